@@ -1,0 +1,69 @@
+# healthd: `make help` lists what there is to make.
+
+PREFIX  ?= /usr/local
+SYSCONF ?= /etc
+DESTDIR ?=
+GO      ?= go
+
+BINDIR  = $(PREFIX)/bin
+UNITDIR = $(PREFIX)/lib/systemd/system
+DOCDIR  = $(PREFIX)/share/doc/healthd
+VERSION = $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+
+STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.0
+FUZZTIME   ?= 30s
+BENCHTIME  ?= 1s
+
+.DEFAULT_GOAL := help
+.PHONY: build test race fuzz bench lint demo install uninstall clean help prerequisites
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: ## build bin/healthd
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/healthd ./cmd/healthd
+
+prerequisites: ## install what the tests need (Debian, Ubuntu; as root)
+	scripts/prerequisites test
+
+test: prerequisites ## install what is missing and run every test, on a private real engine too (as root)
+	$(GO) test -race -shuffle=on -timeout 20m ./...
+
+race: ## run the tests that need no engine ten times under the race detector
+	$(GO) test -race -shuffle=on -count=10 . ./configs ./prober ./runtime ./supervisor/...
+
+fuzz: ## run every fuzz target for FUZZTIME (30s) each
+	scripts/fuzz $(FUZZTIME)
+
+bench: prerequisites ## run the benchmarks
+	$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./prober ./supervisor ./runtime/...
+
+lint: ## gofmt, vet, staticcheck, tidy modules, the import arrows
+	@test -z "$$(gofmt -l .)" || { echo "not formatted:"; gofmt -l .; exit 1; }
+	$(GO) vet ./...
+	$(GO) run $(STATICCHECK) ./...
+	$(GO) mod tidy -diff
+	scripts/arrows
+
+demo: ## see a hung container being withdrawn, restarted and come back (as root; DEMO_SECONDS=60 runs it unattended)
+	scripts/prerequisites demo
+	$(GO) build -o bin/demo ./demo
+	bin/demo
+
+install: build ## install the program, its unit and a configuration (PREFIX=/usr/local, DESTDIR=)
+	install -D -m 0755 bin/healthd $(DESTDIR)$(BINDIR)/healthd
+	sed 's|@BINDIR@|$(BINDIR)|; s|@DOCDIR@|$(DOCDIR)|' systemd/healthd.service.in > bin/healthd.service
+	install -D -m 0644 bin/healthd.service $(DESTDIR)$(UNITDIR)/healthd.service
+	install -d -m 0755 $(DESTDIR)$(SYSCONF)/healthd/conf.d
+	test -e $(DESTDIR)$(SYSCONF)/healthd/healthd.toml || install -m 0644 configs/healthd.toml $(DESTDIR)$(SYSCONF)/healthd/healthd.toml
+	install -D -m 0644 README.md $(DESTDIR)$(DOCDIR)/README.md
+	install -d -m 0755 $(DESTDIR)$(DOCDIR)/examples
+	install -m 0644 configs/conf.d/*.toml $(DESTDIR)$(DOCDIR)/examples/
+	if [ -z "$(DESTDIR)" ] && [ -d /run/systemd/system ]; then systemctl daemon-reload; fi
+
+uninstall: ## remove what install put there, but no configuration
+	rm -f $(DESTDIR)$(BINDIR)/healthd $(DESTDIR)$(UNITDIR)/healthd.service
+	rm -rf $(DESTDIR)$(DOCDIR)
+
+clean: ## remove what was built
+	rm -rf bin
