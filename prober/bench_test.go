@@ -1,0 +1,124 @@
+package prober
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// cpuTime returns what this process has used, in user and system mode.
+func cpuTime(b *testing.B) time.Duration {
+	b.Helper()
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// measure reports allocations and CPU time of f.
+func measure(b *testing.B, f func()) {
+	b.Helper()
+	b.ReportAllocs()
+	before := cpuTime(b)
+	for b.Loop() {
+		f()
+	}
+	spent := cpuTime(b) - before
+	b.ReportMetric(float64(spent.Nanoseconds())/1e3/float64(b.N), "cpu-µs/op")
+}
+
+func benchProbe(b *testing.B, address string, h func(port int) Handler) {
+	b.Helper()
+	ap := netip.MustParseAddrPort(address)
+	p, err := New(Config{}).Probe(h(int(ap.Port())), Target{Address: ap.Addr().String()})
+	if err != nil {
+		b.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(b.Context())
+	defer cancel()
+	measure(b, func() {
+		if r := p.Ask(ctx, time.Second); r.Outcome != Success {
+			b.Fatal(r)
+		}
+	})
+}
+
+func BenchmarkHTTP(b *testing.B) {
+	web, _ := startServer(b)
+	benchProbe(b, web, func(port int) Handler {
+		return Handler{HTTPGet: &HTTPGet{Path: "/healthz", Port: port}}
+	})
+}
+
+// BenchmarkHTTPMany has several probes in flight, as a busy daemon has.
+func BenchmarkHTTPMany(b *testing.B) {
+	web, _ := startServer(b)
+	ap := netip.MustParseAddrPort(web)
+	prober := New(Config{})
+	h := Handler{HTTPGet: &HTTPGet{Path: "/healthz", Port: int(ap.Port())}}
+	b.ReportAllocs()
+	b.SetParallelism(8)
+	before := cpuTime(b)
+	b.RunParallel(func(pb *testing.PB) {
+		p, err := prober.Probe(h, Target{Address: ap.Addr().String()})
+		if err != nil {
+			b.Error(err)
+			return
+		}
+		for pb.Next() {
+			if r := p.Ask(b.Context(), time.Second); r.Outcome != Success {
+				b.Error(r)
+			}
+		}
+	})
+	b.ReportMetric(float64((cpuTime(b)-before).Nanoseconds())/1e3/float64(b.N), "cpu-µs/op")
+}
+
+func BenchmarkHTTPNetHTTP(b *testing.B) {
+	web, _ := startServer(b)
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true, DisableCompression: true}, Timeout: time.Second}
+	measure(b, func() {
+		resp, err := client.Get("http://" + web + "/healthz")
+		if err != nil {
+			b.Fatal(err)
+		}
+		if _, err := io.ReadAll(io.LimitReader(resp.Body, MaxOutput)); err != nil {
+			b.Fatal(err)
+		}
+		if err := resp.Body.Close(); err != nil {
+			b.Fatal(err)
+		}
+	})
+}
+
+func BenchmarkTCP(b *testing.B) {
+	_, plain := startServer(b)
+	benchProbe(b, plain, func(port int) Handler {
+		return Handler{TCPSocket: &TCPSocket{Port: port}}
+	})
+}
+
+func BenchmarkTCPNetDialer(b *testing.B) {
+	_, plain := startServer(b)
+	ctx, cancel := context.WithCancel(b.Context())
+	defer cancel()
+	d := net.Dialer{Timeout: time.Second}
+	measure(b, func() {
+		c, err := d.DialContext(ctx, "tcp", plain)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := c.(*net.TCPConn).SetLinger(0); err != nil {
+			b.Fatal(err)
+		}
+		if err := c.Close(); err != nil {
+			b.Fatal(err)
+		}
+	})
+}

@@ -1,0 +1,184 @@
+package prober
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+	"unicode/utf8"
+)
+
+func TestProbeErrors(t *testing.T) {
+	var fine fakeEngine
+	for _, tt := range []struct {
+		name string
+		h    Handler
+		want string
+	}{
+		{"kubelet 97, 103", Handler{}, "no handler"},
+		{"kubelet 68, 70", Handler{HTTPGet: &HTTPGet{Port: -1}}, "port -1 is not between 1 and 65535"},
+		{"no port", Handler{HTTPGet: &HTTPGet{}}, "port 0 is not between 1 and 65535"},
+		{"kubelet 64", Handler{HTTPGet: &HTTPGet{Port: 66666}}, "port 66666 is not between 1 and 65535"},
+		{"kubelet 76, 79", Handler{TCPSocket: &TCPSocket{Port: -1}}, "port -1 is not between 1 and 65535"},
+		{"grpc port", Handler{GRPC: &GRPC{Port: 0}}, "port 0 is not between 1 and 65535"},
+		{"scheme", Handler{HTTPGet: &HTTPGet{Port: 1, Scheme: "ftp"}}, `scheme is "ftp", not http or https`},
+		{"header name", Handler{HTTPGet: &HTTPGet{Port: 1, Headers: []Header{{"a b", "c"}}}}, `header name "a b" is invalid`},
+		{"header value", Handler{HTTPGet: &HTTPGet{Port: 1, Headers: []Header{{"a", "b\nc"}}}}, `value of header a is invalid`},
+		{"no command", Handler{Exec: &Exec{}}, "command is empty"},
+		{"no runtime", Handler{Exec: &Exec{Command: []string{"a"}}}, `no engine for runtime "other"`},
+		{"no runtime for health", Handler{EngineHealth: &EngineHealth{}}, `no engine for runtime "other"`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p, err := New(engines(fine)).Probe(tt.h, Target{Runtime: "other", ID: "c1", Address: "127.0.0.1"})
+			want := "cannot probe container c1: " + tt.want
+			if err == nil || err.Error() != want {
+				t.Errorf("got %v, %v, want %q", p, err, want)
+			}
+		})
+	}
+}
+
+func TestNoAddress(t *testing.T) {
+	for _, h := range []Handler{
+		{HTTPGet: &HTTPGet{Port: 80}},
+		{TCPSocket: &TCPSocket{Port: 80}},
+		{GRPC: &GRPC{Port: 80}},
+	} {
+		r := mustProbe(t, Config{}, h, Target{ID: "c1"}).Ask(t.Context(), patient)
+		wantResult(t, r, Unknown, NotAsked)
+		wantOutput(t, r, "container has no address")
+	}
+}
+
+// askFunc is an asker.
+type askFunc func(ctx context.Context, timeout time.Duration) (Result, error)
+
+func (f askFunc) ask(ctx context.Context, timeout time.Duration) (Result, error) {
+	return f(ctx, timeout)
+}
+
+func TestAskTriesAgain(t *testing.T) {
+	bad := errors.New("bad \xff")
+	for _, tt := range []struct {
+		name    string
+		takes   time.Duration // each attempt
+		fails   int
+		tries   int
+		outcome Outcome
+	}{
+		{"at first", 0, 0, 1, Success},
+		{"at last", 0, 2, 3, Success},
+		{"never", 0, 9, 3, Unknown},
+		{"slow", retryWithin + 1, 9, 1, Unknown},
+		{"rather slow", retryWithin/2 + 1, 9, 2, Unknown},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				tries := 0
+				r := probe{askFunc(func(context.Context, time.Duration) (Result, error) {
+					time.Sleep(tt.takes)
+					if tries++; tries <= tt.fails {
+						return Result{}, bad
+					}
+					return Result{Outcome: Success}, nil
+				})}.Ask(t.Context(), time.Second)
+				if tries != tt.tries || r.Outcome != tt.outcome || r.Latency != tt.takes {
+					t.Errorf("got %+v after %d tries", r, tries)
+				}
+				if r.Outcome == Unknown && (r.Cause != NotAsked || r.Output != "bad \uFFFD") {
+					t.Errorf("got %+v", r)
+				}
+			})
+		})
+	}
+}
+
+func TestAskAfterCancel(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	tries := 0
+	p := probe{askFunc(func(context.Context, time.Duration) (Result, error) {
+		tries++
+		cancel(errors.New("shutting down"))
+		return Result{Outcome: Failure, Cause: Timeout}, nil
+	})}
+	for range 2 {
+		r := p.Ask(ctx, time.Second)
+		wantResult(t, r, Unknown, NotAsked)
+		wantOutput(t, r, "probe cancelled: shutting down")
+	}
+	if tries != 1 {
+		t.Errorf("asked %d times", tries)
+	}
+}
+
+func TestClean(t *testing.T) {
+	for _, s := range []string{
+		"", "plain", "\xff", strings.Repeat("\xff", 2*MaxOutput), strings.Repeat("a\xff", MaxOutput),
+		strings.Repeat("é", MaxOutput), "a" + strings.Repeat("é", MaxOutput), strings.Repeat("\U0001F600\xff", MaxOutput),
+	} {
+		got := clean(s)
+		if !utf8.ValidString(got) || len(got) > MaxOutput || utf8.ValidString(s) && len(got) < min(len(s), MaxOutput-utf8.UTFMax) {
+			t.Errorf("%.9q of %d bytes became %.9q of %d", s, len(s), got, len(got))
+		}
+	}
+}
+
+// TestOutOfDescriptors asks in another process, which has none left.
+func TestOutOfDescriptors(t *testing.T) {
+	port := webServer(t, func(http.ResponseWriter, *http.Request) {})
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), starvedRole+"="+fmt.Sprint(port))
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+	if len(lines) != 5 {
+		t.Errorf("got %q", lines)
+	}
+	for _, line := range lines {
+		if !strings.Contains(line, "Unknown could not ask: ") || !strings.Contains(line, "too many open files") {
+			t.Error(line)
+		}
+	}
+}
+
+// starvedRole makes the test binary ask the port that it names, without
+// descriptors.
+const starvedRole = "PROBER_TEST_STARVED"
+
+func starve(port int) int {
+	// The poller needs descriptors of its own, and a name would need its file.
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 1
+	}
+	defer l.Close()
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: 3, Max: 3}); err != nil {
+		return 1
+	}
+	for name, h := range map[string]Handler{
+		"http":     {HTTPGet: &HTTPGet{Port: port}},
+		"https":    {HTTPGet: &HTTPGet{Port: port, Scheme: "https"}},
+		"tcp":      {TCPSocket: &TCPSocket{Port: port}},
+		"tcp zone": {TCPSocket: &TCPSocket{Port: port, Host: "::1%1"}},
+		"grpc":     {GRPC: &GRPC{Port: port}},
+	} {
+		p, err := New(Config{}).Probe(h, Target{Address: "127.0.0.1"})
+		if err != nil {
+			return 1
+		}
+		r := p.Ask(context.Background(), patient)
+		_, _ = io.WriteString(os.Stdout, fmt.Sprintf("%s: %v %s: %s\n", name, r.Outcome, r.Cause, r.Output))
+	}
+	return 0
+}

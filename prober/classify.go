@@ -1,0 +1,108 @@
+package prober
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"syscall"
+	"unicode/utf8"
+)
+
+// classify returns the class of an error met on the way to an answer. NotAsked
+// means that the trouble is on this side.
+func classify(err error) Cause {
+	if dns, ok := errors.AsType[*net.DNSError](err); ok {
+		if dns.IsNotFound {
+			return Unreachable
+		}
+		// A resolver that does not answer says nothing about the container.
+		return NotAsked
+	}
+	if errno, ok := errors.AsType[syscall.Errno](err); ok {
+		return classifyErrno(errno)
+	}
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded):
+		return Timeout
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return Reset
+	case errors.Is(err, http.ErrSchemeMismatch):
+		return Protocol
+	case isTLS(err):
+		return TLS
+	}
+	return Protocol
+}
+
+func classifyErrno(errno syscall.Errno) Cause {
+	switch errno {
+	case syscall.ECONNREFUSED:
+		return Refused
+	case syscall.ETIMEDOUT:
+		return Timeout
+	case syscall.ECONNRESET, syscall.ECONNABORTED, syscall.EPIPE, syscall.ENOTCONN:
+		return Reset
+	case syscall.EHOSTUNREACH, syscall.ENETUNREACH, syscall.EHOSTDOWN, syscall.ENETDOWN,
+		syscall.ENONET, syscall.ENOPROTOOPT, syscall.EPROTO:
+		return Unreachable
+	}
+	// EMFILE, EADDRNOTAVAIL, ENOBUFS, EPERM of a local firewall and the like: the
+	// container must not pay for the host.
+	return NotAsked
+}
+
+func isTLS(err error) bool {
+	if _, ok := errors.AsType[tls.AlertError](err); ok {
+		return true
+	}
+	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
+		return true
+	}
+	// The other errors of a handshake have no type.
+	return strings.Contains(err.Error(), "tls: ")
+}
+
+// failed is the answer of an asker that met err: a Failure with output, or an
+// error to try again if it could not ask.
+func failed(err error, output string) (Result, error) {
+	cause := classify(err)
+	if cause == NotAsked {
+		return Result{}, errors.New(output)
+	}
+	return Result{Outcome: Failure, Cause: cause, Output: clean(output)}, nil
+}
+
+// reason returns the text of err without the operation and the empty path which
+// os.File adds.
+func reason(err error) string {
+	if p, ok := errors.AsType[*os.PathError](err); ok {
+		err = p.Err
+	}
+	switch {
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return "connection closed before the reply was complete"
+	}
+	return err.Error()
+}
+
+// clean makes output valid UTF-8 of at most MaxOutput bytes.
+func clean(s string) string {
+	if len(s) > MaxOutput {
+		s = s[:MaxOutput]
+	}
+	s = strings.ToValidUTF8(s, string(utf8.RuneError))
+	if len(s) <= MaxOutput {
+		return s
+	}
+	// A replacement is longer than what it replaces.
+	end := MaxOutput
+	for !utf8.RuneStart(s[end]) {
+		end--
+	}
+	return s[:end]
+}

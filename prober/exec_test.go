@@ -1,0 +1,218 @@
+package prober
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// fakeEngine is an Engine of functions.
+type fakeEngine struct {
+	exec   func(ctx context.Context, container string, argv []string, timeout time.Duration) execReply
+	health func(ctx context.Context, container string) (status, output string, err error)
+}
+
+func (e fakeEngine) Exec(ctx context.Context, container string, argv []string, timeout time.Duration, limit int) ([]byte, int, bool, error) {
+	r := e.exec(ctx, container, argv, timeout)
+	return r.output[:min(limit, len(r.output))], r.code, r.timedOut, r.err
+}
+
+func (e fakeEngine) Health(ctx context.Context, container string) (status, output string, err error) {
+	return e.health(ctx, container)
+}
+
+func engines(e Engine) Config { return Config{Engines: map[string]Engine{"fake": e}, MaxExecs: 1} }
+
+func command(argv ...string) Handler { return Handler{Exec: &Exec{Command: argv}} }
+
+func TestExec(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		reply   execReply
+		outcome Outcome
+		cause   Cause
+		output  string
+	}{
+		{"kubelet 87, 88, 99", execReply{output: []byte("OK")}, Success, "", "OK"},
+		{"kubelet 89, 94", execReply{output: make([]byte, 2*MaxOutput)}, Success, "", strings.Repeat("\x00", MaxOutput)},
+		{"kubelet 90, 95, 102", execReply{err: errors.New("bad"), output: []byte("x")}, Unknown, NotAsked, "cannot run the command: bad"},
+		{"kubelet 91, 98", execReply{code: 1, output: []byte("no")}, Failure, ExitCode, "no"},
+		{"no output", execReply{code: 3}, Failure, ExitCode, "command exited with code 3"},
+		{"kubelet 92", execReply{timedOut: true, output: []byte("x")}, Failure, Timeout, `command timed out: "a -b" timed out after 10s`},
+		{"not UTF-8", execReply{output: []byte("a\xff")}, Success, "", "a\uFFFD"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			e := fakeEngine{exec: func(_ context.Context, container string, argv []string, timeout time.Duration) execReply {
+				// kubelet 93, 104
+				if container != "c1" || !slices.Equal(argv, []string{"a", "-b"}) || timeout != patient {
+					t.Errorf("Exec got %q, %q, %v", container, argv, timeout)
+				}
+				return tt.reply
+			}}
+			r := mustProbe(t, engines(e), command("a", "-b"), loopback).Ask(t.Context(), patient)
+			wantResult(t, r, tt.outcome, tt.cause)
+			if r.Output != tt.output {
+				t.Errorf("output is %q, want %q", r.Output, tt.output)
+			}
+		})
+	}
+}
+
+func TestExecThatCannotBeKilled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dead := make(chan struct{})
+		var runs int
+		e := fakeEngine{exec: func(context.Context, string, []string, time.Duration) execReply {
+			runs++
+			<-dead
+			return execReply{}
+		}}
+		prober := New(engines(e))
+		p, err := prober.Probe(command("a"), loopback)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := p.Ask(t.Context(), time.Second)
+		wantResult(t, r, Unknown, NotAsked)
+		if want := time.Second + killGrace; r.Latency != want {
+			t.Errorf("Ask took %v, want %v", r.Latency, want)
+		}
+		r = p.Ask(t.Context(), time.Second)
+		wantResult(t, r, Unknown, NotAsked)
+		wantOutput(t, r, "previous command still running")
+
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := prober.Drain(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Drain returned %v with a command running", err)
+		}
+		close(dead)
+		if err := prober.Drain(t.Context()); err != nil {
+			t.Error(err)
+		}
+		synctest.Wait()
+		wantResult(t, p.Ask(t.Context(), time.Second), Success, "")
+		if runs != 2 {
+			t.Errorf("the command ran %d times, want 2", runs)
+		}
+	})
+}
+
+func TestExecSlots(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var now, most atomic.Int32
+		e := fakeEngine{exec: func(_ context.Context, _ string, _ []string, timeout time.Duration) execReply {
+			most.Store(max(most.Load(), now.Add(1)))
+			defer now.Add(-1)
+			if timeout != 5*time.Second {
+				t.Errorf("a command got %v", timeout)
+			}
+			time.Sleep(2 * time.Second)
+			return execReply{}
+		}}
+		prober := New(engines(e))
+		results := make(chan Result, 4)
+		for range cap(results) {
+			p, err := prober.Probe(command("a"), loopback)
+			if err != nil {
+				t.Fatal(err)
+			}
+			go func() { results <- p.Ask(t.Context(), 5*time.Second) }()
+		}
+		count := map[Outcome]int{}
+		for range cap(results) {
+			r := <-results
+			count[r.Outcome]++
+			if r.Outcome == Success && r.Latency != 2*time.Second {
+				t.Errorf("latency is %v with the wait for a slot in it", r.Latency)
+			}
+		}
+		// Commands begin after 0, 2 and 4 s, and not after 6.
+		if most.Load() != 1 || count[Success] != 3 || count[Unknown] != 1 {
+			t.Errorf("%d at once, results %v", most.Load(), count)
+		}
+	})
+}
+
+func TestExecCancel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		killed := make(chan struct{})
+		e := fakeEngine{exec: func(ctx context.Context, _ string, _ []string, _ time.Duration) execReply {
+			defer close(killed)
+			<-ctx.Done()
+			time.Sleep(time.Second) // killing takes its time, but not Ask's
+			return execReply{err: ctx.Err()}
+		}}
+		prober := New(engines(e))
+		p, err := prober.Probe(command("a"), loopback)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		r := p.Ask(ctx, time.Hour)
+		wantResult(t, r, Unknown, NotAsked)
+		if r.Latency != time.Minute {
+			t.Errorf("Ask took %v", r.Latency)
+		}
+		if err := prober.Drain(t.Context()); err != nil {
+			t.Error(err)
+		}
+		<-killed
+	})
+}
+
+func TestEngineHealth(t *testing.T) {
+	for _, tt := range []struct {
+		status  string
+		err     error
+		outcome Outcome
+		cause   Cause
+		output  string
+		calls   int
+	}{
+		{"healthy", nil, Success, "", "log", 1},
+		{"unhealthy", nil, Failure, Status, "log", 1},
+		{"starting", nil, Unknown, Pending, "log", 1},
+		{"none", nil, Unknown, NotAsked, "container has no HEALTHCHECK", 1},
+		{"odd", nil, Unknown, NotAsked, `engine reports unknown health status "odd"`, 1},
+		{"", errors.New("away"), Unknown, NotAsked, "cannot read the engine's health check: away", maxAttempts},
+	} {
+		t.Run(tt.status, func(t *testing.T) {
+			calls := 0
+			e := fakeEngine{health: func(_ context.Context, container string) (string, string, error) {
+				calls++
+				if container != "c1" {
+					t.Errorf("asked for %q", container)
+				}
+				return tt.status, "log", tt.err
+			}}
+			r := mustProbe(t, engines(e), Handler{EngineHealth: &EngineHealth{}}, loopback).Ask(t.Context(), patient)
+			wantResult(t, r, tt.outcome, tt.cause)
+			if r.Output != tt.output || calls != tt.calls {
+				t.Errorf("output is %q after %d calls, want %q after %d", r.Output, calls, tt.output, tt.calls)
+			}
+		})
+	}
+}
+
+func TestEngineHealthTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		calls := 0
+		e := fakeEngine{health: func(ctx context.Context, _ string) (string, string, error) {
+			calls++
+			<-ctx.Done()
+			return "", "", ctx.Err()
+		}}
+		r := mustProbe(t, engines(e), Handler{EngineHealth: &EngineHealth{}}, loopback).Ask(t.Context(), time.Second)
+		wantResult(t, r, Unknown, NotAsked)
+		if r.Latency != time.Second || calls != 1 {
+			t.Errorf("Ask took %v and %d calls", r.Latency, calls)
+		}
+	})
+}

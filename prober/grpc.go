@@ -1,0 +1,142 @@
+package prober
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
+	"google.golang.org/grpc/credentials/insecure"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
+)
+
+const (
+	// grpcBuffer suits one message of a few bytes; the default is 32 KiB each way.
+	grpcBuffer = 4 << 10
+	// grpcMaxReply bounds the one message that is read. A reply has three bytes.
+	grpcMaxReply = 64 << 10
+)
+
+// grpcProbe asks grpc.health.v1.Health/Check.
+type grpcProbe struct {
+	address   string
+	service   string
+	userAgent string
+}
+
+func (p *Prober) grpcProbe(h *GRPC, t Target) (asker, error) {
+	host, _, err := endpoint("", h.Port, t)
+	if err != nil {
+		return nil, err
+	}
+	return &grpcProbe{
+		address:   net.JoinHostPort(host, strconv.Itoa(h.Port)),
+		service:   h.Service,
+		userAgent: p.userAgent,
+	}, nil
+}
+
+func (p *grpcProbe) ask(ctx context.Context, timeout time.Duration) (Result, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	var d grpcDialer
+	conn, err := grpc.NewClient("passthrough:///"+p.address,
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithUserAgent(p.userAgent),
+		grpc.WithContextDialer(d.dial),
+		grpc.WithNoProxy(),
+		grpc.WithDisableServiceConfig(),
+		grpc.WithDisableRetry(),
+		grpc.WithReadBufferSize(grpcBuffer),
+		grpc.WithWriteBufferSize(grpcBuffer),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(grpcMaxReply)),
+	)
+	if err != nil {
+		return Result{}, fmt.Errorf("cannot make a gRPC client: %w", err)
+	}
+	defer conn.Close()
+	state := settle(ctx, conn)
+	if state != connectivity.Ready && state != connectivity.TransientFailure {
+		return failed(context.DeadlineExceeded, fmt.Sprintf(
+			"timeout: failed to connect service %q within %v: %v", p.address, timeout, context.DeadlineExceeded))
+	}
+	// Where the connection failed, this call does not wait for another one, and
+	// has the reason.
+	reply, err := healthpb.NewHealthClient(conn).Check(ctx, &healthpb.HealthCheckRequest{Service: p.service})
+	if err != nil {
+		if dialErr := d.failure(); dialErr != nil {
+			return failed(dialErr, fmt.Sprintf("error: failed to connect service at %q: %v", p.address, dialErr))
+		}
+		return judgeStatus(err, state, conn.GetState(), timeout), nil
+	}
+	if s := reply.GetStatus(); s != healthpb.HealthCheckResponse_SERVING {
+		return Result{
+			Outcome: Failure,
+			Cause:   Status,
+			Output:  fmt.Sprintf("service unhealthy (responded with %q)", s),
+		}, nil
+	}
+	return Result{Outcome: Success, Output: "service healthy"}, nil
+}
+
+// settle waits until conn is connected, failed to, or ctx ended, and returns the
+// state then.
+func settle(ctx context.Context, conn *grpc.ClientConn) connectivity.State {
+	conn.Connect()
+	for {
+		s := conn.GetState()
+		if s == connectivity.Ready || s == connectivity.TransientFailure || !conn.WaitForStateChange(ctx, s) {
+			return s
+		}
+	}
+}
+
+// judgeStatus says what a call that failed means. before and after are the states
+// of its connection.
+func judgeStatus(err error, before, after connectivity.State, timeout time.Duration) Result {
+	r := Result{Outcome: Failure, Cause: Status}
+	switch status.Code(err) {
+	case codes.Unimplemented:
+		r.Cause = Protocol
+		r.Output = fmt.Sprintf("error: this server does not implement the grpc health protocol (grpc.health.v1.Health): %s",
+			status.Convert(err).Message())
+	case codes.DeadlineExceeded:
+		r.Cause = Timeout
+		r.Output = fmt.Sprintf("timeout: health rpc did not complete within %v", timeout)
+	default:
+		r.Output = fmt.Sprintf("error: health rpc probe failed: %v", err)
+		if before != connectivity.Ready {
+			r.Cause = Protocol // connected, and then no HTTP/2
+		} else if status.Code(err) == codes.Unavailable && after != connectivity.Ready {
+			r.Cause = Reset
+		}
+	}
+	r.Output = clean(r.Output)
+	return r
+}
+
+// grpcDialer remembers why it could not connect: the status of a call has only
+// the text of that.
+type grpcDialer struct{ err atomic.Pointer[error] }
+
+func (d *grpcDialer) dial(ctx context.Context, address string) (net.Conn, error) {
+	c, err := (&net.Dialer{KeepAlive: -1}).DialContext(ctx, "tcp", address)
+	if err != nil && !errors.Is(err, context.Canceled) {
+		d.err.Store(&err)
+	}
+	return c, err
+}
+
+func (d *grpcDialer) failure() error {
+	if err := d.err.Load(); err != nil {
+		return *err
+	}
+	return nil
+}

@@ -1,0 +1,192 @@
+package prober
+
+import (
+	"bytes"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"runtime/pprof"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// brief is the timeout where a test waits for it to pass, patient where it must not.
+const (
+	brief   = 150 * time.Millisecond
+	patient = 10 * time.Second
+)
+
+var loopback = Target{Runtime: "fake", ID: "c1", Address: "127.0.0.1"}
+
+func mustProbe(t *testing.T, c Config, h Handler, target Target) Probe {
+	t.Helper()
+	p, err := New(c).Probe(h, target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// ask asks with time enough.
+func ask(t *testing.T, h Handler) Result {
+	t.Helper()
+	return mustProbe(t, Config{UserAgent: "healthd/1.0"}, h, loopback).Ask(t.Context(), patient)
+}
+
+func askBriefly(t *testing.T, h Handler) Result {
+	t.Helper()
+	start := time.Now()
+	r := mustProbe(t, Config{}, h, loopback).Ask(t.Context(), brief)
+	if took := time.Since(start); took > patient/2 {
+		t.Errorf("Ask took %v with a timeout of %v", took, brief)
+	}
+	return r
+}
+
+func wantResult(t *testing.T, r Result, outcome Outcome, cause Cause) {
+	t.Helper()
+	if r.Outcome != outcome || r.Cause != cause {
+		t.Errorf("got %v %q (%q), want %v %q", r.Outcome, r.Cause, r.Output, outcome, cause)
+	}
+	if len(r.Output) > MaxOutput {
+		t.Errorf("output has %d bytes", len(r.Output))
+	}
+}
+
+func wantOutput(t *testing.T, r Result, part string) {
+	t.Helper()
+	if !strings.Contains(r.Output, part) {
+		t.Errorf("output is %q, want %q in it", r.Output, part)
+	}
+}
+
+// webServer returns the port of a server of HTTP.
+func webServer(t *testing.T, h http.HandlerFunc) int {
+	t.Helper()
+	s := httptest.NewServer(h)
+	t.Cleanup(s.Close)
+	return portOf(t, s.URL)
+}
+
+func portOf(t *testing.T, address string) int {
+	t.Helper()
+	if u, err := url.Parse(address); err == nil && u.Host != "" {
+		address = u.Host
+	}
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := strconv.Atoi(port)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// rawServer serves each connection with handle, after the head of a request if
+// there is to be one. Handlers end with the test: quit is closed then.
+func rawServer(t *testing.T, request bool, handle func(c net.Conn, quit <-chan struct{})) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	quit := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			wg.Go(func() {
+				defer c.Close()
+				if request {
+					readHeadOf(c)
+				}
+				handle(c, quit)
+			})
+		}
+	})
+	t.Cleanup(func() {
+		close(quit)
+		_ = l.Close()
+		wg.Wait()
+	})
+	return portOf(t, l.Addr().String())
+}
+
+func readHeadOf(c net.Conn) string {
+	var head []byte
+	b := make([]byte, 1024)
+	for !bytes.Contains(head, []byte("\r\n\r\n")) {
+		n, err := c.Read(b)
+		if err != nil {
+			break
+		}
+		head = append(head, b[:n]...)
+	}
+	return string(head)
+}
+
+// says serves text and closes.
+func says(t *testing.T, text string) int {
+	t.Helper()
+	return rawServer(t, true, func(c net.Conn, _ <-chan struct{}) { _, _ = c.Write([]byte(text)) })
+}
+
+// waitGone waits until no goroutine has any of the functions in its stack.
+func waitGone(t *testing.T, functions ...string) {
+	t.Helper()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	deadline := time.NewTimer(patient)
+	defer deadline.Stop()
+	for {
+		var b bytes.Buffer
+		if err := pprof.Lookup("goroutine").WriteTo(&b, 1); err != nil {
+			t.Fatal(err)
+		}
+		var found string
+		for _, f := range functions {
+			if strings.Contains(b.String(), f) {
+				found = f
+			}
+		}
+		if found == "" {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-deadline.C:
+			t.Fatalf("a goroutine is left in %s:\n%s", found, b.String())
+		}
+	}
+}
+
+// timeWaits counts the connections to port that are in TIME_WAIT on the client's
+// side.
+func timeWaits(t *testing.T, port int) int {
+	t.Helper()
+	b, err := os.ReadFile("/proc/net/tcp")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	suffix := ":" + strings.ToUpper(leftPad(strconv.FormatInt(int64(port), 16)))
+	for line := range strings.Lines(string(b)) {
+		f := strings.Fields(line)
+		if len(f) > 3 && strings.HasSuffix(f[2], suffix) && f[3] == "06" {
+			n++
+		}
+	}
+	return n
+}
+
+func leftPad(hex string) string { return strings.Repeat("0", 4-len(hex)) + hex }

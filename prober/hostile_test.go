@@ -1,0 +1,181 @@
+package prober
+
+import (
+	"context"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestHTTPHostileReplies(t *testing.T) {
+	const ok = "HTTP/1.1 200 OK\r\n"
+	long := strings.Repeat("x", 5000)
+	for _, tt := range []struct {
+		name, reply string
+		outcome     Outcome
+		cause       Cause
+		output      string
+	}{
+		{"kubelet 19", "HTTP/1.1 -01 Bad\r\n\r\n", Failure, Protocol, "status code"},
+		{"nothing", "", Failure, Reset, "connection closed before"},
+		{"half a status line", "HTTP/1.1 2", Failure, Reset, ""},
+		{"half a head", ok + "A: b\r\n", Failure, Reset, ""},
+		{"garbage", "\x00\x01\x02\n\n", Failure, Protocol, "malformed"},
+		{"another protocol", "220 smtp.example.com ESMTP\r\n", Failure, Protocol, "malformed"},
+		{"HTTP/2", "HTTP/2.0 200 OK\r\n\r\n", Failure, Protocol, "malformed"},
+		{"no reason", "HTTP/1.1 200\r\n\r\nfine", Success, "", "fine"},
+		{"HTTP/1.0", "HTTP/1.0 200 OK\r\n\r\nfine", Success, "", "fine"},
+		{"HTTP/1.0 has no chunks", "HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nfine", Success, "", "fine"},
+		{"bare line feeds", "HTTP/1.1 200 OK\nContent-Length: 4\n\nfine", Success, "", "fine"},
+		{"interim replies", strings.Repeat("HTTP/1.1 103 Early\r\nLink: x\r\n\r\n", 9) + ok + "\r\nfine", Success, "", "fine"},
+		{"switching protocols", "HTTP/1.1 101 Switch\r\n\r\n", Failure, Status, "statuscode: 101"},
+		{"status 999", "HTTP/1.1 999 Odd\r\n\r\n", Failure, Status, "statuscode: 999"},
+		{"folded header", ok + "A: b\r\n c\r\n\r\nfine", Success, "", "fine"},
+		{"folded length", ok + "Content-Length: 4\r\n 2\r\n\r\nfine", Failure, Protocol, "continuation"},
+		{"first header folded", ok + " c\r\n\r\nfine", Failure, Protocol, "continuation"},
+		{"no colon", ok + "nonsense\r\n\r\n", Failure, Protocol, "header line"},
+		{"bad name", ok + "a b: c\r\n\r\n", Failure, Protocol, "header line"},
+		{"long header", ok + "A: " + long + "\r\n\r\nfine", Success, "", "fine"},
+		{"long location", "HTTP/1.1 302 Found\r\nLocation: /" + long + "\r\n\r\n", Failure, Protocol, "Location"},
+		{"long status line", "HTTP/1.1 200 " + long + "\r\n\r\n", Failure, Protocol, "too long"},
+		{"1 MB of headers", ok + strings.Repeat("A: "+long+"\r\n", 200), Failure, Protocol, "too long"},
+		{"1 MB of one header", ok + "A: " + strings.Repeat(long, 200), Failure, Protocol, "too long"},
+		{"bad length", ok + "Content-Length: -1\r\n\r\n", Failure, Protocol, "Content-Length"},
+		{"no length", ok + "Content-Length:\r\n\r\n", Failure, Protocol, "Content-Length"},
+		{"huge length", ok + "Content-Length: 99999999999999999999\r\n\r\n", Failure, Protocol, "Content-Length"},
+		{"two lengths", ok + "Content-Length: 1\r\nContent-Length: 2\r\n\r\nxx", Failure, Protocol, "twice"},
+		{"short body", ok + "Content-Length: 9\r\n\r\nfine", Failure, Reset, "connection closed before"},
+		{"short body of a failure", "HTTP/1.1 503 No\r\nContent-Length: 9\r\n\r\nfine", Failure, Status, "statuscode: 503"},
+		{"chunks and trailer", ok + "Transfer-Encoding: chunked\r\n\r\n4;x=y\r\nfine\r\n0\r\nA: b\r\n\r\n", Success, "", "fine"},
+		{"chunks before length", ok + "Content-Length: 1\r\nTransfer-Encoding: Chunked\r\n\r\n4\r\nfine\r\n0\r\n\r\n", Success, "", "fine"},
+		{"chunk without an end", ok + "Transfer-Encoding: chunked\r\n\r\n4\r\nfi", Failure, Reset, ""},
+		{"bad chunk size", ok + "Transfer-Encoding: chunked\r\n\r\nxyz\r\n", Failure, Protocol, ""},
+		{"unknown encoding", ok + "Transfer-Encoding: gzip\r\n\r\n", Failure, Protocol, "Transfer-Encoding"},
+		{"not UTF-8", ok + "\r\nfi\xffne", Success, "", "fi\uFFFDne"},
+		{"all not UTF-8", ok + "\r\n" + strings.Repeat("\xffa", MaxOutput), Success, "", "\uFFFDa"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := ask(t, Handler{HTTPGet: &HTTPGet{Port: says(t, tt.reply)}})
+			wantResult(t, r, tt.outcome, tt.cause)
+			wantOutput(t, r, tt.output)
+		})
+	}
+}
+
+// drip writes text again and again until the peer or the test ends.
+func drip(text string, every time.Duration) func(net.Conn, <-chan struct{}) {
+	return func(c net.Conn, quit <-chan struct{}) {
+		tick := time.NewTicker(every)
+		defer tick.Stop()
+		for {
+			if _, err := io.WriteString(c, text); err != nil {
+				return
+			}
+			select {
+			case <-tick.C:
+			case <-quit:
+				return
+			}
+		}
+	}
+}
+
+func after(head string, rest func(net.Conn, <-chan struct{})) func(net.Conn, <-chan struct{}) {
+	return func(c net.Conn, quit <-chan struct{}) {
+		if _, err := io.WriteString(c, head); err == nil {
+			rest(c, quit)
+		}
+	}
+}
+
+func stall(_ net.Conn, quit <-chan struct{}) { <-quit }
+
+func TestHTTPSlowReplies(t *testing.T) {
+	const ok = "HTTP/1.1 200 OK\r\n"
+	for _, tt := range []struct {
+		name    string
+		serve   func(net.Conn, <-chan struct{})
+		outcome Outcome
+		cause   Cause
+		output  string
+	}{
+		{"kubelet 21", stall, Failure, Timeout, "no reply within 150ms"},
+		{"head a byte at a time", after(ok+"A: ", drip("x", time.Millisecond)), Failure, Timeout, "no reply"},
+		{"interim replies for ever", drip("HTTP/1.1 100 Continue\r\n\r\n", time.Millisecond), Failure, Timeout, "no reply"},
+		{"body that stalls", after(ok+"Content-Length: 9\r\n\r\nfi", stall), Failure, Timeout, "body not complete within 150ms"},
+		{"chunk that stalls", after(ok+"Transfer-Encoding: chunked\r\n\r\n9\r\nfi", stall), Failure, Timeout, "body not complete"},
+		{"body without an end", after(ok+"\r\n", drip(strings.Repeat("x", 4096), time.Microsecond)), Success, "", "xxx"},
+		{"chunks without an end", after(ok+"Transfer-Encoding: chunked\r\n\r\n", drip("4\r\nfine\r\n", time.Microsecond)), Success, "", "fine"},
+		{"trailer without an end", after(ok+"Transfer-Encoding: chunked\r\n\r\n4\r\nfine\r\n0\r\n", drip("A: b\r\n", time.Microsecond)), Success, "", "fine"},
+		{"server that does not close", after(ok+"Content-Length: 4\r\n\r\nfine", stall), Success, "", "fine"},
+		{"failure that stalls", after("HTTP/1.1 500 Bad\r\nContent-Length: 9\r\n\r\n", stall), Failure, Status, "statuscode: 500"},
+		{"reset", func(c net.Conn, _ <-chan struct{}) { _ = c.(*net.TCPConn).SetLinger(0) }, Failure, Reset, "reset"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			port := rawServer(t, true, tt.serve)
+			for _, host := range []string{"", "localhost"} {
+				timeout := brief
+				if tt.outcome == Success {
+					timeout = patient
+				}
+				p := mustProbe(t, Config{}, Handler{HTTPGet: &HTTPGet{Host: host, Port: port}}, loopback)
+				start := time.Now()
+				r := p.Ask(t.Context(), timeout)
+				if took := time.Since(start); took > patient/2 {
+					t.Errorf("host %q: Ask took %v", host, took)
+				}
+				if host != "" && (strings.HasPrefix(tt.name, "trailer") || strings.HasPrefix(tt.name, "interim")) {
+					continue // net/http reads trailers and has limits of its own
+				}
+				wantResult(t, r, tt.outcome, tt.cause)
+				wantOutput(t, r, tt.output)
+			}
+		})
+	}
+	waitGone(t, "net/http.(*Transport)", "net/http.(*persistConn)")
+}
+
+func TestHTTPResetAfterHead(t *testing.T) {
+	port := rawServer(t, true, func(c net.Conn, _ <-chan struct{}) {
+		_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n")
+		_ = c.(*net.TCPConn).SetLinger(0)
+	})
+	wantResult(t, ask(t, Handler{HTTPGet: &HTTPGet{Port: port}}), Failure, Reset)
+}
+
+func TestHTTPRefused(t *testing.T) {
+	for _, host := range []string{"", "localhost"} {
+		r := ask(t, Handler{HTTPGet: &HTTPGet{Host: host, Port: closedPort(t), Path: "/x"}})
+		wantResult(t, r, Failure, Refused)
+		wantOutput(t, r, "connection refused")
+		wantOutput(t, r, "Get \"http://")
+	}
+}
+
+func TestCancelEndsAsk(t *testing.T) {
+	asked := make(chan struct{}, 9)
+	silent := rawServer(t, false, func(_ net.Conn, quit <-chan struct{}) {
+		asked <- struct{}{}
+		<-quit
+	})
+	for name, h := range map[string]Handler{
+		"http":  {HTTPGet: &HTTPGet{Port: silent}},
+		"name":  {HTTPGet: &HTTPGet{Port: silent, Host: "localhost"}},
+		"https": {HTTPGet: &HTTPGet{Port: silent, Scheme: "https"}},
+		"grpc":  {GRPC: &GRPC{Port: silent}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := mustProbe(t, Config{}, h, loopback)
+			ctx, cancel := context.WithCancel(t.Context())
+			results := make(chan Result)
+			go func() { results <- p.Ask(ctx, time.Hour) }()
+			<-asked
+			cancel()
+			wantResult(t, <-results, Unknown, NotAsked)
+			wantResult(t, p.Ask(ctx, time.Hour), Unknown, NotAsked)
+		})
+	}
+	waitGone(t, "prober.cutOff", "net/http.(*Transport)", "net/http.(*persistConn)", "google.golang.org/grpc")
+}

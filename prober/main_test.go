@@ -1,0 +1,85 @@
+package prober
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// serverRole makes the test binary a server for benchmarks, so that the CPU time
+// of this process is that of the probes alone.
+const serverRole = "PROBER_TEST_SERVER"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(serverRole) != "" {
+		os.Exit(serve())
+	}
+	if port, err := strconv.Atoi(os.Getenv(starvedRole)); err == nil {
+		os.Exit(starve(port))
+	}
+	os.Exit(m.Run())
+}
+
+// serve answers HTTP and TCP until stdin ends. It prints both addresses.
+func serve() int {
+	web, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 1
+	}
+	plain, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 1
+	}
+	go func() {
+		_ = http.Serve(web, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, "ok")
+		}))
+	}()
+	go func() {
+		for {
+			c, err := plain.Accept()
+			if err != nil {
+				return
+			}
+			_ = c.Close()
+		}
+	}()
+	_, _ = io.WriteString(os.Stdout, web.Addr().String()+" "+plain.Addr().String()+"\n")
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	return 0
+}
+
+// startServer starts serve in another process and returns the addresses of its
+// HTTP and its TCP server.
+func startServer(b *testing.B) (web, plain string) {
+	b.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), serverRole+"=1")
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		_ = stdin.Close()
+		_ = cmd.Wait()
+	})
+	line, err := bufio.NewReader(stdout).ReadString('\n')
+	if err != nil {
+		b.Fatal(err)
+	}
+	web, plain, _ = strings.Cut(strings.TrimSpace(line), " ")
+	return web, plain
+}

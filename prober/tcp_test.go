@@ -1,0 +1,181 @@
+package prober
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// closedPort returns a port that nobody listens on: one that is bound, so that
+// nobody else gets it meanwhile.
+func closedPort(t *testing.T) int {
+	t.Helper()
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = syscall.Close(fd) })
+	if err := syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		t.Fatal(err)
+	}
+	return boundPort(t, fd)
+}
+
+func boundPort(t *testing.T, fd int) int {
+	t.Helper()
+	sa, err := syscall.Getsockname(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sa.(*syscall.SockaddrInet4).Port
+}
+
+// deafPort returns a port whose queue is full: connections neither succeed nor fail.
+func deafPort(t *testing.T) int {
+	t.Helper()
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = syscall.Close(fd) })
+	if err := syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Listen(fd, 0); err != nil {
+		t.Fatal(err)
+	}
+	port := boundPort(t, fd)
+	for range 4 {
+		c, err := net.DialTimeout("tcp", fmt.Sprintf("127.0.0.1:%d", port), brief)
+		if err != nil {
+			return port
+		}
+		t.Cleanup(func() { _ = c.Close() })
+	}
+	t.Fatal("the queue of a listener does not get full")
+	return 0
+}
+
+func TestTCP(t *testing.T) {
+	open := rawServer(t, false, func(net.Conn, <-chan struct{}) {}) // closes at once: healthy all the same
+	for _, host := range []string{"", "127.0.0.1", "::ffff:127.0.0.1", "localhost"} {
+		t.Run("host "+host, func(t *testing.T) {
+			r := ask(t, Handler{TCPSocket: &TCPSocket{Host: host, Port: open}}) // kubelet 78
+			wantResult(t, r, Success, "")
+			if r.Output != "" {
+				t.Errorf("output is %q", r.Output)
+			}
+			r = ask(t, Handler{TCPSocket: &TCPSocket{Host: host, Port: closedPort(t)}})
+			wantResult(t, r, Failure, Refused)
+			wantOutput(t, r, "connection refused")
+		})
+	}
+	if n := timeWaits(t, open); n != 0 {
+		t.Errorf("%d connections are in TIME_WAIT", n)
+	}
+}
+
+func TestTCPTimeout(t *testing.T) {
+	deaf := deafPort(t)
+	r := askBriefly(t, Handler{TCPSocket: &TCPSocket{Port: deaf}})
+	wantResult(t, r, Failure, Timeout)
+	wantOutput(t, r, fmt.Sprintf("dial tcp 127.0.0.1:%d: no connection within 150ms", deaf))
+	wantResult(t, askBriefly(t, Handler{TCPSocket: &TCPSocket{Port: deaf, Host: "localhost"}}), Failure, Timeout)
+	wantResult(t, askBriefly(t, Handler{HTTPGet: &HTTPGet{Port: deaf}}), Failure, Timeout)
+	r = askBriefly(t, Handler{GRPC: &GRPC{Port: deaf}})
+	wantResult(t, r, Failure, Timeout)
+	wantOutput(t, r, "timeout: failed to connect service")
+}
+
+func TestTCPConnectsLate(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	sa := &syscall.SockaddrInet4{Port: portOf(t, l.Addr().String()), Addr: [4]byte{127, 0, 0, 1}}
+	fd, err := startConnect(sa)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := waitConnected(t.Context(), fd, sa, time.Now().Add(patient)); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestTCPMeetsItself(t *testing.T) {
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Close(fd)
+	sa := &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}
+	if err := syscall.Bind(fd, sa); err != nil {
+		t.Fatal(err)
+	}
+	sa.Port = boundPort(t, fd)
+	if err := refusedBySelf(fd, &syscall.SockaddrInet4{Addr: sa.Addr, Port: sa.Port ^ 1}); err != nil {
+		t.Errorf("on the way to another port: %v", err)
+	}
+	if ok, err := connected(fd, sa); !ok || err != nil {
+		t.Fatalf("cannot connect to itself: %v, %v", ok, err)
+	}
+	if err := refusedBySelf(fd, sa); err != syscall.ECONNREFUSED {
+		t.Errorf("got %v, want a refusal", err)
+	}
+}
+
+func TestTCPv6(t *testing.T) {
+	l, err := net.Listen("tcp", "[::1]:0")
+	if err != nil {
+		t.Skip("this host has no IPv6 loopback")
+	}
+	port := portOf(t, l.Addr().String())
+	h := Handler{TCPSocket: &TCPSocket{Host: "::1", Port: port}}
+	wantResult(t, ask(t, h), Success, "")
+	_ = l.Close()
+	wantResult(t, ask(t, h), Failure, Refused)
+}
+
+func TestTCPCancel(t *testing.T) {
+	p := mustProbe(t, Config{}, Handler{TCPSocket: &TCPSocket{Port: deafPort(t)}}, loopback)
+	ctx, cancel := context.WithTimeout(t.Context(), brief)
+	defer cancel()
+	wantResult(t, p.Ask(ctx, time.Hour), Unknown, NotAsked)
+	waitGone(t, "prober.cutOff")
+}
+
+func TestClassify(t *testing.T) {
+	for _, tt := range []struct {
+		err  error
+		want Cause
+	}{
+		{syscall.ECONNREFUSED, Refused},
+		{syscall.ECONNRESET, Reset},
+		{syscall.EPIPE, Reset},
+		{syscall.ETIMEDOUT, Timeout},
+		{syscall.EHOSTUNREACH, Unreachable},
+		{syscall.ENETUNREACH, Unreachable},
+		{syscall.EMFILE, NotAsked},
+		{syscall.ENFILE, NotAsked},
+		{syscall.EADDRNOTAVAIL, NotAsked},
+		{syscall.ENOBUFS, NotAsked},
+		{syscall.ENOMEM, NotAsked},
+		{syscall.EPERM, NotAsked},
+		{syscall.EACCES, NotAsked},
+		{&net.OpError{Op: "dial", Err: os.NewSyscallError("socket", syscall.EMFILE)}, NotAsked},
+		{&net.OpError{Op: "dial", Err: &net.DNSError{IsNotFound: true}}, Unreachable},
+		{&net.OpError{Op: "dial", Err: &net.DNSError{IsTimeout: true}}, NotAsked},
+		{os.ErrDeadlineExceeded, Timeout},
+		{context.DeadlineExceeded, Timeout},
+		{malformed("x"), Protocol},
+	} {
+		if got := classify(fmt.Errorf("wrapped: %w", tt.err)); got != tt.want {
+			t.Errorf("%v: got %q, want %q", tt.err, got, tt.want)
+		}
+	}
+}
