@@ -1,0 +1,274 @@
+// Package dockertest runs private Docker engines for tests: a containerd and a
+// dockerd with sockets, data and a bridge of their own, and an image that needs
+// no registry. It needs root and the distribution's packages; an absent engine
+// is a failed test, not a skipped one.
+package dockertest
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/client"
+)
+
+const (
+	// Image is the name of the image that every engine has: busybox with all its
+	// applets in /bin, and /bin/testserver, which is also what it runs by default.
+	Image = "healthd-test:1"
+
+	upTimeout   = 60 * time.Second
+	downTimeout = 30 * time.Second
+	install     = "apt-get install -y --no-install-recommends docker.io busybox-static iproute2"
+)
+
+// Engine is one private engine.
+type Engine struct {
+	// Endpoint is where it listens: "unix:///…".
+	Endpoint string
+	// Image is the name of the image that it has.
+	Image string
+
+	dir        string
+	network    network
+	containerd *process
+	dockerd    *process
+	client     *client.Client
+}
+
+// Start starts an engine that is stopped and removed when the test ends.
+func Start(tb testing.TB) *Engine {
+	tb.Helper()
+	e, err := start()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		if err := e.close(); err != nil {
+			tb.Error(err)
+		}
+	})
+	return e
+}
+
+// Shared is an engine that the tests of one binary share. It starts with the
+// first call of Engine.
+type Shared struct {
+	once   sync.Once
+	engine *Engine
+	err    error
+}
+
+// Main runs the tests and then stops the engine, if one was started. It returns
+// what TestMain should exit with.
+func (s *Shared) Main(m *testing.M) int {
+	code := m.Run()
+	if s.engine == nil {
+		return code
+	}
+	if err := s.engine.close(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return max(code, 1)
+	}
+	return code
+}
+
+// Engine returns the shared engine, which the first call starts.
+func (s *Shared) Engine(tb testing.TB) *Engine {
+	tb.Helper()
+	s.once.Do(func() { s.engine, s.err = start() })
+	if s.err != nil {
+		tb.Fatal(s.err)
+	}
+	return s.engine
+}
+
+// Client returns a client of the engine. It must not be closed.
+func (e *Engine) Client() *client.Client { return e.client }
+
+// Stop ends dockerd gracefully. Its containers run on.
+func (e *Engine) Stop(tb testing.TB) {
+	tb.Helper()
+	if err := e.dockerd.end(syscall.SIGTERM, downTimeout); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// Kill ends dockerd with SIGKILL. Its containers run on.
+func (e *Engine) Kill(tb testing.TB) {
+	tb.Helper()
+	if err := e.dockerd.end(syscall.SIGKILL, downTimeout); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// Up starts dockerd again after Stop or Kill and waits until it answers.
+func (e *Engine) Up(tb testing.TB) {
+	tb.Helper()
+	if err := e.up(); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// Freeze keeps dockerd from running, so that it accepts connections
+// but answers nothing, until Thaw.
+func (e *Engine) Freeze(tb testing.TB) {
+	tb.Helper()
+	e.signal(tb, syscall.SIGSTOP)
+	// The signal is delivered to each thread when it next runs.
+	if err := e.dockerd.wait(downTimeout, func(context.Context) error { return stopped(e.dockerd.cmd.Process.Pid) }); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// Thaw undoes Freeze.
+func (e *Engine) Thaw(tb testing.TB) { tb.Helper(); e.signal(tb, syscall.SIGCONT) }
+
+func (e *Engine) signal(tb testing.TB, sig syscall.Signal) {
+	tb.Helper()
+	if err := e.dockerd.cmd.Process.Signal(sig); err != nil {
+		tb.Fatalf("cannot signal dockerd: %v", err)
+	}
+}
+
+func start() (_ *Engine, err error) {
+	for _, name := range []string{"containerd", "dockerd", "runc", "ip", "busybox"} {
+		if _, err := exec.LookPath(name); err != nil {
+			return nil, fmt.Errorf("cannot start a private engine: %w; install it: %s", err, install)
+		}
+	}
+	if os.Geteuid() != 0 {
+		return nil, fmt.Errorf("cannot start a private engine: not root")
+	}
+	sweepAbandoned()
+	// Not tb.TempDir: a Unix socket's path has 107 bytes at most.
+	dir, err := os.MkdirTemp("", dirPrefix)
+	if err != nil {
+		return nil, err
+	}
+	e := &Engine{Endpoint: "unix://" + filepath.Join(dir, "d.sock"), Image: Image, dir: dir}
+	defer func() {
+		if err != nil {
+			_ = e.close()
+		}
+	}()
+	if err := e.claim(); err != nil {
+		return nil, err
+	}
+	e.client, err = client.NewClientWithOpts(client.WithHost(e.Endpoint), client.WithAPIVersionNegotiation())
+	if err != nil {
+		return nil, err
+	}
+	image := make(chan built, 1)
+	go func() { image <- build(dir) }()
+	if err := e.startContainerd(); err != nil {
+		<-image
+		return nil, err
+	}
+	if err := e.up(); err != nil {
+		<-image
+		return nil, err
+	}
+	b := <-image
+	if b.err != nil {
+		return nil, b.err
+	}
+	return e, e.importImage(b.tar)
+}
+
+// claim takes a network and writes who owns the directory, for sweepAbandoned.
+func (e *Engine) claim() error {
+	n, err := claimNetwork()
+	if err != nil {
+		return err
+	}
+	e.network = n
+	return writeOwner(e.dir, n)
+}
+
+func (e *Engine) startContainerd() error {
+	conf := fmt.Sprintf(`version = 2
+root = %q
+state = %q
+disabled_plugins = ["io.containerd.grpc.v1.cri", "io.containerd.snapshotter.v1.btrfs", "io.containerd.snapshotter.v1.zfs", "io.containerd.snapshotter.v1.devmapper", "io.containerd.snapshotter.v1.aufs"]
+[grpc]
+address = %q
+[plugins."io.containerd.internal.v1.opt"]
+path = %q
+`, e.path("c", "root"), e.path("c", "state"), e.path("c.sock"), e.path("c", "opt"))
+	file := e.path("containerd.toml")
+	if err := os.WriteFile(file, []byte(conf), 0o600); err != nil {
+		return err
+	}
+	e.containerd = newProcess("containerd", e.path("containerd.log"), "containerd", "-c", file)
+	if err := e.containerd.start(); err != nil {
+		return err
+	}
+	return e.containerd.wait(upTimeout, func(context.Context) error {
+		_, err := os.Stat(e.path("c.sock"))
+		return err
+	})
+}
+
+func (e *Engine) up() error {
+	// A dockerd that was killed left it, and the next one would not start.
+	_ = os.Remove(e.path("d.pid"))
+	e.dockerd = newProcess("dockerd", e.path("dockerd.log"), "dockerd",
+		"--containerd", e.path("c.sock"), "--host", e.Endpoint, "--pidfile", e.path("d.pid"),
+		"--config-file", e.path("daemon.json"), "--data-root", e.path("data"), "--exec-root", e.path("exec"),
+		"--bridge", e.network.bridge, "--default-address-pool", e.network.pool,
+		"--cgroup-parent", e.cgroup(), "--exec-opt", "native.cgroupdriver=cgroupfs",
+		"--live-restore", "--iptables=false", "--ip-forward=false", "--ip-masq=false", "--userland-proxy=false")
+	if err := os.WriteFile(e.path("daemon.json"), []byte("{}\n"), 0o600); err != nil {
+		return err
+	}
+	if err := e.dockerd.start(); err != nil {
+		return err
+	}
+	return e.dockerd.wait(upTimeout, func(ctx context.Context) error {
+		_, err := e.client.Info(ctx)
+		return err
+	})
+}
+
+// close removes the containers, ends everything and leaves nothing behind.
+func (e *Engine) close() error {
+	if e.dockerd != nil && e.dockerd.running() {
+		e.removeContainers()
+		_ = e.dockerd.end(syscall.SIGTERM, downTimeout)
+	}
+	if e.containerd != nil && e.containerd.running() {
+		_ = e.containerd.end(syscall.SIGTERM, downTimeout)
+	}
+	if e.client != nil {
+		_ = e.client.Close()
+	}
+	return sweep(e.dir)
+}
+
+func (e *Engine) removeContainers() {
+	ctx, cancel := context.WithTimeout(context.Background(), downTimeout)
+	defer cancel()
+	list, err := e.client.ContainerList(ctx, container.ListOptions{All: true})
+	if err != nil {
+		return
+	}
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	for _, c := range list {
+		wg.Go(func() { _ = e.client.ContainerRemove(ctx, c.ID, container.RemoveOptions{Force: true}) })
+	}
+}
+
+func (e *Engine) path(elem ...string) string {
+	return filepath.Join(append([]string{e.dir}, elem...)...)
+}
+
+func (e *Engine) cgroup() string { return "/" + filepath.Base(e.dir) }

@@ -1,0 +1,166 @@
+package docker_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"healthd/runtime"
+	"healthd/runtime/docker/dockertest"
+)
+
+func TestExec(t *testing.T) {
+	e, private := engine(t)
+	id := private.Run(t, dockertest.RunOptions{Cmd: []string{"sleep", "1000"}})
+	for _, tt := range []struct {
+		name   string
+		argv   []string
+		limit  int
+		output string
+		code   int
+	}{
+		{"success", []string{"true"}, 100, "", 0},
+		{"exit code", []string{"sh", "-c", "exit 7"}, 100, "", 7},
+		{"killed by a signal", []string{"sh", "-c", "kill -9 $$"}, 100, "", 137},
+		{"no shell", []string{"echo", "$HOME", "*"}, 100, "$HOME *\n", 0},
+		{"stdout before stderr", []string{"sh", "-c", "echo err >&2; echo out; exit 3"}, 100, "out\nerr\n", 3},
+		{"limit over both", []string{"sh", "-c", "echo 12345; echo 67890 >&2"}, 8, "12345\n67", 0},
+		{"more output than a pipe holds", []string{"sh", "-c", "yes | head -c 1000000; exit 4"}, 6, "y\ny\ny\n", 4},
+		{"no output wanted", []string{"echo", "hello"}, 0, "", 0},
+		{"a shell's own not found", []string{"sh", "-c", "/nosuch; exit $?"}, 0, "", 127},
+		{"output held open", []string{"sh", "-c", "echo here; sleep 1000 & exit 1"}, 100, "here\n", 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			began := time.Now()
+			output, code, timedOut, err := e.Exec(t.Context(), id, tt.argv, 20*time.Second, tt.limit)
+			if string(output) != tt.output || code != tt.code || timedOut || err != nil {
+				t.Errorf("got %q, %d, %v, %v; want %q, %d", output, code, timedOut, err, tt.output, tt.code)
+			}
+			if took := time.Since(began); took > 10*time.Second {
+				t.Errorf("took %v", took)
+			}
+		})
+	}
+	if n := len(commands(id, "sleep")); n != 2 {
+		t.Errorf("got %d sleeps, want the container's and the one that a command left", n)
+	}
+}
+
+func TestExecTimeoutKillsTheTree(t *testing.T) {
+	e, private := engine(t)
+	id := private.Run(t, dockertest.RunOptions{Cmd: []string{"tail", "-f", "/dev/null"}})
+	for name, script := range map[string]string{
+		"one process":           "exec sleep 1001",
+		"a child":               "echo hello; sleep 1001; echo never",
+		"children of children":  "sh -c 'sleep 1001 & sleep 1001'; sleep 1001",
+		"an orphan":             "(sleep 1001 &); sleep 1001",
+		"an orphan of its own":  "(setsid sh -c 'sleep 1001; true' &); sleep 1001",
+		"deaf":                  "trap '' TERM INT HUP; while :; do sleep 1001; done",
+		"breeding":              "f() { sleep 1001 & sleep 0.01; f; }; f",
+		"output into its pipes": "yes",
+	} {
+		t.Run(name, func(t *testing.T) {
+			began := time.Now()
+			output, _, timedOut, err := e.Exec(t.Context(), id, []string{"sh", "-c", script}, 300*time.Millisecond, 1000)
+			if !timedOut || err != nil {
+				t.Fatalf("got %q, %v, %v; want a timeout", output, timedOut, err)
+			}
+			if took := time.Since(began); took < 300*time.Millisecond || took > 5*time.Second {
+				t.Errorf("took %v", took)
+			}
+			if name == "a child" && string(output) != "hello\n" {
+				t.Errorf("got output %q", output)
+			}
+			for _, left := range []string{"sleep", "yes", "sh"} {
+				if pids := commands(id, left); len(pids) > 0 {
+					t.Errorf("left %s: %v", left, pids)
+				}
+			}
+		})
+	}
+	if c, err := e.Inspect(t.Context(), id); err != nil || c.State != runtime.Running {
+		t.Errorf("the container: got %+v, %v; want it running", c, err)
+	}
+}
+
+func TestExecCancelled(t *testing.T) {
+	e, private := engine(t)
+	id := private.Run(t, dockertest.RunOptions{Cmd: []string{"tail", "-f", "/dev/null"}})
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		defer cancel()
+		eventually(t, "the command runs", func() bool { return len(commands(id, "sleep")) == 1 })
+	}()
+	_, _, timedOut, err := e.Exec(ctx, id, []string{"sleep", "1000"}, time.Minute, 100)
+	if !errors.Is(err, context.Canceled) || timedOut {
+		t.Errorf("got %v, %v; want it cancelled", timedOut, err)
+	}
+	eventually(t, "the command is gone", func() bool { return len(commands(id, "sleep")) == 0 })
+}
+
+func TestExecThatCannotBeAsked(t *testing.T) {
+	e, private := engine(t)
+	running := private.Run(t, dockertest.RunOptions{Cmd: []string{"sleep", "1000"}})
+	stopped := private.Create(t, dockertest.RunOptions{})
+	paused := private.Run(t, dockertest.RunOptions{})
+	if err := private.Client().ContainerPause(t.Context(), paused); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		name, id string
+		argv     []string
+		is       error
+		says     string
+	}{
+		{"no such binary", running, []string{"/nosuch"}, nil, "no such file"},
+		{"not executable", running, []string{"/etc"}, nil, "permission denied"},
+		{"no such container", "0123", []string{"true"}, runtime.ErrNotFound, "cannot run a command in container 0123"},
+		{"not running", stopped, []string{"true"}, nil, "is not running"},
+		{"paused", paused, []string{"true"}, nil, "is paused"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			_, _, timedOut, err := e.Exec(t.Context(), tt.id, tt.argv, time.Minute, 100)
+			if err == nil || timedOut || !strings.Contains(err.Error(), tt.says) {
+				t.Fatalf("got %v, %v; want an error that says %q", timedOut, err, tt.says)
+			}
+			t.Log(err)
+			if tt.is != nil && !errors.Is(err, tt.is) {
+				t.Errorf("got %v, want %v", err, tt.is)
+			}
+		})
+	}
+}
+
+func TestExecWhenTheContainerDies(t *testing.T) {
+	e, private := engine(t)
+	id := private.Run(t, dockertest.RunOptions{Cmd: []string{"tail", "-f", "/dev/null"}})
+	go func() {
+		eventually(t, "the command runs", func() bool { return len(commands(id, "sleep")) == 1 })
+		_ = private.Client().ContainerKill(t.Context(), id, "KILL")
+	}()
+	_, code, timedOut, err := e.Exec(t.Context(), id, []string{"sleep", "1000"}, time.Minute, 100)
+	if timedOut || (err == nil && code != 137) {
+		t.Errorf("got %d, %v, %v; want 137 or an error", code, timedOut, err)
+	}
+}
+
+// commands returns the processes of the container that run the program.
+func commands(id, program string) []string {
+	dirs, _ := filepath.Glob("/proc/[0-9]*")
+	var found []string
+	for _, dir := range dirs {
+		args, _ := os.ReadFile(filepath.Join(dir, "cmdline"))
+		name, _, _ := strings.Cut(string(args), "\x00")
+		if filepath.Base(name) != program {
+			continue
+		}
+		if group, _ := os.ReadFile(filepath.Join(dir, "cgroup")); strings.Contains(string(group), id) {
+			found = append(found, dir)
+		}
+	}
+	return found
+}

@@ -1,0 +1,115 @@
+package docker
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/client"
+
+	"healthd/runtime"
+)
+
+// Inspect returns the container with the ID, or an error that wraps
+// runtime.ErrNotFound.
+func (e *Engine) Inspect(ctx context.Context, id string) (*runtime.Container, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	c, err := e.client(ctx)
+	if err != nil {
+		return nil, err
+	}
+	in, err := c.ContainerInspect(ctx, id)
+	if err != nil {
+		return nil, e.about(err, "inspect", id)
+	}
+	n, err := e.connection(ctx, c, &in, maxShared)
+	if err != nil {
+		return nil, e.about(err, "inspect the network of", id)
+	}
+	return e.describe(&in, n), nil
+}
+
+// Health returns what the engine's own health check says of the container.
+func (e *Engine) Health(ctx context.Context, id string) (status, output string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	c, err := e.client(ctx)
+	if err != nil {
+		return "", "", err
+	}
+	in, err := c.ContainerInspect(ctx, id)
+	if err != nil {
+		return "", "", e.about(err, "read the health of", id)
+	}
+	h := in.State.Health
+	if h == nil || h.Status == "" {
+		return container.NoHealthcheck, "", nil
+	}
+	if n := len(h.Log); n > 0 && h.Log[n-1] != nil {
+		output = h.Log[n-1].Output
+	}
+	return h.Status, output, nil
+}
+
+// connection is the counterpart of the list's: it asks for the container whose
+// network this one shares. That one may be gone, or be another runtime's.
+func (e *Engine) connection(ctx context.Context, c *client.Client, in *container.InspectResponse, depth int) (networking, error) {
+	n := networking{alive: runtime.State(in.State.Status).Alive()}
+	if in.HostConfig != nil {
+		n.mode = string(in.HostConfig.NetworkMode)
+	}
+	if in.NetworkSettings != nil {
+		n.endpoints = in.NetworkSettings.Networks
+	}
+	other, ok := strings.CutPrefix(n.mode, "container:")
+	if !ok || depth == 0 {
+		return n, nil
+	}
+	n.sharedID = other
+	shared, err := c.ContainerInspect(ctx, other)
+	if errdefs.IsNotFound(err) {
+		return n, nil
+	}
+	if err != nil {
+		return n, err
+	}
+	s, err := e.connection(ctx, c, &shared, depth-1)
+	n.shared, n.sharedID = &s, shared.ID
+	return n, err
+}
+
+func (e *Engine) describe(in *container.InspectResponse, n networking) *runtime.Container {
+	c := &runtime.Container{
+		Runtime: e.conf.Name, ID: in.ID, Name: strings.TrimPrefix(in.Name, "/"),
+		State: runtime.State(in.State.Status), StartedAt: moment(in.State.StartedAt), FinishedAt: moment(in.State.FinishedAt),
+		ExitCode: in.State.ExitCode, OOMKilled: in.State.OOMKilled, Error: in.State.Error,
+		NetworkOf: n.sharedID, RestartPolicy: string(container.RestartPolicyDisabled), StopTimeout: -1,
+	}
+	c.Address, c.Network = n.address(e.conf.Network)
+	c.Hint = hint(c.State, c.ExitCode, n)
+	if in.Config != nil {
+		c.Image, c.Labels, c.StopSignal = in.Config.Image, in.Config.Labels, in.Config.StopSignal
+		if t := in.Config.StopTimeout; t != nil {
+			c.StopTimeout = time.Duration(*t) * time.Second
+		}
+	}
+	if h := in.HostConfig; h != nil {
+		c.AutoRemove = h.AutoRemove
+		if h.RestartPolicy.Name != "" {
+			c.RestartPolicy = string(h.RestartPolicy.Name)
+		}
+	}
+	return c
+}
+
+// moment reads the engine's times, which are in the year 1 for never.
+func moment(s string) time.Time {
+	t, err := time.Parse(time.RFC3339Nano, s)
+	if err != nil || t.Year() <= 1 {
+		return time.Time{}
+	}
+	return t
+}

@@ -1,0 +1,43 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/docker/docker/api/types/container"
+
+	"healthd/runtime"
+)
+
+// Stop sends the container's stop signal, and kills it after grace, which is
+// rounded up to whole seconds. A container that is not running is no error.
+func (e *Engine) Stop(ctx context.Context, id string, grace time.Duration) error {
+	seconds := int((max(grace, 0) + time.Second - 1) / time.Second)
+	limited, cancel := context.WithTimeout(ctx, time.Duration(seconds)*time.Second+stopMargin)
+	defer cancel()
+	c, err := e.client(limited)
+	if err != nil {
+		return err
+	}
+	err = e.about(c.ContainerStop(limited, id, container.StopOptions{Timeout: &seconds}), "stop", id)
+	if err == nil || errors.Is(err, runtime.ErrNotFound) || ctx.Err() != nil {
+		return err
+	}
+	// The answer may have been lost after the work was done.
+	if now, look := e.Inspect(ctx, id); look == nil && !now.State.Alive() && now.State != runtime.Restarting {
+		return nil
+	}
+	return err
+}
+
+// Start starts the container. One that is running is no error.
+func (e *Engine) Start(ctx context.Context, id string) error {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	c, err := e.client(ctx)
+	if err != nil {
+		return err
+	}
+	return e.about(c.ContainerStart(ctx, id, container.StartOptions{}), "start", id)
+}

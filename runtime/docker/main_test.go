@@ -1,0 +1,68 @@
+package docker_test
+
+import (
+	"context"
+	"os"
+	"syscall"
+	"testing"
+	"time"
+
+	"healthd/prober"
+	"healthd/runtime/docker"
+	"healthd/runtime/docker/dockertest"
+)
+
+var private dockertest.Shared
+
+var _ prober.Engine = (*docker.Engine)(nil)
+
+func TestMain(m *testing.M) { os.Exit(private.Main(m)) }
+
+func engine(t *testing.T) (*docker.Engine, *dockertest.Engine) {
+	t.Helper()
+	private := private.Engine(t)
+	return connect(t, private), private
+}
+
+func connect(t *testing.T, private *dockertest.Engine) *docker.Engine {
+	t.Helper()
+	e, err := docker.New(docker.Config{Endpoint: private.Endpoint})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = e.Close() })
+	return e
+}
+
+// eventually waits until ok.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			t.Fatalf("still waiting that %s", what)
+		}
+	}
+}
+
+func killProcess(t *testing.T, pid int) {
+	t.Helper()
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// serves waits for the test server: before it listens it would not hear SIGTERM
+// either, being process 1.
+func serves(t *testing.T, e *docker.Engine, id string) {
+	t.Helper()
+	eventually(t, "the test server listens", func() bool {
+		_, code, _, err := e.Exec(t.Context(), id, []string{"wget", "-q", "-O", "/dev/null", "http://127.0.0.1:8080/healthz"}, time.Minute, 0)
+		return err == nil && code == 0
+	})
+}

@@ -1,0 +1,118 @@
+package docker
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/docker/docker/api/types/events"
+	"github.com/docker/docker/api/types/network"
+	"github.com/docker/go-units"
+
+	"healthd/runtime"
+)
+
+func TestStatusBoundsHoldWhatTheEngineMeant(t *testing.T) {
+	for d := time.Duration(0); d < 5*365*24*time.Hour; d += d/97 + 370*time.Millisecond {
+		for _, format := range []string{"Up %s", "Up %s (healthy)", "Up %s (Paused)", "Exited (17) %s ago", "Restarting (17) %s ago"} {
+			text := fmt.Sprintf(format, units.HumanDuration(d))
+			s := parseStatus(text)
+			if !s.known || d < s.least || d > s.most {
+				t.Fatalf("%v: %q was read as %+v", d, text, s)
+			}
+			if (format[0] != 'U') != (s.exitCode == 17) {
+				t.Fatalf("%q was read as %+v", text, s)
+			}
+		}
+	}
+}
+
+func TestStatusThatTellsNothing(t *testing.T) {
+	for _, text := range []string{"", "Created", "Dead", "Removal In Progress", "Up", "Up forever", "Exited", "Exited (x) 1 second ago", "Up -1 seconds", "Up 99999999999 years"} {
+		if s := parseStatus(text); s.known {
+			t.Errorf("%q was read as %+v", text, s)
+		}
+	}
+}
+
+func TestAddress(t *testing.T) {
+	v4 := &network.EndpointSettings{IPAddress: "10.0.0.2", GlobalIPv6Address: "fd00::2"}
+	v6 := &network.EndpointSettings{GlobalIPv6Address: "fd00::3"}
+	none := &network.EndpointSettings{}
+	type endpoints = map[string]*network.EndpointSettings
+	for _, tt := range []struct {
+		name            string
+		n               networking
+		preferred       string
+		address, ofName string
+	}{
+		{"bridge", networking{alive: true, endpoints: endpoints{"bridge": v4}}, "", "10.0.0.2", "bridge"},
+		{"first by name", networking{alive: true, endpoints: endpoints{"b": v4, "a": v6}}, "", "fd00::3", "a"},
+		{"preferred", networking{alive: true, endpoints: endpoints{"b": v4, "a": v6}}, "b", "10.0.0.2", "b"},
+		{"preferred is not connected", networking{alive: true, endpoints: endpoints{"a": v6}}, "b", "fd00::3", "a"},
+		{"without address", networking{alive: true, endpoints: endpoints{"a": none, "b": v4, "c": nil}}, "a", "10.0.0.2", "b"},
+		{"not running", networking{endpoints: endpoints{"a": v4}}, "", "", ""},
+		{"host", networking{alive: true, mode: "host", endpoints: endpoints{"host": none}}, "", "127.0.0.1", "host"},
+		{"none", networking{alive: true, mode: "none", endpoints: endpoints{"none": none}}, "", "", ""},
+		{"another's", networking{alive: true, mode: "container:x", shared: &networking{alive: true, mode: "host"}}, "", "127.0.0.1", "host"},
+		{"another's that does not run", networking{alive: true, mode: "container:x", shared: &networking{mode: "host"}}, "", "", ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if address, name := tt.n.address(tt.preferred); address != tt.address || name != tt.ofName {
+				t.Errorf("got %q of %q, want %q of %q", address, name, tt.address, tt.ofName)
+			}
+		})
+	}
+}
+
+func TestTranslate(t *testing.T) {
+	ev, ok := translate(events.Message{Type: events.ContainerEventType, Action: "kill", TimeNano: 5, Actor: events.Actor{
+		ID: "x", Attributes: map[string]string{"name": "web", "image": "i", "signal": "15", "a": "b"}}})
+	if !ok || ev.ID != "x" || ev.Action != runtime.ActionKill || ev.Signal != 15 || ev.Name != "web" || len(ev.Labels) != 1 || ev.Time.UnixNano() != 5 {
+		t.Errorf("got %+v, %v", ev, ok)
+	}
+	ev, ok = translate(events.Message{Type: events.NetworkEventType, Action: "disconnect", Actor: events.Actor{
+		ID: "net", Attributes: map[string]string{"container": "x", "name": "n"}}})
+	if !ok || ev.ID != "x" || ev.Action != runtime.ActionNetwork || ev.Labels != nil || ev.Name != "" {
+		t.Errorf("got %+v, %v", ev, ok)
+	}
+	if ev, ok := translate(events.Message{Type: events.NetworkEventType, Action: "create", Actor: events.Actor{ID: "net"}}); ok {
+		t.Errorf("got %+v of a network", ev)
+	}
+}
+
+func TestParseStat(t *testing.T) {
+	stat := "42 (a) b (c) S 7 42 41 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 12345 1000 1 0"
+	p, err := parseStat(42, []byte(stat))
+	if err != nil || p != (proc{pid: 42, ppid: 7, session: 41, state: 'S', start: 12345}) {
+		t.Errorf("got %+v, %v", p, err)
+	}
+	if _, err := parseStat(42, []byte("42 (x")); err == nil {
+		t.Error("accepted what is cut off")
+	}
+}
+
+func TestForeignProcessIsNotKilled(t *testing.T) {
+	err := tree{root: 1, container: "0123456789abcdef", mark: "x"}.kill(t.Context())
+	want := "process 1 of the engine's host cannot be seen from here"
+	if err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}
+
+func TestFailuresInPlainWords(t *testing.T) {
+	e := &Engine{conf: Config{Endpoint: "unix:///run/x.sock"}}
+	denied := fmt.Errorf("get: %w", &net.OpError{Op: "dial", Net: "unix", Err: os.NewSyscallError("connect", syscall.EACCES)})
+	want := "cannot connect to Docker at unix:///run/x.sock: permission denied; is healthd allowed to use the socket?"
+	if got := e.failure(denied); got == nil || got.Error() != want {
+		t.Errorf("got %v, want %s", got, want)
+	}
+	want = "cannot get an answer from Docker at unix:///run/x.sock in time: context deadline exceeded"
+	if got := e.failure(context.DeadlineExceeded); got == nil || got.Error() != want {
+		t.Errorf("got %v, want %s", got, want)
+	}
+}

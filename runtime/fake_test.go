@@ -1,0 +1,282 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// fakeEngine is an engine in memory. Its calls take a millisecond.
+type fakeEngine struct {
+	mu         sync.Mutex
+	containers map[string]*Container
+	order      []string
+	stream     *fakeStream
+	down       error
+	hung       map[string]bool // inspections that do not return
+	sick       map[string]error
+	mute       bool // pings are not answered
+	lists      int
+	inspected  []string
+	replay     []Event
+}
+
+type fakeStream struct {
+	ctx    context.Context
+	events chan Event
+	broken chan error
+}
+
+func newFakeEngine() *fakeEngine {
+	return &fakeEngine{containers: map[string]*Container{}, hung: map[string]bool{}, sick: map[string]error{}}
+}
+
+func (f *fakeEngine) Subscribe(ctx context.Context, since time.Time) (Stream, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.down != nil {
+		return nil, f.down
+	}
+	f.stream = &fakeStream{ctx: ctx, events: make(chan Event, 10000), broken: make(chan error, 1)}
+	for _, ev := range f.replay {
+		if !ev.Time.Before(since) {
+			f.stream.events <- ev
+		}
+	}
+	return f.stream, nil
+}
+
+func (s *fakeStream) Next() (Event, error) {
+	select {
+	case ev := <-s.events:
+		return ev, nil
+	default:
+	}
+	select {
+	case ev := <-s.events:
+		return ev, nil
+	case err := <-s.broken:
+		return Event{}, err
+	case <-s.ctx.Done():
+		return Event{}, s.ctx.Err()
+	}
+}
+
+func (f *fakeEngine) List(ctx context.Context) ([]Summary, error) {
+	time.Sleep(time.Millisecond)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.down != nil {
+		return nil, f.down
+	}
+	f.lists++
+	var all []Summary
+	for _, id := range f.order {
+		c := f.containers[id]
+		at := c.FinishedAt
+		if c.State.Alive() {
+			at = c.StartedAt
+		}
+		all = append(all, Summary{ID: id, Name: c.Name, Labels: c.Labels, State: c.State, Hint: c.Hint, Since: at, Until: at})
+	}
+	return all, ctx.Err()
+}
+
+func (f *fakeEngine) Inspect(ctx context.Context, id string) (*Container, error) {
+	time.Sleep(time.Millisecond)
+	f.mu.Lock()
+	hung := f.hung[id]
+	f.mu.Unlock()
+	if hung {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.inspected = append(f.inspected, id)
+	if err := errors.Join(f.down, f.sick[id]); err != nil {
+		return nil, err
+	}
+	c := f.containers[id]
+	if c == nil {
+		return nil, fmt.Errorf("cannot inspect container %s: %w", id, ErrNotFound)
+	}
+	copied := *c
+	return &copied, nil
+}
+
+func (f *fakeEngine) Ping(ctx context.Context) error {
+	f.mu.Lock()
+	mute := f.mute
+	f.mu.Unlock()
+	if mute {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return nil
+}
+
+// silently changes what is, and tells nobody.
+func (f *fakeEngine) silently(change func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	change()
+}
+
+func (f *fakeEngine) run(id string) {
+	c := f.containers[id]
+	if c == nil {
+		c = &Container{ID: id, Name: id}
+		f.order = append(f.order, id)
+	}
+	next := *c
+	next.State, next.StartedAt, next.Address, next.Hint = Running, time.Now(), "10.0.0.1", "10.0.0.1"
+	f.containers[id] = &next
+}
+
+func (f *fakeEngine) end(id string, code int) {
+	next := *f.containers[id]
+	next.State, next.FinishedAt, next.ExitCode, next.Address, next.Hint = Exited, time.Now(), code, "", fmt.Sprint("exit ", code)
+	f.containers[id] = &next
+}
+
+func (f *fakeEngine) drop(id string) {
+	delete(f.containers, id)
+	f.order = slices.DeleteFunc(f.order, func(o string) bool { return o == id })
+}
+
+func (f *fakeEngine) tell(id string, action Action, number int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	ev := Event{ID: id, Action: action, Time: time.Now()}
+	switch action {
+	case ActionKill:
+		ev.Signal = number
+	case ActionDie:
+		ev.ExitCode = number
+	}
+	if c := f.containers[id]; c != nil {
+		ev.Name, ev.Labels = c.Name, map[string]string{}
+	}
+	f.replay = append(f.replay, ev)
+	if f.stream == nil {
+		return
+	}
+	select {
+	case f.stream.events <- ev:
+	default:
+	}
+}
+
+// start, die, kill and remove do what an engine does: change, then tell.
+func (f *fakeEngine) start(id string) {
+	f.silently(func() { f.run(id) })
+	f.tell(id, ActionStart, 0)
+}
+
+func (f *fakeEngine) die(id string, code int) {
+	f.silently(func() { f.end(id, code) })
+	f.tell(id, ActionDie, code)
+}
+
+func (f *fakeEngine) kill(id string, signal int) {
+	f.tell(id, ActionKill, signal)
+	f.die(id, 128+signal)
+}
+
+func (f *fakeEngine) remove(id string) {
+	f.tell(id, ActionDestroy, 0)
+	f.silently(func() { f.drop(id) })
+}
+
+func (f *fakeEngine) crash(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.down = err
+	f.stream.broken <- err
+}
+
+func (f *fakeEngine) revive() { f.silently(func() { f.down, f.replay = nil, nil }) }
+
+// diary runs a Watcher while script plays with its engine, and returns what the
+// watcher sent, a line each, with the time since the start.
+func diary(t *testing.T, w *Watcher, script func(*fakeEngine)) []string {
+	t.Helper()
+	f := w.Source.(*fakeEngine)
+	var mu sync.Mutex
+	var lines []string
+	began := time.Now()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		done <- w.Run(ctx, func(_ context.Context, u Update) error {
+			mu.Lock()
+			defer mu.Unlock()
+			lines = append(lines, fmt.Sprintf("%v %s", time.Since(began).Round(10*time.Millisecond), line(u)))
+			return nil
+		})
+	}()
+	script(f)
+	synctest.Wait()
+	cancel()
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Errorf("Run returned %v", err)
+	}
+	return lines
+}
+
+func line(u Update) string {
+	switch u.Kind {
+	case Observed:
+		return strings.TrimSpace(fmt.Sprintf("observed %s %s %s", u.Container.Name, u.Container.State, u.Container.Address))
+	case Removed:
+		return "removed " + u.ID
+	case Killed:
+		return fmt.Sprintf("killed %s %d", u.ID, u.Signal)
+	case Died:
+		return fmt.Sprintf("died %s %d", u.ID, u.ExitCode)
+	case Stopped:
+		return "stopped " + u.ID
+	case Lost:
+		return fmt.Sprintf("lost: %v", u.Err)
+	case Synced:
+		return "synced " + u.Reason
+	}
+	return fmt.Sprintf("kind %d", u.Kind)
+}
+
+// compare minds neither the order in which containers were observed at the same
+// moment nor times that want does not tell because jitter is in them.
+func compare(t *testing.T, got []string, want string) {
+	t.Helper()
+	var lines []string
+	for l := range strings.Lines(want) {
+		if l = strings.TrimSpace(l); l != "" {
+			lines = append(lines, l)
+		}
+	}
+	for i := range got {
+		if i < len(lines) && strings.HasPrefix(lines[i], "~ ") {
+			_, rest, _ := strings.Cut(got[i], " ")
+			got[i] = "~ " + rest
+		}
+	}
+	for i := 0; i < len(got); {
+		moment, _, _ := strings.Cut(got[i], " ")
+		j := i
+		for j < len(got) && strings.HasPrefix(got[j], moment+" observed ") {
+			j++
+		}
+		slices.Sort(got[i:j])
+		i = max(j, i+1)
+	}
+	if !slices.Equal(got, lines) {
+		t.Errorf("got:\n\t%s\nwant:\n\t%s", strings.Join(got, "\n\t"), strings.Join(lines, "\n\t"))
+	}
+}

@@ -1,0 +1,22 @@
+package runtime
+
+import "testing"
+
+func TestStops(t *testing.T) {
+	for _, tt := range []struct {
+		stopSignal string
+		signal     int
+		want       bool
+	}{
+		{"", 15, true}, {"", 9, true}, {"", 2, true}, {"", 3, true},
+		{"", 1, false}, {"", 10, false}, {"", 28, false}, {"", 0, false},
+		{"SIGUSR1", 10, true}, {"usr1", 10, true}, {"10", 10, true}, {"SIGUSR1", 12, false},
+		{"SIGRTMIN+3", 37, true}, {"RTMIN", 34, true}, {"SIGRTMIN+x", 34, false},
+		{"SIGNONSENSE", 0, false}, {"SIGWINCH", 28, true},
+	} {
+		c := &Container{StopSignal: tt.stopSignal}
+		if got := c.Stops(tt.signal); got != tt.want {
+			t.Errorf("stop signal %q: Stops(%d) = %v, want %v", tt.stopSignal, tt.signal, got, tt.want)
+		}
+	}
+}

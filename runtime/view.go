@@ -1,0 +1,257 @@
+package runtime
+
+import (
+	"slices"
+	"time"
+)
+
+const (
+	// A start event comes right after the start; a later one tells of another.
+	startSlack = 5 * time.Second
+	// earlyMax bounds the causes kept of a container not yet inspected.
+	earlyMax = 16
+)
+
+// view is what is known of an engine's containers, and what follows from a list,
+// an event or an inspection. It does no I/O and has no clock: what is to be sent
+// and inspected is left in out and queue.
+type view struct {
+	wanted func(string, map[string]string) bool
+
+	entries map[string]*entry
+	ignored map[string]struct{}            // known not to be wanted
+	sharing map[string]map[string]struct{} // container → those that share its network
+	waiting map[*entry]struct{}            // with held or retry set
+	syncing map[*entry]struct{}            // what the present list told, not yet delivered
+	seq     uint64                         // counts events
+	newest  time.Time                      // time of the newest event
+	recent  [recents]eventKey              // ring of the newest events, at seq
+
+	out   []Update
+	queue []*entry
+	lossy bool // the stream told something that does not fit
+}
+
+// recents is how many events are remembered so that a replay does not tell them
+// again.
+const recents = 64
+
+type eventKey struct {
+	id     string
+	action Action
+	time   int64
+}
+
+// entry is one container that is wanted, or may be.
+type entry struct {
+	id      string
+	known   *Container // the newest that was sent; nil when none was
+	early   []Update   // causes to be sent before the first observation
+	up      bool       // has a main process, as far as we were told
+	died    bool       // a die event came since it was last observed alive
+	unsure  bool       // the loss of the engine left an inspection undone
+	touched uint64     // seq of its newest event
+
+	flight flight
+	again  bool // an event came while it was being inspected
+	stale  bool // a die event came while it was being inspected
+
+	held     *Container // a death that waits for its cause
+	retry    time.Time
+	until    time.Time // of held
+	failures int
+}
+
+type flight uint8
+
+const (
+	idle flight = iota
+	queued
+	flying
+)
+
+func newView(wanted func(string, map[string]string) bool) *view {
+	if wanted == nil {
+		wanted = func(string, map[string]string) bool { return true }
+	}
+	return &view{
+		wanted: wanted, entries: map[string]*entry{}, ignored: map[string]struct{}{},
+		sharing: map[string]map[string]struct{}{},
+		waiting: map[*entry]struct{}{}, syncing: map[*entry]struct{}{},
+	}
+}
+
+// event folds one event that was read lag after it happened.
+func (v *view) event(ev Event, lag time.Duration) {
+	if !v.fresh(ev) {
+		return
+	}
+	for id := range v.sharing[ev.ID] {
+		if e := v.entries[id]; e != nil && ev.Action != ActionKill {
+			v.dirty(e)
+		}
+	}
+	e := v.entryOf(ev)
+	if e == nil {
+		return
+	}
+	if ev.Action == ActionDestroy {
+		v.remove(e, ev.Time)
+		return
+	}
+	e.touched = v.seq
+	if e.known == nil || ev.Time.IsZero() || !ev.Time.Before(e.known.StartedAt) {
+		v.cause(e, ev, lag)
+	}
+	v.dirty(e)
+}
+
+// fresh says whether ev was not told before, and remembers it.
+func (v *view) fresh(ev Event) bool {
+	key := eventKey{ev.ID, ev.Action, ev.Time.UnixNano()}
+	if !ev.Time.IsZero() && slices.Contains(v.recent[:], key) {
+		return false
+	}
+	v.recent[v.seq%recents] = key
+	v.seq++
+	if ev.Time.After(v.newest) {
+		v.newest = ev.Time
+	}
+	return true
+}
+
+// entryOf returns the entry that ev is about, and nil when it is about a
+// container that is not wanted.
+func (v *view) entryOf(ev Event) *entry {
+	e := v.entries[ev.ID]
+	told := ev.Labels != nil && ev.Name != ""
+	switch {
+	case ev.Action == ActionDestroy:
+		delete(v.ignored, ev.ID)
+		return e
+	case told && !v.wanted(ev.Name, ev.Labels):
+		v.ignore(ev.ID, ev.Time)
+		return nil
+	case e != nil:
+		return e
+	case !told:
+		if _, ok := v.ignored[ev.ID]; ok {
+			return nil
+		}
+	}
+	delete(v.ignored, ev.ID)
+	return v.add(ev.ID)
+}
+
+// cause passes on what only events tell.
+func (v *view) cause(e *entry, ev Event, lag time.Duration) {
+	u := Update{ID: ev.ID, Time: ev.Time, Lag: lag}
+	switch ev.Action {
+	case ActionKill:
+		u.Kind, u.Signal = Killed, ev.Signal
+	case ActionDie:
+		u.Kind, u.ExitCode = Died, ev.ExitCode
+		v.lossy = v.lossy || e.known != nil && !e.up
+		e.up, e.died = false, true
+		e.stale = e.stale || e.flight == flying
+		e.held = nil
+	case ActionStop:
+		u.Kind = Stopped
+	case ActionStart:
+		v.lossy = v.lossy || e.restartedUnheard(ev)
+		e.up = true
+	}
+	if u.Kind == 0 {
+		return
+	}
+	if e.known != nil {
+		v.out = append(v.out, u)
+		return
+	}
+	e.early = append(e.early[max(0, len(e.early)-earlyMax+1):], u)
+}
+
+// restartedUnheard says that a start of something that runs already means that
+// its death was not told.
+func (e *entry) restartedUnheard(ev Event) bool {
+	return e.known != nil && e.up && e.known.State.Alive() && !ev.Time.IsZero() &&
+		ev.Time.Sub(e.known.StartedAt) > startSlack
+}
+
+// take returns the next container to inspect, and nil when there is none.
+func (v *view) take() *entry {
+	for len(v.queue) > 0 {
+		e := v.queue[0]
+		v.queue = v.queue[1:]
+		if v.entries[e.id] == e && e.flight == queued {
+			e.flight = flying
+			return e
+		}
+	}
+	return nil
+}
+
+// lost forgets what was under way, because the engine is gone.
+func (v *view) lost() {
+	for _, e := range v.entries {
+		e.unsure = e.unsure || e.flight != idle || e.held != nil
+		e.flight, e.again, e.stale = idle, false, false
+		e.held, e.retry, e.failures = nil, time.Time{}, 0
+	}
+	v.queue, v.lossy = nil, false
+	clear(v.waiting)
+	clear(v.syncing)
+}
+
+func (v *view) add(id string) *entry {
+	e := &entry{id: id}
+	v.entries[id] = e
+	return e
+}
+
+// dirty makes sure that e is inspected after now.
+func (v *view) dirty(e *entry) {
+	e.retry = time.Time{}
+	switch e.flight {
+	case idle:
+		e.flight = queued
+		v.queue = append(v.queue, e)
+	case flying:
+		e.again = true
+	}
+}
+
+func (v *view) ignore(id string, at time.Time) {
+	if e := v.entries[id]; e != nil {
+		v.remove(e, at)
+	}
+	v.ignored[id] = struct{}{}
+}
+
+func (v *view) remove(e *entry, at time.Time) {
+	v.share(e, nil)
+	delete(v.entries, e.id)
+	delete(v.waiting, e)
+	delete(v.syncing, e)
+	if e.known != nil {
+		v.out = append(v.out, Update{Kind: Removed, ID: e.id, Time: at})
+	}
+}
+
+// share notes whose network e shares from now on; its address then changes with
+// events of the other one.
+func (v *view) share(e *entry, c *Container) {
+	if e.known != nil && e.known.NetworkOf != "" {
+		delete(v.sharing[e.known.NetworkOf], e.id)
+		if len(v.sharing[e.known.NetworkOf]) == 0 {
+			delete(v.sharing, e.known.NetworkOf)
+		}
+	}
+	if c == nil || c.NetworkOf == "" {
+		return
+	}
+	if v.sharing[c.NetworkOf] == nil {
+		v.sharing[c.NetworkOf] = map[string]struct{}{}
+	}
+	v.sharing[c.NetworkOf][e.id] = struct{}{}
+}

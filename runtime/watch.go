@@ -1,0 +1,166 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+// What Watcher grants an engine before it gives up on it or looks again.
+const (
+	DefaultRelist = time.Minute
+
+	subscribeTimeout = 10 * time.Second
+	listTimeout      = 30 * time.Second
+	inspectTimeout   = 10 * time.Second
+	pingTimeout      = 10 * time.Second
+	pingAfter        = 30 * time.Second // silence of the stream
+	lossyPause       = time.Second      // between lists made because events seem lost
+	reconnectMin     = 100 * time.Millisecond
+	reconnectMax     = 10 * time.Second
+	stableAfter      = 10 * time.Second // a connection this old starts the back-off afresh
+	queueSize        = 4096
+)
+
+// Source is what Watcher needs of an engine. Every call returns soon after its
+// context ended.
+type Source interface {
+	// Subscribe returns the events since the given moment, as far as the engine
+	// still has them, and all that follow. The stream ends with ctx.
+	Subscribe(ctx context.Context, since time.Time) (Stream, error)
+	// List returns all containers, running or not.
+	List(ctx context.Context) ([]Summary, error)
+	// Inspect returns an error that wraps ErrNotFound when there is no such
+	// container.
+	Inspect(ctx context.Context, id string) (*Container, error)
+	// Ping returns nil when the engine answers.
+	Ping(ctx context.Context) error
+}
+
+// Stream is an engine's event stream.
+type Stream interface {
+	// Next waits for the next event. After an error there are no more.
+	Next() (Event, error)
+}
+
+// Watcher turns what a Source tells into one ordered stream of updates about the
+// containers that are wanted.
+type Watcher struct {
+	Name   string // of the runtime, for Update.Runtime
+	Source Source
+	// Since is when the first subscription begins; zero means now. Engines replay
+	// the newest events only.
+	Since time.Time
+	// Relist is the time between two full lists; zero means DefaultRelist.
+	Relist time.Duration
+	// Wanted says which containers to report; nil means all. It may change its
+	// mind: the next list follows it. It is called by Run's goroutine only.
+	Wanted func(name string, labels map[string]string) bool
+	// Refresh, when it is not nil, makes a list at once with each receive.
+	Refresh <-chan struct{}
+	Log     *zap.Logger
+}
+
+// Run sends updates until ctx ends or send fails, and returns why. It calls send
+// from one goroutine only. Lost engines are reported and waited for.
+func (w *Watcher) Run(ctx context.Context, send func(context.Context, Update) error) error {
+	v := newView(w.Wanted)
+	v.newest = w.Since
+	s := &sender{ctx: ctx, runtime: w.Name, send: send}
+	reason, delay, lost := RelistStart, reconnectMin, false
+	for {
+		began := time.Now()
+		synced, err := w.session(ctx, v, s, reason)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if s.err != nil {
+			return fmt.Errorf("cannot deliver what %s tells: %w", w.Name, s.err)
+		}
+		v.lost()
+		if synced {
+			reason, lost = RelistReconnect, false
+			if time.Since(began) >= stableAfter {
+				delay = reconnectMin
+			}
+		}
+		if !lost {
+			lost = true
+			w.log().Warn("engine lost", zap.String("runtime", w.Name), zap.Error(err))
+			if s.one(Update{Kind: Lost, Time: time.Now(), Err: err}) != nil {
+				continue
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(jitter(delay)):
+		}
+		delay = min(2*delay, reconnectMax)
+	}
+}
+
+func (w *Watcher) relist() time.Duration {
+	if w.Relist > 0 {
+		return w.Relist
+	}
+	return DefaultRelist
+}
+
+func (w *Watcher) log() *zap.Logger {
+	if w.Log == nil {
+		return zap.NewNop()
+	}
+	return w.Log
+}
+
+// sender hands updates out and remembers the first failure.
+type sender struct {
+	ctx     context.Context
+	runtime string
+	send    func(context.Context, Update) error
+	err     error
+}
+
+func (s *sender) one(u Update) error {
+	if s.err != nil {
+		return s.err
+	}
+	u.Runtime = s.runtime
+	s.err = s.send(s.ctx, u)
+	return s.err
+}
+
+func (s *sender) all(us []Update) error {
+	for _, u := range us {
+		if err := s.one(u); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// jitter spreads d over ±20 %, so that many daemons do not come back at once.
+func jitter(d time.Duration) time.Duration {
+	return d*4/5 + rand.N(d*2/5)
+}
+
+// subscribe gives Subscribe a deadline without giving the stream one.
+func subscribe(ctx context.Context, src Source, since time.Time) (Stream, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	late := fmt.Errorf("no answer to the subscription within %v", subscribeTimeout)
+	stop := time.AfterFunc(subscribeTimeout, func() { cancel(late) })
+	stream, err := src.Subscribe(ctx, since)
+	if stop.Stop() && err == nil {
+		return stream, nil
+	}
+	cancel(nil)
+	if errors.Is(context.Cause(ctx), late) {
+		return nil, late
+	}
+	return nil, err
+}
