@@ -1,0 +1,112 @@
+package supervisor
+
+import (
+	"context"
+	"fmt"
+	goruntime "runtime"
+	"testing"
+	"time"
+
+	"healthd/prober"
+	"healthd/runtime"
+)
+
+// BenchmarkStep is one success of a liveness probe folded in, the commonest step of
+// all.
+func BenchmarkStep(b *testing.B) {
+	spec, now := webSpec(), time.Now()
+	c := &runtime.Container{ID: "c1", Name: "web", State: runtime.Running, StartedAt: now, StopTimeout: -1}
+	s, fx := step(spec, c, State{}, &input{kind: observed}, now, nil)
+	in := &input{kind: answered, probe: Liveness, result: prober.Result{Outcome: prober.Success, Latency: time.Millisecond}}
+	b.ReportAllocs()
+	for b.Loop() {
+		s.Tallies[Liveness].Asking = true
+		s, fx = step(spec, c, s, in, now, fx[:0])
+	}
+}
+
+// BenchmarkTally is the folding of one result alone.
+func BenchmarkTally(b *testing.B) {
+	p, y, now := probeOn(1, time.Second, 3), Tally{}, time.Now()
+	r := prober.Result{Outcome: prober.Success, Latency: time.Millisecond}
+	b.ReportAllocs()
+	for b.Loop() {
+		y.add(p, r, now)
+	}
+}
+
+// BenchmarkExitToStart is the way from a runtime's report that a container ended to
+// the call that starts it again.
+func BenchmarkExitToStart(b *testing.B) {
+	h := open(b, &Spec{RestartPolicy: Always, Backoff: Backoff{time.Second, time.Minute, 0}})
+	h.synced()
+	h.engine.called = make(chan string, 1)
+	h.engine.run("c1")
+	b.ReportAllocs()
+	for b.Loop() {
+		h.engine.exit("c1", 1)
+		<-h.engine.called
+		for h.view(b, "c1").State.Call != NoCall { // its return, too
+			goruntime.Gosched()
+		}
+	}
+	b.StopTimer()
+	h.close(b)
+}
+
+// BenchmarkIdleProbes is the memory that 1,000 containers with 3,000 probes need
+// between two probes.
+func BenchmarkIdleProbes(b *testing.B) {
+	spec := webSpec()
+	spec.Probes[Startup] = probeOn(3, time.Hour, 3)
+	spec.Probes[Liveness].Period, spec.Probes[Readiness].Period = time.Hour, time.Hour
+	for b.Loop() {
+		before := heapBytes()
+		goroutines := goruntime.NumGoroutine()
+		h := open(b, spec)
+		h.synced()
+		startThousand(b, h, 3000)
+		b.ReportMetric(float64(heapBytes()-before)/1e6, "MB/3000-probes")
+		b.ReportMetric(float64(goruntime.NumGoroutine()-goroutines), "goroutines")
+		h.close(b)
+	}
+}
+
+// BenchmarkStartThousand is the time from the first of 1,000 running containers to
+// the moment at which all their probes are armed.
+func BenchmarkStartThousand(b *testing.B) {
+	spec := webSpec()
+	for b.Loop() {
+		h := open(b, spec) // not synced, so the containers count as found running
+		startThousand(b, h, 2000)
+		b.StopTimer()
+		h.close(b)
+		b.StartTimer()
+	}
+}
+
+func startThousand(b *testing.B, h *house, want int) {
+	for i := range 1000 {
+		h.engine.run(fmt.Sprintf("c%d", i))
+	}
+	for armed := 0; armed < want; {
+		if err := h.Ping(context.Background()); err != nil {
+			b.Fatal(err)
+		}
+		armed = 0
+		for _, v := range h.Board().Views() {
+			for _, y := range v.State.Tallies {
+				if !y.Due.IsZero() || y.OnHold {
+					armed++
+				}
+			}
+		}
+	}
+}
+
+func heapBytes() int64 {
+	goruntime.GC()
+	var m goruntime.MemStats
+	goruntime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}

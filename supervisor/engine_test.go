@@ -1,0 +1,277 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"healthd/prober"
+	"healthd/runtime"
+)
+
+// memoryEngine is an engine in memory. Its containers do what the test makes them
+// do; stops and starts are carried out and reported as a real engine does.
+type memoryEngine struct {
+	mu         sync.Mutex
+	containers map[string]*runtime.Container
+	names      map[string]string // by ID, where not "n-ID"
+	started    time.Time         // newest start of any
+	calls      []string          // "stop c1 30s", "start c1"
+	deliver    func(runtime.Update)
+	stopTakes  time.Duration
+	called     chan string // every call, when not nil
+}
+
+func newMemoryEngine() *memoryEngine {
+	return &memoryEngine{containers: make(map[string]*runtime.Container), names: make(map[string]string), deliver: func(runtime.Update) {}}
+}
+
+// run starts a run of a container that somebody else asked for, and reports it.
+func (e *memoryEngine) run(id string) {
+	e.mu.Lock()
+	// No two runs start at the same moment, even where time stands still.
+	e.started = later(time.Now(), e.started.Add(1))
+	c := runtime.Container{
+		ID: id, Name: "n-" + id, Runtime: "docker", State: runtime.Running, StartedAt: e.started,
+		StopTimeout: -1, RestartPolicy: "no", Address: "127.0.0.1",
+	}
+	if old := e.containers[id]; old != nil {
+		c.Labels, c.AutoRemove, c.FinishedAt = old.Labels, old.AutoRemove, old.FinishedAt
+	}
+	if name, ok := e.names[id]; ok {
+		c.Name = name
+	}
+	e.containers[id] = &c
+	e.mu.Unlock()
+	e.deliver(e.seen(id))
+}
+
+// seen is the update that an inspection of the container now gives.
+func (e *memoryEngine) seen(id string) runtime.Update {
+	c, _ := e.Inspect(context.Background(), id)
+	return runtime.Update{Kind: runtime.Observed, Runtime: "docker", ID: id, Container: c}
+}
+
+// exit lets the container end by itself and reports it.
+func (e *memoryEngine) exit(id string, code int) {
+	e.end(id, code)
+	e.deliver(runtime.Update{Kind: runtime.Died, Runtime: "docker", ID: id, ExitCode: code, Time: time.Now()})
+	e.deliver(e.seen(id))
+}
+
+func (e *memoryEngine) end(id string, code int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	c := *e.containers[id]
+	c.State, c.ExitCode, c.FinishedAt = runtime.Exited, code, time.Now()
+	e.containers[id] = &c
+}
+
+func (e *memoryEngine) note(format string, args ...any) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	call := fmt.Sprintf(format, args...)
+	e.calls = append(e.calls, call)
+	if e.called != nil {
+		e.called <- call
+	}
+}
+
+func (e *memoryEngine) madeCalls() []string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return append([]string(nil), e.calls...)
+}
+
+func (e *memoryEngine) Stop(ctx context.Context, id string, grace time.Duration) error {
+	e.note("stop %s %v", id, grace)
+	e.deliver(runtime.Update{Kind: runtime.Killed, Runtime: "docker", ID: id, Signal: 15, Time: time.Now()})
+	if e.stopTakes > 0 {
+		time.Sleep(e.stopTakes) // virtual: only tests in a bubble set it
+	}
+	e.end(id, 0)
+	e.deliver(e.seen(id))
+	return nil
+}
+
+func (e *memoryEngine) Start(ctx context.Context, id string) error {
+	e.note("start %s", id)
+	e.run(id)
+	return nil
+}
+
+func (e *memoryEngine) Inspect(ctx context.Context, id string) (*runtime.Container, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	c, ok := e.containers[id]
+	if !ok {
+		return nil, fmt.Errorf("cannot inspect %s: %w", id, runtime.ErrNotFound)
+	}
+	copied := *c
+	return &copied, nil
+}
+
+// scripted answers probes by what the test says of their container.
+type scripted struct {
+	mu      sync.Mutex
+	answers map[string]prober.Result // by container ID and port: "c1:80"
+	asked   map[string]int
+	hang    map[string]bool
+}
+
+func newScripted() *scripted {
+	return &scripted{answers: make(map[string]prober.Result), asked: make(map[string]int), hang: make(map[string]bool)}
+}
+
+func (s *scripted) say(key string, r prober.Result) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.answers[key] = r
+}
+
+func (s *scripted) times(key string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.asked[key]
+}
+
+func (s *scripted) Probe(h prober.Handler, t prober.Target) (prober.Probe, error) {
+	if h.TCPSocket == nil {
+		return nil, errors.New("no such handler")
+	}
+	return &scriptedProbe{s, fmt.Sprintf("%s:%d", t.ID, h.TCPSocket.Port)}, nil
+}
+
+type scriptedProbe struct {
+	s   *scripted
+	key string
+}
+
+func (p *scriptedProbe) Ask(ctx context.Context, timeout time.Duration) prober.Result {
+	p.s.mu.Lock()
+	p.s.asked[p.key]++
+	r, ok := p.s.answers[p.key]
+	hang := p.s.hang[p.key]
+	p.s.mu.Unlock()
+	if hang {
+		<-ctx.Done()
+		return prober.Result{Cause: prober.Pending, Output: ctx.Err().Error()}
+	}
+	if !ok {
+		return prober.Result{Outcome: prober.Success}
+	}
+	return r
+}
+
+// diary is a Journal that remembers.
+type diary struct {
+	mu     sync.Mutex
+	events []Event
+}
+
+func (d *diary) Record(e Event) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.events = append(d.events, e)
+}
+
+// reasons returns the reasons of a container's events in order.
+func (d *diary) reasons(container string) []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var all []string
+	for _, e := range d.events {
+		if e.Container == container {
+			all = append(all, e.Reason)
+		}
+	}
+	return all
+}
+
+// house is a Supervisor with all that it talks to in memory.
+type house struct {
+	*Supervisor
+	engine   *memoryEngine
+	probes   *scripted
+	diary    *diary
+	specs    map[string]*Spec // by container name; "": of all others
+	stop     context.CancelFunc
+	finished chan error
+}
+
+// open starts a supervisor. Call close at the end.
+func open(t testing.TB, spec *Spec) *house {
+	t.Helper()
+	h := &house{
+		engine: newMemoryEngine(), probes: newScripted(), diary: &diary{},
+		specs: map[string]*Spec{"": spec}, finished: make(chan error, 1),
+	}
+	h.Supervisor = New(Config{
+		Resolve: func(name string, labels map[string]string) (*Spec, error) {
+			if wrong := labels["wrong"]; wrong != "" {
+				return nil, errors.New(wrong)
+			}
+			if s, ok := h.specs[name]; ok {
+				return s, nil
+			}
+			return h.specs[""], nil
+		},
+		Runtimes: map[string]Restarter{"docker": h.engine},
+		Prober:   h.probes,
+		Journal:  h.diary,
+	})
+	ctx, cancel := context.WithCancel(context.Background())
+	h.stop = cancel
+	h.engine.deliver = func(u runtime.Update) { _ = h.Deliver(context.Background(), u) }
+	go func() { h.finished <- h.Run(ctx) }()
+	return h
+}
+
+// synced says that the list of the start is complete.
+func (h *house) synced() {
+	h.engine.deliver(runtime.Update{Kind: runtime.Synced, Runtime: "docker", Reason: runtime.RelistStart})
+}
+
+// close stops the supervisor and waits for it.
+func (h *house) close(t testing.TB) {
+	t.Helper()
+	h.stop()
+	if err := <-h.finished; err != nil {
+		t.Errorf("Run: %v", err)
+	}
+}
+
+// view returns the newest view of a container after all messages so far went round.
+func (h *house) view(t testing.TB, name string) *View {
+	t.Helper()
+	if err := h.Ping(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	v, ok := h.Board().Find(name)
+	if !ok {
+		t.Fatalf("no container %s on the board", name)
+	}
+	return v
+}
+
+func probeOn(port int, period time.Duration, failures int) *ProbeSpec {
+	return &ProbeSpec{
+		Handler: prober.Handler{TCPSocket: &prober.TCPSocket{Port: port}}, Period: period, Timeout: time.Second,
+		SuccessThreshold: 1, FailureThreshold: failures,
+	}
+}
+
+// webSpec has liveness on port 1 and readiness on port 2.
+func webSpec() *Spec {
+	return &Spec{
+		Name: "web", RestartPolicy: Always,
+		Probes:  [NumProbes]*ProbeSpec{Liveness: probeOn(1, 10*time.Second, 3), Readiness: probeOn(2, 5*time.Second, 1)},
+		Backoff: Backoff{Initial: time.Second, Max: time.Minute, ResetAfter: DefaultBackoffReset},
+		Publish: Publish{Service: "web", Drain: 5 * time.Second},
+	}
+}
+
+var refused = prober.Result{Outcome: prober.Failure, Cause: prober.Refused, Output: "connection refused"}

@@ -1,0 +1,34 @@
+package supervisor
+
+import "time"
+
+// Event is one entry of the history: something changed, for a reason.
+type Event struct {
+	Time      time.Time `json:"time"`
+	Container string    `json:"container"` // name; empty when it concerns a whole runtime
+	Reason    string    `json:"reason"`
+	Message   string    `json:"message"`
+}
+
+// The reasons of events, Kubernetes' where it has one.
+const (
+	EventUnhealthy       = "Unhealthy"
+	EventProbeWarning    = "ProbeWarning"
+	EventKilling         = "Killing"
+	EventBackOff         = "BackOff"
+	EventStarted         = "Started"
+	EventReady           = "Ready"
+	EventNotReady        = "NotReady"
+	EventExited          = "Exited"
+	EventOOMKilled       = "OOMKilled"
+	EventOperatorStopped = "OperatorStopped"
+	EventInvalid         = "Invalid"
+	EventRuntimeLost     = "RuntimeLost"
+	EventRuntimeBack     = "RuntimeBack"
+)
+
+// Journal keeps the history.
+type Journal interface {
+	// Record takes one event. It must not block: the loop calls it.
+	Record(Event)
+}

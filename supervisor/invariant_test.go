@@ -1,0 +1,170 @@
+package supervisor
+
+import (
+	"testing"
+	"time"
+
+	"healthd/prober"
+	"healthd/runtime"
+)
+
+// check holds one step against what must be true of every step.
+func (w *world) check(before State, in *input, fx []effect) {
+	w.t.Helper()
+	s := &w.state
+	must := func(ok bool, rule string) {
+		w.t.Helper()
+		if !ok {
+			w.t.Fatalf("%v: %s\nbefore %+v\ninput %+v\nafter %+v\neffects %+v\n%s", w.now.Sub(w.begin), rule, before, in, *s, fx, w.told.String())
+		}
+	}
+	must(!s.Ready || s.Engine == runtime.Running && s.Started, "ready means running and started")
+	must(!s.Ready || s.Stopping == NoCause && s.KilledAt.IsZero(), "nothing that is being stopped is ready")
+	must(!s.OperatorStopped || s.Restart == NoCause, "no start is due for what the operator stopped")
+	next := wake(s)
+	must(next.IsZero() || next.After(w.now), "what is due is done in the same step")
+	if s.Backoff.Delay < before.Backoff.Delay {
+		must(s.Exit.FinishedAt.Sub(s.Exit.StartedAt) > w.spec.Backoff.ResetAfter, "back-off shrinks only after a long run")
+	}
+	calls := 0
+	var asked [NumProbes]int
+	for _, f := range fx {
+		switch f.do {
+		case doStop:
+			calls++
+			must(!s.Ready, "readiness is withdrawn before a stop")
+			must(!s.Lost && s.Run != (runtime.Run{}), "nothing is stopped that cannot be seen")
+			must(s.Engine.Alive(), "only what runs is stopped")
+			must(!w.c.AutoRemove, "--rm containers are never stopped")
+			must(f.grace >= MinGrace, "the stop signal gets its time")
+		case doStart:
+			calls++
+			must(!s.Engine.Alive(), "only what does not run is started")
+			must(!s.OperatorStopped, "what the operator stopped is not started")
+		case doAsk:
+			asked[f.probe]++
+			y := s.Tallies[f.probe]
+			must(!y.OnHold, "on hold means no probe")
+			must(asked[f.probe] == 1 && y.Asking, "one probe at a time")
+			must(s.Engine == runtime.Running, "only what runs is probed")
+			must(f.probe == Startup != s.Started, "startup gates liveness and readiness")
+			must(f.late >= 0, "no probe comes early")
+		}
+	}
+	must(calls == 0 || calls == 1 && (before.Call == NoCall || in.kind == called), "one call at a time")
+	if in.kind == answered && in.result.Outcome == prober.Unknown {
+		must(s.Tallies[in.probe].Length == before.Tallies[in.probe].Length && s.Ready == before.Ready, "unknown moves nothing")
+	}
+}
+
+// FuzzStep lets anything happen in any order, at any time, to any kind of spec.
+func FuzzStep(f *testing.F) {
+	f.Add([]byte{0, 0, 1, 5, 2, 9, 3, 200, 4, 7})
+	f.Add([]byte("a container's life is short and full of events"))
+	f.Add([]byte{255, 0, 19, 60, 10, 30, 0, 1, 12, 5, 9, 60, 9, 3, 2, 1, 17, 2})
+	f.Fuzz(func(t *testing.T, script []byte) {
+		if len(script) < 2 || len(script) > 120 {
+			return
+		}
+		w := newWorld(t)
+		w.silent = true
+		w.chooseSpec(script[0], script[1])
+		at := w.begin
+		for i := 2; i+1 < len(script); i += 2 {
+			at = at.Add(fuzzedPause(script[i+1]))
+			w.goTo(at)
+			w.anything(script[i])
+		}
+		w.goTo(at.Add(10 * time.Minute))
+	})
+}
+
+func fuzzedPause(b byte) time.Duration {
+	if b > 200 {
+		return time.Duration(b-200) * 5 * time.Second
+	}
+	return time.Duration(b) * 100 * time.Millisecond
+}
+
+func (w *world) chooseSpec(a, b byte) {
+	for i, name := range []string{"startup", "liveness", "readiness"} {
+		if a&(1<<i) != 0 {
+			_ = w.setProbe(name, []string{"0s/10s/1/1", "3s/7s/1/3"}[b>>i&1])
+		}
+	}
+	if p := w.spec.Probes[Readiness]; p != nil && a&8 != 0 {
+		p.SuccessThreshold = 3
+	}
+	w.spec.RestartPolicy = []RestartPolicy{Always, OnFailure, Never, Always}[a>>4&3]
+	w.c.AutoRemove = a>>6 == 3
+	if b&8 != 0 {
+		w.c.RestartPolicy = "always"
+	}
+	if b&16 != 0 {
+		w.spec.Publish.Drain = 5 * time.Second
+	}
+	w.stopTakes = time.Duration(b>>5) * time.Second
+}
+
+// anything lets one thing happen, possible or not.
+func (w *world) anything(b byte) {
+	alive := w.c.State.Alive()
+	answer := []string{"succeeds", "fails", "unknown", "warns"}[b>>6]
+	switch b % 19 {
+	case 0:
+		if !alive {
+			_ = w.happen("runs", nil)
+		}
+	case 1:
+		if alive {
+			_ = w.happen("exits", []string{[]string{"0", "1", "137", "143"}[b>>6]})
+		}
+	case 2:
+		_ = w.happen("signalled", []string{[]string{"15", "9", "1", "0"}[b>>6]})
+	case 3:
+		_ = w.happen("stop-event", nil)
+	case 4:
+		if alive {
+			_ = w.happen("docker-stop", nil)
+		}
+	case 5:
+		if w.c.State == runtime.Running {
+			_ = w.happen("paused", nil)
+		}
+	case 6:
+		if w.c.State == runtime.Paused {
+			_ = w.happen("unpaused", nil)
+		}
+	case 7:
+		_ = w.happen("engine-lost", nil)
+	case 8:
+		_ = w.happen("engine-back", nil)
+	case 9:
+		if !w.c.AutoRemove {
+			_ = w.happen("restart-asked", nil)
+		}
+	case 10:
+		_ = w.happen("stop-fails", []string{[]string{"yes", "no"}[b>>7]})
+	case 11:
+		_ = w.happen("start-fails", []string{[]string{"yes", "no"}[b>>7]})
+	case 12:
+		if !w.state.stale(&w.c) {
+			w.step("an inspection", &input{kind: observed})
+		}
+	case 13:
+		w.startRun() // its start and the end before went unseen
+		w.step("another run", &input{kind: observed})
+	case 14:
+		w.step("an answer nobody waits for", &input{kind: answered, probe: ProbeType(b >> 6 % NumProbes), result: w.answers[0]})
+	case 15:
+		_ = w.happen("startup", []string{answer})
+	case 16:
+		_ = w.happen("liveness", []string{answer})
+	case 17:
+		_ = w.happen("readiness", []string{answer})
+	case 18:
+		if b > 240 {
+			_ = w.happen("shutdown", nil)
+		}
+	}
+}

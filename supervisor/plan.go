@@ -1,0 +1,85 @@
+package supervisor
+
+import (
+	"hash/fnv"
+	"time"
+
+	"healthd/runtime"
+)
+
+// wants says whether a probe should run in the present state. The startup probe
+// gates the others; a stop under way leaves readiness alone running, as in the
+// kubelet.
+func (t *stepper) wants(probe ProbeType) bool {
+	switch {
+	case t.spec.Probes[probe] == nil, t.Engine != runtime.Running, t.Tallies[probe].OnHold, t.ShuttingDown:
+		return false
+	case probe == Startup:
+		return !t.Started && !t.Draining()
+	case probe == Liveness:
+		return t.Started && !t.Draining()
+	}
+	return t.Started
+}
+
+// plan arms the probes that should run and are not armed, and disarms the others.
+func (t *stepper) plan(in *input) {
+	for i := range t.Tallies {
+		y, probe := &t.Tallies[i], ProbeType(i)
+		switch {
+		case !t.wants(probe):
+			y.Due = time.Time{}
+		case y.Due.IsZero() && !y.Asking:
+			y.Due = later(t.now, t.BeganAt.Add(t.spec.Probes[i].InitialDelay))
+			if in.found {
+				y.Due = later(y.Due, t.now.Add(t.spread(probe)))
+			}
+		}
+	}
+}
+
+// spread is the share of the period by which a probe of a container that already
+// ran when the daemon came is put off, so that they do not all come at once, and
+// at the same place each time.
+func (t *stepper) spread(probe ProbeType) time.Duration {
+	h := fnv.New64a()
+	h.Write([]byte(t.c.Name))
+	h.Write([]byte{byte(probe)})
+	return time.Duration(h.Sum64() % uint64(t.spec.Probes[probe].Period))
+}
+
+// ask starts the probes that are due.
+func (t *stepper) ask() {
+	for i := range t.Tallies {
+		y := &t.Tallies[i]
+		if y.Due.IsZero() || y.Asking || t.now.Before(y.Due) {
+			continue
+		}
+		y.Asking = true
+		t.fx = append(t.fx, effect{do: doAsk, probe: ProbeType(i), late: t.now.Sub(y.Due)})
+	}
+}
+
+// wake returns when the state needs its next tick; zero when it needs none.
+func wake(s *State) time.Time {
+	var first time.Time
+	sooner := func(at time.Time) {
+		if !at.IsZero() && (first.IsZero() || at.Before(first)) {
+			first = at
+		}
+	}
+	for i := range s.Tallies {
+		if !s.Tallies[i].Asking {
+			sooner(s.Tallies[i].Due)
+		}
+	}
+	alive := s.Engine.Alive()
+	if s.Call == NoCall && (alive && s.Stopping != NoCause && !s.Lost ||
+		!alive && s.Restart != NoCause && (!s.Lost || s.ShuttingDown)) {
+		sooner(s.NotBefore)
+	}
+	if alive && !s.KilledAt.IsZero() {
+		sooner(s.KillForgotten)
+	}
+	return first
+}

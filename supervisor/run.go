@@ -1,0 +1,197 @@
+package supervisor
+
+import (
+	"time"
+
+	"healthd/runtime"
+)
+
+// observed takes in what the engine says the container is now. found says that it
+// is seen for the first time and that nobody watched before, so how it came to be
+// as it is cannot be known.
+func (t *stepper) observed(found bool) {
+	if run := t.c.Run(); run != t.Run && run != (runtime.Run{}) {
+		t.begin(run, found)
+	}
+	t.Engine = t.c.State
+	if !t.Engine.Alive() && t.Run != (runtime.Run{}) && t.Exit.FinishedAt.IsZero() {
+		t.end(found)
+	}
+}
+
+// stale says that c was inspected before what is known already: observations come
+// from several requests to the engine, and may overtake one another.
+func (s *State) stale(c *runtime.Container) bool {
+	run := c.Run()
+	if run == (runtime.Run{}) {
+		return s.Run != run
+	}
+	return run == s.RunBefore || run == s.Run && c.State.Alive() && !s.Exit.FinishedAt.IsZero()
+}
+
+// begin starts the books of a new run. All that probes said belongs to the run
+// before; back-off and counts go on.
+func (t *stepper) begin(run runtime.Run, found bool) {
+	if t.Run != (runtime.Run{}) {
+		if t.Exit.FinishedAt.IsZero() {
+			t.Exit = t.exit(t.DiedCode) // its end went unseen
+		}
+		t.LastExit = t.Exit
+		t.count()
+	}
+	s := State{
+		Run: run, RunBefore: t.Run, StartedAt: t.c.StartedAt, BeganAt: t.now.Add(-max(0, t.now.Sub(t.c.StartedAt))),
+		LastExit: t.LastExit, Ready: t.Ready, ReadyCh: t.ReadyCh, Started: t.spec.Probes[Startup] == nil,
+		StartedCh: t.now, Tallies: t.Tallies, Call: t.Call, CallRun: t.CallRun, Backoff: t.Backoff, Restarts: t.Restarts,
+		Lost: t.Lost, ShuttingDown: t.ShuttingDown,
+	}
+	if !t.KilledAt.Before(t.c.StartedAt) { // the signal was for this run and its news faster
+		s.KilledAt, s.KillForgotten = t.KilledAt, t.KillForgotten
+	}
+	if s.ReadyCh.IsZero() {
+		s.ReadyCh = t.now
+	}
+	for i := range s.Tallies {
+		s.Tallies[i].reset(t.spec.Probes[i], ProbeType(i))
+	}
+	t.State = s
+	if !found {
+		t.record(EventStarted, "Started container %s", t.c.Name)
+	}
+}
+
+// count counts a restart: ours, or the engine's own after an exit. What somebody
+// else stopped and started was no restart.
+func (t *stepper) count() {
+	switch {
+	case t.Call == StartCall && t.Restart != NoCause:
+		t.Restarts[t.Restart]++
+	case t.enginePolicy() && !t.OperatorStopped && t.KilledAt.IsZero():
+		t.Restarts[ByExit]++
+	}
+}
+
+// end decides what the end of a run means and whether a start follows.
+func (t *stepper) end(found bool) {
+	t.Exit = t.exit(t.c.ExitCode)
+	cause := ByExit
+	switch {
+	case !t.KilledAt.IsZero(): // also when it joined a stop of ours: they want it stopped
+		t.stayStopped()
+		return
+	case t.Stopping != NoCause:
+		cause = t.Stopping
+	case found:
+		t.record(EventExited, "Container %s was found stopped (exit code %d), is left alone", t.c.Name, t.Exit.Code)
+		return
+	}
+	reason := EventExited
+	if t.c.OOMKilled {
+		reason = EventOOMKilled
+	}
+	t.record(reason, "Container %s exited with code %d (%s)", t.c.Name, t.Exit.Code, t.Exit.Reason)
+	if t.mustStart(cause) {
+		t.scheduleStart(cause)
+	}
+}
+
+// exit describes the end of the present run.
+func (t *stepper) exit(code int) Exit {
+	e := Exit{Code: code, StartedAt: t.StartedAt, FinishedAt: t.c.FinishedAt}
+	if e.FinishedAt.Before(e.StartedAt) {
+		e.FinishedAt = t.now
+	}
+	switch {
+	case t.Stopping == ByLiveness:
+		e.Reason = ReasonLivenessFailed
+	case t.Stopping == ByStartup:
+		e.Reason = ReasonStartupFailed
+	case t.c.OOMKilled:
+		e.Reason = ReasonOOMKilled
+	case code == 0:
+		e.Reason = ReasonCompleted
+	default:
+		e.Reason = ReasonError
+	}
+	return e
+}
+
+// mustStart is the restart decision. (kubelet ShouldContainerBeRestarted) What a
+// failed probe stopped is started again under OnFailure also when it exited with 0.
+func (t *stepper) mustStart(cause Cause) bool {
+	switch {
+	case t.c.AutoRemove:
+		return false
+	case cause == ByOperator:
+		return true
+	case cause != ByExit:
+		return t.spec.RestartPolicy != Never
+	case t.enginePolicy():
+		return false
+	}
+	switch t.spec.RestartPolicy {
+	case Always:
+		return true
+	case OnFailure:
+		return t.Exit.Code != 0
+	}
+	return false
+}
+
+// enginePolicy says that the engine itself restarts the container when it exits.
+func (t *stepper) enginePolicy() bool {
+	return t.c.RestartPolicy != "" && t.c.RestartPolicy != "no"
+}
+
+// stopSettle is how long the start of a run that once survived a stopping signal
+// waits for news that its end was asked for after all, with a long timeout.
+const stopSettle = 2 * time.Second
+
+// scheduleStart plans the start that follows the end of the run, counted from it.
+func (t *stepper) scheduleStart(cause Cause) {
+	t.Restart, t.NotBefore = cause, t.now
+	if cause != ByOperator {
+		t.Backoff = t.spec.Backoff.next(t.Backoff, t.Exit.FinishedAt.Sub(t.Exit.StartedAt))
+		since := max(0, t.now.Sub(t.Exit.FinishedAt))
+		t.NotBefore = t.now.Add(max(0, t.Backoff.Delay-since))
+		if t.Backoff.Delay > 0 {
+			t.record(EventBackOff, "Back-off %v restarting failed container %s", t.Backoff.Delay, t.c.Name)
+		}
+	}
+	if t.Survived && cause == ByExit {
+		t.NotBefore = later(t.NotBefore, t.now.Add(stopSettle))
+	}
+	if t.ShuttingDown {
+		t.NotBefore = t.now
+	}
+}
+
+// grace is the time between the stop signal and the kill: the failed probe's, else
+// the spec's, else the container's own, else DefaultGrace; never under MinGrace.
+func grace(spec *Spec, c *runtime.Container, cause Cause) time.Duration {
+	g := DefaultGrace
+	if c.StopTimeout >= 0 {
+		g = c.StopTimeout
+	}
+	if spec.TerminationGracePeriod > 0 {
+		g = spec.TerminationGracePeriod
+	}
+	var p *ProbeSpec
+	switch cause {
+	case ByLiveness:
+		p = spec.Probes[Liveness]
+	case ByStartup:
+		p = spec.Probes[Startup]
+	}
+	if p != nil && p.TerminationGracePeriod > 0 {
+		g = p.TerminationGracePeriod
+	}
+	return max(g, MinGrace)
+}
+
+func later(x, y time.Time) time.Time {
+	if x.After(y) {
+		return x
+	}
+	return y
+}

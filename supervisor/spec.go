@@ -1,0 +1,100 @@
+package supervisor
+
+import (
+	"time"
+
+	"healthd/prober"
+)
+
+// ProbeType is one of the three probes. It indexes arrays.
+type ProbeType uint8
+
+// The three probes, in the order in which they matter.
+const (
+	Startup ProbeType = iota
+	Liveness
+	Readiness
+	NumProbes = 3
+)
+
+// String returns the name used in configuration and status.
+func (t ProbeType) String() string { return [...]string{"startup", "liveness", "readiness"}[t] }
+
+// Title returns the name used in events and metrics, as the kubelet writes it.
+func (t ProbeType) Title() string { return [...]string{"Startup", "Liveness", "Readiness"}[t] }
+
+// RestartPolicy says which ends of a container are followed by a start.
+type RestartPolicy string
+
+// The restart policies of Kubernetes.
+const (
+	Always    RestartPolicy = "Always"
+	OnFailure RestartPolicy = "OnFailure"
+	Never     RestartPolicy = "Never"
+)
+
+// Spec is how one container is to be supervised: plain data, complete (defaults
+// filled in, port names resolved) and never changed after it was made.
+type Spec struct {
+	Name          string // of the [[spec]]; empty when labels alone made it
+	MatchedBy     string // why this spec is the container's, for people
+	RestartPolicy RestartPolicy
+	// TerminationGracePeriod is the time between the stop signal and the kill;
+	// zero means the container's own stop timeout, else DefaultGrace.
+	TerminationGracePeriod time.Duration
+	Probes                 [NumProbes]*ProbeSpec // nil where there is none
+	Backoff                Backoff
+	Publish                Publish
+	Values                 []Value // what was set or defaulted, and where
+}
+
+// ProbeSpec is one probe with its timing and thresholds.
+type ProbeSpec struct {
+	Handler          prober.Handler
+	InitialDelay     time.Duration // from the start of the run to the first probe
+	Period           time.Duration
+	Timeout          time.Duration
+	SuccessThreshold int
+	FailureThreshold int
+	// TerminationGracePeriod replaces the spec's when this probe's failure stops
+	// the container; zero means that it does not. Never set on readiness.
+	TerminationGracePeriod time.Duration
+}
+
+// Backoff says how long a container that ended waits for its next start: nothing,
+// Initial, then twice as long each time up to Max; forgotten after a run that
+// lasted longer than ResetAfter.
+type Backoff struct {
+	Initial    time.Duration
+	Max        time.Duration
+	ResetAfter time.Duration
+}
+
+// Publish says under which service the container's readiness is published.
+type Publish struct {
+	Service string
+	Port    int           // that traffic goes to; 0 when not given
+	Drain   time.Duration // between withdrawing readiness and stopping
+}
+
+// Value is one setting of a Spec with its origin, for people.
+type Value struct {
+	Path   string // as in TOML below [[spec]]: "liveness.period"
+	Value  string // as TOML would write it; header values are not shown
+	Origin string // "FILE:LINE", "label healthd.liveness.period", "default"
+}
+
+// Defaults of a spec, the kubelet's where it has them.
+const (
+	DefaultPeriod           = 10 * time.Second
+	DefaultTimeout          = time.Second
+	DefaultSuccessThreshold = 1
+	DefaultFailureThreshold = 3
+	DefaultGrace            = 30 * time.Second
+	MinGrace                = 2 * time.Second // always left for the stop signal
+	DefaultBackoffInitial   = 10 * time.Second
+	DefaultBackoffMax       = 5 * time.Minute
+	DefaultBackoffReset     = 10 * time.Minute
+	MinPeriod               = 100 * time.Millisecond
+	MinTimeout              = 10 * time.Millisecond
+)

@@ -1,0 +1,155 @@
+package supervisor
+
+import (
+	"time"
+
+	"healthd/prober"
+	"healthd/runtime"
+)
+
+// Cause says why a container was or is to be stopped by us, or started.
+type Cause uint8
+
+// The causes. They index RestartCounts.
+const (
+	NoCause       Cause = iota
+	ByLiveness          // its liveness probe failed
+	ByStartup           // its startup probe failed
+	ByExit              // it ended by itself
+	ByOperator          // somebody asked healthd to restart it
+	numberOfCause = 5
+)
+
+// String returns the label value used in metrics.
+func (c Cause) String() string {
+	return [...]string{"", "liveness", "startup", "exit", "operator"}[c]
+}
+
+// Call is a request to the engine that is under way for a container. There is at
+// most one.
+type Call uint8
+
+// The calls.
+const (
+	NoCall Call = iota
+	StopCall
+	StartCall
+)
+
+// Exit is how a run ended.
+type Exit struct {
+	Code       int
+	Reason     string // Completed, Error, OOMKilled, StoppedByOperator, LivenessFailed, StartupFailed
+	StartedAt  time.Time
+	FinishedAt time.Time
+}
+
+// The reasons of an Exit.
+const (
+	ReasonCompleted         = "Completed"
+	ReasonError             = "Error"
+	ReasonOOMKilled         = "OOMKilled"
+	ReasonStoppedByOperator = "StoppedByOperator"
+	ReasonLivenessFailed    = "LivenessFailed"
+	ReasonStartupFailed     = "StartupFailed"
+)
+
+// State is all that the supervisor remembers of one container. step makes the
+// next one from it; nothing else does.
+type State struct {
+	// What the engine said last.
+	Engine    runtime.State
+	Run       runtime.Run // the present run, or the last one
+	RunBefore runtime.Run // the one before; zero: none seen
+	BeganAt   time.Time   // start of Run by our own clock
+	StartedAt time.Time   // start of Run as the engine told it
+	Exit      Exit        // end of Run, while it has ended
+	LastExit  Exit        // end of the run before; zero FinishedAt: none
+
+	// What the probes say of Run.
+	Started   bool // the startup probe is done with
+	StartedCh time.Time
+	Ready     bool // what is published
+	ReadyCh   time.Time
+	Tallies   [NumProbes]Tally
+
+	// What is being done to it.
+	Stopping  Cause       // why we are stopping, or have stopped, Run; until the next run
+	Call      Call        // under way
+	CallRun   runtime.Run // newest when it was made
+	OwnKills  int         // stop signals of ours that the engine reported for Run
+	KillDue   time.Time   // when our stop call may turn to SIGKILL
+	NotBefore time.Time   // of the next call: end of the drain or of the back-off
+	Restart   Cause       // Run has ended and a start is due at NotBefore
+	Backoff   BackoffState
+	Restarts  [numberOfCause]int // by cause, by us or for an exit by the engine
+	CallError string             // why the last call failed; empty after a good one
+	// What others want.
+	KilledAt        time.Time // engine's time at which somebody else sent Run a signal that stops
+	KillForgotten   time.Time // when Run, if it still lives, is taken to have survived that
+	Survived        bool      // and it did, once
+	OperatorStopped bool      // it ended of that: stays so until somebody starts it
+
+	DiedCode int // exit code that an event told for Run, ahead of the inspection
+
+	Lost         bool // the runtime cannot be heard
+	ShuttingDown bool
+}
+
+// RestartCount is how often the container was started again after its first run.
+func (s *State) RestartCount() int {
+	n := 0
+	for _, k := range s.Restarts {
+		n += k
+	}
+	return n
+}
+
+// Draining says that the container still runs but is about to be stopped, by us or
+// by somebody else, and takes no new work.
+func (s *State) Draining() bool {
+	return s.Engine.Alive() && (s.Stopping != NoCause || !s.KilledAt.IsZero())
+}
+
+// ready is the rule of readiness: everything else first.
+func (s *State) ready() bool {
+	return s.Engine == runtime.Running && s.Started && !s.Draining() &&
+		s.Tallies[Readiness].Result == prober.Success
+}
+
+// Tally is what one probe has said of the present run so far.
+type Tally struct {
+	Result  prober.Outcome // the verdict: what thresholds made of the outcomes
+	Outcome prober.Outcome // of the last probe that counted
+	Length  int            // how many times in a row Outcome came
+	OnHold  bool           // a verdict was given; no more probes until a new run
+	Last    prober.Result  // of the last probe, counted or not
+	LastAt  time.Time      // end of the last probe; zero: none yet
+
+	Due    time.Time // of the next probe; zero: none planned
+	Asking bool      // a probe is under way
+
+	Counts  [3]uint64 // by prober.Outcome, over all runs
+	Latency Histogram // of successes, over all runs
+}
+
+// LatencyBuckets are the upper bounds, in seconds, of a Histogram's buckets:
+// Prometheus' defaults, which the kubelet uses for the same metric.
+var LatencyBuckets = [...]float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}
+
+// Histogram counts durations by LatencyBuckets; the last count is of those above
+// all bounds.
+type Histogram struct {
+	Counts [len(LatencyBuckets) + 1]uint64
+	Sum    float64 // seconds
+}
+
+func (h *Histogram) observe(d time.Duration) {
+	seconds := d.Seconds()
+	i := 0
+	for i < len(LatencyBuckets) && seconds > LatencyBuckets[i] {
+		i++
+	}
+	h.Counts[i]++
+	h.Sum += seconds
+}

@@ -1,0 +1,146 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"healthd/prober"
+	"healthd/runtime"
+)
+
+// Restarter acts on containers. Its calls may take as long as the grace period and
+// a little more; each has a deadline of its own.
+type Restarter interface {
+	// Stop sends the stop signal and, after grace, kills. A container that has
+	// stopped already is no error.
+	Stop(ctx context.Context, id string, grace time.Duration) error
+	// Start starts a container that does not run. One that runs is no error.
+	Start(ctx context.Context, id string) error
+	// Inspect returns the container as it is now.
+	Inspect(ctx context.Context, id string) (*runtime.Container, error)
+}
+
+// Prober builds what asks one question of one container.
+type Prober interface {
+	Probe(prober.Handler, prober.Target) (prober.Probe, error)
+}
+
+// Config is what a Supervisor works with. All fields must be set.
+type Config struct {
+	// Resolve finds a container's spec: nil without an error when it is to be left
+	// alone; an error when its labels are wrong.
+	Resolve  func(name string, labels map[string]string) (*Spec, error)
+	Runtimes map[string]Restarter // by runtime name
+	Prober   Prober
+	Journal  Journal
+}
+
+// Errors of requests.
+var (
+	ErrUnknownContainer = errors.New("no supervised container has that name or ID")
+	ErrNoProbe          = errors.New("the container has no such probe")
+	ErrNotRunning       = errors.New("the container does not run")
+	ErrAutoRemove       = errors.New("the engine removes the container when it ends (--rm), so it cannot be restarted")
+	ErrStopping         = errors.New("healthd is shutting down")
+)
+
+// inboxSize bounds the messages that wait for the loop. It is drained in
+// microseconds; senders wait when it is full.
+const inboxSize = 1024
+
+// Supervisor keeps containers healthy. Its methods may be called from any
+// goroutine.
+type Supervisor struct {
+	config Config
+	board  *Board
+	inbox  chan message
+	ended  chan struct{} // closed when the loop takes no more messages
+}
+
+// message is something for the loop to take in.
+type message interface{ apply(*loop) }
+
+// New returns a Supervisor that does nothing until it is run.
+func New(c Config) *Supervisor {
+	s := &Supervisor{config: c, board: &Board{}, inbox: make(chan message, inboxSize), ended: make(chan struct{})}
+	for name := range c.Runtimes {
+		s.board.runtimes.Store(name, RuntimeView{Name: name})
+	}
+	return s
+}
+
+// Board returns the board that shows what the supervisor knows.
+func (s *Supervisor) Board() *Board { return s.board }
+
+// Deliver hands over what a runtime reports. It waits while the inbox is full.
+func (s *Supervisor) Deliver(ctx context.Context, u runtime.Update) error {
+	return s.send(ctx, update(u))
+}
+
+func (s *Supervisor) send(ctx context.Context, m message) error {
+	select {
+	case s.inbox <- m:
+		return nil
+	case <-s.ended:
+		return ErrStopping
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Ping returns when a message has gone round the loop.
+func (s *Supervisor) Ping(ctx context.Context) error {
+	return s.request(ctx, request{reply: make(chan error, 1)})
+}
+
+// Restart asks for a restart of the container of that name or ID prefix: withdraw,
+// drain, stop, start, whatever its restart policy. It returns when the restart has
+// begun. One that is under way already is no error. A container that its engine
+// removes when it ends (--rm) cannot be restarted.
+func (s *Supervisor) Restart(ctx context.Context, name string) error {
+	v, ok := s.board.Find(name)
+	if !ok {
+		return ErrUnknownContainer
+	}
+	return s.request(ctx, request{restart: v.Container.ID, reply: make(chan error, 1)})
+}
+
+func (s *Supervisor) request(ctx context.Context, r request) error {
+	if err := s.send(ctx, r); err != nil {
+		return err
+	}
+	select {
+	case err := <-r.reply:
+		return err
+	case <-s.ended:
+		return ErrStopping
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Ask runs one of a container's probes once, now, and changes nothing.
+func (s *Supervisor) Ask(ctx context.Context, name string, t ProbeType) (prober.Result, error) {
+	v, ok := s.board.Find(name)
+	switch {
+	case !ok:
+		return prober.Result{}, ErrUnknownContainer
+	case v.Spec == nil:
+		return prober.Result{}, fmt.Errorf("%w: its labels are invalid: %s", ErrNoProbe, v.Invalid)
+	case v.Spec.Probes[t] == nil:
+		return prober.Result{}, ErrNoProbe
+	case v.State.Engine != runtime.Running:
+		return prober.Result{}, fmt.Errorf("%w: it is %s", ErrNotRunning, v.State.Engine)
+	}
+	p, err := s.config.Prober.Probe(v.Spec.Probes[t].Handler, target(v.Container))
+	if err != nil {
+		return prober.Result{}, err
+	}
+	return p.Ask(ctx, v.Spec.Probes[t].Timeout), nil
+}
+
+func target(c *runtime.Container) prober.Target {
+	return prober.Target{Runtime: c.Runtime, ID: c.ID, Address: c.Address}
+}

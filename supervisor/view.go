@@ -1,0 +1,138 @@
+package supervisor
+
+import (
+	"time"
+
+	"healthd/prober"
+	"healthd/runtime"
+)
+
+// View is one supervised container as it was at one moment. It is never changed
+// after it was made.
+type View struct {
+	Container *runtime.Container
+	Spec      *Spec  // nil when Invalid says why there is none
+	Invalid   string // what is wrong with the container's labels
+	Identity  string // survives re-creation: compose project/service/number, else the name
+	Group     string // compose project/service, else the name
+	Service   string // under which it is published; empty when invalid
+	State     State
+}
+
+// Phase is a container's phase, by the rules of a Pod's.
+type Phase string
+
+// The phases.
+const (
+	PhasePending   Phase = "Pending"
+	PhaseRunning   Phase = "Running"
+	PhaseSucceeded Phase = "Succeeded"
+	PhaseFailed    Phase = "Failed"
+	PhaseUnknown   Phase = "Unknown"
+)
+
+// Phase returns the container's phase: Running also while a restart is due.
+func (v *View) Phase() Phase {
+	s := &v.State
+	switch {
+	case s.Lost:
+		return PhaseUnknown
+	case s.Engine.Alive(), s.Engine == runtime.Restarting, s.Restart != NoCause, s.Call == StartCall:
+		return PhaseRunning
+	case s.Run == runtime.Run{}:
+		return PhasePending
+	case s.Exit.Code == 0:
+		return PhaseSucceeded
+	}
+	return PhaseFailed
+}
+
+// Reasons for not being ready, and for a condition being False.
+const (
+	NotReadyInvalid   = "Invalid"
+	NotReadyNotRun    = "NotRunning"
+	NotReadyPaused    = "Paused"
+	NotReadyDraining  = "Draining"
+	NotReadyStarting  = "StartupPending"
+	NotReadyPending   = "ReadinessPending"
+	NotReadyReadiness = "ReadinessFailed"
+)
+
+// Readiness says whether the container takes traffic and, if not, why: a reason
+// in one word and a message that may be empty.
+func (v *View) Readiness() (ready bool, reason, message string) {
+	s := &v.State
+	switch {
+	case v.Spec == nil:
+		return false, NotReadyInvalid, v.Invalid
+	case s.Ready:
+		return true, "", ""
+	case s.Draining():
+		return false, NotReadyDraining, ""
+	case s.Engine == runtime.Paused:
+		return false, NotReadyPaused, ""
+	case s.Engine != runtime.Running:
+		return false, NotReadyNotRun, string(s.Engine)
+	case !s.Started:
+		return false, NotReadyStarting, s.Tallies[Startup].Last.Output
+	case s.Tallies[Readiness].Outcome != prober.Failure:
+		return false, NotReadyPending, s.Tallies[Readiness].Last.Output
+	}
+	return false, NotReadyReadiness, s.Tallies[Readiness].Last.Output
+}
+
+// Waiting is what a container waits for, in the form of a Pod's waiting state.
+type Waiting struct {
+	Reason  string
+	Message string
+	Until   time.Time // zero when nobody knows
+}
+
+// Reasons for waiting.
+const (
+	WaitCrashLoop      = "CrashLoopBackOff"
+	WaitDraining       = "Draining"
+	WaitRuntimeUnknown = "RuntimeUnknown"
+	WaitRestarting     = "Restarting" // a start without back-off, or the engine's own policy at work
+	WaitCreated        = "Created"
+)
+
+// Waiting returns what the container waits for, or nil when it does not wait.
+func (v *View) Waiting() *Waiting {
+	s := &v.State
+	switch {
+	case s.Restart != NoCause && s.Lost:
+		return &Waiting{Reason: WaitRuntimeUnknown, Message: "its engine cannot be heard; nothing is restarted until it can"}
+	case s.Restart != NoCause && s.Backoff.Delay == 0 && s.CallError == "":
+		return &Waiting{Reason: WaitRestarting, Message: "is being started"}
+	case s.Restart != NoCause:
+		message := "back-off " + s.Backoff.Delay.String() + " restarting container " + v.Container.Name
+		if s.CallError != "" {
+			message = s.CallError
+		}
+		return &Waiting{Reason: WaitCrashLoop, Message: message, Until: s.NotBefore}
+	case s.Draining():
+		w := &Waiting{Reason: WaitDraining, Message: "stopped by " + s.stoppedBy()}
+		if s.Stopping != NoCause && s.Call == NoCall {
+			w.Until = s.NotBefore
+		}
+		return w
+	case s.Engine == runtime.Restarting:
+		return &Waiting{Reason: WaitRestarting, Message: "the engine's own restart policy is at work"}
+	case !s.Engine.Alive() && s.Run == runtime.Run{}:
+		return &Waiting{Reason: WaitCreated}
+	}
+	return nil
+}
+
+func (s *State) stoppedBy() string {
+	switch s.Stopping {
+	case ByLiveness:
+		return "healthd: liveness probe failed"
+	case ByStartup:
+		return "healthd: startup probe failed"
+	case ByOperator:
+		return "healthd: restart asked for"
+	}
+	return "somebody else"
+}
