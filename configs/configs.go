@@ -1,0 +1,218 @@
+// Package configs turns TOML files and container labels into specs, every value
+// with its origin, and says everything that is wrong with them at once. What the
+// specs mean is left to the supervisor.
+//
+// It reads TOML with github.com/pelletier/go-toml, whose parser tells the place of
+// every key, which saves an own scanner for the lines in messages, and the
+// commands in labels with github.com/kballard/go-shellquote, which splits words
+// exactly as a POSIX shell does and can do nothing else.
+package configs
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Config is a configuration without problems. It is never changed after Load.
+type Config struct {
+	Runtimes []Runtime
+	Listen   Listen
+	Log      Log
+
+	specs []*fileSpec // in file order
+}
+
+// Runtime is one engine to watch.
+type Runtime struct {
+	Name     string // "docker"; of another one of its type "docker-2"
+	Type     string // "docker"
+	Endpoint string // empty: DOCKER_HOST and its TLS variables decide
+	Relist   time.Duration
+}
+
+// Listen says where to listen. HTTP and Agent may be empty, for off.
+type Listen struct {
+	HTTP    string // host:port
+	Agent   string // host:port
+	Control string // absolute path
+}
+
+// Log says what is logged, and how.
+type Log struct {
+	Level  string // debug, info, warn or error
+	Format string // auto, console, json or journal
+}
+
+// DefaultPaths returns the paths that Load reads when it is given none.
+func DefaultPaths() []string {
+	return []string{"/etc/healthd/healthd.toml", "/etc/healthd/conf.d"}
+}
+
+// Load reads files, and directories of *.toml files in the order of their names,
+// as one configuration. Without paths it reads those of DefaultPaths that exist:
+// labels alone can configure containers. A configuration that is wrong is an
+// error of type Problems.
+func Load(paths []string) (*Config, error) {
+	l := &loader{}
+	optional := len(paths) == 0
+	if optional {
+		paths = DefaultPaths()
+	}
+	for _, path := range paths {
+		l.path(path, optional)
+	}
+	return l.config()
+}
+
+// Parse is Load for one file that was already read.
+func Parse(file string, data []byte) (*Config, error) {
+	l := &loader{}
+	l.add(file, data)
+	return l.config()
+}
+
+// loader joins files.
+type loader struct {
+	files    int
+	runtimes []*node
+	specs    []*node
+	listen   *node
+	log      *node
+	problems Problems
+}
+
+func (l *loader) path(path string, optional bool) {
+	files := []string{path}
+	info, err := os.Stat(path)
+	if err == nil && info.IsDir() {
+		files, err = tomlFiles(path)
+	}
+	if optional && errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	for _, file := range files {
+		var data []byte
+		if err == nil {
+			data, err = os.ReadFile(file)
+		}
+		if err != nil {
+			l.unreadable(file, err)
+			err = nil
+			continue
+		}
+		l.add(file, data)
+	}
+}
+
+func (l *loader) unreadable(file string, err error) {
+	if wrapped, ok := errors.AsType[*fs.PathError](err); ok {
+		err = wrapped.Err
+	}
+	l.files++
+	l.problems = append(l.problems, place{file: file, order: l.files}.problem("", "cannot be read: %v", err))
+}
+
+// tomlFiles returns what a shell makes of dir/*.toml.
+func tomlFiles(dir string) ([]string, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return []string{dir}, err
+	}
+	var files []string
+	for _, e := range entries {
+		if !e.IsDir() && strings.HasSuffix(e.Name(), ".toml") && !strings.HasPrefix(e.Name(), ".") {
+			files = append(files, filepath.Join(dir, e.Name()))
+		}
+	}
+	return files, nil
+}
+
+// add joins one file to those before it.
+func (l *loader) add(file string, data []byte) {
+	l.files++
+	root, err := parseTOML(place{file: file, order: l.files}, data)
+	if problems, ok := errors.AsType[Problems](err); ok {
+		l.problems = append(l.problems, problems...)
+		return
+	}
+	known := []string{"runtime", "listen", "log", "spec"}
+	for _, key := range root.keys() {
+		n := root.fields[key]
+		switch key {
+		case "runtime":
+			l.runtimes = append(l.runtimes, l.tables(key, n)...)
+		case "spec":
+			l.specs = append(l.specs, l.tables(key, n)...)
+		case "listen":
+			l.listen = l.join(key, l.listen, n)
+		case "log":
+			l.log = l.join(key, l.log, n)
+		default:
+			l.wrong(n, showKey(key), "unknown key%s", didYouMean(key, known))
+		}
+	}
+}
+
+func (l *loader) wrong(n *node, path, format string, args ...any) {
+	l.problems = append(l.problems, n.at.problem(path, format, args...))
+}
+
+// tables returns the elements of an array of tables.
+func (l *loader) tables(key string, n *node) []*node {
+	if n.kind != arrayKind {
+		l.wrong(n, key, "must be an array of tables, is %s: write [[%s]]", n.describe(), key)
+		return nil
+	}
+	return slices.DeleteFunc(n.items, func(item *node) bool {
+		if item.kind != tableKind {
+			l.wrong(item, key, "must be an array of tables, has %s", item.describe())
+		}
+		return item.kind != tableKind
+	})
+}
+
+// join adds the keys of n to those that earlier files have set in the table key.
+func (l *loader) join(key string, earlier, n *node) *node {
+	if n.kind != tableKind {
+		l.wrong(n, key, "must be a table, is %s", n.describe())
+		return earlier
+	}
+	if earlier == nil {
+		return n
+	}
+	for _, k := range n.keys() {
+		if first := earlier.fields[k]; first != nil {
+			l.wrong(n.fields[k], key+"."+showKey(k), "is already set at %s", first.at)
+			continue
+		}
+		earlier.fields[k] = n.fields[k]
+	}
+	return earlier
+}
+
+// config checks everything that was read.
+func (l *loader) config() (*Config, error) {
+	c := &Config{}
+	l.problems = append(l.problems, readDaemon(c, l.runtimes, l.listen, l.log)...)
+	places := map[string]place{}
+	for i, n := range l.specs {
+		s, problems := readFileSpec(n, i+1)
+		l.problems = append(l.problems, problems...)
+		if first, ok := places[s.name]; ok && s.name != "" {
+			l.wrong(n.fields["name"], s.prefix()+"name", "is already the name of the spec at %s", first)
+		} else {
+			places[s.name] = n.at
+		}
+		c.specs = append(c.specs, s)
+	}
+	if len(l.problems) > 0 {
+		l.problems.sort()
+		return nil, l.problems
+	}
+	return c, nil
+}

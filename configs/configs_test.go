@@ -1,0 +1,252 @@
+package configs
+
+import (
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pelletier/go-toml/v2"
+)
+
+var update = flag.Bool("update", false, "rewrite testdata")
+
+// write makes a directory of files and changes into it.
+func write(t *testing.T, files map[string]string) {
+	t.Helper()
+	t.Chdir(t.TempDir())
+	for name, text := range files {
+		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func mustParse(t *testing.T, text string) *Config {
+	t.Helper()
+	c, err := Parse("healthd.toml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// TestBadFiles has one file for every mistake, with its exact messages beside it.
+// kubelet 247, 249-254, 256-263 are among them.
+func TestBadFiles(t *testing.T) {
+	t.Chdir("testdata/bad")
+	files, err := filepath.Glob("*.toml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no files: %v", err)
+	}
+	for _, file := range files {
+		t.Run(file, func(t *testing.T) {
+			_, err := Load([]string{file})
+			problems, ok := errors.AsType[Problems](err)
+			if !ok {
+				t.Fatalf("got error %v, want Problems", err)
+			}
+			for _, p := range problems {
+				if p.Line == 0 {
+					t.Errorf("no line: %v", p)
+				}
+			}
+			golden := strings.TrimSuffix(file, ".toml") + ".txt"
+			got := err.Error() + "\n"
+			if *update {
+				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got != string(want) {
+				t.Errorf("got:\n%swant:\n%s", got, want)
+			}
+		})
+	}
+}
+
+func TestShippedFiles(t *testing.T) {
+	c, err := Load([]string{"healthd.toml", "conf.d"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(c.specs) != 5 {
+		t.Errorf("got %d specs, want 5", len(c.specs))
+	}
+	text, err := os.ReadFile("healthd.toml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// What is commented out must be right too.
+	var lines []string
+	for line := range strings.Lines(string(text)) {
+		code := strings.TrimPrefix(line, "# ")
+		if strings.HasPrefix(code, "[") || strings.Contains(code, " = ") && !strings.HasPrefix(code, "#") {
+			lines = append(lines, code)
+		}
+	}
+	c = mustParse(t, strings.Join(lines, ""))
+	if len(c.specs) != 1 || len(c.Runtimes) != 1 || len(lines) < 20 {
+		t.Errorf("not everything was found in the comments: %d lines", len(lines))
+	}
+}
+
+func TestDefaults(t *testing.T) {
+	c := mustParse(t, "")
+	if got, want := c.Listen, (Listen{"127.0.0.1:8646", "127.0.0.1:8647", "/run/healthd/control.sock"}); got != want {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	if got, want := c.Log, (Log{"info", "auto"}); got != want {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	if got, want := c.Runtimes, (Runtime{"docker", "docker", "", time.Minute}); len(got) != 1 || got[0] != want {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+func TestLoadJoinsFiles(t *testing.T) {
+	write(t, map[string]string{
+		"healthd.toml":    "[listen]\nhttp = \"\"\n[[spec]]\nname = \"a\"\nmatch = { x = \"1\" }\n[[runtime]]\n",
+		"conf.d/2.toml":   "[[spec]]\nname = \"c\"\n[listen]\nagent = \"127.0.0.1:1\"\n",
+		"conf.d/1.toml":   "[[spec]]\nname = \"b\"\n[[runtime]]\nendpoint = \"tcp://127.0.0.1:2375\"\nrelist = \"5s\"\n",
+		"conf.d/x.txt":    "not read",
+		"conf.d/.no.toml": "not read",
+	})
+	c, err := Load([]string{"healthd.toml", "conf.d"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, s := range c.specs {
+		names = append(names, s.name)
+	}
+	if got := strings.Join(names, " "); got != "a b c" {
+		t.Errorf("got specs %q, want a b c", got)
+	}
+	if got, want := c.Listen, (Listen{"", "127.0.0.1:1", defaultControl}); got != want {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	want := Runtime{"docker-2", "docker", "tcp://127.0.0.1:2375", 5 * time.Second}
+	if len(c.Runtimes) != 2 || c.Runtimes[0].Name != "docker" || c.Runtimes[1] != want {
+		t.Errorf("got %v, want docker and %v", c.Runtimes, want)
+	}
+}
+
+func TestLoadReportsAllFiles(t *testing.T) {
+	write(t, map[string]string{
+		"1.toml": "[listen]\nhttp = \"\"\n[[spec]]\nname = \"web\"\n",
+		"2.toml": "[listen\n",
+		"3.toml": "listen.http = \"127.0.0.1:1\"\n[[spec]]\nname = \"web\"\n[spec.backoff]\nmax = 1\n",
+	})
+	_, err := Load([]string{"1.toml", "2.toml", "3.toml", "4.toml"})
+	want := `2.toml:1: expected ']' to close table name
+3.toml:1: listen.http: is already set at 1.toml:2
+3.toml:3: spec[web].name: is already the name of the spec at 1.toml:3
+3.toml:5: spec[web].backoff.max: must be a duration such as "10s", is 1 (an integer)
+4.toml: cannot be read: no such file or directory`
+	if err == nil || err.Error() != want {
+		t.Errorf("got:\n%v\nwant:\n%s", err, want)
+	}
+}
+
+func TestDefaultPathsMayBeAbsent(t *testing.T) {
+	t.Chdir(t.TempDir())
+	l := &loader{}
+	for _, path := range DefaultPaths() {
+		l.path("."+path, true)
+	}
+	if _, err := l.config(); err != nil {
+		t.Error(err)
+	}
+}
+
+// checkTree compares what parseTOML makes of a text with what the library's own
+// decoder does.
+func checkTree(t *testing.T, data []byte) {
+	t.Helper()
+	root, err := parseTOML(place{file: "f.toml"}, data)
+	if err != nil {
+		return
+	}
+	var want map[string]any
+	if err := toml.Unmarshal(data, &want); err != nil {
+		t.Fatal(err)
+	}
+	if !sameTree(root, want, 1+strings.Count(string(data), "\n")) {
+		t.Errorf("%q is not read as %v", data, want)
+	}
+}
+
+func sameTree(n *node, want any, lines int) bool {
+	if n == nil || n.at.line < 1 || n.at.line > lines {
+		return false
+	}
+	switch want := want.(type) {
+	case map[string]any:
+		for key, v := range want {
+			if !sameTree(n.fields[key], v, lines) {
+				return false
+			}
+		}
+		return n.kind == tableKind && len(n.fields) == len(want)
+	case []any:
+		for i, v := range want {
+			if i >= len(n.items) || !sameTree(n.items[i], v, lines) {
+				return false
+			}
+		}
+		return n.kind == arrayKind && len(n.items) == len(want)
+	case string:
+		return n.kind == stringKind && n.text == want
+	case int64:
+		return n.kind == integerKind && n.number == want
+	case bool:
+		return n.kind == boolKind && n.text == strconv.FormatBool(want)
+	}
+	return n.kind == otherKind
+}
+
+func FuzzParse(f *testing.F) {
+	files, _ := filepath.Glob("testdata/bad/*.toml")
+	shipped, _ := filepath.Glob("conf.d/*.toml")
+	for _, file := range append(files, shipped...) {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		checkTree(t, data)
+		c, err := Parse("f.toml", data)
+		lines := 1 + strings.Count(string(data), "\n")
+		problems, _ := errors.AsType[Problems](err)
+		for _, p := range problems {
+			if p.Line < 1 || p.Line > lines || p.File != "f.toml" {
+				t.Errorf("no such place of %d lines: %v", lines, p)
+			}
+			if strings.ContainsFunc(p.Text, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+				t.Errorf("control characters in %q", p.Text)
+			}
+		}
+		if err != nil {
+			return
+		}
+		for _, s := range c.specs {
+			if _, err := c.Resolve("c", map[string]string{specLabel: s.name}); err != nil {
+				t.Errorf("a spec without problems has some later: %v", err)
+			}
+		}
+	})
+}

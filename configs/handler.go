@@ -1,0 +1,224 @@
+package configs
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"healthd/prober"
+)
+
+// handlerKeys are the keys of a probe of which it must have exactly one.
+func handlerKeys() []string {
+	return []string{"http_get", "tcp_socket", "exec", "grpc", "engine_health"}
+}
+
+func (s *specReader) handler(t *table) prober.Handler {
+	var h prober.Handler
+	var set []string
+	for _, key := range handlerKeys() {
+		if !t.has(key) {
+			t.take(key)
+			continue
+		}
+		set = append(set, key)
+		if key == "engine_health" {
+			h.EngineHealth = t.engineHealth(key)
+			continue
+		}
+		sub := t.sub(key)
+		switch key {
+		case "http_get":
+			h.HTTPGet = s.httpGet(sub)
+		case "tcp_socket":
+			h.TCPSocket = s.tcpSocket(sub)
+		case "exec":
+			h.Exec = &prober.Exec{Command: sub.command("command")}
+		case "grpc":
+			h.GRPC = s.grpc(sub)
+		}
+		sub.done()
+	}
+	const rule = "must have exactly one of http_get, tcp_socket, exec, grpc and engine_health, has "
+	switch {
+	case t.broken:
+	case len(set) == 0:
+		t.wrong(t.n, t.path, rule+"none")
+	case len(set) > 1:
+		t.wrong(t.newest(set), t.path, rule+"%s", strings.Join(set, " and "))
+	}
+	return h
+}
+
+// newest returns that of the given keys' values which was written last.
+func (t *table) newest(keys []string) *node {
+	return t.n.fields[slices.MaxFunc(keys, func(a, b string) int {
+		return t.n.fields[a].at.line - t.n.fields[b].at.line
+	})]
+}
+
+func (s *specReader) httpGet(t *table) *prober.HTTPGet {
+	h := &prober.HTTPGet{
+		Port:    s.requiredPort(t),
+		Path:    t.text("path", "/", checkPath),
+		Scheme:  strings.ToLower(t.choice("scheme", "http", "https", "HTTP", "HTTPS")),
+		Host:    t.host(),
+		Headers: t.headers("headers"),
+	}
+	if !strings.HasPrefix(h.Path, "/") {
+		h.Path = "/" + h.Path // as the kubelet does
+	}
+	return h
+}
+
+func (s *specReader) tcpSocket(t *table) *prober.TCPSocket {
+	return &prober.TCPSocket{Port: s.requiredPort(t), Host: t.host()}
+}
+
+func (s *specReader) grpc(t *table) *prober.GRPC {
+	g := &prober.GRPC{}
+	if !t.missing("port") {
+		g.Port = t.integer("port", 0, span[int]{1, 65535})
+	}
+	g.Service = t.text("service", "", checkLine)
+	return g
+}
+
+// missing reports a key that must be set.
+func (t *table) missing(key string) bool {
+	if t.take(key) != nil {
+		return false
+	}
+	if !t.broken {
+		t.wrong(t.n, t.at(key), "must be set")
+	}
+	return true
+}
+
+// requiredPort reads the port of a handler that may have a host. Labels must not
+// choose what is asked of a host other than their container.
+func (s *specReader) requiredPort(t *table) int {
+	if t.missing("port") {
+		return 0
+	}
+	number, named := s.port(t)
+	host := t.n.fields["host"]
+	if host == nil || host.text == "" || host.at.fromLabel() {
+		return number
+	}
+	for _, key := range t.n.keys() {
+		if n := t.n.fields[key]; n.at.fromLabel() {
+			t.wrong(n, t.at(key), "cannot be set by a label, because %s sets host", host.at)
+		}
+	}
+	if named != nil && named.at.fromLabel() {
+		t.wrong(named, "ports."+showKey(t.n.fields["port"].text), "cannot be set by a label, because %s sets host", host.at)
+	}
+	return number
+}
+
+func (t *table) host() string {
+	t.fileOnly("host")
+	if n := t.take("host"); n != nil && n.at.fromLabel() {
+		return ""
+	}
+	return t.text("host", "", checkHost)
+}
+
+// engineHealth reads a handler without keys. A label cannot write an empty
+// table, so it may say {}, true or nothing at all.
+func (t *table) engineHealth(key string) *prober.EngineHealth {
+	n := t.take(key)
+	if n.kind == labelKind {
+		if !slices.Contains([]string{"", "{}", "true"}, n.text) {
+			t.wrong(n, t.at(key), "must be {}, is %s", n.describe())
+		}
+	} else {
+		t.sub(key).done()
+	}
+	t.value(key, "{}", n)
+	return &prober.EngineHealth{}
+}
+
+// command reads a list of words.
+func (t *table) command(key string) []string {
+	if t.missing(key) {
+		return nil
+	}
+	n, ok := t.list(key, shellWords)
+	if !ok {
+		return nil
+	}
+	var words, shown []string
+	for i, item := range n.items {
+		word, ok := t.checked(item, t.at(key)+"["+strconv.Itoa(i)+"]", checkWord)
+		if !ok {
+			return nil
+		}
+		words = append(words, word)
+		shown = append(shown, quoteTOML(word))
+	}
+	if len(words) == 0 || words[0] == "" {
+		t.wrong(n, t.at(key), "must not be empty")
+		return nil
+	}
+	t.value(key, "["+strings.Join(shown, ", ")+"]", n)
+	return words
+}
+
+// headers reads a list of tables. The values are not shown: they may be secrets.
+func (t *table) headers(key string) []prober.Header {
+	if !t.has(key) {
+		t.take(key)
+		return nil
+	}
+	n, ok := t.list(key, nil)
+	if !ok {
+		return nil
+	}
+	var headers []prober.Header
+	var shown []string
+	for i, item := range n.items {
+		h, ok := t.header(item, t.at(key)+"["+strconv.Itoa(i)+"]")
+		if ok {
+			headers = append(headers, h)
+			shown = append(shown, "{ name = "+quoteTOML(h.Name)+`, value = "***" }`)
+		}
+	}
+	t.value(key, "["+strings.Join(shown, ", ")+"]", n)
+	return headers
+}
+
+func (t *table) header(n *node, path string) (h prober.Header, ok bool) {
+	if n.kind != tableKind {
+		t.wrongTable(n, path)
+		return h, false
+	}
+	before := len(t.problems)
+	// A reader of its own keeps the header's value out of the spec's values.
+	r := &reader{prefix: t.prefix}
+	item := &table{reader: r, n: n, path: path}
+	if !item.missing("name") {
+		h.Name = item.text("name", "", checkHeaderName)
+	}
+	if !item.missing("value") {
+		h.Value = item.secret("value", checkLine)
+	}
+	item.done()
+	t.problems = append(t.problems, r.problems...)
+	return h, len(t.problems) == before
+}
+
+// secret reads a string that no message repeats.
+func (t *table) secret(key string, check func(string) string) string {
+	n := t.take(key)
+	switch {
+	case !n.textual():
+		t.wrong(n, t.at(key), "must be a string")
+	case check(n.text) != "":
+		t.wrong(n, t.at(key), "%s", check(n.text))
+	default:
+		return n.text
+	}
+	return ""
+}

@@ -1,0 +1,256 @@
+package configs
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"healthd/supervisor"
+)
+
+// reader turns nodes into settings. It collects what is wrong, and every value
+// with its origin. One line of a reading function is all there is to say about
+// a key: what it is called, its type, its default and its bounds.
+type reader struct {
+	prefix   string // of the paths of problems in files: "spec[web]."
+	problems Problems
+	values   []supervisor.Value
+}
+
+// table reads one table. Each of its methods that reads a key also makes the key
+// known; done finds those that are not.
+type table struct {
+	*reader
+	n      *node // nil when the table is absent: everything has its default
+	path   string
+	known  []string
+	broken bool // it is no table, which is a problem already: do not miss its keys
+}
+
+// span is the bounds of a number or a duration, both included.
+type span[T int | time.Duration] struct{ least, most T }
+
+// durations has the upper bound of all durations, which only catches slips.
+func durations(least time.Duration) span[time.Duration] {
+	return span[time.Duration]{least, 365 * 24 * time.Hour}
+}
+
+func (r *reader) root(n *node) *table { return &table{reader: r, n: n} }
+
+// sub returns the table below key. It is there (n is set) when the key is, even
+// with a value of the wrong type, which then is a problem.
+func (t *table) sub(key string) *table {
+	n := t.take(key)
+	broken := n != nil && n.kind != tableKind
+	if broken {
+		t.wrongTable(n, t.at(key))
+		n = newTable(n.at)
+	}
+	return &table{reader: t.reader, n: n, path: t.at(key), broken: broken}
+}
+
+func (r *reader) wrongTable(n *node, path string) {
+	if n.at.fromLabel() && n.kind == labelKind {
+		r.wrong(n, path, "has keys below it and no value of its own, is %s", n.describe())
+		return
+	}
+	r.wrong(n, path, "must be a table, is %s", n.describe())
+}
+
+// at returns the path of a key of the table.
+func (t *table) at(key string) string {
+	if t.path == "" {
+		return showKey(key)
+	}
+	return t.path + "." + showKey(key)
+}
+
+func (t *table) has(key string) bool { return t.n != nil && t.n.fields[key] != nil }
+
+func (t *table) take(key string) *node {
+	t.known = append(t.known, key)
+	if t.n == nil {
+		return nil
+	}
+	return t.n.fields[key]
+}
+
+// wrong adds a problem with the value n at path.
+func (r *reader) wrong(n *node, path, format string, args ...any) {
+	if !n.at.fromLabel() {
+		path = strings.TrimSuffix(r.prefix+path, ".")
+	}
+	r.problems = append(r.problems, n.at.problem(path, format, args...))
+}
+
+// value records a setting; n is nil when it is a default.
+func (t *table) value(key, value string, n *node) {
+	origin := originDefault
+	if n != nil {
+		origin = n.at.String()
+	}
+	t.values = append(t.values, supervisor.Value{Path: t.at(key), Value: value, Origin: origin})
+}
+
+// done reports the keys that nothing asked for.
+func (t *table) done() {
+	if t.n == nil {
+		return
+	}
+	for _, key := range t.n.keys() {
+		if !slices.Contains(t.known, key) {
+			t.wrong(t.n.fields[key], t.at(key), "unknown key%s", didYouMean(key, t.known))
+		}
+	}
+}
+
+// fileOnly makes keys known that something else reads, and that labels must not
+// set.
+func (t *table) fileOnly(keys ...string) {
+	for _, key := range keys {
+		if n := t.take(key); n != nil && labelIn(n) {
+			t.wrong(&node{at: place{label: key}}, t.at(key), "cannot be set by a label")
+		}
+	}
+}
+
+// labelIn says whether a label set n or something in it.
+func labelIn(n *node) bool {
+	if n.at.fromLabel() {
+		return true
+	}
+	for _, field := range n.fields {
+		if labelIn(field) {
+			return true
+		}
+	}
+	return false
+}
+
+func (t *table) duration(key string, otherwise time.Duration, bounds span[time.Duration]) time.Duration {
+	n := t.take(key)
+	if n == nil {
+		t.value(key, showDuration(otherwise), nil)
+		return otherwise
+	}
+	d, err := time.ParseDuration(n.text)
+	switch {
+	case !n.textual() || err != nil:
+		t.wrong(n, t.at(key), `must be a duration such as "10s", is %s`, n.describe())
+	case d < bounds.least:
+		t.wrong(n, t.at(key), "must be at least %s, is %s", bareDuration(bounds.least), quote(n.text))
+	case d > bounds.most:
+		t.wrong(n, t.at(key), "must be at most %s, is %s", bareDuration(bounds.most), quote(n.text))
+	default:
+		t.value(key, showDuration(d), n)
+		return d
+	}
+	return otherwise
+}
+
+func (t *table) integer(key string, otherwise int, bounds span[int]) int {
+	n := t.take(key)
+	if n == nil {
+		t.value(key, strconv.Itoa(otherwise), nil)
+		return otherwise
+	}
+	number, ok := n.integer()
+	if !ok {
+		t.wrong(n, t.at(key), "must be an integer, is %s", n.describe())
+		return otherwise
+	}
+	if number < int64(bounds.least) || number > int64(bounds.most) {
+		t.wrong(n, t.at(key), "must be %s, is %d", bounds, number)
+		return otherwise
+	}
+	t.value(key, strconv.FormatInt(number, 10), n)
+	return int(number)
+}
+
+// String returns "1 to 65535", or "1" when there is no choice.
+func (s span[T]) String() string {
+	if s.least == s.most {
+		return fmt.Sprint(s.least)
+	}
+	return fmt.Sprintf("%v to %v", s.least, s.most)
+}
+
+func (n *node) integer() (int64, bool) {
+	if n.kind == labelKind {
+		number, err := strconv.ParseInt(n.text, 10, 64)
+		return number, err == nil
+	}
+	return n.number, n.kind == integerKind
+}
+
+// text reads a string that check, unless nil, finds nothing wrong with: it says
+// what must be otherwise.
+func (t *table) text(key, otherwise string, check func(string) string) string {
+	n := t.take(key)
+	if n == nil {
+		t.value(key, quoteTOML(otherwise), nil)
+		return otherwise
+	}
+	s, ok := t.checked(n, t.at(key), check)
+	if !ok {
+		return otherwise
+	}
+	t.value(key, quoteTOML(s), n)
+	return s
+}
+
+func (r *reader) checked(n *node, path string, check func(string) string) (string, bool) {
+	if !n.textual() {
+		r.wrong(n, path, "must be a string, is %s", n.describe())
+		return "", false
+	}
+	if check == nil {
+		return n.text, true
+	}
+	if wrong := check(n.text); wrong != "" {
+		r.wrong(n, path, "%s, is %s", wrong, quote(n.text))
+		return "", false
+	}
+	return n.text, true
+}
+
+// choice reads one of the words of which the first is the default.
+func (t *table) choice(key string, words ...string) string {
+	return t.text(key, words[0], oneOf(words...))
+}
+
+func oneOf(words ...string) func(string) string {
+	return func(s string) string {
+		if slices.Contains(words, s) {
+			return ""
+		}
+		return "must be " + alternatives(words)
+	}
+}
+
+// showDuration returns d as TOML would write it.
+func showDuration(d time.Duration) string { return `"` + bareDuration(d) + `"` }
+
+// bareDuration returns 5m0s as 5m and 8760h0m0s as 8760h.
+func bareDuration(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
+
+// quoteTOML returns s as a TOML string.
+func quoteTOML(s string) string {
+	escaped := func(r rune) bool { return !unicode.IsPrint(r) || r == '"' || r == '\\' }
+	if strings.ContainsFunc(s, escaped) {
+		return strconv.Quote(s)
+	}
+	return `"` + s + `"`
+}

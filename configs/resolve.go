@@ -1,0 +1,116 @@
+package configs
+
+import (
+	"strconv"
+	"strings"
+
+	"healthd/supervisor"
+)
+
+const composeService = "com.docker.compose.service"
+
+// probeKeys are the keys of a spec that make a container supervised when a label
+// has them.
+func probeKeys() []string {
+	var keys []string
+	for which := range supervisor.ProbeType(supervisor.NumProbes) {
+		keys = append(keys, which.String())
+	}
+	return keys
+}
+
+// Resolve returns how the container called name with these labels is to be
+// supervised. It returns nil and no error when the container is to be left
+// alone, and an error when a label is wrong: the container is then Invalid. It
+// may be called from any goroutine.
+func (c *Config) Resolve(name string, labels map[string]string) (*supervisor.Spec, error) {
+	enabled, problems := readEnable(labels)
+	if !enabled {
+		return nil, nil
+	}
+	chosen, matchedBy, wrong := c.choose(labels)
+	if problems = append(problems, wrong...); len(wrong) > 0 {
+		return nil, problems.labelError()
+	}
+	tree, malformed := labelTree(labels)
+	problems = append(problems, malformed...)
+
+	base, r := newTable(tree.at), &reader{}
+	if chosen != nil {
+		base, r.prefix = chosen.node, chosen.prefix()
+	}
+	spec := readSpec(r, overlayLabels(base, tree))
+	problems = append(problems, r.problems...)
+	if len(problems) > 0 {
+		return nil, problems.labelError()
+	}
+	if chosen == nil && !hasProbe(spec) {
+		return nil, nil
+	}
+	spec.MatchedBy = matchedBy
+	if chosen != nil {
+		spec.Name = chosen.name
+	}
+	if spec.Publish.Service == "" {
+		nameService(r, spec, name, labels[composeService])
+	}
+	spec.Values = r.values
+	return spec, nil
+}
+
+func hasProbe(spec *supervisor.Spec) bool {
+	return spec.Probes != [supervisor.NumProbes]*supervisor.ProbeSpec{}
+}
+
+// readEnable says whether the container may be supervised. Only a label that
+// clearly says no keeps it from that.
+func readEnable(labels map[string]string) (bool, Problems) {
+	text, ok := labels[enableLabel]
+	if !ok {
+		return true, nil
+	}
+	enabled, err := strconv.ParseBool(strings.ToLower(text))
+	if err != nil {
+		at := place{label: enableLabel}
+		return true, Problems{at.problem("enable", "must be true or false, is %s", quote(text))}
+	}
+	return enabled, nil
+}
+
+// choose returns the container's [[spec]], if any, and why it is that one.
+func (c *Config) choose(labels map[string]string) (*fileSpec, string, Problems) {
+	name, ok := labels[specLabel]
+	if !ok {
+		for _, s := range c.specs {
+			if s.matches(labels) {
+				return s, "match " + s.describeMatch() + " (" + s.node.at.String() + ")", nil
+			}
+		}
+		return nil, "labels only", nil
+	}
+	names := make([]string, len(c.specs))
+	for i, s := range c.specs {
+		if names[i] = s.name; s.name == name {
+			return s, "label " + specLabel + "=" + name + " (" + s.node.at.String() + ")", nil
+		}
+	}
+	at := place{label: specLabel}
+	return nil, "", Problems{at.problem("spec", "there is no spec named %s%s", quote(name), didYouMean(name, names))}
+}
+
+// nameService fills in the default of publish.service.
+func nameService(r *reader, spec *supervisor.Spec, container, compose string) {
+	origin := originDefault
+	switch {
+	// Compose wrote its label, unless somebody else did: it must be a name.
+	case compose != "" && checkName(compose) == "":
+		spec.Publish.Service, origin = compose, "label "+composeService
+	case spec.Name != "":
+		spec.Publish.Service = spec.Name
+	default:
+		spec.Publish.Service = container
+	}
+	r.values = append(r.values, supervisor.Value{
+		Path: "publish.service", Value: quoteTOML(spec.Publish.Service), Origin: origin,
+	})
+}

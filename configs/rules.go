@@ -1,0 +1,133 @@
+package configs
+
+import (
+	"net"
+	"net/netip"
+	"net/url"
+	"path"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// The rules below return what a text must be when it is not, else "".
+
+const (
+	maxName   = 253
+	maxSocket = 107 // bytes of a unix socket's path
+)
+
+var (
+	nameForm   = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]*$`)
+	headerForm = regexp.MustCompile(`^[-A-Za-z0-9]+$`)
+	hostForm   = regexp.MustCompile(`^[A-Za-z0-9_]([-A-Za-z0-9_]*[A-Za-z0-9_])?(\.[A-Za-z0-9_]([-A-Za-z0-9_]*[A-Za-z0-9_])?)*\.?$`)
+	portForm   = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`)
+)
+
+// checkName is what Docker asks of a container's name.
+func checkName(s string) string {
+	if len(s) > maxName || !nameForm.MatchString(s) {
+		return "must be made of letters, digits, _, . and -, begin with a letter or digit and have at most 253 of them"
+	}
+	return ""
+}
+
+// checkPortName is IANA_SVC_NAME (RFC 6335).
+func checkPortName(s string) string {
+	letter := strings.ContainsFunc(s, func(r rune) bool { return r >= 'a' && r <= 'z' })
+	if len(s) > 15 || !letter || strings.Contains(s, "--") || !portForm.MatchString(s) {
+		return "a port name must be made of a-z, 0-9 and single - inside, have a letter and at most 15 characters"
+	}
+	return ""
+}
+
+func checkNotEmpty(s string) string {
+	if s == "" {
+		return "must not be empty"
+	}
+	return ""
+}
+
+func checkLine(s string) string {
+	if strings.ContainsFunc(s, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) {
+		return "must not have control characters"
+	}
+	return ""
+}
+
+// checkPath keeps out of the request line what would end it.
+func checkPath(s string) string {
+	if s == "" || strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
+		return "must not be empty or have spaces or control characters: write %20 for a space"
+	}
+	return ""
+}
+
+func checkHost(s string) string {
+	if s == "" {
+		return ""
+	}
+	if _, err := netip.ParseAddr(s); err == nil {
+		return ""
+	}
+	if len(s) > maxName || !hostForm.MatchString(s) {
+		return "must be a host name or an IP address, without port or brackets"
+	}
+	return ""
+}
+
+func checkHeaderName(s string) string {
+	switch {
+	case !headerForm.MatchString(s):
+		return "a header name must be made of letters, digits and -"
+	case strings.EqualFold(s, "Content-Length"), strings.EqualFold(s, "Transfer-Encoding"):
+		return "must not be about a body: a probe sends none"
+	}
+	return ""
+}
+
+func checkWord(s string) string {
+	if strings.ContainsRune(s, 0) {
+		return "must not have a NUL character"
+	}
+	return ""
+}
+
+// checkListen allows port 0, which lets the kernel choose.
+func checkListen(s string) string {
+	if s == "" {
+		return ""
+	}
+	host, port, err := net.SplitHostPort(s)
+	if err != nil || checkHost(host) != "" || !isPort(port, 0) {
+		return `must be HOST:PORT such as "127.0.0.1:8646", or "" for off`
+	}
+	return ""
+}
+
+func isPort(s string, least int) bool {
+	port, err := strconv.Atoi(s)
+	return err == nil && port >= least && port <= 65535 && strconv.Itoa(port) == s
+}
+
+func checkSocket(s string) string {
+	if !path.IsAbs(s) || len(s) > maxSocket || checkLine(s) != "" {
+		return "must be an absolute path of at most 107 bytes"
+	}
+	return ""
+}
+
+func checkEndpoint(s string) string {
+	if s == "" {
+		return ""
+	}
+	u, err := url.Parse(s)
+	switch {
+	case err != nil:
+	case u.Scheme == "unix" && u.Host == "" && checkSocket(u.Path) == "":
+		return ""
+	case (u.Scheme == "tcp" || u.Scheme == "http" || u.Scheme == "https") && checkHost(u.Hostname()) == "" && u.Host != "":
+		return ""
+	}
+	return `must be such as "unix:///var/run/docker.sock" or "tcp://127.0.0.1:2375"`
+}

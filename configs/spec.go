@@ -1,0 +1,168 @@
+package configs
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"healthd/supervisor"
+)
+
+// maxThreshold only catches slips.
+const maxThreshold = 1_000_000
+
+// port is one entry of [spec.ports].
+type port struct {
+	number int
+	n      *node
+}
+
+// specReader reads one spec.
+type specReader struct {
+	*reader
+	ports map[string]port
+}
+
+// readSpec turns one [[spec]], with or without labels put over it, into a Spec.
+// Name, MatchedBy and the default of Publish.Service are left to Resolve.
+func readSpec(r *reader, n *node) *supervisor.Spec {
+	t := r.root(n)
+	t.fileOnly("name", "match")
+	s := &specReader{reader: r}
+	spec := &supervisor.Spec{
+		RestartPolicy: supervisor.RestartPolicy(t.choice("restart_policy",
+			string(supervisor.Always), string(supervisor.OnFailure), string(supervisor.Never))),
+		TerminationGracePeriod: t.grace("the container's stop timeout, else " + showDuration(supervisor.DefaultGrace)),
+	}
+	// Before the probes, whose handlers may name a port.
+	s.readPorts(t.sub("ports"))
+	for which := range supervisor.ProbeType(supervisor.NumProbes) {
+		if p := t.sub(which.String()); p.n != nil {
+			spec.Probes[which] = s.probe(p, which)
+		}
+	}
+	spec.Backoff = s.backoff(t.sub("backoff"))
+	spec.Publish = s.publish(t.sub("publish"))
+	t.done()
+	return spec
+}
+
+func (s *specReader) probe(t *table, which supervisor.ProbeType) *supervisor.ProbeSpec {
+	successes := span[int]{1, 1}
+	if which == supervisor.Readiness {
+		successes.most = maxThreshold
+	}
+	p := &supervisor.ProbeSpec{
+		Handler:          s.handler(t),
+		InitialDelay:     t.duration("initial_delay", 0, durations(0)),
+		Period:           t.duration("period", supervisor.DefaultPeriod, durations(supervisor.MinPeriod)),
+		Timeout:          t.duration("timeout", supervisor.DefaultTimeout, durations(supervisor.MinTimeout)),
+		SuccessThreshold: t.integer("success_threshold", supervisor.DefaultSuccessThreshold, successes),
+		FailureThreshold: t.integer("failure_threshold", supervisor.DefaultFailureThreshold, span[int]{1, maxThreshold}),
+	}
+	if which == supervisor.Readiness {
+		t.forbid("termination_grace_period", "must not be set on readiness, whose failure stops nothing")
+	} else {
+		p.TerminationGracePeriod = t.grace("the spec's")
+	}
+	t.done()
+	return p
+}
+
+// grace reads a grace period. When there is none it is zero, shown as otherwise.
+func (t *table) grace(otherwise string) time.Duration {
+	const key = "termination_grace_period"
+	if !t.has(key) {
+		t.take(key)
+		t.value(key, otherwise, nil)
+		return 0
+	}
+	return t.duration(key, 0, durations(time.Second))
+}
+
+func (t *table) forbid(key, why string) {
+	if t.has(key) {
+		t.wrong(t.take(key), t.at(key), "%s", why)
+	}
+}
+
+func (s *specReader) readPorts(t *table) {
+	s.ports = map[string]port{}
+	if t.n == nil {
+		return
+	}
+	for _, name := range t.n.keys() {
+		n := t.n.fields[name]
+		if wrong := checkPortName(name); wrong != "" {
+			t.take(name)
+			t.wrong(n, t.at(name), "%s", wrong)
+			continue
+		}
+		s.ports[name] = port{t.integer(name, 0, span[int]{1, 65535}), n}
+	}
+}
+
+// port reads a port: a number or a name from [spec.ports], returned with the
+// entry it was found in. A name goes before a number, as in the kubelet.
+func (s *specReader) port(t *table) (number int, named *node) {
+	const key = "port"
+	n := t.take(key)
+	if n == nil {
+		return 0, nil
+	}
+	if !n.textual() {
+		if n.kind != integerKind {
+			t.wrong(n, t.at(key), "must be a port number or name, is %s", n.describe())
+			return 0, nil
+		}
+		return t.integer(key, 0, span[int]{1, 65535}), nil
+	}
+	if p, ok := s.ports[n.text]; ok {
+		t.value(key, quoteTOML(n.text), n)
+		return p.number, p.n
+	}
+	number, err := strconv.Atoi(n.text)
+	if err == nil && number >= 1 && number <= 65535 {
+		t.value(key, strconv.Itoa(number), n)
+		return number, nil
+	}
+	if err == nil || n.text == "" {
+		t.wrong(n, t.at(key), "must be 1 to 65535 or a port name, is %s", quote(n.text))
+		return 0, nil
+	}
+	names := slices.Sorted(maps.Keys(s.ports))
+	t.wrong(n, t.at(key), "no port named %s in ports%s", quote(n.text), didYouMean(n.text, names))
+	return 0, nil
+}
+
+func (s *specReader) backoff(t *table) supervisor.Backoff {
+	before := len(s.problems)
+	b := supervisor.Backoff{
+		Initial:    t.duration("initial", supervisor.DefaultBackoffInitial, durations(time.Millisecond)),
+		Max:        t.duration("max", supervisor.DefaultBackoffMax, durations(time.Millisecond)),
+		ResetAfter: t.duration("reset_after", supervisor.DefaultBackoffReset, durations(time.Millisecond)),
+	}
+	t.done()
+	if len(s.problems) == before && b.Initial > b.Max {
+		// A label is to blame before a file, which was right without it.
+		key, text := "initial", "must be at most max, "+bareDuration(b.Max)+", is "+showDuration(b.Initial)
+		if n := t.n.fields["max"]; n != nil && (n.at.fromLabel() || !t.has("initial")) {
+			key, text = "max", "must be at least initial, "+bareDuration(b.Initial)+", is "+showDuration(b.Max)
+		}
+		t.wrong(t.n.fields[key], t.at(key), "%s", text)
+	}
+	return b
+}
+
+func (s *specReader) publish(t *table) supervisor.Publish {
+	var p supervisor.Publish
+	if t.has("service") {
+		p.Service = t.text("service", "", checkName)
+	}
+	t.take("service")
+	p.Port, _ = s.port(t)
+	p.Drain = t.duration("drain", 0, durations(0))
+	t.done()
+	return p
+}
