@@ -216,3 +216,12 @@ func (l *loader) config() (*Config, error) {
 	}
 	return c, nil
 }
+
+// SpecNames returns the names of the specs, in file order.
+func (c *Config) SpecNames() []string {
+	names := make([]string, len(c.specs))
+	for i, s := range c.specs {
+		names[i] = s.name
+	}
+	return names
+}

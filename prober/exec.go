@@ -125,11 +125,15 @@ func (p *execProbe) acquire(ctx context.Context, timeout time.Duration) error {
 func (p *execProbe) judge(r execReply, timeout, latency time.Duration) (Result, error) {
 	res := Result{Output: clean(string(r.output)), Latency: latency}
 	switch {
+	case r.timedOut: // also when it could not be killed: the verdict is the same
+		res.Outcome, res.Cause = Failure, Timeout
+		res.Output = fmt.Sprintf("command timed out: %q timed out after %v", strings.Join(p.argv, " "), timeout)
+		if r.err != nil {
+			res.Output += ": " + r.err.Error()
+		}
+		res.Output = clean(res.Output)
 	case r.err != nil:
 		return Result{Latency: latency}, fmt.Errorf("cannot run the command: %w", r.err)
-	case r.timedOut:
-		res.Outcome, res.Cause = Failure, Timeout
-		res.Output = clean(fmt.Sprintf("command timed out: %q timed out after %v", strings.Join(p.argv, " "), timeout))
 	case r.code != 0:
 		res.Outcome, res.Cause = Failure, ExitCode
 		if res.Output == "" {

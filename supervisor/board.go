@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"sync"
@@ -68,7 +69,7 @@ func (b *Board) Views() []*View {
 		return true
 	})
 	slices.SortFunc(all, func(x, y *View) int {
-		return strings.Compare(x.Container.Name+x.Container.ID, y.Container.Name+y.Container.ID)
+		return cmp.Or(strings.Compare(x.Container.Name, y.Container.Name), strings.Compare(x.Container.ID, y.Container.ID))
 	})
 	return all
 }

@@ -112,7 +112,7 @@ func (l *loop) step(e *entry, in *input) {
 	now := time.Now()
 	if e.spec == nil { // nothing to decide about a container whose labels are wrong
 		c, lost := e.container, in.kind == runtimeLost || e.state.Lost && in.kind != runtimeBack
-		e.state = State{Engine: c.State, Run: c.Run(), StartedAt: c.StartedAt, Lost: lost}
+		e.state = State{Engine: c.State, Run: c.Run(), StartedAt: c.StartedAt, Exit: exitOf(c), Lost: lost}
 		l.show(e)
 		return
 	}

@@ -97,21 +97,30 @@ func (t *stepper) end(found bool) {
 
 // exit describes the end of the present run.
 func (t *stepper) exit(code int) Exit {
-	e := Exit{Code: code, StartedAt: t.StartedAt, FinishedAt: t.c.FinishedAt}
+	c := *t.c
+	c.StartedAt, c.ExitCode = t.StartedAt, code
+	e := exitOf(&c)
 	if e.FinishedAt.Before(e.StartedAt) {
 		e.FinishedAt = t.now
 	}
-	switch {
-	case t.Stopping == ByLiveness:
+	switch t.Stopping {
+	case ByLiveness:
 		e.Reason = ReasonLivenessFailed
-	case t.Stopping == ByStartup:
+	case ByStartup:
 		e.Reason = ReasonStartupFailed
-	case t.c.OOMKilled:
+	}
+	return e
+}
+
+// exitOf is the end of a container's last run as its engine tells it, which says
+// nothing while it is alive.
+func exitOf(c *runtime.Container) Exit {
+	e := Exit{Code: c.ExitCode, StartedAt: c.StartedAt, FinishedAt: c.FinishedAt, Reason: ReasonError}
+	switch {
+	case c.OOMKilled:
 		e.Reason = ReasonOOMKilled
-	case code == 0:
+	case c.ExitCode == 0:
 		e.Reason = ReasonCompleted
-	default:
-		e.Reason = ReasonError
 	}
 	return e
 }

@@ -99,9 +99,9 @@ func newWorld(t *testing.T) *world {
 
 // obey carries out one line of a story: a setting, or "TIME EVENT …".
 func (w *world) obey(words []string) error {
-	if key, value, ok := strings.Cut(words[0], "="); ok {
+	if strings.Contains(words[0], "=") {
 		for _, word := range words {
-			key, value, _ = strings.Cut(word, "=")
+			key, value, _ := strings.Cut(word, "=")
 			if err := w.set(key, value); err != nil {
 				return err
 			}

@@ -295,7 +295,7 @@ func TestFoundContainersAreSpreadOverThePeriod(t *testing.T) {
 		synctest.Wait()
 		halves := [2]int{}
 		for _, v := range h.Board().Views() {
-			wait := v.State.Tallies[Readiness].Due.Sub(time.Now())
+			wait := time.Until(v.State.Tallies[Readiness].Due)
 			if wait < 0 || wait >= 5*time.Second {
 				t.Fatalf("first probe in %v, want within one period", wait)
 			}
