@@ -1,0 +1,193 @@
+package agent
+
+import (
+	"context"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"healthd/prober"
+	"healthd/runtime"
+	"healthd/supervisor"
+)
+
+func view(name string, change func(*supervisor.View)) *supervisor.View {
+	v := &supervisor.View{
+		Container: &runtime.Container{ID: name + "-id", Name: name}, Spec: &supervisor.Spec{}, Service: "web",
+		State: supervisor.State{Engine: runtime.Running, Started: true},
+	}
+	change(v)
+	return v
+}
+
+func board() *supervisor.Board {
+	return supervisor.NewBoard(nil,
+		view("ready", func(v *supervisor.View) { v.State.Ready = true }),
+		view("failing", func(v *supervisor.View) {
+			v.State.Tallies[supervisor.Readiness].Outcome = prober.Failure
+			v.State.Tallies[supervisor.Readiness].Last.Output = "up 100%\nup 100%\n"
+		}),
+		view("draining", func(v *supervisor.View) { v.State.Stopping = supervisor.ByLiveness }),
+		view("wrong", func(v *supervisor.View) { v.Spec, v.Invalid, v.Service = nil, "bad\nlabel", "" }),
+	)
+}
+
+func start(t *testing.T) (address string) {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- Serve(ctx, ln, board()) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return ln.Addr().String()
+}
+
+// ask sends something and returns all of the answer.
+func ask(t *testing.T, address, send string) string {
+	t.Helper()
+	conn, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := io.WriteString(conn, send); err != nil {
+		t.Fatal(err)
+	}
+	answer, err := io.ReadAll(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(answer)
+}
+
+func TestAnswers(t *testing.T) {
+	address := start(t)
+	for _, tt := range []struct{ send, want string }{
+		{"ready\n", "up 100%\n"},
+		{"web/ready\n", "up 100%\n"},
+		{"web/ready\r\n", "up 100%\n"},
+		{" web/ready ,and more", "up 100%\n"},
+		{"web/ready", "up 100%\n"},
+		{"other/ready\n", "down # OtherService\n"},
+		{"/ready\n", "down # OtherService\n"},
+		{"failing\n", "down # ReadinessFailed\n"},
+		{"web/failing,", "down # ReadinessFailed\n"},
+		{"draining\n", "up 0% # draining\n"},
+		{"wrong\n", "down # Invalid\n"},
+		{"nobody\n", "down # UnknownContainer\n"},
+		{"web/readyn", "down # UnknownContainer\n"},
+		{"\n", "down # NoName\n"},
+		{",", "down # NoName\n"},
+		{"\x00\xff\x1b[2J\n", "down # UnknownContainer\n"},
+		{strings.Repeat("x", maxName), "down # UnknownContainer\n"},
+		{strings.Repeat("x", maxName+1), "down # NameTooLong\n"},
+		{strings.Repeat("x", 60_000), "down # NameTooLong\n"},
+		{"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "down # UnknownContainer\n"},
+	} {
+		if got := ask(t, address, tt.send); got != tt.want {
+			t.Errorf("%.40q: %q, want %q", tt.send, got, tt.want)
+		}
+	}
+}
+
+func TestManyClients(t *testing.T) {
+	address := start(t)
+	silent := make([]net.Conn, 20) // they say nothing and stay
+	for i := range silent {
+		conn, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		silent[i] = conn
+	}
+	if got := ask(t, address, "ready\n"); got != up {
+		t.Errorf("got %q", got)
+	}
+	answer, err := io.ReadAll(silent[0])
+	if err != nil || string(answer) != "down # NoName\n" {
+		t.Errorf("a silent client got %q, %v", answer, err)
+	}
+}
+
+// The waits of readName, by a clock that costs nothing.
+func TestReadNameWaits(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		bytes string
+		every time.Duration
+		want  string
+		took  time.Duration
+	}{
+		{"silence after a name", "ab", 0, "ab", silence},
+		{"nothing at all", "", 0, "", firstByte},
+		{"slowly, but on time", "abc\n", 40 * time.Millisecond, "abc", 120 * time.Millisecond},
+		{"too slowly", "abc\n", 60 * time.Millisecond, "a", silence},
+		{"byte by byte for ever", strings.Repeat("a", 100), 30 * time.Millisecond, strings.Repeat("a", 67), slowest},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				client, server := net.Pipe()
+				done := make(chan struct{})
+				go func() {
+					defer close(done)
+					for i, c := range []byte(tt.bytes) {
+						if i > 0 && tt.every > 0 {
+							time.Sleep(tt.every)
+						}
+						if _, err := client.Write([]byte{c}); err != nil {
+							return
+						}
+					}
+				}()
+				begin := time.Now()
+				got, err := readName(server)
+				if took := time.Since(begin); err != nil || got != tt.want || took != tt.took {
+					t.Errorf("%q after %v (%v), want %q after %v", got, took, err, tt.want, tt.took)
+				}
+				server.Close()
+				<-done
+			})
+		})
+	}
+}
+
+func TestClean(t *testing.T) {
+	for reason, want := range map[string]string{
+		"": "NotReady", " \n": "NotReady", "a\nup 100%": "a?up 100%", "ä\x00": "??",
+		strings.Repeat("x", 100): strings.Repeat("x", maxReason),
+	} {
+		if got := clean(reason); got != want {
+			t.Errorf("%q: %q, want %q", reason, got, want)
+		}
+	}
+}
+
+func FuzzAnswer(f *testing.F) {
+	for _, s := range []string{"", "ready\n", "web/ready,", "\x00", "a/b/c\n", ",,\n", "draining\r\n"} {
+		f.Add([]byte(s))
+	}
+	b := board()
+	f.Fuzz(func(t *testing.T, sent []byte) {
+		name, ok := parseName(sent)
+		if ok && strings.ContainsAny(name, "\r\n,") {
+			t.Errorf("name %q", name)
+		}
+		answer := reply(b, name)
+		body, ended := strings.CutSuffix(answer, "\n")
+		if !ended || strings.ContainsAny(body, "\r\n") || answer != up && answer != draining && !strings.HasPrefix(answer, down) {
+			t.Errorf("answer %q", answer)
+		}
+	})
+}

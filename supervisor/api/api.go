@@ -1,0 +1,199 @@
+// Package api answers over HTTP: who is ready, how the containers are and what
+// has happened, read from the supervisor's board and the journal; and, on the
+// control socket alone, requests to act. It decides nothing and keeps nothing.
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"path"
+	"time"
+
+	"healthd/prober"
+	"healthd/supervisor"
+)
+
+// Controller is what the control socket and /livez need of the supervisor.
+type Controller interface {
+	Ping(ctx context.Context) error
+	Restart(ctx context.Context, name string) error
+	Ask(ctx context.Context, name string, t supervisor.ProbeType) (prober.Result, error)
+}
+
+// History is where past and coming events are read.
+type History interface {
+	// Events returns what is kept, oldest first; of all containers when the name
+	// is empty.
+	Events(container string, since time.Time) []supervisor.Event
+	// Last returns the number of the newest event.
+	Last() uint64
+	// After returns the events after a number, the newest one's number and a
+	// channel that is closed when there are more.
+	After(seq uint64) ([]supervisor.Event, uint64, <-chan struct{})
+}
+
+// Config is what an API answers from. Metrics may be nil.
+type Config struct {
+	Board      *supervisor.Board
+	History    History
+	Controller Controller
+	Metrics    http.Handler
+}
+
+// API holds the handlers of both listeners.
+type API struct {
+	board      *supervisor.Board
+	history    History
+	controller Controller
+	metrics    http.Handler
+	heartbeat  time.Duration // of event streams
+	// Header values are made once, as a load balancer asks often.
+	plain, jsonType, nosniff, noStore []string
+}
+
+// New returns an API.
+func New(c Config) *API {
+	return &API{
+		board: c.Board, history: c.History, controller: c.Controller, metrics: c.Metrics,
+		heartbeat: 15 * time.Second,
+		plain:     []string{"text/plain; charset=utf-8"},
+		jsonType:  []string{"application/json"},
+		nosniff:   []string{"nosniff"},
+		noStore:   []string{"no-store"},
+	}
+}
+
+// ReadOnly returns the handler for the network: it changes nothing, and answers
+// GET, HEAD and OPTIONS alike, as HAProxy asks with OPTIONS unless told otherwise.
+func (a *API) ReadOnly() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/{$}", a.index)
+	mux.HandleFunc("/livez", a.livez)
+	mux.HandleFunc("/readyz", a.readyz)
+	mux.HandleFunc("/v1/services", a.services)
+	mux.HandleFunc("/v1/services/{service}", a.service)
+	mux.HandleFunc("/v1/services/{service}/ready", a.serviceReady)
+	mux.HandleFunc("/v1/containers", a.containers)
+	mux.HandleFunc("/v1/containers/{name}", a.container)
+	mux.HandleFunc("/v1/events", a.events)
+	if a.metrics != nil {
+		mux.Handle("/metrics", a.metrics)
+	}
+	mux.HandleFunc("/", a.notFound)
+
+	return a.clean(func(w http.ResponseWriter, r *http.Request) {
+		switch r.Method {
+		case http.MethodGet, http.MethodHead, http.MethodOptions:
+		default:
+			a.wrongMethod(w, "GET, HEAD, OPTIONS")
+			return
+		}
+		if name, ok := readyName(r.URL.Path); ok {
+			a.ready(w, name)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
+}
+
+// clean keeps paths with dots and empty parts from the router, which would answer
+// with a page of HTML that leads elsewhere.
+func (a *API) clean(h http.HandlerFunc) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if path.Clean(r.URL.Path) != r.URL.Path {
+			a.notFound(w, r)
+			return
+		}
+		h(w, r)
+	})
+}
+
+// index stands in for the web page.
+func (a *API) index(w http.ResponseWriter, _ *http.Request) {
+	a.text(w, http.StatusOK, `healthd
+
+/livez                         is the daemon alive
+/readyz                        does it know all containers
+/v1/ready/NAME                 is that container ready
+/v1/ready/SERVICE/NAME
+/v1/services                   the services and their endpoints
+/v1/services/SERVICE
+/v1/services/SERVICE/ready     ?min=N
+/v1/containers                 the containers and their health
+/v1/containers/NAME
+/v1/events                     ?since=10m&container=NAME
+/metrics
+`)
+}
+
+// livez asks the supervisor's loop, not just this listener.
+func (a *API) livez(w http.ResponseWriter, r *http.Request) {
+	const patience = 2 * time.Second
+	ctx, cancel := context.WithTimeout(r.Context(), patience)
+	defer cancel()
+	if err := a.controller.Ping(ctx); err != nil {
+		a.text(w, http.StatusServiceUnavailable, "not alive: the main loop does not answer: "+err.Error()+"\n")
+		return
+	}
+	a.text(w, http.StatusOK, "ok\n")
+}
+
+func (a *API) readyz(w http.ResponseWriter, _ *http.Request) {
+	if a.board.Synced() {
+		a.text(w, http.StatusOK, "ok\n")
+		return
+	}
+	text := "not ready: waiting for the first full list of"
+	for _, r := range a.board.Runtimes() {
+		if r.Synced {
+			continue
+		}
+		text += " " + r.Name
+		if r.Err != nil {
+			text += " (" + r.Err.Error() + ")"
+		}
+	}
+	a.text(w, http.StatusServiceUnavailable, text+"\n")
+}
+
+func (a *API) notFound(w http.ResponseWriter, r *http.Request) {
+	a.fail(w, http.StatusNotFound, "nothing is at "+r.URL.Path)
+}
+
+func (a *API) wrongMethod(w http.ResponseWriter, allowed string) {
+	w.Header().Set("Allow", allowed)
+	a.fail(w, http.StatusMethodNotAllowed, "only "+allowed+" can be used here")
+}
+
+// header sets what every answer of ours carries. Labels and the output of probes
+// are written by whoever runs the containers; no browser may take them for a page.
+func (a *API) header(w http.ResponseWriter, contentType []string) {
+	h := w.Header()
+	h["Content-Type"] = contentType
+	h["X-Content-Type-Options"] = a.nosniff
+	h["Cache-Control"] = a.noStore
+}
+
+func (a *API) text(w http.ResponseWriter, status int, body string) {
+	a.header(w, a.plain)
+	w.WriteHeader(status)
+	io.WriteString(w, body)
+}
+
+func (a *API) json(w http.ResponseWriter, status int, body any) {
+	a.header(w, a.jsonType)
+	w.WriteHeader(status)
+	// An error here means that the reader has gone.
+	_ = json.NewEncoder(w).Encode(body)
+}
+
+// Error is the body of an answer that is not a success.
+type Error struct {
+	Error string `json:"error"`
+}
+
+func (a *API) fail(w http.ResponseWriter, status int, message string) {
+	a.json(w, status, Error{message})
+}

@@ -1,0 +1,210 @@
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"healthd/runtime"
+	"healthd/supervisor"
+)
+
+func get(h http.Handler, path string) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+	return w
+}
+
+// indented makes JSON fit for golden files.
+func indented(t *testing.T, body []byte) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	if err := json.Indent(&b, body, "", "  "); err != nil {
+		t.Fatalf("%v in %s", err, body)
+	}
+	return b.Bytes()
+}
+
+func TestStatusObjects(t *testing.T) {
+	crashed := backingOff("crashed")
+	ended := web("ended")
+	ended.State.Engine, ended.State.Ready, ended.State.Started = runtime.Exited, false, false
+	ended.State.Exit = supervisor.Exit{Code: 0, Reason: supervisor.ReasonCompleted, StartedAt: at(0), FinishedAt: at(9)}
+	again := unready("again")
+	again.State.LastExit = supervisor.Exit{Code: 1, Reason: supervisor.ReasonError, StartedAt: at(0), FinishedAt: at(5)}
+	a, _, _ := newAPI(web("web-1"), crashed, ended, again, drainingOf("drained"), invalid("wrong"))
+	w := get(a.ReadOnly(), "/v1/containers")
+	golden(t, "containers.json", indented(t, w.Body.Bytes()))
+	one := get(a.ReadOnly(), "/v1/containers/web-1")
+	golden(t, "container.json", indented(t, one.Body.Bytes()))
+	if got := one.Header().Get("Content-Type"); got != "application/json" {
+		t.Errorf("content type %q", got)
+	}
+}
+
+func TestServices(t *testing.T) {
+	other := web("db-1")
+	other.Service = "db"
+	a, _, _ := newAPI(web("web-1"), unready("web-2"), drainingOf("web-3"), other, invalid("wrong"))
+	golden(t, "services.json", indented(t, get(a.ReadOnly(), "/v1/services").Body.Bytes()))
+	golden(t, "service.json", indented(t, get(a.ReadOnly(), "/v1/services/db").Body.Bytes()))
+	for path, want := range map[string]int{
+		"/v1/services/shop/ready":        200,
+		"/v1/services/shop/ready?min=1":  200,
+		"/v1/services/shop/ready?min=0":  200,
+		"/v1/services/shop/ready?min=2":  503,
+		"/v1/services/shop/ready?min=x":  400,
+		"/v1/services/shop/ready?min=-1": 400,
+		"/v1/services/none/ready":        503,
+		"/v1/services/none":              404,
+	} {
+		if got := get(a.ReadOnly(), path).Code; got != want {
+			t.Errorf("%s: %d, want %d", path, got, want)
+		}
+	}
+}
+
+func TestServicePhase(t *testing.T) {
+	completed := func() *supervisor.View {
+		v := web("c")
+		v.State.Engine = runtime.Exited
+		v.State.Exit = supervisor.Exit{Reason: supervisor.ReasonCompleted, FinishedAt: at(1)}
+		return v
+	}
+	failed := completed()
+	failed.State.Exit = supervisor.Exit{Code: 1, Reason: supervisor.ReasonError, FinishedAt: at(1)}
+	created := web("n")
+	created.State = supervisor.State{Engine: runtime.Created}
+	lost := web("l")
+	lost.State.Lost = true
+	for _, tt := range []struct {
+		name string
+		want supervisor.Phase
+		of   []*supervisor.View
+	}{
+		{"running", supervisor.PhaseRunning, []*supervisor.View{web("a"), completed(), failed}},
+		{"all succeeded", supervisor.PhaseSucceeded, []*supervisor.View{completed(), completed()}},
+		{"one failed", supervisor.PhaseFailed, []*supervisor.View{completed(), failed}},
+		{"one not yet run", supervisor.PhasePending, []*supervisor.View{web("a"), created}},
+		{"waits for its start", supervisor.PhaseRunning, []*supervisor.View{backingOff("b"), failed}},
+		{"lost", supervisor.PhaseUnknown, []*supervisor.View{web("a"), lost}},
+	} {
+		if got := servicePhase(tt.of); got != tt.want {
+			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
+		}
+	}
+}
+
+func TestReadOnlyChangesNothing(t *testing.T) {
+	a, _, _ := newAPI(web("web-1"))
+	url := serveTCP(t, a.ReadOnly())
+	for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodPatch} {
+		for _, path := range []string{"/v1/ready/web-1", "/v1/containers/web-1/restart", "/v1/containers", "/", "/nope"} {
+			answer, body := ask(t, http.DefaultClient, method, url+path)
+			if answer.StatusCode != http.StatusMethodNotAllowed || answer.Header.Get("Allow") != "GET, HEAD, OPTIONS" {
+				t.Errorf("%s %s: %s %q", method, path, answer.Status, answer.Header.Get("Allow"))
+			}
+			if !strings.HasPrefix(body, `{"error":"`) {
+				t.Errorf("%s %s: %s", method, path, body)
+			}
+		}
+	}
+}
+
+func TestUnknownPaths(t *testing.T) {
+	a, _, _ := newAPI(web("web-1"))
+	for _, path := range []string{
+		"/nope", "/v1", "/v1/ready", "/v1/ready/", "/v1//containers", "/v1/containers/", "/v1/containers/nope",
+		"/v1/containers/web-1/explain", "/v1/containers/web-1/restart", "/metrics", "/v1/../livez",
+	} {
+		w := get(a.ReadOnly(), path)
+		if w.Code != http.StatusNotFound || !strings.HasPrefix(w.Body.String(), `{"error":"`) {
+			t.Errorf("%s: %d %s", path, w.Code, w.Body)
+		}
+	}
+}
+
+func TestHostileTextIsNoPage(t *testing.T) {
+	v := invalid("web-1")
+	v.Invalid = "<script>alert(1)</script>\n\x1b[2J"
+	a, _, _ := newAPI(v)
+	for _, path := range []string{"/v1/containers", "/nope/<script>", "/v1/containers/<script>", "/v1/ready/<script>"} {
+		w := get(a.ReadOnly(), path)
+		if strings.Contains(w.Body.String(), "<script") || strings.Contains(w.Header().Get("Content-Type"), "html") ||
+			w.Header().Get("X-Content-Type-Options") != "nosniff" {
+			t.Errorf("%s: %v %s", path, w.Header(), w.Body)
+		}
+	}
+}
+
+func TestLivez(t *testing.T) {
+	a, _, c := newAPI()
+	if w := get(a.ReadOnly(), "/livez"); w.Code != http.StatusOK {
+		t.Errorf("status %d", w.Code)
+	}
+	c.ping = errors.New("no loop")
+	if w := get(a.ReadOnly(), "/livez"); w.Code != http.StatusServiceUnavailable {
+		t.Errorf("status %d", w.Code)
+	}
+}
+
+func TestLivezOfAHungLoop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, _, c := newAPI()
+		c.pingWait = true
+		if w := get(a.ReadOnly(), "/livez"); w.Code != http.StatusServiceUnavailable {
+			t.Errorf("status %d", w.Code)
+		}
+	})
+}
+
+func TestReadyz(t *testing.T) {
+	board := supervisor.NewBoard([]supervisor.RuntimeView{
+		synced("a"), {Name: "b", Err: errors.New("no socket")}, {Name: "c"},
+	})
+	a := New(Config{Board: board})
+	w := get(a.ReadOnly(), "/readyz")
+	const want = "not ready: waiting for the first full list of b (no socket) c\n"
+	if w.Code != http.StatusServiceUnavailable || w.Body.String() != want {
+		t.Errorf("%d %q, want 503 %q", w.Code, w.Body, want)
+	}
+	a = New(Config{Board: supervisor.NewBoard([]supervisor.RuntimeView{synced("a")})})
+	if w := get(a.ReadOnly(), "/readyz"); w.Code != http.StatusOK {
+		t.Errorf("status %d", w.Code)
+	}
+}
+
+func TestMetricsAndIndex(t *testing.T) {
+	board := supervisor.NewBoard(nil)
+	a := New(Config{Board: board, Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Write([]byte("metric 1\n"))
+	})})
+	if w := get(a.ReadOnly(), "/metrics"); w.Body.String() != "metric 1\n" {
+		t.Errorf("metrics: %q", w.Body)
+	}
+	if w := get(a.ReadOnly(), "/"); w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "/v1/containers") {
+		t.Errorf("index: %d %q", w.Code, w.Body)
+	}
+}
+
+func TestHeadersAreBounded(t *testing.T) {
+	a, _, _ := newAPI()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, serveTCP(t, a.ReadOnly())+"/livez", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("X-Long", strings.Repeat("x", 32<<10))
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer.Body.Close()
+	if answer.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
+		t.Errorf("status %d", answer.StatusCode)
+	}
+}

@@ -1,0 +1,138 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"healthd/supervisor"
+)
+
+// Control returns the handler for the control socket: all of ReadOnly, and what
+// changes something or says more than a network should hear.
+func (a *API) Control() http.Handler {
+	const maxBody = 4 << 10
+	mux := http.NewServeMux()
+	mux.Handle("/", a.ReadOnly())
+	mux.HandleFunc("/v1/containers/{name}/explain", a.only(http.MethodGet, a.explain))
+	mux.HandleFunc("/v1/containers/{name}/restart", a.only(http.MethodPost, a.restart))
+	mux.HandleFunc("/v1/containers/{name}/probe", a.only(http.MethodPost, a.probe))
+	mux.HandleFunc("/v1/containers/{name}/hold", a.notYet("hold"))
+	mux.HandleFunc("/v1/containers/{name}/resume", a.notYet("resume"))
+	mux.HandleFunc("/v1/containers/{name}/gates/{type...}", a.notYet("readiness gates"))
+	return http.MaxBytesHandler(a.clean(mux.ServeHTTP), maxBody)
+}
+
+func (a *API) only(method string, h http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != method {
+			a.wrongMethod(w, method)
+			return
+		}
+		h(w, r)
+	}
+}
+
+func (a *API) notYet(what string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		a.fail(w, http.StatusNotFound, "this version of healthd does not have "+what)
+	}
+}
+
+// restart answers as soon as the restart has begun.
+func (a *API) restart(w http.ResponseWriter, r *http.Request) {
+	v := a.named(w, r)
+	if v == nil {
+		return
+	}
+	if err := a.controller.Restart(r.Context(), v.Container.ID); err != nil {
+		a.failRequest(w, err, v.Container.Name)
+		return
+	}
+	if after, ok := a.board.Find(v.Container.ID); ok {
+		v = after
+	}
+	a.json(w, http.StatusAccepted, newStatus(v))
+}
+
+// Answer is what one probe, asked once, said.
+type Answer struct {
+	Type           string  `json:"type"`
+	Outcome        string  `json:"outcome"`
+	Cause          string  `json:"cause"`
+	Warning        bool    `json:"warning"`
+	Output         string  `json:"output"`
+	LatencySeconds float64 `json:"latencySeconds"`
+}
+
+func (a *API) probe(w http.ResponseWriter, r *http.Request) {
+	v := a.named(w, r)
+	if v == nil {
+		return
+	}
+	t, err := probeType(v, r.URL.Query().Get("type"))
+	if err != nil {
+		a.fail(w, http.StatusBadRequest, err.Error())
+		return
+	}
+	if v.Spec == nil || v.Spec.Probes[t] == nil {
+		a.failRequest(w, fmt.Errorf("%w: %s", supervisor.ErrNoProbe, t), v.Container.Name)
+		return
+	}
+	// The engine may need a while around the probe's own timeout.
+	const slack = 30 * time.Second
+	patience := v.Spec.Probes[t].Timeout + slack
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(patience + slack))
+	ctx, cancel := context.WithTimeout(r.Context(), patience)
+	defer cancel()
+	result, err := a.controller.Ask(ctx, v.Container.ID, t)
+	if err != nil {
+		a.failRequest(w, err, v.Container.Name)
+		return
+	}
+	a.json(w, http.StatusOK, Answer{
+		Type: t.String(), Outcome: result.Outcome.String(), Cause: string(result.Cause),
+		Warning: result.Warning, Output: result.Output, LatencySeconds: result.Latency.Seconds(),
+	})
+}
+
+// probeType reads a probe's name. Without one it is the probe whose failure has
+// the gravest consequence in the long run: liveness, else readiness, else startup.
+func probeType(v *supervisor.View, name string) (supervisor.ProbeType, error) {
+	for t := range supervisor.ProbeType(supervisor.NumProbes) {
+		if name == t.String() {
+			return t, nil
+		}
+	}
+	if name != "" {
+		return 0, fmt.Errorf("type must be startup, liveness or readiness, it is %q", name)
+	}
+	for _, t := range []supervisor.ProbeType{supervisor.Liveness, supervisor.Readiness, supervisor.Startup} {
+		if v.Spec != nil && v.Spec.Probes[t] != nil {
+			return t, nil
+		}
+	}
+	return supervisor.Liveness, nil
+}
+
+func (a *API) failUnknown(w http.ResponseWriter, name string) {
+	a.fail(w, http.StatusNotFound, fmt.Sprintf("%v: %q", supervisor.ErrUnknownContainer, name))
+}
+
+// failRequest answers for a request that the supervisor turned down.
+func (a *API) failRequest(w http.ResponseWriter, err error, name string) {
+	switch {
+	case errors.Is(err, supervisor.ErrUnknownContainer):
+		a.failUnknown(w, name)
+	case errors.Is(err, supervisor.ErrNoProbe):
+		a.fail(w, http.StatusNotFound, err.Error())
+	case errors.Is(err, supervisor.ErrStopping):
+		a.fail(w, http.StatusServiceUnavailable, err.Error())
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		a.fail(w, http.StatusGatewayTimeout, "no answer in time: "+err.Error())
+	default:
+		a.fail(w, http.StatusConflict, err.Error())
+	}
+}

@@ -1,0 +1,131 @@
+package api
+
+import (
+	"bufio"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"healthd/supervisor"
+)
+
+func event(container, reason string, at time.Time) supervisor.Event {
+	return supervisor.Event{Time: at, Container: container, Reason: reason, Message: reason + " of " + container}
+}
+
+func TestEvents(t *testing.T) {
+	a, j, _ := newAPI(web("web-1"))
+	if got := get(a.ReadOnly(), "/v1/events").Body.String(); got != "[]\n" {
+		t.Errorf("no events: %q", got)
+	}
+	j.Record(event("web-1", "Started", at(1)))
+	j.Record(event("web-2", "Started", at(2)))
+	j.Record(event("web-1", "Ready", at(3)))
+	golden(t, "events.json", indented(t, get(a.ReadOnly(), "/v1/events").Body.Bytes()))
+	for query, want := range map[string]int{
+		"container=web-1": 2, "container=web-2": 1, "container=gone": 0,
+		"since=2026-01-02T03:04:03Z": 1, "since=2026-01-02T04:04:03%2B01:00&container=web-1": 1,
+		"since=1ns": 0, "since=1000000h": 3,
+	} {
+		body := get(a.ReadOnly(), "/v1/events?"+query).Body.String()
+		if got := strings.Count(body, `"reason"`); got != want {
+			t.Errorf("%s: %d events, want %d: %s", query, got, want, body)
+		}
+	}
+	for _, since := range []string{"x", "-5m", "12", "2026-01-02"} {
+		if got := get(a.ReadOnly(), "/v1/events?since="+since).Code; got != http.StatusBadRequest {
+			t.Errorf("since=%s: %d, want 400", since, got)
+		}
+	}
+}
+
+// follow opens an event stream and returns what reads its next line of data.
+func follow(t *testing.T, url string) (next func() string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Accept", "text/event-stream")
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { answer.Body.Close() })
+	if got := answer.Header.Get("Content-Type"); got != "text/event-stream" {
+		t.Fatalf("content type %q", got)
+	}
+	lines := bufio.NewScanner(answer.Body)
+	return func() string {
+		for lines.Scan() {
+			if data, ok := strings.CutPrefix(lines.Text(), "data: "); ok {
+				return data
+			}
+		}
+		return "end"
+	}
+}
+
+func TestStream(t *testing.T) {
+	a, j, _ := newAPI(web("web-1"))
+	base := serveTCP(t, a.ReadOnly())
+	j.Record(event("web-1", "Started", at(1)))
+
+	live := follow(t, base+"/v1/events?container=web-1")
+	kept := follow(t, base+"/v1/events?since="+url.QueryEscape(at(0).Format(time.RFC3339)))
+	if got := kept(); !strings.Contains(got, "Started of web-1") {
+		t.Errorf("kept: %s", got)
+	}
+	j.Record(event("web-2", "Ready", at(2)))
+	j.Record(event("web-1", "Ready", at(3)))
+	const want = `{"time":"2026-01-02T03:04:03Z","container":"web-1","reason":"Ready","message":"Ready of web-1"}`
+	if got := live(); got != want {
+		t.Errorf("live:\ngot  %s\nwant %s", got, want)
+	}
+	if got := kept(); !strings.Contains(got, "Ready of web-2") {
+		t.Errorf("then: %s", got)
+	}
+}
+
+func TestStreamHeartbeat(t *testing.T) {
+	a, _, _ := newAPI()
+	a.heartbeat = time.Millisecond
+	base := serveTCP(t, a.ReadOnly())
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, base+"/v1/events", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Accept", "text/event-stream")
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	lines := bufio.NewScanner(answer.Body)
+	for beats := 0; beats < 3 && lines.Scan(); {
+		if lines.Text() == ":" {
+			beats++
+		}
+	}
+	if lines.Err() != nil {
+		t.Error(lines.Err())
+	}
+}
+
+func FuzzParseSince(f *testing.F) {
+	for _, s := range []string{"", "10m", "-1s", "2026-01-02T03:04:05Z", "2026-01-02T03:04:05.5+01:00", "x", "9999999h"} {
+		f.Add(s)
+	}
+	now := at(0)
+	f.Fuzz(func(t *testing.T, s string) {
+		got, err := ParseSince(s, now)
+		if err != nil && !got.IsZero() {
+			t.Errorf("%q: %v with an error", s, got)
+		}
+		if d, wrong := time.ParseDuration(s); wrong == nil && d >= 0 && (err != nil || got.After(now)) {
+			t.Errorf("%q: %v, %v", s, got, err)
+		}
+	})
+}

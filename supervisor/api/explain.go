@@ -1,0 +1,78 @@
+package api
+
+import (
+	"net/http"
+	"time"
+
+	"healthd/supervisor"
+)
+
+// Explanation says how healthd came to see a container as it does, and what
+// follows.
+type Explanation struct {
+	Status    Status             `json:"status"`
+	MatchedBy string             `json:"matchedBy"`
+	Values    []Value            `json:"values"`
+	Notes     []string           `json:"notes"`
+	Next      []Next             `json:"next"`
+	Events    []supervisor.Event `json:"events"` // the last ones, oldest first
+}
+
+// Value is one setting with its origin.
+type Value struct {
+	Path   string `json:"path"`
+	Value  string `json:"value"`
+	Origin string `json:"origin"`
+}
+
+// Next is something that will happen, at a time if that is known.
+type Next struct {
+	At   time.Time `json:"at,omitzero"`
+	What string    `json:"what"`
+}
+
+func (a *API) explain(w http.ResponseWriter, r *http.Request) {
+	if v := a.named(w, r); v != nil {
+		a.json(w, http.StatusOK, newExplanation(v, a.history))
+	}
+}
+
+func newExplanation(v *supervisor.View, history History) Explanation {
+	const lastEvents = 10
+	e := Explanation{
+		Status: newStatus(v), Notes: notes(v), Next: next(v), Values: []Value{},
+		Events: history.Events(v.Container.Name, time.Time{}),
+	}
+	e.Events = e.Events[max(0, len(e.Events)-lastEvents):]
+	if v.Spec == nil {
+		return e
+	}
+	e.MatchedBy = v.Spec.MatchedBy
+	for _, value := range v.Spec.Values {
+		e.Values = append(e.Values, Value(value))
+	}
+	return e
+}
+
+// notes says what may surprise somebody who knows the settings.
+func notes(v *supervisor.View) []string {
+	c, s := v.Container, &v.State
+	notes := []string{}
+	if p := c.RestartPolicy; p != "" && p != "no" {
+		notes = append(notes, "the engine's own restart policy is "+p+
+			": when the container ends by itself, the engine starts it again; healthd restarts it when a probe fails")
+	}
+	if c.AutoRemove {
+		notes = append(notes, "the engine removes it when it ends (--rm): it is never restarted")
+	}
+	if s.Lost {
+		notes = append(notes, "its engine cannot be heard: nothing is restarted until it can, and what was last published stays published")
+	}
+	if s.CallError != "" {
+		notes = append(notes, "the engine could not do what was asked last: "+s.CallError)
+	}
+	if c.Error != "" {
+		notes = append(notes, "the engine says: "+c.Error)
+	}
+	return notes
+}

@@ -1,0 +1,191 @@
+package api
+
+import (
+	"context"
+	"flag"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"healthd/prober"
+	"healthd/runtime"
+	"healthd/supervisor"
+	"healthd/supervisor/journal"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// golden compares got with a file of testdata.
+func golden(t *testing.T, name string, got []byte) {
+	t.Helper()
+	file := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(file, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(got) != string(want) {
+		t.Errorf("%s:\ngot  %s\nwant %s", name, got, want)
+	}
+}
+
+func at(second int) time.Time { return time.Date(2026, 1, 2, 3, 4, second, 0, time.UTC) }
+
+// web returns a container that is running, started and ready.
+func web(name string) *supervisor.View {
+	id := (name + "0000000000000000000000000000000000000000000000000000000000000000")[:64]
+	v := &supervisor.View{
+		Container: &runtime.Container{
+			Runtime: "docker", ID: id, Name: name, Image: "web:1", Address: "172.18.0.5",
+			State: runtime.Running, StartedAt: at(0), RestartPolicy: "no",
+		},
+		Spec: &supervisor.Spec{
+			Name: "web", MatchedBy: "match app=web (healthd.toml:3)", RestartPolicy: supervisor.Always,
+			Publish: supervisor.Publish{Service: "shop", Port: 8080},
+			Values:  []supervisor.Value{{Path: "liveness.period", Value: `"10s"`, Origin: "default"}},
+		},
+		Identity: "shop/web/1", Group: "shop/web", Service: "shop",
+		State: supervisor.State{
+			Engine: runtime.Running, Run: runtime.Run{ID: id, Started: at(0).UnixNano()},
+			BeganAt: at(0), StartedAt: at(0), Started: true, StartedCh: at(1), Ready: true, ReadyCh: at(2),
+		},
+	}
+	addProbe(v, supervisor.Liveness, supervisor.Tally{
+		Result: prober.Success, Outcome: prober.Failure, Length: 2,
+		Last: prober.Result{
+			Outcome: prober.Failure, Cause: prober.Status, Latency: 2100 * time.Microsecond,
+			Output: "HTTP probe failed with statuscode: 500 <b>",
+		},
+		LastAt: at(20), Due: at(30),
+	})
+	return v
+}
+
+func addProbe(v *supervisor.View, t supervisor.ProbeType, y supervisor.Tally) {
+	v.Spec.Probes[t] = &supervisor.ProbeSpec{
+		Handler: prober.Handler{TCPSocket: &prober.TCPSocket{Port: 80}},
+		Period:  10 * time.Second, Timeout: time.Second, SuccessThreshold: 1, FailureThreshold: 3,
+	}
+	v.State.Tallies[t] = y
+}
+
+// unready returns a container whose readiness probe has failed.
+func unready(name string) *supervisor.View {
+	v := web(name)
+	v.State.Ready = false
+	addProbe(v, supervisor.Readiness, supervisor.Tally{
+		Result: prober.Failure, Outcome: prober.Failure, Length: 4,
+		Last: prober.Result{Outcome: prober.Failure, Output: "refused"}, LastAt: at(20), Due: at(30),
+	})
+	return v
+}
+
+func drainingOf(name string) *supervisor.View {
+	v := web(name)
+	v.State.Ready = false
+	v.State.Stopping = supervisor.ByLiveness
+	v.State.NotBefore = at(40)
+	return v
+}
+
+// backingOff returns a container that has ended and waits for its start.
+func backingOff(name string) *supervisor.View {
+	v := web(name)
+	v.State.Engine, v.State.Ready, v.State.Started = runtime.Exited, false, false
+	v.State.Exit = supervisor.Exit{Code: 137, Reason: supervisor.ReasonLivenessFailed, StartedAt: at(0), FinishedAt: at(25)}
+	v.State.Restart, v.State.NotBefore = supervisor.ByLiveness, at(45)
+	v.State.Backoff = supervisor.BackoffState{Active: true, Delay: 20 * time.Second}
+	v.State.Restarts[supervisor.ByLiveness] = 2
+	return v
+}
+
+func invalid(name string) *supervisor.View {
+	v := web(name)
+	v.Spec, v.Service, v.State = nil, "", supervisor.State{Engine: runtime.Running}
+	v.Invalid = `label healthd.liveness.period: must be a duration, is "x"`
+	return v
+}
+
+// controller is a Controller that does what its fields say.
+type controller struct {
+	ping     error
+	restart  func(name string) error
+	ask      func(name string, t supervisor.ProbeType) (prober.Result, error)
+	pingWait bool
+}
+
+func (c *controller) Ping(ctx context.Context) error {
+	if c.pingWait {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return c.ping
+}
+
+func (c *controller) Restart(_ context.Context, name string) error { return c.restart(name) }
+
+func (c *controller) Ask(_ context.Context, name string, t supervisor.ProbeType) (prober.Result, error) {
+	return c.ask(name, t)
+}
+
+func synced(name string) supervisor.RuntimeView {
+	return supervisor.RuntimeView{Name: name, Up: true, Synced: true}
+}
+
+// newAPI returns an API over these containers.
+func newAPI(views ...*supervisor.View) (*API, *journal.Journal, *controller) {
+	j, c := journal.New(), &controller{}
+	board := supervisor.NewBoard([]supervisor.RuntimeView{synced("docker")}, views...)
+	return New(Config{Board: board, History: j, Controller: c}), j, c
+}
+
+// serve serves h over TCP for the time of the test and returns its URL.
+func serve(t *testing.T, ln net.Listener, h http.Handler) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- Serve(ctx, ln, h, nil) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func serveTCP(t *testing.T, h http.Handler) (url string) {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	serve(t, ln, h)
+	return "http://" + ln.Addr().String()
+}
+
+// ask sends a request and returns the answer with its body.
+func ask(t *testing.T, client *http.Client, method, url string) (*http.Response, string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), method, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := client.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer, string(body)
+}

@@ -1,0 +1,121 @@
+package api
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"healthd/supervisor"
+)
+
+// Service is what is published under one name.
+type Service struct {
+	Name      string           `json:"name"`
+	Phase     supervisor.Phase `json:"phase"`
+	Endpoints []Endpoint       `json:"endpoints"`
+}
+
+// Endpoint is one container of a service.
+type Endpoint struct {
+	Container string `json:"container"`
+	Address   string `json:"address"`
+	Port      int    `json:"port"`
+	Ready     bool   `json:"ready"`
+	Draining  bool   `json:"draining"`
+}
+
+func (a *API) services(w http.ResponseWriter, _ *http.Request) {
+	a.json(w, http.StatusOK, group(a.board.Views()))
+}
+
+func (a *API) service(w http.ResponseWriter, r *http.Request) {
+	name := r.PathValue("service")
+	members := a.members(name)
+	if len(members) == 0 {
+		a.fail(w, http.StatusNotFound, fmt.Sprintf("no supervised container belongs to service %q", name))
+		return
+	}
+	a.json(w, http.StatusOK, newService(name, members))
+}
+
+func (a *API) serviceReady(w http.ResponseWriter, r *http.Request) {
+	want := 1
+	if s := r.URL.Query().Get("min"); s != "" {
+		n, err := strconv.Atoi(s)
+		if err != nil || n < 0 {
+			a.fail(w, http.StatusBadRequest, fmt.Sprintf("min must be a number of endpoints, it is %q", s))
+			return
+		}
+		want = n
+	}
+	members := a.members(r.PathValue("service"))
+	ready := 0
+	for _, v := range members {
+		if ok, _, _ := v.Readiness(); ok {
+			ready++
+		}
+	}
+	if ready < want {
+		a.text(w, http.StatusServiceUnavailable,
+			fmt.Sprintf("%s%d of %d endpoints ready, %d needed\n", textNotReady, ready, len(members), want))
+		return
+	}
+	a.text(w, http.StatusOK, textReady)
+}
+
+func (a *API) members(service string) []*supervisor.View {
+	return slices.DeleteFunc(a.board.Views(), func(v *supervisor.View) bool {
+		return v.Service == "" || v.Service != service
+	})
+}
+
+// group returns the services of these containers, sorted by name.
+func group(views []*supervisor.View) []Service {
+	members := map[string][]*supervisor.View{}
+	for _, v := range views {
+		if v.Service != "" {
+			members[v.Service] = append(members[v.Service], v)
+		}
+	}
+	services := make([]Service, 0, len(members))
+	for name, of := range members {
+		services = append(services, newService(name, of))
+	}
+	slices.SortFunc(services, func(x, y Service) int { return strings.Compare(x.Name, y.Name) })
+	return services
+}
+
+func newService(name string, members []*supervisor.View) Service {
+	s := Service{Name: name, Phase: servicePhase(members)}
+	for _, v := range members {
+		ready, _, _ := v.Readiness()
+		e := Endpoint{
+			Container: v.Container.Name, Address: v.Container.Address,
+			Ready: ready, Draining: v.State.Draining(),
+		}
+		if v.Spec != nil {
+			e.Port = v.Spec.Publish.Port
+		}
+		s.Endpoints = append(s.Endpoints, e)
+	}
+	return s
+}
+
+// servicePhase follows from the members as a Pod's does from its containers: the
+// first of these that any of them is in, and Succeeded only when all are.
+func servicePhase(members []*supervisor.View) supervisor.Phase {
+	has := map[supervisor.Phase]bool{}
+	for _, v := range members {
+		has[v.Phase()] = true
+	}
+	for _, p := range []supervisor.Phase{
+		supervisor.PhaseUnknown, supervisor.PhasePending, supervisor.PhaseRunning, supervisor.PhaseFailed,
+	} {
+		if has[p] {
+			return p
+		}
+	}
+	return supervisor.PhaseSucceeded
+}

@@ -1,0 +1,216 @@
+package api
+
+import (
+	"net/http"
+	"time"
+
+	"healthd/prober"
+	"healthd/supervisor"
+)
+
+// Status is one container and its health.
+type Status struct {
+	Name          string                   `json:"name"`
+	ID            string                   `json:"id"`
+	Runtime       string                   `json:"runtime"`
+	Image         string                   `json:"image"`
+	Spec          string                   `json:"spec"`
+	Service       string                   `json:"service"`
+	Group         string                   `json:"group"`
+	Identity      string                   `json:"identity"`
+	Phase         supervisor.Phase         `json:"phase"`
+	Started       bool                     `json:"started"`
+	Ready         bool                     `json:"ready"`
+	Draining      bool                     `json:"draining"`
+	Held          bool                     `json:"held"`
+	RestartPolicy supervisor.RestartPolicy `json:"restartPolicy"`
+	RestartCount  int                      `json:"restartCount"`
+	State         ContainerState           `json:"state"`
+	LastState     ContainerState           `json:"lastState"`
+	Conditions    []Condition              `json:"conditions"`
+	Probes        map[string]ProbeStatus   `json:"probes"` // by type
+	Invalid       string                   `json:"invalid"`
+}
+
+// ContainerState has at most one field set.
+type ContainerState struct {
+	Running    *Running    `json:"running,omitempty"`
+	Waiting    *Waiting    `json:"waiting,omitempty"`
+	Terminated *Terminated `json:"terminated,omitempty"`
+}
+
+// Running is the state of a container that runs.
+type Running struct {
+	StartedAt time.Time `json:"startedAt"`
+}
+
+// Waiting is the state of a container that waits for something.
+type Waiting struct {
+	Reason  string    `json:"reason"`
+	Message string    `json:"message"`
+	Until   time.Time `json:"until,omitzero"`
+}
+
+// Terminated is the state of a container that has ended.
+type Terminated struct {
+	ExitCode   int       `json:"exitCode"`
+	Reason     string    `json:"reason"`
+	Signal     int       `json:"signal,omitempty"`
+	StartedAt  time.Time `json:"startedAt,omitzero"`
+	FinishedAt time.Time `json:"finishedAt,omitzero"`
+}
+
+// Condition is one thing that is true of a container or is not.
+type Condition struct {
+	Type               string     `json:"type"`
+	Status             string     `json:"status"`
+	Reason             string     `json:"reason"`
+	Message            string     `json:"message"`
+	LastProbeTime      *time.Time `json:"lastProbeTime"`
+	LastTransitionTime *time.Time `json:"lastTransitionTime"`
+}
+
+// ProbeStatus is what one probe has said of the present run.
+type ProbeStatus struct {
+	Result         string     `json:"result"`
+	Outcome        string     `json:"outcome"`
+	Run            int        `json:"run"`
+	Threshold      int        `json:"threshold"`
+	OnHold         bool       `json:"onHold"`
+	Output         string     `json:"output"`
+	LastProbeTime  *time.Time `json:"lastProbeTime"`
+	LatencySeconds float64    `json:"latencySeconds"`
+}
+
+func (a *API) containers(w http.ResponseWriter, _ *http.Request) {
+	all := []Status{}
+	for _, v := range a.board.Views() {
+		all = append(all, newStatus(v))
+	}
+	a.json(w, http.StatusOK, all)
+}
+
+func (a *API) container(w http.ResponseWriter, r *http.Request) {
+	if v := a.named(w, r); v != nil {
+		a.json(w, http.StatusOK, newStatus(v))
+	}
+}
+
+// named finds the container that the path names, or answers that there is none.
+func (a *API) named(w http.ResponseWriter, r *http.Request) *supervisor.View {
+	v, ok := a.board.Find(r.PathValue("name"))
+	if !ok {
+		a.failUnknown(w, r.PathValue("name"))
+		return nil
+	}
+	return v
+}
+
+func newStatus(v *supervisor.View) Status {
+	c, s := v.Container, &v.State
+	ready, _, _ := v.Readiness()
+	status := Status{
+		Name: c.Name, ID: c.ID, Runtime: c.Runtime, Image: c.Image,
+		Service: v.Service, Group: v.Group, Identity: v.Identity,
+		Phase: v.Phase(), Started: s.Started, Ready: ready, Draining: s.Draining(),
+		RestartCount: s.RestartCount(), Conditions: conditions(v),
+		Probes: map[string]ProbeStatus{}, Invalid: v.Invalid,
+	}
+	status.State, status.LastState = states(v)
+	if v.Spec == nil {
+		return status
+	}
+	status.Spec, status.RestartPolicy = v.Spec.Name, v.Spec.RestartPolicy
+	for t := range supervisor.ProbeType(supervisor.NumProbes) {
+		if p := v.Spec.Probes[t]; p != nil {
+			status.Probes[t.String()] = newProbeStatus(p, &s.Tallies[t])
+		}
+	}
+	return status
+}
+
+func newProbeStatus(p *supervisor.ProbeSpec, y *supervisor.Tally) ProbeStatus {
+	threshold := p.SuccessThreshold
+	if y.Outcome == prober.Failure {
+		threshold = p.FailureThreshold
+	}
+	return ProbeStatus{
+		Result: y.Result.String(), Outcome: y.Outcome.String(),
+		Run: y.Length, Threshold: threshold, OnHold: y.OnHold,
+		Output: y.Last.Output, LastProbeTime: known(y.LastAt), LatencySeconds: y.Last.Latency.Seconds(),
+	}
+}
+
+// states returns the present state and the last one before it. While a container
+// waits for its next start, the run that ended is the last state, as in a Pod.
+func states(v *supervisor.View) (now, last ContainerState) {
+	s := &v.State
+	if !s.LastExit.FinishedAt.IsZero() {
+		last.Terminated = newTerminated(s.LastExit)
+	}
+	waiting := v.Waiting()
+	switch {
+	case waiting != nil:
+		now.Waiting = &Waiting{waiting.Reason, waiting.Message, waiting.Until.UTC()}
+		if !s.Engine.Alive() && !s.Exit.FinishedAt.IsZero() {
+			last.Terminated = newTerminated(s.Exit)
+		}
+	case s.Engine.Alive():
+		now.Running = &Running{s.StartedAt.UTC()}
+	default:
+		now.Terminated = newTerminated(s.Exit)
+	}
+	return now, last
+}
+
+// newTerminated reads the signal out of the exit code, where engines put it.
+func newTerminated(e supervisor.Exit) *Terminated {
+	const signalled, lastSignal = 128, 64
+	t := &Terminated{
+		ExitCode: e.Code, Reason: e.Reason,
+		StartedAt: e.StartedAt.UTC(), FinishedAt: e.FinishedAt.UTC(),
+	}
+	if signal := e.Code - signalled; signal > 0 && signal <= lastSignal {
+		t.Signal = signal
+	}
+	return t
+}
+
+// conditions returns the conditions. Until there are readiness gates, Ready
+// follows from ContainerReady alone.
+func conditions(v *supervisor.View) []Condition {
+	s := &v.State
+	ready, reason, message := v.Readiness()
+	containerReady := Condition{
+		Type: "ContainerReady", Status: truth(ready), Reason: reason, Message: message,
+		LastProbeTime:      known(s.Tallies[supervisor.Readiness].LastAt),
+		LastTransitionTime: known(s.ReadyCh),
+	}
+	all := containerReady
+	all.Type = "Ready"
+
+	started := Condition{
+		Type: "Started", Status: truth(s.Started),
+		LastProbeTime:      known(s.Tallies[supervisor.Startup].LastAt),
+		LastTransitionTime: known(s.StartedCh),
+	}
+	if !s.Started {
+		started.Reason, started.Message = reason, message
+	}
+	return []Condition{started, containerReady, all}
+}
+
+func truth(b bool) string {
+	if b {
+		return "True"
+	}
+	return "False"
+}
+
+// known returns the time in UTC, or nil for one that is not known.
+func known(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return new(t.UTC())
+}

@@ -1,0 +1,57 @@
+package journal
+
+import (
+	"context"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"healthd/supervisor"
+)
+
+// Log writes each event once through log until ctx ends, and then what is left.
+// It is a reader like any other, so that a log that cannot be written to does not
+// hold up whoever records.
+func (j *Journal) Log(ctx context.Context, log *zap.Logger) {
+	var seen uint64
+	for done := false; ; {
+		events, last, more := j.After(seen)
+		if missed := last - seen - uint64(len(events)); missed > 0 {
+			log.Warn("events were lost to the log, which was too slow", zap.Uint64("count", missed))
+		}
+		for _, ev := range events {
+			logEvent(log, ev)
+		}
+		seen = last
+		if done {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			done = true
+		case <-more:
+		}
+	}
+}
+
+func logEvent(log *zap.Logger, ev supervisor.Event) {
+	entry := log.Check(level(ev.Reason), "event")
+	if entry == nil {
+		return
+	}
+	fields := []zap.Field{zap.String("reason", ev.Reason), zap.String("message", ev.Message)}
+	if ev.Container != "" {
+		fields = append(fields, zap.String("container", ev.Container))
+	}
+	entry.Write(fields...)
+}
+
+// level is warn for what somebody may have to look into.
+func level(reason string) zapcore.Level {
+	switch reason {
+	case supervisor.EventUnhealthy, supervisor.EventProbeWarning, supervisor.EventKilling, supervisor.EventBackOff,
+		supervisor.EventExited, supervisor.EventOOMKilled, supervisor.EventInvalid, supervisor.EventRuntimeLost:
+		return zapcore.WarnLevel
+	}
+	return zapcore.InfoLevel
+}

@@ -1,0 +1,100 @@
+package metrics
+
+import (
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"healthd/prober"
+	"healthd/supervisor"
+)
+
+func (c *Collector) collectContainer(s sink, v *supervisor.View) {
+	name := v.Container.Name
+	ready, _, _ := v.Readiness()
+	s.gauge(c.ready, number(ready), name, v.Service)
+	s.gauge(c.started, number(v.State.Started), name, v.Service)
+	for _, cause := range []supervisor.Cause{
+		supervisor.ByLiveness, supervisor.ByStartup, supervisor.ByExit, supervisor.ByOperator,
+	} {
+		s.counter(c.restarts, float64(v.State.Restarts[cause]), name, cause.String())
+	}
+	if v.Spec == nil {
+		return
+	}
+	s.gauge(c.backoff, backoff(v, time.Now()).Seconds(), name)
+	for t, p := range v.Spec.Probes {
+		if p != nil {
+			c.collectProbe(s, v, supervisor.ProbeType(t))
+		}
+	}
+}
+
+func (c *Collector) collectProbe(s sink, v *supervisor.View, t supervisor.ProbeType) {
+	name, y := v.Container.Name, &v.State.Tallies[t]
+	for outcome, result := range [...]string{
+		prober.Unknown: "unknown", prober.Success: "successful", prober.Failure: "failed",
+	} {
+		s.counter(c.probes, float64(y.Counts[outcome]), t.Title(), result, name, v.Service)
+	}
+	s.histogram(c.probeSeconds, supervisor.LatencyBuckets[:], y.Latency.Counts[:], y.Latency.Sum, t.Title(), name)
+}
+
+// backoff leaves out one that the next end will not build upon.
+func backoff(v *supervisor.View, now time.Time) time.Duration {
+	s := &v.State
+	if !s.Backoff.Active || s.Engine.Alive() && now.Sub(s.BeganAt) > v.Spec.Backoff.ResetAfter {
+		return 0
+	}
+	return s.Backoff.Delay
+}
+
+func number(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// sink takes metrics. One that cannot be made makes the scrape say so instead of
+// ending the daemon.
+type sink chan<- prometheus.Metric
+
+func (s sink) gauge(d *prometheus.Desc, value float64, labels ...string) {
+	m, err := prometheus.NewConstMetric(d, prometheus.GaugeValue, value, valid(labels)...)
+	s.put(d, m, err)
+}
+
+func (s sink) counter(d *prometheus.Desc, value float64, labels ...string) {
+	m, err := prometheus.NewConstMetric(d, prometheus.CounterValue, value, valid(labels)...)
+	s.put(d, m, err)
+}
+
+// histogram takes counts per bucket, the last one of what is above all bounds.
+func (s sink) histogram(d *prometheus.Desc, bounds []float64, counts []uint64, sum float64, labels ...string) {
+	cumulative := make(map[float64]uint64, len(bounds))
+	var total uint64
+	for i, bound := range bounds {
+		total += counts[i]
+		cumulative[bound] = total
+	}
+	total += counts[len(bounds)]
+	m, err := prometheus.NewConstHistogram(d, total, sum, cumulative, valid(labels)...)
+	s.put(d, m, err)
+}
+
+func (s sink) put(d *prometheus.Desc, m prometheus.Metric, err error) {
+	if err != nil {
+		m = prometheus.NewInvalidMetric(d, err)
+	}
+	s <- m
+}
+
+// valid makes label values what Prometheus takes: UTF-8.
+func valid(labels []string) []string {
+	for i, l := range labels {
+		labels[i] = strings.ToValidUTF8(l, "\uFFFD")
+	}
+	return labels
+}

@@ -1,0 +1,126 @@
+// Package metrics shows the supervisor's board to Prometheus. It counts nothing
+// itself: every scrape reads the board as it is, so a container that is gone
+// leaves no series behind.
+package metrics
+
+import (
+	"log"
+	"net/http"
+	"runtime"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"healthd/supervisor"
+)
+
+// Handler returns what answers a scrape: the board, and the daemon's own process.
+func Handler(board *supervisor.Board, version string, errorLog *log.Logger) http.Handler {
+	const atOnce = 4
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(
+		New(board, version),
+		collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+	)
+	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{
+		ErrorLog: errorLog, ErrorHandling: promhttp.ContinueOnError, MaxRequestsInFlight: atOnce,
+	})
+}
+
+// Collector reads a board.
+type Collector struct {
+	board   *supervisor.Board
+	version string
+
+	probes, probeSeconds                         *prometheus.Desc
+	ready, started, restarts, backoff, invalid   *prometheus.Desc
+	runtimeUp, runtimeLag, relists, lateness, of *prometheus.Desc
+}
+
+// New returns a collector.
+func New(board *supervisor.Board, version string) *Collector {
+	desc := func(name, help string, labels ...string) *prometheus.Desc {
+		return prometheus.NewDesc(name, help, labels, nil)
+	}
+	return &Collector{
+		board: board, version: version,
+		probes: desc("prober_probe_total",
+			"Probes of a container that were answered, by result; unknown ones could not be asked.",
+			"probe_type", "result", "container", "service"),
+		probeSeconds: desc("prober_probe_duration_seconds",
+			"How long probes that succeeded took.", "probe_type", "container"),
+		ready: desc("healthd_container_ready",
+			"Whether the container is published as ready.", "container", "service"),
+		started: desc("healthd_container_started",
+			"Whether the container has started, as its startup probe sees it.", "container", "service"),
+		restarts: desc("healthd_container_restarts_total",
+			"Restarts of the container since the start of healthd, by what made them necessary.", "container", "reason"),
+		backoff: desc("healthd_container_backoff_seconds",
+			"Back-off that the container's last restart was given, until a long run makes it forgotten.", "container"),
+		invalid: desc("healthd_invalid_containers",
+			"Containers that are not supervised because their labels are wrong."),
+		runtimeUp: desc("healthd_runtime_up",
+			"Whether the runtime can be heard.", "runtime"),
+		runtimeLag: desc("healthd_runtime_event_lag_seconds",
+			"Time from the runtime's newest event to its reading.", "runtime"),
+		relists: desc("healthd_runtime_relists_total",
+			"Full lists made of all containers, by reason.", "reason"),
+		lateness: desc("healthd_probe_lateness_seconds",
+			"How late probes started."),
+		of: desc("healthd_build_info",
+			"Always 1; says which healthd this is.", "version", "goversion"),
+	}
+}
+
+// Describe implements prometheus.Collector.
+func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{
+		c.probes, c.probeSeconds, c.ready, c.started, c.restarts, c.backoff, c.invalid,
+		c.runtimeUp, c.runtimeLag, c.relists, c.lateness, c.of,
+	} {
+		ch <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c *Collector) Collect(ch chan<- prometheus.Metric) {
+	s := sink(ch)
+	s.gauge(c.of, 1, c.version, runtime.Version())
+	c.collectRuntimes(s)
+	counts, sum := c.board.Lateness()
+	s.histogram(c.lateness, supervisor.LatenessBuckets[:], counts, sum)
+
+	invalid := 0
+	for _, v := range c.board.Views() {
+		if v.Invalid != "" {
+			invalid++
+		}
+		if c.newest(v) {
+			c.collectContainer(s, v)
+		}
+	}
+	s.gauge(c.invalid, float64(invalid))
+}
+
+// newest says whether v's name is its own: a container that was re-created under
+// its name, or runs under it in another runtime, would make the scrape fail.
+func (c *Collector) newest(v *supervisor.View) bool {
+	of, ok := c.board.Find(v.Container.Name)
+	return ok && of.Container.ID == v.Container.ID
+}
+
+func (c *Collector) collectRuntimes(s sink) {
+	relists := map[string]int{}
+	for _, r := range c.board.Runtimes() {
+		s.gauge(c.runtimeUp, number(r.Up), r.Name)
+		s.gauge(c.runtimeLag, r.Lag.Seconds(), r.Name)
+		for reason, n := range r.Relists {
+			relists[reason] += n
+		}
+	}
+	for reason, n := range relists {
+		s.counter(c.relists, float64(n), reason)
+	}
+}

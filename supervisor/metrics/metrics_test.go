@@ -1,0 +1,203 @@
+package metrics
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"healthd/prober"
+	engine "healthd/runtime"
+	"healthd/supervisor"
+)
+
+func web(name, id string) *supervisor.View {
+	v := &supervisor.View{
+		Container: &engine.Container{ID: id, Name: name, State: engine.Running},
+		Spec: &supervisor.Spec{
+			Name: "web", Publish: supervisor.Publish{Service: "shop"},
+			Backoff: supervisor.Backoff{ResetAfter: time.Hour},
+		},
+		Service: "shop",
+		State: supervisor.State{
+			Engine: engine.Running, BeganAt: time.Now(), Started: true, Ready: true,
+			Backoff: supervisor.BackoffState{Active: true, Delay: 20 * time.Second},
+		},
+	}
+	v.Spec.Probes[supervisor.Liveness] = &supervisor.ProbeSpec{}
+	y := &v.State.Tallies[supervisor.Liveness]
+	y.Counts = [3]uint64{prober.Unknown: 1, prober.Success: 4, prober.Failure: 2}
+	y.Latency.Counts[0], y.Latency.Counts[3], y.Latency.Counts[len(supervisor.LatencyBuckets)] = 2, 1, 1
+	y.Latency.Sum = 12.5
+	v.State.Restarts[supervisor.ByLiveness], v.State.Restarts[supervisor.ByOperator] = 3, 1
+	return v
+}
+
+func board(views ...*supervisor.View) *supervisor.Board {
+	return supervisor.NewBoard([]supervisor.RuntimeView{
+		{Name: "docker", Up: true, Lag: 250 * time.Millisecond, Relists: map[string]int{"start": 1, "interval": 5}},
+		{Name: "docker-2", Relists: map[string]int{"start": 2}},
+	}, views...)
+}
+
+const golden = `
+# HELP healthd_build_info Always 1; says which healthd this is.
+# TYPE healthd_build_info gauge
+healthd_build_info{goversion="GOVERSION",version="v1"} 1
+# HELP healthd_container_backoff_seconds Back-off that the container's last restart was given, until a long run makes it forgotten.
+# TYPE healthd_container_backoff_seconds gauge
+healthd_container_backoff_seconds{container="web-1"} 20
+# HELP healthd_container_ready Whether the container is published as ready.
+# TYPE healthd_container_ready gauge
+healthd_container_ready{container="web-1",service="shop"} 1
+healthd_container_ready{container="wrong",service=""} 0
+# HELP healthd_container_restarts_total Restarts of the container since the start of healthd, by what made them necessary.
+# TYPE healthd_container_restarts_total counter
+healthd_container_restarts_total{container="web-1",reason="exit"} 0
+healthd_container_restarts_total{container="web-1",reason="liveness"} 3
+healthd_container_restarts_total{container="web-1",reason="operator"} 1
+healthd_container_restarts_total{container="web-1",reason="startup"} 0
+healthd_container_restarts_total{container="wrong",reason="exit"} 0
+healthd_container_restarts_total{container="wrong",reason="liveness"} 0
+healthd_container_restarts_total{container="wrong",reason="operator"} 0
+healthd_container_restarts_total{container="wrong",reason="startup"} 0
+# HELP healthd_container_started Whether the container has started, as its startup probe sees it.
+# TYPE healthd_container_started gauge
+healthd_container_started{container="web-1",service="shop"} 1
+healthd_container_started{container="wrong",service=""} 0
+# HELP healthd_invalid_containers Containers that are not supervised because their labels are wrong.
+# TYPE healthd_invalid_containers gauge
+healthd_invalid_containers 1
+# HELP healthd_probe_lateness_seconds How late probes started.
+# TYPE healthd_probe_lateness_seconds histogram
+healthd_probe_lateness_seconds_bucket{le="0.0005"} 0
+healthd_probe_lateness_seconds_bucket{le="0.001"} 0
+healthd_probe_lateness_seconds_bucket{le="0.0025"} 0
+healthd_probe_lateness_seconds_bucket{le="0.005"} 0
+healthd_probe_lateness_seconds_bucket{le="0.01"} 0
+healthd_probe_lateness_seconds_bucket{le="0.02"} 0
+healthd_probe_lateness_seconds_bucket{le="0.05"} 0
+healthd_probe_lateness_seconds_bucket{le="0.1"} 0
+healthd_probe_lateness_seconds_bucket{le="0.25"} 0
+healthd_probe_lateness_seconds_bucket{le="0.5"} 0
+healthd_probe_lateness_seconds_bucket{le="1"} 0
+healthd_probe_lateness_seconds_bucket{le="2.5"} 0
+healthd_probe_lateness_seconds_bucket{le="+Inf"} 0
+healthd_probe_lateness_seconds_sum 0
+healthd_probe_lateness_seconds_count 0
+# HELP healthd_runtime_event_lag_seconds Time from the runtime's newest event to its reading.
+# TYPE healthd_runtime_event_lag_seconds gauge
+healthd_runtime_event_lag_seconds{runtime="docker"} 0.25
+healthd_runtime_event_lag_seconds{runtime="docker-2"} 0
+# HELP healthd_runtime_relists_total Full lists made of all containers, by reason.
+# TYPE healthd_runtime_relists_total counter
+healthd_runtime_relists_total{reason="interval"} 5
+healthd_runtime_relists_total{reason="start"} 3
+# HELP healthd_runtime_up Whether the runtime can be heard.
+# TYPE healthd_runtime_up gauge
+healthd_runtime_up{runtime="docker"} 1
+healthd_runtime_up{runtime="docker-2"} 0
+# HELP prober_probe_duration_seconds How long probes that succeeded took.
+# TYPE prober_probe_duration_seconds histogram
+prober_probe_duration_seconds_bucket{container="web-1",probe_type="Liveness",le="0.005"} 2
+prober_probe_duration_seconds_bucket{container="web-1",probe_type="Liveness",le="0.01"} 2
+prober_probe_duration_seconds_bucket{container="web-1",probe_type="Liveness",le="0.025"} 2
+prober_probe_duration_seconds_bucket{container="web-1",probe_type="Liveness",le="0.05"} 3
+prober_probe_duration_seconds_bucket{container="web-1",probe_type="Liveness",le="0.1"} 3
+prober_probe_duration_seconds_bucket{container="web-1",probe_type="Liveness",le="0.25"} 3
+prober_probe_duration_seconds_bucket{container="web-1",probe_type="Liveness",le="0.5"} 3
+prober_probe_duration_seconds_bucket{container="web-1",probe_type="Liveness",le="1"} 3
+prober_probe_duration_seconds_bucket{container="web-1",probe_type="Liveness",le="2.5"} 3
+prober_probe_duration_seconds_bucket{container="web-1",probe_type="Liveness",le="5"} 3
+prober_probe_duration_seconds_bucket{container="web-1",probe_type="Liveness",le="10"} 3
+prober_probe_duration_seconds_bucket{container="web-1",probe_type="Liveness",le="+Inf"} 4
+prober_probe_duration_seconds_sum{container="web-1",probe_type="Liveness"} 12.5
+prober_probe_duration_seconds_count{container="web-1",probe_type="Liveness"} 4
+# HELP prober_probe_total Probes of a container that were answered, by result; unknown ones could not be asked.
+# TYPE prober_probe_total counter
+prober_probe_total{container="web-1",probe_type="Liveness",result="failed",service="shop"} 2
+prober_probe_total{container="web-1",probe_type="Liveness",result="successful",service="shop"} 4
+prober_probe_total{container="web-1",probe_type="Liveness",result="unknown",service="shop"} 1
+`
+
+func TestCollect(t *testing.T) {
+	wrong := &supervisor.View{
+		Container: &engine.Container{ID: "b", Name: "wrong"}, Invalid: "label healthd.x: unknown key",
+	}
+	c := New(board(web("web-1", "a"), wrong), "v1")
+	want := strings.ReplaceAll(golden, "GOVERSION", runtime.Version())
+	if err := testutil.CollectAndCompare(c, strings.NewReader(want)); err != nil {
+		t.Error(err)
+	}
+	problems, err := testutil.CollectAndLint(c)
+	if err != nil || len(problems) > 0 {
+		t.Errorf("lint: %v %v", problems, err)
+	}
+}
+
+func TestGoneContainerLeavesNothing(t *testing.T) {
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(New(board(), "v1"))
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			for _, l := range m.GetLabel() {
+				if l.GetName() == "container" {
+					t.Errorf("%s has container %q", f.GetName(), l.GetValue())
+				}
+			}
+		}
+	}
+}
+
+func TestTwoOfOneName(t *testing.T) {
+	old, hostile := web("web-1", "a"), web("x\xff", "c")
+	hostile.Service = "a\"b\n\xfe"
+	c := New(board(old, web("web-1", "b"), hostile), "v1")
+	if err := testutil.CollectAndCompare(c, strings.NewReader(`
+# HELP healthd_container_ready Whether the container is published as ready.
+# TYPE healthd_container_ready gauge
+healthd_container_ready{container="web-1",service="shop"} 1
+healthd_container_ready{container="x`+"\uFFFD"+`",service="a\"b\n`+"\uFFFD"+`"} 1
+`), "healthd_container_ready"); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestBackoffIsForgotten(t *testing.T) {
+	v := web("web-1", "a")
+	if got := backoff(v, v.State.BeganAt.Add(59*time.Minute)); got != 20*time.Second {
+		t.Errorf("before: %v", got)
+	}
+	if got := backoff(v, v.State.BeganAt.Add(61*time.Minute)); got != 0 {
+		t.Errorf("after: %v", got)
+	}
+}
+
+func TestHandler(t *testing.T) {
+	s := httptest.NewServer(Handler(board(web("web-1", "a")), "v1", nil))
+	defer s.Close()
+	answer, err := http.Get(s.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"go_goroutines ", "process_start_time_seconds ", `healthd_build_info{`, `healthd_container_ready{container="web-1"`} {
+		if !strings.Contains(string(body), want) {
+			t.Errorf("no %s", want)
+		}
+	}
+}
