@@ -1,0 +1,136 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"syscall"
+
+	"healthd/configs"
+	"healthd/supervisor/api"
+)
+
+// client talks to the daemon over its control socket.
+type client struct {
+	socket string
+	http   *http.Client
+}
+
+// refusal is an answer of the daemon that is not a success.
+type refusal struct {
+	status  int
+	message string
+}
+
+func (r *refusal) Error() string { return r.message }
+
+// client returns a client for the daemon that the flags or the configuration name.
+func (a *app) client() (*client, error) {
+	socket, err := a.controlSocket()
+	if err != nil {
+		return nil, err
+	}
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
+		var d net.Dialer
+		return d.DialContext(ctx, "unix", socket)
+	}
+	return &client{socket: socket, http: &http.Client{Transport: &http.Transport{DialContext: dial}}}, nil
+}
+
+// controlSocket finds the daemon. Who may use the socket need not be allowed to
+// read the configuration in its usual place, which may also be broken by now.
+func (a *app) controlSocket() (string, error) {
+	if a.socket != "" {
+		return a.socket, nil
+	}
+	c, err := configs.Load(a.configs)
+	if err == nil {
+		return c.Listen.Control, nil
+	}
+	if len(a.configs) > 0 {
+		return "", fmt.Errorf("cannot find the control socket (name it with --socket):\n%w", err)
+	}
+	defaults, err := configs.Parse("", nil)
+	if err != nil {
+		return "", fmt.Errorf("cannot find the control socket: %w", err)
+	}
+	return defaults.Listen.Control, nil
+}
+
+// get asks for what is at path and reads it into out.
+func (c *client) get(ctx context.Context, path string, query url.Values, out any) error {
+	return c.do(ctx, http.MethodGet, path, query, out)
+}
+
+func (c *client) do(ctx context.Context, method, path string, query url.Values, out any) error {
+	const maxBody = 256 << 20
+	answer, err := c.send(ctx, method, path, query, "application/json")
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	if err := json.NewDecoder(io.LimitReader(answer.Body, maxBody)).Decode(out); err != nil {
+		return fmt.Errorf("cannot read the daemon's answer: %w", err)
+	}
+	return nil
+}
+
+// send returns the answer if it is a success; its body must be closed.
+func (c *client) send(ctx context.Context, method, path string, query url.Values, accept string) (*http.Response, error) {
+	target := url.URL{Scheme: "http", Host: "healthd", Path: path, RawQuery: query.Encode()}
+	request, err := http.NewRequestWithContext(ctx, method, target.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("Accept", accept)
+	answer, err := c.http.Do(request)
+	if err != nil {
+		return nil, c.unreachable(ctx, err)
+	}
+	if answer.StatusCode < 300 {
+		return answer, nil
+	}
+	defer answer.Body.Close()
+	return nil, newRefusal(answer)
+}
+
+// newRefusal reads why something was refused: JSON, or a plain text.
+func newRefusal(answer *http.Response) error {
+	const maxBody = 64 << 10
+	data, err := io.ReadAll(io.LimitReader(answer.Body, maxBody))
+	if err != nil {
+		return fmt.Errorf("cannot read the daemon's answer: %w", err)
+	}
+	var body api.Error
+	if json.Unmarshal(data, &body) != nil {
+		body.Error = strings.TrimSpace(string(data))
+	}
+	if body.Error == "" {
+		body.Error = "the daemon answers " + answer.Status
+	}
+	return &refusal{answer.StatusCode, body.Error}
+}
+
+// unreachable says what to do about a daemon that does not answer.
+func (c *client) unreachable(ctx context.Context, err error) error {
+	cannot := "cannot reach the daemon at " + c.socket
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
+		return fmt.Errorf("%s: is healthd running? (systemctl start healthd)", cannot)
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("%s: permission denied: only root and the group of the socket may use it", cannot)
+	}
+	if wrapped, ok := errors.AsType[*url.Error](err); ok {
+		err = wrapped.Err
+	}
+	return fmt.Errorf("%s: %w", cannot, err)
+}

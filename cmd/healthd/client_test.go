@@ -1,0 +1,242 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"healthd/prober"
+	"healthd/runtime"
+	"healthd/supervisor"
+	"healthd/supervisor/api"
+	"healthd/supervisor/journal"
+)
+
+// fake is a daemon without a supervisor.
+type fake struct {
+	result prober.Result
+	err    error
+}
+
+func (f *fake) Ping(context.Context) error            { return nil }
+func (f *fake) Restart(context.Context, string) error { return f.err }
+func (f *fake) Ask(context.Context, string, supervisor.ProbeType) (prober.Result, error) {
+	return f.result, f.err
+}
+
+func container(name string, change func(*supervisor.View)) *supervisor.View {
+	v := &supervisor.View{
+		Container: &runtime.Container{
+			Runtime: "docker", ID: "0123456789abcdef" + name, Name: name, Image: "web:1", State: runtime.Running,
+		},
+		Spec: &supervisor.Spec{
+			Name: "web", MatchedBy: "match app=web (healthd.toml:3)", RestartPolicy: supervisor.Always,
+			Values: []supervisor.Value{
+				{Path: "liveness.period", Value: `"10s"`, Origin: "default"},
+				{Path: "liveness.tcp_socket.port", Value: "80", Origin: "healthd.toml:7"},
+			},
+		},
+		Service: "shop", Group: "shop/web", Identity: "shop/web/1",
+		State: supervisor.State{
+			Engine: runtime.Running, Run: runtime.Run{ID: name, Started: 1}, StartedAt: clock.Add(-time.Hour),
+			Started: true, Ready: true, ReadyCh: clock.Add(-time.Hour),
+		},
+	}
+	v.Spec.Probes[supervisor.Liveness] = &supervisor.ProbeSpec{SuccessThreshold: 1, FailureThreshold: 3}
+	v.State.Tallies[supervisor.Liveness] = supervisor.Tally{
+		Result: prober.Success, Outcome: prober.Success, Length: 7, LastAt: clock.Add(-4 * time.Second), Due: clock.Add(6 * time.Second),
+		Last: prober.Result{Outcome: prober.Success, Output: "fine\x1b[2J\nreally", Latency: 2100 * time.Microsecond},
+	}
+	if change != nil {
+		change(v)
+	}
+	return v
+}
+
+// clock is now for the tests of what is printed.
+var clock = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+// daemonWith serves a control socket for these containers and returns its path.
+func daemonWith(t *testing.T, f *fake, views ...*supervisor.View) (socket string, j *journal.Journal) {
+	t.Helper()
+	j = journal.New()
+	a := api.New(api.Config{
+		Board:   supervisor.NewBoard([]supervisor.RuntimeView{{Name: "docker", Synced: true}}, views...),
+		History: j, Controller: f,
+	})
+	socket = filepath.Join(t.TempDir(), "control.sock")
+	ln, err := api.ListenControl(socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- api.Serve(ctx, ln, a.Control(), nil) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return socket, j
+}
+
+func TestStatusOfADaemon(t *testing.T) {
+	socket, _ := daemonWith(t, &fake{}, container("web-1", nil), container("web-2", nil))
+	if got := inside("status", "--socket", socket); got.code != 0 || !strings.Contains(got.stdout, "\nweb-2 ") || got.stderr != "" {
+		t.Errorf("%+v", got)
+	}
+	got := inside("status", "web-2", "wbe-1", "--socket", socket)
+	const want = "healthd: cannot show wbe-1: no supervised container has that name or ID: did you mean web-1?\n"
+	if got.code != 1 || got.stderr != want || strings.Contains(got.stdout, "web-1") || !strings.Contains(got.stdout, "web-2") {
+		t.Errorf("%+v, want %q", got, want)
+	}
+	json := inside("status", "-o", "json", "web-1", "--socket", socket)
+	if !strings.HasPrefix(json.stdout, "[\n") || !strings.Contains(json.stdout, `"name": "web-1"`) {
+		t.Errorf("%+v", json)
+	}
+}
+
+func TestStatusOfNothing(t *testing.T) {
+	socket, _ := daemonWith(t, &fake{})
+	if got := inside("status", "--socket", socket); got.code != 0 || got.stdout != "no container matches a spec or carries a probe label\n" {
+		t.Errorf("%+v", got)
+	}
+	if got := inside("status", "-o", "json", "--socket", socket); got.stdout != "[]\n" {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestProbe(t *testing.T) {
+	f := &fake{result: prober.Result{Outcome: prober.Success, Output: "fine\n", Latency: 2100 * time.Microsecond}}
+	socket, _ := daemonWith(t, f, container("web-1", nil))
+	if got := inside("probe", "web-1", "--socket", socket); got.code != 0 ||
+		got.stdout != "liveness probe of web-1: Success in 2.1ms\n  | fine\n" {
+		t.Errorf("%+v", got)
+	}
+	f.result = prober.Result{Outcome: prober.Failure, Cause: prober.Refused, Output: "\x1b[31mno"}
+	if got := inside("probe", "web-1", "liveness", "--socket", socket); got.code != 1 ||
+		got.stdout != "liveness probe of web-1: Failure (refused) in 0s\n  | ?[31mno\n" || got.stderr != "" {
+		t.Errorf("%+v", got)
+	}
+	if got := inside("probe", "web-1", "startup", "--socket", socket); got.code != 1 ||
+		got.stderr != "healthd: cannot probe web-1: the container has no such probe: startup\n" {
+		t.Errorf("%+v", got)
+	}
+	f.err = errors.New("the container does not run: it is paused")
+	if got := inside("probe", "web-1", "--socket", socket); got.code != 1 ||
+		got.stderr != "healthd: cannot probe web-1: the container does not run: it is paused\n" {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestUnknownContainer(t *testing.T) {
+	socket, _ := daemonWith(t, &fake{}, container("web-1", nil), container("db", nil))
+	for _, command := range []string{"explain", "probe", "restart", "events"} {
+		got := inside(command, "web", "--socket", socket)
+		if got.code != 1 || !strings.HasSuffix(got.stderr, " web: no supervised container has that name or ID: did you mean web-1?\n") {
+			t.Errorf("%s: %+v", command, got)
+		}
+	}
+}
+
+func TestRestartRefused(t *testing.T) {
+	socket, _ := daemonWith(t, &fake{err: supervisor.ErrAutoRemove}, container("web-1", nil))
+	got := inside("restart", "web-1", "--socket", socket)
+	if want := "healthd: cannot restart web-1: " + supervisor.ErrAutoRemove.Error() + "\n"; got.code != 1 || got.stderr != want {
+		t.Errorf("%+v, want %q", got, want)
+	}
+}
+
+func TestRestartThatDoesNotCome(t *testing.T) {
+	socket, _ := daemonWith(t, &fake{}, container("web-1", nil))
+	got := inside("restart", "web-1", "--timeout", "50ms", "--socket", socket)
+	const want = "healthd: cannot see the new run of web-1: not there after 50ms; the restart goes on\n"
+	if got.code != 1 || got.stderr != want || got.stdout != "web-1: restart asked for\n" {
+		t.Errorf("%+v, want %q", got, want)
+	}
+}
+
+func TestEventsOfADaemon(t *testing.T) {
+	socket, j := daemonWith(t, &fake{}, container("web-1", nil))
+	j.Record(supervisor.Event{Time: clock, Container: "gone", Reason: "Killing", Message: "a\nb\x1b"})
+	got := inside("events", "--socket", socket)
+	if got.code != 0 || !strings.Contains(got.stdout, "gone       Killing  a b?\n") {
+		t.Errorf("%+v", got)
+	}
+	if got := inside("events", "gone", "-o", "json", "--socket", socket); !strings.Contains(got.stdout, `"message": "a\nb\u001b"`) {
+		t.Errorf("%+v", got)
+	}
+	if got := inside("events", "--since", "1ns", "-o", "json", "--socket", socket); got.stdout != "[]\n" {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestFollowedEvents(t *testing.T) {
+	socket, j := daemonWith(t, &fake{}, container("web-1", nil))
+	j.Record(supervisor.Event{Time: clock, Container: "web-1", Reason: "Ready"})
+	ctx, cancel := context.WithCancel(t.Context())
+	lines := make(chan string, 10)
+	a := &app{stdout: lineWriter(lines), socket: socket}
+	c, err := a.client()
+	if err != nil {
+		t.Fatal(err)
+	}
+	query, err := eventsQuery("", []string{"web-1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- a.followEvents(ctx, c, query, asTable) }()
+	if got := <-lines; !strings.Contains(got, "web-1                 Ready") {
+		t.Errorf("kept: %q", got)
+	}
+	j.Record(supervisor.Event{Time: clock, Container: "web-1", Reason: "NotReady", Message: "2/2"})
+	if got := <-lines; !strings.HasSuffix(got, "NotReady         2/2\n") {
+		t.Errorf("live: %q", got)
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+type lineWriter chan string
+
+func (w lineWriter) Write(p []byte) (int, error) {
+	w <- string(p)
+	return len(p), nil
+}
+
+func TestExplanation(t *testing.T) {
+	socket, j := daemonWith(t, &fake{}, container("web-1", nil))
+	j.Record(supervisor.Event{Time: clock.Add(-time.Hour), Container: "web-1", Reason: "Started", Message: "Started container web-1"})
+	var e api.Explanation
+	c, err := (&app{socket: socket}).client()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.get(t.Context(), containerPath("web-1", "explain"), nil, &e); err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	if err := writeExplanation(&b, e, clock); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "explain.txt", b.String())
+}
+
+func TestNearNames(t *testing.T) {
+	names := []string{"web-1", "web-2", "db", "shop-web-1", "cache"}
+	for wrong, want := range map[string]string{
+		"web": "shop-web-1 web-1 web-2", "wbe-1": "web-1", "dbb": "db", "zzz": "", "x": "", "": "",
+	} {
+		if got := strings.Join(nearNames(wrong, names), " "); got != want {
+			t.Errorf("%q: %q, want %q", wrong, got, want)
+		}
+	}
+}

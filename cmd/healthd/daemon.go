@@ -1,0 +1,220 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"syscall"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"healthd/configs"
+	"healthd/prober"
+	"healthd/runtime"
+	"healthd/supervisor"
+	"healthd/supervisor/agent"
+	"healthd/supervisor/api"
+	"healthd/supervisor/journal"
+	"healthd/supervisor/metrics"
+)
+
+// daemon is everything that runs.
+type daemon struct {
+	config     *configs.Config
+	log        *zap.Logger
+	listeners  *listeners
+	engines    []*engine
+	journal    *journal.Journal
+	prober     *prober.Prober
+	supervisor *supervisor.Supervisor
+}
+
+// drainCommands is how long an ending daemon waits for the commands of its exec
+// probes to be killed.
+const drainCommands = 5 * time.Second
+
+// run supervises until ctx ends and the restarts that are under way then are done.
+func run(ctx context.Context, c *configs.Config, log *zap.Logger) error {
+	ls, err := listen(c.Listen)
+	if err != nil {
+		return err
+	}
+	defer ls.close()
+	engines, err := openEngines(c.Runtimes, log)
+	if err != nil {
+		return err
+	}
+	defer closeEngines(engines)
+	d := newDaemon(c, log, ls, engines)
+	b := thisBuild()
+	log.Info("healthd runs", zap.String("version", b.version), zap.String("commit", b.commit),
+		zap.Strings("specs", c.SpecNames()), zap.String("http", address(ls.http)),
+		zap.String("agent", address(ls.agent)), zap.String("control", c.Listen.Control))
+	err = d.run(ctx)
+	log.Info("healthd has ended", zap.Error(err))
+	return err
+}
+
+func newDaemon(c *configs.Config, log *zap.Logger, ls *listeners, engines []*engine) *daemon {
+	restarters := map[string]supervisor.Restarter{}
+	askers := map[string]prober.Engine{}
+	for _, e := range engines {
+		restarters[e.name], askers[e.name] = e.client, e.client
+	}
+	j := journal.New()
+	p := prober.New(prober.Config{UserAgent: "healthd/" + thisBuild().version, Engines: askers})
+	return &daemon{
+		config: c, log: log, listeners: ls, engines: engines, journal: j, prober: p,
+		supervisor: supervisor.New(supervisor.Config{
+			Resolve:  c.Resolve,
+			Runtimes: restarters,
+			Prober:   p,
+			Journal:  j,
+		}),
+	}
+}
+
+// run starts what serves the supervisor, runs it, and ends the others after it:
+// readiness is told, and engines are heard, until the last restart is done.
+func (d *daemon) run(ctx context.Context) error {
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	serving, stopServing := context.WithCancel(context.WithoutCancel(ctx))
+	logging, stopLogging := context.WithCancel(context.WithoutCancel(ctx))
+	var servers, logger sync.WaitGroup
+	logger.Go(func() { d.journal.Log(logging, d.log) })
+	for _, s := range d.servers() {
+		servers.Go(func() {
+			err := s.run(serving)
+			if serving.Err() == nil && !errors.Is(err, supervisor.ErrStopping) {
+				fail(fmt.Errorf("cannot %s: %w", s.what, err))
+			}
+		})
+	}
+	servers.Go(func() { d.notify(ctx, serving) })
+	err := d.supervisor.Run(ctx)
+	d.drain(context.WithoutCancel(ctx))
+	stopServing()
+	servers.Wait()
+	stopLogging()
+	logger.Wait()
+	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
+		return cause
+	}
+	if errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+// drain leaves no command of a probe behind in a container.
+func (d *daemon) drain(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, drainCommands)
+	defer cancel()
+	if err := d.prober.Drain(ctx); err != nil {
+		d.log.Warn("commands of probes are left behind", zap.Error(err))
+	}
+}
+
+// server is something that runs beside the supervisor, until its context ends.
+type server struct {
+	what string
+	run  func(context.Context) error
+}
+
+func (d *daemon) servers() []server {
+	board := d.supervisor.Board()
+	errorLog := zap.NewStdLog(d.log)
+	if l, err := zap.NewStdLogAt(d.log, zapcore.DebugLevel); err == nil {
+		errorLog = l // what goes wrong with single clients
+	}
+	a := api.New(api.Config{
+		Board: board, History: d.journal, Controller: d.supervisor,
+		Metrics: metrics.Handler(board, thisBuild().version, errorLog),
+	})
+	servers := []server{{"serve the control socket", func(ctx context.Context) error {
+		return api.Serve(ctx, d.listeners.control, a.Control(), errorLog)
+	}}}
+	if ln := d.listeners.http; ln != nil {
+		servers = append(servers, server{"serve HTTP", func(ctx context.Context) error {
+			return api.Serve(ctx, ln, a.ReadOnly(), errorLog)
+		}})
+	}
+	if ln := d.listeners.agent; ln != nil {
+		servers = append(servers, server{"serve agent checks", func(ctx context.Context) error {
+			return agent.Serve(ctx, ln, board)
+		}})
+	}
+	for _, e := range d.engines {
+		w := runtime.Watcher{Name: e.name, Source: e.client, Relist: e.relist, Wanted: d.wanted, Log: d.log}
+		servers = append(servers, server{"watch " + e.name, func(ctx context.Context) error {
+			return w.Run(ctx, d.supervisor.Deliver)
+		}})
+	}
+	return servers
+}
+
+// wanted says whether the supervisor has any use for a container; one with wrong
+// labels is to be shown.
+func (d *daemon) wanted(name string, labels map[string]string) bool {
+	spec, err := d.config.Resolve(name, labels)
+	return spec != nil || err != nil
+}
+
+// listeners are what the daemon answers on; http and agent may be off.
+type listeners struct{ control, http, agent net.Listener }
+
+func listen(c configs.Listen) (*listeners, error) {
+	ls := &listeners{}
+	err := ls.open(c)
+	if err != nil {
+		ls.close()
+		return nil, err
+	}
+	return ls, nil
+}
+
+func (ls *listeners) open(c configs.Listen) (err error) {
+	// The control socket comes first, as it knows best that there is another healthd.
+	if ls.control, err = api.ListenControl(c.Control); err != nil {
+		return err
+	}
+	if ls.http, err = listenTCP("http", c.HTTP); err != nil {
+		return err
+	}
+	ls.agent, err = listenTCP("agent", c.Agent)
+	return err
+}
+
+func listenTCP(key, address string) (net.Listener, error) {
+	if address == "" {
+		return nil, nil
+	}
+	ln, err := net.Listen("tcp", address)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, fmt.Errorf("cannot listen on %s: another program does: stop it or change listen.%s", address, key)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot listen on %s (listen.%s): %w", address, key, err)
+	}
+	return ln, nil
+}
+
+func (ls *listeners) close() {
+	for _, c := range []net.Listener{ls.control, ls.http, ls.agent} {
+		if c != nil {
+			c.Close()
+		}
+	}
+}
+
+func address(ln net.Listener) string {
+	if ln == nil {
+		return ""
+	}
+	return ln.Addr().String()
+}

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"go.uber.org/zap"
+
+	"healthd/configs"
+	"healthd/prober"
+	"healthd/runtime"
+	"healthd/runtime/docker"
+	"healthd/supervisor"
+)
+
+// engineClient is all that the daemon needs of an engine.
+type engineClient interface {
+	runtime.Source
+	supervisor.Restarter
+	prober.Engine
+	io.Closer
+}
+
+// engine is one configured runtime.
+type engine struct {
+	name   string
+	relist time.Duration
+	client engineClient
+}
+
+// openEngines makes the clients of all runtimes. An engine that does not answer is
+// no error: it is waited for.
+func openEngines(rs []configs.Runtime, log *zap.Logger) ([]*engine, error) {
+	var engines []*engine
+	for _, r := range rs {
+		client, err := openEngine(r, log)
+		if err != nil {
+			closeEngines(engines)
+			return nil, fmt.Errorf("cannot use runtime %s: %w", r.Name, err)
+		}
+		engines = append(engines, &engine{r.Name, r.Relist, client})
+	}
+	return engines, nil
+}
+
+func openEngine(r configs.Runtime, log *zap.Logger) (engineClient, error) {
+	switch r.Type {
+	case "docker":
+		return docker.New(docker.Config{Endpoint: r.Endpoint, Log: log.With(zap.String("runtime", r.Name))})
+	}
+	return nil, fmt.Errorf("there is no runtime type %q", r.Type)
+}
+
+func closeEngines(engines []*engine) {
+	for _, e := range engines {
+		e.client.Close()
+	}
+}

@@ -1,0 +1,149 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"healthd/supervisor"
+	"healthd/supervisor/api"
+)
+
+func (a *app) eventsCommand() *cobra.Command {
+	var output, since string
+	var follow bool
+	cmd := &cobra.Command{
+		Use:               "events [NAME]",
+		Short:             "Show the history of transitions",
+		Args:              takes(0, 1),
+		ValidArgsFunction: a.completeName,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := oneOf("output", output, asTable, asJSON); err != nil {
+				return err
+			}
+			query, err := eventsQuery(since, args)
+			if err != nil {
+				return err
+			}
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			ctx, cancel := interruptible(cmd)
+			defer cancel()
+			if follow {
+				return a.followEvents(ctx, c, query, output)
+			}
+			return a.listEvents(ctx, c, query, output)
+		},
+	}
+	cmd.Flags().StringVarP(&output, "output", "o", asTable, "table or json")
+	cmd.Flags().StringVar(&since, "since", "", "only what happened since: a duration such as 10m, or an RFC 3339 time")
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on with what happens, until interrupted")
+	return cmd
+}
+
+func eventsQuery(since string, args []string) (url.Values, error) {
+	query := url.Values{}
+	if len(args) > 0 {
+		query.Set("container", args[0])
+	}
+	if since != "" {
+		t, err := api.ParseSince(since, time.Now())
+		if err != nil {
+			return nil, usageError{fmt.Errorf("--since: %w", err)}
+		}
+		query.Set("since", t.Format(time.RFC3339Nano))
+	}
+	return query, nil
+}
+
+// listEvents says of a container without events whether there is such a one: one
+// that is gone has a history still.
+func (a *app) listEvents(ctx context.Context, c *client, query url.Values, output string) error {
+	events := []supervisor.Event{}
+	if err := c.get(ctx, "/v1/events", query, &events); err != nil {
+		return cannotShowEvents(err)
+	}
+	if name := query.Get("container"); name != "" && len(events) == 0 {
+		if err := c.get(ctx, containerPath(name), nil, &api.Status{}); err != nil {
+			return c.named(ctx, "show the events of", name, err)
+		}
+	}
+	if output == asJSON {
+		encoder := json.NewEncoder(a.stdout)
+		encoder.SetIndent("", "  ")
+		return encoder.Encode(events)
+	}
+	t := table{header: []string{"TIME", "CONTAINER", "REASON", "MESSAGE"}}
+	for _, ev := range events {
+		t.add(cell{text: moment(ev.Time)}, cell{text: or(ev.Container)}, cell{text: ev.Reason}, cell{text: line(ev.Message)})
+	}
+	_, err := io.WriteString(a.stdout, t.String())
+	return err
+}
+
+func cannotShowEvents(err error) error {
+	if _, ok := errors.AsType[*refusal](err); ok {
+		return fmt.Errorf("cannot show the events: %w", err)
+	}
+	return err
+}
+
+// followEvents prints what is kept and then what comes.
+func (a *app) followEvents(ctx context.Context, c *client, query url.Values, output string) error {
+	if !query.Has("since") {
+		query.Set("since", time.Unix(0, 0).UTC().Format(time.RFC3339))
+	}
+	answer, err := c.send(ctx, http.MethodGet, "/v1/events", query, "text/event-stream")
+	if err != nil {
+		return ended(ctx, cannotShowEvents(err))
+	}
+	defer answer.Body.Close()
+	lines := bufio.NewScanner(answer.Body)
+	const longest = 1 << 20
+	lines.Buffer(nil, longest)
+	for lines.Scan() {
+		data, ok := strings.CutPrefix(lines.Text(), "data: ")
+		if !ok {
+			continue
+		}
+		if err := a.printEvent(data, output); err != nil {
+			return err
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return ended(ctx, fmt.Errorf("cannot follow the events: %w", err))
+	}
+	return ended(ctx, errors.New("cannot follow the events: the daemon has ended"))
+}
+
+// ended is no error when the user wanted the end.
+func ended(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+func (a *app) printEvent(data, output string) error {
+	if output == asJSON {
+		_, err := fmt.Fprintln(a.stdout, data)
+		return err
+	}
+	var ev supervisor.Event
+	if err := json.Unmarshal([]byte(data), &ev); err != nil {
+		return fmt.Errorf("cannot read the daemon's answer: %w", err)
+	}
+	_, err := fmt.Fprintf(a.stdout, "%s  %-20s  %-15s  %s\n", moment(ev.Time), or(ev.Container), ev.Reason, line(ev.Message))
+	return err
+}

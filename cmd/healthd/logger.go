@@ -1,0 +1,92 @@
+package main
+
+import (
+	"os"
+
+	"github.com/coreos/go-systemd/v22/journal"
+	"go.uber.org/zap"
+	"go.uber.org/zap/buffer"
+	"go.uber.org/zap/zapcore"
+	"golang.org/x/term"
+
+	"healthd/configs"
+)
+
+// newLogger returns a logger that writes to f as configured.
+func newLogger(c configs.Log, f *os.File) (*zap.Logger, error) {
+	level, err := zapcore.ParseLevel(c.Level)
+	if err != nil {
+		return nil, err
+	}
+	core := zapcore.NewCore(newEncoder(c.Format, f), zapcore.Lock(f), level)
+	return zap.New(core), nil
+}
+
+func newEncoder(format string, f *os.File) zapcore.Encoder {
+	if format == "auto" {
+		format = autoFormat(f)
+	}
+	c := zap.NewProductionEncoderConfig()
+	c.EncodeTime = zapcore.RFC3339NanoTimeEncoder
+	c.EncodeDuration = zapcore.StringDurationEncoder
+	switch format {
+	case "console":
+		c.EncodeTime = zapcore.TimeEncoderOfLayout("2006-01-02 15:04:05.000")
+		c.EncodeLevel = zapcore.CapitalLevelEncoder
+		return zapcore.NewConsoleEncoder(c)
+	case "journal":
+		c.TimeKey, c.LevelKey = "", ""
+		c.ConsoleSeparator = " "
+		return journalEncoder{zapcore.NewConsoleEncoder(c), buffer.NewPool()}
+	}
+	return zapcore.NewJSONEncoder(c)
+}
+
+func autoFormat(f *os.File) string {
+	if is, err := journal.StderrIsJournalStream(); err == nil && is {
+		return "journal"
+	}
+	if term.IsTerminal(int(f.Fd())) {
+		return "console"
+	}
+	return "json"
+}
+
+// journalEncoder puts the level in front of each line, as the journal reads it
+// from the stderr of a service. It adds the time itself.
+type journalEncoder struct {
+	zapcore.Encoder
+	buffers buffer.Pool
+}
+
+// Clone implements zapcore.Encoder.
+func (e journalEncoder) Clone() zapcore.Encoder {
+	return journalEncoder{e.Encoder.Clone(), e.buffers}
+}
+
+// EncodeEntry implements zapcore.Encoder.
+func (e journalEncoder) EncodeEntry(entry zapcore.Entry, fields []zapcore.Field) (*buffer.Buffer, error) {
+	text, err := e.Encoder.EncodeEntry(entry, fields)
+	if err != nil {
+		return nil, err
+	}
+	defer text.Free()
+	b := e.buffers.Get()
+	b.AppendByte('<')
+	b.AppendInt(int64(priority(entry.Level)))
+	b.AppendByte('>')
+	_, err = b.Write(text.Bytes())
+	return b, err
+}
+
+func priority(l zapcore.Level) journal.Priority {
+	switch {
+	case l >= zapcore.ErrorLevel:
+		return journal.PriErr
+	case l == zapcore.WarnLevel:
+		return journal.PriWarning
+	case l == zapcore.InfoLevel:
+		return journal.PriInfo
+	}
+	return journal.PriDebug
+}

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"healthd/supervisor/api"
+)
+
+func containerPath(name string, rest ...string) string {
+	return "/v1/containers/" + strings.Join(append([]string{name}, rest...), "/")
+}
+
+// named says what could not be done to a container, and which others have a name
+// like it when there is none of that name.
+func (c *client) named(ctx context.Context, cannot, name string, err error) error {
+	refused, ok := errors.AsType[*refusal](err)
+	if !ok {
+		return err
+	}
+	cannot = fmt.Sprintf("cannot %s %s", cannot, name)
+	if refused.status != http.StatusNotFound {
+		return fmt.Errorf("%s: %w", cannot, err)
+	}
+	var known api.Status
+	if c.get(ctx, containerPath(name), nil, &known) == nil {
+		return fmt.Errorf("%s: %w", cannot, err)
+	}
+	hint := ""
+	if near := nearNames(name, c.names(ctx)); len(near) > 0 {
+		hint = ": did you mean " + strings.Join(near, ", ") + "?"
+	}
+	return fmt.Errorf("%s: no supervised container has that name or ID%s", cannot, hint)
+}
+
+func (c *client) names(ctx context.Context) []string {
+	var all []api.Status
+	if c.get(ctx, "/v1/containers", nil, &all) != nil {
+		return nil
+	}
+	names := make([]string, len(all))
+	for i, s := range all {
+		names[i] = s.Name
+	}
+	return names
+}
+
+// nearNames returns a few names that may have been meant, the nearest first.
+func nearNames(wrong string, names []string) []string {
+	const most = 5
+	far := (len(wrong) + 2) / 3
+	distance := map[string]int{}
+	var near []string
+	for _, name := range names {
+		d := editDistance(wrong, name)
+		if strings.Contains(name, wrong) || strings.Contains(wrong, name) {
+			d = min(d, 1)
+		}
+		if d <= far && d < len(wrong) {
+			distance[name] = d
+			near = append(near, name)
+		}
+	}
+	slices.SortFunc(near, func(x, y string) int {
+		if d := distance[x] - distance[y]; d != 0 {
+			return d
+		}
+		return strings.Compare(x, y)
+	})
+	return near[:min(len(near), most)]
+}
+
+// editDistance is how many bytes must be put in, taken out or changed.
+func editDistance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			d := diagonal
+			if a[i] != b[j] {
+				d = 1 + min(diagonal, row[j], row[j+1])
+			}
+			diagonal, row[j+1] = row[j+1], d
+		}
+	}
+	return row[len(b)]
+}
+
+// completeNames offers the shell the names that the daemon knows.
+func (a *app) completeNames(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	c, err := a.client()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	names := slices.DeleteFunc(c.names(cmd.Context()), func(n string) bool { return slices.Contains(args, n) })
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+func (a *app) completeName(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return a.completeNames(cmd, args, toComplete)
+}

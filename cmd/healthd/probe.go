@@ -1,0 +1,68 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"healthd/supervisor/api"
+)
+
+func (a *app) probeCommand() *cobra.Command {
+	types := []string{"startup", "liveness", "readiness"}
+	return &cobra.Command{
+		Use:   "probe NAME [startup|liveness|readiness]",
+		Short: "Run one of a container's probes once, now",
+		Long: "Run one of a container's probes once, now, and print its verdict, latency and output.\n" +
+			"It changes nothing. Without a type it is the liveness probe, else readiness, else startup.\n" +
+			"The exit code is 0 for a success.",
+		Args: takes(1, 2),
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+			if len(args) == 1 {
+				return types, cobra.ShellCompDirectiveNoFileComp
+			}
+			return a.completeName(cmd, args, toComplete)
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			query := url.Values{}
+			if len(args) > 1 {
+				if !slices.Contains(types, args[1]) {
+					return usageError{fmt.Errorf("the probe must be one of %s, it is %q", strings.Join(types, ", "), args[1])}
+				}
+				query.Set("type", args[1])
+			}
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			ctx, cancel := interruptible(cmd)
+			defer cancel()
+			var answer api.Answer
+			if err := c.do(ctx, http.MethodPost, containerPath(args[0], "probe"), query, &answer); err != nil {
+				return c.named(ctx, "probe", args[0], err)
+			}
+			writeAnswer(a.stdout, args[0], answer)
+			if answer.Outcome != "Success" {
+				return errSaid
+			}
+			return nil
+		},
+	}
+}
+
+func writeAnswer(w io.Writer, name string, answer api.Answer) {
+	verdict := answer.Outcome
+	switch {
+	case answer.Warning:
+		verdict += " with a warning"
+	case answer.Cause != "":
+		verdict += " (" + answer.Cause + ")"
+	}
+	fmt.Fprintf(w, "%s probe of %s: %s in %s\n", answer.Type, name, verdict, latency(answer.LatencySeconds))
+	writeOutput(w, answer.Output)
+}

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"healthd/supervisor/api"
+)
+
+func (a *app) restartCommand() *cobra.Command {
+	var timeout time.Duration
+	cmd := &cobra.Command{
+		Use:   "restart NAME",
+		Short: "Restart a container as if its liveness probe had failed",
+		Long: "Withdraw a container's readiness, let it drain, stop it and start it again, and wait for\n" +
+			"the new run. An interrupt ends the waiting, not the restart.",
+		Args:              takes(1, 1),
+		ValidArgsFunction: a.completeName,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			ctx, cancel := interruptible(cmd)
+			defer cancel()
+			limited, cancelLimit := context.WithTimeout(ctx, timeout)
+			defer cancelLimit()
+			err = a.restart(limited, c, args[0])
+			if errors.Is(err, context.DeadlineExceeded) {
+				return fmt.Errorf("cannot see the new run of %s: not there after %s; the restart goes on", args[0], timeout)
+			}
+			if ctx.Err() != nil {
+				return fmt.Errorf("cannot see the new run of %s: interrupted; the restart goes on", args[0])
+			}
+			return err
+		},
+	}
+	cmd.Flags().DurationVar(&timeout, "timeout", 10*time.Minute, "how long to wait for the new run")
+	return cmd
+}
+
+// restart asks for the restart and reports until the container runs anew.
+func (a *app) restart(ctx context.Context, c *client, name string) error {
+	const pause = 100 * time.Millisecond
+	var before, now api.Status
+	if err := c.get(ctx, containerPath(name), nil, &before); err != nil {
+		return c.named(ctx, "restart", name, err)
+	}
+	begin := time.Now()
+	if err := c.do(ctx, http.MethodPost, containerPath(before.ID, "restart"), nil, &now); err != nil {
+		return c.named(ctx, "restart", name, err)
+	}
+	ticker := time.NewTicker(pause)
+	defer ticker.Stop()
+	for said := ""; ; {
+		if r := now.State.Running; r != nil && newRun(before, now) {
+			_, err := fmt.Fprintf(a.stdout, "%s: running again since %s, after %s\n",
+				before.Name, moment(r.StartedAt), time.Since(begin).Round(pause))
+			return err
+		}
+		if text := progress(before, now); text != said {
+			said = text
+			fmt.Fprintf(a.stdout, "%s: %s\n", before.Name, text)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-ticker.C:
+		}
+		if err := c.get(ctx, containerPath(before.ID), nil, &now); err != nil {
+			return fmt.Errorf("cannot see the new run of %s: %w", before.Name, err)
+		}
+	}
+}
+
+func newRun(before, now api.Status) bool {
+	old := before.State.Running
+	return old == nil || !now.State.Running.StartedAt.Equal(old.StartedAt)
+}
+
+// progress says in a few words how far a restart is.
+func progress(before, now api.Status) string {
+	switch s := now.State; {
+	case s.Waiting != nil && s.Waiting.Reason == "Draining":
+		return "draining and stopping"
+	case s.Waiting != nil:
+		return "stopped, waits: " + s.Waiting.Reason + ": " + line(s.Waiting.Message)
+	case s.Terminated != nil:
+		return "stopped"
+	case newRun(before, now):
+		return "running again"
+	}
+	return "restart asked for"
+}

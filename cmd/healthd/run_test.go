@@ -1,0 +1,356 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"healthd/runtime/docker/dockertest"
+)
+
+// notifications is a stand-in for systemd's end of sd_notify.
+type notifications struct {
+	path     string
+	messages chan string
+}
+
+func listenNotifications(t *testing.T) *notifications {
+	t.Helper()
+	const enough = 10_000 // the daemon is not to wait for the test
+	n := &notifications{filepath.Join(t.TempDir(), "notify.sock"), make(chan string, enough)}
+	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: n.path, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		buf := make([]byte, 4096)
+		for {
+			k, err := conn.Read(buf)
+			if err != nil {
+				return
+			}
+			n.messages <- string(buf[:k])
+		}
+	}()
+	t.Cleanup(func() { conn.Close(); <-ended })
+	return n
+}
+
+// await reads messages until one is this, and returns those before it.
+func (n *notifications) await(t *testing.T, want string) (before []string) {
+	t.Helper()
+	const patience = 30 * time.Second
+	timeout := time.After(patience)
+	for {
+		select {
+		case got := <-n.messages:
+			if got == want {
+				return before
+			}
+			before = append(before, got)
+		case <-timeout:
+			t.Fatalf("no %q among %q", want, before)
+		}
+	}
+}
+
+// process is a healthd that runs as a program of its own.
+type process struct {
+	socket, http, agent string
+	notify              *notifications
+	signal              func(os.Signal)
+	wait                func() (code int)
+	log                 *bytes.Buffer // to be read after wait
+}
+
+func freePort(t *testing.T) string {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	return ln.Addr().String()
+}
+
+// startDaemon starts healthd for an engine.
+func startDaemon(t *testing.T, endpoint, specs string) *process {
+	t.Helper()
+	dir := t.TempDir()
+	p := &process{
+		socket: filepath.Join(dir, "run", "control.sock"), http: freePort(t), agent: freePort(t),
+		notify: listenNotifications(t), log: &bytes.Buffer{},
+	}
+	config := write(t, "healthd.toml", fmt.Sprintf(`
+[[runtime]]
+type = "docker"
+endpoint = %q
+[listen]
+http = %q
+agent = %q
+control = %q
+%s`, endpoint, p.http, p.agent, p.socket, specs))
+	cmd := program(t, "run", "--config", config)
+	cmd.Env = append(cmd.Env, "NOTIFY_SOCKET="+p.notify.path, "WATCHDOG_USEC=200000")
+	cmd.Stderr = p.log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() { defer close(ended); _ = cmd.Wait() }()
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		<-ended
+		if t.Failed() {
+			t.Logf("the daemon's log:\n%s", p.log)
+		}
+	})
+	p.signal = func(s os.Signal) {
+		if err := cmd.Process.Signal(s); err != nil {
+			t.Error(err)
+		}
+	}
+	p.wait = func() int {
+		const patience = 30 * time.Second
+		select {
+		case <-ended:
+		case <-time.After(patience):
+			_ = cmd.Process.Signal(syscall.SIGQUIT) // its goroutines go to its log
+			<-ended
+			t.Fatalf("the daemon still runs after %s", patience)
+		}
+		return cmd.ProcessState.ExitCode()
+	}
+	return p
+}
+
+// get returns status and body of the read-only listener's answer.
+func (p *process) get(t *testing.T, path string) (int, string) {
+	t.Helper()
+	answer, err := http.Get("http://" + p.http + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer.StatusCode, string(body)
+}
+
+func (p *process) askAgent(t *testing.T, name string) string {
+	t.Helper()
+	conn, err := net.Dial("tcp", p.agent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := io.WriteString(conn, name); err != nil {
+		t.Fatal(err)
+	}
+	answer, err := io.ReadAll(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(answer)
+}
+
+func TestDaemon(t *testing.T) {
+	engine := private.Engine(t)
+	engine.Run(t, dockertest.RunOptions{Name: "web-1", Labels: map[string]string{"app": "web"}})
+	engine.Run(t, dockertest.RunOptions{Name: "wrong", Labels: map[string]string{"healthd.liveness.period": "soon"}})
+	engine.Run(t, dockertest.RunOptions{Name: "other"})
+	p := startDaemon(t, engine.Endpoint, `
+[[spec]]
+name = "web"
+match = { app = "web" }
+[spec.readiness]
+http_get = { port = 8080, path = "/healthz" }
+period = "100ms"
+[spec.liveness]
+tcp_socket = { port = 8080 }
+[spec.publish]
+drain = "100ms"
+[[spec]]
+name = "unused"
+match = { app = "nothing" }
+[spec.liveness]
+tcp_socket = { port = 8080 }
+`)
+	before := p.notify.await(t, "READY=1")
+	if strings.Contains(strings.Join(before, " "), "STATUS") {
+		t.Errorf("before READY: %q", before)
+	}
+	p.notify.await(t, "STATUS=2 containers, 1 ready, 0 restarting, 1 invalid")
+	p.notify.await(t, "WATCHDOG=1")
+
+	checkAnswers(t, p)
+	checkCommands(t, p)
+
+	p.signal(syscall.SIGHUP)
+	p.signal(syscall.SIGTERM)
+	p.notify.await(t, "STOPPING=1")
+	if code := p.wait(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	if _, err := os.Stat(p.socket); err == nil {
+		t.Error("the control socket was left behind")
+	}
+	for _, want := range []string{`"msg":"no container matches the spec so far","spec":"unused"`, "reloading is not there yet", `"reason":"Killing"`} {
+		if !strings.Contains(p.log.String(), want) {
+			t.Errorf("the log has no %s", want)
+		}
+	}
+}
+
+func checkAnswers(t *testing.T, p *process) {
+	t.Helper()
+	for path, want := range map[string]int{
+		"/livez": 200, "/readyz": 200, "/v1/ready/web-1": 200, "/v1/ready/web/web-1": 200, "/v1/ready/other": 503,
+		"/v1/ready/wrong": 503, "/v1/containers/other": 404, "/v1/services/web/ready": 200, "/metrics": 200,
+	} {
+		if code, body := p.get(t, path); code != want {
+			t.Errorf("%s: %d, want %d: %s", path, code, want, body)
+		}
+	}
+	if _, body := p.get(t, "/metrics"); !strings.Contains(body, `healthd_container_ready{container="web-1",service="web"} 1`) ||
+		!strings.Contains(body, "\nhealthd_invalid_containers 1\n") {
+		t.Errorf("metrics: %s", body)
+	}
+	if got := p.askAgent(t, "web/web-1\n"); got != "up 100%\n" {
+		t.Errorf("agent: %q", got)
+	}
+}
+
+func checkCommands(t *testing.T, p *process) {
+	t.Helper()
+	for _, tt := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"status"}, "wrong is invalid"},
+		{[]string{"explain", "web-1"}, "readiness probe: makes it not ready after 3 failures in a row"},
+		{[]string{"explain", "web-1"}, "web, by match app"},
+		{[]string{"probe", "web-1"}, "liveness probe of web-1: Success"},
+		{[]string{"probe", "web-1", "readiness"}, "readiness probe of web-1: Success"},
+		{[]string{"restart", "web-1"}, "web-1: running again since "},
+		{[]string{"events", "web-1"}, "Killing"},
+	} {
+		got := healthd(t, append(tt.args, "--socket", p.socket)...)
+		if got.code != 0 || !strings.Contains(got.stdout, tt.want) || got.stderr != "" {
+			t.Errorf("%v: %d %q, want %q in:\n%s", tt.args, got.code, got.stderr, tt.want, got.stdout)
+		}
+	}
+}
+
+func TestDaemonWithoutAnEngine(t *testing.T) {
+	p := startDaemon(t, "unix://"+filepath.Join(t.TempDir(), "docker.sock"), "")
+	p.notify.await(t, "WATCHDOG=1")
+	if code, body := p.get(t, "/readyz"); code != http.StatusServiceUnavailable || !strings.Contains(body, "docker") {
+		t.Errorf("%d %q", code, body)
+	}
+	if code, _ := p.get(t, "/livez"); code != http.StatusOK {
+		t.Errorf("livez: %d", code)
+	}
+	if _, body := p.get(t, "/metrics"); !strings.Contains(body, `healthd_runtime_up{runtime="docker"} 0`) {
+		t.Errorf("metrics: %s", body)
+	}
+	got := healthd(t, "status", "--socket", p.socket)
+	if got.code != 0 || !strings.HasPrefix(got.stdout, "no container is known yet: not ready: waiting for the first full list of docker") {
+		t.Errorf("%+v", got)
+	}
+	p.signal(syscall.SIGINT)
+	if code := p.wait(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+}
+
+func TestSecondDaemon(t *testing.T) {
+	p := startDaemon(t, "unix://"+filepath.Join(t.TempDir(), "docker.sock"), "")
+	p.notify.await(t, "WATCHDOG=1")
+	config := write(t, "second.toml", fmt.Sprintf("[listen]\nhttp = \"\"\nagent = \"\"\ncontrol = %q\n", p.socket))
+	got := healthd(t, "run", "--config", config)
+	if want := "healthd: another healthd is running: it answers on " + p.socket + "\n"; got.code != 1 || got.stderr != want {
+		t.Errorf("%+v, want %q", got, want)
+	}
+	if got := healthd(t, "status", "--socket", p.socket); got.code != 0 {
+		t.Errorf("the first one is gone: %+v", got)
+	}
+}
+
+// stubborn starts a daemon with a container that a stop takes a while for, begins
+// its restart and sends the daemon SIGTERM when the stop is under way.
+func stubborn(t *testing.T, grace string) (p *process, id string) {
+	t.Helper()
+	engine := private.Engine(t)
+	id = engine.Run(t, dockertest.RunOptions{Name: "stubborn", Cmd: []string{"sleep", "1000"}, Labels: map[string]string{
+		"healthd.liveness.exec.command": "true", "healthd.termination_grace_period": grace,
+	}})
+	p = startDaemon(t, engine.Endpoint, "")
+	p.notify.await(t, "STATUS=1 container, 1 ready, 0 restarting")
+	if got := healthd(t, "restart", "stubborn", "--timeout", "100ms", "--socket", p.socket); got.code != 1 ||
+		!strings.Contains(got.stdout, "stubborn: draining and stopping\n") {
+		t.Fatalf("%+v", got)
+	}
+	p.signal(syscall.SIGTERM)
+	p.notify.await(t, "STOPPING=1")
+	return p, id
+}
+
+func TestDaemonEndsAfterTheRestart(t *testing.T) {
+	p, id := stubborn(t, "3s")
+	if code, body := p.get(t, "/v1/ready/stubborn"); code != http.StatusNotFound || body != "draining\n" {
+		t.Errorf("while it ends: %d %q", code, body)
+	}
+	if got := p.askAgent(t, "stubborn,"); got != "up 0% # draining\n" {
+		t.Errorf("while it ends: %q", got)
+	}
+	if code := p.wait(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	c, err := private.Engine(t).Client().ContainerInspect(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !c.State.Running || c.State.FinishedAt == "" || strings.HasPrefix(c.State.FinishedAt, "0001") {
+		t.Errorf("it was not started again: %+v", c.State)
+	}
+}
+
+func TestSecondSignalEndsAtOnce(t *testing.T) {
+	p, _ := stubborn(t, "60s")
+	p.signal(syscall.SIGTERM)
+	if code := p.wait(); code != 1 {
+		t.Errorf("exit code %d", code)
+	}
+}
+
+func TestSystemdThatDoesNotRead(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "notify.sock")
+	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	for sent := 0; ; sent++ {
+		err := send(path, "WATCHDOG=1", 10*time.Millisecond)
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			return
+		}
+		if err != nil || sent > 100_000 {
+			t.Fatalf("after %d: %v", sent, err)
+		}
+	}
+}

@@ -1,0 +1,146 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"healthd/supervisor/api"
+)
+
+// statuses are containers in all the states that look different.
+func statuses() []api.Status {
+	running := func(ago time.Duration) api.ContainerState {
+		return api.ContainerState{Running: &api.Running{StartedAt: clock.Add(-ago)}}
+	}
+	probe := func(result, outcome string, run, threshold int) api.ProbeStatus {
+		return api.ProbeStatus{Result: result, Outcome: outcome, Run: run, Threshold: threshold}
+	}
+	return []api.Status{
+		{
+			Name: "web-1", ID: "0123456789abcdef", Service: "web", Phase: "Running", Ready: true, RestartPolicy: "Always",
+			Spec: "web", Group: "shop/web", Runtime: "docker", Image: "web:1", State: running(26 * time.Hour),
+			Probes: map[string]api.ProbeStatus{"startup": probe("Success", "Success", 1, 1), "liveness": probe("Success", "Failure", 2, 3)},
+		},
+		{
+			Name: "a-container-with-a-name-that-is-much-longer-than-others", Service: "and-a-service-with-a-long-name",
+			Phase: "Running", RestartCount: 12, State: api.ContainerState{Waiting: &api.Waiting{Reason: "CrashLoopBackOff"}},
+			Probes: map[string]api.ProbeStatus{"liveness": probe("Failure", "Failure", 30, 30)},
+		},
+		{
+			Name: "web-2", Service: "web", Phase: "Running", State: running(50 * time.Second),
+			Probes: map[string]api.ProbeStatus{
+				"startup": probe("Unknown", "Unknown", 0, 1), "readiness": probe("Failure", "Success", 1, 2), "liveness": probe("Success", "Unknown", 0, 1),
+			},
+		},
+		{
+			Name: "web-3", Phase: "Failed",
+			State: api.ContainerState{Terminated: &api.Terminated{ExitCode: 1, Reason: "Error", FinishedAt: clock.Add(-5 * time.Minute)}},
+		},
+		{Name: "web-4", Phase: "Running", State: running(time.Minute), Conditions: []api.Condition{{Type: "Ready", Reason: "Paused"}}},
+		{
+			Name: "wrong", Phase: "Running", State: running(time.Minute),
+			Invalid: "label healthd.liveness.period: must be a duration such as \"10s\", is \"\x1b[2J\"; label healthd.nope: unknown key",
+		},
+	}
+}
+
+func TestTable(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		wide bool
+	}{{"table.txt", false}, {"wide.txt", true}} {
+		var b bytes.Buffer
+		if err := writeStatuses(&b, statuses(), tt.wide, false, 100, clock); err != nil {
+			t.Fatal(err)
+		}
+		golden(t, tt.name, b.String())
+		if strings.Contains(b.String(), "\x1b") {
+			t.Errorf("%s: escape sequences", tt.name)
+		}
+		for line := range strings.SplitSeq(b.String(), "\n") {
+			if n := utf8.RuneCountInString(line); n > 100 && !tt.wide {
+				t.Errorf("%d columns: %s", n, line)
+			}
+		}
+	}
+}
+
+func TestColours(t *testing.T) {
+	var with, without bytes.Buffer
+	if err := writeStatuses(&with, statuses(), false, true, 100, clock); err != nil {
+		t.Fatal(err)
+	}
+	if err := writeStatuses(&without, statuses(), false, false, 100, clock); err != nil {
+		t.Fatal(err)
+	}
+	bare := strings.NewReplacer(red, "", green, "", yellow, "", plain, "").Replace(with.String())
+	if bare != without.String() || with.Len() == without.Len() {
+		t.Errorf("colours change more than colours:\n%s", with.String())
+	}
+}
+
+func TestNoColoursInAPipe(t *testing.T) {
+	socket, _ := daemonWith(t, &fake{}, container("web-1", nil))
+	if got := healthd(t, "status", "--socket", socket); got.code != 0 || strings.Contains(got.stdout, "\x1b") {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestWatch(t *testing.T) {
+	const height = 4
+	for _, onTerminal := range []bool{true, false} {
+		ctx, cancel := context.WithCancel(t.Context())
+		var out bytes.Buffer
+		a := &app{stdout: &out, size: func() (int, int, bool) { return 80, height, onTerminal }}
+		shown := 0
+		err := a.watch(ctx, func(w io.Writer) error {
+			if shown++; shown > 1 {
+				cancel()
+				return ctx.Err()
+			}
+			_, err := io.WriteString(w, "one\ntwo\nthree\nfour\nfive\n")
+			return err
+		})
+		if err != nil {
+			t.Error(err)
+		}
+		want := "one\ntwo\nthree\nfour\nfive\n"
+		if onTerminal {
+			want = hideCursor + clearScreen + cursorHome + "one\x1b[K\r\ntwo\x1b[K\r\nthree\x1b[K\r\n… 2 more lines\x1b[K\x1b[J" + showCursor
+		}
+		if out.String() != want {
+			t.Errorf("terminal %v: %q, want %q", onTerminal, out.String(), want)
+		}
+		cancel()
+	}
+}
+
+func TestAges(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		-time.Second: "0s", 0: "0s", 59 * time.Second: "59s", time.Minute: "1m", 25 * time.Hour: "1d", 90 * time.Minute: "1h",
+	} {
+		if got := age(d); got != want {
+			t.Errorf("%v: %s, want %s", d, got, want)
+		}
+	}
+	got := fmt.Sprint(latency(0.0000214), latency(0.0021234), latency(1.23456))
+	if want := fmt.Sprint("21µs", "2.12ms", "1.23s"); got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
+func TestFit(t *testing.T) {
+	for _, tt := range []struct{ line, want string }{
+		{"abc", "abc"}, {"abcde", "abcd"}, {"ab" + red + "cde" + plain + "f", "ab" + red + "cd" + plain}, {"äöüßx", "äöüß"}, {"", ""},
+	} {
+		if got := fit(tt.line, 4); got != tt.want {
+			t.Errorf("%q: %q, want %q", tt.line, got, tt.want)
+		}
+	}
+}

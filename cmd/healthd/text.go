@@ -1,0 +1,80 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// printable takes what could steer a terminal out of a text: labels and the output
+// of probes are written by whoever runs the containers. Line breaks and tabs stay.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '\n' || r == '\t' || unicode.IsGraphic(r) && r != utf8.RuneError {
+			return r
+		}
+		return '?'
+	}, s)
+}
+
+// line is printable on one line.
+func line(s string) string {
+	return strings.Join(strings.Fields(printable(s)), " ")
+}
+
+// shorten cuts a text to so many characters and says that it did.
+func shorten(s string, width int) string {
+	if utf8.RuneCountInString(s) <= width {
+		return s
+	}
+	return string([]rune(s)[:max(0, width-1)]) + "…"
+}
+
+// wrap breaks a text between words into lines of at most width characters; a
+// longer word gets a line of its own.
+func wrap(s string, width int) []string {
+	var lines []string
+	current := ""
+	for word := range strings.FieldsSeq(s) {
+		switch {
+		case current == "":
+			current = word
+		case utf8.RuneCountInString(current)+1+utf8.RuneCountInString(word) <= width:
+			current += " " + word
+		default:
+			lines = append(lines, current)
+			current = word
+		}
+	}
+	return append(lines, current)
+}
+
+// age writes a time that passed in its largest unit.
+func age(d time.Duration) string {
+	const day = 24 * time.Hour
+	switch {
+	case d < 0:
+		return "0s"
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", int(d.Seconds()))
+	case d < time.Hour:
+		return fmt.Sprintf("%dm", int(d.Minutes()))
+	case d < day:
+		return fmt.Sprintf("%dh", int(d.Hours()))
+	}
+	return fmt.Sprintf("%dd", int(d/day))
+}
+
+// latency writes a short time with three digits or so.
+func latency(seconds float64) string {
+	d := time.Duration(seconds * float64(time.Second))
+	switch {
+	case d >= time.Second:
+		return d.Round(10 * time.Millisecond).String()
+	case d >= time.Millisecond:
+		return d.Round(10 * time.Microsecond).String()
+	}
+	return d.Round(time.Microsecond).String()
+}

@@ -1,0 +1,141 @@
+package main
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestUsageErrors(t *testing.T) {
+	for _, tt := range []struct {
+		args   string
+		stderr string
+	}{
+		{"stauts", `healthd: unknown command "stauts" for "healthd"`},
+		{"hold web-1", `healthd: unknown command "hold"`},
+		{"--nope", "healthd: unknown flag: --nope"},
+		{"run extra", `healthd: unknown command "extra" for "healthd run"`},
+		{"check extra", `healthd: unknown command "extra"`},
+		{"check --config", "healthd: flag needs an argument: --config"},
+		{"status -o xml", `healthd: --output must be one of table, wide, json, it is "xml"`},
+		{"events -o wide", `healthd: --output must be one of table, json, it is "wide"`},
+		{"events a b", "healthd: events takes [NAME]"},
+		{"events --since soon", "healthd: --since: since must be a duration such as 10m"},
+		{"probe", "healthd: probe takes NAME [startup|liveness|readiness]"},
+		{"probe web-1 health", "healthd: the probe must be one of startup, liveness, readiness, it is \"health\""},
+		{"explain", "healthd: explain takes NAME"},
+		{"restart a b", "healthd: restart takes NAME"},
+		{"restart --timeout x a", `healthd: invalid argument "x" for "--timeout" flag`},
+	} {
+		got := inside(strings.Fields(tt.args)...)
+		if got.code != 2 || !strings.HasPrefix(got.stderr, tt.stderr) || !strings.Contains(got.stderr, " --help'.\n") || got.stdout != "" {
+			t.Errorf("%s: %d %q %q, want 2 %q", tt.args, got.code, got.stdout, got.stderr, tt.stderr)
+		}
+	}
+	if got := inside("stauts"); !strings.Contains(got.stderr, "status") {
+		t.Errorf("no suggestion in %q", got.stderr)
+	}
+}
+
+func TestProgramExitCodes(t *testing.T) {
+	bad := write(t, "bad.toml", "[listen]\nhttpd = 1\n[[spec]]\nname = 3\n")
+	good := write(t, "good.toml", "[[spec]]\nname = \"web\"\nmatch = { a = \"b\" }\n[spec.liveness]\ntcp_socket = { port = 80 }\n")
+	for _, tt := range []struct {
+		name string
+		args []string
+		want int
+	}{
+		{"help", []string{"--help"}, 0},
+		{"version", []string{"version"}, 0},
+		{"completion", []string{"completion", "bash"}, 0},
+		{"valid", []string{"check", "--config", good}, 0},
+		{"invalid", []string{"check", "--config", bad}, 1},
+		{"absent", []string{"check", "--config", bad + ".none"}, 1},
+		{"run with an invalid configuration", []string{"run", "--config", bad}, 1},
+		{"no daemon", []string{"status", "--socket", bad + ".sock"}, 1},
+		{"unknown command", []string{"nope"}, 2},
+	} {
+		if got := healthd(t, tt.args...); got.code != tt.want {
+			t.Errorf("%s: exit code %d, want %d: %s%s", tt.name, got.code, tt.want, got.stdout, got.stderr)
+		}
+	}
+}
+
+func TestCheck(t *testing.T) {
+	good := write(t, "good.toml", "[[spec]]\nname = \"web\"\nmatch = { a = \"b\" }\n[spec.liveness]\ntcp_socket = { port = 80 }\n")
+	if got := inside("check", "--config", good); got.stdout != "configuration is valid: 1 spec\n" || got.stderr != "" {
+		t.Errorf("%+v", got)
+	}
+	bad := write(t, "bad.toml", "[listen]\nhttpd = 1\n[[spec]]\nname = 3\n")
+	got := inside("check", "--config", bad)
+	lines := strings.Split(strings.TrimSpace(got.stderr), "\n")
+	last := lines[len(lines)-1]
+	if len(lines) < 3 || !strings.HasPrefix(lines[0], bad+":2: listen.httpd: ") || !strings.HasPrefix(lines[1], bad+":") ||
+		!strings.HasPrefix(last, "healthd: cannot use the configuration: ") {
+		t.Errorf("got %q", got.stderr)
+	}
+}
+
+func TestVersion(t *testing.T) {
+	got := inside("version").stdout
+	for _, want := range []string{"healthd ", "\ncommit: ", "\ngo: go1."} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in %q", want, got)
+		}
+	}
+}
+
+func TestNoDaemon(t *testing.T) {
+	none := filepath.Join(t.TempDir(), "control.sock")
+	const hint = ": is healthd running? (systemctl start healthd)\n"
+	want := "healthd: cannot reach the daemon at " + none + hint
+	for _, args := range []string{"status", "status web-1", "explain web-1", "events", "events -f", "probe web-1", "restart web-1"} {
+		got := inside(append(strings.Fields(args), "--socket", none)...)
+		if got.code != 1 || got.stderr != want || got.stdout != "" {
+			t.Errorf("%s: %+v, want %q", args, got, want)
+		}
+	}
+	ln, err := net.Listen("unix", none)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln.(*net.UnixListener).SetUnlinkOnClose(false) // as if killed
+	ln.Close()
+	if got := inside("status", "--socket", none); got.stderr != want {
+		t.Errorf("stale socket: %+v", got)
+	}
+}
+
+func TestSocketFromTheConfiguration(t *testing.T) {
+	config := write(t, "h.toml", "[listen]\ncontrol = \"/nonexistent/here.sock\"\n")
+	if got := inside("status", "--config", config); !strings.Contains(got.stderr, "at /nonexistent/here.sock: is healthd running?") {
+		t.Errorf("%+v", got)
+	}
+	got := inside("status", "--config", config+".none")
+	if got.code != 1 || !strings.Contains(got.stderr, "cannot find the control socket (name it with --socket)") {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestRunRefusesATakenPort(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	dir := t.TempDir()
+	config := write(t, "h.toml", `[listen]
+http = "`+ln.Addr().String()+`"
+control = "`+dir+`/control.sock"
+`)
+	got := healthd(t, "run", "--config", config)
+	want := "healthd: cannot listen on " + ln.Addr().String() + ": another program does: stop it or change listen.http\n"
+	if got.code != 1 || got.stderr != want {
+		t.Errorf("%+v, want %q", got, want)
+	}
+	if _, err := os.Stat(dir + "/control.sock"); err == nil {
+		t.Error("the control socket was left behind")
+	}
+}

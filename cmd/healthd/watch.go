@@ -1,0 +1,99 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// What a terminal is told.
+const (
+	hideCursor   = "\x1b[?25l"
+	showCursor   = "\x1b[?25h"
+	clearScreen  = "\x1b[2J"
+	cursorHome   = "\x1b[H"
+	clearLine    = "\x1b[K" // from the cursor to the end of the line
+	clearBelow   = "\x1b[J"
+	watchSeconds = 1
+)
+
+// watch shows something again and again until ctx ends: in place on a terminal,
+// else one below the other. A daemon that cannot be reached is waited for.
+func (a *app) watch(ctx context.Context, show func(io.Writer) error) error {
+	_, _, onTerminal := a.size()
+	if onTerminal {
+		io.WriteString(a.stdout, hideCursor+clearScreen)
+		defer io.WriteString(a.stdout, showCursor)
+	}
+	resized := make(chan os.Signal, 1)
+	signal.Notify(resized, syscall.SIGWINCH)
+	defer signal.Stop(resized)
+	ticker := time.NewTicker(watchSeconds * time.Second)
+	defer ticker.Stop()
+	for {
+		var text bytes.Buffer
+		err := show(&text)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			fmt.Fprintln(&text, "healthd:", printable(err.Error()))
+		}
+		if err := a.redraw(text.String(), onTerminal); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-resized:
+		case <-ticker.C:
+		}
+	}
+}
+
+// redraw writes over what was there line by line, as clearing everything first
+// would flicker. Lines below the screen are left out: writing them would scroll.
+func (a *app) redraw(text string, onTerminal bool) error {
+	if onTerminal {
+		width, height, ok := a.size()
+		lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+		if more := len(lines) - height; ok && more > 0 && height > 1 {
+			lines = append(lines[:height-1], fmt.Sprintf("… %s", count(more+1, "more line")))
+		}
+		for i := range lines {
+			if ok {
+				lines[i] = fit(lines[i], width)
+			}
+		}
+		text = cursorHome + strings.Join(lines, clearLine+"\r\n") + clearLine + clearBelow
+	}
+	_, err := io.WriteString(a.stdout, text)
+	return err
+}
+
+// fit cuts a line that would wrap and push the others down. Colours take no room,
+// and those after the cut are kept so that the last one ends there.
+func fit(s string, width int) string {
+	var b strings.Builder
+	escape, used := false, 0
+	for _, r := range s {
+		switch {
+		case escape:
+			escape = r != 'm'
+		case r == '\x1b':
+			escape = true
+		case used < width:
+			used++
+		default:
+			continue
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
