@@ -1,0 +1,319 @@
+// Package e2e drives the built healthd as its users do, against a private real
+// engine: configuration files, container labels, the command line, HTTP.
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"healthd/runtime/docker/dockertest"
+)
+
+var (
+	engines dockertest.Shared
+	program = sync.OnceValues(build)
+)
+
+func TestMain(m *testing.M) {
+	code := engines.Main(m)
+	if path, err := program(); err == nil {
+		_ = os.RemoveAll(filepath.Dir(path))
+	}
+	os.Exit(code)
+}
+
+// build builds healthd under the race detector.
+func build() (string, error) {
+	dir, err := os.MkdirTemp("", "healthd-e2e")
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, "healthd")
+	out, err := exec.Command("go", "build", "-race", "-buildvcs=false", "-o", path, "healthd/cmd/healthd").CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("cannot build healthd: %w: %s", err, out)
+	}
+	return path, nil
+}
+
+// daemon is one running healthd.
+type daemon struct {
+	t       *testing.T
+	path    string
+	config  string
+	url     string
+	cmd     *exec.Cmd
+	log     *lockedBuffer
+	exited  chan struct{}
+	exitErr error
+}
+
+// startDaemon starts healthd on an engine with the given specs and waits until it
+// has taken in what runs there. It is stopped, and must end well, with the test.
+func startDaemon(t *testing.T, endpoint, specs string) *daemon {
+	t.Helper()
+	d := newDaemon(t, endpoint, specs)
+	d.start()
+	d.eventually(30*time.Second, "be synced", func() error {
+		status, body, err := d.get("/readyz")
+		if err == nil && status != http.StatusOK {
+			err = errors.New(body)
+		}
+		return err
+	})
+	return d
+}
+
+func newDaemon(t *testing.T, endpoint, specs string) *daemon {
+	t.Helper()
+	path, err := program()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err := os.MkdirTemp("", "hd-e2e") // a socket's path has 107 bytes at most
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	address := freeAddress(t)
+	text := fmt.Sprintf("[[runtime]]\ntype = \"docker\"\nendpoint = %q\n[listen]\nhttp = %q\nagent = \"\"\ncontrol = %q\n[log]\nformat = \"console\"\nlevel = \"debug\"\n%s",
+		endpoint, address, filepath.Join(dir, "control.sock"), specs)
+	config := filepath.Join(dir, "healthd.toml")
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return &daemon{t: t, path: path, config: config, url: "http://" + address, log: &lockedBuffer{}}
+}
+
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+func (d *daemon) start() {
+	d.t.Helper()
+	d.cmd = exec.Command(d.path, "run", "--config", d.config)
+	d.cmd.Stdout, d.cmd.Stderr = d.log, d.log
+	if err := d.cmd.Start(); err != nil {
+		d.t.Fatal(err)
+	}
+	exited := make(chan struct{})
+	d.exited = exited
+	go func() {
+		d.exitErr = d.cmd.Wait()
+		close(exited)
+	}()
+	d.t.Cleanup(func() {
+		if err := d.stop(60 * time.Second); err != nil {
+			d.t.Errorf("healthd did not end well: %v", err)
+		}
+		if log := d.log.String(); d.t.Failed() || strings.Contains(log, "DATA RACE") {
+			d.t.Errorf("log of healthd:\n%s", log)
+		}
+	})
+}
+
+// stop asks healthd to end, waits for it and returns how it ended.
+func (d *daemon) stop(within time.Duration) error {
+	_ = d.cmd.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-d.exited:
+		return d.exitErr
+	case <-time.After(within):
+		_ = d.cmd.Process.Kill()
+		<-d.exited
+		return fmt.Errorf("still running %v after SIGTERM", within)
+	}
+}
+
+// get asks the read-only listener.
+func (d *daemon) get(path string) (status int, body string, err error) {
+	ctx, cancel := context.WithTimeout(d.t.Context(), 5*time.Second)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, d.url+path, nil)
+	if err != nil {
+		return 0, "", err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return 0, "", err
+	}
+	defer response.Body.Close()
+	b, err := io.ReadAll(response.Body)
+	return response.StatusCode, string(b), err
+}
+
+// status is the part of a status object that these tests look at.
+type status struct {
+	Name         string `json:"name"`
+	Spec         string `json:"spec"`
+	Service      string `json:"service"`
+	Phase        string `json:"phase"`
+	Started      bool   `json:"started"`
+	Ready        bool   `json:"ready"`
+	Draining     bool   `json:"draining"`
+	RestartCount int    `json:"restartCount"`
+	Invalid      string `json:"invalid"`
+	State        struct {
+		Running    *struct{ StartedAt time.Time } `json:"running"`
+		Waiting    *struct{ Reason string }       `json:"waiting"`
+		Terminated *struct {
+			ExitCode int    `json:"exitCode"`
+			Reason   string `json:"reason"`
+		} `json:"terminated"`
+	} `json:"state"`
+	LastState struct {
+		Terminated *struct {
+			ExitCode   int       `json:"exitCode"`
+			Reason     string    `json:"reason"`
+			FinishedAt time.Time `json:"finishedAt"`
+		} `json:"terminated"`
+	} `json:"lastState"`
+	Probes map[string]struct {
+		Result        string    `json:"result"`
+		Outcome       string    `json:"outcome"`
+		Run           int       `json:"run"`
+		Output        string    `json:"output"`
+		LastProbeTime time.Time `json:"lastProbeTime"`
+	} `json:"probes"`
+}
+
+// status returns the status of one container.
+func (d *daemon) status(name string) (status, error) {
+	var s status
+	code, body, err := d.get("/v1/containers/" + name)
+	if err != nil {
+		return s, err
+	}
+	if code != http.StatusOK {
+		return s, fmt.Errorf("%d: %s", code, body)
+	}
+	return s, json.Unmarshal([]byte(body), &s)
+}
+
+// reasons returns the reasons of a container's events, oldest first.
+func (d *daemon) reasons(name string) []string {
+	d.t.Helper()
+	var events []struct{ Reason string }
+	_, body, err := d.get("/v1/events?container=" + name)
+	if err == nil {
+		err = json.Unmarshal([]byte(body), &events)
+	}
+	if err != nil {
+		d.t.Fatalf("cannot read events: %v", err)
+	}
+	var all []string
+	for _, e := range events {
+		all = append(all, e.Reason)
+	}
+	return all
+}
+
+// run runs a client command and returns what it printed and its exit code.
+func (d *daemon) run(args ...string) (output string, code int) {
+	d.t.Helper()
+	ctx, cancel := context.WithTimeout(d.t.Context(), 2*time.Minute)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, d.path, append(args, "--config", d.config)...).CombinedOutput()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		d.t.Fatalf("healthd %v: %v", args, err)
+	}
+	if exit != nil {
+		code = exit.ExitCode()
+	}
+	return string(out), code
+}
+
+// eventually asks again and again until there is no error, and fails the test when
+// there still is one after the time given. It returns how long it took.
+func (d *daemon) eventually(within time.Duration, what string, try func() error) time.Duration {
+	d.t.Helper()
+	begun := time.Now()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := try()
+		if err == nil {
+			return time.Since(begun)
+		}
+		if time.Since(begun) > within {
+			d.t.Fatalf("healthd did not %s within %v: %v", what, within, err)
+		}
+		<-tick.C
+	}
+}
+
+// until waits until a container's status is as wanted.
+func (d *daemon) until(within time.Duration, name, what string, wanted func(status) bool) status {
+	d.t.Helper()
+	var s status
+	d.eventually(within, "see "+name+" "+what, func() (err error) {
+		if s, err = d.status(name); err != nil {
+			return err
+		}
+		if !wanted(s) {
+			return fmt.Errorf("its status is %+v", s)
+		}
+		return nil
+	})
+	return s
+}
+
+// always holds for the time given that a container's status is as wanted.
+func (d *daemon) always(during time.Duration, name, what string, wanted func(status) bool) {
+	d.t.Helper()
+	end := time.After(during)
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		s, err := d.status(name)
+		if err != nil || !wanted(s) {
+			d.t.Fatalf("%s is not always %s: %+v, %v", name, what, s, err)
+		}
+		select {
+		case <-end:
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+func ready(s status) bool { return s.Ready }
+
+// lockedBuffer collects what a process prints while it is being read.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}

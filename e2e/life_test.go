@@ -1,0 +1,246 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/docker/docker/api/types/container"
+
+	"healthd/runtime/docker/dockertest"
+)
+
+const webSpec = `
+[[spec]]
+name = %[1]q
+match = { e2e = %[1]q }
+[spec.readiness]
+http_get = { port = 8080, path = "/healthz" }
+period = "500ms"
+[spec.publish]
+service = %[1]q
+port = 8080
+`
+
+func TestStartRenameRemove(t *testing.T) {
+	t.Parallel()
+	e := engines.Engine(t)
+	d := startDaemon(t, e.Endpoint, fmt.Sprintf(webSpec, "life"))
+	if _, err := d.status("life-a"); err == nil {
+		t.Fatal("a container is known that is not there")
+	}
+	id := e.Run(t, dockertest.RunOptions{Name: "life-a", Labels: map[string]string{"e2e": "life"}})
+	d.until(20*time.Second, "life-a", "ready", ready)
+	if code, body, err := d.get("/v1/ready/life/life-a"); code != 200 || body != "ready\n" {
+		t.Errorf("/v1/ready: %d %q %v", code, body, err)
+	}
+	if err := e.Client().ContainerRename(t.Context(), id, "life-b"); err != nil {
+		t.Fatal(err)
+	}
+	s := d.until(20*time.Second, "life-b", "known", func(status) bool { return true })
+	if !s.Ready || s.RestartCount != 0 {
+		t.Errorf("renaming changed more than the name: %+v", s)
+	}
+	if code, _, _ := d.get("/v1/ready/life/life-a"); code != http.StatusServiceUnavailable {
+		t.Errorf("/v1/ready for the old name: %d", code)
+	}
+	e.Remove(t, id)
+	d.eventually(20*time.Second, "forget the removed container", func() error {
+		if _, err := d.status("life-b"); err == nil {
+			return errors.New("still known")
+		}
+		return nil
+	})
+	_, metrics, err := d.get("/metrics")
+	if err != nil || strings.Contains(metrics, "life-") {
+		t.Errorf("metrics still speak of a container that is gone (%v)", err)
+	}
+}
+
+func TestHundredContainers(t *testing.T) {
+	e := engines.Engine(t)
+	d := startDaemon(t, e.Endpoint, fmt.Sprintf(webSpec, "hundred"))
+	var starting sync.WaitGroup
+	slots := make(chan struct{}, 8)
+	for i := range 100 {
+		slots <- struct{}{}
+		starting.Go(func() {
+			e.Run(t, dockertest.RunOptions{Name: fmt.Sprintf("hundred-%d", i), Labels: map[string]string{"e2e": "hundred"}})
+			<-slots
+		})
+	}
+	starting.Wait()
+	d.eventually(60*time.Second, "see all hundred ready", func() error {
+		code, body, err := d.get("/v1/services/hundred/ready?min=100")
+		if err == nil && code != http.StatusOK {
+			err = errors.New(body)
+		}
+		return err
+	})
+	var services struct {
+		Endpoints []struct {
+			Address string
+			Port    int
+			Ready   bool
+		}
+	}
+	_, body, err := d.get("/v1/services/hundred")
+	if err == nil {
+		err = json.Unmarshal([]byte(body), &services)
+	}
+	if err != nil || len(services.Endpoints) != 100 {
+		t.Fatalf("%d endpoints, %v: %s", len(services.Endpoints), err, body)
+	}
+	for _, endpoint := range services.Endpoints {
+		if endpoint.Address == "" || endpoint.Port != 8080 {
+			t.Errorf("endpoint %+v", endpoint)
+		}
+	}
+	if out, code := d.run("status"); code != 0 || strings.Count(out, "hundred-") < 100 {
+		t.Errorf("status: exit code %d\n%s", code, out)
+	} else if long := slices.IndexFunc(strings.Split(out, "\n"), func(l string) bool { return len([]rune(l)) > 100 }); long >= 0 {
+		t.Errorf("line %d of the table is wider than 100 columns:\n%s", long+1, out)
+	}
+}
+
+func TestLabels(t *testing.T) {
+	t.Parallel()
+	e := engines.Engine(t)
+	d := startDaemon(t, e.Endpoint, fmt.Sprintf(webSpec, "labels"))
+	t.Run("override", func(t *testing.T) {
+		e.Run(t, dockertest.RunOptions{Name: "labels-override", Labels: map[string]string{
+			"e2e": "labels", "healthd.readiness.http_get.path": "/no-such-page",
+			"healthd.readiness.failure_threshold": "1",
+		}})
+		s := d.until(20*time.Second, "labels-override", "asked where the label says", func(s status) bool {
+			return strings.Contains(s.Probes["readiness"].Output, "404")
+		})
+		if s.Ready || s.Spec != "labels" {
+			t.Errorf("status %+v", s)
+		}
+	})
+	t.Run("alone", func(t *testing.T) {
+		e.Run(t, dockertest.RunOptions{Name: "labels-alone", Labels: map[string]string{
+			"healthd.readiness.tcp_socket.port": "8080", "healthd.readiness.period": "200ms",
+		}})
+		d.until(20*time.Second, "labels-alone", "ready", ready)
+	})
+	t.Run("wrong", func(t *testing.T) {
+		e.Run(t, dockertest.RunOptions{Name: "labels-wrong", Labels: map[string]string{
+			"e2e": "labels", "healthd.livness.period": "5s", "healthd.readiness.period": "soon",
+		}})
+		s := d.until(20*time.Second, "labels-wrong", "invalid", func(s status) bool { return s.Invalid != "" })
+		for _, want := range []string{"healthd.livness", "liveness", "healthd.readiness.period", "soon"} {
+			if !strings.Contains(s.Invalid, want) {
+				t.Errorf("the reason does not say %q: %s", want, s.Invalid)
+			}
+		}
+		out, code := d.run("status", "labels-wrong")
+		if code != 0 || !strings.Contains(out, "Invalid") {
+			t.Errorf("status: exit code %d\n%s", code, out)
+		}
+		if _, metrics, _ := d.get("/metrics"); !strings.Contains(metrics, "healthd_invalid_containers 1") {
+			t.Error("healthd_invalid_containers is not 1")
+		}
+	})
+	t.Run("disabled", func(t *testing.T) {
+		e.Run(t, dockertest.RunOptions{Name: "labels-disabled", Labels: map[string]string{"e2e": "labels", "healthd.enable": "false"}})
+		e.Run(t, dockertest.RunOptions{Name: "labels-after", Labels: map[string]string{"e2e": "labels"}})
+		d.until(20*time.Second, "labels-after", "ready", ready)
+		if _, err := d.status("labels-disabled"); err == nil {
+			t.Error("a container with healthd.enable=false is supervised")
+		}
+	})
+}
+
+// The engine goes for ten seconds and comes back; its containers live on.
+func TestEngineAwayForTenSeconds(t *testing.T) {
+	e := dockertest.Start(t)
+	d := startDaemon(t, e.Endpoint, fmt.Sprintf(webSpec, "away")+`
+[spec.liveness]
+http_get = { port = 8080, path = "/healthz" }
+period = "500ms"
+`)
+	id := e.Run(t, dockertest.RunOptions{Name: "away", Labels: map[string]string{"e2e": "away"}})
+	d.until(20*time.Second, "away", "ready and probed", func(s status) bool {
+		return s.Ready && s.Probes["liveness"].Outcome == "Success"
+	})
+	before := startedAt(t, e, id)
+	e.Stop(t)
+	stopped := time.Now()
+	d.eventually(20*time.Second, "notice that the engine is gone", func() error { return d.runtimeUp("0") })
+	if code, _, _ := d.get("/livez"); code != http.StatusOK {
+		t.Errorf("/livez without an engine: %d", code)
+	}
+	d.always(max(0, 10*time.Second-time.Since(stopped)), "away", "ready while the engine is away", ready)
+	s, _ := d.status("away")
+	if since := s.Probes["liveness"].LastProbeTime.Sub(stopped); since < 5*time.Second {
+		t.Errorf("the last probe came %v after the engine went: probes did not go on", since)
+	}
+	e.Up(t)
+	d.eventually(20*time.Second, "hear the engine again", func() error { return d.runtimeUp("1") })
+	d.always(2*time.Second, "away", "ready and not restarted", func(s status) bool { return s.Ready && s.RestartCount == 0 })
+	if after := startedAt(t, e, id); !after.Equal(before) {
+		t.Errorf("started again at %v", after)
+	}
+	if got, want := d.reasons("away"), []string{"Started", "Ready"}; !slices.Equal(got, want) {
+		t.Errorf("events %v, want %v", got, want)
+	}
+}
+
+func (d *daemon) runtimeUp(want string) error {
+	_, metrics, err := d.get("/metrics")
+	if err == nil && !strings.Contains(metrics, `healthd_runtime_up{runtime="docker"} `+want) {
+		err = errors.New("healthd_runtime_up is not " + want)
+	}
+	return err
+}
+
+// startedAt asks the engine when a container's present run began.
+func startedAt(t *testing.T, e *dockertest.Engine, name string) time.Time {
+	t.Helper()
+	c, err := e.Client().ContainerInspect(context.Background(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at, err := time.Parse(time.RFC3339Nano, c.State.StartedAt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return at
+}
+
+// inside runs a command inside a container and waits for its success.
+func inside(t *testing.T, e *dockertest.Engine, name string, command ...string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	created, err := e.Client().ContainerExecCreate(ctx, name, container.ExecOptions{Cmd: command})
+	if err == nil {
+		err = e.Client().ContainerExecStart(ctx, created.ID, container.ExecStartOptions{Detach: true})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		i, err := e.Client().ContainerExecInspect(ctx, created.ID)
+		switch {
+		case err != nil:
+			t.Fatal(err)
+		case !i.Running && i.Pid != 0 && i.ExitCode == 0:
+			return
+		case !i.Running && i.Pid != 0:
+			t.Fatalf("%v in %s: exit code %d", command, name, i.ExitCode)
+		}
+		<-tick.C
+	}
+}

@@ -1,0 +1,222 @@
+package e2e
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"healthd/runtime/docker/dockertest"
+)
+
+func TestReadyOnlyAfterDelayAndFirstSuccess(t *testing.T) {
+	t.Parallel()
+	e := engines.Engine(t)
+	d := startDaemon(t, e.Endpoint, `
+[[spec]]
+name = "delay"
+match = { e2e = "delay" }
+[spec.readiness]
+http_get = { port = 8080, path = "/healthz" }
+initial_delay = "2s"
+period = "200ms"
+`)
+	e.Run(t, dockertest.RunOptions{Name: "delay", Labels: map[string]string{"e2e": "delay"}})
+	s := d.until(30*time.Second, "delay", "ready", ready)
+	probed := s.Probes["readiness"].LastProbeTime.Sub(s.State.Running.StartedAt)
+	if probed < 2*time.Second {
+		t.Errorf("ready by a probe %v after the start, before initial_delay was over", probed)
+	}
+	if s.Probes["readiness"].Result != "Success" {
+		t.Errorf("ready with result %+v", s.Probes["readiness"])
+	}
+}
+
+func TestWrongPortNeverReadyNeverRestarted(t *testing.T) {
+	t.Parallel()
+	e := engines.Engine(t)
+	d := startDaemon(t, e.Endpoint, `
+[[spec]]
+name = "wrongport"
+match = { e2e = "wrongport" }
+[spec.readiness]
+tcp_socket = { port = 8099 }
+period = "100ms"
+failure_threshold = 1
+`)
+	e.Run(t, dockertest.RunOptions{Name: "wrongport", Labels: map[string]string{"e2e": "wrongport"}})
+	d.until(20*time.Second, "wrongport", "probed 20 times", func(s status) bool { return s.Probes["readiness"].Run >= 20 })
+	d.always(2*time.Second, "wrongport", "unready and never restarted", func(s status) bool {
+		return !s.Ready && s.RestartCount == 0 && s.State.Running != nil
+	})
+	if s, _ := d.status("wrongport"); !strings.Contains(s.Probes["readiness"].Output, "refused") {
+		t.Errorf("output %q does not say what is wrong", s.Probes["readiness"].Output)
+	}
+}
+
+func TestExecFileRemovedRestartsOnce(t *testing.T) {
+	t.Parallel()
+	e := engines.Engine(t)
+	d := startDaemon(t, e.Endpoint, `
+[[spec]]
+name = "file"
+match = { e2e = "file" }
+[spec.liveness]
+exec = { command = ["cat", "/tmp/healthy"] }
+period = "1s"
+timeout = "5s"
+failure_threshold = 2
+termination_grace_period = "2s"
+`)
+	e.Run(t, dockertest.RunOptions{Name: "file", Labels: map[string]string{"e2e": "file"},
+		Cmd: []string{"sh", "-c", "trap 'exit 0' TERM; touch /tmp/healthy; while true; do sleep 0.1; done"}})
+	d.until(20*time.Second, "file", "alive", func(s status) bool { return s.Probes["liveness"].Outcome == "Success" })
+	inside(t, e, "file", "rm", "/tmp/healthy")
+	begun := time.Now()
+	d.until(20*time.Second, "file", "condemned", func(s status) bool { return s.Draining || s.RestartCount == 1 })
+	if took, bound := time.Since(begun), 2*time.Second+2*time.Second; took > bound {
+		t.Errorf("the restart began after %v, want within period × threshold + 2 s = %v", took, bound)
+	}
+	d.until(20*time.Second, "file", "alive again", func(s status) bool {
+		return s.RestartCount == 1 && s.Probes["liveness"].Outcome == "Success"
+	})
+	d.always(3*time.Second, "file", "restarted once", func(s status) bool { return s.RestartCount == 1 })
+	s, _ := d.status("file")
+	if last := s.LastState.Terminated; last == nil || last.Reason != "LivenessFailed" {
+		t.Errorf("last state %+v, want LivenessFailed", s.LastState.Terminated)
+	}
+}
+
+func TestStartupGatesLiveness(t *testing.T) {
+	t.Parallel()
+	e := engines.Engine(t)
+	d := startDaemon(t, e.Endpoint, `
+[[spec]]
+name = "gate"
+match = { e2e = "gate" }
+[spec.startup]
+exec = { command = ["cat", "/tmp/started"] }
+period = "200ms"
+timeout = "5s"
+failure_threshold = 1000
+[spec.liveness]
+exec = { command = ["cat", "/tmp/started"] }
+period = "200ms"
+timeout = "5s"
+failure_threshold = 1
+[spec.readiness]
+tcp_socket = { port = 8080 }
+period = "200ms"
+`)
+	e.Run(t, dockertest.RunOptions{Name: "gate", Labels: map[string]string{"e2e": "gate"}})
+	d.until(30*time.Second, "gate", "asked by startup five times", func(s status) bool { return s.Probes["startup"].Run >= 5 })
+	s, _ := d.status("gate")
+	if s.Started || s.Ready || s.RestartCount != 0 || !s.Probes["liveness"].LastProbeTime.IsZero() {
+		t.Errorf("before startup is through: %+v", s)
+	}
+	inside(t, e, "gate", "touch", "/tmp/started")
+	d.until(20*time.Second, "gate", "started, alive and ready", func(s status) bool {
+		return s.Started && s.Ready && s.Probes["liveness"].Outcome == "Success"
+	})
+}
+
+func TestStartupFailureRestarts(t *testing.T) {
+	t.Parallel()
+	e := engines.Engine(t)
+	d := startDaemon(t, e.Endpoint, `
+[[spec]]
+name = "nostart"
+match = { e2e = "nostart" }
+[spec.startup]
+tcp_socket = { port = 8099 }
+period = "200ms"
+failure_threshold = 3
+[spec.liveness]
+tcp_socket = { port = 8099 }
+period = "100ms"
+failure_threshold = 1
+`)
+	e.Run(t, dockertest.RunOptions{Name: "nostart", Labels: map[string]string{"e2e": "nostart"}})
+	s := d.until(30*time.Second, "nostart", "restarted", func(s status) bool { return s.RestartCount >= 1 })
+	if last := s.LastState.Terminated; last == nil || last.Reason != "StartupFailed" {
+		t.Errorf("last state %+v, want StartupFailed", last)
+	}
+}
+
+// The probe command asks once, with the same code as the daemon's own probes.
+func TestProbeCommand(t *testing.T) {
+	t.Parallel()
+	e := engines.Engine(t)
+	d := startDaemon(t, e.Endpoint, "")
+	for _, tt := range []struct {
+		name    string
+		labels  map[string]string
+		code    int
+		output  []string
+		within  time.Duration
+		command []string
+	}{
+		{"http-200", labels("http_get.port", "8080", "http_get.path", "/healthz"), 0, []string{"Success"}, 0, nil},
+		{"http-500", labels("http_get.port", "8080", "http_get.path", "/healthz"), 1,
+			[]string{"Failure", "HTTP probe failed with statuscode: 500"}, 0, []string{"/bin/testserver", "-status", "500"}},
+		{"http-301-local", labels("http_get.port", "8080", "http_get.path", "/redirect-local"), 0, []string{"Success"}, 0, nil},
+		{"http-301-foreign", labels("http_get.port", "8080", "http_get.path", "/redirect-foreign"), 0,
+			[]string{"Success", "arning", "Probe terminated redirects"}, 0, nil},
+		{"grpc-serving", labels("grpc.port", "9090"), 0, []string{"Success"}, 0, nil},
+		{"grpc-unknown-service", labels("grpc.port", "9090", "grpc.service", "nobody"), 1, []string{"Failure"}, 0, nil},
+		{"grpc-absent", labels("grpc.port", "8099"), 1, []string{"Failure", "refused"}, 0, nil},
+		{"exec-ok", labels("exec.command", `["true"]`), 0, []string{"Success"}, 0, nil},
+		{"exec-exit", labels("exec.command", `["sh","-c","echo it is broken; exit 3"]`), 1, []string{"Failure", "it is broken"}, 0, nil},
+		{"exec-outlives", labels("exec.command", `["sleep","30"]`, "timeout", "1s"), 1, []string{"Failure", "timed out"}, 10 * time.Second, nil},
+		{"exec-child-holds-output", labels("exec.command", `["sh","-c","sleep 10 & exit 1"]`, "timeout", "9s"), 1, []string{"Failure"}, 5 * time.Second, nil},
+		{"exec-not-there", labels("exec.command", `["no-such-command"]`), 1, nil, 0, nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			tt.labels["healthd.liveness.period"] = "1h"
+			tt.labels["healthd.liveness.initial_delay"] = "1h"
+			tt.labels["healthd.readiness.tcp_socket.port"] = "9090"
+			tt.labels["healthd.readiness.period"] = "100ms"
+			e.Run(t, dockertest.RunOptions{Name: tt.name, Labels: tt.labels, Cmd: tt.command})
+			d.until(20*time.Second, tt.name, "listening", ready)
+			begun := time.Now()
+			output, code := d.run("probe", tt.name, "liveness")
+			if took := time.Since(begun); tt.within > 0 && took > tt.within {
+				t.Errorf("the verdict took %v, want within %v", took, tt.within)
+			}
+			if code != tt.code {
+				t.Errorf("exit code %d, want %d; output:\n%s", code, tt.code, output)
+			}
+			for _, want := range tt.output {
+				if !strings.Contains(output, want) {
+					t.Errorf("output does not say %q:\n%s", want, output)
+				}
+			}
+		})
+	}
+}
+
+func TestGRPCNotServing(t *testing.T) {
+	t.Parallel()
+	e := engines.Engine(t)
+	d := startDaemon(t, e.Endpoint, "")
+	e.Run(t, dockertest.RunOptions{Name: "notserving", Labels: map[string]string{
+		"healthd.readiness.grpc.port": "9090", "healthd.readiness.period": "100ms", "healthd.readiness.failure_threshold": "1",
+	}})
+	d.until(20*time.Second, "notserving", "ready", ready)
+	inside(t, e, "notserving", "/bin/wget", "-q", "-O", "-", "--post-data=", "http://127.0.0.1:8080/set?grpc=NOT_SERVING")
+	s := d.until(20*time.Second, "notserving", "unready", func(s status) bool { return !s.Ready })
+	if out := s.Probes["readiness"].Output; !strings.Contains(out, `service unhealthy (responded with "NOT_SERVING")`) {
+		t.Errorf("output %q", out)
+	}
+	if s.RestartCount != 0 {
+		t.Error("restarted because of readiness")
+	}
+}
+
+// labels makes liveness labels from pairs of path and value.
+func labels(pairs ...string) map[string]string {
+	m := make(map[string]string)
+	for i := 0; i < len(pairs); i += 2 {
+		m["healthd.liveness."+pairs[i]] = pairs[i+1]
+	}
+	return m
+}
