@@ -51,3 +51,51 @@ func BenchmarkSync(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkDeath is the way from the death of a container, by the engine's clock, to
+// its inspection having been delivered: what comes before a restart call.
+func BenchmarkDeath(b *testing.B) {
+	private := dockertest.Start(b)
+	id := private.Run(b, dockertest.RunOptions{Cmd: []string{"sleep", "1000"}, Network: "none"})
+	e, err := newEngine(private)
+	if err != nil {
+		b.Fatal(err)
+	}
+	updates := make(chan runtime.Update, 100)
+	ctx, cancel := context.WithCancel(b.Context())
+	done := make(chan error, 1)
+	go func() {
+		done <- (&runtime.Watcher{Name: "docker", Source: e}).Run(ctx, func(_ context.Context, u runtime.Update) error {
+			if u.Kind == runtime.Observed {
+				u.Time = time.Now()
+			}
+			updates <- u
+			return nil
+		})
+	}()
+	var total, deaths time.Duration
+	for b.Loop() {
+		awaitUpdate(updates, runtime.Observed, runtime.Running, func() error { return e.Start(ctx, id) })
+		died := awaitUpdate(updates, runtime.Died, "", func() error { return private.Client().ContainerKill(ctx, id, "KILL") })
+		total += awaitUpdate(updates, runtime.Observed, runtime.Exited, nil).Time.Sub(died.Time)
+		deaths++
+	}
+	b.ReportMetric(float64(total/deaths)/1e6, "ms-from-death")
+	cancel()
+	<-done
+}
+
+// awaitUpdate does something and returns the update that follows from it.
+func awaitUpdate(updates <-chan runtime.Update, kind runtime.Kind, state runtime.State, do func() error) runtime.Update {
+	if do != nil {
+		if err := do(); err != nil {
+			return runtime.Update{}
+		}
+	}
+	for u := range updates {
+		if u.Kind == kind && (state == "" || u.Container.State == state) {
+			return u
+		}
+	}
+	return runtime.Update{}
+}
