@@ -9,6 +9,7 @@ BINDIR  = $(PREFIX)/bin
 UNITDIR = $(PREFIX)/lib/systemd/system
 DOCDIR  = $(PREFIX)/share/doc/healthd
 VERSION = $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+COMMIT  = $(shell git rev-parse --short HEAD 2>/dev/null || echo unknown)
 
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.0
 FUZZTIME   ?= 30s
@@ -21,7 +22,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## build bin/healthd
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/healthd ./cmd/healthd
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)' -o bin/healthd ./cmd/healthd
 
 prerequisites: ## install what the tests need (Debian, Ubuntu; as root)
 	scripts/prerequisites test
@@ -30,7 +31,7 @@ test: prerequisites ## install what is missing and run every test, on a private 
 	$(GO) test -race -shuffle=on -timeout 20m ./...
 
 race: ## run the tests that need no engine ten times under the race detector
-	$(GO) test -race -shuffle=on -count=10 . ./configs ./prober ./runtime ./supervisor/...
+	$(GO) test -race -shuffle=on -count=10 ./configs ./prober ./runtime ./supervisor/...
 
 fuzz: ## run every fuzz target for FUZZTIME (30s) each
 	scripts/fuzz $(FUZZTIME)
