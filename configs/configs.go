@@ -9,6 +9,7 @@
 package configs
 
 import (
+	"bytes"
 	"errors"
 	"io/fs"
 	"os"
@@ -98,7 +99,7 @@ func (l *loader) path(path string, optional bool) {
 	for _, file := range files {
 		var data []byte
 		if err == nil {
-			data, err = os.ReadFile(file)
+			data, err = readFile(file)
 		}
 		if err != nil {
 			l.unreadable(file, err)
@@ -224,4 +225,18 @@ func (c *Config) SpecNames() []string {
 		names[i] = s.name
 	}
 	return names
+}
+
+// readFile reads a file and nothing that only looks like one: a pipe would keep its
+// reader waiting for ever.
+func readFile(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err == nil && !info.Mode().IsRegular() {
+		err = &fs.PathError{Op: "read", Path: path, Err: errors.New("not a regular file")}
+	}
+	if err != nil {
+		return nil, err
+	}
+	data, err := os.ReadFile(path)
+	return bytes.TrimPrefix(data, []byte("\xef\xbb\xbf")), err // the mark of some editors
 }

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -249,4 +250,26 @@ func FuzzParse(f *testing.F) {
 			}
 		}
 	})
+}
+
+// A pipe would keep its reader waiting for ever.
+func TestPipeIsNoFile(t *testing.T) {
+	dir := t.TempDir()
+	if err := syscall.Mkfifo(filepath.Join(dir, "a.toml"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Load([]string{dir})
+	if err == nil || !strings.Contains(err.Error(), "a.toml: cannot be read: not a regular file") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestByteOrderMark(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "bom.toml")
+	if err := os.WriteFile(file, []byte("\xef\xbb\xbf[log]\nlevel = \"warn\"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if c, err := Load([]string{file}); err != nil || c.Log.Level != "warn" {
+		t.Errorf("got %v, %v", c, err)
+	}
 }

@@ -2,6 +2,7 @@ package configs
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -130,6 +131,9 @@ func labelIn(n *node) bool {
 	return false
 }
 
+// endless is a duration that is well written and more than a time.Duration holds.
+var endless = regexp.MustCompile(`^\d{1,30}(h|m|s|ms|us|µs|ns)$`)
+
 func (t *table) duration(key string, otherwise time.Duration, bounds span[time.Duration]) time.Duration {
 	n := t.take(key)
 	if n == nil {
@@ -138,6 +142,8 @@ func (t *table) duration(key string, otherwise time.Duration, bounds span[time.D
 	}
 	d, err := time.ParseDuration(n.text)
 	switch {
+	case n.textual() && err != nil && endless.MatchString(n.text):
+		t.wrong(n, t.at(key), "must be at most %s, is %s", bareDuration(bounds.most), quote(n.text))
 	case !n.textual() || err != nil:
 		t.wrong(n, t.at(key), `must be a duration such as "10s", is %s`, n.describe())
 	case d < bounds.least:

@@ -45,8 +45,10 @@ func run(ctx context.Context, seconds string) (err error) {
 
 	fmt.Println("Building healthd …")
 	program := filepath.Join(dir, "healthd")
-	if out, err := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-o", program, "healthd/cmd/healthd").CombinedOutput(); err != nil {
-		return fmt.Errorf("cannot build healthd: %w\n%s", err, out)
+	build := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-o", program, "healthd/cmd/healthd")
+	build.Cancel = func() error { return build.Process.Signal(os.Interrupt) } // so that go cleans up
+	if out, err := build.CombinedOutput(); err != nil {
+		return quiet(ctx, fmt.Errorf("cannot build healthd: %w\n%s", err, out))
 	}
 	fmt.Println("Starting a private Docker engine with an image of its own (nothing on this machine's engine is touched) …")
 	engine, err := dockertest.Open()

@@ -234,7 +234,11 @@ func diary(t *testing.T, w *Watcher, script func(*fakeEngine)) []string {
 func line(u Update) string {
 	switch u.Kind {
 	case Observed:
-		return strings.TrimSpace(fmt.Sprintf("observed %s %s %s", u.Container.Name, u.Container.State, u.Container.Address))
+		text := strings.TrimSpace(fmt.Sprintf("observed %s %s %s", u.Container.Name, u.Container.State, u.Container.Address))
+		for _, cause := range u.Causes {
+			text += " after " + line(cause)
+		}
+		return text
 	case Removed:
 		return "removed " + u.ID
 	case Killed:

@@ -182,6 +182,8 @@ type Update struct {
 	Signal    int
 	ExitCode  int
 	Time      time.Time     // when the engine says it happened; zero when it did not say
+	Causes    []Update      // of the first Observed: what events told of it before, oldest first
+	Witnessed bool          // of the first Observed: an event told of how it came to be as it is
 	Lag       time.Duration // for Killed, Died and Stopped: from Time to our reading it
 	Reason    string
 	Err       error

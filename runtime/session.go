@@ -80,6 +80,7 @@ func (w *Watcher) session(ctx context.Context, v *view, send *sender, reason str
 	since := v.newest
 	if since.IsZero() {
 		since = s.heard
+		v.newest = since // a quiet engine's first loss replays from here
 	}
 	stream, err := subscribe(ctx, w.Source, since)
 	if err != nil {

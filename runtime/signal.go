@@ -19,7 +19,15 @@ func (c *Container) Stops(signal int) bool {
 	case unix.SIGKILL, unix.SIGTERM, unix.SIGINT, unix.SIGQUIT:
 		return true
 	}
-	return signal != 0 && signal == signalNumber(c.StopSignal)
+	return signal != 0 && signal == c.StopSignalNumber()
+}
+
+// StopSignalNumber is the signal that a stop begins with.
+func (c *Container) StopSignalNumber() int {
+	if n := signalNumber(c.StopSignal); n != 0 {
+		return n
+	}
+	return int(unix.SIGTERM)
 }
 
 // signalNumber reads a signal as Docker writes it: "SIGUSR1", "usr1", "10",

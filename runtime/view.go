@@ -46,7 +46,8 @@ type eventKey struct {
 type entry struct {
 	id      string
 	known   *Container // the newest that was sent; nil when none was
-	early   []Update   // causes to be sent before the first observation
+	early   []Update   // causes to be sent with the first observation
+	heard   bool       // an event told of its beginning or its end
 	up      bool       // has a main process, as far as we were told
 	died    bool       // a die event came since it was last observed alive
 	unsure  bool       // the loss of the engine left an inspection undone
@@ -129,11 +130,13 @@ func (v *view) entryOf(ev Event) *entry {
 	case ev.Action == ActionDestroy:
 		delete(v.ignored, ev.ID)
 		return e
-	case told && !v.wanted(ev.Name, ev.Labels):
-		v.ignore(ev.ID, ev.Time)
-		return nil
 	case e != nil:
+		// An event cannot make it unwanted: the engine's own attributes hide labels
+		// of the same key. The inspection that follows can.
 		return e
+	case told && !v.wanted(ev.Name, ev.Labels):
+		v.ignore(ev.ID)
+		return nil
 	case !told:
 		if _, ok := v.ignored[ev.ID]; ok {
 			return nil
@@ -147,10 +150,13 @@ func (v *view) entryOf(ev Event) *entry {
 func (v *view) cause(e *entry, ev Event, lag time.Duration) {
 	u := Update{ID: ev.ID, Time: ev.Time, Lag: lag}
 	switch ev.Action {
+	case ActionCreate:
+		e.heard = true
 	case ActionKill:
 		u.Kind, u.Signal = Killed, ev.Signal
 	case ActionDie:
 		u.Kind, u.ExitCode = Died, ev.ExitCode
+		e.heard = true
 		v.lossy = v.lossy || e.known != nil && !e.up
 		e.up, e.died = false, true
 		e.stale = e.stale || e.flight == flying
@@ -159,7 +165,7 @@ func (v *view) cause(e *entry, ev Event, lag time.Duration) {
 		u.Kind = Stopped
 	case ActionStart:
 		v.lossy = v.lossy || e.restartedUnheard(ev)
-		e.up = true
+		e.up, e.heard = true, true
 	}
 	if u.Kind == 0 {
 		return
@@ -221,9 +227,9 @@ func (v *view) dirty(e *entry) {
 	}
 }
 
-func (v *view) ignore(id string, at time.Time) {
+func (v *view) ignore(id string) {
 	if e := v.entries[id]; e != nil {
-		v.remove(e, at)
+		v.remove(e, time.Time{})
 	}
 	v.ignored[id] = struct{}{}
 }

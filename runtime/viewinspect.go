@@ -3,6 +3,7 @@ package runtime
 import (
 	"errors"
 	"reflect"
+	"slices"
 	"time"
 )
 
@@ -26,7 +27,7 @@ func (v *view) inspected(e *entry, c *Container, err error, now time.Time) {
 		v.remove(e, time.Time{})
 		return
 	case err == nil && !v.wanted(c.Name, c.Labels):
-		v.ignore(e.id, time.Time{})
+		v.ignore(e.id)
 		return
 	case stale:
 		// It may show the life that a die event has ended since.
@@ -79,13 +80,13 @@ func (v *view) observe(e *entry, c *Container) {
 		return
 	}
 	v.share(e, c)
-	for _, u := range e.early {
+	u := Update{Kind: Observed, ID: e.id, Container: c}
+	if e.known == nil {
 		// Causes from before this run are of no use, and would seem to be its own.
-		if u.Time.IsZero() || !u.Time.Before(c.StartedAt) {
-			v.out = append(v.out, u)
-		}
+		u.Causes = slices.DeleteFunc(e.early, func(u Update) bool { return !u.Time.IsZero() && u.Time.Before(c.StartedAt) })
+		u.Witnessed = e.heard
 	}
-	v.out = append(v.out, Update{Kind: Observed, ID: e.id, Container: c})
+	v.out = append(v.out, u)
 	e.known, e.early = c, nil
 }
 

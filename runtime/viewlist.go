@@ -12,7 +12,7 @@ func (v *view) list(all []Summary, since uint64) {
 	for _, s := range all {
 		present[s.ID] = struct{}{}
 		if !v.wanted(s.Name, s.Labels) {
-			v.ignore(s.ID, time.Time{})
+			v.ignore(s.ID)
 			continue
 		}
 		delete(v.ignored, s.ID)

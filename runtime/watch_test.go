@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -282,9 +283,7 @@ func TestWatchReplaysTheStart(t *testing.T) {
 			t.Fatalf("b was not observed: %v", got)
 		}
 		compare(t, slices.Delete(got, b, b+1), `
-			0s killed a 15
-			0s died a 143
-			0s observed a exited
+			0s observed a exited after killed a 15 after died a 143
 			0s synced start`)
 	})
 }
@@ -438,4 +437,63 @@ func TestWatchEndsWhenNobodyTakes(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
+}
+
+// No event came before the stream broke; while it is away somebody stops a.
+func TestWatchReplaysOnAQuietHost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeEngine()
+		f.silently(func() { f.run("a") })
+		got := diary(t, &Watcher{Name: "fake", Source: f}, func(f *fakeEngine) {
+			time.Sleep(10 * time.Second)
+			f.crash(errors.New("proxy away"))
+			time.Sleep(time.Second)
+			f.kill("a", 15) // stays in the engine's buffer
+			time.Sleep(time.Second)
+			f.silently(func() { f.down = nil })
+			time.Sleep(30 * time.Second)
+		})
+		if !slices.ContainsFunc(got, func(l string) bool { return strings.Contains(l, "killed a 15") }) {
+			t.Errorf("the kill was not replayed:\n%s", strings.Join(got, "\n"))
+		}
+	})
+}
+
+// Red Hat's images have a label "name"; the engine's own attribute of that name
+// hides it in events.
+func TestLabelHiddenInEvents(t *testing.T) {
+	v := newView(func(_ string, l map[string]string) bool { return l["name"] == "db" })
+	c := &Container{ID: "a", Name: "web", Labels: map[string]string{"name": "db"}, State: Running, StartedAt: time.Unix(1, 0)}
+	v.list([]Summary{{ID: "a", Name: "web", Labels: c.Labels, State: Running}}, 0)
+	v.inspected(v.take(), c, nil, time.Unix(2, 0))
+	v.out = nil
+	v.event(Event{ID: "a", Action: ActionKill, Signal: 15, Time: time.Unix(3, 0), Name: "web", Labels: map[string]string{}}, 0)
+	if len(v.out) != 1 || v.out[0].Kind != Killed {
+		t.Errorf("an event made the container unwanted: %+v", v.out)
+	}
+}
+
+func TestWitnessed(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		events []Action
+		want   bool
+	}{
+		{"found by a list", nil, false},
+		{"a rename tells nothing of its end", []Action{ActionRename}, false},
+		{"its creation was heard", []Action{ActionCreate}, true},
+		{"its end was heard", []Action{ActionDie}, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			v := newView(nil)
+			v.list([]Summary{{ID: "a", Name: "a", State: Exited}}, 0)
+			for i, a := range tt.events {
+				v.event(Event{ID: "a", Action: a, Time: time.Unix(int64(i+1), 0)}, 0)
+			}
+			v.inspected(v.take(), &Container{ID: "a", Name: "a", State: Exited}, nil, time.Unix(9, 0))
+			if len(v.out) != 1 || v.out[0].Witnessed != tt.want {
+				t.Errorf("sent %+v, want witnessed %v", v.out, tt.want)
+			}
+		})
+	}
 }

@@ -17,6 +17,8 @@ type Board struct {
 	byName   sync.Map // name → *slot
 	runtimes sync.Map // name → RuntimeView
 	lateness latenessCounts
+
+	sharedNames int // how often a name was taken while another container had it; the loop's
 }
 
 // slot holds the newest View of one container.
@@ -32,8 +34,11 @@ type RuntimeView struct {
 	Relists map[string]int
 }
 
-// Find returns the container of that name, or else the one whose ID begins with it.
-// A prefix that fits several containers finds none.
+// minPrefix is the shortest prefix of an ID that Find takes for one: "db" is a name.
+const minPrefix = 4
+
+// Find returns the container of that name, or else the one whose ID begins with it,
+// from four characters on. A prefix that fits several containers finds none.
 func (b *Board) Find(name string) (*View, bool) {
 	if s, ok := b.byName.Load(name); ok {
 		return s.(*slot).view.Load(), true
@@ -58,7 +63,7 @@ func (b *Board) Find(name string) (*View, bool) {
 
 // isIDPrefix keeps names that cannot be IDs from costing a walk over all of them.
 func isIDPrefix(name string) bool {
-	return len(name) > 0 && len(name) <= 64 && strings.Trim(name, "0123456789abcdef") == ""
+	return len(name) >= minPrefix && len(name) <= 64 && strings.Trim(name, "0123456789abcdef") == ""
 }
 
 // Views returns all containers, sorted by name.
@@ -133,14 +138,33 @@ func (b *Board) put(s *slot, v *View) {
 		return
 	}
 	if old != nil {
-		b.byName.CompareAndDelete(old.Container.Name, s)
+		b.release(old.Container.Name, s)
 	}
-	b.byName.Store(v.Container.Name, s)
+	if _, taken := b.byName.Swap(v.Container.Name, s); taken {
+		b.sharedNames++
+	}
 	b.byID.Store(v.Container.ID, s)
 }
 
 func (b *Board) remove(s *slot) {
 	v := s.view.Load()
 	b.byID.Delete(v.Container.ID)
-	b.byName.CompareAndDelete(v.Container.Name, s)
+	b.release(v.Container.Name, s)
+}
+
+// release gives a name up, to another container of that name if there is one: the
+// engines of two runtimes do not know each other's names.
+func (b *Board) release(name string, s *slot) {
+	b.byName.CompareAndDelete(name, s)
+	if b.sharedNames == 0 {
+		return
+	}
+	b.byID.Range(func(_, other any) bool {
+		o := other.(*slot)
+		if o == s || o.view.Load().Container.Name != name {
+			return true
+		}
+		b.byName.LoadOrStore(name, o)
+		return false
+	})
 }

@@ -23,6 +23,7 @@ type memoryEngine struct {
 	deliver    func(runtime.Update)
 	stopTakes  time.Duration
 	called     chan string // every call, when not nil
+	onStop     func()
 }
 
 func newMemoryEngine() *memoryEngine {
@@ -88,6 +89,9 @@ func (e *memoryEngine) madeCalls() []string {
 
 func (e *memoryEngine) Stop(ctx context.Context, id string, grace time.Duration) error {
 	e.note("stop %s %v", id, grace)
+	if e.onStop != nil {
+		e.onStop()
+	}
 	e.deliver(runtime.Update{Kind: runtime.Killed, Runtime: "docker", ID: id, Signal: 15, Time: time.Now()})
 	if e.stopTakes > 0 {
 		time.Sleep(e.stopTakes) // virtual: only tests in a bubble set it

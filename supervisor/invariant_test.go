@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -18,10 +19,12 @@ func (w *world) check(before State, in *input, fx []effect) {
 			w.t.Fatalf("%v: %s\nbefore %+v\ninput %+v\nafter %+v\neffects %+v\n%s", w.now.Sub(w.begin), rule, before, in, *s, fx, w.told.String())
 		}
 	}
+	next := wake(s)
 	must(!s.Ready || s.Engine == runtime.Running && s.Started, "ready means running and started")
 	must(!s.Ready || s.Stopping == NoCause && s.KilledAt.IsZero(), "nothing that is being stopped is ready")
+	must(!w.condemned() || !next.IsZero() || s.Tallies[Liveness].Asking || s.Tallies[Startup].Asking || s.Call != NoCall || s.Lost || s.ShuttingDown,
+		"a verdict to stop leads to a stop")
 	must(!s.OperatorStopped || s.Restart == NoCause, "no start is due for what the operator stopped")
-	next := wake(s)
 	must(next.IsZero() || next.After(w.now), "what is due is done in the same step")
 	if s.Backoff.Delay < before.Backoff.Delay {
 		must(s.Exit.FinishedAt.Sub(s.Exit.StartedAt) > w.spec.Backoff.ResetAfter, "back-off shrinks only after a long run")
@@ -57,26 +60,52 @@ func (w *world) check(before State, in *input, fx []effect) {
 	}
 }
 
+// condemned says that a probe has given the verdict to stop the container, which
+// still runs.
+func (w *world) condemned() bool {
+	s := &w.state
+	return s.Engine == runtime.Running && !w.c.AutoRemove &&
+		(s.Tallies[Liveness].Result == prober.Failure || s.Tallies[Startup].Result == prober.Failure)
+}
+
+// TestSweep is the fuzz test on 3,000 scripts that are the same each time.
+func TestSweep(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 3000 {
+		script := make([]byte, 2+2*random.IntN(40))
+		for i := range script {
+			script[i] = byte(random.Uint32())
+		}
+		live(t, script)
+	}
+}
+
 // FuzzStep lets anything happen in any order, at any time, to any kind of spec.
 func FuzzStep(f *testing.F) {
 	f.Add([]byte{0, 0, 1, 5, 2, 9, 3, 200, 4, 7})
 	f.Add([]byte("a container's life is short and full of events"))
 	f.Add([]byte{255, 0, 19, 60, 10, 30, 0, 1, 12, 5, 9, 60, 9, 3, 2, 1, 17, 2})
 	f.Fuzz(func(t *testing.T, script []byte) {
-		if len(script) < 2 || len(script) > 120 {
-			return
+		if len(script) >= 2 && len(script) <= 120 {
+			live(t, script)
 		}
-		w := newWorld(t)
-		w.silent = true
-		w.chooseSpec(script[0], script[1])
-		at := w.begin
-		for i := 2; i+1 < len(script); i += 2 {
-			at = at.Add(fuzzedPause(script[i+1]))
-			w.goTo(at)
-			w.anything(script[i])
-		}
-		w.goTo(at.Add(10 * time.Minute))
 	})
+}
+
+// live lets a container live as a script says: two bytes of spec, then pairs of an
+// event and the time before it.
+func live(t *testing.T, script []byte) {
+	t.Helper()
+	w := newWorld(t)
+	w.silent = true
+	w.chooseSpec(script[0], script[1])
+	at := w.begin
+	for i := 2; i+1 < len(script); i += 2 {
+		at = at.Add(fuzzedPause(script[i+1]))
+		w.goTo(at)
+		w.anything(script[i])
+	}
+	w.goTo(at.Add(10 * time.Minute))
 }
 
 func fuzzedPause(b byte) time.Duration {

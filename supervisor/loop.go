@@ -112,7 +112,11 @@ func (l *loop) step(e *entry, in *input) {
 	now := time.Now()
 	if e.spec == nil { // nothing to decide about a container whose labels are wrong
 		c, lost := e.container, in.kind == runtimeLost || e.state.Lost && in.kind != runtimeBack
-		e.state = State{Engine: c.State, Run: c.Run(), StartedAt: c.StartedAt, Exit: exitOf(c), Lost: lost}
+		e.state = State{Engine: c.State, Run: c.Run(), StartedAt: c.StartedAt, Lost: lost}
+		if !c.State.Alive() {
+			e.state.Exit = exitOf(c)
+		}
+		l.queue.set(e, time.Time{})
 		l.show(e)
 		return
 	}
@@ -191,7 +195,11 @@ func (u unaskable) Ask(context.Context, time.Duration) prober.Result {
 // what became of the container: the call's own word is not the truth. It is not
 // cut short when healthd ends; the engine's client has deadlines.
 func (l *loop) call(e *entry, kind Call, grace time.Duration) {
-	engine, ctx := l.config.Runtimes[e.container.Runtime], context.WithoutCancel(l.asking)
+	engine, known := l.config.Runtimes[e.container.Runtime]
+	if !known {
+		engine = noEngine(e.container.Runtime)
+	}
+	ctx := context.WithoutCancel(l.asking)
 	r := returned{id: e.container.ID, call: kind}
 	l.wg.Go(func() {
 		if kind == StopCall {
@@ -209,6 +217,16 @@ func (l *loop) call(e *entry, kind Call, grace time.Duration) {
 		}
 	})
 }
+
+// noEngine stands for a runtime that nobody has configured.
+type noEngine string
+
+func (n noEngine) Stop(context.Context, string, time.Duration) error { return n }
+func (n noEngine) Start(context.Context, string) error               { return n }
+func (n noEngine) Inspect(context.Context, string) (*runtime.Container, error) {
+	return nil, n
+}
+func (n noEngine) Error() string { return "there is no runtime " + string(n) }
 
 // answer is the message that a probe came back.
 type answer struct {

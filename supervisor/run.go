@@ -43,7 +43,7 @@ func (t *stepper) begin(run runtime.Run, found bool) {
 		Run: run, RunBefore: t.Run, StartedAt: t.c.StartedAt, BeganAt: t.now.Add(-max(0, t.now.Sub(t.c.StartedAt))),
 		LastExit: t.LastExit, Ready: t.Ready, ReadyCh: t.ReadyCh, Started: t.spec.Probes[Startup] == nil,
 		StartedCh: t.now, Tallies: t.Tallies, Call: t.Call, CallRun: t.CallRun, Backoff: t.Backoff, Restarts: t.Restarts,
-		Lost: t.Lost, ShuttingDown: t.ShuttingDown,
+		AliveAt: t.now, Lost: t.Lost, ShuttingDown: t.ShuttingDown, LastRun: t.ShuttingDown,
 	}
 	if !t.KilledAt.Before(t.c.StartedAt) { // the signal was for this run and its news faster
 		s.KilledAt, s.KillForgotten = t.KilledAt, t.KillForgotten
@@ -73,7 +73,7 @@ func (t *stepper) count() {
 
 // end decides what the end of a run means and whether a start follows.
 func (t *stepper) end(found bool) {
-	t.Exit = t.exit(t.c.ExitCode)
+	t.Exit, t.CallError = t.exit(t.c.ExitCode), ""
 	cause := ByExit
 	switch {
 	case !t.KilledAt.IsZero(): // also when it joined a stop of ours: they want it stopped
@@ -90,7 +90,7 @@ func (t *stepper) end(found bool) {
 		reason = EventOOMKilled
 	}
 	t.record(reason, "Container %s exited with code %d (%s)", t.c.Name, t.Exit.Code, t.Exit.Reason)
-	if t.mustStart(cause) {
+	if t.mustStart(cause) && !(t.LastRun && cause == ByExit) {
 		t.scheduleStart(cause)
 	}
 }
@@ -161,7 +161,8 @@ func (t *stepper) scheduleStart(cause Cause) {
 	t.Restart, t.NotBefore = cause, t.now
 	if cause != ByOperator {
 		t.Backoff = t.spec.Backoff.next(t.Backoff, t.Exit.FinishedAt.Sub(t.Exit.StartedAt))
-		since := max(0, t.now.Sub(t.Exit.FinishedAt))
+		// By the engine's clock, but not longer than by ours.
+		since := max(0, min(t.now.Sub(t.Exit.FinishedAt), t.now.Sub(t.AliveAt)))
 		t.NotBefore = t.now.Add(max(0, t.Backoff.Delay-since))
 		if t.Backoff.Delay > 0 {
 			t.record(EventBackOff, "Back-off %v restarting failed container %s", t.Backoff.Delay, t.c.Name)

@@ -63,6 +63,7 @@ type State struct {
 	RunBefore runtime.Run // the one before; zero: none seen
 	BeganAt   time.Time   // start of Run by our own clock
 	StartedAt time.Time   // start of Run as the engine told it
+	AliveAt   time.Time   // when Run was last known to be alive
 	Exit      Exit        // end of Run, while it has ended
 	LastExit  Exit        // end of the run before; zero FinishedAt: none
 
@@ -77,8 +78,9 @@ type State struct {
 	Stopping  Cause       // why we are stopping, or have stopped, Run; until the next run
 	Call      Call        // under way
 	CallRun   runtime.Run // newest when it was made
-	OwnKills  int         // stop signals of ours that the engine reported for Run
-	KillDue   time.Time   // when our stop call may turn to SIGKILL
+	StopCalls int         // made for Run by the present stop
+	OwnKills  int         // stop signals that the engine reported since
+	KillDue   time.Time   // when the first of these calls may turn to SIGKILL
 	NotBefore time.Time   // of the next call: end of the drain or of the back-off
 	Restart   Cause       // Run has ended and a start is due at NotBefore
 	Backoff   BackoffState
@@ -94,6 +96,7 @@ type State struct {
 
 	Lost         bool // the runtime cannot be heard
 	ShuttingDown bool
+	LastRun      bool // Run began during the shutdown: if it crashes, that is how healthd leaves it
 }
 
 // RestartCount is how often the container was started again after its first run.

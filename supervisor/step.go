@@ -65,6 +65,9 @@ type effect struct {
 // before it is tried again.
 const callRetry = 10 * time.Second
 
+// killSignal is SIGKILL, which engines send when the grace is over.
+const killSignal = 9
+
 // step decides: from what is known of a container and what happened to it now, it
 // makes what is known afterwards and what is to be done, appended to fx. It has no
 // clock, no I/O and no memory of its own. c is the container as last inspected,
@@ -101,6 +104,9 @@ func step(spec *Spec, c *runtime.Container, s State, in *input, now time.Time, f
 	t.act()
 	t.plan(in)
 	t.ask()
+	if t.Engine.Alive() {
+		t.AliveAt = now
+	}
 	return t.State, t.fx
 }
 
@@ -117,35 +123,55 @@ func (t *stepper) record(reason, format string, args ...any) {
 	t.fx = append(t.fx, effect{do: doRecord, reason: reason, message: fmt.Sprintf(format, args...)})
 }
 
-// killed takes note of a signal. Our own stop call shows as one stop signal and,
-// after the grace, one KILL; whatever comes beside these is somebody else's.
+// killed takes note of a signal that somebody else sent.
 func (t *stepper) killed(signal int, at time.Time) {
 	if !t.c.Stops(signal) || at.Before(t.StartedAt) {
 		return
 	}
-	if t.Stopping != NoCause && (t.Call == StopCall || !t.Engine.Alive()) {
-		if signal == 9 && !t.now.Before(t.KillDue.Add(-time.Second)) {
-			return
-		}
-		t.OwnKills++
-		if t.OwnKills == 1 && signal != 9 {
-			return
-		}
-	} else {
-		t.Stopping = NoCause // the operator was faster than our drain
+	next := t.Call == StartCall && at.After(t.Exit.FinishedAt) // it is for the run that our call makes
+	if !next && t.ownKill(signal) {
+		return
 	}
 	t.KilledAt = at
 	t.KillForgotten = t.now.Add(grace(t.spec, t.c, NoCause) + 10*time.Second)
-	if !t.Engine.Alive() && t.Restart != NoCause {
+	switch {
+	case next:
+	case !t.Engine.Alive() && t.Restart != NoCause:
 		t.stayStopped()
+	case t.Engine.Alive() && t.Call == NoCall:
+		t.Stopping = NoCause // the operator was faster than our drain
 	}
+}
+
+// ownKill says whether a signal is of a stop call of ours, which shows as one stop
+// signal and, after the grace, KILL; whatever comes beside these is not ours. The
+// engine may carry a call out, and its news may come, after we gave it up.
+func (t *stepper) ownKill(signal int) bool {
+	called := t.Call == StopCall || t.CallError != "" || !t.Engine.Alive()
+	switch {
+	case t.Stopping == NoCause || !called:
+		return false
+	case signal == t.c.StopSignalNumber():
+		t.OwnKills++
+		return t.OwnKills <= t.StopCalls
+	}
+	return signal == killSignal && !t.now.Before(t.KillDue.Add(-time.Second))
 }
 
 // forgetKill makes a container that outlived a stopping signal an ordinary one
 // again: some programs take TERM or INT for something else.
 func (t *stepper) forgetKill() {
-	if t.Engine.Alive() && !t.KilledAt.IsZero() && !t.now.Before(t.KillForgotten) {
-		t.KilledAt, t.Survived = time.Time{}, true
+	if !t.Engine.Alive() || t.KilledAt.IsZero() || t.now.Before(t.KillForgotten) {
+		return
+	}
+	t.KilledAt, t.Survived = time.Time{}, true
+	if t.Stopping != NoCause {
+		return
+	}
+	for i := range t.Tallies { // a verdict that came to nothing because of the signal
+		if y := &t.Tallies[i]; y.Result == prober.Failure {
+			y.OnHold = false
+		}
 	}
 }
 
@@ -235,8 +261,8 @@ func (t *stepper) condemn(probe ProbeType) {
 // stop begins a stop of ours: readiness is withdrawn from now on, the call comes
 // when the drain is over.
 func (t *stepper) stop(cause Cause) {
-	t.Stopping, t.OwnKills = cause, 0
-	t.NotBefore = t.now
+	t.Stopping, t.NotBefore = cause, t.now
+	t.OwnKills, t.StopCalls = 0, 0
 	withdrawn := t.now
 	if !t.Ready {
 		withdrawn = t.ReadyCh
@@ -246,12 +272,16 @@ func (t *stepper) stop(cause Cause) {
 	}
 }
 
-// restartAsked begins the restart that somebody asked for, unless one is under way.
+// restartAsked begins the restart that somebody asked for. It is newer than any
+// other wish, and makes a stop that is under way one with a start.
 func (t *stepper) restartAsked() {
 	switch {
-	case t.Call != NoCall, t.Engine.Alive() && t.Stopping != NoCause:
+	case t.Call == StartCall:
 		return
+	case t.Engine.Alive() && t.Stopping != NoCause:
+		t.Stopping, t.KilledAt = ByOperator, time.Time{}
 	case t.Engine.Alive():
+		t.KilledAt = time.Time{}
 		t.record(EventKilling, "Container %s will be restarted, as somebody asked healthd to", t.c.Name)
 		t.stop(ByOperator)
 	default:
@@ -301,7 +331,10 @@ func (t *stepper) act() {
 	case t.Engine.Alive() && t.Stopping != NoCause && !t.Lost && due:
 		t.Call, t.CallRun = StopCall, t.Run
 		g := grace(t.spec, t.c, t.Stopping)
-		t.KillDue = t.now.Add(g)
+		if t.StopCalls == 0 {
+			t.KillDue = t.now.Add(g)
+		}
+		t.StopCalls++
 		t.fx = append(t.fx, effect{do: doStop, grace: g})
 	case !t.Engine.Alive() && t.Restart != NoCause && (!t.Lost || t.ShuttingDown) && due:
 		t.Call, t.CallRun = StartCall, t.Run
@@ -326,7 +359,7 @@ func (t *stepper) called(in *input) {
 }
 
 func (t *stepper) stopFailed(err error) {
-	t.CallError = fmt.Sprintf("cannot stop container %s: %v", t.c.Name, reasonOf(err))
+	t.CallError = callError("stop", t.c.Name, err)
 	t.NotBefore = t.now.Add(callRetry)
 	if t.ShuttingDown {
 		t.Stopping = NoCause
@@ -336,7 +369,7 @@ func (t *stepper) stopFailed(err error) {
 
 // startFailed backs off as after a run that ended at once.
 func (t *stepper) startFailed(err error) {
-	t.CallError = fmt.Sprintf("cannot start container %s: %v", t.c.Name, reasonOf(err))
+	t.CallError = callError("start", t.c.Name, err)
 	t.Backoff = t.spec.Backoff.next(t.Backoff, 0)
 	if t.Backoff.Delay == 0 {
 		t.Backoff = t.spec.Backoff.next(t.Backoff, 0)
@@ -348,9 +381,9 @@ func (t *stepper) startFailed(err error) {
 	t.record(EventBackOff, "%s; trying again in %v", t.CallError, t.Backoff.Delay)
 }
 
-func reasonOf(err error) string {
+func callError(what, name string, err error) string {
 	if err == nil {
-		return "the engine says that it did, but it did not"
+		return fmt.Sprintf("cannot %s container %s: the engine says that it did, but it did not", what, name)
 	}
 	return err.Error()
 }

@@ -76,6 +76,7 @@ type world struct {
 	failStart bool
 	crashes   bool
 	stopTakes time.Duration
+	behind    time.Duration // the engine's clock
 	pending   map[time.Time]func()
 	last      string
 	silent    bool
@@ -141,6 +142,10 @@ func (w *world) set(key, value string) (err error) {
 		durations(&w.spec.TerminationGracePeriod)
 	case "stop-takes":
 		durations(&w.stopTakes)
+	case "clock-behind":
+		durations(&w.behind)
+	case "stop-signal":
+		w.c.StopSignal = value
 	case "engine-policy":
 		w.c.RestartPolicy = value
 	case "rm":
@@ -201,11 +206,11 @@ func (w *world) happen(event string, args []string) error {
 		w.step("", &input{kind: died, code: number()})
 		w.step(what, &input{kind: observed})
 	case "signalled":
-		w.step(what, &input{kind: killed, signal: number(), time: w.now})
+		w.step(what, &input{kind: killed, signal: number(), time: w.engineNow()})
 	case "stop-event":
 		w.step(what, &input{kind: stopCarriedOut})
 	case "docker-stop":
-		w.step("kill 15 by somebody", &input{kind: killed, signal: 15, time: w.now})
+		w.step("kill 15 by somebody", &input{kind: killed, signal: 15, time: w.engineNow()})
 		w.endRun(143)
 		w.step("exits 143", &input{kind: observed})
 		w.step("stop event", &input{kind: stopCarriedOut})
@@ -252,11 +257,13 @@ func (w *world) setAnswer(probe ProbeType, word string) error {
 }
 
 func (w *world) startRun() {
-	w.c.State, w.c.StartedAt, w.c.OOMKilled = runtime.Running, w.now, false
+	w.c.State, w.c.StartedAt, w.c.OOMKilled = runtime.Running, w.engineNow(), false
 }
 
+func (w *world) engineNow() time.Time { return w.now.Add(-w.behind) }
+
 func (w *world) endRun(code int) {
-	w.c.State, w.c.ExitCode, w.c.FinishedAt = runtime.Exited, code, w.now
+	w.c.State, w.c.ExitCode, w.c.FinishedAt = runtime.Exited, code, w.engineNow()
 }
 
 // goTo lets time go by, with everything that falls due on the way.
@@ -299,6 +306,7 @@ func (w *world) step(what string, in *input) {
 		case doAsk:
 			w.step("", &input{kind: answered, probe: f.probe, result: w.answers[f.probe]})
 		case doStop:
+			w.step("", &input{kind: killed, signal: w.c.StopSignalNumber(), time: w.engineNow()})
 			w.pending[w.now.Add(w.stopTakes+time.Nanosecond)] = w.stopped
 		case doStart:
 			w.pending[w.now.Add(time.Nanosecond)] = w.started
@@ -308,17 +316,20 @@ func (w *world) step(what string, in *input) {
 
 func (w *world) stopped() {
 	if w.stopFails {
-		w.step("", &input{kind: called, call: StopCall, err: errors.New("engine is sick")})
+		w.step("", &input{kind: called, call: StopCall, err: errors.New("cannot stop container c1: engine is sick")})
 		return
 	}
-	w.step("", &input{kind: killed, signal: 15, time: w.now})
 	w.endRun(0)
 	w.step("", &input{kind: called, call: StopCall})
 }
 
 func (w *world) started() {
+	if w.c.State.Alive() { // somebody was faster
+		w.step("", &input{kind: called, call: StartCall})
+		return
+	}
 	if w.failStart {
-		w.step("", &input{kind: called, call: StartCall, err: errors.New("port is taken")})
+		w.step("", &input{kind: called, call: StartCall, err: errors.New("cannot start container c1: port is taken")})
 		return
 	}
 	w.startRun()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -84,6 +85,14 @@ func TestAnswerOfAnEarlierRunIsDropped(t *testing.T) {
 		h.engine.exit("c1", 1) // restarted at once
 		time.Sleep(time.Second)
 		synctest.Wait()
+		h.probes.mu.Lock()
+		h.probes.hang["c1:1"] = true // so that an answer is waited for
+		h.probes.mu.Unlock()
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if !h.view(t, "c1").State.Tallies[Liveness].Asking {
+			t.Fatal("no probe is under way")
+		}
 		_ = h.send(context.Background(), &answer{id: "c1", run: first, epoch: 1, probe: Liveness, result: refused})
 		_ = h.send(context.Background(), &answer{id: "gone", run: first, probe: Liveness, result: refused})
 		if v := h.view(t, "c1"); v.State.Stopping != NoCause || v.State.Tallies[Liveness].Outcome != prober.Success {
@@ -351,4 +360,264 @@ func TestAskChangesNothing(t *testing.T) {
 			t.Errorf("an unknown container: %v", err)
 		}
 	})
+}
+
+// onRecord is a Journal that looks at every event.
+type onRecord func(Event)
+
+func (f onRecord) Record(e Event) { f(e) }
+
+func TestReadinessIsWithdrawnOnTheBoardBeforeAnythingIsDone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		spec := webSpec()
+		spec.Publish.Drain, spec.Probes[Liveness].FailureThreshold = 0, 1
+		h := open(t, spec)
+		defer h.close(t)
+		h.config.Journal = onRecord(func(e Event) {
+			if v, _ := h.Board().Find("n-c1"); e.Reason == EventKilling && v.State.Ready {
+				t.Error("still ready on the board when the stop was decided")
+			}
+			h.diary.Record(e)
+		})
+		h.engine.onStop = func() {
+			if v, _ := h.Board().Find("n-c1"); v.State.Ready {
+				t.Error("still ready on the board when the stop was made")
+			}
+		}
+		h.synced()
+		h.engine.run("c1")
+		synctest.Wait()
+		h.probes.say("c1:1", refused)
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if calls := h.engine.madeCalls(); len(calls) == 0 {
+			t.Error("nothing was stopped")
+		}
+	})
+}
+
+// What events told before the first inspection comes with it.
+func TestCausesBeforeTheFirstSight(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		killed bool
+		calls  []string
+	}{
+		{"killed by somebody", true, nil},
+		{"crashed", false, []string{"start c1"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := open(t, webSpec())
+				defer h.close(t)
+				h.synced()
+				begun := time.Now()
+				time.Sleep(time.Millisecond)
+				ended := time.Now()
+				h.engine.containers["c1"] = &runtime.Container{
+					ID: "c1", Name: "n-c1", Runtime: "docker", State: runtime.Exited, StartedAt: begun, FinishedAt: ended,
+					ExitCode: 137, StopTimeout: -1, RestartPolicy: "no",
+				}
+				u := h.engine.seen("c1")
+				u.Witnessed = true
+				if tt.killed {
+					u.Causes = append(u.Causes, runtime.Update{Kind: runtime.Killed, ID: "c1", Signal: 9, Time: ended})
+				}
+				u.Causes = append(u.Causes, runtime.Update{Kind: runtime.Died, ID: "c1", ExitCode: 137, Time: ended})
+				h.engine.deliver(u)
+				time.Sleep(time.Second)
+				synctest.Wait()
+				if got := h.engine.madeCalls(); !slices.Equal(got, tt.calls) {
+					t.Errorf("calls %v, want %v", got, tt.calls)
+				}
+			})
+		})
+	}
+}
+
+// The inspection of a container that stopped long ago failed during the first sync.
+func TestLateSightOfLongExited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := open(t, webSpec())
+		defer h.close(t)
+		h.synced()
+		h.engine.containers["c1"] = &runtime.Container{
+			ID: "c1", Name: "n-c1", Runtime: "docker", State: runtime.Exited, StartedAt: time.Now().Add(-48 * time.Hour),
+			FinishedAt: time.Now().Add(-24 * time.Hour), ExitCode: 143, StopTimeout: -1, RestartPolicy: "no",
+		}
+		h.engine.deliver(h.engine.seen("c1"))
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if calls := h.engine.madeCalls(); len(calls) != 0 {
+			t.Errorf("calls %v for a container found stopped since yesterday", calls)
+		}
+	})
+}
+
+// Inspections overtake one another.
+func TestStaleInspectionsAreDropped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := open(t, webSpec())
+		defer h.close(t)
+		h.synced()
+		h.engine.run("c1")
+		alive := h.engine.seen("c1")
+		time.Sleep(time.Second)
+		h.engine.end("c1", 1)
+		dead := h.engine.seen("c1")
+		h.engine.deliver(dead)
+		h.engine.deliver(alive) // of the run that has ended
+		time.Sleep(time.Second)
+		synctest.Wait()
+		h.engine.deliver(dead) // of the run before
+		time.Sleep(time.Second)
+		synctest.Wait()
+		v := h.view(t, "c1")
+		if calls := h.engine.madeCalls(); len(calls) != 1 || v.State.Engine != runtime.Running || v.Container.State != runtime.Running {
+			t.Errorf("calls %v, state %s, want one start and a running container", calls, v.State.Engine)
+		}
+	})
+}
+
+// Compose makes the new container, removes the old one and then starts the new one.
+func TestComposeRecreationKeepsTheBackoff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := open(t, webSpec())
+		defer h.close(t)
+		h.synced()
+		labels := map[string]string{composeProject: "p", composeService: "web", composeNumber: "1"}
+		h.engine.containers["c1"] = &runtime.Container{Labels: labels}
+		h.engine.run("c1")
+		synctest.Wait()
+		for range 4 {
+			h.engine.exit("c1", 1)
+			time.Sleep(20 * time.Second)
+			synctest.Wait()
+		}
+		before := h.view(t, "c1").State
+		h.engine.containers["c2"] = &runtime.Container{
+			ID: "c2", Name: "x_n-c1", Runtime: "docker", State: runtime.Created, Labels: labels, StopTimeout: -1, RestartPolicy: "no",
+		}
+		h.engine.deliver(h.engine.seen("c2"))
+		h.engine.deliver(runtime.Update{Kind: runtime.Removed, Runtime: "docker", ID: "c1"})
+		h.engine.run("c2")
+		synctest.Wait()
+		after := h.view(t, "c2").State
+		if after.Backoff != before.Backoff || after.Restarts != before.Restarts || !before.Backoff.Active {
+			t.Errorf("back-off %+v and restarts %v, want %+v and %v", after.Backoff, after.Restarts, before.Backoff, before.Restarts)
+		}
+	})
+}
+
+func TestInvalidContainerIsKeptUpToDate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := open(t, webSpec())
+		defer h.close(t)
+		h.synced()
+		h.engine.containers["c1"] = &runtime.Container{Labels: map[string]string{"wrong": "bad"}, FinishedAt: time.Now().Add(-time.Hour)}
+		h.engine.run("c1")
+		c := *h.engine.containers["c1"]
+		c.Name, c.State = "new", runtime.Paused
+		h.engine.containers["c1"] = &c
+		h.engine.deliver(h.engine.seen("c1"))
+		synctest.Wait()
+		if v := h.view(t, "new"); v.Container.Name != "new" || v.State.Engine != runtime.Paused {
+			t.Errorf("shown as %s %s", v.Container.Name, v.State.Engine)
+		}
+	})
+}
+
+// Two runtimes do not know each other's names.
+func TestNameSharedByTwoContainers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := open(t, webSpec())
+		defer h.close(t)
+		h.synced()
+		h.engine.names["c1"], h.engine.names["c2"] = "web", "web"
+		h.engine.run("c1")
+		h.engine.run("c2")
+		h.engine.deliver(runtime.Update{Kind: runtime.Removed, Runtime: "docker", ID: "c2"})
+		synctest.Wait()
+		if v := h.view(t, "web"); v.Container.ID != "c1" {
+			t.Errorf("web is %s, want c1", v.Container.ID)
+		}
+	})
+}
+
+func TestFindByPrefix(t *testing.T) {
+	view := func(id, name string) *View { return &View{Container: &runtime.Container{ID: id, Name: name}} }
+	b := NewBoard(nil, view("db12ef00", "web"), view("db12ab00", "api"), view("cafe0000", "db12a"))
+	for name, want := range map[string]string{
+		"web": "db12ef00", "db12e": "db12ef00", "db12": "", "db1": "", "cafe": "cafe0000", "db12a": "cafe0000", "DB12E": "", "": "",
+	} {
+		v, ok := b.Find(name)
+		if ok != (want != "") || ok && v.Container.ID != want {
+			t.Errorf("Find(%q) = %v, %v, want %q", name, v, ok, want)
+		}
+	}
+}
+
+func TestUnknownRuntimeIsAnError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := open(t, webSpec())
+		defer h.close(t)
+		u := runtime.Update{Kind: runtime.Observed, Runtime: "other", ID: "c1", Witnessed: true, Container: &runtime.Container{
+			ID: "c1", Name: "lost", Runtime: "other", State: runtime.Exited, StartedAt: time.Now(), FinishedAt: time.Now().Add(1), ExitCode: 1, StopTimeout: -1,
+		}}
+		h.engine.deliver(u)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if v := h.view(t, "lost"); v.State.CallError == "" {
+			t.Errorf("state %+v, want a failed start", v.State)
+		}
+	})
+}
+
+// The run that our start call makes is stopped by somebody, and the news of that
+// comes before the run is seen.
+func TestKillOfARunNotSeenYet(t *testing.T) {
+	w := newWorld(t)
+	for _, line := range []string{"liveness=0s/10s/1/1 drain=30s", "0s runs", "5s liveness fails", "20s exits 1"} {
+		if err := w.obey(strings.Fields(line)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if w.state.Call != StartCall {
+		t.Fatalf("no start is under way:\n%s", w.told.String())
+	}
+	clear(w.pending)
+	w.answers[Liveness] = prober.Result{Outcome: prober.Success}
+	w.now = w.now.Add(time.Millisecond)
+	w.startRun()
+	w.now = w.now.Add(time.Millisecond)
+	w.step("docker stop", &input{kind: killed, signal: 15, time: w.now})
+	w.step("", &input{kind: called, call: StartCall})
+	w.endRun(143)
+	w.step("exits 143", &input{kind: observed})
+	if !w.state.OperatorStopped {
+		t.Errorf("the operator's stop is lost:\n%s", w.told.String())
+	}
+}
+
+func TestGrace(t *testing.T) {
+	probe := &ProbeSpec{TerminationGracePeriod: 10 * time.Second}
+	for _, tt := range []struct {
+		name  string
+		spec  Spec
+		stop  time.Duration // the container's
+		cause Cause
+		want  time.Duration
+	}{
+		{"kubelet 228: at least two seconds", Spec{}, 0, ByOperator, MinGrace},
+		{"nothing configured", Spec{}, -1, ByOperator, DefaultGrace},
+		{"the container's own", Spec{}, 7 * time.Second, ByOperator, 7 * time.Second},
+		{"kubelet 229: the spec's", Spec{TerminationGracePeriod: time.Minute}, 7 * time.Second, ByOperator, time.Minute},
+		{"kubelet 230: the liveness probe's", Spec{TerminationGracePeriod: time.Minute, Probes: [NumProbes]*ProbeSpec{Liveness: probe}}, -1, ByLiveness, 10 * time.Second},
+		{"kubelet 231: the startup probe's", Spec{TerminationGracePeriod: time.Minute, Probes: [NumProbes]*ProbeSpec{Startup: probe}}, -1, ByStartup, 10 * time.Second},
+		{"kubelet 234: another kill, liveness has one", Spec{TerminationGracePeriod: time.Minute, Probes: [NumProbes]*ProbeSpec{Liveness: probe}}, -1, ByOperator, time.Minute},
+	} {
+		if got := grace(&tt.spec, &runtime.Container{StopTimeout: tt.stop}, tt.cause); got != tt.want {
+			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)
+		}
+	}
 }

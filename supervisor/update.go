@@ -28,10 +28,13 @@ func (u update) apply(l *loop) {
 		l.observed(u)
 		return
 	}
-	e := l.entries[u.ID]
-	if e == nil {
-		return // never seen, or gone
+	if e := l.entries[u.ID]; e != nil {
+		u.applyTo(l, e)
 	}
+}
+
+// applyTo takes in what events told of one container.
+func (u update) applyTo(l *loop, e *entry) {
 	switch u.Kind {
 	case runtime.Removed:
 		l.remove(e)
@@ -62,8 +65,30 @@ func (l *loop) observed(u update) {
 	default:
 		l.setContainer(e, c)
 	}
-	v := l.runtimeView(u.Runtime)
-	l.step(e, &input{kind: observed, container: c, found: !known && !v.Up})
+	if e.state.Run == (runtime.Run{}) && c.Run() != (runtime.Run{}) {
+		l.recall(e)
+	}
+	for _, cause := range u.Causes {
+		update(cause).applyTo(l, e)
+	}
+	found := !known && !u.Witnessed
+	if c.State.Alive() {
+		found = !known && !l.runtimeView(u.Runtime).Up
+	}
+	l.step(e, &input{kind: observed, container: c, found: found})
+}
+
+// recall takes up what is remembered of the identity whose first run this container
+// has: compose makes the new container before it removes the old one.
+func (l *loop) recall(e *entry) {
+	m, ok := l.memories[e.identity]
+	if !ok {
+		return
+	}
+	delete(l.memories, e.identity)
+	if time.Since(m.since) <= forgetAfter {
+		e.state.Backoff, e.state.Restarts = m.backoff, m.restarts
+	}
 }
 
 // newEntry resolves a container's spec; nil when it is to be left alone.
@@ -73,13 +98,7 @@ func (l *loop) newEntry(c *runtime.Container) *entry {
 		return nil
 	}
 	l.entries[c.ID] = e
-	if m, ok := l.memories[e.identity]; ok {
-		e.state.Backoff, e.state.Restarts = m.backoff, m.restarts
-		delete(l.memories, e.identity)
-	}
-	if l.quitting {
-		e.state.ShuttingDown = true
-	}
+	e.state.ShuttingDown = l.quitting
 	v := l.runtimeView(c.Runtime)
 	e.state.Lost = v.Synced && !v.Up
 	if e.spec == nil {

@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"strings"
 	"syscall"
+	"time"
 
 	"healthd/configs"
 	"healthd/supervisor/api"
@@ -19,8 +20,9 @@ import (
 
 // client talks to the daemon over its control socket.
 type client struct {
-	socket string
-	http   *http.Client
+	socket   string
+	patience time.Duration
+	http     *http.Client
 }
 
 // refusal is an answer of the daemon that is not a success.
@@ -41,7 +43,7 @@ func (a *app) client() (*client, error) {
 		var d net.Dialer
 		return d.DialContext(ctx, "unix", socket)
 	}
-	return &client{socket: socket, http: &http.Client{Transport: &http.Transport{DialContext: dial}}}, nil
+	return &client{socket: socket, patience: patience, http: &http.Client{Transport: &http.Transport{DialContext: dial}}}, nil
 }
 
 // controlSocket finds the daemon. Who may use the socket need not be allowed to
@@ -64,9 +66,18 @@ func (a *app) controlSocket() (string, error) {
 	return defaults.Listen.Control, nil
 }
 
+// patience is how long a daemon has for an answer that it need not work for.
+const patience = 10 * time.Second
+
 // get asks for what is at path and reads it into out.
 func (c *client) get(ctx context.Context, path string, query url.Values, out any) error {
-	return c.do(ctx, http.MethodGet, path, query, out)
+	waiting, cancel := context.WithTimeout(ctx, c.patience)
+	defer cancel()
+	err := c.do(waiting, http.MethodGet, path, query, out)
+	if err != nil && ctx.Err() == nil && waiting.Err() != nil {
+		return fmt.Errorf("cannot reach the daemon at %s: it does not answer within %v", c.socket, c.patience)
+	}
+	return err
 }
 
 func (c *client) do(ctx context.Context, method, path string, query url.Values, out any) error {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"net"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -238,5 +239,25 @@ func TestNearNames(t *testing.T) {
 		if got := strings.Join(nearNames(wrong, names), " "); got != want {
 			t.Errorf("%q: %q, want %q", wrong, got, want)
 		}
+	}
+}
+
+// The daemon is stopped or its machine is choking: nobody accepts.
+func TestDaemonThatDoesNotAnswer(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "s")
+	ln, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	a := &app{socket: socket}
+	c, err := a.client()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.patience = 50 * time.Millisecond
+	err = c.get(t.Context(), "/v1/containers", nil, &[]api.Status{})
+	if want := "cannot reach the daemon at " + socket + ": it does not answer within 50ms"; err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
 	}
 }

@@ -47,7 +47,7 @@ func openEngines(rs []configs.Runtime, log *zap.Logger) ([]*engine, error) {
 func openEngine(r configs.Runtime, log *zap.Logger) (engineClient, error) {
 	switch r.Type {
 	case "docker":
-		return docker.New(docker.Config{Endpoint: r.Endpoint, Log: log.With(zap.String("runtime", r.Name))})
+		return docker.New(docker.Config{Name: r.Name, Endpoint: r.Endpoint, Log: log.With(zap.String("runtime", r.Name))})
 	}
 	return nil, fmt.Errorf("there is no runtime type %q", r.Type)
 }

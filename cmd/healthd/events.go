@@ -74,10 +74,8 @@ func (a *app) listEvents(ctx context.Context, c *client, query url.Values, outpu
 	if err := c.get(ctx, "/v1/events", query, &events); err != nil {
 		return cannotShowEvents(err)
 	}
-	if name := query.Get("container"); name != "" && len(events) == 0 {
-		if err := c.get(ctx, containerPath(name), nil, &api.Status{}); err != nil {
-			return c.named(ctx, "show the events of", name, err)
-		}
+	if err := c.anybody(ctx, query.Get("container"), events); err != nil {
+		return err
 	}
 	if output == asJSON {
 		encoder := json.NewEncoder(a.stdout)
@@ -92,6 +90,17 @@ func (a *app) listEvents(ctx context.Context, c *client, query url.Values, outpu
 	return err
 }
 
+// anybody returns an error when a container has no events because there is none.
+func (c *client) anybody(ctx context.Context, name string, events []supervisor.Event) error {
+	if name == "" || len(events) > 0 {
+		return nil
+	}
+	if err := c.get(ctx, containerPath(name), nil, &api.Status{}); err != nil {
+		return c.named(ctx, "show the events of", name, err)
+	}
+	return nil
+}
+
 func cannotShowEvents(err error) error {
 	if _, ok := errors.AsType[*refusal](err); ok {
 		return fmt.Errorf("cannot show the events: %w", err)
@@ -103,6 +112,13 @@ func cannotShowEvents(err error) error {
 func (a *app) followEvents(ctx context.Context, c *client, query url.Values, output string) error {
 	if !query.Has("since") {
 		query.Set("since", time.Unix(0, 0).UTC().Format(time.RFC3339))
+	}
+	var kept []supervisor.Event
+	if err := c.get(ctx, "/v1/events", url.Values{"container": query["container"]}, &kept); err != nil {
+		return ended(ctx, cannotShowEvents(err))
+	}
+	if err := c.anybody(ctx, query.Get("container"), kept); err != nil {
+		return ended(ctx, err)
 	}
 	answer, err := c.send(ctx, http.MethodGet, "/v1/events", query, "text/event-stream")
 	if err != nil {

@@ -7,9 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/signal"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -84,6 +86,9 @@ func (a *app) complain(err error) {
 		}
 		return
 	}
+	if failed, ok := errors.AsType[*fs.PathError](err); ok && failed.Op == "write" {
+		err = fmt.Errorf("cannot print: %w", err)
+	}
 	fmt.Fprintln(a.stderr, "healthd:", printable(err.Error()))
 }
 
@@ -105,12 +110,18 @@ func (a *app) rootCommand() *cobra.Command {
 		a.runCommand(), a.checkCommand(), a.statusCommand(), a.explainCommand(), a.eventsCommand(),
 		a.probeCommand(), a.restartCommand(), a.versionCommand(),
 	)
+	root.InitDefaultCompletionCmd()
+	for _, cmd := range root.Commands() {
+		if cmd.Name() == "completion" {
+			cmd.Args = takes(0, 0) // any other argument names no shell that is known
+		}
+	}
 	return root
 }
 
 // interruptible returns a context that ends when the user has had enough.
 func interruptible(cmd *cobra.Command) (context.Context, context.CancelFunc) {
-	return signal.NotifyContext(cmd.Context(), os.Interrupt)
+	return signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 }
 
 // oneOf checks a flag that takes one of a few words.

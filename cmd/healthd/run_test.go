@@ -282,7 +282,7 @@ func TestSecondDaemon(t *testing.T) {
 	p.notify.await(t, "WATCHDOG=1")
 	config := write(t, "second.toml", fmt.Sprintf("[listen]\nhttp = \"\"\nagent = \"\"\ncontrol = %q\n", p.socket))
 	got := healthd(t, "run", "--config", config)
-	if want := "healthd: another healthd is running: it answers on " + p.socket + "\n"; got.code != 1 || got.stderr != want {
+	if want := "healthd: cannot listen on the control socket: another healthd is running: it answers on " + p.socket + "\n"; got.code != 1 || got.stderr != want {
 		t.Errorf("%+v, want %q", got, want)
 	}
 	if got := healthd(t, "status", "--socket", p.socket); got.code != 0 {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/docker/docker/api/types/versions"
@@ -47,6 +48,9 @@ type Config struct {
 type Engine struct {
 	conf Config
 	log  *zap.Logger
+
+	commands sync.Map // marks of the commands that run
+
 	// turn is held while current is used or replaced; a channel, so that waiting
 	// for it ends with a context.
 	turn    chan struct{}
@@ -148,7 +152,9 @@ func (e *Engine) client(ctx context.Context) (*client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	ping, err := c.Ping(ctx)
+	pinging, cancel := context.WithTimeout(ctx, callTimeout) // others wait for their turn
+	defer cancel()
+	ping, err := c.Ping(pinging)
 	if err != nil {
 		_ = c.Close()
 		return nil, e.failure(err)

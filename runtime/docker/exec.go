@@ -34,6 +34,8 @@ const (
 // why the command could not be killed.
 func (e *Engine) Exec(ctx context.Context, id string, argv []string, timeout time.Duration, limit int) (output []byte, exitCode int, timedOut bool, err error) {
 	x := &execution{engine: e, container: id, mark: marker + "=" + rand.Text(), timeout: timeout}
+	e.commands.Store(x.mark, nil)
+	defer e.commands.Delete(x.mark)
 	if err := x.create(ctx, argv); err != nil {
 		return nil, 0, false, err
 	}
@@ -103,6 +105,10 @@ func (x *execution) wait(ctx context.Context, out *output) (exitCode int, timedO
 				return 0, false, errors.Join(fmt.Errorf("cannot run a command in container %s: not started after %v",
 					short(x.container), setUpMax), x.kill(ctx))
 			}
+			if x.gone() {
+				exitCode, err := x.lateEnd(ctx)
+				return exitCode, false, err
+			}
 			return 0, true, x.kill(ctx)
 		case <-eof:
 			eof = nil
@@ -127,6 +133,36 @@ func (x *execution) wait(ctx context.Context, out *output) (exitCode int, timedO
 		poll.Reset(every)
 		every = min(every*3/2, pollMax)
 	}
+}
+
+// gone says that the command's process has ended although the engine calls it
+// running.
+func (x *execution) gone() bool { return tree{root: x.pid, container: x.container}.gone() }
+
+// lateEnd asks how a command ended of which the engine does not say so: what
+// earlier commands of probes left behind holds an output open, and the engine tells
+// of no end before that one. They bear our mark, and are killed unless their command
+// still runs.
+func (x *execution) lateEnd(ctx context.Context) (exitCode int, err error) {
+	ctx, cancel := context.WithTimeout(ctx, killMax)
+	defer cancel()
+	leftover := func(mark string) bool {
+		_, runs := x.engine.commands.Load(mark)
+		return mark == x.mark || !runs
+	}
+	if err := (tree{container: x.container}).sweep(ctx, leftover); err != nil {
+		return 0, fmt.Errorf("cannot end what commands left behind: %w", err)
+	}
+	err = x.until(ctx, func(in execState) bool {
+		if in.ended() {
+			exitCode = *in.ExitCode
+		}
+		return in.ended()
+	})
+	if err != nil {
+		return 0, fmt.Errorf("the command has ended, but the engine does not say how: %w", err)
+	}
+	return exitCode, nil
 }
 
 // kill ends the command with all its descendants. It does not mind that ctx has

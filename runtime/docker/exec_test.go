@@ -3,6 +3,7 @@ package docker_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -47,6 +48,22 @@ func TestExec(t *testing.T) {
 	}
 	if n := len(commands(id, "sleep")); n != 2 {
 		t.Errorf("got %d sleeps, want the container's and the one that a command left", n)
+	}
+}
+
+// The engine tells of no command's end while an earlier one's output is held open.
+func TestExecAfterOneThatHoldsItsOutput(t *testing.T) {
+	e, private := engine(t)
+	id := private.Run(t, dockertest.RunOptions{Cmd: []string{"tail", "-f", "/dev/null"}})
+	for i, want := range []int{0, 3, 0, 5} {
+		argv := []string{"sh", "-c", fmt.Sprintf("sleep 1111 & exit %d", want)}
+		_, code, timedOut, err := e.Exec(t.Context(), id, argv, time.Second, 100)
+		if code != want || timedOut || err != nil {
+			t.Errorf("command %d: exit code %d, timed out %v, %v, want exit code %d", i+1, code, timedOut, err, want)
+		}
+	}
+	if n := len(commands(id, "sleep")); n > 2 {
+		t.Errorf("%d sleeps are left, so they pile up", n)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
@@ -47,18 +48,20 @@ func (t tree) kill(ctx context.Context) error {
 			return nil
 		}
 		fresh := false
+		var failed error // must not leave the others stopped
 		for _, p := range found {
 			fresh = fresh || !stopped[p.pid]
 			stopped[p.pid] = true
-			if err := t.signal(p, sig); err != nil {
-				return err
-			}
+			failed = errors.Join(failed, t.signal(p, sig))
 		}
-		if !fresh {
-			sig = unix.SIGKILL
-		}
-		if sig == unix.SIGSTOP {
+		switch {
+		case sig == unix.SIGSTOP && fresh && failed == nil && ctx.Err() == nil:
 			continue
+		case sig == unix.SIGSTOP:
+			sig = unix.SIGKILL
+			continue
+		case failed != nil:
+			return failed
 		}
 		select {
 		case <-ctx.Done():
@@ -68,25 +71,69 @@ func (t tree) kill(ctx context.Context) error {
 	}
 }
 
+// gone says that the tree's root has ended: other processes of its container can be
+// seen from here, and it cannot.
+func (t tree) gone() bool {
+	if p, err := readProc(t.root); err == nil && t.contains(t.root) && p.alive() {
+		return false
+	}
+	return len(t.processes()) > 0
+}
+
+// sweep kills the processes of the container that bear a mark of which leftover is
+// true.
+func (t tree) sweep(ctx context.Context, leftover func(mark string) bool) error {
+	for {
+		left := false
+		for _, p := range t.processes() {
+			if mark := markOf(p.pid); mark != "" && p.alive() && leftover(mark) {
+				left = true
+				if err := t.signal(p, unix.SIGKILL); err != nil {
+					return err
+				}
+			}
+		}
+		if !left {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(scanPause):
+		}
+	}
+}
+
+// processes returns the processes of the container, as far as they can be seen.
+func (t tree) processes() []proc {
+	dirs, _ := filepath.Glob("/proc/[0-9]*")
+	var all []proc
+	for _, dir := range dirs {
+		pid, err := strconv.Atoi(filepath.Base(dir))
+		if err != nil || !t.contains(pid) {
+			continue
+		}
+		if p, err := readProc(pid); err == nil {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+func (p proc) alive() bool { return p.state != 'Z' && p.state != 'X' }
+
 // find returns the living processes of the tree.
 func (t tree) find(root proc) []proc {
-	dirs, _ := filepath.Glob("/proc/[0-9]*")
 	children := map[int][]proc{}
 	var found []proc
 	member := map[int]bool{}
-	for _, dir := range dirs {
-		pid, err := strconv.Atoi(filepath.Base(dir))
-		if err != nil {
-			continue
-		}
-		p, err := readProc(pid)
-		// What is older than the command is none of it.
-		if err != nil || p.start < root.start || !t.contains(pid) {
-			continue
+	for _, p := range t.processes() {
+		if p.start < root.start {
+			continue // what is older than the command is none of it
 		}
 		children[p.ppid] = append(children[p.ppid], p)
-		if (pid == root.pid && p.start == root.start) || p.session == root.pid || t.marked(pid) {
-			member[pid] = true
+		if (p.pid == root.pid && p.start == root.start) || p.session == root.pid || t.marked(p.pid) {
+			member[p.pid] = true
 			found = append(found, p)
 		}
 	}
@@ -98,13 +145,7 @@ func (t tree) find(root proc) []proc {
 			}
 		}
 	}
-	living := found[:0]
-	for _, p := range found {
-		if p.state != 'Z' && p.state != 'X' {
-			living = append(living, p)
-		}
-	}
-	return living
+	return slices.DeleteFunc(found, func(p proc) bool { return !p.alive() })
 }
 
 // signal reaches p or nobody: a pid that was given to another process meanwhile
@@ -134,9 +175,20 @@ func (t tree) contains(pid int) bool {
 	return err == nil && t.container != "" && bytes.Contains(b, []byte(t.container))
 }
 
-func (t tree) marked(pid int) bool {
+func (t tree) marked(pid int) bool { return t.mark != "" && markOf(pid) == t.mark }
+
+// markOf returns the mark in a process's environment; empty where there is none.
+func markOf(pid int) string {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
-	return err == nil && bytes.Contains(b, []byte(t.mark))
+	if err != nil {
+		return ""
+	}
+	for entry := range bytes.SplitSeq(b, []byte{0}) {
+		if bytes.HasPrefix(entry, []byte(marker+"=")) {
+			return string(entry)
+		}
+	}
+	return ""
 }
 
 func readProc(pid int) (proc, error) {

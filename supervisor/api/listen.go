@@ -51,7 +51,7 @@ func removeStale(path string) error {
 	conn, err := net.DialTimeout("unix", path, patience)
 	if err == nil {
 		conn.Close()
-		return fmt.Errorf("another healthd is running: it answers on %s", path)
+		return fmt.Errorf("cannot listen on the control socket: another healthd is running: it answers on %s", path)
 	}
 	if !errors.Is(err, syscall.ECONNREFUSED) {
 		return fmt.Errorf("cannot tell whether another healthd is running: %w", err)
