@@ -114,6 +114,7 @@ func (a *app) rootCommand() *cobra.Command {
 	for _, cmd := range root.Commands() {
 		if cmd.Name() == "completion" {
 			cmd.Args = takes(0, 0) // any other argument names no shell that is known
+			cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 		}
 	}
 	return root
