@@ -123,11 +123,12 @@ type scripted struct {
 	mu      sync.Mutex
 	answers map[string]prober.Result // by container ID and port: "c1:80"
 	asked   map[string]int
+	where   map[string]string // address of the newest probe
 	hang    map[string]bool
 }
 
 func newScripted() *scripted {
-	return &scripted{answers: make(map[string]prober.Result), asked: make(map[string]int), hang: make(map[string]bool)}
+	return &scripted{answers: make(map[string]prober.Result), asked: make(map[string]int), where: make(map[string]string), hang: make(map[string]bool)}
 }
 
 func (s *scripted) say(key string, r prober.Result) {
@@ -142,11 +143,21 @@ func (s *scripted) times(key string) int {
 	return s.asked[key]
 }
 
+func (s *scripted) address(key string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.where[key]
+}
+
 func (s *scripted) Probe(h prober.Handler, t prober.Target) (prober.Probe, error) {
 	if h.TCPSocket == nil {
 		return nil, errors.New("no such handler")
 	}
-	return &scriptedProbe{s, fmt.Sprintf("%s:%d", t.ID, h.TCPSocket.Port)}, nil
+	key := fmt.Sprintf("%s:%d", t.ID, h.TCPSocket.Port)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.where[key] = t.Address
+	return &scriptedProbe{s, key}, nil
 }
 
 type scriptedProbe struct {

@@ -98,8 +98,7 @@ func (l *loop) shutDown() {
 // settled says that nothing is under way that healthd must finish.
 func (l *loop) settled() bool {
 	for _, e := range l.entries {
-		s := &e.state
-		if s.Call != NoCall || s.Engine.Alive() && s.Stopping != NoCause || !s.Engine.Alive() && s.Restart != NoCause {
+		if !e.state.settled() {
 			return false
 		}
 	}

@@ -114,6 +114,14 @@ func (s *State) Draining() bool {
 	return s.Engine.Alive() && (s.Stopping != NoCause || !s.KilledAt.IsZero())
 }
 
+// settled says that no stop or start is under way or due.
+func (s *State) settled() bool {
+	if s.Engine.Alive() {
+		return s.Call == NoCall && s.Stopping == NoCause
+	}
+	return s.Call == NoCall && s.Restart == NoCause
+}
+
 // ready is the rule of readiness: everything else first.
 func (s *State) ready() bool {
 	return s.Engine == runtime.Running && s.Started && !s.Draining() &&

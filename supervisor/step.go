@@ -363,6 +363,8 @@ func (t *stepper) stopFailed(err error) {
 	t.NotBefore = t.now.Add(callRetry)
 	if t.ShuttingDown {
 		t.Stopping = NoCause
+		t.record(EventKilling, "%s; healthd ends without another try", t.CallError)
+		return
 	}
 	t.record(EventKilling, "%s; trying again in %v", t.CallError, callRetry)
 }
@@ -377,6 +379,8 @@ func (t *stepper) startFailed(err error) {
 	t.NotBefore = t.now.Add(t.Backoff.Delay)
 	if t.ShuttingDown {
 		t.Restart = NoCause
+		t.record(EventBackOff, "%s; healthd ends without another try", t.CallError)
+		return
 	}
 	t.record(EventBackOff, "%s; trying again in %v", t.CallError, t.Backoff.Delay)
 }

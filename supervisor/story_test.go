@@ -49,6 +49,9 @@ func tellStory(t *testing.T, file string) {
 			}
 		}
 	}
+	if w.state.ShuttingDown && !w.state.settled() {
+		t.Errorf("%s: healthd could not end: %+v", file, w.state)
+	}
 	got := w.told.String()
 	if *updateFlag {
 		if err := os.WriteFile(file, []byte(strings.TrimRight(script, "\n")+dashes+got), 0o644); err != nil {
@@ -76,6 +79,7 @@ type world struct {
 	failStart bool
 	crashes   bool
 	stopTakes time.Duration
+	lateNews  bool          // of our own stop: after the call has returned
 	behind    time.Duration // the engine's clock
 	pending   map[time.Time]func()
 	last      string
@@ -138,6 +142,8 @@ func (w *world) set(key, value string) (err error) {
 		durations(&w.spec.Backoff.Initial, &w.spec.Backoff.Max, &w.spec.Backoff.ResetAfter)
 	case "drain":
 		durations(&w.spec.Publish.Drain)
+	case "late-news":
+		w.lateNews = value == "yes"
 	case "grace":
 		durations(&w.spec.TerminationGracePeriod)
 	case "stop-takes":
@@ -205,6 +211,8 @@ func (w *world) happen(event string, args []string) error {
 		w.c.OOMKilled = event == "oom"
 		w.step("", &input{kind: died, code: number()})
 		w.step(what, &input{kind: observed})
+	case "old-signal": // its news comes late, from before the run
+		w.step(what, &input{kind: killed, signal: number(), time: w.c.StartedAt.Add(-time.Second)})
 	case "signalled":
 		w.step(what, &input{kind: killed, signal: number(), time: w.engineNow()})
 	case "stop-event":
@@ -306,7 +314,9 @@ func (w *world) step(what string, in *input) {
 		case doAsk:
 			w.step("", &input{kind: answered, probe: f.probe, result: w.answers[f.probe]})
 		case doStop:
-			w.step("", &input{kind: killed, signal: w.c.StopSignalNumber(), time: w.engineNow()})
+			if !w.lateNews {
+				w.step("", w.stopSignal())
+			}
 			w.pending[w.now.Add(w.stopTakes+time.Nanosecond)] = w.stopped
 		case doStart:
 			w.pending[w.now.Add(time.Nanosecond)] = w.started
@@ -320,7 +330,16 @@ func (w *world) stopped() {
 		return
 	}
 	w.endRun(0)
+	news := w.stopSignal()
 	w.step("", &input{kind: called, call: StopCall})
+	if w.lateNews {
+		w.step("late news of our stop", news)
+	}
+}
+
+// stopSignal is the news of the signal that a stop begins with.
+func (w *world) stopSignal() *input {
+	return &input{kind: killed, signal: w.c.StopSignalNumber(), time: w.engineNow()}
 }
 
 func (w *world) started() {
@@ -355,6 +374,9 @@ func (w *world) tell(what string, fx []effect) {
 		status += " ready"
 	} else {
 		status += " not-ready:" + reason
+	}
+	if n := w.state.RestartCount(); n > 0 {
+		status += fmt.Sprintf(" restarts:%d", n)
 	}
 	var notes []string
 	for _, f := range fx {

@@ -95,8 +95,8 @@ func TestAnswerOfAnEarlierRunIsDropped(t *testing.T) {
 		}
 		_ = h.send(context.Background(), &answer{id: "c1", run: first, epoch: 1, probe: Liveness, result: refused})
 		_ = h.send(context.Background(), &answer{id: "gone", run: first, probe: Liveness, result: refused})
-		if v := h.view(t, "c1"); v.State.Stopping != NoCause || v.State.Tallies[Liveness].Outcome != prober.Success {
-			t.Errorf("a late answer counted: %+v", v.State)
+		if y := h.view(t, "c1").State.Tallies[Liveness]; y.Outcome != prober.Success || !y.Asking {
+			t.Errorf("a late answer counted: %+v", y)
 		}
 	})
 }
@@ -594,8 +594,8 @@ func TestKillOfARunNotSeenYet(t *testing.T) {
 	w.step("", &input{kind: called, call: StartCall})
 	w.endRun(143)
 	w.step("exits 143", &input{kind: observed})
-	if !w.state.OperatorStopped {
-		t.Errorf("the operator's stop is lost:\n%s", w.told.String())
+	if !w.state.OperatorStopped || w.state.Restarts[ByLiveness] != 1 {
+		t.Errorf("the operator's stop or our restart is lost: %v\n%s", w.state.Restarts, w.told.String())
 	}
 }
 
@@ -619,5 +619,102 @@ func TestGrace(t *testing.T) {
 		if got := grace(&tt.spec, &runtime.Container{StopTimeout: tt.stop}, tt.cause); got != tt.want {
 			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)
 		}
+	}
+}
+
+// A new address makes new probes; what was under way to the old one says nothing.
+func TestNewAddress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := open(t, webSpec())
+		defer h.close(t)
+		h.synced()
+		h.probes.hang["c1:1"] = true
+		h.engine.run("c1")
+		synctest.Wait()
+		c := *h.engine.containers["c1"]
+		c.Address = "127.0.0.9"
+		h.engine.containers["c1"] = &c
+		h.engine.deliver(h.engine.seen("c1"))
+		time.Sleep(11 * time.Second)
+		synctest.Wait()
+		v := h.view(t, "c1")
+		if at := h.probes.address("c1:1"); at != "127.0.0.9" || !v.State.Tallies[Liveness].Asking {
+			t.Fatalf("asked at %s: %+v", at, v.State.Tallies[Liveness])
+		}
+		_ = h.send(context.Background(), &answer{id: "c1", run: v.State.Run, epoch: 1, probe: Liveness, result: refused})
+		if y := h.view(t, "c1").State.Tallies[Liveness]; y.Outcome == prober.Failure {
+			t.Errorf("an answer from the old address counted: %+v", y)
+		}
+	})
+}
+
+// The look after a call may be older than what is known.
+func TestStaleLookAfterACall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := open(t, webSpec())
+		defer h.close(t)
+		h.synced()
+		h.engine.run("c1")
+		synctest.Wait()
+		h.engine.end("c1", 1)
+		dead := h.engine.seen("c1")
+		h.engine.deliver(dead)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		_ = h.send(context.Background(), &returned{id: "c1", call: StopCall, container: dead.Container})
+		if v := h.view(t, "c1"); v.State.Engine != runtime.Running || v.Container.State != runtime.Running {
+			t.Errorf("state %s, container %s, want both running", v.State.Engine, v.Container.State)
+		}
+	})
+}
+
+// Nothing is started while the engine cannot be heard, new containers included, and
+// another engine's loss is nobody else's.
+func TestLostRuntimeIsLeftAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := open(t, webSpec())
+		defer h.close(t)
+		h.synced()
+		h.engine.run("old")
+		h.engine.deliver(runtime.Update{Kind: runtime.Lost, Runtime: "other", Err: errors.New("gone")})
+		if v := h.view(t, "n-old"); v.State.Lost {
+			t.Error("another runtime's loss is this one's")
+		}
+		h.engine.deliver(runtime.Update{Kind: runtime.Lost, Runtime: "docker", Err: errors.New("gone")})
+		h.engine.containers["new"] = &runtime.Container{
+			ID: "new", Name: "n-new", Runtime: "docker", State: runtime.Exited, StartedAt: time.Now(), FinishedAt: time.Now().Add(1), ExitCode: 1,
+			StopTimeout: -1, RestartPolicy: "no",
+		}
+		u := h.engine.seen("new")
+		u.Witnessed = true
+		h.engine.deliver(u)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if calls := h.engine.madeCalls(); len(calls) != 0 {
+			t.Fatalf("calls %v to an engine that cannot be heard", calls)
+		}
+		h.synced()
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if got, want := h.engine.madeCalls(), []string{"start new"}; !slices.Equal(got, want) {
+			t.Errorf("calls %v, want %v", got, want)
+		}
+	})
+}
+
+// An end that nobody saw is told by the event that came before.
+func TestUnseenEndKeepsItsExitCode(t *testing.T) {
+	w := newWorld(t)
+	for _, line := range []string{"engine-policy=always", "0s runs"} {
+		if err := w.obey(strings.Fields(line)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.now = w.now.Add(time.Second)
+	w.step("", &input{kind: died, code: 3})
+	w.startRun() // by the engine, at once
+	w.step("", &input{kind: observed})
+	if e := w.state.LastExit; e.Code != 3 || e.Reason != ReasonError || w.state.Restarts[ByExit] != 1 {
+		t.Errorf("last exit %+v, restarts %v", e, w.state.Restarts)
 	}
 }
