@@ -45,6 +45,12 @@ func nextAfterEnd(v *supervisor.View) string {
 	case s.OperatorStopped:
 		return "it stays stopped until somebody starts it, as somebody else stopped it"
 	}
+	if p := v.Container.RestartPolicy; p != "" && p != "no" && s.Stopping == supervisor.NoCause {
+		return "its exit is the engine's business, whose restart policy is " + p
+	}
+	if v.Container.AutoRemove {
+		return "the engine removes it (--rm)"
+	}
 	return fmt.Sprintf("it stays stopped until somebody starts it: restart policy %s, exit code %d",
 		v.Spec.RestartPolicy, s.Exit.Code)
 }

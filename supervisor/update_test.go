@@ -1,0 +1,399 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"healthd/prober"
+	"healthd/runtime"
+)
+
+func TestInvalidLabelsAreShownAndNothingIsDone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := open(t, webSpec())
+		defer h.close(t)
+		h.synced()
+		h.engine.containers["c1"] = &runtime.Container{Labels: map[string]string{"wrong": "label healthd.x: unknown"}}
+		h.engine.run("c1")
+		synctest.Wait()
+		v := h.view(t, "c1")
+		ready, reason, message := v.Readiness()
+		if v.Invalid == "" || ready || reason != NotReadyInvalid || message != v.Invalid {
+			t.Errorf("view %+v, readiness %v %s %s", v, ready, reason, message)
+		}
+		h.engine.exit("c1", 1)
+		h.engine.deliver(runtime.Update{Kind: runtime.Lost, Runtime: "docker", Err: errors.New("gone")})
+		synctest.Wait()
+		if v := h.view(t, "c1"); v.State.Engine != runtime.Exited || v.Phase() != PhaseUnknown {
+			t.Errorf("state %s, phase %s", v.State.Engine, v.Phase())
+		}
+		if calls := h.engine.madeCalls(); len(calls) != 0 {
+			t.Errorf("calls %v for a container with wrong labels", calls)
+		}
+		if err := h.Restart(t.Context(), "c1"); err == nil {
+			t.Error("a restart of a container with wrong labels was accepted")
+		}
+		if got := h.diary.reasons("n-c1"); !slices.Equal(got, []string{"Invalid"}) {
+			t.Errorf("events %v", got)
+		}
+	})
+}
+
+func TestRemovedContainerLeavesOnlyItsIdentity(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := open(t, webSpec())
+		defer h.close(t)
+		h.synced()
+		h.engine.run("c1")
+		synctest.Wait()
+		h.engine.exit("c1", 1) // restarted at once
+		synctest.Wait()
+		h.engine.exit("c1", 1) // waits a second
+		synctest.Wait()
+		if d := h.view(t, "c1").State.Backoff.Delay; d != time.Second {
+			t.Fatalf("back-off %v after two ends, want 1 s", d)
+		}
+		h.engine.deliver(runtime.Update{Kind: runtime.Removed, Runtime: "docker", ID: "c1"})
+		synctest.Wait()
+		if err := h.Ping(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if _, ok := h.Board().Find("n-c1"); ok || len(h.Board().Views()) != 0 {
+			t.Error("a removed container is still on the board")
+		}
+		time.Sleep(time.Minute)
+		if calls := h.engine.madeCalls(); len(calls) != 1 {
+			t.Errorf("calls %v for a removed container", calls)
+		}
+		h.engine.names["c2"] = "n-c1" // re-created under the same name
+		h.engine.run("c2")
+		synctest.Wait()
+		v := h.view(t, "n-c1")
+		if v.Container.ID != "c2" || v.State.Backoff.Delay != time.Second {
+			t.Errorf("n-c1 is %s with back-off %v, want c2 with that of c1", v.Container.ID, v.State.Backoff.Delay)
+		}
+	})
+}
+
+func TestRenameMovesTheName(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := open(t, webSpec())
+		defer h.close(t)
+		h.synced()
+		h.engine.run("c1")
+		h.engine.run("c2")
+		synctest.Wait()
+		renamed := func(id, name string) {
+			c := *h.engine.containers[id]
+			c.Name = name
+			h.engine.containers[id] = &c
+			h.engine.deliver(h.engine.seen(id))
+		}
+		renamed("c1", "old")
+		renamed("c2", "n-c1")
+		synctest.Wait()
+		if v := h.view(t, "n-c1"); v.Container.ID != "c2" {
+			t.Errorf("n-c1 is %s, want c2", v.Container.ID)
+		}
+		if v := h.view(t, "old"); v.Container.ID != "c1" || !v.State.Ready {
+			t.Errorf("old is %s, ready %v", v.Container.ID, v.State.Ready)
+		}
+		if _, ok := h.Board().Find("n-c2"); ok {
+			t.Error("n-c2 is still found")
+		}
+	})
+}
+
+func TestFoundContainersAreSpreadOverThePeriod(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := open(t, webSpec())
+		defer h.close(t)
+		for i := range 50 {
+			h.engine.run(fmt.Sprintf("c%d", i))
+		}
+		h.synced()
+		synctest.Wait()
+		halves := [2]int{}
+		for _, v := range h.Board().Views() {
+			wait := time.Until(v.State.Tallies[Readiness].Due)
+			if wait < 0 || wait >= 5*time.Second {
+				t.Fatalf("first probe in %v, want within one period", wait)
+			}
+			halves[int(wait/(2500*time.Millisecond))]++
+		}
+		if halves[0] < 10 || halves[1] < 10 {
+			t.Errorf("first probes are not spread: %v", halves)
+		}
+	})
+}
+
+func TestRuntimeViews(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := open(t, webSpec())
+		defer h.close(t)
+		if h.Board().Synced() {
+			t.Error("synced before the first list")
+		}
+		h.engine.deliver(runtime.Update{Kind: runtime.Lost, Runtime: "docker", Err: errors.New("no engine")})
+		h.synced()
+		h.engine.deliver(runtime.Update{Kind: runtime.Synced, Runtime: "docker", Reason: runtime.RelistInterval})
+		synctest.Wait()
+		r := h.Board().Runtimes()
+		if len(r) != 1 || !r[0].Up || !h.Board().Synced() || r[0].Relists[runtime.RelistStart] != 1 || r[0].Relists[runtime.RelistInterval] != 1 {
+			t.Errorf("runtimes %+v", r)
+		}
+		if got, want := h.diary.reasons(""), []string{"RuntimeLost", "RuntimeBack"}; !slices.Equal(got, want) {
+			t.Errorf("events %v, want %v", got, want)
+		}
+	})
+}
+
+// What events told before the first inspection comes with it.
+func TestCausesBeforeTheFirstSight(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		killed bool
+		calls  []string
+	}{
+		{"killed by somebody", true, nil},
+		{"crashed", false, []string{"start c1"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := open(t, webSpec())
+				defer h.close(t)
+				h.synced()
+				begun := time.Now()
+				time.Sleep(time.Millisecond)
+				ended := time.Now()
+				h.engine.containers["c1"] = &runtime.Container{
+					ID: "c1", Name: "n-c1", Runtime: "docker", State: runtime.Exited, StartedAt: begun, FinishedAt: ended,
+					ExitCode: 137, StopTimeout: -1, RestartPolicy: "no",
+				}
+				u := h.engine.seen("c1")
+				u.Witnessed = true
+				if tt.killed {
+					u.Causes = append(u.Causes, runtime.Update{Kind: runtime.Killed, ID: "c1", Signal: 9, Time: ended})
+				}
+				u.Causes = append(u.Causes, runtime.Update{Kind: runtime.Died, ID: "c1", ExitCode: 137, Time: ended})
+				h.engine.deliver(u)
+				time.Sleep(time.Second)
+				synctest.Wait()
+				if got := h.engine.madeCalls(); !slices.Equal(got, tt.calls) {
+					t.Errorf("calls %v, want %v", got, tt.calls)
+				}
+			})
+		})
+	}
+}
+
+// The inspection of a container that stopped long ago failed during the first sync.
+func TestLateSightOfLongExited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := open(t, webSpec())
+		defer h.close(t)
+		h.synced()
+		h.engine.containers["c1"] = &runtime.Container{
+			ID: "c1", Name: "n-c1", Runtime: "docker", State: runtime.Exited, StartedAt: time.Now().Add(-48 * time.Hour),
+			FinishedAt: time.Now().Add(-24 * time.Hour), ExitCode: 143, StopTimeout: -1, RestartPolicy: "no",
+		}
+		h.engine.deliver(h.engine.seen("c1"))
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if calls := h.engine.madeCalls(); len(calls) != 0 {
+			t.Errorf("calls %v for a container found stopped since yesterday", calls)
+		}
+	})
+}
+
+// Inspections overtake one another.
+func TestStaleInspectionsAreDropped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := open(t, webSpec())
+		defer h.close(t)
+		h.synced()
+		h.engine.run("c1")
+		alive := h.engine.seen("c1")
+		time.Sleep(time.Second)
+		h.engine.end("c1", 1)
+		dead := h.engine.seen("c1")
+		h.engine.deliver(dead)
+		h.engine.deliver(alive) // of the run that has ended
+		time.Sleep(time.Second)
+		synctest.Wait()
+		h.engine.deliver(dead) // of the run before
+		time.Sleep(time.Second)
+		synctest.Wait()
+		v := h.view(t, "c1")
+		if calls := h.engine.madeCalls(); len(calls) != 1 || v.State.Engine != runtime.Running || v.Container.State != runtime.Running {
+			t.Errorf("calls %v, state %s, want one start and a running container", calls, v.State.Engine)
+		}
+	})
+}
+
+// Compose makes the new container, removes the old one and then starts the new one.
+func TestComposeRecreationKeepsTheBackoff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := open(t, webSpec())
+		defer h.close(t)
+		h.synced()
+		labels := map[string]string{composeProject: "p", composeService: "web", composeNumber: "1"}
+		h.engine.containers["c1"] = &runtime.Container{Labels: labels}
+		h.engine.run("c1")
+		synctest.Wait()
+		for range 4 {
+			h.engine.exit("c1", 1)
+			time.Sleep(20 * time.Second)
+			synctest.Wait()
+		}
+		before := h.view(t, "c1").State
+		h.engine.containers["c2"] = &runtime.Container{
+			ID: "c2", Name: "x_n-c1", Runtime: "docker", State: runtime.Created, Labels: labels, StopTimeout: -1, RestartPolicy: "no",
+		}
+		h.engine.deliver(h.engine.seen("c2"))
+		h.engine.deliver(runtime.Update{Kind: runtime.Removed, Runtime: "docker", ID: "c1"})
+		h.engine.run("c2")
+		synctest.Wait()
+		after := h.view(t, "c2").State
+		if after.Backoff != before.Backoff || after.Restarts != before.Restarts || !before.Backoff.Active {
+			t.Errorf("back-off %+v and restarts %v, want %+v and %v", after.Backoff, after.Restarts, before.Backoff, before.Restarts)
+		}
+	})
+}
+
+func TestInvalidContainerIsKeptUpToDate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := open(t, webSpec())
+		defer h.close(t)
+		h.synced()
+		h.engine.containers["c1"] = &runtime.Container{Labels: map[string]string{"wrong": "bad"}, FinishedAt: time.Now().Add(-time.Hour)}
+		h.engine.run("c1")
+		c := *h.engine.containers["c1"]
+		c.Name, c.State = "new", runtime.Paused
+		h.engine.containers["c1"] = &c
+		h.engine.deliver(h.engine.seen("c1"))
+		synctest.Wait()
+		if v := h.view(t, "new"); v.Container.Name != "new" || v.State.Engine != runtime.Paused {
+			t.Errorf("shown as %s %s", v.Container.Name, v.State.Engine)
+		}
+	})
+}
+
+func TestUnknownRuntimeIsAnError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := open(t, webSpec())
+		defer h.close(t)
+		u := runtime.Update{Kind: runtime.Observed, Runtime: "other", ID: "c1", Witnessed: true, Container: &runtime.Container{
+			ID: "c1", Name: "lost", Runtime: "other", State: runtime.Exited, StartedAt: time.Now(), FinishedAt: time.Now().Add(1), ExitCode: 1, StopTimeout: -1,
+		}}
+		h.engine.deliver(u)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if v := h.view(t, "lost"); v.State.CallError == "" {
+			t.Errorf("state %+v, want a failed start", v.State)
+		}
+	})
+}
+
+// A new address makes new probes; what was under way to the old one says nothing.
+func TestNewAddress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := open(t, webSpec())
+		defer h.close(t)
+		h.synced()
+		h.probes.hang["c1:1"] = true
+		h.engine.run("c1")
+		synctest.Wait()
+		c := *h.engine.containers["c1"]
+		c.Address = "127.0.0.9"
+		h.engine.containers["c1"] = &c
+		h.engine.deliver(h.engine.seen("c1"))
+		time.Sleep(11 * time.Second)
+		synctest.Wait()
+		v := h.view(t, "c1")
+		if at := h.probes.address("c1:1"); at != "127.0.0.9" || !v.State.Tallies[Liveness].Asking {
+			t.Fatalf("asked at %s: %+v", at, v.State.Tallies[Liveness])
+		}
+		_ = h.send(context.Background(), &answer{id: "c1", run: v.State.Run, epoch: 1, probe: Liveness, result: refused})
+		if y := h.view(t, "c1").State.Tallies[Liveness]; y.Outcome == prober.Failure {
+			t.Errorf("an answer from the old address counted: %+v", y)
+		}
+	})
+}
+
+// The look after a call may be older than what is known.
+func TestStaleLookAfterACall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := open(t, webSpec())
+		defer h.close(t)
+		h.synced()
+		h.engine.run("c1")
+		synctest.Wait()
+		h.engine.end("c1", 1)
+		dead := h.engine.seen("c1")
+		h.engine.deliver(dead)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		_ = h.send(context.Background(), &returned{id: "c1", call: StopCall, container: dead.Container})
+		if v := h.view(t, "c1"); v.State.Engine != runtime.Running || v.Container.State != runtime.Running {
+			t.Errorf("state %s, container %s, want both running", v.State.Engine, v.Container.State)
+		}
+	})
+}
+
+// Nothing is started while the engine cannot be heard, new containers included, and
+// another engine's loss is nobody else's.
+func TestLostRuntimeIsLeftAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := open(t, webSpec())
+		defer h.close(t)
+		h.synced()
+		h.engine.run("old")
+		h.engine.deliver(runtime.Update{Kind: runtime.Lost, Runtime: "other", Err: errors.New("gone")})
+		if v := h.view(t, "n-old"); v.State.Lost {
+			t.Error("another runtime's loss is this one's")
+		}
+		h.engine.deliver(runtime.Update{Kind: runtime.Lost, Runtime: "docker", Err: errors.New("gone")})
+		h.engine.containers["new"] = &runtime.Container{
+			ID: "new", Name: "n-new", Runtime: "docker", State: runtime.Exited, StartedAt: time.Now(), FinishedAt: time.Now().Add(1), ExitCode: 1,
+			StopTimeout: -1, RestartPolicy: "no",
+		}
+		u := h.engine.seen("new")
+		u.Witnessed = true
+		h.engine.deliver(u)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if calls := h.engine.madeCalls(); len(calls) != 0 {
+			t.Fatalf("calls %v to an engine that cannot be heard", calls)
+		}
+		h.synced()
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if got, want := h.engine.madeCalls(), []string{"start new"}; !slices.Equal(got, want) {
+			t.Errorf("calls %v, want %v", got, want)
+		}
+	})
+}
+
+// An end that nobody saw is told by the event that came before.
+func TestUnseenEndKeepsItsExitCode(t *testing.T) {
+	w := newWorld(t)
+	for _, line := range []string{"engine-policy=always", "0s runs"} {
+		if err := w.obey(strings.Fields(line)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.now = w.now.Add(time.Second)
+	w.step("", &input{kind: died, code: 3})
+	w.startRun() // by the engine, at once
+	w.step("", &input{kind: observed})
+	if e := w.state.LastExit; e.Code != 3 || e.Reason != ReasonError || w.state.Restarts[ByExit] != 1 {
+		t.Errorf("last exit %+v, restarts %v", e, w.state.Restarts)
+	}
+}
