@@ -79,8 +79,8 @@ type State struct {
 	Call      Call        // under way
 	CallRun   runtime.Run // newest when it was made
 	StopCalls int         // made for Run by the present stop
-	OwnKills  int         // stop signals that the engine reported since
-	KillDue   time.Time   // when the first of these calls may turn to SIGKILL
+	OwnKills  int         // stop signals of these calls that the engine reported
+	KillDue   time.Time   // engine's time from which KILL is of these calls
 	NotBefore time.Time   // of the next call: end of the drain or of the back-off
 	Restart   Cause       // Run has ended and a start is due at NotBefore
 	Backoff   BackoffState

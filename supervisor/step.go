@@ -65,8 +65,12 @@ type effect struct {
 // before it is tried again.
 const callRetry = 10 * time.Second
 
-// killSignal is SIGKILL, which engines send when the grace is over.
-const killSignal = 9
+// killSignal is SIGKILL, which engines send when the grace is over, killSlack how
+// much earlier than that it may seem to come.
+const (
+	killSignal = 9
+	killSlack  = 100 * time.Millisecond
+)
 
 // step decides: from what is known of a container and what happened to it now, it
 // makes what is known afterwards and what is to be done, appended to fx. It has no
@@ -129,7 +133,7 @@ func (t *stepper) killed(signal int, at time.Time) {
 		return
 	}
 	next := t.Call == StartCall && at.After(t.Exit.FinishedAt) // it is for the run that our call makes
-	if !next && t.ownKill(signal) {
+	if !next && t.ownKill(signal, at) {
 		return
 	}
 	t.KilledAt = at
@@ -144,18 +148,22 @@ func (t *stepper) killed(signal int, at time.Time) {
 }
 
 // ownKill says whether a signal is of a stop call of ours, which shows as one stop
-// signal and, after the grace, KILL; whatever comes beside these is not ours. The
-// engine may carry a call out, and its news may come, after we gave it up.
-func (t *stepper) ownKill(signal int) bool {
+// signal and, when the grace after it is over, KILL; whatever comes beside these is
+// not ours. The engine may carry a call out, and its news may come, after we gave it
+// up, so only its own times count.
+func (t *stepper) ownKill(signal int, at time.Time) bool {
 	called := t.Call == StopCall || t.CallError != "" || !t.Engine.Alive()
-	switch {
-	case t.Stopping == NoCause || !called:
+	if t.Stopping == NoCause || !called {
 		return false
-	case signal == t.c.StopSignalNumber():
-		t.OwnKills++
-		return t.OwnKills <= t.StopCalls
 	}
-	return signal == killSignal && !t.now.Before(t.KillDue.Add(-time.Second))
+	if signal == t.c.StopSignalNumber() && t.OwnKills < t.StopCalls {
+		if t.OwnKills == 0 {
+			t.KillDue = at.Add(grace(t.spec, t.c, t.Stopping) - killSlack)
+		}
+		t.OwnKills++
+		return true
+	}
+	return signal == killSignal && t.OwnKills > 0 && !at.Before(t.KillDue)
 }
 
 // forgetKill makes a container that outlived a stopping signal an ordinary one
@@ -330,12 +338,8 @@ func (t *stepper) act() {
 		t.Stopping = NoCause // it runs, so nothing is left undone
 	case t.Engine.Alive() && t.Stopping != NoCause && !t.Lost && due:
 		t.Call, t.CallRun = StopCall, t.Run
-		g := grace(t.spec, t.c, t.Stopping)
-		if t.StopCalls == 0 {
-			t.KillDue = t.now.Add(g)
-		}
 		t.StopCalls++
-		t.fx = append(t.fx, effect{do: doStop, grace: g})
+		t.fx = append(t.fx, effect{do: doStop, grace: grace(t.spec, t.c, t.Stopping)})
 	case !t.Engine.Alive() && t.Restart != NoCause && (!t.Lost || t.ShuttingDown) && due:
 		t.Call, t.CallRun = StartCall, t.Run
 		t.fx = append(t.fx, effect{do: doStart})

@@ -162,6 +162,19 @@ func TestRestartThatDoesNotCome(t *testing.T) {
 	}
 }
 
+// Somebody stops the container while it drains: no new run will come.
+func TestRestartOfAContainerThatStaysStopped(t *testing.T) {
+	socket, _ := daemonWith(t, &fake{}, container("web-1", func(v *supervisor.View) {
+		v.State.Engine, v.State.Ready, v.State.OperatorStopped = runtime.Exited, false, true
+		v.State.Exit = supervisor.Exit{Reason: supervisor.ReasonStoppedByOperator, FinishedAt: clock}
+	}))
+	got := inside("restart", "web-1", "--timeout", "1m", "--socket", socket)
+	const want = "healthd: cannot restart web-1: it has ended (StoppedByOperator) and is not to be started again; see healthd events web-1\n"
+	if got.code != 1 || got.stderr != want {
+		t.Errorf("%+v, want %q", got, want)
+	}
+}
+
 func TestEventsOfADaemon(t *testing.T) {
 	socket, j := daemonWith(t, &fake{}, container("web-1", nil))
 	j.Record(supervisor.Event{Time: clock, Container: "gone", Reason: "Killing", Message: "a\nb\x1b"})

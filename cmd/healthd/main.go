@@ -142,6 +142,9 @@ func takes(least, most int) cobra.PositionalArgs {
 			return nil
 		}
 		name, rest, _ := strings.Cut(cmd.Use, " ")
+		if most == 0 {
+			rest = "no arguments"
+		}
 		return usageError{fmt.Errorf("%s takes %s, not %s", name, rest, count(len(args), "argument"))}
 	}
 }

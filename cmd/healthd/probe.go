@@ -42,6 +42,10 @@ func (a *app) probeCommand() *cobra.Command {
 			}
 			ctx, cancel := interruptible(cmd)
 			defer cancel()
+			// A daemon that does not answer is told from a probe that takes its time.
+			if err := c.get(ctx, containerPath(args[0]), nil, &api.Status{}); err != nil {
+				return c.named(ctx, "probe", args[0], err)
+			}
 			var answer api.Answer
 			if err := c.do(ctx, http.MethodPost, containerPath(args[0], "probe"), query, &answer); err != nil {
 				return c.named(ctx, "probe", args[0], err)

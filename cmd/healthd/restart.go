@@ -63,6 +63,10 @@ func (a *app) restart(ctx context.Context, c *client, name string) error {
 				before.Name, moment(r.StartedAt), time.Since(begin).Round(pause))
 			return err
 		}
+		if now.State.Terminated != nil {
+			return fmt.Errorf("cannot restart %s: it has ended (%s) and is not to be started again; see healthd events %s",
+				before.Name, now.State.Terminated.Reason, before.Name)
+		}
 		if text := progress(before, now); text != said {
 			said = text
 			fmt.Fprintf(a.stdout, "%s: %s\n", before.Name, text)
@@ -72,6 +76,7 @@ func (a *app) restart(ctx context.Context, c *client, name string) error {
 			return ctx.Err()
 		case <-ticker.C:
 		}
+		now = api.Status{} // what is not in the next answer must not stay
 		if err := c.get(ctx, containerPath(before.ID), nil, &now); err != nil {
 			return fmt.Errorf("cannot see the new run of %s: %w", before.Name, err)
 		}
@@ -90,8 +95,6 @@ func progress(before, now api.Status) string {
 		return "draining and stopping"
 	case s.Waiting != nil:
 		return "stopped, waits: " + s.Waiting.Reason + ": " + line(s.Waiting.Message)
-	case s.Terminated != nil:
-		return "stopped"
 	case newRun(before, now):
 		return "running again"
 	}

@@ -27,7 +27,7 @@ func TestUsageErrors(t *testing.T) {
 		{"probe web-1 health", "healthd: the probe must be one of startup, liveness, readiness, it is \"health\""},
 		{"explain", "healthd: explain takes NAME"},
 		{"restart a b", "healthd: restart takes NAME"},
-		{"completion tcsh", "healthd: completion takes"},
+		{"completion tcsh", "healthd: completion takes no arguments, not 1 argument"},
 		{"restart --timeout x a", `healthd: invalid argument "x" for "--timeout" flag`},
 	} {
 		got := inside(strings.Fields(tt.args)...)
