@@ -177,9 +177,7 @@ func (l *loop) ask(e *entry, t ProbeType) {
 	ctx, a := e.run, answer{id: e.container.ID, run: e.state.Run, epoch: e.epoch, probe: t}
 	l.wg.Go(func() {
 		a.result = p.Ask(ctx, spec.Timeout)
-		if l.send(l.asking, &a) != nil {
-			return // the loop has ended
-		}
+		_ = l.send(l.asking, &a) // fails when the loop has ended
 	})
 }
 
@@ -211,9 +209,7 @@ func (l *loop) call(e *entry, kind Call, grace time.Duration) {
 		if err != nil && r.err == nil {
 			r.err = fmt.Errorf("cannot see what became of it: %w", err)
 		}
-		if l.send(ctx, &r) != nil {
-			return // the loop has ended
-		}
+		_ = l.send(ctx, &r) // fails when the loop has ended
 	})
 }
 

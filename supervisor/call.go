@@ -1,0 +1,121 @@
+package supervisor
+
+import (
+	"fmt"
+	"time"
+)
+
+// callRetry is how long a stop that failed, or whose outcome nobody knows, waits
+// before it is tried again.
+const callRetry = 10 * time.Second
+
+// stop begins a stop of ours: readiness is withdrawn from now on, the call comes
+// when the drain is over.
+func (t *stepper) stop(cause Cause) {
+	t.Stopping, t.NotBefore = cause, t.now
+	t.OwnKills, t.StopCalls = 0, 0
+	withdrawn := t.now
+	if !t.Ready {
+		withdrawn = t.ReadyCh
+	}
+	if end := withdrawn.Add(t.spec.Publish.Drain); end.After(t.now) {
+		t.NotBefore = end
+	}
+}
+
+// restartAsked begins the restart that somebody asked for. It is newer than any
+// other wish, and makes a stop that is under way one with a start.
+func (t *stepper) restartAsked() {
+	switch {
+	case t.Call == StartCall:
+		return
+	case t.Engine.Alive() && t.Stopping != NoCause:
+		t.Stopping, t.KilledAt = ByOperator, time.Time{}
+	case t.Engine.Alive():
+		t.KilledAt = time.Time{}
+		t.record(EventKilling, "Container %s will be restarted, as somebody asked healthd to", t.c.Name)
+		t.stop(ByOperator)
+	default:
+		t.OperatorStopped, t.Restart, t.NotBefore = false, ByOperator, t.now
+	}
+}
+
+// shutdown brings everything that waits for its start forward: who knows when
+// healthd is back.
+func (t *stepper) shutdown() {
+	t.ShuttingDown = true
+	if t.Restart != NoCause {
+		t.NotBefore = t.now
+	}
+}
+
+// act makes the call to the engine that is due, if one is. A runtime that cannot be
+// heard is left alone, except that healthd does not end without having tried to
+// start what it had stopped.
+func (t *stepper) act() {
+	if t.Call != NoCall {
+		return
+	}
+	due := !t.now.Before(t.NotBefore)
+	switch {
+	case t.Engine.Alive() && t.Stopping != NoCause && t.Lost && t.ShuttingDown:
+		t.Stopping = NoCause // it runs, so nothing is left undone
+	case t.Engine.Alive() && t.Stopping != NoCause && !t.Lost && due:
+		t.Call, t.CallRun = StopCall, t.Run
+		t.StopCalls++
+		t.fx = append(t.fx, effect{do: doStop, grace: grace(t.spec, t.c, t.Stopping)})
+	case !t.Engine.Alive() && t.Restart != NoCause && (!t.Lost || t.ShuttingDown) && due:
+		t.Call, t.CallRun = StartCall, t.Run
+		t.fx = append(t.fx, effect{do: doStart})
+	}
+}
+
+// called takes in how our call ended.
+func (t *stepper) called(in *input) {
+	if in.container != nil {
+		t.observed(false)
+	}
+	t.Call = NoCall
+	switch {
+	case in.call == StopCall && t.Stopping != NoCause && t.Engine.Alive():
+		t.stopFailed(in.err)
+	case in.call == StartCall && t.Restart != NoCause && t.Run == t.CallRun:
+		t.startFailed(in.err)
+	default:
+		t.CallError = ""
+	}
+}
+
+func (t *stepper) stopFailed(err error) {
+	t.CallError = callError("stop", t.c.Name, err)
+	t.NotBefore = t.now.Add(callRetry)
+	if t.ShuttingDown {
+		t.Stopping = NoCause
+		t.record(EventKilling, "%s; healthd ends without another try", t.CallError)
+		return
+	}
+	t.record(EventKilling, "%s; trying again in %v", t.CallError, callRetry)
+}
+
+// startFailed backs off as after a run that ended at once.
+func (t *stepper) startFailed(err error) {
+	t.CallError = callError("start", t.c.Name, err)
+	t.Backoff = t.spec.Backoff.next(t.Backoff, 0)
+	if t.Backoff.Delay == 0 {
+		t.Backoff = t.spec.Backoff.next(t.Backoff, 0)
+	}
+	t.NotBefore = t.now.Add(t.Backoff.Delay)
+	if t.ShuttingDown {
+		t.Restart = NoCause
+		t.record(EventBackOff, "%s; healthd ends without another try", t.CallError)
+		return
+	}
+	t.record(EventBackOff, "%s; trying again in %v", t.CallError, t.Backoff.Delay)
+}
+
+func callError(what, name string, err error) string {
+	if err == nil {
+		return fmt.Sprintf("cannot %s container %s: the engine says that it did, but it did not", what, name)
+	}
+	return err.Error()
+}
