@@ -44,6 +44,7 @@ func TestExec(t *testing.T) {
 		{"kubelet 91, 98", execReply{code: 1, output: []byte("no")}, Failure, ExitCode, "no"},
 		{"no output", execReply{code: 3}, Failure, ExitCode, "command exited with code 3"},
 		{"kubelet 92", execReply{timedOut: true, output: []byte("x")}, Failure, Timeout, `command timed out: "a -b" timed out after 10s`},
+		{"timed out and not killed", execReply{timedOut: true, err: errors.New("cannot kill it")}, Failure, Timeout, `command timed out: "a -b" timed out after 10s: cannot kill it`},
 		{"not UTF-8", execReply{output: []byte("a\xff")}, Success, "", "a\uFFFD"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -137,8 +137,8 @@ func TestProbe(t *testing.T) {
 
 func TestUnknownContainer(t *testing.T) {
 	socket, _ := daemonWith(t, &fake{}, container("web-1", nil), container("db", nil))
-	for _, command := range []string{"explain", "probe", "restart", "events"} {
-		got := inside(command, "web", "--socket", socket)
+	for _, command := range []string{"explain", "probe", "restart", "events", "events --follow"} {
+		got := inside(append(strings.Fields(command), "web", "--socket", socket)...)
 		if got.code != 1 || !strings.HasSuffix(got.stderr, " web: no supervised container has that name or ID: did you mean web-1?\n") {
 			t.Errorf("%s: %+v", command, got)
 		}
