@@ -190,8 +190,9 @@ period = "500ms"
 	if after := startedAt(t, e, id); !after.Equal(before) {
 		t.Errorf("started again at %v", after)
 	}
-	if got, want := d.reasons("away"), []string{"Started", "Ready"}; !slices.Equal(got, want) {
-		t.Errorf("events %v, want %v", got, want)
+	// Before it is Ready it may have been asked too early.
+	if got := d.reasons("away"); len(got) == 0 || got[len(got)-1] != "Ready" {
+		t.Errorf("events %v, want none after Ready", got)
 	}
 }
 
