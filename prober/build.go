@@ -11,11 +11,16 @@ import (
 	"time"
 )
 
-// Config is what all probes of a Prober share.
+// Config is what all probes and hooks of a Prober share.
 type Config struct {
-	UserAgent string            // of HTTP and gRPC probes; empty: "healthd"
+	// UserAgent is that of HTTP and gRPC probes; empty: "healthd". HTTP hooks add
+	// "-lifecycle" to the product: "healthd-lifecycle/1.0".
+	UserAgent string
 	Engines   map[string]Engine // by name of the runtime
-	// MaxExecs bounds the commands that run at once. 0 means 8 for each CPU that
+	// FollowNonLocalRedirects makes HTTP probes and hooks follow redirects to
+	// other hosts. Then what such a host says counts as what the container says.
+	FollowNonLocalRedirects bool
+	// MaxExecs bounds the commands of probes that run at once. 0 means 8 for each CPU that
 	// Go may use: starting a command inside a container costs some 40 ms of CPU,
 	// so that a full burst has started within 320 ms whatever the machine, well
 	// inside the usual timeout of 1 s.
@@ -25,15 +30,20 @@ type Config struct {
 const (
 	defaultUserAgent = "healthd"
 	execsPerCPU      = 8
+	// maxHooks bounds the commands of hooks that run at once. A pre-stop hook may
+	// take all of its grace, and probes must not wait for it.
+	maxHooks = 1024
 )
 
-// Prober makes probes.
+// Prober makes probes and hooks.
 type Prober struct {
-	userAgent string
-	engines   map[string]Engine
-	execSlots chan struct{}
-	client    http.RoundTripper
-	exchanges sync.Pool // of *exchange
+	userAgent     string
+	engines       map[string]Engine
+	execSlots     chan struct{}
+	hookSlots     chan struct{}
+	client        http.RoundTripper
+	checkRedirect func(req *http.Request, via []*http.Request) error
+	exchanges     sync.Pool // of *exchange
 }
 
 // New returns a Prober. It holds nothing that has to be closed.
@@ -44,23 +54,29 @@ func New(c Config) *Prober {
 	if c.MaxExecs <= 0 {
 		c.MaxExecs = execsPerCPU * runtime.GOMAXPROCS(0)
 	}
-	return &Prober{
-		userAgent: c.UserAgent,
-		engines:   c.Engines,
-		execSlots: make(chan struct{}, c.MaxExecs),
-		client:    newTransport(),
-		exchanges: sync.Pool{New: func() any { return newExchange() }},
+	p := &Prober{
+		userAgent:     c.UserAgent,
+		engines:       c.Engines,
+		execSlots:     make(chan struct{}, c.MaxExecs),
+		hookSlots:     make(chan struct{}, maxHooks),
+		client:        newTransport(),
+		checkRedirect: stayLocal,
+		exchanges:     sync.Pool{New: func() any { return newExchange() }},
 	}
+	if c.FollowNonLocalRedirects {
+		p.checkRedirect = stopLoops
+	}
+	return p
 }
 
 // Probe returns the probe that asks t as h says. An error means that h can never
 // be asked: it has no handler, its port or a header is invalid, or nobody knows
-// the runtime. A target without an address is no error, for it may be one of
-// many runs: its probe answers Unknown.
+// the runtime. A target without an address, or whose variables make a command too
+// long, is no error, for it may be one of many runs: its probe answers Unknown.
 func (p *Prober) Probe(h Handler, t Target) (Probe, error) {
 	a, err := p.asker(h, t)
-	if errors.Is(err, errNoAddress) {
-		return unasked(err.Error()), nil
+	if why, ok := errors.AsType[unasked](err); ok {
+		return why, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot probe container %s: %w", t.ID, err)
@@ -81,12 +97,13 @@ func (p *Prober) asker(h Handler, t Target) (asker, error) {
 	case h.EngineHealth != nil:
 		return p.engineProbe(t)
 	}
-	return nil, errors.New("no handler")
+	return nil, errNoHandler
 }
 
-// errNoAddress is the only reason not to ask that may pass without a change of
-// the configuration.
-var errNoAddress = errors.New("container has no address")
+var errNoHandler = errors.New("no handler")
+
+// errNoAddress may pass without a change of the configuration.
+const errNoAddress = unasked("container has no address")
 
 // endpoint returns the host and port to ask, and their address if the host is not
 // a name.
@@ -171,11 +188,18 @@ func cancelled(ctx context.Context, latency time.Duration) Result {
 	}
 }
 
-// unasked is a Probe of what cannot be asked, and says why.
+// unasked is why a target cannot be asked although the handler is right: first the
+// error, then the Probe or the Hook made of it.
 type unasked string
+
+// Error implements error.
+func (u unasked) Error() string { return string(u) }
 
 // Ask implements Probe.
 func (u unasked) Ask(context.Context, time.Duration) Result { return notAsked(string(u)) }
+
+// Run implements Hook.
+func (u unasked) Run(context.Context) HookResult { return HookResult{Err: u, NotAsked: true} }
 
 func notAsked(why string) Result {
 	return Result{Outcome: Unknown, Cause: NotAsked, Output: clean(why)}

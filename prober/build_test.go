@@ -9,41 +9,82 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 	"unicode/utf8"
+
+	"google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 )
 
 func TestProbeErrors(t *testing.T) {
 	var fine fakeEngine
 	for _, tt := range []struct {
-		name string
-		h    Handler
-		want string
+		name    string
+		h       Handler
+		want    string
+		kubelet string
 	}{
-		{"kubelet 97, 103", Handler{}, "no handler"},
-		{"kubelet 68, 70", Handler{HTTPGet: &HTTPGet{Port: -1}}, "port -1 is not between 1 and 65535"},
-		{"no port", Handler{HTTPGet: &HTTPGet{}}, "port 0 is not between 1 and 65535"},
-		{"kubelet 64", Handler{HTTPGet: &HTTPGet{Port: 66666}}, "port 66666 is not between 1 and 65535"},
-		{"kubelet 76, 79", Handler{TCPSocket: &TCPSocket{Port: -1}}, "port -1 is not between 1 and 65535"},
-		{"grpc port", Handler{GRPC: &GRPC{Port: 0}}, "port 0 is not between 1 and 65535"},
-		{"scheme", Handler{HTTPGet: &HTTPGet{Port: 1, Scheme: "ftp"}}, `scheme is "ftp", not http or https`},
-		{"header name", Handler{HTTPGet: &HTTPGet{Port: 1, Headers: []Header{{"a b", "c"}}}}, `header name "a b" is invalid`},
-		{"header value", Handler{HTTPGet: &HTTPGet{Port: 1, Headers: []Header{{"a", "b\nc"}}}}, `value of header a is invalid`},
-		{"no command", Handler{Exec: &Exec{}}, "command is empty"},
-		{"no runtime", Handler{Exec: &Exec{Command: []string{"a"}}}, `no engine for runtime "other"`},
-		{"no runtime for health", Handler{EngineHealth: &EngineHealth{}}, `no engine for runtime "other"`},
+		// 103: nothing here has a type, so that this is the only unknown way to ask.
+		{"no handler", Handler{}, "no handler", "97 103"},
+		{"negative port", Handler{HTTPGet: &HTTPGet{Port: -1}}, "port -1 is not between 1 and 65535", ""},
+		{"no port", Handler{HTTPGet: &HTTPGet{}}, "port 0 is not between 1 and 65535", ""},
+		{"large port", Handler{HTTPGet: &HTTPGet{Port: 66666}}, "port 66666 is not between 1 and 65535", ""},
+		// 79: known before anything is asked.
+		{"negative tcp port", Handler{TCPSocket: &TCPSocket{Port: -1}}, "port -1 is not between 1 and 65535", "79"},
+		{"no grpc port", Handler{GRPC: &GRPC{Port: 0}}, "port 0 is not between 1 and 65535", ""},
+		{"scheme", Handler{HTTPGet: &HTTPGet{Port: 1, Scheme: "ftp"}}, `scheme is "ftp", not http or https`, ""},
+		{"header name", Handler{HTTPGet: &HTTPGet{Port: 1, Headers: []Header{{"a b", "c"}}}}, `header name "a b" is invalid`, ""},
+		{"header value", Handler{HTTPGet: &HTTPGet{Port: 1, Headers: []Header{{"a", "b\nc"}}}}, `value of header a is invalid`, ""},
+		{"no command", Handler{Exec: &Exec{}}, "command is empty", ""},
+		{"no runtime", Handler{Exec: &Exec{Command: []string{"a"}}}, `no engine for runtime "other"`, ""},
+		{"no runtime for health", Handler{EngineHealth: &EngineHealth{}}, `no engine for runtime "other"`, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			covers(t, tt.kubelet)
 			p, err := New(engines(fine)).Probe(tt.h, Target{Runtime: "other", ID: "c1", Address: "127.0.0.1"})
 			want := "cannot probe container c1: " + tt.want
-			if err == nil || err.Error() != want {
+			if err == nil || err.Error() != want || p != nil {
 				t.Errorf("got %v, %v, want %q", p, err, want)
 			}
 		})
+	}
+}
+
+// TestNew asks in every way there is.
+func TestNew(t *testing.T) {
+	covers(t, "80 106")
+	e := fakeEngine{
+		exec: func(context.Context, string, []string, time.Duration) execReply { return execReply{} },
+		health: func(context.Context, string) (string, string, error) {
+			return "healthy", "", nil
+		},
+	}
+	web := webServer(t, func(http.ResponseWriter, *http.Request) {})
+	serving := health.NewServer()
+	serving.SetServingStatus("", healthpb.HealthCheckResponse_SERVING)
+	prober := New(Config{Engines: map[string]Engine{"fake": e}})
+	for name, h := range map[string]Handler{
+		"http":   {HTTPGet: &HTTPGet{Port: web}},
+		"tcp":    {TCPSocket: &TCPSocket{Port: web}},
+		"grpc":   {GRPC: &GRPC{Port: grpcServer(t, serving)}},
+		"exec":   execs("a"),
+		"engine": {EngineHealth: &EngineHealth{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, err := prober.Probe(h, loopback)
+			if err != nil {
+				t.Fatal(err)
+			}
+			wantResult(t, p.Ask(t.Context(), patient), Success, "")
+		})
+	}
+	if n := cap(prober.execSlots); n != execsPerCPU*runtime.GOMAXPROCS(0) {
+		t.Errorf("has room for %d commands", n)
 	}
 }
 
@@ -74,14 +115,16 @@ func TestAskTriesAgain(t *testing.T) {
 		fails   int
 		tries   int
 		outcome Outcome
+		kubelet string
 	}{
-		{"at first", 0, 0, 1, Success},
-		{"at last", 0, 2, 3, Success},
-		{"never", 0, 9, 3, Unknown},
-		{"slow", retryWithin + 1, 9, 1, Unknown},
-		{"rather slow", retryWithin/2 + 1, 9, 2, Unknown},
+		{"at first", 0, 0, 1, Success, ""},
+		{"at last", 0, 2, 3, Success, ""},
+		{"never", 0, 9, 3, Unknown, "102"},
+		{"slow", retryWithin + 1, 9, 1, Unknown, ""},
+		{"rather slow", retryWithin/2 + 1, 9, 2, Unknown, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			covers(t, tt.kubelet)
 			synctest.Test(t, func(t *testing.T) {
 				tries := 0
 				r := probe{askFunc(func(context.Context, time.Duration) (Result, error) {
@@ -99,6 +142,21 @@ func TestAskTriesAgain(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestAskLearnsNothing: what is unknown without an error stays so. The kubelet makes
+// a failure of it; here nothing counts that does not come from the container.
+func TestAskLearnsNothing(t *testing.T) {
+	covers(t, "101")
+	tries := 0
+	r := probe{askFunc(func(context.Context, time.Duration) (Result, error) {
+		tries++
+		return notAsked("previous command still running"), nil
+	})}.Ask(t.Context(), time.Second)
+	wantResult(t, r, Unknown, NotAsked)
+	if r.Output != "previous command still running" || tries != 1 {
+		t.Errorf("got %+v after %d tries", r, tries)
 	}
 }
 
@@ -142,7 +200,7 @@ func TestOutOfDescriptors(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
-	if len(lines) != 5 {
+	if len(lines) != 8 {
 		t.Errorf("got %q", lines)
 	}
 	for _, line := range lines {
@@ -179,6 +237,21 @@ func starve(port int) int {
 		}
 		r := p.Ask(context.Background(), patient)
 		_, _ = io.WriteString(os.Stdout, fmt.Sprintf("%s: %v %s: %s\n", name, r.Outcome, r.Cause, r.Output))
+	}
+	for name, h := range map[string]LifecycleHandler{
+		"http hook":     {HTTPGet: &HTTPGet{Port: port}},
+		"tcp hook":      {TCPSocket: &TCPSocket{Port: port}},
+		"tcp zone hook": {TCPSocket: &TCPSocket{Port: port, Host: "::1%1"}},
+	} {
+		hook, err := New(Config{}).Hook(h, Target{Address: "127.0.0.1"})
+		if err != nil {
+			return 1
+		}
+		r := hook.Run(context.Background())
+		if !r.NotAsked {
+			return 1
+		}
+		_, _ = io.WriteString(os.Stdout, fmt.Sprintf("%s: Unknown could not ask: %v\n", name, r.Err))
 	}
 	return 0
 }

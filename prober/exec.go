@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 )
@@ -14,13 +12,18 @@ import (
 // kill it and to say so.
 const killGrace = 10 * time.Second
 
-// execProbe runs a command inside the container.
-type execProbe struct {
+// command is what an exec probe or hook runs inside the container.
+type command struct {
 	engine    Execer
 	container string
-	argv      []string
+	words     words
 	slots     chan struct{} // one send each command that runs
-	running   atomic.Bool   // a command of this probe has not ended
+}
+
+// execProbe asks a command inside the container.
+type execProbe struct {
+	command
+	running atomic.Bool // a command of this probe has not ended
 }
 
 // execReply is what Execer.Exec returned.
@@ -32,40 +35,76 @@ type execReply struct {
 }
 
 func (p *Prober) execProbe(h *Exec, t Target) (asker, error) {
-	if len(h.Command) == 0 {
-		return nil, errors.New("command is empty")
-	}
-	e, err := p.engine(t)
+	c, err := p.command(h, t, p.execSlots)
 	if err != nil {
 		return nil, err
 	}
-	return &execProbe{
-		engine:    e,
-		container: t.ID,
-		argv:      slices.Clone(h.Command),
-		slots:     p.execSlots,
-	}, nil
+	return &execProbe{command: c}, nil
 }
 
-// Drain waits until no command runs any more. Commands whose Ask has ended with
-// its context are still being killed for a moment; a program that exits before
-// leaves them to their containers. No Ask should begin meanwhile.
+func (p *Prober) command(h *Exec, t Target, slots chan struct{}) (command, error) {
+	if len(h.Command) == 0 {
+		return command{}, errors.New("command is empty")
+	}
+	e, err := p.engine(t)
+	if err != nil {
+		return command{}, err
+	}
+	w, err := expandWords(h.Command, t.Env)
+	if err != nil {
+		return command{}, err
+	}
+	return command{engine: e, container: t.ID, words: w, slots: slots}, nil
+}
+
+// Drain waits until no command of a probe or a hook runs any more. Commands whose
+// Ask or Run has ended with its context are still being killed for a moment; a
+// program that exits before leaves them to their containers. No Ask and no Run
+// should begin meanwhile.
 func (p *Prober) Drain(ctx context.Context) error {
+	if err := drain(ctx, p.execSlots); err != nil {
+		return fmt.Errorf("cannot end all commands of probes: %w", err)
+	}
+	if err := drain(ctx, p.hookSlots); err != nil {
+		return fmt.Errorf("cannot end all commands of hooks: %w", err)
+	}
+	return nil
+}
+
+// drain waits until all slots are free at once.
+func drain(ctx context.Context, slots chan struct{}) error {
 	taken := 0
 	defer func() {
 		for range taken {
-			<-p.execSlots
+			<-slots
 		}
 	}()
-	for range cap(p.execSlots) {
+	for range cap(slots) {
 		select {
-		case p.execSlots <- struct{}{}:
+		case slots <- struct{}{}:
 			taken++
 		case <-ctx.Done():
-			return fmt.Errorf("cannot end all commands of probes: %w", context.Cause(ctx))
+			return context.Cause(ctx)
 		}
 	}
 	return nil
+}
+
+// start runs c, whose slot is taken, and returns where the reply will be. The
+// engine may be unable to kill a command. The goroutine then stays with it, and so
+// does the slot; ended is called when both are free.
+func (c *command) start(ctx context.Context, timeout time.Duration, ended func()) <-chan execReply {
+	replies := make(chan execReply, 1)
+	go func() {
+		var r execReply
+		defer func() {
+			<-c.slots
+			ended()
+			replies <- r
+		}()
+		r.output, r.code, r.timedOut, r.err = c.engine.Exec(ctx, c.container, c.words.argv, timeout, MaxOutput)
+	}()
+	return replies
 }
 
 func (p *execProbe) ask(ctx context.Context, timeout time.Duration) (Result, error) {
@@ -79,18 +118,7 @@ func (p *execProbe) ask(ctx context.Context, timeout time.Duration) (Result, err
 	start := time.Now()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	replies := make(chan execReply, 1)
-	// The engine may be unable to kill a command. The goroutine then stays with
-	// it, and running keeps it the only one of this probe.
-	go func() {
-		var r execReply
-		defer func() {
-			<-p.slots
-			p.running.Store(false)
-			replies <- r
-		}()
-		r.output, r.code, r.timedOut, r.err = p.engine.Exec(ctx, p.container, p.argv, timeout, MaxOutput)
-	}()
+	replies := p.start(ctx, timeout, func() { p.running.Store(false) })
 	overdue := time.NewTimer(timeout + killGrace)
 	defer overdue.Stop()
 	select {
@@ -123,17 +151,17 @@ func (p *execProbe) acquire(ctx context.Context, timeout time.Duration) error {
 }
 
 func (p *execProbe) judge(r execReply, timeout, latency time.Duration) (Result, error) {
-	res := Result{Output: clean(string(r.output)), Latency: latency}
+	res := Result{Output: clean(p.words.hide(string(r.output))), Latency: latency}
 	switch {
 	case r.timedOut: // also when it could not be killed: the verdict is the same
 		res.Outcome, res.Cause = Failure, Timeout
-		res.Output = fmt.Sprintf("command timed out: %q timed out after %v", strings.Join(p.argv, " "), timeout)
+		res.Output = fmt.Sprintf("command timed out: %q timed out after %v", p.words, timeout)
 		if r.err != nil {
-			res.Output += ": " + r.err.Error()
+			res.Output += ": " + p.words.hide(r.err.Error())
 		}
 		res.Output = clean(res.Output)
 	case r.err != nil:
-		return Result{Latency: latency}, fmt.Errorf("cannot run the command: %w", r.err)
+		return Result{Latency: latency}, errors.New("cannot run the command: " + p.words.hide(r.err.Error()))
 	case r.code != 0:
 		res.Outcome, res.Cause = Failure, ExitCode
 		if res.Output == "" {

@@ -1,6 +1,7 @@
 package prober
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"slices"
@@ -11,7 +12,7 @@ import (
 	"time"
 )
 
-// fakeEngine is an Engine of functions.
+// fakeEngine is an Engine of functions. It keeps the limit of an output.
 type fakeEngine struct {
 	exec   func(ctx context.Context, container string, argv []string, timeout time.Duration) execReply
 	health func(ctx context.Context, container string) (status, output string, err error)
@@ -28,7 +29,7 @@ func (e fakeEngine) Health(ctx context.Context, container string) (status, outpu
 
 func engines(e Engine) Config { return Config{Engines: map[string]Engine{"fake": e}, MaxExecs: 1} }
 
-func command(argv ...string) Handler { return Handler{Exec: &Exec{Command: argv}} }
+func execs(argv ...string) Handler { return Handler{Exec: &Exec{Command: argv}} }
 
 func TestExec(t *testing.T) {
 	for _, tt := range []struct {
@@ -37,31 +38,131 @@ func TestExec(t *testing.T) {
 		outcome Outcome
 		cause   Cause
 		output  string
+		kubelet string
 	}{
-		{"kubelet 87, 88, 99", execReply{output: []byte("OK")}, Success, "", "OK"},
-		{"kubelet 89, 94", execReply{output: make([]byte, 2*MaxOutput)}, Success, "", strings.Repeat("\x00", MaxOutput)},
-		{"kubelet 90, 95, 102", execReply{err: errors.New("bad"), output: []byte("x")}, Unknown, NotAsked, "cannot run the command: bad"},
-		{"kubelet 91, 98", execReply{code: 1, output: []byte("no")}, Failure, ExitCode, "no"},
-		{"no output", execReply{code: 3}, Failure, ExitCode, "command exited with code 3"},
-		{"kubelet 92", execReply{timedOut: true, output: []byte("x")}, Failure, Timeout, `command timed out: "a -b" timed out after 10s`},
-		{"timed out and not killed", execReply{timedOut: true, err: errors.New("cannot kill it")}, Failure, Timeout, `command timed out: "a -b" timed out after 10s: cannot kill it`},
-		{"not UTF-8", execReply{output: []byte("a\xff")}, Success, "", "a\uFFFD"},
+		// 88: an engine has no error for exit code 0.
+		{"succeeds", execReply{output: []byte("OK")}, Success, "", "OK", "87 88 99"},
+		{"engine is away", execReply{err: errors.New("bad"), output: []byte("x")}, Unknown, NotAsked, "cannot run the command: bad", "90 102"},
+		{"fails", execReply{code: 1, output: []byte("no")}, Failure, ExitCode, "no", "91 98"},
+		{"fails without a word", execReply{code: 3}, Failure, ExitCode, "command exited with code 3", ""},
+		{"timed out", execReply{timedOut: true, output: []byte("x")}, Failure, Timeout, `command timed out: "a -b" timed out after 10s`, "92"},
+		{"timed out and not killed", execReply{timedOut: true, err: errors.New("cannot kill it")}, Failure, Timeout, `command timed out: "a -b" timed out after 10s: cannot kill it`, ""},
+		{"not UTF-8", execReply{output: []byte("a\xff")}, Success, "", "a\uFFFD", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			e := fakeEngine{exec: func(_ context.Context, container string, argv []string, timeout time.Duration) execReply {
-				// kubelet 93, 104
-				if container != "c1" || !slices.Equal(argv, []string{"a", "-b"}) || timeout != patient {
-					t.Errorf("Exec got %q, %q, %v", container, argv, timeout)
+			covers(t, tt.kubelet)
+			e := fakeEngine{exec: func(context.Context, string, []string, time.Duration) execReply { return tt.reply }}
+			r := mustProbe(t, engines(e), execs("a", "-b"), loopback).Ask(t.Context(), patient)
+			wantResult(t, r, tt.outcome, tt.cause)
+			if r.Output != tt.output || r.Warning {
+				t.Errorf("got %+v, want output %q", r, tt.output)
+			}
+		})
+	}
+}
+
+func TestExecPassesOn(t *testing.T) {
+	covers(t, "93 104")
+	argv := []string{"/bin/sh", "-c", "echo $HOME; exit $?", "", "a b"}
+	e := fakeEngine{exec: func(_ context.Context, container string, got []string, timeout time.Duration) execReply {
+		if container != "c1" || !slices.Equal(got, argv) || timeout != patient {
+			t.Errorf("Exec got %q, %q, %v", container, got, timeout)
+		}
+		return execReply{output: []byte("foo")}
+	}}
+	r := mustProbe(t, engines(e), execs(argv...), Target{Runtime: "fake", ID: "c1", Env: []string{"HOME=/"}}).Ask(t.Context(), patient)
+	if r.Outcome != Success || r.Output != "foo" {
+		t.Errorf("got %+v", r)
+	}
+}
+
+// wordy is an engine whose commands write more than anybody wants.
+type wordy struct {
+	fakeEngine
+	keeps bool // the limit that it is given
+}
+
+func (w wordy) Exec(_ context.Context, _ string, _ []string, _ time.Duration, limit int) ([]byte, int, bool, error) {
+	if w.keeps {
+		return bytes.Repeat([]byte("x"), limit), 0, false, nil
+	}
+	return bytes.Repeat([]byte("x"), 2*MaxOutput), 0, false, nil
+}
+
+func TestExecOutputIsBounded(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		keeps   bool
+		kubelet string
+	}{
+		{"by the engine", true, "94"},
+		{"by us", false, "89"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			covers(t, tt.kubelet)
+			r := mustProbe(t, engines(wordy{keeps: tt.keeps}), execs("a"), loopback).Ask(t.Context(), patient)
+			wantResult(t, r, Success, "")
+			if r.Output != strings.Repeat("x", MaxOutput) {
+				t.Errorf("output has %d bytes, want %d", len(r.Output), MaxOutput)
+			}
+		})
+	}
+}
+
+// TestExecErrorHasOutput: what a command wrote before its engine failed comes with
+// the error as far as the probe, which shows the error alone.
+func TestExecErrorHasOutput(t *testing.T) {
+	covers(t, "95")
+	e := fakeEngine{exec: func(context.Context, string, []string, time.Duration) execReply {
+		return execReply{output: []byte("foo"), err: errors.New("bad")}
+	}}
+	prober := New(engines(e))
+	c, err := prober.command(&Exec{Command: []string{"a"}}, loopback, prober.execSlots)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.slots <- struct{}{}
+	r := <-c.start(t.Context(), patient, func() {})
+	if string(r.output) != "foo" || r.err == nil || r.err.Error() != "bad" {
+		t.Errorf("got %q, %v", r.output, r.err)
+	}
+}
+
+func TestExecVariables(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		reply   execReply
+		outcome Outcome
+		cause   Cause
+		output  string
+		kubelet string
+	}{
+		{"succeeds", execReply{output: []byte("OK")}, Success, "", "OK", "105"},
+		{"tells the secret", execReply{code: 1, output: []byte("no hunter2 here")}, Failure, ExitCode, "no $(PASS) here", ""},
+		{"engine tells the secret", execReply{err: errors.New(`exec: "hunter2": not found`)}, Unknown, NotAsked, `cannot run the command: exec: "$(PASS)": not found`, ""},
+		{"timed out", execReply{timedOut: true, err: errors.New("cannot kill hunter2")}, Failure, Timeout,
+			`command timed out: "login $(PASS) $(B) $$(PASS)" timed out after 10s: cannot kill $(PASS)`, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			covers(t, tt.kubelet)
+			e := fakeEngine{exec: func(_ context.Context, _ string, argv []string, _ time.Duration) execReply {
+				if want := []string{"login", "hunter2", "$(B)", "$(PASS)"}; !slices.Equal(argv, want) {
+					t.Errorf("Exec got %q, want %q", argv, want)
 				}
 				return tt.reply
 			}}
-			r := mustProbe(t, engines(e), command("a", "-b"), loopback).Ask(t.Context(), patient)
+			target := Target{Runtime: "fake", ID: "c1", Env: []string{"A=1", "PASS=hunter2"}}
+			r := mustProbe(t, engines(e), execs("login", "$(PASS)", "$(B)", "$$(PASS)"), target).Ask(t.Context(), patient)
 			wantResult(t, r, tt.outcome, tt.cause)
 			if r.Output != tt.output {
 				t.Errorf("output is %q, want %q", r.Output, tt.output)
 			}
 		})
 	}
+	target := Target{Runtime: "fake", Env: []string{"A=" + strings.Repeat("x", maxCommand)}}
+	r := mustProbe(t, engines(fakeEngine{}), execs("a", "$(A)"), target).Ask(t.Context(), patient)
+	wantResult(t, r, Unknown, NotAsked)
+	wantOutput(t, r, "command has more than 131072 bytes")
 }
 
 func TestExecThatCannotBeKilled(t *testing.T) {
@@ -74,7 +175,7 @@ func TestExecThatCannotBeKilled(t *testing.T) {
 			return execReply{}
 		}}
 		prober := New(engines(e))
-		p, err := prober.Probe(command("a"), loopback)
+		p, err := prober.Probe(execs("a"), loopback)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -119,7 +220,7 @@ func TestExecSlots(t *testing.T) {
 		prober := New(engines(e))
 		results := make(chan Result, 4)
 		for range cap(results) {
-			p, err := prober.Probe(command("a"), loopback)
+			p, err := prober.Probe(execs("a"), loopback)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -150,7 +251,7 @@ func TestExecCancel(t *testing.T) {
 			return execReply{err: ctx.Err()}
 		}}
 		prober := New(engines(e))
-		p, err := prober.Probe(command("a"), loopback)
+		p, err := prober.Probe(execs("a"), loopback)
 		if err != nil {
 			t.Fatal(err)
 		}

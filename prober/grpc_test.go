@@ -2,6 +2,7 @@ package prober
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"net/http"
 	"testing"
@@ -60,18 +61,20 @@ func TestGRPC(t *testing.T) {
 		outcome       Outcome
 		cause         Cause
 		output        string
+		kubelet       string
 	}{
-		{"kubelet 85, 86", "up", known, Success, "", "service healthy"},
-		{"server as a whole", "", known, Success, "", "service healthy"},
-		{"kubelet 83", "down", known, Failure, Status, `service unhealthy (responded with "NOT_SERVING")`},
-		{"UNKNOWN", "unknown", known, Failure, Status, `service unhealthy (responded with "UNKNOWN")`},
-		{"NotFound", "other", known, Failure, Status, "error: health rpc probe failed: rpc error: code = NotFound"},
-		{"Unimplemented", "", nil, Failure, Protocol, "error: this server does not implement the grpc health protocol (grpc.health.v1.Health): "},
+		{"service that is up", "up", known, Success, "", "service healthy", "85 86"},
+		{"server as a whole", "", known, Success, "", "service healthy", ""},
+		{"service that is down", "down", known, Failure, Status, `service unhealthy (responded with "NOT_SERVING")`, "83"},
+		{"UNKNOWN", "unknown", known, Failure, Status, `service unhealthy (responded with "UNKNOWN")`, ""},
+		{"NotFound", "other", known, Failure, Status, "error: health rpc probe failed: rpc error: code = NotFound", ""},
+		{"Unimplemented", "", nil, Failure, Protocol, "error: this server does not implement the grpc health protocol (grpc.health.v1.Health): ", ""},
 		{"Unavailable", "", healthService{check: func(context.Context, string) (*healthpb.HealthCheckResponse, error) {
 			return nil, status.Error(codes.Unavailable, "later")
-		}}, Failure, Status, "later"},
+		}}, Failure, Status, "later", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			covers(t, tt.kubelet)
 			r := ask(t, Handler{GRPC: &GRPC{Port: grpcServer(t, tt.server), Service: tt.service}})
 			wantResult(t, r, tt.outcome, tt.cause)
 			wantOutput(t, r, tt.output)
@@ -94,30 +97,50 @@ func TestGRPCUserAgent(t *testing.T) {
 }
 
 func TestGRPCTrouble(t *testing.T) {
-	r := ask(t, Handler{GRPC: &GRPC{Port: closedPort(t)}}) // kubelet 81, but at once
-	wantResult(t, r, Failure, Refused)
-	wantOutput(t, r, "error: failed to connect service at")
-	if r.Latency > patient/2 {
-		t.Errorf("a refusal took %v", r.Latency)
-	}
-
-	web := webServer(t, func(http.ResponseWriter, *http.Request) {})
-	wantResult(t, ask(t, Handler{GRPC: &GRPC{Port: web}}), Failure, Protocol) // kubelet 82
-
-	garbage := rawServer(t, false, func(c net.Conn, _ <-chan struct{}) { _, _ = c.Write(make([]byte, 100)) })
-	wantResult(t, ask(t, Handler{GRPC: &GRPC{Port: garbage}}), Failure, Protocol)
-
-	silent := rawServer(t, false, stall)
-	r = askBriefly(t, Handler{GRPC: &GRPC{Port: silent}})
-	wantResult(t, r, Failure, Timeout)
-	wantOutput(t, r, "timeout: failed to connect service")
-
-	slow := grpcServer(t, healthService{check: func(ctx context.Context, _ string) (*healthpb.HealthCheckResponse, error) {
-		<-ctx.Done()
-		return nil, ctx.Err()
-	}})
-	r = askBriefly(t, Handler{GRPC: &GRPC{Port: slow}})
-	wantResult(t, r, Failure, Timeout)
-	wantOutput(t, r, "timeout: health rpc did not complete within 150ms") // kubelet 84
+	t.Run("refused", func(t *testing.T) {
+		covers(t, "81") // known at once, not at the end of the timeout
+		port := closedPort(t)
+		r := ask(t, Handler{GRPC: &GRPC{Port: port}})
+		wantResult(t, r, Failure, Refused)
+		wantOutput(t, r, fmt.Sprintf(`error: failed to connect service at "127.0.0.1:%d": `, port))
+		if r.Latency > patient/2 {
+			t.Errorf("a refusal took %v", r.Latency)
+		}
+	})
+	t.Run("nobody answers", func(t *testing.T) {
+		covers(t, "81")
+		port := deafPort(t)
+		r := askBriefly(t, Handler{GRPC: &GRPC{Port: port}})
+		wantResult(t, r, Failure, Timeout)
+		if want := fmt.Sprintf(`timeout: failed to connect service "127.0.0.1:%d" within 150ms: context deadline exceeded`, port); r.Output != want {
+			t.Errorf("output is %q, want %q", r.Output, want)
+		}
+	})
+	t.Run("server of HTTP/1", func(t *testing.T) {
+		covers(t, "82")
+		port := webServer(t, func(http.ResponseWriter, *http.Request) {})
+		wantResult(t, ask(t, Handler{GRPC: &GRPC{Port: port}}), Failure, Protocol)
+	})
+	t.Run("garbage", func(t *testing.T) {
+		port := rawServer(t, false, func(c net.Conn, _ <-chan struct{}) { _, _ = c.Write(make([]byte, 100)) })
+		wantResult(t, ask(t, Handler{GRPC: &GRPC{Port: port}}), Failure, Protocol)
+	})
+	t.Run("server that says nothing", func(t *testing.T) {
+		r := askBriefly(t, Handler{GRPC: &GRPC{Port: rawServer(t, false, stall)}})
+		wantResult(t, r, Failure, Timeout)
+		wantOutput(t, r, "timeout: failed to connect service")
+	})
+	t.Run("check that does not end", func(t *testing.T) {
+		covers(t, "84")
+		port := grpcServer(t, healthService{check: func(ctx context.Context, _ string) (*healthpb.HealthCheckResponse, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}})
+		r := askBriefly(t, Handler{GRPC: &GRPC{Port: port}})
+		wantResult(t, r, Failure, Timeout)
+		if want := "timeout: health rpc did not complete within 150ms"; r.Output != want {
+			t.Errorf("output is %q, want %q", r.Output, want)
+		}
+	})
 	waitGone(t, "google.golang.org/grpc/internal/transport")
 }

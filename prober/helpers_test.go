@@ -2,12 +2,14 @@ package prober
 
 import (
 	"bytes"
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"os"
 	"runtime/pprof"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -22,6 +24,14 @@ const (
 )
 
 var loopback = Target{Runtime: "fake", ID: "c1", Address: "127.0.0.1"}
+
+// covers says which of the kubelet's own cases t checks, by their numbers.
+func covers(t *testing.T, kubelet string) {
+	t.Helper()
+	if kubelet != "" {
+		t.Attr("kubelet", kubelet)
+	}
+}
 
 func mustProbe(t *testing.T, c Config, h Handler, target Target) Probe {
 	t.Helper()
@@ -144,6 +154,26 @@ func says(t *testing.T, text string) int {
 // waitGone waits until no goroutine has any of the functions in its stack.
 func waitGone(t *testing.T, functions ...string) {
 	t.Helper()
+	waitStacks(t, fmt.Sprintf("no goroutine is in %q", functions), func(stacks []string) bool {
+		return !slices.ContainsFunc(stacks, func(stack string) bool {
+			return slices.ContainsFunc(functions, func(f string) bool { return strings.Contains(stack, f) })
+		})
+	})
+}
+
+// waitFor waits until a goroutine has all of the functions in its stack.
+func waitFor(t *testing.T, functions ...string) {
+	t.Helper()
+	waitStacks(t, fmt.Sprintf("a goroutine is in %q", functions), func(stacks []string) bool {
+		return slices.ContainsFunc(stacks, func(stack string) bool {
+			return !slices.ContainsFunc(functions, func(f string) bool { return !strings.Contains(stack, f) })
+		})
+	})
+}
+
+// waitStacks waits until what is true of the stacks of all goroutines.
+func waitStacks(t *testing.T, what string, is func(stacks []string) bool) {
+	t.Helper()
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
 	deadline := time.NewTimer(patient)
@@ -153,40 +183,50 @@ func waitGone(t *testing.T, functions ...string) {
 		if err := pprof.Lookup("goroutine").WriteTo(&b, 1); err != nil {
 			t.Fatal(err)
 		}
-		var found string
-		for _, f := range functions {
-			if strings.Contains(b.String(), f) {
-				found = f
-			}
-		}
-		if found == "" {
+		if is(strings.Split(b.String(), "\n\n")) {
 			return
 		}
 		select {
 		case <-tick.C:
 		case <-deadline.C:
-			t.Fatalf("a goroutine is left in %s:\n%s", found, b.String())
+			t.Fatalf("want: %s:\n%s", what, b.String())
 		}
 	}
 }
 
-// timeWaits counts the connections to port that are in TIME_WAIT on the client's
-// side.
-func timeWaits(t *testing.T, port int) int {
+// countTimeWaits returns a function that counts the connections made to port since
+// that are in TIME_WAIT on the client's side. Servers of earlier tests may have such
+// ones with clients that had the same port.
+func countTimeWaits(t *testing.T, port int) func() int {
+	old := timeWaits(t, port)
+	return func() int {
+		t.Helper()
+		n := 0
+		for local := range timeWaits(t, port) {
+			if !old[local] {
+				n++
+			}
+		}
+		return n
+	}
+}
+
+// timeWaits returns the local ends of connections to port that are in TIME_WAIT.
+func timeWaits(t *testing.T, port int) map[string]bool {
 	t.Helper()
 	b, err := os.ReadFile("/proc/net/tcp")
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := 0
+	locals := map[string]bool{}
 	suffix := ":" + strings.ToUpper(leftPad(strconv.FormatInt(int64(port), 16)))
 	for line := range strings.Lines(string(b)) {
 		f := strings.Fields(line)
 		if len(f) > 3 && strings.HasSuffix(f[2], suffix) && f[3] == "06" {
-			n++
+			locals[f[1]] = true
 		}
 	}
-	return n
+	return locals
 }
 
 func leftPad(hex string) string { return strings.Repeat("0", 4-len(hex)) + hex }

@@ -18,7 +18,7 @@ func TestHTTPHostileReplies(t *testing.T) {
 		cause       Cause
 		output      string
 	}{
-		{"kubelet 19", "HTTP/1.1 -01 Bad\r\n\r\n", Failure, Protocol, "status code"},
+		{"negative status", "HTTP/1.1 -01 Bad\r\n\r\n", Failure, Protocol, "status code"},
 		{"nothing", "", Failure, Reset, "connection closed before"},
 		{"half a status line", "HTTP/1.1 2", Failure, Reset, ""},
 		{"half a head", ok + "A: b\r\n", Failure, Reset, ""},
@@ -100,20 +100,22 @@ func TestHTTPSlowReplies(t *testing.T) {
 		outcome Outcome
 		cause   Cause
 		output  string
+		kubelet string
 	}{
-		{"kubelet 21", stall, Failure, Timeout, "no reply within 150ms"},
-		{"head a byte at a time", after(ok+"A: ", drip("x", time.Millisecond)), Failure, Timeout, "no reply"},
-		{"interim replies for ever", drip("HTTP/1.1 100 Continue\r\n\r\n", time.Millisecond), Failure, Timeout, "no reply"},
-		{"body that stalls", after(ok+"Content-Length: 9\r\n\r\nfi", stall), Failure, Timeout, "body not complete within 150ms"},
-		{"chunk that stalls", after(ok+"Transfer-Encoding: chunked\r\n\r\n9\r\nfi", stall), Failure, Timeout, "body not complete"},
-		{"body without an end", after(ok+"\r\n", drip(strings.Repeat("x", 4096), time.Microsecond)), Success, "", "xxx"},
-		{"chunks without an end", after(ok+"Transfer-Encoding: chunked\r\n\r\n", drip("4\r\nfine\r\n", time.Microsecond)), Success, "", "fine"},
-		{"trailer without an end", after(ok+"Transfer-Encoding: chunked\r\n\r\n4\r\nfine\r\n0\r\n", drip("A: b\r\n", time.Microsecond)), Success, "", "fine"},
-		{"server that does not close", after(ok+"Content-Length: 4\r\n\r\nfine", stall), Success, "", "fine"},
-		{"failure that stalls", after("HTTP/1.1 500 Bad\r\nContent-Length: 9\r\n\r\n", stall), Failure, Status, "statuscode: 500"},
-		{"reset", func(c net.Conn, _ <-chan struct{}) { _ = c.(*net.TCPConn).SetLinger(0) }, Failure, Reset, "reset"},
+		{"no reply", stall, Failure, Timeout, "no reply within 150ms", "21"},
+		{"head a byte at a time", after(ok+"A: ", drip("x", time.Millisecond)), Failure, Timeout, "no reply", ""},
+		{"interim replies for ever", drip("HTTP/1.1 100 Continue\r\n\r\n", time.Millisecond), Failure, Timeout, "no reply", ""},
+		{"body that stalls", after(ok+"Content-Length: 9\r\n\r\nfi", stall), Failure, Timeout, "body not complete within 150ms", ""},
+		{"chunk that stalls", after(ok+"Transfer-Encoding: chunked\r\n\r\n9\r\nfi", stall), Failure, Timeout, "body not complete", ""},
+		{"body without an end", after(ok+"\r\n", drip(strings.Repeat("x", 4096), time.Microsecond)), Success, "", "xxx", ""},
+		{"chunks without an end", after(ok+"Transfer-Encoding: chunked\r\n\r\n", drip("4\r\nfine\r\n", time.Microsecond)), Success, "", "fine", ""},
+		{"trailer without an end", after(ok+"Transfer-Encoding: chunked\r\n\r\n4\r\nfine\r\n0\r\n", drip("A: b\r\n", time.Microsecond)), Success, "", "fine", ""},
+		{"server that does not close", after(ok+"Content-Length: 4\r\n\r\nfine", stall), Success, "", "fine", ""},
+		{"failure that stalls", after("HTTP/1.1 500 Bad\r\nContent-Length: 9\r\n\r\n", stall), Failure, Status, "statuscode: 500", ""},
+		{"reset", func(c net.Conn, _ <-chan struct{}) { _ = c.(*net.TCPConn).SetLinger(0) }, Failure, Reset, "reset", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			covers(t, tt.kubelet)
 			port := rawServer(t, true, tt.serve)
 			for _, host := range []string{"", "localhost"} {
 				timeout := brief

@@ -17,6 +17,8 @@ import (
 
 const maxRedirects = 10
 
+var errRedirects = fmt.Errorf("stopped after %d redirects", maxRedirects)
+
 // httpProbe asks with a GET request. Plain HTTP to an address is spoken by hand;
 // names, TLS and redirects go through net/http.
 type httpProbe struct {
@@ -149,7 +151,7 @@ func (p *httpProbe) askClient(ctx context.Context, deadline time.Time, timeout t
 	}
 	client := http.Client{
 		Transport:     &replay{first: first, next: p.prober.client},
-		CheckRedirect: checkRedirect,
+		CheckRedirect: p.prober.checkRedirect,
 	}
 	resp, err := client.Do(req.WithContext(context.WithValue(ctx, askKey{}, ctx)))
 	if err != nil {
@@ -174,14 +176,19 @@ func rootCause(ctx context.Context, err error) error {
 	return err
 }
 
-// checkRedirect lets redirects stay on the host that was asked: another one
-// would be probed in this one's place.
-func checkRedirect(req *http.Request, via []*http.Request) error {
+// stayLocal lets redirects stay on the host that was asked: another one would be
+// probed in this one's place.
+func stayLocal(req *http.Request, via []*http.Request) error {
 	if req.URL.Hostname() != via[0].URL.Hostname() {
 		return http.ErrUseLastResponse
 	}
+	return stopLoops(req, via)
+}
+
+// stopLoops lets redirects go anywhere, as net/http does.
+func stopLoops(_ *http.Request, via []*http.Request) error {
 	if len(via) >= maxRedirects {
-		return fmt.Errorf("stopped after %d redirects", maxRedirects)
+		return errRedirects
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 // Package prober asks a container how it is, over HTTP, TCP, gRPC, a command run
-// inside it or its engine's own HEALTHCHECK, and says what came of it. It knows
-// no thresholds and nothing of a container's life: those are the supervisor's.
+// inside it or its engine's own HEALTHCHECK, and says what came of it. It runs
+// lifecycle hooks by the same means. It knows no thresholds and nothing of a
+// container's life: those are the supervisor's.
 package prober
 
 import (
@@ -99,7 +100,10 @@ type TCPSocket struct {
 }
 
 // Exec asks by running a command inside the container, without a shell. Exit
-// code 0 is a success.
+// code 0 is a success. $(NAME) in a word is replaced by Target.Env as Kubernetes
+// does it: unknown names stay as they are, and $$(NAME) is $(NAME). The values do
+// not show in results: there the names stand, but for values of less than four
+// bytes.
 type Exec struct{ Command []string }
 
 // GRPC asks grpc.health.v1.Health/Check, in plain text.
@@ -111,11 +115,51 @@ type GRPC struct {
 // EngineHealth asks the engine for the verdict of the container's HEALTHCHECK.
 type EngineHealth struct{}
 
+// LifecycleHandler says what a lifecycle hook does. Exactly one field is set.
+type LifecycleHandler struct {
+	// HTTPGet succeeds with any reply, whatever its status. The beginning of the
+	// body is waited for, so that a server may take its time there.
+	HTTPGet   *HTTPGet
+	TCPSocket *TCPSocket // opening the connection is all
+	Exec      *Exec
+	Sleep     *Sleep
+}
+
+// Sleep lets time go by.
+type Sleep struct{ Duration time.Duration }
+
+// Hook is what a container does, or is told, at a turn of its life. Run may be
+// called from any goroutine.
+type Hook interface {
+	// Run returns when the hook has ended, and at once when ctx ends, which is the
+	// only deadline it has. That is an error, unless the status of an HTTP reply
+	// has come before.
+	Run(ctx context.Context) HookResult
+}
+
+// HookResult is how a hook ended.
+type HookResult struct {
+	// Err is nil when the hook did what it should. Its text has nothing of what
+	// an HTTP server said, no header and no value of a variable; of a command that
+	// failed it has the output, at most MaxOutput bytes together.
+	Err error
+	// NotAsked says that Err is why the hook could not be run, or that nobody knows
+	// whether it was, as for want of an engine or a descriptor: nothing was learnt
+	// about the container.
+	NotAsked bool
+	// HTTPFallback says that the server answered an https hook in plain HTTP and
+	// was asked again without TLS and without the header Authorization.
+	HTTPFallback bool
+}
+
 // Target is whom to ask.
 type Target struct {
 	Runtime string // which Engine of Config
 	ID      string // container
 	Address string // IP address; empty when the container has none
+	// Env is the container's environment, "NAME=value" each, for $(NAME) in the
+	// words of commands. It may hold secrets.
+	Env []string
 }
 
 // Execer runs commands inside containers.

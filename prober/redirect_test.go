@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// redirecting serves /to?CODE to location, and /new, /fail, /loop and the like.
+// redirecting serves / with a redirect to location, and /new, /fail, /loop and
+// the like.
 func redirecting(t *testing.T, code int, location string) int {
 	t.Helper()
 	return webServer(t, func(w http.ResponseWriter, r *http.Request) {
@@ -22,6 +23,8 @@ func redirecting(t *testing.T, code int, location string) int {
 		case "/end":
 			w.WriteHeader(http.StatusPermanentRedirect)
 			_, _ = io.WriteString(w, "ok body")
+		case "/emptyend":
+			w.WriteHeader(http.StatusPermanentRedirect)
 		case "/host":
 			if r.Host != "example.com" {
 				w.WriteHeader(http.StatusBadRequest)
@@ -34,48 +37,98 @@ func redirecting(t *testing.T, code int, location string) int {
 
 func TestHTTPRedirects(t *testing.T) {
 	other := redirecting(t, 302, "")
+	at := func(host, path string) string { return fmt.Sprintf("http://%s:%d%s", host, other, path) }
 	for _, tt := range []struct {
 		name     string
+		anywhere bool // FollowNonLocalRedirects
 		code     int
 		location string
 		outcome  Outcome
 		cause    Cause
+		kubelet  string
 	}{
-		{"kubelet 22", 301, "/new", Success, ""},
-		{"kubelet 23", 301, "/fail", Failure, Status},
-		{"kubelet 24, 33", 302, "/new", Success, ""},
-		{"kubelet 25, 35", 302, "/fail", Failure, Status},
-		{"see other", 303, "/new", Success, ""},
-		{"kubelet 26", 307, "/new", Success, ""},
-		{"kubelet 27", 307, "/fail", Failure, Status},
-		{"kubelet 28", 308, "/new", Success, ""},
-		{"kubelet 29", 308, "/fail", Failure, Status},
-		{"kubelet 31", 308, "/end", Success, Redirect},
-		{"kubelet 37", 302, fmt.Sprintf("http://127.0.0.1:%d/new", other), Success, ""},
-		{"kubelet 39", 302, fmt.Sprintf("http://127.0.0.1:%d/fail", other), Failure, Status},
-		{"kubelet 41", 302, "http://0.0.0.0/fail", Success, Redirect},
-		{"other name of the same host", 302, fmt.Sprintf("http://localhost:%d/new", other), Success, Redirect},
-		{"kubelet 43", 302, "/loop", Failure, Protocol},
-		{"other scheme", 302, "ftp://127.0.0.1/", Failure, Protocol},
-		{"300 is final", 300, "/fail", Success, Redirect},
+		{"301", false, 301, "/new", Success, "", "22"},
+		{"301, target fails", false, 301, "/fail", Failure, Status, "23"},
+		{"302", false, 302, "/new", Success, "", "24"},
+		{"302, target fails", false, 302, "/fail", Failure, Status, "25"},
+		{"303", false, 303, "/new", Success, "", ""},
+		{"307", false, 307, "/new", Success, "", "26"},
+		{"307, target fails", false, 307, "/fail", Failure, Status, "27"},
+		{"308", false, 308, "/new", Success, "", "28"},
+		{"308, target fails", false, 308, "/fail", Failure, Status, "29"},
+		{"300 is final", false, 300, "/fail", Success, Redirect, ""},
+
+		{"to the same host", false, 302, "/new", Success, "", "33"},
+		{"to the same host, target fails", false, 302, "/fail", Failure, Status, "35"},
+		{"to another port", false, 302, at("127.0.0.1", "/new"), Success, "", "37"},
+		{"to another port, target fails", false, 302, at("127.0.0.1", "/fail"), Failure, Status, "39"},
+		{"to another host, target fails", false, 302, at("0.0.0.0", "/fail"), Success, Redirect, "41"},
+		{"to another name of the host", false, 302, at("localhost", "/new"), Success, Redirect, ""},
+		{"to another scheme", false, 302, "ftp://127.0.0.1/", Failure, Protocol, ""},
+		{"in a loop", false, 302, "/loop", Failure, Protocol, "43"},
+
+		{"anywhere: to the same host", true, 302, "/new", Success, "", "34"},
+		{"anywhere: to the same host, target fails", true, 302, "/fail", Failure, Status, "36"},
+		{"anywhere: to another port", true, 302, at("127.0.0.1", "/new"), Success, "", "38"},
+		{"anywhere: to another port, target fails", true, 302, at("127.0.0.1", "/fail"), Failure, Status, "40"},
+		{"anywhere: to another host", true, 302, at("0.0.0.0", "/new"), Success, "", ""},
+		{"anywhere: to another host, target fails", true, 302, at("0.0.0.0", "/fail"), Failure, Status, "42"},
+		{"anywhere: to another name of the host", true, 302, at("localhost", "/new"), Success, "", ""},
+		{"anywhere: in a loop", true, 302, "/loop", Failure, Protocol, "44"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			r := ask(t, Handler{HTTPGet: &HTTPGet{Port: redirecting(t, tt.code, tt.location), Path: "/"}})
+			covers(t, tt.kubelet)
+			h := Handler{HTTPGet: &HTTPGet{Port: redirecting(t, tt.code, tt.location), Path: "/"}}
+			r := mustProbe(t, Config{FollowNonLocalRedirects: tt.anywhere}, h, loopback).Ask(t.Context(), patient)
 			wantResult(t, r, tt.outcome, tt.cause)
-			if tt.cause == Redirect {
-				wantOutput(t, r, "Probe terminated redirects, Response body: ")
+			if r.Warning != (tt.cause == Redirect) {
+				t.Errorf("warning is %v", r.Warning)
+			}
+			if tt.location == "/loop" {
+				wantOutput(t, r, "stopped after 10 redirects")
 			}
 		})
 	}
 	waitGone(t, "net/http.(*Transport)", "net/http.(*persistConn)")
 }
 
+func TestHTTPRedirectEndsNowhere(t *testing.T) {
+	for _, tt := range []struct{ name, path, output, kubelet string }{
+		{"without a body", "/emptyend", "Probe terminated redirects, Response body: ", "30"},
+		{"with a body", "/end", "Probe terminated redirects, Response body: ok body", "31"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			covers(t, tt.kubelet)
+			r := ask(t, Handler{HTTPGet: &HTTPGet{Port: redirecting(t, 302, tt.path), Path: "/"}})
+			wantResult(t, r, Success, Redirect)
+			if !r.Warning || r.Output != tt.output {
+				t.Errorf("warning is %v, output is %q, want %q", r.Warning, r.Output, tt.output)
+			}
+		})
+	}
+}
+
 func TestHTTPRedirectKeepsHost(t *testing.T) {
-	port := redirecting(t, 302, "/host")
-	h := &HTTPGet{Port: port, Path: "/", Headers: []Header{{"Host", "example.com"}}}
-	wantResult(t, ask(t, Handler{HTTPGet: h}), Success, "") // kubelet 45
-	h.Headers[0].Value = "example.org"
-	wantResult(t, ask(t, Handler{HTTPGet: h}), Failure, Status) // kubelet 47
+	for _, tt := range []struct {
+		name     string
+		anywhere bool
+		host     string
+		outcome  Outcome
+		cause    Cause
+		kubelet  string
+	}{
+		{"right host", false, "example.com", Success, "", "45"},
+		{"anywhere: right host", true, "example.com", Success, "", "46"},
+		{"wrong host", false, "example.org", Failure, Status, "47"},
+		{"anywhere: wrong host", true, "example.org", Failure, Status, "48"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			covers(t, tt.kubelet)
+			h := &HTTPGet{Port: redirecting(t, 302, "/host"), Path: "/", Headers: []Header{{"Host", tt.host}}}
+			r := mustProbe(t, Config{FollowNonLocalRedirects: tt.anywhere}, Handler{HTTPGet: h}, loopback).Ask(t.Context(), patient)
+			wantResult(t, r, tt.outcome, tt.cause)
+		})
+	}
 }
 
 func TestHTTPRedirectAsksOnce(t *testing.T) {

@@ -18,7 +18,7 @@ type tcpProbe struct {
 	sa      syscall.Sockaddr // nil: address has a name
 }
 
-func newTCPProbe(h *TCPSocket, t Target) (asker, error) {
+func newTCPProbe(h *TCPSocket, t Target) (*tcpProbe, error) {
 	host, ap, err := endpoint(h.Host, h.Port, t)
 	if err != nil {
 		return nil, err
@@ -35,13 +35,18 @@ func (p *tcpProbe) ask(ctx context.Context, timeout time.Duration) (Result, erro
 	if err == nil {
 		return Result{Outcome: Success}, nil
 	}
-	if p.sa == nil {
-		return failed(err, err.Error()) // *net.OpError has the address in it
-	}
-	if errors.Is(err, os.ErrDeadlineExceeded) {
+	if p.sa != nil && errors.Is(err, os.ErrDeadlineExceeded) {
 		return failed(err, fmt.Sprintf("dial tcp %s: no connection within %v", p.address, timeout))
 	}
-	return failed(err, fmt.Sprintf("dial tcp %s: %s", p.address, reason(err)))
+	return failed(err, p.trouble(err))
+}
+
+// trouble says why there is no connection.
+func (p *tcpProbe) trouble(err error) string {
+	if p.sa == nil {
+		return err.Error() // *net.OpError has the address in it
+	}
+	return fmt.Sprintf("dial tcp %s: %s", p.address, reason(err))
 }
 
 func (p *tcpProbe) connect(ctx context.Context, deadline time.Time) error {

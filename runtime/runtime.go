@@ -45,7 +45,9 @@ type Container struct {
 	ID      string // full ID
 	Name    string // without the slash
 	Image   string
+	ImageID string // changes when the same name is another image; empty when not told
 	Labels  map[string]string
+	Env     []string // "NAME=value" each; may hold secrets
 
 	State      State
 	StartedAt  time.Time // zero when it never ran
@@ -66,6 +68,8 @@ type Container struct {
 	AutoRemove    bool          // --rm: the engine removes it when it ends
 	StopSignal    string        // as configured, e.g. "SIGQUIT" or "3"; empty for SIGTERM
 	StopTimeout   time.Duration // negative when none is configured
+	// Resources is what the engine limits the container to, only to be compared.
+	Resources string
 }
 
 // Run returns the identity of the container's present or last run.

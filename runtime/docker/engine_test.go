@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -129,6 +130,39 @@ func fits(t *testing.T, e *docker.Engine, got map[string]*runtime.Container) {
 	}
 	if seen != len(got) {
 		t.Errorf("listed %d of %d", seen, len(got))
+	}
+}
+
+func TestInspectTellsEnvironmentImageAndLimits(t *testing.T) {
+	e, private := engine(t)
+	id := private.Create(t, dockertest.RunOptions{Env: []string{"SECRET=a=b", "EMPTY="}})
+	before, err := e.Inspect(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"SECRET=a=b", "EMPTY="} {
+		if !slices.Contains(before.Env, want) {
+			t.Errorf("%q is not in %q", want, before.Env)
+		}
+	}
+	// The image has its own variables.
+	if !slices.ContainsFunc(before.Env, func(v string) bool { return strings.HasPrefix(v, "PATH=") }) {
+		t.Errorf("no PATH in %q", before.Env)
+	}
+	image, err := private.Client().ImageInspect(t.Context(), dockertest.Image)
+	if err != nil || before.ImageID != image.ID || before.ImageID == "" {
+		t.Errorf("image is %q, want %q, %v", before.ImageID, image.ID, err)
+	}
+	if before.Resources != "" {
+		t.Errorf("limits are %q", before.Resources)
+	}
+	_, err = private.Client().ContainerUpdate(t.Context(), id, container.UpdateConfig{Resources: container.Resources{CPUShares: 512}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	after, err := e.Inspect(t.Context(), id)
+	if err != nil || after.Resources != "cpu-shares=512" || after.ImageID != before.ImageID {
+		t.Errorf("got %+v, %v", after, err)
 	}
 }
 

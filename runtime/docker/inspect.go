@@ -2,6 +2,7 @@ package docker
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"time"
 
@@ -83,7 +84,7 @@ func (e *Engine) connection(ctx context.Context, c *client.Client, in *container
 
 func (e *Engine) describe(in *container.InspectResponse, n networking) *runtime.Container {
 	c := &runtime.Container{
-		Runtime: e.conf.Name, ID: in.ID, Name: strings.TrimPrefix(in.Name, "/"),
+		Runtime: e.conf.Name, ID: in.ID, Name: strings.TrimPrefix(in.Name, "/"), ImageID: in.Image,
 		State: runtime.State(in.State.Status), StartedAt: moment(in.State.StartedAt), FinishedAt: moment(in.State.FinishedAt),
 		ExitCode: in.State.ExitCode, OOMKilled: in.State.OOMKilled, Error: in.State.Error,
 		NetworkOf: n.sharedID, RestartPolicy: string(container.RestartPolicyDisabled), StopTimeout: -1,
@@ -91,18 +92,47 @@ func (e *Engine) describe(in *container.InspectResponse, n networking) *runtime.
 	c.Address, c.Network = n.address(e.conf.Network)
 	c.Hint = hint(c.State, c.ExitCode, n)
 	if in.Config != nil {
-		c.Image, c.Labels, c.StopSignal = in.Config.Image, in.Config.Labels, in.Config.StopSignal
+		c.Image, c.Labels, c.Env, c.StopSignal = in.Config.Image, in.Config.Labels, in.Config.Env, in.Config.StopSignal
 		if t := in.Config.StopTimeout; t != nil {
 			c.StopTimeout = time.Duration(*t) * time.Second
 		}
 	}
 	if h := in.HostConfig; h != nil {
 		c.AutoRemove = h.AutoRemove
+		c.Resources = resources(&h.Resources)
 		if h.RestartPolicy.Name != "" {
 			c.RestartPolicy = string(h.RestartPolicy.Name)
 		}
 	}
 	return c
+}
+
+// resources lists the limits that are set. What the engine reports as 0 or not at
+// all are none.
+func resources(r *container.Resources) string {
+	var set []string
+	number := func(name string, n int64) {
+		if n != 0 {
+			set = append(set, fmt.Sprintf("%s=%d", name, n))
+		}
+	}
+	number("memory", r.Memory)
+	number("memory-swap", r.MemorySwap)
+	number("memory-reservation", r.MemoryReservation)
+	number("nano-cpus", r.NanoCPUs)
+	number("cpu-quota", r.CPUQuota)
+	number("cpu-period", r.CPUPeriod)
+	number("cpu-shares", r.CPUShares)
+	if r.CpusetCpus != "" {
+		set = append(set, "cpuset-cpus="+r.CpusetCpus)
+	}
+	if r.CpusetMems != "" {
+		set = append(set, "cpuset-mems="+r.CpusetMems)
+	}
+	if r.PidsLimit != nil && *r.PidsLimit > 0 { // -1 is none as well
+		number("pids", *r.PidsLimit)
+	}
+	return strings.Join(set, " ")
 }
 
 // moment reads the engine's times, which are in the year 1 for never.

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/events"
 	"github.com/docker/docker/api/types/network"
 	"github.com/docker/go-units"
@@ -66,6 +67,24 @@ func TestAddress(t *testing.T) {
 				t.Errorf("got %q of %q, want %q of %q", address, name, tt.address, tt.ofName)
 			}
 		})
+	}
+}
+
+func TestResources(t *testing.T) {
+	none, few := int64(0), int64(7)
+	for name, r := range map[string]container.Resources{
+		"": {}, "pids=7": {PidsLimit: &few},
+		"memory=1": {Memory: 1}, "memory-swap=-1": {MemorySwap: -1}, "memory-reservation=2": {MemoryReservation: 2},
+		"nano-cpus=3": {NanoCPUs: 3}, "cpu-quota=4": {CPUQuota: 4}, "cpu-period=5": {CPUPeriod: 5}, "cpu-shares=6": {CPUShares: 6},
+		"cpuset-cpus=0-1": {CpusetCpus: "0-1"}, "cpuset-mems=0": {CpusetMems: "0"},
+		"memory=1 cpuset-cpus=0 pids=7": {Memory: 1, CpusetCpus: "0", PidsLimit: &few},
+	} {
+		if got := resources(&r); got != name {
+			t.Errorf("got %q, want %q", got, name)
+		}
+	}
+	if got := resources(&container.Resources{PidsLimit: &none}); got != "" {
+		t.Errorf("got %q of no limit", got)
 	}
 }
 
