@@ -195,6 +195,19 @@ type status struct {
 		Output        string    `json:"output"`
 		LastProbeTime time.Time `json:"lastProbeTime"`
 	} `json:"probes"`
+	Conditions []condition `json:"conditions"`
+}
+
+type condition struct{ Type, Status, Reason string }
+
+// condition returns the condition of that type, and an empty one where there is none.
+func (s status) condition(name string) condition {
+	for _, c := range s.Conditions {
+		if c.Type == name {
+			return c
+		}
+	}
+	return condition{}
 }
 
 // status returns the status of one container.

@@ -14,6 +14,10 @@ const callRetry = 10 * time.Second
 func (t *stepper) stop(cause Cause) {
 	t.Stopping, t.NotBefore = cause, t.now
 	t.OwnKills, t.StopCalls = 0, 0
+	if t.Hooks[PreStop] == HookDone { // one that still runs serves this stop, too
+		t.Hooks[PreStop] = HookIdle
+	}
+	t.Grace = grace(t.spec, t.c, cause)
 	withdrawn := t.now
 	if !t.Ready {
 		withdrawn = t.ReadyCh
@@ -61,9 +65,12 @@ func (t *stepper) act() {
 	case t.Engine.Alive() && t.Stopping != NoCause && t.Lost && t.ShuttingDown:
 		t.Stopping = NoCause // it runs, so nothing is left undone
 	case t.Engine.Alive() && t.Stopping != NoCause && !t.Lost && due:
+		if t.preStop() {
+			return
+		}
 		t.Call, t.CallRun = StopCall, t.Run
 		t.StopCalls++
-		t.fx = append(t.fx, effect{do: doStop, grace: grace(t.spec, t.c, t.Stopping)})
+		t.fx = append(t.fx, effect{do: doStop, grace: t.Grace})
 	case !t.Engine.Alive() && t.Restart != NoCause && (!t.Lost || t.ShuttingDown) && due:
 		t.Call, t.CallRun = StartCall, t.Run
 		t.fx = append(t.fx, effect{do: doStart})

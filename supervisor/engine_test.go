@@ -41,6 +41,7 @@ func (e *memoryEngine) run(id string) {
 	}
 	if old := e.containers[id]; old != nil {
 		c.Labels, c.AutoRemove, c.FinishedAt = old.Labels, old.AutoRemove, old.FinishedAt
+		c.Image, c.ImageID, c.Resources = old.Image, old.ImageID, old.Resources
 	}
 	if name, ok := e.names[id]; ok {
 		c.Name = name
@@ -158,6 +159,23 @@ func (s *scripted) Probe(h prober.Handler, t prober.Target) (prober.Probe, error
 	defer s.mu.Unlock()
 	s.where[key] = t.Address
 	return &scriptedProbe{s, key}, nil
+}
+
+// Hook runs hooks as the test says of "ID:post_start" and "ID:pre_stop"; there they
+// are told apart by their command.
+func (s *scripted) Hook(h prober.LifecycleHandler, t prober.Target) (prober.Hook, error) {
+	if h.Exec == nil {
+		return nil, errors.New("no such handler")
+	}
+	return &scriptedProbe{s, t.ID + ":" + h.Exec.Command[0]}, nil
+}
+
+// Run is a hook's.
+func (p *scriptedProbe) Run(ctx context.Context) prober.HookResult {
+	if r := p.Ask(ctx, 0); r.Outcome != prober.Success {
+		return prober.HookResult{Err: errors.New(r.Output), NotAsked: r.Outcome == prober.Unknown}
+	}
+	return prober.HookResult{}
 }
 
 type scriptedProbe struct {

@@ -25,6 +25,10 @@ const (
 	EventInvalid         = "Invalid"
 	EventRuntimeLost     = "RuntimeLost"
 	EventRuntimeBack     = "RuntimeBack"
+
+	EventFailedPostStartHook   = "FailedPostStartHook"
+	EventFailedPreStopHook     = "FailedPreStopHook"
+	EventLifecycleHTTPFallback = "LifecycleHTTPFallback"
 )
 
 // Journal keeps the history.

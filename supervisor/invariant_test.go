@@ -22,11 +22,13 @@ func (w *world) check(before State, in *input, fx []effect) {
 	next := wake(s)
 	must(!s.Ready || s.Engine == runtime.Running && s.Started, "ready means running and started")
 	must(!s.Ready || s.Stopping == NoCause && s.KilledAt.IsZero(), "nothing that is being stopped is ready")
-	must(!w.condemned() || !next.IsZero() || s.Tallies[Liveness].Asking || s.Tallies[Startup].Asking || s.Call != NoCall || s.Lost || s.ShuttingDown,
+	must(!w.condemned() || !next.IsZero() || s.Tallies[Liveness].Asking || s.Tallies[Startup].Asking || s.Call != NoCall || s.Hooks[PreStop] == HookRunning || s.Lost || s.ShuttingDown,
 		"a verdict to stop leads to a stop")
 	must(!s.OperatorStopped || s.Restart == NoCause, "no start is due for what the operator stopped")
 	must(next.IsZero() || next.After(w.now), "what is due is done in the same step")
-	if s.Backoff.Delay < before.Backoff.Delay {
+	must(!s.Ready || s.ContainerReady && closedGate(w.spec, s) == "", "ready means that the probe and every gate say so")
+	must(!s.starting() || !s.Started && !s.Ready, "nothing is started before its post_start hook has ended")
+	if s.Backoff.Delay < before.Backoff.Delay && in.kind != respecced && s.Resources == before.Resources {
 		must(s.Exit.FinishedAt.Sub(s.Exit.StartedAt) > w.spec.Backoff.ResetAfter, "back-off shrinks only after a long run")
 	}
 	calls := 0
@@ -40,11 +42,19 @@ func (w *world) check(before State, in *input, fx []effect) {
 			must(s.Engine.Alive(), "only what runs is stopped")
 			must(!w.c.AutoRemove, "--rm containers are never stopped")
 			must(f.grace >= MinGrace, "the stop signal gets its time")
+			must(s.Hooks[PreStop] != HookRunning, "pre_stop ends before the stop")
+			must(w.spec.Lifecycle.PreStop == nil || s.Hooks[PreStop] == HookDone || w.c.StopTimeout == 0, "pre_stop comes before the stop")
 		case doStart:
 			calls++
 			must(!s.Engine.Alive(), "only what does not run is started")
 			must(!s.OperatorStopped, "what the operator stopped is not started")
+		case doHook:
+			must(before.Hooks[f.hook] != HookRunning || before.Run != s.Run, "a hook runs once")
+			must(s.Engine.Alive() && !s.Lost && f.grace > 0, "a hook is for what runs and can be reached")
+			must(f.hook == PreStop || s.Hooks[PostStart] == HookRunning && s.Stopping == NoCause, "nothing begins that is about to end")
+			must(f.hook == PostStart || s.Stopping != NoCause && !s.Ready, "readiness is withdrawn before pre_stop")
 		case doAsk:
+			must(!s.starting(), "no probe before post_start has ended")
 			asked[f.probe]++
 			y := s.Tallies[f.probe]
 			must(!y.OnHold, "on hold means no probe")
@@ -72,7 +82,7 @@ func (w *world) condemned() bool {
 func TestSweep(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 3000 {
-		script := make([]byte, 2+2*random.IntN(40))
+		script := make([]byte, specBytes+2*random.IntN(40))
 		for i := range script {
 			script[i] = byte(random.Uint32())
 		}
@@ -86,21 +96,23 @@ func FuzzStep(f *testing.F) {
 	f.Add([]byte("a container's life is short and full of events"))
 	f.Add([]byte{255, 0, 19, 60, 10, 30, 0, 1, 12, 5, 9, 60, 9, 3, 2, 1, 17, 2})
 	f.Fuzz(func(t *testing.T, script []byte) {
-		if len(script) >= 2 && len(script) <= 120 {
+		if len(script) >= specBytes && len(script) <= 120 {
 			live(t, script)
 		}
 	})
 }
 
-// live lets a container live as a script says: two bytes of spec, then pairs of an
+const specBytes = 3
+
+// live lets a container live as a script says: three bytes of spec, then pairs of an
 // event and the time before it.
 func live(t *testing.T, script []byte) {
 	t.Helper()
 	w := newWorld(t)
 	w.silent = true
-	w.chooseSpec(script[0], script[1])
+	w.chooseSpec(script[0], script[1], script[2])
 	at := w.begin
-	for i := 2; i+1 < len(script); i += 2 {
+	for i := specBytes; i+1 < len(script); i += 2 {
 		at = at.Add(fuzzedPause(script[i+1]))
 		w.goTo(at)
 		w.anything(script[i])
@@ -115,7 +127,7 @@ func fuzzedPause(b byte) time.Duration {
 	return time.Duration(b) * 100 * time.Millisecond
 }
 
-func (w *world) chooseSpec(a, b byte) {
+func (w *world) chooseSpec(a, b, c byte) {
 	for i, name := range []string{"startup", "liveness", "readiness"} {
 		if a&(1<<i) != 0 {
 			_ = w.setProbe(name, []string{"0s/10s/1/1", "3s/7s/1/3"}[b>>i&1])
@@ -133,13 +145,27 @@ func (w *world) chooseSpec(a, b byte) {
 		w.spec.Publish.Drain = 5 * time.Second
 	}
 	w.stopTakes = time.Duration(b>>5) * time.Second
+	for hook, takes := range [numHooks][]string{{"", "0s", "3s", "1h"}, {"", "0s", "3s", "1h"}} {
+		if word := takes[c>>(2*hook)&3]; word != "" {
+			_ = w.set([]string{"post-start", "pre-stop"}[hook], word)
+		}
+	}
+	if c&16 != 0 {
+		w.spec.ReadinessGates = []string{"warm", "ok"}
+	}
+	if c&32 != 0 {
+		_ = w.setRule([]RuleOperator{In, NotIn}[c>>6&1], "1,137")
+	}
+	if c>>6 == 3 {
+		w.c.StopTimeout = 0
+	}
 }
 
 // anything lets one thing happen, possible or not.
 func (w *world) anything(b byte) {
 	alive := w.c.State.Alive()
 	answer := []string{"succeeds", "fails", "unknown", "warns"}[b>>6]
-	switch b % 19 {
+	switch b % 24 {
 	case 0:
 		if !alive {
 			_ = w.happen("runs", nil)
@@ -192,8 +218,20 @@ func (w *world) anything(b byte) {
 	case 17:
 		_ = w.happen("readiness", []string{answer})
 	case 18:
-		if b > 240 {
+		if b > 230 {
 			_ = w.happen("shutdown", nil)
 		}
+	case 19:
+		_ = w.happen("gate", []string{[]string{"warm", "ok"}[b>>6&1], []string{"True", "False"}[b>>7]})
+	case 20:
+		_ = w.happen("resources", []string{[]string{"1", "2", "3", "4"}[b>>6]})
+	case 21:
+		_ = w.setHookResult(PostStart, []string{"succeeds", "fails", "cannot", "falls-back"}[b>>6])
+	case 22:
+		_ = w.setHookResult(PreStop, []string{"succeeds", "fails", "cannot", "falls-back"}[b>>6])
+	case 23:
+		_ = w.happen("reload", [][]string{
+			{"policy=Never"}, {"readiness=0s/2s/2/2", "liveness=none"}, {"startup=none", "backoff=1s/5s/10m"}, {"policy=Always", "startup=1s/1s/1/1", "liveness=0s/7s/1/3"},
+		}[b>>6])
 	}
 }

@@ -13,12 +13,6 @@ const (
 	killSlack  = 100 * time.Millisecond
 )
 
-// step decides: from what is known of a container and what happened to it now, it
-// makes what is known afterwards and what is to be done, appended to fx. It has no
-// clock, no I/O and no memory of its own. c is the container as last inspected,
-// for observed and called with a container already the new one.
-//
-
 // killed takes note of a signal that somebody else sent.
 func (t *stepper) killed(signal int, at time.Time) {
 	if !t.c.Stops(signal) || at.Before(t.StartedAt) {
@@ -30,6 +24,9 @@ func (t *stepper) killed(signal int, at time.Time) {
 	}
 	t.KilledAt = at
 	t.KillForgotten = t.now.Add(grace(t.spec, t.c, NoCause) + 10*time.Second)
+	if !next {
+		t.quiet()
+	}
 	switch {
 	case next:
 	case !t.Engine.Alive() && t.Restart != NoCause:
@@ -50,7 +47,7 @@ func (t *stepper) ownKill(signal int, at time.Time) bool {
 	}
 	if signal == t.c.StopSignalNumber() && t.OwnKills < t.StopCalls {
 		if t.OwnKills == 0 {
-			t.KillDue = at.Add(grace(t.spec, t.c, t.Stopping) - killSlack)
+			t.KillDue = at.Add(t.Grace - killSlack)
 		}
 		t.OwnKills++
 		return true
@@ -65,13 +62,22 @@ func (t *stepper) forgetKill() {
 		return
 	}
 	t.KilledAt, t.Survived = time.Time{}, true
-	if t.Stopping != NoCause {
+	if y := &t.Tallies[Startup]; t.Stopping == NoCause && !t.Started {
+		y.Result = firstResult(t.spec.Probes[Startup], Startup)
+	}
+}
+
+// quiet takes back what liveness and startup hold against a run that somebody else
+// is ending, as in the kubelet: it no longer matters, and should the run survive, a
+// verdict that came to nothing must be possible again.
+func (t *stepper) quiet() {
+	if !t.Engine.Alive() {
 		return
 	}
-	for i := range t.Tallies { // a verdict that came to nothing because of the signal
-		if y := &t.Tallies[i]; y.Result == prober.Failure {
-			y.OnHold = false
-		}
+	for _, probe := range []ProbeType{Startup, Liveness} {
+		y := &t.Tallies[probe]
+		y.Result = prober.Success
+		y.OnHold = probe == Startup && t.Started && t.spec.Probes[Startup] != nil
 	}
 }
 

@@ -36,10 +36,13 @@ type entry struct {
 	service   string
 	state     State
 
-	probes [NumProbes]prober.Probe // for the present run and address; nil: not built yet
-	run    context.Context         // ends these probes
+	probes    [NumProbes]prober.Probe // for the present run and address; nil: not built yet
+	asking    context.Context         // ends these probes
+	endAsking context.CancelFunc
+	epoch     int // changes with them
+
+	run    context.Context // ends the hooks of the present run
 	endRun context.CancelFunc
-	epoch  int // changes with them
 
 	wake  time.Time
 	index int // in the queue; negative: not there
@@ -122,6 +125,8 @@ func (l *loop) step(e *entry, in *input) {
 	run := e.state.Run
 	e.state, l.fx = step(e.spec, e.container, e.state, in, now, l.fx[:0])
 	if e.state.Run != run || e.run == nil {
+		e.end()
+		e.run, e.endRun = context.WithCancel(l.asking)
 		e.renew(l.asking)
 	}
 	l.show(e)
@@ -133,12 +138,20 @@ func (l *loop) step(e *entry, in *input) {
 
 // renew lets probes be built anew and ends those that are under way.
 func (e *entry) renew(asking context.Context) {
-	if e.endRun != nil {
-		e.endRun()
+	if e.endAsking != nil {
+		e.endAsking()
 	}
 	e.epoch++
-	e.run, e.endRun = context.WithCancel(asking)
+	e.asking, e.endAsking = context.WithCancel(asking)
 	e.probes = [NumProbes]prober.Probe{}
+}
+
+// end ends the probes and hooks that are under way.
+func (e *entry) end() {
+	if e.endRun != nil {
+		e.endRun()
+		e.endAsking()
+	}
 }
 
 // show puts the entry's newest view on the board.
@@ -159,125 +172,27 @@ func (l *loop) do(e *entry, f *effect, now time.Time) {
 		l.call(e, StopCall, f.grace)
 	case doStart:
 		l.call(e, StartCall, 0)
+	case doHook:
+		l.hook(e, f.hook, f.grace)
 	case doRecord:
 		l.config.Journal.Record(Event{Time: now, Container: e.container.Name, Reason: f.reason, Message: f.message})
 	}
 }
 
-// ask runs one probe and sends its answer to the loop.
-func (l *loop) ask(e *entry, t ProbeType) {
-	p, spec := e.probes[t], e.spec.Probes[t]
-	if p == nil {
-		var err error
-		if p, err = l.config.Prober.Probe(spec.Handler, target(e.container)); err != nil {
-			p = unaskable{err}
-		}
-		e.probes[t] = p
-	}
-	ctx, a := e.run, answer{id: e.container.ID, run: e.state.Run, epoch: e.epoch, probe: t}
-	l.wg.Go(func() {
-		a.result = p.Ask(ctx, spec.Timeout)
-		_ = l.send(l.asking, &a) // fails when the loop has ended
-	})
-}
-
-// unaskable is a probe that could not be built.
-type unaskable struct{ err error }
-
-func (u unaskable) Ask(context.Context, time.Duration) prober.Result {
-	return prober.Result{Cause: prober.NotAsked, Output: u.err.Error()}
-}
-
-// call makes one call to the engine and sends its end to the loop, with a look at
-// what became of the container: the call's own word is not the truth. It is not
-// cut short when healthd ends; the engine's client has deadlines.
-func (l *loop) call(e *entry, kind Call, grace time.Duration) {
-	engine, known := l.config.Runtimes[e.container.Runtime]
-	if !known {
-		engine = noEngine(e.container.Runtime)
-	}
-	ctx := context.WithoutCancel(l.asking)
-	r := returned{id: e.container.ID, call: kind}
-	l.wg.Go(func() {
-		if kind == StopCall {
-			r.err = engine.Stop(ctx, r.id, grace)
-		} else {
-			r.err = engine.Start(ctx, r.id)
-		}
-		c, err := engine.Inspect(ctx, r.id)
-		r.container = c
-		if err != nil && r.err == nil {
-			r.err = fmt.Errorf("cannot see what became of it: %w", err)
-		}
-		_ = l.send(ctx, &r) // fails when the loop has ended
-	})
-}
-
-// noEngine stands for a runtime that nobody has configured.
-type noEngine string
-
-func (n noEngine) Stop(context.Context, string, time.Duration) error { return n }
-func (n noEngine) Start(context.Context, string) error               { return n }
-func (n noEngine) Inspect(context.Context, string) (*runtime.Container, error) {
-	return nil, n
-}
-func (n noEngine) Error() string { return "there is no runtime " + string(n) }
-
-// answer is the message that a probe came back.
-type answer struct {
-	id     string
-	run    runtime.Run
-	epoch  int
-	probe  ProbeType
-	result prober.Result
-}
-
-func (a *answer) apply(l *loop) {
-	e := l.entries[a.id]
-	if e == nil || e.state.Run != a.run {
-		return // of an earlier run
-	}
-	if e.epoch != a.epoch {
-		a.result = prober.Result{Cause: prober.Pending, Output: "the container's address has changed"}
-	}
-	l.step(e, &input{kind: answered, probe: a.probe, result: a.result})
-}
-
-// returned is the message that a call to an engine came back.
-type returned struct {
-	id        string
-	call      Call
-	container *runtime.Container
-	err       error
-}
-
-func (r *returned) apply(l *loop) {
-	e := l.entries[r.id]
-	if e == nil {
-		return // removed meanwhile
-	}
-	if r.container != nil && e.state.stale(r.container) {
-		r.container = nil
-	}
-	if r.container != nil {
-		l.setContainer(e, r.container)
-	}
-	l.step(e, &input{kind: called, call: r.call, container: r.container, err: r.err})
-}
-
-// request is a message from a person: a restart of that container ID, or, when it
-// is empty, a mere sign of life.
+// request is a message from a person: to do something for that container, or, when
+// there is nothing to do, a mere sign of life.
 type request struct {
-	restart string
-	reply   chan error // has room
+	id    string
+	do    func(*loop, *entry) error
+	reply chan error // has room
 }
 
 func (r request) apply(l *loop) {
-	if r.restart == "" {
+	if r.do == nil {
 		r.reply <- nil
 		return
 	}
-	e := l.entries[r.restart]
+	e := l.entries[r.id]
 	switch {
 	case e == nil:
 		r.reply <- ErrUnknownContainer
@@ -285,12 +200,18 @@ func (r request) apply(l *loop) {
 		r.reply <- ErrStopping
 	case e.spec == nil:
 		r.reply <- fmt.Errorf("its labels are invalid: %s", e.invalid)
-	case e.container.AutoRemove:
-		r.reply <- ErrAutoRemove
 	default:
-		l.step(e, &input{kind: restartAsked})
-		r.reply <- nil
+		r.reply <- r.do(l, e)
 	}
+}
+
+// restart begins a restart that a person asked for.
+func (l *loop) restart(e *entry) error {
+	if e.container.AutoRemove {
+		return ErrAutoRemove
+	}
+	l.step(e, &input{kind: restartAsked})
+	return nil
 }
 
 // runtimeView returns what the board shows of a runtime, to be changed and put

@@ -12,7 +12,7 @@ import (
 // kubelet.
 func (t *stepper) wants(probe ProbeType) bool {
 	switch {
-	case t.spec.Probes[probe] == nil, t.Engine != runtime.Running, t.Tallies[probe].OnHold, t.ShuttingDown:
+	case t.spec.Probes[probe] == nil, t.Engine != runtime.Running, t.Tallies[probe].OnHold, t.ShuttingDown, t.starting():
 		return false
 	case probe == Startup:
 		return !t.Started && !t.Draining()
@@ -31,7 +31,7 @@ func (t *stepper) plan(in *input) {
 			y.Due = time.Time{}
 		case y.Due.IsZero() && !y.Asking:
 			y.Due = later(t.now, t.BeganAt.Add(t.spec.Probes[i].InitialDelay))
-			if in.found {
+			if in.found || in.kind == respecced {
 				y.Due = later(y.Due, t.now.Add(t.spread(probe)))
 			}
 		}
@@ -39,7 +39,7 @@ func (t *stepper) plan(in *input) {
 }
 
 // spread is the share of the period by which a probe of a container that already
-// ran when the daemon came is put off, so that they do not all come at once, and
+// ran when the daemon came, or when its spec changed, is put off, so that they do not all come at once, and
 // at the same place each time.
 func (t *stepper) spread(probe ProbeType) time.Duration {
 	h := fnv.New64a()
@@ -73,8 +73,11 @@ func wake(s *State) time.Time {
 			sooner(s.Tallies[i].Due)
 		}
 	}
+	if s.postStartWaits() {
+		sooner(s.HookAt)
+	}
 	alive := s.Engine.Alive()
-	if s.Call == NoCall && (alive && s.Stopping != NoCause && !s.Lost ||
+	if s.Call == NoCall && (alive && s.Stopping != NoCause && !s.Lost && s.Hooks[PreStop] != HookRunning ||
 		!alive && s.Restart != NoCause && (!s.Lost || s.ShuttingDown)) {
 		sooner(s.NotBefore)
 	}

@@ -1,8 +1,10 @@
 package supervisor
 
 import (
+	"slices"
 	"time"
 
+	"healthd/prober"
 	"healthd/runtime"
 )
 
@@ -14,8 +16,36 @@ func (t *stepper) observed(found bool) {
 		t.begin(run, found)
 	}
 	t.Engine = t.c.State
+	t.checkResources()
+	if !t.Engine.Alive() && (!found || t.Run == runtime.Run{}) {
+		t.failAll()
+	}
 	if !t.Engine.Alive() && t.Run != (runtime.Run{}) && t.Exit.FinishedAt.IsZero() {
 		t.end(found)
+	}
+}
+
+// checkResources forgets the back-off when somebody gave the container other
+// resources: what it failed for may be mended. (kubelet GetBackoffKey)
+func (t *stepper) checkResources() {
+	changed := t.Resources != t.c.Resources
+	t.Resources = t.c.Resources
+	if !changed || t.Run == (runtime.Run{}) || !t.Backoff.Active {
+		return
+	}
+	t.Backoff = BackoffState{}
+	if t.Restart != NoCause && t.CallError == "" {
+		t.NotBefore = t.now
+	}
+}
+
+// failAll makes every probe of a container that does not run a Failure, as the
+// kubelet does.
+func (t *stepper) failAll() {
+	for i := range t.Tallies {
+		if t.spec.Probes[i] != nil {
+			t.Tallies[i].Result = prober.Failure
+		}
 	}
 }
 
@@ -41,22 +71,42 @@ func (t *stepper) begin(run runtime.Run, found bool) {
 	}
 	s := State{
 		Run: run, RunBefore: t.Run, StartedAt: t.c.StartedAt, BeganAt: t.now.Add(-max(0, t.now.Sub(t.c.StartedAt))),
-		LastExit: t.LastExit, Ready: t.Ready, ReadyCh: t.ReadyCh, Started: t.spec.Probes[Startup] == nil,
-		StartedCh: t.now, Tallies: t.Tallies, Call: t.Call, CallRun: t.CallRun, Backoff: t.Backoff, Restarts: t.Restarts,
+		LastExit: t.LastExit, Ready: t.Ready, ReadyCh: t.ReadyCh, Gates: t.Gates,
+		ContainerReady: t.ContainerReady, ContainerReadyCh: t.ContainerReadyCh,
+		StartedCh: t.now, Tallies: t.Tallies, Resources: t.Resources, HTTPFallbacks: t.HTTPFallbacks, Call: t.Call, CallRun: t.CallRun, Backoff: t.Backoff, Restarts: t.Restarts,
 		AliveAt: t.now, Lost: t.Lost, ShuttingDown: t.ShuttingDown, LastRun: t.ShuttingDown,
 	}
 	if !t.KilledAt.Before(t.c.StartedAt) { // the signal was for this run and its news faster
 		s.KilledAt, s.KillForgotten = t.KilledAt, t.KillForgotten
 	}
 	if s.ReadyCh.IsZero() {
-		s.ReadyCh = t.now
+		s.ReadyCh, s.ContainerReadyCh = t.now, t.now
 	}
+	if t.spec.Lifecycle.PostStart != nil && !found && t.c.State.Alive() {
+		s.Hooks[PostStart] = HookDue
+	}
+	s.Started = t.spec.Probes[Startup] == nil && !s.starting()
 	for i := range s.Tallies {
 		s.Tallies[i].reset(t.spec.Probes[i], ProbeType(i))
 	}
 	t.State = s
 	if !found {
 		t.record(EventStarted, "Started container %s", t.c.Name)
+	}
+}
+
+// remember lets a run that went on while no daemon watched keep what the last one
+// knew of it, until probes give a first verdict. (kubelet since 1.35)
+func (t *stepper) remember(last Remembered) {
+	if last.Run != t.Run || last.Run == (runtime.Run{}) || !t.Engine.Alive() {
+		return
+	}
+	if y := &t.Tallies[Startup]; last.Started {
+		t.started(true)
+		y.Result, y.OnHold = prober.Success, t.spec.Probes[Startup] != nil
+	}
+	if last.Ready {
+		t.Tallies[Readiness].Result = prober.Success
 	}
 }
 
@@ -108,6 +158,8 @@ func (t *stepper) exit(code int) Exit {
 		e.Reason = ReasonLivenessFailed
 	case ByStartup:
 		e.Reason = ReasonStartupFailed
+	case ByPostStart:
+		e.Reason = ReasonError
 	}
 	return e
 }
@@ -125,18 +177,21 @@ func exitOf(c *runtime.Container) Exit {
 	return e
 }
 
-// mustStart is the restart decision. (kubelet ShouldContainerBeRestarted) What a
-// failed probe stopped is started again under OnFailure also when it exited with 0.
+// mustStart is the restart decision. (kubelet ShouldContainerBeRestarted) What
+// healthd stopped for a failure is started again under OnFailure also when it exited
+// with 0.
 func (t *stepper) mustStart(cause Cause) bool {
 	switch {
 	case t.c.AutoRemove:
 		return false
 	case cause == ByOperator:
 		return true
+	case cause == ByExit && t.enginePolicy():
+		return false
+	case t.spec.ruleApplies(t.Exit.Code):
+		return true
 	case cause != ByExit:
 		return t.spec.RestartPolicy != Never
-	case t.enginePolicy():
-		return false
 	}
 	switch t.spec.RestartPolicy {
 	case Always:
@@ -145,6 +200,13 @@ func (t *stepper) mustStart(cause Cause) bool {
 		return t.Exit.Code != 0
 	}
 	return false
+}
+
+// ruleApplies says whether a restart rule wants a start after that exit code.
+func (spec *Spec) ruleApplies(code int) bool {
+	return slices.ContainsFunc(spec.RestartRules, func(r RestartRule) bool {
+		return slices.Contains(r.ExitCodes, code) == (r.Operator == In)
+	})
 }
 
 // enginePolicy says that the engine itself restarts the container when it exits.
@@ -176,9 +238,15 @@ func (t *stepper) scheduleStart(cause Cause) {
 	}
 }
 
-// grace is the time between the stop signal and the kill: the failed probe's, else
-// the spec's, else the container's own, else DefaultGrace; never under MinGrace.
+// grace is the time between the stop signal and the kill: as configured, but never
+// under MinGrace.
 func grace(spec *Spec, c *runtime.Container, cause Cause) time.Duration {
+	return max(configuredGrace(spec, c, cause), MinGrace)
+}
+
+// configuredGrace is the failed probe's grace period, else the spec's, else the
+// container's own, else DefaultGrace.
+func configuredGrace(spec *Spec, c *runtime.Container, cause Cause) time.Duration {
 	g := DefaultGrace
 	if c.StopTimeout >= 0 {
 		g = c.StopTimeout
@@ -196,7 +264,7 @@ func grace(spec *Spec, c *runtime.Container, cause Cause) time.Duration {
 	if p != nil && p.TerminationGracePeriod > 0 {
 		g = p.TerminationGracePeriod
 	}
-	return max(g, MinGrace)
+	return g
 }
 
 func later(x, y time.Time) time.Time {

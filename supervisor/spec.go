@@ -39,10 +39,15 @@ type Spec struct {
 	Name          string // of the [[spec]]; empty when labels alone made it
 	MatchedBy     string // why this spec is the container's, for people
 	RestartPolicy RestartPolicy
+	// RestartRules are looked at before RestartPolicy when a run has ended: if one
+	// applies, a start follows.
+	RestartRules []RestartRule
 	// TerminationGracePeriod is the time between the stop signal and the kill;
 	// zero means the container's own stop timeout, else DefaultGrace.
 	TerminationGracePeriod time.Duration
 	Probes                 [NumProbes]*ProbeSpec // nil where there is none
+	ReadinessGates         []string              // conditions that must be True besides the probe
+	Lifecycle              Lifecycle
 	Backoff                Backoff
 	Publish                Publish
 	Values                 []Value // what was set or defaulted, and where
@@ -59,6 +64,32 @@ type ProbeSpec struct {
 	// TerminationGracePeriod replaces the spec's when this probe's failure stops
 	// the container; zero means that it does not. Never set on readiness.
 	TerminationGracePeriod time.Duration
+}
+
+// RestartRule says that an exit code is followed by a start, or is not one of
+// those that are: its only action is Restart. (Kubernetes restartPolicyRules)
+type RestartRule struct {
+	Operator  RuleOperator
+	ExitCodes []int
+}
+
+// RuleOperator says how a RestartRule compares.
+type RuleOperator string
+
+// The operators of Kubernetes.
+const (
+	In    RuleOperator = "In"
+	NotIn RuleOperator = "NotIn"
+)
+
+// Lifecycle has the hooks, nil where there is none.
+type Lifecycle struct {
+	// PostStart runs when a run has begun; nothing is probed and the container is
+	// not ready before it has ended. When it fails the run is stopped.
+	PostStart *prober.LifecycleHandler
+	// PreStop runs before healthd stops a run, within the grace period. Its failure
+	// is an event, no more.
+	PreStop *prober.LifecycleHandler
 }
 
 // Backoff says how long a container that ended waits for its next start: nothing,

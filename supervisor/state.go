@@ -17,12 +17,13 @@ const (
 	ByStartup           // its startup probe failed
 	ByExit              // it ended by itself
 	ByOperator          // somebody asked healthd to restart it
-	numberOfCause = 5
+	ByPostStart         // its post_start hook failed
+	numberOfCause = 6
 )
 
 // String returns the label value used in metrics.
 func (c Cause) String() string {
-	return [...]string{"", "liveness", "startup", "exit", "operator"}[c]
+	return [...]string{"", "liveness", "startup", "exit", "operator", "post_start"}[c]
 }
 
 // Call is a request to the engine that is under way for a container. There is at
@@ -68,24 +69,36 @@ type State struct {
 	LastExit  Exit        // end of the run before; zero FinishedAt: none
 
 	// What the probes say of Run.
-	Started   bool // the startup probe is done with
+	Started   bool // the post_start hook and the startup probe are done with
 	StartedCh time.Time
-	Ready     bool // what is published
-	ReadyCh   time.Time
-	Tallies   [NumProbes]Tally
+	// ContainerReady is what the container itself is, Ready what is published: that
+	// and all readiness gates.
+	ContainerReady   bool
+	ContainerReadyCh time.Time
+	Ready            bool
+	ReadyCh          time.Time
+	Tallies          [NumProbes]Tally
+	Gates            []Gate // those ever set; never changed in place
 
 	// What is being done to it.
-	Stopping  Cause       // why we are stopping, or have stopped, Run; until the next run
-	Call      Call        // under way
-	CallRun   runtime.Run // newest when it was made
-	StopCalls int         // made for Run by the present stop
-	OwnKills  int         // stop signals of these calls that the engine reported
-	KillDue   time.Time   // engine's time from which KILL is of these calls
-	NotBefore time.Time   // of the next call: end of the drain or of the back-off
-	Restart   Cause       // Run has ended and a start is due at NotBefore
+	Hooks     [numHooks]HookState
+	HookAt    time.Time     // start of PreStop, or earliest one of PostStart
+	Grace     time.Duration // left for the stop signal of the present stop
+	Stopping  Cause         // why we are stopping, or have stopped, Run; until the next run
+	Call      Call          // under way
+	CallRun   runtime.Run   // newest when it was made
+	StopCalls int           // made for Run by the present stop
+	OwnKills  int           // stop signals of these calls that the engine reported
+	KillDue   time.Time     // engine's time from which KILL is of these calls
+	NotBefore time.Time     // of the next call: end of the drain or of the back-off
+	Restart   Cause         // Run has ended and a start is due at NotBefore
 	Backoff   BackoffState
 	Restarts  [numberOfCause]int // by cause, by us or for an exit by the engine
+	Resources string             // as of the last inspection
 	CallError string             // why the last call failed; empty after a good one
+
+	HTTPFallbacks uint64 // hooks that were asked again without TLS, over all runs
+
 	// What others want.
 	KilledAt        time.Time // engine's time at which somebody else sent Run a signal that stops
 	KillForgotten   time.Time // when Run, if it still lives, is taken to have survived that
@@ -122,8 +135,8 @@ func (s *State) settled() bool {
 	return s.Call == NoCall && s.Restart == NoCause
 }
 
-// ready is the rule of readiness: everything else first.
-func (s *State) ready() bool {
+// containerReady is the rule of readiness, gates apart: everything else first.
+func (s *State) containerReady() bool {
 	return s.Engine == runtime.Running && s.Started && !s.Draining() &&
 		s.Tallies[Readiness].Result == prober.Success
 }

@@ -18,6 +18,9 @@ const (
 	stopCarriedOut                      // a request to stop or restart it, perhaps ours, was carried out
 	answered                            // a probe came back: probe, result
 	called                              // our call to the engine returned: call, err, container unless unknown
+	hooked                              // a hook ended: hook, ended
+	gateSet                             // somebody set a readiness gate: gate, status
+	respecced                           // the spec is another one from now on: old
 	restartAsked                        // somebody asked healthd for a restart
 	runtimeLost
 	runtimeBack
@@ -30,7 +33,7 @@ const (
 type input struct {
 	kind      inputKind
 	container *runtime.Container
-	found     bool // observed: first seen, and nobody watched before
+	found     bool // observed: first seen, and nobody watched before; last may tell more
 	signal    int
 	time      time.Time
 	code      int
@@ -38,6 +41,19 @@ type input struct {
 	result    prober.Result
 	call      Call
 	err       error
+	hook      HookType
+	ended     prober.HookResult
+	gate      string
+	status    bool
+	old       *Spec
+	last      Remembered
+}
+
+// Remembered is what an earlier daemon knew of a run that goes on.
+type Remembered struct {
+	Run     runtime.Run
+	Started bool
+	Ready   bool // the readiness probe's verdict was Success
 }
 
 // effectKind says what the loop has to do.
@@ -47,6 +63,7 @@ const (
 	doAsk effectKind = iota + 1
 	doStop
 	doStart
+	doHook
 	doRecord
 )
 
@@ -56,11 +73,17 @@ type effect struct {
 	do      effectKind
 	probe   ProbeType
 	late    time.Duration // doAsk: since the probe was due
-	grace   time.Duration // doStop
+	grace   time.Duration // doStop, and doHook: the most that it may take
+	hook    HookType      // doHook
 	reason  string        // doRecord
 	message string
 }
 
+// step decides: from what is known of a container and what happened to it now, it
+// makes what is known afterwards and what is to be done, appended to fx. It has no
+// clock, no I/O and no memory of its own. c is the container as last inspected,
+// for observed and called with a container already the new one.
+//
 // Effects are in the order in which they must be carried out, and only after the
 // new state has been published: readiness is withdrawn before a stop.
 func step(spec *Spec, c *runtime.Container, s State, in *input, now time.Time, fx []effect) (State, []effect) {
@@ -68,6 +91,7 @@ func step(spec *Spec, c *runtime.Container, s State, in *input, now time.Time, f
 	switch in.kind {
 	case observed:
 		t.observed(in.found)
+		t.remember(in.last)
 	case killed:
 		t.killed(in.signal, in.time)
 	case died:
@@ -78,6 +102,12 @@ func step(spec *Spec, c *runtime.Container, s State, in *input, now time.Time, f
 		t.answered(in.probe, in.result)
 	case called:
 		t.called(in)
+	case hooked:
+		t.hooked(in.hook, in.ended)
+	case gateSet:
+		t.setGate(in.gate, in.status)
+	case respecced:
+		t.respecced(in.old)
 	case restartAsked:
 		t.restartAsked()
 	case runtimeLost:
@@ -90,6 +120,7 @@ func step(spec *Spec, c *runtime.Container, s State, in *input, now time.Time, f
 	t.forgetKill()
 	t.publish()
 	t.act()
+	t.postStart()
 	t.plan(in)
 	t.ask()
 	if t.Engine.Alive() {
@@ -135,7 +166,7 @@ func (t *stepper) answered(probe ProbeType, r prober.Result) {
 		t.condemn(probe)
 	case probe == Startup:
 		y.Result, y.OnHold, y.Length = prober.Success, true, 0
-		t.Started, t.StartedCh = true, t.now
+		t.started(true)
 	default:
 		y.Result = prober.Success
 	}
@@ -168,20 +199,21 @@ func (t *stepper) condemn(probe ProbeType) {
 		return
 	}
 	y.Result, y.OnHold, y.Length = prober.Failure, true, 0
-	cause, then := ByLiveness, "will be restarted"
+	cause := ByLiveness
 	if probe == Startup {
 		cause = ByStartup
 	}
-	if t.spec.RestartPolicy == Never {
-		then = "will be stopped (restart policy Never)"
-	}
-	t.record(EventKilling, "Container %s failed %s probe, %s", t.c.Name, probe, then)
+	t.record(EventKilling, "Container %s failed %s probe, %s", t.c.Name, probe, t.afterStop())
 	t.stop(cause)
 }
 
 // publish makes readiness follow from everything else.
 func (t *stepper) publish() {
-	ready := t.ready()
+	ready := t.containerReady()
+	if ready != t.ContainerReady {
+		t.ContainerReady, t.ContainerReadyCh = ready, t.now
+	}
+	ready = ready && closedGate(t.spec, &t.State) == ""
 	if ready == t.Ready {
 		return
 	}

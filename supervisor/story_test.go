@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -64,44 +65,6 @@ func tellStory(t *testing.T, file string) {
 	}
 }
 
-// world is one container with its engine, told of as a story.
-type world struct {
-	t     *testing.T
-	spec  *Spec
-	c     runtime.Container
-	state State
-	now   time.Time
-	begin time.Time
-	told  strings.Builder
-
-	answers   [NumProbes]prober.Result
-	stopFails bool
-	failStart bool
-	crashes   bool
-	stopTakes time.Duration
-	lateNews  bool          // of our own stop: after the call has returned
-	behind    time.Duration // the engine's clock
-	pending   map[time.Time]func()
-	last      string
-	silent    bool
-}
-
-func newWorld(t *testing.T) *world {
-	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	w := &world{
-		t: t, now: begin, begin: begin, pending: make(map[time.Time]func()),
-		spec: &Spec{
-			Name: "web", RestartPolicy: Always,
-			Backoff: Backoff{Initial: DefaultBackoffInitial, Max: DefaultBackoffMax, ResetAfter: DefaultBackoffReset},
-		},
-		c: runtime.Container{ID: "c1", Name: "web", Runtime: "docker", State: runtime.Created, StopTimeout: -1, RestartPolicy: "no"},
-	}
-	for i := range w.answers {
-		w.answers[i] = prober.Result{Outcome: prober.Success, Latency: time.Millisecond}
-	}
-	return w
-}
-
 // obey carries out one line of a story: a setting, or "TIME EVENT …".
 func (w *world) obey(words []string) error {
 	if strings.Contains(words[0], "=") {
@@ -146,6 +109,8 @@ func (w *world) set(key, value string) (err error) {
 		w.lateNews = value == "yes"
 	case "grace":
 		durations(&w.spec.TerminationGracePeriod)
+	case "container-grace":
+		durations(&w.c.StopTimeout)
 	case "stop-takes":
 		durations(&w.stopTakes)
 	case "clock-behind":
@@ -158,14 +123,25 @@ func (w *world) set(key, value string) (err error) {
 		w.c.AutoRemove = value == "yes"
 	case "startup", "liveness", "readiness":
 		return w.setProbe(key, value)
+	case "post-start", "pre-stop":
+		durations(&w.hookTakes[hookOf(key)])
+		w.setHook(hookOf(key), &prober.LifecycleHandler{Sleep: &prober.Sleep{}})
+	case "gates":
+		w.spec.ReadinessGates = strings.Split(value, ",")
+	case "restart-on":
+		return w.setRule(In, value)
 	default:
 		return fmt.Errorf("unknown setting %q", key)
 	}
 	return err
 }
 
-// setProbe reads DELAY/PERIOD/SUCCESSES/FAILURES.
+// setProbe reads DELAY/PERIOD/SUCCESSES/FAILURES or none.
 func (w *world) setProbe(name, value string) error {
+	if value == "none" {
+		w.spec.Probes[probeOf(name)] = nil
+		return nil
+	}
 	p := &ProbeSpec{Handler: prober.Handler{TCPSocket: &prober.TCPSocket{Port: 80}}, Timeout: time.Second}
 	parts := strings.Split(value, "/")
 	if len(parts) != 4 {
@@ -178,6 +154,32 @@ func (w *world) setProbe(name, value string) error {
 	p.FailureThreshold, errs[3] = strconv.Atoi(parts[3])
 	w.spec.Probes[probeOf(name)] = p
 	return errors.Join(errs[:]...)
+}
+
+// setRule reads exit codes after which the container is started again.
+func (w *world) setRule(operator RuleOperator, value string) error {
+	rule := RestartRule{Operator: operator}
+	for _, word := range strings.Split(value, ",") {
+		code, err := strconv.Atoi(word)
+		if err != nil {
+			return err
+		}
+		rule.ExitCodes = append(rule.ExitCodes, code)
+	}
+	w.spec.RestartRules = append(w.spec.RestartRules, rule)
+	return nil
+}
+
+func (w *world) setHook(hook HookType, h *prober.LifecycleHandler) {
+	if hook == PostStart {
+		w.spec.Lifecycle.PostStart = h
+	} else {
+		w.spec.Lifecycle.PreStop = h
+	}
+}
+
+func hookOf(name string) HookType {
+	return map[string]HookType{"post-start": PostStart, "pre-stop": PreStop}[name]
 }
 
 func probeOf(name string) ProbeType {
@@ -205,7 +207,7 @@ func (w *world) happen(event string, args []string) error {
 		if len(args) > 1 {
 			w.endRun(1)
 		}
-		w.step(what, &input{kind: observed, found: true})
+		w.step(what, &input{kind: observed, found: true, last: w.last()})
 	case "exits", "oom":
 		w.endRun(number())
 		w.c.OOMKilled = event == "oom"
@@ -236,6 +238,26 @@ func (w *world) happen(event string, args []string) error {
 		w.step(what, &input{kind: restartAsked})
 	case "shutdown":
 		w.step(what, &input{kind: shutdown})
+	case "gate":
+		w.step(what, &input{kind: gateSet, gate: args[0], status: args[1] == "True"})
+	case "resources": // somebody gave it others
+		w.c.Resources = args[0]
+		w.step(what, &input{kind: observed})
+	case "reload": // with these settings changed
+		old := *w.spec
+		spec := old
+		w.spec = &spec
+		for _, word := range args {
+			key, value, _ := strings.Cut(word, "=")
+			if err := w.set(key, value); err != nil {
+				return err
+			}
+		}
+		w.step(what, &input{kind: respecced, old: &old})
+	case "remembered": // by the last daemon, of the run that is found next
+		w.remembered = args
+	case "post-start", "pre-stop":
+		return w.setHookResult(hookOf(event), args[0])
 	case "crash-at-start":
 		w.crashes = args[0] == "yes"
 	case "stop-fails":
@@ -247,6 +269,27 @@ func (w *world) happen(event string, args []string) error {
 	default:
 		return fmt.Errorf("unknown event %q", event)
 	}
+	return nil
+}
+
+// last is what the last daemon knew of the run that is found.
+func (w *world) last() Remembered {
+	return Remembered{
+		Run: w.c.Run(), Started: slices.Contains(w.remembered, "started"), Ready: slices.Contains(w.remembered, "ready"),
+	}
+}
+
+func (w *world) setHookResult(hook HookType, word string) error {
+	r, ok := map[string]prober.HookResult{
+		"succeeds":   {},
+		"falls-back": {HTTPFallback: true},
+		"fails":      {Err: errors.New("command exited with code 1")},
+		"cannot":     {Err: errors.New("the engine is away"), NotAsked: true},
+	}[word]
+	if !ok {
+		return fmt.Errorf("unknown end %q", word)
+	}
+	w.hookEnds[hook] = r
 	return nil
 }
 
@@ -262,139 +305,4 @@ func (w *world) setAnswer(probe ProbeType, word string) error {
 	}
 	w.answers[probe] = r
 	return nil
-}
-
-func (w *world) startRun() {
-	w.c.State, w.c.StartedAt, w.c.OOMKilled = runtime.Running, w.engineNow(), false
-}
-
-func (w *world) engineNow() time.Time { return w.now.Add(-w.behind) }
-
-func (w *world) endRun(code int) {
-	w.c.State, w.c.ExitCode, w.c.FinishedAt = runtime.Exited, code, w.engineNow()
-}
-
-// goTo lets time go by, with everything that falls due on the way.
-func (w *world) goTo(at time.Time) {
-	for range 100_000 {
-		next := wake(&w.state)
-		for due := range w.pending {
-			if next.IsZero() || due.Before(next) {
-				next = due
-			}
-		}
-		if next.IsZero() || next.After(at) {
-			w.now = at
-			return
-		}
-		w.now = later(w.now, next)
-		if f := w.pending[next]; f != nil {
-			delete(w.pending, next)
-			f()
-			continue
-		}
-		w.step("", &input{kind: tick})
-	}
-	w.t.Fatal("time stands still: a tick is due for ever")
-}
-
-// step does what the loop does: decide, publish, carry out.
-func (w *world) step(what string, in *input) {
-	c := w.c
-	if in.kind == observed || in.kind == called {
-		in.container = &c
-	}
-	before := w.state
-	state, fx := step(w.spec, &c, w.state, in, w.now, nil)
-	w.state = state
-	w.check(before, in, fx)
-	w.tell(what, fx)
-	for _, f := range fx {
-		switch f.do {
-		case doAsk:
-			w.step("", &input{kind: answered, probe: f.probe, result: w.answers[f.probe]})
-		case doStop:
-			if !w.lateNews {
-				w.step("", w.stopSignal())
-			}
-			w.pending[w.now.Add(w.stopTakes+time.Nanosecond)] = w.stopped
-		case doStart:
-			w.pending[w.now.Add(time.Nanosecond)] = w.started
-		}
-	}
-}
-
-func (w *world) stopped() {
-	if w.stopFails {
-		w.step("", &input{kind: called, call: StopCall, err: errors.New("cannot stop container c1: engine is sick")})
-		return
-	}
-	w.endRun(0)
-	news := w.stopSignal()
-	w.step("", &input{kind: called, call: StopCall})
-	if w.lateNews {
-		w.step("late news of our stop", news)
-	}
-}
-
-// stopSignal is the news of the signal that a stop begins with.
-func (w *world) stopSignal() *input {
-	return &input{kind: killed, signal: w.c.StopSignalNumber(), time: w.engineNow()}
-}
-
-func (w *world) started() {
-	if w.c.State.Alive() { // somebody was faster
-		w.step("", &input{kind: called, call: StartCall})
-		return
-	}
-	if w.failStart {
-		w.step("", &input{kind: called, call: StartCall, err: errors.New("cannot start container c1: port is taken")})
-		return
-	}
-	w.startRun()
-	if w.crashes { // before anybody could look
-		w.now = w.now.Add(time.Millisecond)
-		w.endRun(1)
-	}
-	w.step("", &input{kind: called, call: StartCall})
-}
-
-// tell writes down what changed, if anything a reader would care for did.
-func (w *world) tell(what string, fx []effect) {
-	if w.silent {
-		return
-	}
-	v := View{Container: &w.c, Spec: w.spec, State: w.state}
-	ready, reason, _ := v.Readiness()
-	status := string(v.Phase())
-	if waiting := v.Waiting(); waiting != nil {
-		status += " " + waiting.Reason
-	}
-	if ready {
-		status += " ready"
-	} else {
-		status += " not-ready:" + reason
-	}
-	if n := w.state.RestartCount(); n > 0 {
-		status += fmt.Sprintf(" restarts:%d", n)
-	}
-	var notes []string
-	for _, f := range fx {
-		switch f.do {
-		case doStop:
-			notes = append(notes, fmt.Sprintf("STOP grace %v", f.grace))
-		case doStart:
-			notes = append(notes, "START")
-		case doRecord:
-			notes = append(notes, fmt.Sprintf("%s %q", f.reason, f.message))
-		}
-	}
-	if what == "" && len(notes) == 0 && status == w.last {
-		return
-	}
-	w.last = status
-	fmt.Fprintf(&w.told, "%-8s %-22s -> %s\n", w.now.Sub(w.begin).Truncate(time.Microsecond), what, status)
-	for _, n := range notes {
-		fmt.Fprintf(&w.told, "%8s    %s\n", "", n)
-	}
 }

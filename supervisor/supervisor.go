@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"healthd/prober"
@@ -22,9 +23,11 @@ type Restarter interface {
 	Inspect(ctx context.Context, id string) (*runtime.Container, error)
 }
 
-// Prober builds what asks one question of one container.
+// Prober builds what asks one question of one container, and what tells it
+// something.
 type Prober interface {
 	Probe(prober.Handler, prober.Target) (prober.Probe, error)
+	Hook(prober.LifecycleHandler, prober.Target) (prober.Hook, error)
 }
 
 // Config is what a Supervisor works with. All fields must be set.
@@ -41,6 +44,7 @@ type Config struct {
 var (
 	ErrUnknownContainer = errors.New("no supervised container has that name or ID")
 	ErrNoProbe          = errors.New("the container has no such probe")
+	ErrNoGate           = errors.New("the container has no such readiness gate")
 	ErrNotRunning       = errors.New("the container does not run")
 	ErrAutoRemove       = errors.New("the engine removes the container when it ends (--rm), so it cannot be restarted")
 	ErrStopping         = errors.New("healthd is shutting down")
@@ -92,7 +96,7 @@ func (s *Supervisor) send(ctx context.Context, m message) error {
 
 // Ping returns when a message has gone round the loop.
 func (s *Supervisor) Ping(ctx context.Context) error {
-	return s.request(ctx, request{reply: make(chan error, 1)})
+	return s.request(ctx, request{})
 }
 
 // Restart asks for a restart of the container of that name or ID prefix: withdraw,
@@ -100,14 +104,33 @@ func (s *Supervisor) Ping(ctx context.Context) error {
 // begun. One that is under way already is no error. A container that its engine
 // removes when it ends (--rm) cannot be restarted.
 func (s *Supervisor) Restart(ctx context.Context, name string) error {
+	return s.requestOf(ctx, name, (*loop).restart)
+}
+
+// SetGate says that a readiness gate of the container of that name or ID prefix is
+// True or False. It returns when readiness follows. The gate must be one of the
+// container's spec.
+func (s *Supervisor) SetGate(ctx context.Context, name, gate string, status bool) error {
+	return s.requestOf(ctx, name, func(l *loop, e *entry) error {
+		if !slices.Contains(e.spec.ReadinessGates, gate) {
+			return ErrNoGate
+		}
+		l.step(e, &input{kind: gateSet, gate: gate, status: status})
+		return nil
+	})
+}
+
+// requestOf has the loop do something for one container.
+func (s *Supervisor) requestOf(ctx context.Context, name string, do func(*loop, *entry) error) error {
 	v, ok := s.board.Find(name)
 	if !ok {
 		return ErrUnknownContainer
 	}
-	return s.request(ctx, request{restart: v.Container.ID, reply: make(chan error, 1)})
+	return s.request(ctx, request{id: v.Container.ID, do: do})
 }
 
 func (s *Supervisor) request(ctx context.Context, r request) error {
+	r.reply = make(chan error, 1)
 	if err := s.send(ctx, r); err != nil {
 		return err
 	}
@@ -142,5 +165,5 @@ func (s *Supervisor) Ask(ctx context.Context, name string, t ProbeType) (prober.
 }
 
 func target(c *runtime.Container) prober.Target {
-	return prober.Target{Runtime: c.Runtime, ID: c.ID, Address: c.Address}
+	return prober.Target{Runtime: c.Runtime, ID: c.ID, Address: c.Address, Env: c.Env}
 }

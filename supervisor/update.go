@@ -82,12 +82,16 @@ func (l *loop) observed(u update) {
 // has: compose makes the new container before it removes the old one.
 func (l *loop) recall(e *entry) {
 	m, ok := l.memories[e.identity]
-	if !ok {
+	if !ok || e.spec == nil {
 		return
 	}
 	delete(l.memories, e.identity)
-	if time.Since(m.since) <= forgetAfter {
-		e.state.Backoff, e.state.Restarts = m.backoff, m.restarts
+	if time.Since(m.since) > forgetAfter {
+		return
+	}
+	e.state.Restarts = m.restarts
+	if m.made == makeOf(e.container) {
+		e.state.Backoff = m.backoff
 	}
 }
 
@@ -141,12 +145,15 @@ func (l *loop) setContainer(e *entry, c *runtime.Container) {
 func (l *loop) remove(e *entry) {
 	now := time.Now()
 	l.queue.set(e, time.Time{})
-	if e.endRun != nil {
-		e.endRun()
-	}
+	e.end()
 	delete(l.entries, e.container.ID)
 	l.board.remove(&e.slot)
-	l.memories[e.identity] = memory{backoff: e.state.Backoff, restarts: e.state.Restarts, since: now}
+	if e.spec == nil || e.state.Run == (runtime.Run{}) { // what is remembered is of another
+		return
+	}
+	l.memories[e.identity] = memory{
+		made: makeOf(e.container), backoff: e.state.Backoff, restarts: e.state.Restarts, since: now,
+	}
 	if len(l.memories) >= l.pruneAt {
 		maps.DeleteFunc(l.memories, func(_ string, m memory) bool { return now.Sub(m.since) > forgetAfter })
 		l.pruneAt = max(pruneMemories, 2*len(l.memories))

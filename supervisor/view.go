@@ -37,14 +37,53 @@ func (v *View) Phase() Phase {
 	switch {
 	case s.Lost:
 		return PhaseUnknown
-	case s.Engine.Alive(), s.Engine == runtime.Restarting, s.Restart != NoCause, s.Call == StartCall:
+	case s.Engine.Alive():
 		return PhaseRunning
-	case s.Run == runtime.Run{}:
+	case s.Run == runtime.Run{}: // also when its first start is under way
 		return PhasePending
+	case s.Engine == runtime.Restarting, s.Restart != NoCause, s.Call == StartCall:
+		return PhaseRunning
 	case s.Exit.Code == 0:
 		return PhaseSucceeded
 	}
 	return PhaseFailed
+}
+
+// ServicePhase follows from the members as a Pod's phase does from its containers: a
+// member that has never run holds it at Pending, one that runs or is to be started
+// again keeps it Running, and when all have ended for good it is Succeeded only if
+// all of them did. One of which nothing is known makes it Unknown. What is wrong with
+// labels makes no difference: the engine runs such a container all the same. (kubelet
+// getPhase)
+func ServicePhase(members []*View) Phase {
+	has := make(map[Phase]bool)
+	for _, v := range members {
+		has[v.Phase()] = true
+	}
+	for _, p := range []Phase{PhaseUnknown, PhasePending, PhaseRunning, PhaseFailed, PhaseSucceeded} {
+		if has[p] {
+			return p
+		}
+	}
+	return PhasePending
+}
+
+// Started says whether the present run is started, and since when that is so. What
+// has ended is not.
+func (v *View) Started() (started bool, since time.Time) {
+	s := &v.State
+	if s.Started && !s.Engine.Alive() {
+		return false, later(s.StartedCh, s.Exit.FinishedAt)
+	}
+	return s.Started, s.StartedCh
+}
+
+// RestartsAfter says whether healthd starts a valid container again when it ends by
+// itself with that exit code.
+func (v *View) RestartsAfter(code int) bool {
+	t := stepper{State: v.State, spec: v.Spec, c: v.Container}
+	t.Exit.Code = code
+	return t.mustStart(ByExit)
 }
 
 // Reasons for not being ready, and for a condition being False.
@@ -56,16 +95,33 @@ const (
 	NotReadyStarting  = "StartupPending"
 	NotReadyPending   = "ReadinessPending"
 	NotReadyReadiness = "ReadinessFailed"
+	NotReadyPostStart = "PostStartPending"
+	NotReadyGates     = "ReadinessGatesNotReady"
 )
 
 // Readiness says whether the container takes traffic and, if not, why: a reason
 // in one word and a message that may be empty.
 func (v *View) Readiness() (ready bool, reason, message string) {
+	switch {
+	case v.Spec != nil && v.State.Ready:
+		return true, "", ""
+	case v.Spec == nil, !v.State.ContainerReady:
+		return v.ContainerReadiness()
+	}
+	gate := closedGate(v.Spec, &v.State)
+	if _, ok := v.State.Gate(gate); !ok {
+		return false, NotReadyGates, "readiness gate " + gate + " was never set"
+	}
+	return false, NotReadyGates, "readiness gate " + gate + " is False"
+}
+
+// ContainerReadiness is Readiness without the readiness gates.
+func (v *View) ContainerReadiness() (ready bool, reason, message string) {
 	s := &v.State
 	switch {
 	case v.Spec == nil:
 		return false, NotReadyInvalid, v.Invalid
-	case s.Ready:
+	case s.ContainerReady:
 		return true, "", ""
 	case s.Draining():
 		return false, NotReadyDraining, ""
@@ -73,6 +129,12 @@ func (v *View) Readiness() (ready bool, reason, message string) {
 		return false, NotReadyPaused, ""
 	case s.Engine != runtime.Running:
 		return false, NotReadyNotRun, string(s.Engine)
+	case s.Hooks[PostStart] == HookRunning:
+		return false, NotReadyPostStart, "its post_start hook runs"
+	case s.Hooks[PostStart] == HookFailed:
+		return false, NotReadyPostStart, "its post_start hook failed"
+	case s.starting():
+		return false, NotReadyPostStart, "its post_start hook is to run"
 	case !s.Started:
 		return false, NotReadyStarting, s.Tallies[Startup].Last.Output
 	case s.Tallies[Readiness].Outcome != prober.Failure:
@@ -113,7 +175,10 @@ func (v *View) Waiting() *Waiting {
 		return &Waiting{Reason: WaitCrashLoop, Message: message, Until: s.NotBefore}
 	case s.Draining():
 		w := &Waiting{Reason: WaitDraining, Message: "stopped by " + s.stoppedBy()}
-		if s.Stopping != NoCause && s.Call == NoCall {
+		switch {
+		case s.Hooks[PreStop] == HookRunning:
+			w.Message += ", pre_stop hook runs"
+		case s.Stopping != NoCause && s.Call == NoCall:
 			w.Until = s.NotBefore
 		}
 		return w
@@ -133,6 +198,8 @@ func (s *State) stoppedBy() string {
 		return "healthd: startup probe failed"
 	case ByOperator:
 		return "healthd: restart asked for"
+	case ByPostStart:
+		return "healthd: post_start hook failed"
 	}
 	return "somebody else"
 }

@@ -71,18 +71,28 @@ const patience = 10 * time.Second
 
 // get asks for what is at path and reads it into out.
 func (c *client) get(ctx context.Context, path string, query url.Values, out any) error {
+	return c.soon(ctx, func(ctx context.Context) error { return c.do(ctx, http.MethodGet, path, query, "", out) })
+}
+
+// put sends a text to path and reads the answer into out.
+func (c *client) put(ctx context.Context, path, text string, out any) error {
+	return c.soon(ctx, func(ctx context.Context) error { return c.do(ctx, http.MethodPut, path, nil, text, out) })
+}
+
+// soon lets the daemon have its time, and says so if it was not enough.
+func (c *client) soon(ctx context.Context, ask func(context.Context) error) error {
 	waiting, cancel := context.WithTimeout(ctx, c.patience)
 	defer cancel()
-	err := c.do(waiting, http.MethodGet, path, query, out)
+	err := ask(waiting)
 	if err != nil && ctx.Err() == nil && waiting.Err() != nil {
 		return fmt.Errorf("cannot reach the daemon at %s: it does not answer within %v", c.socket, c.patience)
 	}
 	return err
 }
 
-func (c *client) do(ctx context.Context, method, path string, query url.Values, out any) error {
+func (c *client) do(ctx context.Context, method, path string, query url.Values, text string, out any) error {
 	const maxBody = 256 << 20
-	answer, err := c.send(ctx, method, path, query, "application/json")
+	answer, err := c.send(ctx, method, path, query, text, "application/json")
 	if err != nil {
 		return err
 	}
@@ -94,9 +104,9 @@ func (c *client) do(ctx context.Context, method, path string, query url.Values, 
 }
 
 // send returns the answer if it is a success; its body must be closed.
-func (c *client) send(ctx context.Context, method, path string, query url.Values, accept string) (*http.Response, error) {
+func (c *client) send(ctx context.Context, method, path string, query url.Values, text, accept string) (*http.Response, error) {
 	target := url.URL{Scheme: "http", Host: "healthd", Path: path, RawQuery: query.Encode()}
-	request, err := http.NewRequestWithContext(ctx, method, target.String(), nil)
+	request, err := http.NewRequestWithContext(ctx, method, target.String(), strings.NewReader(text))
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"path/filepath"
 	"strings"
@@ -21,10 +22,15 @@ import (
 type fake struct {
 	result prober.Result
 	err    error
+	gate   string // set last
 }
 
 func (f *fake) Ping(context.Context) error            { return nil }
 func (f *fake) Restart(context.Context, string) error { return f.err }
+func (f *fake) SetGate(_ context.Context, _, gate string, status bool) error {
+	f.gate = fmt.Sprint(gate, " ", status)
+	return f.err
+}
 func (f *fake) Ask(context.Context, string, supervisor.ProbeType) (prober.Result, error) {
 	return f.result, f.err
 }
@@ -44,7 +50,7 @@ func container(name string, change func(*supervisor.View)) *supervisor.View {
 		Service: "shop", Group: "shop/web", Identity: "shop/web/1",
 		State: supervisor.State{
 			Engine: runtime.Running, Run: runtime.Run{ID: name, Started: 1}, StartedAt: clock.Add(-time.Hour),
-			Started: true, Ready: true, ReadyCh: clock.Add(-time.Hour),
+			Started: true, ContainerReady: true, Ready: true, ReadyCh: clock.Add(-time.Hour),
 		},
 	}
 	v.Spec.Probes[supervisor.Liveness] = &supervisor.ProbeSpec{SuccessThreshold: 1, FailureThreshold: 3}
@@ -137,8 +143,12 @@ func TestProbe(t *testing.T) {
 
 func TestUnknownContainer(t *testing.T) {
 	socket, _ := daemonWith(t, &fake{}, container("web-1", nil), container("db", nil))
-	for _, command := range []string{"explain", "probe", "restart", "events", "events --follow"} {
-		got := inside(append(strings.Fields(command), "web", "--socket", socket)...)
+	for _, command := range []string{"explain", "probe", "restart", "events", "events --follow", "gate"} {
+		args := append(strings.Fields(command), "web", "--socket", socket)
+		if command == "gate" {
+			args = append(args, "a", "True")
+		}
+		got := inside(args...)
 		if got.code != 1 || !strings.HasSuffix(got.stderr, " web: no supervised container has that name or ID: did you mean web-1?\n") {
 			t.Errorf("%s: %+v", command, got)
 		}
@@ -165,7 +175,7 @@ func TestRestartThatDoesNotCome(t *testing.T) {
 // Somebody stops the container while it drains: no new run will come.
 func TestRestartOfAContainerThatStaysStopped(t *testing.T) {
 	socket, _ := daemonWith(t, &fake{}, container("web-1", func(v *supervisor.View) {
-		v.State.Engine, v.State.Ready, v.State.OperatorStopped = runtime.Exited, false, true
+		v.State.Engine, v.State.ContainerReady, v.State.Ready, v.State.OperatorStopped = runtime.Exited, false, false, true
 		v.State.Exit = supervisor.Exit{Reason: supervisor.ReasonStoppedByOperator, FinishedAt: clock}
 	}))
 	got := inside("restart", "web-1", "--timeout", "1m", "--socket", socket)
@@ -210,7 +220,7 @@ func TestFollowedEvents(t *testing.T) {
 		t.Errorf("kept: %q", got)
 	}
 	j.Record(supervisor.Event{Time: clock, Container: "web-1", Reason: "NotReady", Message: "2/2"})
-	if got := <-lines; !strings.HasSuffix(got, "NotReady         2/2\n") {
+	if got := <-lines; !strings.HasSuffix(got, "NotReady               2/2\n") {
 		t.Errorf("live: %q", got)
 	}
 	cancel()
@@ -227,21 +237,36 @@ func (w lineWriter) Write(p []byte) (int, error) {
 }
 
 func TestExplanation(t *testing.T) {
-	socket, j := daemonWith(t, &fake{}, container("web-1", nil))
-	j.Record(supervisor.Event{Time: clock.Add(-time.Hour), Container: "web-1", Reason: "Started", Message: "Started container web-1"})
-	var e api.Explanation
-	c, err := (&app{socket: socket}).client()
-	if err != nil {
-		t.Fatal(err)
+	for file, change := range map[string]func(*supervisor.View){
+		"explain.txt": nil, "explain-gated.txt": gated,
+		"explain-stopped.txt": func(v *supervisor.View) {
+			v.Spec.RestartPolicy = supervisor.Never
+			v.Spec.RestartRules = []supervisor.RestartRule{{Operator: supervisor.In, ExitCodes: []int{42}}}
+			v.Spec.Probes[supervisor.Startup] = &supervisor.ProbeSpec{SuccessThreshold: 1, FailureThreshold: 3}
+			v.State.Engine, v.State.ContainerReady, v.State.Ready = runtime.Exited, false, false
+			v.State.Tallies[supervisor.Liveness].Result = prober.Failure
+			v.State.Tallies[supervisor.Startup] = supervisor.Tally{
+				Result: prober.Failure, Outcome: prober.Success, OnHold: true, LastAt: clock.Add(-50 * time.Minute),
+			}
+			v.State.Exit = supervisor.Exit{Code: 1, Reason: supervisor.ReasonError, FinishedAt: clock.Add(-2 * time.Second)}
+		},
+	} {
+		socket, j := daemonWith(t, &fake{}, container("web-1", change))
+		j.Record(supervisor.Event{Time: clock.Add(-time.Hour), Container: "web-1", Reason: "Started", Message: "Started container web-1"})
+		var e api.Explanation
+		c, err := (&app{socket: socket}).client()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.get(t.Context(), containerPath("web-1", "explain"), nil, &e); err != nil {
+			t.Fatal(err)
+		}
+		var b bytes.Buffer
+		if err := writeExplanation(&b, e, clock); err != nil {
+			t.Fatal(err)
+		}
+		golden(t, file, b.String())
 	}
-	if err := c.get(t.Context(), containerPath("web-1", "explain"), nil, &e); err != nil {
-		t.Fatal(err)
-	}
-	var b bytes.Buffer
-	if err := writeExplanation(&b, e, clock); err != nil {
-		t.Fatal(err)
-	}
-	golden(t, "explain.txt", b.String())
 }
 
 func TestNearNames(t *testing.T) {

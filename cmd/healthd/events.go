@@ -120,7 +120,7 @@ func (a *app) followEvents(ctx context.Context, c *client, query url.Values, out
 	if err := c.anybody(ctx, query.Get("container"), kept); err != nil {
 		return ended(ctx, err)
 	}
-	answer, err := c.send(ctx, http.MethodGet, "/v1/events", query, "text/event-stream")
+	answer, err := c.send(ctx, http.MethodGet, "/v1/events", query, "", "text/event-stream")
 	if err != nil {
 		return ended(ctx, cannotShowEvents(err))
 	}
@@ -160,6 +160,6 @@ func (a *app) printEvent(data, output string) error {
 	if err := json.Unmarshal([]byte(data), &ev); err != nil {
 		return fmt.Errorf("cannot read the daemon's answer: %w", err)
 	}
-	_, err := fmt.Fprintf(a.stdout, "%s  %-20s  %-15s  %s\n", moment(ev.Time), or(ev.Container), ev.Reason, line(ev.Message))
+	_, err := fmt.Fprintf(a.stdout, "%s  %-20s  %-21s  %s\n", moment(ev.Time), or(ev.Container), ev.Reason, line(ev.Message))
 	return err
 }

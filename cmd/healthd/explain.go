@@ -55,6 +55,7 @@ func writeExplanation(w io.Writer, e api.Explanation, now time.Time) error {
 		field("note", "%s", line(note))
 	}
 	writeProbes(&b, s, now)
+	writeGates(&b, s.Gates())
 	writeValues(&b, e.Values)
 	writeLast(&b, e.Events, now)
 	writeNext(&b, e.Next, now)
@@ -83,14 +84,10 @@ func readyText(s api.Status) string {
 	if s.Ready {
 		return "yes"
 	}
-	text := "no"
-	for _, c := range s.Conditions {
-		if c.Type == "Ready" {
-			text += ": " + c.Reason
-			if c.LastTransitionTime != nil {
-				text += " since " + moment(*c.LastTransitionTime)
-			}
-		}
+	c := readyCondition(s)
+	text := "no: " + c.Reason
+	if c.LastTransitionTime != nil {
+		text += " since " + moment(*c.LastTransitionTime)
 	}
 	return text
 }
@@ -111,28 +108,49 @@ func writeProbes(b *strings.Builder, s api.Status, now time.Time) {
 		if !ok {
 			continue
 		}
-		fmt.Fprintf(b, "\n%s probe: %s", t, p.Result)
-		if p.LastProbeTime == nil {
-			b.WriteString(", not asked yet in this run\n")
-			continue
+		fmt.Fprintf(b, "\n%s probe: %s\n", t, probeText(p, alive(s)))
+		if p.LastProbeTime != nil {
+			fmt.Fprintf(b, "  last asked %s ago, took %s\n", age(now.Sub(*p.LastProbeTime)), latency(p.LatencySeconds))
+			writeOutput(b, p.Output)
 		}
-		fmt.Fprintf(b, ", %s in a row, threshold %d", outcomes(p), p.Threshold)
-		if p.OnHold {
-			b.WriteString(", not asked again in this run")
-		}
-		fmt.Fprintf(b, "\n  last asked %s ago, took %s\n", age(now.Sub(*p.LastProbeTime)), latency(p.LatencySeconds))
-		writeOutput(b, p.Output)
 	}
 }
 
-func outcomes(p api.ProbeStatus) string {
+// probeText says how a probe stands. Every probe of a container that does not run
+// counts as failed, which would only puzzle here.
+func probeText(p api.ProbeStatus, alive bool) string {
+	const noProcess = "not asked, as the container does not run"
 	switch {
-	case p.Outcome == "Failure":
-		return count(p.Run, "failure")
-	case p.Outcome == "Success" && p.Run != 1:
-		return fmt.Sprintf("%d successes", p.Run)
+	case !alive && p.LastProbeTime == nil:
+		return noProcess
+	case !alive && p.OnHold:
+		return noProcess + "; verdict on the last run: " + p.Outcome
+	case !alive:
+		return noProcess + "; at the end of the last run: " + inARow(p)
+	case p.LastProbeTime == nil && p.OnHold:
+		return p.Result + ", not asked in this run"
+	case p.LastProbeTime == nil:
+		return p.Result + ", not asked yet in this run"
+	case p.OnHold:
+		return p.Result + ", not asked again in this run"
 	}
-	return fmt.Sprintf("%d success", p.Run)
+	return p.Result + ", " + inARow(p)
+}
+
+// inARow says how often the last outcome came, and how often it must.
+func inARow(p api.ProbeStatus) string {
+	text := ""
+	switch {
+	case p.Outcome == "Unknown":
+		return "no answer that counts"
+	case p.Outcome == "Failure":
+		text = count(p.Run, "failure")
+	case p.Run == 1:
+		text = "1 success"
+	default:
+		text = fmt.Sprintf("%d successes", p.Run)
+	}
+	return fmt.Sprintf("%s in a row, threshold %d", text, p.Threshold)
 }
 
 // writeOutput writes what a probe said below it, and keeps it apart from what
@@ -145,6 +163,22 @@ func writeOutput(w io.Writer, output string) {
 	for l := range strings.SplitSeq(output, "\n") {
 		fmt.Fprintln(w, "  | "+l)
 	}
+}
+
+func writeGates(b *strings.Builder, gates []api.Condition) {
+	if len(gates) == 0 {
+		return
+	}
+	b.WriteString("\nreadiness gates:\n")
+	t := table{header: []string{"  GATE", "STATUS", "SINCE"}}
+	for _, g := range gates {
+		since := line(g.Message)
+		if g.LastTransitionTime != nil {
+			since = moment(*g.LastTransitionTime)
+		}
+		t.add(cell{text: "  " + line(g.Type)}, cell{text: g.Status}, cell{text: since})
+	}
+	b.WriteString(t.String())
 }
 
 func writeValues(b *strings.Builder, values []api.Value) {

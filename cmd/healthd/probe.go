@@ -47,7 +47,7 @@ func (a *app) probeCommand() *cobra.Command {
 				return c.named(ctx, "probe", args[0], err)
 			}
 			var answer api.Answer
-			if err := c.do(ctx, http.MethodPost, containerPath(args[0], "probe"), query, &answer); err != nil {
+			if err := c.do(ctx, http.MethodPost, containerPath(args[0], "probe"), query, "", &answer); err != nil {
 				return c.named(ctx, "probe", args[0], err)
 			}
 			writeAnswer(a.stdout, args[0], answer)

@@ -52,7 +52,7 @@ func (a *app) restart(ctx context.Context, c *client, name string) error {
 		return c.named(ctx, "restart", name, err)
 	}
 	begin := time.Now()
-	if err := c.do(ctx, http.MethodPost, containerPath(before.ID, "restart"), nil, &now); err != nil {
+	if err := c.do(ctx, http.MethodPost, containerPath(before.ID, "restart"), nil, "", &now); err != nil {
 		return c.named(ctx, "restart", name, err)
 	}
 	ticker := time.NewTicker(pause)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"healthd/supervisor"
 	"healthd/supervisor/api"
 )
 
@@ -86,7 +87,7 @@ func (a *app) columns() int {
 
 // whyNone says why there is nothing to show.
 func (c *client) whyNone(ctx context.Context) string {
-	answer, err := c.send(ctx, http.MethodGet, "/readyz", nil, "text/plain")
+	answer, err := c.send(ctx, http.MethodGet, "/readyz", nil, "", "text/plain")
 	if err == nil {
 		answer.Body.Close()
 		return "no container matches a spec or carries a probe label"
@@ -145,7 +146,7 @@ func writeStatuses(w io.Writer, all []api.Status, wide, colours bool, columns in
 func statusHeader(wide bool) []string {
 	h := []string{"NAME", "SERVICE", "STATE", "READY", "RESTARTS", "STARTUP", "LIVENESS", "READINESS", "SINCE"}
 	if wide {
-		h = append(h, "PHASE", "POLICY", "SPEC", "GROUP", "RUNTIME", "ID", "IMAGE", "REASON")
+		h = append(h, "GATES", "PHASE", "POLICY", "SPEC", "GROUP", "RUNTIME", "ID", "IMAGE", "REASON")
 	}
 	return h
 }
@@ -155,14 +156,14 @@ func statusRow(s api.Status, wide bool, now time.Time) []cell {
 	state, since := stateOf(s)
 	row := []cell{
 		{text: s.Name}, {text: or(s.Service)}, state, readyCell(s), {text: fmt.Sprint(s.RestartCount)},
-		probeCell(s, "startup"), probeCell(s, "liveness"), probeCell(s, "readiness"), {text: "-"},
+		probeCell(s, "startup"), probeCell(s, "liveness"), readinessCell(s), {text: "-"},
 	}
 	if !since.IsZero() {
 		row[len(row)-1].text = age(now.Sub(since))
 	}
 	if wide {
 		id := s.ID[:min(shortID, len(s.ID))]
-		for _, text := range []string{string(s.Phase), string(s.RestartPolicy), s.Spec, s.Group, s.Runtime, id, s.Image, whyNotReady(s)} {
+		for _, text := range []string{openGates(s), string(s.Phase), string(s.RestartPolicy), s.Spec, s.Group, s.Runtime, id, s.Image, readyCondition(s).Reason} {
 			row = append(row, cell{text: or(text)})
 		}
 	}
@@ -192,8 +193,12 @@ func stateOf(s api.Status) (cell, time.Time) {
 		return cell{string(s.Phase), ""}, time.Time{}
 	case s.Phase == "Unknown":
 		return cell{string(s.Phase), yellow}, s.State.Running.StartedAt
-	case whyNotReady(s) == "Paused":
+	}
+	switch readyCondition(s).Reason {
+	case supervisor.NotReadyPaused:
 		return cell{"Paused", yellow}, s.State.Running.StartedAt
+	case supervisor.NotReadyPostStart:
+		return cell{"PostStart", yellow}, s.State.Running.StartedAt
 	}
 	return cell{"Running", ""}, s.State.Running.StartedAt
 }
@@ -205,17 +210,44 @@ func readyCell(s api.Status) cell {
 	return cell{"no", red}
 }
 
-func whyNotReady(s api.Status) string {
+// readyCondition is the condition that says whether and why a container is ready.
+func readyCondition(s api.Status) api.Condition {
 	for _, c := range s.Conditions {
 		if c.Type == "Ready" {
-			return c.Reason
+			return c
 		}
 	}
-	return ""
+	return api.Condition{}
 }
 
+// openGates is how many of a container's readiness gates are True, empty when it has
+// none.
+func openGates(s api.Status) string {
+	open, gates := 0, s.Gates()
+	if len(gates) == 0 {
+		return ""
+	}
+	for _, g := range gates {
+		if g.Status == "True" {
+			open++
+		}
+	}
+	return fmt.Sprintf("%d/%d", open, len(gates))
+}
+
+// readinessCell tells what holds readiness back: the probe, and else the gates.
+func readinessCell(s api.Status) cell {
+	if readyCondition(s).Reason == supervisor.NotReadyGates {
+		return cell{"gates " + openGates(s), yellow}
+	}
+	return probeCell(s, "readiness")
+}
+
+// alive says whether a container has a process, of which probes can say something.
+func alive(s api.Status) bool { return s.State.Running != nil || s.Draining }
+
 // probeCell says how a probe stands and, on its way to another verdict, how far it
-// has got.
+// has got. Of a container that has ended just what ended it is left to say.
 func probeCell(s api.Status, probe string) cell {
 	p, ok := s.Probes[probe]
 	run := fmt.Sprintf("%d/%d", p.Run, p.Threshold)
@@ -224,6 +256,8 @@ func probeCell(s api.Status, probe string) cell {
 		return cell{"-", ""}
 	case p.Outcome == "Failure" && p.Result == "Failure" && (p.OnHold || p.Run >= p.Threshold):
 		return cell{"failed", red}
+	case !alive(s):
+		return cell{"-", ""}
 	case p.Outcome == "Failure":
 		return cell{"fail " + run, yellow}
 	case p.Outcome == "Unknown":

@@ -42,12 +42,42 @@ func statuses() []api.Status {
 			Name: "web-3", Phase: "Failed",
 			State: api.ContainerState{Terminated: &api.Terminated{ExitCode: 1, Reason: "Error", FinishedAt: clock.Add(-5 * time.Minute)}},
 		},
-		{Name: "web-4", Phase: "Running", State: running(time.Minute), Conditions: []api.Condition{{Type: "Ready", Reason: "Paused"}}},
+		{Name: "web-4", Phase: "Running", State: running(time.Minute), Conditions: notReady("Paused")},
+		{
+			Name: "gated", Phase: "Running", State: running(time.Minute),
+			Probes: map[string]api.ProbeStatus{"readiness": probe("Success", "Success", 9, 1)},
+			Conditions: append(notReady("ReadinessGatesNotReady"),
+				api.Condition{Type: "a", Status: "True"}, api.Condition{Type: "b", Status: "False"}),
+		},
+		{
+			Name: "hooked", Phase: "Running", State: running(3 * time.Second), Conditions: notReady("PostStartPending"),
+			Probes: map[string]api.ProbeStatus{"liveness": probe("Success", "Unknown", 0, 1), "readiness": probe("Failure", "Unknown", 0, 1)},
+		},
+		{ // every probe of a container that does not run has failed
+			Name: "stopped", Service: "and-a-service-with-a-long-name", Phase: "Failed", Conditions: notReady("NotRunning"),
+			State: api.ContainerState{Terminated: &api.Terminated{ExitCode: 143, Reason: "StoppedByOperator", FinishedAt: clock.Add(-5 * time.Minute)}},
+			Probes: map[string]api.ProbeStatus{
+				"startup":  {Result: "Failure", Outcome: "Success", Threshold: 1, OnHold: true},
+				"liveness": probe("Failure", "Success", 70, 1), "readiness": probe("Failure", "Failure", 5, 3),
+			},
+		},
+		{
+			Name: "never-run", Phase: "Pending", State: api.ContainerState{Waiting: &api.Waiting{Reason: "Created"}},
+			Probes: map[string]api.ProbeStatus{"startup": probe("Failure", "Unknown", 0, 1), "liveness": probe("Failure", "Unknown", 0, 1)},
+		},
+		{
+			Name: "draining", Phase: "Running", Draining: true, State: api.ContainerState{Waiting: &api.Waiting{Reason: "Draining"}},
+			Probes: map[string]api.ProbeStatus{"readiness": probe("Success", "Success", 5, 1)},
+		},
 		{
 			Name: "wrong", Phase: "Running", State: running(time.Minute),
 			Invalid: "label healthd.liveness.period: must be a duration such as \"10s\", is \"\x1b[2J\"; label healthd.nope: unknown key",
 		},
 	}
+}
+
+func notReady(reason string) []api.Condition {
+	return []api.Condition{{Type: "Started", Status: "True"}, {Type: "ContainerReady"}, {Type: "Ready", Status: "False", Reason: reason}}
 }
 
 func TestTable(t *testing.T) {

@@ -27,6 +27,10 @@ func TestUsageErrors(t *testing.T) {
 		{"probe web-1 health", "healthd: the probe must be one of startup, liveness, readiness, it is \"health\""},
 		{"explain", "healthd: explain takes NAME"},
 		{"restart a b", "healthd: restart takes NAME"},
+		{"gate web-1 a", "healthd: gate takes NAME TYPE True|False, not 2 arguments"},
+		{"gate web-1 a maybe", `healthd: the gate must be True or False, it is "maybe"` + "\n"},
+		{"gate web-1 a true", `healthd: the gate must be True or False, it is "true": did you mean True?`},
+		{"gate web-1 a FALSE", `healthd: the gate must be True or False, it is "FALSE": did you mean False?`},
 		{"completion tcsh", "healthd: completion takes no arguments, not 1 argument"},
 		{"restart --timeout x a", `healthd: invalid argument "x" for "--timeout" flag`},
 	} {
@@ -92,7 +96,7 @@ func TestNoDaemon(t *testing.T) {
 	none := filepath.Join(t.TempDir(), "control.sock")
 	const hint = ": is healthd running? (systemctl start healthd)\n"
 	want := "healthd: cannot reach the daemon at " + none + hint
-	for _, args := range []string{"status", "status web-1", "explain web-1", "events", "events -f", "probe web-1", "restart web-1"} {
+	for _, args := range []string{"status", "status web-1", "explain web-1", "events", "events -f", "probe web-1", "restart web-1", "gate web-1 a True"} {
 		got := inside(append(strings.Fields(args), "--socket", none)...)
 		if got.code != 1 || got.stderr != want || got.stdout != "" {
 			t.Errorf("%s: %+v, want %q", args, got, want)

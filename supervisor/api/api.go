@@ -19,6 +19,7 @@ import (
 type Controller interface {
 	Ping(ctx context.Context) error
 	Restart(ctx context.Context, name string) error
+	SetGate(ctx context.Context, name, gate string, status bool) error
 	Ask(ctx context.Context, name string, t supervisor.ProbeType) (prober.Result, error)
 }
 

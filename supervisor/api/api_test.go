@@ -33,11 +33,11 @@ func indented(t *testing.T, body []byte) []byte {
 func TestStatusObjects(t *testing.T) {
 	crashed := backingOff("crashed")
 	ended := web("ended")
-	ended.State.Engine, ended.State.Ready, ended.State.Started = runtime.Exited, false, false
+	ended.State.Engine, ended.State.ContainerReady, ended.State.Ready = runtime.Exited, false, false
 	ended.State.Exit = supervisor.Exit{Code: 0, Reason: supervisor.ReasonCompleted, StartedAt: at(0), FinishedAt: at(9)}
 	again := unready("again")
 	again.State.LastExit = supervisor.Exit{Code: 1, Reason: supervisor.ReasonError, StartedAt: at(0), FinishedAt: at(5)}
-	a, _, _ := newAPI(web("web-1"), crashed, ended, again, drainingOf("drained"), invalid("wrong"))
+	a, _, _ := newAPI(web("web-1"), crashed, ended, again, drainingOf("drained"), gated("gated"), invalid("wrong"))
 	w := get(a.ReadOnly(), "/v1/containers")
 	golden(t, "containers.json", indented(t, w.Body.Bytes()))
 	one := get(a.ReadOnly(), "/v1/containers/web-1")
@@ -69,42 +69,11 @@ func TestServices(t *testing.T) {
 	}
 }
 
-func TestServicePhase(t *testing.T) {
-	completed := func() *supervisor.View {
-		v := web("c")
-		v.State.Engine = runtime.Exited
-		v.State.Exit = supervisor.Exit{Reason: supervisor.ReasonCompleted, FinishedAt: at(1)}
-		return v
-	}
-	failed := completed()
-	failed.State.Exit = supervisor.Exit{Code: 1, Reason: supervisor.ReasonError, FinishedAt: at(1)}
-	created := web("n")
-	created.State = supervisor.State{Engine: runtime.Created}
-	lost := web("l")
-	lost.State.Lost = true
-	for _, tt := range []struct {
-		name string
-		want supervisor.Phase
-		of   []*supervisor.View
-	}{
-		{"running", supervisor.PhaseRunning, []*supervisor.View{web("a"), completed(), failed}},
-		{"all succeeded", supervisor.PhaseSucceeded, []*supervisor.View{completed(), completed()}},
-		{"one failed", supervisor.PhaseFailed, []*supervisor.View{completed(), failed}},
-		{"one not yet run", supervisor.PhasePending, []*supervisor.View{web("a"), created}},
-		{"waits for its start", supervisor.PhaseRunning, []*supervisor.View{backingOff("b"), failed}},
-		{"lost", supervisor.PhaseUnknown, []*supervisor.View{web("a"), lost}},
-	} {
-		if got := servicePhase(tt.of); got != tt.want {
-			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
-		}
-	}
-}
-
 func TestReadOnlyChangesNothing(t *testing.T) {
 	a, _, _ := newAPI(web("web-1"))
 	url := serveTCP(t, a.ReadOnly())
 	for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodPatch} {
-		for _, path := range []string{"/v1/ready/web-1", "/v1/containers/web-1/restart", "/v1/containers", "/", "/nope"} {
+		for _, path := range []string{"/v1/ready/web-1", "/v1/containers/web-1/restart", "/v1/containers/web-1/gates/a", "/v1/containers", "/", "/nope"} {
 			answer, body := ask(t, http.DefaultClient, method, url+path)
 			if answer.StatusCode != http.StatusMethodNotAllowed || answer.Header.Get("Allow") != "GET, HEAD, OPTIONS" {
 				t.Errorf("%s %s: %s %q", method, path, answer.Status, answer.Header.Get("Allow"))

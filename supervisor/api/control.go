@@ -19,9 +19,9 @@ func (a *API) Control() http.Handler {
 	mux.HandleFunc("/v1/containers/{name}/explain", a.only(http.MethodGet, a.explain))
 	mux.HandleFunc("/v1/containers/{name}/restart", a.only(http.MethodPost, a.restart))
 	mux.HandleFunc("/v1/containers/{name}/probe", a.only(http.MethodPost, a.probe))
+	mux.HandleFunc("/v1/containers/{name}/gates/{type...}", a.only(http.MethodPut, a.gate))
 	mux.HandleFunc("/v1/containers/{name}/hold", a.notYet("hold"))
 	mux.HandleFunc("/v1/containers/{name}/resume", a.notYet("resume"))
-	mux.HandleFunc("/v1/containers/{name}/gates/{type...}", a.notYet("readiness gates"))
 	return http.MaxBytesHandler(a.clean(mux.ServeHTTP), maxBody)
 }
 
@@ -51,10 +51,15 @@ func (a *API) restart(w http.ResponseWriter, r *http.Request) {
 		a.failRequest(w, err, v.Container.Name)
 		return
 	}
-	if after, ok := a.board.Find(v.Container.ID); ok {
-		v = after
+	a.json(w, http.StatusAccepted, newStatus(a.after(v)))
+}
+
+// after returns the container as it is after a request.
+func (a *API) after(v *supervisor.View) *supervisor.View {
+	if now, ok := a.board.Find(v.Container.ID); ok {
+		return now
 	}
-	a.json(w, http.StatusAccepted, newStatus(v))
+	return v
 }
 
 // Answer is what one probe, asked once, said.

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"fmt"
 	"net/http"
 	"time"
 
@@ -58,7 +59,7 @@ func newExplanation(v *supervisor.View, history History) Explanation {
 func notes(v *supervisor.View) []string {
 	c, s := v.Container, &v.State
 	notes := []string{}
-	if p := c.RestartPolicy; p != "" && p != "no" {
+	if p := enginePolicy(v); p != "" {
 		notes = append(notes, "the engine's own restart policy is "+p+
 			": when the container ends by itself, the engine starts it again; healthd restarts it when a probe fails")
 	}
@@ -70,6 +71,9 @@ func notes(v *supervisor.View) []string {
 	}
 	if s.CallError != "" {
 		notes = append(notes, "the engine could not do what was asked last: "+s.CallError)
+	}
+	if n := s.HTTPFallbacks; n > 0 {
+		notes = append(notes, fmt.Sprintf("%d of its hooks asked over https and were answered in plain HTTP: they were run again without TLS", n))
 	}
 	if c.Error != "" {
 		notes = append(notes, "the engine says: "+c.Error)

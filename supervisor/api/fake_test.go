@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -55,7 +56,8 @@ func web(name string) *supervisor.View {
 		Identity: "shop/web/1", Group: "shop/web", Service: "shop",
 		State: supervisor.State{
 			Engine: runtime.Running, Run: runtime.Run{ID: id, Started: at(0).UnixNano()},
-			BeganAt: at(0), StartedAt: at(0), Started: true, StartedCh: at(1), Ready: true, ReadyCh: at(2),
+			BeganAt: at(0), StartedAt: at(0), Started: true, StartedCh: at(1),
+			ContainerReady: true, ContainerReadyCh: at(2), Ready: true, ReadyCh: at(2),
 		},
 	}
 	addProbe(v, supervisor.Liveness, supervisor.Tally{
@@ -80,7 +82,7 @@ func addProbe(v *supervisor.View, t supervisor.ProbeType, y supervisor.Tally) {
 // unready returns a container whose readiness probe has failed.
 func unready(name string) *supervisor.View {
 	v := web(name)
-	v.State.Ready = false
+	v.State.ContainerReady, v.State.Ready = false, false
 	addProbe(v, supervisor.Readiness, supervisor.Tally{
 		Result: prober.Failure, Outcome: prober.Failure, Length: 4,
 		Last: prober.Result{Outcome: prober.Failure, Output: "refused"}, LastAt: at(20), Due: at(30),
@@ -90,7 +92,7 @@ func unready(name string) *supervisor.View {
 
 func drainingOf(name string) *supervisor.View {
 	v := web(name)
-	v.State.Ready = false
+	v.State.ContainerReady, v.State.Ready = false, false
 	v.State.Stopping = supervisor.ByLiveness
 	v.State.NotBefore = at(40)
 	return v
@@ -99,11 +101,22 @@ func drainingOf(name string) *supervisor.View {
 // backingOff returns a container that has ended and waits for its start.
 func backingOff(name string) *supervisor.View {
 	v := web(name)
-	v.State.Engine, v.State.Ready, v.State.Started = runtime.Exited, false, false
+	v.State.Engine, v.State.ContainerReady, v.State.Ready = runtime.Exited, false, false
 	v.State.Exit = supervisor.Exit{Code: 137, Reason: supervisor.ReasonLivenessFailed, StartedAt: at(0), FinishedAt: at(25)}
 	v.State.Restart, v.State.NotBefore = supervisor.ByLiveness, at(45)
 	v.State.Backoff = supervisor.BackoffState{Active: true, Delay: 20 * time.Second}
 	v.State.Restarts[supervisor.ByLiveness] = 2
+	return v
+}
+
+// gated returns a container that is ready but for two of its three gates.
+func gated(name string) *supervisor.View {
+	v := web(name)
+	v.Spec.ReadinessGates = []string{"example.com/warm", "ok", "never"}
+	v.State.Gates = []supervisor.Gate{
+		{Type: "ok", At: at(7)}, {Type: "not-in-the-spec", Status: true, At: at(4)}, {Type: "example.com/warm", Status: true, At: at(5)},
+	}
+	v.State.Ready, v.State.ReadyCh = false, at(7)
 	return v
 }
 
@@ -118,6 +131,7 @@ func invalid(name string) *supervisor.View {
 type controller struct {
 	ping     error
 	restart  func(name string) error
+	setGate  func(name, gate string, status bool) error
 	ask      func(name string, t supervisor.ProbeType) (prober.Result, error)
 	pingWait bool
 }
@@ -131,6 +145,10 @@ func (c *controller) Ping(ctx context.Context) error {
 }
 
 func (c *controller) Restart(_ context.Context, name string) error { return c.restart(name) }
+
+func (c *controller) SetGate(_ context.Context, name, gate string, status bool) error {
+	return c.setGate(name, gate, status)
+}
 
 func (c *controller) Ask(_ context.Context, name string, t supervisor.ProbeType) (prober.Result, error) {
 	return c.ask(name, t)
@@ -174,7 +192,13 @@ func serveTCP(t *testing.T, h http.Handler) (url string) {
 // ask sends a request and returns the answer with its body.
 func ask(t *testing.T, client *http.Client, method, url string) (*http.Response, string) {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), method, url, nil)
+	return put(t, client, method, url, "")
+}
+
+// put sends a request with a body and returns the answer with its body.
+func put(t *testing.T, client *http.Client, method, url, text string) (*http.Response, string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(text))
 	if err != nil {
 		t.Fatal(err)
 	}

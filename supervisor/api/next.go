@@ -2,6 +2,7 @@ package api
 
 import (
 	"fmt"
+	"slices"
 
 	"healthd/prober"
 	"healthd/runtime"
@@ -24,15 +25,32 @@ func next(v *supervisor.View) []Next {
 	case s.Restart != supervisor.NoCause:
 		return []Next{{s.NotBefore, "it is started"}}
 	case s.Draining() && s.Stopping != supervisor.NoCause:
-		return []Next{{s.NotBefore, "it is stopped, as the drain is over then"}}
+		return nextStop(v)
 	case s.Draining():
 		return []Next{{What: "it ends, as somebody else has sent it a signal"}}
 	case !s.Engine.Alive():
 		return []Next{{What: nextAfterEnd(v)}}
-	case s.Engine == runtime.Paused:
-		return []Next{{What: "probing goes on when it is unpaused"}}
 	}
-	return nextProbes(v)
+	return append(nextInRun(v), Next{What: "exit by itself: " + afterExit(v)})
+}
+
+// nextStop is of a container that drains for a stop of ours.
+func nextStop(v *supervisor.View) []Next {
+	s := &v.State
+	switch {
+	case s.Hooks[supervisor.PreStop] == supervisor.HookRunning:
+		return []Next{
+			{What: "its pre_stop hook runs, then it is stopped"},
+			{s.HookAt.Add(s.Grace), "it is stopped at the latest"},
+		}
+	case s.Lost:
+		return []Next{{What: "it is stopped when its engine can be heard again"}}
+	case s.CallError != "":
+		return []Next{{s.NotBefore, "the stop is tried again"}}
+	case s.Hooks[supervisor.PreStop] == supervisor.HookIdle && v.Spec.Lifecycle.PreStop != nil:
+		return []Next{{s.NotBefore, "its pre_stop hook runs, as the drain is over then, and after it the container is stopped"}}
+	}
+	return []Next{{s.NotBefore, "it is stopped, as the drain is over then"}}
 }
 
 func nextAfterEnd(v *supervisor.View) string {
@@ -44,15 +62,50 @@ func nextAfterEnd(v *supervisor.View) string {
 		return "the engine starts it again, by its own restart policy"
 	case s.OperatorStopped:
 		return "it stays stopped until somebody starts it, as somebody else stopped it"
-	}
-	if p := v.Container.RestartPolicy; p != "" && p != "no" && s.Stopping == supervisor.NoCause {
-		return "its exit is the engine's business, whose restart policy is " + p
-	}
-	if v.Container.AutoRemove {
+	case enginePolicy(v) != "" && s.Stopping == supervisor.NoCause:
+		return "its exit is the engine's business, whose restart policy is " + enginePolicy(v)
+	case v.Container.AutoRemove:
 		return "the engine removes it (--rm)"
+	case v.RestartsAfter(s.Exit.Code):
+		return "it stays stopped until somebody starts it, as healthd starts again only what it saw end"
 	}
-	return fmt.Sprintf("it stays stopped until somebody starts it: restart policy %s, exit code %d",
-		v.Spec.RestartPolicy, s.Exit.Code)
+	text := fmt.Sprintf("it stays stopped until somebody starts it: restart policy %s, exit code %d", v.Spec.RestartPolicy, s.Exit.Code)
+	if len(v.Spec.RestartRules) > 0 {
+		text += ", to which no restart rule applies"
+	}
+	return text
+}
+
+// nextInRun is of a container that is alive and is not about to be stopped.
+func nextInRun(v *supervisor.View) []Next {
+	s := &v.State
+	hook := s.Hooks[supervisor.PostStart]
+	const until = "; it is probed and ready only after it"
+	switch {
+	case hook == supervisor.HookRunning:
+		return []Next{{What: "its post_start hook runs" + until}, {What: "post_start hook: " + consequence(v) + " if it fails"}}
+	case hook == supervisor.HookDue && s.Lost:
+		return []Next{{What: "its post_start hook runs when its engine can be heard again" + until}}
+	case hook == supervisor.HookDue && s.Engine == runtime.Paused:
+		return []Next{{What: "its post_start hook runs when it is unpaused" + until}}
+	case hook == supervisor.HookDue:
+		return []Next{{s.HookAt, "its post_start hook is tried again" + until}}
+	case s.Engine == runtime.Paused:
+		return []Next{{What: "probing goes on when it is unpaused"}}
+	}
+	lines := nextProbes(v)
+	for _, gate := range closedGates(v) {
+		lines = append(lines, Next{What: fmt.Sprintf("readiness gate %s: keeps it not ready until somebody sets it (healthd gate %s %s True)",
+			gate, v.Container.Name, gate)})
+	}
+	return lines
+}
+
+func closedGates(v *supervisor.View) []string {
+	return slices.DeleteFunc(slices.Clone(v.Spec.ReadinessGates), func(name string) bool {
+		g, _ := v.State.Gate(name)
+		return g.Status
+	})
 }
 
 func nextProbes(v *supervisor.View) []Next {
@@ -81,6 +134,8 @@ func nextProbe(v *supervisor.View, t supervisor.ProbeType, p *supervisor.ProbeSp
 	switch {
 	case t == supervisor.Startup && s.Started:
 		return ""
+	case t != supervisor.Startup && !s.Started && v.Spec.Probes[supervisor.Startup] == nil:
+		return t.String() + " probe: is not asked in this run, as its post_start hook failed"
 	case t != supervisor.Startup && !s.Started:
 		return t.String() + " probe: begins when the startup probe has succeeded"
 	case y.OnHold:
@@ -89,8 +144,12 @@ func nextProbe(v *supervisor.View, t supervisor.ProbeType, p *supervisor.ProbeSp
 		return "startup probe: makes it started " + success + ", " + consequence(v) + " " + failure
 	case t == supervisor.Liveness:
 		return "liveness probe: " + consequence(v) + " " + failure
+	case y.Result == prober.Success && len(closedGates(v)) > 0:
+		return "readiness probe: keeps it not ready, whatever its gates, " + failure
 	case y.Result == prober.Success:
 		return "readiness probe: makes it not ready " + failure
+	case len(closedGates(v)) > 0:
+		return "readiness probe: leaves it to the gates " + success
 	}
 	return "readiness probe: makes it ready " + success
 }
@@ -112,14 +171,4 @@ func after(y *supervisor.Tally, o prober.Outcome, threshold int) string {
 		noun += "e"
 	}
 	return fmt.Sprintf("after %d %s%ss in a row", n, more, noun)
-}
-
-func consequence(v *supervisor.View) string {
-	switch {
-	case v.Container.AutoRemove:
-		return "reports it, but does not stop it (--rm),"
-	case v.Spec.RestartPolicy == supervisor.Never:
-		return "stops it (restart policy Never)"
-	}
-	return "restarts it"
 }

@@ -88,7 +88,7 @@ func group(views []*supervisor.View) []Service {
 }
 
 func newService(name string, members []*supervisor.View) Service {
-	s := Service{Name: name, Phase: servicePhase(members)}
+	s := Service{Name: name, Phase: supervisor.ServicePhase(members)}
 	for _, v := range members {
 		ready, _, _ := v.Readiness()
 		e := Endpoint{
@@ -101,21 +101,4 @@ func newService(name string, members []*supervisor.View) Service {
 		s.Endpoints = append(s.Endpoints, e)
 	}
 	return s
-}
-
-// servicePhase follows from the members as a Pod's does from its containers: the
-// first of these that any of them is in, and Succeeded only when all are.
-func servicePhase(members []*supervisor.View) supervisor.Phase {
-	has := map[supervisor.Phase]bool{}
-	for _, v := range members {
-		has[v.Phase()] = true
-	}
-	for _, p := range []supervisor.Phase{
-		supervisor.PhaseUnknown, supervisor.PhasePending, supervisor.PhaseRunning, supervisor.PhaseFailed,
-	} {
-		if has[p] {
-			return p
-		}
-	}
-	return supervisor.PhaseSucceeded
 }

@@ -60,16 +60,6 @@ type Terminated struct {
 	FinishedAt time.Time `json:"finishedAt,omitzero"`
 }
 
-// Condition is one thing that is true of a container or is not.
-type Condition struct {
-	Type               string     `json:"type"`
-	Status             string     `json:"status"`
-	Reason             string     `json:"reason"`
-	Message            string     `json:"message"`
-	LastProbeTime      *time.Time `json:"lastProbeTime"`
-	LastTransitionTime *time.Time `json:"lastTransitionTime"`
-}
-
 // ProbeStatus is what one probe has said of the present run.
 type ProbeStatus struct {
 	Result         string     `json:"result"`
@@ -109,10 +99,11 @@ func (a *API) named(w http.ResponseWriter, r *http.Request) *supervisor.View {
 func newStatus(v *supervisor.View) Status {
 	c, s := v.Container, &v.State
 	ready, _, _ := v.Readiness()
+	started, _ := v.Started()
 	status := Status{
 		Name: c.Name, ID: c.ID, Runtime: c.Runtime, Image: c.Image,
 		Service: v.Service, Group: v.Group, Identity: v.Identity,
-		Phase: v.Phase(), Started: s.Started, Ready: ready, Draining: s.Draining(),
+		Phase: v.Phase(), Started: started, Ready: ready, Draining: s.Draining(),
 		RestartCount: s.RestartCount(), Conditions: conditions(v),
 		Probes: map[string]ProbeStatus{}, Invalid: v.Invalid,
 	}
@@ -174,43 +165,4 @@ func newTerminated(e supervisor.Exit) *Terminated {
 		t.Signal = signal
 	}
 	return t
-}
-
-// conditions returns the conditions. Until there are readiness gates, Ready
-// follows from ContainerReady alone.
-func conditions(v *supervisor.View) []Condition {
-	s := &v.State
-	ready, reason, message := v.Readiness()
-	containerReady := Condition{
-		Type: "ContainerReady", Status: truth(ready), Reason: reason, Message: message,
-		LastProbeTime:      known(s.Tallies[supervisor.Readiness].LastAt),
-		LastTransitionTime: known(s.ReadyCh),
-	}
-	all := containerReady
-	all.Type = "Ready"
-
-	started := Condition{
-		Type: "Started", Status: truth(s.Started),
-		LastProbeTime:      known(s.Tallies[supervisor.Startup].LastAt),
-		LastTransitionTime: known(s.StartedCh),
-	}
-	if !s.Started {
-		started.Reason, started.Message = reason, message
-	}
-	return []Condition{started, containerReady, all}
-}
-
-func truth(b bool) string {
-	if b {
-		return "True"
-	}
-	return "False"
-}
-
-// known returns the time in UTC, or nil for one that is not known.
-func known(t time.Time) *time.Time {
-	if t.IsZero() {
-		return nil
-	}
-	return new(t.UTC())
 }

@@ -14,9 +14,10 @@ func (c *Collector) collectContainer(s sink, v *supervisor.View) {
 	name := v.Container.Name
 	ready, _, _ := v.Readiness()
 	s.gauge(c.ready, number(ready), name, v.Service)
-	s.gauge(c.started, number(v.State.Started), name, v.Service)
+	started, _ := v.Started()
+	s.gauge(c.started, number(started), name, v.Service)
 	for _, cause := range []supervisor.Cause{
-		supervisor.ByLiveness, supervisor.ByStartup, supervisor.ByExit, supervisor.ByOperator,
+		supervisor.ByLiveness, supervisor.ByStartup, supervisor.ByPostStart, supervisor.ByExit, supervisor.ByOperator,
 	} {
 		s.counter(c.restarts, float64(v.State.Restarts[cause]), name, cause.String())
 	}
@@ -24,6 +25,9 @@ func (c *Collector) collectContainer(s sink, v *supervisor.View) {
 		return
 	}
 	s.gauge(c.backoff, backoff(v, time.Now()).Seconds(), name)
+	if hooks := v.Spec.Lifecycle; hooks.PostStart != nil || hooks.PreStop != nil || v.State.HTTPFallbacks > 0 {
+		s.counter(c.fallbacks, float64(v.State.HTTPFallbacks), name)
+	}
 	for t, p := range v.Spec.Probes {
 		if p != nil {
 			c.collectProbe(s, v, supervisor.ProbeType(t))

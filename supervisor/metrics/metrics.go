@@ -36,6 +36,7 @@ type Collector struct {
 
 	probes, probeSeconds                         *prometheus.Desc
 	ready, started, restarts, backoff, invalid   *prometheus.Desc
+	fallbacks                                    *prometheus.Desc
 	runtimeUp, runtimeLag, relists, lateness, of *prometheus.Desc
 }
 
@@ -54,11 +55,13 @@ func New(board *supervisor.Board, version string) *Collector {
 		ready: desc("healthd_container_ready",
 			"Whether the container is published as ready.", "container", "service"),
 		started: desc("healthd_container_started",
-			"Whether the container has started, as its startup probe sees it.", "container", "service"),
+			"Whether the container has started: its post_start hook and its startup probe are done with.", "container", "service"),
 		restarts: desc("healthd_container_restarts_total",
 			"Restarts of the container since the start of healthd, by what made them necessary.", "container", "reason"),
 		backoff: desc("healthd_container_backoff_seconds",
 			"Back-off that the container's last restart was given, until a long run makes it forgotten.", "container"),
+		fallbacks: desc("healthd_lifecycle_http_fallbacks_total",
+			"Hooks of the container that asked over https, were answered in plain HTTP and were run again without TLS.", "container"),
 		invalid: desc("healthd_invalid_containers",
 			"Containers that are not supervised because their labels are wrong."),
 		runtimeUp: desc("healthd_runtime_up",
@@ -77,7 +80,7 @@ func New(board *supervisor.Board, version string) *Collector {
 // Describe implements prometheus.Collector.
 func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		c.probes, c.probeSeconds, c.ready, c.started, c.restarts, c.backoff, c.invalid,
+		c.probes, c.probeSeconds, c.ready, c.started, c.restarts, c.backoff, c.fallbacks, c.invalid,
 		c.runtimeUp, c.runtimeLag, c.relists, c.lateness, c.of,
 	} {
 		ch <- d

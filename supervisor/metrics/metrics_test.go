@@ -26,7 +26,7 @@ func web(name, id string) *supervisor.View {
 		},
 		Service: "shop",
 		State: supervisor.State{
-			Engine: engine.Running, BeganAt: time.Now(), Started: true, Ready: true,
+			Engine: engine.Running, BeganAt: time.Now(), Started: true, ContainerReady: true, Ready: true,
 			Backoff: supervisor.BackoffState{Active: true, Delay: 20 * time.Second},
 		},
 	}
@@ -35,7 +35,7 @@ func web(name, id string) *supervisor.View {
 	y.Counts = [3]uint64{prober.Unknown: 1, prober.Success: 4, prober.Failure: 2}
 	y.Latency.Counts[0], y.Latency.Counts[3], y.Latency.Counts[len(supervisor.LatencyBuckets)] = 2, 1, 1
 	y.Latency.Sum = 12.5
-	v.State.Restarts[supervisor.ByLiveness], v.State.Restarts[supervisor.ByOperator] = 3, 1
+	v.State.Restarts[supervisor.ByLiveness], v.State.Restarts[supervisor.ByOperator], v.State.Restarts[supervisor.ByPostStart] = 3, 1, 2
 	return v
 }
 
@@ -62,18 +62,23 @@ healthd_container_ready{container="wrong",service=""} 0
 healthd_container_restarts_total{container="web-1",reason="exit"} 0
 healthd_container_restarts_total{container="web-1",reason="liveness"} 3
 healthd_container_restarts_total{container="web-1",reason="operator"} 1
+healthd_container_restarts_total{container="web-1",reason="post_start"} 2
 healthd_container_restarts_total{container="web-1",reason="startup"} 0
 healthd_container_restarts_total{container="wrong",reason="exit"} 0
 healthd_container_restarts_total{container="wrong",reason="liveness"} 0
 healthd_container_restarts_total{container="wrong",reason="operator"} 0
+healthd_container_restarts_total{container="wrong",reason="post_start"} 0
 healthd_container_restarts_total{container="wrong",reason="startup"} 0
-# HELP healthd_container_started Whether the container has started, as its startup probe sees it.
+# HELP healthd_container_started Whether the container has started: its post_start hook and its startup probe are done with.
 # TYPE healthd_container_started gauge
 healthd_container_started{container="web-1",service="shop"} 1
 healthd_container_started{container="wrong",service=""} 0
 # HELP healthd_invalid_containers Containers that are not supervised because their labels are wrong.
 # TYPE healthd_invalid_containers gauge
 healthd_invalid_containers 1
+# HELP healthd_lifecycle_http_fallbacks_total Hooks of the container that asked over https, were answered in plain HTTP and were run again without TLS.
+# TYPE healthd_lifecycle_http_fallbacks_total counter
+healthd_lifecycle_http_fallbacks_total{container="web-1"} 5
 # HELP healthd_probe_lateness_seconds How late probes started.
 # TYPE healthd_probe_lateness_seconds histogram
 healthd_probe_lateness_seconds_bucket{le="0.0005"} 0
@@ -130,7 +135,10 @@ func TestCollect(t *testing.T) {
 	wrong := &supervisor.View{
 		Container: &engine.Container{ID: "b", Name: "wrong"}, Invalid: "label healthd.x: unknown key",
 	}
-	c := New(board(web("web-1", "a"), wrong), "v1")
+	hooked := web("web-1", "a")
+	hooked.Spec.Lifecycle.PreStop = &prober.LifecycleHandler{}
+	hooked.State.HTTPFallbacks = 5
+	c := New(board(hooked, wrong), "v1")
 	want := strings.ReplaceAll(golden, "GOVERSION", runtime.Version())
 	if err := testutil.CollectAndCompare(c, strings.NewReader(want)); err != nil {
 		t.Error(err)
@@ -169,6 +177,26 @@ func TestTwoOfOneName(t *testing.T) {
 healthd_container_ready{container="web-1",service="shop"} 1
 healthd_container_ready{container="x`+"\uFFFD"+`",service="a\"b\n`+"\uFFFD"+`"} 1
 `), "healthd_container_ready"); err != nil {
+		t.Error(err)
+	}
+}
+
+// A container without hooks has no such series; one that has ended is not started.
+func TestHooksAndEnds(t *testing.T) {
+	plain, hooked, ended := web("plain", "a"), web("hooked", "b"), web("ended", "c")
+	hooked.Spec.Lifecycle.PostStart = &prober.LifecycleHandler{}
+	ended.State.Engine, ended.State.ContainerReady, ended.State.Ready = engine.Exited, false, false
+	c := New(board(plain, hooked, ended), "v1")
+	if err := testutil.CollectAndCompare(c, strings.NewReader(`
+# HELP healthd_container_started Whether the container has started: its post_start hook and its startup probe are done with.
+# TYPE healthd_container_started gauge
+healthd_container_started{container="ended",service="shop"} 0
+healthd_container_started{container="hooked",service="shop"} 1
+healthd_container_started{container="plain",service="shop"} 1
+# HELP healthd_lifecycle_http_fallbacks_total Hooks of the container that asked over https, were answered in plain HTTP and were run again without TLS.
+# TYPE healthd_lifecycle_http_fallbacks_total counter
+healthd_lifecycle_http_fallbacks_total{container="hooked"} 0
+`), "healthd_lifecycle_http_fallbacks_total", "healthd_container_started"); err != nil {
 		t.Error(err)
 	}
 }

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"healthd/supervisor/api"
+)
+
+// gateStatuses are what a readiness gate can be, as Kubernetes writes it.
+var gateStatuses = []string{"True", "False"}
+
+func (a *app) gateCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "gate NAME TYPE True|False",
+		Short: "Set a readiness gate of a container",
+		Long: "Say that a readiness gate of a container is True or False, and print what follows from it.\n" +
+			"A container is ready only when its readiness probe says so and all its gates are True; a\n" +
+			"gate that nobody has set is not. The gates are those of readiness_gates in its spec.",
+		Args:              takes(3, 3),
+		ValidArgsFunction: a.completeGate,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			name, gate, status := args[0], args[1], args[2]
+			if err := checkGateStatus(status); err != nil {
+				return err
+			}
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			ctx, cancel := interruptible(cmd)
+			defer cancel()
+			var s api.Status
+			if err := c.put(ctx, containerPath(name, "gates", gate), status, &s); err != nil {
+				return c.named(ctx, "set a gate of", name, err)
+			}
+			_, err = fmt.Fprintf(a.stdout, "%s: %s is %s; %s\n", line(s.Name), line(gate), status, readyInWords(s))
+			return err
+		},
+	}
+}
+
+func checkGateStatus(status string) error {
+	if slices.Contains(gateStatuses, status) {
+		return nil
+	}
+	hint := ""
+	for _, right := range gateStatuses {
+		if strings.EqualFold(status, right) {
+			hint = ": did you mean " + right + "?"
+		}
+	}
+	return usageError{fmt.Errorf("the gate must be True or False, it is %q%s", status, hint)}
+}
+
+// readyInWords says whether a container is ready, and why not.
+func readyInWords(s api.Status) string {
+	c := readyCondition(s)
+	switch {
+	case s.Ready:
+		return "ready"
+	case c.Message == "":
+		return "not ready: " + c.Reason
+	}
+	return "not ready: " + c.Reason + ": " + line(c.Message)
+}
+
+// completeGate offers the shell names, then the gates of that container, then what a
+// gate can be.
+func (a *app) completeGate(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+	const nothingElse = cobra.ShellCompDirectiveNoFileComp
+	switch len(args) {
+	case 0:
+		return a.completeNames(cmd, args, toComplete)
+	case 1:
+		return a.gatesOf(cmd, args[0]), nothingElse
+	case 2:
+		return gateStatuses, nothingElse
+	}
+	return nil, nothingElse
+}
+
+// gatesOf returns the readiness gates of a container, none when it cannot be asked.
+func (a *app) gatesOf(cmd *cobra.Command, name string) []string {
+	c, err := a.client()
+	if err != nil {
+		return nil
+	}
+	var s api.Status
+	if c.get(cmd.Context(), containerPath(name), nil, &s) != nil {
+		return nil
+	}
+	var types []string
+	for _, gate := range s.Gates() {
+		types = append(types, gate.Type)
+	}
+	return types
+}

@@ -1,0 +1,83 @@
+package supervisor
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"healthd/runtime"
+)
+
+// Readiness follows a gate at once, and the gate outlives the run.
+func TestSetGate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		spec := atOnce()
+		spec.ReadinessGates = []string{"warm", "paid"}
+		h := open(t, spec)
+		defer h.close(t)
+		h.synced()
+		h.engine.run("c1")
+		synctest.Wait()
+		for _, tt := range []struct {
+			gate   string
+			status bool
+			ready  bool
+		}{
+			{"warm", true, false}, {"warm", false, false}, {"paid", true, false}, {"warm", true, true}, {"warm", true, true},
+			{"paid", false, false}, {"paid", true, true},
+		} {
+			if err := h.SetGate(t.Context(), "n-c1", tt.gate, tt.status); err != nil {
+				t.Fatal(err)
+			}
+			v, _ := h.Board().Find("c1") // it has followed when SetGate returns
+			if v.State.Ready != tt.ready || !v.State.ContainerReady {
+				t.Errorf("%s %v: ready %v, want %v; the container itself: %v", tt.gate, tt.status, v.State.Ready, tt.ready, v.State.ContainerReady)
+			}
+		}
+		h.engine.exit("c1", 1)
+		time.Sleep(time.Millisecond)
+		synctest.Wait()
+		if s := h.view(t, "c1").State; !s.Ready || s.RestartCount() != 1 {
+			t.Errorf("the next run is not ready though its gates are True: %+v", s)
+		}
+	})
+}
+
+func TestSetGateErrors(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		spec := webSpec()
+		spec.ReadinessGates = []string{"warm"}
+		h := open(t, spec)
+		defer h.close(t)
+		h.synced()
+		h.engine.run("c1")
+		h.engine.run("gone")
+		caseMade(h, runtime.Container{ID: "bad", Name: "bad", Labels: map[string]string{"wrong": "period: no number"}})
+		synctest.Wait()
+		late := request{id: "gone", do: func(*loop, *entry) error { return errors.New("was done") }}
+		caseGone(h, "gone")
+		for _, tt := range []struct {
+			container, gate string
+			want            error
+		}{
+			{"nobody", "warm", ErrUnknownContainer}, {"gone", "warm", ErrUnknownContainer}, {"n-gone", "warm", ErrUnknownContainer},
+			{"c1", "cold", ErrNoGate}, {"c1", "", ErrNoGate}, {"c1", "warm", nil},
+		} {
+			synctest.Wait()
+			if err := h.SetGate(t.Context(), tt.container, tt.gate, true); !errors.Is(err, tt.want) {
+				t.Errorf("SetGate(%q, %q): %v, want %v", tt.container, tt.gate, err, tt.want)
+			}
+		}
+		if err := h.request(t.Context(), late); !errors.Is(err, ErrUnknownContainer) {
+			t.Errorf("a request for a container that went meanwhile: %v", err)
+		}
+		if err := h.SetGate(t.Context(), "bad", "warm", true); err == nil || !strings.Contains(err.Error(), "period: no number") {
+			t.Errorf("a container with wrong labels: %v", err)
+		}
+		if s := h.view(t, "c1").State; len(s.Gates) != 1 {
+			t.Errorf("gates %+v, want only the one that there is", s.Gates)
+		}
+	})
+}

@@ -1,0 +1,315 @@
+package supervisor
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"healthd/prober"
+	"healthd/runtime"
+)
+
+// counted is a Prober that knows how many of its probes are under way.
+type counted struct {
+	*scripted
+	underWay atomic.Int32
+}
+
+func (c *counted) Probe(h prober.Handler, t prober.Target) (prober.Probe, error) {
+	p, err := c.scripted.Probe(h, t)
+	return countedProbe{p, &c.underWay}, err
+}
+
+type countedProbe struct {
+	prober.Probe
+	underWay *atomic.Int32
+}
+
+func (p countedProbe) Ask(ctx context.Context, timeout time.Duration) prober.Result {
+	p.underWay.Add(1)
+	defer p.underWay.Add(-1)
+	return p.Probe.Ask(ctx, timeout)
+}
+
+// openCounted is open with probes that are counted while they are under way.
+func openCounted(t *testing.T, spec *Spec) (*house, *counted) {
+	t.Helper()
+	h := open(t, spec)
+	c := &counted{scripted: h.probes}
+	h.config.Prober = c
+	h.synced()
+	return h, c
+}
+
+// armed returns the probes that are due or under way: "c1 liveness".
+func armed(t *testing.T, h *house) []string {
+	t.Helper()
+	synctest.Wait()
+	var all []string
+	for _, v := range h.Board().Views() {
+		for probe, y := range v.State.Tallies {
+			if !y.Due.IsZero() || y.Asking {
+				all = append(all, v.Container.ID+" "+ProbeType(probe).String())
+			}
+		}
+	}
+	return all
+}
+
+// kept returns how many containers the loop has, and how many of them wait for a time.
+func kept(t *testing.T, h *house) (entries, waiting int) {
+	t.Helper()
+	done := make(chan struct{})
+	look := peek(func(l *loop) {
+		entries, waiting = len(l.entries), l.queue.Len()
+		close(done)
+	})
+	if err := h.send(t.Context(), look); err != nil {
+		t.Fatal(err)
+	}
+	<-done
+	return entries, waiting
+}
+
+func (h *house) removed(id string) {
+	h.engine.deliver(runtime.Update{Kind: runtime.Removed, Runtime: "docker", ID: id})
+}
+
+// Removing a container, however often, ends its probe and forgets what it said.
+func TestProbingEndsWithTheContainer(t *testing.T) {
+	for _, probe := range everyProbe {
+		for name, hangs := range map[string]bool{"between two probes": false, "under way": true} {
+			t.Run(probe.String()+" "+name, func(t *testing.T) {
+				t.Attr("kubelet", "133")
+				synctest.Test(t, func(t *testing.T) {
+					h, probes := openCounted(t, memberPorts(time.Second, probe))
+					defer h.close(t)
+					key := fmt.Sprintf("c1:%d", probe+1)
+					h.probes.hang[key] = hangs && probe == Startup // which ends with its first success
+					h.engine.run("c1")
+					synctest.Wait()
+					if y := h.view(t, "c1").State.Tallies[probe]; (y.Result == prober.Success) == (hangs && probe == Startup) {
+						t.Fatalf("at first: %+v", y)
+					}
+					h.probes.mu.Lock()
+					h.probes.hang[key] = hangs
+					h.probes.mu.Unlock()
+					time.Sleep(1500 * time.Millisecond)
+					synctest.Wait()
+					if n := probes.underWay.Load(); (n == 1) != hangs {
+						t.Fatalf("%d probes are under way", n)
+					}
+					asked := h.probes.times(key)
+					for range 10 {
+						h.removed("c1")
+					}
+					synctest.Wait()
+					if n := probes.underWay.Load(); n != 0 {
+						t.Errorf("%d probes are under way after the removal", n)
+					}
+					time.Sleep(time.Minute)
+					if entries, waiting := kept(t, h); entries != 0 || waiting != 0 || h.probes.times(key) != asked {
+						t.Errorf("%d containers, %d wait; asked %d times, then %d", entries, waiting, asked, h.probes.times(key))
+					}
+					if v, ok := h.Board().Find("c1"); ok {
+						t.Errorf("still on the board: %+v", v)
+					}
+				})
+			})
+		}
+	}
+}
+
+// later1h are probes that are armed but not asked for an hour.
+func later1h(probes ...ProbeType) *Spec {
+	spec := memberPorts(time.Second, probes...)
+	for _, probe := range probes {
+		spec.Probes[probe].InitialDelay = time.Hour
+	}
+	return spec
+}
+
+func TestWithoutProbesNothingIsAsked(t *testing.T) {
+	t.Attr("kubelet", "148")
+	synctest.Test(t, func(t *testing.T) {
+		h, _ := openCounted(t, memberSpec(Always))
+		defer h.close(t)
+		h.engine.run("c1")
+		time.Sleep(time.Hour)
+		if got := armed(t, h); len(got) != 0 {
+			t.Errorf("armed: %q", got)
+		}
+		if entries, waiting := kept(t, h); entries != 1 || waiting != 0 || len(h.probes.asked) != 0 {
+			t.Errorf("%d containers, %d wait, asked %v", entries, waiting, h.probes.asked)
+		}
+	})
+}
+
+func TestThreeOfSixAreProbed(t *testing.T) {
+	t.Attr("kubelet", "149")
+	synctest.Test(t, func(t *testing.T) {
+		h, _ := openCounted(t, nil)
+		defer h.close(t)
+		members(h, map[string]*Spec{
+			"a": later1h(Readiness), "b": memberSpec(Always), "c": later1h(Liveness),
+			"d": memberSpec(Always), "e": later1h(Startup), "f": memberSpec(Always),
+		})
+		if got, want := armed(t, h), []string{"a readiness", "c liveness", "e startup"}; !slices.Equal(got, want) {
+			t.Errorf("armed: %q, want %q", got, want)
+		}
+		if entries, waiting := kept(t, h); entries != 6 || waiting != 3 {
+			t.Errorf("%d containers, of which %d wait; want 6 and 3", entries, waiting)
+		}
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		for _, key := range []string{"a:3", "c:2", "e:1"} {
+			if n := h.probes.times(key); n != 1 {
+				t.Errorf("%s was asked %d times", key, n)
+			}
+		}
+		if n := len(h.probes.where); n != 3 {
+			t.Errorf("%d probes were built: %v", n, h.probes.where)
+		}
+	})
+}
+
+func TestRemovalEndsWhatIsRemoved(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		removed []string
+		want    []string // what is still armed
+		left    int
+	}{
+		{"without probes", []string{"plain"}, []string{"web liveness", "web readiness"}, 1},
+		{"with probes", []string{"web"}, nil, 1},
+		{"with probes, twice", []string{"web", "web"}, nil, 1},
+		{"all, and again", []string{"plain", "web", "plain", "web"}, nil, 0},
+		{"one that nobody knows", []string{"nobody"}, []string{"web liveness", "web readiness"}, 2},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Attr("kubelet", "150")
+			synctest.Test(t, func(t *testing.T) {
+				h, _ := openCounted(t, nil)
+				defer h.close(t)
+				members(h, map[string]*Spec{"plain": memberSpec(Always), "web": later1h(Liveness, Readiness)})
+				before := h.view(t, "web").State
+				for _, id := range tt.removed {
+					h.removed(id)
+				}
+				if got := armed(t, h); !slices.Equal(got, tt.want) {
+					t.Errorf("armed: %q, want %q", got, tt.want)
+				}
+				if entries, waiting := kept(t, h); entries != tt.left || waiting != min(1, len(tt.want)) {
+					t.Errorf("%d containers, %d wait; want %d", entries, waiting, tt.left)
+				}
+				if len(tt.want) > 0 && h.view(t, "web").State.Tallies != before.Tallies {
+					t.Error("the probes of the other container were touched")
+				}
+			})
+		})
+	}
+}
+
+// All of a container's probes, or none when it is not healthd's.
+func TestWhoIsProbed(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		spec  *Spec
+		asked int
+	}{
+		{"not supervised", nil, 0},
+		{"supervised", memberPorts(time.Second, everyProbe...), 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Attr("kubelet", "151")
+			synctest.Test(t, func(t *testing.T) {
+				h, _ := openCounted(t, tt.spec)
+				defer h.close(t)
+				h.engine.run("c1")
+				synctest.Wait()
+				for _, probe := range everyProbe {
+					if n := h.probes.times(fmt.Sprintf("c1:%d", probe+1)); n != tt.asked {
+						t.Errorf("%s was asked %d times, want %d", probe, n, tt.asked)
+					}
+				}
+				if entries, waiting := kept(t, h); entries != tt.asked || waiting != tt.asked || len(h.Board().Views()) != tt.asked {
+					t.Errorf("%d containers, %d wait, on the board %d; want %d", entries, waiting, len(h.Board().Views()), tt.asked)
+				}
+				h.removed("c1")
+				if entries, waiting := kept(t, h); entries != 0 || waiting != 0 || len(h.Board().Views()) != 0 {
+					t.Errorf("after the removal: %d containers, %d wait", entries, waiting)
+				}
+			})
+		})
+	}
+}
+
+func TestOthersAreAskedOn(t *testing.T) {
+	t.Attr("kubelet", "152")
+	synctest.Test(t, func(t *testing.T) {
+		h, _ := openCounted(t, memberPorts(time.Second, everyProbe...))
+		defer h.close(t)
+		h.engine.run("unwanted")
+		h.engine.run("wanted")
+		time.Sleep(2500 * time.Millisecond)
+		h.removed("unwanted")
+		if got, want := armed(t, h), []string{"wanted liveness", "wanted readiness"}; !slices.Equal(got, want) {
+			t.Errorf("armed: %q, want %q", got, want)
+		}
+		time.Sleep(3 * time.Second)
+		synctest.Wait()
+		for key, want := range map[string]int{
+			"unwanted:1": 1, "unwanted:2": 3, "unwanted:3": 3, "wanted:1": 1, "wanted:2": 6, "wanted:3": 6,
+		} {
+			if n := h.probes.times(key); n != want {
+				t.Errorf("%s was asked %d times, want %d", key, n, want)
+			}
+		}
+		if s := h.view(t, "wanted").State; !s.Ready || !s.Started || s.RestartCount() != 0 {
+			t.Errorf("the other container: %+v", s)
+		}
+	})
+}
+
+// Many goroutines report the removal of everything while it ends and is probed.
+func TestAllRemovedAtOnce(t *testing.T) {
+	t.Attr("kubelet", "153")
+	synctest.Test(t, func(t *testing.T) {
+		const containers = 100
+		h, probes := openCounted(t, memberPorts(time.Second, everyProbe...))
+		defer h.close(t)
+		id := func(i int) string { return fmt.Sprintf("c%d", i) }
+		for i := range containers {
+			h.probes.mu.Lock()
+			h.probes.hang[fmt.Sprintf("%s:%d", id(i), 1+i%NumProbes)] = i%2 == 0
+			h.probes.mu.Unlock()
+			h.engine.run(id(i))
+		}
+		time.Sleep(1500 * time.Millisecond)
+		if entries, _ := kept(t, h); entries != containers || probes.underWay.Load() != containers/2 {
+			t.Fatalf("%d containers, %d probes under way", entries, probes.underWay.Load())
+		}
+		var all sync.WaitGroup
+		for g := range 10 {
+			all.Go(func() {
+				for i := range containers {
+					if i%10 == g {
+						h.engine.end(id(i), 1)
+						h.engine.deliver(runtime.Update{Kind: runtime.Died, Runtime: "docker", ID: id(i), ExitCode: 1, Time: time.Now()})
+					}
+					h.removed(id(i))
+				}
+			})
+		}
+		all.Wait()
+		synctest.Wait()
+		if entries, waiting := kept(t, h); entries != 0 || waiting != 0 || probes.underWay.Load() != 0 || len(h.Board().Views()) != 0 {
+			t.Errorf("left: %d containers, %d wait, %d probes under way", entries, waiting, probes.underWay.Load())
+		}
+	})
+}

@@ -1,0 +1,254 @@
+package supervisor
+
+import (
+	"maps"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"healthd/prober"
+	"healthd/runtime"
+)
+
+// memberSpec is that of a member that crashes at once and waits for nothing.
+func memberSpec(policy RestartPolicy) *Spec {
+	return &Spec{RestartPolicy: policy, Backoff: Backoff{time.Second, time.Minute, time.Hour}}
+}
+
+// members starts containers that make up one service, each with a spec of its own.
+func members(h *house, specs map[string]*Spec) {
+	maps.Copy(h.specs, specs)
+	h.synced()
+	for _, id := range slices.Sorted(maps.Keys(specs)) {
+		caseMade(h, runtime.Container{ID: id, Name: id, Labels: map[string]string{
+			composeProject: "p", composeService: "web", composeNumber: id,
+		}})
+		h.engine.run(id)
+	}
+	synctest.Wait()
+}
+
+// memberPorts is a spec with the probes of these types on port 1, 2 and 3.
+func memberPorts(period time.Duration, probes ...ProbeType) *Spec {
+	spec := memberSpec(Always)
+	for _, probe := range probes {
+		spec.Probes[probe] = probeOn(int(probe)+1, period, 1)
+	}
+	return spec
+}
+
+func TestEachMemberByItsOwnPolicy(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		kubelet string
+		own     RestartPolicy // of those that exit with 0 and with 111
+		other   RestartPolicy // of a third, which exits with 1
+		want    []string
+	}{
+		{"all Always", "201", Always, Always, []string{"start a0", "start b111", "start c1"}},
+		{"all OnFailure", "202", OnFailure, OnFailure, []string{"start b111", "start c1"}},
+		{"all Never", "204", Never, Never, nil},
+		{"Always beside Never", "201 216", Always, Never, []string{"start a0", "start b111"}},
+		{"OnFailure beside Never", "202 217", OnFailure, Never, []string{"start b111"}},
+		{"Never beside Always", "204 219", Never, Always, []string{"start c1"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Attr("kubelet", tt.kubelet)
+			synctest.Test(t, func(t *testing.T) {
+				h := open(t, nil)
+				defer h.close(t)
+				members(h, map[string]*Spec{"a0": memberSpec(tt.own), "b111": memberSpec(tt.own), "c1": memberSpec(tt.other)})
+				for id, code := range map[string]int{"a0": 0, "b111": 111, "c1": 1} {
+					h.engine.exit(id, code)
+				}
+				time.Sleep(time.Hour)
+				synctest.Wait()
+				got := h.engine.madeCalls()
+				slices.Sort(got)
+				if !slices.Equal(got, tt.want) {
+					t.Errorf("calls %v, want %v", got, tt.want)
+				}
+			})
+		})
+	}
+}
+
+// Only the container whose probe failed is stopped and started.
+func TestFailedProbeConcernsOneContainer(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		kubelet string
+		probe   ProbeType
+		failing string
+		cause   Cause
+	}{
+		{"liveness", "209", Liveness, "b:2", ByLiveness},
+		{"startup", "210", Startup, "b:1", ByStartup},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Attr("kubelet", tt.kubelet)
+			synctest.Test(t, func(t *testing.T) {
+				h := open(t, nil)
+				defer h.close(t)
+				h.probes.say(tt.failing, refused)
+				spec := memberPorts(10*time.Second, tt.probe)
+				spec.Probes[tt.probe].InitialDelay = time.Second
+				members(h, map[string]*Spec{"a": spec, "b": spec, "c": spec})
+				first := h.view(t, "b").State.Run
+				time.Sleep(500 * time.Millisecond)
+				runs := map[string]runtime.Run{"a": h.view(t, "a").State.Run, "c": h.view(t, "c").State.Run}
+				time.Sleep(600 * time.Millisecond) // the probe has failed once
+				h.probes.say(tt.failing, prober.Result{Outcome: prober.Success})
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				if got, want := h.engine.madeCalls(), []string{"stop b 30s", "start b"}; !slices.Equal(got, want) {
+					t.Errorf("calls %v, want %v", got, want)
+				}
+				if s := h.view(t, "b").State; s.Run == first || s.Restarts[tt.cause] != 1 || s.LastExit.Reason == ReasonError {
+					t.Errorf("b after its failed probe: %+v", s)
+				}
+				for id, run := range runs {
+					if s := h.view(t, id).State; s.Run != run || s.RestartCount() != 0 || !s.Ready {
+						t.Errorf("%s was touched: %+v", id, s)
+					}
+				}
+			})
+		})
+	}
+}
+
+// However the liveness of one member stands, another is started when its time comes.
+func TestLivenessOfAnotherIsNotWaitedFor(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		kubelet string
+		delay   time.Duration
+		hangs   bool
+		answer  prober.Outcome
+		want    []string
+	}{
+		{"no result yet", "221", time.Hour, false, prober.Success, []string{"start b"}},
+		{"under way", "221", 0, true, prober.Success, []string{"start b"}},
+		{"Success", "221", 0, false, prober.Success, []string{"start b"}},
+		{"Failure", "222", 0, false, prober.Failure, []string{"stop a 30s", "start b", "start a"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Attr("kubelet", tt.kubelet)
+			synctest.Test(t, func(t *testing.T) {
+				h := open(t, nil)
+				defer h.close(t)
+				h.engine.stopTakes = 20 * time.Second
+				h.probes.hang["a:2"] = tt.hangs
+				h.probes.say("a:2", prober.Result{Outcome: tt.answer})
+				a := memberPorts(time.Hour, Liveness)
+				a.Probes[Liveness].InitialDelay = tt.delay
+				members(h, map[string]*Spec{"a": a, "b": memberSpec(OnFailure)})
+				h.probes.say("a:2", prober.Result{Outcome: prober.Success})
+				h.engine.exit("b", 1)
+				synctest.Wait()
+				if s := h.view(t, "b").State; s.Engine != runtime.Running || s.RestartCount() != 1 {
+					t.Errorf("b was not started at once: %+v", s)
+				}
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				if got := h.engine.madeCalls(); !slices.Equal(got, tt.want) {
+					t.Errorf("calls %v, want %v", got, tt.want)
+				}
+			})
+		})
+	}
+}
+
+// Startup holds back the other probes of its own container, and nobody else.
+func TestStartupConcernsItsOwnContainer(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		delay  time.Duration
+		hangs  bool
+		answer prober.Outcome
+		want   []string
+		asked  int // how often the container's other probes were
+	}{
+		{"not run yet", time.Hour, false, prober.Success, []string{"start b"}, 0},
+		{"under way", 0, true, prober.Success, []string{"start b"}, 0},
+		{"Success", 0, false, prober.Success, []string{"start b"}, 1},
+		{"Failure", 0, false, prober.Failure, []string{"stop a 30s", "start b", "start a"}, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Attr("kubelet", "223")
+			synctest.Test(t, func(t *testing.T) {
+				h := open(t, nil)
+				defer h.close(t)
+				h.engine.stopTakes = 20 * time.Second
+				h.probes.hang["a:1"] = tt.hangs
+				h.probes.say("a:1", prober.Result{Outcome: tt.answer})
+				a := memberPorts(time.Hour, Startup, Liveness, Readiness)
+				a.Probes[Startup].InitialDelay = tt.delay
+				members(h, map[string]*Spec{"a": a, "b": memberSpec(OnFailure)})
+				h.engine.exit("b", 1)
+				synctest.Wait()
+				if s := h.view(t, "b").State; s.Engine != runtime.Running || s.RestartCount() != 1 {
+					t.Errorf("b was not started at once: %+v", s)
+				}
+				if live, ready := h.probes.times("a:2"), h.probes.times("a:3"); live != tt.asked || ready != tt.asked {
+					t.Errorf("liveness was asked %d times and readiness %d times, want %d", live, ready, tt.asked)
+				}
+				h.probes.say("a:1", prober.Result{Outcome: prober.Success})
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				if got := h.engine.madeCalls(); !slices.Equal(got, tt.want) {
+					t.Errorf("calls %v, want %v", got, tt.want)
+				}
+			})
+		})
+	}
+}
+
+// What is meant to run always is started again beside members under Never, and what
+// is unknown when it is known again.
+func TestAlwaysBesideNever(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		life func(t *testing.T, h *house)
+		want []string
+	}{
+		{"exited with 137", func(_ *testing.T, h *house) {
+			h.engine.exit("a", 137)
+			h.engine.exit("b", 137)
+		}, []string{"start a"}},
+		{"unknown, and it has exited", func(t *testing.T, h *house) {
+			restartLost(t, h)
+			h.engine.exit("a", 137)
+			h.engine.exit("b", 137)
+		}, []string{"start a"}},
+		{"unknown, and a restart was pending", func(t *testing.T, h *house) {
+			restartLost(t, h)
+			if err := h.Restart(t.Context(), "a"); err != nil {
+				t.Error(err)
+			}
+			h.engine.exit("b", 137)
+		}, []string{"stop a 30s", "start a"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Attr("kubelet", "224")
+			synctest.Test(t, func(t *testing.T) {
+				h := open(t, nil)
+				defer h.close(t)
+				members(h, map[string]*Spec{"a": memberSpec(Always), "b": memberSpec(Never)})
+				tt.life(t, h)
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				if v := h.view(t, "a"); v.State.Lost && len(h.engine.madeCalls()) != 0 {
+					t.Fatalf("calls %v while the engine is unknown", h.engine.madeCalls())
+				}
+				h.synced()
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				if got := h.engine.madeCalls(); !slices.Equal(got, tt.want) {
+					t.Errorf("calls %v, want %v", got, tt.want)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,73 @@
+package metrics
+
+import (
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"healthd/prober"
+	"healthd/supervisor"
+)
+
+// values returns what a container's metrics of that name say, by their label.
+func values(t *testing.T, v *supervisor.View, metric, label string) map[string]float64 {
+	t.Helper()
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(New(board(v), "v1"))
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := make(map[string]float64)
+	for _, f := range families {
+		if f.GetName() != metric {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			for _, l := range m.GetLabel() {
+				if l.GetName() == label {
+					all[l.GetValue()] = m.GetGauge().GetValue() + m.GetCounter().GetValue()
+				}
+			}
+		}
+	}
+	return all
+}
+
+// Verdicts as numbers: 1 for success and 0 for all else. What is not known to be
+// ready takes no traffic, so there is no third value.
+func TestVerdictsAsNumbers(t *testing.T) {
+	for outcome, want := range map[prober.Outcome]float64{prober.Success: 1, prober.Failure: 0, prober.Unknown: 0} {
+		t.Run(outcome.String(), func(t *testing.T) {
+			t.Attr("kubelet", "171")
+			v, good := web("web-1", "a"), outcome == prober.Success
+			v.State.Tallies[supervisor.Startup].Result, v.State.Tallies[supervisor.Readiness].Result = outcome, outcome
+			v.State.Started, v.State.ContainerReady, v.State.Ready = good, good, good
+			for _, metric := range []string{"healthd_container_ready", "healthd_container_started"} {
+				if got, ok := values(t, v, metric, "container")["web-1"]; !ok || got != want {
+					t.Errorf("%s %v, there %v; want %v", metric, got, ok, want)
+				}
+			}
+		})
+	}
+}
+
+// Outcomes are counted by name.
+func TestOutcomesAreCountedByName(t *testing.T) {
+	for outcome, name := range map[prober.Outcome]string{prober.Success: "successful", prober.Failure: "failed", prober.Unknown: "unknown"} {
+		t.Run(name, func(t *testing.T) {
+			t.Attr("kubelet", "171")
+			v := web("web-1", "a")
+			v.State.Tallies[supervisor.Liveness].Counts = [3]uint64{}
+			v.State.Tallies[supervisor.Liveness].Counts[outcome] = 7
+			want := map[string]float64{"successful": 0, "failed": 0, "unknown": 0}
+			want[name] = 7
+			got := values(t, v, "prober_probe_total", "result")
+			for result, n := range want {
+				if k, ok := got[result]; !ok || k != n || len(got) != len(want) {
+					t.Errorf("%v, want %v", got, want)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,317 @@
+package supervisor
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"healthd/runtime"
+)
+
+// restartLost lets the engine be away.
+func restartLost(t *testing.T, h *house) {
+	t.Helper()
+	h.engine.deliver(runtime.Update{Kind: runtime.Lost, Runtime: "docker", Err: errors.New("gone")})
+	if err := h.Ping(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A container that is made of another image is another container of the same
+// identity: it is supervised under the same spec, afresh, and its start is not
+// healthd's business.
+func TestChangedImageIsANewContainer(t *testing.T) {
+	t.Attr("kubelet", "208")
+	synctest.Test(t, func(t *testing.T) {
+		h := open(t, webSpec())
+		defer h.close(t)
+		h.synced()
+		caseMade(h, runtime.Container{ID: "c1", Name: "web", ImageID: "sha256:1"})
+		caseMade(h, runtime.Container{ID: "other", Name: "other", ImageID: "sha256:1"})
+		h.engine.run("other")
+		caseCrashes(h, "c1", 4)
+		old, other := h.view(t, "web"), h.view(t, "other").State.Run
+		caseGone(h, "c1")
+		caseMade(h, runtime.Container{ID: "c2", Name: "web", ImageID: "sha256:2"})
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		calls := len(h.engine.madeCalls())
+		if v := h.view(t, "web"); v.Container.ID != "c2" || v.State.Engine != runtime.Created || calls != 3 {
+			t.Fatalf("the new container is %s %s, %d calls", v.Container.ID, v.State.Engine, calls)
+		}
+		h.engine.run("c2")
+		synctest.Wait()
+		now := h.view(t, "web")
+		if now.Spec != old.Spec || now.Identity != old.Identity || now.State.Backoff.Active || !now.State.Ready || now.State.LastExit != (Exit{}) {
+			t.Errorf("the new container: %+v", now.State)
+		}
+		h.engine.exit("c2", 1)
+		synctest.Wait()
+		if v := h.view(t, "web"); v.State.Engine != runtime.Running || len(h.engine.madeCalls()) != calls+1 {
+			t.Errorf("not started at once after its first end: %+v", v.State)
+		}
+		if run := h.view(t, "other").State.Run; run != other {
+			t.Error("the other container was touched")
+		}
+	})
+}
+
+// The count of restarts belongs to the identity: it goes on from what is remembered.
+func TestRestartCountGoesOn(t *testing.T) {
+	numbered := func(number string) map[string]string {
+		return map[string]string{composeProject: "p", composeService: "web", composeNumber: number}
+	}
+	web := func(id string) runtime.Container { return runtime.Container{ID: id, Name: "web", ImageID: "1"} }
+	crash := func(id string, times int) func(*house) {
+		return func(h *house) {
+			caseCrashes(h, id, times)
+			time.Sleep(2 * time.Minute) // the last one, too, is followed by a start
+		}
+	}
+	runs := func(id string) func(*house) { return func(h *house) { h.engine.run(id) } }
+	made := func(c runtime.Container) func(*house) { return func(h *house) { caseMade(h, c) } }
+	gone := func(id string) func(*house) { return func(h *house) { caseGone(h, id) } }
+	asleep := func(d time.Duration) func(*house) { return func(*house) { time.Sleep(d) } }
+	for _, tt := range []struct {
+		name string
+		life []func(*house)
+		id   string // whose count it is
+		want int
+	}{
+		{"never restarted", []func(*house){made(web("c1")), runs("c1")}, "c1", 0},
+		{"not started yet", []func(*house){made(web("c1"))}, "c1", 0},
+		{"once", []func(*house){made(web("c1")), crash("c1", 1)}, "c1", 1},
+		{"three times", []func(*house){made(web("c1")), crash("c1", 3)}, "c1", 3},
+		{"re-created", []func(*house){made(web("c1")), crash("c1", 3), gone("c1"), made(web("c2")), runs("c2")}, "c2", 3},
+		{"re-created, and goes on", []func(*house){made(web("c1")), crash("c1", 3), gone("c1"), made(web("c2")), crash("c2", 4)}, "c2", 7},
+		{"re-created twice", []func(*house){made(web("c1")), crash("c1", 3), gone("c1"), made(web("c2")), runs("c2"), gone("c2"), made(web("c3")), runs("c3")}, "c3", 3},
+		{"re-created, and removed before it ran", []func(*house){made(web("c1")), crash("c1", 3), gone("c1"), made(web("c2")), gone("c2"), made(web("c3")), runs("c3")}, "c3", 3},
+		{"re-created before the old one is removed", []func(*house){made(web("c1")), crash("c1", 3), made(web("c2")), gone("c1"), runs("c2")}, "c2", 3},
+		{"of another image", []func(*house){made(web("c1")), crash("c1", 3), gone("c1"), made(runtime.Container{ID: "c2", Name: "web", ImageID: "2"}), runs("c2")}, "c2", 3},
+		{"of the same service and number under another name", []func(*house){
+			made(runtime.Container{ID: "c1", Name: "x_web", Labels: numbered("1")}), crash("c1", 3), gone("c1"),
+			made(runtime.Container{ID: "c2", Name: "web", Labels: numbered("1")}), runs("c2")}, "c2", 3},
+		{"another name", []func(*house){made(web("c1")), crash("c1", 3), gone("c1"), made(runtime.Container{ID: "c2", Name: "db"}), runs("c2")}, "c2", 0},
+		{"another number of the service", []func(*house){
+			made(runtime.Container{ID: "c1", Name: "x_web", Labels: numbered("1")}), crash("c1", 3), gone("c1"),
+			made(runtime.Container{ID: "c2", Name: "web", Labels: numbered("2")}), runs("c2")}, "c2", 0},
+		{"a memory that is too old", []func(*house){made(web("c1")), crash("c1", 3), gone("c1"), asleep(forgetAfter + time.Second), made(web("c2")), runs("c2")}, "c2", 0},
+		{"stopped and started by somebody counts for nothing", []func(*house){made(web("c1")), crash("c1", 1), func(h *house) {
+			h.engine.deliver(runtime.Update{Kind: runtime.Killed, Runtime: "docker", ID: "c1", Signal: 15, Time: time.Now()})
+			h.engine.exit("c1", 143)
+			h.engine.run("c1")
+		}}, "c1", 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Attr("kubelet", "227")
+			synctest.Test(t, func(t *testing.T) {
+				h := open(t, webSpec())
+				defer h.close(t)
+				h.synced()
+				for _, happens := range tt.life {
+					happens(h)
+					synctest.Wait()
+				}
+				if s := h.view(t, tt.id).State; s.RestartCount() != tt.want || s.Restarts[ByExit] != tt.want {
+					t.Errorf("restarts %v, want %d", s.Restarts, tt.want)
+				}
+			})
+		})
+	}
+}
+
+// peek lets a test look at the loop's own state.
+type peek func(*loop)
+
+func (p peek) apply(l *loop) { p(l) }
+
+// caseMemories returns how many identities the loop remembers.
+func caseMemories(t *testing.T, h *house) int {
+	t.Helper()
+	n := make(chan int, 1)
+	if err := h.send(t.Context(), peek(func(l *loop) { n <- len(l.memories) })); err != nil {
+		t.Fatal(err)
+	}
+	return <-n
+}
+
+func TestOldMemoriesAreCleared(t *testing.T) {
+	t.Attr("kubelet", "176")
+	synctest.Test(t, func(t *testing.T) {
+		h := open(t, &Spec{RestartPolicy: Never})
+		defer h.close(t)
+		h.synced()
+		come := func(id string) {
+			h.engine.run(id)
+			caseGone(h, id)
+		}
+		const old = pruneMemories / 2
+		for i := range old {
+			come(fmt.Sprintf("old-%d", i))
+		}
+		synctest.Wait()
+		time.Sleep(forgetAfter + time.Second)
+		for i := range pruneMemories - old - 1 {
+			come(fmt.Sprintf("young-%d", i))
+		}
+		if n := caseMemories(t, h); n != pruneMemories-1 {
+			t.Fatalf("%d memories before clearing, want %d", n, pruneMemories-1)
+		}
+		come("last")
+		if n := caseMemories(t, h); n != pruneMemories-old {
+			t.Errorf("%d memories, want the %d young ones", n, pruneMemories-old)
+		}
+	})
+}
+
+func TestMemoryOfAnIdentityGrowsOld(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		away time.Duration
+		want time.Duration
+	}{
+		{"young", forgetAfter - time.Second, time.Second},
+		{"old", forgetAfter + time.Second, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Attr("kubelet", "176")
+			synctest.Test(t, func(t *testing.T) {
+				h := open(t, webSpec())
+				defer h.close(t)
+				h.synced()
+				caseMade(h, runtime.Container{ID: "c1", Name: "web"})
+				caseCrashes(h, "c1", 2)
+				caseGone(h, "c1")
+				time.Sleep(tt.away)
+				caseMade(h, runtime.Container{ID: "c2", Name: "web"})
+				h.engine.run("c2")
+				if d := h.view(t, "c2").State.Backoff.Delay; d != tt.want {
+					t.Errorf("back-off %v, want %v", d, tt.want)
+				}
+			})
+		})
+	}
+}
+
+// A container with wrong labels between two good ones neither takes nor erases what
+// is remembered.
+func TestInvalidContainerRemembersNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := open(t, webSpec())
+		defer h.close(t)
+		h.synced()
+		caseMade(h, runtime.Container{ID: "c1", Name: "web"})
+		caseCrashes(h, "c1", 2)
+		caseGone(h, "c1")
+		caseMade(h, runtime.Container{ID: "c2", Name: "web", Labels: map[string]string{"wrong": "period"}})
+		h.engine.run("c2")
+		caseGone(h, "c2")
+		caseMade(h, runtime.Container{ID: "c3", Name: "web"})
+		h.engine.run("c3")
+		if s := h.view(t, "c3").State; s.Backoff.Delay == 0 || s.RestartCount() == 0 {
+			t.Errorf("back-off %v and %d restarts, want those of c1", s.Backoff.Delay, s.RestartCount())
+		}
+	})
+}
+
+// caseMade makes a container that has not run yet.
+func caseMade(h *house, c runtime.Container) {
+	c.Runtime, c.State, c.StopTimeout, c.RestartPolicy = "docker", runtime.Created, -1, "no"
+	h.engine.mu.Lock()
+	h.engine.containers[c.ID], h.engine.names[c.ID] = &c, c.Name
+	h.engine.mu.Unlock()
+	h.engine.deliver(h.engine.seen(c.ID))
+}
+
+// caseCrashes starts a container and lets it crash so many times, each time once
+// it has been started again. It is held back at the end.
+func caseCrashes(h *house, id string, times int) {
+	h.engine.run(id)
+	for range times {
+		time.Sleep(2 * time.Minute) // longer than any back-off of webSpec
+		synctest.Wait()
+		h.engine.exit(id, 1)
+	}
+	synctest.Wait()
+}
+
+// caseGone removes a container.
+func caseGone(h *house, id string) {
+	h.engine.mu.Lock()
+	delete(h.engine.containers, id)
+	h.engine.mu.Unlock()
+	h.engine.deliver(runtime.Update{Kind: runtime.Removed, Runtime: "docker", ID: id})
+}
+
+// Whose back-off it is: the identity's, as long as it is made of the same.
+func TestBackoffBelongsToAnIdentityAndItsMakeup(t *testing.T) {
+	label := func(key, value string) func(*runtime.Container) {
+		return func(c *runtime.Container) { c.Labels[key] = value }
+	}
+	for _, tt := range []struct {
+		name    string
+		compose bool
+		change  func(*runtime.Container)
+		kept    bool
+	}{
+		{"nothing changed", false, func(*runtime.Container) {}, true},
+		{"an unrelated label changed", true, label("maintainer", "me"), true},
+		{"an unrelated variable changed", true, func(c *runtime.Container) { c.Env = []string{"A=1"} }, true},
+		{"another name", false, func(c *runtime.Container) { c.Name = "other" }, false},
+		{"another number of the service", true, label(composeNumber, "2"), false},
+		{"another service", true, label(composeService, "db"), false},
+		{"another project", true, label(composeProject, "q"), false},
+		{"another image", true, func(c *runtime.Container) { c.Image, c.ImageID = "web:2", "sha256:2" }, false},
+		{"another image of the same name", true, func(c *runtime.Container) { c.ImageID = "sha256:2" }, false},
+		{"an image whose ID is not told", true, func(c *runtime.Container) { c.Image, c.ImageID = "web:2", "" }, false},
+		{"other resources", true, func(c *runtime.Container) { c.Resources += "memory=2g" }, false},
+	} {
+		for _, of := range []struct{ image, resources string }{{"sha256:1", ""}, {"sha256:1", "memory=1g "}, {"", ""}} {
+			t.Run(strings.TrimSpace(tt.name+" "+of.image+" "+of.resources), func(t *testing.T) {
+				t.Attr("kubelet", "184")
+				old := runtime.Container{
+					ID: "c1", Name: "web", Image: "web:1", ImageID: of.image, Resources: of.resources, Labels: map[string]string{"maintainer": "you"},
+				}
+				if tt.compose {
+					old.Labels = map[string]string{composeProject: "p", composeService: "web", composeNumber: "1", "maintainer": "you"}
+				}
+				if got := backoffSurvives(t, old, tt.change); got != tt.kept {
+					t.Errorf("the back-off is kept: %v, want %v", got, tt.kept)
+				}
+			})
+		}
+	}
+}
+
+// backoffSurvives says whether the back-off of a container is that of its successor.
+func backoffSurvives(t *testing.T, old runtime.Container, change func(*runtime.Container)) (kept bool) {
+	synctest.Test(t, func(t *testing.T) {
+		h := open(t, webSpec())
+		defer h.close(t)
+		h.synced()
+		caseMade(h, old)
+		caseCrashes(h, "c1", 3)
+		before := h.view(t, "c1").State.Backoff
+		if before.Delay != 2*time.Second {
+			t.Fatalf("back-off %+v after three crashes, want 2 s", before)
+		}
+		next := old
+		next.ID, next.Labels = "c2", make(map[string]string)
+		for key, value := range old.Labels {
+			next.Labels[key] = value
+		}
+		change(&next)
+		caseGone(h, "c1")
+		caseMade(h, next)
+		h.engine.run("c2")
+		after := h.view(t, "c2").State.Backoff
+		kept = after == before
+		if !kept && after.Active {
+			t.Errorf("back-off %+v, want none or %+v", after, before)
+		}
+	})
+	return kept
+}

@@ -1,0 +1,135 @@
+package supervisor
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"healthd/prober"
+)
+
+// The board is the cache of results: they are there from the first sight of the
+// container to its removal.
+func TestResultsOnTheBoard(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		kubelet string
+		lives   int // 0: never seen, 1: runs, 2: runs and is removed
+		want    prober.Outcome
+	}{
+		{"never set", "165", 0, prober.Unknown},
+		{"set", "166", 1, prober.Success},
+		{"removed", "167", 2, prober.Unknown},
+	} {
+		for _, probe := range everyProbe {
+			t.Run(tt.name+", "+probe.String(), func(t *testing.T) {
+				t.Attr("kubelet", tt.kubelet)
+				synctest.Test(t, func(t *testing.T) {
+					h, _ := openCounted(t, memberPorts(time.Second, probe))
+					defer h.close(t)
+					h.engine.run("other")
+					if tt.lives > 0 {
+						h.engine.run("cafe0001")
+					}
+					time.Sleep(1500 * time.Millisecond)
+					if tt.lives > 1 {
+						h.removed("cafe0001")
+					}
+					synctest.Wait()
+					resultsFound(t, h, probe, tt.want)
+				})
+			})
+		}
+	}
+}
+
+// resultsFound checks a probe's verdict by all names of its container. Unknown means
+// that there must be none.
+func resultsFound(t *testing.T, h *house, probe ProbeType, want prober.Outcome) {
+	t.Helper()
+	for _, name := range []string{"n-cafe0001", "cafe0001", "cafe"} {
+		v, ok := h.Board().Find(name)
+		if ok != (want != prober.Unknown) || ok && v.State.Tallies[probe].Result != want {
+			t.Errorf("%s: %+v, found %v; want %s", name, v, ok, want)
+		}
+		if _, err := h.Ask(t.Context(), name, probe); errors.Is(err, ErrUnknownContainer) == ok {
+			t.Errorf("%s: found %v, but asking it says %v", name, ok, err)
+		}
+	}
+	if v := h.Board().Views()[len(h.Board().Views())-1]; v.Container.ID != "other" || v.State.Tallies[probe].Result != prober.Success {
+		t.Errorf("the other container: %+v", v)
+	}
+}
+
+// A verdict is told when it is the first or another one; the board has it at once.
+func TestResultsAreTold(t *testing.T) {
+	never := prober.Result{Cause: prober.Pending, Output: "not decided yet"}
+	good := prober.Result{Outcome: prober.Success, Latency: time.Millisecond}
+	for _, tt := range []struct {
+		name    string
+		kubelet string
+		probe   ProbeType
+		before  prober.Result
+		answer  prober.Result
+		want    []string
+	}{
+		{"first success of readiness", "168", Readiness, never, good, []string{EventReady}},
+		{"first failure of readiness", "168", Readiness, never, refused, []string{EventUnhealthy}},
+		{"first success of startup", "168", Startup, never, good, []string{EventReady}},
+		{"first failure of startup", "168", Startup, never, refused, []string{EventUnhealthy, EventKilling}},
+		{"first failure of liveness", "168", Liveness, never, refused, []string{EventUnhealthy, EventKilling, EventNotReady}},
+		{"readiness succeeds again", "169", Readiness, good, good, nil},
+		{"readiness fails again", "169", Readiness, refused, refused, nil},
+		{"liveness succeeds again", "169", Liveness, good, good, nil},
+		{"readiness fails after success", "170", Readiness, good, refused, []string{EventUnhealthy, EventNotReady}},
+		{"readiness succeeds after failure", "170", Readiness, refused, good, []string{EventReady}},
+		{"liveness fails after success", "170", Liveness, good, refused, []string{EventUnhealthy, EventKilling, EventNotReady}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Attr("kubelet", tt.kubelet)
+			synctest.Test(t, func(t *testing.T) {
+				spec := memberPorts(time.Second, tt.probe)
+				spec.Publish.Drain = time.Hour
+				h, _ := openCounted(t, spec)
+				defer h.close(t)
+				key := fmt.Sprintf("c1:%d", tt.probe+1)
+				h.probes.say(key, tt.before)
+				h.engine.run("c1")
+				time.Sleep(500 * time.Millisecond)
+				synctest.Wait()
+				old, told := h.view(t, "c1"), len(h.diary.reasons("n-c1"))
+				h.probes.say(key, tt.answer)
+				asked := h.probes.times(key)
+				time.Sleep(10 * time.Second)
+				synctest.Wait()
+				v := h.view(t, "c1")
+				if got := h.diary.reasons("n-c1")[told:]; !slices.Equal(got, tt.want) {
+					t.Errorf("events %v, want %v", got, tt.want)
+				}
+				if v == old || v.State.Tallies[tt.probe].Result != tt.answer.Outcome || v.State.Tallies[tt.probe].Last != tt.answer || h.probes.times(key) == asked {
+					t.Errorf("on the board: %+v", v.State.Tallies[tt.probe])
+				}
+				ready, reason, message := v.Readiness()
+				if ready != (tt.answer.Outcome == prober.Success) || !ready && tt.probe == Readiness && (reason != NotReadyReadiness || message != refused.Output) {
+					t.Errorf("ready %v %s %s", ready, reason, message)
+				}
+			})
+		})
+	}
+}
+
+func TestResultsAsText(t *testing.T) {
+	for outcome, want := range map[prober.Outcome]string{
+		prober.Success: "Success", prober.Failure: "Failure", prober.Unknown: "Unknown", prober.Failure + 1: "Unknown",
+	} {
+		t.Run(fmt.Sprintf("%s of %d", want, outcome), func(t *testing.T) {
+			t.Attr("kubelet", "172")
+			if got := outcome.String(); got != want {
+				t.Errorf("%q, want %q", got, want)
+			}
+		})
+	}
+}

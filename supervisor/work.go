@@ -1,0 +1,149 @@
+package supervisor
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"healthd/prober"
+	"healthd/runtime"
+)
+
+// What follows is done beside the loop, which never waits: each piece of work ends as a
+// message to it.
+
+// ask runs one probe and sends its answer to the loop.
+func (l *loop) ask(e *entry, t ProbeType) {
+	p, spec := e.probes[t], e.spec.Probes[t]
+	if p == nil {
+		var err error
+		if p, err = l.config.Prober.Probe(spec.Handler, target(e.container)); err != nil {
+			p = unaskable{err}
+		}
+		e.probes[t] = p
+	}
+	ctx, a := e.asking, answer{id: e.container.ID, run: e.state.Run, epoch: e.epoch, probe: t}
+	l.wg.Go(func() {
+		a.result = p.Ask(ctx, spec.Timeout)
+		_ = l.send(l.asking, &a) // fails when the loop has ended
+	})
+}
+
+// unaskable is a probe that could not be built.
+type unaskable struct{ err error }
+
+func (u unaskable) Ask(context.Context, time.Duration) prober.Result {
+	return prober.Result{Cause: prober.NotAsked, Output: u.err.Error()}
+}
+
+// hook runs one hook and sends its end to the loop. A change of the container's
+// address does not end it, as it ends a probe: it may not be run twice.
+func (l *loop) hook(e *entry, t HookType, most time.Duration) {
+	handler := e.spec.Lifecycle.PostStart
+	if t == PreStop {
+		handler = e.spec.Lifecycle.PreStop
+	}
+	h, err := l.config.Prober.Hook(*handler, target(e.container))
+	run, m := e.run, hookEnded{id: e.container.ID, run: e.state.Run, hook: t}
+	l.wg.Go(func() {
+		if err != nil {
+			m.result = prober.HookResult{Err: err, NotAsked: true}
+		} else {
+			ctx, cancel := context.WithTimeout(run, most)
+			m.result = h.Run(ctx)
+			cancel()
+		}
+		_ = l.send(l.asking, &m) // fails when the loop has ended
+	})
+}
+
+// hookEnded is the message that a hook ended.
+type hookEnded struct {
+	id     string
+	run    runtime.Run
+	hook   HookType
+	result prober.HookResult
+}
+
+func (h *hookEnded) apply(l *loop) {
+	if e := l.entries[h.id]; e != nil && e.state.Run == h.run {
+		l.step(e, &input{kind: hooked, hook: h.hook, ended: h.result})
+	}
+}
+
+// call makes one call to the engine and sends its end to the loop, with a look at
+// what became of the container: the call's own word is not the truth. It is not
+// cut short when healthd ends; the engine's client has deadlines.
+func (l *loop) call(e *entry, kind Call, grace time.Duration) {
+	engine, known := l.config.Runtimes[e.container.Runtime]
+	if !known {
+		engine = noEngine(e.container.Runtime)
+	}
+	ctx := context.WithoutCancel(l.asking)
+	r := returned{id: e.container.ID, call: kind}
+	l.wg.Go(func() {
+		if kind == StopCall {
+			r.err = engine.Stop(ctx, r.id, grace)
+		} else {
+			r.err = engine.Start(ctx, r.id)
+		}
+		c, err := engine.Inspect(ctx, r.id)
+		r.container = c
+		if err != nil && r.err == nil {
+			r.err = fmt.Errorf("cannot see what became of it: %w", err)
+		}
+		_ = l.send(ctx, &r) // fails when the loop has ended
+	})
+}
+
+// noEngine stands for a runtime that nobody has configured.
+type noEngine string
+
+func (n noEngine) Stop(context.Context, string, time.Duration) error { return n }
+func (n noEngine) Start(context.Context, string) error               { return n }
+func (n noEngine) Inspect(context.Context, string) (*runtime.Container, error) {
+	return nil, n
+}
+func (n noEngine) Error() string { return "there is no runtime " + string(n) }
+
+// answer is the message that a probe came back.
+type answer struct {
+	id     string
+	run    runtime.Run
+	epoch  int
+	probe  ProbeType
+	result prober.Result
+}
+
+func (a *answer) apply(l *loop) {
+	e := l.entries[a.id]
+	if e == nil || e.state.Run != a.run {
+		return // of an earlier run
+	}
+	if e.epoch != a.epoch {
+		a.result = prober.Result{Cause: prober.Pending, Output: "the container's address has changed"}
+	}
+	l.step(e, &input{kind: answered, probe: a.probe, result: a.result})
+}
+
+// returned is the message that a call to an engine came back.
+type returned struct {
+	id        string
+	call      Call
+	container *runtime.Container
+	err       error
+}
+
+func (r *returned) apply(l *loop) {
+	e := l.entries[r.id]
+	if e == nil {
+		return // removed meanwhile
+	}
+	if r.container != nil && e.state.stale(r.container) {
+		r.container = nil
+	}
+	if r.container != nil {
+		l.setContainer(e, r.container)
+	}
+	l.step(e, &input{kind: called, call: r.call, container: r.container, err: r.err})
+}

@@ -1,0 +1,209 @@
+package supervisor
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"healthd/prober"
+	"healthd/runtime"
+)
+
+// world is one container with its engine, told of as a story.
+type world struct {
+	t     *testing.T
+	spec  *Spec
+	c     runtime.Container
+	state State
+	now   time.Time
+	begin time.Time
+	told  strings.Builder
+
+	answers   [NumProbes]prober.Result
+	stopFails bool
+	failStart bool
+	crashes   bool
+	stopTakes time.Duration
+	lateNews  bool          // of our own stop: after the call has returned
+	behind    time.Duration // the engine's clock
+	pending   map[time.Time][]func()
+	status    string
+	silent    bool
+
+	hookTakes  [numHooks]time.Duration
+	hookEnds   [numHooks]prober.HookResult
+	remembered []string
+}
+
+func newWorld(t *testing.T) *world {
+	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	w := &world{
+		t: t, now: begin, begin: begin, pending: make(map[time.Time][]func()),
+		spec: &Spec{
+			Name: "web", RestartPolicy: Always,
+			Backoff: Backoff{Initial: DefaultBackoffInitial, Max: DefaultBackoffMax, ResetAfter: DefaultBackoffReset},
+		},
+		c: runtime.Container{ID: "c1", Name: "web", Runtime: "docker", State: runtime.Created, StopTimeout: -1, RestartPolicy: "no"},
+	}
+	for i := range w.answers {
+		w.answers[i] = prober.Result{Outcome: prober.Success, Latency: time.Millisecond}
+	}
+	return w
+}
+
+func (w *world) startRun() {
+	at := w.engineNow()
+	if !at.After(w.c.StartedAt) { // no two runs start at the same moment
+		at = w.c.StartedAt.Add(1)
+	}
+	w.c.State, w.c.StartedAt, w.c.OOMKilled = runtime.Running, at, false
+}
+
+func (w *world) engineNow() time.Time { return w.now.Add(-w.behind) }
+
+func (w *world) endRun(code int) {
+	w.c.State, w.c.ExitCode, w.c.FinishedAt = runtime.Exited, code, w.engineNow()
+}
+
+// goTo lets time go by, with everything that falls due on the way.
+func (w *world) goTo(at time.Time) {
+	for range 100_000 {
+		next := wake(&w.state)
+		for due := range w.pending {
+			if next.IsZero() || due.Before(next) {
+				next = due
+			}
+		}
+		if next.IsZero() || next.After(at) {
+			w.now = at
+			return
+		}
+		w.now = later(w.now, next)
+		if all := w.pending[next]; all != nil {
+			delete(w.pending, next)
+			for _, f := range all {
+				f()
+			}
+			continue
+		}
+		w.step("", &input{kind: tick})
+	}
+	w.t.Fatal("time stands still: a tick is due for ever")
+}
+
+// step does what the loop does: decide, publish, carry out.
+func (w *world) step(what string, in *input) {
+	c := w.c
+	if in.kind == observed || in.kind == called {
+		in.container = &c
+	}
+	before := w.state
+	state, fx := step(w.spec, &c, w.state, in, w.now, nil)
+	w.state = state
+	w.check(before, in, fx)
+	w.tell(what, fx)
+	for _, f := range fx {
+		switch f.do {
+		case doAsk:
+			w.step("", &input{kind: answered, probe: f.probe, result: w.answers[f.probe]})
+		case doStop:
+			if !w.lateNews {
+				w.step("", w.stopSignal())
+			}
+			w.after(w.stopTakes, w.stopped)
+		case doStart:
+			w.after(0, w.started)
+		case doHook:
+			run, end := w.state.Run, w.hookEnds[f.hook]
+			w.after(min(w.hookTakes[f.hook], f.grace), func() {
+				if w.state.Run == run {
+					w.step("", &input{kind: hooked, hook: f.hook, ended: end})
+				}
+			})
+		}
+	}
+}
+
+func (w *world) after(d time.Duration, f func()) {
+	at := w.now.Add(d + time.Nanosecond)
+	w.pending[at] = append(w.pending[at], f)
+}
+
+func (w *world) stopped() {
+	if w.stopFails {
+		w.step("", &input{kind: called, call: StopCall, err: errors.New("cannot stop container c1: engine is sick")})
+		return
+	}
+	w.endRun(0)
+	news := w.stopSignal()
+	w.step("", &input{kind: called, call: StopCall})
+	if w.lateNews {
+		w.step("late news of our stop", news)
+	}
+}
+
+// stopSignal is the news of the signal that a stop begins with.
+func (w *world) stopSignal() *input {
+	return &input{kind: killed, signal: w.c.StopSignalNumber(), time: w.engineNow()}
+}
+
+func (w *world) started() {
+	if w.c.State.Alive() { // somebody was faster
+		w.step("", &input{kind: called, call: StartCall})
+		return
+	}
+	if w.failStart {
+		w.step("", &input{kind: called, call: StartCall, err: errors.New("cannot start container c1: port is taken")})
+		return
+	}
+	w.startRun()
+	if w.crashes { // before anybody could look
+		w.now = w.now.Add(time.Millisecond)
+		w.endRun(1)
+	}
+	w.step("", &input{kind: called, call: StartCall})
+}
+
+// tell writes down what changed, if anything a reader would care for did.
+func (w *world) tell(what string, fx []effect) {
+	if w.silent {
+		return
+	}
+	v := View{Container: &w.c, Spec: w.spec, State: w.state}
+	ready, reason, _ := v.Readiness()
+	status := string(v.Phase())
+	if waiting := v.Waiting(); waiting != nil {
+		status += " " + waiting.Reason
+	}
+	if ready {
+		status += " ready"
+	} else {
+		status += " not-ready:" + reason
+	}
+	if n := w.state.RestartCount(); n > 0 {
+		status += fmt.Sprintf(" restarts:%d", n)
+	}
+	var notes []string
+	for _, f := range fx {
+		switch f.do {
+		case doStop:
+			notes = append(notes, fmt.Sprintf("STOP grace %v", f.grace))
+		case doStart:
+			notes = append(notes, "START")
+		case doHook:
+			notes = append(notes, fmt.Sprintf("%s HOOK within %v", f.hook.Title(), f.grace))
+		case doRecord:
+			notes = append(notes, fmt.Sprintf("%s %q", f.reason, f.message))
+		}
+	}
+	if what == "" && len(notes) == 0 && status == w.status {
+		return
+	}
+	w.status = status
+	fmt.Fprintf(&w.told, "%-8s %-22s -> %s\n", w.now.Sub(w.begin).Truncate(time.Microsecond), what, status)
+	for _, n := range notes {
+		fmt.Fprintf(&w.told, "%8s    %s\n", "", n)
+	}
+}
