@@ -2,7 +2,6 @@ package configs
 
 import (
 	"slices"
-	"strconv"
 	"strings"
 
 	"healthd/prober"
@@ -15,16 +14,10 @@ func handlerKeys() []string {
 
 func (s *specReader) handler(t *table) prober.Handler {
 	var h prober.Handler
-	var set []string
-	for _, key := range handlerKeys() {
-		if !t.has(key) {
-			t.take(key)
-			continue
-		}
-		set = append(set, key)
+	t.exactlyOne(handlerKeys(), func(key string) {
 		if key == "engine_health" {
 			h.EngineHealth = t.engineHealth(key)
-			continue
+			return
 		}
 		sub := t.sub(key)
 		switch key {
@@ -38,16 +31,28 @@ func (s *specReader) handler(t *table) prober.Handler {
 			h.GRPC = s.grpc(sub)
 		}
 		sub.done()
+	})
+	return h
+}
+
+// exactlyOne calls read for each of keys that is set, which must be one.
+func (t *table) exactlyOne(keys []string, read func(key string)) {
+	var set []string
+	for _, key := range keys {
+		if t.take(key) != nil {
+			set = append(set, key)
+			read(key)
+		}
 	}
-	const rule = "must have exactly one of http_get, tcp_socket, exec, grpc and engine_health, has "
+	last := len(keys) - 1
+	rule := "must have exactly one of " + strings.Join(keys[:last], ", ") + " and " + keys[last] + ", has "
 	switch {
 	case t.broken:
 	case len(set) == 0:
-		t.wrong(t.n, t.path, rule+"none")
+		t.wrong(t.n, t.path, "%snone", rule)
 	case len(set) > 1:
-		t.wrong(t.newest(set), t.path, rule+"%s", strings.Join(set, " and "))
+		t.wrong(t.newest(set), t.path, "%s%s", rule, strings.Join(set, " and "))
 	}
-	return h
 }
 
 // newest returns that of the given keys' values which was written last.
@@ -140,29 +145,20 @@ func (t *table) engineHealth(key string) *prober.EngineHealth {
 	return &prober.EngineHealth{}
 }
 
-// command reads a list of words.
+// command reads the words of a command.
 func (t *table) command(key string) []string {
 	if t.missing(key) {
 		return nil
 	}
-	n, ok := t.list(key, shellWords)
+	n, words, ok := t.words(key, checkWord)
 	if !ok {
 		return nil
-	}
-	var words, shown []string
-	for i, item := range n.items {
-		word, ok := t.checked(item, t.at(key)+"["+strconv.Itoa(i)+"]", checkWord)
-		if !ok {
-			return nil
-		}
-		words = append(words, word)
-		shown = append(shown, quoteTOML(word))
 	}
 	if len(words) == 0 || words[0] == "" {
 		t.wrong(n, t.at(key), "must not be empty")
 		return nil
 	}
-	t.value(key, "["+strings.Join(shown, ", ")+"]", n)
+	t.value(key, showWords(words), n)
 	return words
 }
 
@@ -179,13 +175,13 @@ func (t *table) headers(key string) []prober.Header {
 	var headers []prober.Header
 	var shown []string
 	for i, item := range n.items {
-		h, ok := t.header(item, t.at(key)+"["+strconv.Itoa(i)+"]")
+		h, ok := t.header(item, t.at(key)+index(i))
 		if ok {
 			headers = append(headers, h)
 			shown = append(shown, "{ name = "+quoteTOML(h.Name)+`, value = "***" }`)
 		}
 	}
-	t.value(key, "["+strings.Join(shown, ", ")+"]", n)
+	t.value(key, showList(shown), n)
 	return headers
 }
 

@@ -76,54 +76,36 @@ func plant(table *node, path []string, leaf *node) bool {
 // overlayLabels returns the spec with the labels put over it. A handler set by a
 // label replaces one of another kind that the spec has.
 func overlayLabels(spec, labels *node) *node {
-	base := &node{kind: tableKind, at: spec.at, fields: maps.Clone(spec.fields)}
-	for _, probe := range probeKeys() {
-		over, under := labels.fields[probe], base.fields[probe]
-		if over == nil || under == nil || !setsHandler(over) {
-			continue
-		}
-		kept := &node{kind: tableKind, at: under.at, fields: maps.Clone(under.fields)}
-		for _, key := range handlerKeys() {
-			if over.fields[key] == nil {
-				delete(kept.fields, key)
-			}
-		}
-		base.fields[probe] = kept
+	base := dropReplaced(spec, labels, probeKeys(), handlerKeys())
+	const key = "lifecycle"
+	if under, over := base.fields[key], labels.fields[key]; under != nil && over != nil {
+		base.fields[key] = dropReplaced(under, over, hookKeys(), hookHandlerKeys())
 	}
 	return overlay(base, labels)
 }
 
-func setsHandler(probe *node) bool {
-	return slices.ContainsFunc(handlerKeys(), func(key string) bool { return probe.fields[key] != nil })
+// dropReplaced returns a copy of under in which the tables called names are without
+// the handlers that those of over replace.
+func dropReplaced(under, over *node, names, handlers []string) *node {
+	kept := cloneTable(under)
+	for _, name := range names {
+		set := func(key string) bool { return over.fields[name].fields[key] != nil }
+		if over.fields[name] == nil || kept.fields[name] == nil || !slices.ContainsFunc(handlers, set) {
+			continue
+		}
+		table := cloneTable(kept.fields[name])
+		for _, key := range handlers {
+			if !set(key) {
+				delete(table.fields, key)
+			}
+		}
+		kept.fields[name] = table
+	}
+	return kept
 }
 
-// list reads an array. In a label it is JSON, or what split makes of the text.
-func (t *table) list(key string, split func(string) ([]string, error)) (*node, bool) {
-	n := t.take(key)
-	if n.kind == arrayKind {
-		return n, true
-	}
-	if n.kind != labelKind {
-		t.wrong(n, t.at(key), "must be an array, is %s", n.describe())
-		return nil, false
-	}
-	if split == nil || strings.HasPrefix(strings.TrimSpace(n.text), "[") {
-		list, err := parseJSON(n)
-		if err != nil {
-			t.wrong(n, t.at(key), "must be a JSON array: %s", err)
-		}
-		return list, err == nil
-	}
-	words, err := split(n.text)
-	if err != nil {
-		t.wrong(n, t.at(key), "%s", err)
-		return nil, false
-	}
-	list := &node{kind: arrayKind, at: n.at}
-	for _, word := range words {
-		list.items = append(list.items, &node{kind: stringKind, at: n.at, text: word})
-	}
-	return list, true
+func cloneTable(n *node) *node {
+	return &node{kind: tableKind, at: n.at, fields: maps.Clone(n.fields)}
 }
 
 func parseJSON(n *node) (*node, error) {

@@ -7,12 +7,14 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"healthd/prober"
+	"healthd/supervisor"
 )
 
-// TestBadLabels has kubelet 62, 64, 66, 68-71, 76, 247, 249-254 and 256-261 again,
-// as labels.
 func TestBadLabels(t *testing.T) {
 	const tcp = "healthd.liveness.tcp_socket.port=1"
+	const gateRule = `must be NAME or DOMAIN/NAME such as "example.com/warmed-up", NAME of at most 63 letters, digits, _, . and - with a letter or digit at both ends`
 	const live = "healthd.liveness: must have exactly one of http_get, tcp_socket, exec, grpc and engine_health, has "
 	tests := []struct {
 		name   string
@@ -58,7 +60,10 @@ func TestBadLabels(t *testing.T) {
 		{"header", labels("healthd.liveness.http_get.port=1", `healthd.liveness.http_get.headers=[{"name":"A","value":"x\r\nB: y"}]`),
 			"healthd.liveness.http_get.headers[0].value: must not have control characters"},
 		{"engine_health", labels("healthd.liveness.engine_health=false"), `healthd.liveness.engine_health: must be {}, is "false"`},
-		{"backoff", labels("healthd.spec=bare", "healthd.backoff.max=1s"), `healthd.backoff.max: must be at least initial, 10s, is "1s"`},
+		{"backoff", labels("healthd.spec=any-web", "healthd.backoff.initial=2s", "healthd.backoff.max=1s"),
+			`healthd.backoff.max: must be at least initial, 2s, is "1s"`},
+		{"backoff under the file's", labels("healthd.spec=hooks", "healthd.backoff.max=1s"), `healthd.backoff.max: must be at least initial, 5s, is "1s"`},
+		{"backoff over the file's", labels("healthd.spec=hooks", "healthd.backoff.initial=2m"), `healthd.backoff.initial: must be at most max, 1m, is "2m"`},
 		{"host and port", labels("healthd.spec=fixed", "healthd.readiness.http_get.port=22"),
 			"healthd.readiness.http_get.port: cannot be set by a label, because healthd.toml:20 sets host"},
 		{"host and path", labels("healthd.spec=fixed", "healthd.readiness.http_get.path=/x"),
@@ -67,6 +72,36 @@ func TestBadLabels(t *testing.T) {
 			"healthd.ports.http: cannot be set by a label, because healthd.toml:20 sets host"},
 		{"host and tcp port", labels("healthd.spec=fixed", "healthd.liveness.tcp_socket.port=22"),
 			"healthd.liveness.tcp_socket.port: cannot be set by a label, because healthd.toml:22 sets host"},
+		{"rules", labels("healthd.restart_rules=In 42"), "healthd.restart_rules: must be a JSON array: it cannot be read as one"},
+		{"rules element", labels(`healthd.restart_rules=[42]`), "healthd.restart_rules[0]: must be a table, is 42 (an integer)"},
+		{"rules below", labels("healthd.restart_rules.operator=In"), "healthd.restart_rules: must be an array, is a table"},
+		{"rule", labels(`healthd.restart_rules=[{"exit_codes":["42",1.5],"operator":"in"}]`),
+			`healthd.restart_rules[0].exit_codes[0]: must be an integer, is "42" (a string); ` +
+				"label healthd.restart_rules[0].exit_codes[1]: must be an integer, is 1.5; " +
+				`label healthd.restart_rules[0].operator: must be "In" or "NotIn", is "in"; label healthd.restart_rules[0].action: must be set`},
+		{"gate", labels("healthd.readiness_gates=a /b"), `healthd.readiness_gates[1]: ` + gateRule + `, is "/b"`},
+		{"gate JSON", labels(`healthd.readiness_gates=["a",1]`), "healthd.readiness_gates[1]: must be a string, is 1 (an integer)"},
+		{"gate empty", labels(`healthd.readiness_gates=""`), `healthd.readiness_gates[0]: ` + gateRule + `, is ""`},
+		{"gates", labels("healthd.readiness_gates=" + strings.Repeat("a ", 33)), "healthd.readiness_gates: must have at most 32 gates, has 33"},
+		{"hooks", labels("healthd.lifecycle=true"), `healthd.lifecycle: has keys below it and no value of its own, is "true"`},
+		{"misspelt hook", labels("healthd.lifecycle.prestop.exec.command=x"), `healthd.lifecycle.prestop: unknown key, did you mean "pre_stop"?`},
+		{"hook", labels("healthd.lifecycle.pre_stop=/drain.sh"), `healthd.lifecycle.pre_stop: has keys below it and no value of its own, is "/drain.sh"`},
+		{"two handlers of a hook", labels("healthd.spec=hooks", "healthd.lifecycle.pre_stop.exec.command=x", "healthd.lifecycle.pre_stop.tcp_socket.port=1"),
+			"healthd.lifecycle.pre_stop: must have exactly one of http_get, tcp_socket, exec and sleep, has tcp_socket and exec"},
+		{"host of a hook", labels("healthd.lifecycle.pre_stop.tcp_socket.port=1", "healthd.lifecycle.pre_stop.tcp_socket.host=x"),
+			"healthd.lifecycle.pre_stop.tcp_socket.host: cannot be set by a label"},
+		{"host and port of a hook", labels("healthd.spec=hooks", "healthd.lifecycle.post_start.http_get.port=22"),
+			"healthd.lifecycle.post_start.http_get.port: cannot be set by a label, because healthd.toml:41 sets host"},
+		{"host and named port of a hook", labels("healthd.spec=hooks", "healthd.ports.http=22"),
+			"healthd.ports.http: cannot be set by a label, because healthd.toml:41 sets host"},
+		{"sleep", labels("healthd.lifecycle.pre_stop.sleep=5s"), `healthd.lifecycle.pre_stop.sleep: has keys below it and no value of its own, is "5s"`},
+		{"post_start sleeps long", labels("healthd.lifecycle.post_start.sleep.duration=6m"), `healthd.lifecycle.post_start.sleep.duration: must be at most 5m, is "6m"`},
+		{"pre_stop sleeps long", labels("healthd.spec=hooks", "healthd.lifecycle.pre_stop.sleep.duration=1m"),
+			`healthd.lifecycle.pre_stop.sleep.duration: must be at most termination_grace_period, 20s, is "1m"`},
+		{"grace for the file's sleep", labels("healthd.spec=hooks", "healthd.termination_grace_period=5s"),
+			`healthd.termination_grace_period: must be at least lifecycle.pre_stop.sleep.duration, 10s, is "5s"`},
+		{"grace and sleep", labels("healthd.spec=hooks", "healthd.termination_grace_period=5s", "healthd.lifecycle.pre_stop.sleep.duration=6s"),
+			`healthd.lifecycle.pre_stop.sleep.duration: must be at most termination_grace_period, 5s, is "6s"`},
 		{"control characters", labels(tcp, "healthd.x\x1b[2J=1", "healthd.restart_policy=\n\x00"),
 			`healthd.restart_policy: must be "Always", "OnFailure" or "Never", is "\n\x00"; label healthd."x\x1b[2J": unknown key`},
 		{"not UTF-8", labels(tcp, "healthd.liveness.exec.command=\xff"), "healthd.liveness.exec.command: must be UTF-8 text"},
@@ -76,7 +111,7 @@ func TestBadLabels(t *testing.T) {
 		{"key too long", labels("healthd." + strings.Repeat("a.", 200) + "=1"),
 			`healthd."` + strings.Repeat("a.", 32) + `"...: the key must have at most 256 bytes, has 408`},
 	}
-	c := mustParse(t, webSpec)
+	c := mustParse(t, webSpec+hookSpec)
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			spec, err := c.Resolve("c", tt.labels)
@@ -118,16 +153,21 @@ func FuzzLabels(f *testing.F) {
 		{"healthd.ports.http", "1", "healthd.readiness.tcp_socket", "{}"},
 		{"healthd.spec", "fixed", "healthd.backoff.max", "9999999h"},
 		{"healthd.match", "x", "healthd..a..b", "\x00"},
+		{"healthd.restart_rules", `[{"exit_codes":[42],"operator":"In","action":"Restart"}]`, "healthd.readiness_gates", `["example.com/a"]`},
+		{"healthd.restart_rules", "[null]", "healthd.readiness_gates", "example.com/a b"},
+		{"healthd.lifecycle.pre_stop.sleep.duration", "15s", "healthd.termination_grace_period", "12s"},
+		{"healthd.lifecycle.post_start.exec.command", "/warm.sh", "healthd.lifecycle.pre_stop.http_get.port", "http"},
+		{"healthd.lifecycle.post_start.http_get.host", "x", "healthd.lifecycle", "{}"},
 	} {
 		f.Add(seed[0], seed[1], seed[2], seed[3])
 	}
-	c, err := Parse("healthd.toml", []byte(webSpec))
+	c, err := Parse("healthd.toml", []byte(webSpec+hookSpec))
 	if err != nil {
 		f.Fatal(err)
 	}
 	f.Fuzz(func(t *testing.T, key1, value1, key2, value2 string) {
 		set := map[string]string{key1: value1, key2: value2}
-		for _, name := range []string{"", "web", "fixed"} {
+		for _, name := range []string{"", "web", "fixed", "hooks"} {
 			m := maps.Clone(set)
 			if name != "" {
 				m[specLabel] = name
@@ -157,13 +197,43 @@ func checkResolved(t *testing.T, c *Config, labels map[string]string) {
 		if p.Period <= 0 || p.Timeout <= 0 || p.FailureThreshold < 1 || p.SuccessThreshold < 1 {
 			t.Errorf("not complete: %+v", p)
 		}
-		if h := p.Handler.HTTPGet; h != nil && (h.Host != "" && h.Host != "lb.example.com" || h.Port < 1 || h.Port > 65535) {
-			t.Errorf("labels chose whom to ask: %+v", h)
+		checkAsked(t, p.Handler.HTTPGet)
+	}
+	for _, hook := range []*prober.LifecycleHandler{spec.Lifecycle.PostStart, spec.Lifecycle.PreStop} {
+		if hook == nil {
+			continue
+		}
+		checkAsked(t, hook.HTTPGet)
+		if hook.Sleep != nil && (hook.Sleep.Duration < 0 || hook.HTTPGet != nil || hook.TCPSocket != nil || hook.Exec != nil) {
+			t.Errorf("not one handler: %s", showHook(hook))
 		}
 	}
+	checkRestarts(t, spec)
 	for _, v := range spec.Values {
 		if strings.Contains(fmt.Sprint(v), "secret") {
 			t.Errorf("a header's value is shown: %v", v)
+		}
+	}
+}
+
+func checkAsked(t *testing.T, h *prober.HTTPGet) {
+	t.Helper()
+	if h != nil && (h.Host != "" && h.Host != "lb.example.com" || h.Port < 1 || h.Port > 65535) {
+		t.Errorf("labels chose whom to ask: %+v", h)
+	}
+}
+
+func checkRestarts(t *testing.T, spec *supervisor.Spec) {
+	t.Helper()
+	if b := spec.Backoff; b.Initial <= 0 || b.Max < b.Initial {
+		t.Errorf("no such back-off: %+v", b)
+	}
+	if len(spec.ReadinessGates) > maxGates || len(spec.RestartRules) > maxRestartRules {
+		t.Errorf("too many: %d gates, %d rules", len(spec.ReadinessGates), len(spec.RestartRules))
+	}
+	for _, rule := range spec.RestartRules {
+		if rule.Operator != supervisor.In && rule.Operator != supervisor.NotIn || len(rule.ExitCodes) < 1 || len(rule.ExitCodes) > maxExitCodes {
+			t.Errorf("not complete: %+v", rule)
 		}
 	}
 }

@@ -163,17 +163,25 @@ func (t *table) integer(key string, otherwise int, bounds span[int]) int {
 		t.value(key, strconv.Itoa(otherwise), nil)
 		return otherwise
 	}
+	number, ok := t.number(n, t.at(key), bounds)
+	if !ok {
+		return otherwise
+	}
+	t.value(key, strconv.Itoa(number), n)
+	return number
+}
+
+func (r *reader) number(n *node, path string, bounds span[int]) (int, bool) {
 	number, ok := n.integer()
 	if !ok {
-		t.wrong(n, t.at(key), "must be an integer, is %s", n.describe())
-		return otherwise
+		r.wrong(n, path, "must be an integer, is %s", n.describe())
+		return 0, false
 	}
 	if number < int64(bounds.least) || number > int64(bounds.most) {
-		t.wrong(n, t.at(key), "must be %s, is %d", bounds, number)
-		return otherwise
+		r.wrong(n, path, "must be %s, is %d", bounds, number)
+		return 0, false
 	}
-	t.value(key, strconv.FormatInt(number, 10), n)
-	return int(number)
+	return int(number), true
 }
 
 // String returns "1 to 65535", or "1" when there is no choice.
@@ -226,6 +234,14 @@ func (r *reader) checked(n *node, path string, check func(string) string) (strin
 // choice reads one of the words of which the first is the default.
 func (t *table) choice(key string, words ...string) string {
 	return t.text(key, words[0], oneOf(words...))
+}
+
+// required reads a word that must be set.
+func (t *table) required(key string, words ...string) string {
+	if t.missing(key) {
+		return ""
+	}
+	return t.text(key, "", oneOf(words...))
 }
 
 func oneOf(words ...string) func(string) string {

@@ -120,8 +120,7 @@ func TestResolveDefaults(t *testing.T) {
 	}
 }
 
-// TestHandlers covers, besides what labels can say, kubelet 246, 248 and 255, and
-// 61-63, 65, 72-75 and 77 of port resolution.
+// TestHandlers covers what labels can say.
 func TestHandlers(t *testing.T) {
 	http := func(h prober.HTTPGet) prober.Handler { return prober.Handler{HTTPGet: &h} }
 	tcp := func(port int) prober.Handler { return prober.Handler{TCPSocket: &prober.TCPSocket{Port: port}} }

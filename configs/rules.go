@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"path"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -14,6 +15,7 @@ import (
 
 const (
 	maxName   = 253
+	maxGate   = 63  // without the domain
 	maxSocket = 107 // bytes of a unix socket's path
 )
 
@@ -21,6 +23,8 @@ var (
 	nameForm   = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]*$`)
 	headerForm = regexp.MustCompile(`^[-A-Za-z0-9]+$`)
 	hostForm   = regexp.MustCompile(`^[A-Za-z0-9_]([-A-Za-z0-9_]*[A-Za-z0-9_])?(\.[A-Za-z0-9_]([-A-Za-z0-9_]*[A-Za-z0-9_])?)*\.?$`)
+	subdomain  = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
+	gateForm   = regexp.MustCompile(`^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$`)
 	portForm   = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`)
 )
 
@@ -37,6 +41,22 @@ func checkPortName(s string) string {
 	letter := strings.ContainsFunc(s, func(r rune) bool { return r >= 'a' && r <= 'z' })
 	if len(s) > 15 || !letter || strings.Contains(s, "--") || !portForm.MatchString(s) {
 		return "a port name must be made of a-z, 0-9 and single - inside, have a letter and at most 15 characters"
+	}
+	return ""
+}
+
+// checkGate is a qualified name of Kubernetes, and none of the conditions that a
+// container has without gates.
+func checkGate(s string) string {
+	prefix, name, found := strings.Cut(s, "/")
+	if !found {
+		name = s
+	}
+	switch {
+	case found && (len(prefix) > maxName || !subdomain.MatchString(prefix)), len(name) > maxGate, !gateForm.MatchString(name):
+		return `must be NAME or DOMAIN/NAME such as "example.com/warmed-up", NAME of at most 63 letters, digits, _, . and - with a letter or digit at both ends`
+	case slices.Contains([]string{"Started", "ContainerReady", "Ready"}, s):
+		return "must not be a condition that every container has"
 	}
 	return ""
 }
@@ -81,7 +101,7 @@ func checkHeaderName(s string) string {
 	case !headerForm.MatchString(s):
 		return "a header name must be made of letters, digits and -"
 	case strings.EqualFold(s, "Content-Length"), strings.EqualFold(s, "Transfer-Encoding"):
-		return "must not be about a body: a probe sends none"
+		return "must not be about a body: the request has none"
 	}
 	return ""
 }

@@ -9,8 +9,10 @@ import (
 	"healthd/supervisor"
 )
 
-// maxThreshold only catches slips.
-const maxThreshold = 1_000_000
+const (
+	maxThreshold = 1_000_000 // only catches slips
+	maxGates     = 32
+)
 
 // port is one entry of [spec.ports].
 type port struct {
@@ -21,7 +23,9 @@ type port struct {
 // specReader reads one spec.
 type specReader struct {
 	*reader
-	ports map[string]port
+	ports   map[string]port
+	grace   time.Duration // of the spec; 0 when it has none
+	graceAt *node
 }
 
 // readSpec turns one [[spec]], with or without labels put over it, into a Spec.
@@ -33,15 +37,19 @@ func readSpec(r *reader, n *node) *supervisor.Spec {
 	spec := &supervisor.Spec{
 		RestartPolicy: supervisor.RestartPolicy(t.choice("restart_policy",
 			string(supervisor.Always), string(supervisor.OnFailure), string(supervisor.Never))),
+		RestartRules:           t.restartRules("restart_rules"),
 		TerminationGracePeriod: t.grace("the container's stop timeout, else " + showDuration(supervisor.DefaultGrace)),
 	}
-	// Before the probes, whose handlers may name a port.
+	s.grace, s.graceAt = spec.TerminationGracePeriod, t.take("termination_grace_period")
+	// Before the probes and hooks, whose handlers may name a port.
 	s.readPorts(t.sub("ports"))
 	for which := range supervisor.ProbeType(supervisor.NumProbes) {
 		if p := t.sub(which.String()); p.n != nil {
 			spec.Probes[which] = s.probe(p, which)
 		}
 	}
+	spec.ReadinessGates = t.gates("readiness_gates")
+	spec.Lifecycle = s.lifecycle(t.sub("lifecycle"))
 	spec.Backoff = s.backoff(t.sub("backoff"))
 	spec.Publish = s.publish(t.sub("publish"))
 	t.done()
@@ -85,6 +93,27 @@ func (t *table) forbid(key, why string) {
 	if t.has(key) {
 		t.wrong(t.take(key), t.at(key), "%s", why)
 	}
+}
+
+// gates reads the conditions that somebody sets.
+func (t *table) gates(key string) []string {
+	if t.take(key) == nil {
+		return nil
+	}
+	n, gates, ok := t.words(key, checkGate)
+	if len(gates) > maxGates {
+		t.wrong(n, t.at(key), "must have at most %d gates, has %d", maxGates, len(gates))
+		return nil
+	}
+	for i, gate := range gates {
+		if gate != "" && slices.Contains(gates[:i], gate) {
+			t.wrong(n.items[i], t.at(key)+index(i), "%s is in the list already", quote(gate))
+		}
+	}
+	if ok {
+		t.value(key, showWords(gates), n)
+	}
+	return gates
 }
 
 func (s *specReader) readPorts(t *table) {
@@ -134,25 +163,6 @@ func (s *specReader) port(t *table) (number int, named *node) {
 	names := slices.Sorted(maps.Keys(s.ports))
 	t.wrong(n, t.at(key), "no port named %s in ports%s", quote(n.text), didYouMean(n.text, names))
 	return 0, nil
-}
-
-func (s *specReader) backoff(t *table) supervisor.Backoff {
-	before := len(s.problems)
-	b := supervisor.Backoff{
-		Initial:    t.duration("initial", supervisor.DefaultBackoffInitial, durations(time.Millisecond)),
-		Max:        t.duration("max", supervisor.DefaultBackoffMax, durations(time.Millisecond)),
-		ResetAfter: t.duration("reset_after", supervisor.DefaultBackoffReset, durations(time.Millisecond)),
-	}
-	t.done()
-	if len(s.problems) == before && b.Initial > b.Max {
-		// A label is to blame before a file, which was right without it.
-		key, text := "initial", "must be at most max, "+bareDuration(b.Max)+", is "+showDuration(b.Initial)
-		if n := t.n.fields["max"]; n != nil && (n.at.fromLabel() || !t.has("initial")) {
-			key, text = "max", "must be at least initial, "+bareDuration(b.Initial)+", is "+showDuration(b.Max)
-		}
-		t.wrong(t.n.fields[key], t.at(key), "%s", text)
-	}
-	return b
 }
 
 func (s *specReader) publish(t *table) supervisor.Publish {

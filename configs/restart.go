@@ -1,0 +1,107 @@
+package configs
+
+import (
+	"strconv"
+	"time"
+
+	"healthd/supervisor"
+)
+
+// What Kubernetes allows.
+const (
+	maxRestartRules = 20
+	maxExitCodes    = 255
+)
+
+// restartRules reads the rules for exit codes. In Kubernetes they need a
+// container's own restart policy beside them; here there always is one.
+func (t *table) restartRules(key string) []supervisor.RestartRule {
+	n := t.take(key)
+	if n == nil {
+		return nil
+	}
+	if n.kind == tableKind && !n.at.fromLabel() {
+		t.wrong(n, t.at(key), "must be an array of tables, is a table: write [[spec.%s]]", key)
+		return nil
+	}
+	list, ok := t.list(key, nil)
+	if !ok {
+		return nil
+	}
+	if count := len(list.items); count > maxRestartRules {
+		t.wrong(list.items[maxRestartRules], t.at(key), "must have at most %d rules, has %d", maxRestartRules, count)
+		return nil
+	}
+	if len(list.items) == 0 {
+		t.value(key, showList(nil), n)
+	}
+	var rules []supervisor.RestartRule
+	for i, item := range list.items {
+		rules = append(rules, t.restartRule(item, t.at(key)+index(i)))
+	}
+	return rules
+}
+
+func (r *reader) restartRule(n *node, path string) supervisor.RestartRule {
+	if n.kind != tableKind {
+		r.wrongTable(n, path)
+		return supervisor.RestartRule{}
+	}
+	t := &table{reader: r, n: n, path: path}
+	rule := supervisor.RestartRule{
+		ExitCodes: t.exitCodes("exit_codes"),
+		Operator:  supervisor.RuleOperator(t.required("operator", string(supervisor.In), string(supervisor.NotIn))),
+	}
+	t.required("action", "Restart")
+	t.done()
+	return rule
+}
+
+func (t *table) exitCodes(key string) []int {
+	if t.missing(key) {
+		return nil
+	}
+	n, ok := t.list(key, nil)
+	if !ok {
+		return nil
+	}
+	if count := len(n.items); count < 1 || count > maxExitCodes {
+		t.wrong(n, t.at(key), "must have 1 to %d exit codes, has %d", maxExitCodes, count)
+		return nil
+	}
+	var codes []int
+	var shown []string
+	for i, item := range n.items {
+		code, right := t.number(item, t.at(key)+index(i), span[int]{0, 255})
+		codes, shown, ok = append(codes, code), append(shown, strconv.Itoa(code)), ok && right
+	}
+	if ok {
+		t.value(key, showList(shown), n)
+	}
+	return codes
+}
+
+func (s *specReader) backoff(t *table) supervisor.Backoff {
+	before := len(s.problems)
+	bounds := durations(time.Millisecond)
+	// When one of the two is set, the default of the other gives way, as the
+	// kubelet's does to the maximum of its node.
+	unseen := &table{reader: &reader{}, n: t.n}
+	most := unseen.duration("max", supervisor.DefaultBackoffMax, bounds)
+	initial := t.duration("initial", min(supervisor.DefaultBackoffInitial, most), bounds)
+	b := supervisor.Backoff{
+		Initial:    initial,
+		Max:        t.duration("max", max(supervisor.DefaultBackoffMax, initial), bounds),
+		ResetAfter: t.duration("reset_after", supervisor.DefaultBackoffReset, bounds),
+	}
+	t.done()
+	if len(s.problems) == before && b.Initial > b.Max {
+		// A label is to blame before a file, which was right without it.
+		key, text := "initial", "must be at most max, "+bareDuration(b.Max)+", is "+showDuration(b.Initial)
+		if t.n.fields["max"].at.fromLabel() {
+			key, text = "max", "must be at least initial, "+bareDuration(b.Initial)+", is "+showDuration(b.Max)
+		}
+		t.wrong(t.n.fields[key], t.at(key), "%s", text)
+	}
+	return b
+}
