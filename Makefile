@@ -16,7 +16,7 @@ FUZZTIME   ?= 30s
 BENCHTIME  ?= 1s
 
 .DEFAULT_GOAL := help
-.PHONY: build test race fuzz bench lint demo install uninstall clean help prerequisites
+.PHONY: build test race conformance fuzz bench lint demo install uninstall clean help prerequisites
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,6 +32,10 @@ test: prerequisites ## install what is missing and run every test, on a private 
 
 race: ## run the tests that need no engine ten times under the race detector
 	$(GO) test -race -shuffle=on -count=10 ./configs ./prober ./runtime ./supervisor/...
+
+conformance: ## run the tests that need no engine and write docs/conformance.md: which covers which case of the kubelet
+	$(GO) build -o bin/conformance ./conformance
+	$(GO) test -json -race -shuffle=on ./configs ./prober ./runtime ./supervisor/... | bin/conformance conformance/cases.txt docs/conformance.md
 
 fuzz: ## run every fuzz target for FUZZTIME (30s) each
 	scripts/fuzz $(FUZZTIME)

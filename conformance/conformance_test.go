@@ -1,0 +1,181 @@
+package main
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files in testdata")
+
+const testCases = "testdata/cases.txt"
+
+// conform runs the program over a stream with a list of cases and returns the page,
+// what it wrote to stderr and its error.
+func conform(t *testing.T, list, stream string) (page, stderr string, err error) {
+	t.Helper()
+	table := filepath.Join(t.TempDir(), "table.md")
+	var w bytes.Buffer
+	err = run(list, table, strings.NewReader(stream), &w)
+	text, readErr := os.ReadFile(table)
+	if readErr != nil && !os.IsNotExist(readErr) {
+		t.Fatal(readErr)
+	}
+	return string(text), w.String(), err
+}
+
+func read(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// golden compares with a file that -update rewrites.
+func golden(t *testing.T, file, got string) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want := read(t, file); got != want {
+		t.Errorf("%s: got:\n%s\nwant:\n%s", file, got, want)
+	}
+}
+
+func TestPass(t *testing.T) {
+	stream := read(t, "testdata/pass.json")
+	page, stderr, err := conform(t, testCases, stream)
+	if err != nil || stderr != "" {
+		t.Errorf("got error %v, stderr %q, want none", err, stderr)
+	}
+	golden(t, "testdata/pass.md", page)
+
+	lines := slices.Collect(strings.Lines(stream))
+	slices.Reverse(lines)
+	shuffled, _, err := conform(t, testCases, strings.Join(lines, ""))
+	if err != nil || shuffled != page {
+		t.Errorf("in another order: error %v, got:\n%s\nwant:\n%s", err, shuffled, page)
+	}
+}
+
+func TestFail(t *testing.T) {
+	page, stderr, err := conform(t, testCases, read(t, "testdata/fail.json"))
+	if err == nil {
+		t.Error("got no error")
+	}
+	golden(t, "testdata/fail.md", page)
+	golden(t, "testdata/fail.stderr", stderr)
+}
+
+// Each row spoils the stream of TestPass in one way.
+func TestProblems(t *testing.T) {
+	const pipe = `"Test":"TestHTTP/pipe_|_star_*"`
+	for _, c := range []struct {
+		name, old, new string
+		want, row      string
+	}{
+		{"case without test", `"Key":"kubelet","Value":"2 3"`, `"Key":"kubelet","Value":"3"`,
+			"case 2 has no test: Accept is */* (own product token)\n", "| 2 | Accept is \\*/\\* (own product token) |  | FAIL |\n"},
+		{"failed", `"Action":"pass","Package":"healthd/prober",` + pipe, `"Action":"fail","Package":"healthd/prober",` + pipe,
+			"case 2: prober.TestHTTP/pipe_|_star_* failed\n", "prober.TestHTTP/pipe_\\|_star_\\* | FAIL |\n"},
+		{"skipped", `"Action":"pass","Package":"healthd/prober",` + pipe, `"Action":"skip","Package":"healthd/prober",` + pipe,
+			"case 2: prober.TestHTTP/pipe_|_star_* was skipped\n", "prober.TestHTTP/pipe_\\|_star_\\* | FAIL |\n"},
+		{"part skipped", `"Action":"pass","Package":"healthd/supervisor/api","Test":"TestStatus/part"`, `"Action":"skip","Package":"healthd/supervisor/api","Test":"TestStatus/part"`,
+			"case 1: supervisor/api.TestStatus/part was skipped\n", "supervisor/api.TestStatus | FAIL |\n"},
+		{"not ended", `"Action":"pass","Package":"healthd/supervisor/api","Test":"TestStatus"`, `"Action":"pause","Package":"healthd/supervisor/api","Test":"TestStatus"`,
+			"case 1: supervisor/api.TestStatus did not come to its end\n", "supervisor/api.TestStatus | FAIL |\n"},
+		{"unknown number", `"Value":"2 3"`, `"Value":"2 3 5"`,
+			"prober.TestHTTP/pipe_|_star_* names case 5, which is not in the list\n", ""},
+		{"number zero", `"Value":"2 3"`, `"Value":"2 3 0"`,
+			"prober.TestHTTP/pipe_|_star_* names case 0, which is not in the list\n", ""},
+		{"no number", `"Value":"2 3"`, `"Value":"2,3"`,
+			"prober.TestHTTP/pipe_|_star_* names case 2,3, which is not in the list\n", ""},
+		{"empty", `"Key":"kubelet","Value":"2 3"`, `"Key":"kubelet"`,
+			"prober.TestHTTP/pipe_|_star_* has an attribute kubelet that names no case\n", ""},
+		{"case that does not apply", `"Value":"2 3"`, `"Value":"2 3 4"`,
+			"prober.TestHTTP/pipe_|_star_* names case 4, which does not apply: no sandbox\n", "| 4 | a sandbox |  | n/a: no sandbox |\n"},
+		{"other test failed", `"Action":"pass","Package":"healthd/prober","Test":"TestPlain"`, `"Action":"fail","Package":"healthd/prober","Test":"TestPlain"`,
+			"--- prober.TestPlain failed:\n--- PASS: TestPlain (0.00s)\n\nprober.TestPlain failed\n", "prober.TestHTTP/pipe_\\|_star_\\* | pass |\n"},
+		{"package failed", `"Action":"pass","Package":"healthd/prober","Elapsed"`, `"Action":"fail","Package":"healthd/prober","Elapsed"`,
+			"\npackage prober failed\n", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			stream := read(t, "testdata/pass.json")
+			if !strings.Contains(stream, c.old) {
+				t.Fatalf("there is no %s in the stream", c.old)
+			}
+			page, stderr, err := conform(t, testCases, strings.Replace(stream, c.old, c.new, 1))
+			if err == nil {
+				t.Error("got no error")
+			}
+			if !strings.Contains(stderr, c.want) {
+				t.Errorf("stderr: got:\n%s\nwant in it: %s", stderr, c.want)
+			}
+			if page == "" || !strings.Contains(page, c.row) {
+				t.Errorf("page: got:\n%s\nwant in it: %s", page, c.row)
+			}
+		})
+	}
+}
+
+// A stream that may not tell of all tests makes no page.
+func TestBrokenStream(t *testing.T) {
+	pass := read(t, "testdata/pass.json")
+	for _, c := range []struct{ name, stream, want string }{
+		{"build failed", read(t, "testdata/build.json"), "supervisor/api/b_test.go:3:13: cannot use \"y\""},
+		{"empty", "", "go test -json said nothing"},
+		{"no JSON", "ok  \thealthd/prober\t1.0s\n", "ok  \thealthd/prober\t1.0s\n"},
+		{"no JSON in the middle", pass + "go: no space left\n" + pass, "go: no space left\n"},
+		{"other JSON", "{}\n", "there is something else in it"},
+		{"cut within an event", pass[:len(pass)/2], "unexpected EOF"},
+		{"cut between events", pass[:strings.LastIndex(strings.TrimSpace(pass), "\n")+1], "ends before package supervisor/api does"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			page, _, err := conform(t, testCases, c.stream)
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got error %v, want in it: %s", err, c.want)
+			}
+			if page != "" {
+				t.Errorf("got a page:\n%s", page)
+			}
+		})
+	}
+}
+
+func TestBadCases(t *testing.T) {
+	for _, c := range []struct{ name, text, want string }{
+		{"no number", "one = x", `f:1: must begin with a number, is "one"`},
+		{"no tag", "# comment\n1 text", `f:2: the tag must be =, ~ or -, is "text"`},
+		{"no text", "1 =", "f:1: case 1 has no text"},
+		{"no reason", "1 - x |", "f:1: case 1 does not apply, but has no reason"},
+		{"reason too many", "1 = x | y", "f:1: case 1 applies, but has a reason why not"},
+		{"gap", "1 = x\n3 = y", "f:2: the number is 3, must be 2"},
+		{"twice", "1 = x\n1 = y", "f:2: the number is 1, must be 2"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if _, err := parseCases("f", c.text); err == nil || err.Error() != c.want {
+				t.Errorf("got error %v, want %s", err, c.want)
+			}
+		})
+	}
+}
+
+// The list itself. That its numbers go up one by one, that each has a text and each
+// that does not apply a reason is seen to by parseCases.
+func TestCases(t *testing.T) {
+	cases, err := parseCases("cases.txt", read(t, "cases.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := len(cases), 266; got != want {
+		t.Errorf("got %d cases, want %d", got, want)
+	}
+}

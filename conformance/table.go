@@ -1,0 +1,131 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// row is a case with its tests.
+type row struct {
+	kubeletCase
+	tests []*test
+	pass  bool
+}
+
+// match gives each case its tests and returns everything that must not be, failures
+// of tests that name no case included.
+func match(cases []kubeletCase, o outcome) (rows []row, problems []string) {
+	for _, c := range cases {
+		rows = append(rows, row{kubeletCase: c})
+	}
+	for _, t := range o {
+		if o.blamed(t) {
+			problems = append(problems, fmt.Sprintf("%v %v", t, t.result))
+		}
+		for _, value := range t.named {
+			problems = append(problems, name(rows, t, value)...)
+		}
+	}
+	for i := range rows {
+		problems = append(problems, rows[i].judge(o)...)
+	}
+	return rows, problems
+}
+
+// name gives the cases of an attribute their test.
+func name(rows []row, t *test, value string) (problems []string) {
+	words := strings.Fields(value)
+	if len(words) == 0 {
+		problems = append(problems, fmt.Sprintf("%v has an attribute %s that names no case", t, key))
+	}
+	for _, word := range words {
+		n, err := strconv.Atoi(word)
+		switch {
+		case err != nil || n < 1 || n > len(rows):
+			problems = append(problems, fmt.Sprintf("%v names case %s, which is not in the list", t, word))
+		case rows[n-1].tag == doesNotApply:
+			problems = append(problems, fmt.Sprintf("%v names case %d, which does not apply: %s", t, n, rows[n-1].reason))
+		case !slices.Contains(rows[n-1].tests, t):
+			rows[n-1].tests = append(rows[n-1].tests, t)
+		}
+	}
+	return problems
+}
+
+// judge sets whether the case passes and says why not.
+func (r *row) judge(o outcome) (problems []string) {
+	if r.tag == doesNotApply {
+		return nil
+	}
+	if len(r.tests) == 0 {
+		return []string{fmt.Sprintf("case %d has no test: %s", r.number, r.text)}
+	}
+	for _, t := range r.tests {
+		if pass, why := o.verdict(t); !pass {
+			problems = append(problems, fmt.Sprintf("case %d: %s", r.number, why))
+		}
+	}
+	r.pass = len(problems) == 0
+	return problems
+}
+
+const heading = `# Conformance with the kubelet
+
+healthd decides as the kubelet does. These are the cases of the kubelet's unit tests
+(Kubernetes v1.36) for probes, restarts, back-off, hooks and validation, in our own
+words, each with the tests of healthd that cover it. A pod of the kubelet's is one
+container here. Where healthd does something else on purpose, the case says what in
+parentheses; a case about something that healthd does not have is n/a, with the reason.
+
+` + "`make conformance`" + ` runs the tests and writes this page; it is not edited by hand. The
+cases are in ` + "`conformance/cases.txt`" + `. A case passes when all tests that name it passed.
+
+`
+
+// writePage writes the whole page.
+func writePage(w io.Writer, rows []row) {
+	var apply, tested, pass int
+	for _, r := range rows {
+		if r.tag == doesNotApply {
+			continue
+		}
+		apply++
+		if len(r.tests) > 0 {
+			tested++
+		}
+		if r.pass {
+			pass++
+		}
+	}
+	fmt.Fprint(w, heading)
+	fmt.Fprintf(w, "Cases: %d. Not applicable: %d. With a test: %d of %d. Passed: %d.\n\n",
+		len(rows), len(rows)-apply, tested, apply, pass)
+	fmt.Fprint(w, "| number | case | test | pass |\n|---|---|---|---|\n")
+	for _, r := range rows {
+		writeRow(w, r)
+	}
+}
+
+func writeRow(w io.Writer, r row) {
+	var names []string
+	for _, t := range r.tests {
+		names = append(names, escape(t.String()))
+	}
+	slices.Sort(names)
+	last := "FAIL"
+	switch {
+	case r.tag == doesNotApply:
+		last = "n/a: " + escape(r.reason)
+	case r.pass:
+		last = "pass"
+	}
+	fmt.Fprintf(w, "| %d | %s | %s | %s |\n", r.number, escape(r.text), strings.Join(names, "<br>"), last)
+}
+
+// escape keeps Markdown from seeing more than text.
+func escape(s string) string {
+	return strings.NewReplacer(`\`, `\\`, `|`, `\|`, `*`, `\*`, `<`, `\<`, "`", "\\`").Replace(s)
+}
