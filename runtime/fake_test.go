@@ -24,7 +24,26 @@ type fakeEngine struct {
 	mute       bool // pings are not answered
 	lists      int
 	inspected  []string
-	replay     []Event
+	shares     map[string]string // container → the one whose network it shares
+
+	boots  int
+	told   []told // all that it ever told
+	asked  request
+	replay []Event // what it remembers
+	ring   int     // how much that is at most
+	forgot error   // what Recall returns
+	dazed  bool    // Recall does not return
+}
+
+type told struct {
+	Event
+	boot int
+}
+
+// request is the newest subscription.
+type request struct {
+	since    time.Time
+	complete bool // nothing since then is forgotten
 }
 
 type fakeStream struct {
@@ -34,7 +53,10 @@ type fakeStream struct {
 }
 
 func newFakeEngine() *fakeEngine {
-	return &fakeEngine{containers: map[string]*Container{}, hung: map[string]bool{}, sick: map[string]error{}}
+	return &fakeEngine{
+		containers: map[string]*Container{}, hung: map[string]bool{}, sick: map[string]error{},
+		shares: map[string]string{}, ring: 256,
+	}
 }
 
 func (f *fakeEngine) Subscribe(ctx context.Context, since time.Time) (Stream, error) {
@@ -43,6 +65,7 @@ func (f *fakeEngine) Subscribe(ctx context.Context, since time.Time) (Stream, er
 	if f.down != nil {
 		return nil, f.down
 	}
+	f.asked = request{since, !slices.ContainsFunc(f.told[:len(f.told)-len(f.replay)], func(e told) bool { return e.Time.After(since) })}
 	f.stream = &fakeStream{ctx: ctx, events: make(chan Event, 10000), broken: make(chan error, 1)}
 	for _, ev := range f.replay {
 		if !ev.Time.Before(since) {
@@ -103,12 +126,46 @@ func (f *fakeEngine) Inspect(ctx context.Context, id string) (*Container, error)
 	if err := errors.Join(f.down, f.sick[id]); err != nil {
 		return nil, err
 	}
-	c := f.containers[id]
+	c := f.describe(id)
 	if c == nil {
 		return nil, fmt.Errorf("cannot inspect container %s: %w", id, ErrNotFound)
 	}
+	return c, nil
+}
+
+// describe returns what an inspection tells, and nil when there is no such container.
+func (f *fakeEngine) describe(id string) *Container {
+	c := f.containers[id]
+	if c == nil {
+		return nil
+	}
 	copied := *c
-	return &copied, nil
+	if copied.NetworkOf = f.shares[id]; copied.NetworkOf == "" {
+		return &copied
+	}
+	other := f.containers[copied.NetworkOf]
+	copied.NetworkGone = other == nil
+	if other != nil && other.State.Alive() {
+		copied.NetworkSince = other.StartedAt
+	}
+	return &copied
+}
+
+func (f *fakeEngine) Recall(ctx context.Context, at time.Time) (Memory, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.dazed {
+		f.mu.Unlock()
+		<-ctx.Done()
+		f.mu.Lock()
+		return Memory{}, ctx.Err()
+	}
+	m := Memory{Full: len(f.replay) >= f.ring}
+	for _, ev := range f.replay {
+		m.Has = m.Has || ev.Time.Equal(at)
+		m.Oldest = earlier(m.Oldest, ev.Time)
+	}
+	return m, f.forgot
 }
 
 func (f *fakeEngine) Ping(ctx context.Context) error {
@@ -164,7 +221,8 @@ func (f *fakeEngine) tell(id string, action Action, number int) {
 	if c := f.containers[id]; c != nil {
 		ev.Name, ev.Labels = c.Name, map[string]string{}
 	}
-	f.replay = append(f.replay, ev)
+	f.told = append(f.told, told{ev, f.boots})
+	f.replay = append(f.replay[max(0, len(f.replay)-f.ring+1):], ev)
 	if f.stream == nil {
 		return
 	}
@@ -202,7 +260,10 @@ func (f *fakeEngine) crash(err error) {
 	f.stream.broken <- err
 }
 
-func (f *fakeEngine) revive() { f.silently(func() { f.down, f.replay = nil, nil }) }
+// revive starts the engine after a crash.
+func (f *fakeEngine) revive() { f.silently(func() { f.down = nil; f.boot() }) }
+
+func (f *fakeEngine) boot() { f.boots++; f.replay = nil }
 
 // diary runs a Watcher while script plays with its engine, and returns what the
 // watcher sent, a line each, with the time since the start.
@@ -235,6 +296,14 @@ func line(u Update) string {
 	switch u.Kind {
 	case Observed:
 		text := strings.TrimSpace(fmt.Sprintf("observed %s %s %s", u.Container.Name, u.Container.State, u.Container.Address))
+		switch c := u.Container; {
+		case c.NetworkGone:
+			text += " of none"
+		case c.NetworkOf != "" && c.NetworkSince.IsZero():
+			text += " of a stopped one"
+		case c.NetworkOf != "":
+			text += fmt.Sprintf(" of one since %v", time.Until(c.NetworkSince).Round(time.Second))
+		}
 		for _, cause := range u.Causes {
 			text += " after " + line(cause)
 		}
@@ -251,6 +320,10 @@ func line(u Update) string {
 		return fmt.Sprintf("lost: %v", u.Err)
 	case Synced:
 		return "synced " + u.Reason
+	case Began:
+		return "began " + [...]string{"unknown", "complete", "restart"}[u.Replay]
+	case Heard:
+		return "heard"
 	}
 	return fmt.Sprintf("kind %d", u.Kind)
 }

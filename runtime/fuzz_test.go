@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"reflect"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -29,29 +29,13 @@ func FuzzWatch(f *testing.F) {
 func playAndCompare(t *testing.T, script []byte) {
 	engine := newFakeEngine()
 	engine.stream = &fakeStream{broken: make(chan error, 1)}
-	sent := map[string]*Container{}
-	synced := false
+	engine.ring = 8
+	engine.shares = map[string]string{"b": "e", "c": "a"}
+	k := &keeper{t: t, engine: engine, sent: map[string]*Container{}}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	w := &Watcher{Name: "fake", Source: engine, Relist: 20 * time.Second, Wanted: func(name string, _ map[string]string) bool { return name != "e" }}
-	go func() {
-		done <- w.Run(ctx, func(_ context.Context, u Update) error {
-			switch u.Kind {
-			case Observed:
-				sent[u.ID] = u.Container
-			case Removed:
-				if sent[u.ID] == nil {
-					t.Errorf("removed %s, which was never observed", u.ID)
-				}
-				delete(sent, u.ID)
-			case Lost:
-				synced = false
-			case Synced:
-				synced = true
-			}
-			return nil
-		})
-	}()
+	go func() { done <- w.Run(ctx, k.take) }()
 	for _, b := range script {
 		step(engine, b)
 	}
@@ -60,13 +44,67 @@ func playAndCompare(t *testing.T, script []byte) {
 	synctest.Wait()
 	cancel()
 	<-done
-	if !synced {
+	if !k.synced {
 		t.Error("not in sync in the end")
 	}
-	truth := maps.Clone(engine.containers)
-	maps.DeleteFunc(truth, func(_ string, c *Container) bool { return c.Name == "e" })
-	if !reflect.DeepEqual(sent, truth) {
-		t.Errorf("sent %v, but there is %v", describeAll(sent), describeAll(truth))
+	truth := map[string]*Container{}
+	for id := range engine.containers {
+		if id != "e" {
+			truth[id] = engine.describe(id)
+		}
+	}
+	if !reflect.DeepEqual(k.sent, truth) {
+		t.Errorf("sent %v, but there is %v", describeAll(k.sent), describeAll(truth))
+	}
+}
+
+// keeper keeps what a Watcher sends and checks what it claims.
+type keeper struct {
+	t      *testing.T
+	engine *fakeEngine
+	sent   map[string]*Container
+	met    bool // connected
+	synced bool
+	seen   time.Time
+}
+
+func (k *keeper) take(_ context.Context, u Update) error {
+	if u.Kind != Began && u.Kind != Lost && !k.met {
+		k.t.Errorf("sent %s before the connection began", line(u))
+	}
+	if u.Seen.Before(k.seen) {
+		k.t.Errorf("%s: seen %v after %v", line(u), u.Seen, k.seen)
+	}
+	k.seen = u.Seen
+	switch u.Kind {
+	case Began:
+		k.met = true
+		k.began(u.Replay)
+	case Observed:
+		k.sent[u.ID] = u.Container
+	case Removed:
+		if k.sent[u.ID] == nil {
+			k.t.Errorf("removed %s, which was never observed", u.ID)
+		}
+		delete(k.sent, u.ID)
+	case Lost:
+		k.met, k.synced = false, false
+	case Synced:
+		k.synced = true
+	}
+	return nil
+}
+
+func (k *keeper) began(claim Replay) {
+	k.engine.mu.Lock()
+	defer k.engine.mu.Unlock()
+	asked := k.engine.asked
+	if claim == ReplayComplete && !asked.complete {
+		k.t.Errorf("complete since %v, but the engine has forgotten some", asked.since)
+	}
+	same := func(e told) bool { return e.Time.Equal(asked.since) && e.boot == k.engine.boots }
+	if claim == ReplayRestart && slices.ContainsFunc(k.engine.told, same) {
+		k.t.Errorf("restarted since %v, but it was not", asked.since)
 	}
 }
 
@@ -112,6 +150,16 @@ func step(f *fakeEngine, b byte) {
 				f.down = errors.New("down")
 			}
 		})
+	case what == 13:
+		f.silently(f.boot)
+		f.silently(func() {
+			select {
+			case f.stream.broken <- errors.New("restarted"):
+			default:
+			}
+		})
+	case what == 14 && b%2 == 0:
+		f.tell(id, ActionExec, 0)
 	default:
 		time.Sleep(time.Duration(1+int(b)) * 40 * time.Millisecond)
 	}
@@ -120,7 +168,7 @@ func step(f *fakeEngine, b byte) {
 func describeAll(all map[string]*Container) map[string]string {
 	out := map[string]string{}
 	for id, c := range all {
-		out[id] = fmt.Sprintf("%s %s %v", c.Name, c.State, c.StartedAt)
+		out[id] = fmt.Sprintf("%s %s %v, network of %q since %v, gone %v", c.Name, c.State, c.StartedAt, c.NetworkOf, c.NetworkSince, c.NetworkGone)
 	}
 	return out
 }

@@ -61,6 +61,10 @@ type Container struct {
 	// NetworkOf is the ID of the container whose network this one shares
 	// (network mode "container:ID"); Address is then that container's.
 	NetworkOf string
+	// NetworkSince is when the present run of that container began; zero while it does
+	// not run. NetworkGone says that the engine does not know it any more.
+	NetworkSince time.Time
+	NetworkGone  bool
 	// Hint is what Summary.Hint of the container is as of this inspection.
 	Hint string
 
@@ -70,6 +74,8 @@ type Container struct {
 	StopTimeout   time.Duration // negative when none is configured
 	// Resources is what the engine limits the container to, only to be compared.
 	Resources string
+	// HasHealthcheck says that the engine runs a HEALTHCHECK of its own for it.
+	HasHealthcheck bool
 }
 
 // Run returns the identity of the container's present or last run.
@@ -83,8 +89,8 @@ func (c *Container) Run() Run {
 // Action names what an engine's event reports, in the words of the Docker API.
 type Action string
 
-// The actions that Watch asks engines for. Every one of them makes it inspect
-// the container; kill, die and stop carry a cause that no inspection tells.
+// The actions that Watch asks engines for. Every one of them but exec makes it
+// inspect the container; kill, die and stop carry a cause that no inspection tells.
 const (
 	ActionCreate  Action = "create"
 	ActionStart   Action = "start"
@@ -98,6 +104,10 @@ const (
 	ActionUpdate  Action = "update"
 	ActionDestroy Action = "destroy"
 	ActionNetwork Action = "network" // connected to or disconnected from a network
+	// ActionExec tells nothing of the container. On a host with exec probes these are
+	// what fills the engine's memory, so having heard one keeps the newest event heard
+	// from being one that the engine has forgotten.
+	ActionExec Action = "exec_die"
 )
 
 // Event is one entry of an engine's event stream.
@@ -166,6 +176,13 @@ const (
 	// after the start or after a Lost means that the engine is there (again).
 	// Reason says why the list was made.
 	Synced
+	// Began: a connection to the engine has begun; Replay says what it can still tell
+	// of the time before, back to the newest event that was heard. It comes before
+	// everything else of that connection. A connection that is lost before its Synced
+	// is followed by another Began, not always by a Lost.
+	Began
+	// Heard: events came that make no other update; only Seen is new.
+	Heard
 )
 
 // Reasons for making a full list, the values of Update.Reason.
@@ -191,4 +208,9 @@ type Update struct {
 	Lag       time.Duration // for Killed, Died and Stopped: from Time to our reading it
 	Reason    string
 	Err       error
+	Replay    Replay // of a Began
+	// Seen is the time of an event: all events up to it are taken in when this update
+	// and all before it are. It is what a later Watcher wants as Since. Zero: no event
+	// was heard yet.
+	Seen time.Time
 }

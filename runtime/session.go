@@ -77,16 +77,15 @@ func (w *Watcher) session(ctx context.Context, v *view, send *sender, reason str
 	}
 	defer s.wg.Wait()
 	defer cancel()
-	since := v.newest
-	if since.IsZero() {
-		since = s.heard
-		v.newest = since // a quiet engine's first loss replays from here
-	}
+	since := v.since(s.began)
 	stream, err := subscribe(ctx, w.Source, since)
 	if err != nil {
 		return false, err
 	}
 	s.wg.Go(func() { s.read(stream) })
+	if err := s.begin(since); err != nil {
+		return false, err
+	}
 	err = s.loop()
 	return s.synced, err
 }
@@ -192,7 +191,7 @@ func (s *session) wish(now time.Time) {
 func (s *session) finishList(now time.Time) error {
 	s.w.log().Debug("containers listed", zap.String("runtime", s.w.Name), zap.String("reason", s.reason),
 		zap.Int("containers", len(s.v.entries)))
-	u := Update{Kind: Synced, Reason: s.reason, Time: now}
+	u := Update{Kind: Synced, Reason: s.reason, Time: now, Seen: s.v.seen()}
 	s.reason, s.folded, s.synced = "", false, true
 	s.relistAt = now.Add(s.w.relist())
 	return s.send.one(u)

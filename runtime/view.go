@@ -6,6 +6,9 @@ import (
 )
 
 const (
+	// heardEvery events that make no update make a Heard. It is little beside what an
+	// engine remembers, of which exec events are a third.
+	heardEvery = 16
 	// A start event comes right after the start; a later one tells of another.
 	startSlack = 5 * time.Second
 	// earlyMax bounds the causes kept of a container not yet inspected.
@@ -24,7 +27,11 @@ type view struct {
 	waiting map[*entry]struct{}            // with held or retry set
 	syncing map[*entry]struct{}            // what the present list told, not yet delivered
 	seq     uint64                         // counts events
-	newest  time.Time                      // time of the newest event
+	newest  time.Time                      // time of the newest event; zero: none was heard
+	first   time.Time                      // of the first attempt to connect
+	met     bool                           // a connection has been made
+	untold  map[*entry]time.Time           // not yet observed but heard of → newest before
+	mute    int                            // events since the newest update
 	recent  [recents]eventKey              // ring of the newest events, at seq
 
 	out   []Update
@@ -52,6 +59,7 @@ type entry struct {
 	died    bool       // a die event came since it was last observed alive
 	unsure  bool       // the loss of the engine left an inspection undone
 	touched uint64     // seq of its newest event
+	asked   uint64     // seq when its newest inspection began
 
 	flight flight
 	again  bool // an event came while it was being inspected
@@ -79,12 +87,26 @@ func newView(wanted func(string, map[string]string) bool) *view {
 		wanted: wanted, entries: map[string]*entry{}, ignored: map[string]struct{}{},
 		sharing: map[string]map[string]struct{}{},
 		waiting: map[*entry]struct{}{}, syncing: map[*entry]struct{}{},
+		untold: map[*entry]time.Time{},
 	}
 }
 
 // event folds one event that was read lag after it happened.
 func (v *view) event(ev Event, lag time.Duration) {
+	before := v.newest
 	if !v.fresh(ev) {
+		return
+	}
+	v.mute++
+	v.fold(ev, lag, before)
+	if v.mute >= heardEvery {
+		v.emit(Update{Kind: Heard})
+	}
+}
+
+// fold takes in an event; before is the time of the newest one before it.
+func (v *view) fold(ev Event, lag time.Duration, before time.Time) {
+	if ev.Action == ActionExec {
 		return
 	}
 	for id := range v.sharing[ev.ID] {
@@ -101,6 +123,9 @@ func (v *view) event(ev Event, lag time.Duration) {
 		return
 	}
 	e.touched = v.seq
+	if _, ok := v.untold[e]; !ok && e.known == nil {
+		v.untold[e] = before
+	}
 	if e.known == nil || ev.Time.IsZero() || !ev.Time.Before(e.known.StartedAt) {
 		v.cause(e, ev, lag)
 	}
@@ -109,16 +134,48 @@ func (v *view) event(ev Event, lag time.Duration) {
 
 // fresh says whether ev was not told before, and remembers it.
 func (v *view) fresh(ev Event) bool {
-	key := eventKey{ev.ID, ev.Action, ev.Time.UnixNano()}
-	if !ev.Time.IsZero() && slices.Contains(v.recent[:], key) {
-		return false
+	if ev.Action != ActionExec { // there are many, and nobody minds one told again
+		key := eventKey{ev.ID, ev.Action, ev.Time.UnixNano()}
+		if !ev.Time.IsZero() && slices.Contains(v.recent[:], key) {
+			return false
+		}
+		v.recent[v.seq%recents] = key
+		v.seq++
 	}
-	v.recent[v.seq%recents] = key
-	v.seq++
 	if ev.Time.After(v.newest) {
 		v.newest = ev.Time
 	}
 	return true
+}
+
+// since returns where a subscription made now begins. Without any event it is where
+// the first one began, so that a quiet engine's first loss is replayed from there.
+func (v *view) since(now time.Time) time.Time {
+	if !v.newest.IsZero() {
+		return v.newest
+	}
+	if v.first.IsZero() {
+		v.first = now
+	}
+	return v.first
+}
+
+// seen returns the newest event that is told, with all before it, by what is in out.
+// What was heard of a container is told with its first observation.
+func (v *view) seen() time.Time {
+	seen := v.newest
+	for _, before := range v.untold {
+		if before.Before(seen) {
+			seen = before
+		}
+	}
+	return seen
+}
+
+func (v *view) emit(u Update) {
+	u.Seen = v.seen()
+	v.out = append(v.out, u)
+	v.mute = 0
 }
 
 // entryOf returns the entry that ev is about, and nil when it is about a
@@ -171,7 +228,7 @@ func (v *view) cause(e *entry, ev Event, lag time.Duration) {
 		return
 	}
 	if e.known != nil {
-		v.out = append(v.out, u)
+		v.emit(u)
 		return
 	}
 	e.early = append(e.early[max(0, len(e.early)-earlyMax+1):], u)
@@ -190,7 +247,7 @@ func (v *view) take() *entry {
 		e := v.queue[0]
 		v.queue = v.queue[1:]
 		if v.entries[e.id] == e && e.flight == queued {
-			e.flight = flying
+			e.flight, e.asked = flying, v.seq
 			return e
 		}
 	}
@@ -239,25 +296,8 @@ func (v *view) remove(e *entry, at time.Time) {
 	delete(v.entries, e.id)
 	delete(v.waiting, e)
 	delete(v.syncing, e)
+	delete(v.untold, e)
 	if e.known != nil {
-		v.out = append(v.out, Update{Kind: Removed, ID: e.id, Time: at})
+		v.emit(Update{Kind: Removed, ID: e.id, Time: at})
 	}
-}
-
-// share notes whose network e shares from now on; its address then changes with
-// events of the other one.
-func (v *view) share(e *entry, c *Container) {
-	if e.known != nil && e.known.NetworkOf != "" {
-		delete(v.sharing[e.known.NetworkOf], e.id)
-		if len(v.sharing[e.known.NetworkOf]) == 0 {
-			delete(v.sharing, e.known.NetworkOf)
-		}
-	}
-	if c == nil || c.NetworkOf == "" {
-		return
-	}
-	if v.sharing[c.NetworkOf] == nil {
-		v.sharing[c.NetworkOf] = map[string]struct{}{}
-	}
-	v.sharing[c.NetworkOf][e.id] = struct{}{}
 }

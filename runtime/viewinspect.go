@@ -80,13 +80,14 @@ func (v *view) observe(e *entry, c *Container) {
 		return
 	}
 	v.share(e, c)
+	delete(v.untold, e)
 	u := Update{Kind: Observed, ID: e.id, Container: c}
 	if e.known == nil {
 		// Causes from before this run are of no use, and would seem to be its own.
 		u.Causes = slices.DeleteFunc(e.early, func(u Update) bool { return !u.Time.IsZero() && u.Time.Before(c.StartedAt) })
 		u.Witnessed = e.heard
 	}
-	v.out = append(v.out, u)
+	v.emit(u)
 	e.known, e.early = c, nil
 }
 

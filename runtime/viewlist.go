@@ -8,9 +8,11 @@ import (
 
 // list folds a full list whose call began when seq was since.
 func (v *view) list(all []Summary, since uint64) {
-	present := make(map[string]struct{}, len(all))
+	present := make(map[string]Summary, len(all))
 	for _, s := range all {
-		present[s.ID] = struct{}{}
+		present[s.ID] = s
+	}
+	for _, s := range all {
 		if !v.wanted(s.Name, s.Labels) {
 			v.ignore(s.ID)
 			continue
@@ -20,7 +22,7 @@ func (v *view) list(all []Summary, since uint64) {
 		if e == nil {
 			e = v.add(s.ID)
 		}
-		if e.known == nil || e.unsure || !s.Fits(e.known) {
+		if e.known == nil || e.unsure || !s.Fits(e.known) || !e.known.networkFits(present) {
 			v.dirty(e)
 		}
 		if e.flight != idle || e.held != nil {

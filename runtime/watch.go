@@ -37,6 +37,9 @@ type Source interface {
 	// Inspect returns an error that wraps ErrNotFound when there is no such
 	// container.
 	Inspect(ctx context.Context, id string) (*Container, error)
+	// Recall says what the engine remembers of its events, above all whether it has
+	// the one of the given moment.
+	Recall(ctx context.Context, at time.Time) (Memory, error)
 	// Ping returns nil when the engine answers.
 	Ping(ctx context.Context) error
 }
@@ -52,8 +55,9 @@ type Stream interface {
 type Watcher struct {
 	Name   string // of the runtime, for Update.Runtime
 	Source Source
-	// Since is when the first subscription begins; zero means now. Engines replay
-	// the newest events only.
+	// Since is the newest Seen of an earlier Watcher, to the nanosecond: the first
+	// subscription begins with that event, which is told again. Zero means now.
+	// Engines replay the newest events only.
 	Since time.Time
 	// Relist is the time between two full lists; zero means DefaultRelist.
 	Relist time.Duration
@@ -91,7 +95,7 @@ func (w *Watcher) Run(ctx context.Context, send func(context.Context, Update) er
 		if !lost {
 			lost = true
 			w.log().Warn("engine lost", zap.String("runtime", w.Name), zap.Error(err))
-			if s.one(Update{Kind: Lost, Time: time.Now(), Err: err}) != nil {
+			if s.one(Update{Kind: Lost, Time: time.Now(), Err: err, Seen: v.seen()}) != nil {
 				continue
 			}
 		}

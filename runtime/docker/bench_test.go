@@ -42,10 +42,12 @@ func BenchmarkSync(b *testing.B) {
 	for b.Loop() {
 		n := 0
 		err := (&runtime.Watcher{Name: "docker", Source: e}).Run(b.Context(), func(_ context.Context, u runtime.Update) error {
-			if u.Kind == runtime.Synced {
+			switch u.Kind {
+			case runtime.Observed:
+				n++
+			case runtime.Synced:
 				return enough
 			}
-			n++
 			return nil
 		})
 		if !errors.Is(err, enough) || n != 1000 {

@@ -225,6 +225,12 @@ func TestHealth(t *testing.T) {
 	if status, _ := health(id); status != "starting" {
 		t.Errorf("got %s, want starting", status)
 	}
+	without := private.Run(t, dockertest.RunOptions{Health: &container.HealthConfig{Test: []string{"NONE"}}})
+	for id, want := range map[string]bool{id: true, without: false} {
+		if c, err := e.Inspect(t.Context(), id); err != nil || c.HasHealthcheck != want {
+			t.Errorf("got %+v, %v; want a health check %v", c, err, want)
+		}
+	}
 	eventually(t, "it is unhealthy", func() bool { s, out := health(id); return s == "unhealthy" && out == "checked\n" })
 	if _, code, _, err := e.Exec(t.Context(), id, []string{"touch", "/tmp/ok"}, time.Minute, 0); err != nil || code != 0 {
 		t.Fatal(code, err)

@@ -28,7 +28,7 @@ func (e *Engine) Subscribe(ctx context.Context, since time.Time) (runtime.Stream
 	s.messages, s.errs = c.Events(ctx, events.ListOptions{
 		// The engine answers before it has subscribed, so even a subscription from
 		// now on needs a beginning.
-		Since:   fmt.Sprintf("%d.%09d", since.Unix(), since.Nanosecond()),
+		Since:   stamp(since),
 		Filters: eventFilter(),
 	})
 	select {
@@ -39,14 +39,14 @@ func (e *Engine) Subscribe(ctx context.Context, since time.Time) (runtime.Stream
 	}
 }
 
-// eventFilter leaves out the three events that every exec makes, HEALTHCHECKs
+// eventFilter leaves out two of the three events that every exec makes, HEALTHCHECKs
 // included.
 func eventFilter() filters.Args {
 	f := filters.NewArgs(filters.Arg("type", "container"), filters.Arg("type", "network"))
 	for _, a := range []runtime.Action{
 		runtime.ActionCreate, runtime.ActionStart, runtime.ActionKill, runtime.ActionDie, runtime.ActionStop,
 		runtime.ActionOOM, runtime.ActionPause, runtime.ActionUnpause, runtime.ActionRename, runtime.ActionUpdate,
-		runtime.ActionDestroy, "connect", "disconnect",
+		runtime.ActionDestroy, runtime.ActionExec, "connect", "disconnect",
 	} {
 		f.Add("event", string(a))
 	}
@@ -77,10 +77,7 @@ func (s *stream) Next() (runtime.Event, error) {
 
 // translate says whether m is about a container.
 func translate(m events.Message) (runtime.Event, bool) {
-	ev := runtime.Event{ID: m.Actor.ID, Action: runtime.Action(m.Action), Time: time.Unix(0, m.TimeNano)}
-	if m.TimeNano == 0 {
-		ev.Time = time.Unix(m.Time, 0)
-	}
+	ev := runtime.Event{ID: m.Actor.ID, Action: runtime.Action(m.Action), Time: eventTime(m.Time, m.TimeNano)}
 	attrs := m.Actor.Attributes
 	if m.Type == events.NetworkEventType {
 		ev.ID, ev.Action = attrs["container"], runtime.ActionNetwork
@@ -99,7 +96,7 @@ func translate(m events.Message) (runtime.Event, bool) {
 // labels, which come with them.
 func isAttribute(key string) bool {
 	switch key {
-	case "name", "image", "signal", "exitCode", "execDuration", "oldName", "containerExitCode", "podId":
+	case "name", "image", "signal", "exitCode", "execDuration", "execID", "oldName", "containerExitCode", "podId":
 		return true
 	}
 	return false

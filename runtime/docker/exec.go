@@ -51,13 +51,21 @@ func (e *Engine) Exec(ctx context.Context, id string, argv []string, timeout tim
 	}
 	if errors.Is(err, errNotStarted) {
 		out.settle(ctx)
-		err = fmt.Errorf("cannot run %q in container %s: %s", argv[0], short(id), out.reason())
+		err = notStarted(fmt.Sprintf("cannot run %q in container %s: %s", argv[0], short(id), out.reason()))
 	}
 	return out.bytes(), exitCode, timedOut, err
 }
 
 // errNotStarted says that the engine could not start the command's process.
 var errNotStarted = errors.New("the command could not be started")
+
+// notStarted is that error as callers see it.
+type notStarted string
+
+func (n notStarted) Error() string { return string(n) }
+
+// NotStarted tells the command's own fault from trouble with the engine.
+func (n notStarted) NotStarted() bool { return true }
 
 // execution is one command inside a container.
 type execution struct {

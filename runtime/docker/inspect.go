@@ -58,7 +58,7 @@ func (e *Engine) Health(ctx context.Context, id string) (status, output string, 
 // connection is the counterpart of the list's: it asks for the container whose
 // network this one shares. That one may be gone, or be another runtime's.
 func (e *Engine) connection(ctx context.Context, c *client.Client, in *container.InspectResponse, depth int) (networking, error) {
-	n := networking{alive: runtime.State(in.State.Status).Alive()}
+	n := networking{alive: runtime.State(in.State.Status).Alive(), startedAt: moment(in.State.StartedAt)}
 	if in.HostConfig != nil {
 		n.mode = string(in.HostConfig.NetworkMode)
 	}
@@ -72,6 +72,7 @@ func (e *Engine) connection(ctx context.Context, c *client.Client, in *container
 	n.sharedID = other
 	shared, err := c.ContainerInspect(ctx, other)
 	if errdefs.IsNotFound(err) {
+		n.gone = true
 		return n, nil
 	}
 	if err != nil {
@@ -87,7 +88,13 @@ func (e *Engine) describe(in *container.InspectResponse, n networking) *runtime.
 		Runtime: e.conf.Name, ID: in.ID, Name: strings.TrimPrefix(in.Name, "/"), ImageID: in.Image,
 		State: runtime.State(in.State.Status), StartedAt: moment(in.State.StartedAt), FinishedAt: moment(in.State.FinishedAt),
 		ExitCode: in.State.ExitCode, OOMKilled: in.State.OOMKilled, Error: in.State.Error,
-		NetworkOf: n.sharedID, RestartPolicy: string(container.RestartPolicyDisabled), StopTimeout: -1,
+		NetworkOf: n.sharedID, NetworkGone: n.gone, RestartPolicy: string(container.RestartPolicyDisabled), StopTimeout: -1,
+	}
+	if n.shared != nil && n.shared.alive {
+		c.NetworkSince = n.shared.startedAt
+	}
+	if h := in.State.Health; h != nil {
+		c.HasHealthcheck = h.Status != "" && h.Status != container.NoHealthcheck
 	}
 	c.Address, c.Network = n.address(e.conf.Network)
 	c.Hint = hint(c.State, c.ExitCode, n)

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/docker/docker/api/types/network"
 
@@ -19,11 +20,13 @@ const maxShared = 4
 type networking struct {
 	mode      string
 	alive     bool
+	startedAt time.Time // of the newest run; zero in a list, which does not tell it
 	endpoints map[string]*network.EndpointSettings
 	// shared is how the container is connected whose network this one uses; nil
 	// when there is none.
 	shared   *networking
 	sharedID string
+	gone     bool // there was one, by an inspection
 }
 
 // address returns where the container is reached, and the name of the network

@@ -23,8 +23,13 @@ type diary struct {
 
 func watch(t *testing.T, private *dockertest.Engine, wanted func(string, map[string]string) bool) *diary {
 	t.Helper()
+	return follow(t, &runtime.Watcher{Name: "docker", Source: connect(t, private), Wanted: wanted})
+}
+
+// follow keeps what a Watcher sends until the test ends.
+func follow(t *testing.T, w *runtime.Watcher) *diary {
+	t.Helper()
 	d := &diary{names: map[string]string{}}
-	w := &runtime.Watcher{Name: "docker", Source: connect(t, private), Wanted: wanted}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- w.Run(ctx, d.add) }()
@@ -42,6 +47,16 @@ func (d *diary) add(_ context.Context, u runtime.Update) error {
 	defer d.mu.Unlock()
 	d.updates = append(d.updates, u)
 	return nil
+}
+
+// seen returns the newest event that was told.
+func (d *diary) seen() time.Time {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.updates) == 0 {
+		return time.Time{}
+	}
+	return d.updates[len(d.updates)-1].Seen
 }
 
 // since returns the updates from the n-th on, a line each.
@@ -73,6 +88,10 @@ func (d *diary) line(u runtime.Update) string {
 		return "lost"
 	case runtime.Synced:
 		return "synced " + u.Reason
+	case runtime.Began:
+		return "began " + [...]string{"unknown", "complete", "restart"}[u.Replay]
+	case runtime.Heard:
+		return "heard"
 	}
 	return "?"
 }
@@ -294,7 +313,7 @@ func TestEventsAreFiltered(t *testing.T) {
 			break
 		}
 	}
-	want := "[create network start kill die]"
+	want := "[create network start exec_die kill die]"
 	if s := fmt.Sprint(got); s != want {
 		t.Errorf("got %s, want %s", s, want)
 	}

@@ -36,6 +36,7 @@ type Engine struct {
 	// Image is the name of the image that it has.
 	Image string
 
+	flags      []string
 	dir        string
 	network    network
 	containerd *process
@@ -43,10 +44,11 @@ type Engine struct {
 	client     *client.Client
 }
 
-// Start starts an engine that is stopped and removed when the test ends.
-func Start(tb testing.TB) *Engine {
+// Start starts an engine that is stopped and removed when the test ends. The flags of
+// dockerd come after those that every engine has, such as --live-restore.
+func Start(tb testing.TB, flags ...string) *Engine {
 	tb.Helper()
-	e, err := start()
+	e, err := start(flags...)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -93,7 +95,7 @@ func (s *Shared) Engine(tb testing.TB) *Engine {
 // Client returns a client of the engine. It must not be closed.
 func (e *Engine) Client() *client.Client { return e.client }
 
-// Stop ends dockerd gracefully. Its containers run on.
+// Stop ends dockerd gracefully. Its containers run on, if live-restore is on.
 func (e *Engine) Stop(tb testing.TB) {
 	tb.Helper()
 	if err := e.dockerd.end(syscall.SIGTERM, downTimeout); err != nil {
@@ -138,7 +140,7 @@ func (e *Engine) signal(tb testing.TB, sig syscall.Signal) {
 	}
 }
 
-func start() (_ *Engine, err error) {
+func start(flags ...string) (_ *Engine, err error) {
 	for _, name := range []string{"containerd", "dockerd", "runc", "ip", "busybox"} {
 		if _, err := exec.LookPath(name); err != nil {
 			return nil, fmt.Errorf("cannot start a private engine: %w; install it: %s", err, install)
@@ -153,7 +155,7 @@ func start() (_ *Engine, err error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Engine{Endpoint: "unix://" + filepath.Join(dir, "d.sock"), Image: Image, dir: dir}
+	e := &Engine{Endpoint: "unix://" + filepath.Join(dir, "d.sock"), Image: Image, flags: flags, dir: dir}
 	defer func() {
 		if err != nil {
 			_ = e.close()
@@ -220,12 +222,12 @@ path = %q
 func (e *Engine) up() error {
 	// A dockerd that was killed left it, and the next one would not start.
 	_ = os.Remove(e.path("d.pid"))
-	e.dockerd = newProcess("dockerd", e.path("dockerd.log"), "dockerd",
+	e.dockerd = newProcess("dockerd", e.path("dockerd.log"), append([]string{"dockerd",
 		"--containerd", e.path("c.sock"), "--host", e.Endpoint, "--pidfile", e.path("d.pid"),
 		"--config-file", e.path("daemon.json"), "--data-root", e.path("data"), "--exec-root", e.path("exec"),
 		"--bridge", e.network.bridge, "--default-address-pool", e.network.pool,
 		"--cgroup-parent", e.cgroup(), "--exec-opt", "native.cgroupdriver=cgroupfs",
-		"--live-restore", "--iptables=false", "--ip-forward=false", "--ip-masq=false", "--userland-proxy=false")
+		"--live-restore", "--iptables=false", "--ip-forward=false", "--ip-masq=false", "--userland-proxy=false"}, e.flags...)...)
 	if err := os.WriteFile(e.path("daemon.json"), []byte("{}\n"), 0o600); err != nil {
 		return err
 	}

@@ -1,0 +1,86 @@
+package docker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"time"
+
+	"healthd/runtime"
+)
+
+const (
+	// Docker remembers 256 events. The newest are missing from an answer when they came
+	// after we asked, or are later by a clock that is a little ahead of ours.
+	fullFrom   = 200
+	clockSlack = time.Second
+
+	// Podman rounds times, and reads them from a log without end.
+	roundMax = time.Millisecond
+)
+
+// Recall says what the engine remembers of its events.
+func (e *Engine) Recall(ctx context.Context, at time.Time) (runtime.Memory, error) {
+	var m runtime.Memory
+	_, err := e.past(ctx, at.Add(-roundMax), at.Add(roundMax), func(t time.Time) bool {
+		m.Has = t.Equal(at)
+		return !m.Has
+	})
+	if err != nil || m.Has {
+		return m, err
+	}
+	now, n := time.Now(), 0
+	answered, err := e.past(ctx, time.Unix(1, 0), now, func(t time.Time) bool {
+		if n++; m.Oldest.IsZero() || t.Before(m.Oldest) {
+			m.Oldest = t
+		}
+		return n < fullFrom && m.Oldest.After(at)
+	})
+	m.Full = n >= fullFrom || answered.After(now.Add(clockSlack))
+	return m, err
+}
+
+// past calls yield with the times of the engine's events between the two moments,
+// oldest first, until it returns false. It returns when the engine answered by its own
+// clock, to the second; zero when it does not say.
+func (e *Engine) past(ctx context.Context, from, to time.Time, yield func(time.Time) bool) (answered time.Time, err error) {
+	// Ended here, the connection of an answer that is not read to its end is closed.
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	c, err := e.client(ctx)
+	if err != nil {
+		return time.Time{}, err
+	}
+	resp, err := e.do(ctx, c, http.MethodGet, "/events?"+url.Values{"since": {stamp(from)}, "until": {stamp(to)}}.Encode(), nil)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("cannot ask for past events: %w", e.failure(err))
+	}
+	defer resp.Body.Close()
+	answered, _ = http.ParseTime(resp.Header.Get("Date"))
+	for events := json.NewDecoder(resp.Body); ; {
+		var ev struct{ Time, TimeNano int64 }
+		if err := events.Decode(&ev); errors.Is(err, io.EOF) {
+			return answered, nil
+		} else if err != nil {
+			return answered, fmt.Errorf("cannot read past events: %w", e.failure(err))
+		}
+		if !yield(eventTime(ev.Time, ev.TimeNano)) {
+			return answered, nil
+		}
+	}
+}
+
+// stamp writes a time as the engine reads it.
+func stamp(t time.Time) string { return fmt.Sprintf("%d.%09d", t.Unix(), t.Nanosecond()) }
+
+// eventTime reads the time of an event; the nanoseconds may be missing.
+func eventTime(seconds, nanoseconds int64) time.Time {
+	if nanoseconds == 0 {
+		return time.Unix(seconds, 0)
+	}
+	return time.Unix(0, nanoseconds)
+}

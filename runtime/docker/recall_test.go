@@ -1,0 +1,89 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"healthd/runtime"
+)
+
+// remembers serves events of the given seconds as engines do, by a clock that is ahead
+// of ours.
+func remembers(t *testing.T, seconds []int64, ahead time.Duration) *Engine {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Api-Version", oldestAPI)
+		w.Header().Set("Date", time.Now().Add(ahead).UTC().Format(http.TimeFormat))
+		if !strings.HasSuffix(r.URL.Path, "/events") {
+			return
+		}
+		bound := func(name string) float64 {
+			f, err := strconv.ParseFloat(r.URL.Query().Get(name), 64)
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			return f
+		}
+		for _, s := range seconds {
+			if at := float64(s); at >= bound("since") && at <= bound("until") {
+				fmt.Fprintf(w, `{"Type":"image","Action":"pull","time":%d,"timeNano":%d}`+"\n", s, time.Unix(s, 0).UnixNano())
+			}
+		}
+	}))
+	t.Cleanup(server.Close)
+	e, err := New(Config{Endpoint: "tcp://" + server.Listener.Addr().String()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = e.Close() })
+	return e
+}
+
+func TestRecall(t *testing.T) {
+	from := func(first, n int64) (all []int64) {
+		for i := range n {
+			all = append(all, first+i)
+		}
+		return all
+	}
+	at := func(s int64) time.Time { return time.Unix(s, 0) }
+	for _, tt := range []struct {
+		name   string
+		events []int64
+		ahead  time.Duration
+		at     int64
+		want   runtime.Memory
+	}{
+		{"nothing", nil, 0, 1000, runtime.Memory{}},
+		{"the event", from(900, 256), 0, 1000, runtime.Memory{Has: true}},
+		{"newer ones", from(1001, 100), 0, 1000, runtime.Memory{Oldest: at(1001)}},
+		{"as many as it can", from(1001, 256), 0, 1000, runtime.Memory{Oldest: at(1001), Full: true}},
+		{"some came while we asked", from(1001, 220), 0, 1000, runtime.Memory{Oldest: at(1001), Full: true}},
+		{"its clock hides the newest", from(1001, 10), time.Minute, 1000, runtime.Memory{Oldest: at(1001), Full: true}},
+		{"a clock set back", from(900, 10), 0, 1000, runtime.Memory{Oldest: at(900)}},
+		{"a log without end", from(900, 5000), 0, 99000, runtime.Memory{Oldest: at(900)}},
+		{"a log without end that has it", from(900, 5000), 0, 5000, runtime.Memory{Has: true}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			m, err := remembers(t, tt.events, tt.ahead).Recall(t.Context(), at(tt.at))
+			if err != nil || m != tt.want {
+				t.Errorf("got %+v, %v; want %+v", m, err, tt.want)
+			}
+		})
+	}
+}
+
+func TestRecallGivesUp(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := remembers(t, nil, 0).Recall(ctx, time.Unix(1000, 0)); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+}

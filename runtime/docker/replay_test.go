@@ -1,0 +1,133 @@
+package docker_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"healthd/runtime"
+	"healthd/runtime/docker"
+	"healthd/runtime/docker/dockertest"
+)
+
+// TestReplayOverEngineRestarts: whoever listens or comes later knows that the engine has
+// forgotten, however it ended.
+func TestReplayOverEngineRestarts(t *testing.T) {
+	for _, flag := range []string{"--live-restore=true", "--live-restore=false"} {
+		t.Run(flag, func(t *testing.T) {
+			private := dockertest.Start(t, flag)
+			e := connect(t, private)
+			d := watch(t, private, nil)
+			n := d.reads(t, 0, "began unknown", "synced start")
+			id := private.Run(t, dockertest.RunOptions{Name: "web"})
+			n = d.reads(t, n, "observed web running")
+			serves(t, e, id)
+			for _, down := range []func(testing.TB){private.Stop, private.Kill} {
+				down(t)
+				n = d.reads(t, n, "lost")
+				seen := d.seen()
+				began := time.Now()
+				private.Up(t)
+				n = d.reads(t, n, "began restart", "synced reconnect")
+				t.Logf("in sync again %v after the start of the engine", time.Since(began))
+				if got := replayOf(t, e, seen); got != runtime.ReplayRestart {
+					t.Errorf("a later one says %v", got)
+				}
+				// The next end is to come after an event of this life.
+				if err := e.Start(t.Context(), id); err != nil {
+					t.Fatal(err)
+				}
+				if _, code, _, err := e.Exec(t.Context(), id, []string{"true"}, time.Minute, 0); err != nil || code != 0 {
+					t.Fatal(code, err)
+				}
+			}
+		})
+	}
+}
+
+// replayOf says what a Watcher that goes on from since begins with.
+func replayOf(t *testing.T, e *docker.Engine, since time.Time) runtime.Replay {
+	t.Helper()
+	enough := errors.New("enough")
+	var got runtime.Replay
+	began := time.Now()
+	err := (&runtime.Watcher{Name: "docker", Source: e, Since: since}).Run(t.Context(), func(_ context.Context, u runtime.Update) error {
+		if u.Kind != runtime.Began {
+			t.Errorf("got %+v first", u)
+		}
+		got = u.Replay
+		return enough
+	})
+	if !errors.Is(err, enough) {
+		t.Fatal(err)
+	}
+	t.Logf("connected in %v", time.Since(began))
+	return got
+}
+
+func TestReplayWhileAway(t *testing.T) {
+	private := dockertest.Start(t)
+	e := connect(t, private)
+	d := watch(t, private, nil)
+	n := d.reads(t, 0, "synced start")
+	id := private.Run(t, dockertest.RunOptions{Name: "web", Cmd: []string{"sleep", "1000"}})
+	d.reads(t, n, "observed web running")
+	first := d.seen()
+	if got := replayOf(t, e, first); got != runtime.ReplayComplete {
+		t.Errorf("after nothing: got %v", got)
+	}
+	// Probes' commands fill the engine's memory, but are heard.
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 12 {
+				if _, code, _, err := e.Exec(t.Context(), id, []string{"true"}, time.Minute, 0); err != nil || code != 0 {
+					t.Error(code, err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	eventually(t, "execs are heard", func() bool { return replayOf(t, e, d.seen()) == runtime.ReplayComplete })
+	if got := replayOf(t, e, first); got != runtime.ReplayUnknown {
+		t.Errorf("after 288 events of execs: got %v", got)
+	}
+	last := d.seen()
+	for i := range 100 {
+		rename(t, private, id, fmt.Sprint("name", i))
+	}
+	if got := replayOf(t, e, last); got != runtime.ReplayComplete {
+		t.Errorf("after 100 more: got %v", got)
+	}
+	for i := range 200 {
+		rename(t, private, id, fmt.Sprint("name", i))
+	}
+	if got := replayOf(t, e, last); got != runtime.ReplayUnknown {
+		t.Errorf("after 300 more: got %v", got)
+	}
+}
+
+func rename(t *testing.T, private *dockertest.Engine, id, name string) {
+	t.Helper()
+	if err := private.Client().ContainerRename(t.Context(), id, name); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestRecallOfAFrozenEngine(t *testing.T) {
+	private := dockertest.Start(t)
+	e := connect(t, private)
+	if m, err := e.Recall(t.Context(), time.Now()); err != nil || m.Has {
+		t.Errorf("got %+v, %v", m, err)
+	}
+	private.Freeze(t)
+	defer private.Thaw(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if m, err := e.Recall(ctx, time.Now()); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %+v, %v, want the deadline", m, err)
+	}
+}

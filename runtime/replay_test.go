@@ -1,0 +1,174 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestReplay(t *testing.T) {
+	at := func(s int64) time.Time { return time.Unix(s, 0) }
+	for _, tt := range []struct {
+		name  string
+		m     Memory
+		event bool
+		want  Replay
+	}{
+		{"it has the event", Memory{Has: true}, true, ReplayComplete},
+		{"nothing, and it never heard us", Memory{}, false, ReplayUnknown},
+		{"nothing, after an event", Memory{}, true, ReplayRestart},
+		{"only newer ones, after an event", Memory{Oldest: at(11)}, true, ReplayRestart},
+		{"only newer ones, after a connection", Memory{Oldest: at(11)}, false, ReplayUnknown},
+		{"full of newer ones, after an event", Memory{Oldest: at(11), Full: true}, true, ReplayUnknown},
+		{"full of newer ones, after a connection", Memory{Oldest: at(11), Full: true}, false, ReplayUnknown},
+		{"older ones, after a connection", Memory{Oldest: at(10), Full: true}, false, ReplayComplete},
+		{"older ones, but not the event: the clock was set back", Memory{Oldest: at(9)}, true, ReplayUnknown},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := tt.m.replay(at(10), tt.event); got != tt.want {
+				t.Errorf("got %v, want %v", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestWatchBegins(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		script func(*fakeEngine)
+		want   string
+	}{
+		{"nothing was missed", func(f *fakeEngine) {
+			f.start("a")
+			time.Sleep(time.Second)
+			f.crash(errors.New("cut"))
+			f.kill("a", 15)
+		}, "complete"},
+		{"the engine was started", func(f *fakeEngine) {
+			f.start("a")
+			time.Sleep(time.Second)
+			f.crash(errors.New("cut"))
+			f.silently(f.boot)
+			f.kill("a", 15)
+		}, "restart"},
+		{"more than it remembers", func(f *fakeEngine) {
+			f.start("a")
+			time.Sleep(time.Second)
+			f.crash(errors.New("cut"))
+			for range f.ring {
+				f.tell("a", ActionKill, 1)
+			}
+		}, "unknown"},
+		{"exec events without end", func(f *fakeEngine) {
+			f.start("a")
+			for range 2 * f.ring {
+				time.Sleep(time.Millisecond)
+				f.tell("a", ActionExec, 0)
+			}
+			time.Sleep(time.Second)
+			f.crash(errors.New("cut"))
+			f.kill("a", 15)
+		}, "complete"},
+		{"it cannot say", func(f *fakeEngine) {
+			f.start("a")
+			time.Sleep(time.Second)
+			f.silently(func() { f.forgot = errors.New("forbidden") })
+			f.crash(errors.New("cut"))
+		}, "unknown"},
+		{"it does not say", func(f *fakeEngine) {
+			f.start("a")
+			time.Sleep(time.Second)
+			f.silently(func() { f.dazed = true })
+			f.crash(errors.New("cut"))
+		}, "unknown"},
+		{"a quiet engine", func(f *fakeEngine) {
+			old := Event{ID: "x", Action: ActionStart, Time: time.Now().Add(-time.Minute)}
+			f.silently(func() { f.told, f.replay = []told{{old, 0}}, []Event{old} })
+			f.crash(errors.New("cut"))
+			f.tell("a", ActionCreate, 0)
+		}, "complete"},
+		{"a quiet engine that remembers nothing", func(f *fakeEngine) { f.crash(errors.New("cut")) }, "unknown"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFakeEngine()
+				got := diary(t, &Watcher{Name: "fake", Source: f}, func(f *fakeEngine) {
+					time.Sleep(time.Second)
+					tt.script(f)
+					time.Sleep(time.Second)
+					f.silently(func() { f.down = nil })
+					time.Sleep(50 * time.Second) // 10 s to the next attempt, 10 s for the answer
+				})
+				var begun, last string
+				for _, l := range got {
+					if _, last, _ = strings.Cut(l, " "); strings.HasPrefix(last, "began") {
+						begun += last + ", "
+					}
+				}
+				if want := "began unknown, began " + tt.want + ", "; begun != want {
+					t.Errorf("got %s want %s", begun, want)
+				}
+				if last != "synced reconnect" {
+					t.Errorf("not in sync in the end: %q", got)
+				}
+			})
+		})
+	}
+}
+
+// An engine that a Watcher never met cannot have told it anything, however long the
+// attempts went on.
+func TestWatchBeginsLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeEngine()
+		f.tell("a", ActionStart, 0)
+		f.down = errors.New("refused")
+		got := diary(t, &Watcher{Name: "fake", Source: f}, func(f *fakeEngine) {
+			time.Sleep(time.Minute)
+			f.silently(func() { f.down = nil })
+			time.Sleep(20 * time.Second)
+		})
+		compare(t, got, `
+			0s lost: refused
+			~ began unknown
+			~ synced start`)
+	})
+}
+
+// What one Watcher has seen is where the next one goes on.
+func TestWatchGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeEngine()
+		var seen time.Time
+		watch := func(script func()) {
+			ctx, cancel := context.WithCancel(t.Context())
+			done := make(chan error)
+			go func() {
+				done <- (&Watcher{Name: "fake", Source: f, Since: seen}).Run(ctx, func(_ context.Context, u Update) error {
+					seen = u.Seen
+					return nil
+				})
+			}()
+			script()
+			synctest.Wait()
+			cancel()
+			<-done
+		}
+		watch(func() {
+			f.start("a")
+			time.Sleep(time.Second)
+		})
+		if !seen.Equal(f.replay[0].Time) {
+			t.Fatalf("saw %v, want %v", seen, f.replay[0].Time)
+		}
+		f.kill("a", 15)
+		got := diary(t, &Watcher{Name: "fake", Source: f, Since: seen}, func(*fakeEngine) { time.Sleep(time.Second) })
+		compare(t, got, `
+			0s began complete
+			0s observed a exited after killed a 15 after died a 143
+			0s synced start`)
+	})
+}

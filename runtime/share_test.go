@@ -1,0 +1,109 @@
+package runtime
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// child shares the network of parent, which nobody wants for itself.
+func TestWatchSharedNetwork(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		script func(*fakeEngine)
+		want   string
+	}{
+		{"a new address", func(f *fakeEngine) {
+			f.silently(func() {
+				c := *f.containers["child"]
+				c.Address = "10.0.0.9"
+				f.containers["child"] = &c
+			})
+			f.tell("parent", ActionNetwork, 0)
+			time.Sleep(time.Second)
+		}, `
+			10s observed child running 10.0.0.9 of one since -10s`},
+		{"a new run", func(f *fakeEngine) {
+			f.kill("parent", 15)
+			time.Sleep(time.Second)
+			f.start("parent")
+			time.Sleep(time.Second)
+		}, `
+			10s observed child running 10.0.0.1 of a stopped one
+			11s observed child running 10.0.0.1 of one since 0s`},
+		{"a new run that no event told of", func(f *fakeEngine) {
+			f.silently(func() { f.run("parent") })
+			time.Sleep(time.Minute)
+		}, `
+			1m0s observed child running 10.0.0.1 of one since -50s
+			1m0s synced interval`},
+		{"an end that no event told of", func(f *fakeEngine) {
+			f.silently(func() { f.end("parent", 0) })
+			time.Sleep(time.Minute)
+		}, `
+			1m0s observed child running 10.0.0.1 of a stopped one
+			1m0s synced interval`},
+		{"removed", func(f *fakeEngine) {
+			f.kill("parent", 9)
+			f.silently(func() { f.drop("parent") })
+			f.tell("parent", ActionDestroy, 0)
+			time.Sleep(time.Minute)
+		}, `
+			10s observed child running 10.0.0.1 of none
+			1m0s synced interval`},
+		{"a removal that no event told of", func(f *fakeEngine) {
+			f.silently(func() { f.drop("parent") })
+			time.Sleep(time.Minute)
+		}, `
+			1m0s observed child running 10.0.0.1 of none
+			1m0s synced interval`},
+		{"replaced by another of its name", func(f *fakeEngine) {
+			f.silently(func() { f.drop("parent"); f.run("other") })
+			f.tell("parent", ActionDestroy, 0)
+			f.tell("other", ActionStart, 0)
+			time.Sleep(time.Second)
+			f.silently(func() { f.shares["next"] = "other" })
+			f.start("next")
+			time.Sleep(time.Second)
+		}, `
+			10s observed child running 10.0.0.1 of none
+			11s observed next running 10.0.0.1 of one since -1s`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFakeEngine()
+				f.run("parent")
+				f.shares["child"] = "parent"
+				f.run("child")
+				w := &Watcher{Name: "fake", Source: f, Wanted: func(name string, _ map[string]string) bool { return name == "child" || name == "next" }}
+				got := diary(t, w, func(f *fakeEngine) {
+					time.Sleep(10 * time.Second)
+					tt.script(f)
+				})
+				compare(t, got, `
+					0s began unknown
+					0s observed child running 10.0.0.1 of one since 0s
+					0s synced start`+tt.want)
+			})
+		})
+	}
+}
+
+// Nobody knows that child minds parent before the first inspection has said so.
+func TestSharedNetworkChangesWhileFirstInspected(t *testing.T) {
+	v := newView(func(name string, _ map[string]string) bool { return name == "child" })
+	v.list([]Summary{{ID: "child", Name: "child", State: Running}, {ID: "parent", Name: "parent", State: Running}}, 0)
+	e := v.take()
+	v.event(Event{ID: "parent", Action: ActionDie, Time: time.Unix(3, 0), Name: "parent", Labels: map[string]string{}}, 0)
+	v.inspected(e, &Container{ID: "child", Name: "child", State: Running, NetworkOf: "parent", NetworkSince: time.Unix(1, 0)}, nil, time.Unix(4, 0))
+	if v.take() != e {
+		t.Fatal("not inspected again")
+	}
+	v.inspected(e, &Container{ID: "child", Name: "child", State: Running, NetworkOf: "parent"}, nil, time.Unix(5, 0))
+	if v.take() != nil {
+		t.Error("inspected once too often")
+	}
+	if n := len(v.out); n != 2 || !v.out[1].Container.NetworkSince.IsZero() {
+		t.Errorf("sent %+v", v.out)
+	}
+}

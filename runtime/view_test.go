@@ -1,0 +1,86 @@
+package runtime
+
+import (
+	"testing"
+	"time"
+)
+
+// Red Hat's images have a label "name"; the engine's own attribute of that name
+// hides it in events.
+func TestLabelHiddenInEvents(t *testing.T) {
+	v := newView(func(_ string, l map[string]string) bool { return l["name"] == "db" })
+	c := &Container{ID: "a", Name: "web", Labels: map[string]string{"name": "db"}, State: Running, StartedAt: time.Unix(1, 0)}
+	v.list([]Summary{{ID: "a", Name: "web", Labels: c.Labels, State: Running}}, 0)
+	v.inspected(v.take(), c, nil, time.Unix(2, 0))
+	v.out = nil
+	v.event(Event{ID: "a", Action: ActionKill, Signal: 15, Time: time.Unix(3, 0), Name: "web", Labels: map[string]string{}}, 0)
+	if len(v.out) != 1 || v.out[0].Kind != Killed {
+		t.Errorf("an event made the container unwanted: %+v", v.out)
+	}
+}
+
+func TestWitnessed(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		events []Action
+		want   bool
+	}{
+		{"found by a list", nil, false},
+		{"a rename tells nothing of its end", []Action{ActionRename}, false},
+		{"its creation was heard", []Action{ActionCreate}, true},
+		{"its end was heard", []Action{ActionDie}, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			v := newView(nil)
+			v.list([]Summary{{ID: "a", Name: "a", State: Exited}}, 0)
+			for i, a := range tt.events {
+				v.event(Event{ID: "a", Action: a, Time: time.Unix(int64(i+1), 0)}, 0)
+			}
+			v.inspected(v.take(), &Container{ID: "a", Name: "a", State: Exited}, nil, time.Unix(9, 0))
+			if len(v.out) != 1 || v.out[0].Witnessed != tt.want {
+				t.Errorf("sent %+v, want witnessed %v", v.out, tt.want)
+			}
+		})
+	}
+}
+
+// Whoever has taken an update in must be able to forget every event up to its Seen.
+func TestSeen(t *testing.T) {
+	at := func(s int64) time.Time { return time.Unix(s, 0) }
+	v := newView(nil)
+	v.newest = at(1) // as of a Watcher before
+	event := func(id string, a Action, s int64) { v.event(Event{ID: id, Action: a, Time: at(s)}, 0) }
+	expect := func(what string, kind Kind, seen int64) {
+		t.Helper()
+		if len(v.out) != 1 || v.out[0].Kind != kind || !v.out[0].Seen.Equal(at(seen)) {
+			t.Fatalf("%s: sent %+v, want kind %d and seen %d", what, v.out, kind, seen)
+		}
+		v.out = nil
+	}
+	v.list([]Summary{{ID: "a", State: Running}, {ID: "b", State: Running}}, 0)
+	a, b := v.take(), v.take()
+	v.inspected(a, &Container{ID: "a", State: Running}, nil, at(2))
+	expect("no event yet", Observed, 1)
+	event("b", ActionKill, 3)
+	event("a", ActionKill, 4)
+	expect("what is known of b's kill is not told", Killed, 1)
+	v.inspected(b, &Container{ID: "b", State: Running}, nil, at(5))
+	if len(v.out) == 0 || len(v.out[0].Causes) != 1 {
+		t.Fatalf("sent %+v, want a cause", v.out)
+	}
+	expect("b's kill is told", Observed, 4)
+	event("b", ActionStop, 6)
+	expect("an event of what is known", Stopped, 6)
+	event("c", ActionCreate, 7)
+	event("c", ActionDestroy, 8)
+	event("a", ActionDestroy, 9)
+	expect("c came and went", Removed, 9)
+	queued := len(v.queue)
+	for i := range int64(heardEvery) {
+		event("b", ActionExec, 10+i)
+	}
+	expect("nothing but execs", Heard, 9+heardEvery)
+	if len(v.queue) != queued {
+		t.Errorf("execs make %d inspections", len(v.queue)-queued)
+	}
+}
