@@ -102,7 +102,7 @@ func (c *command) start(ctx context.Context, timeout time.Duration, ended func()
 			ended()
 			replies <- r
 		}()
-		r.output, r.code, r.timedOut, r.err = c.engine.Exec(ctx, c.container, c.words.argv, timeout, MaxOutput)
+		r.output, r.code, r.timedOut, r.err = c.engine.Exec(ctx, c.container, c.words.argv, timeout, MaxOutput+c.words.longest)
 	}()
 	return replies
 }

@@ -318,3 +318,19 @@ func TestEngineHealthTimeout(t *testing.T) {
 		}
 	})
 }
+
+// A value at the end of what is shown must not be cut in two: half of it would show.
+func TestOutputLimitCutsNoSecret(t *testing.T) {
+	const secret = "correct-horse-battery"
+	e := fakeEngine{exec: func(context.Context, string, []string, time.Duration) execReply {
+		return execReply{output: []byte(strings.Repeat("x", MaxOutput-5) + secret), code: 1}
+	}}
+	p, err := New(Config{Engines: map[string]Engine{"docker": e}}).Probe(
+		Handler{Exec: &Exec{Command: []string{"login", "$(PASS)"}}}, Target{Runtime: "docker", ID: "c1", Env: []string{"PASS=" + secret}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := p.Ask(t.Context(), patient); strings.Contains(r.Output, "c") || len(r.Output) > MaxOutput {
+		t.Errorf("the output ends in %q", r.Output[len(r.Output)-20:])
+	}
+}

@@ -24,6 +24,9 @@ type words struct {
 	shown []string // as configured: for messages
 	argv  []string // as run: may hold secrets
 	mask  *strings.Replacer
+	// longest is the length of the longest value that mask keeps out of messages:
+	// so much more than is shown must be read, or half a value could be.
+	longest int
 }
 
 // expandWords returns command with the environment env put in.
@@ -37,7 +40,7 @@ func expandWords(command, env []string) (words, error) {
 		}
 		w.argv = append(w.argv, expanded)
 	}
-	w.mask = x.mask()
+	w.mask, w.longest = x.mask()
 	return w, nil
 }
 
@@ -118,7 +121,7 @@ func (x *expansion) lookup(name string) (string, bool) {
 }
 
 // mask returns what puts the names back, nil where there is nothing to hide.
-func (x *expansion) mask() *strings.Replacer {
+func (x *expansion) mask() (mask *strings.Replacer, longest int) {
 	// A longer value may have a shorter one in it.
 	slices.SortStableFunc(x.used, func(a, b string) int { return cmp.Compare(len(x.values[b]), len(x.values[a])) })
 	var pairs []string
@@ -127,14 +130,16 @@ func (x *expansion) mask() *strings.Replacer {
 		if len(value) < minMasked {
 			continue
 		}
+		longest = max(longest, len(value))
 		pairs = append(pairs, value, "$("+name+")")
 		// Engines quote what they could not run.
 		if quoted := strconv.Quote(value); quoted != `"`+value+`"` {
+			longest = max(longest, len(quoted))
 			pairs = append(pairs, quoted[1:len(quoted)-1], "$("+name+")")
 		}
 	}
 	if pairs == nil {
-		return nil
+		return nil, 0
 	}
-	return strings.NewReplacer(pairs...)
+	return strings.NewReplacer(pairs...), longest
 }

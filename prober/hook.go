@@ -82,7 +82,11 @@ func (h *execHook) judge(ctx context.Context, r execReply) HookResult {
 		return h.cutShort(ctx)
 	case r.err != nil:
 		why := "cannot run the command: " + h.words.hide(r.err.Error())
-		return HookResult{Err: errors.New(clean(why)), NotAsked: true}
+		unable, ok := errors.AsType[interface {
+			error
+			NotStarted() bool
+		}](r.err)
+		return HookResult{Err: errors.New(clean(why)), NotAsked: !ok || !unable.NotStarted()}
 	case r.code != 0:
 		why := fmt.Sprintf("command %q exited with code %d", h.words, r.code)
 		if output := bytes.TrimSpace(r.output); len(output) > 0 {

@@ -267,3 +267,25 @@ func TestSleepHook(t *testing.T) {
 		})
 	}
 }
+
+// unable is the error of an engine whose container has no such command.
+type unable struct{ error }
+
+func (unable) NotStarted() bool { return true }
+
+func TestHookWithoutItsCommandFails(t *testing.T) {
+	for err, notAsked := range map[error]bool{
+		fmt.Errorf("exec: %w", unable{errors.New("no such file")}): false,
+		errors.New("the engine is away"):                           true,
+	} {
+		e := fakeEngine{exec: func(context.Context, string, []string, time.Duration) execReply { return execReply{err: err} }}
+		h, buildErr := New(Config{Engines: map[string]Engine{"docker": e}}).Hook(
+			LifecycleHandler{Exec: &Exec{Command: []string{"/drain.sh"}}}, Target{Runtime: "docker", ID: "c1"})
+		if buildErr != nil {
+			t.Fatal(buildErr)
+		}
+		if r := h.Run(t.Context()); r.Err == nil || r.NotAsked != notAsked {
+			t.Errorf("%v: %+v, want NotAsked %v", err, r, notAsked)
+		}
+	}
+}
