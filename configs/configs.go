@@ -17,13 +17,17 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"healthd/supervisor"
 )
 
 // Config is a configuration without problems. It is never changed after Load.
 type Config struct {
 	Runtimes []Runtime
 	Listen   Listen
+	State    State
 	Log      Log
+	Guard    supervisor.Guard
 
 	specs []*fileSpec // in file order
 }
@@ -43,6 +47,11 @@ type Listen struct {
 	Control string // absolute path
 }
 
+// State says what outlives the daemon.
+type State struct {
+	Dir string // absolute path; empty: nothing is kept
+}
+
 // Log says what is logged, and how.
 type Log struct {
 	Level  string // debug, info, warn or error
@@ -59,7 +68,7 @@ func DefaultPaths() []string {
 // labels alone can configure containers. A configuration that is wrong is an
 // error of type Problems.
 func Load(paths []string) (*Config, error) {
-	l := &loader{}
+	l := newLoader()
 	optional := len(paths) == 0
 	if optional {
 		paths = DefaultPaths()
@@ -72,7 +81,7 @@ func Load(paths []string) (*Config, error) {
 
 // Parse is Load for one file that was already read.
 func Parse(file string, data []byte) (*Config, error) {
-	l := &loader{}
+	l := newLoader()
 	l.add(file, data)
 	return l.config()
 }
@@ -82,10 +91,14 @@ type loader struct {
 	files    int
 	runtimes []*node
 	specs    []*node
-	listen   *node
-	log      *node
+	sections map[string]*node // by their key
 	problems Problems
 }
+
+func newLoader() *loader { return &loader{sections: map[string]*node{}} }
+
+// sectionKeys are the tables of which there is one over all files.
+func sectionKeys() []string { return []string{"listen", "state", "log", "guard"} }
 
 func (l *loader) path(path string, optional bool) {
 	files := []string{path}
@@ -141,19 +154,17 @@ func (l *loader) add(file string, data []byte) {
 		l.problems = append(l.problems, problems...)
 		return
 	}
-	known := []string{"runtime", "listen", "log", "spec"}
 	for _, key := range root.keys() {
 		n := root.fields[key]
-		switch key {
-		case "runtime":
+		switch {
+		case key == "runtime":
 			l.runtimes = append(l.runtimes, l.tables(key, n)...)
-		case "spec":
+		case key == "spec":
 			l.specs = append(l.specs, l.tables(key, n)...)
-		case "listen":
-			l.listen = l.join(key, l.listen, n)
-		case "log":
-			l.log = l.join(key, l.log, n)
+		case slices.Contains(sectionKeys(), key):
+			l.sections[key] = l.join(key, l.sections[key], n)
 		default:
+			known := append(sectionKeys(), "runtime", "spec")
 			l.wrong(n, showKey(key), "unknown key%s", didYouMean(key, known))
 		}
 	}
@@ -199,7 +210,7 @@ func (l *loader) join(key string, earlier, n *node) *node {
 // config checks everything that was read.
 func (l *loader) config() (*Config, error) {
 	c := &Config{}
-	l.problems = append(l.problems, readDaemon(c, l.runtimes, l.listen, l.log)...)
+	l.problems = append(l.problems, readDaemon(c, l.runtimes, l.sections)...)
 	places := map[string]place{}
 	for i, n := range l.specs {
 		s, problems := readFileSpec(n, i+1)

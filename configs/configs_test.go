@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/pelletier/go-toml/v2"
+
+	"healthd/supervisor"
 )
 
 // write makes a directory of files and changes into it.
@@ -44,6 +46,9 @@ func TestShippedFiles(t *testing.T) {
 	if len(c.specs) != 6 {
 		t.Errorf("got %d specs, want 6", len(c.specs))
 	}
+	for _, warning := range c.Warnings() {
+		t.Error(warning)
+	}
 	text, err := os.ReadFile("healthd.toml")
 	if err != nil {
 		t.Fatal(err)
@@ -67,7 +72,13 @@ func TestDefaults(t *testing.T) {
 	if got, want := c.Listen, (Listen{"127.0.0.1:8646", "127.0.0.1:8647", "/run/healthd/control.sock"}); got != want {
 		t.Errorf("got %v, want %v", got, want)
 	}
+	if got, want := c.State, (State{"/var/lib/healthd"}); got != want {
+		t.Errorf("got %v, want %v", got, want)
+	}
 	if got, want := c.Log, (Log{"info", "auto"}); got != want {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	if got, want := c.Guard, (supervisor.Guard{MaxRestarts: 10, Window: time.Minute}); got != want {
 		t.Errorf("got %v, want %v", got, want)
 	}
 	if got, want := c.Runtimes, (Runtime{"docker", "docker", "", time.Minute}); len(got) != 1 || got[0] != want {
@@ -77,8 +88,8 @@ func TestDefaults(t *testing.T) {
 
 func TestLoadJoinsFiles(t *testing.T) {
 	write(t, map[string]string{
-		"healthd.toml":    "[listen]\nhttp = \"\"\n[[spec]]\nname = \"a\"\nmatch = { x = \"1\" }\n[[runtime]]\n",
-		"conf.d/2.toml":   "[[spec]]\nname = \"c\"\n[listen]\nagent = \"127.0.0.1:1\"\n",
+		"healthd.toml":    "[listen]\nhttp = \"\"\n[[spec]]\nname = \"a\"\nmatch = { x = \"1\" }\n[[runtime]]\n[guard]\nwindow = \"10s\"\n",
+		"conf.d/2.toml":   "guard.max_restarts = 0\nstate.dir = \"\"\n[[spec]]\nname = \"c\"\n[listen]\nagent = \"127.0.0.1:1\"\n",
 		"conf.d/1.toml":   "[[spec]]\nname = \"b\"\n[[runtime]]\nendpoint = \"tcp://127.0.0.1:2375\"\nrelist = \"5s\"\n",
 		"conf.d/x.txt":    "not read",
 		"conf.d/.no.toml": "not read",
@@ -97,6 +108,9 @@ func TestLoadJoinsFiles(t *testing.T) {
 	if got, want := c.Listen, (Listen{"", "127.0.0.1:1", defaultControl}); got != want {
 		t.Errorf("got %v, want %v", got, want)
 	}
+	if got, want := c.Guard, (supervisor.Guard{Window: 10 * time.Second}); got != want || c.State.Dir != "" {
+		t.Errorf("got %v and state in %q, want %v and none", got, c.State.Dir, want)
+	}
 	want := Runtime{"docker-2", "docker", "tcp://127.0.0.1:2375", 5 * time.Second}
 	if len(c.Runtimes) != 2 || c.Runtimes[0].Name != "docker" || c.Runtimes[1] != want {
 		t.Errorf("got %v, want docker and %v", c.Runtimes, want)
@@ -105,15 +119,17 @@ func TestLoadJoinsFiles(t *testing.T) {
 
 func TestLoadReportsAllFiles(t *testing.T) {
 	write(t, map[string]string{
-		"1.toml": "[listen]\nhttp = \"\"\n[[spec]]\nname = \"web\"\n",
+		"1.toml": "[listen]\nhttp = \"\"\n[guard]\nwindow = \"1s\"\n[state]\ndir = \"\"\n[[spec]]\nname = \"web\"\n",
 		"2.toml": "[listen\n",
-		"3.toml": "listen.http = \"127.0.0.1:1\"\n[[spec]]\nname = \"web\"\n[spec.backoff]\nmax = 1\n",
+		"3.toml": "listen.http = \"127.0.0.1:1\"\nguard.window = \"1s\"\nstate.dir = \"/s\"\n[[spec]]\nname = \"web\"\n[spec.backoff]\nmax = 1\n",
 	})
 	_, err := Load([]string{"1.toml", "2.toml", "3.toml", "4.toml"})
 	want := `2.toml:1: expected ']' to close table name
 3.toml:1: listen.http: is already set at 1.toml:2
-3.toml:3: spec[web].name: is already the name of the spec at 1.toml:3
-3.toml:5: spec[web].backoff.max: must be a duration such as "10s", is 1 (an integer)
+3.toml:2: guard.window: is already set at 1.toml:4
+3.toml:3: state.dir: is already set at 1.toml:6
+3.toml:5: spec[web].name: is already the name of the spec at 1.toml:7
+3.toml:7: spec[web].backoff.max: must be a duration such as "10s", is 1 (an integer)
 4.toml: cannot be read: no such file or directory`
 	if err == nil || err.Error() != want {
 		t.Errorf("got:\n%v\nwant:\n%s", err, want)
@@ -122,7 +138,7 @@ func TestLoadReportsAllFiles(t *testing.T) {
 
 func TestDefaultPathsMayBeAbsent(t *testing.T) {
 	t.Chdir(t.TempDir())
-	l := &loader{}
+	l := newLoader()
 	for _, path := range DefaultPaths() {
 		l.path("."+path, true)
 	}
@@ -188,6 +204,8 @@ func FuzzParse(f *testing.F) {
 		f.Add(text)
 	}
 	f.Add([]byte(webSpec + hookSpec))
+	f.Add([]byte(sections + groupSpec))
+	f.Add([]byte(warnedSpecs))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		checkTree(t, data)
 		c, err := Parse("f.toml", data)
@@ -203,6 +221,14 @@ func FuzzParse(f *testing.F) {
 		}
 		if err != nil {
 			return
+		}
+		for _, warning := range c.Warnings() {
+			if !strings.HasPrefix(warning, "f.toml:") || strings.Contains(warning, "\n") {
+				t.Errorf("bad warning %q", warning)
+			}
+		}
+		if keys := c.NeedsRestart(c); len(keys) > 0 || c.Guard.MaxRestarts < 0 || c.Guard.Window < time.Second {
+			t.Errorf("got %v and guard %+v", keys, c.Guard)
 		}
 		for _, s := range c.specs {
 			if _, err := c.Resolve("c", map[string]string{specLabel: s.name}); err != nil {

@@ -7,21 +7,29 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"healthd/supervisor"
 )
 
 const (
 	defaultHTTP    = "127.0.0.1:8646"
 	defaultAgent   = "127.0.0.1:8647"
 	defaultControl = "/run/healthd/control.sock"
+	defaultState   = "/var/lib/healthd"
 	defaultRelist  = time.Minute
+
+	maxRestarts = 1_000_000 // only catches slips
 )
 
 // readDaemon reads the settings of the daemon itself. Without a [[runtime]]
 // there is one, the Docker engine that the environment names.
-func readDaemon(c *Config, runtimes []*node, listen, log *node) Problems {
+func readDaemon(c *Config, runtimes []*node, sections map[string]*node) Problems {
 	r := &reader{}
-	c.Listen = readListen(&table{reader: r, n: listen, path: "listen"})
-	c.Log = readLog(&table{reader: r, n: log, path: "log"})
+	section := func(key string) *table { return &table{reader: r, n: sections[key], path: key} }
+	c.Listen = readListen(section("listen"))
+	c.State = readState(section("state"))
+	c.Log = readLog(section("log"))
+	c.Guard = readGuard(section("guard"))
 	if len(runtimes) == 0 {
 		c.Runtimes = []Runtime{readRuntime(r.root(nil))}
 	}
@@ -82,6 +90,21 @@ func collide(a, b string) bool {
 func everywhere(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return host == "" || err == nil && ip.IsUnspecified()
+}
+
+func readState(t *table) State {
+	s := State{Dir: t.text("dir", defaultState, checkDir)}
+	t.done()
+	return s
+}
+
+func readGuard(t *table) supervisor.Guard {
+	g := supervisor.Guard{
+		MaxRestarts: t.integer("max_restarts", supervisor.DefaultGuardRestarts, span[int]{0, maxRestarts}),
+		Window:      t.duration("window", supervisor.DefaultGuardWindow, durations(time.Second)),
+	}
+	t.done()
+	return g
 }
 
 func readLog(t *table) Log {

@@ -27,8 +27,13 @@ func TestDocumentedConfigurations(t *testing.T) {
 			line := 1 + strings.Count(string(text[:found[2]]), "\n")
 			// As many empty lines as stand before it make its lines those of the file.
 			block := strings.Repeat("\n", line-1) + string(text[found[2]:found[3]])
-			if _, err := Parse(file, []byte(block)); err != nil {
+			c, err := Parse(file, []byte(block))
+			if err != nil {
 				t.Errorf("%v", err)
+				continue
+			}
+			for _, warning := range c.Warnings() {
+				t.Error(warning)
 			}
 		}
 	}

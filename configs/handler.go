@@ -186,8 +186,8 @@ func (t *table) headers(key string) []prober.Header {
 }
 
 func (t *table) header(n *node, path string) (h prober.Header, ok bool) {
-	if n.kind != tableKind {
-		t.wrongTable(n, path)
+	if n.kind != tableKind { // which may be the secret itself
+		t.wrong(n, path, `must be a table such as { name = "X-A", value = "b" }`)
 		return h, false
 	}
 	before := len(t.problems)

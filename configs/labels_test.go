@@ -15,6 +15,7 @@ import (
 func TestBadLabels(t *testing.T) {
 	const tcp = "healthd.liveness.tcp_socket.port=1"
 	const gateRule = `must be NAME or DOMAIN/NAME such as "example.com/warmed-up", NAME of at most 63 letters, digits, _, . and - with a letter or digit at both ends`
+	const groupRule = `must be NAME or NAME/NAME such as "shop/web", NAME of letters, digits, _, . and - with a letter or digit first, at most 253 characters in all`
 	const live = "healthd.liveness: must have exactly one of http_get, tcp_socket, exec, grpc and engine_health, has "
 	tests := []struct {
 		name   string
@@ -28,7 +29,7 @@ func TestBadLabels(t *testing.T) {
 		{"misspelt field", labels(tcp, "healthd.liveness.perod=1s"), `healthd.liveness.perod: unknown key, did you mean "period"?`},
 		{"misspelt, nothing else", labels("healthd.restartpolicy=Never"), `healthd.restartpolicy: unknown key, did you mean "restart_policy"?`},
 		{"no path", labels("healthd.=x"), `healthd."": unknown key`},
-		{"later key", labels("healthd.group.name=x"), `healthd.group: unknown key`},
+		{"later key", labels("healthd.publish.haproxy.backend=x"), `healthd.publish.haproxy: unknown key`},
 		{"name", labels("healthd.name=x"), "healthd.name: cannot be set by a label"},
 		{"match", labels("healthd.spec=web", "healthd.match.a=x"), "healthd.match: cannot be set by a label"},
 		{"host", labels("healthd.liveness.http_get.port=1", "healthd.liveness.http_get.host=x"), "healthd.liveness.http_get.host: cannot be set by a label"},
@@ -102,6 +103,18 @@ func TestBadLabels(t *testing.T) {
 			`healthd.termination_grace_period: must be at least lifecycle.pre_stop.sleep.duration, 10s, is "5s"`},
 		{"grace and sleep", labels("healthd.spec=hooks", "healthd.termination_grace_period=5s", "healthd.lifecycle.pre_stop.sleep.duration=6s"),
 			`healthd.lifecycle.pre_stop.sleep.duration: must be at most termination_grace_period, 5s, is "6s"`},
+		{"group", labels("healthd.group=web"), `healthd.group: has keys below it and no value of its own, is "web"`},
+		{"misspelt group key", labels("healthd.group.maxUnavailable=1", "healthd.group.nmae=x"),
+			`healthd.group.maxUnavailable: unknown key, did you mean "max_unavailable"?; label healthd.group.nmae: unknown key, did you mean "name"?`},
+		{"group name", labels("healthd.group.name=shop//web"), "healthd.group.name: " + groupRule + `, is "shop//web"`},
+		{"group name empty", labels("healthd.group.name="), "healthd.group.name: " + groupRule + `, is ""`},
+		{"unavailable", labels("healthd.group.max_unavailable=0"), "healthd.group.max_unavailable: must be 1 to 1000000, is 0"},
+		{"unavailable word", labels("healthd.group.max_unavailable=all"),
+			`healthd.group.max_unavailable: must be a number of members or a percentage such as "25%", is "all"`},
+		{"unavailable per cent", labels("healthd.group.max_unavailable=101%"), `healthd.group.max_unavailable: must be "1%" to "100%", is "101%"`},
+		{"unavailable below", labels("healthd.group.max_unavailable.x=1"),
+			`healthd.group.max_unavailable: must be a number of members or a percentage such as "25%", is a table`},
+		{"daemon", labels("healthd.guard.window=1s", "healthd.state.dir=/x"), "healthd.guard: unknown key; label healthd.state: unknown key"},
 		{"control characters", labels(tcp, "healthd.x\x1b[2J=1", "healthd.restart_policy=\n\x00"),
 			`healthd.restart_policy: must be "Always", "OnFailure" or "Never", is "\n\x00"; label healthd."x\x1b[2J": unknown key`},
 		{"not UTF-8", labels(tcp, "healthd.liveness.exec.command=\xff"), "healthd.liveness.exec.command: must be UTF-8 text"},
@@ -158,6 +171,8 @@ func FuzzLabels(f *testing.F) {
 		{"healthd.lifecycle.pre_stop.sleep.duration", "15s", "healthd.termination_grace_period", "12s"},
 		{"healthd.lifecycle.post_start.exec.command", "/warm.sh", "healthd.lifecycle.pre_stop.http_get.port", "http"},
 		{"healthd.lifecycle.post_start.http_get.host", "x", "healthd.lifecycle", "{}"},
+		{"healthd.group.name", "shop/web", "healthd.group.max_unavailable", "25%"},
+		{"healthd.group.name", "/", "healthd.group.max_unavailable", "99999999999999999999%"},
 	} {
 		f.Add(seed[0], seed[1], seed[2], seed[3])
 	}
@@ -227,6 +242,9 @@ func checkRestarts(t *testing.T, spec *supervisor.Spec) {
 	t.Helper()
 	if b := spec.Backoff; b.Initial <= 0 || b.Max < b.Initial {
 		t.Errorf("no such back-off: %+v", b)
+	}
+	if s := spec.Group.MaxUnavailable; s.Percent < 0 || s.Percent > 100 || s.Number < 0 || (s.Percent > 0) == (s.Number > 0) {
+		t.Errorf("no such share: %+v", s)
 	}
 	if len(spec.ReadinessGates) > maxGates || len(spec.RestartRules) > maxRestartRules {
 		t.Errorf("too many: %d gates, %d rules", len(spec.ReadinessGates), len(spec.RestartRules))

@@ -114,6 +114,7 @@ func TestResolveDefaults(t *testing.T) {
 		}},
 		Backoff: supervisor.Backoff{Initial: 10 * time.Second, Max: 5 * time.Minute, ResetAfter: 10 * time.Minute},
 		Publish: supervisor.Publish{Service: "web-1"},
+		Group:   supervisor.Group{MaxUnavailable: supervisor.Share{Number: 1}},
 	}
 	if !reflect.DeepEqual(spec, want) {
 		t.Errorf("got %+v, want %+v", spec, want)
@@ -291,6 +292,8 @@ liveness.termination_grace_period = the spec's  (default)
 backoff.initial = "10s"  (default)
 backoff.max = "5m"  (default)
 backoff.reset_after = "10m"  (default)
+group.name = the compose project and service, else the container alone  (default)
+group.max_unavailable = 1  (default)
 publish.drain = "0s"  (default)
 publish.service = "web"  (default)
 `

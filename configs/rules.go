@@ -36,6 +36,16 @@ func checkName(s string) string {
 	return ""
 }
 
+// checkGroup is checkName of each part: a group is called as the default does it,
+// PROJECT/SERVICE, or by one name.
+func checkGroup(s string) string {
+	wrong := func(part string) bool { return checkName(part) != "" }
+	if len(s) > maxName || slices.ContainsFunc(strings.Split(s, "/"), wrong) {
+		return `must be NAME or NAME/NAME such as "shop/web", NAME of letters, digits, _, . and - with a letter or digit first, at most 253 characters in all`
+	}
+	return ""
+}
+
 // checkPortName is IANA_SVC_NAME (RFC 6335).
 func checkPortName(s string) string {
 	letter := strings.ContainsFunc(s, func(r rune) bool { return r >= 'a' && r <= 'z' })
@@ -133,6 +143,13 @@ func isPort(s string, least int) bool {
 func checkSocket(s string) string {
 	if !path.IsAbs(s) || len(s) > maxSocket || checkLine(s) != "" {
 		return "must be an absolute path of at most 107 bytes"
+	}
+	return ""
+}
+
+func checkDir(s string) string {
+	if s != "" && (!path.IsAbs(s) || checkLine(s) != "") {
+		return `must be an absolute path, or "" to keep nothing`
 	}
 	return ""
 }

@@ -51,6 +51,7 @@ func readSpec(r *reader, n *node) *supervisor.Spec {
 	spec.ReadinessGates = t.gates("readiness_gates")
 	spec.Lifecycle = s.lifecycle(t.sub("lifecycle"))
 	spec.Backoff = s.backoff(t.sub("backoff"))
+	spec.Group = readGroup(t.sub("group"))
 	spec.Publish = s.publish(t.sub("publish"))
 	t.done()
 	return spec

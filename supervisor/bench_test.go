@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	goruntime "runtime"
+	"sync"
 	"testing"
 	"time"
 
@@ -109,4 +110,57 @@ func heapBytes() int64 {
 	var m goruntime.MemStats
 	goruntime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)
+}
+
+// BenchmarkThousandWait is one more failure of a container that waits with 999 others
+// for the budget of the host, or for their group; and a look at all who wait.
+func BenchmarkThousandWait(b *testing.B) {
+	for _, group := range []string{"", "web"} {
+		l, all := thousandWait(b, group)
+		in := &input{kind: answered, probe: Liveness, result: refused}
+		b.Run("step, group "+group, func(b *testing.B) {
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				e := all[i%len(all)]
+				e.state.Tallies[Liveness].Asking = true
+				l.step(e, in)
+			}
+		})
+		b.Run("relieve, group "+group, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				l.guard.stirred = true
+				l.relieve(time.Now())
+			}
+		})
+	}
+}
+
+// thousandWait is a loop that does not run, with 1,000 failed containers of which nearly
+// all wait.
+func thousandWait(b *testing.B, group string) (*loop, []*entry) {
+	spec := slowSpec(Group{Name: group})
+	probes := newScripted()
+	s := New(Config{
+		Resolve: func(string, map[string]string) (*Spec, error) { return spec, nil }, Prober: probes,
+		Journal: onRecord(func(Event) {}), Guard: Guard{MaxRestarts: 10, Window: time.Hour},
+	})
+	asking, end := context.WithCancel(context.Background())
+	l := newLoop(s, &sync.WaitGroup{}, asking)
+	b.Cleanup(func() { close(s.ended); end(); l.wg.Wait() })
+	var all []*entry
+	for i := range 1000 {
+		id := fmt.Sprintf("c%d", i)
+		probes.hang[id+":2"], probes.hang[id+":3"] = true, true
+		l.observed(update{Runtime: "docker", Container: &runtime.Container{ID: id, Name: id, State: runtime.Running, StartedAt: time.Now(), StopTimeout: -1}})
+		all = append(all, l.entries[id])
+	}
+	for _, e := range all {
+		e.state.Tallies[Liveness].Asking = true
+		l.step(e, &input{kind: answered, probe: Liveness, result: refused})
+	}
+	if n := len(l.guard.waiting); n < 990 {
+		b.Fatalf("%d wait", n)
+	}
+	return l, all
 }

@@ -12,7 +12,7 @@ const callRetry = 10 * time.Second
 // stop begins a stop of ours: readiness is withdrawn from now on, the call comes
 // when the drain is over.
 func (t *stepper) stop(cause Cause) {
-	t.Stopping, t.NotBefore = cause, t.now
+	t.Stopping, t.NotBefore, t.Condemned = cause, t.now, NoCause
 	t.OwnKills, t.StopCalls = 0, 0
 	if t.Hooks[PreStop] == HookDone { // one that still runs serves this stop, too
 		t.Hooks[PreStop] = HookIdle
@@ -53,6 +53,14 @@ func (t *stepper) shutdown() {
 	}
 }
 
+// giveUp ends a stop that cannot be made any more: the container runs, so nothing is
+// left undone.
+func (t *stepper) giveUp() {
+	if t.Engine.Alive() && t.Stopping != NoCause && t.Call == NoCall && t.Lost && t.ShuttingDown {
+		t.Stopping = NoCause
+	}
+}
+
 // act makes the call to the engine that is due, if one is. A runtime that cannot be
 // heard is left alone, except that healthd does not end without having tried to
 // start what it had stopped.
@@ -62,8 +70,6 @@ func (t *stepper) act() {
 	}
 	due := !t.now.Before(t.NotBefore)
 	switch {
-	case t.Engine.Alive() && t.Stopping != NoCause && t.Lost && t.ShuttingDown:
-		t.Stopping = NoCause // it runs, so nothing is left undone
 	case t.Engine.Alive() && t.Stopping != NoCause && !t.Lost && due:
 		if t.preStop() {
 			return
@@ -71,7 +77,7 @@ func (t *stepper) act() {
 		t.Call, t.CallRun = StopCall, t.Run
 		t.StopCalls++
 		t.fx = append(t.fx, effect{do: doStop, grace: t.Grace})
-	case !t.Engine.Alive() && t.Restart != NoCause && (!t.Lost || t.ShuttingDown) && due:
+	case !t.Engine.Alive() && t.Restart != NoCause && !t.heldBack() && (!t.Lost || t.ShuttingDown) && due:
 		t.Call, t.CallRun = StartCall, t.Run
 		t.fx = append(t.fx, effect{do: doStart})
 	}
@@ -80,7 +86,7 @@ func (t *stepper) act() {
 // called takes in how our call ended.
 func (t *stepper) called(in *input) {
 	if in.container != nil {
-		t.observed(false)
+		t.observed(in)
 	}
 	t.Call = NoCall
 	switch {

@@ -19,11 +19,14 @@ type memoryEngine struct {
 	containers map[string]*runtime.Container
 	names      map[string]string // by ID, where not "n-ID"
 	started    time.Time         // newest start of any
+	runs       int               // all starts
+	policy     string            // restart policy of what is started; empty: "no"
 	calls      []string          // "stop c1 30s", "start c1"
 	deliver    func(runtime.Update)
 	stopTakes  time.Duration
 	called     chan string // every call, when not nil
 	onStop     func()
+	stopping   func(id string)
 }
 
 func newMemoryEngine() *memoryEngine {
@@ -35,9 +38,13 @@ func (e *memoryEngine) run(id string) {
 	e.mu.Lock()
 	// No two runs start at the same moment, even where time stands still.
 	e.started = later(time.Now(), e.started.Add(1))
+	e.runs++
 	c := runtime.Container{
 		ID: id, Name: "n-" + id, Runtime: "docker", State: runtime.Running, StartedAt: e.started,
 		StopTimeout: -1, RestartPolicy: "no", Address: "127.0.0.1",
+	}
+	if e.policy != "" {
+		c.RestartPolicy = e.policy
 	}
 	if old := e.containers[id]; old != nil {
 		c.Labels, c.AutoRemove, c.FinishedAt = old.Labels, old.AutoRemove, old.FinishedAt
@@ -93,6 +100,9 @@ func (e *memoryEngine) Stop(ctx context.Context, id string, grace time.Duration)
 	if e.onStop != nil {
 		e.onStop()
 	}
+	if e.stopping != nil {
+		e.stopping(id)
+	}
 	e.deliver(runtime.Update{Kind: runtime.Killed, Runtime: "docker", ID: id, Signal: 15, Time: time.Now()})
 	if e.stopTakes > 0 {
 		time.Sleep(e.stopTakes) // virtual: only tests in a bubble set it
@@ -136,6 +146,12 @@ func (s *scripted) say(key string, r prober.Result) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.answers[key] = r
+}
+
+func (s *scripted) hangs(key string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.hang[key] = true
 }
 
 func (s *scripted) times(key string) int {
@@ -238,11 +254,17 @@ type house struct {
 // open starts a supervisor. Call close at the end.
 func open(t testing.TB, spec *Spec) *house {
 	t.Helper()
+	return openWith(t, spec, func(*Config) {})
+}
+
+// openWith is open with another configuration.
+func openWith(t testing.TB, spec *Spec, change func(*Config)) *house {
+	t.Helper()
 	h := &house{
 		engine: newMemoryEngine(), probes: newScripted(), diary: &diary{},
 		specs: map[string]*Spec{"": spec}, finished: make(chan error, 1),
 	}
-	h.Supervisor = New(Config{
+	c := Config{
 		Resolve: func(name string, labels map[string]string) (*Spec, error) {
 			if wrong := labels["wrong"]; wrong != "" {
 				return nil, errors.New(wrong)
@@ -255,7 +277,9 @@ func open(t testing.TB, spec *Spec) *house {
 		Runtimes: map[string]Restarter{"docker": h.engine},
 		Prober:   h.probes,
 		Journal:  h.diary,
-	})
+	}
+	change(&c)
+	h.Supervisor = New(c)
 	ctx, cancel := context.WithCancel(context.Background())
 	h.stop = cancel
 	h.engine.deliver = func(u runtime.Update) { _ = h.Deliver(context.Background(), u) }

@@ -26,6 +26,10 @@ const (
 	EventRuntimeLost     = "RuntimeLost"
 	EventRuntimeBack     = "RuntimeBack"
 
+	EventNetworkLost = "NetworkLost"
+	EventHeld        = "Held"
+	EventResumed     = "Resumed"
+
 	EventFailedPostStartHook   = "FailedPostStartHook"
 	EventFailedPreStopHook     = "FailedPreStopHook"
 	EventLifecycleHTTPFallback = "LifecycleHTTPFallback"

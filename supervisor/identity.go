@@ -33,27 +33,6 @@ func identity(c *runtime.Container) string {
 	return c.Name
 }
 
-// memory is what is kept of an identity while it has no container.
-type memory struct {
-	made     makeup
-	backoff  BackoffState
-	restarts [numberOfCause]int
-	since    time.Time
-}
-
-// makeup is what a container is made of. An identity whose container is made anew
-// of something else begins without back-off: what it failed for may be mended.
-// (kubelet GetBackoffKey)
-type makeup struct{ image, resources string }
-
-func makeOf(c *runtime.Container) makeup {
-	m := makeup{image: c.ImageID, resources: c.Resources}
-	if m.image == "" {
-		m.image = c.Image
-	}
-	return m
-}
-
 // forgetAfter is how long an identity without a container is remembered at least.
 const forgetAfter = time.Hour
 

@@ -24,16 +24,16 @@ func TestResultsAtFirstSight(t *testing.T) {
 		kubelet [NumProbes]string
 		found   bool // it began before the daemon
 		run     func(*world) runtime.Run
-		last    Remembered
+		last    Facts
 		want    [NumProbes]prober.Outcome
 	}{
-		{"found, nothing is remembered", unremembered, true, nil, Remembered{}, initial},
-		{"found, another run is remembered", unremembered, true, other, Remembered{Started: true, Ready: true}, initial},
-		{"began before our eyes", each("144 146"), false, nil, Remembered{}, initial},
-		{"began before our eyes, another run is remembered", each("144 146"), false, other, Remembered{Started: true, Ready: true}, initial},
-		{"found, remembered as started and ready", each("145"), true, this, Remembered{Started: true, Ready: true}, both},
-		{"found, remembered as neither", each("145"), true, this, Remembered{}, initial},
-		{"found, remembered as started", each("147"), true, this, Remembered{Started: true}, started},
+		{"found, nothing is remembered", unremembered, true, nil, Facts{}, initial},
+		{"found, another run is remembered", unremembered, true, other, Facts{Started: true, Able: true, Ready: true}, initial},
+		{"began before our eyes", each("144 146"), false, nil, Facts{}, initial},
+		{"began before our eyes, another run is remembered", each("144 146"), false, other, Facts{Started: true, Able: true, Ready: true}, initial},
+		{"found, remembered as started and ready", each("145"), true, this, Facts{Started: true, Able: true, Ready: true}, both},
+		{"found, remembered as neither", each("145"), true, this, Facts{}, initial},
+		{"found, remembered as started", each("147"), true, this, Facts{Started: true}, started},
 	} {
 		for _, probe := range everyProbe {
 			t.Run(tt.name+", "+probe.String(), func(t *testing.T) {
@@ -47,7 +47,12 @@ func TestResultsAtFirstSight(t *testing.T) {
 				if tt.run != nil {
 					last.Run = tt.run(w)
 				}
-				w.step("seen", &input{kind: observed, found: tt.found, last: last})
+				switch {
+				case tt.run != nil:
+					w.find("seen", last)
+				default:
+					w.step("seen", &input{kind: observed, first: tt.found, found: tt.found})
+				}
 				caseGoesOn(w, "1m")
 				y := w.state.Tallies[probe]
 				if y.Result != tt.want[probe] || !y.LastAt.IsZero() || y.Length != 0 {

@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"flag"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -11,11 +12,10 @@ import (
 
 // check holds one step against what must be true of every step.
 func (w *world) check(before State, in *input, fx []effect) {
-	w.t.Helper()
 	s := &w.state
 	must := func(ok bool, rule string) {
-		w.t.Helper()
 		if !ok {
+			w.t.Helper() // is dear
 			w.t.Fatalf("%v: %s\nbefore %+v\ninput %+v\nafter %+v\neffects %+v\n%s", w.now.Sub(w.begin), rule, before, in, *s, fx, w.told.String())
 		}
 	}
@@ -27,10 +27,16 @@ func (w *world) check(before State, in *input, fx []effect) {
 	must(!s.OperatorStopped || s.Restart == NoCause, "no start is due for what the operator stopped")
 	must(next.IsZero() || next.After(w.now), "what is due is done in the same step")
 	must(!s.Ready || s.ContainerReady && closedGate(w.spec, s) == "", "ready means that the probe and every gate say so")
+	if s.Engine == runtime.Running && !s.Draining() && !s.Started && !s.ShuttingDown && !w.c.AutoRemove && s.Call == NoCall {
+		y := s.Tallies[Startup]
+		must(s.Hooks[PostStart] == HookDue || s.Hooks[PostStart] == HookRunning || s.Condemned != NoCause || s.Lost ||
+			w.spec.Probes[Startup] != nil && (!y.Due.IsZero() || y.Asking), "what is not started is on its way to be")
+	}
 	must(!s.starting() || !s.Started && !s.Ready, "nothing is started before its post_start hook has ended")
 	if s.Backoff.Delay < before.Backoff.Delay && in.kind != respecced && s.Resources == before.Resources {
 		must(s.Exit.FinishedAt.Sub(s.Exit.StartedAt) > w.spec.Backoff.ResetAfter, "back-off shrinks only after a long run")
 	}
+	w.checkWaiting(before, in, must)
 	calls := 0
 	var asked [NumProbes]int
 	for _, f := range fx {
@@ -48,6 +54,7 @@ func (w *world) check(before State, in *input, fx []effect) {
 			calls++
 			must(!s.Engine.Alive(), "only what does not run is started")
 			must(!s.OperatorStopped, "what the operator stopped is not started")
+			must(!s.Held || s.Restart != ByExit, "what is held is not started after an exit")
 		case doHook:
 			must(before.Hooks[f.hook] != HookRunning || before.Run != s.Run, "a hook runs once")
 			must(s.Engine.Alive() && !s.Lost && f.grace > 0, "a hook is for what runs and can be reached")
@@ -65,8 +72,27 @@ func (w *world) check(before State, in *input, fx []effect) {
 		}
 	}
 	must(calls == 0 || calls == 1 && (before.Call == NoCall || in.kind == called), "one call at a time")
-	if in.kind == answered && in.result.Outcome == prober.Unknown {
+	if in.kind == answered && in.result.Outcome == prober.Unknown && s.KilledAt.Equal(before.KilledAt) {
 		must(s.Tallies[in.probe].Length == before.Tallies[in.probe].Length && s.Ready == before.Ready, "unknown moves nothing")
+	}
+}
+
+// checkWaiting is check for holds and for restarts that have to wait.
+func (w *world) checkWaiting(before State, in *input, must func(bool, string)) {
+	w.t.Helper()
+	s := &w.state
+	must(!s.Held || s.HeldUntil.IsZero() || s.HeldUntil.After(w.now), "a hold ends in time")
+	must(!s.Held || before.Stopping != NoCause || s.Stopping == NoCause, "no stop begins of what is held")
+	must((s.Condemned == NoCause) == (s.Wait == Wait{}), "a verdict that need not wait is carried out")
+	must(s.Condemned == NoCause || s.Engine.Alive() && s.Stopping == NoCause && !s.Lost && !s.ShuttingDown && !w.c.AutoRemove, "only what may be stopped waits for it")
+	must(before.Stopping != NoCause || !s.Stopping.asked() || w.wait == Wait{}, "no stop begins that has to wait")
+	for _, probe := range []ProbeType{Startup, Liveness} {
+		y := s.Tallies[probe]
+		must(s.Condemned != causeOf(probe) || s.Engine != runtime.Running || y.Asking || !y.Due.IsZero(), "what waits is still probed")
+	}
+	must(!s.OperatorStopped || !s.Engine.Alive(), "what runs is not stopped")
+	if in.kind == engineReborn || in.reborn {
+		must(!s.Doubtful, "the return of the engine settles whose wish it was")
 	}
 }
 
@@ -78,11 +104,22 @@ func (w *world) condemned() bool {
 		(s.Tallies[Liveness].Result == prober.Failure || s.Tallies[Startup].Result == prober.Failure)
 }
 
-// TestSweep is the fuzz test on 3,000 scripts that are the same each time.
+var (
+	sequences = flag.Int("sequences", 3000, "random sequences of TestSweep")
+	sweepSeed = flag.Uint64("sweep-seed", 1, "where they begin")
+)
+
+// TestSweep is the fuzz test on scripts that are the same each time.
 func TestSweep(t *testing.T) {
-	random := rand.New(rand.NewPCG(1, 2))
-	for range 3000 {
-		script := make([]byte, specBytes+2*random.IntN(40))
+	random := rand.New(rand.NewPCG(*sweepSeed, 2))
+	var script []byte
+	defer func() {
+		if t.Failed() {
+			t.Logf("the script is %q", script)
+		}
+	}()
+	for range *sequences {
+		script = make([]byte, specBytes+2*random.IntN(40))
 		for i := range script {
 			script[i] = byte(random.Uint32())
 		}
@@ -165,7 +202,7 @@ func (w *world) chooseSpec(a, b, c byte) {
 func (w *world) anything(b byte) {
 	alive := w.c.State.Alive()
 	answer := []string{"succeeds", "fails", "unknown", "warns"}[b>>6]
-	switch b % 24 {
+	switch b % 30 {
 	case 0:
 		if !alive {
 			_ = w.happen("runs", nil)
@@ -195,7 +232,7 @@ func (w *world) anything(b byte) {
 	case 8:
 		_ = w.happen("engine-back", nil)
 	case 9:
-		if !w.c.AutoRemove {
+		if !w.c.AutoRemove && !w.state.Held {
 			_ = w.happen("restart-asked", nil)
 		}
 	case 10:
@@ -233,5 +270,30 @@ func (w *world) anything(b byte) {
 		_ = w.happen("reload", [][]string{
 			{"policy=Never"}, {"readiness=0s/2s/2/2", "liveness=none"}, {"startup=none", "backoff=1s/5s/10m"}, {"policy=Always", "startup=1s/1s/1/1", "liveness=0s/7s/1/3"},
 		}[b>>6])
+	default:
+		w.anythingNew(b)
+	}
+}
+
+// anythingNew is anything that concerns holds, limits and daemons that come back.
+func (w *world) anythingNew(b byte) {
+	switch b % 30 {
+	case 24:
+		_ = w.happen("hold", [][]string{{}, {"3s"}, {"20s"}, {"5m"}}[b>>6])
+	case 25:
+		_ = w.happen("resume", nil)
+	case 26:
+		_ = w.happen("limit", []string{"another"})
+	case 27:
+		_ = w.happen("limit-over", nil)
+	case 28:
+		if b > 128 && !w.state.ShuttingDown {
+			w.step("", &input{kind: wishKept})
+		}
+		_ = w.happen("engine-restarts", nil)
+	case 29:
+		if !w.state.ShuttingDown {
+			_ = w.happen("daemon-killed", []string{[]string{"heard", "unheard"}[b>>7]})
+		}
 	}
 }

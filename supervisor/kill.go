@@ -22,7 +22,7 @@ func (t *stepper) killed(signal int, at time.Time) {
 	if !next && t.ownKill(signal, at) {
 		return
 	}
-	t.KilledAt = at
+	t.KilledAt, t.Doubtful = at, true
 	t.KillForgotten = t.now.Add(grace(t.spec, t.c, NoCause) + 10*time.Second)
 	if !next {
 		t.quiet()
@@ -45,9 +45,15 @@ func (t *stepper) ownKill(signal int, at time.Time) bool {
 	if t.Stopping == NoCause || !called {
 		return false
 	}
-	if signal == t.c.StopSignalNumber() && t.OwnKills < t.StopCalls {
-		if t.OwnKills == 0 {
-			t.KillDue = at.Add(t.Grace - killSlack)
+	if signal == t.c.StopSignalNumber() && t.OwnKills <= t.StopCalls {
+		due := at.Add(t.Grace - killSlack)
+		switch {
+		case t.OwnKills > 0 && due.Equal(t.KillDue):
+			return true // told again: more was remembered than noted as heard
+		case t.OwnKills == t.StopCalls:
+			return false
+		case t.OwnKills == 0:
+			t.KillDue = due
 		}
 		t.OwnKills++
 		return true
@@ -55,14 +61,23 @@ func (t *stepper) ownKill(signal int, at time.Time) bool {
 	return signal == killSignal && t.OwnKills > 0 && !at.Before(t.KillDue)
 }
 
+// died takes in the news of an end that no inspection has shown yet. What has ended
+// does not survive a signal, however long a sick engine takes to show that.
+func (t *stepper) died(code int) {
+	t.DiedCode, t.KillForgotten = code, time.Time{}
+}
+
 // forgetKill makes a container that outlived a stopping signal an ordinary one
 // again: some programs take TERM or INT for something else.
 func (t *stepper) forgetKill() {
-	if !t.Engine.Alive() || t.KilledAt.IsZero() || t.now.Before(t.KillForgotten) {
+	if !t.Engine.Alive() || t.Lost || t.KilledAt.IsZero() || t.KillForgotten.IsZero() || t.now.Before(t.KillForgotten) {
 		return
 	}
 	t.KilledAt, t.Survived = time.Time{}, true
-	if y := &t.Tallies[Startup]; t.Stopping == NoCause && !t.Started {
+	if t.Stopping != NoCause {
+		return
+	}
+	if y := &t.Tallies[Startup]; !t.Started {
 		y.Result = firstResult(t.spec.Probes[Startup], Startup)
 	}
 }
@@ -83,8 +98,13 @@ func (t *stepper) quiet() {
 
 // stopCarriedOut tells an operator's stop with a timeout so long that the signal
 // was forgotten.
-func (t *stepper) stopCarriedOut() {
+func (t *stepper) stopCarriedOut(in *input) {
+	if in.early && t.Engine.Alive() && t.Stopping == NoCause {
+		t.KilledAt = later(t.KilledAt, in.time) // the end that it tells of is seen next
+		return
+	}
 	if !t.Engine.Alive() && t.Stopping == NoCause && t.Restart == ByExit && t.Call == NoCall {
+		t.Doubtful = true
 		t.stayStopped()
 	}
 }
@@ -92,6 +112,7 @@ func (t *stepper) stopCarriedOut() {
 // stayStopped records the operator's wish.
 func (t *stepper) stayStopped() {
 	t.OperatorStopped, t.Restart, t.Stopping = true, NoCause, NoCause
+	t.WishDue = t.now.Add(engineOutlives)
 	t.Exit.Reason = ReasonStoppedByOperator
 	t.record(EventOperatorStopped, "Container %s was stopped by somebody else (exit code %d), stays stopped until somebody starts it", t.c.Name, t.Exit.Code)
 }

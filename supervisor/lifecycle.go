@@ -83,18 +83,27 @@ func (t *stepper) hooked(hook HookType, r prober.HookResult) {
 	switch {
 	case hook == PreStop:
 		t.preStopEnded(r.Err)
-	case !t.Engine.Alive(), t.Draining(): // it ends in any case
-		t.tellHook(PostStart, r.Err)
 	case r.Err == nil:
 		t.started(t.spec.Probes[Startup] == nil)
+	case !t.Engine.Alive(), t.Draining(): // it ends; should it survive, that is seen then
+		t.Hooks[PostStart] = HookFailed
+		t.tellHook(PostStart, r.Err)
 	case r.NotAsked || t.Lost: // nothing is known of the container
 		if t.HookAt.IsZero() { // told once
-			t.record(EventFailedPostStartHook, "PostStartHook could not be run, trying again every %v: %v", hookRetry, r.Err)
+			t.record(EventFailedPostStartHook, "%s, trying again every %v: %v", untold(r), hookRetry, r.Err)
 		}
 		t.Hooks[PostStart], t.HookAt = HookDue, t.now.Add(hookRetry)
 	default:
 		t.postStartFailed(r.Err)
 	}
+}
+
+// untold says why a failure of the post_start hook counts for nothing.
+func untold(r prober.HookResult) string {
+	if r.NotAsked {
+		return "PostStartHook could not be run"
+	}
+	return "PostStartHook failed while the engine could not be heard"
 }
 
 // preStopEnded goes on with the stop: what the hook has used of the grace period is
@@ -108,11 +117,7 @@ func (t *stepper) preStopEnded(err error) {
 func (t *stepper) postStartFailed(err error) {
 	t.tellHook(PostStart, err)
 	t.Hooks[PostStart] = HookFailed
-	if t.c.AutoRemove { // stopping it would destroy it
-		return
-	}
-	t.record(EventKilling, "Container %s failed its post_start hook, %s", t.c.Name, t.afterStop())
-	t.stop(ByPostStart)
+	t.condemn(ByPostStart)
 }
 
 func (t *stepper) tellHook(hook HookType, err error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -14,12 +15,20 @@ import (
 // loop is the state of Run. Only the goroutine of Run touches it.
 type loop struct {
 	*Supervisor
-	entries  map[string]*entry // by container ID
-	memories map[string]memory // by identity
-	pruneAt  int               // size of memories at which old ones are dropped
-	queue    queue
-	fx       []effect // reused
-	quitting bool
+	entries   map[string]*entry         // by container ID
+	past      map[string]Memory         // by container ID: not seen again yet by this daemon
+	left      map[string]bool           // by container ID: in past, but dropped by a reload
+	memories  map[string]Memory         // by identity: of containers that are gone
+	replays   map[string]runtime.Replay // by runtime: of the present connection
+	pruneAt   int                       // size of memories at which old ones are dropped
+	queue     queue
+	guard     *guard
+	resolver  Resolver
+	reloaded  time.Time                     // when it was replaced
+	dropped   map[string]*runtime.Container // by that, until their watcher says so
+	fx        []effect                      // reused
+	relieveAt time.Time                     // when those who wait are looked at again
+	quitting  bool
 
 	wg     *sync.WaitGroup
 	asking context.Context // ends the probes that are under way
@@ -35,14 +44,22 @@ type entry struct {
 	group     string
 	service   string
 	state     State
+	facts     Facts           // as last remembered
+	gates     []Gate          // too
+	kept      <-chan struct{} // closed when they are
+	outdated  bool            // its spec is, but it is in the middle of a restart
+	reborn    bool            // not looked at since its engine was started anew
+	gap       bool            // what happened since a reload dropped it nobody has watched
+	down      runtime.Run     // which a probe had stopped; zero: none, or over
 
 	probes    [NumProbes]prober.Probe // for the present run and address; nil: not built yet
 	asking    context.Context         // ends these probes
 	endAsking context.CancelFunc
 	epoch     int // changes with them
 
-	run    context.Context // ends the hooks of the present run
-	endRun context.CancelFunc
+	run     context.Context // ends the hooks of the present run
+	endRun  context.CancelFunc
+	endHook context.CancelFunc // the newest of these
 
 	wake  time.Time
 	index int // in the queue; negative: not there
@@ -56,21 +73,19 @@ func (s *Supervisor) Run(ctx context.Context) error {
 	defer wg.Wait()
 	defer close(s.ended)
 	defer stopAsking()
-	l := &loop{
-		Supervisor: s, wg: &wg, asking: asking,
-		entries: make(map[string]*entry), memories: make(map[string]memory), pruneAt: pruneMemories,
-	}
+	l := newLoop(s, &wg, asking)
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	done := ctx.Done()
 	for {
 		now := time.Now()
 		l.fire(now)
+		l.relieve(now)
 		if l.quitting && l.settled() {
 			return nil
 		}
-		if e := l.queue.first(); e != nil {
-			timer.Reset(max(e.wake.Sub(now), time.Nanosecond))
+		if at := l.next(now); !at.IsZero() {
+			timer.Reset(max(at.Sub(now), time.Nanosecond))
 		}
 		select {
 		case m := <-s.inbox:
@@ -83,11 +98,54 @@ func (s *Supervisor) Run(ctx context.Context) error {
 	}
 }
 
+func newLoop(s *Supervisor, wg *sync.WaitGroup, asking context.Context) *loop {
+	l := &loop{
+		Supervisor: s, wg: wg, asking: asking,
+		entries: make(map[string]*entry), pruneAt: pruneMemories, guard: newGuard(s.config.Guard),
+		resolver: s.config.Resolve, dropped: make(map[string]*runtime.Container),
+	}
+	l.takeUp(s.config.Past)
+	return l
+}
+
 // fire steps every entry whose time has come.
 func (l *loop) fire(now time.Time) {
 	for e := l.queue.first(); e != nil && !e.wake.After(now); e = l.queue.first() {
 		l.step(e, &input{kind: tick})
 	}
+}
+
+// relieveEvery is how often those who wait for their group or the budget are looked
+// at when nothing happens to them.
+const relieveEvery = time.Second
+
+// relieve lets those go on who need wait no longer, longest first.
+func (l *loop) relieve(now time.Time) {
+	if len(l.guard.waiting) == 0 || !l.guard.stirred && now.Before(l.relieveAt) {
+		return
+	}
+	l.guard.stirred, l.relieveAt = false, now.Add(relieveEvery)
+	for _, e := range slices.Clone(l.guard.waiting) {
+		if l.guard.wait(e, now) != e.state.Wait {
+			l.step(e, &input{kind: tick})
+		}
+	}
+}
+
+// next returns when the loop has something to do that nobody reports.
+func (l *loop) next(now time.Time) time.Time {
+	var at time.Time
+	if e := l.queue.first(); e != nil {
+		at = e.wake
+	}
+	switch {
+	case len(l.guard.waiting) == 0:
+	case l.guard.stirred:
+		at = now
+	case at.IsZero() || l.relieveAt.Before(at):
+		at = l.relieveAt
+	}
+	return at
 }
 
 // shutDown tells every container's state that healthd is to end.
@@ -122,7 +180,11 @@ func (l *loop) step(e *entry, in *input) {
 		l.show(e)
 		return
 	}
-	run := e.state.Run
+	run, before := e.state.Run, e.state.Stopping
+	if in.mayCondemn() || e.state.Condemned != NoCause || e.state.Hooks[PostStart] == HookFailed {
+		in.wait = l.guard.wait(e, now)
+	}
+	in.ending = e.state.wishDue(now) && l.ending(e.container.Runtime)
 	e.state, l.fx = step(e.spec, e.container, e.state, in, now, l.fx[:0])
 	if e.state.Run != run || e.run == nil {
 		e.end()
@@ -130,10 +192,19 @@ func (l *loop) step(e *entry, in *input) {
 		e.renew(l.asking)
 	}
 	l.show(e)
+	l.remember(e)
 	for i := range l.fx {
 		l.do(e, &l.fx[i], now)
 	}
 	l.queue.set(e, wake(&e.state))
+	l.guard.took(e, before, now)
+	if e.outdated && e.state.settled() {
+		l.respec(e)
+	}
+	if l.guard.exhausted() {
+		l.record("", WaitRestartBudget, "Probes have asked for %d restarts in %v, which is all that may be: the others wait",
+			l.guard.limit.MaxRestarts, l.guard.limit.Window)
+	}
 }
 
 // renew lets probes be built anew and ends those that are under way.
@@ -150,6 +221,8 @@ func (e *entry) renew(asking context.Context) {
 func (e *entry) end() {
 	if e.endRun != nil {
 		e.endRun()
+	}
+	if e.endAsking != nil {
 		e.endAsking()
 	}
 }
@@ -179,16 +252,20 @@ func (l *loop) do(e *entry, f *effect, now time.Time) {
 	}
 }
 
-// request is a message from a person: to do something for that container, or, when
-// there is nothing to do, a mere sign of life.
+// request is a message from a person: to do something for that container, or for all,
+// or, when there is nothing to do, a mere sign of life.
 type request struct {
 	id    string
 	do    func(*loop, *entry) error
+	all   func(*loop)
 	reply chan error // has room
 }
 
 func (r request) apply(l *loop) {
 	if r.do == nil {
+		if r.all != nil {
+			r.all(l)
+		}
 		r.reply <- nil
 		return
 	}
@@ -207,8 +284,11 @@ func (r request) apply(l *loop) {
 
 // restart begins a restart that a person asked for.
 func (l *loop) restart(e *entry) error {
-	if e.container.AutoRemove {
+	switch {
+	case e.container.AutoRemove:
 		return ErrAutoRemove
+	case e.state.Held:
+		return ErrHeld
 	}
 	l.step(e, &input{kind: restartAsked})
 	return nil

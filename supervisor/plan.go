@@ -31,7 +31,7 @@ func (t *stepper) plan(in *input) {
 			y.Due = time.Time{}
 		case y.Due.IsZero() && !y.Asking:
 			y.Due = later(t.now, t.BeganAt.Add(t.spec.Probes[i].InitialDelay))
-			if in.found || in.kind == respecced {
+			if in.first || in.kind == respecced {
 				y.Due = later(y.Due, t.now.Add(t.spread(probe)))
 			}
 		}
@@ -56,7 +56,7 @@ func (t *stepper) ask() {
 			continue
 		}
 		y.Asking = true
-		t.fx = append(t.fx, effect{do: doAsk, probe: ProbeType(i), late: t.now.Sub(y.Due)})
+		t.fx = append(t.fx, effect{do: doAsk, probe: ProbeType(i), late: t.now.Sub(later(y.Due, y.LastAt))})
 	}
 }
 
@@ -78,10 +78,16 @@ func wake(s *State) time.Time {
 	}
 	alive := s.Engine.Alive()
 	if s.Call == NoCall && (alive && s.Stopping != NoCause && !s.Lost && s.Hooks[PreStop] != HookRunning ||
-		!alive && s.Restart != NoCause && (!s.Lost || s.ShuttingDown)) {
+		!alive && s.Restart != NoCause && !s.heldBack() && (!s.Lost || s.ShuttingDown)) {
 		sooner(s.NotBefore)
 	}
-	if alive && !s.KilledAt.IsZero() {
+	if !s.Lost {
+		sooner(s.WishDue)
+	}
+	if s.Held {
+		sooner(s.HeldUntil)
+	}
+	if alive && !s.Lost && !s.KilledAt.IsZero() {
 		sooner(s.KillForgotten)
 	}
 	return first

@@ -35,6 +35,9 @@ func (t *stepper) respecced(old *Spec) {
 func (t *stepper) replaceProbe(probe ProbeType) {
 	y, p := &t.Tallies[probe], t.spec.Probes[probe]
 	y.Outcome, y.Length, y.Due = prober.Unknown, 0, time.Time{}
+	if probe != Readiness && t.Condemned == causeOf(probe) {
+		t.Condemned = NoCause // what waits is the verdict of another probe
+	}
 	switch {
 	case probe == Startup && p == nil:
 		t.started(t.Started || !t.starting())

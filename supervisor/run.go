@@ -8,20 +8,23 @@ import (
 	"healthd/runtime"
 )
 
-// observed takes in what the engine says the container is now. found says that it
-// is seen for the first time and that nobody watched before, so how it came to be
-// as it is cannot be known.
-func (t *stepper) observed(found bool) {
+// observed takes in what the engine says the container is now.
+func (t *stepper) observed(in *input) {
+	if in.reborn {
+		t.revive()
+	}
+	meant := in.reborn && (t.Engine.Alive() || t.Restart != NoCause) // and the engine's end was its end
 	if run := t.c.Run(); run != t.Run && run != (runtime.Run{}) {
-		t.begin(run, found)
+		t.begin(run, in.found)
 	}
 	t.Engine = t.c.State
+	t.NetworkAway = t.c.NetworkOf != "" && t.c.NetworkSince.IsZero()
 	t.checkResources()
-	if !t.Engine.Alive() && (!found || t.Run == runtime.Run{}) {
+	if !t.Engine.Alive() && (!in.found || t.Run == runtime.Run{}) {
 		t.failAll()
 	}
 	if !t.Engine.Alive() && t.Run != (runtime.Run{}) && t.Exit.FinishedAt.IsZero() {
-		t.end(found)
+		t.end(in.found, meant)
 	}
 }
 
@@ -75,9 +78,10 @@ func (t *stepper) begin(run runtime.Run, found bool) {
 		ContainerReady: t.ContainerReady, ContainerReadyCh: t.ContainerReadyCh,
 		StartedCh: t.now, Tallies: t.Tallies, Resources: t.Resources, HTTPFallbacks: t.HTTPFallbacks, Call: t.Call, CallRun: t.CallRun, Backoff: t.Backoff, Restarts: t.Restarts,
 		AliveAt: t.now, Lost: t.Lost, ShuttingDown: t.ShuttingDown, LastRun: t.ShuttingDown,
+		Held: t.Held, HeldUntil: t.HeldUntil,
 	}
 	if !t.KilledAt.Before(t.c.StartedAt) { // the signal was for this run and its news faster
-		s.KilledAt, s.KillForgotten = t.KilledAt, t.KillForgotten
+		s.KilledAt, s.KillForgotten, s.Doubtful = t.KilledAt, t.KillForgotten, t.Doubtful
 	}
 	if s.ReadyCh.IsZero() {
 		s.ReadyCh, s.ContainerReadyCh = t.now, t.now
@@ -86,27 +90,15 @@ func (t *stepper) begin(run runtime.Run, found bool) {
 		s.Hooks[PostStart] = HookDue
 	}
 	s.Started = t.spec.Probes[Startup] == nil && !s.starting()
+	if v := (&View{State: t.State}); !s.Started && !t.StartedCh.IsZero() { // as it was before
+		_, s.StartedCh = v.Started()
+	}
 	for i := range s.Tallies {
 		s.Tallies[i].reset(t.spec.Probes[i], ProbeType(i))
 	}
 	t.State = s
 	if !found {
 		t.record(EventStarted, "Started container %s", t.c.Name)
-	}
-}
-
-// remember lets a run that went on while no daemon watched keep what the last one
-// knew of it, until probes give a first verdict. (kubelet since 1.35)
-func (t *stepper) remember(last Remembered) {
-	if last.Run != t.Run || last.Run == (runtime.Run{}) || !t.Engine.Alive() {
-		return
-	}
-	if y := &t.Tallies[Startup]; last.Started {
-		t.started(true)
-		y.Result, y.OnHold = prober.Success, t.spec.Probes[Startup] != nil
-	}
-	if last.Ready {
-		t.Tallies[Readiness].Result = prober.Success
 	}
 }
 
@@ -121,8 +113,10 @@ func (t *stepper) count() {
 	}
 }
 
-// end decides what the end of a run means and whether a start follows.
-func (t *stepper) end(found bool) {
+// end decides what the end of a run means and whether a start follows. found says
+// that nobody watched it, meant that it was to run on, but its engine or host was
+// started anew.
+func (t *stepper) end(found, meant bool) {
 	t.Exit, t.CallError = t.exit(t.c.ExitCode), ""
 	cause := ByExit
 	switch {
@@ -131,6 +125,9 @@ func (t *stepper) end(found bool) {
 		return
 	case t.Stopping != NoCause:
 		cause = t.Stopping
+	case meant:
+		t.startAgain()
+		return
 	case found:
 		t.record(EventExited, "Container %s was found stopped (exit code %d), is left alone", t.c.Name, t.Exit.Code)
 		return

@@ -50,6 +50,7 @@ type Spec struct {
 	Lifecycle              Lifecycle
 	Backoff                Backoff
 	Publish                Publish
+	Group                  Group
 	Values                 []Value // what was set or defaulted, and where
 }
 
@@ -108,6 +109,32 @@ type Publish struct {
 	Drain   time.Duration // between withdrawing readiness and stopping
 }
 
+// Group says with whom the container shares the right to be restarted because of a
+// probe.
+type Group struct {
+	Name           string // empty: its compose project and service, else itself alone
+	MaxUnavailable Share  // of its members that may be down at once for that; zero: 1
+}
+
+// Share is a number of members, or a percentage of them.
+type Share struct{ Number, Percent int }
+
+// Of returns how many of so many members that is: at least one, as nothing could
+// ever be restarted otherwise; of a percentage the whole part. (Kubernetes
+// maxUnavailable)
+func (s Share) Of(members int) int {
+	if s.Percent > 0 {
+		return max(1, members*s.Percent/100)
+	}
+	return max(1, s.Number)
+}
+
+// Guard limits the restarts of the whole host that probes ask for.
+type Guard struct {
+	MaxRestarts int // within Window; 0: no limit
+	Window      time.Duration
+}
+
 // Value is one setting of a Spec with its origin, for people.
 type Value struct {
 	Path   string // as in TOML below [[spec]]: "liveness.period"
@@ -128,4 +155,7 @@ const (
 	DefaultBackoffReset     = 10 * time.Minute
 	MinPeriod               = 100 * time.Millisecond
 	MinTimeout              = 10 * time.Millisecond
+	DefaultMaxUnavailable   = 1
+	DefaultGuardRestarts    = 10
+	DefaultGuardWindow      = time.Minute
 )

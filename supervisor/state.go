@@ -10,7 +10,7 @@ import (
 // Cause says why a container was or is to be stopped by us, or started.
 type Cause uint8
 
-// The causes. They index RestartCounts.
+// The causes. They index RestartCounts, and are written to the journal by number.
 const (
 	NoCause       Cause = iota
 	ByLiveness          // its liveness probe failed
@@ -18,13 +18,18 @@ const (
 	ByExit              // it ended by itself
 	ByOperator          // somebody asked healthd to restart it
 	ByPostStart         // its post_start hook failed
-	numberOfCause = 6
+	ByNetwork           // the container whose network it shares has a new run
+	numberOfCause = 7
 )
 
 // String returns the label value used in metrics.
 func (c Cause) String() string {
-	return [...]string{"", "liveness", "startup", "exit", "operator", "post_start"}[c]
+	return [...]string{"", "liveness", "startup", "exit", "operator", "post_start", "network"}[c]
 }
+
+// asked says that a probe or hook asked for it, whose wish is limited by groups and
+// the host's budget.
+func (c Cause) asked() bool { return c == ByLiveness || c == ByStartup || c == ByPostStart }
 
 // Call is a request to the engine that is under way for a container. There is at
 // most one.
@@ -81,29 +86,37 @@ type State struct {
 	Gates            []Gate // those ever set; never changed in place
 
 	// What is being done to it.
-	Hooks     [numHooks]HookState
-	HookAt    time.Time     // start of PreStop, or earliest one of PostStart
-	Grace     time.Duration // left for the stop signal of the present stop
-	Stopping  Cause         // why we are stopping, or have stopped, Run; until the next run
-	Call      Call          // under way
-	CallRun   runtime.Run   // newest when it was made
-	StopCalls int           // made for Run by the present stop
-	OwnKills  int           // stop signals of these calls that the engine reported
-	KillDue   time.Time     // engine's time from which KILL is of these calls
-	NotBefore time.Time     // of the next call: end of the drain or of the back-off
-	Restart   Cause         // Run has ended and a start is due at NotBefore
-	Backoff   BackoffState
-	Restarts  [numberOfCause]int // by cause, by us or for an exit by the engine
-	Resources string             // as of the last inspection
-	CallError string             // why the last call failed; empty after a good one
+	Hooks       [numHooks]HookState
+	HookAt      time.Time     // start of PreStop, or earliest one of PostStart
+	Grace       time.Duration // left for the stop signal of the present stop
+	Condemned   Cause         // a probe or hook wants Run stopped, which has to wait
+	Wait        Wait          // why Condemned has to wait
+	Stopping    Cause         // why we are stopping, or have stopped, Run; until the next run
+	Call        Call          // under way
+	CallRun     runtime.Run   // newest when it was made
+	StopCalls   int           // made for Run by the present stop
+	OwnKills    int           // stop signals of these calls that the engine reported
+	KillDue     time.Time     // engine's time from which KILL is of these calls
+	NotBefore   time.Time     // of the next call: end of the drain or of the back-off
+	Restart     Cause         // Run has ended and a start is due at NotBefore
+	Backoff     BackoffState
+	Restarts    [numberOfCause]int // by cause, by us or for an exit by the engine
+	NetworkAway bool               // the container whose network it shares does not run
+	NetworkLost bool               // or is gone
+	Resources   string             // as of the last inspection
+	CallError   string             // why the last call failed; empty after a good one
 
 	HTTPFallbacks uint64 // hooks that were asked again without TLS, over all runs
 
 	// What others want.
+	Held            bool      // nothing is restarted
+	HeldUntil       time.Time // zero: until somebody resumes it
 	KilledAt        time.Time // engine's time at which somebody else sent Run a signal that stops
 	KillForgotten   time.Time // when Run, if it still lives, is taken to have survived that
 	Survived        bool      // and it did, once
 	OperatorStopped bool      // it ended of that: stays so until somebody starts it
+	Doubtful        bool      // that may have been the engine itself, ending
+	WishDue         time.Time // when it is no longer doubtful, if the engine can be heard until then
 
 	DiedCode int // exit code that an event told for Run, ahead of the inspection
 
@@ -132,7 +145,7 @@ func (s *State) settled() bool {
 	if s.Engine.Alive() {
 		return s.Call == NoCall && s.Stopping == NoCause
 	}
-	return s.Call == NoCall && s.Restart == NoCause
+	return s.Call == NoCall && (s.Restart == NoCause || s.heldBack())
 }
 
 // containerReady is the rule of readiness, gates apart: everything else first.

@@ -20,12 +20,16 @@ const (
 	called                              // our call to the engine returned: call, err, container unless unknown
 	hooked                              // a hook ended: hook, ended
 	gateSet                             // somebody set a readiness gate: gate, status
+	held                                // somebody wants nothing restarted: time, zero for ever
+	resumed                             // and no longer
 	respecced                           // the spec is another one from now on: old
 	restartAsked                        // somebody asked healthd for a restart
 	runtimeLost
 	runtimeBack
-	shutdown // healthd is to end
-	tick     // time went by
+	wishKept     // what somebody has stopped was not stopped by its engine's end
+	engineReborn // the engine was started anew, and all that it runs is known again
+	shutdown     // healthd is to end
+	tick         // time went by
 )
 
 // input is one thing that happened to a container. Which fields are set follows
@@ -33,7 +37,9 @@ const (
 type input struct {
 	kind      inputKind
 	container *runtime.Container
-	found     bool // observed: first seen, and nobody watched before; last may tell more
+	first     bool // observed: by this daemon
+	found     bool // observed: nobody watched how it came to be as it is
+	reborn    bool // observed: its engine was started anew since the last time
 	signal    int
 	time      time.Time
 	code      int
@@ -46,14 +52,9 @@ type input struct {
 	gate      string
 	status    bool
 	old       *Spec
-	last      Remembered
-}
-
-// Remembered is what an earlier daemon knew of a run that goes on.
-type Remembered struct {
-	Run     runtime.Run
-	Started bool
-	Ready   bool // the readiness probe's verdict was Success
+	early     bool // killed, died, stopCarriedOut: before the observation that says what followed
+	ending    bool // with every kind: all that its engine still runs is being stopped
+	wait      Wait // with every kind: what a restart that a probe asks for has to wait for
 }
 
 // effectKind says what the loop has to do.
@@ -90,14 +91,13 @@ func step(spec *Spec, c *runtime.Container, s State, in *input, now time.Time, f
 	t := stepper{State: s, spec: spec, c: c, now: now, fx: fx}
 	switch in.kind {
 	case observed:
-		t.observed(in.found)
-		t.remember(in.last)
+		t.observed(in)
 	case killed:
 		t.killed(in.signal, in.time)
 	case died:
-		t.DiedCode = in.code
+		t.died(in.code)
 	case stopCarriedOut:
-		t.stopCarriedOut()
+		t.stopCarriedOut(in)
 	case answered:
 		t.answered(in.probe, in.result)
 	case called:
@@ -106,18 +106,35 @@ func step(spec *Spec, c *runtime.Container, s State, in *input, now time.Time, f
 		t.hooked(in.hook, in.ended)
 	case gateSet:
 		t.setGate(in.gate, in.status)
+	case held:
+		t.hold(in.time)
+	case resumed:
+		t.resume("somebody has resumed it")
 	case respecced:
 		t.respecced(in.old)
 	case restartAsked:
 		t.restartAsked()
 	case runtimeLost:
-		t.Lost = true
+		t.Lost, t.Condemned = true, NoCause // the first failure after its return decides
 	case runtimeBack:
 		t.Lost = false
+	case engineReborn:
+		t.revive()
+	case wishKept:
+		t.Doubtful, t.WishDue = false, time.Time{}
 	case shutdown:
 		t.shutdown()
 	}
+	if in.early {
+		t.publish()
+		return t.State, t.fx
+	}
 	t.forgetKill()
+	t.endHold()
+	t.settleWish(in.ending)
+	t.judge(in.wait)
+	t.sharesNetwork()
+	t.giveUp()
 	t.publish()
 	t.act()
 	t.postStart()
@@ -153,7 +170,9 @@ func (t *stepper) answered(probe ProbeType, r prober.Result) {
 		return
 	}
 	if !y.Due.IsZero() {
-		y.Due = y.Due.Add((t.now.Sub(y.Due)/p.Period + 1) * p.Period)
+		// Of the times that went by meanwhile one is made up for at once, as by the
+		// kubelet's ticker.
+		y.Due = y.Due.Add(max(1, t.now.Sub(y.Due)/p.Period) * p.Period)
 	}
 	before := y.Last
 	verdict := y.add(p, r, t.now)
@@ -163,12 +182,15 @@ func (t *stepper) answered(probe ProbeType, r prober.Result) {
 	case probe == Readiness:
 		y.Result = r.Outcome
 	case r.Outcome == prober.Failure:
-		t.condemn(probe)
+		y.Result = prober.Failure
+		t.condemn(causeOf(probe))
 	case probe == Startup:
 		y.Result, y.OnHold, y.Length = prober.Success, true, 0
 		t.started(true)
+		t.spare(ByStartup)
 	default:
 		y.Result = prober.Success
+		t.spare(ByLiveness)
 	}
 }
 
@@ -184,27 +206,6 @@ func (t *stepper) tell(probe ProbeType, r, before prober.Result) {
 	case r.Warning && !before.Warning:
 		t.record(EventProbeWarning, "%s probe warning: %s", probe.Title(), r.Output)
 	}
-}
-
-// condemn decides that the run has to end because of a liveness or startup probe.
-// While the engine cannot be heard nothing is decided: the next failure comes here
-// again.
-func (t *stepper) condemn(probe ProbeType) {
-	y := &t.Tallies[probe]
-	switch {
-	case t.Lost:
-		return
-	case t.c.AutoRemove: // stopping it would destroy it
-		y.Result = prober.Failure
-		return
-	}
-	y.Result, y.OnHold, y.Length = prober.Failure, true, 0
-	cause := ByLiveness
-	if probe == Startup {
-		cause = ByStartup
-	}
-	t.record(EventKilling, "Container %s failed %s probe, %s", t.c.Name, probe, t.afterStop())
-	t.stop(cause)
 }
 
 // publish makes readiness follow from everything else.

@@ -207,7 +207,7 @@ func (w *world) happen(event string, args []string) error {
 		if len(args) > 1 {
 			w.endRun(1)
 		}
-		w.step(what, &input{kind: observed, found: true, last: w.last()})
+		w.find(what, w.facts())
 	case "exits", "oom":
 		w.endRun(number())
 		w.c.OOMKilled = event == "oom"
@@ -240,6 +240,15 @@ func (w *world) happen(event string, args []string) error {
 		w.step(what, &input{kind: shutdown})
 	case "gate":
 		w.step(what, &input{kind: gateSet, gate: args[0], status: args[1] == "True"})
+	case "network": // of another container: started now, stopped or gone
+		w.c.NetworkOf, w.c.NetworkSince = "0123456789abcdef", time.Time{}
+		if args[0] == "started" {
+			w.c.NetworkSince = w.engineNow()
+		}
+		w.c.NetworkGone = args[0] == "gone"
+		if w.c.State != runtime.Created {
+			w.step(what, &input{kind: observed})
+		}
 	case "resources": // somebody gave it others
 		w.c.Resources = args[0]
 		w.step(what, &input{kind: observed})
@@ -254,6 +263,24 @@ func (w *world) happen(event string, args []string) error {
 			}
 		}
 		w.step(what, &input{kind: respecced, old: &old})
+	case "hold": // for so long
+		in := &input{kind: held}
+		if len(args) > 0 {
+			d, _ := time.ParseDuration(args[0])
+			in.time = w.now.Add(d)
+		}
+		w.step(what, in)
+	case "resume":
+		w.step(what, &input{kind: resumed})
+	case "limit": // others of the group are down
+		w.wait = Wait{Reason: WaitGroupLimit, On: strings.Join(args, ", ")}
+	case "limit-over":
+		w.wait = Wait{}
+		w.step(what, &input{kind: tick})
+	case "engine-restarts": // and all that it ran has ended
+		w.restartEngine(what)
+	case "daemon-killed": // and there is another, which hears of all that happened since
+		w.restartDaemon(what, len(args) > 0 && args[0] == "unheard")
 	case "remembered": // by the last daemon, of the run that is found next
 		w.remembered = args
 	case "post-start", "pre-stop":
@@ -272,11 +299,48 @@ func (w *world) happen(event string, args []string) error {
 	return nil
 }
 
-// last is what the last daemon knew of the run that is found.
-func (w *world) last() Remembered {
-	return Remembered{
-		Run: w.c.Run(), Started: slices.Contains(w.remembered, "started"), Ready: slices.Contains(w.remembered, "ready"),
+// facts are what the last daemon knew of the run that is found; nothing where the
+// story does not say that it remembers any.
+func (w *world) facts() Facts {
+	if w.remembered == nil {
+		return Facts{}
 	}
+	able := slices.Contains(w.remembered, "ready")
+	return Facts{Run: w.c.Run(), Started: slices.Contains(w.remembered, "started"), Able: able, Ready: able}
+}
+
+// find lets a daemon see the container for the first time, of whose last run an
+// earlier one may have known something.
+func (w *world) find(what string, last Facts) {
+	in := &input{kind: observed, first: true, found: last == Facts{}}
+	if !in.found {
+		m := Memory{Facts: last}
+		m.StartedAt, m.Alive = time.Unix(0, last.Run.Started), true
+		w.state = m.recalled(w.spec, w.now)
+	}
+	w.step(what, in)
+}
+
+// restartEngine lets the engine end with all that it runs, and come back.
+func (w *world) restartEngine(what string) {
+	alive := w.c.State.Alive()
+	w.step(what, &input{kind: runtimeLost})
+	if alive {
+		w.endRun(137)
+		w.step("exits 137", &input{kind: observed, reborn: true})
+	} else {
+		w.step("", &input{kind: engineReborn})
+	}
+	w.step("engine-back", &input{kind: runtimeBack})
+}
+
+// restartDaemon kills the daemon and lets another take up what is remembered. Unheard:
+// nobody can tell it what happened meanwhile.
+func (w *world) restartDaemon(what string, unheard bool) {
+	w.gen++
+	m := Memory{Facts: remembered(&w.c, "web", &w.state), Gates: w.state.Gates}
+	w.state = m.recalled(w.spec, w.now)
+	w.step(what, &input{kind: observed, first: true, found: unheard})
 }
 
 func (w *world) setHookResult(hook HookType, word string) error {

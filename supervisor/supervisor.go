@@ -30,14 +30,16 @@ type Prober interface {
 	Hook(prober.LifecycleHandler, prober.Target) (prober.Hook, error)
 }
 
-// Config is what a Supervisor works with. All fields must be set.
+// Config is what a Supervisor works with. Those from Guard on may be left out.
 type Config struct {
-	// Resolve finds a container's spec: nil without an error when it is to be left
-	// alone; an error when its labels are wrong.
-	Resolve  func(name string, labels map[string]string) (*Spec, error)
+	Resolve  Resolver
 	Runtimes map[string]Restarter // by runtime name
 	Prober   Prober
 	Journal  Journal
+	Guard    Guard
+	Store    Store    // nil: nothing is kept over the end of the daemon
+	Past     []Memory // what an earlier daemon has kept
+	Rebooted bool     // the host was started since then
 }
 
 // Errors of requests.
@@ -47,6 +49,7 @@ var (
 	ErrNoGate           = errors.New("the container has no such readiness gate")
 	ErrNotRunning       = errors.New("the container does not run")
 	ErrAutoRemove       = errors.New("the engine removes the container when it ends (--rm), so it cannot be restarted")
+	ErrHeld             = errors.New("the container is held: resume it first")
 	ErrStopping         = errors.New("healthd is shutting down")
 )
 
@@ -69,6 +72,9 @@ type message interface{ apply(*loop) }
 // New returns a Supervisor that does nothing until it is run.
 func New(c Config) *Supervisor {
 	s := &Supervisor{config: c, board: &Board{}, inbox: make(chan message, inboxSize), ended: make(chan struct{})}
+	if s.config.Store == nil {
+		s.config.Store = forgetful{}
+	}
 	for name := range c.Runtimes {
 		s.board.runtimes.Store(name, RuntimeView{Name: name})
 	}
@@ -116,6 +122,24 @@ func (s *Supervisor) SetGate(ctx context.Context, name, gate string, status bool
 			return ErrNoGate
 		}
 		l.step(e, &input{kind: gateSet, gate: gate, status: status})
+		return nil
+	})
+}
+
+// Hold lets nothing be restarted of the container of that name or ID prefix, until
+// that moment, or until Resume when it is zero. Probing goes on; what healthd was
+// stopping already it starts again.
+func (s *Supervisor) Hold(ctx context.Context, name string, until time.Time) error {
+	return s.requestOf(ctx, name, func(l *loop, e *entry) error {
+		l.step(e, &input{kind: held, time: until})
+		return nil
+	})
+}
+
+// Resume ends a hold. One that is not held is no error.
+func (s *Supervisor) Resume(ctx context.Context, name string) error {
+	return s.requestOf(ctx, name, func(l *loop, e *entry) error {
+		l.step(e, &input{kind: resumed})
 		return nil
 	})
 }

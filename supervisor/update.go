@@ -2,7 +2,6 @@ package supervisor
 
 import (
 	"fmt"
-	"maps"
 	"time"
 
 	"healthd/runtime"
@@ -17,38 +16,54 @@ func (u update) apply(l *loop) {
 		v.Lag = u.Lag
 		l.board.runtimes.Store(u.Runtime, v)
 	}
-	switch u.Kind {
-	case runtime.Lost:
+	e := l.entries[u.ID]
+	switch {
+	case u.Kind == runtime.Lost:
 		l.lost(u)
-		return
-	case runtime.Synced:
+	case u.Kind == runtime.Synced:
 		l.synced(u)
-		return
-	case runtime.Observed:
+	case u.Kind == runtime.Began:
+		l.began(u)
+	case u.Kind == runtime.Observed:
 		l.observed(u)
-		return
-	}
-	if e := l.entries[u.ID]; e != nil {
+	case e != nil:
 		u.applyTo(l, e)
+	case u.Kind == runtime.Removed && l.dropped[u.ID] != nil:
+		delete(l.dropped, u.ID) // its watcher has seen that nobody wants it
+	case u.Kind == runtime.Removed:
+		l.removedUnseen(u.ID)
+	}
+	if !u.Seen.IsZero() {
+		l.config.Store.SetSeen(u.Runtime, u.Seen) // all that follows was remembered
 	}
 }
 
 // applyTo takes in what events told of one container.
 func (u update) applyTo(l *loop, e *entry) {
-	switch u.Kind {
-	case runtime.Removed:
+	if u.Kind == runtime.Removed {
 		l.remove(e)
+		return
+	}
+	if in := u.cause(); in.kind != 0 {
+		l.step(e, &in)
+	}
+}
+
+// cause is what an event tells that no inspection does; its kind is 0 when it is none.
+func (u update) cause() input {
+	switch u.Kind {
 	case runtime.Killed:
 		at := u.Time
 		if at.IsZero() {
 			at = time.Now()
 		}
-		l.step(e, &input{kind: killed, signal: u.Signal, time: at})
+		return input{kind: killed, signal: u.Signal, time: at}
 	case runtime.Died:
-		l.step(e, &input{kind: died, code: u.ExitCode})
+		return input{kind: died, code: u.ExitCode}
 	case runtime.Stopped:
-		l.step(e, &input{kind: stopCarriedOut})
+		return input{kind: stopCarriedOut, time: u.Time}
 	}
+	return input{}
 }
 
 // observed takes a container in, the first time or again.
@@ -58,41 +73,45 @@ func (l *loop) observed(u update) {
 	switch {
 	case !known:
 		if e = l.newEntry(c); e == nil {
+			if l.dropped[c.ID] != nil {
+				l.dropped[c.ID] = c // as it is, should it be wanted again
+			}
 			return
 		}
+		delete(l.dropped, c.ID)
 	case e.state.stale(c):
 		return
-	default:
-		l.setContainer(e, c)
+	case !l.setContainer(e, c):
+		return
 	}
 	if e.state.Run == (runtime.Run{}) && c.Run() != (runtime.Run{}) {
 		l.recall(e)
 	}
 	for _, cause := range u.Causes {
-		update(cause).applyTo(l, e)
+		in := update(cause).cause()
+		in.early = true
+		l.step(e, &in)
 	}
-	found := !known && !u.Witnessed
-	if c.State.Alive() {
-		found = !known && !l.runtimeView(u.Runtime).Up
+	in := input{kind: observed, container: c, reborn: e.reborn}
+	e.reborn = false
+	if !known {
+		in.first, in.found = l.firstSight(e, u)
 	}
-	l.step(e, &input{kind: observed, container: c, found: found})
+	l.step(e, &in)
 }
 
-// recall takes up what is remembered of the identity whose first run this container
-// has: compose makes the new container before it removes the old one.
-func (l *loop) recall(e *entry) {
-	m, ok := l.memories[e.identity]
-	if !ok || e.spec == nil {
-		return
+// firstSight says whether a container that this daemon has not seen before was there
+// before it, and whether nothing tells how it came to be as it is.
+func (l *loop) firstSight(e *entry, u update) (first, found bool) {
+	c := e.container
+	first = !l.runtimeView(u.Runtime).Up || !u.Witnessed && c.State.Alive() && c.StartedAt.Before(l.reloaded)
+	if remembered := e.facts.ID != ""; remembered && !e.gap && l.replays[u.Runtime] == runtime.ReplayComplete {
+		return first, false // it is as if healthd had been there
 	}
-	delete(l.memories, e.identity)
-	if time.Since(m.since) > forgetAfter {
-		return
+	if c.State.Alive() {
+		return first, first
 	}
-	e.state.Restarts = m.restarts
-	if m.made == makeOf(e.container) {
-		e.state.Backoff = m.backoff
-	}
+	return first, !u.Witnessed
 }
 
 // newEntry resolves a container's spec; nil when it is to be left alone.
@@ -101,7 +120,9 @@ func (l *loop) newEntry(c *runtime.Container) *entry {
 	if !l.resolve(e, c) {
 		return nil
 	}
+	l.restore(e)
 	l.entries[c.ID] = e
+	l.guard.join(e)
 	e.state.ShuttingDown = l.quitting
 	v := l.runtimeView(c.Runtime)
 	e.state.Lost = v.Synced && !v.Up
@@ -114,10 +135,15 @@ func (l *loop) newEntry(c *runtime.Container) *entry {
 // resolve fills in what follows from a container's name and labels, and says
 // whether it is supervised at all.
 func (l *loop) resolve(e *entry, c *runtime.Container) bool {
-	spec, err := l.config.Resolve(c.Name, c.Labels)
+	spec, err := l.resolver(c.Name, c.Labels)
 	if spec == nil && err == nil {
 		return false
 	}
+	l.resolved(e, c, spec, err)
+	return true
+}
+
+func (l *loop) resolved(e *entry, c *runtime.Container, spec *Spec, err error) {
 	e.container, e.spec, e.invalid, e.service = c, spec, "", ""
 	if err != nil {
 		e.spec, e.invalid = nil, err.Error()
@@ -125,39 +151,39 @@ func (l *loop) resolve(e *entry, c *runtime.Container) bool {
 		e.service = spec.Publish.Service
 	}
 	e.group, e.identity = group(c), identity(c)
-	return true
+	if spec != nil && spec.Group.Name != "" {
+		e.group = spec.Group.Name
+	}
 }
 
-// setContainer replaces what is known of a container by something newer. Its
-// probes are built anew when they have to go elsewhere.
-func (l *loop) setContainer(e *entry, c *runtime.Container) {
+// setContainer replaces what is known of a container by something newer, and says
+// whether the entry still is the container's. Its probes are built anew when they have
+// to go elsewhere.
+func (l *loop) setContainer(e *entry, c *runtime.Container) bool {
 	old := e.container
 	e.container = c
-	if c.Name != old.Name && !l.resolve(e, c) {
-		return
+	if c.Name != old.Name {
+		l.respec(e)
 	}
-	if c.Address != old.Address {
+	if c.Address != old.Address && e.spec != nil {
 		e.renew(l.asking)
 	}
+	return l.entries[c.ID] == e
 }
 
 // remove forgets a container that is gone, but not what belongs to its identity.
 func (l *loop) remove(e *entry) {
-	now := time.Now()
+	l.drop(e)
+	l.gone(e)
+}
+
+// drop leaves a container alone from now on.
+func (l *loop) drop(e *entry) {
 	l.queue.set(e, time.Time{})
 	e.end()
 	delete(l.entries, e.container.ID)
+	l.guard.leave(e)
 	l.board.remove(&e.slot)
-	if e.spec == nil || e.state.Run == (runtime.Run{}) { // what is remembered is of another
-		return
-	}
-	l.memories[e.identity] = memory{
-		made: makeOf(e.container), backoff: e.state.Backoff, restarts: e.state.Restarts, since: now,
-	}
-	if len(l.memories) >= l.pruneAt {
-		maps.DeleteFunc(l.memories, func(_ string, m memory) bool { return now.Sub(m.since) > forgetAfter })
-		l.pruneAt = max(pruneMemories, 2*len(l.memories))
-	}
 }
 
 // lost takes in that a runtime cannot be heard: what it runs is not touched until
@@ -167,7 +193,37 @@ func (l *loop) lost(u update) {
 	v.Up, v.Err = false, u.Err
 	l.board.runtimes.Store(u.Runtime, v)
 	l.record("", EventRuntimeLost, "Runtime %s cannot be heard, nothing there is restarted until it can: %v", u.Runtime, u.Err)
+	if l.someLeftAlone(u.Runtime) {
+		l.stepAll(u.Runtime, wishKept)
+	}
 	l.stepAll(u.Runtime, runtimeLost)
+}
+
+// someLeftAlone says that something goes on there which nobody has sent a stopping
+// signal: an engine that shuts down leaves nothing out.
+func (l *loop) someLeftAlone(name string) bool {
+	for _, e := range l.entries {
+		s := &e.state
+		if e.container.Runtime == name && s.Engine.Alive() && s.KilledAt.IsZero() && s.Stopping == NoCause {
+			return true
+		}
+	}
+	return false
+}
+
+// began takes in what the engine can still tell of the time when it was not heard.
+func (l *loop) began(u update) {
+	replay := u.Replay
+	if !l.runtimeView(u.Runtime).Synced && l.config.Rebooted {
+		replay = runtime.ReplayRestart
+	}
+	if old, ok := l.replays[u.Runtime]; ok && old != runtime.ReplayComplete && replay == runtime.ReplayComplete {
+		replay = old // of a connection that was lost before all was known
+	}
+	l.replays[u.Runtime] = replay
+	for _, e := range l.entries {
+		e.reborn = e.reborn || e.container.Runtime == u.Runtime && replay == runtime.ReplayRestart
+	}
 }
 
 // synced takes in that all that a runtime runs is known again.
@@ -185,7 +241,26 @@ func (l *loop) synced(u update) {
 		l.record("", EventRuntimeBack, "Runtime %s can be heard again", u.Runtime)
 	}
 	if back {
+		l.unseen(u.Runtime) // first, as a wish that is due becomes final when its engine is heard
 		l.stepAll(u.Runtime, runtimeBack)
+	}
+	l.replays[u.Runtime] = runtime.ReplayComplete // from now on
+}
+
+// unseen takes in, when a runtime is fully known, what was not told again: containers
+// that are as they were although their engine was started anew, and those that are
+// gone since an earlier daemon remembered them.
+func (l *loop) unseen(name string) {
+	for _, e := range l.entries {
+		if e.reborn && e.container.Runtime == name {
+			e.reborn = false
+			l.step(e, &input{kind: engineReborn})
+		}
+	}
+	for id, m := range l.past {
+		if m.Runtime == name {
+			l.removedUnseen(id)
+		}
 	}
 }
 

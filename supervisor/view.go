@@ -157,6 +157,10 @@ const (
 	WaitRuntimeUnknown = "RuntimeUnknown"
 	WaitRestarting     = "Restarting" // a start without back-off, or the engine's own policy at work
 	WaitCreated        = "Created"
+	WaitGroupLimit     = "GroupLimit"
+	WaitRestartBudget  = "RestartBudget"
+	WaitHeld           = "Held"
+	WaitNetwork        = "NetworkUnavailable"
 )
 
 // Waiting returns what the container waits for, or nil when it does not wait.
@@ -165,7 +169,13 @@ func (v *View) Waiting() *Waiting {
 	switch {
 	case s.Restart != NoCause && s.Lost:
 		return &Waiting{Reason: WaitRuntimeUnknown, Message: "its engine cannot be heard; nothing is restarted until it can"}
-	case s.Restart != NoCause && s.Backoff.Delay == 0 && s.CallError == "":
+	case s.Restart == ByExit && s.Held:
+		return &Waiting{Reason: WaitHeld, Message: "has ended and is held: nothing starts it", Until: s.HeldUntil}
+	case s.Restart != NoCause && v.Container.NetworkGone:
+		return &Waiting{Reason: WaitNetwork, Message: "shares the network of a container that is gone: it has to be created anew"}
+	case s.Restart != NoCause && s.NetworkAway:
+		return &Waiting{Reason: WaitNetwork, Message: "shares the network of a container that does not run"}
+	case s.Restart != NoCause && (s.Backoff.Delay == 0 || s.Restart == ByOperator) && s.CallError == "":
 		return &Waiting{Reason: WaitRestarting, Message: "is being started"}
 	case s.Restart != NoCause:
 		message := "back-off " + s.Backoff.Delay.String() + " restarting container " + v.Container.Name
@@ -173,6 +183,12 @@ func (v *View) Waiting() *Waiting {
 			message = s.CallError
 		}
 		return &Waiting{Reason: WaitCrashLoop, Message: message, Until: s.NotBefore}
+	case s.Condemned != NoCause:
+		message := "failed " + failedOf(s.Condemned) + ", its restart waits"
+		if s.Wait.On != "" {
+			message += " for " + s.Wait.On
+		}
+		return &Waiting{Reason: s.Wait.Reason, Message: message, Until: s.Wait.Until}
 	case s.Draining():
 		w := &Waiting{Reason: WaitDraining, Message: "stopped by " + s.stoppedBy()}
 		switch {
@@ -200,6 +216,8 @@ func (s *State) stoppedBy() string {
 		return "healthd: restart asked for"
 	case ByPostStart:
 		return "healthd: post_start hook failed"
+	case ByNetwork:
+		return "healthd: the container whose network it shares has a new run"
 	}
 	return "somebody else"
 }

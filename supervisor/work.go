@@ -37,22 +37,27 @@ func (u unaskable) Ask(context.Context, time.Duration) prober.Result {
 }
 
 // hook runs one hook and sends its end to the loop. A change of the container's
-// address does not end it, as it ends a probe: it may not be run twice.
+// address does not end it, as it ends a probe: that would count as its failure. Before
+// pre_stop begins, post_start ends.
 func (l *loop) hook(e *entry, t HookType, most time.Duration) {
 	handler := e.spec.Lifecycle.PostStart
 	if t == PreStop {
 		handler = e.spec.Lifecycle.PreStop
 	}
 	h, err := l.config.Prober.Hook(*handler, target(e.container))
-	run, m := e.run, hookEnded{id: e.container.ID, run: e.state.Run, hook: t}
+	run, cancel := context.WithTimeout(e.run, most)
+	if e.endHook != nil {
+		e.endHook()
+	}
+	e.endHook = cancel
+	m := hookEnded{id: e.container.ID, run: e.state.Run, hook: t}
 	l.wg.Go(func() {
 		if err != nil {
 			m.result = prober.HookResult{Err: err, NotAsked: true}
 		} else {
-			ctx, cancel := context.WithTimeout(run, most)
-			m.result = h.Run(ctx)
-			cancel()
+			m.result = h.Run(run)
 		}
+		cancel()
 		_ = l.send(l.asking, &m) // fails when the loop has ended
 	})
 }
@@ -79,9 +84,10 @@ func (l *loop) call(e *entry, kind Call, grace time.Duration) {
 	if !known {
 		engine = noEngine(e.container.Runtime)
 	}
-	ctx := context.WithoutCancel(l.asking)
+	ctx, kept := context.WithoutCancel(l.asking), e.kept
 	r := returned{id: e.container.ID, call: kind}
 	l.wg.Go(func() {
+		awaitKept(kept)
 		if kind == StopCall {
 			r.err = engine.Stop(ctx, r.id, grace)
 		} else {
@@ -94,6 +100,19 @@ func (l *loop) call(e *entry, kind Call, grace time.Duration) {
 		}
 		_ = l.send(ctx, &r) // fails when the loop has ended
 	})
+}
+
+// awaitKept waits until what healthd is about to do is on the disk, so that it
+// finishes the job should it be killed on the way. A disk that hangs must not keep a
+// container from being healed.
+func awaitKept(kept <-chan struct{}) {
+	const patience = 2 * time.Second
+	late := time.NewTimer(patience)
+	defer late.Stop()
+	select {
+	case <-kept:
+	case <-late.C:
+	}
 }
 
 // noEngine stands for a runtime that nobody has configured.
@@ -142,8 +161,8 @@ func (r *returned) apply(l *loop) {
 	if r.container != nil && e.state.stale(r.container) {
 		r.container = nil
 	}
-	if r.container != nil {
-		l.setContainer(e, r.container)
+	if r.container != nil && !l.setContainer(e, r.container) {
+		return
 	}
 	l.step(e, &input{kind: called, call: r.call, container: r.container, err: r.err})
 }

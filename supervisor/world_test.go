@@ -35,6 +35,9 @@ type world struct {
 	hookTakes  [numHooks]time.Duration
 	hookEnds   [numHooks]prober.HookResult
 	remembered []string
+
+	wait Wait // what a restart that a probe asks for has to wait for
+	gen  int  // of the daemon
 }
 
 func newWorld(t *testing.T) *world {
@@ -100,6 +103,7 @@ func (w *world) step(what string, in *input) {
 		in.container = &c
 	}
 	before := w.state
+	in.wait = w.wait
 	state, fx := step(w.spec, &c, w.state, in, w.now, nil)
 	w.state = state
 	w.check(before, in, fx)
@@ -112,13 +116,15 @@ func (w *world) step(what string, in *input) {
 			if !w.lateNews {
 				w.step("", w.stopSignal())
 			}
-			w.after(w.stopTakes, w.stopped)
+			gen := w.gen
+			w.after(w.stopTakes, func() { w.stopped(gen) })
 		case doStart:
-			w.after(0, w.started)
+			gen := w.gen
+			w.after(0, func() { w.started(gen) })
 		case doHook:
-			run, end := w.state.Run, w.hookEnds[f.hook]
+			run, end, gen := w.state.Run, w.hookEnds[f.hook], w.gen
 			w.after(min(w.hookTakes[f.hook], f.grace), func() {
-				if w.state.Run == run {
+				if w.state.Run == run && w.gen == gen {
 					w.step("", &input{kind: hooked, hook: f.hook, ended: end})
 				}
 			})
@@ -131,7 +137,15 @@ func (w *world) after(d time.Duration, f func()) {
 	w.pending[at] = append(w.pending[at], f)
 }
 
-func (w *world) stopped() {
+// stopped carries a stop out, of which only the daemon hears that has asked for it.
+func (w *world) stopped(gen int) {
+	if gen != w.gen {
+		if w.c.State.Alive() && !w.stopFails {
+			w.endRun(0)
+			w.step("stop of the daemon before", &input{kind: observed})
+		}
+		return
+	}
 	if w.stopFails {
 		w.step("", &input{kind: called, call: StopCall, err: errors.New("cannot stop container c1: engine is sick")})
 		return
@@ -149,7 +163,14 @@ func (w *world) stopSignal() *input {
 	return &input{kind: killed, signal: w.c.StopSignalNumber(), time: w.engineNow()}
 }
 
-func (w *world) started() {
+func (w *world) started(gen int) {
+	if gen != w.gen {
+		if !w.c.State.Alive() && !w.failStart {
+			w.startRun()
+			w.step("start by the daemon before", &input{kind: observed})
+		}
+		return
+	}
 	if w.c.State.Alive() { // somebody was faster
 		w.step("", &input{kind: called, call: StartCall})
 		return

@@ -153,11 +153,3 @@ func TestLogSaysWhatItMissed(t *testing.T) {
 		t.Errorf("%d lines, first %+v", logged.Len(), first)
 	}
 }
-
-func BenchmarkRecord(b *testing.B) {
-	j := New()
-	b.ReportAllocs()
-	for b.Loop() {
-		j.Record(supervisor.Event{})
-	}
-}

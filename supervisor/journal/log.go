@@ -11,9 +11,9 @@ import (
 
 // Log writes each event once through log until ctx ends, and then what is left.
 // It is a reader like any other, so that a log that cannot be written to does not
-// hold up whoever records.
+// hold up whoever records. It begins after what an earlier daemon has recorded.
 func (j *Journal) Log(ctx context.Context, log *zap.Logger) {
-	var seen uint64
+	seen := j.opened
 	for done := false; ; {
 		events, last, more := j.After(seen)
 		if missed := last - seen - uint64(len(events)); missed > 0 {
@@ -46,9 +46,12 @@ func logEvent(log *zap.Logger, ev supervisor.Event) {
 	entry.Write(fields...)
 }
 
-// level is warn for what somebody may have to look into.
+// level is error when healthd itself is impaired, warn for what somebody may have
+// to look into.
 func level(reason string) zapcore.Level {
 	switch reason {
+	case EventJournalFailed, EventJournalDamaged:
+		return zapcore.ErrorLevel
 	case supervisor.EventUnhealthy, supervisor.EventProbeWarning, supervisor.EventKilling, supervisor.EventBackOff,
 		supervisor.EventExited, supervisor.EventOOMKilled, supervisor.EventInvalid, supervisor.EventRuntimeLost:
 		return zapcore.WarnLevel

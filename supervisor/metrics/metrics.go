@@ -57,7 +57,7 @@ func New(board *supervisor.Board, version string) *Collector {
 		started: desc("healthd_container_started",
 			"Whether the container has started: its post_start hook and its startup probe are done with.", "container", "service"),
 		restarts: desc("healthd_container_restarts_total",
-			"Restarts of the container since the start of healthd, by what made them necessary.", "container", "reason"),
+			"Restarts of the container, by what made them necessary.", "container", "reason"),
 		backoff: desc("healthd_container_backoff_seconds",
 			"Back-off that the container's last restart was given, until a long run makes it forgotten.", "container"),
 		fallbacks: desc("healthd_lifecycle_http_fallbacks_total",

@@ -57,7 +57,7 @@ healthd_container_backoff_seconds{container="web-1"} 20
 # TYPE healthd_container_ready gauge
 healthd_container_ready{container="web-1",service="shop"} 1
 healthd_container_ready{container="wrong",service=""} 0
-# HELP healthd_container_restarts_total Restarts of the container since the start of healthd, by what made them necessary.
+# HELP healthd_container_restarts_total Restarts of the container, by what made them necessary.
 # TYPE healthd_container_restarts_total counter
 healthd_container_restarts_total{container="web-1",reason="exit"} 0
 healthd_container_restarts_total{container="web-1",reason="liveness"} 3

@@ -1,0 +1,27 @@
+package configs
+
+import "slices"
+
+// NeedsRestart returns the keys in which next differs from c and which a running
+// daemon cannot take over: its engines, listeners, files and its log are opened
+// once. Specs and the guard it can.
+func (c *Config) NeedsRestart(next *Config) []string {
+	var keys []string
+	for _, setting := range []struct {
+		key  string
+		same bool
+	}{
+		{"runtime", slices.Equal(c.Runtimes, next.Runtimes)},
+		{"listen.http", c.Listen.HTTP == next.Listen.HTTP},
+		{"listen.agent", c.Listen.Agent == next.Listen.Agent},
+		{"listen.control", c.Listen.Control == next.Listen.Control},
+		{"state.dir", c.State.Dir == next.State.Dir},
+		{"log.level", c.Log.Level == next.Log.Level},
+		{"log.format", c.Log.Format == next.Log.Format},
+	} {
+		if !setting.same {
+			keys = append(keys, setting.key)
+		}
+	}
+	return keys
+}

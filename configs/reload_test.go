@@ -1,0 +1,66 @@
+package configs
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const sections = `
+[[runtime]]
+relist = "5s"
+[listen]
+http = "127.0.0.1:1"
+agent = ""
+control = "/run/other.sock"
+[state]
+dir = "/srv/healthd"
+[log]
+level = "debug"
+format = "json"
+[guard]
+max_restarts = 3
+window = "10s"
+`
+
+func TestNeedsRestart(t *testing.T) {
+	all := []string{"runtime", "listen.http", "listen.agent", "listen.control", "state.dir", "log.level", "log.format"}
+	tests := []struct {
+		name, before, after string
+		want                []string
+	}{
+		{"nothing", sections, sections, nil},
+		{"the default written down", "", "[state]\ndir = \"/var/lib/healthd\"\n[[runtime]]\ntype = \"docker\"\n", nil},
+		{"everything", "", sections, all},
+		{"everything back", sections, "", all},
+		{"specs", webSpec, hookSpec, nil},
+		{"guard", "", "[guard]\nmax_restarts = 0\nwindow = \"1h\"\n", nil},
+		{"one more runtime", "[[runtime]]\n", "[[runtime]]\n[[runtime]]\nendpoint = \"tcp://127.0.0.1:1\"\n", []string{"runtime"}},
+		{"endpoint", "", "[[runtime]]\nendpoint = \"tcp://127.0.0.1:1\"\n", []string{"runtime"}},
+		{"off", "", "listen.http = \"\"", []string{"listen.http"}},
+		{"nothing kept", "", "state.dir = \"\"", []string{"state.dir"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := mustParse(t, tt.before).NeedsRestart(mustParse(t, tt.after)); !slices.Equal(got, tt.want) {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+// A setting that is new in one of these sections must not be forgotten.
+func TestNeedsRestartKnowsAll(t *testing.T) {
+	for _, section := range []string{"Listen", "State", "Log"} {
+		fields, _ := reflect.TypeFor[Config]().FieldByName(section)
+		for field := range fields.Type.Fields() {
+			next := *mustParse(t, "")
+			reflect.ValueOf(&next).Elem().FieldByName(section).FieldByIndex(field.Index).SetString("other")
+			want := []string{strings.ToLower(section + "." + field.Name)}
+			if got := mustParse(t, "").NeedsRestart(&next); !slices.Equal(got, want) {
+				t.Errorf("got %q, want %q", got, want)
+			}
+		}
+	}
+}

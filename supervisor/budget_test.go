@@ -1,0 +1,114 @@
+package supervisor
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"healthd/runtime"
+)
+
+func TestRestartBudget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := openWith(t, slowSpec(Group{}), func(c *Config) { c.Guard = Guard{MaxRestarts: 3, Window: time.Minute} })
+		defer h.close(t)
+		ids := replicas(h, 8)
+		begun := time.Now()
+		h.fails(ids...)
+		for i, want := range []int{3, 6, 8} {
+			time.Sleep(time.Until(begun.Add(time.Duration(i)*(time.Minute+time.Second) + 30*time.Second)))
+			synctest.Wait()
+			stops := strings.Count(strings.Join(h.engine.madeCalls(), " "), "stop")
+			if stops != want {
+				t.Fatalf("%d restarts after %d minutes, want %d", stops, i, want)
+			}
+			if i > 0 {
+				continue
+			}
+			if n := len(h.diary.reasons("")); n != 1 || h.diary.reasons("")[0] != WaitRestartBudget {
+				t.Errorf("events of the host: %v", h.diary.reasons(""))
+			}
+			waits := 0
+			for _, id := range ids {
+				if w := h.view(t, id).Waiting(); w != nil && w.Reason == WaitRestartBudget && time.Until(w.Until) > 0 {
+					waits++
+				}
+			}
+			if waits != 5 {
+				t.Errorf("%d wait for the budget, want 5", waits)
+			}
+		}
+		h.engine.exit("a", 1) // is not limited
+		_ = h.Restart(t.Context(), "b")
+		synctest.Wait()
+		for _, id := range []string{"a", "b"} {
+			if n := h.view(t, id).State.RestartCount(); n != 2 {
+				t.Errorf("%s has %d restarts", id, n)
+			}
+		}
+	})
+}
+
+// Who waits for its group keeps nobody waiting for the budget.
+func TestGroupsDoNotUseTheBudgetUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := openWith(t, slowSpec(Group{Name: "web"}), func(c *Config) { c.Guard = Guard{MaxRestarts: 3, Window: time.Hour} })
+		defer h.close(t)
+		h.specs["n-f"] = slowSpec(Group{Name: "db"})
+		replicas(h, 6)
+		h.fails("a", "b", "c", "d", "e")
+		h.fails("f")
+		if w := h.waiting(t, "f"); w != "" || h.view(t, "f").State.RestartCount() != 1 {
+			t.Errorf("f waits: %s", w)
+		}
+	})
+}
+
+// Nothing that waits is restarted when the runtime is lost or healthd ends.
+func TestNothingIsPermittedBlindly(t *testing.T) {
+	for _, what := range []string{"lost", "shutdown"} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := open(t, slowSpec(Group{Name: "web"}))
+				replicas(h, 2)
+				h.fails("a")
+				h.fails("b")
+				if what == "lost" {
+					h.engine.deliver(runtime.Update{Kind: runtime.Lost, Runtime: "docker", Err: errors.New("gone")})
+					time.Sleep(time.Hour)
+					synctest.Wait()
+				}
+				if calls := h.engine.madeCalls(); slices.Contains(calls, "stop b 30s") {
+					t.Errorf("calls %v", calls)
+				}
+				if what == "lost" {
+					h.synced()
+					time.Sleep(time.Second)
+					synctest.Wait()
+					if !slices.Contains(h.engine.madeCalls(), "stop b 30s") {
+						t.Error("b was not restarted after the return of the engine")
+					}
+				}
+				h.close(t)
+				if calls := h.engine.madeCalls(); what == "shutdown" && slices.Contains(calls, "stop b 30s") {
+					t.Errorf("calls %v", calls)
+				}
+			})
+		})
+	}
+}
+
+func TestGuardIsOnlyHeardOfWhenSomebodyWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := openWith(t, slowSpec(Group{}), func(c *Config) { c.Guard = Guard{MaxRestarts: 5, Window: time.Minute} })
+		defer h.close(t)
+		h.fails(replicas(h, 5)...)
+		time.Sleep(time.Minute)
+		for _, reason := range h.diary.reasons("") {
+			t.Errorf("event %s", reason)
+		}
+	})
+}

@@ -1,0 +1,251 @@
+package supervisor
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"healthd/runtime"
+)
+
+// guard decides who may be restarted now of those whose probes ask for it. It is the
+// loop's.
+type guard struct {
+	limit   Guard
+	granted []time.Time // within limit.Window, oldest first
+	groups  map[string]*guarded
+	waiting []*entry // for the budget or their group, longest first
+	stirred bool     // somebody may no longer have to wait
+	told    bool     // that the budget is used up
+}
+
+// guarded are the containers of one group.
+type guarded struct {
+	all     []*entry
+	waiting []*entry // longest first
+}
+
+func newGuard(limit Guard) *guard { return &guard{limit: limit, groups: make(map[string]*guarded)} }
+
+// join makes e a member of its group, if it has a spec; leave takes it out.
+func (g *guard) join(e *entry) {
+	if e.spec == nil {
+		return
+	}
+	m := g.groups[e.group]
+	if m == nil {
+		m = &guarded{}
+		g.groups[e.group] = m
+	}
+	m.all = append(m.all, e)
+}
+
+func (g *guard) leave(e *entry) {
+	m := g.groups[e.group]
+	if m == nil {
+		return
+	}
+	g.unqueue(e)
+	if m.all = without(m.all, e); len(m.all) == 0 {
+		delete(g.groups, e.group)
+	}
+}
+
+// move takes a member of the group from to the one that is its own now. It keeps its
+// place among those who wait.
+func (g *guard) move(e *entry, from string) {
+	if e.group == from {
+		return
+	}
+	m := g.groups[from]
+	waits := slices.Contains(m.waiting, e)
+	m.waiting = without(m.waiting, e)
+	if m.all = without(m.all, e); len(m.all) == 0 {
+		delete(g.groups, from)
+	}
+	g.join(e)
+	if m = g.groups[e.group]; waits {
+		m.waiting = append(m.waiting, e)
+	}
+	g.stirred = true
+}
+
+// wait says what a restart of e that a probe asks for has to wait for.
+func (g *guard) wait(e *entry, now time.Time) Wait {
+	if w := g.groupWait(e, now); w.Reason != "" {
+		return w
+	}
+	if g.limit.MaxRestarts <= 0 {
+		return Wait{}
+	}
+	g.granted = slices.DeleteFunc(g.granted, func(at time.Time) bool { return !now.Before(at.Add(g.limit.Window)) })
+	free := g.limit.MaxRestarts - len(g.granted) - g.ahead(e)
+	if free > 0 {
+		return Wait{}
+	}
+	w := Wait{Reason: WaitRestartBudget, On: fmt.Sprintf("the host's budget of %d restarts in %v", g.limit.MaxRestarts, g.limit.Window)}
+	if len(g.granted) > 0 {
+		w.Until = g.granted[0].Add(g.limit.Window)
+	}
+	return w
+}
+
+// groupWait says whether too many of e's group are down already, or are to be
+// restarted before it.
+func (g *guard) groupWait(e *entry, now time.Time) Wait {
+	m := g.groups[e.group]
+	if len(m.all) == 1 {
+		return Wait{}
+	}
+	w := Wait{Reason: WaitGroupLimit}
+	var on those
+	for _, other := range m.all {
+		down, until := other.outage(now)
+		if other == e || !down {
+			continue
+		}
+		on.add(other)
+		if !until.IsZero() && (w.Until.IsZero() || until.Before(w.Until)) {
+			w.Until = until
+		}
+	}
+	for _, other := range m.waiting {
+		if other == e {
+			break
+		}
+		if down, _ := other.outage(now); !down { // else it is counted already
+			on.add(other)
+		}
+	}
+	if on.n < e.spec.Group.MaxUnavailable.Of(len(m.all)) {
+		return Wait{}
+	}
+	w.On = on.String()
+	return w
+}
+
+// those are containers to be listed for people, who do not want to read a long list.
+type those struct {
+	first [5]*entry
+	n     int
+}
+
+func (t *those) add(e *entry) {
+	if t.n < len(t.first) {
+		t.first[t.n] = e
+	}
+	t.n++
+}
+
+func (t *those) String() string {
+	var names []string
+	for _, e := range t.first[:min(t.n, len(t.first))] {
+		names = append(names, e.container.Name)
+	}
+	text := strings.Join(names, ", ")
+	if more := t.n - len(t.first); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
+// took notes what came of a step of e: it is being restarted now, or waits.
+func (g *guard) took(e *entry, before Cause, now time.Time) {
+	s := &e.state
+	switch is, _ := e.outage(now); {
+	case before == NoCause && s.Stopping.asked():
+		e.down = s.Run
+		if g.limit.MaxRestarts > 0 {
+			g.granted = append(g.granted, now)
+		}
+	case e.down != runtime.Run{} && !is:
+		e.down, g.stirred = runtime.Run{}, true
+	}
+	switch waits := s.Condemned != NoCause && s.Wait.Reason != WaitHeld; {
+	case !waits:
+		g.unqueue(e)
+	case !slices.Contains(g.waiting, e):
+		g.waiting = append(g.waiting, e)
+		m := g.groups[e.group]
+		m.waiting = append(m.waiting, e)
+	}
+}
+
+func (g *guard) unqueue(e *entry) {
+	if !slices.Contains(g.waiting, e) {
+		return
+	}
+	m := g.groups[e.group]
+	m.waiting, g.waiting, g.stirred = without(m.waiting, e), without(g.waiting, e), true
+}
+
+// exhausted says, once each time, that somebody waits for the budget of the host.
+func (g *guard) exhausted() bool {
+	waits := slices.ContainsFunc(g.waiting, func(e *entry) bool { return e.state.Wait.Reason == WaitRestartBudget })
+	first := waits && !g.told
+	g.told = waits
+	return first
+}
+
+// outage says whether e is down because a probe asked for its restart, and until
+// when it is taken to be at most: it must be ready again, or have had all the time
+// that it may need for that. Of a restart still under way nobody knows the end.
+func (e *entry) outage(now time.Time) (down bool, until time.Time) {
+	s := &e.state
+	switch {
+	case e.down == runtime.Run{}:
+		return false, time.Time{}
+	case s.settled() && (s.Run == e.down || !s.Engine.Alive()):
+		return false, time.Time{} // it was spared, or has ended for good
+	case s.Run == e.down:
+		return true, time.Time{}
+	case s.Ready:
+		return false, time.Time{}
+	}
+	until = s.BeganAt.Add(e.spec.timeToReady())
+	return now.Before(until), until
+}
+
+// timeToReady is what a run may need at most to become ready.
+func (spec *Spec) timeToReady() time.Duration {
+	var sum time.Duration
+	if p := spec.Probes[Startup]; p != nil {
+		sum += p.InitialDelay + times(p.FailureThreshold, p.Period) + p.Timeout
+	}
+	if p := spec.Probes[Readiness]; p != nil {
+		sum += p.InitialDelay + times(p.SuccessThreshold, p.Period) + p.Timeout
+	}
+	if spec.Lifecycle.PostStart != nil {
+		sum += PostStartTimeout
+	}
+	return sum
+}
+
+// times is n·d, but not so much that it overflows.
+func times(n int, d time.Duration) time.Duration {
+	const most = 10 * 365 * 24 * time.Hour
+	if n > 0 && d > most/time.Duration(n) {
+		return most
+	}
+	return time.Duration(n) * d
+}
+
+// ahead counts those who wait for the budget longer than e. Who waits for its group
+// keeps its place, but keeps nobody else waiting.
+func (g *guard) ahead(e *entry) int {
+	n := 0
+	for _, other := range g.waiting {
+		if other == e {
+			break
+		}
+		if other.state.Wait.Reason == WaitRestartBudget {
+			n++
+		}
+	}
+	return n
+}
+
+func without(list []*entry, e *entry) []*entry {
+	return slices.DeleteFunc(list, func(other *entry) bool { return other == e })
+}

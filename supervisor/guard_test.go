@@ -1,0 +1,342 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"healthd/prober"
+	"healthd/runtime"
+)
+
+// slowSpec is of a member whose runs are ready five seconds after their start. Liveness
+// is on port 2, once a second; one failure is enough.
+func slowSpec(group Group) *Spec {
+	spec := memberPorts(time.Second, Liveness, Readiness)
+	spec.Probes[Readiness].InitialDelay = 5 * time.Second
+	spec.Backoff = Backoff{} // no matter how often
+	spec.Group = group
+	return spec
+}
+
+var good = prober.Result{Outcome: prober.Success}
+
+// replicas starts so many members of one group; they are ready when it returns. Their
+// liveness is good again once they were stopped.
+func replicas(h *house, n int) (ids []string) {
+	h.synced()
+	for i := range n {
+		id := string(rune('a' + i))
+		ids = append(ids, id)
+		h.engine.run(id)
+	}
+	h.engine.stopping = func(id string) { h.probes.say(id+":2", good) }
+	time.Sleep(5500 * time.Millisecond)
+	synctest.Wait()
+	return ids
+}
+
+// fails lets the liveness of a container fail, and its probe be asked.
+func (h *house) fails(ids ...string) {
+	for _, id := range ids {
+		h.probes.say(id+":2", refused)
+	}
+	time.Sleep(time.Second)
+	synctest.Wait()
+}
+
+// waiting is what a container waits for: its reason, and whom for.
+func (h *house) waiting(t *testing.T, id string) string {
+	t.Helper()
+	if w := h.view(t, id).Waiting(); w != nil {
+		return w.Reason + " " + w.Message
+	}
+	return ""
+}
+
+func TestGroupLimit(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		max     Share
+		members int
+		atOnce  int
+	}{
+		{"one unless said", Share{}, 3, 1},
+		{"two", Share{Number: 2}, 5, 2},
+		{"more than there are", Share{Number: 9}, 3, 3},
+		{"half", Share{Percent: 50}, 5, 2},
+		{"a tenth is still one", Share{Percent: 10}, 4, 1},
+		{"all", Share{Percent: 100}, 4, 4},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := open(t, slowSpec(Group{Name: "web", MaxUnavailable: tt.max}))
+				defer h.close(t)
+				ids := replicas(h, tt.members)
+				h.fails(ids...)
+				most, done := 0, false
+				for range 600 {
+					synctest.Wait()
+					down := 0
+					done = true
+					for _, id := range ids {
+						if s := h.view(t, id).State; !s.Ready {
+							down++
+						} else if s.RestartCount() == 0 {
+							done = false
+						}
+					}
+					most = max(most, down)
+					if done && down == 0 {
+						break
+					}
+					done = false
+					time.Sleep(100 * time.Millisecond)
+				}
+				if most != tt.atOnce || !done {
+					t.Errorf("at most %d were down at once, want %d; all restarted: %v", most, tt.atOnce, done)
+				}
+				for _, id := range ids {
+					if n := h.view(t, id).State.RestartCount(); n != 1 {
+						t.Errorf("%s was restarted %d times", id, n)
+					}
+				}
+			})
+		})
+	}
+}
+
+// The longest waiting comes first, and everybody can see whom they wait for.
+func TestGroupLimitIsFairAndTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := open(t, slowSpec(Group{Name: "web"}))
+		defer h.close(t)
+		replicas(h, 3)
+		h.fails("b")
+		h.fails("c")
+		h.fails("a")
+		if got, want := h.waiting(t, "c"), "GroupLimit failed liveness probe, its restart waits for n-b"; got != want {
+			t.Errorf("c: %q, want %q", got, want)
+		}
+		if got, want := h.waiting(t, "a"), "GroupLimit failed liveness probe, its restart waits for n-b, n-c"; got != want {
+			t.Errorf("a: %q, want %q", got, want)
+		}
+		if v := h.view(t, "a"); !v.State.Ready || v.Waiting().Until.IsZero() {
+			t.Errorf("it is withdrawn while it waits, or nobody knows for how long: %+v", v.Waiting())
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		want := []string{"stop b 30s", "start b", "stop c 30s", "start c", "stop a 30s", "start a"}
+		if got := h.engine.madeCalls(); !slices.Equal(got, want) {
+			t.Errorf("calls %v, want %v", got, want)
+		}
+		if n := strings.Count(strings.Join(h.diary.reasons("n-a"), " "), WaitGroupLimit); n != 1 {
+			t.Errorf("told %d times that it waits", n)
+		}
+	})
+}
+
+func TestWhoRecoversIsSpared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := open(t, slowSpec(Group{Name: "web"}))
+		defer h.close(t)
+		replicas(h, 2)
+		h.fails("a")
+		h.fails("b")
+		asked := h.probes.times("b:2")
+		h.probes.say("b:2", good)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if s := h.view(t, "b").State; s.RestartCount() != 0 || s.Condemned != NoCause || h.probes.times("b:2") < asked+30 {
+			t.Errorf("restarted or not probed: %+v", s)
+		}
+		if w := h.waiting(t, "b"); w != "" {
+			t.Errorf("still waits: %s", w)
+		}
+		if got := h.diary.reasons("n-b"); got[len(got)-1] != WaitGroupLimit || len(h.engine.madeCalls()) != 2 {
+			t.Errorf("events %v, calls %v", got, h.engine.madeCalls())
+		}
+	})
+}
+
+// What is down for another reason than a probe takes no place, and needs none.
+func TestGroupLimitIsForProbesOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := open(t, slowSpec(Group{Name: "web"}))
+		defer h.close(t)
+		replicas(h, 4)
+		h.fails("a")
+		h.engine.exit("b", 1)
+		if err := h.Restart(t.Context(), "c"); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if calls := h.engine.madeCalls(); !slices.Contains(calls, "start b") || !slices.Contains(calls, "start c") {
+			t.Errorf("calls %v", calls)
+		}
+		time.Sleep(10 * time.Second) // a is back
+		if err := h.Restart(t.Context(), "c"); err != nil {
+			t.Fatal(err)
+		}
+		h.fails("d")
+		if w := h.waiting(t, "d"); w != "" || h.view(t, "d").State.RestartCount() != 1 {
+			t.Errorf("d waits: %s", w)
+		}
+	})
+}
+
+// A place is free again when its holder is ready, or had all the time for it, or is
+// gone for good.
+func TestPlacesOfAGroupAreFreed(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		do   func(*house)
+		free time.Duration // from the start of a's new run on
+	}{
+		{"ready again", func(h *house) {}, 5 * time.Second},
+		{"never ready", func(h *house) { h.probes.say("a:3", refused) }, 7 * time.Second},
+		{"removed", func(h *house) { caseGone(h, "a") }, 0},
+		{"stopped by somebody", func(h *house) {
+			h.engine.deliver(runtime.Update{Kind: runtime.Killed, Runtime: "docker", ID: "a", Signal: 15, Time: time.Now()})
+			h.engine.exit("a", 143)
+		}, 0},
+		{"of another group now", func(h *house) {
+			group := slowSpec(Group{Name: "other"})
+			_ = h.Reload(context.Background(), func(name string, _ map[string]string) (*Spec, error) {
+				if name == "n-a" {
+					return group, nil
+				}
+				return h.specs[""], nil
+			}, Guard{})
+		}, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := open(t, slowSpec(Group{Name: "web"}))
+				defer h.close(t)
+				replicas(h, 2)
+				h.fails("a")
+				begun := h.view(t, "a").State.BeganAt
+				h.fails("b")
+				tt.do(h)
+				for range 1000 {
+					synctest.Wait()
+					if slices.Contains(h.engine.madeCalls(), "stop b 30s") {
+						break
+					}
+					time.Sleep(50 * time.Millisecond)
+				}
+				// b failed a second after a; the loop looks each second at least.
+				got, want := time.Since(begun), max(tt.free, time.Second)
+				if got < want-100*time.Millisecond || got > want+1100*time.Millisecond {
+					t.Errorf("b was restarted %v after the new run of a began, want %v", got, want)
+				}
+			})
+		})
+	}
+}
+
+// Whose group it is.
+func TestWhoIsAMember(t *testing.T) {
+	compose := map[string]string{composeProject: "p", composeService: "web"}
+	for _, tt := range []struct {
+		name   string
+		group  Group
+		labels map[string]string
+		waits  bool
+	}{
+		{"by name", Group{Name: "g"}, nil, true},
+		{"by compose service", Group{}, compose, true},
+		{"alone", Group{}, nil, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := open(t, slowSpec(tt.group))
+				defer h.close(t)
+				h.engine.stopping = func(id string) { h.probes.say(id+":2", good) }
+				h.synced()
+				for _, id := range []string{"a", "b"} {
+					caseMade(h, runtime.Container{ID: id, Name: id, Labels: tt.labels})
+					h.engine.run(id)
+				}
+				time.Sleep(6 * time.Second)
+				h.fails("a", "b")
+				waits := h.waiting(t, "a")+h.waiting(t, "b") != ""
+				if waits != tt.waits {
+					t.Errorf("waits: %v, want %v", waits, tt.waits)
+				}
+			})
+		})
+	}
+}
+
+// A post_start hook that failed asks like a probe, also after the engine was lost.
+func TestFailedPostStartWaitsForItsGroup(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		spec := slowSpec(Group{Name: "web"})
+		spec.Lifecycle.PostStart = &prober.LifecycleHandler{Exec: &prober.Exec{Command: []string{"post_start"}}}
+		h := open(t, spec)
+		defer h.close(t)
+		replicas(h, 2)
+		h.probes.say("b:post_start", refused)
+		h.probes.hangs("a:post_start") // a is down for five minutes
+		h.fails("a")
+		h.engine.run("b")
+		synctest.Wait()
+		if got := h.waiting(t, "b"); !strings.HasPrefix(got, "GroupLimit failed its post_start hook") {
+			t.Fatalf("b waits for %q", got)
+		}
+		h.engine.deliver(runtime.Update{Kind: runtime.Lost, Runtime: "docker", Err: errors.New("gone")})
+		h.probes.say("b:post_start", good)
+		h.synced()
+		synctest.Wait()
+		if got := h.waiting(t, "b"); !strings.HasPrefix(got, "GroupLimit failed its post_start hook") {
+			t.Fatalf("after the return of the engine b waits for %q", got)
+		}
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		if s := h.view(t, "b").State; !s.Ready || s.Restarts[ByPostStart] != 1 {
+			t.Errorf("b in the end: %+v", s)
+		}
+	})
+}
+
+// The members that a daemon before had begun to restart are down, too.
+func TestGroupLimitOutlivesTheDaemon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		spec := slowSpec(Group{Name: "web"})
+		spec.Publish.Drain = 20 * time.Second
+		e := newEstate(t, spec)
+		e.begin(runtime.ReplayUnknown, 0, false)
+		e.engine.run("a")
+		e.engine.run("b")
+		e.sleep(6500 * time.Millisecond)
+		e.probes.say("a:2", refused)
+		e.sleep(time.Second)
+		e.kill()
+		e.probes.say("b:2", refused)
+		e.begin(runtime.ReplayComplete, 0, false)
+		e.sleep(2 * time.Second)
+		if w := e.view("b").Waiting(); w == nil || w.Reason != WaitGroupLimit || !e.view("a").State.Draining() {
+			t.Errorf("b waits for %+v", w)
+		}
+		e.end()
+	})
+}
+
+func TestLongListsAreCut(t *testing.T) {
+	for n, want := range map[int]string{0: "", 1: "0", 5: "0, 1, 2, 3, 4", 7: "0, 1, 2, 3, 4 and 2 more"} {
+		var list those
+		for i := range n {
+			list.add(&entry{container: &runtime.Container{Name: fmt.Sprint(i)}})
+		}
+		if got := list.String(); got != want {
+			t.Errorf("%d: %q, want %q", n, got, want)
+		}
+	}
+}

@@ -1,0 +1,205 @@
+package supervisor
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"healthd/runtime"
+)
+
+// heldHouse has one ready container that is held for so long, or until it is resumed.
+func heldHouse(t *testing.T, d time.Duration) *house {
+	h := open(t, slowSpec(Group{}))
+	replicas(h, 1)
+	until := time.Time{}
+	if d > 0 {
+		until = time.Now().Add(d)
+	}
+	if err := h.Hold(t.Context(), "n-a", until); err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+func TestHeldContainerIsProbedAndNotRestarted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := heldHouse(t, 0)
+		defer h.close(t)
+		h.fails("a")
+		asked := h.probes.times("a:2")
+		h.probes.say("a:3", refused)
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		v := h.view(t, "a")
+		if len(h.engine.madeCalls()) != 0 || v.State.Ready || h.probes.times("a:2") < asked+3000 {
+			t.Errorf("calls %v, ready %v", h.engine.madeCalls(), v.State.Ready)
+		}
+		if w := v.Waiting(); w == nil || w.Reason != WaitHeld {
+			t.Errorf("waits for %+v", w)
+		}
+		h.probes.say("a:3", good)
+		if err := h.Restart(t.Context(), "a"); !errors.Is(err, ErrHeld) {
+			t.Errorf("restart: %v", err)
+		}
+		if err := h.Resume(t.Context(), "a"); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait() // the verdict still stands
+		if got, want := h.engine.madeCalls(), []string{"stop a 30s", "start a"}; !slices.Equal(got, want) {
+			t.Errorf("calls %v, want %v", got, want)
+		}
+		if err := h.Resume(t.Context(), "a"); err != nil {
+			t.Errorf("a second resume: %v", err)
+		}
+	})
+}
+
+func TestHoldEndsByItself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := heldHouse(t, time.Minute)
+		defer h.close(t)
+		h.engine.exit("a", 1)
+		time.Sleep(time.Minute - time.Second)
+		synctest.Wait()
+		v := h.view(t, "a")
+		if w := v.Waiting(); len(h.engine.madeCalls()) != 0 || w == nil || w.Reason != WaitHeld || time.Until(w.Until) != time.Second {
+			t.Errorf("calls %v, waits for %+v", h.engine.madeCalls(), w)
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if got := h.engine.madeCalls(); !slices.Equal(got, []string{"start a"}) || h.view(t, "a").State.Held {
+			t.Errorf("calls %v", got)
+		}
+	})
+}
+
+func TestResumeGoesByThePolicy(t *testing.T) {
+	for policy, want := range map[RestartPolicy]int{Always: 1, OnFailure: 0, Never: 0} {
+		synctest.Test(t, func(t *testing.T) {
+			h := open(t, plain(policy))
+			defer h.close(t)
+			h.synced()
+			h.engine.run("a")
+			_ = h.Ping(t.Context())
+			_ = h.Hold(t.Context(), "a", time.Time{})
+			_ = h.Hold(t.Context(), "a", time.Time{}) // says nothing new
+			h.engine.exit("a", 0)
+			time.Sleep(time.Hour)
+			_ = h.Resume(t.Context(), "a")
+			synctest.Wait()
+			if got := h.engine.madeCalls(); len(got) != want {
+				t.Errorf("%s: calls %v", policy, got)
+			}
+			held := 0
+			for _, reason := range h.diary.reasons("n-a") {
+				if reason == EventHeld {
+					held++
+				}
+			}
+			if held != 1 {
+				t.Errorf("told %d times that it is held", held)
+			}
+		})
+	}
+}
+
+// What healthd had begun to stop it starts again; a drain alone it gives up.
+func TestHoldDuringARestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		spec := slowSpec(Group{})
+		spec.Publish.Drain = 10 * time.Second
+		h := open(t, spec)
+		defer h.close(t)
+		h.engine.stopTakes = 5 * time.Second
+		replicas(h, 1)
+		h.fails("a")
+		_ = h.Hold(t.Context(), "a", time.Time{})
+		if s := h.view(t, "a").State; s.Stopping != NoCause || s.Condemned != ByLiveness || !s.Ready {
+			t.Errorf("held during the drain: %+v", s)
+		}
+		_ = h.Resume(t.Context(), "a")
+		time.Sleep(12 * time.Second) // the stop is under way
+		_ = h.Hold(t.Context(), "a", time.Time{})
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if s := h.view(t, "a").State; !s.Held || !s.Ready || s.RestartCount() != 1 {
+			t.Errorf("held during the stop: %+v", s)
+		}
+	})
+}
+
+// A stop that failed may still be carried out, and a start must follow then.
+func TestHoldAfterAFailedStop(t *testing.T) {
+	w := caseWorld(t, "liveness=0s/1s/1/1", "0s runs", "500ms stop-fails yes", "500ms liveness fails", "2s")
+	if w.state.StopCalls != 1 || w.state.Call != NoCall {
+		t.Fatalf("no stop has failed: %+v", w.state)
+	}
+	w.step("hold", &input{kind: held})
+	w.endRun(143) // it is carried out late
+	w.step("exits", &input{kind: observed})
+	caseGoesOn(w, "2s liveness succeeds", "1m")
+	if !w.state.Engine.Alive() || w.state.OperatorStopped || !w.state.Held {
+		t.Errorf("left stopped:\n%s", w.told.String())
+	}
+}
+
+func TestOperatorStopsWhatIsHeld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := heldHouse(t, time.Minute)
+		defer h.close(t)
+		h.engine.deliver(runtime.Update{Kind: runtime.Killed, Runtime: "docker", ID: "a", Signal: 15, Time: time.Now()})
+		h.engine.exit("a", 143)
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if s := h.view(t, "a").State; !s.OperatorStopped || len(h.engine.madeCalls()) != 0 {
+			t.Errorf("calls %v, %+v", h.engine.madeCalls(), s)
+		}
+	})
+}
+
+// A hold is the identity's: a new run, a new container and a new daemon keep it.
+func TestHoldSurvives(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEstate(t, plain(Always))
+		e.begin(runtime.ReplayUnknown, 0, false)
+		e.engine.run("c1")
+		synctest.Wait()
+		until := time.Now().Add(time.Hour)
+		_ = e.daemon.Hold(t.Context(), "c1", until)
+		held := func(when, id string) {
+			t.Helper()
+			if s := e.view(id).State; !s.Held || !s.HeldUntil.Equal(until) {
+				t.Errorf("%s: %v until %v", when, s.Held, s.HeldUntil)
+			}
+		}
+		e.engine.exit("c1", 1)
+		e.engine.run("c1") // by somebody
+		held("a new run", "c1")
+		e.kill()
+		e.begin(runtime.ReplayComplete, 0, false)
+		held("a new daemon", "c1")
+		e.engine.mu.Lock()
+		delete(e.engine.containers, "c1")
+		e.engine.names["c2"] = "n-c1"
+		e.engine.mu.Unlock()
+		e.engine.deliver(runtime.Update{Kind: runtime.Removed, Runtime: "docker", ID: "c1"})
+		e.engine.run("c2")
+		held("a new container", "c2")
+		e.engine.exit("c2", 1)
+		begun := time.Now()
+		e.end() // ends although something is held
+		if took := time.Since(begun); took != 0 {
+			t.Errorf("the daemon took %v to end", took)
+		}
+		e.begin(runtime.ReplayComplete, 0, false)
+		held("an end in good order", "c2")
+		e.sleep(2 * time.Hour)
+		if !e.running("c2") || e.view("c2").State.Held {
+			t.Error("not started when the hold was over")
+		}
+		e.end()
+	})
+}

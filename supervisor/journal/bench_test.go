@@ -1,0 +1,69 @@
+package journal
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"healthd/supervisor"
+)
+
+func BenchmarkRecord(b *testing.B) {
+	ev := supervisor.Event{Time: time.Unix(1, 0), Container: "web-1", Reason: supervisor.EventReady, Message: "it is ready"}
+	b.Run("memory", func(b *testing.B) {
+		j := New()
+		b.ReportAllocs()
+		for b.Loop() {
+			j.Record(ev)
+		}
+	})
+	b.Run("disk", func(b *testing.B) {
+		j := open(b, b.TempDir())
+		run(b, j)
+		b.ReportAllocs()
+		for b.Loop() {
+			j.Record(ev)
+		}
+	})
+}
+
+// Until all of them are durable.
+func BenchmarkRemember(b *testing.B) {
+	for _, n := range []int{1, 100} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			j := open(b, b.TempDir())
+			run(b, j)
+			b.ReportAllocs()
+			for b.Loop() {
+				var done <-chan struct{}
+				for i := range n {
+					done = j.Remember(remember(fmt.Sprint("container-", i), "web"))
+				}
+				<-done
+			}
+		})
+	}
+}
+
+func BenchmarkOpen(b *testing.B) {
+	dir := b.TempDir()
+	j := open(b, dir)
+	for n := range Size {
+		j.Record(event(n))
+	}
+	for n := range 1000 {
+		j.Remember(remember(fmt.Sprint(n), "web"))
+	}
+	if err := j.transact(j.take()); err != nil {
+		b.Fatal(err)
+	}
+	j.Close()
+	b.ReportAllocs()
+	for b.Loop() {
+		j := open(b, dir)
+		if len(j.Memories()) != 1000 || j.Last() != Size {
+			b.Fatal("something is missing")
+		}
+		j.Close()
+	}
+}

@@ -1,0 +1,378 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
+
+	"healthd/supervisor"
+)
+
+var _ supervisor.Store = (*Journal)(nil)
+
+// open opens a journal that is closed at the end of the test.
+func open(t testing.TB, dir string) *Journal {
+	t.Helper()
+	j, err := Open(Config{Dir: dir, Boot: "boot-1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { j.Close() })
+	return j
+}
+
+// run runs a journal until the function it returns, or the test ends.
+func run(t testing.TB, j *Journal) (stop func() error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- j.Run(ctx); close(done) }()
+	stop = func() error { cancel(); return <-done }
+	t.Cleanup(func() { stop() })
+	return stop
+}
+
+func remember(id, name string) supervisor.Memory {
+	return supervisor.Memory{Facts: supervisor.Facts{ID: id, Name: name}}
+}
+
+// memories writes what is remembered: "a=1 b=2".
+func memories(j *Journal) string {
+	var all []string
+	for _, m := range j.Memories() {
+		all = append(all, m.ID+"="+m.Name)
+	}
+	return strings.Join(all, " ")
+}
+
+// reasons are those of the journal's own events.
+func reasons(j *Journal) string {
+	var all []string
+	for _, ev := range j.Events("", time.Time{}) {
+		if strings.HasPrefix(ev.Reason, "Journal") {
+			all = append(all, ev.Reason)
+		}
+	}
+	return strings.Join(all, " ")
+}
+
+func answers(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// copyFile copies the file as it is, which is what a killed daemon leaves.
+func copyFile(t testing.TB, from string) (dir string) {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(from, fileName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir = t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, fileName), data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func TestRememberedIsDurable(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "state", "healthd")
+	j := open(t, dir)
+	run(t, j)
+	full := supervisor.Memory{
+		Facts: supervisor.Facts{ID: "a", Name: "web", Ready: true, Stopping: supervisor.ByLiveness, NotBefore: time.Unix(5, 0).UTC()},
+		Gates: []supervisor.Gate{{Type: "lb", Status: true}},
+	}
+	j.Record(event(1))
+	j.SetSeen("docker", time.Unix(7, 0))
+	<-j.Remember(full)
+
+	k := open(t, copyFile(t, dir))
+	if got := k.Memories(); len(got) != 1 || fmt.Sprint(got[0]) != fmt.Sprint(full) {
+		t.Errorf("got  %+v\nwant %+v", got, full)
+	}
+	if got := k.Events("", time.Time{}); len(got) != 1 || got[0].Message != "1" || k.Last() != 1 {
+		t.Errorf("events %v", got)
+	}
+	if !k.Seen("docker").Equal(time.Unix(7, 0)) || !k.Seen("other").IsZero() || k.Boot() != "boot-1" {
+		t.Errorf("seen %v, boot %q", k.Seen("docker"), k.Boot())
+	}
+	if j.Boot() != "" || reasons(j)+reasons(k) != "" {
+		t.Errorf("boot before the first: %q, %s", j.Boot(), reasons(k))
+	}
+	for path, want := range map[string]os.FileMode{dir: 0o750, filepath.Join(dir, fileName): 0o600} {
+		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != want {
+			t.Errorf("%s: %v, %v", path, info.Mode(), err)
+		}
+	}
+}
+
+func TestForgottenAndReplaced(t *testing.T) {
+	dir := t.TempDir()
+	for n, want := range []string{"", "a=0 b=0 c=0", "a=1 b=0", "a=2"} {
+		j := open(t, dir)
+		if got := memories(j); got != want {
+			t.Errorf("daemon %d: %q, want %q", n, got, want)
+		}
+		stop := run(t, j)
+		for _, id := range [][]string{{"a", "b", "c"}, {"a"}, {"a"}, {}}[n] {
+			<-j.Remember(remember(id, fmt.Sprint(n)))
+		}
+		for _, id := range [][]string{{"never"}, {"c"}, {"b", "d"}, {}}[n] {
+			j.Remember(remember("d", "short")) // forgotten before or after it is written
+			j.Forget(id)
+			j.Forget("d")
+		}
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+		j.Close()
+	}
+}
+
+// counting counts transactions.
+type counting struct {
+	database
+	n atomic.Int64
+}
+
+func (c *counting) Update(f func(*bolt.Tx) error) error { c.n.Add(1); return c.database.Update(f) }
+
+func TestOneTransactionForAllThatIsPending(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		j := open(t, dir)
+		db := &counting{database: j.db}
+		j.db = db
+		var done []<-chan struct{}
+		for n := range 30 {
+			done = append(done, j.Remember(remember(fmt.Sprint("id", n%3), fmt.Sprint(n))))
+			j.Record(event(n))
+		}
+		begin := time.Now()
+		run(t, j)
+		for _, c := range done {
+			<-c
+		}
+		if waited := time.Since(begin); waited != 0 || db.n.Load() != 1 {
+			t.Errorf("%d transactions after %v", db.n.Load(), waited)
+		}
+
+		j.Record(event(30))
+		time.Sleep(company / 2)
+		j.Record(event(31))
+		j.SetSeen("docker", time.Unix(1, 0))
+		time.Sleep(company/2 - 1)
+		synctest.Wait()
+		if db.n.Load() != 1 {
+			t.Errorf("events alone did not wait for company")
+		}
+		time.Sleep(time.Nanosecond)
+		synctest.Wait()
+		if db.n.Load() != 2 || j.written != 32 {
+			t.Errorf("%d transactions, %d written", db.n.Load(), j.written)
+		}
+
+		j.SetSeen("docker", time.Unix(2, 0))
+		j.SetSeen("docker", time.Unix(1, 0)) // older
+		time.Sleep(lazy - 1)
+		synctest.Wait()
+		j.SetSeen("docker", time.Unix(3, 0))
+		if db.n.Load() != 2 {
+			t.Errorf("the time seen was not written lazily")
+		}
+		time.Sleep(time.Nanosecond)
+		synctest.Wait()
+		if db.n.Load() != 3 || j.meta {
+			t.Errorf("%d transactions", db.n.Load())
+		}
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if db.n.Load() != 3 {
+			t.Errorf("%d transactions when nothing happens", db.n.Load())
+		}
+	})
+	if k := open(t, dir); memories(k) != "id0=27 id1=28 id2=29" || k.Last() != 32 || !k.Seen("docker").Equal(time.Unix(3, 0)) {
+		t.Errorf("%s, last %d, seen %v", memories(k), k.Last(), k.Seen("docker"))
+	}
+}
+
+func TestEndFlushesAndThenAnswers(t *testing.T) {
+	dir := t.TempDir()
+	j := open(t, dir)
+	j.Record(event(1))
+	done := j.Remember(remember("a", "1"))
+	if err := run(t, j)(); err != nil || !answers(done) {
+		t.Errorf("error %v, answered %v", err, answers(done))
+	}
+	j.Record(event(2))
+	if !answers(j.Remember(remember("b", "1"))) {
+		t.Error("nobody will write this any more")
+	}
+	j.Close()
+	if k := open(t, dir); memories(k) != "a=1" || k.Last() != 1 {
+		t.Errorf("%s, last %d", memories(k), k.Last())
+	}
+}
+
+func TestCloseWithoutRunAnswers(t *testing.T) {
+	j := open(t, t.TempDir())
+	done := j.Remember(remember("a", "1"))
+	if answers(done) {
+		t.Error("answered without being written")
+	}
+	if err := j.Close(); err != nil || !answers(done) || !answers(j.Remember(remember("a", "2"))) {
+		t.Errorf("error %v, answered %v", err, answers(done))
+	}
+	if err := j.Close(); err != nil {
+		t.Errorf("twice: %v", err)
+	}
+}
+
+func TestInMemoryOnly(t *testing.T) {
+	j, err := Open(Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop := run(t, j)
+	j.Record(event(1))
+	j.SetSeen("docker", time.Unix(1, 0))
+	j.Forget("a")
+	if !answers(j.Remember(remember("a", "1"))) || j.Last() != 1 || j.Seen("docker").IsZero() || len(j.Memories()) != 0 {
+		t.Error("a journal in memory is one too")
+	}
+	if err := errors.Join(stop(), j.Close()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestNumbersGoOnAndNothingIsLoggedTwice(t *testing.T) {
+	dir := t.TempDir()
+	j := open(t, dir)
+	for n := range 5 {
+		j.Record(event(n))
+	}
+	run(t, j)()
+	j.Close()
+
+	j = open(t, dir)
+	j.Record(event(5))
+	if events, last, _ := j.After(3); last != 6 || len(events) != 3 || events[0].Message != "3" || events[2].Message != "5" {
+		t.Errorf("last %d, events %v", last, events)
+	}
+	core, logged := observer.New(zapcore.InfoLevel)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	j.Log(ctx, zap.New(core))
+	if all := logged.AllUntimed(); len(all) != 1 || all[0].ContextMap()["message"] != "5" {
+		t.Errorf("logged %v", all)
+	}
+}
+
+func TestFileStaysSmall(t *testing.T) {
+	const total = 50_000
+	dir := t.TempDir()
+	j := open(t, dir)
+	j.db.(*bolt.DB).NoSync = true
+	for n := 0; n < total; {
+		for range 1 + rand.N(300) { // as it is when a loaded host batches
+			if n < total {
+				j.Record(supervisor.Event{
+					Time: time.Unix(int64(n), 0), Container: "web-1", Reason: supervisor.EventUnhealthy,
+					Message: fmt.Sprintf("liveness probe failed: GET http://172.17.0.2:8080/healthz: status 503 (%d)", n),
+				})
+				n++
+			}
+		}
+		if err := j.transact(j.take()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	info, err := os.Stat(j.path())
+	if err != nil || info.Size() > 8<<20 {
+		t.Errorf("%d bytes, %v", info.Size(), err)
+	}
+	t.Logf("%d events recorded, the newest %d kept in %d kB", total, Size, info.Size()>>10)
+	if older, err := checkFile(j.path()); err != nil || older {
+		t.Error(older, err)
+	}
+	j.Close()
+	j = open(t, dir)
+	all := j.Events("", time.Time{})
+	if len(all) != Size || j.Last() != total || all[0].Time.Unix() != total-Size || all[Size-1].Time.Unix() != total-1 {
+		t.Errorf("%d events, last %d, first %+v", len(all), j.Last(), all[0])
+	}
+	j.Record(event(total))
+	if events, last, _ := j.After(total - 1); last != total+1 || len(events) != 2 || events[1].Message != fmt.Sprint(total) {
+		t.Errorf("a full ring goes on with %v, %d", events, last)
+	}
+}
+
+func TestLongAndImpossible(t *testing.T) {
+	dir := t.TempDir()
+	j := open(t, dir)
+	stop := run(t, j)
+	j.Record(supervisor.Event{Message: strings.Repeat("ä", maxText)})
+	j.Record(supervisor.Event{Time: time.Date(12345, 1, 1, 0, 0, 0, 0, time.UTC), Message: "no JSON has this time"})
+	for range 2 {
+		<-j.Remember(remember("", "no name"))
+		<-j.Remember(remember(strings.Repeat("x", 1<<16), "long name"))
+		<-j.Remember(supervisor.Memory{Facts: supervisor.Facts{ID: "far", HeldUntil: time.Date(12345, 1, 1, 0, 0, 0, 0, time.UTC)}})
+		<-j.Remember(remember("a", strings.Repeat("x", maxRecord)))
+		<-j.Remember(remember("b", "fine"))
+	}
+	if got := reasons(j); got != strings.TrimSpace(strings.Repeat("JournalDamaged ", 4)) {
+		t.Errorf("each is told once: %s", got)
+	}
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+	j.Close()
+	k := open(t, dir)
+	all := k.Events("", time.Time{})
+	if memories(k) != "b=fine" || len(all[0].Message) > maxText+3 || !strings.HasSuffix(all[0].Message, "ä…") {
+		t.Errorf("%s, message of %d bytes", memories(k), len(all[0].Message))
+	}
+}
+
+// What bbolt writes is never called damaged.
+func TestCheckAcceptsWhatIsWritten(t *testing.T) {
+	j := open(t, t.TempDir())
+	j.db.(*bolt.DB).NoSync = true
+	random := rand.New(rand.NewPCG(1, 2))
+	for n := range 120 {
+		for range random.IntN(40) {
+			id := fmt.Sprint(random.IntN(400))
+			if random.IntN(4) == 0 || n > 90 {
+				j.Forget(id)
+			} else {
+				j.Remember(remember(id, strings.Repeat("x", random.IntN(9)*random.IntN(2000))))
+			}
+			j.Record(supervisor.Event{Message: strings.Repeat("y", random.IntN(9)*random.IntN(900))})
+		}
+		if b := j.take(); b != nil {
+			if err := j.transact(b); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if older, err := checkFile(j.path()); err != nil || older {
+			t.Fatalf("after %d: %v, %v", n, older, err)
+		}
+	}
+}

@@ -1,0 +1,274 @@
+package journal
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"slices"
+	"strings"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+
+	"healthd/supervisor"
+)
+
+// version is that of the file's content. A healthd that reads another one's
+// content differently has another version.
+const version = 1
+
+// The buckets, and the keys of metaBucket.
+const (
+	eventsBucket   = "events"   // by number, big-endian
+	memoriesBucket = "memories" // by the container's ID
+	metaBucket     = "meta"
+
+	versionKey = "version"
+	bootKey    = "boot"
+	seenPrefix = "seen/" // and the runtime's name
+)
+
+// What one record may have: bbolt refuses a whole transaction for a key that it
+// cannot take.
+const (
+	maxKey    = 1 << 10
+	maxRecord = 1 << 20
+)
+
+var errSum = errors.New("its checksum is wrong")
+
+// record is where one record is.
+type record struct{ bucket, key string }
+
+// encode returns the record of v: its JSON form behind a checksum of that and of
+// the key, since bbolt has none: a bit that flips in a number leaves valid JSON.
+func encode(key string, v any) ([]byte, error) {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	if key == "" || len(key) > maxKey {
+		return nil, fmt.Errorf("its name has %d bytes", len(key))
+	}
+	if len(data) > maxRecord {
+		return nil, fmt.Errorf("it is longer than %d bytes", maxRecord)
+	}
+	return append(binary.BigEndian.AppendUint32(nil, sum(key, data)), data...), nil
+}
+
+func decode(key string, data []byte, v any) error {
+	if len(data) < 4 || binary.BigEndian.Uint32(data) != sum(key, data[4:]) {
+		return errSum
+	}
+	return json.Unmarshal(data[4:], v)
+}
+
+func sum(key string, data []byte) uint32 {
+	table := crc32.MakeTable(crc32.Castagnoli)
+	return crc32.Update(crc32.Checksum([]byte(key), table), table, data)
+}
+
+func eventKey(n uint64) string { return string(binary.BigEndian.AppendUint64(nil, n)) }
+
+// put writes b. What cannot be encoded is told and left out.
+func (j *Journal) put(tx *bolt.Tx, b *batch) error {
+	buckets := map[string]*bolt.Bucket{}
+	for _, name := range []string{eventsBucket, memoriesBucket, metaBucket} {
+		bucket, err := tx.CreateBucketIfNotExists([]byte(name))
+		if err != nil {
+			return err
+		}
+		buckets[name] = bucket
+	}
+	var err error
+	set := func(name, key string, v any) {
+		data, bad := encode(key, v)
+		if bad != nil {
+			j.unwritable(name, key, bad)
+			return
+		}
+		err = errors.Join(err, buckets[name].Put([]byte(key), data))
+	}
+	for _, r := range b.junk {
+		err = errors.Join(err, buckets[r.bucket].Delete([]byte(r.key)))
+	}
+	for _, m := range b.put {
+		set(memoriesBucket, m.ID, m)
+	}
+	for _, id := range b.forget {
+		err = errors.Join(err, buckets[memoriesBucket].Delete([]byte(id)))
+	}
+	if b.meta {
+		set(metaBucket, versionKey, version)
+		set(metaBucket, bootKey, b.boot)
+		for name, t := range b.seen {
+			set(metaBucket, seenPrefix+name, t)
+		}
+	}
+	events := buckets[eventsBucket]
+	events.FillPercent = 0.9 // keys only grow: half-empty pages would never be filled
+	for i, ev := range b.events {
+		set(eventsBucket, eventKey(b.last-uint64(len(b.events)-1-i)), ev)
+	}
+	return errors.Join(err, trim(events, b.last))
+}
+
+// trim drops the events that are older than the newest Size.
+func trim(events *bolt.Bucket, last uint64) error {
+	var old []string
+	c := events.Cursor()
+	for k, _ := c.First(); last > Size && k != nil && string(k) <= eventKey(last-Size); k, _ = c.Next() {
+		old = append(old, string(k))
+	}
+	for _, key := range old {
+		if err := events.Delete([]byte(key)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unwritable tells once of each container that it cannot be remembered. Of an event
+// it says nothing: that one was logged and is in memory.
+func (j *Journal) unwritable(bucket, key string, err error) {
+	if bucket != memoriesBucket || j.told[key] {
+		return
+	}
+	if j.told == nil || len(j.told) > Size {
+		j.told = map[string]bool{}
+	}
+	j.told[key] = true
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.tell(EventJournalDamaged, fmt.Sprintf("cannot keep what is known of container %.80q: %v: its older state stays in the journal", key, err))
+}
+
+// content is what a file held.
+type content struct {
+	events   []supervisor.Event // oldest first
+	last     uint64             // number of the newest
+	memories map[string]supervisor.Memory
+	boot     string
+	seen     map[string]time.Time
+	junk     []record // could not be read
+	older    bool     // the last transaction may be missing
+}
+
+// errDamaged says that a file is not what healthd has written.
+var errDamaged = errors.New("it is damaged")
+
+// fromLater is a file that a later healthd has written.
+type fromLater int
+
+func (v fromLater) Error() string {
+	return fmt.Sprintf("it is of version %d, and this healthd knows %d", int(v), version)
+}
+
+// read returns what is in a file. A record that cannot be read is left out.
+func read(tx *bolt.Tx) (*content, error) {
+	c := &content{memories: map[string]supervisor.Memory{}, seen: map[string]time.Time{}}
+	buckets := 0
+	err := tx.ForEach(func([]byte, *bolt.Bucket) error { buckets++; return nil })
+	if err != nil || buckets == 0 { // a new file
+		return c, err
+	}
+	if err := checkVersion(tx.Bucket([]byte(metaBucket))); err != nil {
+		return nil, err
+	}
+	for _, part := range []struct {
+		bucket string
+		take   func(k, v []byte) error
+	}{{metaBucket, c.metadata}, {memoriesBucket, c.memory}, {eventsBucket, c.event}} {
+		b := tx.Bucket([]byte(part.bucket))
+		if b == nil || buckets != 3 {
+			return nil, fmt.Errorf("%w: it has %d buckets, or others", errDamaged, buckets)
+		}
+		if err := b.ForEach(part.take); err != nil {
+			return nil, err
+		}
+	}
+	c.events = slices.Clone(c.events[max(0, len(c.events)-Size):])
+	return c, nil
+}
+
+func checkVersion(meta *bolt.Bucket) error {
+	if meta == nil {
+		return fmt.Errorf("%w: it has no version", errDamaged)
+	}
+	var v int
+	if err := decode(versionKey, meta.Get([]byte(versionKey)), &v); err != nil {
+		return fmt.Errorf("%w: its version cannot be read: %w", errDamaged, err)
+	}
+	if v > version {
+		return fromLater(v)
+	}
+	if v < 1 {
+		return fmt.Errorf("%w: there is no version %d", errDamaged, v)
+	}
+	return nil
+}
+
+func (c *content) event(k, v []byte) error {
+	var ev supervisor.Event
+	if len(k) != 8 || decode(string(k), v, &ev) != nil {
+		c.junk = append(c.junk, record{eventsBucket, string(k)})
+		return nil
+	}
+	c.events, c.last = append(c.events, ev), binary.BigEndian.Uint64(k)
+	return nil
+}
+
+func (c *content) memory(k, v []byte) error {
+	var m supervisor.Memory
+	if decode(string(k), v, &m) != nil || m.ID != string(k) {
+		c.junk = append(c.junk, record{memoriesBucket, string(k)})
+		return nil
+	}
+	c.memories[m.ID] = m
+	return nil
+}
+
+func (c *content) metadata(k, v []byte) error {
+	var err error
+	name, seen := bytes.CutPrefix(k, []byte(seenPrefix))
+	switch {
+	case string(k) == bootKey:
+		err = decode(bootKey, v, &c.boot)
+	case seen:
+		var t time.Time
+		if err = decode(string(k), v, &t); err == nil {
+			c.seen[string(name)] = t
+		}
+	case string(k) != versionKey:
+		err = errDamaged
+	}
+	if err != nil {
+		c.junk = append(c.junk, record{metaBucket, string(k)})
+	}
+	return nil
+}
+
+// lost says what could not be read; it is empty when everything could.
+func (c *content) lost() string {
+	events, others := 0, []string{}
+	if c.older {
+		others = append(others, "the last change, perhaps")
+	}
+	for _, r := range c.junk {
+		switch r.bucket {
+		case eventsBucket:
+			events++
+		case memoriesBucket:
+			others = append(others, fmt.Sprintf("what was known of container %q", r.key))
+		default:
+			others = append(others, fmt.Sprintf("%q", r.key))
+		}
+	}
+	if events > 0 {
+		others = append([]string{fmt.Sprintf("%d events", events)}, others...)
+	}
+	return strings.Join(others, ", ")
+}

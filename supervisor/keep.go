@@ -1,0 +1,124 @@
+package supervisor
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"healthd/runtime"
+)
+
+// takeUp sorts what an earlier daemon has kept.
+func (l *loop) takeUp(past []Memory) {
+	l.past, l.memories = make(map[string]Memory), make(map[string]Memory)
+	l.replays, l.left = make(map[string]runtime.Replay), make(map[string]bool)
+	leftAlone := make(map[string]bool) // as in someLeftAlone
+	for _, m := range past {
+		if m.Gone.IsZero() && m.Alive && m.KilledAt.IsZero() && m.Stopping == NoCause {
+			leftAlone[m.Runtime] = true
+		}
+	}
+	for _, m := range past {
+		switch {
+		case m.Gone.IsZero():
+			if leftAlone[m.Runtime] {
+				m.Doubtful, m.WishDue = false, time.Time{}
+			}
+			l.past[m.ID] = m
+		case time.Since(m.Gone) > forgetAfter:
+			l.config.Store.Forget(m.ID)
+		default:
+			l.memories[m.Identity] = m
+		}
+	}
+}
+
+// restore lets a container that is seen for the first time be what an earlier daemon
+// knew of it.
+func (l *loop) restore(e *entry) {
+	m, ok := l.past[e.container.ID]
+	if !ok || e.spec == nil {
+		return
+	}
+	delete(l.past, m.ID)
+	e.facts, e.gates, e.kept = m.Facts, m.Gates, known
+	e.state = m.recalled(e.spec, time.Now())
+	e.reborn = l.replays[m.Runtime] == runtime.ReplayRestart
+	if m.Stopping.asked() && (m.Alive || m.Restart != NoCause) {
+		e.down = m.Run
+	}
+	e.gap = l.left[m.ID]
+	delete(l.left, m.ID)
+}
+
+// remember keeps what has changed of a container.
+func (l *loop) remember(e *entry) {
+	facts := remembered(e.container, e.identity, &e.state)
+	if facts == e.facts && slices.Equal(e.state.Gates, e.gates) {
+		return
+	}
+	e.facts, e.gates = facts, e.state.Gates
+	e.kept = l.config.Store.Remember(Memory{Facts: facts, Gates: e.gates})
+}
+
+// recall takes up what is remembered of the identity whose first run this container
+// has: compose makes the new container before it removes the old one.
+func (l *loop) recall(e *entry) {
+	e.state.Resources = e.container.Resources
+	m, ok := l.memories[e.identity]
+	if !ok || e.spec == nil {
+		return
+	}
+	delete(l.memories, e.identity)
+	l.config.Store.Forget(m.ID)
+	if time.Since(m.Gone) > forgetAfter {
+		return
+	}
+	e.state.Restarts, e.state.Held, e.state.HeldUntil = m.Restarts, m.Held, m.HeldUntil
+	if m.madeOf(e.container) {
+		e.state.Backoff = m.Backoff
+	}
+}
+
+// gone keeps, of a container that was removed, what belongs to its identity. A
+// container that never ran has nothing of its own.
+func (l *loop) gone(e *entry) {
+	if _, ok := l.past[e.container.ID]; ok { // it was valid once
+		l.removedUnseen(e.container.ID)
+		return
+	}
+	if e.spec == nil || e.state.Run == (runtime.Run{}) {
+		l.config.Store.Forget(e.container.ID)
+		return
+	}
+	l.bury(Memory{Facts: remembered(e.container, e.identity, &e.state), Gates: e.state.Gates})
+}
+
+// removedUnseen is gone for a container that is remembered but not supervised now.
+func (l *loop) removedUnseen(id string) {
+	if m, ok := l.past[id]; ok {
+		delete(l.past, id)
+		delete(l.left, id)
+		l.bury(m)
+	}
+}
+
+func (l *loop) bury(m Memory) {
+	m.Gone = time.Now()
+	if old, ok := l.memories[m.Identity]; ok && old.ID != m.ID {
+		l.config.Store.Forget(old.ID)
+	}
+	l.memories[m.Identity] = m
+	l.config.Store.Remember(m)
+	if len(l.memories) < l.pruneAt {
+		return
+	}
+	maps.DeleteFunc(l.memories, func(_ string, m Memory) bool {
+		old := time.Since(m.Gone) > forgetAfter
+		if old {
+			l.config.Store.Forget(m.ID)
+		}
+		return old
+	})
+	l.pruneAt = max(pruneMemories, 2*len(l.memories))
+}

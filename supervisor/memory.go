@@ -1,0 +1,159 @@
+package supervisor
+
+import (
+	"slices"
+	"time"
+
+	"healthd/prober"
+	"healthd/runtime"
+)
+
+// Memory is what must be known again of a container when the daemon comes back,
+// however it ended. It is written to the journal by its JSON form.
+type Memory struct {
+	Facts
+	Gates []Gate `json:"gates,omitempty"` // never changed in place
+}
+
+// Facts is a Memory but for its lists, so that it can be compared.
+type Facts struct {
+	ID       string `json:"id"`
+	Name     string `json:"name"`
+	Runtime  string `json:"runtime"`
+	Identity string `json:"identity"`
+	// Image and Resources are what the container is made of: the back-off is not for
+	// one of the same identity that is made of something else.
+	Image     string    `json:"image,omitempty"`
+	Resources string    `json:"resources,omitempty"`
+	Gone      time.Time `json:"gone,omitzero"` // when it was removed
+
+	Run       runtime.Run         `json:"run"` // the newest
+	RunBefore runtime.Run         `json:"runBefore,omitzero"`
+	StartedAt time.Time           `json:"startedAt,omitzero"`
+	Alive     bool                `json:"alive,omitempty"`
+	Started   bool                `json:"started,omitempty"`
+	StartedCh time.Time           `json:"startedChanged,omitzero"`
+	Able      bool                `json:"able,omitempty"` // the readiness probe's verdict was Success
+	Ready     bool                `json:"ready,omitempty"`
+	ReadyCh   time.Time           `json:"readyChanged,omitzero"`
+	Hooks     [numHooks]HookState `json:"hooks"`
+	Exit      Exit                `json:"exit,omitzero"`     // end of Run, if it has ended
+	LastExit  Exit                `json:"lastExit,omitzero"` // end of the run before
+
+	Stopping  Cause         `json:"stopping,omitempty"` // why healthd stops, or has stopped, Run
+	StopCalls int           `json:"stopCalls,omitempty"`
+	OwnKills  int           `json:"ownKills,omitempty"`
+	KillDue   time.Time     `json:"killDue,omitzero"`
+	Grace     time.Duration `json:"grace,omitempty"`
+	Restart   Cause         `json:"restart,omitempty"` // Run has ended, and a start is due
+	NotBefore time.Time     `json:"notBefore,omitzero"`
+
+	KilledAt        time.Time `json:"killedAt,omitzero"`
+	KillForgotten   time.Time `json:"killForgotten,omitzero"`
+	Survived        bool      `json:"survived,omitempty"`
+	OperatorStopped bool      `json:"operatorStopped,omitempty"`
+	Doubtful        bool      `json:"doubtful,omitempty"`
+	WishDue         time.Time `json:"wishDue,omitzero"`
+
+	Backoff   BackoffState       `json:"backoff,omitzero"`
+	Restarts  [numberOfCause]int `json:"restarts"`
+	Held      bool               `json:"held,omitempty"`
+	HeldUntil time.Time          `json:"heldUntil,omitzero"`
+}
+
+// Store keeps memories over the end of the daemon.
+type Store interface {
+	// Remember keeps m in place of what was kept of the same container. It must not
+	// block: the loop calls it. The channel is closed when m is on the disk, or when
+	// it is certain that it cannot be put there.
+	Remember(m Memory) <-chan struct{}
+	// Forget drops what is kept of the container of that ID. It must not block.
+	Forget(id string)
+	// SetSeen notes that everything which followed from the runtime's events up to
+	// that moment was remembered. It must not block.
+	SetSeen(runtime string, at time.Time)
+}
+
+// forgetful is the Store of a supervisor that has none.
+type forgetful struct{}
+
+var known = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
+
+func (forgetful) Remember(Memory) <-chan struct{} { return known }
+func (forgetful) Forget(string)                   {}
+func (forgetful) SetSeen(string, time.Time)       {}
+
+// remembered is what is kept of a container in that state.
+func remembered(c *runtime.Container, identity string, s *State) Facts {
+	return Facts{
+		ID: c.ID, Name: c.Name, Runtime: c.Runtime, Identity: identity, Image: imageOf(c),
+		Resources: s.Resources, Run: s.Run, RunBefore: s.RunBefore, StartedAt: s.StartedAt, Alive: s.Engine.Alive(),
+		Started: s.Started, StartedCh: s.StartedCh, Able: s.Tallies[Readiness].Result == prober.Success,
+		Ready: s.Ready, ReadyCh: s.ReadyCh, Hooks: s.Hooks, Exit: s.Exit, LastExit: s.LastExit,
+		Stopping: s.Stopping, StopCalls: s.StopCalls, OwnKills: s.OwnKills, KillDue: s.KillDue, Grace: s.Grace,
+		Restart: s.Restart, NotBefore: s.NotBefore,
+		KilledAt: s.KilledAt, KillForgotten: s.KillForgotten, Survived: s.Survived, OperatorStopped: s.OperatorStopped,
+		Backoff: s.Backoff, Restarts: s.Restarts, Held: s.Held, HeldUntil: s.HeldUntil, Doubtful: s.Doubtful, WishDue: s.WishDue,
+	}
+}
+
+// madeOf says whether the container that is remembered was made of the same as c.
+// Where it was not, back-off begins afresh: what it failed for may be mended.
+// (kubelet GetBackoffKey)
+func (m *Memory) madeOf(c *runtime.Container) bool {
+	return m.Image == imageOf(c) && m.Resources == c.Resources
+}
+
+func imageOf(c *runtime.Container) string {
+	if c.ImageID != "" {
+		return c.ImageID
+	}
+	return c.Image
+}
+
+// recalled is the state of a container that an earlier daemon knew, as if no time had
+// gone by: what the engine says next is then taken in as ever. Probes begin afresh,
+// but readiness and started hold until they give a first verdict. (kubelet since 1.35)
+func (m *Memory) recalled(spec *Spec, now time.Time) State {
+	s := State{
+		Engine: runtime.Exited, Run: m.Run, RunBefore: m.RunBefore, StartedAt: m.StartedAt,
+		BeganAt: now.Add(-max(0, now.Sub(m.StartedAt))), Exit: m.Exit, LastExit: m.LastExit,
+		Started: m.Started, StartedCh: m.StartedCh, ContainerReady: m.Ready, ContainerReadyCh: m.ReadyCh,
+		Ready: m.Ready, ReadyCh: m.ReadyCh, Resources: m.Resources, Hooks: m.Hooks, Grace: m.Grace,
+		Stopping: m.Stopping, StopCalls: m.StopCalls, OwnKills: m.OwnKills, KillDue: m.KillDue,
+		Restart: m.Restart, NotBefore: m.NotBefore,
+		KilledAt: m.KilledAt, KillForgotten: m.KillForgotten, Survived: m.Survived, OperatorStopped: m.OperatorStopped,
+		Backoff: m.Backoff, Restarts: m.Restarts, Gates: slices.Clone(m.Gates), Held: m.Held, HeldUntil: m.HeldUntil,
+		Doubtful: m.Doubtful, WishDue: m.WishDue,
+	}
+	if m.Alive {
+		s.Engine = runtime.Running
+	}
+	if m.StopCalls > 0 && m.Stopping != NoCause && m.Alive {
+		s.CallError = "the stop was interrupted by the end of healthd"
+	}
+	for i := range s.Tallies {
+		s.Tallies[i].reset(spec.Probes[i], ProbeType(i))
+		if causeOf(ProbeType(i)) == m.Stopping && ProbeType(i) != Readiness {
+			s.Tallies[i].Result, s.Tallies[i].OnHold = prober.Failure, true
+		}
+	}
+	if y := &s.Tallies[Startup]; m.Started && spec.Probes[Startup] != nil {
+		y.Result, y.OnHold = prober.Success, true
+	}
+	if m.Able {
+		s.Tallies[Readiness].Result = prober.Success
+	}
+	for i, hook := range s.Hooks { // cut short by the end of healthd: once more
+		switch {
+		case hook == HookRunning && HookType(i) == PostStart:
+			s.Hooks[i] = HookDue
+		case hook == HookRunning:
+			s.Hooks[i] = HookIdle
+		}
+	}
+	if spec.Lifecycle.PostStart == nil && s.starting() {
+		s.Hooks[PostStart], s.Started = HookIdle, spec.Probes[Startup] == nil
+	}
+	return s
+}

@@ -1,0 +1,181 @@
+package supervisor
+
+import (
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"healthd/runtime"
+)
+
+// slowStore needs its time for each write.
+type slowStore struct {
+	takes time.Duration // negative: for ever
+
+	mu   sync.Mutex
+	kept []Memory
+	seen []time.Time
+}
+
+func (s *slowStore) Remember(m Memory) <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.kept = append(s.kept, m)
+	done := make(chan struct{})
+	switch {
+	case s.takes > 0:
+		time.AfterFunc(s.takes, func() { close(done) })
+	case s.takes == 0:
+		close(done)
+	}
+	return done
+}
+
+func (s *slowStore) Forget(string) {}
+
+func (s *slowStore) SetSeen(_ string, at time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.seen = append(s.seen, at)
+}
+
+func (s *slowStore) newest() Memory {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.kept[len(s.kept)-1]
+}
+
+func (s *slowStore) has(like func(Memory) bool) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.ContainsFunc(s.kept, like)
+}
+
+// A call waits until what it is for is kept, but not for ever.
+func TestCallsWaitForTheirMemory(t *testing.T) {
+	for takes, want := range map[time.Duration]time.Duration{0: 0, 500 * time.Millisecond: 500 * time.Millisecond, time.Minute: 2 * time.Second, -1: 2 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			store := &slowStore{takes: takes}
+			h := openWith(t, plain(Always), func(c *Config) { c.Store = store })
+			h.engine.called = make(chan string, 10)
+			h.synced()
+			h.engine.run("a")
+			synctest.Wait()
+			begun := time.Now()
+			if err := h.Restart(t.Context(), "a"); err != nil {
+				t.Fatal(err)
+			}
+			<-h.engine.called
+			stopped := time.Now()
+			if !store.has(func(m Memory) bool { return m.Stopping == ByOperator && m.Alive && m.StopCalls == 1 }) {
+				t.Error("the stop was not kept before it was made")
+			}
+			if got := stopped.Sub(begun); got != want {
+				t.Errorf("writes take %v: stopped after %v, want %v", takes, got, want)
+			}
+			<-h.engine.called
+			if got := time.Since(stopped); got > want {
+				t.Errorf("writes take %v: started %v after the stop, want %v", takes, got, want)
+			}
+			if err := h.Ping(t.Context()); err != nil {
+				t.Error(err)
+			}
+			h.close(t)
+		})
+	}
+}
+
+// Nothing is written where nothing has changed: a probe's success is no news.
+func TestOnlyChangesAreKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &slowStore{}
+		h := openWith(t, webSpec(), func(c *Config) { c.Store = store })
+		defer h.close(t)
+		h.synced()
+		h.engine.run("a")
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		n := len(store.kept)
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if len(store.kept) != n || n > 3 {
+			t.Errorf("%d writes, then %d in an hour of successes", n, len(store.kept)-n)
+		}
+	})
+}
+
+// How far events were heard is noted once what followed from them is kept.
+func TestSeenIsNoted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &slowStore{}
+		h := openWith(t, plain(Always), func(c *Config) { c.Store = store })
+		defer h.close(t)
+		h.synced()
+		at := time.Now()
+		var want []time.Time
+		for i, kind := range []runtime.Kind{runtime.Began, runtime.Heard, runtime.Killed, runtime.Died, runtime.Stopped, runtime.Removed, runtime.Synced, runtime.Lost} {
+			seen := at.Add(time.Duration(i))
+			want = append(want, seen)
+			h.engine.deliver(runtime.Update{Kind: kind, Runtime: "docker", ID: "a", Err: errDead, Seen: seen})
+		}
+		if err := h.Ping(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(store.seen, want) {
+			t.Errorf("noted %v, want %v", store.seen, want)
+		}
+	})
+}
+
+// All that is kept comes back as it was.
+func TestRecalledIsRemembered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEstate(t, walkSpec())
+		e.begin(runtime.ReplayUnknown, 0, false)
+		e.engine.run("c1")
+		e.sleep(time.Second)
+		_ = e.daemon.Hold(t.Context(), "c1", time.Now().Add(time.Hour))
+		synctest.Wait()
+		before := e.view("c1").State
+		e.kill()
+		e.begin(runtime.ReplayComplete, 0, false)
+		after := e.view("c1").State
+		if !after.Ready || !after.Started || !after.Held || !after.ReadyCh.Equal(before.ReadyCh) || after.Run != before.Run || after.BeganAt != before.BeganAt {
+			t.Errorf("before %+v\nafter %+v", before, after)
+		}
+		if e.told("c1", EventStarted) != 1 || e.told("c1", EventNotReady) != 0 {
+			t.Errorf("events %v", e.diary.reasons("n-c1"))
+		}
+		e.end()
+	})
+}
+
+// A container that is gone when the daemon is back leaves its identity's memory.
+func TestRemovedWhileTheDaemonWasAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEstate(t, plain(Always))
+		e.begin(runtime.ReplayUnknown, 0, false)
+		e.engine.run("c1")
+		synctest.Wait()
+		e.engine.exit("c1", 1)
+		e.sleep(time.Second)
+		e.kill()
+		e.engine.mu.Lock()
+		delete(e.engine.containers, "c1")
+		e.engine.mu.Unlock()
+		e.begin(runtime.ReplayComplete, 0, false)
+		e.kill()
+		e.begin(runtime.ReplayComplete, 0, false)
+		e.engine.names["c2"] = "n-c1"
+		e.engine.run("c2")
+		if s := e.view("c2").State; s.RestartCount() != 1 || !s.Backoff.Active {
+			t.Errorf("%d restarts, back-off %+v", s.RestartCount(), s.Backoff)
+		}
+		if len(e.kept) != 1 {
+			t.Errorf("kept %v", e.kept)
+		}
+		e.end()
+	})
+}

@@ -1,0 +1,72 @@
+package supervisor
+
+import "time"
+
+// An engine that shuts down sends stop signals to all that it runs, like an operator,
+// and is gone about a second after the last has ended.
+const (
+	// engineOutlives is how long the engine must live on after a container has ended
+	// of somebody's signal for that to be somebody's wish. While all else that goes on
+	// is being stopped too, it may be the engine's end that waits for the slowest.
+	engineOutlives = 5 * time.Second
+	// bringsBack is how long an engine with a restart policy of its own is given to
+	// start a container after it was started itself.
+	bringsBack = 10 * time.Second
+)
+
+// settleWish makes an operator's stop final that the engine has outlived.
+func (t *stepper) settleWish(ending bool) {
+	switch {
+	case t.Lost || !t.wishDue(t.now):
+	case ending:
+		t.WishDue = t.now.Add(engineOutlives)
+	default:
+		t.Doubtful, t.WishDue = false, time.Time{}
+	}
+}
+
+func (s *State) wishDue(now time.Time) bool { return !s.WishDue.IsZero() && !now.Before(s.WishDue) }
+
+// ending says that all that still goes on there is being stopped.
+func (l *loop) ending(name string) bool {
+	some := false
+	for _, e := range l.entries {
+		if e.container.Runtime == name && e.state.Engine.Alive() {
+			if !e.state.Draining() {
+				return false
+			}
+			some = true
+		}
+	}
+	return some
+}
+
+// revive takes back what looked like an operator's stop and was the end of the
+// engine: the engine has been started anew since.
+func (t *stepper) revive() {
+	if !t.Doubtful {
+		return
+	}
+	t.KilledAt, t.Doubtful, t.WishDue = time.Time{}, false, time.Time{}
+	if t.OperatorStopped {
+		t.OperatorStopped = false
+		t.startAgain()
+	}
+}
+
+// startAgain plans the start of a container that was to run on when its engine or its
+// host ended. That is no failure of its own, and grows no back-off.
+func (t *stepper) startAgain() {
+	if t.Exit.Reason == ReasonStoppedByOperator {
+		t.Exit.Reason = ReasonError
+	}
+	if t.c.AutoRemove || t.spec.RestartPolicy == Never {
+		t.record(EventExited, "Container %s has ended with its engine (exit code %d), and stays stopped by its restart policy", t.c.Name, t.Exit.Code)
+		return
+	}
+	t.Restart, t.NotBefore = ByExit, t.now
+	if t.enginePolicy() {
+		t.NotBefore = t.now.Add(bringsBack)
+	}
+	t.record(EventExited, "Container %s has ended with its engine (exit code %d), and is started again", t.c.Name, t.Exit.Code)
+}

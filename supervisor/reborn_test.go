@@ -1,0 +1,306 @@
+package supervisor
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"healthd/runtime"
+)
+
+var replays = map[string]runtime.Replay{"unknown": runtime.ReplayUnknown, "complete": runtime.ReplayComplete, "engine restarted": runtime.ReplayRestart}
+
+// plain is a spec without probes or back-off.
+func plain(policy RestartPolicy) *Spec {
+	return &Spec{RestartPolicy: policy, Backoff: Backoff{time.Second, time.Minute, time.Hour}}
+}
+
+// What the operator has stopped stays so, whenever that was and whatever became of the
+// daemon and the engine, as long as anything tells of it.
+func TestOperatorsStopOutlivesDaemons(t *testing.T) {
+	const (
+		before = "before the daemon is killed"
+		while  = "while the daemon is away"
+		half   = "its signal before, its end while the daemon is away"
+		slow   = "its signal long before, forgotten, its end while the daemon is away"
+		long   = "its signal before, its end after a long time"
+		after  = "after the daemon is back"
+	)
+	for _, when := range []string{before, while, half, slow, long, after} {
+		for name, replay := range replays {
+			if name != "complete" && (when == while || when == slow) {
+				continue // nothing tells
+			}
+			t.Run(when+", "+name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					e := newEstate(t, plain(Always))
+					e.begin(runtime.ReplayUnknown, 0, false)
+					e.engine.run("c1")
+					e.engine.run("c2") // goes on, so it is not the engine that ends
+					synctest.Wait()
+					switch when {
+					case before:
+						e.operatorStops("c1")
+						e.sleep(10 * time.Second)
+					case half, long, slow:
+						e.signal("c1", 15)
+						e.sleep(10 * time.Second)
+					}
+					if when == slow {
+						e.sleep(5 * time.Minute)
+					}
+					e.kill()
+					time.Sleep(time.Second)
+					switch when {
+					case while:
+						e.operatorStops("c1")
+					case long:
+						time.Sleep(time.Hour)
+						fallthrough
+					case half, slow:
+						e.engine.exit("c1", 143)
+						e.engine.deliver(runtime.Update{Kind: runtime.Stopped, Runtime: "docker", ID: "c1"})
+					}
+					if replay == runtime.ReplayRestart {
+						e.engineDies()
+					}
+					e.begin(replay, 0, false)
+					if when == after {
+						e.sleep(10 * time.Second)
+						e.operatorStops("c1")
+					}
+					e.sleep(time.Hour)
+					if s := e.view("c1").State; e.running("c1") || !s.OperatorStopped || s.Restart != NoCause {
+						t.Errorf("started, or to be: %+v", s)
+					}
+					if when != after && e.engine.runs > 3 || !e.running("c2") {
+						t.Errorf("%d runs; c2 runs: %v", e.engine.runs, e.running("c2"))
+					}
+					e.end()
+				})
+			})
+		}
+	}
+}
+
+// Where neither events nor memory tell why it does not run, it is left alone, and that
+// is told.
+func TestWhatNothingTellsOfIsLeftAlone(t *testing.T) {
+	for _, known := range []bool{true, false} {
+		t.Run(fmt.Sprintf("known before: %v", known), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e := newEstate(t, plain(Always))
+				if known {
+					e.begin(runtime.ReplayUnknown, 0, false)
+					e.engine.run("c1")
+					synctest.Wait()
+					e.kill()
+				} else {
+					e.engine.run("c1")
+				}
+				e.engine.exit("c1", 1)
+				e.begin(runtime.ReplayUnknown, 0, false)
+				e.sleep(time.Hour)
+				if e.running("c1") || e.told("c1", EventExited) != 1 {
+					t.Errorf("runs: %v, events %v", e.running("c1"), e.diary.reasons("n-c1"))
+				}
+				e.end()
+			})
+		})
+	}
+}
+
+// The engine shuts down in good order, or is killed, and comes back while the daemon
+// lives on.
+func TestEngineRestart(t *testing.T) {
+	for _, tt := range []struct {
+		name     string
+		policy   RestartPolicy
+		engine   string // restart policy
+		graceful bool
+		before   func(*estate) // to c1
+		runs     bool          // c1, in the end
+		within   time.Duration
+	}{
+		{"in good order", Always, "", true, nil, true, 0},
+		{"in good order, OnFailure", OnFailure, "", true, nil, true, 0},
+		{"in good order, Never", Never, "", true, nil, false, 0},
+		{"in good order, the engine is to start it", Always, "always", true, nil, true, 10 * time.Second},
+		{"in good order, stopped long before", Always, "", true, func(e *estate) {
+			e.operatorStops("c1")
+			e.sleep(time.Minute)
+		}, false, 0},
+		{"in good order, stopped a moment before", Always, "", true, func(e *estate) {
+			e.operatorStops("c1")
+			e.sleep(6 * time.Second)
+		}, false, 0},
+		{"killed", Always, "", false, nil, true, 0},
+		{"killed, Never", Never, "", false, nil, false, 0},
+		{"killed, the engine is to start it", Always, "always", false, nil, true, 10 * time.Second},
+		{"killed, stopped long before", Always, "", false, func(e *estate) {
+			e.operatorStops("c1")
+			e.sleep(time.Minute)
+		}, false, 0},
+		{"killed a moment after a stop", Always, "", false, func(e *estate) { e.operatorStops("c1") }, false, 0},
+		{"killed after a signal to one", Always, "", false, func(e *estate) { e.signal("c1", 15) }, false, 0},
+		{"killed in a back-off", Always, "", false, func(e *estate) {
+			e.engine.exit("c1", 1)
+			e.sleep(time.Millisecond)
+			e.engine.exit("c1", 1) // waits a second
+		}, true, time.Second},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e := newEstate(t, plain(tt.policy))
+				e.engine.policy = tt.engine
+				e.begin(runtime.ReplayUnknown, 0, false)
+				e.engine.run("c1")
+				e.engine.run("c2")
+				synctest.Wait()
+				if tt.before != nil {
+					tt.before(e)
+				}
+				synctest.Wait()
+				backoff, stopped := e.view("c1").State.Backoff, []string{"c1", "c2"}
+				if !e.running("c1") {
+					stopped = stopped[1:]
+				}
+				if tt.graceful {
+					e.engineStops(stopped...)
+				} else {
+					e.engineDies()
+				}
+				time.Sleep(100 * time.Millisecond)
+				e.engineBegins()
+				if tt.within > 0 {
+					e.sleep(tt.within - time.Second)
+					if e.running("c1") {
+						t.Error("was started too early")
+					}
+					e.sleep(time.Second)
+				}
+				if e.running("c1") != tt.runs || e.running("c2") != (tt.policy != Never) {
+					t.Errorf("c1 runs: %v, c2 runs: %v; c1 is %+v", e.running("c1"), e.running("c2"), e.view("c1").State)
+				}
+				if got := e.view("c1").State.Backoff; got != backoff {
+					t.Errorf("back-off %+v, want %+v", got, backoff)
+				}
+				e.sleep(time.Hour)
+				if e.running("c1") != tt.runs {
+					t.Errorf("an hour later c1 runs: %v", e.running("c1"))
+				}
+				e.end()
+			})
+		})
+	}
+}
+
+// A signal to all but one is not the end of the engine.
+func TestSignalsToNotAllAreTheOperators(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEstate(t, plain(Always))
+		e.begin(runtime.ReplayUnknown, 0, false)
+		for _, id := range []string{"c1", "c2", "c3"} {
+			e.engine.run(id)
+		}
+		e.engineStops("c1", "c2")
+		e.engineBegins()
+		e.sleep(time.Hour)
+		if e.running("c1") || e.running("c2") || !e.running("c3") {
+			t.Errorf("c1 %v, c2 %v, c3 %v", e.running("c1"), e.running("c2"), e.running("c3"))
+		}
+		e.end()
+	})
+}
+
+// A signal is not taken for survived while the engine cannot be heard.
+func TestSignalBeforeALongLoss(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEstate(t, plain(Always))
+		e.begin(runtime.ReplayUnknown, 0, false)
+		e.engine.run("c1")
+		e.engine.run("c2")
+		e.signal("c1", 15)
+		_ = e.daemon.Deliver(t.Context(), runtime.Update{Kind: runtime.Lost, Runtime: "docker", Err: errDead})
+		e.sleep(time.Hour)
+		e.engine.exit("c1", 143)
+		e.list(e.daemon, runtime.ReplayComplete, nil)
+		e.sleep(time.Hour)
+		if s := e.view("c1").State; e.running("c1") || !s.OperatorStopped {
+			t.Errorf("started: %+v", s)
+		}
+		e.end()
+	})
+}
+
+// An engine whose containers outlive it is no reason to start or stop anything.
+func TestEngineRestartThatContainersOutlive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEstate(t, webSpec())
+		e.begin(runtime.ReplayUnknown, 0, false)
+		e.engine.run("c1")
+		synctest.Wait()
+		before := e.view("c1").State
+		_ = e.daemon.Deliver(t.Context(), runtime.Update{Kind: runtime.Lost, Runtime: "docker", Err: errDead})
+		e.engineBegins()
+		if s := e.view("c1").State; !s.Ready || s.Run != before.Run || len(e.engine.madeCalls()) != 0 {
+			t.Errorf("calls %v, state %+v", e.engine.madeCalls(), s)
+		}
+		e.end()
+	})
+}
+
+// After a boot of the host what had been alive is started, and nothing else.
+func TestReboot(t *testing.T) {
+	for _, graceful := range []bool{true, false} {
+		for name, replay := range replays {
+			t.Run(fmt.Sprintf("in good order: %v, replay %s", graceful, name), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					e := newEstate(t, plain(Always))
+					e.begin(runtime.ReplayUnknown, 0, false)
+					for _, id := range []string{"alive", "stopped", "done", "backing-off"} {
+						e.engine.run(id)
+					}
+					e.resolve = func(name string, _ map[string]string) (*Spec, error) {
+						if name == "n-done" {
+							return plain(OnFailure), nil
+						}
+						return plain(Always), nil
+					}
+					_ = e.daemon.Reload(t.Context(), e.resolve, Guard{})
+					e.operatorStops("stopped")
+					e.engine.exit("done", 0)
+					e.engine.exit("backing-off", 1)
+					synctest.Wait()
+					e.engine.exit("backing-off", 1)
+					e.sleep(10 * time.Millisecond)
+					if graceful {
+						e.sleep(10 * time.Second)
+						e.signal("alive", 15)
+						e.signal("backing-off", 15)
+						e.engine.exit("alive", 143)
+						synctest.Wait()
+					}
+					e.kill()
+					e.engineDies()
+					time.Sleep(time.Minute)
+					e.begin(replay, 0, true)
+					e.sleep(time.Second)
+					want := []string{"alive", "backing-off"}
+					var got []string
+					for _, id := range []string{"alive", "backing-off", "done", "stopped"} {
+						if e.running(id) {
+							got = append(got, id)
+						}
+					}
+					if !slices.Equal(got, want) {
+						t.Errorf("%v run, want %v", got, want)
+					}
+					e.end()
+				})
+			})
+		}
+	}
+}

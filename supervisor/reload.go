@@ -1,0 +1,82 @@
+package supervisor
+
+import (
+	"context"
+	"maps"
+	"reflect"
+	"slices"
+	"time"
+)
+
+// Resolver finds a container's spec: nil without an error when it is to be left
+// alone; an error when its labels are wrong.
+type Resolver func(name string, labels map[string]string) (*Spec, error)
+
+// Reload makes resolve and guard hold from now on. A container whose spec comes out
+// the same keeps every count and timer; the others get the new one without a restart
+// and without being withdrawn, and those that are no longer to be supervised are left
+// alone as soon as a restart under way is done. Containers that are to be supervised
+// from now on come with the next list of their runtime.
+func (s *Supervisor) Reload(ctx context.Context, resolve Resolver, guard Guard) error {
+	return s.request(ctx, request{all: func(l *loop) {
+		l.resolver, l.reloaded = resolve, time.Now()
+		l.guard.limit, l.guard.stirred = guard, true
+		for _, e := range slices.Collect(maps.Values(l.entries)) {
+			l.respec(e)
+		}
+		for _, c := range slices.Collect(maps.Values(l.dropped)) {
+			l.observed(update{Runtime: c.Runtime, Container: c})
+		}
+	}})
+}
+
+// respec looks for the spec of a container again.
+func (l *loop) respec(e *entry) {
+	spec, err := l.resolver(e.container.Name, e.container.Labels)
+	e.outdated = false
+	switch {
+	case spec != nil && e.spec != nil:
+		l.replaceSpec(e, spec)
+	case !e.state.settled():
+		e.outdated = true // its restart is finished as it was begun
+	case spec == nil && err == nil:
+		l.letGo(e)
+	case e.spec != nil || spec != nil || err.Error() != e.invalid:
+		c := e.container
+		l.letGo(e)
+		l.observed(update{Runtime: c.Runtime, Container: c})
+	}
+}
+
+// letGo drops a container that goes on, and keeps what is known of it: its watcher
+// will not report it again before it has taken in that nobody wants it.
+func (l *loop) letGo(e *entry) {
+	l.drop(e)
+	l.dropped[e.container.ID] = e.container
+	if e.facts.ID != "" {
+		l.past[e.facts.ID], l.left[e.facts.ID] = Memory{Facts: e.facts, Gates: e.gates}, true
+	}
+}
+
+// replaceSpec gives a container another spec of the same kind: a valid one.
+func (l *loop) replaceSpec(e *entry, spec *Spec) {
+	old, group := e.spec, e.group
+	l.resolved(e, e.container, spec, nil)
+	l.guard.move(e, group)
+	if sameSpec(old, spec) {
+		l.show(e)
+		return
+	}
+	if !reflect.DeepEqual(old.Probes, spec.Probes) {
+		e.renew(l.asking)
+	}
+	l.step(e, &input{kind: respecced, old: old})
+}
+
+// sameSpec says whether two specs lead to the same decisions: where their values come
+// from may differ.
+func sameSpec(a, b *Spec) bool {
+	x, y := *a, *b
+	x.Values, y.Values, x.MatchedBy, y.MatchedBy = nil, nil, "", ""
+	return reflect.DeepEqual(&x, &y)
+}

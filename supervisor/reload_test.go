@@ -1,0 +1,315 @@
+package supervisor
+
+import (
+	"errors"
+	"reflect"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"healthd/prober"
+	"healthd/runtime"
+)
+
+// reload makes these the specs, by container name; "": of all others.
+func (h *house) reload(t *testing.T, specs map[string]*Spec) {
+	t.Helper()
+	err := h.Reload(t.Context(), func(name string, _ map[string]string) (*Spec, error) {
+		if s, ok := specs[name]; ok {
+			return s, nil
+		}
+		return specs[""], nil
+	}, Guard{})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestReloadOfTheSameChangesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := open(t, webSpec())
+		defer h.close(t)
+		h.synced()
+		h.engine.run("a")
+		synctest.Wait()
+		h.engine.exit("a", 1)
+		time.Sleep(7 * time.Second)
+		h.probes.hangs("a:1")
+		time.Sleep(5 * time.Second)
+		before := h.view(t, "a").State
+		if !before.Tallies[Liveness].Asking {
+			t.Fatal("no probe is under way")
+		}
+		spec := webSpec()
+		spec.Values, spec.MatchedBy = []Value{{"a", "b", "elsewhere:1"}}, "somewhere else"
+		h.reload(t, map[string]*Spec{"": spec})
+		v := h.view(t, "a")
+		if !reflect.DeepEqual(v.State, before) || v.Spec != spec {
+			t.Errorf("before %+v\nafter %+v", before, v.State)
+		}
+		_ = h.send(t.Context(), &answer{id: "a", run: before.Run, epoch: 2, probe: Liveness, result: good})
+		if y := h.view(t, "a").State.Tallies[Liveness]; y.Asking || y.Outcome != prober.Success {
+			t.Errorf("the probe under way was given up: %+v", y)
+		}
+	})
+}
+
+func TestReloadOfAnotherSpec(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := open(t, webSpec())
+		defer h.close(t)
+		h.synced()
+		h.engine.run("a")
+		time.Sleep(time.Second)
+		run := h.view(t, "a").State.Run
+		spec := webSpec()
+		spec.Probes[Readiness] = probeOn(3, 2*time.Second, 1)
+		spec.Probes[Startup] = probeOn(4, time.Second, 1)
+		h.probes.say("a:3", refused)
+		events := len(h.diary.reasons("n-a"))
+		h.reload(t, map[string]*Spec{"": spec})
+		if s := h.view(t, "a").State; !s.Ready || s.Run != run || len(h.diary.reasons("n-a")) != events {
+			t.Errorf("withdrawn or restarted: %+v", s)
+		}
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		if s := h.view(t, "a").State; s.Ready || s.Run != run || h.probes.times("a:4") != 0 {
+			t.Errorf("the new probe does not count: %+v", s)
+		}
+	})
+}
+
+// A verdict that waits is that of the probe which gave it.
+func TestReloadForgetsTheVerdictOfAnotherProbe(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := open(t, slowSpec(Group{Name: "web"}))
+		defer h.close(t)
+		replicas(h, 2)
+		h.fails("a")
+		h.fails("b")
+		if h.waiting(t, "b") == "" {
+			t.Fatal("b does not wait")
+		}
+		spec := slowSpec(Group{Name: "web"})
+		spec.Probes[Liveness] = nil
+		h.reload(t, map[string]*Spec{"": h.specs[""], "n-b": spec})
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if s := h.view(t, "b").State; s.RestartCount() != 0 || s.Condemned != NoCause {
+			t.Errorf("restarted for a probe that is gone: %+v", s)
+		}
+	})
+}
+
+// Who waits keeps the place, whatever order a reload looks at containers in.
+func TestReloadKeepsTheQueue(t *testing.T) {
+	for range 10 {
+		synctest.Test(t, func(t *testing.T) {
+			h := open(t, slowSpec(Group{Name: "web"}))
+			defer h.close(t)
+			replicas(h, 5)
+			for _, id := range []string{"b", "d", "a", "c"} {
+				h.fails(id)
+			}
+			h.reload(t, map[string]*Spec{"": slowSpec(Group{Name: "web"})})
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			want := []string{"start b", "start d", "start a", "start c"}
+			got := slices.DeleteFunc(h.engine.madeCalls(), func(c string) bool { return c[:4] == "stop" })
+			if !slices.Equal(got, want) {
+				t.Errorf("calls %v, want %v", got, want)
+			}
+		})
+	}
+}
+
+func TestReloadChangesLimits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := openWith(t, slowSpec(Group{Name: "web"}), func(c *Config) { c.Guard = Guard{MaxRestarts: 2, Window: time.Hour} })
+		defer h.close(t)
+		h.fails(replicas(h, 6)...)
+		wide := slowSpec(Group{Name: "web", MaxUnavailable: Share{Percent: 100}})
+		stops := func() int {
+			synctest.Wait()
+			n := 0
+			for _, c := range h.engine.madeCalls() {
+				if c[:4] == "stop" {
+					n++
+				}
+			}
+			return n
+		}
+		for _, tt := range []struct {
+			spec  *Spec
+			guard Guard
+			want  int
+		}{
+			{h.specs[""], Guard{MaxRestarts: 2, Window: time.Hour}, 1},
+			{wide, Guard{MaxRestarts: 2, Window: time.Hour}, 2},
+			{wide, Guard{MaxRestarts: 4, Window: time.Hour}, 4},
+			{wide, Guard{}, 6},
+		} {
+			if err := h.Reload(t.Context(), func(string, map[string]string) (*Spec, error) { return tt.spec, nil }, tt.guard); err != nil {
+				t.Fatal(err)
+			}
+			if got := stops(); got != tt.want {
+				t.Errorf("%+v and %+v: %d stops, want %d", tt.spec.Group, tt.guard, got, tt.want)
+			}
+		}
+	})
+}
+
+// A container that is no longer to be supervised leaves the board, but not in the
+// middle of a restart.
+func TestReloadWithoutASpec(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		spec := webSpec()
+		spec.Publish.Drain = 10 * time.Second
+		h := open(t, spec)
+		defer h.close(t)
+		h.synced()
+		h.engine.run("a")
+		h.engine.run("b")
+		synctest.Wait()
+		if err := h.Restart(t.Context(), "a"); err != nil {
+			t.Fatal(err)
+		}
+		h.reload(t, map[string]*Spec{"": nil})
+		if _, ok := h.Board().Find("b"); ok {
+			t.Error("b is still on the board")
+		}
+		if v := h.view(t, "a"); !v.State.Draining() {
+			t.Errorf("the restart was given up: %+v", v.State)
+		}
+		time.Sleep(20 * time.Second)
+		synctest.Wait()
+		if got, want := h.engine.madeCalls(), []string{"stop a 30s", "start a"}; !slices.Equal(got, want) {
+			t.Errorf("calls %v, want %v", got, want)
+		}
+		if _, ok := h.Board().Find("a"); ok {
+			t.Error("a is still on the board")
+		}
+		asked := h.probes.times("a:1")
+		h.engine.exit("a", 1)
+		time.Sleep(time.Hour)
+		if h.probes.times("a:1") != asked || len(h.engine.madeCalls()) != 2 {
+			t.Error("a is still supervised")
+		}
+	})
+}
+
+// What was stopped while it was not supervised, or its labels were wrong, was stopped by
+// somebody: nobody else was there.
+func TestReloadTakesUpWhatNobodyWatched(t *testing.T) {
+	for _, wrong := range []bool{true, false} {
+		for _, stopped := range []bool{true, false} {
+			synctest.Test(t, func(t *testing.T) {
+				h := open(t, webSpec())
+				defer h.close(t)
+				h.synced()
+				h.engine.run("a")
+				time.Sleep(time.Second)
+				synctest.Wait()
+				h.engine.exit("a", 1)
+				time.Sleep(time.Second)
+				synctest.Wait()
+				count := h.view(t, "a").State.RestartCount()
+				_ = h.Reload(t.Context(), func(string, map[string]string) (*Spec, error) {
+					if wrong {
+						return nil, errors.New("wrong")
+					}
+					return nil, nil
+				}, Guard{})
+				if wrong && h.view(t, "a").Invalid != "wrong" {
+					t.Errorf("view %+v", h.view(t, "a"))
+				}
+				if stopped {
+					h.engine.deliver(runtime.Update{Kind: runtime.Killed, Runtime: "docker", ID: "a", Signal: 15, Time: time.Now()})
+					h.engine.exit("a", 143)
+					h.engine.deliver(runtime.Update{Kind: runtime.Stopped, Runtime: "docker", ID: "a"})
+				}
+				time.Sleep(time.Minute)
+				begun, events := len(h.engine.madeCalls()), len(h.diary.reasons("n-a"))
+				h.reload(t, map[string]*Spec{"": webSpec()})
+				if !wrong { // comes with the next list
+					h.engine.deliver(h.engine.seen("a"))
+				}
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				v := h.view(t, "a")
+				if v.State.Engine.Alive() == stopped || len(h.engine.madeCalls()) != begun || v.State.RestartCount() != count || v.State.Ready == stopped {
+					t.Errorf("wrong %v, stopped %v: calls %v, %+v", wrong, stopped, h.engine.madeCalls(), v.State)
+				}
+				if told := h.diary.reasons("n-a")[events:]; slices.Contains(told, EventStarted) || slices.Contains(told, EventExited) != stopped {
+					t.Errorf("wrong %v, stopped %v: events %v", wrong, stopped, told)
+				}
+			})
+		}
+	}
+}
+
+// Containers that a reload brings in ran before: their start is no news and runs no hook.
+func TestReloadBringsContainersIn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := open(t, nil)
+		defer h.close(t)
+		h.synced()
+		for _, id := range []string{"a", "b", "c"} {
+			h.engine.run(id)
+		}
+		time.Sleep(time.Second)
+		spec := webSpec()
+		spec.Lifecycle.PostStart = &prober.LifecycleHandler{Exec: &prober.Exec{Command: []string{"post_start"}}}
+		h.reload(t, map[string]*Spec{"": spec})
+		for _, id := range []string{"a", "b", "c"} {
+			h.engine.deliver(h.engine.seen(id))
+		}
+		spread := make(map[time.Duration]bool)
+		for _, id := range []string{"a", "b", "c"} {
+			spread[time.Until(h.view(t, id).State.Tallies[Readiness].Due)] = true
+		}
+		h.engine.run("d") // later
+		synctest.Wait()
+		if h.probes.times("a:post_start") != 0 || len(h.diary.reasons("n-a")) != 0 || len(spread) != 3 {
+			t.Errorf("hook %d times, events %v, first probes in %v", h.probes.times("a:post_start"), h.diary.reasons("n-a"), spread)
+		}
+		if h.probes.times("d:post_start") != 1 {
+			t.Error("the hook of a container that began later has not run")
+		}
+	})
+}
+
+func TestRenameFindsAnotherSpec(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &slowStore{}
+		h := openWith(t, webSpec(), func(c *Config) { c.Store = store })
+		defer h.close(t)
+		h.specs["alone"], h.specs["other"] = nil, memberSpec(Never)
+		h.synced()
+		h.engine.run("a")
+		synctest.Wait()
+		rename := func(name string) {
+			c := *h.engine.containers["a"]
+			c.Name = name
+			h.engine.containers["a"] = &c
+			h.engine.deliver(h.engine.seen("a"))
+			_ = h.Ping(t.Context())
+		}
+		rename("same")
+		if m := store.newest(); m.Name != "same" || m.Identity != "same" {
+			t.Errorf("kept as %s, %s", m.Name, m.Identity)
+		}
+		if v := h.view(t, "same"); v.Identity != "same" || v.Group != "same" || !v.State.Ready {
+			t.Errorf("view %+v", v)
+		}
+		rename("other")
+		if v := h.view(t, "other"); v.Spec.RestartPolicy != Never || v.State.RestartCount() != 0 {
+			t.Errorf("view %+v", v)
+		}
+		rename("alone")
+		if views := h.Board().Views(); len(views) != 0 {
+			t.Errorf("still on the board: %+v", views[0])
+		}
+	})
+}
