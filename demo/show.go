@@ -28,6 +28,9 @@ http    = %q
 agent   = ""
 control = %q
 
+[state]
+dir = "" # nothing is left behind
+
 [log]
 level  = "warn"
 format = "json"

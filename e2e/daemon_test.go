@@ -68,14 +68,28 @@ func startDaemon(t *testing.T, endpoint, specs string) *daemon {
 	t.Helper()
 	d := newDaemon(t, endpoint, specs)
 	d.start()
-	d.eventually(30*time.Second, "be synced", func() error {
-		status, body, err := d.get("/readyz")
-		if err == nil && status != http.StatusOK {
-			err = errors.New(body)
-		}
-		return err
-	})
+	d.eventually(30*time.Second, "be synced", d.synced)
 	return d
+}
+
+func (d *daemon) synced() error {
+	status, body, err := d.get("/readyz")
+	if err == nil && status != http.StatusOK {
+		err = errors.New(body)
+	}
+	return err
+}
+
+// rewrite changes the configuration file.
+func (d *daemon) rewrite(change func(string) string) {
+	d.t.Helper()
+	text, err := os.ReadFile(d.config)
+	if err == nil {
+		err = os.WriteFile(d.config, []byte(change(string(text))), 0o600)
+	}
+	if err != nil {
+		d.t.Fatal(err)
+	}
 }
 
 func newDaemon(t *testing.T, endpoint, specs string) *daemon {
@@ -90,8 +104,8 @@ func newDaemon(t *testing.T, endpoint, specs string) *daemon {
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	address := freeAddress(t)
-	text := fmt.Sprintf("[[runtime]]\ntype = \"docker\"\nendpoint = %q\n[listen]\nhttp = %q\nagent = \"\"\ncontrol = %q\n[log]\nformat = \"console\"\nlevel = \"debug\"\n%s",
-		endpoint, address, filepath.Join(dir, "control.sock"), specs)
+	text := fmt.Sprintf("[[runtime]]\ntype = \"docker\"\nendpoint = %q\n[listen]\nhttp = %q\nagent = \"\"\ncontrol = %q\n[state]\ndir = %q\n[log]\nformat = \"console\"\nlevel = \"debug\"\n%s",
+		endpoint, address, filepath.Join(dir, "control.sock"), filepath.Join(dir, "state"), specs)
 	config := filepath.Join(dir, "healthd.toml")
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)

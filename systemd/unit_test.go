@@ -62,6 +62,8 @@ func TestUnit(t *testing.T) {
 		t.Errorf("the unit is not as it should be:\n%s", out)
 	}
 
+	m.reload()
+	m.must("test", "-s", "/var/lib/healthd/journal.db")
 	m.must("systemctl", "kill", "--signal=KILL", unit)
 	m.await("a restart after kill -9", func() error {
 		if err := contains(m.must("systemctl", "show", "-p", "NRestarts", "-p", "ActiveState", unit), "NRestarts=1"); err != nil {
@@ -77,6 +79,30 @@ func TestUnit(t *testing.T) {
 	if out := m.must("journalctl", "-u", unit, "-p", "warning", "-o", "cat", "--no-pager"); strings.Contains(out, "<4>") {
 		t.Errorf("the journal does not understand the levels:\n%s", out)
 	}
+}
+
+// reload changes the configuration twice, the second time for the worse, and reloads.
+func (m *machine) reload() {
+	m.t.Helper()
+	const conf = "/etc/healthd/conf.d/zz-later.toml"
+	m.must("sh", "-c", "printf '[[spec]]\\nname = \"later\"\\nmatch = { a = \"b\" }\\n[spec.readiness]\\ntcp_socket = { port = 80 }\\n' > "+conf)
+	m.must("systemctl", "reload", "healthd")
+	m.await("the new spec in the log", func() error {
+		return contains(m.must("journalctl", "-u", unit, "-o", "cat", "--no-pager"), `"specs": ["web", "later"]`)
+	})
+	m.must("sh", "-c", "echo wrong = 1 >> "+conf)
+	m.must("systemctl", "reload", "healthd")
+	m.await("the problem in STATUS", func() error {
+		return contains(m.must("systemctl", "show", "-p", "StatusText", "-p", "ActiveState", unit), "not reloaded: 1 problem")
+	})
+	m.must("rm", conf)
+	m.must("systemctl", "reload", "healthd")
+	m.await("a good STATUS", func() error {
+		if out := m.must("systemctl", "show", "-p", "StatusText", unit); strings.Contains(out, "not reloaded") {
+			return errors.New(out)
+		}
+		return contains(m.must("systemctl", "show", "-p", "ActiveState", "-p", "NRestarts", unit), "ActiveState=active")
+	})
 }
 
 // hang keeps the daemon from running, with a short watchdog, and waits until systemd

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -13,15 +14,27 @@ func (a *app) checkCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "check",
 		Short: "Read and validate the configuration",
-		Long:  "Read and validate the configuration, and print everything that is wrong with it.",
-		Args:  cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
+		Long: "Read and validate the configuration, and print everything that is wrong with it, or else\n" +
+			"what is right and yet hardly meant. If a daemon runs, also print what it warns of: the\n" +
+			"containers that it and somebody else look after.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := a.load()
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(a.stdout, "configuration is valid: %s\n", count(len(c.SpecNames()), "spec"))
-			return err
+			text := count(len(c.SpecNames()), "spec")
+			if warnings := c.Warnings(); len(warnings) > 0 {
+				text += ", " + count(len(warnings), "warning")
+				for _, w := range warnings {
+					fmt.Fprintln(a.stderr, "warning:", w)
+				}
+			}
+			if _, err = fmt.Fprintln(a.stdout, "configuration is valid:", text); err != nil {
+				return err
+			}
+			a.warnOfContainers(cmd.Context(), newClient(cmp.Or(a.socket, c.Listen.Control), checkPatience))
+			return nil
 		},
 	}
 }

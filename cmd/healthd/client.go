@@ -39,11 +39,15 @@ func (a *app) client() (*client, error) {
 	if err != nil {
 		return nil, err
 	}
+	return newClient(socket, patience), nil
+}
+
+func newClient(socket string, patience time.Duration) *client {
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
 		var d net.Dialer
 		return d.DialContext(ctx, "unix", socket)
 	}
-	return &client{socket: socket, patience: patience, http: &http.Client{Transport: &http.Transport{DialContext: dial}}}, nil
+	return &client{socket: socket, patience: patience, http: &http.Client{Transport: &http.Transport{DialContext: dial}}}
 }
 
 // controlSocket finds the daemon. Who may use the socket need not be allowed to
@@ -77,6 +81,11 @@ func (c *client) get(ctx context.Context, path string, query url.Values, out any
 // put sends a text to path and reads the answer into out.
 func (c *client) put(ctx context.Context, path, text string, out any) error {
 	return c.soon(ctx, func(ctx context.Context) error { return c.do(ctx, http.MethodPut, path, nil, text, out) })
+}
+
+// post asks path for something that is done at once and reads the answer into out.
+func (c *client) post(ctx context.Context, path string, query url.Values, out any) error {
+	return c.soon(ctx, func(ctx context.Context) error { return c.do(ctx, http.MethodPost, path, query, "", out) })
 }
 
 // soon lets the daemon have its time, and says so if it was not enough.

@@ -23,6 +23,9 @@ type fake struct {
 	result prober.Result
 	err    error
 	gate   string // set last
+	hold   string // asked for last
+
+	warnings []string
 }
 
 func (f *fake) Ping(context.Context) error            { return nil }
@@ -31,6 +34,14 @@ func (f *fake) SetGate(_ context.Context, _, gate string, status bool) error {
 	f.gate = fmt.Sprint(gate, " ", status)
 	return f.err
 }
+func (f *fake) Hold(_ context.Context, _ string, until time.Time) error {
+	f.hold = "until somebody resumes it"
+	if !until.IsZero() {
+		f.hold = time.Until(until).Round(time.Minute).String()
+	}
+	return f.err
+}
+func (f *fake) Resume(context.Context, string) error { f.hold = ""; return f.err }
 func (f *fake) Ask(context.Context, string, supervisor.ProbeType) (prober.Result, error) {
 	return f.result, f.err
 }
@@ -73,7 +84,7 @@ func daemonWith(t *testing.T, f *fake, views ...*supervisor.View) (socket string
 	j = journal.New()
 	a := api.New(api.Config{
 		Board:   supervisor.NewBoard([]supervisor.RuntimeView{{Name: "docker", Synced: true}}, views...),
-		History: j, Controller: f,
+		History: j, Controller: f, Warnings: func() []string { return f.warnings },
 	})
 	socket = filepath.Join(t.TempDir(), "control.sock")
 	ln, err := api.ListenControl(socket)
@@ -143,7 +154,7 @@ func TestProbe(t *testing.T) {
 
 func TestUnknownContainer(t *testing.T) {
 	socket, _ := daemonWith(t, &fake{}, container("web-1", nil), container("db", nil))
-	for _, command := range []string{"explain", "probe", "restart", "events", "events --follow", "gate"} {
+	for _, command := range []string{"explain", "probe", "restart", "hold", "resume", "events", "events --follow", "gate"} {
 		args := append(strings.Fields(command), "web", "--socket", socket)
 		if command == "gate" {
 			args = append(args, "a", "True")
@@ -239,6 +250,11 @@ func (w lineWriter) Write(p []byte) (int, error) {
 func TestExplanation(t *testing.T) {
 	for file, change := range map[string]func(*supervisor.View){
 		"explain.txt": nil, "explain-gated.txt": gated,
+		"explain-held.txt": func(v *supervisor.View) {
+			v.State.Held, v.State.HeldUntil = true, clock.Add(10*time.Minute)
+			v.State.Condemned, v.State.Wait = supervisor.ByLiveness, supervisor.Wait{Reason: supervisor.WaitHeld, Until: clock.Add(10 * time.Minute)}
+			v.State.Tallies[supervisor.Liveness].Result, v.State.Tallies[supervisor.Liveness].Outcome = prober.Failure, prober.Failure
+		},
 		"explain-stopped.txt": func(v *supervisor.View) {
 			v.Spec.RestartPolicy = supervisor.Never
 			v.Spec.RestartRules = []supervisor.RestartRule{{Operator: supervisor.In, ExitCodes: []int{42}}}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -24,8 +25,11 @@ import (
 
 // daemon is everything that runs.
 type daemon struct {
-	config     *configs.Config
+	begun      *configs.Config // what was opened once is as it says
+	config     atomic.Pointer[configs.Config]
+	reloads    reloads
 	log        *zap.Logger
+	notifier   notifier
 	listeners  *listeners
 	engines    []*engine
 	journal    *journal.Journal
@@ -38,44 +42,56 @@ type daemon struct {
 const drainCommands = 5 * time.Second
 
 // run supervises until ctx ends and the restarts that are under way then are done.
-func run(ctx context.Context, c *configs.Config, log *zap.Logger) error {
+func run(ctx context.Context, c *configs.Config, r reloads, log *zap.Logger) error {
 	ls, err := listen(c.Listen)
 	if err != nil {
 		return err
 	}
 	defer ls.close()
+	boot := bootID()
+	j, err := journal.Open(journal.Config{Dir: c.State.Dir, Boot: boot})
+	if err != nil {
+		return fmt.Errorf("cannot keep the journal: %w", err)
+	}
+	defer j.Close()
 	engines, err := openEngines(c.Runtimes, log)
 	if err != nil {
 		return err
 	}
 	defer closeEngines(engines)
-	d := newDaemon(c, log, ls, engines)
+	d := newDaemon(c, r, log, ls, j, engines, rebooted(j.Boot(), boot))
 	b := thisBuild()
 	log.Info("healthd runs", zap.String("version", b.version), zap.String("commit", b.commit),
 		zap.Strings("specs", c.SpecNames()), zap.String("http", address(ls.http)),
-		zap.String("agent", address(ls.agent)), zap.String("control", c.Listen.Control))
+		zap.String("agent", address(ls.agent)), zap.String("control", c.Listen.Control), zap.String("state", c.State.Dir))
+	d.logWarnings(c)
 	err = d.run(ctx)
 	log.Info("healthd has ended", zap.Error(err))
 	return err
 }
 
-func newDaemon(c *configs.Config, log *zap.Logger, ls *listeners, engines []*engine) *daemon {
+func newDaemon(c *configs.Config, r reloads, log *zap.Logger, ls *listeners, j *journal.Journal, engines []*engine, rebooted bool) *daemon {
 	restarters := map[string]supervisor.Restarter{}
 	askers := map[string]prober.Engine{}
 	for _, e := range engines {
 		restarters[e.name], askers[e.name] = e.client, e.client
 	}
-	j := journal.New()
 	p := prober.New(prober.Config{UserAgent: "healthd/" + thisBuild().version, Engines: askers})
-	return &daemon{
-		config: c, log: log, listeners: ls, engines: engines, journal: j, prober: p,
+	d := &daemon{
+		begun: c, reloads: r, log: log, notifier: notifier{log: log}, listeners: ls, engines: engines, journal: j, prober: p,
 		supervisor: supervisor.New(supervisor.Config{
 			Resolve:  c.Resolve,
 			Runtimes: restarters,
 			Prober:   p,
 			Journal:  j,
+			Guard:    c.Guard,
+			Store:    j,
+			Past:     j.Memories(),
+			Rebooted: rebooted,
 		}),
 	}
+	d.config.Store(c)
+	return d
 }
 
 // run starts what serves the supervisor, runs it, and ends the others after it:
@@ -83,10 +99,9 @@ func newDaemon(c *configs.Config, log *zap.Logger, ls *listeners, engines []*eng
 func (d *daemon) run(ctx context.Context) error {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
+	stopKeeping := d.keep(context.WithoutCancel(ctx))
 	serving, stopServing := context.WithCancel(context.WithoutCancel(ctx))
-	logging, stopLogging := context.WithCancel(context.WithoutCancel(ctx))
-	var servers, logger sync.WaitGroup
-	logger.Go(func() { d.journal.Log(logging, d.log) })
+	var servers sync.WaitGroup
 	for _, s := range d.servers() {
 		servers.Go(func() {
 			err := s.run(serving)
@@ -96,12 +111,12 @@ func (d *daemon) run(ctx context.Context) error {
 		})
 	}
 	servers.Go(func() { d.notify(ctx, serving) })
+	servers.Go(func() { d.obeyReloads(ctx) })
 	err := d.supervisor.Run(ctx)
 	d.drain(context.WithoutCancel(ctx))
 	stopServing()
 	servers.Wait()
-	stopLogging()
-	logger.Wait()
+	stopKeeping()
 	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
 		return cause
 	}
@@ -133,7 +148,7 @@ func (d *daemon) servers() []server {
 		errorLog = l // what goes wrong with single clients
 	}
 	a := api.New(api.Config{
-		Board: board, History: d.journal, Controller: d.supervisor,
+		Board: board, History: d.journal, Controller: d.supervisor, Warnings: d.warnings,
 		Metrics: metrics.Handler(board, thisBuild().version, errorLog),
 	})
 	servers := []server{{"serve the control socket", func(ctx context.Context) error {
@@ -150,7 +165,10 @@ func (d *daemon) servers() []server {
 		}})
 	}
 	for _, e := range d.engines {
-		w := runtime.Watcher{Name: e.name, Source: e.client, Relist: e.relist, Wanted: d.wanted, Log: d.log}
+		w := runtime.Watcher{
+			Name: e.name, Source: e.lookout, Since: d.journal.Seen(e.name), Relist: e.relist,
+			Wanted: d.wanted, Refresh: e.refresh, Log: d.log,
+		}
 		servers = append(servers, server{"watch " + e.name, func(ctx context.Context) error {
 			return w.Run(ctx, d.supervisor.Deliver)
 		}})
@@ -161,7 +179,7 @@ func (d *daemon) servers() []server {
 // wanted says whether the supervisor has any use for a container; one with wrong
 // labels is to be shown.
 func (d *daemon) wanted(name string, labels map[string]string) bool {
-	spec, err := d.config.Resolve(name, labels)
+	spec, err := d.config.Load().Resolve(name, labels)
 	return spec != nil || err != nil
 }
 

@@ -24,9 +24,11 @@ type engineClient interface {
 
 // engine is one configured runtime.
 type engine struct {
-	name   string
-	relist time.Duration
-	client engineClient
+	name    string
+	relist  time.Duration
+	client  engineClient
+	lookout *lookout
+	refresh chan struct{} // has its watcher make a list; has room for one
 }
 
 // openEngines makes the clients of all runtimes. An engine that does not answer is
@@ -39,7 +41,10 @@ func openEngines(rs []configs.Runtime, log *zap.Logger) ([]*engine, error) {
 			closeEngines(engines)
 			return nil, fmt.Errorf("cannot use runtime %s: %w", r.Name, err)
 		}
-		engines = append(engines, &engine{r.Name, r.Relist, client})
+		engines = append(engines, &engine{
+			name: r.Name, relist: r.Relist, client: client, refresh: make(chan struct{}, 1),
+			lookout: &lookout{Source: client, engine: r.Name, relist: r.Relist, log: log},
+		})
 	}
 	return engines, nil
 }

@@ -46,6 +46,9 @@ func writeExplanation(w io.Writer, e api.Explanation, now time.Time) error {
 	}
 	field("state", "%s", stateText(s, state.text, since, now))
 	field("ready", "%s", readyText(s))
+	if s.Held {
+		field("held", "%s", heldText(s, now))
+	}
 	field("spec", "%s", specText(e))
 	if s.Invalid == "" {
 		field("service", "%s", or(s.Service))
@@ -53,6 +56,9 @@ func writeExplanation(w io.Writer, e api.Explanation, now time.Time) error {
 	}
 	for _, note := range e.Notes {
 		field("note", "%s", line(note))
+	}
+	for _, warning := range s.Warnings {
+		field("warning", "%s", line(warning))
 	}
 	writeProbes(&b, s, now)
 	writeGates(&b, s.Gates())

@@ -108,7 +108,7 @@ func (a *app) rootCommand() *cobra.Command {
 		"control socket `PATH` of the daemon (default: as configured)")
 	root.AddCommand(
 		a.runCommand(), a.checkCommand(), a.statusCommand(), a.explainCommand(), a.eventsCommand(),
-		a.probeCommand(), a.restartCommand(), a.gateCommand(), a.versionCommand(),
+		a.probeCommand(), a.restartCommand(), a.holdCommand(), a.resumeCommand(), a.gateCommand(), a.versionCommand(),
 	)
 	root.InitDefaultCompletionCmd()
 	for _, cmd := range root.Commands() {

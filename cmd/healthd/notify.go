@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"slices"
+	"sync"
 	"time"
 
 	systemd "github.com/coreos/go-systemd/v22/daemon"
@@ -23,14 +24,14 @@ func (d *daemon) notify(ctx, serving context.Context) {
 	defer ticker.Stop()
 	watchdog, stopWatchdog := d.watchdog()
 	defer stopWatchdog()
-	synced, status, stopping := false, "", ctx.Done()
+	synced, stopping := false, ctx.Done()
 	for {
 		select {
 		case <-serving.Done():
 			return
 		case <-stopping:
 			stopping = nil
-			d.tell(systemd.SdNotifyStopping)
+			d.notifier.tell(systemd.SdNotifyStopping)
 			continue
 		case <-watchdog:
 			d.feedWatchdog(serving)
@@ -43,26 +44,76 @@ func (d *daemon) notify(ctx, serving context.Context) {
 			}
 			ticker.Reset(afterSync)
 			d.reportSync()
-			d.tell(systemd.SdNotifyReady)
+			d.notifier.started()
 		}
-		if now := statusLine(d.supervisor.Board().Views()); now != status {
-			status = now
-			d.tell("STATUS=" + status)
-		}
+		d.notifier.says(statusLine(d.supervisor.Board().Views()))
 	}
 }
 
-// tell sends one message to systemd, if it is there. It is not go-systemd's
-// SdNotify because that waits for ever when nobody reads the socket, and a daemon
-// that is told to end could not.
-func (d *daemon) tell(state string) {
+// notifier tells systemd, if it is there, and knows what it has told.
+type notifier struct {
+	log *zap.Logger
+
+	mu      sync.Mutex
+	ready   bool
+	status  string
+	refused string // why the last reload changed nothing; empty when it did
+}
+
+// started says that the daemon is ready for the first time.
+func (n *notifier) started() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.ready = true
+	n.tell(systemd.SdNotifyReady)
+}
+
+// says tells how things are if that has changed.
+func (n *notifier) says(status string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.refused != "" {
+		status += "; " + n.refused
+	}
+	if status != n.status {
+		n.status = status
+		n.tell("STATUS=" + status)
+	}
+}
+
+// reloading says that a reload begins. Systemd does not hear of one before the
+// daemon is ready: the READY that ends it would be taken for that.
+func (n *notifier) reloading() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.ready {
+		n.tell(systemd.SdNotifyReloading + "\n" + systemd.SdNotifyMonotonicUsec())
+	}
+}
+
+// reloaded says that the reload is over, and that it was refused unless that is
+// empty, before systemctl can return.
+func (n *notifier) reloaded(status, refused string) {
+	n.mu.Lock()
+	n.refused = refused
+	ready := n.ready
+	n.mu.Unlock()
+	if ready {
+		n.says(status)
+		n.tell(systemd.SdNotifyReady)
+	}
+}
+
+// tell sends one message. It is not go-systemd's SdNotify because that waits for
+// ever when nobody reads the socket, and a daemon that is told to end could not.
+func (n *notifier) tell(state string) {
 	const patience = time.Second
 	path := os.Getenv("NOTIFY_SOCKET")
 	if path == "" {
 		return
 	}
 	if err := send(path, state, patience); err != nil {
-		d.log.Warn("systemd cannot be told", zap.String("state", state), zap.Error(err))
+		n.log.Warn("systemd cannot be told", zap.String("state", state), zap.Error(err))
 	}
 }
 
@@ -106,14 +157,14 @@ func (d *daemon) feedWatchdog(serving context.Context) {
 		d.log.Warn("the main loop does not answer", zap.Error(err))
 		return
 	}
-	d.tell(systemd.SdNotifyWatchdog)
+	d.notifier.tell(systemd.SdNotifyWatchdog)
 }
 
 // reportSync says what was found. A spec that matches nothing may be a slip.
 func (d *daemon) reportSync() {
 	views := d.supervisor.Board().Views()
 	d.log.Info("all containers are known", zap.Int("supervised", len(views)))
-	for _, name := range d.config.SpecNames() {
+	for _, name := range d.config.Load().SpecNames() {
 		used := slices.ContainsFunc(views, func(v *supervisor.View) bool { return v.Spec != nil && v.Spec.Name == name })
 		if !used {
 			d.log.Info("no container matches the spec so far", zap.String("spec", name))
@@ -123,7 +174,7 @@ func (d *daemon) reportSync() {
 
 // statusLine says how things are, for systemctl status.
 func statusLine(views []*supervisor.View) string {
-	ready, restarting, invalid := 0, 0, 0
+	ready, restarting, held, invalid := 0, 0, 0, 0
 	for _, v := range views {
 		s := &v.State
 		if ok, _, _ := v.Readiness(); ok {
@@ -132,11 +183,17 @@ func statusLine(views []*supervisor.View) string {
 		if s.Stopping != supervisor.NoCause || s.Restart != supervisor.NoCause || s.Call != supervisor.NoCall {
 			restarting++
 		}
+		if s.Held {
+			held++
+		}
 		if v.Invalid != "" {
 			invalid++
 		}
 	}
 	text := fmt.Sprintf("%s, %d ready, %d restarting", count(len(views), "container"), ready, restarting)
+	if held > 0 {
+		text += fmt.Sprintf(", %d held", held)
+	}
 	if invalid > 0 {
 		text += fmt.Sprintf(", %d invalid", invalid)
 	}

@@ -18,7 +18,7 @@ func (a *app) restartCommand() *cobra.Command {
 		Use:   "restart NAME",
 		Short: "Restart a container as if its liveness probe had failed",
 		Long: "Withdraw a container's readiness, let it drain, stop it and start it again, and wait for\n" +
-			"the new run. An interrupt ends the waiting, not the restart.",
+			"the new run. An interrupt ends the waiting, not the restart. One that is held is refused.",
 		Args:              takes(1, 1),
 		ValidArgsFunction: a.completeName,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -53,7 +53,7 @@ func (a *app) restart(ctx context.Context, c *client, name string) error {
 	}
 	begin := time.Now()
 	if err := c.do(ctx, http.MethodPost, containerPath(before.ID, "restart"), nil, "", &now); err != nil {
-		return c.named(ctx, "restart", name, err)
+		return c.refusedRestart(ctx, name, err)
 	}
 	ticker := time.NewTicker(pause)
 	defer ticker.Stop()

@@ -9,14 +9,16 @@ import (
 
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
+
+	"healthd/configs"
 )
 
 func (a *app) runCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "run",
 		Short: "Run the daemon",
-		Long: "Run the daemon in the foreground. SIGTERM or SIGINT ends it when the restarts under way are\n" +
-			"done; a second one ends it at once.",
+		Long: "Run the daemon in the foreground. SIGHUP makes it read its configuration again. SIGTERM or\n" +
+			"SIGINT ends it when the restarts under way are done; a second one ends it at once.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := a.load()
@@ -29,15 +31,16 @@ func (a *app) runCommand() *cobra.Command {
 			}
 			ctx, cancel := context.WithCancel(cmd.Context())
 			defer cancel()
-			defer obeySignals(cancel, log)()
-			return run(ctx, c, log)
+			r := newReloads(func() (*configs.Config, error) { return configs.Load(a.configs) })
+			defer obeySignals(cancel, r.ask, log)()
+			return run(ctx, c, r, log)
 		},
 	}
 }
 
-// obeySignals calls stop at the first signal to end and exits at the second. The
-// function it returns gives the signals back.
-func obeySignals(stop func(), log *zap.Logger) (release func()) {
+// obeySignals calls stop at the first signal to end and exits at the second, and
+// calls reload at each SIGHUP. The function it returns gives the signals back.
+func obeySignals(stop, reload func(), log *zap.Logger) (release func()) {
 	signals := make(chan os.Signal, 4)
 	done, ended := make(chan struct{}), make(chan struct{})
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
@@ -50,8 +53,11 @@ func obeySignals(stop func(), log *zap.Logger) (release func()) {
 				return
 			case s := <-signals:
 				switch {
+				case s == syscall.SIGHUP && stopping:
+					log.Warn("healthd is stopping, the configuration is not reloaded")
 				case s == syscall.SIGHUP:
-					log.Warn("reloading is not there yet: restart healthd to make it read its configuration again")
+					log.Info("reloading the configuration", zap.Stringer("signal", s))
+					reload()
 				case stopping:
 					log.Error("ending at once, restarts under way are left as they are", zap.Stringer("signal", s))
 					_ = log.Sync()

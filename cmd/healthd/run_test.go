@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
@@ -50,17 +51,23 @@ func listenNotifications(t *testing.T) *notifications {
 // await reads messages until one is this, and returns those before it.
 func (n *notifications) await(t *testing.T, want string) (before []string) {
 	t.Helper()
+	before, _ = n.awaitAny(t, want, func(got string) bool { return got == want })
+	return before
+}
+
+func (n *notifications) awaitAny(t *testing.T, what string, is func(string) bool) (before []string, found string) {
+	t.Helper()
 	const patience = 30 * time.Second
 	timeout := time.After(patience)
 	for {
 		select {
 		case got := <-n.messages:
-			if got == want {
-				return before
+			if is(got) {
+				return before, got
 			}
 			before = append(before, got)
 		case <-timeout:
-			t.Fatalf("no %q among %q", want, before)
+			t.Fatalf("no %q among %q", what, before)
 		}
 	}
 }
@@ -68,6 +75,8 @@ func (n *notifications) await(t *testing.T, want string) (before []string) {
 // process is a healthd that runs as a program of its own.
 type process struct {
 	socket, http, agent string
+	config, daemon      string // its file, and how that begins
+	state               string // directory
 	notify              *notifications
 	signal              func(os.Signal)
 	wait                func() (code int)
@@ -84,15 +93,15 @@ func freePort(t *testing.T) string {
 	return ln.Addr().String()
 }
 
-// startDaemon starts healthd for an engine.
-func startDaemon(t *testing.T, endpoint, specs string) *process {
+// newProcess makes a configuration for an engine, with a state directory of its own.
+func newProcess(t *testing.T, endpoint, specs string) *process {
 	t.Helper()
 	dir := t.TempDir()
 	p := &process{
-		socket: filepath.Join(dir, "run", "control.sock"), http: freePort(t), agent: freePort(t),
-		notify: listenNotifications(t), log: &bytes.Buffer{},
+		socket: filepath.Join(dir, "run", "control.sock"), http: freePort(t), agent: freePort(t), state: filepath.Join(dir, "state"),
+		config: filepath.Join(dir, "healthd.toml"),
 	}
-	config := write(t, "healthd.toml", fmt.Sprintf(`
+	p.daemon = fmt.Sprintf(`
 [[runtime]]
 type = "docker"
 endpoint = %q
@@ -100,8 +109,33 @@ endpoint = %q
 http = %q
 agent = %q
 control = %q
-%s`, endpoint, p.http, p.agent, p.socket, specs))
-	cmd := program(t, "run", "--config", config)
+[state]
+dir = %q
+`, endpoint, p.http, p.agent, p.socket, p.state)
+	p.configure(t, specs)
+	return p
+}
+
+// configure rewrites what there is behind the settings of the daemon itself.
+func (p *process) configure(t *testing.T, specs string) {
+	t.Helper()
+	if err := os.WriteFile(p.config, []byte(p.daemon+specs), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// startDaemon starts healthd for an engine.
+func startDaemon(t *testing.T, endpoint, specs string) *process {
+	t.Helper()
+	p := newProcess(t, endpoint, specs)
+	p.start(t)
+	return p
+}
+
+func (p *process) start(t *testing.T) {
+	t.Helper()
+	p.notify, p.log = listenNotifications(t), &bytes.Buffer{}
+	cmd := program(t, "run", "--config", p.config)
 	cmd.Env = append(cmd.Env, "NOTIFY_SOCKET="+p.notify.path, "WATCHDOG_USEC=200000")
 	cmd.Stderr = p.log
 	if err := cmd.Start(); err != nil {
@@ -132,7 +166,6 @@ control = %q
 		}
 		return cmd.ProcessState.ExitCode()
 	}
-	return p
 }
 
 // get returns status and body of the read-only listener's answer.
@@ -148,6 +181,31 @@ func (p *process) get(t *testing.T, path string) (int, string) {
 		t.Fatal(err)
 	}
 	return answer.StatusCode, string(body)
+}
+
+// follow reads the events of a container, old and new, until one has that text.
+func (p *process) follow(t *testing.T, name, text string) {
+	t.Helper()
+	const patience = 30 * time.Second
+	cmd := program(t, "events", name, "--follow", "--socket", p.socket)
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer time.AfterFunc(patience, func() { _ = cmd.Process.Kill() }).Stop()
+	var seen []string
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		if seen = append(seen, lines.Text()); strings.Contains(lines.Text(), text) {
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait()
+			return
+		}
+	}
+	_ = cmd.Wait()
+	t.Fatalf("no event of %s has %q:\n%s", name, text, strings.Join(seen, "\n"))
 }
 
 func (p *process) askAgent(t *testing.T, name string) string {
@@ -172,6 +230,7 @@ func TestDaemon(t *testing.T) {
 	engine.Run(t, dockertest.RunOptions{Name: "web-1", Labels: map[string]string{"app": "web"}})
 	engine.Run(t, dockertest.RunOptions{Name: "wrong", Labels: map[string]string{"healthd.liveness.period": "soon"}})
 	engine.Run(t, dockertest.RunOptions{Name: "other"})
+	engine.Run(t, dockertest.RunOptions{Name: "autoheal"})
 	p := startDaemon(t, engine.Endpoint, `
 [[spec]]
 name = "web"
@@ -199,7 +258,6 @@ tcp_socket = { port = 8080 }
 	checkAnswers(t, p)
 	checkCommands(t, p)
 
-	p.signal(syscall.SIGHUP)
 	p.signal(syscall.SIGTERM)
 	p.notify.await(t, "STOPPING=1")
 	if code := p.wait(); code != 0 {
@@ -208,7 +266,7 @@ tcp_socket = { port = 8080 }
 	if _, err := os.Stat(p.socket); err == nil {
 		t.Error("the control socket was left behind")
 	}
-	for _, want := range []string{`"msg":"no container matches the spec so far","spec":"unused"`, "reloading is not there yet", `"reason":"Killing"`} {
+	for _, want := range []string{`"msg":"no container matches the spec so far","spec":"unused"`, `"reason":"Killing"`, `"warning":"container autoheal (docker) runs`} {
 		if !strings.Contains(p.log.String(), want) {
 			t.Errorf("the log has no %s", want)
 		}
@@ -241,6 +299,7 @@ func checkCommands(t *testing.T, p *process) {
 		want string
 	}{
 		{[]string{"status"}, "wrong is invalid"},
+		{[]string{"status"}, "warning: container autoheal (docker) runs beside healthd"},
 		{[]string{"explain", "web-1"}, "readiness probe: makes it not ready after 3 failures in a row"},
 		{[]string{"explain", "web-1"}, "web, by match app"},
 		{[]string{"probe", "web-1"}, "liveness probe of web-1: Success"},
@@ -280,10 +339,15 @@ func TestDaemonWithoutAnEngine(t *testing.T) {
 func TestSecondDaemon(t *testing.T) {
 	p := startDaemon(t, "unix://"+filepath.Join(t.TempDir(), "docker.sock"), "")
 	p.notify.await(t, "WATCHDOG=1")
-	config := write(t, "second.toml", fmt.Sprintf("[listen]\nhttp = \"\"\nagent = \"\"\ncontrol = %q\n", p.socket))
-	got := healthd(t, "run", "--config", config)
-	if want := "healthd: cannot listen on the control socket: another healthd is running: it answers on " + p.socket + "\n"; got.code != 1 || got.stderr != want {
-		t.Errorf("%+v, want %q", got, want)
+	for _, tt := range []struct{ socket, state, want string }{
+		{p.socket, t.TempDir(), "cannot listen on the control socket: another healthd is running: it answers on " + p.socket},
+		{filepath.Join(t.TempDir(), "s"), p.state, "cannot keep the journal: another healthd uses " + p.state + ": stop it or change state.dir"},
+	} {
+		config := write(t, "second.toml", fmt.Sprintf("[listen]\nhttp = \"\"\nagent = \"\"\ncontrol = %q\n[state]\ndir = %q\n", tt.socket, tt.state))
+		got := healthd(t, "run", "--config", config)
+		if want := "healthd: " + tt.want + "\n"; got.code != 1 || got.stderr != want {
+			t.Errorf("%+v, want %q", got, want)
+		}
 	}
 	if got := healthd(t, "status", "--socket", p.socket); got.code != 0 {
 		t.Errorf("the first one is gone: %+v", got)

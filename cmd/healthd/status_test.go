@@ -70,6 +70,34 @@ func statuses() []api.Status {
 			Probes: map[string]api.ProbeStatus{"readiness": probe("Success", "Success", 5, 1)},
 		},
 		{
+			Name: "held", Phase: "Running", Ready: true, State: running(time.Minute), Held: true, HeldUntil: clock.Add(10*time.Minute + 400*time.Millisecond),
+			Probes: map[string]api.ProbeStatus{"liveness": probe("Success", "Success", 1, 1)},
+		},
+		{
+			Name: "held-ended", Phase: "Running", Held: true, Conditions: notReady("NotRunning"),
+			State:  api.ContainerState{Waiting: &api.Waiting{Reason: "Held", Message: "has ended and is held: nothing starts it"}},
+			Probes: map[string]api.ProbeStatus{"liveness": probe("Failure", "Success", 1, 1)},
+		},
+		{
+			Name: "held-failed", Phase: "Running", Ready: true, Held: true,
+			State:  api.ContainerState{Waiting: &api.Waiting{Reason: "Held", Message: "failed liveness probe, its restart waits"}},
+			Probes: map[string]api.ProbeStatus{"liveness": probe("Failure", "Failure", 4, 3), "readiness": probe("Success", "Success", 1, 1)},
+		},
+		{
+			Name: "group", Phase: "Running", Ready: true,
+			State: api.ContainerState{Waiting: &api.Waiting{
+				Reason: "GroupLimit", Message: "failed liveness probe, its restart waits for a-container-with-a-name-that-is-much-longer-than-others, web-2",
+			}},
+			Probes: map[string]api.ProbeStatus{"liveness": probe("Failure", "Success", 1, 2), "readiness": probe("Success", "Success", 1, 1)},
+		},
+		{
+			Name: "budget", Phase: "Running", Conditions: notReady("StartupPending"),
+			State: api.ContainerState{Waiting: &api.Waiting{
+				Reason: "RestartBudget", Message: "failed startup probe, its restart waits for the host's budget of 10 restarts in 1m0s",
+			}},
+			Probes: map[string]api.ProbeStatus{"startup": probe("Failure", "Failure", 30, 30), "readiness": probe("Failure", "Unknown", 0, 1)},
+		},
+		{
 			Name: "wrong", Phase: "Running", State: running(time.Minute),
 			Invalid: "label healthd.liveness.period: must be a duration such as \"10s\", is \"\x1b[2J\"; label healthd.nope: unknown key",
 		},

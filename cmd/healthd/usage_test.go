@@ -14,7 +14,14 @@ func TestUsageErrors(t *testing.T) {
 		stderr string
 	}{
 		{"stauts", `healthd: unknown command "stauts" for "healthd"`},
-		{"hold web-1", `healthd: unknown command "hold"`},
+		{"hold", "healthd: hold takes NAME, not 0 arguments"},
+		{"hold a b", "healthd: hold takes NAME, not 2 arguments"},
+		{"hold a --for 10", `healthd: --for must be a duration such as 10m, it is "10"`},
+		{"hold a --for=", `healthd: --for must be a duration such as 10m, it is ""`},
+		{"hold a --for 0s", `healthd: --for must be longer than nothing, it is "0s"`},
+		{"hold a --for -1s", `healthd: --for must be longer than nothing, it is "-1s"`},
+		{"hold a --for 100000h", `healthd: --for must be at most 87600h, which is 10 years, it is "100000h"`},
+		{"resume a b", "healthd: resume takes NAME, not 2 arguments"},
 		{"--nope", "healthd: unknown flag: --nope"},
 		{"run extra", `healthd: unknown command "extra" for "healthd run"`},
 		{"check extra", `healthd: unknown command "extra"`},
@@ -69,8 +76,16 @@ func TestProgramExitCodes(t *testing.T) {
 }
 
 func TestCheck(t *testing.T) {
+	none := filepath.Join(t.TempDir(), "control.sock") // whatever runs on this machine is not asked
 	good := write(t, "good.toml", "[[spec]]\nname = \"web\"\nmatch = { a = \"b\" }\n[spec.liveness]\ntcp_socket = { port = 80 }\n")
-	if got := inside("check", "--config", good); got.stdout != "configuration is valid: 1 spec\n" || got.stderr != "" {
+	if got := inside("check", "--config", good, "--socket", none); got.stdout != "configuration is valid: 1 spec\n" || got.stderr != "" {
+		t.Errorf("%+v", got)
+	}
+	two := "[[spec]]\nname = \"a\"\nmatch = { a = \"*\" }\n[spec.readiness]\ntcp_socket = { port = 80 }\n" +
+		"[[spec]]\nname = \"b\"\nmatch = { a = \"b\" }\n[spec.readiness]\ntcp_socket = { port = 80 }\n"
+	doubtful := write(t, "doubtful.toml", two)
+	if got := inside("check", "--config", doubtful, "--socket", none); got.code != 0 || got.stdout != "configuration is valid: 2 specs, 1 warning\n" ||
+		!strings.HasPrefix(got.stderr, "warning: "+doubtful+":8: spec[b].match: ") {
 		t.Errorf("%+v", got)
 	}
 	bad := write(t, "bad.toml", "[listen]\nhttpd = 1\n[[spec]]\nname = 3\n")
@@ -96,7 +111,7 @@ func TestNoDaemon(t *testing.T) {
 	none := filepath.Join(t.TempDir(), "control.sock")
 	const hint = ": is healthd running? (systemctl start healthd)\n"
 	want := "healthd: cannot reach the daemon at " + none + hint
-	for _, args := range []string{"status", "status web-1", "explain web-1", "events", "events -f", "probe web-1", "restart web-1", "gate web-1 a True"} {
+	for _, args := range []string{"status", "status web-1", "explain web-1", "events", "events -f", "probe web-1", "restart web-1", "hold web-1", "resume web-1", "gate web-1 a True"} {
 		got := inside(append(strings.Fields(args), "--socket", none)...)
 		if got.code != 1 || got.stderr != want || got.stdout != "" {
 			t.Errorf("%s: %+v, want %q", args, got, want)
@@ -134,6 +149,8 @@ func TestRunRefusesATakenPort(t *testing.T) {
 	config := write(t, "h.toml", `[listen]
 http = "`+ln.Addr().String()+`"
 control = "`+dir+`/control.sock"
+[state]
+dir = "`+dir+`/state"
 `)
 	got := healthd(t, "run", "--config", config)
 	want := "healthd: cannot listen on " + ln.Addr().String() + ": another program does: stop it or change listen.http\n"

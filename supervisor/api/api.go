@@ -20,6 +20,8 @@ type Controller interface {
 	Ping(ctx context.Context) error
 	Restart(ctx context.Context, name string) error
 	SetGate(ctx context.Context, name, gate string, status bool) error
+	Hold(ctx context.Context, name string, until time.Time) error
+	Resume(ctx context.Context, name string) error
 	Ask(ctx context.Context, name string, t supervisor.ProbeType) (prober.Result, error)
 }
 
@@ -35,12 +37,13 @@ type History interface {
 	After(seq uint64) ([]supervisor.Event, uint64, <-chan struct{})
 }
 
-// Config is what an API answers from. Metrics may be nil.
+// Config is what an API answers from. Metrics and Warnings may be nil.
 type Config struct {
 	Board      *supervisor.Board
 	History    History
 	Controller Controller
 	Metrics    http.Handler
+	Warnings   func() []string // of the daemon; from any goroutine
 }
 
 // API holds the handlers of both listeners.
@@ -49,6 +52,7 @@ type API struct {
 	history    History
 	controller Controller
 	metrics    http.Handler
+	warnings   func() []string
 	heartbeat  time.Duration // of event streams
 	// Header values are made once, as a load balancer asks often.
 	plain, jsonType, nosniff, noStore []string
@@ -57,7 +61,7 @@ type API struct {
 // New returns an API.
 func New(c Config) *API {
 	return &API{
-		board: c.Board, history: c.History, controller: c.Controller, metrics: c.Metrics,
+		board: c.Board, history: c.History, controller: c.Controller, metrics: c.Metrics, warnings: c.Warnings,
 		heartbeat: 15 * time.Second,
 		plain:     []string{"text/plain; charset=utf-8"},
 		jsonType:  []string{"application/json"},

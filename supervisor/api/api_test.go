@@ -37,6 +37,7 @@ func TestStatusObjects(t *testing.T) {
 	ended.State.Exit = supervisor.Exit{Code: 0, Reason: supervisor.ReasonCompleted, StartedAt: at(0), FinishedAt: at(9)}
 	again := unready("again")
 	again.State.LastExit = supervisor.Exit{Code: 1, Reason: supervisor.ReasonError, StartedAt: at(0), FinishedAt: at(5)}
+	again.Container.Labels = map[string]string{"autoheal": "true"}
 	a, _, _ := newAPI(web("web-1"), crashed, ended, again, drainingOf("drained"), gated("gated"), invalid("wrong"))
 	w := get(a.ReadOnly(), "/v1/containers")
 	golden(t, "containers.json", indented(t, w.Body.Bytes()))

@@ -16,12 +16,13 @@ func (a *API) Control() http.Handler {
 	const maxBody = 4 << 10
 	mux := http.NewServeMux()
 	mux.Handle("/", a.ReadOnly())
+	mux.HandleFunc("/v1/daemon", a.only(http.MethodGet, a.daemon))
 	mux.HandleFunc("/v1/containers/{name}/explain", a.only(http.MethodGet, a.explain))
 	mux.HandleFunc("/v1/containers/{name}/restart", a.only(http.MethodPost, a.restart))
 	mux.HandleFunc("/v1/containers/{name}/probe", a.only(http.MethodPost, a.probe))
 	mux.HandleFunc("/v1/containers/{name}/gates/{type...}", a.only(http.MethodPut, a.gate))
-	mux.HandleFunc("/v1/containers/{name}/hold", a.notYet("hold"))
-	mux.HandleFunc("/v1/containers/{name}/resume", a.notYet("resume"))
+	mux.HandleFunc("/v1/containers/{name}/hold", a.only(http.MethodPost, a.hold))
+	mux.HandleFunc("/v1/containers/{name}/resume", a.only(http.MethodPost, a.resume))
 	return http.MaxBytesHandler(a.clean(mux.ServeHTTP), maxBody)
 }
 
@@ -32,12 +33,6 @@ func (a *API) only(method string, h http.HandlerFunc) http.HandlerFunc {
 			return
 		}
 		h(w, r)
-	}
-}
-
-func (a *API) notYet(what string) http.HandlerFunc {
-	return func(w http.ResponseWriter, _ *http.Request) {
-		a.fail(w, http.StatusNotFound, "this version of healthd does not have "+what)
 	}
 }
 

@@ -52,8 +52,6 @@ func TestControlRoutes(t *testing.T) {
 		{"POST", "/v1/containers/web-1/probe?type=startup", 404, "no such probe: startup"},
 		{"POST", "/v1/containers/web-1/probe?type=x", 400, `it is \"x\"`},
 		{"POST", "/v1/containers/wrong/probe", 404, "no such probe"},
-		{"POST", "/v1/containers/web-1/hold", 404, "this version of healthd does not have hold"},
-		{"POST", "/v1/containers/web-1/resume", 404, "does not have resume"},
 		{"POST", "/v1/containers", 405, "error"},
 		{"GET", "/v1/containers/web-1", 200, `"name":"web-1"`},
 		{"GET", "/v1/ready/web-1", 200, "ready\n"},

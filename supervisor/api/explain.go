@@ -61,7 +61,7 @@ func notes(v *supervisor.View) []string {
 	notes := []string{}
 	if p := enginePolicy(v); p != "" {
 		notes = append(notes, "the engine's own restart policy is "+p+
-			": when the container ends by itself, the engine starts it again; healthd restarts it when a probe fails")
+			": when the container ends by itself, the engine starts it again"+alsoWhenHeld(s)+"; healthd restarts it when a probe fails")
 	}
 	if c.AutoRemove {
 		notes = append(notes, "the engine removes it when it ends (--rm): it is never restarted")
@@ -79,4 +79,11 @@ func notes(v *supervisor.View) []string {
 		notes = append(notes, "the engine says: "+c.Error)
 	}
 	return notes
+}
+
+func alsoWhenHeld(s *supervisor.State) string {
+	if s.Held {
+		return ", which a hold does not keep it from"
+	}
+	return ""
 }

@@ -132,6 +132,8 @@ type controller struct {
 	ping     error
 	restart  func(name string) error
 	setGate  func(name, gate string, status bool) error
+	hold     func(name string, until time.Time) error
+	resume   func(name string) error
 	ask      func(name string, t supervisor.ProbeType) (prober.Result, error)
 	pingWait bool
 }
@@ -149,6 +151,12 @@ func (c *controller) Restart(_ context.Context, name string) error { return c.re
 func (c *controller) SetGate(_ context.Context, name, gate string, status bool) error {
 	return c.setGate(name, gate, status)
 }
+
+func (c *controller) Hold(_ context.Context, name string, until time.Time) error {
+	return c.hold(name, until)
+}
+
+func (c *controller) Resume(_ context.Context, name string) error { return c.resume(name) }
 
 func (c *controller) Ask(_ context.Context, name string, t supervisor.ProbeType) (prober.Result, error) {
 	return c.ask(name, t)

@@ -12,14 +12,22 @@ import (
 // next says what will happen to a container if its probes go on as they do, and
 // what would have to come for something else.
 func next(v *supervisor.View) []Next {
+	if v.Spec == nil {
+		return []Next{{What: "nothing, until its labels are right: " + v.Invalid}}
+	}
+	return append(nextOf(v), nextOfHold(v)...)
+}
+
+// nextOf is next without the end of a hold.
+func nextOf(v *supervisor.View) []Next {
 	s := &v.State
 	switch {
-	case v.Spec == nil:
-		return []Next{{What: "nothing, until its labels are right: " + v.Invalid}}
 	case s.Call == supervisor.StopCall:
 		return []Next{{What: "it is being stopped now"}}
 	case s.Call == supervisor.StartCall:
 		return []Next{{What: "it is being started now"}}
+	case s.Held && s.Restart == supervisor.ByExit:
+		return []Next{{What: "it is started when the hold ends"}}
 	case s.Restart != supervisor.NoCause && s.Lost:
 		return []Next{{What: "it is started when its engine can be heard again"}}
 	case s.Restart != supervisor.NoCause:
@@ -31,7 +39,7 @@ func next(v *supervisor.View) []Next {
 	case !s.Engine.Alive():
 		return []Next{{What: nextAfterEnd(v)}}
 	}
-	return append(nextInRun(v), Next{What: "exit by itself: " + afterExit(v)})
+	return append(append(nextVerdict(v), nextInRun(v)...), Next{What: "exit by itself: " + afterExit(v)})
 }
 
 // nextStop is of a container that drains for a stop of ours.
@@ -84,6 +92,8 @@ func nextInRun(v *supervisor.View) []Next {
 	switch {
 	case hook == supervisor.HookRunning:
 		return []Next{{What: "its post_start hook runs" + until}, {What: "post_start hook: " + consequence(v) + " if it fails"}}
+	case hook == supervisor.HookFailed:
+		return []Next{{What: "nothing is probed in this run, as its post_start hook failed"}}
 	case hook == supervisor.HookDue && s.Lost:
 		return []Next{{What: "its post_start hook runs when its engine can be heard again" + until}}
 	case hook == supervisor.HookDue && s.Engine == runtime.Paused:
@@ -134,12 +144,14 @@ func nextProbe(v *supervisor.View, t supervisor.ProbeType, p *supervisor.ProbeSp
 	switch {
 	case t == supervisor.Startup && s.Started:
 		return ""
-	case t != supervisor.Startup && !s.Started && v.Spec.Probes[supervisor.Startup] == nil:
-		return t.String() + " probe: is not asked in this run, as its post_start hook failed"
 	case t != supervisor.Startup && !s.Started:
 		return t.String() + " probe: begins when the startup probe has succeeded"
 	case y.OnHold:
 		return t.String() + " probe: has given its verdict on this run, and is not asked again before the next"
+	case t == supervisor.Startup && s.Condemned == supervisor.ByStartup:
+		return "startup probe: makes it started and calls that off " + success
+	case t == supervisor.Liveness && s.Condemned == supervisor.ByLiveness:
+		return "liveness probe: calls that off " + success
 	case t == supervisor.Startup:
 		return "startup probe: makes it started " + success + ", " + consequence(v) + " " + failure
 	case t == supervisor.Liveness:

@@ -53,8 +53,8 @@ func TestNextOfARun(t *testing.T) {
 			"its post_start hook runs when its engine can be heard again" + only + byItself},
 		{"post_start of a paused one", hook(supervisor.HookDue, func(_ *supervisor.View, s *supervisor.State) { s.Engine = runtime.Paused }),
 			"its post_start hook runs when it is unpaused" + only + byItself},
-		{"post_start failed, --rm", hook(supervisor.HookDone, func(v *supervisor.View, _ *supervisor.State) { v.Container.AutoRemove = true }),
-			"30 liveness probe: is not asked in this run, as its post_start hook failed\nexit by itself: the engine removes it (--rm)"},
+		{"post_start failed, --rm", hook(supervisor.HookFailed, func(v *supervisor.View, _ *supervisor.State) { v.Container.AutoRemove = true }),
+			"nothing is probed in this run, as its post_start hook failed\nexit by itself: the engine removes it (--rm)"},
 		{"gates", gated("web-1"), "30 liveness probe: restarts it after 1 more failure\n" +
 			"readiness gate ok: keeps it not ready until somebody sets it (healthd gate web-1 ok True)\n" +
 			"readiness gate never: keeps it not ready until somebody sets it (healthd gate web-1 never True)" + byItself},

@@ -20,6 +20,10 @@ func consequence(v *supervisor.View) string {
 	switch {
 	case v.Container.AutoRemove:
 		return "reports it, but does not stop it (--rm),"
+	case v.State.Held && v.Spec.RestartPolicy == supervisor.Never:
+		return "asks for its stop, which waits for the end of the hold,"
+	case v.State.Held:
+		return "asks for its restart, which waits for the end of the hold,"
 	case v.Spec.RestartPolicy == supervisor.Never && len(v.Spec.RestartRules) > 0:
 		return "stops it (restart policy Never; it is started again after " + ruleCodes(v.Spec.RestartRules) + ")"
 	case v.Spec.RestartPolicy == supervisor.Never:
@@ -30,6 +34,14 @@ func consequence(v *supervisor.View) string {
 
 // afterExit is what follows when a container ends by itself.
 func afterExit(v *supervisor.View) string {
+	text := afterExitUnheld(v)
+	if v.State.Held && !v.Container.AutoRemove && enginePolicy(v) == "" {
+		text += "; healthd does not start it before the hold ends"
+	}
+	return text
+}
+
+func afterExitUnheld(v *supervisor.View) string {
 	policy, rules := v.Spec.RestartPolicy, v.Spec.RestartRules
 	switch {
 	case v.Container.AutoRemove:

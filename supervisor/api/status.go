@@ -23,6 +23,7 @@ type Status struct {
 	Ready         bool                     `json:"ready"`
 	Draining      bool                     `json:"draining"`
 	Held          bool                     `json:"held"`
+	HeldUntil     time.Time                `json:"heldUntil,omitzero"` // zero while held: until somebody resumes it
 	RestartPolicy supervisor.RestartPolicy `json:"restartPolicy"`
 	RestartCount  int                      `json:"restartCount"`
 	State         ContainerState           `json:"state"`
@@ -30,6 +31,7 @@ type Status struct {
 	Conditions    []Condition              `json:"conditions"`
 	Probes        map[string]ProbeStatus   `json:"probes"` // by type
 	Invalid       string                   `json:"invalid"`
+	Warnings      []string                 `json:"warnings"` // where two masters look after it
 }
 
 // ContainerState has at most one field set.
@@ -104,8 +106,9 @@ func newStatus(v *supervisor.View) Status {
 		Name: c.Name, ID: c.ID, Runtime: c.Runtime, Image: c.Image,
 		Service: v.Service, Group: v.Group, Identity: v.Identity,
 		Phase: v.Phase(), Started: started, Ready: ready, Draining: s.Draining(),
-		RestartCount: s.RestartCount(), Conditions: conditions(v),
+		Held: s.Held, HeldUntil: s.HeldUntil.UTC(), RestartCount: s.RestartCount(), Conditions: conditions(v),
 		Probes: map[string]ProbeStatus{}, Invalid: v.Invalid,
+		Warnings: append([]string{}, v.Warnings()...), // never null
 	}
 	status.State, status.LastState = states(v)
 	if v.Spec == nil {

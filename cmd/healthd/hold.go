@@ -1,0 +1,88 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"healthd/supervisor/api"
+)
+
+func (a *app) holdCommand() *cobra.Command {
+	var limit string
+	cmd := &cobra.Command{
+		Use:   "hold NAME",
+		Short: "Let nothing be restarted of a container, for maintenance",
+		Long: "Let healthd restart nothing of a container, whatever its probes say and however it ends, until\n" +
+			"somebody resumes it or the time is over. Probing goes on. A second hold replaces the first.",
+		Args:              takes(1, 1),
+		ValidArgsFunction: a.completeName,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			query, forHow := url.Values{}, ""
+			if cmd.Flags().Changed("for") {
+				d, err := api.ParseHold(limit)
+				if err != nil {
+					return usageError{fmt.Errorf("--%w", err)}
+				}
+				query.Set("for", limit)
+				forHow = " for " + d.String()
+			}
+			return a.changeHold(cmd, "hold", args[0], query, "held"+forHow)
+		},
+	}
+	cmd.Flags().StringVar(&limit, "for", "", "end the hold after a `DURATION` such as 10m (default: not before a resume)")
+	return cmd
+}
+
+func (a *app) resumeCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:               "resume NAME",
+		Short:             "End the hold of a container",
+		Long:              "End the hold of a container: what waited for that is restarted.",
+		Args:              takes(1, 1),
+		ValidArgsFunction: a.completeName,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.changeHold(cmd, "resume", args[0], nil, "no longer held")
+		},
+	}
+}
+
+// changeHold asks for a hold or its end and says that it is so.
+func (a *app) changeHold(cmd *cobra.Command, what, name string, query url.Values, is string) error {
+	c, err := a.client()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := interruptible(cmd)
+	defer cancel()
+	var s api.Status
+	if err := c.post(ctx, containerPath(name, what), query, &s); err != nil {
+		return c.named(ctx, what, name, err)
+	}
+	_, err = fmt.Fprintf(a.stdout, "%s: %s\n", line(s.Name), is)
+	return err
+}
+
+// heldText says until when a container is held.
+func heldText(s api.Status, now time.Time) string {
+	if s.HeldUntil.IsZero() {
+		return "until somebody resumes it"
+	}
+	return fmt.Sprintf("for another %s, until %s", max(0, s.HeldUntil.Sub(now)).Round(time.Second), moment(s.HeldUntil))
+}
+
+// refusedRestart says what to do about it when that is because of a hold.
+func (c *client) refusedRestart(ctx context.Context, name string, err error) error {
+	refused, ok := errors.AsType[*refusal](err)
+	err = c.named(ctx, "restart", name, err)
+	var s api.Status
+	if ok && refused.status == http.StatusConflict && c.get(ctx, containerPath(name), nil, &s) == nil && s.Held {
+		return fmt.Errorf("%w (healthd resume %s)", err, name)
+	}
+	return err
+}

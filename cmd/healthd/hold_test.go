@@ -1,0 +1,88 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"healthd/runtime/docker/dockertest"
+	"healthd/supervisor"
+)
+
+func TestHold(t *testing.T) {
+	f := &fake{}
+	socket, _ := daemonWith(t, f, container("web-1", nil))
+	for _, tt := range []struct{ args, asked, said string }{
+		{"hold web-1", "until somebody resumes it", "web-1: held\n"},
+		{"hold web-1 --for 10m", "10m0s", "web-1: held for 10m0s\n"},
+		{"hold --for 90m 0123456789abcdefweb-1", "1h30m0s", "web-1: held for 1h30m0s\n"},
+		{"resume web-1", "", "web-1: no longer held\n"},
+	} {
+		got := inside(append(strings.Fields(tt.args), "--socket", socket)...)
+		if got.code != 0 || got.stdout != tt.said || got.stderr != "" || f.hold != tt.asked {
+			t.Errorf("%s: asked %q, %+v, want %q, %q", tt.args, f.hold, got, tt.asked, tt.said)
+		}
+	}
+}
+
+func TestHoldCompletion(t *testing.T) {
+	socket, _ := daemonWith(t, &fake{}, container("web-1", nil), container("web-2", nil))
+	for args, want := range map[string]string{"hold": "web-1 web-2", "resume": "web-1 web-2", "hold web-1": "", "resume web-1": ""} {
+		words := append([]string{"__complete", "--socket", socket}, strings.Fields(args)...)
+		got := inside(append(words, "")...)
+		offered, _, _ := strings.Cut(got.stdout, ":4\n")
+		if strings.Join(strings.Fields(offered), " ") != want || got.code != 0 {
+			t.Errorf("%q: %+v, want %s", args, got, want)
+		}
+	}
+}
+
+func TestRestartOfAHeldContainer(t *testing.T) {
+	socket, _ := daemonWith(t, &fake{err: supervisor.ErrHeld}, container("web-1", func(v *supervisor.View) { v.State.Held = true }))
+	got := inside("restart", "web-1", "--socket", socket)
+	const want = "healthd: cannot restart web-1: the container is held: resume it first (healthd resume web-1)\n"
+	if got.code != 1 || got.stderr != want || got.stdout != "" {
+		t.Errorf("%+v, want %q", got, want)
+	}
+}
+
+func TestHeldText(t *testing.T) {
+	s := statuses()[0]
+	for until, want := range map[time.Time]string{
+		{}:                                 "until somebody resumes it",
+		clock.Add(time.Minute):             "for another 1m0s, until 2026-01-02 03:05:05",
+		clock.Add(-time.Second):            "for another 0s, until 2026-01-02 03:04:04",
+		clock.Add(1500 * time.Millisecond): "for another 2s, until 2026-01-02 03:04:06",
+	} {
+		s.HeldUntil = until
+		if got := heldText(s, clock); got != want {
+			t.Errorf("%v: %s, want %s", until, got, want)
+		}
+	}
+}
+
+// A container that hangs is not restarted while it is held, and is as soon as it no
+// longer is.
+func TestHoldOfADaemon(t *testing.T) {
+	engine := private.Engine(t)
+	engine.Run(t, dockertest.RunOptions{Name: "hung", Labels: map[string]string{
+		"healthd.liveness.tcp_socket.port": "1", "healthd.liveness.period": "100ms", "healthd.liveness.failure_threshold": "3",
+		"healthd.liveness.initial_delay": "1s",
+	}})
+	p := startDaemon(t, engine.Endpoint, "")
+	p.notify.await(t, "READY=1")
+	do := func(want string, args ...string) {
+		t.Helper()
+		if got := healthd(t, append(args, "--socket", p.socket)...); got.code != 0 || !strings.Contains(got.stdout, want) {
+			t.Errorf("%v: %+v, want %q", args, got, want)
+		}
+	}
+	do("hung: held\n", "hold", "hung")
+	p.follow(t, "hung", "and is not restarted as it is held")
+	do("Held", "status", "hung")
+	if got := healthd(t, "restart", "hung", "--socket", p.socket); got.code != 1 || !strings.Contains(got.stderr, "(healthd resume hung)") {
+		t.Errorf("%+v", got)
+	}
+	do("hung: no longer held\n", "resume", "hung")
+	p.follow(t, "hung", "Started container hung")
+}

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"go.uber.org/zap"
+	"golang.org/x/sys/unix"
+
+	"healthd/configs"
+	"healthd/runtime/docker/dockertest"
+)
+
+// specFor is a [[spec]] for the containers with the label app=NAME.
+func specFor(name string) string {
+	return fmt.Sprintf("[[spec]]\nname = %q\nmatch = { app = %q }\n[spec.readiness]\ntcp_socket = { port = 8080 }\nperiod = \"100ms\"\n", name, name)
+}
+
+// reload gives the daemon another configuration and waits until it has read it.
+func (p *process) reload(t *testing.T, specs string) (said []string) {
+	t.Helper()
+	p.configure(t, specs)
+	p.signal(syscall.SIGHUP)
+	_, begin := p.notify.awaitAny(t, "RELOADING", func(s string) bool { return strings.HasPrefix(s, "RELOADING=1\n") })
+	var at int64
+	var now unix.Timespec
+	if _, err := fmt.Sscanf(begin, "RELOADING=1\nMONOTONIC_USEC=%d\n", &at); err != nil || unix.ClockGettime(unix.CLOCK_MONOTONIC, &now) != nil {
+		t.Fatalf("%q: %v", begin, err)
+	}
+	if us := now.Nano() / 1000; at > us || at < us-60_000_000 {
+		t.Errorf("%q at %d", begin, us)
+	}
+	return p.notify.await(t, "READY=1")
+}
+
+// reloadTo is reload that ends with that message, during it or after.
+func (p *process) reloadTo(t *testing.T, specs, status string) {
+	t.Helper()
+	if !slices.Contains(p.reload(t, specs), status) {
+		p.notify.await(t, status)
+	}
+}
+
+func TestReload(t *testing.T) {
+	engine := private.Engine(t)
+	for _, name := range []string{"aa", "bb"} {
+		engine.Run(t, dockertest.RunOptions{Name: name, Labels: map[string]string{"app": name}})
+	}
+	p := startDaemon(t, engine.Endpoint, specFor("aa"))
+	p.notify.await(t, "READY=1")
+	p.notify.await(t, "STATUS=1 container, 1 ready, 0 restarting")
+
+	p.reloadTo(t, specFor("aa")+specFor("bb"), "STATUS=2 containers, 2 ready, 0 restarting")
+
+	const refused = "STATUS=2 containers, 2 ready, 0 restarting; not reloaded: 2 problems in the configuration, see the log"
+	if said := p.reload(t, "[[spec]]\nname = 3\nmtach = {}\n"); !slices.Contains(said, refused) {
+		t.Errorf("before READY: %q", said)
+	}
+	if code, body := p.get(t, "/v1/ready/bb"); code != 200 {
+		t.Errorf("after a bad configuration: %d %s", code, body)
+	}
+
+	p.reloadTo(t, specFor("bb")+specFor("bb2")+"[log]\nlevel = \"debug\"\n", "STATUS=1 container, 1 ready, 0 restarting")
+	if code, _ := p.get(t, "/v1/containers/aa"); code != 404 {
+		t.Errorf("aa is still supervised: %d", code)
+	}
+	p.signal(syscall.SIGTERM)
+	if code := p.wait(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	for _, want := range []string{
+		`"problem":"` + p.config + `:12: spec[#1].name: `, `"problem":"` + p.config + `:13: spec[#1].mtach: `,
+		`"problems":2`, `"msg":"some settings stay as they were until healthd is restarted","keys":["log.level"]`,
+		`"msg":"the configuration was reloaded","specs":["aa","bb"]`,
+	} {
+		if !strings.Contains(p.log.String(), want) {
+			t.Errorf("the log has no %s:\n%s", want, p.log)
+		}
+	}
+}
+
+// A READY that ends a reload must not be the first one.
+func TestReloadBeforeTheDaemonIsReady(t *testing.T) {
+	systemd := listenNotifications(t)
+	t.Setenv("NOTIFY_SOCKET", systemd.path)
+	n := &notifier{log: zap.NewNop()}
+	n.reloading()
+	n.reloaded("fine", notReloaded(errors.New("no\x1b such file\nor so")))
+	n.started()
+	n.says("fine")
+	want := []string{"READY=1"}
+	if got := systemd.await(t, "STATUS=fine; not reloaded: no? such file"); !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	n.reloading()
+	n.reloaded("fine", notReloaded(nil))
+	if got := systemd.await(t, "READY=1"); len(got) != 2 || !strings.HasPrefix(got[0], "RELOADING=1\nMONOTONIC_USEC=") || got[1] != "STATUS=fine" {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestReloadOfAConfigurationThatIsGone(t *testing.T) {
+	_, err := configs.Load([]string{filepath.Join(t.TempDir(), "none.toml")})
+	if got, want := notReloaded(err), "not reloaded: 1 problem in the configuration, see the log"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}

@@ -1,0 +1,198 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"healthd/supervisor"
+	"healthd/supervisor/api"
+)
+
+// writeStatuses writes the table and below it what no column could hold.
+func writeStatuses(w io.Writer, all []api.Status, wide, colours bool, columns int, now time.Time) error {
+	t := table{header: statusHeader(wide), colours: colours}
+	if !wide {
+		t.width, t.flexible = columns, []flexible{{column: 1, least: 8}, {column: 0, least: 12}}
+	}
+	below := ""
+	for _, s := range all {
+		t.add(statusRow(s, wide, now)...)
+		if text := remark(s, now); text != "" {
+			below += "\n" + strings.Join(wrap(text, columns-2), "\n  ")
+		}
+	}
+	if below != "" {
+		below += "\n"
+	}
+	_, err := io.WriteString(w, t.String()+below)
+	return err
+}
+
+// remark says what is wrong with a container's labels, what its restart waits for
+// besides time, and how long it is held.
+func remark(s api.Status, now time.Time) string {
+	text := ""
+	if w := s.State.Waiting; w != nil && waitsForOthers(w) {
+		text = ": " + line(w.Message)
+	}
+	switch {
+	case s.Invalid != "":
+		return fmt.Sprintf("%s is invalid, it is not supervised: %s", s.Name, line(s.Invalid))
+	case s.Held:
+		return fmt.Sprintf("%s is held %s%s", s.Name, heldText(s, now), text)
+	case text != "":
+		return s.Name + " waits" + text
+	}
+	return ""
+}
+
+// waitsForOthers says whether a container waits for something that is not its own.
+func waitsForOthers(w *api.Waiting) bool {
+	switch w.Reason {
+	case supervisor.WaitGroupLimit, supervisor.WaitRestartBudget, supervisor.WaitHeld:
+		return true
+	}
+	return false
+}
+
+func statusHeader(wide bool) []string {
+	h := []string{"NAME", "SERVICE", "STATE", "READY", "RESTARTS", "STARTUP", "LIVENESS", "READINESS", "SINCE"}
+	if wide {
+		h = append(h, "GATES", "PHASE", "POLICY", "SPEC", "GROUP", "RUNTIME", "ID", "IMAGE", "REASON")
+	}
+	return h
+}
+
+func statusRow(s api.Status, wide bool, now time.Time) []cell {
+	const shortID = 12
+	state, since := stateOf(s)
+	row := []cell{
+		{text: s.Name}, {text: or(s.Service)}, state, readyCell(s), {text: fmt.Sprint(s.RestartCount)},
+		probeCell(s, "startup"), probeCell(s, "liveness"), readinessCell(s), {text: "-"},
+	}
+	if !since.IsZero() {
+		row[len(row)-1].text = age(now.Sub(since))
+	}
+	if wide {
+		id := s.ID[:min(shortID, len(s.ID))]
+		for _, text := range []string{openGates(s), string(s.Phase), string(s.RestartPolicy), s.Spec, s.Group, s.Runtime, id, s.Image, readyCondition(s).Reason} {
+			row = append(row, cell{text: or(text)})
+		}
+	}
+	return row
+}
+
+// or is what stands for a text that is empty.
+func or(s string) string {
+	if s = line(s); s == "" {
+		return "-"
+	}
+	return s
+}
+
+// stateOf is a container's state in one word, and since when. That it is held is put
+// behind it, as kubectl does with nodes where nothing is scheduled.
+func stateOf(s api.Status) (cell, time.Time) {
+	state, since := stateUnheld(s)
+	if s.Held && state.text != supervisor.WaitHeld {
+		return cell{state.text + "," + supervisor.WaitHeld, cmp.Or(state.colour, yellow)}, since
+	}
+	return state, since
+}
+
+func stateUnheld(s api.Status) (cell, time.Time) {
+	switch {
+	case s.Invalid != "":
+		return cell{"Invalid", red}, time.Time{}
+	case s.State.Waiting != nil:
+		return cell{s.State.Waiting.Reason, yellow}, time.Time{}
+	case s.State.Terminated != nil && s.State.Terminated.ExitCode == 0:
+		return cell{s.State.Terminated.Reason, ""}, s.State.Terminated.FinishedAt
+	case s.State.Terminated != nil:
+		return cell{s.State.Terminated.Reason, red}, s.State.Terminated.FinishedAt
+	case s.State.Running == nil:
+		return cell{string(s.Phase), ""}, time.Time{}
+	case s.Phase == "Unknown":
+		return cell{string(s.Phase), yellow}, s.State.Running.StartedAt
+	}
+	switch readyCondition(s).Reason {
+	case supervisor.NotReadyPaused:
+		return cell{"Paused", yellow}, s.State.Running.StartedAt
+	case supervisor.NotReadyPostStart:
+		return cell{"PostStart", yellow}, s.State.Running.StartedAt
+	}
+	return cell{"Running", ""}, s.State.Running.StartedAt
+}
+
+func readyCell(s api.Status) cell {
+	if s.Ready {
+		return cell{"yes", green}
+	}
+	return cell{"no", red}
+}
+
+// readyCondition is the condition that says whether and why a container is ready.
+func readyCondition(s api.Status) api.Condition {
+	for _, c := range s.Conditions {
+		if c.Type == "Ready" {
+			return c
+		}
+	}
+	return api.Condition{}
+}
+
+// openGates is how many of a container's readiness gates are True, empty when it has
+// none.
+func openGates(s api.Status) string {
+	open, gates := 0, s.Gates()
+	if len(gates) == 0 {
+		return ""
+	}
+	for _, g := range gates {
+		if g.Status == "True" {
+			open++
+		}
+	}
+	return fmt.Sprintf("%d/%d", open, len(gates))
+}
+
+// readinessCell tells what holds readiness back: the probe, and else the gates.
+func readinessCell(s api.Status) cell {
+	if readyCondition(s).Reason == supervisor.NotReadyGates {
+		return cell{"gates " + openGates(s), yellow}
+	}
+	return probeCell(s, "readiness")
+}
+
+// alive says whether a container has a process, of which probes can say something.
+func alive(s api.Status) bool {
+	if w := s.State.Waiting; w != nil && waitsForOthers(w) {
+		return readyCondition(s).Reason != supervisor.NotReadyNotRun
+	}
+	return s.State.Running != nil || s.Draining
+}
+
+// probeCell says how a probe stands and, on its way to another verdict, how far it
+// has got. Of a container that has ended just what ended it is left to say.
+func probeCell(s api.Status, probe string) cell {
+	p, ok := s.Probes[probe]
+	run := fmt.Sprintf("%d/%d", p.Run, p.Threshold)
+	switch {
+	case !ok:
+		return cell{"-", ""}
+	case p.Outcome == "Failure" && p.Result == "Failure" && (p.OnHold || p.Run >= p.Threshold):
+		return cell{"failed", red}
+	case !alive(s):
+		return cell{"-", ""}
+	case p.Outcome == "Failure":
+		return cell{"fail " + run, yellow}
+	case p.Outcome == "Unknown":
+		return cell{"pending", ""}
+	case p.Result != "Success":
+		return cell{"ok " + run, yellow}
+	}
+	return cell{"ok", green}
+}

@@ -1,0 +1,155 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"healthd/runtime"
+	"healthd/supervisor"
+)
+
+func TestWarningsBelowTheTable(t *testing.T) {
+	all := statuses()
+	all[0].Warnings = []string{"one \x1b[2J thing that takes a good deal of words to be told, so that it does not fit on one line of the screen", "two"}
+	all[2].Warnings = []string{"three"}
+	var b bytes.Buffer
+	if err := writeWarnings(&b, []string{"the daemon's"}, all, 100); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "warnings.txt", b.String())
+	all[3].Warnings = []string{"four", "five", "six", "seven"}
+	b.Reset()
+	if err := writeWarnings(&b, nil, all, 100); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.String(); !strings.HasSuffix(got, "\nwarning: web-3: five\nand 2 more: healthd explain NAME\n") {
+		t.Errorf("%s", got)
+	}
+	b.Reset()
+	if err := writeWarnings(&b, nil, statuses(), 100); err != nil || b.Len() > 0 {
+		t.Errorf("of nothing: %q, %v", b.String(), err)
+	}
+}
+
+func autohealed(v *supervisor.View) { v.Container.Labels = map[string]string{"autoheal": "true"} }
+
+const autohealedText = "it has the label autoheal=true: autoheal, if it runs, restarts it too, and knows neither drain nor back-off nor hold"
+
+func TestWarningsOfADaemon(t *testing.T) {
+	socket, _ := daemonWith(t, &fake{warnings: []string{"autoheal runs, too"}}, container("web-1", autohealed), container("web-2", nil))
+	got := inside("status", "--socket", socket)
+	if unwrapped := strings.ReplaceAll(got.stdout, "\n  ", " "); got.code != 0 || !strings.HasSuffix(unwrapped,
+		"\n\nwarning: autoheal runs, too\nwarning: web-1: "+autohealedText+"\n") {
+		t.Errorf("status: %+v", got)
+	}
+	if got := inside("status", "-o", "json", "web-2", "--socket", socket); !strings.Contains(got.stdout, "\"warnings\": []\n") {
+		t.Errorf("status -o json: %+v", got)
+	}
+	if got := inside("explain", "web-1", "--socket", socket); !strings.Contains(got.stdout, "\n  warning   "+autohealedText+"\n") {
+		t.Errorf("explain: %+v", got)
+	}
+	config := write(t, "good.toml", fmt.Sprintf("[listen]\ncontrol = %q\n", socket))
+	for _, flags := range [][]string{{"--config", config}, {"--config", write(t, "other.toml", ""), "--socket", socket}} {
+		got := inside(append([]string{"check"}, flags...)...)
+		if want := "warning: web-1: " + autohealedText + "\n"; got.code != 0 || got.stderr != want || got.stdout != "configuration is valid: 0 specs\n" {
+			t.Errorf("check: %+v, want %q", got, want)
+		}
+	}
+}
+
+// A configuration is no worse for a daemon that accepts and says nothing.
+func TestCheckBesideADaemonThatHangs(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "s")
+	ln, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	var stderr bytes.Buffer
+	a := &app{stderr: &stderr}
+	a.warnOfContainers(t.Context(), newClient(socket, 50*time.Millisecond))
+	if stderr.Len() > 0 {
+		t.Errorf("%q", stderr.String())
+	}
+}
+
+// lists is an engine that has only lists.
+type lists struct {
+	runtime.Source
+	all []runtime.Summary
+	err error
+}
+
+func (l *lists) List(context.Context) ([]runtime.Summary, error) { return l.all, l.err }
+
+func TestRivals(t *testing.T) {
+	service := func(name string) map[string]string { return map[string]string{"com.docker.compose.service": name} }
+	for _, tt := range []struct {
+		s    runtime.Summary
+		want bool
+	}{
+		{runtime.Summary{Name: "autoheal", State: runtime.Running}, true},
+		{runtime.Summary{Name: "ops-AutoHeal-1", State: runtime.Restarting}, true},
+		{runtime.Summary{Name: "nurse", Labels: service("deunhealth"), State: runtime.Running}, true},
+		{runtime.Summary{Name: "autoheal", State: runtime.Exited}, false},
+		{runtime.Summary{Name: "autoheal", State: runtime.Created}, false},
+		{runtime.Summary{Name: "web", Labels: map[string]string{"autoheal": "true"}, State: runtime.Running}, false},
+		{runtime.Summary{Name: "web", Labels: service("web"), State: runtime.Running}, false},
+	} {
+		if got := isRival(tt.s); got != tt.want {
+			t.Errorf("%+v: %v", tt.s, got)
+		}
+	}
+}
+
+func TestLookout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		core, logged := observer.New(zap.InfoLevel)
+		docker := &lists{all: []runtime.Summary{{Name: "web", State: runtime.Running}}}
+		l := &lookout{Source: docker, engine: "docker", relist: time.Minute, log: zap.New(core)}
+		d := &daemon{engines: []*engine{{lookout: l}}}
+		list := func() {
+			t.Helper()
+			if all, err := l.List(t.Context()); len(all) != len(docker.all) || !errors.Is(err, docker.err) {
+				t.Errorf("the list is %v, %v", all, err)
+			}
+		}
+		list()
+		if got := d.warnings(); got != nil {
+			t.Errorf("of nobody: %q", got)
+		}
+		docker.all = append(docker.all, runtime.Summary{Name: "autoheal", State: runtime.Running})
+		list()
+		time.Sleep(time.Minute)
+		list()
+		want := []string{"container autoheal (docker) runs beside healthd: by its name it restarts unhealthy containers too, and knows neither drain nor back-off nor hold"}
+		if got := d.warnings(); !slices.Equal(got, want) {
+			t.Errorf("%q, want %q", got, want)
+		}
+		docker.all, docker.err = nil, errors.New("gone")
+		time.Sleep(3 * time.Minute)
+		list()
+		if got := d.warnings(); len(got) != 1 {
+			t.Errorf("after three lists: %q", got)
+		}
+		time.Sleep(time.Second)
+		if got := d.warnings(); got != nil {
+			t.Errorf("later: %q", got)
+		}
+		if n := logged.Len(); n != 1 || logged.All()[0].ContextMap()["warning"] != want[0] {
+			t.Errorf("logged %d times: %v", n, logged.All())
+		}
+	})
+}

@@ -1,0 +1,317 @@
+package e2e
+
+import (
+	"fmt"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/docker/docker/api/types/container"
+
+	"healthd/runtime/docker/dockertest"
+)
+
+// kill ends healthd as a power cut does.
+func (d *daemon) kill() {
+	d.t.Helper()
+	_ = d.cmd.Process.Kill()
+	<-d.exited
+}
+
+// again starts healthd anew and waits until it has taken in what runs.
+func (d *daemon) again() {
+	d.t.Helper()
+	d.start()
+	d.eventually(30*time.Second, "be synced again", d.synced)
+}
+
+func byOperator(s status) bool {
+	return s.State.Terminated != nil && s.State.Terminated.Reason == "StoppedByOperator"
+}
+
+// What the operator has stopped stays stopped, whoever is started anew; what crashes
+// is started again, also when that happened while healthd was away.
+func TestWishesOutliveHealthdAndEngine(t *testing.T) {
+	t.Parallel()
+	e := dockertest.Start(t)
+	d := startDaemon(t, e.Endpoint, fmt.Sprintf(restartSpec, "wish", "Always"))
+	labels := map[string]string{"e2e": "wish"}
+	ids := map[string]string{}
+	for _, name := range []string{"runs", "stopped", "stopped-while-away", "crashes-while-away"} {
+		ids[name] = e.Run(t, dockertest.RunOptions{Name: name, Labels: labels})
+		d.until(20*time.Second, name, "ready", ready)
+	}
+	stop := func(name string) {
+		t.Helper()
+		if err := e.Client().ContainerStop(t.Context(), ids[name], container.StopOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stop("stopped")
+	d.until(20*time.Second, "stopped", "stopped by the operator", byOperator)
+	d.always(200*time.Millisecond, "stopped", "stopped, which is in the journal by then", byOperator)
+	d.kill()
+	stop("stopped-while-away")
+	d.endProcess(e, ids["crashes-while-away"])
+	d.again()
+	d.until(20*time.Second, "crashes-while-away", "started again", func(s status) bool { return s.Ready && s.RestartCount == 1 })
+	d.until(5*time.Second, "stopped-while-away", "stopped by the operator", byOperator)
+	d.always(2*time.Second, "stopped", "stopped", byOperator)
+
+	e.Stop(t)
+	e.Up(t)
+	d.eventually(30*time.Second, "hear the engine again", func() error { return d.runtimeUp("1") })
+	if err := d.stop(30 * time.Second); err != nil {
+		t.Fatal(err)
+	}
+	d.again()
+	d.until(20*time.Second, "runs", "ready", ready)
+	d.always(2*time.Second, "stopped", "stopped", byOperator)
+	d.always(time.Second, "stopped-while-away", "stopped", byOperator)
+	if err := e.Client().ContainerStart(t.Context(), ids["stopped"], container.StartOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	d.until(20*time.Second, "stopped", "ready, as somebody has started it", ready)
+}
+
+// endProcess lets a container's main process crash, without the engine's doing.
+func (d *daemon) endProcess(e *dockertest.Engine, id string) {
+	d.t.Helper()
+	c, err := e.Client().ContainerInspect(d.t.Context(), id)
+	if err == nil {
+		err = syscall.Kill(c.State.Pid, syscall.SIGKILL)
+	}
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	d.eventually(20*time.Second, "see the process end", func() error { return ended(d.t, e, id) })
+}
+
+// ended returns nil when the container does not run.
+func ended(t *testing.T, e *dockertest.Engine, name string) error {
+	c, err := e.Client().ContainerInspect(t.Context(), name)
+	if err == nil && c.State.Running {
+		err = fmt.Errorf("%s still runs", name)
+	}
+	return err
+}
+
+// An engine that ends stops all that it runs, as an operator would, and starts nothing
+// again that has no restart policy of the engine: healthd does.
+func TestEngineRestartBringsBackWhatRan(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(*dockertest.Engine, testing.TB){
+		"gracefully": (*dockertest.Engine).Stop, "killed": (*dockertest.Engine).Kill,
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := dockertest.Start(t, "--live-restore=false")
+			d := startDaemon(t, e.Endpoint, fmt.Sprintf(restartSpec, "reborn", "Always"))
+			labels := map[string]string{"e2e": "reborn"}
+			stoppedID := e.Run(t, dockertest.RunOptions{Name: "stopped", Labels: labels})
+			for _, name := range []string{"one", "two"} {
+				e.Run(t, dockertest.RunOptions{Name: name, Labels: labels})
+				d.until(20*time.Second, name, "ready", ready)
+			}
+			if err := e.Client().ContainerStop(t.Context(), stoppedID, container.StopOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			d.until(20*time.Second, "stopped", "stopped by the operator", byOperator)
+			d.always(6*time.Second, "stopped", "stopped, which the engine outlives", byOperator)
+			end(e, t)
+			d.eventually(20*time.Second, "notice that the engine is gone", func() error { return d.runtimeUp("0") })
+			e.Up(t)
+			d.eventually(30*time.Second, "hear the engine again", func() error { return d.runtimeUp("1") })
+			for _, name := range []string{"one", "two"} {
+				d.until(20*time.Second, name, "ready again", ready)
+			}
+			d.always(2*time.Second, "stopped", "stopped", byOperator)
+		})
+	}
+}
+
+const hungSpec = `
+[[spec]]
+name = %[1]q
+match = { e2e = %[1]q }
+termination_grace_period = "3s"
+[spec.liveness]
+exec = { command = ["test", "!", "-e", "/sick"] }
+period = "200ms"
+timeout = "5s"
+[spec.backoff]
+initial = "1s"
+`
+
+// A healthd that is killed while a container is being stopped finishes the job when it
+// is back.
+func TestKilledHealthdFinishesARestart(t *testing.T) {
+	t.Parallel()
+	e := engines.Engine(t)
+	d := startDaemon(t, e.Endpoint, fmt.Sprintf(hungSpec, "hung"))
+	e.Run(t, dockertest.RunOptions{
+		Name: "hung", Labels: map[string]string{"e2e": "hung"},
+		Cmd: []string{"sh", "-c", "trap '' TERM; rm -f /sick; while :; do sleep 0.2; done"},
+	})
+	d.until(20*time.Second, "hung", "ready", ready)
+	inside(t, e, "hung", "touch", "/sick")
+	d.until(20*time.Second, "hung", "being stopped", func(s status) bool { return s.Draining })
+	d.always(300*time.Millisecond, "hung", "in its grace period", func(s status) bool { return s.Draining })
+	d.kill()
+	d.eventually(20*time.Second, "see the engine finish the stop", func() error { return ended(t, e, "hung") })
+	d.start()
+	d.until(10*time.Second, "hung", "running again", func(s status) bool { return s.Ready && s.RestartCount == 1 })
+}
+
+const groupSpec = `
+[[spec]]
+name = "crowd"
+match = { e2e = "crowd" }
+[spec.liveness]
+exec = { command = ["test", "!", "-e", "/sick"] }
+period = "300ms"
+timeout = "5s"
+failure_threshold = 1
+[spec.readiness]
+exec = { command = ["test", "-e", "/warm"] }
+period = "300ms"
+timeout = "5s"
+[spec.group]
+name = "crowd"
+max_unavailable = 1
+`
+
+// All members of a group fail at once: one is restarted after the other, and one that
+// recovers while it waits is not restarted at all.
+func TestGroupIsNotTakenDownAtOnce(t *testing.T) {
+	t.Parallel()
+	e := engines.Engine(t)
+	d := startDaemon(t, e.Endpoint, groupSpec)
+	names := []string{"crowd-1", "crowd-2", "crowd-3"}
+	for _, name := range names {
+		e.Run(t, dockertest.RunOptions{
+			Name: name, Labels: map[string]string{"e2e": "crowd"},
+			Cmd: []string{"sh", "-c", "rm -f /sick; sleep 2; touch /warm; trap 'rm -f /warm; exit' TERM; while :; do sleep 0.1; done"},
+		})
+	}
+	for _, name := range names {
+		d.until(30*time.Second, name, "ready", ready)
+	}
+	for _, name := range names {
+		inside(t, e, name, "touch", "/sick")
+	}
+	waiting := func(s status) bool { return s.State.Waiting != nil && s.State.Waiting.Reason == "GroupLimit" }
+	spared := ""
+	d.eventually(time.Minute, "see two restarted, one after the other", func() error {
+		down, restarted := 0, 0
+		for _, name := range names {
+			s, err := d.status(name)
+			if err != nil {
+				return err
+			}
+			if s.RestartCount > 0 {
+				restarted++
+			}
+			if !s.Ready {
+				down++
+			}
+			if spared == "" && s.RestartCount == 0 && waiting(s) {
+				spared = name
+				inside(t, e, name, "rm", "-f", "/sick")
+			}
+		}
+		if down > 1 {
+			t.Fatalf("%d of 3 are down at once", down)
+		}
+		if restarted < 2 {
+			return fmt.Errorf("%d were restarted", restarted)
+		}
+		return nil
+	})
+	if spared == "" {
+		t.Fatal("nobody had to wait")
+	}
+	d.always(2*time.Second, spared, "spared, as it has recovered", func(s status) bool { return s.RestartCount == 0 })
+}
+
+func TestHoldAndReload(t *testing.T) {
+	t.Parallel()
+	e := engines.Engine(t)
+	d := startDaemon(t, e.Endpoint, fmt.Sprintf(hungSpec, "held"))
+	e.Run(t, dockertest.RunOptions{
+		Name: "held", Labels: map[string]string{"e2e": "held"}, Cmd: []string{"sh", "-c", "rm -f /sick; while :; do sleep 0.2; done"},
+	})
+	d.until(20*time.Second, "held", "ready", ready)
+	if out, code := d.run("hold", "held"); code != 0 {
+		t.Fatalf("hold: exit %d: %s", code, out)
+	}
+	inside(t, e, "held", "touch", "/sick")
+	d.until(20*time.Second, "held", "waiting", func(s status) bool { return s.State.Waiting != nil && s.State.Waiting.Reason == "Held" })
+	d.always(200*time.Millisecond, "held", "held, which is in the journal by then", func(s status) bool { return s.RestartCount == 0 })
+	d.kill()
+	d.again()
+	d.always(2*time.Second, "held", "held", func(s status) bool { return s.RestartCount == 0 })
+	if out, code := d.run("restart", "held"); code != 1 || !strings.Contains(out, "resume") {
+		t.Errorf("restart of a held one: exit %d: %s", code, out)
+	}
+	if out, code := d.run("resume", "held"); code != 0 {
+		t.Fatalf("resume: exit %d: %s", code, out)
+	}
+	d.until(30*time.Second, "held", "restarted", func(s status) bool { return s.RestartCount == 1 && s.Ready })
+
+	e.Run(t, dockertest.RunOptions{Name: "newcomer", Labels: map[string]string{"e2e": "newcomer"}})
+	before := startedAt(t, e, "held")
+	d.rewrite(func(text string) string {
+		return text + "\n[[spec]]\nname = \"newcomer\"\nmatch = { e2e = \"newcomer\" }\n"
+	})
+	_ = d.cmd.Process.Signal(syscall.SIGHUP)
+	d.until(20*time.Second, "newcomer", "supervised", ready)
+	d.rewrite(func(text string) string { return text + "\n[spec.livenes]\n" })
+	_ = d.cmd.Process.Signal(syscall.SIGHUP)
+	d.eventually(20*time.Second, "refuse a wrong configuration", func() error {
+		if !strings.Contains(d.log.String(), "livenes") {
+			return fmt.Errorf("no word of it in the log")
+		}
+		return nil
+	})
+	d.always(time.Second, "newcomer", "supervised all the same", ready)
+	if after := startedAt(t, e, "held"); !after.Equal(before) {
+		t.Error("the reload restarted a container")
+	}
+}
+
+const sharedSpec = `
+[[spec]]
+name = "shared"
+match = { e2e = "shared" }
+[spec.backoff]
+initial = "1s"
+[spec.readiness]
+tcp_socket = { port = 8080 }
+period = "300ms"
+`
+
+// A container in another one's network is restarted when that one has a new run, which
+// nobody supervises here, and reported when it is gone.
+func TestSharedNetworkFollowsItsHost(t *testing.T) {
+	t.Parallel()
+	e := engines.Engine(t)
+	d := startDaemon(t, e.Endpoint, sharedSpec)
+	host := e.Run(t, dockertest.RunOptions{Name: "vpn", Cmd: []string{"sleep", "1000"}})
+	e.Run(t, dockertest.RunOptions{Name: "client", Labels: map[string]string{"e2e": "shared"}, Network: "container:" + host})
+	d.until(20*time.Second, "client", "ready", ready)
+	zero := 0
+	if err := e.Client().ContainerRestart(t.Context(), host, container.StopOptions{Timeout: &zero}); err != nil {
+		t.Fatal(err)
+	}
+	d.until(60*time.Second, "client", "restarted", func(s status) bool { return s.RestartCount == 1 && s.Ready })
+	if err := e.Client().ContainerRemove(t.Context(), host, container.RemoveOptions{Force: true}); err != nil {
+		t.Fatal(err)
+	}
+	d.eventually(20*time.Second, "report that the network is gone", func() error {
+		if r := d.reasons("client"); r[len(r)-1] != "NetworkLost" {
+			return fmt.Errorf("events %v", r)
+		}
+		return nil
+	})
+}

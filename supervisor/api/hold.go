@@ -1,0 +1,69 @@
+package api
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+
+	"healthd/supervisor"
+)
+
+// MaxHold is the longest time that a hold may be given; one without a time has no
+// end.
+const MaxHold = 10 * 365 * 24 * time.Hour
+
+// ParseHold reads for how long a hold is to last.
+func ParseHold(s string) (time.Duration, error) {
+	d, err := time.ParseDuration(s)
+	switch {
+	case err != nil:
+		return 0, fmt.Errorf("for must be a duration such as 10m, it is %q", s)
+	case d <= 0:
+		return 0, fmt.Errorf("for must be longer than nothing, it is %q", s)
+	case d > MaxHold:
+		return 0, fmt.Errorf("for must be at most %.0fh, which is 10 years, it is %q", MaxHold.Hours(), s)
+	}
+	return d, nil
+}
+
+// hold answers when nothing is restarted any more.
+func (a *API) hold(w http.ResponseWriter, r *http.Request) {
+	v := a.named(w, r)
+	if v == nil {
+		return
+	}
+	until, err := holdUntil(r)
+	if err != nil {
+		a.fail(w, http.StatusBadRequest, err.Error())
+		return
+	}
+	a.answerWith(w, v, a.controller.Hold(r.Context(), v.Container.ID, until))
+}
+
+// holdUntil is zero only where no time was given at all: a slip must not become a
+// hold without an end.
+func holdUntil(r *http.Request) (time.Time, error) {
+	if err := r.ParseForm(); err != nil {
+		return time.Time{}, fmt.Errorf("the parameters cannot be read: %w", err)
+	}
+	if !r.Form.Has("for") {
+		return time.Time{}, nil
+	}
+	d, err := ParseHold(r.Form.Get("for"))
+	return time.Now().Add(d), err
+}
+
+func (a *API) resume(w http.ResponseWriter, r *http.Request) {
+	if v := a.named(w, r); v != nil {
+		a.answerWith(w, v, a.controller.Resume(r.Context(), v.Container.ID))
+	}
+}
+
+// answerWith answers a request that came to err with the container as it is now.
+func (a *API) answerWith(w http.ResponseWriter, v *supervisor.View, err error) {
+	if err != nil {
+		a.failRequest(w, err, v.Container.Name)
+		return
+	}
+	a.json(w, http.StatusOK, newStatus(a.after(v)))
+}
