@@ -14,9 +14,11 @@ COMMIT  = $(shell git rev-parse --short HEAD 2>/dev/null || echo unknown)
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.0
 FUZZTIME   ?= 30s
 BENCHTIME  ?= 1s
+CHAOS      ?= 3m
+CHAOS_SEED ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: build test race conformance fuzz bench lint demo install uninstall clean help prerequisites
+.PHONY: build test race chaos conformance fuzz bench lint demo install uninstall clean help prerequisites
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,6 +34,9 @@ test: prerequisites ## install what is missing and run every test, on a private 
 
 race: ## run the tests that need no engine ten times under the race detector
 	$(GO) test -race -shuffle=on -count=10 ./configs ./prober ./runtime ./supervisor/...
+
+chaos: prerequisites ## let everything go wrong on a private real engine for CHAOS (3m), by CHAOS_SEED (0: another each time)
+	$(GO) test -race -count=1 -timeout 30m ./e2e -run 'TestChaos$$' -v -chaos=$(CHAOS) -chaos-seed=$(CHAOS_SEED)
 
 conformance: ## run the tests that need no engine and write docs/conformance.md: which covers which case of the kubelet
 	$(GO) build -o bin/conformance ./conformance

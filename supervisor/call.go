@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"errors"
 	"fmt"
 	"time"
 )
@@ -74,10 +75,10 @@ func (t *stepper) act() {
 		if t.preStop() {
 			return
 		}
-		t.Call, t.CallRun = StopCall, t.Run
+		t.Call, t.CallRun, t.CallCause = StopCall, t.Run, t.Stopping
 		t.StopCalls++
 		t.fx = append(t.fx, effect{do: doStop, grace: t.Grace})
-	case !t.Engine.Alive() && t.Restart != NoCause && !t.heldBack() && (!t.Lost || t.ShuttingDown) && due:
+	case !t.Engine.Alive() && t.Restart != NoCause && !t.LeftOver && !t.heldBack() && (!t.Lost || t.ShuttingDown) && due:
 		t.Call, t.CallRun = StartCall, t.Run
 		t.fx = append(t.fx, effect{do: doStart})
 	}
@@ -113,13 +114,20 @@ func (t *stepper) stopFailed(err error) {
 // startFailed backs off as after a run that ended at once.
 func (t *stepper) startFailed(err error) {
 	t.CallError = callError("start", t.c.Name, err)
+	if _, ok := errors.AsType[unseen](err); ok { // nothing has failed that is known
+		t.NotBefore = t.now.Add(callRetry)
+		if t.ShuttingDown {
+			t.LeftOver = true
+		}
+		return
+	}
 	t.Backoff = t.spec.Backoff.next(t.Backoff, 0)
 	if t.Backoff.Delay == 0 {
 		t.Backoff = t.spec.Backoff.next(t.Backoff, 0)
 	}
 	t.NotBefore = t.now.Add(t.Backoff.Delay)
 	if t.ShuttingDown {
-		t.Restart = NoCause
+		t.LeftOver = true
 		t.record(EventBackOff, "%s; healthd ends without another try", t.CallError)
 		return
 	}

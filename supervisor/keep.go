@@ -12,25 +12,31 @@ import (
 func (l *loop) takeUp(past []Memory) {
 	l.past, l.memories = make(map[string]Memory), make(map[string]Memory)
 	l.replays, l.left = make(map[string]runtime.Replay), make(map[string]bool)
-	leftAlone := make(map[string]bool) // as in someLeftAlone
-	for _, m := range past {
-		if m.Gone.IsZero() && m.Alive && m.KilledAt.IsZero() && m.Stopping == NoCause {
-			leftAlone[m.Runtime] = true
-		}
-	}
 	for _, m := range past {
 		switch {
 		case m.Gone.IsZero():
-			if leftAlone[m.Runtime] {
+			if m.Doubtful && m.leavesAlone(past) {
 				m.Doubtful, m.WishDue = false, time.Time{}
+				l.config.Store.Remember(m) // who comes next may not find out
 			}
 			l.past[m.ID] = m
+			if m.Left {
+				l.left[m.ID] = true
+			}
 		case time.Since(m.Gone) > forgetAfter:
 			l.config.Store.Forget(m.ID)
 		default:
 			l.memories[m.Identity] = m
 		}
 	}
+}
+
+// leavesAlone says that something went on there, before and after the signal, which
+// nobody has sent one: as in someLeftAlone.
+func (m *Memory) leavesAlone(past []Memory) bool {
+	return slices.ContainsFunc(past, func(o Memory) bool {
+		return o.Runtime == m.Runtime && o.Gone.IsZero() && !o.Left && o.Alive && o.KilledAt.IsZero() && o.Stopping == NoCause && o.StartedAt.Before(m.KilledAt)
+	})
 }
 
 // restore lets a container that is seen for the first time be what an earlier daemon

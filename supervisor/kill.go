@@ -19,10 +19,16 @@ func (t *stepper) killed(signal int, at time.Time) {
 		return
 	}
 	next := t.Call == StartCall && at.After(t.Exit.FinishedAt) // it is for the run that our call makes
-	if !next && t.ownKill(signal, at) {
+	if !next && (t.strayStop(signal, at) || t.ownKill(signal, at)) {
 		return
 	}
-	t.KilledAt, t.Doubtful = at, true
+	if t.KilledAt.IsZero() || t.KillForgotten.IsZero() || next { // KILL after TERM is one wish
+		t.KilledAt = at
+	}
+	t.Doubtful = true
+	if t.OperatorStopped && t.WishDue.IsZero() { // told again, or late: it is settled again
+		t.WishDue = t.now.Add(engineOutlives)
+	}
 	t.KillForgotten = t.now.Add(grace(t.spec, t.c, NoCause) + 10*time.Second)
 	if !next {
 		t.quiet()
@@ -34,6 +40,18 @@ func (t *stepper) killed(signal int, at time.Time) {
 	case t.Engine.Alive() && t.Call == NoCall:
 		t.Stopping = NoCause // the operator was faster than our drain
 	}
+}
+
+// strayStop takes in that our stop of the run before, which was faster with ending by
+// itself and was followed by this one, has hit this one.
+func (t *stepper) strayStop(signal int, at time.Time) bool {
+	if t.Call != StopCall || t.CallRun == t.Run || !t.Engine.Alive() || t.Stopping != NoCause || signal != t.c.StopSignalNumber() {
+		return false
+	}
+	t.Stopping, t.StopCalls, t.OwnKills, t.NotBefore = t.CallCause, 1, 1, t.now
+	t.Grace = grace(t.spec, t.c, t.CallCause)
+	t.KillDue = at.Add(t.Grace - killSlack)
+	return true
 }
 
 // ownKill says whether a signal is of a stop call of ours, which shows as one stop

@@ -49,6 +49,7 @@ type entry struct {
 	kept      <-chan struct{} // closed when they are
 	outdated  bool            // its spec is, but it is in the middle of a restart
 	reborn    bool            // not looked at since its engine was started anew
+	revived   bool            // with reborn: a signal of its new life was told
 	gap       bool            // what happened since a reload dropped it nobody has watched
 	down      runtime.Run     // which a probe had stopped; zero: none, or over
 
@@ -184,7 +185,7 @@ func (l *loop) step(e *entry, in *input) {
 	if in.mayCondemn() || e.state.Condemned != NoCause || e.state.Hooks[PostStart] == HookFailed {
 		in.wait = l.guard.wait(e, now)
 	}
-	in.ending = e.state.wishDue(now) && l.ending(e.container.Runtime)
+	in.ending = e.state.wishDue(now) && (!l.runtimeView(e.container.Runtime).Up || l.ending(e, now))
 	e.state, l.fx = step(e.spec, e.container, e.state, in, now, l.fx[:0])
 	if e.state.Run != run || e.run == nil {
 		e.end()

@@ -25,7 +25,8 @@ type Facts struct {
 	// one of the same identity that is made of something else.
 	Image     string    `json:"image,omitempty"`
 	Resources string    `json:"resources,omitempty"`
-	Gone      time.Time `json:"gone,omitzero"` // when it was removed
+	Gone      time.Time `json:"gone,omitzero"`  // when it was removed
+	Left      bool      `json:"left,omitempty"` // a reload has dropped it: the rest is as of then
 
 	Run       runtime.Run         `json:"run"` // the newest
 	RunBefore runtime.Run         `json:"runBefore,omitzero"`

@@ -78,7 +78,7 @@ func wake(s *State) time.Time {
 	}
 	alive := s.Engine.Alive()
 	if s.Call == NoCall && (alive && s.Stopping != NoCause && !s.Lost && s.Hooks[PreStop] != HookRunning ||
-		!alive && s.Restart != NoCause && !s.heldBack() && (!s.Lost || s.ShuttingDown)) {
+		!alive && s.Restart != NoCause && !s.LeftOver && !s.heldBack() && (!s.Lost || s.ShuttingDown)) {
 		sooner(s.NotBefore)
 	}
 	if !s.Lost {

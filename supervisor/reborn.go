@@ -9,6 +9,10 @@ const (
 	// of somebody's signal for that to be somebody's wish. While all else that goes on
 	// is being stopped too, it may be the engine's end that waits for the slowest.
 	engineOutlives = 5 * time.Second
+	// sameTime is how far apart the signals of an engine's end may be.
+	sameTime = 2 * time.Second
+	// engineEnds is how long an engine takes to end as a rule.
+	engineEnds = 20 * time.Second
 	// bringsBack is how long an engine with a restart policy of its own is given to
 	// start a container after it was started itself.
 	bringsBack = 10 * time.Second
@@ -27,18 +31,24 @@ func (t *stepper) settleWish(ending bool) {
 
 func (s *State) wishDue(now time.Time) bool { return !s.WishDue.IsZero() && !now.Before(s.WishDue) }
 
-// ending says that all that still goes on there is being stopped.
-func (l *loop) ending(name string) bool {
-	some := false
-	for _, e := range l.entries {
-		if e.container.Runtime == name && e.state.Engine.Alive() {
-			if !e.state.Draining() {
-				return false
-			}
-			some = true
+// ending says that the engine may be ending since e was sent its signal: all that goes
+// on there is being stopped, nothing of it since much later, and of what was sent a signal at the same time something
+// goes on or has just ended. Whether something goes on that healthd has nothing to do
+// with is not known, and the engine waits for that, too.
+func (l *loop) ending(e *entry, now time.Time) bool {
+	with := now.Sub(e.state.KilledAt) < engineEnds
+	for _, other := range l.entries {
+		s := &other.state
+		same := s.KilledAt.Sub(e.state.KilledAt).Abs() < sameTime
+		switch alive := s.Engine.Alive(); {
+		case other == e || other.container.Runtime != e.container.Runtime:
+		case alive && (!s.Draining() || s.KilledAt.Sub(e.state.KilledAt) >= sameTime):
+			return false
+		case alive && (same || s.Stopping != NoCause), same && now.Sub(later(s.AliveAt, s.Exit.FinishedAt)) < engineOutlives:
+			with = true
 		}
 	}
-	return some
+	return with
 }
 
 // revive takes back what looked like an operator's stop and was the end of the

@@ -54,7 +54,10 @@ func (l *loop) letGo(e *entry) {
 	l.drop(e)
 	l.dropped[e.container.ID] = e.container
 	if e.facts.ID != "" {
-		l.past[e.facts.ID], l.left[e.facts.ID] = Memory{Facts: e.facts, Gates: e.gates}, true
+		m := Memory{Facts: e.facts, Gates: e.gates}
+		m.Left = true
+		l.past[m.ID], l.left[m.ID] = m, true
+		l.config.Store.Remember(m)
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 
 // observed takes in what the engine says the container is now.
 func (t *stepper) observed(in *input) {
-	if in.reborn {
+	if in.reborn && !in.revived {
 		t.revive()
 	}
 	meant := in.reborn && (t.Engine.Alive() || t.Restart != NoCause) // and the engine's end was its end
@@ -76,7 +76,7 @@ func (t *stepper) begin(run runtime.Run, found bool) {
 		Run: run, RunBefore: t.Run, StartedAt: t.c.StartedAt, BeganAt: t.now.Add(-max(0, t.now.Sub(t.c.StartedAt))),
 		LastExit: t.LastExit, Ready: t.Ready, ReadyCh: t.ReadyCh, Gates: t.Gates,
 		ContainerReady: t.ContainerReady, ContainerReadyCh: t.ContainerReadyCh,
-		StartedCh: t.now, Tallies: t.Tallies, Resources: t.Resources, HTTPFallbacks: t.HTTPFallbacks, Call: t.Call, CallRun: t.CallRun, Backoff: t.Backoff, Restarts: t.Restarts,
+		StartedCh: t.now, Tallies: t.Tallies, Resources: t.Resources, HTTPFallbacks: t.HTTPFallbacks, Call: t.Call, CallRun: t.CallRun, CallCause: t.CallCause, Backoff: t.Backoff, Restarts: t.Restarts,
 		AliveAt: t.now, Lost: t.Lost, ShuttingDown: t.ShuttingDown, LastRun: t.ShuttingDown,
 		Held: t.Held, HeldUntil: t.HeldUntil,
 	}
@@ -106,7 +106,7 @@ func (t *stepper) begin(run runtime.Run, found bool) {
 // else stopped and started was no restart.
 func (t *stepper) count() {
 	switch {
-	case t.Call == StartCall && t.Restart != NoCause:
+	case t.Restart != NoCause && (t.Call == StartCall || t.CallError != ""): // whose answer may be lost
 		t.Restarts[t.Restart]++
 	case t.enginePolicy() && !t.OperatorStopped && t.KilledAt.IsZero():
 		t.Restarts[ByExit]++
@@ -118,6 +118,9 @@ func (t *stepper) count() {
 // started anew.
 func (t *stepper) end(found, meant bool) {
 	t.Exit, t.CallError = t.exit(t.c.ExitCode), ""
+	if t.Exit.FinishedAt.Sub(t.Exit.StartedAt) > t.spec.Backoff.ResetAfter {
+		t.Backoff = BackoffState{} // whoever ended it
+	}
 	cause := ByExit
 	switch {
 	case !t.KilledAt.IsZero(): // also when it joined a stop of ours: they want it stopped
@@ -137,7 +140,8 @@ func (t *stepper) end(found, meant bool) {
 		reason = EventOOMKilled
 	}
 	t.record(reason, "Container %s exited with code %d (%s)", t.c.Name, t.Exit.Code, t.Exit.Reason)
-	if t.mustStart(cause) && !(t.LastRun && cause == ByExit) {
+	if t.mustStart(cause) {
+		t.LeftOver = t.LastRun && cause == ByExit
 		t.scheduleStart(cause)
 	}
 }
@@ -230,7 +234,7 @@ func (t *stepper) scheduleStart(cause Cause) {
 	if t.Survived && cause == ByExit {
 		t.NotBefore = later(t.NotBefore, t.now.Add(stopSettle))
 	}
-	if t.ShuttingDown {
+	if t.ShuttingDown && !t.LeftOver {
 		t.NotBefore = t.now
 	}
 }

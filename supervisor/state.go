@@ -93,6 +93,7 @@ type State struct {
 	Wait        Wait          // why Condemned has to wait
 	Stopping    Cause         // why we are stopping, or have stopped, Run; until the next run
 	Call        Call          // under way
+	CallCause   Cause         // of a stop
 	CallRun     runtime.Run   // newest when it was made
 	StopCalls   int           // made for Run by the present stop
 	OwnKills    int           // stop signals of these calls that the engine reported
@@ -123,6 +124,7 @@ type State struct {
 	Lost         bool // the runtime cannot be heard
 	ShuttingDown bool
 	LastRun      bool // Run began during the shutdown: if it crashes, that is how healthd leaves it
+	LeftOver     bool // healthd ends, and leaves the start to the next daemon
 }
 
 // RestartCount is how often the container was started again after its first run.
@@ -145,7 +147,7 @@ func (s *State) settled() bool {
 	if s.Engine.Alive() {
 		return s.Call == NoCall && s.Stopping == NoCause
 	}
-	return s.Call == NoCall && (s.Restart == NoCause || s.heldBack())
+	return s.Call == NoCall && (s.Restart == NoCause || s.LeftOver || s.heldBack())
 }
 
 // containerReady is the rule of readiness, gates apart: everything else first.

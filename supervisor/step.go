@@ -40,6 +40,7 @@ type input struct {
 	first     bool // observed: by this daemon
 	found     bool // observed: nobody watched how it came to be as it is
 	reborn    bool // observed: its engine was started anew since the last time
+	revived   bool // with reborn: which was taken in before a signal of its new life
 	signal    int
 	time      time.Time
 	code      int

@@ -33,8 +33,10 @@ func (u update) apply(l *loop) {
 	case u.Kind == runtime.Removed:
 		l.removedUnseen(u.ID)
 	}
-	if !u.Seen.IsZero() {
-		l.config.Store.SetSeen(u.Runtime, u.Seen) // all that follows was remembered
+	// All that follows was remembered; of a start of the engine that is so only when
+	// every container was looked at.
+	if !u.Seen.IsZero() && l.replays[u.Runtime] != runtime.ReplayRestart {
+		l.config.Store.SetSeen(u.Runtime, u.Seen)
 	}
 }
 
@@ -45,6 +47,7 @@ func (u update) applyTo(l *loop, e *entry) {
 		return
 	}
 	if in := u.cause(); in.kind != 0 {
+		l.revive(e, &in)
 		l.step(e, &in)
 	}
 }
@@ -90,10 +93,11 @@ func (l *loop) observed(u update) {
 	for _, cause := range u.Causes {
 		in := update(cause).cause()
 		in.early = true
+		l.revive(e, &in)
 		l.step(e, &in)
 	}
-	in := input{kind: observed, container: c, reborn: e.reborn}
-	e.reborn = false
+	in := input{kind: observed, container: c, reborn: e.reborn, revived: e.revived}
+	e.reborn, e.revived = false, false
 	if !known {
 		in.first, in.found = l.firstSight(e, u)
 	}
@@ -253,14 +257,23 @@ func (l *loop) synced(u update) {
 func (l *loop) unseen(name string) {
 	for _, e := range l.entries {
 		if e.reborn && e.container.Runtime == name {
-			e.reborn = false
-			l.step(e, &input{kind: engineReborn})
+			l.revive(e, &input{kind: killed})
+			e.reborn, e.revived = false, false
 		}
 	}
 	for id, m := range l.past {
 		if m.Runtime == name {
 			l.removedUnseen(id)
 		}
+	}
+}
+
+// revive takes in that the engine was started anew before a signal of its new life,
+// which is no part of its end.
+func (l *loop) revive(e *entry, in *input) {
+	if e.reborn && !e.revived && in.kind == killed {
+		e.revived = true
+		l.step(e, &input{kind: engineReborn, early: in.early})
 	}
 }
 

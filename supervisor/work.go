@@ -86,8 +86,13 @@ func (l *loop) call(e *entry, kind Call, grace time.Duration) {
 	}
 	ctx, kept := context.WithoutCancel(l.asking), e.kept
 	r := returned{id: e.container.ID, call: kind}
+	run, doubtful := e.state.Run, e.state.CallError != ""
 	l.wg.Go(func() {
 		awaitKept(kept)
+		if doubtful && !stillDue(ctx, engine, &r, run) {
+			_ = l.send(ctx, &r) // fails when the loop has ended
+			return
+		}
 		if kind == StopCall {
 			r.err = engine.Stop(ctx, r.id, grace)
 		} else {
@@ -101,6 +106,27 @@ func (l *loop) call(e *entry, kind Call, grace time.Duration) {
 		_ = l.send(ctx, &r) // fails when the loop has ended
 	})
 }
+
+// stillDue looks, before a call is repeated of which nobody knows what came of it,
+// whether it is still to be made. If not, r says what the container is now.
+func stillDue(ctx context.Context, engine Restarter, r *returned, run runtime.Run) bool {
+	c, err := engine.Inspect(ctx, r.id)
+	if err != nil {
+		r.err = unseen{err}
+		return false
+	}
+	if c.Run() == run && c.State.Alive() == (r.call == StopCall) {
+		return true
+	}
+	r.container = c
+	return false
+}
+
+// unseen is why a call was not repeated: nobody knows what came of the last one.
+type unseen struct{ error }
+
+func (u unseen) Error() string { return "cannot see what became of it: " + u.error.Error() }
+func (u unseen) Unwrap() error { return u.error }
 
 // awaitKept waits until what healthd is about to do is on the disk, so that it
 // finishes the job should it be killed on the way. A disk that hangs must not keep a

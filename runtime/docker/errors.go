@@ -52,7 +52,8 @@ func (e *Engine) about(err error, doing, id string) error {
 	if err == nil {
 		return nil
 	}
-	if errdefs.IsNotFound(err) && !errors.Is(err, runtime.ErrNotFound) {
+	// A proxy that has nothing there answers the same status: the engine says what.
+	if errdefs.IsNotFound(err) && !errors.Is(err, runtime.ErrNotFound) && strings.Contains(strings.ToLower(err.Error()), "no such") {
 		err = runtime.ErrNotFound
 	}
 	return fmt.Errorf("cannot %s container %s: %w", doing, short(id), e.failure(err))

@@ -2,6 +2,7 @@ package docker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -22,7 +23,7 @@ func (e *Engine) Inspect(ctx context.Context, id string) (*runtime.Container, er
 	if err != nil {
 		return nil, err
 	}
-	in, err := c.ContainerInspect(ctx, id)
+	in, err := inspect(ctx, c, id)
 	if err != nil {
 		return nil, e.about(err, "inspect", id)
 	}
@@ -33,6 +34,16 @@ func (e *Engine) Inspect(ctx context.Context, id string) (*runtime.Container, er
 	return e.describe(&in, n), nil
 }
 
+// inspect asks for a container. An answer without what every engine tells is an
+// error: a proxy, or something else that listens there, may have given it.
+func inspect(ctx context.Context, c *client.Client, id string) (container.InspectResponse, error) {
+	in, err := c.ContainerInspect(ctx, id)
+	if err == nil && (in.ContainerJSONBase == nil || in.ID == "" || in.State == nil || in.State.Status == "") {
+		err = errors.New("the engine's answer describes no container")
+	}
+	return in, err
+}
+
 // Health returns what the engine's own health check says of the container.
 func (e *Engine) Health(ctx context.Context, id string) (status, output string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
@@ -41,7 +52,7 @@ func (e *Engine) Health(ctx context.Context, id string) (status, output string, 
 	if err != nil {
 		return "", "", err
 	}
-	in, err := c.ContainerInspect(ctx, id)
+	in, err := inspect(ctx, c, id)
 	if err != nil {
 		return "", "", e.about(err, "read the health of", id)
 	}
@@ -70,7 +81,7 @@ func (e *Engine) connection(ctx context.Context, c *client.Client, in *container
 		return n, nil
 	}
 	n.sharedID = other
-	shared, err := c.ContainerInspect(ctx, other)
+	shared, err := inspect(ctx, c, other)
 	if errdefs.IsNotFound(err) {
 		n.gone = true
 		return n, nil

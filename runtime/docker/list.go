@@ -2,7 +2,9 @@ package docker
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -29,6 +31,9 @@ func (e *Engine) List(ctx context.Context) ([]runtime.Summary, error) {
 	listed, err := c.ContainerList(ctx, container.ListOptions{All: true})
 	if err != nil {
 		return nil, fmt.Errorf("cannot list containers: %w", e.failure(err))
+	}
+	if listed == nil || slices.ContainsFunc(listed, func(l container.Summary) bool { return l.ID == "" || l.State == "" }) {
+		return nil, errors.New("cannot list containers: the engine's answer is no list of containers")
 	}
 	return summarize(listed, began, time.Now()), nil
 }

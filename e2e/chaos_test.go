@@ -1,0 +1,263 @@
+package e2e
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"healthd/runtime/docker/dockertest"
+)
+
+var (
+	chaosFor  = flag.Duration("chaos", 25*time.Second, "how long TestChaos lets things go wrong")
+	chaosSeed = flag.Uint64("chaos-seed", 0, "the number by which TestChaos chooses what goes wrong; 0: another each time")
+)
+
+const (
+	chaosOperators = 3
+	chaosLoss      = 0.02 // share of the events that are lost, see lossy
+	chaosNoAnswer  = 0.05 // share of the answers to stop and start that are
+)
+
+// TestChaos lets operators, crashes, a lossy proxy and ends of healthd and of the engine
+// come upon 30 containers of all kinds at once. A model knows what the operators wish,
+// and what healthd does is held against it all the time, and once more when all is calm.
+//
+// What nobody can know is not asked of healthd. Events are not lost of a container while
+// an operator is at it: a stop whose kill event never came cannot be told from a crash.
+// For the same reason no operator stops anything while the stream stalls or the engine
+// is being ended.
+//
+//	go test -race ./e2e -run 'TestChaos$' -chaos=3m -chaos-seed=17
+func TestChaos(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes a minute")
+	}
+	seed := *chaosSeed
+	if seed == 0 {
+		seed = 1 + rand.Uint64N(1_000_000)
+	}
+	t.Logf("-chaos=%v -chaos-seed=%d", *chaosFor, seed)
+	c := newChaos(t, seed)
+	c.populate()
+	before := c.figures()
+	c.rage(*chaosFor)
+	c.calmDown()
+	c.leaksNothing(before)
+	c.tally()
+}
+
+// chaos is one engine, the proxy before it, healthd and what the operators know.
+type chaos struct {
+	t    *testing.T
+	seed uint64
+	e    *dockertest.Engine
+	p    *proxy
+	d    *daemon
+	logs []*lockedBuffer // of each healthd
+
+	operating sync.WaitGroup
+	raging    chan struct{} // closed when it is over
+	watching  sync.WaitGroup
+	over      chan struct{} // closed at the end
+	// engine is held shared by operators, and alone by who harms the engine.
+	engine sync.RWMutex
+
+	mu       sync.Mutex
+	begun    time.Time
+	subjects []*subject
+	byID     map[string]*subject
+	troubled int       // how many troubles are under way in which nobody is judged
+	calm     time.Time // when the last one ended
+	loss     *rand.Rand
+	lines    []chaosLine
+	wrongs   []chaosLine
+	acts     map[string]int
+}
+
+// chaosLine is something that was done or seen.
+type chaosLine struct {
+	at   time.Time
+	who  string
+	what string
+}
+
+func (l chaosLine) String() string {
+	return fmt.Sprintf("%s %s: %s", l.at.Format("15:04:05.000"), l.who, l.what)
+}
+
+func newChaos(t *testing.T, seed uint64) *chaos {
+	t.Helper()
+	c := &chaos{
+		t: t, seed: seed, raging: make(chan struct{}), over: make(chan struct{}), begun: time.Now(), calm: time.Now(),
+		byID: map[string]*subject{}, loss: rand.New(rand.NewPCG(seed, 0)), acts: map[string]int{},
+	}
+	// Registered before healthd's own, so that it runs after it: a failed test would
+	// make that print the whole log, once for each start of healthd.
+	t.Cleanup(c.report)
+	c.e = dockertest.Start(t)
+	c.p = startProxy(t, c.e)
+	c.d = newBehind(t, c.p, chaosSpecs)
+	c.d.rewrite(func(text string) string { return strings.Replace(text, `"debug"`, `"info"`, 1) })
+	c.startHealthd()
+	t.Cleanup(func() {
+		close(c.over)
+		c.watching.Wait()
+	})
+	c.p.called = c.called
+	c.watching.Go(c.watch)
+	return c
+}
+
+func (c *chaos) startHealthd() {
+	c.t.Helper()
+	c.d.log = &lockedBuffer{}
+	c.logs = append(c.logs, c.d.log)
+	c.d.start()
+	c.d.eventually(60*time.Second, "be synced", c.d.synced)
+}
+
+// populate makes the containers and waits until they are as they should be.
+func (c *chaos) populate() {
+	c.t.Helper()
+	var wg sync.WaitGroup
+	room := make(chan struct{}, 3)
+	for _, k := range chaosKinds {
+		for i := range k.members {
+			s := &subject{kind: k, name: fmt.Sprintf("%s-%d", k.name, i+1)}
+			c.subjects = append(c.subjects, s)
+			wg.Go(func() {
+				room <- struct{}{}
+				defer func() { <-room }()
+				c.recreate(s)
+			})
+		}
+	}
+	wg.Wait()
+	c.watching.Go(c.judge)
+	c.d.eventually(60*time.Second, "see all up", c.asWished)
+}
+
+// rage lets things go wrong for that long.
+func (c *chaos) rage(during time.Duration) {
+	c.t.Helper()
+	end := time.Now().Add(during)
+	c.lossy()
+	for i := range chaosOperators {
+		c.operating.Go(func() { c.operate(rand.New(rand.NewPCG(c.seed, uint64(i)+1))) })
+	}
+	// The last healthd must live long enough to leak something.
+	r, mortal := rand.New(rand.NewPCG(c.seed, 1000)), time.Now().Add(during*2/3)
+	for time.Now().Before(end) {
+		c.pause(time.Second+time.Duration(r.Int64N(int64(3*time.Second))), end)
+		if time.Now().Before(end) {
+			c.disaster(r, time.Now().Before(mortal))
+		}
+	}
+	close(c.raging)
+	c.operating.Wait()
+}
+
+// pause waits, but not beyond end.
+func (c *chaos) pause(d time.Duration, end time.Time) {
+	time.Sleep(min(d, time.Until(end)))
+}
+
+// calmDown ends all trouble and waits until everything is as the operators wish.
+func (c *chaos) calmDown() {
+	c.t.Helper()
+	c.say("everybody", "calm down")
+	c.p.pass()
+	for _, s := range c.subjects {
+		c.do(s, (*chaos).unpause)
+		c.do(s, (*chaos).resume)
+	}
+	c.d.eventually(60*time.Second, "hear the engine", func() error { return c.d.runtimeUp("1") })
+	if err := c.await(30*time.Second, c.asWished); err != nil {
+		c.wrong("everybody", "not all became as it was wished: %v", err)
+	}
+	time.Sleep(3 * time.Second) // in which the judge sees nothing wrong
+	if err := c.await(5*time.Second, c.asWished); err != nil {
+		c.wrong("everybody", "not all stayed as it was wished: %v", err)
+	}
+}
+
+// say notes something that was done or seen.
+func (c *chaos) say(who, format string, args ...any) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.lines = append(c.lines, chaosLine{time.Now(), who, fmt.Sprintf(format, args...)})
+}
+
+func (c *chaos) wrong(who, format string, args ...any) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.wrongLocked(who, format, args...)
+}
+
+func (c *chaos) wrongLocked(who, format string, args ...any) {
+	l := chaosLine{time.Now(), who, "WRONG: " + fmt.Sprintf(format, args...)}
+	c.lines, c.wrongs = append(c.lines, l), append(c.wrongs, l)
+}
+
+// report tells what went wrong, with what was done to that container and what healthd
+// said of it.
+func (c *chaos) report() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, log := range c.logs {
+		if strings.Contains(log.String(), "DATA RACE") {
+			c.t.Errorf("a data race:\n%s", log)
+		}
+	}
+	told := map[string]bool{}
+	for _, w := range c.wrongs {
+		c.t.Errorf("-chaos-seed=%d: %v", c.seed, w)
+		if told[w.who] {
+			continue
+		}
+		told[w.who] = true
+		c.t.Logf("what was done:\n%s", c.linesOf(w.who))
+		c.t.Logf("what healthd said:\n%s", c.logOf(w.who))
+	}
+}
+
+func (c *chaos) linesOf(who string) string {
+	var b strings.Builder
+	for _, l := range c.lines {
+		if l.who == who || l.who == "everybody" {
+			fmt.Fprintln(&b, l)
+		}
+	}
+	return b.String()
+}
+
+func (c *chaos) logOf(who string) string {
+	const most = 200
+	var found []string
+	for _, log := range c.logs {
+		for line := range strings.Lines(log.String()) {
+			if strings.Contains(line, who) || strings.Contains(line, "Runtime") || strings.Contains(line, "healthd runs") {
+				found = append(found, line)
+			}
+		}
+	}
+	return strings.Join(found[max(0, len(found)-most):], "")
+}
+
+// tally tells how much was done and how much could not be judged.
+func (c *chaos) tally() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	vague := 0
+	for _, s := range c.subjects {
+		if s.wish == wishVague {
+			vague++
+		}
+	}
+	c.t.Logf("done: %v; %d healthds; of %d containers %d could not be judged in the end", c.acts, len(c.logs), len(c.subjects), vague)
+}

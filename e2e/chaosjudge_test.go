@@ -1,0 +1,323 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/events"
+	"github.com/docker/docker/api/types/filters"
+)
+
+const (
+	// noticed is how long the news of an operator's stop may be on its way to healthd,
+	// and a start of healthd's on its way to the engine.
+	noticed = 500 * time.Millisecond
+	// tooLong is how much longer than its back-off a container may be down.
+	tooLong = 5 * time.Second
+	// readyBound is how long after its end a container may still be called ready, and
+	// listBound what is added when the event of its end was lost.
+	readyBound = time.Second
+	listBound  = 3 * time.Second
+	judgeEvery = 250 * time.Millisecond
+)
+
+// watch follows the engine's own stream of events, past the proxy.
+func (c *chaos) watch() {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(c.t.Context()))
+	defer cancel()
+	go func() {
+		<-c.over
+		cancel()
+	}()
+	since := c.begun
+	for ctx.Err() == nil {
+		messages, errs := c.e.Client().Events(ctx, events.ListOptions{
+			Since:   fmt.Sprintf("%d.%09d", since.Unix(), since.Nanosecond()),
+			Filters: filters.NewArgs(filters.Arg("type", "container"), filters.Arg("event", "kill"), filters.Arg("event", "die"), filters.Arg("event", "start")),
+		})
+		for lost := false; !lost; {
+			select {
+			case m := <-messages:
+				if at := time.Unix(0, m.TimeNano); at.After(since) {
+					since = at
+					c.told(m, at)
+				}
+			case <-errs:
+				lost = true
+			}
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+func (c *chaos) told(m events.Message, at time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := c.byID[m.Actor.ID]
+	if s == nil {
+		return
+	}
+	what := string(m.Action)
+	switch m.Action {
+	case events.ActionKill:
+		what += " " + m.Actor.Attributes["signal"]
+		switch m.Actor.Attributes["signal"] {
+		case "15":
+			s.terms, s.termAt = s.terms+1, at
+		case "9":
+			s.killedAt = at
+		}
+	case events.ActionDie:
+		what += " " + m.Actor.Attributes["exitCode"]
+		s.runs, s.paused, s.diedAt = false, false, at
+		if s.kind.rm {
+			s.wish = wishGone // for whatever reason: an engine that starts may remove it as well
+		}
+	case events.ActionStart:
+		s.runs, s.terms, s.stops, s.taken, s.sick, s.down = true, 0, 0, false, false, 0
+	}
+	c.lines = append(c.lines, chaosLine{at, s.name, "engine: " + what})
+}
+
+// called is told of each request of healthd's that reaches the engine.
+func (c *chaos) called(call string) {
+	what, ok := strings.CutPrefix(call, "POST /containers/")
+	id, what, ok2 := strings.Cut(what, "/")
+	if !ok || !ok2 || what != "stop" && what != "start" {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := c.byID[id]
+	if s == nil {
+		return
+	}
+	c.lines = append(c.lines, chaosLine{time.Now(), s.name, "healthd asks for a " + what})
+	c.acts["healthd "+what]++
+	if what == "start" {
+		c.startAsked(s)
+		return
+	}
+	c.stopAsked(s)
+}
+
+func (c *chaos) startAsked(s *subject) {
+	s.startCall = time.Now()
+	if s.kind.rm {
+		c.wrongLocked(s.name, "healthd starts one that is removed when it ends")
+	}
+	if s.wish != wishDown && s.wish != wishOver {
+		return
+	}
+	if age := time.Since(s.since); age > noticed {
+		c.wrongLocked(s.name, "healthd starts it %v after it was to stay down (%v, owed %v)", age, s.wish, s.owed)
+	}
+	s.wish = wishVague // once is enough
+}
+
+func (c *chaos) stopAsked(s *subject) {
+	s.stops++
+	if s.kind.rm {
+		c.wrongLocked(s.name, "healthd stops one that is removed when it ends")
+	}
+	if !s.kind.group {
+		return
+	}
+	s.taken = true
+	var down []string
+	for _, other := range c.subjects {
+		if other.kind == s.kind && other.taken {
+			down = append(down, other.name)
+		}
+	}
+	if len(down) > 1 {
+		c.wrongLocked(s.name, "healthd takes it down while it has %v down, and may have 1", down)
+	}
+}
+
+// judge compares, all the time, what runs and what healthd says with what should be.
+func (c *chaos) judge() {
+	tick := time.NewTicker(judgeEvery)
+	defer tick.Stop()
+	for last := time.Now(); ; {
+		select {
+		case <-c.over:
+			return
+		case <-tick.C:
+		}
+		asked := time.Now()
+		said, err := c.said()
+		if err != nil {
+			last = time.Now()
+			continue
+		}
+		runs, err := c.runs()
+		now := time.Now()
+		if err == nil {
+			c.compare(said, runs, asked, now.Sub(last))
+		}
+		last = now
+	}
+}
+
+// said is what healthd says of each container.
+func (c *chaos) said() (map[string]status, error) {
+	ctx, cancel := c.context()
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.d.url+"/v1/containers", nil)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer answer.Body.Close()
+	var all []status
+	if err := json.NewDecoder(answer.Body).Decode(&all); err != nil {
+		return nil, err
+	}
+	said := map[string]status{}
+	for _, s := range all {
+		said[s.Name] = s
+	}
+	return said, nil
+}
+
+// runs is what the engine says: by ID, whether it runs.
+func (c *chaos) runs() (map[string]bool, error) {
+	ctx, cancel := c.context()
+	defer cancel()
+	list, err := c.e.Client().ContainerList(ctx, container.ListOptions{All: true})
+	if err != nil {
+		return nil, err
+	}
+	runs := map[string]bool{}
+	for _, l := range list {
+		runs[l.ID] = l.State == "running" || l.State == "paused"
+	}
+	return runs, nil
+}
+
+// compare judges what was said at the moment asked, and then whether a container ran.
+// dt is the time since the last judgement.
+func (c *chaos) compare(said map[string]status, runs map[string]bool, asked time.Time, dt time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.troubled > 0 {
+		return
+	}
+	for _, s := range c.subjects {
+		c.compareReady(s, said[s.name], runs[s.id], asked)
+		switch {
+		case s.busy || s.wish != wishUp || s.held || runs[s.id]:
+			s.down = 0
+			continue
+		}
+		before, bound := s.down, chaosBackoff+tooLong
+		s.down += min(dt, time.Second)
+		if before <= bound && s.down > bound {
+			c.wrongLocked(s.name, "it should run and is down for %v; healthd says %+v", s.down, said[s.name])
+		}
+	}
+}
+
+func (c *chaos) compareReady(s *subject, said status, runs bool, asked time.Time) {
+	bound := readyBound
+	if s.lostAt.After(s.diedAt.Add(-time.Second)) {
+		bound += listBound
+	}
+	since := s.diedAt
+	if c.calm.After(since) {
+		since = c.calm
+	}
+	if age := asked.Sub(since); said.Ready && !runs && !s.runs && !s.busy && s.id != "" && age > bound {
+		c.wrongLocked(s.name, "healthd calls it ready %v after its end", age)
+	}
+}
+
+// asWished returns nil when everything is as the operators wish, and healthd says so.
+func (c *chaos) asWished() error {
+	said, err := c.said()
+	if err != nil {
+		return err
+	}
+	runs, err := c.runs()
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, s := range c.subjects {
+		v, run := said[s.name], runs[s.id]
+		switch {
+		case s.kind.ends && s.wish == wishUp: // it comes and goes
+		case s.wish == wishUp && (!run || v.State.Running == nil && v.State.Waiting == nil || !v.Ready):
+			err = errors.Join(err, fmt.Errorf("%s should be up and ready: %+v", s.name, v))
+		case (s.wish == wishDown || s.wish == wishOver) && (run || v.Ready || v.State.Running != nil):
+			err = errors.Join(err, fmt.Errorf("%s should be down (%v since %v): %+v", s.name, s.wish, s.since, v))
+		}
+	}
+	return err
+}
+
+// figures are what a healthd that leaks has more of.
+type figures struct{ goroutines, descriptors int }
+
+// figures reads the lowest figures of some seconds in which nothing happens. In a long
+// test these are enough for connections that healthd keeps to be closed.
+func (c *chaos) figures() figures {
+	c.t.Helper()
+	lowest, err := c.read()
+	for end := time.Now().Add(min(*chaosFor/10, 12*time.Second)); time.Now().Before(end) && err == nil; time.Sleep(100 * time.Millisecond) {
+		var f figures
+		f, err = c.read()
+		lowest = figures{min(lowest.goroutines, f.goroutines), min(lowest.descriptors, f.descriptors)}
+	}
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return lowest
+}
+
+func (c *chaos) read() (f figures, err error) {
+	_, text, err := c.d.get("/metrics")
+	for line := range strings.Lines(text) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+		switch n, _ := strconv.ParseFloat(value, 64); name {
+		case "go_goroutines":
+			f.goroutines = int(n)
+		case "process_open_fds":
+			f.descriptors = int(n)
+		}
+	}
+	if err == nil && (f.goroutines == 0 || f.descriptors == 0) {
+		err = errors.New("/metrics does not tell goroutines and descriptors")
+	}
+	return f, err
+}
+
+// leaksNothing checks that healthd has no more of anything than before. Connections
+// that it keeps to use them again go within 10 s.
+func (c *chaos) leaksNothing(before figures) {
+	c.t.Helper()
+	const slack = 8
+	var now figures
+	c.d.eventually(30*time.Second, "be as small as before", func() (err error) {
+		if now, err = c.read(); err == nil && (now.goroutines > before.goroutines+slack || now.descriptors > before.descriptors+slack) {
+			err = fmt.Errorf("%+v, before the chaos %+v", now, before)
+		}
+		return err
+	})
+	c.t.Logf("before %+v, afterwards %+v", before, now)
+}

@@ -1,0 +1,110 @@
+package e2e
+
+import (
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/docker/docker/api/types/container"
+)
+
+// kind is what some of the containers have in common.
+type kind struct {
+	name     string
+	members  int
+	policy   string // healthd's
+	engine   container.RestartPolicyMode
+	rm       bool
+	group    bool
+	ends     bool // it ends all the time, by itself
+	exec     bool // it is made sick by a file, and otherwise over HTTP
+	probed   bool // by liveness
+	deaf     bool // it ignores TERM
+	cmd      []string
+	settings string // the rest of its spec
+}
+
+const (
+	chaosReadiness = "[spec.readiness]\nhttp_get = { port = 8080, path = \"/healthz\" }\nperiod = \"500ms\"\ntimeout = \"5s\"\nfailure_threshold = 1\n"
+	chaosLiveness  = "[spec.liveness]\nhttp_get = { port = 8080, path = \"/healthz\" }\nperiod = \"700ms\"\ntimeout = \"5s\"\nfailure_threshold = 2\n"
+	chaosBoth      = chaosReadiness + chaosLiveness
+	chaosBackoff   = 4 * time.Second
+)
+
+var chaosKinds = []*kind{
+	{name: "web", members: 4, probed: true, settings: chaosBoth},
+	{name: "drain", members: 3, probed: true, settings: chaosBoth + "[spec.publish]\ndrain = \"1s\"\n"},
+	{name: "command", members: 3, probed: true, exec: true,
+		cmd:      []string{"sh", "-c", "rm -f /sick; trap 'exit 0' TERM; while :; do sleep 0.2; done"},
+		settings: "[spec.liveness]\nexec = { command = [\"test\", \"!\", \"-e\", \"/sick\"] }\nperiod = \"1s\"\ntimeout = \"10s\"\nfailure_threshold = 1\n"},
+	{name: "deaf", members: 3, probed: true, deaf: true, cmd: []string{"/bin/testserver", "-ignore-term"}, settings: chaosBoth},
+	{name: "crash", members: 3, ends: true, deaf: true, cmd: []string{"sh", "-c", "sleep 1; exit 1"}},
+	{name: "flaky", members: 2, policy: "OnFailure", ends: true, deaf: true, cmd: []string{"sh", "-c", "sleep 2; exit 3"}},
+	{name: "job", members: 2, policy: "OnFailure", settings: chaosReadiness},
+	{name: "once", members: 2, policy: "Never", settings: chaosReadiness},
+	{name: "owned", members: 2, engine: container.RestartPolicyAlways, probed: true, settings: chaosBoth},
+	{name: "gone", members: 2, rm: true, settings: chaosReadiness},
+	{name: "crowd", members: 3, group: true, probed: true, settings: chaosBoth + "[spec.group]\nname = \"crowd\"\nmax_unavailable = 1\n"},
+	{name: "hooked", members: 1, probed: true, settings: chaosBoth +
+		"[spec.lifecycle]\npost_start = { exec = { command = [\"true\"] } }\npre_stop = { exec = { command = [\"true\"] } }\n"},
+}
+
+var chaosSpecs = func() string {
+	var b strings.Builder
+	b.WriteString("[guard]\nmax_restarts = 0\n")
+	for _, k := range chaosKinds {
+		policy := k.policy
+		if policy == "" {
+			policy = "Always"
+		}
+		b.WriteString("[[spec]]\nname = \"" + k.name + "\"\nmatch = { e2e = \"" + k.name + "\" }\nrestart_policy = \"" + policy + "\"\n" +
+			"termination_grace_period = \"2s\"\n" + k.settings + "[spec.backoff]\ninitial = \"1s\"\nmax = \"4s\"\n")
+	}
+	return b.String()
+}()
+
+// wish is what the operators want of a container, as far as that can be said.
+type wish uint8
+
+const (
+	wishVague wish = iota // two wishes crossed, and either may hold
+	wishUp                // it is to run, and is brought back when it ends
+	wishDown              // somebody stopped it
+	wishOver              // it has ended, and by its policy or a hold is not started again
+	wishGone              // it was removed
+)
+
+func (w wish) String() string { return [...]string{"vague", "up", "down", "over", "gone"}[w] }
+
+// subject is one container, through all its lives.
+type subject struct {
+	kind *kind
+	name string
+	turn sync.Mutex // of who acts on it
+
+	// What follows is guarded by chaos.mu.
+	id     string
+	wish   wish
+	since  time.Time // of wishDown and wishOver: nobody may start it from then on
+	owed   bool      // it ended while it was held: wishUp when that is over
+	held   bool
+	heldAt time.Time // from when on it was held for certain; zero: not for certain
+	paused bool
+	sick   bool // since its present run began
+	busy   bool // an operator is at it
+	spared time.Time
+
+	// What the engine's own stream tells, which nothing is lost from.
+	runs             bool
+	diedAt           time.Time
+	terms            int // TERM signals in this run
+	termAt, killedAt time.Time
+
+	// What went through the proxy.
+	stops     int // in this run, by healthd
+	startCall time.Time
+	taken     bool // down by healthd's hand
+	lostAt    time.Time
+
+	down time.Duration // though it should be up
+}
