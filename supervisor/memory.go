@@ -130,6 +130,10 @@ func (m *Memory) recalled(spec *Spec, now time.Time) State {
 	if m.Alive {
 		s.Engine = runtime.Running
 	}
+	// Should the clock have been set back meanwhile, nothing waits longer for that.
+	s.NotBefore = earlier(m.NotBefore, now.Add(max(m.Backoff.Delay, spec.Publish.Drain, callRetry)))
+	s.WishDue = earlier(m.WishDue, now.Add(engineOutlives))
+	s.KillForgotten = earlier(m.KillForgotten, now.Add(max(m.Grace, DefaultGrace)+10*time.Second))
 	if m.StopCalls > 0 && m.Stopping != NoCause && m.Alive {
 		s.CallError = "the stop was interrupted by the end of healthd"
 	}

@@ -118,7 +118,7 @@ func (t *stepper) count() {
 // started anew.
 func (t *stepper) end(found, meant bool) {
 	t.Exit, t.CallError = t.exit(t.c.ExitCode), ""
-	if t.Exit.FinishedAt.Sub(t.Exit.StartedAt) > t.spec.Backoff.ResetAfter {
+	if t.ran() > t.spec.Backoff.ResetAfter {
 		t.Backoff = BackoffState{} // whoever ended it
 	}
 	cause := ByExit
@@ -144,6 +144,12 @@ func (t *stepper) end(found, meant bool) {
 		t.LeftOver = t.LastRun && cause == ByExit
 		t.scheduleStart(cause)
 	}
+}
+
+// ran is how long the run that has ended lasted: by the engine's clock, but no longer
+// than by ours, which nobody sets.
+func (t *stepper) ran() time.Duration {
+	return min(t.Exit.FinishedAt.Sub(t.Exit.StartedAt), t.now.Sub(t.BeganAt))
 }
 
 // exit describes the end of the present run.
@@ -223,7 +229,7 @@ const stopSettle = 2 * time.Second
 func (t *stepper) scheduleStart(cause Cause) {
 	t.Restart, t.NotBefore = cause, t.now
 	if cause != ByOperator {
-		t.Backoff = t.spec.Backoff.next(t.Backoff, t.Exit.FinishedAt.Sub(t.Exit.StartedAt))
+		t.Backoff = t.spec.Backoff.next(t.Backoff, t.ran())
 		// By the engine's clock, but not longer than by ours.
 		since := max(0, min(t.now.Sub(t.Exit.FinishedAt), t.now.Sub(t.AliveAt)))
 		t.NotBefore = t.now.Add(max(0, t.Backoff.Delay-since))
