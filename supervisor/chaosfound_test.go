@@ -53,24 +53,39 @@ func TestEngineEndsSlowly(t *testing.T) {
 	})
 }
 
-// A signal of the engine's new life is somebody's wish, and no part of its end.
+// A signal of the engine's new life is somebody's wish, and no part of its end, unless
+// nothing was left out: an engine that was killed ends what it finds when it is back.
 func TestSignalAfterEngineStart(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := open(t, plain(Always))
-		defer h.close(t)
-		h.synced()
-		h.engine.run("c1")
-		time.Sleep(time.Minute)
-		h.tell(runtime.Lost, "", 0)
-		h.engine.deliver(runtime.Update{Kind: runtime.Began, Runtime: "docker", Replay: runtime.ReplayRestart})
-		h.tell(runtime.Killed, "c1", 9)
-		h.ends("c1")
-		h.engine.deliver(runtime.Update{Kind: runtime.Synced, Runtime: "docker", Reason: runtime.RelistReconnect})
-		time.Sleep(time.Minute)
-		if s := h.view(t, "c1").State; s.Engine.Alive() || !s.OperatorStopped {
-			t.Errorf("it is %s, stopped by an operator: %v", s.Engine, s.OperatorStopped)
-		}
-	})
+	for _, tt := range []struct {
+		name string
+		hit  []string
+		wish bool
+	}{
+		{"one of two", []string{"c1"}, true},
+		{"all", []string{"c1", "c2"}, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := open(t, plain(Always))
+				defer h.close(t)
+				h.synced()
+				h.engine.run("c1")
+				h.engine.run("c2")
+				time.Sleep(time.Minute)
+				h.tell(runtime.Lost, "", 0)
+				h.engine.deliver(runtime.Update{Kind: runtime.Began, Runtime: "docker", Replay: runtime.ReplayRestart})
+				for _, id := range tt.hit {
+					h.tell(runtime.Killed, id, 15)
+					h.ends(id)
+				}
+				h.engine.deliver(runtime.Update{Kind: runtime.Synced, Runtime: "docker", Reason: runtime.RelistReconnect})
+				time.Sleep(time.Minute)
+				if s := h.view(t, "c1").State; s.Engine.Alive() == tt.wish || s.OperatorStopped != tt.wish {
+					t.Errorf("it is %s, stopped by an operator: %v", s.Engine, s.OperatorStopped)
+				}
+			})
+		})
+	}
 }
 
 // What has ended does not survive a signal, however long a sick engine keeps the end

@@ -49,6 +49,7 @@ type entry struct {
 	kept      <-chan struct{} // closed when they are
 	outdated  bool            // its spec is, but it is in the middle of a restart
 	reborn    bool            // not looked at since its engine was started anew
+	signal    int             // that one, the first
 	revived   bool            // with reborn: a signal of its new life was told
 	gap       bool            // what happened since a reload dropped it nobody has watched
 	down      runtime.Run     // which a probe had stopped; zero: none, or over

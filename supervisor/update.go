@@ -97,7 +97,7 @@ func (l *loop) observed(u update) {
 		l.step(e, &in)
 	}
 	in := input{kind: observed, container: c, reborn: e.reborn, revived: e.revived}
-	e.reborn, e.revived = false, false
+	e.reborn = false
 	if !known {
 		in.first, in.found = l.firstSight(e, u)
 	}
@@ -255,11 +255,17 @@ func (l *loop) synced(u update) {
 // that are as they were although their engine was started anew, and those that are
 // gone since an earlier daemon remembered them.
 func (l *loop) unseen(name string) {
+	alone := l.someLeftAlone(name)
 	for _, e := range l.entries {
-		if e.reborn && e.container.Runtime == name {
-			l.revive(e, &input{kind: killed})
-			e.reborn, e.revived = false, false
+		if e.container.Runtime != name {
+			continue
 		}
+		l.revive(e, &input{kind: killed})
+		// An engine that was killed stops what it finds when it is back, never with KILL.
+		if e.revived && !alone && e.signal != killSignal {
+			l.step(e, &input{kind: engineReborn})
+		}
+		e.reborn, e.revived = false, false
 	}
 	for id, m := range l.past {
 		if m.Runtime == name {
@@ -272,7 +278,7 @@ func (l *loop) unseen(name string) {
 // which is no part of its end.
 func (l *loop) revive(e *entry, in *input) {
 	if e.reborn && !e.revived && in.kind == killed {
-		e.revived = true
+		e.revived, e.signal = true, in.signal
 		l.step(e, &input{kind: engineReborn, early: in.early})
 	}
 }
