@@ -32,9 +32,10 @@ func (t *stepper) settleWish(ending bool) {
 func (s *State) wishDue(now time.Time) bool { return !s.WishDue.IsZero() && !now.Before(s.WishDue) }
 
 // ending says that the engine may be ending since e was sent its signal: all that goes
-// on there is being stopped, nothing of it since much later, and of what was sent a signal at the same time something
-// goes on or has just ended. Whether something goes on that healthd has nothing to do
-// with is not known, and the engine waits for that, too.
+// on there is being stopped, nothing of it since much later, and of what was sent a
+// signal at the same time something goes on or has just ended. Whether something goes
+// on that healthd has nothing to do with is not known, and the engine waits for that,
+// too.
 func (l *loop) ending(e *entry, now time.Time) bool {
 	with := now.Sub(e.state.KilledAt) < engineEnds
 	for _, other := range l.entries {
