@@ -33,6 +33,7 @@ type fakeEngine struct {
 	ring   int     // how much that is at most
 	forgot error   // what Recall returns
 	dazed  bool    // Recall does not return
+	spares bool    // it has live-restore
 }
 
 type told struct {
@@ -160,7 +161,7 @@ func (f *fakeEngine) Recall(ctx context.Context, at time.Time) (Memory, error) {
 		f.mu.Lock()
 		return Memory{}, ctx.Err()
 	}
-	m := Memory{Full: len(f.replay) >= f.ring}
+	m := Memory{LiveRestore: f.spares, Full: len(f.replay) >= f.ring}
 	for _, ev := range f.replay {
 		m.Has = m.Has || ev.Time.Equal(at)
 		m.Oldest = earlier(m.Oldest, ev.Time)
@@ -321,7 +322,11 @@ func line(u Update) string {
 	case Synced:
 		return "synced " + u.Reason
 	case Began:
-		return "began " + [...]string{"unknown", "complete", "restart"}[u.Replay]
+		text := "began " + [...]string{"unknown", "complete", "restart"}[u.Replay]
+		if !u.Swept.IsZero() {
+			text += " and sweep"
+		}
+		return text
 	case Heard:
 		return "heard"
 	}

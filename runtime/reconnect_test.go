@@ -87,7 +87,7 @@ func TestWatchReplaysTheStart(t *testing.T) {
 			t.Fatalf("b was not observed: %v", got)
 		}
 		compare(t, slices.Delete(got, b, b+1), `
-			0s began restart
+			0s began restart and sweep
 			0s observed a exited after killed a 15 after died a 143
 			0s synced start`)
 	})

@@ -26,6 +26,9 @@ type Memory struct {
 	Has    bool
 	Oldest time.Time // of all that it remembers; zero: it remembers none
 	Full   bool      // it may have forgotten older ones since it was started
+	// LiveRestore says that runs go on over the end of the engine. Without it an
+	// engine that was killed ends, at its next start, all that it finds.
+	LiveRestore bool
 }
 
 // replay says what a subscription from since on brings. since is the time of an
@@ -50,21 +53,25 @@ func (m Memory) replay(since time.Time, event bool) Replay {
 func (s *session) begin(since time.Time) error {
 	u := Update{Kind: Began, Time: s.began, Seen: s.v.seen()}
 	if s.v.met || !s.v.newest.IsZero() {
-		u.Replay = s.recall(since)
+		m, known := s.recall(since)
+		if known {
+			u.Replay = m.replay(since, !s.v.newest.IsZero())
+		}
+		if u.Replay == ReplayRestart && !m.LiveRestore {
+			u.Swept = m.Oldest
+		}
 	}
 	s.v.met = true
 	return s.send.one(u)
 }
 
-func (s *session) recall(since time.Time) Replay {
+// recall asks the engine, and says whether it has answered.
+func (s *session) recall(since time.Time) (Memory, bool) {
 	ctx, cancel := context.WithTimeout(s.ctx, recallTimeout)
 	defer cancel()
 	m, err := s.w.Source.Recall(ctx, since)
 	if err != nil && s.ctx.Err() == nil {
 		s.w.log().Warn("cannot tell whether events were lost", zap.String("runtime", s.w.Name), zap.Error(err))
 	}
-	if err != nil {
-		return ReplayUnknown
-	}
-	return m.replay(since, !s.v.newest.IsZero())
+	return m, err == nil
 }

@@ -52,6 +52,19 @@ func TestWatchBegins(t *testing.T) {
 			time.Sleep(time.Second)
 			f.crash(errors.New("cut"))
 			f.silently(f.boot)
+		}, "restart"},
+		{"the engine was started, and has ended what it found", func(f *fakeEngine) {
+			f.start("a")
+			time.Sleep(time.Second)
+			f.crash(errors.New("cut"))
+			f.silently(f.boot)
+			f.kill("a", 15)
+		}, "restart and sweep"},
+		{"the engine was started, and has spared what it found", func(f *fakeEngine) {
+			f.start("a")
+			time.Sleep(time.Second)
+			f.crash(errors.New("cut"))
+			f.silently(func() { f.boot(); f.spares = true })
 			f.kill("a", 15)
 		}, "restart"},
 		{"more than it remembers", func(f *fakeEngine) {

@@ -206,9 +206,14 @@ type Update struct {
 	Causes    []Update      // of the first Observed: what events told of it before, oldest first
 	Witnessed bool          // of the first Observed: an event told of how it came to be as it is
 	Lag       time.Duration // for Killed, Died and Stopped: from Time to our reading it
+	Started   time.Time     // for these: the newest start that events told of before; zero: none
 	Reason    string
 	Err       error
 	Replay    Replay // of a Began
+	// Swept, of a Began with ReplayRestart, is when the engine had ended all runs that
+	// it found at its start, or had begun to: what it answers came later. Signals to
+	// runs from before that moment were its own. Zero: it has ended none.
+	Swept time.Time
 	// Seen is the time of an event: all events up to it are taken in when this update
 	// and all before it are. It is what a later Watcher wants as Since. Zero: no event
 	// was heard yet.

@@ -56,6 +56,7 @@ type entry struct {
 	early   []Update   // causes to be sent with the first observation
 	heard   bool       // an event told of its beginning or its end
 	up      bool       // has a main process, as far as we were told
+	started time.Time  // newest start that events told of
 	died    bool       // a die event came since it was last observed alive
 	unsure  bool       // the loss of the engine left an inspection undone
 	touched uint64     // seq of its newest event
@@ -205,7 +206,7 @@ func (v *view) entryOf(ev Event) *entry {
 
 // cause passes on what only events tell.
 func (v *view) cause(e *entry, ev Event, lag time.Duration) {
-	u := Update{ID: ev.ID, Time: ev.Time, Lag: lag}
+	u := Update{ID: ev.ID, Time: ev.Time, Lag: lag, Started: e.started}
 	switch ev.Action {
 	case ActionCreate:
 		e.heard = true
@@ -222,7 +223,7 @@ func (v *view) cause(e *entry, ev Event, lag time.Duration) {
 		u.Kind = Stopped
 	case ActionStart:
 		v.lossy = v.lossy || e.restartedUnheard(ev)
-		e.up, e.heard = true, true
+		e.up, e.heard, e.started = true, true, ev.Time
 	}
 	if u.Kind == 0 {
 		return

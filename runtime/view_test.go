@@ -84,3 +84,18 @@ func TestSeen(t *testing.T) {
 		t.Errorf("execs make %d inspections", len(v.queue)-queued)
 	}
 }
+
+// A signal may come between the start of a run and its first inspection.
+func TestSignalTellsOfTheStartBefore(t *testing.T) {
+	at := func(s int64) time.Time { return time.Unix(s, 0) }
+	v := newView(nil)
+	v.list([]Summary{{ID: "a", State: Exited}}, 0)
+	v.inspected(v.take(), &Container{ID: "a", State: Exited, StartedAt: at(1)}, nil, at(2))
+	v.out = nil
+	v.event(Event{ID: "a", Action: ActionKill, Signal: 15, Time: at(3)}, 0)
+	v.event(Event{ID: "a", Action: ActionStart, Time: at(4)}, 0)
+	v.event(Event{ID: "a", Action: ActionKill, Signal: 15, Time: at(5)}, 0)
+	if len(v.out) != 2 || !v.out[0].Started.IsZero() || !v.out[1].Started.Equal(at(4)) {
+		t.Errorf("sent %+v", v.out)
+	}
+}

@@ -22,20 +22,22 @@ const (
 // events that were measured there. Its methods are called with the world's lock held,
 // but for those that take time.
 type chaosEngine struct {
-	w       *chaos
-	up      bool
-	closing bool // it shuts down
-	cut     bool // it goes on, but cannot be reached
-	boot    int  // counts its starts
-	ended   chan struct{}
-	all     []*chaosContainer
-	memory  []runtime.Event
-	forgot  bool // some event was pushed out of memory
-	streams []*chaosStream
-	clock   time.Time
-	made    int
-	since   time.Time // of its present life
-	mute    bool      // events of its end were lost
+	w        *chaos
+	up       bool
+	closing  bool // it shuts down
+	sweeping bool // it starts, and ends what it finds
+	live     bool // its setting live-restore, in its present life
+	cut      bool // it goes on, but cannot be reached
+	boot     int  // counts its starts
+	ended    chan struct{}
+	all      []*chaosContainer
+	memory   []runtime.Event
+	forgot   bool // some event was pushed out of memory
+	streams  []*chaosStream
+	clock    time.Time
+	made     int
+	since    time.Time // of its present life
+	mute     bool      // events of its end were lost
 }
 
 // chaosContainer is one container, with the truth about it.
@@ -266,7 +268,7 @@ func (e *chaosEngine) emit(c *chaosContainer, action runtime.Action, number int)
 		ev.ExitCode = number
 	}
 	e.w.logf("%s: %s %d", c.kind.name, action, number)
-	if !e.up {
+	if !e.up && !e.sweeping {
 		return ev.Time
 	}
 	e.memory = append(e.memory, ev)

@@ -53,16 +53,53 @@ func TestEngineEndsSlowly(t *testing.T) {
 	})
 }
 
-// A signal of the engine's new life is somebody's wish, and no part of its end, unless
-// nothing was left out: an engine that was killed ends what it finds when it is back.
+// Signals of the engine's new life to what it found at its start are its own, unless
+// it has live-restore; all others are somebody's wish.
 func TestSignalAfterEngineStart(t *testing.T) {
+	sweep := func(h *house) {
+		h.tell(runtime.Killed, "c1", 15)
+		h.engine.end("c1", 143)
+		h.tell(runtime.Died, "c1", 0)
+		h.tell(runtime.Stopped, "c1", 0)
+	}
 	for _, tt := range []struct {
-		name string
-		hit  []string
-		wish bool
+		name   string
+		spares bool // by live-restore
+		events func(*house)
+		runs   bool
 	}{
-		{"one of two", []string{"c1"}, true},
-		{"all", []string{"c1", "c2"}, false},
+		{"ended by its engine", false, sweep, true},
+		{"ended by its engine after its grace", false, func(h *house) {
+			h.tell(runtime.Killed, "c1", 15)
+			time.Sleep(10 * time.Second)
+			h.tell(runtime.Killed, "c1", 9)
+			h.engine.end("c1", 137)
+			h.tell(runtime.Died, "c1", 0)
+			h.tell(runtime.Stopped, "c1", 0)
+		}, true},
+		{"news of the signal after that of the end", false, func(h *house) {
+			h.engine.end("c1", 137)
+			h.tell(runtime.Died, "c1", 0)
+			h.tell(runtime.Killed, "c1", 9)
+		}, true},
+		{"all news after the list", false, func(h *house) {
+			h.engine.end("c1", 137)
+			h.engine.deliver(h.engine.seen("c1"))
+			sweep(h)
+		}, true},
+		{"the engine spares what runs", true, sweep, false},
+		{"ended by its engine, started and stopped by an operator", false, func(h *house) {
+			sweep(h)
+			h.engine.deliver(runtime.Update{Kind: runtime.Killed, Runtime: "docker", ID: "c1", Signal: 15, Time: time.Now(), Started: time.Now()})
+			h.tell(runtime.Died, "c1", 0)
+			h.engine.begin("c1")
+			h.engine.end("c1", 143)
+		}, false},
+		{"a run of the new life", false, func(h *house) {
+			time.Sleep(time.Second)
+			h.engine.run("c1")
+			sweep(h)
+		}, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -70,17 +107,18 @@ func TestSignalAfterEngineStart(t *testing.T) {
 				defer h.close(t)
 				h.synced()
 				h.engine.run("c1")
-				h.engine.run("c2")
 				time.Sleep(time.Minute)
 				h.tell(runtime.Lost, "", 0)
-				h.engine.deliver(runtime.Update{Kind: runtime.Began, Runtime: "docker", Replay: runtime.ReplayRestart})
-				for _, id := range tt.hit {
-					h.tell(runtime.Killed, id, 15)
-					h.ends(id)
+				began := runtime.Update{Kind: runtime.Began, Runtime: "docker", Replay: runtime.ReplayRestart}
+				if !tt.spares {
+					began.Swept = time.Now()
 				}
+				h.engine.deliver(began)
+				tt.events(h)
+				h.engine.deliver(h.engine.seen("c1"))
 				h.engine.deliver(runtime.Update{Kind: runtime.Synced, Runtime: "docker", Reason: runtime.RelistReconnect})
 				time.Sleep(time.Minute)
-				if s := h.view(t, "c1").State; s.Engine.Alive() == tt.wish || s.OperatorStopped != tt.wish {
+				if s := h.view(t, "c1").State; s.Engine.Alive() != tt.runs || s.OperatorStopped == tt.runs {
 					t.Errorf("it is %s, stopped by an operator: %v", s.Engine, s.OperatorStopped)
 				}
 			})

@@ -49,10 +49,14 @@ func (w *chaos) killEngine(*chaosContainer) {
 	if !w.engage() {
 		return
 	}
-	away, live := w.away(), w.r.IntN(2) == 0
-	w.locked(func() {
-		w.engine.fall()
-		w.after(away, func() { w.engine.rise(live); w.busy = false })
+	away, how := w.away(), w.r.IntN(3)
+	w.locked(w.engine.fall)
+	w.wg.Go(func() {
+		time.Sleep(away)
+		if how == 0 {
+			w.engine.sweep()
+		}
+		w.locked(func() { w.engine.rise(how == 1); w.busy = false })
 	})
 }
 

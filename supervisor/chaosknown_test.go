@@ -26,10 +26,11 @@ func (d *chaosDaemon) remembers(c *chaosContainer) bool {
 	return ok && m.Run == c.c.Run() && (m.OperatorStopped || !m.KilledAt.IsZero())
 }
 
-// told says whether a daemon knew of the operator's wish a moment ago.
+// told says whether a daemon knew of the operator's wish a moment ago: what it decides
+// is noted before it is done.
 func (d *chaosDaemon) told(c *chaosContainer) bool {
 	at := c.wished.told[d.n]
-	return !at.IsZero() && time.Since(at) > 10*time.Millisecond || d.remembers(c)
+	return !at.IsZero() && time.Since(at) > 25*time.Millisecond || d.remembers(c)
 }
 
 // born takes in what a new daemon cannot know.
@@ -74,7 +75,7 @@ func (w *chaos) subscribed(d *chaosDaemon, since time.Time) {
 			continue
 		}
 		for _, c := range w.engine.all {
-			if c.c.ID == ev.ID && !c.gone && !c.kind.rm && c.wished.at.Equal(ev.Time) && c.wish() == freshWish && c.expect != either && c.murky != c.run && c.askedRun != c.run && !d.remembers(c) && c.lossAt.IsZero() && d.bornWith[c.c.ID].Run == c.c.Run() {
+			if c.c.ID == ev.ID && !c.gone && !c.kind.rm && c.wished.at.Equal(ev.Time) && c.wished.unclear == "" && c.wish() == freshWish && c.expect != either && c.murky != c.run && c.askedRun != c.run && !d.remembers(c) && c.lossAt.IsZero() && d.bornWith[c.c.ID].Run == c.c.Run() {
 				w.fail("%s: an operator's signal was noted as seen, but is not remembered", c.kind.name)
 			}
 		}

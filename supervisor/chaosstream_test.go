@@ -135,7 +135,7 @@ func (d *chaosDaemon) Recall(ctx context.Context, at time.Time) (runtime.Memory,
 	d.w.mu.Lock()
 	defer d.w.mu.Unlock()
 	e := d.w.engine
-	m := runtime.Memory{Full: len(e.memory) >= d.w.memoryCap*200/chaosMemory}
+	m := runtime.Memory{LiveRestore: e.live, Full: len(e.memory) >= d.w.memoryCap*200/chaosMemory}
 	for _, ev := range e.memory {
 		m.Has = m.Has || ev.Time.Equal(at)
 	}

@@ -166,6 +166,8 @@ func (w *chaos) follows(c *chaosContainer, by actor) (expectation, string) {
 		return either, "it is not supervised"
 	case w.daemon != nil && !w.daemon.everSynced && w.daemon.bornWith[c.c.ID].Run != c.c.Run():
 		return either, "healthd has not seen this run"
+	case w.hearing.IsZero() && w.daemon != nil && w.view(c) == nil:
+		return either, "healthd has not seen it"
 	case c.murky == c.run:
 		return either, "some of its run is not known"
 	case wish != noWish && asked:

@@ -35,7 +35,13 @@ func newMemoryEngine() *memoryEngine {
 
 // run starts a run of a container that somebody else asked for, and reports it.
 func (e *memoryEngine) run(id string) {
+	e.begin(id)
+	e.deliver(e.seen(id))
+}
+
+func (e *memoryEngine) begin(id string) {
 	e.mu.Lock()
+	defer e.mu.Unlock()
 	// No two runs start at the same moment, even where time stands still.
 	e.started = later(time.Now(), e.started.Add(1))
 	e.runs++
@@ -54,8 +60,6 @@ func (e *memoryEngine) run(id string) {
 		c.Name = name
 	}
 	e.containers[id] = &c
-	e.mu.Unlock()
-	e.deliver(e.seen(id))
 }
 
 // seen is the update that an inspection of the container now gives.

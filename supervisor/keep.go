@@ -11,7 +11,7 @@ import (
 // takeUp sorts what an earlier daemon has kept.
 func (l *loop) takeUp(past []Memory) {
 	l.past, l.memories = make(map[string]Memory), make(map[string]Memory)
-	l.replays, l.left = make(map[string]runtime.Replay), make(map[string]bool)
+	l.lives, l.left = make(map[string]engineLife), make(map[string]bool)
 	for _, m := range past {
 		switch {
 		case m.Gone.IsZero():
@@ -49,7 +49,7 @@ func (l *loop) restore(e *entry) {
 	delete(l.past, m.ID)
 	e.facts, e.gates, e.kept = m.Facts, m.Gates, known
 	e.state = m.recalled(e.spec, time.Now())
-	e.reborn = l.replays[m.Runtime] == runtime.ReplayRestart
+	e.reborn = l.lives[m.Runtime].replay == runtime.ReplayRestart
 	if m.Stopping.asked() && (m.Alive || m.Restart != NoCause) {
 		e.down = m.Run
 	}

@@ -18,11 +18,11 @@ func (t *stepper) killed(signal int, at time.Time) {
 	if !t.c.Stops(signal) || at.Before(t.StartedAt) {
 		return
 	}
-	next := t.Call == StartCall && at.After(t.Exit.FinishedAt) // it is for the run that our call makes
+	next := t.forNext(at)
 	if !next && (t.strayStop(signal, at) || t.ownKill(signal, at)) {
 		return
 	}
-	if t.KilledAt.IsZero() || t.KillForgotten.IsZero() || next { // KILL after TERM is one wish
+	if t.KilledAt.Before(t.c.StartedAt) || t.KillForgotten.IsZero() || next { // KILL after TERM is one wish
 		t.KilledAt = at
 	}
 	t.Doubtful = true
@@ -34,12 +34,19 @@ func (t *stepper) killed(signal int, at time.Time) {
 		t.quiet()
 	}
 	switch {
-	case next:
+	case next && t.Call == StartCall:
 	case !t.Engine.Alive() && t.Restart != NoCause:
 		t.stayStopped()
 	case t.Engine.Alive() && t.Call == NoCall:
 		t.Stopping = NoCause // the operator was faster than our drain
 	}
+}
+
+// forNext says that a signal was for the run after the one that has ended: our call
+// makes it, or somebody has begun it and that is not seen yet.
+func (t *stepper) forNext(at time.Time) bool {
+	since := at.Sub(t.Exit.FinishedAt)
+	return !t.Exit.FinishedAt.IsZero() && (since > sameTime || since > 0 && t.Call == StartCall)
 }
 
 // strayStop takes in that our stop of the run before, which was faster with ending by

@@ -15,12 +15,12 @@ import (
 // loop is the state of Run. Only the goroutine of Run touches it.
 type loop struct {
 	*Supervisor
-	entries   map[string]*entry         // by container ID
-	past      map[string]Memory         // by container ID: not seen again yet by this daemon
-	left      map[string]bool           // by container ID: in past, but dropped by a reload
-	memories  map[string]Memory         // by identity: of containers that are gone
-	replays   map[string]runtime.Replay // by runtime: of the present connection
-	pruneAt   int                       // size of memories at which old ones are dropped
+	entries   map[string]*entry     // by container ID
+	past      map[string]Memory     // by container ID: not seen again yet by this daemon
+	left      map[string]bool       // by container ID: in past, but dropped by a reload
+	memories  map[string]Memory     // by identity: of containers that are gone
+	lives     map[string]engineLife // by runtime: of the present connection
+	pruneAt   int                   // size of memories at which old ones are dropped
 	queue     queue
 	guard     *guard
 	resolver  Resolver
@@ -49,8 +49,6 @@ type entry struct {
 	kept      <-chan struct{} // closed when they are
 	outdated  bool            // its spec is, but it is in the middle of a restart
 	reborn    bool            // not looked at since its engine was started anew
-	signal    int             // that one, the first
-	revived   bool            // with reborn: a signal of its new life was told
 	gap       bool            // what happened since a reload dropped it nobody has watched
 	down      runtime.Run     // which a probe had stopped; zero: none, or over
 

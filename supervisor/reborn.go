@@ -1,6 +1,10 @@
 package supervisor
 
-import "time"
+import (
+	"time"
+
+	"healthd/runtime"
+)
 
 // An engine that shuts down sends stop signals to all that it runs, like an operator,
 // and is gone about a second after the last has ended.
@@ -50,6 +54,30 @@ func (l *loop) ending(e *entry, now time.Time) bool {
 		}
 	}
 	return with
+}
+
+// engineLife is what is known of an engine's present life until all that it runs is
+// known again.
+type engineLife struct {
+	replay runtime.Replay
+	swept  time.Time // runs from before that the engine has ended itself; zero: none
+}
+
+// swept says that u tells of what the engine did itself: without live-restore an
+// engine that was killed ends all that it finds at its start, before it answers
+// anybody.
+func (l *loop) swept(e *entry, u update) bool {
+	life := l.lives[e.container.Runtime]
+	if life.replay != runtime.ReplayRestart {
+		return false
+	}
+	switch u.Kind {
+	case runtime.Killed:
+		return later(e.container.StartedAt, u.Started).Before(life.swept)
+	case runtime.Stopped:
+		return true // if it was anybody else's, its signal was told as well
+	}
+	return false
 }
 
 // revive takes back what looked like an operator's stop and was the end of the

@@ -10,9 +10,6 @@ import (
 
 // observed takes in what the engine says the container is now.
 func (t *stepper) observed(in *input) {
-	if in.reborn && !in.revived {
-		t.revive()
-	}
 	meant := in.reborn && (t.Engine.Alive() || t.Restart != NoCause) // and the engine's end was its end
 	if run := t.c.Run(); run != t.Run && run != (runtime.Run{}) {
 		t.begin(run, in.found)

@@ -27,7 +27,7 @@ const (
 	runtimeLost
 	runtimeBack
 	wishKept     // what somebody has stopped was not stopped by its engine's end
-	engineReborn // the engine was started anew, and all that it runs is known again
+	engineReborn // the engine was started anew
 	shutdown     // healthd is to end
 	tick         // time went by
 )
@@ -40,7 +40,6 @@ type input struct {
 	first     bool // observed: by this daemon
 	found     bool // observed: nobody watched how it came to be as it is
 	reborn    bool // observed: its engine was started anew since the last time
-	revived   bool // with reborn: which was taken in before a signal of its new life
 	signal    int
 	time      time.Time
 	code      int

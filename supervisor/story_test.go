@@ -325,11 +325,10 @@ func (w *world) find(what string, last Facts) {
 func (w *world) restartEngine(what string) {
 	alive := w.c.State.Alive()
 	w.step(what, &input{kind: runtimeLost})
+	w.step("", &input{kind: engineReborn})
 	if alive {
 		w.endRun(137)
 		w.step("exits 137", &input{kind: observed, reborn: true})
-	} else {
-		w.step("", &input{kind: engineReborn})
 	}
 	w.step("engine-back", &input{kind: runtimeBack})
 }

@@ -2,6 +2,8 @@ package supervisor
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"healthd/runtime"
@@ -35,7 +37,7 @@ func (u update) apply(l *loop) {
 	}
 	// All that follows was remembered; of a start of the engine that is so only when
 	// every container was looked at.
-	if !u.Seen.IsZero() && l.replays[u.Runtime] != runtime.ReplayRestart {
+	if !u.Seen.IsZero() && l.lives[u.Runtime].replay != runtime.ReplayRestart {
 		l.config.Store.SetSeen(u.Runtime, u.Seen)
 	}
 }
@@ -46,8 +48,7 @@ func (u update) applyTo(l *loop, e *entry) {
 		l.remove(e)
 		return
 	}
-	if in := u.cause(); in.kind != 0 {
-		l.revive(e, &in)
+	if in := u.cause(); in.kind != 0 && !l.swept(e, u) {
 		l.step(e, &in)
 	}
 }
@@ -93,10 +94,11 @@ func (l *loop) observed(u update) {
 	for _, cause := range u.Causes {
 		in := update(cause).cause()
 		in.early = true
-		l.revive(e, &in)
-		l.step(e, &in)
+		if !l.swept(e, update(cause)) {
+			l.step(e, &in)
+		}
 	}
-	in := input{kind: observed, container: c, reborn: e.reborn, revived: e.revived}
+	in := input{kind: observed, container: c, reborn: e.reborn}
 	e.reborn = false
 	if !known {
 		in.first, in.found = l.firstSight(e, u)
@@ -109,7 +111,7 @@ func (l *loop) observed(u update) {
 func (l *loop) firstSight(e *entry, u update) (first, found bool) {
 	c := e.container
 	first = !l.runtimeView(u.Runtime).Up || !u.Witnessed && c.State.Alive() && c.StartedAt.Before(l.reloaded)
-	if remembered := e.facts.ID != ""; remembered && !e.gap && l.replays[u.Runtime] == runtime.ReplayComplete {
+	if remembered := e.facts.ID != ""; remembered && !e.gap && l.lives[u.Runtime].replay == runtime.ReplayComplete {
 		return first, false // it is as if healthd had been there
 	}
 	if c.State.Alive() {
@@ -130,6 +132,9 @@ func (l *loop) newEntry(c *runtime.Container) *entry {
 	e.state.ShuttingDown = l.quitting
 	v := l.runtimeView(c.Runtime)
 	e.state.Lost = v.Synced && !v.Up
+	if e.reborn {
+		l.step(e, &input{kind: engineReborn, early: true})
+	}
 	if e.spec == nil {
 		l.record(c.Name, EventInvalid, "%s", e.invalid)
 	}
@@ -217,16 +222,20 @@ func (l *loop) someLeftAlone(name string) bool {
 
 // began takes in what the engine can still tell of the time when it was not heard.
 func (l *loop) began(u update) {
-	replay := u.Replay
+	life := engineLife{replay: u.Replay, swept: u.Swept}
 	if !l.runtimeView(u.Runtime).Synced && l.config.Rebooted {
-		replay = runtime.ReplayRestart
+		life.replay = runtime.ReplayRestart
 	}
-	if old, ok := l.replays[u.Runtime]; ok && old != runtime.ReplayComplete && replay == runtime.ReplayComplete {
-		replay = old // of a connection that was lost before all was known
+	if old, ok := l.lives[u.Runtime]; ok && old.replay != runtime.ReplayComplete && life.replay == runtime.ReplayComplete {
+		return // of the connection before, which was lost before all was known, this one knows no more
 	}
-	l.replays[u.Runtime] = replay
-	for _, e := range l.entries {
-		e.reborn = e.reborn || e.container.Runtime == u.Runtime && replay == runtime.ReplayRestart
+	l.lives[u.Runtime] = life
+	if life.replay != runtime.ReplayRestart {
+		return
+	}
+	for _, e := range l.entriesOf(u.Runtime) {
+		e.reborn = true
+		l.step(e, &input{kind: engineReborn, early: true})
 	}
 }
 
@@ -245,27 +254,18 @@ func (l *loop) synced(u update) {
 		l.record("", EventRuntimeBack, "Runtime %s can be heard again", u.Runtime)
 	}
 	if back {
-		l.unseen(u.Runtime) // first, as a wish that is due becomes final when its engine is heard
+		l.unseen(u.Runtime)
 		l.stepAll(u.Runtime, runtimeBack)
 	}
-	l.replays[u.Runtime] = runtime.ReplayComplete // from now on
+	l.lives[u.Runtime] = engineLife{replay: runtime.ReplayComplete} // from now on
 }
 
 // unseen takes in, when a runtime is fully known, what was not told again: containers
 // that are as they were although their engine was started anew, and those that are
 // gone since an earlier daemon remembered them.
 func (l *loop) unseen(name string) {
-	alone := l.someLeftAlone(name)
-	for _, e := range l.entries {
-		if e.container.Runtime != name {
-			continue
-		}
-		l.revive(e, &input{kind: killed})
-		// An engine that was killed stops what it finds when it is back, never with KILL.
-		if e.revived && !alone && e.signal != killSignal {
-			l.step(e, &input{kind: engineReborn})
-		}
-		e.reborn, e.revived = false, false
+	for _, e := range l.entriesOf(name) {
+		e.reborn = false
 	}
 	for id, m := range l.past {
 		if m.Runtime == name {
@@ -274,21 +274,21 @@ func (l *loop) unseen(name string) {
 	}
 }
 
-// revive takes in that the engine was started anew before a signal of its new life,
-// which is no part of its end.
-func (l *loop) revive(e *entry, in *input) {
-	if e.reborn && !e.revived && in.kind == killed {
-		e.revived, e.signal = true, in.signal
-		l.step(e, &input{kind: engineReborn, early: in.early})
+func (l *loop) stepAll(name string, kind inputKind) {
+	for _, e := range l.entriesOf(name) {
+		l.step(e, &input{kind: kind})
 	}
 }
 
-func (l *loop) stepAll(name string, kind inputKind) {
-	for _, e := range l.entries {
-		if e.container.Runtime == name {
-			l.step(e, &input{kind: kind})
+// entriesOf returns what a runtime runs, always in the same order.
+func (l *loop) entriesOf(name string) []*entry {
+	var all []*entry
+	for _, id := range slices.Sorted(maps.Keys(l.entries)) {
+		if e := l.entries[id]; e.container.Runtime == name {
+			all = append(all, e)
 		}
 	}
+	return all
 }
 
 func (l *loop) record(container, reason, format string, args ...any) {

@@ -2,7 +2,6 @@ package supervisor
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"healthd/prober"
@@ -101,7 +100,7 @@ func (l *loop) call(e *entry, kind Call, grace time.Duration) {
 		c, err := engine.Inspect(ctx, r.id)
 		r.container = c
 		if err != nil && r.err == nil {
-			r.err = fmt.Errorf("cannot see what became of it: %w", err)
+			r.err = unseen{err}
 		}
 		_ = l.send(ctx, &r) // fails when the loop has ended
 	})
@@ -122,7 +121,7 @@ func stillDue(ctx context.Context, engine Restarter, r *returned, run runtime.Ru
 	return false
 }
 
-// unseen is why a call was not repeated: nobody knows what came of the last one.
+// unseen is why nobody knows what came of a call, which is not repeated then.
 type unseen struct{ error }
 
 func (u unseen) Error() string { return "cannot see what became of it: " + u.error.Error() }

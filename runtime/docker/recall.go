@@ -41,7 +41,21 @@ func (e *Engine) Recall(ctx context.Context, at time.Time) (runtime.Memory, erro
 		return n < fullFrom && m.Oldest.After(at)
 	})
 	m.Full = n >= fullFrom || answered.After(now.Add(clockSlack))
+	if err == nil && m.Oldest.After(at) && !m.Full {
+		m.LiveRestore = e.liveRestore(ctx)
+	}
 	return m, err
+}
+
+// liveRestore says whether the engine has that setting. Socket proxies may refuse to
+// tell; few engines have it.
+func (e *Engine) liveRestore(ctx context.Context) bool {
+	c, err := e.client(ctx)
+	if err != nil {
+		return false
+	}
+	info, err := c.Info(ctx)
+	return err == nil && info.LiveRestoreEnabled
 }
 
 // past calls yield with the times of the engine's events between the two moments,

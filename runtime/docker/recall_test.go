@@ -21,6 +21,10 @@ func remembers(t *testing.T, seconds []int64, ahead time.Duration) *Engine {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Api-Version", oldestAPI)
 		w.Header().Set("Date", time.Now().Add(ahead).UTC().Format(http.TimeFormat))
+		if strings.HasSuffix(r.URL.Path, "/info") {
+			w.Header().Set("Content-Type", "application/json")
+			fmt.Fprint(w, `{"LiveRestoreEnabled":true}`)
+		}
 		if !strings.HasSuffix(r.URL.Path, "/events") {
 			return
 		}
@@ -63,7 +67,7 @@ func TestRecall(t *testing.T) {
 	}{
 		{"nothing", nil, 0, 1000, runtime.Memory{}},
 		{"the event", from(900, 256), 0, 1000, runtime.Memory{Has: true}},
-		{"newer ones", from(1001, 100), 0, 1000, runtime.Memory{Oldest: at(1001)}},
+		{"newer ones", from(1001, 100), 0, 1000, runtime.Memory{Oldest: at(1001), LiveRestore: true}},
 		{"as many as it can", from(1001, 256), 0, 1000, runtime.Memory{Oldest: at(1001), Full: true}},
 		{"some came while we asked", from(1001, 220), 0, 1000, runtime.Memory{Oldest: at(1001), Full: true}},
 		{"its clock hides the newest", from(1001, 10), time.Minute, 1000, runtime.Memory{Oldest: at(1001), Full: true}},

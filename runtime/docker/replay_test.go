@@ -33,9 +33,6 @@ func TestReplayOverEngineRestarts(t *testing.T) {
 				private.Up(t)
 				n = d.reads(t, n, "began restart", "synced reconnect")
 				t.Logf("in sync again %v after the start of the engine", time.Since(began))
-				if got := replayOf(t, e, seen); got != runtime.ReplayRestart {
-					t.Errorf("a later one says %v", got)
-				}
 				// The next end is to come after an event of this life.
 				if err := e.Start(t.Context(), id); err != nil {
 					t.Fatal(err)
@@ -43,22 +40,32 @@ func TestReplayOverEngineRestarts(t *testing.T) {
 				if _, code, _, err := e.Exec(t.Context(), id, []string{"true"}, time.Minute, 0); err != nil || code != 0 {
 					t.Fatal(code, err)
 				}
+				u := beginning(t, e, seen)
+				if u.Replay != runtime.ReplayRestart || u.Swept.IsZero() != (flag == "--live-restore=true") {
+					t.Errorf("a later one says %v, swept at %v", u.Replay, u.Swept)
+				}
 			}
 		})
 	}
 }
 
-// replayOf says what a Watcher that goes on from since begins with.
+// replayOf says what the engine tells a Watcher that goes on from since.
 func replayOf(t *testing.T, e *docker.Engine, since time.Time) runtime.Replay {
 	t.Helper()
+	return beginning(t, e, since).Replay
+}
+
+// beginning is what a Watcher that goes on from since begins with.
+func beginning(t *testing.T, e *docker.Engine, since time.Time) runtime.Update {
+	t.Helper()
 	enough := errors.New("enough")
-	var got runtime.Replay
+	var got runtime.Update
 	began := time.Now()
 	err := (&runtime.Watcher{Name: "docker", Source: e, Since: since}).Run(t.Context(), func(_ context.Context, u runtime.Update) error {
 		if u.Kind != runtime.Began {
 			t.Errorf("got %+v first", u)
 		}
-		got = u.Replay
+		got = u
 		return enough
 	})
 	if !errors.Is(err, enough) {
