@@ -310,6 +310,9 @@ func line(u Update) string {
 		}
 		return text
 	case Removed:
+		if u.Unwanted {
+			return "unwanted " + u.ID
+		}
 		return "removed " + u.ID
 	case Killed:
 		return fmt.Sprintf("killed %s %d", u.ID, u.Signal)
@@ -320,7 +323,11 @@ func line(u Update) string {
 	case Lost:
 		return fmt.Sprintf("lost: %v", u.Err)
 	case Synced:
-		return "synced " + u.Reason
+		text := "synced " + u.Reason
+		if len(u.Unseen) > 0 {
+			text += fmt.Sprintf(" but for %d", len(u.Unseen))
+		}
+		return text
 	case Began:
 		text := "began " + [...]string{"unknown", "complete", "restart"}[u.Replay]
 		if !u.Swept.IsZero() {

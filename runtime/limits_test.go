@@ -69,7 +69,7 @@ func TestWatchHungInspection(t *testing.T) {
 			3s observed well running 10.0.0.1
 			9s died well 1
 			9s observed well exited
-			12s synced start`)
+			12s synced start but for 24`)
 	})
 }
 
@@ -107,7 +107,7 @@ func TestWatchRefresh(t *testing.T) {
 			0s began unknown
 			0s observed a running 10.0.0.1
 			0s synced start
-			1s removed a
+			1s unwanted a
 			1s observed b running 10.0.0.1
 			1s synced refresh`)
 	})

@@ -160,7 +160,7 @@ type Kind int
 const (
 	// Observed: Container is the truth as of an inspection just made.
 	Observed Kind = iota + 1
-	// Removed: the container ID is gone.
+	// Removed: the container ID is gone, or Unwanted.
 	Removed
 	// Killed: somebody, perhaps we, sent Signal to container ID. Always comes
 	// before the observation of a death that it caused.
@@ -208,6 +208,8 @@ type Update struct {
 	Lag       time.Duration // for Killed, Died and Stopped: from Time to our reading it
 	Started   time.Time     // for these: the newest start that events told of before; zero: none
 	Reason    string
+	Unseen    []string // of a Synced: IDs that were listed, but could not be inspected yet
+	Unwanted  bool     // of a Removed: it is still there, but nobody wants it any more
 	Err       error
 	Replay    Replay // of a Began
 	// Swept, of a Began with ReplayRestart, is when the engine had ended all runs that

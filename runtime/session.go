@@ -77,7 +77,7 @@ func (w *Watcher) session(ctx context.Context, v *view, send *sender, reason str
 	}
 	defer s.wg.Wait()
 	defer cancel()
-	since := v.since(s.began)
+	since := v.begin(s.began)
 	stream, err := subscribe(ctx, w.Source, since)
 	if err != nil {
 		return false, err
@@ -191,7 +191,7 @@ func (s *session) wish(now time.Time) {
 func (s *session) finishList(now time.Time) error {
 	s.w.log().Debug("containers listed", zap.String("runtime", s.w.Name), zap.String("reason", s.reason),
 		zap.Int("containers", len(s.v.entries)))
-	u := Update{Kind: Synced, Reason: s.reason, Time: now, Seen: s.v.seen()}
+	u := Update{Kind: Synced, Reason: s.reason, Time: now, Seen: s.v.seen(), Unseen: s.v.unseen()}
 	s.reason, s.folded, s.synced = "", false, true
 	s.relistAt = now.Add(s.w.relist())
 	return s.send.one(u)

@@ -29,6 +29,7 @@ type view struct {
 	seq     uint64                         // counts events
 	newest  time.Time                      // time of the newest event; zero: none was heard
 	first   time.Time                      // of the first attempt to connect
+	from    time.Time                      // of the present stream
 	met     bool                           // a connection has been made
 	untold  map[*entry]time.Time           // not yet observed but heard of → newest before
 	mute    int                            // events since the newest update
@@ -149,16 +150,29 @@ func (v *view) fresh(ev Event) bool {
 	return true
 }
 
-// since returns where a subscription made now begins. Without any event it is where
+// begin returns where a subscription made now begins. Without any event it is where
 // the first one began, so that a quiet engine's first loss is replayed from there.
-func (v *view) since(now time.Time) time.Time {
-	if !v.newest.IsZero() {
-		return v.newest
-	}
+func (v *view) begin(now time.Time) time.Time {
 	if v.first.IsZero() {
 		v.first = now
 	}
-	return v.first
+	v.from = v.newest
+	if v.from.IsZero() {
+		v.from = v.first
+	}
+	return v.from
+}
+
+// unseen returns what is listed, but could not be inspected yet.
+func (v *view) unseen() []string {
+	var ids []string
+	for id, e := range v.entries {
+		if e.known == nil {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return ids
 }
 
 // seen returns the newest event that is told, with all before it, by what is in out.
@@ -287,18 +301,22 @@ func (v *view) dirty(e *entry) {
 
 func (v *view) ignore(id string) {
 	if e := v.entries[id]; e != nil {
-		v.remove(e, time.Time{})
+		v.forget(e, Update{Unwanted: true})
 	}
 	v.ignored[id] = struct{}{}
 }
 
-func (v *view) remove(e *entry, at time.Time) {
+func (v *view) remove(e *entry, at time.Time) { v.forget(e, Update{Time: at}) }
+
+// forget drops e and tells so, with what u says beside.
+func (v *view) forget(e *entry, u Update) {
 	v.share(e, nil)
 	delete(v.entries, e.id)
 	delete(v.waiting, e)
 	delete(v.syncing, e)
 	delete(v.untold, e)
 	if e.known != nil {
-		v.emit(Update{Kind: Removed, ID: e.id, Time: at})
+		u.Kind, u.ID = Removed, e.id
+		v.emit(u)
 	}
 }

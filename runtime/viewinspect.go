@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	// settle is how long a death that no event told of waits for the kill event
-	// that explains it.
+	// settle is how long a death that no event told of, though it is of the time that
+	// the stream tells of, waits for the kill event that explains it.
 	settle   = 500 * time.Millisecond
 	retryMin = 200 * time.Millisecond
 	retryMax = 30 * time.Second
@@ -55,7 +55,8 @@ func (v *view) failed(e *entry, now time.Time) {
 }
 
 func (v *view) learned(e *entry, c *Container, again bool, now time.Time) {
-	revealed := e.known != nil && e.known.State.Alive() && !c.State.Alive() && !e.died
+	lived := e.known != nil && e.known.State.Alive() || e.known == nil && c.FinishedAt.After(v.from)
+	revealed := lived && !c.State.Alive() && !e.died
 	if !revealed {
 		if !again {
 			e.up = c.State.Alive()

@@ -79,7 +79,7 @@ func TestWatch(t *testing.T) {
 			0s began unknown
 			0s observed a running 10.0.0.1
 			0s synced start
-			1s removed a
+			1s unwanted a
 			2s observed a running 10.0.0.1`},
 		{"missed events", nil, func(f *fakeEngine) {
 			f.silently(func() { f.run("restarted") })
@@ -115,6 +115,22 @@ func TestWatch(t *testing.T) {
 			1m0.1s died a 137
 			1m0.1s observed a exited
 			1m0.1s synced interval`},
+		{"a late kill explains a death of something never seen", nil, func(f *fakeEngine) {
+			time.Sleep(10 * time.Second)
+			f.silently(func() { f.run("a"); f.end("a", 137) })
+			f.crash(errors.New("cut"))
+			f.silently(func() { f.down = nil })
+			time.Sleep(400 * time.Millisecond)
+			f.tell("a", ActionKill, 9)
+			f.tell("a", ActionDie, 137)
+			time.Sleep(time.Second)
+		}, `
+			0s began unknown
+			0s synced start
+			10s lost: the event stream ended: cut
+			~ began unknown
+			~ observed a exited after killed a 9 after died a 137
+			~ synced reconnect`},
 		{"no engine at first", nil, func(f *fakeEngine) {
 			f.silently(func() { f.down = errors.New("refused") })
 			time.Sleep(30 * time.Second)
@@ -168,7 +184,7 @@ func TestWatch(t *testing.T) {
 			1.3s observed a exited
 			6.4s died a 2
 			6.4s observed a exited
-			10s synced start
+			10s synced start but for 1
 			10s observed hung running 10.0.0.1
 			10s synced lossy`},
 		{"a start without a death", nil, func(f *fakeEngine) {
@@ -206,7 +222,7 @@ func TestWatch(t *testing.T) {
 		}, `
 			0s began unknown
 			0s observed b running 10.0.0.1
-			0s synced start
+			0s synced start but for 1
 			1.41s observed a running 10.0.0.1`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

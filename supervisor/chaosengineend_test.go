@@ -76,6 +76,11 @@ func (e *chaosEngine) fall() {
 	e.w.logf("the engine is gone")
 	e.w.silent()
 	e.up, e.closing, e.mute = false, false, false
+	for _, c := range e.all {
+		if c.why == endedWell && c.unheard {
+			c.expect, c.why = either, "it ended well, or of its engine's end: nobody has heard"
+		}
+	}
 	close(e.ended)
 	e.memory, e.forgot = nil, false
 	e.hangUp()

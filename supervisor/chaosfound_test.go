@@ -126,6 +126,25 @@ func TestSignalAfterEngineStart(t *testing.T) {
 	}
 }
 
+// An end that the engine's new life tells of was not the engine's.
+func TestEndAfterEngineStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := open(t, plain(OnFailure))
+		defer h.close(t)
+		h.synced()
+		h.engine.run("c1")
+		time.Sleep(time.Minute)
+		h.tell(runtime.Lost, "", 0)
+		h.engine.deliver(runtime.Update{Kind: runtime.Began, Runtime: "docker", Replay: runtime.ReplayRestart})
+		h.engine.exit("c1", 0)
+		h.engine.deliver(runtime.Update{Kind: runtime.Synced, Runtime: "docker", Reason: runtime.RelistReconnect})
+		time.Sleep(time.Minute)
+		if s := h.view(t, "c1").State; s.Engine.Alive() || s.Exit.Reason != ReasonCompleted {
+			t.Errorf("it is %s: %+v", s.Engine, s.Exit)
+		}
+	})
+}
+
 // What has ended does not survive a signal, however long a sick engine keeps the end
 // from being seen.
 func TestEndSeenLate(t *testing.T) {

@@ -197,10 +197,10 @@ func (w *chaos) follows(c *chaosContainer, by actor) (expectation, string) {
 		return mustRun, "healthd stopped it"
 	case c.kind.enginePolicy != "no":
 		return either, "its engine restarts it"
-	case spec.RestartPolicy == OnFailure && c.c.ExitCode == 0 && !w.hearing.IsZero():
+	case spec.RestartPolicy == OnFailure && c.c.ExitCode == 0 && w.engine.up:
 		return mustStay, endedWell
 	case spec.RestartPolicy == OnFailure && c.c.ExitCode == 0:
-		return either, "it ended well, or of its engine's end: nobody has heard"
+		return either, "it ended well, or of its engine's end: nobody can tell"
 	}
 	return mustRun, "it ended by itself"
 }

@@ -83,6 +83,13 @@ func (e *memoryEngine) end(id string, code int) {
 	e.containers[id] = &c
 }
 
+// gone removes a container.
+func (e *memoryEngine) gone(id string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.containers, id)
+}
+
 func (e *memoryEngine) note(format string, args ...any) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -118,6 +125,9 @@ func (e *memoryEngine) Stop(ctx context.Context, id string, grace time.Duration)
 
 func (e *memoryEngine) Start(ctx context.Context, id string) error {
 	e.note("start %s", id)
+	if _, err := e.Inspect(ctx, id); err != nil {
+		return err
+	}
 	e.run(id)
 	return nil
 }

@@ -35,10 +35,11 @@ type estate struct {
 	stamp time.Time
 
 	writes, calls int
-	afterWrite    int // the daemon is killed after so many writes; 0: not
-	beforeCall    int // or before that call is made
-	afterCall     int // or after it, and before it is answered
-	starts        int // calls that started what ran already
+	afterWrite    int    // the daemon is killed after so many writes; 0: not
+	beforeCall    int    // or before that call is made
+	afterCall     int    // or after it, and before it is answered
+	starts        int    // calls that started what ran already
+	hung          string // container that cannot be inspected by those who list
 }
 
 func newEstate(t *testing.T, spec *Spec) *estate {
@@ -148,7 +149,12 @@ func (e *estate) list(s *Supervisor, replay runtime.Replay, news []runtime.Updat
 	e.engine.mu.Lock()
 	ids := slices.Sorted(maps.Keys(e.engine.containers))
 	e.engine.mu.Unlock()
+	var unseen []string
 	for _, id := range ids {
+		if id == e.hung {
+			unseen = append(unseen, id)
+			continue
+		}
 		u := e.engine.seen(id)
 		for _, n := range news {
 			u.Witnessed = u.Witnessed || n.ID == id
@@ -158,7 +164,7 @@ func (e *estate) list(s *Supervisor, replay runtime.Replay, news []runtime.Updat
 		}
 		tell(u)
 	}
-	tell(runtime.Update{Kind: runtime.Synced, Reason: runtime.RelistStart})
+	tell(runtime.Update{Kind: runtime.Synced, Reason: runtime.RelistStart, Unseen: unseen})
 }
 
 // view is what the daemon shows of a container after all that was sent to it.

@@ -40,11 +40,11 @@ func (m *Memory) leavesAlone(past []Memory) bool {
 }
 
 // restore lets a container that is seen for the first time be what an earlier daemon
-// knew of it.
-func (l *loop) restore(e *entry) {
+// knew of it, and says whether one knew it.
+func (l *loop) restore(e *entry) bool {
 	m, ok := l.past[e.container.ID]
 	if !ok || e.spec == nil {
-		return
+		return ok
 	}
 	delete(l.past, m.ID)
 	e.facts, e.gates, e.kept = m.Facts, m.Gates, known
@@ -55,6 +55,22 @@ func (l *loop) restore(e *entry) {
 	}
 	e.gap = l.left[m.ID]
 	delete(l.left, m.ID)
+	return true
+}
+
+// buryPast takes in, when a runtime is fully known again, that what was not told of it
+// is gone. Those that have come in place of it take up what belongs to its identity.
+func (l *loop) buryPast(u update) {
+	for id, m := range l.past {
+		if m.Runtime == u.Runtime && !slices.Contains(u.Unseen, id) {
+			l.removedUnseen(id)
+		}
+	}
+	for _, e := range l.entriesOf(u.Runtime) {
+		if e.strange && e.state.Run != (runtime.Run{}) {
+			l.recall(e)
+		}
+	}
 }
 
 // remember keeps what has changed of a container.

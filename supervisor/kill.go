@@ -29,7 +29,7 @@ func (t *stepper) killed(signal int, at time.Time) {
 	if t.OperatorStopped && t.WishDue.IsZero() { // told again, or late: it is settled again
 		t.WishDue = t.now.Add(engineOutlives)
 	}
-	t.KillForgotten = t.now.Add(grace(t.spec, t.c, NoCause) + 10*time.Second)
+	t.KillForgotten, t.LookAt = t.now.Add(grace(t.spec, t.c, NoCause)+10*time.Second), time.Time{}
 	if !next {
 		t.quiet()
 	}
@@ -93,9 +93,17 @@ func (t *stepper) died(code int) {
 }
 
 // forgetKill makes a container that outlived a stopping signal an ordinary one
-// again: some programs take TERM or INT for something else.
-func (t *stepper) forgetKill() {
+// again: some programs take TERM or INT for something else. The news of its end may
+// be lost, so the engine is asked first.
+func (t *stepper) forgetKill(in *input) {
 	if !t.Engine.Alive() || t.Lost || t.KilledAt.IsZero() || t.KillForgotten.IsZero() || t.now.Before(t.KillForgotten) {
+		return
+	}
+	if in.kind != observed {
+		if !t.now.Before(t.LookAt) {
+			t.LookAt = t.now.Add(callRetry)
+			t.fx = append(t.fx, effect{do: doLook})
+		}
 		return
 	}
 	t.KilledAt, t.Survived = time.Time{}, true

@@ -48,7 +48,9 @@ type entry struct {
 	gates     []Gate          // too
 	kept      <-chan struct{} // closed when they are
 	outdated  bool            // its spec is, but it is in the middle of a restart
-	reborn    bool            // not looked at since its engine was started anew
+	reborn    bool            // not looked at since its engine was started anew, which may have ended it
+	strange   bool            // nobody has known it before the present connection
+	unwatched bool            // its watcher reports it no more, as nobody wants it
 	gap       bool            // what happened since a reload dropped it nobody has watched
 	down      runtime.Run     // which a probe had stopped; zero: none, or over
 
@@ -247,6 +249,8 @@ func (l *loop) do(e *entry, f *effect, now time.Time) {
 		l.call(e, StartCall, 0)
 	case doHook:
 		l.hook(e, f.hook, f.grace)
+	case doLook:
+		l.look(e)
 	case doRecord:
 		l.config.Journal.Record(Event{Time: now, Container: e.container.Name, Reason: f.reason, Message: f.message})
 	}
@@ -289,6 +293,8 @@ func (l *loop) restart(e *entry) error {
 		return ErrAutoRemove
 	case e.state.Held:
 		return ErrHeld
+	case e.state.Lost:
+		return ErrRuntimeLost
 	}
 	l.step(e, &input{kind: restartAsked})
 	return nil

@@ -223,10 +223,11 @@ func TestAlwaysBesideNever(t *testing.T) {
 			h.engine.exit("b", 137)
 		}, []string{"start a"}},
 		{"unknown, and a restart was pending", func(t *testing.T, h *house) {
-			restartLost(t, h)
+			h.specs["a"].Publish.Drain = 5 * time.Second
 			if err := h.Restart(t.Context(), "a"); err != nil {
 				t.Error(err)
 			}
+			restartLost(t, h)
 			h.engine.exit("b", 137)
 		}, []string{"stop a 30s", "start a"}},
 	} {

@@ -46,7 +46,8 @@ type Facts struct {
 	OwnKills  int           `json:"ownKills,omitempty"`
 	KillDue   time.Time     `json:"killDue,omitzero"`
 	Grace     time.Duration `json:"grace,omitempty"`
-	Restart   Cause         `json:"restart,omitempty"` // Run has ended, and a start is due
+	Restart   Cause         `json:"restart,omitempty"`  // Run has ended, and a start is due
+	Starting  bool          `json:"starting,omitempty"` // or under way
 	NotBefore time.Time     `json:"notBefore,omitzero"`
 
 	KilledAt        time.Time `json:"killedAt,omitzero"`
@@ -92,7 +93,7 @@ func remembered(c *runtime.Container, identity string, s *State) Facts {
 		Started: s.Started, StartedCh: s.StartedCh, Able: s.Tallies[Readiness].Result == prober.Success,
 		Ready: s.Ready, ReadyCh: s.ReadyCh, Hooks: s.Hooks, Exit: s.Exit, LastExit: s.LastExit,
 		Stopping: s.Stopping, StopCalls: s.StopCalls, OwnKills: s.OwnKills, KillDue: s.KillDue, Grace: s.Grace,
-		Restart: s.Restart, NotBefore: s.NotBefore,
+		Restart: s.Restart, NotBefore: s.NotBefore, Starting: s.Call == StartCall,
 		KilledAt: s.KilledAt, KillForgotten: s.KillForgotten, Survived: s.Survived, OperatorStopped: s.OperatorStopped,
 		Backoff: s.Backoff, Restarts: s.Restarts, Held: s.Held, HeldUntil: s.HeldUntil, Doubtful: s.Doubtful, WishDue: s.WishDue,
 	}
@@ -134,8 +135,11 @@ func (m *Memory) recalled(spec *Spec, now time.Time) State {
 	s.NotBefore = earlier(m.NotBefore, now.Add(max(m.Backoff.Delay, spec.Publish.Drain, callRetry)))
 	s.WishDue = earlier(m.WishDue, now.Add(engineOutlives))
 	s.KillForgotten = earlier(m.KillForgotten, now.Add(max(m.Grace, DefaultGrace)+10*time.Second))
-	if m.StopCalls > 0 && m.Stopping != NoCause && m.Alive {
+	switch {
+	case m.StopCalls > 0 && m.Stopping != NoCause && m.Alive:
 		s.CallError = "the stop was interrupted by the end of healthd"
+	case m.Starting && m.Restart != NoCause && !m.Alive:
+		s.CallError = "the start was interrupted by the end of healthd"
 	}
 	for i := range s.Tallies {
 		s.Tallies[i].reset(spec.Probes[i], ProbeType(i))

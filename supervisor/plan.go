@@ -88,7 +88,7 @@ func wake(s *State) time.Time {
 		sooner(s.HeldUntil)
 	}
 	if alive && !s.Lost && !s.KilledAt.IsZero() {
-		sooner(s.KillForgotten)
+		sooner(later(s.KillForgotten, s.LookAt))
 	}
 	return first
 }

@@ -71,9 +71,12 @@ func (l *loop) swept(e *entry, u update) bool {
 	if life.replay != runtime.ReplayRestart {
 		return false
 	}
+	old := later(e.container.StartedAt, u.Started).Before(life.swept)
 	switch u.Kind {
 	case runtime.Killed:
-		return later(e.container.StartedAt, u.Started).Before(life.swept)
+		return old
+	case runtime.Died:
+		e.reborn = e.reborn && old // the engine that has gone could not have told it
 	case runtime.Stopped:
 		return true // if it was anybody else's, its signal was told as well
 	}

@@ -38,7 +38,7 @@ func (l *loop) respec(e *entry) {
 	case spec != nil && e.spec != nil:
 		l.replaceSpec(e, spec)
 	case !e.state.settled():
-		e.outdated = true // its restart is finished as it was begun
+		e.outdated = true // its restart is finished as it was begun, by what the calls tell
 	case spec == nil && err == nil:
 		l.letGo(e)
 	case e.spec != nil || spec != nil || err.Error() != e.invalid:
@@ -52,12 +52,24 @@ func (l *loop) respec(e *entry) {
 // will not report it again before it has taken in that nobody wants it.
 func (l *loop) letGo(e *entry) {
 	l.drop(e)
-	l.dropped[e.container.ID] = e.container
+	if !e.unwatched {
+		l.dropped[e.container.ID] = e.container
+	}
 	if e.facts.ID != "" {
 		m := Memory{Facts: e.facts, Gates: e.gates}
 		m.Left = true
 		l.past[m.ID], l.left[m.ID] = m, true
 		l.config.Store.Remember(m)
+	}
+}
+
+// unwatched takes in that a container's watcher reports it no more, as nobody wants it.
+func (l *loop) unwatched(e *entry) {
+	e.unwatched = true
+	if e.state.settled() {
+		l.letGo(e)
+	} else {
+		e.outdated = true
 	}
 }
 

@@ -114,6 +114,7 @@ type State struct {
 	HeldUntil       time.Time // zero: until somebody resumes it
 	KilledAt        time.Time // engine's time at which somebody else sent Run a signal that stops
 	KillForgotten   time.Time // when Run, if it still lives, is taken to have survived that
+	LookAt          time.Time // when the engine is asked, or asked again, whether it does
 	Survived        bool      // and it did, once
 	OperatorStopped bool      // it ended of that: stays so until somebody starts it
 	Doubtful        bool      // that may have been the engine itself, ending

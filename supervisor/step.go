@@ -65,6 +65,7 @@ const (
 	doStop
 	doStart
 	doHook
+	doLook // ask the engine what the container is now
 	doRecord
 )
 
@@ -129,7 +130,7 @@ func step(spec *Spec, c *runtime.Container, s State, in *input, now time.Time, f
 		t.publish()
 		return t.State, t.fx
 	}
-	t.forgetKill()
+	t.forgetKill(in)
 	t.endHold()
 	t.settleWish(in.ending)
 	t.judge(in.wait)

@@ -50,6 +50,7 @@ var (
 	ErrNotRunning       = errors.New("the container does not run")
 	ErrAutoRemove       = errors.New("the engine removes the container when it ends (--rm), so it cannot be restarted")
 	ErrHeld             = errors.New("the container is held: resume it first")
+	ErrRuntimeLost      = errors.New("its engine cannot be heard: ask again when it is back")
 	ErrStopping         = errors.New("healthd is shutting down")
 )
 
@@ -108,7 +109,8 @@ func (s *Supervisor) Ping(ctx context.Context) error {
 // Restart asks for a restart of the container of that name or ID prefix: withdraw,
 // drain, stop, start, whatever its restart policy. It returns when the restart has
 // begun. One that is under way already is no error. A container that its engine
-// removes when it ends (--rm) cannot be restarted.
+// removes when it ends (--rm) cannot be restarted, nor one whose engine cannot be heard:
+// nobody would know what was done to it before and what after.
 func (s *Supervisor) Restart(ctx context.Context, name string) error {
 	return s.requestOf(ctx, name, (*loop).restart)
 }

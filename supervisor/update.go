@@ -44,7 +44,12 @@ func (u update) apply(l *loop) {
 
 // applyTo takes in what events told of one container.
 func (u update) applyTo(l *loop, e *entry) {
-	if u.Kind == runtime.Removed {
+	switch {
+	case u.Kind != runtime.Removed:
+	case u.Unwanted:
+		l.unwatched(e)
+		return
+	default:
 		l.remove(e)
 		return
 	}
@@ -88,6 +93,7 @@ func (l *loop) observed(u update) {
 	case !l.setContainer(e, c):
 		return
 	}
+	e.unwatched = false
 	if e.state.Run == (runtime.Run{}) && c.Run() != (runtime.Run{}) {
 		l.recall(e)
 	}
@@ -126,7 +132,7 @@ func (l *loop) newEntry(c *runtime.Container) *entry {
 	if !l.resolve(e, c) {
 		return nil
 	}
-	l.restore(e)
+	e.strange = !l.restore(e)
 	l.entries[c.ID] = e
 	l.guard.join(e)
 	e.state.ShuttingDown = l.quitting
@@ -254,24 +260,13 @@ func (l *loop) synced(u update) {
 		l.record("", EventRuntimeBack, "Runtime %s can be heard again", u.Runtime)
 	}
 	if back {
-		l.unseen(u.Runtime)
+		l.buryPast(u)
+		for _, e := range l.entriesOf(u.Runtime) {
+			e.reborn, e.strange = false, false // it is as it was, although its engine was started anew
+		}
 		l.stepAll(u.Runtime, runtimeBack)
 	}
 	l.lives[u.Runtime] = engineLife{replay: runtime.ReplayComplete} // from now on
-}
-
-// unseen takes in, when a runtime is fully known, what was not told again: containers
-// that are as they were although their engine was started anew, and those that are
-// gone since an earlier daemon remembered them.
-func (l *loop) unseen(name string) {
-	for _, e := range l.entriesOf(name) {
-		e.reborn = false
-	}
-	for id, m := range l.past {
-		if m.Runtime == name {
-			l.removedUnseen(id)
-		}
-	}
 }
 
 func (l *loop) stepAll(name string, kind inputKind) {

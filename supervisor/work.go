@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"healthd/prober"
@@ -79,10 +80,7 @@ func (h *hookEnded) apply(l *loop) {
 // what became of the container: the call's own word is not the truth. It is not
 // cut short when healthd ends; the engine's client has deadlines.
 func (l *loop) call(e *entry, kind Call, grace time.Duration) {
-	engine, known := l.config.Runtimes[e.container.Runtime]
-	if !known {
-		engine = noEngine(e.container.Runtime)
-	}
+	engine := l.engineOf(e)
 	ctx, kept := context.WithoutCancel(l.asking), e.kept
 	r := returned{id: e.container.ID, call: kind}
 	run, doubtful := e.state.Run, e.state.CallError != ""
@@ -104,6 +102,33 @@ func (l *loop) call(e *entry, kind Call, grace time.Duration) {
 		}
 		_ = l.send(ctx, &r) // fails when the loop has ended
 	})
+}
+
+// engineOf returns what acts on a container.
+func (l *loop) engineOf(e *entry) Restarter {
+	if engine, known := l.config.Runtimes[e.container.Runtime]; known {
+		return engine
+	}
+	return noEngine(e.container.Runtime)
+}
+
+// look asks the engine what the container is now.
+func (l *loop) look(e *entry) {
+	engine, id := l.engineOf(e), e.container.ID
+	l.wg.Go(func() {
+		if c, err := engine.Inspect(l.asking, id); err == nil {
+			_ = l.send(l.asking, looked{c}) // fails when the loop has ended
+		}
+	})
+}
+
+// looked is the message that the engine was asked.
+type looked struct{ container *runtime.Container }
+
+func (m looked) apply(l *loop) {
+	if l.entries[m.container.ID] != nil {
+		l.observed(update{Runtime: m.container.Runtime, Container: m.container})
+	}
 }
 
 // stillDue looks, before a call is repeated of which nobody knows what came of it,
@@ -182,6 +207,10 @@ func (r *returned) apply(l *loop) {
 	e := l.entries[r.id]
 	if e == nil {
 		return // removed meanwhile
+	}
+	if e.unwatched && errors.Is(r.err, runtime.ErrNotFound) {
+		l.remove(e) // nobody else would tell
+		return
 	}
 	if r.container != nil && e.state.stale(r.container) {
 		r.container = nil

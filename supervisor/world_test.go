@@ -118,6 +118,8 @@ func (w *world) step(what string, in *input) {
 			}
 			gen := w.gen
 			w.after(w.stopTakes, func() { w.stopped(gen) })
+		case doLook:
+			w.step("", &input{kind: observed})
 		case doStart:
 			gen := w.gen
 			w.after(0, func() { w.started(gen) })
