@@ -145,9 +145,17 @@ func (a *API) livez(w http.ResponseWriter, r *http.Request) {
 	a.text(w, http.StatusOK, "ok\n")
 }
 
+// readyz stays good when a runtime is lost later: what is known of it still holds. It
+// tells of that, though.
 func (a *API) readyz(w http.ResponseWriter, _ *http.Request) {
 	if a.board.Synced() {
-		a.text(w, http.StatusOK, "ok\n")
+		text := "ok\n"
+		for _, r := range a.board.Runtimes() {
+			if !r.Up && r.Err != nil {
+				text += "runtime " + r.Name + " cannot be heard: " + r.Err.Error() + "\n"
+			}
+		}
+		a.text(w, http.StatusOK, text)
 		return
 	}
 	text := "not ready: waiting for the first full list of"

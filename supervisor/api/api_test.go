@@ -144,8 +144,14 @@ func TestReadyz(t *testing.T) {
 		t.Errorf("%d %q, want 503 %q", w.Code, w.Body, want)
 	}
 	a = New(Config{Board: supervisor.NewBoard([]supervisor.RuntimeView{synced("a")})})
-	if w := get(a.ReadOnly(), "/readyz"); w.Code != http.StatusOK {
-		t.Errorf("status %d", w.Code)
+	if w := get(a.ReadOnly(), "/readyz"); w.Code != http.StatusOK || w.Body.String() != "ok\n" {
+		t.Errorf("%d %q", w.Code, w.Body)
+	}
+	lost := synced("b")
+	lost.Up, lost.Err = false, errors.New("no socket")
+	a = New(Config{Board: supervisor.NewBoard([]supervisor.RuntimeView{synced("a"), lost})})
+	if w := get(a.ReadOnly(), "/readyz"); w.Code != http.StatusOK || w.Body.String() != "ok\nruntime b cannot be heard: no socket\n" {
+		t.Errorf("%d %q", w.Code, w.Body)
 	}
 }
 
