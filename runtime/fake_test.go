@@ -33,6 +33,8 @@ type fakeEngine struct {
 	ring   int     // how much that is at most
 	forgot error   // what Recall returns
 	dazed  bool    // Recall does not return
+	asks   int     // for the signals of one container
+	lossy  bool    // what it tells reaches nobody
 	spares bool    // it has live-restore
 }
 
@@ -152,6 +154,22 @@ func (f *fakeEngine) describe(id string) *Container {
 	return &copied
 }
 
+func (f *fakeEngine) Kills(_ context.Context, id string, since time.Time) ([]Event, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.forgot != nil {
+		return nil, f.forgot
+	}
+	f.asks++
+	var kills []Event
+	for _, ev := range f.replay {
+		if ev.ID == id && ev.Action == ActionKill && !ev.Time.Before(since) {
+			kills = append(kills, ev)
+		}
+	}
+	return kills, nil
+}
+
 func (f *fakeEngine) Recall(ctx context.Context, at time.Time) (Memory, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -224,7 +242,7 @@ func (f *fakeEngine) tell(id string, action Action, number int) {
 	}
 	f.told = append(f.told, told{ev, f.boots})
 	f.replay = append(f.replay[max(0, len(f.replay)-f.ring+1):], ev)
-	if f.stream == nil {
+	if f.stream == nil || f.lossy {
 		return
 	}
 	select {

@@ -57,6 +57,7 @@ type inspection struct {
 	e     *entry
 	began time.Time
 	c     *Container
+	kills []Event // of an end that no event explains, as the engine remembers
 	err   error
 }
 
@@ -256,13 +257,28 @@ func (s *session) inspect(now time.Time) {
 			return
 		}
 		s.flights = append(s.flights, now)
+		r, last := inspection{e: e, began: now}, lastKnown{e.known, e.killed}
 		s.wg.Go(func() {
 			ctx, cancel := context.WithTimeout(s.ctx, inspectTimeout)
 			defer cancel()
-			c, err := s.w.Source.Inspect(ctx, e.id)
-			report(s.ctx, s.inspected, inspection{e, now, c, err})
+			if r.c, r.err = s.w.Source.Inspect(ctx, e.id); r.err == nil && last.leavesOpen(r.c) {
+				r.kills = s.kills(r.c)
+			}
+			report(s.ctx, s.inspected, r)
 		})
 	}
+}
+
+// kills asks the engine for the signals of the run that has ended: events may be lost.
+func (s *session) kills(c *Container) []Event {
+	ctx, cancel := context.WithTimeout(s.ctx, killsTimeout)
+	defer cancel()
+	kills, err := s.w.Source.Kills(ctx, c.ID, c.StartedAt)
+	if err != nil && s.ctx.Err() == nil {
+		s.w.log().Warn("cannot ask whether somebody has ended a container", zap.String("runtime", s.w.Name),
+			zap.String("container", c.Name), zap.Error(err))
+	}
+	return kills
 }
 
 func (s *session) landed(r inspection) {
@@ -278,6 +294,9 @@ func (s *session) landed(r inspection) {
 	if r.err != nil && !errors.Is(r.err, ErrNotFound) {
 		s.w.log().Warn("container cannot be inspected", zap.String("runtime", s.w.Name),
 			zap.String("id", r.e.id), zap.Error(r.err))
+	}
+	for _, ev := range r.kills {
+		s.v.event(ev, 0)
 	}
 	s.v.inspected(r.e, r.c, r.err, now)
 }

@@ -58,6 +58,7 @@ type entry struct {
 	heard   bool       // an event told of its beginning or its end
 	up      bool       // has a main process, as far as we were told
 	started time.Time  // newest start that events told of
+	killed  time.Time  // newest signal that ends it, too
 	died    bool       // a die event came since it was last observed alive
 	unsure  bool       // the loss of the engine left an inspection undone
 	touched uint64     // seq of its newest event
@@ -226,6 +227,9 @@ func (v *view) cause(e *entry, ev Event, lag time.Duration) {
 		e.heard = true
 	case ActionKill:
 		u.Kind, u.Signal = Killed, ev.Signal
+		if e.known != nil && e.known.Stops(ev.Signal) {
+			e.killed = ev.Time
+		}
 	case ActionDie:
 		u.Kind, u.ExitCode = Died, ev.ExitCode
 		e.heard = true

@@ -15,6 +15,21 @@ const (
 	retryMax = 30 * time.Second
 )
 
+// lastKnown is what was known of a container when an inspection of it began.
+type lastKnown struct {
+	known  *Container
+	killed time.Time
+}
+
+// leavesOpen says that c shows an end that was not known, and before which nobody was
+// heard to send a signal. Of what is seen for the first time others may know more.
+func (k lastKnown) leavesOpen(c *Container) bool {
+	if k.known == nil || c.State.Alive() || !k.killed.Before(c.StartedAt) {
+		return false
+	}
+	return k.known.State.Alive() || k.known.Run() != c.Run()
+}
+
 // inspected folds the result of an inspection that take handed out.
 func (v *view) inspected(e *entry, c *Container, err error, now time.Time) {
 	if v.entries[e.id] != e || e.flight != flying {
@@ -56,7 +71,7 @@ func (v *view) failed(e *entry, now time.Time) {
 
 func (v *view) learned(e *entry, c *Container, again bool, now time.Time) {
 	lived := e.known != nil && e.known.State.Alive() || e.known == nil && c.FinishedAt.After(v.from)
-	revealed := lived && !c.State.Alive() && !e.died
+	revealed := lived && !c.State.Alive() && !e.died && e.killed.Before(c.StartedAt)
 	if !revealed {
 		if !again {
 			e.up = c.State.Alive()
@@ -86,6 +101,11 @@ func (v *view) observe(e *entry, c *Container) {
 	if e.known == nil {
 		// Causes from before this run are of no use, and would seem to be its own.
 		u.Causes = slices.DeleteFunc(e.early, func(u Update) bool { return !u.Time.IsZero() && u.Time.Before(c.StartedAt) })
+		for _, cause := range u.Causes {
+			if cause.Kind == Killed && c.Stops(cause.Signal) {
+				e.killed = cause.Time
+			}
+		}
 		u.Witnessed = e.heard
 	}
 	v.emit(u)

@@ -17,6 +17,7 @@ const (
 	subscribeTimeout = 10 * time.Second
 	listTimeout      = 30 * time.Second
 	inspectTimeout   = 10 * time.Second
+	killsTimeout     = 2 * time.Second
 	pingTimeout      = 10 * time.Second
 	pingAfter        = 30 * time.Second // silence of the stream
 	lossyPause       = time.Second      // between lists made because events seem lost
@@ -40,6 +41,9 @@ type Source interface {
 	// Recall says what the engine remembers of its events, above all whether it has
 	// the one of the given moment.
 	Recall(ctx context.Context, at time.Time) (Memory, error)
+	// Kills returns the kill events of a container since the given moment that the
+	// engine remembers.
+	Kills(ctx context.Context, id string, since time.Time) ([]Event, error)
 	// Ping returns nil when the engine answers.
 	Ping(ctx context.Context) error
 }

@@ -75,7 +75,7 @@ func (t *stepper) act() {
 		if t.preStop() {
 			return
 		}
-		t.Call, t.CallRun, t.CallCause = StopCall, t.Run, t.Stopping
+		t.Call, t.CallMade, t.CallRun, t.CallCause = StopCall, false, t.Run, t.Stopping
 		t.StopCalls++
 		t.fx = append(t.fx, effect{do: doStop, grace: t.Grace})
 	case !t.Engine.Alive() && t.Restart != NoCause && !t.LeftOver && !t.heldBack() && (!t.Lost || t.ShuttingDown) && due:
@@ -101,6 +101,11 @@ func (t *stepper) called(in *input) {
 }
 
 func (t *stepper) stopFailed(err error) {
+	if errors.Is(err, errEndedBefore) && !t.ShuttingDown {
+		t.StopCalls--
+		t.NotBefore = t.now.Add(callRetry)
+		return
+	}
 	t.CallError = callError("stop", t.c.Name, err)
 	t.NotBefore = t.now.Add(callRetry)
 	if t.ShuttingDown {

@@ -173,6 +173,9 @@ func (e *chaosEngine) remove(c *chaosContainer) {
 // signal sends a signal. Who sends one that stops is to blame for the end.
 func (e *chaosEngine) signal(c *chaosContainer, signal int, by actor) {
 	e.w.signalled(c, signal, by, e.emit(c, runtime.ActionKill, signal))
+	if by > 0 && signal != killSignal && c.lossAt.Equal(time.Now()) {
+		c.murky = c.run // what follows does not look like healthd's own stop
+	}
 	switch {
 	case signal == 1:
 	case signal == killSignal:
@@ -256,6 +259,11 @@ func (e *chaosEngine) start(id string, by actor) error {
 		e.begin(c, by)
 	}
 	return nil
+}
+
+// remembers says whether the engine could still tell of the event of that moment.
+func (e *chaosEngine) remembers(at time.Time) bool {
+	return slices.ContainsFunc(e.memory, func(ev runtime.Event) bool { return ev.Time.Equal(at) })
 }
 
 // emit tells an event: to those who listen now, and to those who ask later.

@@ -22,7 +22,8 @@ func (w *chaos) called(d *chaosDaemon, c *chaosContainer, what string) {
 	}
 	if what == "start" {
 		c.asks = v.State.Restart.asked()
-		c.knew = c.wished.run == c.run && d.told(c)
+		asked := c.wished.before == d.n && w.engine.remembers(c.wished.at) && !c.unasked && time.Since(c.wished.at) > 200*time.Millisecond
+		c.knew = c.wished.run == c.run && (asked || d.told(c))
 		return
 	}
 	c.calls++
@@ -56,7 +57,6 @@ func (w *chaos) judgeStart(c *chaosContainer, by actor) {
 	case !c.knew: // nobody had told that daemon when it called
 	case rebooted && (!c.outlived || c.doubted): // it passed for a part of the engine's end
 	case c.wished.unclear != "":
-	case c.lossAt.After(c.wished.at): // it seems to have survived the signal
 	default:
 		w.fail("%s: daemon %d started it although %s", c.kind.name, by, c.why)
 	}

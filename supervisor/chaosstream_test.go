@@ -148,6 +148,26 @@ func (d *chaosDaemon) Recall(ctx context.Context, at time.Time) (runtime.Memory,
 	return m, nil
 }
 
+// Kills is runtime.Source's.
+func (d *chaosDaemon) Kills(ctx context.Context, id string, since time.Time) ([]runtime.Event, error) {
+	err := d.answer(ctx, "kills", id)
+	d.w.mu.Lock()
+	defer d.w.mu.Unlock()
+	if err != nil {
+		if c := d.w.engine.find(id); c != nil {
+			c.unasked = true
+		}
+		return nil, err
+	}
+	var kills []runtime.Event
+	for _, ev := range d.w.engine.memory {
+		if ev.ID == id && ev.Action == runtime.ActionKill && !ev.Time.Before(since) {
+			kills = append(kills, ev)
+		}
+	}
+	return kills, nil
+}
+
 // List is runtime.Source's.
 func (d *chaosDaemon) List(ctx context.Context) ([]runtime.Summary, error) {
 	if err := d.answer(ctx, "list", ""); err != nil {

@@ -27,6 +27,7 @@ type chaosTruth struct {
 	failures  int  // ends and failed starts that may have grown the back-off
 	troubleAt time.Time
 	lossAt    time.Time // an event of it was dropped
+	unasked   bool      // a daemon could not ask what had ended it
 
 	wished     wish // of the operator, about the present or last run
 	asked      time.Time
@@ -51,6 +52,7 @@ type wish struct {
 	at      time.Time // as the event says
 	mild    bool      // the process may survive it
 	told    map[actor]time.Time
+	before  actor  // daemon that was hearing the engine then; 0: none
 	unclear string // why it may pass for something else
 }
 
@@ -113,7 +115,11 @@ func (w *chaos) signalled(c *chaosContainer, signal int, by actor, at time.Time)
 	case signal == 1:
 	case by == theOperator:
 		if c.wish() == noWish { // a later signal makes no other wish
-			c.wished = wish{run: c.run, boot: w.engine.boot, at: at, mild: signal != killSignal, told: make(map[actor]time.Time), unclear: w.confusable(c, signal)}
+			var before actor
+			if w.daemon != nil && !w.hearing.IsZero() {
+				before = w.daemon.n
+			}
+			c.wished = wish{before: before, run: c.run, boot: w.engine.boot, at: at, mild: signal != killSignal, told: make(map[actor]time.Time), unclear: w.confusable(c, signal)}
 		} else {
 			c.wished.mild = c.wished.mild && signal != killSignal
 		}

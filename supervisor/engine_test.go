@@ -114,6 +114,9 @@ func (e *memoryEngine) Stop(ctx context.Context, id string, grace time.Duration)
 	if e.stopping != nil {
 		e.stopping(id)
 	}
+	if c, err := e.Inspect(ctx, id); err != nil || !c.State.Alive() {
+		return err
+	}
 	e.deliver(runtime.Update{Kind: runtime.Killed, Runtime: "docker", ID: id, Signal: 15, Time: time.Now()})
 	if e.stopTakes > 0 {
 		time.Sleep(e.stopTakes) // virtual: only tests in a bubble set it

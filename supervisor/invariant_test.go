@@ -82,11 +82,14 @@ func (w *world) checkWaiting(before State, in *input, must func(bool, string)) {
 	w.t.Helper()
 	s := &w.state
 	must(!s.Held || s.HeldUntil.IsZero() || s.HeldUntil.After(w.now), "a hold ends in time")
-	must(!s.Held || before.Stopping != NoCause || s.Stopping == NoCause, "no stop begins of what is held")
+	begins := before.Stopping == NoCause && s.Stopping != NoCause
+	if in.kind == killed && before.Call == StopCall && before.CallRun != s.Run {
+		begins = false // it was made for the run before, and has hit this one
+	}
+	must(!s.Held || !begins, "no stop begins of what is held")
 	must((s.Condemned == NoCause) == (s.Wait == Wait{}), "a verdict that need not wait is carried out")
 	must(s.Condemned == NoCause || s.Engine.Alive() && s.Stopping == NoCause && !s.Lost && !s.ShuttingDown && !w.c.AutoRemove, "only what may be stopped waits for it")
-	stray := in.kind == killed && before.Call == StopCall && before.CallRun != s.Run // it was for the run before
-	must(before.Stopping != NoCause || !s.Stopping.asked() || w.wait == Wait{} || stray, "no stop begins that has to wait")
+	must(!begins || !s.Stopping.asked() || w.wait == Wait{}, "no stop begins that has to wait")
 	for _, probe := range []ProbeType{Startup, Liveness} {
 		y := s.Tallies[probe]
 		must(s.Condemned != causeOf(probe) || s.Engine != runtime.Running || y.Asking || !y.Due.IsZero(), "what waits is still probed")
@@ -133,6 +136,7 @@ func FuzzStep(f *testing.F) {
 	f.Add([]byte{0, 0, 1, 5, 2, 9, 3, 200, 4, 7})
 	f.Add([]byte("a container's life is short and full of events"))
 	f.Add([]byte{255, 0, 19, 60, 10, 30, 0, 1, 12, 5, 9, 60, 9, 3, 2, 1, 17, 2})
+	f.Add([]byte("P\x8e\xe0\x8a|\x9e\xfe\xa4/j\xb1\x05\xb1\xb6yI;\xbd`\xcbh\xb2\x9aZ\x13\r\xf7+\xd1r\b\x04\v\xe9\xc7ᢒ\xd6f\x1d\xa9]'D\x9a1\xb5\xf5`\xd6\xf5\x19\x94q*Vk\xbdmo\xa8\x17z(\x1ax\xfcG\xf6k\x80\x9c"))
 	f.Add([]byte("p\xf0f\xf5R\xc2\xc6\xfcp\x0f\xb6\xa1\xeaS\x88\x01Mw9mV\xf5\x91\x9a{\xc78\xad\x80\xe0\xd6k\xb2\xe5\u0338\xfcBho\x06\x94\x84\t\xfc\x92\xb3\x85\x14^\x02NXI/\xb3\xa5<\x05@<\xc5\xc7"))
 	f.Fuzz(func(t *testing.T, script []byte) {
 		if len(script) >= specBytes && len(script) <= 120 {

@@ -19,14 +19,14 @@ func (t *stepper) killed(signal int, at time.Time) {
 		return
 	}
 	next := t.forNext(at)
-	if !next && (t.strayStop(signal, at) || t.ownKill(signal, at)) {
-		return
+	if !next && (t.strayStop(signal, at) || t.ownKill(signal, at)) || !at.After(t.KilledLast) {
+		return // not somebody's, or told again
 	}
 	if t.KilledAt.Before(t.c.StartedAt) || t.KillForgotten.IsZero() || next { // KILL after TERM is one wish
 		t.KilledAt = at
 	}
-	t.Doubtful = true
-	if t.OperatorStopped && t.WishDue.IsZero() { // told again, or late: it is settled again
+	t.KilledLast, t.Doubtful = at, true
+	if t.OperatorStopped && t.WishDue.IsZero() { // told late: it is settled again
 		t.WishDue = t.now.Add(engineOutlives)
 	}
 	t.KillForgotten, t.LookAt = t.now.Add(grace(t.spec, t.c, NoCause)+10*time.Second), time.Time{}
@@ -52,7 +52,7 @@ func (t *stepper) forNext(at time.Time) bool {
 // strayStop takes in that our stop of the run before, which was faster with ending by
 // itself and was followed by this one, has hit this one.
 func (t *stepper) strayStop(signal int, at time.Time) bool {
-	if t.Call != StopCall || t.CallRun == t.Run || !t.Engine.Alive() || t.Stopping != NoCause || signal != t.c.StopSignalNumber() {
+	if t.Call != StopCall || !t.CallMade || t.CallRun == t.Run || !t.Engine.Alive() || t.Stopping != NoCause || signal != t.c.StopSignalNumber() {
 		return false
 	}
 	t.Stopping, t.StopCalls, t.OwnKills, t.NotBefore = t.CallCause, 1, 1, t.now
@@ -67,15 +67,19 @@ func (t *stepper) strayStop(signal int, at time.Time) bool {
 // up, so only its own times count.
 func (t *stepper) ownKill(signal int, at time.Time) bool {
 	called := t.Call == StopCall || t.CallError != "" || !t.Engine.Alive()
-	if t.Stopping == NoCause || !called {
+	made := t.StopCalls
+	if t.Call == StopCall && !t.CallMade {
+		made--
+	}
+	if t.Stopping == NoCause || !called || made <= 0 {
 		return false
 	}
-	if signal == t.c.StopSignalNumber() && t.OwnKills <= t.StopCalls {
+	if signal == t.c.StopSignalNumber() && t.OwnKills <= made {
 		due := at.Add(t.Grace - killSlack)
 		switch {
 		case t.OwnKills > 0 && due.Equal(t.KillDue):
 			return true // told again: more was remembered than noted as heard
-		case t.OwnKills == t.StopCalls:
+		case t.OwnKills == made:
 			return false
 		case t.OwnKills == 0:
 			t.KillDue = due
@@ -134,6 +138,7 @@ func (t *stepper) quiet() {
 func (t *stepper) stopCarriedOut(in *input) {
 	if in.early && t.Engine.Alive() && t.Stopping == NoCause {
 		t.KilledAt = later(t.KilledAt, in.time) // the end that it tells of is seen next
+		t.KilledLast = t.KilledAt
 		return
 	}
 	if !t.Engine.Alive() && t.Stopping == NoCause && t.Restart == ByExit && t.Call == NoCall {

@@ -51,6 +51,7 @@ type Facts struct {
 	NotBefore time.Time     `json:"notBefore,omitzero"`
 
 	KilledAt        time.Time `json:"killedAt,omitzero"`
+	KilledLast      time.Time `json:"killedLast,omitzero"`
 	KillForgotten   time.Time `json:"killForgotten,omitzero"`
 	Survived        bool      `json:"survived,omitempty"`
 	OperatorStopped bool      `json:"operatorStopped,omitempty"`
@@ -94,7 +95,7 @@ func remembered(c *runtime.Container, identity string, s *State) Facts {
 		Ready: s.Ready, ReadyCh: s.ReadyCh, Hooks: s.Hooks, Exit: s.Exit, LastExit: s.LastExit,
 		Stopping: s.Stopping, StopCalls: s.StopCalls, OwnKills: s.OwnKills, KillDue: s.KillDue, Grace: s.Grace,
 		Restart: s.Restart, NotBefore: s.NotBefore, Starting: s.Call == StartCall,
-		KilledAt: s.KilledAt, KillForgotten: s.KillForgotten, Survived: s.Survived, OperatorStopped: s.OperatorStopped,
+		KilledAt: s.KilledAt, KilledLast: s.KilledLast, KillForgotten: s.KillForgotten, Survived: s.Survived, OperatorStopped: s.OperatorStopped,
 		Backoff: s.Backoff, Restarts: s.Restarts, Held: s.Held, HeldUntil: s.HeldUntil, Doubtful: s.Doubtful, WishDue: s.WishDue,
 	}
 }
@@ -124,7 +125,7 @@ func (m *Memory) recalled(spec *Spec, now time.Time) State {
 		Ready: m.Ready, ReadyCh: m.ReadyCh, Resources: m.Resources, Hooks: m.Hooks, Grace: m.Grace,
 		Stopping: m.Stopping, StopCalls: m.StopCalls, OwnKills: m.OwnKills, KillDue: m.KillDue,
 		Restart: m.Restart, NotBefore: m.NotBefore,
-		KilledAt: m.KilledAt, KillForgotten: m.KillForgotten, Survived: m.Survived, OperatorStopped: m.OperatorStopped,
+		KilledAt: m.KilledAt, KilledLast: m.KilledLast, KillForgotten: m.KillForgotten, Survived: m.Survived, OperatorStopped: m.OperatorStopped,
 		Backoff: m.Backoff, Restarts: m.Restarts, Gates: slices.Clone(m.Gates), Held: m.Held, HeldUntil: m.HeldUntil,
 		Doubtful: m.Doubtful, WishDue: m.WishDue,
 	}

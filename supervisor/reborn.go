@@ -56,11 +56,10 @@ func (l *loop) ending(e *entry, now time.Time) bool {
 	return with
 }
 
-// engineLife is what is known of an engine's present life until all that it runs is
-// known again.
+// engineLife is what is known of an engine's present life.
 type engineLife struct {
-	replay runtime.Replay
-	swept  time.Time // runs from before that the engine has ended itself; zero: none
+	replay runtime.Replay // until all that it runs is known again
+	swept  time.Time      // runs from before that the engine has ended itself; zero: none
 }
 
 // swept says that u tells of what the engine did itself: without live-restore an
@@ -68,17 +67,14 @@ type engineLife struct {
 // anybody.
 func (l *loop) swept(e *entry, u update) bool {
 	life := l.lives[e.container.Runtime]
-	if life.replay != runtime.ReplayRestart {
-		return false
-	}
 	old := later(e.container.StartedAt, u.Started).Before(life.swept)
 	switch u.Kind {
 	case runtime.Killed:
 		return old
 	case runtime.Died:
-		e.reborn = e.reborn && old // the engine that has gone could not have told it
+		e.reborn = e.reborn && old // an engine that has gone could not have told it
 	case runtime.Stopped:
-		return true // if it was anybody else's, its signal was told as well
+		return life.replay == runtime.ReplayRestart // if it was anybody else's, its signal was told as well
 	}
 	return false
 }

@@ -73,12 +73,12 @@ func (t *stepper) begin(run runtime.Run, found bool) {
 		Run: run, RunBefore: t.Run, StartedAt: t.c.StartedAt, BeganAt: t.now.Add(-max(0, t.now.Sub(t.c.StartedAt))),
 		LastExit: t.LastExit, Ready: t.Ready, ReadyCh: t.ReadyCh, Gates: t.Gates,
 		ContainerReady: t.ContainerReady, ContainerReadyCh: t.ContainerReadyCh,
-		StartedCh: t.now, Tallies: t.Tallies, Resources: t.Resources, HTTPFallbacks: t.HTTPFallbacks, Call: t.Call, CallRun: t.CallRun, CallCause: t.CallCause, Backoff: t.Backoff, Restarts: t.Restarts,
+		StartedCh: t.now, Tallies: t.Tallies, Resources: t.Resources, HTTPFallbacks: t.HTTPFallbacks, Call: t.Call, CallMade: t.CallMade, CallRun: t.CallRun, CallCause: t.CallCause, Backoff: t.Backoff, Restarts: t.Restarts,
 		AliveAt: t.now, Lost: t.Lost, ShuttingDown: t.ShuttingDown, LastRun: t.ShuttingDown,
 		Held: t.Held, HeldUntil: t.HeldUntil,
 	}
-	if !t.KilledAt.Before(t.c.StartedAt) { // the signal was for this run and its news faster
-		s.KilledAt, s.KillForgotten, s.Doubtful = t.KilledAt, t.KillForgotten, t.Doubtful
+	if !t.KilledLast.Before(t.c.StartedAt) { // the signal was for this run and its news faster
+		s.KilledAt, s.KilledLast, s.KillForgotten, s.Doubtful = t.KilledLast, t.KilledLast, t.KillForgotten, t.Doubtful
 	}
 	if s.ReadyCh.IsZero() {
 		s.ReadyCh, s.ContainerReadyCh = t.now, t.now

@@ -93,6 +93,7 @@ type State struct {
 	Wait        Wait          // why Condemned has to wait
 	Stopping    Cause         // why we are stopping, or have stopped, Run; until the next run
 	Call        Call          // under way
+	CallMade    bool          // a stop: it is noted and on its way, so its signal may come
 	CallCause   Cause         // of a stop
 	CallRun     runtime.Run   // newest when it was made
 	StopCalls   int           // made for Run by the present stop
@@ -113,6 +114,7 @@ type State struct {
 	Held            bool      // nothing is restarted
 	HeldUntil       time.Time // zero: until somebody resumes it
 	KilledAt        time.Time // engine's time at which somebody else sent Run a signal that stops
+	KilledLast      time.Time // of the newest such signal, perhaps to a run that is not seen yet
 	KillForgotten   time.Time // when Run, if it still lives, is taken to have survived that
 	LookAt          time.Time // when the engine is asked, or asked again, whether it does
 	Survived        bool      // and it did, once

@@ -17,6 +17,7 @@ const (
 	died                                // the engine says that it ended with code
 	stopCarriedOut                      // a request to stop or restart it, perhaps ours, was carried out
 	answered                            // a probe came back: probe, result
+	callMade                            // our stop, noted by now, is on its way to the engine
 	called                              // our call to the engine returned: call, err, container unless unknown
 	hooked                              // a hook ended: hook, ended
 	gateSet                             // somebody set a readiness gate: gate, status
@@ -101,6 +102,8 @@ func step(spec *Spec, c *runtime.Container, s State, in *input, now time.Time, f
 		t.stopCarriedOut(in)
 	case answered:
 		t.answered(in.probe, in.result)
+	case callMade:
+		t.CallMade = true
 	case called:
 		t.called(in)
 	case hooked:

@@ -137,7 +137,8 @@ func (l *loop) newEntry(c *runtime.Container) *entry {
 	l.guard.join(e)
 	e.state.ShuttingDown = l.quitting
 	v := l.runtimeView(c.Runtime)
-	e.state.Lost = v.Synced && !v.Up
+	// Who nobody knows may have come in place of somebody: that shows when all are there.
+	e.state.Lost = !v.Up && (v.Synced || e.strange)
 	if e.reborn {
 		l.step(e, &input{kind: engineReborn, early: true})
 	}
@@ -232,8 +233,8 @@ func (l *loop) began(u update) {
 	if !l.runtimeView(u.Runtime).Synced && l.config.Rebooted {
 		life.replay = runtime.ReplayRestart
 	}
-	if old, ok := l.lives[u.Runtime]; ok && old.replay != runtime.ReplayComplete && life.replay == runtime.ReplayComplete {
-		return // of the connection before, which was lost before all was known, this one knows no more
+	if _, ok := l.lives[u.Runtime]; ok && life.replay == runtime.ReplayComplete {
+		return // the same life; of a connection that was lost before all was known it knows no more
 	}
 	l.lives[u.Runtime] = life
 	if life.replay != runtime.ReplayRestart {
@@ -266,7 +267,9 @@ func (l *loop) synced(u update) {
 		}
 		l.stepAll(u.Runtime, runtimeBack)
 	}
-	l.lives[u.Runtime] = engineLife{replay: runtime.ReplayComplete} // from now on
+	life := l.lives[u.Runtime]
+	life.replay = runtime.ReplayComplete // from now on
+	l.lives[u.Runtime] = life
 }
 
 func (l *loop) stepAll(name string, kind inputKind) {

@@ -293,6 +293,7 @@ func TestUnknownRuntimeIsAnError(t *testing.T) {
 			ID: "c1", Name: "lost", Runtime: "other", State: runtime.Exited, StartedAt: time.Now(), FinishedAt: time.Now().Add(1), ExitCode: 1, StopTimeout: -1,
 		}}
 		h.engine.deliver(u)
+		h.engine.deliver(runtime.Update{Kind: runtime.Synced, Runtime: "other", Reason: runtime.RelistStart})
 		time.Sleep(time.Second)
 		synctest.Wait()
 		if v := h.view(t, "lost"); v.State.CallError == "" {

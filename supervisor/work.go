@@ -90,19 +90,38 @@ func (l *loop) call(e *entry, kind Call, grace time.Duration) {
 			_ = l.send(ctx, &r) // fails when the loop has ended
 			return
 		}
+		began := time.Now()
 		if kind == StopCall {
+			_ = l.send(ctx, making(r.id)) // before any news of it
 			r.err = engine.Stop(ctx, r.id, grace)
 		} else {
 			r.err = engine.Start(ctx, r.id)
 		}
 		c, err := engine.Inspect(ctx, r.id)
-		r.container = c
-		if err != nil && r.err == nil {
+		switch {
+		case err != nil && r.err == nil:
 			r.err = unseen{err}
+		case err == nil && kind == StopCall && !doubtful && !c.State.Alive() && c.FinishedAt.Before(began):
+			r.err = errEndedBefore
+		default:
+			r.container = c
 		}
 		_ = l.send(ctx, &r) // fails when the loop has ended
 	})
 }
+
+// making is the message that a stop is being made.
+type making string
+
+func (id making) apply(l *loop) {
+	if e := l.entries[string(id)]; e != nil {
+		l.step(e, &input{kind: callMade})
+	}
+}
+
+// errEndedBefore says that a stop came too late: who or what has ended the run its
+// watcher tells.
+var errEndedBefore = errors.New("the container had ended before it was stopped")
 
 // engineOf returns what acts on a container.
 func (l *loop) engineOf(e *entry) Restarter {

@@ -113,6 +113,7 @@ func (w *world) step(what string, in *input) {
 		case doAsk:
 			w.step("", &input{kind: answered, probe: f.probe, result: w.answers[f.probe]})
 		case doStop:
+			w.step("", &input{kind: callMade})
 			if !w.lateNews {
 				w.step("", w.stopSignal())
 			}

@@ -10,6 +10,9 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/docker/docker/api/types/events"
+	"github.com/docker/docker/api/types/filters"
+
 	"healthd/runtime"
 )
 
@@ -17,6 +20,7 @@ const (
 	// Docker remembers 256 events. The newest are missing from an answer when they came
 	// after we asked, or are later by a clock that is a little ahead of ours.
 	fullFrom   = 200
+	killsMax   = 256
 	clockSlack = time.Second
 
 	// Podman rounds times, and reads them from a log without end.
@@ -58,6 +62,37 @@ func (e *Engine) liveRestore(ctx context.Context) bool {
 	return err == nil && info.LiveRestoreEnabled
 }
 
+// Kills returns the kill events of a container since then that the engine remembers.
+func (e *Engine) Kills(ctx context.Context, id string, since time.Time) ([]runtime.Event, error) {
+	ctx, cancel := context.WithCancel(ctx) // ends the client's reader
+	defer cancel()
+	c, err := e.client(ctx)
+	if err != nil {
+		return nil, err
+	}
+	messages, errs := c.Events(ctx, events.ListOptions{
+		Since: stamp(since), Until: stamp(time.Now()),
+		Filters: filters.NewArgs(filters.Arg("container", id), filters.Arg("event", string(runtime.ActionKill))),
+	})
+	var kills []runtime.Event
+	for {
+		select {
+		case m := <-messages:
+			if ev, ok := translate(m); ok && ev.Action == runtime.ActionKill && ev.ID == id {
+				kills = append(kills, ev)
+			}
+			if len(kills) == killsMax {
+				return kills, nil
+			}
+		case err := <-errs:
+			if err != nil && !errors.Is(err, io.EOF) {
+				return nil, fmt.Errorf("cannot ask for past signals: %w", e.failure(err))
+			}
+			return kills, nil
+		}
+	}
+}
+
 // past calls yield with the times of the engine's events between the two moments,
 // oldest first, until it returns false. It returns when the engine answered by its own
 // clock, to the second; zero when it does not say.
@@ -75,9 +110,9 @@ func (e *Engine) past(ctx context.Context, from, to time.Time, yield func(time.T
 	}
 	defer resp.Body.Close()
 	answered, _ = http.ParseTime(resp.Header.Get("Date"))
-	for events := json.NewDecoder(resp.Body); ; {
+	for all := json.NewDecoder(resp.Body); ; {
 		var ev struct{ Time, TimeNano int64 }
-		if err := events.Decode(&ev); errors.Is(err, io.EOF) {
+		if err := all.Decode(&ev); errors.Is(err, io.EOF) {
 			return answered, nil
 		} else if err != nil {
 			return answered, fmt.Errorf("cannot read past events: %w", e.failure(err))

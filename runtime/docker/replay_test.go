@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -136,5 +137,50 @@ func TestRecallOfAFrozenEngine(t *testing.T) {
 	defer cancel()
 	if m, err := e.Recall(ctx, time.Now()); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %+v, %v, want the deadline", m, err)
+	}
+}
+
+// Of the signals to one container the engine tells those of its present run.
+func TestKills(t *testing.T) {
+	e, private := engine(t)
+	id := private.Run(t, dockertest.RunOptions{Name: "kills", Cmd: []string{"sh", "-c", "trap : HUP; while :; do sleep 0.1; done"}})
+	other := private.Run(t, dockertest.RunOptions{Name: "other"})
+	for _, s := range []struct{ id, signal string }{{id, "HUP"}, {other, "KILL"}, {id, "KILL"}} {
+		if err := private.Client().ContainerKill(t.Context(), s.id, s.signal); err != nil {
+			t.Fatal(err)
+		}
+	}
+	signals := func() []int {
+		c, err := e.Inspect(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		kills, err := e.Kills(t.Context(), id, c.StartedAt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("the engine told after %v", time.Since(began))
+		var all []int
+		for _, ev := range kills {
+			if ev.ID != id || ev.Action != runtime.ActionKill || ev.Time.Before(c.StartedAt) {
+				t.Errorf("got %+v", ev)
+			}
+			all = append(all, ev.Signal)
+		}
+		return all
+	}
+	eventually(t, "it has ended", func() bool {
+		c, err := e.Inspect(t.Context(), id)
+		return err == nil && !c.State.Alive()
+	})
+	if got := signals(); !slices.Equal(got, []int{1, 9}) {
+		t.Errorf("got %v", got)
+	}
+	if err := e.Start(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	if got := signals(); len(got) > 0 {
+		t.Errorf("the next run: got %v", got)
 	}
 }

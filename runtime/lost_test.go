@@ -1,0 +1,100 @@
+package runtime
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// Events may be lost on their way. What an end was caused by is then asked for.
+func TestWatchLostCauses(t *testing.T) {
+	lose := func(f *fakeEngine, do func()) {
+		f.silently(func() { f.lossy = true })
+		do()
+		f.silently(func() { f.lossy = false })
+	}
+	stop := func(f *fakeEngine) {
+		f.tell("a", ActionKill, 15)
+		f.silently(func() { f.end("a", 143) })
+	}
+	for _, tt := range []struct {
+		name   string
+		script func(*fakeEngine)
+		asks   int
+		want   string // after 10 s of life
+	}{
+		{"nothing is lost", func(f *fakeEngine) {
+			f.kill("a", 15)
+		}, 0, `
+			10s killed a 15
+			10s died a 143
+			10s observed a exited`},
+		{"a crash", func(f *fakeEngine) {
+			f.die("a", 1)
+		}, 1, `
+			10s died a 1
+			10s observed a exited`},
+		{"the signal", func(f *fakeEngine) {
+			lose(f, func() { f.tell("a", ActionKill, 15) })
+			f.die("a", 143)
+		}, 1, `
+			10s died a 143
+			10s killed a 15
+			10s observed a exited`},
+		{"signal and end", func(f *fakeEngine) {
+			lose(f, func() { f.kill("a", 15) })
+			time.Sleep(time.Minute)
+		}, 1, `
+			1m0s killed a 15
+			1m0s observed a exited
+			1m0s synced interval`},
+		{"all of a short run", func(f *fakeEngine) {
+			f.die("a", 1)
+			time.Sleep(time.Second)
+			lose(f, func() { f.start("a"); time.Sleep(time.Second); stop(f) })
+			time.Sleep(time.Minute)
+		}, 2, `
+			10s died a 1
+			10s observed a exited
+			1m0s killed a 15
+			1m0s observed a exited
+			1m0s synced interval`},
+		{"one of two signals", func(f *fakeEngine) {
+			f.tell("a", ActionKill, 1)
+			time.Sleep(time.Second)
+			lose(f, func() { f.kill("a", 15) })
+			time.Sleep(time.Minute)
+		}, 1, `
+			10s killed a 1
+			1m0s killed a 15
+			1m0s observed a exited
+			1m0s synced interval`},
+		{"the engine cannot tell", func(f *fakeEngine) {
+			f.silently(func() { f.forgot = errors.New("forbidden") })
+			lose(f, func() { f.tell("a", ActionKill, 15) })
+			f.die("a", 143)
+		}, 0, `
+			10s died a 143
+			10s observed a exited`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFakeEngine()
+				f.silently(func() { f.run("a") })
+				got := diary(t, &Watcher{Name: "fake", Source: f}, func(f *fakeEngine) {
+					time.Sleep(10 * time.Second)
+					tt.script(f)
+					time.Sleep(100 * time.Millisecond)
+				})
+				compare(t, got, `
+					0s began unknown
+					0s observed a running 10.0.0.1
+					0s synced start`+tt.want)
+				if f.asks != tt.asks {
+					t.Errorf("asked %d times, want %d", f.asks, tt.asks)
+				}
+			})
+		})
+	}
+}
