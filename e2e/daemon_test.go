@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -45,6 +46,7 @@ func build() (string, error) {
 	path := filepath.Join(dir, "healthd")
 	out, err := exec.Command("go", "build", "-race", "-buildvcs=false", "-o", path, "healthd/cmd/healthd").CombinedOutput()
 	if err != nil {
+		_ = os.RemoveAll(dir)
 		return "", fmt.Errorf("cannot build healthd: %w: %s", err, out)
 	}
 	return path, nil
@@ -55,6 +57,7 @@ type daemon struct {
 	t       *testing.T
 	path    string
 	config  string
+	under   []string // what runs it, if it is not run alone
 	url     string
 	cmd     *exec.Cmd
 	log     *lockedBuffer
@@ -70,6 +73,13 @@ func startDaemon(t *testing.T, endpoint, specs string) *daemon {
 	d.start()
 	d.eventually(30*time.Second, "be synced", d.synced)
 	return d
+}
+
+// in is the daemon for a subtest, which fails for it.
+func (d *daemon) in(t *testing.T) *daemon {
+	sub := *d
+	sub.t = t
+	return &sub
 }
 
 func (d *daemon) synced() error {
@@ -125,7 +135,8 @@ func freeAddress(t *testing.T) string {
 
 func (d *daemon) start() {
 	d.t.Helper()
-	d.cmd = exec.Command(d.path, "run", "--config", d.config)
+	argv := append(slices.Clone(d.under), d.path, "run", "--config", d.config)
+	d.cmd = exec.Command(argv[0], argv[1:]...)
 	d.cmd.Stdout, d.cmd.Stderr = d.log, d.log
 	if err := d.cmd.Start(); err != nil {
 		d.t.Fatal(err)
@@ -188,8 +199,8 @@ type status struct {
 	RestartCount int    `json:"restartCount"`
 	Invalid      string `json:"invalid"`
 	State        struct {
-		Running    *struct{ StartedAt time.Time } `json:"running"`
-		Waiting    *struct{ Reason string }       `json:"waiting"`
+		Running    *struct{ StartedAt time.Time }    `json:"running"`
+		Waiting    *struct{ Reason, Message string } `json:"waiting"`
 		Terminated *struct {
 			ExitCode int    `json:"exitCode"`
 			Reason   string `json:"reason"`
@@ -237,19 +248,32 @@ func (d *daemon) status(name string) (status, error) {
 	return s, json.Unmarshal([]byte(body), &s)
 }
 
-// reasons returns the reasons of a container's events, oldest first.
-func (d *daemon) reasons(name string) []string {
+// event is one entry of the history.
+type event struct {
+	Time                       time.Time
+	Container, Reason, Message string
+}
+
+// events returns a container's events, or those of all for an empty name, oldest
+// first.
+func (d *daemon) events(name string) []event {
 	d.t.Helper()
-	var events []struct{ Reason string }
+	var all []event
 	_, body, err := d.get("/v1/events?container=" + name)
 	if err == nil {
-		err = json.Unmarshal([]byte(body), &events)
+		err = json.Unmarshal([]byte(body), &all)
 	}
 	if err != nil {
 		d.t.Fatalf("cannot read events: %v", err)
 	}
+	return all
+}
+
+// reasons returns the reasons of a container's events, oldest first.
+func (d *daemon) reasons(name string) []string {
+	d.t.Helper()
 	var all []string
-	for _, e := range events {
+	for _, e := range d.events(name) {
 		all = append(all, e.Reason)
 	}
 	return all

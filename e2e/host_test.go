@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 	"syscall"
@@ -79,14 +78,20 @@ func TestWishesOutliveHealthdAndEngine(t *testing.T) {
 // endProcess lets a container's main process crash, without the engine's doing.
 func (d *daemon) endProcess(e *dockertest.Engine, id string) {
 	d.t.Helper()
-	c, err := e.Client().ContainerInspect(d.t.Context(), id)
+	crash(d.t, e, id)
+	d.eventually(20*time.Second, "see the process end", func() error { return ended(d.t, e, id) })
+}
+
+// crash is endProcess for a container that the engine may not leave ended.
+func crash(t *testing.T, e *dockertest.Engine, id string) {
+	t.Helper()
+	c, err := e.Client().ContainerInspect(t.Context(), id)
 	if err == nil {
 		err = syscall.Kill(c.State.Pid, syscall.SIGKILL)
 	}
 	if err != nil {
-		d.t.Fatal(err)
+		t.Fatal(err)
 	}
-	d.eventually(20*time.Second, "see the process end", func() error { return ended(d.t, e, id) })
 }
 
 // ended returns nil when the container does not run.
@@ -236,16 +241,8 @@ func TestGroupIsNotTakenDownAtOnce(t *testing.T) {
 // stop them and their being ready again.
 func (d *daemon) downAtOnce() int {
 	d.t.Helper()
-	var events []struct{ Container, Reason string }
-	_, body, err := d.get("/v1/events")
-	if err == nil {
-		err = json.Unmarshal([]byte(body), &events)
-	}
-	if err != nil {
-		d.t.Fatal(err)
-	}
 	down, most := map[string]bool{}, 0
-	for _, e := range events {
+	for _, e := range d.events("") {
 		switch e.Reason {
 		case "Killing":
 			down[e.Container] = true

@@ -1,0 +1,187 @@
+package e2e
+
+import (
+	"encoding/binary"
+	"fmt"
+	"net/netip"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"healthd/runtime/docker/dockertest"
+)
+
+const execSpec = `
+[[spec]]
+name = "speechless"
+match = { e2e = "speechless" }
+[spec.readiness]
+exec = { command = ["true"] }
+period = "500ms"
+timeout = "5s"
+failure_threshold = 1
+[spec.liveness]
+exec = { command = ["true"] }
+period = "1h"
+failure_threshold = 1
+`
+
+// A probe that cannot be asked is tried a few times, shown and counted, and changes
+// nothing.
+func TestProbeThatCannotBeAsked(t *testing.T) {
+	t.Parallel()
+	e := engines.Engine(t)
+	p := startProxy(t, e)
+	d := startDaemon(t, p.endpoint(), execSpec)
+	run := func(name string) string {
+		return e.Run(t, dockertest.RunOptions{Name: name, Labels: map[string]string{"e2e": "speechless"}})
+	}
+	old := run("speechless-old")
+	d.until(20*time.Second, "speechless-old", "ready", ready)
+	tried := "POST /containers/" + old + "/exec$"
+	p.on("POST /containers/.*/exec$", fails)
+	asked := p.count(tried)
+	unknown := func() int { return d.unknown("Readiness", "speechless-old") }
+	d.eventually(20*time.Second, "count what it cannot ask", func() error { return atLeast(5, unknown()) })
+	few := unknown()
+	tries := p.count(tried) - asked
+	if most := 3 * (unknown() + 1); tries < 2*few || tries > most {
+		t.Errorf("%d tries for %d probes, want three each, or fewer when they take long", tries, few)
+	}
+	run("speechless-new")
+	s := d.until(20*time.Second, "speechless-new", "of unknown health", func(s status) bool { return s.Probes["liveness"].Output != "" && s.Probes["readiness"].Output != "" })
+	if l, r := s.Probes["liveness"], s.Probes["readiness"]; l.Outcome != "Unknown" || l.Result != "Success" || r.Outcome != "Unknown" || r.Result != "Failure" {
+		t.Errorf("liveness %+v, readiness %+v", l, r)
+	}
+	d.always(time.Second, "speechless-old", "ready and not restarted", func(s status) bool {
+		return s.Ready && s.RestartCount == 0 && strings.Contains(s.Probes["readiness"].Output, "the engine is sick")
+	})
+	all := d.events("speechless-old")
+	if last := all[len(all)-1]; last.Reason != "Unhealthy" || !strings.Contains(last.Message, "could not be asked, which does not count") {
+		t.Errorf("the last event is %+v", last)
+	}
+	p.pass()
+	d.until(20*time.Second, "speechless-new", "ready after all", func(s status) bool { return s.Ready && s.RestartCount == 0 })
+}
+
+// unknown reads from the metrics how many probes could not be asked.
+func (d *daemon) unknown(probe, name string) int {
+	d.t.Helper()
+	_, metrics, err := d.get("/metrics")
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	for line := range strings.Lines(metrics) {
+		if !strings.HasPrefix(line, "prober_probe_total{") || !strings.Contains(line, `container="`+name+`"`) ||
+			!strings.Contains(line, `probe_type="`+probe+`"`) || !strings.Contains(line, `result="unknown"`) {
+			continue
+		}
+		_, number, _ := strings.Cut(line, "} ")
+		n, err := strconv.Atoi(strings.TrimSpace(number))
+		if err != nil {
+			d.t.Fatal(err)
+		}
+		return n
+	}
+	return 0
+}
+
+// A body that does not come to its end within the timeout is a failure, however good
+// the status above it is.
+func TestStalledBodyIsAFailure(t *testing.T) {
+	t.Parallel()
+	e := engines.Engine(t)
+	d := startDaemon(t, e.Endpoint, `
+[[spec]]
+name = "stutters"
+match = { e2e = "stutters" }
+[spec.readiness]
+http_get = { port = 8080 }
+period = "300ms"
+timeout = "1s"
+failure_threshold = 1
+`)
+	reply := `printf 'HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nwell'; test -e /stalls && sleep 100; printf ' done'`
+	e.Run(t, dockertest.RunOptions{Name: "stutters", Labels: map[string]string{"e2e": "stutters"},
+		Cmd: []string{"nc", "-ll", "-p", "8080", "-e", "sh", "-c", reply}})
+	d.until(20*time.Second, "stutters", "ready while its body is whole", ready)
+	inside(t, e, "stutters", "touch", "/stalls")
+	s := d.until(20*time.Second, "stutters", "unready", func(s status) bool { return !s.Ready })
+	if r := s.Probes["readiness"]; r.Outcome != "Failure" || r.Result != "Failure" || !strings.Contains(r.Output, "body not complete within 1s") {
+		t.Errorf("readiness %+v", r)
+	}
+}
+
+const tracelessSpec = `
+[[spec]]
+name = "traceless-http"
+match = { e2e = "traceless-http" }
+readiness = { http_get = { port = 8642, path = "/healthz" }, period = "100ms" }
+[[spec]]
+name = "traceless-tcp"
+match = { e2e = "traceless-tcp" }
+readiness = { tcp_socket = { port = 8642 }, period = "100ms" }
+`
+
+// Probes leave no connection in TIME_WAIT on the host: those of TCP are reset, those of
+// HTTP are closed by the server first.
+func TestProbesLeaveNoTimeWait(t *testing.T) {
+	t.Parallel()
+	const port = ":21C2" // one that no other test asks at these addresses
+	e := engines.Engine(t)
+	d := startDaemon(t, e.Endpoint, tracelessSpec)
+	for _, tt := range []struct {
+		name string
+		with func(n int) bool // so many in TIME_WAIT in the container
+	}{
+		{"traceless-http", func(n int) bool { return n > 0 }},
+		{"traceless-tcp", func(n int) bool { return n == 0 }},
+	} {
+		id := e.Run(t, dockertest.RunOptions{Name: tt.name, Labels: map[string]string{"e2e": tt.name}, Cmd: []string{"/bin/testserver", "-http", ":8642"}})
+		d.until(20*time.Second, tt.name, "asked often", func(s status) bool { return s.Ready && s.Probes["readiness"].Run >= 20 })
+		c, err := e.Client().ContainerInspect(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		remote := hexAddress(t, c.NetworkSettings.Networks["bridge"].IPAddress) + port
+		if n := timeWaits(t, "self", func(_, other string) bool { return other == remote }); n != 0 {
+			t.Errorf("%s: %d connections are in TIME_WAIT on the host", tt.name, n)
+		}
+		n := timeWaits(t, strconv.Itoa(c.State.Pid), func(local, _ string) bool { return strings.HasSuffix(local, port) })
+		if !tt.with(n) {
+			t.Errorf("%s: %d connections are in TIME_WAIT in the container", tt.name, n)
+		}
+	}
+}
+
+// timeWaits counts the connections in TIME_WAIT that a process's network has.
+func timeWaits(t *testing.T, pid string, match func(local, remote string) bool) int {
+	t.Helper()
+	const timeWait = "06"
+	n := 0
+	for _, file := range []string{"tcp", "tcp6"} {
+		b, err := os.ReadFile("/proc/" + pid + "/net/" + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(b)) {
+			if f := strings.Fields(line); len(f) > 3 && f[3] == timeWait && match(f[1], f[2]) {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// hexAddress writes an IPv4 address as /proc/net/tcp does.
+func hexAddress(t *testing.T, address string) string {
+	t.Helper()
+	ip, err := netip.ParseAddr(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := ip.As4()
+	return fmt.Sprintf("%08X", binary.NativeEndian.Uint32(b[:]))
+}

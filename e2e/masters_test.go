@@ -1,0 +1,123 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/docker/docker/api/types/container"
+
+	"healthd/runtime/docker/dockertest"
+)
+
+// masterSpec is hangsSpec for servers that may be slow to come up.
+const masterSpec = hangsSpec + `
+[spec.startup]
+http_get = { port = 8080, path = "/healthz" }
+period = "200ms"
+failure_threshold = 1000
+[spec.publish]
+service = %[1]q
+`
+
+// Where the engine has a restart policy, it starts what has ended by itself, and
+// healthd restarts what hangs. What an operator has stopped, neither starts.
+func TestEngineRestartPolicy(t *testing.T) {
+	t.Parallel()
+	e := engines.Engine(t)
+	p := startProxy(t, e)
+	d := startBehind(t, p, fmt.Sprintf(masterSpec, "owned"))
+	id := e.Run(t, dockertest.RunOptions{Name: "owned", Labels: map[string]string{"e2e": "owned"}, RestartPolicy: "always"})
+	d.until(20*time.Second, "owned", "ready", ready)
+	calls := func(wantStops, wantStarts int) {
+		t.Helper()
+		if stops, starts := p.count(id+"/stop$"), p.count(id+"/start$"); stops != wantStops || starts != wantStarts {
+			t.Errorf("healthd stopped it %d times and started it %d times, want %d and %d", stops, starts, wantStops, wantStarts)
+		}
+	}
+	again := func(n int) func(status) bool { return func(s status) bool { return s.Ready && s.RestartCount == n } }
+	crash(t, e, id)
+	d.until(20*time.Second, "owned", "restarted by the engine", again(1))
+	d.always(2*time.Second, "owned", "restarted once", again(1))
+	calls(0, 0)
+	set(t, e, id, "status=500")
+	d.until(20*time.Second, "owned", "restarted by healthd", again(2))
+	d.always(2*time.Second, "owned", "restarted once more", again(2))
+	calls(1, 1)
+	out, code := d.run("explain", "owned")
+	if want := "the engine's own restart policy is always"; code != 0 || !strings.Contains(out, want) {
+		t.Errorf("explain: exit code %d, want %q in\n%s", code, want, out)
+	}
+	if err := e.Client().ContainerStop(t.Context(), id, container.StopOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	d.until(20*time.Second, "owned", "stopped by the operator", byOperator)
+	d.always(2*time.Second, "owned", "stopped", byOperator)
+	calls(1, 1)
+}
+
+// A --rm container is probed and published, and neither stopped nor started.
+func TestAutoRemoveIsNeverRestarted(t *testing.T) {
+	t.Parallel()
+	e := engines.Engine(t)
+	p := startProxy(t, e)
+	d := startBehind(t, p, fmt.Sprintf(masterSpec, "passing"))
+	id := e.Run(t, dockertest.RunOptions{Name: "passing", Labels: map[string]string{"e2e": "passing"}, AutoRemove: true})
+	d.until(20*time.Second, "passing", "ready", ready)
+	published := func(want int) {
+		t.Helper()
+		if code, body, err := d.get("/v1/ready/passing/passing"); err != nil || code != want {
+			t.Errorf("/v1/ready: %d %q %v, want %d", code, body, err, want)
+		}
+	}
+	published(http.StatusOK)
+	set(t, e, id, "status=500")
+	d.until(20*time.Second, "passing", "unready, and failing for long", func(s status) bool { return !s.Ready && s.Probes["liveness"].Run >= 8 })
+	published(http.StatusServiceUnavailable)
+	d.always(time.Second, "passing", "left running", func(s status) bool {
+		return s.State.Running != nil && !s.Draining && s.RestartCount == 0
+	})
+	if out, code := d.run("restart", "passing"); code != 1 || !strings.Contains(out, "--rm") {
+		t.Errorf("restart: exit code %d: %s", code, out)
+	}
+	set(t, e, id, "status=200")
+	d.until(20*time.Second, "passing", "ready again", ready)
+	crash(t, e, id)
+	d.eventually(20*time.Second, "forget what the engine has removed", func() error { _, err := d.status("passing"); return gone(err) })
+	if n := p.count("POST /containers/.*/(stop|start)"); n != 0 {
+		t.Errorf("%d calls to stop or start it", n)
+	}
+}
+
+// A signal that is not meant to stop a container is no wish of an operator, though it
+// may end the container; one that is its stop signal is.
+func TestSignalsOfAnOperator(t *testing.T) {
+	t.Parallel()
+	e := engines.Engine(t)
+	d := startDaemon(t, e.Endpoint, fmt.Sprintf(restartSpec, "signalled", "Always"))
+	run := func(name, stopSignal string) (id string) {
+		id = e.Run(t, dockertest.RunOptions{Name: name, Labels: map[string]string{"e2e": "signalled"}, StopSignal: stopSignal,
+			Cmd: []string{"sh", "-c", "trap 'exit 3' HUP USR1 INT; touch /deft; while :; do sleep 0.1; done"}})
+		inside(t, e, id, "sh", "-c", "until test -e /deft; do sleep 0.1; done")
+		d.until(20*time.Second, name, "ready", ready)
+		return id
+	}
+	kill := func(id, signal string) {
+		t.Helper()
+		if err := e.Client().ContainerKill(t.Context(), id, signal); err != nil {
+			t.Fatal(err)
+		}
+	}
+	plain, special := run("signalled", ""), run("signalled-specially", "USR1")
+	kill(plain, "HUP")
+	d.until(20*time.Second, "signalled", "started again", restarted(1))
+	inside(t, e, plain, "sh", "-c", "until test -e /deft; do sleep 0.1; done")
+	kill(plain, "INT")
+	kill(special, "USR1")
+	for _, name := range []string{"signalled", "signalled-specially"} {
+		d.until(20*time.Second, name, "stopped by the operator", byOperator)
+		d.always(2*time.Second, name, "stopped", byOperator)
+	}
+}

@@ -1,0 +1,164 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/docker/docker/api/types/container"
+
+	"healthd/runtime/docker/dockertest"
+)
+
+// boots makes healthd take another ID for that of the host's present boot, from its
+// next start on.
+func (d *daemon) boots(id string) {
+	d.t.Helper()
+	file := filepath.Join(filepath.Dir(d.config), "boot_id")
+	if err := os.WriteFile(file, []byte(id+"\n"), 0o600); err != nil {
+		d.t.Fatal(err)
+	}
+	d.under = []string{"unshare", "--mount", "--propagation", "private",
+		"sh", "-c", `mount --bind "$0" /proc/sys/kernel/random/boot_id && exec "$@"`, file}
+}
+
+// powerCut ends healthd, the engine and all that it runs, which nobody is told of.
+func powerCut(d *daemon, e *dockertest.Engine) {
+	d.t.Helper()
+	list, err := e.Client().ContainerList(d.t.Context(), container.ListOptions{})
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	var pids []int
+	for _, c := range list {
+		i, err := e.Client().ContainerInspect(d.t.Context(), c.ID)
+		if err != nil {
+			d.t.Fatal(err)
+		}
+		pids = append(pids, i.State.Pid)
+	}
+	d.kill()
+	e.Kill(d.t)
+	for _, pid := range pids {
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+			d.t.Fatal(err)
+		}
+	}
+}
+
+// powerOff ends all in good order: healthd before the engine, which stops all that it
+// runs.
+func powerOff(d *daemon, e *dockertest.Engine) {
+	d.t.Helper()
+	if err := d.stop(30 * time.Second); err != nil {
+		d.t.Fatal(err)
+	}
+	e.Stop(d.t)
+}
+
+const (
+	oneBoot     = "0a0a0a0a-1111-4111-8111-000000000001"
+	anotherBoot = "0a0a0a0a-2222-4222-8222-000000000002"
+)
+
+// The host is started anew and the engine starts nothing, but what it is to start
+// itself: healthd starts what ran, and nothing else. Where the boot is the same one,
+// nobody knows how things ended, and they are left alone. The engine has told so much
+// by then that it cannot say any more whether it was started anew.
+func TestHostReboot(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name string
+		end  func(*daemon, *dockertest.Engine)
+		next string
+		runs func(*daemon)
+	}{
+		{"power cut", powerCut, anotherBoot, (*daemon).startedAgain},
+		{"shutdown", powerOff, anotherBoot, (*daemon).startedAgain},
+		{"same boot", powerCut, oneBoot, (*daemon).leftAlone},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			e := dockertest.Start(t, "--live-restore=false")
+			d := newDaemon(t, e.Endpoint, fmt.Sprintf(restartSpec, "boot", "Always")+
+				fmt.Sprintf(restartSpec, "once", "Never")+fmt.Sprintf(restartSpec, "job", "OnFailure"))
+			d.boots(oneBoot)
+			d.start()
+			d.eventually(30*time.Second, "be synced", d.synced)
+			d.inhabit(e)
+			tt.end(d, e)
+			e.Up(t)
+			chatter(t, e)
+			d.boots(tt.next)
+			d.again()
+			tt.runs(d)
+			d.until(20*time.Second, "owned", "running by the engine's hand", ready)
+			d.always(2*time.Second, "stopped", "stopped", byOperator)
+			for _, name := range []string{"once", "job"} {
+				d.always(time.Second, name, "ended by its policy", func(s status) bool { return s.State.Terminated != nil && s.RestartCount == 0 })
+			}
+		})
+	}
+}
+
+// inhabit makes what a host may have: what runs, what somebody has stopped, what has
+// done its work, what healthd is not to start again, and what the engine is to.
+func (d *daemon) inhabit(e *dockertest.Engine) {
+	d.t.Helper()
+	ids := map[string]string{}
+	for _, o := range []dockertest.RunOptions{
+		{Name: "runs", Labels: map[string]string{"e2e": "boot"}},
+		{Name: "stopped", Labels: map[string]string{"e2e": "boot"}},
+		{Name: "owned", Labels: map[string]string{"e2e": "boot"}, RestartPolicy: "always"},
+		{Name: "once", Labels: map[string]string{"e2e": "once"}},
+	} {
+		ids[o.Name] = e.Run(d.t, o)
+		d.until(20*time.Second, o.Name, "ready", ready)
+	}
+	e.Run(d.t, dockertest.RunOptions{Name: "job", Labels: map[string]string{"e2e": "job"}, Cmd: []string{"true"}})
+	d.until(20*time.Second, "job", "done", func(s status) bool { return s.Phase == "Succeeded" })
+	if err := e.Client().ContainerStop(d.t.Context(), ids["stopped"], container.StopOptions{}); err != nil {
+		d.t.Fatal(err)
+	}
+	d.until(20*time.Second, "stopped", "stopped by the operator", byOperator)
+	d.always(200*time.Millisecond, "stopped", "stopped, which is in the journal by then", byOperator)
+}
+
+// chatter makes the engine forget its older events.
+func chatter(t *testing.T, e *dockertest.Engine) {
+	t.Helper()
+	const remembers = 256
+	id := e.Create(t, dockertest.RunOptions{Name: "chatter"})
+	for i := range remembers {
+		if err := e.Client().ContainerRename(t.Context(), id, fmt.Sprintf("chatter-%d", i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func (d *daemon) startedAgain() {
+	d.t.Helper()
+	d.until(20*time.Second, "runs", "started again", func(s status) bool { return s.Ready && s.RestartCount == 1 })
+}
+
+func (d *daemon) leftAlone() {
+	d.t.Helper()
+	d.always(2*time.Second, "runs", "left alone", func(s status) bool { return s.State.Terminated != nil && s.RestartCount == 0 })
+	d.foundStopped("runs")
+}
+
+// foundStopped checks that an event tells that nobody knows how a container ended.
+func (d *daemon) foundStopped(name string) {
+	d.t.Helper()
+	all := d.events(name)
+	if !slices.ContainsFunc(all, func(ev event) bool {
+		return ev.Reason == "Exited" && strings.Contains(ev.Message, " was found stopped (exit code ") && strings.HasSuffix(ev.Message, ", is left alone")
+	}) {
+		d.t.Errorf("no event says that %s was found stopped: %+v", name, all)
+	}
+}

@@ -1,0 +1,155 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"healthd/runtime/docker/dockertest"
+)
+
+const verdictSpec = `
+[[spec]]
+name = %[1]q
+match = { e2e = %[1]q }
+restart_policy = %[2]q
+[spec.backoff]
+initial = "1s"
+[spec.%[3]s]
+tcp_socket = { port = 8099 }
+initial_delay = "1s"
+period = "500ms"
+`
+
+// What a failed probe stops under OnFailure is started again even though it exits with
+// 0, and under Never it stays stopped.
+func TestPolicyAfterAFailedProbe(t *testing.T) {
+	t.Parallel()
+	e := engines.Engine(t)
+	tests := []struct{ name, policy, probe, reason string }{
+		{"onfailure-liveness", "OnFailure", "liveness", "LivenessFailed"},
+		{"onfailure-startup", "OnFailure", "startup", "StartupFailed"},
+		{"never-liveness", "Never", "liveness", "LivenessFailed"},
+		{"never-startup", "Never", "startup", "StartupFailed"},
+	}
+	specs := "[guard]\nmax_restarts = 0\n"
+	for _, tt := range tests {
+		specs += fmt.Sprintf(verdictSpec, tt.name, tt.policy, tt.probe)
+	}
+	d := startDaemon(t, e.Endpoint, specs)
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			d := d.in(t)
+			e.Run(t, dockertest.RunOptions{Name: tt.name, Labels: map[string]string{"e2e": tt.name}})
+			if tt.policy == "Never" {
+				stopped := func(s status) bool {
+					end := s.State.Terminated
+					return end != nil && end.Reason == tt.reason && end.ExitCode == 0 && s.RestartCount == 0
+				}
+				d.until(20*time.Second, tt.name, "stopped", stopped)
+				d.always(3*time.Second, tt.name, "stopped", stopped)
+				return
+			}
+			s := d.until(20*time.Second, tt.name, "restarted", func(s status) bool { return s.RestartCount > 0 && s.State.Running != nil })
+			if end := s.LastState.Terminated; end == nil || end.Reason != tt.reason || end.ExitCode != 0 {
+				t.Errorf("the run before ended as %+v, want %s with exit code 0", end, tt.reason)
+			}
+		})
+	}
+}
+
+// graces notes which grace the engine was asked to give each container first.
+type graces struct {
+	p  *proxy
+	mu sync.Mutex
+	of map[string]string // by container ID
+}
+
+func (g *graces) stop(w http.ResponseWriter, r *http.Request) {
+	id := strings.Split(callOf(r), "/")[2]
+	g.mu.Lock()
+	if _, ok := g.of[id]; !ok {
+		g.of[id] = r.URL.Query().Get("t")
+	}
+	g.mu.Unlock()
+	g.p.passOn(w, r)
+}
+
+func (g *graces) first(id string) string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.of[id]
+}
+
+const (
+	graceSpec = `
+[[spec]]
+name = %[1]q
+match = { e2e = %[1]q }
+%[2]s
+[spec.liveness]
+tcp_socket = { port = 8099 }
+period = "1s"
+%[3]s
+`
+	ofProbe = "termination_grace_period = \"3s\""
+	ofSpec  = "termination_grace_period = \"4s\""
+	preStop = "[spec.lifecycle]\npre_stop = "
+)
+
+// The grace is the failed probe's, else the spec's, else the container's own, else
+// 30 s; a pre_stop hook takes its time from it, but never the last 2 s.
+func TestGrace(t *testing.T) {
+	t.Parallel()
+	e := engines.Engine(t)
+	g := &graces{p: startProxy(t, e), of: map[string]string{}}
+	g.p.on("POST /containers/[0-9a-f]+/stop$", g.stop)
+	own := 40
+	tests := []struct {
+		name         string
+		spec, probe  string
+		own          *int
+		wants        []string // whole numbers of seconds
+		kills, fails bool     // the engine has to kill; the hook fails
+	}{
+		{"grace-probe", ofSpec, ofProbe, &own, []string{"3"}, true, false},
+		{"grace-spec", ofSpec, "", &own, []string{"4"}, false, false},
+		{"grace-own", "", "", &own, []string{"40"}, false, false},
+		{"grace-default", "", "", nil, []string{"30"}, false, false},
+		{"grace-least", "", "termination_grace_period = \"1s\"", nil, []string{"2"}, false, false},
+		// On a busy machine a sleep takes longer than it says.
+		{"grace-hook", "", preStop + "{ sleep = { duration = \"3s\" } }", &own, []string{"37", "36"}, false, false},
+		{"grace-long-hook", ofSpec, preStop + "{ exec = { command = [\"sleep\", \"100\"] } }", nil, []string{"2"}, false, true},
+	}
+	specs := "[guard]\nmax_restarts = 0\n"
+	for _, tt := range tests {
+		specs += fmt.Sprintf(graceSpec, tt.name, tt.spec, tt.probe)
+	}
+	d := startDaemon(t, g.p.endpoint(), specs)
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			d := d.in(t)
+			o := dockertest.RunOptions{Name: tt.name, StopTimeout: tt.own, Labels: map[string]string{"e2e": tt.name}}
+			if tt.kills {
+				o.Cmd = []string{"/bin/testserver", "-ignore-term"}
+			}
+			id := e.Run(t, o)
+			s := d.until(30*time.Second, tt.name, "restarted", restarted(1))
+			if got := g.first(id); !slices.Contains(tt.wants, got) {
+				t.Errorf("the engine was asked for a grace of %q s, want %s", got, tt.wants[0])
+			}
+			if code := s.LastState.Terminated.ExitCode; (code == 137) != tt.kills {
+				t.Errorf("exit code %d", code)
+			}
+			if n := d.told(tt.name, "FailedPreStopHook"); (n == 1) != tt.fails {
+				t.Errorf("%d events of a failed pre_stop hook", n)
+			}
+		})
+	}
+}
