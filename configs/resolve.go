@@ -7,7 +7,11 @@ import (
 	"healthd/supervisor"
 )
 
-const composeService = "com.docker.compose.service"
+// The labels that Docker Compose gives its containers.
+const (
+	composeService = "com.docker.compose.service"
+	composeOneOff  = "com.docker.compose.oneoff"
+)
 
 // probeKeys are the keys of a spec that make a container supervised when a label
 // has them.
@@ -52,7 +56,7 @@ func (c *Config) Resolve(name string, labels map[string]string) (*supervisor.Spe
 		spec.Name = chosen.name
 	}
 	if spec.Publish.Service == "" {
-		nameService(r, spec, name, labels[composeService])
+		nameService(r, spec, name, serviceOf(labels))
 	}
 	spec.Values = r.values
 	return spec, nil
@@ -63,11 +67,12 @@ func hasProbe(spec *supervisor.Spec) bool {
 }
 
 // readEnable says whether the container may be supervised. Only a label that
-// clearly says no keeps it from that.
+// clearly says no keeps it from that, and one that says yes is what a one-off needs:
+// the other labels may be copies of the service's.
 func readEnable(labels map[string]string) (bool, Problems) {
 	text, ok := labels[enableLabel]
 	if !ok {
-		return true, nil
+		return !oneOff(labels), nil
 	}
 	enabled, err := strconv.ParseBool(strings.ToLower(text))
 	if err != nil {
@@ -96,6 +101,19 @@ func (c *Config) choose(labels map[string]string) (*fileSpec, string, Problems) 
 	}
 	at := place{label: specLabel}
 	return nil, "", Problems{at.problem("spec", "there is no spec named %s%s", quote(name), didYouMean(name, names))}
+}
+
+// oneOff says that Compose has made the container for one command (docker compose run):
+// it has the labels of the service, but is none of its replicas, and is over when the
+// command is.
+func oneOff(labels map[string]string) bool { return labels[composeOneOff] == "True" }
+
+// serviceOf is the compose service that a container is a replica of, if it is one.
+func serviceOf(labels map[string]string) string {
+	if oneOff(labels) {
+		return ""
+	}
+	return labels[composeService]
 }
 
 // nameService fills in the default of publish.service.

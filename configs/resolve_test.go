@@ -76,6 +76,15 @@ func TestResolveChooses(t *testing.T) {
 			"match com.docker.compose.service=web* (healthd.toml:13)"},
 		{"probe label", labels("healthd.liveness.tcp_socket.port=1"), "", "labels only"},
 		{"other label", labels("healthd.restart_policy=Never", "healthd.ports.http=80"), "", ""},
+		{"one-off", labels("com.docker.compose.service=web", "com.docker.compose.oneoff=True"), "", ""},
+		{"no one-off", labels("com.docker.compose.service=web", "com.docker.compose.oneoff=False"), "any-web",
+			"match com.docker.compose.service=web* (healthd.toml:13)"},
+		{"one-off, other label", labels("com.docker.compose.service=web", "com.docker.compose.oneoff=True", "healthd.restart_policy=Never"), "", ""},
+		{"one-off, enabled", labels("com.docker.compose.service=web", "com.docker.compose.oneoff=True", "healthd.enable=true"), "any-web",
+			"match com.docker.compose.service=web* (healthd.toml:13)"},
+		{"one-off, chosen by label", labels("com.docker.compose.oneoff=True", "healthd.spec=bare"), "", ""},
+		{"one-off, probe label", labels("com.docker.compose.oneoff=True", "healthd.liveness.tcp_socket.port=1"), "", ""},
+		{"one-off, probe label and enabled", labels("com.docker.compose.oneoff=True", "healthd.liveness.tcp_socket.port=1", "healthd.enable=true"), "", "labels only"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -247,6 +256,8 @@ func TestService(t *testing.T) {
 		{labels("healthd.spec=web", "com.docker.compose.service=x"), "x", "label com.docker.compose.service"},
 		{labels("healthd.spec=web", "com.docker.compose.service=../x"), "web", "default"},
 		{labels("healthd.spec=web"), "web", "default"},
+		{labels("healthd.spec=web", "healthd.enable=true", "com.docker.compose.service=x", "com.docker.compose.oneoff=True"), "web", "default"},
+		{labels("healthd.spec=web", "com.docker.compose.service=x", "com.docker.compose.oneoff=False"), "x", "label com.docker.compose.service"},
 		{labels("healthd.liveness.tcp_socket.port=1"), "c", "default"},
 	}
 	for _, tt := range tests {

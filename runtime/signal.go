@@ -8,8 +8,11 @@ import (
 )
 
 // rtmin is the first real-time signal that libc leaves to programs, and what
-// Docker means by RTMIN.
-const rtmin = 34
+// Docker means by RTMIN; rtmax is the last one.
+const rtmin, rtmax = 34, 64
+
+// aliases are second names that the kernel's headers and Docker know.
+var aliases = map[string]unix.Signal{"SIGIOT": unix.SIGABRT, "SIGCLD": unix.SIGCHLD, "SIGPOLL": unix.SIGIO}
 
 // Stops says whether a signal is one that operators stop this container with:
 // KILL, TERM, INT, QUIT or the container's own stop signal. HUP, USR1 and the
@@ -31,18 +34,35 @@ func (c *Container) StopSignalNumber() int {
 }
 
 // signalNumber reads a signal as Docker writes it: "SIGUSR1", "usr1", "10",
-// "SIGRTMIN+3". It is 0 for anything else.
+// "SIGRTMIN+3", "RTMAX-1". It is 0 for anything else.
 func signalNumber(s string) int {
 	if n, err := strconv.Atoi(s); err == nil {
 		return n
 	}
 	name := "SIG" + strings.TrimPrefix(strings.ToUpper(s), "SIG")
 	if offset, ok := strings.CutPrefix(name, "SIGRTMIN"); ok {
-		n, err := strconv.Atoi(strings.TrimPrefix(offset, "+"))
-		if offset != "" && err != nil {
-			return 0
-		}
-		return rtmin + n
+		return realTime(rtmin, offset)
+	}
+	if offset, ok := strings.CutPrefix(name, "SIGRTMAX"); ok {
+		return realTime(rtmax, offset)
+	}
+	if n, ok := aliases[name]; ok {
+		return int(n)
 	}
 	return int(unix.SignalNum(name))
+}
+
+// realTime is the real-time signal that far from another one; 0 when there is none.
+func realTime(from int, offset string) int {
+	n := 0
+	if offset != "" {
+		var err error
+		if n, err = strconv.Atoi(offset); err != nil {
+			return 0
+		}
+	}
+	if n += from; n < rtmin || n > rtmax {
+		return 0
+	}
+	return n
 }

@@ -13,6 +13,9 @@ func TestStops(t *testing.T) {
 		{"SIGUSR1", 10, true}, {"usr1", 10, true}, {"10", 10, true}, {"SIGUSR1", 12, false},
 		{"SIGRTMIN+3", 37, true}, {"RTMIN", 34, true}, {"SIGRTMIN+x", 34, false},
 		{"SIGNONSENSE", 0, false}, {"SIGWINCH", 28, true},
+		{"SIGRTMAX", 64, true}, {"rtmax", 64, true}, {"SIGRTMAX-14", 50, true}, {"SIGRTMAX-x", 64, false},
+		{"SIGRTMAX-31", 33, false}, {"SIGRTMAX+1", 65, false}, {"SIGRTMIN+31", 65, false}, {"SIGRTMIN-1", 33, false},
+		{"SIGIOT", 6, true}, {"cld", 17, true}, {"SIGPOLL", 29, true}, {"SIGCLD", 18, false},
 	} {
 		c := &Container{StopSignal: tt.stopSignal}
 		if got := c.Stops(tt.signal); got != tt.want {

@@ -11,13 +11,15 @@ const (
 	composeProject = "com.docker.compose.project"
 	composeService = "com.docker.compose.service"
 	composeNumber  = "com.docker.compose.container-number"
+	composeOneOff  = "com.docker.compose.oneoff"
 )
 
 // group returns the members of a service that stand in for one another: compose
-// project and service, else the container alone.
+// project and service, else the container alone. What compose has made for one command
+// (docker compose run) has the labels of the service's first member, but is none.
 func group(c *runtime.Container) string {
 	project, service := c.Labels[composeProject], c.Labels[composeService]
-	if project == "" || service == "" {
+	if project == "" || service == "" || c.Labels[composeOneOff] == "True" {
 		return c.Name
 	}
 	return project + "/" + service

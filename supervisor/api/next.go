@@ -30,6 +30,10 @@ func nextOf(v *supervisor.View) []Next {
 		return []Next{{What: "it is started when the hold ends"}}
 	case s.Restart != supervisor.NoCause && s.Lost:
 		return []Next{{What: "it is started when its engine can be heard again"}}
+	case s.Restart != supervisor.NoCause && v.Container.NetworkGone:
+		return []Next{{What: "nothing, until it is created anew: the container whose network it shares is gone"}}
+	case s.Restart != supervisor.NoCause && s.NetworkAway:
+		return []Next{{What: "it is started when the container whose network it shares runs"}}
 	case s.Restart != supervisor.NoCause:
 		return []Next{{s.NotBefore, "it is started"}}
 	case s.Draining() && s.Stopping != supervisor.NoCause:

@@ -153,6 +153,30 @@ func TestNextAfterAnEnd(t *testing.T) {
 	}
 }
 
+// A start that waits for a network comes at no time that anybody knows.
+func TestNextOfWhatHasNoNetwork(t *testing.T) {
+	away := func(change func(*supervisor.View, *supervisor.State)) *supervisor.View {
+		v := backingOff("sidecar")
+		v.State.NetworkAway = true
+		change(v, &v.State)
+		return v
+	}
+	for _, tt := range []struct {
+		name string
+		v    *supervisor.View
+		want string
+	}{
+		{"away", away(func(*supervisor.View, *supervisor.State) {}), "it is started when the container whose network it shares runs"},
+		{"gone", away(func(v *supervisor.View, _ *supervisor.State) { v.Container.NetworkGone = true }),
+			"nothing, until it is created anew: the container whose network it shares is gone"},
+		{"engine away", away(func(_ *supervisor.View, s *supervisor.State) { s.Lost = true }), "it is started when its engine can be heard again"},
+	} {
+		if got := following(tt.v); got != tt.want {
+			t.Errorf("%s:\ngot\n%s\nwant\n%s", tt.name, got, tt.want)
+		}
+	}
+}
+
 func TestPolicies(t *testing.T) {
 	rules := []supervisor.RestartRule{
 		{Operator: supervisor.In, ExitCodes: []int{42}}, {Operator: supervisor.In, ExitCodes: []int{1, 2, 3}}, {Operator: supervisor.NotIn, ExitCodes: []int{0}},
