@@ -208,7 +208,7 @@ type Update struct {
 	Lag       time.Duration // for Killed, Died and Stopped: from Time to our reading it
 	Started   time.Time     // for these: the newest start that events told of before; zero: none
 	Reason    string
-	Unseen    []string // of a Synced: IDs that were listed, but could not be inspected yet
+	Unseen    []string // of a Synced: IDs that were listed, but could not be inspected since
 	Unwanted  bool     // of a Removed: it is still there, but nobody wants it any more
 	Err       error
 	Replay    Replay // of a Began

@@ -38,7 +38,6 @@ type session struct {
 	reason  string      // of the list under way or being delivered; empty when there is none
 	folded  bool        // the list is there, and is being delivered
 	want    string      // reason for the next list; empty when there is none
-	since   uint64      // the view's seq when the list began
 	pinging bool
 	synced  bool
 
@@ -138,7 +137,7 @@ func (s *session) loop() error {
 			}
 			s.drain()
 			s.heard = time.Now()
-			s.v.list(l.all, s.since)
+			s.v.list(l.all)
 			s.folded = true
 		case err := <-s.pinged:
 			if err != nil {
@@ -167,7 +166,7 @@ func (s *session) settleUp() error {
 	}
 	s.wish(now)
 	if s.want != "" && s.reason == "" {
-		s.reason, s.want, s.folded, s.since = s.want, "", false, s.v.seq
+		s.reason, s.want, s.folded = s.want, "", false
 		s.wg.Go(s.list)
 	}
 	if !s.pinging && now.Sub(s.heard) >= pingAfter {

@@ -92,7 +92,7 @@ func TestWatchSharedNetwork(t *testing.T) {
 // Nobody knows that child minds parent before the first inspection has said so.
 func TestSharedNetworkChangesWhileFirstInspected(t *testing.T) {
 	v := newView(func(name string, _ map[string]string) bool { return name == "child" })
-	v.list([]Summary{{ID: "child", Name: "child", State: Running}, {ID: "parent", Name: "parent", State: Running}}, 0)
+	v.list([]Summary{{ID: "child", Name: "child", State: Running}, {ID: "parent", Name: "parent", State: Running}})
 	e := v.take()
 	v.event(Event{ID: "parent", Action: ActionDie, Time: time.Unix(3, 0), Name: "parent", Labels: map[string]string{}}, 0)
 	v.inspected(e, &Container{ID: "child", Name: "child", State: Running, NetworkOf: "parent", NetworkSince: time.Unix(1, 0)}, nil, time.Unix(4, 0))

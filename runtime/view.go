@@ -59,10 +59,9 @@ type entry struct {
 	up      bool       // has a main process, as far as we were told
 	started time.Time  // newest start that events told of
 	killed  time.Time  // newest signal that ends it, too
+	asked   uint64     // seq when its newest inspection began
 	died    bool       // a die event came since it was last observed alive
 	unsure  bool       // the loss of the engine left an inspection undone
-	touched uint64     // seq of its newest event
-	asked   uint64     // seq when its newest inspection began
 
 	flight flight
 	again  bool // an event came while it was being inspected
@@ -125,11 +124,11 @@ func (v *view) fold(ev Event, lag time.Duration, before time.Time) {
 		v.remove(e, ev.Time)
 		return
 	}
-	e.touched = v.seq
 	if _, ok := v.untold[e]; !ok && e.known == nil {
 		v.untold[e] = before
 	}
-	if e.known == nil || ev.Time.IsZero() || !ev.Time.Before(e.known.StartedAt) {
+	// Times count only where the clock was not set back since.
+	if e.known == nil || ev.Time.IsZero() || !ev.Time.Before(e.known.StartedAt) || e.known.StartedAt.After(time.Now()) {
 		v.cause(e, ev, lag)
 	}
 	v.dirty(e)
@@ -164,11 +163,11 @@ func (v *view) begin(now time.Time) time.Time {
 	return v.from
 }
 
-// unseen returns what is listed, but could not be inspected yet.
+// unseen returns what is listed, but could not be inspected since.
 func (v *view) unseen() []string {
 	var ids []string
 	for id, e := range v.entries {
-		if e.known == nil {
+		if e.known == nil || e.unsure {
 			ids = append(ids, id)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 func TestLabelHiddenInEvents(t *testing.T) {
 	v := newView(func(_ string, l map[string]string) bool { return l["name"] == "db" })
 	c := &Container{ID: "a", Name: "web", Labels: map[string]string{"name": "db"}, State: Running, StartedAt: time.Unix(1, 0)}
-	v.list([]Summary{{ID: "a", Name: "web", Labels: c.Labels, State: Running}}, 0)
+	v.list([]Summary{{ID: "a", Name: "web", Labels: c.Labels, State: Running}})
 	v.inspected(v.take(), c, nil, time.Unix(2, 0))
 	v.out = nil
 	v.event(Event{ID: "a", Action: ActionKill, Signal: 15, Time: time.Unix(3, 0), Name: "web", Labels: map[string]string{}}, 0)
@@ -32,7 +32,7 @@ func TestWitnessed(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			v := newView(nil)
-			v.list([]Summary{{ID: "a", Name: "a", State: Exited}}, 0)
+			v.list([]Summary{{ID: "a", Name: "a", State: Exited}})
 			for i, a := range tt.events {
 				v.event(Event{ID: "a", Action: a, Time: time.Unix(int64(i+1), 0)}, 0)
 			}
@@ -57,7 +57,7 @@ func TestSeen(t *testing.T) {
 		}
 		v.out = nil
 	}
-	v.list([]Summary{{ID: "a", State: Running}, {ID: "b", State: Running}}, 0)
+	v.list([]Summary{{ID: "a", State: Running}, {ID: "b", State: Running}})
 	a, b := v.take(), v.take()
 	v.inspected(a, &Container{ID: "a", State: Running}, nil, at(2))
 	expect("no event yet", Observed, 1)
@@ -89,7 +89,7 @@ func TestSeen(t *testing.T) {
 func TestSignalTellsOfTheStartBefore(t *testing.T) {
 	at := func(s int64) time.Time { return time.Unix(s, 0) }
 	v := newView(nil)
-	v.list([]Summary{{ID: "a", State: Exited}}, 0)
+	v.list([]Summary{{ID: "a", State: Exited}})
 	v.inspected(v.take(), &Container{ID: "a", State: Exited, StartedAt: at(1)}, nil, at(2))
 	v.out = nil
 	v.event(Event{ID: "a", Action: ActionKill, Signal: 15, Time: at(3)}, 0)

@@ -3,11 +3,10 @@ package runtime
 import (
 	"maps"
 	"slices"
-	"time"
 )
 
-// list folds a full list whose call began when seq was since.
-func (v *view) list(all []Summary, since uint64) {
+// list folds a full list.
+func (v *view) list(all []Summary) {
 	present := make(map[string]Summary, len(all))
 	for _, s := range all {
 		present[s.ID] = s
@@ -35,16 +34,12 @@ func (v *view) list(all []Summary, since uint64) {
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(v.entries)) {
-		e := v.entries[id]
-		if _, ok := present[id]; ok {
-			continue
-		}
-		if e.touched > since {
-			// Perhaps it was made after the list: only an inspection can tell.
+		if _, ok := present[id]; !ok {
+			// It is gone, or was made after the list, or the engine is sick and lists
+			// nothing: only an inspection can tell.
+			e := v.entries[id]
 			v.dirty(e)
 			v.syncing[e] = struct{}{}
-			continue
 		}
-		v.remove(e, time.Time{})
 	}
 }

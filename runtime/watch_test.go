@@ -212,6 +212,35 @@ func TestWatch(t *testing.T) {
 			0s observed a running 10.0.0.1
 			0s synced start
 			2s observed a running 10.0.0.1`},
+		{"a sick list", nil, func(f *fakeEngine) {
+			f.silently(func() { f.run("a"); f.run("gone") })
+			time.Sleep(time.Second)
+			f.silently(func() { f.blind = true; f.drop("gone") })
+			time.Sleep(time.Minute)
+		}, `
+			0s began unknown
+			0s observed a running 10.0.0.1
+			0s observed gone running 10.0.0.1
+			0s synced start
+			1m0s removed gone
+			1m0s synced interval`},
+		{"the clock was set back", nil, func(f *fakeEngine) {
+			f.silently(func() {
+				f.run("a")
+				c := *f.containers["a"]
+				c.StartedAt = time.Now().Add(time.Hour)
+				f.containers["a"] = &c
+			})
+			time.Sleep(time.Second)
+			f.kill("a", 15)
+			time.Sleep(time.Second)
+		}, `
+			0s began unknown
+			0s observed a running 10.0.0.1
+			0s synced start
+			1s killed a 15
+			1s died a 143
+			1s observed a exited`},
 		{"a sick container", nil, func(f *fakeEngine) {
 			f.silently(func() { f.run("a") })
 			f.silently(func() { f.run("b") })

@@ -1,8 +1,10 @@
 package supervisor
 
 import (
+	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -196,7 +198,7 @@ func TestStopOfWhatHadEnded(t *testing.T) {
 			at := time.Now()
 			h.probes.say("c1:1", refused)
 			time.Sleep(time.Minute)
-			if calls := h.engine.madeCalls(); len(calls) == 0 || slices.Contains(calls, "start c1") {
+			if calls := h.engine.madeCalls(); len(calls) > 0 || h.view(t, "c1").State.Stopping == NoCause {
 				t.Fatalf("calls %v", calls)
 			}
 			if wished {
@@ -290,4 +292,170 @@ func TestSignalToARunNotSeen(t *testing.T) {
 			t.Errorf("it is %s, stopped by an operator: %v", s.Engine, s.OperatorStopped)
 		}
 	})
+}
+
+// An engine that does not say whether a container has survived its signal, and then
+// tells of its end, leaves nothing that is due for ever.
+func TestLookThatIsNotAnswered(t *testing.T) {
+	w := newWorld(t)
+	w.silent, w.deaf = true, true
+	for _, line := range []string{"0s runs", "60s signalled 15", "105s"} {
+		if err := w.obey(strings.Fields(line)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if w.state.LookAt.IsZero() {
+		t.Fatal("nobody has asked")
+	}
+	w.step("", &input{kind: died})
+	w.goTo(w.now.Add(time.Hour))
+}
+
+// Somebody has paused the container and wants it as it is: whatever asks for its
+// restart waits, but for a person.
+func TestPausedIsNotRestarted(t *testing.T) {
+	pause := func(h *house, tell bool) {
+		h.engine.mu.Lock()
+		c := *h.engine.containers["c1"]
+		c.State = runtime.Paused
+		h.engine.containers["c1"] = &c
+		h.engine.mu.Unlock()
+		if tell {
+			h.engine.deliver(h.engine.seen("c1"))
+		}
+	}
+	for _, tt := range []struct {
+		name string
+		do   func(*testing.T, *house)
+		want []string // calls
+	}{
+		{"while it drains", func(_ *testing.T, h *house) {
+			h.probes.say("c1:1", refused)
+			time.Sleep(32 * time.Second)
+			pause(h, true)
+		}, nil},
+		{"while its verdict waits", func(_ *testing.T, h *house) {
+			_ = h.Hold(context.Background(), "n-c1", time.Now().Add(time.Minute))
+			h.probes.say("c1:1", refused)
+			time.Sleep(40 * time.Second)
+			pause(h, true)
+		}, nil},
+		{"unheard, while its probe fails", func(_ *testing.T, h *house) {
+			pause(h, false)
+			h.probes.say("c1:1", refused)
+		}, nil},
+		{"and shares the network of a container with a new run", func(_ *testing.T, h *house) {
+			pause(h, false)
+			u := h.engine.seen("c1")
+			u.Container.NetworkOf, u.Container.NetworkSince = "c2", time.Now().Add(time.Second)
+			h.engine.deliver(u)
+		}, nil},
+		{"but somebody wants a restart", func(t *testing.T, h *house) {
+			pause(h, true)
+			if err := h.Restart(t.Context(), "n-c1"); err != nil {
+				t.Error(err)
+			}
+		}, []string{"stop c1 30s", "start c1"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := open(t, webSpec())
+				defer h.close(t)
+				h.synced()
+				h.engine.run("c1")
+				synctest.Wait()
+				tt.do(t, h)
+				time.Sleep(10 * time.Minute)
+				if calls := h.engine.madeCalls(); !slices.Equal(calls, tt.want) {
+					t.Errorf("calls %v, want %v", calls, tt.want)
+				}
+			})
+		})
+	}
+}
+
+// A clock that was set back makes no signal an old one.
+func TestSignalAfterTheClockWasSetBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := open(t, plain(Always))
+		defer h.close(t)
+		h.synced()
+		h.engine.started = time.Now().Add(time.Hour) // its start, by the clock of then
+		h.engine.run("c1")
+		synctest.Wait()
+		h.tell(runtime.Killed, "c1", 15)
+		h.ends("c1")
+		time.Sleep(time.Minute)
+		if s := h.view(t, "c1").State; s.Engine.Alive() || !s.OperatorStopped {
+			t.Errorf("it is %s, stopped by an operator: %v", s.Engine, s.OperatorStopped)
+		}
+	})
+}
+
+// A container whose first inspection after the start of its engine fails has ended with
+// its engine like the others.
+func TestEndedWithItsEngineSeenLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEstate(t, plain(OnFailure))
+		e.begin(runtime.ReplayUnknown, 0, false)
+		e.engine.run("c1")
+		e.engine.run("c2")
+		e.sleep(time.Minute)
+		_ = e.daemon.Deliver(t.Context(), runtime.Update{Kind: runtime.Lost, Runtime: "docker", Err: errDead})
+		e.engine.end("c1", 0)
+		e.engine.end("c2", 0)
+		e.hung = "c1"
+		e.engineBegins()
+		e.sleep(time.Second)
+		e.engine.deliver(e.engine.seen("c1"))
+		e.sleep(time.Minute)
+		if !e.running("c1") || !e.running("c2") {
+			t.Errorf("c1 runs: %v, c2 runs: %v", e.running("c1"), e.running("c2"))
+		}
+		e.end()
+	})
+}
+
+// Somebody stops a container while healthd is away, and hours later the engine ends, too.
+func TestStoppedLongBeforeItsEngineEnded(t *testing.T) {
+	for _, rebooted := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			e := newEstate(t, plain(Always))
+			e.begin(runtime.ReplayUnknown, 0, false)
+			for _, id := range []string{"c1", "c2", "c3"} {
+				e.engine.run(id)
+			}
+			e.sleep(time.Minute)
+			e.end()
+			e.operatorStops("c1")
+			time.Sleep(5 * time.Hour)
+			e.engine.end("c2", 0)
+			time.Sleep(30 * time.Second)
+			e.engineDies()
+			time.Sleep(time.Hour)
+			e.begin(runtime.ReplayRestart, 0, rebooted)
+			e.sleep(time.Minute)
+			if e.running("c1") || !e.running("c2") || !e.running("c3") {
+				t.Errorf("rebooted %v: c1 runs: %v, c2 %v, c3 %v", rebooted, e.running("c1"), e.running("c2"), e.running("c3"))
+			}
+			e.end()
+		})
+	}
+}
+
+// A restart that somebody asks for in the middle of a docker stop is the newer wish:
+// what that stop still does is no other.
+func TestRestartAskedDuringAStop(t *testing.T) {
+	w := newWorld(t)
+	w.silent, w.stopTakes = true, time.Hour
+	for _, line := range []string{"0s runs", "10s signalled 15", "15s restart-asked", "20s signalled 9"} {
+		if err := w.obey(strings.Fields(line)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.endRun(137)
+	w.step("", &input{kind: observed})
+	if s := &w.state; s.OperatorStopped || s.Restart != ByOperator {
+		t.Errorf("stopped by an operator: %v, to be started: %v", s.OperatorStopped, s.Restart)
+	}
 }

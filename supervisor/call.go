@@ -35,8 +35,10 @@ func (t *stepper) restartAsked() {
 	case t.Call == StartCall:
 		return
 	case t.Engine.Alive() && t.Stopping != NoCause:
+		t.Overruled = t.Overruled || !t.KilledAt.IsZero()
 		t.Stopping, t.KilledAt = ByOperator, time.Time{}
 	case t.Engine.Alive():
+		t.Overruled = t.Overruled || !t.KilledAt.IsZero()
 		t.KilledAt = time.Time{}
 		t.record(EventKilling, "Container %s will be restarted, as somebody asked healthd to", t.c.Name)
 		t.stop(ByOperator)
@@ -57,7 +59,7 @@ func (t *stepper) shutdown() {
 // giveUp ends a stop that cannot be made any more: the container runs, so nothing is
 // left undone.
 func (t *stepper) giveUp() {
-	if t.Engine.Alive() && t.Stopping != NoCause && t.Call == NoCall && t.Lost && t.ShuttingDown {
+	if t.Engine.Alive() && t.Stopping != NoCause && t.Call == NoCall && (t.Lost || t.frozen()) && t.ShuttingDown {
 		t.Stopping = NoCause
 	}
 }
@@ -71,7 +73,7 @@ func (t *stepper) act() {
 	}
 	due := !t.now.Before(t.NotBefore)
 	switch {
-	case t.Engine.Alive() && t.Stopping != NoCause && !t.Lost && due:
+	case t.Engine.Alive() && t.Stopping != NoCause && !t.Lost && !t.frozen() && due:
 		if t.preStop() {
 			return
 		}
@@ -101,7 +103,7 @@ func (t *stepper) called(in *input) {
 }
 
 func (t *stepper) stopFailed(err error) {
-	if errors.Is(err, errEndedBefore) && !t.ShuttingDown {
+	if errors.Is(err, errNotStopped) && !t.ShuttingDown {
 		t.StopCalls--
 		t.NotBefore = t.now.Add(callRetry)
 		return

@@ -11,7 +11,7 @@ func (e *chaosEngine) shutDown() {
 	e.w.locked(func() {
 		e.closing = true
 		for _, c := range e.all {
-			c.doubted = c.doubted || time.Since(e.w.heardOf(c)) < engineOutlives+time.Second
+			c.doubted = c.doubted || time.Since(e.w.heardOf(c)) < chaosSettles
 		}
 	})
 	e.endAll()

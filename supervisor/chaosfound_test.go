@@ -32,6 +32,7 @@ func TestEngineEndsSlowly(t *testing.T) {
 			h.engine.run(id)
 		}
 		time.Sleep(time.Minute)
+		h.engine.ends(true)
 		for _, id := range []string{"c1", "c2"} {
 			h.tell(runtime.Killed, id, 15)
 		}
@@ -42,6 +43,7 @@ func TestEngineEndsSlowly(t *testing.T) {
 		time.Sleep(time.Second)
 		h.tell(runtime.Lost, "", 0)
 		time.Sleep(time.Minute)
+		h.engine.ends(false)
 		h.engine.deliver(runtime.Update{Kind: runtime.Began, Runtime: "docker", Replay: runtime.ReplayRestart})
 		h.engine.deliver(runtime.Update{Kind: runtime.Synced, Runtime: "docker", Reason: runtime.RelistReconnect})
 		time.Sleep(time.Second)

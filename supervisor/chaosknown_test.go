@@ -122,11 +122,14 @@ func (w *chaos) silent() {
 	}
 }
 
+// chaosSettles is how long healthd may need to hear from an engine that it is not ending.
+const chaosSettles = 2 * time.Second
+
 // settle takes in whose wishes the engine has outlived, as far as healthd could see.
 func (w *chaos) settle() {
 	for _, c := range w.engine.all {
 		since := w.heardOf(c)
-		if !w.hearing.IsZero() && c.endBoot == w.engine.boot && !c.endedAt.IsZero() && time.Since(since) > engineOutlives+time.Second {
+		if !w.hearing.IsZero() && c.endBoot == w.engine.boot && !c.endedAt.IsZero() && time.Since(since) > chaosSettles {
 			c.outlived = true
 		}
 	}

@@ -99,7 +99,7 @@ func (d *chaosDaemon) Subscribe(ctx context.Context, since time.Time) (runtime.S
 	}
 	d.w.mu.Lock()
 	defer d.w.mu.Unlock()
-	if !d.w.reachable() {
+	if !d.w.reachable() || d.w.engine.closing {
 		return nil, errAway
 	}
 	s := &chaosStream{d: d, ctx: ctx, more: make(chan struct{}, 1)}
@@ -166,6 +166,19 @@ func (d *chaosDaemon) Kills(ctx context.Context, id string, since time.Time) ([]
 		}
 	}
 	return kills, nil
+}
+
+// Accept is Restarter's.
+func (d *chaosDaemon) Accept(ctx context.Context) error {
+	if err := d.answer(ctx, "accept", ""); err != nil {
+		return err
+	}
+	d.w.mu.Lock()
+	defer d.w.mu.Unlock()
+	if d.w.engine.closing {
+		return errAway
+	}
+	return nil
 }
 
 // List is runtime.Source's.

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"healthd/prober"
+	"healthd/runtime"
 )
 
 // Wait is what a restart that a probe asked for waits for. It is zero when it need
@@ -46,7 +47,7 @@ func (t *stepper) judge(wait Wait) {
 	case t.Condemned == NoCause:
 		t.Wait = Wait{}
 		return
-	case !t.Engine.Alive(), t.Draining(), t.Lost, t.ShuttingDown:
+	case t.Engine != runtime.Running, t.Draining(), t.Lost, t.ShuttingDown:
 		t.Condemned, t.Wait = NoCause, Wait{}
 		return
 	case t.Held:

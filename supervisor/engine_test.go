@@ -27,6 +27,7 @@ type memoryEngine struct {
 	called     chan string // every call, when not nil
 	onStop     func()
 	stopping   func(id string)
+	ending     bool // it takes no connections
 }
 
 func newMemoryEngine() *memoryEngine {
@@ -144,6 +145,15 @@ func (e *memoryEngine) Inspect(ctx context.Context, id string) (*runtime.Contain
 	}
 	copied := *c
 	return &copied, nil
+}
+
+func (e *memoryEngine) Accept(context.Context) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.ending {
+		return errors.New("connection refused")
+	}
+	return nil
 }
 
 // scripted answers probes by what the test says of their container.

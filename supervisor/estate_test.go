@@ -21,6 +21,7 @@ type estate struct {
 	probes  *scripted
 	diary   *diary
 	resolve Resolver
+	guard   Guard
 
 	mu     sync.Mutex
 	daemon *Supervisor // nil while none lives
@@ -65,6 +66,13 @@ func (e *estate) happened(u runtime.Update) {
 	if daemon != nil {
 		_ = daemon.Deliver(context.Background(), u)
 	}
+}
+
+// ends lets the engine take no more connections, or take them again.
+func (e *memoryEngine) ends(ending bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.ending = ending
 }
 
 func (e *memoryEngine) newestStart() time.Time {
@@ -129,7 +137,7 @@ func (e *estate) begin(replay runtime.Replay, again int, rebooted bool) {
 	}
 	s := New(Config{
 		Resolve: e.resolve, Runtimes: map[string]Restarter{"docker": hands{e, e.gen}}, Prober: e.probes, Journal: e.diary,
-		Store: keeper{e, e.gen}, Past: past, Rebooted: rebooted,
+		Guard: e.guard, Store: keeper{e, e.gen}, Past: past, Rebooted: rebooted,
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	e.daemon, e.stop = s, cancel
@@ -227,6 +235,7 @@ func (e *estate) engineDies() {
 
 // engineStops lets the engine stop what it runs, and end then.
 func (e *estate) engineStops(ids ...string) {
+	e.engine.ends(true)
 	for _, id := range ids {
 		e.signal(id, 15)
 	}
@@ -239,6 +248,7 @@ func (e *estate) engineStops(ids ...string) {
 
 // engineBegins lets the engine be back and the daemon, which lived on, hear of it.
 func (e *estate) engineBegins() {
+	e.engine.ends(false)
 	daemon, _ := e.living()
 	e.list(daemon, runtime.ReplayRestart, nil)
 	synctest.Wait()
@@ -331,6 +341,8 @@ func (h hands) Start(ctx context.Context, id string) error {
 		return h.e.engine.Start(ctx, id)
 	})
 }
+
+func (h hands) Accept(ctx context.Context) error { return h.e.engine.Accept(ctx) }
 
 func (h hands) Inspect(ctx context.Context, id string) (*runtime.Container, error) {
 	h.e.mu.Lock()

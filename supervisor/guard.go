@@ -26,6 +26,20 @@ type guarded struct {
 	waiting []*entry // longest first
 }
 
+// Outage is a restart that a probe or hook asked for, while its container is down for
+// that.
+type Outage struct {
+	Run   runtime.Run `json:"run"`   // which is to be stopped, or was
+	Since time.Time   `json:"since"` // the decision
+}
+
+// maxOutage is how long a container counts as down at most: its labels, which say how
+// long it may need, are not to hold up the others of its group for days.
+const maxOutage = 15 * time.Minute
+
+// maxGranted is how many of its own restarts are kept with a container.
+const maxGranted = 100
+
 func newGuard(limit Guard) *guard { return &guard{limit: limit, groups: make(map[string]*guarded)} }
 
 // join makes e a member of its group, if it has a spec; leave takes it out.
@@ -79,7 +93,7 @@ func (g *guard) wait(e *entry, now time.Time) Wait {
 	if g.limit.MaxRestarts <= 0 {
 		return Wait{}
 	}
-	g.granted = slices.DeleteFunc(g.granted, func(at time.Time) bool { return !now.Before(at.Add(g.limit.Window)) })
+	g.granted = slices.DeleteFunc(g.granted, g.over(now))
 	free := g.limit.MaxRestarts - len(g.granted) - g.ahead(e)
 	if free > 0 {
 		return Wait{}
@@ -89,6 +103,33 @@ func (g *guard) wait(e *entry, now time.Time) Wait {
 		w.Until = g.granted[0].Add(g.limit.Window)
 	}
 	return w
+}
+
+// over says of a restart that was granted whether it no longer counts.
+func (g *guard) over(now time.Time) func(time.Time) bool {
+	return func(at time.Time) bool { return !now.Before(at.Add(g.limit.Window)) }
+}
+
+// takeUp lets the restarts count that earlier daemons have granted.
+func (g *guard) takeUp(past []Memory, now time.Time) {
+	for _, m := range past {
+		for _, at := range m.Granted {
+			g.granted = append(g.granted, earlier(at, now)) // should the clock have been set back
+		}
+	}
+	g.granted = slices.DeleteFunc(g.granted, g.over(now))
+	slices.SortFunc(g.granted, time.Time.Compare)
+}
+
+// grant notes that a restart of e was begun which a probe asked for.
+func (g *guard) grant(e *entry, now time.Time) {
+	e.down = Outage{Run: e.state.Run, Since: now}
+	if g.limit.MaxRestarts <= 0 {
+		return
+	}
+	g.granted = append(g.granted, now)
+	lately := append(slices.DeleteFunc(slices.Clone(e.granted), g.over(now)), now)
+	e.granted = lately[max(0, len(lately)-maxGranted):]
 }
 
 // groupWait says whether too many of e's group are down already, or are to be
@@ -155,12 +196,9 @@ func (g *guard) took(e *entry, before Cause, now time.Time) {
 	s := &e.state
 	switch is, _ := e.outage(now); {
 	case before == NoCause && s.Stopping.asked():
-		e.down = s.Run
-		if g.limit.MaxRestarts > 0 {
-			g.granted = append(g.granted, now)
-		}
-	case e.down != runtime.Run{} && !is:
-		e.down, g.stirred = runtime.Run{}, true
+		g.grant(e, now)
+	case e.down != Outage{} && !is:
+		e.down, g.stirred = Outage{}, true
 	}
 	switch waits := s.Condemned != NoCause && s.Wait.Reason != WaitHeld; {
 	case !waits:
@@ -192,18 +230,18 @@ func (g *guard) exhausted() bool {
 // when it is taken to be at most: it must be ready again, or have had all the time
 // that it may need for that. Of a restart still under way nobody knows the end.
 func (e *entry) outage(now time.Time) (down bool, until time.Time) {
-	s := &e.state
+	s, last := &e.state, e.down.Since.Add(maxOutage)
 	switch {
-	case e.down == runtime.Run{}:
+	case e.down == Outage{}:
 		return false, time.Time{}
-	case s.settled() && (s.Run == e.down || !s.Engine.Alive()):
+	case s.settled() && (s.Run == e.down.Run || !s.Engine.Alive()):
 		return false, time.Time{} // it was spared, or has ended for good
-	case s.Run == e.down:
-		return true, time.Time{}
+	case s.Run == e.down.Run:
+		return now.Before(last), time.Time{}
 	case s.Ready:
 		return false, time.Time{}
 	}
-	until = s.BeganAt.Add(e.spec.timeToReady())
+	until = earlier(s.BeganAt.Add(e.spec.timeToReady()), last)
 	return now.Before(until), until
 }
 

@@ -15,7 +15,10 @@ func (t *stepper) hold(until time.Time) {
 	}
 	t.Held, t.HeldUntil = true, until
 	if t.Stopping != NoCause && t.Engine.Alive() && t.StopCalls == 0 && t.Hooks[PreStop] != HookRunning && t.Stopping != ByOperator {
-		t.Stopping, t.Condemned = NoCause, t.Stopping
+		if t.Stopping.asked() { // another network is seen again when the hold is over
+			t.Condemned = t.Stopping
+		}
+		t.Stopping = NoCause
 		for i := range t.Tallies { // it may recover
 			if y := &t.Tallies[i]; y.Result == prober.Failure {
 				y.OnHold = false

@@ -3,6 +3,7 @@ package supervisor
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -129,6 +130,19 @@ func TestHoldDuringARestart(t *testing.T) {
 			t.Errorf("held during the stop: %+v", s)
 		}
 	})
+}
+
+// What the network's new run asks for no probe has said: it is asked for again when the
+// hold is over, and waits for nobody then.
+func TestHoldDuringARestartForTheNetwork(t *testing.T) {
+	w := caseWorld(t, "drain=30s", "0s network started", "1s runs", "90s network started", "95s hold")
+	if s := &w.state; s.Stopping != NoCause || s.Condemned != NoCause || !s.Ready {
+		t.Errorf("held during the drain: %+v", s)
+	}
+	caseGoesOn(w, "100s limit other", "200s resume", "300s")
+	if s := &w.state; s.Restarts[ByNetwork] != 1 || !s.Ready || strings.Contains(w.told.String(), "post_start") {
+		t.Errorf("told:\n%s", w.told.String())
+	}
 }
 
 // A stop that failed may still be carried out, and a start must follow then.

@@ -293,8 +293,9 @@ func (w *world) anythingNew(b byte) {
 	case 27:
 		_ = w.happen("limit-over", nil)
 	case 28:
-		if b > 128 && !w.state.ShuttingDown {
-			w.step("", &input{kind: wishKept})
+		if b > 128 {
+			w.deaf, w.ending = !w.deaf, b > 192
+			return
 		}
 		_ = w.happen("engine-restarts", nil)
 	case 29:

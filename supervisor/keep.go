@@ -15,10 +15,6 @@ func (l *loop) takeUp(past []Memory) {
 	for _, m := range past {
 		switch {
 		case m.Gone.IsZero():
-			if m.Doubtful && m.leavesAlone(past) {
-				m.Doubtful, m.WishDue = false, time.Time{}
-				l.config.Store.Remember(m) // who comes next may not find out
-			}
 			l.past[m.ID] = m
 			if m.Left {
 				l.left[m.ID] = true
@@ -29,14 +25,7 @@ func (l *loop) takeUp(past []Memory) {
 			l.memories[m.Identity] = m
 		}
 	}
-}
-
-// leavesAlone says that something went on there, before and after the signal, which
-// nobody has sent one: as in someLeftAlone.
-func (m *Memory) leavesAlone(past []Memory) bool {
-	return slices.ContainsFunc(past, func(o Memory) bool {
-		return o.Runtime == m.Runtime && o.Gone.IsZero() && !o.Left && o.Alive && o.KilledAt.IsZero() && o.Stopping == NoCause && o.StartedAt.Before(m.KilledAt)
-	})
+	l.guard.takeUp(past, time.Now())
 }
 
 // restore lets a container that is seen for the first time be what an earlier daemon
@@ -50,9 +39,8 @@ func (l *loop) restore(e *entry) bool {
 	e.facts, e.gates, e.kept = m.Facts, m.Gates, known
 	e.state = m.recalled(e.spec, time.Now())
 	e.reborn = l.lives[m.Runtime].replay == runtime.ReplayRestart
-	if m.Stopping.asked() && (m.Alive || m.Restart != NoCause) {
-		e.down = m.Run
-	}
+	e.down, e.granted = m.Down, m.Granted
+	e.down.Since = earlier(m.Down.Since, time.Now()) // should the clock have been set back
 	e.gap = l.left[m.ID]
 	delete(l.left, m.ID)
 	return true
@@ -75,12 +63,18 @@ func (l *loop) buryPast(u update) {
 
 // remember keeps what has changed of a container.
 func (l *loop) remember(e *entry) {
-	facts := remembered(e.container, e.identity, &e.state)
-	if facts == e.facts && slices.Equal(e.state.Gates, e.gates) {
+	m := e.memory()
+	if m.Facts == e.facts && slices.Equal(m.Gates, e.gates) {
 		return
 	}
-	e.facts, e.gates = facts, e.state.Gates
-	e.kept = l.config.Store.Remember(Memory{Facts: facts, Gates: e.gates})
+	e.facts, e.gates = m.Facts, m.Gates
+	e.kept = l.config.Store.Remember(m)
+}
+
+func (e *entry) memory() Memory {
+	m := Memory{Facts: remembered(e.container, e.identity, &e.state), Gates: e.state.Gates, Granted: e.granted}
+	m.Down = e.down
+	return m
 }
 
 // recall takes up what is remembered of the identity whose first run this container
@@ -97,6 +91,7 @@ func (l *loop) recall(e *entry) {
 		return
 	}
 	e.state.Restarts, e.state.Held, e.state.HeldUntil = m.Restarts, m.Held, m.HeldUntil
+	e.granted = m.Granted
 	if m.madeOf(e.container) {
 		e.state.Backoff = m.Backoff
 	}
@@ -113,7 +108,7 @@ func (l *loop) gone(e *entry) {
 		l.config.Store.Forget(e.container.ID)
 		return
 	}
-	l.bury(Memory{Facts: remembered(e.container, e.identity, &e.state), Gates: e.state.Gates})
+	l.bury(e.memory())
 }
 
 // removedUnseen is gone for a container that is remembered but not supervised now.
@@ -126,7 +121,7 @@ func (l *loop) removedUnseen(id string) {
 }
 
 func (l *loop) bury(m Memory) {
-	m.Gone = time.Now()
+	m.Gone, m.Down = time.Now(), Outage{}
 	if old, ok := l.memories[m.Identity]; ok && old.ID != m.ID {
 		l.config.Store.Forget(old.ID)
 	}

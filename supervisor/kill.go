@@ -11,23 +11,26 @@ import (
 const (
 	killSignal = 9
 	killSlack  = 100 * time.Millisecond
+	killLate   = 2 * time.Second // after the end that it caused a signal may seem to come
 )
 
 // killed takes note of a signal that somebody else sent.
 func (t *stepper) killed(signal int, at time.Time) {
-	if !t.c.Stops(signal) || at.Before(t.StartedAt) {
+	if !t.c.Stops(signal) || t.before(at, t.StartedAt) {
 		return
 	}
 	next := t.forNext(at)
-	if !next && (t.strayStop(signal, at) || t.ownKill(signal, at)) || !at.After(t.KilledLast) {
+	if !next && (t.strayStop(signal, at) || t.ownKill(signal, at)) || !at.After(t.KilledLast) && !t.KilledLast.After(t.now) {
 		return // not somebody's, or told again
 	}
-	if t.KilledAt.Before(t.c.StartedAt) || t.KillForgotten.IsZero() || next { // KILL after TERM is one wish
-		t.KilledAt = at
+	if t.Overruled && signal == killSignal {
+		t.KilledLast = at // it ends the stop that somebody's newer wish for a restart has overruled
+		return
 	}
-	t.KilledLast, t.Doubtful = at, true
-	if t.OperatorStopped && t.WishDue.IsZero() { // told late: it is settled again
-		t.WishDue = t.now.Add(engineOutlives)
+	t.KilledLast = at
+	if t.KilledAt.IsZero() || t.KilledAt.Before(t.c.StartedAt) || next { // KILL after TERM is one wish
+		t.KilledAt = at
+		t.doubtful()
 	}
 	t.KillForgotten, t.LookAt = t.now.Add(grace(t.spec, t.c, NoCause)+10*time.Second), time.Time{}
 	if !next {
@@ -42,11 +45,14 @@ func (t *stepper) killed(signal int, at time.Time) {
 	}
 }
 
+// before says that at was before the moment then, unless the clock was set back since.
+func (t *stepper) before(at, then time.Time) bool { return at.Before(then) && !then.After(t.now) }
+
 // forNext says that a signal was for the run after the one that has ended: our call
 // makes it, or somebody has begun it and that is not seen yet.
 func (t *stepper) forNext(at time.Time) bool {
 	since := at.Sub(t.Exit.FinishedAt)
-	return !t.Exit.FinishedAt.IsZero() && (since > sameTime || since > 0 && t.Call == StartCall)
+	return !t.Exit.FinishedAt.IsZero() && (since > killLate || since > 0 && t.Call == StartCall)
 }
 
 // strayStop takes in that our stop of the run before, which was faster with ending by
@@ -93,7 +99,7 @@ func (t *stepper) ownKill(signal int, at time.Time) bool {
 // died takes in the news of an end that no inspection has shown yet. What has ended
 // does not survive a signal, however long a sick engine takes to show that.
 func (t *stepper) died(code int) {
-	t.DiedCode, t.KillForgotten = code, time.Time{}
+	t.DiedCode, t.KillForgotten, t.LookAt = code, time.Time{}, time.Time{}
 }
 
 // forgetKill makes a container that outlived a stopping signal an ordinary one
@@ -134,15 +140,19 @@ func (t *stepper) quiet() {
 }
 
 // stopCarriedOut tells an operator's stop with a timeout so long that the signal
-// was forgotten.
+// was forgotten. It may come before the end that it tells of is seen.
 func (t *stepper) stopCarriedOut(in *input) {
-	if in.early && t.Engine.Alive() && t.Stopping == NoCause {
-		t.KilledAt = later(t.KilledAt, in.time) // the end that it tells of is seen next
+	switch {
+	case t.Stopping != NoCause || t.before(in.time, t.StartedAt):
+	case t.Engine.Alive():
+		if t.KilledAt.IsZero() {
+			t.doubtful()
+		}
+		t.KilledAt = later(t.KilledAt, in.time)
 		t.KilledLast = t.KilledAt
-		return
-	}
-	if !t.Engine.Alive() && t.Stopping == NoCause && t.Restart == ByExit && t.Call == NoCall {
-		t.Doubtful = true
+		t.quiet()
+	case t.Restart == ByExit && t.Call == NoCall:
+		t.doubtful()
 		t.stayStopped()
 	}
 }
@@ -150,7 +160,6 @@ func (t *stepper) stopCarriedOut(in *input) {
 // stayStopped records the operator's wish.
 func (t *stepper) stayStopped() {
 	t.OperatorStopped, t.Restart, t.Stopping = true, NoCause, NoCause
-	t.WishDue = t.now.Add(engineOutlives)
 	t.Exit.Reason = ReasonStoppedByOperator
 	t.record(EventOperatorStopped, "Container %s was stopped by somebody else (exit code %d), stays stopped until somebody starts it", t.c.Name, t.Exit.Code)
 }

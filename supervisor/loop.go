@@ -26,6 +26,7 @@ type loop struct {
 	resolver  Resolver
 	reloaded  time.Time                     // when it was replaced
 	dropped   map[string]*runtime.Container // by that, until their watcher says so
+	accepting map[string]bool               // by runtime: it is being asked whether it takes connections
 	fx        []effect                      // reused
 	relieveAt time.Time                     // when those who wait are looked at again
 	quitting  bool
@@ -49,10 +50,12 @@ type entry struct {
 	kept      <-chan struct{} // closed when they are
 	outdated  bool            // its spec is, but it is in the middle of a restart
 	reborn    bool            // not looked at since its engine was started anew, which may have ended it
+	ended     bool            // with its engine, it seems, or before
 	strange   bool            // nobody has known it before the present connection
 	unwatched bool            // its watcher reports it no more, as nobody wants it
 	gap       bool            // what happened since a reload dropped it nobody has watched
-	down      runtime.Run     // which a probe had stopped; zero: none, or over
+	down      Outage          // zero: none, or over
+	granted   []time.Time     // restarts that probes asked for, lately; never changed in place
 
 	probes    [NumProbes]prober.Probe // for the present run and address; nil: not built yet
 	asking    context.Context         // ends these probes
@@ -104,16 +107,20 @@ func newLoop(s *Supervisor, wg *sync.WaitGroup, asking context.Context) *loop {
 	l := &loop{
 		Supervisor: s, wg: wg, asking: asking,
 		entries: make(map[string]*entry), pruneAt: pruneMemories, guard: newGuard(s.config.Guard),
-		resolver: s.config.Resolve, dropped: make(map[string]*runtime.Container),
+		resolver: s.config.Resolve, dropped: make(map[string]*runtime.Container), accepting: make(map[string]bool),
 	}
 	l.takeUp(s.config.Past)
 	return l
 }
 
-// fire steps every entry whose time has come.
+// fire steps every entry whose time has come. Should one be due again at once, which
+// none ought to be, the others have their turn first.
 func (l *loop) fire(now time.Time) {
 	for e := l.queue.first(); e != nil && !e.wake.After(now); e = l.queue.first() {
 		l.step(e, &input{kind: tick})
+		if e.index >= 0 && !e.wake.After(now) {
+			l.queue.set(e, now.Add(time.Millisecond))
+		}
 	}
 }
 
@@ -186,7 +193,6 @@ func (l *loop) step(e *entry, in *input) {
 	if in.mayCondemn() || e.state.Condemned != NoCause || e.state.Hooks[PostStart] == HookFailed {
 		in.wait = l.guard.wait(e, now)
 	}
-	in.ending = e.state.wishDue(now) && (!l.runtimeView(e.container.Runtime).Up || l.ending(e, now))
 	e.state, l.fx = step(e.spec, e.container, e.state, in, now, l.fx[:0])
 	if e.state.Run != run || e.run == nil {
 		e.end()
@@ -194,12 +200,12 @@ func (l *loop) step(e *entry, in *input) {
 		e.renew(l.asking)
 	}
 	l.show(e)
+	l.guard.took(e, before, now)
 	l.remember(e)
 	for i := range l.fx {
 		l.do(e, &l.fx[i], now)
 	}
 	l.queue.set(e, wake(&e.state))
-	l.guard.took(e, before, now)
 	if e.outdated && e.state.settled() {
 		l.respec(e)
 	}
@@ -251,6 +257,8 @@ func (l *loop) do(e *entry, f *effect, now time.Time) {
 		l.hook(e, f.hook, f.grace)
 	case doLook:
 		l.look(e)
+	case doAccept:
+		l.accepts(e)
 	case doRecord:
 		l.config.Journal.Record(Event{Time: now, Container: e.container.Name, Reason: f.reason, Message: f.message})
 	}

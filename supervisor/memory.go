@@ -12,7 +12,8 @@ import (
 // however it ended. It is written to the journal by its JSON form.
 type Memory struct {
 	Facts
-	Gates []Gate `json:"gates,omitempty"` // never changed in place
+	Gates   []Gate      `json:"gates,omitempty"`   // never changed in place
+	Granted []time.Time `json:"granted,omitempty"` // nor these; they change with Facts
 }
 
 // Facts is a Memory but for its lists, so that it can be compared.
@@ -56,12 +57,12 @@ type Facts struct {
 	Survived        bool      `json:"survived,omitempty"`
 	OperatorStopped bool      `json:"operatorStopped,omitempty"`
 	Doubtful        bool      `json:"doubtful,omitempty"`
-	WishDue         time.Time `json:"wishDue,omitzero"`
 
 	Backoff   BackoffState       `json:"backoff,omitzero"`
 	Restarts  [numberOfCause]int `json:"restarts"`
 	Held      bool               `json:"held,omitempty"`
 	HeldUntil time.Time          `json:"heldUntil,omitzero"`
+	Down      Outage             `json:"down,omitzero"`
 }
 
 // Store keeps memories over the end of the daemon.
@@ -96,7 +97,7 @@ func remembered(c *runtime.Container, identity string, s *State) Facts {
 		Stopping: s.Stopping, StopCalls: s.StopCalls, OwnKills: s.OwnKills, KillDue: s.KillDue, Grace: s.Grace,
 		Restart: s.Restart, NotBefore: s.NotBefore, Starting: s.Call == StartCall,
 		KilledAt: s.KilledAt, KilledLast: s.KilledLast, KillForgotten: s.KillForgotten, Survived: s.Survived, OperatorStopped: s.OperatorStopped,
-		Backoff: s.Backoff, Restarts: s.Restarts, Held: s.Held, HeldUntil: s.HeldUntil, Doubtful: s.Doubtful, WishDue: s.WishDue,
+		Backoff: s.Backoff, Restarts: s.Restarts, Held: s.Held, HeldUntil: s.HeldUntil, Doubtful: s.Doubtful,
 	}
 }
 
@@ -127,14 +128,13 @@ func (m *Memory) recalled(spec *Spec, now time.Time) State {
 		Restart: m.Restart, NotBefore: m.NotBefore,
 		KilledAt: m.KilledAt, KilledLast: m.KilledLast, KillForgotten: m.KillForgotten, Survived: m.Survived, OperatorStopped: m.OperatorStopped,
 		Backoff: m.Backoff, Restarts: m.Restarts, Gates: slices.Clone(m.Gates), Held: m.Held, HeldUntil: m.HeldUntil,
-		Doubtful: m.Doubtful, WishDue: m.WishDue,
+		Doubtful: m.Doubtful,
 	}
 	if m.Alive {
 		s.Engine = runtime.Running
 	}
 	// Should the clock have been set back meanwhile, nothing waits longer for that.
 	s.NotBefore = earlier(m.NotBefore, now.Add(max(m.Backoff.Delay, spec.Publish.Drain, callRetry)))
-	s.WishDue = earlier(m.WishDue, now.Add(engineOutlives))
 	s.KillForgotten = earlier(m.KillForgotten, now.Add(max(m.Grace, DefaultGrace)+10*time.Second))
 	switch {
 	case m.StopCalls > 0 && m.Stopping != NoCause && m.Alive:

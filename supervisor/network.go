@@ -1,5 +1,7 @@
 package supervisor
 
+import "healthd/runtime"
+
 // sharesNetwork takes care of a container that uses the network of another one: a new
 // run of that one has a new network, of which this one sees nothing before it is
 // restarted, too.
@@ -13,7 +15,7 @@ func (t *stepper) sharesNetwork() {
 	}
 	t.NetworkLost = gone
 	switch {
-	case t.Stopping != NoCause, !t.KilledAt.IsZero(), t.Call != NoCall, t.Lost, t.Held, t.ShuttingDown:
+	case t.Engine == runtime.Paused, t.Stopping != NoCause, !t.KilledAt.IsZero(), t.Call != NoCall, t.Lost, t.Held, t.ShuttingDown:
 	case t.c.AutoRemove, t.spec.RestartPolicy == Never:
 	case t.c.NetworkSince.After(t.StartedAt):
 		t.record(EventKilling, "Container %s shares the network of container %s, which has a new run, and will be restarted", t.c.Name, short(t.c.NetworkOf))

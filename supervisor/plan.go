@@ -77,17 +77,17 @@ func wake(s *State) time.Time {
 		sooner(s.HookAt)
 	}
 	alive := s.Engine.Alive()
-	if s.Call == NoCall && (alive && s.Stopping != NoCause && !s.Lost && s.Hooks[PreStop] != HookRunning ||
+	if s.Call == NoCall && (alive && s.Stopping != NoCause && !s.Lost && !s.frozen() && s.Hooks[PreStop] != HookRunning ||
 		!alive && s.Restart != NoCause && !s.LeftOver && !s.heldBack() && (!s.Lost || s.ShuttingDown)) {
 		sooner(s.NotBefore)
 	}
-	if !s.Lost {
-		sooner(s.WishDue)
+	if s.Doubtful && !s.Lost {
+		sooner(s.AskAt)
 	}
 	if s.Held {
 		sooner(s.HeldUntil)
 	}
-	if alive && !s.Lost && !s.KilledAt.IsZero() {
+	if alive && !s.Lost && !s.KilledAt.IsZero() && !s.KillForgotten.IsZero() {
 		sooner(later(s.KillForgotten, s.LookAt))
 	}
 	return first

@@ -6,55 +6,28 @@ import (
 	"healthd/runtime"
 )
 
-// An engine that shuts down sends stop signals to all that it runs, like an operator,
-// and is gone about a second after the last has ended.
 const (
-	// engineOutlives is how long the engine must live on after a container has ended
-	// of somebody's signal for that to be somebody's wish. While all else that goes on
-	// is being stopped too, it may be the engine's end that waits for the slowest.
-	engineOutlives = 5 * time.Second
-	// sameTime is how far apart the signals of an engine's end may be.
-	sameTime = 2 * time.Second
-	// engineEnds is how long an engine takes to end as a rule.
-	engineEnds = 20 * time.Second
+	// askAgain is how long an engine that did not take a connection is left in peace.
+	askAgain = time.Second
+	// engineEnds is how long an engine takes to end all that it runs, stop timeouts apart.
+	engineEnds = time.Minute
 	// bringsBack is how long an engine with a restart policy of its own is given to
 	// start a container after it was started itself.
 	bringsBack = 10 * time.Second
 )
 
-// settleWish makes an operator's stop final that the engine has outlived.
-func (t *stepper) settleWish(ending bool) {
-	switch {
-	case t.Lost || !t.wishDue(t.now):
-	case ending:
-		t.WishDue = t.now.Add(engineOutlives)
-	default:
-		t.Doubtful, t.WishDue = false, time.Time{}
+// doubt asks, while it is not clear who wanted the container stopped, whether the engine
+// takes new connections. One that shuts down sends stop signals to all that it runs,
+// like an operator, but first it stops listening.
+func (t *stepper) doubt() {
+	if t.Doubtful && !t.Lost && !t.now.Before(t.AskAt) {
+		t.AskAt = t.now.Add(askAgain)
+		t.fx = append(t.fx, effect{do: doAccept})
 	}
 }
 
-func (s *State) wishDue(now time.Time) bool { return !s.WishDue.IsZero() && !now.Before(s.WishDue) }
-
-// ending says that the engine may be ending since e was sent its signal: all that goes
-// on there is being stopped, nothing of it since much later, and of what was sent a
-// signal at the same time something goes on or has just ended. Whether something goes
-// on that healthd has nothing to do with is not known, and the engine waits for that,
-// too.
-func (l *loop) ending(e *entry, now time.Time) bool {
-	with := now.Sub(e.state.KilledAt) < engineEnds
-	for _, other := range l.entries {
-		s := &other.state
-		same := s.KilledAt.Sub(e.state.KilledAt).Abs() < sameTime
-		switch alive := s.Engine.Alive(); {
-		case other == e || other.container.Runtime != e.container.Runtime:
-		case alive && (!s.Draining() || s.KilledAt.Sub(e.state.KilledAt) >= sameTime):
-			return false
-		case alive && (same || s.Stopping != NoCause), same && now.Sub(later(s.AliveAt, s.Exit.FinishedAt)) < engineOutlives:
-			with = true
-		}
-	}
-	return with
-}
+// doubtful notes that a stop may be the engine's end.
+func (t *stepper) doubtful() { t.Doubtful, t.DoubtAt, t.AskAt = true, t.now, t.now }
 
 // engineLife is what is known of an engine's present life.
 type engineLife struct {
@@ -79,13 +52,43 @@ func (l *loop) swept(e *entry, u update) bool {
 	return false
 }
 
+// tellEndsApart finds, of what has ended since a daemon last saw it run, and whose engine
+// has ended since, too, that which had ended long before: somebody may have stopped it
+// while nobody watched.
+func (l *loop) tellEndsApart(name string) {
+	var last time.Time
+	slack := engineEnds
+	all := l.entriesOf(name)
+	for _, e := range all {
+		if e.ended {
+			last = later(last, e.state.Exit.FinishedAt)
+			slack = max(slack, e.container.StopTimeout+engineEnds)
+		}
+	}
+	for _, e := range all {
+		if e.ended && e.state.Exit.FinishedAt.Before(last.Add(-slack)) {
+			l.step(e, &input{kind: endedBefore})
+		}
+		e.ended = false
+	}
+}
+
+// endedBefore takes back the start of a container that had ended long before its engine.
+func (t *stepper) endedBefore() {
+	if t.Engine.Alive() || t.Restart != ByExit || t.Call != NoCall {
+		return
+	}
+	t.Restart = NoCause
+	t.record(EventExited, "Container %s had ended long before its engine did, and nobody knows why: it is left alone", t.c.Name)
+}
+
 // revive takes back what looked like an operator's stop and was the end of the
 // engine: the engine has been started anew since.
 func (t *stepper) revive() {
 	if !t.Doubtful {
 		return
 	}
-	t.KilledAt, t.Doubtful, t.WishDue = time.Time{}, false, time.Time{}
+	t.KilledAt, t.KilledLast, t.Doubtful = time.Time{}, time.Time{}, false // what the new life knows of, it tells
 	if t.OperatorStopped {
 		t.OperatorStopped = false
 		t.startAgain()

@@ -197,22 +197,36 @@ func TestEngineRestart(t *testing.T) {
 	}
 }
 
-// A signal to all but one is not the end of the engine.
-func TestSignalsToNotAllAreTheOperators(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e := newEstate(t, plain(Always))
-		e.begin(runtime.ReplayUnknown, 0, false)
-		for _, id := range []string{"c1", "c2", "c3"} {
-			e.engine.run(id)
+// All that runs is stopped, and the engine ends, soon or late after that. It is its own
+// doing only where it took no connections any more.
+func TestWhoseStopItWas(t *testing.T) {
+	for _, engines := range []bool{true, false} {
+		for _, pause := range []time.Duration{10 * time.Millisecond, 4 * time.Second, 15 * time.Second, 90 * time.Second} {
+			t.Run(fmt.Sprintf("the engine's %v, %v before its end", engines, pause), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					e := newEstate(t, plain(Always))
+					e.begin(runtime.ReplayUnknown, 0, false)
+					e.engine.run("c1")
+					e.engine.run("c2")
+					e.sleep(time.Minute)
+					e.engine.ends(engines)
+					for _, id := range []string{"c1", "c2"} {
+						e.signal(id, 15)
+						e.engine.exit(id, 143)
+					}
+					e.sleep(pause)
+					e.engineDies()
+					time.Sleep(time.Second)
+					e.engineBegins()
+					e.sleep(time.Hour)
+					if e.running("c1") != engines || e.running("c2") != engines {
+						t.Errorf("c1 runs: %v, c2 runs: %v", e.running("c1"), e.running("c2"))
+					}
+					e.end()
+				})
+			})
 		}
-		e.engineStops("c1", "c2")
-		e.engineBegins()
-		e.sleep(time.Hour)
-		if e.running("c1") || e.running("c2") || !e.running("c3") {
-			t.Errorf("c1 %v, c2 %v, c3 %v", e.running("c1"), e.running("c2"), e.running("c3"))
-		}
-		e.end()
-	})
+	}
 }
 
 // A signal is not taken for survived while the engine cannot be heard.
@@ -278,6 +292,7 @@ func TestReboot(t *testing.T) {
 					e.sleep(10 * time.Millisecond)
 					if graceful {
 						e.sleep(10 * time.Second)
+						e.engine.ends(true)
 						e.signal("alive", 15)
 						e.signal("backing-off", 15)
 						e.engine.exit("alive", 143)
@@ -286,6 +301,7 @@ func TestReboot(t *testing.T) {
 					e.kill()
 					e.engineDies()
 					time.Sleep(time.Minute)
+					e.engine.ends(false)
 					e.begin(replay, 0, true)
 					e.sleep(time.Second)
 					want := []string{"alive", "backing-off"}

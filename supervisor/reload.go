@@ -56,7 +56,7 @@ func (l *loop) letGo(e *entry) {
 		l.dropped[e.container.ID] = e.container
 	}
 	if e.facts.ID != "" {
-		m := Memory{Facts: e.facts, Gates: e.gates}
+		m := Memory{Facts: e.facts, Gates: e.gates, Granted: e.granted}
 		m.Left = true
 		l.past[m.ID], l.left[m.ID] = m, true
 		l.config.Store.Remember(m)

@@ -78,7 +78,8 @@ func (t *stepper) begin(run runtime.Run, found bool) {
 		Held: t.Held, HeldUntil: t.HeldUntil,
 	}
 	if !t.KilledLast.Before(t.c.StartedAt) { // the signal was for this run and its news faster
-		s.KilledAt, s.KilledLast, s.KillForgotten, s.Doubtful = t.KilledLast, t.KilledLast, t.KillForgotten, t.Doubtful
+		s.KilledAt, s.KilledLast, s.KillForgotten = t.KilledLast, t.KilledLast, t.KillForgotten
+		s.Doubtful, s.DoubtAt, s.AskAt = t.Doubtful, t.DoubtAt, t.AskAt
 	}
 	if s.ReadyCh.IsZero() {
 		s.ReadyCh, s.ContainerReadyCh = t.now, t.now

@@ -117,10 +117,12 @@ type State struct {
 	KilledLast      time.Time // of the newest such signal, perhaps to a run that is not seen yet
 	KillForgotten   time.Time // when Run, if it still lives, is taken to have survived that
 	LookAt          time.Time // when the engine is asked, or asked again, whether it does
+	Overruled       bool      // somebody has asked for a restart since: what is left of that stop says nothing
 	Survived        bool      // and it did, once
 	OperatorStopped bool      // it ended of that: stays so until somebody starts it
 	Doubtful        bool      // that may have been the engine itself, ending
-	WishDue         time.Time // when it is no longer doubtful, if the engine can be heard until then
+	DoubtAt         time.Time // since then
+	AskAt           time.Time // when the engine is asked, or asked again, whether it takes connections
 
 	DiedCode int // exit code that an event told for Run, ahead of the inspection
 
@@ -143,6 +145,12 @@ func (s *State) RestartCount() int {
 // by somebody else, and takes no new work.
 func (s *State) Draining() bool {
 	return s.Engine.Alive() && (s.Stopping != NoCause || !s.KilledAt.IsZero())
+}
+
+// frozen says that a stop which is due does not come, as somebody has paused the
+// container and wants it as it is; unless somebody has asked for the restart, too.
+func (s *State) frozen() bool {
+	return s.Engine == runtime.Paused && s.StopCalls == 0 && s.Stopping != ByOperator
 }
 
 // settled says that no stop or start is under way or due.

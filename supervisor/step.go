@@ -27,8 +27,9 @@ const (
 	restartAsked                        // somebody asked healthd for a restart
 	runtimeLost
 	runtimeBack
-	wishKept     // what somebody has stopped was not stopped by its engine's end
+	accepted     // the engine took a new connection at time: it was not ending
 	engineReborn // the engine was started anew
+	endedBefore  // and this had ended long before the engine did
 	shutdown     // healthd is to end
 	tick         // time went by
 )
@@ -54,7 +55,6 @@ type input struct {
 	status    bool
 	old       *Spec
 	early     bool // killed, died, stopCarriedOut: before the observation that says what followed
-	ending    bool // with every kind: all that its engine still runs is being stopped
 	wait      Wait // with every kind: what a restart that a probe asks for has to wait for
 }
 
@@ -66,7 +66,8 @@ const (
 	doStop
 	doStart
 	doHook
-	doLook // ask the engine what the container is now
+	doLook   // ask the engine what the container is now
+	doAccept // ask the engine whether it takes new connections
 	doRecord
 )
 
@@ -91,6 +92,39 @@ type effect struct {
 // new state has been published: readiness is withdrawn before a stop.
 func step(spec *Spec, c *runtime.Container, s State, in *input, now time.Time, fx []effect) (State, []effect) {
 	t := stepper{State: s, spec: spec, c: c, now: now, fx: fx}
+	t.take(in)
+	if in.early {
+		t.publish()
+		return t.State, t.fx
+	}
+	t.forgetKill(in)
+	t.endHold()
+	t.doubt()
+	t.judge(in.wait)
+	t.sharesNetwork()
+	t.giveUp()
+	t.publish()
+	t.act()
+	t.postStart()
+	t.plan(in)
+	t.ask()
+	if t.Engine.Alive() {
+		t.AliveAt = now
+	}
+	return t.State, t.fx
+}
+
+// stepper is one step under way.
+type stepper struct {
+	State
+	spec *Spec
+	c    *runtime.Container
+	now  time.Time
+	fx   []effect
+}
+
+// take takes an input in.
+func (t *stepper) take(in *input) {
 	switch in.kind {
 	case observed:
 		t.observed(in)
@@ -124,39 +158,13 @@ func step(spec *Spec, c *runtime.Container, s State, in *input, now time.Time, f
 		t.Lost = false
 	case engineReborn:
 		t.revive()
-	case wishKept:
-		t.Doubtful, t.WishDue = false, time.Time{}
+	case endedBefore:
+		t.endedBefore()
+	case accepted:
+		t.Doubtful = t.Doubtful && t.DoubtAt.After(in.time)
 	case shutdown:
 		t.shutdown()
 	}
-	if in.early {
-		t.publish()
-		return t.State, t.fx
-	}
-	t.forgetKill(in)
-	t.endHold()
-	t.settleWish(in.ending)
-	t.judge(in.wait)
-	t.sharesNetwork()
-	t.giveUp()
-	t.publish()
-	t.act()
-	t.postStart()
-	t.plan(in)
-	t.ask()
-	if t.Engine.Alive() {
-		t.AliveAt = now
-	}
-	return t.State, t.fx
-}
-
-// stepper is one step under way.
-type stepper struct {
-	State
-	spec *Spec
-	c    *runtime.Container
-	now  time.Time
-	fx   []effect
 }
 
 func (t *stepper) record(reason, format string, args ...any) {

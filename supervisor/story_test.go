@@ -218,12 +218,12 @@ func (w *world) happen(event string, args []string) error {
 	case "signalled":
 		w.step(what, &input{kind: killed, signal: number(), time: w.engineNow()})
 	case "stop-event":
-		w.step(what, &input{kind: stopCarriedOut})
+		w.step(what, &input{kind: stopCarriedOut, time: w.engineNow()})
 	case "docker-stop":
 		w.step("kill 15 by somebody", &input{kind: killed, signal: 15, time: w.engineNow()})
 		w.endRun(143)
 		w.step("exits 143", &input{kind: observed})
-		w.step("stop event", &input{kind: stopCarriedOut})
+		w.step("stop event", &input{kind: stopCarriedOut, time: w.engineNow()})
 	case "paused":
 		w.c.State = runtime.Paused
 		w.step(what, &input{kind: observed})
@@ -277,6 +277,8 @@ func (w *world) happen(event string, args []string) error {
 	case "limit-over":
 		w.wait = Wait{}
 		w.step(what, &input{kind: tick})
+	case "engine-ends": // it takes no connections from now on
+		w.ending = true
 	case "engine-restarts": // and all that it ran has ended
 		w.restartEngine(what)
 	case "daemon-killed": // and there is another, which hears of all that happened since
@@ -325,6 +327,7 @@ func (w *world) find(what string, last Facts) {
 func (w *world) restartEngine(what string) {
 	alive := w.c.State.Alive()
 	w.step(what, &input{kind: runtimeLost})
+	w.ending = false
 	w.step("", &input{kind: engineReborn})
 	if alive {
 		w.endRun(137)

@@ -21,6 +21,9 @@ type Restarter interface {
 	Start(ctx context.Context, id string) error
 	// Inspect returns the container as it is now.
 	Inspect(ctx context.Context, id string) (*runtime.Container, error)
+	// Accept returns nil when the engine answers on a new connection. One that shuts
+	// down still serves old ones.
+	Accept(ctx context.Context) error
 }
 
 // Prober builds what asks one question of one container, and what tells it

@@ -60,17 +60,17 @@ func (u update) applyTo(l *loop, e *entry) {
 
 // cause is what an event tells that no inspection does; its kind is 0 when it is none.
 func (u update) cause() input {
+	at := u.Time
+	if at.IsZero() {
+		at = time.Now()
+	}
 	switch u.Kind {
 	case runtime.Killed:
-		at := u.Time
-		if at.IsZero() {
-			at = time.Now()
-		}
 		return input{kind: killed, signal: u.Signal, time: at}
 	case runtime.Died:
 		return input{kind: died, code: u.ExitCode}
 	case runtime.Stopped:
-		return input{kind: stopCarriedOut, time: u.Time}
+		return input{kind: stopCarriedOut, time: at}
 	}
 	return input{}
 }
@@ -104,6 +104,7 @@ func (l *loop) observed(u update) {
 			l.step(e, &in)
 		}
 	}
+	e.ended = e.reborn && e.state.Engine.Alive() && !c.State.Alive()
 	in := input{kind: observed, container: c, reborn: e.reborn}
 	e.reborn = false
 	if !known {
@@ -137,8 +138,9 @@ func (l *loop) newEntry(c *runtime.Container) *entry {
 	l.guard.join(e)
 	e.state.ShuttingDown = l.quitting
 	v := l.runtimeView(c.Runtime)
-	// Who nobody knows may have come in place of somebody: that shows when all are there.
-	e.state.Lost = !v.Up && (v.Synced || e.strange)
+	// Who nobody knows may have come in place of somebody, and who has ended may have done
+	// so long before the engine did: that shows when all are there.
+	e.state.Lost = !v.Up && (v.Synced || e.strange || e.reborn)
 	if e.reborn {
 		l.step(e, &input{kind: engineReborn, early: true})
 	}
@@ -209,22 +211,7 @@ func (l *loop) lost(u update) {
 	v.Up, v.Err = false, u.Err
 	l.board.runtimes.Store(u.Runtime, v)
 	l.record("", EventRuntimeLost, "Runtime %s cannot be heard, nothing there is restarted until it can: %v", u.Runtime, u.Err)
-	if l.someLeftAlone(u.Runtime) {
-		l.stepAll(u.Runtime, wishKept)
-	}
 	l.stepAll(u.Runtime, runtimeLost)
-}
-
-// someLeftAlone says that something goes on there which nobody has sent a stopping
-// signal: an engine that shuts down leaves nothing out.
-func (l *loop) someLeftAlone(name string) bool {
-	for _, e := range l.entries {
-		s := &e.state
-		if e.container.Runtime == name && s.Engine.Alive() && s.KilledAt.IsZero() && s.Stopping == NoCause {
-			return true
-		}
-	}
-	return false
 }
 
 // began takes in what the engine can still tell of the time when it was not heard.
@@ -262,8 +249,11 @@ func (l *loop) synced(u update) {
 	}
 	if back {
 		l.buryPast(u)
+		l.tellEndsApart(u.Runtime)
 		for _, e := range l.entriesOf(u.Runtime) {
-			e.reborn, e.strange = false, false // it is as it was, although its engine was started anew
+			e.strange = false
+			// It is as it was, although its engine was started anew.
+			e.reborn = e.reborn && slices.Contains(u.Unseen, e.container.ID)
 		}
 		l.stepAll(u.Runtime, runtimeBack)
 	}

@@ -83,31 +83,46 @@ func (l *loop) call(e *entry, kind Call, grace time.Duration) {
 	engine := l.engineOf(e)
 	ctx, kept := context.WithoutCancel(l.asking), e.kept
 	r := returned{id: e.container.ID, call: kind}
-	run, doubtful := e.state.Run, e.state.CallError != ""
+	run, doubtful, cause := e.state.Run, e.state.CallError != "", e.state.CallCause
 	l.wg.Go(func() {
 		awaitKept(kept)
-		if doubtful && !stillDue(ctx, engine, &r, run) {
+		switch {
+		case doubtful && !stillDue(ctx, engine, &r, run), kind == StopCall && !doubtful && r.spares(ctx, engine, cause):
 			_ = l.send(ctx, &r) // fails when the loop has ended
 			return
-		}
-		began := time.Now()
-		if kind == StopCall {
+		case kind == StopCall:
 			_ = l.send(ctx, making(r.id)) // before any news of it
 			r.err = engine.Stop(ctx, r.id, grace)
-		} else {
+		default:
 			r.err = engine.Start(ctx, r.id)
 		}
 		c, err := engine.Inspect(ctx, r.id)
-		switch {
-		case err != nil && r.err == nil:
+		r.container = c
+		if err != nil && r.err == nil {
 			r.err = unseen{err}
-		case err == nil && kind == StopCall && !doubtful && !c.State.Alive() && c.FinishedAt.Before(began):
-			r.err = errEndedBefore
-		default:
-			r.container = c
 		}
 		_ = l.send(ctx, &r) // fails when the loop has ended
 	})
+}
+
+// errNotStopped is why a stop was not made: the container had ended already, of which
+// its watcher tells who or what has done that; or somebody has paused it.
+var errNotStopped = errors.New("the container has ended, or is paused")
+
+// spares looks, as events may be lost, whether a stop is to be made at all.
+func (r *returned) spares(ctx context.Context, engine Restarter, cause Cause) bool {
+	c, err := engine.Inspect(ctx, r.id)
+	switch {
+	case err != nil:
+		return false // the stop will tell
+	case !c.State.Alive():
+		r.err = errNotStopped
+	case c.State == runtime.Paused && cause != ByOperator:
+		r.container, r.err = c, errNotStopped
+	default:
+		return false
+	}
+	return true
 }
 
 // making is the message that a stop is being made.
@@ -118,10 +133,6 @@ func (id making) apply(l *loop) {
 		l.step(e, &input{kind: callMade})
 	}
 }
-
-// errEndedBefore says that a stop came too late: who or what has ended the run its
-// watcher tells.
-var errEndedBefore = errors.New("the container had ended before it was stopped")
 
 // engineOf returns what acts on a container.
 func (l *loop) engineOf(e *entry) Restarter {
@@ -139,6 +150,38 @@ func (l *loop) look(e *entry) {
 			_ = l.send(l.asking, looked{c}) // fails when the loop has ended
 		}
 	})
+}
+
+// accepts asks an engine whether it takes new connections, if that is not being done.
+func (l *loop) accepts(e *entry) {
+	engine, m := l.engineOf(e), answers{runtime: e.container.Runtime, began: time.Now()}
+	if l.accepting[m.runtime] {
+		return // who came later asks again
+	}
+	l.accepting[m.runtime] = true
+	l.wg.Go(func() {
+		m.err = engine.Accept(l.asking)
+		_ = l.send(l.asking, m) // fails when the loop has ended
+	})
+}
+
+// answers is the message that an engine was asked whether it takes new connections.
+type answers struct {
+	runtime string
+	began   time.Time
+	err     error
+}
+
+func (m answers) apply(l *loop) {
+	delete(l.accepting, m.runtime)
+	if m.err != nil {
+		return
+	}
+	for _, e := range l.entriesOf(m.runtime) {
+		if e.state.Doubtful {
+			l.step(e, &input{kind: accepted, time: m.began})
+		}
+	}
 }
 
 // looked is the message that the engine was asked.
@@ -192,7 +235,8 @@ func (n noEngine) Start(context.Context, string) error               { return n 
 func (n noEngine) Inspect(context.Context, string) (*runtime.Container, error) {
 	return nil, n
 }
-func (n noEngine) Error() string { return "there is no runtime " + string(n) }
+func (n noEngine) Accept(context.Context) error { return n }
+func (n noEngine) Error() string                { return "there is no runtime " + string(n) }
 
 // answer is the message that a probe came back.
 type answer struct {

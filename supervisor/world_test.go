@@ -36,6 +36,9 @@ type world struct {
 	hookEnds   [numHooks]prober.HookResult
 	remembered []string
 
+	deaf   bool // the engine does not say what the container is
+	ending bool // nor takes connections, as it shuts down
+
 	wait Wait // what a restart that a probe asks for has to wait for
 	gen  int  // of the daemon
 }
@@ -120,7 +123,13 @@ func (w *world) step(what string, in *input) {
 			gen := w.gen
 			w.after(w.stopTakes, func() { w.stopped(gen) })
 		case doLook:
-			w.step("", &input{kind: observed})
+			if !w.deaf {
+				w.step("", &input{kind: observed})
+			}
+		case doAccept:
+			if !w.ending {
+				w.step("", &input{kind: accepted, time: w.now})
+			}
 		case doStart:
 			gen := w.gen
 			w.after(0, func() { w.started(gen) })

@@ -29,6 +29,14 @@ func (d *daemon) keep(ctx context.Context) (stop func()) {
 	}
 }
 
+// takeBoot notes the host's boot when every engine has told all that it runs: a daemon
+// that is killed before leaves it to the next one that the host was started.
+func (d *daemon) takeBoot(ctx context.Context) {
+	if err := d.supervisor.Ping(ctx); err == nil { // all that follows is remembered by now
+		d.journal.BootTaken()
+	}
+}
+
 // bootID names the present boot of the host. It is empty when the kernel does not say.
 func bootID() string {
 	id, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")

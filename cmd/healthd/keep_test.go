@@ -1,11 +1,15 @@
 package main
 
 import (
+	"context"
+	"errors"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 
 	"healthd/runtime/docker/dockertest"
+	"healthd/supervisor/journal"
 )
 
 // What a hold has to outlive is above all a restart of healthd.
@@ -26,6 +30,52 @@ func TestHoldOutlivesTheDaemon(t *testing.T) {
 	p.notify.await(t, "STATUS=1 container, 1 ready, 0 restarting, 1 held")
 	if got := healthd(t, "events", "aa", "--socket", p.socket); !strings.Contains(got.stdout, "  Held  ") {
 		t.Errorf("the events of before are gone: %+v", got)
+	}
+}
+
+// keptBoot is the boot that the daemons so far have left to the next one.
+func (p *process) keptBoot(t *testing.T) string {
+	t.Helper()
+	j, err := journal.Open(journal.Config{Dir: p.state})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return j.Boot()
+}
+
+// A daemon whose engine never answered has not taken in that the host was started anew.
+func TestBootIsTakenWhenTheEngineHasAnswered(t *testing.T) {
+	engine := private.Engine(t)
+	away := "unix://" + filepath.Join(t.TempDir(), "docker.sock")
+	p := newProcess(t, away, specFor("aa"))
+	j, err := journal.Open(journal.Config{Dir: p.state, Boot: "another"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	j.BootTaken()
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if err := errors.Join(j.Run(ended), j.Close()); err != nil {
+		t.Fatal(err)
+	}
+	live := func(sign string) {
+		p.start(t)
+		p.notify.await(t, sign)
+		p.signal(syscall.SIGTERM)
+		p.wait()
+	}
+	live("WATCHDOG=1")
+	if got := p.keptBoot(t); got != "another" {
+		t.Errorf("the next daemon is told of boot %q, although nothing was taken in", got)
+	}
+	p.daemon = strings.Replace(p.daemon, away, engine.Endpoint, 1)
+	p.configure(t, specFor("aa"))
+	live("READY=1")
+	if got := p.keptBoot(t); got != bootID() {
+		t.Errorf("the next daemon is told of boot %q, want %q", got, bootID())
 	}
 }
 

@@ -44,6 +44,7 @@ func (d *daemon) notify(ctx, serving context.Context) {
 			}
 			ticker.Reset(afterSync)
 			d.reportSync()
+			d.takeBoot(serving)
 			d.notifier.started()
 		}
 		d.notifier.says(statusLine(d.supervisor.Board().Views()))

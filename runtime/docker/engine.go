@@ -18,9 +18,10 @@ import (
 )
 
 const (
-	callTimeout  = 10 * time.Second
-	listTimeout  = 30 * time.Second
-	startTimeout = 2 * time.Minute
+	callTimeout   = 10 * time.Second
+	acceptTimeout = 5 * time.Second
+	listTimeout   = 30 * time.Second
+	startTimeout  = 2 * time.Minute
 	// stopMargin is what the engine is granted beyond the grace period: a client
 	// that gives up first reports a failure while the engine is still stopping.
 	stopMargin = 30 * time.Second
@@ -91,6 +92,22 @@ func (e *Engine) Ping(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if _, err := c.Ping(ctx); err != nil {
+		return e.failure(err)
+	}
+	return nil
+}
+
+// Accept returns nil when the engine answers on a new connection. One that shuts down
+// stops listening before it stops its containers, and still serves old connections.
+func (e *Engine) Accept(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, acceptTimeout)
+	defer cancel()
+	c, err := e.newClient()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
 	if _, err := c.Ping(ctx); err != nil {
 		return e.failure(err)
 	}

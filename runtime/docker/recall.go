@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/events"
 	"github.com/docker/docker/api/types/filters"
 
@@ -21,6 +22,7 @@ const (
 	// after we asked, or are later by a clock that is a little ahead of ours.
 	fullFrom   = 200
 	killsMax   = 256
+	infoTries  = 3
 	clockSlack = time.Second
 
 	// Podman rounds times, and reads them from a log without end.
@@ -30,15 +32,18 @@ const (
 // Recall says what the engine remembers of its events.
 func (e *Engine) Recall(ctx context.Context, at time.Time) (runtime.Memory, error) {
 	var m runtime.Memory
-	_, err := e.past(ctx, at.Add(-roundMax), at.Add(roundMax), func(t time.Time) bool {
+	answered, err := e.past(ctx, at.Add(-roundMax), at.Add(roundMax), func(t time.Time) bool {
 		m.Has = t.Equal(at)
 		return !m.Has
 	})
+	if m.Has && !answered.IsZero() && at.After(answered.Add(2*clockSlack)) {
+		return runtime.Memory{Full: true}, err // its clock was set back: what came since is older
+	}
 	if err != nil || m.Has {
 		return m, err
 	}
 	now, n := time.Now(), 0
-	answered, err := e.past(ctx, time.Unix(1, 0), now, func(t time.Time) bool {
+	answered, err = e.past(ctx, time.Unix(1, 0), now, func(t time.Time) bool {
 		if n++; m.Oldest.IsZero() || t.Before(m.Oldest) {
 			m.Oldest = t
 		}
@@ -46,20 +51,30 @@ func (e *Engine) Recall(ctx context.Context, at time.Time) (runtime.Memory, erro
 	})
 	m.Full = n >= fullFrom || answered.After(now.Add(clockSlack))
 	if err == nil && m.Oldest.After(at) && !m.Full {
-		m.LiveRestore = e.liveRestore(ctx)
+		m.LiveRestore, err = e.liveRestore(ctx)
 	}
 	return m, err
 }
 
-// liveRestore says whether the engine has that setting. Socket proxies may refuse to
-// tell; few engines have it.
-func (e *Engine) liveRestore(ctx context.Context) bool {
+// liveRestore says whether the engine has that setting. A socket proxy that refuses to
+// tell stands before an engine without it, as most are; of one that merely fails to
+// answer nothing is known.
+func (e *Engine) liveRestore(ctx context.Context) (bool, error) {
 	c, err := e.client(ctx)
 	if err != nil {
-		return false
+		return false, err
 	}
-	info, err := c.Info(ctx)
-	return err == nil && info.LiveRestoreEnabled
+	for try := 1; ; try++ {
+		info, err := c.Info(ctx)
+		switch {
+		case err == nil:
+			return info.LiveRestoreEnabled, nil
+		case errdefs.IsPermissionDenied(err), errdefs.IsUnauthorized(err), errdefs.IsNotFound(err), errdefs.IsNotImplemented(err):
+			return false, nil
+		case try == infoTries || ctx.Err() != nil:
+			return false, fmt.Errorf("cannot ask whether the engine has live-restore: %w", e.failure(err))
+		}
+	}
 }
 
 // Kills returns the kill events of a container since then that the engine remembers.

@@ -8,11 +8,16 @@ import (
 	"net/http/httptest"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"healthd/runtime"
 )
+
+// infoStatus is what the engines of remembers answer when they are asked about
+// themselves; 0: that they have live-restore.
+var infoStatus atomic.Int64
 
 // remembers serves events of the given seconds as engines do, by a clock that is ahead
 // of ours.
@@ -21,6 +26,10 @@ func remembers(t *testing.T, seconds []int64, ahead time.Duration) *Engine {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Api-Version", oldestAPI)
 		w.Header().Set("Date", time.Now().Add(ahead).UTC().Format(http.TimeFormat))
+		if status := infoStatus.Load(); status != 0 && strings.HasSuffix(r.URL.Path, "/info") {
+			w.WriteHeader(int(status))
+			return
+		}
 		if strings.HasSuffix(r.URL.Path, "/info") {
 			w.Header().Set("Content-Type", "application/json")
 			fmt.Fprint(w, `{"LiveRestoreEnabled":true}`)
@@ -58,6 +67,7 @@ func TestRecall(t *testing.T) {
 		return all
 	}
 	at := func(s int64) time.Time { return time.Unix(s, 0) }
+	future := time.Now().Add(time.Hour).Unix()
 	for _, tt := range []struct {
 		name   string
 		events []int64
@@ -71,6 +81,7 @@ func TestRecall(t *testing.T) {
 		{"as many as it can", from(1001, 256), 0, 1000, runtime.Memory{Oldest: at(1001), Full: true}},
 		{"some came while we asked", from(1001, 220), 0, 1000, runtime.Memory{Oldest: at(1001), Full: true}},
 		{"its clock hides the newest", from(1001, 10), time.Minute, 1000, runtime.Memory{Oldest: at(1001), Full: true}},
+		{"a clock set back since", from(future, 1), 0, future, runtime.Memory{Full: true}},
 		{"a clock set back", from(900, 10), 0, 1000, runtime.Memory{Oldest: at(900)}},
 		{"a log without end", from(900, 5000), 0, 99000, runtime.Memory{Oldest: at(900)}},
 		{"a log without end that has it", from(900, 5000), 0, 5000, runtime.Memory{Has: true}},
@@ -81,6 +92,20 @@ func TestRecall(t *testing.T) {
 				t.Errorf("got %+v, %v; want %+v", m, err, tt.want)
 			}
 		})
+	}
+}
+
+// A proxy that refuses to tell whether the engine has live-restore is no reason to doubt
+// everything; an engine that does not answer is.
+func TestRecallWithoutInfo(t *testing.T) {
+	for status, well := range map[int]bool{403: true, 404: true, 500: false} {
+		e := remembers(t, []int64{1001}, 0)
+		infoStatus.Store(int64(status))
+		m, err := e.Recall(t.Context(), time.Unix(1000, 0))
+		infoStatus.Store(0)
+		if m.LiveRestore || (err == nil) != well {
+			t.Errorf("status %d: %+v, %v", status, m, err)
+		}
 	}
 }
 

@@ -184,3 +184,28 @@ func TestKills(t *testing.T) {
 		t.Errorf("the next run: got %v", got)
 	}
 }
+
+// An engine that shuts down takes no new connection before it sends its first signal,
+// and serves the old ones on.
+func TestAccept(t *testing.T) {
+	private := dockertest.Start(t, "--live-restore=false")
+	e := connect(t, private)
+	d := watch(t, private, nil)
+	private.Run(t, dockertest.RunOptions{Name: "slow", Cmd: []string{"sh", "-c", "trap : TERM; while :; do sleep 0.1; done"}})
+	n := d.reads(t, 0, "observed slow running")
+	if err := e.Accept(t.Context()); err != nil {
+		t.Errorf("an engine that is well: %v", err)
+	}
+	var ending sync.WaitGroup
+	ending.Go(func() { private.Stop(t) })
+	d.reads(t, n, "killed slow 15")
+	if err := e.Accept(t.Context()); err == nil {
+		t.Error("an engine that shuts down takes a connection")
+	}
+	d.never(t, "lost")
+	ending.Wait()
+	private.Up(t)
+	if err := e.Accept(t.Context()); err != nil {
+		t.Errorf("an engine that is back: %v", err)
+	}
+}

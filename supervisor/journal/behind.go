@@ -29,7 +29,8 @@ type behind struct {
 	written uint64                       // number of the newest event there
 	dropped uint64                       // events that left the ring before they got there
 	seen    map[string]time.Time         // by runtime
-	meta    bool                         // boot and seen are not there
+	taken   string                       // boot of the host that was taken in
+	meta    bool                         // taken and seen are not there
 	junk    []record                     // could not be read, is to be deleted
 
 	due  time.Time     // of the next transaction; zero when nothing is behind
@@ -96,7 +97,7 @@ func (j *Journal) take() *batch {
 
 // takeAll needs mu.
 func (j *Journal) takeAll() *batch {
-	b := &batch{last: j.last, meta: j.meta, boot: j.bootNow, seen: map[string]time.Time{}, junk: j.junk}
+	b := &batch{last: j.last, meta: j.meta, boot: j.taken, seen: map[string]time.Time{}, junk: j.junk}
 	for id := range j.dirty {
 		if m, kept := j.kept[id]; kept {
 			b.put = append(b.put, m)

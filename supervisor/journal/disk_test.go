@@ -101,6 +101,7 @@ func TestRememberedIsDurable(t *testing.T) {
 	}
 	j.Record(event(1))
 	j.SetSeen("docker", time.Unix(7, 0))
+	j.BootTaken()
 	<-j.Remember(full)
 
 	k := open(t, copyFile(t, dir))
@@ -119,6 +120,35 @@ func TestRememberedIsDurable(t *testing.T) {
 	for path, want := range map[string]os.FileMode{dir: 0o750, filepath.Join(dir, fileName): 0o600} {
 		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != want {
 			t.Errorf("%s: %v, %v", path, info.Mode(), err)
+		}
+	}
+}
+
+// A daemon that is killed before it has taken in what the boot of the host has changed
+// leaves that to the next one.
+func TestBootIsKeptWhenItIsTakenIn(t *testing.T) {
+	dir := t.TempDir()
+	for n, d := range []struct {
+		boot, before string
+		taken        bool
+	}{
+		{"1", "", false}, {"1", "", true}, {"1", "1", false}, {"2", "1", false}, {"2", "1", true}, {"2", "2", false}, {"3", "2", false},
+	} {
+		j, err := Open(Config{Dir: dir, Boot: d.boot})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if j.Boot() != d.before {
+			t.Errorf("daemon %d: the one before has left boot %q, want %q", n, j.Boot(), d.before)
+		}
+		stop := run(t, j)
+		if d.taken {
+			j.BootTaken()
+		}
+		j.SetSeen("docker", time.Unix(int64(n)+1, 0))
+		<-j.Remember(remember("a", d.boot))
+		if err := errors.Join(stop(), j.Close()); err != nil {
+			t.Error(err)
 		}
 	}
 }

@@ -184,6 +184,7 @@ func TestFileThatBreaksIsReplaced(t *testing.T) {
 	j, f := openFlaky(t, dir, fine)
 	stop := run(t, j)
 	j.Record(event(1))
+	j.BootTaken()
 	<-j.Remember(remember("a", "1"))
 	<-j.Remember(remember("b", "1"))
 	f.how.Store(func(int) error { panic("page 7 already freed") })

@@ -10,9 +10,21 @@ import (
 // Memories returns what the daemon before has kept of each container, by ID.
 func (j *Journal) Memories() []supervisor.Memory { return slices.Clone(j.memories) }
 
-// Boot returns the ID of the host's boot under which the daemon before ran. It is
-// empty when that is not known.
+// Boot returns the ID of the host's newest boot that a daemon before has taken in. It
+// is empty when that is not known.
 func (j *Journal) Boot() string { return j.boot }
+
+// BootTaken notes that all which follows from the host's present boot was remembered.
+// Until then the next daemon is told of the one before. It never blocks.
+func (j *Journal) BootTaken() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.taken == j.bootNow {
+		return
+	}
+	j.taken, j.meta = j.bootNow, true
+	j.want(0) // once in a daemon's life
+}
 
 // Remember keeps m in place of what was kept of the same container. It never
 // blocks. The channel is closed when m, or a newer one of the same container, is

@@ -96,7 +96,7 @@ func (j *Journal) load(c *content) {
 	j.memories = slices.SortedFunc(maps.Values(c.memories), func(a, b supervisor.Memory) int { return strings.Compare(a.ID, b.ID) })
 	j.behind = behind{
 		keeping: true, kept: c.memories, stored: map[string]struct{}{}, dirty: map[string]struct{}{},
-		written: c.last, seen: c.seen, meta: true, junk: c.junk, wake: make(chan struct{}, 1),
+		written: c.last, seen: c.seen, taken: c.boot, meta: true, junk: c.junk, wake: make(chan struct{}, 1),
 	}
 	for id := range c.memories {
 		j.stored[id] = struct{}{}

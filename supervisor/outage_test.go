@@ -1,0 +1,164 @@
+package supervisor
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"healthd/runtime"
+)
+
+// A member that an earlier daemon has restarted is down until it is ready again, or has
+// had the time for that; what came of it since then is seen.
+func TestAnOutageOutlivesTheDaemon(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		ready bool // a, when the daemon comes back
+		past  time.Duration
+		waits bool
+	}{
+		{"not ready yet", false, time.Second, true},
+		{"ready again", true, 5500 * time.Millisecond, false},
+		{"has had its time", false, 10 * time.Second, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e := newEstate(t, slowSpec(Group{Name: "web"}))
+				e.begin(runtime.ReplayUnknown, 0, false)
+				e.engine.run("a")
+				e.engine.run("b")
+				e.sleep(6500 * time.Millisecond)
+				e.probes.say("a:2", refused)
+				e.engine.stopping = func(id string) { e.probes.say(id+":2", good) }
+				if !tt.ready {
+					e.probes.say("a:3", refused)
+				}
+				e.sleep(time.Second)
+				if s := e.view("a").State; s.RestartCount() != 1 || s.Ready {
+					t.Fatalf("a: %+v", s)
+				}
+				if !tt.ready {
+					e.kill()
+				}
+				time.Sleep(tt.past)
+				synctest.Wait()
+				e.kill()
+				e.probes.say("b:2", refused)
+				e.begin(runtime.ReplayComplete, 0, false)
+				e.sleep(1500 * time.Millisecond)
+				w := e.view("b").Waiting()
+				if waits := w != nil && w.Reason == WaitGroupLimit; waits != tt.waits {
+					t.Errorf("b waits for %+v, want that: %v; a: %+v", w, tt.waits, e.view("a").State)
+				}
+				e.sleep(time.Minute)
+				if e.view("b").State.RestartCount() == 0 || e.kept["a"].Down != (Outage{}) {
+					t.Errorf("b waits for ever, or a is kept as down: %+v", e.kept["a"].Down)
+				}
+				e.end()
+			})
+		})
+	}
+}
+
+// The restarts that earlier daemons have granted use the budget up, also those of
+// containers that were removed or created anew since.
+func TestRestartBudgetOutlivesTheDaemon(t *testing.T) {
+	for _, then := range []string{"", "removed", "created anew"} {
+		t.Run(then, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e := newEstate(t, slowSpec(Group{}))
+				e.guard = Guard{MaxRestarts: 3, Window: time.Minute}
+				e.begin(runtime.ReplayUnknown, 0, false)
+				for _, id := range []string{"a", "b", "c"} {
+					e.engine.run(id)
+				}
+				e.sleep(6500 * time.Millisecond)
+				e.engine.stopping = func(id string) { e.probes.say(id+":2", good) }
+				begun := time.Now()
+				for range 2 {
+					e.probes.say("a:2", refused)
+					e.sleep(1500 * time.Millisecond)
+				}
+				if n := e.view("a").State.RestartCount(); n != 2 {
+					t.Fatalf("a has %d restarts", n)
+				}
+				e.kill()
+				e.begin(runtime.ReplayComplete, 0, false)
+				e.sleep(time.Second)
+				e.replace("a", then)
+				e.probes.say("b:2", refused)
+				e.sleep(1500 * time.Millisecond)
+				e.kill()
+				e.probes.say("c:2", refused)
+				e.begin(runtime.ReplayComplete, 0, false)
+				e.sleep(2 * time.Second)
+				w := e.view("c").Waiting()
+				if w == nil || w.Reason != WaitRestartBudget || w.Until.Sub(begun) > time.Minute+time.Second {
+					t.Fatalf("c waits for %+v; calls %v", w, e.engine.madeCalls())
+				}
+				e.sleep(time.Until(w.Until.Add(2 * time.Second)))
+				if e.view("c").State.RestartCount() == 0 {
+					t.Error("c was never restarted")
+				}
+				e.end()
+			})
+		})
+	}
+}
+
+// replace removes a container and, if that is said, creates one in its place.
+func (e *estate) replace(id, then string) {
+	if then == "" {
+		return
+	}
+	e.engine.gone(id)
+	e.engine.deliver(runtime.Update{Kind: runtime.Removed, Runtime: "docker", ID: id})
+	if then == "created anew" {
+		e.engine.names[id+"2"] = "n-" + id
+		e.engine.run(id + "2")
+	}
+}
+
+// Labels are written by whoever may start containers: nobody holds up the others of a
+// group for as long as they like.
+func TestNobodyHoldsItsGroupUpForLong(t *testing.T) {
+	const days = 300 * 24 * time.Hour
+	for _, tt := range []struct {
+		name string
+		evil func(*Spec)
+	}{
+		{"initial delay", func(s *Spec) { s.Probes[Readiness].InitialDelay = days }},
+		{"drain", func(s *Spec) { s.Publish.Drain = days }},
+		{"back-off", func(s *Spec) { s.Backoff = Backoff{Initial: days, Max: days, ResetAfter: days} }},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := open(t, slowSpec(Group{Name: "shop/web"}))
+				defer h.close(t)
+				evil := slowSpec(Group{Name: "shop/web"})
+				tt.evil(evil)
+				h.specs["n-c"] = evil
+				replicas(h, 3)
+				h.engine.exit("c", 1) // the first start comes at once
+				time.Sleep(6 * time.Second)
+				h.fails("c")
+				begun := time.Now()
+				h.fails("a", "b")
+				for _, after := range []time.Duration{maxOutage - 10*time.Second, maxOutage + 20*time.Second} {
+					time.Sleep(time.Until(begun.Add(after)))
+					synctest.Wait()
+					calls := strings.Join(h.engine.madeCalls(), ", ")
+					a, b := strings.Contains(calls, "start a"), strings.Contains(calls, "start b")
+					if want := after > maxOutage; a != want || b != want {
+						t.Errorf("after %v: %s", after, calls)
+					}
+				}
+				if slices.Contains(h.engine.madeCalls(), "stop c 30s") && tt.name == "drain" {
+					t.Error("c was stopped within its drain")
+				}
+			})
+		})
+	}
+}
