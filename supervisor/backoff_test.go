@@ -8,52 +8,6 @@ import (
 	"time"
 )
 
-// caseWorld returns a world in which the lines of a story have come true.
-func caseWorld(t *testing.T, lines ...string) *world {
-	t.Helper()
-	w := newWorld(t)
-	caseGoesOn(w, lines...)
-	return w
-}
-
-func caseGoesOn(w *world, lines ...string) {
-	w.t.Helper()
-	for _, line := range lines {
-		if err := w.obey(strings.Fields(line)); err != nil {
-			w.t.Fatalf("%s: %v", line, err)
-		}
-	}
-}
-
-// caseActs returns what healthd has done to the container so far, as the transcript
-// words it: "STOP grace 30s", "START", "PreStop HOOK within 30s". Nothing in a story
-// takes no time at all, hence the rounding.
-func caseActs(w *world) []string {
-	var acts []string
-	for line := range strings.Lines(w.told.String()) {
-		line = strings.TrimSpace(line)
-		if grace, ok := strings.CutPrefix(line, "STOP grace "); ok {
-			d, err := time.ParseDuration(grace)
-			if err != nil {
-				w.t.Fatal(err)
-			}
-			acts = append(acts, fmt.Sprintf("STOP grace %v", d.Round(time.Millisecond)))
-		} else if line == "START" || strings.Contains(line, " HOOK within ") {
-			acts = append(acts, line)
-		}
-	}
-	return acts
-}
-
-// caseHeldBack returns how long the container is still held back by its back-off.
-func caseHeldBack(w *world) time.Duration {
-	v := View{Container: &w.c, Spec: w.spec, State: w.state}
-	if x := v.Waiting(); x != nil && x.Reason == WaitCrashLoop {
-		return max(0, x.Until.Sub(w.now))
-	}
-	return 0
-}
-
 func seconds(n ...float64) []time.Duration {
 	all := make([]time.Duration, len(n))
 	for i, x := range n {
@@ -122,8 +76,8 @@ func TestBackoffBeginsAfresh(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Attr("kubelet", "173")
-			w := caseWorld(t, crashes...)
-			if got := caseHeldBack(w); got != 4*time.Second {
+			w := tale(t, crashes...)
+			if got := w.heldBack(); got != 4*time.Second {
 				t.Fatalf("held back for %v after four crashes, want 4 s", got)
 			}
 			for _, line := range tt.lines {
@@ -132,7 +86,7 @@ func TestBackoffBeginsAfresh(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if got := caseHeldBack(w); got != tt.want {
+			if got := w.heldBack(); got != tt.want {
 				t.Errorf("held back for %v, want %v\n%s", got, tt.want, w.told.String())
 			}
 		})
@@ -157,8 +111,8 @@ func TestCrashLoopBackOff(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Attr("kubelet", tt.kubelet)
-			w := caseWorld(t, append([]string{"backoff=1s/5s/1m"}, tt.lines...)...)
-			if got := caseHeldBack(w); got != tt.want || w.state.Backoff.Active != tt.known {
+			w := tale(t, append([]string{"backoff=1s/5s/1m"}, tt.lines...)...)
+			if got := w.heldBack(); got != tt.want || w.state.Backoff.Active != tt.known {
 				t.Errorf("held back for %v, want %v; its end is known: %v\n%s", got, tt.want, w.state.Backoff.Active, w.told.String())
 			}
 			v := View{Container: &w.c, Spec: w.spec, State: w.state}
@@ -172,7 +126,7 @@ func TestCrashLoopBackOff(t *testing.T) {
 // The delay counts from the end, not from when its news came.
 func TestBackoffIsFromTheEnd(t *testing.T) {
 	t.Attr("kubelet", "183")
-	w := caseWorld(t, "backoff=1s/5s/1m", "0s runs", "1s exits 1", "2s")
+	w := tale(t, "backoff=1s/5s/1m", "0s runs", "1s exits 1", "2s")
 	w.endRun(1)
 	ended := w.now
 	w.now = w.now.Add(400 * time.Millisecond)
@@ -188,14 +142,14 @@ func TestBackoffIsFromTheEnd(t *testing.T) {
 // held back. It runs for a second each time before it is seen to end.
 func TestBackoffTimeline(t *testing.T) {
 	t.Attr("kubelet", "178")
-	w := caseWorld(t, "backoff=1s/10s/20s", "0s runs")
+	w := tale(t, "backoff=1s/10s/20s", "0s runs")
 	var got strings.Builder
 	for second := range 37 {
 		w.goTo(w.begin.Add(time.Duration(second) * time.Second))
 		if w.c.State.Alive() {
-			caseGoesOn(w, fmt.Sprintf("%ds exits 1", second))
+			w.goesOn(fmt.Sprintf("%ds exits 1", second))
 		}
-		if caseHeldBack(w) > 0 {
+		if w.heldBack() > 0 {
 			got.WriteByte('B')
 		} else {
 			got.WriteByte('.')
@@ -205,12 +159,12 @@ func TestBackoffTimeline(t *testing.T) {
 	if got.String() != want {
 		t.Fatalf("held back\n%s, want\n%s\n%s", got.String(), want, w.told.String())
 	}
-	caseGoesOn(w, "62s exits 1") // it ran for more than 20 s
-	if caseHeldBack(w) > 0 {
+	w.goesOn("62s exits 1") // it ran for more than 20 s
+	if w.heldBack() > 0 {
 		t.Errorf("held back after a long run:\n%s", w.told.String())
 	}
-	caseGoesOn(w, "63s exits 1")
-	if d := caseHeldBack(w); d != time.Second {
+	w.goesOn("63s exits 1")
+	if d := w.heldBack(); d != time.Second {
 		t.Errorf("held back for %v after that, want 1 s: afresh\n%s", d, w.told.String())
 	}
 }

@@ -34,12 +34,12 @@ func TestNextLook(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Attr("kubelet", "191")
 			for range 2 { // without jitter it is the same another time
-				w := caseWorld(t, tt.lines...)
+				w := tale(t, tt.lines...)
 				got := time.Duration(nothing)
 				if due := wake(&w.state); !due.IsZero() {
 					got = due.Sub(w.now).Round(time.Millisecond)
 				}
-				if acts := caseActs(w); got != tt.want || !slices.Equal(acts, tt.acts) {
+				if acts := w.acts(); got != tt.want || !slices.Equal(acts, tt.acts) {
 					t.Errorf("due in %v, want %v; acts %q, want %q\n%s", got, tt.want, acts, tt.acts, w.told.String())
 				}
 			}

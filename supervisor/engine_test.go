@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"testing"
 	"time"
 
 	"healthd/prober"
@@ -266,96 +265,3 @@ func (d *diary) reasons(container string) []string {
 	}
 	return all
 }
-
-// house is a Supervisor with all that it talks to in memory.
-type house struct {
-	*Supervisor
-	engine   *memoryEngine
-	probes   *scripted
-	diary    *diary
-	specs    map[string]*Spec // by container name; "": of all others
-	stop     context.CancelFunc
-	finished chan error
-}
-
-// open starts a supervisor. Call close at the end.
-func open(t testing.TB, spec *Spec) *house {
-	t.Helper()
-	return openWith(t, spec, func(*Config) {})
-}
-
-// openWith is open with another configuration.
-func openWith(t testing.TB, spec *Spec, change func(*Config)) *house {
-	t.Helper()
-	h := &house{
-		engine: newMemoryEngine(), probes: newScripted(), diary: &diary{},
-		specs: map[string]*Spec{"": spec}, finished: make(chan error, 1),
-	}
-	c := Config{
-		Resolve: func(name string, labels map[string]string) (*Spec, error) {
-			if wrong := labels["wrong"]; wrong != "" {
-				return nil, errors.New(wrong)
-			}
-			if s, ok := h.specs[name]; ok {
-				return s, nil
-			}
-			return h.specs[""], nil
-		},
-		Runtimes: map[string]Restarter{"docker": h.engine},
-		Prober:   h.probes,
-		Journal:  h.diary,
-	}
-	change(&c)
-	h.Supervisor = New(c)
-	ctx, cancel := context.WithCancel(context.Background())
-	h.stop = cancel
-	h.engine.deliver = func(u runtime.Update) { _ = h.Deliver(context.Background(), u) }
-	go func() { h.finished <- h.Run(ctx) }()
-	return h
-}
-
-// synced says that the list of the start is complete.
-func (h *house) synced() {
-	h.engine.deliver(runtime.Update{Kind: runtime.Synced, Runtime: "docker", Reason: runtime.RelistStart})
-}
-
-// close stops the supervisor and waits for it.
-func (h *house) close(t testing.TB) {
-	t.Helper()
-	h.stop()
-	if err := <-h.finished; err != nil {
-		t.Errorf("Run: %v", err)
-	}
-}
-
-// view returns the newest view of a container after all messages so far went round.
-func (h *house) view(t testing.TB, name string) *View {
-	t.Helper()
-	if err := h.Ping(context.Background()); err != nil {
-		t.Fatal(err)
-	}
-	v, ok := h.Board().Find(name)
-	if !ok {
-		t.Fatalf("no container %s on the board", name)
-	}
-	return v
-}
-
-func probeOn(port int, period time.Duration, failures int) *ProbeSpec {
-	return &ProbeSpec{
-		Handler: prober.Handler{TCPSocket: &prober.TCPSocket{Port: port}}, Period: period, Timeout: time.Second,
-		SuccessThreshold: 1, FailureThreshold: failures,
-	}
-}
-
-// webSpec has liveness on port 1 and readiness on port 2.
-func webSpec() *Spec {
-	return &Spec{
-		Name: "web", RestartPolicy: Always,
-		Probes:  [NumProbes]*ProbeSpec{Liveness: probeOn(1, 10*time.Second, 3), Readiness: probeOn(2, 5*time.Second, 1)},
-		Backoff: Backoff{Initial: time.Second, Max: time.Minute, ResetAfter: DefaultBackoffReset},
-		Publish: Publish{Service: "web", Drain: 5 * time.Second},
-	}
-}
-
-var refused = prober.Result{Outcome: prober.Failure, Cause: prober.Refused, Output: "connection refused"}

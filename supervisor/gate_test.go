@@ -54,10 +54,10 @@ func TestSetGateErrors(t *testing.T) {
 		h.synced()
 		h.engine.run("c1")
 		h.engine.run("gone")
-		caseMade(h, runtime.Container{ID: "bad", Name: "bad", Labels: map[string]string{"wrong": "period: no number"}})
+		h.creates(runtime.Container{ID: "bad", Name: "bad", Labels: map[string]string{"wrong": "period: no number"}})
 		synctest.Wait()
 		late := request{id: "gone", do: func(*loop, *entry) error { return errors.New("was done") }}
-		caseGone(h, "gone")
+		h.removes("gone")
 		for _, tt := range []struct {
 			container, gate string
 			want            error

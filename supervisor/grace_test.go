@@ -48,7 +48,7 @@ func TestGrace(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Attr("kubelet", tt.kubelet)
-			w := caseWorld(t, "startup=0s/1s/1/1", "liveness=0s/1s/1/1")
+			w := tale(t, "startup=0s/1s/1/1", "liveness=0s/1s/1/1")
 			w.spec.TerminationGracePeriod, w.c.StopTimeout = tt.spec, tt.container
 			w.spec.Probes[Startup].TerminationGracePeriod = tt.startup
 			w.spec.Probes[Liveness].TerminationGracePeriod = tt.liveness
@@ -56,7 +56,7 @@ func TestGrace(t *testing.T) {
 				t.Errorf("%v, want %v", got, tt.want)
 			}
 			graceStop(w, tt.cause)
-			if got, want := caseActs(w), fmt.Sprintf("STOP grace %v", tt.want); len(got) == 0 || got[0] != want {
+			if got, want := w.acts(), fmt.Sprintf("STOP grace %v", tt.want); len(got) == 0 || got[0] != want {
 				t.Errorf("did %q, want %q\n%s", got, want, w.told.String())
 			}
 		})
@@ -72,7 +72,7 @@ func graceStop(w *world, cause Cause) {
 		ByPostStart: {"post-start=100ms", "0s post-start fails", "0s runs"},
 		ByOperator:  {"0s runs", "500ms restart-asked"},
 	}
-	caseGoesOn(w, append(lines[cause], "600ms")...)
+	w.goesOn(append(lines[cause], "600ms")...)
 }
 
 // pre_stop is run before every stop of healthd's, within its grace; a container that
@@ -96,9 +96,9 @@ func TestPreStopBeforeTheStop(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Attr("kubelet", tt.kubelet)
-			w := caseWorld(t, append([]string{"startup=0s/1h/1/1", "liveness=0s/1h/1/1", "pre-stop=0s", "stop-takes=1s"}, tt.lines...)...)
+			w := tale(t, append([]string{"startup=0s/1h/1/1", "liveness=0s/1h/1/1", "pre-stop=0s", "stop-takes=1s"}, tt.lines...)...)
 			graceStop(w, tt.cause)
-			if got := caseActs(w); !slices.Equal(got, tt.want) {
+			if got := w.acts(); !slices.Equal(got, tt.want) {
 				t.Errorf("did %q, want %q\n%s", got, tt.want, w.told.String())
 			}
 		})

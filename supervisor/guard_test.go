@@ -200,7 +200,7 @@ func TestPlacesOfAGroupAreFreed(t *testing.T) {
 	}{
 		{"ready again", func(h *house) {}, 5 * time.Second},
 		{"never ready", func(h *house) { h.probes.say("a:3", refused) }, 7 * time.Second},
-		{"removed", func(h *house) { caseGone(h, "a") }, 0},
+		{"removed", func(h *house) { h.removes("a") }, 0},
 		{"stopped by somebody", func(h *house) {
 			h.engine.deliver(runtime.Update{Kind: runtime.Killed, Runtime: "docker", ID: "a", Signal: 15, Time: time.Now()})
 			h.engine.exit("a", 143)
@@ -261,7 +261,7 @@ func TestWhoIsAMember(t *testing.T) {
 				h.engine.stopping = func(id string) { h.probes.say(id+":2", good) }
 				h.synced()
 				for _, id := range []string{"a", "b"} {
-					caseMade(h, runtime.Container{ID: id, Name: id, Labels: tt.labels})
+					h.creates(runtime.Container{ID: id, Name: id, Labels: tt.labels})
 					h.engine.run(id)
 				}
 				time.Sleep(6 * time.Second)

@@ -38,7 +38,7 @@ func TestResultsAtFirstSight(t *testing.T) {
 		for _, probe := range everyProbe {
 			t.Run(tt.name+", "+probe.String(), func(t *testing.T) {
 				t.Attr("kubelet", tt.kubelet[probe])
-				w := caseWorld(t, "startup=1h/1s/1/1", "liveness=1h/1s/1/1", "readiness=1h/1s/1/1")
+				w := tale(t, "startup=1h/1s/1/1", "liveness=1h/1s/1/1", "readiness=1h/1s/1/1")
 				w.startRun()
 				if tt.found {
 					w.c.StartedAt = w.now.Add(-5 * time.Minute)
@@ -53,7 +53,7 @@ func TestResultsAtFirstSight(t *testing.T) {
 				default:
 					w.step("seen", &input{kind: observed, first: tt.found, found: tt.found})
 				}
-				caseGoesOn(w, "1m")
+				w.goesOn("1m")
 				y := w.state.Tallies[probe]
 				if y.Result != tt.want[probe] || !y.LastAt.IsZero() || y.Length != 0 {
 					t.Errorf("%+v, want %s", y, tt.want[probe])
@@ -83,7 +83,7 @@ func TestRememberedUntilAVerdict(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%s, readiness %s", tt.remembered, tt.answers), func(t *testing.T) {
 			t.Attr("kubelet", "145")
-			w := caseWorld(t, "startup=0s/10s/1/1", "liveness=0s/10s/1/2", "readiness=0s/10s/2/2",
+			w := tale(t, "startup=0s/10s/1/1", "liveness=0s/10s/1/2", "readiness=0s/10s/2/2",
 				"0s startup fails", "0s readiness "+tt.answers, "0s remembered "+tt.remembered, "0s found 5m")
 			for i, want := range []bool{tt.ready, tt.ready, !tt.ready} { // asked 0, 1 and 2 times
 				if n := askedSoFar(w, Readiness); n != i || w.state.Ready != want {
@@ -91,7 +91,7 @@ func TestRememberedUntilAVerdict(t *testing.T) {
 				}
 				w.goTo(w.begin.Add(time.Duration(i+1) * 10 * time.Second))
 			}
-			if n := askedSoFar(w, Startup); n != 0 || !w.state.Started || len(caseActs(w)) != 0 {
+			if n := askedSoFar(w, Startup); n != 0 || !w.state.Started || len(w.acts()) != 0 {
 				t.Errorf("startup was asked %d times; %+v", n, w.state)
 			}
 		})
@@ -106,7 +106,7 @@ func TestProbeSucceeds(t *testing.T) {
 			if y := w.state.Tallies[probe]; y.Result != prober.Success || y.Last.Outcome != prober.Success || askedSoFar(w, probe) != 1 {
 				t.Fatalf("after the first success: %+v", y)
 			}
-			caseGoesOn(w, "9500ms")
+			w.goesOn("9500ms")
 			want := 10
 			if probe == Startup { // it is done with
 				want = 1
@@ -114,7 +114,7 @@ func TestProbeSucceeds(t *testing.T) {
 			if n := askedSoFar(w, probe); n != want || w.state.Tallies[probe].Result != prober.Success {
 				t.Errorf("asked %d times, want %d; %+v", n, want, w.state.Tallies[probe])
 			}
-			caseGoesOn(w, "10s exits 1", "10500ms")
+			w.goesOn("10s exits 1", "10500ms")
 			if n := askedSoFar(w, probe); n <= want {
 				t.Errorf("not asked in the next run:\n%s", w.told.String())
 			}
@@ -142,7 +142,7 @@ func TestInitialDelay(t *testing.T) {
 			t.Attr("kubelet", "127")
 			w := probed(t, probe, "10s/1s/1/1", "0s runs")
 			for _, at := range []string{"0s", "1s", "9999ms"} {
-				caseGoesOn(w, at)
+				w.goesOn(at)
 				if y := w.state.Tallies[probe]; askedSoFar(w, probe) != 0 || y.Result != initial[probe] || !y.LastAt.IsZero() {
 					t.Errorf("%s: %+v, want %s", at, y, initial[probe])
 				}
@@ -152,11 +152,11 @@ func TestInitialDelay(t *testing.T) {
 			t.Attr("kubelet", "128")
 			w := probed(t, probe, "10s/1s/1/1", "0s runs", "9999ms")
 			asked := askedSoFar(w, probe)
-			caseGoesOn(w, "10s")
+			w.goesOn("10s")
 			if y := w.state.Tallies[probe]; asked != 0 || askedSoFar(w, probe) != 1 || y.Result != prober.Success {
 				t.Errorf("when the delay is over: %+v", y)
 			}
-			caseGoesOn(w, "100s")
+			w.goesOn("100s")
 			if y := w.state.Tallies[probe]; y.Result != prober.Success || (askedSoFar(w, probe) == 91) == (probe == Startup) {
 				t.Errorf("after 100 s: %+v", y)
 			}

@@ -265,7 +265,7 @@ func TestRemovedContainerEndsItsHook(t *testing.T) {
 					}
 				}
 				synctest.Wait()
-				caseGone(h, "c1")
+				h.removes("c1")
 				lifeWait(t, h, time.Minute, hook.Title()+" of c1 begins", hook.Title()+" of c1 is cut short")
 			})
 		})

@@ -21,7 +21,7 @@ func members(h *house, specs map[string]*Spec) {
 	maps.Copy(h.specs, specs)
 	h.synced()
 	for _, id := range slices.Sorted(maps.Keys(specs)) {
-		caseMade(h, runtime.Container{ID: id, Name: id, Labels: map[string]string{
+		h.creates(runtime.Container{ID: id, Name: id, Labels: map[string]string{
 			composeProject: "p", composeService: "web", composeNumber: id,
 		}})
 		h.engine.run(id)

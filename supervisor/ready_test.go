@@ -35,7 +35,7 @@ func TestReadyAndStarted(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Attr("kubelet", tt.kubelet)
-			w := caseWorld(t, tt.lines...)
+			w := tale(t, tt.lines...)
 			started, _ := w.view().Started()
 			ready, reason, _ := w.view().Readiness()
 			if started != tt.started || ready != tt.ready || reason != tt.reason {

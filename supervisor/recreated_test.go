@@ -29,13 +29,13 @@ func TestChangedImageIsANewContainer(t *testing.T) {
 		h := open(t, webSpec())
 		defer h.close(t)
 		h.synced()
-		caseMade(h, runtime.Container{ID: "c1", Name: "web", ImageID: "sha256:1"})
-		caseMade(h, runtime.Container{ID: "other", Name: "other", ImageID: "sha256:1"})
+		h.creates(runtime.Container{ID: "c1", Name: "web", ImageID: "sha256:1"})
+		h.creates(runtime.Container{ID: "other", Name: "other", ImageID: "sha256:1"})
 		h.engine.run("other")
-		caseCrashes(h, "c1", 4)
+		h.crashes("c1", 4)
 		old, other := h.view(t, "web"), h.view(t, "other").State.Run
-		caseGone(h, "c1")
-		caseMade(h, runtime.Container{ID: "c2", Name: "web", ImageID: "sha256:2"})
+		h.removes("c1")
+		h.creates(runtime.Container{ID: "c2", Name: "web", ImageID: "sha256:2"})
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		calls := len(h.engine.madeCalls())
@@ -67,13 +67,13 @@ func TestRestartCountGoesOn(t *testing.T) {
 	web := func(id string) runtime.Container { return runtime.Container{ID: id, Name: "web", ImageID: "1"} }
 	crash := func(id string, times int) func(*house) {
 		return func(h *house) {
-			caseCrashes(h, id, times)
+			h.crashes(id, times)
 			time.Sleep(2 * time.Minute) // the last one, too, is followed by a start
 		}
 	}
 	runs := func(id string) func(*house) { return func(h *house) { h.engine.run(id) } }
-	made := func(c runtime.Container) func(*house) { return func(h *house) { caseMade(h, c) } }
-	gone := func(id string) func(*house) { return func(h *house) { caseGone(h, id) } }
+	made := func(c runtime.Container) func(*house) { return func(h *house) { h.creates(c) } }
+	gone := func(id string) func(*house) { return func(h *house) { h.removes(id) } }
 	asleep := func(d time.Duration) func(*house) { return func(*house) { time.Sleep(d) } }
 	for _, tt := range []struct {
 		name string
@@ -128,16 +128,6 @@ type peek func(*loop)
 
 func (p peek) apply(l *loop) { p(l) }
 
-// caseMemories returns how many identities the loop remembers.
-func caseMemories(t *testing.T, h *house) int {
-	t.Helper()
-	n := make(chan int, 1)
-	if err := h.send(t.Context(), peek(func(l *loop) { n <- len(l.memories) })); err != nil {
-		t.Fatal(err)
-	}
-	return <-n
-}
-
 func TestOldMemoriesAreCleared(t *testing.T) {
 	t.Attr("kubelet", "176")
 	synctest.Test(t, func(t *testing.T) {
@@ -146,7 +136,7 @@ func TestOldMemoriesAreCleared(t *testing.T) {
 		h.synced()
 		come := func(id string) {
 			h.engine.run(id)
-			caseGone(h, id)
+			h.removes(id)
 		}
 		const old = pruneMemories / 2
 		for i := range old {
@@ -157,11 +147,11 @@ func TestOldMemoriesAreCleared(t *testing.T) {
 		for i := range pruneMemories - old - 1 {
 			come(fmt.Sprintf("young-%d", i))
 		}
-		if n := caseMemories(t, h); n != pruneMemories-1 {
+		if n := h.memories(t); n != pruneMemories-1 {
 			t.Fatalf("%d memories before clearing, want %d", n, pruneMemories-1)
 		}
 		come("last")
-		if n := caseMemories(t, h); n != pruneMemories-old {
+		if n := h.memories(t); n != pruneMemories-old {
 			t.Errorf("%d memories, want the %d young ones", n, pruneMemories-old)
 		}
 	})
@@ -182,11 +172,11 @@ func TestMemoryOfAnIdentityGrowsOld(t *testing.T) {
 				h := open(t, webSpec())
 				defer h.close(t)
 				h.synced()
-				caseMade(h, runtime.Container{ID: "c1", Name: "web"})
-				caseCrashes(h, "c1", 2)
-				caseGone(h, "c1")
+				h.creates(runtime.Container{ID: "c1", Name: "web"})
+				h.crashes("c1", 2)
+				h.removes("c1")
 				time.Sleep(tt.away)
-				caseMade(h, runtime.Container{ID: "c2", Name: "web"})
+				h.creates(runtime.Container{ID: "c2", Name: "web"})
 				h.engine.run("c2")
 				if d := h.view(t, "c2").State.Backoff.Delay; d != tt.want {
 					t.Errorf("back-off %v, want %v", d, tt.want)
@@ -203,47 +193,18 @@ func TestInvalidContainerRemembersNothing(t *testing.T) {
 		h := open(t, webSpec())
 		defer h.close(t)
 		h.synced()
-		caseMade(h, runtime.Container{ID: "c1", Name: "web"})
-		caseCrashes(h, "c1", 2)
-		caseGone(h, "c1")
-		caseMade(h, runtime.Container{ID: "c2", Name: "web", Labels: map[string]string{"wrong": "period"}})
+		h.creates(runtime.Container{ID: "c1", Name: "web"})
+		h.crashes("c1", 2)
+		h.removes("c1")
+		h.creates(runtime.Container{ID: "c2", Name: "web", Labels: map[string]string{"wrong": "period"}})
 		h.engine.run("c2")
-		caseGone(h, "c2")
-		caseMade(h, runtime.Container{ID: "c3", Name: "web"})
+		h.removes("c2")
+		h.creates(runtime.Container{ID: "c3", Name: "web"})
 		h.engine.run("c3")
 		if s := h.view(t, "c3").State; s.Backoff.Delay == 0 || s.RestartCount() == 0 {
 			t.Errorf("back-off %v and %d restarts, want those of c1", s.Backoff.Delay, s.RestartCount())
 		}
 	})
-}
-
-// caseMade makes a container that has not run yet.
-func caseMade(h *house, c runtime.Container) {
-	c.Runtime, c.State, c.StopTimeout, c.RestartPolicy = "docker", runtime.Created, -1, "no"
-	h.engine.mu.Lock()
-	h.engine.containers[c.ID], h.engine.names[c.ID] = &c, c.Name
-	h.engine.mu.Unlock()
-	h.engine.deliver(h.engine.seen(c.ID))
-}
-
-// caseCrashes starts a container and lets it crash so many times, each time once
-// it has been started again. It is held back at the end.
-func caseCrashes(h *house, id string, times int) {
-	h.engine.run(id)
-	for range times {
-		time.Sleep(2 * time.Minute) // longer than any back-off of webSpec
-		synctest.Wait()
-		h.engine.exit(id, 1)
-	}
-	synctest.Wait()
-}
-
-// caseGone removes a container.
-func caseGone(h *house, id string) {
-	h.engine.mu.Lock()
-	delete(h.engine.containers, id)
-	h.engine.mu.Unlock()
-	h.engine.deliver(runtime.Update{Kind: runtime.Removed, Runtime: "docker", ID: id})
 }
 
 // Whose back-off it is: the identity's, as long as it is made of the same.
@@ -292,8 +253,8 @@ func backoffSurvives(t *testing.T, old runtime.Container, change func(*runtime.C
 		h := open(t, webSpec())
 		defer h.close(t)
 		h.synced()
-		caseMade(h, old)
-		caseCrashes(h, "c1", 3)
+		h.creates(old)
+		h.crashes("c1", 3)
 		before := h.view(t, "c1").State.Backoff
 		if before.Delay != 2*time.Second {
 			t.Fatalf("back-off %+v after three crashes, want 2 s", before)
@@ -304,8 +265,8 @@ func backoffSurvives(t *testing.T, old runtime.Container, change func(*runtime.C
 			next.Labels[key] = value
 		}
 		change(&next)
-		caseGone(h, "c1")
-		caseMade(h, next)
+		h.removes("c1")
+		h.creates(next)
 		h.engine.run("c2")
 		after := h.view(t, "c2").State.Backoff
 		kept = after == before

@@ -12,7 +12,7 @@ var policies = []RestartPolicy{Never, OnFailure, Always}
 // restartWorld is a world under a policy in which these lines have come true.
 func restartWorld(t *testing.T, policy RestartPolicy, lines ...string) *world {
 	t.Helper()
-	return caseWorld(t, append([]string{"policy=" + string(policy)}, lines...)...)
+	return tale(t, append([]string{"policy=" + string(policy)}, lines...)...)
 }
 
 // Compose makes containers before it starts them, so that nobody has started one
@@ -23,10 +23,10 @@ func TestNeverStartedIsLeftAlone(t *testing.T) {
 			t.Attr("kubelet", kubelet)
 			w := restartWorld(t, policy)
 			w.step("made", &input{kind: observed})
-			caseGoesOn(w, "1h")
+			w.goesOn("1h")
 			w.step("seen again", &input{kind: observed})
 			v := View{Container: &w.c, Spec: w.spec, State: w.state}
-			if x := v.Waiting(); len(caseActs(w)) != 0 || x == nil || x.Reason != WaitCreated || !wake(&w.state).IsZero() {
+			if x := v.Waiting(); len(w.acts()) != 0 || x == nil || x.Reason != WaitCreated || !wake(&w.state).IsZero() {
 				t.Errorf("not left alone:\n%s", w.told.String())
 			}
 		})
@@ -75,7 +75,7 @@ func TestFailedStartIsTriedAgain(t *testing.T) {
 // restartStarts returns how often healthd has made a start call.
 func restartStarts(w *world) int {
 	n := 0
-	for _, act := range caseActs(w) {
+	for _, act := range w.acts() {
 		if act == "START" {
 			n++
 		}
@@ -90,13 +90,13 @@ func TestRunningIsLeftAlone(t *testing.T) {
 			t.Attr("kubelet", "194")
 			w := restartWorld(t, policy, "0s runs", "1s exits 2", "2s")
 			if !w.c.State.Alive() {
-				caseGoesOn(w, "2s runs")
+				w.goesOn("2s runs")
 			}
-			run, acts := w.state.Run, len(caseActs(w))
-			caseGoesOn(w, "1h")
+			run, acts := w.state.Run, len(w.acts())
+			w.goesOn("1h")
 			w.step("seen again", &input{kind: observed})
-			caseGoesOn(w, "2h")
-			if len(caseActs(w)) != acts || w.state.Run != run {
+			w.goesOn("2h")
+			if len(w.acts()) != acts || w.state.Run != run {
 				t.Errorf("a running container was not left alone:\n%s", w.told.String())
 			}
 		})
@@ -160,12 +160,12 @@ func TestUnknownWhileTheEngineIsAway(t *testing.T) {
 					t.Attr("kubelet", "197")
 				}
 				w := restartWorld(t, policy, tt.before...)
-				caseGoesOn(w, "5m")
-				if acts := caseActs(w); len(acts) != 0 {
+				w.goesOn("5m")
+				if acts := w.acts(); len(acts) != 0 {
 					t.Fatalf("did %q while the engine was away:\n%s", acts, w.told.String())
 				}
-				caseGoesOn(w, append([]string{"5m engine-back", "5m5s"}, tt.after...)...)
-				if acts := caseActs(w); !slices.Equal(acts, tt.want[policy]) {
+				w.goesOn(append([]string{"5m engine-back", "5m5s"}, tt.after...)...)
+				if acts := w.acts(); !slices.Equal(acts, tt.want[policy]) {
 					t.Errorf("did %q, want %q\n%s", acts, tt.want[policy], w.told.String())
 				}
 			})
@@ -194,15 +194,15 @@ func TestStoppedByTheOperatorStaysStopped(t *testing.T) {
 				w.step("made", &input{kind: observed})
 				for _, line := range tt.before {
 					if line != again || !w.c.State.Alive() {
-						caseGoesOn(w, line)
+						w.goesOn(line)
 						w.goTo(w.now.Add(time.Millisecond))
 					}
 				}
-				acts := len(caseActs(w))
-				caseGoesOn(w, append(tt.wish, "1h")...)
+				acts := len(w.acts())
+				w.goesOn(append(tt.wish, "1h")...)
 				w.step("seen again", &input{kind: observed})
-				caseGoesOn(w, "2h")
-				if len(caseActs(w)) != acts || w.c.State.Alive() || !wake(&w.state).IsZero() {
+				w.goesOn("2h")
+				if len(w.acts()) != acts || w.c.State.Alive() || !wake(&w.state).IsZero() {
 					t.Errorf("not left alone:\n%s", w.told.String())
 				}
 			})
@@ -215,10 +215,10 @@ func TestChangedSpecRestartsNothing(t *testing.T) {
 	for _, change := range []string{"policy=Never", "grace=7s", "liveness=1s/2s/1/1", "startup=0s/5s/1/1", "drain=9s", "backoff=1s/2s/3m"} {
 		t.Run(change, func(t *testing.T) {
 			t.Attr("kubelet", "208")
-			w := caseWorld(t, "readiness=0s/10s/1/1", "0s runs", "25s")
+			w := tale(t, "readiness=0s/10s/1/1", "0s runs", "25s")
 			before := w.state
-			caseGoesOn(w, "25s reload "+change, "10m")
-			if acts := caseActs(w); len(acts) != 0 || w.state.Run != before.Run || !w.state.Ready || w.state.ReadyCh != before.ReadyCh {
+			w.goesOn("25s reload "+change, "10m")
+			if acts := w.acts(); len(acts) != 0 || w.state.Run != before.Run || !w.state.Ready || w.state.ReadyCh != before.ReadyCh {
 				t.Errorf("did %q:\n%s", acts, w.told.String())
 			}
 		})

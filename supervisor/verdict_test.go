@@ -60,7 +60,7 @@ func TestVerdicts(t *testing.T) {
 			for i, letter := range []rune(strings.ReplaceAll(tt.answers, " ", "")) {
 				w.answers[tt.probe] = said[letter]
 				if i == 0 {
-					caseGoesOn(w, "0s runs")
+					w.goesOn("0s runs")
 				}
 				w.goTo(w.begin.Add(time.Duration(i) * time.Second))
 				got = append(got, standing(w, tt.probe))
@@ -97,7 +97,7 @@ func TestWhatAnAnswerComesTo(t *testing.T) {
 				t.Attr("kubelet", tt.kubelet)
 				w := probed(t, probe, everySecond)
 				w.answers[probe] = said[tt.letter]
-				caseGoesOn(w, "0s runs")
+				w.goesOn("0s runs")
 				want := tt.want
 				if want == prober.Unknown { // what it was
 					want = initial[probe]
@@ -118,9 +118,9 @@ func TestProbeThatIsNotThere(t *testing.T) {
 	for _, probe := range everyProbe {
 		t.Run(probe.String(), func(t *testing.T) {
 			t.Attr("kubelet", "96")
-			w := caseWorld(t, "startup="+everySecond, "liveness="+everySecond, "readiness="+everySecond, probe.String()+"=none", "0s runs")
+			w := tale(t, "startup="+everySecond, "liveness="+everySecond, "readiness="+everySecond, probe.String()+"=none", "0s runs")
 			for _, at := range []string{"0s", "10s", "10s exits 1", "1m"} {
-				caseGoesOn(w, at)
+				w.goesOn(at)
 				if y := w.state.Tallies[probe]; y.Result != prober.Success || askedSoFar(w, probe) != 0 {
 					t.Errorf("%s: %+v", at, y)
 				}
@@ -163,7 +163,7 @@ func TestProbeEvents(t *testing.T) {
 				for i, letter := range tt.answers {
 					w.answers[probe] = said[letter]
 					if i == 0 {
-						caseGoesOn(w, "0s runs")
+						w.goesOn("0s runs")
 					}
 					w.goTo(w.begin.Add(time.Duration(i) * time.Second))
 				}
@@ -193,13 +193,13 @@ func TestHeldUntilTheNextRun(t *testing.T) {
 			if got := standing(w, probe); got != "F0h" {
 				t.Fatalf("after the failure: %s, want F0h", got)
 			}
-			caseGoesOn(w, "1s "+name+" succeeds", "5s")
+			w.goesOn("1s "+name+" succeeds", "5s")
 			w.step("a success that nobody waits for", &input{kind: answered, probe: probe, result: said['s']})
-			caseGoesOn(w, "9500ms")
+			w.goesOn("9500ms")
 			if got := standing(w, probe); got != "F0h" || askedSoFar(w, probe) != 1 || w.state.Run != run {
 				t.Errorf("while held: %s, asked %d times", got, askedSoFar(w, probe))
 			}
-			caseGoesOn(w, "10001ms")
+			w.goesOn("10001ms")
 			if got := standing(w, probe); got != next || askedSoFar(w, probe) != 2 || w.state.Run == run {
 				t.Errorf("in the next run: %s, want %s; asked %d times\n%s", got, next, askedSoFar(w, probe), w.told.String())
 			}
@@ -231,7 +231,7 @@ func TestRowsEndWithTheRun(t *testing.T) {
 			if got := standing(w, tt.probe); got != tt.before {
 				t.Errorf("before the end: %s, want %s", got, tt.before)
 			}
-			caseGoesOn(w, "1500ms exits 1", "1600ms")
+			w.goesOn("1500ms exits 1", "1600ms")
 			if got := standing(w, tt.probe); got != tt.after || askedSoFar(w, tt.probe) != 3 {
 				t.Errorf("in the next run: %s, want %s", got, tt.after)
 			}
@@ -254,7 +254,7 @@ func TestLivenessWaitsForTheStart(t *testing.T) {
 			if got := standing(w, Liveness); w.state.Started || got != "S0" || askedSoFar(w, Liveness) != 0 || w.state.Stopping != NoCause {
 				t.Errorf("not started: %s, %+v", got, w.state)
 			}
-			caseGoesOn(w, "21s")
+			w.goesOn("21s")
 			if got := standing(w, Liveness); !w.state.Started || got != "F0h" || w.state.Stopping != ByLiveness {
 				t.Errorf("started: %s, %+v", got, w.state)
 			}
@@ -268,12 +268,12 @@ func TestStartupIsNotAskedOnceStarted(t *testing.T) {
 	if got := standing(w, Startup); got != "U1" {
 		t.Errorf("after one failure: %s, want U1", got)
 	}
-	caseGoesOn(w, "500ms startup succeeds", "1s")
+	w.goesOn("500ms startup succeeds", "1s")
 	if got := standing(w, Startup); got != "S0h" || !w.state.Started {
 		t.Errorf("after a success: %s, want S0h", got)
 	}
-	caseGoesOn(w, "1500ms startup fails", "1m")
-	if got := standing(w, Startup); got != "S0h" || askedSoFar(w, Startup) != 2 || !w.state.Started || len(caseActs(w)) != 0 {
+	w.goesOn("1500ms startup fails", "1m")
+	if got := standing(w, Startup); got != "S0h" || askedSoFar(w, Startup) != 2 || !w.state.Started || len(w.acts()) != 0 {
 		t.Errorf("once it has started: %s, asked %d times", got, askedSoFar(w, Startup))
 	}
 }

@@ -23,7 +23,7 @@ const everySecond = "0s/1s/1/1"
 // true.
 func probed(t *testing.T, probe ProbeType, timing string, lines ...string) *world {
 	t.Helper()
-	return caseWorld(t, append([]string{probe.String() + "=" + timing}, lines...)...)
+	return tale(t, append([]string{probe.String() + "=" + timing}, lines...)...)
 }
 
 // askedSoFar returns how often a probe was asked, over all runs.
@@ -55,10 +55,10 @@ func TestProbesWaitForARun(t *testing.T) {
 	}{
 		{"nothing is known of it", "108", func(w *world) { w.step("", &input{kind: tick}) }, prober.Unknown, "1m runs"},
 		{"made, not started", "112", see, prober.Failure, "1m runs"},
-		{"its back-off is not over", "112", func(w *world) { caseGoesOn(w, "0s runs", "1s exits 1", "2s exits 1") }, prober.Failure, "1m"},
+		{"its back-off is not over", "112", func(w *world) { w.goesOn("0s runs", "1s exits 1", "2s exits 1") }, prober.Failure, "1m"},
 		{"the engine is to restart it", "112", func(w *world) {
 			w.c.RestartPolicy = "always"
-			caseGoesOn(w, "0s runs", "1s")
+			w.goesOn("0s runs", "1s")
 			w.endRun(1)
 			w.c.State = runtime.Restarting
 			see(w)
@@ -75,7 +75,7 @@ func TestProbesWaitForARun(t *testing.T) {
 				if y.Result != tt.want || !y.LastAt.IsZero() && tt.want == prober.Unknown || !y.Due.IsZero() || askedSoFar(w, probe) != asked {
 					t.Errorf("before it runs: %+v, want %s", y, tt.want)
 				}
-				caseGoesOn(w, tt.then)
+				w.goesOn(tt.then)
 				if y := w.state.Tallies[probe]; askedSoFar(w, probe) == asked || y.Result != prober.Success {
 					t.Errorf("when it runs: %+v\n%s", y, w.told.String())
 				}
@@ -177,10 +177,10 @@ func TestProbesOfWhatSomebodyStops(t *testing.T) {
 				if tt.probe == Readiness {
 					atOnce = w.state.Tallies[Readiness].Result
 				}
-				caseGoesOn(w, "3500ms signalled "+signal, "3500ms "+tt.probe.String()+" "+tt.after)
+				w.goesOn("3500ms signalled "+signal, "3500ms "+tt.probe.String()+" "+tt.after)
 				asked := askedSoFar(w, tt.probe)
 				for i, want := range []prober.Outcome{atOnce, tt.want, tt.want} {
-					caseGoesOn(w, []string{"3500ms", "4500ms", "20s"}[i])
+					w.goesOn([]string{"3500ms", "4500ms", "20s"}[i])
 					if got := w.state.Tallies[tt.probe].Result; got != want {
 						t.Errorf("look %d: %s, want %s\n%s", i, got, want, w.told.String())
 					}
@@ -188,7 +188,7 @@ func TestProbesOfWhatSomebodyStops(t *testing.T) {
 				if got := askedSoFar(w, tt.probe) > asked; got != (tt.probe == Readiness) || w.state.Ready || w.state.Started != started {
 					t.Errorf("asked on: %v; %+v", got, w.state)
 				}
-				if acts := caseActs(w); len(acts) != 0 {
+				if acts := w.acts(); len(acts) != 0 {
 					t.Errorf("did %q", acts)
 				}
 			})

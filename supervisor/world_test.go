@@ -240,3 +240,49 @@ func (w *world) tell(what string, fx []effect) {
 		fmt.Fprintf(&w.told, "%8s    %s\n", "", n)
 	}
 }
+
+// tale returns a world in which the lines of a story have come true.
+func tale(t *testing.T, lines ...string) *world {
+	t.Helper()
+	w := newWorld(t)
+	w.goesOn(lines...)
+	return w
+}
+
+func (w *world) goesOn(lines ...string) {
+	w.t.Helper()
+	for _, line := range lines {
+		if err := w.obey(strings.Fields(line)); err != nil {
+			w.t.Fatalf("%s: %v", line, err)
+		}
+	}
+}
+
+// acts returns what healthd has done to the container so far, as the transcript
+// words it: "STOP grace 30s", "START", "PreStop HOOK within 30s". Nothing in a story
+// takes no time at all, hence the rounding.
+func (w *world) acts() []string {
+	var acts []string
+	for line := range strings.Lines(w.told.String()) {
+		line = strings.TrimSpace(line)
+		if grace, ok := strings.CutPrefix(line, "STOP grace "); ok {
+			d, err := time.ParseDuration(grace)
+			if err != nil {
+				w.t.Fatal(err)
+			}
+			acts = append(acts, fmt.Sprintf("STOP grace %v", d.Round(time.Millisecond)))
+		} else if line == "START" || strings.Contains(line, " HOOK within ") {
+			acts = append(acts, line)
+		}
+	}
+	return acts
+}
+
+// heldBack returns how long the container is still held back by its back-off.
+func (w *world) heldBack() time.Duration {
+	v := View{Container: &w.c, Spec: w.spec, State: w.state}
+	if x := v.Waiting(); x != nil && x.Reason == WaitCrashLoop {
+		return max(0, x.Until.Sub(w.now))
+	}
+	return 0
+}
