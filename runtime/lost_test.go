@@ -70,6 +70,15 @@ func TestWatchLostCauses(t *testing.T) {
 			1m0s killed a 15
 			1m0s observed a exited
 			1m0s synced interval`},
+		{"the signal that a stop begins with", func(f *fakeEngine) {
+			lose(f, func() { f.tell("a", ActionKill, 15) })
+			time.Sleep(time.Second)
+			f.kill("a", 9)
+		}, 1, `
+			11s killed a 9
+			11s died a 137
+			11s killed a 15
+			11s observed a exited`},
 		{"the engine cannot tell", func(f *fakeEngine) {
 			f.silently(func() { f.forgot = errors.New("forbidden") })
 			lose(f, func() { f.tell("a", ActionKill, 15) })

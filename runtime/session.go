@@ -256,7 +256,7 @@ func (s *session) inspect(now time.Time) {
 			return
 		}
 		s.flights = append(s.flights, now)
-		r, last := inspection{e: e, began: now}, lastKnown{e.known, e.killed}
+		r, last := inspection{e: e, began: now}, lastKnown{e.known, e.stopped}
 		s.wg.Go(func() {
 			ctx, cancel := context.WithTimeout(s.ctx, inspectTimeout)
 			defer cancel()

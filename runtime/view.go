@@ -59,6 +59,7 @@ type entry struct {
 	up      bool       // has a main process, as far as we were told
 	started time.Time  // newest start that events told of
 	killed  time.Time  // newest signal that ends it, too
+	stopped time.Time  // newest signal that a stop begins with, too
 	asked   uint64     // seq when its newest inspection began
 	died    bool       // a die event came since it was last observed alive
 	unsure  bool       // the loss of the engine left an inspection undone
@@ -226,8 +227,8 @@ func (v *view) cause(e *entry, ev Event, lag time.Duration) {
 		e.heard = true
 	case ActionKill:
 		u.Kind, u.Signal = Killed, ev.Signal
-		if e.known != nil && e.known.Stops(ev.Signal) {
-			e.killed = ev.Time
+		if e.known != nil {
+			e.signalled(e.known, ev.Signal, ev.Time)
 		}
 	case ActionDie:
 		u.Kind, u.ExitCode = Died, ev.ExitCode
@@ -250,6 +251,16 @@ func (v *view) cause(e *entry, ev Event, lag time.Duration) {
 		return
 	}
 	e.early = append(e.early[max(0, len(e.early)-earlyMax+1):], u)
+}
+
+// signalled notes a signal that was told.
+func (e *entry) signalled(c *Container, signal int, at time.Time) {
+	if c.Stops(signal) {
+		e.killed = at
+	}
+	if signal == c.StopSignalNumber() {
+		e.stopped = at
+	}
 }
 
 // restartedUnheard says that a start of something that runs already means that

@@ -17,14 +17,15 @@ const (
 
 // lastKnown is what was known of a container when an inspection of it began.
 type lastKnown struct {
-	known  *Container
-	killed time.Time
+	known   *Container
+	stopped time.Time
 }
 
 // leavesOpen says that c shows an end that was not known, and before which nobody was
-// heard to send a signal. Of what is seen for the first time others may know more.
+// heard to begin a stop: KILL alone may be what a stop ends with. Of what is seen for the
+// first time others may know more.
 func (k lastKnown) leavesOpen(c *Container) bool {
-	if k.known == nil || c.State.Alive() || !k.killed.Before(c.StartedAt) {
+	if k.known == nil || c.State.Alive() || !k.stopped.Before(c.StartedAt) {
 		return false
 	}
 	return k.known.State.Alive() || k.known.Run() != c.Run()
@@ -102,8 +103,8 @@ func (v *view) observe(e *entry, c *Container) {
 		// Causes from before this run are of no use, and would seem to be its own.
 		u.Causes = slices.DeleteFunc(e.early, func(u Update) bool { return !u.Time.IsZero() && u.Time.Before(c.StartedAt) })
 		for _, cause := range u.Causes {
-			if cause.Kind == Killed && c.Stops(cause.Signal) {
-				e.killed = cause.Time
+			if cause.Kind == Killed {
+				e.signalled(c, cause.Signal, cause.Time)
 			}
 		}
 		u.Witnessed = e.heard

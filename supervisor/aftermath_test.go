@@ -459,3 +459,40 @@ func TestRestartAskedDuringAStop(t *testing.T) {
 		t.Errorf("stopped by an operator: %v, to be started: %v", s.OperatorStopped, s.Restart)
 	}
 }
+
+// Of a stop of ours the first signal is lost, and only its KILL is heard.
+func TestOwnKillWithoutItsFirstSignal(t *testing.T) {
+	for _, told := range []string{"before the end is seen", "afterwards", "never, as it was somebody's"} {
+		synctest.Test(t, func(t *testing.T) {
+			h := open(t, plain(Always))
+			defer h.close(t)
+			h.synced()
+			h.engine.run("c1")
+			synctest.Wait()
+			made, deliver := make(chan time.Time, 1), h.engine.deliver
+			h.engine.onStop = func() {
+				at := time.Now()
+				time.Sleep(30 * time.Second)
+				deliver(runtime.Update{Kind: runtime.Killed, Runtime: "docker", ID: "c1", Signal: 9, Time: time.Now()})
+				h.engine.end("c1", 137)
+				made <- at
+			}
+			if err := h.Restart(t.Context(), "c1"); err != nil {
+				t.Fatal(err)
+			}
+			first := runtime.Update{Kind: runtime.Killed, Runtime: "docker", ID: "c1", Signal: 15, Time: <-made}
+			if told == "before the end is seen" {
+				deliver(first)
+			}
+			deliver(h.engine.seen("c1"))
+			synctest.Wait()
+			if told == "afterwards" {
+				deliver(first)
+			}
+			time.Sleep(time.Minute)
+			if s := h.view(t, "c1").State; s.Engine.Alive() != (told[0] != 'n') || s.OperatorStopped != (told[0] == 'n') {
+				t.Errorf("told %s: it is %s, stopped by an operator: %v", told, s.Engine, s.OperatorStopped)
+			}
+		})
+	}
+}

@@ -173,9 +173,6 @@ func (e *chaosEngine) remove(c *chaosContainer) {
 // signal sends a signal. Who sends one that stops is to blame for the end.
 func (e *chaosEngine) signal(c *chaosContainer, signal int, by actor) {
 	e.w.signalled(c, signal, by, e.emit(c, runtime.ActionKill, signal))
-	if by > 0 && signal != killSignal && c.lossAt.Equal(time.Now()) {
-		c.murky = c.run // what follows does not look like healthd's own stop
-	}
 	switch {
 	case signal == 1:
 	case signal == killSignal:

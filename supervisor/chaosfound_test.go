@@ -97,6 +97,15 @@ func TestSignalAfterEngineStart(t *testing.T) {
 			h.engine.begin("c1")
 			h.engine.end("c1", 143)
 		}, false},
+		{"ended by its engine, started by an operator, of which the news is lost, and stopped", false, func(h *house) {
+			sweep(h)
+			h.engine.deliver(h.engine.seen("c1"))
+			time.Sleep(5 * time.Second)
+			h.tell(runtime.Killed, "c1", 15)
+			h.engine.begin("c1")
+			h.engine.end("c1", 143)
+			h.tell(runtime.Died, "c1", 0)
+		}, false},
 		{"a run of the new life", false, func(h *house) {
 			time.Sleep(time.Second)
 			h.engine.run("c1")

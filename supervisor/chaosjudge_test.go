@@ -26,6 +26,9 @@ func (w *chaos) called(d *chaosDaemon, c *chaosContainer, what string) {
 		c.knew = c.wished.run == c.run && (asked || d.told(c))
 		return
 	}
+	if c.wish() != noWish && !d.told(c) {
+		c.wished.unclear = "healthd calls for a stop before it hears of that"
+	}
 	c.calls++
 	c.cause, c.grace = v.State.Stopping, v.State.Grace
 	if c.cause.asked() {

@@ -19,17 +19,23 @@ func (t *stepper) killed(signal int, at time.Time) {
 	if !t.c.Stops(signal) || t.before(at, t.StartedAt) {
 		return
 	}
+	if t.oursAfterAll(signal, at) {
+		return
+	}
 	next := t.forNext(at)
 	if !next && (t.strayStop(signal, at) || t.ownKill(signal, at)) || !at.After(t.KilledLast) && !t.KilledLast.After(t.now) {
 		return // not somebody's, or told again
 	}
-	if t.Overruled && signal == killSignal {
+	if t.Overruled && signal == killSignal && !next {
 		t.KilledLast = at // it ends the stop that somebody's newer wish for a restart has overruled
 		return
 	}
 	t.KilledLast = at
 	if t.KilledAt.IsZero() || t.KilledAt.Before(t.c.StartedAt) || next { // KILL after TERM is one wish
-		t.KilledAt = at
+		t.KilledAt, t.KilledBy, t.Overtaken = at, signal, NoCause
+		if t.stopsMade() > 0 {
+			t.Overtaken = t.Stopping
+		}
 		t.doubtful()
 	}
 	t.KillForgotten, t.LookAt = t.now.Add(grace(t.spec, t.c, NoCause)+10*time.Second), time.Time{}
@@ -73,10 +79,7 @@ func (t *stepper) strayStop(signal int, at time.Time) bool {
 // up, so only its own times count.
 func (t *stepper) ownKill(signal int, at time.Time) bool {
 	called := t.Call == StopCall || t.CallError != "" || !t.Engine.Alive()
-	made := t.StopCalls
-	if t.Call == StopCall && !t.CallMade {
-		made--
-	}
+	made := t.stopsMade()
 	if t.Stopping == NoCause || !called || made <= 0 {
 		return false
 	}
@@ -94,6 +97,33 @@ func (t *stepper) ownKill(signal int, at time.Time) bool {
 		return true
 	}
 	return signal == killSignal && t.OwnKills > 0 && !at.Before(t.KillDue)
+}
+
+// oursAfterAll takes in the signal that our stop began with, of which nobody had heard
+// when a KILL seemed to be somebody's: it came when the grace of that stop was over.
+func (t *stepper) oursAfterAll(signal int, at time.Time) bool {
+	if t.KilledAt.IsZero() || t.KilledBy != killSignal || t.Overtaken == NoCause || t.OwnKills > 0 ||
+		signal != t.c.StopSignalNumber() || t.KilledAt.Before(at.Add(t.Grace-killSlack)) {
+		return false
+	}
+	t.KillDue, t.OwnKills = at.Add(t.Grace-killSlack), 1
+	t.KilledAt, t.Doubtful, t.Stopping = time.Time{}, false, t.Overtaken
+	if t.OperatorStopped {
+		t.OperatorStopped = false
+		t.Exit = t.exit(t.Exit.Code)
+		if t.mustStart(t.Stopping) {
+			t.scheduleStart(t.Stopping)
+		}
+	}
+	return true
+}
+
+// stopsMade is how many stops of Run have gone to the engine.
+func (t *stepper) stopsMade() int {
+	if t.Call == StopCall && !t.CallMade {
+		return t.StopCalls - 1
+	}
+	return t.StopCalls
 }
 
 // died takes in the news of an end that no inspection has shown yet. What has ended

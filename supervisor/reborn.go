@@ -39,11 +39,11 @@ type engineLife struct {
 // engine that was killed ends all that it finds at its start, before it answers
 // anybody.
 func (l *loop) swept(e *entry, u update) bool {
-	life := l.lives[e.container.Runtime]
-	old := later(e.container.StartedAt, u.Started).Before(life.swept)
+	life, c := l.lives[e.container.Runtime], e.container
+	old := !c.StartedAt.IsZero() && later(c.StartedAt, u.Started).Before(life.swept)
 	switch u.Kind {
 	case runtime.Killed:
-		return old
+		return old && (c.State.Alive() || u.Time.Sub(c.FinishedAt) < killLate) // else the start of a newer run was lost
 	case runtime.Died:
 		e.reborn = e.reborn && old // an engine that has gone could not have told it
 	case runtime.Stopped:

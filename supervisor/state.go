@@ -114,6 +114,8 @@ type State struct {
 	Held            bool      // nothing is restarted
 	HeldUntil       time.Time // zero: until somebody resumes it
 	KilledAt        time.Time // engine's time at which somebody else sent Run a signal that stops
+	KilledBy        int       // which signal that was
+	Overtaken       Cause     // why healthd was stopping Run then
 	KilledLast      time.Time // of the newest such signal, perhaps to a run that is not seen yet
 	KillForgotten   time.Time // when Run, if it still lives, is taken to have survived that
 	LookAt          time.Time // when the engine is asked, or asked again, whether it does

@@ -26,6 +26,7 @@ type options struct {
 	ignoreTerm      bool
 	status          int
 	termDelay       time.Duration
+	finish          bool
 }
 
 func main() {
@@ -40,6 +41,7 @@ func main() {
 	flag.BoolVar(&o.ignoreTerm, "ignore-term", false, "ignore SIGTERM")
 	flag.IntVar(&o.status, "status", 200, "first status of /healthz")
 	flag.DurationVar(&o.termDelay, "term-delay", 0, "wait between SIGTERM and the exit")
+	flag.BoolVar(&o.finish, "finish", false, "finish requests before the exit that SIGTERM asks for")
 	flag.Parse()
 	if err := run(o); err != nil {
 		fmt.Fprintln(os.Stderr, "testserver:", err)
@@ -57,18 +59,22 @@ func run(o options) error {
 	exit := after(o.exitAfter)
 	listening := after(o.startDelay)
 	errs := make(chan error, 3)
+	var s *site
 	for {
 		select {
 		case <-listening:
 			listening = nil
 			fmt.Println("listening")
-			serve(o, errs)
+			s = serve(o, errs)
 		case err := <-errs:
 			return err
 		case <-exit:
 			os.Exit(o.exitCode)
 		case sig := <-term:
 			fmt.Println("got", sig)
+			if o.finish && s != nil {
+				_ = s.server.Shutdown(context.Background())
+			}
 			time.Sleep(o.termDelay)
 			os.Exit(o.exitCode)
 		}
@@ -83,12 +89,13 @@ func after(d time.Duration) <-chan time.Time {
 	return time.After(d)
 }
 
-func serve(o options, errs chan<- error) {
+func serve(o options, errs chan<- error) *site {
 	checks := health.NewServer()
-	s := newSite(o.status, after(o.hangAfter), checks)
-	go func() { errs <- s.listen(o.http) }()
+	s := newSite(o.http, o.status, after(o.hangAfter), checks)
+	go func() { errs <- s.server.ListenAndServe() }()
 	go func() { errs <- serveGRPC(o.grpc, checks) }()
 	go func() { errs <- serveTCP(o.tcp) }()
+	return s
 }
 
 func serveGRPC(addr string, checks *health.Server) error {

@@ -17,6 +17,8 @@ import (
 //
 //	GET  /healthz              the status set, 200 at first
 //	POST /set?status=N         sets the status of /healthz
+//	GET  /ready                the status set, 200 at first
+//	POST /set?ready=N          sets the status of /ready
 //	POST /set?grpc=NOT_SERVING sets the gRPC health status (service=NAME for one service)
 //	POST /set?hang=1           from now on every other request is never answered
 //	POST /set?delay=2s         /healthz answers after this
@@ -24,15 +26,21 @@ import (
 //	GET  /redirect-foreign     301 to http://example.invalid/
 //	GET  /echo                 the request's headers
 //	POST /exit?code=N          ends the process
+//	POST /work?for=20ms        200 after this, with the address that was asked
+//	GET  /worked               how many came to /work and when the last one did
 type site struct {
-	status, delay atomic.Int64
-	hang          atomic.Bool
-	checks        *health.Server
+	status, ready, delay atomic.Int64
+	hang                 atomic.Bool
+	checks               *health.Server
+	work                 work
+	server               *http.Server
 }
 
-func newSite(status int, hang <-chan time.Time, checks *health.Server) *site {
+func newSite(addr string, status int, hang <-chan time.Time, checks *health.Server) *site {
 	s := &site{checks: checks}
 	s.status.Store(int64(status))
+	s.ready.Store(http.StatusOK)
+	s.server = &http.Server{Addr: addr, ReadHeaderTimeout: time.Minute, Handler: s.handler()}
 	if hang != nil {
 		go func() {
 			<-hang
@@ -42,7 +50,7 @@ func newSite(status int, hang <-chan time.Time, checks *health.Server) *site {
 	return s
 }
 
-func (s *site) listen(addr string) error {
+func (s *site) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/healthz", s.healthz)
 	mux.HandleFunc("POST /set", s.set)
@@ -53,14 +61,16 @@ func (s *site) listen(addr string) error {
 		code, _ := strconv.Atoi(r.FormValue("code"))
 		os.Exit(code)
 	})
-	server := &http.Server{Addr: addr, ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	mux.HandleFunc("/ready", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(int(s.ready.Load())) })
+	mux.HandleFunc("POST /work", s.work.do)
+	mux.HandleFunc("/worked", s.work.tell)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.hang.Load() && r.URL.Path != "/set" {
 			<-r.Context().Done()
 			return
 		}
 		mux.ServeHTTP(w, r)
-	})}
-	return server.ListenAndServe()
+	})
 }
 
 func (s *site) healthz(w http.ResponseWriter, r *http.Request) {
@@ -77,13 +87,17 @@ func (s *site) healthz(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *site) set(w http.ResponseWriter, r *http.Request) {
-	if v := r.FormValue("status"); v != "" {
+	for name, status := range map[string]*atomic.Int64{"status": &s.status, "ready": &s.ready} {
+		v := r.FormValue(name)
+		if v == "" {
+			continue
+		}
 		n, err := strconv.Atoi(v)
 		if err != nil || n < 200 || n > 599 {
-			http.Error(w, "bad status", http.StatusBadRequest)
+			http.Error(w, "bad "+name, http.StatusBadRequest)
 			return
 		}
-		s.status.Store(int64(n))
+		status.Store(int64(n))
 	}
 	if v := r.FormValue("delay"); v != "" {
 		d, err := time.ParseDuration(v)

@@ -1,0 +1,37 @@
+package main
+
+import (
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// work counts the requests that a load balancer sends.
+type work struct {
+	mu    sync.Mutex
+	Count int
+	Last  time.Time
+}
+
+func (k *work) do(w http.ResponseWriter, r *http.Request) {
+	k.mu.Lock()
+	k.Count++
+	k.Last = time.Now()
+	k.mu.Unlock()
+	d, err := time.ParseDuration(r.FormValue("for"))
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	time.Sleep(d)
+	_, _ = io.WriteString(w, r.Context().Value(http.LocalAddrContextKey).(net.Addr).String())
+}
+
+func (k *work) tell(w http.ResponseWriter, _ *http.Request) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	_ = json.NewEncoder(w).Encode(k)
+}
