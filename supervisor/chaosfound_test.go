@@ -100,7 +100,7 @@ func TestSignalAfterEngineStart(t *testing.T) {
 		{"ended by its engine, started by an operator, of which the news is lost, and stopped", false, func(h *house) {
 			sweep(h)
 			h.engine.deliver(h.engine.seen("c1"))
-			time.Sleep(5 * time.Second)
+			time.Sleep(15 * time.Second)
 			h.tell(runtime.Killed, "c1", 15)
 			h.engine.begin("c1")
 			h.engine.end("c1", 143)

@@ -11,6 +11,8 @@ const (
 	askAgain = time.Second
 	// engineEnds is how long an engine takes to end all that it runs, stop timeouts apart.
 	engineEnds = time.Minute
+	// engineGrace is the stop timeout of a container that has none of its own.
+	engineGrace = 10 * time.Second
 	// bringsBack is how long an engine with a restart policy of its own is given to
 	// start a container after it was started itself.
 	bringsBack = 10 * time.Second
@@ -43,7 +45,12 @@ func (l *loop) swept(e *entry, u update) bool {
 	old := !c.StartedAt.IsZero() && later(c.StartedAt, u.Started).Before(life.swept)
 	switch u.Kind {
 	case runtime.Killed:
-		return old && (c.State.Alive() || u.Time.Sub(c.FinishedAt) < killLate) // else the start of a newer run was lost
+		// Where a newer run was not seen, nor its start, the moment tells whose it was.
+		patience := c.StopTimeout
+		if patience < 0 {
+			patience = engineGrace
+		}
+		return old && (c.State.Alive() || u.Time.Sub(c.FinishedAt) < killLate || u.Time.Sub(life.swept) < patience+killLate)
 	case runtime.Died:
 		e.reborn = e.reborn && old // an engine that has gone could not have told it
 	case runtime.Stopped:
