@@ -55,7 +55,7 @@ func (c *chaos) do(s *subject, act func(*chaos, *subject)) {
 	defer s.turn.Unlock()
 	c.change(func() { s.busy = true })
 	act(c, s)
-	c.change(func() { s.busy, s.spared, s.down = false, time.Now().Add(time.Second), 0 })
+	c.change(func() { s.busy, s.down = false, 0 })
 }
 
 func (c *chaos) change(do func()) {

@@ -21,6 +21,9 @@ const (
 	noticed = 500 * time.Millisecond
 	// tooLong is how much longer than its back-off a container may be down.
 	tooLong = 5 * time.Second
+	// starting is how long a busy engine may take to start a container. That is no time
+	// of healthd's.
+	starting = 5 * time.Second
 	// readyBound is how long after its end a container may still be called ready, and
 	// listBound what is added when the event of its end was lost.
 	readyBound = time.Second
@@ -222,6 +225,8 @@ func (c *chaos) compare(said map[string]status, runs map[string]bool, asked time
 		switch {
 		case s.busy || s.wish != wishUp || s.held || runs[s.id]:
 			s.down = 0
+			continue
+		case asked.Sub(s.startCall) < starting:
 			continue
 		}
 		before, bound := s.down, chaosBackoff+tooLong

@@ -92,7 +92,6 @@ type subject struct {
 	paused bool
 	sick   bool // since its present run began
 	busy   bool // an operator is at it
-	spared time.Time
 
 	// What the engine's own stream tells, which nothing is lost from.
 	runs             bool

@@ -111,14 +111,13 @@ func (c *chaos) stalled(during time.Duration) {
 	c.p.flow()
 }
 
-// lossy makes the proxy lose events and answers now and then. Events are not lost of
-// a container that an operator is at.
+// lossy makes the proxy lose events and answers now and then.
 func (c *chaos) lossy() {
 	c.p.drop(func(ev proxiedEvent) bool {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		s := c.byID[ev.Actor.ID]
-		if s == nil || s.busy || time.Now().Before(s.spared) || c.loss.Float64() >= chaosLoss {
+		if s == nil || c.loss.Float64() >= chaosLoss {
 			return false
 		}
 		s.lostAt = time.Now()

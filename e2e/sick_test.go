@@ -85,7 +85,7 @@ func gone(err error) error {
 	return nil
 }
 
-// No event comes through: lists find out everything but why.
+// No event comes through: lists find out everything, and the engine remembers why.
 func TestAllEventsLost(t *testing.T) {
 	t.Parallel()
 	e := engines.Engine(t)
@@ -104,6 +104,15 @@ func TestAllEventsLost(t *testing.T) {
 	}
 	d.until(10*time.Second, "deafened-1", "paused", func(s status) bool { return s.condition("Ready").Reason == "Paused" })
 	if err := e.Client().ContainerUnpause(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	d.until(10*time.Second, "deafened-1", "ready", ready)
+	if err := e.Client().ContainerStop(t.Context(), id, container.StopOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	d.until(10*time.Second, "deafened-1", "stopped by the operator", byOperator)
+	d.always(3*time.Second, "deafened-1", "left alone", byOperator)
+	if err := e.Client().ContainerStart(t.Context(), id, container.StartOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	d.until(10*time.Second, "deafened-1", "ready", ready)
