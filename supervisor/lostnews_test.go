@@ -1,0 +1,218 @@
+package supervisor
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"healthd/runtime"
+)
+
+// The news of an end may be lost: before a container passes for one that has survived
+// its signal, the engine is asked.
+func TestEndAfterASignalIsLookedUp(t *testing.T) {
+	for _, ended := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			h := open(t, webSpec())
+			defer h.close(t)
+			h.synced()
+			h.engine.run("c1")
+			synctest.Wait()
+			h.tell(runtime.Killed, "c1", 15)
+			if ended {
+				h.engine.end("c1", 143)
+			}
+			time.Sleep(time.Hour)
+			s := h.view(t, "c1").State
+			if s.Engine.Alive() == ended || s.OperatorStopped != ended || s.Survived == ended || s.Ready == ended {
+				t.Errorf("ended %v: it is %s, stopped by an operator %v, survived %v, ready %v", ended, s.Engine, s.OperatorStopped, s.Survived, s.Ready)
+			}
+			if calls := h.engine.madeCalls(); len(calls) > 0 {
+				t.Errorf("ended %v: calls %v", ended, calls)
+			}
+		})
+	}
+}
+
+// A container that has ended before it was stopped, without any news of that, is not
+// started: its watcher tells who has ended it.
+func TestStopOfWhatHadEnded(t *testing.T) {
+	for _, wished := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			h := open(t, webSpec())
+			defer h.close(t)
+			h.synced()
+			h.engine.run("c1")
+			synctest.Wait()
+			h.engine.end("c1", 143)
+			at := time.Now()
+			h.probes.say("c1:1", refused)
+			time.Sleep(time.Minute)
+			if calls := h.engine.madeCalls(); len(calls) > 0 || h.view(t, "c1").State.Stopping == NoCause {
+				t.Fatalf("calls %v", calls)
+			}
+			if wished {
+				h.engine.deliver(runtime.Update{Kind: runtime.Killed, Runtime: "docker", ID: "c1", Signal: 15, Time: at})
+			}
+			h.probes.say("c1:1", good)
+			h.engine.deliver(h.engine.seen("c1"))
+			time.Sleep(time.Minute)
+			if s := h.view(t, "c1").State; s.OperatorStopped != wished || s.Engine.Alive() == wished {
+				t.Errorf("wished %v: it is %s, stopped by an operator %v", wished, s.Engine, s.OperatorStopped)
+			}
+		})
+	}
+}
+
+// hungStore is a disk on which nothing arrives.
+type hungStore struct{ forgetful }
+
+func (hungStore) Remember(Memory) <-chan struct{} { return make(chan struct{}) }
+
+// A stop that waits for the disk has sent no signal yet.
+func TestSignalBeforeOurStopIsMade(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := openWith(t, plain(Always), func(c *Config) { c.Store = hungStore{} })
+		defer h.close(t)
+		h.synced()
+		h.engine.run("c1")
+		synctest.Wait()
+		if err := h.Restart(t.Context(), "c1"); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if calls := h.engine.madeCalls(); len(calls) > 0 {
+			t.Fatalf("calls %v", calls)
+		}
+		h.tell(runtime.Killed, "c1", 15)
+		h.ends("c1")
+		time.Sleep(time.Minute)
+		if s := h.view(t, "c1").State; s.Engine.Alive() || !s.OperatorStopped {
+			t.Errorf("it is %s, stopped by an operator: %v", s.Engine, s.OperatorStopped)
+		}
+	})
+}
+
+// A signal that is told again makes no new wish, and no old one doubtful.
+func TestSignalToldAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := open(t, plain(Always))
+		defer h.close(t)
+		h.synced()
+		h.engine.run("c1")
+		synctest.Wait()
+		survived := runtime.Update{Kind: runtime.Killed, Runtime: "docker", ID: "c1", Signal: 15, Time: time.Now()}
+		h.engine.deliver(survived)
+		time.Sleep(time.Hour)
+		h.engine.deliver(survived)
+		h.engine.exit("c1", 1)
+		time.Sleep(time.Minute)
+		if s := h.view(t, "c1").State; !s.Engine.Alive() {
+			t.Fatalf("it is %s, stopped by an operator: %v", s.Engine, s.OperatorStopped)
+		}
+		stop := runtime.Update{Kind: runtime.Killed, Runtime: "docker", ID: "c1", Signal: 15, Time: time.Now()}
+		h.engine.deliver(stop)
+		h.ends("c1")
+		time.Sleep(time.Minute)
+		h.engine.deliver(stop)
+		if s := h.view(t, "c1").State; !s.OperatorStopped || s.Doubtful {
+			t.Errorf("stopped by an operator: %v, doubtful: %v", s.OperatorStopped, s.Doubtful)
+		}
+	})
+}
+
+// Two signals, the second to a run that nobody has seen yet, are two wishes.
+func TestSignalToARunNotSeen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := open(t, plain(Always))
+		defer h.close(t)
+		h.synced()
+		h.engine.run("c1")
+		synctest.Wait()
+		h.tell(runtime.Killed, "c1", 15)
+		h.engine.end("c1", 143)
+		time.Sleep(time.Second)
+		h.engine.begin("c1")
+		time.Sleep(time.Second)
+		h.tell(runtime.Killed, "c1", 15)
+		h.engine.end("c1", 143)
+		h.engine.deliver(h.engine.seen("c1"))
+		time.Sleep(time.Minute)
+		if s := h.view(t, "c1").State; s.Engine.Alive() || !s.OperatorStopped {
+			t.Errorf("it is %s, stopped by an operator: %v", s.Engine, s.OperatorStopped)
+		}
+	})
+}
+
+// An engine that does not say whether a container has survived its signal, and then
+// tells of its end, leaves nothing that is due for ever.
+func TestLookThatIsNotAnswered(t *testing.T) {
+	w := newWorld(t)
+	w.silent, w.deaf = true, true
+	for _, line := range []string{"0s runs", "60s signalled 15", "105s"} {
+		if err := w.obey(strings.Fields(line)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if w.state.LookAt.IsZero() {
+		t.Fatal("nobody has asked")
+	}
+	w.step("", &input{kind: died})
+	w.goTo(w.now.Add(time.Hour))
+}
+
+// A clock that was set back makes no signal an old one.
+func TestSignalAfterTheClockWasSetBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := open(t, plain(Always))
+		defer h.close(t)
+		h.synced()
+		h.engine.started = time.Now().Add(time.Hour) // its start, by the clock of then
+		h.engine.run("c1")
+		synctest.Wait()
+		h.tell(runtime.Killed, "c1", 15)
+		h.ends("c1")
+		time.Sleep(time.Minute)
+		if s := h.view(t, "c1").State; s.Engine.Alive() || !s.OperatorStopped {
+			t.Errorf("it is %s, stopped by an operator: %v", s.Engine, s.OperatorStopped)
+		}
+	})
+}
+
+// Of a stop of ours the first signal is lost, and only its KILL is heard.
+func TestOwnKillWithoutItsFirstSignal(t *testing.T) {
+	for _, told := range []string{"before the end is seen", "afterwards", "never, as it was somebody's"} {
+		synctest.Test(t, func(t *testing.T) {
+			h := open(t, plain(Always))
+			defer h.close(t)
+			h.synced()
+			h.engine.run("c1")
+			synctest.Wait()
+			made, deliver := make(chan time.Time, 1), h.engine.deliver
+			h.engine.onStop = func() {
+				at := time.Now()
+				time.Sleep(30 * time.Second)
+				deliver(runtime.Update{Kind: runtime.Killed, Runtime: "docker", ID: "c1", Signal: 9, Time: time.Now()})
+				h.engine.end("c1", 137)
+				made <- at
+			}
+			if err := h.Restart(t.Context(), "c1"); err != nil {
+				t.Fatal(err)
+			}
+			first := runtime.Update{Kind: runtime.Killed, Runtime: "docker", ID: "c1", Signal: 15, Time: <-made}
+			if told == "before the end is seen" {
+				deliver(first)
+			}
+			deliver(h.engine.seen("c1"))
+			synctest.Wait()
+			if told == "afterwards" {
+				deliver(first)
+			}
+			time.Sleep(time.Minute)
+			if s := h.view(t, "c1").State; s.Engine.Alive() != (told[0] != 'n') || s.OperatorStopped != (told[0] == 'n') {
+				t.Errorf("told %s: it is %s, stopped by an operator: %v", told, s.Engine, s.OperatorStopped)
+			}
+		})
+	}
+}

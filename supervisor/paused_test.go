@@ -1,0 +1,74 @@
+package supervisor
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"healthd/runtime"
+)
+
+// Somebody has paused the container and wants it as it is: whatever asks for its
+// restart waits, but for a person.
+func TestPausedIsNotRestarted(t *testing.T) {
+	pause := func(h *house, tell bool) {
+		h.engine.mu.Lock()
+		c := *h.engine.containers["c1"]
+		c.State = runtime.Paused
+		h.engine.containers["c1"] = &c
+		h.engine.mu.Unlock()
+		if tell {
+			h.engine.deliver(h.engine.seen("c1"))
+		}
+	}
+	for _, tt := range []struct {
+		name string
+		do   func(*testing.T, *house)
+		want []string // calls
+	}{
+		{"while it drains", func(_ *testing.T, h *house) {
+			h.probes.say("c1:1", refused)
+			time.Sleep(32 * time.Second)
+			pause(h, true)
+		}, nil},
+		{"while its verdict waits", func(_ *testing.T, h *house) {
+			_ = h.Hold(context.Background(), "n-c1", time.Now().Add(time.Minute))
+			h.probes.say("c1:1", refused)
+			time.Sleep(40 * time.Second)
+			pause(h, true)
+		}, nil},
+		{"unheard, while its probe fails", func(_ *testing.T, h *house) {
+			pause(h, false)
+			h.probes.say("c1:1", refused)
+		}, nil},
+		{"and shares the network of a container with a new run", func(_ *testing.T, h *house) {
+			pause(h, false)
+			u := h.engine.seen("c1")
+			u.Container.NetworkOf, u.Container.NetworkSince = "c2", time.Now().Add(time.Second)
+			h.engine.deliver(u)
+		}, nil},
+		{"but somebody wants a restart", func(t *testing.T, h *house) {
+			pause(h, true)
+			if err := h.Restart(t.Context(), "n-c1"); err != nil {
+				t.Error(err)
+			}
+		}, []string{"stop c1 30s", "start c1"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := open(t, webSpec())
+				defer h.close(t)
+				h.synced()
+				h.engine.run("c1")
+				synctest.Wait()
+				tt.do(t, h)
+				time.Sleep(10 * time.Minute)
+				if calls := h.engine.madeCalls(); !slices.Equal(calls, tt.want) {
+					t.Errorf("calls %v, want %v", calls, tt.want)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,61 @@
+package supervisor
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"healthd/runtime"
+)
+
+// What nobody wants any more while it is being restarted is started, and then left
+// alone; its watcher tells nothing more of it.
+func TestUnwantedInTheMiddleOfARestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := open(t, webSpec())
+		defer h.close(t)
+		h.synced()
+		h.engine.run("c1")
+		synctest.Wait()
+		h.engine.stopTakes = 10 * time.Second
+		if err := h.Restart(t.Context(), "c1"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		deliver := h.engine.deliver
+		h.engine.mu.Lock()
+		h.engine.deliver = func(runtime.Update) {}
+		h.engine.mu.Unlock()
+		h.reload(t, nil)
+		deliver(runtime.Update{Kind: runtime.Removed, Runtime: "docker", ID: "c1", Unwanted: true})
+		time.Sleep(time.Minute)
+		if calls := h.engine.madeCalls(); !slices.Equal(calls, []string{"stop c1 30s", "start c1"}) {
+			t.Errorf("calls %v", calls)
+		}
+		if _, ok := h.Board().Find("c1"); ok {
+			t.Error("it is still supervised")
+		}
+	})
+}
+
+// Removed meanwhile, it is forgotten.
+func TestUnwantedAndGoneInTheMiddleOfARestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := open(t, webSpec())
+		defer h.close(t)
+		h.synced()
+		h.engine.run("c1")
+		synctest.Wait()
+		h.engine.exit("c1", 1)
+		time.Sleep(time.Second)
+		h.engine.exit("c1", 1) // a back-off is under way
+		h.reload(t, nil)
+		h.engine.deliver(runtime.Update{Kind: runtime.Removed, Runtime: "docker", ID: "c1", Unwanted: true})
+		h.engine.gone("c1")
+		time.Sleep(time.Hour)
+		if _, ok := h.Board().Find("c1"); ok {
+			t.Error("it is still supervised")
+		}
+	})
+}
