@@ -102,6 +102,9 @@ func serve(conn net.Conn, board *supervisor.Board) {
 	case name != "":
 		answer = reply(board, name)
 	}
+	if answer == "" {
+		return
+	}
 	if conn.SetWriteDeadline(time.Now().Add(patience)) != nil {
 		return
 	}
@@ -111,7 +114,9 @@ func serve(conn net.Conn, board *supervisor.Board) {
 	finish(conn, lull, surplus)
 }
 
-// reply is what the board says of NAME or SERVICE/NAME.
+// reply is what the board says of NAME or SERVICE/NAME. It is nothing of a container
+// that is not there while others are still to come: HAProxy then keeps the server as it
+// is, and a start of healthd takes no server down.
 func reply(board *supervisor.Board, name string) string {
 	service := ""
 	i := strings.LastIndexByte(name, '/')
@@ -119,7 +124,10 @@ func reply(board *supervisor.Board, name string) string {
 		service, name = name[:i], name[i+1:]
 	}
 	v, ok := board.Find(name)
-	if !ok {
+	switch {
+	case !ok && !board.Synced():
+		return ""
+	case !ok:
 		return down + reasonUnknown + "\n"
 	}
 	if i >= 0 && v.Service != service {

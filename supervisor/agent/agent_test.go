@@ -37,13 +37,18 @@ func board() *supervisor.Board {
 
 func start(t *testing.T) (address string) {
 	t.Helper()
+	return startWith(t, board())
+}
+
+func startWith(t *testing.T, board *supervisor.Board) (address string) {
+	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- Serve(ctx, ln, board()) }()
+	go func() { done <- Serve(ctx, ln, board) }()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-done; err != nil {
@@ -69,6 +74,17 @@ func ask(t *testing.T, address, send string) string {
 		t.Fatal(err)
 	}
 	return string(answer)
+}
+
+// A healthd that does not know all containers yet says nothing of those it does not know.
+func TestSilentBeforeAllAreKnown(t *testing.T) {
+	board := supervisor.NewBoard([]supervisor.RuntimeView{{Name: "docker"}}, view("ready", func(v *supervisor.View) { v.State.Ready = true }))
+	address := startWith(t, board)
+	for send, want := range map[string]string{"web/ready\n": "up 100%\n", "web/other\n": "", "other\n": ""} {
+		if got := ask(t, address, send); got != want {
+			t.Errorf("%q: got %q, want %q", send, got, want)
+		}
+	}
 }
 
 func TestAnswers(t *testing.T) {
