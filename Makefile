@@ -69,6 +69,8 @@ install: build ## install the program, its unit and a configuration (PREFIX=/usr
 	install -D -m 0644 README.md $(DESTDIR)$(DOCDIR)/README.md
 	install -d -m 0755 $(DESTDIR)$(DOCDIR)/examples
 	install -m 0644 configs/conf.d/*.toml $(DESTDIR)$(DOCDIR)/examples/
+	install -d -m 0755 $(DESTDIR)$(DOCDIR)/examples/haproxy
+	install -m 0644 configs/examples/haproxy/* $(DESTDIR)$(DOCDIR)/examples/haproxy/
 	if [ -z "$(DESTDIR)" ] && [ -d /run/systemd/system ]; then systemctl daemon-reload; fi
 
 uninstall: ## remove what install put there, but no configuration

@@ -67,6 +67,26 @@ func TestShippedFiles(t *testing.T) {
 	}
 }
 
+func TestExamples(t *testing.T) {
+	files, err := filepath.Glob("examples/*/*.toml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("found the examples %v, %v", files, err)
+	}
+	for _, file := range files {
+		c, err := Load([]string{file})
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if len(c.specs) == 0 {
+			t.Errorf("%s: no spec", file)
+		}
+		for _, warning := range c.Warnings() {
+			t.Errorf("%s: %v", file, warning)
+		}
+	}
+}
+
 func TestDefaults(t *testing.T) {
 	c := mustParse(t, "")
 	if got, want := c.Listen, (Listen{"127.0.0.1:8646", "127.0.0.1:8647", "/run/healthd/control.sock"}); got != want {

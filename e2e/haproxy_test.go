@@ -1,0 +1,189 @@
+package e2e
+
+import (
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+const haproxyExamples = "../configs/examples/haproxy"
+
+// haproxy is a private HAProxy.
+type haproxy struct {
+	t      *testing.T
+	path   string
+	dir    string
+	url    string
+	cmd    *exec.Cmd
+	log    *lockedBuffer
+	exited chan struct{}
+}
+
+// findHAProxy returns where it is. That it is not installed is a failure.
+func findHAProxy(t *testing.T) string {
+	t.Helper()
+	for _, name := range []string{"haproxy", "/usr/sbin/haproxy"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	t.Fatal("cannot find haproxy: install it with scripts/prerequisites test")
+	return ""
+}
+
+// startHAProxy starts HAProxy with one of the examples, in which the words given are
+// replaced. It is ended with the test.
+func startHAProxy(t *testing.T, example string, replace ...string) *haproxy {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(haproxyExamples, example))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err := os.MkdirTemp("", "hd-ha") // a socket's path has 107 bytes at most
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	front := freeAddress(t)
+	h := &haproxy{t: t, path: findHAProxy(t), dir: dir, url: "http://" + front, log: &lockedBuffer{}}
+	replace = append(replace, "/run/haproxy/admin.sock", h.socket(), "bind 127.0.0.1:8000", "bind "+front)
+	config := strings.NewReplacer(replace...).Replace(string(text))
+	if err := os.WriteFile(h.config(), []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h.start()
+	t.Cleanup(func() {
+		h.end()
+		if t.Failed() {
+			t.Logf("log of HAProxy:\n%s", h.log)
+		}
+	})
+	return h
+}
+
+func (h *haproxy) socket() string { return filepath.Join(h.dir, "admin.sock") }
+func (h *haproxy) config() string { return filepath.Join(h.dir, "haproxy.cfg") }
+
+// in is the HAProxy for a subtest, which fails for it.
+func (h *haproxy) in(t *testing.T) *haproxy {
+	sub := *h
+	sub.t = t
+	return &sub
+}
+
+func (h *haproxy) start() {
+	h.t.Helper()
+	h.cmd = exec.Command(h.path, "-db", "-f", h.config())
+	h.cmd.Stdout, h.cmd.Stderr = h.log, h.log
+	if err := h.cmd.Start(); err != nil {
+		h.t.Fatal(err)
+	}
+	exited, cmd := make(chan struct{}), h.cmd
+	h.exited = exited
+	go func() {
+		_ = cmd.Wait()
+		close(exited)
+	}()
+}
+
+// end ends HAProxy as a stop of its service does at last: at once.
+func (h *haproxy) end() {
+	_ = h.cmd.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-h.exited:
+	case <-time.After(10 * time.Second):
+		_ = h.cmd.Process.Kill()
+		<-h.exited
+	}
+}
+
+// ask sends a command to the stats socket and returns the answer.
+func (h *haproxy) ask(command string) (string, error) {
+	conn, err := net.Dial("unix", h.socket())
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		return "", err
+	}
+	if _, err := io.WriteString(conn, command+"\n"); err != nil {
+		return "", err
+	}
+	answer, err := io.ReadAll(conn)
+	return strings.TrimSpace(string(answer)), err
+}
+
+// operate is ask for a command that has no answer when all is well.
+func (h *haproxy) operate(command string) {
+	h.t.Helper()
+	if answer, err := h.ask(command); err != nil || answer != "" {
+		h.t.Fatalf("HAProxy answers %q with %q, %v", command, answer, err)
+	}
+}
+
+// server is what HAProxy shows of a server: "UP", "UP 0" with no weight, "DOWN (agent)".
+func (h *haproxy) server(name string) (string, error) {
+	answer, err := h.ask("show stat web 4 -1")
+	if err != nil {
+		return "", err
+	}
+	rows, err := csv.NewReader(strings.NewReader(strings.TrimPrefix(answer, "# "))).ReadAll()
+	if err != nil || len(rows) == 0 {
+		return "", errors.Join(errors.New("no table"), err)
+	}
+	column := map[string]int{}
+	for i, name := range rows[0] {
+		column[name] = i
+	}
+	for _, row := range rows[1:] {
+		if row[column["svname"]] != name {
+			continue
+		}
+		status := row[column["status"]]
+		if status == "UP" && row[column["weight"]] == "0" {
+			status = "UP 0"
+		}
+		return status, nil
+	}
+	return "", fmt.Errorf("there is no server %s", name)
+}
+
+// shows returns nil when HAProxy shows all of the servers as wanted. While a check is
+// about to change its mind, a number follows the status.
+func (h *haproxy) shows(want string, servers ...string) error {
+	for _, name := range servers {
+		status, err := h.server(name)
+		if err != nil {
+			return err
+		}
+		if !strings.HasPrefix(status, want) || want == "UP" && status != "UP" {
+			return fmt.Errorf("HAProxy shows %s as %s, want %s", name, status, want)
+		}
+	}
+	return nil
+}
+
+// The examples are what HAProxy takes, word for word.
+func TestHAProxyTakesTheExamples(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob(filepath.Join(haproxyExamples, "*.cfg"))
+	if err != nil || len(files) != 2 {
+		t.Fatalf("found the examples %v, %v", files, err)
+	}
+	for _, file := range files {
+		out, err := exec.Command(findHAProxy(t), "-c", "-f", file).CombinedOutput()
+		if err != nil || strings.Contains(string(out), "WARNING") {
+			t.Errorf("%s: %v\n%s", file, err, out)
+		}
+	}
+}

@@ -1,0 +1,163 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+)
+
+const (
+	loadRate    = 500 // requests per second
+	loadWorkers = 96  // requests that are under way at most
+	leastRate   = 50  // what a busy machine must still manage for a count to say anything
+)
+
+// load is a steady stream of requests, counted by what became of them.
+type load struct {
+	t      *testing.T
+	begun  time.Time
+	cancel context.CancelFunc
+	ended  sync.WaitGroup
+	client *http.Client
+	// stalled is how long the machine kept the load from going on, to be read at its end.
+	stalled time.Duration
+
+	mu       sync.Mutex
+	sent     int
+	failed   int
+	failures map[string]int
+	by       map[string]int // answers by the replica's address
+	since    map[string]int // answers since the last call of fresh
+}
+
+// startLoad sends requests that take 20 ms, and each hundredth as long as is given. It
+// ends with finish, with the test, and after a minute whatever happens.
+func startLoad(t *testing.T, url string, long time.Duration) *load {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	l := &load{t: t, begun: time.Now(), cancel: cancel, failures: map[string]int{}, by: map[string]int{}, since: map[string]int{}}
+	l.client = &http.Client{Timeout: 15 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: loadWorkers}}
+	turns := make(chan time.Duration)
+	for range loadWorkers {
+		l.ended.Go(func() {
+			for d := range turns {
+				// Not a GET, which the client would quietly send again.
+				l.count(l.post(fmt.Sprintf("%s/work?for=%v", url, d)))
+			}
+		})
+	}
+	l.ended.Go(func() {
+		defer close(turns)
+		l.pace(ctx, turns, long)
+	})
+	t.Cleanup(func() { l.finish() })
+	return l
+}
+
+// pace deals out the turns. What a busy machine was late with is made up for a little,
+// and then left out: the rate is the load that is meant, not their sum.
+func (l *load) pace(ctx context.Context, turns chan<- time.Duration, long time.Duration) {
+	tick := time.NewTicker(time.Second / loadRate)
+	defer tick.Stop()
+	next := l.begun
+	for n := 0; ; {
+		for burst := 0; burst < 10 && time.Now().After(next); burst++ {
+			d := 20 * time.Millisecond
+			if n%100 == 99 {
+				d = long
+			}
+			select {
+			case turns <- d:
+			case <-ctx.Done():
+				return
+			}
+			n++
+			next = next.Add(time.Second / loadRate)
+		}
+		if late := time.Now().Add(-100 * time.Millisecond); next.Before(late) {
+			l.stalled += late.Sub(next)
+			next = late
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (l *load) post(url string) (replica string, err error) {
+	response, err := l.client.Post(url, "text/plain", nil)
+	if err != nil {
+		return "", err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err == nil && response.StatusCode != http.StatusOK {
+		err = fmt.Errorf("status %d", response.StatusCode)
+	}
+	return string(body), err
+}
+
+func (l *load) count(replica string, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.sent++
+	if err != nil {
+		l.failed++
+		l.failures[err.Error()]++
+		return
+	}
+	l.by[replica]++
+	l.since[replica]++
+}
+
+// fresh forgets which replicas answered, for reached.
+func (l *load) fresh() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.since = map[string]int{}
+}
+
+// reached returns nil when each of the replicas has answered some requests.
+func (l *load) reached(replicas ...string) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, address := range replicas {
+		if l.since[address] < 20 {
+			return fmt.Errorf("%s has answered %d requests; failures: %v", address, l.since[address], l.failures)
+		}
+	}
+	return nil
+}
+
+// until lets the load go on to a moment.
+func (l *load) until(at time.Time) {
+	timer := time.NewTimer(time.Until(at))
+	defer timer.Stop()
+	<-timer.C
+}
+
+// finish ends the load and waits for the answers under way. It may be called again.
+func (l *load) finish() {
+	l.cancel()
+	l.ended.Wait()
+	l.client.CloseIdleConnections()
+}
+
+// unharmed finishes the load, and fails the test when a request has failed.
+func (l *load) unharmed() {
+	l.t.Helper()
+	took := time.Since(l.begun).Seconds()
+	l.finish()
+	l.t.Logf("%d requests in %.1f s (stalled for %v), %d failed, by replica %v", l.sent, took, l.stalled, l.failed, l.by)
+	if l.failed > 0 {
+		l.t.Errorf("%d of %d requests failed: %v", l.failed, l.sent, l.failures)
+	}
+	if rate := float64(l.sent) / took; rate < leastRate {
+		l.t.Errorf("the load was %.0f requests/s only", rate)
+	}
+}
