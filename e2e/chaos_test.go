@@ -13,7 +13,7 @@ import (
 )
 
 var (
-	chaosFor  = flag.Duration("chaos", 20*time.Second, "how long chaos reigns")
+	chaosFor  = flag.Duration("chaos", 10*time.Second, "how long chaos reigns")
 	chaosSeed = flag.Uint64("chaos-seed", 1, "the number by which TestChaos chooses what goes wrong; 0: another each time")
 )
 
@@ -167,6 +167,7 @@ func (c *chaos) calmDown() {
 	c.t.Helper()
 	c.say("everybody", "calm down")
 	c.p.pass()
+	c.change(c.look) // a pause whose call failed may have been made all the same
 	for _, s := range c.subjects {
 		c.do(s, (*chaos).unpause)
 		c.do(s, (*chaos).resume)
