@@ -8,30 +8,22 @@ import (
 	"net/http/httptest"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"healthd/runtime"
 )
 
-// infoStatus is what the engines of remembers answer when they are asked about
-// themselves; 0: that they have live-restore.
-var infoStatus atomic.Int64
-
 // remembers serves events of the given seconds as engines do, by a clock that is ahead
-// of ours.
-func remembers(t *testing.T, seconds []int64, ahead time.Duration) *Engine {
+// of ours. Asked about itself, an engine answers with the status info.
+func remembers(t *testing.T, seconds []int64, ahead time.Duration, info int) *Engine {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Api-Version", oldestAPI)
 		w.Header().Set("Date", time.Now().Add(ahead).UTC().Format(http.TimeFormat))
-		if status := infoStatus.Load(); status != 0 && strings.HasSuffix(r.URL.Path, "/info") {
-			w.WriteHeader(int(status))
-			return
-		}
 		if strings.HasSuffix(r.URL.Path, "/info") {
 			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(info)
 			fmt.Fprint(w, `{"LiveRestoreEnabled":true}`)
 		}
 		if !strings.HasSuffix(r.URL.Path, "/events") {
@@ -87,7 +79,7 @@ func TestRecall(t *testing.T) {
 		{"a log without end that has it", from(900, 5000), 0, 5000, runtime.Memory{Has: true}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			m, err := remembers(t, tt.events, tt.ahead).Recall(t.Context(), at(tt.at))
+			m, err := remembers(t, tt.events, tt.ahead, http.StatusOK).Recall(t.Context(), at(tt.at))
 			if err != nil || m != tt.want {
 				t.Errorf("got %+v, %v; want %+v", m, err, tt.want)
 			}
@@ -99,10 +91,7 @@ func TestRecall(t *testing.T) {
 // everything; an engine that does not answer is.
 func TestRecallWithoutInfo(t *testing.T) {
 	for status, well := range map[int]bool{403: true, 404: true, 500: false} {
-		e := remembers(t, []int64{1001}, 0)
-		infoStatus.Store(int64(status))
-		m, err := e.Recall(t.Context(), time.Unix(1000, 0))
-		infoStatus.Store(0)
+		m, err := remembers(t, []int64{1001}, 0, status).Recall(t.Context(), time.Unix(1000, 0))
 		if m.LiveRestore || (err == nil) != well {
 			t.Errorf("status %d: %+v, %v", status, m, err)
 		}
@@ -112,7 +101,7 @@ func TestRecallWithoutInfo(t *testing.T) {
 func TestRecallGivesUp(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := remembers(t, nil, 0).Recall(ctx, time.Unix(1000, 0)); !errors.Is(err, context.Canceled) {
+	if _, err := remembers(t, nil, 0, http.StatusOK).Recall(ctx, time.Unix(1000, 0)); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
 }
