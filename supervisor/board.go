@@ -130,12 +130,13 @@ func (b *Board) Lateness() (counts []uint64, sum float64) {
 	return counts, time.Duration(b.lateness.nanos.Load()).Seconds()
 }
 
-// put shows a container's newest view. The slot is kept by the loop, so that this
-// costs the same however many containers there are.
-func (b *Board) put(s *slot, v *View) {
+// put shows a container's newest view, and says whether load balancers see it
+// otherwise than the one before. The slot is kept by the loop, so that this costs the
+// same however many containers there are.
+func (b *Board) put(s *slot, v *View) (changed bool) {
 	old := s.view.Swap(v)
 	if old != nil && old.Container.Name == v.Container.Name {
-		return
+		return !publishedAlike(old, v)
 	}
 	if old != nil {
 		b.release(old.Container.Name, s)
@@ -144,6 +145,7 @@ func (b *Board) put(s *slot, v *View) {
 		b.sharedNames++
 	}
 	b.byID.Store(v.Container.ID, s)
+	return true
 }
 
 func (b *Board) remove(s *slot) {

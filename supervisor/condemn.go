@@ -39,7 +39,8 @@ func (t *stepper) spare(cause Cause) {
 }
 
 // judge carries the verdict on a run out, if it need not wait.
-func (t *stepper) judge(wait Wait) {
+func (t *stepper) judge(in *input) {
+	wait := in.wait
 	if t.Hooks[PostStart] == HookFailed { // no probe comes round to say so again
 		t.condemn(ByPostStart)
 	}
@@ -67,7 +68,11 @@ func (t *stepper) judge(wait Wait) {
 			y.OnHold, y.Length = true, 0
 		}
 	}
-	t.record(EventKilling, "Container %s failed %s, %s", t.c.Name, failedOf(cause), t.afterStop())
+	last := ""
+	if in.lastUp != "" {
+		last = ", although it is the last one that is up in " + in.lastUp
+	}
+	t.record(EventKilling, "Container %s failed %s, %s%s", t.c.Name, failedOf(cause), t.afterStop(), last)
 	t.stop(cause)
 }
 

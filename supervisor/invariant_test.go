@@ -287,6 +287,10 @@ func (w *world) anythingNew(b byte) {
 	case 24:
 		_ = w.happen("hold", [][]string{{}, {"3s"}, {"20s"}, {"5m"}}[b>>6])
 	case 25:
+		if b > 192 {
+			_ = w.happen("drained", nil)
+			return
+		}
 		_ = w.happen("resume", nil)
 	case 26:
 		_ = w.happen("limit", []string{"another"})

@@ -127,8 +127,10 @@ func (t *stepper) stopsMade() int {
 }
 
 // died takes in the news of an end that no inspection has shown yet. What has ended
-// does not survive a signal, however long a sick engine takes to show that.
+// takes no traffic, and does not survive a signal, however long a sick engine takes to
+// show that.
 func (t *stepper) died(code int) {
+	t.Died = t.Engine.Alive()
 	t.DiedCode, t.KillForgotten, t.LookAt = code, time.Time{}, time.Time{}
 }
 

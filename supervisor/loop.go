@@ -191,7 +191,7 @@ func (l *loop) step(e *entry, in *input) {
 	}
 	run, before := e.state.Run, e.state.Stopping
 	if in.mayCondemn() || e.state.Condemned != NoCause || e.state.Hooks[PostStart] == HookFailed {
-		in.wait = l.guard.wait(e, now)
+		in.wait, in.lastUp = l.guard.wait(e, now), l.config.Publisher.LastUp(e.container.ID)
 	}
 	e.state, l.fx = step(e.spec, e.container, e.state, in, now, l.fx[:0])
 	if e.state.Run != run || e.run == nil {
@@ -237,10 +237,12 @@ func (e *entry) end() {
 
 // show puts the entry's newest view on the board.
 func (l *loop) show(e *entry) {
-	l.board.put(&e.slot, &View{
+	if l.board.put(&e.slot, &View{
 		Container: e.container, Spec: e.spec, Invalid: e.invalid,
 		Identity: e.identity, Group: e.group, Service: e.service, State: e.state,
-	})
+	}) {
+		l.config.Publisher.Changed()
+	}
 }
 
 // do carries one effect out.

@@ -57,6 +57,7 @@ type Facts struct {
 	Survived        bool      `json:"survived,omitempty"`
 	OperatorStopped bool      `json:"operatorStopped,omitempty"`
 	Doubtful        bool      `json:"doubtful,omitempty"`
+	Died            bool      `json:"died,omitempty"` // an event told the end of Run, and no inspection yet
 
 	Backoff   BackoffState       `json:"backoff,omitzero"`
 	Restarts  [numberOfCause]int `json:"restarts"`
@@ -98,6 +99,7 @@ func remembered(c *runtime.Container, identity string, s *State) Facts {
 		Restart: s.Restart, NotBefore: s.NotBefore, Starting: s.Call == StartCall,
 		KilledAt: s.KilledAt, KilledLast: s.KilledLast, KillForgotten: s.KillForgotten, Survived: s.Survived, OperatorStopped: s.OperatorStopped,
 		Backoff: s.Backoff, Restarts: s.Restarts, Held: s.Held, HeldUntil: s.HeldUntil, Doubtful: s.Doubtful,
+		Died: s.Died,
 	}
 }
 
@@ -128,7 +130,7 @@ func (m *Memory) recalled(spec *Spec, now time.Time) State {
 		Restart: m.Restart, NotBefore: m.NotBefore,
 		KilledAt: m.KilledAt, KilledLast: m.KilledLast, KillForgotten: m.KillForgotten, Survived: m.Survived, OperatorStopped: m.OperatorStopped,
 		Backoff: m.Backoff, Restarts: m.Restarts, Gates: slices.Clone(m.Gates), Held: m.Held, HeldUntil: m.HeldUntil,
-		Doubtful: m.Doubtful,
+		Doubtful: m.Doubtful, Died: m.Died,
 	}
 	if m.Alive {
 		s.Engine = runtime.Running

@@ -14,7 +14,7 @@ func (t *stepper) observed(in *input) {
 	if run := t.c.Run(); run != t.Run && run != (runtime.Run{}) {
 		t.begin(run, in.found)
 	}
-	t.Engine = t.c.State
+	t.Engine, t.Died = t.c.State, false
 	t.NetworkAway = t.c.NetworkOf != "" && t.c.NetworkSince.IsZero()
 	t.checkResources()
 	if !t.Engine.Alive() && (!in.found || t.Run == runtime.Run{}) {

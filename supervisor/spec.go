@@ -106,7 +106,13 @@ type Backoff struct {
 type Publish struct {
 	Service string
 	Port    int           // that traffic goes to; 0 when not given
-	Drain   time.Duration // between withdrawing readiness and stopping
+	Drain   time.Duration // at most, between withdrawing readiness and stopping
+	HAProxy HAProxy
+}
+
+// HAProxy says where in HAProxy the container is a server.
+type HAProxy struct {
+	Backend string // empty: nowhere
 }
 
 // Group says with whom the container shares the right to be restarted because of a

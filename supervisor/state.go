@@ -126,7 +126,8 @@ type State struct {
 	DoubtAt         time.Time // since then
 	AskAt           time.Time // when the engine is asked, or asked again, whether it takes connections
 
-	DiedCode int // exit code that an event told for Run, ahead of the inspection
+	DiedCode int  // exit code that an event told for Run, ahead of the inspection
+	Died     bool // no inspection came since that event
 
 	Lost         bool // the runtime cannot be heard
 	ShuttingDown bool
@@ -165,7 +166,7 @@ func (s *State) settled() bool {
 
 // containerReady is the rule of readiness, gates apart: everything else first.
 func (s *State) containerReady() bool {
-	return s.Engine == runtime.Running && s.Started && !s.Draining() &&
+	return s.Engine == runtime.Running && !s.Died && s.Started && !s.Draining() &&
 		s.Tallies[Readiness].Result == prober.Success
 }
 

@@ -25,6 +25,7 @@ const (
 	resumed                             // and no longer
 	respecced                           // the spec is another one from now on: old
 	restartAsked                        // somebody asked healthd for a restart
+	drained                             // no load balancer has anything under way there
 	runtimeLost
 	runtimeBack
 	accepted     // the engine took a new connection at time: it was not ending
@@ -55,7 +56,10 @@ type input struct {
 	status    bool
 	old       *Spec
 	early     bool // killed, died, stopCarriedOut: before the observation that says what followed
-	wait      Wait // with every kind: what a restart that a probe asks for has to wait for
+	// With every kind: what a restart that a probe asks for has to wait for, and where
+	// the container is the last one that takes traffic.
+	wait   Wait
+	lastUp string
 }
 
 // effectKind says what the loop has to do.
@@ -100,7 +104,7 @@ func step(spec *Spec, c *runtime.Container, s State, in *input, now time.Time, f
 	t.forgetKill(in)
 	t.endHold()
 	t.doubt()
-	t.judge(in.wait)
+	t.judge(in)
 	t.sharesNetwork()
 	t.giveUp()
 	t.publish()
@@ -152,6 +156,8 @@ func (t *stepper) take(in *input) {
 		t.respecced(in.old)
 	case restartAsked:
 		t.restartAsked()
+	case drained:
+		t.drained()
 	case runtimeLost:
 		t.Lost, t.Condemned = true, NoCause // the first failure after its return decides
 	case runtimeBack:

@@ -270,6 +270,10 @@ func (w *world) happen(event string, args []string) error {
 			in.time = w.now.Add(d)
 		}
 		w.step(what, in)
+	case "drained": // say the load balancers
+		w.step(what, &input{kind: drained})
+	case "last-up": // in
+		w.lastUp = strings.Join(args, " ")
 	case "resume":
 		w.step(what, &input{kind: resumed})
 	case "limit": // others of the group are down

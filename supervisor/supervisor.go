@@ -43,6 +43,8 @@ type Config struct {
 	Store    Store    // nil: nothing is kept over the end of the daemon
 	Past     []Memory // what an earlier daemon has kept
 	Rebooted bool     // the host was started since then
+	// Publisher is told of changes; nil: nobody is.
+	Publisher Publisher
 }
 
 // Errors of requests.
@@ -78,6 +80,9 @@ func New(c Config) *Supervisor {
 	s := &Supervisor{config: c, board: &Board{}, inbox: make(chan message, inboxSize), ended: make(chan struct{})}
 	if s.config.Store == nil {
 		s.config.Store = forgetful{}
+	}
+	if s.config.Publisher == nil {
+		s.config.Publisher = unpublished{}
 	}
 	for name := range c.Runtimes {
 		s.board.runtimes.Store(name, RuntimeView{Name: name})

@@ -118,7 +118,8 @@ func (l *loop) observed(u update) {
 func (l *loop) firstSight(e *entry, u update) (first, found bool) {
 	c := e.container
 	first = !l.runtimeView(u.Runtime).Up || !u.Witnessed && c.State.Alive() && c.StartedAt.Before(l.reloaded)
-	if remembered := e.facts.ID != ""; remembered && !e.gap && l.lives[u.Runtime].replay == runtime.ReplayComplete {
+	heard := l.lives[u.Runtime].replay == runtime.ReplayComplete || e.state.Died && !c.State.Alive()
+	if remembered := e.facts.ID != ""; remembered && !e.gap && heard {
 		return first, false // it is as if healthd had been there
 	}
 	if c.State.Alive() {
@@ -202,6 +203,7 @@ func (l *loop) drop(e *entry) {
 	delete(l.entries, e.container.ID)
 	l.guard.leave(e)
 	l.board.remove(&e.slot)
+	l.config.Publisher.Changed()
 }
 
 // lost takes in that a runtime cannot be heard: what it runs is not touched until
@@ -260,6 +262,9 @@ func (l *loop) synced(u update) {
 	life := l.lives[u.Runtime]
 	life.replay = runtime.ReplayComplete // from now on
 	l.lives[u.Runtime] = life
+	if back {
+		l.config.Publisher.Changed() // who is not there by now is gone
+	}
 }
 
 func (l *loop) stepAll(name string, kind inputKind) {

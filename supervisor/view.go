@@ -129,6 +129,8 @@ func (v *View) ContainerReadiness() (ready bool, reason, message string) {
 		return false, NotReadyPaused, ""
 	case s.Engine != runtime.Running:
 		return false, NotReadyNotRun, string(s.Engine)
+	case s.Died:
+		return false, NotReadyNotRun, string(runtime.Exited)
 	case s.Hooks[PostStart] == HookRunning:
 		return false, NotReadyPostStart, "its post_start hook runs"
 	case s.Hooks[PostStart] == HookFailed:

@@ -39,8 +39,9 @@ type world struct {
 	deaf   bool // the engine does not say what the container is
 	ending bool // nor takes connections, as it shuts down
 
-	wait Wait // what a restart that a probe asks for has to wait for
-	gen  int  // of the daemon
+	wait   Wait   // what a restart that a probe asks for has to wait for
+	lastUp string // where it is the last one that takes traffic
+	gen    int    // of the daemon
 }
 
 func newWorld(t *testing.T) *world {
@@ -106,7 +107,7 @@ func (w *world) step(what string, in *input) {
 		in.container = &c
 	}
 	before := w.state
-	in.wait = w.wait
+	in.wait, in.lastUp = w.wait, w.lastUp
 	state, fx := step(w.spec, &c, w.state, in, w.now, nil)
 	w.state = state
 	w.check(before, in, fx)

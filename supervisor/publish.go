@@ -1,0 +1,62 @@
+package supervisor
+
+import (
+	"context"
+
+	"healthd/runtime"
+)
+
+// Publisher tells load balancers what the Board shows, and knows how they see it.
+// None of its methods may block: the loop calls them.
+type Publisher interface {
+	// Changed says that the Board shows something that a load balancer wants to know:
+	// a container has come, is gone, is ready or no longer, or is elsewhere.
+	Changed()
+	// LastUp names where the container of that ID is the last one that takes traffic;
+	// it is empty where others do, or where nothing is known.
+	LastUp(id string) (where string)
+}
+
+// unpublished is the Publisher of a supervisor that has none.
+type unpublished struct{}
+
+func (unpublished) Changed()             {}
+func (unpublished) LastUp(string) string { return "" }
+
+// Drained says that no load balancer sends that run anything any more and that all it
+// had sent is answered: a stop that waits for its drain to be over need not. It is no
+// error when none does.
+func (s *Supervisor) Drained(ctx context.Context, run runtime.Run) error {
+	return s.send(ctx, emptied(run))
+}
+
+// emptied is the message that a run has nothing left to do.
+type emptied runtime.Run
+
+func (run emptied) apply(l *loop) {
+	if e := l.entries[run.ID]; e != nil && e.spec != nil && e.state.Run == runtime.Run(run) {
+		l.step(e, &input{kind: drained})
+	}
+}
+
+// drained ends the drain of a stop that is under way.
+func (t *stepper) drained() {
+	if t.AwaitsDrain() && t.now.Before(t.NotBefore) {
+		t.NotBefore = t.now
+	}
+}
+
+// AwaitsDrain says that the container is to be stopped by healthd when its drain is
+// over, or Drained says so.
+func (s *State) AwaitsDrain() bool {
+	return s.Engine.Alive() && s.Stopping != NoCause && s.StopCalls == 0 && s.Call == NoCall && s.Hooks[PreStop] == HookIdle
+}
+
+// publishedAlike says that a load balancer sees no difference between two views of a
+// container.
+func publishedAlike(a, b *View) bool {
+	return a.Spec == b.Spec && a.Service == b.Service && a.Container.Name == b.Container.Name &&
+		a.Container.Address == b.Container.Address && a.State.Run == b.State.Run &&
+		a.State.Ready == b.State.Ready && a.State.Draining() == b.State.Draining() &&
+		a.State.AwaitsDrain() == b.State.AwaitsDrain()
+}
