@@ -28,6 +28,7 @@ type Config struct {
 	State    State
 	Log      Log
 	Guard    supervisor.Guard
+	HAProxy  HAProxy
 
 	specs []*fileSpec // in file order
 }
@@ -56,6 +57,14 @@ type State struct {
 type Log struct {
 	Level  string // debug, info, warn or error
 	Format string // auto, console, json or journal
+}
+
+// HAProxy says where HAProxy is told at once who is ready.
+type HAProxy struct {
+	// Sockets are those of its Runtime API, as HAProxy itself writes them: "/PATH" or
+	// "unix@/PATH", "ipv4@IP:PORT", "ipv6@[IP]:PORT", no two the same. Without
+	// any, nothing is pushed.
+	Sockets []string
 }
 
 // DefaultPaths returns the paths that Load reads when it is given none.
@@ -88,17 +97,18 @@ func Parse(file string, data []byte) (*Config, error) {
 
 // loader joins files.
 type loader struct {
-	files    int
-	runtimes []*node
-	specs    []*node
-	sections map[string]*node // by their key
-	problems Problems
+	files      int
+	incomplete bool // what is missing may be in a file that could not be read
+	runtimes   []*node
+	specs      []*node
+	sections   map[string]*node // by their key
+	problems   Problems
 }
 
 func newLoader() *loader { return &loader{sections: map[string]*node{}} }
 
 // sectionKeys are the tables of which there is one over all files.
-func sectionKeys() []string { return []string{"listen", "state", "log", "guard"} }
+func sectionKeys() []string { return []string{"listen", "state", "log", "guard", "haproxy"} }
 
 func (l *loader) path(path string, optional bool) {
 	files := []string{path}
@@ -128,6 +138,7 @@ func (l *loader) unreadable(file string, err error) {
 		err = wrapped.Err
 	}
 	l.files++
+	l.incomplete = true
 	l.problems = append(l.problems, place{file: file, order: l.files}.problem("", "cannot be read: %v", err))
 }
 
@@ -151,6 +162,7 @@ func (l *loader) add(file string, data []byte) {
 	l.files++
 	root, err := parseTOML(place{file: file, order: l.files}, data)
 	if problems, ok := errors.AsType[Problems](err); ok {
+		l.incomplete = true
 		l.problems = append(l.problems, problems...)
 		return
 	}
@@ -215,6 +227,7 @@ func (l *loader) config() (*Config, error) {
 	for i, n := range l.specs {
 		s, problems := readFileSpec(n, i+1)
 		l.problems = append(l.problems, problems...)
+		l.checkPush(s)
 		if first, ok := places[s.name]; ok && s.name != "" {
 			l.wrong(n.fields["name"], s.prefix()+"name", "is already the name of the spec at %s", first)
 		} else {

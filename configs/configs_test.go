@@ -101,6 +101,9 @@ func TestDefaults(t *testing.T) {
 	if got, want := c.Guard, (supervisor.Guard{MaxRestarts: 10, Window: time.Minute}); got != want {
 		t.Errorf("got %v, want %v", got, want)
 	}
+	if len(c.HAProxy.Sockets) > 0 {
+		t.Errorf("got %q, want no sockets", c.HAProxy.Sockets)
+	}
 	if got, want := c.Runtimes, (Runtime{"docker", "docker", "", time.Minute}); len(got) != 1 || got[0] != want {
 		t.Errorf("got %v, want %v", got, want)
 	}
@@ -226,6 +229,7 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte(webSpec + hookSpec))
 	f.Add([]byte(sections + groupSpec))
 	f.Add([]byte(warnedSpecs))
+	f.Add([]byte(haproxySpec))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		checkTree(t, data)
 		c, err := Parse("f.toml", data)
@@ -251,7 +255,10 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("got %v and guard %+v", keys, c.Guard)
 		}
 		for _, s := range c.specs {
-			if _, err := c.Resolve("c", map[string]string{specLabel: s.name}); err != nil {
+			_, err := c.Resolve("c", map[string]string{specLabel: s.name})
+			// A label may give the port.
+			portless := s.node.below(backendPath) != nil && s.node.below("publish.port") == nil
+			if (err != nil) != portless {
 				t.Errorf("a spec without problems has some later: %v", err)
 			}
 		}

@@ -29,7 +29,6 @@ func TestBadLabels(t *testing.T) {
 		{"misspelt field", labels(tcp, "healthd.liveness.perod=1s"), `healthd.liveness.perod: unknown key, did you mean "period"?`},
 		{"misspelt, nothing else", labels("healthd.restartpolicy=Never"), `healthd.restartpolicy: unknown key, did you mean "restart_policy"?`},
 		{"no path", labels("healthd.=x"), `healthd."": unknown key`},
-		{"later key", labels("healthd.publish.haproxy.backend=x"), `healthd.publish.haproxy: unknown key`},
 		{"name", labels("healthd.name=x"), "healthd.name: cannot be set by a label"},
 		{"match", labels("healthd.spec=web", "healthd.match.a=x"), "healthd.match: cannot be set by a label"},
 		{"host", labels("healthd.liveness.http_get.port=1", "healthd.liveness.http_get.host=x"), "healthd.liveness.http_get.host: cannot be set by a label"},
@@ -173,16 +172,18 @@ func FuzzLabels(f *testing.F) {
 		{"healthd.lifecycle.post_start.http_get.host", "x", "healthd.lifecycle", "{}"},
 		{"healthd.group.name", "shop/web", "healthd.group.max_unavailable", "25%"},
 		{"healthd.group.name", "/", "healthd.group.max_unavailable", "99999999999999999999%"},
+		{"healthd.publish.port", "http", "healthd.publish.haproxy.backend", "web"},
+		{"healthd.publish.haproxy", "{}", "healthd.publish.haproxy.backend", "web/s1; help"},
 	} {
 		f.Add(seed[0], seed[1], seed[2], seed[3])
 	}
-	c, err := Parse("healthd.toml", []byte(webSpec+hookSpec))
+	c, err := Parse("healthd.toml", []byte(webSpec+hookSpec+haproxySpec))
 	if err != nil {
 		f.Fatal(err)
 	}
 	f.Fuzz(func(t *testing.T, key1, value1, key2, value2 string) {
 		set := map[string]string{key1: value1, key2: value2}
-		for _, name := range []string{"", "web", "fixed", "hooks"} {
+		for _, name := range []string{"", "web", "fixed", "hooks", "balanced"} {
 			m := maps.Clone(set)
 			if name != "" {
 				m[specLabel] = name
@@ -224,6 +225,7 @@ func checkResolved(t *testing.T, c *Config, labels map[string]string) {
 		}
 	}
 	checkRestarts(t, spec)
+	checkPushed(t, spec.Publish)
 	for _, v := range spec.Values {
 		if strings.Contains(fmt.Sprint(v), "secret") {
 			t.Errorf("a header's value is shown: %v", v)
@@ -235,6 +237,13 @@ func checkAsked(t *testing.T, h *prober.HTTPGet) {
 	t.Helper()
 	if h != nil && (h.Host != "" && h.Host != "lb.example.com" || h.Port < 1 || h.Port > 65535) {
 		t.Errorf("labels chose whom to ask: %+v", h)
+	}
+}
+
+func checkPushed(t *testing.T, p supervisor.Publish) {
+	t.Helper()
+	if name := p.HAProxy.Backend; name != "" && (p.Port == 0 || len(name) > 128 || strings.ContainsAny(name, "/;#@|\\ \t\r\n\"'\x00")) {
+		t.Errorf("nothing to put into a command: %+v", p)
 	}
 }
 

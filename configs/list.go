@@ -49,6 +49,40 @@ func (t *table) words(key string, check func(string) string) (*node, []string, b
 	return n, words, ok
 }
 
+// distinct reads a list of words, in messages called noun, of which no two may mean
+// the same thing: those for which same returns one text.
+func (t *table) distinct(key, noun string, most int, check, same func(string) string) []string {
+	if t.take(key) == nil {
+		return nil
+	}
+	n, words, ok := t.words(key, check)
+	if len(words) > most {
+		t.wrong(n, t.at(key), "must have at most %d %s, has %d", most, noun, len(words))
+		return nil
+	}
+	seen := map[string]string{}
+	for i, word := range words {
+		if word == "" {
+			continue // which is wrong already
+		}
+		first, twice := seen[same(word)]
+		switch {
+		case !twice:
+			seen[same(word)] = word
+		case first == word:
+			t.wrong(n.items[i], t.at(key)+index(i), "%s is in the list already", quote(word))
+		default:
+			t.wrong(n.items[i], t.at(key)+index(i), "%s is in the list already, as %s", quote(word), quote(first))
+		}
+	}
+	if ok {
+		t.value(key, showWords(words), n)
+	}
+	return words
+}
+
+func sameText(s string) string { return s }
+
 // index returns what follows a list's path to make that of its element i.
 func index(i int) string { return "[" + strconv.Itoa(i) + "]" }
 

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 type kind uint8
@@ -49,6 +50,17 @@ func (n *node) keys() []string {
 		}
 		return 1
 	})
+}
+
+// below returns what is at a path of keys, nil when nothing is.
+func (n *node) below(path string) *node {
+	for key := range strings.SplitSeq(path, ".") {
+		if n == nil {
+			return nil
+		}
+		n = n.fields[key]
+	}
+	return n
 }
 
 // describe returns the value and its type, for messages about a wrong type.

@@ -3,8 +3,8 @@ package configs
 import "slices"
 
 // NeedsRestart returns the keys in which next differs from c and which a running
-// daemon cannot take over: its engines, listeners, files and its log are opened
-// once. Specs and the guard it can.
+// daemon cannot take over: its engines, listeners, files, its log and what it pushes
+// to are opened once. Specs and the guard it can.
 func (c *Config) NeedsRestart(next *Config) []string {
 	var keys []string
 	for _, setting := range []struct {
@@ -18,6 +18,7 @@ func (c *Config) NeedsRestart(next *Config) []string {
 		{"state.dir", c.State.Dir == next.State.Dir},
 		{"log.level", c.Log.Level == next.Log.Level},
 		{"log.format", c.Log.Format == next.Log.Format},
+		{"haproxy.sockets", slices.Equal(c.HAProxy.Sockets, next.HAProxy.Sockets)},
 	} {
 		if !setting.same {
 			keys = append(keys, setting.key)

@@ -12,7 +12,7 @@ const sections = `
 relist = "5s"
 [listen]
 http = "127.0.0.1:1"
-agent = ""
+agent = "127.0.0.1:2"
 control = "/run/other.sock"
 [state]
 dir = "/srv/healthd"
@@ -22,10 +22,12 @@ format = "json"
 [guard]
 max_restarts = 3
 window = "10s"
+[haproxy]
+sockets = ["/run/haproxy/admin.sock"]
 `
 
 func TestNeedsRestart(t *testing.T) {
-	all := []string{"runtime", "listen.http", "listen.agent", "listen.control", "state.dir", "log.level", "log.format"}
+	all := []string{"runtime", "listen.http", "listen.agent", "listen.control", "state.dir", "log.level", "log.format", "haproxy.sockets"}
 	tests := []struct {
 		name, before, after string
 		want                []string
@@ -39,6 +41,9 @@ func TestNeedsRestart(t *testing.T) {
 		{"one more runtime", "[[runtime]]\n", "[[runtime]]\n[[runtime]]\nendpoint = \"tcp://127.0.0.1:1\"\n", []string{"runtime"}},
 		{"endpoint", "", "[[runtime]]\nendpoint = \"tcp://127.0.0.1:1\"\n", []string{"runtime"}},
 		{"off", "", "listen.http = \"\"", []string{"listen.http"}},
+		{"no sockets", "", "haproxy.sockets = []", nil},
+		{"sockets", haproxySpec, "haproxy.sockets = [\"/run/haproxy/admin.sock\"]", []string{"haproxy.sockets"}},
+		{"backends", haproxySpec, strings.ReplaceAll(haproxySpec, "\"web\"", "\"api\""), nil},
 		{"nothing kept", "", "state.dir = \"\"", []string{"state.dir"}},
 	}
 	for _, tt := range tests {
@@ -52,11 +57,15 @@ func TestNeedsRestart(t *testing.T) {
 
 // A setting that is new in one of these sections must not be forgotten.
 func TestNeedsRestartKnowsAll(t *testing.T) {
-	for _, section := range []string{"Listen", "State", "Log"} {
+	for _, section := range []string{"Listen", "State", "Log", "HAProxy"} {
 		fields, _ := reflect.TypeFor[Config]().FieldByName(section)
 		for field := range fields.Type.Fields() {
 			next := *mustParse(t, "")
-			reflect.ValueOf(&next).Elem().FieldByName(section).FieldByIndex(field.Index).SetString("other")
+			if setting := reflect.ValueOf(&next).Elem().FieldByName(section).FieldByIndex(field.Index); setting.Kind() == reflect.Slice {
+				setting.Set(reflect.ValueOf([]string{"other"}))
+			} else {
+				setting.SetString("other")
+			}
 			want := []string{strings.ToLower(section + "." + field.Name)}
 			if got := mustParse(t, "").NeedsRestart(&next); !slices.Equal(got, want) {
 				t.Errorf("got %q, want %q", got, want)

@@ -43,7 +43,9 @@ func (c *Config) Resolve(name string, labels map[string]string) (*supervisor.Spe
 	if chosen != nil {
 		base, r.prefix = chosen.node, chosen.prefix()
 	}
-	spec := readSpec(r, overlayLabels(base, tree))
+	merged := overlayLabels(base, tree)
+	spec := readSpec(r, merged)
+	c.checkPush(r, merged)
 	problems = append(problems, r.problems...)
 	if len(problems) > 0 {
 		return nil, problems.labelError()

@@ -25,6 +25,7 @@ var (
 	hostForm   = regexp.MustCompile(`^[A-Za-z0-9_]([-A-Za-z0-9_]*[A-Za-z0-9_])?(\.[A-Za-z0-9_]([-A-Za-z0-9_]*[A-Za-z0-9_])?)*\.?$`)
 	subdomain  = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
 	gateForm   = regexp.MustCompile(`^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$`)
+	proxyForm  = regexp.MustCompile(`^[-A-Za-z0-9_.:]{1,128}$`)
 	portForm   = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`)
 )
 
@@ -143,6 +144,45 @@ func isPort(s string, least int) bool {
 func checkSocket(s string) string {
 	if !path.IsAbs(s) || len(s) > maxSocket || checkLine(s) != "" {
 		return "must be an absolute path of at most 107 bytes"
+	}
+	return ""
+}
+
+// checkRuntimeSocket asks for one of the addresses of HAProxy that need no resolver.
+func checkRuntimeSocket(s string) string {
+	file := strings.TrimPrefix(s, "unix@")
+	switch {
+	case sameSocket(s) == "":
+		return `must be "/PATH" or "unix@/PATH" of at most 107 bytes, "ipv4@IP:PORT" or "ipv6@[IP]:PORT"`
+	case path.IsAbs(file) && path.Clean(file) != file:
+		return "must be a path without ., .. and needless /"
+	}
+	return ""
+}
+
+// sameSocket returns one text for all that name the same socket, "" when s names none.
+func sameSocket(s string) string {
+	if file := strings.TrimPrefix(s, "unix@"); path.IsAbs(file) {
+		if checkSocket(file) != "" {
+			return ""
+		}
+		return path.Clean(file)
+	}
+	family, address, _ := strings.Cut(s, "@")
+	to, err := netip.ParseAddrPort(address)
+	port := address[strings.LastIndexByte(address, ':')+1:]
+	v4, v6 := family == "ipv4" && to.Addr().Is4(), family == "ipv6" && to.Addr().Is6() && to.Addr().Zone() == ""
+	if err != nil || !isPort(port, 1) || !v4 && !v6 {
+		return ""
+	}
+	return netip.AddrPortFrom(to.Addr().Unmap(), to.Port()).String()
+}
+
+// checkBackend is what HAProxy asks of a proxy's name. It goes into HAProxy's command
+// line, where a blank or a semicolon would begin something else.
+func checkBackend(s string) string {
+	if !proxyForm.MatchString(s) {
+		return "must be 1 to 128 letters, digits, -, _, . and :"
 	}
 	return ""
 }

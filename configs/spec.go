@@ -48,7 +48,7 @@ func readSpec(r *reader, n *node) *supervisor.Spec {
 			spec.Probes[which] = s.probe(p, which)
 		}
 	}
-	spec.ReadinessGates = t.gates("readiness_gates")
+	spec.ReadinessGates = t.distinct("readiness_gates", "gates", maxGates, checkGate, sameText)
 	spec.Lifecycle = s.lifecycle(t.sub("lifecycle"))
 	spec.Backoff = s.backoff(t.sub("backoff"))
 	spec.Group = readGroup(t.sub("group"))
@@ -94,27 +94,6 @@ func (t *table) forbid(key, why string) {
 	if t.has(key) {
 		t.wrong(t.take(key), t.at(key), "%s", why)
 	}
-}
-
-// gates reads the conditions that somebody sets.
-func (t *table) gates(key string) []string {
-	if t.take(key) == nil {
-		return nil
-	}
-	n, gates, ok := t.words(key, checkGate)
-	if len(gates) > maxGates {
-		t.wrong(n, t.at(key), "must have at most %d gates, has %d", maxGates, len(gates))
-		return nil
-	}
-	for i, gate := range gates {
-		if gate != "" && slices.Contains(gates[:i], gate) {
-			t.wrong(n.items[i], t.at(key)+index(i), "%s is in the list already", quote(gate))
-		}
-	}
-	if ok {
-		t.value(key, showWords(gates), n)
-	}
-	return gates
 }
 
 func (s *specReader) readPorts(t *table) {
@@ -174,6 +153,7 @@ func (s *specReader) publish(t *table) supervisor.Publish {
 	t.take("service")
 	p.Port, _ = s.port(t)
 	p.Drain = t.duration("drain", 0, durations(0))
+	p.HAProxy = readBackend(t.sub("haproxy"))
 	t.done()
 	return p
 }

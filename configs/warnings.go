@@ -22,12 +22,13 @@ func (c *Config) Warnings() []string {
 		spec := readSpec(&reader{}, s.node)
 		warn := func(key, text string) {
 			if text != "" {
-				found = append(found, s.node.fields[key].at.problem(s.prefix()+key, "%s", text))
+				found = append(found, s.node.below(key).at.problem(s.prefix()+key, "%s", text))
 			}
 		}
 		warn("match", s.neverChosen(c.specs[:i]))
 		warn("liveness", killsBusy(spec))
 		warn("liveness", killsSlowStart(spec))
+		warn(backendPath, nowhereToPush(spec))
 	}
 	found.sort()
 	var lines []string
@@ -97,6 +98,14 @@ func killsSlowStart(spec *supervisor.Spec) string {
 	}
 	return "there is no startup probe: a container that needs more than " + bareDuration(live.InitialDelay+last) +
 		" to start is stopped before it is up"
+}
+
+// nowhereToPush is for a backend whose containers all must have a label for the port.
+func nowhereToPush(spec *supervisor.Spec) string {
+	if spec.Publish.HAProxy.Backend == "" || spec.Publish.Port != 0 {
+		return ""
+	}
+	return needsPort + ": a container without the label " + labelPrefix + "publish.port is Invalid"
 }
 
 // times returns n times d, or the longest duration when that is less.
