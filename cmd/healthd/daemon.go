@@ -19,6 +19,7 @@ import (
 	"healthd/supervisor"
 	"healthd/supervisor/agent"
 	"healthd/supervisor/api"
+	"healthd/supervisor/haproxy"
 	"healthd/supervisor/journal"
 	"healthd/supervisor/metrics"
 )
@@ -34,6 +35,7 @@ type daemon struct {
 	engines    []*engine
 	journal    *journal.Journal
 	prober     *prober.Prober
+	haproxy    *haproxy.HAProxy
 	supervisor *supervisor.Supervisor
 }
 
@@ -59,7 +61,11 @@ func run(ctx context.Context, c *configs.Config, r reloads, log *zap.Logger) err
 		return err
 	}
 	defer closeEngines(engines)
-	d := newDaemon(c, r, log, ls, j, engines, rebooted(j.Boot(), boot))
+	h, err := haproxy.New(haproxy.Config{Sockets: c.HAProxy.Sockets, Agent: address(ls.agent), Journal: j})
+	if err != nil {
+		return err
+	}
+	d := newDaemon(c, r, log, ls, j, engines, h, rebooted(j.Boot(), boot))
 	b := thisBuild()
 	log.Info("healthd runs", zap.String("version", b.version), zap.String("commit", b.commit),
 		zap.Strings("specs", c.SpecNames()), zap.String("http", address(ls.http)),
@@ -70,7 +76,7 @@ func run(ctx context.Context, c *configs.Config, r reloads, log *zap.Logger) err
 	return err
 }
 
-func newDaemon(c *configs.Config, r reloads, log *zap.Logger, ls *listeners, j *journal.Journal, engines []*engine, rebooted bool) *daemon {
+func newDaemon(c *configs.Config, r reloads, log *zap.Logger, ls *listeners, j *journal.Journal, engines []*engine, h *haproxy.HAProxy, rebooted bool) *daemon {
 	restarters := map[string]supervisor.Restarter{}
 	askers := map[string]prober.Engine{}
 	for _, e := range engines {
@@ -78,7 +84,7 @@ func newDaemon(c *configs.Config, r reloads, log *zap.Logger, ls *listeners, j *
 	}
 	p := prober.New(prober.Config{UserAgent: "healthd/" + thisBuild().version, Engines: askers})
 	d := &daemon{
-		begun: c, reloads: r, log: log, notifier: notifier{log: log}, listeners: ls, engines: engines, journal: j, prober: p,
+		begun: c, reloads: r, log: log, notifier: notifier{log: log}, listeners: ls, engines: engines, journal: j, prober: p, haproxy: h,
 		supervisor: supervisor.New(supervisor.Config{
 			Resolve:  c.Resolve,
 			Runtimes: restarters,
@@ -88,6 +94,8 @@ func newDaemon(c *configs.Config, r reloads, log *zap.Logger, ls *listeners, j *
 			Store:    j,
 			Past:     j.Memories(),
 			Rebooted: rebooted,
+
+			Publisher: h,
 		}),
 	}
 	d.config.Store(c)
@@ -149,7 +157,7 @@ func (d *daemon) servers() []server {
 	}
 	a := api.New(api.Config{
 		Board: board, History: d.journal, Controller: d.supervisor, Warnings: d.warnings,
-		Metrics: metrics.Handler(board, thisBuild().version, errorLog),
+		Metrics: metrics.Handler(board, thisBuild().version, errorLog, d.haproxy), Checked: d.haproxy.Checked,
 	})
 	servers := []server{{"serve the control socket", func(ctx context.Context) error {
 		return api.Serve(ctx, d.listeners.control, a.Control(), errorLog)
@@ -164,6 +172,9 @@ func (d *daemon) servers() []server {
 			return agent.Serve(ctx, ln, board)
 		}})
 	}
+	servers = append(servers, server{"tell HAProxy", func(ctx context.Context) error {
+		return d.haproxy.Run(ctx, d.supervisor)
+	}})
 	for _, e := range d.engines {
 		w := runtime.Watcher{
 			Name: e.name, Source: e.lookout, Since: d.journal.Seen(e.name), Relist: e.relist,

@@ -37,13 +37,15 @@ type History interface {
 	After(seq uint64) ([]supervisor.Event, uint64, <-chan struct{})
 }
 
-// Config is what an API answers from. Metrics and Warnings may be nil.
+// Config is what an API answers from. Metrics, Warnings and Checked may be nil.
 type Config struct {
 	Board      *supervisor.Board
 	History    History
 	Controller Controller
 	Metrics    http.Handler
 	Warnings   func() []string // of the daemon; from any goroutine
+	// Checked is told what HAProxy says of a container when it asks for its readiness.
+	Checked func(id, state string)
 }
 
 // API holds the handlers of both listeners.
@@ -53,6 +55,7 @@ type API struct {
 	controller Controller
 	metrics    http.Handler
 	warnings   func() []string
+	checked    func(id, state string)
 	heartbeat  time.Duration // of event streams
 	// Header values are made once, as a load balancer asks often.
 	plain, jsonType, nosniff, noStore []string
@@ -61,7 +64,7 @@ type API struct {
 // New returns an API.
 func New(c Config) *API {
 	return &API{
-		board: c.Board, history: c.History, controller: c.Controller, metrics: c.Metrics, warnings: c.Warnings,
+		board: c.Board, history: c.History, controller: c.Controller, metrics: c.Metrics, warnings: c.Warnings, checked: c.Checked,
 		heartbeat: 15 * time.Second,
 		plain:     []string{"text/plain; charset=utf-8"},
 		jsonType:  []string{"application/json"},
@@ -96,7 +99,7 @@ func (a *API) ReadOnly() http.Handler {
 			return
 		}
 		if name, ok := readyName(r.URL.Path); ok {
-			a.ready(w, name)
+			a.ready(w, r, name)
 			return
 		}
 		mux.ServeHTTP(w, r)

@@ -17,6 +17,10 @@ const (
 	reasonOtherName = "OtherService"
 )
 
+// stateHeader is how HAProxy says with a check what it makes of the server itself
+// (http-check send-state).
+const stateHeader = "X-Haproxy-Server-State"
+
 // readyName takes the name out of a path of the readiness check, which does not go
 // through the router: it is asked far more often than all others together.
 func readyName(path string) (name string, ok bool) {
@@ -27,10 +31,13 @@ func readyName(path string) (name string, ok bool) {
 // ready answers 404 for draining because HAProxy's disable-on-404 turns just that
 // into "no new sessions"; an unknown name must be 503, or a forgotten server would
 // drain forever.
-func (a *API) ready(w http.ResponseWriter, name string) {
+func (a *API) ready(w http.ResponseWriter, r *http.Request, name string) {
 	a.header(w, a.plain)
 	v, reason := a.find(name)
 	if v != nil {
+		if state := r.Header[stateHeader]; a.checked != nil && len(state) == 1 {
+			a.checked(v.Container.ID, state[0])
+		}
 		var ready bool
 		if ready, reason, _ = v.Readiness(); ready {
 			io.WriteString(w, textReady)

@@ -15,8 +15,9 @@ import (
 	"healthd/supervisor"
 )
 
-// Handler returns what answers a scrape: the board, and the daemon's own process.
-func Handler(board *supervisor.Board, version string, errorLog *log.Logger) http.Handler {
+// Handler returns what answers a scrape: the board, what others count, and the daemon's
+// own process.
+func Handler(board *supervisor.Board, version string, errorLog *log.Logger, others ...prometheus.Collector) http.Handler {
 	const atOnce = 4
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(
@@ -24,6 +25,7 @@ func Handler(board *supervisor.Board, version string, errorLog *log.Logger) http
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
+	registry.MustRegister(others...)
 	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{
 		ErrorLog: errorLog, ErrorHandling: promhttp.ContinueOnError, MaxRequestsInFlight: atOnce,
 	})

@@ -1,0 +1,146 @@
+package haproxy
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// BenchmarkPush is the time from a change on the board until HAProxy has it, its answer
+// read; a container becomes unready and ready in turn, beside others.
+func BenchmarkPush(b *testing.B) {
+	for _, others := range []int{2, 999} {
+		b.Run(fmt.Sprintf("%d-servers", others+1), func(b *testing.B) {
+			h := startBalancer(b, "backend web\n")
+			e := h.estate()
+			pushed := make(pushes, 1)
+			e.pushed = pushed
+			e.begin(h.socket())
+			e.many(others)
+			e.is("c1", "A", "up")
+			eventually(b, "all are there", func() error { return h.has("web", others+1) })
+			pushed.drain()
+			var took []time.Duration
+			before := cpuTime(b)
+			for b.Loop() {
+				e.is("c1", "A", [...]string{"down", "up"}[len(took)%2])
+				took = append(took, <-pushed)
+			}
+			b.ReportMetric(float64((cpuTime(b)-before).Microseconds())/float64(b.N), "cpu-µs/op")
+			slices.Sort(took)
+			b.ReportMetric(float64(took[len(took)/2].Microseconds())/1000, "p50-ms")
+			b.ReportMetric(float64(took[len(took)*99/100].Microseconds())/1000, "p99-ms")
+		})
+	}
+}
+
+// pushes is the histogram of pushes, as what they took one by one.
+type pushes chan time.Duration
+
+func (p pushes) Observe(seconds float64) {
+	select {
+	case p <- time.Duration(seconds * float64(time.Second)):
+	default: // of the others
+	}
+}
+
+func (p pushes) drain() {
+	for {
+		select {
+		case <-p:
+		case <-time.After(100 * time.Millisecond):
+			return
+		}
+	}
+}
+
+// BenchmarkAssertAgain is the time that a new HAProxy needs to be told of 1,000 servers,
+// from the moment that it listens.
+func BenchmarkAssertAgain(b *testing.B) {
+	const servers = 1000
+	for name, config := range map[string]string{
+		"dynamic": "backend web\n",
+		"slots": "backend web\n  default-server check inter 1h agent-check agent-addr 127.0.0.1 agent-port 9 agent-inter 1h weight 100\n" +
+			fmt.Sprintf("  server-template web- %d 0.0.0.0:0 disabled\n", servers),
+	} {
+		b.Run(name, func(b *testing.B) {
+			h := startBalancer(b, config)
+			e := h.tell()
+			e.many(servers)
+			eventually(b, "all are there", func() error { return h.has("web", servers) })
+			var total time.Duration
+			for b.Loop() {
+				h.end()
+				h.start()
+				begun := time.Now()
+				eventually(b, "all are there", func() error { return h.has("web", servers) })
+				total += time.Since(begun)
+			}
+			b.ReportMetric(float64(total.Milliseconds())/float64(b.N), "again-ms")
+		})
+	}
+}
+
+// BenchmarkLook is what a look at 1,000 servers costs each second that nothing happens.
+func BenchmarkLook(b *testing.B) {
+	h := startBalancer(b, "backend web\n")
+	e := h.tell()
+	e.many(1000)
+	eventually(b, "all are there", func() error { return h.has("web", 1000) })
+	l := newLink(e.h, e.h.links[0].socket)
+	l.members = members(e.Board().Views())
+	before := cpuTime(b)
+	b.ReportAllocs()
+	for b.Loop() {
+		l.process = process{}
+		shows, err := l.look(b.Context(), l.due(time.Time{}))
+		if err != nil {
+			b.Fatal(err)
+		}
+		p := &plan{backend: "web", servers: shows["web"], agent: l.h.agent, complete: true, slots: map[string]string{}, told: map[string]string{}}
+		p.make(l.members["web"])
+	}
+	b.ReportMetric(float64((cpuTime(b)-before).Microseconds())/float64(b.N), "cpu-µs/op")
+}
+
+// many adds so many ready containers, to which no checks go.
+func (e *estate) many(n int) {
+	e.mu.Lock()
+	for i := range n {
+		v := newView("web", fmt.Sprintf("m%d", i), netip.AddrFrom4([4]byte{127, 1, byte(i >> 8), byte(i)}).String(), 80, "up")
+		e.views[v.Container.Name] = v
+	}
+	e.mu.Unlock()
+	e.show()
+}
+
+// has returns nil when HAProxy shows so many servers to which traffic would go.
+func (b *balancer) has(backend string, want int) error {
+	answer, err := b.try("show stat " + backend + " 4 -1")
+	if err != nil {
+		return err
+	}
+	got := 0
+	for line := range strings.Lines(answer) {
+		if strings.HasPrefix(line, backend+",") && !strings.Contains(line, ",MAINT,") && !strings.Contains(line, "(agent)") {
+			got++
+		}
+	}
+	if got != want {
+		return fmt.Errorf("%d servers, want %d", got, want)
+	}
+	return nil
+}
+
+func cpuTime(b *testing.B) time.Duration {
+	b.Helper()
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}

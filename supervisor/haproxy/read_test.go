@@ -1,0 +1,175 @@
+package haproxy
+
+import (
+	"bufio"
+	"strings"
+	"testing"
+	"time"
+)
+
+const (
+	serversHeader = "# be_id be_name srv_id srv_name srv_addr srv_op_state srv_admin_state srv_uweight srv_iweight srv_time_since_last_change srv_check_status srv_check_result srv_check_health srv_check_state srv_agent_state bk_f_forced_id srv_f_forced_id srv_fqdn srv_port srvrecord srv_use_ssl srv_check_port srv_check_addr srv_agent_addr srv_agent_port\n"
+	serversText   = "1\n" + serversHeader + "4 dyn 864600000 c1 127.0.0.1 0 1 100 100 0 1 0 0 2 18 0 1 - 18001 - 0 0 - 127.0.0.1 18647\n\n"
+	statText      = "# pxname,svname,scur,qcur,status,weight,act,agent_health,agent_rise,last_agt,\ndyn,c1,1,2,UP,50,1,1,1,\"no \"\"answer\"\", so far\",\n"
+)
+
+func TestReadServers(t *testing.T) {
+	t.Parallel()
+	backends, err := readServers(serversText)
+	if err != nil || len(backends["dyn"]) != 1 {
+		t.Fatalf("got %v, %v", backends, err)
+	}
+	s := backends["dyn"][0]
+	if err := readStat(statText, backends["dyn"]); err != nil {
+		t.Fatal(err)
+	}
+	if s.key("dyn") != "dyn/c1" || s.address.String() != "127.0.0.1" || s.port != 18001 || !ours(s) || !s.held() || s.agent&agentEnabled != 0 ||
+		s.sessions != 3 || s.balanced != 50 || !s.agentUp || !s.takes() || s.free() {
+		t.Errorf("got %+v", s)
+	}
+}
+
+// What is not understood is an error that says what came.
+func TestReadWhatIsNoAnswer(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct{ servers, stat, want string }{
+		{"", statText, `show servers state: it answers ""`},
+		{"2\n" + serversHeader, statText, `show servers state: it answers "2 …"`},
+		{"1\n# be_name\n", statText, "show servers state: there is no column srv_id"},
+		{"1\n" + serversHeader + "4 dyn\n", statText, "show servers state: a line of 2 columns"},
+		{strings.Replace(serversText, "18001", "port", 1), statText, `show servers state: column srv_port is "port"`},
+		{serversText, "No such proxy.", `show stat: it answers "No such proxy."`},
+		{serversText, "# pxname,svname\n", "show stat: there is no column status"},
+		{serversText, strings.Replace(statText, ",50,", ",a\"b,", 1), "show stat: parse error on line 2, column 16: bare \" in non-quoted-field"},
+		{serversText, strings.Replace(statText, ",50,", ",many,", 1), `show stat: column weight is "many"`},
+		{serversText, "# pxname,svname,scur,qcur,status,weight,act,agent_health,agent_rise\ndyn,c1\n", "show stat: a line of 2 columns"},
+	} {
+		backends, err := readServers(tc.servers)
+		if err == nil {
+			err = readStat(tc.stat, backends["dyn"])
+		}
+		if err == nil || err.Error() != tc.want {
+			t.Errorf("%q, %q: got %v, want %s", tc.servers, tc.stat, err, tc.want)
+		}
+	}
+	if _, err := readInfo("Name: HAProxy\n"); err == nil || err.Error() != `show info: it answers "Name: HAProxy"` {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestSocketNotation(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]socket{
+		"/run/haproxy/admin.sock": {network: "unix", address: "/run/haproxy/admin.sock"},
+		"unix@/run/h.sock":        {network: "unix", address: "/run/h.sock"},
+		"ipv4@127.0.0.1:9999":     {network: "tcp4", address: "127.0.0.1:9999"},
+		"ipv6@[::1]:9999":         {network: "tcp6", address: "[::1]:9999"},
+		"fd@3":                    {},
+		"unix@":                   {},
+	} {
+		got, err := newSocket(text)
+		if want.text = text; want.network == "" {
+			want = socket{}
+		}
+		if got != want || (err == nil) != (want != socket{}) {
+			t.Errorf("%s: got %+v, %v, want %+v", text, got, err, want)
+		}
+	}
+	for host, want := range map[string]string{
+		"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1", "172.17.0.1": "172.17.0.1",
+	} {
+		if got := reachable(host); got != want {
+			t.Errorf("%s: got %s, want %s", host, got, want)
+		}
+	}
+	if _, err := New(Config{Sockets: []string{"/s"}}); err == nil {
+		t.Error("agent checks that are answered nowhere are no error")
+	}
+}
+
+func TestServerState(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		state, backend string
+		alone          bool
+	}{
+		{"UP 1/2; address=127.0.0.1; port=80; name=web/s1; node=lab1; weight=1/2; scur=0/0; qcur=0", "web", false},
+		{"UP; name=web/s1; weight=100/100; scur=0/0; qcur=0", "web", true},
+		{"UP; name=web/s1; weight=0/0", "web", false},
+		{"DOWN; name=web/s1; weight=100/100", "", false},
+		{"NOLB 2/3; name=web/s1; weight=100/100", "", false},
+		{"UP; weight=1/1", "", false},
+		{"UP; name=we b/s1; weight=1/1", "", false},
+		{"UP; name=web/s1; weight=one/one", "web", false},
+		{"UP; name=web/s1; weight=1/1;" + strings.Repeat(" ", 512), "", false},
+		{"", "", false},
+	} {
+		if backend, alone := readState(tc.state); backend != tc.backend || alone != tc.alone {
+			t.Errorf("%q: got %s %v", tc.state, backend, alone)
+		}
+	}
+}
+
+func TestCheckedOverHTTP(t *testing.T) {
+	t.Parallel()
+	h, err := New(Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.Checked("c1", "UP; name=web/s1; weight=1/1")
+	if got := h.LastUp("c1"); got != "backend web of HAProxy" {
+		t.Errorf("got %q", got)
+	}
+	if got := h.LastUp("c2"); got != "" {
+		t.Errorf("got %q of another", got)
+	}
+	h.Checked("c1", "UP; name=web/s1; weight=1/2")
+	if got := h.LastUp("c1"); got != "" {
+		t.Errorf("got %q when it is no more", got)
+	}
+	now := time.Now()
+	for i := range maxAlone + 1 {
+		h.seen.note(strings.Repeat("x", i), "web", true, now)
+	}
+	if len(h.seen.alone) != maxAlone {
+		t.Errorf("%d are kept, want %d", len(h.seen.alone), maxAlone)
+	}
+	if got := h.seen.last("x", now.Add(checkHolds+1)); got != "" {
+		t.Errorf("got %q of a check long ago", got)
+	}
+}
+
+func FuzzRead(f *testing.F) {
+	f.Add(serversText, statText)
+	f.Add("1\n"+serversHeader, "# pxname,svname\n\"")
+	f.Fuzz(func(t *testing.T, servers, stat string) {
+		backends, err := readServers(servers)
+		if err != nil {
+			return
+		}
+		for name, all := range backends {
+			if readStat(stat, all) != nil {
+				continue
+			}
+			p := &plan{backend: name, servers: all, agent: agent{"127.0.0.1", 18647}, complete: true, slots: map[string]string{}, told: map[string]string{}}
+			p.make([]member{{name: "c1", ask: "c1", want: wantUp}, {name: "c2", ask: "web/c2", want: wantDrain}})
+		}
+	})
+}
+
+// However the bytes come, what was answered is what stands between two prompts.
+func FuzzAnswer(f *testing.F) {
+	f.Add("No such server.\n")
+	f.Add("a\n> b")
+	f.Add(">")
+	f.Fuzz(func(t *testing.T, text string) {
+		r := bufio.NewReaderSize(strings.NewReader(text+"\n> next\n> "), 16)
+		first, err := readAnswer(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains("\n"+text, "\n> ") && first != strings.TrimSpace(text) {
+			t.Errorf("got %q of %q", first, text)
+		}
+	})
+}

@@ -1,0 +1,403 @@
+package haproxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"healthd/runtime"
+	"healthd/supervisor"
+)
+
+// balancer is a real HAProxy of the test's own.
+type balancer struct {
+	t      testing.TB
+	dir    string
+	log    *os.File
+	cmd    *exec.Cmd
+	exited chan struct{}
+
+	mu    sync.Mutex
+	ports map[string]int // by letter
+}
+
+// startBalancer starts HAProxy with these backends. Agent checks go where nobody
+// answers, so what it was told last stays.
+func startBalancer(t testing.TB, backends string) *balancer {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "hd-ha") // a socket's path has 107 bytes at most
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &balancer{t: t, dir: dir, ports: map[string]int{}}
+	text := fmt.Sprintf("global\n  stats socket %s level admin\n  stats socket %s level operator\ndefaults\n  mode http\n  timeout connect 1s\n  timeout client 10s\n  timeout server 10s\n%s\n",
+		b.socket(), b.weak(), backends)
+	if err := os.WriteFile(filepath.Join(dir, "cfg"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if b.log, err = os.OpenFile(filepath.Join(dir, "log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b.start()
+	t.Cleanup(func() {
+		b.end()
+		defer os.RemoveAll(dir)
+		defer b.log.Close()
+		if t.Failed() {
+			text, _ := os.ReadFile(b.log.Name())
+			t.Logf("log of HAProxy:\n%s", text)
+		}
+	})
+	return b
+}
+
+func (b *balancer) socket() string { return filepath.Join(b.dir, "admin.sock") }
+func (b *balancer) weak() string   { return filepath.Join(b.dir, "weak.sock") }
+
+// start starts a new process. HAProxy listens when it returns.
+func (b *balancer) start() {
+	b.t.Helper()
+	b.launch()
+	eventually(b.t, "HAProxy listens", func() error { _, err := b.try("show info"); return err })
+}
+
+// reload starts a new process that takes the place of the old one, which goes on until
+// its last connection is over. (haproxy -sf)
+func (b *balancer) reload() {
+	b.t.Helper()
+	before, err := b.try("show info")
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	old, err := readInfo(before)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	exited := b.exited
+	b.launch("-sf", old.pid)
+	eventually(b.t, "the new HAProxy listens", func() error {
+		answer, err := b.try("show info")
+		if err == nil && strings.Contains(answer, "Pid: "+old.pid+"\n") {
+			err = errors.New("it is the old one")
+		}
+		return err
+	})
+	<-exited
+}
+
+func (b *balancer) launch(args ...string) {
+	b.t.Helper()
+	path, err := exec.LookPath("haproxy")
+	if err != nil {
+		path = "/usr/sbin/haproxy"
+	}
+	b.cmd = exec.Command(path, append([]string{"-db", "-f", filepath.Join(b.dir, "cfg")}, args...)...)
+	b.cmd.Stdout, b.cmd.Stderr = b.log, b.log
+	if err := b.cmd.Start(); err != nil {
+		b.t.Fatalf("cannot start haproxy (install it with scripts/prerequisites test): %v", err)
+	}
+	exited, cmd := make(chan struct{}), b.cmd
+	b.exited = exited
+	go func() {
+		_ = cmd.Wait()
+		close(exited)
+	}()
+}
+
+func (b *balancer) end() {
+	_ = b.cmd.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-b.exited:
+	case <-time.After(10 * time.Second):
+		_ = b.cmd.Process.Kill()
+		<-b.exited
+	}
+}
+
+// try sends one command and returns the answer.
+func (b *balancer) try(command string) (string, error) {
+	conn, err := net.Dial("unix", b.socket())
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close()
+	if _, err := io.WriteString(conn, command+"\n"); err != nil {
+		return "", err
+	}
+	answer, err := io.ReadAll(conn)
+	return strings.TrimSpace(string(answer)), err
+}
+
+// operate is a command that somebody gives by hand.
+func (b *balancer) operate(command string) {
+	b.t.Helper()
+	if answer, err := b.try(command); err != nil || answer != "" {
+		b.t.Fatalf("HAProxy answers %q with %q, %v", command, answer, err)
+	}
+}
+
+// port returns the port at which the application of that letter listens.
+func (b *balancer) port(letter string) int {
+	b.t.Helper()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if port, ok := b.ports[letter]; ok {
+		return port
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.t.Cleanup(func() { ln.Close() })
+	b.ports[letter] = ln.Addr().(*net.TCPAddr).Port
+	return b.ports[letter]
+}
+
+// letter is the other way round; what is no application's it leaves as it is.
+func (b *balancer) letter(address string) string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for letter, port := range b.ports {
+		if address == fmt.Sprintf("127.0.0.1:%d", port) {
+			return letter
+		}
+	}
+	return address
+}
+
+// servers returns what HAProxy shows of a backend.
+func (b *balancer) servers(backend string) ([]*server, error) {
+	state, err := b.try("show servers state " + backend)
+	if err != nil {
+		return nil, err
+	}
+	stat, err := b.try("show stat " + backend + " 4 -1")
+	if err != nil {
+		return nil, err
+	}
+	backends, err := readServers(state)
+	if err != nil {
+		return nil, err
+	}
+	return backends[backend], readStat(stat, backends[backend])
+}
+
+// show returns the same as text: "c1 A UP 100", sorted by name.
+func (b *balancer) show(backend string) ([]string, error) {
+	servers, err := b.servers(backend)
+	if err != nil {
+		return nil, err
+	}
+	var lines []string
+	for _, s := range servers {
+		status := s.status
+		switch {
+		case strings.HasPrefix(status, "UP "):
+			status = "UP" // a check is about to be made
+		case strings.HasPrefix(status, "DRAIN "):
+			status = "DRAIN" // which it says first
+		}
+		lines = append(lines, fmt.Sprintf("%s %s %s %d", s.name, b.letter(fmt.Sprintf("%s:%d", s.address, s.port)), status, s.weight))
+	}
+	slices.Sort(lines)
+	return lines, nil
+}
+
+// shows waits until HAProxy shows just these servers.
+func (b *balancer) shows(backend string, want ...string) {
+	b.t.Helper()
+	eventually(b.t, "HAProxy shows it", func() error {
+		got, err := b.show(backend)
+		if err == nil && !slices.Equal(got, want) {
+			err = fmt.Errorf("it shows\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
+		return err
+	})
+}
+
+func eventually(t testing.TB, what string, try func() error) {
+	t.Helper()
+	end := time.Now().Add(15 * time.Second)
+	for {
+		err := try()
+		if err == nil {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%s: not in time: %v", what, err)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// estate is what a supervisor would know, for one HAProxy to be told.
+type estate struct {
+	t testing.TB
+	b *balancer
+	h *HAProxy
+
+	pushed prometheus.Observer // nil: nobody wants to know
+
+	mu      sync.Mutex
+	board   *supervisor.Board
+	synced  bool
+	views   map[string]*supervisor.View
+	events  []supervisor.Event
+	drained []runtime.Run
+}
+
+// tell tells HAProxy of an estate until the test ends.
+func (b *balancer) tell() *estate {
+	b.t.Helper()
+	e := b.estate()
+	e.begin(b.socket())
+	return e
+}
+
+func (b *balancer) estate() *estate {
+	return &estate{t: b.t, b: b, synced: true, views: map[string]*supervisor.View{}}
+}
+
+// forget lets the next daemon not know of these containers.
+func (e *estate) forget(names ...string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, name := range names {
+		delete(e.views, name)
+	}
+}
+
+// begin is a new daemon, which knows of no other. What ends it is returned.
+func (e *estate) begin(sockets ...string) (end func()) {
+	e.t.Helper()
+	h, err := New(Config{Sockets: sockets, Agent: "127.0.0.1:9", Journal: e})
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	e.h = h
+	if e.pushed != nil {
+		h.metrics.pushed = e.pushed
+	}
+	e.show()
+	return e.run()
+}
+
+// run is what a daemon does with it.
+func (e *estate) run() (end func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- e.h.Run(ctx, e) }()
+	end = sync.OnceFunc(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			e.t.Error(err)
+		}
+	})
+	e.t.Cleanup(end)
+	return end
+}
+
+func (e *estate) Board() *supervisor.Board {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.board
+}
+
+func (e *estate) Drained(_ context.Context, run runtime.Run) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.drained = append(e.drained, run)
+	return nil
+}
+
+func (e *estate) Record(event supervisor.Event) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.events = append(e.events, event)
+}
+
+// recorded returns the messages of the events of that reason.
+func (e *estate) recorded(reason string) []string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var all []string
+	for _, event := range e.events {
+		if event.Reason == reason {
+			all = append(all, event.Message)
+		}
+	}
+	return all
+}
+
+// records waits until an event of that reason says that.
+func (e *estate) records(reason, text string) {
+	e.t.Helper()
+	eventually(e.t, "an event", func() error {
+		all := e.recorded(reason)
+		if slices.ContainsFunc(all, func(m string) bool { return strings.Contains(m, text) }) {
+			return nil
+		}
+		return fmt.Errorf("events %s: %q, want %q", reason, all, text)
+	})
+}
+
+// show makes the board anew; the caller holds no lock.
+func (e *estate) show() {
+	e.mu.Lock()
+	var all []*supervisor.View
+	for _, v := range e.views {
+		all = append(all, v)
+	}
+	e.board = supervisor.NewBoard([]supervisor.RuntimeView{{Name: "docker", Up: true, Synced: e.synced}}, all...)
+	e.mu.Unlock()
+	e.h.Changed()
+}
+
+// is makes a container of backend web, whose application has that letter, what is
+// wanted: "up", "down", "draining", "stopping" (by healthd, after the drain) or "gone".
+func (e *estate) is(name, letter string, what string) {
+	e.in("web", name, "127.0.0.1", e.b.port(letter), what)
+}
+
+func (e *estate) in(backend, name, address string, port int, what string) {
+	e.mu.Lock()
+	e.views[name] = newView(backend, name, address, port, what)
+	if what == "gone" {
+		delete(e.views, name)
+	}
+	e.mu.Unlock()
+	e.show()
+}
+
+func newView(backend, name, address string, port int, what string) *supervisor.View {
+	v := &supervisor.View{
+		Container: &runtime.Container{ID: "id-" + name, Name: name, Address: address, State: runtime.Running, Runtime: "docker"},
+		Spec: &supervisor.Spec{Publish: supervisor.Publish{
+			Service: "web", Port: port, HAProxy: supervisor.HAProxy{Backend: backend},
+		}},
+		Service: "web",
+		State:   supervisor.State{Engine: runtime.Running, Run: runtime.Run{ID: "id-" + name, Started: 1}},
+	}
+	switch what {
+	case "up":
+		v.State.Ready, v.State.ContainerReady = true, true
+	case "draining":
+		v.State.KilledAt = time.Unix(1, 0)
+	case "stopping":
+		v.State.Stopping = supervisor.ByLiveness
+	}
+	return v
+}

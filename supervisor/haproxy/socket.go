@@ -1,0 +1,109 @@
+package haproxy
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"time"
+)
+
+const (
+	patience  = 2 * time.Second // for HAProxy to answer some commands
+	atOnce    = 64              // commands sent before their answers are read: HAProxy has room for them
+	maxAnswer = 16 << 20        // bytes that one conversation may bring: more than 25,000 servers
+)
+
+// socket is where a Runtime API is.
+type socket struct {
+	text             string // as configured
+	network, address string
+}
+
+// newSocket reads HAProxy's own notation; a bare path is a unix socket's.
+func newSocket(text string) (socket, error) {
+	kind, address, ok := strings.Cut(text, "@")
+	if !ok {
+		kind, address = "unix", text
+	}
+	network, ok := map[string]string{"unix": "unix", "ipv4": "tcp4", "ipv6": "tcp6"}[kind]
+	if !ok || address == "" {
+		return socket{}, fmt.Errorf("cannot understand the socket %q of HAProxy", text)
+	}
+	return socket{text, network, address}, nil
+}
+
+// talk sends commands over a connection of their own, as a reload leaves old ones with
+// the process that ends, and returns an answer for each. What HAProxy makes of a
+// command is in its answer; an error means that nobody knows.
+func (s socket) talk(ctx context.Context, commands []string) ([]string, error) {
+	dialer := net.Dialer{Timeout: patience}
+	conn, err := dialer.DialContext(ctx, s.network, s.address)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { conn.Close() })()
+	limited := &io.LimitedReader{R: conn, N: maxAnswer}
+	r := bufio.NewReaderSize(limited, 32<<10)
+	answers := make([]string, 0, len(commands))
+	// The prompt alone tells for certain where one answer ends and the next begins.
+	for batch := append([]string{"prompt"}, commands...); len(batch) > 0; {
+		n := min(atOnce, len(batch))
+		if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
+			return nil, err
+		}
+		if _, err := io.WriteString(conn, strings.Join(batch[:n], "\n")+"\n"); err != nil {
+			return nil, err
+		}
+		for range n {
+			answer, err := readAnswer(r)
+			if err != nil {
+				return nil, broken(err, limited)
+			}
+			answers = append(answers, answer)
+		}
+		batch = batch[n:]
+	}
+	return answers[1:], nil
+}
+
+// broken says what an answer that has no end means.
+func broken(err error, limited *io.LimitedReader) error {
+	switch {
+	case limited.N <= 0:
+		return fmt.Errorf("its answer is longer than %d MiB", maxAnswer>>20)
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return errors.New("it closed the connection in the middle of an answer")
+	}
+	return err
+}
+
+// readAnswer reads up to the prompt, which stands at the beginning of a line.
+func readAnswer(r *bufio.Reader) (string, error) {
+	const prompt = "> "
+	var text strings.Builder
+	for {
+		head, err := r.Peek(len(prompt))
+		if err != nil {
+			return "", err
+		}
+		if string(head) == prompt {
+			_, err := r.Discard(len(prompt))
+			return strings.TrimSpace(text.String()), err
+		}
+		for {
+			line, err := r.ReadSlice('\n')
+			text.Write(line)
+			if err == nil {
+				break
+			}
+			if !errors.Is(err, bufio.ErrBufferFull) {
+				return "", err
+			}
+		}
+	}
+}

@@ -1,0 +1,172 @@
+package haproxy
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+)
+
+// A socket that is of no use is told of once, and does not keep the other HAProxy from
+// being told.
+func TestUselessSockets(t *testing.T) {
+	t.Parallel()
+	b := startBalancer(t, dynamic)
+	for name, tc := range map[string]struct {
+		serve func(net.Conn) // nil: nobody listens
+		want  string
+	}{
+		"nobody":           {nil, "no such file or directory"},
+		"hangs":            {func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) }, "i/o timeout"},
+		"closes":           {func(conn net.Conn) { readLine(conn) }, "it closed the connection in the middle of an answer"},
+		"closes mid-way":   {func(conn net.Conn) { readLine(conn); fmt.Fprint(conn, "\n> Name: HAP") }, "it closed the connection in the middle of an answer"},
+		"something else":   {func(conn net.Conn) { readLine(conn); fmt.Fprint(conn, "\n> "+strings.Repeat("+OK\r\n> ", 3)) }, `show info: it answers "+OK"`},
+		"endless":          {func(conn net.Conn) { readLine(conn); endless(conn, "x") }, "its answer is longer than 16 MiB"},
+		"endless in lines": {func(conn net.Conn) { readLine(conn); endless(conn, strings.Repeat("x", 1023)+"\n") }, "its answer is longer than 16 MiB"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			path := filepath.Join(t.TempDir(), "s")
+			if tc.serve != nil {
+				serve(t, path, tc.serve)
+			}
+			e := &estate{t: t, b: b, synced: true, views: b.estate().views}
+			e.begin(path)
+			e.in("web", "c1", "127.0.0.1", 81, "up")
+			e.records(EventLost, "HAProxy at "+path+" cannot be told anything, what it was told last stays: ")
+			e.records(EventLost, tc.want)
+			time.Sleep(500 * time.Millisecond) // several tries
+			if lost := e.recorded(EventLost); len(lost) != 1 {
+				t.Errorf("told %d times: %q", len(lost), lost)
+			}
+			if e.h.LastUp("id-c1") != "" {
+				t.Error("it knows who is the last one up")
+			}
+		})
+	}
+}
+
+func readLine(conn net.Conn) { _, _ = bufio.NewReader(conn).ReadString('\n') }
+
+func endless(conn net.Conn, what string) {
+	text := []byte(strings.Repeat(what, 64<<10/len(what)))
+	for {
+		if _, err := conn.Write(text); err != nil {
+			return
+		}
+	}
+}
+
+// serve answers each connection in a way that HAProxy does not.
+func serve(t *testing.T, path string, answer func(net.Conn)) {
+	ln, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { ln.Close() })
+	go func() {
+		for {
+			conn, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer conn.Close()
+				answer(conn)
+			}()
+		}
+	}()
+}
+
+func TestWrongLevel(t *testing.T) {
+	t.Parallel()
+	b := startBalancer(t, dynamic)
+	e := b.estate()
+	e.begin(b.weak(), b.socket())
+	e.is("c1", "A", "up")
+	b.shows("web", "c1 A UP 100", sorry) // by the other socket
+	e.is("c1", "A", "down")
+	b.shows("web", "c1 A DOWN (agent) 100", sorry)
+	e.is("c2", "B", "up")
+	e.records(EventLost, b.weak()+" cannot be told anything, what it was told last stays: it refuses commands (Permission denied): its stats socket needs level admin")
+}
+
+// What cannot be done for one backend, or one server, is told, and harms no other.
+func TestTroublesAreTold(t *testing.T) {
+	t.Parallel()
+	b := startBalancer(t, dynamic+"backend static\n  balance static-rr\n  server s1 127.0.0.9:81\n"+
+		"backend named\n  server c3 127.0.0.9:81\n")
+	e := b.tell()
+	e.in("nowhere", "c1", "127.0.0.1", b.port("A"), "up")
+	e.in("static", "c2", "127.0.0.1", b.port("A"), "up")
+	e.in("named", "c3", "127.0.0.1", b.port("A"), "up")
+	e.in("web", "c;4", "127.0.0.1", b.port("A"), "up")
+	e.in("web", "c5", "", 80, "up") // it has no network
+	e.is("c6", "A", "up")
+	b.shows("web", "c6 A UP 100", sorry)
+	b.shows("static", "s1 127.0.0.9:81 no check 1")
+	at := "HAProxy at " + b.socket() + ": "
+	e.records(EventError, at+"there is no backend nowhere")
+	e.records(EventError, `is answered with "Backend must use a dynamic load balancing to support dynamic servers."`)
+	e.records(EventError, at+"server named/c3 has no agent-check: without one healthd cannot tell HAProxy about it")
+	e.records(EventError, at+`container c;4 cannot be a server: HAProxy takes no ";" in names`)
+	time.Sleep(3 * lookEvery) // several looks
+	if told := e.recorded(EventError); len(told) != 4 {
+		t.Errorf("%d events:\n%s", len(told), strings.Join(told, "\n"))
+	}
+	problems := testutil.ToFloat64(e.h.metrics.problems.WithLabelValues(b.socket()))
+	if refused := testutil.ToFloat64(e.h.metrics.errors.WithLabelValues(b.socket())); problems != 4 || refused < 2 || refused > 3 {
+		t.Errorf("metrics count %v problems, want 4, and %v refusals: it is to be tried again later and later", problems, refused)
+	}
+	for _, name := range []string{"c1", "c2", "c3", "c;4"} {
+		e.is(name, "A", "gone")
+	}
+	eventually(t, "the problems are forgotten", func() error {
+		if n := testutil.ToFloat64(e.h.metrics.problems.WithLabelValues(b.socket())); n != 0 {
+			return fmt.Errorf("metrics count %v problems", n)
+		}
+		return nil
+	})
+	b.shows("web", "c6 A UP 100", sorry)
+}
+
+// A refusal does not keep HAProxy from being told what is wanted next.
+func TestRefusedThenSomethingElse(t *testing.T) {
+	t.Parallel()
+	b := startBalancer(t, dynamic)
+	if answer, err := b.try(fmt.Sprintf("add server web/other 127.0.0.1:81 id %d", firstID+1)); err != nil || answer != "New server registered." {
+		t.Fatal(answer, err)
+	}
+	e := b.tell() // "other" has been added by healthd, it seems, and is being deleted
+	b.shows("web", sorry)
+	e.in("web", "c1", "127.0.0.1", 70000, "up")
+	e.records(EventError, "invalid port '70000'")
+	e.is("c1", "A", "up")
+	b.shows("web", "c1 A UP 100", sorry)
+}
+
+func TestAnswersOnTCP(t *testing.T) {
+	t.Parallel()
+	port := freePort(t)
+	b := startBalancer(t, dynamic+fmt.Sprintf("global\n  stats socket ipv4@127.0.0.1:%d level admin\n", port))
+	e := b.estate()
+	e.begin(fmt.Sprintf("ipv4@127.0.0.1:%d", port))
+	e.is("c1", "A", "up")
+	b.shows("web", "c1 A UP 100", sorry)
+}
+
+func freePort(t testing.TB) int {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	return ln.Addr().(*net.TCPAddr).Port
+}
