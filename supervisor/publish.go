@@ -58,5 +58,5 @@ func publishedAlike(a, b *View) bool {
 	return a.Spec == b.Spec && a.Service == b.Service && a.Container.Name == b.Container.Name &&
 		a.Container.Address == b.Container.Address && a.State.Run == b.State.Run &&
 		a.State.Ready == b.State.Ready && a.State.Draining() == b.State.Draining() &&
-		a.State.AwaitsDrain() == b.State.AwaitsDrain()
+		a.Finishing() == b.Finishing() && a.State.AwaitsDrain() == b.State.AwaitsDrain()
 }

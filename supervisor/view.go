@@ -115,6 +115,14 @@ func (v *View) Readiness() (ready bool, reason, message string) {
 	return false, NotReadyGates, "readiness gate " + gate + " is False"
 }
 
+// Finishing says that the container drains and is ready but for that: it still answers
+// what it is sent. One that was not ready before does not.
+func (v *View) Finishing() bool {
+	s := &v.State
+	return v.Spec != nil && s.Draining() && s.Engine == runtime.Running && !s.Died && s.Started &&
+		s.Tallies[Readiness].Result != prober.Failure && closedGate(v.Spec, s) == ""
+}
+
 // ContainerReadiness is Readiness without the readiness gates.
 func (v *View) ContainerReadiness() (ready bool, reason, message string) {
 	s := &v.State

@@ -137,7 +137,7 @@ func reply(board *supervisor.Board, name string) string {
 	switch {
 	case ready:
 		return up
-	case reason == supervisor.NotReadyDraining:
+	case v.Finishing():
 		return draining
 	}
 	return down + clean(reason) + "\n"

@@ -31,6 +31,10 @@ func board() *supervisor.Board {
 			v.State.Tallies[supervisor.Readiness].Last.Output = "up 100%\nup 100%\n"
 		}),
 		view("draining", func(v *supervisor.View) { v.State.Stopping = supervisor.ByLiveness }),
+		view("hung", func(v *supervisor.View) {
+			v.State.Stopping = supervisor.ByLiveness
+			v.State.Tallies[supervisor.Readiness].Result = prober.Failure
+		}),
 		view("wrong", func(v *supervisor.View) { v.Spec, v.Invalid, v.Service = nil, "bad\nlabel", "" }),
 	)
 }
@@ -100,6 +104,7 @@ func TestAnswers(t *testing.T) {
 		{"failing\n", "down # ReadinessFailed\n"},
 		{"web/failing,", "down # ReadinessFailed\n"},
 		{"draining\n", "up 0% # draining\n"},
+		{"hung\n", "down # Draining\n"},
 		{"wrong\n", "down # Invalid\n"},
 		{"nobody\n", "down # UnknownContainer\n"},
 		{"web/readyn", "down # UnknownContainer\n"},

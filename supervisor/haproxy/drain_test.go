@@ -97,13 +97,23 @@ func TestNotDrainedWhileOneIsAway(t *testing.T) {
 	if runs := e.told(); len(runs) > 0 {
 		t.Errorf("%v is said to be drained", runs)
 	}
-	other.start()
-	eventually(t, "it is drained", func() error {
-		if len(e.told()) == 0 {
-			return fmt.Errorf("it is not")
-		}
-		return nil
-	})
+}
+
+// What the process before a reload still finishes, its successor does not know.
+func TestNotDrainedAfterReload(t *testing.T) {
+	t.Parallel()
+	b := startBalancer(t, dynamic)
+	e := b.tell()
+	e.is("c1", "A", "up")
+	b.shows("web", "c1 A UP 100", sorry)
+	b.reload()
+	b.shows("web", "c1 A UP 100", sorry)
+	e.is("c1", "A", "stopping")
+	b.shows("web", "c1 A UP 0", sorry)
+	time.Sleep(20 * soonAfter)
+	if runs := e.told(); len(runs) > 0 {
+		t.Errorf("%v is said to be drained", runs)
+	}
 }
 
 func (e *estate) told() []runtime.Run {

@@ -60,11 +60,11 @@ func newMember(v *supervisor.View) member {
 		m.ask = v.Service + "/" + m.ask
 	}
 	m.address, _ = netip.ParseAddr(v.Container.Address) // none: it has no network now
-	ready, reason, _ := v.Readiness()
+	ready, _, _ := v.Readiness()
 	switch {
 	case ready:
 		m.want = wantUp
-	case reason == supervisor.NotReadyDraining:
+	case v.Finishing():
 		m.want = wantDrain
 	}
 	return m

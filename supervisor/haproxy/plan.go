@@ -40,13 +40,6 @@ type agent struct {
 // problem is what cannot be done, and why.
 type problem struct{ about, text string }
 
-// command is one line for HAProxy and what it may answer.
-type command struct {
-	text  string
-	about string // "BACKEND/SERVER"
-	fine  func(answer string) bool
-}
-
 // slot says that a server is there to be given an address: it is configured as disabled
 // and asks healthd's agent listener.
 func (p *plan) slot(s *server) bool {
@@ -84,64 +77,6 @@ func (p *plan) make(all []member) {
 	}
 	if p.complete {
 		p.clear()
-	}
-}
-
-// assign finds the server of each member: that of its name where it is no slot, else
-// the slot that it had, the one with its address, the one of its name, or a free one.
-func (p *plan) assign(all []member) {
-	p.server = make(map[string]*server, len(all))
-	named, slots := make(map[string]*server, len(p.servers)), make(map[string]*server)
-	addressed := make(map[netip.AddrPort]*server)
-	var free []*server
-	for _, s := range p.servers {
-		switch {
-		case !p.slot(s):
-			named[s.name] = s
-			continue
-		case s.free():
-			free = append(free, s)
-		default:
-			addressed[netip.AddrPortFrom(s.address, uint16(s.port))] = s
-		}
-		slots[s.name] = s
-	}
-	taken := make(map[*server]bool, len(all))
-	pass := func(find func(m *member) *server) {
-		for i := range all {
-			m := &all[i]
-			if s := find(m); p.server[m.name] == nil && s != nil && !taken[s] {
-				p.server[m.name], taken[s] = s, true
-			}
-		}
-	}
-	pass(func(m *member) *server { return named[m.name] })
-	pass(func(m *member) *server { return slots[p.slots[m.name]] })
-	pass(func(m *member) *server { return addressed[netip.AddrPortFrom(m.address, uint16(m.port))] })
-	pass(func(m *member) *server { return slots[m.name] })
-	pass(func(m *member) *server {
-		for len(free) > 0 && taken[free[0]] {
-			free = free[1:]
-		}
-		if len(free) == 0 || !m.reachable() {
-			return nil
-		}
-		return free[0]
-	})
-	p.noteSlots(slots)
-}
-
-// noteSlots keeps which slot is whose, and forgets those that are free again.
-func (p *plan) noteSlots(slots map[string]*server) {
-	for member, name := range p.slots {
-		if s := slots[name]; p.server[member] == nil && (s == nil || s.free()) {
-			delete(p.slots, member)
-		}
-	}
-	for member, s := range p.server {
-		if slots[s.name] == s {
-			p.slots[member] = s.name
-		}
 	}
 }
 
@@ -312,35 +247,4 @@ func (p *plan) remove(s *server, leaving bool) {
 
 func (p *plan) wrong(about, text string) {
 	p.problems = append(p.problems, problem{about, text})
-}
-
-func (p *plan) command(text string, s *server, fine func(string) bool) {
-	p.commands = append(p.commands, command{text, s.key(p.backend), fine})
-}
-
-func (p *plan) set(s *server, what string) {
-	p.command("set server "+s.key(p.backend)+" "+what, s, isSilent)
-}
-
-func (p *plan) setAddress(s *server, address netip.Addr, port int) {
-	p.command(fmt.Sprintf("set server %s addr %s port %d", s.key(p.backend), address, port), s, isMoved)
-}
-
-// What commands answer when all is well. Everything else is an error that nobody may
-// overlook.
-
-func isSilent(answer string) bool { return answer == "" }
-
-func isText(want string) func(string) bool {
-	return func(answer string) bool { return answer == want }
-}
-
-func isMoved(answer string) bool {
-	fine := strings.HasPrefix(answer, "IP changed from ") || strings.HasPrefix(answer, "no need to change ") || strings.HasPrefix(answer, "port changed from ")
-	return fine && strings.HasSuffix(answer, "by 'stats socket command'")
-}
-
-// isDeleted also takes that somebody is still connected: it is tried again.
-func isDeleted(answer string) bool {
-	return answer == "Server deleted." || strings.HasPrefix(answer, "Server still has connections attached to it")
 }

@@ -1,7 +1,6 @@
 package haproxy
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -15,11 +14,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
-
-	"healthd/runtime"
-	"healthd/supervisor"
 )
 
 // balancer is a real HAProxy of the test's own.
@@ -241,163 +235,4 @@ func eventually(t testing.TB, what string, try func() error) {
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
-}
-
-// estate is what a supervisor would know, for one HAProxy to be told.
-type estate struct {
-	t testing.TB
-	b *balancer
-	h *HAProxy
-
-	pushed prometheus.Observer // nil: nobody wants to know
-
-	mu      sync.Mutex
-	board   *supervisor.Board
-	synced  bool
-	views   map[string]*supervisor.View
-	events  []supervisor.Event
-	drained []runtime.Run
-}
-
-// tell tells HAProxy of an estate until the test ends.
-func (b *balancer) tell() *estate {
-	b.t.Helper()
-	e := b.estate()
-	e.begin(b.socket())
-	return e
-}
-
-func (b *balancer) estate() *estate {
-	return &estate{t: b.t, b: b, synced: true, views: map[string]*supervisor.View{}}
-}
-
-// forget lets the next daemon not know of these containers.
-func (e *estate) forget(names ...string) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for _, name := range names {
-		delete(e.views, name)
-	}
-}
-
-// begin is a new daemon, which knows of no other. What ends it is returned.
-func (e *estate) begin(sockets ...string) (end func()) {
-	e.t.Helper()
-	h, err := New(Config{Sockets: sockets, Agent: "127.0.0.1:9", Journal: e})
-	if err != nil {
-		e.t.Fatal(err)
-	}
-	e.h = h
-	if e.pushed != nil {
-		h.metrics.pushed = e.pushed
-	}
-	e.show()
-	return e.run()
-}
-
-// run is what a daemon does with it.
-func (e *estate) run() (end func()) {
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- e.h.Run(ctx, e) }()
-	end = sync.OnceFunc(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			e.t.Error(err)
-		}
-	})
-	e.t.Cleanup(end)
-	return end
-}
-
-func (e *estate) Board() *supervisor.Board {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.board
-}
-
-func (e *estate) Drained(_ context.Context, run runtime.Run) error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.drained = append(e.drained, run)
-	return nil
-}
-
-func (e *estate) Record(event supervisor.Event) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.events = append(e.events, event)
-}
-
-// recorded returns the messages of the events of that reason.
-func (e *estate) recorded(reason string) []string {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	var all []string
-	for _, event := range e.events {
-		if event.Reason == reason {
-			all = append(all, event.Message)
-		}
-	}
-	return all
-}
-
-// records waits until an event of that reason says that.
-func (e *estate) records(reason, text string) {
-	e.t.Helper()
-	eventually(e.t, "an event", func() error {
-		all := e.recorded(reason)
-		if slices.ContainsFunc(all, func(m string) bool { return strings.Contains(m, text) }) {
-			return nil
-		}
-		return fmt.Errorf("events %s: %q, want %q", reason, all, text)
-	})
-}
-
-// show makes the board anew; the caller holds no lock.
-func (e *estate) show() {
-	e.mu.Lock()
-	var all []*supervisor.View
-	for _, v := range e.views {
-		all = append(all, v)
-	}
-	e.board = supervisor.NewBoard([]supervisor.RuntimeView{{Name: "docker", Up: true, Synced: e.synced}}, all...)
-	e.mu.Unlock()
-	e.h.Changed()
-}
-
-// is makes a container of backend web, whose application has that letter, what is
-// wanted: "up", "down", "draining", "stopping" (by healthd, after the drain) or "gone".
-func (e *estate) is(name, letter string, what string) {
-	e.in("web", name, "127.0.0.1", e.b.port(letter), what)
-}
-
-func (e *estate) in(backend, name, address string, port int, what string) {
-	e.mu.Lock()
-	e.views[name] = newView(backend, name, address, port, what)
-	if what == "gone" {
-		delete(e.views, name)
-	}
-	e.mu.Unlock()
-	e.show()
-}
-
-func newView(backend, name, address string, port int, what string) *supervisor.View {
-	v := &supervisor.View{
-		Container: &runtime.Container{ID: "id-" + name, Name: name, Address: address, State: runtime.Running, Runtime: "docker"},
-		Spec: &supervisor.Spec{Publish: supervisor.Publish{
-			Service: "web", Port: port, HAProxy: supervisor.HAProxy{Backend: backend},
-		}},
-		Service: "web",
-		State:   supervisor.State{Engine: runtime.Running, Run: runtime.Run{ID: "id-" + name, Started: 1}},
-	}
-	switch what {
-	case "up":
-		v.State.Ready, v.State.ContainerReady = true, true
-	case "draining":
-		v.State.KilledAt = time.Unix(1, 0)
-	case "stopping":
-		v.State.Stopping = supervisor.ByLiveness
-	}
-	return v
 }

@@ -1,0 +1,105 @@
+package haproxy
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"healthd/runtime"
+	"healthd/supervisor"
+)
+
+// book is what is known of one backend.
+type book struct {
+	slots    map[string]string
+	told     map[string]string // to this process
+	planned  []member          // told last
+	due      []command         // of the present plan
+	lookAt   time.Time
+	shown    map[string]string   // slots that were recorded
+	idle     map[runtime.Run]int // looks in a row
+	alone    string              // ID of the container that is the last one up
+	missing  bool
+	troubles map[string]*trouble // by whom they are about
+}
+
+func newBook() *book {
+	return &book{
+		slots: map[string]string{}, told: map[string]string{}, idle: map[runtime.Run]int{}, troubles: map[string]*trouble{},
+	}
+}
+
+// close takes in what came of a plan.
+func (l *link) close(name string, p *plan, failed map[string]string, began time.Time) {
+	b, all, now := l.books[name], l.members[name], time.Now()
+	b.planned = all
+	took := now.Sub(began)
+	b.lookAt = now.Add(max(lookEvery, 100*took)) // a huge backend costs no more than a hundredth
+	wait := b.observe(p, all)
+	if len(p.commands) > 0 || wait {
+		b.lookAt = now.Add(max(soonAfter, took))
+	}
+	l.tellSlots(b, p, all)
+	l.settleTroubles(b, p, b.due, failed, now)
+	if len(all) == 0 && len(b.troubles) == 0 && !slices.ContainsFunc(p.servers, p.left) {
+		delete(l.books, name)
+	}
+}
+
+// tellSlots records which slots the containers have, as their names do not tell.
+func (l *link) tellSlots(b *book, p *plan, all []member) {
+	for i := range all {
+		m := &all[i]
+		if slot := p.slots[m.name]; slot != b.shown[m.name] && slot != "" {
+			l.h.journal.Record(supervisor.Event{Time: time.Now(), Container: m.name, Reason: EventServer, Message: fmt.Sprintf(
+				"Container %s is server %s/%s of HAProxy at %s", m.name, p.backend, slot, l.socket.text)})
+		}
+	}
+	b.shown = maps.Clone(p.slots)
+}
+
+// observe takes in what HAProxy shows of the members, and says whether a stop waits for
+// the last request.
+func (b *book) observe(p *plan, all []member) (wait bool) {
+	up, alone := 0, (*server)(nil)
+	for _, s := range p.servers {
+		if s.takes() {
+			up, alone = up+1, s
+		}
+	}
+	b.alone = ""
+	idle := make(map[runtime.Run]int)
+	for i := range all {
+		m := &all[i]
+		s := p.server[m.name]
+		if up == 1 && s == alone {
+			b.alone = m.id
+		}
+		if m.awaits {
+			wait = true
+			if s == nil || !s.takes() && s.sessions == 0 {
+				idle[m.run] = b.idle[m.run] + 1
+			}
+		}
+	}
+	b.idle = idle
+	return wait
+}
+
+// publish lets others know what HAProxy shows.
+func (l *link) publish(at time.Time) {
+	const sure = 2 // looks: who is on the way from one thread of HAProxy to another shows in the second
+	alone := l.succession.IsZero() || at.Sub(l.succession) > lingering
+	r := &report{at: at, backends: map[string]bool{}, idle: map[runtime.Run]bool{}, last: map[string]string{}}
+	for name, b := range l.books {
+		r.backends[name] = !b.missing
+		for run, looks := range b.idle {
+			r.idle[run] = looks >= sure && alone
+		}
+		if b.alone != "" {
+			r.last[b.alone] = name
+		}
+	}
+	l.report.Store(r)
+}

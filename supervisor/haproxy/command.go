@@ -1,0 +1,45 @@
+package haproxy
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+)
+
+// command is one line for HAProxy and what it may answer.
+type command struct {
+	text  string
+	about string // "BACKEND/SERVER"
+	fine  func(answer string) bool
+}
+
+func (p *plan) command(text string, s *server, fine func(string) bool) {
+	p.commands = append(p.commands, command{text, s.key(p.backend), fine})
+}
+
+func (p *plan) set(s *server, what string) {
+	p.command("set server "+s.key(p.backend)+" "+what, s, isSilent)
+}
+
+func (p *plan) setAddress(s *server, address netip.Addr, port int) {
+	p.command(fmt.Sprintf("set server %s addr %s port %d", s.key(p.backend), address, port), s, isMoved)
+}
+
+// What commands answer when all is well. Everything else is an error that nobody may
+// overlook.
+
+func isSilent(answer string) bool { return answer == "" }
+
+func isText(want string) func(string) bool {
+	return func(answer string) bool { return answer == want }
+}
+
+func isMoved(answer string) bool {
+	fine := strings.HasPrefix(answer, "IP changed from ") || strings.HasPrefix(answer, "no need to change ") || strings.HasPrefix(answer, "port changed from ")
+	return fine && strings.HasSuffix(answer, "by 'stats socket command'")
+}
+
+// isDeleted also takes that somebody is still connected: it is tried again.
+func isDeleted(answer string) bool {
+	return answer == "Server deleted." || strings.HasPrefix(answer, "Server still has connections attached to it")
+}

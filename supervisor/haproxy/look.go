@@ -1,0 +1,152 @@
+package haproxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// look asks HAProxy what it shows of these backends, or of all when it is not the
+// process that was told before.
+func (l *link) look(ctx context.Context, due []string) (map[string][]*server, error) {
+	answers, err := l.ask(ctx, append([]string{"show info"}, shows(due)...))
+	if err != nil {
+		return nil, err
+	}
+	p, err := readInfo(answers[0])
+	if err != nil {
+		return nil, err
+	}
+	answers = answers[1:]
+	if p == l.process && !l.untold {
+		return l.read(due, answers)
+	}
+	l.forget()
+	if due, err = l.discover(ctx); err != nil {
+		return nil, err
+	}
+	if answers, err = l.ask(ctx, shows(due)); err != nil {
+		return nil, err
+	}
+	l.succeeded(p)
+	return l.read(due, answers)
+}
+
+// succeeded takes in which process is told from now on.
+func (l *link) succeeded(p process) {
+	if l.process != (process{}) && p != l.process {
+		l.succession = time.Now()
+		if !l.lost {
+			l.record(EventBack, "HAProxy at %s is a new process, it is told everything again", l.socket.text)
+		}
+	}
+	l.process, l.untold = p, false
+}
+
+// shows are the questions about backends: two for each.
+func shows(backends []string) []string {
+	var all []string
+	for _, name := range backends {
+		all = append(all, "show servers state "+name, "show stat "+name+" 4 -1")
+	}
+	return all
+}
+
+// discover finds the backends where an earlier daemon may have left servers.
+func (l *link) discover(ctx context.Context) ([]string, error) {
+	answers, err := l.ask(ctx, []string{"show servers state"})
+	if err != nil {
+		return nil, err
+	}
+	backends, err := readServers(answers[0])
+	if err != nil {
+		return nil, err
+	}
+	p := plan{agent: l.h.agent}
+	for name, servers := range backends {
+		if l.books[name] == nil && slices.ContainsFunc(servers, p.left) {
+			l.books[name] = newBook()
+		}
+	}
+	return l.due(time.Now()), nil
+}
+
+// read understands the answers about backends. One that is not there is a trouble, and
+// none of the others'.
+func (l *link) read(due, answers []string) (map[string][]*server, error) {
+	found := make(map[string][]*server, len(due))
+	for i, name := range due {
+		state, stat := answers[2*i], answers[2*i+1]
+		b := l.books[name]
+		if b.missing = state == "Can't find backend." || stat == "No such proxy."; b.missing {
+			l.absent(name, b)
+			continue
+		}
+		backends, err := readServers(state)
+		if err != nil {
+			return nil, err
+		}
+		servers := backends[name]
+		if err := readStat(stat, servers); err != nil {
+			return nil, err
+		}
+		found[name] = servers
+	}
+	return found, nil
+}
+
+// absent takes in that HAProxy has no such backend.
+func (l *link) absent(name string, b *book) {
+	now := time.Now()
+	b.planned, b.lookAt = l.members[name], now.Add(lookEvery)
+	if len(b.planned) == 0 {
+		b.troubles = map[string]*trouble{}
+		return
+	}
+	l.trouble(b, name, "there is no backend "+name, "", now)
+}
+
+// ask is a conversation in which nobody may be refused.
+func (l *link) ask(ctx context.Context, commands []string) ([]string, error) {
+	answers, err := l.socket.talk(ctx, commands)
+	if err != nil {
+		return nil, err
+	}
+	if slices.Contains(answers, denied) {
+		return nil, errDenied
+	}
+	return answers, nil
+}
+
+const denied = "Permission denied"
+
+var errDenied = errors.New("it refuses commands (Permission denied): its stats socket needs level admin")
+
+// carryOut gives HAProxy the commands, and returns the first thing that each server's
+// have failed with.
+func (l *link) carryOut(ctx context.Context, commands []command) (map[string]string, error) {
+	if len(commands) == 0 {
+		return nil, nil
+	}
+	lines := make([]string, len(commands))
+	for i, c := range commands {
+		lines[i] = c.text
+	}
+	answers, err := l.ask(ctx, lines)
+	if err != nil {
+		return nil, err
+	}
+	failed := map[string]string{}
+	for i, c := range commands {
+		if _, before := failed[c.about]; !c.fine(answers[i]) && !before {
+			failed[c.about] = fmt.Sprintf("%q is answered with %q", c.text, clip(answers[i]))
+		}
+	}
+	l.h.metrics.told(l.socket, len(commands), len(failed))
+	if !l.since.IsZero() {
+		l.h.metrics.took(time.Since(l.since))
+	}
+	return failed, nil
+}
