@@ -1,8 +1,9 @@
 // Command demo shows healthd at work on a private Docker engine: three web replicas,
 // a slow starter, and one container that hangs after 20 seconds and is withdrawn,
-// restarted and ready again. It removes all it started, also after Ctrl-C. With
-// DEMO_SECONDS=N it runs for N seconds unattended and fails when the hung container
-// was not healed.
+// restarted and ready again, before them an HAProxy that healthd tells about it. It
+// removes all it started, also after Ctrl-C. With DEMO_SECONDS=N it runs for N seconds
+// unattended and fails when the hung container was not healed, when HAProxy did not
+// take it out and in again, or when a request through HAProxy failed.
 package main
 
 import (
@@ -69,4 +70,12 @@ func run(ctx context.Context, seconds string) (err error) {
 		return err
 	}
 	return show.play(ctx, length)
+}
+
+// quiet makes an end that somebody asked for no error.
+func quiet(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
 }

@@ -2,10 +2,8 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -25,8 +23,11 @@ endpoint = %q
 
 [listen]
 http    = %q
-agent   = ""
+agent   = %q
 control = %q
+
+[haproxy]
+sockets = [%q]
 
 [state]
 dir = "" # nothing is left behind
@@ -54,6 +55,9 @@ service = "web"
 port    = 8080
 drain   = "2s"
 
+[spec.publish.haproxy]
+backend = "web"
+
 [[spec]]
 name  = "slow"
 match = { demo = "slow" }
@@ -68,73 +72,95 @@ http_get = { port = 8080, path = "/healthz" }
 period   = "1s"
 `
 
-// hung is the container that hangs.
+// hung is the container that hangs, replicas are those beside it that do not.
 const hung = "web-hangs"
 
-// show is everything of the demo that runs on the engine.
+var replicas = []string{"web-1", "web-2", "web-3"}
+
+// show is everything of the demo that runs beside the engine.
 type show struct {
 	engine  *dockertest.Engine
 	program string
+	dir     string
 	config  string
-	log     string
 	address string
+	haproxy *haproxy
+	traffic *traffic
 }
 
 func newShow(dir, program string, engine *dockertest.Engine) (*show, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	address, err := freeAddress("127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
-	address := l.Addr().String()
-	if err := l.Close(); err != nil {
+	agent, err := freeAddress("127.0.0.1:0")
+	if err != nil {
 		return nil, err
 	}
-	s := &show{
-		engine: engine, program: program, address: address,
-		config: filepath.Join(dir, "healthd.toml"), log: filepath.Join(dir, "healthd.log"),
-	}
-	text := fmt.Sprintf(config, engine.Endpoint, address, filepath.Join(dir, "control.sock"))
+	s := &show{engine: engine, program: program, dir: dir, config: filepath.Join(dir, "healthd.toml"), address: address}
+	text := fmt.Sprintf(config, engine.Endpoint, address, agent, filepath.Join(dir, "control.sock"), filepath.Join(dir, haproxySocket))
 	return s, os.WriteFile(s.config, []byte(text), 0o600)
 }
 
-// play starts healthd and the containers and shows the table, for the time given or,
-// when it is zero, until ctx ends.
-func (s *show) play(ctx context.Context, length time.Duration) error {
-	log, err := os.Create(s.log)
+// play starts HAProxy, healthd and the containers and shows the table, for the time
+// given or, when it is zero, until ctx ends.
+func (s *show) play(ctx context.Context, length time.Duration) (err error) {
+	fmt.Println("Starting a private HAProxy, healthd and the containers …")
+	if s.haproxy, err = startHAProxy(ctx, s.dir); err != nil {
+		return quiet(ctx, err)
+	}
+	defer s.haproxy.process.end()
+	healthd, err := startProcess("healthd", filepath.Join(s.dir, "healthd.log"), s.program, "run", "--config", s.config)
 	if err != nil {
 		return err
 	}
-	defer log.Close()
-	healthd := s.command(context.Background(), "run")
-	healthd.Stdout, healthd.Stderr = log, log
-	if err := healthd.Start(); err != nil {
-		return err
-	}
-	defer func() {
-		_ = healthd.Process.Signal(syscall.SIGTERM)
-		_ = healthd.Wait()
-	}()
+	defer healthd.end()
 	if err := s.startContainers(ctx); err != nil {
 		return quiet(ctx, err)
 	}
-	if err := s.awaitDaemon(ctx); err != nil {
+	if err := healthd.await(ctx, s.knowsAll); err != nil {
 		return quiet(ctx, err)
 	}
-	fmt.Printf("healthd listens on http://%s (try /v1/services/web, /v1/ready/web/%s, /metrics).\n", s.address, hung)
-	fmt.Printf("%s hangs after 20 seconds: watch it being withdrawn, restarted and come back.\n\n", hung)
+	finish := s.accompany()
 	if length == 0 {
-		fmt.Println("Ctrl-C ends the demo.")
-		return quiet(ctx, s.table(ctx, "--watch"))
+		err = s.live(ctx, s.head()+"Ctrl-C ends the demo.\n")
+	} else {
+		err = s.unattended(ctx, length)
 	}
-	return s.unattended(ctx, length)
+	finish()
+	fmt.Print("\n" + s.traffic.summary())
+	if err != nil || length == 0 {
+		return err
+	}
+	return s.judge()
 }
 
-// quiet makes an end that somebody asked for no error.
-func quiet(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return nil
+// accompany sends requests through HAProxy, as soon as it can answer them, and watches
+// what it shows, until finish is called.
+func (s *show) accompany() (finish func()) {
+	s.traffic = newTraffic(s.haproxy.address)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{}, 2)
+	go func() {
+		s.haproxy.watch(ctx)
+		done <- struct{}{}
+	}()
+	go func() {
+		s.traffic.run(ctx, func() bool { return s.haproxy.up(replicas) })
+		done <- struct{}{}
+	}()
+	return func() {
+		cancel()
+		<-done
+		<-done
 	}
-	return err
+}
+
+// head says what there is to see.
+func (s *show) head() string {
+	return fmt.Sprintf("HAProxy listens on http://%[1]s, try in another terminal: curl http://%[1]s/\n", s.haproxy.address) +
+		fmt.Sprintf("healthd listens on http://%s (try /v1/services/web, /v1/ready/web/%s, /metrics).\n", s.address, hung) +
+		fmt.Sprintf("%s hangs 20 seconds after each start: watch it being withdrawn, restarted and come back.\n", hung)
 }
 
 // command is a call of healthd out of reach of the terminal's Ctrl-C, which is the
@@ -145,23 +171,19 @@ func (s *show) command(ctx context.Context, args ...string) *exec.Cmd {
 	return cmd
 }
 
-func (s *show) table(ctx context.Context, args ...string) error {
-	cmd := s.command(ctx, append([]string{"status"}, args...)...)
-	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-	return cmd.Run()
-}
-
 func (s *show) startContainers(ctx context.Context) error {
-	for _, c := range []struct {
+	type one struct {
 		name, demo string
 		args       []string
-	}{
-		{"web-1", "web", nil},
-		{"web-2", "web", nil},
-		{"web-3", "web", nil},
+	}
+	all := []one{
 		{"slow", "slow", []string{"-start-delay", "12s"}},
 		{hung, "web", []string{"-hang-after", "20s"}},
-	} {
+	}
+	for _, name := range replicas {
+		all = append(all, one{name: name, demo: "web"})
+	}
+	for _, c := range all {
 		created, err := s.engine.Client().ContainerCreate(ctx, &container.Config{
 			Image: s.engine.Image, Cmd: append([]string{"/bin/testserver"}, c.args...), Labels: map[string]string{"demo": c.demo},
 		}, nil, nil, nil, c.name)
@@ -175,75 +197,42 @@ func (s *show) startContainers(ctx context.Context) error {
 	return nil
 }
 
-func (s *show) awaitDaemon(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
-	defer cancel()
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		response, err := http.Get("http://" + s.address + "/readyz")
-		if err == nil {
-			response.Body.Close()
-			if response.StatusCode == http.StatusOK {
-				return nil
-			}
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			log, _ := os.ReadFile(s.log)
-			return fmt.Errorf("healthd did not get ready: %v\n%s", err, log)
-		}
+// knowsAll says whether healthd knows the engine's containers.
+func (s *show) knowsAll(ctx context.Context) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.address+"/readyz", nil)
+	if err != nil {
+		return err
 	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return errors.New(response.Status)
+	}
+	return nil
 }
 
-// unattended shows the table every five seconds and then judges by the history.
+// unattended shows the table every five seconds.
 func (s *show) unattended(ctx context.Context, length time.Duration) error {
+	fmt.Println(s.head())
 	begun := time.Now()
 	end := time.After(length)
 	tick := time.NewTicker(5 * time.Second)
 	defer tick.Stop()
 	for {
-		fmt.Printf("after %v:\n", time.Since(begun).Round(time.Second))
-		if err := s.table(ctx); err != nil {
+		text, err := s.frame(ctx, false)
+		if err != nil {
 			return quiet(ctx, err)
 		}
-		fmt.Println()
+		fmt.Printf("after %v:\n%s\n", time.Since(begun).Round(time.Second), text)
 		select {
 		case <-tick.C:
 		case <-end:
-			return s.judge()
+			return nil
 		case <-ctx.Done():
 			return errors.New("interrupted before the end")
 		}
 	}
-}
-
-// judge says whether the history of the hung container tells of a full recovery.
-func (s *show) judge() error {
-	response, err := http.Get("http://" + s.address + "/v1/events?container=" + hung)
-	if err != nil {
-		return err
-	}
-	defer response.Body.Close()
-	var events []struct {
-		Time            time.Time
-		Reason, Message string
-	}
-	if err := json.NewDecoder(response.Body).Decode(&events); err != nil {
-		return err
-	}
-	story := []string{"Ready", "NotReady", "Killing", "Exited", "Started", "Ready"}
-	fmt.Printf("What happened to %s:\n", hung)
-	for _, e := range events {
-		fmt.Printf("  %s  %-10s %s\n", e.Time.Local().Format("15:04:05.000"), e.Reason, e.Message)
-		if len(story) > 0 && e.Reason == story[0] {
-			story = story[1:]
-		}
-	}
-	if len(story) > 0 {
-		return fmt.Errorf("%s was not healed: no %s", hung, story[0])
-	}
-	fmt.Printf("%s was withdrawn, restarted and came back.\n", hung)
-	return nil
 }

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+)
+
+const (
+	clock        = "15:04:05.000"
+	tellsHAProxy = "HAProxy" // the reason of what HAProxy shows
+)
+
+// event is something that happened to the hung container, as healthd or HAProxy tells
+// it.
+type event struct {
+	Time            time.Time
+	Reason, Message string
+}
+
+// recovery is what has to have happened, in that order: HAProxy sends it nothing from
+// before it is stopped until it is ready again.
+var recovery = []event{
+	{Reason: "Ready"}, {Reason: tellsHAProxy, Message: "UP"},
+	{Reason: "NotReady"}, {Reason: tellsHAProxy, Message: "DOWN (agent)"},
+	{Reason: "Killing"}, {Reason: "Exited"}, {Reason: "Started"},
+	{Reason: "Ready"}, {Reason: tellsHAProxy, Message: "UP"},
+}
+
+// judge says whether what was told of the hung container is a full recovery, and
+// whether those who sent requests have felt nothing of it.
+func (s *show) judge() error {
+	events, err := s.events()
+	if err != nil {
+		return err
+	}
+	fmt.Printf("\nWhat happened to %s:\n", hung)
+	missing := recovery
+	for _, e := range events {
+		fmt.Printf("  %s  %-13s %s\n", e.Time.Local().Format(clock), e.Reason, e.Message)
+		if len(missing) > 0 && e.Reason == missing[0].Reason && (e.Reason != tellsHAProxy || e.Message == missing[0].Message) {
+			missing = missing[1:]
+		}
+	}
+	var healed error
+	if len(missing) > 0 {
+		healed = fmt.Errorf("%s was not healed: no %s after what there was before", hung,
+			strings.TrimSpace(missing[0].Reason+" "+missing[0].Message))
+	}
+	if err := errors.Join(healed, s.traffic.judge()); err != nil {
+		return err
+	}
+	fmt.Printf(`%[1]s was withdrawn, restarted and came back, and no request failed.
+Those that HAProxy had to send on to another container came to %[1]s when it hung already and
+healthd could not know it yet, for up to 2 s: one to the next probe, one until that is given up.
+After %[2]v without an answer HAProxy tries elsewhere (retry-on, option redispatch).
+`, hung, serverTimeout)
+	return nil
+}
+
+// events returns what healthd and HAProxy tell of the hung container, oldest first.
+func (s *show) events() ([]event, error) {
+	response, err := http.Get("http://" + s.address + "/v1/events?container=" + hung)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	var events []event
+	if err := json.NewDecoder(response.Body).Decode(&events); err != nil {
+		return nil, err
+	}
+	for _, c := range s.haproxy.history(hung) {
+		events = append(events, event{c.at, tellsHAProxy, c.state})
+	}
+	slices.SortStableFunc(events, func(a, b event) int { return cmp.Compare(a.Time.UnixNano(), b.Time.UnixNano()) })
+	return events, nil
+}
