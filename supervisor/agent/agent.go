@@ -23,14 +23,19 @@ const (
 
 // Reasons for a down that the supervisor does not know.
 const (
-	reasonNoName     = "NoName"
-	reasonLongName   = "NameTooLong"
-	reasonUnknown    = "UnknownContainer"
-	reasonOtherName  = "OtherService"
-	reasonUnnamed    = "NotReady"
-	maxReason        = 64
-	maxConnections   = 256
+	reasonNoName    = "NoName"
+	reasonLongName  = "NameTooLong"
+	reasonUnknown   = "UnknownContainer"
+	reasonOtherName = "OtherService"
+	reasonUnnamed   = "NotReady"
+	maxReason       = 64
+)
+
+const (
 	acceptRetryDelay = 50 * time.Millisecond
+	// maxConnections are served at once. When more than half are under way there is a
+	// crowd: see patience.
+	maxConnections = 1024
 )
 
 // Serve answers on ln until ctx ends and the last answer was given. It closes ln.
@@ -58,9 +63,10 @@ func Serve(ctx context.Context, ln net.Listener, board *supervisor.Board) error 
 			}
 			continue
 		}
+		p := patienceFor(len(slots) > maxConnections/2)
 		conns.Go(func() {
 			defer func() { <-slots }()
-			serve(conn, board)
+			serve(conn, board, p)
 		})
 	}
 }
@@ -85,18 +91,14 @@ func pause(ctx context.Context, err error) error {
 }
 
 // serve answers one connection and closes it.
-func serve(conn net.Conn, board *supervisor.Board) {
-	const (
-		patience = time.Second // to take a line
-		lull     = 250 * time.Millisecond
-		surplus  = 64 << 10
-	)
+func serve(conn net.Conn, board *supervisor.Board, p patience) {
 	defer conn.Close()
-	name, err := readName(conn)
+	name, all, err := readName(conn, p)
 	answer := down + reasonNoName + "\n"
 	switch {
 	case errors.Is(err, errLongName):
 		answer = down + reasonLongName + "\n"
+	case errors.Is(err, errSilent) && !p.crowded:
 	case err != nil:
 		return
 	case name != "":
@@ -105,13 +107,12 @@ func serve(conn net.Conn, board *supervisor.Board) {
 	if answer == "" {
 		return
 	}
-	if conn.SetWriteDeadline(time.Now().Add(patience)) != nil {
+	if conn.SetWriteDeadline(time.Now().Add(p.whole)) != nil {
 		return
 	}
-	if _, err := conn.Write([]byte(answer)); err != nil {
-		return
+	if _, err := conn.Write([]byte(answer)); err == nil && !all {
+		finish(conn, p.lull)
 	}
-	finish(conn, lull, surplus)
 }
 
 // reply is what the board says of NAME or SERVICE/NAME. It is nothing of a container
@@ -137,7 +138,7 @@ func reply(board *supervisor.Board, name string) string {
 	switch {
 	case ready:
 		return up
-	case v.Finishing():
+	case reason == supervisor.NotReadyDraining:
 		return draining
 	}
 	return down + clean(reason) + "\n"

@@ -2,8 +2,10 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
+	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -31,10 +33,6 @@ func board() *supervisor.Board {
 			v.State.Tallies[supervisor.Readiness].Last.Output = "up 100%\nup 100%\n"
 		}),
 		view("draining", func(v *supervisor.View) { v.State.Stopping = supervisor.ByLiveness }),
-		view("hung", func(v *supervisor.View) {
-			v.State.Stopping = supervisor.ByLiveness
-			v.State.Tallies[supervisor.Readiness].Result = prober.Failure
-		}),
 		view("wrong", func(v *supervisor.View) { v.Spec, v.Invalid, v.Service = nil, "bad\nlabel", "" }),
 	)
 }
@@ -44,7 +42,7 @@ func start(t *testing.T) (address string) {
 	return startWith(t, board())
 }
 
-func startWith(t *testing.T, board *supervisor.Board) (address string) {
+func startWith(t testing.TB, board *supervisor.Board) (address string) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -104,13 +102,14 @@ func TestAnswers(t *testing.T) {
 		{"failing\n", "down # ReadinessFailed\n"},
 		{"web/failing,", "down # ReadinessFailed\n"},
 		{"draining\n", "up 0% # draining\n"},
-		{"hung\n", "down # Draining\n"},
 		{"wrong\n", "down # Invalid\n"},
 		{"nobody\n", "down # UnknownContainer\n"},
 		{"web/readyn", "down # UnknownContainer\n"},
 		{"\n", "down # NoName\n"},
 		{",", "down # NoName\n"},
 		{"\x00\xff\x1b[2J\n", "down # UnknownContainer\n"},
+		{"ready\n" + strings.Repeat("x", 60_000), "up 100%\n"},
+		{"ready" + strings.Repeat("\n", 60_000), "up 100%\n"},
 		{strings.Repeat("x", maxName), "down # UnknownContainer\n"},
 		{strings.Repeat("x", maxName+1), "down # NameTooLong\n"},
 		{strings.Repeat("x", 60_000), "down # NameTooLong\n"},
@@ -144,18 +143,24 @@ func TestManyClients(t *testing.T) {
 
 // The waits of readName, by a clock that costs nothing.
 func TestReadNameWaits(t *testing.T) {
+	calm, crowd := patienceFor(false), patienceFor(true)
 	for _, tt := range []struct {
 		name  string
+		p     patience
 		bytes string
 		every time.Duration
 		want  string
+		err   error
 		took  time.Duration
 	}{
-		{"silence after a name", "ab", 0, "ab", silence},
-		{"nothing at all", "", 0, "", firstByte},
-		{"slowly, but on time", "abc\n", 40 * time.Millisecond, "abc", 120 * time.Millisecond},
-		{"too slowly", "abc\n", 60 * time.Millisecond, "a", silence},
-		{"byte by byte for ever", strings.Repeat("a", 100), 30 * time.Millisecond, strings.Repeat("a", 67), slowest},
+		{"silence after a name", calm, "ab", 0, "ab", nil, silence},
+		{"nothing at all", calm, "", 0, "", errSilent, time.Second + anotherLook},
+		{"slowly, but on time", calm, "abc\n", 40 * time.Millisecond, "abc", nil, 120 * time.Millisecond},
+		{"too slowly", calm, "abc\n", 60 * time.Millisecond, "a", nil, silence},
+		{"byte by byte for ever", calm, strings.Repeat("a", 100), 30 * time.Millisecond, strings.Repeat("a", 67), nil, 2 * time.Second},
+		{"silence after a name in a crowd", crowd, "ab", 0, "ab", nil, silence},
+		{"nothing at all in a crowd", crowd, "", 0, "", errSilent, silence},
+		{"byte by byte in a crowd", crowd, strings.Repeat("a", 100), 30 * time.Millisecond, "aa", nil, silence},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -173,12 +178,43 @@ func TestReadNameWaits(t *testing.T) {
 					}
 				}()
 				begin := time.Now()
-				got, err := readName(server)
-				if took := time.Since(begin); err != nil || got != tt.want || took != tt.took {
+				got, _, err := readName(server, tt.p)
+				if took := time.Since(begin); !errors.Is(err, tt.err) || got != tt.want || took != tt.took {
 					t.Errorf("%q after %v (%v), want %q after %v", got, took, err, tt.want, tt.took)
 				}
 				server.Close()
 				<-done
+			})
+		})
+	}
+}
+
+// stalled is a connection at which healthd was kept from running: what the client has
+// sent is there, and so is the deadline.
+type stalled struct {
+	net.Conn
+	reads int
+}
+
+func (s *stalled) Read(b []byte) (int, error) {
+	if s.reads++; s.reads == 1 {
+		time.Sleep(5 * time.Second)
+		return 0, os.ErrDeadlineExceeded
+	}
+	return s.Conn.Read(b)
+}
+
+func TestReadNameLate(t *testing.T) {
+	for name, crowded := range map[string]bool{"calm": false, "crowd": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				client, server := net.Pipe()
+				defer server.Close()
+				go func() { _, _ = io.WriteString(client, "web/ready\n") }()
+				got, all, err := readName(&stalled{Conn: server}, patienceFor(crowded))
+				if got != "web/ready" || !all || err != nil {
+					t.Errorf("got %q, %v, %v", got, all, err)
+				}
 			})
 		})
 	}
@@ -201,7 +237,7 @@ func FuzzAnswer(f *testing.F) {
 	}
 	b := board()
 	f.Fuzz(func(t *testing.T, sent []byte) {
-		name, ok := parseName(sent)
+		name, _, ok := parseName(sent)
 		if ok && strings.ContainsAny(name, "\r\n,") {
 			t.Errorf("name %q", name)
 		}

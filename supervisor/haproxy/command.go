@@ -35,6 +35,9 @@ func isText(want string) func(string) bool {
 }
 
 func isMoved(answer string) bool {
+	if answer == "nothing changed" { // HAProxy 3.0
+		return true
+	}
 	fine := strings.HasPrefix(answer, "IP changed from ") || strings.HasPrefix(answer, "no need to change ") || strings.HasPrefix(answer, "port changed from ")
 	return fine && strings.HasSuffix(answer, "by 'stats socket command'")
 }

@@ -2,6 +2,7 @@ package haproxy
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -15,6 +16,8 @@ import (
 	"testing"
 	"time"
 )
+
+var program = flag.String("haproxy", "haproxy", "the HAProxy that the tests start")
 
 // balancer is a real HAProxy of the test's own.
 type balancer struct {
@@ -94,9 +97,11 @@ func (b *balancer) reload() {
 
 func (b *balancer) launch(args ...string) {
 	b.t.Helper()
-	path, err := exec.LookPath("haproxy")
-	if err != nil {
-		path = "/usr/sbin/haproxy"
+	path := *program
+	if found, err := exec.LookPath(path); err == nil {
+		path = found
+	} else if path == "haproxy" {
+		path = "/usr/sbin/haproxy" // not on everybody's PATH
 	}
 	b.cmd = exec.Command(path, append([]string{"-db", "-f", filepath.Join(b.dir, "cfg")}, args...)...)
 	b.cmd.Stdout, b.cmd.Stderr = b.log, b.log
