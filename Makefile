@@ -18,7 +18,7 @@ CHAOS      ?= 3m
 CHAOS_SEED ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: build test race chaos conformance fuzz bench lint demo install uninstall clean help prerequisites
+.PHONY: build test race chaos compat conformance fuzz bench lint demo install uninstall clean help prerequisites
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,6 +38,11 @@ race: ## run the tests that need no engine ten times under the race detector
 chaos: prerequisites ## let everything go wrong on a private real engine for CHAOS (3m), by CHAOS_SEED (0: another each time)
 	$(GO) test -race -count=1 -timeout 30m ./e2e -run 'TestChaos$$' -v -chaos=$(CHAOS) -chaos-seed=$(CHAOS_SEED)
 
+compat: prerequisites ## run the tests with HAProxy on HAProxy 3.0, of the next Debian, which is not installed for it (Debian; as root)
+	scripts/haproxy-compat bin/haproxy-3
+	$(GO) test -race -count=1 ./supervisor/haproxy -haproxy=$(CURDIR)/bin/haproxy-3/haproxy
+	$(GO) test -race -count=1 -timeout 20m ./e2e -run TestHAProxy -v -haproxy=$(CURDIR)/bin/haproxy-3/haproxy
+
 conformance: ## run the tests that need no engine and write docs/conformance.md: which covers which case of the kubelet
 	$(GO) build -o bin/conformance ./conformance
 	$(GO) test -json -race -shuffle=on ./configs ./prober ./runtime ./supervisor/... | bin/conformance conformance/cases.txt docs/conformance.md
@@ -46,7 +51,7 @@ fuzz: ## run every fuzz target for FUZZTIME (30s) each
 	scripts/fuzz $(FUZZTIME)
 
 bench: prerequisites ## run the benchmarks
-	$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./prober ./supervisor ./supervisor/journal ./runtime/...
+	$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./prober ./supervisor ./supervisor/agent ./supervisor/haproxy ./supervisor/journal ./runtime/...
 
 lint: ## gofmt, vet, staticcheck, tidy modules, the import arrows
 	@test -z "$$(gofmt -l .)" || { echo "not formatted:"; gofmt -l .; exit 1; }
@@ -55,7 +60,7 @@ lint: ## gofmt, vet, staticcheck, tidy modules, the import arrows
 	$(GO) mod tidy -diff
 	scripts/arrows
 
-demo: ## see a hung container being withdrawn, restarted and come back (as root; DEMO_SECONDS=60 runs it unattended)
+demo: ## see a hung container behind HAProxy being withdrawn, restarted and come back (as root; DEMO_SECONDS=60 runs it unattended)
 	scripts/prerequisites demo
 	$(GO) build -o bin/demo ./demo
 	bin/demo

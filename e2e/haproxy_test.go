@@ -3,6 +3,7 @@ package e2e
 import (
 	"encoding/csv"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -17,10 +18,13 @@ import (
 
 const haproxyExamples = "../configs/examples/haproxy"
 
+var haproxyProgram = flag.String("haproxy", "", "the `program` that is the HAProxy of the tests; empty: the one that is installed")
+
 // haproxy is a private HAProxy.
 type haproxy struct {
 	t      *testing.T
 	path   string
+	args   []string // besides those that say what it is to do
 	dir    string
 	url    string
 	cmd    *exec.Cmd
@@ -28,15 +32,28 @@ type haproxy struct {
 	exited chan struct{}
 }
 
-// findHAProxy returns where it is. That it is not installed is a failure.
+// findHAProxy returns where it is, and logs its version. That it is not installed is a
+// failure.
 func findHAProxy(t *testing.T) string {
 	t.Helper()
-	for _, name := range []string{"haproxy", "/usr/sbin/haproxy"} {
-		if path, err := exec.LookPath(name); err == nil {
-			return path
-		}
+	names := []string{"haproxy", "/usr/sbin/haproxy"}
+	if *haproxyProgram != "" {
+		names = []string{*haproxyProgram}
 	}
-	t.Fatal("cannot find haproxy: install it with scripts/prerequisites test")
+	for _, name := range names {
+		path, err := exec.LookPath(name)
+		if err != nil {
+			continue
+		}
+		version, err := exec.Command(path, "-v").Output()
+		if err != nil {
+			t.Fatalf("cannot run %s: %v", path, err)
+		}
+		line, _, _ := strings.Cut(string(version), "\n")
+		t.Logf("%s: %s", path, line)
+		return path
+	}
+	t.Fatalf("cannot find %s: install it with scripts/prerequisites test", names[0])
 	return ""
 }
 
@@ -82,7 +99,7 @@ func (h *haproxy) in(t *testing.T) *haproxy {
 
 func (h *haproxy) start() {
 	h.t.Helper()
-	h.cmd = exec.Command(h.path, "-db", "-f", h.config())
+	h.cmd = exec.Command(h.path, append([]string{"-db", "-f", h.config()}, h.args...)...)
 	h.cmd.Stdout, h.cmd.Stderr = h.log, h.log
 	if err := h.cmd.Start(); err != nil {
 		h.t.Fatal(err)
@@ -131,43 +148,61 @@ func (h *haproxy) operate(command string) {
 	}
 }
 
-// server is what HAProxy shows of a server: "UP", "UP 0" with no weight, "DOWN (agent)".
-func (h *haproxy) server(name string) (string, error) {
+// server is what HAProxy calls the server at an address and shows of it: "UP", "UP 0"
+// with no weight, "DOWN (agent)".
+func (h *haproxy) server(address string) (name, status string, err error) {
+	row, err := h.row(address)
+	if err != nil {
+		return "", "", err
+	}
+	status = row["status"]
+	if status == "UP" && row["weight"] == "0" {
+		status = "UP 0"
+	}
+	return row["svname"], status, nil
+}
+
+// sessions is how many HAProxy has with the server at an address.
+func (h *haproxy) sessions(address string) (string, error) {
+	row, err := h.row(address)
+	return row["scur"], err
+}
+
+// row is all that HAProxy shows of the server at an address.
+func (h *haproxy) row(address string) (map[string]string, error) {
 	answer, err := h.ask("show stat web 4 -1")
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	rows, err := csv.NewReader(strings.NewReader(strings.TrimPrefix(answer, "# "))).ReadAll()
 	if err != nil || len(rows) == 0 {
-		return "", errors.Join(errors.New("no table"), err)
+		return nil, errors.Join(errors.New("no table"), err)
 	}
-	column := map[string]int{}
-	for i, name := range rows[0] {
-		column[name] = i
-	}
-	for _, row := range rows[1:] {
-		if row[column["svname"]] != name {
-			continue
+	for _, fields := range rows[1:] {
+		row := map[string]string{}
+		for i, name := range rows[0] {
+			row[name] = fields[i]
 		}
-		status := row[column["status"]]
-		if status == "UP" && row[column["weight"]] == "0" {
-			status = "UP 0"
+		if row["addr"] == address {
+			return row, nil
 		}
-		return status, nil
 	}
-	return "", fmt.Errorf("there is no server %s", name)
+	return nil, fmt.Errorf("HAProxy has no server at %s", address)
 }
 
-// shows returns nil when HAProxy shows all of the servers as wanted. While a check is
-// about to change its mind, a number follows the status.
+// upOrSo is UP whatever the next check is about to say.
+const upOrSo = "UP…"
+
+// shows returns nil when HAProxy shows all of the servers, given by address, as wanted.
+// While a check is about to change its mind, a number follows the status.
 func (h *haproxy) shows(want string, servers ...string) error {
-	for _, name := range servers {
-		status, err := h.server(name)
+	for _, address := range servers {
+		name, status, err := h.server(address)
 		if err != nil {
 			return err
 		}
-		if !strings.HasPrefix(status, want) || want == "UP" && status != "UP" {
-			return fmt.Errorf("HAProxy shows %s as %s, want %s", name, status, want)
+		if !strings.HasPrefix(status, strings.TrimSuffix(want, "…")) || want == "UP" && status != "UP" {
+			return fmt.Errorf("HAProxy shows %s at %s as %s, want %s", name, address, status, want)
 		}
 	}
 	return nil
@@ -177,7 +212,7 @@ func (h *haproxy) shows(want string, servers ...string) error {
 func TestHAProxyTakesTheExamples(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob(filepath.Join(haproxyExamples, "*.cfg"))
-	if err != nil || len(files) != 2 {
+	if err != nil || len(files) != 3 {
 		t.Fatalf("found the examples %v, %v", files, err)
 	}
 	for _, file := range files {

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,22 +14,30 @@ import (
 	"healthd/runtime/docker/dockertest"
 )
 
-// balanced is HAProxy before three replicas that healthd looks after, all of them
-// configured as the examples are.
+// balanced is HAProxy before replicas that healthd looks after, all of them configured
+// as the examples are. Three of the replicas run, the others may be started.
 type balanced struct {
 	t         *testing.T
 	whole     *balanced // what a subtest is a part of
 	e         *dockertest.Engine
 	d         *daemon
 	h         *haproxy
-	names     []string
+	replicas  []replica
+	names     []string // of those that run
 	addresses []string
 	within    time.Duration // for HAProxy to withdraw what is not ready, by the example's numbers
 }
 
-// startBalanced starts all with one of the examples, agent or httpchk. The replicas are
-// on the host's network, where an example's containers have published ports.
-func startBalanced(t *testing.T, example string, within time.Duration) *balanced {
+type replica struct {
+	name, address string
+	labels        map[string]string
+	lingers       bool // takes new requests for a second after its stop signal
+}
+
+// startBalanced starts all with one of the examples, agent or httpchk, and servers for
+// so many replicas. These are on the host's network, where an example's containers have
+// published ports.
+func startBalanced(t *testing.T, example string, within time.Duration, servers int) *balanced {
 	t.Helper()
 	b := &balanced{t: t, e: engines.Engine(t), within: within}
 	text, err := os.ReadFile(filepath.Join(haproxyExamples, "healthd.toml"))
@@ -38,34 +45,56 @@ func startBalanced(t *testing.T, example string, within time.Duration) *balanced
 		t.Fatal(err)
 	}
 	port := portOf(freeAddress(t))
-	specs, words := "", []string{}
-	for i := 1; i <= 3; i++ {
+	specs, words, added := "", []string{}, ""
+	for i := 1; i <= servers; i++ {
 		name, host := fmt.Sprintf("%s-%d", example, i), fmt.Sprintf("127.0.0.1%d", i)
-		b.names, b.addresses = append(b.names, name), append(b.addresses, host+":"+port)
+		b.replicas = append(b.replicas, replica{name: name, address: host + ":" + port, labels: map[string]string{"e2e": name}})
 		specs += strings.NewReplacer(`name  = "web"`, fmt.Sprintf("name = %q", name), `{ app = "web" }`, fmt.Sprintf("{ e2e = %q }", name),
-			"port = 8080, path", fmt.Sprintf("host = %q, port = %s, path", host, port), "8080", port,
-			"[spec.liveness]", "[spec.liveness]\nperiod = \"200ms\"\nfailure_threshold = 1\ntimeout = \"5s\"",
-			"[spec.readiness]", "[spec.readiness]\ntimeout = \"5s\"", "failure_threshold = 2", "failure_threshold = 1",
-			`"1s"`, `"200ms"`, `"2s"`, `"200ms"`, `drain   = "5s"`, `drain = "2s"`).Replace(string(text))
+			"port = 8080, path", fmt.Sprintf("host = %q, port = %s, path", host, port), "8080", port).Replace(string(text))
 		words = append(words, fmt.Sprintf("web-%d", i), name, host+":8080", host+":"+port)
+		if i > 3 { // the examples have three
+			added += fmt.Sprintf("    server %s %s:%s agent-send \"web/%s\\n\"\n", name, host, port, name)
+		}
 	}
-	b.d = newDaemon(t, b.e.Endpoint, specs)
+	b.d = newDaemon(t, b.e.Endpoint, strings.ReplaceAll(hurried(specs), `drain   = "5s"`, `drain = "2s"`))
 	agent := freeAddress(t)
-	b.d.rewrite(func(text string) string {
-		return strings.Replace(text, `agent = ""`, fmt.Sprintf("agent = %q", agent), 1)
+	b.d.answerAgents(agent)
+	b.begin()
+	words = append(words, "port 8646", "port "+portOf(b.d.url), "agent-port 8647", "agent-port "+portOf(agent), "    server web-1 ", added+"    server "+b.names[0]+" ")
+	b.h = startHAProxy(t, example+".cfg", words...)
+	b.shows("UP", b.addresses...)
+	return b
+}
+
+// hurried lets probes ask more often than the examples do, and wait longer on a busy
+// machine. Restarts follow one another without much ado.
+func hurried(specs string) string {
+	return strings.NewReplacer("[spec.publish]", "[spec.backoff]\ninitial = \"1s\"\n\n[spec.publish]", "[spec.liveness]", "[spec.liveness]\nperiod = \"200ms\"\nfailure_threshold = 1\ntimeout = \"5s\"",
+		"[spec.readiness]", "[spec.readiness]\ntimeout = \"5s\"", "failure_threshold = 2", "failure_threshold = 1",
+		`"1s"`, `"200ms"`, `"2s"`, `"200ms"`).Replace(specs)
+}
+
+// answerAgents lets healthd, which does not run yet, answer agent checks.
+func (d *daemon) answerAgents(address string) {
+	d.rewrite(func(text string) string {
+		return strings.Replace(text, `agent = ""`, fmt.Sprintf("agent = %q", address), 1)
 	})
+}
+
+// begin starts healthd and three of the replicas.
+func (b *balanced) begin() {
+	b.t.Helper()
 	b.d.start()
 	b.d.eventually(30*time.Second, "be synced", b.d.synced)
+	for _, r := range b.replicas[:3] {
+		b.names, b.addresses = append(b.names, r.name), append(b.addresses, r.address)
+	}
 	for i := range b.names {
 		b.run(i)
 	}
 	for _, name := range b.names {
 		b.d.until(30*time.Second, name, "ready", ready)
 	}
-	words = append(words, "port 8646", "port "+portOf(b.d.url), "agent-port 8647", "agent-port "+portOf(agent))
-	b.h = startHAProxy(t, example+".cfg", words...)
-	b.shows("UP", b.names...)
-	return b
 }
 
 func portOf(address string) string { return address[strings.LastIndexByte(address, ':')+1:] }
@@ -80,9 +109,12 @@ func (b *balanced) in(t *testing.T) *balanced {
 // run starts a replica. Its container lives as long as the test.
 func (b *balanced) run(i int) {
 	b.t.Helper()
-	b.e.Run(b.t, dockertest.RunOptions{Name: b.names[i], Network: "host", Labels: map[string]string{"e2e": b.names[i]}, Cmd: []string{
-		"/bin/testserver", "-finish", "-http", b.addresses[i], "-grpc", "127.0.0.1:0", "-tcp", "127.0.0.1:0",
-	}})
+	r := b.replicas[i]
+	command := []string{"/bin/testserver", "-finish", "-http", r.address, "-grpc", "127.0.0.1:0", "-tcp", "127.0.0.1:0"}
+	if r.lingers {
+		command = []string{"sh", "-c", strings.Join(command, " ") + ` & trap 'echo asked to stop; sleep 1; kill $!' TERM; wait; wait`}
+	}
+	b.e.Run(b.t, dockertest.RunOptions{Name: r.name, Network: "host", Labels: r.labels, Cmd: command})
 }
 
 // again starts healthd anew, which outlives the subtest.
@@ -92,7 +124,17 @@ func (b *balanced) again() {
 	b.d = b.whole.d.in(b.t)
 }
 
-// shows waits until HAProxy shows the servers as wanted.
+// operate does something by hand with a replica's server.
+func (b *balanced) operate(i int, what string) {
+	b.t.Helper()
+	name, _, err := b.h.server(b.addresses[i])
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.h.operate("set server web/" + name + " " + what)
+}
+
+// shows waits until HAProxy shows the servers, given by address, as wanted.
 func (b *balanced) shows(want string, servers ...string) {
 	b.t.Helper()
 	b.d.eventually(30*time.Second, "have HAProxy see it", func() error { return b.h.shows(want, servers...) })
@@ -135,13 +177,7 @@ func (b *balanced) unready(i int) time.Time {
 	b.t.Helper()
 	b.set(i, "ready=503")
 	b.d.until(30*time.Second, b.names[i], "not ready", func(s status) bool { return !s.Ready })
-	for _, e := range slices.Backward(b.d.events(b.names[i])) {
-		if e.Reason == "NotReady" {
-			return e.Time
-		}
-	}
-	b.t.Fatalf("%s has no event of it", b.names[i])
-	return time.Time{}
+	return b.last(b.names[i], "NotReady").Time
 }
 
 // ready lets a replica be ready again and waits until HAProxy knows.
@@ -149,7 +185,7 @@ func (b *balanced) ready(i int) {
 	b.t.Helper()
 	b.set(i, "ready=200")
 	b.d.until(30*time.Second, b.names[i], "ready", ready)
-	took := b.d.eventually(30*time.Second, "have HAProxy see it", func() error { return b.h.shows("UP", b.names[i]) })
+	took := b.d.eventually(30*time.Second, "have HAProxy see it", func() error { return b.h.shows("UP", b.addresses[i]) })
 	b.t.Logf("HAProxy took it back %v after it was ready", took)
 	if took > b.within+3*slack {
 		b.t.Errorf("HAProxy took it back after %v, want at most %v and %v", took, b.within, 3*slack)
@@ -158,12 +194,13 @@ func (b *balanced) ready(i int) {
 
 func TestHAProxyAgent(t *testing.T) {
 	t.Parallel()
-	b := startBalanced(t, "agent", time.Second)
+	b := startBalanced(t, "agent", time.Second, 6)
 	t.Run("unready", func(t *testing.T) { b.in(t).unreadyIsWithdrawn() })
 	t.Run("restarts", func(t *testing.T) { b.in(t).restartsLoseNothing() })
 	t.Run("operator", func(t *testing.T) { b.in(t).operatorIsObeyed() })
 	t.Run("weight", func(t *testing.T) { b.in(t).weightIsHealthds() })
 	t.Run("containers", func(t *testing.T) { b.in(t).containersComeAndGo() })
+	t.Run("scale", func(t *testing.T) { b.in(t).scales((*balanced).drainedByHand) })
 	t.Run("haproxy-restarts", func(t *testing.T) { b.in(t).haproxyRestarts() })
 	t.Run("healthd-dies", func(t *testing.T) { b.in(t).agentDies() })
 	t.Run("both-die", func(t *testing.T) { b.in(t).bothDieWithAgent() })
@@ -171,10 +208,11 @@ func TestHAProxyAgent(t *testing.T) {
 
 func TestHAProxyHTTPCheck(t *testing.T) {
 	t.Parallel()
-	b := startBalanced(t, "httpchk", 1250*time.Millisecond)
+	b := startBalanced(t, "httpchk", 1250*time.Millisecond, 3)
 	t.Run("unready", func(t *testing.T) { b.in(t).unreadyIsWithdrawn() })
 	t.Run("restarts", func(t *testing.T) { b.in(t).restartsLoseNothing() })
 	t.Run("operator", func(t *testing.T) { b.in(t).operatorIsObeyed() })
+	t.Run("last-one", func(t *testing.T) { b.in(t).lastOneIsTold() })
 	t.Run("containers", func(t *testing.T) { b.in(t).containersComeAndGo() })
 	t.Run("haproxy-restarts", func(t *testing.T) { b.in(t).haproxyRestarts() })
 	t.Run("healthd-dies", func(t *testing.T) { b.in(t).httpCheckDies() })
@@ -217,7 +255,7 @@ func (b *balanced) restartsLoseNothing() {
 		b.d.eventually(20*time.Second, "let requests reach all", func() error { return l.reached(b.addresses...) })
 		b.set(i, "status=500")
 		b.d.until(30*time.Second, name, "restarted and ready", func(s status) bool { return s.RestartCount == 1 && s.Ready })
-		b.shows("UP", name)
+		b.shows("UP", b.addresses[i])
 	}
 	l.fresh()
 	b.d.eventually(20*time.Second, "let requests reach all", func() error { return l.reached(b.addresses...) })
@@ -226,12 +264,12 @@ func (b *balanced) restartsLoseNothing() {
 
 // What somebody sets by hand is not undone by what healthd says, nor by its restart.
 func (b *balanced) operatorIsObeyed() {
-	b.h.operate("set server web/" + b.names[0] + " state maint")
-	b.h.operate("set server web/" + b.names[1] + " state drain")
+	b.operate(0, "state maint")
+	b.operate(1, "state drain")
 	before := []int{b.worked(0).Count, b.worked(1).Count}
 	held := func(when string) {
 		b.t.Helper()
-		if err := errors.Join(b.h.shows("MAINT", b.names[0]), b.h.shows("DRAIN", b.names[1])); err != nil {
+		if err := errors.Join(b.h.shows("MAINT", b.addresses[0]), b.h.shows("DRAIN", b.addresses[1])); err != nil {
 			b.t.Errorf("%s: %v", when, err)
 		}
 	}
@@ -239,38 +277,38 @@ func (b *balanced) operatorIsObeyed() {
 	for i := range 3 { // the third is what HAProxy is seen to follow healthd by
 		b.unready(i)
 	}
-	b.shows("DOWN", b.names[1], b.names[2])
+	b.shows("DOWN", b.addresses[1:3]...)
 	for i := range 3 {
 		b.set(i, "ready=200")
 	}
-	b.shows("UP", b.names[2])
-	b.shows("DRAIN", b.names[1])
+	b.shows("UP", b.addresses[2])
+	b.shows("DRAIN", b.addresses[1])
 	held("after changes of readiness")
 	if err := b.whole.d.stop(30 * time.Second); err != nil {
 		b.t.Fatal(err)
 	}
 	b.again()
-	b.shows("UP", b.names[2])
-	b.shows("DRAIN", b.names[1])
+	b.shows("UP", b.addresses[2])
+	b.shows("DRAIN", b.addresses[1])
 	held("after a restart of healthd")
 	l := startLoad(b.t, b.h.url, 20*time.Millisecond)
 	b.d.eventually(20*time.Second, "let requests reach the third", func() error { return l.reached(b.addresses[2]) })
-	l.until(time.Now().Add(2 * b.within))
+	l.until(time.Now().Add(2 * time.Second))
 	l.unharmed()
 	for i, count := range before {
 		if got := b.worked(i).Count; got != count {
 			b.t.Errorf("%s got %d requests", b.names[i], got-count)
 		}
 	}
-	b.h.operate("set server web/" + b.names[0] + " state ready")
-	b.h.operate("set server web/" + b.names[1] + " state ready")
-	b.shows("UP", b.names...)
+	b.operate(0, "state ready")
+	b.operate(1, "state ready")
+	b.shows("UP", b.addresses...)
 }
 
 func (b *balanced) weightIsHealthds() {
-	b.h.operate("set server web/" + b.names[0] + " weight 50%")
+	b.operate(0, "weight 50%")
 	b.d.eventually(10*time.Second, "undo it", func() error {
-		weight, err := b.h.ask("get weight web/" + b.names[0])
+		weight, err := b.h.ask("get weight web/" + b.names[0]) // which is the server's name, too
 		if err == nil && weight != "100 (initial 100)" {
 			err = errors.New(weight)
 		}

@@ -10,8 +10,8 @@ import (
 // set aside by hand.
 func (b *balanced) haproxyRestarts() {
 	b.unready(1)
-	b.shows("DOWN", b.names[1])
-	b.h.operate("set server web/" + b.names[0] + " state maint")
+	b.shows("DOWN", b.addresses[1])
+	b.operate(0, "state maint")
 	begun := b.restartHAProxy()
 	l := startLoad(b.t, b.h.url, 20*time.Millisecond)
 	b.d.eventually(20*time.Second, "let requests reach the others", func() error { return l.reached(b.addresses[0], b.addresses[2]) })
@@ -34,7 +34,7 @@ func (b *balanced) restartHAProxy() time.Time {
 	begun := time.Now()
 	b.whole.h.start()
 	b.h = b.whole.h.in(b.t)
-	b.d.eventually(20*time.Second, "have HAProxy listen", func() error { _, err := b.h.server(b.names[0]); return err })
+	b.d.eventually(20*time.Second, "have HAProxy listen", func() error { _, err := b.h.ask("show info"); return err })
 	return begun
 }
 
@@ -47,14 +47,14 @@ func (b *balanced) containersComeAndGo() {
 	if err := b.e.Client().ContainerRemove(b.t.Context(), b.names[2], container.RemoveOptions{Force: true}); err != nil {
 		b.t.Fatal(err)
 	}
-	b.shows("DOWN", b.names[0], b.names[2])
+	b.shows("DOWN", b.addresses[0], b.addresses[2])
 	l := startLoad(b.t, b.h.url, 20*time.Millisecond)
 	b.d.eventually(20*time.Second, "let requests reach the one left", func() error { return l.reached(b.addresses[1]) })
 	if err := b.e.Client().ContainerStart(b.t.Context(), b.names[0], container.StartOptions{}); err != nil {
 		b.t.Fatal(err)
 	}
 	b.whole.run(2)
-	b.shows("UP", b.names...)
+	b.shows("UP", b.addresses...)
 	l.fresh()
 	b.d.eventually(20*time.Second, "let requests reach all", func() error { return l.reached(b.addresses...) })
 	l.unharmed()
@@ -63,24 +63,24 @@ func (b *balanced) containersComeAndGo() {
 // What healthd said last stays, and no request is lost.
 func (b *balanced) agentDies() {
 	b.unready(1)
-	b.shows("DOWN (agent)", b.names[1])
+	b.shows("DOWN (agent)", b.addresses[1])
 	l := startLoad(b.t, b.h.url, 20*time.Millisecond)
 	b.d.eventually(20*time.Second, "let requests reach the others", func() error { return l.reached(b.addresses[0], b.addresses[2]) })
 	before := b.worked(1).Count
 	b.d.kill()
 	b.set(1, "ready=200")
 	l.until(time.Now().Add(3 * time.Second)) // three intervals
-	if err := b.h.shows("DOWN (agent)", b.names[1]); err != nil {
+	if err := b.h.shows("DOWN (agent)", b.addresses[1]); err != nil {
 		b.t.Error(err)
 	}
-	if err := b.h.shows("UP", b.names[0], b.names[2]); err != nil {
+	if err := b.h.shows("UP", b.addresses[0], b.addresses[2]); err != nil {
 		b.t.Error(err)
 	}
 	if n := b.worked(1).Count - before; n != 0 {
 		b.t.Errorf("%d requests came to the one that was not ready", n)
 	}
 	b.again()
-	b.shows("UP", b.names...)
+	b.shows("UP", b.addresses...)
 	l.fresh()
 	b.d.eventually(20*time.Second, "let requests reach all", func() error { return l.reached(b.addresses...) })
 	l.unharmed()
@@ -95,11 +95,11 @@ func (b *balanced) bothDieWithAgent() {
 	l.until(begun.Add(2*b.within + slack))
 	b.d.eventually(20*time.Second, "let requests reach all", func() error { return l.reached(b.addresses...) })
 	l.unharmed()
-	if err := b.h.shows("UP", b.names...); err != nil {
+	if err := b.h.shows("UP", b.addresses...); err != nil {
 		b.t.Error(err)
 	}
 	b.again()
-	b.shows("DOWN (agent)", b.names[1])
+	b.shows("DOWN (agent)", b.addresses[1])
 }
 
 // Nothing that nobody vouches for gets a request: all are answered with 503 until
@@ -108,11 +108,11 @@ func (b *balanced) httpCheckDies() {
 	l := startLoad(b.t, b.h.url, 20*time.Millisecond)
 	b.d.eventually(20*time.Second, "let requests reach all", func() error { return l.reached(b.addresses...) })
 	b.d.kill()
-	took := b.d.eventually(20*time.Second, "be missed by HAProxy", func() error { return b.h.shows("DOWN", b.names...) })
+	took := b.d.eventually(20*time.Second, "be missed by HAProxy", func() error { return b.h.shows("DOWN", b.addresses...) })
 	l.until(time.Now().Add(500 * time.Millisecond))
 	begun := time.Now()
 	b.again()
-	b.shows("UP", b.names...)
+	b.shows("UP", b.addresses...)
 	l.fresh()
 	b.d.eventually(20*time.Second, "let requests reach all", func() error { return l.reached(b.addresses...) })
 	back := time.Since(begun)
@@ -129,7 +129,7 @@ func (b *balanced) httpCheckDies() {
 func (b *balanced) bothDieWithHTTPCheck() {
 	b.d.kill()
 	b.restartHAProxy()
-	b.d.eventually(20*time.Second, "be missed by a new HAProxy", func() error { return b.h.shows("DOWN", b.names...) })
+	b.d.eventually(20*time.Second, "be missed by a new HAProxy", func() error { return b.h.shows("DOWN", b.addresses...) })
 	b.again()
-	b.shows("UP", b.names...)
+	b.shows("UP", b.addresses...)
 }

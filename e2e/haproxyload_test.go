@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -32,20 +33,28 @@ type load struct {
 	failures map[string]int
 	by       map[string]int // answers by the replica's address
 	since    map[string]int // answers since the last call of fresh
+	answers  map[string][]answer
+	failedAt []time.Time   // when those were sent that failed
+	breath   time.Duration // the longest time since the last call of breathe that the machine did not let the test run
 }
+
+// answer is one request that was answered.
+type answer struct{ sent, came time.Time }
 
 // startLoad sends requests that take 20 ms, and each hundredth as long as is given. It
 // ends with finish, with the test, and after a minute whatever happens.
 func startLoad(t *testing.T, url string, long time.Duration) *load {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	l := &load{t: t, begun: time.Now(), cancel: cancel, failures: map[string]int{}, by: map[string]int{}, since: map[string]int{}}
+	l := &load{t: t, begun: time.Now(), cancel: cancel, failures: map[string]int{}, by: map[string]int{}, since: map[string]int{}, answers: map[string][]answer{}}
 	l.client = &http.Client{Timeout: 15 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: loadWorkers}}
 	turns := make(chan time.Duration)
 	for range loadWorkers {
 		l.ended.Go(func() {
 			for d := range turns {
+				sent := time.Now()
 				// Not a GET, which the client would quietly send again.
-				l.count(l.post(fmt.Sprintf("%s/work?for=%v", url, d)))
+				replica, err := l.post(fmt.Sprintf("%s/work?for=%v", url, d))
+				l.count(sent, replica, err)
 			}
 		})
 	}
@@ -53,6 +62,7 @@ func startLoad(t *testing.T, url string, long time.Duration) *load {
 		defer close(turns)
 		l.pace(ctx, turns, long)
 	})
+	l.ended.Go(func() { l.gasp(ctx) })
 	t.Cleanup(func() { l.finish() })
 	return l
 }
@@ -102,15 +112,17 @@ func (l *load) post(url string) (replica string, err error) {
 	return string(body), err
 }
 
-func (l *load) count(replica string, err error) {
+func (l *load) count(sent time.Time, replica string, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.sent++
 	if err != nil {
 		l.failed++
 		l.failures[err.Error()]++
+		l.failedAt = append(l.failedAt, sent)
 		return
 	}
+	l.answers[replica] = append(l.answers[replica], answer{sent, time.Now()})
 	l.by[replica]++
 	l.since[replica]++
 }
@@ -134,6 +146,33 @@ func (l *load) reached(replicas ...string) error {
 	return nil
 }
 
+// gasp notes how long the machine keeps the test from running at all.
+func (l *load) gasp(ctx context.Context) {
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for last := time.Now(); ; {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+		now := time.Now()
+		l.mu.Lock()
+		l.breath = max(l.breath, now.Sub(last)-time.Millisecond)
+		l.mu.Unlock()
+		last = now
+	}
+}
+
+// breathe returns the longest such time since it was called last.
+func (l *load) breathe() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	d := l.breath
+	l.breath = 0
+	return d
+}
+
 // until lets the load go on to a moment.
 func (l *load) until(at time.Time) {
 	timer := time.NewTimer(time.Until(at))
@@ -151,11 +190,17 @@ func (l *load) finish() {
 // unharmed finishes the load, and fails the test when a request has failed.
 func (l *load) unharmed() {
 	l.t.Helper()
+	l.unharmedSince(l.begun)
+}
+
+// unharmedSince does not mind requests that failed and were sent before.
+func (l *load) unharmedSince(at time.Time) {
+	l.t.Helper()
 	took := time.Since(l.begun).Seconds()
 	l.finish()
 	l.t.Logf("%d requests in %.1f s (stalled for %v), %d failed, by replica %v", l.sent, took, l.stalled, l.failed, l.by)
-	if l.failed > 0 {
-		l.t.Errorf("%d of %d requests failed: %v", l.failed, l.sent, l.failures)
+	if n := len(slices.DeleteFunc(l.failedAt, at.After)); n > 0 {
+		l.t.Errorf("%d of %d requests failed, %d after %v: %v", l.failed, l.sent, n, at, l.failures)
 	}
 	if rate := float64(l.sent) / took; rate < leastRate {
 		l.t.Errorf("the load was %.0f requests/s only", rate)

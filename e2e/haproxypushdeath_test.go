@@ -1,0 +1,189 @@
+package e2e
+
+import (
+	"errors"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// A new HAProxy has no servers until healthd has told it all again, which it is told as
+// soon as healthd sees it. An unready one gets no request.
+func (b *balanced) haproxyStartsEmpty() {
+	b.unready(1)
+	b.shows("DOWN", b.addresses[1])
+	l := startLoad(b.t, b.h.url, 20*time.Millisecond)
+	b.d.eventually(20*time.Second, "let requests reach the others", func() error { return l.reached(b.addresses[0], b.addresses[2]) })
+	before := b.worked(1).Count
+	begun := b.restartHAProxy()
+	b.shows(upOrSo, b.addresses[0], b.addresses[2])
+	told := time.Now()
+	b.shows("DOWN", b.addresses[1])
+	l.fresh()
+	b.d.eventually(20*time.Second, "let requests reach the others", func() error { return l.reached(b.addresses[0], b.addresses[2]) })
+	l.until(begun.Add(time.Second))
+	if n := b.worked(1).Count - before; n != 0 {
+		b.t.Errorf("%d requests came to the one that was not ready", n)
+	}
+	l.unharmedSince(told)
+	b.t.Logf("HAProxy had its servers again %v after its start; %v", told.Sub(begun), l.failures)
+	if most := time.Second + slack + l.stalled; told.Sub(begun) > most {
+		b.t.Errorf("HAProxy had its servers again %v after its start, want at most %v", told.Sub(begun), most)
+	}
+	b.set(1, "ready=200")
+	b.shows(upOrSo, b.addresses...)
+}
+
+// Without healthd a new HAProxy has no servers.
+func (b *balanced) bothDieWithPush() {
+	b.unready(1)
+	b.d.kill()
+	b.restartHAProxy()
+	l := startLoad(b.t, b.h.url, 20*time.Millisecond)
+	b.d.eventually(20*time.Second, "be missed", func() error {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.failed < 20 {
+			return errors.New("requests are answered")
+		}
+		return nil
+	})
+	b.again()
+	b.shows(upOrSo, b.addresses[0], b.addresses[2])
+	told := time.Now()
+	b.shows("DOWN", b.addresses[1])
+	l.fresh()
+	b.d.eventually(20*time.Second, "let requests reach the others", func() error { return l.reached(b.addresses[0], b.addresses[2]) })
+	l.unharmedSince(told)
+	if n := l.by[b.addresses[1]]; n != 0 {
+		b.t.Errorf("%d requests came to the one that was not ready", n)
+	}
+	b.set(1, "ready=200")
+	b.shows(upOrSo, b.addresses...)
+}
+
+// maintSurvivesAll: what somebody has set by hand stays while healthd is killed, and while
+// the container is restarted and replaced.
+func (b *balanced) maintSurvivesAll() {
+	const i = 2
+	name, _, err := b.h.server(b.addresses[i])
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.operate(i, "state maint")
+	before := b.worked(i)
+	held := func(when string) {
+		b.t.Helper()
+		b.d.until(30*time.Second, b.names[i], "ready", ready)
+		if err := b.h.shows("MAINT", b.addresses[i]); err != nil {
+			b.t.Errorf("%s: %v", when, err)
+		}
+		if now, _, _ := b.h.server(b.addresses[i]); now != name {
+			b.t.Errorf("%s it is server %q, want %q", when, now, name)
+		}
+	}
+	b.d.kill()
+	b.again()
+	held("after healthd was killed")
+	if w := b.worked(i); w != before {
+		b.t.Errorf("%d requests came", w.Count-before.Count)
+	}
+	s, err := b.d.status(b.names[i])
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.set(i, "status=500")
+	b.d.until(30*time.Second, b.names[i], "restarted", func(now status) bool { return now.RestartCount > s.RestartCount && now.Ready })
+	held("after a restart")
+	b.e.Remove(b.t, b.names[i])
+	b.d.eventually(20*time.Second, "forget the container", func() error {
+		if _, err := b.d.status(b.names[i]); err == nil {
+			return errors.New("it is still known")
+		}
+		return nil
+	})
+	b.whole.run(i)
+	b.d.eventually(20*time.Second, "know the new container", func() error { _, err := b.d.status(b.names[i]); return err })
+	held("after a replacement")
+	if w := b.worked(i); w.Count != 0 {
+		b.t.Errorf("%d requests came to the replacement", w.Count)
+	}
+	b.operate(i, "state ready")
+	b.shows(upOrSo, b.addresses...)
+}
+
+// reload lets a new process of HAProxy take the place of the old one, as systemctl
+// reload haproxy does, and returns when that was asked for.
+func (h *haproxy) reload() time.Time {
+	h.t.Helper()
+	before, err := h.process()
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	begun := time.Now()
+	if err := h.cmd.Process.Signal(syscall.SIGUSR2); err != nil {
+		h.t.Fatal(err)
+	}
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for time.Since(begun) < 20*time.Second {
+		<-tick.C
+		if now, err := h.process(); err == nil && now != before {
+			return begun
+		}
+	}
+	h.t.Fatal("HAProxy was not reloaded")
+	return begun
+}
+
+// process is which process of HAProxy answers.
+func (h *haproxy) process() (string, error) {
+	info, err := h.ask("show info")
+	if err != nil {
+		return "", err
+	}
+	for line := range strings.Lines(info) {
+		if strings.HasPrefix(line, "Pid: ") {
+			return line, nil
+		}
+	}
+	return "", errors.New("HAProxy does not tell its process")
+}
+
+// A reload is a start, but that the old process goes on with what it has. Servers that
+// healthd has filled in are missing until healthd has told the new one.
+func (b *balanced) haproxyReloads(filled bool) {
+	b.whole.h.args = []string{"-W"} // master-worker mode, as a service of systemd
+	b.restartHAProxy()
+	b.shows(upOrSo, b.addresses...)
+	b.unready(1)
+	b.shows("DOWN", b.addresses[1])
+	l := startLoad(b.t, b.h.url, 20*time.Millisecond)
+	b.d.eventually(20*time.Second, "let requests reach the others", func() error { return l.reached(b.addresses[0], b.addresses[2]) })
+	before := b.worked(1)
+	begun := b.h.reload()
+	b.shows(upOrSo, b.addresses[0], b.addresses[2])
+	told := time.Now()
+	b.shows("DOWN", b.addresses[1])
+	l.fresh()
+	b.d.eventually(20*time.Second, "let requests reach the others", func() error { return l.reached(b.addresses[0], b.addresses[2]) })
+	l.until(begun.Add(time.Second))
+	l.unharmedSince(told)
+	after := b.worked(1)
+	b.t.Logf("HAProxy had its servers again %v after it was told to reload: %v", told.Sub(begun), l.failures)
+	most := time.Second + slack + l.stalled
+	if told.Sub(begun) > most {
+		b.t.Errorf("HAProxy had its servers again %v after it was told to reload, want at most %v", told.Sub(begun), most)
+	}
+	if n, late := after.Count-before.Count, after.Last.Sub(begun); n > 0 {
+		b.t.Logf("%d requests came to the one that was not ready, the last %v after HAProxy was told to reload", n, late)
+		if filled || late > most {
+			b.t.Errorf("want none, or none after %v", most)
+		}
+	}
+	if n := l.failures["status 503"]; n > 0 && !filled {
+		b.t.Errorf("%d requests were answered with 503 although the servers are configured", n)
+	}
+	b.set(1, "ready=200")
+	b.shows(upOrSo, b.addresses...)
+}
