@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"healthd/supervisor"
 )
@@ -92,16 +93,16 @@ func TestBackend(t *testing.T) {
 		want   supervisor.Publish
 		values string // below publish.haproxy
 	}{
-		{"file", labels("healthd.spec=balanced"), supervisor.Publish{Service: "balanced", Port: 8080, HAProxy: supervisor.HAProxy{Backend: "web"}},
+		{"file", labels("healthd.spec=balanced"), supervisor.Publish{Service: "balanced", Port: 8080, Drain: time.Second, HAProxy: supervisor.HAProxy{Backend: "web"}},
 			"publish.haproxy.backend = \"web\"  (healthd.toml:37)\n"},
 		{"label over file", labels("healthd.spec=balanced", "healthd.publish.haproxy.backend=-Be_1.x:y"),
-			supervisor.Publish{Service: "balanced", Port: 8080, HAProxy: supervisor.HAProxy{Backend: "-Be_1.x:y"}},
+			supervisor.Publish{Service: "balanced", Port: 8080, Drain: time.Second, HAProxy: supervisor.HAProxy{Backend: "-Be_1.x:y"}},
 			"publish.haproxy.backend = \"-Be_1.x:y\"  (label healthd.publish.haproxy.backend)\n"},
-		{"port by label", labels("healthd.spec=balanced", "healthd.publish.port=81"),
-			supervisor.Publish{Service: "balanced", Port: 81, HAProxy: supervisor.HAProxy{Backend: "web"}},
+		{"port by label", labels("healthd.spec=balanced", "healthd.publish.port=81", "healthd.publish.drain=0s"),
+			supervisor.Publish{Service: "balanced", Port: 81, Drain: 0, HAProxy: supervisor.HAProxy{Backend: "web"}},
 			"publish.haproxy.backend = \"web\"  (healthd.toml:37)\n"},
 		{"labels only", labels("healthd.readiness.tcp_socket.port=80", "healthd.publish.port=80", "healthd.publish.haproxy.backend="+longest),
-			supervisor.Publish{Service: "c", Port: 80, HAProxy: supervisor.HAProxy{Backend: longest}},
+			supervisor.Publish{Service: "c", Port: 80, Drain: time.Second, HAProxy: supervisor.HAProxy{Backend: longest}},
 			"publish.haproxy.backend = \"" + longest + "\"  (label healthd.publish.haproxy.backend)\n"},
 		{"none", labels("healthd.spec=bare"), supervisor.Publish{Service: "bare"}, ""},
 	}

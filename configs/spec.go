@@ -152,8 +152,12 @@ func (s *specReader) publish(t *table) supervisor.Publish {
 	}
 	t.take("service")
 	p.Port, _ = s.port(t)
-	p.Drain = t.duration("drain", 0, durations(0))
 	p.HAProxy = readBackend(t.sub("haproxy"))
+	drain := time.Duration(0)
+	if p.HAProxy.Backend != "" {
+		drain = supervisor.DefaultPushDrain // a drain of nothing leaves no time to tell HAProxy
+	}
+	p.Drain = t.duration("drain", drain, durations(0))
 	t.done()
 	return p
 }

@@ -164,4 +164,5 @@ const (
 	DefaultMaxUnavailable   = 1
 	DefaultGuardRestarts    = 10
 	DefaultGuardWindow      = time.Minute
+	DefaultPushDrain        = time.Second // where HAProxy is told, and says when it is over
 )

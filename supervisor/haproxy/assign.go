@@ -1,63 +1,118 @@
 package haproxy
 
-import (
-	"net/netip"
-)
+import "net/netip"
 
-// assign finds the server of each member: that of its name where it is no slot, else
-// the slot that it had, the one with its address, the one of its name, or a free one.
+// assign finds the server of each member, the surest first: that of its name where it is
+// no slot, the slot that it had, the one with its address, the one of its name, a free
+// one, and at last that of a container that does not run.
 func (p *plan) assign(all []member) {
-	p.server = make(map[string]*server, len(all))
-	named, slots := make(map[string]*server, len(p.servers)), make(map[string]*server)
-	addressed := make(map[netip.AddrPort]*server)
-	var free []*server
-	for _, s := range p.servers {
-		switch {
-		case !p.slot(s):
-			named[s.name] = s
-			continue
-		case s.free():
-			free = append(free, s)
-		default:
-			addressed[netip.AddrPortFrom(s.address, uint16(s.port))] = s
-		}
-		slots[s.name] = s
-	}
-	taken := make(map[*server]bool, len(all))
-	pass := func(find func(m *member) *server) {
-		for i := range all {
-			m := &all[i]
-			if s := find(m); p.server[m.name] == nil && s != nil && !taken[s] {
-				p.server[m.name], taken[s] = s, true
-			}
-		}
-	}
-	pass(func(m *member) *server { return named[m.name] })
-	pass(func(m *member) *server { return slots[p.slots[m.name]] })
-	pass(func(m *member) *server { return addressed[netip.AddrPortFrom(m.address, uint16(m.port))] })
-	pass(func(m *member) *server { return slots[m.name] })
-	pass(func(m *member) *server {
-		for len(free) > 0 && taken[free[0]] {
-			free = free[1:]
-		}
-		if len(free) == 0 || !m.reachable() {
-			return nil
-		}
-		return free[0]
-	})
-	p.noteSlots(slots)
+	a := newAssignment(p)
+	a.pass(all, func(m *member) *server { return a.named[m.name] })
+	a.pass(all, func(m *member) *server { return a.aside[m.target()] })
+	a.pass(all, func(m *member) *server { return a.slots[p.slots[m.name]] })
+	a.pass(all, func(m *member) *server { return a.addressed[m.target()] })
+	a.pass(all, func(m *member) *server { return a.slots[m.name] })
+	a.pass(all, a.unused)
+	a.pass(all, a.idle(all))
+	p.server = a.server
+	p.noteSlots(a.slots)
 }
 
-// noteSlots keeps which slot is whose, and forgets those that are free again.
+// assignment is the work of assign.
+type assignment struct {
+	named     map[string]*server // that are no slots
+	slots     map[string]*server
+	addressed map[netip.AddrPort]*server // slots
+	// aside are servers that healthd has added and somebody has set aside by hand: a
+	// container that was renamed is still there.
+	aside map[netip.AddrPort]*server
+	free  []*server // slots
+
+	server map[string]*server // by member
+	taken  map[*server]bool
+}
+
+func newAssignment(p *plan) *assignment {
+	a := &assignment{
+		named: map[string]*server{}, slots: map[string]*server{}, addressed: map[netip.AddrPort]*server{},
+		aside: map[netip.AddrPort]*server{}, server: map[string]*server{}, taken: map[*server]bool{},
+	}
+	for _, s := range p.servers {
+		at := netip.AddrPortFrom(s.address, uint16(s.port))
+		if !p.slot(s) {
+			a.named[s.name] = s
+			if p.ours(s) && s.held() {
+				a.aside[at] = s
+			}
+			continue
+		}
+		a.slots[s.name] = s
+		switch {
+		case !s.free():
+			a.addressed[at] = s
+		case s.admin&adminDrain == 0: // else somebody has set it aside
+			a.free = append(a.free, s)
+		}
+	}
+	return a
+}
+
+// pass gives what it finds to members that have none.
+func (a *assignment) pass(all []member, find func(*member) *server) {
+	for i := range all {
+		m := &all[i]
+		if a.server[m.name] != nil || m.wrong != "" {
+			continue
+		}
+		if s := find(m); s != nil && !a.taken[s] {
+			a.server[m.name], a.taken[s] = s, true
+		}
+	}
+}
+
+// unused finds a free slot.
+func (a *assignment) unused(m *member) *server {
+	for len(a.free) > 0 && a.taken[a.free[0]] {
+		a.free = a.free[1:]
+	}
+	if len(a.free) == 0 || !m.reachable() {
+		return nil
+	}
+	return a.free[0]
+}
+
+// idle finds a slot whose container does not run and waits for its return.
+func (a *assignment) idle(all []member) func(*member) *server {
+	next := 0
+	return func(m *member) *server {
+		for ; m.reachable() && next < len(all); next++ {
+			other := &all[next]
+			s := a.server[other.name]
+			if s != nil && !other.reachable() && a.slots[s.name] == s && !s.held() {
+				delete(a.server, other.name)
+				delete(a.taken, s)
+				return s
+			}
+		}
+		return nil
+	}
+}
+
+// noteSlots keeps which slot is whose, and forgets those that are free again or
+// another's.
 func (p *plan) noteSlots(slots map[string]*server) {
+	owner := make(map[string]string, len(p.server))
+	for member, s := range p.server {
+		if slots[s.name] == s {
+			owner[s.name] = member
+		}
+	}
 	for member, name := range p.slots {
-		if s := slots[name]; p.server[member] == nil && (s == nil || s.free()) {
+		if s := slots[name]; p.server[member] == nil && (s == nil || s.free() || owner[name] != "") {
 			delete(p.slots, member)
 		}
 	}
-	for member, s := range p.server {
-		if slots[s.name] == s {
-			p.slots[member] = s.name
-		}
+	for name, member := range owner {
+		p.slots[member] = name
 	}
 }

@@ -101,7 +101,7 @@ func BenchmarkLook(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		p := &plan{backend: "web", servers: shows["web"], agent: l.h.agent, complete: true, slots: map[string]string{}, told: map[string]string{}}
+		p := l.plan("web", shows["web"])
 		p.make(l.members["web"])
 	}
 	b.ReportMetric(float64((cpuTime(b)-before).Microseconds())/float64(b.N), "cpu-µs/op")

@@ -18,7 +18,10 @@ type book struct {
 	due      []command         // of the present plan
 	lookAt   time.Time
 	shown    map[string]string   // slots that were recorded
+	held     map[string]bool     // servers that were set aside by hand
 	idle     map[runtime.Run]int // looks in a row
+	eager    time.Time           // until then it is looked at again and again
+	again    map[string]repeat   // by whom they are about: what was told last
 	alone    string              // ID of the container that is the last one up
 	missing  bool
 	troubles map[string]*trouble // by whom they are about
@@ -27,6 +30,7 @@ type book struct {
 func newBook() *book {
 	return &book{
 		slots: map[string]string{}, told: map[string]string{}, idle: map[runtime.Run]int{}, troubles: map[string]*trouble{},
+		again: map[string]repeat{},
 	}
 }
 
@@ -34,16 +38,37 @@ func newBook() *book {
 func (l *link) close(name string, p *plan, failed map[string]string, began time.Time) {
 	b, all, now := l.books[name], l.members[name], time.Now()
 	b.planned = all
-	took := now.Sub(began)
-	b.lookAt = now.Add(max(lookEvery, 100*took)) // a huge backend costs no more than a hundredth
 	wait := b.observe(p, all)
-	if len(p.commands) > 0 || wait {
+	b.noteTold(p, failed)
+	took := now.Sub(began)
+	switch {
+	case p.built && len(b.due) > 0:
+		b.lookAt, b.eager = now, now.Add(eagerFor)
+	case len(b.due) > 0, wait, now.Before(b.eager):
 		b.lookAt = now.Add(max(soonAfter, took))
+	default:
+		b.lookAt = now.Add(max(lookEvery, 100*took)) // a huge backend costs no more than a hundredth
 	}
 	l.tellSlots(b, p, all)
+	b.countRepeats(b.due, failed, now)
 	l.settleTroubles(b, p, b.due, failed, now)
 	if len(all) == 0 && len(b.troubles) == 0 && !slices.ContainsFunc(p.servers, p.left) {
 		delete(l.books, name)
+	}
+}
+
+// noteTold keeps what agent checks send from now on.
+func (b *book) noteTold(p *plan, failed map[string]string) {
+	done := commandsBy(b.due)
+	for server, ask := range p.telling {
+		about := p.backend + "/" + server
+		switch {
+		case done[about] == "": // it waits
+		case ask == "", failed[about] != "":
+			delete(b.told, server)
+		default:
+			b.told[server] = ask
+		}
 	}
 }
 
@@ -84,13 +109,19 @@ func (b *book) observe(p *plan, all []member) (wait bool) {
 		}
 	}
 	b.idle = idle
+	b.held = map[string]bool{}
+	for _, s := range p.servers {
+		if s.held() && !s.free() {
+			b.held[s.name] = true
+		}
+	}
 	return wait
 }
 
 // publish lets others know what HAProxy shows.
 func (l *link) publish(at time.Time) {
 	const sure = 2 // looks: who is on the way from one thread of HAProxy to another shows in the second
-	alone := l.succession.IsZero() || at.Sub(l.succession) > lingering
+	alone := l.age > l.h.lingering
 	r := &report{at: at, backends: map[string]bool{}, idle: map[runtime.Run]bool{}, last: map[string]string{}}
 	for name, b := range l.books {
 		r.backends[name] = !b.missing

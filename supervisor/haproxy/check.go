@@ -1,6 +1,7 @@
 package haproxy
 
 import (
+	"maps"
 	"strconv"
 	"strings"
 	"sync"
@@ -40,6 +41,9 @@ func (c *checks) note(id, backend string, alone bool, now time.Time) {
 	}
 	if c.alone == nil {
 		c.alone = map[string]check{}
+	}
+	if len(c.alone) >= maxAlone {
+		maps.DeleteFunc(c.alone, func(_ string, seen check) bool { return now.Sub(seen.at) > checkHolds })
 	}
 	if _, known := c.alone[id]; known || len(c.alone) < maxAlone {
 		c.alone[id] = check{backend, now}

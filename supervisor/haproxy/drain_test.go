@@ -103,7 +103,9 @@ func TestNotDrainedWhileOneIsAway(t *testing.T) {
 func TestNotDrainedAfterReload(t *testing.T) {
 	t.Parallel()
 	b := startBalancer(t, dynamic)
-	e := b.tell()
+	e := b.estate()
+	e.lingering = lingering
+	e.begin(b.socket())
 	e.is("c1", "A", "up")
 	b.shows("web", "c1 A UP 100", sorry)
 	b.reload()

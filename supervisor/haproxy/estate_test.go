@@ -1,6 +1,7 @@
 package haproxy
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -22,7 +23,9 @@ type estate struct {
 	b *balancer
 	h *HAProxy
 
-	pushed prometheus.Observer // nil: nobody wants to know
+	pushed    prometheus.Observer // nil: nobody wants to know
+	agent     string              // empty: where nobody answers
+	lingering time.Duration       // zero: all processes count as old
 
 	mu      sync.Mutex
 	board   *supervisor.Board
@@ -56,10 +59,11 @@ func (e *estate) forget(names ...string) {
 // begin is a new daemon, which knows of no other. What ends it is returned.
 func (e *estate) begin(sockets ...string) (end func()) {
 	e.t.Helper()
-	h, err := New(Config{Sockets: sockets, Agent: "127.0.0.1:9", Journal: e})
+	h, err := New(Config{Sockets: sockets, Agent: cmp.Or(e.agent, "127.0.0.1:9"), Journal: e})
 	if err != nil {
 		e.t.Fatal(err)
 	}
+	h.lingering = cmp.Or(e.lingering, -1)
 	e.h = h
 	if e.pushed != nil {
 		h.metrics.pushed = e.pushed

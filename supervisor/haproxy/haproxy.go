@@ -47,11 +47,15 @@ type Supervisor interface {
 // HAProxy is all the HAProxies that are told. It is a supervisor.Publisher and a
 // prometheus.Collector; its methods may be called from any goroutine.
 type HAProxy struct {
-	agent   agent
-	journal supervisor.Journal
-	links   []*link
-	seen    checks
-	metrics *meters
+	agent agent
+	// everywhere says that healthd answers on every address of the host, of which agent
+	// is but one.
+	everywhere bool
+	lingering  time.Duration
+	journal    supervisor.Journal
+	links      []*link
+	seen       checks
+	metrics    *meters
 
 	mu   sync.Mutex
 	told map[runtime.Run]time.Time // that they are drained
@@ -60,7 +64,7 @@ type HAProxy struct {
 // New returns what does nothing until it is run. Without sockets it only takes note of
 // checks.
 func New(c Config) (*HAProxy, error) {
-	h := &HAProxy{journal: c.Journal, metrics: newMeters(), told: map[runtime.Run]time.Time{}}
+	h := &HAProxy{journal: c.Journal, metrics: newMeters(), lingering: lingering, told: map[runtime.Run]time.Time{}}
 	if len(c.Sockets) == 0 {
 		return h, nil
 	}
@@ -72,6 +76,7 @@ func New(c Config) (*HAProxy, error) {
 		return nil, fmt.Errorf("cannot tell HAProxy where agent checks are answered: %w", err)
 	}
 	h.agent.host = reachable(host)
+	h.everywhere = h.agent.host != host
 	for _, text := range c.Sockets {
 		s, err := newSocket(text)
 		if err != nil {

@@ -13,11 +13,12 @@ const (
 	aliveEvery = 200 * time.Millisecond // how often it is looked whether HAProxy is still the same process
 	lookEvery  = time.Second            // and whether it shows what it was told
 	soonAfter  = 50 * time.Millisecond  // after something was told, and while a stop waits for the last request
+	eagerFor   = 2 * time.Second        // after a server was given a container, as an old answer of its agent check may still come
 	retryFirst = 50 * time.Millisecond
 	retryMost  = time.Second
-	// lingering is how long a process that was reloaded may still finish requests of
+	// lingering is how long a process that was reloaded is taken to finish requests of
 	// which its successor knows nothing.
-	lingering = time.Minute
+	lingering = 30 * time.Second
 )
 
 // link is one HAProxy that is told. Only the goroutine of run touches what it keeps,
@@ -31,11 +32,10 @@ type link struct {
 	stale   bool                // the board has others
 	since   time.Time           // and has had them since then
 	process process
+	age     time.Duration    // of the process
 	untold  bool             // the process may not have been told everything
 	books   map[string]*book // by backend
 	lost    bool
-	// succession is when another process was seen in the place of one; zero: never.
-	succession time.Time
 
 	report pointer
 }
@@ -105,12 +105,12 @@ func (l *link) record(reason, format string, args ...any) {
 
 // round looks at what HAProxy shows where that is due, and makes it what it is to be.
 func (l *link) round(ctx context.Context, s Supervisor) error {
+	complete := s.Board().Synced() // first: who comes after it must not be cleared
 	select {
 	case at := <-l.changed:
 		l.stale, l.since = true, at
 	default:
 	}
-	complete := s.Board().Synced() // before the views: who comes in between is no reason to clear
 	if l.stale {
 		l.members, l.stale = members(s.Board().Views()), false
 	}
@@ -124,8 +124,8 @@ func (l *link) round(ctx context.Context, s Supervisor) error {
 	var commands []command
 	plans := make(map[string]*plan, len(shows))
 	for name, servers := range shows {
-		b := l.books[name]
-		p := &plan{backend: name, servers: servers, agent: l.h.agent, complete: complete, slots: b.slots, told: b.told}
+		b, p := l.books[name], l.plan(name, servers)
+		p.complete = complete
 		p.make(l.members[name])
 		plans[name], b.due = p, b.dueOf(p, began)
 		commands = append(commands, b.due...)
@@ -139,9 +139,19 @@ func (l *link) round(ctx context.Context, s Supervisor) error {
 	for name, p := range plans {
 		l.close(name, p, failed, began)
 	}
+	l.h.metrics.troubles(l.socket, l.books)
 	l.publish(began)
 	l.h.settle(ctx, s, l.members)
 	return nil
+}
+
+// plan returns an empty plan for the servers of one backend.
+func (l *link) plan(backend string, servers []*server) *plan {
+	p := &plan{backend: backend, servers: servers, agent: l.h.agent, everywhere: l.h.everywhere, telling: map[string]string{}}
+	if b := l.books[backend]; b != nil {
+		p.slots, p.told, p.held = b.slots, b.told, b.held
+	}
+	return p
 }
 
 // due returns the backends that are to be looked at.
@@ -167,6 +177,7 @@ func (l *link) forget() {
 	for _, b := range l.books {
 		clear(b.told)
 		clear(b.idle)
+		clear(b.again)
 		b.planned, b.lookAt = nil, time.Time{}
 	}
 }

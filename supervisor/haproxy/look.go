@@ -9,47 +9,56 @@ import (
 )
 
 // look asks HAProxy what it shows of these backends, or of all when it is not the
-// process that was told before.
-func (l *link) look(ctx context.Context, due []string) (map[string][]*server, error) {
-	answers, err := l.ask(ctx, append([]string{"show info"}, shows(due)...))
+// process that was told before. What changes between its two tables is asked again.
+func (l *link) look(ctx context.Context, due []string) (shown map[string][]*server, err error) {
+	for range 3 {
+		if shown, err = l.lookOnce(ctx, due); !errors.Is(err, errMissing) {
+			break
+		}
+	}
+	return shown, err
+}
+
+func (l *link) lookOnce(ctx context.Context, due []string) (map[string][]*server, error) {
+	answers, err := l.ask(ctx, append([]string{"show info"}, states(due)...))
 	if err != nil {
 		return nil, err
 	}
-	p, err := readInfo(answers[0])
+	p, age, err := readInfo(answers[0])
 	if err != nil {
 		return nil, err
 	}
 	answers = answers[1:]
-	if p == l.process && !l.untold {
-		return l.read(due, answers)
+	if p != l.process || l.untold {
+		l.forget()
+		if due, err = l.discover(ctx); err != nil {
+			return nil, err
+		}
+		if answers, err = l.ask(ctx, states(due)); err != nil {
+			return nil, err
+		}
+		l.succeeded(p)
 	}
-	l.forget()
-	if due, err = l.discover(ctx); err != nil {
+	l.age = age
+	shown, err := l.readStates(due, answers)
+	if err != nil {
 		return nil, err
 	}
-	if answers, err = l.ask(ctx, shows(due)); err != nil {
-		return nil, err
-	}
-	l.succeeded(p)
-	return l.read(due, answers)
+	return shown, l.addStats(ctx, shown)
 }
 
 // succeeded takes in which process is told from now on.
 func (l *link) succeeded(p process) {
-	if l.process != (process{}) && p != l.process {
-		l.succession = time.Now()
-		if !l.lost {
-			l.record(EventBack, "HAProxy at %s is a new process, it is told everything again", l.socket.text)
-		}
+	if l.process != (process{}) && p != l.process && !l.lost {
+		l.record(EventBack, "HAProxy at %s is a new process, it is told everything again", l.socket.text)
 	}
 	l.process, l.untold = p, false
 }
 
-// shows are the questions about backends: two for each.
-func shows(backends []string) []string {
+func states(backends []string) []string {
 	var all []string
 	for _, name := range backends {
-		all = append(all, "show servers state "+name, "show stat "+name+" 4 -1")
+		all = append(all, "show servers state "+name)
 	}
 	return all
 }
@@ -64,7 +73,7 @@ func (l *link) discover(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := plan{agent: l.h.agent}
+	p := l.plan("", nil)
 	for name, servers := range backends {
 		if l.books[name] == nil && slices.ContainsFunc(servers, p.left) {
 			l.books[name] = newBook()
@@ -73,36 +82,56 @@ func (l *link) discover(ctx context.Context) ([]string, error) {
 	return l.due(time.Now()), nil
 }
 
-// read understands the answers about backends. One that is not there is a trouble, and
-// none of the others'.
-func (l *link) read(due, answers []string) (map[string][]*server, error) {
-	found := make(map[string][]*server, len(due))
+// readStates understands the answers about backends. One that is not there is a trouble,
+// and none of the others'.
+func (l *link) readStates(due, answers []string) (map[string][]*server, error) {
+	shown := make(map[string][]*server, len(due))
 	for i, name := range due {
-		state, stat := answers[2*i], answers[2*i+1]
 		b := l.books[name]
-		if b.missing = state == "Can't find backend." || stat == "No such proxy."; b.missing {
+		if b.missing = answers[i] == "Can't find backend."; b.missing {
 			l.absent(name, b)
 			continue
 		}
-		backends, err := readServers(state)
+		backends, err := readServers(answers[i])
 		if err != nil {
 			return nil, err
 		}
-		servers := backends[name]
-		if err := readStat(stat, servers); err != nil {
-			return nil, err
-		}
-		found[name] = servers
+		shown[name] = backends[name]
 	}
-	return found, nil
+	return shown, nil
+}
+
+// addStats adds to servers what the other table shows. It goes by the number of the
+// backend, as a frontend may have the same name and would be found first.
+func (l *link) addStats(ctx context.Context, shown map[string][]*server) error {
+	var names, commands []string
+	for name, servers := range shown {
+		if len(servers) > 0 {
+			names = append(names, name)
+			commands = append(commands, fmt.Sprintf("show stat %d 4 -1", servers[0].backendID))
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	answers, err := l.ask(ctx, commands)
+	if err != nil {
+		return err
+	}
+	for i, name := range names {
+		if err := readStat(answers[i], shown[name]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // absent takes in that HAProxy has no such backend.
 func (l *link) absent(name string, b *book) {
 	now := time.Now()
-	b.planned, b.lookAt = l.members[name], now.Add(lookEvery)
+	b.planned, b.lookAt, b.alone = l.members[name], now.Add(lookEvery), ""
 	if len(b.planned) == 0 {
-		b.troubles = map[string]*trouble{}
+		delete(l.books, name)
 		return
 	}
 	l.trouble(b, name, "there is no backend "+name, "", now)

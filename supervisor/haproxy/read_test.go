@@ -23,7 +23,8 @@ func TestReadServers(t *testing.T) {
 	if err := readStat(statText, backends["dyn"]); err != nil {
 		t.Fatal(err)
 	}
-	if s.key("dyn") != "dyn/c1" || s.address.String() != "127.0.0.1" || s.port != 18001 || !ours(s) || !s.held() || s.agent&agentEnabled != 0 ||
+	p := &plan{agent: agent{"127.0.0.1", 18647}}
+	if s.key("dyn") != "dyn/c1" || s.address.String() != "127.0.0.1" || s.port != 18001 || !p.ours(s) || !s.held() || s.agent&checkEnabled != 0 ||
 		s.sessions != 3 || s.balanced != 50 || !s.agentUp || !s.takes() || s.free() {
 		t.Errorf("got %+v", s)
 	}
@@ -35,13 +36,14 @@ func TestReadWhatIsNoAnswer(t *testing.T) {
 	for _, tc := range []struct{ servers, stat, want string }{
 		{"", statText, `show servers state: it answers ""`},
 		{"2\n" + serversHeader, statText, `show servers state: it answers "2 …"`},
-		{"1\n# be_name\n", statText, "show servers state: there is no column srv_id"},
+		{"1\n# be_name\n", statText, "show servers state: there is no column be_id"},
 		{"1\n" + serversHeader + "4 dyn\n", statText, "show servers state: a line of 2 columns"},
 		{strings.Replace(serversText, "18001", "port", 1), statText, `show servers state: column srv_port is "port"`},
 		{serversText, "No such proxy.", `show stat: it answers "No such proxy."`},
 		{serversText, "# pxname,svname\n", "show stat: there is no column status"},
 		{serversText, strings.Replace(statText, ",50,", ",a\"b,", 1), "show stat: parse error on line 2, column 16: bare \" in non-quoted-field"},
 		{serversText, strings.Replace(statText, ",50,", ",many,", 1), `show stat: column weight is "many"`},
+		{serversText, "# pxname,svname,scur,qcur,status,weight,act,agent_health,agent_rise\n", errMissing.Error()},
 		{serversText, "# pxname,svname,scur,qcur,status,weight,act,agent_health,agent_rise\ndyn,c1\n", "show stat: a line of 2 columns"},
 	} {
 		backends, err := readServers(tc.servers)
@@ -52,7 +54,7 @@ func TestReadWhatIsNoAnswer(t *testing.T) {
 			t.Errorf("%q, %q: got %v, want %s", tc.servers, tc.stat, err, tc.want)
 		}
 	}
-	if _, err := readInfo("Name: HAProxy\n"); err == nil || err.Error() != `show info: it answers "Name: HAProxy"` {
+	if _, _, err := readInfo("Name: HAProxy\n"); err == nil || err.Error() != `show info: it answers "Name: HAProxy"` {
 		t.Errorf("got %v", err)
 	}
 }
@@ -134,6 +136,11 @@ func TestCheckedOverHTTP(t *testing.T) {
 	if len(h.seen.alone) != maxAlone {
 		t.Errorf("%d are kept, want %d", len(h.seen.alone), maxAlone)
 	}
+	h.seen.note("one more", "web", true, now.Add(checkHolds+1))
+	if len(h.seen.alone) != 1 {
+		t.Errorf("%d are kept when all but one are long ago", len(h.seen.alone))
+	}
+	h.seen.note("x", "web", true, now)
 	if got := h.seen.last("x", now.Add(checkHolds+1)); got != "" {
 		t.Errorf("got %q of a check long ago", got)
 	}
@@ -151,7 +158,7 @@ func FuzzRead(f *testing.F) {
 			if readStat(stat, all) != nil {
 				continue
 			}
-			p := &plan{backend: name, servers: all, agent: agent{"127.0.0.1", 18647}, complete: true, slots: map[string]string{}, told: map[string]string{}}
+			p := &plan{backend: name, servers: all, agent: agent{"127.0.0.1", 18647}, complete: true, slots: map[string]string{}, told: map[string]string{}, telling: map[string]string{}}
 			p.make([]member{{name: "c1", ask: "c1", want: wantUp}, {name: "c2", ask: "web/c2", want: wantDrain}})
 		}
 	})

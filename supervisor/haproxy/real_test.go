@@ -79,7 +79,7 @@ func (b *balancer) reload() {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	old, err := readInfo(before)
+	old, _, err := readInfo(before)
 	if err != nil {
 		b.t.Fatal(err)
 	}

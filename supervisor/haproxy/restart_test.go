@@ -102,12 +102,14 @@ func TestHalfDone(t *testing.T) {
 	for name, tc := range map[string]struct {
 		config       string
 		before, then string // what the container is, when the daemon dies and then
+		letter       string // of its application then
 		want         []string
 	}{
-		"add":    {dynamic, "gone", "up", []string{"c1 A UP 100", sorry}},
-		"delete": {dynamic, "down", "gone", []string{"c1 A UP 100", sorry}},
-		"fill":   {slots, "gone", "up", []string{sorry, "web-1 A UP 100", "web-2 0.0.0.0:0 MAINT 100", "web-3 0.0.0.0:0 MAINT 100"}},
-		"free":   {slots, "up", "gone", []string{sorry, "web-1 A UP 100", "web-2 0.0.0.0:0 MAINT 100", "web-3 0.0.0.0:0 MAINT 100"}},
+		"add":    {dynamic, "gone", "up", "A", []string{"c1 A UP 100", sorry}},
+		"delete": {dynamic, "down", "gone", "A", []string{"c1 A UP 100", sorry}},
+		"fill":   {slots, "gone", "up", "A", []string{sorry, "web-1 A UP 100", "web-2 0.0.0.0:0 MAINT 100", "web-3 0.0.0.0:0 MAINT 100"}},
+		"move":   {dynamic, "up", "up", "B", []string{"c1 A UP 100", sorry}},
+		"free":   {slots, "up", "gone", "A", []string{sorry, "web-1 A UP 100", "web-2 0.0.0.0:0 MAINT 100", "web-3 0.0.0.0:0 MAINT 100"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -118,7 +120,7 @@ func TestHalfDone(t *testing.T) {
 				e.is("c1", "A", tc.before)
 				time.Sleep(2 * soonAfter)
 				end()
-				e.is("c1", "A", tc.then)
+				e.is("c1", tc.letter, tc.then)
 				commands := b.planned(e.Board())
 				if cut > len(commands) {
 					if cut < 3 {
@@ -149,29 +151,19 @@ func TestHalfDone(t *testing.T) {
 func (b *balancer) planned(board *supervisor.Board) (commands []string) {
 	b.t.Helper()
 	l := newLink(&HAProxy{agent: agent{"127.0.0.1", 9}}, socket{network: "unix", address: b.socket()})
+	l.members = members(board.Views())
+	l.books["web"] = newBook()
 	shows, err := l.look(b.t.Context(), []string{"web"})
-	if err == nil && shows["web"] == nil {
-		l.books["web"] = newBook()
-		shows, err = l.read([]string{"web"}, b.answers(l, "web"))
-	}
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	p := &plan{backend: "web", servers: shows["web"], agent: l.h.agent, complete: true, slots: map[string]string{}, told: map[string]string{}}
-	p.make(members(board.Views())["web"])
+	p := l.plan("web", shows["web"])
+	p.complete = true
+	p.make(l.members["web"])
 	for _, c := range p.commands {
 		commands = append(commands, c.text)
 	}
 	return commands
-}
-
-func (b *balancer) answers(l *link, backend string) []string {
-	b.t.Helper()
-	answers, err := l.ask(b.t.Context(), shows([]string{backend}))
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	return answers
 }
 
 // Of several HAProxies each is told, however the others are.

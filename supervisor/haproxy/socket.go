@@ -82,9 +82,11 @@ func broken(err error, limited *io.LimitedReader) error {
 	return err
 }
 
+var errMaster = errors.New("it is the socket of HAProxy's master: healthd needs a stats socket of its worker")
+
 // readAnswer reads up to the prompt, which stands at the beginning of a line.
 func readAnswer(r *bufio.Reader) (string, error) {
-	const prompt = "> "
+	const prompt, master = "> ", "master> "
 	var text strings.Builder
 	for {
 		head, err := r.Peek(len(prompt))
@@ -94,6 +96,11 @@ func readAnswer(r *bufio.Reader) (string, error) {
 		if string(head) == prompt {
 			_, err := r.Discard(len(prompt))
 			return strings.TrimSpace(text.String()), err
+		}
+		if string(head) == master[:len(prompt)] {
+			if head, err := r.Peek(len(master)); err == nil && string(head) == master {
+				return "", errMaster
+			}
 		}
 		for {
 			line, err := r.ReadSlice('\n')

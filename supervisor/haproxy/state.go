@@ -2,18 +2,19 @@ package haproxy
 
 import (
 	"encoding/csv"
+	"errors"
 	"fmt"
 	"net/netip"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // process tells one HAProxy process from the next at the same socket.
 type process struct{ pid, started string }
 
-// readInfo reads what "show info" answers.
-func readInfo(text string) (process, error) {
-	var p process
+// readInfo reads what "show info" answers: which process that is, and how old.
+func readInfo(text string) (p process, age time.Duration, err error) {
 	for line := range strings.Lines(text) {
 		key, value, _ := strings.Cut(strings.TrimSpace(line), ": ")
 		switch key {
@@ -21,37 +22,43 @@ func readInfo(text string) (process, error) {
 			p.pid = value
 		case "Start_time_sec":
 			p.started = value
+		case "Uptime_sec":
+			age, err = time.ParseDuration(value + "s")
 		}
 	}
-	if p.pid == "" {
-		return process{}, unexpected("show info", text)
+	if p.pid == "" || err != nil {
+		return process{}, 0, unexpected("show info", text)
 	}
-	return p, nil
+	return p, age, nil
 }
 
-// Bits of srv_admin_state and srv_agent_state. (HAProxy's management guide, "show
-// servers state"; include/haproxy/check-t.h)
+// Bits of srv_admin_state, and of srv_check_state and srv_agent_state. (HAProxy's
+// management guide, "show servers state"; include/haproxy/check-t.h)
 const (
 	adminMaint       = 0x01 // somebody has set it to maint
 	adminConfigured  = 0x04 // the configuration says disabled, as of the slots of a server-template
 	adminDrain       = 0x08 // somebody has set it to drain
-	agentConfigured  = 0x02
-	agentEnabled     = 0x04
-	columnsOfServers = "srv_id srv_name srv_addr srv_admin_state srv_uweight srv_agent_state srv_f_forced_id srv_port srv_agent_port be_name"
-	columnsOfStat    = "svname status weight scur qcur act agent_health agent_rise"
+	checkConfigured  = 0x02
+	checkEnabled     = 0x04
+	columnsOfServers = "be_id be_name srv_id srv_name srv_addr srv_admin_state srv_uweight srv_iweight srv_check_state " +
+		"srv_agent_state srv_f_forced_id srv_port srv_agent_addr srv_agent_port"
+	columnsOfStat = "svname status weight scur qcur act agent_health agent_rise"
 )
 
 // server is one server of a backend, as HAProxy shows it.
 type server struct {
+	backendID int
 	id        int
 	forcedID  bool // the ID was chosen
 	name      string
 	address   netip.Addr // invalid when it has none
 	port      int
-	admin     int
+	admin     int // bits
 	weight    int // as set by hand or by the agent
+	initial   int // as configured: what weights are a share of
+	check     int // bits
 	agent     int // bits
-	agentPort int
+	asks      agent
 
 	status   string // "UP", "DOWN (agent)", "MAINT" …
 	balanced int    // the weight that counts
@@ -92,9 +99,10 @@ func readServers(text string) (map[string][]*server, error) {
 			continue
 		}
 		s := &server{
-			id: r.number("srv_id"), forcedID: r.number("srv_f_forced_id") == 1, name: r.text("srv_name"),
-			port: r.number("srv_port"), admin: r.number("srv_admin_state"), weight: r.number("srv_uweight"),
-			agent: r.number("srv_agent_state"), agentPort: r.number("srv_agent_port"),
+			backendID: r.number("be_id"), id: r.number("srv_id"), forcedID: r.number("srv_f_forced_id") == 1, name: r.text("srv_name"),
+			port: r.number("srv_port"), admin: r.number("srv_admin_state"), weight: r.number("srv_uweight"), initial: r.number("srv_iweight"),
+			check: r.number("srv_check_state"), agent: r.number("srv_agent_state"),
+			asks: agent{r.text("srv_agent_addr"), r.number("srv_agent_port")},
 		}
 		s.address, _ = netip.ParseAddr(r.text("srv_addr")) // "-" when it has none
 		if r.err != nil {
@@ -106,7 +114,11 @@ func readServers(text string) (map[string][]*server, error) {
 	return backends, nil
 }
 
-// readStat adds to the servers of one backend what "show stat" answers of them.
+// errMissing is that HAProxy shows a server in one table and not in the other.
+var errMissing = errors.New("show stat: it lacks a server of show servers state")
+
+// readStat adds to the servers of one backend what "show stat" answers of them. All of
+// them must be there.
 func readStat(text string, servers []*server) error {
 	r := csv.NewReader(strings.NewReader(strings.TrimPrefix(text, "# ")))
 	r.ReuseRecord = true
@@ -129,10 +141,12 @@ func readStat(text string, servers []*server) error {
 			break
 		}
 		row := row{fields: fields, column: column, err: err}
-		s := byName[row.text("svname")]
+		name := row.text("svname")
+		s := byName[name]
 		if s == nil { // it came in between
 			continue
 		}
+		delete(byName, name)
 		s.status, s.active = row.text("status"), row.number("act") == 1
 		s.balanced, s.sessions = row.number("weight"), row.number("scur")+row.number("qcur")
 		if row.text("agent_rise") != "" { // there is an agent check
@@ -141,6 +155,9 @@ func readStat(text string, servers []*server) error {
 		if row.err != nil {
 			return fmt.Errorf("show stat: %w", row.err)
 		}
+	}
+	if len(byName) > 0 {
+		return errMissing
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package haproxy
 
 import (
+	"fmt"
 	"maps"
 	"strings"
 	"time"
@@ -14,7 +15,10 @@ type trouble struct {
 	delay    time.Duration
 }
 
-const maxTrouble = time.Minute
+const (
+	maxTrouble = time.Minute
+	maxRepeats = 8
+)
 
 // dueOf returns the commands of a plan that are not to wait: what was refused is tried
 // again later and later, unless something else is wanted by now.
@@ -42,6 +46,33 @@ func commandsBy(commands []command) map[string]string {
 	return by
 }
 
+// repeat is what a server was told last, and how often in a row.
+type repeat struct {
+	commands string
+	times    int
+	last     time.Time
+}
+
+// countRepeats makes a failure of what HAProxy takes well each time and does not keep:
+// somebody else, such as an agent check that goes elsewhere, says otherwise.
+func (b *book) countRepeats(done []command, failed map[string]string, now time.Time) {
+	for about, commands := range commandsBy(done) {
+		if strings.HasPrefix(commands, "del server ") {
+			continue // somebody is still connected
+		}
+		r := b.again[about]
+		if r.commands != commands {
+			r = repeat{commands: commands}
+		}
+		r.times, r.last = r.times+1, now
+		b.again[about] = r
+		if r.times >= maxRepeats && failed[about] == "" {
+			failed[about] = fmt.Sprintf("server %s does not stay as it is told (%q): its agent check, or somebody else, says otherwise", about, clip(commands))
+		}
+	}
+	maps.DeleteFunc(b.again, func(_ string, r repeat) bool { return now.Sub(r.last) > 2*maxTrouble })
+}
+
 // settleTroubles takes in what went wrong with a backend when these commands of its
 // plan were carried out, and forgets what goes well again.
 func (l *link) settleTroubles(b *book, p *plan, done []command, failed map[string]string, now time.Time) {
@@ -50,6 +81,9 @@ func (l *link) settleTroubles(b *book, p *plan, done []command, failed map[strin
 	for about := range by {
 		still[about] = tried[about] == "" // it waits
 	}
+	for about, r := range b.again {
+		still[about] = still[about] || r.times >= maxRepeats // although all is well at times
+	}
 	for _, problem := range p.problems {
 		still[problem.about] = true
 		l.trouble(b, problem.about, problem.text, "", now)
@@ -57,12 +91,10 @@ func (l *link) settleTroubles(b *book, p *plan, done []command, failed map[strin
 	for about := range tried {
 		if text := failed[about]; text != "" {
 			still[about] = true
-			delete(b.told, strings.TrimPrefix(about, p.backend+"/"))
 			l.trouble(b, about, text, by[about], now)
 		}
 	}
 	maps.DeleteFunc(b.troubles, func(about string, _ *trouble) bool { return !still[about] })
-	l.h.metrics.troubles(l.socket, l.books)
 }
 
 // trouble notes one thing that goes wrong, and tells it once.
