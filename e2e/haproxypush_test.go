@@ -145,6 +145,7 @@ func median(all []time.Duration) time.Duration {
 // A stop waits for the requests under way, which take a second, and no longer.
 func (b *balanced) restartsDoNotWait() {
 	const long = time.Second
+	b.d.eventually(time.Minute, "have HAProxy grow old enough to be trusted", b.h.old)
 	l := startLoad(b.t, b.h.url, long)
 	waited := 0
 	for i, name := range b.names {
@@ -170,6 +171,23 @@ func (b *balanced) restartsDoNotWait() {
 	if waited == 0 {
 		b.t.Error("no request was under way when a replica was to be stopped")
 	}
+}
+
+// old returns nil when no process before this one can still be finishing requests.
+func (h *haproxy) old() error {
+	answer, err := h.ask("show info")
+	if err != nil {
+		return err
+	}
+	var seconds int
+	_, uptime, _ := strings.Cut(answer, "Uptime_sec: ")
+	if _, err := fmt.Sscan(uptime, &seconds); err != nil {
+		return err
+	}
+	if age := time.Duration(seconds) * time.Second; age <= 30*time.Second {
+		return fmt.Errorf("it is %v old", age)
+	}
+	return nil
 }
 
 // answeredBefore returns how many of the requests to a replica were under way at the
@@ -257,10 +275,11 @@ func (b *balanced) pushIsMeasured() {
 	}
 }
 
-// All that HAProxy has answered was understood, and nothing was refused.
+// All that HAProxy has answered was understood, and nothing was refused. That a server
+// which was set aside by hand outlives its container is told in the same way.
 func (b *balanced) pushIsUnderstood() {
 	for _, e := range b.d.events("") {
-		if e.Reason == "HAProxyError" {
+		if e.Reason == "HAProxyError" && !strings.Contains(e.Message, "was set aside by hand and its container is gone") {
 			b.t.Errorf("%v: %s", e.Time, e.Message)
 		}
 	}
