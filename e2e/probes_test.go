@@ -194,6 +194,33 @@ func TestProbeCommand(t *testing.T) {
 	}
 }
 
+// What the command of a probe leaves behind and holds its output open delays neither
+// its next verdicts nor those of another probe: the engine's own pace is one in 4 s.
+func TestExecWhoseChildrenHoldItsOutput(t *testing.T) {
+	t.Parallel()
+	e := engines.Engine(t)
+	d := startDaemon(t, e.Endpoint, `
+[[spec]]
+name = "holding"
+match = { e2e = "holding" }
+[spec.liveness]
+exec = { command = ["sh", "-c", "sleep 100 & exit 0"] }
+period = "1s"
+timeout = "30s"
+[spec.readiness]
+exec = { command = ["sh", "-c", "sleep 100 & exit 1"] }
+period = "1s"
+timeout = "30s"
+`)
+	e.Run(t, dockertest.RunOptions{Name: "holding", Labels: map[string]string{"e2e": "holding"}})
+	d.until(40*time.Second, "holding", "asked ten times by each probe", func(s status) bool {
+		return s.Probes["liveness"].Run >= 10 && s.Probes["readiness"].Run >= 10
+	})
+	if s, _ := d.status("holding"); s.Ready || s.RestartCount != 0 || s.Probes["liveness"].Result != "Success" {
+		t.Errorf("not as the exit codes say: %+v", s)
+	}
+}
+
 func TestGRPCNotServing(t *testing.T) {
 	t.Parallel()
 	e := engines.Engine(t)

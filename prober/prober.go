@@ -167,10 +167,11 @@ type Execer interface {
 	// Exec runs argv inside the container, without a shell, and returns when its
 	// process has ended, whoever still holds its output open. The process and all
 	// its descendants are killed when timeout, counted from the start of the
-	// process, is over (timedOut) or ctx ends (err). output is what it wrote:
-	// stdout, then stderr, at most limit bytes. err means that nothing is known
-	// of the command's success; one with a method NotStarted() bool that says true,
-	// that the container has no such command or cannot run it.
+	// process, is over (timedOut) or ctx ends (err). The greatest Duration is no
+	// timeout. output is what it wrote: stdout, then stderr, at most limit bytes.
+	// err means that nothing is known of the command's success; one with a method
+	// NotStarted() bool that says true, that the container has no such command or
+	// cannot run it.
 	Exec(ctx context.Context, container string, argv []string, timeout time.Duration, limit int) (output []byte, exitCode int, timedOut bool, err error)
 }
 

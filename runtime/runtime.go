@@ -205,8 +205,8 @@ type Update struct {
 	Time      time.Time     // when the engine says it happened; zero when it did not say
 	Causes    []Update      // of the first Observed: what events told of it before, oldest first
 	Witnessed bool          // of the first Observed: an event told of how it came to be as it is
-	Lag       time.Duration // for Killed, Died and Stopped: from Time to our reading it
-	Started   time.Time     // for these: the newest start that events told of before; zero: none
+	Lag       time.Duration // from the newest event, if no update before told it, to our reading it; zero: none was measured
+	Started   time.Time     // for Killed, Died and Stopped: the newest start that events told of before; zero: none
 	Reason    string
 	Unseen    []string // of a Synced: IDs that were listed, but could not be inspected since
 	Unwanted  bool     // of a Removed: it is still there, but nobody wants it any more

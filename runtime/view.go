@@ -33,6 +33,7 @@ type view struct {
 	met     bool                           // a connection has been made
 	untold  map[*entry]time.Time           // not yet observed but heard of → newest before
 	mute    int                            // events since the newest update
+	lag     time.Duration                  // of the newest event, until an update tells it
 	recent  [recents]eventKey              // ring of the newest events, at seq
 
 	out   []Update
@@ -94,21 +95,25 @@ func newView(wanted func(string, map[string]string) bool) *view {
 	}
 }
 
-// event folds one event that was read lag after it happened.
+// event folds one event that was read lag after it happened; a lag of 0 is none that
+// was measured.
 func (v *view) event(ev Event, lag time.Duration) {
 	before := v.newest
 	if !v.fresh(ev) {
 		return
 	}
 	v.mute++
-	v.fold(ev, lag, before)
+	if lag > 0 {
+		v.lag = lag
+	}
+	v.fold(ev, before)
 	if v.mute >= heardEvery {
 		v.emit(Update{Kind: Heard})
 	}
 }
 
 // fold takes in an event; before is the time of the newest one before it.
-func (v *view) fold(ev Event, lag time.Duration, before time.Time) {
+func (v *view) fold(ev Event, before time.Time) {
 	if ev.Action == ActionExec {
 		return
 	}
@@ -130,7 +135,7 @@ func (v *view) fold(ev Event, lag time.Duration, before time.Time) {
 	}
 	// Times count only where the clock was not set back since.
 	if e.known == nil || ev.Time.IsZero() || !ev.Time.Before(e.known.StartedAt) || e.known.StartedAt.After(time.Now()) {
-		v.cause(e, ev, lag)
+		v.cause(e, ev)
 	}
 	v.dirty(e)
 }
@@ -189,9 +194,16 @@ func (v *view) seen() time.Time {
 }
 
 func (v *view) emit(u Update) {
-	u.Seen = v.seen()
+	u.Seen, u.Lag = v.seen(), v.takeLag()
 	v.out = append(v.out, u)
 	v.mute = 0
+}
+
+// takeLag returns the lag of the newest event, once.
+func (v *view) takeLag() time.Duration {
+	lag := v.lag
+	v.lag = 0
+	return lag
 }
 
 // entryOf returns the entry that ev is about, and nil when it is about a
@@ -220,8 +232,8 @@ func (v *view) entryOf(ev Event) *entry {
 }
 
 // cause passes on what only events tell.
-func (v *view) cause(e *entry, ev Event, lag time.Duration) {
-	u := Update{ID: ev.ID, Time: ev.Time, Lag: lag, Started: e.started}
+func (v *view) cause(e *entry, ev Event) {
+	u := Update{ID: ev.ID, Time: ev.Time, Started: e.started}
 	switch ev.Action {
 	case ActionCreate:
 		e.heard = true

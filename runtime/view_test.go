@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"slices"
 	"testing"
 	"time"
 )
@@ -83,6 +84,45 @@ func TestSeen(t *testing.T) {
 	if len(v.queue) != queued {
 		t.Errorf("execs make %d inspections", len(v.queue)-queued)
 	}
+}
+
+// Whatever is sent next tells how late the newest event was read, once.
+func TestLag(t *testing.T) {
+	at := func(s int64) time.Time { return time.Unix(s, 0) }
+	v := newView(func(name string, _ map[string]string) bool { return name != "other" })
+	event := func(id string, a Action, s int64, lag time.Duration) {
+		v.event(Event{ID: id, Action: a, Time: at(s), Name: id, Labels: map[string]string{}}, lag)
+	}
+	expect := func(what string, lags ...time.Duration) {
+		t.Helper()
+		var got []time.Duration
+		for _, u := range v.out {
+			got = append(got, u.Lag)
+		}
+		if !slices.Equal(got, lags) {
+			t.Errorf("%s: sent %+v, want lags %v", what, v.out, lags)
+		}
+		v.out = nil
+	}
+	event("a", ActionCreate, 1, 3*time.Second)
+	event("a", ActionStart, 2, time.Second)
+	a := v.take()
+	v.inspected(a, &Container{ID: "a", Name: "a", State: Running, StartedAt: at(2)}, nil, at(3))
+	expect("the observation of a start", time.Second)
+	event("a", ActionDie, 4, 2*time.Second)
+	expect("an end", 2*time.Second)
+	v.inspected(v.take(), &Container{ID: "a", Name: "a", State: Exited, StartedAt: at(2), FinishedAt: at(4)}, nil, at(5))
+	for len(v.waiting) > 0 {
+		v.due(at(100))
+	}
+	expect("what is known of it since", 0)
+	for i := range int64(heardEvery) {
+		event("other", ActionStart, 10+i, time.Duration(i))
+	}
+	expect("events of a container that nobody wants", heardEvery-1)
+	event("other", ActionExec, 40, time.Minute)
+	event("a", ActionDestroy, 41, 0) // replayed
+	expect("an event that was replayed says nothing of that", time.Minute)
 }
 
 // A signal may come between the start of a run and its first inspection.

@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"os"
 	"sync"
 	"time"
 
@@ -34,8 +33,9 @@ const (
 type Config struct {
 	// Name is Container.Runtime of its containers; empty means "docker".
 	Name string
-	// Endpoint is "unix:///…" or "tcp://…". Empty means what DOCKER_HOST,
-	// DOCKER_TLS_VERIFY and DOCKER_CERT_PATH say, else the usual socket.
+	// Endpoint is "unix:///…" or "tcp://…"; empty means what DOCKER_HOST says, else the
+	// usual socket. DOCKER_TLS_VERIFY and DOCKER_CERT_PATH say whether what is no
+	// socket is spoken to in TLS.
 	Endpoint string
 	// Network is whose address to prefer of a container with several networks;
 	// else the first by name is taken.
@@ -122,36 +122,15 @@ func (e *Engine) newClient() (*client.Client, error) {
 		}),
 		client.WithUserAgent("healthd"),
 	}
-	if e.conf.Endpoint == "" {
-		opts = append(opts, client.FromEnv)
-	} else {
-		opts = append(opts, client.WithHost(e.conf.Endpoint))
+	host, err := e.hostOptions()
+	if err != nil {
+		return nil, fmt.Errorf("cannot use the Docker endpoint %s: %w", e.endpoint(), err)
 	}
-	if e.endpoint() == client.DefaultDockerHost {
-		// Only WithHost tells the transport above how to dial.
-		opts = append(opts, client.WithHost(client.DefaultDockerHost))
-	}
-	c, err := client.NewClientWithOpts(opts...)
+	c, err := client.NewClientWithOpts(append(opts, host...)...)
 	if err != nil {
 		return nil, fmt.Errorf("cannot use the Docker endpoint %s: %w", e.endpoint(), err)
 	}
 	return c, nil
-}
-
-// endpoint returns where the engine is.
-func (e *Engine) endpoint() string {
-	if e.conf.Endpoint != "" {
-		return e.conf.Endpoint
-	}
-	if host := os.Getenv(client.EnvOverrideHost); host != "" {
-		return host
-	}
-	return client.DefaultDockerHost
-}
-
-// tls says whether the endpoint is spoken to in TLS.
-func (e *Engine) tls() bool {
-	return e.conf.Endpoint == "" && os.Getenv(client.EnvOverrideCertPath) != ""
 }
 
 // client returns a client that has agreed with the engine on a version.

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/docker/docker/api/types/container"
@@ -17,6 +18,11 @@ const (
 	// marker is set in the environment of a command, so that processes which left
 	// its session and its tree are found when it must be killed.
 	marker = "HEALTHD_EXEC"
+	// lasting begins the marks of commands without a timeout: what those leave
+	// behind may be meant to stay.
+	lasting = marker + "=lasting-"
+
+	noTimeout = time.Duration(math.MaxInt64)
 
 	pollMin    = 5 * time.Millisecond
 	pollMax    = 100 * time.Millisecond
@@ -28,12 +34,15 @@ const (
 // Exec runs argv inside the container, without a shell, and returns when its
 // process has ended, whoever still holds its output open. The process and all
 // its descendants are killed when timeout, counted from the start of the process,
-// is over (timedOut) or ctx ends (err). output is what it wrote: stdout, then
-// stderr, at most limit bytes. err means that nothing is known of the command's
-// success. When both timedOut and err are set, the time was over, and err says
-// why the command could not be killed.
+// is over (timedOut) or ctx ends (err). The greatest Duration is no timeout. output
+// is what it wrote: stdout, then stderr, at most limit bytes. err means that nothing
+// is known of the command's success. When both timedOut and err are set, the time
+// was over, and err says why the command could not be killed.
+//
+// What a command with a timeout leaves behind is let live unless it holds the
+// command's output open and so keeps the engine from telling of an end.
 func (e *Engine) Exec(ctx context.Context, id string, argv []string, timeout time.Duration, limit int) (output []byte, exitCode int, timedOut bool, err error) {
-	x := &execution{engine: e, container: id, mark: marker + "=" + rand.Text(), timeout: timeout}
+	x := &execution{engine: e, container: id, mark: newMark(timeout), timeout: timeout}
 	e.commands.Store(x.mark, nil)
 	defer e.commands.Delete(x.mark)
 	if err := x.create(ctx, argv); err != nil {
@@ -54,6 +63,13 @@ func (e *Engine) Exec(ctx context.Context, id string, argv []string, timeout tim
 		err = notStarted(fmt.Sprintf("cannot run %q in container %s: %s", argv[0], short(id), out.reason()))
 	}
 	return out.bytes(), exitCode, timedOut, err
+}
+
+func newMark(timeout time.Duration) string {
+	if timeout == noTimeout {
+		return lasting + rand.Text()
+	}
+	return marker + "=" + rand.Text()
 }
 
 // errNotStarted says that the engine could not start the command's process.
@@ -104,6 +120,7 @@ func (x *execution) wait(ctx context.Context, out *output) (exitCode int, timedO
 	poll := time.NewTimer(pollMin)
 	defer poll.Stop()
 	eof, every, started := out.done, pollMin, false
+	delay := &delay{execution: x}
 	for {
 		select {
 		case <-ctx.Done():
@@ -113,7 +130,7 @@ func (x *execution) wait(ctx context.Context, out *output) (exitCode int, timedO
 				return 0, false, errors.Join(fmt.Errorf("cannot run a command in container %s: not started after %v",
 					short(x.container), setUpMax), x.kill(ctx))
 			}
-			if x.gone() {
+			if delay.gone() {
 				exitCode, err := x.lateEnd(ctx)
 				return exitCode, false, err
 			}
@@ -137,40 +154,12 @@ func (x *execution) wait(ctx context.Context, out *output) (exitCode int, timedO
 			limit.Reset(x.timeout)
 		case !started && !in.Running && eof == nil && out.failed() != nil:
 			return 0, false, x.engine.about(out.failed(), "run a command in", x.container)
+		case started && delay.end(ctx):
+			every = pollMin
 		}
 		poll.Reset(every)
 		every = min(every*3/2, pollMax)
 	}
-}
-
-// gone says that the command's process has ended although the engine calls it
-// running.
-func (x *execution) gone() bool { return tree{root: x.pid, container: x.container}.gone() }
-
-// lateEnd asks how a command ended of which the engine does not say so: what
-// earlier commands of probes left behind holds an output open, and the engine tells
-// of no end before that one. They bear our mark, and are killed unless their command
-// still runs.
-func (x *execution) lateEnd(ctx context.Context) (exitCode int, err error) {
-	ctx, cancel := context.WithTimeout(ctx, killMax)
-	defer cancel()
-	leftover := func(mark string) bool {
-		_, runs := x.engine.commands.Load(mark)
-		return mark == x.mark || !runs
-	}
-	if err := (tree{container: x.container}).sweep(ctx, leftover); err != nil {
-		return 0, fmt.Errorf("cannot end what commands left behind: %w", err)
-	}
-	err = x.until(ctx, func(in execState) bool {
-		if in.ended() {
-			exitCode = *in.ExitCode
-		}
-		return in.ended()
-	})
-	if err != nil {
-		return 0, fmt.Errorf("the command has ended, but the engine does not say how: %w", err)
-	}
-	return exitCode, nil
 }
 
 // kill ends the command with all its descendants. It does not mind that ctx has
@@ -231,7 +220,10 @@ func (x *execution) inspect(ctx context.Context) (execState, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	var in execState
-	if err := x.engine.get(ctx, x.client, "/exec/"+x.id+"/json", &in); err != nil {
+	answered := x.unlock(ctx)
+	err := x.engine.get(ctx, x.client, "/exec/"+x.id+"/json", &in)
+	answered()
+	if err != nil {
 		return in, x.engine.about(err, "inspect a command in", x.container)
 	}
 	if in.Pid != 0 {

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -71,26 +72,49 @@ func (t tree) kill(ctx context.Context) error {
 	}
 }
 
-// gone says that the tree's root has ended: other processes of its container can be
-// seen from here, and it cannot.
-func (t tree) gone() bool {
-	if p, err := readProc(t.root); err == nil && t.contains(t.root) && p.alive() {
-		return false
+// lives says that the tree's root can be seen from here and has not ended.
+func (t tree) lives() bool {
+	p, err := readProc(t.root)
+	return err == nil && t.contains(t.root) && p.alive()
+}
+
+// orphaned says that there are processes of the tree's mark and that the engine's
+// own, from which they descend, has ended. That one led their session, and its parent
+// is outside the container.
+func (t tree) orphaned() bool {
+	inside := map[int]proc{}
+	for _, p := range t.processes() {
+		inside[p.pid] = p
 	}
-	return len(t.processes()) > 0
+	marked := false
+	for _, p := range inside {
+		if !p.alive() || !t.marked(p.pid) {
+			continue
+		}
+		marked = true
+		leader, there := inside[p.session]
+		if _, child := inside[leader.ppid]; there && leader.alive() && !child {
+			return false
+		}
+	}
+	return marked
 }
 
 // sweep kills the processes of the container that bear a mark of which leftover is
-// true.
+// true and hold the output of a command open.
 func (t tree) sweep(ctx context.Context, leftover func(mark string) bool) error {
 	for {
+		all := t.processes()
+		pipes := outside(all)
 		left := false
-		for _, p := range t.processes() {
-			if mark := markOf(p.pid); mark != "" && p.alive() && leftover(mark) {
-				left = true
-				if err := t.signal(p, unix.SIGKILL); err != nil {
-					return err
-				}
+		for _, p := range all {
+			mark := markOf(p.pid)
+			if mark == "" || !p.alive() || !leftover(mark) || !holds(p.pid, pipes) {
+				continue
+			}
+			left = true
+			if err := t.signal(p, unix.SIGKILL); err != nil {
+				return err
 			}
 		}
 		if !left {
@@ -102,6 +126,43 @@ func (t tree) sweep(ctx context.Context, leftover func(mark string) bool) error 
 		case <-time.After(scanPause):
 		}
 	}
+}
+
+// outside returns the pipes of those who started the container's processes: of the
+// engine, which reads from them what commands write.
+func outside(inside []proc) map[string]bool {
+	is := map[int]bool{}
+	for _, p := range inside {
+		is[p.pid] = true
+	}
+	pipes, seen := map[string]bool{}, map[int]bool{}
+	for _, p := range inside {
+		if is[p.ppid] || seen[p.ppid] {
+			continue
+		}
+		seen[p.ppid] = true
+		for _, pipe := range pipesOf(p.ppid) {
+			pipes[pipe] = true
+		}
+	}
+	return pipes
+}
+
+// holds says whether a process has one of these pipes open.
+func holds(pid int, pipes map[string]bool) bool {
+	return slices.ContainsFunc(pipesOf(pid), func(pipe string) bool { return pipes[pipe] })
+}
+
+// pipesOf returns the pipes that a process has open, in the words of proc(5).
+func pipesOf(pid int) []string {
+	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
+	var pipes []string
+	for _, file := range files {
+		if to, err := os.Readlink(file); err == nil && strings.HasPrefix(to, "pipe:") {
+			pipes = append(pipes, to)
+		}
+	}
+	return pipes
 }
 
 // processes returns the processes of the container, as far as they can be seen.

@@ -1,0 +1,100 @@
+package docker
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strings"
+
+	"github.com/docker/docker/client"
+)
+
+// envDockerConfig names the directory that the docker command line has in place of
+// ~/.docker.
+const envDockerConfig = "DOCKER_CONFIG"
+
+// endpoint returns where the engine is.
+func (e *Engine) endpoint() string {
+	if e.conf.Endpoint != "" {
+		return e.conf.Endpoint
+	}
+	if host := os.Getenv(client.EnvOverrideHost); host != "" {
+		return host
+	}
+	return client.DefaultDockerHost
+}
+
+// scheme returns how the engine is spoken to, in the words of the endpoint.
+func (e *Engine) scheme() string {
+	scheme, _, _ := strings.Cut(e.endpoint(), "://")
+	return scheme
+}
+
+// hostOptions tell a client where the engine is. Only WithHost tells its transport how
+// to dial.
+func (e *Engine) hostOptions() ([]client.Opt, error) {
+	switch e.scheme() {
+	case "unix", "tcp", "http", "https":
+	default:
+		return nil, errors.New("it must begin with unix://, tcp://, http:// or https://")
+	}
+	opts, err := e.tlsOptions()
+	if err != nil {
+		return nil, err
+	}
+	opts = append(opts, client.WithHost(e.endpoint()))
+	if e.conf.Endpoint == "" {
+		opts = append(opts, client.WithVersionFromEnv())
+	}
+	return opts, nil
+}
+
+// tls says whether the endpoint is spoken to in TLS.
+func (e *Engine) tls() bool {
+	return e.scheme() == "https" || e.scheme() != "unix" && (os.Getenv(client.EnvOverrideCertPath) != "" || os.Getenv(client.EnvTLSVerify) != "")
+}
+
+// tlsOptions does as the docker command line: without DOCKER_CERT_PATH the certificates
+// are those of ~/.docker.
+func (e *Engine) tlsOptions() ([]client.Opt, error) {
+	switch {
+	case !e.tls():
+		return nil, nil
+	case os.Getenv(client.EnvOverrideCertPath) != "":
+		return []client.Opt{client.WithTLSClientConfigFromEnv(), client.WithScheme("https")}, nil
+	case os.Getenv(client.EnvTLSVerify) == "": // by the certificates of this host
+		return []client.Opt{client.WithScheme("https")}, nil
+	}
+	dir, err := dockerConfig()
+	if err != nil {
+		return nil, err
+	}
+	files := []string{"ca.pem", "cert.pem", "key.pem"}
+	for i, name := range files {
+		files[i] = filepath.Join(dir, name)
+		if _, err := os.Stat(files[i]); err != nil {
+			return nil, fmt.Errorf("%s is set, %s is not, and there are no certificates in %s: %w",
+				client.EnvTLSVerify, client.EnvOverrideCertPath, dir, err)
+		}
+	}
+	return []client.Opt{client.WithTLSClientConfig(files[0], files[1], files[2]), client.WithScheme("https")}, nil
+}
+
+// dockerConfig returns where the docker command line has its files. A service need not
+// have HOME.
+func dockerConfig() (string, error) {
+	if dir := os.Getenv(envDockerConfig); dir != "" {
+		return dir, nil
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		u, lookup := user.Current()
+		if lookup != nil {
+			return "", fmt.Errorf("cannot find ~/.docker: %w", lookup)
+		}
+		home = u.HomeDir
+	}
+	return filepath.Join(home, ".docker"), nil
+}
