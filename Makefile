@@ -71,11 +71,15 @@ install: build ## install the program, its unit and a configuration (PREFIX=/usr
 	install -D -m 0644 bin/healthd.service $(DESTDIR)$(UNITDIR)/healthd.service
 	install -d -m 0755 $(DESTDIR)$(SYSCONF)/healthd/conf.d
 	test -e $(DESTDIR)$(SYSCONF)/healthd/healthd.toml || install -m 0644 configs/healthd.toml $(DESTDIR)$(SYSCONF)/healthd/healthd.toml
-	install -D -m 0644 README.md $(DESTDIR)$(DOCDIR)/README.md
+	install -d -m 0755 $(DESTDIR)$(DOCDIR)/docs
+	install -m 0644 README.md CHANGELOG.md CONTRIBUTING.md LICENSE $(DESTDIR)$(DOCDIR)/
+	install -m 0644 docs/*.md $(DESTDIR)$(DOCDIR)/docs/
 	install -d -m 0755 $(DESTDIR)$(DOCDIR)/examples
 	install -m 0644 configs/conf.d/*.toml $(DESTDIR)$(DOCDIR)/examples/
 	install -d -m 0755 $(DESTDIR)$(DOCDIR)/examples/haproxy
 	install -m 0644 configs/examples/haproxy/* $(DESTDIR)$(DOCDIR)/examples/haproxy/
+	install -d -m 0755 $(DESTDIR)$(DOCDIR)/configs
+	ln -sfn ../examples $(DESTDIR)$(DOCDIR)/configs/examples # docs refer to that
 	if [ -z "$(DESTDIR)" ] && [ -d /run/systemd/system ]; then systemctl daemon-reload; fi
 
 uninstall: ## remove what install put there, but no configuration

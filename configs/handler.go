@@ -55,11 +55,16 @@ func (t *table) exactlyOne(keys []string, read func(key string)) {
 	}
 }
 
-// newest returns that of the given keys' values which was written last.
+// newest returns that of the given keys' values which was written last: by a label,
+// where one has.
 func (t *table) newest(keys []string) *node {
-	return t.n.fields[slices.MaxFunc(keys, func(a, b string) int {
-		return t.n.fields[a].at.line - t.n.fields[b].at.line
-	})]
+	values := make([]*node, len(keys))
+	for i, key := range keys {
+		if values[i] = t.n.fields[key]; values[i].at.fromLabel() {
+			return values[i]
+		}
+	}
+	return slices.MaxFunc(values, func(a, b *node) int { return a.at.line - b.at.line })
 }
 
 func (s *specReader) httpGet(t *table) *prober.HTTPGet {

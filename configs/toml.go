@@ -2,6 +2,8 @@ package configs
 
 import (
 	"errors"
+	"math"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -18,40 +20,23 @@ func parseTOML(at place, data []byte) (*node, error) {
 	// that are none.
 	var discard map[string]any
 	if err := toml.Unmarshal(data, &discard); err != nil {
-		return nil, syntaxProblem(at, err)
+		return nil, syntaxProblem(at, data, err)
 	}
-	b := &tomlBuilder{at: at}
-	for i, c := range data {
-		if c == '\n' {
-			b.lines = append(b.lines, i)
-		}
-	}
-	b.parser.Reset(data)
-	at.line = 1
-	root := newTable(at)
-	table := root
-	for b.parser.NextExpression() {
-		switch e := b.parser.Expression(); e.Kind {
-		case unstable.Table:
-			table = b.header(root, e.Key(), false)
-		case unstable.ArrayTable:
-			table = b.header(root, e.Key(), true)
-		case unstable.KeyValue:
-			b.set(table, e)
-		}
-	}
+	b := newBuilder(at, data)
+	root, _ := b.build(math.MaxInt) // of any line
 	if err := b.parser.Error(); err != nil {
-		return nil, syntaxProblem(at, err)
+		return nil, syntaxProblem(at, data, err)
 	}
 	return root, nil
 }
 
-func syntaxProblem(at place, err error) Problems {
-	at.line = 1
-	text := err.Error()
+func syntaxProblem(at place, data []byte, err error) Problems {
+	text, path := err.Error(), ""
+	line := 1
 	if decode, ok := errors.AsType[*toml.DecodeError](err); ok {
-		at.line, _ = decode.Position()
-		at.line = max(at.line, 1)
+		line, _ = decode.Position()
+		line = max(line, 1)
+		path = newBuilder(at, data).path(line, decode.Key())
 	}
 	text = strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {
@@ -59,7 +44,8 @@ func syntaxProblem(at place, err error) Problems {
 		}
 		return r
 	}, strings.TrimPrefix(text, "toml: "))
-	return Problems{at.problem("", "%s", text)}
+	at.line = line
+	return Problems{at.problem(path, "%s", text)}
 }
 
 // tomlBuilder makes nodes of a document that the decoder has found correct.
@@ -67,6 +53,84 @@ type tomlBuilder struct {
 	parser unstable.Parser
 	at     place
 	lines  []int // offsets of the newlines
+}
+
+func newBuilder(at place, data []byte) *tomlBuilder {
+	b := &tomlBuilder{at: at}
+	for i, c := range data {
+		if c == '\n' {
+			b.lines = append(b.lines, i)
+		}
+	}
+	b.parser.Reset(data)
+	return b
+}
+
+// build returns what stands before a line, and the header that is open there; of a
+// line that is a header itself, none.
+func (b *tomlBuilder) build(line int) (root *node, header []string) {
+	at := b.at
+	at.line = 1
+	root = newTable(at)
+	table := root
+	for b.parser.NextExpression() {
+		e := b.parser.Expression()
+		key, is := b.key(e)
+		switch {
+		case is == line && e.Kind != unstable.KeyValue:
+			return root, nil
+		case is >= line:
+			return root, header
+		}
+		switch e.Kind {
+		case unstable.Table:
+			table, header = b.header(root, e.Key(), false), key
+		case unstable.ArrayTable:
+			table, header = b.header(root, e.Key(), true), key
+		case unstable.KeyValue:
+			b.set(table, e)
+		}
+	}
+	return root, header
+}
+
+// key returns the parts of an expression's key, and its line; that of a comment is 0.
+func (b *tomlBuilder) key(e *unstable.Node) (parts []string, line int) {
+	if e.Kind == unstable.Comment {
+		return nil, 0
+	}
+	for key := e.Key(); key.Next(); {
+		if line == 0 {
+			line = b.place(key.Node().Raw).line
+		}
+		parts = append(parts, string(key.Node().Data))
+	}
+	return parts, line
+}
+
+// path returns where the key stands that the decoder found wrong on a line, as other
+// problems call it; empty where it names none.
+func (b *tomlBuilder) path(line int, key []string) string {
+	if len(key) == 0 {
+		return ""
+	}
+	root, header := b.build(line)
+	key = append(slices.Clone(header), key...) // the decoder's is within its table
+	parts := make([]string, len(key))
+	for i, part := range key {
+		parts[i] = showKey(part)
+	}
+	if specs := root.fields["spec"]; key[0] == "spec" && specs != nil && len(specs.items) > 0 {
+		parts[0] += nameOf(specs.items[len(specs.items)-1])
+	}
+	return strings.Join(parts, ".")
+}
+
+func nameOf(spec *node) string {
+	if name := spec.fields["name"]; name != nil && name.textual() && checkName(name.text) == "" {
+		return "[" + name.text + "]"
+	}
+	return ""
 }
 
 func (b *tomlBuilder) place(r unstable.Range) place {

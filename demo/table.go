@@ -131,6 +131,9 @@ func (s *show) live(ctx context.Context, head string) error {
 	defer tick.Stop()
 	for {
 		width, height, err := term.GetSize(terminal)
+		if width <= 0 || height <= 0 { // it does not know
+			width, height = 80, 24
+		}
 		text, frameErr := s.frame(ctx, inPlace && os.Getenv("NO_COLOR") == "" && width >= widest)
 		switch {
 		case ctx.Err() != nil:

@@ -290,7 +290,7 @@ func (r request) apply(l *loop) {
 	case l.quitting:
 		r.reply <- ErrStopping
 	case e.spec == nil:
-		r.reply <- fmt.Errorf("its labels are invalid: %s", e.invalid)
+		r.reply <- fmt.Errorf("what is set for it is wrong: %s", e.invalid)
 	default:
 		r.reply <- r.do(l, e)
 	}

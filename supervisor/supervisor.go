@@ -185,7 +185,7 @@ func (s *Supervisor) Ask(ctx context.Context, name string, t ProbeType) (prober.
 	case !ok:
 		return prober.Result{}, ErrUnknownContainer
 	case v.Spec == nil:
-		return prober.Result{}, fmt.Errorf("%w: its labels are invalid: %s", ErrNoProbe, v.Invalid)
+		return prober.Result{}, fmt.Errorf("%w: what is set for it is wrong: %s", ErrNoProbe, v.Invalid)
 	case v.Spec.Probes[t] == nil:
 		return prober.Result{}, ErrNoProbe
 	case v.State.Engine != runtime.Running:

@@ -149,6 +149,8 @@ func makeInstall(t *testing.T, root string) {
 		"usr/local/lib/systemd/system/healthd.service":     0o644,
 		"etc/healthd/healthd.toml":                         0o644,
 		"usr/local/share/doc/healthd/README.md":            0o644,
+		"usr/local/share/doc/healthd/LICENSE":              0o644,
+		"usr/local/share/doc/healthd/docs/semantics.md":    0o644,
 		"usr/local/share/doc/healthd/examples/10-web.toml": 0o644,
 	} {
 		if i, err := os.Stat(filepath.Join(root, path)); err != nil || i.Mode().Perm() != mode {

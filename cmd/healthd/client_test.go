@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -196,6 +195,25 @@ func TestRestartOfAContainerThatStaysStopped(t *testing.T) {
 	}
 }
 
+// A restart that was not confirmed is not said to go on.
+func TestRestartThatNobodyConfirms(t *testing.T) {
+	silent := filepath.Join(t.TempDir(), "s")
+	ln, err := net.Listen("unix", silent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	waits, _ := daemonWith(t, &fake{}, container("web-1", nil))
+	for socket, want := range map[string]string{
+		silent: "healthd: cannot restart web-1: the daemon did not answer within 100ms\n",
+		waits:  "healthd: cannot see the new run of web-1: not there after 100ms; the restart goes on\n",
+	} {
+		if got := inside("restart", "web-1", "--timeout", "100ms", "--socket", socket); got.code != 1 || got.stderr != want {
+			t.Errorf("%+v, want %q", got, want)
+		}
+	}
+}
+
 func TestEventsOfADaemon(t *testing.T) {
 	socket, j := daemonWith(t, &fake{}, container("web-1", nil))
 	j.Record(supervisor.Event{Time: clock, Container: "gone", Reason: "Killing", Message: "a\nb\x1b"})
@@ -216,7 +234,7 @@ func TestFollowedEvents(t *testing.T) {
 	j.Record(supervisor.Event{Time: clock, Container: "web-1", Reason: "Ready"})
 	ctx, cancel := context.WithCancel(t.Context())
 	lines := make(chan string, 10)
-	a := &app{stdout: lineWriter(lines), socket: socket}
+	a := &app{stdout: lineWriter(lines), socket: socket, size: func() (int, int, bool) { return 0, 0, false }}
 	c, err := a.client()
 	if err != nil {
 		t.Fatal(err)
@@ -245,44 +263,6 @@ type lineWriter chan string
 func (w lineWriter) Write(p []byte) (int, error) {
 	w <- string(p)
 	return len(p), nil
-}
-
-func TestExplanation(t *testing.T) {
-	for file, change := range map[string]func(*supervisor.View){
-		"explain.txt": nil, "explain-gated.txt": gated,
-		"explain-held.txt": func(v *supervisor.View) {
-			v.State.Held, v.State.HeldUntil = true, clock.Add(10*time.Minute)
-			v.State.Condemned, v.State.Wait = supervisor.ByLiveness, supervisor.Wait{Reason: supervisor.WaitHeld, Until: clock.Add(10 * time.Minute)}
-			v.State.Tallies[supervisor.Liveness].Result, v.State.Tallies[supervisor.Liveness].Outcome = prober.Failure, prober.Failure
-		},
-		"explain-stopped.txt": func(v *supervisor.View) {
-			v.Spec.RestartPolicy = supervisor.Never
-			v.Spec.RestartRules = []supervisor.RestartRule{{Operator: supervisor.In, ExitCodes: []int{42}}}
-			v.Spec.Probes[supervisor.Startup] = &supervisor.ProbeSpec{SuccessThreshold: 1, FailureThreshold: 3}
-			v.State.Engine, v.State.ContainerReady, v.State.Ready = runtime.Exited, false, false
-			v.State.Tallies[supervisor.Liveness].Result = prober.Failure
-			v.State.Tallies[supervisor.Startup] = supervisor.Tally{
-				Result: prober.Failure, Outcome: prober.Success, OnHold: true, LastAt: clock.Add(-50 * time.Minute),
-			}
-			v.State.Exit = supervisor.Exit{Code: 1, Reason: supervisor.ReasonError, FinishedAt: clock.Add(-2 * time.Second)}
-		},
-	} {
-		socket, j := daemonWith(t, &fake{}, container("web-1", change))
-		j.Record(supervisor.Event{Time: clock.Add(-time.Hour), Container: "web-1", Reason: "Started", Message: "Started container web-1"})
-		var e api.Explanation
-		c, err := (&app{socket: socket}).client()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := c.get(t.Context(), containerPath("web-1", "explain"), nil, &e); err != nil {
-			t.Fatal(err)
-		}
-		var b bytes.Buffer
-		if err := writeExplanation(&b, e, clock); err != nil {
-			t.Fatal(err)
-		}
-		golden(t, file, b.String())
-	}
 }
 
 func TestNearNames(t *testing.T) {

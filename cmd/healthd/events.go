@@ -82,12 +82,19 @@ func (a *app) listEvents(ctx context.Context, c *client, query url.Values, outpu
 		encoder.SetIndent("", "  ")
 		return encoder.Encode(events)
 	}
-	t := table{header: []string{"TIME", "CONTAINER", "REASON", "MESSAGE"}}
+	t := table{header: []string{"TIME", "CONTAINER", "REASON", "MESSAGE"}, width: a.columns(), flexible: eventColumns}
 	for _, ev := range events {
-		t.add(cell{text: moment(ev.Time)}, cell{text: or(ev.Container)}, cell{text: ev.Reason}, cell{text: line(ev.Message)})
+		t.add(eventRow(ev)...)
 	}
 	_, err := io.WriteString(a.stdout, t.String())
 	return err
+}
+
+// Of a long name -o json tells the rest; messages are what somebody looks for here.
+var eventColumns = []flexible{{column: 3, least: 40, wraps: true}, {column: 1, least: 12}, {column: 3, least: 20, wraps: true}}
+
+func eventRow(ev supervisor.Event) []cell {
+	return []cell{{text: moment(ev.Time)}, {text: or(ev.Container)}, {text: ev.Reason}, {text: line(ev.Message)}}
 }
 
 // anybody returns an error when a container has no events because there is none.
@@ -160,6 +167,20 @@ func (a *app) printEvent(data, output string) error {
 	if err := json.Unmarshal([]byte(data), &ev); err != nil {
 		return fmt.Errorf("cannot read the daemon's answer: %w", err)
 	}
-	_, err := fmt.Fprintf(a.stdout, "%s  %-20s  %-21s  %s\n", moment(ev.Time), or(ev.Container), ev.Reason, line(ev.Message))
+	var b strings.Builder
+	t := table{flexible: eventColumns}
+	t.write(&b, eventRow(ev), followedWidths(a.columns()))
+	_, err := io.WriteString(a.stdout, b.String())
 	return err
+}
+
+// followedWidths are those of a table of which nobody knows yet what will be in it.
+func followedWidths(columns int) []int {
+	const roomy = 100
+	const ofTime, ofName, ofShortName, ofReason = 19, 20, 12, 21
+	name := ofName
+	if columns < roomy {
+		name = ofShortName
+	}
+	return []int{ofTime, name, ofReason, columns - ofTime - name - ofReason - 3*len(gap)}
 }

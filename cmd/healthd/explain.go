@@ -31,41 +31,64 @@ func (a *app) explainCommand() *cobra.Command {
 			if err := c.get(ctx, containerPath(args[0], "explain"), nil, &e); err != nil {
 				return c.named(ctx, "explain", args[0], err)
 			}
-			return writeExplanation(a.stdout, e, time.Now())
+			return writeExplanation(a.stdout, e, a.columns(), time.Now())
 		},
 	}
 }
 
-func writeExplanation(w io.Writer, e api.Explanation, now time.Time) error {
-	var b strings.Builder
+// page is a text of which no line is wider than columns.
+type page struct {
+	strings.Builder
+	columns int
+}
+
+// write writes a text behind a head, and what does not fit below it, indented.
+func (p *page) write(head, text string, indent int) {
+	below := "\n" + strings.Repeat(" ", indent)
+	p.WriteString(head + strings.Join(wrap(text, p.columns-max(indent, len(head))), below) + "\n")
+}
+
+func (p *page) field(name, format string, args ...any) {
+	head := fmt.Sprintf("  %-10s", name)
+	p.write(head, fmt.Sprintf(format, args...), len(head))
+}
+
+// table writes a table whose columns are those of header. The flexible ones wrap.
+func (p *page) table(header []string, flexible []flexible, rows [][]cell) {
+	for i := range flexible {
+		flexible[i].wraps = true
+	}
+	t := table{header: header, indent: "  ", width: p.columns, flexible: flexible, rows: rows}
+	p.WriteString(t.String())
+}
+
+func writeExplanation(w io.Writer, e api.Explanation, columns int, now time.Time) error {
+	p := &page{columns: columns}
 	s := e.Status
 	state, since := stateOf(s)
-	fmt.Fprintf(&b, "%s (%s, %s)\n", line(s.Name), s.Runtime, line(s.Image))
-	field := func(name, format string, args ...any) {
-		fmt.Fprintf(&b, "  %-10s"+format+"\n", append([]any{name}, args...)...)
-	}
-	field("state", "%s", stateText(s, state.text, since, now))
-	field("ready", "%s", readyText(s))
+	p.write("", fmt.Sprintf("%s (%s, %s)", line(s.Name), s.Runtime, line(s.Image)), 2)
+	p.field("state", "%s", stateText(s, state.text, since, now))
+	p.field("ready", "%s", readyText(s))
 	if s.Held {
-		field("held", "%s", heldText(s, now))
+		p.field("held", "%s", heldText(s, now))
 	}
-	field("spec", "%s", specText(e))
+	p.field("spec", "%s", specText(e))
 	if s.Invalid == "" {
-		field("service", "%s", or(s.Service))
-		field("restarts", "%d (policy %s)", s.RestartCount, s.RestartPolicy)
+		p.field("service", "%s", or(s.Service))
+		p.field("restarts", "%d (policy %s)", s.RestartCount, s.RestartPolicy)
 	}
 	for _, note := range e.Notes {
-		field("note", "%s", line(note))
+		p.field("note", "%s", line(note))
 	}
 	for _, warning := range s.Warnings {
-		field("warning", "%s", line(warning))
+		p.field("warning", "%s", line(warning))
 	}
-	writeProbes(&b, s, now)
-	writeGates(&b, s.Gates())
-	writeValues(&b, e.Values)
-	writeLast(&b, e.Events, now)
-	writeNext(&b, e.Next, now)
-	_, err := io.WriteString(w, b.String())
+	writeProbes(p, s, now)
+	writeGates(p, s.Gates())
+	writeValues(p, e.Values)
+	writeLast(p, e.Events, now)
+	writeNext(p, e.Next, now)
+	_, err := io.WriteString(w, p.String())
 	return err
 }
 
@@ -101,23 +124,24 @@ func readyText(s api.Status) string {
 func specText(e api.Explanation) string {
 	switch {
 	case e.Status.Invalid != "":
-		return "none, as its labels are invalid: " + line(e.Status.Invalid)
+		return "none, as what is set for it is wrong: " + line(e.Status.Invalid)
 	case e.Status.Spec == "":
 		return "none; " + line(e.MatchedBy)
 	}
 	return e.Status.Spec + ", by " + line(e.MatchedBy)
 }
 
-func writeProbes(b *strings.Builder, s api.Status, now time.Time) {
+func writeProbes(page *page, s api.Status, now time.Time) {
 	for t := range supervisor.ProbeType(supervisor.NumProbes) {
 		p, ok := s.Probes[t.String()]
 		if !ok {
 			continue
 		}
-		fmt.Fprintf(b, "\n%s probe: %s\n", t, probeText(p, alive(s)))
+		page.WriteByte('\n')
+		page.write("", fmt.Sprintf("%s probe: %s", t, probeText(p, alive(s))), 2)
 		if p.LastProbeTime != nil {
-			fmt.Fprintf(b, "  last asked %s ago, took %s\n", age(now.Sub(*p.LastProbeTime)), latency(p.LatencySeconds))
-			writeOutput(b, p.Output)
+			fmt.Fprintf(page, "  last asked %s ago, took %s\n", age(now.Sub(*p.LastProbeTime)), latency(p.LatencySeconds))
+			writeOutput(page, p.Output, page.columns)
 		}
 	}
 }
@@ -160,65 +184,73 @@ func inARow(p api.ProbeStatus) string {
 }
 
 // writeOutput writes what a probe said below it, and keeps it apart from what
-// healthd says.
-func writeOutput(w io.Writer, output string) {
+// healthd says. Its lines are broken where they are wider than columns, unless that
+// is 0.
+func writeOutput(w io.Writer, output string, columns int) {
+	const bar = "  | "
 	output = strings.TrimSpace(printable(output))
 	if output == "" {
 		return
 	}
 	for l := range strings.SplitSeq(output, "\n") {
-		fmt.Fprintln(w, "  | "+l)
+		pieces := []string{l}
+		if columns > 0 {
+			pieces = chop(l, columns-len(bar))
+		}
+		for _, piece := range pieces {
+			fmt.Fprintln(w, strings.TrimRight(bar+piece, " "))
+		}
 	}
 }
 
-func writeGates(b *strings.Builder, gates []api.Condition) {
+func writeGates(p *page, gates []api.Condition) {
 	if len(gates) == 0 {
 		return
 	}
-	b.WriteString("\nreadiness gates:\n")
-	t := table{header: []string{"  GATE", "STATUS", "SINCE"}}
+	p.WriteString("\nreadiness gates:\n")
+	var rows [][]cell
 	for _, g := range gates {
 		since := line(g.Message)
 		if g.LastTransitionTime != nil {
 			since = moment(*g.LastTransitionTime)
 		}
-		t.add(cell{text: "  " + line(g.Type)}, cell{text: g.Status}, cell{text: since})
+		rows = append(rows, []cell{{text: line(g.Type)}, {text: g.Status}, {text: since}})
 	}
-	b.WriteString(t.String())
+	p.table([]string{"GATE", "STATUS", "SINCE"}, []flexible{{column: 0, least: 20}, {column: 2, least: 20}}, rows)
 }
 
-func writeValues(b *strings.Builder, values []api.Value) {
+func writeValues(p *page, values []api.Value) {
 	if len(values) == 0 {
 		return
 	}
-	b.WriteString("\nsettings:\n")
-	t := table{header: []string{"  SETTING", "VALUE", "ORIGIN"}}
+	p.WriteString("\nsettings:\n")
+	var rows [][]cell
 	for _, v := range values {
-		t.add(cell{text: "  " + line(v.Path)}, cell{text: line(v.Value)}, cell{text: line(v.Origin)})
+		rows = append(rows, []cell{{text: line(v.Path)}, {text: line(v.Value)}, {text: line(v.Origin)}})
 	}
-	b.WriteString(t.String())
+	p.table([]string{"SETTING", "VALUE", "ORIGIN"}, []flexible{{column: 1, least: 20}, {column: 2, least: 20}, {column: 0, least: 20}}, rows)
 }
 
-func writeLast(b *strings.Builder, events []supervisor.Event, now time.Time) {
+func writeLast(p *page, events []supervisor.Event, now time.Time) {
 	if len(events) == 0 {
 		return
 	}
-	b.WriteString("\nlast transitions:\n")
-	t := table{header: []string{"  TIME", "AGO", "REASON", "MESSAGE"}}
+	p.WriteString("\nlast transitions:\n")
+	var rows [][]cell
 	for _, ev := range events {
-		t.add(cell{text: "  " + moment(ev.Time)}, cell{text: age(now.Sub(ev.Time))}, cell{text: ev.Reason}, cell{text: line(ev.Message)})
+		rows = append(rows, []cell{{text: moment(ev.Time)}, {text: age(now.Sub(ev.Time))}, {text: ev.Reason}, {text: line(ev.Message)}})
 	}
-	b.WriteString(t.String())
+	p.table([]string{"TIME", "AGO", "REASON", "MESSAGE"}, []flexible{{column: 3, least: 20}}, rows)
 }
 
-func writeNext(b *strings.Builder, next []api.Next, now time.Time) {
-	b.WriteString("\nnext:\n")
+func writeNext(p *page, next []api.Next, now time.Time) {
+	p.WriteString("\nnext:\n")
 	for _, n := range next {
-		b.WriteString("  ")
+		text := line(n.What)
 		if !n.At.IsZero() {
-			fmt.Fprintf(b, "%s (in %s): ", moment(n.At), max(0, n.At.Sub(now)).Round(100*time.Millisecond))
+			text = fmt.Sprintf("%s (in %s): %s", moment(n.At), max(0, n.At.Sub(now)).Round(100*time.Millisecond), text)
 		}
-		b.WriteString(line(n.What) + "\n")
+		p.write("  ", text, 4)
 	}
 }
 

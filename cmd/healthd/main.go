@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -39,12 +40,21 @@ func main() {
 	os.Exit(a.execute(os.Args[1:]))
 }
 
+// terminalSize returns how large a terminal is, and says whether f is one. Those that
+// nobody has told their size say 0, and are taken to be what terminals once were.
 func terminalSize(f *os.File) (width, height int, ok bool) {
+	const usualWidth, usualHeight = 80, 24
 	if !term.IsTerminal(int(f.Fd())) {
 		return 0, 0, false
 	}
-	width, height, err := term.GetSize(int(f.Fd()))
-	return width, height, err == nil
+	width, height, _ = term.GetSize(int(f.Fd()))
+	if width <= 0 {
+		width = usualWidth
+	}
+	if height <= 0 {
+		height = usualHeight
+	}
+	return width, height, true
 }
 
 // app is what all commands share.
@@ -111,13 +121,30 @@ func (a *app) rootCommand() *cobra.Command {
 		a.probeCommand(), a.restartCommand(), a.holdCommand(), a.resumeCommand(), a.gateCommand(), a.versionCommand(),
 	)
 	root.InitDefaultCompletionCmd()
+	root.InitDefaultHelpCmd()
 	for _, cmd := range root.Commands() {
-		if cmd.Name() == "completion" {
+		switch cmd.Name() {
+		case "completion":
 			cmd.Args = takes(0, 0) // any other argument names no shell that is known
 			cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+		case "help":
+			cmd.Args = nameCommand
 		}
 	}
 	return root
+}
+
+// nameCommand checks that the arguments of help lead to a command.
+func nameCommand(help *cobra.Command, args []string) error {
+	at := help.Root()
+	for _, name := range args {
+		i := slices.IndexFunc(at.Commands(), func(c *cobra.Command) bool { return c.Name() == name })
+		if i < 0 {
+			return usageError{fmt.Errorf("unknown command %q for %q", name, at.CommandPath())}
+		}
+		at = at.Commands()[i]
+	}
+	return nil
 }
 
 // interruptible returns a context that ends when the user has had enough.

@@ -68,5 +68,5 @@ func writeAnswer(w io.Writer, name string, answer api.Answer) {
 		verdict += " (" + answer.Cause + ")"
 	}
 	fmt.Fprintf(w, "%s probe of %s: %s in %s\n", answer.Type, name, verdict, latency(answer.LatencySeconds))
-	writeOutput(w, answer.Output)
+	writeOutput(w, answer.Output, 0)
 }

@@ -22,6 +22,9 @@ func (a *app) restartCommand() *cobra.Command {
 		Args:              takes(1, 1),
 		ValidArgsFunction: a.completeName,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if timeout <= 0 {
+				return usageError{fmt.Errorf("--timeout must be longer than nothing, it is %q", timeout)}
+			}
 			c, err := a.client()
 			if err != nil {
 				return err
@@ -30,12 +33,9 @@ func (a *app) restartCommand() *cobra.Command {
 			defer cancel()
 			limited, cancelLimit := context.WithTimeout(ctx, timeout)
 			defer cancelLimit()
-			err = a.restart(limited, c, args[0])
-			if errors.Is(err, context.DeadlineExceeded) {
-				return fmt.Errorf("cannot see the new run of %s: not there after %s; the restart goes on", args[0], timeout)
-			}
-			if ctx.Err() != nil {
-				return fmt.Errorf("cannot see the new run of %s: interrupted; the restart goes on", args[0])
+			asked, err := a.restart(limited, c, args[0])
+			if errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
+				return waitedInVain(args[0], asked, ctx.Err() != nil, timeout)
 			}
 			return err
 		},
@@ -44,17 +44,37 @@ func (a *app) restartCommand() *cobra.Command {
 	return cmd
 }
 
-// restart asks for the restart and reports until the container runs anew.
-func (a *app) restart(ctx context.Context, c *client, name string) error {
-	const pause = 100 * time.Millisecond
+// waitedInVain says what becomes of a restart that nobody waits for any more. One that
+// the daemon has not confirmed may go on or not.
+func waitedInVain(name string, asked, interrupted bool, timeout time.Duration) error {
+	switch {
+	case !asked && interrupted:
+		return fmt.Errorf("cannot restart %s: interrupted before the daemon answered", name)
+	case !asked:
+		return fmt.Errorf("cannot restart %s: the daemon did not answer within %s", name, timeout)
+	case interrupted:
+		return fmt.Errorf("cannot see the new run of %s: interrupted; the restart goes on", name)
+	}
+	return fmt.Errorf("cannot see the new run of %s: not there after %s; the restart goes on", name, timeout)
+}
+
+// restart asks for the restart and reports until the container runs anew. asked says
+// that the daemon has agreed.
+func (a *app) restart(ctx context.Context, c *client, name string) (asked bool, err error) {
 	var before, now api.Status
 	if err := c.get(ctx, containerPath(name), nil, &before); err != nil {
-		return c.named(ctx, "restart", name, err)
+		return false, c.named(ctx, "restart", name, err)
 	}
 	begin := time.Now()
 	if err := c.do(ctx, http.MethodPost, containerPath(before.ID, "restart"), nil, "", &now); err != nil {
-		return c.refusedRestart(ctx, name, err)
+		return false, c.refusedRestart(ctx, name, err)
 	}
+	return true, a.awaitRun(ctx, c, before, now, begin)
+}
+
+// awaitRun reports how a restart goes that was asked for at begin.
+func (a *app) awaitRun(ctx context.Context, c *client, before, now api.Status, begin time.Time) error {
+	const pause = 100 * time.Millisecond
 	ticker := time.NewTicker(pause)
 	defer ticker.Stop()
 	for said := ""; ; {

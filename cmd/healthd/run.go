@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 
 	"healthd/configs"
 )
@@ -29,6 +30,12 @@ func (a *app) runCommand() *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("cannot log: %w", err)
 			}
+			// What libraries print is of use to those who look into trouble.
+			restore, err := zap.RedirectStdLogAt(log, zapcore.DebugLevel)
+			if err != nil {
+				return fmt.Errorf("cannot log: %w", err)
+			}
+			defer restore()
 			ctx, cancel := context.WithCancel(cmd.Context())
 			defer cancel()
 			r := newReloads(func() (*configs.Config, error) { return configs.Load(a.configs) })

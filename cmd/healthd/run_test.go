@@ -187,7 +187,7 @@ func (p *process) get(t *testing.T, path string) (int, string) {
 func (p *process) follow(t *testing.T, name, text string) {
 	t.Helper()
 	const patience = 30 * time.Second
-	cmd := program(t, "events", name, "--follow", "--socket", p.socket)
+	cmd := program(t, "events", name, "--follow", "-o", "json", "--socket", p.socket)
 	out, err := cmd.StdoutPipe()
 	if err == nil {
 		err = cmd.Start()

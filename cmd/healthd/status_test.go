@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -97,6 +98,24 @@ func statuses() []api.Status {
 			}},
 			Probes: map[string]api.ProbeStatus{"startup": probe("Failure", "Failure", 30, 30), "readiness": probe("Failure", "Unknown", 0, 1)},
 		},
+		{ // asked each second, and cannot be asked
+			Name: "unasked", Phase: "Running", State: running(time.Minute),
+			Probes: map[string]api.ProbeStatus{
+				"liveness":  {Result: "Success", Outcome: "Unknown", Threshold: 1, LastProbeTime: &clock},
+				"readiness": {Result: "Failure", Outcome: "Unknown", Threshold: 1, LastProbeTime: &clock},
+			},
+		},
+		{ // known from before a restart of healthd
+			Name: "remembered", Phase: "Running", Ready: true, State: running(time.Minute),
+			Probes: map[string]api.ProbeStatus{
+				"startup":   {Result: "Success", Outcome: "Unknown", Threshold: 1, OnHold: true},
+				"readiness": probe("Success", "Unknown", 0, 1),
+			},
+		},
+		{
+			Name: "condemned", Phase: "Running", Draining: true, State: api.ContainerState{Waiting: &api.Waiting{Reason: "Draining"}},
+			Probes: map[string]api.ProbeStatus{"liveness": {Result: "Failure", Outcome: "Unknown", Threshold: 1, OnHold: true}},
+		},
 		{
 			Name: "wrong", Phase: "Running", State: running(time.Minute),
 			Invalid: "label healthd.liveness.period: must be a duration such as \"10s\", is \"\x1b[2J\"; label healthd.nope: unknown key",
@@ -176,6 +195,54 @@ func TestWatch(t *testing.T) {
 			t.Errorf("terminal %v: %q, want %q", onTerminal, out.String(), want)
 		}
 		cancel()
+	}
+}
+
+// What cannot be shown at all is not watched; what was shown once is waited for.
+func TestWatchThatFails(t *testing.T) {
+	for _, onTerminal := range []bool{true, false} {
+		ctx, cancel := context.WithCancel(t.Context())
+		var out, complaints bytes.Buffer
+		a := &app{stdout: &out, stderr: &complaints, size: func() (int, int, bool) { return 80, 24, onTerminal }}
+		away := errors.New("cannot reach the daemon")
+		if err := a.watch(ctx, func(io.Writer) error { return away }); err != away || out.Len() > 0 || complaints.Len() > 0 {
+			t.Errorf("terminal %v: %v after %q and %q, want %v", onTerminal, err, out.String(), complaints.String(), away)
+		}
+		answers := []error{nil, away, away, nil, away}
+		err := a.watch(ctx, func(w io.Writer) error {
+			if len(answers) == 0 {
+				cancel()
+				return ctx.Err()
+			}
+			err := answers[0]
+			answers = answers[1:]
+			if err == nil {
+				io.WriteString(w, "table\n")
+			}
+			return err
+		})
+		if err != nil {
+			t.Error(err)
+		}
+		table, gone := "table\n", "healthd: cannot reach the daemon\n"
+		want, complaint := table+table, gone+gone
+		if onTerminal {
+			table, gone = cursorHome+"table\x1b[K\x1b[J", cursorHome+"healthd: cannot reach the daemon\x1b[K\x1b[J"
+			want, complaint = hideCursor+clearScreen+table+gone+gone+table+gone+showCursor, ""
+		}
+		if out.String() != want || complaints.String() != complaint {
+			t.Errorf("terminal %v: %q and %q, want %q and %q", onTerminal, out.String(), complaints.String(), want, complaint)
+		}
+		cancel()
+	}
+}
+
+func TestWatchOfWhatIsNotThere(t *testing.T) {
+	socket, _ := daemonWith(t, &fake{}, container("web-1", nil))
+	got := inside("status", "wbe-1", "--watch", "--socket", socket)
+	const want = "healthd: cannot show wbe-1: no supervised container has that name or ID: did you mean web-1?\n"
+	if got.code != 1 || got.stderr != want || got.stdout != "" {
+		t.Errorf("%+v, want %q", got, want)
 	}
 }
 

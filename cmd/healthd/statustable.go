@@ -15,7 +15,7 @@ import (
 func writeStatuses(w io.Writer, all []api.Status, wide, colours bool, columns int, now time.Time) error {
 	t := table{header: statusHeader(wide), colours: colours}
 	if !wide {
-		t.width, t.flexible = columns, []flexible{{column: 1, least: 8}, {column: 0, least: 12}}
+		t.width, t.flexible = columns, []flexible{{column: 1, least: 8}, {column: 0, least: 12}} // -o wide tells the rest
 	}
 	below := ""
 	for _, s := range all {
@@ -176,7 +176,8 @@ func alive(s api.Status) bool {
 }
 
 // probeCell says how a probe stands and, on its way to another verdict, how far it
-// has got. Of a container that has ended just what ended it is left to say.
+// has got. Of a container that has ended just what ended it is left to say. A verdict
+// may be older than healthd: then no outcome led to it.
 func probeCell(s api.Status, probe string) cell {
 	p, ok := s.Probes[probe]
 	run := fmt.Sprintf("%d/%d", p.Run, p.Threshold)
@@ -187,8 +188,14 @@ func probeCell(s api.Status, probe string) cell {
 		return cell{"failed", red}
 	case !alive(s):
 		return cell{"-", ""}
+	case p.OnHold && p.Result == "Failure":
+		return cell{"failed", red}
+	case p.OnHold && p.Result == "Success":
+		return cell{"ok", green}
 	case p.Outcome == "Failure":
 		return cell{"fail " + run, yellow}
+	case p.Outcome == "Unknown" && p.LastProbeTime != nil:
+		return cell{"unknown", yellow}
 	case p.Outcome == "Unknown":
 		return cell{"pending", ""}
 	case p.Result != "Success":

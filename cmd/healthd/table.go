@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -19,20 +20,25 @@ type cell struct{ text, colour string }
 // table writes rows in columns.
 type table struct {
 	header   []string
+	indent   string     // before each line
 	width    int        // of a line at most; 0 means as wide as it gets
-	flexible []flexible // are shortened to fit, one after the other
+	flexible []flexible // are made narrower to fit, one after the other
 	colours  bool
 	rows     [][]cell
 }
 
-// flexible is a column that may be shortened, but not below a width.
-type flexible struct{ column, least int }
+// flexible is a column that may be made narrower, but not below a width. Its texts
+// are cut then, or go on in the next line.
+type flexible struct {
+	column, least int
+	wraps         bool
+}
 
 const gap = "  "
 
 func (t *table) add(row ...cell) { t.rows = append(t.rows, row) }
 
-// String returns the table. The last column is not padded.
+// String returns the table. No line ends in blanks.
 func (t *table) String() string {
 	widths := t.widths()
 	var b strings.Builder
@@ -47,29 +53,52 @@ func (t *table) String() string {
 	return b.String()
 }
 
+// write writes a row, in as many lines as its texts need.
 func (t *table) write(b *strings.Builder, row []cell, widths []int) {
+	texts, height := make([][]string, len(row)), 1
 	for i, c := range row {
-		text := shorten(c.text, widths[i])
-		if i > 0 {
-			b.WriteString(gap)
-		}
-		if t.colours && c.colour != "" {
-			b.WriteString(c.colour + text + plain)
-		} else {
-			b.WriteString(text)
-		}
-		if i < len(row)-1 {
-			b.WriteString(strings.Repeat(" ", widths[i]-utf8.RuneCountInString(text)))
-		}
+		texts[i] = t.lines(c.text, i, widths[i])
+		height = max(height, len(texts[i]))
 	}
-	b.WriteByte('\n')
+	for n := range height {
+		blanks := t.indent
+		for i, c := range row {
+			text := ""
+			if n < len(texts[i]) {
+				text = texts[i][n]
+			}
+			if text != "" {
+				b.WriteString(blanks)
+				blanks = ""
+			}
+			b.WriteString(t.coloured(text, c.colour))
+			blanks += strings.Repeat(" ", widths[i]-utf8.RuneCountInString(text)) + gap
+		}
+		b.WriteByte('\n')
+	}
+}
+
+func (t *table) coloured(text, colour string) string {
+	if !t.colours || colour == "" || text == "" {
+		return text
+	}
+	return colour + text + plain
+}
+
+// lines returns what is written of a text in a column of that width.
+func (t *table) lines(text string, column, width int) []string {
+	fits := utf8.RuneCountInString(text) <= width
+	if !fits && slices.ContainsFunc(t.flexible, func(f flexible) bool { return f.column == column && f.wraps }) {
+		return wrap(text, width)
+	}
+	return []string{shorten(text, width)}
 }
 
 // widths gives each column what its widest text needs and, where that is too much,
 // takes from the flexible ones.
 func (t *table) widths() []int {
 	widths := make([]int, len(t.header))
-	total := len(gap) * (len(widths) - 1)
+	total := len(t.indent) + len(gap)*(len(widths)-1)
 	for i, h := range t.header {
 		widths[i] = utf8.RuneCountInString(h)
 		for _, row := range t.rows {

@@ -32,8 +32,8 @@ func shorten(s string, width int) string {
 	return string([]rune(s)[:max(0, width-1)]) + "…"
 }
 
-// wrap breaks a text between words into lines of at most width characters; a
-// longer word gets a line of its own.
+// wrap breaks a text into lines of at most width characters: between words, and
+// where a word is longer than a line.
 func wrap(s string, width int) []string {
 	var lines []string
 	current := ""
@@ -47,8 +47,23 @@ func wrap(s string, width int) []string {
 			lines = append(lines, current)
 			current = word
 		}
+		if pieces := chop(current, width); len(pieces) > 1 {
+			lines = append(lines, pieces[:len(pieces)-1]...)
+			current = pieces[len(pieces)-1]
+		}
 	}
 	return append(lines, current)
+}
+
+// chop cuts a text into pieces of at most width characters.
+func chop(s string, width int) []string {
+	var pieces []string
+	rest := []rune(s)
+	for len(rest) > width {
+		pieces = append(pieces, string(rest[:width]))
+		rest = rest[width:]
+	}
+	return append(pieces, string(rest))
 }
 
 // age writes a time that passed in its largest unit.

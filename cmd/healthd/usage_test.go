@@ -39,6 +39,10 @@ func TestUsageErrors(t *testing.T) {
 		{"gate web-1 a true", `healthd: the gate must be True or False, it is "true": did you mean True?`},
 		{"gate web-1 a FALSE", `healthd: the gate must be True or False, it is "FALSE": did you mean False?`},
 		{"completion tcsh", "healthd: completion takes no arguments, not 1 argument"},
+		{"restart a --timeout 0", `healthd: --timeout must be longer than nothing, it is "0s"`},
+		{"restart a --timeout -1s", `healthd: --timeout must be longer than nothing, it is "-1s"`},
+		{"help bogus", `healthd: unknown command "bogus" for "healthd"`},
+		{"help completion bogus", `healthd: unknown command "bogus" for "healthd completion"`},
 		{"restart --timeout x a", `healthd: invalid argument "x" for "--timeout" flag`},
 	} {
 		got := inside(strings.Fields(tt.args)...)
@@ -111,7 +115,7 @@ func TestNoDaemon(t *testing.T) {
 	none := filepath.Join(t.TempDir(), "control.sock")
 	const hint = ": is healthd running? (systemctl start healthd)\n"
 	want := "healthd: cannot reach the daemon at " + none + hint
-	for _, args := range []string{"status", "status web-1", "explain web-1", "events", "events -f", "probe web-1", "restart web-1", "hold web-1", "resume web-1", "gate web-1 a True"} {
+	for _, args := range []string{"status", "status web-1", "status --watch", "explain web-1", "events", "events -f", "probe web-1", "restart web-1", "hold web-1", "resume web-1", "gate web-1 a True"} {
 		got := inside(append(strings.Fields(args), "--socket", none)...)
 		if got.code != 1 || got.stderr != want || got.stdout != "" {
 			t.Errorf("%s: %+v, want %q", args, got, want)

@@ -24,8 +24,13 @@ const (
 )
 
 // watch shows something again and again until ctx ends: in place on a terminal,
-// else one below the other. A daemon that cannot be reached is waited for.
+// else one below the other. What cannot be shown at first is an error; a daemon or a
+// container that goes away later is waited for.
 func (a *app) watch(ctx context.Context, show func(io.Writer) error) error {
+	var first bytes.Buffer
+	if err := show(&first); err != nil {
+		return ended(ctx, err)
+	}
 	_, _, onTerminal := a.size()
 	if onTerminal {
 		io.WriteString(a.stdout, hideCursor+clearScreen)
@@ -36,16 +41,9 @@ func (a *app) watch(ctx context.Context, show func(io.Writer) error) error {
 	defer signal.Stop(resized)
 	ticker := time.NewTicker(watchSeconds * time.Second)
 	defer ticker.Stop()
+	text, trouble := first.String(), ""
 	for {
-		var text bytes.Buffer
-		err := show(&text)
-		if ctx.Err() != nil {
-			return nil
-		}
-		if err != nil {
-			fmt.Fprintln(&text, "healthd:", printable(err.Error()))
-		}
-		if err := a.redraw(text.String(), onTerminal); err != nil {
+		if err := a.redraw(text, onTerminal); err != nil {
 			return err
 		}
 		select {
@@ -54,7 +52,30 @@ func (a *app) watch(ctx context.Context, show func(io.Writer) error) error {
 		case <-resized:
 		case <-ticker.C:
 		}
+		var next bytes.Buffer
+		err := show(&next)
+		if ctx.Err() != nil {
+			return nil
+		}
+		trouble = a.report(&next, err, trouble, onTerminal)
+		text = next.String()
 	}
+}
+
+// report adds to a screen why it shows nothing, or not all. Where there is none, that
+// is no part of what is shown, and said once.
+func (a *app) report(screen io.Writer, err error, before string, onTerminal bool) (now string) {
+	if err == nil {
+		return ""
+	}
+	now = printable(err.Error())
+	switch {
+	case onTerminal:
+		fmt.Fprintln(screen, "healthd:", now)
+	case now != before:
+		a.complain(err)
+	}
+	return now
 }
 
 // redraw writes over what was there line by line, as clearing everything first

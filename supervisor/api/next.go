@@ -13,7 +13,7 @@ import (
 // what would have to come for something else.
 func next(v *supervisor.View) []Next {
 	if v.Spec == nil {
-		return []Next{{What: "nothing, until its labels are right: " + v.Invalid}}
+		return []Next{{What: "nothing, until this is mended: " + v.Invalid}}
 	}
 	return append(nextOf(v), nextOfHold(v)...)
 }

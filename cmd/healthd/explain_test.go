@@ -1,0 +1,126 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"healthd/prober"
+	"healthd/runtime"
+	"healthd/supervisor"
+	"healthd/supervisor/api"
+)
+
+func TestExplanation(t *testing.T) {
+	for file, change := range map[string]func(*supervisor.View){
+		"explain.txt": nil, "explain-gated.txt": gated, "explain-long.txt": longTexts,
+		"explain-invalid.txt": func(v *supervisor.View) { // which no label is to blame for
+			v.Spec, v.Service, v.Invalid = nil, "", "healthd.toml:30: spec[web].publish.haproxy.backend: needs publish.port"
+		},
+		"explain-held.txt": func(v *supervisor.View) {
+			v.State.Held, v.State.HeldUntil = true, clock.Add(10*time.Minute)
+			v.State.Condemned, v.State.Wait = supervisor.ByLiveness, supervisor.Wait{Reason: supervisor.WaitHeld, Until: clock.Add(10 * time.Minute)}
+			v.State.Tallies[supervisor.Liveness].Result, v.State.Tallies[supervisor.Liveness].Outcome = prober.Failure, prober.Failure
+		},
+		"explain-stopped.txt": func(v *supervisor.View) {
+			v.Spec.RestartPolicy = supervisor.Never
+			v.Spec.RestartRules = []supervisor.RestartRule{{Operator: supervisor.In, ExitCodes: []int{42}}}
+			v.Spec.Probes[supervisor.Startup] = &supervisor.ProbeSpec{SuccessThreshold: 1, FailureThreshold: 3}
+			v.State.Engine, v.State.ContainerReady, v.State.Ready = runtime.Exited, false, false
+			v.State.Tallies[supervisor.Liveness].Result = prober.Failure
+			v.State.Tallies[supervisor.Startup] = supervisor.Tally{
+				Result: prober.Failure, Outcome: prober.Success, OnHold: true, LastAt: clock.Add(-50 * time.Minute),
+			}
+			v.State.Exit = supervisor.Exit{Code: 1, Reason: supervisor.ReasonError, FinishedAt: clock.Add(-2 * time.Second)}
+		},
+	} {
+		socket, j := daemonWith(t, &fake{}, container("web-1", change))
+		j.Record(supervisor.Event{Time: clock.Add(-time.Hour), Container: "web-1", Reason: "Started", Message: "Started container web-1"})
+		if file == "explain-long.txt" {
+			j.Record(longEvent)
+		}
+		var e api.Explanation
+		c, err := (&app{socket: socket}).client()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.get(t.Context(), containerPath("0123456789abcdefweb-1", "explain"), nil, &e); err != nil {
+			t.Fatal(err)
+		}
+		var b bytes.Buffer
+		if err := writeExplanation(&b, e, 100, clock); err != nil {
+			t.Fatal(err)
+		}
+		golden(t, file, b.String())
+		for _, columns := range []int{80, 100, 250} {
+			b.Reset()
+			if err := writeExplanation(&b, e, columns, clock); err != nil {
+				t.Fatal(err)
+			}
+			fits(t, b.String(), columns)
+		}
+	}
+}
+
+// fits checks that no line of a text is wider, or ends in blanks.
+func fits(t *testing.T, text string, columns int) {
+	t.Helper()
+	for line := range strings.Lines(text) {
+		line = strings.TrimSuffix(line, "\n")
+		if n := utf8.RuneCountInString(line); n > columns || line != strings.TrimRight(line, " ") {
+			t.Errorf("%d columns, want %d at most and no blanks in the end: %q", n, columns, line)
+		}
+	}
+}
+
+// longTexts are those that are wider than a line in all places where that may be.
+func longTexts(v *supervisor.View) {
+	gated(v)
+	const file = "/etc/healthd/conf.d/20-a-file-with-a-name-that-is-longer-than-most.toml:21"
+	v.Spec.ReadinessGates = append(v.Spec.ReadinessGates, "example.com/"+strings.Repeat("long-", 40))
+	v.Spec.MatchedBy = "match com.docker.compose.project=shop and com.docker.compose.service=web (" + file + ")"
+	v.Spec.Values = []supervisor.Value{
+		{Path: "liveness.exec.command", Value: `["sh", "-c", "curl --fail --silent --show-error --max-time 3 http://127.0.0.1:8080/healthz"]`, Origin: file},
+		{Path: "liveness.termination_grace_period", Value: "the spec's, else the container's own stop timeout, else 30s", Origin: "label healthd.liveness.termination_grace_period"},
+		{Path: "group.name", Value: "the compose project and service, else the container alone", Origin: "default"},
+		{Path: "readiness_gates", Value: `["` + strings.Repeat("x", 300) + `"]`, Origin: file},
+	}
+	v.Container.AutoRemove, v.Container.RestartPolicy = true, "unless-stopped"
+	v.State.LastExit = supervisor.Exit{Code: 137, Reason: supervisor.ReasonLivenessFailed, FinishedAt: clock.Add(-time.Hour)}
+	v.State.Tallies[supervisor.Liveness].Last.Output = "  two blanks before\n\tand a tab, " + strings.Repeat("0123456789", 25)
+	v.Container.Name, v.Container.Image = v.Container.Name+strings.Repeat("-web", 30), "registry.example.com/"+strings.Repeat("web/", 30)+":1"
+}
+
+var longEvent = supervisor.Event{
+	Time: clock.Add(-time.Minute), Container: "web-1" + strings.Repeat("-web", 30), Reason: "Invalid",
+	Message: strings.Repeat("label healthd.liveness.period: must be a duration such as \"10s\", is \"soon\"; ", 3) + strings.Repeat("x", 200),
+}
+
+func TestEventsFit(t *testing.T) {
+	socket, j := daemonWith(t, &fake{}, container("web-1", nil))
+	j.Record(supervisor.Event{Time: clock, Container: "web-1", Reason: "LifecycleHTTPFallback", Message: longEvent.Message})
+	j.Record(longEvent)
+	got := inside("events", "--socket", socket)
+	fits(t, got.stdout, 100)
+	golden(t, "events.txt", got.stdout)
+	for _, columns := range []int{80, 100, 250} {
+		var b bytes.Buffer
+		a := &app{stdout: &b, size: func() (int, int, bool) { return columns, 24, true }}
+		for _, ev := range []supervisor.Event{longEvent, {Time: clock, Reason: "LifecycleHTTPFallback", Message: longEvent.Message}, {Time: clock, Reason: "Ready"}} {
+			data, err := json.Marshal(ev)
+			if err == nil {
+				err = a.printEvent(string(data), asTable)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		fits(t, b.String(), columns)
+		if columns == 100 {
+			golden(t, "events-followed.txt", b.String())
+		}
+	}
+}
