@@ -216,3 +216,34 @@ func TestOwnKillWithoutItsFirstSignal(t *testing.T) {
 		})
 	}
 }
+
+// The news of an end tells of that run alone: what somebody has started since, and
+// stopped, nobody has watched.
+func TestDiedTellsOfItsOwnRun(t *testing.T) {
+	for name, again := range map[string]bool{"the same run": false, "another run": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e := newEstate(t, plain(Always))
+				defer e.end()
+				e.begin(runtime.ReplayUnknown, 0, false)
+				e.engine.run("c1")
+				synctest.Wait()
+				e.sleep(time.Minute)
+				e.engine.end("c1", 1)
+				e.engine.deliver(runtime.Update{Kind: runtime.Died, Runtime: "docker", ID: "c1", ExitCode: 1, Time: time.Now()})
+				synctest.Wait()
+				e.kill()
+				if time.Sleep(time.Second); again {
+					e.engine.begin("c1")
+					time.Sleep(time.Minute)
+					e.engine.end("c1", 143)
+				}
+				e.begin(runtime.ReplayUnknown, 0, false)
+				e.sleep(time.Hour)
+				if e.running("c1") == again {
+					t.Errorf("it runs: %v", e.running("c1"))
+				}
+			})
+		})
+	}
+}

@@ -118,7 +118,7 @@ func (l *loop) observed(u update) {
 func (l *loop) firstSight(e *entry, u update) (first, found bool) {
 	c := e.container
 	first = !l.runtimeView(u.Runtime).Up || !u.Witnessed && c.State.Alive() && c.StartedAt.Before(l.reloaded)
-	heard := l.lives[u.Runtime].replay == runtime.ReplayComplete || e.state.Died && !c.State.Alive()
+	heard := l.lives[u.Runtime].replay == runtime.ReplayComplete || e.state.Died && !c.State.Alive() && c.Run() == e.state.Run
 	if remembered := e.facts.ID != ""; remembered && !e.gap && heard {
 		return first, false // it is as if healthd had been there
 	}

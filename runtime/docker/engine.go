@@ -51,6 +51,7 @@ type Engine struct {
 	log  *zap.Logger
 
 	commands sync.Map // marks of the commands that run
+	owner    owner    // of these
 
 	// turn is held while current is used or replaced; a channel, so that waiting
 	// for it ends with a context.
@@ -66,7 +67,7 @@ func New(conf Config) (*Engine, error) {
 	if conf.Name == "" {
 		conf.Name = "docker"
 	}
-	e := &Engine{conf: conf, log: conf.Log, turn: make(chan struct{}, 1)}
+	e := &Engine{conf: conf, log: conf.Log, turn: make(chan struct{}, 1), owner: newOwner()}
 	if e.log == nil {
 		e.log = zap.NewNop()
 	}

@@ -2,7 +2,6 @@ package docker
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"math"
@@ -18,9 +17,9 @@ const (
 	// marker is set in the environment of a command, so that processes which left
 	// its session and its tree are found when it must be killed.
 	marker = "HEALTHD_EXEC"
-	// lasting begins the marks of commands without a timeout: what those leave
-	// behind may be meant to stay.
-	lasting = marker + "=lasting-"
+	// lasting is in the marks of commands without a timeout: what those leave behind
+	// may be meant to stay.
+	lasting = "lasting"
 
 	noTimeout = time.Duration(math.MaxInt64)
 
@@ -42,7 +41,7 @@ const (
 // What a command with a timeout leaves behind is let live unless it holds the
 // command's output open and so keeps the engine from telling of an end.
 func (e *Engine) Exec(ctx context.Context, id string, argv []string, timeout time.Duration, limit int) (output []byte, exitCode int, timedOut bool, err error) {
-	x := &execution{engine: e, container: id, mark: newMark(timeout), timeout: timeout}
+	x := &execution{engine: e, container: id, mark: e.newMark(timeout), timeout: timeout}
 	e.commands.Store(x.mark, nil)
 	defer e.commands.Delete(x.mark)
 	if err := x.create(ctx, argv); err != nil {
@@ -63,13 +62,6 @@ func (e *Engine) Exec(ctx context.Context, id string, argv []string, timeout tim
 		err = notStarted(fmt.Sprintf("cannot run %q in container %s: %s", argv[0], short(id), out.reason()))
 	}
 	return out.bytes(), exitCode, timedOut, err
-}
-
-func newMark(timeout time.Duration) string {
-	if timeout == noTimeout {
-		return lasting + rand.Text()
-	}
-	return marker + "=" + rand.Text()
 }
 
 // errNotStarted says that the engine could not start the command's process.

@@ -238,3 +238,27 @@ func commands(id, program string) []string {
 	}
 	return found
 }
+
+// Two healthds may ask in one container: neither ends what the other's commands do.
+func TestExecSparesAnother(t *testing.T) {
+	e, private := engine(t)
+	other := connect(t, private)
+	id := private.Run(t, dockertest.RunOptions{Cmd: []string{"tail", "-f", "/dev/null"}})
+	answered := make(chan error, 1)
+	go func() {
+		_, code, timedOut, err := other.Exec(t.Context(), id, []string{"sh", "-c", "sleep 4; exit 0"}, time.Minute, 100)
+		if code != 0 || timedOut {
+			err = fmt.Errorf("exit code %d, timed out %v, %w", code, timedOut, err)
+		}
+		answered <- err
+	}()
+	eventually(t, "the other's command runs", func() bool { return len(commands(id, "sleep")) == 1 })
+	for range 3 {
+		if _, code, _, err := e.Exec(t.Context(), id, []string{"sh", "-c", "sleep 1111 & exit 0"}, time.Minute, 100); code != 0 || err != nil {
+			t.Errorf("exit code %d, %v", code, err)
+		}
+	}
+	if err := <-answered; err != nil {
+		t.Errorf("the other's command: %v", err)
+	}
+}

@@ -3,7 +3,6 @@ package docker
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 )
 
@@ -96,10 +95,12 @@ func (x *execution) sweep(ctx context.Context, which func(mark string) bool) err
 // leftover says whether a process of that mark is what a command left behind that
 // has ended, and not meant to stay.
 func (x *execution) leftover(mark string) bool {
+	m, ok := readMark(mark)
 	_, runs := x.engine.commands.Load(mark)
-	return !runs && !strings.HasPrefix(mark, lasting)
+	return ok && !m.lasting && !runs && (m.owner == x.engine.owner || m.owner.ended())
 }
 
 func (x *execution) ownOrLeftover(mark string) bool {
-	return mark == x.mark && !strings.HasPrefix(mark, lasting) || x.leftover(mark)
+	m, ok := readMark(mark)
+	return ok && mark == x.mark && !m.lasting || x.leftover(mark)
 }

@@ -1,6 +1,9 @@
 package haproxy
 
-import "net/netip"
+import (
+	"maps"
+	"net/netip"
+)
 
 // assign finds the server of each member, the surest first: that of its name where it is
 // no slot, the slot that it had, the one with its address, the one of its name, a free
@@ -8,14 +11,38 @@ import "net/netip"
 func (p *plan) assign(all []member) {
 	a := newAssignment(p)
 	a.pass(all, func(m *member) *server { return a.named[m.name] })
-	a.pass(all, func(m *member) *server { return a.aside[m.target()] })
+	a.pass(all, func(m *member) *server { return p.unlessAnothers(a.aside[m.target()], m) })
 	a.pass(all, func(m *member) *server { return a.slots[p.slots[m.name]] })
-	a.pass(all, func(m *member) *server { return a.addressed[m.target()] })
+	a.pass(all, func(m *member) *server { return p.unlessAnothers(a.addressed[m.target()], m) })
 	a.pass(all, func(m *member) *server { return a.slots[m.name] })
 	a.pass(all, a.unused)
 	a.pass(all, a.idle(all))
 	p.server = a.server
 	p.noteSlots(a.slots)
+	p.noteOwners(all)
+}
+
+// unlessAnothers keeps a server that was set aside by hand from a container that has
+// merely got the address of the one that this was meant for.
+func (p *plan) unlessAnothers(s *server, m *member) *server {
+	if s != nil && s.held() && p.owners[s.name] != "" && p.owners[s.name] != m.id {
+		return nil
+	}
+	return s
+}
+
+// noteOwners keeps whose the servers are, also of containers that are gone.
+func (p *plan) noteOwners(all []member) {
+	there := make(map[string]bool, len(p.servers))
+	for _, s := range p.servers {
+		there[s.name] = true
+	}
+	maps.DeleteFunc(p.owners, func(server, _ string) bool { return !there[server] })
+	for i := range all {
+		if s := p.server[all[i].name]; s != nil {
+			p.owners[s.name] = all[i].id
+		}
+	}
 }
 
 // assignment is the work of assign.
@@ -85,7 +112,7 @@ func (a *assignment) unused(m *member) *server {
 func (a *assignment) idle(all []member) func(*member) *server {
 	next := 0
 	return func(m *member) *server {
-		for ; m.reachable() && next < len(all); next++ {
+		for ; m.reachable() && m.want == wantUp && next < len(all); next++ {
 			other := &all[next]
 			s := a.server[other.name]
 			if s != nil && !other.reachable() && a.slots[s.name] == s && !s.held() {

@@ -17,6 +17,7 @@ type book struct {
 	planned  []member          // told last
 	due      []command         // of the present plan
 	lookAt   time.Time
+	owners   map[string]string   // of servers
 	shown    map[string]string   // slots that were recorded
 	held     map[string]bool     // servers that were set aside by hand
 	idle     map[runtime.Run]int // looks in a row
@@ -30,7 +31,7 @@ type book struct {
 func newBook() *book {
 	return &book{
 		slots: map[string]string{}, told: map[string]string{}, idle: map[runtime.Run]int{}, troubles: map[string]*trouble{},
-		again: map[string]repeat{},
+		again: map[string]repeat{}, owners: map[string]string{},
 	}
 }
 

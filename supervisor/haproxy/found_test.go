@@ -105,8 +105,12 @@ func TestRenamedWhileSetAside(t *testing.T) {
 	e.is("c1", "A", "up")
 	b.shows("web", "c1 A UP 100", sorry)
 	b.operate("set server web/c1 state maint")
-	e.forget("c1")
-	e.is("renamed", "A", "up")
+	renamed := newView("web", "renamed", "127.0.0.1", b.port("A"), "up")
+	renamed.Container.ID = "id-c1"
+	e.mu.Lock()
+	e.views["c1"] = renamed
+	e.mu.Unlock()
+	e.show()
 	time.Sleep(2 * lookEvery)
 	b.shows("web", "c1 A MAINT 100", sorry)
 	b.operate("set server web/c1 state ready")
@@ -249,4 +253,72 @@ func TestStoppedContainersGiveUpTheirSlots(t *testing.T) {
 	e.unharmed()
 	e.is("green-3", "F", "up")
 	e.records(EventError, "there is no free server-template slot for container green-3")
+}
+
+// A backend that HAProxy has disabled is nobody else's trouble.
+func TestDisabledBackend(t *testing.T) {
+	t.Parallel()
+	b := startBalancer(t, dynamic+"backend other\n  disabled\n  server x1 127.0.0.9:81\n")
+	e := b.tell()
+	e.in("other", "c2", "127.0.0.1", b.port("B"), "up")
+	e.is("c1", "A", "up")
+	e.records(EventError, "show stat lacks servers of backend other: is it disabled?")
+	b.shows("web", "c1 A UP 100", sorry)
+	e.is("c1", "A", "down")
+	b.shows("web", "c1 A DOWN (agent) 100", sorry)
+	e.in("other", "c2", "127.0.0.1", b.port("B"), "stopping")
+	time.Sleep(20 * soonAfter)
+	if runs, lost := e.told(), e.recorded(EventLost); len(runs) > 0 || len(lost) > 0 {
+		t.Errorf("drained %v, lost %v", runs, lost)
+	}
+}
+
+// Nor is what somebody has disabled by hand undone where the weight tells nothing.
+func TestChecksDisabledByHandStay(t *testing.T) {
+	t.Parallel()
+	b := startBalancer(t, dynamic)
+	e := b.tell()
+	e.is("c1", "A", "down")
+	e.is("c2", "B", "up")
+	b.shows("web", "c1 A DOWN (agent) 0", "c2 B UP 100", sorry)
+	time.Sleep(2 * soonAfter) // it is known that it was told
+	b.operate("disable agent web/c1")
+	b.operate("disable health web/c2")
+	b.operate("disable agent web/c2")
+	b.operate("set server web/c2 state maint")
+	e.records(EventError, "somebody has disabled the agent check of server web/c1")
+	e.records(EventError, "somebody has disabled the agent check of server web/c2")
+	time.Sleep(2 * lookEvery)
+	servers, err := b.servers("web")
+	for _, s := range servers {
+		if s.name != "sorry" && s.agent&checkEnabled != 0 || s.name == "c2" && s.admin&adminMaint == 0 {
+			t.Errorf("%s is %+v", s.name, s)
+		}
+	}
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// A container that gets the address of one which was set aside is not set aside.
+func TestAddressOfOneSetAside(t *testing.T) {
+	t.Parallel()
+	for name, config := range map[string]string{"dynamic": dynamic, "slots": slots} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := startBalancer(t, config)
+			e := b.tell()
+			e.is("web-1", "A", "up")
+			eventually(t, "it is up", func() error { return b.has("web", 2) })
+			b.operate("set server web/web-1 state maint")
+			e.is("web-1", "A", "gone")
+			e.records(EventError, "server web/web-1 was set aside by hand and its container is gone")
+			e.is("other", "A", "up")
+			if name == "dynamic" {
+				b.shows("web", "other A UP 100", sorry, "web-1 A MAINT 100")
+			} else {
+				b.shows("web", sorry, "web-1 A MAINT 100", "web-2 A UP 100", "web-3 0.0.0.0:0 MAINT 100")
+			}
+		})
+	}
 }

@@ -149,7 +149,7 @@ func (l *link) round(ctx context.Context, s Supervisor) error {
 func (l *link) plan(backend string, servers []*server) *plan {
 	p := &plan{backend: backend, servers: servers, agent: l.h.agent, everywhere: l.h.everywhere, telling: map[string]string{}}
 	if b := l.books[backend]; b != nil {
-		p.slots, p.told, p.held = b.slots, b.told, b.held
+		p.slots, p.told, p.held, p.owners = b.slots, b.told, b.held, b.owners
 	}
 	return p
 }

@@ -9,42 +9,58 @@ import (
 )
 
 // look asks HAProxy what it shows of these backends, or of all when it is not the
-// process that was told before. What changes between its two tables is asked again.
-func (l *link) look(ctx context.Context, due []string) (shown map[string][]*server, err error) {
-	for range 3 {
-		if shown, err = l.lookOnce(ctx, due); !errors.Is(err, errMissing) {
-			break
+// process that was told before. What changes between its two tables is asked again; a
+// backend that is never the same in both is a trouble, and none of the others'.
+func (l *link) look(ctx context.Context, due []string) (map[string][]*server, error) {
+	for tries := 3; ; tries-- {
+		shown, unclear, err := l.lookOnce(ctx, due)
+		if err != nil || len(unclear) == 0 {
+			return shown, err
 		}
+		if tries > 1 {
+			continue
+		}
+		for _, name := range unclear {
+			delete(shown, name)
+			l.unclear(name)
+		}
+		return shown, nil
 	}
-	return shown, err
 }
 
-func (l *link) lookOnce(ctx context.Context, due []string) (map[string][]*server, error) {
+// unclear takes in that nothing is known of a backend's servers.
+func (l *link) unclear(name string) {
+	b, now := l.books[name], time.Now()
+	b.planned, b.lookAt, b.alone = l.members[name], now.Add(lookEvery), ""
+	clear(b.idle)
+	l.trouble(b, name, "show stat lacks servers of backend "+name+": is it disabled?", "", now)
+}
+
+func (l *link) lookOnce(ctx context.Context, due []string) (shown map[string][]*server, unclear []string, err error) {
 	answers, err := l.ask(ctx, append([]string{"show info"}, states(due)...))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	p, age, err := readInfo(answers[0])
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	answers = answers[1:]
 	if p != l.process || l.untold {
 		l.forget()
 		if due, err = l.discover(ctx); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if answers, err = l.ask(ctx, states(due)); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		l.succeeded(p)
 	}
 	l.age = age
-	shown, err := l.readStates(due, answers)
-	if err != nil {
-		return nil, err
+	if shown, err = l.readStates(due, answers); err == nil {
+		unclear, err = l.addStats(ctx, shown)
 	}
-	return shown, l.addStats(ctx, shown)
+	return shown, unclear, err
 }
 
 // succeeded takes in which process is told from now on.
@@ -101,9 +117,10 @@ func (l *link) readStates(due, answers []string) (map[string][]*server, error) {
 	return shown, nil
 }
 
-// addStats adds to servers what the other table shows. It goes by the number of the
-// backend, as a frontend may have the same name and would be found first.
-func (l *link) addStats(ctx context.Context, shown map[string][]*server) error {
+// addStats adds to servers what the other table shows, and returns the backends of
+// which that lacks some. It goes by the number of the backend, as a frontend may have the
+// same name and would be found first.
+func (l *link) addStats(ctx context.Context, shown map[string][]*server) (unclear []string, err error) {
 	var names, commands []string
 	for name, servers := range shown {
 		if len(servers) > 0 {
@@ -112,18 +129,22 @@ func (l *link) addStats(ctx context.Context, shown map[string][]*server) error {
 		}
 	}
 	if len(names) == 0 {
-		return nil
+		return nil, nil
 	}
 	answers, err := l.ask(ctx, commands)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for i, name := range names {
-		if err := readStat(answers[i], shown[name]); err != nil {
-			return err
+		err := readStat(answers[i], shown[name])
+		switch {
+		case errors.Is(err, errMissing):
+			unclear = append(unclear, name)
+		case err != nil:
+			return nil, err
 		}
 	}
-	return nil
+	return unclear, nil
 }
 
 // absent takes in that HAProxy has no such backend.

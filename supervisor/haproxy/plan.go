@@ -28,6 +28,7 @@ type plan struct {
 	slots      map[string]string // by member: the slot that it had last; changed in place
 	told       map[string]string // by server: what its agent check sends, as far as that was set
 	held       map[string]bool   // servers that were set aside by hand when last looked at
+	owners     map[string]string // by server: the ID of its container, as far as that is known; changed in place
 
 	server   map[string]*server // by member, with its commands done: what becomes of it
 	ids      map[int]bool       // in use; nil: nobody has looked
@@ -58,14 +59,15 @@ func (p *plan) slot(s *server) bool { return s.admin&adminConfigured != 0 && p.a
 
 // ours says that healthd has added the server.
 func (p *plan) ours(s *server) bool {
-	return s.forcedID && s.id >= firstID && s.id <= lastID && p.asksUs(s)
+	return s.forcedID && s.id >= firstID && s.id <= lastID && s.asks == p.agent
 }
 
 // halfDone says that healthd has not added the server to the end, or not deleted it to
-// the end. What somebody does by hand looks otherwise: it leaves the weight and the
-// health check.
+// the end. A daemon that has told the server all itself knows better; to another one the
+// weight and the health check tell, as somebody who disables the agent check by hand
+// leaves these most of the time.
 func (p *plan) halfDone(s *server) bool {
-	return p.ours(s) && s.agent&checkEnabled == 0 && (s.weight == 0 || s.check&checkEnabled == 0)
+	return p.ours(s) && p.told[s.name] == "" && s.agent&checkEnabled == 0 && (s.weight == 0 || s.check&checkEnabled == 0)
 }
 
 // left says that a server is there for a container, which may be gone.

@@ -158,7 +158,7 @@ func FuzzRead(f *testing.F) {
 			if readStat(stat, all) != nil {
 				continue
 			}
-			p := &plan{backend: name, servers: all, agent: agent{"127.0.0.1", 18647}, complete: true, slots: map[string]string{}, told: map[string]string{}, telling: map[string]string{}}
+			p := &plan{backend: name, servers: all, agent: agent{"127.0.0.1", 18647}, complete: true, slots: map[string]string{}, told: map[string]string{}, telling: map[string]string{}, owners: map[string]string{}}
 			p.make([]member{{name: "c1", ask: "c1", want: wantUp}, {name: "c2", ask: "web/c2", want: wantDrain}})
 		}
 	})

@@ -1,0 +1,61 @@
+package docker
+
+import (
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+)
+
+func TestMark(t *testing.T) {
+	e := &Engine{owner: newOwner()}
+	for timeout, lasting := range map[time.Duration]bool{time.Second: false, noTimeout: true} {
+		text := e.newMark(timeout)
+		if m, ok := readMark(text); !ok || m.owner != e.owner || m.lasting != lasting {
+			t.Errorf("%s: got %+v, %v", text, m, ok)
+		}
+		if text == e.newMark(timeout) {
+			t.Errorf("%s comes twice", text)
+		}
+	}
+	for _, text := range []string{"", "HEALTHD_EXEC=", "HEALTHD_EXEC=x", "HEALTHD_EXEC=probe:1:x:3:a:b", "HEALTHD_EXEC=probe:1:2:-3:a:b", "HEALTHD_EXEC=other:1:2:3:a:b"} {
+		if m, ok := readMark(text); ok {
+			t.Errorf("%q: got %+v", text, m)
+		}
+	}
+}
+
+// Only an owner that could be seen if it were there is known to be gone.
+func TestOwnerEnded(t *testing.T) {
+	self := newOwner()
+	child := exec.Command("sleep", "100")
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	p, err := readProc(child.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lives := owner{pids: self.pids, pid: p.pid, start: p.start}
+	if lives.ended() {
+		t.Error("one that lives is taken for gone")
+	}
+	if err := child.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = child.Wait()
+	for name, tc := range map[string]struct {
+		owner owner
+		want  bool
+	}{
+		"gone":              {lives, true},
+		"its PID is reused": {owner{pids: self.pids, pid: os.Getpid(), start: self.start + 1}, true},
+		"ourselves":         {self, false},
+		"elsewhere":         {owner{pids: "1", pid: p.pid, start: p.start}, false},
+		"unknown":           {owner{pids: self.pids, pid: p.pid}, false},
+	} {
+		if got := tc.owner.ended(); got != tc.want {
+			t.Errorf("%s: got %v", name, got)
+		}
+	}
+}
