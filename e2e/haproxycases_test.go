@@ -208,12 +208,13 @@ func TestHAProxyAgent(t *testing.T) {
 
 func TestHAProxyHTTPCheck(t *testing.T) {
 	t.Parallel()
-	b := startBalanced(t, "httpchk", 1250*time.Millisecond, 3)
+	b := startBalanced(t, "httpchk", 1250*time.Millisecond, 6)
 	t.Run("unready", func(t *testing.T) { b.in(t).unreadyIsWithdrawn() })
 	t.Run("restarts", func(t *testing.T) { b.in(t).restartsLoseNothing() })
 	t.Run("operator", func(t *testing.T) { b.in(t).operatorIsObeyed() })
 	t.Run("last-one", func(t *testing.T) { b.in(t).lastOneIsTold() })
 	t.Run("containers", func(t *testing.T) { b.in(t).containersComeAndGo() })
+	t.Run("scale", func(t *testing.T) { b.in(t).scales((*balanced).drainedByHand) })
 	t.Run("haproxy-restarts", func(t *testing.T) { b.in(t).haproxyRestarts() })
 	t.Run("healthd-dies", func(t *testing.T) { b.in(t).httpCheckDies() })
 	t.Run("both-die", func(t *testing.T) { b.in(t).bothDieWithHTTPCheck() })
