@@ -90,8 +90,13 @@ func (t *stepper) endedBefore() {
 }
 
 // revive takes back what looked like an operator's stop and was the end of the
-// engine: the engine has been started anew since.
+// engine: the engine has been started anew since. What it was about to start again by
+// its own policy when it ended, it may have forgotten.
 func (t *stepper) revive() {
+	if t.Engine == runtime.Restarting && t.Restart == NoCause && t.Call == NoCall && !t.OperatorStopped && t.KilledAt.IsZero() {
+		t.Engine = runtime.Exited
+		t.startAgain()
+	}
 	if !t.Doubtful {
 		return
 	}

@@ -213,6 +213,11 @@ func (w *world) happen(event string, args []string) error {
 		w.c.OOMKilled = event == "oom"
 		w.step("", &input{kind: died, code: number()})
 		w.step(what, &input{kind: observed})
+	case "exits-restarting": // and the engine's own policy is about to start it again
+		w.endRun(number())
+		w.c.State = runtime.Restarting
+		w.step("", &input{kind: died, code: number()})
+		w.step(what, &input{kind: observed})
 	case "old-signal": // its news comes late, from before the run
 		w.step(what, &input{kind: killed, signal: number(), time: w.c.StartedAt.Add(-time.Second)})
 	case "signalled":
@@ -336,6 +341,10 @@ func (w *world) restartEngine(what string) {
 	if alive {
 		w.endRun(137)
 		w.step("exits 137", &input{kind: observed, reborn: true})
+	}
+	if w.c.State == runtime.Restarting {
+		w.c.State = runtime.Exited
+		w.step("is exited", &input{kind: observed, reborn: true})
 	}
 	w.step("engine-back", &input{kind: runtimeBack})
 }
