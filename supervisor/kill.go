@@ -128,8 +128,11 @@ func (t *stepper) stopsMade() int {
 
 // died takes in the news of an end that no inspection has shown yet. What has ended
 // takes no traffic, and does not survive a signal, however long a sick engine takes to
-// show that.
-func (t *stepper) died(code int) {
+// show that. News of an earlier run may come late.
+func (t *stepper) died(code int, at time.Time) {
+	if !at.IsZero() && t.before(at, t.StartedAt) {
+		return
+	}
 	t.Died = t.Engine.Alive()
 	t.DiedCode, t.KillForgotten, t.LookAt = code, time.Time{}, time.Time{}
 }

@@ -113,6 +113,11 @@ func TestDeathWithdrawsAtOnce(t *testing.T) {
 		if got := l.heard(); !slices.Equal(got, []string{"ready"}) {
 			t.Errorf("when it is seen to run: %v", got)
 		}
+		began := h.view(t, "c1").State.StartedAt
+		h.engine.deliver(runtime.Update{Kind: runtime.Died, Runtime: "docker", ID: "c1", ExitCode: 1, Time: began.Add(-time.Millisecond)})
+		if got := l.heard(); len(got) != 0 {
+			t.Errorf("at the late news of an earlier end: %v", got)
+		}
 	})
 }
 

@@ -135,7 +135,7 @@ func (t *stepper) take(in *input) {
 	case killed:
 		t.killed(in.signal, in.time)
 	case died:
-		t.died(in.code)
+		t.died(in.code, in.time)
 	case stopCarriedOut:
 		t.stopCarriedOut(in)
 	case answered:

@@ -68,7 +68,7 @@ func (u update) cause() input {
 	case runtime.Killed:
 		return input{kind: killed, signal: u.Signal, time: at}
 	case runtime.Died:
-		return input{kind: died, code: u.ExitCode}
+		return input{kind: died, code: u.ExitCode, time: at}
 	case runtime.Stopped:
 		return input{kind: stopCarriedOut, time: at}
 	}
