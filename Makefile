@@ -51,7 +51,7 @@ fuzz: ## run every fuzz target for FUZZTIME (30s) each
 	scripts/fuzz $(FUZZTIME)
 
 bench: prerequisites ## run the benchmarks
-	$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./prober ./supervisor ./supervisor/agent ./supervisor/haproxy ./supervisor/journal ./runtime/...
+	$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./prober ./supervisor/... ./runtime/...
 
 lint: ## gofmt, vet, staticcheck, tidy modules, the import arrows
 	@test -z "$$(gofmt -l .)" || { echo "not formatted:"; gofmt -l .; exit 1; }

@@ -18,7 +18,7 @@ import (
 	"strings"
 	"time"
 
-	"healthd/supervisor"
+	"healthd/supervisor/core"
 )
 
 // Config is a configuration without problems. It is never changed after Load.
@@ -27,7 +27,7 @@ type Config struct {
 	Listen   Listen
 	State    State
 	Log      Log
-	Guard    supervisor.Guard
+	Guard    core.Guard
 	HAProxy  HAProxy
 
 	specs []*fileSpec // in file order

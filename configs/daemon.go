@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"time"
 
-	"healthd/supervisor"
+	"healthd/supervisor/core"
 )
 
 const (
@@ -99,10 +99,10 @@ func readState(t *table) State {
 	return s
 }
 
-func readGuard(t *table) supervisor.Guard {
-	g := supervisor.Guard{
-		MaxRestarts: t.integer("max_restarts", supervisor.DefaultGuardRestarts, span[int]{0, maxRestarts}),
-		Window:      t.duration("window", supervisor.DefaultGuardWindow, durations(time.Second)),
+func readGuard(t *table) core.Guard {
+	g := core.Guard{
+		MaxRestarts: t.integer("max_restarts", core.DefaultGuardRestarts, span[int]{0, maxRestarts}),
+		Window:      t.duration("window", core.DefaultGuardWindow, durations(time.Second)),
 	}
 	t.done()
 	return g

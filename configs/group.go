@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"healthd/supervisor"
+	"healthd/supervisor/core"
 )
 
 const (
@@ -19,36 +19,36 @@ var percentForm = regexp.MustCompile(`^\d+%$`)
 
 // readGroup leaves the name empty when there is none: only the supervisor knows
 // what it is by default.
-func readGroup(t *table) supervisor.Group {
-	var g supervisor.Group
+func readGroup(t *table) core.Group {
+	var g core.Group
 	if t.has("name") {
 		g.Name = t.text("name", "", checkGroup)
 	} else {
 		t.take("name")
 		t.value("name", defaultGroup, nil)
 	}
-	g.MaxUnavailable = t.share("max_unavailable", supervisor.DefaultMaxUnavailable)
+	g.MaxUnavailable = t.share("max_unavailable", core.DefaultMaxUnavailable)
 	t.done()
 	return g
 }
 
 // share reads a number of members or a percentage of them.
-func (t *table) share(key string, otherwise int) supervisor.Share {
+func (t *table) share(key string, otherwise int) core.Share {
 	n := t.take(key)
 	if n != nil && n.textual() && percentForm.MatchString(n.text) {
 		percent, err := strconv.Atoi(strings.TrimSuffix(n.text, "%"))
 		if err != nil || percent < 1 || percent > 100 {
 			t.wrong(n, t.at(key), "%s, is %s", percentageRange, quote(n.text))
-			return supervisor.Share{Number: otherwise}
+			return core.Share{Number: otherwise}
 		}
 		t.value(key, quoteTOML(strconv.Itoa(percent)+"%"), n)
-		return supervisor.Share{Percent: percent}
+		return core.Share{Percent: percent}
 	}
 	if n != nil {
 		if _, ok := n.integer(); !ok {
 			t.wrong(n, t.at(key), "%s, is %s", shareMustBe, n.describe())
-			return supervisor.Share{Number: otherwise}
+			return core.Share{Number: otherwise}
 		}
 	}
-	return supervisor.Share{Number: t.integer(key, otherwise, span[int]{1, maxMembers})}
+	return core.Share{Number: t.integer(key, otherwise, span[int]{1, maxMembers})}
 }

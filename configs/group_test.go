@@ -3,7 +3,7 @@ package configs
 import (
 	"testing"
 
-	"healthd/supervisor"
+	"healthd/supervisor/core"
 )
 
 const groupSpec = `
@@ -16,24 +16,24 @@ max_unavailable = "25%"
 `
 
 func TestGroup(t *testing.T) {
-	number := func(n int) supervisor.Share { return supervisor.Share{Number: n} }
-	percent := func(p int) supervisor.Share { return supervisor.Share{Percent: p} }
+	number := func(n int) core.Share { return core.Share{Number: n} }
+	percent := func(p int) core.Share { return core.Share{Percent: p} }
 	tests := []struct {
 		name, text string
 		labels     []string // below healthd.group.
-		want       supervisor.Group
+		want       core.Group
 	}{
-		{"none", "", nil, supervisor.Group{MaxUnavailable: number(1)}},
-		{"number", "max_unavailable = 2", nil, supervisor.Group{MaxUnavailable: number(2)}},
-		{"most", "max_unavailable = 1_000_000", nil, supervisor.Group{MaxUnavailable: number(1_000_000)}},
-		{"per cent", `max_unavailable = "25%"`, nil, supervisor.Group{MaxUnavailable: percent(25)}},
-		{"least per cent", `max_unavailable = "1%"`, nil, supervisor.Group{MaxUnavailable: percent(1)}},
-		{"most per cent", `max_unavailable = "100%"`, nil, supervisor.Group{MaxUnavailable: percent(100)}},
-		{"name", `name = "web"`, nil, supervisor.Group{Name: "web", MaxUnavailable: number(1)}},
-		{"parts", `name = "a_1/b-2/c.3"`, nil, supervisor.Group{Name: "a_1/b-2/c.3", MaxUnavailable: number(1)}},
-		{"name by label", "", []string{"name=shop/web"}, supervisor.Group{Name: "shop/web", MaxUnavailable: number(1)}},
-		{"number over per cent", `max_unavailable = "25%"`, []string{"max_unavailable=2"}, supervisor.Group{MaxUnavailable: number(2)}},
-		{"per cent over number", "max_unavailable = 2", []string{"max_unavailable=25%"}, supervisor.Group{MaxUnavailable: percent(25)}},
+		{"none", "", nil, core.Group{MaxUnavailable: number(1)}},
+		{"number", "max_unavailable = 2", nil, core.Group{MaxUnavailable: number(2)}},
+		{"most", "max_unavailable = 1_000_000", nil, core.Group{MaxUnavailable: number(1_000_000)}},
+		{"per cent", `max_unavailable = "25%"`, nil, core.Group{MaxUnavailable: percent(25)}},
+		{"least per cent", `max_unavailable = "1%"`, nil, core.Group{MaxUnavailable: percent(1)}},
+		{"most per cent", `max_unavailable = "100%"`, nil, core.Group{MaxUnavailable: percent(100)}},
+		{"name", `name = "web"`, nil, core.Group{Name: "web", MaxUnavailable: number(1)}},
+		{"parts", `name = "a_1/b-2/c.3"`, nil, core.Group{Name: "a_1/b-2/c.3", MaxUnavailable: number(1)}},
+		{"name by label", "", []string{"name=shop/web"}, core.Group{Name: "shop/web", MaxUnavailable: number(1)}},
+		{"number over per cent", `max_unavailable = "25%"`, []string{"max_unavailable=2"}, core.Group{MaxUnavailable: number(2)}},
+		{"per cent over number", "max_unavailable = 2", []string{"max_unavailable=25%"}, core.Group{MaxUnavailable: percent(25)}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

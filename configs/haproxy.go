@@ -1,6 +1,6 @@
 package configs
 
-import "healthd/supervisor"
+import "healthd/supervisor/core"
 
 const (
 	maxSockets = 16
@@ -25,8 +25,8 @@ func readHAProxy(t *table, agent string) HAProxy {
 }
 
 // readBackend shows nothing when there is none.
-func readBackend(t *table) supervisor.HAProxy {
-	var h supervisor.HAProxy
+func readBackend(t *table) core.HAProxy {
+	var h core.HAProxy
 	if t.n == nil {
 		return h
 	}

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"healthd/supervisor"
+	"healthd/supervisor/core"
 )
 
 const haproxySpec = `
@@ -90,21 +90,21 @@ func TestBackend(t *testing.T) {
 	tests := []struct {
 		name   string
 		labels map[string]string
-		want   supervisor.Publish
+		want   core.Publish
 		values string // below publish.haproxy
 	}{
-		{"file", labels("healthd.spec=balanced"), supervisor.Publish{Service: "balanced", Port: 8080, Drain: time.Second, HAProxy: supervisor.HAProxy{Backend: "web"}},
+		{"file", labels("healthd.spec=balanced"), core.Publish{Service: "balanced", Port: 8080, Drain: time.Second, HAProxy: core.HAProxy{Backend: "web"}},
 			"publish.haproxy.backend = \"web\"  (healthd.toml:37)\n"},
 		{"label over file", labels("healthd.spec=balanced", "healthd.publish.haproxy.backend=-Be_1.x:y"),
-			supervisor.Publish{Service: "balanced", Port: 8080, Drain: time.Second, HAProxy: supervisor.HAProxy{Backend: "-Be_1.x:y"}},
+			core.Publish{Service: "balanced", Port: 8080, Drain: time.Second, HAProxy: core.HAProxy{Backend: "-Be_1.x:y"}},
 			"publish.haproxy.backend = \"-Be_1.x:y\"  (label healthd.publish.haproxy.backend)\n"},
 		{"port by label", labels("healthd.spec=balanced", "healthd.publish.port=81", "healthd.publish.drain=0s"),
-			supervisor.Publish{Service: "balanced", Port: 81, Drain: 0, HAProxy: supervisor.HAProxy{Backend: "web"}},
+			core.Publish{Service: "balanced", Port: 81, Drain: 0, HAProxy: core.HAProxy{Backend: "web"}},
 			"publish.haproxy.backend = \"web\"  (healthd.toml:37)\n"},
 		{"labels only", labels("healthd.readiness.tcp_socket.port=80", "healthd.publish.port=80", "healthd.publish.haproxy.backend="+longest),
-			supervisor.Publish{Service: "c", Port: 80, Drain: time.Second, HAProxy: supervisor.HAProxy{Backend: longest}},
+			core.Publish{Service: "c", Port: 80, Drain: time.Second, HAProxy: core.HAProxy{Backend: longest}},
 			"publish.haproxy.backend = \"" + longest + "\"  (label healthd.publish.haproxy.backend)\n"},
-		{"none", labels("healthd.spec=bare"), supervisor.Publish{Service: "bare"}, ""},
+		{"none", labels("healthd.spec=bare"), core.Publish{Service: "bare"}, ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"healthd/prober"
-	"healthd/supervisor"
+	"healthd/supervisor/core"
 )
 
 func TestBadLabels(t *testing.T) {
@@ -244,14 +244,14 @@ func checkAsked(t *testing.T, h *prober.HTTPGet) {
 	}
 }
 
-func checkPushed(t *testing.T, p supervisor.Publish) {
+func checkPushed(t *testing.T, p core.Publish) {
 	t.Helper()
 	if name := p.HAProxy.Backend; name != "" && (p.Port == 0 || len(name) > 128 || strings.ContainsAny(name, "/;#@|\\ \t\r\n\"'\x00")) {
 		t.Errorf("nothing to put into a command: %+v", p)
 	}
 }
 
-func checkRestarts(t *testing.T, spec *supervisor.Spec) {
+func checkRestarts(t *testing.T, spec *core.Spec) {
 	t.Helper()
 	if b := spec.Backoff; b.Initial <= 0 || b.Max < b.Initial {
 		t.Errorf("no such back-off: %+v", b)
@@ -263,7 +263,7 @@ func checkRestarts(t *testing.T, spec *supervisor.Spec) {
 		t.Errorf("too many: %d gates, %d rules", len(spec.ReadinessGates), len(spec.RestartRules))
 	}
 	for _, rule := range spec.RestartRules {
-		if rule.Operator != supervisor.In && rule.Operator != supervisor.NotIn || len(rule.ExitCodes) < 1 || len(rule.ExitCodes) > maxExitCodes {
+		if rule.Operator != core.In && rule.Operator != core.NotIn || len(rule.ExitCodes) < 1 || len(rule.ExitCodes) > maxExitCodes {
 			t.Errorf("not complete: %+v", rule)
 		}
 	}

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"healthd/prober"
-	"healthd/supervisor"
+	"healthd/supervisor/core"
 )
 
 const (
@@ -19,8 +19,8 @@ func hookHandlerKeys() []string {
 	return []string{"http_get", "tcp_socket", "exec", "sleep"}
 }
 
-func (s *specReader) lifecycle(t *table) supervisor.Lifecycle {
-	l := supervisor.Lifecycle{
+func (s *specReader) lifecycle(t *table) core.Lifecycle {
+	l := core.Lifecycle{
 		PostStart: s.hook(t.sub(postStart), s.postStartSleep),
 		PreStop:   s.hook(t.sub(preStop), s.preStopSleep),
 	}
@@ -56,7 +56,7 @@ func (s *specReader) hook(t *table, sleep func(*table) time.Duration) *prober.Li
 
 // postStartSleep reads a sleep that ends before the hook is given up.
 func (s *specReader) postStartSleep(t *table) time.Duration {
-	return t.duration("duration", 0, span[time.Duration]{0, supervisor.PostStartTimeout})
+	return t.duration("duration", 0, span[time.Duration]{0, core.PostStartTimeout})
 }
 
 // preStopSleep reads a sleep that must fit into the grace period, which it shares

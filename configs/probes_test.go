@@ -6,11 +6,11 @@ import (
 	"time"
 
 	"healthd/prober"
-	"healthd/supervisor"
+	"healthd/supervisor/core"
 )
 
 // resolveText returns what the only spec of a text makes of a container.
-func resolveText(t *testing.T, text string, pairs ...string) *supervisor.Spec {
+func resolveText(t *testing.T, text string, pairs ...string) *core.Spec {
 	t.Helper()
 	spec, err := mustParse(t, "[[spec]]\nname = \"web\"\n"+text).Resolve("c", labels(append(pairs, specLabel+"=web")...))
 	if err != nil {
@@ -41,10 +41,10 @@ func TestPorts(t *testing.T) {
 				"startup.grpc.port = 1\n"+
 				"liveness.http_get.port = "+tt.port+"\n"+
 				"readiness.tcp_socket.port = "+tt.port+"\n")
-			if got := spec.Probes[supervisor.Liveness].Handler.HTTPGet.Port; got != tt.want {
+			if got := spec.Probes[core.Liveness].Handler.HTTPGet.Port; got != tt.want {
 				t.Errorf("http_get: got %d, want %d", got, tt.want)
 			}
-			if got := spec.Probes[supervisor.Readiness].Handler.TCPSocket.Port; got != tt.want {
+			if got := spec.Probes[core.Readiness].Handler.TCPSocket.Port; got != tt.want {
 				t.Errorf("tcp_socket: got %d, want %d", got, tt.want)
 			}
 		})
@@ -61,28 +61,28 @@ func TestValidProbes(t *testing.T) {
 		name    string
 		kubelet string
 		text    string // below [spec.readiness], or another probe
-		change  func(*supervisor.ProbeSpec)
+		change  func(*core.ProbeSpec)
 	}{
-		{"initial delay", "246", `initial_delay = "10s"`, func(p *supervisor.ProbeSpec) { p.InitialDelay = 10 * time.Second }},
-		{"timeout", "246", `timeout = "10s"`, func(p *supervisor.ProbeSpec) { p.Timeout = 10 * time.Second }},
-		{"period", "246", `period = "10s"`, func(p *supervisor.ProbeSpec) { p.Period = 10 * time.Second }},
-		{"success threshold", "246", "success_threshold = 10", func(p *supervisor.ProbeSpec) { p.SuccessThreshold = 10 }},
-		{"failure threshold", "246", "failure_threshold = 10", func(p *supervisor.ProbeSpec) { p.FailureThreshold = 10 }},
-		{"only exec", "248 255", "", func(*supervisor.ProbeSpec) {}},
-		{"least port", "255", `http_get = { port = 1, path = "/" }`, func(p *supervisor.ProbeSpec) {
+		{"initial delay", "246", `initial_delay = "10s"`, func(p *core.ProbeSpec) { p.InitialDelay = 10 * time.Second }},
+		{"timeout", "246", `timeout = "10s"`, func(p *core.ProbeSpec) { p.Timeout = 10 * time.Second }},
+		{"period", "246", `period = "10s"`, func(p *core.ProbeSpec) { p.Period = 10 * time.Second }},
+		{"success threshold", "246", "success_threshold = 10", func(p *core.ProbeSpec) { p.SuccessThreshold = 10 }},
+		{"failure threshold", "246", "failure_threshold = 10", func(p *core.ProbeSpec) { p.FailureThreshold = 10 }},
+		{"only exec", "248 255", "", func(*core.ProbeSpec) {}},
+		{"least port", "255", `http_get = { port = 1, path = "/" }`, func(p *core.ProbeSpec) {
 			p.Handler = get(prober.HTTPGet{Port: 1, Path: "/"})
 		}},
-		{"host", "255", `http_get = { port = 65535, path = "/foo", host = "host" }`, func(p *supervisor.ProbeSpec) {
+		{"host", "255", `http_get = { port = 65535, path = "/foo", host = "host" }`, func(p *core.ProbeSpec) {
 			p.Handler = get(prober.HTTPGet{Port: 65535, Path: "/foo", Host: "host"})
 		}},
-		{"named port", "255", `http_get = { port = "port", path = "/" }`, func(p *supervisor.ProbeSpec) {
+		{"named port", "255", `http_get = { port = "port", path = "/" }`, func(p *core.ProbeSpec) {
 			p.Handler = get(prober.HTTPGet{Port: 8080, Path: "/"})
 		}},
-		{"header Host", "255", `http_get = { port = "port", headers = [{ name = "Host", value = "foo.example.com" }] }`, func(p *supervisor.ProbeSpec) {
+		{"header Host", "255", `http_get = { port = "port", headers = [{ name = "Host", value = "foo.example.com" }] }`, func(p *core.ProbeSpec) {
 			p.Handler = get(prober.HTTPGet{Port: 8080, Path: "/", Headers: []prober.Header{header("Host", "foo.example.com")}})
 		}},
 		{"header twice", "255", `http_get.port = "port"
-http_get.headers = [{ name = "X-Forwarded-For", value = "1.2.3.4" }, { name = "X-Forwarded-For", value = "5.6.7.8" }]`, func(p *supervisor.ProbeSpec) {
+http_get.headers = [{ name = "X-Forwarded-For", value = "1.2.3.4" }, { name = "X-Forwarded-For", value = "5.6.7.8" }]`, func(p *core.ProbeSpec) {
 			p.Handler = get(prober.HTTPGet{Port: 8080, Path: "/", Headers: []prober.Header{
 				header("X-Forwarded-For", "1.2.3.4"), header("X-Forwarded-For", "5.6.7.8")}})
 		}},
@@ -91,7 +91,7 @@ http_get.headers = [{ name = "X-Forwarded-For", value = "1.2.3.4" }, { name = "X
 		t.Run(tt.name, func(t *testing.T) {
 			t.Attr("kubelet", tt.kubelet)
 			text := tt.text
-			want := supervisor.ProbeSpec{
+			want := core.ProbeSpec{
 				Handler:          prober.Handler{Exec: &prober.Exec{Command: []string{"echo"}}},
 				Period:           10 * time.Second,
 				Timeout:          time.Second,
@@ -102,7 +102,7 @@ http_get.headers = [{ name = "X-Forwarded-For", value = "1.2.3.4" }, { name = "X
 			if want.Handler.Exec != nil {
 				text += "\nexec.command = [\"echo\"]"
 			}
-			got := resolveText(t, "ports.port = 8080\n[spec.readiness]\n"+text).Probes[supervisor.Readiness]
+			got := resolveText(t, "ports.port = 8080\n[spec.readiness]\n"+text).Probes[core.Readiness]
 			if !reflect.DeepEqual(*got, want) {
 				t.Errorf("got %+v with %s, want %+v with %s", *got, show(got.Handler), want, show(want.Handler))
 			}
@@ -120,7 +120,7 @@ http_get.headers = [{ name = "X-Forwarded-For", value = "1.2.3.4" }, { name = "X
 startup = { tcp_socket.port = 1, termination_grace_period = "1s" }
 liveness = { tcp_socket.port = 1, termination_grace_period = "1s" }
 `)
-		for _, which := range []supervisor.ProbeType{supervisor.Startup, supervisor.Liveness} {
+		for _, which := range []core.ProbeType{core.Startup, core.Liveness} {
 			if got := spec.Probes[which].TerminationGracePeriod; got != time.Second {
 				t.Errorf("%v: got %v, want 1s", which, got)
 			}

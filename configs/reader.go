@@ -9,7 +9,7 @@ import (
 	"time"
 	"unicode"
 
-	"healthd/supervisor"
+	"healthd/supervisor/core"
 )
 
 // reader turns nodes into settings. It collects what is wrong, and every value
@@ -18,7 +18,7 @@ import (
 type reader struct {
 	prefix   string // of the paths of problems in files: "spec[web]."
 	problems Problems
-	values   []supervisor.Value
+	values   []core.Value
 }
 
 // table reads one table. Each of its methods that reads a key also makes the key
@@ -93,7 +93,7 @@ func (t *table) value(key, value string, n *node) {
 	if n != nil {
 		origin = n.at.String()
 	}
-	t.values = append(t.values, supervisor.Value{Path: t.at(key), Value: value, Origin: origin})
+	t.values = append(t.values, core.Value{Path: t.at(key), Value: value, Origin: origin})
 }
 
 // done reports the keys that nothing asked for.

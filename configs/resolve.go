@@ -4,7 +4,7 @@ import (
 	"strconv"
 	"strings"
 
-	"healthd/supervisor"
+	"healthd/supervisor/core"
 )
 
 // The labels that Docker Compose gives its containers.
@@ -17,7 +17,7 @@ const (
 // has them.
 func probeKeys() []string {
 	var keys []string
-	for which := range supervisor.ProbeType(supervisor.NumProbes) {
+	for which := range core.ProbeType(core.NumProbes) {
 		keys = append(keys, which.String())
 	}
 	return keys
@@ -27,7 +27,7 @@ func probeKeys() []string {
 // supervised. It returns nil and no error when the container is to be left
 // alone, and an error when a label is wrong: the container is then Invalid. It
 // may be called from any goroutine.
-func (c *Config) Resolve(name string, labels map[string]string) (*supervisor.Spec, error) {
+func (c *Config) Resolve(name string, labels map[string]string) (*core.Spec, error) {
 	enabled, problems := readEnable(labels)
 	if !enabled {
 		return nil, nil
@@ -64,8 +64,8 @@ func (c *Config) Resolve(name string, labels map[string]string) (*supervisor.Spe
 	return spec, nil
 }
 
-func hasProbe(spec *supervisor.Spec) bool {
-	return spec.Probes != [supervisor.NumProbes]*supervisor.ProbeSpec{}
+func hasProbe(spec *core.Spec) bool {
+	return spec.Probes != [core.NumProbes]*core.ProbeSpec{}
 }
 
 // readEnable says whether the container may be supervised. Only a label that
@@ -119,7 +119,7 @@ func serviceOf(labels map[string]string) string {
 }
 
 // nameService fills in the default of publish.service.
-func nameService(r *reader, spec *supervisor.Spec, container, compose string) {
+func nameService(r *reader, spec *core.Spec, container, compose string) {
 	origin := originDefault
 	switch {
 	// Compose wrote its label, unless somebody else did: it must be a name.
@@ -130,7 +130,7 @@ func nameService(r *reader, spec *supervisor.Spec, container, compose string) {
 	default:
 		spec.Publish.Service = container
 	}
-	r.values = append(r.values, supervisor.Value{
+	r.values = append(r.values, core.Value{
 		Path: "publish.service", Value: quoteTOML(spec.Publish.Service), Origin: origin,
 	})
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"healthd/prober"
-	"healthd/supervisor"
+	"healthd/supervisor/core"
 )
 
 const webSpec = `
@@ -111,19 +111,19 @@ func TestResolveDefaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	spec.Values = nil
-	want := &supervisor.Spec{
+	want := &core.Spec{
 		MatchedBy:     "labels only",
-		RestartPolicy: supervisor.Always,
-		Probes: [supervisor.NumProbes]*supervisor.ProbeSpec{supervisor.Readiness: {
+		RestartPolicy: core.Always,
+		Probes: [core.NumProbes]*core.ProbeSpec{core.Readiness: {
 			Handler:          prober.Handler{HTTPGet: &prober.HTTPGet{Scheme: "http", Port: 80, Path: "/"}},
 			Period:           10 * time.Second,
 			Timeout:          time.Second,
 			SuccessThreshold: 1,
 			FailureThreshold: 3,
 		}},
-		Backoff: supervisor.Backoff{Initial: 10 * time.Second, Max: 5 * time.Minute, ResetAfter: 10 * time.Minute},
-		Publish: supervisor.Publish{Service: "web-1"},
-		Group:   supervisor.Group{MaxUnavailable: supervisor.Share{Number: 1}},
+		Backoff: core.Backoff{Initial: 10 * time.Second, Max: 5 * time.Minute, ResetAfter: 10 * time.Minute},
+		Publish: core.Publish{Service: "web-1"},
+		Group:   core.Group{MaxUnavailable: core.Share{Number: 1}},
 	}
 	if !reflect.DeepEqual(spec, want) {
 		t.Errorf("got %+v, want %+v", spec, want)
@@ -173,7 +173,7 @@ func TestHandlers(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := spec.Probes[supervisor.Liveness].Handler; !reflect.DeepEqual(got, tt.want) {
+			if got := spec.Probes[core.Liveness].Handler; !reflect.DeepEqual(got, tt.want) {
 				t.Errorf("got %s, want %s", show(got), show(tt.want))
 			}
 		})
@@ -206,7 +206,7 @@ func TestLabelsOverSpec(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	live, start, ready := spec.Probes[supervisor.Liveness], spec.Probes[supervisor.Startup], spec.Probes[supervisor.Readiness]
+	live, start, ready := spec.Probes[core.Liveness], spec.Probes[core.Startup], spec.Probes[core.Readiness]
 	got := []any{
 		*live.Handler.HTTPGet, live.Period, live.Timeout, live.FailureThreshold, start.Handler.Exec.Command,
 		start.TerminationGracePeriod, ready.Handler.TCPSocket.Port, ready.SuccessThreshold, spec.RestartPolicy,
@@ -215,8 +215,8 @@ func TestLabelsOverSpec(t *testing.T) {
 	want := []any{
 		prober.HTTPGet{Scheme: "http", Port: 9090, Path: "/live", Headers: []prober.Header{{Name: "X-Token", Value: "secret"}}},
 		2 * time.Second, time.Second, 7, []string{"true"},
-		4 * time.Second, 9090, 2, supervisor.OnFailure,
-		time.Minute, time.Second, supervisor.Publish{Service: "shop", Port: 9090, Drain: 3 * time.Second},
+		4 * time.Second, 9090, 2, core.OnFailure,
+		time.Minute, time.Second, core.Publish{Service: "shop", Port: 9090, Drain: 3 * time.Second},
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
@@ -226,7 +226,7 @@ func TestLabelsOverSpec(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p := plain.Probes[supervisor.Liveness]; p.Handler.HTTPGet.Port != 8080 || p.Period != 5*time.Second || plain.Probes[supervisor.Startup] != nil {
+	if p := plain.Probes[core.Liveness]; p.Handler.HTTPGet.Port != 8080 || p.Period != 5*time.Second || plain.Probes[core.Startup] != nil {
 		t.Errorf("the spec was changed: %+v", plain)
 	}
 }
@@ -236,11 +236,11 @@ func TestLabelReplacesHandler(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := spec.Probes[supervisor.Readiness].Handler
+	h := spec.Probes[core.Readiness].Handler
 	if h.HTTPGet != nil || h.Exec == nil {
 		t.Errorf("got %s, want exec only", show(h))
 	}
-	if h := spec.Probes[supervisor.Liveness].Handler.TCPSocket; h == nil || h.Host != "10.0.0.1" {
+	if h := spec.Probes[core.Liveness].Handler.TCPSocket; h == nil || h.Host != "10.0.0.1" {
 		t.Errorf("got %+v, want the spec's", h)
 	}
 }

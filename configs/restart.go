@@ -4,7 +4,7 @@ import (
 	"strconv"
 	"time"
 
-	"healthd/supervisor"
+	"healthd/supervisor/core"
 )
 
 // What Kubernetes allows.
@@ -15,7 +15,7 @@ const (
 
 // restartRules reads the rules for exit codes. In Kubernetes they need a
 // container's own restart policy beside them; here there always is one.
-func (t *table) restartRules(key string) []supervisor.RestartRule {
+func (t *table) restartRules(key string) []core.RestartRule {
 	n := t.take(key)
 	if n == nil {
 		return nil
@@ -35,22 +35,22 @@ func (t *table) restartRules(key string) []supervisor.RestartRule {
 	if len(list.items) == 0 {
 		t.value(key, showList(nil), n)
 	}
-	var rules []supervisor.RestartRule
+	var rules []core.RestartRule
 	for i, item := range list.items {
 		rules = append(rules, t.restartRule(item, t.at(key)+index(i)))
 	}
 	return rules
 }
 
-func (r *reader) restartRule(n *node, path string) supervisor.RestartRule {
+func (r *reader) restartRule(n *node, path string) core.RestartRule {
 	if n.kind != tableKind {
 		r.wrongTable(n, path)
-		return supervisor.RestartRule{}
+		return core.RestartRule{}
 	}
 	t := &table{reader: r, n: n, path: path}
-	rule := supervisor.RestartRule{
+	rule := core.RestartRule{
 		ExitCodes: t.exitCodes("exit_codes"),
-		Operator:  supervisor.RuleOperator(t.required("operator", string(supervisor.In), string(supervisor.NotIn))),
+		Operator:  core.RuleOperator(t.required("operator", string(core.In), string(core.NotIn))),
 	}
 	t.required("action", "Restart")
 	t.done()
@@ -81,18 +81,18 @@ func (t *table) exitCodes(key string) []int {
 	return codes
 }
 
-func (s *specReader) backoff(t *table) supervisor.Backoff {
+func (s *specReader) backoff(t *table) core.Backoff {
 	before := len(s.problems)
 	bounds := durations(time.Millisecond)
 	// When one of the two is set, the default of the other gives way, as the
 	// kubelet's does to the maximum of its node.
 	unseen := &table{reader: &reader{}, n: t.n}
-	most := unseen.duration("max", supervisor.DefaultBackoffMax, bounds)
-	initial := t.duration("initial", min(supervisor.DefaultBackoffInitial, most), bounds)
-	b := supervisor.Backoff{
+	most := unseen.duration("max", core.DefaultBackoffMax, bounds)
+	initial := t.duration("initial", min(core.DefaultBackoffInitial, most), bounds)
+	b := core.Backoff{
 		Initial:    initial,
-		Max:        t.duration("max", max(supervisor.DefaultBackoffMax, initial), bounds),
-		ResetAfter: t.duration("reset_after", supervisor.DefaultBackoffReset, bounds),
+		Max:        t.duration("max", max(core.DefaultBackoffMax, initial), bounds),
+		ResetAfter: t.duration("reset_after", core.DefaultBackoffReset, bounds),
 	}
 	t.done()
 	if len(s.problems) == before && b.Initial > b.Max {

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"healthd/supervisor"
+	"healthd/supervisor/core"
 )
 
 // The kubelet's maximum of a node is max, its reduced default an initial of 1 s.
@@ -34,7 +34,7 @@ func TestBackoff(t *testing.T) {
 				t.Attr("kubelet", tt.kubelet)
 			}
 			spec := resolveText(t, "backoff = { "+tt.text+" }")
-			want := supervisor.Backoff{Initial: tt.initial, Max: tt.max, ResetAfter: 10 * time.Minute}
+			want := core.Backoff{Initial: tt.initial, Max: tt.max, ResetAfter: 10 * time.Minute}
 			if spec.Backoff != want {
 				t.Errorf("got %+v, want %+v", spec.Backoff, want)
 			}
@@ -43,7 +43,7 @@ func TestBackoff(t *testing.T) {
 				if strings.Contains(tt.text, key) {
 					origin = "healthd.toml:3"
 				}
-				want := []supervisor.Value{{Path: "backoff." + key, Value: showDuration(d), Origin: origin}}
+				want := []core.Value{{Path: "backoff." + key, Value: showDuration(d), Origin: origin}}
 				if got := valuesBelow(spec, "backoff."+key); !reflect.DeepEqual(got, want) {
 					t.Errorf("got %v, want %v", got, want)
 				}
@@ -53,14 +53,14 @@ func TestBackoff(t *testing.T) {
 }
 
 // valuesBelow returns the values whose path begins with prefix.
-func valuesBelow(spec *supervisor.Spec, prefix string) []supervisor.Value {
-	return slices.DeleteFunc(slices.Clone(spec.Values), func(v supervisor.Value) bool {
+func valuesBelow(spec *core.Spec, prefix string) []core.Value {
+	return slices.DeleteFunc(slices.Clone(spec.Values), func(v core.Value) bool {
 		return !strings.HasPrefix(v.Path, prefix)
 	})
 }
 
 // showValues returns one line for each value.
-func showValues(values []supervisor.Value) string {
+func showValues(values []core.Value) string {
 	var b strings.Builder
 	for _, v := range values {
 		fmt.Fprintf(&b, "%s = %s  (%s)\n", v.Path, v.Value, v.Origin)
@@ -87,12 +87,12 @@ func TestBackoffByLabel(t *testing.T) {
 func TestRestartPolicies(t *testing.T) {
 	tests := []struct {
 		name, text string
-		want       supervisor.RestartPolicy
+		want       core.RestartPolicy
 	}{
-		{"none", "", supervisor.Always},
-		{"Always", `restart_policy = "Always"`, supervisor.Always},
-		{"Never", `restart_policy = "Never"`, supervisor.Never},
-		{"OnFailure", `restart_policy = "OnFailure"`, supervisor.OnFailure},
+		{"none", "", core.Always},
+		{"Always", `restart_policy = "Always"`, core.Always},
+		{"Never", `restart_policy = "Never"`, core.Never},
+		{"OnFailure", `restart_policy = "OnFailure"`, core.OnFailure},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -120,9 +120,9 @@ action = "Restart"
 func TestRestartRules(t *testing.T) {
 	t.Attr("kubelet", "266")
 	spec := resolveText(t, rulesText)
-	want := []supervisor.RestartRule{
-		{Operator: supervisor.In, ExitCodes: []int{42}},
-		{Operator: supervisor.NotIn, ExitCodes: []int{0, 255, 0}},
+	want := []core.RestartRule{
+		{Operator: core.In, ExitCodes: []int{42}},
+		{Operator: core.NotIn, ExitCodes: []int{0, 255, 0}},
 	}
 	if !reflect.DeepEqual(spec.RestartRules, want) {
 		t.Errorf("got %v, want %v", spec.RestartRules, want)
@@ -154,7 +154,7 @@ func TestMostRestartRules(t *testing.T) {
 func TestRestartRulesByLabel(t *testing.T) {
 	const key = "healthd.restart_rules"
 	spec := resolveText(t, rulesText, key+`=[{"exit_codes":[1,2],"operator":"NotIn","action":"Restart"}]`)
-	want := []supervisor.RestartRule{{Operator: supervisor.NotIn, ExitCodes: []int{1, 2}}}
+	want := []core.RestartRule{{Operator: core.NotIn, ExitCodes: []int{1, 2}}}
 	if !reflect.DeepEqual(spec.RestartRules, want) {
 		t.Errorf("got %v, want %v", spec.RestartRules, want)
 	}

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"time"
 
-	"healthd/supervisor"
+	"healthd/supervisor/core"
 )
 
 const (
@@ -30,20 +30,20 @@ type specReader struct {
 
 // readSpec turns one [[spec]], with or without labels put over it, into a Spec.
 // Name, MatchedBy and the default of Publish.Service are left to Resolve.
-func readSpec(r *reader, n *node) *supervisor.Spec {
+func readSpec(r *reader, n *node) *core.Spec {
 	t := r.root(n)
 	t.fileOnly("name", "match")
 	s := &specReader{reader: r}
-	spec := &supervisor.Spec{
-		RestartPolicy: supervisor.RestartPolicy(t.choice("restart_policy",
-			string(supervisor.Always), string(supervisor.OnFailure), string(supervisor.Never))),
+	spec := &core.Spec{
+		RestartPolicy: core.RestartPolicy(t.choice("restart_policy",
+			string(core.Always), string(core.OnFailure), string(core.Never))),
 		RestartRules:           t.restartRules("restart_rules"),
-		TerminationGracePeriod: t.grace("the container's stop timeout, else " + showDuration(supervisor.DefaultGrace)),
+		TerminationGracePeriod: t.grace("the container's stop timeout, else " + showDuration(core.DefaultGrace)),
 	}
 	s.grace, s.graceAt = spec.TerminationGracePeriod, t.take("termination_grace_period")
 	// Before the probes and hooks, whose handlers may name a port.
 	s.readPorts(t.sub("ports"))
-	for which := range supervisor.ProbeType(supervisor.NumProbes) {
+	for which := range core.ProbeType(core.NumProbes) {
 		if p := t.sub(which.String()); p.n != nil {
 			spec.Probes[which] = s.probe(p, which)
 		}
@@ -57,20 +57,20 @@ func readSpec(r *reader, n *node) *supervisor.Spec {
 	return spec
 }
 
-func (s *specReader) probe(t *table, which supervisor.ProbeType) *supervisor.ProbeSpec {
+func (s *specReader) probe(t *table, which core.ProbeType) *core.ProbeSpec {
 	successes := span[int]{1, 1}
-	if which == supervisor.Readiness {
+	if which == core.Readiness {
 		successes.most = maxThreshold
 	}
-	p := &supervisor.ProbeSpec{
+	p := &core.ProbeSpec{
 		Handler:          s.handler(t),
 		InitialDelay:     t.duration("initial_delay", 0, durations(0)),
-		Period:           t.duration("period", supervisor.DefaultPeriod, durations(supervisor.MinPeriod)),
-		Timeout:          t.duration("timeout", supervisor.DefaultTimeout, durations(supervisor.MinTimeout)),
-		SuccessThreshold: t.integer("success_threshold", supervisor.DefaultSuccessThreshold, successes),
-		FailureThreshold: t.integer("failure_threshold", supervisor.DefaultFailureThreshold, span[int]{1, maxThreshold}),
+		Period:           t.duration("period", core.DefaultPeriod, durations(core.MinPeriod)),
+		Timeout:          t.duration("timeout", core.DefaultTimeout, durations(core.MinTimeout)),
+		SuccessThreshold: t.integer("success_threshold", core.DefaultSuccessThreshold, successes),
+		FailureThreshold: t.integer("failure_threshold", core.DefaultFailureThreshold, span[int]{1, maxThreshold}),
 	}
-	if which == supervisor.Readiness {
+	if which == core.Readiness {
 		t.forbid("termination_grace_period", "must not be set on readiness, whose failure stops nothing")
 	} else {
 		p.TerminationGracePeriod = t.grace("the spec's")
@@ -145,8 +145,8 @@ func (s *specReader) port(t *table) (number int, named *node) {
 	return 0, nil
 }
 
-func (s *specReader) publish(t *table) supervisor.Publish {
-	var p supervisor.Publish
+func (s *specReader) publish(t *table) core.Publish {
+	var p core.Publish
 	if t.has("service") {
 		p.Service = t.text("service", "", checkName)
 	}
@@ -155,7 +155,7 @@ func (s *specReader) publish(t *table) supervisor.Publish {
 	p.HAProxy = readBackend(t.sub("haproxy"))
 	drain := time.Duration(0)
 	if p.HAProxy.Backend != "" {
-		drain = supervisor.DefaultPushDrain // a drain of nothing leaves no time to tell HAProxy
+		drain = core.DefaultPushDrain // a drain of nothing leaves no time to tell HAProxy
 	}
 	p.Drain = t.duration("drain", drain, durations(0))
 	t.done()

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"healthd/supervisor"
+	"healthd/supervisor/core"
 )
 
 // slowStart is what a start may well take.
@@ -68,8 +68,8 @@ func wider(pattern, narrow string) bool {
 }
 
 // killsBusy is for one probe written down twice.
-func killsBusy(spec *supervisor.Spec) string {
-	live, ready := spec.Probes[supervisor.Liveness], spec.Probes[supervisor.Readiness]
+func killsBusy(spec *core.Spec) string {
+	live, ready := spec.Probes[core.Liveness], spec.Probes[core.Readiness]
 	if live == nil || ready == nil || !reflect.DeepEqual(live.Handler, ready.Handler) || givesUp(live) > givesUp(ready) {
 		return ""
 	}
@@ -79,16 +79,16 @@ func killsBusy(spec *supervisor.Spec) string {
 
 // givesUp returns how long a container that does not answer in time has until the
 // verdict. A probe that outlasts its period comes at the next multiple of it.
-func givesUp(p *supervisor.ProbeSpec) time.Duration {
+func givesUp(p *core.ProbeSpec) time.Duration {
 	periods := max(1, (p.Timeout+p.Period-1)/p.Period)
 	return times(p.FailureThreshold, periods*p.Period)
 }
 
 // killsSlowStart is for liveness probes that end a start which takes seconds. A
 // post_start hook and the engine's HEALTHCHECK can have waited for that start.
-func killsSlowStart(spec *supervisor.Spec) string {
-	live := spec.Probes[supervisor.Liveness]
-	if live == nil || live.Handler.EngineHealth != nil || spec.Probes[supervisor.Startup] != nil || spec.Lifecycle.PostStart != nil {
+func killsSlowStart(spec *core.Spec) string {
+	live := spec.Probes[core.Liveness]
+	if live == nil || live.Handler.EngineHealth != nil || spec.Probes[core.Startup] != nil || spec.Lifecycle.PostStart != nil {
 		return ""
 	}
 	// A port that is not open yet refuses at once, so timeouts do not count.
@@ -101,7 +101,7 @@ func killsSlowStart(spec *supervisor.Spec) string {
 }
 
 // nowhereToPush is for a backend whose containers all must have a label for the port.
-func nowhereToPush(spec *supervisor.Spec) string {
+func nowhereToPush(spec *core.Spec) string {
 	if spec.Publish.HAProxy.Backend == "" || spec.Publish.Port != 0 {
 		return ""
 	}

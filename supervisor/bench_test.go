@@ -8,38 +8,14 @@ import (
 	"testing"
 	"time"
 
-	"healthd/prober"
 	"healthd/runtime"
+	"healthd/supervisor/core"
 )
-
-// BenchmarkStep is one success of a liveness probe folded in, the commonest step of
-// all.
-func BenchmarkStep(b *testing.B) {
-	spec, now := webSpec(), time.Now()
-	c := &runtime.Container{ID: "c1", Name: "web", State: runtime.Running, StartedAt: now, StopTimeout: -1}
-	s, fx := step(spec, c, State{}, &input{kind: observed}, now, nil)
-	in := &input{kind: answered, probe: Liveness, result: prober.Result{Outcome: prober.Success, Latency: time.Millisecond}}
-	b.ReportAllocs()
-	for b.Loop() {
-		s.Tallies[Liveness].Asking = true
-		s, fx = step(spec, c, s, in, now, fx[:0])
-	}
-}
-
-// BenchmarkTally is the folding of one result alone.
-func BenchmarkTally(b *testing.B) {
-	p, y, now := probeOn(1, time.Second, 3), Tally{}, time.Now()
-	r := prober.Result{Outcome: prober.Success, Latency: time.Millisecond}
-	b.ReportAllocs()
-	for b.Loop() {
-		y.add(p, r, now)
-	}
-}
 
 // BenchmarkExitToStart is the way from a runtime's report that a container ended to
 // the call that starts it again.
 func BenchmarkExitToStart(b *testing.B) {
-	h := open(b, &Spec{RestartPolicy: Always, Backoff: Backoff{time.Second, time.Minute, 0}})
+	h := open(b, &core.Spec{RestartPolicy: core.Always, Backoff: core.Backoff{Initial: time.Second, Max: time.Minute, ResetAfter: 0}})
 	h.synced()
 	h.engine.called = make(chan string, 1)
 	h.engine.run("c1")
@@ -47,7 +23,7 @@ func BenchmarkExitToStart(b *testing.B) {
 	for b.Loop() {
 		h.engine.exit("c1", 1)
 		<-h.engine.called
-		for h.view(b, "c1").State.Call != NoCall { // its return, too
+		for h.view(b, "c1").State.Call != core.NoCall { // its return, too
 			goruntime.Gosched()
 		}
 	}
@@ -59,8 +35,8 @@ func BenchmarkExitToStart(b *testing.B) {
 // between two probes.
 func BenchmarkIdleProbes(b *testing.B) {
 	spec := webSpec()
-	spec.Probes[Startup] = probeOn(3, time.Hour, 3)
-	spec.Probes[Liveness].Period, spec.Probes[Readiness].Period = time.Hour, time.Hour
+	spec.Probes[core.Startup] = probeOn(3, time.Hour, 3)
+	spec.Probes[core.Liveness].Period, spec.Probes[core.Readiness].Period = time.Hour, time.Hour
 	for b.Loop() {
 		before := heapBytes()
 		goroutines := goruntime.NumGoroutine()
@@ -117,12 +93,12 @@ func heapBytes() int64 {
 func BenchmarkThousandWait(b *testing.B) {
 	for _, group := range []string{"", "web"} {
 		l, all := thousandWait(b, group)
-		in := &input{kind: answered, probe: Liveness, result: refused}
+		in := &core.Input{Kind: core.ProbeAnswered, Probe: core.Liveness, Result: refused}
 		b.Run("step, group "+group, func(b *testing.B) {
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
 				e := all[i%len(all)]
-				e.state.Tallies[Liveness].Asking = true
+				e.state.Tallies[core.Liveness].Asking = true
 				l.step(e, in)
 			}
 		})
@@ -139,11 +115,11 @@ func BenchmarkThousandWait(b *testing.B) {
 // thousandWait is a loop that does not run, with 1,000 failed containers of which nearly
 // all wait.
 func thousandWait(b *testing.B, group string) (*loop, []*entry) {
-	spec := slowSpec(Group{Name: group})
+	spec := slowSpec(core.Group{Name: group})
 	probes := newScripted()
 	s := New(Config{
-		Resolve: func(string, map[string]string) (*Spec, error) { return spec, nil }, Prober: probes,
-		Journal: onRecord(func(Event) {}), Guard: Guard{MaxRestarts: 10, Window: time.Hour},
+		Resolve: func(string, map[string]string) (*core.Spec, error) { return spec, nil }, Prober: probes,
+		Journal: onRecord(func(core.Event) {}), Guard: core.Guard{MaxRestarts: 10, Window: time.Hour},
 	})
 	asking, end := context.WithCancel(context.Background())
 	l := newLoop(s, &sync.WaitGroup{}, asking)
@@ -156,8 +132,8 @@ func thousandWait(b *testing.B, group string) (*loop, []*entry) {
 		all = append(all, l.entries[id])
 	}
 	for _, e := range all {
-		e.state.Tallies[Liveness].Asking = true
-		l.step(e, &input{kind: answered, probe: Liveness, result: refused})
+		e.state.Tallies[core.Liveness].Asking = true
+		l.step(e, &core.Input{Kind: core.ProbeAnswered, Probe: core.Liveness, Result: refused})
 	}
 	if n := len(l.guard.waiting); n < 990 {
 		b.Fatalf("%d wait", n)

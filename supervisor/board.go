@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"healthd/supervisor/core"
 )
 
 // Board shows the newest View of every supervised container to whoever wants to
@@ -22,7 +24,7 @@ type Board struct {
 }
 
 // slot holds the newest View of one container.
-type slot struct{ view atomic.Pointer[View] }
+type slot struct{ view atomic.Pointer[core.View] }
 
 // RuntimeView is what is known of one runtime.
 type RuntimeView struct {
@@ -39,7 +41,7 @@ const minPrefix = 4
 
 // Find returns the container of that name, or else the one whose ID begins with it,
 // from four characters on. A prefix that fits several containers finds none.
-func (b *Board) Find(name string) (*View, bool) {
+func (b *Board) Find(name string) (*core.View, bool) {
 	if s, ok := b.byName.Load(name); ok {
 		return s.(*slot).view.Load(), true
 	}
@@ -49,7 +51,7 @@ func (b *Board) Find(name string) (*View, bool) {
 	if !isIDPrefix(name) {
 		return nil, false
 	}
-	var found *View
+	var found *core.View
 	unique := true
 	b.byID.Range(func(id, s any) bool {
 		if strings.HasPrefix(id.(string), name) {
@@ -67,13 +69,13 @@ func isIDPrefix(name string) bool {
 }
 
 // Views returns all containers, sorted by name.
-func (b *Board) Views() []*View {
-	var all []*View
+func (b *Board) Views() []*core.View {
+	var all []*core.View
 	b.byID.Range(func(_, s any) bool {
 		all = append(all, s.(*slot).view.Load())
 		return true
 	})
-	slices.SortFunc(all, func(x, y *View) int {
+	slices.SortFunc(all, func(x, y *core.View) int {
 		return cmp.Or(strings.Compare(x.Container.Name, y.Container.Name), strings.Compare(x.Container.ID, y.Container.ID))
 	})
 	return all
@@ -133,7 +135,7 @@ func (b *Board) Lateness() (counts []uint64, sum float64) {
 // put shows a container's newest view, and says whether load balancers see it
 // otherwise than the one before. The slot is kept by the loop, so that this costs the
 // same however many containers there are.
-func (b *Board) put(s *slot, v *View) (changed bool) {
+func (b *Board) put(s *slot, v *core.View) (changed bool) {
 	old := s.view.Swap(v)
 	if old != nil && old.Container.Name == v.Container.Name {
 		return !publishedAlike(old, v)
@@ -169,4 +171,13 @@ func (b *Board) release(name string, s *slot) {
 		b.byName.LoadOrStore(name, o)
 		return false
 	})
+}
+
+// publishedAlike says that a load balancer sees no difference between two views of a
+// container.
+func publishedAlike(a, b *core.View) bool {
+	return a.Spec == b.Spec && a.Service == b.Service && a.Container.Name == b.Container.Name &&
+		a.Container.Address == b.Container.Address && a.State.Run == b.State.Run &&
+		a.State.Ready == b.State.Ready && a.State.Draining() == b.State.Draining() &&
+		a.Finishing() == b.Finishing() && a.State.AwaitsDrain() == b.State.AwaitsDrain()
 }

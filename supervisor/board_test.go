@@ -5,6 +5,7 @@ import (
 	"testing/synctest"
 
 	"healthd/runtime"
+	"healthd/supervisor/core"
 )
 
 // Two runtimes do not know each other's names.
@@ -25,7 +26,7 @@ func TestNameSharedByTwoContainers(t *testing.T) {
 }
 
 func TestFindByPrefix(t *testing.T) {
-	view := func(id, name string) *View { return &View{Container: &runtime.Container{ID: id, Name: name}} }
+	view := func(id, name string) *core.View { return &core.View{Container: &runtime.Container{ID: id, Name: name}} }
 	b := NewBoard(nil, view("db12ef00", "web"), view("db12ab00", "api"), view("cafe0000", "db12a"))
 	for name, want := range map[string]string{
 		"web": "db12ef00", "db12e": "db12ef00", "db12": "", "db1": "", "cafe": "cafe0000", "db12a": "cafe0000", "DB12E": "", "": "",

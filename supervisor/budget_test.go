@@ -9,11 +9,12 @@ import (
 	"time"
 
 	"healthd/runtime"
+	"healthd/supervisor/core"
 )
 
 func TestRestartBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := openWith(t, slowSpec(Group{}), func(c *Config) { c.Guard = Guard{MaxRestarts: 3, Window: time.Minute} })
+		h := openWith(t, slowSpec(core.Group{}), func(c *Config) { c.Guard = core.Guard{MaxRestarts: 3, Window: time.Minute} })
 		defer h.close(t)
 		ids := replicas(h, 8)
 		begun := time.Now()
@@ -28,12 +29,12 @@ func TestRestartBudget(t *testing.T) {
 			if i > 0 {
 				continue
 			}
-			if n := len(h.diary.reasons("")); n != 1 || h.diary.reasons("")[0] != WaitRestartBudget {
+			if n := len(h.diary.reasons("")); n != 1 || h.diary.reasons("")[0] != core.WaitRestartBudget {
 				t.Errorf("events of the host: %v", h.diary.reasons(""))
 			}
 			waits := 0
 			for _, id := range ids {
-				if w := h.view(t, id).Waiting(); w != nil && w.Reason == WaitRestartBudget && time.Until(w.Until) > 0 {
+				if w := h.view(t, id).Waiting(); w != nil && w.Reason == core.WaitRestartBudget && time.Until(w.Until) > 0 {
 					waits++
 				}
 			}
@@ -55,9 +56,9 @@ func TestRestartBudget(t *testing.T) {
 // Who waits for its group keeps nobody waiting for the budget.
 func TestGroupsDoNotUseTheBudgetUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := openWith(t, slowSpec(Group{Name: "web"}), func(c *Config) { c.Guard = Guard{MaxRestarts: 3, Window: time.Hour} })
+		h := openWith(t, slowSpec(core.Group{Name: "web"}), func(c *Config) { c.Guard = core.Guard{MaxRestarts: 3, Window: time.Hour} })
 		defer h.close(t)
-		h.specs["n-f"] = slowSpec(Group{Name: "db"})
+		h.specs["n-f"] = slowSpec(core.Group{Name: "db"})
 		replicas(h, 6)
 		h.fails("a", "b", "c", "d", "e")
 		h.fails("f")
@@ -72,7 +73,7 @@ func TestNothingIsPermittedBlindly(t *testing.T) {
 	for _, what := range []string{"lost", "shutdown"} {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				h := open(t, slowSpec(Group{Name: "web"}))
+				h := open(t, slowSpec(core.Group{Name: "web"}))
 				replicas(h, 2)
 				h.fails("a")
 				h.fails("b")
@@ -103,7 +104,7 @@ func TestNothingIsPermittedBlindly(t *testing.T) {
 
 func TestGuardIsOnlyHeardOfWhenSomebodyWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := openWith(t, slowSpec(Group{}), func(c *Config) { c.Guard = Guard{MaxRestarts: 5, Window: time.Minute} })
+		h := openWith(t, slowSpec(core.Group{}), func(c *Config) { c.Guard = core.Guard{MaxRestarts: 5, Window: time.Minute} })
 		defer h.close(t)
 		h.fails(replicas(h, 5)...)
 		time.Sleep(time.Minute)

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"healthd/supervisor/core"
 )
 
 var (
@@ -50,8 +52,8 @@ type chaos struct {
 	birth     time.Time
 	kinds     []*chaosKind
 	engine    *chaosEngine
-	specs     map[string]*Spec // nil: not supervised
-	guard     Guard
+	specs     map[string]*core.Spec // nil: not supervised
+	guard     core.Guard
 	disk      chaosDisk
 	daemon    *chaosDaemon // nil while there is none
 	daemons   int
@@ -83,8 +85,8 @@ type chaosLine struct {
 func newChaos(t *testing.T, seed int) *chaos {
 	r := rand.New(rand.NewPCG(uint64(seed), 0))
 	w := &chaos{
-		t: t, seed: uint64(seed), r: r, birth: time.Now(), kinds: chaosKinds(r), specs: make(map[string]*Spec),
-		disk: chaosDisk{memories: make(map[string]Memory)}, memoryCap: chaosMemory, flaky: r.IntN(2) == 0,
+		t: t, seed: uint64(seed), r: r, birth: time.Now(), kinds: chaosKinds(r), specs: make(map[string]*core.Spec),
+		disk: chaosDisk{memories: make(map[string]core.Memory)}, memoryCap: chaosMemory, flaky: r.IntN(2) == 0,
 	}
 	if r.IntN(3) == 0 {
 		w.loss = 5 + r.IntN(100)
@@ -93,7 +95,7 @@ func newChaos(t *testing.T, seed int) *chaos {
 		w.memoryCap = 40
 	}
 	if r.IntN(3) == 0 {
-		w.guard = Guard{MaxRestarts: 2, Window: time.Minute}
+		w.guard = core.Guard{MaxRestarts: 2, Window: time.Minute}
 	}
 	w.engine = &chaosEngine{w: w, up: true, ended: make(chan struct{}), since: time.Now()}
 	for _, k := range w.kinds {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"healthd/runtime"
+	"healthd/supervisor/core"
 )
 
 // chaosDaemon is one incarnation of healthd: a Supervisor and a Watcher, and all that
@@ -22,7 +23,7 @@ type chaosDaemon struct {
 	ended       chan struct{}      // Run has returned
 	refresh     chan struct{}
 	quitAt      time.Time // of SIGTERM
-	bornWith    map[string]Memory
+	bornWith    map[string]core.Memory
 	connectedAt time.Time // end of the newest connection
 	subscribed  bool      // once
 	synced      bool
@@ -35,7 +36,7 @@ type chaosDaemon struct {
 
 // chaosDisk is what outlives a daemon.
 type chaosDisk struct {
-	memories map[string]Memory
+	memories map[string]core.Memory
 	seen     time.Time
 }
 
@@ -47,7 +48,7 @@ func (w *chaos) bootDaemon(rebooted bool) {
 		w: w, n: actor(w.daemons), dark: make(chan struct{}), ended: make(chan struct{}), refresh: make(chan struct{}, 1),
 		calling: make(map[string]string), bornWith: maps.Clone(w.disk.memories),
 	}
-	past := make([]Memory, 0, len(w.disk.memories))
+	past := make([]core.Memory, 0, len(w.disk.memories))
 	for _, id := range slices.Sorted(maps.Keys(w.disk.memories)) {
 		past = append(past, w.disk.memories[id])
 		if m := w.disk.memories[id]; *seedFlag > 0 {
@@ -84,8 +85,8 @@ func (w *chaos) bootDaemon(rebooted bool) {
 
 const chaosRelist = 30 * time.Second
 
-func resolverOf(specs map[string]*Spec) Resolver {
-	return func(name string, _ map[string]string) (*Spec, error) { return specs[name], nil }
+func resolverOf(specs map[string]*core.Spec) Resolver {
+	return func(name string, _ map[string]string) (*core.Spec, error) { return specs[name], nil }
 }
 
 func (d *chaosDaemon) name() string { return fmt.Sprintf("daemon %d", d.n) }
@@ -143,7 +144,7 @@ func (d *chaosDaemon) hear(ctx context.Context, u runtime.Update) error {
 }
 
 // Record is Journal's.
-func (d *chaosDaemon) Record(e Event) {
+func (d *chaosDaemon) Record(e core.Event) {
 	d.w.mu.Lock()
 	defer d.w.mu.Unlock()
 	if !d.isDark() {
@@ -152,7 +153,7 @@ func (d *chaosDaemon) Record(e Event) {
 }
 
 // Remember is Store's.
-func (d *chaosDaemon) Remember(m Memory) <-chan struct{} {
+func (d *chaosDaemon) Remember(m core.Memory) <-chan struct{} {
 	return d.keep(m.ID, func(disk *chaosDisk) { disk.memories[m.ID] = m })
 }
 

@@ -18,6 +18,8 @@ const (
 	theEngine   actor = -2
 )
 
+const killSignal = 9
+
 // chaosEngine is an engine in memory that behaves as Docker does, with the orders of
 // events that were measured there. Its methods are called with the world's lock held,
 // but for those that take time.

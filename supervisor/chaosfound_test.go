@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"healthd/runtime"
+	"healthd/supervisor/core"
 )
 
 // These are minimal tales of what chaos has found.
@@ -25,7 +26,7 @@ func (h *house) ends(id string) {
 // and is back much later.
 func TestEngineEndsSlowly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := open(t, plain(Always))
+		h := open(t, plain(core.Always))
 		defer h.close(t)
 		h.synced()
 		for _, id := range []string{"c1", "c2"} {
@@ -114,7 +115,7 @@ func TestSignalAfterEngineStart(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				h := open(t, plain(Always))
+				h := open(t, plain(core.Always))
 				defer h.close(t)
 				h.synced()
 				h.engine.run("c1")
@@ -140,7 +141,7 @@ func TestSignalAfterEngineStart(t *testing.T) {
 // An end that the engine's new life tells of was not the engine's.
 func TestEndAfterEngineStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := open(t, plain(OnFailure))
+		h := open(t, plain(core.OnFailure))
 		defer h.close(t)
 		h.synced()
 		h.engine.run("c1")
@@ -150,7 +151,7 @@ func TestEndAfterEngineStart(t *testing.T) {
 		h.engine.exit("c1", 0)
 		h.engine.deliver(runtime.Update{Kind: runtime.Synced, Runtime: "docker", Reason: runtime.RelistReconnect})
 		time.Sleep(time.Minute)
-		if s := h.view(t, "c1").State; s.Engine.Alive() || s.Exit.Reason != ReasonCompleted {
+		if s := h.view(t, "c1").State; s.Engine.Alive() || s.Exit.Reason != core.ReasonCompleted {
 			t.Errorf("it is %s: %+v", s.Engine, s.Exit)
 		}
 	})
@@ -178,27 +179,11 @@ func TestEndSeenLate(t *testing.T) {
 	})
 }
 
-// A start that an ending daemon has tried in vain is the next one's.
-func TestStartLeftOver(t *testing.T) {
-	w := newWorld(t)
-	w.spec.RestartPolicy = Always
-	for _, line := range [][]string{{"runs"}, {"start-fails", "yes"}, {"exits", "1"}, {"shutdown"}} {
-		if err := w.happen(line[0], line[1:]); err != nil {
-			t.Fatal(err)
-		}
-		w.goTo(w.now.Add(time.Second))
-	}
-	m := Memory{Facts: remembered(&w.c, "web", &w.state)}
-	if s := m.recalled(w.spec, w.now); !w.state.settled() || s.Restart != ByExit || s.LeftOver {
-		t.Errorf("settled %v, recalled %+v", w.state.settled(), s)
-	}
-}
-
 // What follows from a start of the engine is kept before its events count as seen.
 func TestSeenAfterEngineStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &slowStore{}
-		h := openWith(t, plain(Always), func(c *Config) { c.Store = store })
+		h := openWith(t, plain(core.Always), func(c *Config) { c.Store = store })
 		defer h.close(t)
 		h.engine.deliver(runtime.Update{Kind: runtime.Began, Runtime: "docker", Replay: runtime.ReplayRestart, Seen: time.Unix(1, 0)})
 		h.engine.deliver(runtime.Update{Kind: runtime.Heard, Runtime: "docker", Seen: time.Unix(2, 0)})

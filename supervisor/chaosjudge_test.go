@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"healthd/runtime"
+	"healthd/supervisor/core"
 )
 
 // called takes in a call of a daemon as it begins. What it shows must allow it.
@@ -17,11 +18,11 @@ func (w *chaos) called(d *chaosDaemon, c *chaosContainer, what string) {
 		return
 	case c.kind.rm:
 		w.fail("%s: %s of a container that its engine removes when it ends", c.kind.name, what)
-	case v.State.Held && v.State.Restart == ByExit && what == "start" && time.Since(c.heldAt) > 3*time.Second:
+	case v.State.Held && v.State.Restart == core.ByExit && what == "start" && time.Since(c.heldAt) > 3*time.Second:
 		w.fail("%s: started while it is held", c.kind.name)
 	}
 	if what == "start" {
-		c.asks = v.State.Restart.asked()
+		c.asks = v.State.Restart.ByProbe()
 		asked := c.wished.before == d.n && w.engine.remembers(c.wished.at) && !c.unasked && time.Since(c.wished.at) > 200*time.Millisecond
 		c.knew = c.wished.run == c.run && (asked || d.told(c))
 		return
@@ -31,7 +32,7 @@ func (w *chaos) called(d *chaosDaemon, c *chaosContainer, what string) {
 	}
 	c.calls++
 	c.cause, c.grace = v.State.Stopping, v.State.Grace
-	if c.cause.asked() {
+	if c.cause.ByProbe() {
 		c.condemned = c.run
 	}
 	if v.State.Ready {
@@ -69,7 +70,7 @@ func (w *chaos) judgeStart(c *chaosContainer, by actor) {
 // be down by healthd's hand than its spec says.
 func (w *chaos) judgeGroup(c *chaosContainer) {
 	spec := w.specs[c.kind.name]
-	if c.kind.group == "" || !c.cause.asked() || spec == nil {
+	if c.kind.group == "" || !c.cause.ByProbe() || spec == nil {
 		return
 	}
 	var down []string
@@ -86,7 +87,7 @@ func (w *chaos) judgeGroup(c *chaosContainer) {
 // downByProbe says that healthd has stopped the run because of a probe, and is to
 // start another one.
 func (c *chaosContainer) downByProbe() bool {
-	return c.signals > 0 && c.cause.asked() && c.murky != c.run &&
+	return c.signals > 0 && c.cause.ByProbe() && c.murky != c.run &&
 		(c.c.State.Alive() && c.wished.run != c.run || !c.c.State.Alive() && c.expect == mustRun)
 }
 
@@ -154,7 +155,7 @@ func (w *chaos) checkDown(c *chaosContainer) {
 	}
 	since, patience := c.endedAt, c.backoff()+5*time.Second
 	if c.kind.enginePolicy != "no" {
-		patience += bringsBack
+		patience += core.BringsBack
 	}
 	if w.troubled(c, since) {
 		since = later(since, later(w.troubleAt, later(c.troubleAt, c.lossAt)))
@@ -200,7 +201,7 @@ func (w *chaos) last() {
 		case c.c.State.Alive() && !v.State.Ready:
 			_, reason, message := v.Readiness()
 			w.fail("%s: is not ready at the end: %s %s", c.kind.name, reason, message)
-		case !v.State.settled() || v.State.Condemned != NoCause:
+		case !v.State.Settled() || v.State.Condemned != core.NoCause:
 			w.fail("%s: something is still to be done at the end: %+v", c.kind.name, v.State)
 		}
 	}

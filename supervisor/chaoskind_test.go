@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"healthd/prober"
+	"healthd/supervisor/core"
 )
 
 // chaosKind is what a container is made of, and how its process behaves.
@@ -13,11 +14,11 @@ type chaosKind struct {
 	name         string
 	labels       map[string]string
 	group        string
-	policy       RestartPolicy
+	policy       core.RestartPolicy
 	enginePolicy string
 	rm           bool
 
-	probes      [NumProbes]bool
+	probes      [core.NumProbes]bool
 	slow        time.Duration // until it answers
 	gates       bool
 	drain       time.Duration
@@ -42,17 +43,17 @@ func chaosKinds(r *rand.Rand) []*chaosKind {
 		for i := range 3 {
 			add(fmt.Sprintf("g%d-%d", g, i), func(k *chaosKind) {
 				k.group = fmt.Sprintf("p/g%d", g)
-				k.labels = map[string]string{composeProject: "p", composeService: fmt.Sprintf("g%d", g), composeNumber: fmt.Sprint(i)}
-				k.policy, k.probes[Liveness], k.probes[Readiness] = Always, true, true
+				k.labels = map[string]string{core.ComposeProject: "p", core.ComposeService: fmt.Sprintf("g%d", g), core.ComposeNumber: fmt.Sprint(i)}
+				k.policy, k.probes[core.Liveness], k.probes[core.Readiness] = core.Always, true, true
 			})
 		}
 	}
 	add("rm", func(k *chaosKind) { k.rm, k.post = true, false })
-	add("engine", func(k *chaosKind) { k.enginePolicy, k.policy = "always", Always })
-	add("loop", func(k *chaosKind) { k.lives, k.policy = 5*time.Second, Always })
+	add("engine", func(k *chaosKind) { k.enginePolicy, k.policy = "always", core.Always })
+	add("loop", func(k *chaosKind) { k.lives, k.policy = 5*time.Second, core.Always })
 	for i := range 2 + r.IntN(6) {
 		add(fmt.Sprintf("any%d", i), func(k *chaosKind) {
-			k.policy = []RestartPolicy{Always, OnFailure, Never}[i%3]
+			k.policy = []core.RestartPolicy{core.Always, core.OnFailure, core.Never}[i%3]
 			if r.IntN(3) == 0 {
 				k.lives = time.Duration(10+r.IntN(200)) * time.Second
 			}
@@ -63,7 +64,7 @@ func chaosKinds(r *rand.Rand) []*chaosKind {
 
 func chaosKindOf(r *rand.Rand, name string) *chaosKind {
 	k := &chaosKind{
-		name: name, policy: Always, enginePolicy: "no", labels: map[string]string{},
+		name: name, policy: core.Always, enginePolicy: "no", labels: map[string]string{},
 		gates: r.IntN(6) == 0, post: r.IntN(5) == 0, pre: r.IntN(5) == 0, ignoresTerm: r.IntN(5) == 0,
 		takes: time.Duration(r.IntN(3000)) * time.Millisecond, termCode: []int{0, 143}[r.IntN(2)],
 		stopTimeout: time.Duration(2+r.IntN(9)) * time.Second, code: []int{0, 1, 137}[r.IntN(3)],
@@ -74,23 +75,23 @@ func chaosKindOf(r *rand.Rand, name string) *chaosKind {
 	if r.IntN(4) == 0 {
 		k.slow = time.Duration(r.IntN(20)) * time.Second
 	}
-	k.probes = [NumProbes]bool{Startup: k.slow > 0, Liveness: r.IntN(3) > 0, Readiness: r.IntN(3) > 0}
+	k.probes = [core.NumProbes]bool{core.Startup: k.slow > 0, core.Liveness: r.IntN(3) > 0, core.Readiness: r.IntN(3) > 0}
 	return k
 }
 
 // spec is how a container of that kind is supervised, with numbers that change from
 // reload to reload.
-func (k *chaosKind) spec(r *rand.Rand) *Spec {
-	s := &Spec{
-		Name: k.name, RestartPolicy: k.policy, Publish: Publish{Service: k.name, Drain: k.drain},
-		Backoff: Backoff{Initial: chaosBackoff, Max: chaosBackoffMax, ResetAfter: chaosReset},
+func (k *chaosKind) spec(r *rand.Rand) *core.Spec {
+	s := &core.Spec{
+		Name: k.name, RestartPolicy: k.policy, Publish: core.Publish{Service: k.name, Drain: k.drain},
+		Backoff: core.Backoff{Initial: chaosBackoff, Max: chaosBackoffMax, ResetAfter: chaosReset},
 	}
 	for i, wanted := range k.probes {
 		if wanted {
 			s.Probes[i] = probeOn(i, time.Duration(5+r.IntN(20))*time.Second, 1+r.IntN(2))
 		}
 	}
-	if p := s.Probes[Startup]; p != nil {
+	if p := s.Probes[core.Startup]; p != nil {
 		p.FailureThreshold += int(k.slow/p.Period) + 1
 	}
 	if k.gates {

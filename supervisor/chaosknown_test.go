@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"healthd/runtime"
+	"healthd/supervisor/core"
 )
 
 // read takes in that an event has reached a daemon.
@@ -38,11 +39,11 @@ func (w *chaos) born(d *chaosDaemon) {
 	for _, c := range w.engine.all {
 		m, ok := d.bornWith[c.c.ID]
 		same := ok && m.Run == c.c.Run()
-		if c.calls > 0 && (!same || m.Stopping == NoCause) {
+		if c.calls > 0 && (!same || m.Stopping == core.NoCause) {
 			c.murky = c.run
 			c.unsure("the daemon that stopped it died before it could note that")
 		}
-		if c.run > 0 && c.askedRun == c.run && (!same || m.Stopping == NoCause && m.Restart == NoCause) {
+		if c.run > 0 && c.askedRun == c.run && (!same || m.Stopping == core.NoCause && m.Restart == core.NoCause) {
 			c.murky = c.run
 			c.unsure("the daemon that was asked to restart it died before it could note that")
 		}
@@ -96,7 +97,7 @@ func (w *chaos) reckon(d *chaosDaemon, since time.Time) {
 		return // that the engine was started anew is clear
 	}
 	for _, c := range e.all {
-		if m := d.bornWith[c.c.ID]; m.Restart == NoCause {
+		if m := d.bornWith[c.c.ID]; m.Restart == core.NoCause {
 			c.unsure("nobody can tell a new daemon how it ended")
 		}
 	}
@@ -106,7 +107,7 @@ func (w *chaos) reckon(d *chaosDaemon, since time.Time) {
 func (w *chaos) muddled(d *chaosDaemon, why string) {
 	w.logf("%s", why)
 	for _, c := range w.engine.all {
-		if c.endedBy == theEngine || c.endBoot != w.engine.boot || d != nil && !d.everSynced && d.bornWith[c.c.ID].Restart == NoCause {
+		if c.endedBy == theEngine || c.endBoot != w.engine.boot || d != nil && !d.everSynced && d.bornWith[c.c.ID].Restart == core.NoCause {
 			c.unsure(why)
 		}
 	}

@@ -7,11 +7,12 @@ import (
 
 	"healthd/prober"
 	"healthd/runtime"
+	"healthd/supervisor/core"
 )
 
 // Probe is Prober's. Who is asked is told apart by the port.
 func (d *chaosDaemon) Probe(h prober.Handler, t prober.Target) (prober.Probe, error) {
-	return &chaosProbe{d: d, id: t.ID, kind: ProbeType(h.TCPSocket.Port)}, nil
+	return &chaosProbe{d: d, id: t.ID, kind: core.ProbeType(h.TCPSocket.Port)}, nil
 }
 
 // Hook is Prober's.
@@ -22,7 +23,7 @@ func (d *chaosDaemon) Hook(h prober.LifecycleHandler, t prober.Target) (prober.H
 type chaosProbe struct {
 	d    *chaosDaemon
 	id   string
-	kind ProbeType
+	kind core.ProbeType
 }
 
 // Ask asks the process, which knows nothing of its engine.

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"healthd/runtime"
+	"healthd/supervisor/core"
 )
 
 // expectation is what has to become of a container whose run has ended.
@@ -35,7 +36,7 @@ type chaosTruth struct {
 	murky      int // run of which a daemon forgot that healthd stops it
 	calls      int // to stop the present run, by healthd
 	signals    int // that came of these
-	cause      Cause
+	cause      core.Cause
 	condemned  int       // run that healthd was stopping because of a probe
 	termAt     time.Time // signal of healthd's newest stop
 	grace      time.Duration
@@ -89,9 +90,9 @@ func (c *chaosContainer) wish() validity {
 }
 
 // answers says what the process says to a probe.
-func (c *chaosContainer) answers(probe ProbeType) bool {
+func (c *chaosContainer) answers(probe core.ProbeType) bool {
 	up := c.c.State == runtime.Running && time.Since(c.c.StartedAt) >= c.kind.slow
-	if probe == Readiness {
+	if probe == core.Readiness {
 		return up && !c.unready && !c.hung
 	}
 	return up && !c.hung
@@ -164,7 +165,7 @@ func (w *chaos) follows(c *chaosContainer, by actor) (expectation, string) {
 	spec := w.specs[c.kind.name]
 	asked, wish := c.askedRun == c.run, c.wish()
 	stopping := w.stopping(c)
-	if stopping.asked() {
+	if stopping.ByProbe() {
 		c.condemned = c.run
 	}
 	switch {
@@ -190,36 +191,36 @@ func (w *chaos) follows(c *chaosContainer, by actor) (expectation, string) {
 		return mustStay, "it is removed"
 	case asked:
 		return mustRun, "a restart was asked for"
-	case spec.RestartPolicy == Never:
+	case spec.RestartPolicy == core.Never:
 		return mustStay, "its policy is Never"
 	case by == theEngine && w.engine.mute:
 		return either, "its engine ended, of which some events were lost"
 	case by == theEngine:
 		return mustRun, "its engine ended"
-	case by > 0, c.calls > 0, stopping != NoCause, c.condemned == c.run:
-		if by == theProcess && spec.RestartPolicy == OnFailure && c.c.ExitCode == 0 {
+	case by > 0, c.calls > 0, stopping != core.NoCause, c.condemned == c.run:
+		if by == theProcess && spec.RestartPolicy == core.OnFailure && c.c.ExitCode == 0 {
 			return either, "it ended by itself while healthd was stopping it"
 		}
 		return mustRun, "healthd stopped it"
 	case c.kind.enginePolicy != "no":
 		return either, "its engine restarts it"
-	case spec.RestartPolicy == OnFailure && c.c.ExitCode == 0 && w.engine.up:
+	case spec.RestartPolicy == core.OnFailure && c.c.ExitCode == 0 && w.engine.up:
 		return mustStay, endedWell
-	case spec.RestartPolicy == OnFailure && c.c.ExitCode == 0:
+	case spec.RestartPolicy == core.OnFailure && c.c.ExitCode == 0:
 		return either, "it ended well, or of its engine's end: nobody can tell"
 	}
 	return mustRun, "it ended by itself"
 }
 
 // stopping is why the living daemon stops the present run, as it shows it.
-func (w *chaos) stopping(c *chaosContainer) Cause {
+func (w *chaos) stopping(c *chaosContainer) core.Cause {
 	if v := w.view(c); v != nil && v.State.Run == c.c.Run() {
 		return v.State.Stopping
 	}
-	return NoCause
+	return core.NoCause
 }
 
-func (w *chaos) view(c *chaosContainer) *View {
+func (w *chaos) view(c *chaosContainer) *core.View {
 	if w.daemon == nil {
 		return nil
 	}

@@ -5,47 +5,9 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-)
 
-// When a container is looked at next. There is no period after which everything is
-// looked at again, so what is due must be named exactly.
-func TestNextLook(t *testing.T) {
-	const nothing = -1
-	for _, tt := range []struct {
-		name  string
-		lines []string
-		want  time.Duration // from the end of the lines
-		acts  []string
-	}{
-		{"news of an end is acted on at once", []string{"0s runs", "5s exits 1"}, nothing, []string{"START"}},
-		{"nothing is due", []string{"0s runs", "1m"}, nothing, nil},
-		{"the next probe", []string{"liveness=0s/20s/1/3", "0s runs"}, 20 * time.Second, nil},
-		{"a failed call is tried again", []string{"0s stop-fails yes", "0s runs", "5s restart-asked", "5001ms"}, 9999 * time.Millisecond, []string{"STOP grace 30s"}},
-		{"the end of a back-off", []string{"backoff=5s/1m/1h", "0s runs", "1s exits 1", "2s exits 1"}, 5 * time.Second, []string{"START"}},
-		{"of a drain and a probe the earlier", []string{"readiness=0s/20s/1/3 drain=7s", "0s runs", "1s restart-asked"}, 7 * time.Second, nil},
-		{"of a probe and a drain the earlier", []string{"readiness=0s/3s/1/3 drain=7s", "0s runs", "1s restart-asked"}, 2 * time.Second, nil},
-		{"of two probes the earlier", []string{"readiness=0s/5s/1/3 liveness=0s/3s/1/3", "0s runs"}, 3 * time.Second, nil},
-		{"a back-off that is over is acted on at once", []string{"0s runs", "1s exits 1", "2s exits 1", "3s engine-lost", "1m engine-back"}, nothing, []string{"START", "START"}},
-		{"a long back-off is not looked at before its end", []string{"backoff=1h/1h/2h", "0s runs", "1s exits 1", "2s exits 1"}, time.Hour, []string{"START"}},
-		{"while the engine is away no back-off ends", []string{"0s runs", "1s exits 1", "2s exits 1", "3s engine-lost"}, nothing, []string{"START"}},
-		{"while the engine is away no drain ends, but probes go on", []string{"readiness=0s/20s/1/3 drain=7s", "0s runs", "1s restart-asked", "2s engine-lost"}, 18 * time.Second, nil},
-		{"a hook that could not run is tried again", []string{"post-start=1s", "0s post-start cannot", "0s runs", "2s"}, 9 * time.Second, []string{"PostStart HOOK within 5m1s"}},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Attr("kubelet", "191")
-			for range 2 { // without jitter it is the same another time
-				w := tale(t, tt.lines...)
-				got := time.Duration(nothing)
-				if due := wake(&w.state); !due.IsZero() {
-					got = due.Sub(w.now).Round(time.Millisecond)
-				}
-				if acts := w.acts(); got != tt.want || !slices.Equal(acts, tt.acts) {
-					t.Errorf("due in %v, want %v; acts %q, want %q\n%s", got, tt.want, acts, tt.acts, w.told.String())
-				}
-			}
-		})
-	}
-}
+	"healthd/supervisor/core"
+)
 
 // Of two containers that are held back the one whose time comes first is started
 // first, whichever ended first.
@@ -54,8 +16,8 @@ func TestTwoBackoffs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := open(t, nil)
 		defer h.close(t)
-		h.specs["n-long"] = &Spec{RestartPolicy: Always, Backoff: Backoff{5 * time.Second, time.Minute, time.Hour}}
-		h.specs["n-short"] = &Spec{RestartPolicy: Always, Backoff: Backoff{3 * time.Second, time.Minute, time.Hour}}
+		h.specs["n-long"] = &core.Spec{RestartPolicy: core.Always, Backoff: core.Backoff{Initial: 5 * time.Second, Max: time.Minute, ResetAfter: time.Hour}}
+		h.specs["n-short"] = &core.Spec{RestartPolicy: core.Always, Backoff: core.Backoff{Initial: 3 * time.Second, Max: time.Minute, ResetAfter: time.Hour}}
 		h.synced()
 		for _, id := range []string{"long", "short"} {
 			h.engine.run(id)

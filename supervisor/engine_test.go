@@ -9,6 +9,7 @@ import (
 
 	"healthd/prober"
 	"healthd/runtime"
+	"healthd/supervisor/core"
 )
 
 // memoryEngine is an engine in memory. Its containers do what the test makes them
@@ -244,10 +245,10 @@ func (p *scriptedProbe) Ask(ctx context.Context, timeout time.Duration) prober.R
 // diary is a Journal that remembers.
 type diary struct {
 	mu     sync.Mutex
-	events []Event
+	events []core.Event
 }
 
-func (d *diary) Record(e Event) {
+func (d *diary) Record(e core.Event) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.events = append(d.events, e)

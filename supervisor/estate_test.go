@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"healthd/runtime"
+	"healthd/supervisor/core"
 )
 
 // estate is an engine that outlives daemons, with what they have kept.
@@ -21,7 +22,7 @@ type estate struct {
 	probes  *scripted
 	diary   *diary
 	resolve Resolver
-	guard   Guard
+	guard   core.Guard
 
 	mu     sync.Mutex
 	daemon *Supervisor // nil while none lives
@@ -30,7 +31,7 @@ type estate struct {
 	gen    int // of the daemon
 	killed chan struct{}
 
-	kept  map[string]Memory
+	kept  map[string]core.Memory
 	seen  time.Time
 	log   []runtime.Update // what events told, oldest first
 	stamp time.Time
@@ -43,10 +44,10 @@ type estate struct {
 	hung          string // container that cannot be inspected by those who list
 }
 
-func newEstate(t *testing.T, spec *Spec) *estate {
+func newEstate(t *testing.T, spec *core.Spec) *estate {
 	e := &estate{
-		t: t, engine: newMemoryEngine(), probes: newScripted(), diary: &diary{}, kept: make(map[string]Memory), killed: make(chan struct{}),
-		resolve: func(string, map[string]string) (*Spec, error) { return spec, nil },
+		t: t, engine: newMemoryEngine(), probes: newScripted(), diary: &diary{}, kept: make(map[string]core.Memory), killed: make(chan struct{}),
+		resolve: func(string, map[string]string) (*core.Spec, error) { return spec, nil },
 	}
 	e.engine.deliver = e.happened
 	return e
@@ -118,13 +119,13 @@ func (e *estate) end() {
 func (e *estate) begin(replay runtime.Replay, again int, rebooted bool) {
 	e.t.Helper()
 	e.mu.Lock()
-	var past []Memory
+	var past []core.Memory
 	for _, m := range e.kept { // as the journal keeps them
 		text, err := json.Marshal(m)
 		if err != nil {
 			e.t.Fatal(err)
 		}
-		var copied Memory
+		var copied core.Memory
 		if err := json.Unmarshal(text, &copied); err != nil {
 			e.t.Fatal(err)
 		}
@@ -176,7 +177,7 @@ func (e *estate) list(s *Supervisor, replay runtime.Replay, news []runtime.Updat
 }
 
 // view is what the daemon shows of a container after all that was sent to it.
-func (e *estate) view(id string) *View {
+func (e *estate) view(id string) *core.View {
 	e.t.Helper()
 	synctest.Wait()
 	daemon, _ := e.living()
@@ -260,7 +261,7 @@ type keeper struct {
 	gen int
 }
 
-func (k keeper) Remember(m Memory) <-chan struct{} {
+func (k keeper) Remember(m core.Memory) <-chan struct{} {
 	k.e.mu.Lock()
 	defer k.e.mu.Unlock()
 	if k.gen != k.e.gen {

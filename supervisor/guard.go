@@ -6,13 +6,13 @@ import (
 	"strings"
 	"time"
 
-	"healthd/runtime"
+	"healthd/supervisor/core"
 )
 
 // guard decides who may be restarted now of those whose probes ask for it. It is the
 // loop's.
 type guard struct {
-	limit   Guard
+	limit   core.Guard
 	granted []time.Time // within limit.Window, oldest first
 	groups  map[string]*guarded
 	waiting []*entry // for the budget or their group, longest first
@@ -26,13 +26,6 @@ type guarded struct {
 	waiting []*entry // longest first
 }
 
-// Outage is a restart that a probe or hook asked for, while its container is down for
-// that.
-type Outage struct {
-	Run   runtime.Run `json:"run"`   // which is to be stopped, or was
-	Since time.Time   `json:"since"` // the decision
-}
-
 // maxOutage is how long a container counts as down at most: its labels, which say how
 // long it may need, are not to hold up the others of its group for days.
 const maxOutage = 15 * time.Minute
@@ -40,7 +33,9 @@ const maxOutage = 15 * time.Minute
 // maxGranted is how many of its own restarts are kept with a container.
 const maxGranted = 100
 
-func newGuard(limit Guard) *guard { return &guard{limit: limit, groups: make(map[string]*guarded)} }
+func newGuard(limit core.Guard) *guard {
+	return &guard{limit: limit, groups: make(map[string]*guarded)}
+}
 
 // join makes e a member of its group, if it has a spec; leave takes it out.
 func (g *guard) join(e *entry) {
@@ -86,19 +81,19 @@ func (g *guard) move(e *entry, from string) {
 }
 
 // wait says what a restart of e that a probe asks for has to wait for.
-func (g *guard) wait(e *entry, now time.Time) Wait {
+func (g *guard) wait(e *entry, now time.Time) core.Wait {
 	if w := g.groupWait(e, now); w.Reason != "" {
 		return w
 	}
 	if g.limit.MaxRestarts <= 0 {
-		return Wait{}
+		return core.Wait{}
 	}
 	g.granted = slices.DeleteFunc(g.granted, g.over(now))
 	free := g.limit.MaxRestarts - len(g.granted) - g.ahead(e)
 	if free > 0 {
-		return Wait{}
+		return core.Wait{}
 	}
-	w := Wait{Reason: WaitRestartBudget, On: fmt.Sprintf("the host's budget of %d restarts in %v", g.limit.MaxRestarts, g.limit.Window)}
+	w := core.Wait{Reason: core.WaitRestartBudget, On: fmt.Sprintf("the host's budget of %d restarts in %v", g.limit.MaxRestarts, g.limit.Window)}
 	if len(g.granted) > 0 {
 		w.Until = g.granted[0].Add(g.limit.Window)
 	}
@@ -111,7 +106,7 @@ func (g *guard) over(now time.Time) func(time.Time) bool {
 }
 
 // takeUp lets the restarts count that earlier daemons have granted.
-func (g *guard) takeUp(past []Memory, now time.Time) {
+func (g *guard) takeUp(past []core.Memory, now time.Time) {
 	for _, m := range past {
 		for _, at := range m.Granted {
 			g.granted = append(g.granted, earlier(at, now)) // should the clock have been set back
@@ -123,7 +118,7 @@ func (g *guard) takeUp(past []Memory, now time.Time) {
 
 // grant notes that a restart of e was begun which a probe asked for.
 func (g *guard) grant(e *entry, now time.Time) {
-	e.down = Outage{Run: e.state.Run, Since: now}
+	e.down = core.Outage{Run: e.state.Run, Since: now}
 	if g.limit.MaxRestarts <= 0 {
 		return
 	}
@@ -134,12 +129,12 @@ func (g *guard) grant(e *entry, now time.Time) {
 
 // groupWait says whether too many of e's group are down already, or are to be
 // restarted before it.
-func (g *guard) groupWait(e *entry, now time.Time) Wait {
+func (g *guard) groupWait(e *entry, now time.Time) core.Wait {
 	m := g.groups[e.group]
 	if len(m.all) == 1 {
-		return Wait{}
+		return core.Wait{}
 	}
-	w := Wait{Reason: WaitGroupLimit}
+	w := core.Wait{Reason: core.WaitGroupLimit}
 	var on those
 	for _, other := range m.all {
 		down, until := other.outage(now)
@@ -160,7 +155,7 @@ func (g *guard) groupWait(e *entry, now time.Time) Wait {
 		}
 	}
 	if on.n < e.spec.Group.MaxUnavailable.Of(len(m.all)) {
-		return Wait{}
+		return core.Wait{}
 	}
 	w.On = on.String()
 	return w
@@ -192,15 +187,15 @@ func (t *those) String() string {
 }
 
 // took notes what came of a step of e: it is being restarted now, or waits.
-func (g *guard) took(e *entry, before Cause, now time.Time) {
+func (g *guard) took(e *entry, before core.Cause, now time.Time) {
 	s := &e.state
 	switch is, _ := e.outage(now); {
-	case before == NoCause && s.Stopping.asked():
+	case before == core.NoCause && s.Stopping.ByProbe():
 		g.grant(e, now)
-	case e.down != Outage{} && !is:
-		e.down, g.stirred = Outage{}, true
+	case e.down != core.Outage{} && !is:
+		e.down, g.stirred = core.Outage{}, true
 	}
-	switch waits := s.Condemned != NoCause && s.Wait.Reason != WaitHeld; {
+	switch waits := s.Condemned != core.NoCause && s.Wait.Reason != core.WaitHeld; {
 	case !waits:
 		g.unqueue(e)
 	case !slices.Contains(g.waiting, e):
@@ -220,7 +215,7 @@ func (g *guard) unqueue(e *entry) {
 
 // exhausted says, once each time, that somebody waits for the budget of the host.
 func (g *guard) exhausted() bool {
-	waits := slices.ContainsFunc(g.waiting, func(e *entry) bool { return e.state.Wait.Reason == WaitRestartBudget })
+	waits := slices.ContainsFunc(g.waiting, func(e *entry) bool { return e.state.Wait.Reason == core.WaitRestartBudget })
 	first := waits && !g.told
 	g.told = waits
 	return first
@@ -232,41 +227,17 @@ func (g *guard) exhausted() bool {
 func (e *entry) outage(now time.Time) (down bool, until time.Time) {
 	s, last := &e.state, e.down.Since.Add(maxOutage)
 	switch {
-	case e.down == Outage{}:
+	case e.down == core.Outage{}:
 		return false, time.Time{}
-	case s.settled() && (s.Run == e.down.Run || !s.Engine.Alive()):
+	case s.Settled() && (s.Run == e.down.Run || !s.Engine.Alive()):
 		return false, time.Time{} // it was spared, or has ended for good
 	case s.Run == e.down.Run:
 		return now.Before(last), time.Time{}
 	case s.Ready:
 		return false, time.Time{}
 	}
-	until = earlier(s.BeganAt.Add(e.spec.timeToReady()), last)
+	until = earlier(s.BeganAt.Add(e.spec.TimeToReady()), last)
 	return now.Before(until), until
-}
-
-// timeToReady is what a run may need at most to become ready.
-func (spec *Spec) timeToReady() time.Duration {
-	var sum time.Duration
-	if p := spec.Probes[Startup]; p != nil {
-		sum += p.InitialDelay + times(p.FailureThreshold, p.Period) + p.Timeout
-	}
-	if p := spec.Probes[Readiness]; p != nil {
-		sum += p.InitialDelay + times(p.SuccessThreshold, p.Period) + p.Timeout
-	}
-	if spec.Lifecycle.PostStart != nil {
-		sum += PostStartTimeout
-	}
-	return sum
-}
-
-// times is n·d, but not so much that it overflows.
-func times(n int, d time.Duration) time.Duration {
-	const most = 10 * 365 * 24 * time.Hour
-	if n > 0 && d > most/time.Duration(n) {
-		return most
-	}
-	return time.Duration(n) * d
 }
 
 // ahead counts those who wait for the budget longer than e. Who waits for its group
@@ -277,7 +248,7 @@ func (g *guard) ahead(e *entry) int {
 		if other == e {
 			break
 		}
-		if other.state.Wait.Reason == WaitRestartBudget {
+		if other.state.Wait.Reason == core.WaitRestartBudget {
 			n++
 		}
 	}

@@ -12,14 +12,15 @@ import (
 
 	"healthd/prober"
 	"healthd/runtime"
+	"healthd/supervisor/core"
 )
 
 // slowSpec is of a member whose runs are ready five seconds after their start. Liveness
 // is on port 2, once a second; one failure is enough.
-func slowSpec(group Group) *Spec {
-	spec := memberPorts(time.Second, Liveness, Readiness)
-	spec.Probes[Readiness].InitialDelay = 5 * time.Second
-	spec.Backoff = Backoff{} // no matter how often
+func slowSpec(group core.Group) *core.Spec {
+	spec := memberPorts(time.Second, core.Liveness, core.Readiness)
+	spec.Probes[core.Readiness].InitialDelay = 5 * time.Second
+	spec.Backoff = core.Backoff{} // no matter how often
 	spec.Group = group
 	return spec
 }
@@ -62,20 +63,20 @@ func (h *house) waiting(t *testing.T, id string) string {
 func TestGroupLimit(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
-		max     Share
+		max     core.Share
 		members int
 		atOnce  int
 	}{
-		{"one unless said", Share{}, 3, 1},
-		{"two", Share{Number: 2}, 5, 2},
-		{"more than there are", Share{Number: 9}, 3, 3},
-		{"half", Share{Percent: 50}, 5, 2},
-		{"a tenth is still one", Share{Percent: 10}, 4, 1},
-		{"all", Share{Percent: 100}, 4, 4},
+		{"one unless said", core.Share{}, 3, 1},
+		{"two", core.Share{Number: 2}, 5, 2},
+		{"more than there are", core.Share{Number: 9}, 3, 3},
+		{"half", core.Share{Percent: 50}, 5, 2},
+		{"a tenth is still one", core.Share{Percent: 10}, 4, 1},
+		{"all", core.Share{Percent: 100}, 4, 4},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				h := open(t, slowSpec(Group{Name: "web", MaxUnavailable: tt.max}))
+				h := open(t, slowSpec(core.Group{Name: "web", MaxUnavailable: tt.max}))
 				defer h.close(t)
 				ids := replicas(h, tt.members)
 				h.fails(ids...)
@@ -114,7 +115,7 @@ func TestGroupLimit(t *testing.T) {
 // The longest waiting comes first, and everybody can see whom they wait for.
 func TestGroupLimitIsFairAndTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := open(t, slowSpec(Group{Name: "web"}))
+		h := open(t, slowSpec(core.Group{Name: "web"}))
 		defer h.close(t)
 		replicas(h, 3)
 		h.fails("b")
@@ -135,7 +136,7 @@ func TestGroupLimitIsFairAndTold(t *testing.T) {
 		if got := h.engine.madeCalls(); !slices.Equal(got, want) {
 			t.Errorf("calls %v, want %v", got, want)
 		}
-		if n := strings.Count(strings.Join(h.diary.reasons("n-a"), " "), WaitGroupLimit); n != 1 {
+		if n := strings.Count(strings.Join(h.diary.reasons("n-a"), " "), core.WaitGroupLimit); n != 1 {
 			t.Errorf("told %d times that it waits", n)
 		}
 	})
@@ -143,7 +144,7 @@ func TestGroupLimitIsFairAndTold(t *testing.T) {
 
 func TestWhoRecoversIsSpared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := open(t, slowSpec(Group{Name: "web"}))
+		h := open(t, slowSpec(core.Group{Name: "web"}))
 		defer h.close(t)
 		replicas(h, 2)
 		h.fails("a")
@@ -152,13 +153,13 @@ func TestWhoRecoversIsSpared(t *testing.T) {
 		h.probes.say("b:2", good)
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if s := h.view(t, "b").State; s.RestartCount() != 0 || s.Condemned != NoCause || h.probes.times("b:2") < asked+30 {
+		if s := h.view(t, "b").State; s.RestartCount() != 0 || s.Condemned != core.NoCause || h.probes.times("b:2") < asked+30 {
 			t.Errorf("restarted or not probed: %+v", s)
 		}
 		if w := h.waiting(t, "b"); w != "" {
 			t.Errorf("still waits: %s", w)
 		}
-		if got := h.diary.reasons("n-b"); got[len(got)-1] != WaitGroupLimit || len(h.engine.madeCalls()) != 2 {
+		if got := h.diary.reasons("n-b"); got[len(got)-1] != core.WaitGroupLimit || len(h.engine.madeCalls()) != 2 {
 			t.Errorf("events %v, calls %v", got, h.engine.madeCalls())
 		}
 	})
@@ -167,7 +168,7 @@ func TestWhoRecoversIsSpared(t *testing.T) {
 // What is down for another reason than a probe takes no place, and needs none.
 func TestGroupLimitIsForProbesOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := open(t, slowSpec(Group{Name: "web"}))
+		h := open(t, slowSpec(core.Group{Name: "web"}))
 		defer h.close(t)
 		replicas(h, 4)
 		h.fails("a")
@@ -206,18 +207,18 @@ func TestPlacesOfAGroupAreFreed(t *testing.T) {
 			h.engine.exit("a", 143)
 		}, 0},
 		{"of another group now", func(h *house) {
-			group := slowSpec(Group{Name: "other"})
-			_ = h.Reload(context.Background(), func(name string, _ map[string]string) (*Spec, error) {
+			group := slowSpec(core.Group{Name: "other"})
+			_ = h.Reload(context.Background(), func(name string, _ map[string]string) (*core.Spec, error) {
 				if name == "n-a" {
 					return group, nil
 				}
 				return h.specs[""], nil
-			}, Guard{})
+			}, core.Guard{})
 		}, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				h := open(t, slowSpec(Group{Name: "web"}))
+				h := open(t, slowSpec(core.Group{Name: "web"}))
 				defer h.close(t)
 				replicas(h, 2)
 				h.fails("a")
@@ -243,16 +244,16 @@ func TestPlacesOfAGroupAreFreed(t *testing.T) {
 
 // Whose group it is.
 func TestWhoIsAMember(t *testing.T) {
-	compose := map[string]string{composeProject: "p", composeService: "web"}
+	compose := map[string]string{core.ComposeProject: "p", core.ComposeService: "web"}
 	for _, tt := range []struct {
 		name   string
-		group  Group
+		group  core.Group
 		labels map[string]string
 		waits  bool
 	}{
-		{"by name", Group{Name: "g"}, nil, true},
-		{"by compose service", Group{}, compose, true},
-		{"alone", Group{}, nil, false},
+		{"by name", core.Group{Name: "g"}, nil, true},
+		{"by compose service", core.Group{}, compose, true},
+		{"alone", core.Group{}, nil, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -278,7 +279,7 @@ func TestWhoIsAMember(t *testing.T) {
 // A post_start hook that failed asks like a probe, also after the engine was lost.
 func TestFailedPostStartWaitsForItsGroup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		spec := slowSpec(Group{Name: "web"})
+		spec := slowSpec(core.Group{Name: "web"})
 		spec.Lifecycle.PostStart = &prober.LifecycleHandler{Exec: &prober.Exec{Command: []string{"post_start"}}}
 		h := open(t, spec)
 		defer h.close(t)
@@ -300,7 +301,7 @@ func TestFailedPostStartWaitsForItsGroup(t *testing.T) {
 		}
 		time.Sleep(10 * time.Minute)
 		synctest.Wait()
-		if s := h.view(t, "b").State; !s.Ready || s.Restarts[ByPostStart] != 1 {
+		if s := h.view(t, "b").State; !s.Ready || s.Restarts[core.ByPostStart] != 1 {
 			t.Errorf("b in the end: %+v", s)
 		}
 	})
@@ -309,7 +310,7 @@ func TestFailedPostStartWaitsForItsGroup(t *testing.T) {
 // The members that a daemon before had begun to restart are down, too.
 func TestGroupLimitOutlivesTheDaemon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		spec := slowSpec(Group{Name: "web"})
+		spec := slowSpec(core.Group{Name: "web"})
 		spec.Publish.Drain = 20 * time.Second
 		e := newEstate(t, spec)
 		e.begin(runtime.ReplayUnknown, 0, false)
@@ -322,7 +323,7 @@ func TestGroupLimitOutlivesTheDaemon(t *testing.T) {
 		e.probes.say("b:2", refused)
 		e.begin(runtime.ReplayComplete, 0, false)
 		e.sleep(2 * time.Second)
-		if w := e.view("b").Waiting(); w == nil || w.Reason != WaitGroupLimit || !e.view("a").State.Draining() {
+		if w := e.view("b").Waiting(); w == nil || w.Reason != core.WaitGroupLimit || !e.view("a").State.Draining() {
 			t.Errorf("b waits for %+v", w)
 		}
 		e.end()

@@ -3,17 +3,17 @@ package supervisor
 import (
 	"errors"
 	"slices"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"healthd/runtime"
+	"healthd/supervisor/core"
 )
 
 // heldHouse has one ready container that is held for so long, or until it is resumed.
 func heldHouse(t *testing.T, d time.Duration) *house {
-	h := open(t, slowSpec(Group{}))
+	h := open(t, slowSpec(core.Group{}))
 	replicas(h, 1)
 	until := time.Time{}
 	if d > 0 {
@@ -38,7 +38,7 @@ func TestHeldContainerIsProbedAndNotRestarted(t *testing.T) {
 		if len(h.engine.madeCalls()) != 0 || v.State.Ready || h.probes.times("a:2") < asked+3000 {
 			t.Errorf("calls %v, ready %v", h.engine.madeCalls(), v.State.Ready)
 		}
-		if w := v.Waiting(); w == nil || w.Reason != WaitHeld {
+		if w := v.Waiting(); w == nil || w.Reason != core.WaitHeld {
 			t.Errorf("waits for %+v", w)
 		}
 		h.probes.say("a:3", good)
@@ -66,7 +66,7 @@ func TestHoldEndsByItself(t *testing.T) {
 		time.Sleep(time.Minute - time.Second)
 		synctest.Wait()
 		v := h.view(t, "a")
-		if w := v.Waiting(); len(h.engine.madeCalls()) != 0 || w == nil || w.Reason != WaitHeld || time.Until(w.Until) != time.Second {
+		if w := v.Waiting(); len(h.engine.madeCalls()) != 0 || w == nil || w.Reason != core.WaitHeld || time.Until(w.Until) != time.Second {
 			t.Errorf("calls %v, waits for %+v", h.engine.madeCalls(), w)
 		}
 		time.Sleep(time.Second)
@@ -78,7 +78,7 @@ func TestHoldEndsByItself(t *testing.T) {
 }
 
 func TestResumeGoesByThePolicy(t *testing.T) {
-	for policy, want := range map[RestartPolicy]int{Always: 1, OnFailure: 0, Never: 0} {
+	for policy, want := range map[core.RestartPolicy]int{core.Always: 1, core.OnFailure: 0, core.Never: 0} {
 		synctest.Test(t, func(t *testing.T) {
 			h := open(t, plain(policy))
 			defer h.close(t)
@@ -96,7 +96,7 @@ func TestResumeGoesByThePolicy(t *testing.T) {
 			}
 			held := 0
 			for _, reason := range h.diary.reasons("n-a") {
-				if reason == EventHeld {
+				if reason == core.EventHeld {
 					held++
 				}
 			}
@@ -110,7 +110,7 @@ func TestResumeGoesByThePolicy(t *testing.T) {
 // What healthd had begun to stop it starts again; a drain alone it gives up.
 func TestHoldDuringARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		spec := slowSpec(Group{})
+		spec := slowSpec(core.Group{})
 		spec.Publish.Drain = 10 * time.Second
 		h := open(t, spec)
 		defer h.close(t)
@@ -118,7 +118,7 @@ func TestHoldDuringARestart(t *testing.T) {
 		replicas(h, 1)
 		h.fails("a")
 		_ = h.Hold(t.Context(), "a", time.Time{})
-		if s := h.view(t, "a").State; s.Stopping != NoCause || s.Condemned != ByLiveness || !s.Ready {
+		if s := h.view(t, "a").State; s.Stopping != core.NoCause || s.Condemned != core.ByLiveness || !s.Ready {
 			t.Errorf("held during the drain: %+v", s)
 		}
 		_ = h.Resume(t.Context(), "a")
@@ -130,34 +130,6 @@ func TestHoldDuringARestart(t *testing.T) {
 			t.Errorf("held during the stop: %+v", s)
 		}
 	})
-}
-
-// What the network's new run asks for no probe has said: it is asked for again when the
-// hold is over, and waits for nobody then.
-func TestHoldDuringARestartForTheNetwork(t *testing.T) {
-	w := tale(t, "drain=30s", "0s network started", "1s runs", "90s network started", "95s hold")
-	if s := &w.state; s.Stopping != NoCause || s.Condemned != NoCause || !s.Ready {
-		t.Errorf("held during the drain: %+v", s)
-	}
-	w.goesOn("100s limit other", "200s resume", "300s")
-	if s := &w.state; s.Restarts[ByNetwork] != 1 || !s.Ready || strings.Contains(w.told.String(), "post_start") {
-		t.Errorf("told:\n%s", w.told.String())
-	}
-}
-
-// A stop that failed may still be carried out, and a start must follow then.
-func TestHoldAfterAFailedStop(t *testing.T) {
-	w := tale(t, "liveness=0s/1s/1/1", "0s runs", "500ms stop-fails yes", "500ms liveness fails", "2s")
-	if w.state.StopCalls != 1 || w.state.Call != NoCall {
-		t.Fatalf("no stop has failed: %+v", w.state)
-	}
-	w.step("hold", &input{kind: held})
-	w.endRun(143) // it is carried out late
-	w.step("exits", &input{kind: observed})
-	w.goesOn("2s liveness succeeds", "1m")
-	if !w.state.Engine.Alive() || w.state.OperatorStopped || !w.state.Held {
-		t.Errorf("left stopped:\n%s", w.told.String())
-	}
 }
 
 func TestOperatorStopsWhatIsHeld(t *testing.T) {
@@ -177,7 +149,7 @@ func TestOperatorStopsWhatIsHeld(t *testing.T) {
 // A hold is the identity's: a new run, a new container and a new daemon keep it.
 func TestHoldSurvives(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := newEstate(t, plain(Always))
+		e := newEstate(t, plain(core.Always))
 		e.begin(runtime.ReplayUnknown, 0, false)
 		e.engine.run("c1")
 		synctest.Wait()

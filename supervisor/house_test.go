@@ -9,6 +9,7 @@ import (
 
 	"healthd/prober"
 	"healthd/runtime"
+	"healthd/supervisor/core"
 )
 
 // house is a Supervisor with all that it talks to in memory.
@@ -17,26 +18,26 @@ type house struct {
 	engine   *memoryEngine
 	probes   *scripted
 	diary    *diary
-	specs    map[string]*Spec // by container name; "": of all others
+	specs    map[string]*core.Spec // by container name; "": of all others
 	stop     context.CancelFunc
 	finished chan error
 }
 
 // open starts a supervisor. Call close at the end.
-func open(t testing.TB, spec *Spec) *house {
+func open(t testing.TB, spec *core.Spec) *house {
 	t.Helper()
 	return openWith(t, spec, func(*Config) {})
 }
 
 // openWith is open with another configuration.
-func openWith(t testing.TB, spec *Spec, change func(*Config)) *house {
+func openWith(t testing.TB, spec *core.Spec, change func(*Config)) *house {
 	t.Helper()
 	h := &house{
 		engine: newMemoryEngine(), probes: newScripted(), diary: &diary{},
-		specs: map[string]*Spec{"": spec}, finished: make(chan error, 1),
+		specs: map[string]*core.Spec{"": spec}, finished: make(chan error, 1),
 	}
 	c := Config{
-		Resolve: func(name string, labels map[string]string) (*Spec, error) {
+		Resolve: func(name string, labels map[string]string) (*core.Spec, error) {
 			if wrong := labels["wrong"]; wrong != "" {
 				return nil, errors.New(wrong)
 			}
@@ -73,7 +74,7 @@ func (h *house) close(t testing.TB) {
 }
 
 // view returns the newest view of a container after all messages so far went round.
-func (h *house) view(t testing.TB, name string) *View {
+func (h *house) view(t testing.TB, name string) *core.View {
 	t.Helper()
 	if err := h.Ping(context.Background()); err != nil {
 		t.Fatal(err)
@@ -85,20 +86,20 @@ func (h *house) view(t testing.TB, name string) *View {
 	return v
 }
 
-func probeOn(port int, period time.Duration, failures int) *ProbeSpec {
-	return &ProbeSpec{
+func probeOn(port int, period time.Duration, failures int) *core.ProbeSpec {
+	return &core.ProbeSpec{
 		Handler: prober.Handler{TCPSocket: &prober.TCPSocket{Port: port}}, Period: period, Timeout: time.Second,
 		SuccessThreshold: 1, FailureThreshold: failures,
 	}
 }
 
 // webSpec has liveness on port 1 and readiness on port 2.
-func webSpec() *Spec {
-	return &Spec{
-		Name: "web", RestartPolicy: Always,
-		Probes:  [NumProbes]*ProbeSpec{Liveness: probeOn(1, 10*time.Second, 3), Readiness: probeOn(2, 5*time.Second, 1)},
-		Backoff: Backoff{Initial: time.Second, Max: time.Minute, ResetAfter: DefaultBackoffReset},
-		Publish: Publish{Service: "web", Drain: 5 * time.Second},
+func webSpec() *core.Spec {
+	return &core.Spec{
+		Name: "web", RestartPolicy: core.Always,
+		Probes:  [core.NumProbes]*core.ProbeSpec{core.Liveness: probeOn(1, 10*time.Second, 3), core.Readiness: probeOn(2, 5*time.Second, 1)},
+		Backoff: core.Backoff{Initial: time.Second, Max: time.Minute, ResetAfter: core.DefaultBackoffReset},
+		Publish: core.Publish{Service: "web", Drain: 5 * time.Second},
 	}
 }
 

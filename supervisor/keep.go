@@ -6,11 +6,12 @@ import (
 	"time"
 
 	"healthd/runtime"
+	"healthd/supervisor/core"
 )
 
 // takeUp sorts what an earlier daemon has kept.
-func (l *loop) takeUp(past []Memory) {
-	l.past, l.memories = make(map[string]Memory), make(map[string]Memory)
+func (l *loop) takeUp(past []core.Memory) {
+	l.past, l.memories = make(map[string]core.Memory), make(map[string]core.Memory)
 	l.lives, l.left = make(map[string]engineLife), make(map[string]bool)
 	for _, m := range past {
 		switch {
@@ -37,7 +38,7 @@ func (l *loop) restore(e *entry) bool {
 	}
 	delete(l.past, m.ID)
 	e.facts, e.gates, e.kept = m.Facts, m.Gates, known
-	e.state = m.recalled(e.spec, time.Now())
+	e.state = m.State(e.spec, time.Now())
 	e.reborn = l.lives[m.Runtime].replay == runtime.ReplayRestart
 	e.down, e.granted = m.Down, m.Granted
 	e.down.Since = earlier(m.Down.Since, time.Now()) // should the clock have been set back
@@ -71,8 +72,8 @@ func (l *loop) remember(e *entry) {
 	e.kept = l.config.Store.Remember(m)
 }
 
-func (e *entry) memory() Memory {
-	m := Memory{Facts: remembered(e.container, e.identity, &e.state), Gates: e.state.Gates, Granted: e.granted}
+func (e *entry) memory() core.Memory {
+	m := core.Memory{Facts: core.Remember(e.container, e.identity, &e.state), Gates: e.state.Gates, Granted: e.granted}
 	m.Down = e.down
 	return m
 }
@@ -92,7 +93,7 @@ func (l *loop) recall(e *entry) {
 	}
 	e.state.Restarts, e.state.Held, e.state.HeldUntil = m.Restarts, m.Held, m.HeldUntil
 	e.granted = m.Granted
-	if m.madeOf(e.container) {
+	if m.MadeOf(e.container) {
 		e.state.Backoff = m.Backoff
 	}
 }
@@ -120,8 +121,8 @@ func (l *loop) removedUnseen(id string) {
 	}
 }
 
-func (l *loop) bury(m Memory) {
-	m.Gone, m.Down = time.Now(), Outage{}
+func (l *loop) bury(m core.Memory) {
+	m.Gone, m.Down = time.Now(), core.Outage{}
 	if old, ok := l.memories[m.Identity]; ok && old.ID != m.ID {
 		l.config.Store.Forget(old.ID)
 	}
@@ -130,7 +131,7 @@ func (l *loop) bury(m Memory) {
 	if len(l.memories) < l.pruneAt {
 		return
 	}
-	maps.DeleteFunc(l.memories, func(_ string, m Memory) bool {
+	maps.DeleteFunc(l.memories, func(_ string, m core.Memory) bool {
 		old := time.Since(m.Gone) > forgetAfter
 		if old {
 			l.config.Store.Forget(m.ID)
@@ -139,3 +140,9 @@ func (l *loop) bury(m Memory) {
 	})
 	l.pruneAt = max(pruneMemories, 2*len(l.memories))
 }
+
+// forgetAfter is how long an identity without a container is remembered at least.
+const forgetAfter = time.Hour
+
+// pruneMemories is how many memories may gather before old ones are looked for.
+const pruneMemories = 1024

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"healthd/prober"
+	"healthd/supervisor/core"
 )
 
 // hookDesk makes hooks that end when the test says so, or when they are cut short.
@@ -25,11 +26,11 @@ type hookDesk struct {
 }
 
 // lifeHouse is a house with such hooks, one or both of these.
-func lifeHouse(t *testing.T, spec *Spec, hooks ...HookType) (*house, *hookDesk) {
+func lifeHouse(t *testing.T, spec *core.Spec, hooks ...core.HookType) (*house, *hookDesk) {
 	t.Helper()
 	for _, hook := range hooks {
 		h := &prober.LifecycleHandler{Exec: &prober.Exec{Command: []string{hook.Title()}}}
-		if hook == PostStart {
+		if hook == core.PostStart {
 			spec.Lifecycle.PostStart = h
 		} else {
 			spec.Lifecycle.PreStop = h
@@ -85,7 +86,7 @@ func lifeWait(t *testing.T, h *house, d time.Duration, want ...string) {
 }
 
 // atOnce is a spec with both of the usual probes and no drain.
-func atOnce() *Spec {
+func atOnce() *core.Spec {
 	spec := webSpec()
 	spec.Publish.Drain = 0
 	return spec
@@ -94,13 +95,13 @@ func atOnce() *Spec {
 func TestPostStartComesAfterTheStartAndBeforeProbes(t *testing.T) {
 	t.Attr("kubelet", "241")
 	synctest.Test(t, func(t *testing.T) {
-		h, desk := lifeHouse(t, atOnce(), PostStart)
+		h, desk := lifeHouse(t, atOnce(), core.PostStart)
 		defer h.close(t)
 		h.synced()
 		h.engine.run("c1")
 		lifeWait(t, h, time.Minute, "PostStart of c1 begins")
 		v := h.view(t, "c1")
-		if _, reason, _ := v.Readiness(); reason != NotReadyPostStart || v.State.Started || h.probes.times("c1:1")+h.probes.times("c1:2") != 0 {
+		if _, reason, _ := v.Readiness(); reason != core.NotReadyPostStart || v.State.Started || h.probes.times("c1:1")+h.probes.times("c1:2") != 0 {
 			t.Errorf("probed or ready before post_start has ended: %s, %+v", reason, v.State)
 		}
 		desk.ends <- prober.HookResult{}
@@ -120,7 +121,7 @@ func TestPostStartComesAfterTheStartAndBeforeProbes(t *testing.T) {
 func TestNoPostStartForWhatWasFoundRunning(t *testing.T) {
 	t.Attr("kubelet", "241")
 	synctest.Test(t, func(t *testing.T) {
-		h, _ := lifeHouse(t, atOnce(), PostStart)
+		h, _ := lifeHouse(t, atOnce(), core.PostStart)
 		defer h.close(t)
 		h.engine.run("c1")
 		h.synced()
@@ -134,14 +135,14 @@ func TestNoPostStartForWhatWasFoundRunning(t *testing.T) {
 func TestFailedPostStartStopsTheRun(t *testing.T) {
 	t.Attr("kubelet", "241")
 	synctest.Test(t, func(t *testing.T) {
-		h, desk := lifeHouse(t, atOnce(), PostStart)
+		h, desk := lifeHouse(t, atOnce(), core.PostStart)
 		defer h.close(t)
 		h.synced()
 		h.engine.run("c1")
 		synctest.Wait()
 		desk.ends <- prober.HookResult{Err: errors.New("exited with code 1")}
 		lifeWait(t, h, time.Second, "PostStart of c1 begins", "stop c1 30s", "start c1", "PostStart of c1 begins")
-		if s := h.view(t, "c1").State; s.Restarts[ByPostStart] != 1 || !slices.Contains(h.diary.reasons("n-c1"), EventFailedPostStartHook) {
+		if s := h.view(t, "c1").State; s.Restarts[core.ByPostStart] != 1 || !slices.Contains(h.diary.reasons("n-c1"), core.EventFailedPostStartHook) {
 			t.Errorf("restarts %v, events %v", s.Restarts, h.diary.reasons("n-c1"))
 		}
 		desk.ends <- prober.HookResult{}
@@ -150,11 +151,11 @@ func TestFailedPostStartStopsTheRun(t *testing.T) {
 
 func TestPostStartIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h, desk := lifeHouse(t, atOnce(), PostStart)
+		h, desk := lifeHouse(t, atOnce(), core.PostStart)
 		defer h.close(t)
 		h.synced()
 		h.engine.run("c1")
-		lifeWait(t, h, PostStartTimeout, "PostStart of c1 begins")
+		lifeWait(t, h, core.PostStartTimeout, "PostStart of c1 begins")
 		lifeWait(t, h, 2*time.Second, "PostStart of c1 begins", "PostStart of c1 is cut short", "stop c1 30s", "start c1", "PostStart of c1 begins")
 		desk.ends <- prober.HookResult{}
 	})
@@ -163,12 +164,12 @@ func TestPostStartIsBounded(t *testing.T) {
 // A hook that could not be asked says nothing of the container.
 func TestPostStartThatCannotBeMadeIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h, desk := lifeHouse(t, atOnce(), PostStart)
+		h, desk := lifeHouse(t, atOnce(), core.PostStart)
 		defer h.close(t)
 		desk.setBroken(errors.New("nobody knows the runtime"))
 		h.synced()
 		h.engine.run("c1")
-		lifeWait(t, h, hookRetry-time.Millisecond)
+		lifeWait(t, h, core.HookRetry-time.Millisecond)
 		desk.setBroken(nil)
 		lifeWait(t, h, 2*time.Millisecond, "PostStart of c1 begins")
 		desk.ends <- prober.HookResult{}
@@ -182,7 +183,7 @@ func TestPostStartThatCannotBeMadeIsTriedAgain(t *testing.T) {
 func TestPreStopComesBeforeTheStop(t *testing.T) {
 	t.Attr("kubelet", "238")
 	synctest.Test(t, func(t *testing.T) {
-		h, desk := lifeHouse(t, webSpec(), PreStop)
+		h, desk := lifeHouse(t, webSpec(), core.PreStop)
 		defer h.close(t)
 		h.synced()
 		h.engine.run("c1")
@@ -203,7 +204,7 @@ func TestPreStopComesBeforeTheStop(t *testing.T) {
 
 func TestPreStopMayTakeAllOfTheGrace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h, _ := lifeHouse(t, atOnce(), PreStop)
+		h, _ := lifeHouse(t, atOnce(), core.PreStop)
 		defer h.close(t)
 		h.synced()
 		h.engine.run("c1")
@@ -213,7 +214,7 @@ func TestPreStopMayTakeAllOfTheGrace(t *testing.T) {
 		}
 		lifeWait(t, h, 30*time.Second-1, "PreStop of c1 begins")
 		lifeWait(t, h, time.Second, "PreStop of c1 begins", "PreStop of c1 is cut short", "stop c1 2s", "start c1")
-		if got := h.diary.reasons("n-c1"); !slices.Contains(got, EventFailedPreStopHook) {
+		if got := h.diary.reasons("n-c1"); !slices.Contains(got, core.EventFailedPreStopHook) {
 			t.Errorf("events %v", got)
 		}
 	})
@@ -221,7 +222,7 @@ func TestPreStopMayTakeAllOfTheGrace(t *testing.T) {
 
 // A hook may not run twice, so unlike a probe it does not end with the address.
 func TestNewAddressDoesNotEndAHook(t *testing.T) {
-	for _, hook := range []HookType{PostStart, PreStop} {
+	for _, hook := range []core.HookType{core.PostStart, core.PreStop} {
 		t.Run(hook.Title(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				h, desk := lifeHouse(t, atOnce(), hook)
@@ -229,7 +230,7 @@ func TestNewAddressDoesNotEndAHook(t *testing.T) {
 				h.synced()
 				h.engine.run("c1")
 				synctest.Wait()
-				if hook == PreStop {
+				if hook == core.PreStop {
 					if err := h.Restart(t.Context(), "c1"); err != nil {
 						t.Fatal(err)
 					}
@@ -251,7 +252,7 @@ func TestNewAddressDoesNotEndAHook(t *testing.T) {
 }
 
 func TestRemovedContainerEndsItsHook(t *testing.T) {
-	for _, hook := range []HookType{PostStart, PreStop} {
+	for _, hook := range []core.HookType{core.PostStart, core.PreStop} {
 		t.Run(hook.Title(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				h, _ := lifeHouse(t, atOnce(), hook)
@@ -259,7 +260,7 @@ func TestRemovedContainerEndsItsHook(t *testing.T) {
 				h.synced()
 				h.engine.run("c1")
 				synctest.Wait()
-				if hook == PreStop {
+				if hook == core.PreStop {
 					if err := h.Restart(t.Context(), "c1"); err != nil {
 						t.Fatal(err)
 					}
@@ -275,7 +276,7 @@ func TestRemovedContainerEndsItsHook(t *testing.T) {
 // The end of a run ends its hook, and what that says is nothing to the next run.
 func TestHookOfAnEarlierRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h, desk := lifeHouse(t, atOnce(), PostStart)
+		h, desk := lifeHouse(t, atOnce(), core.PostStart)
 		defer h.close(t)
 		h.synced()
 		h.engine.run("c1")
@@ -289,18 +290,18 @@ func TestHookOfAnEarlierRun(t *testing.T) {
 			t.Fatalf("happened: %q, want %q", got, want)
 		}
 		for _, late := range []hookEnded{
-			{id: "c1", run: first, hook: PostStart},
-			{id: "c1", run: first, hook: PostStart, result: prober.HookResult{Err: errors.New("exited with code 1")}},
-			{id: "gone", run: first, hook: PostStart},
+			{id: "c1", run: first, hook: core.PostStart},
+			{id: "c1", run: first, hook: core.PostStart, result: prober.HookResult{Err: errors.New("exited with code 1")}},
+			{id: "gone", run: first, hook: core.PostStart},
 		} {
 			_ = h.send(t.Context(), &late)
 		}
-		if s := h.view(t, "c1").State; s.Hooks[PostStart] != HookRunning || s.Started || s.Stopping != NoCause {
+		if s := h.view(t, "c1").State; s.Hooks[core.PostStart] != core.HookRunning || s.Started || s.Stopping != core.NoCause {
 			t.Errorf("an earlier run's hook counted: %+v", s)
 		}
 		desk.ends <- prober.HookResult{}
 		synctest.Wait()
-		if s := h.view(t, "c1").State; !s.Ready || s.Restarts[ByExit] != 1 {
+		if s := h.view(t, "c1").State; !s.Ready || s.Restarts[core.ByExit] != 1 {
 			t.Errorf("after its own hook: %+v", s)
 		}
 	})
@@ -308,7 +309,7 @@ func TestHookOfAnEarlierRun(t *testing.T) {
 
 func TestShutdownEndsPostStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h, _ := lifeHouse(t, atOnce(), PostStart)
+		h, _ := lifeHouse(t, atOnce(), core.PostStart)
 		h.synced()
 		h.engine.run("c1")
 		synctest.Wait()
@@ -324,7 +325,7 @@ func TestShutdownEndsPostStart(t *testing.T) {
 // A stop that is under way is finished with its hook.
 func TestShutdownWaitsForPreStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h, desk := lifeHouse(t, atOnce(), PreStop)
+		h, desk := lifeHouse(t, atOnce(), core.PreStop)
 		h.synced()
 		h.engine.run("c1")
 		synctest.Wait()

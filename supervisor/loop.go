@@ -10,24 +10,25 @@ import (
 
 	"healthd/prober"
 	"healthd/runtime"
+	"healthd/supervisor/core"
 )
 
 // loop is the state of Run. Only the goroutine of Run touches it.
 type loop struct {
 	*Supervisor
-	entries   map[string]*entry     // by container ID
-	past      map[string]Memory     // by container ID: not seen again yet by this daemon
-	left      map[string]bool       // by container ID: in past, but dropped by a reload
-	memories  map[string]Memory     // by identity: of containers that are gone
-	lives     map[string]engineLife // by runtime: of the present connection
-	pruneAt   int                   // size of memories at which old ones are dropped
+	entries   map[string]*entry      // by container ID
+	past      map[string]core.Memory // by container ID: not seen again yet by this daemon
+	left      map[string]bool        // by container ID: in past, but dropped by a reload
+	memories  map[string]core.Memory // by identity: of containers that are gone
+	lives     map[string]engineLife  // by runtime: of the present connection
+	pruneAt   int                    // size of memories at which old ones are dropped
 	queue     queue
 	guard     *guard
 	resolver  Resolver
 	reloaded  time.Time                     // when it was replaced
 	dropped   map[string]*runtime.Container // by that, until their watcher says so
 	accepting map[string]bool               // by runtime: it is being asked whether it takes connections
-	fx        []effect                      // reused
+	fx        []core.Effect                 // reused
 	relieveAt time.Time                     // when those who wait are looked at again
 	quitting  bool
 
@@ -39,14 +40,14 @@ type loop struct {
 type entry struct {
 	slot      slot
 	container *runtime.Container
-	spec      *Spec // nil when invalid
+	spec      *core.Spec // nil when invalid
 	invalid   string
 	identity  string
 	group     string
 	service   string
-	state     State
-	facts     Facts           // as last remembered
-	gates     []Gate          // too
+	state     core.State
+	facts     core.Facts      // as last remembered
+	gates     []core.Gate     // too
 	kept      <-chan struct{} // closed when they are
 	outdated  bool            // its spec is, but it is in the middle of a restart
 	reborn    bool            // not looked at since its engine was started anew, which may have ended it
@@ -54,11 +55,11 @@ type entry struct {
 	strange   bool            // nobody has known it before the present connection
 	unwatched bool            // its watcher reports it no more, as nobody wants it
 	gap       bool            // what happened since a reload dropped it nobody has watched
-	down      Outage          // zero: none, or over
+	down      core.Outage     // zero: none, or over
 	granted   []time.Time     // restarts that probes asked for, lately; never changed in place
 
-	probes    [NumProbes]prober.Probe // for the present run and address; nil: not built yet
-	asking    context.Context         // ends these probes
+	probes    [core.NumProbes]prober.Probe // for the present run and address; nil: not built yet
+	asking    context.Context              // ends these probes
 	endAsking context.CancelFunc
 	epoch     int // changes with them
 
@@ -117,7 +118,7 @@ func newLoop(s *Supervisor, wg *sync.WaitGroup, asking context.Context) *loop {
 // none ought to be, the others have their turn first.
 func (l *loop) fire(now time.Time) {
 	for e := l.queue.first(); e != nil && !e.wake.After(now); e = l.queue.first() {
-		l.step(e, &input{kind: tick})
+		l.step(e, &core.Input{Kind: core.Tick})
 		if e.index >= 0 && !e.wake.After(now) {
 			l.queue.set(e, now.Add(time.Millisecond))
 		}
@@ -136,7 +137,7 @@ func (l *loop) relieve(now time.Time) {
 	l.guard.stirred, l.relieveAt = false, now.Add(relieveEvery)
 	for _, e := range slices.Clone(l.guard.waiting) {
 		if l.guard.wait(e, now) != e.state.Wait {
-			l.step(e, &input{kind: tick})
+			l.step(e, &core.Input{Kind: core.Tick})
 		}
 	}
 }
@@ -161,14 +162,14 @@ func (l *loop) next(now time.Time) time.Time {
 func (l *loop) shutDown() {
 	l.quitting = true
 	for _, e := range l.entries {
-		l.step(e, &input{kind: shutdown})
+		l.step(e, &core.Input{Kind: core.ShutdownBegun})
 	}
 }
 
 // settled says that nothing is under way that healthd must finish.
 func (l *loop) settled() bool {
 	for _, e := range l.entries {
-		if !e.state.settled() {
+		if !e.state.Settled() {
 			return false
 		}
 	}
@@ -177,23 +178,19 @@ func (l *loop) settled() bool {
 
 // step lets the core decide about one container, shows the outcome and carries it
 // out.
-func (l *loop) step(e *entry, in *input) {
+func (l *loop) step(e *entry, in *core.Input) {
 	now := time.Now()
 	if e.spec == nil { // nothing to decide about a container whose labels are wrong
-		c, lost := e.container, in.kind == runtimeLost || e.state.Lost && in.kind != runtimeBack
-		e.state = State{Engine: c.State, Run: c.Run(), StartedAt: c.StartedAt, Lost: lost}
-		if !c.State.Alive() {
-			e.state.Exit = exitOf(c)
-		}
+		e.state = core.InvalidState(e.container, in.Kind == core.RuntimeLost || e.state.Lost && in.Kind != core.RuntimeBack)
 		l.queue.set(e, time.Time{})
 		l.show(e)
 		return
 	}
 	run, before := e.state.Run, e.state.Stopping
-	if in.mayCondemn() || e.state.Condemned != NoCause || e.state.Hooks[PostStart] == HookFailed {
-		in.wait, in.lastUp = l.guard.wait(e, now), l.config.Publisher.LastUp(e.container.ID)
+	if in.MayStop() || e.state.Condemned != core.NoCause || e.state.Hooks[core.PostStart] == core.HookFailed {
+		in.Wait, in.LastUp = l.guard.wait(e, now), l.config.Publisher.LastUp(e.container.ID)
 	}
-	e.state, l.fx = step(e.spec, e.container, e.state, in, now, l.fx[:0])
+	e.state, l.fx = core.Step(e.spec, e.container, e.state, in, now, l.fx[:0])
 	if e.state.Run != run || e.run == nil {
 		e.end()
 		e.run, e.endRun = context.WithCancel(l.asking)
@@ -205,12 +202,12 @@ func (l *loop) step(e *entry, in *input) {
 	for i := range l.fx {
 		l.do(e, &l.fx[i], now)
 	}
-	l.queue.set(e, wake(&e.state))
-	if e.outdated && e.state.settled() {
+	l.queue.set(e, core.NextTick(&e.state))
+	if e.outdated && e.state.Settled() {
 		l.respec(e)
 	}
 	if l.guard.exhausted() {
-		l.record("", WaitRestartBudget, "Probes have asked for %d restarts in %v, which is all that may be: the others wait",
+		l.record("", core.WaitRestartBudget, "Probes have asked for %d restarts in %v, which is all that may be: the others wait",
 			l.guard.limit.MaxRestarts, l.guard.limit.Window)
 	}
 }
@@ -222,7 +219,7 @@ func (e *entry) renew(asking context.Context) {
 	}
 	e.epoch++
 	e.asking, e.endAsking = context.WithCancel(asking)
-	e.probes = [NumProbes]prober.Probe{}
+	e.probes = [core.NumProbes]prober.Probe{}
 }
 
 // end ends the probes and hooks that are under way.
@@ -237,7 +234,7 @@ func (e *entry) end() {
 
 // show puts the entry's newest view on the board.
 func (l *loop) show(e *entry) {
-	if l.board.put(&e.slot, &View{
+	if l.board.put(&e.slot, &core.View{
 		Container: e.container, Spec: e.spec, Invalid: e.invalid,
 		Identity: e.identity, Group: e.group, Service: e.service, State: e.state,
 	}) {
@@ -246,23 +243,23 @@ func (l *loop) show(e *entry) {
 }
 
 // do carries one effect out.
-func (l *loop) do(e *entry, f *effect, now time.Time) {
-	switch f.do {
-	case doAsk:
-		l.board.lateness.observe(f.late)
-		l.ask(e, f.probe)
-	case doStop:
-		l.call(e, StopCall, f.grace)
-	case doStart:
-		l.call(e, StartCall, 0)
-	case doHook:
-		l.hook(e, f.hook, f.grace)
-	case doLook:
+func (l *loop) do(e *entry, f *core.Effect, now time.Time) {
+	switch f.Kind {
+	case core.RunProbe:
+		l.board.lateness.observe(f.Late)
+		l.ask(e, f.Probe)
+	case core.StopContainer:
+		l.call(e, core.StopCall, f.Grace)
+	case core.StartContainer:
+		l.call(e, core.StartCall, 0)
+	case core.RunHook:
+		l.hook(e, f.Hook, f.Grace)
+	case core.InspectContainer:
 		l.look(e)
-	case doAccept:
+	case core.DialEngine:
 		l.accepts(e)
-	case doRecord:
-		l.config.Journal.Record(Event{Time: now, Container: e.container.Name, Reason: f.reason, Message: f.message})
+	case core.RecordEvent:
+		l.config.Journal.Record(core.Event{Time: now, Container: e.container.Name, Reason: f.Reason, Message: f.Message})
 	}
 }
 
@@ -306,7 +303,7 @@ func (l *loop) restart(e *entry) error {
 	case e.state.Lost:
 		return ErrRuntimeLost
 	}
-	l.step(e, &input{kind: restartAsked})
+	l.step(e, &core.Input{Kind: core.RestartRequested})
 	return nil
 }
 

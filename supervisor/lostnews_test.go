@@ -1,12 +1,12 @@
 package supervisor
 
 import (
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"healthd/runtime"
+	"healthd/supervisor/core"
 )
 
 // The news of an end may be lost: before a container passes for one that has survived
@@ -49,7 +49,7 @@ func TestStopOfWhatHadEnded(t *testing.T) {
 			at := time.Now()
 			h.probes.say("c1:1", refused)
 			time.Sleep(time.Minute)
-			if calls := h.engine.madeCalls(); len(calls) > 0 || h.view(t, "c1").State.Stopping == NoCause {
+			if calls := h.engine.madeCalls(); len(calls) > 0 || h.view(t, "c1").State.Stopping == core.NoCause {
 				t.Fatalf("calls %v", calls)
 			}
 			if wished {
@@ -68,12 +68,12 @@ func TestStopOfWhatHadEnded(t *testing.T) {
 // hungStore is a disk on which nothing arrives.
 type hungStore struct{ forgetful }
 
-func (hungStore) Remember(Memory) <-chan struct{} { return make(chan struct{}) }
+func (hungStore) Remember(core.Memory) <-chan struct{} { return make(chan struct{}) }
 
 // A stop that waits for the disk has sent no signal yet.
 func TestSignalBeforeOurStopIsMade(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := openWith(t, plain(Always), func(c *Config) { c.Store = hungStore{} })
+		h := openWith(t, plain(core.Always), func(c *Config) { c.Store = hungStore{} })
 		defer h.close(t)
 		h.synced()
 		h.engine.run("c1")
@@ -97,7 +97,7 @@ func TestSignalBeforeOurStopIsMade(t *testing.T) {
 // A signal that is told again makes no new wish, and no old one doubtful.
 func TestSignalToldAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := open(t, plain(Always))
+		h := open(t, plain(core.Always))
 		defer h.close(t)
 		h.synced()
 		h.engine.run("c1")
@@ -125,7 +125,7 @@ func TestSignalToldAgain(t *testing.T) {
 // Two signals, the second to a run that nobody has seen yet, are two wishes.
 func TestSignalToARunNotSeen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := open(t, plain(Always))
+		h := open(t, plain(core.Always))
 		defer h.close(t)
 		h.synced()
 		h.engine.run("c1")
@@ -145,27 +145,10 @@ func TestSignalToARunNotSeen(t *testing.T) {
 	})
 }
 
-// An engine that does not say whether a container has survived its signal, and then
-// tells of its end, leaves nothing that is due for ever.
-func TestLookThatIsNotAnswered(t *testing.T) {
-	w := newWorld(t)
-	w.silent, w.deaf = true, true
-	for _, line := range []string{"0s runs", "60s signalled 15", "105s"} {
-		if err := w.obey(strings.Fields(line)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if w.state.LookAt.IsZero() {
-		t.Fatal("nobody has asked")
-	}
-	w.step("", &input{kind: died})
-	w.goTo(w.now.Add(time.Hour))
-}
-
 // A clock that was set back makes no signal an old one.
 func TestSignalAfterTheClockWasSetBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := open(t, plain(Always))
+		h := open(t, plain(core.Always))
 		defer h.close(t)
 		h.synced()
 		h.engine.started = time.Now().Add(time.Hour) // its start, by the clock of then
@@ -184,7 +167,7 @@ func TestSignalAfterTheClockWasSetBack(t *testing.T) {
 func TestOwnKillWithoutItsFirstSignal(t *testing.T) {
 	for _, told := range []string{"before the end is seen", "afterwards", "never, as it was somebody's"} {
 		synctest.Test(t, func(t *testing.T) {
-			h := open(t, plain(Always))
+			h := open(t, plain(core.Always))
 			defer h.close(t)
 			h.synced()
 			h.engine.run("c1")
@@ -223,7 +206,7 @@ func TestDiedTellsOfItsOwnRun(t *testing.T) {
 	for name, again := range map[string]bool{"the same run": false, "another run": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				e := newEstate(t, plain(Always))
+				e := newEstate(t, plain(core.Always))
 				defer e.end()
 				e.begin(runtime.ReplayUnknown, 0, false)
 				e.engine.run("c1")

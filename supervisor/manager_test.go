@@ -12,7 +12,10 @@ import (
 
 	"healthd/prober"
 	"healthd/runtime"
+	"healthd/supervisor/core"
 )
+
+var everyProbe = []core.ProbeType{core.Startup, core.Liveness, core.Readiness}
 
 // counted is a Prober that knows how many of its probes are under way.
 type counted struct {
@@ -37,7 +40,7 @@ func (p countedProbe) Ask(ctx context.Context, timeout time.Duration) prober.Res
 }
 
 // openCounted is open with probes that are counted while they are under way.
-func openCounted(t *testing.T, spec *Spec) (*house, *counted) {
+func openCounted(t *testing.T, spec *core.Spec) (*house, *counted) {
 	t.Helper()
 	h := open(t, spec)
 	c := &counted{scripted: h.probes}
@@ -54,7 +57,7 @@ func armed(t *testing.T, h *house) []string {
 	for _, v := range h.Board().Views() {
 		for probe, y := range v.State.Tallies {
 			if !y.Due.IsZero() || y.Asking {
-				all = append(all, v.Container.ID+" "+ProbeType(probe).String())
+				all = append(all, v.Container.ID+" "+core.ProbeType(probe).String())
 			}
 		}
 	}
@@ -90,10 +93,10 @@ func TestProbingEndsWithTheContainer(t *testing.T) {
 					h, probes := openCounted(t, memberPorts(time.Second, probe))
 					defer h.close(t)
 					key := fmt.Sprintf("c1:%d", probe+1)
-					h.probes.hang[key] = hangs && probe == Startup // which ends with its first success
+					h.probes.hang[key] = hangs && probe == core.Startup // which ends with its first success
 					h.engine.run("c1")
 					synctest.Wait()
-					if y := h.view(t, "c1").State.Tallies[probe]; (y.Result == prober.Success) == (hangs && probe == Startup) {
+					if y := h.view(t, "c1").State.Tallies[probe]; (y.Result == prober.Success) == (hangs && probe == core.Startup) {
 						t.Fatalf("at first: %+v", y)
 					}
 					h.probes.mu.Lock()
@@ -126,7 +129,7 @@ func TestProbingEndsWithTheContainer(t *testing.T) {
 }
 
 // later1h are probes that are armed but not asked for an hour.
-func later1h(probes ...ProbeType) *Spec {
+func later1h(probes ...core.ProbeType) *core.Spec {
 	spec := memberPorts(time.Second, probes...)
 	for _, probe := range probes {
 		spec.Probes[probe].InitialDelay = time.Hour
@@ -137,7 +140,7 @@ func later1h(probes ...ProbeType) *Spec {
 func TestWithoutProbesNothingIsAsked(t *testing.T) {
 	t.Attr("kubelet", "148")
 	synctest.Test(t, func(t *testing.T) {
-		h, _ := openCounted(t, memberSpec(Always))
+		h, _ := openCounted(t, memberSpec(core.Always))
 		defer h.close(t)
 		h.engine.run("c1")
 		time.Sleep(time.Hour)
@@ -155,9 +158,9 @@ func TestThreeOfSixAreProbed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, _ := openCounted(t, nil)
 		defer h.close(t)
-		members(h, map[string]*Spec{
-			"a": later1h(Readiness), "b": memberSpec(Always), "c": later1h(Liveness),
-			"d": memberSpec(Always), "e": later1h(Startup), "f": memberSpec(Always),
+		members(h, map[string]*core.Spec{
+			"a": later1h(core.Readiness), "b": memberSpec(core.Always), "c": later1h(core.Liveness),
+			"d": memberSpec(core.Always), "e": later1h(core.Startup), "f": memberSpec(core.Always),
 		})
 		if got, want := armed(t, h), []string{"a readiness", "c liveness", "e startup"}; !slices.Equal(got, want) {
 			t.Errorf("armed: %q, want %q", got, want)
@@ -196,7 +199,7 @@ func TestRemovalEndsWhatIsRemoved(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				h, _ := openCounted(t, nil)
 				defer h.close(t)
-				members(h, map[string]*Spec{"plain": memberSpec(Always), "web": later1h(Liveness, Readiness)})
+				members(h, map[string]*core.Spec{"plain": memberSpec(core.Always), "web": later1h(core.Liveness, core.Readiness)})
 				before := h.view(t, "web").State
 				for _, id := range tt.removed {
 					h.removed(id)
@@ -219,7 +222,7 @@ func TestRemovalEndsWhatIsRemoved(t *testing.T) {
 func TestWhoIsProbed(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
-		spec  *Spec
+		spec  *core.Spec
 		asked int
 	}{
 		{"not supervised", nil, 0},
@@ -286,7 +289,7 @@ func TestAllRemovedAtOnce(t *testing.T) {
 		id := func(i int) string { return fmt.Sprintf("c%d", i) }
 		for i := range containers {
 			h.probes.mu.Lock()
-			h.probes.hang[fmt.Sprintf("%s:%d", id(i), 1+i%NumProbes)] = i%2 == 0
+			h.probes.hang[fmt.Sprintf("%s:%d", id(i), 1+i%core.NumProbes)] = i%2 == 0
 			h.probes.mu.Unlock()
 			h.engine.run(id(i))
 		}

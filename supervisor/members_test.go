@@ -9,20 +9,21 @@ import (
 
 	"healthd/prober"
 	"healthd/runtime"
+	"healthd/supervisor/core"
 )
 
 // memberSpec is that of a member that crashes at once and waits for nothing.
-func memberSpec(policy RestartPolicy) *Spec {
-	return &Spec{RestartPolicy: policy, Backoff: Backoff{time.Second, time.Minute, time.Hour}}
+func memberSpec(policy core.RestartPolicy) *core.Spec {
+	return &core.Spec{RestartPolicy: policy, Backoff: core.Backoff{Initial: time.Second, Max: time.Minute, ResetAfter: time.Hour}}
 }
 
 // members starts containers that make up one service, each with a spec of its own.
-func members(h *house, specs map[string]*Spec) {
+func members(h *house, specs map[string]*core.Spec) {
 	maps.Copy(h.specs, specs)
 	h.synced()
 	for _, id := range slices.Sorted(maps.Keys(specs)) {
 		h.creates(runtime.Container{ID: id, Name: id, Labels: map[string]string{
-			composeProject: "p", composeService: "web", composeNumber: id,
+			core.ComposeProject: "p", core.ComposeService: "web", core.ComposeNumber: id,
 		}})
 		h.engine.run(id)
 	}
@@ -30,8 +31,8 @@ func members(h *house, specs map[string]*Spec) {
 }
 
 // memberPorts is a spec with the probes of these types on port 1, 2 and 3.
-func memberPorts(period time.Duration, probes ...ProbeType) *Spec {
-	spec := memberSpec(Always)
+func memberPorts(period time.Duration, probes ...core.ProbeType) *core.Spec {
+	spec := memberSpec(core.Always)
 	for _, probe := range probes {
 		spec.Probes[probe] = probeOn(int(probe)+1, period, 1)
 	}
@@ -42,23 +43,23 @@ func TestEachMemberByItsOwnPolicy(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		kubelet string
-		own     RestartPolicy // of those that exit with 0 and with 111
-		other   RestartPolicy // of a third, which exits with 1
+		own     core.RestartPolicy // of those that exit with 0 and with 111
+		other   core.RestartPolicy // of a third, which exits with 1
 		want    []string
 	}{
-		{"all Always", "201", Always, Always, []string{"start a0", "start b111", "start c1"}},
-		{"all OnFailure", "202", OnFailure, OnFailure, []string{"start b111", "start c1"}},
-		{"all Never", "204", Never, Never, nil},
-		{"Always beside Never", "201 216", Always, Never, []string{"start a0", "start b111"}},
-		{"OnFailure beside Never", "202 217", OnFailure, Never, []string{"start b111"}},
-		{"Never beside Always", "204 219", Never, Always, []string{"start c1"}},
+		{"all Always", "201", core.Always, core.Always, []string{"start a0", "start b111", "start c1"}},
+		{"all OnFailure", "202", core.OnFailure, core.OnFailure, []string{"start b111", "start c1"}},
+		{"all Never", "204", core.Never, core.Never, nil},
+		{"Always beside Never", "201 216", core.Always, core.Never, []string{"start a0", "start b111"}},
+		{"OnFailure beside Never", "202 217", core.OnFailure, core.Never, []string{"start b111"}},
+		{"Never beside Always", "204 219", core.Never, core.Always, []string{"start c1"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Attr("kubelet", tt.kubelet)
 			synctest.Test(t, func(t *testing.T) {
 				h := open(t, nil)
 				defer h.close(t)
-				members(h, map[string]*Spec{"a0": memberSpec(tt.own), "b111": memberSpec(tt.own), "c1": memberSpec(tt.other)})
+				members(h, map[string]*core.Spec{"a0": memberSpec(tt.own), "b111": memberSpec(tt.own), "c1": memberSpec(tt.other)})
 				for id, code := range map[string]int{"a0": 0, "b111": 111, "c1": 1} {
 					h.engine.exit(id, code)
 				}
@@ -79,12 +80,12 @@ func TestFailedProbeConcernsOneContainer(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		kubelet string
-		probe   ProbeType
+		probe   core.ProbeType
 		failing string
-		cause   Cause
+		cause   core.Cause
 	}{
-		{"liveness", "209", Liveness, "b:2", ByLiveness},
-		{"startup", "210", Startup, "b:1", ByStartup},
+		{"liveness", "209", core.Liveness, "b:2", core.ByLiveness},
+		{"startup", "210", core.Startup, "b:1", core.ByStartup},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Attr("kubelet", tt.kubelet)
@@ -94,7 +95,7 @@ func TestFailedProbeConcernsOneContainer(t *testing.T) {
 				h.probes.say(tt.failing, refused)
 				spec := memberPorts(10*time.Second, tt.probe)
 				spec.Probes[tt.probe].InitialDelay = time.Second
-				members(h, map[string]*Spec{"a": spec, "b": spec, "c": spec})
+				members(h, map[string]*core.Spec{"a": spec, "b": spec, "c": spec})
 				first := h.view(t, "b").State.Run
 				time.Sleep(500 * time.Millisecond)
 				runs := map[string]runtime.Run{"a": h.view(t, "a").State.Run, "c": h.view(t, "c").State.Run}
@@ -105,7 +106,7 @@ func TestFailedProbeConcernsOneContainer(t *testing.T) {
 				if got, want := h.engine.madeCalls(), []string{"stop b 30s", "start b"}; !slices.Equal(got, want) {
 					t.Errorf("calls %v, want %v", got, want)
 				}
-				if s := h.view(t, "b").State; s.Run == first || s.Restarts[tt.cause] != 1 || s.LastExit.Reason == ReasonError {
+				if s := h.view(t, "b").State; s.Run == first || s.Restarts[tt.cause] != 1 || s.LastExit.Reason == core.ReasonError {
 					t.Errorf("b after its failed probe: %+v", s)
 				}
 				for id, run := range runs {
@@ -141,9 +142,9 @@ func TestLivenessOfAnotherIsNotWaitedFor(t *testing.T) {
 				h.engine.stopTakes = 20 * time.Second
 				h.probes.hang["a:2"] = tt.hangs
 				h.probes.say("a:2", prober.Result{Outcome: tt.answer})
-				a := memberPorts(time.Hour, Liveness)
-				a.Probes[Liveness].InitialDelay = tt.delay
-				members(h, map[string]*Spec{"a": a, "b": memberSpec(OnFailure)})
+				a := memberPorts(time.Hour, core.Liveness)
+				a.Probes[core.Liveness].InitialDelay = tt.delay
+				members(h, map[string]*core.Spec{"a": a, "b": memberSpec(core.OnFailure)})
 				h.probes.say("a:2", prober.Result{Outcome: prober.Success})
 				h.engine.exit("b", 1)
 				synctest.Wait()
@@ -183,9 +184,9 @@ func TestStartupConcernsItsOwnContainer(t *testing.T) {
 				h.engine.stopTakes = 20 * time.Second
 				h.probes.hang["a:1"] = tt.hangs
 				h.probes.say("a:1", prober.Result{Outcome: tt.answer})
-				a := memberPorts(time.Hour, Startup, Liveness, Readiness)
-				a.Probes[Startup].InitialDelay = tt.delay
-				members(h, map[string]*Spec{"a": a, "b": memberSpec(OnFailure)})
+				a := memberPorts(time.Hour, core.Startup, core.Liveness, core.Readiness)
+				a.Probes[core.Startup].InitialDelay = tt.delay
+				members(h, map[string]*core.Spec{"a": a, "b": memberSpec(core.OnFailure)})
 				h.engine.exit("b", 1)
 				synctest.Wait()
 				if s := h.view(t, "b").State; s.Engine != runtime.Running || s.RestartCount() != 1 {
@@ -236,7 +237,7 @@ func TestAlwaysBesideNever(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				h := open(t, nil)
 				defer h.close(t)
-				members(h, map[string]*Spec{"a": memberSpec(Always), "b": memberSpec(Never)})
+				members(h, map[string]*core.Spec{"a": memberSpec(core.Always), "b": memberSpec(core.Never)})
 				tt.life(t, h)
 				time.Sleep(time.Minute)
 				synctest.Wait()

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"healthd/runtime"
+	"healthd/supervisor/core"
 )
 
 // slowStore needs its time for each write.
@@ -15,11 +16,11 @@ type slowStore struct {
 	takes time.Duration // negative: for ever
 
 	mu   sync.Mutex
-	kept []Memory
+	kept []core.Memory
 	seen []time.Time
 }
 
-func (s *slowStore) Remember(m Memory) <-chan struct{} {
+func (s *slowStore) Remember(m core.Memory) <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.kept = append(s.kept, m)
@@ -41,13 +42,13 @@ func (s *slowStore) SetSeen(_ string, at time.Time) {
 	s.seen = append(s.seen, at)
 }
 
-func (s *slowStore) newest() Memory {
+func (s *slowStore) newest() core.Memory {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.kept[len(s.kept)-1]
 }
 
-func (s *slowStore) has(like func(Memory) bool) bool {
+func (s *slowStore) has(like func(core.Memory) bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.ContainsFunc(s.kept, like)
@@ -58,7 +59,7 @@ func TestCallsWaitForTheirMemory(t *testing.T) {
 	for takes, want := range map[time.Duration]time.Duration{0: 0, 500 * time.Millisecond: 500 * time.Millisecond, time.Minute: 2 * time.Second, -1: 2 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
 			store := &slowStore{takes: takes}
-			h := openWith(t, plain(Always), func(c *Config) { c.Store = store })
+			h := openWith(t, plain(core.Always), func(c *Config) { c.Store = store })
 			h.engine.called = make(chan string, 10)
 			h.synced()
 			h.engine.run("a")
@@ -69,7 +70,7 @@ func TestCallsWaitForTheirMemory(t *testing.T) {
 			}
 			<-h.engine.called
 			stopped := time.Now()
-			if !store.has(func(m Memory) bool { return m.Stopping == ByOperator && m.Alive && m.StopCalls == 1 }) {
+			if !store.has(func(m core.Memory) bool { return m.Stopping == core.ByOperator && m.Alive && m.StopCalls == 1 }) {
 				t.Error("the stop was not kept before it was made")
 			}
 			if got := stopped.Sub(begun); got != want {
@@ -110,7 +111,7 @@ func TestOnlyChangesAreKept(t *testing.T) {
 func TestSeenIsNoted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &slowStore{}
-		h := openWith(t, plain(Always), func(c *Config) { c.Store = store })
+		h := openWith(t, plain(core.Always), func(c *Config) { c.Store = store })
 		defer h.close(t)
 		h.synced()
 		at := time.Now()
@@ -145,7 +146,7 @@ func TestRecalledIsRemembered(t *testing.T) {
 		if !after.Ready || !after.Started || !after.Held || !after.ReadyCh.Equal(before.ReadyCh) || after.Run != before.Run || after.BeganAt != before.BeganAt {
 			t.Errorf("before %+v\nafter %+v", before, after)
 		}
-		if e.told("c1", EventStarted) != 1 || e.told("c1", EventNotReady) != 0 {
+		if e.told("c1", core.EventStarted) != 1 || e.told("c1", core.EventNotReady) != 0 {
 			t.Errorf("events %v", e.diary.reasons("n-c1"))
 		}
 		e.end()
@@ -155,7 +156,7 @@ func TestRecalledIsRemembered(t *testing.T) {
 // A container that is gone when the daemon is back leaves its identity's memory.
 func TestRemovedWhileTheDaemonWasAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := newEstate(t, plain(Always))
+		e := newEstate(t, plain(core.Always))
 		e.begin(runtime.ReplayUnknown, 0, false)
 		e.engine.run("c1")
 		synctest.Wait()
@@ -183,11 +184,11 @@ func TestRemovedWhileTheDaemonWasAway(t *testing.T) {
 // A clock that was set back between two daemons must not make anything wait longer.
 func TestClockSetBackWhileAway(t *testing.T) {
 	now := time.Now()
-	m := Memory{Facts: Facts{
-		Restart: ByExit, NotBefore: now.Add(time.Hour), Backoff: BackoffState{Active: true, Delay: 20 * time.Second},
+	m := core.Memory{Facts: core.Facts{
+		Restart: core.ByExit, NotBefore: now.Add(time.Hour), Backoff: core.BackoffState{Active: true, Delay: 20 * time.Second},
 		KillForgotten: now.Add(time.Hour),
 	}}
-	s := m.recalled(&Spec{}, now)
+	s := m.State(&core.Spec{}, now)
 	if wait := s.NotBefore.Sub(now); wait != 20*time.Second {
 		t.Errorf("the start waits %v, want its back-off of 20 s", wait)
 	}

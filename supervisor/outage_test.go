@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"healthd/runtime"
+	"healthd/supervisor/core"
 )
 
 // A member that an earlier daemon has restarted is down until it is ready again, or has
@@ -25,7 +26,7 @@ func TestAnOutageOutlivesTheDaemon(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				e := newEstate(t, slowSpec(Group{Name: "web"}))
+				e := newEstate(t, slowSpec(core.Group{Name: "web"}))
 				e.begin(runtime.ReplayUnknown, 0, false)
 				e.engine.run("a")
 				e.engine.run("b")
@@ -49,11 +50,11 @@ func TestAnOutageOutlivesTheDaemon(t *testing.T) {
 				e.begin(runtime.ReplayComplete, 0, false)
 				e.sleep(1500 * time.Millisecond)
 				w := e.view("b").Waiting()
-				if waits := w != nil && w.Reason == WaitGroupLimit; waits != tt.waits {
+				if waits := w != nil && w.Reason == core.WaitGroupLimit; waits != tt.waits {
 					t.Errorf("b waits for %+v, want that: %v; a: %+v", w, tt.waits, e.view("a").State)
 				}
 				e.sleep(time.Minute)
-				if e.view("b").State.RestartCount() == 0 || e.kept["a"].Down != (Outage{}) {
+				if e.view("b").State.RestartCount() == 0 || e.kept["a"].Down != (core.Outage{}) {
 					t.Errorf("b waits for ever, or a is kept as down: %+v", e.kept["a"].Down)
 				}
 				e.end()
@@ -68,8 +69,8 @@ func TestRestartBudgetOutlivesTheDaemon(t *testing.T) {
 	for _, then := range []string{"", "removed", "created anew"} {
 		t.Run(then, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				e := newEstate(t, slowSpec(Group{}))
-				e.guard = Guard{MaxRestarts: 3, Window: time.Minute}
+				e := newEstate(t, slowSpec(core.Group{}))
+				e.guard = core.Guard{MaxRestarts: 3, Window: time.Minute}
 				e.begin(runtime.ReplayUnknown, 0, false)
 				for _, id := range []string{"a", "b", "c"} {
 					e.engine.run(id)
@@ -95,7 +96,7 @@ func TestRestartBudgetOutlivesTheDaemon(t *testing.T) {
 				e.begin(runtime.ReplayComplete, 0, false)
 				e.sleep(2 * time.Second)
 				w := e.view("c").Waiting()
-				if w == nil || w.Reason != WaitRestartBudget || w.Until.Sub(begun) > time.Minute+time.Second {
+				if w == nil || w.Reason != core.WaitRestartBudget || w.Until.Sub(begun) > time.Minute+time.Second {
 					t.Fatalf("c waits for %+v; calls %v", w, e.engine.madeCalls())
 				}
 				e.sleep(time.Until(w.Until.Add(2 * time.Second)))
@@ -127,17 +128,17 @@ func TestNobodyHoldsItsGroupUpForLong(t *testing.T) {
 	const days = 300 * 24 * time.Hour
 	for _, tt := range []struct {
 		name string
-		evil func(*Spec)
+		evil func(*core.Spec)
 	}{
-		{"initial delay", func(s *Spec) { s.Probes[Readiness].InitialDelay = days }},
-		{"drain", func(s *Spec) { s.Publish.Drain = days }},
-		{"back-off", func(s *Spec) { s.Backoff = Backoff{Initial: days, Max: days, ResetAfter: days} }},
+		{"initial delay", func(s *core.Spec) { s.Probes[core.Readiness].InitialDelay = days }},
+		{"drain", func(s *core.Spec) { s.Publish.Drain = days }},
+		{"back-off", func(s *core.Spec) { s.Backoff = core.Backoff{Initial: days, Max: days, ResetAfter: days} }},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				h := open(t, slowSpec(Group{Name: "shop/web"}))
+				h := open(t, slowSpec(core.Group{Name: "shop/web"}))
 				defer h.close(t)
-				evil := slowSpec(Group{Name: "shop/web"})
+				evil := slowSpec(core.Group{Name: "shop/web"})
 				tt.evil(evil)
 				h.specs["n-c"] = evil
 				replicas(h, 3)

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"healthd/runtime"
+	"healthd/supervisor/core"
 )
 
 // Publisher tells load balancers what the Board shows, and knows how they see it.
@@ -35,28 +36,6 @@ type emptied runtime.Run
 
 func (run emptied) apply(l *loop) {
 	if e := l.entries[run.ID]; e != nil && e.spec != nil && e.state.Run == runtime.Run(run) {
-		l.step(e, &input{kind: drained})
+		l.step(e, &core.Input{Kind: core.ConnectionsDrained})
 	}
-}
-
-// drained ends the drain of a stop that is under way.
-func (t *stepper) drained() {
-	if t.AwaitsDrain() && t.now.Before(t.NotBefore) {
-		t.NotBefore = t.now
-	}
-}
-
-// AwaitsDrain says that the container is to be stopped by healthd when its drain is
-// over, or Drained says so.
-func (s *State) AwaitsDrain() bool {
-	return s.Engine.Alive() && s.Stopping != NoCause && s.StopCalls == 0 && s.Call == NoCall && s.Hooks[PreStop] == HookIdle
-}
-
-// publishedAlike says that a load balancer sees no difference between two views of a
-// container.
-func publishedAlike(a, b *View) bool {
-	return a.Spec == b.Spec && a.Service == b.Service && a.Container.Name == b.Container.Name &&
-		a.Container.Address == b.Container.Address && a.State.Run == b.State.Run &&
-		a.State.Ready == b.State.Ready && a.State.Draining() == b.State.Draining() &&
-		a.Finishing() == b.Finishing() && a.State.AwaitsDrain() == b.State.AwaitsDrain()
 }

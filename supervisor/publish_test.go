@@ -11,6 +11,7 @@ import (
 
 	"healthd/prober"
 	"healthd/runtime"
+	"healthd/supervisor/core"
 )
 
 // listener is a Publisher that remembers when it was told of changes, and whether the
@@ -149,8 +150,8 @@ func TestDrainedEndsTheDrain(t *testing.T) {
 		if synctest.Wait(); !slices.Contains(h.engine.madeCalls(), "stop c1 30s") {
 			t.Errorf("calls %v, want a stop at once", h.engine.madeCalls())
 		}
-		said := slices.ContainsFunc(h.diary.events, func(e Event) bool {
-			return e.Reason == EventKilling && strings.HasSuffix(e.Message, ", although it is the last one that is up in backend web")
+		said := slices.ContainsFunc(h.diary.events, func(e core.Event) bool {
+			return e.Reason == core.EventKilling && strings.HasSuffix(e.Message, ", although it is the last one that is up in backend web")
 		})
 		if !said {
 			t.Errorf("no event says that it was the last one: %v", h.diary.events)

@@ -53,3 +53,17 @@ func (q *queue) Pop() any {
 	e.index = -1
 	return e
 }
+
+func earlier(x, y time.Time) time.Time {
+	if x.Before(y) {
+		return x
+	}
+	return y
+}
+
+func later(x, y time.Time) time.Time {
+	if x.After(y) {
+		return x
+	}
+	return y
+}

@@ -8,13 +8,14 @@ import (
 	"time"
 
 	"healthd/runtime"
+	"healthd/supervisor/core"
 )
 
 var replays = map[string]runtime.Replay{"unknown": runtime.ReplayUnknown, "complete": runtime.ReplayComplete, "engine restarted": runtime.ReplayRestart}
 
 // plain is a spec without probes or back-off.
-func plain(policy RestartPolicy) *Spec {
-	return &Spec{RestartPolicy: policy, Backoff: Backoff{time.Second, time.Minute, time.Hour}}
+func plain(policy core.RestartPolicy) *core.Spec {
+	return &core.Spec{RestartPolicy: policy, Backoff: core.Backoff{Initial: time.Second, Max: time.Minute, ResetAfter: time.Hour}}
 }
 
 // What the operator has stopped stays so, whenever that was and whatever became of the
@@ -35,7 +36,7 @@ func TestOperatorsStopOutlivesDaemons(t *testing.T) {
 			}
 			t.Run(when+", "+name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					e := newEstate(t, plain(Always))
+					e := newEstate(t, plain(core.Always))
 					e.begin(runtime.ReplayUnknown, 0, false)
 					e.engine.run("c1")
 					e.engine.run("c2") // goes on, so it is not the engine that ends
@@ -72,7 +73,7 @@ func TestOperatorsStopOutlivesDaemons(t *testing.T) {
 						e.operatorStops("c1")
 					}
 					e.sleep(time.Hour)
-					if s := e.view("c1").State; e.running("c1") || !s.OperatorStopped || s.Restart != NoCause {
+					if s := e.view("c1").State; e.running("c1") || !s.OperatorStopped || s.Restart != core.NoCause {
 						t.Errorf("started, or to be: %+v", s)
 					}
 					if when != after && e.engine.runs > 3 || !e.running("c2") {
@@ -91,7 +92,7 @@ func TestWhatNothingTellsOfIsLeftAlone(t *testing.T) {
 	for _, known := range []bool{true, false} {
 		t.Run(fmt.Sprintf("known before: %v", known), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				e := newEstate(t, plain(Always))
+				e := newEstate(t, plain(core.Always))
 				if known {
 					e.begin(runtime.ReplayUnknown, 0, false)
 					e.engine.run("c1")
@@ -103,7 +104,7 @@ func TestWhatNothingTellsOfIsLeftAlone(t *testing.T) {
 				e.engine.exit("c1", 1)
 				e.begin(runtime.ReplayUnknown, 0, false)
 				e.sleep(time.Hour)
-				if e.running("c1") || e.told("c1", EventExited) != 1 {
+				if e.running("c1") || e.told("c1", core.EventExited) != 1 {
 					t.Errorf("runs: %v, events %v", e.running("c1"), e.diary.reasons("n-c1"))
 				}
 				e.end()
@@ -117,35 +118,35 @@ func TestWhatNothingTellsOfIsLeftAlone(t *testing.T) {
 func TestEngineRestart(t *testing.T) {
 	for _, tt := range []struct {
 		name     string
-		policy   RestartPolicy
+		policy   core.RestartPolicy
 		engine   string // restart policy
 		graceful bool
 		before   func(*estate) // to c1
 		runs     bool          // c1, in the end
 		within   time.Duration
 	}{
-		{"in good order", Always, "", true, nil, true, 0},
-		{"in good order, OnFailure", OnFailure, "", true, nil, true, 0},
-		{"in good order, Never", Never, "", true, nil, false, 0},
-		{"in good order, the engine is to start it", Always, "always", true, nil, true, 10 * time.Second},
-		{"in good order, stopped long before", Always, "", true, func(e *estate) {
+		{"in good order", core.Always, "", true, nil, true, 0},
+		{"in good order, OnFailure", core.OnFailure, "", true, nil, true, 0},
+		{"in good order, Never", core.Never, "", true, nil, false, 0},
+		{"in good order, the engine is to start it", core.Always, "always", true, nil, true, 10 * time.Second},
+		{"in good order, stopped long before", core.Always, "", true, func(e *estate) {
 			e.operatorStops("c1")
 			e.sleep(time.Minute)
 		}, false, 0},
-		{"in good order, stopped a moment before", Always, "", true, func(e *estate) {
+		{"in good order, stopped a moment before", core.Always, "", true, func(e *estate) {
 			e.operatorStops("c1")
 			e.sleep(6 * time.Second)
 		}, false, 0},
-		{"killed", Always, "", false, nil, true, 0},
-		{"killed, Never", Never, "", false, nil, false, 0},
-		{"killed, the engine is to start it", Always, "always", false, nil, true, 10 * time.Second},
-		{"killed, stopped long before", Always, "", false, func(e *estate) {
+		{"killed", core.Always, "", false, nil, true, 0},
+		{"killed, Never", core.Never, "", false, nil, false, 0},
+		{"killed, the engine is to start it", core.Always, "always", false, nil, true, 10 * time.Second},
+		{"killed, stopped long before", core.Always, "", false, func(e *estate) {
 			e.operatorStops("c1")
 			e.sleep(time.Minute)
 		}, false, 0},
-		{"killed a moment after a stop", Always, "", false, func(e *estate) { e.operatorStops("c1") }, false, 0},
-		{"killed after a signal to one", Always, "", false, func(e *estate) { e.signal("c1", 15) }, false, 0},
-		{"killed in a back-off", Always, "", false, func(e *estate) {
+		{"killed a moment after a stop", core.Always, "", false, func(e *estate) { e.operatorStops("c1") }, false, 0},
+		{"killed after a signal to one", core.Always, "", false, func(e *estate) { e.signal("c1", 15) }, false, 0},
+		{"killed in a back-off", core.Always, "", false, func(e *estate) {
 			e.engine.exit("c1", 1)
 			e.sleep(time.Millisecond)
 			e.engine.exit("c1", 1) // waits a second
@@ -181,7 +182,7 @@ func TestEngineRestart(t *testing.T) {
 					}
 					e.sleep(time.Second)
 				}
-				if e.running("c1") != tt.runs || e.running("c2") != (tt.policy != Never) {
+				if e.running("c1") != tt.runs || e.running("c2") != (tt.policy != core.Never) {
 					t.Errorf("c1 runs: %v, c2 runs: %v; c1 is %+v", e.running("c1"), e.running("c2"), e.view("c1").State)
 				}
 				if got := e.view("c1").State.Backoff; got != backoff {
@@ -204,7 +205,7 @@ func TestWhoseStopItWas(t *testing.T) {
 		for _, pause := range []time.Duration{10 * time.Millisecond, 4 * time.Second, 15 * time.Second, 90 * time.Second} {
 			t.Run(fmt.Sprintf("the engine's %v, %v before its end", engines, pause), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					e := newEstate(t, plain(Always))
+					e := newEstate(t, plain(core.Always))
 					e.begin(runtime.ReplayUnknown, 0, false)
 					e.engine.run("c1")
 					e.engine.run("c2")
@@ -232,7 +233,7 @@ func TestWhoseStopItWas(t *testing.T) {
 // A signal is not taken for survived while the engine cannot be heard.
 func TestSignalBeforeALongLoss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := newEstate(t, plain(Always))
+		e := newEstate(t, plain(core.Always))
 		e.begin(runtime.ReplayUnknown, 0, false)
 		e.engine.run("c1")
 		e.engine.run("c2")
@@ -272,18 +273,18 @@ func TestReboot(t *testing.T) {
 		for name, replay := range replays {
 			t.Run(fmt.Sprintf("in good order: %v, replay %s", graceful, name), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					e := newEstate(t, plain(Always))
+					e := newEstate(t, plain(core.Always))
 					e.begin(runtime.ReplayUnknown, 0, false)
 					for _, id := range []string{"alive", "stopped", "done", "backing-off"} {
 						e.engine.run(id)
 					}
-					e.resolve = func(name string, _ map[string]string) (*Spec, error) {
+					e.resolve = func(name string, _ map[string]string) (*core.Spec, error) {
 						if name == "n-done" {
-							return plain(OnFailure), nil
+							return plain(core.OnFailure), nil
 						}
-						return plain(Always), nil
+						return plain(core.Always), nil
 					}
-					_ = e.daemon.Reload(t.Context(), e.resolve, Guard{})
+					_ = e.daemon.Reload(t.Context(), e.resolve, core.Guard{})
 					e.operatorStops("stopped")
 					e.engine.exit("done", 0)
 					e.engine.exit("backing-off", 1)

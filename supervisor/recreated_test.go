@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"healthd/runtime"
+	"healthd/supervisor/core"
 )
 
 // restartLost lets the engine be away.
@@ -45,7 +46,7 @@ func TestChangedImageIsANewContainer(t *testing.T) {
 		h.engine.run("c2")
 		synctest.Wait()
 		now := h.view(t, "web")
-		if now.Spec != old.Spec || now.Identity != old.Identity || now.State.Backoff.Active || !now.State.Ready || now.State.LastExit != (Exit{}) {
+		if now.Spec != old.Spec || now.Identity != old.Identity || now.State.Backoff.Active || !now.State.Ready || now.State.LastExit != (core.Exit{}) {
 			t.Errorf("the new container: %+v", now.State)
 		}
 		h.engine.exit("c2", 1)
@@ -62,7 +63,7 @@ func TestChangedImageIsANewContainer(t *testing.T) {
 // The count of restarts belongs to the identity: it goes on from what is remembered.
 func TestRestartCountGoesOn(t *testing.T) {
 	numbered := func(number string) map[string]string {
-		return map[string]string{composeProject: "p", composeService: "web", composeNumber: number}
+		return map[string]string{core.ComposeProject: "p", core.ComposeService: "web", core.ComposeNumber: number}
 	}
 	web := func(id string) runtime.Container { return runtime.Container{ID: id, Name: "web", ImageID: "1"} }
 	crash := func(id string, times int) func(*house) {
@@ -115,7 +116,7 @@ func TestRestartCountGoesOn(t *testing.T) {
 					happens(h)
 					synctest.Wait()
 				}
-				if s := h.view(t, tt.id).State; s.RestartCount() != tt.want || s.Restarts[ByExit] != tt.want {
+				if s := h.view(t, tt.id).State; s.RestartCount() != tt.want || s.Restarts[core.ByExit] != tt.want {
 					t.Errorf("restarts %v, want %d", s.Restarts, tt.want)
 				}
 			})
@@ -131,7 +132,7 @@ func (p peek) apply(l *loop) { p(l) }
 func TestOldMemoriesAreCleared(t *testing.T) {
 	t.Attr("kubelet", "176")
 	synctest.Test(t, func(t *testing.T) {
-		h := open(t, &Spec{RestartPolicy: Never})
+		h := open(t, &core.Spec{RestartPolicy: core.Never})
 		defer h.close(t)
 		h.synced()
 		come := func(id string) {
@@ -222,9 +223,9 @@ func TestBackoffBelongsToAnIdentityAndItsMakeup(t *testing.T) {
 		{"an unrelated label changed", true, label("maintainer", "me"), true},
 		{"an unrelated variable changed", true, func(c *runtime.Container) { c.Env = []string{"A=1"} }, true},
 		{"another name", false, func(c *runtime.Container) { c.Name = "other" }, false},
-		{"another number of the service", true, label(composeNumber, "2"), false},
-		{"another service", true, label(composeService, "db"), false},
-		{"another project", true, label(composeProject, "q"), false},
+		{"another number of the service", true, label(core.ComposeNumber, "2"), false},
+		{"another service", true, label(core.ComposeService, "db"), false},
+		{"another project", true, label(core.ComposeProject, "q"), false},
 		{"another image", true, func(c *runtime.Container) { c.Image, c.ImageID = "web:2", "sha256:2" }, false},
 		{"another image of the same name", true, func(c *runtime.Container) { c.ImageID = "sha256:2" }, false},
 		{"an image whose ID is not told", true, func(c *runtime.Container) { c.Image, c.ImageID = "web:2", "" }, false},
@@ -237,7 +238,7 @@ func TestBackoffBelongsToAnIdentityAndItsMakeup(t *testing.T) {
 					ID: "c1", Name: "web", Image: "web:1", ImageID: of.image, Resources: of.resources, Labels: map[string]string{"maintainer": "you"},
 				}
 				if tt.compose {
-					old.Labels = map[string]string{composeProject: "p", composeService: "web", composeNumber: "1", "maintainer": "you"}
+					old.Labels = map[string]string{core.ComposeProject: "p", core.ComposeService: "web", core.ComposeNumber: "1", "maintainer": "you"}
 				}
 				if got := backoffSurvives(t, old, tt.change); got != tt.kept {
 					t.Errorf("the back-off is kept: %v, want %v", got, tt.kept)

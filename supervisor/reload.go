@@ -6,18 +6,20 @@ import (
 	"reflect"
 	"slices"
 	"time"
+
+	"healthd/supervisor/core"
 )
 
 // Resolver finds a container's spec: nil without an error when it is to be left
 // alone; an error when its labels are wrong.
-type Resolver func(name string, labels map[string]string) (*Spec, error)
+type Resolver func(name string, labels map[string]string) (*core.Spec, error)
 
 // Reload makes resolve and guard hold from now on. A container whose spec comes out
 // the same keeps every count and timer; the others get the new one without a restart
 // and without being withdrawn, and those that are no longer to be supervised are left
 // alone as soon as a restart under way is done. Containers that are to be supervised
 // from now on come with the next list of their runtime.
-func (s *Supervisor) Reload(ctx context.Context, resolve Resolver, guard Guard) error {
+func (s *Supervisor) Reload(ctx context.Context, resolve Resolver, guard core.Guard) error {
 	return s.request(ctx, request{all: func(l *loop) {
 		l.resolver, l.reloaded = resolve, time.Now()
 		l.guard.limit, l.guard.stirred = guard, true
@@ -37,7 +39,7 @@ func (l *loop) respec(e *entry) {
 	switch {
 	case spec != nil && e.spec != nil:
 		l.replaceSpec(e, spec)
-	case !e.state.settled():
+	case !e.state.Settled():
 		e.outdated = true // its restart is finished as it was begun, by what the calls tell
 	case spec == nil && err == nil:
 		l.letGo(e)
@@ -56,7 +58,7 @@ func (l *loop) letGo(e *entry) {
 		l.dropped[e.container.ID] = e.container
 	}
 	if e.facts.ID != "" {
-		m := Memory{Facts: e.facts, Gates: e.gates, Granted: e.granted}
+		m := core.Memory{Facts: e.facts, Gates: e.gates, Granted: e.granted}
 		m.Left = true
 		l.past[m.ID], l.left[m.ID] = m, true
 		l.config.Store.Remember(m)
@@ -66,7 +68,7 @@ func (l *loop) letGo(e *entry) {
 // unwatched takes in that a container's watcher reports it no more, as nobody wants it.
 func (l *loop) unwatched(e *entry) {
 	e.unwatched = true
-	if e.state.settled() {
+	if e.state.Settled() {
 		l.letGo(e)
 	} else {
 		e.outdated = true
@@ -74,24 +76,16 @@ func (l *loop) unwatched(e *entry) {
 }
 
 // replaceSpec gives a container another spec of the same kind: a valid one.
-func (l *loop) replaceSpec(e *entry, spec *Spec) {
+func (l *loop) replaceSpec(e *entry, spec *core.Spec) {
 	old, group := e.spec, e.group
 	l.resolved(e, e.container, spec, nil)
 	l.guard.move(e, group)
-	if sameSpec(old, spec) {
+	if core.SameSpec(old, spec) {
 		l.show(e)
 		return
 	}
 	if !reflect.DeepEqual(old.Probes, spec.Probes) {
 		e.renew(l.asking)
 	}
-	l.step(e, &input{kind: respecced, old: old})
-}
-
-// sameSpec says whether two specs lead to the same decisions: where their values come
-// from may differ.
-func sameSpec(a, b *Spec) bool {
-	x, y := *a, *b
-	x.Values, y.Values, x.MatchedBy, y.MatchedBy = nil, nil, "", ""
-	return reflect.DeepEqual(&x, &y)
+	l.step(e, &core.Input{Kind: core.SpecChanged, OldSpec: old})
 }

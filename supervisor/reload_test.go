@@ -10,17 +10,18 @@ import (
 
 	"healthd/prober"
 	"healthd/runtime"
+	"healthd/supervisor/core"
 )
 
 // reload makes these the specs, by container name; "": of all others.
-func (h *house) reload(t *testing.T, specs map[string]*Spec) {
+func (h *house) reload(t *testing.T, specs map[string]*core.Spec) {
 	t.Helper()
-	err := h.Reload(t.Context(), func(name string, _ map[string]string) (*Spec, error) {
+	err := h.Reload(t.Context(), func(name string, _ map[string]string) (*core.Spec, error) {
 		if s, ok := specs[name]; ok {
 			return s, nil
 		}
 		return specs[""], nil
-	}, Guard{})
+	}, core.Guard{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,18 +39,18 @@ func TestReloadOfTheSameChangesNothing(t *testing.T) {
 		h.probes.hangs("a:1")
 		time.Sleep(5 * time.Second)
 		before := h.view(t, "a").State
-		if !before.Tallies[Liveness].Asking {
+		if !before.Tallies[core.Liveness].Asking {
 			t.Fatal("no probe is under way")
 		}
 		spec := webSpec()
-		spec.Values, spec.MatchedBy = []Value{{"a", "b", "elsewhere:1"}}, "somewhere else"
-		h.reload(t, map[string]*Spec{"": spec})
+		spec.Values, spec.MatchedBy = []core.Value{{Path: "a", Value: "b", Origin: "elsewhere:1"}}, "somewhere else"
+		h.reload(t, map[string]*core.Spec{"": spec})
 		v := h.view(t, "a")
 		if !reflect.DeepEqual(v.State, before) || v.Spec != spec {
 			t.Errorf("before %+v\nafter %+v", before, v.State)
 		}
-		_ = h.send(t.Context(), &answer{id: "a", run: before.Run, epoch: 2, probe: Liveness, result: good})
-		if y := h.view(t, "a").State.Tallies[Liveness]; y.Asking || y.Outcome != prober.Success {
+		_ = h.send(t.Context(), &answer{id: "a", run: before.Run, epoch: 2, probe: core.Liveness, result: good})
+		if y := h.view(t, "a").State.Tallies[core.Liveness]; y.Asking || y.Outcome != prober.Success {
 			t.Errorf("the probe under way was given up: %+v", y)
 		}
 	})
@@ -64,11 +65,11 @@ func TestReloadOfAnotherSpec(t *testing.T) {
 		time.Sleep(time.Second)
 		run := h.view(t, "a").State.Run
 		spec := webSpec()
-		spec.Probes[Readiness] = probeOn(3, 2*time.Second, 1)
-		spec.Probes[Startup] = probeOn(4, time.Second, 1)
+		spec.Probes[core.Readiness] = probeOn(3, 2*time.Second, 1)
+		spec.Probes[core.Startup] = probeOn(4, time.Second, 1)
 		h.probes.say("a:3", refused)
 		events := len(h.diary.reasons("n-a"))
-		h.reload(t, map[string]*Spec{"": spec})
+		h.reload(t, map[string]*core.Spec{"": spec})
 		if s := h.view(t, "a").State; !s.Ready || s.Run != run || len(h.diary.reasons("n-a")) != events {
 			t.Errorf("withdrawn or restarted: %+v", s)
 		}
@@ -83,7 +84,7 @@ func TestReloadOfAnotherSpec(t *testing.T) {
 // A verdict that waits is that of the probe which gave it.
 func TestReloadForgetsTheVerdictOfAnotherProbe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := open(t, slowSpec(Group{Name: "web"}))
+		h := open(t, slowSpec(core.Group{Name: "web"}))
 		defer h.close(t)
 		replicas(h, 2)
 		h.fails("a")
@@ -91,12 +92,12 @@ func TestReloadForgetsTheVerdictOfAnotherProbe(t *testing.T) {
 		if h.waiting(t, "b") == "" {
 			t.Fatal("b does not wait")
 		}
-		spec := slowSpec(Group{Name: "web"})
-		spec.Probes[Liveness] = nil
-		h.reload(t, map[string]*Spec{"": h.specs[""], "n-b": spec})
+		spec := slowSpec(core.Group{Name: "web"})
+		spec.Probes[core.Liveness] = nil
+		h.reload(t, map[string]*core.Spec{"": h.specs[""], "n-b": spec})
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if s := h.view(t, "b").State; s.RestartCount() != 0 || s.Condemned != NoCause {
+		if s := h.view(t, "b").State; s.RestartCount() != 0 || s.Condemned != core.NoCause {
 			t.Errorf("restarted for a probe that is gone: %+v", s)
 		}
 	})
@@ -106,13 +107,13 @@ func TestReloadForgetsTheVerdictOfAnotherProbe(t *testing.T) {
 func TestReloadKeepsTheQueue(t *testing.T) {
 	for range 10 {
 		synctest.Test(t, func(t *testing.T) {
-			h := open(t, slowSpec(Group{Name: "web"}))
+			h := open(t, slowSpec(core.Group{Name: "web"}))
 			defer h.close(t)
 			replicas(h, 5)
 			for _, id := range []string{"b", "d", "a", "c"} {
 				h.fails(id)
 			}
-			h.reload(t, map[string]*Spec{"": slowSpec(Group{Name: "web"})})
+			h.reload(t, map[string]*core.Spec{"": slowSpec(core.Group{Name: "web"})})
 			time.Sleep(time.Minute)
 			synctest.Wait()
 			want := []string{"start b", "start d", "start a", "start c"}
@@ -126,10 +127,10 @@ func TestReloadKeepsTheQueue(t *testing.T) {
 
 func TestReloadChangesLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := openWith(t, slowSpec(Group{Name: "web"}), func(c *Config) { c.Guard = Guard{MaxRestarts: 2, Window: time.Hour} })
+		h := openWith(t, slowSpec(core.Group{Name: "web"}), func(c *Config) { c.Guard = core.Guard{MaxRestarts: 2, Window: time.Hour} })
 		defer h.close(t)
 		h.fails(replicas(h, 6)...)
-		wide := slowSpec(Group{Name: "web", MaxUnavailable: Share{Percent: 100}})
+		wide := slowSpec(core.Group{Name: "web", MaxUnavailable: core.Share{Percent: 100}})
 		stops := func() int {
 			synctest.Wait()
 			n := 0
@@ -141,16 +142,16 @@ func TestReloadChangesLimits(t *testing.T) {
 			return n
 		}
 		for _, tt := range []struct {
-			spec  *Spec
-			guard Guard
+			spec  *core.Spec
+			guard core.Guard
 			want  int
 		}{
-			{h.specs[""], Guard{MaxRestarts: 2, Window: time.Hour}, 1},
-			{wide, Guard{MaxRestarts: 2, Window: time.Hour}, 2},
-			{wide, Guard{MaxRestarts: 4, Window: time.Hour}, 4},
-			{wide, Guard{}, 6},
+			{h.specs[""], core.Guard{MaxRestarts: 2, Window: time.Hour}, 1},
+			{wide, core.Guard{MaxRestarts: 2, Window: time.Hour}, 2},
+			{wide, core.Guard{MaxRestarts: 4, Window: time.Hour}, 4},
+			{wide, core.Guard{}, 6},
 		} {
-			if err := h.Reload(t.Context(), func(string, map[string]string) (*Spec, error) { return tt.spec, nil }, tt.guard); err != nil {
+			if err := h.Reload(t.Context(), func(string, map[string]string) (*core.Spec, error) { return tt.spec, nil }, tt.guard); err != nil {
 				t.Fatal(err)
 			}
 			if got := stops(); got != tt.want {
@@ -175,7 +176,7 @@ func TestReloadWithoutASpec(t *testing.T) {
 		if err := h.Restart(t.Context(), "a"); err != nil {
 			t.Fatal(err)
 		}
-		h.reload(t, map[string]*Spec{"": nil})
+		h.reload(t, map[string]*core.Spec{"": nil})
 		if _, ok := h.Board().Find("b"); ok {
 			t.Error("b is still on the board")
 		}
@@ -215,12 +216,12 @@ func TestReloadTakesUpWhatNobodyWatched(t *testing.T) {
 				time.Sleep(time.Second)
 				synctest.Wait()
 				count := h.view(t, "a").State.RestartCount()
-				_ = h.Reload(t.Context(), func(string, map[string]string) (*Spec, error) {
+				_ = h.Reload(t.Context(), func(string, map[string]string) (*core.Spec, error) {
 					if wrong {
 						return nil, errors.New("wrong")
 					}
 					return nil, nil
-				}, Guard{})
+				}, core.Guard{})
 				if wrong && h.view(t, "a").Invalid != "wrong" {
 					t.Errorf("view %+v", h.view(t, "a"))
 				}
@@ -231,7 +232,7 @@ func TestReloadTakesUpWhatNobodyWatched(t *testing.T) {
 				}
 				time.Sleep(time.Minute)
 				begun, events := len(h.engine.madeCalls()), len(h.diary.reasons("n-a"))
-				h.reload(t, map[string]*Spec{"": webSpec()})
+				h.reload(t, map[string]*core.Spec{"": webSpec()})
 				if !wrong { // comes with the next list
 					h.engine.deliver(h.engine.seen("a"))
 				}
@@ -241,7 +242,7 @@ func TestReloadTakesUpWhatNobodyWatched(t *testing.T) {
 				if v.State.Engine.Alive() == stopped || len(h.engine.madeCalls()) != begun || v.State.RestartCount() != count || v.State.Ready == stopped {
 					t.Errorf("wrong %v, stopped %v: calls %v, %+v", wrong, stopped, h.engine.madeCalls(), v.State)
 				}
-				if told := h.diary.reasons("n-a")[events:]; slices.Contains(told, EventStarted) || slices.Contains(told, EventExited) != stopped {
+				if told := h.diary.reasons("n-a")[events:]; slices.Contains(told, core.EventStarted) || slices.Contains(told, core.EventExited) != stopped {
 					t.Errorf("wrong %v, stopped %v: events %v", wrong, stopped, told)
 				}
 			})
@@ -261,13 +262,13 @@ func TestReloadBringsContainersIn(t *testing.T) {
 		time.Sleep(time.Second)
 		spec := webSpec()
 		spec.Lifecycle.PostStart = &prober.LifecycleHandler{Exec: &prober.Exec{Command: []string{"post_start"}}}
-		h.reload(t, map[string]*Spec{"": spec})
+		h.reload(t, map[string]*core.Spec{"": spec})
 		for _, id := range []string{"a", "b", "c"} {
 			h.engine.deliver(h.engine.seen(id))
 		}
 		spread := make(map[time.Duration]bool)
 		for _, id := range []string{"a", "b", "c"} {
-			spread[time.Until(h.view(t, id).State.Tallies[Readiness].Due)] = true
+			spread[time.Until(h.view(t, id).State.Tallies[core.Readiness].Due)] = true
 		}
 		h.engine.run("d") // later
 		synctest.Wait()
@@ -285,7 +286,7 @@ func TestRenameFindsAnotherSpec(t *testing.T) {
 		store := &slowStore{}
 		h := openWith(t, webSpec(), func(c *Config) { c.Store = store })
 		defer h.close(t)
-		h.specs["alone"], h.specs["other"] = nil, memberSpec(Never)
+		h.specs["alone"], h.specs["other"] = nil, memberSpec(core.Never)
 		h.synced()
 		h.engine.run("a")
 		synctest.Wait()
@@ -304,7 +305,7 @@ func TestRenameFindsAnotherSpec(t *testing.T) {
 			t.Errorf("view %+v", v)
 		}
 		rename("other")
-		if v := h.view(t, "other"); v.Spec.RestartPolicy != Never || v.State.RestartCount() != 0 {
+		if v := h.view(t, "other"); v.Spec.RestartPolicy != core.Never || v.State.RestartCount() != 0 {
 			t.Errorf("view %+v", v)
 		}
 		rename("alone")

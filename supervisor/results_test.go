@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"healthd/prober"
+	"healthd/supervisor/core"
 )
 
 // The board is the cache of results: they are there from the first sight of the
@@ -48,7 +49,7 @@ func TestResultsOnTheBoard(t *testing.T) {
 
 // resultsFound checks a probe's verdict by all names of its container. Unknown means
 // that there must be none.
-func resultsFound(t *testing.T, h *house, probe ProbeType, want prober.Outcome) {
+func resultsFound(t *testing.T, h *house, probe core.ProbeType, want prober.Outcome) {
 	t.Helper()
 	for _, name := range []string{"n-cafe0001", "cafe0001", "cafe"} {
 		v, ok := h.Board().Find(name)
@@ -71,22 +72,22 @@ func TestResultsAreTold(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		kubelet string
-		probe   ProbeType
+		probe   core.ProbeType
 		before  prober.Result
 		answer  prober.Result
 		want    []string
 	}{
-		{"first success of readiness", "168", Readiness, never, good, []string{EventReady}},
-		{"first failure of readiness", "168", Readiness, never, refused, []string{EventUnhealthy}},
-		{"first success of startup", "168", Startup, never, good, []string{EventReady}},
-		{"first failure of startup", "168", Startup, never, refused, []string{EventUnhealthy, EventKilling}},
-		{"first failure of liveness", "168", Liveness, never, refused, []string{EventUnhealthy, EventKilling, EventNotReady}},
-		{"readiness succeeds again", "169", Readiness, good, good, nil},
-		{"readiness fails again", "169", Readiness, refused, refused, nil},
-		{"liveness succeeds again", "169", Liveness, good, good, nil},
-		{"readiness fails after success", "170", Readiness, good, refused, []string{EventUnhealthy, EventNotReady}},
-		{"readiness succeeds after failure", "170", Readiness, refused, good, []string{EventReady}},
-		{"liveness fails after success", "170", Liveness, good, refused, []string{EventUnhealthy, EventKilling, EventNotReady}},
+		{"first success of readiness", "168", core.Readiness, never, good, []string{core.EventReady}},
+		{"first failure of readiness", "168", core.Readiness, never, refused, []string{core.EventUnhealthy}},
+		{"first success of startup", "168", core.Startup, never, good, []string{core.EventReady}},
+		{"first failure of startup", "168", core.Startup, never, refused, []string{core.EventUnhealthy, core.EventKilling}},
+		{"first failure of liveness", "168", core.Liveness, never, refused, []string{core.EventUnhealthy, core.EventKilling, core.EventNotReady}},
+		{"readiness succeeds again", "169", core.Readiness, good, good, nil},
+		{"readiness fails again", "169", core.Readiness, refused, refused, nil},
+		{"liveness succeeds again", "169", core.Liveness, good, good, nil},
+		{"readiness fails after success", "170", core.Readiness, good, refused, []string{core.EventUnhealthy, core.EventNotReady}},
+		{"readiness succeeds after failure", "170", core.Readiness, refused, good, []string{core.EventReady}},
+		{"liveness fails after success", "170", core.Liveness, good, refused, []string{core.EventUnhealthy, core.EventKilling, core.EventNotReady}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Attr("kubelet", tt.kubelet)
@@ -113,7 +114,7 @@ func TestResultsAreTold(t *testing.T) {
 					t.Errorf("on the board: %+v", v.State.Tallies[tt.probe])
 				}
 				ready, reason, message := v.Readiness()
-				if ready != (tt.answer.Outcome == prober.Success) || !ready && tt.probe == Readiness && (reason != NotReadyReadiness || message != refused.Output) {
+				if ready != (tt.answer.Outcome == prober.Success) || !ready && tt.probe == core.Readiness && (reason != core.NotReadyReadiness || message != refused.Output) {
 					t.Errorf("ready %v %s %s", ready, reason, message)
 				}
 			})

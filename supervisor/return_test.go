@@ -6,12 +6,13 @@ import (
 	"time"
 
 	"healthd/runtime"
+	"healthd/supervisor/core"
 )
 
 // What belongs to an identity outlives its container also when nobody saw it go.
 func TestRecreatedWhileAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := newEstate(t, plain(Always))
+		e := newEstate(t, plain(core.Always))
 		e.begin(runtime.ReplayUnknown, 0, false)
 		e.engine.run("c1")
 		e.engine.exit("c1", 1)
@@ -33,7 +34,7 @@ func TestRecreatedWhileAway(t *testing.T) {
 // A container that is listed but cannot be inspected yet is not gone.
 func TestUnseenIsNotGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := newEstate(t, plain(Always))
+		e := newEstate(t, plain(core.Always))
 		e.begin(runtime.ReplayUnknown, 0, false)
 		e.engine.run("c1")
 		e.engine.run("c2")
@@ -58,7 +59,7 @@ func TestUnseenIsNotGone(t *testing.T) {
 func TestStartOfADaemonThatHasGone(t *testing.T) {
 	for _, lost := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			e := newEstate(t, plain(Always))
+			e := newEstate(t, plain(core.Always))
 			e.begin(runtime.ReplayUnknown, 0, false)
 			e.engine.run("c1")
 			synctest.Wait()
@@ -83,7 +84,7 @@ func TestStartOfADaemonThatHasGone(t *testing.T) {
 // its engine like the others.
 func TestEndedWithItsEngineSeenLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := newEstate(t, plain(OnFailure))
+		e := newEstate(t, plain(core.OnFailure))
 		e.begin(runtime.ReplayUnknown, 0, false)
 		e.engine.run("c1")
 		e.engine.run("c2")
@@ -107,7 +108,7 @@ func TestEndedWithItsEngineSeenLate(t *testing.T) {
 func TestStoppedLongBeforeItsEngineEnded(t *testing.T) {
 	for _, rebooted := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
-			e := newEstate(t, plain(Always))
+			e := newEstate(t, plain(core.Always))
 			e.begin(runtime.ReplayUnknown, 0, false)
 			for _, id := range []string{"c1", "c2", "c3"} {
 				e.engine.run(id)

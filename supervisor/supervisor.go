@@ -9,6 +9,7 @@ import (
 
 	"healthd/prober"
 	"healthd/runtime"
+	"healthd/supervisor/core"
 )
 
 // Restarter acts on containers. Its calls may take as long as the grace period and
@@ -39,10 +40,10 @@ type Config struct {
 	Runtimes map[string]Restarter // by runtime name
 	Prober   Prober
 	Journal  Journal
-	Guard    Guard
-	Store    Store    // nil: nothing is kept over the end of the daemon
-	Past     []Memory // what an earlier daemon has kept
-	Rebooted bool     // the host was started since then
+	Guard    core.Guard
+	Store    Store         // nil: nothing is kept over the end of the daemon
+	Past     []core.Memory // what an earlier daemon has kept
+	Rebooted bool          // the host was started since then
 	// Publisher is told of changes; nil: nobody is.
 	Publisher Publisher
 }
@@ -131,7 +132,7 @@ func (s *Supervisor) SetGate(ctx context.Context, name, gate string, status bool
 		if !slices.Contains(e.spec.ReadinessGates, gate) {
 			return ErrNoGate
 		}
-		l.step(e, &input{kind: gateSet, gate: gate, status: status})
+		l.step(e, &core.Input{Kind: core.GateSet, Gate: gate, Status: status})
 		return nil
 	})
 }
@@ -141,7 +142,7 @@ func (s *Supervisor) SetGate(ctx context.Context, name, gate string, status bool
 // stopping already it starts again.
 func (s *Supervisor) Hold(ctx context.Context, name string, until time.Time) error {
 	return s.requestOf(ctx, name, func(l *loop, e *entry) error {
-		l.step(e, &input{kind: held, time: until})
+		l.step(e, &core.Input{Kind: core.HoldRequested, Time: until})
 		return nil
 	})
 }
@@ -149,7 +150,7 @@ func (s *Supervisor) Hold(ctx context.Context, name string, until time.Time) err
 // Resume ends a hold. One that is not held is no error.
 func (s *Supervisor) Resume(ctx context.Context, name string) error {
 	return s.requestOf(ctx, name, func(l *loop, e *entry) error {
-		l.step(e, &input{kind: resumed})
+		l.step(e, &core.Input{Kind: core.ResumeRequested})
 		return nil
 	})
 }
@@ -179,7 +180,7 @@ func (s *Supervisor) request(ctx context.Context, r request) error {
 }
 
 // Ask runs one of a container's probes once, now, and changes nothing.
-func (s *Supervisor) Ask(ctx context.Context, name string, t ProbeType) (prober.Result, error) {
+func (s *Supervisor) Ask(ctx context.Context, name string, t core.ProbeType) (prober.Result, error) {
 	v, ok := s.board.Find(name)
 	switch {
 	case !ok:

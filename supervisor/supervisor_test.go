@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"healthd/prober"
 	"healthd/runtime"
+	"healthd/supervisor/core"
 )
 
 func TestFailedLivenessIsDrainedStoppedAndStarted(t *testing.T) {
@@ -42,7 +42,7 @@ func TestFailedLivenessIsDrainedStoppedAndStarted(t *testing.T) {
 			t.Fatalf("calls %v, want %v", got, want)
 		}
 		v := h.view(t, "c1")
-		if !v.State.Ready || v.State.RestartCount() != 1 || v.State.Restarts[ByLiveness] != 1 {
+		if !v.State.Ready || v.State.RestartCount() != 1 || v.State.Restarts[core.ByLiveness] != 1 {
 			t.Errorf("after the restart: %+v", v.State)
 		}
 		want := []string{"Started", "Ready", "Unhealthy", "Unhealthy", "Unhealthy", "Killing", "NotReady", "Exited", "Started", "Ready"}
@@ -54,7 +54,7 @@ func TestFailedLivenessIsDrainedStoppedAndStarted(t *testing.T) {
 
 func TestCrashLoopBacksOffFromExit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := open(t, &Spec{RestartPolicy: Always, Backoff: Backoff{time.Second, time.Minute, time.Hour}})
+		h := open(t, &core.Spec{RestartPolicy: core.Always, Backoff: core.Backoff{Initial: time.Second, Max: time.Minute, ResetAfter: time.Hour}})
 		defer h.close(t)
 		h.synced()
 		h.engine.run("c1")
@@ -76,7 +76,7 @@ func TestCrashLoopBacksOffFromExit(t *testing.T) {
 func TestAnswerOfAnEarlierRunIsDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		spec := webSpec()
-		spec.Probes[Liveness].FailureThreshold = 1
+		spec.Probes[core.Liveness].FailureThreshold = 1
 		h := open(t, spec)
 		defer h.close(t)
 		h.synced()
@@ -91,12 +91,12 @@ func TestAnswerOfAnEarlierRunIsDropped(t *testing.T) {
 		h.probes.mu.Unlock()
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
-		if !h.view(t, "c1").State.Tallies[Liveness].Asking {
+		if !h.view(t, "c1").State.Tallies[core.Liveness].Asking {
 			t.Fatal("no probe is under way")
 		}
-		_ = h.send(context.Background(), &answer{id: "c1", run: first, epoch: 1, probe: Liveness, result: refused})
-		_ = h.send(context.Background(), &answer{id: "gone", run: first, probe: Liveness, result: refused})
-		if y := h.view(t, "c1").State.Tallies[Liveness]; y.Outcome != prober.Success || !y.Asking {
+		_ = h.send(context.Background(), &answer{id: "c1", run: first, epoch: 1, probe: core.Liveness, result: refused})
+		_ = h.send(context.Background(), &answer{id: "gone", run: first, probe: core.Liveness, result: refused})
+		if y := h.view(t, "c1").State.Tallies[core.Liveness]; y.Outcome != prober.Success || !y.Asking {
 			t.Errorf("a late answer counted: %+v", y)
 		}
 	})
@@ -119,9 +119,9 @@ func TestSlowProbeNeitherOverlapsNorDrifts(t *testing.T) {
 			t.Fatalf("asked %d times while one probe hangs, want 2", n)
 		}
 		v := h.view(t, "c1")
-		_ = h.send(context.Background(), &answer{id: "c1", run: v.State.Run, epoch: 1, probe: Readiness, result: refused})
+		_ = h.send(context.Background(), &answer{id: "c1", run: v.State.Run, epoch: 1, probe: core.Readiness, result: refused})
 		// One of those missed is made up for at once, as in the kubelet; the grid stays.
-		y := h.view(t, "c1").State.Tallies[Readiness]
+		y := h.view(t, "c1").State.Tallies[core.Readiness]
 		synctest.Wait()
 		if got := y.Due.Sub(begun); got != 20*time.Second || !y.Asking || h.probes.times("c1:2") != 3 {
 			t.Errorf("asked %d times, the last one due %v after the start, want 3 and 20 s: on the grid", h.probes.times("c1:2"), got)
@@ -209,35 +209,35 @@ func TestAskChangesNothing(t *testing.T) {
 		synctest.Wait()
 		h.probes.say("c1:1", refused)
 		before := h.view(t, "c1").State
-		r, err := h.Ask(t.Context(), "c1", Liveness)
+		r, err := h.Ask(t.Context(), "c1", core.Liveness)
 		if err != nil || r.Outcome != prober.Failure {
 			t.Errorf("Ask: %+v, %v", r, err)
 		}
 		if after := h.view(t, "c1").State; !reflect.DeepEqual(after, before) {
 			t.Errorf("Ask changed the state: %+v", after)
 		}
-		if _, err := h.Ask(t.Context(), "c1", Startup); !errors.Is(err, ErrNoProbe) {
+		if _, err := h.Ask(t.Context(), "c1", core.Startup); !errors.Is(err, ErrNoProbe) {
 			t.Errorf("a probe that is not there: %v", err)
 		}
-		if _, err := h.Ask(t.Context(), "nobody", Startup); !errors.Is(err, ErrUnknownContainer) {
+		if _, err := h.Ask(t.Context(), "nobody", core.Startup); !errors.Is(err, ErrUnknownContainer) {
 			t.Errorf("an unknown container: %v", err)
 		}
 	})
 }
 
 // onRecord is a Journal that looks at every event.
-type onRecord func(Event)
+type onRecord func(core.Event)
 
-func (f onRecord) Record(e Event) { f(e) }
+func (f onRecord) Record(e core.Event) { f(e) }
 
 func TestReadinessIsWithdrawnOnTheBoardBeforeAnythingIsDone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		spec := webSpec()
-		spec.Publish.Drain, spec.Probes[Liveness].FailureThreshold = 0, 1
+		spec.Publish.Drain, spec.Probes[core.Liveness].FailureThreshold = 0, 1
 		h := open(t, spec)
 		defer h.close(t)
-		h.config.Journal = onRecord(func(e Event) {
-			if v, _ := h.Board().Find("n-c1"); e.Reason == EventKilling && v.State.Ready {
+		h.config.Journal = onRecord(func(e core.Event) {
+			if v, _ := h.Board().Find("n-c1"); e.Reason == core.EventKilling && v.State.Ready {
 				t.Error("still ready on the board when the stop was decided")
 			}
 			h.diary.Record(e)
@@ -257,30 +257,4 @@ func TestReadinessIsWithdrawnOnTheBoardBeforeAnythingIsDone(t *testing.T) {
 			t.Error("nothing was stopped")
 		}
 	})
-}
-
-// The run that our start call makes is stopped by somebody, and the news of that
-// comes before the run is seen.
-func TestKillOfARunNotSeenYet(t *testing.T) {
-	w := newWorld(t)
-	for _, line := range []string{"liveness=0s/10s/1/1 drain=30s", "0s runs", "5s liveness fails", "20s exits 1"} {
-		if err := w.obey(strings.Fields(line)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if w.state.Call != StartCall {
-		t.Fatalf("no start is under way:\n%s", w.told.String())
-	}
-	clear(w.pending)
-	w.answers[Liveness] = prober.Result{Outcome: prober.Success}
-	w.now = w.now.Add(time.Millisecond)
-	w.startRun()
-	w.now = w.now.Add(time.Millisecond)
-	w.step("docker stop", &input{kind: killed, signal: 15, time: w.now})
-	w.step("", &input{kind: called, call: StartCall})
-	w.endRun(143)
-	w.step("exits 143", &input{kind: observed})
-	if !w.state.OperatorStopped || w.state.Restarts[ByLiveness] != 1 {
-		t.Errorf("the operator's stop or our restart is lost: %v\n%s", w.state.Restarts, w.told.String())
-	}
 }

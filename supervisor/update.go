@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"healthd/runtime"
+	"healthd/supervisor/core"
 )
 
 // update is the message that a runtime reports something.
@@ -53,26 +54,26 @@ func (u update) applyTo(l *loop, e *entry) {
 		l.remove(e)
 		return
 	}
-	if in := u.cause(); in.kind != 0 && !l.swept(e, u) {
+	if in := u.cause(); in.Kind != 0 && !l.swept(e, u) {
 		l.step(e, &in)
 	}
 }
 
 // cause is what an event tells that no inspection does; its kind is 0 when it is none.
-func (u update) cause() input {
+func (u update) cause() core.Input {
 	at := u.Time
 	if at.IsZero() {
 		at = time.Now()
 	}
 	switch u.Kind {
 	case runtime.Killed:
-		return input{kind: killed, signal: u.Signal, time: at}
+		return core.Input{Kind: core.Signalled, Signal: u.Signal, Time: at}
 	case runtime.Died:
-		return input{kind: died, code: u.ExitCode, time: at}
+		return core.Input{Kind: core.Died, ExitCode: u.ExitCode, Time: at}
 	case runtime.Stopped:
-		return input{kind: stopCarriedOut, time: at}
+		return core.Input{Kind: core.StopCarriedOut, Time: at}
 	}
-	return input{}
+	return core.Input{}
 }
 
 // observed takes a container in, the first time or again.
@@ -88,7 +89,7 @@ func (l *loop) observed(u update) {
 			return
 		}
 		delete(l.dropped, c.ID)
-	case e.state.stale(c):
+	case e.state.Stale(c):
 		return
 	case !l.setContainer(e, c):
 		return
@@ -99,16 +100,16 @@ func (l *loop) observed(u update) {
 	}
 	for _, cause := range u.Causes {
 		in := update(cause).cause()
-		in.early = true
+		in.Early = true
 		if !l.swept(e, update(cause)) {
 			l.step(e, &in)
 		}
 	}
 	e.ended = e.reborn && e.state.Engine.Alive() && !c.State.Alive()
-	in := input{kind: observed, container: c, reborn: e.reborn}
+	in := core.Input{Kind: core.Observed, Container: c, EngineRestarted: e.reborn}
 	e.reborn = false
 	if !known {
-		in.first, in.found = l.firstSight(e, u)
+		in.First, in.Unwatched = l.firstSight(e, u)
 	}
 	l.step(e, &in)
 }
@@ -143,10 +144,10 @@ func (l *loop) newEntry(c *runtime.Container) *entry {
 	// so long before the engine did: that shows when all are there.
 	e.state.Lost = !v.Up && (v.Synced || e.strange || e.reborn)
 	if e.reborn {
-		l.step(e, &input{kind: engineReborn, early: true})
+		l.step(e, &core.Input{Kind: core.EngineRestarted, Early: true})
 	}
 	if e.spec == nil {
-		l.record(c.Name, EventInvalid, "%s", e.invalid)
+		l.record(c.Name, core.EventInvalid, "%s", e.invalid)
 	}
 	return e
 }
@@ -162,14 +163,14 @@ func (l *loop) resolve(e *entry, c *runtime.Container) bool {
 	return true
 }
 
-func (l *loop) resolved(e *entry, c *runtime.Container, spec *Spec, err error) {
+func (l *loop) resolved(e *entry, c *runtime.Container, spec *core.Spec, err error) {
 	e.container, e.spec, e.invalid, e.service = c, spec, "", ""
 	if err != nil {
 		e.spec, e.invalid = nil, err.Error()
 	} else {
 		e.service = spec.Publish.Service
 	}
-	e.group, e.identity = group(c), identity(c)
+	e.group, e.identity = core.GroupOf(c), core.IdentityOf(c)
 	if spec != nil && spec.Group.Name != "" {
 		e.group = spec.Group.Name
 	}
@@ -212,8 +213,8 @@ func (l *loop) lost(u update) {
 	v := l.runtimeView(u.Runtime)
 	v.Up, v.Err = false, u.Err
 	l.board.runtimes.Store(u.Runtime, v)
-	l.record("", EventRuntimeLost, "Runtime %s cannot be heard, nothing there is restarted until it can: %v", u.Runtime, u.Err)
-	l.stepAll(u.Runtime, runtimeLost)
+	l.record("", core.EventRuntimeLost, "Runtime %s cannot be heard, nothing there is restarted until it can: %v", u.Runtime, u.Err)
+	l.stepAll(u.Runtime, core.RuntimeLost)
 }
 
 // began takes in what the engine can still tell of the time when it was not heard.
@@ -231,7 +232,7 @@ func (l *loop) began(u update) {
 	}
 	for _, e := range l.entriesOf(u.Runtime) {
 		e.reborn = true
-		l.step(e, &input{kind: engineReborn, early: true})
+		l.step(e, &core.Input{Kind: core.EngineRestarted, Early: true})
 	}
 }
 
@@ -247,7 +248,7 @@ func (l *loop) synced(u update) {
 	v.Up, v.Synced, v.Err = true, true, nil
 	l.board.runtimes.Store(u.Runtime, v)
 	if wasLost {
-		l.record("", EventRuntimeBack, "Runtime %s can be heard again", u.Runtime)
+		l.record("", core.EventRuntimeBack, "Runtime %s can be heard again", u.Runtime)
 	}
 	if back {
 		l.buryPast(u)
@@ -257,7 +258,7 @@ func (l *loop) synced(u update) {
 			// It is as it was, although its engine was started anew.
 			e.reborn = e.reborn && slices.Contains(u.Unseen, e.container.ID)
 		}
-		l.stepAll(u.Runtime, runtimeBack)
+		l.stepAll(u.Runtime, core.RuntimeBack)
 	}
 	life := l.lives[u.Runtime]
 	life.replay = runtime.ReplayComplete // from now on
@@ -267,9 +268,9 @@ func (l *loop) synced(u update) {
 	}
 }
 
-func (l *loop) stepAll(name string, kind inputKind) {
+func (l *loop) stepAll(name string, kind core.InputKind) {
 	for _, e := range l.entriesOf(name) {
-		l.step(e, &input{kind: kind})
+		l.step(e, &core.Input{Kind: kind})
 	}
 }
 
@@ -285,7 +286,7 @@ func (l *loop) entriesOf(name string) []*entry {
 }
 
 func (l *loop) record(container, reason, format string, args ...any) {
-	l.config.Journal.Record(Event{
+	l.config.Journal.Record(core.Event{
 		Time: time.Now(), Container: container, Reason: reason, Message: fmt.Sprintf(format, args...),
 	})
 }

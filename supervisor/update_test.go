@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"healthd/prober"
 	"healthd/runtime"
+	"healthd/supervisor/core"
 )
 
 func TestInvalidLabelsAreShownAndNothingIsDone(t *testing.T) {
@@ -24,13 +24,13 @@ func TestInvalidLabelsAreShownAndNothingIsDone(t *testing.T) {
 		synctest.Wait()
 		v := h.view(t, "c1")
 		ready, reason, message := v.Readiness()
-		if v.Invalid == "" || ready || reason != NotReadyInvalid || message != v.Invalid {
+		if v.Invalid == "" || ready || reason != core.NotReadyInvalid || message != v.Invalid {
 			t.Errorf("view %+v, readiness %v %s %s", v, ready, reason, message)
 		}
 		h.engine.exit("c1", 1)
 		h.engine.deliver(runtime.Update{Kind: runtime.Lost, Runtime: "docker", Err: errors.New("gone")})
 		synctest.Wait()
-		if v := h.view(t, "c1"); v.State.Engine != runtime.Exited || v.Phase() != PhaseUnknown {
+		if v := h.view(t, "c1"); v.State.Engine != runtime.Exited || v.Phase() != core.PhaseUnknown {
 			t.Errorf("state %s, phase %s", v.State.Engine, v.Phase())
 		}
 		if calls := h.engine.madeCalls(); len(calls) != 0 {
@@ -121,7 +121,7 @@ func TestFoundContainersAreSpreadOverThePeriod(t *testing.T) {
 		synctest.Wait()
 		halves := [2]int{}
 		for _, v := range h.Board().Views() {
-			wait := time.Until(v.State.Tallies[Readiness].Due)
+			wait := time.Until(v.State.Tallies[core.Readiness].Due)
 			if wait < 0 || wait >= 5*time.Second {
 				t.Fatalf("first probe in %v, want within one period", wait)
 			}
@@ -243,7 +243,7 @@ func TestComposeRecreationKeepsTheBackoff(t *testing.T) {
 		h := open(t, webSpec())
 		defer h.close(t)
 		h.synced()
-		labels := map[string]string{composeProject: "p", composeService: "web", composeNumber: "1"}
+		labels := map[string]string{core.ComposeProject: "p", core.ComposeService: "web", core.ComposeNumber: "1"}
 		h.engine.containers["c1"] = &runtime.Container{Labels: labels}
 		h.engine.run("c1")
 		synctest.Wait()
@@ -318,11 +318,11 @@ func TestNewAddress(t *testing.T) {
 		time.Sleep(11 * time.Second)
 		synctest.Wait()
 		v := h.view(t, "c1")
-		if at := h.probes.address("c1:1"); at != "127.0.0.9" || !v.State.Tallies[Liveness].Asking {
-			t.Fatalf("asked at %s: %+v", at, v.State.Tallies[Liveness])
+		if at := h.probes.address("c1:1"); at != "127.0.0.9" || !v.State.Tallies[core.Liveness].Asking {
+			t.Fatalf("asked at %s: %+v", at, v.State.Tallies[core.Liveness])
 		}
-		_ = h.send(context.Background(), &answer{id: "c1", run: v.State.Run, epoch: 1, probe: Liveness, result: refused})
-		if y := h.view(t, "c1").State.Tallies[Liveness]; y.Outcome == prober.Failure {
+		_ = h.send(context.Background(), &answer{id: "c1", run: v.State.Run, epoch: 1, probe: core.Liveness, result: refused})
+		if y := h.view(t, "c1").State.Tallies[core.Liveness]; y.Outcome == prober.Failure {
 			t.Errorf("an answer from the old address counted: %+v", y)
 		}
 	})
@@ -341,7 +341,7 @@ func TestStaleLookAfterACall(t *testing.T) {
 		h.engine.deliver(dead)
 		time.Sleep(time.Second)
 		synctest.Wait()
-		_ = h.send(context.Background(), &returned{id: "c1", call: StopCall, container: dead.Container})
+		_ = h.send(context.Background(), &returned{id: "c1", call: core.StopCall, container: dead.Container})
 		if v := h.view(t, "c1"); v.State.Engine != runtime.Running || v.Container.State != runtime.Running {
 			t.Errorf("state %s, container %s, want both running", v.State.Engine, v.Container.State)
 		}
@@ -380,21 +380,4 @@ func TestLostRuntimeIsLeftAlone(t *testing.T) {
 			t.Errorf("calls %v, want %v", got, want)
 		}
 	})
-}
-
-// An end that nobody saw is told by the event that came before.
-func TestUnseenEndKeepsItsExitCode(t *testing.T) {
-	w := newWorld(t)
-	for _, line := range []string{"engine-policy=always", "0s runs"} {
-		if err := w.obey(strings.Fields(line)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	w.now = w.now.Add(time.Second)
-	w.step("", &input{kind: died, code: 3})
-	w.startRun() // by the engine, at once
-	w.step("", &input{kind: observed})
-	if e := w.state.LastExit; e.Code != 3 || e.Reason != ReasonError || w.state.Restarts[ByExit] != 1 {
-		t.Errorf("last exit %+v, restarts %v", e, w.state.Restarts)
-	}
 }

@@ -9,11 +9,12 @@ import (
 
 	"healthd/prober"
 	"healthd/runtime"
+	"healthd/supervisor/core"
 )
 
 // walkSpec has all that a restart goes through, and no back-off for the first one.
-func walkSpec() *Spec {
-	spec := memberPorts(time.Second, Liveness, Readiness)
+func walkSpec() *core.Spec {
+	spec := memberPorts(time.Second, core.Liveness, core.Readiness)
 	spec.Publish.Drain = 500 * time.Millisecond
 	spec.Lifecycle.PreStop = &prober.LifecycleHandler{Exec: &prober.Exec{Command: []string{"pre_stop"}}}
 	return spec

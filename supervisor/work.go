@@ -7,13 +7,14 @@ import (
 
 	"healthd/prober"
 	"healthd/runtime"
+	"healthd/supervisor/core"
 )
 
 // What follows is done beside the loop, which never waits: each piece of work ends as a
 // message to it.
 
 // ask runs one probe and sends its answer to the loop.
-func (l *loop) ask(e *entry, t ProbeType) {
+func (l *loop) ask(e *entry, t core.ProbeType) {
 	p, spec := e.probes[t], e.spec.Probes[t]
 	if p == nil {
 		var err error
@@ -39,9 +40,9 @@ func (u unaskable) Ask(context.Context, time.Duration) prober.Result {
 // hook runs one hook and sends its end to the loop. A change of the container's
 // address does not end it, as it ends a probe: that would count as its failure. Before
 // pre_stop begins, post_start ends.
-func (l *loop) hook(e *entry, t HookType, most time.Duration) {
+func (l *loop) hook(e *entry, t core.HookType, most time.Duration) {
 	handler := e.spec.Lifecycle.PostStart
-	if t == PreStop {
+	if t == core.PreStop {
 		handler = e.spec.Lifecycle.PreStop
 	}
 	h, err := l.config.Prober.Hook(*handler, target(e.container))
@@ -66,20 +67,20 @@ func (l *loop) hook(e *entry, t HookType, most time.Duration) {
 type hookEnded struct {
 	id     string
 	run    runtime.Run
-	hook   HookType
+	hook   core.HookType
 	result prober.HookResult
 }
 
 func (h *hookEnded) apply(l *loop) {
 	if e := l.entries[h.id]; e != nil && e.state.Run == h.run {
-		l.step(e, &input{kind: hooked, hook: h.hook, ended: h.result})
+		l.step(e, &core.Input{Kind: core.HookEnded, Hook: h.hook, HookResult: h.result})
 	}
 }
 
 // call makes one call to the engine and sends its end to the loop, with a look at
 // what became of the container: the call's own word is not the truth. It is not
 // cut short when healthd ends; the engine's client has deadlines.
-func (l *loop) call(e *entry, kind Call, grace time.Duration) {
+func (l *loop) call(e *entry, kind core.Call, grace time.Duration) {
 	engine := l.engineOf(e)
 	ctx, kept := context.WithoutCancel(l.asking), e.kept
 	r := returned{id: e.container.ID, call: kind}
@@ -87,10 +88,10 @@ func (l *loop) call(e *entry, kind Call, grace time.Duration) {
 	l.wg.Go(func() {
 		awaitKept(kept)
 		switch {
-		case doubtful && !stillDue(ctx, engine, &r, run), kind == StopCall && !doubtful && r.spares(ctx, engine, cause):
+		case doubtful && !stillDue(ctx, engine, &r, run), kind == core.StopCall && !doubtful && r.spares(ctx, engine, cause):
 			_ = l.send(ctx, &r) // fails when the loop has ended
 			return
-		case kind == StopCall:
+		case kind == core.StopCall:
 			_ = l.send(ctx, making(r.id)) // before any news of it
 			r.err = engine.Stop(ctx, r.id, grace)
 		default:
@@ -99,26 +100,22 @@ func (l *loop) call(e *entry, kind Call, grace time.Duration) {
 		c, err := engine.Inspect(ctx, r.id)
 		r.container = c
 		if err != nil && r.err == nil {
-			r.err = unseen{err}
+			r.err = core.OutcomeUnknown{Err: err}
 		}
 		_ = l.send(ctx, &r) // fails when the loop has ended
 	})
 }
 
-// errNotStopped is why a stop was not made: the container had ended already, of which
-// its watcher tells who or what has done that; or somebody has paused it.
-var errNotStopped = errors.New("the container has ended, or is paused")
-
 // spares looks, as events may be lost, whether a stop is to be made at all.
-func (r *returned) spares(ctx context.Context, engine Restarter, cause Cause) bool {
+func (r *returned) spares(ctx context.Context, engine Restarter, cause core.Cause) bool {
 	c, err := engine.Inspect(ctx, r.id)
 	switch {
 	case err != nil:
 		return false // the stop will tell
 	case !c.State.Alive():
-		r.err = errNotStopped
-	case c.State == runtime.Paused && cause != ByOperator:
-		r.container, r.err = c, errNotStopped
+		r.err = core.ErrNotSent
+	case c.State == runtime.Paused && cause != core.ByOperator:
+		r.container, r.err = c, core.ErrNotSent
 	default:
 		return false
 	}
@@ -130,7 +127,7 @@ type making string
 
 func (id making) apply(l *loop) {
 	if e := l.entries[string(id)]; e != nil {
-		l.step(e, &input{kind: callMade})
+		l.step(e, &core.Input{Kind: core.StopSent})
 	}
 }
 
@@ -179,7 +176,7 @@ func (m answers) apply(l *loop) {
 	}
 	for _, e := range l.entriesOf(m.runtime) {
 		if e.state.Doubtful {
-			l.step(e, &input{kind: accepted, time: m.began})
+			l.step(e, &core.Input{Kind: core.EngineAccepts, Time: m.began})
 		}
 	}
 }
@@ -198,21 +195,15 @@ func (m looked) apply(l *loop) {
 func stillDue(ctx context.Context, engine Restarter, r *returned, run runtime.Run) bool {
 	c, err := engine.Inspect(ctx, r.id)
 	if err != nil {
-		r.err = unseen{err}
+		r.err = core.OutcomeUnknown{Err: err}
 		return false
 	}
-	if c.Run() == run && c.State.Alive() == (r.call == StopCall) {
+	if c.Run() == run && c.State.Alive() == (r.call == core.StopCall) {
 		return true
 	}
 	r.container = c
 	return false
 }
-
-// unseen is why nobody knows what came of a call, which is not repeated then.
-type unseen struct{ error }
-
-func (u unseen) Error() string { return "cannot see what became of it: " + u.error.Error() }
-func (u unseen) Unwrap() error { return u.error }
 
 // awaitKept waits until what healthd is about to do is on the disk, so that it
 // finishes the job should it be killed on the way. A disk that hangs must not keep a
@@ -243,7 +234,7 @@ type answer struct {
 	id     string
 	run    runtime.Run
 	epoch  int
-	probe  ProbeType
+	probe  core.ProbeType
 	result prober.Result
 }
 
@@ -255,13 +246,13 @@ func (a *answer) apply(l *loop) {
 	if e.epoch != a.epoch {
 		a.result = prober.Result{Cause: prober.Pending, Output: "the container's address has changed"}
 	}
-	l.step(e, &input{kind: answered, probe: a.probe, result: a.result})
+	l.step(e, &core.Input{Kind: core.ProbeAnswered, Probe: a.probe, Result: a.result})
 }
 
 // returned is the message that a call to an engine came back.
 type returned struct {
 	id        string
-	call      Call
+	call      core.Call
 	container *runtime.Container
 	err       error
 }
@@ -275,11 +266,11 @@ func (r *returned) apply(l *loop) {
 		l.remove(e) // nobody else would tell
 		return
 	}
-	if r.container != nil && e.state.stale(r.container) {
+	if r.container != nil && e.state.Stale(r.container) {
 		r.container = nil
 	}
 	if r.container != nil && !l.setContainer(e, r.container) {
 		return
 	}
-	l.step(e, &input{kind: called, call: r.call, container: r.container, err: r.err})
+	l.step(e, &core.Input{Kind: core.CallReturned, Call: r.call, Container: r.container, Err: r.err})
 }

@@ -14,6 +14,7 @@ import (
 	"healthd/runtime"
 	"healthd/supervisor"
 	"healthd/supervisor/api"
+	"healthd/supervisor/core"
 	"healthd/supervisor/journal"
 )
 
@@ -41,30 +42,30 @@ func (f *fake) Hold(_ context.Context, _ string, until time.Time) error {
 	return f.err
 }
 func (f *fake) Resume(context.Context, string) error { f.hold = ""; return f.err }
-func (f *fake) Ask(context.Context, string, supervisor.ProbeType) (prober.Result, error) {
+func (f *fake) Ask(context.Context, string, core.ProbeType) (prober.Result, error) {
 	return f.result, f.err
 }
 
-func container(name string, change func(*supervisor.View)) *supervisor.View {
-	v := &supervisor.View{
+func container(name string, change func(*core.View)) *core.View {
+	v := &core.View{
 		Container: &runtime.Container{
 			Runtime: "docker", ID: "0123456789abcdef" + name, Name: name, Image: "web:1", State: runtime.Running,
 		},
-		Spec: &supervisor.Spec{
-			Name: "web", MatchedBy: "match app=web (healthd.toml:3)", RestartPolicy: supervisor.Always,
-			Values: []supervisor.Value{
+		Spec: &core.Spec{
+			Name: "web", MatchedBy: "match app=web (healthd.toml:3)", RestartPolicy: core.Always,
+			Values: []core.Value{
 				{Path: "liveness.period", Value: `"10s"`, Origin: "default"},
 				{Path: "liveness.tcp_socket.port", Value: "80", Origin: "healthd.toml:7"},
 			},
 		},
 		Service: "shop", Group: "shop/web", Identity: "shop/web/1",
-		State: supervisor.State{
+		State: core.State{
 			Engine: runtime.Running, Run: runtime.Run{ID: name, Started: 1}, StartedAt: clock.Add(-time.Hour),
 			Started: true, ContainerReady: true, Ready: true, ReadyCh: clock.Add(-time.Hour),
 		},
 	}
-	v.Spec.Probes[supervisor.Liveness] = &supervisor.ProbeSpec{SuccessThreshold: 1, FailureThreshold: 3}
-	v.State.Tallies[supervisor.Liveness] = supervisor.Tally{
+	v.Spec.Probes[core.Liveness] = &core.ProbeSpec{SuccessThreshold: 1, FailureThreshold: 3}
+	v.State.Tallies[core.Liveness] = core.Tally{
 		Result: prober.Success, Outcome: prober.Success, Length: 7, LastAt: clock.Add(-4 * time.Second), Due: clock.Add(6 * time.Second),
 		Last: prober.Result{Outcome: prober.Success, Output: "fine\x1b[2J\nreally", Latency: 2100 * time.Microsecond},
 	}
@@ -78,7 +79,7 @@ func container(name string, change func(*supervisor.View)) *supervisor.View {
 var clock = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 // daemonWith serves a control socket for these containers and returns its path.
-func daemonWith(t *testing.T, f *fake, views ...*supervisor.View) (socket string, j *journal.Journal) {
+func daemonWith(t *testing.T, f *fake, views ...*core.View) (socket string, j *journal.Journal) {
 	t.Helper()
 	j = journal.New()
 	a := api.New(api.Config{
@@ -184,9 +185,9 @@ func TestRestartThatDoesNotCome(t *testing.T) {
 
 // Somebody stops the container while it drains: no new run will come.
 func TestRestartOfAContainerThatStaysStopped(t *testing.T) {
-	socket, _ := daemonWith(t, &fake{}, container("web-1", func(v *supervisor.View) {
+	socket, _ := daemonWith(t, &fake{}, container("web-1", func(v *core.View) {
 		v.State.Engine, v.State.ContainerReady, v.State.Ready, v.State.OperatorStopped = runtime.Exited, false, false, true
-		v.State.Exit = supervisor.Exit{Reason: supervisor.ReasonStoppedByOperator, FinishedAt: clock}
+		v.State.Exit = core.Exit{Reason: core.ReasonStoppedByOperator, FinishedAt: clock}
 	}))
 	got := inside("restart", "web-1", "--timeout", "1m", "--socket", socket)
 	const want = "healthd: cannot restart web-1: it has ended (StoppedByOperator) and is not to be started again; see healthd events web-1\n"
@@ -216,7 +217,7 @@ func TestRestartThatNobodyConfirms(t *testing.T) {
 
 func TestEventsOfADaemon(t *testing.T) {
 	socket, j := daemonWith(t, &fake{}, container("web-1", nil))
-	j.Record(supervisor.Event{Time: clock, Container: "gone", Reason: "Killing", Message: "a\nb\x1b"})
+	j.Record(core.Event{Time: clock, Container: "gone", Reason: "Killing", Message: "a\nb\x1b"})
 	got := inside("events", "--socket", socket)
 	if got.code != 0 || !strings.Contains(got.stdout, "gone       Killing  a b?\n") {
 		t.Errorf("%+v", got)
@@ -231,7 +232,7 @@ func TestEventsOfADaemon(t *testing.T) {
 
 func TestFollowedEvents(t *testing.T) {
 	socket, j := daemonWith(t, &fake{}, container("web-1", nil))
-	j.Record(supervisor.Event{Time: clock, Container: "web-1", Reason: "Ready"})
+	j.Record(core.Event{Time: clock, Container: "web-1", Reason: "Ready"})
 	ctx, cancel := context.WithCancel(t.Context())
 	lines := make(chan string, 10)
 	a := &app{stdout: lineWriter(lines), socket: socket, size: func() (int, int, bool) { return 0, 0, false }}
@@ -248,7 +249,7 @@ func TestFollowedEvents(t *testing.T) {
 	if got := <-lines; !strings.Contains(got, "web-1                 Ready") {
 		t.Errorf("kept: %q", got)
 	}
-	j.Record(supervisor.Event{Time: clock, Container: "web-1", Reason: "NotReady", Message: "2/2"})
+	j.Record(core.Event{Time: clock, Container: "web-1", Reason: "NotReady", Message: "2/2"})
 	if got := <-lines; !strings.HasSuffix(got, "NotReady               2/2\n") {
 		t.Errorf("live: %q", got)
 	}

@@ -14,8 +14,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"healthd/supervisor"
 	"healthd/supervisor/api"
+	"healthd/supervisor/core"
 )
 
 func (a *app) eventsCommand() *cobra.Command {
@@ -70,7 +70,7 @@ func eventsQuery(since string, args []string) (url.Values, error) {
 // listEvents says of a container without events whether there is such a one: one
 // that is gone has a history still.
 func (a *app) listEvents(ctx context.Context, c *client, query url.Values, output string) error {
-	events := []supervisor.Event{}
+	events := []core.Event{}
 	if err := c.get(ctx, "/v1/events", query, &events); err != nil {
 		return cannotShowEvents(err)
 	}
@@ -93,12 +93,12 @@ func (a *app) listEvents(ctx context.Context, c *client, query url.Values, outpu
 // Of a long name -o json tells the rest; messages are what somebody looks for here.
 var eventColumns = []flexible{{column: 3, least: 40, wraps: true}, {column: 1, least: 12}, {column: 3, least: 20, wraps: true}}
 
-func eventRow(ev supervisor.Event) []cell {
+func eventRow(ev core.Event) []cell {
 	return []cell{{text: moment(ev.Time)}, {text: or(ev.Container)}, {text: ev.Reason}, {text: line(ev.Message)}}
 }
 
 // anybody returns an error when a container has no events because there is none.
-func (c *client) anybody(ctx context.Context, name string, events []supervisor.Event) error {
+func (c *client) anybody(ctx context.Context, name string, events []core.Event) error {
 	if name == "" || len(events) > 0 {
 		return nil
 	}
@@ -120,7 +120,7 @@ func (a *app) followEvents(ctx context.Context, c *client, query url.Values, out
 	if !query.Has("since") {
 		query.Set("since", time.Unix(0, 0).UTC().Format(time.RFC3339))
 	}
-	var kept []supervisor.Event
+	var kept []core.Event
 	if err := c.get(ctx, "/v1/events", url.Values{"container": query["container"]}, &kept); err != nil {
 		return ended(ctx, cannotShowEvents(err))
 	}
@@ -163,7 +163,7 @@ func (a *app) printEvent(data, output string) error {
 		_, err := fmt.Fprintln(a.stdout, data)
 		return err
 	}
-	var ev supervisor.Event
+	var ev core.Event
 	if err := json.Unmarshal([]byte(data), &ev); err != nil {
 		return fmt.Errorf("cannot read the daemon's answer: %w", err)
 	}

@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"healthd/supervisor"
 	"healthd/supervisor/api"
+	"healthd/supervisor/core"
 )
 
 func (a *app) explainCommand() *cobra.Command {
@@ -132,7 +132,7 @@ func specText(e api.Explanation) string {
 }
 
 func writeProbes(page *page, s api.Status, now time.Time) {
-	for t := range supervisor.ProbeType(supervisor.NumProbes) {
+	for t := range core.ProbeType(core.NumProbes) {
 		p, ok := s.Probes[t.String()]
 		if !ok {
 			continue
@@ -231,7 +231,7 @@ func writeValues(p *page, values []api.Value) {
 	p.table([]string{"SETTING", "VALUE", "ORIGIN"}, []flexible{{column: 1, least: 20}, {column: 2, least: 20}, {column: 0, least: 20}}, rows)
 }
 
-func writeLast(p *page, events []supervisor.Event, now time.Time) {
+func writeLast(p *page, events []core.Event, now time.Time) {
 	if len(events) == 0 {
 		return
 	}

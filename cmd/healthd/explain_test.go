@@ -10,35 +10,35 @@ import (
 
 	"healthd/prober"
 	"healthd/runtime"
-	"healthd/supervisor"
 	"healthd/supervisor/api"
+	"healthd/supervisor/core"
 )
 
 func TestExplanation(t *testing.T) {
-	for file, change := range map[string]func(*supervisor.View){
+	for file, change := range map[string]func(*core.View){
 		"explain.txt": nil, "explain-gated.txt": gated, "explain-long.txt": longTexts,
-		"explain-invalid.txt": func(v *supervisor.View) { // which no label is to blame for
+		"explain-invalid.txt": func(v *core.View) { // which no label is to blame for
 			v.Spec, v.Service, v.Invalid = nil, "", "healthd.toml:30: spec[web].publish.haproxy.backend: needs publish.port"
 		},
-		"explain-held.txt": func(v *supervisor.View) {
+		"explain-held.txt": func(v *core.View) {
 			v.State.Held, v.State.HeldUntil = true, clock.Add(10*time.Minute)
-			v.State.Condemned, v.State.Wait = supervisor.ByLiveness, supervisor.Wait{Reason: supervisor.WaitHeld, Until: clock.Add(10 * time.Minute)}
-			v.State.Tallies[supervisor.Liveness].Result, v.State.Tallies[supervisor.Liveness].Outcome = prober.Failure, prober.Failure
+			v.State.Condemned, v.State.Wait = core.ByLiveness, core.Wait{Reason: core.WaitHeld, Until: clock.Add(10 * time.Minute)}
+			v.State.Tallies[core.Liveness].Result, v.State.Tallies[core.Liveness].Outcome = prober.Failure, prober.Failure
 		},
-		"explain-stopped.txt": func(v *supervisor.View) {
-			v.Spec.RestartPolicy = supervisor.Never
-			v.Spec.RestartRules = []supervisor.RestartRule{{Operator: supervisor.In, ExitCodes: []int{42}}}
-			v.Spec.Probes[supervisor.Startup] = &supervisor.ProbeSpec{SuccessThreshold: 1, FailureThreshold: 3}
+		"explain-stopped.txt": func(v *core.View) {
+			v.Spec.RestartPolicy = core.Never
+			v.Spec.RestartRules = []core.RestartRule{{Operator: core.In, ExitCodes: []int{42}}}
+			v.Spec.Probes[core.Startup] = &core.ProbeSpec{SuccessThreshold: 1, FailureThreshold: 3}
 			v.State.Engine, v.State.ContainerReady, v.State.Ready = runtime.Exited, false, false
-			v.State.Tallies[supervisor.Liveness].Result = prober.Failure
-			v.State.Tallies[supervisor.Startup] = supervisor.Tally{
+			v.State.Tallies[core.Liveness].Result = prober.Failure
+			v.State.Tallies[core.Startup] = core.Tally{
 				Result: prober.Failure, Outcome: prober.Success, OnHold: true, LastAt: clock.Add(-50 * time.Minute),
 			}
-			v.State.Exit = supervisor.Exit{Code: 1, Reason: supervisor.ReasonError, FinishedAt: clock.Add(-2 * time.Second)}
+			v.State.Exit = core.Exit{Code: 1, Reason: core.ReasonError, FinishedAt: clock.Add(-2 * time.Second)}
 		},
 	} {
 		socket, j := daemonWith(t, &fake{}, container("web-1", change))
-		j.Record(supervisor.Event{Time: clock.Add(-time.Hour), Container: "web-1", Reason: "Started", Message: "Started container web-1"})
+		j.Record(core.Event{Time: clock.Add(-time.Hour), Container: "web-1", Reason: "Started", Message: "Started container web-1"})
 		if file == "explain-long.txt" {
 			j.Record(longEvent)
 		}
@@ -77,31 +77,31 @@ func fits(t *testing.T, text string, columns int) {
 }
 
 // longTexts are those that are wider than a line in all places where that may be.
-func longTexts(v *supervisor.View) {
+func longTexts(v *core.View) {
 	gated(v)
 	const file = "/etc/healthd/conf.d/20-a-file-with-a-name-that-is-longer-than-most.toml:21"
 	v.Spec.ReadinessGates = append(v.Spec.ReadinessGates, "example.com/"+strings.Repeat("long-", 40))
 	v.Spec.MatchedBy = "match com.docker.compose.project=shop and com.docker.compose.service=web (" + file + ")"
-	v.Spec.Values = []supervisor.Value{
+	v.Spec.Values = []core.Value{
 		{Path: "liveness.exec.command", Value: `["sh", "-c", "curl --fail --silent --show-error --max-time 3 http://127.0.0.1:8080/healthz"]`, Origin: file},
 		{Path: "liveness.termination_grace_period", Value: "the spec's, else the container's own stop timeout, else 30s", Origin: "label healthd.liveness.termination_grace_period"},
 		{Path: "group.name", Value: "the compose project and service, else the container alone", Origin: "default"},
 		{Path: "readiness_gates", Value: `["` + strings.Repeat("x", 300) + `"]`, Origin: file},
 	}
 	v.Container.AutoRemove, v.Container.RestartPolicy = true, "unless-stopped"
-	v.State.LastExit = supervisor.Exit{Code: 137, Reason: supervisor.ReasonLivenessFailed, FinishedAt: clock.Add(-time.Hour)}
-	v.State.Tallies[supervisor.Liveness].Last.Output = "  two blanks before\n\tand a tab, " + strings.Repeat("0123456789", 25)
+	v.State.LastExit = core.Exit{Code: 137, Reason: core.ReasonLivenessFailed, FinishedAt: clock.Add(-time.Hour)}
+	v.State.Tallies[core.Liveness].Last.Output = "  two blanks before\n\tand a tab, " + strings.Repeat("0123456789", 25)
 	v.Container.Name, v.Container.Image = v.Container.Name+strings.Repeat("-web", 30), "registry.example.com/"+strings.Repeat("web/", 30)+":1"
 }
 
-var longEvent = supervisor.Event{
+var longEvent = core.Event{
 	Time: clock.Add(-time.Minute), Container: "web-1" + strings.Repeat("-web", 30), Reason: "Invalid",
 	Message: strings.Repeat("label healthd.liveness.period: must be a duration such as \"10s\", is \"soon\"; ", 3) + strings.Repeat("x", 200),
 }
 
 func TestEventsFit(t *testing.T) {
 	socket, j := daemonWith(t, &fake{}, container("web-1", nil))
-	j.Record(supervisor.Event{Time: clock, Container: "web-1", Reason: "LifecycleHTTPFallback", Message: longEvent.Message})
+	j.Record(core.Event{Time: clock, Container: "web-1", Reason: "LifecycleHTTPFallback", Message: longEvent.Message})
 	j.Record(longEvent)
 	got := inside("events", "--socket", socket)
 	fits(t, got.stdout, 100)
@@ -109,7 +109,7 @@ func TestEventsFit(t *testing.T) {
 	for _, columns := range []int{80, 100, 250} {
 		var b bytes.Buffer
 		a := &app{stdout: &b, size: func() (int, int, bool) { return columns, 24, true }}
-		for _, ev := range []supervisor.Event{longEvent, {Time: clock, Reason: "LifecycleHTTPFallback", Message: longEvent.Message}, {Time: clock, Reason: "Ready"}} {
+		for _, ev := range []core.Event{longEvent, {Time: clock, Reason: "LifecycleHTTPFallback", Message: longEvent.Message}, {Time: clock, Reason: "Ready"}} {
 			data, err := json.Marshal(ev)
 			if err == nil {
 				err = a.printEvent(string(data), asTable)

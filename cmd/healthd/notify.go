@@ -12,7 +12,7 @@ import (
 	systemd "github.com/coreos/go-systemd/v22/daemon"
 	"go.uber.org/zap"
 
-	"healthd/supervisor"
+	"healthd/supervisor/core"
 )
 
 // notify tells systemd how the daemon is: READY after the first full sync, STATUS
@@ -166,7 +166,7 @@ func (d *daemon) reportSync() {
 	views := d.supervisor.Board().Views()
 	d.log.Info("all containers are known", zap.Int("supervised", len(views)))
 	for _, name := range d.config.Load().SpecNames() {
-		used := slices.ContainsFunc(views, func(v *supervisor.View) bool { return v.Spec != nil && v.Spec.Name == name })
+		used := slices.ContainsFunc(views, func(v *core.View) bool { return v.Spec != nil && v.Spec.Name == name })
 		if !used {
 			d.log.Info("no container matches the spec so far", zap.String("spec", name))
 		}
@@ -174,14 +174,14 @@ func (d *daemon) reportSync() {
 }
 
 // statusLine says how things are, for systemctl status.
-func statusLine(views []*supervisor.View) string {
+func statusLine(views []*core.View) string {
 	ready, restarting, held, invalid := 0, 0, 0, 0
 	for _, v := range views {
 		s := &v.State
 		if ok, _, _ := v.Readiness(); ok {
 			ready++
 		}
-		if s.Stopping != supervisor.NoCause || s.Restart != supervisor.NoCause || s.Call != supervisor.NoCall {
+		if s.Stopping != core.NoCause || s.Restart != core.NoCause || s.Call != core.NoCall {
 			restarting++
 		}
 		if s.Held {

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"healthd/supervisor"
 	"healthd/supervisor/api"
+	"healthd/supervisor/core"
 )
 
 // writeStatuses writes the table and below it what no column could hold.
@@ -52,7 +52,7 @@ func remark(s api.Status, now time.Time) string {
 // waitsForOthers says whether a container waits for something that is not its own.
 func waitsForOthers(w *api.Waiting) bool {
 	switch w.Reason {
-	case supervisor.WaitGroupLimit, supervisor.WaitRestartBudget, supervisor.WaitHeld:
+	case core.WaitGroupLimit, core.WaitRestartBudget, core.WaitHeld:
 		return true
 	}
 	return false
@@ -97,8 +97,8 @@ func or(s string) string {
 // behind it, as kubectl does with nodes where nothing is scheduled.
 func stateOf(s api.Status) (cell, time.Time) {
 	state, since := stateUnheld(s)
-	if s.Held && state.text != supervisor.WaitHeld {
-		return cell{state.text + "," + supervisor.WaitHeld, cmp.Or(state.colour, yellow)}, since
+	if s.Held && state.text != core.WaitHeld {
+		return cell{state.text + "," + core.WaitHeld, cmp.Or(state.colour, yellow)}, since
 	}
 	return state, since
 }
@@ -119,9 +119,9 @@ func stateUnheld(s api.Status) (cell, time.Time) {
 		return cell{string(s.Phase), yellow}, s.State.Running.StartedAt
 	}
 	switch readyCondition(s).Reason {
-	case supervisor.NotReadyPaused:
+	case core.NotReadyPaused:
 		return cell{"Paused", yellow}, s.State.Running.StartedAt
-	case supervisor.NotReadyPostStart:
+	case core.NotReadyPostStart:
 		return cell{"PostStart", yellow}, s.State.Running.StartedAt
 	}
 	return cell{"Running", ""}, s.State.Running.StartedAt
@@ -161,7 +161,7 @@ func openGates(s api.Status) string {
 
 // readinessCell tells what holds readiness back: the probe, and else the gates.
 func readinessCell(s api.Status) cell {
-	if readyCondition(s).Reason == supervisor.NotReadyGates {
+	if readyCondition(s).Reason == core.NotReadyGates {
 		return cell{"gates " + openGates(s), yellow}
 	}
 	return probeCell(s, "readiness")
@@ -170,7 +170,7 @@ func readinessCell(s api.Status) cell {
 // alive says whether a container has a process, of which probes can say something.
 func alive(s api.Status) bool {
 	if w := s.State.Waiting; w != nil && waitsForOthers(w) {
-		return readyCondition(s).Reason != supervisor.NotReadyNotRun
+		return readyCondition(s).Reason != core.NotReadyNotRun
 	}
 	return s.State.Running != nil || s.Draining
 }

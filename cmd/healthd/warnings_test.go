@@ -17,7 +17,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"healthd/runtime"
-	"healthd/supervisor"
+	"healthd/supervisor/core"
 )
 
 func TestWarningsBelowTheTable(t *testing.T) {
@@ -43,7 +43,7 @@ func TestWarningsBelowTheTable(t *testing.T) {
 	}
 }
 
-func autohealed(v *supervisor.View) { v.Container.Labels = map[string]string{"autoheal": "true"} }
+func autohealed(v *core.View) { v.Container.Labels = map[string]string{"autoheal": "true"} }
 
 const autohealedText = "it has the label autoheal=true: autoheal, if it runs, restarts it too, and knows neither drain nor back-off nor hold"
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"healthd/supervisor"
+	"healthd/supervisor/core"
 )
 
 // The answers; down is followed by a reason and a line break.
@@ -138,7 +139,7 @@ func reply(board *supervisor.Board, name string) string {
 	switch {
 	case ready:
 		return up
-	case reason == supervisor.NotReadyDraining:
+	case reason == core.NotReadyDraining:
 		return draining
 	}
 	return down + clean(reason) + "\n"

@@ -14,12 +14,13 @@ import (
 	"healthd/prober"
 	"healthd/runtime"
 	"healthd/supervisor"
+	"healthd/supervisor/core"
 )
 
-func view(name string, change func(*supervisor.View)) *supervisor.View {
-	v := &supervisor.View{
-		Container: &runtime.Container{ID: name + "-id", Name: name}, Spec: &supervisor.Spec{}, Service: "web",
-		State: supervisor.State{Engine: runtime.Running, Started: true},
+func view(name string, change func(*core.View)) *core.View {
+	v := &core.View{
+		Container: &runtime.Container{ID: name + "-id", Name: name}, Spec: &core.Spec{}, Service: "web",
+		State: core.State{Engine: runtime.Running, Started: true},
 	}
 	change(v)
 	return v
@@ -27,13 +28,13 @@ func view(name string, change func(*supervisor.View)) *supervisor.View {
 
 func board() *supervisor.Board {
 	return supervisor.NewBoard(nil,
-		view("ready", func(v *supervisor.View) { v.State.Ready = true }),
-		view("failing", func(v *supervisor.View) {
-			v.State.Tallies[supervisor.Readiness].Outcome = prober.Failure
-			v.State.Tallies[supervisor.Readiness].Last.Output = "up 100%\nup 100%\n"
+		view("ready", func(v *core.View) { v.State.Ready = true }),
+		view("failing", func(v *core.View) {
+			v.State.Tallies[core.Readiness].Outcome = prober.Failure
+			v.State.Tallies[core.Readiness].Last.Output = "up 100%\nup 100%\n"
 		}),
-		view("draining", func(v *supervisor.View) { v.State.Stopping = supervisor.ByLiveness }),
-		view("wrong", func(v *supervisor.View) { v.Spec, v.Invalid, v.Service = nil, "bad\nlabel", "" }),
+		view("draining", func(v *core.View) { v.State.Stopping = core.ByLiveness }),
+		view("wrong", func(v *core.View) { v.Spec, v.Invalid, v.Service = nil, "bad\nlabel", "" }),
 	)
 }
 
@@ -80,7 +81,7 @@ func ask(t *testing.T, address, send string) string {
 
 // A healthd that does not know all containers yet says nothing of those it does not know.
 func TestSilentBeforeAllAreKnown(t *testing.T) {
-	board := supervisor.NewBoard([]supervisor.RuntimeView{{Name: "docker"}}, view("ready", func(v *supervisor.View) { v.State.Ready = true }))
+	board := supervisor.NewBoard([]supervisor.RuntimeView{{Name: "docker"}}, view("ready", func(v *core.View) { v.State.Ready = true }))
 	address := startWith(t, board)
 	for send, want := range map[string]string{"web/ready\n": "up 100%\n", "web/other\n": "", "other\n": ""} {
 		if got := ask(t, address, send); got != want {

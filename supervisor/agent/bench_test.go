@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"healthd/supervisor"
+	"healthd/supervisor/core"
 )
 
 const (
@@ -123,9 +124,9 @@ func cpuTime(b *testing.B) time.Duration {
 }
 
 func benchAnswer(b *testing.B, atOnce int) {
-	views := make([]*supervisor.View, containers)
+	views := make([]*core.View, containers)
 	for i := range views {
-		views[i] = view(fmt.Sprintf("c%d", i), func(v *supervisor.View) { v.State.Ready = true })
+		views[i] = view(fmt.Sprintf("c%d", i), func(v *core.View) { v.State.Ready = true })
 	}
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), clientRole+"="+startWith(b, supervisor.NewBoard(nil, views...)))

@@ -13,6 +13,7 @@ import (
 
 	"healthd/prober"
 	"healthd/supervisor"
+	"healthd/supervisor/core"
 )
 
 // Controller is what the control socket and /livez need of the supervisor.
@@ -22,19 +23,19 @@ type Controller interface {
 	SetGate(ctx context.Context, name, gate string, status bool) error
 	Hold(ctx context.Context, name string, until time.Time) error
 	Resume(ctx context.Context, name string) error
-	Ask(ctx context.Context, name string, t supervisor.ProbeType) (prober.Result, error)
+	Ask(ctx context.Context, name string, t core.ProbeType) (prober.Result, error)
 }
 
 // History is where past and coming events are read.
 type History interface {
 	// Events returns what is kept, oldest first; of all containers when the name
 	// is empty.
-	Events(container string, since time.Time) []supervisor.Event
+	Events(container string, since time.Time) []core.Event
 	// Last returns the number of the newest event.
 	Last() uint64
 	// After returns the events after a number, the newest one's number and a
 	// channel that is closed when there are more.
-	After(seq uint64) ([]supervisor.Event, uint64, <-chan struct{})
+	After(seq uint64) ([]core.Event, uint64, <-chan struct{})
 }
 
 // Config is what an API answers from. Metrics, Warnings and Checked may be nil.

@@ -12,6 +12,7 @@ import (
 
 	"healthd/runtime"
 	"healthd/supervisor"
+	"healthd/supervisor/core"
 )
 
 func get(h http.Handler, path string) *httptest.ResponseRecorder {
@@ -34,9 +35,9 @@ func TestStatusObjects(t *testing.T) {
 	crashed := backingOff("crashed")
 	ended := web("ended")
 	ended.State.Engine, ended.State.ContainerReady, ended.State.Ready = runtime.Exited, false, false
-	ended.State.Exit = supervisor.Exit{Code: 0, Reason: supervisor.ReasonCompleted, StartedAt: at(0), FinishedAt: at(9)}
+	ended.State.Exit = core.Exit{Code: 0, Reason: core.ReasonCompleted, StartedAt: at(0), FinishedAt: at(9)}
 	again := unready("again")
-	again.State.LastExit = supervisor.Exit{Code: 1, Reason: supervisor.ReasonError, StartedAt: at(0), FinishedAt: at(5)}
+	again.State.LastExit = core.Exit{Code: 1, Reason: core.ReasonError, StartedAt: at(0), FinishedAt: at(5)}
 	again.Container.Labels = map[string]string{"autoheal": "true"}
 	a, _, _ := newAPI(web("web-1"), crashed, ended, again, drainingOf("drained"), gated("gated"), invalid("wrong"))
 	w := get(a.ReadOnly(), "/v1/containers")

@@ -3,7 +3,7 @@ package api
 import (
 	"time"
 
-	"healthd/supervisor"
+	"healthd/supervisor/core"
 )
 
 // Condition is one thing that is true of a container or is not.
@@ -29,15 +29,15 @@ const reasonNotSet = "NotSet"
 
 // conditions returns a container's own conditions, and then those of its readiness
 // gates in the order of its spec.
-func conditions(v *supervisor.View) []Condition {
+func conditions(v *core.View) []Condition {
 	s := &v.State
-	asked := known(s.Tallies[supervisor.Readiness].LastAt)
+	asked := known(s.Tallies[core.Readiness].LastAt)
 	isStarted, since := v.Started()
 	isUp, whyNotUp, aboutUp := v.ContainerReadiness()
 	isReady, whyNotReady, aboutReady := v.Readiness()
 	started := Condition{
 		Type: "Started", Status: truth(isStarted),
-		LastProbeTime: known(s.Tallies[supervisor.Startup].LastAt), LastTransitionTime: known(since),
+		LastProbeTime: known(s.Tallies[core.Startup].LastAt), LastTransitionTime: known(since),
 	}
 	if !isStarted {
 		started.Reason, started.Message = whyNotUp, aboutUp
@@ -58,7 +58,7 @@ func conditions(v *supervisor.View) []Condition {
 	return all
 }
 
-func gateCondition(s *supervisor.State, name string) Condition {
+func gateCondition(s *core.State, name string) Condition {
 	g, set := s.Gate(name)
 	c := Condition{Type: name, Status: truth(g.Status), LastTransitionTime: known(g.At)}
 	if !set {

@@ -8,7 +8,7 @@ import (
 
 	"healthd/prober"
 	"healthd/runtime"
-	"healthd/supervisor"
+	"healthd/supervisor/core"
 )
 
 // told writes a condition in one line: seconds of its probe and of its change.
@@ -28,21 +28,21 @@ func told(c Condition) string {
 
 func TestConditions(t *testing.T) {
 	probed := gated("probed")
-	addProbe(probed, supervisor.Startup, supervisor.Tally{Result: prober.Success, OnHold: true, LastAt: at(1)})
-	addProbe(probed, supervisor.Readiness, supervisor.Tally{Result: prober.Success, Outcome: prober.Success, LastAt: at(20)})
+	addProbe(probed, core.Startup, core.Tally{Result: prober.Success, OnHold: true, LastAt: at(1)})
+	addProbe(probed, core.Readiness, core.Tally{Result: prober.Success, Outcome: prober.Success, LastAt: at(20)})
 	open := gated("open")
 	open.Spec.ReadinessGates = open.Spec.ReadinessGates[:1]
 	open.State.Ready = true
 	hooked := web("hooked")
 	hooked.State.Started, hooked.State.ContainerReady, hooked.State.Ready = false, false, false
-	hooked.State.Hooks[supervisor.PostStart] = supervisor.HookRunning
+	hooked.State.Hooks[core.PostStart] = core.HookRunning
 	ended := backingOff("ended")
 	ended.Spec.ReadinessGates = []string{"ok"}
-	ended.State.Gates = []supervisor.Gate{{Type: "ok", Status: true, At: at(3)}}
+	ended.State.Gates = []core.Gate{{Type: "ok", Status: true, At: at(3)}}
 	created := web("created")
-	created.State = supervisor.State{Engine: runtime.Created}
+	created.State = core.State{Engine: runtime.Created}
 	for _, tt := range []struct {
-		v    *supervisor.View
+		v    *core.View
 		want string
 	}{
 		{probed, `Started=True 1/1
@@ -90,8 +90,8 @@ func TestTerminated(t *testing.T) {
 	} {
 		v := web("web-1")
 		v.State.Engine, v.State.Ready = runtime.Exited, false
-		v.State.Exit = supervisor.Exit{Code: tt.code, Reason: supervisor.ReasonError, StartedAt: at(1), FinishedAt: at(9)}
-		v.State.LastExit = supervisor.Exit{Code: 143, Reason: supervisor.ReasonStoppedByOperator, FinishedAt: at(0)}
+		v.State.Exit = core.Exit{Code: tt.code, Reason: core.ReasonError, StartedAt: at(1), FinishedAt: at(9)}
+		v.State.LastExit = core.Exit{Code: 143, Reason: core.ReasonStoppedByOperator, FinishedAt: at(0)}
 		now, last := states(v)
 		want := Terminated{ExitCode: tt.code, Reason: "Error", Signal: tt.signal, StartedAt: at(1), FinishedAt: at(9)}
 		if now.Terminated == nil || *now.Terminated != want || now.Running != nil || now.Waiting != nil {

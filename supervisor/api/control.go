@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"healthd/supervisor"
+	"healthd/supervisor/core"
 )
 
 // Control returns the handler for the control socket: all of ReadOnly, and what
@@ -50,7 +51,7 @@ func (a *API) restart(w http.ResponseWriter, r *http.Request) {
 }
 
 // after returns the container as it is after a request.
-func (a *API) after(v *supervisor.View) *supervisor.View {
+func (a *API) after(v *core.View) *core.View {
 	if now, ok := a.board.Find(v.Container.ID); ok {
 		return now
 	}
@@ -100,8 +101,8 @@ func (a *API) probe(w http.ResponseWriter, r *http.Request) {
 
 // probeType reads a probe's name. Without one it is the probe whose failure has
 // the gravest consequence in the long run: liveness, else readiness, else startup.
-func probeType(v *supervisor.View, name string) (supervisor.ProbeType, error) {
-	for t := range supervisor.ProbeType(supervisor.NumProbes) {
+func probeType(v *core.View, name string) (core.ProbeType, error) {
+	for t := range core.ProbeType(core.NumProbes) {
 		if name == t.String() {
 			return t, nil
 		}
@@ -109,12 +110,12 @@ func probeType(v *supervisor.View, name string) (supervisor.ProbeType, error) {
 	if name != "" {
 		return 0, fmt.Errorf("type must be startup, liveness or readiness, it is %q", name)
 	}
-	for _, t := range []supervisor.ProbeType{supervisor.Liveness, supervisor.Readiness, supervisor.Startup} {
+	for _, t := range []core.ProbeType{core.Liveness, core.Readiness, core.Startup} {
 		if v.Spec != nil && v.Spec.Probes[t] != nil {
 			return t, nil
 		}
 	}
-	return supervisor.Liveness, nil
+	return core.Liveness, nil
 }
 
 func (a *API) failUnknown(w http.ResponseWriter, name string) {

@@ -14,6 +14,7 @@ import (
 
 	"healthd/prober"
 	"healthd/supervisor"
+	"healthd/supervisor/core"
 )
 
 // serveControl serves a's control socket and returns a client for it.
@@ -34,7 +35,7 @@ func TestControlRoutes(t *testing.T) {
 	a, _, c := newAPI(web("web-1"), invalid("wrong"))
 	var restarted, asked string
 	c.restart = func(name string) error { restarted = name; return nil }
-	c.ask = func(name string, p supervisor.ProbeType) (prober.Result, error) {
+	c.ask = func(name string, p core.ProbeType) (prober.Result, error) {
 		asked = name + " " + p.String()
 		return prober.Result{Outcome: prober.Failure, Cause: prober.Refused, Output: "refused", Latency: time.Millisecond}, nil
 	}

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"healthd/supervisor"
+	"healthd/supervisor/core"
 )
 
 // events answers with what is kept, or follows what comes when asked for an event
@@ -86,7 +86,7 @@ func (a *API) stream(w http.ResponseWriter, r *http.Request, container string, s
 
 // frames writes events as server-sent events: one line of JSON each, which cannot
 // hold a line break.
-func frames(events []supervisor.Event, container string, since time.Time) string {
+func frames(events []core.Event, container string, since time.Time) string {
 	var b strings.Builder
 	for _, ev := range events {
 		if container != "" && ev.Container != container || ev.Time.Before(since) {

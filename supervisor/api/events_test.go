@@ -8,11 +8,11 @@ import (
 	"testing"
 	"time"
 
-	"healthd/supervisor"
+	"healthd/supervisor/core"
 )
 
-func event(container, reason string, at time.Time) supervisor.Event {
-	return supervisor.Event{Time: at, Container: container, Reason: reason, Message: reason + " of " + container}
+func event(container, reason string, at time.Time) core.Event {
+	return core.Event{Time: at, Container: container, Reason: reason, Message: reason + " of " + container}
 }
 
 func TestEvents(t *testing.T) {

@@ -5,18 +5,18 @@ import (
 	"net/http"
 	"time"
 
-	"healthd/supervisor"
+	"healthd/supervisor/core"
 )
 
 // Explanation says how healthd came to see a container as it does, and what
 // follows.
 type Explanation struct {
-	Status    Status             `json:"status"`
-	MatchedBy string             `json:"matchedBy"`
-	Values    []Value            `json:"values"`
-	Notes     []string           `json:"notes"`
-	Next      []Next             `json:"next"`
-	Events    []supervisor.Event `json:"events"` // the last ones, oldest first
+	Status    Status       `json:"status"`
+	MatchedBy string       `json:"matchedBy"`
+	Values    []Value      `json:"values"`
+	Notes     []string     `json:"notes"`
+	Next      []Next       `json:"next"`
+	Events    []core.Event `json:"events"` // the last ones, oldest first
 }
 
 // Value is one setting with its origin.
@@ -38,7 +38,7 @@ func (a *API) explain(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func newExplanation(v *supervisor.View, history History) Explanation {
+func newExplanation(v *core.View, history History) Explanation {
 	const lastEvents = 10
 	e := Explanation{
 		Status: newStatus(v), Notes: notes(v), Next: next(v), Values: []Value{},
@@ -56,7 +56,7 @@ func newExplanation(v *supervisor.View, history History) Explanation {
 }
 
 // notes says what may surprise somebody who knows the settings.
-func notes(v *supervisor.View) []string {
+func notes(v *core.View) []string {
 	c, s := v.Container, &v.State
 	notes := []string{}
 	if p := enginePolicy(v); p != "" {
@@ -81,7 +81,7 @@ func notes(v *supervisor.View) []string {
 	return notes
 }
 
-func alsoWhenHeld(s *supervisor.State) string {
+func alsoWhenHeld(s *core.State) string {
 	if s.Held {
 		return ", which a hold does not keep it from"
 	}

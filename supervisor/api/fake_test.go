@@ -15,6 +15,7 @@ import (
 	"healthd/prober"
 	"healthd/runtime"
 	"healthd/supervisor"
+	"healthd/supervisor/core"
 	"healthd/supervisor/journal"
 )
 
@@ -41,26 +42,26 @@ func golden(t *testing.T, name string, got []byte) {
 func at(second int) time.Time { return time.Date(2026, 1, 2, 3, 4, second, 0, time.UTC) }
 
 // web returns a container that is running, started and ready.
-func web(name string) *supervisor.View {
+func web(name string) *core.View {
 	id := (name + "0000000000000000000000000000000000000000000000000000000000000000")[:64]
-	v := &supervisor.View{
+	v := &core.View{
 		Container: &runtime.Container{
 			Runtime: "docker", ID: id, Name: name, Image: "web:1", Address: "172.18.0.5",
 			State: runtime.Running, StartedAt: at(0), RestartPolicy: "no",
 		},
-		Spec: &supervisor.Spec{
-			Name: "web", MatchedBy: "match app=web (healthd.toml:3)", RestartPolicy: supervisor.Always,
-			Publish: supervisor.Publish{Service: "shop", Port: 8080},
-			Values:  []supervisor.Value{{Path: "liveness.period", Value: `"10s"`, Origin: "default"}},
+		Spec: &core.Spec{
+			Name: "web", MatchedBy: "match app=web (healthd.toml:3)", RestartPolicy: core.Always,
+			Publish: core.Publish{Service: "shop", Port: 8080},
+			Values:  []core.Value{{Path: "liveness.period", Value: `"10s"`, Origin: "default"}},
 		},
 		Identity: "shop/web/1", Group: "shop/web", Service: "shop",
-		State: supervisor.State{
+		State: core.State{
 			Engine: runtime.Running, Run: runtime.Run{ID: id, Started: at(0).UnixNano()},
 			BeganAt: at(0), StartedAt: at(0), Started: true, StartedCh: at(1),
 			ContainerReady: true, ContainerReadyCh: at(2), Ready: true, ReadyCh: at(2),
 		},
 	}
-	addProbe(v, supervisor.Liveness, supervisor.Tally{
+	addProbe(v, core.Liveness, core.Tally{
 		Result: prober.Success, Outcome: prober.Failure, Length: 2,
 		Last: prober.Result{
 			Outcome: prober.Failure, Cause: prober.Status, Latency: 2100 * time.Microsecond,
@@ -71,8 +72,8 @@ func web(name string) *supervisor.View {
 	return v
 }
 
-func addProbe(v *supervisor.View, t supervisor.ProbeType, y supervisor.Tally) {
-	v.Spec.Probes[t] = &supervisor.ProbeSpec{
+func addProbe(v *core.View, t core.ProbeType, y core.Tally) {
+	v.Spec.Probes[t] = &core.ProbeSpec{
 		Handler: prober.Handler{TCPSocket: &prober.TCPSocket{Port: 80}},
 		Period:  10 * time.Second, Timeout: time.Second, SuccessThreshold: 1, FailureThreshold: 3,
 	}
@@ -80,49 +81,49 @@ func addProbe(v *supervisor.View, t supervisor.ProbeType, y supervisor.Tally) {
 }
 
 // unready returns a container whose readiness probe has failed.
-func unready(name string) *supervisor.View {
+func unready(name string) *core.View {
 	v := web(name)
 	v.State.ContainerReady, v.State.Ready = false, false
-	addProbe(v, supervisor.Readiness, supervisor.Tally{
+	addProbe(v, core.Readiness, core.Tally{
 		Result: prober.Failure, Outcome: prober.Failure, Length: 4,
 		Last: prober.Result{Outcome: prober.Failure, Output: "refused"}, LastAt: at(20), Due: at(30),
 	})
 	return v
 }
 
-func drainingOf(name string) *supervisor.View {
+func drainingOf(name string) *core.View {
 	v := web(name)
 	v.State.ContainerReady, v.State.Ready = false, false
-	v.State.Stopping = supervisor.ByLiveness
+	v.State.Stopping = core.ByLiveness
 	v.State.NotBefore = at(40)
 	return v
 }
 
 // backingOff returns a container that has ended and waits for its start.
-func backingOff(name string) *supervisor.View {
+func backingOff(name string) *core.View {
 	v := web(name)
 	v.State.Engine, v.State.ContainerReady, v.State.Ready = runtime.Exited, false, false
-	v.State.Exit = supervisor.Exit{Code: 137, Reason: supervisor.ReasonLivenessFailed, StartedAt: at(0), FinishedAt: at(25)}
-	v.State.Restart, v.State.NotBefore = supervisor.ByLiveness, at(45)
-	v.State.Backoff = supervisor.BackoffState{Active: true, Delay: 20 * time.Second}
-	v.State.Restarts[supervisor.ByLiveness] = 2
+	v.State.Exit = core.Exit{Code: 137, Reason: core.ReasonLivenessFailed, StartedAt: at(0), FinishedAt: at(25)}
+	v.State.Restart, v.State.NotBefore = core.ByLiveness, at(45)
+	v.State.Backoff = core.BackoffState{Active: true, Delay: 20 * time.Second}
+	v.State.Restarts[core.ByLiveness] = 2
 	return v
 }
 
 // gated returns a container that is ready but for two of its three gates.
-func gated(name string) *supervisor.View {
+func gated(name string) *core.View {
 	v := web(name)
 	v.Spec.ReadinessGates = []string{"example.com/warm", "ok", "never"}
-	v.State.Gates = []supervisor.Gate{
+	v.State.Gates = []core.Gate{
 		{Type: "ok", At: at(7)}, {Type: "not-in-the-spec", Status: true, At: at(4)}, {Type: "example.com/warm", Status: true, At: at(5)},
 	}
 	v.State.Ready, v.State.ReadyCh = false, at(7)
 	return v
 }
 
-func invalid(name string) *supervisor.View {
+func invalid(name string) *core.View {
 	v := web(name)
-	v.Spec, v.Service, v.State = nil, "", supervisor.State{Engine: runtime.Running}
+	v.Spec, v.Service, v.State = nil, "", core.State{Engine: runtime.Running}
 	v.Invalid = `label healthd.liveness.period: must be a duration, is "x"`
 	return v
 }
@@ -134,7 +135,7 @@ type controller struct {
 	setGate  func(name, gate string, status bool) error
 	hold     func(name string, until time.Time) error
 	resume   func(name string) error
-	ask      func(name string, t supervisor.ProbeType) (prober.Result, error)
+	ask      func(name string, t core.ProbeType) (prober.Result, error)
 	pingWait bool
 }
 
@@ -158,7 +159,7 @@ func (c *controller) Hold(_ context.Context, name string, until time.Time) error
 
 func (c *controller) Resume(_ context.Context, name string) error { return c.resume(name) }
 
-func (c *controller) Ask(_ context.Context, name string, t supervisor.ProbeType) (prober.Result, error) {
+func (c *controller) Ask(_ context.Context, name string, t core.ProbeType) (prober.Result, error) {
 	return c.ask(name, t)
 }
 
@@ -167,7 +168,7 @@ func synced(name string) supervisor.RuntimeView {
 }
 
 // newAPI returns an API over these containers.
-func newAPI(views ...*supervisor.View) (*API, *journal.Journal, *controller) {
+func newAPI(views ...*core.View) (*API, *journal.Journal, *controller) {
 	j, c := journal.New(), &controller{}
 	board := supervisor.NewBoard([]supervisor.RuntimeView{synced("docker")}, views...)
 	return New(Config{Board: board, History: j, Controller: c}), j, c

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"healthd/supervisor"
+	"healthd/supervisor/core"
 )
 
 // gate sets a readiness gate, and answers when readiness has followed.
@@ -54,7 +55,7 @@ func gateStatus(body io.Reader) (bool, error) {
 }
 
 // noGate says which gates there are instead.
-func noGate(v *supervisor.View, gate string) string {
+func noGate(v *core.View, gate string) string {
 	text := fmt.Sprintf("%v: %q; it has ", supervisor.ErrNoGate, gate)
 	if v.Spec == nil || len(v.Spec.ReadinessGates) == 0 {
 		return text + "none"

@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"time"
 
-	"healthd/supervisor"
+	"healthd/supervisor/core"
 )
 
 // MaxHold is the longest time that a hold may be given; one without a time has no
@@ -60,7 +60,7 @@ func (a *API) resume(w http.ResponseWriter, r *http.Request) {
 }
 
 // answerWith answers a request that came to err with the container as it is now.
-func (a *API) answerWith(w http.ResponseWriter, v *supervisor.View, err error) {
+func (a *API) answerWith(w http.ResponseWriter, v *core.View, err error) {
 	if err != nil {
 		a.failRequest(w, err, v.Container.Name)
 		return

@@ -6,12 +6,12 @@ import (
 
 	"healthd/prober"
 	"healthd/runtime"
-	"healthd/supervisor"
+	"healthd/supervisor/core"
 )
 
 // next says what will happen to a container if its probes go on as they do, and
 // what would have to come for something else.
-func next(v *supervisor.View) []Next {
+func next(v *core.View) []Next {
 	if v.Spec == nil {
 		return []Next{{What: "nothing, until this is mended: " + v.Invalid}}
 	}
@@ -19,24 +19,24 @@ func next(v *supervisor.View) []Next {
 }
 
 // nextOf is next without the end of a hold.
-func nextOf(v *supervisor.View) []Next {
+func nextOf(v *core.View) []Next {
 	s := &v.State
 	switch {
-	case s.Call == supervisor.StopCall:
+	case s.Call == core.StopCall:
 		return []Next{{What: "it is being stopped now"}}
-	case s.Call == supervisor.StartCall:
+	case s.Call == core.StartCall:
 		return []Next{{What: "it is being started now"}}
-	case s.Held && s.Restart == supervisor.ByExit:
+	case s.Held && s.Restart == core.ByExit:
 		return []Next{{What: "it is started when the hold ends"}}
-	case s.Restart != supervisor.NoCause && s.Lost:
+	case s.Restart != core.NoCause && s.Lost:
 		return []Next{{What: "it is started when its engine can be heard again"}}
-	case s.Restart != supervisor.NoCause && v.Container.NetworkGone:
+	case s.Restart != core.NoCause && v.Container.NetworkGone:
 		return []Next{{What: "nothing, until it is created anew: the container whose network it shares is gone"}}
-	case s.Restart != supervisor.NoCause && s.NetworkAway:
+	case s.Restart != core.NoCause && s.NetworkAway:
 		return []Next{{What: "it is started when the container whose network it shares runs"}}
-	case s.Restart != supervisor.NoCause:
+	case s.Restart != core.NoCause:
 		return []Next{{s.NotBefore, "it is started"}}
-	case s.Draining() && s.Stopping != supervisor.NoCause:
+	case s.Draining() && s.Stopping != core.NoCause:
 		return nextStop(v)
 	case s.Draining():
 		return []Next{{What: "it ends, as somebody else has sent it a signal"}}
@@ -47,10 +47,10 @@ func nextOf(v *supervisor.View) []Next {
 }
 
 // nextStop is of a container that drains for a stop of ours.
-func nextStop(v *supervisor.View) []Next {
+func nextStop(v *core.View) []Next {
 	s := &v.State
 	switch {
-	case s.Hooks[supervisor.PreStop] == supervisor.HookRunning:
+	case s.Hooks[core.PreStop] == core.HookRunning:
 		return []Next{
 			{What: "its pre_stop hook runs, then it is stopped"},
 			{s.HookAt.Add(s.Grace), "it is stopped at the latest"},
@@ -59,13 +59,13 @@ func nextStop(v *supervisor.View) []Next {
 		return []Next{{What: "it is stopped when its engine can be heard again"}}
 	case s.CallError != "":
 		return []Next{{s.NotBefore, "the stop is tried again"}}
-	case s.Hooks[supervisor.PreStop] == supervisor.HookIdle && v.Spec.Lifecycle.PreStop != nil:
+	case s.Hooks[core.PreStop] == core.HookIdle && v.Spec.Lifecycle.PreStop != nil:
 		return []Next{{s.NotBefore, "its pre_stop hook runs, as the drain is over then, and after it the container is stopped"}}
 	}
 	return []Next{{s.NotBefore, "it is stopped, as the drain is over then"}}
 }
 
-func nextAfterEnd(v *supervisor.View) string {
+func nextAfterEnd(v *core.View) string {
 	s := &v.State
 	switch {
 	case s.Run == runtime.Run{}:
@@ -74,7 +74,7 @@ func nextAfterEnd(v *supervisor.View) string {
 		return "the engine starts it again, by its own restart policy"
 	case s.OperatorStopped:
 		return "it stays stopped until somebody starts it, as somebody else stopped it"
-	case enginePolicy(v) != "" && s.Stopping == supervisor.NoCause:
+	case enginePolicy(v) != "" && s.Stopping == core.NoCause:
 		return "its exit is the engine's business, whose restart policy is " + enginePolicy(v)
 	case v.Container.AutoRemove:
 		return "the engine removes it (--rm)"
@@ -89,20 +89,20 @@ func nextAfterEnd(v *supervisor.View) string {
 }
 
 // nextInRun is of a container that is alive and is not about to be stopped.
-func nextInRun(v *supervisor.View) []Next {
+func nextInRun(v *core.View) []Next {
 	s := &v.State
-	hook := s.Hooks[supervisor.PostStart]
+	hook := s.Hooks[core.PostStart]
 	const until = "; it is probed and ready only after it"
 	switch {
-	case hook == supervisor.HookRunning:
+	case hook == core.HookRunning:
 		return []Next{{What: "its post_start hook runs" + until}, {What: "post_start hook: " + consequence(v) + " if it fails"}}
-	case hook == supervisor.HookFailed:
+	case hook == core.HookFailed:
 		return []Next{{What: "nothing is probed in this run, as its post_start hook failed"}}
-	case hook == supervisor.HookDue && s.Lost:
+	case hook == core.HookDue && s.Lost:
 		return []Next{{What: "its post_start hook runs when its engine can be heard again" + until}}
-	case hook == supervisor.HookDue && s.Engine == runtime.Paused:
+	case hook == core.HookDue && s.Engine == runtime.Paused:
 		return []Next{{What: "its post_start hook runs when it is unpaused" + until}}
-	case hook == supervisor.HookDue:
+	case hook == core.HookDue:
 		return []Next{{s.HookAt, "its post_start hook is tried again" + until}}
 	case s.Engine == runtime.Paused:
 		return []Next{{What: "probing goes on when it is unpaused"}}
@@ -115,20 +115,20 @@ func nextInRun(v *supervisor.View) []Next {
 	return lines
 }
 
-func closedGates(v *supervisor.View) []string {
+func closedGates(v *core.View) []string {
 	return slices.DeleteFunc(slices.Clone(v.Spec.ReadinessGates), func(name string) bool {
 		g, _ := v.State.Gate(name)
 		return g.Status
 	})
 }
 
-func nextProbes(v *supervisor.View) []Next {
+func nextProbes(v *core.View) []Next {
 	lines := []Next{}
 	for t, p := range v.Spec.Probes {
 		if p == nil {
 			continue
 		}
-		line := Next{v.State.Tallies[t].Due, nextProbe(v, supervisor.ProbeType(t), p)}
+		line := Next{v.State.Tallies[t].Due, nextProbe(v, core.ProbeType(t), p)}
 		if line.What != "" {
 			lines = append(lines, line)
 		}
@@ -141,24 +141,24 @@ func nextProbes(v *supervisor.View) []Next {
 
 // nextProbe says what the next outcomes of one probe would bring; it is empty for
 // a probe that is done.
-func nextProbe(v *supervisor.View, t supervisor.ProbeType, p *supervisor.ProbeSpec) string {
+func nextProbe(v *core.View, t core.ProbeType, p *core.ProbeSpec) string {
 	s := &v.State
 	y := &s.Tallies[t]
 	failure, success := after(y, prober.Failure, p.FailureThreshold), after(y, prober.Success, p.SuccessThreshold)
 	switch {
-	case t == supervisor.Startup && s.Started:
+	case t == core.Startup && s.Started:
 		return ""
-	case t != supervisor.Startup && !s.Started:
+	case t != core.Startup && !s.Started:
 		return t.String() + " probe: begins when the startup probe has succeeded"
 	case y.OnHold:
 		return t.String() + " probe: has given its verdict on this run, and is not asked again before the next"
-	case t == supervisor.Startup && s.Condemned == supervisor.ByStartup:
+	case t == core.Startup && s.Condemned == core.ByStartup:
 		return "startup probe: makes it started and calls that off " + success
-	case t == supervisor.Liveness && s.Condemned == supervisor.ByLiveness:
+	case t == core.Liveness && s.Condemned == core.ByLiveness:
 		return "liveness probe: calls that off " + success
-	case t == supervisor.Startup:
+	case t == core.Startup:
 		return "startup probe: makes it started " + success + ", " + consequence(v) + " " + failure
-	case t == supervisor.Liveness:
+	case t == core.Liveness:
 		return "liveness probe: " + consequence(v) + " " + failure
 	case y.Result == prober.Success && len(closedGates(v)) > 0:
 		return "readiness probe: keeps it not ready, whatever its gates, " + failure
@@ -171,7 +171,7 @@ func nextProbe(v *supervisor.View, t supervisor.ProbeType, p *supervisor.ProbeSp
 }
 
 // after says how many more of an outcome in a row make the verdict.
-func after(y *supervisor.Tally, o prober.Outcome, threshold int) string {
+func after(y *core.Tally, o prober.Outcome, threshold int) string {
 	more, noun := "", "success"
 	if o == prober.Failure {
 		noun = "failure"

@@ -7,17 +7,17 @@ import (
 
 	"healthd/prober"
 	"healthd/runtime"
-	"healthd/supervisor"
+	"healthd/supervisor/core"
 )
 
 // changed returns a container with something changed.
-func changed(v *supervisor.View, change func(*supervisor.View, *supervisor.State)) *supervisor.View {
+func changed(v *core.View, change func(*core.View, *core.State)) *core.View {
 	change(v, &v.State)
 	return v
 }
 
 // following is what next says, one thing a line, with the second at which it comes.
-func following(v *supervisor.View) string {
+func following(v *core.View) string {
 	var lines []string
 	for _, n := range next(v) {
 		if !n.At.IsZero() {
@@ -31,10 +31,10 @@ func following(v *supervisor.View) string {
 const byItself = "\nexit by itself: it is started again (restart policy Always)"
 
 func TestNextOfARun(t *testing.T) {
-	hook := func(state supervisor.HookState, change func(*supervisor.View, *supervisor.State)) *supervisor.View {
+	hook := func(state core.HookState, change func(*core.View, *core.State)) *core.View {
 		v := web("hooked")
 		v.State.Started, v.State.ContainerReady, v.State.Ready = false, false, false
-		v.State.Hooks[supervisor.PostStart] = state
+		v.State.Hooks[core.PostStart] = state
 		if change != nil {
 			change(v, &v.State)
 		}
@@ -43,25 +43,25 @@ func TestNextOfARun(t *testing.T) {
 	const only = "; it is probed and ready only after it"
 	for _, tt := range []struct {
 		name string
-		v    *supervisor.View
+		v    *core.View
 		want string
 	}{
-		{"post_start runs", hook(supervisor.HookRunning, nil), "its post_start hook runs" + only + "\npost_start hook: restarts it if it fails" + byItself},
-		{"post_start could not be run", hook(supervisor.HookDue, func(_ *supervisor.View, s *supervisor.State) { s.HookAt = at(12) }),
+		{"post_start runs", hook(core.HookRunning, nil), "its post_start hook runs" + only + "\npost_start hook: restarts it if it fails" + byItself},
+		{"post_start could not be run", hook(core.HookDue, func(_ *core.View, s *core.State) { s.HookAt = at(12) }),
 			"12 its post_start hook is tried again" + only + byItself},
-		{"post_start waits for the engine", hook(supervisor.HookDue, func(_ *supervisor.View, s *supervisor.State) { s.Lost = true }),
+		{"post_start waits for the engine", hook(core.HookDue, func(_ *core.View, s *core.State) { s.Lost = true }),
 			"its post_start hook runs when its engine can be heard again" + only + byItself},
-		{"post_start of a paused one", hook(supervisor.HookDue, func(_ *supervisor.View, s *supervisor.State) { s.Engine = runtime.Paused }),
+		{"post_start of a paused one", hook(core.HookDue, func(_ *core.View, s *core.State) { s.Engine = runtime.Paused }),
 			"its post_start hook runs when it is unpaused" + only + byItself},
-		{"post_start failed, --rm", hook(supervisor.HookFailed, func(v *supervisor.View, _ *supervisor.State) { v.Container.AutoRemove = true }),
+		{"post_start failed, --rm", hook(core.HookFailed, func(v *core.View, _ *core.State) { v.Container.AutoRemove = true }),
 			"nothing is probed in this run, as its post_start hook failed\nexit by itself: the engine removes it (--rm)"},
 		{"gates", gated("web-1"), "30 liveness probe: restarts it after 1 more failure\n" +
 			"readiness gate ok: keeps it not ready until somebody sets it (healthd gate web-1 ok True)\n" +
 			"readiness gate never: keeps it not ready until somebody sets it (healthd gate web-1 never True)" + byItself},
-		{"paused", changed(web("p"), func(_ *supervisor.View, s *supervisor.State) { s.Engine = runtime.Paused }),
+		{"paused", changed(web("p"), func(_ *core.View, s *core.State) { s.Engine = runtime.Paused }),
 			"probing goes on when it is unpaused" + byItself},
-		{"no probes", changed(web("n"), func(v *supervisor.View, _ *supervisor.State) {
-			v.Spec.Probes = [supervisor.NumProbes]*supervisor.ProbeSpec{}
+		{"no probes", changed(web("n"), func(v *core.View, _ *core.State) {
+			v.Spec.Probes = [core.NumProbes]*core.ProbeSpec{}
 		}),
 			"nothing, as long as it runs: no probe is left to be asked" + byItself},
 	} {
@@ -74,7 +74,7 @@ func TestNextOfARun(t *testing.T) {
 // A readiness probe alone does not decide while gates are closed.
 func TestNextOfAReadinessProbe(t *testing.T) {
 	for _, tt := range []struct {
-		v      *supervisor.View
+		v      *core.View
 		result prober.Outcome
 		want   string
 	}{
@@ -83,15 +83,15 @@ func TestNextOfAReadinessProbe(t *testing.T) {
 		{gated("c"), prober.Success, "readiness probe: keeps it not ready, whatever its gates, after 3 failures in a row"},
 		{gated("d"), prober.Failure, "readiness probe: leaves it to the gates after 1 success"},
 	} {
-		addProbe(tt.v, supervisor.Readiness, supervisor.Tally{Result: tt.result})
-		if got := nextProbe(tt.v, supervisor.Readiness, tt.v.Spec.Probes[supervisor.Readiness]); got != tt.want {
+		addProbe(tt.v, core.Readiness, core.Tally{Result: tt.result})
+		if got := nextProbe(tt.v, core.Readiness, tt.v.Spec.Probes[core.Readiness]); got != tt.want {
 			t.Errorf("%s: %s, want %s", tt.v.Container.Name, got, tt.want)
 		}
 	}
 }
 
 func TestNextOfAStop(t *testing.T) {
-	stopping := func(change func(*supervisor.View, *supervisor.State)) *supervisor.View {
+	stopping := func(change func(*core.View, *core.State)) *core.View {
 		v := drainingOf("web-1")
 		v.Spec.Lifecycle.PreStop = &prober.LifecycleHandler{Sleep: &prober.Sleep{}}
 		change(v, &v.State)
@@ -99,21 +99,21 @@ func TestNextOfAStop(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		name string
-		v    *supervisor.View
+		v    *core.View
 		want string
 	}{
 		{"no hook", drainingOf("web-1"), "40 it is stopped, as the drain is over then"},
-		{"hook to come", stopping(func(*supervisor.View, *supervisor.State) {}),
+		{"hook to come", stopping(func(*core.View, *core.State) {}),
 			"40 its pre_stop hook runs, as the drain is over then, and after it the container is stopped"},
-		{"hook runs", stopping(func(_ *supervisor.View, s *supervisor.State) {
-			s.Hooks[supervisor.PreStop], s.HookAt, s.Grace = supervisor.HookRunning, at(40), 15*time.Second
+		{"hook runs", stopping(func(_ *core.View, s *core.State) {
+			s.Hooks[core.PreStop], s.HookAt, s.Grace = core.HookRunning, at(40), 15*time.Second
 		}), "its pre_stop hook runs, then it is stopped\n55 it is stopped at the latest"},
-		{"engine away", stopping(func(_ *supervisor.View, s *supervisor.State) { s.Lost = true }),
+		{"engine away", stopping(func(_ *core.View, s *core.State) { s.Lost = true }),
 			"it is stopped when its engine can be heard again"},
-		{"call failed", stopping(func(_ *supervisor.View, s *supervisor.State) {
-			s.Hooks[supervisor.PreStop], s.CallError = supervisor.HookDone, "engine is sick"
+		{"call failed", stopping(func(_ *core.View, s *core.State) {
+			s.Hooks[core.PreStop], s.CallError = core.HookDone, "engine is sick"
 		}), "40 the stop is tried again"},
-		{"under way", stopping(func(_ *supervisor.View, s *supervisor.State) { s.Call = supervisor.StopCall }), "it is being stopped now"},
+		{"under way", stopping(func(_ *core.View, s *core.State) { s.Call = core.StopCall }), "it is being stopped now"},
 	} {
 		if got := following(tt.v); got != tt.want {
 			t.Errorf("%s:\ngot\n%s\nwant\n%s", tt.name, got, tt.want)
@@ -122,29 +122,29 @@ func TestNextOfAStop(t *testing.T) {
 }
 
 // ending returns a container that has ended, under a policy and rules.
-func ending(policy supervisor.RestartPolicy, code int, rules ...supervisor.RestartRule) *supervisor.View {
+func ending(policy core.RestartPolicy, code int, rules ...core.RestartRule) *core.View {
 	v := web("ended")
 	v.Spec.RestartPolicy, v.Spec.RestartRules = policy, rules
 	v.State.Engine, v.State.Ready = runtime.Exited, false
-	v.State.Exit = supervisor.Exit{Code: code, FinishedAt: at(9)}
+	v.State.Exit = core.Exit{Code: code, FinishedAt: at(9)}
 	return v
 }
 
 func TestNextAfterAnEnd(t *testing.T) {
-	in42 := supervisor.RestartRule{Operator: supervisor.In, ExitCodes: []int{42}}
+	in42 := core.RestartRule{Operator: core.In, ExitCodes: []int{42}}
 	const stays = "it stays stopped until somebody starts it"
 	for _, tt := range []struct {
 		name string
-		v    *supervisor.View
+		v    *core.View
 		want string
 	}{
-		{"policy", ending(supervisor.Never, 1), stays + ": restart policy Never, exit code 1"},
-		{"rules", ending(supervisor.Never, 1, in42), stays + ": restart policy Never, exit code 1, to which no restart rule applies"},
-		{"found stopped", ending(supervisor.Always, 1), stays + ", as healthd starts again only what it saw end"},
-		{"found stopped, rule applies", ending(supervisor.Never, 42, in42), stays + ", as healthd starts again only what it saw end"},
-		{"by somebody else", changed(ending(supervisor.Always, 143), func(_ *supervisor.View, s *supervisor.State) { s.OperatorStopped = true }),
+		{"policy", ending(core.Never, 1), stays + ": restart policy Never, exit code 1"},
+		{"rules", ending(core.Never, 1, in42), stays + ": restart policy Never, exit code 1, to which no restart rule applies"},
+		{"found stopped", ending(core.Always, 1), stays + ", as healthd starts again only what it saw end"},
+		{"found stopped, rule applies", ending(core.Never, 42, in42), stays + ", as healthd starts again only what it saw end"},
+		{"by somebody else", changed(ending(core.Always, 143), func(_ *core.View, s *core.State) { s.OperatorStopped = true }),
 			stays + ", as somebody else stopped it"},
-		{"engine's policy", changed(ending(supervisor.Always, 1), func(v *supervisor.View, _ *supervisor.State) { v.Container.RestartPolicy = "on-failure" }),
+		{"engine's policy", changed(ending(core.Always, 1), func(v *core.View, _ *core.State) { v.Container.RestartPolicy = "on-failure" }),
 			"its exit is the engine's business, whose restart policy is on-failure"},
 	} {
 		if got := following(tt.v); got != tt.want {
@@ -155,7 +155,7 @@ func TestNextAfterAnEnd(t *testing.T) {
 
 // A start that waits for a network comes at no time that anybody knows.
 func TestNextOfWhatHasNoNetwork(t *testing.T) {
-	away := func(change func(*supervisor.View, *supervisor.State)) *supervisor.View {
+	away := func(change func(*core.View, *core.State)) *core.View {
 		v := backingOff("sidecar")
 		v.State.NetworkAway = true
 		change(v, &v.State)
@@ -163,13 +163,13 @@ func TestNextOfWhatHasNoNetwork(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		name string
-		v    *supervisor.View
+		v    *core.View
 		want string
 	}{
-		{"away", away(func(*supervisor.View, *supervisor.State) {}), "it is started when the container whose network it shares runs"},
-		{"gone", away(func(v *supervisor.View, _ *supervisor.State) { v.Container.NetworkGone = true }),
+		{"away", away(func(*core.View, *core.State) {}), "it is started when the container whose network it shares runs"},
+		{"gone", away(func(v *core.View, _ *core.State) { v.Container.NetworkGone = true }),
 			"nothing, until it is created anew: the container whose network it shares is gone"},
-		{"engine away", away(func(_ *supervisor.View, s *supervisor.State) { s.Lost = true }), "it is started when its engine can be heard again"},
+		{"engine away", away(func(_ *core.View, s *core.State) { s.Lost = true }), "it is started when its engine can be heard again"},
 	} {
 		if got := following(tt.v); got != tt.want {
 			t.Errorf("%s:\ngot\n%s\nwant\n%s", tt.name, got, tt.want)
@@ -178,22 +178,22 @@ func TestNextOfWhatHasNoNetwork(t *testing.T) {
 }
 
 func TestPolicies(t *testing.T) {
-	rules := []supervisor.RestartRule{
-		{Operator: supervisor.In, ExitCodes: []int{42}}, {Operator: supervisor.In, ExitCodes: []int{1, 2, 3}}, {Operator: supervisor.NotIn, ExitCodes: []int{0}},
+	rules := []core.RestartRule{
+		{Operator: core.In, ExitCodes: []int{42}}, {Operator: core.In, ExitCodes: []int{1, 2, 3}}, {Operator: core.NotIn, ExitCodes: []int{0}},
 	}
 	for _, tt := range []struct {
-		v           *supervisor.View
+		v           *core.View
 		exit, probe string
 	}{
-		{ending(supervisor.Always, 0, rules...), "it is started again (restart policy Always)", "restarts it"},
-		{ending(supervisor.OnFailure, 0), "it is started again unless its exit code is 0 (restart policy OnFailure)", "restarts it"},
-		{ending(supervisor.OnFailure, 0, rules[0]),
+		{ending(core.Always, 0, rules...), "it is started again (restart policy Always)", "restarts it"},
+		{ending(core.OnFailure, 0), "it is started again unless its exit code is 0 (restart policy OnFailure)", "restarts it"},
+		{ending(core.OnFailure, 0, rules[0]),
 			"it is started again after exit code 42 (restart rules) and every other but 0 (restart policy OnFailure)", "restarts it"},
-		{ending(supervisor.Never, 0), "it stays stopped (restart policy Never)", "stops it (restart policy Never)"},
-		{ending(supervisor.Never, 0, rules...),
+		{ending(core.Never, 0), "it stays stopped (restart policy Never)", "stops it (restart policy Never)"},
+		{ending(core.Never, 0, rules...),
 			"it is started again after exit code 42, exit code 1, 2 or 3 or any exit code but 0 (restart rules), else it stays stopped (restart policy Never)",
 			"stops it (restart policy Never; it is started again after exit code 42, exit code 1, 2 or 3 or any exit code but 0)"},
-		{changed(web("e"), func(v *supervisor.View, _ *supervisor.State) { v.Container.RestartPolicy = "always" }),
+		{changed(web("e"), func(v *core.View, _ *core.State) { v.Container.RestartPolicy = "always" }),
 			"the engine's business, whose restart policy is always", "restarts it"},
 	} {
 		if got := afterExit(tt.v); got != tt.exit {

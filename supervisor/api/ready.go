@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"strings"
 
-	"healthd/supervisor"
+	"healthd/supervisor/core"
 )
 
 // Texts and reasons that a load balancer's operator gets to read.
@@ -44,7 +44,7 @@ func (a *API) ready(w http.ResponseWriter, r *http.Request, name string) {
 			return
 		}
 	}
-	if reason == supervisor.NotReadyDraining {
+	if reason == core.NotReadyDraining {
 		w.WriteHeader(http.StatusNotFound)
 		io.WriteString(w, textDraining)
 		return
@@ -56,7 +56,7 @@ func (a *API) ready(w http.ResponseWriter, r *http.Request, name string) {
 }
 
 // find looks NAME or SERVICE/NAME up. Container names have no slash, services may.
-func (a *API) find(name string) (v *supervisor.View, reason string) {
+func (a *API) find(name string) (v *core.View, reason string) {
 	service := ""
 	i := strings.LastIndexByte(name, '/')
 	if i >= 0 {

@@ -7,14 +7,14 @@ import (
 	"strconv"
 	"strings"
 
-	"healthd/supervisor"
+	"healthd/supervisor/core"
 )
 
 // Service is what is published under one name.
 type Service struct {
-	Name      string           `json:"name"`
-	Phase     supervisor.Phase `json:"phase"`
-	Endpoints []Endpoint       `json:"endpoints"`
+	Name      string     `json:"name"`
+	Phase     core.Phase `json:"phase"`
+	Endpoints []Endpoint `json:"endpoints"`
 }
 
 // Endpoint is one container of a service.
@@ -65,15 +65,15 @@ func (a *API) serviceReady(w http.ResponseWriter, r *http.Request) {
 	a.text(w, http.StatusOK, textReady)
 }
 
-func (a *API) members(service string) []*supervisor.View {
-	return slices.DeleteFunc(a.board.Views(), func(v *supervisor.View) bool {
+func (a *API) members(service string) []*core.View {
+	return slices.DeleteFunc(a.board.Views(), func(v *core.View) bool {
 		return v.Service == "" || v.Service != service
 	})
 }
 
 // group returns the services of these containers, sorted by name.
-func group(views []*supervisor.View) []Service {
-	members := map[string][]*supervisor.View{}
+func group(views []*core.View) []Service {
+	members := map[string][]*core.View{}
 	for _, v := range views {
 		if v.Service != "" {
 			members[v.Service] = append(members[v.Service], v)
@@ -87,8 +87,8 @@ func group(views []*supervisor.View) []Service {
 	return services
 }
 
-func newService(name string, members []*supervisor.View) Service {
-	s := Service{Name: name, Phase: supervisor.ServicePhase(members)}
+func newService(name string, members []*core.View) Service {
+	s := Service{Name: name, Phase: core.ServicePhase(members)}
 	for _, v := range members {
 		ready, _, _ := v.Readiness()
 		e := Endpoint{

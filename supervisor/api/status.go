@@ -5,33 +5,33 @@ import (
 	"time"
 
 	"healthd/prober"
-	"healthd/supervisor"
+	"healthd/supervisor/core"
 )
 
 // Status is one container and its health.
 type Status struct {
-	Name          string                   `json:"name"`
-	ID            string                   `json:"id"`
-	Runtime       string                   `json:"runtime"`
-	Image         string                   `json:"image"`
-	Spec          string                   `json:"spec"`
-	Service       string                   `json:"service"`
-	Group         string                   `json:"group"`
-	Identity      string                   `json:"identity"`
-	Phase         supervisor.Phase         `json:"phase"`
-	Started       bool                     `json:"started"`
-	Ready         bool                     `json:"ready"`
-	Draining      bool                     `json:"draining"`
-	Held          bool                     `json:"held"`
-	HeldUntil     time.Time                `json:"heldUntil,omitzero"` // zero while held: until somebody resumes it
-	RestartPolicy supervisor.RestartPolicy `json:"restartPolicy"`
-	RestartCount  int                      `json:"restartCount"`
-	State         ContainerState           `json:"state"`
-	LastState     ContainerState           `json:"lastState"`
-	Conditions    []Condition              `json:"conditions"`
-	Probes        map[string]ProbeStatus   `json:"probes"` // by type
-	Invalid       string                   `json:"invalid"`
-	Warnings      []string                 `json:"warnings"` // where two masters look after it
+	Name          string                 `json:"name"`
+	ID            string                 `json:"id"`
+	Runtime       string                 `json:"runtime"`
+	Image         string                 `json:"image"`
+	Spec          string                 `json:"spec"`
+	Service       string                 `json:"service"`
+	Group         string                 `json:"group"`
+	Identity      string                 `json:"identity"`
+	Phase         core.Phase             `json:"phase"`
+	Started       bool                   `json:"started"`
+	Ready         bool                   `json:"ready"`
+	Draining      bool                   `json:"draining"`
+	Held          bool                   `json:"held"`
+	HeldUntil     time.Time              `json:"heldUntil,omitzero"` // zero while held: until somebody resumes it
+	RestartPolicy core.RestartPolicy     `json:"restartPolicy"`
+	RestartCount  int                    `json:"restartCount"`
+	State         ContainerState         `json:"state"`
+	LastState     ContainerState         `json:"lastState"`
+	Conditions    []Condition            `json:"conditions"`
+	Probes        map[string]ProbeStatus `json:"probes"` // by type
+	Invalid       string                 `json:"invalid"`
+	Warnings      []string               `json:"warnings"` // where two masters look after it
 }
 
 // ContainerState has at most one field set.
@@ -89,7 +89,7 @@ func (a *API) container(w http.ResponseWriter, r *http.Request) {
 }
 
 // named finds the container that the path names, or answers that there is none.
-func (a *API) named(w http.ResponseWriter, r *http.Request) *supervisor.View {
+func (a *API) named(w http.ResponseWriter, r *http.Request) *core.View {
 	v, ok := a.board.Find(r.PathValue("name"))
 	if !ok {
 		a.failUnknown(w, r.PathValue("name"))
@@ -98,7 +98,7 @@ func (a *API) named(w http.ResponseWriter, r *http.Request) *supervisor.View {
 	return v
 }
 
-func newStatus(v *supervisor.View) Status {
+func newStatus(v *core.View) Status {
 	c, s := v.Container, &v.State
 	ready, _, _ := v.Readiness()
 	started, _ := v.Started()
@@ -115,7 +115,7 @@ func newStatus(v *supervisor.View) Status {
 		return status
 	}
 	status.Spec, status.RestartPolicy = v.Spec.Name, v.Spec.RestartPolicy
-	for t := range supervisor.ProbeType(supervisor.NumProbes) {
+	for t := range core.ProbeType(core.NumProbes) {
 		if p := v.Spec.Probes[t]; p != nil {
 			status.Probes[t.String()] = newProbeStatus(p, &s.Tallies[t])
 		}
@@ -123,7 +123,7 @@ func newStatus(v *supervisor.View) Status {
 	return status
 }
 
-func newProbeStatus(p *supervisor.ProbeSpec, y *supervisor.Tally) ProbeStatus {
+func newProbeStatus(p *core.ProbeSpec, y *core.Tally) ProbeStatus {
 	threshold := p.SuccessThreshold
 	if y.Outcome == prober.Failure {
 		threshold = p.FailureThreshold
@@ -137,7 +137,7 @@ func newProbeStatus(p *supervisor.ProbeSpec, y *supervisor.Tally) ProbeStatus {
 
 // states returns the present state and the last one before it. While a container
 // waits for its next start, the run that ended is the last state, as in a Pod.
-func states(v *supervisor.View) (now, last ContainerState) {
+func states(v *core.View) (now, last ContainerState) {
 	s := &v.State
 	if !s.LastExit.FinishedAt.IsZero() {
 		last.Terminated = newTerminated(s.LastExit)
@@ -158,7 +158,7 @@ func states(v *supervisor.View) (now, last ContainerState) {
 }
 
 // newTerminated reads the signal out of the exit code, where engines put it.
-func newTerminated(e supervisor.Exit) *Terminated {
+func newTerminated(e core.Exit) *Terminated {
 	const signalled, lastSignal = 128, 64
 	t := &Terminated{
 		ExitCode: e.Code, Reason: e.Reason,

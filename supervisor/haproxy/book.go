@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"healthd/runtime"
-	"healthd/supervisor"
+	"healthd/supervisor/core"
 )
 
 // book is what is known of one backend.
@@ -78,7 +78,7 @@ func (l *link) tellSlots(b *book, p *plan, all []member) {
 	for i := range all {
 		m := &all[i]
 		if slot := p.slots[m.name]; slot != b.shown[m.name] && slot != "" {
-			l.h.journal.Record(supervisor.Event{Time: time.Now(), Container: m.name, Reason: EventServer, Message: fmt.Sprintf(
+			l.h.journal.Record(core.Event{Time: time.Now(), Container: m.name, Reason: EventServer, Message: fmt.Sprintf(
 				"Container %s is server %s/%s of HAProxy at %s", m.name, p.backend, slot, l.socket.text)})
 		}
 	}

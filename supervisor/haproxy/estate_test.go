@@ -15,6 +15,7 @@ import (
 	"healthd/prober"
 	"healthd/runtime"
 	"healthd/supervisor"
+	"healthd/supervisor/core"
 )
 
 // estate is what a supervisor would know, for one HAProxy to be told.
@@ -30,8 +31,8 @@ type estate struct {
 	mu      sync.Mutex
 	board   *supervisor.Board
 	synced  bool
-	views   map[string]*supervisor.View
-	events  []supervisor.Event
+	views   map[string]*core.View
+	events  []core.Event
 	drained []runtime.Run
 }
 
@@ -44,7 +45,7 @@ func (b *balancer) tell() *estate {
 }
 
 func (b *balancer) estate() *estate {
-	return &estate{t: b.t, b: b, synced: true, views: map[string]*supervisor.View{}}
+	return &estate{t: b.t, b: b, synced: true, views: map[string]*core.View{}}
 }
 
 // forget lets the next daemon not know of these containers.
@@ -100,7 +101,7 @@ func (e *estate) Drained(_ context.Context, run runtime.Run) error {
 	return nil
 }
 
-func (e *estate) Record(event supervisor.Event) {
+func (e *estate) Record(event core.Event) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.events = append(e.events, event)
@@ -134,7 +135,7 @@ func (e *estate) records(reason, text string) {
 // show makes the board anew; the caller holds no lock.
 func (e *estate) show() {
 	e.mu.Lock()
-	var all []*supervisor.View
+	var all []*core.View
 	for _, v := range e.views {
 		all = append(all, v)
 	}
@@ -160,16 +161,16 @@ func (e *estate) in(backend, name, address string, port int, what string) {
 	e.show()
 }
 
-func newView(backend, name, address string, port int, what string) *supervisor.View {
-	v := &supervisor.View{
+func newView(backend, name, address string, port int, what string) *core.View {
+	v := &core.View{
 		Container: &runtime.Container{ID: "id-" + name, Name: name, Address: address, State: runtime.Running, Runtime: "docker"},
-		Spec: &supervisor.Spec{Publish: supervisor.Publish{
-			Service: "web", Port: port, HAProxy: supervisor.HAProxy{Backend: backend},
+		Spec: &core.Spec{Publish: core.Publish{
+			Service: "web", Port: port, HAProxy: core.HAProxy{Backend: backend},
 		}},
 		Service: "web",
-		State:   supervisor.State{Engine: runtime.Running, Run: runtime.Run{ID: "id-" + name, Started: 1}, Started: true},
+		State:   core.State{Engine: runtime.Running, Run: runtime.Run{ID: "id-" + name, Started: 1}, Started: true},
 	}
-	readiness := &v.State.Tallies[supervisor.Readiness].Result
+	readiness := &v.State.Tallies[core.Readiness].Result
 	*readiness = prober.Success
 	switch what {
 	case "up":
@@ -178,11 +179,11 @@ func newView(backend, name, address string, port int, what string) *supervisor.V
 		*readiness = prober.Failure
 	case "hangs and draining":
 		*readiness = prober.Failure
-		v.State.Stopping = supervisor.ByLiveness
+		v.State.Stopping = core.ByLiveness
 	case "draining":
 		v.State.KilledAt = time.Unix(1, 0)
 	case "stopping":
-		v.State.Stopping = supervisor.ByLiveness
+		v.State.Stopping = core.ByLiveness
 	}
 	return v
 }

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"healthd/supervisor"
+	"healthd/supervisor/core"
 )
 
 const (
@@ -100,7 +100,7 @@ func (l *link) heard(err error) {
 }
 
 func (l *link) record(reason, format string, args ...any) {
-	l.h.journal.Record(supervisor.Event{Time: time.Now(), Reason: reason, Message: fmt.Sprintf(format, args...)})
+	l.h.journal.Record(core.Event{Time: time.Now(), Reason: reason, Message: fmt.Sprintf(format, args...)})
 }
 
 // round looks at what HAProxy shows where that is due, and makes it what it is to be.

@@ -5,7 +5,7 @@ import (
 	"net/netip"
 
 	"healthd/runtime"
-	"healthd/supervisor"
+	"healthd/supervisor/core"
 )
 
 // want is what HAProxy is to do with a server.
@@ -46,7 +46,7 @@ func (m *member) reachable() bool { return m.address.IsValid() && m.port > 0 }
 
 // members returns who is to be in which backend. HAProxy can have one server of a name:
 // of several containers that one is taken which can do the most.
-func members(views []*supervisor.View) map[string][]member {
+func members(views []*core.View) map[string][]member {
 	type place struct{ backend, name string }
 	taken := map[place]int{} // where it is in the backend
 	backends := map[string][]member{}
@@ -70,7 +70,7 @@ func members(views []*supervisor.View) map[string][]member {
 	return backends
 }
 
-func newMember(v *supervisor.View) member {
+func newMember(v *core.View) member {
 	m := member{
 		id: v.Container.ID, run: v.State.Run, name: v.Container.Name, ask: v.Container.Name,
 		port: v.Spec.Publish.Port, awaits: v.State.AwaitsDrain(),

@@ -3,7 +3,7 @@ package journal
 import (
 	"time"
 
-	"healthd/supervisor"
+	"healthd/supervisor/core"
 )
 
 // How long what is new may wait for more to share its transaction. A memory that
@@ -22,16 +22,16 @@ const (
 // behind is what the disk does not have yet. Its size is bounded by the number of
 // containers; events are taken from the ring. Journal.mu guards it.
 type behind struct {
-	keeping bool                         // there is a disk, and a Run that will write to it
-	kept    map[string]supervisor.Memory // all that is to be on the disk
-	stored  map[string]struct{}          // the IDs of what is there
-	dirty   map[string]struct{}          // the IDs of which the two may differ
-	written uint64                       // number of the newest event there
-	dropped uint64                       // events that left the ring before they got there
-	seen    map[string]time.Time         // by runtime
-	taken   string                       // boot of the host that was taken in
-	meta    bool                         // taken and seen are not there
-	junk    []record                     // could not be read, is to be deleted
+	keeping bool                   // there is a disk, and a Run that will write to it
+	kept    map[string]core.Memory // all that is to be on the disk
+	stored  map[string]struct{}    // the IDs of what is there
+	dirty   map[string]struct{}    // the IDs of which the two may differ
+	written uint64                 // number of the newest event there
+	dropped uint64                 // events that left the ring before they got there
+	seen    map[string]time.Time   // by runtime
+	taken   string                 // boot of the host that was taken in
+	meta    bool                   // taken and seen are not there
+	junk    []record               // could not be read, is to be deleted
 
 	due  time.Time     // of the next transaction; zero when nothing is behind
 	wake chan struct{} // tells Run of a new due
@@ -44,9 +44,9 @@ type behind struct {
 
 // batch is the content of one transaction.
 type batch struct {
-	put     []supervisor.Memory
+	put     []core.Memory
 	forget  []string
-	events  []supervisor.Event
+	events  []core.Event
 	last    uint64 // number of the last of events
 	meta    bool
 	boot    string

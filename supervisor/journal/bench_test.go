@@ -5,11 +5,11 @@ import (
 	"testing"
 	"time"
 
-	"healthd/supervisor"
+	"healthd/supervisor/core"
 )
 
 func BenchmarkRecord(b *testing.B) {
-	ev := supervisor.Event{Time: time.Unix(1, 0), Container: "web-1", Reason: supervisor.EventReady, Message: "it is ready"}
+	ev := core.Event{Time: time.Unix(1, 0), Container: "web-1", Reason: core.EventReady, Message: "it is ready"}
 	b.Run("memory", func(b *testing.B) {
 		j := New()
 		b.ReportAllocs()

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"healthd/supervisor"
+	"healthd/supervisor/core"
 )
 
 const crashDir = "HEALTHD_TEST_CRASH_DIR"
@@ -31,7 +31,7 @@ func crash(dir string) {
 	}
 	go j.Run(context.Background())
 	for n := len(j.Memories()); ; n++ {
-		j.Record(supervisor.Event{Time: time.Unix(int64(n), 0), Message: fmt.Sprint(n)})
+		j.Record(core.Event{Time: time.Unix(int64(n), 0), Message: fmt.Sprint(n)})
 		<-j.Remember(remember(fmt.Sprint(n), fmt.Sprint(n)))
 		fmt.Println(n)
 	}

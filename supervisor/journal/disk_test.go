@@ -19,6 +19,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"healthd/supervisor"
+	"healthd/supervisor/core"
 )
 
 var _ supervisor.Store = (*Journal)(nil)
@@ -44,8 +45,8 @@ func run(t testing.TB, j *Journal) (stop func() error) {
 	return stop
 }
 
-func remember(id, name string) supervisor.Memory {
-	return supervisor.Memory{Facts: supervisor.Facts{ID: id, Name: name}}
+func remember(id, name string) core.Memory {
+	return core.Memory{Facts: core.Facts{ID: id, Name: name}}
 }
 
 // memories writes what is remembered: "a=1 b=2".
@@ -95,9 +96,9 @@ func TestRememberedIsDurable(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state", "healthd")
 	j := open(t, dir)
 	run(t, j)
-	full := supervisor.Memory{
-		Facts: supervisor.Facts{ID: "a", Name: "web", Ready: true, Stopping: supervisor.ByLiveness, NotBefore: time.Unix(5, 0).UTC()},
-		Gates: []supervisor.Gate{{Type: "lb", Status: true}},
+	full := core.Memory{
+		Facts: core.Facts{ID: "a", Name: "web", Ready: true, Stopping: core.ByLiveness, NotBefore: time.Unix(5, 0).UTC()},
+		Gates: []core.Gate{{Type: "lb", Status: true}},
 	}
 	j.Record(event(1))
 	j.SetSeen("docker", time.Unix(7, 0))
@@ -323,8 +324,8 @@ func TestFileStaysSmall(t *testing.T) {
 	for n := 0; n < total; {
 		for range 1 + rand.N(300) { // as it is when a loaded host batches
 			if n < total {
-				j.Record(supervisor.Event{
-					Time: time.Unix(int64(n), 0), Container: "web-1", Reason: supervisor.EventUnhealthy,
+				j.Record(core.Event{
+					Time: time.Unix(int64(n), 0), Container: "web-1", Reason: core.EventUnhealthy,
 					Message: fmt.Sprintf("liveness probe failed: GET http://172.17.0.2:8080/healthz: status 503 (%d)", n),
 				})
 				n++
@@ -358,12 +359,12 @@ func TestLongAndImpossible(t *testing.T) {
 	dir := t.TempDir()
 	j := open(t, dir)
 	stop := run(t, j)
-	j.Record(supervisor.Event{Message: strings.Repeat("ä", maxText)})
-	j.Record(supervisor.Event{Time: time.Date(12345, 1, 1, 0, 0, 0, 0, time.UTC), Message: "no JSON has this time"})
+	j.Record(core.Event{Message: strings.Repeat("ä", maxText)})
+	j.Record(core.Event{Time: time.Date(12345, 1, 1, 0, 0, 0, 0, time.UTC), Message: "no JSON has this time"})
 	for range 2 {
 		<-j.Remember(remember("", "no name"))
 		<-j.Remember(remember(strings.Repeat("x", 1<<16), "long name"))
-		<-j.Remember(supervisor.Memory{Facts: supervisor.Facts{ID: "far", HeldUntil: time.Date(12345, 1, 1, 0, 0, 0, 0, time.UTC)}})
+		<-j.Remember(core.Memory{Facts: core.Facts{ID: "far", HeldUntil: time.Date(12345, 1, 1, 0, 0, 0, 0, time.UTC)}})
 		<-j.Remember(remember("a", strings.Repeat("x", maxRecord)))
 		<-j.Remember(remember("b", "fine"))
 	}
@@ -394,7 +395,7 @@ func TestCheckAcceptsWhatIsWritten(t *testing.T) {
 			} else {
 				j.Remember(remember(id, strings.Repeat("x", random.IntN(9)*random.IntN(2000))))
 			}
-			j.Record(supervisor.Event{Message: strings.Repeat("y", random.IntN(9)*random.IntN(900))})
+			j.Record(core.Event{Message: strings.Repeat("y", random.IntN(9)*random.IntN(900))})
 		}
 		if b := j.take(); b != nil {
 			if err := j.transact(b); err != nil {

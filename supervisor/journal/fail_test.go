@@ -14,7 +14,7 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
-	"healthd/supervisor"
+	"healthd/supervisor/core"
 )
 
 // flaky fails as it is told to.
@@ -219,7 +219,7 @@ func TestFileIsCutOffMeanwhile(t *testing.T) {
 	j := open(t, dir)
 	stop := run(t, j)
 	for n := range 300 {
-		j.Remember(supervisor.Memory{Facts: supervisor.Facts{ID: fmt.Sprint(n), Name: strings.Repeat("x", 500)}})
+		j.Remember(core.Memory{Facts: core.Facts{ID: fmt.Sprint(n), Name: strings.Repeat("x", 500)}})
 	}
 	<-j.Remember(remember("a", "1"))
 	if err := os.Truncate(filepath.Join(dir, fileName), 0); err != nil {

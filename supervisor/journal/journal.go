@@ -17,7 +17,7 @@ import (
 	"sync"
 	"time"
 
-	"healthd/supervisor"
+	"healthd/supervisor/core"
 )
 
 // Size is how many events are kept.
@@ -38,7 +38,7 @@ const (
 // the oldest of them, and no reader and no disk ever makes Record wait.
 type Journal struct {
 	mu   sync.Mutex
-	ring []supervisor.Event // grows up to Size; number base+1 came to ring[0] first
+	ring []core.Event // grows up to Size; number base+1 came to ring[0] first
 	base uint64
 	last uint64        // number of the newest event; the first one ever is 1
 	more chan struct{} // closed with the next event; nil when nobody waits
@@ -47,7 +47,7 @@ type Journal struct {
 	// What Open found. It does not change.
 	opened   uint64 // number of the newest event then
 	boot     string
-	memories []supervisor.Memory
+	memories []core.Memory
 
 	file // of Open, Run and Close, one after another
 }
@@ -59,14 +59,14 @@ func New() *Journal {
 
 // Record takes one event. It never blocks. The event is on the disk within a
 // fraction of a second after, if nothing fails.
-func (j *Journal) Record(ev supervisor.Event) {
+func (j *Journal) Record(ev core.Event) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.record(ev)
 }
 
 // record needs mu.
-func (j *Journal) record(ev supervisor.Event) {
+func (j *Journal) record(ev core.Event) {
 	ev.Container, ev.Reason, ev.Message = cut(ev.Container), cut(ev.Reason), cut(ev.Message)
 	j.last++
 	if at := (j.last - j.base - 1) % Size; at < uint64(len(j.ring)) {
@@ -83,7 +83,7 @@ func (j *Journal) record(ev supervisor.Event) {
 
 // tell records an event of the journal's own. It needs mu.
 func (j *Journal) tell(reason, message string) {
-	j.record(supervisor.Event{Time: time.Now(), Reason: reason, Message: message})
+	j.record(core.Event{Time: time.Now(), Reason: reason, Message: message})
 }
 
 func cut(s string) string {
@@ -95,9 +95,9 @@ func cut(s string) string {
 
 // Events returns the events of one container, or of all when container is empty,
 // that are not older than since, oldest first.
-func (j *Journal) Events(container string, since time.Time) []supervisor.Event {
+func (j *Journal) Events(container string, since time.Time) []core.Event {
 	all, _, _ := j.After(0)
-	events := []supervisor.Event{}
+	events := []core.Event{}
 	for _, ev := range all {
 		if (container == "" || ev.Container == container) && !ev.Time.Before(since) {
 			events = append(events, ev)
@@ -118,7 +118,7 @@ func (j *Journal) Last() uint64 {
 // kept, oldest first, the number of the newest one, and a channel that is closed
 // as soon as there are more. The newest event's number less the count of events
 // is above seq when some were missed. Numbers go on from one daemon to the next.
-func (j *Journal) After(seq uint64) (events []supervisor.Event, last uint64, more <-chan struct{}) {
+func (j *Journal) After(seq uint64) (events []core.Event, last uint64, more <-chan struct{}) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.more == nil {
@@ -128,12 +128,12 @@ func (j *Journal) After(seq uint64) (events []supervisor.Event, last uint64, mor
 }
 
 // after needs mu.
-func (j *Journal) after(seq uint64) []supervisor.Event {
+func (j *Journal) after(seq uint64) []core.Event {
 	first := max(seq, j.last-uint64(len(j.ring))) + 1
 	if first > j.last {
 		return nil
 	}
-	events := make([]supervisor.Event, 0, j.last-first+1)
+	events := make([]core.Event, 0, j.last-first+1)
 	for n := first; n <= j.last; n++ {
 		events = append(events, j.ring[(n-j.base-1)%Size])
 	}

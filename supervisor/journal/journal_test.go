@@ -13,13 +13,14 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"healthd/supervisor"
+	"healthd/supervisor/core"
 )
 
 var _ supervisor.Journal = (*Journal)(nil)
 
-func event(n int) supervisor.Event {
-	return supervisor.Event{
-		Time: time.Unix(int64(n), 0), Container: fmt.Sprint("web-", n%2), Reason: supervisor.EventReady, Message: fmt.Sprint(n),
+func event(n int) core.Event {
+	return core.Event{
+		Time: time.Unix(int64(n), 0), Container: fmt.Sprint("web-", n%2), Reason: core.EventReady, Message: fmt.Sprint(n),
 	}
 }
 
@@ -111,18 +112,18 @@ func TestManyAtOnce(t *testing.T) {
 }
 
 func TestLog(t *testing.T) {
-	core, logged := observer.New(zapcore.InfoLevel)
+	collect, logged := observer.New(zapcore.InfoLevel)
 	synctest.Test(t, func(t *testing.T) {
 		j := New()
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
-		go func() { defer close(done); j.Log(ctx, zap.New(core)) }()
-		j.Record(supervisor.Event{Container: "web-1", Reason: supervisor.EventUnhealthy, Message: "1/3\nforged"})
+		go func() { defer close(done); j.Log(ctx, zap.New(collect)) }()
+		j.Record(core.Event{Container: "web-1", Reason: core.EventUnhealthy, Message: "1/3\nforged"})
 		synctest.Wait()
 		if got := logged.Len(); got != 1 {
 			t.Errorf("%d lines while running, want 1", got)
 		}
-		j.Record(supervisor.Event{Reason: supervisor.EventRuntimeBack, Message: "back"})
+		j.Record(core.Event{Reason: core.EventRuntimeBack, Message: "back"})
 		cancel()
 		<-done
 	})
@@ -140,14 +141,14 @@ func TestLog(t *testing.T) {
 }
 
 func TestLogSaysWhatItMissed(t *testing.T) {
-	core, logged := observer.New(zapcore.InfoLevel)
+	collect, logged := observer.New(zapcore.InfoLevel)
 	j := New()
 	for n := range Size + 7 {
 		j.Record(event(n))
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	j.Log(ctx, zap.New(core))
+	j.Log(ctx, zap.New(collect))
 	first := logged.AllUntimed()[0]
 	if logged.Len() != Size+1 || first.Level != zapcore.WarnLevel || first.ContextMap()["count"] != uint64(7) {
 		t.Errorf("%d lines, first %+v", logged.Len(), first)

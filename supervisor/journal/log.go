@@ -6,7 +6,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
-	"healthd/supervisor"
+	"healthd/supervisor/core"
 )
 
 // Log writes each event once through log until ctx ends, and then what is left.
@@ -34,7 +34,7 @@ func (j *Journal) Log(ctx context.Context, log *zap.Logger) {
 	}
 }
 
-func logEvent(log *zap.Logger, ev supervisor.Event) {
+func logEvent(log *zap.Logger, ev core.Event) {
 	entry := log.Check(level(ev.Reason), "event")
 	if entry == nil {
 		return
@@ -52,8 +52,8 @@ func level(reason string) zapcore.Level {
 	switch reason {
 	case EventJournalFailed, EventJournalDamaged:
 		return zapcore.ErrorLevel
-	case supervisor.EventUnhealthy, supervisor.EventProbeWarning, supervisor.EventKilling, supervisor.EventBackOff,
-		supervisor.EventExited, supervisor.EventOOMKilled, supervisor.EventInvalid, supervisor.EventRuntimeLost:
+	case core.EventUnhealthy, core.EventProbeWarning, core.EventKilling, core.EventBackOff,
+		core.EventExited, core.EventOOMKilled, core.EventInvalid, core.EventRuntimeLost:
 		return zapcore.WarnLevel
 	}
 	return zapcore.InfoLevel

@@ -4,11 +4,11 @@ import (
 	"slices"
 	"time"
 
-	"healthd/supervisor"
+	"healthd/supervisor/core"
 )
 
 // Memories returns what the daemon before has kept of each container, by ID.
-func (j *Journal) Memories() []supervisor.Memory { return slices.Clone(j.memories) }
+func (j *Journal) Memories() []core.Memory { return slices.Clone(j.memories) }
 
 // Boot returns the ID of the host's newest boot that a daemon before has taken in. It
 // is empty when that is not known.
@@ -33,7 +33,7 @@ func (j *Journal) BootTaken() {
 // always closed: at once in a journal that is in memory only or cannot be written
 // at present, after some seconds when the disk does not answer, and when Run or
 // Close has ended. Nothing is written before Run is called.
-func (j *Journal) Remember(m supervisor.Memory) <-chan struct{} {
+func (j *Journal) Remember(m core.Memory) <-chan struct{} {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if !j.keeping {

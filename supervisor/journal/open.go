@@ -16,7 +16,7 @@ import (
 	berrors "go.etcd.io/bbolt/errors"
 	"golang.org/x/sys/unix"
 
-	"healthd/supervisor"
+	"healthd/supervisor/core"
 )
 
 // ErrLocked says that another daemon keeps its journal in the same directory.
@@ -93,7 +93,7 @@ func (j *Journal) load(c *content) {
 	j.ring, j.last, j.opened = c.events, c.last, c.last
 	j.base = c.last - uint64(len(c.events)) // what is missing between them closes up
 	j.boot = c.boot
-	j.memories = slices.SortedFunc(maps.Values(c.memories), func(a, b supervisor.Memory) int { return strings.Compare(a.ID, b.ID) })
+	j.memories = slices.SortedFunc(maps.Values(c.memories), func(a, b core.Memory) int { return strings.Compare(a.ID, b.ID) })
 	j.behind = behind{
 		keeping: true, kept: c.memories, stored: map[string]struct{}{}, dirty: map[string]struct{}{},
 		written: c.last, seen: c.seen, taken: c.boot, meta: true, junk: c.junk, wake: make(chan struct{}, 1),

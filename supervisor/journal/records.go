@@ -13,7 +13,7 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
-	"healthd/supervisor"
+	"healthd/supervisor/core"
 )
 
 // version is that of the file's content. A healthd that reads another one's
@@ -148,9 +148,9 @@ func (j *Journal) unwritable(bucket, key string, err error) {
 
 // content is what a file held.
 type content struct {
-	events   []supervisor.Event // oldest first
-	last     uint64             // number of the newest
-	memories map[string]supervisor.Memory
+	events   []core.Event // oldest first
+	last     uint64       // number of the newest
+	memories map[string]core.Memory
 	boot     string
 	seen     map[string]time.Time
 	junk     []record // could not be read
@@ -169,7 +169,7 @@ func (v fromLater) Error() string {
 
 // read returns what is in a file. A record that cannot be read is left out.
 func read(tx *bolt.Tx) (*content, error) {
-	c := &content{memories: map[string]supervisor.Memory{}, seen: map[string]time.Time{}}
+	c := &content{memories: map[string]core.Memory{}, seen: map[string]time.Time{}}
 	buckets := 0
 	err := tx.ForEach(func([]byte, *bolt.Bucket) error { buckets++; return nil })
 	if err != nil || buckets == 0 { // a new file
@@ -212,7 +212,7 @@ func checkVersion(meta *bolt.Bucket) error {
 }
 
 func (c *content) event(k, v []byte) error {
-	var ev supervisor.Event
+	var ev core.Event
 	if len(k) != 8 || decode(string(k), v, &ev) != nil {
 		c.junk = append(c.junk, record{eventsBucket, string(k)})
 		return nil
@@ -222,7 +222,7 @@ func (c *content) event(k, v []byte) error {
 }
 
 func (c *content) memory(k, v []byte) error {
-	var m supervisor.Memory
+	var m core.Memory
 	if decode(string(k), v, &m) != nil || m.ID != string(k) {
 		c.junk = append(c.junk, record{memoriesBucket, string(k)})
 		return nil

@@ -7,17 +7,17 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"healthd/prober"
-	"healthd/supervisor"
+	"healthd/supervisor/core"
 )
 
-func (c *Collector) collectContainer(s sink, v *supervisor.View) {
+func (c *Collector) collectContainer(s sink, v *core.View) {
 	name := v.Container.Name
 	ready, _, _ := v.Readiness()
 	s.gauge(c.ready, number(ready), name, v.Service)
 	started, _ := v.Started()
 	s.gauge(c.started, number(started), name, v.Service)
-	for _, cause := range []supervisor.Cause{
-		supervisor.ByLiveness, supervisor.ByStartup, supervisor.ByPostStart, supervisor.ByExit, supervisor.ByOperator,
+	for _, cause := range []core.Cause{
+		core.ByLiveness, core.ByStartup, core.ByPostStart, core.ByExit, core.ByOperator,
 	} {
 		s.counter(c.restarts, float64(v.State.Restarts[cause]), name, cause.String())
 	}
@@ -30,23 +30,23 @@ func (c *Collector) collectContainer(s sink, v *supervisor.View) {
 	}
 	for t, p := range v.Spec.Probes {
 		if p != nil {
-			c.collectProbe(s, v, supervisor.ProbeType(t))
+			c.collectProbe(s, v, core.ProbeType(t))
 		}
 	}
 }
 
-func (c *Collector) collectProbe(s sink, v *supervisor.View, t supervisor.ProbeType) {
+func (c *Collector) collectProbe(s sink, v *core.View, t core.ProbeType) {
 	name, y := v.Container.Name, &v.State.Tallies[t]
 	for outcome, result := range [...]string{
 		prober.Unknown: "unknown", prober.Success: "successful", prober.Failure: "failed",
 	} {
 		s.counter(c.probes, float64(y.Counts[outcome]), t.Title(), result, name, v.Service)
 	}
-	s.histogram(c.probeSeconds, supervisor.LatencyBuckets[:], y.Latency.Counts[:], y.Latency.Sum, t.Title(), name)
+	s.histogram(c.probeSeconds, core.LatencyBuckets[:], y.Latency.Counts[:], y.Latency.Sum, t.Title(), name)
 }
 
 // backoff leaves out one that the next end will not build upon.
-func backoff(v *supervisor.View, now time.Time) time.Duration {
+func backoff(v *core.View, now time.Time) time.Duration {
 	s := &v.State
 	if !s.Backoff.Active || s.Engine.Alive() && now.Sub(s.BeganAt) > v.Spec.Backoff.ResetAfter {
 		return 0

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"healthd/supervisor"
+	"healthd/supervisor/core"
 )
 
 // Handler returns what answers a scrape: the board, what others count, and the daemon's
@@ -111,7 +112,7 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 
 // newest says whether v's name is its own: a container that was re-created under
 // its name, or runs under it in another runtime, would make the scrape fail.
-func (c *Collector) newest(v *supervisor.View) bool {
+func (c *Collector) newest(v *core.View) bool {
 	of, ok := c.board.Find(v.Container.Name)
 	return ok && of.Container.ID == v.Container.ID
 }

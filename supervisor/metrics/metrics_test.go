@@ -15,31 +15,32 @@ import (
 	"healthd/prober"
 	engine "healthd/runtime"
 	"healthd/supervisor"
+	"healthd/supervisor/core"
 )
 
-func web(name, id string) *supervisor.View {
-	v := &supervisor.View{
+func web(name, id string) *core.View {
+	v := &core.View{
 		Container: &engine.Container{ID: id, Name: name, State: engine.Running},
-		Spec: &supervisor.Spec{
-			Name: "web", Publish: supervisor.Publish{Service: "shop"},
-			Backoff: supervisor.Backoff{ResetAfter: time.Hour},
+		Spec: &core.Spec{
+			Name: "web", Publish: core.Publish{Service: "shop"},
+			Backoff: core.Backoff{ResetAfter: time.Hour},
 		},
 		Service: "shop",
-		State: supervisor.State{
+		State: core.State{
 			Engine: engine.Running, BeganAt: time.Now(), Started: true, ContainerReady: true, Ready: true,
-			Backoff: supervisor.BackoffState{Active: true, Delay: 20 * time.Second},
+			Backoff: core.BackoffState{Active: true, Delay: 20 * time.Second},
 		},
 	}
-	v.Spec.Probes[supervisor.Liveness] = &supervisor.ProbeSpec{}
-	y := &v.State.Tallies[supervisor.Liveness]
+	v.Spec.Probes[core.Liveness] = &core.ProbeSpec{}
+	y := &v.State.Tallies[core.Liveness]
 	y.Counts = [3]uint64{prober.Unknown: 1, prober.Success: 4, prober.Failure: 2}
-	y.Latency.Counts[0], y.Latency.Counts[3], y.Latency.Counts[len(supervisor.LatencyBuckets)] = 2, 1, 1
+	y.Latency.Counts[0], y.Latency.Counts[3], y.Latency.Counts[len(core.LatencyBuckets)] = 2, 1, 1
 	y.Latency.Sum = 12.5
-	v.State.Restarts[supervisor.ByLiveness], v.State.Restarts[supervisor.ByOperator], v.State.Restarts[supervisor.ByPostStart] = 3, 1, 2
+	v.State.Restarts[core.ByLiveness], v.State.Restarts[core.ByOperator], v.State.Restarts[core.ByPostStart] = 3, 1, 2
 	return v
 }
 
-func board(views ...*supervisor.View) *supervisor.Board {
+func board(views ...*core.View) *supervisor.Board {
 	return supervisor.NewBoard([]supervisor.RuntimeView{
 		{Name: "docker", Up: true, Lag: 250 * time.Millisecond, Relists: map[string]int{"start": 1, "interval": 5}},
 		{Name: "docker-2", Relists: map[string]int{"start": 2}},
@@ -132,7 +133,7 @@ prober_probe_total{container="web-1",probe_type="Liveness",result="unknown",serv
 `
 
 func TestCollect(t *testing.T) {
-	wrong := &supervisor.View{
+	wrong := &core.View{
 		Container: &engine.Container{ID: "b", Name: "wrong"}, Invalid: "label healthd.x: unknown key",
 	}
 	hooked := web("web-1", "a")

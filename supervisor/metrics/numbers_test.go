@@ -6,11 +6,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"healthd/prober"
-	"healthd/supervisor"
+	"healthd/supervisor/core"
 )
 
 // values returns what a container's metrics of that name say, by their label.
-func values(t *testing.T, v *supervisor.View, metric, label string) map[string]float64 {
+func values(t *testing.T, v *core.View, metric, label string) map[string]float64 {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(New(board(v), "v1"))
@@ -41,7 +41,7 @@ func TestVerdictsAsNumbers(t *testing.T) {
 		t.Run(outcome.String(), func(t *testing.T) {
 			t.Attr("kubelet", "171")
 			v, good := web("web-1", "a"), outcome == prober.Success
-			v.State.Tallies[supervisor.Startup].Result, v.State.Tallies[supervisor.Readiness].Result = outcome, outcome
+			v.State.Tallies[core.Startup].Result, v.State.Tallies[core.Readiness].Result = outcome, outcome
 			v.State.Started, v.State.ContainerReady, v.State.Ready = good, good, good
 			for _, metric := range []string{"healthd_container_ready", "healthd_container_started"} {
 				if got, ok := values(t, v, metric, "container")["web-1"]; !ok || got != want {
@@ -58,8 +58,8 @@ func TestOutcomesAreCountedByName(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Attr("kubelet", "171")
 			v := web("web-1", "a")
-			v.State.Tallies[supervisor.Liveness].Counts = [3]uint64{}
-			v.State.Tallies[supervisor.Liveness].Counts[outcome] = 7
+			v.State.Tallies[core.Liveness].Counts = [3]uint64{}
+			v.State.Tallies[core.Liveness].Counts[outcome] = 7
 			want := map[string]float64{"successful": 0, "failed": 0, "unknown": 0}
 			want[name] = 7
 			got := values(t, v, "prober_probe_total", "result")

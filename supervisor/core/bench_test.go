@@ -1,0 +1,50 @@
+package core
+
+import (
+	"testing"
+	"time"
+
+	"healthd/prober"
+	"healthd/runtime"
+)
+
+// BenchmarkStep is one success of a liveness probe folded in, the commonest step of
+// all.
+func BenchmarkStep(b *testing.B) {
+	spec, now := webSpec(), time.Now()
+	c := &runtime.Container{ID: "c1", Name: "web", State: runtime.Running, StartedAt: now, StopTimeout: -1}
+	s, fx := Step(spec, c, State{}, &Input{Kind: Observed}, now, nil)
+	in := &Input{Kind: ProbeAnswered, Probe: Liveness, Result: prober.Result{Outcome: prober.Success, Latency: time.Millisecond}}
+	b.ReportAllocs()
+	for b.Loop() {
+		s.Tallies[Liveness].Asking = true
+		s, fx = Step(spec, c, s, in, now, fx[:0])
+	}
+}
+
+// BenchmarkTally is the folding of one result alone.
+func BenchmarkTally(b *testing.B) {
+	p, y, now := probeOn(1, time.Second, 3), Tally{}, time.Now()
+	r := prober.Result{Outcome: prober.Success, Latency: time.Millisecond}
+	b.ReportAllocs()
+	for b.Loop() {
+		y.add(p, r, now)
+	}
+}
+
+func probeOn(port int, period time.Duration, failures int) *ProbeSpec {
+	return &ProbeSpec{
+		Handler: prober.Handler{TCPSocket: &prober.TCPSocket{Port: port}}, Period: period, Timeout: time.Second,
+		SuccessThreshold: 1, FailureThreshold: failures,
+	}
+}
+
+// webSpec has liveness on port 1 and readiness on port 2.
+func webSpec() *Spec {
+	return &Spec{
+		Name: "web", RestartPolicy: Always,
+		Probes:  [NumProbes]*ProbeSpec{Liveness: probeOn(1, 10*time.Second, 3), Readiness: probeOn(2, 5*time.Second, 1)},
+		Backoff: Backoff{Initial: time.Second, Max: time.Minute, ResetAfter: DefaultBackoffReset},
+		Publish: Publish{Service: "web", Drain: 5 * time.Second},
+	}
+}

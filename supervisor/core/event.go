@@ -1,0 +1,36 @@
+package core
+
+import "time"
+
+// Event is one entry of the history: something changed, for a reason.
+type Event struct {
+	Time      time.Time `json:"time"`
+	Container string    `json:"container"` // name; empty when it concerns a whole runtime
+	Reason    string    `json:"reason"`
+	Message   string    `json:"message"`
+}
+
+// The reasons of events, Kubernetes' where it has one.
+const (
+	EventUnhealthy       = "Unhealthy"
+	EventProbeWarning    = "ProbeWarning"
+	EventKilling         = "Killing"
+	EventBackOff         = "BackOff"
+	EventStarted         = "Started"
+	EventReady           = "Ready"
+	EventNotReady        = "NotReady"
+	EventExited          = "Exited"
+	EventOOMKilled       = "OOMKilled"
+	EventOperatorStopped = "OperatorStopped"
+	EventInvalid         = "Invalid"
+	EventRuntimeLost     = "RuntimeLost"
+	EventRuntimeBack     = "RuntimeBack"
+
+	EventNetworkLost = "NetworkLost"
+	EventHeld        = "Held"
+	EventResumed     = "Resumed"
+
+	EventFailedPostStartHook   = "FailedPostStartHook"
+	EventFailedPreStopHook     = "FailedPreStopHook"
+	EventLifecycleHTTPFallback = "LifecycleHTTPFallback"
+)

@@ -1,0 +1,53 @@
+package core
+
+import (
+	"time"
+
+	"healthd/prober"
+)
+
+// hold takes in that somebody wants nothing restarted, until that moment if it is
+// not zero. What healthd has begun to stop it still starts again: it is not for
+// healthd to leave a container stopped.
+func (t *stepper) hold(until time.Time) {
+	if t.Held && t.HeldUntil.Equal(until) {
+		return
+	}
+	t.Held, t.HeldUntil = true, until
+	if t.Stopping != NoCause && t.Engine.Alive() && t.StopCalls == 0 && t.Hooks[PreStop] != HookRunning && t.Stopping != ByOperator {
+		if t.Stopping.ByProbe() { // another network is seen again when the hold is over
+			t.Condemned = t.Stopping
+		}
+		t.Stopping = NoCause
+		for i := range t.Tallies { // it may recover
+			if y := &t.Tallies[i]; y.Result == prober.Failure {
+				y.OnHold = false
+			}
+		}
+	}
+	if until.IsZero() {
+		t.record(EventHeld, "Container %s is held: nothing restarts it until somebody resumes it", t.c.Name)
+		return
+	}
+	t.record(EventHeld, "Container %s is held: nothing restarts it for %v", t.c.Name, until.Sub(t.now).Round(time.Second))
+}
+
+// endHold ends a hold whose time is over.
+func (t *stepper) endHold() {
+	if t.Held && !t.HeldUntil.IsZero() && !t.now.Before(t.HeldUntil) {
+		t.resume("the time is over")
+	}
+}
+
+func (t *stepper) resume(why string) {
+	if !t.Held {
+		return
+	}
+	t.Held, t.HeldUntil = false, time.Time{}
+	t.record(EventResumed, "Container %s is no longer held: %s", t.c.Name, why)
+}
+
+// heldBack says that a start which is due does not come because of a hold, or because
+// it would fail for want of a network. A hold lets starts through that follow a stop
+// of ours.
+func (s *State) heldBack() bool { return s.Held && s.Restart == ByExit || s.NetworkAway }

@@ -1,0 +1,310 @@
+package core
+
+import (
+	"flag"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"healthd/prober"
+	"healthd/runtime"
+)
+
+// check holds one step against what must be true of every step.
+func (w *world) check(before State, in *Input, fx []Effect) {
+	s := &w.state
+	must := func(ok bool, rule string) {
+		if !ok {
+			w.t.Helper() // is dear
+			w.t.Fatalf("%v: %s\nbefore %+v\ninput %+v\nafter %+v\neffects %+v\n%s", w.now.Sub(w.begin), rule, before, in, *s, fx, w.told.String())
+		}
+	}
+	next := NextTick(s)
+	must(!s.Ready || s.Engine == runtime.Running && s.Started, "ready means running and started")
+	must(!s.Ready || s.Stopping == NoCause && s.KilledAt.IsZero(), "nothing that is being stopped is ready")
+	must(!w.condemned() || !next.IsZero() || s.Tallies[Liveness].Asking || s.Tallies[Startup].Asking || s.Call != NoCall || s.Hooks[PreStop] == HookRunning || s.Lost || s.ShuttingDown,
+		"a verdict to stop leads to a stop")
+	must(!s.OperatorStopped || s.Restart == NoCause, "no start is due for what the operator stopped")
+	must(next.IsZero() || next.After(w.now), "what is due is done in the same step")
+	must(!s.Ready || s.ContainerReady && closedGate(w.spec, s) == "", "ready means that the probe and every gate say so")
+	if s.Engine == runtime.Running && !s.Draining() && !s.Started && !s.ShuttingDown && !w.c.AutoRemove && s.Call == NoCall {
+		y := s.Tallies[Startup]
+		must(s.Hooks[PostStart] == HookDue || s.Hooks[PostStart] == HookRunning || s.Condemned != NoCause || s.Lost ||
+			w.spec.Probes[Startup] != nil && (!y.Due.IsZero() || y.Asking), "what is not started is on its way to be")
+	}
+	must(!s.starting() || !s.Started && !s.Ready, "nothing is started before its post_start hook has ended")
+	if s.Backoff.Delay < before.Backoff.Delay && in.Kind != SpecChanged && s.Resources == before.Resources {
+		must(s.Exit.FinishedAt.Sub(s.Exit.StartedAt) > w.spec.Backoff.ResetAfter, "back-off shrinks only after a long run")
+	}
+	w.checkWaiting(before, in, must)
+	calls := 0
+	var asked [NumProbes]int
+	for _, f := range fx {
+		switch f.Kind {
+		case StopContainer:
+			calls++
+			must(!s.Ready, "readiness is withdrawn before a stop")
+			must(!s.Lost && s.Run != (runtime.Run{}), "nothing is stopped that cannot be seen")
+			must(s.Engine.Alive(), "only what runs is stopped")
+			must(!w.c.AutoRemove, "--rm containers are never stopped")
+			must(f.Grace >= MinGrace, "the stop signal gets its time")
+			must(s.Hooks[PreStop] != HookRunning, "pre_stop ends before the stop")
+			must(w.spec.Lifecycle.PreStop == nil || s.Hooks[PreStop] == HookDone || w.c.StopTimeout == 0, "pre_stop comes before the stop")
+		case StartContainer:
+			calls++
+			must(!s.Engine.Alive(), "only what does not run is started")
+			must(!s.OperatorStopped, "what the operator stopped is not started")
+			must(!s.Held || s.Restart != ByExit, "what is held is not started after an exit")
+		case RunHook:
+			must(before.Hooks[f.Hook] != HookRunning || before.Run != s.Run, "a hook runs once")
+			must(s.Engine.Alive() && !s.Lost && f.Grace > 0, "a hook is for what runs and can be reached")
+			must(f.Hook == PreStop || s.Hooks[PostStart] == HookRunning && s.Stopping == NoCause, "nothing begins that is about to end")
+			must(f.Hook == PostStart || s.Stopping != NoCause && !s.Ready, "readiness is withdrawn before pre_stop")
+		case RunProbe:
+			must(!s.starting(), "no probe before post_start has ended")
+			asked[f.Probe]++
+			y := s.Tallies[f.Probe]
+			must(!y.OnHold, "on hold means no probe")
+			must(asked[f.Probe] == 1 && y.Asking, "one probe at a time")
+			must(s.Engine == runtime.Running, "only what runs is probed")
+			must(f.Probe == Startup != s.Started, "startup gates liveness and readiness")
+			must(f.Late >= 0, "no probe comes early")
+		}
+	}
+	must(calls == 0 || calls == 1 && (before.Call == NoCall || in.Kind == CallReturned), "one call at a time")
+	if in.Kind == ProbeAnswered && in.Result.Outcome == prober.Unknown && s.KilledAt.Equal(before.KilledAt) {
+		must(s.Tallies[in.Probe].Length == before.Tallies[in.Probe].Length && s.Ready == before.Ready, "unknown moves nothing")
+	}
+}
+
+// checkWaiting is check for holds and for restarts that have to wait.
+func (w *world) checkWaiting(before State, in *Input, must func(bool, string)) {
+	w.t.Helper()
+	s := &w.state
+	must(!s.Held || s.HeldUntil.IsZero() || s.HeldUntil.After(w.now), "a hold ends in time")
+	begins := before.Stopping == NoCause && s.Stopping != NoCause
+	if in.Kind == Signalled && before.Call == StopCall && before.CallRun != s.Run {
+		begins = false // it was made for the run before, and has hit this one
+	}
+	must(!s.Held || !begins, "no stop begins of what is held")
+	must((s.Condemned == NoCause) == (s.Wait == Wait{}), "a verdict that need not wait is carried out")
+	must(s.Condemned == NoCause || s.Engine.Alive() && s.Stopping == NoCause && !s.Lost && !s.ShuttingDown && !w.c.AutoRemove, "only what may be stopped waits for it")
+	must(!begins || !s.Stopping.ByProbe() || w.wait == Wait{}, "no stop begins that has to wait")
+	for _, probe := range []ProbeType{Startup, Liveness} {
+		y := s.Tallies[probe]
+		must(s.Condemned != causeOf(probe) || s.Engine != runtime.Running || y.Asking || !y.Due.IsZero(), "what waits is still probed")
+	}
+	must(!s.OperatorStopped || !s.Engine.Alive(), "what runs is not stopped")
+	if in.Kind == EngineRestarted {
+		must(!s.Doubtful, "the return of the engine settles whose wish it was")
+	}
+}
+
+// condemned says that a probe has given the verdict to stop the container, which
+// still runs.
+func (w *world) condemned() bool {
+	s := &w.state
+	return s.Engine == runtime.Running && !w.c.AutoRemove &&
+		(s.Tallies[Liveness].Result == prober.Failure || s.Tallies[Startup].Result == prober.Failure)
+}
+
+var (
+	sequences = flag.Int("sequences", 3000, "random sequences of TestSweep")
+	sweepSeed = flag.Uint64("sweep-seed", 1, "where they begin")
+)
+
+// TestSweep is the fuzz test on scripts that are the same each time.
+func TestSweep(t *testing.T) {
+	random := rand.New(rand.NewPCG(*sweepSeed, 2))
+	var script []byte
+	defer func() {
+		if t.Failed() {
+			t.Logf("the script is %q", script)
+		}
+	}()
+	for range *sequences {
+		script = make([]byte, specBytes+2*random.IntN(40))
+		for i := range script {
+			script[i] = byte(random.Uint32())
+		}
+		live(t, script)
+	}
+}
+
+// FuzzStep lets anything happen in any order, at any time, to any kind of spec.
+func FuzzStep(f *testing.F) {
+	f.Add([]byte{0, 0, 1, 5, 2, 9, 3, 200, 4, 7})
+	f.Add([]byte("a container's life is short and full of events"))
+	f.Add([]byte{255, 0, 19, 60, 10, 30, 0, 1, 12, 5, 9, 60, 9, 3, 2, 1, 17, 2})
+	f.Add([]byte("P\x8e\xe0\x8a|\x9e\xfe\xa4/j\xb1\x05\xb1\xb6yI;\xbd`\xcbh\xb2\x9aZ\x13\r\xf7+\xd1r\b\x04\v\xe9\xc7ᢒ\xd6f\x1d\xa9]'D\x9a1\xb5\xf5`\xd6\xf5\x19\x94q*Vk\xbdmo\xa8\x17z(\x1ax\xfcG\xf6k\x80\x9c"))
+	f.Add([]byte("p\xf0f\xf5R\xc2\xc6\xfcp\x0f\xb6\xa1\xeaS\x88\x01Mw9mV\xf5\x91\x9a{\xc78\xad\x80\xe0\xd6k\xb2\xe5\u0338\xfcBho\x06\x94\x84\t\xfc\x92\xb3\x85\x14^\x02NXI/\xb3\xa5<\x05@<\xc5\xc7"))
+	f.Fuzz(func(t *testing.T, script []byte) {
+		if len(script) >= specBytes && len(script) <= 120 {
+			live(t, script)
+		}
+	})
+}
+
+const specBytes = 3
+
+// live lets a container live as a script says: three bytes of spec, then pairs of an
+// event and the time before it.
+func live(t *testing.T, script []byte) {
+	t.Helper()
+	w := newWorld(t)
+	w.silent = true
+	w.chooseSpec(script[0], script[1], script[2])
+	at := w.begin
+	for i := specBytes; i+1 < len(script); i += 2 {
+		at = at.Add(fuzzedPause(script[i+1]))
+		w.goTo(at)
+		w.anything(script[i])
+	}
+	w.goTo(at.Add(10 * time.Minute))
+}
+
+func fuzzedPause(b byte) time.Duration {
+	if b > 200 {
+		return time.Duration(b-200) * 5 * time.Second
+	}
+	return time.Duration(b) * 100 * time.Millisecond
+}
+
+func (w *world) chooseSpec(a, b, c byte) {
+	for i, name := range []string{"startup", "liveness", "readiness"} {
+		if a&(1<<i) != 0 {
+			_ = w.setProbe(name, []string{"0s/10s/1/1", "3s/7s/1/3"}[b>>i&1])
+		}
+	}
+	if p := w.spec.Probes[Readiness]; p != nil && a&8 != 0 {
+		p.SuccessThreshold = 3
+	}
+	w.spec.RestartPolicy = []RestartPolicy{Always, OnFailure, Never, Always}[a>>4&3]
+	w.c.AutoRemove = a>>6 == 3
+	if b&8 != 0 {
+		w.c.RestartPolicy = "always"
+	}
+	if b&16 != 0 {
+		w.spec.Publish.Drain = 5 * time.Second
+	}
+	w.stopTakes = time.Duration(b>>5) * time.Second
+	for hook, takes := range [numHooks][]string{{"", "0s", "3s", "1h"}, {"", "0s", "3s", "1h"}} {
+		if word := takes[c>>(2*hook)&3]; word != "" {
+			_ = w.set([]string{"post-start", "pre-stop"}[hook], word)
+		}
+	}
+	if c&16 != 0 {
+		w.spec.ReadinessGates = []string{"warm", "ok"}
+	}
+	if c&32 != 0 {
+		_ = w.setRule([]RuleOperator{In, NotIn}[c>>6&1], "1,137")
+	}
+	if c>>6 == 3 {
+		w.c.StopTimeout = 0
+	}
+}
+
+// anything lets one thing happen, possible or not.
+func (w *world) anything(b byte) {
+	alive := w.c.State.Alive()
+	answer := []string{"succeeds", "fails", "unknown", "warns"}[b>>6]
+	switch b % 30 {
+	case 0:
+		if !alive {
+			_ = w.happen("runs", nil)
+		}
+	case 1:
+		if alive {
+			_ = w.happen("exits", []string{[]string{"0", "1", "137", "143"}[b>>6]})
+		}
+	case 2:
+		_ = w.happen("signalled", []string{[]string{"15", "9", "1", "0"}[b>>6]})
+	case 3:
+		_ = w.happen("stop-event", nil)
+	case 4:
+		if alive {
+			_ = w.happen("docker-stop", nil)
+		}
+	case 5:
+		if w.c.State == runtime.Running {
+			_ = w.happen("paused", nil)
+		}
+	case 6:
+		if w.c.State == runtime.Paused {
+			_ = w.happen("unpaused", nil)
+		}
+	case 7:
+		_ = w.happen("engine-lost", nil)
+	case 8:
+		_ = w.happen("engine-back", nil)
+	case 9:
+		if !w.c.AutoRemove && !w.state.Held {
+			_ = w.happen("restart-asked", nil)
+		}
+	case 10:
+		_ = w.happen("stop-fails", []string{[]string{"yes", "no"}[b>>7]})
+	case 11:
+		_ = w.happen("start-fails", []string{[]string{"yes", "no"}[b>>7]})
+	case 12:
+		if !w.state.Stale(&w.c) {
+			w.step("an inspection", &Input{Kind: Observed})
+		}
+	case 13:
+		w.startRun() // its start and the end before went unseen
+		w.step("another run", &Input{Kind: Observed})
+	case 14:
+		w.step("an answer nobody waits for", &Input{Kind: ProbeAnswered, Probe: ProbeType(b >> 6 % NumProbes), Result: w.answers[0]})
+	case 15:
+		_ = w.happen("startup", []string{answer})
+	case 16:
+		_ = w.happen("liveness", []string{answer})
+	case 17:
+		_ = w.happen("readiness", []string{answer})
+	case 18:
+		if b > 230 {
+			_ = w.happen("shutdown", nil)
+		}
+	case 19:
+		_ = w.happen("gate", []string{[]string{"warm", "ok"}[b>>6&1], []string{"True", "False"}[b>>7]})
+	case 20:
+		_ = w.happen("resources", []string{[]string{"1", "2", "3", "4"}[b>>6]})
+	case 21:
+		_ = w.setHookResult(PostStart, []string{"succeeds", "fails", "cannot", "falls-back"}[b>>6])
+	case 22:
+		_ = w.setHookResult(PreStop, []string{"succeeds", "fails", "cannot", "falls-back"}[b>>6])
+	case 23:
+		_ = w.happen("reload", [][]string{
+			{"policy=Never"}, {"readiness=0s/2s/2/2", "liveness=none"}, {"startup=none", "backoff=1s/5s/10m"}, {"policy=Always", "startup=1s/1s/1/1", "liveness=0s/7s/1/3"},
+		}[b>>6])
+	default:
+		w.anythingNew(b)
+	}
+}
+
+// anythingNew is anything that concerns holds, limits and daemons that come back.
+func (w *world) anythingNew(b byte) {
+	switch b % 30 {
+	case 24:
+		_ = w.happen("hold", [][]string{{}, {"3s"}, {"20s"}, {"5m"}}[b>>6])
+	case 25:
+		if b > 192 {
+			_ = w.happen("drained", nil)
+			return
+		}
+		_ = w.happen("resume", nil)
+	case 26:
+		_ = w.happen("limit", []string{"another"})
+	case 27:
+		_ = w.happen("limit-over", nil)
+	case 28:
+		if b > 128 {
+			w.deaf, w.ending = !w.deaf, b > 192
+			return
+		}
+		_ = w.happen("engine-restarts", nil)
+	case 29:
+		if !w.state.ShuttingDown {
+			_ = w.happen("daemon-killed", []string{[]string{"heard", "unheard"}[b>>7]})
+		}
+	}
+}

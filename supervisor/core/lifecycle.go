@@ -1,0 +1,143 @@
+package core
+
+import (
+	"time"
+
+	"healthd/prober"
+	"healthd/runtime"
+)
+
+// HookType is one of the two lifecycle hooks. It indexes arrays.
+type HookType uint8
+
+// The lifecycle hooks.
+const (
+	PostStart HookType = iota
+	PreStop
+	numHooks = 2
+)
+
+// Title returns the name used in events, as the kubelet writes it.
+func (h HookType) Title() string { return [...]string{"PostStart", "PreStop"}[h] }
+
+// HookState is how far a hook of the present run is.
+type HookState uint8
+
+// The states of a hook.
+const (
+	HookIdle HookState = iota // nothing to be run, or not now
+	HookDue
+	HookRunning
+	HookDone
+	HookFailed // post_start only: the run is of no use
+)
+
+// PostStartTimeout bounds a post_start hook; a sleep of just that long ends well. The
+// kubelet waits for ever, and with it everything else that it does for the container.
+const PostStartTimeout = 5 * time.Minute
+
+// hookRetry is how long a post_start hook that could not be run waits before it is
+// tried again.
+const HookRetry = 10 * time.Second
+
+// starting says that the post_start hook of the run has not ended well yet. Until
+// then the container is not started and nothing is probed.
+func (s *State) starting() bool {
+	return s.Hooks[PostStart] != HookIdle && s.Hooks[PostStart] != HookDone
+}
+
+// postStart runs the post_start hook, if it is due.
+func (t *stepper) postStart() {
+	if !t.postStartWaits() || t.now.Before(t.HookAt) {
+		return
+	}
+	t.Hooks[PostStart] = HookRunning
+	t.fx = append(t.fx, Effect{Kind: RunHook, Hook: PostStart, Grace: PostStartTimeout + time.Second})
+}
+
+// postStartWaits says that nothing but time keeps the post_start hook from running.
+func (s *State) postStartWaits() bool {
+	return s.Hooks[PostStart] == HookDue && s.Engine == runtime.Running && !s.Draining() && !s.Lost && !s.ShuttingDown
+}
+
+// preStop runs the pre_stop hook before the first call of a stop and says whether
+// the call has to wait for it.
+func (t *stepper) preStop() (wait bool) {
+	if t.Hooks[PreStop] == HookIdle && t.spec.Lifecycle.PreStop != nil && configuredGrace(t.spec, t.c, t.Stopping) > 0 {
+		t.Hooks[PreStop], t.HookAt = HookRunning, t.now
+		t.fx = append(t.fx, Effect{Kind: RunHook, Hook: PreStop, Grace: t.Grace})
+	}
+	return t.Hooks[PreStop] == HookRunning
+}
+
+// hooked takes in how a hook of the present run ended.
+func (t *stepper) hooked(hook HookType, r prober.HookResult) {
+	if t.Hooks[hook] != HookRunning {
+		return
+	}
+	if r.HTTPFallback {
+		t.HTTPFallbacks++
+		t.record(EventLifecycleHTTPFallback, "%s hook of container %s: the server answered https in plain HTTP and was asked again without TLS", hook.Title(), t.c.Name)
+	}
+	t.Hooks[hook] = HookDone
+	switch {
+	case hook == PreStop:
+		t.preStopEnded(r.Err)
+	case r.Err == nil:
+		t.started(t.spec.Probes[Startup] == nil)
+	case !t.Engine.Alive(), t.Draining(): // it ends; should it survive, that is seen then
+		t.Hooks[PostStart] = HookFailed
+		t.tellHook(PostStart, r.Err)
+	case r.NotAsked || t.Lost: // nothing is known of the container
+		if t.HookAt.IsZero() { // told once
+			t.record(EventFailedPostStartHook, "%s, trying again every %v: %v", untold(r), HookRetry, r.Err)
+		}
+		t.Hooks[PostStart], t.HookAt = HookDue, t.now.Add(HookRetry)
+	default:
+		t.postStartFailed(r.Err)
+	}
+}
+
+// untold says why a failure of the post_start hook counts for nothing.
+func untold(r prober.HookResult) string {
+	if r.NotAsked {
+		return "PostStartHook could not be run"
+	}
+	return "PostStartHook failed while the engine could not be heard"
+}
+
+// preStopEnded goes on with the stop: what the hook has used of the grace period is
+// gone.
+func (t *stepper) preStopEnded(err error) {
+	t.tellHook(PreStop, err)
+	t.Grace = max(t.Grace-t.now.Sub(t.HookAt), MinGrace)
+}
+
+// postStartFailed stops a run that could not be made ready for use.
+func (t *stepper) postStartFailed(err error) {
+	t.tellHook(PostStart, err)
+	t.Hooks[PostStart] = HookFailed
+	t.condemn(ByPostStart)
+}
+
+func (t *stepper) tellHook(hook HookType, err error) {
+	if err == nil {
+		return
+	}
+	reason := EventFailedPostStartHook
+	if hook == PreStop {
+		reason = EventFailedPreStopHook
+	}
+	t.record(reason, "%sHook failed: %v", hook.Title(), err)
+}
+
+// afterStop says what follows the stop of a run that failed.
+func (t *stepper) afterStop() string {
+	switch {
+	case t.spec.RestartPolicy == Never && len(t.spec.RestartRules) > 0:
+		return "will be stopped (restart policy Never), and restarted if a restart rule wants that"
+	case t.spec.RestartPolicy == Never:
+		return "will be stopped (restart policy Never)"
+	}
+	return "will be restarted"
+}

@@ -1,0 +1,26 @@
+package core
+
+import "healthd/runtime"
+
+// sharesNetwork takes care of a container that uses the network of another one: a new
+// run of that one has a new network, of which this one sees nothing before it is
+// restarted, too.
+func (t *stepper) sharesNetwork() {
+	if t.c.NetworkOf == "" || !t.Engine.Alive() {
+		return
+	}
+	gone := t.c.NetworkGone
+	if gone && !t.NetworkLost {
+		t.record(EventNetworkLost, "Container %s shares the network of container %s, which is gone for good: it has to be created anew", t.c.Name, short(t.c.NetworkOf))
+	}
+	t.NetworkLost = gone
+	switch {
+	case t.Engine == runtime.Paused, t.Stopping != NoCause, !t.KilledAt.IsZero(), t.Call != NoCall, t.Lost, t.Held, t.ShuttingDown:
+	case t.c.AutoRemove, t.spec.RestartPolicy == Never:
+	case t.c.NetworkSince.After(t.StartedAt):
+		t.record(EventKilling, "Container %s shares the network of container %s, which has a new run, and will be restarted", t.c.Name, short(t.c.NetworkOf))
+		t.stop(ByNetwork)
+	}
+}
+
+func short(id string) string { return id[:min(12, len(id))] }

@@ -1,0 +1,94 @@
+package core
+
+import (
+	"hash/fnv"
+	"time"
+
+	"healthd/runtime"
+)
+
+// wants says whether a probe should run in the present state. The startup probe
+// gates the others; a stop under way leaves readiness alone running, as in the
+// kubelet.
+func (t *stepper) wants(probe ProbeType) bool {
+	switch {
+	case t.spec.Probes[probe] == nil, t.Engine != runtime.Running, t.Tallies[probe].OnHold, t.ShuttingDown, t.starting():
+		return false
+	case probe == Startup:
+		return !t.Started && !t.Draining()
+	case probe == Liveness:
+		return t.Started && !t.Draining()
+	}
+	return t.Started
+}
+
+// plan arms the probes that should run and are not armed, and disarms the others.
+func (t *stepper) plan(in *Input) {
+	for i := range t.Tallies {
+		y, probe := &t.Tallies[i], ProbeType(i)
+		switch {
+		case !t.wants(probe):
+			y.Due = time.Time{}
+		case y.Due.IsZero() && !y.Asking:
+			y.Due = later(t.now, t.BeganAt.Add(t.spec.Probes[i].InitialDelay))
+			if in.First || in.Kind == SpecChanged {
+				y.Due = later(y.Due, t.now.Add(t.spread(probe)))
+			}
+		}
+	}
+}
+
+// spread is the share of the period by which a probe of a container that already
+// ran when the daemon came, or when its spec changed, is put off, so that they do not all come at once, and
+// at the same place each time.
+func (t *stepper) spread(probe ProbeType) time.Duration {
+	h := fnv.New64a()
+	h.Write([]byte(t.c.Name))
+	h.Write([]byte{byte(probe)})
+	return time.Duration(h.Sum64() % uint64(t.spec.Probes[probe].Period))
+}
+
+// ask starts the probes that are due.
+func (t *stepper) ask() {
+	for i := range t.Tallies {
+		y := &t.Tallies[i]
+		if y.Due.IsZero() || y.Asking || t.now.Before(y.Due) {
+			continue
+		}
+		y.Asking = true
+		t.fx = append(t.fx, Effect{Kind: RunProbe, Probe: ProbeType(i), Late: t.now.Sub(later(y.Due, y.LastAt))})
+	}
+}
+
+// wake returns when the state needs its next tick; zero when it needs none.
+func NextTick(s *State) time.Time {
+	var first time.Time
+	sooner := func(at time.Time) {
+		if !at.IsZero() && (first.IsZero() || at.Before(first)) {
+			first = at
+		}
+	}
+	for i := range s.Tallies {
+		if !s.Tallies[i].Asking {
+			sooner(s.Tallies[i].Due)
+		}
+	}
+	if s.postStartWaits() {
+		sooner(s.HookAt)
+	}
+	alive := s.Engine.Alive()
+	if s.Call == NoCall && (alive && s.Stopping != NoCause && !s.Lost && !s.frozen() && s.Hooks[PreStop] != HookRunning ||
+		!alive && s.Restart != NoCause && !s.LeftOver && !s.heldBack() && (!s.Lost || s.ShuttingDown)) {
+		sooner(s.NotBefore)
+	}
+	if s.Doubtful && !s.Lost {
+		sooner(s.AskAt)
+	}
+	if s.Held {
+		sooner(s.HeldUntil)
+	}
+	if alive && !s.Lost && !s.KilledAt.IsZero() && !s.KillForgotten.IsZero() {
+		sooner(later(s.KillForgotten, s.LookAt))
+	}
+	return first
+}

@@ -1,0 +1,193 @@
+package core
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"healthd/runtime"
+)
+
+// pod is some containers of one service, one world each.
+type pod []*world
+
+func newPod(t *testing.T, containers int, policy RestartPolicy) pod {
+	t.Helper()
+	p := make(pod, containers)
+	for i := range p {
+		p[i] = newWorld(t)
+		p[i].spec.RestartPolicy = policy
+		p[i].happens(t, "runs")
+	}
+	return p
+}
+
+func (w *world) happens(t *testing.T, what string) {
+	t.Helper()
+	words := strings.Fields(what)
+	if err := w.happen(words[0], words[1:]); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (w *world) view() *View { return &View{Container: &w.c, Spec: w.spec, State: w.state} }
+
+func (p pod) phase() Phase {
+	var members []*View
+	for _, w := range p {
+		members = append(members, w.view())
+	}
+	return ServicePhase(members)
+}
+
+// aftermath is what follows for each container that ended, and for the service.
+type aftermath struct {
+	container Phase
+	service   Phase
+	starts    bool
+}
+
+// The examples of Kubernetes' page "Pod Lifecycle": what follows when containers end,
+// under each restart policy.
+func TestServicePhaseAfterEnds(t *testing.T) {
+	restarts := aftermath{PhaseRunning, PhaseRunning, true}
+	succeeds := aftermath{PhaseSucceeded, PhaseSucceeded, false}
+	fails := aftermath{PhaseFailed, PhaseFailed, false}
+	failsHalf := aftermath{PhaseFailed, PhaseRunning, false}
+	const completed, failed, oom = `Exited "Container web exited with code 0 (Completed)"`,
+		`Exited "Container web exited with code 1 (Error)"`, `OOMKilled "Container web exited with code 137 (OOMKilled)"`
+	for _, tt := range []struct {
+		name                     string
+		containers               int
+		ends                     []string // of the first container, the second one
+		event                    string
+		always, onFailure, never aftermath
+	}{
+		{"one of one exits with success", 1, []string{"exits 0"}, completed, restarts, succeeds, succeeds},
+		{"one of one exits with failure", 1, []string{"exits 1"}, failed, restarts, restarts, fails},
+		{"one of two exits with failure", 2, []string{"exits 1"}, failed, restarts, restarts, failsHalf},
+		{"two of two exit with failure", 2, []string{"exits 1", "exits 1"}, failed, restarts, restarts, fails},
+		{"one of one is out of memory", 1, []string{"oom 137"}, oom, restarts, restarts, fails},
+	} {
+		for policy, want := range map[RestartPolicy]aftermath{Always: tt.always, OnFailure: tt.onFailure, Never: tt.never} {
+			t.Run(fmt.Sprintf("%s/%s", tt.name, policy), func(t *testing.T) {
+				p := newPod(t, tt.containers, policy)
+				if got := p.phase(); got != PhaseRunning {
+					t.Errorf("before: %s", got)
+				}
+				for i, end := range tt.ends {
+					p[i].happens(t, end)
+				}
+				if got := p.phase(); got != want.service {
+					t.Errorf("service: %s, want %s", got, want.service)
+				}
+				for i := range tt.ends {
+					checkEnded(t, p[i], tt.event, want)
+				}
+			})
+		}
+	}
+}
+
+// checkEnded checks one container that has just ended, now and an hour later.
+func checkEnded(t *testing.T, w *world, event string, want aftermath) {
+	t.Helper()
+	if got := w.view().Phase(); got != want.container {
+		t.Errorf("container: %s, want %s", got, want.container)
+	}
+	if n := strings.Count(w.told.String(), event); n != 1 {
+		t.Errorf("%d times %s, want once, in\n%s", n, event, &w.told)
+	}
+	w.goTo(w.now.Add(time.Hour))
+	if got := w.state.Engine == runtime.Running; got != want.starts || w.state.RestartCount() > 1 {
+		t.Errorf("started again: %v, want %v; %d restarts", got, want.starts, w.state.RestartCount())
+	}
+	if got := w.view().Phase(); got != want.container {
+		t.Errorf("container, later: %s, want %s", got, want.container)
+	}
+}
+
+// A container that waits for its back-off to be over keeps its service running.
+func TestServicePhaseInBackOff(t *testing.T) {
+	p := newPod(t, 2, OnFailure)
+	p[1].happens(t, "exits 0")
+	for range 2 {
+		p[0].goTo(p[0].now.Add(time.Second))
+		p[0].happens(t, "exits 1")
+	}
+	if got := p[0].view().Waiting(); got == nil || got.Reason != WaitCrashLoop {
+		t.Fatalf("it waits for %+v", got)
+	}
+	if got := p.phase(); got != PhaseRunning {
+		t.Errorf("service: %s", got)
+	}
+}
+
+// The phases that follow from what the engine says.
+func TestPhases(t *testing.T) {
+	run := runtime.Run{ID: "c", Started: 1}
+	for _, tt := range []struct {
+		name  string
+		state State
+		want  Phase
+	}{
+		{"created", State{Engine: runtime.Created}, PhasePending},
+		{"first start asked for", State{Engine: runtime.Created, Restart: ByOperator, Call: StartCall}, PhasePending},
+		{"running", State{Engine: runtime.Running, Run: run}, PhaseRunning},
+		{"paused", State{Engine: runtime.Paused, Run: run}, PhaseRunning},
+		{"restarted by the engine", State{Engine: runtime.Restarting, Run: run, Exit: Exit{Code: 1}}, PhaseRunning},
+		{"start due", State{Engine: runtime.Exited, Run: run, Restart: ByExit, Exit: Exit{Code: 1}}, PhaseRunning},
+		{"ended well", State{Engine: runtime.Exited, Run: run}, PhaseSucceeded},
+		{"ended badly", State{Engine: runtime.Dead, Run: run, Exit: Exit{Code: 1}}, PhaseFailed},
+		{"engine away", State{Engine: runtime.Running, Run: run, Lost: true}, PhaseUnknown},
+	} {
+		v := &View{State: tt.state}
+		if got := v.Phase(); got != tt.want {
+			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
+		}
+		if got := ServicePhase([]*View{v, v}); got != tt.want {
+			t.Errorf("service of them, %s: %s, want %s", tt.name, got, tt.want)
+		}
+	}
+}
+
+// The members of a service need not be in one phase.
+func TestServicePhaseOfSeveral(t *testing.T) {
+	run := runtime.Run{ID: "c", Started: 1}
+	pending := &View{State: State{Engine: runtime.Created}}
+	running := &View{State: State{Engine: runtime.Running, Run: run}}
+	succeeded := &View{State: State{Engine: runtime.Exited, Run: run}}
+	failed := &View{State: State{Engine: runtime.Exited, Run: run, Exit: Exit{Code: 1}}}
+	lost := &View{State: State{Engine: runtime.Running, Run: run, Lost: true}}
+	for _, tt := range []struct {
+		name    string
+		members []*View
+		want    Phase
+	}{
+		{"nobody", nil, PhasePending},
+		{"one has not run yet", []*View{running, pending, failed}, PhasePending},
+		{"one still runs", []*View{failed, running, succeeded}, PhaseRunning},
+		{"one failed", []*View{succeeded, failed}, PhaseFailed},
+		{"of one nothing is known", []*View{running, pending, lost}, PhaseUnknown},
+	} {
+		if got := ServicePhase(tt.members); got != tt.want {
+			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
+		}
+	}
+}
+
+// What has ended is not started any more, from its end on.
+func TestStartedEndsWithTheRun(t *testing.T) {
+	w := newWorld(t)
+	w.spec.RestartPolicy = Never
+	w.happens(t, "runs")
+	if started, since := w.view().Started(); !started || !since.Equal(w.begin) {
+		t.Errorf("running: %v since %v", started, since)
+	}
+	w.goTo(w.begin.Add(time.Minute))
+	w.happens(t, "exits 0")
+	if started, since := w.view().Started(); started || !since.Equal(w.now) {
+		t.Errorf("ended: %v since %v, want false since %v", started, since, w.now)
+	}
+}

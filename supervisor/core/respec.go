@@ -1,0 +1,72 @@
+package core
+
+import (
+	"reflect"
+	"time"
+
+	"healthd/prober"
+)
+
+// respecced takes in that another spec is the container's from now on. A probe that
+// is the same keeps its count and its time. One that is not starts to count afresh,
+// but what was published stays until it gives a verdict of its own: a reload
+// withdraws nothing and restarts nothing.
+func (t *stepper) respecced(old *Spec) {
+	for i := range t.Tallies {
+		if !reflect.DeepEqual(old.Probes[i], t.spec.Probes[i]) {
+			t.replaceProbe(ProbeType(i))
+		}
+	}
+	if t.spec.Lifecycle.PostStart == nil && t.Hooks[PostStart] == HookDue {
+		t.Hooks[PostStart] = HookIdle
+		t.started(t.spec.Probes[Startup] == nil)
+	}
+	t.Backoff.Delay = min(t.Backoff.Delay, t.spec.Backoff.Max)
+	switch {
+	case t.Restart == NoCause:
+	case !t.mustStart(t.Restart):
+		t.Restart = NoCause
+	default:
+		t.NotBefore = earlier(t.NotBefore, t.now.Add(t.Backoff.Delay))
+	}
+}
+
+// replaceProbe makes the tally of one probe that of another.
+func (t *stepper) replaceProbe(probe ProbeType) {
+	y, p := &t.Tallies[probe], t.spec.Probes[probe]
+	y.Outcome, y.Length, y.Due = prober.Unknown, 0, time.Time{}
+	if probe != Readiness && t.Condemned == causeOf(probe) {
+		t.Condemned = NoCause // what waits is the verdict of another probe
+	}
+	switch {
+	case probe == Startup && p == nil:
+		t.started(t.Started || !t.starting())
+		y.Result = prober.Success
+	case p == nil:
+		y.Result, y.OnHold = prober.Success, false
+	case probe == Startup && t.Started:
+		y.Result, y.OnHold = prober.Success, true
+	}
+}
+
+// started notes whether the run is started.
+func (t *stepper) started(started bool) {
+	if started != t.Started {
+		t.Started, t.StartedCh = started, t.now
+	}
+}
+
+func earlier(x, y time.Time) time.Time {
+	if x.Before(y) {
+		return x
+	}
+	return y
+}
+
+// sameSpec says whether two specs lead to the same decisions: where their values come
+// from may differ.
+func SameSpec(a, b *Spec) bool {
+	x, y := *a, *b
+	x.Values, y.Values, x.MatchedBy, y.MatchedBy = nil, nil, "", ""
+	return reflect.DeepEqual(&x, &y)
+}

@@ -1,0 +1,250 @@
+package core
+
+import (
+	"fmt"
+	"time"
+
+	"healthd/prober"
+	"healthd/runtime"
+)
+
+// inputKind says what happened to a container.
+type InputKind uint8
+
+const (
+	Observed           InputKind = iota + 1 // the engine was asked: container
+	Signalled                               // somebody, perhaps we, sent signal at the engine's time
+	Died                                    // the engine says that it ended with code
+	StopCarriedOut                          // a request to stop or restart it, perhaps ours, was carried out
+	ProbeAnswered                           // a probe came back: probe, result
+	StopSent                                // our stop, noted by now, is on its way to the engine
+	CallReturned                            // our call to the engine returned: call, err, container unless unknown
+	HookEnded                               // a hook ended: hook, ended
+	GateSet                                 // somebody set a readiness gate: gate, status
+	HoldRequested                           // somebody wants nothing restarted: time, zero for ever
+	ResumeRequested                         // and no longer
+	SpecChanged                             // the spec is another one from now on: old
+	RestartRequested                        // somebody asked healthd for a restart
+	ConnectionsDrained                      // no load balancer has anything under way there
+	RuntimeLost
+	RuntimeBack
+	EngineAccepts     // the engine took a new connection at time: it was not ending
+	EngineRestarted   // the engine was started anew
+	EndedBeforeEngine // and this had ended long before the engine did
+	ShutdownBegun     // healthd is to end
+	Tick              // time went by
+)
+
+// input is one thing that happened to a container. Which fields are set follows
+// from the kind.
+type Input struct {
+	Kind            InputKind
+	Container       *runtime.Container
+	First           bool // observed: by this daemon
+	Unwatched       bool // observed: nobody watched how it came to be as it is
+	EngineRestarted bool // observed: its engine was started anew since the last time
+	Signal          int
+	Time            time.Time
+	ExitCode        int
+	Probe           ProbeType
+	Result          prober.Result
+	Call            Call
+	Err             error
+	Hook            HookType
+	HookResult      prober.HookResult
+	Gate            string
+	Status          bool
+	OldSpec         *Spec
+	Early           bool // killed, died, stopCarriedOut: before the observation that says what followed
+	// With every kind: what a restart that a probe asks for has to wait for, and where
+	// the container is the last one that takes traffic.
+	Wait   Wait
+	LastUp string
+}
+
+// effectKind says what the loop has to do.
+type EffectKind uint8
+
+const (
+	RunProbe EffectKind = iota + 1
+	StopContainer
+	StartContainer
+	RunHook
+	InspectContainer // ask the engine what the container is now
+	DialEngine       // ask the engine whether it takes new connections
+	RecordEvent
+)
+
+// effect is one thing for the loop to do. Which fields are set follows from what
+// it does.
+type Effect struct {
+	Kind    EffectKind
+	Probe   ProbeType
+	Late    time.Duration // doAsk: since the probe was due
+	Grace   time.Duration // doStop, and doHook: the most that it may take
+	Hook    HookType      // doHook
+	Reason  string        // doRecord
+	Message string
+}
+
+// step decides: from what is known of a container and what happened to it now, it
+// makes what is known afterwards and what is to be done, appended to fx. It has no
+// clock, no I/O and no memory of its own. c is the container as last inspected,
+// for observed and called with a container already the new one.
+//
+// Effects are in the order in which they must be carried out, and only after the
+// new state has been published: readiness is withdrawn before a stop.
+func Step(spec *Spec, c *runtime.Container, s State, in *Input, now time.Time, fx []Effect) (State, []Effect) {
+	t := stepper{State: s, spec: spec, c: c, now: now, fx: fx}
+	t.take(in)
+	if in.Early {
+		t.publish()
+		return t.State, t.fx
+	}
+	t.forgetKill(in)
+	t.endHold()
+	t.doubt()
+	t.judge(in)
+	t.sharesNetwork()
+	t.giveUp()
+	t.publish()
+	t.act()
+	t.postStart()
+	t.plan(in)
+	t.ask()
+	if t.Engine.Alive() {
+		t.AliveAt = now
+	}
+	return t.State, t.fx
+}
+
+// stepper is one step under way.
+type stepper struct {
+	State
+	spec *Spec
+	c    *runtime.Container
+	now  time.Time
+	fx   []Effect
+}
+
+// take takes an input in.
+func (t *stepper) take(in *Input) {
+	switch in.Kind {
+	case Observed:
+		t.observed(in)
+	case Signalled:
+		t.killed(in.Signal, in.Time)
+	case Died:
+		t.died(in.ExitCode, in.Time)
+	case StopCarriedOut:
+		t.stopCarriedOut(in)
+	case ProbeAnswered:
+		t.answered(in.Probe, in.Result)
+	case StopSent:
+		t.CallMade = true
+	case CallReturned:
+		t.called(in)
+	case HookEnded:
+		t.hooked(in.Hook, in.HookResult)
+	case GateSet:
+		t.setGate(in.Gate, in.Status)
+	case HoldRequested:
+		t.hold(in.Time)
+	case ResumeRequested:
+		t.resume("somebody has resumed it")
+	case SpecChanged:
+		t.respecced(in.OldSpec)
+	case RestartRequested:
+		t.restartAsked()
+	case ConnectionsDrained:
+		t.drained()
+	case RuntimeLost:
+		t.Lost, t.Condemned = true, NoCause // the first failure after its return decides
+	case RuntimeBack:
+		t.Lost = false
+	case EngineRestarted:
+		t.revive()
+	case EndedBeforeEngine:
+		t.endedBefore()
+	case EngineAccepts:
+		t.Doubtful = t.Doubtful && t.DoubtAt.After(in.Time)
+	case ShutdownBegun:
+		t.shutdown()
+	}
+}
+
+func (t *stepper) record(reason, format string, args ...any) {
+	t.fx = append(t.fx, Effect{Kind: RecordEvent, Reason: reason, Message: fmt.Sprintf(format, args...)})
+}
+
+// answered folds a probe's result in and acts on the verdict, if it is one.
+func (t *stepper) answered(probe ProbeType, r prober.Result) {
+	y, p := &t.Tallies[probe], t.spec.Probes[probe]
+	if !y.Asking {
+		return
+	}
+	y.Asking = false
+	if !t.wants(probe) {
+		return
+	}
+	if !y.Due.IsZero() {
+		// Of the times that went by meanwhile one is made up for at once, as by the
+		// kubelet's ticker.
+		y.Due = y.Due.Add(max(1, t.now.Sub(y.Due)/p.Period) * p.Period)
+	}
+	before := y.Last
+	verdict := y.add(p, r, t.now)
+	t.tell(probe, r, before)
+	switch {
+	case !verdict:
+	case probe == Readiness:
+		y.Result = r.Outcome
+	case r.Outcome == prober.Failure:
+		y.Result = prober.Failure
+		t.condemn(causeOf(probe))
+	case probe == Startup:
+		y.Result, y.OnHold, y.Length = prober.Success, true, 0
+		t.started(true)
+		t.spare(ByStartup)
+	default:
+		y.Result = prober.Success
+		t.spare(ByLiveness)
+	}
+}
+
+// tell records what a person would want to know of a result: failures while they
+// count towards the threshold, and warnings when they are new.
+func (t *stepper) tell(probe ProbeType, r, before prober.Result) {
+	y, p := &t.Tallies[probe], t.spec.Probes[probe]
+	switch {
+	case r.Outcome == prober.Failure && y.Length <= p.FailureThreshold:
+		t.record(EventUnhealthy, "%s probe failed (%d/%d): %s", probe.Title(), y.Length, p.FailureThreshold, r.Output)
+	case r.Outcome == prober.Unknown && r.Cause == prober.NotAsked && before.Cause != prober.NotAsked:
+		t.record(EventUnhealthy, "%s probe could not be asked, which does not count: %s", probe.Title(), r.Output)
+	case r.Warning && !before.Warning:
+		t.record(EventProbeWarning, "%s probe warning: %s", probe.Title(), r.Output)
+	}
+}
+
+// publish makes readiness follow from everything else.
+func (t *stepper) publish() {
+	ready := t.containerReady()
+	if ready != t.ContainerReady {
+		t.ContainerReady, t.ContainerReadyCh = ready, t.now
+	}
+	ready = ready && closedGate(t.spec, &t.State) == ""
+	if ready == t.Ready {
+		return
+	}
+	t.Ready, t.ReadyCh = ready, t.now
+	if ready {
+		t.record(EventReady, "Container %s is ready", t.c.Name)
+		return
+	}
+	v := View{Container: t.c, Spec: t.spec, State: t.State}
+	_, reason, message := v.Readiness()
+	if message != "" {
+		message = ": " + message
+	}
+	t.record(EventNotReady, "Container %s is not ready: %s%s", t.c.Name, reason, message)
+}

@@ -1,0 +1,279 @@
+package core
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"healthd/prober"
+)
+
+// said are answers by a letter.
+var said = map[rune]prober.Result{
+	's': {Outcome: prober.Success},
+	'w': {Outcome: prober.Success, Warning: true, Cause: prober.Redirect, Output: "probe output"},
+	'f': {Outcome: prober.Failure, Cause: prober.ExitCode, Output: "probe output"},
+	'p': {Outcome: prober.Unknown, Cause: prober.Pending, Output: "probe output"},
+	'n': {Outcome: prober.Unknown, Cause: prober.NotAsked, Output: "probe output"},
+}
+
+// standing is a probe's verdict with the length of its row of results: "S2", or
+// "F0h" when it is held.
+func standing(w *world, probe ProbeType) string {
+	y := &w.state.Tallies[probe]
+	text := fmt.Sprintf("%c%d", y.Result.String()[0], y.Length)
+	if y.OnHold {
+		text += "h"
+	}
+	return text
+}
+
+func TestVerdicts(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		kubelet string
+		probe   ProbeType
+		timing  string
+		answers string // one a second
+		want    string
+	}{
+		{"readiness, one success and three failures", "129", Readiness, "0s/1s/1/3", "sssfffff sssfffff",
+			"S1 S2 S3 S1 S2 F3 F4 F5 S1 S2 S3 S1 S2 F3 F4 F5"},
+		{"readiness, three successes and one failure", "130", Readiness, "0s/1s/3/1", "sssssf sssssf",
+			"F1 F2 S3 S4 S5 F1 F1 F2 S3 S4 S5 F1"},
+		{"startup succeeds, held", "131", Startup, "0s/1s/1/3", "s", "S0h"},
+		{"startup succeeds after two failures, held", "131", Startup, "0s/1s/1/3", "ffs", "U1 U2 S0h"},
+		{"startup fails three times, held", "132 136", Startup, "0s/1s/1/3", "fff", "U1 U2 F0h"},
+		{"liveness fails three times, held", "135", Liveness, "0s/1s/1/3", "sfff", "S1 S1 S2 F0h"},
+		{"liveness fails twice and recovers", "135", Liveness, "0s/1s/1/3", "sff sff s", "S1 S1 S2 S1 S1 S2 S1"},
+		{"startup, unknown comes between failures", "101 102", Startup, "0s/1s/1/3", "pnfpfnf", "U0 U0 U1 U1 U2 U2 F0h"},
+		{"liveness, unknown comes between failures", "101 102", Liveness, "0s/1s/1/3", "pnfpfnf", "S0 S0 S1 S1 S2 S2 F0h"},
+		{"readiness, unknown comes between failures", "101 102", Readiness, "0s/1s/1/3", "spnfpfnfpn", "S1 S1 S1 S1 S1 S2 S2 F3 F3 F3"},
+		{"readiness, unknown comes between successes", "101 102", Readiness, "0s/1s/3/1", "fpnspsnspn", "F1 F1 F1 F1 F1 F2 F2 S3 S3 S3"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Attr("kubelet", tt.kubelet)
+			w := probed(t, tt.probe, tt.timing)
+			var got []string
+			for i, letter := range []rune(strings.ReplaceAll(tt.answers, " ", "")) {
+				w.answers[tt.probe] = said[letter]
+				if i == 0 {
+					w.goesOn("0s runs")
+				}
+				w.goTo(w.begin.Add(time.Duration(i) * time.Second))
+				got = append(got, standing(w, tt.probe))
+				if askedSoFar(w, tt.probe) != i+1 {
+					t.Fatalf("asked %d times after %d s", askedSoFar(w, tt.probe), i)
+				}
+				if ready, _, _ := w.view().Readiness(); tt.probe == Readiness && ready != strings.HasPrefix(got[i], "S") {
+					t.Errorf("after %d s: %s, ready %v", i, got[i], ready)
+				}
+			}
+			if text := strings.Join(got, " "); text != tt.want {
+				t.Errorf("got  %s\nwant %s", text, tt.want)
+			}
+		})
+	}
+}
+
+// Whatever the answer has beside its outcome, one of three things is made of it.
+func TestWhatAnAnswerComesTo(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		kubelet string
+		letter  rune
+		want    prober.Outcome
+	}{
+		{"failure", "98", 'f', prober.Failure},
+		{"success", "99", 's', prober.Success},
+		{"success with a warning", "100", 'w', prober.Success},
+		{"not decided yet, counts for nothing", "101", 'p', prober.Unknown},
+		{"could not be asked, counts for nothing", "102", 'n', prober.Unknown},
+	} {
+		for _, probe := range everyProbe {
+			t.Run(tt.name+", "+probe.String(), func(t *testing.T) {
+				t.Attr("kubelet", tt.kubelet)
+				w := probed(t, probe, everySecond)
+				w.answers[probe] = said[tt.letter]
+				w.goesOn("0s runs")
+				want := tt.want
+				if want == prober.Unknown { // what it was
+					want = initial[probe]
+				}
+				y := w.state.Tallies[probe]
+				if y.Result != want || y.Outcome != tt.want || y.Last != said[tt.letter] || y.Counts[tt.want] != 1 || askedSoFar(w, probe) != 1 {
+					t.Errorf("%+v, want %s", y, want)
+				}
+				if stops := w.state.Stopping != NoCause; stops != (tt.want == prober.Failure && probe != Readiness) {
+					t.Errorf("is to be stopped: %v", stops)
+				}
+			})
+		}
+	}
+}
+
+func TestProbeThatIsNotThere(t *testing.T) {
+	for _, probe := range everyProbe {
+		t.Run(probe.String(), func(t *testing.T) {
+			t.Attr("kubelet", "96")
+			w := tale(t, "startup="+everySecond, "liveness="+everySecond, "readiness="+everySecond, probe.String()+"=none", "0s runs")
+			for _, at := range []string{"0s", "10s", "10s exits 1", "1m"} {
+				w.goesOn(at)
+				if y := w.state.Tallies[probe]; y.Result != prober.Success || askedSoFar(w, probe) != 0 {
+					t.Errorf("%s: %+v", at, y)
+				}
+			}
+			if !w.state.Ready || !w.state.Started {
+				t.Errorf("not ready and started: %+v", w.state)
+			}
+		})
+	}
+}
+
+// probeEvents returns the events that are about probes, in order.
+func probeEvents(w *world) []string {
+	var events []string
+	for line := range strings.Lines(w.told.String()) {
+		line = strings.TrimSpace(line)
+		if strings.HasPrefix(line, EventUnhealthy+" ") || strings.HasPrefix(line, EventProbeWarning+" ") {
+			events = append(events, line)
+		}
+	}
+	return events
+}
+
+func TestProbeEvents(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		answers string // one a second
+		want    []string
+	}{
+		{"a warning", "w", []string{`ProbeWarning "%s probe warning: probe output"`}},
+		{"failures", "ff", []string{`Unhealthy "%s probe failed (1/3): probe output"`, `Unhealthy "%s probe failed (2/3): probe output"`}},
+		{"not decided yet", "pp", nil},
+		{"could not be asked, told once", "nn", []string{`Unhealthy "%s probe could not be asked, which does not count: probe output"`}},
+		{"success", "s", nil},
+	} {
+		for _, probe := range everyProbe {
+			t.Run(tt.name+", "+probe.String(), func(t *testing.T) {
+				t.Attr("kubelet", "107")
+				w := probed(t, probe, "0s/1s/1/3")
+				for i, letter := range tt.answers {
+					w.answers[probe] = said[letter]
+					if i == 0 {
+						w.goesOn("0s runs")
+					}
+					w.goTo(w.begin.Add(time.Duration(i) * time.Second))
+				}
+				var want []string
+				for _, format := range tt.want {
+					want = append(want, fmt.Sprintf(format, probe.Title()))
+				}
+				if got := probeEvents(w); !slices.Equal(got, want) {
+					t.Errorf("events %q, want %q", got, want)
+				}
+				if last := []rune(tt.answers)[len(tt.answers)-1]; w.state.Tallies[probe].Last != said[last] {
+					t.Errorf("the status does not show the answer: %+v", w.state.Tallies[probe].Last)
+				}
+			})
+		}
+	}
+}
+
+// A verdict against a run holds until there is another run.
+func TestHeldUntilTheNextRun(t *testing.T) {
+	for probe, next := range map[ProbeType]string{Liveness: "S1", Startup: "S0h"} {
+		t.Run(probe.String()+" fails, held until the next run", func(t *testing.T) {
+			t.Attr("kubelet", "134")
+			name := probe.String()
+			w := probed(t, probe, everySecond, "drain=10s", "0s "+name+" fails", "0s runs")
+			run := w.state.Run
+			if got := standing(w, probe); got != "F0h" {
+				t.Fatalf("after the failure: %s, want F0h", got)
+			}
+			w.goesOn("1s "+name+" succeeds", "5s")
+			w.step("a success that nobody waits for", &Input{Kind: ProbeAnswered, Probe: probe, Result: said['s']})
+			w.goesOn("9500ms")
+			if got := standing(w, probe); got != "F0h" || askedSoFar(w, probe) != 1 || w.state.Run != run {
+				t.Errorf("while held: %s, asked %d times", got, askedSoFar(w, probe))
+			}
+			w.goesOn("10001ms")
+			if got := standing(w, probe); got != next || askedSoFar(w, probe) != 2 || w.state.Run == run {
+				t.Errorf("in the next run: %s, want %s; asked %d times\n%s", got, next, askedSoFar(w, probe), w.told.String())
+			}
+			w.step("a failure that nobody waits for", &Input{Kind: ProbeAnswered, Probe: probe, Result: said['f']})
+			if got := standing(w, probe); got != next {
+				t.Errorf("a late answer counted: %s, want %s", got, next)
+			}
+		})
+	}
+}
+
+// What was said of a run does not count for the next one.
+func TestRowsEndWithTheRun(t *testing.T) {
+	for _, tt := range []struct {
+		kubelet string
+		probe   ProbeType
+		timing  string
+		answer  string
+		before  string
+		after   string
+	}{
+		{"135", Liveness, "0s/1s/1/3", "fails", "S2", "S1"},
+		{"136", Startup, "0s/1s/1/3", "fails", "U2", "U1"},
+		{"130", Readiness, "0s/1s/3/1", "succeeds", "F2", "F1"},
+	} {
+		t.Run(tt.probe.String()+" "+tt.answer+" twice, then once more", func(t *testing.T) {
+			t.Attr("kubelet", tt.kubelet)
+			w := probed(t, tt.probe, tt.timing, "0s "+tt.probe.String()+" "+tt.answer, "0s runs", "1500ms")
+			if got := standing(w, tt.probe); got != tt.before {
+				t.Errorf("before the end: %s, want %s", got, tt.before)
+			}
+			w.goesOn("1500ms exits 1", "1600ms")
+			if got := standing(w, tt.probe); got != tt.after || askedSoFar(w, tt.probe) != 3 {
+				t.Errorf("in the next run: %s, want %s", got, tt.after)
+			}
+		})
+	}
+}
+
+func TestLivenessWaitsForTheStart(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		lines []string
+	}{
+		{"of the startup probe", []string{"startup=0s/1s/1/60", "0s startup fails", "0s runs", "20s startup succeeds"}},
+		{"of the post_start hook", []string{"post-start=20s", "0s runs"}},
+	} {
+		t.Run("the end "+tt.name, func(t *testing.T) {
+			t.Attr("kubelet", "139")
+			w := probed(t, Liveness, everySecond, append([]string{"drain=1h", "0s liveness fails"}, tt.lines...)...)
+			w.goTo(w.begin.Add(20*time.Second - 1))
+			if got := standing(w, Liveness); w.state.Started || got != "S0" || askedSoFar(w, Liveness) != 0 || w.state.Stopping != NoCause {
+				t.Errorf("not started: %s, %+v", got, w.state)
+			}
+			w.goesOn("21s")
+			if got := standing(w, Liveness); !w.state.Started || got != "F0h" || w.state.Stopping != ByLiveness {
+				t.Errorf("started: %s, %+v", got, w.state)
+			}
+		})
+	}
+}
+
+func TestStartupIsNotAskedOnceStarted(t *testing.T) {
+	t.Attr("kubelet", "140")
+	w := probed(t, Startup, "0s/1s/1/2", "0s startup fails", "0s runs")
+	if got := standing(w, Startup); got != "U1" {
+		t.Errorf("after one failure: %s, want U1", got)
+	}
+	w.goesOn("500ms startup succeeds", "1s")
+	if got := standing(w, Startup); got != "S0h" || !w.state.Started {
+		t.Errorf("after a success: %s, want S0h", got)
+	}
+	w.goesOn("1500ms startup fails", "1m")
+	if got := standing(w, Startup); got != "S0h" || askedSoFar(w, Startup) != 2 || !w.state.Started || len(w.acts()) != 0 {
+		t.Errorf("once it has started: %s, asked %d times", got, askedSoFar(w, Startup))
+	}
+}

@@ -1,0 +1,70 @@
+package core
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"healthd/prober"
+	"healthd/runtime"
+)
+
+func TestWarnings(t *testing.T) {
+	const (
+		twice = "the engine runs the command of its HEALTHCHECK and healthd that of its liveness probe: with the handler engine_health one command would do"
+		both  = "the engine runs the command of its HEALTHCHECK and healthd that of its liveness and readiness probe: with the handler engine_health one command would do"
+		heals = "it has the label autoheal=true: autoheal, if it runs, restarts it too, and knows neither drain nor back-off nor hold"
+	)
+	exec := func(grace time.Duration) *ProbeSpec {
+		return &ProbeSpec{Handler: prober.Handler{Exec: &prober.Exec{Command: []string{"true"}}}, TerminationGracePeriod: grace}
+	}
+	tcp := func(grace time.Duration) *ProbeSpec {
+		return &ProbeSpec{Handler: prober.Handler{TCPSocket: &prober.TCPSocket{Port: 80}}, TerminationGracePeriod: grace}
+	}
+	engineHealth := &ProbeSpec{Handler: prober.Handler{EngineHealth: &prober.EngineHealth{}}}
+	short := func(grace string) string {
+		return "its own stop timeout is 1m0s, but healthd gives it only " + grace + " (termination_grace_period)"
+	}
+	checked := runtime.Container{HasHealthcheck: true, StopTimeout: -1}
+	slow := runtime.Container{StopTimeout: time.Minute}
+	for _, tt := range []struct {
+		name   string
+		c      runtime.Container
+		probes [NumProbes]*ProbeSpec
+		grace  time.Duration // of the spec
+		want   []string
+	}{
+		{"nothing", runtime.Container{StopTimeout: -1}, [NumProbes]*ProbeSpec{Liveness: exec(0)}, 0, nil},
+		{"healthcheck and exec", checked, [NumProbes]*ProbeSpec{Liveness: exec(0)}, 0, []string{twice}},
+		{"two execs", checked, [NumProbes]*ProbeSpec{Liveness: exec(0), Readiness: exec(0)}, 0, []string{both}},
+		{"exec at the start only", checked, [NumProbes]*ProbeSpec{Startup: exec(0), Liveness: tcp(0)}, 0, nil},
+		{"healthcheck and engine_health", checked, [NumProbes]*ProbeSpec{Liveness: engineHealth}, 0, nil},
+		{"own stop timeout", slow, [NumProbes]*ProbeSpec{Liveness: tcp(0)}, 0, nil},
+		{"grace of the spec", slow, [NumProbes]*ProbeSpec{Liveness: tcp(0)}, 10 * time.Second, []string{short("10s after a failed liveness probe")}},
+		{"as long", slow, [NumProbes]*ProbeSpec{Liveness: tcp(0)}, time.Minute, nil},
+		{"grace of the probe is longer", slow, [NumProbes]*ProbeSpec{Liveness: tcp(time.Hour)}, 10 * time.Second, nil},
+		{
+			"grace of the probes", slow, [NumProbes]*ProbeSpec{Startup: tcp(time.Second), Liveness: tcp(5 * time.Second)}, 0,
+			[]string{short("5s after a failed liveness probe and 2s after a failed startup probe")},
+		},
+		{"readiness stops nothing", slow, [NumProbes]*ProbeSpec{Readiness: tcp(0)}, 10 * time.Second, nil},
+		{"never stopped", runtime.Container{StopTimeout: time.Minute, AutoRemove: true}, [NumProbes]*ProbeSpec{Liveness: tcp(0)}, 10 * time.Second, nil},
+		{"no stop timeout", runtime.Container{StopTimeout: -1}, [NumProbes]*ProbeSpec{Liveness: tcp(0)}, 3 * time.Second, nil},
+		{"policy of the engine", runtime.Container{StopTimeout: -1, RestartPolicy: "always"}, [NumProbes]*ProbeSpec{Liveness: tcp(0)}, 0, nil},
+		{"autoheal", runtime.Container{StopTimeout: -1, Labels: map[string]string{"autoheal": "true"}}, [NumProbes]*ProbeSpec{Liveness: tcp(0)}, 0, []string{heals}},
+		{"no autoheal", runtime.Container{StopTimeout: -1, Labels: map[string]string{"autoheal": "false"}}, [NumProbes]*ProbeSpec{Liveness: tcp(0)}, 0, nil},
+		{
+			"all", runtime.Container{HasHealthcheck: true, StopTimeout: time.Minute, Labels: map[string]string{"autoheal": "true"}},
+			[NumProbes]*ProbeSpec{Liveness: exec(0)}, 10 * time.Second, []string{twice, short("10s after a failed liveness probe"), heals},
+		},
+	} {
+		v := &View{Container: &tt.c, Spec: &Spec{Probes: tt.probes, TerminationGracePeriod: tt.grace}}
+		if got := v.Warnings(); !slices.Equal(got, tt.want) {
+			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
+		}
+	}
+	invalid := &View{Container: &runtime.Container{HasHealthcheck: true, Labels: map[string]string{"autoheal": "true"}}, Invalid: "label"}
+	if got := invalid.Warnings(); got != nil {
+		t.Errorf("invalid: %q", got)
+	}
+}
