@@ -23,7 +23,7 @@ func BenchmarkExitToStart(b *testing.B) {
 	for b.Loop() {
 		h.engine.exit("c1", 1)
 		<-h.engine.called
-		for h.view(b, "c1").State.Call != core.NoCall { // its return, too
+		for h.view(b, "c1").State.Action.Call != core.NoCall { // its return, too
 			goruntime.Gosched()
 		}
 	}
@@ -72,7 +72,7 @@ func startThousand(b *testing.B, h *house, want int) {
 		}
 		armed = 0
 		for _, v := range h.Board().Views() {
-			for _, y := range v.State.Tallies {
+			for _, y := range v.State.Health.Probes {
 				if !y.Due.IsZero() || y.OnHold {
 					armed++
 				}
@@ -98,7 +98,7 @@ func BenchmarkThousandWait(b *testing.B) {
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
 				e := all[i%len(all)]
-				e.state.Tallies[core.Liveness].Asking = true
+				e.state.Health.Probes[core.Liveness].Asking = true
 				l.step(e, in)
 			}
 		})
@@ -132,7 +132,7 @@ func thousandWait(b *testing.B, group string) (*loop, []*entry) {
 		all = append(all, l.entries[id])
 	}
 	for _, e := range all {
-		e.state.Tallies[core.Liveness].Asking = true
+		e.state.Health.Probes[core.Liveness].Asking = true
 		l.step(e, &core.Input{Kind: core.ProbeAnswered, Probe: core.Liveness, Result: refused})
 	}
 	if n := len(l.guard.waiting); n < 990 {

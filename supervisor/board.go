@@ -177,7 +177,7 @@ func (b *Board) release(name string, s *slot) {
 // container.
 func publishedAlike(a, b *core.View) bool {
 	return a.Spec == b.Spec && a.Service == b.Service && a.Container.Name == b.Container.Name &&
-		a.Container.Address == b.Container.Address && a.State.Run == b.State.Run &&
-		a.State.Ready == b.State.Ready && a.State.Draining() == b.State.Draining() &&
+		a.Container.Address == b.Container.Address && a.State.Run.ID == b.State.Run.ID &&
+		a.State.Conditions.Ready.Status == b.State.Conditions.Ready.Status && a.State.Draining() == b.State.Draining() &&
 		a.Finishing() == b.Finishing() && a.State.AwaitsDrain() == b.State.AwaitsDrain()
 }

@@ -49,8 +49,8 @@ func TestEngineEndsSlowly(t *testing.T) {
 		h.engine.deliver(runtime.Update{Kind: runtime.Synced, Runtime: "docker", Reason: runtime.RelistReconnect})
 		time.Sleep(time.Second)
 		for _, id := range []string{"c1", "c2"} {
-			if s := h.view(t, id).State; s.Engine != runtime.Running {
-				t.Errorf("%s is %s, stopped by an operator: %v", id, s.Engine, s.OperatorStopped)
+			if s := h.view(t, id).State; s.Engine.State != runtime.Running {
+				t.Errorf("%s is %s, stopped by an operator: %v", id, s.Engine.State, s.Ending.OperatorStopped)
 			}
 		}
 	})
@@ -130,8 +130,8 @@ func TestSignalAfterEngineStart(t *testing.T) {
 				h.engine.deliver(h.engine.seen("c1"))
 				h.engine.deliver(runtime.Update{Kind: runtime.Synced, Runtime: "docker", Reason: runtime.RelistReconnect})
 				time.Sleep(time.Minute)
-				if s := h.view(t, "c1").State; s.Engine.Alive() != tt.runs || s.OperatorStopped == tt.runs {
-					t.Errorf("it is %s, stopped by an operator: %v", s.Engine, s.OperatorStopped)
+				if s := h.view(t, "c1").State; s.Engine.State.Alive() != tt.runs || s.Ending.OperatorStopped == tt.runs {
+					t.Errorf("it is %s, stopped by an operator: %v", s.Engine.State, s.Ending.OperatorStopped)
 				}
 			})
 		})
@@ -151,8 +151,8 @@ func TestEndAfterEngineStart(t *testing.T) {
 		h.engine.exit("c1", 0)
 		h.engine.deliver(runtime.Update{Kind: runtime.Synced, Runtime: "docker", Reason: runtime.RelistReconnect})
 		time.Sleep(time.Minute)
-		if s := h.view(t, "c1").State; s.Engine.Alive() || s.Exit.Reason != core.ReasonCompleted {
-			t.Errorf("it is %s: %+v", s.Engine, s.Exit)
+		if s := h.view(t, "c1").State; s.Engine.State.Alive() || s.Run.Exit.Reason != core.ReasonCompleted {
+			t.Errorf("it is %s: %+v", s.Engine.State, s.Run.Exit)
 		}
 	})
 }
@@ -173,7 +173,7 @@ func TestEndSeenLate(t *testing.T) {
 		time.Sleep(10 * time.Minute)
 		h.engine.deliver(h.engine.seen("c1"))
 		time.Sleep(time.Minute)
-		if calls := h.engine.madeCalls(); len(calls) > 0 || !h.view(t, "c1").State.OperatorStopped {
+		if calls := h.engine.madeCalls(); len(calls) > 0 || !h.view(t, "c1").State.Ending.OperatorStopped {
 			t.Errorf("calls %v", calls)
 		}
 	})

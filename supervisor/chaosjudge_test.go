@@ -18,11 +18,11 @@ func (w *chaos) called(d *chaosDaemon, c *chaosContainer, what string) {
 		return
 	case c.kind.rm:
 		w.fail("%s: %s of a container that its engine removes when it ends", c.kind.name, what)
-	case v.State.Held && v.State.Restart == core.ByExit && what == "start" && time.Since(c.heldAt) > 3*time.Second:
+	case v.State.Lasting.Held && v.State.Action.Restart == core.ByExit && what == "start" && time.Since(c.heldAt) > 3*time.Second:
 		w.fail("%s: started while it is held", c.kind.name)
 	}
 	if what == "start" {
-		c.asks = v.State.Restart.ByProbe()
+		c.asks = v.State.Action.Restart.ByProbe()
 		asked := c.wished.before == d.n && w.engine.remembers(c.wished.at) && !c.unasked && time.Since(c.wished.at) > 200*time.Millisecond
 		c.knew = c.wished.run == c.run && (asked || d.told(c))
 		return
@@ -31,16 +31,16 @@ func (w *chaos) called(d *chaosDaemon, c *chaosContainer, what string) {
 		c.wished.unclear = "healthd calls for a stop before it hears of that"
 	}
 	c.calls++
-	c.cause, c.grace = v.State.Stopping, v.State.Grace
+	c.cause, c.grace = v.State.Action.Stopping, v.State.Action.Grace
 	if c.cause.ByProbe() {
 		c.condemned = c.run
 	}
-	if v.State.Ready {
+	if v.State.Conditions.Ready.Status {
 		w.fail("%s: stopped although it is published as ready", c.kind.name)
 	}
 	drain := v.Spec.Publish.Drain
-	if time.Since(v.State.ReadyCh) < drain {
-		w.fail("%s: stopped %v after its readiness was withdrawn, drain is %v", c.kind.name, time.Since(v.State.ReadyCh), drain)
+	if time.Since(v.State.Conditions.Ready.Since) < drain {
+		w.fail("%s: stopped %v after its readiness was withdrawn, drain is %v", c.kind.name, time.Since(v.State.Conditions.Ready.Since), drain)
 	}
 }
 
@@ -114,7 +114,7 @@ func (w *chaos) follow() {
 	}
 	for _, c := range w.engine.all {
 		v := w.view(c)
-		if d != nil && d.calling[c.c.ID] != "" || v == nil || v.State.Held {
+		if d != nil && d.calling[c.c.ID] != "" || v == nil || v.State.Lasting.Held {
 			c.troubleAt = time.Now()
 		}
 	}
@@ -124,7 +124,7 @@ func (w *chaos) follow() {
 // and longer where there was trouble.
 func (w *chaos) checkReady(c *chaosContainer) {
 	v := w.view(c)
-	if v == nil || !v.State.Ready || c.c.State == runtime.Running || v.State.Lost {
+	if v == nil || !v.State.Conditions.Ready.Status || c.c.State == runtime.Running || v.State.Lost {
 		return
 	}
 	since := c.c.FinishedAt
@@ -196,12 +196,12 @@ func (w *chaos) last() {
 		case v == nil:
 		case !c.c.State.Alive() && c.expect == mustRun:
 			w.fail("%s: is down at the end, although it %s (%s)", c.kind.name, c.expect, c.why)
-		case v.State.Engine != c.c.State || v.State.Run != c.c.Run():
-			w.fail("%s: is shown as %s at the end, but it is %s", c.kind.name, v.State.Engine, c.c.State)
-		case c.c.State.Alive() && !v.State.Ready:
+		case v.State.Engine.State != c.c.State || v.State.Run.ID != c.c.Run():
+			w.fail("%s: is shown as %s at the end, but it is %s", c.kind.name, v.State.Engine.State, c.c.State)
+		case c.c.State.Alive() && !v.State.Conditions.Ready.Status:
 			_, reason, message := v.Readiness()
 			w.fail("%s: is not ready at the end: %s %s", c.kind.name, reason, message)
-		case !v.State.Settled() || v.State.Condemned != core.NoCause:
+		case !v.State.Settled() || v.State.Health.Failed != core.NoCause:
 			w.fail("%s: something is still to be done at the end: %+v", c.kind.name, v.State)
 		}
 	}

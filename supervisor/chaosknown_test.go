@@ -24,7 +24,7 @@ func (w *chaos) read(d *chaosDaemon, ev runtime.Event) {
 // remembers says whether a daemon was born with the operator's wish.
 func (d *chaosDaemon) remembers(c *chaosContainer) bool {
 	m, ok := d.bornWith[c.c.ID]
-	return ok && m.Run == c.c.Run() && (m.OperatorStopped || !m.KilledAt.IsZero())
+	return ok && m.Run.ID == c.c.Run() && (m.Ending.OperatorStopped || !m.Ending.First.IsZero())
 }
 
 // told says whether a daemon knew of the operator's wish a moment ago: what it decides
@@ -38,12 +38,12 @@ func (d *chaosDaemon) told(c *chaosContainer) bool {
 func (w *chaos) born(d *chaosDaemon) {
 	for _, c := range w.engine.all {
 		m, ok := d.bornWith[c.c.ID]
-		same := ok && m.Run == c.c.Run()
-		if c.calls > 0 && (!same || m.Stopping == core.NoCause) {
+		same := ok && m.Run.ID == c.c.Run()
+		if c.calls > 0 && (!same || m.Action.Stopping == core.NoCause) {
 			c.murky = c.run
 			c.unsure("the daemon that stopped it died before it could note that")
 		}
-		if c.run > 0 && c.askedRun == c.run && (!same || m.Stopping == core.NoCause && m.Restart == core.NoCause) {
+		if c.run > 0 && c.askedRun == c.run && (!same || m.Action.Stopping == core.NoCause && m.Action.Restart == core.NoCause) {
 			c.murky = c.run
 			c.unsure("the daemon that was asked to restart it died before it could note that")
 		}
@@ -76,7 +76,7 @@ func (w *chaos) subscribed(d *chaosDaemon, since time.Time) {
 			continue
 		}
 		for _, c := range w.engine.all {
-			if c.c.ID == ev.ID && !c.gone && !c.kind.rm && c.wished.at.Equal(ev.Time) && c.wished.unclear == "" && c.wish() == freshWish && c.expect != either && c.murky != c.run && c.askedRun != c.run && !d.remembers(c) && c.lossAt.IsZero() && d.bornWith[c.c.ID].Run == c.c.Run() {
+			if c.c.ID == ev.ID && !c.gone && !c.kind.rm && c.wished.at.Equal(ev.Time) && c.wished.unclear == "" && c.wish() == freshWish && c.expect != either && c.murky != c.run && c.askedRun != c.run && !d.remembers(c) && c.lossAt.IsZero() && d.bornWith[c.c.ID].Run.ID == c.c.Run() {
 				w.fail("%s: an operator's signal was noted as seen, but is not remembered", c.kind.name)
 			}
 		}
@@ -97,7 +97,7 @@ func (w *chaos) reckon(d *chaosDaemon, since time.Time) {
 		return // that the engine was started anew is clear
 	}
 	for _, c := range e.all {
-		if m := d.bornWith[c.c.ID]; m.Restart == core.NoCause {
+		if m := d.bornWith[c.c.ID]; m.Action.Restart == core.NoCause {
 			c.unsure("nobody can tell a new daemon how it ended")
 		}
 	}
@@ -107,7 +107,7 @@ func (w *chaos) reckon(d *chaosDaemon, since time.Time) {
 func (w *chaos) muddled(d *chaosDaemon, why string) {
 	w.logf("%s", why)
 	for _, c := range w.engine.all {
-		if c.endedBy == theEngine || c.endBoot != w.engine.boot || d != nil && !d.everSynced && d.bornWith[c.c.ID].Restart == core.NoCause {
+		if c.endedBy == theEngine || c.endBoot != w.engine.boot || d != nil && !d.everSynced && d.bornWith[c.c.ID].Action.Restart == core.NoCause {
 			c.unsure(why)
 		}
 	}

@@ -171,7 +171,7 @@ func (w *chaos) follows(c *chaosContainer, by actor) (expectation, string) {
 	switch {
 	case spec == nil || w.daemon != nil && !w.supervised(c.kind.name):
 		return either, "it is not supervised"
-	case w.daemon != nil && !w.daemon.everSynced && w.daemon.bornWith[c.c.ID].Run != c.c.Run():
+	case w.daemon != nil && !w.daemon.everSynced && w.daemon.bornWith[c.c.ID].Run.ID != c.c.Run():
 		return either, "healthd has not seen this run"
 	case w.hearing.IsZero() && w.daemon != nil && w.view(c) == nil:
 		return either, "healthd has not seen it"
@@ -214,8 +214,8 @@ func (w *chaos) follows(c *chaosContainer, by actor) (expectation, string) {
 
 // stopping is why the living daemon stops the present run, as it shows it.
 func (w *chaos) stopping(c *chaosContainer) core.Cause {
-	if v := w.view(c); v != nil && v.State.Run == c.c.Run() {
-		return v.State.Stopping
+	if v := w.view(c); v != nil && v.State.Run.ID == c.c.Run() {
+		return v.State.Action.Stopping
 	}
 	return core.NoCause
 }

@@ -44,12 +44,12 @@ func (l *loop) tellEndsApart(name string) {
 	all := l.entriesOf(name)
 	for _, e := range all {
 		if e.ended {
-			last = later(last, e.state.Exit.FinishedAt)
+			last = later(last, e.state.Run.Exit.FinishedAt)
 			slack = max(slack, e.container.StopTimeout+core.EngineEnds)
 		}
 	}
 	for _, e := range all {
-		if e.ended && e.state.Exit.FinishedAt.Before(last.Add(-slack)) {
+		if e.ended && e.state.Run.Exit.FinishedAt.Before(last.Add(-slack)) {
 			l.step(e, &core.Input{Kind: core.EndedBeforeEngine})
 		}
 		e.ended = false

@@ -267,7 +267,7 @@ func (k keeper) Remember(m core.Memory) <-chan struct{} {
 	if k.gen != k.e.gen {
 		return known
 	}
-	if m.Ready && !m.Alive {
+	if m.Conditions.Ready.Status && !m.Engine.State.Alive() {
 		k.e.t.Errorf("kept as ready, but not alive: %+v", m)
 	}
 	k.e.kept[m.ID] = m
@@ -325,7 +325,7 @@ func (h hands) call(do func() error) error {
 func (h hands) Stop(ctx context.Context, id string, grace time.Duration) error {
 	return h.call(func() error {
 		if daemon, _ := h.e.living(); daemon != nil {
-			if v, ok := daemon.Board().Find(id); ok && v.State.Ready {
+			if v, ok := daemon.Board().Find(id); ok && v.State.Conditions.Ready.Status {
 				h.e.t.Error("ready on the board while it is being stopped")
 			}
 		}

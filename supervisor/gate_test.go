@@ -32,14 +32,14 @@ func TestSetGate(t *testing.T) {
 				t.Fatal(err)
 			}
 			v, _ := h.Board().Find("c1") // it has followed when SetGate returns
-			if v.State.Ready != tt.ready || !v.State.ContainerReady {
-				t.Errorf("%s %v: ready %v, want %v; the container itself: %v", tt.gate, tt.status, v.State.Ready, tt.ready, v.State.ContainerReady)
+			if v.State.Conditions.Ready.Status != tt.ready || !v.State.Conditions.ContainerReady.Status {
+				t.Errorf("%s %v: ready %v, want %v; the container itself: %v", tt.gate, tt.status, v.State.Conditions.Ready.Status, tt.ready, v.State.Conditions.ContainerReady.Status)
 			}
 		}
 		h.engine.exit("c1", 1)
 		time.Sleep(time.Millisecond)
 		synctest.Wait()
-		if s := h.view(t, "c1").State; !s.Ready || s.RestartCount() != 1 {
+		if s := h.view(t, "c1").State; !s.Conditions.Ready.Status || s.RestartCount() != 1 {
 			t.Errorf("the next run is not ready though its gates are True: %+v", s)
 		}
 	})

@@ -37,8 +37,8 @@ func TestRestartOfWhatIsNotThere(t *testing.T) {
 		}
 		time.Sleep(6 * time.Second) // the drain
 		synctest.Wait()
-		if s := h.view(t, "c1").State; !strings.Contains(s.CallError, runtime.ErrNotFound.Error()) {
-			t.Errorf("the stop failed, and the error is %q", s.CallError)
+		if s := h.view(t, "c1").State; !strings.Contains(s.Request.Error, runtime.ErrNotFound.Error()) {
+			t.Errorf("the stop failed, and the error is %q", s.Request.Error)
 		}
 		if got, want := h.diary.reasons("n-c1"), []string{core.EventStarted, core.EventReady, core.EventKilling, core.EventNotReady, core.EventKilling}; !slices.Equal(got, want) {
 			t.Errorf("events %v, want %v: the failed stop, too", got, want)

@@ -118,7 +118,7 @@ func (g *guard) takeUp(past []core.Memory, now time.Time) {
 
 // grant notes that a restart of e was begun which a probe asked for.
 func (g *guard) grant(e *entry, now time.Time) {
-	e.down = core.Outage{Run: e.state.Run, Since: now}
+	e.down = core.Outage{Run: e.state.Run.ID, Since: now}
 	if g.limit.MaxRestarts <= 0 {
 		return
 	}
@@ -190,12 +190,12 @@ func (t *those) String() string {
 func (g *guard) took(e *entry, before core.Cause, now time.Time) {
 	s := &e.state
 	switch is, _ := e.outage(now); {
-	case before == core.NoCause && s.Stopping.ByProbe():
+	case before == core.NoCause && s.Action.Stopping.ByProbe():
 		g.grant(e, now)
 	case e.down != core.Outage{} && !is:
 		e.down, g.stirred = core.Outage{}, true
 	}
-	switch waits := s.Condemned != core.NoCause && s.Wait.Reason != core.WaitHeld; {
+	switch waits := s.Health.Failed != core.NoCause && s.Health.Wait.Reason != core.WaitHeld; {
 	case !waits:
 		g.unqueue(e)
 	case !slices.Contains(g.waiting, e):
@@ -215,7 +215,7 @@ func (g *guard) unqueue(e *entry) {
 
 // exhausted says, once each time, that somebody waits for the budget of the host.
 func (g *guard) exhausted() bool {
-	waits := slices.ContainsFunc(g.waiting, func(e *entry) bool { return e.state.Wait.Reason == core.WaitRestartBudget })
+	waits := slices.ContainsFunc(g.waiting, func(e *entry) bool { return e.state.Health.Wait.Reason == core.WaitRestartBudget })
 	first := waits && !g.told
 	g.told = waits
 	return first
@@ -229,14 +229,14 @@ func (e *entry) outage(now time.Time) (down bool, until time.Time) {
 	switch {
 	case e.down == core.Outage{}:
 		return false, time.Time{}
-	case s.Settled() && (s.Run == e.down.Run || !s.Engine.Alive()):
+	case s.Settled() && (s.Run.ID == e.down.Run || !s.Engine.State.Alive()):
 		return false, time.Time{} // it was spared, or has ended for good
-	case s.Run == e.down.Run:
+	case s.Run.ID == e.down.Run:
 		return now.Before(last), time.Time{}
-	case s.Ready:
+	case s.Conditions.Ready.Status:
 		return false, time.Time{}
 	}
-	until = earlier(s.BeganAt.Add(e.spec.TimeToReady()), last)
+	until = earlier(s.Health.BeganAt.Add(e.spec.TimeToReady()), last)
 	return now.Before(until), until
 }
 
@@ -248,7 +248,7 @@ func (g *guard) ahead(e *entry) int {
 		if other == e {
 			break
 		}
-		if other.state.Wait.Reason == core.WaitRestartBudget {
+		if other.state.Health.Wait.Reason == core.WaitRestartBudget {
 			n++
 		}
 	}

@@ -86,7 +86,7 @@ func TestGroupLimit(t *testing.T) {
 					down := 0
 					done = true
 					for _, id := range ids {
-						if s := h.view(t, id).State; !s.Ready {
+						if s := h.view(t, id).State; !s.Conditions.Ready.Status {
 							down++
 						} else if s.RestartCount() == 0 {
 							done = false
@@ -127,7 +127,7 @@ func TestGroupLimitIsFairAndTold(t *testing.T) {
 		if got, want := h.waiting(t, "a"), "GroupLimit failed liveness probe, its restart waits for n-b, n-c"; got != want {
 			t.Errorf("a: %q, want %q", got, want)
 		}
-		if v := h.view(t, "a"); !v.State.Ready || v.Waiting().Until.IsZero() {
+		if v := h.view(t, "a"); !v.State.Conditions.Ready.Status || v.Waiting().Until.IsZero() {
 			t.Errorf("it is withdrawn while it waits, or nobody knows for how long: %+v", v.Waiting())
 		}
 		time.Sleep(time.Minute)
@@ -153,7 +153,7 @@ func TestWhoRecoversIsSpared(t *testing.T) {
 		h.probes.say("b:2", good)
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if s := h.view(t, "b").State; s.RestartCount() != 0 || s.Condemned != core.NoCause || h.probes.times("b:2") < asked+30 {
+		if s := h.view(t, "b").State; s.RestartCount() != 0 || s.Health.Failed != core.NoCause || h.probes.times("b:2") < asked+30 {
 			t.Errorf("restarted or not probed: %+v", s)
 		}
 		if w := h.waiting(t, "b"); w != "" {
@@ -222,7 +222,7 @@ func TestPlacesOfAGroupAreFreed(t *testing.T) {
 				defer h.close(t)
 				replicas(h, 2)
 				h.fails("a")
-				begun := h.view(t, "a").State.BeganAt
+				begun := h.view(t, "a").State.Health.BeganAt
 				h.fails("b")
 				tt.do(h)
 				for range 1000 {
@@ -301,7 +301,7 @@ func TestFailedPostStartWaitsForItsGroup(t *testing.T) {
 		}
 		time.Sleep(10 * time.Minute)
 		synctest.Wait()
-		if s := h.view(t, "b").State; !s.Ready || s.Restarts[core.ByPostStart] != 1 {
+		if s := h.view(t, "b").State; !s.Conditions.Ready.Status || s.Lasting.Restarts[core.ByPostStart] != 1 {
 			t.Errorf("b in the end: %+v", s)
 		}
 	})

@@ -35,8 +35,8 @@ func TestHeldContainerIsProbedAndNotRestarted(t *testing.T) {
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		v := h.view(t, "a")
-		if len(h.engine.madeCalls()) != 0 || v.State.Ready || h.probes.times("a:2") < asked+3000 {
-			t.Errorf("calls %v, ready %v", h.engine.madeCalls(), v.State.Ready)
+		if len(h.engine.madeCalls()) != 0 || v.State.Conditions.Ready.Status || h.probes.times("a:2") < asked+3000 {
+			t.Errorf("calls %v, ready %v", h.engine.madeCalls(), v.State.Conditions.Ready.Status)
 		}
 		if w := v.Waiting(); w == nil || w.Reason != core.WaitHeld {
 			t.Errorf("waits for %+v", w)
@@ -71,7 +71,7 @@ func TestHoldEndsByItself(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if got := h.engine.madeCalls(); !slices.Equal(got, []string{"start a"}) || h.view(t, "a").State.Held {
+		if got := h.engine.madeCalls(); !slices.Equal(got, []string{"start a"}) || h.view(t, "a").State.Lasting.Held {
 			t.Errorf("calls %v", got)
 		}
 	})
@@ -118,7 +118,7 @@ func TestHoldDuringARestart(t *testing.T) {
 		replicas(h, 1)
 		h.fails("a")
 		_ = h.Hold(t.Context(), "a", time.Time{})
-		if s := h.view(t, "a").State; s.Stopping != core.NoCause || s.Condemned != core.ByLiveness || !s.Ready {
+		if s := h.view(t, "a").State; s.Action.Stopping != core.NoCause || s.Health.Failed != core.ByLiveness || !s.Conditions.Ready.Status {
 			t.Errorf("held during the drain: %+v", s)
 		}
 		_ = h.Resume(t.Context(), "a")
@@ -126,7 +126,7 @@ func TestHoldDuringARestart(t *testing.T) {
 		_ = h.Hold(t.Context(), "a", time.Time{})
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if s := h.view(t, "a").State; !s.Held || !s.Ready || s.RestartCount() != 1 {
+		if s := h.view(t, "a").State; !s.Lasting.Held || !s.Conditions.Ready.Status || s.RestartCount() != 1 {
 			t.Errorf("held during the stop: %+v", s)
 		}
 	})
@@ -140,7 +140,7 @@ func TestOperatorStopsWhatIsHeld(t *testing.T) {
 		h.engine.exit("a", 143)
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if s := h.view(t, "a").State; !s.OperatorStopped || len(h.engine.madeCalls()) != 0 {
+		if s := h.view(t, "a").State; !s.Ending.OperatorStopped || len(h.engine.madeCalls()) != 0 {
 			t.Errorf("calls %v, %+v", h.engine.madeCalls(), s)
 		}
 	})
@@ -157,8 +157,8 @@ func TestHoldSurvives(t *testing.T) {
 		_ = e.daemon.Hold(t.Context(), "c1", until)
 		held := func(when, id string) {
 			t.Helper()
-			if s := e.view(id).State; !s.Held || !s.HeldUntil.Equal(until) {
-				t.Errorf("%s: %v until %v", when, s.Held, s.HeldUntil)
+			if s := e.view(id).State; !s.Lasting.Held || !s.Lasting.HeldUntil.Equal(until) {
+				t.Errorf("%s: %v until %v", when, s.Lasting.Held, s.Lasting.HeldUntil)
 			}
 		}
 		e.engine.exit("c1", 1)
@@ -183,7 +183,7 @@ func TestHoldSurvives(t *testing.T) {
 		e.begin(runtime.ReplayComplete, 0, false)
 		held("an end in good order", "c2")
 		e.sleep(2 * time.Hour)
-		if !e.running("c2") || e.view("c2").State.Held {
+		if !e.running("c2") || e.view("c2").State.Lasting.Held {
 			t.Error("not started when the hold was over")
 		}
 		e.end()

@@ -56,7 +56,7 @@ func (l *loop) buryPast(u update) {
 		}
 	}
 	for _, e := range l.entriesOf(u.Runtime) {
-		if e.strange && e.state.Run != (runtime.Run{}) {
+		if e.strange && e.state.Run.ID != (runtime.Run{}) {
 			l.recall(e)
 		}
 	}
@@ -81,7 +81,7 @@ func (e *entry) memory() core.Memory {
 // recall takes up what is remembered of the identity whose first run this container
 // has: compose makes the new container before it removes the old one.
 func (l *loop) recall(e *entry) {
-	e.state.Resources = e.container.Resources
+	e.state.Engine.Resources = e.container.Resources
 	m, ok := l.memories[e.identity]
 	if !ok || e.spec == nil {
 		return
@@ -91,10 +91,10 @@ func (l *loop) recall(e *entry) {
 	if time.Since(m.Gone) > forgetAfter {
 		return
 	}
-	e.state.Restarts, e.state.Held, e.state.HeldUntil = m.Restarts, m.Held, m.HeldUntil
+	e.state.Lasting.Restarts, e.state.Lasting.Held, e.state.Lasting.HeldUntil = m.Lasting.Restarts, m.Lasting.Held, m.Lasting.HeldUntil
 	e.granted = m.Granted
 	if m.MadeOf(e.container) {
-		e.state.Backoff = m.Backoff
+		e.state.Lasting.Backoff = m.Lasting.Backoff
 	}
 }
 
@@ -105,7 +105,7 @@ func (l *loop) gone(e *entry) {
 		l.removedUnseen(e.container.ID)
 		return
 	}
-	if e.spec == nil || e.state.Run == (runtime.Run{}) {
+	if e.spec == nil || e.state.Run.ID == (runtime.Run{}) {
 		l.config.Store.Forget(e.container.ID)
 		return
 	}

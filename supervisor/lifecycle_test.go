@@ -101,12 +101,12 @@ func TestPostStartComesAfterTheStartAndBeforeProbes(t *testing.T) {
 		h.engine.run("c1")
 		lifeWait(t, h, time.Minute, "PostStart of c1 begins")
 		v := h.view(t, "c1")
-		if _, reason, _ := v.Readiness(); reason != core.NotReadyPostStart || v.State.Started || h.probes.times("c1:1")+h.probes.times("c1:2") != 0 {
+		if _, reason, _ := v.Readiness(); reason != core.NotReadyPostStart || v.State.Conditions.Started.Status || h.probes.times("c1:1")+h.probes.times("c1:2") != 0 {
 			t.Errorf("probed or ready before post_start has ended: %s, %+v", reason, v.State)
 		}
 		desk.ends <- prober.HookResult{}
 		synctest.Wait()
-		if v := h.view(t, "c1"); !v.State.Ready || h.probes.times("c1:1") != 1 {
+		if v := h.view(t, "c1"); !v.State.Conditions.Ready.Status || h.probes.times("c1:1") != 1 {
 			t.Errorf("not ready after post_start: %+v", v.State)
 		}
 		if err := h.Restart(t.Context(), "c1"); err != nil {
@@ -126,7 +126,7 @@ func TestNoPostStartForWhatWasFoundRunning(t *testing.T) {
 		h.engine.run("c1")
 		h.synced()
 		lifeWait(t, h, time.Minute)
-		if !h.view(t, "c1").State.Ready {
+		if !h.view(t, "c1").State.Conditions.Ready.Status {
 			t.Error("a container found running is not ready")
 		}
 	})
@@ -142,8 +142,8 @@ func TestFailedPostStartStopsTheRun(t *testing.T) {
 		synctest.Wait()
 		desk.ends <- prober.HookResult{Err: errors.New("exited with code 1")}
 		lifeWait(t, h, time.Second, "PostStart of c1 begins", "stop c1 30s", "start c1", "PostStart of c1 begins")
-		if s := h.view(t, "c1").State; s.Restarts[core.ByPostStart] != 1 || !slices.Contains(h.diary.reasons("n-c1"), core.EventFailedPostStartHook) {
-			t.Errorf("restarts %v, events %v", s.Restarts, h.diary.reasons("n-c1"))
+		if s := h.view(t, "c1").State; s.Lasting.Restarts[core.ByPostStart] != 1 || !slices.Contains(h.diary.reasons("n-c1"), core.EventFailedPostStartHook) {
+			t.Errorf("restarts %v, events %v", s.Lasting.Restarts, h.diary.reasons("n-c1"))
 		}
 		desk.ends <- prober.HookResult{}
 	})
@@ -174,7 +174,7 @@ func TestPostStartThatCannotBeMadeIsTriedAgain(t *testing.T) {
 		lifeWait(t, h, 2*time.Millisecond, "PostStart of c1 begins")
 		desk.ends <- prober.HookResult{}
 		synctest.Wait()
-		if v := h.view(t, "c1"); !v.State.Ready || v.State.RestartCount() != 0 {
+		if v := h.view(t, "c1"); !v.State.Conditions.Ready.Status || v.State.RestartCount() != 0 {
 			t.Errorf("after the second try: %+v", v.State)
 		}
 	})
@@ -193,8 +193,8 @@ func TestPreStopComesBeforeTheStop(t *testing.T) {
 		lifeWait(t, h, 5*time.Second+time.Millisecond, "PreStop of c1 begins")
 		h.probes.say("c1:1", prober.Result{Outcome: prober.Success})
 		v := h.view(t, "c1")
-		if x := v.Waiting(); v.State.Ready || x == nil || !strings.Contains(x.Message, "pre_stop hook runs") {
-			t.Errorf("while pre_stop runs: ready %v, waits for %+v", v.State.Ready, x)
+		if x := v.Waiting(); v.State.Conditions.Ready.Status || x == nil || !strings.Contains(x.Message, "pre_stop hook runs") {
+			t.Errorf("while pre_stop runs: ready %v, waits for %+v", v.State.Conditions.Ready.Status, x)
 		}
 		time.Sleep(8*time.Second - time.Millisecond)
 		desk.ends <- prober.HookResult{}
@@ -243,7 +243,7 @@ func TestNewAddressDoesNotEndAHook(t *testing.T) {
 				lifeWait(t, h, time.Second, hook.Title()+" of c1 begins")
 				desk.ends <- prober.HookResult{}
 				synctest.Wait()
-				if s := h.view(t, "c1").State; !s.Ready {
+				if s := h.view(t, "c1").State; !s.Conditions.Ready.Status {
 					t.Errorf("the end of the hook was not heard: %+v", s)
 				}
 			})
@@ -281,7 +281,7 @@ func TestHookOfAnEarlierRun(t *testing.T) {
 		h.synced()
 		h.engine.run("c1")
 		synctest.Wait()
-		first := h.view(t, "c1").State.Run
+		first := h.view(t, "c1").State.Run.ID
 		h.engine.exit("c1", 1)
 		synctest.Wait()
 		got := h.engine.madeCalls()
@@ -296,12 +296,12 @@ func TestHookOfAnEarlierRun(t *testing.T) {
 		} {
 			_ = h.send(t.Context(), &late)
 		}
-		if s := h.view(t, "c1").State; s.Hooks[core.PostStart] != core.HookRunning || s.Started || s.Stopping != core.NoCause {
+		if s := h.view(t, "c1").State; s.Run.Hooks[core.PostStart] != core.HookRunning || s.Conditions.Started.Status || s.Action.Stopping != core.NoCause {
 			t.Errorf("an earlier run's hook counted: %+v", s)
 		}
 		desk.ends <- prober.HookResult{}
 		synctest.Wait()
-		if s := h.view(t, "c1").State; !s.Ready || s.Restarts[core.ByExit] != 1 {
+		if s := h.view(t, "c1").State; !s.Conditions.Ready.Status || s.Lasting.Restarts[core.ByExit] != 1 {
 			t.Errorf("after its own hook: %+v", s)
 		}
 	})

@@ -136,7 +136,7 @@ func (l *loop) relieve(now time.Time) {
 	}
 	l.guard.stirred, l.relieveAt = false, now.Add(relieveEvery)
 	for _, e := range slices.Clone(l.guard.waiting) {
-		if l.guard.wait(e, now) != e.state.Wait {
+		if l.guard.wait(e, now) != e.state.Health.Wait {
 			l.step(e, &core.Input{Kind: core.Tick})
 		}
 	}
@@ -186,12 +186,12 @@ func (l *loop) step(e *entry, in *core.Input) {
 		l.show(e)
 		return
 	}
-	run, before := e.state.Run, e.state.Stopping
-	if in.MayStop() || e.state.Condemned != core.NoCause || e.state.Hooks[core.PostStart] == core.HookFailed {
+	run, before := e.state.Run.ID, e.state.Action.Stopping
+	if in.MayStop() || e.state.Health.Failed != core.NoCause || e.state.Run.Hooks[core.PostStart] == core.HookFailed {
 		in.Wait, in.LastUp = l.guard.wait(e, now), l.config.Publisher.LastUp(e.container.ID)
 	}
 	e.state, l.fx = core.Step(e.spec, e.container, e.state, in, now, l.fx[:0])
-	if e.state.Run != run || e.run == nil {
+	if e.state.Run.ID != run || e.run == nil {
 		e.end()
 		e.run, e.endRun = context.WithCancel(l.asking)
 		e.renew(l.asking)
@@ -298,7 +298,7 @@ func (l *loop) restart(e *entry) error {
 	switch {
 	case e.container.AutoRemove:
 		return ErrAutoRemove
-	case e.state.Held:
+	case e.state.Lasting.Held:
 		return ErrHeld
 	case e.state.Lost:
 		return ErrRuntimeLost

@@ -55,7 +55,7 @@ func armed(t *testing.T, h *house) []string {
 	synctest.Wait()
 	var all []string
 	for _, v := range h.Board().Views() {
-		for probe, y := range v.State.Tallies {
+		for probe, y := range v.State.Health.Probes {
 			if !y.Due.IsZero() || y.Asking {
 				all = append(all, v.Container.ID+" "+core.ProbeType(probe).String())
 			}
@@ -96,7 +96,7 @@ func TestProbingEndsWithTheContainer(t *testing.T) {
 					h.probes.hang[key] = hangs && probe == core.Startup // which ends with its first success
 					h.engine.run("c1")
 					synctest.Wait()
-					if y := h.view(t, "c1").State.Tallies[probe]; (y.Result == prober.Success) == (hangs && probe == core.Startup) {
+					if y := h.view(t, "c1").State.Health.Probes[probe]; (y.Result == prober.Success) == (hangs && probe == core.Startup) {
 						t.Fatalf("at first: %+v", y)
 					}
 					h.probes.mu.Lock()
@@ -210,7 +210,7 @@ func TestRemovalEndsWhatIsRemoved(t *testing.T) {
 				if entries, waiting := kept(t, h); entries != tt.left || waiting != min(1, len(tt.want)) {
 					t.Errorf("%d containers, %d wait; want %d", entries, waiting, tt.left)
 				}
-				if len(tt.want) > 0 && h.view(t, "web").State.Tallies != before.Tallies {
+				if len(tt.want) > 0 && h.view(t, "web").State.Health.Probes != before.Health.Probes {
 					t.Error("the probes of the other container were touched")
 				}
 			})
@@ -273,7 +273,7 @@ func TestOthersAreAskedOn(t *testing.T) {
 				t.Errorf("%s was asked %d times, want %d", key, n, want)
 			}
 		}
-		if s := h.view(t, "wanted").State; !s.Ready || !s.Started || s.RestartCount() != 0 {
+		if s := h.view(t, "wanted").State; !s.Conditions.Ready.Status || !s.Conditions.Started.Status || s.RestartCount() != 0 {
 			t.Errorf("the other container: %+v", s)
 		}
 	})

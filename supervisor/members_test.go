@@ -96,9 +96,9 @@ func TestFailedProbeConcernsOneContainer(t *testing.T) {
 				spec := memberPorts(10*time.Second, tt.probe)
 				spec.Probes[tt.probe].InitialDelay = time.Second
 				members(h, map[string]*core.Spec{"a": spec, "b": spec, "c": spec})
-				first := h.view(t, "b").State.Run
+				first := h.view(t, "b").State.Run.ID
 				time.Sleep(500 * time.Millisecond)
-				runs := map[string]runtime.Run{"a": h.view(t, "a").State.Run, "c": h.view(t, "c").State.Run}
+				runs := map[string]runtime.Run{"a": h.view(t, "a").State.Run.ID, "c": h.view(t, "c").State.Run.ID}
 				time.Sleep(600 * time.Millisecond) // the probe has failed once
 				h.probes.say(tt.failing, prober.Result{Outcome: prober.Success})
 				time.Sleep(time.Minute)
@@ -106,11 +106,11 @@ func TestFailedProbeConcernsOneContainer(t *testing.T) {
 				if got, want := h.engine.madeCalls(), []string{"stop b 30s", "start b"}; !slices.Equal(got, want) {
 					t.Errorf("calls %v, want %v", got, want)
 				}
-				if s := h.view(t, "b").State; s.Run == first || s.Restarts[tt.cause] != 1 || s.LastExit.Reason == core.ReasonError {
+				if s := h.view(t, "b").State; s.Run.ID == first || s.Lasting.Restarts[tt.cause] != 1 || s.Run.LastExit.Reason == core.ReasonError {
 					t.Errorf("b after its failed probe: %+v", s)
 				}
 				for id, run := range runs {
-					if s := h.view(t, id).State; s.Run != run || s.RestartCount() != 0 || !s.Ready {
+					if s := h.view(t, id).State; s.Run.ID != run || s.RestartCount() != 0 || !s.Conditions.Ready.Status {
 						t.Errorf("%s was touched: %+v", id, s)
 					}
 				}
@@ -148,7 +148,7 @@ func TestLivenessOfAnotherIsNotWaitedFor(t *testing.T) {
 				h.probes.say("a:2", prober.Result{Outcome: prober.Success})
 				h.engine.exit("b", 1)
 				synctest.Wait()
-				if s := h.view(t, "b").State; s.Engine != runtime.Running || s.RestartCount() != 1 {
+				if s := h.view(t, "b").State; s.Engine.State != runtime.Running || s.RestartCount() != 1 {
 					t.Errorf("b was not started at once: %+v", s)
 				}
 				time.Sleep(time.Minute)
@@ -189,7 +189,7 @@ func TestStartupConcernsItsOwnContainer(t *testing.T) {
 				members(h, map[string]*core.Spec{"a": a, "b": memberSpec(core.OnFailure)})
 				h.engine.exit("b", 1)
 				synctest.Wait()
-				if s := h.view(t, "b").State; s.Engine != runtime.Running || s.RestartCount() != 1 {
+				if s := h.view(t, "b").State; s.Engine.State != runtime.Running || s.RestartCount() != 1 {
 					t.Errorf("b was not started at once: %+v", s)
 				}
 				if live, ready := h.probes.times("a:2"), h.probes.times("a:3"); live != tt.asked || ready != tt.asked {

@@ -70,7 +70,7 @@ func TestCallsWaitForTheirMemory(t *testing.T) {
 			}
 			<-h.engine.called
 			stopped := time.Now()
-			if !store.has(func(m core.Memory) bool { return m.Stopping == core.ByOperator && m.Alive && m.StopCalls == 1 }) {
+			if !store.has(func(m core.Memory) bool { return m.Action.Stopping == core.ByOperator && m.Engine.State.Alive() && m.Action.StopCalls == 1 }) {
 				t.Error("the stop was not kept before it was made")
 			}
 			if got := stopped.Sub(begun); got != want {
@@ -143,7 +143,7 @@ func TestRecalledIsRemembered(t *testing.T) {
 		e.kill()
 		e.begin(runtime.ReplayComplete, 0, false)
 		after := e.view("c1").State
-		if !after.Ready || !after.Started || !after.Held || !after.ReadyCh.Equal(before.ReadyCh) || after.Run != before.Run || after.BeganAt != before.BeganAt {
+		if !after.Conditions.Ready.Status || !after.Conditions.Started.Status || !after.Lasting.Held || !after.Conditions.Ready.Since.Equal(before.Conditions.Ready.Since) || after.Run.ID != before.Run.ID || after.Health.BeganAt != before.Health.BeganAt {
 			t.Errorf("before %+v\nafter %+v", before, after)
 		}
 		if e.told("c1", core.EventStarted) != 1 || e.told("c1", core.EventNotReady) != 0 {
@@ -171,8 +171,8 @@ func TestRemovedWhileTheDaemonWasAway(t *testing.T) {
 		e.begin(runtime.ReplayComplete, 0, false)
 		e.engine.names["c2"] = "n-c1"
 		e.engine.run("c2")
-		if s := e.view("c2").State; s.RestartCount() != 1 || !s.Backoff.Active {
-			t.Errorf("%d restarts, back-off %+v", s.RestartCount(), s.Backoff)
+		if s := e.view("c2").State; s.RestartCount() != 1 || !s.Lasting.Backoff.Active {
+			t.Errorf("%d restarts, back-off %+v", s.RestartCount(), s.Lasting.Backoff)
 		}
 		if len(e.kept) != 1 {
 			t.Errorf("kept %v", e.kept)
@@ -184,15 +184,12 @@ func TestRemovedWhileTheDaemonWasAway(t *testing.T) {
 // A clock that was set back between two daemons must not make anything wait longer.
 func TestClockSetBackWhileAway(t *testing.T) {
 	now := time.Now()
-	m := core.Memory{Facts: core.Facts{
-		Restart: core.ByExit, NotBefore: now.Add(time.Hour), Backoff: core.BackoffState{Active: true, Delay: 20 * time.Second},
-		KillForgotten: now.Add(time.Hour),
-	}}
+	m := core.Memory{Facts: core.Facts{Kept: core.Kept{Action: core.Action{Restart: core.ByExit, NotBefore: now.Add(time.Hour)}, Lasting: core.Lasting{Backoff: core.BackoffState{Active: true, Delay: 20 * time.Second}}, Ending: core.Ending{ForgetAt: now.Add(time.Hour)}}}}
 	s := m.State(&core.Spec{}, now)
-	if wait := s.NotBefore.Sub(now); wait != 20*time.Second {
+	if wait := s.Action.NotBefore.Sub(now); wait != 20*time.Second {
 		t.Errorf("the start waits %v, want its back-off of 20 s", wait)
 	}
-	if s.KillForgotten.Sub(now) > time.Minute {
-		t.Errorf("signal forgotten in %v", s.KillForgotten.Sub(now))
+	if s.Ending.ForgetAt.Sub(now) > time.Minute {
+		t.Errorf("signal forgotten in %v", s.Ending.ForgetAt.Sub(now))
 	}
 }

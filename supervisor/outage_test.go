@@ -37,7 +37,7 @@ func TestAnOutageOutlivesTheDaemon(t *testing.T) {
 					e.probes.say("a:3", refused)
 				}
 				e.sleep(time.Second)
-				if s := e.view("a").State; s.RestartCount() != 1 || s.Ready {
+				if s := e.view("a").State; s.RestartCount() != 1 || s.Conditions.Ready.Status {
 					t.Fatalf("a: %+v", s)
 				}
 				if !tt.ready {

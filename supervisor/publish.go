@@ -35,7 +35,7 @@ func (s *Supervisor) Drained(ctx context.Context, run runtime.Run) error {
 type emptied runtime.Run
 
 func (run emptied) apply(l *loop) {
-	if e := l.entries[run.ID]; e != nil && e.spec != nil && e.state.Run == runtime.Run(run) {
+	if e := l.entries[run.ID]; e != nil && e.spec != nil && e.state.Run.ID == runtime.Run(run) {
 		l.step(e, &core.Input{Kind: core.ConnectionsDrained})
 	}
 }

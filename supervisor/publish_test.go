@@ -114,7 +114,7 @@ func TestDeathWithdrawsAtOnce(t *testing.T) {
 		if got := l.heard(); !slices.Equal(got, []string{"ready"}) {
 			t.Errorf("when it is seen to run: %v", got)
 		}
-		began := h.view(t, "c1").State.StartedAt
+		began := h.view(t, "c1").State.Run.StartedAt
 		h.engine.deliver(runtime.Update{Kind: runtime.Died, Runtime: "docker", ID: "c1", ExitCode: 1, Time: began.Add(-time.Millisecond)})
 		if got := l.heard(); len(got) != 0 {
 			t.Errorf("at the late news of an earlier end: %v", got)
@@ -132,7 +132,7 @@ func TestDrainedEndsTheDrain(t *testing.T) {
 		l.last = "backend web"
 		h.probes.say("c1:1", refused)
 		time.Sleep(20*time.Second + time.Millisecond) // the third failure
-		run := h.view(t, "c1").State.Run
+		run := h.view(t, "c1").State.Run.ID
 		if !h.view(t, "c1").State.AwaitsDrain() {
 			t.Fatalf("it does not drain: %+v", h.view(t, "c1").State)
 		}

@@ -73,7 +73,7 @@ func TestOperatorsStopOutlivesDaemons(t *testing.T) {
 						e.operatorStops("c1")
 					}
 					e.sleep(time.Hour)
-					if s := e.view("c1").State; e.running("c1") || !s.OperatorStopped || s.Restart != core.NoCause {
+					if s := e.view("c1").State; e.running("c1") || !s.Ending.OperatorStopped || s.Action.Restart != core.NoCause {
 						t.Errorf("started, or to be: %+v", s)
 					}
 					if when != after && e.engine.runs > 3 || !e.running("c2") {
@@ -164,7 +164,7 @@ func TestEngineRestart(t *testing.T) {
 					tt.before(e)
 				}
 				synctest.Wait()
-				backoff, stopped := e.view("c1").State.Backoff, []string{"c1", "c2"}
+				backoff, stopped := e.view("c1").State.Lasting.Backoff, []string{"c1", "c2"}
 				if !e.running("c1") {
 					stopped = stopped[1:]
 				}
@@ -185,7 +185,7 @@ func TestEngineRestart(t *testing.T) {
 				if e.running("c1") != tt.runs || e.running("c2") != (tt.policy != core.Never) {
 					t.Errorf("c1 runs: %v, c2 runs: %v; c1 is %+v", e.running("c1"), e.running("c2"), e.view("c1").State)
 				}
-				if got := e.view("c1").State.Backoff; got != backoff {
+				if got := e.view("c1").State.Lasting.Backoff; got != backoff {
 					t.Errorf("back-off %+v, want %+v", got, backoff)
 				}
 				e.sleep(time.Hour)
@@ -243,7 +243,7 @@ func TestSignalBeforeALongLoss(t *testing.T) {
 		e.engine.exit("c1", 143)
 		e.list(e.daemon, runtime.ReplayComplete, nil)
 		e.sleep(time.Hour)
-		if s := e.view("c1").State; e.running("c1") || !s.OperatorStopped {
+		if s := e.view("c1").State; e.running("c1") || !s.Ending.OperatorStopped {
 			t.Errorf("started: %+v", s)
 		}
 		e.end()
@@ -260,7 +260,7 @@ func TestEngineRestartThatContainersOutlive(t *testing.T) {
 		before := e.view("c1").State
 		_ = e.daemon.Deliver(t.Context(), runtime.Update{Kind: runtime.Lost, Runtime: "docker", Err: errDead})
 		e.engineBegins()
-		if s := e.view("c1").State; !s.Ready || s.Run != before.Run || len(e.engine.madeCalls()) != 0 {
+		if s := e.view("c1").State; !s.Conditions.Ready.Status || s.Run.ID != before.Run.ID || len(e.engine.madeCalls()) != 0 {
 			t.Errorf("calls %v, state %+v", e.engine.madeCalls(), s)
 		}
 		e.end()

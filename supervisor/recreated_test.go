@@ -34,27 +34,27 @@ func TestChangedImageIsANewContainer(t *testing.T) {
 		h.creates(runtime.Container{ID: "other", Name: "other", ImageID: "sha256:1"})
 		h.engine.run("other")
 		h.crashes("c1", 4)
-		old, other := h.view(t, "web"), h.view(t, "other").State.Run
+		old, other := h.view(t, "web"), h.view(t, "other").State.Run.ID
 		h.removes("c1")
 		h.creates(runtime.Container{ID: "c2", Name: "web", ImageID: "sha256:2"})
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		calls := len(h.engine.madeCalls())
-		if v := h.view(t, "web"); v.Container.ID != "c2" || v.State.Engine != runtime.Created || calls != 3 {
-			t.Fatalf("the new container is %s %s, %d calls", v.Container.ID, v.State.Engine, calls)
+		if v := h.view(t, "web"); v.Container.ID != "c2" || v.State.Engine.State != runtime.Created || calls != 3 {
+			t.Fatalf("the new container is %s %s, %d calls", v.Container.ID, v.State.Engine.State, calls)
 		}
 		h.engine.run("c2")
 		synctest.Wait()
 		now := h.view(t, "web")
-		if now.Spec != old.Spec || now.Identity != old.Identity || now.State.Backoff.Active || !now.State.Ready || now.State.LastExit != (core.Exit{}) {
+		if now.Spec != old.Spec || now.Identity != old.Identity || now.State.Lasting.Backoff.Active || !now.State.Conditions.Ready.Status || now.State.Run.LastExit != (core.Exit{}) {
 			t.Errorf("the new container: %+v", now.State)
 		}
 		h.engine.exit("c2", 1)
 		synctest.Wait()
-		if v := h.view(t, "web"); v.State.Engine != runtime.Running || len(h.engine.madeCalls()) != calls+1 {
+		if v := h.view(t, "web"); v.State.Engine.State != runtime.Running || len(h.engine.madeCalls()) != calls+1 {
 			t.Errorf("not started at once after its first end: %+v", v.State)
 		}
-		if run := h.view(t, "other").State.Run; run != other {
+		if run := h.view(t, "other").State.Run.ID; run != other {
 			t.Error("the other container was touched")
 		}
 	})
@@ -116,8 +116,8 @@ func TestRestartCountGoesOn(t *testing.T) {
 					happens(h)
 					synctest.Wait()
 				}
-				if s := h.view(t, tt.id).State; s.RestartCount() != tt.want || s.Restarts[core.ByExit] != tt.want {
-					t.Errorf("restarts %v, want %d", s.Restarts, tt.want)
+				if s := h.view(t, tt.id).State; s.RestartCount() != tt.want || s.Lasting.Restarts[core.ByExit] != tt.want {
+					t.Errorf("restarts %v, want %d", s.Lasting.Restarts, tt.want)
 				}
 			})
 		})
@@ -179,7 +179,7 @@ func TestMemoryOfAnIdentityGrowsOld(t *testing.T) {
 				time.Sleep(tt.away)
 				h.creates(runtime.Container{ID: "c2", Name: "web"})
 				h.engine.run("c2")
-				if d := h.view(t, "c2").State.Backoff.Delay; d != tt.want {
+				if d := h.view(t, "c2").State.Lasting.Backoff.Delay; d != tt.want {
 					t.Errorf("back-off %v, want %v", d, tt.want)
 				}
 			})
@@ -202,8 +202,8 @@ func TestInvalidContainerRemembersNothing(t *testing.T) {
 		h.removes("c2")
 		h.creates(runtime.Container{ID: "c3", Name: "web"})
 		h.engine.run("c3")
-		if s := h.view(t, "c3").State; s.Backoff.Delay == 0 || s.RestartCount() == 0 {
-			t.Errorf("back-off %v and %d restarts, want those of c1", s.Backoff.Delay, s.RestartCount())
+		if s := h.view(t, "c3").State; s.Lasting.Backoff.Delay == 0 || s.RestartCount() == 0 {
+			t.Errorf("back-off %v and %d restarts, want those of c1", s.Lasting.Backoff.Delay, s.RestartCount())
 		}
 	})
 }
@@ -256,7 +256,7 @@ func backoffSurvives(t *testing.T, old runtime.Container, change func(*runtime.C
 		h.synced()
 		h.creates(old)
 		h.crashes("c1", 3)
-		before := h.view(t, "c1").State.Backoff
+		before := h.view(t, "c1").State.Lasting.Backoff
 		if before.Delay != 2*time.Second {
 			t.Fatalf("back-off %+v after three crashes, want 2 s", before)
 		}
@@ -269,7 +269,7 @@ func backoffSurvives(t *testing.T, old runtime.Container, change func(*runtime.C
 		h.removes("c1")
 		h.creates(next)
 		h.engine.run("c2")
-		after := h.view(t, "c2").State.Backoff
+		after := h.view(t, "c2").State.Lasting.Backoff
 		kept = after == before
 		if !kept && after.Active {
 			t.Errorf("back-off %+v, want none or %+v", after, before)

@@ -39,7 +39,7 @@ func TestReloadOfTheSameChangesNothing(t *testing.T) {
 		h.probes.hangs("a:1")
 		time.Sleep(5 * time.Second)
 		before := h.view(t, "a").State
-		if !before.Tallies[core.Liveness].Asking {
+		if !before.Health.Probes[core.Liveness].Asking {
 			t.Fatal("no probe is under way")
 		}
 		spec := webSpec()
@@ -49,8 +49,8 @@ func TestReloadOfTheSameChangesNothing(t *testing.T) {
 		if !reflect.DeepEqual(v.State, before) || v.Spec != spec {
 			t.Errorf("before %+v\nafter %+v", before, v.State)
 		}
-		_ = h.send(t.Context(), &answer{id: "a", run: before.Run, epoch: 2, probe: core.Liveness, result: good})
-		if y := h.view(t, "a").State.Tallies[core.Liveness]; y.Asking || y.Outcome != prober.Success {
+		_ = h.send(t.Context(), &answer{id: "a", run: before.Run.ID, epoch: 2, probe: core.Liveness, result: good})
+		if y := h.view(t, "a").State.Health.Probes[core.Liveness]; y.Asking || y.Outcome != prober.Success {
 			t.Errorf("the probe under way was given up: %+v", y)
 		}
 	})
@@ -63,19 +63,19 @@ func TestReloadOfAnotherSpec(t *testing.T) {
 		h.synced()
 		h.engine.run("a")
 		time.Sleep(time.Second)
-		run := h.view(t, "a").State.Run
+		run := h.view(t, "a").State.Run.ID
 		spec := webSpec()
 		spec.Probes[core.Readiness] = probeOn(3, 2*time.Second, 1)
 		spec.Probes[core.Startup] = probeOn(4, time.Second, 1)
 		h.probes.say("a:3", refused)
 		events := len(h.diary.reasons("n-a"))
 		h.reload(t, map[string]*core.Spec{"": spec})
-		if s := h.view(t, "a").State; !s.Ready || s.Run != run || len(h.diary.reasons("n-a")) != events {
+		if s := h.view(t, "a").State; !s.Conditions.Ready.Status || s.Run.ID != run || len(h.diary.reasons("n-a")) != events {
 			t.Errorf("withdrawn or restarted: %+v", s)
 		}
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
-		if s := h.view(t, "a").State; s.Ready || s.Run != run || h.probes.times("a:4") != 0 {
+		if s := h.view(t, "a").State; s.Conditions.Ready.Status || s.Run.ID != run || h.probes.times("a:4") != 0 {
 			t.Errorf("the new probe does not count: %+v", s)
 		}
 	})
@@ -97,7 +97,7 @@ func TestReloadForgetsTheVerdictOfAnotherProbe(t *testing.T) {
 		h.reload(t, map[string]*core.Spec{"": h.specs[""], "n-b": spec})
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if s := h.view(t, "b").State; s.RestartCount() != 0 || s.Condemned != core.NoCause {
+		if s := h.view(t, "b").State; s.RestartCount() != 0 || s.Health.Failed != core.NoCause {
 			t.Errorf("restarted for a probe that is gone: %+v", s)
 		}
 	})
@@ -239,7 +239,7 @@ func TestReloadTakesUpWhatNobodyWatched(t *testing.T) {
 				time.Sleep(time.Minute)
 				synctest.Wait()
 				v := h.view(t, "a")
-				if v.State.Engine.Alive() == stopped || len(h.engine.madeCalls()) != begun || v.State.RestartCount() != count || v.State.Ready == stopped {
+				if v.State.Engine.State.Alive() == stopped || len(h.engine.madeCalls()) != begun || v.State.RestartCount() != count || v.State.Conditions.Ready.Status == stopped {
 					t.Errorf("wrong %v, stopped %v: calls %v, %+v", wrong, stopped, h.engine.madeCalls(), v.State)
 				}
 				if told := h.diary.reasons("n-a")[events:]; slices.Contains(told, core.EventStarted) || slices.Contains(told, core.EventExited) != stopped {
@@ -268,7 +268,7 @@ func TestReloadBringsContainersIn(t *testing.T) {
 		}
 		spread := make(map[time.Duration]bool)
 		for _, id := range []string{"a", "b", "c"} {
-			spread[time.Until(h.view(t, id).State.Tallies[core.Readiness].Due)] = true
+			spread[time.Until(h.view(t, id).State.Health.Probes[core.Readiness].Due)] = true
 		}
 		h.engine.run("d") // later
 		synctest.Wait()
@@ -301,7 +301,7 @@ func TestRenameFindsAnotherSpec(t *testing.T) {
 		if m := store.newest(); m.Name != "same" || m.Identity != "same" {
 			t.Errorf("kept as %s, %s", m.Name, m.Identity)
 		}
-		if v := h.view(t, "same"); v.Identity != "same" || v.Group != "same" || !v.State.Ready {
+		if v := h.view(t, "same"); v.Identity != "same" || v.Group != "same" || !v.State.Conditions.Ready.Status {
 			t.Errorf("view %+v", v)
 		}
 		rename("other")

@@ -53,14 +53,14 @@ func resultsFound(t *testing.T, h *house, probe core.ProbeType, want prober.Outc
 	t.Helper()
 	for _, name := range []string{"n-cafe0001", "cafe0001", "cafe"} {
 		v, ok := h.Board().Find(name)
-		if ok != (want != prober.Unknown) || ok && v.State.Tallies[probe].Result != want {
+		if ok != (want != prober.Unknown) || ok && v.State.Health.Probes[probe].Result != want {
 			t.Errorf("%s: %+v, found %v; want %s", name, v, ok, want)
 		}
 		if _, err := h.Ask(t.Context(), name, probe); errors.Is(err, ErrUnknownContainer) == ok {
 			t.Errorf("%s: found %v, but asking it says %v", name, ok, err)
 		}
 	}
-	if v := h.Board().Views()[len(h.Board().Views())-1]; v.Container.ID != "other" || v.State.Tallies[probe].Result != prober.Success {
+	if v := h.Board().Views()[len(h.Board().Views())-1]; v.Container.ID != "other" || v.State.Health.Probes[probe].Result != prober.Success {
 		t.Errorf("the other container: %+v", v)
 	}
 }
@@ -110,8 +110,8 @@ func TestResultsAreTold(t *testing.T) {
 				if got := h.diary.reasons("n-c1")[told:]; !slices.Equal(got, tt.want) {
 					t.Errorf("events %v, want %v", got, tt.want)
 				}
-				if v == old || v.State.Tallies[tt.probe].Result != tt.answer.Outcome || v.State.Tallies[tt.probe].Last != tt.answer || h.probes.times(key) == asked {
-					t.Errorf("on the board: %+v", v.State.Tallies[tt.probe])
+				if v == old || v.State.Health.Probes[tt.probe].Result != tt.answer.Outcome || v.State.Health.Probes[tt.probe].Last != tt.answer || h.probes.times(key) == asked {
+					t.Errorf("on the board: %+v", v.State.Health.Probes[tt.probe])
 				}
 				ready, reason, message := v.Readiness()
 				if ready != (tt.answer.Outcome == prober.Success) || !ready && tt.probe == core.Readiness && (reason != core.NotReadyReadiness || message != refused.Output) {

@@ -24,8 +24,8 @@ func TestRecreatedWhileAway(t *testing.T) {
 		e.engine.names["c2"] = "n-c1"
 		e.engine.run("c2")
 		e.begin(runtime.ReplayComplete, 0, false)
-		if s := e.view("c2").State; !s.Held || s.RestartCount() != 1 || !s.Backoff.Active {
-			t.Errorf("held %v, %d restarts, back-off %+v", s.Held, s.RestartCount(), s.Backoff)
+		if s := e.view("c2").State; !s.Lasting.Held || s.RestartCount() != 1 || !s.Lasting.Backoff.Active {
+			t.Errorf("held %v, %d restarts, back-off %+v", s.Lasting.Held, s.RestartCount(), s.Lasting.Backoff)
 		}
 		e.end()
 	})
@@ -47,8 +47,8 @@ func TestUnseenIsNotGone(t *testing.T) {
 		e.sleep(time.Minute)
 		e.engine.deliver(e.engine.seen("c1"))
 		e.sleep(time.Minute)
-		if s := e.view("c1").State; !s.OperatorStopped || e.running("c1") {
-			t.Errorf("stopped by an operator: %v, runs: %v", s.OperatorStopped, e.running("c1"))
+		if s := e.view("c1").State; !s.Ending.OperatorStopped || e.running("c1") {
+			t.Errorf("stopped by an operator: %v, runs: %v", s.Ending.OperatorStopped, e.running("c1"))
 		}
 		e.end()
 	})

@@ -189,8 +189,8 @@ func (s *Supervisor) Ask(ctx context.Context, name string, t core.ProbeType) (pr
 		return prober.Result{}, fmt.Errorf("%w: what is set for it is wrong: %s", ErrNoProbe, v.Invalid)
 	case v.Spec.Probes[t] == nil:
 		return prober.Result{}, ErrNoProbe
-	case v.State.Engine != runtime.Running:
-		return prober.Result{}, fmt.Errorf("%w: it is %s", ErrNotRunning, v.State.Engine)
+	case v.State.Engine.State != runtime.Running:
+		return prober.Result{}, fmt.Errorf("%w: it is %s", ErrNotRunning, v.State.Engine.State)
 	}
 	p, err := s.config.Prober.Probe(v.Spec.Probes[t].Handler, target(v.Container))
 	if err != nil {

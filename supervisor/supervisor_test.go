@@ -22,14 +22,14 @@ func TestFailedLivenessIsDrainedStoppedAndStarted(t *testing.T) {
 		h.synced()
 		h.engine.run("c1")
 		synctest.Wait()
-		if v := h.view(t, "n-c1"); !v.State.Ready {
+		if v := h.view(t, "n-c1"); !v.State.Conditions.Ready.Status {
 			t.Fatalf("not ready after the first success: %+v", v.State)
 		}
 
 		h.probes.say("c1:1", refused)
 		time.Sleep(30 * time.Second) // failures at 10, 20 and 30 s
 		synctest.Wait()
-		if v := h.view(t, "c1"); v.State.Ready || !v.State.Draining() {
+		if v := h.view(t, "c1"); v.State.Conditions.Ready.Status || !v.State.Draining() {
 			t.Fatalf("not withdrawn after three failures: %+v", v.State)
 		}
 		if calls := h.engine.madeCalls(); len(calls) != 0 {
@@ -42,7 +42,7 @@ func TestFailedLivenessIsDrainedStoppedAndStarted(t *testing.T) {
 			t.Fatalf("calls %v, want %v", got, want)
 		}
 		v := h.view(t, "c1")
-		if !v.State.Ready || v.State.RestartCount() != 1 || v.State.Restarts[core.ByLiveness] != 1 {
+		if !v.State.Conditions.Ready.Status || v.State.RestartCount() != 1 || v.State.Lasting.Restarts[core.ByLiveness] != 1 {
 			t.Errorf("after the restart: %+v", v.State)
 		}
 		want := []string{"Started", "Ready", "Unhealthy", "Unhealthy", "Unhealthy", "Killing", "NotReady", "Exited", "Started", "Ready"}
@@ -65,8 +65,8 @@ func TestCrashLoopBacksOffFromExit(t *testing.T) {
 			time.Sleep(want*time.Second + time.Millisecond)
 			synctest.Wait()
 			v := h.view(t, "c1")
-			if got := v.State.StartedAt.Sub(ended).Truncate(time.Millisecond); v.State.Engine != runtime.Running || got != want*time.Second {
-				t.Fatalf("%s, started %v after the exit, want %v", v.State.Engine, got, want*time.Second)
+			if got := v.State.Run.StartedAt.Sub(ended).Truncate(time.Millisecond); v.State.Engine.State != runtime.Running || got != want*time.Second {
+				t.Fatalf("%s, started %v after the exit, want %v", v.State.Engine.State, got, want*time.Second)
 			}
 		}
 	})
@@ -82,7 +82,7 @@ func TestAnswerOfAnEarlierRunIsDropped(t *testing.T) {
 		h.synced()
 		h.engine.run("c1")
 		synctest.Wait()
-		first := h.view(t, "c1").State.Run
+		first := h.view(t, "c1").State.Run.ID
 		h.engine.exit("c1", 1) // restarted at once
 		time.Sleep(time.Second)
 		synctest.Wait()
@@ -91,12 +91,12 @@ func TestAnswerOfAnEarlierRunIsDropped(t *testing.T) {
 		h.probes.mu.Unlock()
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
-		if !h.view(t, "c1").State.Tallies[core.Liveness].Asking {
+		if !h.view(t, "c1").State.Health.Probes[core.Liveness].Asking {
 			t.Fatal("no probe is under way")
 		}
 		_ = h.send(context.Background(), &answer{id: "c1", run: first, epoch: 1, probe: core.Liveness, result: refused})
 		_ = h.send(context.Background(), &answer{id: "gone", run: first, probe: core.Liveness, result: refused})
-		if y := h.view(t, "c1").State.Tallies[core.Liveness]; y.Outcome != prober.Success || !y.Asking {
+		if y := h.view(t, "c1").State.Health.Probes[core.Liveness]; y.Outcome != prober.Success || !y.Asking {
 			t.Errorf("a late answer counted: %+v", y)
 		}
 	})
@@ -109,7 +109,7 @@ func TestSlowProbeNeitherOverlapsNorDrifts(t *testing.T) {
 		h.synced()
 		h.engine.run("c1")
 		synctest.Wait()
-		begun := h.view(t, "c1").State.BeganAt
+		begun := h.view(t, "c1").State.Health.BeganAt
 		h.probes.mu.Lock()
 		h.probes.hang["c1:2"] = true
 		h.probes.mu.Unlock()
@@ -119,9 +119,9 @@ func TestSlowProbeNeitherOverlapsNorDrifts(t *testing.T) {
 			t.Fatalf("asked %d times while one probe hangs, want 2", n)
 		}
 		v := h.view(t, "c1")
-		_ = h.send(context.Background(), &answer{id: "c1", run: v.State.Run, epoch: 1, probe: core.Readiness, result: refused})
+		_ = h.send(context.Background(), &answer{id: "c1", run: v.State.Run.ID, epoch: 1, probe: core.Readiness, result: refused})
 		// One of those missed is made up for at once, as in the kubelet; the grid stays.
-		y := h.view(t, "c1").State.Tallies[core.Readiness]
+		y := h.view(t, "c1").State.Health.Probes[core.Readiness]
 		synctest.Wait()
 		if got := y.Due.Sub(begun); got != 20*time.Second || !y.Asking || h.probes.times("c1:2") != 3 {
 			t.Errorf("asked %d times, the last one due %v after the start, want 3 and 20 s: on the grid", h.probes.times("c1:2"), got)
@@ -237,13 +237,13 @@ func TestReadinessIsWithdrawnOnTheBoardBeforeAnythingIsDone(t *testing.T) {
 		h := open(t, spec)
 		defer h.close(t)
 		h.config.Journal = onRecord(func(e core.Event) {
-			if v, _ := h.Board().Find("n-c1"); e.Reason == core.EventKilling && v.State.Ready {
+			if v, _ := h.Board().Find("n-c1"); e.Reason == core.EventKilling && v.State.Conditions.Ready.Status {
 				t.Error("still ready on the board when the stop was decided")
 			}
 			h.diary.Record(e)
 		})
 		h.engine.onStop = func() {
-			if v, _ := h.Board().Find("n-c1"); v.State.Ready {
+			if v, _ := h.Board().Find("n-c1"); v.State.Conditions.Ready.Status {
 				t.Error("still ready on the board when the stop was made")
 			}
 		}

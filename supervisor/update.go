@@ -95,7 +95,7 @@ func (l *loop) observed(u update) {
 		return
 	}
 	e.unwatched = false
-	if e.state.Run == (runtime.Run{}) && c.Run() != (runtime.Run{}) {
+	if e.state.Run.ID == (runtime.Run{}) && c.Run() != (runtime.Run{}) {
 		l.recall(e)
 	}
 	for _, cause := range u.Causes {
@@ -105,7 +105,7 @@ func (l *loop) observed(u update) {
 			l.step(e, &in)
 		}
 	}
-	e.ended = e.reborn && e.state.Engine.Alive() && !c.State.Alive()
+	e.ended = e.reborn && e.state.Engine.State.Alive() && !c.State.Alive()
 	in := core.Input{Kind: core.Observed, Container: c, EngineRestarted: e.reborn}
 	e.reborn = false
 	if !known {
@@ -119,7 +119,7 @@ func (l *loop) observed(u update) {
 func (l *loop) firstSight(e *entry, u update) (first, found bool) {
 	c := e.container
 	first = !l.runtimeView(u.Runtime).Up || !u.Witnessed && c.State.Alive() && c.StartedAt.Before(l.reloaded)
-	heard := l.lives[u.Runtime].replay == runtime.ReplayComplete || e.state.Died && !c.State.Alive() && c.Run() == e.state.Run
+	heard := l.lives[u.Runtime].replay == runtime.ReplayComplete || e.state.Run.Died && !c.State.Alive() && c.Run() == e.state.Run.ID
 	if remembered := e.facts.ID != ""; remembered && !e.gap && heard {
 		return first, false // it is as if healthd had been there
 	}
@@ -138,7 +138,7 @@ func (l *loop) newEntry(c *runtime.Container) *entry {
 	e.strange = !l.restore(e)
 	l.entries[c.ID] = e
 	l.guard.join(e)
-	e.state.ShuttingDown = l.quitting
+	e.state.Shutdown.Begun = l.quitting
 	v := l.runtimeView(c.Runtime)
 	// Who nobody knows may have come in place of somebody, and who has ended may have done
 	// so long before the engine did: that shows when all are there.

@@ -30,8 +30,8 @@ func TestInvalidLabelsAreShownAndNothingIsDone(t *testing.T) {
 		h.engine.exit("c1", 1)
 		h.engine.deliver(runtime.Update{Kind: runtime.Lost, Runtime: "docker", Err: errors.New("gone")})
 		synctest.Wait()
-		if v := h.view(t, "c1"); v.State.Engine != runtime.Exited || v.Phase() != core.PhaseUnknown {
-			t.Errorf("state %s, phase %s", v.State.Engine, v.Phase())
+		if v := h.view(t, "c1"); v.State.Engine.State != runtime.Exited || v.Phase() != core.PhaseUnknown {
+			t.Errorf("state %s, phase %s", v.State.Engine.State, v.Phase())
 		}
 		if calls := h.engine.madeCalls(); len(calls) != 0 {
 			t.Errorf("calls %v for a container with wrong labels", calls)
@@ -56,7 +56,7 @@ func TestRemovedContainerLeavesOnlyItsIdentity(t *testing.T) {
 		synctest.Wait()
 		h.engine.exit("c1", 1) // waits a second
 		synctest.Wait()
-		if d := h.view(t, "c1").State.Backoff.Delay; d != time.Second {
+		if d := h.view(t, "c1").State.Lasting.Backoff.Delay; d != time.Second {
 			t.Fatalf("back-off %v after two ends, want 1 s", d)
 		}
 		h.engine.deliver(runtime.Update{Kind: runtime.Removed, Runtime: "docker", ID: "c1"})
@@ -75,8 +75,8 @@ func TestRemovedContainerLeavesOnlyItsIdentity(t *testing.T) {
 		h.engine.run("c2")
 		synctest.Wait()
 		v := h.view(t, "n-c1")
-		if v.Container.ID != "c2" || v.State.Backoff.Delay != time.Second {
-			t.Errorf("n-c1 is %s with back-off %v, want c2 with that of c1", v.Container.ID, v.State.Backoff.Delay)
+		if v.Container.ID != "c2" || v.State.Lasting.Backoff.Delay != time.Second {
+			t.Errorf("n-c1 is %s with back-off %v, want c2 with that of c1", v.Container.ID, v.State.Lasting.Backoff.Delay)
 		}
 	})
 }
@@ -101,8 +101,8 @@ func TestRenameMovesTheName(t *testing.T) {
 		if v := h.view(t, "n-c1"); v.Container.ID != "c2" {
 			t.Errorf("n-c1 is %s, want c2", v.Container.ID)
 		}
-		if v := h.view(t, "old"); v.Container.ID != "c1" || !v.State.Ready {
-			t.Errorf("old is %s, ready %v", v.Container.ID, v.State.Ready)
+		if v := h.view(t, "old"); v.Container.ID != "c1" || !v.State.Conditions.Ready.Status {
+			t.Errorf("old is %s, ready %v", v.Container.ID, v.State.Conditions.Ready.Status)
 		}
 		if _, ok := h.Board().Find("n-c2"); ok {
 			t.Error("n-c2 is still found")
@@ -121,7 +121,7 @@ func TestFoundContainersAreSpreadOverThePeriod(t *testing.T) {
 		synctest.Wait()
 		halves := [2]int{}
 		for _, v := range h.Board().Views() {
-			wait := time.Until(v.State.Tallies[core.Readiness].Due)
+			wait := time.Until(v.State.Health.Probes[core.Readiness].Due)
 			if wait < 0 || wait >= 5*time.Second {
 				t.Fatalf("first probe in %v, want within one period", wait)
 			}
@@ -231,8 +231,8 @@ func TestStaleInspectionsAreDropped(t *testing.T) {
 		time.Sleep(time.Second)
 		synctest.Wait()
 		v := h.view(t, "c1")
-		if calls := h.engine.madeCalls(); len(calls) != 1 || v.State.Engine != runtime.Running || v.Container.State != runtime.Running {
-			t.Errorf("calls %v, state %s, want one start and a running container", calls, v.State.Engine)
+		if calls := h.engine.madeCalls(); len(calls) != 1 || v.State.Engine.State != runtime.Running || v.Container.State != runtime.Running {
+			t.Errorf("calls %v, state %s, want one start and a running container", calls, v.State.Engine.State)
 		}
 	})
 }
@@ -261,8 +261,8 @@ func TestComposeRecreationKeepsTheBackoff(t *testing.T) {
 		h.engine.run("c2")
 		synctest.Wait()
 		after := h.view(t, "c2").State
-		if after.Backoff != before.Backoff || after.Restarts != before.Restarts || !before.Backoff.Active {
-			t.Errorf("back-off %+v and restarts %v, want %+v and %v", after.Backoff, after.Restarts, before.Backoff, before.Restarts)
+		if after.Lasting.Backoff != before.Lasting.Backoff || after.Lasting.Restarts != before.Lasting.Restarts || !before.Lasting.Backoff.Active {
+			t.Errorf("back-off %+v and restarts %v, want %+v and %v", after.Lasting.Backoff, after.Lasting.Restarts, before.Lasting.Backoff, before.Lasting.Restarts)
 		}
 	})
 }
@@ -279,8 +279,8 @@ func TestInvalidContainerIsKeptUpToDate(t *testing.T) {
 		h.engine.containers["c1"] = &c
 		h.engine.deliver(h.engine.seen("c1"))
 		synctest.Wait()
-		if v := h.view(t, "new"); v.Container.Name != "new" || v.State.Engine != runtime.Paused {
-			t.Errorf("shown as %s %s", v.Container.Name, v.State.Engine)
+		if v := h.view(t, "new"); v.Container.Name != "new" || v.State.Engine.State != runtime.Paused {
+			t.Errorf("shown as %s %s", v.Container.Name, v.State.Engine.State)
 		}
 	})
 }
@@ -296,7 +296,7 @@ func TestUnknownRuntimeIsAnError(t *testing.T) {
 		h.engine.deliver(runtime.Update{Kind: runtime.Synced, Runtime: "other", Reason: runtime.RelistStart})
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if v := h.view(t, "lost"); v.State.CallError == "" {
+		if v := h.view(t, "lost"); v.State.Request.Error == "" {
 			t.Errorf("state %+v, want a failed start", v.State)
 		}
 	})
@@ -318,11 +318,11 @@ func TestNewAddress(t *testing.T) {
 		time.Sleep(11 * time.Second)
 		synctest.Wait()
 		v := h.view(t, "c1")
-		if at := h.probes.address("c1:1"); at != "127.0.0.9" || !v.State.Tallies[core.Liveness].Asking {
-			t.Fatalf("asked at %s: %+v", at, v.State.Tallies[core.Liveness])
+		if at := h.probes.address("c1:1"); at != "127.0.0.9" || !v.State.Health.Probes[core.Liveness].Asking {
+			t.Fatalf("asked at %s: %+v", at, v.State.Health.Probes[core.Liveness])
 		}
-		_ = h.send(context.Background(), &answer{id: "c1", run: v.State.Run, epoch: 1, probe: core.Liveness, result: refused})
-		if y := h.view(t, "c1").State.Tallies[core.Liveness]; y.Outcome == prober.Failure {
+		_ = h.send(context.Background(), &answer{id: "c1", run: v.State.Run.ID, epoch: 1, probe: core.Liveness, result: refused})
+		if y := h.view(t, "c1").State.Health.Probes[core.Liveness]; y.Outcome == prober.Failure {
 			t.Errorf("an answer from the old address counted: %+v", y)
 		}
 	})
@@ -342,8 +342,8 @@ func TestStaleLookAfterACall(t *testing.T) {
 		time.Sleep(time.Second)
 		synctest.Wait()
 		_ = h.send(context.Background(), &returned{id: "c1", call: core.StopCall, container: dead.Container})
-		if v := h.view(t, "c1"); v.State.Engine != runtime.Running || v.Container.State != runtime.Running {
-			t.Errorf("state %s, container %s, want both running", v.State.Engine, v.Container.State)
+		if v := h.view(t, "c1"); v.State.Engine.State != runtime.Running || v.Container.State != runtime.Running {
+			t.Errorf("state %s, container %s, want both running", v.State.Engine.State, v.Container.State)
 		}
 	})
 }

@@ -119,7 +119,7 @@ func (e *estate) survive(at death) {
 	var down time.Duration
 	for range 100 {
 		synctest.Wait()
-		if v := e.view("c1"); v.State.Ready && !e.running("c1") {
+		if v := e.view("c1"); v.State.Conditions.Ready.Status && !e.running("c1") {
 			e.t.Error("ready while it is stopped")
 		}
 		if !e.running("c1") {
@@ -135,7 +135,7 @@ func (e *estate) survive(at death) {
 func (e *estate) judge(at death) {
 	e.t.Helper()
 	s, runs := e.view("c1").State, e.engine.runs
-	if !e.running("c1") || !s.Ready || s.OperatorStopped {
+	if !e.running("c1") || !s.Conditions.Ready.Status || s.Ending.OperatorStopped {
 		e.t.Errorf("in the end: %+v", s)
 	}
 	most := 2

@@ -23,7 +23,7 @@ func (l *loop) ask(e *entry, t core.ProbeType) {
 		}
 		e.probes[t] = p
 	}
-	ctx, a := e.asking, answer{id: e.container.ID, run: e.state.Run, epoch: e.epoch, probe: t}
+	ctx, a := e.asking, answer{id: e.container.ID, run: e.state.Run.ID, epoch: e.epoch, probe: t}
 	l.wg.Go(func() {
 		a.result = p.Ask(ctx, spec.Timeout)
 		_ = l.send(l.asking, &a) // fails when the loop has ended
@@ -51,7 +51,7 @@ func (l *loop) hook(e *entry, t core.HookType, most time.Duration) {
 		e.endHook()
 	}
 	e.endHook = cancel
-	m := hookEnded{id: e.container.ID, run: e.state.Run, hook: t}
+	m := hookEnded{id: e.container.ID, run: e.state.Run.ID, hook: t}
 	l.wg.Go(func() {
 		if err != nil {
 			m.result = prober.HookResult{Err: err, NotAsked: true}
@@ -72,7 +72,7 @@ type hookEnded struct {
 }
 
 func (h *hookEnded) apply(l *loop) {
-	if e := l.entries[h.id]; e != nil && e.state.Run == h.run {
+	if e := l.entries[h.id]; e != nil && e.state.Run.ID == h.run {
 		l.step(e, &core.Input{Kind: core.HookEnded, Hook: h.hook, HookResult: h.result})
 	}
 }
@@ -84,7 +84,7 @@ func (l *loop) call(e *entry, kind core.Call, grace time.Duration) {
 	engine := l.engineOf(e)
 	ctx, kept := context.WithoutCancel(l.asking), e.kept
 	r := returned{id: e.container.ID, call: kind}
-	run, doubtful, cause := e.state.Run, e.state.CallError != "", e.state.CallCause
+	run, doubtful, cause := e.state.Run.ID, e.state.Request.Error != "", e.state.Request.Cause
 	l.wg.Go(func() {
 		awaitKept(kept)
 		switch {
@@ -175,7 +175,7 @@ func (m answers) apply(l *loop) {
 		return
 	}
 	for _, e := range l.entriesOf(m.runtime) {
-		if e.state.Doubtful {
+		if e.state.Ending.MaybeEngine {
 			l.step(e, &core.Input{Kind: core.EngineAccepts, Time: m.began})
 		}
 	}
@@ -240,7 +240,7 @@ type answer struct {
 
 func (a *answer) apply(l *loop) {
 	e := l.entries[a.id]
-	if e == nil || e.state.Run != a.run {
+	if e == nil || e.state.Run.ID != a.run {
 		return // of an earlier run
 	}
 	if e.epoch != a.epoch {

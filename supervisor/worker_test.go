@@ -38,7 +38,7 @@ func TestProbesOfAContainerNotAmongThoseKnown(t *testing.T) {
 		}
 		h.engine.run("c1")
 		synctest.Wait()
-		for probe, y := range h.view(t, "c1").State.Tallies {
+		for probe, y := range h.view(t, "c1").State.Health.Probes {
 			if n := h.probes.times(fmt.Sprintf("c1:%d", probe+1)); n != 1 || y.Result != prober.Success {
 				t.Errorf("%s was asked %d times: %+v", core.ProbeType(probe), n, y)
 			}
@@ -57,13 +57,13 @@ func TestAnswerAfterSomebodyStopped(t *testing.T) {
 				h.synced()
 				h.probes.hang[fmt.Sprintf("c1:%d", probe+1)] = true
 				h.engine.run("c1")
-				run := h.view(t, "c1").State.Run
+				run := h.view(t, "c1").State.Run.ID
 				h.engine.deliver(runtime.Update{Kind: runtime.Killed, Runtime: "docker", ID: "c1", Signal: 15, Time: time.Now()})
-				if y := h.view(t, "c1").State.Tallies[probe]; !y.Asking || y.Result != prober.Success {
+				if y := h.view(t, "c1").State.Health.Probes[probe]; !y.Asking || y.Result != prober.Success {
 					t.Errorf("when it was sent the signal: %+v", y)
 				}
 				_ = h.send(t.Context(), &answer{id: "c1", run: run, epoch: 1, probe: probe, result: refused})
-				if s := h.view(t, "c1").State; s.Tallies[probe].Result != prober.Success || s.Tallies[probe].Asking || s.Stopping != core.NoCause {
+				if s := h.view(t, "c1").State; s.Health.Probes[probe].Result != prober.Success || s.Health.Probes[probe].Asking || s.Action.Stopping != core.NoCause {
 					t.Errorf("after the answer: %+v", s)
 				}
 				if got := h.diary.reasons("n-c1"); slices.Contains(got, core.EventUnhealthy) {

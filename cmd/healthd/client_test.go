@@ -59,13 +59,10 @@ func container(name string, change func(*core.View)) *core.View {
 			},
 		},
 		Service: "shop", Group: "shop/web", Identity: "shop/web/1",
-		State: core.State{
-			Engine: runtime.Running, Run: runtime.Run{ID: name, Started: 1}, StartedAt: clock.Add(-time.Hour),
-			Started: true, ContainerReady: true, Ready: true, ReadyCh: clock.Add(-time.Hour),
-		},
+		State: core.State{Kept: core.Kept{Engine: core.Engine{State: runtime.Running}, Run: core.Run{ID: runtime.Run{ID: name, Started: 1}, StartedAt: clock.Add(-time.Hour)}, Conditions: core.Conditions{Started: core.Condition{Status: true}, ContainerReady: core.Condition{Status: true}, Ready: core.Condition{Status: true, Since: clock.Add(-time.Hour)}}}},
 	}
 	v.Spec.Probes[core.Liveness] = &core.ProbeSpec{SuccessThreshold: 1, FailureThreshold: 3}
-	v.State.Tallies[core.Liveness] = core.Tally{
+	v.State.Health.Probes[core.Liveness] = core.Tally{
 		Result: prober.Success, Outcome: prober.Success, Length: 7, LastAt: clock.Add(-4 * time.Second), Due: clock.Add(6 * time.Second),
 		Last: prober.Result{Outcome: prober.Success, Output: "fine\x1b[2J\nreally", Latency: 2100 * time.Microsecond},
 	}
@@ -186,8 +183,8 @@ func TestRestartThatDoesNotCome(t *testing.T) {
 // Somebody stops the container while it drains: no new run will come.
 func TestRestartOfAContainerThatStaysStopped(t *testing.T) {
 	socket, _ := daemonWith(t, &fake{}, container("web-1", func(v *core.View) {
-		v.State.Engine, v.State.ContainerReady, v.State.Ready, v.State.OperatorStopped = runtime.Exited, false, false, true
-		v.State.Exit = core.Exit{Reason: core.ReasonStoppedByOperator, FinishedAt: clock}
+		v.State.Engine.State, v.State.Conditions.ContainerReady.Status, v.State.Conditions.Ready.Status, v.State.Ending.OperatorStopped = runtime.Exited, false, false, true
+		v.State.Run.Exit = core.Exit{Reason: core.ReasonStoppedByOperator, FinishedAt: clock}
 	}))
 	got := inside("restart", "web-1", "--timeout", "1m", "--socket", socket)
 	const want = "healthd: cannot restart web-1: it has ended (StoppedByOperator) and is not to be started again; see healthd events web-1\n"

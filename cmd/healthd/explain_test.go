@@ -21,20 +21,20 @@ func TestExplanation(t *testing.T) {
 			v.Spec, v.Service, v.Invalid = nil, "", "healthd.toml:30: spec[web].publish.haproxy.backend: needs publish.port"
 		},
 		"explain-held.txt": func(v *core.View) {
-			v.State.Held, v.State.HeldUntil = true, clock.Add(10*time.Minute)
-			v.State.Condemned, v.State.Wait = core.ByLiveness, core.Wait{Reason: core.WaitHeld, Until: clock.Add(10 * time.Minute)}
-			v.State.Tallies[core.Liveness].Result, v.State.Tallies[core.Liveness].Outcome = prober.Failure, prober.Failure
+			v.State.Lasting.Held, v.State.Lasting.HeldUntil = true, clock.Add(10*time.Minute)
+			v.State.Health.Failed, v.State.Health.Wait = core.ByLiveness, core.Wait{Reason: core.WaitHeld, Until: clock.Add(10 * time.Minute)}
+			v.State.Health.Probes[core.Liveness].Result, v.State.Health.Probes[core.Liveness].Outcome = prober.Failure, prober.Failure
 		},
 		"explain-stopped.txt": func(v *core.View) {
 			v.Spec.RestartPolicy = core.Never
 			v.Spec.RestartRules = []core.RestartRule{{Operator: core.In, ExitCodes: []int{42}}}
 			v.Spec.Probes[core.Startup] = &core.ProbeSpec{SuccessThreshold: 1, FailureThreshold: 3}
-			v.State.Engine, v.State.ContainerReady, v.State.Ready = runtime.Exited, false, false
-			v.State.Tallies[core.Liveness].Result = prober.Failure
-			v.State.Tallies[core.Startup] = core.Tally{
+			v.State.Engine.State, v.State.Conditions.ContainerReady.Status, v.State.Conditions.Ready.Status = runtime.Exited, false, false
+			v.State.Health.Probes[core.Liveness].Result = prober.Failure
+			v.State.Health.Probes[core.Startup] = core.Tally{
 				Result: prober.Failure, Outcome: prober.Success, OnHold: true, LastAt: clock.Add(-50 * time.Minute),
 			}
-			v.State.Exit = core.Exit{Code: 1, Reason: core.ReasonError, FinishedAt: clock.Add(-2 * time.Second)}
+			v.State.Run.Exit = core.Exit{Code: 1, Reason: core.ReasonError, FinishedAt: clock.Add(-2 * time.Second)}
 		},
 	} {
 		socket, j := daemonWith(t, &fake{}, container("web-1", change))
@@ -89,8 +89,8 @@ func longTexts(v *core.View) {
 		{Path: "readiness_gates", Value: `["` + strings.Repeat("x", 300) + `"]`, Origin: file},
 	}
 	v.Container.AutoRemove, v.Container.RestartPolicy = true, "unless-stopped"
-	v.State.LastExit = core.Exit{Code: 137, Reason: core.ReasonLivenessFailed, FinishedAt: clock.Add(-time.Hour)}
-	v.State.Tallies[core.Liveness].Last.Output = "  two blanks before\n\tand a tab, " + strings.Repeat("0123456789", 25)
+	v.State.Run.LastExit = core.Exit{Code: 137, Reason: core.ReasonLivenessFailed, FinishedAt: clock.Add(-time.Hour)}
+	v.State.Health.Probes[core.Liveness].Last.Output = "  two blanks before\n\tand a tab, " + strings.Repeat("0123456789", 25)
 	v.Container.Name, v.Container.Image = v.Container.Name+strings.Repeat("-web", 30), "registry.example.com/"+strings.Repeat("web/", 30)+":1"
 }
 

@@ -16,13 +16,13 @@ import (
 func gated(v *core.View) {
 	v.Spec.ReadinessGates = []string{"example.com/warmed-up", "b", "c"}
 	v.State.Gates = []core.Gate{{Type: "example.com/warmed-up", Status: true, At: clock.Add(-time.Hour)}, {Type: "b", At: clock.Add(-time.Minute)}}
-	v.State.Ready, v.State.ReadyCh = false, clock.Add(-time.Minute)
+	v.State.Conditions.Ready.Status, v.State.Conditions.Ready.Since = false, clock.Add(-time.Minute)
 }
 
 func TestGate(t *testing.T) {
 	f := &fake{}
 	socket, _ := daemonWith(t, f, container("web-1", nil), container("web-2", gated), container("web-3", func(v *core.View) {
-		v.State.ContainerReady, v.State.Ready, v.State.Stopping = false, false, core.ByLiveness
+		v.State.Conditions.ContainerReady.Status, v.State.Conditions.Ready.Status, v.State.Action.Stopping = false, false, core.ByLiveness
 	}))
 	for _, tt := range []struct{ args, asked, said string }{
 		{"web-1 a True", "a true", "web-1: a is True; ready\n"},

@@ -181,10 +181,10 @@ func statusLine(views []*core.View) string {
 		if ok, _, _ := v.Readiness(); ok {
 			ready++
 		}
-		if s.Stopping != core.NoCause || s.Restart != core.NoCause || s.Call != core.NoCall {
+		if s.Action.Stopping != core.NoCause || s.Action.Restart != core.NoCause || s.Action.Call != core.NoCall {
 			restarting++
 		}
-		if s.Held {
+		if s.Lasting.Held {
 			held++
 		}
 		if v.Invalid != "" {

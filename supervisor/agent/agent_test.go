@@ -20,7 +20,7 @@ import (
 func view(name string, change func(*core.View)) *core.View {
 	v := &core.View{
 		Container: &runtime.Container{ID: name + "-id", Name: name}, Spec: &core.Spec{}, Service: "web",
-		State: core.State{Engine: runtime.Running, Started: true},
+		State: core.State{Kept: core.Kept{Engine: core.Engine{State: runtime.Running}, Conditions: core.Conditions{Started: core.Condition{Status: true}}}},
 	}
 	change(v)
 	return v
@@ -28,12 +28,12 @@ func view(name string, change func(*core.View)) *core.View {
 
 func board() *supervisor.Board {
 	return supervisor.NewBoard(nil,
-		view("ready", func(v *core.View) { v.State.Ready = true }),
+		view("ready", func(v *core.View) { v.State.Conditions.Ready.Status = true }),
 		view("failing", func(v *core.View) {
-			v.State.Tallies[core.Readiness].Outcome = prober.Failure
-			v.State.Tallies[core.Readiness].Last.Output = "up 100%\nup 100%\n"
+			v.State.Health.Probes[core.Readiness].Outcome = prober.Failure
+			v.State.Health.Probes[core.Readiness].Last.Output = "up 100%\nup 100%\n"
 		}),
-		view("draining", func(v *core.View) { v.State.Stopping = core.ByLiveness }),
+		view("draining", func(v *core.View) { v.State.Action.Stopping = core.ByLiveness }),
 		view("wrong", func(v *core.View) { v.Spec, v.Invalid, v.Service = nil, "bad\nlabel", "" }),
 	)
 }
@@ -81,7 +81,7 @@ func ask(t *testing.T, address, send string) string {
 
 // A healthd that does not know all containers yet says nothing of those it does not know.
 func TestSilentBeforeAllAreKnown(t *testing.T) {
-	board := supervisor.NewBoard([]supervisor.RuntimeView{{Name: "docker"}}, view("ready", func(v *core.View) { v.State.Ready = true }))
+	board := supervisor.NewBoard([]supervisor.RuntimeView{{Name: "docker"}}, view("ready", func(v *core.View) { v.State.Conditions.Ready.Status = true }))
 	address := startWith(t, board)
 	for send, want := range map[string]string{"web/ready\n": "up 100%\n", "web/other\n": "", "other\n": ""} {
 		if got := ask(t, address, send); got != want {

@@ -126,7 +126,7 @@ func cpuTime(b *testing.B) time.Duration {
 func benchAnswer(b *testing.B, atOnce int) {
 	views := make([]*core.View, containers)
 	for i := range views {
-		views[i] = view(fmt.Sprintf("c%d", i), func(v *core.View) { v.State.Ready = true })
+		views[i] = view(fmt.Sprintf("c%d", i), func(v *core.View) { v.State.Conditions.Ready.Status = true })
 	}
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), clientRole+"="+startWith(b, supervisor.NewBoard(nil, views...)))

@@ -34,10 +34,10 @@ func indented(t *testing.T, body []byte) []byte {
 func TestStatusObjects(t *testing.T) {
 	crashed := backingOff("crashed")
 	ended := web("ended")
-	ended.State.Engine, ended.State.ContainerReady, ended.State.Ready = runtime.Exited, false, false
-	ended.State.Exit = core.Exit{Code: 0, Reason: core.ReasonCompleted, StartedAt: at(0), FinishedAt: at(9)}
+	ended.State.Engine.State, ended.State.Conditions.ContainerReady.Status, ended.State.Conditions.Ready.Status = runtime.Exited, false, false
+	ended.State.Run.Exit = core.Exit{Code: 0, Reason: core.ReasonCompleted, StartedAt: at(0), FinishedAt: at(9)}
 	again := unready("again")
-	again.State.LastExit = core.Exit{Code: 1, Reason: core.ReasonError, StartedAt: at(0), FinishedAt: at(5)}
+	again.State.Run.LastExit = core.Exit{Code: 1, Reason: core.ReasonError, StartedAt: at(0), FinishedAt: at(5)}
 	again.Container.Labels = map[string]string{"autoheal": "true"}
 	a, _, _ := newAPI(web("web-1"), crashed, ended, again, drainingOf("drained"), gated("gated"), invalid("wrong"))
 	w := get(a.ReadOnly(), "/v1/containers")

@@ -31,23 +31,23 @@ const reasonNotSet = "NotSet"
 // gates in the order of its spec.
 func conditions(v *core.View) []Condition {
 	s := &v.State
-	asked := known(s.Tallies[core.Readiness].LastAt)
+	asked := known(s.Health.Probes[core.Readiness].LastAt)
 	isStarted, since := v.Started()
 	isUp, whyNotUp, aboutUp := v.ContainerReadiness()
 	isReady, whyNotReady, aboutReady := v.Readiness()
 	started := Condition{
 		Type: "Started", Status: truth(isStarted),
-		LastProbeTime: known(s.Tallies[core.Startup].LastAt), LastTransitionTime: known(since),
+		LastProbeTime: known(s.Health.Probes[core.Startup].LastAt), LastTransitionTime: known(since),
 	}
 	if !isStarted {
 		started.Reason, started.Message = whyNotUp, aboutUp
 	}
 	all := []Condition{started, {
 		Type: "ContainerReady", Status: truth(isUp), Reason: whyNotUp, Message: aboutUp,
-		LastProbeTime: asked, LastTransitionTime: known(s.ContainerReadyCh),
+		LastProbeTime: asked, LastTransitionTime: known(s.Conditions.ContainerReady.Since),
 	}, {
 		Type: "Ready", Status: truth(isReady), Reason: whyNotReady, Message: aboutReady,
-		LastProbeTime: asked, LastTransitionTime: known(s.ReadyCh),
+		LastProbeTime: asked, LastTransitionTime: known(s.Conditions.Ready.Since),
 	}}
 	if v.Spec == nil {
 		return all

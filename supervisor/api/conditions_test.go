@@ -32,15 +32,15 @@ func TestConditions(t *testing.T) {
 	addProbe(probed, core.Readiness, core.Tally{Result: prober.Success, Outcome: prober.Success, LastAt: at(20)})
 	open := gated("open")
 	open.Spec.ReadinessGates = open.Spec.ReadinessGates[:1]
-	open.State.Ready = true
+	open.State.Conditions.Ready.Status = true
 	hooked := web("hooked")
-	hooked.State.Started, hooked.State.ContainerReady, hooked.State.Ready = false, false, false
-	hooked.State.Hooks[core.PostStart] = core.HookRunning
+	hooked.State.Conditions.Started.Status, hooked.State.Conditions.ContainerReady.Status, hooked.State.Conditions.Ready.Status = false, false, false
+	hooked.State.Run.Hooks[core.PostStart] = core.HookRunning
 	ended := backingOff("ended")
 	ended.Spec.ReadinessGates = []string{"ok"}
 	ended.State.Gates = []core.Gate{{Type: "ok", Status: true, At: at(3)}}
 	created := web("created")
-	created.State = core.State{Engine: runtime.Created}
+	created.State = core.State{Kept: core.Kept{Engine: core.Engine{State: runtime.Created}}}
 	for _, tt := range []struct {
 		v    *core.View
 		want string
@@ -89,9 +89,9 @@ func TestTerminated(t *testing.T) {
 		{0, 0}, {1, 0}, {42, 0}, {127, 0}, {128, 0}, {129, 1}, {137, 9}, {143, 15}, {192, 64}, {193, 0}, {255, 0}, {-1, 0},
 	} {
 		v := web("web-1")
-		v.State.Engine, v.State.Ready = runtime.Exited, false
-		v.State.Exit = core.Exit{Code: tt.code, Reason: core.ReasonError, StartedAt: at(1), FinishedAt: at(9)}
-		v.State.LastExit = core.Exit{Code: 143, Reason: core.ReasonStoppedByOperator, FinishedAt: at(0)}
+		v.State.Engine.State, v.State.Conditions.Ready.Status = runtime.Exited, false
+		v.State.Run.Exit = core.Exit{Code: tt.code, Reason: core.ReasonError, StartedAt: at(1), FinishedAt: at(9)}
+		v.State.Run.LastExit = core.Exit{Code: 143, Reason: core.ReasonStoppedByOperator, FinishedAt: at(0)}
 		now, last := states(v)
 		want := Terminated{ExitCode: tt.code, Reason: "Error", Signal: tt.signal, StartedAt: at(1), FinishedAt: at(9)}
 		if now.Terminated == nil || *now.Terminated != want || now.Running != nil || now.Waiting != nil {

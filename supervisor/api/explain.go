@@ -69,10 +69,10 @@ func notes(v *core.View) []string {
 	if s.Lost {
 		notes = append(notes, "its engine cannot be heard: nothing is restarted until it can, and what was last published stays published")
 	}
-	if s.CallError != "" {
-		notes = append(notes, "the engine could not do what was asked last: "+s.CallError)
+	if s.Request.Error != "" {
+		notes = append(notes, "the engine could not do what was asked last: "+s.Request.Error)
 	}
-	if n := s.HTTPFallbacks; n > 0 {
+	if n := s.Totals.HTTPFallbacks; n > 0 {
 		notes = append(notes, fmt.Sprintf("%d of its hooks asked over https and were answered in plain HTTP: they were run again without TLS", n))
 	}
 	if c.Error != "" {
@@ -82,7 +82,7 @@ func notes(v *core.View) []string {
 }
 
 func alsoWhenHeld(s *core.State) string {
-	if s.Held {
+	if s.Lasting.Held {
 		return ", which a hold does not keep it from"
 	}
 	return ""

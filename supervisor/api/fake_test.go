@@ -55,11 +55,7 @@ func web(name string) *core.View {
 			Values:  []core.Value{{Path: "liveness.period", Value: `"10s"`, Origin: "default"}},
 		},
 		Identity: "shop/web/1", Group: "shop/web", Service: "shop",
-		State: core.State{
-			Engine: runtime.Running, Run: runtime.Run{ID: id, Started: at(0).UnixNano()},
-			BeganAt: at(0), StartedAt: at(0), Started: true, StartedCh: at(1),
-			ContainerReady: true, ContainerReadyCh: at(2), Ready: true, ReadyCh: at(2),
-		},
+		State: core.State{Kept: core.Kept{Engine: core.Engine{State: runtime.Running}, Run: core.Run{ID: runtime.Run{ID: id, Started: at(0).UnixNano()}, StartedAt: at(0)}, Conditions: core.Conditions{Started: core.Condition{Status: true, Since: at(1)}, ContainerReady: core.Condition{Status: true, Since: at(2)}, Ready: core.Condition{Status: true, Since: at(2)}}}, Health: core.Health{BeganAt: at(0)}},
 	}
 	addProbe(v, core.Liveness, core.Tally{
 		Result: prober.Success, Outcome: prober.Failure, Length: 2,
@@ -77,13 +73,13 @@ func addProbe(v *core.View, t core.ProbeType, y core.Tally) {
 		Handler: prober.Handler{TCPSocket: &prober.TCPSocket{Port: 80}},
 		Period:  10 * time.Second, Timeout: time.Second, SuccessThreshold: 1, FailureThreshold: 3,
 	}
-	v.State.Tallies[t] = y
+	v.State.Health.Probes[t] = y
 }
 
 // unready returns a container whose readiness probe has failed.
 func unready(name string) *core.View {
 	v := web(name)
-	v.State.ContainerReady, v.State.Ready = false, false
+	v.State.Conditions.ContainerReady.Status, v.State.Conditions.Ready.Status = false, false
 	addProbe(v, core.Readiness, core.Tally{
 		Result: prober.Failure, Outcome: prober.Failure, Length: 4,
 		Last: prober.Result{Outcome: prober.Failure, Output: "refused"}, LastAt: at(20), Due: at(30),
@@ -93,20 +89,20 @@ func unready(name string) *core.View {
 
 func drainingOf(name string) *core.View {
 	v := web(name)
-	v.State.ContainerReady, v.State.Ready = false, false
-	v.State.Stopping = core.ByLiveness
-	v.State.NotBefore = at(40)
+	v.State.Conditions.ContainerReady.Status, v.State.Conditions.Ready.Status = false, false
+	v.State.Action.Stopping = core.ByLiveness
+	v.State.Action.NotBefore = at(40)
 	return v
 }
 
 // backingOff returns a container that has ended and waits for its start.
 func backingOff(name string) *core.View {
 	v := web(name)
-	v.State.Engine, v.State.ContainerReady, v.State.Ready = runtime.Exited, false, false
-	v.State.Exit = core.Exit{Code: 137, Reason: core.ReasonLivenessFailed, StartedAt: at(0), FinishedAt: at(25)}
-	v.State.Restart, v.State.NotBefore = core.ByLiveness, at(45)
-	v.State.Backoff = core.BackoffState{Active: true, Delay: 20 * time.Second}
-	v.State.Restarts[core.ByLiveness] = 2
+	v.State.Engine.State, v.State.Conditions.ContainerReady.Status, v.State.Conditions.Ready.Status = runtime.Exited, false, false
+	v.State.Run.Exit = core.Exit{Code: 137, Reason: core.ReasonLivenessFailed, StartedAt: at(0), FinishedAt: at(25)}
+	v.State.Action.Restart, v.State.Action.NotBefore = core.ByLiveness, at(45)
+	v.State.Lasting.Backoff = core.BackoffState{Active: true, Delay: 20 * time.Second}
+	v.State.Lasting.Restarts[core.ByLiveness] = 2
 	return v
 }
 
@@ -117,13 +113,13 @@ func gated(name string) *core.View {
 	v.State.Gates = []core.Gate{
 		{Type: "ok", At: at(7)}, {Type: "not-in-the-spec", Status: true, At: at(4)}, {Type: "example.com/warm", Status: true, At: at(5)},
 	}
-	v.State.Ready, v.State.ReadyCh = false, at(7)
+	v.State.Conditions.Ready.Status, v.State.Conditions.Ready.Since = false, at(7)
 	return v
 }
 
 func invalid(name string) *core.View {
 	v := web(name)
-	v.Spec, v.Service, v.State = nil, "", core.State{Engine: runtime.Running}
+	v.Spec, v.Service, v.State = nil, "", core.State{Kept: core.Kept{Engine: core.Engine{State: runtime.Running}}}
 	v.Invalid = `label healthd.liveness.period: must be a duration, is "x"`
 	return v
 }

@@ -22,25 +22,25 @@ func next(v *core.View) []Next {
 func nextOf(v *core.View) []Next {
 	s := &v.State
 	switch {
-	case s.Call == core.StopCall:
+	case s.Action.Call == core.StopCall:
 		return []Next{{What: "it is being stopped now"}}
-	case s.Call == core.StartCall:
+	case s.Action.Call == core.StartCall:
 		return []Next{{What: "it is being started now"}}
-	case s.Held && s.Restart == core.ByExit:
+	case s.Lasting.Held && s.Action.Restart == core.ByExit:
 		return []Next{{What: "it is started when the hold ends"}}
-	case s.Restart != core.NoCause && s.Lost:
+	case s.Action.Restart != core.NoCause && s.Lost:
 		return []Next{{What: "it is started when its engine can be heard again"}}
-	case s.Restart != core.NoCause && v.Container.NetworkGone:
+	case s.Action.Restart != core.NoCause && v.Container.NetworkGone:
 		return []Next{{What: "nothing, until it is created anew: the container whose network it shares is gone"}}
-	case s.Restart != core.NoCause && s.NetworkAway:
+	case s.Action.Restart != core.NoCause && s.Engine.NetworkAway:
 		return []Next{{What: "it is started when the container whose network it shares runs"}}
-	case s.Restart != core.NoCause:
-		return []Next{{s.NotBefore, "it is started"}}
-	case s.Draining() && s.Stopping != core.NoCause:
+	case s.Action.Restart != core.NoCause:
+		return []Next{{s.Action.NotBefore, "it is started"}}
+	case s.Draining() && s.Action.Stopping != core.NoCause:
 		return nextStop(v)
 	case s.Draining():
 		return []Next{{What: "it ends, as somebody else has sent it a signal"}}
-	case !s.Engine.Alive():
+	case !s.Engine.State.Alive():
 		return []Next{{What: nextAfterEnd(v)}}
 	}
 	return append(append(nextVerdict(v), nextInRun(v)...), Next{What: "exit by itself: " + afterExit(v)})
@@ -50,38 +50,38 @@ func nextOf(v *core.View) []Next {
 func nextStop(v *core.View) []Next {
 	s := &v.State
 	switch {
-	case s.Hooks[core.PreStop] == core.HookRunning:
+	case s.Run.Hooks[core.PreStop] == core.HookRunning:
 		return []Next{
 			{What: "its pre_stop hook runs, then it is stopped"},
-			{s.HookAt.Add(s.Grace), "it is stopped at the latest"},
+			{s.Health.HookAt.Add(s.Action.Grace), "it is stopped at the latest"},
 		}
 	case s.Lost:
 		return []Next{{What: "it is stopped when its engine can be heard again"}}
-	case s.CallError != "":
-		return []Next{{s.NotBefore, "the stop is tried again"}}
-	case s.Hooks[core.PreStop] == core.HookIdle && v.Spec.Lifecycle.PreStop != nil:
-		return []Next{{s.NotBefore, "its pre_stop hook runs, as the drain is over then, and after it the container is stopped"}}
+	case s.Request.Error != "":
+		return []Next{{s.Action.NotBefore, "the stop is tried again"}}
+	case s.Run.Hooks[core.PreStop] == core.HookIdle && v.Spec.Lifecycle.PreStop != nil:
+		return []Next{{s.Action.NotBefore, "its pre_stop hook runs, as the drain is over then, and after it the container is stopped"}}
 	}
-	return []Next{{s.NotBefore, "it is stopped, as the drain is over then"}}
+	return []Next{{s.Action.NotBefore, "it is stopped, as the drain is over then"}}
 }
 
 func nextAfterEnd(v *core.View) string {
 	s := &v.State
 	switch {
-	case s.Run == runtime.Run{}:
+	case s.Run.ID == runtime.Run{}:
 		return "it has never run: probing begins when somebody starts it"
-	case s.Engine == runtime.Restarting:
+	case s.Engine.State == runtime.Restarting:
 		return "the engine starts it again, by its own restart policy"
-	case s.OperatorStopped:
+	case s.Ending.OperatorStopped:
 		return "it stays stopped until somebody starts it, as somebody else stopped it"
-	case enginePolicy(v) != "" && s.Stopping == core.NoCause:
+	case enginePolicy(v) != "" && s.Action.Stopping == core.NoCause:
 		return "its exit is the engine's business, whose restart policy is " + enginePolicy(v)
 	case v.Container.AutoRemove:
 		return "the engine removes it (--rm)"
-	case v.RestartsAfter(s.Exit.Code):
+	case v.RestartsAfter(s.Run.Exit.Code):
 		return "it stays stopped until somebody starts it, as healthd starts again only what it saw end"
 	}
-	text := fmt.Sprintf("it stays stopped until somebody starts it: restart policy %s, exit code %d", v.Spec.RestartPolicy, s.Exit.Code)
+	text := fmt.Sprintf("it stays stopped until somebody starts it: restart policy %s, exit code %d", v.Spec.RestartPolicy, s.Run.Exit.Code)
 	if len(v.Spec.RestartRules) > 0 {
 		text += ", to which no restart rule applies"
 	}
@@ -91,7 +91,7 @@ func nextAfterEnd(v *core.View) string {
 // nextInRun is of a container that is alive and is not about to be stopped.
 func nextInRun(v *core.View) []Next {
 	s := &v.State
-	hook := s.Hooks[core.PostStart]
+	hook := s.Run.Hooks[core.PostStart]
 	const until = "; it is probed and ready only after it"
 	switch {
 	case hook == core.HookRunning:
@@ -100,11 +100,11 @@ func nextInRun(v *core.View) []Next {
 		return []Next{{What: "nothing is probed in this run, as its post_start hook failed"}}
 	case hook == core.HookDue && s.Lost:
 		return []Next{{What: "its post_start hook runs when its engine can be heard again" + until}}
-	case hook == core.HookDue && s.Engine == runtime.Paused:
+	case hook == core.HookDue && s.Engine.State == runtime.Paused:
 		return []Next{{What: "its post_start hook runs when it is unpaused" + until}}
 	case hook == core.HookDue:
-		return []Next{{s.HookAt, "its post_start hook is tried again" + until}}
-	case s.Engine == runtime.Paused:
+		return []Next{{s.Health.HookAt, "its post_start hook is tried again" + until}}
+	case s.Engine.State == runtime.Paused:
 		return []Next{{What: "probing goes on when it is unpaused"}}
 	}
 	lines := nextProbes(v)
@@ -128,7 +128,7 @@ func nextProbes(v *core.View) []Next {
 		if p == nil {
 			continue
 		}
-		line := Next{v.State.Tallies[t].Due, nextProbe(v, core.ProbeType(t), p)}
+		line := Next{v.State.Health.Probes[t].Due, nextProbe(v, core.ProbeType(t), p)}
 		if line.What != "" {
 			lines = append(lines, line)
 		}
@@ -143,18 +143,18 @@ func nextProbes(v *core.View) []Next {
 // a probe that is done.
 func nextProbe(v *core.View, t core.ProbeType, p *core.ProbeSpec) string {
 	s := &v.State
-	y := &s.Tallies[t]
+	y := &s.Health.Probes[t]
 	failure, success := after(y, prober.Failure, p.FailureThreshold), after(y, prober.Success, p.SuccessThreshold)
 	switch {
-	case t == core.Startup && s.Started:
+	case t == core.Startup && s.Conditions.Started.Status:
 		return ""
-	case t != core.Startup && !s.Started:
+	case t != core.Startup && !s.Conditions.Started.Status:
 		return t.String() + " probe: begins when the startup probe has succeeded"
 	case y.OnHold:
 		return t.String() + " probe: has given its verdict on this run, and is not asked again before the next"
-	case t == core.Startup && s.Condemned == core.ByStartup:
+	case t == core.Startup && s.Health.Failed == core.ByStartup:
 		return "startup probe: makes it started and calls that off " + success
-	case t == core.Liveness && s.Condemned == core.ByLiveness:
+	case t == core.Liveness && s.Health.Failed == core.ByLiveness:
 		return "liveness probe: calls that off " + success
 	case t == core.Startup:
 		return "startup probe: makes it started " + success + ", " + consequence(v) + " " + failure

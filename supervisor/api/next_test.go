@@ -33,8 +33,8 @@ const byItself = "\nexit by itself: it is started again (restart policy Always)"
 func TestNextOfARun(t *testing.T) {
 	hook := func(state core.HookState, change func(*core.View, *core.State)) *core.View {
 		v := web("hooked")
-		v.State.Started, v.State.ContainerReady, v.State.Ready = false, false, false
-		v.State.Hooks[core.PostStart] = state
+		v.State.Conditions.Started.Status, v.State.Conditions.ContainerReady.Status, v.State.Conditions.Ready.Status = false, false, false
+		v.State.Run.Hooks[core.PostStart] = state
 		if change != nil {
 			change(v, &v.State)
 		}
@@ -47,18 +47,18 @@ func TestNextOfARun(t *testing.T) {
 		want string
 	}{
 		{"post_start runs", hook(core.HookRunning, nil), "its post_start hook runs" + only + "\npost_start hook: restarts it if it fails" + byItself},
-		{"post_start could not be run", hook(core.HookDue, func(_ *core.View, s *core.State) { s.HookAt = at(12) }),
+		{"post_start could not be run", hook(core.HookDue, func(_ *core.View, s *core.State) { s.Health.HookAt = at(12) }),
 			"12 its post_start hook is tried again" + only + byItself},
 		{"post_start waits for the engine", hook(core.HookDue, func(_ *core.View, s *core.State) { s.Lost = true }),
 			"its post_start hook runs when its engine can be heard again" + only + byItself},
-		{"post_start of a paused one", hook(core.HookDue, func(_ *core.View, s *core.State) { s.Engine = runtime.Paused }),
+		{"post_start of a paused one", hook(core.HookDue, func(_ *core.View, s *core.State) { s.Engine.State = runtime.Paused }),
 			"its post_start hook runs when it is unpaused" + only + byItself},
 		{"post_start failed, --rm", hook(core.HookFailed, func(v *core.View, _ *core.State) { v.Container.AutoRemove = true }),
 			"nothing is probed in this run, as its post_start hook failed\nexit by itself: the engine removes it (--rm)"},
 		{"gates", gated("web-1"), "30 liveness probe: restarts it after 1 more failure\n" +
 			"readiness gate ok: keeps it not ready until somebody sets it (healthd gate web-1 ok True)\n" +
 			"readiness gate never: keeps it not ready until somebody sets it (healthd gate web-1 never True)" + byItself},
-		{"paused", changed(web("p"), func(_ *core.View, s *core.State) { s.Engine = runtime.Paused }),
+		{"paused", changed(web("p"), func(_ *core.View, s *core.State) { s.Engine.State = runtime.Paused }),
 			"probing goes on when it is unpaused" + byItself},
 		{"no probes", changed(web("n"), func(v *core.View, _ *core.State) {
 			v.Spec.Probes = [core.NumProbes]*core.ProbeSpec{}
@@ -106,14 +106,14 @@ func TestNextOfAStop(t *testing.T) {
 		{"hook to come", stopping(func(*core.View, *core.State) {}),
 			"40 its pre_stop hook runs, as the drain is over then, and after it the container is stopped"},
 		{"hook runs", stopping(func(_ *core.View, s *core.State) {
-			s.Hooks[core.PreStop], s.HookAt, s.Grace = core.HookRunning, at(40), 15*time.Second
+			s.Run.Hooks[core.PreStop], s.Health.HookAt, s.Action.Grace = core.HookRunning, at(40), 15*time.Second
 		}), "its pre_stop hook runs, then it is stopped\n55 it is stopped at the latest"},
 		{"engine away", stopping(func(_ *core.View, s *core.State) { s.Lost = true }),
 			"it is stopped when its engine can be heard again"},
 		{"call failed", stopping(func(_ *core.View, s *core.State) {
-			s.Hooks[core.PreStop], s.CallError = core.HookDone, "engine is sick"
+			s.Run.Hooks[core.PreStop], s.Request.Error = core.HookDone, "engine is sick"
 		}), "40 the stop is tried again"},
-		{"under way", stopping(func(_ *core.View, s *core.State) { s.Call = core.StopCall }), "it is being stopped now"},
+		{"under way", stopping(func(_ *core.View, s *core.State) { s.Action.Call = core.StopCall }), "it is being stopped now"},
 	} {
 		if got := following(tt.v); got != tt.want {
 			t.Errorf("%s:\ngot\n%s\nwant\n%s", tt.name, got, tt.want)
@@ -125,8 +125,8 @@ func TestNextOfAStop(t *testing.T) {
 func ending(policy core.RestartPolicy, code int, rules ...core.RestartRule) *core.View {
 	v := web("ended")
 	v.Spec.RestartPolicy, v.Spec.RestartRules = policy, rules
-	v.State.Engine, v.State.Ready = runtime.Exited, false
-	v.State.Exit = core.Exit{Code: code, FinishedAt: at(9)}
+	v.State.Engine.State, v.State.Conditions.Ready.Status = runtime.Exited, false
+	v.State.Run.Exit = core.Exit{Code: code, FinishedAt: at(9)}
 	return v
 }
 
@@ -142,7 +142,7 @@ func TestNextAfterAnEnd(t *testing.T) {
 		{"rules", ending(core.Never, 1, in42), stays + ": restart policy Never, exit code 1, to which no restart rule applies"},
 		{"found stopped", ending(core.Always, 1), stays + ", as healthd starts again only what it saw end"},
 		{"found stopped, rule applies", ending(core.Never, 42, in42), stays + ", as healthd starts again only what it saw end"},
-		{"by somebody else", changed(ending(core.Always, 143), func(_ *core.View, s *core.State) { s.OperatorStopped = true }),
+		{"by somebody else", changed(ending(core.Always, 143), func(_ *core.View, s *core.State) { s.Ending.OperatorStopped = true }),
 			stays + ", as somebody else stopped it"},
 		{"engine's policy", changed(ending(core.Always, 1), func(v *core.View, _ *core.State) { v.Container.RestartPolicy = "on-failure" }),
 			"its exit is the engine's business, whose restart policy is on-failure"},
@@ -157,7 +157,7 @@ func TestNextAfterAnEnd(t *testing.T) {
 func TestNextOfWhatHasNoNetwork(t *testing.T) {
 	away := func(change func(*core.View, *core.State)) *core.View {
 		v := backingOff("sidecar")
-		v.State.NetworkAway = true
+		v.State.Engine.NetworkAway = true
 		change(v, &v.State)
 		return v
 	}

@@ -12,17 +12,17 @@ import (
 // heldOf returns a container that is held, until the second 50 when not for ever.
 func heldOf(name string, forever bool) *core.View {
 	v := web(name)
-	v.State.Held = true
+	v.State.Lasting.Held = true
 	if !forever {
-		v.State.HeldUntil = at(50)
+		v.State.Lasting.HeldUntil = at(50)
 	}
 	return v
 }
 
 // condemned makes a run one that its liveness probe wants stopped.
 func condemned(v *core.View, wait core.Wait) *core.View {
-	v.State.Condemned, v.State.Wait = core.ByLiveness, wait
-	v.State.Tallies[core.Liveness].Result, v.State.Tallies[core.Liveness].Length = prober.Failure, 3
+	v.State.Health.Failed, v.State.Health.Wait = core.ByLiveness, wait
+	v.State.Health.Probes[core.Liveness].Result, v.State.Health.Probes[core.Liveness].Length = prober.Failure, 3
 	return v
 }
 
@@ -48,10 +48,10 @@ func TestNextOfAHold(t *testing.T) {
 			"it is stopped when the hold ends\n" + callsOff +
 				"exit by itself: it stays stopped (restart policy Never); healthd does not start it before the hold ends\n" + end},
 		{"has ended", changed(heldOf("web-1", false), func(_ *core.View, s *core.State) {
-			s.Engine, s.Restart, s.NotBefore = runtime.Exited, core.ByExit, at(40)
+			s.Engine.State, s.Action.Restart, s.Action.NotBefore = runtime.Exited, core.ByExit, at(40)
 		}), "it is started when the hold ends\n" + end},
 		{"has ended of our stop", changed(heldOf("web-1", false), func(_ *core.View, s *core.State) {
-			s.Engine, s.Restart, s.NotBefore = runtime.Exited, core.ByLiveness, at(40)
+			s.Engine.State, s.Action.Restart, s.Action.NotBefore = runtime.Exited, core.ByLiveness, at(40)
 		}), "40 it is started\n" + end},
 		{"engine's policy", changed(heldOf("web-1", false), func(v *core.View, _ *core.State) { v.Container.RestartPolicy = "always" }),
 			nextProbe + "exit by itself: the engine's business, whose restart policy is always\n" + end},
@@ -79,7 +79,7 @@ func TestNextOfAVerdictThatWaits(t *testing.T) {
 		}
 	}
 	starting := condemned(web("web-1"), budget)
-	starting.State.Started, starting.State.Condemned = false, core.ByStartup
+	starting.State.Conditions.Started.Status, starting.State.Health.Failed = false, core.ByStartup
 	addProbe(starting, core.Startup, core.Tally{Result: prober.Failure, Outcome: prober.Failure, Length: 3, Due: at(31)})
 	if got, want := following(starting), "31 startup probe: makes it started and calls that off after 1 success\n"; !strings.Contains(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", got, want)

@@ -20,9 +20,9 @@ func consequence(v *core.View) string {
 	switch {
 	case v.Container.AutoRemove:
 		return "reports it, but does not stop it (--rm),"
-	case v.State.Held && v.Spec.RestartPolicy == core.Never:
+	case v.State.Lasting.Held && v.Spec.RestartPolicy == core.Never:
 		return "asks for its stop, which waits for the end of the hold,"
-	case v.State.Held:
+	case v.State.Lasting.Held:
 		return "asks for its restart, which waits for the end of the hold,"
 	case v.Spec.RestartPolicy == core.Never && len(v.Spec.RestartRules) > 0:
 		return "stops it (restart policy Never; it is started again after " + ruleCodes(v.Spec.RestartRules) + ")"
@@ -35,7 +35,7 @@ func consequence(v *core.View) string {
 // afterExit is what follows when a container ends by itself.
 func afterExit(v *core.View) string {
 	text := afterExitUnheld(v)
-	if v.State.Held && !v.Container.AutoRemove && enginePolicy(v) == "" {
+	if v.State.Lasting.Held && !v.Container.AutoRemove && enginePolicy(v) == "" {
 		text += "; healthd does not start it before the hold ends"
 	}
 	return text

@@ -106,7 +106,7 @@ func newStatus(v *core.View) Status {
 		Name: c.Name, ID: c.ID, Runtime: c.Runtime, Image: c.Image,
 		Service: v.Service, Group: v.Group, Identity: v.Identity,
 		Phase: v.Phase(), Started: started, Ready: ready, Draining: s.Draining(),
-		Held: s.Held, HeldUntil: s.HeldUntil.UTC(), RestartCount: s.RestartCount(), Conditions: conditions(v),
+		Held: s.Lasting.Held, HeldUntil: s.Lasting.HeldUntil.UTC(), RestartCount: s.RestartCount(), Conditions: conditions(v),
 		Probes: map[string]ProbeStatus{}, Invalid: v.Invalid,
 		Warnings: append([]string{}, v.Warnings()...), // never null
 	}
@@ -117,7 +117,7 @@ func newStatus(v *core.View) Status {
 	status.Spec, status.RestartPolicy = v.Spec.Name, v.Spec.RestartPolicy
 	for t := range core.ProbeType(core.NumProbes) {
 		if p := v.Spec.Probes[t]; p != nil {
-			status.Probes[t.String()] = newProbeStatus(p, &s.Tallies[t])
+			status.Probes[t.String()] = newProbeStatus(p, &s.Health.Probes[t])
 		}
 	}
 	return status
@@ -139,20 +139,20 @@ func newProbeStatus(p *core.ProbeSpec, y *core.Tally) ProbeStatus {
 // waits for its next start, the run that ended is the last state, as in a Pod.
 func states(v *core.View) (now, last ContainerState) {
 	s := &v.State
-	if !s.LastExit.FinishedAt.IsZero() {
-		last.Terminated = newTerminated(s.LastExit)
+	if !s.Run.LastExit.FinishedAt.IsZero() {
+		last.Terminated = newTerminated(s.Run.LastExit)
 	}
 	waiting := v.Waiting()
 	switch {
 	case waiting != nil:
 		now.Waiting = &Waiting{waiting.Reason, waiting.Message, waiting.Until.UTC()}
-		if !s.Engine.Alive() && !s.Exit.FinishedAt.IsZero() {
-			last.Terminated = newTerminated(s.Exit)
+		if !s.Engine.State.Alive() && !s.Run.Exit.FinishedAt.IsZero() {
+			last.Terminated = newTerminated(s.Run.Exit)
 		}
-	case s.Engine.Alive():
-		now.Running = &Running{s.StartedAt.UTC()}
+	case s.Engine.State.Alive():
+		now.Running = &Running{s.Run.StartedAt.UTC()}
 	default:
-		now.Terminated = newTerminated(s.Exit)
+		now.Terminated = newTerminated(s.Run.Exit)
 	}
 	return now, last
 }

@@ -112,8 +112,8 @@ func TestCrashLoopBackOff(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Attr("kubelet", tt.kubelet)
 			w := tale(t, append([]string{"backoff=1s/5s/1m"}, tt.lines...)...)
-			if got := w.heldBack(); got != tt.want || w.state.Backoff.Active != tt.known {
-				t.Errorf("held back for %v, want %v; its end is known: %v\n%s", got, tt.want, w.state.Backoff.Active, w.told.String())
+			if got := w.heldBack(); got != tt.want || w.state.Lasting.Backoff.Active != tt.known {
+				t.Errorf("held back for %v, want %v; its end is known: %v\n%s", got, tt.want, w.state.Lasting.Backoff.Active, w.told.String())
 			}
 			v := View{Container: &w.c, Spec: w.spec, State: w.state}
 			if x := v.Waiting(); (x != nil && x.Reason == WaitCrashLoop) != (tt.want > 0) {

@@ -17,7 +17,7 @@ func BenchmarkStep(b *testing.B) {
 	in := &Input{Kind: ProbeAnswered, Probe: Liveness, Result: prober.Result{Outcome: prober.Success, Latency: time.Millisecond}}
 	b.ReportAllocs()
 	for b.Loop() {
-		s.Tallies[Liveness].Asking = true
+		s.Health.Probes[Liveness].Asking = true
 		s, fx = Step(spec, c, s, in, now, fx[:0])
 	}
 }

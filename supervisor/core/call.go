@@ -13,18 +13,18 @@ const callRetry = 10 * time.Second
 // stop begins a stop of ours: readiness is withdrawn from now on, the call comes
 // when the drain is over.
 func (t *stepper) stop(cause Cause) {
-	t.Stopping, t.NotBefore, t.Condemned = cause, t.now, NoCause
-	t.OwnKills, t.StopCalls = 0, 0
-	if t.Hooks[PreStop] == HookDone { // one that still runs serves this stop, too
-		t.Hooks[PreStop] = HookIdle
+	t.Action.Stopping, t.Action.NotBefore, t.Health.Failed = cause, t.now, NoCause
+	t.Ending.OwnSignals, t.Action.StopCalls = 0, 0
+	if t.Run.Hooks[PreStop] == HookDone { // one that still runs serves this stop, too
+		t.Run.Hooks[PreStop] = HookIdle
 	}
-	t.Grace = grace(t.spec, t.c, cause)
+	t.Action.Grace = grace(t.spec, t.c, cause)
 	withdrawn := t.now
-	if !t.Ready {
-		withdrawn = t.ReadyCh
+	if !t.Conditions.Ready.Status {
+		withdrawn = t.Conditions.Ready.Since
 	}
 	if end := withdrawn.Add(t.spec.Publish.Drain); end.After(t.now) {
-		t.NotBefore = end
+		t.Action.NotBefore = end
 	}
 }
 
@@ -32,35 +32,35 @@ func (t *stepper) stop(cause Cause) {
 // other wish, and makes a stop that is under way one with a start.
 func (t *stepper) restartAsked() {
 	switch {
-	case t.Call == StartCall:
+	case t.Action.Call == StartCall:
 		return
-	case t.Engine.Alive() && t.Stopping != NoCause:
-		t.Overruled = t.Overruled || !t.KilledAt.IsZero()
-		t.Stopping, t.KilledAt = ByOperator, time.Time{}
-	case t.Engine.Alive():
-		t.Overruled = t.Overruled || !t.KilledAt.IsZero()
-		t.KilledAt = time.Time{}
+	case t.Engine.State.Alive() && t.Action.Stopping != NoCause:
+		t.Ending.Overruled = t.Ending.Overruled || !t.Ending.First.IsZero()
+		t.Action.Stopping, t.Ending.First = ByOperator, time.Time{}
+	case t.Engine.State.Alive():
+		t.Ending.Overruled = t.Ending.Overruled || !t.Ending.First.IsZero()
+		t.Ending.First = time.Time{}
 		t.record(EventKilling, "Container %s will be restarted, as somebody asked healthd to", t.c.Name)
 		t.stop(ByOperator)
 	default:
-		t.OperatorStopped, t.Restart, t.NotBefore = false, ByOperator, t.now
+		t.Ending.OperatorStopped, t.Action.Restart, t.Action.NotBefore = false, ByOperator, t.now
 	}
 }
 
 // shutdown brings everything that waits for its start forward: who knows when
 // healthd is back.
 func (t *stepper) shutdown() {
-	t.ShuttingDown = true
-	if t.Restart != NoCause {
-		t.NotBefore = t.now
+	t.Shutdown.Begun = true
+	if t.Action.Restart != NoCause {
+		t.Action.NotBefore = t.now
 	}
 }
 
 // giveUp ends a stop that cannot be made any more: the container runs, so nothing is
 // left undone.
 func (t *stepper) giveUp() {
-	if t.Engine.Alive() && t.Stopping != NoCause && t.Call == NoCall && (t.Lost || t.frozen()) && t.ShuttingDown {
-		t.Stopping = NoCause
+	if t.Engine.State.Alive() && t.Action.Stopping != NoCause && t.Action.Call == NoCall && (t.Lost || t.frozen()) && t.Shutdown.Begun {
+		t.Action.Stopping = NoCause
 	}
 }
 
@@ -68,20 +68,20 @@ func (t *stepper) giveUp() {
 // heard is left alone, except that healthd does not end without having tried to
 // start what it had stopped.
 func (t *stepper) act() {
-	if t.Call != NoCall {
+	if t.Action.Call != NoCall {
 		return
 	}
-	due := !t.now.Before(t.NotBefore)
+	due := !t.now.Before(t.Action.NotBefore)
 	switch {
-	case t.Engine.Alive() && t.Stopping != NoCause && !t.Lost && !t.frozen() && due:
+	case t.Engine.State.Alive() && t.Action.Stopping != NoCause && !t.Lost && !t.frozen() && due:
 		if t.preStop() {
 			return
 		}
-		t.Call, t.CallMade, t.CallRun, t.CallCause = StopCall, false, t.Run, t.Stopping
-		t.StopCalls++
-		t.fx = append(t.fx, Effect{Kind: StopContainer, Grace: t.Grace})
-	case !t.Engine.Alive() && t.Restart != NoCause && !t.LeftOver && !t.heldBack() && (!t.Lost || t.ShuttingDown) && due:
-		t.Call, t.CallRun = StartCall, t.Run
+		t.Action.Call, t.Request.Sent, t.Request.Run, t.Request.Cause = StopCall, false, t.Run.ID, t.Action.Stopping
+		t.Action.StopCalls++
+		t.fx = append(t.fx, Effect{Kind: StopContainer, Grace: t.Action.Grace})
+	case !t.Engine.State.Alive() && t.Action.Restart != NoCause && !t.Shutdown.LeftOver && !t.heldBack() && (!t.Lost || t.Shutdown.Begun) && due:
+		t.Action.Call, t.Request.Run = StartCall, t.Run.ID
 		t.fx = append(t.fx, Effect{Kind: StartContainer})
 	}
 }
@@ -91,54 +91,54 @@ func (t *stepper) called(in *Input) {
 	if in.Container != nil {
 		t.observed(in)
 	}
-	t.Call = NoCall
+	t.Action.Call = NoCall
 	switch {
-	case in.Call == StopCall && t.Stopping != NoCause && t.Engine.Alive():
+	case in.Call == StopCall && t.Action.Stopping != NoCause && t.Engine.State.Alive():
 		t.stopFailed(in.Err)
-	case in.Call == StartCall && t.Restart != NoCause && t.Run == t.CallRun:
+	case in.Call == StartCall && t.Action.Restart != NoCause && t.Run.ID == t.Request.Run:
 		t.startFailed(in.Err)
 	default:
-		t.CallError = ""
+		t.Request.Error = ""
 	}
 }
 
 func (t *stepper) stopFailed(err error) {
-	if errors.Is(err, ErrNotSent) && !t.ShuttingDown {
-		t.StopCalls--
-		t.NotBefore = t.now.Add(callRetry)
+	if errors.Is(err, ErrNotSent) && !t.Shutdown.Begun {
+		t.Action.StopCalls--
+		t.Action.NotBefore = t.now.Add(callRetry)
 		return
 	}
-	t.CallError = callError("stop", t.c.Name, err)
-	t.NotBefore = t.now.Add(callRetry)
-	if t.ShuttingDown {
-		t.Stopping = NoCause
-		t.record(EventKilling, "%s; healthd ends without another try", t.CallError)
+	t.Request.Error = callError("stop", t.c.Name, err)
+	t.Action.NotBefore = t.now.Add(callRetry)
+	if t.Shutdown.Begun {
+		t.Action.Stopping = NoCause
+		t.record(EventKilling, "%s; healthd ends without another try", t.Request.Error)
 		return
 	}
-	t.record(EventKilling, "%s; trying again in %v", t.CallError, callRetry)
+	t.record(EventKilling, "%s; trying again in %v", t.Request.Error, callRetry)
 }
 
 // startFailed backs off as after a run that ended at once.
 func (t *stepper) startFailed(err error) {
-	t.CallError = callError("start", t.c.Name, err)
+	t.Request.Error = callError("start", t.c.Name, err)
 	if _, ok := errors.AsType[OutcomeUnknown](err); ok { // nothing has failed that is known
-		t.NotBefore = t.now.Add(callRetry)
-		if t.ShuttingDown {
-			t.LeftOver = true
+		t.Action.NotBefore = t.now.Add(callRetry)
+		if t.Shutdown.Begun {
+			t.Shutdown.LeftOver = true
 		}
 		return
 	}
-	t.Backoff = t.spec.Backoff.next(t.Backoff, 0)
-	if t.Backoff.Delay == 0 {
-		t.Backoff = t.spec.Backoff.next(t.Backoff, 0)
+	t.Lasting.Backoff = t.spec.Backoff.next(t.Lasting.Backoff, 0)
+	if t.Lasting.Backoff.Delay == 0 {
+		t.Lasting.Backoff = t.spec.Backoff.next(t.Lasting.Backoff, 0)
 	}
-	t.NotBefore = t.now.Add(t.Backoff.Delay)
-	if t.ShuttingDown {
-		t.LeftOver = true
-		t.record(EventBackOff, "%s; healthd ends without another try", t.CallError)
+	t.Action.NotBefore = t.now.Add(t.Lasting.Backoff.Delay)
+	if t.Shutdown.Begun {
+		t.Shutdown.LeftOver = true
+		t.record(EventBackOff, "%s; healthd ends without another try", t.Request.Error)
 		return
 	}
-	t.record(EventBackOff, "%s; trying again in %v", t.CallError, t.Backoff.Delay)
+	t.record(EventBackOff, "%s; trying again in %v", t.Request.Error, t.Lasting.Backoff.Delay)
 }
 
 func callError(what, name string, err error) string {
@@ -150,15 +150,15 @@ func callError(what, name string, err error) string {
 
 // drained ends the drain of a stop that is under way.
 func (t *stepper) drained() {
-	if t.AwaitsDrain() && t.now.Before(t.NotBefore) {
-		t.NotBefore = t.now
+	if t.AwaitsDrain() && t.now.Before(t.Action.NotBefore) {
+		t.Action.NotBefore = t.now
 	}
 }
 
 // AwaitsDrain says that the container is to be stopped by healthd when its drain is
 // over, or Drained says so.
 func (s *State) AwaitsDrain() bool {
-	return s.Engine.Alive() && s.Stopping != NoCause && s.StopCalls == 0 && s.Call == NoCall && s.Hooks[PreStop] == HookIdle
+	return s.Engine.State.Alive() && s.Action.Stopping != NoCause && s.Action.StopCalls == 0 && s.Action.Call == NoCall && s.Run.Hooks[PreStop] == HookIdle
 }
 
 // errNotStopped is why a stop was not made: the container had ended already, of which

@@ -18,7 +18,7 @@ func TestStartLeftOver(t *testing.T) {
 		w.goTo(w.now.Add(time.Second))
 	}
 	m := Memory{Facts: Remember(&w.c, "web", &w.state)}
-	if s := m.State(w.spec, w.now); !w.state.Settled() || s.Restart != ByExit || s.LeftOver {
+	if s := m.State(w.spec, w.now); !w.state.Settled() || s.Action.Restart != ByExit || s.Shutdown.LeftOver {
 		t.Errorf("settled %v, recalled %+v", w.state.Settled(), s)
 	}
 }

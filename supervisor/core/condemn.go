@@ -19,8 +19,8 @@ type Wait struct {
 // nothing is decided: the next failure comes here again.
 func (t *stepper) condemn(cause Cause) {
 	// Stopping a container that the engine then removes would destroy it.
-	if !t.Lost && !t.c.AutoRemove && t.Stopping == NoCause {
-		t.Condemned = cause
+	if !t.Lost && !t.c.AutoRemove && t.Action.Stopping == NoCause {
+		t.Health.Failed = cause
 	}
 }
 
@@ -31,40 +31,40 @@ func (in *Input) MayStop() bool {
 
 // spare takes a verdict back that had to wait for so long that the probe came round.
 func (t *stepper) spare(cause Cause) {
-	if t.Condemned != cause {
+	if t.Health.Failed != cause {
 		return
 	}
-	t.record(t.Wait.Reason, "Container %s has recovered and need not be restarted", t.c.Name)
-	t.Condemned, t.Wait = NoCause, Wait{}
+	t.record(t.Health.Wait.Reason, "Container %s has recovered and need not be restarted", t.c.Name)
+	t.Health.Failed, t.Health.Wait = NoCause, Wait{}
 }
 
 // judge carries the verdict on a run out, if it need not wait.
 func (t *stepper) judge(in *Input) {
 	wait := in.Wait
-	if t.Hooks[PostStart] == HookFailed { // no probe comes round to say so again
+	if t.Run.Hooks[PostStart] == HookFailed { // no probe comes round to say so again
 		t.condemn(ByPostStart)
 	}
 	switch {
-	case t.Condemned == NoCause:
-		t.Wait = Wait{}
+	case t.Health.Failed == NoCause:
+		t.Health.Wait = Wait{}
 		return
-	case t.Engine != runtime.Running, t.Draining(), t.Lost, t.ShuttingDown:
-		t.Condemned, t.Wait = NoCause, Wait{}
+	case t.Engine.State != runtime.Running, t.Draining(), t.Lost, t.Shutdown.Begun:
+		t.Health.Failed, t.Health.Wait = NoCause, Wait{}
 		return
-	case t.Held:
-		wait = Wait{Reason: WaitHeld, Until: t.HeldUntil}
+	case t.Lasting.Held:
+		wait = Wait{Reason: WaitHeld, Until: t.Lasting.HeldUntil}
 	}
 	if wait.Reason != "" {
-		if wait.Reason != t.Wait.Reason {
+		if wait.Reason != t.Health.Wait.Reason {
 			t.tellWait(wait)
 		}
-		t.Wait = wait
+		t.Health.Wait = wait
 		return
 	}
-	cause := t.Condemned
-	t.Condemned, t.Wait = NoCause, Wait{}
+	cause := t.Health.Failed
+	t.Health.Failed, t.Health.Wait = NoCause, Wait{}
 	for _, probe := range []ProbeType{Startup, Liveness} {
-		if y := &t.Tallies[probe]; causeOf(probe) == cause {
+		if y := &t.Health.Probes[probe]; causeOf(probe) == cause {
 			y.OnHold, y.Length = true, 0
 		}
 	}
@@ -81,9 +81,9 @@ func (t *stepper) judge(in *Input) {
 func (t *stepper) tellWait(wait Wait) {
 	switch wait.Reason {
 	case WaitGroupLimit:
-		t.record(WaitGroupLimit, "Container %s failed %s, its restart waits for %s", t.c.Name, failedOf(t.Condemned), wait.On)
+		t.record(WaitGroupLimit, "Container %s failed %s, its restart waits for %s", t.c.Name, failedOf(t.Health.Failed), wait.On)
 	case WaitHeld:
-		t.record(EventHeld, "Container %s failed %s, and is not restarted as it is held", t.c.Name, failedOf(t.Condemned))
+		t.record(EventHeld, "Container %s failed %s, and is not restarted as it is held", t.c.Name, failedOf(t.Health.Failed))
 	}
 }
 

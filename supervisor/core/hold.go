@@ -10,17 +10,17 @@ import (
 // not zero. What healthd has begun to stop it still starts again: it is not for
 // healthd to leave a container stopped.
 func (t *stepper) hold(until time.Time) {
-	if t.Held && t.HeldUntil.Equal(until) {
+	if t.Lasting.Held && t.Lasting.HeldUntil.Equal(until) {
 		return
 	}
-	t.Held, t.HeldUntil = true, until
-	if t.Stopping != NoCause && t.Engine.Alive() && t.StopCalls == 0 && t.Hooks[PreStop] != HookRunning && t.Stopping != ByOperator {
-		if t.Stopping.ByProbe() { // another network is seen again when the hold is over
-			t.Condemned = t.Stopping
+	t.Lasting.Held, t.Lasting.HeldUntil = true, until
+	if t.Action.Stopping != NoCause && t.Engine.State.Alive() && t.Action.StopCalls == 0 && t.Run.Hooks[PreStop] != HookRunning && t.Action.Stopping != ByOperator {
+		if t.Action.Stopping.ByProbe() { // another network is seen again when the hold is over
+			t.Health.Failed = t.Action.Stopping
 		}
-		t.Stopping = NoCause
-		for i := range t.Tallies { // it may recover
-			if y := &t.Tallies[i]; y.Result == prober.Failure {
+		t.Action.Stopping = NoCause
+		for i := range t.Health.Probes { // it may recover
+			if y := &t.Health.Probes[i]; y.Result == prober.Failure {
 				y.OnHold = false
 			}
 		}
@@ -34,20 +34,22 @@ func (t *stepper) hold(until time.Time) {
 
 // endHold ends a hold whose time is over.
 func (t *stepper) endHold() {
-	if t.Held && !t.HeldUntil.IsZero() && !t.now.Before(t.HeldUntil) {
+	if t.Lasting.Held && !t.Lasting.HeldUntil.IsZero() && !t.now.Before(t.Lasting.HeldUntil) {
 		t.resume("the time is over")
 	}
 }
 
 func (t *stepper) resume(why string) {
-	if !t.Held {
+	if !t.Lasting.Held {
 		return
 	}
-	t.Held, t.HeldUntil = false, time.Time{}
+	t.Lasting.Held, t.Lasting.HeldUntil = false, time.Time{}
 	t.record(EventResumed, "Container %s is no longer held: %s", t.c.Name, why)
 }
 
 // heldBack says that a start which is due does not come because of a hold, or because
 // it would fail for want of a network. A hold lets starts through that follow a stop
 // of ours.
-func (s *State) heldBack() bool { return s.Held && s.Restart == ByExit || s.NetworkAway }
+func (s *State) heldBack() bool {
+	return s.Lasting.Held && s.Action.Restart == ByExit || s.Engine.NetworkAway
+}

@@ -28,12 +28,12 @@ func TestResultsAtFirstSight(t *testing.T) {
 		want    [NumProbes]prober.Outcome
 	}{
 		{"found, nothing is remembered", unremembered, true, nil, Facts{}, initial},
-		{"found, another run is remembered", unremembered, true, other, Facts{Started: true, Able: true, Ready: true}, initial},
+		{"found, another run is remembered", unremembered, true, other, Facts{Kept: Kept{Conditions: Conditions{Started: Condition{Status: true}, ContainerReady: Condition{Status: true}, Ready: Condition{Status: true}}}, ReadinessSucceeded: true}, initial},
 		{"began before our eyes", each("144 146"), false, nil, Facts{}, initial},
-		{"began before our eyes, another run is remembered", each("144 146"), false, other, Facts{Started: true, Able: true, Ready: true}, initial},
-		{"found, remembered as started and ready", each("145"), true, this, Facts{Started: true, Able: true, Ready: true}, both},
+		{"began before our eyes, another run is remembered", each("144 146"), false, other, Facts{Kept: Kept{Conditions: Conditions{Started: Condition{Status: true}, ContainerReady: Condition{Status: true}, Ready: Condition{Status: true}}}, ReadinessSucceeded: true}, initial},
+		{"found, remembered as started and ready", each("145"), true, this, Facts{Kept: Kept{Conditions: Conditions{Started: Condition{Status: true}, ContainerReady: Condition{Status: true}, Ready: Condition{Status: true}}}, ReadinessSucceeded: true}, both},
 		{"found, remembered as neither", each("145"), true, this, Facts{}, initial},
-		{"found, remembered as started", each("147"), true, this, Facts{Started: true}, started},
+		{"found, remembered as started", each("147"), true, this, Facts{Kept: Kept{Conditions: Conditions{Started: Condition{Status: true}}}}, started},
 	} {
 		for _, probe := range everyProbe {
 			t.Run(tt.name+", "+probe.String(), func(t *testing.T) {
@@ -45,7 +45,7 @@ func TestResultsAtFirstSight(t *testing.T) {
 				}
 				last := tt.last
 				if tt.run != nil {
-					last.Run = tt.run(w)
+					last.Run.ID = tt.run(w)
 				}
 				switch {
 				case tt.run != nil:
@@ -54,7 +54,7 @@ func TestResultsAtFirstSight(t *testing.T) {
 					w.step("seen", &Input{Kind: Observed, First: tt.found, Unwatched: tt.found})
 				}
 				w.goesOn("1m")
-				y := w.state.Tallies[probe]
+				y := w.state.Health.Probes[probe]
 				if y.Result != tt.want[probe] || !y.LastAt.IsZero() || y.Length != 0 {
 					t.Errorf("%+v, want %s", y, tt.want[probe])
 				}
@@ -86,12 +86,12 @@ func TestRememberedUntilAVerdict(t *testing.T) {
 			w := tale(t, "startup=0s/10s/1/1", "liveness=0s/10s/1/2", "readiness=0s/10s/2/2",
 				"0s startup fails", "0s readiness "+tt.answers, "0s remembered "+tt.remembered, "0s found 5m")
 			for i, want := range []bool{tt.ready, tt.ready, !tt.ready} { // asked 0, 1 and 2 times
-				if n := askedSoFar(w, Readiness); n != i || w.state.Ready != want {
-					t.Errorf("asked %d times, ready %v, want %v", n, w.state.Ready, want)
+				if n := askedSoFar(w, Readiness); n != i || w.state.Conditions.Ready.Status != want {
+					t.Errorf("asked %d times, ready %v, want %v", n, w.state.Conditions.Ready.Status, want)
 				}
 				w.goTo(w.begin.Add(time.Duration(i+1) * 10 * time.Second))
 			}
-			if n := askedSoFar(w, Startup); n != 0 || !w.state.Started || len(w.acts()) != 0 {
+			if n := askedSoFar(w, Startup); n != 0 || !w.state.Conditions.Started.Status || len(w.acts()) != 0 {
 				t.Errorf("startup was asked %d times; %+v", n, w.state)
 			}
 		})
@@ -103,7 +103,7 @@ func TestProbeSucceeds(t *testing.T) {
 		t.Run(probe.String(), func(t *testing.T) {
 			t.Attr("kubelet", "114")
 			w := probed(t, probe, everySecond, "0s runs")
-			if y := w.state.Tallies[probe]; y.Result != prober.Success || y.Last.Outcome != prober.Success || askedSoFar(w, probe) != 1 {
+			if y := w.state.Health.Probes[probe]; y.Result != prober.Success || y.Last.Outcome != prober.Success || askedSoFar(w, probe) != 1 {
 				t.Fatalf("after the first success: %+v", y)
 			}
 			w.goesOn("9500ms")
@@ -111,8 +111,8 @@ func TestProbeSucceeds(t *testing.T) {
 			if probe == Startup { // it is done with
 				want = 1
 			}
-			if n := askedSoFar(w, probe); n != want || w.state.Tallies[probe].Result != prober.Success {
-				t.Errorf("asked %d times, want %d; %+v", n, want, w.state.Tallies[probe])
+			if n := askedSoFar(w, probe); n != want || w.state.Health.Probes[probe].Result != prober.Success {
+				t.Errorf("asked %d times, want %d; %+v", n, want, w.state.Health.Probes[probe])
 			}
 			w.goesOn("10s exits 1", "10500ms")
 			if n := askedSoFar(w, probe); n <= want {
@@ -127,14 +127,14 @@ func TestInitialDelay(t *testing.T) {
 		t.Run("below zero, "+probe.String(), func(t *testing.T) {
 			t.Attr("kubelet", "115")
 			w := probed(t, probe, "-100s/1s/1/1", "0s runs")
-			if y := w.state.Tallies[probe]; askedSoFar(w, probe) != 1 || y.Result != prober.Success {
+			if y := w.state.Health.Probes[probe]; askedSoFar(w, probe) != 1 || y.Result != prober.Success {
 				t.Errorf("not asked at once: %+v", y)
 			}
 		})
 		t.Run("over when the run was found, "+probe.String(), func(t *testing.T) {
 			t.Attr("kubelet", "115")
 			w := probed(t, probe, "10s/1s/1/1", "0s found 11s", "1s")
-			if y := w.state.Tallies[probe]; askedSoFar(w, probe) != 1 || y.Result != prober.Success {
+			if y := w.state.Health.Probes[probe]; askedSoFar(w, probe) != 1 || y.Result != prober.Success {
 				t.Errorf("not asked within a period: %+v", y)
 			}
 		})
@@ -143,7 +143,7 @@ func TestInitialDelay(t *testing.T) {
 			w := probed(t, probe, "10s/1s/1/1", "0s runs")
 			for _, at := range []string{"0s", "1s", "9999ms"} {
 				w.goesOn(at)
-				if y := w.state.Tallies[probe]; askedSoFar(w, probe) != 0 || y.Result != initial[probe] || !y.LastAt.IsZero() {
+				if y := w.state.Health.Probes[probe]; askedSoFar(w, probe) != 0 || y.Result != initial[probe] || !y.LastAt.IsZero() {
 					t.Errorf("%s: %+v, want %s", at, y, initial[probe])
 				}
 			}
@@ -153,11 +153,11 @@ func TestInitialDelay(t *testing.T) {
 			w := probed(t, probe, "10s/1s/1/1", "0s runs", "9999ms")
 			asked := askedSoFar(w, probe)
 			w.goesOn("10s")
-			if y := w.state.Tallies[probe]; asked != 0 || askedSoFar(w, probe) != 1 || y.Result != prober.Success {
+			if y := w.state.Health.Probes[probe]; asked != 0 || askedSoFar(w, probe) != 1 || y.Result != prober.Success {
 				t.Errorf("when the delay is over: %+v", y)
 			}
 			w.goesOn("100s")
-			if y := w.state.Tallies[probe]; y.Result != prober.Success || (askedSoFar(w, probe) == 91) == (probe == Startup) {
+			if y := w.state.Health.Probes[probe]; y.Result != prober.Success || (askedSoFar(w, probe) == 91) == (probe == Startup) {
 				t.Errorf("after 100 s: %+v", y)
 			}
 		})

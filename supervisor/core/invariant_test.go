@@ -20,21 +20,21 @@ func (w *world) check(before State, in *Input, fx []Effect) {
 		}
 	}
 	next := NextTick(s)
-	must(!s.Ready || s.Engine == runtime.Running && s.Started, "ready means running and started")
-	must(!s.Ready || s.Stopping == NoCause && s.KilledAt.IsZero(), "nothing that is being stopped is ready")
-	must(!w.condemned() || !next.IsZero() || s.Tallies[Liveness].Asking || s.Tallies[Startup].Asking || s.Call != NoCall || s.Hooks[PreStop] == HookRunning || s.Lost || s.ShuttingDown,
+	must(!s.Conditions.Ready.Status || s.Engine.State == runtime.Running && s.Conditions.Started.Status, "ready means running and started")
+	must(!s.Conditions.Ready.Status || s.Action.Stopping == NoCause && s.Ending.First.IsZero(), "nothing that is being stopped is ready")
+	must(!w.condemned() || !next.IsZero() || s.Health.Probes[Liveness].Asking || s.Health.Probes[Startup].Asking || s.Action.Call != NoCall || s.Run.Hooks[PreStop] == HookRunning || s.Lost || s.Shutdown.Begun,
 		"a verdict to stop leads to a stop")
-	must(!s.OperatorStopped || s.Restart == NoCause, "no start is due for what the operator stopped")
+	must(!s.Ending.OperatorStopped || s.Action.Restart == NoCause, "no start is due for what the operator stopped")
 	must(next.IsZero() || next.After(w.now), "what is due is done in the same step")
-	must(!s.Ready || s.ContainerReady && closedGate(w.spec, s) == "", "ready means that the probe and every gate say so")
-	if s.Engine == runtime.Running && !s.Draining() && !s.Started && !s.ShuttingDown && !w.c.AutoRemove && s.Call == NoCall {
-		y := s.Tallies[Startup]
-		must(s.Hooks[PostStart] == HookDue || s.Hooks[PostStart] == HookRunning || s.Condemned != NoCause || s.Lost ||
+	must(!s.Conditions.Ready.Status || s.Conditions.ContainerReady.Status && closedGate(w.spec, s) == "", "ready means that the probe and every gate say so")
+	if s.Engine.State == runtime.Running && !s.Draining() && !s.Conditions.Started.Status && !s.Shutdown.Begun && !w.c.AutoRemove && s.Action.Call == NoCall {
+		y := s.Health.Probes[Startup]
+		must(s.Run.Hooks[PostStart] == HookDue || s.Run.Hooks[PostStart] == HookRunning || s.Health.Failed != NoCause || s.Lost ||
 			w.spec.Probes[Startup] != nil && (!y.Due.IsZero() || y.Asking), "what is not started is on its way to be")
 	}
-	must(!s.starting() || !s.Started && !s.Ready, "nothing is started before its post_start hook has ended")
-	if s.Backoff.Delay < before.Backoff.Delay && in.Kind != SpecChanged && s.Resources == before.Resources {
-		must(s.Exit.FinishedAt.Sub(s.Exit.StartedAt) > w.spec.Backoff.ResetAfter, "back-off shrinks only after a long run")
+	must(!s.starting() || !s.Conditions.Started.Status && !s.Conditions.Ready.Status, "nothing is started before its post_start hook has ended")
+	if s.Lasting.Backoff.Delay < before.Lasting.Backoff.Delay && in.Kind != SpecChanged && s.Engine.Resources == before.Engine.Resources {
+		must(s.Run.Exit.FinishedAt.Sub(s.Run.Exit.StartedAt) > w.spec.Backoff.ResetAfter, "back-off shrinks only after a long run")
 	}
 	w.checkWaiting(before, in, must)
 	calls := 0
@@ -43,37 +43,37 @@ func (w *world) check(before State, in *Input, fx []Effect) {
 		switch f.Kind {
 		case StopContainer:
 			calls++
-			must(!s.Ready, "readiness is withdrawn before a stop")
-			must(!s.Lost && s.Run != (runtime.Run{}), "nothing is stopped that cannot be seen")
-			must(s.Engine.Alive(), "only what runs is stopped")
+			must(!s.Conditions.Ready.Status, "readiness is withdrawn before a stop")
+			must(!s.Lost && s.Run.ID != (runtime.Run{}), "nothing is stopped that cannot be seen")
+			must(s.Engine.State.Alive(), "only what runs is stopped")
 			must(!w.c.AutoRemove, "--rm containers are never stopped")
 			must(f.Grace >= MinGrace, "the stop signal gets its time")
-			must(s.Hooks[PreStop] != HookRunning, "pre_stop ends before the stop")
-			must(w.spec.Lifecycle.PreStop == nil || s.Hooks[PreStop] == HookDone || w.c.StopTimeout == 0, "pre_stop comes before the stop")
+			must(s.Run.Hooks[PreStop] != HookRunning, "pre_stop ends before the stop")
+			must(w.spec.Lifecycle.PreStop == nil || s.Run.Hooks[PreStop] == HookDone || w.c.StopTimeout == 0, "pre_stop comes before the stop")
 		case StartContainer:
 			calls++
-			must(!s.Engine.Alive(), "only what does not run is started")
-			must(!s.OperatorStopped, "what the operator stopped is not started")
-			must(!s.Held || s.Restart != ByExit, "what is held is not started after an exit")
+			must(!s.Engine.State.Alive(), "only what does not run is started")
+			must(!s.Ending.OperatorStopped, "what the operator stopped is not started")
+			must(!s.Lasting.Held || s.Action.Restart != ByExit, "what is held is not started after an exit")
 		case RunHook:
-			must(before.Hooks[f.Hook] != HookRunning || before.Run != s.Run, "a hook runs once")
-			must(s.Engine.Alive() && !s.Lost && f.Grace > 0, "a hook is for what runs and can be reached")
-			must(f.Hook == PreStop || s.Hooks[PostStart] == HookRunning && s.Stopping == NoCause, "nothing begins that is about to end")
-			must(f.Hook == PostStart || s.Stopping != NoCause && !s.Ready, "readiness is withdrawn before pre_stop")
+			must(before.Run.Hooks[f.Hook] != HookRunning || before.Run.ID != s.Run.ID, "a hook runs once")
+			must(s.Engine.State.Alive() && !s.Lost && f.Grace > 0, "a hook is for what runs and can be reached")
+			must(f.Hook == PreStop || s.Run.Hooks[PostStart] == HookRunning && s.Action.Stopping == NoCause, "nothing begins that is about to end")
+			must(f.Hook == PostStart || s.Action.Stopping != NoCause && !s.Conditions.Ready.Status, "readiness is withdrawn before pre_stop")
 		case RunProbe:
 			must(!s.starting(), "no probe before post_start has ended")
 			asked[f.Probe]++
-			y := s.Tallies[f.Probe]
+			y := s.Health.Probes[f.Probe]
 			must(!y.OnHold, "on hold means no probe")
 			must(asked[f.Probe] == 1 && y.Asking, "one probe at a time")
-			must(s.Engine == runtime.Running, "only what runs is probed")
-			must(f.Probe == Startup != s.Started, "startup gates liveness and readiness")
+			must(s.Engine.State == runtime.Running, "only what runs is probed")
+			must(f.Probe == Startup != s.Conditions.Started.Status, "startup gates liveness and readiness")
 			must(f.Late >= 0, "no probe comes early")
 		}
 	}
-	must(calls == 0 || calls == 1 && (before.Call == NoCall || in.Kind == CallReturned), "one call at a time")
-	if in.Kind == ProbeAnswered && in.Result.Outcome == prober.Unknown && s.KilledAt.Equal(before.KilledAt) {
-		must(s.Tallies[in.Probe].Length == before.Tallies[in.Probe].Length && s.Ready == before.Ready, "unknown moves nothing")
+	must(calls == 0 || calls == 1 && (before.Action.Call == NoCall || in.Kind == CallReturned), "one call at a time")
+	if in.Kind == ProbeAnswered && in.Result.Outcome == prober.Unknown && s.Ending.First.Equal(before.Ending.First) {
+		must(s.Health.Probes[in.Probe].Length == before.Health.Probes[in.Probe].Length && s.Conditions.Ready.Status == before.Conditions.Ready.Status, "unknown moves nothing")
 	}
 }
 
@@ -81,22 +81,22 @@ func (w *world) check(before State, in *Input, fx []Effect) {
 func (w *world) checkWaiting(before State, in *Input, must func(bool, string)) {
 	w.t.Helper()
 	s := &w.state
-	must(!s.Held || s.HeldUntil.IsZero() || s.HeldUntil.After(w.now), "a hold ends in time")
-	begins := before.Stopping == NoCause && s.Stopping != NoCause
-	if in.Kind == Signalled && before.Call == StopCall && before.CallRun != s.Run {
+	must(!s.Lasting.Held || s.Lasting.HeldUntil.IsZero() || s.Lasting.HeldUntil.After(w.now), "a hold ends in time")
+	begins := before.Action.Stopping == NoCause && s.Action.Stopping != NoCause
+	if in.Kind == Signalled && before.Action.Call == StopCall && before.Request.Run != s.Run.ID {
 		begins = false // it was made for the run before, and has hit this one
 	}
-	must(!s.Held || !begins, "no stop begins of what is held")
-	must((s.Condemned == NoCause) == (s.Wait == Wait{}), "a verdict that need not wait is carried out")
-	must(s.Condemned == NoCause || s.Engine.Alive() && s.Stopping == NoCause && !s.Lost && !s.ShuttingDown && !w.c.AutoRemove, "only what may be stopped waits for it")
-	must(!begins || !s.Stopping.ByProbe() || w.wait == Wait{}, "no stop begins that has to wait")
+	must(!s.Lasting.Held || !begins, "no stop begins of what is held")
+	must((s.Health.Failed == NoCause) == (s.Health.Wait == Wait{}), "a verdict that need not wait is carried out")
+	must(s.Health.Failed == NoCause || s.Engine.State.Alive() && s.Action.Stopping == NoCause && !s.Lost && !s.Shutdown.Begun && !w.c.AutoRemove, "only what may be stopped waits for it")
+	must(!begins || !s.Action.Stopping.ByProbe() || w.wait == Wait{}, "no stop begins that has to wait")
 	for _, probe := range []ProbeType{Startup, Liveness} {
-		y := s.Tallies[probe]
-		must(s.Condemned != causeOf(probe) || s.Engine != runtime.Running || y.Asking || !y.Due.IsZero(), "what waits is still probed")
+		y := s.Health.Probes[probe]
+		must(s.Health.Failed != causeOf(probe) || s.Engine.State != runtime.Running || y.Asking || !y.Due.IsZero(), "what waits is still probed")
 	}
-	must(!s.OperatorStopped || !s.Engine.Alive(), "what runs is not stopped")
+	must(!s.Ending.OperatorStopped || !s.Engine.State.Alive(), "what runs is not stopped")
 	if in.Kind == EngineRestarted {
-		must(!s.Doubtful, "the return of the engine settles whose wish it was")
+		must(!s.Ending.MaybeEngine, "the return of the engine settles whose wish it was")
 	}
 }
 
@@ -104,8 +104,8 @@ func (w *world) checkWaiting(before State, in *Input, must func(bool, string)) {
 // still runs.
 func (w *world) condemned() bool {
 	s := &w.state
-	return s.Engine == runtime.Running && !w.c.AutoRemove &&
-		(s.Tallies[Liveness].Result == prober.Failure || s.Tallies[Startup].Result == prober.Failure)
+	return s.Engine.State == runtime.Running && !w.c.AutoRemove &&
+		(s.Health.Probes[Liveness].Result == prober.Failure || s.Health.Probes[Startup].Result == prober.Failure)
 }
 
 var (
@@ -238,7 +238,7 @@ func (w *world) anything(b byte) {
 	case 8:
 		_ = w.happen("engine-back", nil)
 	case 9:
-		if !w.c.AutoRemove && !w.state.Held {
+		if !w.c.AutoRemove && !w.state.Lasting.Held {
 			_ = w.happen("restart-asked", nil)
 		}
 	case 10:
@@ -303,7 +303,7 @@ func (w *world) anythingNew(b byte) {
 		}
 		_ = w.happen("engine-restarts", nil)
 	case 29:
-		if !w.state.ShuttingDown {
+		if !w.state.Shutdown.Begun {
 			_ = w.happen("daemon-killed", []string{[]string{"heard", "unheard"}[b>>7]})
 		}
 	}

@@ -43,56 +43,56 @@ const HookRetry = 10 * time.Second
 // starting says that the post_start hook of the run has not ended well yet. Until
 // then the container is not started and nothing is probed.
 func (s *State) starting() bool {
-	return s.Hooks[PostStart] != HookIdle && s.Hooks[PostStart] != HookDone
+	return s.Run.Hooks[PostStart] != HookIdle && s.Run.Hooks[PostStart] != HookDone
 }
 
 // postStart runs the post_start hook, if it is due.
 func (t *stepper) postStart() {
-	if !t.postStartWaits() || t.now.Before(t.HookAt) {
+	if !t.postStartWaits() || t.now.Before(t.Health.HookAt) {
 		return
 	}
-	t.Hooks[PostStart] = HookRunning
+	t.Run.Hooks[PostStart] = HookRunning
 	t.fx = append(t.fx, Effect{Kind: RunHook, Hook: PostStart, Grace: PostStartTimeout + time.Second})
 }
 
 // postStartWaits says that nothing but time keeps the post_start hook from running.
 func (s *State) postStartWaits() bool {
-	return s.Hooks[PostStart] == HookDue && s.Engine == runtime.Running && !s.Draining() && !s.Lost && !s.ShuttingDown
+	return s.Run.Hooks[PostStart] == HookDue && s.Engine.State == runtime.Running && !s.Draining() && !s.Lost && !s.Shutdown.Begun
 }
 
 // preStop runs the pre_stop hook before the first call of a stop and says whether
 // the call has to wait for it.
 func (t *stepper) preStop() (wait bool) {
-	if t.Hooks[PreStop] == HookIdle && t.spec.Lifecycle.PreStop != nil && configuredGrace(t.spec, t.c, t.Stopping) > 0 {
-		t.Hooks[PreStop], t.HookAt = HookRunning, t.now
-		t.fx = append(t.fx, Effect{Kind: RunHook, Hook: PreStop, Grace: t.Grace})
+	if t.Run.Hooks[PreStop] == HookIdle && t.spec.Lifecycle.PreStop != nil && configuredGrace(t.spec, t.c, t.Action.Stopping) > 0 {
+		t.Run.Hooks[PreStop], t.Health.HookAt = HookRunning, t.now
+		t.fx = append(t.fx, Effect{Kind: RunHook, Hook: PreStop, Grace: t.Action.Grace})
 	}
-	return t.Hooks[PreStop] == HookRunning
+	return t.Run.Hooks[PreStop] == HookRunning
 }
 
 // hooked takes in how a hook of the present run ended.
 func (t *stepper) hooked(hook HookType, r prober.HookResult) {
-	if t.Hooks[hook] != HookRunning {
+	if t.Run.Hooks[hook] != HookRunning {
 		return
 	}
 	if r.HTTPFallback {
-		t.HTTPFallbacks++
+		t.Totals.HTTPFallbacks++
 		t.record(EventLifecycleHTTPFallback, "%s hook of container %s: the server answered https in plain HTTP and was asked again without TLS", hook.Title(), t.c.Name)
 	}
-	t.Hooks[hook] = HookDone
+	t.Run.Hooks[hook] = HookDone
 	switch {
 	case hook == PreStop:
 		t.preStopEnded(r.Err)
 	case r.Err == nil:
 		t.started(t.spec.Probes[Startup] == nil)
-	case !t.Engine.Alive(), t.Draining(): // it ends; should it survive, that is seen then
-		t.Hooks[PostStart] = HookFailed
+	case !t.Engine.State.Alive(), t.Draining(): // it ends; should it survive, that is seen then
+		t.Run.Hooks[PostStart] = HookFailed
 		t.tellHook(PostStart, r.Err)
 	case r.NotAsked || t.Lost: // nothing is known of the container
-		if t.HookAt.IsZero() { // told once
+		if t.Health.HookAt.IsZero() { // told once
 			t.record(EventFailedPostStartHook, "%s, trying again every %v: %v", untold(r), HookRetry, r.Err)
 		}
-		t.Hooks[PostStart], t.HookAt = HookDue, t.now.Add(HookRetry)
+		t.Run.Hooks[PostStart], t.Health.HookAt = HookDue, t.now.Add(HookRetry)
 	default:
 		t.postStartFailed(r.Err)
 	}
@@ -110,13 +110,13 @@ func untold(r prober.HookResult) string {
 // gone.
 func (t *stepper) preStopEnded(err error) {
 	t.tellHook(PreStop, err)
-	t.Grace = max(t.Grace-t.now.Sub(t.HookAt), MinGrace)
+	t.Action.Grace = max(t.Action.Grace-t.now.Sub(t.Health.HookAt), MinGrace)
 }
 
 // postStartFailed stops a run that could not be made ready for use.
 func (t *stepper) postStartFailed(err error) {
 	t.tellHook(PostStart, err)
-	t.Hooks[PostStart] = HookFailed
+	t.Run.Hooks[PostStart] = HookFailed
 	t.condemn(ByPostStart)
 }
 

@@ -16,7 +16,7 @@ func TestLookThatIsNotAnswered(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if w.state.LookAt.IsZero() {
+	if w.state.Checks.InspectAt.IsZero() {
 		t.Fatal("nobody has asked")
 	}
 	w.step("", &Input{Kind: Died})

@@ -12,25 +12,25 @@ import (
 // kubelet.
 func (t *stepper) wants(probe ProbeType) bool {
 	switch {
-	case t.spec.Probes[probe] == nil, t.Engine != runtime.Running, t.Tallies[probe].OnHold, t.ShuttingDown, t.starting():
+	case t.spec.Probes[probe] == nil, t.Engine.State != runtime.Running, t.Health.Probes[probe].OnHold, t.Shutdown.Begun, t.starting():
 		return false
 	case probe == Startup:
-		return !t.Started && !t.Draining()
+		return !t.Conditions.Started.Status && !t.Draining()
 	case probe == Liveness:
-		return t.Started && !t.Draining()
+		return t.Conditions.Started.Status && !t.Draining()
 	}
-	return t.Started
+	return t.Conditions.Started.Status
 }
 
 // plan arms the probes that should run and are not armed, and disarms the others.
 func (t *stepper) plan(in *Input) {
-	for i := range t.Tallies {
-		y, probe := &t.Tallies[i], ProbeType(i)
+	for i := range t.Health.Probes {
+		y, probe := &t.Health.Probes[i], ProbeType(i)
 		switch {
 		case !t.wants(probe):
 			y.Due = time.Time{}
 		case y.Due.IsZero() && !y.Asking:
-			y.Due = later(t.now, t.BeganAt.Add(t.spec.Probes[i].InitialDelay))
+			y.Due = later(t.now, t.Health.BeganAt.Add(t.spec.Probes[i].InitialDelay))
 			if in.First || in.Kind == SpecChanged {
 				y.Due = later(y.Due, t.now.Add(t.spread(probe)))
 			}
@@ -50,8 +50,8 @@ func (t *stepper) spread(probe ProbeType) time.Duration {
 
 // ask starts the probes that are due.
 func (t *stepper) ask() {
-	for i := range t.Tallies {
-		y := &t.Tallies[i]
+	for i := range t.Health.Probes {
+		y := &t.Health.Probes[i]
 		if y.Due.IsZero() || y.Asking || t.now.Before(y.Due) {
 			continue
 		}
@@ -68,27 +68,27 @@ func NextTick(s *State) time.Time {
 			first = at
 		}
 	}
-	for i := range s.Tallies {
-		if !s.Tallies[i].Asking {
-			sooner(s.Tallies[i].Due)
+	for i := range s.Health.Probes {
+		if !s.Health.Probes[i].Asking {
+			sooner(s.Health.Probes[i].Due)
 		}
 	}
 	if s.postStartWaits() {
-		sooner(s.HookAt)
+		sooner(s.Health.HookAt)
 	}
-	alive := s.Engine.Alive()
-	if s.Call == NoCall && (alive && s.Stopping != NoCause && !s.Lost && !s.frozen() && s.Hooks[PreStop] != HookRunning ||
-		!alive && s.Restart != NoCause && !s.LeftOver && !s.heldBack() && (!s.Lost || s.ShuttingDown)) {
-		sooner(s.NotBefore)
+	alive := s.Engine.State.Alive()
+	if s.Action.Call == NoCall && (alive && s.Action.Stopping != NoCause && !s.Lost && !s.frozen() && s.Run.Hooks[PreStop] != HookRunning ||
+		!alive && s.Action.Restart != NoCause && !s.Shutdown.LeftOver && !s.heldBack() && (!s.Lost || s.Shutdown.Begun)) {
+		sooner(s.Action.NotBefore)
 	}
-	if s.Doubtful && !s.Lost {
-		sooner(s.AskAt)
+	if s.Ending.MaybeEngine && !s.Lost {
+		sooner(s.Checks.DialAt)
 	}
-	if s.Held {
-		sooner(s.HeldUntil)
+	if s.Lasting.Held {
+		sooner(s.Lasting.HeldUntil)
 	}
-	if alive && !s.Lost && !s.KilledAt.IsZero() && !s.KillForgotten.IsZero() {
-		sooner(later(s.KillForgotten, s.LookAt))
+	if alive && !s.Lost && !s.Ending.First.IsZero() && !s.Ending.ForgetAt.IsZero() {
+		sooner(later(s.Ending.ForgetAt, s.Checks.InspectAt))
 	}
 	return first
 }

@@ -100,7 +100,7 @@ func checkEnded(t *testing.T, w *world, event string, want aftermath) {
 		t.Errorf("%d times %s, want once, in\n%s", n, event, &w.told)
 	}
 	w.goTo(w.now.Add(time.Hour))
-	if got := w.state.Engine == runtime.Running; got != want.starts || w.state.RestartCount() > 1 {
+	if got := w.state.Engine.State == runtime.Running; got != want.starts || w.state.RestartCount() > 1 {
 		t.Errorf("started again: %v, want %v; %d restarts", got, want.starts, w.state.RestartCount())
 	}
 	if got := w.view().Phase(); got != want.container {
@@ -132,15 +132,15 @@ func TestPhases(t *testing.T) {
 		state State
 		want  Phase
 	}{
-		{"created", State{Engine: runtime.Created}, PhasePending},
-		{"first start asked for", State{Engine: runtime.Created, Restart: ByOperator, Call: StartCall}, PhasePending},
-		{"running", State{Engine: runtime.Running, Run: run}, PhaseRunning},
-		{"paused", State{Engine: runtime.Paused, Run: run}, PhaseRunning},
-		{"restarted by the engine", State{Engine: runtime.Restarting, Run: run, Exit: Exit{Code: 1}}, PhaseRunning},
-		{"start due", State{Engine: runtime.Exited, Run: run, Restart: ByExit, Exit: Exit{Code: 1}}, PhaseRunning},
-		{"ended well", State{Engine: runtime.Exited, Run: run}, PhaseSucceeded},
-		{"ended badly", State{Engine: runtime.Dead, Run: run, Exit: Exit{Code: 1}}, PhaseFailed},
-		{"engine away", State{Engine: runtime.Running, Run: run, Lost: true}, PhaseUnknown},
+		{"created", State{Kept: Kept{Engine: Engine{State: runtime.Created}}}, PhasePending},
+		{"first start asked for", State{Kept: Kept{Engine: Engine{State: runtime.Created}, Action: Action{Restart: ByOperator, Call: StartCall}}}, PhasePending},
+		{"running", State{Kept: Kept{Engine: Engine{State: runtime.Running}, Run: Run{ID: run}}}, PhaseRunning},
+		{"paused", State{Kept: Kept{Engine: Engine{State: runtime.Paused}, Run: Run{ID: run}}}, PhaseRunning},
+		{"restarted by the engine", State{Kept: Kept{Engine: Engine{State: runtime.Restarting}, Run: Run{ID: run, Exit: Exit{Code: 1}}}}, PhaseRunning},
+		{"start due", State{Kept: Kept{Engine: Engine{State: runtime.Exited}, Run: Run{ID: run, Exit: Exit{Code: 1}}, Action: Action{Restart: ByExit}}}, PhaseRunning},
+		{"ended well", State{Kept: Kept{Engine: Engine{State: runtime.Exited}, Run: Run{ID: run}}}, PhaseSucceeded},
+		{"ended badly", State{Kept: Kept{Engine: Engine{State: runtime.Dead}, Run: Run{ID: run, Exit: Exit{Code: 1}}}}, PhaseFailed},
+		{"engine away", State{Kept: Kept{Engine: Engine{State: runtime.Running}, Run: Run{ID: run}}, Lost: true}, PhaseUnknown},
 	} {
 		v := &View{State: tt.state}
 		if got := v.Phase(); got != tt.want {
@@ -155,11 +155,11 @@ func TestPhases(t *testing.T) {
 // The members of a service need not be in one phase.
 func TestServicePhaseOfSeveral(t *testing.T) {
 	run := runtime.Run{ID: "c", Started: 1}
-	pending := &View{State: State{Engine: runtime.Created}}
-	running := &View{State: State{Engine: runtime.Running, Run: run}}
-	succeeded := &View{State: State{Engine: runtime.Exited, Run: run}}
-	failed := &View{State: State{Engine: runtime.Exited, Run: run, Exit: Exit{Code: 1}}}
-	lost := &View{State: State{Engine: runtime.Running, Run: run, Lost: true}}
+	pending := &View{State: State{Kept: Kept{Engine: Engine{State: runtime.Created}}}}
+	running := &View{State: State{Kept: Kept{Engine: Engine{State: runtime.Running}, Run: Run{ID: run}}}}
+	succeeded := &View{State: State{Kept: Kept{Engine: Engine{State: runtime.Exited}, Run: Run{ID: run}}}}
+	failed := &View{State: State{Kept: Kept{Engine: Engine{State: runtime.Exited}, Run: Run{ID: run, Exit: Exit{Code: 1}}}}}
+	lost := &View{State: State{Kept: Kept{Engine: Engine{State: runtime.Running}, Run: Run{ID: run}}, Lost: true}}
 	for _, tt := range []struct {
 		name    string
 		members []*View

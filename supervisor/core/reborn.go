@@ -22,21 +22,23 @@ const (
 // takes new connections. One that shuts down sends stop signals to all that it runs,
 // like an operator, but first it stops listening.
 func (t *stepper) doubt() {
-	if t.Doubtful && !t.Lost && !t.now.Before(t.AskAt) {
-		t.AskAt = t.now.Add(askAgain)
+	if t.Ending.MaybeEngine && !t.Lost && !t.now.Before(t.Checks.DialAt) {
+		t.Checks.DialAt = t.now.Add(askAgain)
 		t.fx = append(t.fx, Effect{Kind: DialEngine})
 	}
 }
 
 // doubtful notes that a stop may be the engine's end.
-func (t *stepper) doubtful() { t.Doubtful, t.DoubtAt, t.AskAt = true, t.now, t.now }
+func (t *stepper) doubtful() {
+	t.Ending.MaybeEngine, t.Checks.DoubtfulSince, t.Checks.DialAt = true, t.now, t.now
+}
 
 // endedBefore takes back the start of a container that had ended long before its engine.
 func (t *stepper) endedBefore() {
-	if t.Engine.Alive() || t.Restart != ByExit || t.Call != NoCall {
+	if t.Engine.State.Alive() || t.Action.Restart != ByExit || t.Action.Call != NoCall {
 		return
 	}
-	t.Restart = NoCause
+	t.Action.Restart = NoCause
 	t.record(EventExited, "Container %s had ended long before its engine did, and nobody knows why: it is left alone", t.c.Name)
 }
 
@@ -44,16 +46,16 @@ func (t *stepper) endedBefore() {
 // engine: the engine has been started anew since. What it was about to start again by
 // its own policy when it ended, it may have forgotten.
 func (t *stepper) revive() {
-	if t.Engine == runtime.Restarting && t.Restart == NoCause && t.Call == NoCall && !t.OperatorStopped && t.KilledAt.IsZero() {
-		t.Engine = runtime.Exited
+	if t.Engine.State == runtime.Restarting && t.Action.Restart == NoCause && t.Action.Call == NoCall && !t.Ending.OperatorStopped && t.Ending.First.IsZero() {
+		t.Engine.State = runtime.Exited
 		t.startAgain()
 	}
-	if !t.Doubtful {
+	if !t.Ending.MaybeEngine {
 		return
 	}
-	t.KilledAt, t.KilledLast, t.Doubtful = time.Time{}, time.Time{}, false // what the new life knows of, it tells
-	if t.OperatorStopped {
-		t.OperatorStopped = false
+	t.Ending.First, t.Ending.Last, t.Ending.MaybeEngine = time.Time{}, time.Time{}, false // what the new life knows of, it tells
+	if t.Ending.OperatorStopped {
+		t.Ending.OperatorStopped = false
 		t.startAgain()
 	}
 }
@@ -61,16 +63,16 @@ func (t *stepper) revive() {
 // startAgain plans the start of a container that was to run on when its engine or its
 // host ended. That is no failure of its own, and grows no back-off.
 func (t *stepper) startAgain() {
-	if t.Exit.Reason == ReasonStoppedByOperator {
-		t.Exit.Reason = ReasonError
+	if t.Run.Exit.Reason == ReasonStoppedByOperator {
+		t.Run.Exit.Reason = ReasonError
 	}
 	if t.c.AutoRemove || t.spec.RestartPolicy == Never {
-		t.record(EventExited, "Container %s has ended with its engine (exit code %d), and stays stopped by its restart policy", t.c.Name, t.Exit.Code)
+		t.record(EventExited, "Container %s has ended with its engine (exit code %d), and stays stopped by its restart policy", t.c.Name, t.Run.Exit.Code)
 		return
 	}
-	t.Restart, t.NotBefore = ByExit, t.now
+	t.Action.Restart, t.Action.NotBefore = ByExit, t.now
 	if t.enginePolicy() {
-		t.NotBefore = t.now.Add(BringsBack)
+		t.Action.NotBefore = t.now.Add(BringsBack)
 	}
-	t.record(EventExited, "Container %s has ended with its engine (exit code %d), and is started again", t.c.Name, t.Exit.Code)
+	t.record(EventExited, "Container %s has ended with its engine (exit code %d), and is started again", t.c.Name, t.Run.Exit.Code)
 }

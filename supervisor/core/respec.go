@@ -12,47 +12,47 @@ import (
 // but what was published stays until it gives a verdict of its own: a reload
 // withdraws nothing and restarts nothing.
 func (t *stepper) respecced(old *Spec) {
-	for i := range t.Tallies {
+	for i := range t.Health.Probes {
 		if !reflect.DeepEqual(old.Probes[i], t.spec.Probes[i]) {
 			t.replaceProbe(ProbeType(i))
 		}
 	}
-	if t.spec.Lifecycle.PostStart == nil && t.Hooks[PostStart] == HookDue {
-		t.Hooks[PostStart] = HookIdle
+	if t.spec.Lifecycle.PostStart == nil && t.Run.Hooks[PostStart] == HookDue {
+		t.Run.Hooks[PostStart] = HookIdle
 		t.started(t.spec.Probes[Startup] == nil)
 	}
-	t.Backoff.Delay = min(t.Backoff.Delay, t.spec.Backoff.Max)
+	t.Lasting.Backoff.Delay = min(t.Lasting.Backoff.Delay, t.spec.Backoff.Max)
 	switch {
-	case t.Restart == NoCause:
-	case !t.mustStart(t.Restart):
-		t.Restart = NoCause
+	case t.Action.Restart == NoCause:
+	case !t.mustStart(t.Action.Restart):
+		t.Action.Restart = NoCause
 	default:
-		t.NotBefore = earlier(t.NotBefore, t.now.Add(t.Backoff.Delay))
+		t.Action.NotBefore = earlier(t.Action.NotBefore, t.now.Add(t.Lasting.Backoff.Delay))
 	}
 }
 
 // replaceProbe makes the tally of one probe that of another.
 func (t *stepper) replaceProbe(probe ProbeType) {
-	y, p := &t.Tallies[probe], t.spec.Probes[probe]
+	y, p := &t.Health.Probes[probe], t.spec.Probes[probe]
 	y.Outcome, y.Length, y.Due = prober.Unknown, 0, time.Time{}
-	if probe != Readiness && t.Condemned == causeOf(probe) {
-		t.Condemned = NoCause // what waits is the verdict of another probe
+	if probe != Readiness && t.Health.Failed == causeOf(probe) {
+		t.Health.Failed = NoCause // what waits is the verdict of another probe
 	}
 	switch {
 	case probe == Startup && p == nil:
-		t.started(t.Started || !t.starting())
+		t.started(t.Conditions.Started.Status || !t.starting())
 		y.Result = prober.Success
 	case p == nil:
 		y.Result, y.OnHold = prober.Success, false
-	case probe == Startup && t.Started:
+	case probe == Startup && t.Conditions.Started.Status:
 		y.Result, y.OnHold = prober.Success, true
 	}
 }
 
 // started notes whether the run is started.
 func (t *stepper) started(started bool) {
-	if started != t.Started {
-		t.Started, t.StartedCh = started, t.now
+	if started != t.Conditions.Started.Status {
+		t.Conditions.Started.Status, t.Conditions.Started.Since = started, t.now
 	}
 }
 

@@ -54,9 +54,9 @@ func TestFailedStartIsTriedAgain(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Attr("kubelet", tt.kubelet)
 			w := restartWorld(t, tt.policy, append([]string{"backoff=4s/1m/1h", "0s start-fails yes"}, tt.lines...)...)
-			runs := w.state.Run
+			runs := w.state.Run.ID
 			w.goTo(w.begin.Add(tt.begun + 3*time.Second))
-			if n := restartStarts(w); n != 1 || w.state.CallError == "" || w.state.Run != runs {
+			if n := restartStarts(w); n != 1 || w.state.Request.Error == "" || w.state.Run.ID != runs {
 				t.Fatalf("%d starts, want one that failed:\n%s", n, w.told.String())
 			}
 			w.goTo(w.begin.Add(tt.begun + 5*time.Second))
@@ -65,7 +65,7 @@ func TestFailedStartIsTriedAgain(t *testing.T) {
 				t.Fatalf("%d starts after the back-off, want a second:\n%s", n, w.told.String())
 			}
 			w.goTo(w.begin.Add(tt.begun + 13*time.Second))
-			if n := restartStarts(w); n < 3 || w.state.Run == runs {
+			if n := restartStarts(w); n < 3 || w.state.Run.ID == runs {
 				t.Errorf("not started when it could be:\n%s", w.told.String())
 			}
 		})
@@ -92,11 +92,11 @@ func TestRunningIsLeftAlone(t *testing.T) {
 			if !w.c.State.Alive() {
 				w.goesOn("2s runs")
 			}
-			run, acts := w.state.Run, len(w.acts())
+			run, acts := w.state.Run.ID, len(w.acts())
 			w.goesOn("1h")
 			w.step("seen again", &Input{Kind: Observed})
 			w.goesOn("2h")
-			if len(w.acts()) != acts || w.state.Run != run {
+			if len(w.acts()) != acts || w.state.Run.ID != run {
 				t.Errorf("a running container was not left alone:\n%s", w.told.String())
 			}
 		})
@@ -218,7 +218,7 @@ func TestChangedSpecRestartsNothing(t *testing.T) {
 			w := tale(t, "readiness=0s/10s/1/1", "0s runs", "25s")
 			before := w.state
 			w.goesOn("25s reload "+change, "10m")
-			if acts := w.acts(); len(acts) != 0 || w.state.Run != before.Run || !w.state.Ready || w.state.ReadyCh != before.ReadyCh {
+			if acts := w.acts(); len(acts) != 0 || w.state.Run.ID != before.Run.ID || !w.state.Conditions.Ready.Status || w.state.Conditions.Ready.Since != before.Conditions.Ready.Since {
 				t.Errorf("did %q:\n%s", acts, w.told.String())
 			}
 		})

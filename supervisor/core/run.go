@@ -8,19 +8,49 @@ import (
 	"healthd/runtime"
 )
 
+// Run is what belongs to one run of the container. A new run begins with a new one.
+type Run struct {
+	ID        runtime.Run         `json:"id"`
+	Before    runtime.Run         `json:"before,omitzero"`    // the run before; zero: none seen
+	StartedAt time.Time           `json:"startedAt,omitzero"` // as the engine told it
+	Hooks     [numHooks]HookState `json:"hooks,omitzero"`
+	Died      bool                `json:"died,omitempty"`     // an event told its end, and no inspection yet
+	DiedCode  int                 `json:"diedCode,omitempty"` // the exit code of that event
+	Exit      Exit                `json:"exit,omitzero"`      // its end, when it has ended
+	LastExit  Exit                `json:"lastExit,omitzero"`  // end of the run before; zero FinishedAt: none
+}
+
+// Exit is how a run ended.
+type Exit struct {
+	Code       int
+	Reason     string // Completed, Error, OOMKilled, StoppedByOperator, LivenessFailed, StartupFailed
+	StartedAt  time.Time
+	FinishedAt time.Time
+}
+
+// The reasons of an Exit.
+const (
+	ReasonCompleted         = "Completed"
+	ReasonError             = "Error"
+	ReasonOOMKilled         = "OOMKilled"
+	ReasonStoppedByOperator = "StoppedByOperator"
+	ReasonLivenessFailed    = "LivenessFailed"
+	ReasonStartupFailed     = "StartupFailed"
+)
+
 // observed takes in what the engine says the container is now.
 func (t *stepper) observed(in *Input) {
-	meant := in.EngineRestarted && (t.Engine.Alive() || t.Restart != NoCause) // and the engine's end was its end
-	if run := t.c.Run(); run != t.Run && run != (runtime.Run{}) {
+	meant := in.EngineRestarted && (t.Engine.State.Alive() || t.Action.Restart != NoCause) // and the engine's end was its end
+	if run := t.c.Run(); run != t.Run.ID && run != (runtime.Run{}) {
 		t.begin(run, in.Unwatched)
 	}
-	t.Engine, t.Died = t.c.State, false
-	t.NetworkAway = t.c.NetworkOf != "" && t.c.NetworkSince.IsZero()
+	t.Engine.State, t.Run.Died = t.c.State, false
+	t.Engine.NetworkAway = t.c.NetworkOf != "" && t.c.NetworkSince.IsZero()
 	t.checkResources()
-	if !t.Engine.Alive() && (!in.Unwatched || t.Run == runtime.Run{}) {
+	if !t.Engine.State.Alive() && (!in.Unwatched || t.Run.ID == runtime.Run{}) {
 		t.failAll()
 	}
-	if !t.Engine.Alive() && t.Run != (runtime.Run{}) && t.Exit.FinishedAt.IsZero() {
+	if !t.Engine.State.Alive() && t.Run.ID != (runtime.Run{}) && t.Run.Exit.FinishedAt.IsZero() {
 		t.end(in.Unwatched, meant)
 	}
 }
@@ -28,23 +58,23 @@ func (t *stepper) observed(in *Input) {
 // checkResources forgets the back-off when somebody gave the container other
 // resources: what it failed for may be mended. (kubelet GetBackoffKey)
 func (t *stepper) checkResources() {
-	changed := t.Resources != t.c.Resources
-	t.Resources = t.c.Resources
-	if !changed || t.Run == (runtime.Run{}) || !t.Backoff.Active {
+	changed := t.Engine.Resources != t.c.Resources
+	t.Engine.Resources = t.c.Resources
+	if !changed || t.Run.ID == (runtime.Run{}) || !t.Lasting.Backoff.Active {
 		return
 	}
-	t.Backoff = BackoffState{}
-	if t.Restart != NoCause && t.CallError == "" {
-		t.NotBefore = t.now
+	t.Lasting.Backoff = BackoffState{}
+	if t.Action.Restart != NoCause && t.Request.Error == "" {
+		t.Action.NotBefore = t.now
 	}
 }
 
 // failAll makes every probe of a container that does not run a Failure, as the
 // kubelet does.
 func (t *stepper) failAll() {
-	for i := range t.Tallies {
+	for i := range t.Health.Probes {
 		if t.spec.Probes[i] != nil {
-			t.Tallies[i].Result = prober.Failure
+			t.Health.Probes[i].Result = prober.Failure
 		}
 	}
 }
@@ -54,49 +84,48 @@ func (t *stepper) failAll() {
 func (s *State) Stale(c *runtime.Container) bool {
 	run := c.Run()
 	if run == (runtime.Run{}) {
-		return s.Run != run
+		return s.Run.ID != run
 	}
-	return run == s.RunBefore || run == s.Run && c.State.Alive() && !s.Exit.FinishedAt.IsZero()
+	return run == s.Run.Before || run == s.Run.ID && c.State.Alive() && !s.Run.Exit.FinishedAt.IsZero()
 }
 
-// begin starts the books of a new run. All that probes said belongs to the run
-// before; back-off and counts go on.
+// begin starts a new run: all groups that belong to a run are new ones.
 func (t *stepper) begin(run runtime.Run, found bool) {
-	if t.Run != (runtime.Run{}) {
-		if t.Exit.FinishedAt.IsZero() {
-			t.Exit = t.exit(t.DiedCode) // its end went unseen
+	if t.Run.ID != (runtime.Run{}) {
+		if t.Run.Exit.FinishedAt.IsZero() {
+			t.Run.Exit = t.exit(t.Run.DiedCode) // its end went unseen
 		}
-		t.LastExit = t.Exit
 		t.count()
 	}
-	s := State{
-		Run: run, RunBefore: t.Run, StartedAt: t.c.StartedAt, BeganAt: t.now.Add(-max(0, t.now.Sub(t.c.StartedAt))),
-		LastExit: t.LastExit, Ready: t.Ready, ReadyCh: t.ReadyCh, Gates: t.Gates,
-		ContainerReady: t.ContainerReady, ContainerReadyCh: t.ContainerReadyCh,
-		StartedCh: t.now, Tallies: t.Tallies, Resources: t.Resources, HTTPFallbacks: t.HTTPFallbacks, Call: t.Call, CallMade: t.CallMade, CallRun: t.CallRun, CallCause: t.CallCause, Backoff: t.Backoff, Restarts: t.Restarts,
-		AliveAt: t.now, Lost: t.Lost, ShuttingDown: t.ShuttingDown, LastRun: t.ShuttingDown,
-		Held: t.Held, HeldUntil: t.HeldUntil,
-	}
-	if !t.KilledLast.Before(t.c.StartedAt) { // the signal was for this run and its news faster
-		s.KilledAt, s.KilledLast, s.KillForgotten = t.KilledLast, t.KilledLast, t.KillForgotten
-		s.Doubtful, s.DoubtAt, s.AskAt = t.Doubtful, t.DoubtAt, t.AskAt
-	}
-	if s.ReadyCh.IsZero() {
-		s.ReadyCh, s.ContainerReadyCh = t.now, t.now
-	}
+	before := t.State
+	t.Run = Run{ID: run, Before: before.Run.ID, StartedAt: t.c.StartedAt, LastExit: before.Run.Exit}
 	if t.spec.Lifecycle.PostStart != nil && !found && t.c.State.Alive() {
-		s.Hooks[PostStart] = HookDue
+		t.Run.Hooks[PostStart] = HookDue
 	}
-	s.Started = t.spec.Probes[Startup] == nil && !s.starting()
-	if v := (&View{State: t.State}); !s.Started && !t.StartedCh.IsZero() { // as it was before
-		_, s.StartedCh = v.Started()
+	t.Action = Action{Call: before.Action.Call}
+	t.Request.Error = ""
+	t.Ending, t.Checks = before.Ending.next(t.c.StartedAt), Checks{}
+	if t.Ending.MaybeEngine {
+		t.Checks = Checks{DoubtfulSince: before.Checks.DoubtfulSince, DialAt: before.Checks.DialAt}
 	}
-	for i := range s.Tallies {
-		s.Tallies[i].reset(t.spec.Probes[i], ProbeType(i))
-	}
-	t.State = s
+	t.Health = newHealth(t.spec, t.c, t.now)
+	t.Shutdown.RunBegan, t.Shutdown.LeftOver = t.Shutdown.Begun, false
+	t.beginConditions(&before)
 	if !found {
 		t.record(EventStarted, "Started container %s", t.c.Name)
+	}
+}
+
+// beginConditions starts a run unstarted, unless nothing tells when it is started.
+// Whether it is ready follows when all is known.
+func (t *stepper) beginConditions(before *State) {
+	started := Condition{Status: t.spec.Probes[Startup] == nil && !t.starting(), Since: t.now}
+	if v := (View{State: *before}); !started.Status && !before.Conditions.Started.Since.IsZero() { // as it was before
+		_, started.Since = v.Started()
+	}
+	t.Conditions.Started = started
+	if t.Conditions.Ready.Since.IsZero() {
+		t.Conditions.Ready.Since, t.Conditions.ContainerReady.Since = t.now, t.now
 	}
 }
 
@@ -104,10 +133,10 @@ func (t *stepper) begin(run runtime.Run, found bool) {
 // else stopped and started was no restart.
 func (t *stepper) count() {
 	switch {
-	case t.Restart != NoCause && (t.Call == StartCall || t.CallError != ""): // whose answer may be lost
-		t.Restarts[t.Restart]++
-	case t.enginePolicy() && !t.OperatorStopped && t.KilledAt.IsZero():
-		t.Restarts[ByExit]++
+	case t.Action.Restart != NoCause && (t.Action.Call == StartCall || t.Request.Error != ""): // whose answer may be lost
+		t.Lasting.Restarts[t.Action.Restart]++
+	case t.enginePolicy() && !t.Ending.OperatorStopped && t.Ending.First.IsZero():
+		t.Lasting.Restarts[ByExit]++
 	}
 }
 
@@ -115,31 +144,31 @@ func (t *stepper) count() {
 // that nobody watched it, meant that it was to run on, but its engine or host was
 // started anew.
 func (t *stepper) end(found, meant bool) {
-	t.Exit, t.CallError = t.exit(t.c.ExitCode), ""
+	t.Run.Exit, t.Request.Error = t.exit(t.c.ExitCode), ""
 	if t.ran() > t.spec.Backoff.ResetAfter {
-		t.Backoff = BackoffState{} // whoever ended it
+		t.Lasting.Backoff = BackoffState{} // whoever ended it
 	}
 	cause := ByExit
 	switch {
-	case !t.KilledAt.IsZero(): // also when it joined a stop of ours: they want it stopped
+	case !t.Ending.First.IsZero(): // also when it joined a stop of ours: they want it stopped
 		t.stayStopped()
 		return
-	case t.Stopping != NoCause:
-		cause = t.Stopping
+	case t.Action.Stopping != NoCause:
+		cause = t.Action.Stopping
 	case meant:
 		t.startAgain()
 		return
 	case found:
-		t.record(EventExited, "Container %s was found stopped (exit code %d), is left alone", t.c.Name, t.Exit.Code)
+		t.record(EventExited, "Container %s was found stopped (exit code %d), is left alone", t.c.Name, t.Run.Exit.Code)
 		return
 	}
 	reason := EventExited
 	if t.c.OOMKilled {
 		reason = EventOOMKilled
 	}
-	t.record(reason, "Container %s exited with code %d (%s)", t.c.Name, t.Exit.Code, t.Exit.Reason)
+	t.record(reason, "Container %s exited with code %d (%s)", t.c.Name, t.Run.Exit.Code, t.Run.Exit.Reason)
 	if t.mustStart(cause) {
-		t.LeftOver = t.LastRun && cause == ByExit
+		t.Shutdown.LeftOver = t.Shutdown.RunBegan && cause == ByExit
 		t.scheduleStart(cause)
 	}
 }
@@ -147,18 +176,18 @@ func (t *stepper) end(found, meant bool) {
 // ran is how long the run that has ended lasted: by the engine's clock, but no longer
 // than by ours, which nobody sets.
 func (t *stepper) ran() time.Duration {
-	return min(t.Exit.FinishedAt.Sub(t.Exit.StartedAt), t.now.Sub(t.BeganAt))
+	return min(t.Run.Exit.FinishedAt.Sub(t.Run.Exit.StartedAt), t.now.Sub(t.Health.BeganAt))
 }
 
 // exit describes the end of the present run.
 func (t *stepper) exit(code int) Exit {
 	c := *t.c
-	c.StartedAt, c.ExitCode = t.StartedAt, code
+	c.StartedAt, c.ExitCode = t.Run.StartedAt, code
 	e := exitOf(&c)
 	if e.FinishedAt.Before(e.StartedAt) {
 		e.FinishedAt = t.now
 	}
-	switch t.Stopping {
+	switch t.Action.Stopping {
 	case ByLiveness:
 		e.Reason = ReasonLivenessFailed
 	case ByStartup:
@@ -193,7 +222,7 @@ func (t *stepper) mustStart(cause Cause) bool {
 		return true
 	case cause == ByExit && t.enginePolicy():
 		return false
-	case t.spec.ruleApplies(t.Exit.Code):
+	case t.spec.ruleApplies(t.Run.Exit.Code):
 		return true
 	case cause != ByExit:
 		return t.spec.RestartPolicy != Never
@@ -202,7 +231,7 @@ func (t *stepper) mustStart(cause Cause) bool {
 	case Always:
 		return true
 	case OnFailure:
-		return t.Exit.Code != 0
+		return t.Run.Exit.Code != 0
 	}
 	return false
 }
@@ -225,21 +254,21 @@ const stopSettle = 2 * time.Second
 
 // scheduleStart plans the start that follows the end of the run, counted from it.
 func (t *stepper) scheduleStart(cause Cause) {
-	t.Restart, t.NotBefore = cause, t.now
+	t.Action.Restart, t.Action.NotBefore = cause, t.now
 	if cause != ByOperator {
-		t.Backoff = t.spec.Backoff.next(t.Backoff, t.ran())
+		t.Lasting.Backoff = t.spec.Backoff.next(t.Lasting.Backoff, t.ran())
 		// By the engine's clock, but not longer than by ours.
-		since := max(0, min(t.now.Sub(t.Exit.FinishedAt), t.now.Sub(t.AliveAt)))
-		t.NotBefore = t.now.Add(max(0, t.Backoff.Delay-since))
-		if t.Backoff.Delay > 0 {
-			t.record(EventBackOff, "Back-off %v restarting failed container %s", t.Backoff.Delay, t.c.Name)
+		since := max(0, min(t.now.Sub(t.Run.Exit.FinishedAt), t.now.Sub(t.Health.AliveAt)))
+		t.Action.NotBefore = t.now.Add(max(0, t.Lasting.Backoff.Delay-since))
+		if t.Lasting.Backoff.Delay > 0 {
+			t.record(EventBackOff, "Back-off %v restarting failed container %s", t.Lasting.Backoff.Delay, t.c.Name)
 		}
 	}
-	if t.Survived && cause == ByExit {
-		t.NotBefore = later(t.NotBefore, t.now.Add(stopSettle))
+	if t.Ending.Survived && cause == ByExit {
+		t.Action.NotBefore = later(t.Action.NotBefore, t.now.Add(stopSettle))
 	}
-	if t.ShuttingDown && !t.LeftOver {
-		t.NotBefore = t.now
+	if t.Shutdown.Begun && !t.Shutdown.LeftOver {
+		t.Action.NotBefore = t.now
 	}
 }
 

@@ -112,8 +112,8 @@ func Step(spec *Spec, c *runtime.Container, s State, in *Input, now time.Time, f
 	t.postStart()
 	t.plan(in)
 	t.ask()
-	if t.Engine.Alive() {
-		t.AliveAt = now
+	if t.Engine.State.Alive() {
+		t.Health.AliveAt = now
 	}
 	return t.State, t.fx
 }
@@ -141,7 +141,7 @@ func (t *stepper) take(in *Input) {
 	case ProbeAnswered:
 		t.answered(in.Probe, in.Result)
 	case StopSent:
-		t.CallMade = true
+		t.Request.Sent = true
 	case CallReturned:
 		t.called(in)
 	case HookEnded:
@@ -159,7 +159,7 @@ func (t *stepper) take(in *Input) {
 	case ConnectionsDrained:
 		t.drained()
 	case RuntimeLost:
-		t.Lost, t.Condemned = true, NoCause // the first failure after its return decides
+		t.Lost, t.Health.Failed = true, NoCause // the first failure after its return decides
 	case RuntimeBack:
 		t.Lost = false
 	case EngineRestarted:
@@ -167,7 +167,7 @@ func (t *stepper) take(in *Input) {
 	case EndedBeforeEngine:
 		t.endedBefore()
 	case EngineAccepts:
-		t.Doubtful = t.Doubtful && t.DoubtAt.After(in.Time)
+		t.Ending.MaybeEngine = t.Ending.MaybeEngine && t.Checks.DoubtfulSince.After(in.Time)
 	case ShutdownBegun:
 		t.shutdown()
 	}
@@ -179,7 +179,7 @@ func (t *stepper) record(reason, format string, args ...any) {
 
 // answered folds a probe's result in and acts on the verdict, if it is one.
 func (t *stepper) answered(probe ProbeType, r prober.Result) {
-	y, p := &t.Tallies[probe], t.spec.Probes[probe]
+	y, p := &t.Health.Probes[probe], t.spec.Probes[probe]
 	if !y.Asking {
 		return
 	}
@@ -194,6 +194,7 @@ func (t *stepper) answered(probe ProbeType, r prober.Result) {
 	}
 	before := y.Last
 	verdict := y.add(p, r, t.now)
+	t.Totals.count(probe, r)
 	t.tell(probe, r, before)
 	switch {
 	case !verdict:
@@ -215,7 +216,7 @@ func (t *stepper) answered(probe ProbeType, r prober.Result) {
 // tell records what a person would want to know of a result: failures while they
 // count towards the threshold, and warnings when they are new.
 func (t *stepper) tell(probe ProbeType, r, before prober.Result) {
-	y, p := &t.Tallies[probe], t.spec.Probes[probe]
+	y, p := &t.Health.Probes[probe], t.spec.Probes[probe]
 	switch {
 	case r.Outcome == prober.Failure && y.Length <= p.FailureThreshold:
 		t.record(EventUnhealthy, "%s probe failed (%d/%d): %s", probe.Title(), y.Length, p.FailureThreshold, r.Output)
@@ -229,14 +230,14 @@ func (t *stepper) tell(probe ProbeType, r, before prober.Result) {
 // publish makes readiness follow from everything else.
 func (t *stepper) publish() {
 	ready := t.containerReady()
-	if ready != t.ContainerReady {
-		t.ContainerReady, t.ContainerReadyCh = ready, t.now
+	if ready != t.Conditions.ContainerReady.Status {
+		t.Conditions.ContainerReady.Status, t.Conditions.ContainerReady.Since = ready, t.now
 	}
 	ready = ready && closedGate(t.spec, &t.State) == ""
-	if ready == t.Ready {
+	if ready == t.Conditions.Ready.Status {
 		return
 	}
-	t.Ready, t.ReadyCh = ready, t.now
+	t.Conditions.Ready.Status, t.Conditions.Ready.Since = ready, t.now
 	if ready {
 		t.record(EventReady, "Container %s is ready", t.c.Name)
 		return

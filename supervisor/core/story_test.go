@@ -50,7 +50,7 @@ func tellStory(t *testing.T, file string) {
 			}
 		}
 	}
-	if w.state.ShuttingDown && !w.state.Settled() {
+	if w.state.Shutdown.Begun && !w.state.Settled() {
 		t.Errorf("%s: healthd could not end: %+v", file, w.state)
 	}
 	got := w.told.String()
@@ -317,7 +317,7 @@ func (w *world) facts() Facts {
 		return Facts{}
 	}
 	able := slices.Contains(w.remembered, "ready")
-	return Facts{Run: w.c.Run(), Started: slices.Contains(w.remembered, "started"), Able: able, Ready: able}
+	return Facts{Kept: Kept{Run: Run{ID: w.c.Run()}, Conditions: Conditions{Started: Condition{Status: slices.Contains(w.remembered, "started")}, ContainerReady: Condition{Status: able}, Ready: Condition{Status: able}}}, ReadinessSucceeded: able}
 }
 
 // find lets a daemon see the container for the first time, of whose last run an
@@ -326,7 +326,7 @@ func (w *world) find(what string, last Facts) {
 	in := &Input{Kind: Observed, First: true, Unwatched: last == Facts{}}
 	if !in.Unwatched {
 		m := Memory{Facts: last}
-		m.StartedAt, m.Alive = time.Unix(0, last.Run.Started), true
+		m.Run.StartedAt, m.Engine.State = time.Unix(0, last.Run.ID.Started), runtime.Running
 		w.state = m.State(w.spec, w.now)
 	}
 	w.step(what, in)

@@ -19,22 +19,13 @@ func firstResult(p *ProbeSpec, t ProbeType) prober.Outcome {
 	return prober.Unknown
 }
 
-// reset prepares the tally for a new run; what counts over all runs stays.
-func (y *Tally) reset(p *ProbeSpec, t ProbeType) {
-	*y = Tally{Result: firstResult(p, t), Counts: y.Counts, Latency: y.Latency}
-}
-
 // add folds the result of one probe in and says whether its thresholds make it a
 // verdict. An unknown outcome moves nothing. The verdict itself is left to the
 // caller, as it may have to wait for the runtime.
 func (y *Tally) add(p *ProbeSpec, r prober.Result, now time.Time) (verdict bool) {
 	y.Last, y.LastAt = r, now
-	y.Counts[r.Outcome]++
 	if r.Outcome == prober.Unknown {
 		return false
-	}
-	if r.Outcome == prober.Success {
-		y.Latency.observe(r.Latency)
 	}
 	if r.Outcome != y.Outcome {
 		y.Outcome, y.Length = r.Outcome, 0

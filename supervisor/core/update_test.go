@@ -18,7 +18,7 @@ func TestUnseenEndKeepsItsExitCode(t *testing.T) {
 	w.step("", &Input{Kind: Died, ExitCode: 3})
 	w.startRun() // by the engine, at once
 	w.step("", &Input{Kind: Observed})
-	if e := w.state.LastExit; e.Code != 3 || e.Reason != ReasonError || w.state.Restarts[ByExit] != 1 {
-		t.Errorf("last exit %+v, restarts %v", e, w.state.Restarts)
+	if e := w.state.Run.LastExit; e.Code != 3 || e.Reason != ReasonError || w.state.Lasting.Restarts[ByExit] != 1 {
+		t.Errorf("last exit %+v, restarts %v", e, w.state.Lasting.Restarts)
 	}
 }

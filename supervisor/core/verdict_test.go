@@ -22,7 +22,7 @@ var said = map[rune]prober.Result{
 // standing is a probe's verdict with the length of its row of results: "S2", or
 // "F0h" when it is held.
 func standing(w *world, probe ProbeType) string {
-	y := &w.state.Tallies[probe]
+	y := &w.state.Health.Probes[probe]
 	text := fmt.Sprintf("%c%d", y.Result.String()[0], y.Length)
 	if y.OnHold {
 		text += "h"
@@ -102,11 +102,11 @@ func TestWhatAnAnswerComesTo(t *testing.T) {
 				if want == prober.Unknown { // what it was
 					want = initial[probe]
 				}
-				y := w.state.Tallies[probe]
-				if y.Result != want || y.Outcome != tt.want || y.Last != said[tt.letter] || y.Counts[tt.want] != 1 || askedSoFar(w, probe) != 1 {
+				y := w.state.Health.Probes[probe]
+				if y.Result != want || y.Outcome != tt.want || y.Last != said[tt.letter] || w.state.Totals.Outcomes[probe][tt.want] != 1 || askedSoFar(w, probe) != 1 {
 					t.Errorf("%+v, want %s", y, want)
 				}
-				if stops := w.state.Stopping != NoCause; stops != (tt.want == prober.Failure && probe != Readiness) {
+				if stops := w.state.Action.Stopping != NoCause; stops != (tt.want == prober.Failure && probe != Readiness) {
 					t.Errorf("is to be stopped: %v", stops)
 				}
 			})
@@ -121,11 +121,11 @@ func TestProbeThatIsNotThere(t *testing.T) {
 			w := tale(t, "startup="+everySecond, "liveness="+everySecond, "readiness="+everySecond, probe.String()+"=none", "0s runs")
 			for _, at := range []string{"0s", "10s", "10s exits 1", "1m"} {
 				w.goesOn(at)
-				if y := w.state.Tallies[probe]; y.Result != prober.Success || askedSoFar(w, probe) != 0 {
+				if y := w.state.Health.Probes[probe]; y.Result != prober.Success || askedSoFar(w, probe) != 0 {
 					t.Errorf("%s: %+v", at, y)
 				}
 			}
-			if !w.state.Ready || !w.state.Started {
+			if !w.state.Conditions.Ready.Status || !w.state.Conditions.Started.Status {
 				t.Errorf("not ready and started: %+v", w.state)
 			}
 		})
@@ -174,8 +174,8 @@ func TestProbeEvents(t *testing.T) {
 				if got := probeEvents(w); !slices.Equal(got, want) {
 					t.Errorf("events %q, want %q", got, want)
 				}
-				if last := []rune(tt.answers)[len(tt.answers)-1]; w.state.Tallies[probe].Last != said[last] {
-					t.Errorf("the status does not show the answer: %+v", w.state.Tallies[probe].Last)
+				if last := []rune(tt.answers)[len(tt.answers)-1]; w.state.Health.Probes[probe].Last != said[last] {
+					t.Errorf("the status does not show the answer: %+v", w.state.Health.Probes[probe].Last)
 				}
 			})
 		}
@@ -189,18 +189,18 @@ func TestHeldUntilTheNextRun(t *testing.T) {
 			t.Attr("kubelet", "134")
 			name := probe.String()
 			w := probed(t, probe, everySecond, "drain=10s", "0s "+name+" fails", "0s runs")
-			run := w.state.Run
+			run := w.state.Run.ID
 			if got := standing(w, probe); got != "F0h" {
 				t.Fatalf("after the failure: %s, want F0h", got)
 			}
 			w.goesOn("1s "+name+" succeeds", "5s")
 			w.step("a success that nobody waits for", &Input{Kind: ProbeAnswered, Probe: probe, Result: said['s']})
 			w.goesOn("9500ms")
-			if got := standing(w, probe); got != "F0h" || askedSoFar(w, probe) != 1 || w.state.Run != run {
+			if got := standing(w, probe); got != "F0h" || askedSoFar(w, probe) != 1 || w.state.Run.ID != run {
 				t.Errorf("while held: %s, asked %d times", got, askedSoFar(w, probe))
 			}
 			w.goesOn("10001ms")
-			if got := standing(w, probe); got != next || askedSoFar(w, probe) != 2 || w.state.Run == run {
+			if got := standing(w, probe); got != next || askedSoFar(w, probe) != 2 || w.state.Run.ID == run {
 				t.Errorf("in the next run: %s, want %s; asked %d times\n%s", got, next, askedSoFar(w, probe), w.told.String())
 			}
 			w.step("a failure that nobody waits for", &Input{Kind: ProbeAnswered, Probe: probe, Result: said['f']})
@@ -251,11 +251,11 @@ func TestLivenessWaitsForTheStart(t *testing.T) {
 			t.Attr("kubelet", "139")
 			w := probed(t, Liveness, everySecond, append([]string{"drain=1h", "0s liveness fails"}, tt.lines...)...)
 			w.goTo(w.begin.Add(20*time.Second - 1))
-			if got := standing(w, Liveness); w.state.Started || got != "S0" || askedSoFar(w, Liveness) != 0 || w.state.Stopping != NoCause {
+			if got := standing(w, Liveness); w.state.Conditions.Started.Status || got != "S0" || askedSoFar(w, Liveness) != 0 || w.state.Action.Stopping != NoCause {
 				t.Errorf("not started: %s, %+v", got, w.state)
 			}
 			w.goesOn("21s")
-			if got := standing(w, Liveness); !w.state.Started || got != "F0h" || w.state.Stopping != ByLiveness {
+			if got := standing(w, Liveness); !w.state.Conditions.Started.Status || got != "F0h" || w.state.Action.Stopping != ByLiveness {
 				t.Errorf("started: %s, %+v", got, w.state)
 			}
 		})
@@ -269,11 +269,11 @@ func TestStartupIsNotAskedOnceStarted(t *testing.T) {
 		t.Errorf("after one failure: %s, want U1", got)
 	}
 	w.goesOn("500ms startup succeeds", "1s")
-	if got := standing(w, Startup); got != "S0h" || !w.state.Started {
+	if got := standing(w, Startup); got != "S0h" || !w.state.Conditions.Started.Status {
 		t.Errorf("after a success: %s, want S0h", got)
 	}
 	w.goesOn("1500ms startup fails", "1m")
-	if got := standing(w, Startup); got != "S0h" || askedSoFar(w, Startup) != 2 || !w.state.Started || len(w.acts()) != 0 {
+	if got := standing(w, Startup); got != "S0h" || askedSoFar(w, Startup) != 2 || !w.state.Conditions.Started.Status || len(w.acts()) != 0 {
 		t.Errorf("once it has started: %s, asked %d times", got, askedSoFar(w, Startup))
 	}
 }

@@ -37,13 +37,13 @@ func (v *View) Phase() Phase {
 	switch {
 	case s.Lost:
 		return PhaseUnknown
-	case s.Engine.Alive():
+	case s.Engine.State.Alive():
 		return PhaseRunning
-	case s.Run == runtime.Run{}: // also when its first start is under way
+	case s.Run.ID == runtime.Run{}: // also when its first start is under way
 		return PhasePending
-	case s.Engine == runtime.Restarting, s.Restart != NoCause, s.Call == StartCall:
+	case s.Engine.State == runtime.Restarting, s.Action.Restart != NoCause, s.Action.Call == StartCall:
 		return PhaseRunning
-	case s.Exit.Code == 0:
+	case s.Run.Exit.Code == 0:
 		return PhaseSucceeded
 	}
 	return PhaseFailed
@@ -72,17 +72,17 @@ func ServicePhase(members []*View) Phase {
 // has ended is not.
 func (v *View) Started() (started bool, since time.Time) {
 	s := &v.State
-	if s.Started && !s.Engine.Alive() {
-		return false, later(s.StartedCh, s.Exit.FinishedAt)
+	if s.Conditions.Started.Status && !s.Engine.State.Alive() {
+		return false, later(s.Conditions.Started.Since, s.Run.Exit.FinishedAt)
 	}
-	return s.Started, s.StartedCh
+	return s.Conditions.Started.Status, s.Conditions.Started.Since
 }
 
 // RestartsAfter says whether healthd starts a valid container again when it ends by
 // itself with that exit code.
 func (v *View) RestartsAfter(code int) bool {
 	t := stepper{State: v.State, spec: v.Spec, c: v.Container}
-	t.Exit.Code = code
+	t.Run.Exit.Code = code
 	return t.mustStart(ByExit)
 }
 
@@ -103,9 +103,9 @@ const (
 // in one word and a message that may be empty.
 func (v *View) Readiness() (ready bool, reason, message string) {
 	switch {
-	case v.Spec != nil && v.State.Ready:
+	case v.Spec != nil && v.State.Conditions.Ready.Status:
 		return true, "", ""
-	case v.Spec == nil, !v.State.ContainerReady:
+	case v.Spec == nil, !v.State.Conditions.ContainerReady.Status:
 		return v.ContainerReadiness()
 	}
 	gate := closedGate(v.Spec, &v.State)
@@ -119,8 +119,8 @@ func (v *View) Readiness() (ready bool, reason, message string) {
 // what it is sent. One that was not ready before does not.
 func (v *View) Finishing() bool {
 	s := &v.State
-	return v.Spec != nil && s.Draining() && s.Engine == runtime.Running && !s.Died && s.Started &&
-		s.Tallies[Readiness].Result != prober.Failure && closedGate(v.Spec, s) == ""
+	return v.Spec != nil && s.Draining() && s.Engine.State == runtime.Running && !s.Run.Died && s.Conditions.Started.Status &&
+		s.Health.Probes[Readiness].Result != prober.Failure && closedGate(v.Spec, s) == ""
 }
 
 // ContainerReadiness is Readiness without the readiness gates.
@@ -129,28 +129,28 @@ func (v *View) ContainerReadiness() (ready bool, reason, message string) {
 	switch {
 	case v.Spec == nil:
 		return false, NotReadyInvalid, v.Invalid
-	case s.ContainerReady:
+	case s.Conditions.ContainerReady.Status:
 		return true, "", ""
 	case s.Draining():
 		return false, NotReadyDraining, ""
-	case s.Engine == runtime.Paused:
+	case s.Engine.State == runtime.Paused:
 		return false, NotReadyPaused, ""
-	case s.Engine != runtime.Running:
-		return false, NotReadyNotRun, string(s.Engine)
-	case s.Died:
+	case s.Engine.State != runtime.Running:
+		return false, NotReadyNotRun, string(s.Engine.State)
+	case s.Run.Died:
 		return false, NotReadyNotRun, string(runtime.Exited)
-	case s.Hooks[PostStart] == HookRunning:
+	case s.Run.Hooks[PostStart] == HookRunning:
 		return false, NotReadyPostStart, "its post_start hook runs"
-	case s.Hooks[PostStart] == HookFailed:
+	case s.Run.Hooks[PostStart] == HookFailed:
 		return false, NotReadyPostStart, "its post_start hook failed"
 	case s.starting():
 		return false, NotReadyPostStart, "its post_start hook is to run"
-	case !s.Started:
-		return false, NotReadyStarting, s.Tallies[Startup].Last.Output
-	case s.Tallies[Readiness].Outcome != prober.Failure:
-		return false, NotReadyPending, s.Tallies[Readiness].Last.Output
+	case !s.Conditions.Started.Status:
+		return false, NotReadyStarting, s.Health.Probes[Startup].Last.Output
+	case s.Health.Probes[Readiness].Outcome != prober.Failure:
+		return false, NotReadyPending, s.Health.Probes[Readiness].Last.Output
 	}
-	return false, NotReadyReadiness, s.Tallies[Readiness].Last.Output
+	return false, NotReadyReadiness, s.Health.Probes[Readiness].Last.Output
 }
 
 // Waiting is what a container waits for, in the form of a Pod's waiting state.
@@ -177,47 +177,47 @@ const (
 func (v *View) Waiting() *Waiting {
 	s := &v.State
 	switch {
-	case s.Restart != NoCause && s.Lost:
+	case s.Action.Restart != NoCause && s.Lost:
 		return &Waiting{Reason: WaitRuntimeUnknown, Message: "its engine cannot be heard; nothing is restarted until it can"}
-	case s.Restart == ByExit && s.Held:
-		return &Waiting{Reason: WaitHeld, Message: "has ended and is held: nothing starts it", Until: s.HeldUntil}
-	case s.Restart != NoCause && v.Container.NetworkGone:
+	case s.Action.Restart == ByExit && s.Lasting.Held:
+		return &Waiting{Reason: WaitHeld, Message: "has ended and is held: nothing starts it", Until: s.Lasting.HeldUntil}
+	case s.Action.Restart != NoCause && v.Container.NetworkGone:
 		return &Waiting{Reason: WaitNetwork, Message: "shares the network of a container that is gone: it has to be created anew"}
-	case s.Restart != NoCause && s.NetworkAway:
+	case s.Action.Restart != NoCause && s.Engine.NetworkAway:
 		return &Waiting{Reason: WaitNetwork, Message: "shares the network of a container that does not run"}
-	case s.Restart != NoCause && (s.Backoff.Delay == 0 || s.Restart == ByOperator) && s.CallError == "":
+	case s.Action.Restart != NoCause && (s.Lasting.Backoff.Delay == 0 || s.Action.Restart == ByOperator) && s.Request.Error == "":
 		return &Waiting{Reason: WaitRestarting, Message: "is being started"}
-	case s.Restart != NoCause:
-		message := "back-off " + s.Backoff.Delay.String() + " restarting container " + v.Container.Name
-		if s.CallError != "" {
-			message = s.CallError
+	case s.Action.Restart != NoCause:
+		message := "back-off " + s.Lasting.Backoff.Delay.String() + " restarting container " + v.Container.Name
+		if s.Request.Error != "" {
+			message = s.Request.Error
 		}
-		return &Waiting{Reason: WaitCrashLoop, Message: message, Until: s.NotBefore}
-	case s.Condemned != NoCause:
-		message := "failed " + failedOf(s.Condemned) + ", its restart waits"
-		if s.Wait.On != "" {
-			message += " for " + s.Wait.On
+		return &Waiting{Reason: WaitCrashLoop, Message: message, Until: s.Action.NotBefore}
+	case s.Health.Failed != NoCause:
+		message := "failed " + failedOf(s.Health.Failed) + ", its restart waits"
+		if s.Health.Wait.On != "" {
+			message += " for " + s.Health.Wait.On
 		}
-		return &Waiting{Reason: s.Wait.Reason, Message: message, Until: s.Wait.Until}
+		return &Waiting{Reason: s.Health.Wait.Reason, Message: message, Until: s.Health.Wait.Until}
 	case s.Draining():
 		w := &Waiting{Reason: WaitDraining, Message: "stopped by " + s.stoppedBy()}
 		switch {
-		case s.Hooks[PreStop] == HookRunning:
+		case s.Run.Hooks[PreStop] == HookRunning:
 			w.Message += ", pre_stop hook runs"
-		case s.Stopping != NoCause && s.Call == NoCall:
-			w.Until = s.NotBefore
+		case s.Action.Stopping != NoCause && s.Action.Call == NoCall:
+			w.Until = s.Action.NotBefore
 		}
 		return w
-	case s.Engine == runtime.Restarting:
+	case s.Engine.State == runtime.Restarting:
 		return &Waiting{Reason: WaitRestarting, Message: "the engine's own restart policy is at work"}
-	case !s.Engine.Alive() && s.Run == runtime.Run{}:
+	case !s.Engine.State.Alive() && s.Run.ID == runtime.Run{}:
 		return &Waiting{Reason: WaitCreated}
 	}
 	return nil
 }
 
 func (s *State) stoppedBy() string {
-	switch s.Stopping {
+	switch s.Action.Stopping {
 	case ByLiveness:
 		return "healthd: liveness probe failed"
 	case ByStartup:

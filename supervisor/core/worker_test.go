@@ -27,7 +27,7 @@ func probed(t *testing.T, probe ProbeType, timing string, lines ...string) *worl
 // askedSoFar returns how often a probe was asked, over all runs.
 func askedSoFar(w *world, probe ProbeType) int {
 	n := uint64(0)
-	for _, k := range w.state.Tallies[probe].Counts {
+	for _, k := range w.state.Totals.Outcomes[probe] {
 		n += k
 	}
 	return int(n)
@@ -69,12 +69,12 @@ func TestProbesWaitForARun(t *testing.T) {
 				tt.before(w)
 				asked := askedSoFar(w, probe)
 				w.goTo(w.now.Add(5 * time.Second))
-				y := w.state.Tallies[probe]
+				y := w.state.Health.Probes[probe]
 				if y.Result != tt.want || !y.LastAt.IsZero() && tt.want == prober.Unknown || !y.Due.IsZero() || askedSoFar(w, probe) != asked {
 					t.Errorf("before it runs: %+v, want %s", y, tt.want)
 				}
 				w.goesOn(tt.then)
-				if y := w.state.Tallies[probe]; askedSoFar(w, probe) == asked || y.Result != prober.Success {
+				if y := w.state.Health.Probes[probe]; askedSoFar(w, probe) == asked || y.Result != prober.Success {
 					t.Errorf("when it runs: %+v\n%s", y, w.told.String())
 				}
 			})
@@ -95,7 +95,7 @@ func TestProbesOfWhatWasFoundEnded(t *testing.T) {
 					w.endRun(code)
 					w.step("found", &Input{Kind: Observed, Unwatched: true})
 					again := askedAgain(w, probe)
-					v, y := w.view(), w.state.Tallies[probe]
+					v, y := w.view(), w.state.Health.Probes[probe]
 					if v.Phase() != phase || y.Result != initial[probe] || !y.LastAt.IsZero() || y.Outcome != prober.Unknown {
 						t.Errorf("phase %s, %+v", v.Phase(), y)
 					}
@@ -137,19 +137,19 @@ func TestProbesOfWhatSomebodyStops(t *testing.T) {
 			t.Run(tt.name+", signal "+signal, func(t *testing.T) {
 				t.Attr("kubelet", "110")
 				w := probed(t, tt.probe, tt.timing, append(tt.before, "0s runs", "3500ms")...)
-				started, atOnce := w.state.Started, tt.want
+				started, atOnce := w.state.Conditions.Started.Status, tt.want
 				if tt.probe == Readiness {
-					atOnce = w.state.Tallies[Readiness].Result
+					atOnce = w.state.Health.Probes[Readiness].Result
 				}
 				w.goesOn("3500ms signalled "+signal, "3500ms "+tt.probe.String()+" "+tt.after)
 				asked := askedSoFar(w, tt.probe)
 				for i, want := range []prober.Outcome{atOnce, tt.want, tt.want} {
 					w.goesOn([]string{"3500ms", "4500ms", "20s"}[i])
-					if got := w.state.Tallies[tt.probe].Result; got != want {
+					if got := w.state.Health.Probes[tt.probe].Result; got != want {
 						t.Errorf("look %d: %s, want %s\n%s", i, got, want, w.told.String())
 					}
 				}
-				if got := askedSoFar(w, tt.probe) > asked; got != (tt.probe == Readiness) || w.state.Ready || w.state.Started != started {
+				if got := askedSoFar(w, tt.probe) > asked; got != (tt.probe == Readiness) || w.state.Conditions.Ready.Status || w.state.Conditions.Started.Status != started {
 					t.Errorf("asked on: %v; %+v", got, w.state)
 				}
 				if acts := w.acts(); len(acts) != 0 {
@@ -183,11 +183,11 @@ func TestProbesOfWhatHasEnded(t *testing.T) {
 				t.Attr("kubelet", tt.kubelet)
 				lines := append([]string{"0s runs"}, tt.lines...)
 				w := probed(t, probe, everySecond, lines...)
-				y := w.state.Tallies[probe]
+				y := w.state.Health.Probes[probe]
 				if askedSoFar(w, probe) == 0 || y.Result != prober.Failure || !y.Due.IsZero() {
 					t.Errorf("at the end of the run: %+v", y)
 				}
-				due := w.state.Restart != NoCause
+				due := w.state.Action.Restart != NoCause
 				if again := askedAgain(w, probe); again != tt.again || due != tt.again {
 					t.Errorf("a start is due: %v, asked again: %v, want %v\n%s", due, again, tt.again, w.told.String())
 				}
@@ -195,7 +195,7 @@ func TestProbesOfWhatHasEnded(t *testing.T) {
 				if tt.again {
 					want = prober.Success
 				}
-				if y := w.state.Tallies[probe]; y.Result != want || y.Due.IsZero() != (!tt.again || probe == Startup) {
+				if y := w.state.Health.Probes[probe]; y.Result != want || y.Due.IsZero() != (!tt.again || probe == Startup) {
 					t.Errorf("long after: %+v", y)
 				}
 			})

@@ -135,9 +135,9 @@ func (w *world) step(what string, in *Input) {
 			gen := w.gen
 			w.after(0, func() { w.started(gen) })
 		case RunHook:
-			run, end, gen := w.state.Run, w.hookEnds[f.Hook], w.gen
+			run, end, gen := w.state.Run.ID, w.hookEnds[f.Hook], w.gen
 			w.after(min(w.hookTakes[f.Hook], f.Grace), func() {
-				if w.state.Run == run && w.gen == gen {
+				if w.state.Run.ID == run && w.gen == gen {
 					w.step("", &Input{Kind: HookEnded, Hook: f.Hook, HookResult: end})
 				}
 			})

@@ -168,22 +168,22 @@ func newView(backend, name, address string, port int, what string) *core.View {
 			Service: "web", Port: port, HAProxy: core.HAProxy{Backend: backend},
 		}},
 		Service: "web",
-		State:   core.State{Engine: runtime.Running, Run: runtime.Run{ID: "id-" + name, Started: 1}, Started: true},
+		State:   core.State{Kept: core.Kept{Engine: core.Engine{State: runtime.Running}, Run: core.Run{ID: runtime.Run{ID: "id-" + name, Started: 1}}, Conditions: core.Conditions{Started: core.Condition{Status: true}}}},
 	}
-	readiness := &v.State.Tallies[core.Readiness].Result
+	readiness := &v.State.Health.Probes[core.Readiness].Result
 	*readiness = prober.Success
 	switch what {
 	case "up":
-		v.State.Ready, v.State.ContainerReady = true, true
+		v.State.Conditions.Ready.Status, v.State.Conditions.ContainerReady.Status = true, true
 	case "down":
 		*readiness = prober.Failure
 	case "hangs and draining":
 		*readiness = prober.Failure
-		v.State.Stopping = core.ByLiveness
+		v.State.Action.Stopping = core.ByLiveness
 	case "draining":
-		v.State.KilledAt = time.Unix(1, 0)
+		v.State.Ending.First = time.Unix(1, 0)
 	case "stopping":
-		v.State.Stopping = core.ByLiveness
+		v.State.Action.Stopping = core.ByLiveness
 	}
 	return v
 }

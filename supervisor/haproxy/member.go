@@ -72,7 +72,7 @@ func members(views []*core.View) map[string][]member {
 
 func newMember(v *core.View) member {
 	m := member{
-		id: v.Container.ID, run: v.State.Run, name: v.Container.Name, ask: v.Container.Name,
+		id: v.Container.ID, run: v.State.Run.ID, name: v.Container.Name, ask: v.Container.Name,
 		port: v.Spec.Publish.Port, awaits: v.State.AwaitsDrain(),
 	}
 	if ask := v.Service + "/" + m.ask; v.Service != "" && odd(v.Service) == "" && len(ask) <= maxAsk {

@@ -97,7 +97,7 @@ func TestRememberedIsDurable(t *testing.T) {
 	j := open(t, dir)
 	run(t, j)
 	full := core.Memory{
-		Facts: core.Facts{ID: "a", Name: "web", Ready: true, Stopping: core.ByLiveness, NotBefore: time.Unix(5, 0).UTC()},
+		Facts: core.Facts{ID: "a", Name: "web", Kept: core.Kept{Conditions: core.Conditions{Ready: core.Condition{Status: true}}, Action: core.Action{Stopping: core.ByLiveness, NotBefore: time.Unix(5, 0).UTC()}}},
 		Gates: []core.Gate{{Type: "lb", Status: true}},
 	}
 	j.Record(event(1))
@@ -364,7 +364,7 @@ func TestLongAndImpossible(t *testing.T) {
 	for range 2 {
 		<-j.Remember(remember("", "no name"))
 		<-j.Remember(remember(strings.Repeat("x", 1<<16), "long name"))
-		<-j.Remember(core.Memory{Facts: core.Facts{ID: "far", HeldUntil: time.Date(12345, 1, 1, 0, 0, 0, 0, time.UTC)}})
+		<-j.Remember(core.Memory{Facts: core.Facts{ID: "far", Kept: core.Kept{Lasting: core.Lasting{HeldUntil: time.Date(12345, 1, 1, 0, 0, 0, 0, time.UTC)}}}})
 		<-j.Remember(remember("a", strings.Repeat("x", maxRecord)))
 		<-j.Remember(remember("b", "fine"))
 	}

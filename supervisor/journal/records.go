@@ -18,7 +18,7 @@ import (
 
 // version is that of the file's content. A healthd that reads another one's
 // content differently has another version.
-const version = 1
+const version = 2
 
 // The buckets, and the keys of metaBucket.
 const (

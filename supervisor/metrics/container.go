@@ -19,14 +19,14 @@ func (c *Collector) collectContainer(s sink, v *core.View) {
 	for _, cause := range []core.Cause{
 		core.ByLiveness, core.ByStartup, core.ByPostStart, core.ByExit, core.ByOperator,
 	} {
-		s.counter(c.restarts, float64(v.State.Restarts[cause]), name, cause.String())
+		s.counter(c.restarts, float64(v.State.Lasting.Restarts[cause]), name, cause.String())
 	}
 	if v.Spec == nil {
 		return
 	}
 	s.gauge(c.backoff, backoff(v, time.Now()).Seconds(), name)
-	if hooks := v.Spec.Lifecycle; hooks.PostStart != nil || hooks.PreStop != nil || v.State.HTTPFallbacks > 0 {
-		s.counter(c.fallbacks, float64(v.State.HTTPFallbacks), name)
+	if hooks := v.Spec.Lifecycle; hooks.PostStart != nil || hooks.PreStop != nil || v.State.Totals.HTTPFallbacks > 0 {
+		s.counter(c.fallbacks, float64(v.State.Totals.HTTPFallbacks), name)
 	}
 	for t, p := range v.Spec.Probes {
 		if p != nil {
@@ -36,22 +36,22 @@ func (c *Collector) collectContainer(s sink, v *core.View) {
 }
 
 func (c *Collector) collectProbe(s sink, v *core.View, t core.ProbeType) {
-	name, y := v.Container.Name, &v.State.Tallies[t]
+	name, totals := v.Container.Name, &v.State.Totals
 	for outcome, result := range [...]string{
 		prober.Unknown: "unknown", prober.Success: "successful", prober.Failure: "failed",
 	} {
-		s.counter(c.probes, float64(y.Counts[outcome]), t.Title(), result, name, v.Service)
+		s.counter(c.probes, float64(totals.Outcomes[t][outcome]), t.Title(), result, name, v.Service)
 	}
-	s.histogram(c.probeSeconds, core.LatencyBuckets[:], y.Latency.Counts[:], y.Latency.Sum, t.Title(), name)
+	s.histogram(c.probeSeconds, core.LatencyBuckets[:], totals.Latency[t].Counts[:], totals.Latency[t].Sum, t.Title(), name)
 }
 
 // backoff leaves out one that the next end will not build upon.
 func backoff(v *core.View, now time.Time) time.Duration {
 	s := &v.State
-	if !s.Backoff.Active || s.Engine.Alive() && now.Sub(s.BeganAt) > v.Spec.Backoff.ResetAfter {
+	if !s.Lasting.Backoff.Active || s.Engine.State.Alive() && now.Sub(s.Health.BeganAt) > v.Spec.Backoff.ResetAfter {
 		return 0
 	}
-	return s.Backoff.Delay
+	return s.Lasting.Backoff.Delay
 }
 
 func number(b bool) float64 {

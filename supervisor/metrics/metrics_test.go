@@ -26,17 +26,15 @@ func web(name, id string) *core.View {
 			Backoff: core.Backoff{ResetAfter: time.Hour},
 		},
 		Service: "shop",
-		State: core.State{
-			Engine: engine.Running, BeganAt: time.Now(), Started: true, ContainerReady: true, Ready: true,
-			Backoff: core.BackoffState{Active: true, Delay: 20 * time.Second},
-		},
+		State: core.State{Kept: core.Kept{Engine: core.Engine{State: engine.Running}, Conditions: core.Conditions{Started: core.Condition{Status: true}, ContainerReady: core.Condition{Status: true}, Ready: core.Condition{Status: true}}, Lasting: core.Lasting{Backoff: core.BackoffState{Active: true, Delay: 20 * time.Second}}}, Health: core.Health{BeganAt: time.Now()}},
 	}
 	v.Spec.Probes[core.Liveness] = &core.ProbeSpec{}
-	y := &v.State.Tallies[core.Liveness]
-	y.Counts = [3]uint64{prober.Unknown: 1, prober.Success: 4, prober.Failure: 2}
-	y.Latency.Counts[0], y.Latency.Counts[3], y.Latency.Counts[len(core.LatencyBuckets)] = 2, 1, 1
-	y.Latency.Sum = 12.5
-	v.State.Restarts[core.ByLiveness], v.State.Restarts[core.ByOperator], v.State.Restarts[core.ByPostStart] = 3, 1, 2
+	totals := &v.State.Totals
+	totals.Outcomes[core.Liveness] = [3]uint64{prober.Unknown: 1, prober.Success: 4, prober.Failure: 2}
+	latency := &totals.Latency[core.Liveness]
+	latency.Counts[0], latency.Counts[3], latency.Counts[len(core.LatencyBuckets)] = 2, 1, 1
+	latency.Sum = 12.5
+	v.State.Lasting.Restarts[core.ByLiveness], v.State.Lasting.Restarts[core.ByOperator], v.State.Lasting.Restarts[core.ByPostStart] = 3, 1, 2
 	return v
 }
 
@@ -138,7 +136,7 @@ func TestCollect(t *testing.T) {
 	}
 	hooked := web("web-1", "a")
 	hooked.Spec.Lifecycle.PreStop = &prober.LifecycleHandler{}
-	hooked.State.HTTPFallbacks = 5
+	hooked.State.Totals.HTTPFallbacks = 5
 	c := New(board(hooked, wrong), "v1")
 	want := strings.ReplaceAll(golden, "GOVERSION", runtime.Version())
 	if err := testutil.CollectAndCompare(c, strings.NewReader(want)); err != nil {
@@ -186,7 +184,7 @@ healthd_container_ready{container="x`+"\uFFFD"+`",service="a\"b\n`+"\uFFFD"+`"} 
 func TestHooksAndEnds(t *testing.T) {
 	plain, hooked, ended := web("plain", "a"), web("hooked", "b"), web("ended", "c")
 	hooked.Spec.Lifecycle.PostStart = &prober.LifecycleHandler{}
-	ended.State.Engine, ended.State.ContainerReady, ended.State.Ready = engine.Exited, false, false
+	ended.State.Engine.State, ended.State.Conditions.ContainerReady.Status, ended.State.Conditions.Ready.Status = engine.Exited, false, false
 	c := New(board(plain, hooked, ended), "v1")
 	if err := testutil.CollectAndCompare(c, strings.NewReader(`
 # HELP healthd_container_started Whether the container has started: its post_start hook and its startup probe are done with.
@@ -204,10 +202,10 @@ healthd_lifecycle_http_fallbacks_total{container="hooked"} 0
 
 func TestBackoffIsForgotten(t *testing.T) {
 	v := web("web-1", "a")
-	if got := backoff(v, v.State.BeganAt.Add(59*time.Minute)); got != 20*time.Second {
+	if got := backoff(v, v.State.Health.BeganAt.Add(59*time.Minute)); got != 20*time.Second {
 		t.Errorf("before: %v", got)
 	}
-	if got := backoff(v, v.State.BeganAt.Add(61*time.Minute)); got != 0 {
+	if got := backoff(v, v.State.Health.BeganAt.Add(61*time.Minute)); got != 0 {
 		t.Errorf("after: %v", got)
 	}
 }

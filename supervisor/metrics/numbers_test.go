@@ -41,8 +41,8 @@ func TestVerdictsAsNumbers(t *testing.T) {
 		t.Run(outcome.String(), func(t *testing.T) {
 			t.Attr("kubelet", "171")
 			v, good := web("web-1", "a"), outcome == prober.Success
-			v.State.Tallies[core.Startup].Result, v.State.Tallies[core.Readiness].Result = outcome, outcome
-			v.State.Started, v.State.ContainerReady, v.State.Ready = good, good, good
+			v.State.Health.Probes[core.Startup].Result, v.State.Health.Probes[core.Readiness].Result = outcome, outcome
+			v.State.Conditions.Started.Status, v.State.Conditions.ContainerReady.Status, v.State.Conditions.Ready.Status = good, good, good
 			for _, metric := range []string{"healthd_container_ready", "healthd_container_started"} {
 				if got, ok := values(t, v, metric, "container")["web-1"]; !ok || got != want {
 					t.Errorf("%s %v, there %v; want %v", metric, got, ok, want)
@@ -58,8 +58,8 @@ func TestOutcomesAreCountedByName(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Attr("kubelet", "171")
 			v := web("web-1", "a")
-			v.State.Tallies[core.Liveness].Counts = [3]uint64{}
-			v.State.Tallies[core.Liveness].Counts[outcome] = 7
+			v.State.Totals.Outcomes[core.Liveness] = [3]uint64{}
+			v.State.Totals.Outcomes[core.Liveness][outcome] = 7
 			want := map[string]float64{"successful": 0, "failed": 0, "unknown": 0}
 			want[name] = 7
 			got := values(t, v, "prober_probe_total", "result")
