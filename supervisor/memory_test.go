@@ -70,7 +70,9 @@ func TestCallsWaitForTheirMemory(t *testing.T) {
 			}
 			<-h.engine.called
 			stopped := time.Now()
-			if !store.has(func(m core.Memory) bool { return m.Action.Stopping == core.ByOperator && m.Engine.State.Alive() && m.Action.StopCalls == 1 }) {
+			if !store.has(func(m core.Memory) bool {
+				return m.Action.Stopping == core.ByOperator && m.Engine.State.Alive() && m.Action.StopCalls == 1
+			}) {
 				t.Error("the stop was not kept before it was made")
 			}
 			if got := stopped.Sub(begun); got != want {

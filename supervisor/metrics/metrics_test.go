@@ -26,7 +26,7 @@ func web(name, id string) *core.View {
 			Backoff: core.Backoff{ResetAfter: time.Hour},
 		},
 		Service: "shop",
-		State: core.State{Kept: core.Kept{Engine: core.Engine{State: engine.Running}, Conditions: core.Conditions{Started: core.Condition{Status: true}, ContainerReady: core.Condition{Status: true}, Ready: core.Condition{Status: true}}, Lasting: core.Lasting{Backoff: core.BackoffState{Active: true, Delay: 20 * time.Second}}}, Health: core.Health{BeganAt: time.Now()}},
+		State:   core.State{Kept: core.Kept{Engine: core.Engine{State: engine.Running}, Conditions: core.Conditions{Started: core.Condition{Status: true}, ContainerReady: core.Condition{Status: true}, Ready: core.Condition{Status: true}}, Lasting: core.Lasting{Backoff: core.BackoffState{Active: true, Delay: 20 * time.Second}}}, Health: core.Health{BeganAt: time.Now()}},
 	}
 	v.Spec.Probes[core.Liveness] = &core.ProbeSpec{}
 	totals := &v.State.Totals
