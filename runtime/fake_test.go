@@ -346,17 +346,17 @@ func line(u Update) string {
 		return fmt.Sprintf("lost: %v", u.Err)
 	case Synced:
 		text := "synced " + u.Reason
-		if len(u.Unseen) > 0 {
-			text += fmt.Sprintf(" but for %d", len(u.Unseen))
+		if len(u.NotInspected) > 0 {
+			text += fmt.Sprintf(" but for %d", len(u.NotInspected))
 		}
 		return text
-	case Began:
-		text := "began " + [...]string{"unknown", "complete", "restart"}[u.Replay]
-		if !u.Swept.IsZero() {
-			text += " and sweep"
+	case Connected:
+		text := "connected " + [...]string{"unknown", "complete", "restart"}[u.Replay]
+		if !u.KilledByEngineBefore.IsZero() {
+			text += " and engine kills"
 		}
 		return text
-	case Heard:
+	case Bookmark:
 		return "heard"
 	}
 	return fmt.Sprintf("kind %d", u.Kind)

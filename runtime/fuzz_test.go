@@ -69,15 +69,15 @@ type keeper struct {
 }
 
 func (k *keeper) take(_ context.Context, u Update) error {
-	if u.Kind != Began && u.Kind != Lost && !k.met {
+	if u.Kind != Connected && u.Kind != Lost && !k.met {
 		k.t.Errorf("sent %s before the connection began", line(u))
 	}
-	if u.Seen.Before(k.seen) {
-		k.t.Errorf("%s: seen %v after %v", line(u), u.Seen, k.seen)
+	if u.SeenUntil.Before(k.seen) {
+		k.t.Errorf("%s: seen %v after %v", line(u), u.SeenUntil, k.seen)
 	}
-	k.seen = u.Seen
+	k.seen = u.SeenUntil
 	switch u.Kind {
-	case Began:
+	case Connected:
 		k.met = true
 		k.began(u.Replay)
 	case Observed:

@@ -65,7 +65,7 @@ func TestWatchHungInspection(t *testing.T) {
 			time.Sleep(5 * time.Second)
 		})
 		compare(t, got, `
-			0s began unknown
+			0s connected unknown
 			3s observed well running 10.0.0.1
 			9s died well 1
 			9s observed well exited
@@ -104,7 +104,7 @@ func TestWatchRefresh(t *testing.T) {
 			time.Sleep(time.Second)
 		})
 		compare(t, got, `
-			0s began unknown
+			0s connected unknown
 			0s observed a running 10.0.0.1
 			0s synced start
 			1s unwanted a

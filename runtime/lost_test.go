@@ -97,7 +97,7 @@ func TestWatchLostCauses(t *testing.T) {
 					time.Sleep(100 * time.Millisecond)
 				})
 				compare(t, got, `
-					0s began unknown
+					0s connected unknown
 					0s observed a running 10.0.0.1
 					0s synced start`+tt.want)
 				if f.asks != tt.asks {

@@ -28,12 +28,12 @@ func TestWatchReconnects(t *testing.T) {
 			})
 		})
 		want := `
-			0s began unknown
+			0s connected unknown
 			0s observed a running 10.0.0.1
 			0s observed b running 10.0.0.1
 			0s synced start
 			20s lost: the event stream ended: unexpected EOF
-			~ began unknown
+			~ connected unknown
 			~ observed b exited
 			~ synced reconnect`
 		compare(t, got, want)
@@ -55,12 +55,12 @@ func TestWatchReplaysOnce(t *testing.T) {
 			time.Sleep(10 * time.Second)
 		})
 		want := `
-			0s began unknown
+			0s connected unknown
 			0s observed a running 10.0.0.1
 			0s synced start
 			10s killed a 1
 			11s lost: the event stream ended: cut
-			~ began complete
+			~ connected complete
 			~ killed a 15
 			~ died a 143
 			~ observed a exited
@@ -87,7 +87,7 @@ func TestWatchReplaysTheStart(t *testing.T) {
 			t.Fatalf("b was not observed: %v", got)
 		}
 		compare(t, slices.Delete(got, b, b+1), `
-			0s began restart and sweep
+			0s connected restart and engine kills
 			0s observed a exited after killed a 15 after died a 143
 			0s synced start`)
 	})
@@ -122,10 +122,10 @@ func TestWatchSilence(t *testing.T) {
 			time.Sleep(41 * time.Second)
 		})
 		want := `
-			0s began unknown
+			0s connected unknown
 			0s synced start
 			~ lost: the event stream is silent and the engine does not answer: context deadline exceeded
-			~ began unknown
+			~ connected unknown
 			~ synced reconnect`
 		compare(t, got, want)
 	})

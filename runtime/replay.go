@@ -51,14 +51,14 @@ func (m Memory) replay(since time.Time, event bool) Replay {
 // after the subscription makes the answer hold for it: an engine forgets more with
 // time, and a stream does not outlive its engine.
 func (s *session) begin(since time.Time) error {
-	u := Update{Kind: Began, Time: s.began, Seen: s.v.seen()}
+	u := Update{Kind: Connected, Time: s.began, SeenUntil: s.v.seenUntil()}
 	if s.v.met || !s.v.newest.IsZero() {
 		m, known := s.recall(since)
 		if known {
 			u.Replay = m.replay(since, !s.v.newest.IsZero())
 		}
 		if u.Replay == ReplayRestart && !m.LiveRestore {
-			u.Swept = m.Oldest
+			u.KilledByEngineBefore = m.Oldest
 		}
 	}
 	s.v.met = true

@@ -35,7 +35,7 @@ func TestReplay(t *testing.T) {
 	}
 }
 
-func TestWatchBegins(t *testing.T) {
+func TestWatchReplay(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		script func(*fakeEngine)
@@ -59,7 +59,7 @@ func TestWatchBegins(t *testing.T) {
 			f.crash(errors.New("cut"))
 			f.silently(f.boot)
 			f.kill("a", 15)
-		}, "restart and sweep"},
+		}, "restart and engine kills"},
 		{"the engine was started, and has spared what it found", func(f *fakeEngine) {
 			f.start("a")
 			time.Sleep(time.Second)
@@ -115,14 +115,14 @@ func TestWatchBegins(t *testing.T) {
 					f.silently(func() { f.down = nil })
 					time.Sleep(50 * time.Second) // 10 s to the next attempt, 10 s for the answer
 				})
-				var begun, last string
+				var connections, last string
 				for _, l := range got {
-					if _, last, _ = strings.Cut(l, " "); strings.HasPrefix(last, "began") {
-						begun += last + ", "
+					if _, last, _ = strings.Cut(l, " "); strings.HasPrefix(last, "connected") {
+						connections += last + ", "
 					}
 				}
-				if want := "began unknown, began " + tt.want + ", "; begun != want {
-					t.Errorf("got %s want %s", begun, want)
+				if want := "connected unknown, connected " + tt.want + ", "; connections != want {
+					t.Errorf("got %s want %s", connections, want)
 				}
 				if last != "synced reconnect" {
 					t.Errorf("not in sync in the end: %q", got)
@@ -134,7 +134,7 @@ func TestWatchBegins(t *testing.T) {
 
 // An engine that a Watcher never met cannot have told it anything, however long the
 // attempts went on.
-func TestWatchBeginsLate(t *testing.T) {
+func TestWatchFirstConnectionIsLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeEngine()
 		f.tell("a", ActionStart, 0)
@@ -146,13 +146,13 @@ func TestWatchBeginsLate(t *testing.T) {
 		})
 		compare(t, got, `
 			0s lost: refused
-			~ began unknown
+			~ connected unknown
 			~ synced start`)
 	})
 }
 
 // What one Watcher has seen is where the next one goes on.
-func TestWatchGoesOn(t *testing.T) {
+func TestWatchResumesFromSeenUntil(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeEngine()
 		var seen time.Time
@@ -161,7 +161,7 @@ func TestWatchGoesOn(t *testing.T) {
 			done := make(chan error)
 			go func() {
 				done <- (&Watcher{Name: "fake", Source: f, Since: seen}).Run(ctx, func(_ context.Context, u Update) error {
-					seen = u.Seen
+					seen = u.SeenUntil
 					return nil
 				})
 			}()
@@ -180,7 +180,7 @@ func TestWatchGoesOn(t *testing.T) {
 		f.kill("a", 15)
 		got := diary(t, &Watcher{Name: "fake", Source: f, Since: seen}, func(*fakeEngine) { time.Sleep(time.Second) })
 		compare(t, got, `
-			0s began complete
+			0s connected complete
 			0s observed a exited after killed a 15 after died a 143
 			0s synced start`)
 	})

@@ -153,36 +153,37 @@ func (s Summary) Fits(c *Container) bool {
 	return !at.Before(s.Since) && !at.After(s.Until)
 }
 
-// Kind says what an Update reports.
-type Kind int
+// UpdateKind says what an Update reports.
+type UpdateKind int
 
 // The kinds of updates.
 const (
-	// Observed: Container is the truth as of an inspection just made.
-	Observed Kind = iota + 1
-	// Removed: the container ID is gone, or Unwanted.
+	// Observed: an inspection just showed the container as Container.
+	Observed UpdateKind = iota + 1
+	// Removed: container ID no longer exists, or is Unwanted.
 	Removed
-	// Killed: somebody, perhaps we, sent Signal to container ID. Always comes
-	// before the observation of a death that it caused.
+	// Killed: somebody, perhaps healthd, sent Signal to container ID. It always
+	// comes before the Observed of an end that the signal caused.
 	Killed
-	// Died: the main process of container ID ended with ExitCode. A hint: the
-	// observation follows.
+	// Died: the main process of container ID ended with ExitCode. It is a hint: an
+	// Observed follows.
 	Died
-	// Stopped: a request to stop or restart container ID was carried out.
+	// Stopped: the engine finished a request to stop or restart container ID.
 	Stopped
-	// Lost: the engine cannot be heard since; Err says why. Sent once per loss.
+	// Lost: the engine cannot be reached any more; Err says why. It is sent once per loss.
 	Lost
-	// Synced: everything that a full list told has been delivered. The first one
-	// after the start or after a Lost means that the engine is there (again).
+	// Synced: every container of a full list has been delivered. The first Synced
+	// after the start or after a Lost means that the engine is reachable (again).
 	// Reason says why the list was made.
 	Synced
-	// Began: a connection to the engine has begun; Replay says what it can still tell
-	// of the time before, back to the newest event that was heard. It comes before
-	// everything else of that connection. A connection that is lost before its Synced
-	// is followed by another Began, not always by a Lost.
-	Began
-	// Heard: events came that make no other update; only Seen is new.
-	Heard
+	// Connected: a new connection to the engine. It comes before all other updates
+	// of that connection. Replay says which of the events since the last connection
+	// follow. A connection that breaks before its Synced is followed by another
+	// Connected, not always by a Lost.
+	Connected
+	// Bookmark: only SeenUntil is new. It is sent when many events came that make no
+	// other update.
+	Bookmark
 )
 
 // Reasons for making a full list, the values of Update.Reason.
@@ -190,34 +191,53 @@ const (
 	RelistStart     = "start"
 	RelistReconnect = "reconnect"
 	RelistInterval  = "interval"
-	RelistLossy     = "lossy"
-	RelistRefresh   = "refresh"
+	RelistLossy     = "lossy"   // events were lost, or seem to be
+	RelistRefresh   = "refresh" // Watcher.Refresh asked for it
 )
 
 // Update is one fact for the supervisor. Which fields are set follows from Kind.
 type Update struct {
-	Kind      Kind
-	Runtime   string
-	ID        string
+	Kind    UpdateKind
+	Runtime string // Watcher.Name
+	ID      string // of the container
+	// Time is when the engine says that it happened; zero when it does not say.
+	Time time.Time
+
+	// Container is set for Observed.
 	Container *Container
-	Signal    int
-	ExitCode  int
-	Time      time.Time     // when the engine says it happened; zero when it did not say
-	Causes    []Update      // of the first Observed: what events told of it before, oldest first
-	Witnessed bool          // of the first Observed: an event told of how it came to be as it is
-	Lag       time.Duration // from the newest event, if no update before told it, to our reading it; zero: none was measured
-	Started   time.Time     // for Killed, Died and Stopped: the newest start that events told of before; zero: none
-	Reason    string
-	Unseen    []string // of a Synced: IDs that were listed, but could not be inspected since
-	Unwanted  bool     // of a Removed: it is still there, but nobody wants it any more
-	Err       error
-	Replay    Replay // of a Began
-	// Swept, of a Began with ReplayRestart, is when the engine had ended all runs that
-	// it found at its start, or had begun to: what it answers came later. Signals to
-	// runs from before that moment were its own. Zero: it has ended none.
-	Swept time.Time
-	// Seen is the time of an event: all events up to it are taken in when this update
-	// and all before it are. It is what a later Watcher wants as Since. Zero: no event
-	// was heard yet.
-	Seen time.Time
+	// Causes are the Killed, Died and Stopped updates that came before the first
+	// Observed of a container, oldest first. Later ones are sent on their own.
+	Causes []Update
+	// StateFromEvent says, of the first Observed, that a create, start or die event
+	// of the container was received. Without one, only a list or an inspection
+	// showed its state, and the change may be old.
+	StateFromEvent bool
+
+	Signal   int // of a Killed; 0 when the engine named none
+	ExitCode int // of a Died
+	// Started is, for Killed, Died and Stopped, the time of the newest start event
+	// received before; zero when there was none.
+	Started time.Time
+
+	Unwanted bool // of a Removed: it still exists, but Watcher.Wanted refuses it
+
+	Reason       string   // of a Synced: one of the Relist constants
+	NotInspected []string // of a Synced: IDs that were listed but could not be inspected
+
+	Err error // of a Lost
+
+	Replay Replay // of a Connected
+	// KilledByEngineBefore is set for Connected with ReplayRestart when the engine
+	// runs without live-restore. Such an engine kills, when it starts, all containers
+	// that are still running. A signal to a run that began before this moment came
+	// from the engine, not from an operator. Zero: the engine killed nothing.
+	KilledByEngineBefore time.Time
+
+	// Lag is how long after the newest event healthd read it. It is zero when no new
+	// lag was measured since the update before.
+	Lag time.Duration
+	// SeenUntil is the time of an event. Whoever has processed this update and all
+	// before it has processed all events up to that time, and a later Watcher may
+	// start with it as Since. Zero: no event was received yet.
+	SeenUntil time.Time
 }

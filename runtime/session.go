@@ -191,7 +191,7 @@ func (s *session) wish(now time.Time) {
 func (s *session) finishList(now time.Time) error {
 	s.w.log().Debug("containers listed", zap.String("runtime", s.w.Name), zap.String("reason", s.reason),
 		zap.Int("containers", len(s.v.entries)))
-	u := Update{Kind: Synced, Reason: s.reason, Time: now, Lag: s.v.takeLag(), Seen: s.v.seen(), Unseen: s.v.unseen()}
+	u := Update{Kind: Synced, Reason: s.reason, Time: now, Lag: s.v.takeLag(), SeenUntil: s.v.seenUntil(), NotInspected: s.v.notInspected()}
 	s.reason, s.folded, s.synced = "", false, true
 	s.relistAt = now.Add(s.w.relist())
 	return s.send.one(u)

@@ -81,7 +81,7 @@ func TestWatchSharedNetwork(t *testing.T) {
 					tt.script(f)
 				})
 				compare(t, got, `
-					0s began unknown
+					0s connected unknown
 					0s observed child running 10.0.0.1 of one since 0s
 					0s synced start`+tt.want)
 			})

@@ -6,9 +6,9 @@ import (
 )
 
 const (
-	// heardEvery events that make no update make a Heard. It is little beside what an
-	// engine remembers, of which exec events are a third.
-	heardEvery = 16
+	// bookmarkEvery is how many events without an update make a Bookmark. It is small
+	// against the 256 events that an engine remembers, a third of which exec events fill.
+	bookmarkEvery = 16
 	// A start event comes right after the start; a later one tells of another.
 	startSlack = 5 * time.Second
 	// earlyMax bounds the causes kept of a container not yet inspected.
@@ -107,8 +107,8 @@ func (v *view) event(ev Event, lag time.Duration) {
 		v.lag = lag
 	}
 	v.fold(ev, before)
-	if v.mute >= heardEvery {
-		v.emit(Update{Kind: Heard})
+	if v.mute >= bookmarkEvery {
+		v.emit(Update{Kind: Bookmark})
 	}
 }
 
@@ -169,8 +169,8 @@ func (v *view) begin(now time.Time) time.Time {
 	return v.from
 }
 
-// unseen returns what is listed, but could not be inspected since.
-func (v *view) unseen() []string {
+// notInspected returns the IDs that were listed but could not be inspected.
+func (v *view) notInspected() []string {
 	var ids []string
 	for id, e := range v.entries {
 		if e.known == nil || e.unsure {
@@ -181,9 +181,9 @@ func (v *view) unseen() []string {
 	return ids
 }
 
-// seen returns the newest event that is told, with all before it, by what is in out.
-// What was heard of a container is told with its first observation.
-func (v *view) seen() time.Time {
+// seenUntil returns the time of the newest event that, with all before it, is covered by
+// the updates up to now. Events of a container are held back until its first Observed.
+func (v *view) seenUntil() time.Time {
 	seen := v.newest
 	for _, before := range v.untold {
 		if before.Before(seen) {
@@ -194,7 +194,7 @@ func (v *view) seen() time.Time {
 }
 
 func (v *view) emit(u Update) {
-	u.Seen, u.Lag = v.seen(), v.takeLag()
+	u.SeenUntil, u.Lag = v.seenUntil(), v.takeLag()
 	v.out = append(v.out, u)
 	v.mute = 0
 }

@@ -20,7 +20,7 @@ func TestLabelHiddenInEvents(t *testing.T) {
 	}
 }
 
-func TestWitnessed(t *testing.T) {
+func TestStateFromEvent(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		events []Action
@@ -38,22 +38,22 @@ func TestWitnessed(t *testing.T) {
 				v.event(Event{ID: "a", Action: a, Time: time.Unix(int64(i+1), 0)}, 0)
 			}
 			v.inspected(v.take(), &Container{ID: "a", Name: "a", State: Exited}, nil, time.Unix(9, 0))
-			if len(v.out) != 1 || v.out[0].Witnessed != tt.want {
-				t.Errorf("sent %+v, want witnessed %v", v.out, tt.want)
+			if len(v.out) != 1 || v.out[0].StateFromEvent != tt.want {
+				t.Errorf("sent %+v, want StateFromEvent %v", v.out, tt.want)
 			}
 		})
 	}
 }
 
 // Whoever has taken an update in must be able to forget every event up to its Seen.
-func TestSeen(t *testing.T) {
+func TestSeenUntil(t *testing.T) {
 	at := func(s int64) time.Time { return time.Unix(s, 0) }
 	v := newView(nil)
 	v.newest = at(1) // as of a Watcher before
 	event := func(id string, a Action, s int64) { v.event(Event{ID: id, Action: a, Time: at(s)}, 0) }
-	expect := func(what string, kind Kind, seen int64) {
+	expect := func(what string, kind UpdateKind, seen int64) {
 		t.Helper()
-		if len(v.out) != 1 || v.out[0].Kind != kind || !v.out[0].Seen.Equal(at(seen)) {
+		if len(v.out) != 1 || v.out[0].Kind != kind || !v.out[0].SeenUntil.Equal(at(seen)) {
 			t.Fatalf("%s: sent %+v, want kind %d and seen %d", what, v.out, kind, seen)
 		}
 		v.out = nil
@@ -77,10 +77,10 @@ func TestSeen(t *testing.T) {
 	event("a", ActionDestroy, 9)
 	expect("c came and went", Removed, 9)
 	queued := len(v.queue)
-	for i := range int64(heardEvery) {
+	for i := range int64(bookmarkEvery) {
 		event("b", ActionExec, 10+i)
 	}
-	expect("nothing but execs", Heard, 9+heardEvery)
+	expect("nothing but execs", Bookmark, 9+bookmarkEvery)
 	if len(v.queue) != queued {
 		t.Errorf("execs make %d inspections", len(v.queue)-queued)
 	}
@@ -116,10 +116,10 @@ func TestLag(t *testing.T) {
 		v.due(at(100))
 	}
 	expect("what is known of it since", 0)
-	for i := range int64(heardEvery) {
+	for i := range int64(bookmarkEvery) {
 		event("other", ActionStart, 10+i, time.Duration(i))
 	}
-	expect("events of a container that nobody wants", heardEvery-1)
+	expect("events of a container that nobody wants", bookmarkEvery-1)
 	event("other", ActionExec, 40, time.Minute)
 	event("a", ActionDestroy, 41, 0) // replayed
 	expect("an event that was replayed says nothing of that", time.Minute)

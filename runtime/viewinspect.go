@@ -107,7 +107,7 @@ func (v *view) observe(e *entry, c *Container) {
 				e.signalled(c, cause.Signal, cause.Time)
 			}
 		}
-		u.Witnessed = e.heard
+		u.StateFromEvent = e.heard
 	}
 	v.emit(u)
 	e.known, e.early = c, nil

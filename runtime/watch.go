@@ -99,7 +99,7 @@ func (w *Watcher) Run(ctx context.Context, send func(context.Context, Update) er
 		if !lost {
 			lost = true
 			w.log().Warn("engine lost", zap.String("runtime", w.Name), zap.Error(err))
-			if s.one(Update{Kind: Lost, Time: time.Now(), Err: err, Seen: v.seen()}) != nil {
+			if s.one(Update{Kind: Lost, Time: time.Now(), Err: err, SeenUntil: v.seenUntil()}) != nil {
 				continue
 			}
 		}

@@ -21,12 +21,12 @@ func TestWatch(t *testing.T) {
 			f.silently(func() { f.end("b", 3) })
 			time.Sleep(time.Second)
 		}, `
-			0s began unknown
+			0s connected unknown
 			0s observed a running 10.0.0.1
 			0s observed b exited
 			0s synced start`},
 		{"nothing there", nil, func(*fakeEngine) { time.Sleep(time.Second) }, `
-			0s began unknown
+			0s connected unknown
 			0s synced start`},
 		{"a life", nil, func(f *fakeEngine) {
 			time.Sleep(time.Second)
@@ -37,7 +37,7 @@ func TestWatch(t *testing.T) {
 			time.Sleep(time.Second)
 			f.remove("a")
 		}, `
-			0s began unknown
+			0s connected unknown
 			0s synced start
 			1s observed a running 10.0.0.1
 			2s killed a 15
@@ -58,7 +58,7 @@ func TestWatch(t *testing.T) {
 				}
 			})
 		}, `
-			0s began unknown
+			0s connected unknown
 			0s synced start
 			1s observed a running 10.0.0.1
 			1m0s synced interval
@@ -76,7 +76,7 @@ func TestWatch(t *testing.T) {
 			}
 			time.Sleep(time.Second)
 		}, `
-			0s began unknown
+			0s connected unknown
 			0s observed a running 10.0.0.1
 			0s synced start
 			1s unwanted a
@@ -89,7 +89,7 @@ func TestWatch(t *testing.T) {
 			f.silently(func() { f.run("new"); f.run("restarted"); f.drop("removed"); f.end("ended", 1) })
 			time.Sleep(time.Minute)
 		}, `
-			0s began unknown
+			0s connected unknown
 			0s observed ended running 10.0.0.1
 			0s observed removed running 10.0.0.1
 			0s observed restarted running 10.0.0.1
@@ -108,7 +108,7 @@ func TestWatch(t *testing.T) {
 			f.tell("a", ActionDie, 137)
 			time.Sleep(time.Second)
 		}, `
-			0s began unknown
+			0s connected unknown
 			0s observed a running 10.0.0.1
 			0s synced start
 			1m0.1s killed a 9
@@ -125,10 +125,10 @@ func TestWatch(t *testing.T) {
 			f.tell("a", ActionDie, 137)
 			time.Sleep(time.Second)
 		}, `
-			0s began unknown
+			0s connected unknown
 			0s synced start
 			10s lost: the event stream ended: cut
-			~ began unknown
+			~ connected unknown
 			~ observed a exited after killed a 9 after died a 137
 			~ synced reconnect`},
 		{"no engine at first", nil, func(f *fakeEngine) {
@@ -139,7 +139,7 @@ func TestWatch(t *testing.T) {
 			time.Sleep(15 * time.Second)
 		}, `
 			0s lost: refused
-			~ began unknown
+			~ connected unknown
 			~ observed a running 10.0.0.1
 			~ synced start`},
 		{"a death that does not fit", nil, func(f *fakeEngine) {
@@ -151,7 +151,7 @@ func TestWatch(t *testing.T) {
 			f.die("a", 2)
 			time.Sleep(time.Second)
 		}, `
-			0s began unknown
+			0s connected unknown
 			0s observed a running 10.0.0.1
 			0s synced start
 			1s died a 1
@@ -172,7 +172,7 @@ func TestWatch(t *testing.T) {
 			f.silently(func() { clear(f.hung) })
 			time.Sleep(6 * time.Second)
 		}, `
-			0s began unknown
+			0s connected unknown
 			0s observed a running 10.0.0.1
 			1s died a 1
 			1s observed a exited
@@ -193,7 +193,7 @@ func TestWatch(t *testing.T) {
 			f.start("a")
 			time.Sleep(time.Second)
 		}, `
-			0s began unknown
+			0s connected unknown
 			0s observed a running 10.0.0.1
 			0s synced start
 			20s observed a running 10.0.0.1
@@ -208,7 +208,7 @@ func TestWatch(t *testing.T) {
 			f.stream.events <- late
 			time.Sleep(100 * time.Millisecond)
 		}, `
-			0s began unknown
+			0s connected unknown
 			0s observed a running 10.0.0.1
 			0s synced start
 			2s observed a running 10.0.0.1`},
@@ -218,7 +218,7 @@ func TestWatch(t *testing.T) {
 			f.silently(func() { f.blind = true; f.drop("gone") })
 			time.Sleep(time.Minute)
 		}, `
-			0s began unknown
+			0s connected unknown
 			0s observed a running 10.0.0.1
 			0s observed gone running 10.0.0.1
 			0s synced start
@@ -235,7 +235,7 @@ func TestWatch(t *testing.T) {
 			f.kill("a", 15)
 			time.Sleep(time.Second)
 		}, `
-			0s began unknown
+			0s connected unknown
 			0s observed a running 10.0.0.1
 			0s synced start
 			1s killed a 15
@@ -249,7 +249,7 @@ func TestWatch(t *testing.T) {
 			f.silently(func() { delete(f.sick, "a") })
 			time.Sleep(time.Second)
 		}, `
-			0s began unknown
+			0s connected unknown
 			0s observed b running 10.0.0.1
 			0s synced start but for 1
 			1.41s observed a running 10.0.0.1`},

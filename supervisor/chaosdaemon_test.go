@@ -136,7 +136,7 @@ func (d *chaosDaemon) hear(ctx context.Context, u runtime.Update) error {
 				c.murky = c.run
 			}
 		}
-	case runtime.Began:
+	case runtime.Connected:
 		d.w.logf("%s connects, replay %d", d.name(), u.Replay)
 	}
 	d.w.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 
 // These are minimal tales of what chaos has found.
 
-func (h *house) tell(kind runtime.Kind, id string, signal int) {
+func (h *house) tell(kind runtime.UpdateKind, id string, signal int) {
 	h.engine.deliver(runtime.Update{Kind: kind, Runtime: "docker", ID: id, Signal: signal, ExitCode: 128 + signal, Time: time.Now(), Err: errors.New("EOF")})
 }
 
@@ -45,7 +45,7 @@ func TestEngineEndsSlowly(t *testing.T) {
 		h.tell(runtime.Lost, "", 0)
 		time.Sleep(time.Minute)
 		h.engine.ends(false)
-		h.engine.deliver(runtime.Update{Kind: runtime.Began, Runtime: "docker", Replay: runtime.ReplayRestart})
+		h.engine.deliver(runtime.Update{Kind: runtime.Connected, Runtime: "docker", Replay: runtime.ReplayRestart})
 		h.engine.deliver(runtime.Update{Kind: runtime.Synced, Runtime: "docker", Reason: runtime.RelistReconnect})
 		time.Sleep(time.Second)
 		for _, id := range []string{"c1", "c2"} {
@@ -121,9 +121,9 @@ func TestSignalAfterEngineStart(t *testing.T) {
 				h.engine.run("c1")
 				time.Sleep(time.Minute)
 				h.tell(runtime.Lost, "", 0)
-				began := runtime.Update{Kind: runtime.Began, Runtime: "docker", Replay: runtime.ReplayRestart}
+				began := runtime.Update{Kind: runtime.Connected, Runtime: "docker", Replay: runtime.ReplayRestart}
 				if !tt.spares {
-					began.Swept = time.Now()
+					began.KilledByEngineBefore = time.Now()
 				}
 				h.engine.deliver(began)
 				tt.events(h)
@@ -147,7 +147,7 @@ func TestEndAfterEngineStart(t *testing.T) {
 		h.engine.run("c1")
 		time.Sleep(time.Minute)
 		h.tell(runtime.Lost, "", 0)
-		h.engine.deliver(runtime.Update{Kind: runtime.Began, Runtime: "docker", Replay: runtime.ReplayRestart})
+		h.engine.deliver(runtime.Update{Kind: runtime.Connected, Runtime: "docker", Replay: runtime.ReplayRestart})
 		h.engine.exit("c1", 0)
 		h.engine.deliver(runtime.Update{Kind: runtime.Synced, Runtime: "docker", Reason: runtime.RelistReconnect})
 		time.Sleep(time.Minute)
@@ -185,12 +185,12 @@ func TestSeenAfterEngineStart(t *testing.T) {
 		store := &slowStore{}
 		h := openWith(t, plain(core.Always), func(c *Config) { c.Store = store })
 		defer h.close(t)
-		h.engine.deliver(runtime.Update{Kind: runtime.Began, Runtime: "docker", Replay: runtime.ReplayRestart, Seen: time.Unix(1, 0)})
-		h.engine.deliver(runtime.Update{Kind: runtime.Heard, Runtime: "docker", Seen: time.Unix(2, 0)})
+		h.engine.deliver(runtime.Update{Kind: runtime.Connected, Runtime: "docker", Replay: runtime.ReplayRestart, SeenUntil: time.Unix(1, 0)})
+		h.engine.deliver(runtime.Update{Kind: runtime.Bookmark, Runtime: "docker", SeenUntil: time.Unix(2, 0)})
 		if h.round(t); len(store.seen) > 0 {
 			t.Errorf("noted %v before everything was looked at", store.seen)
 		}
-		h.engine.deliver(runtime.Update{Kind: runtime.Synced, Runtime: "docker", Reason: runtime.RelistStart, Seen: time.Unix(3, 0)})
+		h.engine.deliver(runtime.Update{Kind: runtime.Synced, Runtime: "docker", Reason: runtime.RelistStart, SeenUntil: time.Unix(3, 0)})
 		if h.round(t); len(store.seen) != 1 {
 			t.Errorf("noted %v", store.seen)
 		}

@@ -57,7 +57,7 @@ func newEstate(t *testing.T, spec *core.Spec) *estate {
 func (e *estate) happened(u runtime.Update) {
 	e.mu.Lock()
 	e.stamp = later(later(time.Now(), e.stamp.Add(1)), e.engine.newestStart())
-	u.Seen = e.stamp
+	u.SeenUntil = e.stamp
 	if u.Kind == runtime.Killed || u.Kind == runtime.Died || u.Kind == runtime.Stopped {
 		u.Time = e.stamp
 	}
@@ -131,7 +131,7 @@ func (e *estate) begin(replay runtime.Replay, again int, rebooted bool) {
 		}
 		past = append(past, copied)
 	}
-	from, _ := slices.BinarySearchFunc(e.log, e.seen.Add(1), func(u runtime.Update, at time.Time) int { return u.Seen.Compare(at) })
+	from, _ := slices.BinarySearchFunc(e.log, e.seen.Add(1), func(u runtime.Update, at time.Time) int { return u.SeenUntil.Compare(at) })
 	var news []runtime.Update
 	if replay == runtime.ReplayComplete {
 		news = slices.Clone(e.log[max(0, from-again):])
@@ -154,7 +154,7 @@ func (e *estate) list(s *Supervisor, replay runtime.Replay, news []runtime.Updat
 		u.Runtime = "docker"
 		_ = s.Deliver(context.Background(), u)
 	}
-	tell(runtime.Update{Kind: runtime.Began, Replay: replay})
+	tell(runtime.Update{Kind: runtime.Connected, Replay: replay})
 	e.engine.mu.Lock()
 	ids := slices.Sorted(maps.Keys(e.engine.containers))
 	e.engine.mu.Unlock()
@@ -166,14 +166,14 @@ func (e *estate) list(s *Supervisor, replay runtime.Replay, news []runtime.Updat
 		}
 		u := e.engine.seen(id)
 		for _, n := range news {
-			u.Witnessed = u.Witnessed || n.ID == id
+			u.StateFromEvent = u.StateFromEvent || n.ID == id
 			if n.ID == id && n.Kind != runtime.Observed && !n.Time.Before(u.Container.StartedAt) {
 				u.Causes = append(u.Causes, n)
 			}
 		}
 		tell(u)
 	}
-	tell(runtime.Update{Kind: runtime.Synced, Reason: runtime.RelistStart, Unseen: unseen})
+	tell(runtime.Update{Kind: runtime.Synced, Reason: runtime.RelistStart, NotInspected: unseen})
 }
 
 // view is what the daemon shows of a container after all that was sent to it.

@@ -51,7 +51,7 @@ func (l *loop) restore(e *entry) bool {
 // is gone. Those that have come in place of it take up what belongs to its identity.
 func (l *loop) buryPast(u update) {
 	for id, m := range l.past {
-		if m.Runtime == u.Runtime && !slices.Contains(u.Unseen, id) {
+		if m.Runtime == u.Runtime && !slices.Contains(u.NotInspected, id) {
 			l.removedUnseen(id)
 		}
 	}

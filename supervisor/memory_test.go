@@ -118,10 +118,10 @@ func TestSeenIsNoted(t *testing.T) {
 		h.synced()
 		at := time.Now()
 		var want []time.Time
-		for i, kind := range []runtime.Kind{runtime.Began, runtime.Heard, runtime.Killed, runtime.Died, runtime.Stopped, runtime.Removed, runtime.Synced, runtime.Lost} {
+		for i, kind := range []runtime.UpdateKind{runtime.Connected, runtime.Bookmark, runtime.Killed, runtime.Died, runtime.Stopped, runtime.Removed, runtime.Synced, runtime.Lost} {
 			seen := at.Add(time.Duration(i))
 			want = append(want, seen)
-			h.engine.deliver(runtime.Update{Kind: kind, Runtime: "docker", ID: "a", Err: errDead, Seen: seen})
+			h.engine.deliver(runtime.Update{Kind: kind, Runtime: "docker", ID: "a", Err: errDead, SeenUntil: seen})
 		}
 		if err := h.Ping(t.Context()); err != nil {
 			t.Fatal(err)

@@ -25,7 +25,7 @@ func (u update) apply(l *loop) {
 		l.lost(u)
 	case u.Kind == runtime.Synced:
 		l.synced(u)
-	case u.Kind == runtime.Began:
+	case u.Kind == runtime.Connected:
 		l.began(u)
 	case u.Kind == runtime.Observed:
 		l.observed(u)
@@ -38,8 +38,8 @@ func (u update) apply(l *loop) {
 	}
 	// All that follows was remembered; of a start of the engine that is so only when
 	// every container was looked at.
-	if !u.Seen.IsZero() && l.lives[u.Runtime].replay != runtime.ReplayRestart {
-		l.config.Store.SetSeen(u.Runtime, u.Seen)
+	if !u.SeenUntil.IsZero() && l.lives[u.Runtime].replay != runtime.ReplayRestart {
+		l.config.Store.SetSeen(u.Runtime, u.SeenUntil)
 	}
 }
 
@@ -118,7 +118,7 @@ func (l *loop) observed(u update) {
 // before it, and whether nothing tells how it came to be as it is.
 func (l *loop) firstSight(e *entry, u update) (first, found bool) {
 	c := e.container
-	first = !l.runtimeView(u.Runtime).Up || !u.Witnessed && c.State.Alive() && c.StartedAt.Before(l.reloaded)
+	first = !l.runtimeView(u.Runtime).Up || !u.StateFromEvent && c.State.Alive() && c.StartedAt.Before(l.reloaded)
 	heard := l.lives[u.Runtime].replay == runtime.ReplayComplete || e.state.Run.Died && !c.State.Alive() && c.Run() == e.state.Run.ID
 	if remembered := e.facts.ID != ""; remembered && !e.gap && heard {
 		return first, false // it is as if healthd had been there
@@ -126,7 +126,7 @@ func (l *loop) firstSight(e *entry, u update) (first, found bool) {
 	if c.State.Alive() {
 		return first, first
 	}
-	return first, !u.Witnessed
+	return first, !u.StateFromEvent
 }
 
 // newEntry resolves a container's spec; nil when it is to be left alone.
@@ -219,7 +219,7 @@ func (l *loop) lost(u update) {
 
 // began takes in what the engine can still tell of the time when it was not heard.
 func (l *loop) began(u update) {
-	life := engineLife{replay: u.Replay, swept: u.Swept}
+	life := engineLife{replay: u.Replay, swept: u.KilledByEngineBefore}
 	if !l.runtimeView(u.Runtime).Synced && l.config.Rebooted {
 		life.replay = runtime.ReplayRestart
 	}
@@ -256,7 +256,7 @@ func (l *loop) synced(u update) {
 		for _, e := range l.entriesOf(u.Runtime) {
 			e.strange = false
 			// It is as it was, although its engine was started anew.
-			e.reborn = e.reborn && slices.Contains(u.Unseen, e.container.ID)
+			e.reborn = e.reborn && slices.Contains(u.NotInspected, e.container.ID)
 		}
 		l.stepAll(u.Runtime, core.RuntimeBack)
 	}

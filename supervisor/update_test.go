@@ -177,7 +177,7 @@ func TestCausesBeforeTheFirstSight(t *testing.T) {
 					ExitCode: 137, StopTimeout: -1, RestartPolicy: "no",
 				}
 				u := h.engine.seen("c1")
-				u.Witnessed = true
+				u.StateFromEvent = true
 				if tt.killed {
 					u.Causes = append(u.Causes, runtime.Update{Kind: runtime.Killed, ID: "c1", Signal: 9, Time: ended})
 				}
@@ -289,7 +289,7 @@ func TestUnknownRuntimeIsAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := open(t, webSpec())
 		defer h.close(t)
-		u := runtime.Update{Kind: runtime.Observed, Runtime: "other", ID: "c1", Witnessed: true, Container: &runtime.Container{
+		u := runtime.Update{Kind: runtime.Observed, Runtime: "other", ID: "c1", StateFromEvent: true, Container: &runtime.Container{
 			ID: "c1", Name: "lost", Runtime: "other", State: runtime.Exited, StartedAt: time.Now(), FinishedAt: time.Now().Add(1), ExitCode: 1, StopTimeout: -1,
 		}}
 		h.engine.deliver(u)
@@ -366,7 +366,7 @@ func TestLostRuntimeIsLeftAlone(t *testing.T) {
 			StopTimeout: -1, RestartPolicy: "no",
 		}
 		u := h.engine.seen("new")
-		u.Witnessed = true
+		u.StateFromEvent = true
 		h.engine.deliver(u)
 		time.Sleep(time.Minute)
 		synctest.Wait()

@@ -20,7 +20,7 @@ func TestProbesOfAContainerNotAmongThoseKnown(t *testing.T) {
 		defer h.close(t)
 		h.synced()
 		h.engine.run("other")
-		for _, kind := range []runtime.Kind{runtime.Killed, runtime.Died, runtime.Stopped} {
+		for _, kind := range []runtime.UpdateKind{runtime.Killed, runtime.Died, runtime.Stopped} {
 			h.engine.deliver(runtime.Update{Kind: kind, Runtime: "docker", ID: "c1", Signal: 15, Time: time.Now()})
 		}
 		for _, probe := range everyProbe {

@@ -109,7 +109,7 @@ type timedUpdate struct {
 }
 
 // awaitUpdate does something and returns the update that follows from it.
-func awaitUpdate(updates <-chan timedUpdate, kind runtime.Kind, state runtime.State, do func() error) timedUpdate {
+func awaitUpdate(updates <-chan timedUpdate, kind runtime.UpdateKind, state runtime.State, do func() error) timedUpdate {
 	if do != nil {
 		if err := do(); err != nil {
 			return timedUpdate{}

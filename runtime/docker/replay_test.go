@@ -22,7 +22,7 @@ func TestReplayOverEngineRestarts(t *testing.T) {
 			private := dockertest.Start(t, flag)
 			e := connect(t, private)
 			d := watch(t, private, nil)
-			n := d.reads(t, 0, "began unknown", "synced start")
+			n := d.reads(t, 0, "connected unknown", "synced start")
 			id := private.Run(t, dockertest.RunOptions{Name: "web"})
 			n = d.reads(t, n, "observed web running")
 			serves(t, e, id)
@@ -32,7 +32,7 @@ func TestReplayOverEngineRestarts(t *testing.T) {
 				seen := d.seen()
 				began := time.Now()
 				private.Up(t)
-				n = d.reads(t, n, "began restart", "synced reconnect")
+				n = d.reads(t, n, "connected restart", "synced reconnect")
 				t.Logf("in sync again %v after the start of the engine", time.Since(began))
 				// The next end is to come after an event of this life.
 				if err := e.Start(t.Context(), id); err != nil {
@@ -42,8 +42,8 @@ func TestReplayOverEngineRestarts(t *testing.T) {
 					t.Fatal(code, err)
 				}
 				u := beginning(t, e, seen)
-				if u.Replay != runtime.ReplayRestart || u.Swept.IsZero() != (flag == "--live-restore=true") {
-					t.Errorf("a later one says %v, swept at %v", u.Replay, u.Swept)
+				if u.Replay != runtime.ReplayRestart || u.KilledByEngineBefore.IsZero() != (flag == "--live-restore=true") {
+					t.Errorf("a later one says %v, killed by the engine before %v", u.Replay, u.KilledByEngineBefore)
 				}
 			}
 		})
@@ -63,7 +63,7 @@ func beginning(t *testing.T, e *docker.Engine, since time.Time) runtime.Update {
 	var got runtime.Update
 	began := time.Now()
 	err := (&runtime.Watcher{Name: "docker", Source: e, Since: since}).Run(t.Context(), func(_ context.Context, u runtime.Update) error {
-		if u.Kind != runtime.Began {
+		if u.Kind != runtime.Connected {
 			t.Errorf("got %+v first", u)
 		}
 		got = u

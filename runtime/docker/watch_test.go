@@ -56,7 +56,7 @@ func (d *diary) seen() time.Time {
 	if len(d.updates) == 0 {
 		return time.Time{}
 	}
-	return d.updates[len(d.updates)-1].Seen
+	return d.updates[len(d.updates)-1].SeenUntil
 }
 
 // since returns the updates from the n-th on, a line each.
@@ -88,9 +88,9 @@ func (d *diary) line(u runtime.Update) string {
 		return "lost"
 	case runtime.Synced:
 		return "synced " + u.Reason
-	case runtime.Began:
-		return "began " + [...]string{"unknown", "complete", "restart"}[u.Replay]
-	case runtime.Heard:
+	case runtime.Connected:
+		return "connected " + [...]string{"unknown", "complete", "restart"}[u.Replay]
+	case runtime.Bookmark:
 		return "heard"
 	}
 	return "?"
