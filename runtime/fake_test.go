@@ -14,38 +14,38 @@ import (
 
 // fakeEngine is an engine in memory. Its calls take a millisecond.
 type fakeEngine struct {
-	mu         sync.Mutex
-	containers map[string]*Container
-	order      []string
-	stream     *fakeStream
-	down       error
-	hung       map[string]bool // inspections that do not return
-	sick       map[string]error
-	mute       bool // pings are not answered
-	lists      int
-	inspected  []string
-	shares     map[string]string // container → the one whose network it shares
+	mu           sync.Mutex
+	containers   map[string]*Container
+	order        []string
+	stream       *fakeStream
+	down         error
+	inspectHangs map[string]bool // inspections that do not return
+	inspectErr   map[string]error
+	pingHangs    bool // pings are not answered
+	lists        int
+	inspected    []string
+	shares       map[string]string // container → the one whose network it shares
 
-	boots  int
-	told   []told // all that it ever told
-	asked  request
-	replay []Event // what it remembers
-	ring   int     // how much that is at most
-	forgot error   // what Recall returns
-	dazed  bool    // Recall does not return
-	asks   int     // for the signals of one container
-	lossy  bool    // what it tells reaches nobody
-	spares bool    // it has live-restore
-	blind  bool    // it lists nothing
+	restarts         int
+	emitted          []emittedEvent // all that it ever told
+	lastSubscription subscription
+	history          []Event // what it remembers
+	historyMax       int     // how much that is at most
+	historyErr       error   // what Recall returns
+	historyHangs     bool    // Recall does not return
+	killEventsCalls  int     // for the signals of one container
+	dropsEvents      bool    // what it tells reaches nobody
+	liveRestore      bool    // it has live-restore
+	listsNothing     bool    // it lists nothing
 }
 
-type told struct {
+type emittedEvent struct {
 	Event
-	boot int
+	restarts int
 }
 
 // request is the newest subscription.
-type request struct {
+type subscription struct {
 	since    time.Time
 	complete bool // nothing since then is forgotten
 }
@@ -58,8 +58,8 @@ type fakeStream struct {
 
 func newFakeEngine() *fakeEngine {
 	return &fakeEngine{
-		containers: map[string]*Container{}, hung: map[string]bool{}, sick: map[string]error{},
-		shares: map[string]string{}, ring: 256,
+		containers: map[string]*Container{}, inspectHangs: map[string]bool{}, inspectErr: map[string]error{},
+		shares: map[string]string{}, historyMax: 256,
 	}
 }
 
@@ -69,9 +69,9 @@ func (f *fakeEngine) Subscribe(ctx context.Context, since time.Time) (Stream, er
 	if f.down != nil {
 		return nil, f.down
 	}
-	f.asked = request{since, !slices.ContainsFunc(f.told[:len(f.told)-len(f.replay)], func(e told) bool { return e.Time.After(since) })}
+	f.lastSubscription = subscription{since, !slices.ContainsFunc(f.emitted[:len(f.emitted)-len(f.history)], func(e emittedEvent) bool { return e.Time.After(since) })}
 	f.stream = &fakeStream{ctx: ctx, events: make(chan Event, 10000), broken: make(chan error, 1)}
-	for _, ev := range f.replay {
+	for _, ev := range f.history {
 		if !ev.Time.Before(since) {
 			f.stream.events <- ev
 		}
@@ -104,7 +104,7 @@ func (f *fakeEngine) List(ctx context.Context) ([]Summary, error) {
 	}
 	f.lists++
 	var all []Summary
-	if f.blind {
+	if f.listsNothing {
 		return all, nil
 	}
 	for _, id := range f.order {
@@ -113,7 +113,7 @@ func (f *fakeEngine) List(ctx context.Context) ([]Summary, error) {
 		if c.State.Alive() {
 			at = c.StartedAt
 		}
-		all = append(all, Summary{ID: id, Name: c.Name, Labels: c.Labels, State: c.State, Hint: c.Hint, Since: at, Until: at})
+		all = append(all, Summary{ID: id, Name: c.Name, Labels: c.Labels, State: c.State, Fingerprint: c.Fingerprint, EarliestChange: at, LatestChange: at})
 	}
 	return all, ctx.Err()
 }
@@ -121,7 +121,7 @@ func (f *fakeEngine) List(ctx context.Context) ([]Summary, error) {
 func (f *fakeEngine) Inspect(ctx context.Context, id string) (*Container, error) {
 	time.Sleep(time.Millisecond)
 	f.mu.Lock()
-	hung := f.hung[id]
+	hung := f.inspectHangs[id]
 	f.mu.Unlock()
 	if hung {
 		<-ctx.Done()
@@ -130,7 +130,7 @@ func (f *fakeEngine) Inspect(ctx context.Context, id string) (*Container, error)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.inspected = append(f.inspected, id)
-	if err := errors.Join(f.down, f.sick[id]); err != nil {
+	if err := errors.Join(f.down, f.inspectErr[id]); err != nil {
 		return nil, err
 	}
 	c := f.describe(id)
@@ -147,26 +147,26 @@ func (f *fakeEngine) describe(id string) *Container {
 		return nil
 	}
 	copied := *c
-	if copied.NetworkOf = f.shares[id]; copied.NetworkOf == "" {
+	if copied.NetworkOwner = f.shares[id]; copied.NetworkOwner == "" {
 		return &copied
 	}
-	other := f.containers[copied.NetworkOf]
-	copied.NetworkGone = other == nil
+	other := f.containers[copied.NetworkOwner]
+	copied.NetworkOwnerGone = other == nil
 	if other != nil && other.State.Alive() {
-		copied.NetworkSince = other.StartedAt
+		copied.NetworkOwnerStartedAt = other.StartedAt
 	}
 	return &copied
 }
 
-func (f *fakeEngine) Kills(_ context.Context, id string, since time.Time) ([]Event, error) {
+func (f *fakeEngine) KillEvents(_ context.Context, id string, since time.Time) ([]Event, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.forgot != nil {
-		return nil, f.forgot
+	if f.historyErr != nil {
+		return nil, f.historyErr
 	}
-	f.asks++
+	f.killEventsCalls++
 	var kills []Event
-	for _, ev := range f.replay {
+	for _, ev := range f.history {
 		if ev.ID == id && ev.Action == ActionKill && !ev.Time.Before(since) {
 			kills = append(kills, ev)
 		}
@@ -174,26 +174,26 @@ func (f *fakeEngine) Kills(_ context.Context, id string, since time.Time) ([]Eve
 	return kills, nil
 }
 
-func (f *fakeEngine) Recall(ctx context.Context, at time.Time) (Memory, error) {
+func (f *fakeEngine) EventHistory(ctx context.Context, at time.Time) (EventHistory, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.dazed {
+	if f.historyHangs {
 		f.mu.Unlock()
 		<-ctx.Done()
 		f.mu.Lock()
-		return Memory{}, ctx.Err()
+		return EventHistory{}, ctx.Err()
 	}
-	m := Memory{LiveRestore: f.spares, Full: len(f.replay) >= f.ring}
-	for _, ev := range f.replay {
-		m.Has = m.Has || ev.Time.Equal(at)
+	m := EventHistory{LiveRestore: f.liveRestore, Full: len(f.history) >= f.historyMax}
+	for _, ev := range f.history {
+		m.HasEvent = m.HasEvent || ev.Time.Equal(at)
 		m.Oldest = earlier(m.Oldest, ev.Time)
 	}
-	return m, f.forgot
+	return m, f.historyErr
 }
 
 func (f *fakeEngine) Ping(ctx context.Context) error {
 	f.mu.Lock()
-	mute := f.mute
+	mute := f.pingHangs
 	f.mu.Unlock()
 	if mute {
 		<-ctx.Done()
@@ -216,13 +216,13 @@ func (f *fakeEngine) run(id string) {
 		f.order = append(f.order, id)
 	}
 	next := *c
-	next.State, next.StartedAt, next.Address, next.Hint = Running, time.Now(), "10.0.0.1", "10.0.0.1"
+	next.State, next.StartedAt, next.Address, next.Fingerprint = Running, time.Now(), "10.0.0.1", "10.0.0.1"
 	f.containers[id] = &next
 }
 
 func (f *fakeEngine) end(id string, code int) {
 	next := *f.containers[id]
-	next.State, next.FinishedAt, next.ExitCode, next.Address, next.Hint = Exited, time.Now(), code, "", fmt.Sprint("exit ", code)
+	next.State, next.FinishedAt, next.ExitCode, next.Address, next.Fingerprint = Exited, time.Now(), code, "", fmt.Sprint("exit ", code)
 	f.containers[id] = &next
 }
 
@@ -231,7 +231,7 @@ func (f *fakeEngine) drop(id string) {
 	f.order = slices.DeleteFunc(f.order, func(o string) bool { return o == id })
 }
 
-func (f *fakeEngine) tell(id string, action Action, number int) {
+func (f *fakeEngine) emit(id string, action Action, number int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	ev := Event{ID: id, Action: action, Time: time.Now()}
@@ -244,9 +244,9 @@ func (f *fakeEngine) tell(id string, action Action, number int) {
 	if c := f.containers[id]; c != nil {
 		ev.Name, ev.Labels = c.Name, map[string]string{}
 	}
-	f.told = append(f.told, told{ev, f.boots})
-	f.replay = append(f.replay[max(0, len(f.replay)-f.ring+1):], ev)
-	if f.stream == nil || f.lossy {
+	f.emitted = append(f.emitted, emittedEvent{ev, f.restarts})
+	f.history = append(f.history[max(0, len(f.history)-f.historyMax+1):], ev)
+	if f.stream == nil || f.dropsEvents {
 		return
 	}
 	select {
@@ -258,21 +258,21 @@ func (f *fakeEngine) tell(id string, action Action, number int) {
 // start, die, kill and remove do what an engine does: change, then tell.
 func (f *fakeEngine) start(id string) {
 	f.silently(func() { f.run(id) })
-	f.tell(id, ActionStart, 0)
+	f.emit(id, ActionStart, 0)
 }
 
 func (f *fakeEngine) die(id string, code int) {
 	f.silently(func() { f.end(id, code) })
-	f.tell(id, ActionDie, code)
+	f.emit(id, ActionDie, code)
 }
 
 func (f *fakeEngine) kill(id string, signal int) {
-	f.tell(id, ActionKill, signal)
+	f.emit(id, ActionKill, signal)
 	f.die(id, 128+signal)
 }
 
 func (f *fakeEngine) remove(id string) {
-	f.tell(id, ActionDestroy, 0)
+	f.emit(id, ActionDestroy, 0)
 	f.silently(func() { f.drop(id) })
 }
 
@@ -284,13 +284,13 @@ func (f *fakeEngine) crash(err error) {
 }
 
 // revive starts the engine after a crash.
-func (f *fakeEngine) revive() { f.silently(func() { f.down = nil; f.boot() }) }
+func (f *fakeEngine) comeBack() { f.silently(func() { f.down = nil; f.restart() }) }
 
-func (f *fakeEngine) boot() { f.boots++; f.replay = nil }
+func (f *fakeEngine) restart() { f.restarts++; f.history = nil }
 
 // diary runs a Watcher while script plays with its engine, and returns what the
 // watcher sent, a line each, with the time since the start.
-func diary(t *testing.T, w *Watcher, script func(*fakeEngine)) []string {
+func record(t *testing.T, w *Watcher, script func(*fakeEngine)) []string {
 	t.Helper()
 	f := w.Source.(*fakeEngine)
 	var mu sync.Mutex
@@ -302,7 +302,7 @@ func diary(t *testing.T, w *Watcher, script func(*fakeEngine)) []string {
 		done <- w.Run(ctx, func(_ context.Context, u Update) error {
 			mu.Lock()
 			defer mu.Unlock()
-			lines = append(lines, fmt.Sprintf("%v %s", time.Since(began).Round(10*time.Millisecond), line(u)))
+			lines = append(lines, fmt.Sprintf("%v %s", time.Since(began).Round(10*time.Millisecond), formatUpdate(u)))
 			return nil
 		})
 	}()
@@ -315,20 +315,20 @@ func diary(t *testing.T, w *Watcher, script func(*fakeEngine)) []string {
 	return lines
 }
 
-func line(u Update) string {
+func formatUpdate(u Update) string {
 	switch u.Kind {
 	case Observed:
 		text := strings.TrimSpace(fmt.Sprintf("observed %s %s %s", u.Container.Name, u.Container.State, u.Container.Address))
 		switch c := u.Container; {
-		case c.NetworkGone:
+		case c.NetworkOwnerGone:
 			text += " of none"
-		case c.NetworkOf != "" && c.NetworkSince.IsZero():
+		case c.NetworkOwner != "" && c.NetworkOwnerStartedAt.IsZero():
 			text += " of a stopped one"
-		case c.NetworkOf != "":
-			text += fmt.Sprintf(" of one since %v", time.Until(c.NetworkSince).Round(time.Second))
+		case c.NetworkOwner != "":
+			text += fmt.Sprintf(" of one since %v", time.Until(c.NetworkOwnerStartedAt).Round(time.Second))
 		}
 		for _, cause := range u.Causes {
-			text += " after " + line(cause)
+			text += " after " + formatUpdate(cause)
 		}
 		return text
 	case Removed:
@@ -363,7 +363,7 @@ func line(u Update) string {
 }
 
 // sortLooks sorts what inspections made at the same moment have shown.
-func sortLooks(lines []string) {
+func sortSimultaneous(lines []string) {
 	for i := 0; i < len(lines); {
 		moment, _, _ := strings.Cut(lines[i], " ")
 		j := i
@@ -391,8 +391,8 @@ func compare(t *testing.T, got []string, want string) {
 			got[i] = "~ " + rest
 		}
 	}
-	sortLooks(got)
-	sortLooks(lines)
+	sortSimultaneous(got)
+	sortSimultaneous(lines)
 	if !slices.Equal(got, lines) {
 		t.Errorf("got:\n\t%s\nwant:\n\t%s", strings.Join(got, "\n\t"), strings.Join(lines, "\n\t"))
 	}

@@ -29,57 +29,62 @@ func FuzzWatch(f *testing.F) {
 func playAndCompare(t *testing.T, script []byte) {
 	engine := newFakeEngine()
 	engine.stream = &fakeStream{broken: make(chan error, 1)}
-	engine.ring = 8
+	engine.historyMax = 8
 	engine.shares = map[string]string{"b": "e", "c": "a"}
-	k := &keeper{t: t, engine: engine, sent: map[string]*Container{}}
+	checker := &updateChecker{t: t, engine: engine, sent: map[string]*Container{}}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	w := &Watcher{Name: "fake", Source: engine, Relist: 20 * time.Second, Wanted: func(name string, _ map[string]string) bool { return name != "e" }}
-	go func() { done <- w.Run(ctx, k.take) }()
+	go func() { done <- w.Run(ctx, checker.receive) }()
 	for _, b := range script {
-		step(engine, b)
+		act(engine, b)
 	}
-	engine.silently(func() { engine.down = nil; clear(engine.hung); clear(engine.sick); engine.mute = false })
+	engine.silently(func() {
+		engine.down = nil
+		clear(engine.inspectHangs)
+		clear(engine.inspectErr)
+		engine.pingHangs = false
+	})
 	time.Sleep(2 * time.Minute)
 	synctest.Wait()
 	cancel()
 	<-done
-	if !k.synced {
+	if !checker.synced {
 		t.Error("not in sync in the end")
 	}
-	truth := map[string]*Container{}
+	want := map[string]*Container{}
 	for id := range engine.containers {
 		if id != "e" {
-			truth[id] = engine.describe(id)
+			want[id] = engine.describe(id)
 		}
 	}
-	if !reflect.DeepEqual(k.sent, truth) {
-		t.Errorf("sent %v, but there is %v", describeAll(k.sent), describeAll(truth))
+	if !reflect.DeepEqual(checker.sent, want) {
+		t.Errorf("sent %v, but there is %v", describeAll(checker.sent), describeAll(want))
 	}
 }
 
 // keeper keeps what a Watcher sends and checks what it claims.
-type keeper struct {
-	t      *testing.T
-	engine *fakeEngine
-	sent   map[string]*Container
-	met    bool // connected
-	synced bool
-	seen   time.Time
+type updateChecker struct {
+	t         *testing.T
+	engine    *fakeEngine
+	sent      map[string]*Container
+	connected bool // connected
+	synced    bool
+	seenUntil time.Time
 }
 
-func (k *keeper) take(_ context.Context, u Update) error {
-	if u.Kind != Connected && u.Kind != Lost && !k.met {
-		k.t.Errorf("sent %s before the connection began", line(u))
+func (k *updateChecker) receive(_ context.Context, u Update) error {
+	if u.Kind != Connected && u.Kind != Lost && !k.connected {
+		k.t.Errorf("sent %s before the connection began", formatUpdate(u))
 	}
-	if u.SeenUntil.Before(k.seen) {
-		k.t.Errorf("%s: seen %v after %v", line(u), u.SeenUntil, k.seen)
+	if u.SeenUntil.Before(k.seenUntil) {
+		k.t.Errorf("%s: seen %v after %v", formatUpdate(u), u.SeenUntil, k.seenUntil)
 	}
-	k.seen = u.SeenUntil
+	k.seenUntil = u.SeenUntil
 	switch u.Kind {
 	case Connected:
-		k.met = true
-		k.began(u.Replay)
+		k.connected = true
+		k.checkReplay(u.Replay)
 	case Observed:
 		k.sent[u.ID] = u.Container
 	case Removed:
@@ -88,28 +93,28 @@ func (k *keeper) take(_ context.Context, u Update) error {
 		}
 		delete(k.sent, u.ID)
 	case Lost:
-		k.met, k.synced = false, false
+		k.connected, k.synced = false, false
 	case Synced:
 		k.synced = true
 	}
 	return nil
 }
 
-func (k *keeper) began(claim Replay) {
+func (k *updateChecker) checkReplay(claim Replay) {
 	k.engine.mu.Lock()
 	defer k.engine.mu.Unlock()
-	asked := k.engine.asked
+	asked := k.engine.lastSubscription
 	if claim == ReplayComplete && !asked.complete {
 		k.t.Errorf("complete since %v, but the engine has forgotten some", asked.since)
 	}
-	same := func(e told) bool { return e.Time.Equal(asked.since) && e.boot == k.engine.boots }
-	if claim == ReplayRestart && slices.ContainsFunc(k.engine.told, same) {
+	same := func(e emittedEvent) bool { return e.Time.Equal(asked.since) && e.restarts == k.engine.restarts }
+	if claim == ReplayRestart && slices.ContainsFunc(k.engine.emitted, same) {
 		k.t.Errorf("restarted since %v, but it was not", asked.since)
 	}
 }
 
 // step does one thing to one of five containers.
-func step(f *fakeEngine, b byte) {
+func act(f *fakeEngine, b byte) {
 	id := string(rune('a' + b%5))
 	f.mu.Lock()
 	c := f.containers[id]
@@ -129,13 +134,13 @@ func step(f *fakeEngine, b byte) {
 	case what == 6 && c != nil:
 		f.remove(id)
 	case what == 7:
-		f.tell(id, []Action{ActionDie, ActionStart, ActionKill, ActionDestroy, ActionOOM}[b%5], 9)
+		f.emit(id, []Action{ActionDie, ActionStart, ActionKill, ActionDestroy, ActionOOM}[b%5], 9)
 	case what == 8:
-		f.silently(func() { f.hung[id] = !f.hung[id] })
+		f.silently(func() { f.inspectHangs[id] = !f.inspectHangs[id] })
 	case what == 9:
-		f.silently(func() { f.sick[id] = errors.New("sick") })
+		f.silently(func() { f.inspectErr[id] = errors.New("sick") })
 	case what == 10:
-		f.silently(func() { delete(f.sick, id); f.mute = !f.mute })
+		f.silently(func() { delete(f.inspectErr, id); f.pingHangs = !f.pingHangs })
 	case what == 11:
 		f.silently(func() {
 			select {
@@ -151,7 +156,7 @@ func step(f *fakeEngine, b byte) {
 			}
 		})
 	case what == 13:
-		f.silently(f.boot)
+		f.silently(f.restart)
 		f.silently(func() {
 			select {
 			case f.stream.broken <- errors.New("restarted"):
@@ -159,7 +164,7 @@ func step(f *fakeEngine, b byte) {
 			}
 		})
 	case what == 14 && b%2 == 0:
-		f.tell(id, ActionExec, 0)
+		f.emit(id, ActionExec, 0)
 	default:
 		time.Sleep(time.Duration(1+int(b)) * 40 * time.Millisecond)
 	}
@@ -168,7 +173,7 @@ func step(f *fakeEngine, b byte) {
 func describeAll(all map[string]*Container) map[string]string {
 	out := map[string]string{}
 	for id, c := range all {
-		out[id] = fmt.Sprintf("%s %s %v, network of %q since %v, gone %v", c.Name, c.State, c.StartedAt, c.NetworkOf, c.NetworkSince, c.NetworkGone)
+		out[id] = fmt.Sprintf("%s %s %v, network of %q since %v, gone %v", c.Name, c.State, c.StartedAt, c.NetworkOwner, c.NetworkOwnerStartedAt, c.NetworkOwnerGone)
 	}
 	return out
 }

@@ -33,7 +33,7 @@ func TestWatchOverflow(t *testing.T) {
 		f.silently(func() { f.run("a") })
 		time.Sleep(time.Second)
 		for range 2 * queueSize {
-			f.tell("a", ActionDie, 1)
+			f.emit("a", ActionDie, 1)
 			time.Sleep(time.Microsecond)
 		}
 		close(block)
@@ -53,11 +53,11 @@ func TestWatchOverflow(t *testing.T) {
 func TestWatchHungInspection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeEngine()
-		got := diary(t, &Watcher{Name: "fake", Source: f, Relist: time.Hour}, func(f *fakeEngine) {
-			for i := range 3 * inspectors {
+		got := record(t, &Watcher{Name: "fake", Source: f, Relist: time.Hour}, func(f *fakeEngine) {
+			for i := range 3 * maxInspections {
 				id := fmt.Sprintf("hung%02d", i)
 				f.silently(func() { f.run(id) })
-				f.silently(func() { f.hung[id] = true })
+				f.silently(func() { f.inspectHangs[id] = true })
 			}
 			f.silently(func() { f.run("well") })
 			time.Sleep(9 * time.Second)
@@ -76,7 +76,7 @@ func TestWatchHungInspection(t *testing.T) {
 func TestWatchRelistCostsOneCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeEngine()
-		diary(t, &Watcher{Name: "fake", Source: f, Relist: 10 * time.Second}, func(f *fakeEngine) {
+		record(t, &Watcher{Name: "fake", Source: f, Relist: 10 * time.Second}, func(f *fakeEngine) {
 			for i := range 100 {
 				f.silently(func() { f.run(fmt.Sprint(i)) })
 			}
@@ -95,7 +95,7 @@ func TestWatchRefresh(t *testing.T) {
 		var wanted atomic.Value
 		wanted.Store("a")
 		w := &Watcher{Name: "fake", Source: f, Refresh: refresh, Wanted: func(name string, _ map[string]string) bool { return name == wanted.Load() }}
-		got := diary(t, w, func(f *fakeEngine) {
+		got := record(t, w, func(f *fakeEngine) {
 			f.silently(func() { f.run("a") })
 			f.silently(func() { f.run("b") })
 			time.Sleep(time.Second)

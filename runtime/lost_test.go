@@ -10,12 +10,12 @@ import (
 // Events may be lost on their way. What an end was caused by is then asked for.
 func TestWatchLostCauses(t *testing.T) {
 	lose := func(f *fakeEngine, do func()) {
-		f.silently(func() { f.lossy = true })
+		f.silently(func() { f.dropsEvents = true })
 		do()
-		f.silently(func() { f.lossy = false })
+		f.silently(func() { f.dropsEvents = false })
 	}
 	stop := func(f *fakeEngine) {
-		f.tell("a", ActionKill, 15)
+		f.emit("a", ActionKill, 15)
 		f.silently(func() { f.end("a", 143) })
 	}
 	for _, tt := range []struct {
@@ -36,7 +36,7 @@ func TestWatchLostCauses(t *testing.T) {
 			10s died a 1
 			10s observed a exited`},
 		{"the signal", func(f *fakeEngine) {
-			lose(f, func() { f.tell("a", ActionKill, 15) })
+			lose(f, func() { f.emit("a", ActionKill, 15) })
 			f.die("a", 143)
 		}, 1, `
 			10s died a 143
@@ -61,7 +61,7 @@ func TestWatchLostCauses(t *testing.T) {
 			1m0s observed a exited
 			1m0s synced interval`},
 		{"one of two signals", func(f *fakeEngine) {
-			f.tell("a", ActionKill, 1)
+			f.emit("a", ActionKill, 1)
 			time.Sleep(time.Second)
 			lose(f, func() { f.kill("a", 15) })
 			time.Sleep(time.Minute)
@@ -71,7 +71,7 @@ func TestWatchLostCauses(t *testing.T) {
 			1m0s observed a exited
 			1m0s synced interval`},
 		{"the signal that a stop begins with", func(f *fakeEngine) {
-			lose(f, func() { f.tell("a", ActionKill, 15) })
+			lose(f, func() { f.emit("a", ActionKill, 15) })
 			time.Sleep(time.Second)
 			f.kill("a", 9)
 		}, 1, `
@@ -80,8 +80,8 @@ func TestWatchLostCauses(t *testing.T) {
 			11s killed a 15
 			11s observed a exited`},
 		{"the engine cannot tell", func(f *fakeEngine) {
-			f.silently(func() { f.forgot = errors.New("forbidden") })
-			lose(f, func() { f.tell("a", ActionKill, 15) })
+			f.silently(func() { f.historyErr = errors.New("forbidden") })
+			lose(f, func() { f.emit("a", ActionKill, 15) })
 			f.die("a", 143)
 		}, 0, `
 			10s died a 143
@@ -91,7 +91,7 @@ func TestWatchLostCauses(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFakeEngine()
 				f.silently(func() { f.run("a") })
-				got := diary(t, &Watcher{Name: "fake", Source: f}, func(f *fakeEngine) {
+				got := record(t, &Watcher{Name: "fake", Source: f}, func(f *fakeEngine) {
 					time.Sleep(10 * time.Second)
 					tt.script(f)
 					time.Sleep(100 * time.Millisecond)
@@ -100,8 +100,8 @@ func TestWatchLostCauses(t *testing.T) {
 					0s connected unknown
 					0s observed a running 10.0.0.1
 					0s synced start`+tt.want)
-				if f.asks != tt.asks {
-					t.Errorf("asked %d times, want %d", f.asks, tt.asks)
+				if f.killEventsCalls != tt.asks {
+					t.Errorf("asked %d times, want %d", f.killEventsCalls, tt.asks)
 				}
 			})
 		})

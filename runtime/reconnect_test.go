@@ -12,14 +12,14 @@ import (
 func TestWatchReconnects(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeEngine()
-		got := diary(t, &Watcher{Name: "fake", Source: f}, func(f *fakeEngine) {
+		got := record(t, &Watcher{Name: "fake", Source: f}, func(f *fakeEngine) {
 			f.silently(func() { f.run("a") })
 			f.silently(func() { f.run("b") })
 			time.Sleep(20 * time.Second)
 			f.crash(errors.New("unexpected EOF"))
 			time.Sleep(5 * time.Second)
 			f.silently(func() { f.end("b", 0) })
-			f.revive()
+			f.comeBack()
 			time.Sleep(15 * time.Second)
 			f.silently(func() {
 				if len(f.inspected) != 3 {
@@ -43,11 +43,11 @@ func TestWatchReconnects(t *testing.T) {
 func TestWatchReplaysOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeEngine()
-		got := diary(t, &Watcher{Name: "fake", Source: f}, func(f *fakeEngine) {
+		got := record(t, &Watcher{Name: "fake", Source: f}, func(f *fakeEngine) {
 			f.silently(func() { f.run("a") })
 			time.Sleep(10 * time.Second)
-			f.tell("a", ActionUpdate, 0)
-			f.tell("a", ActionKill, 1)
+			f.emit("a", ActionUpdate, 0)
+			f.emit("a", ActionKill, 1)
 			time.Sleep(time.Second)
 			f.crash(errors.New("cut"))
 			f.silently(func() { f.down = nil })
@@ -79,7 +79,7 @@ func TestWatchReplaysTheStart(t *testing.T) {
 		f.kill("b", 9)
 		time.Sleep(time.Second)
 		f.start("b")
-		got := diary(t, &Watcher{Name: "fake", Source: f, Since: time.Now().Add(-time.Minute)}, func(*fakeEngine) {
+		got := record(t, &Watcher{Name: "fake", Source: f, Since: time.Now().Add(-time.Minute)}, func(*fakeEngine) {
 			time.Sleep(time.Second)
 		})
 		b := slices.IndexFunc(got, func(l string) bool { return l == "0s observed b running 10.0.0.1" })
@@ -98,7 +98,7 @@ func TestWatchReplaysOnAQuietHost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeEngine()
 		f.silently(func() { f.run("a") })
-		got := diary(t, &Watcher{Name: "fake", Source: f}, func(f *fakeEngine) {
+		got := record(t, &Watcher{Name: "fake", Source: f}, func(f *fakeEngine) {
 			time.Sleep(10 * time.Second)
 			f.crash(errors.New("proxy away"))
 			time.Sleep(time.Second)
@@ -116,9 +116,9 @@ func TestWatchReplaysOnAQuietHost(t *testing.T) {
 func TestWatchSilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeEngine()
-		got := diary(t, &Watcher{Name: "fake", Source: f, Relist: time.Hour}, func(f *fakeEngine) {
+		got := record(t, &Watcher{Name: "fake", Source: f, Relist: time.Hour}, func(f *fakeEngine) {
 			time.Sleep(5 * time.Minute)
-			f.silently(func() { f.mute = true })
+			f.silently(func() { f.pingHangs = true })
 			time.Sleep(41 * time.Second)
 		})
 		want := `

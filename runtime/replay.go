@@ -7,71 +7,72 @@ import (
 	"go.uber.org/zap"
 )
 
-const recallTimeout = 10 * time.Second
+const historyTimeout = 10 * time.Second
 
-// Replay is what an engine can still tell of the time since it was last heard.
+// Replay says which of the events since the last connection the engine sends again.
 type Replay uint8
 
-// What it can tell.
+// What an engine sends again.
 const (
 	ReplayUnknown  Replay = iota // some events may be lost
-	ReplayComplete               // every event since then comes again
-	ReplayRestart                // the engine was started since then, and has forgotten
+	ReplayComplete               // all of them
+	ReplayRestart                // those since the engine's restart, which came after the last connection
 )
 
-// Memory is what an engine remembers of its own events, of all kinds.
-type Memory struct {
-	// Has says that it remembers the event of the moment that was asked for, and so
-	// everything after it. The other fields then tell nothing.
-	Has    bool
-	Oldest time.Time // of all that it remembers; zero: it remembers none
-	Full   bool      // it may have forgotten older ones since it was started
-	// LiveRestore says that runs go on over the end of the engine. Without it an
-	// engine that was killed ends, at its next start, all that it finds.
+// EventHistory describes the past events, of all containers and actions, that an engine
+// still has. An engine keeps a limited number, in memory, and loses them at a restart.
+type EventHistory struct {
+	// HasEvent says that it has the event of the moment that was asked for, and so all
+	// events after it. The other fields are then not set.
+	HasEvent bool
+	Oldest   time.Time // of the oldest event that it has; zero: it has none
+	Full     bool      // it may have dropped events since the engine started
+	// LiveRestore is the engine's setting of that name: containers outlive the engine.
+	// Without it, an engine that was killed kills at its next start all containers that
+	// still run.
 	LiveRestore bool
 }
 
-// replay says what a subscription from since on brings. since is the time of an
-// event, or merely of a connection to the engine.
-func (m Memory) replay(since time.Time, event bool) Replay {
-	switch older := !m.Oldest.IsZero() && !m.Oldest.After(since); {
-	case m.Has:
+// replay says what a subscription from since on brings. isEvent says that since is the
+// time of an event, not that of a connection to the engine.
+func (h EventHistory) replay(since time.Time, isEvent bool) Replay {
+	switch hasOlder := !h.Oldest.IsZero() && !h.Oldest.After(since); {
+	case h.HasEvent:
 		return ReplayComplete
-	case !event && older:
+	case !isEvent && hasOlder:
 		return ReplayComplete
-	case event && !older && !m.Full:
-		// It forgets nothing before it is full.
+	case isEvent && !hasOlder && !h.Full:
+		// An engine drops no event before its history is full.
 		return ReplayRestart
 	}
-	// Older events without that one are a clock that was set back.
+	// It has older events but not this one: its clock was set back.
 	return ReplayUnknown
 }
 
-// begin tells what the stream just subscribed to brings of the time before it. Asking
-// after the subscription makes the answer hold for it: an engine forgets more with
-// time, and a stream does not outlive its engine.
-func (s *session) begin(since time.Time) error {
-	u := Update{Kind: Connected, Time: s.began, SeenUntil: s.v.seenUntil()}
-	if s.v.met || !s.v.newest.IsZero() {
-		m, known := s.recall(since)
-		if known {
-			u.Replay = m.replay(since, !s.v.newest.IsZero())
+// announce sends Connected, with what the stream just subscribed to replays. The engine
+// is asked after the subscription: it drops more events with time, and a stream does
+// not outlive its engine, so the answer holds for the stream.
+func (s *session) announce(since time.Time) error {
+	u := Update{Kind: Connected, Time: s.startedAt, SeenUntil: s.v.seenUntil()}
+	if s.v.connectedBefore || !s.v.newestEvent.IsZero() {
+		h, err := s.eventHistory(since)
+		if err == nil {
+			u.Replay = h.replay(since, !s.v.newestEvent.IsZero())
 		}
-		if u.Replay == ReplayRestart && !m.LiveRestore {
-			u.KilledByEngineBefore = m.Oldest
+		if u.Replay == ReplayRestart && !h.LiveRestore {
+			u.KilledByEngineBefore = h.Oldest
 		}
 	}
-	s.v.met = true
+	s.v.connectedBefore = true
 	return s.send.one(u)
 }
 
-// recall asks the engine, and says whether it has answered.
-func (s *session) recall(since time.Time) (Memory, bool) {
-	ctx, cancel := context.WithTimeout(s.ctx, recallTimeout)
+func (s *session) eventHistory(since time.Time) (EventHistory, error) {
+	ctx, cancel := context.WithTimeout(s.ctx, historyTimeout)
 	defer cancel()
-	m, err := s.w.Source.Recall(ctx, since)
+	h, err := s.w.Source.EventHistory(ctx, since)
 	if err != nil && s.ctx.Err() == nil {
 		s.w.log().Warn("cannot tell whether events were lost", zap.String("runtime", s.w.Name), zap.Error(err))
 	}
-	return m, err == nil
+	return h, err
 }

@@ -13,19 +13,19 @@ func TestReplay(t *testing.T) {
 	at := func(s int64) time.Time { return time.Unix(s, 0) }
 	for _, tt := range []struct {
 		name  string
-		m     Memory
+		m     EventHistory
 		event bool
 		want  Replay
 	}{
-		{"it has the event", Memory{Has: true}, true, ReplayComplete},
-		{"nothing, and it never heard us", Memory{}, false, ReplayUnknown},
-		{"nothing, after an event", Memory{}, true, ReplayRestart},
-		{"only newer ones, after an event", Memory{Oldest: at(11)}, true, ReplayRestart},
-		{"only newer ones, after a connection", Memory{Oldest: at(11)}, false, ReplayUnknown},
-		{"full of newer ones, after an event", Memory{Oldest: at(11), Full: true}, true, ReplayUnknown},
-		{"full of newer ones, after a connection", Memory{Oldest: at(11), Full: true}, false, ReplayUnknown},
-		{"older ones, after a connection", Memory{Oldest: at(10), Full: true}, false, ReplayComplete},
-		{"older ones, but not the event: the clock was set back", Memory{Oldest: at(9)}, true, ReplayUnknown},
+		{"it has the event", EventHistory{HasEvent: true}, true, ReplayComplete},
+		{"nothing, and it never heard us", EventHistory{}, false, ReplayUnknown},
+		{"nothing, after an event", EventHistory{}, true, ReplayRestart},
+		{"only newer ones, after an event", EventHistory{Oldest: at(11)}, true, ReplayRestart},
+		{"only newer ones, after a connection", EventHistory{Oldest: at(11)}, false, ReplayUnknown},
+		{"full of newer ones, after an event", EventHistory{Oldest: at(11), Full: true}, true, ReplayUnknown},
+		{"full of newer ones, after a connection", EventHistory{Oldest: at(11), Full: true}, false, ReplayUnknown},
+		{"older ones, after a connection", EventHistory{Oldest: at(10), Full: true}, false, ReplayComplete},
+		{"older ones, but not the event: the clock was set back", EventHistory{Oldest: at(9)}, true, ReplayUnknown},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := tt.m.replay(at(10), tt.event); got != tt.want {
@@ -51,35 +51,35 @@ func TestWatchReplay(t *testing.T) {
 			f.start("a")
 			time.Sleep(time.Second)
 			f.crash(errors.New("cut"))
-			f.silently(f.boot)
+			f.silently(f.restart)
 		}, "restart"},
 		{"the engine was started, and has ended what it found", func(f *fakeEngine) {
 			f.start("a")
 			time.Sleep(time.Second)
 			f.crash(errors.New("cut"))
-			f.silently(f.boot)
+			f.silently(f.restart)
 			f.kill("a", 15)
 		}, "restart and engine kills"},
 		{"the engine was started, and has spared what it found", func(f *fakeEngine) {
 			f.start("a")
 			time.Sleep(time.Second)
 			f.crash(errors.New("cut"))
-			f.silently(func() { f.boot(); f.spares = true })
+			f.silently(func() { f.restart(); f.liveRestore = true })
 			f.kill("a", 15)
 		}, "restart"},
 		{"more than it remembers", func(f *fakeEngine) {
 			f.start("a")
 			time.Sleep(time.Second)
 			f.crash(errors.New("cut"))
-			for range f.ring {
-				f.tell("a", ActionKill, 1)
+			for range f.historyMax {
+				f.emit("a", ActionKill, 1)
 			}
 		}, "unknown"},
 		{"exec events without end", func(f *fakeEngine) {
 			f.start("a")
-			for range 2 * f.ring {
+			for range 2 * f.historyMax {
 				time.Sleep(time.Millisecond)
-				f.tell("a", ActionExec, 0)
+				f.emit("a", ActionExec, 0)
 			}
 			time.Sleep(time.Second)
 			f.crash(errors.New("cut"))
@@ -88,27 +88,27 @@ func TestWatchReplay(t *testing.T) {
 		{"it cannot say", func(f *fakeEngine) {
 			f.start("a")
 			time.Sleep(time.Second)
-			f.silently(func() { f.forgot = errors.New("forbidden") })
+			f.silently(func() { f.historyErr = errors.New("forbidden") })
 			f.crash(errors.New("cut"))
 		}, "unknown"},
 		{"it does not say", func(f *fakeEngine) {
 			f.start("a")
 			time.Sleep(time.Second)
-			f.silently(func() { f.dazed = true })
+			f.silently(func() { f.historyHangs = true })
 			f.crash(errors.New("cut"))
 		}, "unknown"},
 		{"a quiet engine", func(f *fakeEngine) {
 			old := Event{ID: "x", Action: ActionStart, Time: time.Now().Add(-time.Minute)}
-			f.silently(func() { f.told, f.replay = []told{{old, 0}}, []Event{old} })
+			f.silently(func() { f.emitted, f.history = []emittedEvent{{old, 0}}, []Event{old} })
 			f.crash(errors.New("cut"))
-			f.tell("a", ActionCreate, 0)
+			f.emit("a", ActionCreate, 0)
 		}, "complete"},
 		{"a quiet engine that remembers nothing", func(f *fakeEngine) { f.crash(errors.New("cut")) }, "unknown"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFakeEngine()
-				got := diary(t, &Watcher{Name: "fake", Source: f}, func(f *fakeEngine) {
+				got := record(t, &Watcher{Name: "fake", Source: f}, func(f *fakeEngine) {
 					time.Sleep(time.Second)
 					tt.script(f)
 					time.Sleep(time.Second)
@@ -137,9 +137,9 @@ func TestWatchReplay(t *testing.T) {
 func TestWatchFirstConnectionIsLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeEngine()
-		f.tell("a", ActionStart, 0)
+		f.emit("a", ActionStart, 0)
 		f.down = errors.New("refused")
-		got := diary(t, &Watcher{Name: "fake", Source: f}, func(f *fakeEngine) {
+		got := record(t, &Watcher{Name: "fake", Source: f}, func(f *fakeEngine) {
 			time.Sleep(time.Minute)
 			f.silently(func() { f.down = nil })
 			time.Sleep(20 * time.Second)
@@ -174,11 +174,11 @@ func TestWatchResumesFromSeenUntil(t *testing.T) {
 			f.start("a")
 			time.Sleep(time.Second)
 		})
-		if !seen.Equal(f.replay[0].Time) {
-			t.Fatalf("saw %v, want %v", seen, f.replay[0].Time)
+		if !seen.Equal(f.history[0].Time) {
+			t.Fatalf("saw %v, want %v", seen, f.history[0].Time)
 		}
 		f.kill("a", 15)
-		got := diary(t, &Watcher{Name: "fake", Source: f, Since: seen}, func(*fakeEngine) { time.Sleep(time.Second) })
+		got := record(t, &Watcher{Name: "fake", Source: f, Since: seen}, func(*fakeEngine) { time.Sleep(time.Second) })
 		compare(t, got, `
 			0s connected complete
 			0s observed a exited after killed a 15 after died a 143

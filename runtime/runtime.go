@@ -1,7 +1,26 @@
-// Package runtime says what runs on a host: containers, the events that change
-// them, and Watch, which turns an engine's event stream, lists and inspections
-// into one ordered stream of facts. Talking to a particular engine is left to
-// the packages below it; deciding what follows from a fact, to the supervisor.
+// Package runtime watches container engines. It defines Container, Event and
+// Source, which each engine implements, and Watcher, which turns an engine's
+// events, lists and inspections into one ordered stream of Updates.
+//
+//	engine ◀── Source ──▶ Watcher.Run ── Update ──▶ supervisor
+//
+//	the Watcher's step                                   Updates
+//	1. Subscribe to events, from the newest seen on      Connected
+//	2. List all containers
+//	3. Inspect those that are new or differ              Observed, Removed
+//	   when all of the list are done                     Synced
+//	4. for each event:  kill, die, stop                  Killed, Died, Stopped
+//	                    Inspect the container            Observed, Removed
+//	5. List again: every Watcher.Relist, on Refresh,
+//	   and when events seem to be lost                   as 3, Synced
+//	6. the stream ends, or the engine does not answer    Lost, then 1 after a back-off
+//
+// An event is a hint: what a container is follows from an inspection. Only the cause
+// of an end (kill, die, stop) is taken from events, because no inspection has it.
+// Subscribing before listing lets no change fall between the two.
+//
+// Talking to a particular engine is left to the packages below this one, and
+// deciding what follows from an Update to package supervisor.
 package runtime
 
 import (
@@ -9,11 +28,10 @@ import (
 	"time"
 )
 
-// ErrNotFound is returned, wrapped, when the engine does not know the container.
+// ErrNotFound is what Source.Inspect wraps when the engine does not know the container.
 var ErrNotFound = errors.New("no such container")
 
-// State is what the engine says a container is doing, in the words of the
-// Docker API.
+// State is a container's state as the Docker API names it.
 type State string
 
 // The states of a container.
@@ -31,21 +49,20 @@ const (
 func (s State) Alive() bool { return s == Running || s == Paused }
 
 // Run identifies one run of a container. Docker keeps the ID over a restart, so
-// only the ID and the start together tell one run from the next. It is zero for
-// a container that never ran.
+// a run is the ID and the start together. It is zero for a container that never ran.
 type Run struct {
 	ID      string
 	Started int64 // nanoseconds since the Unix epoch
 }
 
-// Container is one container as the engine described it at one moment. It is
-// never changed after it was made, so it may be shared.
+// Container is one container as an inspection showed it. Nobody changes it after
+// it was made, so goroutines may share it.
 type Container struct {
-	Runtime string // name of the runtime it belongs to: "docker"
+	Runtime string // name of the runtime, e.g. "docker"
 	ID      string // full ID
 	Name    string // without the slash
-	Image   string
-	ImageID string // changes when the same name is another image; empty when not told
+	Image   string // as given when it was created, e.g. "nginx:1.29"
+	ImageID string // digest of the image; empty when the engine does not say
 	Labels  map[string]string
 	Env     []string // "NAME=value" each; may hold secrets
 
@@ -58,23 +75,26 @@ type Container struct {
 
 	Address string // where probes go: an IP address; empty when there is none
 	Network string // name of the network that Address belongs to
-	// NetworkOf is the ID of the container whose network this one shares
-	// (network mode "container:ID"); Address is then that container's.
-	NetworkOf string
-	// NetworkSince is when the present run of that container began; zero while it does
-	// not run. NetworkGone says that the engine does not know it any more.
-	NetworkSince time.Time
-	NetworkGone  bool
-	// Hint is what Summary.Hint of the container is as of this inspection.
-	Hint string
+	// NetworkOwner is the ID of the container whose network this one uses (network
+	// mode "container:ID"); empty otherwise. Address is then the owner's.
+	NetworkOwner string
+	// NetworkOwnerStartedAt is when the owner's present run began; zero while the
+	// owner does not run.
+	NetworkOwnerStartedAt time.Time
+	NetworkOwnerGone      bool // the engine no longer knows the owner
+	// Fingerprint equals Summary.Fingerprint while the container's address and run
+	// are those of this inspection.
+	Fingerprint string
 
-	RestartPolicy string        // the engine's own: "no", "always", "unless-stopped", "on-failure"
+	RestartPolicy string        // the engine carries it out: "no", "always", "unless-stopped", "on-failure"
 	AutoRemove    bool          // --rm: the engine removes it when it ends
 	StopSignal    string        // as configured, e.g. "SIGQUIT" or "3"; empty for SIGTERM
 	StopTimeout   time.Duration // negative when none is configured
-	// Resources is what the engine limits the container to, only to be compared.
+	// Resources describes the engine's limits for the container (CPU, memory …). It
+	// is only compared, to see a change, and has no fixed format.
 	Resources string
-	// HasHealthcheck says that the engine runs a HEALTHCHECK of its own for it.
+	// HasHealthcheck says that the image or the container has a HEALTHCHECK, which
+	// the engine runs.
 	HasHealthcheck bool
 }
 
@@ -86,11 +106,11 @@ func (c *Container) Run() Run {
 	return Run{ID: c.ID, Started: c.StartedAt.UnixNano()}
 }
 
-// Action names what an engine's event reports, in the words of the Docker API.
+// Action is what an event reports, as the Docker API names it.
 type Action string
 
-// The actions that Watch asks engines for. Every one of them but exec makes it
-// inspect the container; kill, die and stop carry a cause that no inspection tells.
+// The actions that a Source reports. Each makes the Watcher inspect the container,
+// except ActionExec. Kill, die and stop carry a cause that no inspection shows.
 const (
 	ActionCreate  Action = "create"
 	ActionStart   Action = "start"
@@ -104,53 +124,52 @@ const (
 	ActionUpdate  Action = "update"
 	ActionDestroy Action = "destroy"
 	ActionNetwork Action = "network" // connected to or disconnected from a network
-	// ActionExec tells nothing of the container. On a host with exec probes these are
-	// what fills the engine's memory, so having heard one keeps the newest event heard
-	// from being one that the engine has forgotten.
+	// ActionExec says nothing about the container. Engines keep only their newest
+	// events, and exec probes soon fill that history. Reporting exec events keeps
+	// Update.SeenUntil within it, so that a reconnect can tell what was missed.
 	ActionExec Action = "exec_die"
 )
 
 // Event is one entry of an engine's event stream.
 type Event struct {
-	ID       string // container
+	ID       string // of the container
 	Action   Action
 	Signal   int // of a kill; 0 when the engine named none
 	ExitCode int // of a die
 	Time     time.Time
-	Name     string            // of the container; empty when the event does not tell
-	Labels   map[string]string // of the container; nil when the event does not tell
+	Name     string            // of the container; empty when the event has none
+	Labels   map[string]string // of the container; nil when the event has none
 }
 
-// Summary is what a list of all containers tells of one of them: enough to see
-// whether it must be inspected.
+// Summary is one container in a list: enough to see whether it must be inspected.
 type Summary struct {
 	ID     string
 	Name   string
 	Labels map[string]string
 	State  State
-	// Hint changes when the container's address or run may have changed. It is
-	// compared with that of the newest inspection, never read.
-	Hint string
-	// Since and Until bound the moment of the newest start of a container that is
-	// alive, or of the newest end of one that is not. They are zero when the list
-	// tells nothing of it.
-	Since, Until time.Time
+	// Fingerprint changes when the container's address or run may have changed. It is
+	// only compared with Container.Fingerprint, and has no fixed format.
+	Fingerprint string
+	// EarliestChange and LatestChange bound the newest start of a container that is
+	// alive, or the newest end of one that is not: a list says "Up 5 minutes". Both
+	// are zero when the list does not say.
+	EarliestChange, LatestChange time.Time
 }
 
-// Fits says whether the list gives no reason to doubt that the container still is
-// as c says.
-func (s Summary) Fits(c *Container) bool {
-	if s.Name != c.Name || s.State != c.State || s.Hint != c.Hint {
+// Matches says whether the list shows the container as c does, so that it need not be
+// inspected again.
+func (s Summary) Matches(c *Container) bool {
+	if s.Name != c.Name || s.State != c.State || s.Fingerprint != c.Fingerprint {
 		return false
 	}
-	if s.Until.IsZero() {
+	if s.LatestChange.IsZero() {
 		return true
 	}
 	at := c.FinishedAt
 	if s.State.Alive() {
 		at = c.StartedAt
 	}
-	return !at.Before(s.Since) && !at.After(s.Until)
+	return !at.Before(s.EarliestChange) && !at.After(s.LatestChange)
 }
 
 // UpdateKind says what an Update reports.

@@ -12,14 +12,14 @@ import (
 )
 
 const (
-	inspectors = 8
-	// An inspection that takes longer no longer counts as one of inspectors, so
-	// that hung ones do not hold up the others.
+	maxInspections = 8
+	// slowAfter is when an inspection no longer counts towards maxInspections, so that
+	// hung ones do not hold up the others.
 	slowAfter = time.Second
 )
 
 // session is one connection to an engine: a loop that owns the view, and the
-// goroutines that wait for the engine on its behalf.
+// goroutines that make the calls to the engine.
 type session struct {
 	w    *Watcher
 	v    *view
@@ -27,72 +27,72 @@ type session struct {
 	ctx  context.Context
 	wg   sync.WaitGroup
 
-	events    chan arrival
+	events    chan receivedEvent
 	overflow  chan struct{}
 	ended     chan error
-	inspected chan inspection
-	listed    chan listing
+	inspected chan inspectResult
+	listed    chan listResult
 	pinged    chan error
 
-	flights []time.Time // starts of the inspections under way that are not slow
-	reason  string      // of the list under way or being delivered; empty when there is none
-	folded  bool        // the list is there, and is being delivered
-	want    string      // reason for the next list; empty when there is none
-	pinging bool
-	synced  bool
+	inspectionStarts []time.Time // of the inspections under way that are not slow
+	listReason       string      // of the list requested or being delivered; empty when there is none
+	listApplied      bool        // the view has the list, not all of it is delivered yet
+	nextListReason   string      // of the list to make next; empty when there is none
+	pinging          bool
+	synced           bool
 
-	began    time.Time
-	heard    time.Time // when the engine last gave a sign of life
-	relistAt time.Time
-	lossyAt  time.Time // no earlier list because of lost events
+	startedAt      time.Time
+	lastContact    time.Time // newest event or answer of the engine
+	relistAt       time.Time
+	lossyListAfter time.Time // earliest time of the next list with RelistLossy
 }
 
-type arrival struct {
+type receivedEvent struct {
 	ev Event
 	at time.Time
 }
 
-type inspection struct {
-	e     *entry
-	began time.Time
-	c     *Container
-	kills []Event // of an end that no event explains, as the engine remembers
-	err   error
+type inspectResult struct {
+	e          *entry
+	startedAt  time.Time
+	c          *Container
+	killEvents []Event // from the engine's history, for an end that no event explained
+	err        error
 }
 
-type listing struct {
+type listResult struct {
 	all []Summary
 	err error
 }
 
-// session subscribes, lists and follows the stream until the engine is lost. It
-// says whether the list was delivered, and why the engine is lost.
+// session subscribes, lists and follows the stream until the connection breaks. It
+// returns whether a Synced was sent, and why the connection broke.
 func (w *Watcher) session(ctx context.Context, v *view, send *sender, reason string) (bool, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	s := &session{
 		w: w, v: v, send: send, ctx: ctx,
-		events: make(chan arrival, queueSize), overflow: make(chan struct{}, 1), ended: make(chan error, 1),
-		inspected: make(chan inspection), listed: make(chan listing), pinged: make(chan error),
-		want: reason, began: time.Now(), heard: time.Now(), relistAt: time.Now().Add(w.relist()),
+		events: make(chan receivedEvent, queueSize), overflow: make(chan struct{}, 1), ended: make(chan error, 1),
+		inspected: make(chan inspectResult), listed: make(chan listResult), pinged: make(chan error),
+		nextListReason: reason, startedAt: time.Now(), lastContact: time.Now(), relistAt: time.Now().Add(w.relist()),
 	}
 	defer s.wg.Wait()
 	defer cancel()
-	since := v.begin(s.began)
+	since := v.subscribeFrom(s.startedAt)
 	stream, err := subscribe(ctx, w.Source, since)
 	if err != nil {
 		return false, err
 	}
-	s.wg.Go(func() { s.read(stream) })
-	if err := s.begin(since); err != nil {
+	s.wg.Go(func() { s.readEvents(stream) })
+	if err := s.announce(since); err != nil {
 		return false, err
 	}
 	err = s.loop()
 	return s.synced, err
 }
 
-// read never waits for the loop: an engine that is kept waiting drops events
-// without a word.
-func (s *session) read(stream Stream) {
+// readEvents never waits for the loop: Docker drops events for a slow reader and does
+// not say so.
+func (s *session) readEvents(stream Stream) {
 	for {
 		ev, err := stream.Next()
 		if err != nil {
@@ -100,7 +100,7 @@ func (s *session) read(stream Stream) {
 			return
 		}
 		select {
-		case s.events <- arrival{ev, time.Now()}:
+		case s.events <- receivedEvent{ev, time.Now()}:
 		default:
 			select {
 			case s.overflow <- struct{}{}:
@@ -114,125 +114,125 @@ func (s *session) loop() error {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
-		if err := s.settleUp(); err != nil {
+		if err := s.advance(); err != nil {
 			return err
 		}
-		timer.Reset(max(time.Until(s.next()), time.Microsecond))
+		timer.Reset(max(time.Until(s.nextDue()), time.Microsecond))
 		select {
 		case <-s.ctx.Done():
 			return s.ctx.Err()
-		case a := <-s.events:
-			s.event(a)
-			s.drain()
+		case ev := <-s.events:
+			s.applyEvent(ev)
+			s.drainEvents()
 		case <-s.overflow:
 			s.v.lossy = true
 		case err := <-s.ended:
-			s.drain()
+			s.drainEvents()
 			return errors.Join(fmt.Errorf("the event stream ended: %w", err), s.flush())
 		case r := <-s.inspected:
-			s.landed(r)
+			s.finishInspection(r)
 		case l := <-s.listed:
 			if l.err != nil {
 				return fmt.Errorf("cannot list the containers: %w", l.err)
 			}
-			s.drain()
-			s.heard = time.Now()
-			s.v.list(l.all)
-			s.folded = true
+			s.drainEvents()
+			s.lastContact = time.Now()
+			s.v.applyList(l.all)
+			s.listApplied = true
 		case err := <-s.pinged:
 			if err != nil {
 				return fmt.Errorf("the event stream is silent and the engine does not answer: %w", err)
 			}
-			s.pinging, s.heard = false, time.Now()
+			s.pinging, s.lastContact = false, time.Now()
 		case <-s.w.Refresh:
-			s.want = RelistRefresh
+			s.nextListReason = RelistRefresh
 		case <-timer.C:
 		}
 	}
 }
 
-// settleUp does everything that can be done without waiting.
-func (s *session) settleUp() error {
+// advance does everything that can be done without waiting.
+func (s *session) advance() error {
 	now := time.Now()
-	s.v.due(now)
+	s.v.runDue(now)
 	s.inspect(now)
 	if err := s.flush(); err != nil {
 		return err
 	}
-	if s.folded && len(s.v.syncing) == 0 {
+	if s.listApplied && len(s.v.listPending) == 0 {
 		if err := s.finishList(now); err != nil {
 			return err
 		}
 	}
-	s.wish(now)
-	if s.want != "" && s.reason == "" {
-		s.reason, s.want, s.folded = s.want, "", false
+	s.scheduleList(now)
+	if s.nextListReason != "" && s.listReason == "" {
+		s.listReason, s.nextListReason, s.listApplied = s.nextListReason, "", false
 		s.wg.Go(s.list)
 	}
-	if !s.pinging && now.Sub(s.heard) >= pingAfter {
+	if !s.pinging && now.Sub(s.lastContact) >= pingAfter {
 		s.pinging = true
 		s.wg.Go(s.ping)
 	}
 	return nil
 }
 
-// wish notes that a list is wanted, and why.
-func (s *session) wish(now time.Time) {
+// scheduleList decides whether a list has to be made, and why.
+func (s *session) scheduleList(now time.Time) {
 	switch {
-	case s.want != "":
-		s.v.lossy = false // that list will tell
-	case s.v.lossy && !now.Before(s.lossyAt):
-		s.v.lossy, s.want, s.lossyAt = false, RelistLossy, now.Add(lossyPause)
+	case s.nextListReason != "":
+		s.v.lossy = false // that list shows what was missed
+	case s.v.lossy && !now.Before(s.lossyListAfter):
+		s.v.lossy, s.nextListReason, s.lossyListAfter = false, RelistLossy, now.Add(lossyPause)
 	case !now.Before(s.relistAt):
-		s.want, s.relistAt = RelistInterval, now.Add(s.w.relist())
+		s.nextListReason, s.relistAt = RelistInterval, now.Add(s.w.relist())
 	}
 }
 
 func (s *session) finishList(now time.Time) error {
-	s.w.log().Debug("containers listed", zap.String("runtime", s.w.Name), zap.String("reason", s.reason),
+	s.w.log().Debug("containers listed", zap.String("runtime", s.w.Name), zap.String("reason", s.listReason),
 		zap.Int("containers", len(s.v.entries)))
-	u := Update{Kind: Synced, Reason: s.reason, Time: now, Lag: s.v.takeLag(), SeenUntil: s.v.seenUntil(), NotInspected: s.v.notInspected()}
-	s.reason, s.folded, s.synced = "", false, true
+	u := Update{Kind: Synced, Reason: s.listReason, Time: now, Lag: s.v.takeLag(), SeenUntil: s.v.seenUntil(), NotInspected: s.v.notInspected()}
+	s.listReason, s.listApplied, s.synced = "", false, true
 	s.relistAt = now.Add(s.w.relist())
 	return s.send.one(u)
 }
 
-// next returns when settleUp has something to do that nobody reports.
-func (s *session) next() time.Time {
+// nextDue returns when advance has something to do that no message announces.
+func (s *session) nextDue() time.Time {
 	next := s.relistAt
-	if s.reason != "" || s.want != "" {
+	if s.listReason != "" || s.nextListReason != "" {
 		next = time.Now().Add(time.Hour)
 	}
 	if s.v.lossy {
-		next = earlier(next, s.lossyAt)
+		next = earlier(next, s.lossyListAfter)
 	}
 	if !s.pinging {
-		next = earlier(next, s.heard.Add(pingAfter))
+		next = earlier(next, s.lastContact.Add(pingAfter))
 	}
-	if t := s.v.next(); !t.IsZero() {
+	if t := s.v.nextDue(); !t.IsZero() {
 		next = earlier(next, t)
 	}
-	if len(s.v.queue) > 0 && len(s.flights) > 0 {
-		next = earlier(next, s.flights[0].Add(slowAfter))
+	if len(s.v.inspectQueue) > 0 && len(s.inspectionStarts) > 0 {
+		next = earlier(next, s.inspectionStarts[0].Add(slowAfter))
 	}
 	return next
 }
 
-func (s *session) event(a arrival) {
-	s.heard = a.at
-	lag := a.at.Sub(a.ev.Time)
-	if a.ev.Time.Before(s.began) {
+func (s *session) applyEvent(r receivedEvent) {
+	s.lastContact = r.at
+	lag := r.at.Sub(r.ev.Time)
+	if r.ev.Time.Before(s.startedAt) {
 		lag = 0 // replayed
 	}
-	s.v.event(a.ev, lag)
+	s.v.applyEvent(r.ev, lag)
 }
 
-// drain folds the events that were read before now.
-func (s *session) drain() {
+// drainEvents applies the events that were read before now.
+func (s *session) drainEvents() {
 	for {
 		select {
-		case a := <-s.events:
-			s.event(a)
+		case ev := <-s.events:
+			s.applyEvent(ev)
 		default:
 			return
 		}
@@ -245,66 +245,67 @@ func (s *session) flush() error {
 	return s.send.all(out)
 }
 
-// inspect starts as many inspections as there is room for.
+// inspect starts inspections, up to maxInspections at once.
 func (s *session) inspect(now time.Time) {
-	for len(s.flights) > 0 && now.Sub(s.flights[0]) >= slowAfter {
-		s.flights = s.flights[1:]
+	for len(s.inspectionStarts) > 0 && now.Sub(s.inspectionStarts[0]) >= slowAfter {
+		s.inspectionStarts = s.inspectionStarts[1:]
 	}
-	for len(s.flights) < inspectors {
-		e := s.v.take()
+	for len(s.inspectionStarts) < maxInspections {
+		e := s.v.nextToInspect()
 		if e == nil {
 			return
 		}
-		s.flights = append(s.flights, now)
-		r, last := inspection{e: e, began: now}, lastKnown{e.known, e.stopped}
+		s.inspectionStarts = append(s.inspectionStarts, now)
+		r, last := inspectResult{e: e, startedAt: now}, lastKnown{e.known, e.stopSignalAt}
 		s.wg.Go(func() {
 			ctx, cancel := context.WithTimeout(s.ctx, inspectTimeout)
 			defer cancel()
-			if r.c, r.err = s.w.Source.Inspect(ctx, e.id); r.err == nil && last.leavesOpen(r.c) {
-				r.kills = s.kills(r.c)
+			if r.c, r.err = s.w.Source.Inspect(ctx, e.id); r.err == nil && last.endUnexplained(r.c) {
+				r.killEvents = s.killEvents(r.c)
 			}
 			report(s.ctx, s.inspected, r)
 		})
 	}
 }
 
-// kills asks the engine for the signals of the run that has ended: events may be lost.
-func (s *session) kills(c *Container) []Event {
-	ctx, cancel := context.WithTimeout(s.ctx, killsTimeout)
+// killEvents reads from the engine's history which signals were sent to the run that
+// ended: the stream may have lost them.
+func (s *session) killEvents(c *Container) []Event {
+	ctx, cancel := context.WithTimeout(s.ctx, killEventsTimeout)
 	defer cancel()
-	kills, err := s.w.Source.Kills(ctx, c.ID, c.StartedAt)
+	events, err := s.w.Source.KillEvents(ctx, c.ID, c.StartedAt)
 	if err != nil && s.ctx.Err() == nil {
-		s.w.log().Warn("cannot ask whether somebody has ended a container", zap.String("runtime", s.w.Name),
+		s.w.log().Warn("cannot ask the engine whether somebody stopped a container", zap.String("runtime", s.w.Name),
 			zap.String("container", c.Name), zap.Error(err))
 	}
-	return kills
+	return events
 }
 
-func (s *session) landed(r inspection) {
-	if i := slices.Index(s.flights, r.began); i >= 0 {
-		s.flights = slices.Delete(s.flights, i, i+1)
+func (s *session) finishInspection(r inspectResult) {
+	if i := slices.Index(s.inspectionStarts, r.startedAt); i >= 0 {
+		s.inspectionStarts = slices.Delete(s.inspectionStarts, i, i+1)
 	}
-	// What was read before the answer came may tell why the container died.
-	s.drain()
+	// Events that were read before the answer came may say why the container ended.
+	s.drainEvents()
 	now := time.Now()
 	if r.err == nil {
-		s.heard = now
+		s.lastContact = now
 	}
 	if r.err != nil && !errors.Is(r.err, ErrNotFound) {
 		s.w.log().Warn("container cannot be inspected", zap.String("runtime", s.w.Name),
 			zap.String("id", r.e.id), zap.Error(r.err))
 	}
-	for _, ev := range r.kills {
-		s.v.event(ev, 0)
+	for _, ev := range r.killEvents {
+		s.v.applyEvent(ev, 0)
 	}
-	s.v.inspected(r.e, r.c, r.err, now)
+	s.v.applyInspection(r.e, r.c, r.err, now)
 }
 
 func (s *session) list() {
 	ctx, cancel := context.WithTimeout(s.ctx, listTimeout)
 	defer cancel()
 	all, err := s.w.Source.List(ctx)
-	report(s.ctx, s.listed, listing{all, err})
+	report(s.ctx, s.listed, listResult{all, err})
 }
 
 func (s *session) ping() {

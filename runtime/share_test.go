@@ -19,7 +19,7 @@ func TestWatchSharedNetwork(t *testing.T) {
 				c.Address = "10.0.0.9"
 				f.containers["child"] = &c
 			})
-			f.tell("parent", ActionNetwork, 0)
+			f.emit("parent", ActionNetwork, 0)
 			time.Sleep(time.Second)
 		}, `
 			10s observed child running 10.0.0.9 of one since -10s`},
@@ -46,7 +46,7 @@ func TestWatchSharedNetwork(t *testing.T) {
 		{"removed", func(f *fakeEngine) {
 			f.kill("parent", 9)
 			f.silently(func() { f.drop("parent") })
-			f.tell("parent", ActionDestroy, 0)
+			f.emit("parent", ActionDestroy, 0)
 			time.Sleep(time.Minute)
 		}, `
 			10s observed child running 10.0.0.1 of none
@@ -59,8 +59,8 @@ func TestWatchSharedNetwork(t *testing.T) {
 			1m0s synced interval`},
 		{"replaced by another of its name", func(f *fakeEngine) {
 			f.silently(func() { f.drop("parent"); f.run("other") })
-			f.tell("parent", ActionDestroy, 0)
-			f.tell("other", ActionStart, 0)
+			f.emit("parent", ActionDestroy, 0)
+			f.emit("other", ActionStart, 0)
 			time.Sleep(time.Second)
 			f.silently(func() { f.shares["next"] = "other" })
 			f.start("next")
@@ -76,7 +76,7 @@ func TestWatchSharedNetwork(t *testing.T) {
 				f.shares["child"] = "parent"
 				f.run("child")
 				w := &Watcher{Name: "fake", Source: f, Wanted: func(name string, _ map[string]string) bool { return name == "child" || name == "next" }}
-				got := diary(t, w, func(f *fakeEngine) {
+				got := record(t, w, func(f *fakeEngine) {
 					time.Sleep(10 * time.Second)
 					tt.script(f)
 				})
@@ -92,18 +92,18 @@ func TestWatchSharedNetwork(t *testing.T) {
 // Nobody knows that child minds parent before the first inspection has said so.
 func TestSharedNetworkChangesWhileFirstInspected(t *testing.T) {
 	v := newView(func(name string, _ map[string]string) bool { return name == "child" })
-	v.list([]Summary{{ID: "child", Name: "child", State: Running}, {ID: "parent", Name: "parent", State: Running}})
-	e := v.take()
-	v.event(Event{ID: "parent", Action: ActionDie, Time: time.Unix(3, 0), Name: "parent", Labels: map[string]string{}}, 0)
-	v.inspected(e, &Container{ID: "child", Name: "child", State: Running, NetworkOf: "parent", NetworkSince: time.Unix(1, 0)}, nil, time.Unix(4, 0))
-	if v.take() != e {
+	v.applyList([]Summary{{ID: "child", Name: "child", State: Running}, {ID: "parent", Name: "parent", State: Running}})
+	e := v.nextToInspect()
+	v.applyEvent(Event{ID: "parent", Action: ActionDie, Time: time.Unix(3, 0), Name: "parent", Labels: map[string]string{}}, 0)
+	v.applyInspection(e, &Container{ID: "child", Name: "child", State: Running, NetworkOwner: "parent", NetworkOwnerStartedAt: time.Unix(1, 0)}, nil, time.Unix(4, 0))
+	if v.nextToInspect() != e {
 		t.Fatal("not inspected again")
 	}
-	v.inspected(e, &Container{ID: "child", Name: "child", State: Running, NetworkOf: "parent"}, nil, time.Unix(5, 0))
-	if v.take() != nil {
+	v.applyInspection(e, &Container{ID: "child", Name: "child", State: Running, NetworkOwner: "parent"}, nil, time.Unix(5, 0))
+	if v.nextToInspect() != nil {
 		t.Error("inspected once too often")
 	}
-	if n := len(v.out); n != 2 || !v.out[1].Container.NetworkSince.IsZero() {
+	if n := len(v.out); n != 2 || !v.out[1].Container.NetworkOwnerStartedAt.IsZero() {
 		t.Errorf("sent %+v", v.out)
 	}
 }

@@ -7,16 +7,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// rtmin is the first real-time signal that libc leaves to programs, and what
-// Docker means by RTMIN; rtmax is the last one.
+// rtmin is the first real-time signal that libc leaves to programs. Docker calls it
+// RTMIN. rtmax is the last one.
 const rtmin, rtmax = 34, 64
 
-// aliases are second names that the kernel's headers and Docker know.
+// aliases are second names in the kernel's headers, which Docker accepts.
 var aliases = map[string]unix.Signal{"SIGIOT": unix.SIGABRT, "SIGCLD": unix.SIGCHLD, "SIGPOLL": unix.SIGIO}
 
-// Stops says whether a signal is one that operators stop this container with:
-// KILL, TERM, INT, QUIT or the container's own stop signal. HUP, USR1 and the
-// like tell a process something else.
+// Stops says whether a signal is one that stops this container: KILL, TERM, INT, QUIT
+// or the container's own stop signal. HUP, USR1 and others have other uses.
 func (c *Container) Stops(signal int) bool {
 	switch unix.Signal(signal) {
 	case unix.SIGKILL, unix.SIGTERM, unix.SIGINT, unix.SIGQUIT:
@@ -25,7 +24,7 @@ func (c *Container) Stops(signal int) bool {
 	return signal != 0 && signal == c.StopSignalNumber()
 }
 
-// StopSignalNumber is the signal that a stop begins with.
+// StopSignalNumber returns the signal that a stop of the container begins with.
 func (c *Container) StopSignalNumber() int {
 	if n := signalNumber(c.StopSignal); n != 0 {
 		return n
@@ -33,8 +32,8 @@ func (c *Container) StopSignalNumber() int {
 	return int(unix.SIGTERM)
 }
 
-// signalNumber reads a signal as Docker writes it: "SIGUSR1", "usr1", "10",
-// "SIGRTMIN+3", "RTMAX-1". It is 0 for anything else.
+// signalNumber parses what Docker accepts as a signal: "SIGUSR1", "usr1", "10",
+// "SIGRTMIN+3", "RTMAX-1". It returns 0 for anything else.
 func signalNumber(s string) int {
 	if n, err := strconv.Atoi(s); err == nil {
 		return n
@@ -52,8 +51,8 @@ func signalNumber(s string) int {
 	return int(unix.SignalNum(name))
 }
 
-// realTime is the real-time signal that far from another one; 0 when there is none.
-func realTime(from int, offset string) int {
+// realTime returns the real-time signal base+offset; 0 when there is none.
+func realTime(base int, offset string) int {
 	n := 0
 	if offset != "" {
 		var err error
@@ -61,7 +60,7 @@ func realTime(from int, offset string) int {
 			return 0
 		}
 	}
-	if n += from; n < rtmin || n > rtmax {
+	if n += base; n < rtmin || n > rtmax {
 		return 0
 	}
 	return n

@@ -9,41 +9,41 @@ const (
 	// bookmarkEvery is how many events without an update make a Bookmark. It is small
 	// against the 256 events that an engine remembers, a third of which exec events fill.
 	bookmarkEvery = 16
-	// A start event comes right after the start; a later one tells of another.
-	startSlack = 5 * time.Second
-	// earlyMax bounds the causes kept of a container not yet inspected.
-	earlyMax = 16
+	// startEventDelay is how long after a start its event may come. A later event is
+	// of another start.
+	startEventDelay = 5 * time.Second
+	// causesMax bounds the causes kept for a container not yet inspected.
+	causesMax = 16
 )
 
-// view is what is known of an engine's containers, and what follows from a list,
-// an event or an inspection. It does no I/O and has no clock: what is to be sent
-// and inspected is left in out and queue.
+// view holds what is known of an engine's containers. It works out which updates and
+// inspections follow from a list, an event or an inspection. It does no I/O: it
+// puts the updates to send into out, and the containers to inspect into inspectQueue.
 type view struct {
 	wanted func(string, map[string]string) bool
 
-	entries map[string]*entry
-	ignored map[string]struct{}            // known not to be wanted
-	sharing map[string]map[string]struct{} // container → those that share its network
-	waiting map[*entry]struct{}            // with held or retry set
-	syncing map[*entry]struct{}            // what the present list told, not yet delivered
-	seq     uint64                         // counts events
-	newest  time.Time                      // time of the newest event; zero: none was heard
-	first   time.Time                      // of the first attempt to connect
-	from    time.Time                      // of the present stream
-	met     bool                           // a connection has been made
-	untold  map[*entry]time.Time           // not yet observed but heard of → newest before
-	mute    int                            // events since the newest update
-	lag     time.Duration                  // of the newest event, until an update tells it
-	recent  [recents]eventKey              // ring of the newest events, at seq
+	entries         map[string]*entry
+	unwanted        map[string]struct{}            // IDs that wanted refused
+	networkUsers    map[string]map[string]struct{} // container → those that use its network
+	waiting         map[*entry]struct{}            // with unexplainedEnd or retryAt set
+	listPending     map[*entry]struct{}            // in the present list, not yet delivered
+	eventSeq        uint64                         // counts events, except exec events
+	newestEvent     time.Time                      // zero: no event was received
+	firstConnect    time.Time                      // first attempt to connect
+	streamFrom      time.Time                      // the present subscription's since
+	connectedBefore bool
+	unobserved      map[*entry]time.Time // events came, no Observed yet → newest event before them
+	sinceUpdate     int                  // events since the newest update
+	lag             time.Duration        // of the newest event, until an update carries it
+	recentEvents    [recentMax]eventKey  // ring, indexed by eventSeq
 
-	out   []Update
-	queue []*entry
-	lossy bool // the stream told something that does not fit
+	out          []Update
+	inspectQueue []*entry
+	lossy        bool // an event did not fit what is known: others were lost
 }
 
-// recents is how many events are remembered so that a replay does not tell them
-// again.
-const recents = 64
+// recentMax is how many events are kept, to drop those that a replay sends again.
+const recentMax = 64
 
 type eventKey struct {
 	id     string
@@ -53,34 +53,34 @@ type eventKey struct {
 
 // entry is one container that is wanted, or may be.
 type entry struct {
-	id      string
-	known   *Container // the newest that was sent; nil when none was
-	early   []Update   // causes to be sent with the first observation
-	heard   bool       // an event told of its beginning or its end
-	up      bool       // has a main process, as far as we were told
-	started time.Time  // newest start that events told of
-	killed  time.Time  // newest signal that ends it, too
-	stopped time.Time  // newest signal that a stop begins with, too
-	asked   uint64     // seq when its newest inspection began
-	died    bool       // a die event came since it was last observed alive
-	unsure  bool       // the loss of the engine left an inspection undone
+	id             string
+	known          *Container // of the newest Observed; nil before the first
+	causes         []Update   // to be sent with the first Observed
+	stateFromEvent bool       // a create, start or die event came
+	alive          bool       // has a main process, by the newest event or inspection
+	startEventAt   time.Time  // newest start event
+	killSignalAt   time.Time  // newest signal that Container.Stops
+	stopSignalAt   time.Time  // newest signal that a stop begins with
+	inspectSeq     uint64     // eventSeq when its newest inspection began
+	dieEventSeen   bool       // a die event came since it was last observed alive
+	outdated       bool       // its newest inspection failed, or the connection broke before it
 
-	flight flight
-	again  bool // an event came while it was being inspected
-	stale  bool // a die event came while it was being inspected
+	inspect       inspectStage
+	inspectAgain  bool // an event came during the inspection
+	diedMeanwhile bool // a die event came during the inspection
 
-	held     *Container // a death that waits for its cause
-	retry    time.Time
-	until    time.Time // of held
-	failures int
+	unexplainedEnd   *Container // an end that waits until unexplainedUntil for its cause
+	unexplainedUntil time.Time
+	retryAt          time.Time // of a failed inspection
+	failures         int       // of inspections, in a row
 }
 
-type flight uint8
+type inspectStage uint8
 
 const (
-	idle flight = iota
-	queued
-	flying
+	inspectIdle inspectStage = iota
+	inspectQueued
+	inspectRunning
 )
 
 func newView(wanted func(string, map[string]string) bool) *view {
@@ -88,38 +88,37 @@ func newView(wanted func(string, map[string]string) bool) *view {
 		wanted = func(string, map[string]string) bool { return true }
 	}
 	return &view{
-		wanted: wanted, entries: map[string]*entry{}, ignored: map[string]struct{}{},
-		sharing: map[string]map[string]struct{}{},
-		waiting: map[*entry]struct{}{}, syncing: map[*entry]struct{}{},
-		untold: map[*entry]time.Time{},
+		wanted: wanted, entries: map[string]*entry{}, unwanted: map[string]struct{}{},
+		networkUsers: map[string]map[string]struct{}{},
+		waiting:      map[*entry]struct{}{}, listPending: map[*entry]struct{}{},
+		unobserved: map[*entry]time.Time{},
 	}
 }
 
-// event folds one event that was read lag after it happened; a lag of 0 is none that
-// was measured.
-func (v *view) event(ev Event, lag time.Duration) {
-	before := v.newest
-	if !v.fresh(ev) {
+// applyEvent takes in one event that was read lag after it happened; 0: not measured.
+func (v *view) applyEvent(ev Event, lag time.Duration) {
+	before := v.newestEvent
+	if !v.isNew(ev) {
 		return
 	}
-	v.mute++
+	v.sinceUpdate++
 	if lag > 0 {
 		v.lag = lag
 	}
-	v.fold(ev, before)
-	if v.mute >= bookmarkEvery {
+	v.apply(ev, before)
+	if v.sinceUpdate >= bookmarkEvery {
 		v.emit(Update{Kind: Bookmark})
 	}
 }
 
-// fold takes in an event; before is the time of the newest one before it.
-func (v *view) fold(ev Event, before time.Time) {
+// apply takes in a new event; before is the time of the newest one before it.
+func (v *view) apply(ev Event, before time.Time) {
 	if ev.Action == ActionExec {
 		return
 	}
-	for id := range v.sharing[ev.ID] {
+	for id := range v.networkUsers[ev.ID] {
 		if e := v.entries[id]; e != nil && ev.Action != ActionKill {
-			v.dirty(e)
+			v.requestInspection(e)
 		}
 	}
 	e := v.entryOf(ev)
@@ -130,50 +129,51 @@ func (v *view) fold(ev Event, before time.Time) {
 		v.remove(e, ev.Time)
 		return
 	}
-	if _, ok := v.untold[e]; !ok && e.known == nil {
-		v.untold[e] = before
+	if _, ok := v.unobserved[e]; !ok && e.known == nil {
+		v.unobserved[e] = before
 	}
-	// Times count only where the clock was not set back since.
+	// An event of an earlier run is ignored, unless the clock was set back: then times
+	// say nothing.
 	if e.known == nil || ev.Time.IsZero() || !ev.Time.Before(e.known.StartedAt) || e.known.StartedAt.After(time.Now()) {
-		v.cause(e, ev)
+		v.emitCause(e, ev)
 	}
-	v.dirty(e)
+	v.requestInspection(e)
 }
 
-// fresh says whether ev was not told before, and remembers it.
-func (v *view) fresh(ev Event) bool {
-	if ev.Action != ActionExec { // there are many, and nobody minds one told again
+// isNew says whether ev was not received before, and remembers it.
+func (v *view) isNew(ev Event) bool {
+	if ev.Action != ActionExec { // there are many, and receiving one twice does no harm
 		key := eventKey{ev.ID, ev.Action, ev.Time.UnixNano()}
-		if !ev.Time.IsZero() && slices.Contains(v.recent[:], key) {
+		if !ev.Time.IsZero() && slices.Contains(v.recentEvents[:], key) {
 			return false
 		}
-		v.recent[v.seq%recents] = key
-		v.seq++
+		v.recentEvents[v.eventSeq%recentMax] = key
+		v.eventSeq++
 	}
-	if ev.Time.After(v.newest) {
-		v.newest = ev.Time
+	if ev.Time.After(v.newestEvent) {
+		v.newestEvent = ev.Time
 	}
 	return true
 }
 
-// begin returns where a subscription made now begins. Without any event it is where
-// the first one began, so that a quiet engine's first loss is replayed from there.
-func (v *view) begin(now time.Time) time.Time {
-	if v.first.IsZero() {
-		v.first = now
+// subscribeFrom returns the time from which to subscribe now: the newest event's, else
+// that of the first attempt to connect, so that no event since then is missed.
+func (v *view) subscribeFrom(now time.Time) time.Time {
+	if v.firstConnect.IsZero() {
+		v.firstConnect = now
 	}
-	v.from = v.newest
-	if v.from.IsZero() {
-		v.from = v.first
+	v.streamFrom = v.newestEvent
+	if v.streamFrom.IsZero() {
+		v.streamFrom = v.firstConnect
 	}
-	return v.from
+	return v.streamFrom
 }
 
 // notInspected returns the IDs that were listed but could not be inspected.
 func (v *view) notInspected() []string {
 	var ids []string
 	for id, e := range v.entries {
-		if e.known == nil || e.unsure {
+		if e.known == nil || e.outdated {
 			ids = append(ids, id)
 		}
 	}
@@ -184,8 +184,8 @@ func (v *view) notInspected() []string {
 // seenUntil returns the time of the newest event that, with all before it, is covered by
 // the updates up to now. Events of a container are held back until its first Observed.
 func (v *view) seenUntil() time.Time {
-	seen := v.newest
-	for _, before := range v.untold {
+	seen := v.newestEvent
+	for _, before := range v.unobserved {
 		if before.Before(seen) {
 			seen = before
 		}
@@ -196,64 +196,63 @@ func (v *view) seenUntil() time.Time {
 func (v *view) emit(u Update) {
 	u.SeenUntil, u.Lag = v.seenUntil(), v.takeLag()
 	v.out = append(v.out, u)
-	v.mute = 0
+	v.sinceUpdate = 0
 }
 
-// takeLag returns the lag of the newest event, once.
+// takeLag returns the lag of the newest event, and 0 until the next one.
 func (v *view) takeLag() time.Duration {
 	lag := v.lag
 	v.lag = 0
 	return lag
 }
 
-// entryOf returns the entry that ev is about, and nil when it is about a
-// container that is not wanted.
+// entryOf returns the entry of ev's container, and nil when that is not wanted.
 func (v *view) entryOf(ev Event) *entry {
 	e := v.entries[ev.ID]
-	told := ev.Labels != nil && ev.Name != ""
+	described := ev.Labels != nil && ev.Name != ""
 	switch {
 	case ev.Action == ActionDestroy:
-		delete(v.ignored, ev.ID)
+		delete(v.unwanted, ev.ID)
 		return e
 	case e != nil:
-		// An event cannot make it unwanted: the engine's own attributes hide labels
-		// of the same key. The inspection that follows can.
+		// An event cannot make it unwanted: Docker puts labels and its own attributes
+		// into one map, and a label of the same key is lost. The inspection can.
 		return e
-	case told && !v.wanted(ev.Name, ev.Labels):
+	case described && !v.wanted(ev.Name, ev.Labels):
 		v.ignore(ev.ID)
 		return nil
-	case !told:
-		if _, ok := v.ignored[ev.ID]; ok {
+	case !described:
+		if _, ok := v.unwanted[ev.ID]; ok {
 			return nil
 		}
 	}
-	delete(v.ignored, ev.ID)
+	delete(v.unwanted, ev.ID)
 	return v.add(ev.ID)
 }
 
-// cause passes on what only events tell.
-func (v *view) cause(e *entry, ev Event) {
-	u := Update{ID: ev.ID, Time: ev.Time, Started: e.started}
+// emitCause sends what only events say: signals, exit codes and stops.
+func (v *view) emitCause(e *entry, ev Event) {
+	u := Update{ID: ev.ID, Time: ev.Time, Started: e.startEventAt}
 	switch ev.Action {
 	case ActionCreate:
-		e.heard = true
+		e.stateFromEvent = true
 	case ActionKill:
 		u.Kind, u.Signal = Killed, ev.Signal
 		if e.known != nil {
-			e.signalled(e.known, ev.Signal, ev.Time)
+			e.noteSignal(e.known, ev.Signal, ev.Time)
 		}
 	case ActionDie:
 		u.Kind, u.ExitCode = Died, ev.ExitCode
-		e.heard = true
-		v.lossy = v.lossy || e.known != nil && !e.up
-		e.up, e.died = false, true
-		e.stale = e.stale || e.flight == flying
-		e.held = nil
+		e.stateFromEvent = true
+		v.lossy = v.lossy || e.known != nil && !e.alive
+		e.alive, e.dieEventSeen = false, true
+		e.diedMeanwhile = e.diedMeanwhile || e.inspect == inspectRunning
+		e.unexplainedEnd = nil
 	case ActionStop:
 		u.Kind = Stopped
 	case ActionStart:
-		v.lossy = v.lossy || e.restartedUnheard(ev)
-		e.up, e.heard, e.started = true, true, ev.Time
+		v.lossy = v.lossy || e.missedEnd(ev)
+		e.alive, e.stateFromEvent, e.startEventAt = true, true, ev.Time
 	}
 	if u.Kind == 0 {
 		return
@@ -262,49 +261,48 @@ func (v *view) cause(e *entry, ev Event) {
 		v.emit(u)
 		return
 	}
-	e.early = append(e.early[max(0, len(e.early)-earlyMax+1):], u)
+	e.causes = append(e.causes[max(0, len(e.causes)-causesMax+1):], u)
 }
 
-// signalled notes a signal that was told.
-func (e *entry) signalled(c *Container, signal int, at time.Time) {
+func (e *entry) noteSignal(c *Container, signal int, at time.Time) {
 	if c.Stops(signal) {
-		e.killed = at
+		e.killSignalAt = at
 	}
 	if signal == c.StopSignalNumber() {
-		e.stopped = at
+		e.stopSignalAt = at
 	}
 }
 
-// restartedUnheard says that a start of something that runs already means that
-// its death was not told.
-func (e *entry) restartedUnheard(ev Event) bool {
-	return e.known != nil && e.up && e.known.State.Alive() && !ev.Time.IsZero() &&
-		ev.Time.Sub(e.known.StartedAt) > startSlack
+// missedEnd says whether a start event shows that a die event was lost: the container
+// was running already.
+func (e *entry) missedEnd(ev Event) bool {
+	return e.known != nil && e.alive && e.known.State.Alive() && !ev.Time.IsZero() &&
+		ev.Time.Sub(e.known.StartedAt) > startEventDelay
 }
 
-// take returns the next container to inspect, and nil when there is none.
-func (v *view) take() *entry {
-	for len(v.queue) > 0 {
-		e := v.queue[0]
-		v.queue = v.queue[1:]
-		if v.entries[e.id] == e && e.flight == queued {
-			e.flight, e.asked = flying, v.seq
+// nextToInspect returns the next container to inspect, and nil when there is none.
+func (v *view) nextToInspect() *entry {
+	for len(v.inspectQueue) > 0 {
+		e := v.inspectQueue[0]
+		v.inspectQueue = v.inspectQueue[1:]
+		if v.entries[e.id] == e && e.inspect == inspectQueued {
+			e.inspect, e.inspectSeq = inspectRunning, v.eventSeq
 			return e
 		}
 	}
 	return nil
 }
 
-// lost forgets what was under way, because the engine is gone.
-func (v *view) lost() {
+// disconnected drops what was under way on the connection that broke.
+func (v *view) disconnected() {
 	for _, e := range v.entries {
-		e.unsure = e.unsure || e.flight != idle || e.held != nil
-		e.flight, e.again, e.stale = idle, false, false
-		e.held, e.retry, e.failures = nil, time.Time{}, 0
+		e.outdated = e.outdated || e.inspect != inspectIdle || e.unexplainedEnd != nil
+		e.inspect, e.inspectAgain, e.diedMeanwhile = inspectIdle, false, false
+		e.unexplainedEnd, e.retryAt, e.failures = nil, time.Time{}, 0
 	}
-	v.queue, v.lossy = nil, false
+	v.inspectQueue, v.lossy = nil, false
 	clear(v.waiting)
-	clear(v.syncing)
+	clear(v.listPending)
 }
 
 func (v *view) add(id string) *entry {
@@ -313,15 +311,15 @@ func (v *view) add(id string) *entry {
 	return e
 }
 
-// dirty makes sure that e is inspected after now.
-func (v *view) dirty(e *entry) {
-	e.retry = time.Time{}
-	switch e.flight {
-	case idle:
-		e.flight = queued
-		v.queue = append(v.queue, e)
-	case flying:
-		e.again = true
+// requestInspection makes sure that an inspection of e begins after now.
+func (v *view) requestInspection(e *entry) {
+	e.retryAt = time.Time{}
+	switch e.inspect {
+	case inspectIdle:
+		e.inspect = inspectQueued
+		v.inspectQueue = append(v.inspectQueue, e)
+	case inspectRunning:
+		e.inspectAgain = true
 	}
 }
 
@@ -329,18 +327,18 @@ func (v *view) ignore(id string) {
 	if e := v.entries[id]; e != nil {
 		v.forget(e, Update{Unwanted: true})
 	}
-	v.ignored[id] = struct{}{}
+	v.unwanted[id] = struct{}{}
 }
 
 func (v *view) remove(e *entry, at time.Time) { v.forget(e, Update{Time: at}) }
 
-// forget drops e and tells so, with what u says beside.
+// forget drops e, and sends u as a Removed when e was ever observed.
 func (v *view) forget(e *entry, u Update) {
-	v.share(e, nil)
+	v.setNetworkOwner(e, nil)
 	delete(v.entries, e.id)
 	delete(v.waiting, e)
-	delete(v.syncing, e)
-	delete(v.untold, e)
+	delete(v.listPending, e)
+	delete(v.unobserved, e)
 	if e.known != nil {
 		u.Kind, u.ID = Removed, e.id
 		v.emit(u)

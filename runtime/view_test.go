@@ -11,10 +11,10 @@ import (
 func TestLabelHiddenInEvents(t *testing.T) {
 	v := newView(func(_ string, l map[string]string) bool { return l["name"] == "db" })
 	c := &Container{ID: "a", Name: "web", Labels: map[string]string{"name": "db"}, State: Running, StartedAt: time.Unix(1, 0)}
-	v.list([]Summary{{ID: "a", Name: "web", Labels: c.Labels, State: Running}})
-	v.inspected(v.take(), c, nil, time.Unix(2, 0))
+	v.applyList([]Summary{{ID: "a", Name: "web", Labels: c.Labels, State: Running}})
+	v.applyInspection(v.nextToInspect(), c, nil, time.Unix(2, 0))
 	v.out = nil
-	v.event(Event{ID: "a", Action: ActionKill, Signal: 15, Time: time.Unix(3, 0), Name: "web", Labels: map[string]string{}}, 0)
+	v.applyEvent(Event{ID: "a", Action: ActionKill, Signal: 15, Time: time.Unix(3, 0), Name: "web", Labels: map[string]string{}}, 0)
 	if len(v.out) != 1 || v.out[0].Kind != Killed {
 		t.Errorf("an event made the container unwanted: %+v", v.out)
 	}
@@ -33,11 +33,11 @@ func TestStateFromEvent(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			v := newView(nil)
-			v.list([]Summary{{ID: "a", Name: "a", State: Exited}})
+			v.applyList([]Summary{{ID: "a", Name: "a", State: Exited}})
 			for i, a := range tt.events {
-				v.event(Event{ID: "a", Action: a, Time: time.Unix(int64(i+1), 0)}, 0)
+				v.applyEvent(Event{ID: "a", Action: a, Time: time.Unix(int64(i+1), 0)}, 0)
 			}
-			v.inspected(v.take(), &Container{ID: "a", Name: "a", State: Exited}, nil, time.Unix(9, 0))
+			v.applyInspection(v.nextToInspect(), &Container{ID: "a", Name: "a", State: Exited}, nil, time.Unix(9, 0))
 			if len(v.out) != 1 || v.out[0].StateFromEvent != tt.want {
 				t.Errorf("sent %+v, want StateFromEvent %v", v.out, tt.want)
 			}
@@ -49,8 +49,8 @@ func TestStateFromEvent(t *testing.T) {
 func TestSeenUntil(t *testing.T) {
 	at := func(s int64) time.Time { return time.Unix(s, 0) }
 	v := newView(nil)
-	v.newest = at(1) // as of a Watcher before
-	event := func(id string, a Action, s int64) { v.event(Event{ID: id, Action: a, Time: at(s)}, 0) }
+	v.newestEvent = at(1) // as of a Watcher before
+	event := func(id string, a Action, s int64) { v.applyEvent(Event{ID: id, Action: a, Time: at(s)}, 0) }
 	expect := func(what string, kind UpdateKind, seen int64) {
 		t.Helper()
 		if len(v.out) != 1 || v.out[0].Kind != kind || !v.out[0].SeenUntil.Equal(at(seen)) {
@@ -58,14 +58,14 @@ func TestSeenUntil(t *testing.T) {
 		}
 		v.out = nil
 	}
-	v.list([]Summary{{ID: "a", State: Running}, {ID: "b", State: Running}})
-	a, b := v.take(), v.take()
-	v.inspected(a, &Container{ID: "a", State: Running}, nil, at(2))
+	v.applyList([]Summary{{ID: "a", State: Running}, {ID: "b", State: Running}})
+	a, b := v.nextToInspect(), v.nextToInspect()
+	v.applyInspection(a, &Container{ID: "a", State: Running}, nil, at(2))
 	expect("no event yet", Observed, 1)
 	event("b", ActionKill, 3)
 	event("a", ActionKill, 4)
 	expect("what is known of b's kill is not told", Killed, 1)
-	v.inspected(b, &Container{ID: "b", State: Running}, nil, at(5))
+	v.applyInspection(b, &Container{ID: "b", State: Running}, nil, at(5))
 	if len(v.out) == 0 || len(v.out[0].Causes) != 1 {
 		t.Fatalf("sent %+v, want a cause", v.out)
 	}
@@ -76,13 +76,13 @@ func TestSeenUntil(t *testing.T) {
 	event("c", ActionDestroy, 8)
 	event("a", ActionDestroy, 9)
 	expect("c came and went", Removed, 9)
-	queued := len(v.queue)
+	queued := len(v.inspectQueue)
 	for i := range int64(bookmarkEvery) {
 		event("b", ActionExec, 10+i)
 	}
 	expect("nothing but execs", Bookmark, 9+bookmarkEvery)
-	if len(v.queue) != queued {
-		t.Errorf("execs make %d inspections", len(v.queue)-queued)
+	if len(v.inspectQueue) != queued {
+		t.Errorf("execs make %d inspections", len(v.inspectQueue)-queued)
 	}
 }
 
@@ -91,7 +91,7 @@ func TestLag(t *testing.T) {
 	at := func(s int64) time.Time { return time.Unix(s, 0) }
 	v := newView(func(name string, _ map[string]string) bool { return name != "other" })
 	event := func(id string, a Action, s int64, lag time.Duration) {
-		v.event(Event{ID: id, Action: a, Time: at(s), Name: id, Labels: map[string]string{}}, lag)
+		v.applyEvent(Event{ID: id, Action: a, Time: at(s), Name: id, Labels: map[string]string{}}, lag)
 	}
 	expect := func(what string, lags ...time.Duration) {
 		t.Helper()
@@ -106,14 +106,14 @@ func TestLag(t *testing.T) {
 	}
 	event("a", ActionCreate, 1, 3*time.Second)
 	event("a", ActionStart, 2, time.Second)
-	a := v.take()
-	v.inspected(a, &Container{ID: "a", Name: "a", State: Running, StartedAt: at(2)}, nil, at(3))
+	a := v.nextToInspect()
+	v.applyInspection(a, &Container{ID: "a", Name: "a", State: Running, StartedAt: at(2)}, nil, at(3))
 	expect("the observation of a start", time.Second)
 	event("a", ActionDie, 4, 2*time.Second)
 	expect("an end", 2*time.Second)
-	v.inspected(v.take(), &Container{ID: "a", Name: "a", State: Exited, StartedAt: at(2), FinishedAt: at(4)}, nil, at(5))
+	v.applyInspection(v.nextToInspect(), &Container{ID: "a", Name: "a", State: Exited, StartedAt: at(2), FinishedAt: at(4)}, nil, at(5))
 	for len(v.waiting) > 0 {
-		v.due(at(100))
+		v.runDue(at(100))
 	}
 	expect("what is known of it since", 0)
 	for i := range int64(bookmarkEvery) {
@@ -129,12 +129,12 @@ func TestLag(t *testing.T) {
 func TestSignalTellsOfTheStartBefore(t *testing.T) {
 	at := func(s int64) time.Time { return time.Unix(s, 0) }
 	v := newView(nil)
-	v.list([]Summary{{ID: "a", State: Exited}})
-	v.inspected(v.take(), &Container{ID: "a", State: Exited, StartedAt: at(1)}, nil, at(2))
+	v.applyList([]Summary{{ID: "a", State: Exited}})
+	v.applyInspection(v.nextToInspect(), &Container{ID: "a", State: Exited, StartedAt: at(1)}, nil, at(2))
 	v.out = nil
-	v.event(Event{ID: "a", Action: ActionKill, Signal: 15, Time: at(3)}, 0)
-	v.event(Event{ID: "a", Action: ActionStart, Time: at(4)}, 0)
-	v.event(Event{ID: "a", Action: ActionKill, Signal: 15, Time: at(5)}, 0)
+	v.applyEvent(Event{ID: "a", Action: ActionKill, Signal: 15, Time: at(3)}, 0)
+	v.applyEvent(Event{ID: "a", Action: ActionStart, Time: at(4)}, 0)
+	v.applyEvent(Event{ID: "a", Action: ActionKill, Signal: 15, Time: at(5)}, 0)
 	if len(v.out) != 2 || !v.out[0].Started.IsZero() || !v.out[1].Started.Equal(at(4)) {
 		t.Errorf("sent %+v", v.out)
 	}

@@ -8,36 +8,36 @@ import (
 )
 
 const (
-	// settle is how long a death that no event told of, though it is of the time that
-	// the stream tells of, waits for the kill event that explains it.
-	settle   = 500 * time.Millisecond
-	retryMin = 200 * time.Millisecond
-	retryMax = 30 * time.Second
+	// causeWait is how long an end that an inspection shows before its event came is
+	// held back: the kill event may follow, and must be sent first.
+	causeWait = 500 * time.Millisecond
+	retryMin  = 200 * time.Millisecond
+	retryMax  = 30 * time.Second
 )
 
 // lastKnown is what was known of a container when an inspection of it began.
 type lastKnown struct {
-	known   *Container
-	stopped time.Time
+	known        *Container
+	stopSignalAt time.Time
 }
 
-// leavesOpen says that c shows an end that was not known, and before which nobody was
-// heard to begin a stop: KILL alone may be what a stop ends with. Of what is seen for the
-// first time others may know more.
-func (k lastKnown) leavesOpen(c *Container) bool {
-	if k.known == nil || c.State.Alive() || !k.stopped.Before(c.StartedAt) {
+// endUnexplained says that c shows a new end, and no event said that a stop began. A KILL
+// alone does not explain it: it may be how the engine finished a stop. Containers seen
+// for the first time are left to the supervisor, which may know them from its journal.
+func (k lastKnown) endUnexplained(c *Container) bool {
+	if k.known == nil || c.State.Alive() || !k.stopSignalAt.Before(c.StartedAt) {
 		return false
 	}
 	return k.known.State.Alive() || k.known.Run() != c.Run()
 }
 
-// inspected folds the result of an inspection that take handed out.
-func (v *view) inspected(e *entry, c *Container, err error, now time.Time) {
-	if v.entries[e.id] != e || e.flight != flying {
+// applyInspection takes in the result of an inspection that nextToInspect handed out.
+func (v *view) applyInspection(e *entry, c *Container, err error, now time.Time) {
+	if v.entries[e.id] != e || e.inspect != inspectRunning {
 		return
 	}
-	again, stale := e.again, e.stale
-	e.flight, e.again, e.stale = idle, false, false
+	inspectAgain, diedMeanwhile := e.inspectAgain, e.diedMeanwhile
+	e.inspect, e.inspectAgain, e.diedMeanwhile = inspectIdle, false, false
 	switch {
 	case errors.Is(err, ErrNotFound):
 		v.remove(e, time.Time{})
@@ -45,99 +45,98 @@ func (v *view) inspected(e *entry, c *Container, err error, now time.Time) {
 	case err == nil && !v.wanted(c.Name, c.Labels):
 		v.ignore(e.id)
 		return
-	case stale:
-		// It may show the life that a die event has ended since.
-		v.dirty(e)
+	case diedMeanwhile:
+		// It may show the run that the die event ended.
+		v.requestInspection(e)
 		return
 	case err != nil:
-		v.failed(e, now)
+		v.inspectFailed(e, now)
 	default:
-		e.failures, e.unsure = 0, false
-		v.learned(e, c, again, now)
+		e.failures, e.outdated = 0, false
+		v.inspectSucceeded(e, c, inspectAgain, now)
 	}
-	if again {
-		v.dirty(e)
+	if inspectAgain {
+		v.requestInspection(e)
 	}
 }
 
-func (v *view) failed(e *entry, now time.Time) {
-	e.unsure = true
-	e.retry = now.Add(min(retryMin<<min(e.failures, 10), retryMax))
+func (v *view) inspectFailed(e *entry, now time.Time) {
+	e.outdated = true
+	e.retryAt = now.Add(min(retryMin<<min(e.failures, 10), retryMax))
 	e.failures++
 	v.waiting[e] = struct{}{}
-	// A container that cannot be inspected must not keep the others from being
-	// in sync.
-	delete(v.syncing, e)
+	// A container that cannot be inspected must not delay Synced.
+	delete(v.listPending, e)
 }
 
-func (v *view) learned(e *entry, c *Container, again bool, now time.Time) {
-	lived := e.known != nil && e.known.State.Alive() || e.known == nil && c.FinishedAt.After(v.from)
-	revealed := lived && !c.State.Alive() && !e.died && e.killed.Before(c.StartedAt)
-	if !revealed {
-		if !again {
-			e.up = c.State.Alive()
+func (v *view) inspectSucceeded(e *entry, c *Container, inspectAgain bool, now time.Time) {
+	wasAlive := e.known != nil && e.known.State.Alive() || e.known == nil && c.FinishedAt.After(v.streamFrom)
+	unexplained := wasAlive && !c.State.Alive() && !e.dieEventSeen && e.killSignalAt.Before(c.StartedAt)
+	if !unexplained {
+		if !inspectAgain {
+			e.alive = c.State.Alive()
 		}
 		v.observe(e, c)
 		return
 	}
-	if e.held == nil {
-		e.until = now.Add(settle)
+	if e.unexplainedEnd == nil {
+		e.unexplainedUntil = now.Add(causeWait)
 		v.waiting[e] = struct{}{}
 	}
-	e.held = c
+	e.unexplainedEnd = c
 }
 
 func (v *view) observe(e *entry, c *Container) {
-	delete(v.syncing, e)
-	e.held = nil
+	delete(v.listPending, e)
+	e.unexplainedEnd = nil
 	if c.State.Alive() {
-		e.died = false
+		e.dieEventSeen = false
 	}
 	if e.known != nil && reflect.DeepEqual(*e.known, *c) {
 		return
 	}
-	v.share(e, c)
-	delete(v.untold, e)
+	v.setNetworkOwner(e, c)
+	delete(v.unobserved, e)
 	u := Update{Kind: Observed, ID: e.id, Container: c}
 	if e.known == nil {
-		// Causes from before this run are of no use, and would seem to be its own.
-		u.Causes = slices.DeleteFunc(e.early, func(u Update) bool { return !u.Time.IsZero() && u.Time.Before(c.StartedAt) })
+		// Causes from before this run would be taken for its own.
+		u.Causes = slices.DeleteFunc(e.causes, func(u Update) bool { return !u.Time.IsZero() && u.Time.Before(c.StartedAt) })
 		for _, cause := range u.Causes {
 			if cause.Kind == Killed {
-				e.signalled(c, cause.Signal, cause.Time)
+				e.noteSignal(c, cause.Signal, cause.Time)
 			}
 		}
-		u.StateFromEvent = e.heard
+		u.StateFromEvent = e.stateFromEvent
 	}
 	v.emit(u)
-	e.known, e.early = c, nil
+	e.known, e.causes = c, nil
 }
 
-// due does what was to wait until now.
-func (v *view) due(now time.Time) {
+// runDue starts the retries, and reports the unexplained ends, whose time has come.
+func (v *view) runDue(now time.Time) {
 	for e := range v.waiting {
-		if !e.retry.IsZero() && !now.Before(e.retry) {
-			v.dirty(e)
+		if !e.retryAt.IsZero() && !now.Before(e.retryAt) {
+			v.requestInspection(e)
 		}
-		if e.held != nil && !now.Before(e.until) {
-			e.up = false
-			v.observe(e, e.held)
+		if e.unexplainedEnd != nil && !now.Before(e.unexplainedUntil) {
+			e.alive = false
+			v.observe(e, e.unexplainedEnd)
 		}
-		if e.retry.IsZero() && e.held == nil {
+		if e.retryAt.IsZero() && e.unexplainedEnd == nil {
 			delete(v.waiting, e)
 		}
 	}
 }
 
-// next returns when due has something to do, and zero when it has not.
-func (v *view) next() time.Time {
+// nextDue returns when runDue has something to do, and zero when it has nothing.
+func (v *view) nextDue() time.Time {
 	var next time.Time
 	for e := range v.waiting {
-		if !e.retry.IsZero() {
-			next = earlier(next, e.retry)
+		if !e.retryAt.IsZero() {
+			next = earlier(next, e.retryAt)
 		}
-		if e.held != nil {
-			next = earlier(next, e.until)
+		if e.unexplainedEnd != nil {
+			next = earlier(next, e.unexplainedUntil)
 		}
 	}
 	return next

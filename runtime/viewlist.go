@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// list folds a full list.
-func (v *view) list(all []Summary) {
+// applyList takes in a list of all containers.
+func (v *view) applyList(all []Summary) {
 	present := make(map[string]Summary, len(all))
 	for _, s := range all {
 		present[s.ID] = s
@@ -16,30 +16,30 @@ func (v *view) list(all []Summary) {
 			v.ignore(s.ID)
 			continue
 		}
-		delete(v.ignored, s.ID)
+		delete(v.unwanted, s.ID)
 		e := v.entries[s.ID]
 		if e == nil {
 			e = v.add(s.ID)
 		}
-		if e.known == nil || e.unsure || !s.Fits(e.known) || !e.known.networkFits(present) {
-			v.dirty(e)
+		if e.known == nil || e.outdated || !s.Matches(e.known) || !e.known.networkMatches(present) {
+			v.requestInspection(e)
 		}
-		if e.flight != idle || e.held != nil {
-			v.syncing[e] = struct{}{}
+		if e.inspect != inspectIdle || e.unexplainedEnd != nil {
+			v.listPending[e] = struct{}{}
 		}
 	}
-	for id := range v.ignored {
+	for id := range v.unwanted {
 		if _, ok := present[id]; !ok {
-			delete(v.ignored, id)
+			delete(v.unwanted, id)
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(v.entries)) {
 		if _, ok := present[id]; !ok {
-			// It is gone, or was made after the list, or the engine is sick and lists
-			// nothing: only an inspection can tell.
+			// It was removed, or created after the list was made, or the engine lists too
+			// few. Only an inspection can tell which.
 			e := v.entries[id]
-			v.dirty(e)
-			v.syncing[e] = struct{}{}
+			v.requestInspection(e)
+			v.listPending[e] = struct{}{}
 		}
 	}
 }

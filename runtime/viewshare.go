@@ -1,44 +1,43 @@
 package runtime
 
-// share notes whose network e shares from now on; its address and NetworkSince then
-// change with events of the other one.
-func (v *view) share(e *entry, c *Container) {
+// setNetworkOwner notes whose network c uses (nil: e is dropped). Events of the owner then
+// make e be inspected, because they change its address and NetworkOwnerStartedAt.
+func (v *view) setNetworkOwner(e *entry, c *Container) {
 	before := ""
 	if e.known != nil {
-		before = e.known.NetworkOf
+		before = e.known.NetworkOwner
 	}
 	if before != "" {
-		delete(v.sharing[before], e.id)
-		if len(v.sharing[before]) == 0 {
-			delete(v.sharing, before)
+		delete(v.networkUsers[before], e.id)
+		if len(v.networkUsers[before]) == 0 {
+			delete(v.networkUsers, before)
 		}
 	}
-	if c == nil || c.NetworkOf == "" {
+	if c == nil || c.NetworkOwner == "" {
 		return
 	}
-	if v.sharing[c.NetworkOf] == nil {
-		v.sharing[c.NetworkOf] = map[string]struct{}{}
+	if v.networkUsers[c.NetworkOwner] == nil {
+		v.networkUsers[c.NetworkOwner] = map[string]struct{}{}
 	}
-	v.sharing[c.NetworkOf][e.id] = struct{}{}
-	if c.NetworkOf != before && v.seq != e.asked {
-		// Some event came since c was asked for, perhaps one of the other container,
-		// when nobody knew yet that e minds it.
-		v.dirty(e)
+	v.networkUsers[c.NetworkOwner][e.id] = struct{}{}
+	if c.NetworkOwner != before && v.eventSeq != e.inspectSeq {
+		// An event came during the inspection. It may have been the owner's, and e was
+		// not yet known as a user of its network.
+		v.requestInspection(e)
 	}
 }
 
-// networkFits says whether a list gives no reason to doubt what c says of the
-// container whose network it shares.
-func (c *Container) networkFits(all map[string]Summary) bool {
-	if c.NetworkOf == "" {
+// networkMatches says whether the list shows the owner of c's network as c does.
+func (c *Container) networkMatches(all map[string]Summary) bool {
+	if c.NetworkOwner == "" {
 		return true
 	}
-	other, listed := all[c.NetworkOf]
+	owner, listed := all[c.NetworkOwner]
 	switch {
-	case !listed || c.NetworkGone:
-		return !listed && c.NetworkGone
-	case !other.State.Alive() || c.NetworkSince.IsZero():
-		return !other.State.Alive() && c.NetworkSince.IsZero()
+	case !listed || c.NetworkOwnerGone:
+		return !listed && c.NetworkOwnerGone
+	case !owner.State.Alive() || c.NetworkOwnerStartedAt.IsZero():
+		return !owner.State.Alive() && c.NetworkOwnerStartedAt.IsZero()
 	}
-	return other.Until.IsZero() || !c.NetworkSince.Before(other.Since) && !c.NetworkSince.After(other.Until)
+	return owner.LatestChange.IsZero() || !c.NetworkOwnerStartedAt.Before(owner.EarliestChange) && !c.NetworkOwnerStartedAt.After(owner.LatestChange)
 }

@@ -10,40 +10,40 @@ import (
 	"go.uber.org/zap"
 )
 
-// What Watcher grants an engine before it gives up on it or looks again.
-const (
-	DefaultRelist = time.Minute
+// DefaultRelist is the time between two full lists where Watcher.Relist is 0.
+const DefaultRelist = time.Minute
 
-	subscribeTimeout = 10 * time.Second
-	listTimeout      = 30 * time.Second
-	inspectTimeout   = 10 * time.Second
-	killsTimeout     = 2 * time.Second
-	pingTimeout      = 10 * time.Second
-	pingAfter        = 30 * time.Second // silence of the stream
-	lossyPause       = time.Second      // between lists made because events seem lost
-	reconnectMin     = 100 * time.Millisecond
-	reconnectMax     = 10 * time.Second
-	stableAfter      = 10 * time.Second // a connection this old starts the back-off afresh
-	queueSize        = 4096
+const (
+	subscribeTimeout  = 10 * time.Second
+	listTimeout       = 30 * time.Second
+	inspectTimeout    = 10 * time.Second
+	killEventsTimeout = 2 * time.Second
+	pingTimeout       = 10 * time.Second
+	pingAfter         = 30 * time.Second // without an event or an answer
+	lossyPause        = time.Second      // between two lists with RelistLossy
+	reconnectMin      = 100 * time.Millisecond
+	reconnectMax      = 10 * time.Second
+	stableAfter       = 10 * time.Second // a connection that lasted this long resets the back-off
+	queueSize         = 4096             // events read but not yet applied
 )
 
-// Source is what Watcher needs of an engine. Every call returns soon after its
+// Source is what Watcher needs of an engine. Every call must return soon after its
 // context ended.
 type Source interface {
 	// Subscribe returns the events since the given moment, as far as the engine
-	// still has them, and all that follow. The stream ends with ctx.
+	// still has them, and all later ones. The stream ends with ctx.
 	Subscribe(ctx context.Context, since time.Time) (Stream, error)
 	// List returns all containers, running or not.
 	List(ctx context.Context) ([]Summary, error)
 	// Inspect returns an error that wraps ErrNotFound when there is no such
 	// container.
 	Inspect(ctx context.Context, id string) (*Container, error)
-	// Recall says what the engine remembers of its events, above all whether it has
-	// the one of the given moment.
-	Recall(ctx context.Context, at time.Time) (Memory, error)
-	// Kills returns the kill events of a container since the given moment that the
-	// engine remembers.
-	Kills(ctx context.Context, id string, since time.Time) ([]Event, error)
+	// EventHistory returns which past events the engine still has, above all whether
+	// it has the one of the moment at.
+	EventHistory(ctx context.Context, at time.Time) (EventHistory, error)
+	// KillEvents returns the kill events of a container since the given moment that
+	// the engine still has.
+	KillEvents(ctx context.Context, id string, since time.Time) ([]Event, error)
 	// Ping returns nil when the engine answers.
 	Ping(ctx context.Context) error
 }
@@ -54,30 +54,32 @@ type Stream interface {
 	Next() (Event, error)
 }
 
-// Watcher turns what a Source tells into one ordered stream of updates about the
-// containers that are wanted.
+// Watcher turns a Source's events, lists and inspections into one ordered stream of
+// updates about the wanted containers.
 type Watcher struct {
 	Name   string // of the runtime, for Update.Runtime
 	Source Source
-	// Since is the newest Seen of an earlier Watcher, to the nanosecond: the first
-	// subscription begins with that event, which is told again. Zero means now.
-	// Engines replay the newest events only.
+	// Since is the newest Update.SeenUntil of an earlier Watcher, to the nanosecond.
+	// The first subscription begins with that event, as far back as the engine's
+	// history goes. Zero means now.
 	Since time.Time
 	// Relist is the time between two full lists; zero means DefaultRelist.
 	Relist time.Duration
-	// Wanted says which containers to report; nil means all. It may change its
-	// mind: the next list follows it. It is called by Run's goroutine only.
+	// Wanted says which containers to report; nil means all. Its answer for a
+	// container may change: it takes effect with the next list. It is called by Run's
+	// goroutine only.
 	Wanted func(name string, labels map[string]string) bool
-	// Refresh, when it is not nil, makes a list at once with each receive.
+	// Refresh makes a list at once with each value received; it may be nil.
 	Refresh <-chan struct{}
-	Log     *zap.Logger
+	Log     *zap.Logger // may be nil
 }
 
 // Run sends updates until ctx ends or send fails, and returns why. It calls send
-// from one goroutine only. Lost engines are reported and waited for.
+// from one goroutine only. When the engine cannot be reached, Run sends Lost and
+// tries again with a back-off, for ever.
 func (w *Watcher) Run(ctx context.Context, send func(context.Context, Update) error) error {
 	v := newView(w.Wanted)
-	v.newest = w.Since
+	v.newestEvent = w.Since
 	s := &sender{ctx: ctx, runtime: w.Name, send: send}
 	reason, delay, lost := RelistStart, reconnectMin, false
 	for {
@@ -87,9 +89,9 @@ func (w *Watcher) Run(ctx context.Context, send func(context.Context, Update) er
 			return ctx.Err()
 		}
 		if s.err != nil {
-			return fmt.Errorf("cannot deliver what %s tells: %w", w.Name, s.err)
+			return fmt.Errorf("cannot deliver the updates of %s: %w", w.Name, s.err)
 		}
-		v.lost()
+		v.disconnected()
 		if synced {
 			reason, lost = RelistReconnect, false
 			if time.Since(began) >= stableAfter {
@@ -126,7 +128,7 @@ func (w *Watcher) log() *zap.Logger {
 	return w.Log
 }
 
-// sender hands updates out and remembers the first failure.
+// sender calls send until that has failed once.
 type sender struct {
 	ctx     context.Context
 	runtime string
@@ -152,23 +154,23 @@ func (s *sender) all(us []Update) error {
 	return nil
 }
 
-// jitter spreads d over ±20 %, so that many daemons do not come back at once.
+// jitter spreads d over ±20 %, so that many daemons do not reconnect at once.
 func jitter(d time.Duration) time.Duration {
 	return d*4/5 + rand.N(d*2/5)
 }
 
-// subscribe gives Subscribe a deadline without giving the stream one.
+// subscribe gives the call a deadline, but not the stream that it returns.
 func subscribe(ctx context.Context, src Source, since time.Time) (Stream, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	late := fmt.Errorf("no answer to the subscription within %v", subscribeTimeout)
-	stop := time.AfterFunc(subscribeTimeout, func() { cancel(late) })
+	errTimeout := fmt.Errorf("no answer to the subscription within %v", subscribeTimeout)
+	stop := time.AfterFunc(subscribeTimeout, func() { cancel(errTimeout) })
 	stream, err := src.Subscribe(ctx, since)
 	if stop.Stop() && err == nil {
 		return stream, nil
 	}
 	cancel(nil)
-	if errors.Is(context.Cause(ctx), late) {
-		return nil, late
+	if errors.Is(context.Cause(ctx), errTimeout) {
+		return nil, errTimeout
 	}
 	return nil, err
 }

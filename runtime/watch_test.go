@@ -33,7 +33,7 @@ func TestWatch(t *testing.T) {
 			f.start("a")
 			time.Sleep(time.Second)
 			f.kill("a", 15)
-			f.tell("a", ActionStop, 0)
+			f.emit("a", ActionStop, 0)
 			time.Sleep(time.Second)
 			f.remove("a")
 		}, `
@@ -49,7 +49,7 @@ func TestWatch(t *testing.T) {
 			f.silently(func() { f.run("b") })
 			time.Sleep(time.Second)
 			f.die("b", 1)
-			f.tell("b", ActionNetwork, 0)
+			f.emit("b", ActionNetwork, 0)
 			f.start("a")
 			time.Sleep(2 * time.Minute)
 			f.silently(func() {
@@ -72,7 +72,7 @@ func TestWatch(t *testing.T) {
 					c.Name = name
 					f.containers["a"] = &c
 				})
-				f.tell("a", ActionRename, 0)
+				f.emit("a", ActionRename, 0)
 			}
 			time.Sleep(time.Second)
 		}, `
@@ -104,8 +104,8 @@ func TestWatch(t *testing.T) {
 			time.Sleep(10 * time.Second)
 			f.silently(func() { f.end("a", 137) })
 			time.Sleep(50*time.Second + 100*time.Millisecond)
-			f.tell("a", ActionKill, 9)
-			f.tell("a", ActionDie, 137)
+			f.emit("a", ActionKill, 9)
+			f.emit("a", ActionDie, 137)
 			time.Sleep(time.Second)
 		}, `
 			0s connected unknown
@@ -121,8 +121,8 @@ func TestWatch(t *testing.T) {
 			f.crash(errors.New("cut"))
 			f.silently(func() { f.down = nil })
 			time.Sleep(400 * time.Millisecond)
-			f.tell("a", ActionKill, 9)
-			f.tell("a", ActionDie, 137)
+			f.emit("a", ActionKill, 9)
+			f.emit("a", ActionDie, 137)
 			time.Sleep(time.Second)
 		}, `
 			0s connected unknown
@@ -135,7 +135,7 @@ func TestWatch(t *testing.T) {
 			f.silently(func() { f.down = errors.New("refused") })
 			time.Sleep(30 * time.Second)
 			f.silently(func() { f.run("a") })
-			f.revive()
+			f.comeBack()
 			time.Sleep(15 * time.Second)
 		}, `
 			0s lost: refused
@@ -161,7 +161,7 @@ func TestWatch(t *testing.T) {
 			2s observed b running 10.0.0.1
 			2s synced lossy`},
 		{"doubts while a list waits for a hung container", nil, func(f *fakeEngine) {
-			f.silently(func() { f.run("a"); f.run("hung"); f.hung["hung"] = true })
+			f.silently(func() { f.run("a"); f.run("hung"); f.inspectHangs["hung"] = true })
 			time.Sleep(time.Second)
 			for range 4 {
 				f.die("a", 1)
@@ -169,7 +169,7 @@ func TestWatch(t *testing.T) {
 			}
 			time.Sleep(5 * time.Second)
 			f.die("a", 2)
-			f.silently(func() { clear(f.hung) })
+			f.silently(func() { clear(f.inspectHangs) })
 			time.Sleep(6 * time.Second)
 		}, `
 			0s connected unknown
@@ -215,7 +215,7 @@ func TestWatch(t *testing.T) {
 		{"a sick list", nil, func(f *fakeEngine) {
 			f.silently(func() { f.run("a"); f.run("gone") })
 			time.Sleep(time.Second)
-			f.silently(func() { f.blind = true; f.drop("gone") })
+			f.silently(func() { f.listsNothing = true; f.drop("gone") })
 			time.Sleep(time.Minute)
 		}, `
 			0s connected unknown
@@ -244,9 +244,9 @@ func TestWatch(t *testing.T) {
 		{"a sick container", nil, func(f *fakeEngine) {
 			f.silently(func() { f.run("a") })
 			f.silently(func() { f.run("b") })
-			f.silently(func() { f.sick["a"] = errors.New("sick") })
+			f.silently(func() { f.inspectErr["a"] = errors.New("sick") })
 			time.Sleep(time.Second)
-			f.silently(func() { delete(f.sick, "a") })
+			f.silently(func() { delete(f.inspectErr, "a") })
 			time.Sleep(time.Second)
 		}, `
 			0s connected unknown
@@ -257,7 +257,7 @@ func TestWatch(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFakeEngine()
-				got := diary(t, &Watcher{Name: "fake", Source: f, Wanted: tt.wanted}, tt.script)
+				got := record(t, &Watcher{Name: "fake", Source: f, Wanted: tt.wanted}, tt.script)
 				compare(t, got, tt.want)
 			})
 		})

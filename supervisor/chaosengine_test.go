@@ -95,7 +95,7 @@ func (e *chaosEngine) create(k *chaosKind) *chaosContainer {
 		State: runtime.Created, Address: "10.0.0.1", Network: "bridge", StopTimeout: k.stopTimeout, StopSignal: "",
 		RestartPolicy: k.enginePolicy, AutoRemove: k.rm,
 	}}
-	c.c.Hint = hintOf(&c.c)
+	c.c.Fingerprint = hintOf(&c.c)
 	for _, old := range e.all {
 		if old.kind == k {
 			c.failures = old.failures // the back-off is its identity's
@@ -118,7 +118,7 @@ func (e *chaosEngine) begin(c *chaosContainer, by actor) {
 	c.run++
 	c.dead, c.manual, c.hung = make(chan struct{}), false, false
 	c.c.State, c.c.StartedAt = runtime.Running, e.stamp()
-	c.c.Hint = hintOf(&c.c)
+	c.c.Fingerprint = hintOf(&c.c)
 	e.w.began(c, by)
 	e.emit(c, runtime.ActionStart, 0)
 	if c.kind.lives > 0 {
@@ -139,7 +139,7 @@ func (e *chaosEngine) exitAfter(c *chaosContainer, d time.Duration, code int) {
 // end ends the present run. by is who wanted it.
 func (e *chaosEngine) end(c *chaosContainer, code int, by actor) {
 	c.c.State, c.c.FinishedAt, c.c.ExitCode = runtime.Exited, e.stamp(), code
-	c.c.Hint = hintOf(&c.c)
+	c.c.Fingerprint = hintOf(&c.c)
 	close(c.dead)
 	e.w.endedRun(c, by)
 	e.emit(c, runtime.ActionDie, code)

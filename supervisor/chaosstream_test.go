@@ -125,31 +125,31 @@ func afterJitter(d time.Duration) time.Duration {
 }
 
 // Recall is runtime.Source's.
-func (d *chaosDaemon) Recall(ctx context.Context, at time.Time) (runtime.Memory, error) {
+func (d *chaosDaemon) EventHistory(ctx context.Context, at time.Time) (runtime.EventHistory, error) {
 	if err := d.answer(ctx, "recall", ""); err != nil {
 		d.w.mu.Lock()
 		d.w.muddled(d, "nobody can tell whether events were lost")
 		d.w.mu.Unlock()
-		return runtime.Memory{}, err
+		return runtime.EventHistory{}, err
 	}
 	d.w.mu.Lock()
 	defer d.w.mu.Unlock()
 	e := d.w.engine
-	m := runtime.Memory{LiveRestore: e.live, Full: len(e.memory) >= d.w.memoryCap*200/chaosMemory}
+	m := runtime.EventHistory{LiveRestore: e.live, Full: len(e.memory) >= d.w.memoryCap*200/chaosMemory}
 	for _, ev := range e.memory {
-		m.Has = m.Has || ev.Time.Equal(at)
+		m.HasEvent = m.HasEvent || ev.Time.Equal(at)
 	}
 	if len(e.memory) > 0 {
 		m.Oldest = e.memory[0].Time
 	}
-	if !m.Has && (m.Full || !m.Oldest.IsZero() && !m.Oldest.After(at)) {
+	if !m.HasEvent && (m.Full || !m.Oldest.IsZero() && !m.Oldest.After(at)) {
 		d.w.muddled(d, "the engine has forgotten too much")
 	}
 	return m, nil
 }
 
 // Kills is runtime.Source's.
-func (d *chaosDaemon) Kills(ctx context.Context, id string, since time.Time) ([]runtime.Event, error) {
+func (d *chaosDaemon) KillEvents(ctx context.Context, id string, since time.Time) ([]runtime.Event, error) {
 	err := d.answer(ctx, "kills", id)
 	d.w.mu.Lock()
 	defer d.w.mu.Unlock()
@@ -193,13 +193,13 @@ func (d *chaosDaemon) List(ctx context.Context) ([]runtime.Summary, error) {
 		if c.gone {
 			continue
 		}
-		s := runtime.Summary{ID: c.c.ID, Name: c.c.Name, Labels: c.c.Labels, State: c.c.State, Hint: c.c.Hint}
+		s := runtime.Summary{ID: c.c.ID, Name: c.c.Name, Labels: c.c.Labels, State: c.c.State, Fingerprint: c.c.Fingerprint}
 		at := c.c.FinishedAt
 		if c.c.State.Alive() {
 			at = c.c.StartedAt
 		}
 		if !at.IsZero() {
-			s.Since, s.Until = at.Add(-2*time.Second), at.Add(2*time.Second)
+			s.EarliestChange, s.LatestChange = at.Add(-2*time.Second), at.Add(2*time.Second)
 		}
 		all = append(all, s)
 	}

@@ -46,7 +46,7 @@ func TestPausedIsNotRestarted(t *testing.T) {
 		{"and shares the network of a container with a new run", func(_ *testing.T, h *house) {
 			pause(h, false)
 			u := h.engine.seen("c1")
-			u.Container.NetworkOf, u.Container.NetworkSince = "c2", time.Now().Add(time.Second)
+			u.Container.NetworkOwner, u.Container.NetworkOwnerStartedAt = "c2", time.Now().Add(time.Second)
 			h.engine.deliver(u)
 		}, nil},
 		{"but somebody wants a restart", func(t *testing.T, h *house) {

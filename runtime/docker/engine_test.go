@@ -55,7 +55,7 @@ func TestInspectAndListAgree(t *testing.T) {
 		"alone":   {State: runtime.Running},
 		"user":    {State: runtime.Running, Network: "beta"},
 		"parent":  {State: runtime.Running, Network: "alpha"},
-		"sharing": {State: runtime.Running, Network: "alpha", Address: got["parent"].Address, NetworkOf: parent, AutoRemove: true},
+		"sharing": {State: runtime.Running, Network: "alpha", Address: got["parent"].Address, NetworkOwner: parent, AutoRemove: true},
 		"ended":   {State: runtime.Exited, ExitCode: 3},
 		"paused":  {State: runtime.Paused, Network: "bridge"},
 		"created": {State: runtime.Created},
@@ -93,10 +93,10 @@ func describes(t *testing.T, name string, got *runtime.Container, want runtime.C
 		}
 	}
 	is := runtime.Container{
-		State: got.State, Network: got.Network, Address: got.Address, NetworkOf: got.NetworkOf, ExitCode: got.ExitCode,
+		State: got.State, Network: got.Network, Address: got.Address, NetworkOwner: got.NetworkOwner, ExitCode: got.ExitCode,
 		AutoRemove: got.AutoRemove, RestartPolicy: got.RestartPolicy, StopSignal: got.StopSignal, StopTimeout: got.StopTimeout,
 	}
-	if is.State != want.State || is.Network != want.Network || is.Address != want.Address || is.NetworkOf != want.NetworkOf ||
+	if is.State != want.State || is.Network != want.Network || is.Address != want.Address || is.NetworkOwner != want.NetworkOwner ||
 		is.ExitCode != want.ExitCode || is.AutoRemove != want.AutoRemove || is.RestartPolicy != want.RestartPolicy ||
 		is.StopSignal != want.StopSignal || (is.StopTimeout != want.StopTimeout && want.StopTimeout >= 0) || (want.StopTimeout < 0) != (is.StopTimeout < 0) {
 		t.Errorf("%s:\ngot  %+v\nwant %+v", name, is, want)
@@ -116,15 +116,15 @@ func fits(t *testing.T, e *docker.Engine, got map[string]*runtime.Container) {
 			continue
 		}
 		seen++
-		if !s.Fits(c) {
+		if !s.Matches(c) {
 			t.Errorf("%s does not fit:\n%+v\n%+v", s.Name, s, c)
 		}
-		if s.Until.IsZero() != (s.State == runtime.Created) {
-			t.Errorf("%s: got bounds %v, %v", s.Name, s.Since, s.Until)
+		if s.LatestChange.IsZero() != (s.State == runtime.Created) {
+			t.Errorf("%s: got bounds %v, %v", s.Name, s.EarliestChange, s.LatestChange)
 		}
 		old := *c
 		old.StartedAt, old.FinishedAt = old.StartedAt.Add(-time.Hour), old.FinishedAt.Add(-time.Hour)
-		if s.State != runtime.Created && s.Fits(&old) {
+		if s.State != runtime.Created && s.Matches(&old) {
 			t.Errorf("%s fits an earlier run", s.Name)
 		}
 	}

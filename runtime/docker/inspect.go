@@ -99,16 +99,16 @@ func (e *Engine) describe(in *container.InspectResponse, n networking) *runtime.
 		Runtime: e.conf.Name, ID: in.ID, Name: strings.TrimPrefix(in.Name, "/"), ImageID: in.Image,
 		State: runtime.State(in.State.Status), StartedAt: moment(in.State.StartedAt), FinishedAt: moment(in.State.FinishedAt),
 		ExitCode: in.State.ExitCode, OOMKilled: in.State.OOMKilled, Error: in.State.Error,
-		NetworkOf: n.sharedID, NetworkGone: n.gone, RestartPolicy: string(container.RestartPolicyDisabled), StopTimeout: -1,
+		NetworkOwner: n.sharedID, NetworkOwnerGone: n.gone, RestartPolicy: string(container.RestartPolicyDisabled), StopTimeout: -1,
 	}
 	if n.shared != nil && n.shared.alive {
-		c.NetworkSince = n.shared.startedAt
+		c.NetworkOwnerStartedAt = n.shared.startedAt
 	}
 	if h := in.State.Health; h != nil {
 		c.HasHealthcheck = h.Status != "" && h.Status != container.NoHealthcheck
 	}
 	c.Address, c.Network = n.address(e.conf.Network)
-	c.Hint = hint(c.State, c.ExitCode, n)
+	c.Fingerprint = hint(c.State, c.ExitCode, n)
 	if in.Config != nil {
 		c.Image, c.Labels, c.Env, c.StopSignal = in.Config.Image, in.Config.Labels, in.Config.Env, in.Config.StopSignal
 		if t := in.Config.StopTimeout; t != nil {

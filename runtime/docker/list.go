@@ -49,9 +49,9 @@ func summarize(listed []container.Summary, from, to time.Time) []runtime.Summary
 	for i, l := range listed {
 		s := runtime.Summary{ID: l.ID, Name: nameOf(l.Names), Labels: l.Labels, State: runtime.State(l.State)}
 		st := parseStatus(l.Status)
-		s.Hint = hint(s.State, st.exitCode, connection(&l, byName, maxShared))
+		s.Fingerprint = hint(s.State, st.exitCode, connection(&l, byName, maxShared))
 		if st.known {
-			s.Since, s.Until = from.Add(-st.most-statusSlack), to.Add(-st.least+statusSlack)
+			s.EarliestChange, s.LatestChange = from.Add(-st.most-statusSlack), to.Add(-st.least+statusSlack)
 		}
 		all[i] = s
 	}

@@ -128,14 +128,14 @@ func rename(t *testing.T, private *dockertest.Engine, id, name string) {
 func TestRecallOfAFrozenEngine(t *testing.T) {
 	private := dockertest.Start(t)
 	e := connect(t, private)
-	if m, err := e.Recall(t.Context(), time.Now()); err != nil || m.Has {
+	if m, err := e.EventHistory(t.Context(), time.Now()); err != nil || m.HasEvent {
 		t.Errorf("got %+v, %v", m, err)
 	}
 	private.Freeze(t)
 	defer private.Thaw(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	if m, err := e.Recall(ctx, time.Now()); !errors.Is(err, context.DeadlineExceeded) {
+	if m, err := e.EventHistory(ctx, time.Now()); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %+v, %v, want the deadline", m, err)
 	}
 }
@@ -156,7 +156,7 @@ func TestKills(t *testing.T) {
 			t.Fatal(err)
 		}
 		began := time.Now()
-		kills, err := e.Kills(t.Context(), id, c.StartedAt)
+		kills, err := e.KillEvents(t.Context(), id, c.StartedAt)
 		if err != nil {
 			t.Fatal(err)
 		}

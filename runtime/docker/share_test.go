@@ -47,26 +47,28 @@ func TestSharedNetwork(t *testing.T) {
 	}
 	first := startedAt()
 	told("the other's run is told", func(c *runtime.Container) bool {
-		return c.NetworkOf == parent && !c.NetworkGone && c.NetworkSince.Equal(first)
+		return c.NetworkOwner == parent && !c.NetworkOwnerGone && c.NetworkOwnerStartedAt.Equal(first)
 	})
 	now := 0
 	if err := private.Client().ContainerRestart(t.Context(), parent, container.StopOptions{Timeout: &now}); err != nil {
 		t.Fatal(err)
 	}
 	second := startedAt()
-	told("the new run is told", func(c *runtime.Container) bool { return second.After(first) && c.NetworkSince.Equal(second) })
+	told("the new run is told", func(c *runtime.Container) bool { return second.After(first) && c.NetworkOwnerStartedAt.Equal(second) })
 	if err := e.Stop(t.Context(), parent, 0); err != nil {
 		t.Fatal(err)
 	}
-	told("its end is told", func(c *runtime.Container) bool { return c.NetworkSince.IsZero() && !c.NetworkGone && c.Address == "" })
+	told("its end is told", func(c *runtime.Container) bool {
+		return c.NetworkOwnerStartedAt.IsZero() && !c.NetworkOwnerGone && c.Address == ""
+	})
 	private.Remove(t, parent)
-	told("its removal is told", func(c *runtime.Container) bool { return c.NetworkOf == parent && c.NetworkGone })
+	told("its removal is told", func(c *runtime.Container) bool { return c.NetworkOwner == parent && c.NetworkOwnerGone })
 	replaced := private.Run(t, dockertest.RunOptions{Name: "lender", Cmd: sleep})
 	next := private.Run(t, dockertest.RunOptions{Name: "borrower2", Network: "container:lender", Cmd: sleep})
-	if c, err := e.Inspect(t.Context(), next); err != nil || c.NetworkOf != replaced || c.NetworkGone {
+	if c, err := e.Inspect(t.Context(), next); err != nil || c.NetworkOwner != replaced || c.NetworkOwnerGone {
 		t.Errorf("got %+v, %v", c, err)
 	}
-	if c := d.newest(child); c.NetworkOf != parent || !c.NetworkGone {
+	if c := d.newest(child); c.NetworkOwner != parent || !c.NetworkOwnerGone {
 		t.Errorf("got %+v: the engine does not give another network to what runs", c)
 	}
 }
@@ -106,7 +108,7 @@ func TestSharedNetworkIsFoundByLists(t *testing.T) {
 		Wanted: func(name string, _ map[string]string) bool { return name == "quiet-borrower" },
 	})
 	n := d.reads(t, 0, "synced start")
-	if c := d.newest(child); c.NetworkSince.IsZero() {
+	if c := d.newest(child); c.NetworkOwnerStartedAt.IsZero() {
 		t.Errorf("got %+v", c)
 	}
 	if err := e.Stop(t.Context(), parent, 0); err != nil {
@@ -114,13 +116,13 @@ func TestSharedNetworkIsFoundByLists(t *testing.T) {
 	}
 	refresh <- struct{}{}
 	n = d.reads(t, n, "observed quiet-borrower running", "synced refresh")
-	if c := d.newest(child); !c.NetworkSince.IsZero() || c.NetworkGone {
+	if c := d.newest(child); !c.NetworkOwnerStartedAt.IsZero() || c.NetworkOwnerGone {
 		t.Errorf("got %+v of a stopped one", c)
 	}
 	private.Remove(t, parent)
 	refresh <- struct{}{}
 	d.reads(t, n, "observed quiet-borrower running", "synced refresh")
-	if c := d.newest(child); !c.NetworkGone {
+	if c := d.newest(child); !c.NetworkOwnerGone {
 		t.Errorf("got %+v of a removed one", c)
 	}
 }

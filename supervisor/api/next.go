@@ -30,7 +30,7 @@ func nextOf(v *core.View) []Next {
 		return []Next{{What: "it is started when the hold ends"}}
 	case s.Action.Restart != core.NoCause && s.Lost:
 		return []Next{{What: "it is started when its engine can be heard again"}}
-	case s.Action.Restart != core.NoCause && v.Container.NetworkGone:
+	case s.Action.Restart != core.NoCause && v.Container.NetworkOwnerGone:
 		return []Next{{What: "nothing, until it is created anew: the container whose network it shares is gone"}}
 	case s.Action.Restart != core.NoCause && s.Engine.NetworkAway:
 		return []Next{{What: "it is started when the container whose network it shares runs"}}

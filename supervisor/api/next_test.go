@@ -167,7 +167,7 @@ func TestNextOfWhatHasNoNetwork(t *testing.T) {
 		want string
 	}{
 		{"away", away(func(*core.View, *core.State) {}), "it is started when the container whose network it shares runs"},
-		{"gone", away(func(v *core.View, _ *core.State) { v.Container.NetworkGone = true }),
+		{"gone", away(func(v *core.View, _ *core.State) { v.Container.NetworkOwnerGone = true }),
 			"nothing, until it is created anew: the container whose network it shares is gone"},
 		{"engine away", away(func(_ *core.View, s *core.State) { s.Lost = true }), "it is started when its engine can be heard again"},
 	} {

@@ -6,19 +6,19 @@ import "healthd/runtime"
 // run of that one has a new network, of which this one sees nothing before it is
 // restarted, too.
 func (t *stepper) sharesNetwork() {
-	if t.c.NetworkOf == "" || !t.Engine.State.Alive() {
+	if t.c.NetworkOwner == "" || !t.Engine.State.Alive() {
 		return
 	}
-	gone := t.c.NetworkGone
+	gone := t.c.NetworkOwnerGone
 	if gone && !t.Engine.NetworkLost {
-		t.record(EventNetworkLost, "Container %s shares the network of container %s, which is gone for good: it has to be created anew", t.c.Name, short(t.c.NetworkOf))
+		t.record(EventNetworkLost, "Container %s shares the network of container %s, which is gone for good: it has to be created anew", t.c.Name, short(t.c.NetworkOwner))
 	}
 	t.Engine.NetworkLost = gone
 	switch {
 	case t.Engine.State == runtime.Paused, t.Action.Stopping != NoCause, !t.Ending.First.IsZero(), t.Action.Call != NoCall, t.Lost, t.Lasting.Held, t.Shutdown.Begun:
 	case t.c.AutoRemove, t.spec.RestartPolicy == Never:
-	case t.c.NetworkSince.After(t.Run.StartedAt):
-		t.record(EventKilling, "Container %s shares the network of container %s, which has a new run, and will be restarted", t.c.Name, short(t.c.NetworkOf))
+	case t.c.NetworkOwnerStartedAt.After(t.Run.StartedAt):
+		t.record(EventKilling, "Container %s shares the network of container %s, which has a new run, and will be restarted", t.c.Name, short(t.c.NetworkOwner))
 		t.stop(ByNetwork)
 	}
 }

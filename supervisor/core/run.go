@@ -45,7 +45,7 @@ func (t *stepper) observed(in *Input) {
 		t.begin(run, in.Unwatched)
 	}
 	t.Engine.State, t.Run.Died = t.c.State, false
-	t.Engine.NetworkAway = t.c.NetworkOf != "" && t.c.NetworkSince.IsZero()
+	t.Engine.NetworkAway = t.c.NetworkOwner != "" && t.c.NetworkOwnerStartedAt.IsZero()
 	t.checkResources()
 	if !t.Engine.State.Alive() && (!in.Unwatched || t.Run.ID == runtime.Run{}) {
 		t.failAll()

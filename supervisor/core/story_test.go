@@ -246,11 +246,11 @@ func (w *world) happen(event string, args []string) error {
 	case "gate":
 		w.step(what, &Input{Kind: GateSet, Gate: args[0], Status: args[1] == "True"})
 	case "network": // of another container: started now, stopped or gone
-		w.c.NetworkOf, w.c.NetworkSince = "0123456789abcdef", time.Time{}
+		w.c.NetworkOwner, w.c.NetworkOwnerStartedAt = "0123456789abcdef", time.Time{}
 		if args[0] == "started" {
-			w.c.NetworkSince = w.engineNow()
+			w.c.NetworkOwnerStartedAt = w.engineNow()
 		}
-		w.c.NetworkGone = args[0] == "gone"
+		w.c.NetworkOwnerGone = args[0] == "gone"
 		if w.c.State != runtime.Created {
 			w.step(what, &Input{Kind: Observed})
 		}

@@ -181,7 +181,7 @@ func (v *View) Waiting() *Waiting {
 		return &Waiting{Reason: WaitRuntimeUnknown, Message: "its engine cannot be heard; nothing is restarted until it can"}
 	case s.Action.Restart == ByExit && s.Lasting.Held:
 		return &Waiting{Reason: WaitHeld, Message: "has ended and is held: nothing starts it", Until: s.Lasting.HeldUntil}
-	case s.Action.Restart != NoCause && v.Container.NetworkGone:
+	case s.Action.Restart != NoCause && v.Container.NetworkOwnerGone:
 		return &Waiting{Reason: WaitNetwork, Message: "shares the network of a container that is gone: it has to be created anew"}
 	case s.Action.Restart != NoCause && s.Engine.NetworkAway:
 		return &Waiting{Reason: WaitNetwork, Message: "shares the network of a container that does not run"}

@@ -65,21 +65,21 @@ func TestRecall(t *testing.T) {
 		events []int64
 		ahead  time.Duration
 		at     int64
-		want   runtime.Memory
+		want   runtime.EventHistory
 	}{
-		{"nothing", nil, 0, 1000, runtime.Memory{}},
-		{"the event", from(900, 256), 0, 1000, runtime.Memory{Has: true}},
-		{"newer ones", from(1001, 100), 0, 1000, runtime.Memory{Oldest: at(1001), LiveRestore: true}},
-		{"as many as it can", from(1001, 256), 0, 1000, runtime.Memory{Oldest: at(1001), Full: true}},
-		{"some came while we asked", from(1001, 220), 0, 1000, runtime.Memory{Oldest: at(1001), Full: true}},
-		{"its clock hides the newest", from(1001, 10), time.Minute, 1000, runtime.Memory{Oldest: at(1001), Full: true}},
-		{"a clock set back since", from(future, 1), 0, future, runtime.Memory{Full: true}},
-		{"a clock set back", from(900, 10), 0, 1000, runtime.Memory{Oldest: at(900)}},
-		{"a log without end", from(900, 5000), 0, 99000, runtime.Memory{Oldest: at(900)}},
-		{"a log without end that has it", from(900, 5000), 0, 5000, runtime.Memory{Has: true}},
+		{"nothing", nil, 0, 1000, runtime.EventHistory{}},
+		{"the event", from(900, 256), 0, 1000, runtime.EventHistory{HasEvent: true}},
+		{"newer ones", from(1001, 100), 0, 1000, runtime.EventHistory{Oldest: at(1001), LiveRestore: true}},
+		{"as many as it can", from(1001, 256), 0, 1000, runtime.EventHistory{Oldest: at(1001), Full: true}},
+		{"some came while we asked", from(1001, 220), 0, 1000, runtime.EventHistory{Oldest: at(1001), Full: true}},
+		{"its clock hides the newest", from(1001, 10), time.Minute, 1000, runtime.EventHistory{Oldest: at(1001), Full: true}},
+		{"a clock set back since", from(future, 1), 0, future, runtime.EventHistory{Full: true}},
+		{"a clock set back", from(900, 10), 0, 1000, runtime.EventHistory{Oldest: at(900)}},
+		{"a log without end", from(900, 5000), 0, 99000, runtime.EventHistory{Oldest: at(900)}},
+		{"a log without end that has it", from(900, 5000), 0, 5000, runtime.EventHistory{HasEvent: true}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			m, err := remembers(t, tt.events, tt.ahead, http.StatusOK).Recall(t.Context(), at(tt.at))
+			m, err := remembers(t, tt.events, tt.ahead, http.StatusOK).EventHistory(t.Context(), at(tt.at))
 			if err != nil || m != tt.want {
 				t.Errorf("got %+v, %v; want %+v", m, err, tt.want)
 			}
@@ -91,7 +91,7 @@ func TestRecall(t *testing.T) {
 // everything; an engine that does not answer is.
 func TestRecallWithoutInfo(t *testing.T) {
 	for status, well := range map[int]bool{403: true, 404: true, 500: false} {
-		m, err := remembers(t, []int64{1001}, 0, status).Recall(t.Context(), time.Unix(1000, 0))
+		m, err := remembers(t, []int64{1001}, 0, status).EventHistory(t.Context(), time.Unix(1000, 0))
 		if m.LiveRestore || (err == nil) != well {
 			t.Errorf("status %d: %+v, %v", status, m, err)
 		}
@@ -101,7 +101,7 @@ func TestRecallWithoutInfo(t *testing.T) {
 func TestRecallGivesUp(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := remembers(t, nil, 0, http.StatusOK).Recall(ctx, time.Unix(1000, 0)); !errors.Is(err, context.Canceled) {
+	if _, err := remembers(t, nil, 0, http.StatusOK).EventHistory(ctx, time.Unix(1000, 0)); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -30,16 +30,16 @@ const (
 )
 
 // Recall says what the engine remembers of its events.
-func (e *Engine) Recall(ctx context.Context, at time.Time) (runtime.Memory, error) {
-	var m runtime.Memory
+func (e *Engine) EventHistory(ctx context.Context, at time.Time) (runtime.EventHistory, error) {
+	var m runtime.EventHistory
 	answered, err := e.past(ctx, at.Add(-roundMax), at.Add(roundMax), func(t time.Time) bool {
-		m.Has = t.Equal(at)
-		return !m.Has
+		m.HasEvent = t.Equal(at)
+		return !m.HasEvent
 	})
-	if m.Has && !answered.IsZero() && at.After(answered.Add(2*clockSlack)) {
-		return runtime.Memory{Full: true}, err // its clock was set back: what came since is older
+	if m.HasEvent && !answered.IsZero() && at.After(answered.Add(2*clockSlack)) {
+		return runtime.EventHistory{Full: true}, err // its clock was set back: what came since is older
 	}
-	if err != nil || m.Has {
+	if err != nil || m.HasEvent {
 		return m, err
 	}
 	now, n := time.Now(), 0
@@ -78,7 +78,7 @@ func (e *Engine) liveRestore(ctx context.Context) (bool, error) {
 }
 
 // Kills returns the kill events of a container since then that the engine remembers.
-func (e *Engine) Kills(ctx context.Context, id string, since time.Time) ([]runtime.Event, error) {
+func (e *Engine) KillEvents(ctx context.Context, id string, since time.Time) ([]runtime.Event, error) {
 	ctx, cancel := context.WithCancel(ctx) // ends the client's reader
 	defer cancel()
 	c, err := e.client(ctx)
