@@ -81,7 +81,7 @@ func BenchmarkDeath(b *testing.B) {
 		awaitUpdate(updates, runtime.Observed, runtime.Running, func() error { return e.Start(ctx, id) })
 		died := awaitUpdate(updates, runtime.Died, "", func() error { return private.Client().ContainerKill(ctx, id, "KILL") })
 		total += awaitUpdate(updates, runtime.Observed, runtime.Exited, nil).at.Sub(died.Time)
-		inEngine += time.Duration(source.took.Load())
+		inEngine += time.Duration(source.lastInspect.Load())
 		deaths++
 	}
 	b.ReportMetric(float64(total/deaths)/1e6, "ms-from-death")
@@ -93,12 +93,12 @@ func BenchmarkDeath(b *testing.B) {
 // timedSource notes how long the last inspection took.
 type timedSource struct {
 	*docker.Engine
-	took atomic.Int64
+	lastInspect atomic.Int64
 }
 
 func (s *timedSource) Inspect(ctx context.Context, id string) (*runtime.Container, error) {
 	began := time.Now()
-	defer func() { s.took.Store(int64(time.Since(began))) }()
+	defer func() { s.lastInspect.Store(int64(time.Since(began))) }()
 	return s.Engine.Inspect(ctx, id)
 }
 

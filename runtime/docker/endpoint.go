@@ -11,7 +11,7 @@ import (
 	"github.com/docker/docker/client"
 )
 
-// envDockerConfig names the directory that the docker command line has in place of
+// envDockerConfig names the directory that the docker command line uses instead of
 // ~/.docker.
 const envDockerConfig = "DOCKER_CONFIG"
 
@@ -26,14 +26,13 @@ func (e *Engine) endpoint() string {
 	return client.DefaultDockerHost
 }
 
-// scheme returns how the engine is spoken to, in the words of the endpoint.
+// scheme returns the endpoint's scheme, e.g. "unix".
 func (e *Engine) scheme() string {
 	scheme, _, _ := strings.Cut(e.endpoint(), "://")
 	return scheme
 }
 
-// hostOptions tell a client where the engine is. Only WithHost tells its transport how
-// to dial.
+// hostOptions says where the engine is. Only WithHost makes the transport dial it.
 func (e *Engine) hostOptions() ([]client.Opt, error) {
 	switch e.scheme() {
 	case "unix", "tcp", "http", "https":
@@ -51,20 +50,20 @@ func (e *Engine) hostOptions() ([]client.Opt, error) {
 	return opts, nil
 }
 
-// tls says whether the endpoint is spoken to in TLS.
+// tls says whether connections to the endpoint use TLS.
 func (e *Engine) tls() bool {
 	return e.scheme() == "https" || e.scheme() != "unix" && (os.Getenv(client.EnvOverrideCertPath) != "" || os.Getenv(client.EnvTLSVerify) != "")
 }
 
-// tlsOptions does as the docker command line: without DOCKER_CERT_PATH the certificates
-// are those of ~/.docker.
+// tlsOptions finds certificates as the docker command line does: in DOCKER_CERT_PATH,
+// else in ~/.docker.
 func (e *Engine) tlsOptions() ([]client.Opt, error) {
 	switch {
 	case !e.tls():
 		return nil, nil
 	case os.Getenv(client.EnvOverrideCertPath) != "":
 		return []client.Opt{client.WithTLSClientConfigFromEnv(), client.WithScheme("https")}, nil
-	case os.Getenv(client.EnvTLSVerify) == "": // by the certificates of this host
+	case os.Getenv(client.EnvTLSVerify) == "": // verified with the host's certificates
 		return []client.Opt{client.WithScheme("https")}, nil
 	}
 	dir, err := dockerConfig()
@@ -82,8 +81,8 @@ func (e *Engine) tlsOptions() ([]client.Opt, error) {
 	return []client.Opt{client.WithTLSClientConfig(files[0], files[1], files[2]), client.WithScheme("https")}, nil
 }
 
-// dockerConfig returns where the docker command line has its files. A service need not
-// have HOME.
+// dockerConfig returns the directory of the docker command line's files. A systemd
+// service may have no HOME.
 func dockerConfig() (string, error) {
 	if dir := os.Getenv(envDockerConfig); dir != "" {
 		return dir, nil

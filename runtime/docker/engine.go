@@ -1,5 +1,12 @@
-// Package docker speaks to Docker engines, and to others that speak Docker's
-// API. It knows nothing of probes and decisions.
+// Package docker connects healthd to a Docker engine, or to another engine with
+// Docker's API. An Engine is the runtime.Source of a Watcher, runs the commands of
+// exec probes, reads HEALTHCHECK results, and starts and stops containers:
+//
+//	runtime.Watcher ── Subscribe, List, Inspect, EventHistory ──┐
+//	prober          ── Exec, Health ────────────────────────────┤── Docker API
+//	supervisor      ── Stop, Start, Accept ─────────────────────┘
+//
+// When to probe, stop or start is decided elsewhere.
 package docker
 
 import (
@@ -21,8 +28,8 @@ const (
 	acceptTimeout = 5 * time.Second
 	listTimeout   = 30 * time.Second
 	startTimeout  = 2 * time.Minute
-	// stopMargin is what the engine is granted beyond the grace period: a client
-	// that gives up first reports a failure while the engine is still stopping.
+	// stopMargin is added to the grace period: a client that gives up earlier reports
+	// a failure while the engine is still stopping.
 	stopMargin = 30 * time.Second
 
 	oldestAPI = "1.41" // Docker 20.10
@@ -33,41 +40,40 @@ const (
 type Config struct {
 	// Name is Container.Runtime of its containers; empty means "docker".
 	Name string
-	// Endpoint is "unix:///…" or "tcp://…"; empty means what DOCKER_HOST says, else the
-	// usual socket. DOCKER_TLS_VERIFY and DOCKER_CERT_PATH say whether what is no
-	// socket is spoken to in TLS.
+	// Endpoint is "unix:///…", "tcp://…", "http://…" or "https://…"; empty means
+	// DOCKER_HOST, else the default socket. DOCKER_TLS_VERIFY and DOCKER_CERT_PATH
+	// turn TLS on, as for the docker command line, except on a Unix socket.
 	Endpoint string
-	// Network is whose address to prefer of a container with several networks;
-	// else the first by name is taken.
+	// Network is the network whose address is used for a container that has several;
+	// where it has no address, the first by name is used.
 	Network string
-	Log     *zap.Logger
+	Log     *zap.Logger // may be nil
 }
 
-// Engine is a connection to one engine. It may be used by any number of
-// goroutines. It implements runtime.Source and the interfaces through which
-// probes ask an engine.
+// Engine is a client of one engine. Any number of goroutines may use it. It
+// implements runtime.Source and prober.Engine.
 type Engine struct {
 	conf Config
 	log  *zap.Logger
 
-	commands sync.Map // marks of the commands that run
-	owner    owner    // of these
+	runningMarks sync.Map // marks of the commands that run
+	owner        owner    // of these
 
-	// turn is held while current is used or replaced; a channel, so that waiting
-	// for it ends with a context.
-	turn    chan struct{}
-	current *client.Client
+	// clientLock guards current. It is a channel, so that waiting for it ends with a
+	// context.
+	clientLock chan struct{}
+	current    *client.Client
 }
 
 var _ runtime.Source = (*Engine)(nil)
 
-// New returns an engine. It does not connect yet, so an engine that is not there
-// is found out by the first call.
+// New returns a client that does not connect yet: an engine that is not there fails
+// the first call. The error is about the endpoint or its certificates.
 func New(conf Config) (*Engine, error) {
 	if conf.Name == "" {
 		conf.Name = "docker"
 	}
-	e := &Engine{conf: conf, log: conf.Log, turn: make(chan struct{}, 1), owner: newOwner()}
+	e := &Engine{conf: conf, log: conf.Log, clientLock: make(chan struct{}, 1), owner: newOwner()}
 	if e.log == nil {
 		e.log = zap.NewNop()
 	}
@@ -78,11 +84,11 @@ func New(conf Config) (*Engine, error) {
 	return e, c.Close()
 }
 
-// Close drops the idle connections. Calls under way go on.
+// Close closes the idle connections. Calls under way go on.
 func (e *Engine) Close() error {
-	e.turn <- struct{}{}
-	defer func() { <-e.turn }()
-	return e.drop()
+	e.clientLock <- struct{}{}
+	defer func() { <-e.clientLock }()
+	return e.closeClient()
 }
 
 // Ping returns nil when the engine answers.
@@ -94,13 +100,14 @@ func (e *Engine) Ping(ctx context.Context) error {
 		return err
 	}
 	if _, err := c.Ping(ctx); err != nil {
-		return e.failure(err)
+		return e.explain(err)
 	}
 	return nil
 }
 
-// Accept returns nil when the engine answers on a new connection. One that shuts down
-// stops listening before it stops its containers, and still serves old connections.
+// Accept returns nil when the engine answers on a new connection. An engine that shuts
+// down stops listening before it stops its containers, but still answers on connections
+// that are open.
 func (e *Engine) Accept(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, acceptTimeout)
 	defer cancel()
@@ -110,7 +117,7 @@ func (e *Engine) Accept(ctx context.Context) error {
 	}
 	defer c.Close()
 	if _, err := c.Ping(ctx); err != nil {
-		return e.failure(err)
+		return e.explain(err)
 	}
 	return nil
 }
@@ -134,13 +141,13 @@ func (e *Engine) newClient() (*client.Client, error) {
 	return c, nil
 }
 
-// client returns a client that has agreed with the engine on a version.
+// client returns a client that has negotiated the API version with the engine.
 func (e *Engine) client(ctx context.Context) (*client.Client, error) {
 	select {
-	case e.turn <- struct{}{}:
-		defer func() { <-e.turn }()
+	case e.clientLock <- struct{}{}:
+		defer func() { <-e.clientLock }()
 	case <-ctx.Done():
-		return nil, e.failure(ctx.Err())
+		return nil, e.explain(ctx.Err())
 	}
 	if e.current != nil {
 		return e.current, nil
@@ -149,12 +156,12 @@ func (e *Engine) client(ctx context.Context) (*client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	pinging, cancel := context.WithTimeout(ctx, callTimeout) // others wait for their turn
+	pinging, cancel := context.WithTimeout(ctx, callTimeout) // others wait for the lock
 	defer cancel()
 	ping, err := c.Ping(pinging)
 	if err != nil {
 		_ = c.Close()
-		return nil, e.failure(err)
+		return nil, e.explain(err)
 	}
 	if ping.APIVersion == "" {
 		ping.APIVersion = oldestAPI // a proxy that hides the header
@@ -169,19 +176,19 @@ func (e *Engine) client(ctx context.Context) (*client.Client, error) {
 	return c, nil
 }
 
-// renew makes the next call agree on a version afresh: an engine that comes back
-// may be another one.
-func (e *Engine) renew(ctx context.Context) error {
+// renewClient makes the next call negotiate the API version again: after a lost connection
+// the engine may be another version.
+func (e *Engine) renewClient(ctx context.Context) error {
 	select {
-	case e.turn <- struct{}{}:
-		defer func() { <-e.turn }()
-		return e.drop()
+	case e.clientLock <- struct{}{}:
+		defer func() { <-e.clientLock }()
+		return e.closeClient()
 	case <-ctx.Done():
-		return e.failure(ctx.Err())
+		return e.explain(ctx.Err())
 	}
 }
 
-func (e *Engine) drop() error {
+func (e *Engine) closeClient() error {
 	if e.current == nil {
 		return nil
 	}

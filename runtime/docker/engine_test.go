@@ -60,9 +60,9 @@ func TestInspectAndListAgree(t *testing.T) {
 		"paused":  {State: runtime.Paused, Network: "bridge"},
 		"created": {State: runtime.Created},
 	} {
-		describes(t, name, got[name], want)
+		compareContainer(t, name, got[name], want)
 	}
-	fits(t, e, got)
+	listMatches(t, e, got)
 }
 
 func inspectAll(t *testing.T, e *docker.Engine, ids map[string]string) map[string]*runtime.Container {
@@ -81,7 +81,7 @@ func inspectAll(t *testing.T, e *docker.Engine, ids map[string]string) map[strin
 	return got
 }
 
-func describes(t *testing.T, name string, got *runtime.Container, want runtime.Container) {
+func compareContainer(t *testing.T, name string, got *runtime.Container, want runtime.Container) {
 	t.Helper()
 	if want.RestartPolicy == "" {
 		want.RestartPolicy, want.StopTimeout = "no", -1
@@ -103,7 +103,7 @@ func describes(t *testing.T, name string, got *runtime.Container, want runtime.C
 	}
 }
 
-func fits(t *testing.T, e *docker.Engine, got map[string]*runtime.Container) {
+func listMatches(t *testing.T, e *docker.Engine, got map[string]*runtime.Container) {
 	t.Helper()
 	list, err := e.List(t.Context())
 	if err != nil {
@@ -133,7 +133,7 @@ func fits(t *testing.T, e *docker.Engine, got map[string]*runtime.Container) {
 	}
 }
 
-func TestInspectTellsEnvironmentImageAndLimits(t *testing.T) {
+func TestInspectEnvironmentImageAndLimits(t *testing.T) {
 	e, private := engine(t)
 	id := private.Create(t, dockertest.RunOptions{Env: []string{"SECRET=a=b", "EMPTY="}})
 	before, err := e.Inspect(t.Context(), id)
@@ -170,7 +170,7 @@ func TestStopAndStart(t *testing.T) {
 	e, private := engine(t)
 	id := private.Run(t, dockertest.RunOptions{Cmd: []string{"testserver", "-exit-code", "5"}})
 	deaf := private.Run(t, dockertest.RunOptions{Cmd: []string{"sleep", "1000"}})
-	serves(t, e, id)
+	waitUntilServing(t, e, id)
 	for _, tt := range []struct {
 		id    string
 		grace time.Duration

@@ -16,7 +16,7 @@ import (
 
 // failure says in plain words why the engine did not answer. Errors that are an
 // answer are returned as they are.
-func (e *Engine) failure(err error) error {
+func (e *Engine) explain(err error) error {
 	switch {
 	case err == nil:
 		return nil
@@ -27,13 +27,14 @@ func (e *Engine) failure(err error) error {
 	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("cannot connect to Docker at %s: permission denied; is healthd allowed to use the socket?", e.endpoint())
 	case client.IsErrConnectionFailed(err):
-		return fmt.Errorf("cannot connect to Docker at %s: %w", e.endpoint(), e.reason(err))
+		return fmt.Errorf("cannot connect to Docker at %s: %w", e.endpoint(), e.connectReason(err))
 	}
 	return err
 }
 
-// reason undoes the client's advice to people who type commands.
-func (e *Engine) reason(err error) error {
+// connectReason replaces the client's advice, which is meant for users of the docker
+// command line.
+func (e *Engine) connectReason(err error) error {
 	path, ok := strings.CutPrefix(e.endpoint(), "unix://")
 	if !ok {
 		return err
@@ -47,16 +48,17 @@ func (e *Engine) reason(err error) error {
 	return err
 }
 
-// about wraps err with what could not be done to a container.
-func (e *Engine) about(err error, doing, id string) error {
+// containerError wraps err with what could not be done to which container.
+func (e *Engine) containerError(err error, doing, id string) error {
 	if err == nil {
 		return nil
 	}
-	// A proxy that has nothing there answers the same status: the engine says what.
+	// A proxy answers 404 for a path that it does not serve. Only the engine says
+	// "no such container".
 	if errdefs.IsNotFound(err) && !errors.Is(err, runtime.ErrNotFound) && strings.Contains(strings.ToLower(err.Error()), "no such") {
 		err = runtime.ErrNotFound
 	}
-	return fmt.Errorf("cannot %s container %s: %w", doing, short(id), e.failure(err))
+	return fmt.Errorf("cannot %s container %s: %w", doing, short(id), e.explain(err))
 }
 
 func short(id string) string {

@@ -15,9 +15,9 @@ import (
 )
 
 // Subscribe returns the events since the given moment, of which the engine keeps
-// the newest 256, and all that follow, until ctx ends.
+// the newest 256, and all later ones, until ctx ends.
 func (e *Engine) Subscribe(ctx context.Context, since time.Time) (runtime.Stream, error) {
-	if err := e.renew(ctx); err != nil {
+	if err := e.renewClient(ctx); err != nil {
 		return nil, err
 	}
 	c, err := e.client(ctx)
@@ -26,21 +26,21 @@ func (e *Engine) Subscribe(ctx context.Context, since time.Time) (runtime.Stream
 	}
 	s := &stream{}
 	s.messages, s.errs = c.Events(ctx, events.ListOptions{
-		// The engine answers before it has subscribed, so even a subscription from
-		// now on needs a beginning.
-		Since:   stamp(since),
+		// The engine answers before it has subscribed. Without Since, the events in
+		// between would be lost.
+		Since:   formatTime(since),
 		Filters: eventFilter(),
 	})
 	select {
 	case err := <-s.errs:
-		return nil, fmt.Errorf("cannot subscribe to events: %w", e.failure(err))
+		return nil, fmt.Errorf("cannot subscribe to events: %w", e.explain(err))
 	default:
 		return s, nil
 	}
 }
 
-// eventFilter leaves out two of the three events that every exec makes, HEALTHCHECKs
-// included.
+// eventFilter keeps one of the three events of an exec. Exec probes and HEALTHCHECKs
+// cause most events of a host.
 func eventFilter() filters.Args {
 	f := filters.NewArgs(filters.Arg("type", "container"), filters.Arg("type", "network"))
 	for _, a := range []runtime.Action{
@@ -75,7 +75,7 @@ func (s *stream) Next() (runtime.Event, error) {
 	}
 }
 
-// translate says whether m is about a container.
+// translate returns m as a runtime.Event, and false when m is about no container.
 func translate(m events.Message) (runtime.Event, bool) {
 	ev := runtime.Event{ID: m.Actor.ID, Action: runtime.Action(m.Action), Time: eventTime(m.Time, m.TimeNano)}
 	attrs := m.Actor.Attributes
@@ -83,7 +83,7 @@ func translate(m events.Message) (runtime.Event, bool) {
 		ev.ID, ev.Action = attrs["container"], runtime.ActionNetwork
 		return ev, ev.ID != "" && (m.Action == events.ActionConnect || m.Action == events.ActionDisconnect)
 	}
-	// Numbers that are not there are zero, which is what the fields promise.
+	// A missing number is 0, as the fields' comments say.
 	ev.Signal, _ = strconv.Atoi(attrs["signal"])
 	ev.ExitCode, _ = strconv.Atoi(attrs["exitCode"])
 	ev.Name = attrs["name"]
@@ -92,8 +92,8 @@ func translate(m events.Message) (runtime.Event, bool) {
 	return ev, ev.ID != ""
 }
 
-// isAttribute tells the engine's attributes of an event from the container's
-// labels, which come with them.
+// isAttribute says whether key is one of the engine's own attributes. Events have the
+// container's labels in the same map.
 func isAttribute(key string) bool {
 	switch key {
 	case "name", "image", "signal", "exitCode", "execDuration", "execID", "oldName", "containerExitCode", "podId":

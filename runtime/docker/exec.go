@@ -14,36 +14,39 @@ import (
 )
 
 const (
-	// marker is set in the environment of a command, so that processes which left
-	// its session and its tree are found when it must be killed.
-	marker = "HEALTHD_EXEC"
-	// lasting is in the marks of commands without a timeout: what those leave behind
-	// may be meant to stay.
-	lasting = "lasting"
+	// markVariable is set in a command's environment. It finds the command's processes
+	// that left its session and its tree.
+	markVariable = "HEALTHD_EXEC"
+	// markNoTimeout is the mark of commands without a timeout (hooks). Their background
+	// processes may be meant to stay.
+	markNoTimeout = "lasting"
 
 	noTimeout = time.Duration(math.MaxInt64)
 
-	pollMin    = 5 * time.Millisecond
-	pollMax    = 100 * time.Millisecond
-	setUpMax   = 30 * time.Second // from the request to the start of the process
-	outputWait = 100 * time.Millisecond
-	killMax    = 5 * time.Second // from SIGKILL until the engine has noticed
+	pollMin           = 5 * time.Millisecond
+	pollMax           = 100 * time.Millisecond
+	execStartTimeout  = 30 * time.Second       // from the request to the start of the process
+	outputRestTimeout = 100 * time.Millisecond // from the end of the process to the end of its output
+	killTimeout       = 5 * time.Second        // from SIGKILL until the engine has noticed
 )
 
-// Exec runs argv inside the container, without a shell, and returns when its
-// process has ended, whoever still holds its output open. The process and all
-// its descendants are killed when timeout, counted from the start of the process,
-// is over (timedOut) or ctx ends (err). The greatest Duration is no timeout. output
-// is what it wrote: stdout, then stderr, at most limit bytes. err means that nothing
-// is known of the command's success. When both timedOut and err are set, the time
-// was over, and err says why the command could not be killed.
+// Exec runs argv inside the container, without a shell, and returns when its process
+// has ended, even if a background process still holds its output open. The process and
+// all its descendants are killed when the timeout, counted from the start of the
+// process, is over (timedOut) or ctx ends (err). The greatest Duration means no timeout.
 //
-// What a command with a timeout leaves behind is let live unless it holds the
-// command's output open and so keeps the engine from telling of an end.
+// output is stdout, then stderr, together at most limit bytes. err means that nothing is
+// known about the command's success. When both timedOut and err are set, the timeout was
+// over, and err says why the command could not be killed. An err with a method
+// NotStarted() bool that returns true says that the container has no such command or
+// cannot run it.
+//
+// Background processes of a command with a timeout survive, unless they hold its output
+// open and so keep the engine from reporting the end of commands.
 func (e *Engine) Exec(ctx context.Context, id string, argv []string, timeout time.Duration, limit int) (output []byte, exitCode int, timedOut bool, err error) {
 	x := &execution{engine: e, container: id, mark: e.newMark(timeout), timeout: timeout}
-	e.commands.Store(x.mark, nil)
-	defer e.commands.Delete(x.mark)
+	e.runningMarks.Store(x.mark, nil)
+	defer e.runningMarks.Delete(x.mark)
 	if err := x.create(ctx, argv); err != nil {
 		return nil, 0, false, err
 	}
@@ -55,11 +58,11 @@ func (e *Engine) Exec(ctx context.Context, id string, argv []string, timeout tim
 	}()
 	exitCode, timedOut, err = x.wait(ctx, out)
 	if err == nil && !timedOut {
-		out.settle(ctx)
+		out.waitForRest(ctx)
 	}
 	if errors.Is(err, errNotStarted) {
-		out.settle(ctx)
-		err = notStarted(fmt.Sprintf("cannot run %q in container %s: %s", argv[0], short(id), out.reason()))
+		out.waitForRest(ctx)
+		err = notStarted(fmt.Sprintf("cannot run %q in container %s: %s", argv[0], short(id), out.startError()))
 	}
 	return out.bytes(), exitCode, timedOut, err
 }
@@ -67,12 +70,12 @@ func (e *Engine) Exec(ctx context.Context, id string, argv []string, timeout tim
 // errNotStarted says that the engine could not start the command's process.
 var errNotStarted = errors.New("the command could not be started")
 
-// notStarted is that error as callers see it.
+// notStarted is errNotStarted for the caller, with the engine's reason.
 type notStarted string
 
 func (n notStarted) Error() string { return string(n) }
 
-// NotStarted tells the command's own fault from trouble with the engine.
+// NotStarted says that the command is at fault, not the engine.
 func (n notStarted) NotStarted() bool { return true }
 
 // execution is one command inside a container.
@@ -97,22 +100,21 @@ func (x *execution) create(ctx context.Context, argv []string) error {
 		Cmd: argv, AttachStdout: true, AttachStderr: true, Env: []string{x.mark},
 	})
 	if err != nil {
-		return x.engine.about(err, "run a command in", x.container)
+		return x.engine.containerError(err, "run a command in", x.container)
 	}
 	x.client, x.id = c, created.ID
 	return nil
 }
 
-// wait follows the command through inspections, because only they tell when it
-// has ended: its output may be held open by others, and the answer to the start
-// may be lost.
+// wait polls the exec until the command has ended. The end of its output does not show
+// that: a background process may hold it open, and the connection may break.
 func (x *execution) wait(ctx context.Context, out *output) (exitCode int, timedOut bool, err error) {
-	limit := time.NewTimer(setUpMax)
+	limit := time.NewTimer(execStartTimeout)
 	defer limit.Stop()
 	poll := time.NewTimer(pollMin)
 	defer poll.Stop()
 	eof, every, started := out.done, pollMin, false
-	delay := &delay{execution: x}
+	exit := &undetectedExit{execution: x}
 	for {
 		select {
 		case <-ctx.Done():
@@ -120,10 +122,10 @@ func (x *execution) wait(ctx context.Context, out *output) (exitCode int, timedO
 		case <-limit.C:
 			if !started {
 				return 0, false, errors.Join(fmt.Errorf("cannot run a command in container %s: not started after %v",
-					short(x.container), setUpMax), x.kill(ctx))
+					short(x.container), execStartTimeout), x.kill(ctx))
 			}
-			if delay.gone() {
-				exitCode, err := x.lateEnd(ctx)
+			if exit.processGone() {
+				exitCode, err := x.exitCodeAfterTimeout(ctx)
 				return exitCode, false, err
 			}
 			return 0, true, x.kill(ctx)
@@ -145,8 +147,8 @@ func (x *execution) wait(ctx context.Context, out *output) (exitCode int, timedO
 			started, every = true, pollMin
 			limit.Reset(x.timeout)
 		case !started && !in.Running && eof == nil && out.failed() != nil:
-			return 0, false, x.engine.about(out.failed(), "run a command in", x.container)
-		case started && delay.end(ctx):
+			return 0, false, x.engine.containerError(out.failed(), "run a command in", x.container)
+		case started && exit.unblock(ctx):
 			every = pollMin
 		}
 		poll.Reset(every)
@@ -154,33 +156,32 @@ func (x *execution) wait(ctx context.Context, out *output) (exitCode int, timedO
 	}
 }
 
-// kill ends the command with all its descendants. It does not mind that ctx has
-// ended.
+// kill ends the command with all its descendants, even after ctx has ended.
 func (x *execution) kill(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), killMax)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), killTimeout)
 	defer cancel()
-	// A command that has not started yet would outlive us: its process is waited
-	// for, to be killed.
-	if err := x.until(ctx, func(in execState) bool { return in.Pid != 0 || in.ended() || !in.Running }); err != nil && x.pid == 0 {
+	// A command that has not started yet would run on after this call. Wait for its
+	// process, to kill it.
+	if err := x.pollUntil(ctx, func(in execState) bool { return in.Pid != 0 || in.ended() || !in.Running }); err != nil && x.pid == 0 {
 		return fmt.Errorf("cannot kill the command: %w", err)
 	}
 	if x.pid == 0 {
 		return nil
 	}
-	t := tree{root: x.pid, container: x.container, mark: x.mark}
+	t := processTree{root: x.pid, container: x.container, mark: x.mark}
 	if err := t.kill(ctx); err != nil {
 		if in, look := x.inspect(ctx); look == nil && in.ended() {
 			return nil
 		}
 		return fmt.Errorf("cannot kill the command: %w", err)
 	}
-	if err := x.until(ctx, execState.ended); err != nil && !errors.Is(err, runtime.ErrNotFound) {
+	if err := x.pollUntil(ctx, execState.ended); err != nil && !errors.Is(err, runtime.ErrNotFound) {
 		return fmt.Errorf("the command was killed, but the engine still calls it running: %w", err)
 	}
 	return nil
 }
 
-func (x *execution) until(ctx context.Context, done func(execState) bool) error {
+func (x *execution) pollUntil(ctx context.Context, done func(execState) bool) error {
 	for every := pollMin; ; every = min(2*every, pollMax) {
 		in, err := x.inspect(ctx)
 		if err != nil {
@@ -197,8 +198,8 @@ func (x *execution) until(ctx context.Context, done func(execState) bool) error 
 	}
 }
 
-// execState is what an exec's inspection tells. The client's own type makes no
-// difference between an exec that has not begun and one that ended with 0.
+// execState is the answer to an exec's inspection. In the client's own type an exec that
+// has not begun looks like one that ended with 0.
 type execState struct {
 	ContainerID string
 	Running     bool
@@ -212,11 +213,11 @@ func (x *execution) inspect(ctx context.Context) (execState, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	var in execState
-	answered := x.unlock(ctx)
+	answered := x.unblockInspect(ctx)
 	err := x.engine.get(ctx, x.client, "/exec/"+x.id+"/json", &in)
 	answered()
 	if err != nil {
-		return in, x.engine.about(err, "inspect a command in", x.container)
+		return in, x.engine.containerError(err, "inspect a command in", x.container)
 	}
 	if in.Pid != 0 {
 		x.pid = in.Pid

@@ -48,7 +48,7 @@ func TestExec(t *testing.T) {
 		})
 	}
 	// A newer engine would tell of no end while the one that a command left lives.
-	if n := len(commands(id, "sleep")); n != 1 && n != 2 {
+	if n := len(processesRunning(id, "sleep")); n != 1 && n != 2 {
 		t.Errorf("got %d sleeps, want the container's and maybe the one that a command left", n)
 	}
 }
@@ -76,7 +76,7 @@ func TestExecAfterOneThatHoldsItsOutput(t *testing.T) {
 			if took := time.Since(began); took > timeout/2 { // the engine's own pace makes it 35 s
 				t.Errorf("all took %v", took)
 			}
-			if n := len(commands(id, "sleep")); n > 2 {
+			if n := len(processesRunning(id, "sleep")); n > 2 {
 				t.Errorf("%d sleeps are left, so they pile up", n)
 			}
 		})
@@ -118,7 +118,7 @@ func TestExecSparesWhatDelaysNobody(t *testing.T) {
 		do("sleep 1111 &", time.Minute)
 	}
 	for program, want := range map[string]int{"nc": 1, "tail": 2} {
-		if n := len(commands(id, program)); n != want {
+		if n := len(processesRunning(id, program)); n != want {
 			t.Errorf("%d of %s are there, want %d", n, program, want)
 		}
 	}
@@ -150,7 +150,7 @@ func TestExecTimeoutKillsTheTree(t *testing.T) {
 				t.Errorf("got output %q", output)
 			}
 			for _, left := range []string{"sleep", "yes", "sh"} {
-				if pids := commands(id, left); len(pids) > 0 {
+				if pids := processesRunning(id, left); len(pids) > 0 {
 					t.Errorf("left %s: %v", left, pids)
 				}
 			}
@@ -167,13 +167,13 @@ func TestExecCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
 		defer cancel()
-		eventually(t, "the command runs", func() bool { return len(commands(id, "sleep")) == 1 })
+		eventually(t, "the command runs", func() bool { return len(processesRunning(id, "sleep")) == 1 })
 	}()
 	_, _, timedOut, err := e.Exec(ctx, id, []string{"sleep", "1000"}, time.Minute, 100)
 	if !errors.Is(err, context.Canceled) || timedOut {
 		t.Errorf("got %v, %v; want it cancelled", timedOut, err)
 	}
-	eventually(t, "the command is gone", func() bool { return len(commands(id, "sleep")) == 0 })
+	eventually(t, "the command is gone", func() bool { return len(processesRunning(id, "sleep")) == 0 })
 }
 
 func TestExecThatCannotBeAsked(t *testing.T) {
@@ -213,7 +213,7 @@ func TestExecWhenTheContainerDies(t *testing.T) {
 	e, private := engine(t)
 	id := private.Run(t, dockertest.RunOptions{Cmd: []string{"tail", "-f", "/dev/null"}})
 	go func() {
-		eventually(t, "the command runs", func() bool { return len(commands(id, "sleep")) == 1 })
+		eventually(t, "the command runs", func() bool { return len(processesRunning(id, "sleep")) == 1 })
 		_ = private.Client().ContainerKill(t.Context(), id, "KILL")
 	}()
 	_, code, timedOut, err := e.Exec(t.Context(), id, []string{"sleep", "1000"}, time.Minute, 100)
@@ -223,7 +223,7 @@ func TestExecWhenTheContainerDies(t *testing.T) {
 }
 
 // commands returns the processes of the container that run the program.
-func commands(id, program string) []string {
+func processesRunning(id, program string) []string {
 	dirs, _ := filepath.Glob("/proc/[0-9]*")
 	var found []string
 	for _, dir := range dirs {
@@ -240,7 +240,7 @@ func commands(id, program string) []string {
 }
 
 // Two healthds may ask in one container: neither ends what the other's commands do.
-func TestExecSparesAnother(t *testing.T) {
+func TestExecOfAnotherHealthdGoesOn(t *testing.T) {
 	e, private := engine(t)
 	other := connect(t, private)
 	id := private.Run(t, dockertest.RunOptions{Cmd: []string{"tail", "-f", "/dev/null"}})
@@ -252,7 +252,7 @@ func TestExecSparesAnother(t *testing.T) {
 		}
 		answered <- err
 	}()
-	eventually(t, "the other's command runs", func() bool { return len(commands(id, "sleep")) == 1 })
+	eventually(t, "the other's command runs", func() bool { return len(processesRunning(id, "sleep")) == 1 })
 	for range 3 {
 		if _, code, _, err := e.Exec(t.Context(), id, []string{"sh", "-c", "sleep 1111 & exit 0"}, time.Minute, 100); code != 0 || err != nil {
 			t.Errorf("exit code %d, %v", code, err)

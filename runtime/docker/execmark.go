@@ -9,19 +9,19 @@ import (
 	"time"
 )
 
-// owner is who runs a command: an Engine of a process. Another healthd's commands are
-// not ours to end while it lives.
+// owner is the Engine of the process that runs a command. While that process lives,
+// another healthd must not kill its commands.
 type owner struct {
-	pids  string // the namespace of pid; a process of another one cannot be seen
-	pid   int
-	start uint64 // of the process
-	id    string // of the Engine
+	pidNamespace string // the namespace of pid; processes of another one are not visible
+	pid          int
+	startTime    uint64 // of the process
+	id           string // of the Engine
 }
 
 func newOwner() owner {
-	o := owner{pids: pidNamespace(), pid: os.Getpid(), id: rand.Text()}
+	o := owner{pidNamespace: pidNamespace(), pid: os.Getpid(), id: rand.Text()}
 	if p, err := readProc(o.pid); err == nil {
-		o.start = p.start
+		o.startTime = p.startTime
 	}
 	return o
 }
@@ -33,34 +33,34 @@ func pidNamespace() string {
 
 // ended says that the owner's process is known to be no more.
 func (o owner) ended() bool {
-	if o.pids == "" || o.pids != pidNamespace() || o.start == 0 {
+	if o.pidNamespace == "" || o.pidNamespace != pidNamespace() || o.startTime == 0 {
 		return false
 	}
 	p, err := readProc(o.pid)
-	return os.IsNotExist(err) || err == nil && p.start != o.start
+	return os.IsNotExist(err) || err == nil && p.startTime != o.startTime
 }
 
-// mark is what a command's environment says of it.
+// mark is what markVariable says about a command.
 type mark struct {
-	owner   owner
-	lasting bool
+	owner     owner
+	noTimeout bool
 }
 
-// newMark returns a mark that no other command has.
+// newMark returns an entry for a command's environment that no other command has.
 func (e *Engine) newMark(timeout time.Duration) string {
 	kind := "probe"
 	if timeout == noTimeout {
-		kind = lasting
+		kind = markNoTimeout
 	}
 	o := e.owner
-	return fmt.Sprintf("%s=%s:%s:%d:%d:%s:%s", marker, kind, o.pids, o.pid, o.start, o.id, rand.Text())
+	return fmt.Sprintf("%s=%s:%s:%d:%d:%s:%s", markVariable, kind, o.pidNamespace, o.pid, o.startTime, o.id, rand.Text())
 }
 
-// readMark understands a mark. Environments are written by anybody: what is not of our
-// form is none.
-func readMark(text string) (mark, bool) {
-	f := strings.Split(strings.TrimPrefix(text, marker+"="), ":")
-	if len(f) != 6 || f[0] != "probe" && f[0] != lasting {
+// parseMark parses a mark. It returns false for other values: anybody may set the
+// variable.
+func parseMark(text string) (mark, bool) {
+	f := strings.Split(strings.TrimPrefix(text, markVariable+"="), ":")
+	if len(f) != 6 || f[0] != "probe" && f[0] != markNoTimeout {
 		return mark{}, false
 	}
 	pid, err := strconv.Atoi(f[2])
@@ -68,5 +68,5 @@ func readMark(text string) (mark, bool) {
 		return mark{}, false
 	}
 	start, err := strconv.ParseUint(f[3], 10, 64)
-	return mark{owner{f[1], pid, start, f[4]}, f[0] == lasting}, err == nil
+	return mark{owner{f[1], pid, start, f[4]}, f[0] == markNoTimeout}, err == nil
 }

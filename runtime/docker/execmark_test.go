@@ -11,7 +11,7 @@ func TestMark(t *testing.T) {
 	e := &Engine{owner: newOwner()}
 	for timeout, lasting := range map[time.Duration]bool{time.Second: false, noTimeout: true} {
 		text := e.newMark(timeout)
-		if m, ok := readMark(text); !ok || m.owner != e.owner || m.lasting != lasting {
+		if m, ok := parseMark(text); !ok || m.owner != e.owner || m.noTimeout != lasting {
 			t.Errorf("%s: got %+v, %v", text, m, ok)
 		}
 		if text == e.newMark(timeout) {
@@ -19,7 +19,7 @@ func TestMark(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"", "HEALTHD_EXEC=", "HEALTHD_EXEC=x", "HEALTHD_EXEC=probe:1:x:3:a:b", "HEALTHD_EXEC=probe:1:2:-3:a:b", "HEALTHD_EXEC=other:1:2:3:a:b"} {
-		if m, ok := readMark(text); ok {
+		if m, ok := parseMark(text); ok {
 			t.Errorf("%q: got %+v", text, m)
 		}
 	}
@@ -36,7 +36,7 @@ func TestOwnerEnded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lives := owner{pids: self.pids, pid: p.pid, start: p.start}
+	lives := owner{pidNamespace: self.pidNamespace, pid: p.pid, startTime: p.startTime}
 	if lives.ended() {
 		t.Error("one that lives is taken for gone")
 	}
@@ -49,10 +49,10 @@ func TestOwnerEnded(t *testing.T) {
 		want  bool
 	}{
 		"gone":              {lives, true},
-		"its PID is reused": {owner{pids: self.pids, pid: os.Getpid(), start: self.start + 1}, true},
+		"its PID is reused": {owner{pidNamespace: self.pidNamespace, pid: os.Getpid(), startTime: self.startTime + 1}, true},
 		"ourselves":         {self, false},
-		"elsewhere":         {owner{pids: "1", pid: p.pid, start: p.start}, false},
-		"unknown":           {owner{pids: self.pids, pid: p.pid}, false},
+		"elsewhere":         {owner{pidNamespace: "1", pid: p.pid, startTime: p.startTime}, false},
+		"unknown":           {owner{pidNamespace: self.pidNamespace, pid: p.pid}, false},
 	} {
 		if got := tc.owner.ended(); got != tc.want {
 			t.Errorf("%s: got %v", name, got)

@@ -11,12 +11,12 @@ import (
 	"github.com/docker/docker/pkg/stdcopy"
 )
 
-// reasonMax is what is kept of the engine's own words when it could not start a
-// command, whatever output was asked for.
-const reasonMax = 1 << 10
+// startErrorMax bounds the engine's message about a command that it could not start, in
+// bytes, where the caller wants less output.
+const startErrorMax = 1 << 10
 
-// output collects what a command writes. It reads on when it is full, so that
-// the command is not held up.
+// output collects what a command writes. It reads on when it is full, so that the
+// command does not block.
 type output struct {
 	done chan struct{} // closed at the end of the stream
 
@@ -29,13 +29,13 @@ type output struct {
 
 // start asks the engine to run the command, and returns at once.
 func (x *execution) start(ctx context.Context, limit int) *output {
-	o := &output{done: make(chan struct{}), limit: limit, keep: max(limit, reasonMax)}
+	o := &output{done: make(chan struct{}), limit: limit, keep: max(limit, startErrorMax)}
 	go func() {
 		defer close(o.done)
 		body, err := x.engine.post(ctx, x.client, "/exec/"+x.id+"/start", container.ExecStartOptions{})
 		if err == nil {
 			defer body.Close()
-			_, err = stdcopy.StdCopy(part{o, &o.stdout}, part{o, &o.stderr}, body)
+			_, err = stdcopy.StdCopy(streamWriter{o, &o.stdout}, streamWriter{o, &o.stderr}, body)
 		}
 		o.mu.Lock()
 		defer o.mu.Unlock()
@@ -44,13 +44,13 @@ func (x *execution) start(ctx context.Context, limit int) *output {
 	return o
 }
 
-// settle waits a moment for output that is on its way, not for who holds the
-// stream open.
-func (o *output) settle(ctx context.Context) {
+// waitForRest waits for output that was written but not yet read, not for background
+// processes that hold the stream open.
+func (o *output) waitForRest(ctx context.Context) {
 	select {
 	case <-o.done:
 	case <-ctx.Done():
-	case <-time.After(outputWait):
+	case <-time.After(outputRestTimeout):
 	}
 }
 
@@ -68,9 +68,9 @@ func (o *output) failed() error {
 	return o.err
 }
 
-// reason is what the engine wrote in place of the output of a command that it
-// could not start.
-func (o *output) reason() string {
+// startError returns the engine's message about a command that it could not start. The
+// engine sends it as the command's output.
+func (o *output) startError() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if s := strings.TrimSpace(string(o.stdout)); s != "" {
@@ -82,13 +82,13 @@ func (o *output) reason() string {
 	return errNotStarted.Error()
 }
 
-// part is one of the two streams of an output.
-type part struct {
+// streamWriter appends to one of the two streams of an output.
+type streamWriter struct {
 	o   *output
 	buf *[]byte
 }
 
-func (p part) Write(b []byte) (int, error) {
+func (p streamWriter) Write(b []byte) (int, error) {
 	p.o.mu.Lock()
 	defer p.o.mu.Unlock()
 	*p.buf = append(*p.buf, b[:min(len(b), p.o.keep-len(*p.buf))]...)

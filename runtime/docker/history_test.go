@@ -14,9 +14,9 @@ import (
 	"healthd/runtime"
 )
 
-// remembers serves events of the given seconds as engines do, by a clock that is ahead
-// of ours. Asked about itself, an engine answers with the status info.
-func remembers(t *testing.T, seconds []int64, ahead time.Duration, info int) *Engine {
+// engineWithHistory is an engine with events at the given seconds, whose clock is ahead of
+// healthd's. It answers /info with the status info.
+func engineWithHistory(t *testing.T, seconds []int64, ahead time.Duration, info int) *Engine {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Api-Version", oldestAPI)
@@ -51,7 +51,7 @@ func remembers(t *testing.T, seconds []int64, ahead time.Duration, info int) *En
 	return e
 }
 
-func TestRecall(t *testing.T) {
+func TestEventHistory(t *testing.T) {
 	from := func(first, n int64) (all []int64) {
 		for i := range n {
 			all = append(all, first+i)
@@ -67,19 +67,19 @@ func TestRecall(t *testing.T) {
 		at     int64
 		want   runtime.EventHistory
 	}{
-		{"nothing", nil, 0, 1000, runtime.EventHistory{}},
+		{"no events", nil, 0, 1000, runtime.EventHistory{}},
 		{"the event", from(900, 256), 0, 1000, runtime.EventHistory{HasEvent: true}},
 		{"newer ones", from(1001, 100), 0, 1000, runtime.EventHistory{Oldest: at(1001), LiveRestore: true}},
-		{"as many as it can", from(1001, 256), 0, 1000, runtime.EventHistory{Oldest: at(1001), Full: true}},
-		{"some came while we asked", from(1001, 220), 0, 1000, runtime.EventHistory{Oldest: at(1001), Full: true}},
-		{"its clock hides the newest", from(1001, 10), time.Minute, 1000, runtime.EventHistory{Oldest: at(1001), Full: true}},
-		{"a clock set back since", from(future, 1), 0, future, runtime.EventHistory{Full: true}},
-		{"a clock set back", from(900, 10), 0, 1000, runtime.EventHistory{Oldest: at(900)}},
-		{"a log without end", from(900, 5000), 0, 99000, runtime.EventHistory{Oldest: at(900)}},
-		{"a log without end that has it", from(900, 5000), 0, 5000, runtime.EventHistory{HasEvent: true}},
+		{"full", from(1001, 256), 0, 1000, runtime.EventHistory{Oldest: at(1001), Full: true}},
+		{"full, but some came during the request", from(1001, 220), 0, 1000, runtime.EventHistory{Oldest: at(1001), Full: true}},
+		{"its clock is ahead", from(1001, 10), time.Minute, 1000, runtime.EventHistory{Oldest: at(1001), Full: true}},
+		{"its clock was set back after the event", from(future, 1), 0, future, runtime.EventHistory{Full: true}},
+		{"its clock was set back", from(900, 10), 0, 1000, runtime.EventHistory{Oldest: at(900)}},
+		{"an unlimited log", from(900, 5000), 0, 99000, runtime.EventHistory{Oldest: at(900)}},
+		{"an unlimited log with the event", from(900, 5000), 0, 5000, runtime.EventHistory{HasEvent: true}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			m, err := remembers(t, tt.events, tt.ahead, http.StatusOK).EventHistory(t.Context(), at(tt.at))
+			m, err := engineWithHistory(t, tt.events, tt.ahead, http.StatusOK).EventHistory(t.Context(), at(tt.at))
 			if err != nil || m != tt.want {
 				t.Errorf("got %+v, %v; want %+v", m, err, tt.want)
 			}
@@ -87,21 +87,21 @@ func TestRecall(t *testing.T) {
 	}
 }
 
-// A proxy that refuses to tell whether the engine has live-restore is no reason to doubt
-// everything; an engine that does not answer is.
-func TestRecallWithoutInfo(t *testing.T) {
-	for status, well := range map[int]bool{403: true, 404: true, 500: false} {
-		m, err := remembers(t, []int64{1001}, 0, status).EventHistory(t.Context(), time.Unix(1000, 0))
-		if m.LiveRestore || (err == nil) != well {
+// A proxy that forbids /info leaves the rest of the answer valid; an engine that fails to
+// answer does not.
+func TestEventHistoryWithoutInfo(t *testing.T) {
+	for status, ok := range map[int]bool{403: true, 404: true, 500: false} {
+		m, err := engineWithHistory(t, []int64{1001}, 0, status).EventHistory(t.Context(), time.Unix(1000, 0))
+		if m.LiveRestore || (err == nil) != ok {
 			t.Errorf("status %d: %+v, %v", status, m, err)
 		}
 	}
 }
 
-func TestRecallGivesUp(t *testing.T) {
+func TestEventHistoryGivesUp(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := remembers(t, nil, 0, http.StatusOK).EventHistory(ctx, time.Unix(1000, 0)); !errors.Is(err, context.Canceled) {
+	if _, err := engineWithHistory(t, nil, 0, http.StatusOK).EventHistory(ctx, time.Unix(1000, 0)); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -25,17 +25,17 @@ func (e *Engine) Inspect(ctx context.Context, id string) (*runtime.Container, er
 	}
 	in, err := inspect(ctx, c, id)
 	if err != nil {
-		return nil, e.about(err, "inspect", id)
+		return nil, e.containerError(err, "inspect", id)
 	}
-	n, err := e.connection(ctx, c, &in, maxShared)
+	n, err := e.inspectNetworking(ctx, c, &in, maxNetworkDepth)
 	if err != nil {
-		return nil, e.about(err, "inspect the network of", id)
+		return nil, e.containerError(err, "inspect the network of", id)
 	}
 	return e.describe(&in, n), nil
 }
 
-// inspect asks for a container. An answer without what every engine tells is an
-// error: a proxy, or something else that listens there, may have given it.
+// inspect returns an error for an answer without ID or state, which a proxy, or
+// something else that listens there, may give.
 func inspect(ctx context.Context, c *client.Client, id string) (container.InspectResponse, error) {
 	in, err := c.ContainerInspect(ctx, id)
 	if err == nil && (in.ContainerJSONBase == nil || in.ID == "" || in.State == nil || in.State.Status == "") {
@@ -44,7 +44,8 @@ func inspect(ctx context.Context, c *client.Client, id string) (container.Inspec
 	return in, err
 }
 
-// Health returns what the engine's own health check says of the container.
+// Health returns the status of the container's HEALTHCHECK ("none" without one) and the
+// output of its newest run.
 func (e *Engine) Health(ctx context.Context, id string) (status, output string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -54,7 +55,7 @@ func (e *Engine) Health(ctx context.Context, id string) (status, output string, 
 	}
 	in, err := inspect(ctx, c, id)
 	if err != nil {
-		return "", "", e.about(err, "read the health of", id)
+		return "", "", e.containerError(err, "read the health of", id)
 	}
 	h := in.State.Health
 	if h == nil || h.Status == "" {
@@ -66,10 +67,10 @@ func (e *Engine) Health(ctx context.Context, id string) (status, output string, 
 	return h.Status, output, nil
 }
 
-// connection is the counterpart of the list's: it asks for the container whose
-// network this one shares. That one may be gone, or be another runtime's.
-func (e *Engine) connection(ctx context.Context, c *client.Client, in *container.InspectResponse, depth int) (networking, error) {
-	n := networking{alive: runtime.State(in.State.Status).Alive(), startedAt: moment(in.State.StartedAt)}
+// inspectNetworking also inspects the container whose network this one shares. That one
+// may be gone, or belong to another engine.
+func (e *Engine) inspectNetworking(ctx context.Context, c *client.Client, in *container.InspectResponse, depth int) (networking, error) {
+	n := networking{alive: runtime.State(in.State.Status).Alive(), startedAt: parseTime(in.State.StartedAt)}
 	if in.HostConfig != nil {
 		n.mode = string(in.HostConfig.NetworkMode)
 	}
@@ -83,13 +84,13 @@ func (e *Engine) connection(ctx context.Context, c *client.Client, in *container
 	n.sharedID = other
 	shared, err := inspect(ctx, c, other)
 	if errdefs.IsNotFound(err) {
-		n.gone = true
+		n.sharedGone = true
 		return n, nil
 	}
 	if err != nil {
 		return n, err
 	}
-	s, err := e.connection(ctx, c, &shared, depth-1)
+	s, err := e.inspectNetworking(ctx, c, &shared, depth-1)
 	n.shared, n.sharedID = &s, shared.ID
 	return n, err
 }
@@ -97,9 +98,9 @@ func (e *Engine) connection(ctx context.Context, c *client.Client, in *container
 func (e *Engine) describe(in *container.InspectResponse, n networking) *runtime.Container {
 	c := &runtime.Container{
 		Runtime: e.conf.Name, ID: in.ID, Name: strings.TrimPrefix(in.Name, "/"), ImageID: in.Image,
-		State: runtime.State(in.State.Status), StartedAt: moment(in.State.StartedAt), FinishedAt: moment(in.State.FinishedAt),
+		State: runtime.State(in.State.Status), StartedAt: parseTime(in.State.StartedAt), FinishedAt: parseTime(in.State.FinishedAt),
 		ExitCode: in.State.ExitCode, OOMKilled: in.State.OOMKilled, Error: in.State.Error,
-		NetworkOwner: n.sharedID, NetworkOwnerGone: n.gone, RestartPolicy: string(container.RestartPolicyDisabled), StopTimeout: -1,
+		NetworkOwner: n.sharedID, NetworkOwnerGone: n.sharedGone, RestartPolicy: string(container.RestartPolicyDisabled), StopTimeout: -1,
 	}
 	if n.shared != nil && n.shared.alive {
 		c.NetworkOwnerStartedAt = n.shared.startedAt
@@ -108,7 +109,7 @@ func (e *Engine) describe(in *container.InspectResponse, n networking) *runtime.
 		c.HasHealthcheck = h.Status != "" && h.Status != container.NoHealthcheck
 	}
 	c.Address, c.Network = n.address(e.conf.Network)
-	c.Fingerprint = hint(c.State, c.ExitCode, n)
+	c.Fingerprint = fingerprint(c.State, c.ExitCode, n)
 	if in.Config != nil {
 		c.Image, c.Labels, c.Env, c.StopSignal = in.Config.Image, in.Config.Labels, in.Config.Env, in.Config.StopSignal
 		if t := in.Config.StopTimeout; t != nil {
@@ -125,8 +126,7 @@ func (e *Engine) describe(in *container.InspectResponse, n networking) *runtime.
 	return c
 }
 
-// resources lists the limits that are set. What the engine reports as 0 or not at
-// all are none.
+// resources lists the limits that are set. A 0 means no limit.
 func resources(r *container.Resources) string {
 	var set []string
 	number := func(name string, n int64) {
@@ -153,8 +153,8 @@ func resources(r *container.Resources) string {
 	return strings.Join(set, " ")
 }
 
-// moment reads the engine's times, which are in the year 1 for never.
-func moment(s string) time.Time {
+// parseTime returns zero for the engine's "never", which is in the year 1.
+func parseTime(s string) time.Time {
 	t, err := time.Parse(time.RFC3339Nano, s)
 	if err != nil || t.Year() <= 1 {
 		return time.Time{}

@@ -10,8 +10,9 @@ import (
 	"healthd/runtime"
 )
 
-// Stop sends the container's stop signal, and kills it after grace, which is
-// rounded up to whole seconds. A container that is not running is no error.
+// Stop sends the container's stop signal, and SIGKILL after grace, which is rounded up
+// to whole seconds. It returns when the container has ended. A container that is not
+// running is no error.
 func (e *Engine) Stop(ctx context.Context, id string, grace time.Duration) error {
 	seconds := int((max(grace, 0) + time.Second - 1) / time.Second)
 	limited, cancel := context.WithTimeout(ctx, time.Duration(seconds)*time.Second+stopMargin)
@@ -20,7 +21,7 @@ func (e *Engine) Stop(ctx context.Context, id string, grace time.Duration) error
 	if err != nil {
 		return err
 	}
-	err = e.about(c.ContainerStop(limited, id, container.StopOptions{Timeout: &seconds}), "stop", id)
+	err = e.containerError(c.ContainerStop(limited, id, container.StopOptions{Timeout: &seconds}), "stop", id)
 	if err == nil || errors.Is(err, runtime.ErrNotFound) || ctx.Err() != nil {
 		return err
 	}
@@ -31,7 +32,7 @@ func (e *Engine) Stop(ctx context.Context, id string, grace time.Duration) error
 	return err
 }
 
-// Start starts the container. One that is running is no error.
+// Start starts the container. A container that is running is no error.
 func (e *Engine) Start(ctx context.Context, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
@@ -39,5 +40,5 @@ func (e *Engine) Start(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	return e.about(c.ContainerStart(ctx, id, container.StartOptions{}), "start", id)
+	return e.containerError(c.ContainerStart(ctx, id, container.StartOptions{}), "start", id)
 }

@@ -14,12 +14,11 @@ import (
 	"healthd/runtime"
 )
 
-// statusSlack is how far the engine's clock and ours may be apart, and how long
-// the list may take to be made, before a status text counts as contradicting an
-// inspection.
+// statusSlack widens the bounds of a status text, for the difference between the
+// engine's clock and healthd's and for the time that the list takes.
 const statusSlack = 2 * time.Second
 
-// List returns all containers of the engine.
+// List returns all containers of the engine, running or not.
 func (e *Engine) List(ctx context.Context) ([]runtime.Summary, error) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
@@ -30,7 +29,7 @@ func (e *Engine) List(ctx context.Context) ([]runtime.Summary, error) {
 	began := time.Now()
 	listed, err := c.ContainerList(ctx, container.ListOptions{All: true})
 	if err != nil {
-		return nil, fmt.Errorf("cannot list containers: %w", e.failure(err))
+		return nil, fmt.Errorf("cannot list containers: %w", e.explain(err))
 	}
 	if listed == nil || slices.ContainsFunc(listed, func(l container.Summary) bool { return l.ID == "" || l.State == "" }) {
 		return nil, errors.New("cannot list containers: the engine's answer is no list of containers")
@@ -49,18 +48,18 @@ func summarize(listed []container.Summary, from, to time.Time) []runtime.Summary
 	for i, l := range listed {
 		s := runtime.Summary{ID: l.ID, Name: nameOf(l.Names), Labels: l.Labels, State: runtime.State(l.State)}
 		st := parseStatus(l.Status)
-		s.Fingerprint = hint(s.State, st.exitCode, connection(&l, byName, maxShared))
+		s.Fingerprint = fingerprint(s.State, st.exitCode, listedNetworking(&l, byName, maxNetworkDepth))
 		if st.known {
-			s.EarliestChange, s.LatestChange = from.Add(-st.most-statusSlack), to.Add(-st.least+statusSlack)
+			s.EarliestChange, s.LatestChange = from.Add(-st.maxAge-statusSlack), to.Add(-st.minAge+statusSlack)
 		}
 		all[i] = s
 	}
 	return all
 }
 
-// connection says how a listed container is connected, following those whose
-// network it shares.
-func connection(l *container.Summary, byName map[string]*container.Summary, depth int) networking {
+// listedNetworking returns how a listed container is connected. It follows shared
+// networks, at most depth times.
+func listedNetworking(l *container.Summary, byName map[string]*container.Summary, depth int) networking {
 	n := networking{mode: l.HostConfig.NetworkMode, alive: runtime.State(l.State).Alive()}
 	if l.NetworkSettings != nil {
 		n.endpoints = l.NetworkSettings.Networks
@@ -70,13 +69,13 @@ func connection(l *container.Summary, byName map[string]*container.Summary, dept
 		return n
 	}
 	if o := byName[other]; o != nil && depth > 0 {
-		shared := connection(o, byName, depth-1)
+		shared := listedNetworking(o, byName, depth-1)
 		n.shared, n.sharedID = &shared, o.ID
 	}
 	return n
 }
 
-// nameOf returns the name without slash. Legacy links add names with two.
+// nameOf returns the name without its slash. Legacy links add names with two slashes.
 func nameOf(names []string) string {
 	for _, name := range names {
 		if name = strings.TrimPrefix(name, "/"); !strings.Contains(name, "/") {
@@ -86,20 +85,20 @@ func nameOf(names []string) string {
 	return ""
 }
 
-// status is what the text of a list tells: how long ago the container started,
-// or ended with exitCode.
-type status struct {
-	known       bool
-	least, most time.Duration
-	exitCode    int
+// statusAge is what a status text says: how long ago the container started, or ended
+// with exitCode.
+type statusAge struct {
+	known          bool
+	minAge, maxAge time.Duration
+	exitCode       int
 }
 
-// parseStatus reads "Up 5 minutes (healthy)", "Exited (1) 3 seconds ago" and
+// parseStatus parses "Up 5 minutes (healthy)", "Exited (1) 3 seconds ago" and
 // "Restarting (1) 2 seconds ago".
-func parseStatus(text string) status {
+func parseStatus(text string) statusAge {
 	if up, ok := strings.CutPrefix(text, "Up "); ok {
 		up, _, _ = strings.Cut(up, " (")
-		return age(up)
+		return parseAge(up)
 	}
 	for _, prefix := range []string{"Exited (", "Restarting ("} {
 		rest, ok := strings.CutPrefix(text, prefix)
@@ -109,30 +108,30 @@ func parseStatus(text string) status {
 		code, ago, ok := strings.Cut(rest, ")")
 		n, err := strconv.Atoi(code)
 		if !ok || err != nil {
-			return status{}
+			return statusAge{}
 		}
-		s := age(strings.TrimSpace(ago))
+		s := parseAge(strings.TrimSpace(ago))
 		s.exitCode = n
 		return s
 	}
-	return status{}
+	return statusAge{}
 }
 
-// age undoes go-units' HumanDuration, which all engines use.
-func age(text string) status {
+// parseAge is the inverse of go-units' HumanDuration, which all engines use.
+func parseAge(text string) statusAge {
 	text = strings.TrimSuffix(text, " ago")
 	switch text {
 	case "Less than a second":
-		return status{known: true, most: time.Second}
+		return statusAge{known: true, maxAge: time.Second}
 	case "About a minute":
-		return status{known: true, least: time.Minute, most: 2 * time.Minute}
+		return statusAge{known: true, minAge: time.Minute, maxAge: 2 * time.Minute}
 	case "About an hour":
-		return status{known: true, least: time.Hour, most: 2 * time.Hour}
+		return statusAge{known: true, minAge: time.Hour, maxAge: 2 * time.Hour}
 	}
 	number, unit, ok := strings.Cut(text, " ")
 	n, err := strconv.Atoi(number)
 	if !ok || err != nil || n < 0 {
-		return status{}
+		return statusAge{}
 	}
 	const day = 24 * time.Hour
 	size, ok := map[string]time.Duration{
@@ -140,13 +139,13 @@ func age(text string) status {
 		"day": day, "week": 7 * day, "month": 30 * day, "year": 365 * day,
 	}[strings.TrimSuffix(unit, "s")]
 	if !ok || n > 200 {
-		return status{}
+		return statusAge{}
 	}
-	s := status{known: true, least: time.Duration(n) * size, most: time.Duration(n+1) * size}
+	s := statusAge{known: true, minAge: time.Duration(n) * size, maxAge: time.Duration(n+1) * size}
 	if size >= time.Hour {
 		// Hours are rounded, and the larger units are made from them.
-		s.least -= time.Hour / 2
-		s.most += time.Hour / 2
+		s.minAge -= time.Hour / 2
+		s.maxAge += time.Hour / 2
 	}
 	return s
 }

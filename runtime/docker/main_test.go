@@ -34,7 +34,7 @@ func connect(t *testing.T, private *dockertest.Engine) *docker.Engine {
 	return e
 }
 
-// eventually waits until ok.
+// eventually waits until ok returns true.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
@@ -57,9 +57,9 @@ func killProcess(t *testing.T, pid int) {
 	}
 }
 
-// serves waits for the test server: before it listens it would not hear SIGTERM
-// either, being process 1.
-func serves(t *testing.T, e *docker.Engine, id string) {
+// waitUntilServing waits for the test server: as process 1 it ignores SIGTERM until it has
+// installed a handler.
+func waitUntilServing(t *testing.T, e *docker.Engine, id string) {
 	t.Helper()
 	eventually(t, "the test server listens", func() bool {
 		_, code, _, err := e.Exec(t.Context(), id, []string{"wget", "-q", "-O", "/dev/null", "http://127.0.0.1:8080/healthz"}, time.Minute, 0)

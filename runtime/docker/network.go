@@ -12,25 +12,22 @@ import (
 	"healthd/runtime"
 )
 
-// maxShared bounds how many containers are followed to the one whose network
-// they share.
-const maxShared = 4
+// maxNetworkDepth bounds a chain of containers that share the next one's network.
+const maxNetworkDepth = 4
 
 // networking is how a container is connected.
 type networking struct {
-	mode      string
-	alive     bool
-	startedAt time.Time // of the newest run; zero in a list, which does not tell it
-	endpoints map[string]*network.EndpointSettings
-	// shared is how the container is connected whose network this one uses; nil
-	// when there is none.
-	shared   *networking
-	sharedID string
-	gone     bool // there was one, by an inspection
+	mode       string
+	alive      bool
+	startedAt  time.Time // of the newest run; zero from a list, which does not have it
+	endpoints  map[string]*network.EndpointSettings
+	shared     *networking // of the container whose network this one uses; nil: none
+	sharedID   string
+	sharedGone bool // an inspection found that the engine no longer has it
 }
 
-// address returns where the container is reached, and the name of the network
-// that the address belongs to. Both are empty where there is none.
+// address returns the container's IP address and the network that it belongs to. Both
+// are empty where there is none.
 func (n networking) address(preferred string) (addr, name string) {
 	switch {
 	case !n.alive:
@@ -61,20 +58,21 @@ func endpointAddress(s *network.EndpointSettings) string {
 	return s.GlobalIPv6Address
 }
 
-// hint is the same for a list and an inspection of an unchanged container.
-func hint(state runtime.State, exitCode int, n networking) string {
+// fingerprint returns runtime.Summary.Fingerprint. It gives the same for a list and an
+// inspection of an unchanged container.
+func fingerprint(state runtime.State, exitCode int, n networking) string {
 	switch state {
 	case runtime.Exited, runtime.Restarting:
 		return fmt.Sprintf("exit %d", exitCode)
 	case runtime.Running, runtime.Paused:
-		return n.hint()
+		return n.fingerprint()
 	}
 	return ""
 }
 
-func (n networking) hint() string {
+func (n networking) fingerprint() string {
 	if n.shared != nil {
-		return n.sharedID + " " + n.shared.hint()
+		return n.sharedID + " " + n.shared.fingerprint()
 	}
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(n.endpoints)) {

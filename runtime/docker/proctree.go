@@ -15,31 +15,30 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// scanPause lies between two looks for processes that are still there.
+// scanPause is the time between two scans of /proc.
 const scanPause = 5 * time.Millisecond
 
-// tree is a command inside a container, as seen from the host: its process, what
-// descends from it, what is in its session and what carries its mark.
-type tree struct {
+// processTree is a command inside a container as the host's /proc shows it: the root
+// process, its descendants, its session, and all processes with its mark.
+type processTree struct {
 	root      int
 	container string // full ID
 	mark      string // an entry of the environment
 }
 
-// proc is one process, in the words of proc(5).
+// proc is one process, with the fields of proc(5).
 type proc struct {
 	pid, ppid, session int
 	state              byte
-	start              uint64 // in clock ticks since the boot
+	startTime          uint64 // in clock ticks since the boot
 }
 
-// kill ends all of the tree, and returns when nothing is left of it. They are
-// stopped first until no new ones appear, because a process can have children
-// faster than it is found.
-func (t tree) kill(ctx context.Context) error {
+// kill kills all processes of the tree, and returns when none is left. It first stops
+// them, until no new ones appear: a process can fork faster than /proc is scanned.
+func (t processTree) kill(ctx context.Context) error {
 	root, err := readProc(t.root)
 	if err != nil || !t.contains(t.root) {
-		return fmt.Errorf("process %d of the engine's host cannot be seen from here", t.root)
+		return fmt.Errorf("process %d of the engine's host cannot be seen from here", t.root) // a remote engine
 	}
 	stopped := map[int]bool{}
 	sig := unix.SIGSTOP
@@ -48,21 +47,21 @@ func (t tree) kill(ctx context.Context) error {
 		if len(found) == 0 {
 			return nil
 		}
-		fresh := false
-		var failed error // must not leave the others stopped
+		foundNew := false
+		var signalErr error // must not leave the others stopped
 		for _, p := range found {
-			fresh = fresh || !stopped[p.pid]
+			foundNew = foundNew || !stopped[p.pid]
 			stopped[p.pid] = true
-			failed = errors.Join(failed, t.signal(p, sig))
+			signalErr = errors.Join(signalErr, t.signal(p, sig))
 		}
 		switch {
-		case sig == unix.SIGSTOP && fresh && failed == nil && ctx.Err() == nil:
+		case sig == unix.SIGSTOP && foundNew && signalErr == nil && ctx.Err() == nil:
 			continue
 		case sig == unix.SIGSTOP:
 			sig = unix.SIGKILL
 			continue
-		case failed != nil:
-			return failed
+		case signalErr != nil:
+			return signalErr
 		}
 		select {
 		case <-ctx.Done():
@@ -72,16 +71,16 @@ func (t tree) kill(ctx context.Context) error {
 	}
 }
 
-// lives says that the tree's root can be seen from here and has not ended.
-func (t tree) lives() bool {
+// rootAlive says that the root is in /proc and has not ended.
+func (t processTree) rootAlive() bool {
 	p, err := readProc(t.root)
 	return err == nil && t.contains(t.root) && p.alive()
 }
 
-// orphaned says that there are processes of the tree's mark and that the engine's
-// own, from which they descend, has ended. That one led their session, and its parent
-// is outside the container.
-func (t tree) orphaned() bool {
+// orphaned says that processes with the tree's mark exist, and that the process which the
+// engine started for them has ended. That process led their session, and its parent is
+// outside the container.
+func (t processTree) orphaned() bool {
 	inside := map[int]proc{}
 	for _, p := range t.processes() {
 		inside[p.pid] = p
@@ -100,24 +99,24 @@ func (t tree) orphaned() bool {
 	return marked
 }
 
-// sweep kills the processes of the container that bear a mark of which leftover is
-// true and hold the output of a command open.
-func (t tree) sweep(ctx context.Context, leftover func(mark string) bool) error {
+// killPipeHolders kills the container's processes that hold the output pipe of a command
+// open and have a mark for which isLeftover is true.
+func (t processTree) killPipeHolders(ctx context.Context, isLeftover func(mark string) bool) error {
 	for {
 		all := t.processes()
-		pipes := outside(all)
-		left := false
+		pipes := enginePipes(all)
+		found := false
 		for _, p := range all {
 			mark := markOf(p.pid)
-			if mark == "" || !p.alive() || !leftover(mark) || !holds(p.pid, pipes) {
+			if mark == "" || !p.alive() || !isLeftover(mark) || !holdsAny(p.pid, pipes) {
 				continue
 			}
-			left = true
+			found = true
 			if err := t.signal(p, unix.SIGKILL); err != nil {
 				return err
 			}
 		}
-		if !left {
+		if !found {
 			return nil
 		}
 		select {
@@ -128,9 +127,9 @@ func (t tree) sweep(ctx context.Context, leftover func(mark string) bool) error 
 	}
 }
 
-// outside returns the pipes of those who started the container's processes: of the
-// engine, which reads from them what commands write.
-func outside(inside []proc) map[string]bool {
+// enginePipes returns the pipes of the processes outside the container that started
+// those inside: the engine's, which reads the commands' output from them.
+func enginePipes(inside []proc) map[string]bool {
 	is := map[int]bool{}
 	for _, p := range inside {
 		is[p.pid] = true
@@ -148,12 +147,12 @@ func outside(inside []proc) map[string]bool {
 	return pipes
 }
 
-// holds says whether a process has one of these pipes open.
-func holds(pid int, pipes map[string]bool) bool {
+// holdsAny says whether a process has one of the pipes open.
+func holdsAny(pid int, pipes map[string]bool) bool {
 	return slices.ContainsFunc(pipesOf(pid), func(pipe string) bool { return pipes[pipe] })
 }
 
-// pipesOf returns the pipes that a process has open, in the words of proc(5).
+// pipesOf returns the pipes that a process has open, e.g. "pipe:[1234]".
 func pipesOf(pid int) []string {
 	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
 	var pipes []string
@@ -165,8 +164,8 @@ func pipesOf(pid int) []string {
 	return pipes
 }
 
-// processes returns the processes of the container, as far as they can be seen.
-func (t tree) processes() []proc {
+// processes returns the processes of the container that /proc shows.
+func (t processTree) processes() []proc {
 	dirs, _ := filepath.Glob("/proc/[0-9]*")
 	var all []proc
 	for _, dir := range dirs {
@@ -184,16 +183,16 @@ func (t tree) processes() []proc {
 func (p proc) alive() bool { return p.state != 'Z' && p.state != 'X' }
 
 // find returns the living processes of the tree.
-func (t tree) find(root proc) []proc {
+func (t processTree) find(root proc) []proc {
 	children := map[int][]proc{}
 	var found []proc
 	member := map[int]bool{}
 	for _, p := range t.processes() {
-		if p.start < root.start {
-			continue // what is older than the command is none of it
+		if p.startTime < root.startTime {
+			continue // older than the command
 		}
 		children[p.ppid] = append(children[p.ppid], p)
-		if (p.pid == root.pid && p.start == root.start) || p.session == root.pid || t.marked(p.pid) {
+		if (p.pid == root.pid && p.startTime == root.startTime) || p.session == root.pid || t.marked(p.pid) {
 			member[p.pid] = true
 			found = append(found, p)
 		}
@@ -209,9 +208,8 @@ func (t tree) find(root proc) []proc {
 	return slices.DeleteFunc(found, func(p proc) bool { return !p.alive() })
 }
 
-// signal reaches p or nobody: a pid that was given to another process meanwhile
-// is left alone.
-func (t tree) signal(p proc, sig unix.Signal) error {
+// signal sends sig to p, and to no other process that was given p's PID meanwhile.
+func (t processTree) signal(p proc, sig unix.Signal) error {
 	fd, err := unix.PidfdOpen(p.pid, 0)
 	if errors.Is(err, unix.ESRCH) {
 		return nil
@@ -220,7 +218,7 @@ func (t tree) signal(p proc, sig unix.Signal) error {
 		return fmt.Errorf("cannot signal process %d: %w", p.pid, err)
 	}
 	defer unix.Close(fd)
-	if now, err := readProc(p.pid); err != nil || now.start != p.start {
+	if now, err := readProc(p.pid); err != nil || now.startTime != p.startTime {
 		return nil
 	}
 	if err := unix.PidfdSendSignal(fd, sig, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
@@ -229,23 +227,23 @@ func (t tree) signal(p proc, sig unix.Signal) error {
 	return nil
 }
 
-// contains says whether the process is in the container: its control group bears
-// the container's ID. With a remote engine a pid may be anybody's here.
-func (t tree) contains(pid int) bool {
+// contains says whether the process is in the container: its cgroup has the container's
+// ID in its path. With a remote engine the PID may belong to any process of this host.
+func (t processTree) contains(pid int) bool {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
 	return err == nil && t.container != "" && bytes.Contains(b, []byte(t.container))
 }
 
-func (t tree) marked(pid int) bool { return t.mark != "" && markOf(pid) == t.mark }
+func (t processTree) marked(pid int) bool { return t.mark != "" && markOf(pid) == t.mark }
 
-// markOf returns the mark in a process's environment; empty where there is none.
+// markOf returns the mark in a process's environment; empty when it has none.
 func markOf(pid int) string {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
 	if err != nil {
 		return ""
 	}
 	for entry := range bytes.SplitSeq(b, []byte{0}) {
-		if bytes.HasPrefix(entry, []byte(marker+"=")) {
+		if bytes.HasPrefix(entry, []byte(markVariable+"=")) {
 			return string(entry)
 		}
 	}
@@ -260,7 +258,7 @@ func readProc(pid int) (proc, error) {
 	return parseStat(pid, b)
 }
 
-// parseStat reads /proc/PID/stat, whose second field may contain anything.
+// parseStat parses /proc/PID/stat, whose second field may contain spaces and ")".
 func parseStat(pid int, b []byte) (proc, error) {
 	f := bytes.Fields(b[bytes.LastIndexByte(b, ')')+1:])
 	if len(f) < 20 {
@@ -269,5 +267,5 @@ func parseStat(pid int, b []byte) (proc, error) {
 	ppid, err1 := strconv.Atoi(string(f[1]))
 	session, err2 := strconv.Atoi(string(f[3]))
 	start, err3 := strconv.ParseUint(string(f[19]), 10, 64)
-	return proc{pid: pid, ppid: ppid, session: session, state: f[0][0], start: start}, errors.Join(err1, err2, err3)
+	return proc{pid: pid, ppid: ppid, session: session, state: f[0][0], startTime: start}, errors.Join(err1, err2, err3)
 }

@@ -14,12 +14,12 @@ import (
 	"github.com/docker/docker/client"
 )
 
-// Two requests are made without the client's help. Its own way to start an exec
-// takes over the connection and then waits for the answer without heeding the
-// context, and its inspection of an exec drops whether there is an exit code. An
-// exec that is not asked to upgrade the connection answers like any other request.
+// Three requests do not use the client's own calls. Its exec start hijacks the connection
+// and then ignores the context; without a request to upgrade, the engine answers as
+// usual. Its exec inspection drops whether there is an exit code. Its event stream drops
+// the answer's Date.
 
-const answerMax = 1 << 20
+const maxAnswer = 1 << 20
 
 func (e *Engine) get(ctx context.Context, c *client.Client, path string, v any) error {
 	resp, err := e.do(ctx, c, http.MethodGet, path, nil)
@@ -27,7 +27,7 @@ func (e *Engine) get(ctx context.Context, c *client.Client, path string, v any) 
 		return err
 	}
 	defer resp.Body.Close()
-	if err := json.NewDecoder(io.LimitReader(resp.Body, answerMax)).Decode(v); err != nil {
+	if err := json.NewDecoder(io.LimitReader(resp.Body, maxAnswer)).Decode(v); err != nil {
 		return fmt.Errorf("cannot read the engine's answer: %w", err)
 	}
 	return nil
@@ -66,7 +66,7 @@ func (e *Engine) do(ctx context.Context, c *client.Client, method, path string, 
 		return resp, nil
 	}
 	defer resp.Body.Close()
-	answer, err := io.ReadAll(io.LimitReader(resp.Body, answerMax))
+	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +77,7 @@ func (e *Engine) do(ctx context.Context, c *client.Client, method, path string, 
 	return nil, fmt.Errorf("%s: %w", message.Message, errhttp.ToNative(resp.StatusCode))
 }
 
-// base returns the URL of the engine. On a Unix socket the host is a formality.
+// base returns the URL of the engine. On a Unix socket the host is not used.
 func (e *Engine) base(c *client.Client) (string, error) {
 	u, err := client.ParseHostURL(c.DaemonHost())
 	if err != nil {

@@ -14,50 +14,50 @@ import (
 	"healthd/runtime/docker/dockertest"
 )
 
-// TestReplayOverEngineRestarts: whoever listens or comes later knows that the engine has
-// forgotten, however it ended.
+// A Watcher that was connected, and one that connects later, both see that the engine
+// restarted, however it ended.
 func TestReplayOverEngineRestarts(t *testing.T) {
 	for _, flag := range []string{"--live-restore=true", "--live-restore=false"} {
 		t.Run(flag, func(t *testing.T) {
 			private := dockertest.Start(t, flag)
 			e := connect(t, private)
 			d := watch(t, private, nil)
-			n := d.reads(t, 0, "connected unknown", "synced start")
+			n := d.waitFor(t, 0, "connected unknown", "synced start")
 			id := private.Run(t, dockertest.RunOptions{Name: "web"})
-			n = d.reads(t, n, "observed web running")
-			serves(t, e, id)
+			n = d.waitFor(t, n, "observed web running")
+			waitUntilServing(t, e, id)
 			for _, down := range []func(testing.TB){private.Stop, private.Kill} {
 				down(t)
-				n = d.reads(t, n, "lost")
-				seen := d.seen()
+				n = d.waitFor(t, n, "lost")
+				seen := d.seenUntil()
 				began := time.Now()
 				private.Up(t)
-				n = d.reads(t, n, "connected restart", "synced reconnect")
+				n = d.waitFor(t, n, "connected restart", "synced reconnect")
 				t.Logf("in sync again %v after the start of the engine", time.Since(began))
-				// The next end is to come after an event of this life.
+				// The next end must come after an event since this start.
 				if err := e.Start(t.Context(), id); err != nil {
 					t.Fatal(err)
 				}
 				if _, code, _, err := e.Exec(t.Context(), id, []string{"true"}, time.Minute, 0); err != nil || code != 0 {
 					t.Fatal(code, err)
 				}
-				u := beginning(t, e, seen)
+				u := connected(t, e, seen)
 				if u.Replay != runtime.ReplayRestart || u.KilledByEngineBefore.IsZero() != (flag == "--live-restore=true") {
-					t.Errorf("a later one says %v, killed by the engine before %v", u.Replay, u.KilledByEngineBefore)
+					t.Errorf("a Watcher that connects later gets %v, killed by the engine before %v", u.Replay, u.KilledByEngineBefore)
 				}
 			}
 		})
 	}
 }
 
-// replayOf says what the engine tells a Watcher that goes on from since.
+// replayOf returns what a Watcher with that Since gets as Replay.
 func replayOf(t *testing.T, e *docker.Engine, since time.Time) runtime.Replay {
 	t.Helper()
-	return beginning(t, e, since).Replay
+	return connected(t, e, since).Replay
 }
 
-// beginning is what a Watcher that goes on from since begins with.
-func beginning(t *testing.T, e *docker.Engine, since time.Time) runtime.Update {
+// connected returns the Connected update of a Watcher with that Since.
+func connected(t *testing.T, e *docker.Engine, since time.Time) runtime.Update {
 	t.Helper()
 	enough := errors.New("enough")
 	var got runtime.Update
@@ -80,14 +80,14 @@ func TestReplayWhileAway(t *testing.T) {
 	private := dockertest.Start(t)
 	e := connect(t, private)
 	d := watch(t, private, nil)
-	n := d.reads(t, 0, "synced start")
+	n := d.waitFor(t, 0, "synced start")
 	id := private.Run(t, dockertest.RunOptions{Name: "web", Cmd: []string{"sleep", "1000"}})
-	d.reads(t, n, "observed web running")
-	first := d.seen()
+	d.waitFor(t, n, "observed web running")
+	first := d.seenUntil()
 	if got := replayOf(t, e, first); got != runtime.ReplayComplete {
-		t.Errorf("after nothing: got %v", got)
+		t.Errorf("without events: got %v", got)
 	}
-	// Probes' commands fill the engine's memory, but are heard.
+	// Exec probes fill the engine's history, but Watchers receive their events.
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
@@ -99,11 +99,11 @@ func TestReplayWhileAway(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	eventually(t, "execs are heard", func() bool { return replayOf(t, e, d.seen()) == runtime.ReplayComplete })
+	eventually(t, "exec events are received", func() bool { return replayOf(t, e, d.seenUntil()) == runtime.ReplayComplete })
 	if got := replayOf(t, e, first); got != runtime.ReplayUnknown {
 		t.Errorf("after 288 events of execs: got %v", got)
 	}
-	last := d.seen()
+	last := d.seenUntil()
 	for i := range 100 {
 		rename(t, private, id, fmt.Sprint("name", i))
 	}
@@ -125,7 +125,7 @@ func rename(t *testing.T, private *dockertest.Engine, id, name string) {
 	}
 }
 
-func TestRecallOfAFrozenEngine(t *testing.T) {
+func TestEventHistoryOfAFrozenEngine(t *testing.T) {
 	private := dockertest.Start(t)
 	e := connect(t, private)
 	if m, err := e.EventHistory(t.Context(), time.Now()); err != nil || m.HasEvent {
@@ -140,8 +140,8 @@ func TestRecallOfAFrozenEngine(t *testing.T) {
 	}
 }
 
-// Of the signals to one container the engine tells those of its present run.
-func TestKills(t *testing.T) {
+// KillEvents returns the signals to one container since the start of its present run.
+func TestKillEvents(t *testing.T) {
 	e, private := engine(t)
 	id := private.Run(t, dockertest.RunOptions{Name: "kills", Cmd: []string{"sh", "-c", "trap : HUP; while :; do sleep 0.1; done"}})
 	other := private.Run(t, dockertest.RunOptions{Name: "other"})
@@ -160,7 +160,7 @@ func TestKills(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Logf("the engine told after %v", time.Since(began))
+		t.Logf("the engine answered after %v", time.Since(began))
 		var all []int
 		for _, ev := range kills {
 			if ev.ID != id || ev.Action != runtime.ActionKill || ev.Time.Before(c.StartedAt) {
@@ -185,24 +185,24 @@ func TestKills(t *testing.T) {
 	}
 }
 
-// An engine that shuts down takes no new connection before it sends its first signal,
-// and serves the old ones on.
+// An engine that shuts down refuses new connections before it sends its first signal, and
+// still answers on the old ones.
 func TestAccept(t *testing.T) {
 	private := dockertest.Start(t, "--live-restore=false")
 	e := connect(t, private)
 	d := watch(t, private, nil)
 	private.Run(t, dockertest.RunOptions{Name: "slow", Cmd: []string{"sh", "-c", "trap : TERM; while :; do sleep 0.1; done"}})
-	n := d.reads(t, 0, "observed slow running")
+	n := d.waitFor(t, 0, "observed slow running")
 	if err := e.Accept(t.Context()); err != nil {
-		t.Errorf("an engine that is well: %v", err)
+		t.Errorf("a running engine: %v", err)
 	}
 	var ending sync.WaitGroup
 	ending.Go(func() { private.Stop(t) })
-	d.reads(t, n, "killed slow 15")
+	d.waitFor(t, n, "killed slow 15")
 	if err := e.Accept(t.Context()); err == nil {
 		t.Error("an engine that shuts down takes a connection")
 	}
-	d.never(t, "lost")
+	d.mustNotContain(t, "lost")
 	ending.Wait()
 	private.Up(t)
 	if err := e.Accept(t.Context()); err != nil {

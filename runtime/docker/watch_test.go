@@ -14,22 +14,22 @@ import (
 	"healthd/runtime/docker/dockertest"
 )
 
-// diary is what a Watcher sent.
-type diary struct {
+// updateLog is what a Watcher sent.
+type updateLog struct {
 	mu      sync.Mutex
 	updates []runtime.Update
 	names   map[string]string
 }
 
-func watch(t *testing.T, private *dockertest.Engine, wanted func(string, map[string]string) bool) *diary {
+func watch(t *testing.T, private *dockertest.Engine, wanted func(string, map[string]string) bool) *updateLog {
 	t.Helper()
-	return follow(t, &runtime.Watcher{Name: "docker", Source: connect(t, private), Wanted: wanted})
+	return startWatcher(t, &runtime.Watcher{Name: "docker", Source: connect(t, private), Wanted: wanted})
 }
 
-// follow keeps what a Watcher sends until the test ends.
-func follow(t *testing.T, w *runtime.Watcher) *diary {
+// startWatcher records what w sends until the test ends.
+func startWatcher(t *testing.T, w *runtime.Watcher) *updateLog {
 	t.Helper()
-	d := &diary{names: map[string]string{}}
+	d := &updateLog{names: map[string]string{}}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- w.Run(ctx, d.add) }()
@@ -42,15 +42,15 @@ func follow(t *testing.T, w *runtime.Watcher) *diary {
 	return d
 }
 
-func (d *diary) add(_ context.Context, u runtime.Update) error {
+func (d *updateLog) add(_ context.Context, u runtime.Update) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.updates = append(d.updates, u)
 	return nil
 }
 
-// seen returns the newest event that was told.
-func (d *diary) seen() time.Time {
+// seenUntil returns the newest SeenUntil.
+func (d *updateLog) seenUntil() time.Time {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if len(d.updates) == 0 {
@@ -59,18 +59,18 @@ func (d *diary) seen() time.Time {
 	return d.updates[len(d.updates)-1].SeenUntil
 }
 
-// since returns the updates from the n-th on, a line each.
-func (d *diary) since(n int) []string {
+// lines returns the updates from the n-th on, a line each.
+func (d *updateLog) lines(n int) []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	var lines []string
 	for _, u := range d.updates[n:] {
-		lines = append(lines, d.line(u))
+		lines = append(lines, d.format(u))
 	}
 	return lines
 }
 
-func (d *diary) line(u runtime.Update) string {
+func (d *updateLog) format(u runtime.Update) string {
 	name := d.names[u.ID]
 	switch u.Kind {
 	case runtime.Observed:
@@ -91,24 +91,24 @@ func (d *diary) line(u runtime.Update) string {
 	case runtime.Connected:
 		return "connected " + [...]string{"unknown", "complete", "restart"}[u.Replay]
 	case runtime.Bookmark:
-		return "heard"
+		return "bookmark"
 	}
 	return "?"
 }
 
-// reads waits until the lines from the n-th on contain want in this order, and
-// returns where the rest begins.
-func (d *diary) reads(t *testing.T, n int, want ...string) int {
+// waitFor waits until the lines from the n-th on contain want in this order, and returns
+// the index after the last of them.
+func (d *updateLog) waitFor(t *testing.T, n int, want ...string) int {
 	t.Helper()
 	end := n
 	defer func() {
 		if t.Failed() {
-			t.Logf("want %q, got %q", want, d.since(n))
+			t.Logf("want %q, got %q", want, d.lines(n))
 		}
 	}()
-	eventually(t, fmt.Sprintf("the watcher says %q", want), func() bool {
+	eventually(t, fmt.Sprintf("the watcher sends %q", want), func() bool {
 		i := 0
-		for at, l := range d.since(n) {
+		for at, l := range d.lines(n) {
 			if i < len(want) && l == want[i] {
 				i, end = i+1, n+at+1
 			}
@@ -118,73 +118,73 @@ func (d *diary) reads(t *testing.T, n int, want ...string) int {
 	return end
 }
 
-func (d *diary) never(t *testing.T, what string) {
+func (d *updateLog) mustNotContain(t *testing.T, what string) {
 	t.Helper()
-	for _, l := range d.since(0) {
+	for _, l := range d.lines(0) {
 		if l == what {
-			t.Errorf("the watcher said %q: %q", what, d.since(0))
+			t.Errorf("the watcher sent %q: %q", what, d.lines(0))
 		}
 	}
 }
 
-func TestWatchALife(t *testing.T) {
+func TestWatchLifecycle(t *testing.T) {
 	e, private := engine(t)
 	d := watch(t, private, func(_ string, labels map[string]string) bool { return labels["watched"] == "yes" })
-	n := d.reads(t, 0, "synced start")
+	n := d.waitFor(t, 0, "synced start")
 	labels := map[string]string{"watched": "yes"}
 	id := private.Run(t, dockertest.RunOptions{Name: "life", Labels: labels})
 	private.Run(t, dockertest.RunOptions{Name: "unwatched"})
-	n = d.reads(t, n, "observed life running")
-	serves(t, e, id)
+	n = d.waitFor(t, n, "observed life running")
+	waitUntilServing(t, e, id)
 	if err := e.Stop(t.Context(), id, 10*time.Second); err != nil {
 		t.Fatal(err)
 	}
-	d.reads(t, n, "killed life 15", "died life 0", "stopped life")
-	n = d.reads(t, n, "killed life 15", "observed life exited")
+	d.waitFor(t, n, "killed life 15", "died life 0", "stopped life")
+	n = d.waitFor(t, n, "killed life 15", "observed life exited")
 	if err := private.Client().ContainerRestart(t.Context(), id, container.StopOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	n = d.reads(t, n, "observed life running")
+	n = d.waitFor(t, n, "observed life running")
 	if _, _, _, err := e.Exec(t.Context(), id, []string{"true"}, time.Minute, 0); err != nil {
 		t.Fatal(err)
 	}
 	if err := private.Client().ContainerPause(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}
-	n = d.reads(t, n, "observed life paused")
+	n = d.waitFor(t, n, "observed life paused")
 	if err := private.Client().ContainerUnpause(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}
-	n = d.reads(t, n, "observed life running")
+	n = d.waitFor(t, n, "observed life running")
 	if err := private.Client().ContainerRename(t.Context(), id, "second"); err != nil {
 		t.Fatal(err)
 	}
-	n = d.reads(t, n, "observed second running")
+	n = d.waitFor(t, n, "observed second running")
 	if err := private.Client().ContainerKill(t.Context(), id, "KILL"); err != nil {
 		t.Fatal(err)
 	}
-	n = d.reads(t, n, "killed second 9", "died second 137", "observed second exited")
+	n = d.waitFor(t, n, "killed second 9", "died second 137", "observed second exited")
 	private.Remove(t, id)
-	d.reads(t, n, "removed second")
-	d.never(t, "observed unwatched running")
-	d.never(t, "lost")
+	d.waitFor(t, n, "removed second")
+	d.mustNotContain(t, "observed unwatched running")
+	d.mustNotContain(t, "lost")
 }
 
 func TestWatchAddressChanges(t *testing.T) {
 	_, private := engine(t)
 	private.Network(t, "watched-net")
 	d := watch(t, private, func(name string, _ map[string]string) bool { return name == "connected" })
-	d.reads(t, 0, "synced start")
+	d.waitFor(t, 0, "synced start")
 	id := private.Run(t, dockertest.RunOptions{Name: "connected", Network: "none"})
-	n := d.reads(t, 0, "observed connected running")
+	n := d.waitFor(t, 0, "observed connected running")
 	if err := private.Client().NetworkDisconnect(t.Context(), "none", id, true); err != nil {
 		t.Fatal(err)
 	}
 	if err := private.Client().NetworkConnect(t.Context(), "watched-net", id, nil); err != nil {
 		t.Fatal(err)
 	}
-	d.reads(t, n, "observed connected running")
-	eventually(t, "the new address is told", func() bool {
+	d.waitFor(t, n, "observed connected running")
+	eventually(t, "the new address is observed", func() bool {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		last := d.updates[len(d.updates)-1]
@@ -204,24 +204,24 @@ func TestWatchOverEngineRestarts(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := watch(t, private, nil)
-	n := d.reads(t, 0, "synced start")
+	n := d.waitFor(t, 0, "synced start")
 	private.Kill(t)
-	n = d.reads(t, n, "lost")
+	n = d.waitFor(t, n, "lost")
 	began := time.Now()
 	private.Up(t)
-	n = d.reads(t, n, "synced reconnect")
+	n = d.waitFor(t, n, "synced reconnect")
 	t.Logf("back %v after the start of the engine", time.Since(began))
 	private.Stop(t)
-	n = d.reads(t, n, "lost")
+	n = d.waitFor(t, n, "lost")
 	killProcess(t, in.State.Pid)
 	private.Up(t)
-	d.reads(t, n, "observed dies exited", "synced reconnect")
+	d.waitFor(t, n, "observed dies exited", "synced reconnect")
 	if c, err := e.Inspect(t.Context(), dies); err != nil || c.State != runtime.Exited {
 		t.Errorf("got %+v, %v", c, err)
 	}
 	for i := range 5 {
-		d.never(t, fmt.Sprintf("removed c%d", i))
-		d.never(t, fmt.Sprintf("observed c%d exited", i))
+		d.mustNotContain(t, fmt.Sprintf("removed c%d", i))
+		d.mustNotContain(t, fmt.Sprintf("observed c%d exited", i))
 	}
 }
 
@@ -229,7 +229,7 @@ func TestWatchManyAtOnce(t *testing.T) {
 	_, private := engine(t)
 	const many = 30
 	d := watch(t, private, func(_ string, labels map[string]string) bool { return labels["many"] == "yes" })
-	d.reads(t, 0, "synced start")
+	d.waitFor(t, 0, "synced start")
 	ids := make([]string, many)
 	var wg sync.WaitGroup
 	for i := range many {
@@ -241,7 +241,7 @@ func TestWatchManyAtOnce(t *testing.T) {
 	eventually(t, "all run", func() bool { return d.count(runtime.Running) == many })
 	began := time.Now()
 	late := watch(t, private, func(_ string, labels map[string]string) bool { return labels["many"] == "yes" })
-	late.reads(t, 0, "synced start")
+	late.waitFor(t, 0, "synced start")
 	t.Logf("%d containers in sync after %v", late.count(runtime.Running), time.Since(began))
 	if n := late.count(runtime.Running); n != many {
 		t.Errorf("got %d containers", n)
@@ -251,14 +251,14 @@ func TestWatchManyAtOnce(t *testing.T) {
 	}
 	wg.Wait()
 	eventually(t, "all are gone", func() bool { return d.count("") == 0 })
-	if lines := d.since(0); len(lines) == 0 {
-		t.Error("nothing was said")
+	if lines := d.lines(0); len(lines) == 0 {
+		t.Error("no update was sent")
 	}
-	d.never(t, "synced lossy")
+	d.mustNotContain(t, "synced lossy")
 }
 
 // count returns how many containers are in the state, or in any.
-func (d *diary) count(state runtime.State) int {
+func (d *updateLog) count(state runtime.State) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	newest := map[string]runtime.State{}

@@ -12,7 +12,7 @@ import (
 	"healthd/runtime/docker/dockertest"
 )
 
-func TestEngineLivesOnAndLeavesNothing(t *testing.T) {
+func TestContainersSurviveRestartAndCleanUpIsComplete(t *testing.T) {
 	var dir string
 	t.Run("use", func(t *testing.T) {
 		began := time.Now()
@@ -24,7 +24,7 @@ func TestEngineLivesOnAndLeavesNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		answers(t, "http://"+net.JoinHostPort(before.NetworkSettings.Networks["bridge"].IPAddress, "8080")+"/healthz")
+		waitForAnswer(t, "http://"+net.JoinHostPort(before.NetworkSettings.Networks["bridge"].IPAddress, "8080")+"/healthz")
 		for name, down := range map[string]func(testing.TB){"kill": e.Kill, "stop": e.Stop} {
 			down(t)
 			e.Up(t)
@@ -42,7 +42,7 @@ func TestEngineLivesOnAndLeavesNothing(t *testing.T) {
 	}
 }
 
-func answers(t *testing.T, url string) {
+func waitForAnswer(t *testing.T, url string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()

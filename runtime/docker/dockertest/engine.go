@@ -24,9 +24,9 @@ const (
 	// applets in /bin, and /bin/testserver, which is also what it runs by default.
 	Image = "healthd-test:1"
 
-	upTimeout   = 60 * time.Second
-	downTimeout = 30 * time.Second
-	install     = "apt-get install -y --no-install-recommends docker.io busybox-static iproute2"
+	startTimeout = 60 * time.Second
+	stopTimeout  = 30 * time.Second
+	install      = "apt-get install -y --no-install-recommends docker.io busybox-static iproute2"
 )
 
 // Engine is one private engine.
@@ -98,7 +98,7 @@ func (e *Engine) Client() *client.Client { return e.client }
 // Stop ends dockerd gracefully. Its containers run on, if live-restore is on.
 func (e *Engine) Stop(tb testing.TB) {
 	tb.Helper()
-	if err := e.dockerd.end(syscall.SIGTERM, downTimeout); err != nil {
+	if err := e.dockerd.stop(syscall.SIGTERM, stopTimeout); err != nil {
 		tb.Fatal(err)
 	}
 }
@@ -106,7 +106,7 @@ func (e *Engine) Stop(tb testing.TB) {
 // Kill ends dockerd with SIGKILL. Its containers run on.
 func (e *Engine) Kill(tb testing.TB) {
 	tb.Helper()
-	if err := e.dockerd.end(syscall.SIGKILL, downTimeout); err != nil {
+	if err := e.dockerd.stop(syscall.SIGKILL, stopTimeout); err != nil {
 		tb.Fatal(err)
 	}
 }
@@ -114,7 +114,7 @@ func (e *Engine) Kill(tb testing.TB) {
 // Up starts dockerd again after Stop or Kill and waits until it answers.
 func (e *Engine) Up(tb testing.TB) {
 	tb.Helper()
-	if err := e.up(); err != nil {
+	if err := e.startDockerd(); err != nil {
 		tb.Fatal(err)
 	}
 }
@@ -125,7 +125,7 @@ func (e *Engine) Freeze(tb testing.TB) {
 	tb.Helper()
 	e.signal(tb, syscall.SIGSTOP)
 	// The signal is delivered to each thread when it next runs.
-	if err := e.dockerd.wait(downTimeout, func(context.Context) error { return stopped(e.dockerd.cmd.Process.Pid) }); err != nil {
+	if err := e.dockerd.waitReady(stopTimeout, func(context.Context) error { return checkStopped(e.dockerd.cmd.Process.Pid) }); err != nil {
 		tb.Fatal(err)
 	}
 }
@@ -149,7 +149,7 @@ func start(flags ...string) (_ *Engine, err error) {
 	if os.Geteuid() != 0 {
 		return nil, fmt.Errorf("cannot start a private engine: not root")
 	}
-	sweepAbandoned()
+	cleanUpAbandoned()
 	// Not tb.TempDir: a Unix socket's path has 107 bytes at most.
 	dir, err := os.MkdirTemp("", dirPrefix)
 	if err != nil {
@@ -168,13 +168,13 @@ func start(flags ...string) (_ *Engine, err error) {
 	if err != nil {
 		return nil, err
 	}
-	image := make(chan built, 1)
+	image := make(chan buildResult, 1)
 	go func() { image <- build(dir) }()
 	if err := e.startContainerd(); err != nil {
 		<-image
 		return nil, err
 	}
-	if err := e.up(); err != nil {
+	if err := e.startDockerd(); err != nil {
 		<-image
 		return nil, err
 	}
@@ -213,13 +213,13 @@ path = %q
 	if err := e.containerd.start(); err != nil {
 		return err
 	}
-	return e.containerd.wait(upTimeout, func(context.Context) error {
+	return e.containerd.waitReady(startTimeout, func(context.Context) error {
 		_, err := os.Stat(e.path("c.sock"))
 		return err
 	})
 }
 
-func (e *Engine) up() error {
+func (e *Engine) startDockerd() error {
 	// A dockerd that was killed left it, and the next one would not start.
 	_ = os.Remove(e.path("d.pid"))
 	e.dockerd = newProcess("dockerd", e.path("dockerd.log"), append([]string{"dockerd",
@@ -234,7 +234,7 @@ func (e *Engine) up() error {
 	if err := e.dockerd.start(); err != nil {
 		return err
 	}
-	return e.dockerd.wait(upTimeout, func(ctx context.Context) error {
+	return e.dockerd.waitReady(startTimeout, func(ctx context.Context) error {
 		_, err := e.client.Info(ctx)
 		return err
 	})
@@ -244,19 +244,19 @@ func (e *Engine) up() error {
 func (e *Engine) close() error {
 	if e.dockerd != nil && e.dockerd.running() {
 		e.removeContainers()
-		_ = e.dockerd.end(syscall.SIGTERM, downTimeout)
+		_ = e.dockerd.stop(syscall.SIGTERM, stopTimeout)
 	}
 	if e.containerd != nil && e.containerd.running() {
-		_ = e.containerd.end(syscall.SIGTERM, downTimeout)
+		_ = e.containerd.stop(syscall.SIGTERM, stopTimeout)
 	}
 	if e.client != nil {
 		_ = e.client.Close()
 	}
-	return sweep(e.dir)
+	return cleanUp(e.dir)
 }
 
 func (e *Engine) removeContainers() {
-	ctx, cancel := context.WithTimeout(context.Background(), downTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
 	defer cancel()
 	list, err := e.client.ContainerList(ctx, container.ListOptions{All: true})
 	if err != nil {

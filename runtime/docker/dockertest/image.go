@@ -16,29 +16,29 @@ import (
 
 const serverPackage = "healthd/runtime/docker/dockertest/testserver"
 
-type built struct {
+type buildResult struct {
 	tar []byte
 	err error
 }
 
 // build makes the image's file system: busybox and the test server.
-func build(dir string) built {
+func build(dir string) buildResult {
 	server := filepath.Join(dir, "testserver")
 	cmd := exec.Command("go", "build", "-buildvcs=false", "-ldflags=-s -w", "-o", server, serverPackage)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return built{err: fmt.Errorf("cannot build the test server: %w: %s", err, out)}
+		return buildResult{err: fmt.Errorf("cannot build the test server: %w: %s", err, out)}
 	}
 	busybox, err := exec.LookPath("busybox")
 	if err != nil {
-		return built{err: err}
+		return buildResult{err: err}
 	}
 	applets, err := exec.Command(busybox, "--list").Output()
 	if err != nil {
-		return built{err: fmt.Errorf("cannot list busybox's applets: %w", err)}
+		return buildResult{err: fmt.Errorf("cannot list busybox's applets: %w", err)}
 	}
 	b, err := pack(busybox, server, strings.Fields(string(applets)))
-	return built{tar: b, err: err}
+	return buildResult{tar: b, err: err}
 }
 
 func pack(busybox, server string, applets []string) ([]byte, error) {
@@ -81,7 +81,7 @@ func pack(busybox, server string, applets []string) ([]byte, error) {
 }
 
 func (e *Engine) importImage(fs []byte) error {
-	ctx, cancel := context.WithTimeout(context.Background(), upTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
 	name, tag, _ := strings.Cut(Image, ":")
 	body, err := e.client.ImageImport(ctx, image.ImportSource{Source: bytes.NewReader(fs), SourceName: "-"}, name,

@@ -63,7 +63,7 @@ func (p *process) running() bool {
 }
 
 // wait returns when ready returns nil.
-func (p *process) wait(timeout time.Duration, ready func(context.Context) error) error {
+func (p *process) waitReady(timeout time.Duration, ready func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -76,16 +76,16 @@ func (p *process) wait(timeout time.Duration, ready func(context.Context) error)
 		select {
 		case <-tick.C:
 		case <-p.done:
-			return fmt.Errorf("%s ended with %v; its log:\n%s", p.name, p.cmd.ProcessState, p.tail())
+			return fmt.Errorf("%s ended with %v; its log:\n%s", p.name, p.cmd.ProcessState, p.logTail())
 		case <-ctx.Done():
-			return fmt.Errorf("%s is not ready after %v: %w; its log:\n%s", p.name, timeout, err, p.tail())
+			return fmt.Errorf("%s is not ready after %v: %w; its log:\n%s", p.name, timeout, err, p.logTail())
 		}
 	}
 }
 
 // end sends sig and waits for the end, which SIGKILL brings about at the latest
 // after timeout.
-func (p *process) end(sig syscall.Signal, timeout time.Duration) error {
+func (p *process) stop(sig syscall.Signal, timeout time.Duration) error {
 	if err := p.cmd.Process.Signal(sig); err != nil && p.running() {
 		return fmt.Errorf("cannot signal %s: %w", p.name, err)
 	}
@@ -96,10 +96,10 @@ func (p *process) end(sig syscall.Signal, timeout time.Duration) error {
 	}
 	_ = p.cmd.Process.Kill()
 	<-p.done
-	return fmt.Errorf("%s did not end within %v of %v; its log:\n%s", p.name, timeout, sig, p.tail())
+	return fmt.Errorf("%s did not end within %v of %v; its log:\n%s", p.name, timeout, sig, p.logTail())
 }
 
-func (p *process) tail() string {
+func (p *process) logTail() string {
 	const most = 8 << 10
 	b, err := os.ReadFile(p.log)
 	if err != nil {

@@ -66,7 +66,7 @@ func (e *Engine) Create(tb testing.TB, o RunOptions) string {
 // Remove kills and removes a container. One that is gone already is no error.
 func (e *Engine) Remove(tb testing.TB, id string) {
 	tb.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), downTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
 	defer cancel()
 	err := e.client.ContainerRemove(ctx, id, container.RemoveOptions{Force: true, RemoveVolumes: true})
 	if err != nil && !errdefs.IsNotFound(err) && !errdefs.IsConflict(err) {
@@ -82,7 +82,7 @@ func (e *Engine) Network(tb testing.TB, name string) {
 		tb.Fatalf("cannot create network %s: %v", name, err)
 	}
 	tb.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), downTimeout)
+		ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
 		defer cancel()
 		if err := e.client.NetworkRemove(ctx, made.ID); err != nil && !errdefs.IsNotFound(err) {
 			tb.Errorf("cannot remove network %s: %v", name, err)

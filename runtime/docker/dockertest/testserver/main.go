@@ -59,7 +59,7 @@ func run(o options) error {
 	exit := after(o.exitAfter)
 	listening := after(o.startDelay)
 	errs := make(chan error, 3)
-	var s *site
+	var s *httpServer
 	for {
 		select {
 		case <-listening:
@@ -89,9 +89,9 @@ func after(d time.Duration) <-chan time.Time {
 	return time.After(d)
 }
 
-func serve(o options, errs chan<- error) *site {
+func serve(o options, errs chan<- error) *httpServer {
 	checks := health.NewServer()
-	s := newSite(o.http, o.status, after(o.hangAfter), checks)
+	s := newHTTPServer(o.http, o.status, after(o.hangAfter), checks)
 	go func() { errs <- s.server.ListenAndServe() }()
 	go func() { errs <- serveGRPC(o.grpc, checks) }()
 	go func() { errs <- serveTCP(o.tcp) }()

@@ -10,13 +10,13 @@ import (
 )
 
 // work counts the requests that a load balancer sends.
-type work struct {
+type workCounter struct {
 	mu    sync.Mutex
 	Count int
 	Last  time.Time
 }
 
-func (k *work) do(w http.ResponseWriter, r *http.Request) {
+func (k *workCounter) serve(w http.ResponseWriter, r *http.Request) {
 	k.mu.Lock()
 	k.Count++
 	k.Last = time.Now()
@@ -30,7 +30,7 @@ func (k *work) do(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, r.Context().Value(http.LocalAddrContextKey).(net.Addr).String())
 }
 
-func (k *work) tell(w http.ResponseWriter, _ *http.Request) {
+func (k *workCounter) report(w http.ResponseWriter, _ *http.Request) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	_ = json.NewEncoder(w).Encode(k)

@@ -28,16 +28,16 @@ import (
 //	POST /exit?code=N          ends the process
 //	POST /work?for=20ms        200 after this, with the address that was asked
 //	GET  /worked               how many came to /work and when the last one did
-type site struct {
+type httpServer struct {
 	status, ready, delay atomic.Int64
 	hang                 atomic.Bool
 	checks               *health.Server
-	work                 work
+	work                 workCounter
 	server               *http.Server
 }
 
-func newSite(addr string, status int, hang <-chan time.Time, checks *health.Server) *site {
-	s := &site{checks: checks}
+func newHTTPServer(addr string, status int, hang <-chan time.Time, checks *health.Server) *httpServer {
+	s := &httpServer{checks: checks}
 	s.status.Store(int64(status))
 	s.ready.Store(http.StatusOK)
 	s.server = &http.Server{Addr: addr, ReadHeaderTimeout: time.Minute, Handler: s.handler()}
@@ -50,7 +50,7 @@ func newSite(addr string, status int, hang <-chan time.Time, checks *health.Serv
 	return s
 }
 
-func (s *site) handler() http.Handler {
+func (s *httpServer) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/healthz", s.healthz)
 	mux.HandleFunc("POST /set", s.set)
@@ -62,8 +62,8 @@ func (s *site) handler() http.Handler {
 		os.Exit(code)
 	})
 	mux.HandleFunc("/ready", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(int(s.ready.Load())) })
-	mux.HandleFunc("POST /work", s.work.do)
-	mux.HandleFunc("/worked", s.work.tell)
+	mux.HandleFunc("POST /work", s.work.serve)
+	mux.HandleFunc("/worked", s.work.report)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.hang.Load() && r.URL.Path != "/set" {
 			<-r.Context().Done()
@@ -73,7 +73,7 @@ func (s *site) handler() http.Handler {
 	})
 }
 
-func (s *site) healthz(w http.ResponseWriter, r *http.Request) {
+func (s *httpServer) healthz(w http.ResponseWriter, r *http.Request) {
 	if d := time.Duration(s.delay.Load()); d > 0 {
 		select {
 		case <-time.After(d):
@@ -86,7 +86,7 @@ func (s *site) healthz(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, "status %d\n", status)
 }
 
-func (s *site) set(w http.ResponseWriter, r *http.Request) {
+func (s *httpServer) set(w http.ResponseWriter, r *http.Request) {
 	for name, status := range map[string]*atomic.Int64{"status": &s.status, "ready": &s.ready} {
 		v := r.FormValue(name)
 		if v == "" {

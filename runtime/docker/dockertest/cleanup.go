@@ -27,7 +27,7 @@ func writeOwner(dir string, n network) error {
 
 // sweepAbandoned removes what test binaries left that died before they could
 // clean up, for example at the end of go test's timeout.
-func sweepAbandoned() {
+func cleanUpAbandoned() {
 	dirs, _ := filepath.Glob(filepath.Join(os.TempDir(), dirPrefix+"*"))
 	for _, dir := range dirs {
 		b, err := os.ReadFile(filepath.Join(dir, "owner"))
@@ -45,14 +45,14 @@ func sweepAbandoned() {
 		if start, err := startTime(pid); err == nil && start == f[1] {
 			continue
 		}
-		_ = sweep(dir)
+		_ = cleanUp(dir)
 	}
 }
 
 // sweep ends every process of the engine in dir, and removes its mounts, cgroups,
 // bridge and files. The processes are known by the directory in their arguments,
 // and those of containers by being children of such.
-func sweep(dir string) error {
+func cleanUp(dir string) error {
 	var errs []error
 	if err := killAll(dir); err != nil {
 		errs = append(errs, err)
@@ -76,7 +76,7 @@ func sweep(dir string) error {
 func killAll(dir string) error {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
-	deadline := time.Now().Add(downTimeout)
+	deadline := time.Now().Add(stopTimeout)
 	for {
 		pids := processesOf(dir)
 		if len(pids) == 0 {
@@ -134,10 +134,10 @@ func startTime(pid int) (string, error) {
 
 // statFields returns the fields of /proc/PID/stat from the third on.
 func statFields(pid int) ([]string, error) {
-	return readStat(fmt.Sprintf("/proc/%d/stat", pid))
+	return parseStat(fmt.Sprintf("/proc/%d/stat", pid))
 }
 
-func readStat(file string) ([]string, error) {
+func parseStat(file string) ([]string, error) {
 	b, err := os.ReadFile(file)
 	if err != nil {
 		return nil, err
@@ -150,13 +150,13 @@ func readStat(file string) ([]string, error) {
 }
 
 // stopped returns nil when all threads of the process are stopped.
-func stopped(pid int) error {
+func checkStopped(pid int) error {
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
 	if err != nil {
 		return err
 	}
 	for _, file := range threads {
-		f, err := readStat(file)
+		f, err := parseStat(file)
 		if err != nil {
 			return err
 		}

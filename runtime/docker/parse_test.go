@@ -17,12 +17,12 @@ import (
 	"healthd/runtime"
 )
 
-func TestStatusBoundsHoldWhatTheEngineMeant(t *testing.T) {
+func TestStatusAgeBounds(t *testing.T) {
 	for d := time.Duration(0); d < 5*365*24*time.Hour; d += d/97 + 370*time.Millisecond {
 		for _, format := range []string{"Up %s", "Up %s (healthy)", "Up %s (Paused)", "Exited (17) %s ago", "Restarting (17) %s ago"} {
 			text := fmt.Sprintf(format, units.HumanDuration(d))
 			s := parseStatus(text)
-			if !s.known || d < s.least || d > s.most {
+			if !s.known || d < s.minAge || d > s.maxAge {
 				t.Fatalf("%v: %q was read as %+v", d, text, s)
 			}
 			if (format[0] != 'U') != (s.exitCode == 17) {
@@ -32,7 +32,7 @@ func TestStatusBoundsHoldWhatTheEngineMeant(t *testing.T) {
 	}
 }
 
-func TestStatusThatTellsNothing(t *testing.T) {
+func TestStatusWithoutAge(t *testing.T) {
 	for _, text := range []string{"", "Created", "Dead", "Removal In Progress", "Up", "Up forever", "Exited", "Exited (x) 1 second ago", "Up -1 seconds", "Up 99999999999 years"} {
 		if s := parseStatus(text); s.known {
 			t.Errorf("%q was read as %+v", text, s)
@@ -107,7 +107,7 @@ func TestTranslate(t *testing.T) {
 func TestParseStat(t *testing.T) {
 	stat := "42 (a) b (c) S 7 42 41 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 12345 1000 1 0"
 	p, err := parseStat(42, []byte(stat))
-	if err != nil || p != (proc{pid: 42, ppid: 7, session: 41, state: 'S', start: 12345}) {
+	if err != nil || p != (proc{pid: 42, ppid: 7, session: 41, state: 'S', startTime: 12345}) {
 		t.Errorf("got %+v, %v", p, err)
 	}
 	if _, err := parseStat(42, []byte("42 (x")); err == nil {
@@ -115,23 +115,23 @@ func TestParseStat(t *testing.T) {
 	}
 }
 
-func TestForeignProcessIsNotKilled(t *testing.T) {
-	err := tree{root: 1, container: "0123456789abcdef", mark: "x"}.kill(t.Context())
+func TestProcessOutsideTheContainerIsNotKilled(t *testing.T) {
+	err := processTree{root: 1, container: "0123456789abcdef", mark: "x"}.kill(t.Context())
 	want := "process 1 of the engine's host cannot be seen from here"
 	if err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
 }
 
-func TestFailuresInPlainWords(t *testing.T) {
+func TestExplain(t *testing.T) {
 	e := &Engine{conf: Config{Endpoint: "unix:///run/x.sock"}}
 	denied := fmt.Errorf("get: %w", &net.OpError{Op: "dial", Net: "unix", Err: os.NewSyscallError("connect", syscall.EACCES)})
 	want := "cannot connect to Docker at unix:///run/x.sock: permission denied; is healthd allowed to use the socket?"
-	if got := e.failure(denied); got == nil || got.Error() != want {
+	if got := e.explain(denied); got == nil || got.Error() != want {
 		t.Errorf("got %v, want %s", got, want)
 	}
 	want = "cannot get an answer from Docker at unix:///run/x.sock in time: context deadline exceeded"
-	if got := e.failure(context.DeadlineExceeded); got == nil || got.Error() != want {
+	if got := e.explain(context.DeadlineExceeded); got == nil || got.Error() != want {
 		t.Errorf("got %v, want %s", got, want)
 	}
 }
