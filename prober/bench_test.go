@@ -21,7 +21,7 @@ func cpuTime(b *testing.B) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// measure reports allocations and CPU time of f.
+// measure reports the allocations and CPU time of f.
 func measure(b *testing.B, f func()) {
 	b.Helper()
 	b.ReportAllocs()
@@ -56,7 +56,7 @@ func BenchmarkHTTP(b *testing.B) {
 	})
 }
 
-// BenchmarkHTTPMany has several probes in flight, as a busy daemon has.
+// BenchmarkHTTPMany runs several probes at once, as a busy daemon does.
 func BenchmarkHTTPMany(b *testing.B) {
 	web, _ := startServer(b)
 	ap := netip.MustParseAddrPort(web)

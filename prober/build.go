@@ -17,21 +17,20 @@ type Config struct {
 	// "-lifecycle" to the product: "healthd-lifecycle/1.0".
 	UserAgent string
 	Engines   map[string]Engine // by name of the runtime
-	// FollowNonLocalRedirects makes HTTP probes and hooks follow redirects to
-	// other hosts. Then what such a host says counts as what the container says.
+	// FollowNonLocalRedirects makes HTTP probes and hooks follow redirects to other
+	// hosts. The answer of such a host then counts as the container's.
 	FollowNonLocalRedirects bool
-	// MaxExecs bounds the commands of probes that run at once. 0 means 8 for each CPU that
-	// Go may use: starting a command inside a container costs some 40 ms of CPU,
-	// so that a full burst has started within 320 ms whatever the machine, well
-	// inside the usual timeout of 1 s.
+	// MaxExecs is how many commands of probes may run at once. 0 means 8 for each CPU
+	// that Go may use: starting a command inside a container takes about 40 ms of CPU,
+	// so 8 per CPU have started after 320 ms, well within the usual timeout of 1 s.
 	MaxExecs int
 }
 
 const (
 	defaultUserAgent = "healthd"
 	execsPerCPU      = 8
-	// maxHooks bounds the commands of hooks that run at once. A pre-stop hook may
-	// take all of its grace, and probes must not wait for it.
+	// maxHooks is how many commands of hooks may run at once. They have slots of their
+	// own: a pre_stop hook may take the whole grace period, and probes must not wait.
 	maxHooks = 1024
 )
 
@@ -46,7 +45,7 @@ type Prober struct {
 	exchanges     sync.Pool // of *exchange
 }
 
-// New returns a Prober. It holds nothing that has to be closed.
+// New returns a Prober. It need not be closed.
 func New(c Config) *Prober {
 	if c.UserAgent == "" {
 		c.UserAgent = defaultUserAgent
@@ -60,22 +59,22 @@ func New(c Config) *Prober {
 		execSlots:     make(chan struct{}, c.MaxExecs),
 		hookSlots:     make(chan struct{}, maxHooks),
 		client:        newTransport(),
-		checkRedirect: stayLocal,
+		checkRedirect: sameHostRedirects,
 		exchanges:     sync.Pool{New: func() any { return newExchange() }},
 	}
 	if c.FollowNonLocalRedirects {
-		p.checkRedirect = stopLoops
+		p.checkRedirect = limitRedirects
 	}
 	return p
 }
 
-// Probe returns the probe that asks t as h says. An error means that h can never
-// be asked: it has no handler, its port or a header is invalid, or nobody knows
-// the runtime. A target without an address, or whose variables make a command too
-// long, is no error, for it may be one of many runs: its probe answers Unknown.
+// Probe returns the probe of t with h. An error means that h is invalid for every run:
+// it has no handler, its port or a header is invalid, or Config has no such runtime. A
+// run without an address, or whose variables make the command too long, is no error:
+// its probe returns Unknown.
 func (p *Prober) Probe(h Handler, t Target) (Probe, error) {
 	a, err := p.asker(h, t)
-	if why, ok := errors.AsType[unasked](err); ok {
+	if why, ok := errors.AsType[cannotAsk](err); ok {
 		return why, nil
 	}
 	if err != nil {
@@ -102,11 +101,10 @@ func (p *Prober) asker(h Handler, t Target) (asker, error) {
 
 var errNoHandler = errors.New("no handler")
 
-// errNoAddress may pass without a change of the configuration.
-const errNoAddress = unasked("container has no address")
+// errNoAddress is no error of the configuration: the next run may have an address.
+const errNoAddress = cannotAsk("container has no address")
 
-// endpoint returns the host and port to ask, and their address if the host is not
-// a name.
+// endpoint returns the host to ask, and its address and port unless it is a name.
 func endpoint(host string, port int, t Target) (string, netip.AddrPort, error) {
 	if port < 1 || port > 65535 {
 		return "", netip.AddrPort{}, fmt.Errorf("port %d is not between 1 and 65535", port)
@@ -119,8 +117,7 @@ func endpoint(host string, port int, t Target) (string, netip.AddrPort, error) {
 	}
 	addr, err := netip.ParseAddr(host)
 	if err != nil || addr.Zone() != "" {
-		// Names and zones are left to package net, which knows resolvers and
-		// interfaces.
+		// Package net resolves names and zones.
 		return host, netip.AddrPort{}, nil
 	}
 	return host, netip.AddrPortFrom(addr.Unmap(), uint16(port)), nil
@@ -134,19 +131,19 @@ func (p *Prober) engine(t Target) (Engine, error) {
 	return e, nil
 }
 
-// An asker asks once. An error means that it could not ask, and that asking
-// again at once may help; a Result of Unknown that it would not.
+// An asker carries out one attempt of a probe. An error means that it could not ask, and
+// another attempt may succeed. An Unknown result means that another attempt is useless.
 type asker interface {
 	ask(ctx context.Context, timeout time.Duration) (Result, error)
 }
 
-// probe turns an asker into a Probe.
+// probe makes a Probe of an asker: it adds retries and cancellation.
 type probe struct{ asker }
 
 const (
 	maxAttempts = 3
-	// retryWithin bounds what retries add to a timeout. What cannot be asked for
-	// want of a descriptor or an engine says so at once.
+	// retryWithin bounds how much retries add to the timeout. Without a descriptor or
+	// an engine, an attempt fails at once.
 	retryWithin    = 100 * time.Millisecond
 	defaultTimeout = time.Second
 )
@@ -167,7 +164,7 @@ func (p probe) Ask(ctx context.Context, timeout time.Duration) Result {
 			r.Latency = time.Since(start)
 		}
 		if ctx.Err() != nil && r.Outcome != Success {
-			// A connection cut by ctx looks like one that timed out.
+			// A connection that ctx interrupted looks like one that timed out.
 			return cancelled(ctx, r.Latency)
 		}
 		if err == nil {
@@ -188,18 +185,18 @@ func cancelled(ctx context.Context, latency time.Duration) Result {
 	}
 }
 
-// unasked is why a target cannot be asked although the handler is right: first the
-// error, then the Probe or the Hook made of it.
-type unasked string
+// cannotAsk is why this run cannot be asked although the handler is valid. It is an
+// error first, and then the Probe or Hook that always returns it.
+type cannotAsk string
 
 // Error implements error.
-func (u unasked) Error() string { return string(u) }
+func (u cannotAsk) Error() string { return string(u) }
 
 // Ask implements Probe.
-func (u unasked) Ask(context.Context, time.Duration) Result { return notAsked(string(u)) }
+func (u cannotAsk) Ask(context.Context, time.Duration) Result { return notAsked(string(u)) }
 
 // Run implements Hook.
-func (u unasked) Run(context.Context) HookResult { return HookResult{Err: u, NotAsked: true} }
+func (u cannotAsk) Run(context.Context) HookResult { return HookResult{Err: u, NotAsked: true} }
 
 func notAsked(why string) Result {
 	return Result{Outcome: Unknown, Cause: NotAsked, Output: clean(why)}

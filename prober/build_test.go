@@ -29,12 +29,12 @@ func TestProbeErrors(t *testing.T) {
 		want    string
 		kubelet string
 	}{
-		// 103: nothing here has a type, so that this is the only unknown way to ask.
+		// 103: handlers are struct fields, so this is the only unknown handler.
 		{"no handler", Handler{}, "no handler", "97 103"},
 		{"negative port", Handler{HTTPGet: &HTTPGet{Port: -1}}, "port -1 is not between 1 and 65535", ""},
 		{"no port", Handler{HTTPGet: &HTTPGet{}}, "port 0 is not between 1 and 65535", ""},
 		{"large port", Handler{HTTPGet: &HTTPGet{Port: 66666}}, "port 66666 is not between 1 and 65535", ""},
-		// 79: known before anything is asked.
+		// 79: found before the first probe.
 		{"negative tcp port", Handler{TCPSocket: &TCPSocket{Port: -1}}, "port -1 is not between 1 and 65535", "79"},
 		{"no grpc port", Handler{GRPC: &GRPC{Port: 0}}, "port 0 is not between 1 and 65535", ""},
 		{"scheme", Handler{HTTPGet: &HTTPGet{Port: 1, Scheme: "ftp"}}, `scheme is "ftp", not http or https`, ""},
@@ -55,7 +55,7 @@ func TestProbeErrors(t *testing.T) {
 	}
 }
 
-// TestNew asks in every way there is.
+// TestNew probes with every handler type.
 func TestNew(t *testing.T) {
 	covers(t, "80 106")
 	e := fakeEngine{
@@ -80,7 +80,7 @@ func TestNew(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			wantResult(t, p.Ask(t.Context(), patient), Success, "")
+			wantResult(t, p.Ask(t.Context(), longTimeout), Success, "")
 		})
 	}
 	if n := cap(prober.execSlots); n != execsPerCPU*runtime.GOMAXPROCS(0) {
@@ -94,7 +94,7 @@ func TestNoAddress(t *testing.T) {
 		{TCPSocket: &TCPSocket{Port: 80}},
 		{GRPC: &GRPC{Port: 80}},
 	} {
-		r := mustProbe(t, Config{}, h, Target{ID: "c1"}).Ask(t.Context(), patient)
+		r := mustProbe(t, Config{}, h, Target{ID: "c1"}).Ask(t.Context(), longTimeout)
 		wantResult(t, r, Unknown, NotAsked)
 		wantOutput(t, r, "container has no address")
 	}
@@ -107,7 +107,7 @@ func (f askFunc) ask(ctx context.Context, timeout time.Duration) (Result, error)
 	return f(ctx, timeout)
 }
 
-func TestAskTriesAgain(t *testing.T) {
+func TestAskRetries(t *testing.T) {
 	bad := errors.New("bad \xff")
 	for _, tt := range []struct {
 		name    string
@@ -145,9 +145,9 @@ func TestAskTriesAgain(t *testing.T) {
 	}
 }
 
-// TestAskLearnsNothing: what is unknown without an error stays so. The kubelet makes
-// a failure of it; here nothing counts that does not come from the container.
-func TestAskLearnsNothing(t *testing.T) {
+// An Unknown result without an error is final. The kubelet makes
+// a failure of it; in healthd only an answer of the container counts.
+func TestAskUnknownIsNotRetried(t *testing.T) {
 	covers(t, "101")
 	tries := 0
 	r := probe{askFunc(func(context.Context, time.Duration) (Result, error) {
@@ -190,11 +190,11 @@ func TestClean(t *testing.T) {
 	}
 }
 
-// TestOutOfDescriptors asks in another process, which has none left.
+// TestOutOfDescriptors probes from another process, which has no descriptors left.
 func TestOutOfDescriptors(t *testing.T) {
 	port := webServer(t, func(http.ResponseWriter, *http.Request) {})
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), starvedRole+"="+fmt.Sprint(port))
+	cmd.Env = append(os.Environ(), noDescriptorsRole+"="+fmt.Sprint(port))
 	out, err := cmd.Output()
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
@@ -210,11 +210,11 @@ func TestOutOfDescriptors(t *testing.T) {
 	}
 }
 
-// starvedRole makes the test binary ask the port that it names, without
+// noDescriptorsRole makes the test binary ask the port that it names, without
 // descriptors.
-const starvedRole = "PROBER_TEST_STARVED"
+const noDescriptorsRole = "PROBER_TEST_STARVED"
 
-func starve(port int) int {
+func askWithoutDescriptors(port int) int {
 	// The poller needs descriptors of its own, and a name would need its file.
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -235,7 +235,7 @@ func starve(port int) int {
 		if err != nil {
 			return 1
 		}
-		r := p.Ask(context.Background(), patient)
+		r := p.Ask(context.Background(), longTimeout)
 		_, _ = io.WriteString(os.Stdout, fmt.Sprintf("%s: %v %s: %s\n", name, r.Outcome, r.Cause, r.Output))
 	}
 	for name, h := range map[string]LifecycleHandler{

@@ -13,8 +13,8 @@ import (
 	"unicode/utf8"
 )
 
-// classify returns the class of an error met on the way to an answer. NotAsked
-// means that the trouble is on this side.
+// classify returns the Cause of a network error. NotAsked means that the host of healthd
+// is at fault, not the container.
 func classify(err error) Cause {
 	if dns, ok := errors.AsType[*net.DNSError](err); ok {
 		if dns.IsNotFound {
@@ -51,8 +51,8 @@ func classifyErrno(errno syscall.Errno) Cause {
 		syscall.ENONET, syscall.ENOPROTOOPT, syscall.EPROTO:
 		return Unreachable
 	}
-	// EMFILE, EADDRNOTAVAIL, ENOBUFS, EPERM of a local firewall and the like: the
-	// container must not pay for the host.
+	// EMFILE, EADDRNOTAVAIL, ENOBUFS, EPERM of a local firewall and so on: no fault of
+	// the container.
 	return NotAsked
 }
 
@@ -67,9 +67,9 @@ func isTLS(err error) bool {
 	return strings.Contains(err.Error(), "tls: ")
 }
 
-// failed is the answer of an asker that met err: a Failure with output, or an
-// error to try again if it could not ask.
-func failed(err error, output string) (Result, error) {
+// failureOrRetry is what an asker returns for err: a Failure with output, or an error,
+// which makes another attempt, when it could not ask.
+func failureOrRetry(err error, output string) (Result, error) {
 	cause := classify(err)
 	if cause == NotAsked {
 		return Result{}, errors.New(output)
@@ -77,9 +77,9 @@ func failed(err error, output string) (Result, error) {
 	return Result{Outcome: Failure, Cause: cause, Output: clean(output)}, nil
 }
 
-// reason returns the text of err without the operation and the empty path which
+// plainError returns the text of err without the operation and the empty path that
 // os.File adds.
-func reason(err error) string {
+func plainError(err error) string {
 	if p, ok := errors.AsType[*os.PathError](err); ok {
 		err = p.Err
 	}

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// killGrace is what an engine gets on top of a command's timeout to start it, to
-// kill it and to say so.
+// killGrace is added to a command's timeout: the engine needs time to start it, to kill
+// it and to answer.
 const killGrace = 10 * time.Second
 
 // command is what an exec probe or hook runs inside the container.
@@ -17,10 +17,10 @@ type command struct {
 	engine    Execer
 	container string
 	words     words
-	slots     chan struct{} // one send each command that runs
+	slots     chan struct{} // holds one value for each running command
 }
 
-// execProbe asks a command inside the container.
+// execProbe is the asker that runs a command inside the container.
 type execProbe struct {
 	command
 	running atomic.Bool // a command of this probe has not ended
@@ -57,10 +57,10 @@ func (p *Prober) command(h *Exec, t Target, slots chan struct{}) (command, error
 	return command{engine: e, container: t.ID, words: w, slots: slots}, nil
 }
 
-// Drain waits until no command of a probe or a hook runs any more. Commands whose
-// Ask or Run has ended with its context are still being killed for a moment; a
-// program that exits before leaves them to their containers. No Ask and no Run
-// should begin meanwhile.
+// Drain waits until no command of a probe or a hook runs, or returns an error when ctx
+// ends. A command whose Ask or Run ended with its context is still being killed for a
+// moment, and would survive if the program exited before. No Ask and no Run should
+// begin meanwhile.
 func (p *Prober) Drain(ctx context.Context) error {
 	if err := drain(ctx, p.execSlots); err != nil {
 		return fmt.Errorf("cannot end all commands of probes: %w", err)
@@ -90,9 +90,9 @@ func drain(ctx context.Context, slots chan struct{}) error {
 	return nil
 }
 
-// start runs c, whose slot is taken, and returns where the reply will be. The
-// engine may be unable to kill a command. The goroutine then stays with it, and so
-// does the slot; ended is called when both are free.
+// start runs c, for which the caller has acquired a slot, and returns the channel of
+// the reply. When the engine cannot kill a command, its goroutine and slot stay in use
+// until it ends. ended is called when both are free.
 func (c *command) start(ctx context.Context, timeout time.Duration, ended func()) <-chan execReply {
 	replies := make(chan execReply, 1)
 	go func() {
@@ -102,7 +102,7 @@ func (c *command) start(ctx context.Context, timeout time.Duration, ended func()
 			ended()
 			replies <- r
 		}()
-		r.output, r.code, r.timedOut, r.err = c.engine.Exec(ctx, c.container, c.words.argv, timeout, MaxOutput+c.words.longest)
+		r.output, r.code, r.timedOut, r.err = c.engine.Exec(ctx, c.container, c.words.argv, timeout, MaxOutput+c.words.longestValue)
 	}()
 	return replies
 }
@@ -123,7 +123,7 @@ func (p *execProbe) ask(ctx context.Context, timeout time.Duration) (Result, err
 	defer overdue.Stop()
 	select {
 	case r := <-replies:
-		return p.judge(r, timeout, time.Since(start))
+		return p.toResult(r, timeout, time.Since(start))
 	case <-ctx.Done():
 		return notAsked("probe cancelled"), nil
 	case <-overdue.C:
@@ -150,18 +150,18 @@ func (p *execProbe) acquire(ctx context.Context, timeout time.Duration) error {
 	}
 }
 
-func (p *execProbe) judge(r execReply, timeout, latency time.Duration) (Result, error) {
-	res := Result{Output: clean(p.words.hide(string(r.output))), Latency: latency}
+func (p *execProbe) toResult(r execReply, timeout, latency time.Duration) (Result, error) {
+	res := Result{Output: clean(p.words.maskValues(string(r.output))), Latency: latency}
 	switch {
-	case r.timedOut: // also when it could not be killed: the verdict is the same
+	case r.timedOut: // a Failure, even when it could not be killed
 		res.Outcome, res.Cause = Failure, Timeout
 		res.Output = fmt.Sprintf("command timed out: %q timed out after %v", p.words, timeout)
 		if r.err != nil {
-			res.Output += ": " + p.words.hide(r.err.Error())
+			res.Output += ": " + p.words.maskValues(r.err.Error())
 		}
 		res.Output = clean(res.Output)
 	case r.err != nil:
-		return Result{Latency: latency}, errors.New("cannot run the command: " + p.words.hide(r.err.Error()))
+		return Result{Latency: latency}, errors.New("cannot run the command: " + p.words.maskValues(r.err.Error()))
 	case r.code != 0:
 		res.Outcome, res.Cause = Failure, ExitCode
 		if res.Output == "" {

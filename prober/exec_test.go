@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// fakeEngine is an Engine of functions. It keeps the limit of an output.
+// fakeEngine is an Engine of functions. It respects the output limit.
 type fakeEngine struct {
 	exec   func(ctx context.Context, container string, argv []string, timeout time.Duration) execReply
 	health func(ctx context.Context, container string) (status, output string, err error)
@@ -52,7 +52,7 @@ func TestExec(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			covers(t, tt.kubelet)
 			e := fakeEngine{exec: func(context.Context, string, []string, time.Duration) execReply { return tt.reply }}
-			r := mustProbe(t, engines(e), execs("a", "-b"), loopback).Ask(t.Context(), patient)
+			r := mustProbe(t, engines(e), execs("a", "-b"), loopback).Ask(t.Context(), longTimeout)
 			wantResult(t, r, tt.outcome, tt.cause)
 			if r.Output != tt.output || r.Warning {
 				t.Errorf("got %+v, want output %q", r, tt.output)
@@ -61,28 +61,28 @@ func TestExec(t *testing.T) {
 	}
 }
 
-func TestExecPassesOn(t *testing.T) {
+func TestExecArguments(t *testing.T) {
 	covers(t, "93 104")
 	argv := []string{"/bin/sh", "-c", "echo $HOME; exit $?", "", "a b"}
 	e := fakeEngine{exec: func(_ context.Context, container string, got []string, timeout time.Duration) execReply {
-		if container != "c1" || !slices.Equal(got, argv) || timeout != patient {
+		if container != "c1" || !slices.Equal(got, argv) || timeout != longTimeout {
 			t.Errorf("Exec got %q, %q, %v", container, got, timeout)
 		}
 		return execReply{output: []byte("foo")}
 	}}
-	r := mustProbe(t, engines(e), execs(argv...), Target{Runtime: "fake", ID: "c1", Env: []string{"HOME=/"}}).Ask(t.Context(), patient)
+	r := mustProbe(t, engines(e), execs(argv...), Target{Runtime: "fake", ID: "c1", Env: []string{"HOME=/"}}).Ask(t.Context(), longTimeout)
 	if r.Outcome != Success || r.Output != "foo" {
 		t.Errorf("got %+v", r)
 	}
 }
 
-// wordy is an engine whose commands write more than anybody wants.
-type wordy struct {
+// verboseEngine is an engine whose commands write more than the limit.
+type verboseEngine struct {
 	fakeEngine
 	keeps bool // the limit that it is given
 }
 
-func (w wordy) Exec(_ context.Context, _ string, _ []string, _ time.Duration, limit int) ([]byte, int, bool, error) {
+func (w verboseEngine) Exec(_ context.Context, _ string, _ []string, _ time.Duration, limit int) ([]byte, int, bool, error) {
 	if w.keeps {
 		return bytes.Repeat([]byte("x"), limit), 0, false, nil
 	}
@@ -100,7 +100,7 @@ func TestExecOutputIsBounded(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			covers(t, tt.kubelet)
-			r := mustProbe(t, engines(wordy{keeps: tt.keeps}), execs("a"), loopback).Ask(t.Context(), patient)
+			r := mustProbe(t, engines(verboseEngine{keeps: tt.keeps}), execs("a"), loopback).Ask(t.Context(), longTimeout)
 			wantResult(t, r, Success, "")
 			if r.Output != strings.Repeat("x", MaxOutput) {
 				t.Errorf("output has %d bytes, want %d", len(r.Output), MaxOutput)
@@ -109,8 +109,7 @@ func TestExecOutputIsBounded(t *testing.T) {
 	}
 }
 
-// TestExecErrorHasOutput: what a command wrote before its engine failed comes with
-// the error as far as the probe, which shows the error alone.
+// The output that a command wrote before its engine failed is not shown: only the error is.
 func TestExecErrorHasOutput(t *testing.T) {
 	covers(t, "95")
 	e := fakeEngine{exec: func(context.Context, string, []string, time.Duration) execReply {
@@ -122,7 +121,7 @@ func TestExecErrorHasOutput(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.slots <- struct{}{}
-	r := <-c.start(t.Context(), patient, func() {})
+	r := <-c.start(t.Context(), longTimeout, func() {})
 	if string(r.output) != "foo" || r.err == nil || r.err.Error() != "bad" {
 		t.Errorf("got %q, %v", r.output, r.err)
 	}
@@ -152,7 +151,7 @@ func TestExecVariables(t *testing.T) {
 				return tt.reply
 			}}
 			target := Target{Runtime: "fake", ID: "c1", Env: []string{"A=1", "PASS=hunter2"}}
-			r := mustProbe(t, engines(e), execs("login", "$(PASS)", "$(B)", "$$(PASS)"), target).Ask(t.Context(), patient)
+			r := mustProbe(t, engines(e), execs("login", "$(PASS)", "$(B)", "$$(PASS)"), target).Ask(t.Context(), longTimeout)
 			wantResult(t, r, tt.outcome, tt.cause)
 			if r.Output != tt.output {
 				t.Errorf("output is %q, want %q", r.Output, tt.output)
@@ -160,7 +159,7 @@ func TestExecVariables(t *testing.T) {
 		})
 	}
 	target := Target{Runtime: "fake", Env: []string{"A=" + strings.Repeat("x", maxCommand)}}
-	r := mustProbe(t, engines(fakeEngine{}), execs("a", "$(A)"), target).Ask(t.Context(), patient)
+	r := mustProbe(t, engines(fakeEngine{}), execs("a", "$(A)"), target).Ask(t.Context(), longTimeout)
 	wantResult(t, r, Unknown, NotAsked)
 	wantOutput(t, r, "command has more than 131072 bytes")
 }
@@ -294,7 +293,7 @@ func TestEngineHealth(t *testing.T) {
 				}
 				return tt.status, "log", tt.err
 			}}
-			r := mustProbe(t, engines(e), Handler{EngineHealth: &EngineHealth{}}, loopback).Ask(t.Context(), patient)
+			r := mustProbe(t, engines(e), Handler{EngineHealth: &EngineHealth{}}, loopback).Ask(t.Context(), longTimeout)
 			wantResult(t, r, tt.outcome, tt.cause)
 			if r.Output != tt.output || calls != tt.calls {
 				t.Errorf("output is %q after %d calls, want %q after %d", r.Output, calls, tt.output, tt.calls)
@@ -319,7 +318,7 @@ func TestEngineHealthTimeout(t *testing.T) {
 	})
 }
 
-// A value at the end of what is shown must not be cut in two: half of it would show.
+// A value at the end of the shown output must not be cut in two: half of it would show.
 func TestOutputLimitCutsNoSecret(t *testing.T) {
 	const secret = "correct-horse-battery"
 	e := fakeEngine{exec: func(context.Context, string, []string, time.Duration) execReply {
@@ -330,7 +329,7 @@ func TestOutputLimitCutsNoSecret(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r := p.Ask(t.Context(), patient); strings.Contains(r.Output, "c") || len(r.Output) > MaxOutput {
+	if r := p.Ask(t.Context(), longTimeout); strings.Contains(r.Output, "c") || len(r.Output) > MaxOutput {
 		t.Errorf("the output ends in %q", r.Output[len(r.Output)-20:])
 	}
 }

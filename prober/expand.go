@@ -9,70 +9,70 @@ import (
 )
 
 const (
-	// maxCommand bounds a command after expansion, all words together. Linux takes
-	// no longer word than this.
+	// maxCommand bounds a command after expansion, all words together, in bytes. Linux
+	// accepts no longer word.
 	maxCommand = 128 << 10
-	// minMasked is the shortest value that is kept out of messages. To replace
-	// shorter ones would spoil the text and hide nothing.
+	// minMasked is the length of the shortest value that messages do not show. A
+	// shorter one is no secret, and replacing it would garble the text.
 	minMasked = 4
 )
 
-// words are a command with $(NAME) replaced by the container's environment, as
-// Kubernetes does it: a reference to an unknown name stays as it is, $$ is $, so
-// that $$(NAME) is $(NAME), and what came out of a value is not looked at again.
+// words are a command whose $(NAME) are replaced from the container's environment as in
+// Kubernetes: a reference to an unknown name stays as it is, $$ becomes $, so that
+// $$(NAME) becomes $(NAME), and a value is not expanded again.
 type words struct {
-	shown []string // as configured: for messages
-	argv  []string // as run: may hold secrets
-	mask  *strings.Replacer
-	// longest is the length of the longest value that mask keeps out of messages:
-	// so much more than is shown must be read, or half a value could be.
-	longest int
+	shown  []string // as configured: for messages
+	argv   []string // as run: may hold secrets
+	masker *strings.Replacer
+	// longestValue is the length of the longest value that masker replaces. That many
+	// bytes more than are shown must be read: otherwise the output could end in half a
+	// value, which masker does not find.
+	longestValue int
 }
 
-// expandWords returns command with the environment env put in.
+// expandWords expands command with the environment env.
 func expandWords(command, env []string) (words, error) {
 	w := words{shown: slices.Clone(command)}
-	x := expansion{env: env, left: maxCommand}
+	x := expansion{env: env, remaining: maxCommand}
 	for _, word := range command {
 		expanded, ok := x.expand(word)
 		if !ok {
-			return words{}, unasked(fmt.Sprintf("command has more than %d bytes with its variables", maxCommand))
+			return words{}, cannotAsk(fmt.Sprintf("command has more than %d bytes with its variables", maxCommand))
 		}
 		w.argv = append(w.argv, expanded)
 	}
-	w.mask, w.longest = x.mask()
+	w.masker, w.longestValue = x.masker()
 	return w, nil
 }
 
 // String returns the command as it was configured.
 func (w words) String() string { return strings.Join(w.shown, " ") }
 
-// hide returns text with the names of variables in place of the values that the
-// command was given.
-func (w words) hide(text string) string {
-	if w.mask == nil {
+// maskValues returns text with $(NAME) in place of the values that the command was given.
+func (w words) maskValues(text string) string {
+	if w.masker == nil {
 		return text
 	}
-	return w.mask.Replace(text)
+	return w.masker.Replace(text)
 }
 
 // expansion expands the words of one command.
 type expansion struct {
-	env    []string
-	values map[string]string // env by name, once a word needs it
-	used   []string          // names that were replaced
-	left   int               // bytes that the other words may have
+	env       []string
+	values    map[string]string // env by name, once a word needs it
+	used      []string          // names that were replaced
+	remaining int               // bytes that the other words may have
 }
 
 // expand returns false when the command has become too long.
 func (x *expansion) expand(word string) (string, bool) {
 	if !strings.Contains(word, "$") {
-		x.left -= len(word)
-		return word, x.left >= 0
+		x.remaining -= len(word)
+		return word, x.remaining >= 0
 	}
 	var b strings.Builder
 	lastClose := strings.LastIndexByte(word, ')')
-	for at := 0; at < len(word) && b.Len() <= x.left; {
+	for at := 0; at < len(word) && b.Len() <= x.remaining; {
 		n := strings.IndexByte(word[at:], '$')
 		if n < 0 {
 			n = len(word) - at
@@ -83,12 +83,12 @@ func (x *expansion) expand(word string) (string, bool) {
 		b.WriteString(text)
 		at += length
 	}
-	x.left -= b.Len()
-	return b.String(), x.left >= 0
+	x.remaining -= b.Len()
+	return b.String(), x.remaining >= 0
 }
 
-// reference returns what takes the place of the beginning of s, which is empty or
-// has a $ there, and the length of that beginning.
+// reference expands the reference at the beginning of s, which is empty or begins with
+// $, and returns its length in s. closes says that a ) follows.
 func (x *expansion) reference(s string, closes bool) (text string, length int) {
 	switch {
 	case strings.HasPrefix(s, "$$"):
@@ -120,9 +120,9 @@ func (x *expansion) lookup(name string) (string, bool) {
 	return value, ok
 }
 
-// mask returns what puts the names back, nil where there is nothing to hide.
-func (x *expansion) mask() (mask *strings.Replacer, longest int) {
-	// A longer value may have a shorter one in it.
+// masker returns what replaces values by names, nil when there is nothing to mask.
+func (x *expansion) masker() (mask *strings.Replacer, longest int) {
+	// Longer values first: a longer value may contain a shorter one.
 	slices.SortStableFunc(x.used, func(a, b string) int { return cmp.Compare(len(x.values[b]), len(x.values[a])) })
 	var pairs []string
 	for _, name := range x.used {
@@ -132,7 +132,7 @@ func (x *expansion) mask() (mask *strings.Replacer, longest int) {
 		}
 		longest = max(longest, len(value))
 		pairs = append(pairs, value, "$("+name+")")
-		// Engines quote what they could not run.
+		// Engines quote a command that they could not run.
 		if quoted := strconv.Quote(value); quoted != `"`+value+`"` {
 			longest = max(longest, len(quoted))
 			pairs = append(pairs, quoted[1:len(quoted)-1], "$("+name+")")

@@ -74,7 +74,7 @@ func TestExpandedCommandIsBounded(t *testing.T) {
 			if took := after.TotalAlloc - before.TotalAlloc; took > 100*maxCommand {
 				t.Errorf("took %d bytes", took)
 			}
-			if _, ok := errors.AsType[unasked](err); ok == tt.fits || tt.fits != (err == nil) {
+			if _, ok := errors.AsType[cannotAsk](err); ok == tt.fits || tt.fits != (err == nil) {
 				t.Errorf("got %v", err)
 			}
 			if n := len(strings.Join(w.argv, "")); n > maxCommand || tt.fits && n != maxCommand {
@@ -98,13 +98,13 @@ func TestValuesAreHidden(t *testing.T) {
 		"one\ntwo":                           "$(LINES)",
 		"abc and unused":                     "abc and unused",
 	} {
-		if got := w.hide(text); got != want {
+		if got := w.maskValues(text); got != want {
 			t.Errorf("%q is shown as %q, want %q", text, got, want)
 		}
 	}
 }
 
-// FuzzExpand puts a value into a word in which anything may stand.
+// FuzzExpand expands arbitrary words that refer to a value.
 func FuzzExpand(f *testing.F) {
 	for _, word := range []string{"", "$", "$$", "$(A)", "$$(A)", "$(A", "$(B)", "x$(A)y$(A)", "$($(A))", "$()"} {
 		f.Add(word, "A", "value")

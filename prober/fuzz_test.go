@@ -9,13 +9,13 @@ import (
 	"testing"
 )
 
-// trickle reads n bytes at a time, so that every buffer ends everywhere.
-type trickle struct {
+// shortReader reads n bytes at a time, so that reads end at every possible place.
+type shortReader struct {
 	r io.Reader
 	n int
 }
 
-func (t trickle) Read(b []byte) (int, error) { return t.r.Read(b[:min(len(b), t.n)]) }
+func (t shortReader) Read(b []byte) (int, error) { return t.r.Read(b[:min(len(b), t.n)]) }
 
 // FuzzHTTPReply compares the reader with the one of net/http, where that accepts
 // the reply as well.
@@ -35,7 +35,7 @@ func FuzzHTTPReply(f *testing.F) {
 		f.Add([]byte(s), 1<<20)
 	}
 	f.Fuzz(func(t *testing.T, data []byte, size int) {
-		in := trickle{bytes.NewReader(data), max(1, size)}
+		in := shortReader{bytes.NewReader(data), max(1, size)}
 		got, err := readReply(bufio.NewReaderSize(in, headBuffer), nil)
 		if len(got.body) > MaxOutput || len(got.location) > headBuffer {
 			t.Fatalf("%d bytes of body, %d of location", len(got.body), len(got.location))
@@ -62,7 +62,7 @@ func compare(t *testing.T, data []byte, got reply) {
 	if got.status != resp.StatusCode {
 		t.Errorf("status is %d, want %d", got.status, resp.StatusCode)
 	}
-	if want := resp.Header.Get("Location"); followed(got.status) && got.location != want {
+	if want := resp.Header.Get("Location"); isRedirect(got.status) && got.location != want {
 		t.Errorf("location is %q, want %q", got.location, want)
 	}
 	if got.status == 101 {

@@ -20,11 +20,11 @@ import (
 const (
 	// grpcBuffer suits one message of a few bytes; the default is 32 KiB each way.
 	grpcBuffer = 4 << 10
-	// grpcMaxReply bounds the one message that is read. A reply has three bytes.
+	// grpcMaxReply bounds the reply, which should have three bytes.
 	grpcMaxReply = 64 << 10
 )
 
-// grpcProbe asks grpc.health.v1.Health/Check.
+// grpcProbe is the asker for grpc.health.v1.Health/Check.
 type grpcProbe struct {
 	address   string
 	service   string
@@ -62,19 +62,18 @@ func (p *grpcProbe) ask(ctx context.Context, timeout time.Duration) (Result, err
 		return Result{}, fmt.Errorf("cannot make a gRPC client: %w", err)
 	}
 	defer conn.Close()
-	state := settle(ctx, conn)
+	state := waitConnectResult(ctx, conn)
 	if state != connectivity.Ready && state != connectivity.TransientFailure {
-		return failed(context.DeadlineExceeded, fmt.Sprintf(
+		return failureOrRetry(context.DeadlineExceeded, fmt.Sprintf(
 			"timeout: failed to connect service %q within %v: %v", p.address, timeout, context.DeadlineExceeded))
 	}
-	// Where the connection failed, this call does not wait for another one, and
-	// has the reason.
+	// After a failed connection, this call fails at once with the reason.
 	reply, err := healthpb.NewHealthClient(conn).Check(ctx, &healthpb.HealthCheckRequest{Service: p.service})
 	if err != nil {
-		if dialErr := d.failure(); dialErr != nil {
-			return failed(dialErr, fmt.Sprintf("error: failed to connect service at %q: %v", p.address, dialErr))
+		if dialErr := d.dialError(); dialErr != nil {
+			return failureOrRetry(dialErr, fmt.Sprintf("error: failed to connect service at %q: %v", p.address, dialErr))
 		}
-		return judgeStatus(err, state, conn.GetState(), timeout), nil
+		return statusResult(err, state, conn.GetState(), timeout), nil
 	}
 	if s := reply.GetStatus(); s != healthpb.HealthCheckResponse_SERVING {
 		return Result{
@@ -86,9 +85,9 @@ func (p *grpcProbe) ask(ctx context.Context, timeout time.Duration) (Result, err
 	return Result{Outcome: Success, Output: "service healthy"}, nil
 }
 
-// settle waits until conn is connected, failed to, or ctx ended, and returns the
-// state then.
-func settle(ctx context.Context, conn *grpc.ClientConn) connectivity.State {
+// waitConnectResult waits until conn is connected or failed to connect, or ctx ended, and
+// returns its state.
+func waitConnectResult(ctx context.Context, conn *grpc.ClientConn) connectivity.State {
 	conn.Connect()
 	for {
 		s := conn.GetState()
@@ -98,9 +97,9 @@ func settle(ctx context.Context, conn *grpc.ClientConn) connectivity.State {
 	}
 }
 
-// judgeStatus says what a call that failed means. before and after are the states
-// of its connection.
-func judgeStatus(err error, before, after connectivity.State, timeout time.Duration) Result {
+// statusResult returns the result for a failed call. before and after are the states of
+// its connection.
+func statusResult(err error, before, after connectivity.State, timeout time.Duration) Result {
 	r := Result{Outcome: Failure, Cause: Status}
 	switch status.Code(err) {
 	case codes.Unimplemented:
@@ -122,8 +121,8 @@ func judgeStatus(err error, before, after connectivity.State, timeout time.Durat
 	return r
 }
 
-// grpcDialer remembers why it could not connect: the status of a call has only
-// the text of that.
+// grpcDialer keeps the error of a failed connection: the status of a call has only its
+// text.
 type grpcDialer struct{ err atomic.Pointer[error] }
 
 func (d *grpcDialer) dial(ctx context.Context, address string) (net.Conn, error) {
@@ -134,7 +133,7 @@ func (d *grpcDialer) dial(ctx context.Context, address string) (net.Conn, error)
 	return c, err
 }
 
-func (d *grpcDialer) failure() error {
+func (d *grpcDialer) dialError() error {
 	if err := d.err.Load(); err != nil {
 		return *err
 	}

@@ -80,7 +80,7 @@ func TestGRPC(t *testing.T) {
 			wantOutput(t, r, tt.output)
 		})
 	}
-	waitGone(t, "google.golang.org/grpc")
+	waitForNoGoroutine(t, "google.golang.org/grpc")
 }
 
 func TestGRPCUserAgent(t *testing.T) {
@@ -96,20 +96,20 @@ func TestGRPCUserAgent(t *testing.T) {
 	}
 }
 
-func TestGRPCTrouble(t *testing.T) {
+func TestGRPCErrors(t *testing.T) {
 	t.Run("refused", func(t *testing.T) {
 		covers(t, "81") // known at once, not at the end of the timeout
 		port := closedPort(t)
 		r := ask(t, Handler{GRPC: &GRPC{Port: port}})
 		wantResult(t, r, Failure, Refused)
 		wantOutput(t, r, fmt.Sprintf(`error: failed to connect service at "127.0.0.1:%d": `, port))
-		if r.Latency > patient/2 {
+		if r.Latency > longTimeout/2 {
 			t.Errorf("a refusal took %v", r.Latency)
 		}
 	})
 	t.Run("nobody answers", func(t *testing.T) {
 		covers(t, "81")
-		port := deafPort(t)
+		port := fullBacklogPort(t)
 		r := askBriefly(t, Handler{GRPC: &GRPC{Port: port}})
 		wantResult(t, r, Failure, Timeout)
 		if want := fmt.Sprintf(`timeout: failed to connect service "127.0.0.1:%d" within 150ms: context deadline exceeded`, port); r.Output != want {
@@ -126,7 +126,7 @@ func TestGRPCTrouble(t *testing.T) {
 		wantResult(t, ask(t, Handler{GRPC: &GRPC{Port: port}}), Failure, Protocol)
 	})
 	t.Run("server that says nothing", func(t *testing.T) {
-		r := askBriefly(t, Handler{GRPC: &GRPC{Port: rawServer(t, false, stall)}})
+		r := askBriefly(t, Handler{GRPC: &GRPC{Port: rawServer(t, false, hang)}})
 		wantResult(t, r, Failure, Timeout)
 		wantOutput(t, r, "timeout: failed to connect service")
 	})
@@ -142,5 +142,5 @@ func TestGRPCTrouble(t *testing.T) {
 			t.Errorf("output is %q, want %q", r.Output, want)
 		}
 	})
-	waitGone(t, "google.golang.org/grpc/internal/transport")
+	waitForNoGoroutine(t, "google.golang.org/grpc/internal/transport")
 }

@@ -17,10 +17,10 @@ import (
 	"time"
 )
 
-// brief is the timeout where a test waits for it to pass, patient where it must not.
+// shortTimeout is for tests that wait until it is over, longTimeout for the others.
 const (
-	brief   = 150 * time.Millisecond
-	patient = 10 * time.Second
+	shortTimeout = 150 * time.Millisecond
+	longTimeout  = 10 * time.Second
 )
 
 var loopback = Target{Runtime: "fake", ID: "c1", Address: "127.0.0.1"}
@@ -42,18 +42,18 @@ func mustProbe(t *testing.T, c Config, h Handler, target Target) Probe {
 	return p
 }
 
-// ask asks with time enough.
+// ask probes with longTimeout.
 func ask(t *testing.T, h Handler) Result {
 	t.Helper()
-	return mustProbe(t, Config{UserAgent: "healthd/1.0"}, h, loopback).Ask(t.Context(), patient)
+	return mustProbe(t, Config{UserAgent: "healthd/1.0"}, h, loopback).Ask(t.Context(), longTimeout)
 }
 
 func askBriefly(t *testing.T, h Handler) Result {
 	t.Helper()
 	start := time.Now()
-	r := mustProbe(t, Config{}, h, loopback).Ask(t.Context(), brief)
-	if took := time.Since(start); took > patient/2 {
-		t.Errorf("Ask took %v with a timeout of %v", took, brief)
+	r := mustProbe(t, Config{}, h, loopback).Ask(t.Context(), shortTimeout)
+	if took := time.Since(start); took > longTimeout/2 {
+		t.Errorf("Ask took %v with a timeout of %v", took, shortTimeout)
 	}
 	return r
 }
@@ -75,7 +75,7 @@ func wantOutput(t *testing.T, r Result, part string) {
 	}
 }
 
-// webServer returns the port of a server of HTTP.
+// webServer returns the port of an HTTP server.
 func webServer(t *testing.T, h http.HandlerFunc) int {
 	t.Helper()
 	s := httptest.NewServer(h)
@@ -99,8 +99,8 @@ func portOf(t *testing.T, address string) int {
 	return n
 }
 
-// rawServer serves each connection with handle, after the head of a request if
-// there is to be one. Handlers end with the test: quit is closed then.
+// rawServer serves each connection with handle, if request is set after reading a request's
+// head. quit is closed at the end of the test, and handlers must return then.
 func rawServer(t *testing.T, request bool, handle func(c net.Conn, quit <-chan struct{})) int {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -145,38 +145,38 @@ func readHeadOf(c net.Conn) string {
 	return string(head)
 }
 
-// says serves text and closes.
-func says(t *testing.T, text string) int {
+// serveText returns the port of a server that sends text and closes the connection.
+func serveText(t *testing.T, text string) int {
 	t.Helper()
 	return rawServer(t, true, func(c net.Conn, _ <-chan struct{}) { _, _ = c.Write([]byte(text)) })
 }
 
-// waitGone waits until no goroutine has any of the functions in its stack.
-func waitGone(t *testing.T, functions ...string) {
+// waitForNoGoroutine waits until no goroutine has any of the functions in its stack.
+func waitForNoGoroutine(t *testing.T, functions ...string) {
 	t.Helper()
-	waitStacks(t, fmt.Sprintf("no goroutine is in %q", functions), func(stacks []string) bool {
+	waitForStacks(t, fmt.Sprintf("no goroutine is in %q", functions), func(stacks []string) bool {
 		return !slices.ContainsFunc(stacks, func(stack string) bool {
 			return slices.ContainsFunc(functions, func(f string) bool { return strings.Contains(stack, f) })
 		})
 	})
 }
 
-// waitFor waits until a goroutine has all of the functions in its stack.
-func waitFor(t *testing.T, functions ...string) {
+// waitForGoroutine waits until a goroutine has all of the functions in its stack.
+func waitForGoroutine(t *testing.T, functions ...string) {
 	t.Helper()
-	waitStacks(t, fmt.Sprintf("a goroutine is in %q", functions), func(stacks []string) bool {
+	waitForStacks(t, fmt.Sprintf("a goroutine is in %q", functions), func(stacks []string) bool {
 		return slices.ContainsFunc(stacks, func(stack string) bool {
 			return !slices.ContainsFunc(functions, func(f string) bool { return !strings.Contains(stack, f) })
 		})
 	})
 }
 
-// waitStacks waits until what is true of the stacks of all goroutines.
-func waitStacks(t *testing.T, what string, is func(stacks []string) bool) {
+// waitForStacks waits until is returns true for the stacks of all goroutines.
+func waitForStacks(t *testing.T, what string, is func(stacks []string) bool) {
 	t.Helper()
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
-	deadline := time.NewTimer(patient)
+	deadline := time.NewTimer(longTimeout)
 	defer deadline.Stop()
 	for {
 		var b bytes.Buffer

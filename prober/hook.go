@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// Hook returns the hook that does to t what h says. The errors are those of Probe;
-// a target that cannot be asked makes a hook that fails.
+// Hook returns the hook h of t. The errors are those of Probe; for a run that cannot be
+// asked it returns a hook that fails with NotAsked.
 func (p *Prober) Hook(h LifecycleHandler, t Target) (Hook, error) {
 	hook, err := p.hook(h, t)
-	if why, ok := errors.AsType[unasked](err); ok {
+	if why, ok := errors.AsType[cannotAsk](err); ok {
 		return why, nil
 	}
 	if err != nil {
@@ -37,7 +37,7 @@ func (p *Prober) hook(h LifecycleHandler, t Target) (Hook, error) {
 	return nil, errNoHandler
 }
 
-// noTimeout leaves the end of a command to its context.
+// noTimeout: only the context ends the command.
 const noTimeout = time.Duration(math.MaxInt64)
 
 // execHook runs a command inside the container.
@@ -58,9 +58,9 @@ func (h *execHook) Run(ctx context.Context) HookResult {
 	}
 	select {
 	case r := <-h.start(ctx, noTimeout, func() {}):
-		return h.judge(ctx, r)
+		return h.toResult(ctx, r)
 	case <-ctx.Done():
-		return h.cutShort(ctx)
+		return h.endedEarly(ctx)
 	}
 }
 
@@ -76,12 +76,12 @@ func (h *execHook) acquire(ctx context.Context) error {
 	}
 }
 
-func (h *execHook) judge(ctx context.Context, r execReply) HookResult {
+func (h *execHook) toResult(ctx context.Context, r execReply) HookResult {
 	switch {
 	case r.err != nil && ctx.Err() != nil:
-		return h.cutShort(ctx)
+		return h.endedEarly(ctx)
 	case r.err != nil:
-		why := "cannot run the command: " + h.words.hide(r.err.Error())
+		why := "cannot run the command: " + h.words.maskValues(r.err.Error())
 		unable, ok := errors.AsType[interface {
 			error
 			NotStarted() bool
@@ -90,14 +90,14 @@ func (h *execHook) judge(ctx context.Context, r execReply) HookResult {
 	case r.code != 0:
 		why := fmt.Sprintf("command %q exited with code %d", h.words, r.code)
 		if output := bytes.TrimSpace(r.output); len(output) > 0 {
-			why += ": " + h.words.hide(string(output))
+			why += ": " + h.words.maskValues(string(output))
 		}
 		return HookResult{Err: errors.New(clean(why))}
 	}
 	return HookResult{}
 }
 
-func (h *execHook) cutShort(ctx context.Context) HookResult {
+func (h *execHook) endedEarly(ctx context.Context) HookResult {
 	return HookResult{Err: fmt.Errorf("command %q did not end in time: %w", h.words, context.Cause(ctx))}
 }
 
@@ -125,10 +125,10 @@ func (h tcpHook) Run(ctx context.Context) HookResult {
 	case ctx.Err() != nil, errors.Is(err, os.ErrDeadlineExceeded):
 		return HookResult{Err: fmt.Errorf("dial tcp %s: no connection in time", h.probe.address)}
 	}
-	return HookResult{Err: errors.New(h.probe.trouble(err)), NotAsked: classify(err) == NotAsked}
+	return HookResult{Err: errors.New(h.probe.dialError(err)), NotAsked: classify(err) == NotAsked}
 }
 
-// sleepHook lets time go by.
+// sleepHook waits.
 type sleepHook time.Duration
 
 func newSleepHook(h *Sleep) (Hook, error) {

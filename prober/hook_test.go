@@ -23,10 +23,10 @@ func mustHook(t *testing.T, c Config, h LifecycleHandler, target Target) Hook {
 	return hook
 }
 
-// runHook runs h with time enough.
+// runHook runs h with longTimeout.
 func runHook(t *testing.T, h LifecycleHandler) HookResult {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patient)
+	ctx, cancel := context.WithTimeout(t.Context(), longTimeout)
 	defer cancel()
 	return mustHook(t, Config{UserAgent: "healthd/1.2"}, h, loopback).Run(ctx)
 }
@@ -43,7 +43,7 @@ func wantError(t *testing.T, err error, want string) {
 	}
 }
 
-func execHandler(argv ...string) LifecycleHandler {
+func execHookHandler(argv ...string) LifecycleHandler {
 	return LifecycleHandler{Exec: &Exec{Command: argv}}
 }
 
@@ -59,8 +59,8 @@ func TestHookErrors(t *testing.T) {
 		{"http with an unknown scheme", LifecycleHandler{HTTPGet: &HTTPGet{Port: 80, Scheme: "baz"}}, `scheme is "baz", not http or https`, "243"},
 		{"header", LifecycleHandler{HTTPGet: &HTTPGet{Port: 1, Headers: []Header{{"a", "secret\n"}}}}, "value of header a is invalid", ""},
 		{"tcp port", LifecycleHandler{TCPSocket: &TCPSocket{Port: -1}}, "port -1 is not between 1 and 65535", ""},
-		{"no command", execHandler(), "command is empty", ""},
-		{"no engine", execHandler("a"), `no engine for runtime "other"`, ""},
+		{"no command", execHookHandler(), "command is empty", ""},
+		{"no engine", execHookHandler("a"), `no engine for runtime "other"`, ""},
 		{"backwards in time", LifecycleHandler{Sleep: &Sleep{-time.Second}}, "cannot sleep for -1s", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -73,7 +73,7 @@ func TestHookErrors(t *testing.T) {
 	}
 }
 
-func TestHookThatCannotBeAsked(t *testing.T) {
+func TestHookNotAsked(t *testing.T) {
 	for name, h := range map[string]LifecycleHandler{
 		"http": {HTTPGet: &HTTPGet{Port: 80}},
 		"tcp":  {TCPSocket: &TCPSocket{Port: 80}},
@@ -85,7 +85,7 @@ func TestHookThatCannotBeAsked(t *testing.T) {
 		}
 	}
 	target := Target{Runtime: "fake", Env: []string{"A=" + strings.Repeat("x", maxCommand)}}
-	r := mustHook(t, engines(fakeEngine{}), execHandler("a", "$(A)"), target).Run(t.Context())
+	r := mustHook(t, engines(fakeEngine{}), execHookHandler("a", "$(A)"), target).Run(t.Context())
 	wantError(t, r.Err, "command has more than 131072 bytes with its variables")
 	if !r.NotAsked {
 		t.Error("NotAsked is not set for a long command")
@@ -115,7 +115,7 @@ func TestExecHook(t *testing.T) {
 				return tt.reply
 			}}
 			target := Target{Runtime: "fake", ID: "c1", Env: []string{"PASS=hunter2"}}
-			r := mustHook(t, engines(e), execHandler("drain", "--all", "$(PASS)"), target).Run(t.Context())
+			r := mustHook(t, engines(e), execHookHandler("drain", "--all", "$(PASS)"), target).Run(t.Context())
 			wantError(t, r.Err, tt.want)
 			if r.NotAsked != tt.notAsked || r.HTTPFallback {
 				t.Errorf("got %+v", r)
@@ -128,14 +128,14 @@ func TestExecHookOutputIsBounded(t *testing.T) {
 	e := fakeEngine{exec: func(context.Context, string, []string, time.Duration) execReply {
 		return execReply{code: 1, output: []byte(strings.Repeat("a\xff", MaxOutput))}
 	}}
-	err := mustHook(t, engines(e), execHandler("a"), loopback).Run(t.Context()).Err
+	err := mustHook(t, engines(e), execHookHandler("a"), loopback).Run(t.Context()).Err
 	if err == nil || len(err.Error()) > MaxOutput || len(err.Error()) < MaxOutput-utf8.UTFMax || !utf8.ValidString(err.Error()) {
 		t.Errorf("got %.60q…", err)
 	}
 }
 
-// TestExecHookBesideProbes has a hook that drains while a probe asks, with room for
-// one command of a probe.
+// TestExecHookBesideProbes runs a hook and a probe at once, with a single slot for commands
+// of probes.
 func TestExecHookBesideProbes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var ended bool
@@ -147,7 +147,7 @@ func TestExecHookBesideProbes(t *testing.T) {
 			return execReply{err: ctx.Err()}
 		}}
 		prober := New(engines(e))
-		hook, err := prober.Hook(execHandler("drain"), loopback)
+		hook, err := prober.Hook(execHookHandler("drain"), loopback)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -175,7 +175,7 @@ func TestExecHookBesideProbes(t *testing.T) {
 	})
 }
 
-func TestExecHookIsCutShort(t *testing.T) {
+func TestExecHookDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var killed bool
 		e := fakeEngine{exec: func(ctx context.Context, _ string, _ []string, _ time.Duration) execReply {
@@ -185,7 +185,7 @@ func TestExecHookIsCutShort(t *testing.T) {
 			return execReply{err: ctx.Err()}
 		}}
 		prober := New(engines(e))
-		hook, err := prober.Hook(execHandler("drain"), loopback)
+		hook, err := prober.Hook(execHookHandler("drain"), loopback)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -223,11 +223,11 @@ func TestTCPHook(t *testing.T) {
 	}
 }
 
-func TestTCPHookIsCutShort(t *testing.T) {
-	deaf := deafPort(t)
+func TestTCPHookDeadline(t *testing.T) {
+	deaf := fullBacklogPort(t)
 	for _, host := range []string{"", "localhost"} {
 		hook := mustHook(t, Config{}, LifecycleHandler{TCPSocket: &TCPSocket{Host: host, Port: deaf}}, loopback)
-		ctx, cancel := context.WithTimeout(t.Context(), brief)
+		ctx, cancel := context.WithTimeout(t.Context(), shortTimeout)
 		defer cancel()
 		r := hook.Run(ctx)
 		wantError(t, r.Err, fmt.Sprintf("dial tcp %s:%d: no connection in time", cmp.Or(host, "127.0.0.1"), deaf))
@@ -235,7 +235,7 @@ func TestTCPHookIsCutShort(t *testing.T) {
 			t.Error("a hook that nobody answered was not asked")
 		}
 	}
-	waitGone(t, "prober.cutOff")
+	waitForNoGoroutine(t, "prober.cutOff")
 }
 
 func TestSleepHook(t *testing.T) {
@@ -268,15 +268,15 @@ func TestSleepHook(t *testing.T) {
 	}
 }
 
-// unable is the error of an engine whose container has no such command.
-type unable struct{ error }
+// notStartedError is an engine's error for a container that has no such command.
+type notStartedError struct{ error }
 
-func (unable) NotStarted() bool { return true }
+func (notStartedError) NotStarted() bool { return true }
 
-func TestHookWithoutItsCommandFails(t *testing.T) {
+func TestHookCommandNotFound(t *testing.T) {
 	for err, notAsked := range map[error]bool{
-		fmt.Errorf("exec: %w", unable{errors.New("no such file")}): false,
-		errors.New("the engine is away"):                           true,
+		fmt.Errorf("exec: %w", notStartedError{errors.New("no such file")}): false,
+		errors.New("the engine is away"):                                    true,
 	} {
 		e := fakeEngine{exec: func(context.Context, string, []string, time.Duration) execReply { return execReply{err: err} }}
 		h, buildErr := New(Config{Engines: map[string]Engine{"docker": e}}).Hook(

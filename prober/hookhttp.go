@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// httpHook tells a container something with a GET request.
+// httpHook sends a GET request to the container.
 type httpHook struct {
 	prober *Prober
 	req    *http.Request // never sent itself
@@ -26,7 +26,7 @@ func (p *Prober) httpHook(h *HTTPGet, t Target) (Hook, error) {
 	if err != nil {
 		return nil, err
 	}
-	// What cannot be written is to be known now.
+	// A request that cannot be sent is an error of the configuration: report it now.
 	if _, err := wireFormat(req); err != nil {
 		return nil, err
 	}
@@ -48,22 +48,21 @@ func (h *httpHook) Run(ctx context.Context) HookResult {
 	if err == nil {
 		return HookResult{}
 	}
-	failure := fmt.Errorf("cannot get %q: %s", h.req.URL.Redacted(), ownWords(err))
-	// A server that spoke TLS before it redirected does not get the headers in
-	// the clear.
+	failure := fmt.Errorf("cannot get %q: %s", h.req.URL.Redacted(), safeError(err))
+	// A server that spoke TLS before it redirected must not get the headers without TLS.
 	if !errors.Is(err, http.ErrSchemeMismatch) || redirected {
 		return HookResult{Err: failure, NotAsked: classify(err) == NotAsked}
 	}
-	plain := inTheClear(ctx, h.req)
+	plain := plainHTTPRequest(ctx, h.req)
 	if _, err := h.send(ctx, plain); err != nil {
-		failure = fmt.Errorf("%w; cannot get %q: %s", failure, plain.URL.Redacted(), ownWords(err))
+		failure = fmt.Errorf("%w; cannot get %q: %s", failure, plain.URL.Redacted(), safeError(err))
 		return HookResult{Err: failure, NotAsked: classify(err) == NotAsked, HTTPFallback: true}
 	}
 	return HookResult{HTTPFallback: true}
 }
 
-// inTheClear returns req for plain HTTP, without credentials.
-func inTheClear(ctx context.Context, req *http.Request) *http.Request {
+// plainHTTPRequest returns req for HTTP without TLS and without credentials.
+func plainHTTPRequest(ctx context.Context, req *http.Request) *http.Request {
 	plain := req.Clone(ctx)
 	plain.URL.Scheme = "http"
 	plain.URL.User = nil // net/http would make an Authorization of it
@@ -71,7 +70,7 @@ func inTheClear(ctx context.Context, req *http.Request) *http.Request {
 	return plain
 }
 
-// send returns without error when a reply has come.
+// send returns nil when a reply came, whatever its status.
 func (h *httpHook) send(ctx context.Context, req *http.Request) (redirected bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -82,19 +81,19 @@ func (h *httpHook) send(ctx context.Context, req *http.Request) (redirected bool
 			return h.prober.checkRedirect(req, via)
 		},
 	}
-	resp, err := client.Do(req.WithContext(context.WithValue(ctx, askKey{}, ctx)))
+	resp, err := client.Do(req.WithContext(context.WithValue(ctx, askContextKey{}, ctx)))
 	if err != nil {
 		return redirected, rootCause(ctx, err)
 	}
 	defer resp.Body.Close()
-	// The server may still be at work, and the status is all that counts.
+	// Wait for the body: the server may still be at work. Only the status counts.
 	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, MaxOutput))
 	return redirected, nil
 }
 
-// ownWords returns why a request failed. Errors of net/http quote what they cannot
-// parse, which may tell secrets of whatever was asked by mistake.
-func ownWords(err error) string {
+// safeError returns why a request failed. Errors of net/http quote a reply that they
+// cannot parse. It may hold secrets, and may come from another server than was meant.
+func safeError(err error) string {
 	switch {
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		return "no reply: " + err.Error()
@@ -104,14 +103,15 @@ func ownWords(err error) string {
 		return errRedirects.Error()
 	}
 	cause := classify(err)
-	if cause == Protocol || cause == TLS && !ownTLS(err) {
+	if cause == Protocol || cause == TLS && !isCryptoTLS(err) {
 		return "the reply cannot be understood"
 	}
-	return reason(err)
+	return plainError(err)
 }
 
-// ownTLS says that err is one of crypto/tls, not only has its name in it.
-func ownTLS(err error) bool {
+// isCryptoTLS says that err comes from crypto/tls, and is not another error whose text
+// has "tls: " in it.
+func isCryptoTLS(err error) bool {
 	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
 		return true
 	}

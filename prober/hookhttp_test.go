@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// hookSeen is what a server that answers 500 got of a hook's request.
-func hookSeen(t *testing.T, h HTTPGet, secure bool) string {
+// recordedHookRequest returns a hook's request as a server that answers 500 received it.
+func recordedHookRequest(t *testing.T, h HTTPGet, secure bool) string {
 	t.Helper()
 	heads := make(chan string, 1)
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -58,12 +58,12 @@ func TestHTTPHookRequest(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			covers(t, "243")
-			if got := hookSeen(t, tt.h, tt.h.Scheme != ""); got != tt.want {
+			if got := recordedHookRequest(t, tt.h, tt.h.Scheme != ""); got != tt.want {
 				t.Errorf("got  %s\nwant %s", got, tt.want)
 			}
 		})
 	}
-	waitGone(t, "net/http.(*Transport)", "net/http.(*persistConn)")
+	waitForNoGoroutine(t, "net/http.(*Transport)", "net/http.(*persistConn)")
 }
 
 func TestLifecycleAgent(t *testing.T) {
@@ -106,7 +106,7 @@ func TestHTTPHookFollowsRedirectsAsProbesDo(t *testing.T) {
 		{"other host, allowed", fmt.Sprintf("http://localhost:%d/new", other), true, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			h := LifecycleHandler{HTTPGet: &HTTPGet{Port: redirecting(t, 302, tt.location), Path: "/"}}
+			h := LifecycleHandler{HTTPGet: &HTTPGet{Port: redirectServer(t, 302, tt.location), Path: "/"}}
 			r := mustHook(t, Config{FollowNonLocalRedirects: tt.anywhere}, h, loopback).Run(t.Context())
 			if r != (HookResult{}) || len(asked) > 0 != tt.want {
 				t.Errorf("got %+v, asked %d times", r, len(asked))
@@ -116,12 +116,12 @@ func TestHTTPHookFollowsRedirectsAsProbesDo(t *testing.T) {
 			}
 		})
 	}
-	loop := redirecting(t, 302, "/loop")
+	loop := redirectServer(t, 302, "/loop")
 	err := runHook(t, LifecycleHandler{HTTPGet: &HTTPGet{Port: loop, Path: "/"}}).Err
 	wantError(t, err, fmt.Sprintf(`cannot get "http://127.0.0.1:%d/": stopped after 10 redirects`, loop))
 }
 
-// TestHTTPHookFailures has servers that would like their secret to be seen.
+// In TestHTTPHookFailures, the servers' replies contain a secret that no error may show.
 func TestHTTPHookFailures(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
@@ -130,10 +130,10 @@ func TestHTTPHookFailures(t *testing.T) {
 		kubelet string
 	}{
 		{"server closes", func(net.Conn, <-chan struct{}) {}, "connection closed before the reply was complete", "244"},
-		{"no HTTP", after("secret\r\n\r\n", stall), "the reply cannot be understood", "244"},
-		{"bad header that looks like an error of TLS", after("HTTP/1.1 200 OK\r\n tls: secret\r\n\r\n", stall), "the reply cannot be understood", ""},
-		{"redirect to nowhere", after("HTTP/1.1 302 Found\r\nLocation: :secret\r\nContent-Length: 0\r\n\r\n", stall), "the reply cannot be understood", ""},
-		{"redirect to another protocol", after("HTTP/1.1 302 Found\r\nLocation: secret://127.0.0.1\r\nContent-Length: 0\r\n\r\n", stall), "the reply cannot be understood", ""},
+		{"no HTTP", sendThen("secret\r\n\r\n", hang), "the reply cannot be understood", "244"},
+		{"bad header that looks like an error of TLS", sendThen("HTTP/1.1 200 OK\r\n tls: secret\r\n\r\n", hang), "the reply cannot be understood", ""},
+		{"redirect to nowhere", sendThen("HTTP/1.1 302 Found\r\nLocation: :secret\r\nContent-Length: 0\r\n\r\n", hang), "the reply cannot be understood", ""},
+		{"redirect to another protocol", sendThen("HTTP/1.1 302 Found\r\nLocation: secret://127.0.0.1\r\nContent-Length: 0\r\n\r\n", hang), "the reply cannot be understood", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			covers(t, tt.kubelet)
@@ -151,17 +151,17 @@ func TestHTTPHookFailures(t *testing.T) {
 		r := runHook(t, LifecycleHandler{HTTPGet: &HTTPGet{Port: port}})
 		wantError(t, r.Err, fmt.Sprintf(`cannot get "http://127.0.0.1:%d": dial tcp 127.0.0.1:%d: connect: connection refused`, port, port))
 	})
-	waitGone(t, "net/http.(*Transport)", "net/http.(*persistConn)")
+	waitForNoGoroutine(t, "net/http.(*Transport)", "net/http.(*persistConn)")
 }
 
-func TestHTTPHookIsCutShort(t *testing.T) {
+func TestHTTPHookDeadline(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		serve func(net.Conn, <-chan struct{})
 		want  string
 	}{
-		{"no reply", stall, "no reply: context canceled"},
-		{"body that does not end", after("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nfi", stall), ""},
+		{"no reply", hang, "no reply: context canceled"},
+		{"body that does not end", sendThen("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nfi", hang), ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			asked := make(chan struct{})
@@ -175,7 +175,7 @@ func TestHTTPHookIsCutShort(t *testing.T) {
 			go func() { results <- hook.Run(ctx) }()
 			<-asked
 			if tt.want == "" {
-				waitFor(t, "prober.(*httpHook).send", "io.Copy")
+				waitForGoroutine(t, "prober.(*httpHook).send", "io.Copy")
 			}
 			cancel()
 			want := tt.want
@@ -188,7 +188,7 @@ func TestHTTPHookIsCutShort(t *testing.T) {
 			}
 		})
 	}
-	waitGone(t, "net/http.(*Transport)", "net/http.(*persistConn)")
+	waitForNoGoroutine(t, "net/http.(*Transport)", "net/http.(*persistConn)")
 }
 
 func TestHTTPSHookFallsBack(t *testing.T) {
@@ -232,7 +232,7 @@ func TestHTTPSHookFallsBack(t *testing.T) {
 			t.Errorf("got %+v", r)
 		}
 	})
-	waitGone(t, "net/http.(*Transport)", "net/http.(*persistConn)")
+	waitForNoGoroutine(t, "net/http.(*Transport)", "net/http.(*persistConn)")
 }
 
 func TestHTTPSHookDoesNotFallBack(t *testing.T) {

@@ -57,15 +57,15 @@ func TestHTTPHostileReplies(t *testing.T) {
 		{"all not UTF-8", ok + "\r\n" + strings.Repeat("\xffa", MaxOutput), Success, "", "\uFFFDa"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			r := ask(t, Handler{HTTPGet: &HTTPGet{Port: says(t, tt.reply)}})
+			r := ask(t, Handler{HTTPGet: &HTTPGet{Port: serveText(t, tt.reply)}})
 			wantResult(t, r, tt.outcome, tt.cause)
 			wantOutput(t, r, tt.output)
 		})
 	}
 }
 
-// drip writes text again and again until the peer or the test ends.
-func drip(text string, every time.Duration) func(net.Conn, <-chan struct{}) {
+// sendRepeatedly writes text again and again until the peer or the test ends.
+func sendRepeatedly(text string, every time.Duration) func(net.Conn, <-chan struct{}) {
 	return func(c net.Conn, quit <-chan struct{}) {
 		tick := time.NewTicker(every)
 		defer tick.Stop()
@@ -82,7 +82,7 @@ func drip(text string, every time.Duration) func(net.Conn, <-chan struct{}) {
 	}
 }
 
-func after(head string, rest func(net.Conn, <-chan struct{})) func(net.Conn, <-chan struct{}) {
+func sendThen(head string, rest func(net.Conn, <-chan struct{})) func(net.Conn, <-chan struct{}) {
 	return func(c net.Conn, quit <-chan struct{}) {
 		if _, err := io.WriteString(c, head); err == nil {
 			rest(c, quit)
@@ -90,7 +90,7 @@ func after(head string, rest func(net.Conn, <-chan struct{})) func(net.Conn, <-c
 	}
 }
 
-func stall(_ net.Conn, quit <-chan struct{}) { <-quit }
+func hang(_ net.Conn, quit <-chan struct{}) { <-quit }
 
 func TestHTTPSlowReplies(t *testing.T) {
 	const ok = "HTTP/1.1 200 OK\r\n"
@@ -102,30 +102,30 @@ func TestHTTPSlowReplies(t *testing.T) {
 		output  string
 		kubelet string
 	}{
-		{"no reply", stall, Failure, Timeout, "no reply within 150ms", "21"},
-		{"head a byte at a time", after(ok+"A: ", drip("x", time.Millisecond)), Failure, Timeout, "no reply", ""},
-		{"interim replies for ever", drip("HTTP/1.1 100 Continue\r\n\r\n", time.Millisecond), Failure, Timeout, "no reply", ""},
-		{"body that stalls", after(ok+"Content-Length: 9\r\n\r\nfi", stall), Failure, Timeout, "body not complete within 150ms", ""},
-		{"chunk that stalls", after(ok+"Transfer-Encoding: chunked\r\n\r\n9\r\nfi", stall), Failure, Timeout, "body not complete", ""},
-		{"body without an end", after(ok+"\r\n", drip(strings.Repeat("x", 4096), time.Microsecond)), Success, "", "xxx", ""},
-		{"chunks without an end", after(ok+"Transfer-Encoding: chunked\r\n\r\n", drip("4\r\nfine\r\n", time.Microsecond)), Success, "", "fine", ""},
-		{"trailer without an end", after(ok+"Transfer-Encoding: chunked\r\n\r\n4\r\nfine\r\n0\r\n", drip("A: b\r\n", time.Microsecond)), Success, "", "fine", ""},
-		{"server that does not close", after(ok+"Content-Length: 4\r\n\r\nfine", stall), Success, "", "fine", ""},
-		{"failure that stalls", after("HTTP/1.1 500 Bad\r\nContent-Length: 9\r\n\r\n", stall), Failure, Status, "statuscode: 500", ""},
+		{"no reply", hang, Failure, Timeout, "no reply within 150ms", "21"},
+		{"head a byte at a time", sendThen(ok+"A: ", sendRepeatedly("x", time.Millisecond)), Failure, Timeout, "no reply", ""},
+		{"interim replies for ever", sendRepeatedly("HTTP/1.1 100 Continue\r\n\r\n", time.Millisecond), Failure, Timeout, "no reply", ""},
+		{"body that stalls", sendThen(ok+"Content-Length: 9\r\n\r\nfi", hang), Failure, Timeout, "body not complete within 150ms", ""},
+		{"chunk that stalls", sendThen(ok+"Transfer-Encoding: chunked\r\n\r\n9\r\nfi", hang), Failure, Timeout, "body not complete", ""},
+		{"body without an end", sendThen(ok+"\r\n", sendRepeatedly(strings.Repeat("x", 4096), time.Microsecond)), Success, "", "xxx", ""},
+		{"chunks without an end", sendThen(ok+"Transfer-Encoding: chunked\r\n\r\n", sendRepeatedly("4\r\nfine\r\n", time.Microsecond)), Success, "", "fine", ""},
+		{"trailer without an end", sendThen(ok+"Transfer-Encoding: chunked\r\n\r\n4\r\nfine\r\n0\r\n", sendRepeatedly("A: b\r\n", time.Microsecond)), Success, "", "fine", ""},
+		{"server that does not close", sendThen(ok+"Content-Length: 4\r\n\r\nfine", hang), Success, "", "fine", ""},
+		{"failure that stalls", sendThen("HTTP/1.1 500 Bad\r\nContent-Length: 9\r\n\r\n", hang), Failure, Status, "statuscode: 500", ""},
 		{"reset", func(c net.Conn, _ <-chan struct{}) { _ = c.(*net.TCPConn).SetLinger(0) }, Failure, Reset, "reset", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			covers(t, tt.kubelet)
 			port := rawServer(t, true, tt.serve)
 			for _, host := range []string{"", "localhost"} {
-				timeout := brief
+				timeout := shortTimeout
 				if tt.outcome == Success {
-					timeout = patient
+					timeout = longTimeout
 				}
 				p := mustProbe(t, Config{}, Handler{HTTPGet: &HTTPGet{Host: host, Port: port}}, loopback)
 				start := time.Now()
 				r := p.Ask(t.Context(), timeout)
-				if took := time.Since(start); took > patient/2 {
+				if took := time.Since(start); took > longTimeout/2 {
 					t.Errorf("host %q: Ask took %v", host, took)
 				}
 				if host != "" && (strings.HasPrefix(tt.name, "trailer") || strings.HasPrefix(tt.name, "interim")) {
@@ -136,7 +136,7 @@ func TestHTTPSlowReplies(t *testing.T) {
 			}
 		})
 	}
-	waitGone(t, "net/http.(*Transport)", "net/http.(*persistConn)")
+	waitForNoGoroutine(t, "net/http.(*Transport)", "net/http.(*persistConn)")
 }
 
 func TestHTTPResetAfterHead(t *testing.T) {
@@ -179,5 +179,5 @@ func TestCancelEndsAsk(t *testing.T) {
 			wantResult(t, p.Ask(ctx, time.Hour), Unknown, NotAsked)
 		})
 	}
-	waitGone(t, "prober.cutOff", "net/http.(*Transport)", "net/http.(*persistConn)", "google.golang.org/grpc")
+	waitForNoGoroutine(t, "prober.cutOff", "net/http.(*Transport)", "net/http.(*persistConn)", "google.golang.org/grpc")
 }

@@ -19,13 +19,13 @@ const maxRedirects = 10
 
 var errRedirects = fmt.Errorf("stopped after %d redirects", maxRedirects)
 
-// httpProbe asks with a GET request. Plain HTTP to an address is spoken by hand;
-// names, TLS and redirects go through net/http.
+// httpProbe is the asker that sends a GET request. Plain HTTP to an IP address uses
+// exchange, which needs far less CPU; names, TLS and redirects use net/http.
 type httpProbe struct {
 	prober *Prober
 	get    *HTTPGet
 	host   string
-	wire   []byte // the request; nil: all goes through net/http
+	wire   []byte // the request for exchange; nil: use net/http
 	sa     syscall.Sockaddr
 }
 
@@ -62,25 +62,25 @@ func (p *httpProbe) ask(ctx context.Context, timeout time.Duration) (Result, err
 	if err == nil && rep.location != "" {
 		return p.askClient(ctx, deadline, timeout, firstReply(rep))
 	}
-	r, err := p.judge(rep.status, rep.body, err, timeout)
-	r.Latency = rep.at.Sub(start)
+	r, err := p.toResult(rep.status, rep.body, err, timeout)
+	r.Latency = rep.receivedAt.Sub(start)
 	return r, err
 }
 
-// judge says what a reply means. err is why it is not complete; then status is 0
-// where not even the headers arrived.
-func (p *httpProbe) judge(status int, body []byte, err error, timeout time.Duration) (Result, error) {
+// toResult returns the result for a reply. err is why the reply is not complete; status
+// is then 0 when not even the headers arrived.
+func (p *httpProbe) toResult(status int, body []byte, err error, timeout time.Duration) (Result, error) {
 	switch {
 	case status != 0 && (status < 200 || status >= 400):
-		// The body is left out: it could tell secrets of whatever was asked by
-		// mistake to whoever may read events.
+		// The body is left out: it may hold secrets, perhaps of another server than was
+		// meant, and everybody who may read events would see them.
 		return Result{
 			Outcome: Failure,
 			Cause:   Status,
 			Output:  fmt.Sprintf("HTTP probe failed with statuscode: %d", status),
 		}, nil
 	case err != nil:
-		return failed(err, p.failure(status, err, timeout))
+		return failureOrRetry(err, p.errorText(status, err, timeout))
 	case status >= 300:
 		return Result{
 			Outcome: Success,
@@ -92,8 +92,8 @@ func (p *httpProbe) judge(status int, body []byte, err error, timeout time.Durat
 	return Result{Outcome: Success, Output: clean(string(body))}, nil
 }
 
-func (p *httpProbe) failure(status int, err error, timeout time.Duration) string {
-	why := reason(err)
+func (p *httpProbe) errorText(status int, err error, timeout time.Duration) string {
+	why := plainError(err)
 	switch {
 	case classify(err) != Timeout:
 	case status != 0:
@@ -108,12 +108,12 @@ func (p *httpProbe) failure(status int, err error, timeout time.Duration) string
 	return fmt.Sprintf("Get %q: %s", u.Redacted(), why)
 }
 
-// newTransport returns what speaks HTTP where it is not done by hand: a new
-// connection for each request, straight to whom was asked for.
+// newTransport returns the transport for probes that exchange cannot do, and for hooks.
+// It makes a new connection for each request, and uses no proxy.
 func newTransport() *http.Transport {
 	return &http.Transport{
 		DialContext: dialForAsk,
-		// The certificate of a container is nobody's business here: health is.
+		// As in the kubelet: a probe checks health, not certificates.
 		TLSClientConfig:        &tls.Config{InsecureSkipVerify: true},
 		ForceAttemptHTTP2:      true,
 		DisableKeepAlives:      true,
@@ -122,14 +122,14 @@ func newTransport() *http.Transport {
 	}
 }
 
-// askKey finds the context of an Ask below the one that a transport dials with.
-type askKey struct{}
+// askContextKey is the key of an Ask's context in the context that a transport dials with.
+type askContextKey struct{}
 
-// dialForAsk connects, and closes when the Ask ends: a transport lets a dial or a
-// TLS handshake go on without its request, for a next one, and has no end for a
-// server that accepts and says nothing.
+// dialForAsk connects, and closes the connection when the Ask ends. Without that, a
+// transport goes on with a dial or TLS handshake for a later request, for ever if the
+// server accepts and never answers.
 func dialForAsk(ctx context.Context, network, address string) (net.Conn, error) {
-	if askCtx, ok := ctx.Value(askKey{}).(context.Context); ok {
+	if askCtx, ok := ctx.Value(askContextKey{}).(context.Context); ok {
 		ctx = askCtx
 	}
 	c, err := (&net.Dialer{KeepAlive: -1}).DialContext(ctx, network, address)
@@ -140,8 +140,8 @@ func dialForAsk(ctx context.Context, network, address string) (net.Conn, error) 
 	return c, nil
 }
 
-// askClient asks through net/http. first, if not nil, is the reply that the first
-// request already has.
+// askClient asks with net/http. first, if not nil, is a redirect that exchange already
+// got, and takes the place of the first request.
 func (p *httpProbe) askClient(ctx context.Context, deadline time.Time, timeout time.Duration, first *http.Response) (Result, error) {
 	ctx, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
@@ -150,63 +150,63 @@ func (p *httpProbe) askClient(ctx context.Context, deadline time.Time, timeout t
 		return Result{}, err
 	}
 	client := http.Client{
-		Transport:     &replay{first: first, next: p.prober.client},
+		Transport:     &firstResponse{resp: first, next: p.prober.client},
 		CheckRedirect: p.prober.checkRedirect,
 	}
-	resp, err := client.Do(req.WithContext(context.WithValue(ctx, askKey{}, ctx)))
+	resp, err := client.Do(req.WithContext(context.WithValue(ctx, askContextKey{}, ctx)))
 	if err != nil {
-		return p.judge(0, nil, rootCause(ctx, err), timeout)
+		return p.toResult(0, nil, rootCause(ctx, err), timeout)
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, MaxOutput))
 	if err != nil {
 		err = rootCause(ctx, err)
 	}
-	return p.judge(resp.StatusCode, body, err, timeout)
+	return p.toResult(resp.StatusCode, body, err, timeout)
 }
 
-// rootCause returns why an Ask with ctx met err.
+// rootCause returns the error below err, or that of ctx when it has ended.
 func rootCause(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
-		return ctx.Err() // a connection closed by dialForAsk has many faces
+		return ctx.Err() // a connection that dialForAsk closed gives many different errors
 	}
 	if u, ok := errors.AsType[*url.Error](err); ok {
-		return u.Err // failure puts the URL on
+		return u.Err // errorText adds the URL
 	}
 	return err
 }
 
-// stayLocal lets redirects stay on the host that was asked: another one would be
-// probed in this one's place.
-func stayLocal(req *http.Request, via []*http.Request) error {
+// sameHostRedirects does not follow a redirect to another host: that host would be probed
+// instead of the container.
+func sameHostRedirects(req *http.Request, via []*http.Request) error {
 	if req.URL.Hostname() != via[0].URL.Hostname() {
 		return http.ErrUseLastResponse
 	}
-	return stopLoops(req, via)
+	return limitRedirects(req, via)
 }
 
-// stopLoops lets redirects go anywhere, as net/http does.
-func stopLoops(_ *http.Request, via []*http.Request) error {
+// limitRedirects follows redirects to any host, at most maxRedirects, as net/http does.
+func limitRedirects(_ *http.Request, via []*http.Request) error {
 	if len(via) >= maxRedirects {
 		return errRedirects
 	}
 	return nil
 }
 
-// replay answers the first request with what is already there, so that the rules
-// of net/http for redirects apply without asking twice.
-type replay struct {
-	first *http.Response
-	next  http.RoundTripper
+// firstResponse answers the first request with a response that is already there, so that
+// net/http's rules for redirects apply without sending the request twice.
+type firstResponse struct {
+	resp *http.Response
+	next http.RoundTripper
 }
 
 // RoundTrip implements http.RoundTripper.
-func (r *replay) RoundTrip(req *http.Request) (*http.Response, error) {
-	resp := r.first
+func (r *firstResponse) RoundTrip(req *http.Request) (*http.Response, error) {
+	resp := r.resp
 	if resp == nil {
 		return r.next.RoundTrip(req)
 	}
-	r.first = nil
+	r.resp = nil
 	resp.Request = req
 	return resp, nil
 }

@@ -16,21 +16,21 @@ import (
 )
 
 const (
-	// headBuffer is the longest status line or header that is understood. Longer
-	// headers are skipped if they do not matter.
+	// headBuffer is the longest status line or header line, in bytes. A longer header
+	// that a probe does not need is skipped, any other is an error.
 	headBuffer = 4 << 10
-	// maxHead bounds the headers of a reply, interim ones and lines together.
+	// maxHead bounds all headers of a reply, interim replies included, in bytes.
 	maxHead = 256 << 10
 )
 
-// reply is an HTTP/1 response, as far as a probe cares.
+// reply is what a probe needs of an HTTP/1 response.
 type reply struct {
-	status   int    // 0: the headers did not arrive
-	location string // of a redirect that may be followed
-	body     []byte // at most MaxOutput bytes
-	cut      bool   // the body goes on
-	closed   bool   // the connection has been read to its end
-	at       time.Time
+	status     int    // 0: the headers did not arrive
+	location   string // of a redirect that may be followed
+	body       []byte // at most MaxOutput bytes
+	truncated  bool   // the body goes on
+	eof        bool   // the connection has been read to its end
+	receivedAt time.Time
 }
 
 // malformed is the error of a peer that does not speak HTTP.
@@ -54,7 +54,7 @@ func readReply(br *bufio.Reader, body []byte) (reply, error) {
 	switch {
 	case h.chunked:
 		rep.body, _, err = appendBody(body, httputil.NewChunkedReader(br), MaxOutput)
-		rep.cut = len(rep.body) == MaxOutput
+		rep.truncated = len(rep.body) == MaxOutput
 	case h.length >= 0:
 		want := min(h.length, MaxOutput)
 		var ended bool
@@ -62,10 +62,10 @@ func readReply(br *bufio.Reader, body []byte) (reply, error) {
 		if ended {
 			err = io.ErrUnexpectedEOF
 		}
-		rep.cut = h.length > want
+		rep.truncated = h.length > want
 	default:
-		rep.body, rep.closed, err = appendBody(body, br, MaxOutput)
-		rep.cut = !rep.closed
+		rep.body, rep.eof, err = appendBody(body, br, MaxOutput)
+		rep.truncated = !rep.eof
 	}
 	return rep, err
 }
@@ -88,14 +88,14 @@ func appendBody(body []byte, r io.Reader, limit int) (_ []byte, ended bool, err 
 	return body, false, nil
 }
 
-// head is a status line and what matters of the headers below it.
+// head is a status line and those headers that a probe needs.
 type head struct {
-	status   int
-	oldProto bool // HTTP/1.0, which knows no chunks
-	chunked  bool
-	length   int64 // -1: not said
-	location string
-	located  bool
+	status      int
+	http10      bool // HTTP/1.0, which knows no chunks
+	chunked     bool
+	length      int64 // -1: not said
+	location    string
+	hasLocation bool
 }
 
 // readHeads reads the first head that is not an interim one.
@@ -128,7 +128,7 @@ func readHead(br *bufio.Reader, budget *int) (head, error) {
 			return head{}, err
 		}
 		if len(line) == 0 {
-			h.settle()
+			h.applyRules()
 			return h, nil
 		}
 		if line[0] == ' ' || line[0] == '\t' {
@@ -182,12 +182,12 @@ func parseStatusLine(line []byte) (head, error) {
 		return head{}, malformed(fmt.Sprintf("status code is %.40q", code))
 	}
 	status := int(code[0]-'0')*100 + int(code[1]-'0')*10 + int(code[2]-'0')
-	return head{status: status, oldProto: proto[7] == '0', length: -1}, nil
+	return head{status: status, http10: proto[7] == '0', length: -1}, nil
 }
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
-// add takes in a header line, and says whether it is one that matters.
+// add parses a header line, and says whether a probe needs that header.
 func (h *head) add(line []byte, whole bool) (matters bool, err error) {
 	name, value, ok := bytes.Cut(line, []byte{':'})
 	if !ok || !validName(name) {
@@ -195,14 +195,14 @@ func (h *head) add(line []byte, whole bool) (matters bool, err error) {
 	}
 	value = textproto.TrimBytes(value)
 	switch {
-	case is(name, "Content-Length"):
+	case equalFoldASCII(name, "Content-Length"):
 		err = h.setLength(value)
-	case is(name, "Transfer-Encoding"):
+	case equalFoldASCII(name, "Transfer-Encoding"):
 		err = h.setEncoding(value)
-	case is(name, "Location") && followed(h.status):
+	case equalFoldASCII(name, "Location") && isRedirect(h.status):
 		// The first one counts, as in net/http.
-		if !h.located {
-			h.location, h.located = string(value), true
+		if !h.hasLocation {
+			h.location, h.hasLocation = string(value), true
 		}
 	default:
 		return false, nil
@@ -226,25 +226,25 @@ func (h *head) setLength(value []byte) error {
 }
 
 func (h *head) setEncoding(value []byte) error {
-	if h.oldProto {
+	if h.http10 {
 		return nil
 	}
-	if h.chunked || !is(value, "chunked") {
+	if h.chunked || !equalFoldASCII(value, "chunked") {
 		return malformed(fmt.Sprintf("Transfer-Encoding is %.40q", value))
 	}
 	h.chunked = true
 	return nil
 }
 
-// settle applies the rules between headers.
-func (h *head) settle() {
+// applyRules applies the rules between headers.
+func (h *head) applyRules() {
 	if h.chunked {
 		h.length = -1
 	}
 }
 
-// followed tells the statuses with which a Location is followed.
-func followed(status int) bool {
+// isRedirect says whether a Location is followed with that status.
+func isRedirect(status int) bool {
 	switch status {
 	case 301, 302, 303, 307, 308:
 		return true
@@ -252,9 +252,9 @@ func followed(status int) bool {
 	return false
 }
 
-// is compares without regard to ASCII case, and unlike bytes.EqualFold no letter
-// outside of ASCII equals one inside.
-func is(name []byte, want string) bool {
+// equalFoldASCII ignores the case of ASCII letters. bytes.EqualFold also equates some
+// letters outside ASCII with ASCII ones.
+func equalFoldASCII(name []byte, want string) bool {
 	if len(name) != len(want) {
 		return false
 	}

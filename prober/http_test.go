@@ -91,8 +91,8 @@ func TestHTTPBody(t *testing.T) {
 	}
 }
 
-// TestHTTPNoProxy asks at 0.0.0.0, which leads to this host as well and is no
-// address that net/http would spare its proxy.
+// TestHTTPNoProxy probes 0.0.0.0: it leads to this host, and net/http would use a proxy for
+// it, unlike for a loopback address.
 func TestHTTPNoProxy(t *testing.T) {
 	covers(t, "32")
 	var proxied atomic.Int32
@@ -104,7 +104,7 @@ func TestHTTPNoProxy(t *testing.T) {
 	for _, name := range []string{"no_proxy", "NO_PROXY"} {
 		t.Setenv(name, "")
 	}
-	plain := redirecting(t, 302, "/fail")
+	plain := redirectServer(t, 302, "/fail")
 	secure := httptest.NewTLSServer(http.NotFoundHandler())
 	defer secure.Close()
 	for _, h := range []*HTTPGet{
@@ -160,17 +160,17 @@ func TestHTTPS(t *testing.T) {
 			t.Errorf("protocol is %s, SNI is %q, want HTTP/2.0 and %q", proto, sni, name)
 		}
 	}
-	waitGone(t, "net/http.(*Transport)", "net/http.(*persistConn)", "net/http.(*http2ClientConn)")
+	waitForNoGoroutine(t, "net/http.(*Transport)", "net/http.(*persistConn)", "net/http.(*http2ClientConn)")
 }
 
-func TestHTTPSTrouble(t *testing.T) {
+func TestHTTPSErrors(t *testing.T) {
 	plain := webServer(t, func(http.ResponseWriter, *http.Request) {})
 	garbage := rawServer(t, false, func(c net.Conn, _ <-chan struct{}) { _, _ = io.WriteString(c, "\x15\x03\x01\x00\x02\x02\x28") })
 	silent := rawServer(t, false, func(_ net.Conn, quit <-chan struct{}) { <-quit })
 	wantResult(t, ask(t, Handler{HTTPGet: &HTTPGet{Scheme: "https", Port: plain}}), Failure, Protocol)
 	wantResult(t, ask(t, Handler{HTTPGet: &HTTPGet{Scheme: "https", Port: garbage}}), Failure, TLS)
 	wantResult(t, askBriefly(t, Handler{HTTPGet: &HTTPGet{Scheme: "https", Port: silent}}), Failure, Timeout)
-	waitGone(t, "net/http.(*Transport)", "net/http.(*persistConn)")
+	waitForNoGoroutine(t, "net/http.(*Transport)", "net/http.(*persistConn)")
 }
 
 func TestHTTPv6(t *testing.T) {

@@ -13,28 +13,28 @@ import (
 
 const loadAtOnce = 600 // probes
 
-// TestPortsLast asks one server more often than this host has ports to ask from,
-// 600 probes at a time, and without the pauses of the kubelet's minute.
-func TestPortsLast(t *testing.T) {
+// TestEphemeralPortsAreNotExhausted probes one server more often than this host has local
+// ports, 600 probes at a time, without the one-minute pauses of the kubelet's test.
+func TestEphemeralPortsAreNotExhausted(t *testing.T) {
 	rounds := max(59, ephemeralPorts(t)/loadAtOnce+1)
 	t.Run("tcp", func(t *testing.T) {
 		covers(t, "163")
-		// Most of the time goes by in waits of a second: the probes fill the queue of
-		// a listener faster than it can be emptied.
+		// Most of the time is spent in waits of a second: the probes fill the listener's
+		// backlog faster than the server accepts.
 		port := rawServer(t, false, func(net.Conn, <-chan struct{}) {})
-		underLoad(t, rounds, Handler{TCPSocket: &TCPSocket{Port: port}}, port)
+		runProbes(t, rounds, Handler{TCPSocket: &TCPSocket{Port: port}}, port)
 	})
 	t.Run("http", func(t *testing.T) {
 		covers(t, "164")
-		// A server of net/http would be most of the work.
+		// A server with net/http would take most of the CPU time.
 		port := rawServer(t, true, func(c net.Conn, _ <-chan struct{}) {
 			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
 		})
-		underLoad(t, rounds, Handler{HTTPGet: &HTTPGet{Port: port}}, port)
+		runProbes(t, rounds, Handler{HTTPGet: &HTTPGet{Port: port}}, port)
 	})
 }
 
-func underLoad(t *testing.T, rounds int, h Handler, port int) {
+func runProbes(t *testing.T, rounds int, h Handler, port int) {
 	t.Helper()
 	prober, left := New(Config{}), countTimeWaits(t, port)
 	var failed atomic.Int32
@@ -46,7 +46,7 @@ func underLoad(t *testing.T, rounds int, h Handler, port int) {
 		}
 		wg.Go(func() {
 			for range rounds {
-				if r := p.Ask(t.Context(), 3*patient); r.Outcome != Success && failed.Add(1) < 5 {
+				if r := p.Ask(t.Context(), 3*longTimeout); r.Outcome != Success && failed.Add(1) < 5 {
 					t.Errorf("got %+v", r)
 				}
 			}
@@ -56,13 +56,13 @@ func underLoad(t *testing.T, rounds int, h Handler, port int) {
 	if n := failed.Load(); n > 0 {
 		t.Errorf("%d of %d probes failed", n, loadAtOnce*rounds)
 	}
-	// To this host itself, Linux takes a port again after a second of TIME_WAIT.
+	// For connections to itself, Linux reuses a port after a second in TIME_WAIT.
 	if n := left(); n > 0 {
 		t.Errorf("%d ports are in TIME_WAIT", n)
 	}
 }
 
-// ephemeralPorts returns how many ports this host chooses from.
+// ephemeralPorts returns how many local ports this host has for connections.
 func ephemeralPorts(t *testing.T) int {
 	t.Helper()
 	b, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range")

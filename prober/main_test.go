@@ -20,8 +20,8 @@ func TestMain(m *testing.M) {
 	if os.Getenv(serverRole) != "" {
 		os.Exit(serve())
 	}
-	if port, err := strconv.Atoi(os.Getenv(starvedRole)); err == nil {
-		os.Exit(starve(port))
+	if port, err := strconv.Atoi(os.Getenv(noDescriptorsRole)); err == nil {
+		os.Exit(askWithoutDescriptors(port))
 	}
 	os.Exit(m.Run())
 }

@@ -1,7 +1,18 @@
-// Package prober asks a container how it is, over HTTP, TCP, gRPC, a command run
-// inside it or its engine's own HEALTHCHECK, and says what came of it. It runs
-// lifecycle hooks by the same means. It knows no thresholds and nothing of a
-// container's life: those are the supervisor's.
+// Package prober probes containers over HTTP, TCP and gRPC, with a command inside the
+// container, or by reading the engine's own HEALTHCHECK. It runs lifecycle hooks by the
+// same means.
+//
+//	Handler + Target ── Prober.Probe ──▶ Probe ── Ask ──▶ Result: Success, Failure, Unknown
+//
+//	Ask:  an asker (one per handler type) asks once
+//	      it got an answer, or the container failed to give one ──▶ Success, Failure
+//	      it could not ask (no descriptor, no engine …) ──▶ up to 3 attempts, then Unknown
+//
+//	LifecycleHandler + Target ── Prober.Hook ──▶ Hook ── Run ──▶ HookResult
+//
+// When to probe, thresholds and what follows from a result are left to package
+// supervisor. A new handler type needs a field in Handler, an asker, and a case in
+// Prober.asker.
 package prober
 
 import (
@@ -13,13 +24,13 @@ import (
 // kubelet).
 const MaxOutput = 10 << 10
 
-// Outcome is what one probe says.
+// Outcome is the verdict of one probe.
 type Outcome uint8
 
 // The outcomes.
 const (
-	// Unknown: the question could not be asked, so nothing was learnt about the
-	// container. It must not count for or against it.
+	// Unknown: the probe learnt nothing about the container, because it could not be
+	// carried out or is not decided yet. It does not count towards a threshold.
 	Unknown Outcome = iota
 	Success
 	Failure
@@ -36,43 +47,43 @@ func (o Outcome) String() string {
 	return "Unknown"
 }
 
-// Cause classes why a probe did not simply succeed.
+// Cause says why a probe did not succeed, or succeeded with a warning.
 type Cause string
 
-// The causes. NotAsked and Pending come with Unknown, Redirect with a success
-// that has a warning, the others with Failure.
+// The causes. NotAsked and Pending come with Unknown, Redirect with a Success that has
+// a warning, the others with Failure.
 const (
 	Refused     Cause = "refused"
 	Timeout     Cause = "timeout"
 	Reset       Cause = "reset"       // also closed before the answer was complete
 	Unreachable Cause = "unreachable" // no route, or the name does not resolve
 	TLS         Cause = "tls"
-	Protocol    Cause = "protocol" // the peer speaks something else, or redirects without end
+	Protocol    Cause = "protocol" // the peer speaks another protocol, or redirects in a loop
 	Status      Cause = "status"   // HTTP status, gRPC serving status, engine health
 	ExitCode    Cause = "exit code"
 	Redirect    Cause = "redirect"
 	NotAsked    Cause = "could not ask"
-	Pending     Cause = "pending" // asked, and the answer is: not decided yet
+	Pending     Cause = "pending" // the HEALTHCHECK is still "starting"
 )
 
-// Result is the answer to one probe.
+// Result is the result of one probe.
 type Result struct {
 	Outcome Outcome
-	Cause   Cause  // empty for a plain success
-	Warning bool   // a success worth an event: a redirect that was not followed
+	Cause   Cause  // empty for a Success without a warning
+	Warning bool   // a Success worth an event: a redirect that was not followed
 	Output  string // at most MaxOutput bytes, valid UTF-8
 	Latency time.Duration
 }
 
-// Probe asks one question of one run of a container. Ask may be called from any
-// goroutine, but not twice at once. It returns within timeout plus the time that
-// the operating system or the engine needs to give up, and at once with Unknown
-// when ctx ends.
+// Probe probes one run of a container.
 type Probe interface {
+	// Ask probes once. It may be called from any goroutine, but not twice at once. It
+	// returns within timeout (0 means 1 s) plus the time that the operating system or
+	// the engine needs to give up, and at once with Unknown when ctx ends.
 	Ask(ctx context.Context, timeout time.Duration) Result
 }
 
-// Handler says how to ask. Exactly one field is set.
+// Handler says how to probe. Exactly one field is set.
 type Handler struct {
 	HTTPGet      *HTTPGet
 	TCPSocket    *TCPSocket
@@ -81,7 +92,7 @@ type Handler struct {
 	EngineHealth *EngineHealth
 }
 
-// HTTPGet asks with a GET request. A status of 200 to 399 is a success.
+// HTTPGet probes with a GET request. A status from 200 to 399 is a Success.
 type HTTPGet struct {
 	Scheme  string // "http" or "https"
 	Host    string // empty: the container's address
@@ -93,96 +104,93 @@ type HTTPGet struct {
 // Header is one HTTP request header.
 type Header struct{ Name, Value string }
 
-// TCPSocket asks by opening a connection.
+// TCPSocket probes by opening a connection, which it closes at once.
 type TCPSocket struct {
 	Host string // empty: the container's address
 	Port int
 }
 
-// Exec asks by running a command inside the container, without a shell. Exit
-// code 0 is a success. $(NAME) in a word is replaced by Target.Env as Kubernetes
-// does it: unknown names stay as they are, and $$(NAME) is $(NAME). The values do
-// not show in results: there the names stand, but for values of less than four
-// bytes.
+// Exec probes by running a command inside the container, without a shell. Exit code 0
+// is a Success. $(NAME) in an argument is replaced from Target.Env as in Kubernetes: an
+// unknown name stays as it is, and $$(NAME) becomes $(NAME). Results show $(NAME) in
+// place of a value, unless it is shorter than four bytes.
 type Exec struct{ Command []string }
 
-// GRPC asks grpc.health.v1.Health/Check, in plain text.
+// GRPC probes with grpc.health.v1.Health/Check, without TLS.
 type GRPC struct {
 	Port    int
 	Service string
 }
 
-// EngineHealth asks the engine for the verdict of the container's HEALTHCHECK.
+// EngineHealth probes by reading the engine's result of the container's HEALTHCHECK.
 type EngineHealth struct{}
 
 // LifecycleHandler says what a lifecycle hook does. Exactly one field is set.
 type LifecycleHandler struct {
-	// HTTPGet succeeds with any reply, whatever its status. The beginning of the
-	// body is waited for, so that a server may take its time there.
+	// HTTPGet succeeds with any reply, whatever its status. It also waits for the body,
+	// at most MaxOutput bytes, so that a server may do its work before it ends.
 	HTTPGet   *HTTPGet
-	TCPSocket *TCPSocket // opening the connection is all
+	TCPSocket *TCPSocket // opens a connection and closes it
 	Exec      *Exec
 	Sleep     *Sleep
 }
 
-// Sleep lets time go by.
+// Sleep is a hook that waits.
 type Sleep struct{ Duration time.Duration }
 
-// Hook is what a container does, or is told, at a turn of its life. Run may be
-// called from any goroutine.
+// Hook is a post_start or pre_stop hook of one run of a container.
 type Hook interface {
-	// Run returns when the hook has ended, and at once when ctx ends, which is the
-	// only deadline it has. That is an error, unless the status of an HTTP reply
-	// has come before.
+	// Run returns when the hook has ended, and at once when ctx ends: it has no other
+	// deadline. An end by ctx is an error, unless the status of an HTTP reply came
+	// before. Run may be called from any goroutine.
 	Run(ctx context.Context) HookResult
 }
 
-// HookResult is how a hook ended.
+// HookResult is the result of one hook.
 type HookResult struct {
-	// Err is nil when the hook did what it should. Its text has nothing of what
-	// an HTTP server said, no header and no value of a variable; of a command that
-	// failed it has the output, at most MaxOutput bytes together.
+	// Err is nil when the hook succeeded. Its text, at most MaxOutput bytes, has the
+	// output of a command that failed. It never has an HTTP server's reply, a header
+	// or the value of a variable: they may be secret.
 	Err error
-	// NotAsked says that Err is why the hook could not be run, or that nobody knows
-	// whether it was, as for want of an engine or a descriptor: nothing was learnt
-	// about the container.
+	// NotAsked says that healthd could not run the hook, or does not know whether it
+	// ran: no engine, no descriptor. Nothing was learnt about the container.
 	NotAsked bool
-	// HTTPFallback says that the server answered an https hook in plain HTTP and
-	// was asked again without TLS and without the header Authorization.
+	// HTTPFallback says that the server answered an https hook in plain HTTP, and that
+	// the hook was sent again without TLS and without the header Authorization.
 	HTTPFallback bool
 }
 
-// Target is whom to ask.
+// Target is the container to probe.
 type Target struct {
-	Runtime string // which Engine of Config
-	ID      string // container
+	Runtime string // name of the runtime: selects one of Config.Engines
+	ID      string // of the container
 	Address string // IP address; empty when the container has none
-	// Env is the container's environment, "NAME=value" each, for $(NAME) in the
-	// words of commands. It may hold secrets.
+	// Env is the container's environment, "NAME=value" each, for $(NAME) in commands.
+	// It may hold secrets.
 	Env []string
 }
 
 // Execer runs commands inside containers.
 type Execer interface {
 	// Exec runs argv inside the container, without a shell, and returns when its
-	// process has ended, whoever still holds its output open. The process and all
-	// its descendants are killed when timeout, counted from the start of the
-	// process, is over (timedOut) or ctx ends (err). The greatest Duration is no
-	// timeout. output is what it wrote: stdout, then stderr, at most limit bytes.
-	// err means that nothing is known of the command's success; one with a method
-	// NotStarted() bool that says true, that the container has no such command or
-	// cannot run it.
+	// process has ended, even if a background process still holds its output open.
+	// The process and all its descendants are killed when the timeout, counted from
+	// the start of the process, is over (timedOut) or ctx ends (err). The greatest
+	// Duration means no timeout. output is stdout, then stderr, together at most limit
+	// bytes. err means that nothing is known about the command's success. An err with
+	// a method NotStarted() bool that returns true says that the container has no such
+	// command or cannot run it.
 	Exec(ctx context.Context, container string, argv []string, timeout time.Duration, limit int) (output []byte, exitCode int, timedOut bool, err error)
 }
 
-// HealthReader reads what an engine's own health check says.
+// HealthReader reads the results of an engine's own health checks.
 type HealthReader interface {
 	// Health returns "healthy", "unhealthy", "starting" or, where the container
 	// has no health check, "none", and the output of the newest check.
 	Health(ctx context.Context, container string) (status, output string, err error)
 }
 
-// Engine is what the probes that go through an engine need of it.
+// Engine is what exec and engine_health probes need of a container engine.
 type Engine interface {
 	Execer
 	HealthReader

@@ -8,9 +8,8 @@ import (
 	"testing"
 )
 
-// redirecting serves / with a redirect to location, and /new, /fail, /loop and
-// the like.
-func redirecting(t *testing.T, code int, location string) int {
+// redirectServer redirects / to location, and serves /new, /fail, /loop and others.
+func redirectServer(t *testing.T, code int, location string) int {
 	t.Helper()
 	return webServer(t, func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
@@ -36,7 +35,7 @@ func redirecting(t *testing.T, code int, location string) int {
 }
 
 func TestHTTPRedirects(t *testing.T) {
-	other := redirecting(t, 302, "")
+	other := redirectServer(t, 302, "")
 	at := func(host, path string) string { return fmt.Sprintf("http://%s:%d%s", host, other, path) }
 	for _, tt := range []struct {
 		name     string
@@ -78,8 +77,8 @@ func TestHTTPRedirects(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			covers(t, tt.kubelet)
-			h := Handler{HTTPGet: &HTTPGet{Port: redirecting(t, tt.code, tt.location), Path: "/"}}
-			r := mustProbe(t, Config{FollowNonLocalRedirects: tt.anywhere}, h, loopback).Ask(t.Context(), patient)
+			h := Handler{HTTPGet: &HTTPGet{Port: redirectServer(t, tt.code, tt.location), Path: "/"}}
+			r := mustProbe(t, Config{FollowNonLocalRedirects: tt.anywhere}, h, loopback).Ask(t.Context(), longTimeout)
 			wantResult(t, r, tt.outcome, tt.cause)
 			if r.Warning != (tt.cause == Redirect) {
 				t.Errorf("warning is %v", r.Warning)
@@ -89,17 +88,17 @@ func TestHTTPRedirects(t *testing.T) {
 			}
 		})
 	}
-	waitGone(t, "net/http.(*Transport)", "net/http.(*persistConn)")
+	waitForNoGoroutine(t, "net/http.(*Transport)", "net/http.(*persistConn)")
 }
 
-func TestHTTPRedirectEndsNowhere(t *testing.T) {
+func TestHTTPRedirectLoop(t *testing.T) {
 	for _, tt := range []struct{ name, path, output, kubelet string }{
 		{"without a body", "/emptyend", "Probe terminated redirects, Response body: ", "30"},
 		{"with a body", "/end", "Probe terminated redirects, Response body: ok body", "31"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			covers(t, tt.kubelet)
-			r := ask(t, Handler{HTTPGet: &HTTPGet{Port: redirecting(t, 302, tt.path), Path: "/"}})
+			r := ask(t, Handler{HTTPGet: &HTTPGet{Port: redirectServer(t, 302, tt.path), Path: "/"}})
 			wantResult(t, r, Success, Redirect)
 			if !r.Warning || r.Output != tt.output {
 				t.Errorf("warning is %v, output is %q, want %q", r.Warning, r.Output, tt.output)
@@ -124,8 +123,8 @@ func TestHTTPRedirectKeepsHost(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			covers(t, tt.kubelet)
-			h := &HTTPGet{Port: redirecting(t, 302, "/host"), Path: "/", Headers: []Header{{"Host", tt.host}}}
-			r := mustProbe(t, Config{FollowNonLocalRedirects: tt.anywhere}, Handler{HTTPGet: h}, loopback).Ask(t.Context(), patient)
+			h := &HTTPGet{Port: redirectServer(t, 302, "/host"), Path: "/", Headers: []Header{{"Host", tt.host}}}
+			r := mustProbe(t, Config{FollowNonLocalRedirects: tt.anywhere}, Handler{HTTPGet: h}, loopback).Ask(t.Context(), longTimeout)
 			wantResult(t, r, tt.outcome, tt.cause)
 		})
 	}

@@ -43,7 +43,7 @@ func requestURL(h *HTTPGet, host string) (*url.URL, error) {
 	}
 	u, err := url.Parse(h.Path)
 	if err != nil || u.Opaque != "" {
-		u = &url.URL{Path: h.Path} // what is no reference is a path all the same
+		u = &url.URL{Path: h.Path} // not a URL reference: take it as a path
 	}
 	u.Scheme = scheme
 	u.Host = net.JoinHostPort(host, strconv.Itoa(h.Port))
@@ -74,7 +74,7 @@ func requestHeader(list []Header, userAgent string) (http.Header, error) {
 	return header, nil
 }
 
-// wireFormat returns what req is on a connection that serves nothing else.
+// wireFormat returns the bytes of req, with "Connection: close".
 func wireFormat(req *http.Request) ([]byte, error) {
 	var b bytes.Buffer
 	once := *req

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// seen is what a server got of a request.
-func seen(t *testing.T, h *HTTPGet) string {
+// recordedRequest returns a probe's request as the server received it.
+func recordedRequest(t *testing.T, h *HTTPGet) string {
 	t.Helper()
 	heads := make(chan string, 1)
 	port := rawServer(t, false, func(c net.Conn, _ <-chan struct{}) {
@@ -53,7 +53,7 @@ func TestHTTPRequestHeaders(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			covers(t, tt.kubelet)
 			for _, host := range []string{"", "localhost"} {
-				lines := strings.Split(strings.TrimSuffix(seen(t, &HTTPGet{Host: host, Headers: tt.headers}), "\r\n\r\n"), "\r\n")
+				lines := strings.Split(strings.TrimSuffix(recordedRequest(t, &HTTPGet{Host: host, Headers: tt.headers}), "\r\n\r\n"), "\r\n")
 				got := lines[2:]
 				slices.Sort(got)
 				want := slices.Clone(tt.want)
@@ -90,7 +90,7 @@ func TestHTTPRequestLine(t *testing.T) {
 			covers(t, tt.kubelet)
 			for host, shown := range map[string]string{"": "127.0.0.1", "localhost": "localhost"} {
 				want := strings.ReplaceAll(tt.want, "HOST", shown)
-				if got := seen(t, &HTTPGet{Host: host, Path: tt.path, Headers: tt.headers}); !strings.HasPrefix(got, want) {
+				if got := recordedRequest(t, &HTTPGet{Host: host, Path: tt.path, Headers: tt.headers}); !strings.HasPrefix(got, want) {
 					t.Errorf("host %q: got %q, want prefix %q", host, got, want)
 				}
 			}

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// net.Dialer with a context costs 25 allocations and a goroutine for each
-// connection. The functions here do with non-blocking sockets and the runtime's
-// poller what a probe needs of it.
+// net.Dialer with a context costs 25 allocations and a goroutine for each connection.
+// The functions here do what a probe needs with non-blocking sockets and the Go
+// runtime's poller.
 
 func sockaddr(ap netip.AddrPort) syscall.Sockaddr {
 	if ap.Addr().Is4() {
@@ -19,7 +19,7 @@ func sockaddr(ap netip.AddrPort) syscall.Sockaddr {
 	return &syscall.SockaddrInet6{Port: int(ap.Port()), Addr: ap.Addr().As16()}
 }
 
-// startConnect returns a non-blocking socket that is connected or on its way.
+// startConnect returns a non-blocking socket that is connected or connecting.
 func startConnect(sa syscall.Sockaddr) (fd int, err error) {
 	family := syscall.AF_INET6
 	if _, ok := sa.(*syscall.SockaddrInet4); ok {
@@ -36,7 +36,7 @@ func startConnect(sa syscall.Sockaddr) (fd int, err error) {
 	return fd, nil
 }
 
-// connected starts to connect fd, or, called again, tells whether it is connected.
+// connected starts to connect fd, and, called again, says whether it is connected.
 func connected(fd int, sa syscall.Sockaddr) (bool, error) {
 	switch err := syscall.Connect(fd, sa); err {
 	case nil, syscall.EISCONN:
@@ -48,10 +48,10 @@ func connected(fd int, sa syscall.Sockaddr) (bool, error) {
 	}
 }
 
-// refusedBySelf returns an error if fd, on its way to sa, met itself: to a port of
-// this host that nobody listens on, the kernel may choose that very port to
-// connect from.
-func refusedBySelf(fd int, sa syscall.Sockaddr) error {
+// selfConnectError returns an error if fd is connected to itself. When no process listens
+// on a port of this host, the kernel may choose that port as the local one, and the
+// connection succeeds.
+func selfConnectError(fd int, sa syscall.Sockaddr) error {
 	own, err := syscall.Getsockname(fd)
 	if err != nil {
 		return os.NewSyscallError("getsockname", err)
@@ -69,15 +69,15 @@ func refusedBySelf(fd int, sa syscall.Sockaddr) error {
 	return nil
 }
 
-// resetOnClose makes close send a RST, which leaves no TIME_WAIT behind. It
-// cannot fail on a socket.
+// resetOnClose makes close send a RST, so that no TIME_WAIT remains. It cannot fail on a
+// socket.
 func resetOnClose(fd int) {
 	_ = syscall.SetsockoptLinger(fd, syscall.SOL_SOCKET, syscall.SO_LINGER, &syscall.Linger{Onoff: 1})
 }
 
-// cutOff ends the waits on f when ctx ends. The returned function takes that back;
-// after it has returned f is not touched any more. done needs a capacity of 1.
-func cutOff(ctx context.Context, f *os.File, done chan struct{}) (release func()) {
+// interruptOnDone ends reads and writes of f when ctx ends. The caller calls release
+// before it closes f: after that f is not touched any more. done needs a capacity of 1.
+func interruptOnDone(ctx context.Context, f *os.File, done chan struct{}) (release func()) {
 	if ctx.Done() == nil {
 		return func() {}
 	}

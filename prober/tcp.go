@@ -12,10 +12,10 @@ import (
 	"time"
 )
 
-// tcpProbe asks whether a port accepts a connection.
+// tcpProbe is the asker that opens a connection.
 type tcpProbe struct {
 	address string
-	sa      syscall.Sockaddr // nil: address has a name
+	sa      syscall.Sockaddr // nil: the host is a name
 }
 
 func newTCPProbe(h *TCPSocket, t Target) (*tcpProbe, error) {
@@ -36,17 +36,17 @@ func (p *tcpProbe) ask(ctx context.Context, timeout time.Duration) (Result, erro
 		return Result{Outcome: Success}, nil
 	}
 	if p.sa != nil && errors.Is(err, os.ErrDeadlineExceeded) {
-		return failed(err, fmt.Sprintf("dial tcp %s: no connection within %v", p.address, timeout))
+		return failureOrRetry(err, fmt.Sprintf("dial tcp %s: no connection within %v", p.address, timeout))
 	}
-	return failed(err, p.trouble(err))
+	return failureOrRetry(err, p.dialError(err))
 }
 
-// trouble says why there is no connection.
-func (p *tcpProbe) trouble(err error) string {
+// dialError returns the text for a connection that failed.
+func (p *tcpProbe) dialError(err error) string {
 	if p.sa == nil {
 		return err.Error() // *net.OpError has the address in it
 	}
-	return fmt.Sprintf("dial tcp %s: %s", p.address, reason(err))
+	return fmt.Sprintf("dial tcp %s: %s", p.address, plainError(err))
 }
 
 func (p *tcpProbe) connect(ctx context.Context, deadline time.Time) error {
@@ -64,7 +64,7 @@ func (p *tcpProbe) connect(ctx context.Context, deadline time.Time) error {
 		return waitConnected(ctx, fd, p.sa, deadline)
 	}
 	if err == nil {
-		err = refusedBySelf(fd, p.sa)
+		err = selfConnectError(fd, p.sa)
 	}
 	resetOnClose(fd)
 	_ = syscall.Close(fd)
@@ -79,7 +79,7 @@ func waitConnected(ctx context.Context, fd int, sa syscall.Sockaddr, deadline ti
 	if err := f.SetDeadline(deadline); err != nil {
 		return err
 	}
-	release := cutOff(ctx, f, make(chan struct{}, 1))
+	release := interruptOnDone(ctx, f, make(chan struct{}, 1))
 	defer release()
 	raw, err := f.SyscallConn()
 	if err != nil {
@@ -97,7 +97,7 @@ func waitConnected(ctx context.Context, fd int, sa syscall.Sockaddr, deadline ti
 	if failure != nil {
 		return failure
 	}
-	return refusedBySelf(fd, sa)
+	return selfConnectError(fd, sa)
 }
 
 func dialName(ctx context.Context, address string, deadline time.Time) error {
@@ -109,6 +109,6 @@ func dialName(ctx context.Context, address string, deadline time.Time) error {
 	if t, ok := c.(*net.TCPConn); ok {
 		_ = t.SetLinger(0)
 	}
-	_ = c.Close() // it did connect, which is all that was asked
+	_ = c.Close()
 	return nil
 }

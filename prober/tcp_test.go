@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// closedPort returns a port that nobody listens on: one that is bound, so that
-// nobody else gets it meanwhile.
+// closedPort returns a port on which nobody listens. It is bound, so that no other process
+// gets it.
 func closedPort(t *testing.T) int {
 	t.Helper()
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
@@ -34,8 +34,8 @@ func boundPort(t *testing.T, fd int) int {
 	return sa.(*syscall.SockaddrInet4).Port
 }
 
-// deafPort returns a port whose queue is full: connections neither succeed nor fail.
-func deafPort(t *testing.T) int {
+// fullBacklogPort returns a port whose listen backlog is full: connections neither succeed nor fail.
+func fullBacklogPort(t *testing.T) int {
 	t.Helper()
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -50,7 +50,7 @@ func deafPort(t *testing.T) int {
 	}
 	port := boundPort(t, fd)
 	for range 4 {
-		c, err := net.DialTimeout("tcp", fmt.Sprintf("127.0.0.1:%d", port), brief)
+		c, err := net.DialTimeout("tcp", fmt.Sprintf("127.0.0.1:%d", port), shortTimeout)
 		if err != nil {
 			return port
 		}
@@ -107,7 +107,7 @@ func TestTCPAddress(t *testing.T) {
 }
 
 func TestTCPTimeout(t *testing.T) {
-	deaf := deafPort(t)
+	deaf := fullBacklogPort(t)
 	r := askBriefly(t, Handler{TCPSocket: &TCPSocket{Port: deaf}})
 	wantResult(t, r, Failure, Timeout)
 	wantOutput(t, r, fmt.Sprintf("dial tcp 127.0.0.1:%d: no connection within 150ms", deaf))
@@ -115,7 +115,7 @@ func TestTCPTimeout(t *testing.T) {
 	wantResult(t, askBriefly(t, Handler{HTTPGet: &HTTPGet{Port: deaf}}), Failure, Timeout)
 }
 
-func TestTCPConnectsLate(t *testing.T) {
+func TestTCPConnectsAfterAWait(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -126,12 +126,12 @@ func TestTCPConnectsLate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := waitConnected(t.Context(), fd, sa, time.Now().Add(patient)); err != nil {
+	if err := waitConnected(t.Context(), fd, sa, time.Now().Add(longTimeout)); err != nil {
 		t.Error(err)
 	}
 }
 
-func TestTCPMeetsItself(t *testing.T) {
+func TestTCPSelfConnect(t *testing.T) {
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -142,13 +142,13 @@ func TestTCPMeetsItself(t *testing.T) {
 		t.Fatal(err)
 	}
 	sa.Port = boundPort(t, fd)
-	if err := refusedBySelf(fd, &syscall.SockaddrInet4{Addr: sa.Addr, Port: sa.Port ^ 1}); err != nil {
+	if err := selfConnectError(fd, &syscall.SockaddrInet4{Addr: sa.Addr, Port: sa.Port ^ 1}); err != nil {
 		t.Errorf("on the way to another port: %v", err)
 	}
 	if ok, err := connected(fd, sa); !ok || err != nil {
 		t.Fatalf("cannot connect to itself: %v, %v", ok, err)
 	}
-	if err := refusedBySelf(fd, sa); err != syscall.ECONNREFUSED {
+	if err := selfConnectError(fd, sa); err != syscall.ECONNREFUSED {
 		t.Errorf("got %v, want a refusal", err)
 	}
 }
@@ -166,11 +166,11 @@ func TestTCPv6(t *testing.T) {
 }
 
 func TestTCPCancel(t *testing.T) {
-	p := mustProbe(t, Config{}, Handler{TCPSocket: &TCPSocket{Port: deafPort(t)}}, loopback)
-	ctx, cancel := context.WithTimeout(t.Context(), brief)
+	p := mustProbe(t, Config{}, Handler{TCPSocket: &TCPSocket{Port: fullBacklogPort(t)}}, loopback)
+	ctx, cancel := context.WithTimeout(t.Context(), shortTimeout)
 	defer cancel()
 	wantResult(t, p.Ask(ctx, time.Hour), Unknown, NotAsked)
-	waitGone(t, "prober.cutOff")
+	waitForNoGoroutine(t, "prober.cutOff")
 }
 
 func TestClassify(t *testing.T) {
