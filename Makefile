@@ -53,12 +53,14 @@ fuzz: ## run every fuzz target for FUZZTIME (30s) each
 bench: prerequisites ## run the benchmarks
 	$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./prober ./supervisor/... ./runtime/...
 
-lint: ## gofmt, vet, staticcheck, tidy modules, the import arrows
+lint: ## gofmt, vet, staticcheck, tidy modules, the import arrows, shellcheck (which is installed if it is missing: as root)
+	scripts/prerequisites lint
 	@test -z "$$(gofmt -l .)" || { echo "not formatted:"; gofmt -l .; exit 1; }
 	$(GO) vet ./...
 	$(GO) run $(STATICCHECK) ./...
 	$(GO) mod tidy -diff
 	scripts/arrows
+	shellcheck $$(git ls-files -z | xargs -0 awk 'FNR == 1 && /^#!.*[\/ ](ba|da)?sh( |$$)/ { print FILENAME } { nextfile }')
 
 demo: ## see a hung container behind HAProxy being withdrawn, restarted and come back (as root; DEMO_SECONDS=60 runs it unattended)
 	scripts/prerequisites demo
