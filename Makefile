@@ -38,7 +38,7 @@ race: ## run the tests that need no engine ten times under the race detector
 chaos: prerequisites ## let everything go wrong on a private real engine for CHAOS (3m), by CHAOS_SEED (0: another each time)
 	$(GO) test -race -count=1 -timeout 30m ./e2e -run 'TestChaos$$' -v -chaos=$(CHAOS) -chaos-seed=$(CHAOS_SEED)
 
-compat: prerequisites ## run the tests with HAProxy on HAProxy 3.0, of the next Debian, which is not installed for it (Debian; as root)
+compat: prerequisites ## run the tests with HAProxy on that of the next Debian (3.0 on bookworm), which is not installed for it (Debian; as root)
 	scripts/haproxy-compat bin/haproxy-3
 	$(GO) test -race -count=1 ./supervisor/haproxy -haproxy=$(CURDIR)/bin/haproxy-3/haproxy
 	$(GO) test -race -count=1 -timeout 20m ./e2e -run TestHAProxy -v -haproxy=$(CURDIR)/bin/haproxy-3/haproxy
