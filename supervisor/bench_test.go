@@ -117,6 +117,9 @@ func BenchmarkThousandWait(b *testing.B) {
 func thousandWait(b *testing.B, group string) (*loop, []*entry) {
 	spec := slowSpec(core.Group{Name: group})
 	probes := newScripted()
+	for i := range 1000 {
+		probes.hang[fmt.Sprintf("c%d:2", i)], probes.hang[fmt.Sprintf("c%d:3", i)] = true, true
+	}
 	s := New(Config{
 		Resolve: func(string, map[string]string) (*core.Spec, error) { return spec, nil }, Prober: probes,
 		Journal: onRecord(func(core.Event) {}), Guard: core.Guard{MaxRestarts: 10, Window: time.Hour},
@@ -124,11 +127,11 @@ func thousandWait(b *testing.B, group string) (*loop, []*entry) {
 	asking, end := context.WithCancel(context.Background())
 	l := newLoop(s, &sync.WaitGroup{}, asking)
 	b.Cleanup(func() { close(s.ended); end(); l.wg.Wait() })
+	l.synced(update{Runtime: "docker"}) // nothing is restarted before the runtime is heard
 	var all []*entry
 	for i := range 1000 {
 		id := fmt.Sprintf("c%d", i)
-		probes.hang[id+":2"], probes.hang[id+":3"] = true, true
-		l.observed(update{Runtime: "docker", Container: &runtime.Container{ID: id, Name: id, State: runtime.Running, StartedAt: time.Now(), StopTimeout: -1}})
+		l.observed(update{Runtime: "docker", Container: &runtime.Container{ID: id, Name: id, Runtime: "docker", State: runtime.Running, StartedAt: time.Now(), StopTimeout: -1}})
 		all = append(all, l.entries[id])
 	}
 	for _, e := range all {
