@@ -52,7 +52,7 @@ func (w *chaos) bootDaemon(rebooted bool) {
 	for _, id := range slices.Sorted(maps.Keys(w.disk.memories)) {
 		past = append(past, w.disk.memories[id])
 		if m := w.disk.memories[id]; *seedFlag > 0 {
-			w.logf("    remembered: %s alive %v stopping %v restart %v killed %v stopped %v doubtful %v held %v", m.Name, m.Engine.State.Alive(), m.Action.Stopping, m.Action.Restart, w.at(m.Ending.First), m.Ending.OperatorStopped, m.Ending.MaybeEngine, m.Lasting.Held)
+			w.logf("    remembered: %s alive %v stopping %v restart %v killed %v stopped %v doubtful %v held %v", m.Name, m.Engine.State.Alive(), m.Action.Stopping, m.Action.Restart, w.at(m.Ending.First), m.Ending.By == core.EndedByOperator, m.Ending.MaybeEngine, m.Lasting.Held)
 		}
 	}
 	seen, specs := w.disk.seen, w.specs

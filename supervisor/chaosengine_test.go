@@ -20,6 +20,9 @@ const (
 
 const killSignal = 9
 
+// bringsBack is how long healthd waits for an engine to start what has a policy of its own.
+const bringsBack = 10 * time.Second
+
 // chaosEngine is an engine in memory that behaves as Docker does, with the orders of
 // events that were measured there. Its methods are called with the world's lock held,
 // but for those that take time.

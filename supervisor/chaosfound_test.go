@@ -50,7 +50,7 @@ func TestEngineEndsSlowly(t *testing.T) {
 		time.Sleep(time.Second)
 		for _, id := range []string{"c1", "c2"} {
 			if s := h.view(t, id).State; s.Engine.State != runtime.Running {
-				t.Errorf("%s is %s, stopped by an operator: %v", id, s.Engine.State, s.Ending.OperatorStopped)
+				t.Errorf("%s is %s, stopped by an operator: %v", id, s.Engine.State, s.OperatorStopped())
 			}
 		}
 	})
@@ -130,8 +130,8 @@ func TestSignalAfterEngineStart(t *testing.T) {
 				h.engine.deliver(h.engine.seen("c1"))
 				h.engine.deliver(runtime.Update{Kind: runtime.Synced, Runtime: "docker", Reason: runtime.RelistReconnect})
 				time.Sleep(time.Minute)
-				if s := h.view(t, "c1").State; s.Engine.State.Alive() != tt.runs || s.Ending.OperatorStopped == tt.runs {
-					t.Errorf("it is %s, stopped by an operator: %v", s.Engine.State, s.Ending.OperatorStopped)
+				if s := h.view(t, "c1").State; s.Engine.State.Alive() != tt.runs || s.OperatorStopped() == tt.runs {
+					t.Errorf("it is %s, stopped by an operator: %v", s.Engine.State, s.OperatorStopped())
 				}
 			})
 		})
@@ -173,7 +173,7 @@ func TestEndSeenLate(t *testing.T) {
 		time.Sleep(10 * time.Minute)
 		h.engine.deliver(h.engine.seen("c1"))
 		time.Sleep(time.Minute)
-		if calls := h.engine.madeCalls(); len(calls) > 0 || !h.view(t, "c1").State.Ending.OperatorStopped {
+		if calls := h.engine.madeCalls(); len(calls) > 0 || !h.view(t, "c1").State.OperatorStopped() {
 			t.Errorf("calls %v", calls)
 		}
 	})

@@ -155,7 +155,7 @@ func (w *chaos) checkDown(c *chaosContainer) {
 	}
 	since, patience := c.endedAt, c.backoff()+5*time.Second
 	if c.kind.enginePolicy != "no" {
-		patience += core.BringsBack
+		patience += bringsBack
 	}
 	if w.troubled(c, since) {
 		since = later(since, later(w.troubleAt, later(c.troubleAt, c.lossAt)))

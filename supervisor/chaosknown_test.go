@@ -24,7 +24,7 @@ func (w *chaos) read(d *chaosDaemon, ev runtime.Event) {
 // remembers says whether a daemon was born with the operator's wish.
 func (d *chaosDaemon) remembers(c *chaosContainer) bool {
 	m, ok := d.bornWith[c.c.ID]
-	return ok && m.Run.ID == c.c.Run() && (m.Ending.OperatorStopped || !m.Ending.First.IsZero())
+	return ok && m.Run.ID == c.c.Run() && (m.Ending.By == core.EndedByOperator || !m.Ending.First.IsZero())
 }
 
 // told says whether a daemon knew of the operator's wish a moment ago: what it decides

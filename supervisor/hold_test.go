@@ -140,7 +140,7 @@ func TestOperatorStopsWhatIsHeld(t *testing.T) {
 		h.engine.exit("a", 143)
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if s := h.view(t, "a").State; !s.Ending.OperatorStopped || len(h.engine.madeCalls()) != 0 {
+		if s := h.view(t, "a").State; !s.OperatorStopped() || len(h.engine.madeCalls()) != 0 {
 			t.Errorf("calls %v, %+v", h.engine.madeCalls(), s)
 		}
 	})

@@ -39,7 +39,6 @@ func (l *loop) restore(e *entry) bool {
 	delete(l.past, m.ID)
 	e.facts, e.gates, e.kept = m.Facts, m.Gates, known
 	e.state = m.State(e.spec, time.Now())
-	e.reborn = l.lives[m.Runtime].replay == runtime.ReplayRestart
 	e.down, e.granted = m.Down, m.Granted
 	e.down.Since = earlier(m.Down.Since, time.Now()) // should the clock have been set back
 	e.gap = l.left[m.ID]

@@ -50,8 +50,7 @@ type entry struct {
 	gates     []core.Gate     // too
 	kept      <-chan struct{} // closed when they are
 	outdated  bool            // its spec is, but it is in the middle of a restart
-	reborn    bool            // not looked at since its engine was started anew, which may have ended it
-	ended     bool            // with its engine, it seems, or before
+	endedAway bool            // with its engine, it seems, or before
 	strange   bool            // nobody has known it before the present connection
 	unwatched bool            // its watcher reports it no more, as nobody wants it
 	gap       bool            // what happened since a reload dropped it nobody has watched

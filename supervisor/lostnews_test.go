@@ -25,8 +25,8 @@ func TestEndAfterASignalIsLookedUp(t *testing.T) {
 			}
 			time.Sleep(time.Hour)
 			s := h.view(t, "c1").State
-			if s.Engine.State.Alive() == ended || s.Ending.OperatorStopped != ended || s.Ending.Survived == ended || s.Conditions.Ready.Status == ended {
-				t.Errorf("ended %v: it is %s, stopped by an operator %v, survived %v, ready %v", ended, s.Engine.State, s.Ending.OperatorStopped, s.Ending.Survived, s.Conditions.Ready.Status)
+			if s.Engine.State.Alive() == ended || s.OperatorStopped() != ended || s.Ending.Survived == ended || s.Conditions.Ready.Status == ended {
+				t.Errorf("ended %v: it is %s, stopped by an operator %v, survived %v, ready %v", ended, s.Engine.State, s.OperatorStopped(), s.Ending.Survived, s.Conditions.Ready.Status)
 			}
 			if calls := h.engine.madeCalls(); len(calls) > 0 {
 				t.Errorf("ended %v: calls %v", ended, calls)
@@ -58,8 +58,8 @@ func TestStopOfWhatHadEnded(t *testing.T) {
 			h.probes.say("c1:1", good)
 			h.engine.deliver(h.engine.seen("c1"))
 			time.Sleep(time.Minute)
-			if s := h.view(t, "c1").State; s.Ending.OperatorStopped != wished || s.Engine.State.Alive() == wished {
-				t.Errorf("wished %v: it is %s, stopped by an operator %v", wished, s.Engine.State, s.Ending.OperatorStopped)
+			if s := h.view(t, "c1").State; s.OperatorStopped() != wished || s.Engine.State.Alive() == wished {
+				t.Errorf("wished %v: it is %s, stopped by an operator %v", wished, s.Engine.State, s.OperatorStopped())
 			}
 		})
 	}
@@ -88,8 +88,8 @@ func TestSignalBeforeOurStopIsMade(t *testing.T) {
 		h.tell(runtime.Killed, "c1", 15)
 		h.ends("c1")
 		time.Sleep(time.Minute)
-		if s := h.view(t, "c1").State; s.Engine.State.Alive() || !s.Ending.OperatorStopped {
-			t.Errorf("it is %s, stopped by an operator: %v", s.Engine.State, s.Ending.OperatorStopped)
+		if s := h.view(t, "c1").State; s.Engine.State.Alive() || !s.OperatorStopped() {
+			t.Errorf("it is %s, stopped by an operator: %v", s.Engine.State, s.OperatorStopped())
 		}
 	})
 }
@@ -109,15 +109,15 @@ func TestSignalToldAgain(t *testing.T) {
 		h.engine.exit("c1", 1)
 		time.Sleep(time.Minute)
 		if s := h.view(t, "c1").State; !s.Engine.State.Alive() {
-			t.Fatalf("it is %s, stopped by an operator: %v", s.Engine.State, s.Ending.OperatorStopped)
+			t.Fatalf("it is %s, stopped by an operator: %v", s.Engine.State, s.OperatorStopped())
 		}
 		stop := runtime.Update{Kind: runtime.Killed, Runtime: "docker", ID: "c1", Signal: 15, Time: time.Now()}
 		h.engine.deliver(stop)
 		h.ends("c1")
 		time.Sleep(time.Minute)
 		h.engine.deliver(stop)
-		if s := h.view(t, "c1").State; !s.Ending.OperatorStopped || s.Ending.MaybeEngine {
-			t.Errorf("stopped by an operator: %v, doubtful: %v", s.Ending.OperatorStopped, s.Ending.MaybeEngine)
+		if s := h.view(t, "c1").State; !s.OperatorStopped() || s.Ending.MaybeEngine {
+			t.Errorf("stopped by an operator: %v, doubtful: %v", s.OperatorStopped(), s.Ending.MaybeEngine)
 		}
 	})
 }
@@ -139,8 +139,8 @@ func TestSignalToARunNotSeen(t *testing.T) {
 		h.engine.end("c1", 143)
 		h.engine.deliver(h.engine.seen("c1"))
 		time.Sleep(time.Minute)
-		if s := h.view(t, "c1").State; s.Engine.State.Alive() || !s.Ending.OperatorStopped {
-			t.Errorf("it is %s, stopped by an operator: %v", s.Engine.State, s.Ending.OperatorStopped)
+		if s := h.view(t, "c1").State; s.Engine.State.Alive() || !s.OperatorStopped() {
+			t.Errorf("it is %s, stopped by an operator: %v", s.Engine.State, s.OperatorStopped())
 		}
 	})
 }
@@ -157,8 +157,8 @@ func TestSignalAfterTheClockWasSetBack(t *testing.T) {
 		h.tell(runtime.Killed, "c1", 15)
 		h.ends("c1")
 		time.Sleep(time.Minute)
-		if s := h.view(t, "c1").State; s.Engine.State.Alive() || !s.Ending.OperatorStopped {
-			t.Errorf("it is %s, stopped by an operator: %v", s.Engine.State, s.Ending.OperatorStopped)
+		if s := h.view(t, "c1").State; s.Engine.State.Alive() || !s.OperatorStopped() {
+			t.Errorf("it is %s, stopped by an operator: %v", s.Engine.State, s.OperatorStopped())
 		}
 	})
 }
@@ -193,8 +193,8 @@ func TestOwnKillWithoutItsFirstSignal(t *testing.T) {
 				deliver(first)
 			}
 			time.Sleep(time.Minute)
-			if s := h.view(t, "c1").State; s.Engine.State.Alive() != (told[0] != 'n') || s.Ending.OperatorStopped != (told[0] == 'n') {
-				t.Errorf("told %s: it is %s, stopped by an operator: %v", told, s.Engine.State, s.Ending.OperatorStopped)
+			if s := h.view(t, "c1").State; s.Engine.State.Alive() != (told[0] != 'n') || s.OperatorStopped() != (told[0] == 'n') {
+				t.Errorf("told %s: it is %s, stopped by an operator: %v", told, s.Engine.State, s.OperatorStopped())
 			}
 		})
 	}

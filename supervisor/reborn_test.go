@@ -73,7 +73,7 @@ func TestOperatorsStopOutlivesDaemons(t *testing.T) {
 						e.operatorStops("c1")
 					}
 					e.sleep(time.Hour)
-					if s := e.view("c1").State; e.running("c1") || !s.Ending.OperatorStopped || s.Action.Restart != core.NoCause {
+					if s := e.view("c1").State; e.running("c1") || !s.OperatorStopped() || s.Action.Restart != core.NoCause {
 						t.Errorf("started, or to be: %+v", s)
 					}
 					if when != after && e.engine.runs > 3 || !e.running("c2") {
@@ -243,7 +243,7 @@ func TestSignalBeforeALongLoss(t *testing.T) {
 		e.engine.exit("c1", 143)
 		e.list(e.daemon, runtime.ReplayComplete, nil)
 		e.sleep(time.Hour)
-		if s := e.view("c1").State; e.running("c1") || !s.Ending.OperatorStopped {
+		if s := e.view("c1").State; e.running("c1") || !s.OperatorStopped() {
 			t.Errorf("started: %+v", s)
 		}
 		e.end()

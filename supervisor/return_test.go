@@ -47,8 +47,8 @@ func TestUnseenIsNotGone(t *testing.T) {
 		e.sleep(time.Minute)
 		e.engine.deliver(e.engine.seen("c1"))
 		e.sleep(time.Minute)
-		if s := e.view("c1").State; !s.Ending.OperatorStopped || e.running("c1") {
-			t.Errorf("stopped by an operator: %v, runs: %v", s.Ending.OperatorStopped, e.running("c1"))
+		if s := e.view("c1").State; !s.OperatorStopped() || e.running("c1") {
+			t.Errorf("stopped by an operator: %v, runs: %v", s.OperatorStopped(), e.running("c1"))
 		}
 		e.end()
 	})

@@ -54,26 +54,26 @@ func (u update) applyTo(l *loop, e *entry) {
 		l.remove(e)
 		return
 	}
-	if in := u.cause(); in.Kind != 0 && !l.swept(e, u) {
+	if in := l.cause(e, u); in.Kind != 0 {
 		l.step(e, &in)
 	}
 }
 
 // cause is what an event tells that no inspection does; its kind is 0 when it is none.
-func (u update) cause() core.Input {
-	at := u.Time
-	if at.IsZero() {
-		at = time.Now()
+func (l *loop) cause(e *entry, u update) core.Input {
+	in := core.Input{Time: u.Time, NewestStart: u.Started, Life: l.lives[e.container.Runtime].core()}
+	if in.Time.IsZero() {
+		in.Time = time.Now()
 	}
 	switch u.Kind {
 	case runtime.Killed:
-		return core.Input{Kind: core.Signalled, Signal: u.Signal, Time: at}
+		in.Kind, in.Signal = core.Signalled, u.Signal
 	case runtime.Died:
-		return core.Input{Kind: core.Died, ExitCode: u.ExitCode, Time: at}
+		in.Kind, in.ExitCode = core.Died, u.ExitCode
 	case runtime.Stopped:
-		return core.Input{Kind: core.StopCarriedOut, Time: at}
+		in.Kind = core.StopCarriedOut
 	}
-	return core.Input{}
+	return in
 }
 
 // observed takes a container in, the first time or again.
@@ -99,15 +99,12 @@ func (l *loop) observed(u update) {
 		l.recall(e)
 	}
 	for _, cause := range u.Causes {
-		in := update(cause).cause()
+		in := l.cause(e, update(cause))
 		in.Early = true
-		if !l.swept(e, update(cause)) {
-			l.step(e, &in)
-		}
+		l.step(e, &in)
 	}
-	e.ended = e.reborn && e.state.Engine.State.Alive() && !c.State.Alive()
-	in := core.Input{Kind: core.Observed, Container: c, EngineRestarted: e.reborn}
-	e.reborn = false
+	e.endedAway = e.state.EngineRestarted && e.state.Engine.State.Alive() && !c.State.Alive()
+	in := core.Input{Kind: core.Observed, Container: c}
 	if !known {
 		in.First, in.Unwatched = l.firstSight(e, u)
 	}
@@ -135,15 +132,17 @@ func (l *loop) newEntry(c *runtime.Container) *entry {
 	if !l.resolve(e, c) {
 		return nil
 	}
-	e.strange = !l.restore(e)
+	known := l.restore(e)
+	e.strange = !known
+	restarted := known && e.spec != nil && l.lives[c.Runtime].replay == runtime.ReplayRestart
 	l.entries[c.ID] = e
 	l.guard.join(e)
 	e.state.Shutdown.Begun = l.quitting
 	v := l.runtimeView(c.Runtime)
 	// Who nobody knows may have come in place of somebody, and who has ended may have done
 	// so long before the engine did: that shows when all are there.
-	e.state.Lost = !v.Up && (v.Synced || e.strange || e.reborn)
-	if e.reborn {
+	e.state.Lost = !v.Up && (v.Synced || e.strange || restarted)
+	if restarted {
 		l.step(e, &core.Input{Kind: core.EngineRestarted, Early: true})
 	}
 	if e.spec == nil {
@@ -219,7 +218,7 @@ func (l *loop) lost(u update) {
 
 // began takes in what the engine can still tell of the time when it was not heard.
 func (l *loop) began(u update) {
-	life := engineLife{replay: u.Replay, swept: u.KilledByEngineBefore}
+	life := engineLife{replay: u.Replay, killedUntil: u.KilledByEngineBefore}
 	if !l.runtimeView(u.Runtime).Synced && l.config.Rebooted {
 		life.replay = runtime.ReplayRestart
 	}
@@ -231,7 +230,6 @@ func (l *loop) began(u update) {
 		return
 	}
 	for _, e := range l.entriesOf(u.Runtime) {
-		e.reborn = true
 		l.step(e, &core.Input{Kind: core.EngineRestarted, Early: true})
 	}
 }
@@ -255,10 +253,10 @@ func (l *loop) synced(u update) {
 		l.tellEndsApart(u.Runtime)
 		for _, e := range l.entriesOf(u.Runtime) {
 			e.strange = false
-			// It is as it was, although its engine was started anew.
-			e.reborn = e.reborn && slices.Contains(u.NotInspected, e.container.ID)
 		}
-		l.stepAll(u.Runtime, core.RuntimeBack)
+		for _, e := range l.entriesOf(u.Runtime) {
+			l.step(e, &core.Input{Kind: core.RuntimeBack, NotInspected: slices.Contains(u.NotInspected, e.container.ID)})
+		}
 	}
 	life := l.lives[u.Runtime]
 	life.replay = runtime.ReplayComplete // from now on

@@ -135,7 +135,7 @@ func (e *estate) survive(at death) {
 func (e *estate) judge(at death) {
 	e.t.Helper()
 	s, runs := e.view("c1").State, e.engine.runs
-	if !e.running("c1") || !s.Conditions.Ready.Status || s.Ending.OperatorStopped {
+	if !e.running("c1") || !s.Conditions.Ready.Status || s.OperatorStopped() {
 		e.t.Errorf("in the end: %+v", s)
 	}
 	most := 2

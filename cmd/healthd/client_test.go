@@ -183,7 +183,7 @@ func TestRestartThatDoesNotCome(t *testing.T) {
 // Somebody stops the container while it drains: no new run will come.
 func TestRestartOfAContainerThatStaysStopped(t *testing.T) {
 	socket, _ := daemonWith(t, &fake{}, container("web-1", func(v *core.View) {
-		v.State.Engine.State, v.State.Conditions.ContainerReady.Status, v.State.Conditions.Ready.Status, v.State.Ending.OperatorStopped = runtime.Exited, false, false, true
+		v.State.Engine.State, v.State.Conditions.ContainerReady.Status, v.State.Conditions.Ready.Status, v.State.Ending.By = runtime.Exited, false, false, core.EndedByOperator
 		v.State.Run.Exit = core.Exit{Reason: core.ReasonStoppedByOperator, FinishedAt: clock}
 	}))
 	got := inside("restart", "web-1", "--timeout", "1m", "--socket", socket)

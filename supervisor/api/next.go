@@ -72,7 +72,7 @@ func nextAfterEnd(v *core.View) string {
 		return "it has never run: probing begins when somebody starts it"
 	case s.Engine.State == runtime.Restarting:
 		return "the engine starts it again, by its own restart policy"
-	case s.Ending.OperatorStopped:
+	case s.OperatorStopped():
 		return "it stays stopped until somebody starts it, as somebody else stopped it"
 	case enginePolicy(v) != "" && s.Action.Stopping == core.NoCause:
 		return "its exit is the engine's business, whose restart policy is " + enginePolicy(v)

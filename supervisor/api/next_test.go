@@ -142,7 +142,7 @@ func TestNextAfterAnEnd(t *testing.T) {
 		{"rules", ending(core.Never, 1, in42), stays + ": restart policy Never, exit code 1, to which no restart rule applies"},
 		{"found stopped", ending(core.Always, 1), stays + ", as healthd starts again only what it saw end"},
 		{"found stopped, rule applies", ending(core.Never, 42, in42), stays + ", as healthd starts again only what it saw end"},
-		{"by somebody else", changed(ending(core.Always, 143), func(_ *core.View, s *core.State) { s.Ending.OperatorStopped = true }),
+		{"by somebody else", changed(ending(core.Always, 143), func(_ *core.View, s *core.State) { s.Ending.By = core.EndedByOperator }),
 			stays + ", as somebody else stopped it"},
 		{"engine's policy", changed(ending(core.Always, 1), func(v *core.View, _ *core.State) { v.Container.RestartPolicy = "on-failure" }),
 			"its exit is the engine's business, whose restart policy is on-failure"},

@@ -18,7 +18,7 @@ func TestRestartAskedDuringAStop(t *testing.T) {
 	}
 	w.endRun(137)
 	w.step("", &Input{Kind: Observed})
-	if s := &w.state; s.Ending.OperatorStopped || s.Action.Restart != ByOperator {
-		t.Errorf("stopped by an operator: %v, to be started: %v", s.Ending.OperatorStopped, s.Action.Restart)
+	if s := &w.state; s.OperatorStopped() || s.Action.Restart != ByOperator {
+		t.Errorf("stopped by an operator: %v, to be started: %v", s.OperatorStopped(), s.Action.Restart)
 	}
 }

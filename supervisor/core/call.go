@@ -43,7 +43,7 @@ func (t *stepper) restartAsked() {
 		t.record(EventKilling, "Container %s will be restarted, as somebody asked healthd to", t.c.Name)
 		t.stop(ByOperator)
 	default:
-		t.Ending.OperatorStopped, t.Action.Restart, t.Action.NotBefore = false, ByOperator, t.now
+		t.Action.Restart, t.Action.NotBefore = ByOperator, t.now
 	}
 }
 

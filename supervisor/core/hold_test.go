@@ -28,7 +28,7 @@ func TestHoldAfterAFailedStop(t *testing.T) {
 	w.endRun(143) // it is carried out late
 	w.step("exits", &Input{Kind: Observed})
 	w.goesOn("2s liveness succeeds", "1m")
-	if !w.state.Engine.State.Alive() || w.state.Ending.OperatorStopped || !w.state.Lasting.Held {
+	if !w.state.Engine.State.Alive() || w.state.OperatorStopped() || !w.state.Lasting.Held {
 		t.Errorf("left stopped:\n%s", w.told.String())
 	}
 }

@@ -24,7 +24,7 @@ func (w *world) check(before State, in *Input, fx []Effect) {
 	must(!s.Conditions.Ready.Status || s.Action.Stopping == NoCause && s.Ending.First.IsZero(), "nothing that is being stopped is ready")
 	must(!w.condemned() || !next.IsZero() || s.Health.Probes[Liveness].Asking || s.Health.Probes[Startup].Asking || s.Action.Call != NoCall || s.Run.Hooks[PreStop] == HookRunning || s.Lost || s.Shutdown.Begun,
 		"a verdict to stop leads to a stop")
-	must(!s.Ending.OperatorStopped || s.Action.Restart == NoCause, "no start is due for what the operator stopped")
+	must(!s.OperatorStopped() || s.Action.Restart == NoCause, "no start is due for what the operator stopped")
 	must(next.IsZero() || next.After(w.now), "what is due is done in the same step")
 	must(!s.Conditions.Ready.Status || s.Conditions.ContainerReady.Status && closedGate(w.spec, s) == "", "ready means that the probe and every gate say so")
 	if s.Engine.State == runtime.Running && !s.Draining() && !s.Conditions.Started.Status && !s.Shutdown.Begun && !w.c.AutoRemove && s.Action.Call == NoCall {
@@ -53,7 +53,7 @@ func (w *world) check(before State, in *Input, fx []Effect) {
 		case StartContainer:
 			calls++
 			must(!s.Engine.State.Alive(), "only what does not run is started")
-			must(!s.Ending.OperatorStopped, "what the operator stopped is not started")
+			must(!s.OperatorStopped(), "what the operator stopped is not started")
 			must(!s.Lasting.Held || s.Action.Restart != ByExit, "what is held is not started after an exit")
 		case RunHook:
 			must(before.Run.Hooks[f.Hook] != HookRunning || before.Run.ID != s.Run.ID, "a hook runs once")
@@ -94,7 +94,7 @@ func (w *world) checkWaiting(before State, in *Input, must func(bool, string)) {
 		y := s.Health.Probes[probe]
 		must(s.Health.Failed != causeOf(probe) || s.Engine.State != runtime.Running || y.Asking || !y.Due.IsZero(), "what waits is still probed")
 	}
-	must(!s.Ending.OperatorStopped || !s.Engine.State.Alive(), "what runs is not stopped")
+	must(!s.OperatorStopped() || !s.Engine.State.Alive(), "what runs is not stopped")
 	if in.Kind == EngineRestarted {
 		must(!s.Ending.MaybeEngine, "the return of the engine settles whose wish it was")
 	}

@@ -67,13 +67,20 @@ func (v *memoryV1) memory() Memory {
 		},
 		Ending: Ending{
 			OwnSignals: v.OwnKills, KillDue: v.KillDue, First: v.KilledAt, Last: v.KilledLast, ForgetAt: v.KillForgotten,
-			Survived: v.Survived, OperatorStopped: v.OperatorStopped, MaybeEngine: v.Doubtful,
+			Survived: v.Survived, MaybeEngine: v.Doubtful,
 		},
 		Conditions: Conditions{Started: Condition{v.Started, v.StartedCh}, ContainerReady: ready, Ready: ready},
 		Lasting:    Lasting{Backoff: v.Backoff, Restarts: v.Restarts, Held: v.Held, HeldUntil: v.HeldUntil},
 	}
-	if v.Alive {
+	switch {
+	case v.Alive:
 		k.Engine.State = runtime.Running
+	case v.OperatorStopped:
+		k.Ending.By = EndedByOperator
+	case v.Stopping != NoCause:
+		k.Ending.By = EndedByHealthd
+	case !v.Exit.FinishedAt.IsZero():
+		k.Ending.By = EndedByItself
 	}
 	if v.Starting {
 		k.Action.Call = StartCall

@@ -40,7 +40,8 @@ const (
 
 // observed takes in what the engine says the container is now.
 func (t *stepper) observed(in *Input) {
-	meant := in.EngineRestarted && (t.Engine.State.Alive() || t.Action.Restart != NoCause) // and the engine's end was its end
+	withEngine := t.EngineRestarted && (t.Engine.State.Alive() || t.Action.Restart != NoCause)
+	t.EngineRestarted = false
 	if run := t.c.Run(); run != t.Run.ID && run != (runtime.Run{}) {
 		t.begin(run, in.Unwatched)
 	}
@@ -51,7 +52,7 @@ func (t *stepper) observed(in *Input) {
 		t.failAll()
 	}
 	if !t.Engine.State.Alive() && t.Run.ID != (runtime.Run{}) && t.Run.Exit.FinishedAt.IsZero() {
-		t.end(in.Unwatched, meant)
+		t.end(in.Unwatched, withEngine)
 	}
 }
 
@@ -135,41 +136,8 @@ func (t *stepper) count() {
 	switch {
 	case t.Action.Restart != NoCause && (t.Action.Call == StartCall || t.Request.Error != ""): // whose answer may be lost
 		t.Lasting.Restarts[t.Action.Restart]++
-	case t.enginePolicy() && !t.Ending.OperatorStopped && t.Ending.First.IsZero():
+	case t.enginePolicy() && t.Ending.By != EndedByOperator && !t.Ending.Signalled():
 		t.Lasting.Restarts[ByExit]++
-	}
-}
-
-// end decides what the end of a run means and whether a start follows. found says
-// that nobody watched it, meant that it was to run on, but its engine or host was
-// started anew.
-func (t *stepper) end(found, meant bool) {
-	t.Run.Exit, t.Request.Error = t.exit(t.c.ExitCode), ""
-	if t.ran() > t.spec.Backoff.ResetAfter {
-		t.Lasting.Backoff = BackoffState{} // whoever ended it
-	}
-	cause := ByExit
-	switch {
-	case !t.Ending.First.IsZero(): // also when it joined a stop of ours: they want it stopped
-		t.stayStopped()
-		return
-	case t.Action.Stopping != NoCause:
-		cause = t.Action.Stopping
-	case meant:
-		t.startAgain()
-		return
-	case found:
-		t.record(EventExited, "Container %s was found stopped (exit code %d), is left alone", t.c.Name, t.Run.Exit.Code)
-		return
-	}
-	reason := EventExited
-	if t.c.OOMKilled {
-		reason = EventOOMKilled
-	}
-	t.record(reason, "Container %s exited with code %d (%s)", t.c.Name, t.Run.Exit.Code, t.Run.Exit.Reason)
-	if t.mustStart(cause) {
-		t.Shutdown.LeftOver = t.Shutdown.RunBegan && cause == ByExit
-		t.scheduleStart(cause)
 	}
 }
 

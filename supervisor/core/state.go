@@ -17,6 +17,9 @@ type State struct {
 	Totals   Totals   // counted since this daemon has known the container
 	Shutdown Shutdown // healthd's own end
 	Lost     bool     // the engine cannot be heard
+	// EngineRestarted says that the engine was started anew since it last told what the
+	// container is, which may have ended the run.
+	EngineRestarted bool
 }
 
 // Kept is the part of a State that the journal keeps as it is. It can be compared.

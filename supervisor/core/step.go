@@ -38,24 +38,29 @@ const (
 // input is one thing that happened to a container. Which fields are set follows
 // from the kind.
 type Input struct {
-	Kind            InputKind
-	Container       *runtime.Container
-	First           bool // observed: by this daemon
-	Unwatched       bool // observed: nobody watched how it came to be as it is
-	EngineRestarted bool // observed: its engine was started anew since the last time
-	Signal          int
-	Time            time.Time
-	ExitCode        int
-	Probe           ProbeType
-	Result          prober.Result
-	Call            Call
-	Err             error
-	Hook            HookType
-	HookResult      prober.HookResult
-	Gate            string
-	Status          bool
-	OldSpec         *Spec
-	Early           bool // killed, died, stopCarriedOut: before the observation that says what followed
+	Kind      InputKind
+	Container *runtime.Container
+	First     bool // observed: by this daemon
+	Unwatched bool // observed: nobody watched how it came to be as it is
+	Signal    int
+	Time      time.Time
+	ExitCode  int
+	// Signalled, Died, StopCarriedOut: the newest start that events told of before, zero
+	// for none, and the life of the engine that tells it.
+	NewestStart time.Time
+	Life        EngineLife
+	// RuntimeBack: the container was listed, but could not be inspected.
+	NotInspected bool
+	Probe        ProbeType
+	Result       prober.Result
+	Call         Call
+	Err          error
+	Hook         HookType
+	HookResult   prober.HookResult
+	Gate         string
+	Status       bool
+	OldSpec      *Spec
+	Early        bool // killed, died, stopCarriedOut: before the observation that says what followed
 	// With every kind: what a restart that a probe asks for has to wait for, and where
 	// the container is the last one that takes traffic.
 	Wait   Wait
@@ -101,9 +106,9 @@ func Step(spec *Spec, c *runtime.Container, s State, in *Input, now time.Time, f
 		t.publish()
 		return t.State, t.fx
 	}
-	t.forgetKill(in)
+	t.forgetSignals(in)
 	t.endHold()
-	t.doubt()
+	t.dial()
 	t.judge(in)
 	t.sharesNetwork()
 	t.giveUp()
@@ -133,9 +138,9 @@ func (t *stepper) take(in *Input) {
 	case Observed:
 		t.observed(in)
 	case Signalled:
-		t.killed(in.Signal, in.Time)
+		t.signalled(in)
 	case Died:
-		t.died(in.ExitCode, in.Time)
+		t.died(in)
 	case StopCarriedOut:
 		t.stopCarriedOut(in)
 	case ProbeAnswered:
@@ -161,13 +166,13 @@ func (t *stepper) take(in *Input) {
 	case RuntimeLost:
 		t.Lost, t.Health.Failed = true, NoCause // the first failure after its return decides
 	case RuntimeBack:
-		t.Lost = false
+		t.Lost, t.EngineRestarted = false, t.EngineRestarted && in.NotInspected // it is as it was
 	case EngineRestarted:
-		t.revive()
+		t.engineRestarted()
 	case EndedBeforeEngine:
-		t.endedBefore()
+		t.endedBeforeEngine()
 	case EngineAccepts:
-		t.Ending.MaybeEngine = t.Ending.MaybeEngine && t.Checks.DoubtfulSince.After(in.Time)
+		t.engineAccepts(in.Time)
 	case ShutdownBegun:
 		t.shutdown()
 	}

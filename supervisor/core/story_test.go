@@ -340,11 +340,11 @@ func (w *world) restartEngine(what string) {
 	w.step("", &Input{Kind: EngineRestarted})
 	if alive {
 		w.endRun(137)
-		w.step("exits 137", &Input{Kind: Observed, EngineRestarted: true})
+		w.step("exits 137", &Input{Kind: Observed})
 	}
 	if w.c.State == runtime.Restarting {
 		w.c.State = runtime.Exited
-		w.step("is exited", &Input{Kind: Observed, EngineRestarted: true})
+		w.step("is exited", &Input{Kind: Observed})
 	}
 	w.step("engine-back", &Input{Kind: RuntimeBack})
 }

@@ -29,7 +29,7 @@ func TestKillOfARunNotSeenYet(t *testing.T) {
 	w.step("", &Input{Kind: CallReturned, Call: StartCall})
 	w.endRun(143)
 	w.step("exits 143", &Input{Kind: Observed})
-	if !w.state.Ending.OperatorStopped || w.state.Lasting.Restarts[ByLiveness] != 1 {
+	if !w.state.OperatorStopped() || w.state.Lasting.Restarts[ByLiveness] != 1 {
 		t.Errorf("the operator's stop or our restart is lost: %v\n%s", w.state.Lasting.Restarts, w.told.String())
 	}
 }

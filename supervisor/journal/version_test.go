@@ -76,7 +76,7 @@ func version1() []core.Memory {
 					Stopping: core.ByLiveness, StopCalls: 2, Grace: 7 * time.Second, Restart: core.ByStartup, NotBefore: at(6), Call: core.StartCall,
 				},
 				Ending: core.Ending{
-					OwnSignals: 1, KillDue: at(5), First: at(7), Last: at(8), ForgetAt: at(9), Survived: true, OperatorStopped: true, MaybeEngine: true,
+					OwnSignals: 1, KillDue: at(5), First: at(7), Last: at(8), ForgetAt: at(9), Survived: true, MaybeEngine: true,
 				},
 				Conditions: core.Conditions{Started: ready(true, 2), ContainerReady: ready(true, 3), Ready: ready(true, 3)},
 				Lasting: core.Lasting{
@@ -102,7 +102,7 @@ func version1() []core.Memory {
 					ID: run("cccc", 30), StartedAt: at(30),
 					Exit: core.Exit{Code: 143, Reason: core.ReasonStoppedByOperator, StartedAt: at(30), FinishedAt: at(32)},
 				},
-				Ending:     core.Ending{First: at(32), Last: at(32), ForgetAt: at(52), OperatorStopped: true},
+				Ending:     core.Ending{First: at(32), Last: at(32), ForgetAt: at(52), By: core.EndedByOperator},
 				Conditions: core.Conditions{Started: ready(true, 30), ContainerReady: ready(false, 31), Ready: ready(false, 31)},
 			},
 		}},
@@ -116,6 +116,7 @@ func version1() []core.Memory {
 					LastExit: core.Exit{Code: 1, Reason: core.ReasonError, StartedAt: at(35), FinishedAt: at(36)},
 				},
 				Action:     core.Action{Restart: core.ByExit, NotBefore: at(62)},
+				Ending:     core.Ending{By: core.EndedByItself},
 				Conditions: core.Conditions{Started: ready(true, 40), ContainerReady: ready(false, 41), Ready: ready(false, 41)},
 				Lasting:    core.Lasting{Backoff: core.BackoffState{Active: true, Delay: 20 * time.Second}, Restarts: [7]int{core.ByExit: 2}},
 			},
@@ -138,6 +139,7 @@ func version1() []core.Memory {
 					ID: run("ffff", 51), StartedAt: at(51),
 					Exit: core.Exit{Code: 0, Reason: core.ReasonCompleted, StartedAt: at(51), FinishedAt: at(57)},
 				},
+				Ending:  core.Ending{By: core.EndedByItself},
 				Lasting: core.Lasting{Restarts: [7]int{core.ByLiveness: 9}},
 			},
 		}},
