@@ -13,13 +13,14 @@ import (
 
 // world is one container with its engine, told of as a story.
 type world struct {
-	t     *testing.T
-	spec  *Spec
-	c     runtime.Container
-	state State
-	now   time.Time
-	begin time.Time
-	told  strings.Builder
+	t      *testing.T
+	spec   *Spec
+	c      runtime.Container
+	state  State
+	before Ender // who ended the run before
+	now    time.Time
+	begin  time.Time
+	told   strings.Builder
 
 	answers   [NumProbes]prober.Result
 	stopFails bool
@@ -109,7 +110,9 @@ func (w *world) step(what string, in *Input) {
 	before := w.state
 	in.Wait, in.LastUp = w.wait, w.lastUp
 	state, fx := Step(w.spec, &c, w.state, in, w.now, nil)
-	w.state = state
+	if w.state = state; state.Run.ID != before.Run.ID {
+		w.before = before.Ending.By
+	}
 	w.check(before, in, fx)
 	w.tell(what, fx)
 	for _, f := range fx {
