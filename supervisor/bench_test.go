@@ -98,15 +98,15 @@ func BenchmarkThousandWait(b *testing.B) {
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
 				e := all[i%len(all)]
-				e.state.Health.Probes[core.Liveness].Asking = true
+				e.state.Health.Probes[core.Liveness].Running = true
 				l.step(e, in)
 			}
 		})
 		b.Run("relieve, group "+group, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				l.guard.stirred = true
-				l.relieve(time.Now())
+				l.guard.changed = true
+				l.recheckWaiting(time.Now())
 			}
 		})
 	}
@@ -135,7 +135,7 @@ func thousandWait(b *testing.B, group string) (*loop, []*entry) {
 		all = append(all, l.entries[id])
 	}
 	for _, e := range all {
-		e.state.Health.Probes[core.Liveness].Asking = true
+		e.state.Health.Probes[core.Liveness].Running = true
 		l.step(e, &core.Input{Kind: core.ProbeAnswered, Probe: core.Liveness, Result: refused})
 	}
 	if n := len(l.guard.waiting); n < 990 {

@@ -138,7 +138,7 @@ func (b *Board) Lateness() (counts []uint64, sum float64) {
 func (b *Board) put(s *slot, v *core.View) (changed bool) {
 	old := s.view.Swap(v)
 	if old != nil && old.Container.Name == v.Container.Name {
-		return !publishedAlike(old, v)
+		return !samePublished(old, v)
 	}
 	if old != nil {
 		b.release(old.Container.Name, s)
@@ -173,11 +173,11 @@ func (b *Board) release(name string, s *slot) {
 	})
 }
 
-// publishedAlike says that a load balancer sees no difference between two views of a
+// samePublished says that a load balancer sees no difference between two views of a
 // container.
-func publishedAlike(a, b *core.View) bool {
+func samePublished(a, b *core.View) bool {
 	return a.Spec == b.Spec && a.Service == b.Service && a.Container.Name == b.Container.Name &&
 		a.Container.Address == b.Container.Address && a.State.Run.ID == b.State.Run.ID &&
 		a.State.Conditions.Ready.Status == b.State.Conditions.Ready.Status && a.State.Draining() == b.State.Draining() &&
-		a.Finishing() == b.Finishing() && a.State.AwaitsDrain() == b.State.AwaitsDrain()
+		a.DrainingReady() == b.DrainingReady() && a.State.AwaitsDrain() == b.State.AwaitsDrain()
 }

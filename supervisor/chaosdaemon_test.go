@@ -59,7 +59,7 @@ func (w *chaos) bootDaemon(rebooted bool) {
 	w.logf("%s begins, with events seen up to %v", d.name(), w.at(seen))
 	d.sup = New(Config{
 		Resolve: resolverOf(specs), Runtimes: map[string]Restarter{"docker": d}, Prober: d, Journal: d,
-		Guard: w.guard, Store: d, Past: past, Rebooted: rebooted,
+		Guard: w.guard, Store: d, Memories: past, Rebooted: rebooted,
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	d.stop, w.daemon = cancel, d

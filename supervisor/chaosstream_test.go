@@ -124,7 +124,7 @@ func afterJitter(d time.Duration) time.Duration {
 	return d
 }
 
-// Recall is runtime.Source's.
+// EventHistory is runtime.Source's.
 func (d *chaosDaemon) EventHistory(ctx context.Context, at time.Time) (runtime.EventHistory, error) {
 	if err := d.answer(ctx, "recall", ""); err != nil {
 		d.w.mu.Lock()
@@ -148,7 +148,7 @@ func (d *chaosDaemon) EventHistory(ctx context.Context, at time.Time) (runtime.E
 	return m, nil
 }
 
-// Kills is runtime.Source's.
+// KillEvents is runtime.Source's.
 func (d *chaosDaemon) KillEvents(ctx context.Context, id string, since time.Time) ([]runtime.Event, error) {
 	err := d.answer(ctx, "kills", id)
 	d.w.mu.Lock()

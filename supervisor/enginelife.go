@@ -21,23 +21,23 @@ func (e engineLife) core() core.EngineLife {
 // engineEnds is how long an engine takes to end all that it runs, stop timeouts apart.
 const engineEnds = time.Minute
 
-// tellEndsApart finds, of what has ended since a daemon last saw it run, and whose engine
+// findEndedLongBefore finds, of what has ended since a daemon last saw it run, and whose engine
 // has ended since, too, that which had ended long before: somebody may have stopped it
 // while nobody watched.
-func (l *loop) tellEndsApart(name string) {
+func (l *loop) findEndedLongBefore(name string) {
 	var last time.Time
 	slack := engineEnds
 	all := l.entriesOf(name)
 	for _, e := range all {
-		if e.endedAway {
+		if e.endedWithEngine {
 			last = later(last, e.state.Run.Exit.FinishedAt)
 			slack = max(slack, e.container.StopTimeout+engineEnds)
 		}
 	}
 	for _, e := range all {
-		if e.endedAway && e.state.Run.Exit.FinishedAt.Before(last.Add(-slack)) {
+		if e.endedWithEngine && e.state.Run.Exit.FinishedAt.Before(last.Add(-slack)) {
 			l.step(e, &core.Input{Kind: core.EndedBeforeEngine})
 		}
-		e.endedAway = false
+		e.endedWithEngine = false
 	}
 }

@@ -138,7 +138,7 @@ func (e *estate) begin(replay runtime.Replay, again int, rebooted bool) {
 	}
 	s := New(Config{
 		Resolve: e.resolve, Runtimes: map[string]Restarter{"docker": hands{e, e.gen}}, Prober: e.probes, Journal: e.diary,
-		Guard: e.guard, Store: keeper{e, e.gen}, Past: past, Rebooted: rebooted,
+		Guard: e.guard, Store: keeper{e, e.gen}, Memories: past, Rebooted: rebooted,
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	e.daemon, e.stop = s, cancel
@@ -265,7 +265,7 @@ func (k keeper) Remember(m core.Memory) <-chan struct{} {
 	k.e.mu.Lock()
 	defer k.e.mu.Unlock()
 	if k.gen != k.e.gen {
-		return known
+		return closedChannel
 	}
 	if m.Conditions.Ready.Status && !m.Engine.State.Alive() {
 		k.e.t.Errorf("kept as ready, but not alive: %+v", m)
@@ -274,7 +274,7 @@ func (k keeper) Remember(m core.Memory) <-chan struct{} {
 	if k.e.writes++; k.e.writes == k.e.afterWrite {
 		k.e.killNow()
 	}
-	return known
+	return closedChannel
 }
 
 func (k keeper) Forget(id string) {

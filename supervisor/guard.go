@@ -16,8 +16,8 @@ type guard struct {
 	granted []time.Time // within limit.Window, oldest first
 	groups  map[string]*guarded
 	waiting []*entry // for the budget or their group, longest first
-	stirred bool     // somebody may no longer have to wait
-	told    bool     // that the budget is used up
+	changed bool     // somebody may no longer have to wait
+	exhaustedRecorded    bool     // that the budget is used up
 }
 
 // guarded are the containers of one group.
@@ -77,7 +77,7 @@ func (g *guard) move(e *entry, from string) {
 	if m = g.groups[e.group]; waits {
 		m.waiting = append(m.waiting, e)
 	}
-	g.stirred = true
+	g.changed = true
 }
 
 // wait says what a restart of e that a probe asks for has to wait for.
@@ -105,8 +105,8 @@ func (g *guard) over(now time.Time) func(time.Time) bool {
 	return func(at time.Time) bool { return !now.Before(at.Add(g.limit.Window)) }
 }
 
-// takeUp lets the restarts count that earlier daemons have granted.
-func (g *guard) takeUp(past []core.Memory, now time.Time) {
+// loadGranted lets the restarts count that earlier daemons have granted.
+func (g *guard) loadGranted(past []core.Memory, now time.Time) {
 	for _, m := range past {
 		for _, at := range m.Granted {
 			g.granted = append(g.granted, earlier(at, now)) // should the clock have been set back
@@ -135,7 +135,7 @@ func (g *guard) groupWait(e *entry, now time.Time) core.Wait {
 		return core.Wait{}
 	}
 	w := core.Wait{Reason: core.WaitGroupLimit}
-	var on those
+	var on nameList
 	for _, other := range m.all {
 		down, until := other.outage(now)
 		if other == e || !down {
@@ -161,20 +161,20 @@ func (g *guard) groupWait(e *entry, now time.Time) core.Wait {
 	return w
 }
 
-// those are containers to be listed for people, who do not want to read a long list.
-type those struct {
+// nameList are containers to be listed for people, who do not want to read a long list.
+type nameList struct {
 	first [5]*entry
 	n     int
 }
 
-func (t *those) add(e *entry) {
+func (t *nameList) add(e *entry) {
 	if t.n < len(t.first) {
 		t.first[t.n] = e
 	}
 	t.n++
 }
 
-func (t *those) String() string {
+func (t *nameList) String() string {
 	var names []string
 	for _, e := range t.first[:min(t.n, len(t.first))] {
 		names = append(names, e.container.Name)
@@ -186,14 +186,14 @@ func (t *those) String() string {
 	return text
 }
 
-// took notes what came of a step of e: it is being restarted now, or waits.
-func (g *guard) took(e *entry, before core.Cause, now time.Time) {
+// update notes what came of a step of e: it is being restarted now, or waits.
+func (g *guard) update(e *entry, before core.Cause, now time.Time) {
 	s := &e.state
 	switch is, _ := e.outage(now); {
 	case before == core.NoCause && s.Action.Stopping.ByProbe():
 		g.grant(e, now)
 	case e.down != core.Outage{} && !is:
-		e.down, g.stirred = core.Outage{}, true
+		e.down, g.changed = core.Outage{}, true
 	}
 	switch waits := s.Health.Failed != core.NoCause && s.Health.Wait.Reason != core.WaitHeld; {
 	case !waits:
@@ -210,14 +210,14 @@ func (g *guard) unqueue(e *entry) {
 		return
 	}
 	m := g.groups[e.group]
-	m.waiting, g.waiting, g.stirred = without(m.waiting, e), without(g.waiting, e), true
+	m.waiting, g.waiting, g.changed = without(m.waiting, e), without(g.waiting, e), true
 }
 
 // exhausted says, once each time, that somebody waits for the budget of the host.
 func (g *guard) exhausted() bool {
 	waits := slices.ContainsFunc(g.waiting, func(e *entry) bool { return e.state.Health.Wait.Reason == core.WaitRestartBudget })
-	first := waits && !g.told
-	g.told = waits
+	first := waits && !g.exhaustedRecorded
+	g.exhaustedRecorded = waits
 	return first
 }
 

@@ -332,7 +332,7 @@ func TestGroupLimitOutlivesTheDaemon(t *testing.T) {
 
 func TestLongListsAreCut(t *testing.T) {
 	for n, want := range map[int]string{0: "", 1: "0", 5: "0, 1, 2, 3, 4", 7: "0, 1, 2, 3, 4 and 2 more"} {
-		var list those
+		var list nameList
 		for i := range n {
 			list.add(&entry{container: &runtime.Container{Name: fmt.Sprint(i)}})
 		}

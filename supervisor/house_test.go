@@ -109,7 +109,7 @@ var refused = prober.Result{Outcome: prober.Failure, Cause: prober.Refused, Outp
 func (h *house) memories(t *testing.T) int {
 	t.Helper()
 	n := make(chan int, 1)
-	if err := h.send(t.Context(), peek(func(l *loop) { n <- len(l.memories) })); err != nil {
+	if err := h.send(t.Context(), peek(func(l *loop) { n <- len(l.removed) })); err != nil {
 		t.Fatal(err)
 	}
 	return <-n

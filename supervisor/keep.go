@@ -9,54 +9,54 @@ import (
 	"healthd/supervisor/core"
 )
 
-// takeUp sorts what an earlier daemon has kept.
-func (l *loop) takeUp(past []core.Memory) {
-	l.past, l.memories = make(map[string]core.Memory), make(map[string]core.Memory)
-	l.lives, l.left = make(map[string]engineLife), make(map[string]bool)
+// loadMemories sorts what an earlier daemon has kept.
+func (l *loop) loadMemories(past []core.Memory) {
+	l.notSeenYet, l.removed = make(map[string]core.Memory), make(map[string]core.Memory)
+	l.engines, l.unsupervised = make(map[string]engineLife), make(map[string]bool)
 	for _, m := range past {
 		switch {
 		case m.Gone.IsZero():
-			l.past[m.ID] = m
+			l.notSeenYet[m.ID] = m
 			if m.Left {
-				l.left[m.ID] = true
+				l.unsupervised[m.ID] = true
 			}
 		case time.Since(m.Gone) > forgetAfter:
 			l.config.Store.Forget(m.ID)
 		default:
-			l.memories[m.Identity] = m
+			l.removed[m.Identity] = m
 		}
 	}
-	l.guard.takeUp(past, time.Now())
+	l.guard.loadGranted(past, time.Now())
 }
 
 // restore lets a container that is seen for the first time be what an earlier daemon
 // knew of it, and says whether one knew it.
 func (l *loop) restore(e *entry) bool {
-	m, ok := l.past[e.container.ID]
+	m, ok := l.notSeenYet[e.container.ID]
 	if !ok || e.spec == nil {
 		return ok
 	}
-	delete(l.past, m.ID)
-	e.facts, e.gates, e.kept = m.Facts, m.Gates, known
+	delete(l.notSeenYet, m.ID)
+	e.remembered, e.rememberedGates, e.durable = m.Facts, m.Gates, closedChannel
 	e.state = m.State(e.spec, time.Now())
 	e.down, e.granted = m.Down, m.Granted
 	e.down.Since = earlier(m.Down.Since, time.Now()) // should the clock have been set back
-	e.gap = l.left[m.ID]
-	delete(l.left, m.ID)
+	e.missedEvents = l.unsupervised[m.ID]
+	delete(l.unsupervised, m.ID)
 	return true
 }
 
-// buryPast takes in, when a runtime is fully known again, that what was not told of it
+// settleNotSeen takes in, when a runtime is fully known again, that what was not told of it
 // is gone. Those that have come in place of it take up what belongs to its identity.
-func (l *loop) buryPast(u update) {
-	for id, m := range l.past {
+func (l *loop) settleNotSeen(u update) {
+	for id, m := range l.notSeenYet {
 		if m.Runtime == u.Runtime && !slices.Contains(u.NotInspected, id) {
-			l.removedUnseen(id)
+			l.removedBeforeSeen(id)
 		}
 	}
 	for _, e := range l.entriesOf(u.Runtime) {
-		if e.strange && e.state.Run.ID != (runtime.Run{}) {
-			l.recall(e)
+		if e.firstSeen && e.state.Run.ID != (runtime.Run{}) {
+			l.inherit(e)
 		}
 	}
 }
@@ -64,11 +64,11 @@ func (l *loop) buryPast(u update) {
 // remember keeps what has changed of a container.
 func (l *loop) remember(e *entry) {
 	m := e.memory()
-	if m.Facts == e.facts && slices.Equal(m.Gates, e.gates) {
+	if m.Facts == e.remembered && slices.Equal(m.Gates, e.rememberedGates) {
 		return
 	}
-	e.facts, e.gates = m.Facts, m.Gates
-	e.kept = l.config.Store.Remember(m)
+	e.remembered, e.rememberedGates = m.Facts, m.Gates
+	e.durable = l.config.Store.Remember(m)
 }
 
 func (e *entry) memory() core.Memory {
@@ -77,15 +77,15 @@ func (e *entry) memory() core.Memory {
 	return m
 }
 
-// recall takes up what is remembered of the identity whose first run this container
+// inherit takes up what is remembered of the identity whose first run this container
 // has: compose makes the new container before it removes the old one.
-func (l *loop) recall(e *entry) {
+func (l *loop) inherit(e *entry) {
 	e.state.Engine.Resources = e.container.Resources
-	m, ok := l.memories[e.identity]
+	m, ok := l.removed[e.identity]
 	if !ok || e.spec == nil {
 		return
 	}
-	delete(l.memories, e.identity)
+	delete(l.removed, e.identity)
 	l.config.Store.Forget(m.ID)
 	if time.Since(m.Gone) > forgetAfter {
 		return
@@ -97,47 +97,47 @@ func (l *loop) recall(e *entry) {
 	}
 }
 
-// gone keeps, of a container that was removed, what belongs to its identity. A
+// rememberRemoved keeps, of a container that was removed, what belongs to its identity. A
 // container that never ran has nothing of its own.
-func (l *loop) gone(e *entry) {
-	if _, ok := l.past[e.container.ID]; ok { // it was valid once
-		l.removedUnseen(e.container.ID)
+func (l *loop) rememberRemoved(e *entry) {
+	if _, ok := l.notSeenYet[e.container.ID]; ok { // it was valid once
+		l.removedBeforeSeen(e.container.ID)
 		return
 	}
 	if e.spec == nil || e.state.Run.ID == (runtime.Run{}) {
 		l.config.Store.Forget(e.container.ID)
 		return
 	}
-	l.bury(e.memory())
+	l.keepRemoved(e.memory())
 }
 
-// removedUnseen is gone for a container that is remembered but not supervised now.
-func (l *loop) removedUnseen(id string) {
-	if m, ok := l.past[id]; ok {
-		delete(l.past, id)
-		delete(l.left, id)
-		l.bury(m)
+// removedBeforeSeen is gone for a container that is remembered but not supervised now.
+func (l *loop) removedBeforeSeen(id string) {
+	if m, ok := l.notSeenYet[id]; ok {
+		delete(l.notSeenYet, id)
+		delete(l.unsupervised, id)
+		l.keepRemoved(m)
 	}
 }
 
-func (l *loop) bury(m core.Memory) {
+func (l *loop) keepRemoved(m core.Memory) {
 	m.Gone, m.Down = time.Now(), core.Outage{}
-	if old, ok := l.memories[m.Identity]; ok && old.ID != m.ID {
+	if old, ok := l.removed[m.Identity]; ok && old.ID != m.ID {
 		l.config.Store.Forget(old.ID)
 	}
-	l.memories[m.Identity] = m
+	l.removed[m.Identity] = m
 	l.config.Store.Remember(m)
-	if len(l.memories) < l.pruneAt {
+	if len(l.removed) < l.pruneAt {
 		return
 	}
-	maps.DeleteFunc(l.memories, func(_ string, m core.Memory) bool {
+	maps.DeleteFunc(l.removed, func(_ string, m core.Memory) bool {
 		old := time.Since(m.Gone) > forgetAfter
 		if old {
 			l.config.Store.Forget(m.ID)
 		}
 		return old
 	})
-	l.pruneAt = max(pruneMemories, 2*len(l.memories))
+	l.pruneAt = max(pruneMemories, 2*len(l.removed))
 }
 
 // forgetAfter is how long an identity without a container is remembered at least.

@@ -17,20 +17,20 @@ import (
 type loop struct {
 	*Supervisor
 	entries   map[string]*entry      // by container ID
-	past      map[string]core.Memory // by container ID: not seen again yet by this daemon
-	left      map[string]bool        // by container ID: in past, but dropped by a reload
-	memories  map[string]core.Memory // by identity: of containers that are gone
-	lives     map[string]engineLife  // by runtime: of the present connection
+	notSeenYet      map[string]core.Memory // by container ID: not seen again yet by this daemon
+	unsupervised      map[string]bool        // by container ID: in past, but dropped by a reload
+	removed  map[string]core.Memory // by identity: of containers that are gone
+	engines     map[string]engineLife  // by runtime: of the present connection
 	pruneAt   int                    // size of memories at which old ones are dropped
 	queue     queue
 	guard     *guard
 	resolver  Resolver
 	reloaded  time.Time                     // when it was replaced
 	dropped   map[string]*runtime.Container // by that, until their watcher says so
-	accepting map[string]bool               // by runtime: it is being asked whether it takes connections
-	fx        []core.Effect                 // reused
-	relieveAt time.Time                     // when those who wait are looked at again
-	quitting  bool
+	dialing map[string]bool               // by runtime: it is being asked whether it takes connections
+	effects        []core.Effect                 // reused
+	recheckAt time.Time                     // when those who wait are looked at again
+	shuttingDown  bool
 
 	wg     *sync.WaitGroup
 	asking context.Context // ends the probes that are under way
@@ -46,21 +46,21 @@ type entry struct {
 	group     string
 	service   string
 	state     core.State
-	facts     core.Facts      // as last remembered
-	gates     []core.Gate     // too
-	kept      <-chan struct{} // closed when they are
-	outdated  bool            // its spec is, but it is in the middle of a restart
-	endedAway bool            // with its engine, it seems, or before
-	strange   bool            // nobody has known it before the present connection
-	unwatched bool            // its watcher reports it no more, as nobody wants it
-	gap       bool            // what happened since a reload dropped it nobody has watched
+	remembered     core.Facts      // as last remembered
+	rememberedGates     []core.Gate     // too
+	durable      <-chan struct{} // closed when they are
+	specOutdated  bool            // its spec is, but it is in the middle of a restart
+	endedWithEngine bool            // with its engine, it seems, or before
+	firstSeen   bool            // nobody has known it before the present connection
+	unreported bool            // its watcher reports it no more, as nobody wants it
+	missedEvents       bool            // what happened since a reload dropped it nobody has watched
 	down      core.Outage     // zero: none, or over
 	granted   []time.Time     // restarts that probes asked for, lately; never changed in place
 
 	probes    [core.NumProbes]prober.Probe // for the present run and address; nil: not built yet
 	asking    context.Context              // ends these probes
 	endAsking context.CancelFunc
-	epoch     int // changes with them
+	probesVersion     int // changes with them
 
 	run     context.Context // ends the hooks of the present run
 	endRun  context.CancelFunc
@@ -84,9 +84,9 @@ func (s *Supervisor) Run(ctx context.Context) error {
 	done := ctx.Done()
 	for {
 		now := time.Now()
-		l.fire(now)
-		l.relieve(now)
-		if l.quitting && l.settled() {
+		l.stepDue(now)
+		l.recheckWaiting(now)
+		if l.shuttingDown && l.settled() {
 			return nil
 		}
 		if at := l.next(now); !at.IsZero() {
@@ -98,7 +98,7 @@ func (s *Supervisor) Run(ctx context.Context) error {
 		case <-timer.C:
 		case <-done:
 			done = nil
-			l.shutDown()
+			l.beginShutdown()
 		}
 	}
 }
@@ -107,15 +107,15 @@ func newLoop(s *Supervisor, wg *sync.WaitGroup, asking context.Context) *loop {
 	l := &loop{
 		Supervisor: s, wg: wg, asking: asking,
 		entries: make(map[string]*entry), pruneAt: pruneMemories, guard: newGuard(s.config.Guard),
-		resolver: s.config.Resolve, dropped: make(map[string]*runtime.Container), accepting: make(map[string]bool),
+		resolver: s.config.Resolve, dropped: make(map[string]*runtime.Container), dialing: make(map[string]bool),
 	}
-	l.takeUp(s.config.Past)
+	l.loadMemories(s.config.Memories)
 	return l
 }
 
-// fire steps every entry whose time has come. Should one be due again at once, which
+// stepDue steps every entry whose time has come. Should one be due again at once, which
 // none ought to be, the others have their turn first.
-func (l *loop) fire(now time.Time) {
+func (l *loop) stepDue(now time.Time) {
 	for e := l.queue.first(); e != nil && !e.wake.After(now); e = l.queue.first() {
 		l.step(e, &core.Input{Kind: core.Tick})
 		if e.index >= 0 && !e.wake.After(now) {
@@ -124,16 +124,16 @@ func (l *loop) fire(now time.Time) {
 	}
 }
 
-// relieveEvery is how often those who wait for their group or the budget are looked
+// recheckEvery is how often those who wait for their group or the budget are looked
 // at when nothing happens to them.
-const relieveEvery = time.Second
+const recheckEvery = time.Second
 
-// relieve lets those go on who need wait no longer, longest first.
-func (l *loop) relieve(now time.Time) {
-	if len(l.guard.waiting) == 0 || !l.guard.stirred && now.Before(l.relieveAt) {
+// recheckWaiting lets those go on who need wait no longer, longest first.
+func (l *loop) recheckWaiting(now time.Time) {
+	if len(l.guard.waiting) == 0 || !l.guard.changed && now.Before(l.recheckAt) {
 		return
 	}
-	l.guard.stirred, l.relieveAt = false, now.Add(relieveEvery)
+	l.guard.changed, l.recheckAt = false, now.Add(recheckEvery)
 	for _, e := range slices.Clone(l.guard.waiting) {
 		if l.guard.wait(e, now) != e.state.Health.Wait {
 			l.step(e, &core.Input{Kind: core.Tick})
@@ -149,17 +149,17 @@ func (l *loop) next(now time.Time) time.Time {
 	}
 	switch {
 	case len(l.guard.waiting) == 0:
-	case l.guard.stirred:
+	case l.guard.changed:
 		at = now
-	case at.IsZero() || l.relieveAt.Before(at):
-		at = l.relieveAt
+	case at.IsZero() || l.recheckAt.Before(at):
+		at = l.recheckAt
 	}
 	return at
 }
 
-// shutDown tells every container's state that healthd is to end.
-func (l *loop) shutDown() {
-	l.quitting = true
+// beginShutdown tells every container's state that healthd is to end.
+func (l *loop) beginShutdown() {
+	l.shuttingDown = true
 	for _, e := range l.entries {
 		l.step(e, &core.Input{Kind: core.ShutdownBegun})
 	}
@@ -186,24 +186,24 @@ func (l *loop) step(e *entry, in *core.Input) {
 		return
 	}
 	run, before := e.state.Run.ID, e.state.Action.Stopping
-	if in.MayStop() || e.state.Health.Failed != core.NoCause || e.state.Run.Hooks[core.PostStart] == core.HookFailed {
+	if in.MayFailRun() || e.state.Health.Failed != core.NoCause || e.state.Run.Hooks[core.PostStart] == core.HookFailed {
 		in.Wait, in.LastUp = l.guard.wait(e, now), l.config.Publisher.LastUp(e.container.ID)
 	}
-	e.state, l.fx = core.Step(e.spec, e.container, e.state, in, now, l.fx[:0])
+	e.state, l.effects = core.Step(e.spec, e.container, e.state, in, now, l.effects[:0])
 	if e.state.Run.ID != run || e.run == nil {
-		e.end()
+		e.cancelAll()
 		e.run, e.endRun = context.WithCancel(l.asking)
-		e.renew(l.asking)
+		e.resetProbes(l.asking)
 	}
 	l.show(e)
-	l.guard.took(e, before, now)
+	l.guard.update(e, before, now)
 	l.remember(e)
-	for i := range l.fx {
-		l.do(e, &l.fx[i], now)
+	for i := range l.effects {
+		l.do(e, &l.effects[i], now)
 	}
 	l.queue.set(e, core.NextTick(&e.state))
-	if e.outdated && e.state.Settled() {
-		l.respec(e)
+	if e.specOutdated && e.state.Settled() {
+		l.resolveAgain(e)
 	}
 	if l.guard.exhausted() {
 		l.record("", core.WaitRestartBudget, "Probes have asked for %d restarts in %v, which is all that may be: the others wait",
@@ -211,18 +211,18 @@ func (l *loop) step(e *entry, in *core.Input) {
 	}
 }
 
-// renew lets probes be built anew and ends those that are under way.
-func (e *entry) renew(asking context.Context) {
+// resetProbes lets probes be built anew and ends those that are under way.
+func (e *entry) resetProbes(asking context.Context) {
 	if e.endAsking != nil {
 		e.endAsking()
 	}
-	e.epoch++
+	e.probesVersion++
 	e.asking, e.endAsking = context.WithCancel(asking)
 	e.probes = [core.NumProbes]prober.Probe{}
 }
 
-// end ends the probes and hooks that are under way.
-func (e *entry) end() {
+// cancelAll ends the probes and hooks that are under way.
+func (e *entry) cancelAll() {
 	if e.endRun != nil {
 		e.endRun()
 	}
@@ -254,9 +254,9 @@ func (l *loop) do(e *entry, f *core.Effect, now time.Time) {
 	case core.RunHook:
 		l.hook(e, f.Hook, f.Grace)
 	case core.InspectContainer:
-		l.look(e)
+		l.inspect(e)
 	case core.DialEngine:
-		l.accepts(e)
+		l.dial(e)
 	case core.RecordEvent:
 		l.config.Journal.Record(core.Event{Time: now, Container: e.container.Name, Reason: f.Reason, Message: f.Message})
 	}
@@ -283,7 +283,7 @@ func (r request) apply(l *loop) {
 	switch {
 	case e == nil:
 		r.reply <- ErrUnknownContainer
-	case l.quitting:
+	case l.shuttingDown:
 		r.reply <- ErrStopping
 	case e.spec == nil:
 		r.reply <- fmt.Errorf("what is set for it is wrong: %s", e.invalid)

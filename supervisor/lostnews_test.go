@@ -66,7 +66,7 @@ func TestStopOfWhatHadEnded(t *testing.T) {
 }
 
 // hungStore is a disk on which nothing arrives.
-type hungStore struct{ forgetful }
+type hungStore struct{ noStore }
 
 func (hungStore) Remember(core.Memory) <-chan struct{} { return make(chan struct{}) }
 

@@ -56,7 +56,7 @@ func armed(t *testing.T, h *house) []string {
 	var all []string
 	for _, v := range h.Board().Views() {
 		for probe, y := range v.State.Health.Probes {
-			if !y.Due.IsZero() || y.Asking {
+			if !y.Due.IsZero() || y.Running {
 				all = append(all, v.Container.ID+" "+core.ProbeType(probe).String())
 			}
 		}

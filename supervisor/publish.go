@@ -18,23 +18,23 @@ type Publisher interface {
 	LastUp(id string) (where string)
 }
 
-// unpublished is the Publisher of a supervisor that has none.
-type unpublished struct{}
+// noPublisher is the Publisher of a supervisor that has none.
+type noPublisher struct{}
 
-func (unpublished) Changed()             {}
-func (unpublished) LastUp(string) string { return "" }
+func (noPublisher) Changed()             {}
+func (noPublisher) LastUp(string) string { return "" }
 
 // Drained says that no load balancer sends that run anything any more and that all it
 // had sent is answered: a stop that waits for its drain to be over need not. It is no
 // error when none does.
 func (s *Supervisor) Drained(ctx context.Context, run runtime.Run) error {
-	return s.send(ctx, emptied(run))
+	return s.send(ctx, connectionsDrained(run))
 }
 
-// emptied is the message that a run has nothing left to do.
-type emptied runtime.Run
+// connectionsDrained is the message that a run has nothing left to do.
+type connectionsDrained runtime.Run
 
-func (run emptied) apply(l *loop) {
+func (run connectionsDrained) apply(l *loop) {
 	if e := l.entries[run.ID]; e != nil && e.spec != nil && e.state.Run.ID == runtime.Run(run) {
 		l.step(e, &core.Input{Kind: core.ConnectionsDrained})
 	}

@@ -22,9 +22,9 @@ type Resolver func(name string, labels map[string]string) (*core.Spec, error)
 func (s *Supervisor) Reload(ctx context.Context, resolve Resolver, guard core.Guard) error {
 	return s.request(ctx, request{all: func(l *loop) {
 		l.resolver, l.reloaded = resolve, time.Now()
-		l.guard.limit, l.guard.stirred = guard, true
+		l.guard.limit, l.guard.changed = guard, true
 		for _, e := range slices.Collect(maps.Values(l.entries)) {
-			l.respec(e)
+			l.resolveAgain(e)
 		}
 		for _, c := range slices.Collect(maps.Values(l.dropped)) {
 			l.observed(update{Runtime: c.Runtime, Container: c})
@@ -32,46 +32,46 @@ func (s *Supervisor) Reload(ctx context.Context, resolve Resolver, guard core.Gu
 	}})
 }
 
-// respec looks for the spec of a container again.
-func (l *loop) respec(e *entry) {
+// resolveAgain looks for the spec of a container again.
+func (l *loop) resolveAgain(e *entry) {
 	spec, err := l.resolver(e.container.Name, e.container.Labels)
-	e.outdated = false
+	e.specOutdated = false
 	switch {
 	case spec != nil && e.spec != nil:
 		l.replaceSpec(e, spec)
 	case !e.state.Settled():
-		e.outdated = true // its restart is finished as it was begun, by what the calls tell
+		e.specOutdated = true // its restart is finished as it was begun, by what the calls tell
 	case spec == nil && err == nil:
-		l.letGo(e)
+		l.stopSupervising(e)
 	case e.spec != nil || spec != nil || err.Error() != e.invalid:
 		c := e.container
-		l.letGo(e)
+		l.stopSupervising(e)
 		l.observed(update{Runtime: c.Runtime, Container: c})
 	}
 }
 
-// letGo drops a container that goes on, and keeps what is known of it: its watcher
+// stopSupervising drops a container that goes on, and keeps what is known of it: its watcher
 // will not report it again before it has taken in that nobody wants it.
-func (l *loop) letGo(e *entry) {
+func (l *loop) stopSupervising(e *entry) {
 	l.drop(e)
-	if !e.unwatched {
+	if !e.unreported {
 		l.dropped[e.container.ID] = e.container
 	}
-	if e.facts.ID != "" {
-		m := core.Memory{Facts: e.facts, Gates: e.gates, Granted: e.granted}
+	if e.remembered.ID != "" {
+		m := core.Memory{Facts: e.remembered, Gates: e.rememberedGates, Granted: e.granted}
 		m.Left = true
-		l.past[m.ID], l.left[m.ID] = m, true
+		l.notSeenYet[m.ID], l.unsupervised[m.ID] = m, true
 		l.config.Store.Remember(m)
 	}
 }
 
-// unwatched takes in that a container's watcher reports it no more, as nobody wants it.
-func (l *loop) unwatched(e *entry) {
-	e.unwatched = true
+// unreported takes in that a container's watcher reports it no more, as nobody wants it.
+func (l *loop) unreported(e *entry) {
+	e.unreported = true
 	if e.state.Settled() {
-		l.letGo(e)
+		l.stopSupervising(e)
 	} else {
-		e.outdated = true
+		e.specOutdated = true
 	}
 }
 
@@ -85,7 +85,7 @@ func (l *loop) replaceSpec(e *entry, spec *core.Spec) {
 		return
 	}
 	if !reflect.DeepEqual(old.Probes, spec.Probes) {
-		e.renew(l.asking)
+		e.resetProbes(l.asking)
 	}
 	l.step(e, &core.Input{Kind: core.SpecChanged, OldSpec: old})
 }

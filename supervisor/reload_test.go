@@ -39,7 +39,7 @@ func TestReloadOfTheSameChangesNothing(t *testing.T) {
 		h.probes.hangs("a:1")
 		time.Sleep(5 * time.Second)
 		before := h.view(t, "a").State
-		if !before.Health.Probes[core.Liveness].Asking {
+		if !before.Health.Probes[core.Liveness].Running {
 			t.Fatal("no probe is under way")
 		}
 		spec := webSpec()
@@ -49,8 +49,8 @@ func TestReloadOfTheSameChangesNothing(t *testing.T) {
 		if !reflect.DeepEqual(v.State, before) || v.Spec != spec {
 			t.Errorf("before %+v\nafter %+v", before, v.State)
 		}
-		_ = h.send(t.Context(), &answer{id: "a", run: before.Run.ID, epoch: 2, probe: core.Liveness, result: good})
-		if y := h.view(t, "a").State.Health.Probes[core.Liveness]; y.Asking || y.Outcome != prober.Success {
+		_ = h.send(t.Context(), &probeAnswer{id: "a", run: before.Run.ID, epoch: 2, probe: core.Liveness, result: good})
+		if y := h.view(t, "a").State.Health.Probes[core.Liveness]; y.Running || y.Outcome != prober.Success {
 			t.Errorf("the probe under way was given up: %+v", y)
 		}
 	})

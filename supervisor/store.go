@@ -19,16 +19,16 @@ type Store interface {
 	SetSeen(runtime string, at time.Time)
 }
 
-// forgetful is the Store of a supervisor that has none.
-type forgetful struct{}
+// noStore is the Store of a supervisor that has none.
+type noStore struct{}
 
-var known = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
+var closedChannel = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
 
-func (forgetful) Remember(core.Memory) <-chan struct{} { return known }
+func (noStore) Remember(core.Memory) <-chan struct{} { return closedChannel }
 
-func (forgetful) Forget(string) {}
+func (noStore) Forget(string) {}
 
-func (forgetful) SetSeen(string, time.Time) {}
+func (noStore) SetSeen(string, time.Time) {}
 
 // Journal keeps the history.
 type Journal interface {

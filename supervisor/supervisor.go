@@ -42,7 +42,7 @@ type Config struct {
 	Journal  Journal
 	Guard    core.Guard
 	Store    Store         // nil: nothing is kept over the end of the daemon
-	Past     []core.Memory // what an earlier daemon has kept
+	Memories     []core.Memory // what an earlier daemon has kept
 	Rebooted bool          // the host was started since then
 	// Publisher is told of changes; nil: nobody is.
 	Publisher Publisher
@@ -80,10 +80,10 @@ type message interface{ apply(*loop) }
 func New(c Config) *Supervisor {
 	s := &Supervisor{config: c, board: &Board{}, inbox: make(chan message, inboxSize), ended: make(chan struct{})}
 	if s.config.Store == nil {
-		s.config.Store = forgetful{}
+		s.config.Store = noStore{}
 	}
 	if s.config.Publisher == nil {
-		s.config.Publisher = unpublished{}
+		s.config.Publisher = noPublisher{}
 	}
 	for name := range c.Runtimes {
 		s.board.runtimes.Store(name, RuntimeView{Name: name})

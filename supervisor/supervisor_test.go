@@ -91,12 +91,12 @@ func TestAnswerOfAnEarlierRunIsDropped(t *testing.T) {
 		h.probes.mu.Unlock()
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
-		if !h.view(t, "c1").State.Health.Probes[core.Liveness].Asking {
+		if !h.view(t, "c1").State.Health.Probes[core.Liveness].Running {
 			t.Fatal("no probe is under way")
 		}
-		_ = h.send(context.Background(), &answer{id: "c1", run: first, epoch: 1, probe: core.Liveness, result: refused})
-		_ = h.send(context.Background(), &answer{id: "gone", run: first, probe: core.Liveness, result: refused})
-		if y := h.view(t, "c1").State.Health.Probes[core.Liveness]; y.Outcome != prober.Success || !y.Asking {
+		_ = h.send(context.Background(), &probeAnswer{id: "c1", run: first, epoch: 1, probe: core.Liveness, result: refused})
+		_ = h.send(context.Background(), &probeAnswer{id: "gone", run: first, probe: core.Liveness, result: refused})
+		if y := h.view(t, "c1").State.Health.Probes[core.Liveness]; y.Outcome != prober.Success || !y.Running {
 			t.Errorf("a late answer counted: %+v", y)
 		}
 	})
@@ -119,11 +119,11 @@ func TestSlowProbeNeitherOverlapsNorDrifts(t *testing.T) {
 			t.Fatalf("asked %d times while one probe hangs, want 2", n)
 		}
 		v := h.view(t, "c1")
-		_ = h.send(context.Background(), &answer{id: "c1", run: v.State.Run.ID, epoch: 1, probe: core.Readiness, result: refused})
+		_ = h.send(context.Background(), &probeAnswer{id: "c1", run: v.State.Run.ID, epoch: 1, probe: core.Readiness, result: refused})
 		// One of those missed is made up for at once, as in the kubelet; the grid stays.
 		y := h.view(t, "c1").State.Health.Probes[core.Readiness]
 		synctest.Wait()
-		if got := y.Due.Sub(begun); got != 20*time.Second || !y.Asking || h.probes.times("c1:2") != 3 {
+		if got := y.Due.Sub(begun); got != 20*time.Second || !y.Running || h.probes.times("c1:2") != 3 {
 			t.Errorf("asked %d times, the last one due %v after the start, want 3 and 20 s: on the grid", h.probes.times("c1:2"), got)
 		}
 	})

@@ -26,7 +26,7 @@ func (u update) apply(l *loop) {
 	case u.Kind == runtime.Synced:
 		l.synced(u)
 	case u.Kind == runtime.Connected:
-		l.began(u)
+		l.connected(u)
 	case u.Kind == runtime.Observed:
 		l.observed(u)
 	case e != nil:
@@ -34,11 +34,11 @@ func (u update) apply(l *loop) {
 	case u.Kind == runtime.Removed && l.dropped[u.ID] != nil:
 		delete(l.dropped, u.ID) // its watcher has seen that nobody wants it
 	case u.Kind == runtime.Removed:
-		l.removedUnseen(u.ID)
+		l.removedBeforeSeen(u.ID)
 	}
 	// All that follows was remembered; of a start of the engine that is so only when
 	// every container was looked at.
-	if !u.SeenUntil.IsZero() && l.lives[u.Runtime].replay != runtime.ReplayRestart {
+	if !u.SeenUntil.IsZero() && l.engines[u.Runtime].replay != runtime.ReplayRestart {
 		l.config.Store.SetSeen(u.Runtime, u.SeenUntil)
 	}
 }
@@ -48,7 +48,7 @@ func (u update) applyTo(l *loop, e *entry) {
 	switch {
 	case u.Kind != runtime.Removed:
 	case u.Unwanted:
-		l.unwatched(e)
+		l.unreported(e)
 		return
 	default:
 		l.remove(e)
@@ -61,7 +61,7 @@ func (u update) applyTo(l *loop, e *entry) {
 
 // cause is what an event tells that no inspection does; its kind is 0 when it is none.
 func (l *loop) cause(e *entry, u update) core.Input {
-	in := core.Input{Time: u.Time, NewestStart: u.Started, Life: l.lives[e.container.Runtime].core()}
+	in := core.Input{Time: u.Time, NewestStart: u.Started, Life: l.engines[e.container.Runtime].core()}
 	if in.Time.IsZero() {
 		in.Time = time.Now()
 	}
@@ -94,16 +94,16 @@ func (l *loop) observed(u update) {
 	case !l.setContainer(e, c):
 		return
 	}
-	e.unwatched = false
+	e.unreported = false
 	if e.state.Run.ID == (runtime.Run{}) && c.Run() != (runtime.Run{}) {
-		l.recall(e)
+		l.inherit(e)
 	}
 	for _, cause := range u.Causes {
 		in := l.cause(e, update(cause))
 		in.Early = true
 		l.step(e, &in)
 	}
-	e.endedAway = e.state.EngineRestarted && e.state.Engine.State.Alive() && !c.State.Alive()
+	e.endedWithEngine = e.state.EngineRestarted && e.state.Engine.State.Alive() && !c.State.Alive()
 	in := core.Input{Kind: core.Observed, Container: c}
 	if !known {
 		in.First, in.Unwatched = l.firstSight(e, u)
@@ -116,8 +116,8 @@ func (l *loop) observed(u update) {
 func (l *loop) firstSight(e *entry, u update) (first, found bool) {
 	c := e.container
 	first = !l.runtimeView(u.Runtime).Up || !u.StateFromEvent && c.State.Alive() && c.StartedAt.Before(l.reloaded)
-	heard := l.lives[u.Runtime].replay == runtime.ReplayComplete || e.state.Run.Died && !c.State.Alive() && c.Run() == e.state.Run.ID
-	if remembered := e.facts.ID != ""; remembered && !e.gap && heard {
+	heard := l.engines[u.Runtime].replay == runtime.ReplayComplete || e.state.Run.Died && !c.State.Alive() && c.Run() == e.state.Run.ID
+	if remembered := e.remembered.ID != ""; remembered && !e.missedEvents && heard {
 		return first, false // it is as if healthd had been there
 	}
 	if c.State.Alive() {
@@ -133,15 +133,15 @@ func (l *loop) newEntry(c *runtime.Container) *entry {
 		return nil
 	}
 	known := l.restore(e)
-	e.strange = !known
-	restarted := known && e.spec != nil && l.lives[c.Runtime].replay == runtime.ReplayRestart
+	e.firstSeen = !known
+	restarted := known && e.spec != nil && l.engines[c.Runtime].replay == runtime.ReplayRestart
 	l.entries[c.ID] = e
 	l.guard.join(e)
-	e.state.Shutdown.Begun = l.quitting
+	e.state.Shutdown.Begun = l.shuttingDown
 	v := l.runtimeView(c.Runtime)
 	// Who nobody knows may have come in place of somebody, and who has ended may have done
 	// so long before the engine did: that shows when all are there.
-	e.state.Lost = !v.Up && (v.Synced || e.strange || restarted)
+	e.state.Lost = !v.Up && (v.Synced || e.firstSeen || restarted)
 	if restarted {
 		l.step(e, &core.Input{Kind: core.EngineRestarted, Early: true})
 	}
@@ -182,10 +182,10 @@ func (l *loop) setContainer(e *entry, c *runtime.Container) bool {
 	old := e.container
 	e.container = c
 	if c.Name != old.Name {
-		l.respec(e)
+		l.resolveAgain(e)
 	}
 	if c.Address != old.Address && e.spec != nil {
-		e.renew(l.asking)
+		e.resetProbes(l.asking)
 	}
 	return l.entries[c.ID] == e
 }
@@ -193,13 +193,13 @@ func (l *loop) setContainer(e *entry, c *runtime.Container) bool {
 // remove forgets a container that is gone, but not what belongs to its identity.
 func (l *loop) remove(e *entry) {
 	l.drop(e)
-	l.gone(e)
+	l.rememberRemoved(e)
 }
 
 // drop leaves a container alone from now on.
 func (l *loop) drop(e *entry) {
 	l.queue.set(e, time.Time{})
-	e.end()
+	e.cancelAll()
 	delete(l.entries, e.container.ID)
 	l.guard.leave(e)
 	l.board.remove(&e.slot)
@@ -216,16 +216,16 @@ func (l *loop) lost(u update) {
 	l.stepAll(u.Runtime, core.RuntimeLost)
 }
 
-// began takes in what the engine can still tell of the time when it was not heard.
-func (l *loop) began(u update) {
+// connected takes in what the engine can still tell of the time when it was not heard.
+func (l *loop) connected(u update) {
 	life := engineLife{replay: u.Replay, killedUntil: u.KilledByEngineBefore}
 	if !l.runtimeView(u.Runtime).Synced && l.config.Rebooted {
 		life.replay = runtime.ReplayRestart
 	}
-	if _, ok := l.lives[u.Runtime]; ok && life.replay == runtime.ReplayComplete {
+	if _, ok := l.engines[u.Runtime]; ok && life.replay == runtime.ReplayComplete {
 		return // the same life; of a connection that was lost before all was known it knows no more
 	}
-	l.lives[u.Runtime] = life
+	l.engines[u.Runtime] = life
 	if life.replay != runtime.ReplayRestart {
 		return
 	}
@@ -249,18 +249,18 @@ func (l *loop) synced(u update) {
 		l.record("", core.EventRuntimeBack, "Runtime %s can be heard again", u.Runtime)
 	}
 	if back {
-		l.buryPast(u)
-		l.tellEndsApart(u.Runtime)
+		l.settleNotSeen(u)
+		l.findEndedLongBefore(u.Runtime)
 		for _, e := range l.entriesOf(u.Runtime) {
-			e.strange = false
+			e.firstSeen = false
 		}
 		for _, e := range l.entriesOf(u.Runtime) {
 			l.step(e, &core.Input{Kind: core.RuntimeBack, NotInspected: slices.Contains(u.NotInspected, e.container.ID)})
 		}
 	}
-	life := l.lives[u.Runtime]
+	life := l.engines[u.Runtime]
 	life.replay = runtime.ReplayComplete // from now on
-	l.lives[u.Runtime] = life
+	l.engines[u.Runtime] = life
 	if back {
 		l.config.Publisher.Changed() // who is not there by now is gone
 	}

@@ -318,10 +318,10 @@ func TestNewAddress(t *testing.T) {
 		time.Sleep(11 * time.Second)
 		synctest.Wait()
 		v := h.view(t, "c1")
-		if at := h.probes.address("c1:1"); at != "127.0.0.9" || !v.State.Health.Probes[core.Liveness].Asking {
+		if at := h.probes.address("c1:1"); at != "127.0.0.9" || !v.State.Health.Probes[core.Liveness].Running {
 			t.Fatalf("asked at %s: %+v", at, v.State.Health.Probes[core.Liveness])
 		}
-		_ = h.send(context.Background(), &answer{id: "c1", run: v.State.Run.ID, epoch: 1, probe: core.Liveness, result: refused})
+		_ = h.send(context.Background(), &probeAnswer{id: "c1", run: v.State.Run.ID, epoch: 1, probe: core.Liveness, result: refused})
 		if y := h.view(t, "c1").State.Health.Probes[core.Liveness]; y.Outcome == prober.Failure {
 			t.Errorf("an answer from the old address counted: %+v", y)
 		}
@@ -341,7 +341,7 @@ func TestStaleLookAfterACall(t *testing.T) {
 		h.engine.deliver(dead)
 		time.Sleep(time.Second)
 		synctest.Wait()
-		_ = h.send(context.Background(), &returned{id: "c1", call: core.StopCall, container: dead.Container})
+		_ = h.send(context.Background(), &callReturned{id: "c1", call: core.StopCall, container: dead.Container})
 		if v := h.view(t, "c1"); v.State.Engine.State != runtime.Running || v.Container.State != runtime.Running {
 			t.Errorf("state %s, container %s, want both running", v.State.Engine.State, v.Container.State)
 		}

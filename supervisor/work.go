@@ -23,7 +23,7 @@ func (l *loop) ask(e *entry, t core.ProbeType) {
 		}
 		e.probes[t] = p
 	}
-	ctx, a := e.asking, answer{id: e.container.ID, run: e.state.Run.ID, epoch: e.epoch, probe: t}
+	ctx, a := e.asking, probeAnswer{id: e.container.ID, run: e.state.Run.ID, epoch: e.probesVersion, probe: t}
 	l.wg.Go(func() {
 		a.result = p.Ask(ctx, spec.Timeout)
 		_ = l.send(l.asking, &a) // fails when the loop has ended
@@ -82,17 +82,17 @@ func (h *hookEnded) apply(l *loop) {
 // cut short when healthd ends; the engine's client has deadlines.
 func (l *loop) call(e *entry, kind core.Call, grace time.Duration) {
 	engine := l.engineOf(e)
-	ctx, kept := context.WithoutCancel(l.asking), e.kept
-	r := returned{id: e.container.ID, call: kind}
+	ctx, kept := context.WithoutCancel(l.asking), e.durable
+	r := callReturned{id: e.container.ID, call: kind}
 	run, doubtful, cause := e.state.Run.ID, e.state.Request.Error != "", e.state.Request.Cause
 	l.wg.Go(func() {
-		awaitKept(kept)
+		awaitDurable(kept)
 		switch {
-		case doubtful && !stillDue(ctx, engine, &r, run), kind == core.StopCall && !doubtful && r.spares(ctx, engine, cause):
+		case doubtful && !stillDue(ctx, engine, &r, run), kind == core.StopCall && !doubtful && r.notNeeded(ctx, engine, cause):
 			_ = l.send(ctx, &r) // fails when the loop has ended
 			return
 		case kind == core.StopCall:
-			_ = l.send(ctx, making(r.id)) // before any news of it
+			_ = l.send(ctx, stopSending(r.id)) // before any news of it
 			r.err = engine.Stop(ctx, r.id, grace)
 		default:
 			r.err = engine.Start(ctx, r.id)
@@ -106,8 +106,8 @@ func (l *loop) call(e *entry, kind core.Call, grace time.Duration) {
 	})
 }
 
-// spares looks, as events may be lost, whether a stop is to be made at all.
-func (r *returned) spares(ctx context.Context, engine Restarter, cause core.Cause) bool {
+// notNeeded looks, as events may be lost, whether a stop is to be made at all.
+func (r *callReturned) notNeeded(ctx context.Context, engine Restarter, cause core.Cause) bool {
 	c, err := engine.Inspect(ctx, r.id)
 	switch {
 	case err != nil:
@@ -122,10 +122,10 @@ func (r *returned) spares(ctx context.Context, engine Restarter, cause core.Caus
 	return true
 }
 
-// making is the message that a stop is being made.
-type making string
+// stopSending is the message that a stop is being made.
+type stopSending string
 
-func (id making) apply(l *loop) {
+func (id stopSending) apply(l *loop) {
 	if e := l.entries[string(id)]; e != nil {
 		l.step(e, &core.Input{Kind: core.StopSent})
 	}
@@ -139,38 +139,38 @@ func (l *loop) engineOf(e *entry) Restarter {
 	return noEngine(e.container.Runtime)
 }
 
-// look asks the engine what the container is now.
-func (l *loop) look(e *entry) {
+// inspect asks the engine what the container is now.
+func (l *loop) inspect(e *entry) {
 	engine, id := l.engineOf(e), e.container.ID
 	l.wg.Go(func() {
 		if c, err := engine.Inspect(l.asking, id); err == nil {
-			_ = l.send(l.asking, looked{c}) // fails when the loop has ended
+			_ = l.send(l.asking, inspected{c}) // fails when the loop has ended
 		}
 	})
 }
 
-// accepts asks an engine whether it takes new connections, if that is not being done.
-func (l *loop) accepts(e *entry) {
-	engine, m := l.engineOf(e), answers{runtime: e.container.Runtime, began: time.Now()}
-	if l.accepting[m.runtime] {
+// dial asks an engine whether it takes new connections, if that is not being done.
+func (l *loop) dial(e *entry) {
+	engine, m := l.engineOf(e), dialed{runtime: e.container.Runtime, began: time.Now()}
+	if l.dialing[m.runtime] {
 		return // who came later asks again
 	}
-	l.accepting[m.runtime] = true
+	l.dialing[m.runtime] = true
 	l.wg.Go(func() {
 		m.err = engine.Accept(l.asking)
 		_ = l.send(l.asking, m) // fails when the loop has ended
 	})
 }
 
-// answers is the message that an engine was asked whether it takes new connections.
-type answers struct {
+// dialed is the message that an engine was asked whether it takes new connections.
+type dialed struct {
 	runtime string
 	began   time.Time
 	err     error
 }
 
-func (m answers) apply(l *loop) {
-	delete(l.accepting, m.runtime)
+func (m dialed) apply(l *loop) {
+	delete(l.dialing, m.runtime)
 	if m.err != nil {
 		return
 	}
@@ -181,10 +181,10 @@ func (m answers) apply(l *loop) {
 	}
 }
 
-// looked is the message that the engine was asked.
-type looked struct{ container *runtime.Container }
+// inspected is the message that the engine was asked.
+type inspected struct{ container *runtime.Container }
 
-func (m looked) apply(l *loop) {
+func (m inspected) apply(l *loop) {
 	if l.entries[m.container.ID] != nil {
 		l.observed(update{Runtime: m.container.Runtime, Container: m.container})
 	}
@@ -192,7 +192,7 @@ func (m looked) apply(l *loop) {
 
 // stillDue looks, before a call is repeated of which nobody knows what came of it,
 // whether it is still to be made. If not, r says what the container is now.
-func stillDue(ctx context.Context, engine Restarter, r *returned, run runtime.Run) bool {
+func stillDue(ctx context.Context, engine Restarter, r *callReturned, run runtime.Run) bool {
 	c, err := engine.Inspect(ctx, r.id)
 	if err != nil {
 		r.err = core.OutcomeUnknown{Err: err}
@@ -205,10 +205,10 @@ func stillDue(ctx context.Context, engine Restarter, r *returned, run runtime.Ru
 	return false
 }
 
-// awaitKept waits until what healthd is about to do is on the disk, so that it
+// awaitDurable waits until what healthd is about to do is on the disk, so that it
 // finishes the job should it be killed on the way. A disk that hangs must not keep a
 // container from being healed.
-func awaitKept(kept <-chan struct{}) {
+func awaitDurable(kept <-chan struct{}) {
 	const patience = 2 * time.Second
 	late := time.NewTimer(patience)
 	defer late.Stop()
@@ -229,8 +229,8 @@ func (n noEngine) Inspect(context.Context, string) (*runtime.Container, error) {
 func (n noEngine) Accept(context.Context) error { return n }
 func (n noEngine) Error() string                { return "there is no runtime " + string(n) }
 
-// answer is the message that a probe came back.
-type answer struct {
+// probeAnswer is the message that a probe came back.
+type probeAnswer struct {
 	id     string
 	run    runtime.Run
 	epoch  int
@@ -238,31 +238,31 @@ type answer struct {
 	result prober.Result
 }
 
-func (a *answer) apply(l *loop) {
+func (a *probeAnswer) apply(l *loop) {
 	e := l.entries[a.id]
 	if e == nil || e.state.Run.ID != a.run {
 		return // of an earlier run
 	}
-	if e.epoch != a.epoch {
+	if e.probesVersion != a.epoch {
 		a.result = prober.Result{Cause: prober.Pending, Output: "the container's address has changed"}
 	}
 	l.step(e, &core.Input{Kind: core.ProbeAnswered, Probe: a.probe, Result: a.result})
 }
 
-// returned is the message that a call to an engine came back.
-type returned struct {
+// callReturned is the message that a call to an engine came back.
+type callReturned struct {
 	id        string
 	call      core.Call
 	container *runtime.Container
 	err       error
 }
 
-func (r *returned) apply(l *loop) {
+func (r *callReturned) apply(l *loop) {
 	e := l.entries[r.id]
 	if e == nil {
 		return // removed meanwhile
 	}
-	if e.unwatched && errors.Is(r.err, runtime.ErrNotFound) {
+	if e.unreported && errors.Is(r.err, runtime.ErrNotFound) {
 		l.remove(e) // nobody else would tell
 		return
 	}

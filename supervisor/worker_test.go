@@ -24,7 +24,7 @@ func TestProbesOfAContainerNotAmongThoseKnown(t *testing.T) {
 			h.engine.deliver(runtime.Update{Kind: kind, Runtime: "docker", ID: "c1", Signal: 15, Time: time.Now()})
 		}
 		for _, probe := range everyProbe {
-			_ = h.send(t.Context(), &answer{id: "c1", probe: probe, result: refused})
+			_ = h.send(t.Context(), &probeAnswer{id: "c1", probe: probe, result: refused})
 		}
 		time.Sleep(10 * time.Second)
 		h.view(t, "other")
@@ -59,11 +59,11 @@ func TestAnswerAfterSomebodyStopped(t *testing.T) {
 				h.engine.run("c1")
 				run := h.view(t, "c1").State.Run.ID
 				h.engine.deliver(runtime.Update{Kind: runtime.Killed, Runtime: "docker", ID: "c1", Signal: 15, Time: time.Now()})
-				if y := h.view(t, "c1").State.Health.Probes[probe]; !y.Asking || y.Result != prober.Success {
+				if y := h.view(t, "c1").State.Health.Probes[probe]; !y.Running || y.Result != prober.Success {
 					t.Errorf("when it was sent the signal: %+v", y)
 				}
-				_ = h.send(t.Context(), &answer{id: "c1", run: run, epoch: 1, probe: probe, result: refused})
-				if s := h.view(t, "c1").State; s.Health.Probes[probe].Result != prober.Success || s.Health.Probes[probe].Asking || s.Action.Stopping != core.NoCause {
+				_ = h.send(t.Context(), &probeAnswer{id: "c1", run: run, epoch: 1, probe: probe, result: refused})
+				if s := h.view(t, "c1").State; s.Health.Probes[probe].Result != prober.Success || s.Health.Probes[probe].Running || s.Action.Stopping != core.NoCause {
 					t.Errorf("after the answer: %+v", s)
 				}
 				if got := h.diary.reasons("n-c1"); slices.Contains(got, core.EventUnhealthy) {

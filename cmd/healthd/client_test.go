@@ -62,8 +62,8 @@ func container(name string, change func(*core.View)) *core.View {
 		State: core.State{Kept: core.Kept{Engine: core.Engine{State: runtime.Running}, Run: core.Run{ID: runtime.Run{ID: name, Started: 1}, StartedAt: clock.Add(-time.Hour)}, Conditions: core.Conditions{Started: core.Condition{Status: true}, ContainerReady: core.Condition{Status: true}, Ready: core.Condition{Status: true, Since: clock.Add(-time.Hour)}}}},
 	}
 	v.Spec.Probes[core.Liveness] = &core.ProbeSpec{SuccessThreshold: 1, FailureThreshold: 3}
-	v.State.Health.Probes[core.Liveness] = core.Tally{
-		Result: prober.Success, Outcome: prober.Success, Length: 7, LastAt: clock.Add(-4 * time.Second), Due: clock.Add(6 * time.Second),
+	v.State.Health.Probes[core.Liveness] = core.ProbeState{
+		Result: prober.Success, Outcome: prober.Success, Run: 7, LastAt: clock.Add(-4 * time.Second), Due: clock.Add(6 * time.Second),
 		Last: prober.Result{Outcome: prober.Success, Output: "fine\x1b[2J\nreally", Latency: 2100 * time.Microsecond},
 	}
 	if change != nil {

@@ -31,7 +31,7 @@ func TestExplanation(t *testing.T) {
 			v.Spec.Probes[core.Startup] = &core.ProbeSpec{SuccessThreshold: 1, FailureThreshold: 3}
 			v.State.Engine.State, v.State.Conditions.ContainerReady.Status, v.State.Conditions.Ready.Status = runtime.Exited, false, false
 			v.State.Health.Probes[core.Liveness].Result = prober.Failure
-			v.State.Health.Probes[core.Startup] = core.Tally{
+			v.State.Health.Probes[core.Startup] = core.ProbeState{
 				Result: prober.Failure, Outcome: prober.Success, OnHold: true, LastAt: clock.Add(-50 * time.Minute),
 			}
 			v.State.Run.Exit = core.Exit{Code: 1, Reason: core.ReasonError, FinishedAt: clock.Add(-2 * time.Second)}

@@ -28,8 +28,8 @@ func told(c Condition) string {
 
 func TestConditions(t *testing.T) {
 	probed := gated("probed")
-	addProbe(probed, core.Startup, core.Tally{Result: prober.Success, OnHold: true, LastAt: at(1)})
-	addProbe(probed, core.Readiness, core.Tally{Result: prober.Success, Outcome: prober.Success, LastAt: at(20)})
+	addProbe(probed, core.Startup, core.ProbeState{Result: prober.Success, OnHold: true, LastAt: at(1)})
+	addProbe(probed, core.Readiness, core.ProbeState{Result: prober.Success, Outcome: prober.Success, LastAt: at(20)})
 	open := gated("open")
 	open.Spec.ReadinessGates = open.Spec.ReadinessGates[:1]
 	open.State.Conditions.Ready.Status = true

@@ -57,8 +57,8 @@ func web(name string) *core.View {
 		Identity: "shop/web/1", Group: "shop/web", Service: "shop",
 		State: core.State{Kept: core.Kept{Engine: core.Engine{State: runtime.Running}, Run: core.Run{ID: runtime.Run{ID: id, Started: at(0).UnixNano()}, StartedAt: at(0)}, Conditions: core.Conditions{Started: core.Condition{Status: true, Since: at(1)}, ContainerReady: core.Condition{Status: true, Since: at(2)}, Ready: core.Condition{Status: true, Since: at(2)}}}, Health: core.Health{BeganAt: at(0)}},
 	}
-	addProbe(v, core.Liveness, core.Tally{
-		Result: prober.Success, Outcome: prober.Failure, Length: 2,
+	addProbe(v, core.Liveness, core.ProbeState{
+		Result: prober.Success, Outcome: prober.Failure, Run: 2,
 		Last: prober.Result{
 			Outcome: prober.Failure, Cause: prober.Status, Latency: 2100 * time.Microsecond,
 			Output: "HTTP probe failed with statuscode: 500 <b>",
@@ -68,7 +68,7 @@ func web(name string) *core.View {
 	return v
 }
 
-func addProbe(v *core.View, t core.ProbeType, y core.Tally) {
+func addProbe(v *core.View, t core.ProbeType, y core.ProbeState) {
 	v.Spec.Probes[t] = &core.ProbeSpec{
 		Handler: prober.Handler{TCPSocket: &prober.TCPSocket{Port: 80}},
 		Period:  10 * time.Second, Timeout: time.Second, SuccessThreshold: 1, FailureThreshold: 3,
@@ -80,8 +80,8 @@ func addProbe(v *core.View, t core.ProbeType, y core.Tally) {
 func unready(name string) *core.View {
 	v := web(name)
 	v.State.Conditions.ContainerReady.Status, v.State.Conditions.Ready.Status = false, false
-	addProbe(v, core.Readiness, core.Tally{
-		Result: prober.Failure, Outcome: prober.Failure, Length: 4,
+	addProbe(v, core.Readiness, core.ProbeState{
+		Result: prober.Failure, Outcome: prober.Failure, Run: 4,
 		Last: prober.Result{Outcome: prober.Failure, Output: "refused"}, LastAt: at(20), Due: at(30),
 	})
 	return v

@@ -171,14 +171,14 @@ func nextProbe(v *core.View, t core.ProbeType, p *core.ProbeSpec) string {
 }
 
 // after says how many more of an outcome in a row make the verdict.
-func after(y *core.Tally, o prober.Outcome, threshold int) string {
+func after(y *core.ProbeState, o prober.Outcome, threshold int) string {
 	more, noun := "", "success"
 	if o == prober.Failure {
 		noun = "failure"
 	}
 	n := threshold
 	if y.Outcome == o {
-		n, more = max(1, threshold-y.Length), "more "
+		n, more = max(1, threshold-y.Run), "more "
 	}
 	if n == 1 {
 		return "after 1 " + more + noun

@@ -83,7 +83,7 @@ func TestNextOfAReadinessProbe(t *testing.T) {
 		{gated("c"), prober.Success, "readiness probe: keeps it not ready, whatever its gates, after 3 failures in a row"},
 		{gated("d"), prober.Failure, "readiness probe: leaves it to the gates after 1 success"},
 	} {
-		addProbe(tt.v, core.Readiness, core.Tally{Result: tt.result})
+		addProbe(tt.v, core.Readiness, core.ProbeState{Result: tt.result})
 		if got := nextProbe(tt.v, core.Readiness, tt.v.Spec.Probes[core.Readiness]); got != tt.want {
 			t.Errorf("%s: %s, want %s", tt.v.Container.Name, got, tt.want)
 		}

@@ -22,7 +22,7 @@ func heldOf(name string, forever bool) *core.View {
 // condemned makes a run one that its liveness probe wants stopped.
 func condemned(v *core.View, wait core.Wait) *core.View {
 	v.State.Health.Failed, v.State.Health.Wait = core.ByLiveness, wait
-	v.State.Health.Probes[core.Liveness].Result, v.State.Health.Probes[core.Liveness].Length = prober.Failure, 3
+	v.State.Health.Probes[core.Liveness].Result, v.State.Health.Probes[core.Liveness].Run = prober.Failure, 3
 	return v
 }
 
@@ -80,7 +80,7 @@ func TestNextOfAVerdictThatWaits(t *testing.T) {
 	}
 	starting := condemned(web("web-1"), budget)
 	starting.State.Conditions.Started.Status, starting.State.Health.Failed = false, core.ByStartup
-	addProbe(starting, core.Startup, core.Tally{Result: prober.Failure, Outcome: prober.Failure, Length: 3, Due: at(31)})
+	addProbe(starting, core.Startup, core.ProbeState{Result: prober.Failure, Outcome: prober.Failure, Run: 3, Due: at(31)})
 	if got, want := following(starting), "31 startup probe: makes it started and calls that off after 1 success\n"; !strings.Contains(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}

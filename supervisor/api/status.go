@@ -123,14 +123,14 @@ func newStatus(v *core.View) Status {
 	return status
 }
 
-func newProbeStatus(p *core.ProbeSpec, y *core.Tally) ProbeStatus {
+func newProbeStatus(p *core.ProbeSpec, y *core.ProbeState) ProbeStatus {
 	threshold := p.SuccessThreshold
 	if y.Outcome == prober.Failure {
 		threshold = p.FailureThreshold
 	}
 	return ProbeStatus{
 		Result: y.Result.String(), Outcome: y.Outcome.String(),
-		Run: y.Length, Threshold: threshold, OnHold: y.OnHold,
+		Run: y.Run, Threshold: threshold, OnHold: y.OnHold,
 		Output: y.Last.Output, LastProbeTime: known(y.LastAt), LatencySeconds: y.Last.Latency.Seconds(),
 	}
 }

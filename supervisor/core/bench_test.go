@@ -17,14 +17,14 @@ func BenchmarkStep(b *testing.B) {
 	in := &Input{Kind: ProbeAnswered, Probe: Liveness, Result: prober.Result{Outcome: prober.Success, Latency: time.Millisecond}}
 	b.ReportAllocs()
 	for b.Loop() {
-		s.Health.Probes[Liveness].Asking = true
+		s.Health.Probes[Liveness].Running = true
 		s, fx = Step(spec, c, s, in, now, fx[:0])
 	}
 }
 
 // BenchmarkTally is the folding of one result alone.
 func BenchmarkTally(b *testing.B) {
-	p, y, now := probeOn(1, time.Second, 3), Tally{}, time.Now()
+	p, y, now := probeOn(1, time.Second, 3), ProbeState{}, time.Now()
 	r := prober.Result{Outcome: prober.Success, Latency: time.Millisecond}
 	b.ReportAllocs()
 	for b.Loop() {

@@ -20,6 +20,6 @@ func (c Cause) String() string {
 	return [...]string{"", "liveness", "startup", "exit", "operator", "post_start", "network"}[c]
 }
 
-// asked says that a probe or hook asked for it, whose wish is limited by groups and
+// ByProbe says that a probe or hook asked for it, whose wish is limited by groups and
 // the host's budget.
 func (c Cause) ByProbe() bool { return c == ByLiveness || c == ByStartup || c == ByPostStart }

@@ -25,9 +25,9 @@ func (t *stepper) evidence() *evidence {
 	return &evidence{
 		container: t.c, startedAt: t.Run.StartedAt, finishedAt: t.Run.Exit.FinishedAt, alive: alive,
 		stopping: t.Action.Stopping, grace: t.Action.Grace, stopsSent: t.stopsSent(),
-		openCall: t.Action.Call == StopCall || t.Request.Error != "" || !alive,
-		lateStop: t.Action.Call == StopCall && t.Request.Sent && t.Request.Run != t.Run.ID,
-		starting: t.Action.Call == StartCall, calling: t.Action.Call != NoCall, now: t.now,
+		openCall:    t.Action.Call == StopCall || t.Request.Error != "" || !alive,
+		earlierStop: t.Action.Call == StopCall && t.Request.Sent && t.Request.Run != t.Run.ID,
+		starting:    t.Action.Call == StartCall, calling: t.Action.Call != NoCall, now: t.now,
 	}
 }
 
@@ -48,8 +48,8 @@ func (t *stepper) signalled(in *Input) {
 		t.beginDoubt()
 	}
 	switch meaning {
-	case meansOwnLate:
-		t.takeLateStop(in.Time)
+	case meansEarlierStop:
+		t.adoptEarlierStop(in.Time)
 	case meansCorrected:
 		t.Action.Stopping = t.Ending.Overtaken
 		t.reconsider()
@@ -74,8 +74,8 @@ func (t *stepper) awaitEnd() {
 	t.Checks.InspectAt = time.Time{}
 }
 
-// takeLateStop makes a stop of the run before, which has hit this one, one of this run.
-func (t *stepper) takeLateStop(at time.Time) {
+// adoptEarlierStop makes a stop of the run before, which has hit this one, one of this run.
+func (t *stepper) adoptEarlierStop(at time.Time) {
 	t.Action.Stopping, t.Action.StopCalls, t.Action.NotBefore = t.Request.Cause, 1, t.now
 	t.Action.Grace = grace(t.spec, t.c, t.Request.Cause)
 	t.Ending.KillDue = at.Add(t.Action.Grace - killSlack)
@@ -131,7 +131,7 @@ func (t *stepper) forgetSignals(in *Input) {
 	}
 	if in.Kind != Observed {
 		if !t.now.Before(t.Checks.InspectAt) {
-			t.Checks.InspectAt = t.now.Add(callRetry)
+			t.Checks.InspectAt = t.now.Add(callRetryPause)
 			t.fx = append(t.fx, Effect{Kind: InspectContainer})
 		}
 		return
@@ -189,7 +189,7 @@ func (t *stepper) endedBeforeEngine() {
 // it, withEngine that it was to run on, but its engine or host was started anew.
 func (t *stepper) end(unwatched, withEngine bool) {
 	t.Run.Exit, t.Request.Error = t.exit(t.c.ExitCode), ""
-	if t.ran() > t.spec.Backoff.ResetAfter {
+	if t.runDuration() > t.spec.Backoff.ResetAfter {
 		t.Lasting.Backoff = BackoffState{} // whoever ended it
 	}
 	t.Ending.Unwatched, t.Ending.WithEngine = unwatched, withEngine
@@ -243,7 +243,7 @@ func (t *stepper) exited() {
 		reason = EventOOMKilled
 	}
 	t.record(reason, "Container %s exited with code %d (%s)", t.c.Name, t.Run.Exit.Code, t.Run.Exit.Reason)
-	if t.mustStart(cause) {
+	if t.shouldStart(cause) {
 		t.Shutdown.LeftOver = t.Shutdown.RunBegan && cause == ByExit
 		t.scheduleStart(cause)
 	}

@@ -119,18 +119,18 @@ func (e *Ending) next(startedAt time.Time) Ending {
 
 // evidence is what Ending is held against: the run, and healthd's own calls.
 type evidence struct {
-	container  *runtime.Container
-	startedAt  time.Time
-	finishedAt time.Time // zero: it has not ended
-	alive      bool
-	stopping   Cause // why healthd stops it
-	grace      time.Duration
-	stopsSent  int  // stops of the run that have gone to the engine
-	openCall   bool // one may still be carried out, or its news come
-	lateStop   bool // a stop of the run before is under way
-	starting   bool // a start is
-	calling    bool // any call of ours is
-	now        time.Time
+	container   *runtime.Container
+	startedAt   time.Time
+	finishedAt  time.Time // zero: it has not ended
+	alive       bool
+	stopping    Cause // why healthd stops it
+	grace       time.Duration
+	stopsSent   int  // stops of the run that have gone to the engine
+	openCall    bool // one may still be carried out, or its news come
+	earlierStop bool // a stop of the run before is under way
+	starting    bool // a start is
+	calling     bool // any call of ours is
+	now         time.Time
 }
 
 // signal is the news of a signal.
@@ -145,12 +145,12 @@ type signal struct {
 type meaning uint8
 
 const (
-	meansNothing   meaning = iota // told before, of another run, or it stops nothing
-	meansOwn                      // of healthd's stop
-	meansOwnLate                  // of healthd's stop of the run before, which has hit this one
-	meansCorrected                // of healthd's stop, and what seemed to be somebody's is its KILL
-	meansOperator                 // somebody wants the run stopped, or the engine ends
-	meansNextRun                  // the same, but of the run after this one, not seen yet
+	meansNothing     meaning = iota // told before, of another run, or it stops nothing
+	meansOwn                        // of healthd's stop
+	meansEarlierStop                // of healthd's stop of the run before, which has hit this one
+	meansCorrected                  // of healthd's stop, and what seemed to be somebody's is its KILL
+	meansOperator                   // somebody wants the run stopped, or the engine ends
+	meansNextRun                    // the same, but of the run after this one, not seen yet
 )
 
 // signal takes the news of a signal in, and says what it comes to.
@@ -158,17 +158,17 @@ func (e *Ending) signal(s signal, v *evidence) meaning {
 	switch {
 	case !v.container.Stops(s.number), v.before(s.at, v.startedAt), v.sentAtEngineStart(s):
 		return meansNothing
-	case e.corrects(s, v):
+	case e.isOwnToldLate(s, v):
 		e.KillDue, e.OwnSignals = s.at.Add(v.grace-killSlack), 1
 		e.First, e.MaybeEngine = time.Time{}, false
 		return meansCorrected
 	}
 	next := v.ofNextRun(s.at)
 	switch {
-	case !next && v.hitsLate(s):
+	case !next && v.fromEarlierStop(s):
 		e.OwnSignals = 1
-		return meansOwnLate
-	case !next && e.own(s, v):
+		return meansEarlierStop
+	case !next && e.isOwn(s, v):
 		return meansOwn
 	case !s.at.After(e.Last) && !e.Last.After(v.now):
 		return meansNothing
@@ -176,15 +176,15 @@ func (e *Ending) signal(s signal, v *evidence) meaning {
 		e.Last = s.at
 		return meansOwn
 	}
-	e.operators(s, v, next)
+	e.noteOperator(s, v, next)
 	if next {
 		return meansNextRun
 	}
 	return meansOperator
 }
 
-// operators notes a signal that is not healthd's. KILL after TERM is one wish.
-func (e *Ending) operators(s signal, v *evidence, next bool) {
+// noteOperator notes a signal that is not healthd's. KILL after TERM is one wish.
+func (e *Ending) noteOperator(s signal, v *evidence, next bool) {
 	e.Last = s.at
 	if e.First.IsZero() || e.First.Before(v.container.StartedAt) || next {
 		e.First, e.FirstSignal, e.Overtaken = s.at, s.number, NoCause
@@ -195,11 +195,11 @@ func (e *Ending) operators(s signal, v *evidence, next bool) {
 	}
 }
 
-// own says whether a signal is of a stop call of ours, which shows as one stop signal
+// isOwn says whether a signal is of a stop call of ours, which shows as one stop signal
 // and, when the grace after it is over, KILL; whatever comes beside these is not ours.
 // The engine may carry a call out, and its news may come, after we gave it up, so only
 // its own times count.
-func (e *Ending) own(s signal, v *evidence) bool {
+func (e *Ending) isOwn(s signal, v *evidence) bool {
 	if v.stopping == NoCause || !v.openCall || v.stopsSent <= 0 {
 		return false
 	}
@@ -219,9 +219,9 @@ func (e *Ending) own(s signal, v *evidence) bool {
 	return s.number == killSignal && e.OwnSignals > 0 && !s.at.Before(e.KillDue)
 }
 
-// corrects says that a signal is the one that healthd's stop began with, of which nobody
+// isOwnToldLate says that a signal is the one that healthd's stop began with, of which nobody
 // had heard when its KILL seemed to be somebody's: KILL came when the grace was over.
-func (e *Ending) corrects(s signal, v *evidence) bool {
+func (e *Ending) isOwnToldLate(s signal, v *evidence) bool {
 	return e.Signalled() && e.FirstSignal == killSignal && e.Overtaken != NoCause && e.OwnSignals == 0 &&
 		s.number == v.container.StopSignalNumber() && !e.First.Before(s.at.Add(v.grace-killSlack))
 }
@@ -274,10 +274,10 @@ func (v *evidence) ofNextRun(at time.Time) bool {
 	return !v.finishedAt.IsZero() && (since > killLate || since > 0 && v.starting)
 }
 
-// hitsLate says that a signal is of our stop of the run before, which was faster with
+// fromEarlierStop says that a signal is of our stop of the run before, which was faster with
 // ending by itself and was followed by this one.
-func (v *evidence) hitsLate(s signal) bool {
-	return v.lateStop && v.alive && v.stopping == NoCause && s.number == v.container.StopSignalNumber()
+func (v *evidence) fromEarlierStop(s signal) bool {
+	return v.earlierStop && v.alive && v.stopping == NoCause && s.number == v.container.StopSignalNumber()
 }
 
 // sentAtEngineStart says that the engine sent a signal itself: without live-restore an

@@ -33,9 +33,9 @@ func (t *stepper) setGate(name string, status bool) {
 	t.Gates = append(gates, Gate{Type: name, Status: status, At: t.now})
 }
 
-// closedGate returns the first of the spec's gates that is not True, and empty when
+// firstUnmetGate returns the first of the spec's gates that is not True, and empty when
 // all are.
-func closedGate(spec *Spec, s *State) string {
+func firstUnmetGate(spec *Spec, s *State) string {
 	for _, name := range spec.ReadinessGates {
 		if g, _ := s.Gate(name); !g.Status {
 			return name

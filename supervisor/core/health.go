@@ -12,7 +12,7 @@ type Health struct {
 	BeganAt time.Time // start of the run by our own clock
 	AliveAt time.Time // when the run was last known to be alive
 	HookAt  time.Time // start of the pre_stop hook, or earliest start of the post_start hook
-	Probes  [NumProbes]Tally
+	Probes  [NumProbes]ProbeState
 	Failed  Cause // the probe or hook that wants the run stopped, which has to wait
 	Wait    Wait  // what for
 }
@@ -40,17 +40,17 @@ func (t *Totals) count(probe ProbeType, r prober.Result) {
 	}
 }
 
-// Tally is what one probe has said of the present run so far.
-type Tally struct {
+// ProbeState is what one probe has said of the present run so far.
+type ProbeState struct {
 	Result  prober.Outcome // the verdict: what thresholds made of the outcomes
 	Outcome prober.Outcome // of the last probe that counted
-	Length  int            // how many times in a row Outcome came
+	Run     int            // how many times in a row Outcome came
 	OnHold  bool           // a verdict was given; no more probes until a new run
 	Last    prober.Result  // of the last probe, counted or not
 	LastAt  time.Time      // end of the last probe; zero: none yet
 
-	Due    time.Time // of the next probe; zero: none planned
-	Asking bool      // a probe is under way
+	Due     time.Time // of the next probe; zero: none planned
+	Running bool      // a probe is under way
 }
 
 // LatencyBuckets are the upper bounds, in seconds, of a Histogram's buckets:
@@ -72,4 +72,40 @@ func (h *Histogram) observe(d time.Duration) {
 	}
 	h.Counts[i]++
 	h.Sum += seconds
+}
+
+// firstResult is a probe's verdict before it has given one: a container is not
+// ready and not started until a probe says so, and alive until one denies it. A
+// probe that does not exist has always succeeded. (kubelet prober worker)
+func firstResult(p *ProbeSpec, t ProbeType) prober.Outcome {
+	switch {
+	case p == nil || t == Liveness:
+		return prober.Success
+	case t == Readiness:
+		return prober.Failure
+	}
+	return prober.Unknown
+}
+
+// add folds the result of one probe in and says whether its thresholds make it a
+// verdict. An unknown outcome moves nothing. The verdict itself is left to the
+// caller, as it may have to wait for the runtime.
+func (y *ProbeState) add(p *ProbeSpec, r prober.Result, now time.Time) (verdict bool) {
+	y.Last, y.LastAt = r, now
+	if r.Outcome == prober.Unknown {
+		return false
+	}
+	if r.Outcome != y.Outcome {
+		y.Outcome, y.Run = r.Outcome, 0
+	}
+	y.Run++
+	return y.Run >= p.threshold(r.Outcome)
+}
+
+// threshold is how many times in a row an outcome must come to be the verdict.
+func (p *ProbeSpec) threshold(o prober.Outcome) int {
+	if o == prober.Failure {
+		return p.FailureThreshold
+	}
+	return p.SuccessThreshold
 }

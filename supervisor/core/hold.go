@@ -47,9 +47,9 @@ func (t *stepper) resume(why string) {
 	t.record(EventResumed, "Container %s is no longer held: %s", t.c.Name, why)
 }
 
-// heldBack says that a start which is due does not come because of a hold, or because
+// startBlocked says that a start which is due does not come because of a hold, or because
 // it would fail for want of a network. A hold lets starts through that follow a stop
 // of ours.
-func (s *State) heldBack() bool {
+func (s *State) startBlocked() bool {
 	return s.Lasting.Held && s.Action.Restart == ByExit || s.Engine.NetworkAway
 }

@@ -10,7 +10,7 @@ const (
 	composeOneOff  = "com.docker.compose.oneoff"
 )
 
-// group returns the members of a service that stand in for one another: compose
+// GroupOf returns the members of a service that stand in for one another: compose
 // project and service, else the container alone. What compose has made for one command
 // (docker compose run) has the labels of the service's first member, but is none.
 func GroupOf(c *runtime.Container) string {
@@ -21,7 +21,7 @@ func GroupOf(c *runtime.Container) string {
 	return project + "/" + service
 }
 
-// identity returns what survives the re-creation of a container: compose project,
+// IdentityOf returns what survives the re-creation of a container: compose project,
 // service and number, else its name.
 func IdentityOf(c *runtime.Container) string {
 	number := c.Labels[ComposeNumber]

@@ -55,7 +55,7 @@ func TestResultsAtFirstSight(t *testing.T) {
 				}
 				w.goesOn("1m")
 				y := w.state.Health.Probes[probe]
-				if y.Result != tt.want[probe] || !y.LastAt.IsZero() || y.Length != 0 {
+				if y.Result != tt.want[probe] || !y.LastAt.IsZero() || y.Run != 0 {
 					t.Errorf("%+v, want %s", y, tt.want[probe])
 				}
 				begun, _ := w.view().Started()

@@ -22,17 +22,17 @@ func (w *world) check(before State, in *Input, fx []Effect) {
 	next := NextTick(s)
 	must(!s.Conditions.Ready.Status || s.Engine.State == runtime.Running && s.Conditions.Started.Status, "ready means running and started")
 	must(!s.Conditions.Ready.Status || s.Action.Stopping == NoCause && s.Ending.First.IsZero(), "nothing that is being stopped is ready")
-	must(!w.condemned() || !next.IsZero() || s.Health.Probes[Liveness].Asking || s.Health.Probes[Startup].Asking || s.Action.Call != NoCall || s.Run.Hooks[PreStop] == HookRunning || s.Lost || s.Shutdown.Begun,
+	must(!w.condemned() || !next.IsZero() || s.Health.Probes[Liveness].Running || s.Health.Probes[Startup].Running || s.Action.Call != NoCall || s.Run.Hooks[PreStop] == HookRunning || s.Lost || s.Shutdown.Begun,
 		"a verdict to stop leads to a stop")
 	must(!s.OperatorStopped() || s.Action.Restart == NoCause, "no start is due for what the operator stopped")
 	must(next.IsZero() || next.After(w.now), "what is due is done in the same step")
-	must(!s.Conditions.Ready.Status || s.Conditions.ContainerReady.Status && closedGate(w.spec, s) == "", "ready means that the probe and every gate say so")
+	must(!s.Conditions.Ready.Status || s.Conditions.ContainerReady.Status && firstUnmetGate(w.spec, s) == "", "ready means that the probe and every gate say so")
 	if s.Engine.State == runtime.Running && !s.Draining() && !s.Conditions.Started.Status && !s.Shutdown.Begun && !w.c.AutoRemove && s.Action.Call == NoCall {
 		y := s.Health.Probes[Startup]
 		must(s.Run.Hooks[PostStart] == HookDue || s.Run.Hooks[PostStart] == HookRunning || s.Health.Failed != NoCause || s.Lost ||
-			w.spec.Probes[Startup] != nil && (!y.Due.IsZero() || y.Asking), "what is not started is on its way to be")
+			w.spec.Probes[Startup] != nil && (!y.Due.IsZero() || y.Running), "what is not started is on its way to be")
 	}
-	must(!s.starting() || !s.Conditions.Started.Status && !s.Conditions.Ready.Status, "nothing is started before its post_start hook has ended")
+	must(!s.postStartPending() || !s.Conditions.Started.Status && !s.Conditions.Ready.Status, "nothing is started before its post_start hook has ended")
 	if s.Lasting.Backoff.Delay < before.Lasting.Backoff.Delay && in.Kind != SpecChanged && s.Engine.Resources == before.Engine.Resources {
 		must(s.Run.Exit.FinishedAt.Sub(s.Run.Exit.StartedAt) > w.spec.Backoff.ResetAfter, "back-off shrinks only after a long run")
 	}
@@ -61,11 +61,11 @@ func (w *world) check(before State, in *Input, fx []Effect) {
 			must(f.Hook == PreStop || s.Run.Hooks[PostStart] == HookRunning && s.Action.Stopping == NoCause, "nothing begins that is about to end")
 			must(f.Hook == PostStart || s.Action.Stopping != NoCause && !s.Conditions.Ready.Status, "readiness is withdrawn before pre_stop")
 		case RunProbe:
-			must(!s.starting(), "no probe before post_start has ended")
+			must(!s.postStartPending(), "no probe before post_start has ended")
 			asked[f.Probe]++
 			y := s.Health.Probes[f.Probe]
 			must(!y.OnHold, "on hold means no probe")
-			must(asked[f.Probe] == 1 && y.Asking, "one probe at a time")
+			must(asked[f.Probe] == 1 && y.Running, "one probe at a time")
 			must(s.Engine.State == runtime.Running, "only what runs is probed")
 			must(f.Probe == Startup != s.Conditions.Started.Status, "startup gates liveness and readiness")
 			must(f.Late >= 0, "no probe comes early")
@@ -73,7 +73,7 @@ func (w *world) check(before State, in *Input, fx []Effect) {
 	}
 	must(calls == 0 || calls == 1 && (before.Action.Call == NoCall || in.Kind == CallReturned), "one call at a time")
 	if in.Kind == ProbeAnswered && in.Result.Outcome == prober.Unknown && s.Ending.First.Equal(before.Ending.First) {
-		must(s.Health.Probes[in.Probe].Length == before.Health.Probes[in.Probe].Length && s.Conditions.Ready.Status == before.Conditions.Ready.Status, "unknown moves nothing")
+		must(s.Health.Probes[in.Probe].Run == before.Health.Probes[in.Probe].Run && s.Conditions.Ready.Status == before.Conditions.Ready.Status, "unknown moves nothing")
 	}
 }
 
@@ -92,7 +92,7 @@ func (w *world) checkWaiting(before State, in *Input, must func(bool, string)) {
 	must(!begins || !s.Action.Stopping.ByProbe() || w.wait == Wait{}, "no stop begins that has to wait")
 	for _, probe := range []ProbeType{Startup, Liveness} {
 		y := s.Health.Probes[probe]
-		must(s.Health.Failed != causeOf(probe) || s.Engine.State != runtime.Running || y.Asking || !y.Due.IsZero(), "what waits is still probed")
+		must(s.Health.Failed != causeOf(probe) || s.Engine.State != runtime.Running || y.Running || !y.Due.IsZero(), "what waits is still probed")
 	}
 	must(!s.OperatorStopped() || !s.Engine.State.Alive(), "what runs is not stopped")
 	if in.Kind == EngineRestarted {

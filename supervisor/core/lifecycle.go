@@ -36,33 +36,33 @@ const (
 // kubelet waits for ever, and with it everything else that it does for the container.
 const PostStartTimeout = 5 * time.Minute
 
-// hookRetry is how long a post_start hook that could not be run waits before it is
+// HookRetry is how long a post_start hook that could not be run waits before it is
 // tried again.
 const HookRetry = 10 * time.Second
 
-// starting says that the post_start hook of the run has not ended well yet. Until
+// postStartPending says that the post_start hook of the run has not ended well yet. Until
 // then the container is not started and nothing is probed.
-func (s *State) starting() bool {
+func (s *State) postStartPending() bool {
 	return s.Run.Hooks[PostStart] != HookIdle && s.Run.Hooks[PostStart] != HookDone
 }
 
-// postStart runs the post_start hook, if it is due.
-func (t *stepper) postStart() {
-	if !t.postStartWaits() || t.now.Before(t.Health.HookAt) {
+// runPostStart runs the post_start hook, if it is due.
+func (t *stepper) runPostStart() {
+	if !t.postStartDue() || t.now.Before(t.Health.HookAt) {
 		return
 	}
 	t.Run.Hooks[PostStart] = HookRunning
 	t.fx = append(t.fx, Effect{Kind: RunHook, Hook: PostStart, Grace: PostStartTimeout + time.Second})
 }
 
-// postStartWaits says that nothing but time keeps the post_start hook from running.
-func (s *State) postStartWaits() bool {
+// postStartDue says that nothing but time keeps the post_start hook from running.
+func (s *State) postStartDue() bool {
 	return s.Run.Hooks[PostStart] == HookDue && s.Engine.State == runtime.Running && !s.Draining() && !s.Lost && !s.Shutdown.Begun
 }
 
-// preStop runs the pre_stop hook before the first call of a stop and says whether
+// runPreStop runs the pre_stop hook before the first call of a stop and says whether
 // the call has to wait for it.
-func (t *stepper) preStop() (wait bool) {
+func (t *stepper) runPreStop() (wait bool) {
 	if t.Run.Hooks[PreStop] == HookIdle && t.spec.Lifecycle.PreStop != nil && configuredGrace(t.spec, t.c, t.Action.Stopping) > 0 {
 		t.Run.Hooks[PreStop], t.Health.HookAt = HookRunning, t.now
 		t.fx = append(t.fx, Effect{Kind: RunHook, Hook: PreStop, Grace: t.Action.Grace})
@@ -70,8 +70,8 @@ func (t *stepper) preStop() (wait bool) {
 	return t.Run.Hooks[PreStop] == HookRunning
 }
 
-// hooked takes in how a hook of the present run ended.
-func (t *stepper) hooked(hook HookType, r prober.HookResult) {
+// hookEnded takes in how a hook of the present run ended.
+func (t *stepper) hookEnded(hook HookType, r prober.HookResult) {
 	if t.Run.Hooks[hook] != HookRunning {
 		return
 	}
@@ -84,13 +84,13 @@ func (t *stepper) hooked(hook HookType, r prober.HookResult) {
 	case hook == PreStop:
 		t.preStopEnded(r.Err)
 	case r.Err == nil:
-		t.started(t.spec.Probes[Startup] == nil)
+		t.setStarted(t.spec.Probes[Startup] == nil)
 	case !t.Engine.State.Alive(), t.Draining(): // it ends; should it survive, that is seen then
 		t.Run.Hooks[PostStart] = HookFailed
-		t.tellHook(PostStart, r.Err)
+		t.recordHookFailure(PostStart, r.Err)
 	case r.NotAsked || t.Lost: // nothing is known of the container
 		if t.Health.HookAt.IsZero() { // told once
-			t.record(EventFailedPostStartHook, "%s, trying again every %v: %v", untold(r), HookRetry, r.Err)
+			t.record(EventFailedPostStartHook, "%s, trying again every %v: %v", whyIgnored(r), HookRetry, r.Err)
 		}
 		t.Run.Hooks[PostStart], t.Health.HookAt = HookDue, t.now.Add(HookRetry)
 	default:
@@ -98,8 +98,8 @@ func (t *stepper) hooked(hook HookType, r prober.HookResult) {
 	}
 }
 
-// untold says why a failure of the post_start hook counts for nothing.
-func untold(r prober.HookResult) string {
+// whyIgnored says why a failure of the post_start hook counts for nothing.
+func whyIgnored(r prober.HookResult) string {
 	if r.NotAsked {
 		return "PostStartHook could not be run"
 	}
@@ -109,18 +109,18 @@ func untold(r prober.HookResult) string {
 // preStopEnded goes on with the stop: what the hook has used of the grace period is
 // gone.
 func (t *stepper) preStopEnded(err error) {
-	t.tellHook(PreStop, err)
+	t.recordHookFailure(PreStop, err)
 	t.Action.Grace = max(t.Action.Grace-t.now.Sub(t.Health.HookAt), MinGrace)
 }
 
 // postStartFailed stops a run that could not be made ready for use.
 func (t *stepper) postStartFailed(err error) {
-	t.tellHook(PostStart, err)
+	t.recordHookFailure(PostStart, err)
 	t.Run.Hooks[PostStart] = HookFailed
-	t.condemn(ByPostStart)
+	t.failRun(ByPostStart)
 }
 
-func (t *stepper) tellHook(hook HookType, err error) {
+func (t *stepper) recordHookFailure(hook HookType, err error) {
 	if err == nil {
 		return
 	}
@@ -131,8 +131,8 @@ func (t *stepper) tellHook(hook HookType, err error) {
 	t.record(reason, "%sHook failed: %v", hook.Title(), err)
 }
 
-// afterStop says what follows the stop of a run that failed.
-func (t *stepper) afterStop() string {
+// whatFollows says what follows the stop of a run that failed.
+func (t *stepper) whatFollows() string {
 	switch {
 	case t.spec.RestartPolicy == Never && len(t.spec.RestartRules) > 0:
 		return "will be stopped (restart policy Never), and restarted if a restart rule wants that"

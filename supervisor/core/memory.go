@@ -65,7 +65,7 @@ func (m *Memory) State(spec *Spec, now time.Time) State {
 		s.Engine.State = runtime.Running
 	}
 	// Should the clock have been set back meanwhile, nothing waits longer for that.
-	s.Action.NotBefore = earlier(m.Action.NotBefore, now.Add(max(m.Lasting.Backoff.Delay, spec.Publish.Drain, callRetry)))
+	s.Action.NotBefore = earlier(m.Action.NotBefore, now.Add(max(m.Lasting.Backoff.Delay, spec.Publish.Drain, callRetryPause)))
 	s.Ending.ForgetAt = earlier(m.Ending.ForgetAt, now.Add(max(m.Action.Grace, DefaultGrace)+10*time.Second))
 	s.recallCall()
 	s.recallProbes(spec, m.ReadinessSucceeded)
@@ -114,7 +114,7 @@ func (s *State) recallHooks(spec *Spec) {
 			s.Run.Hooks[i] = HookIdle
 		}
 	}
-	if spec.Lifecycle.PostStart == nil && s.starting() {
+	if spec.Lifecycle.PostStart == nil && s.postStartPending() {
 		s.Run.Hooks[PostStart], s.Conditions.Started.Status = HookIdle, spec.Probes[Startup] == nil
 	}
 }

@@ -167,7 +167,7 @@ const (
 	DefaultPushDrain        = time.Second // where HAProxy is told, and says when it is over
 )
 
-// timeToReady is what a run may need at most to become ready.
+// TimeToReady is what a run may need at most to become ready.
 func (spec *Spec) TimeToReady() time.Duration {
 	var sum time.Duration
 	if p := spec.Probes[Startup]; p != nil {

@@ -57,18 +57,18 @@ func (s *State) Draining() bool {
 	return s.Engine.State.Alive() && (s.Action.Stopping != NoCause || !s.Ending.First.IsZero())
 }
 
-// frozen says that a stop which is due does not come, as somebody has paused the
+// pausedBeforeStop says that a stop which is due does not come, as somebody has paused the
 // container and wants it as it is; unless somebody has asked for the restart, too.
-func (s *State) frozen() bool {
+func (s *State) pausedBeforeStop() bool {
 	return s.Engine.State == runtime.Paused && s.Action.StopCalls == 0 && s.Action.Stopping != ByOperator
 }
 
-// settled says that no stop or start is under way or due.
+// Settled says that no stop or start is under way or due.
 func (s *State) Settled() bool {
 	if s.Engine.State.Alive() {
 		return s.Action.Call == NoCall && s.Action.Stopping == NoCause
 	}
-	return s.Action.Call == NoCall && (s.Action.Restart == NoCause || s.Shutdown.LeftOver || s.heldBack())
+	return s.Action.Call == NoCall && (s.Action.Restart == NoCause || s.Shutdown.LeftOver || s.startBlocked())
 }
 
 // containerReady is the rule of readiness, gates apart: everything else first.

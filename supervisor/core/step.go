@@ -8,7 +8,7 @@ import (
 	"healthd/runtime"
 )
 
-// inputKind says what happened to a container.
+// InputKind says what happened to a container.
 type InputKind uint8
 
 const (
@@ -35,7 +35,7 @@ const (
 	Tick              // time went by
 )
 
-// input is one thing that happened to a container. Which fields are set follows
+// Input is one thing that happened to a container. Which fields are set follows
 // from the kind.
 type Input struct {
 	Kind      InputKind
@@ -67,7 +67,7 @@ type Input struct {
 	LastUp string
 }
 
-// effectKind says what the loop has to do.
+// EffectKind says what the loop has to do.
 type EffectKind uint8
 
 const (
@@ -80,7 +80,7 @@ const (
 	RecordEvent
 )
 
-// effect is one thing for the loop to do. Which fields are set follows from what
+// Effect is one thing for the loop to do. Which fields are set follows from what
 // it does.
 type Effect struct {
 	Kind    EffectKind
@@ -92,7 +92,7 @@ type Effect struct {
 	Message string
 }
 
-// step decides: from what is known of a container and what happened to it now, it
+// Step decides: from what is known of a container and what happened to it now, it
 // makes what is known afterwards and what is to be done, appended to fx. It has no
 // clock, no I/O and no memory of its own. c is the container as last inspected,
 // for observed and called with a container already the new one.
@@ -101,22 +101,22 @@ type Effect struct {
 // new state has been published: readiness is withdrawn before a stop.
 func Step(spec *Spec, c *runtime.Container, s State, in *Input, now time.Time, fx []Effect) (State, []Effect) {
 	t := stepper{State: s, spec: spec, c: c, now: now, fx: fx}
-	t.take(in)
+	t.apply(in)
 	if in.Early {
-		t.publish()
+		t.setReadiness()
 		return t.State, t.fx
 	}
 	t.forgetSignals(in)
 	t.endHold()
 	t.dial()
-	t.judge(in)
-	t.sharesNetwork()
-	t.giveUp()
-	t.publish()
-	t.act()
-	t.postStart()
-	t.plan(in)
-	t.ask()
+	t.stopFailedRun(in)
+	t.followNetworkOwner()
+	t.abandonStop()
+	t.setReadiness()
+	t.callEngine()
+	t.runPostStart()
+	t.scheduleProbes(in)
+	t.runProbes()
 	if t.Engine.State.Alive() {
 		t.Health.AliveAt = now
 	}
@@ -132,8 +132,8 @@ type stepper struct {
 	fx   []Effect
 }
 
-// take takes an input in.
-func (t *stepper) take(in *Input) {
+// apply takes an input in.
+func (t *stepper) apply(in *Input) {
 	switch in.Kind {
 	case Observed:
 		t.observed(in)
@@ -144,13 +144,13 @@ func (t *stepper) take(in *Input) {
 	case StopCarriedOut:
 		t.stopCarriedOut(in)
 	case ProbeAnswered:
-		t.answered(in.Probe, in.Result)
+		t.probeAnswered(in.Probe, in.Result)
 	case StopSent:
 		t.Request.Sent = true
 	case CallReturned:
-		t.called(in)
+		t.callReturned(in)
 	case HookEnded:
-		t.hooked(in.Hook, in.HookResult)
+		t.hookEnded(in.Hook, in.HookResult)
 	case GateSet:
 		t.setGate(in.Gate, in.Status)
 	case HoldRequested:
@@ -158,11 +158,11 @@ func (t *stepper) take(in *Input) {
 	case ResumeRequested:
 		t.resume("somebody has resumed it")
 	case SpecChanged:
-		t.respecced(in.OldSpec)
+		t.changeSpec(in.OldSpec)
 	case RestartRequested:
-		t.restartAsked()
+		t.requestRestart()
 	case ConnectionsDrained:
-		t.drained()
+		t.endDrain()
 	case RuntimeLost:
 		t.Lost, t.Health.Failed = true, NoCause // the first failure after its return decides
 	case RuntimeBack:
@@ -174,7 +174,7 @@ func (t *stepper) take(in *Input) {
 	case EngineAccepts:
 		t.engineAccepts(in.Time)
 	case ShutdownBegun:
-		t.shutdown()
+		t.beginShutdown()
 	}
 }
 
@@ -182,14 +182,14 @@ func (t *stepper) record(reason, format string, args ...any) {
 	t.fx = append(t.fx, Effect{Kind: RecordEvent, Reason: reason, Message: fmt.Sprintf(format, args...)})
 }
 
-// answered folds a probe's result in and acts on the verdict, if it is one.
-func (t *stepper) answered(probe ProbeType, r prober.Result) {
+// probeAnswered folds a probe's result in and acts on the verdict, if it is one.
+func (t *stepper) probeAnswered(probe ProbeType, r prober.Result) {
 	y, p := &t.Health.Probes[probe], t.spec.Probes[probe]
-	if !y.Asking {
+	if !y.Running {
 		return
 	}
-	y.Asking = false
-	if !t.wants(probe) {
+	y.Running = false
+	if !t.shouldProbe(probe) {
 		return
 	}
 	if !y.Due.IsZero() {
@@ -200,31 +200,31 @@ func (t *stepper) answered(probe ProbeType, r prober.Result) {
 	before := y.Last
 	verdict := y.add(p, r, t.now)
 	t.Totals.count(probe, r)
-	t.tell(probe, r, before)
+	t.recordResult(probe, r, before)
 	switch {
 	case !verdict:
 	case probe == Readiness:
 		y.Result = r.Outcome
 	case r.Outcome == prober.Failure:
 		y.Result = prober.Failure
-		t.condemn(causeOf(probe))
+		t.failRun(causeOf(probe))
 	case probe == Startup:
-		y.Result, y.OnHold, y.Length = prober.Success, true, 0
-		t.started(true)
-		t.spare(ByStartup)
+		y.Result, y.OnHold, y.Run = prober.Success, true, 0
+		t.setStarted(true)
+		t.recoverRun(ByStartup)
 	default:
 		y.Result = prober.Success
-		t.spare(ByLiveness)
+		t.recoverRun(ByLiveness)
 	}
 }
 
-// tell records what a person would want to know of a result: failures while they
+// recordResult records what a person would want to know of a result: failures while they
 // count towards the threshold, and warnings when they are new.
-func (t *stepper) tell(probe ProbeType, r, before prober.Result) {
+func (t *stepper) recordResult(probe ProbeType, r, before prober.Result) {
 	y, p := &t.Health.Probes[probe], t.spec.Probes[probe]
 	switch {
-	case r.Outcome == prober.Failure && y.Length <= p.FailureThreshold:
-		t.record(EventUnhealthy, "%s probe failed (%d/%d): %s", probe.Title(), y.Length, p.FailureThreshold, r.Output)
+	case r.Outcome == prober.Failure && y.Run <= p.FailureThreshold:
+		t.record(EventUnhealthy, "%s probe failed (%d/%d): %s", probe.Title(), y.Run, p.FailureThreshold, r.Output)
 	case r.Outcome == prober.Unknown && r.Cause == prober.NotAsked && before.Cause != prober.NotAsked:
 		t.record(EventUnhealthy, "%s probe could not be asked, which does not count: %s", probe.Title(), r.Output)
 	case r.Warning && !before.Warning:
@@ -232,13 +232,13 @@ func (t *stepper) tell(probe ProbeType, r, before prober.Result) {
 	}
 }
 
-// publish makes readiness follow from everything else.
-func (t *stepper) publish() {
+// setReadiness makes readiness follow from everything else.
+func (t *stepper) setReadiness() {
 	ready := t.containerReady()
 	if ready != t.Conditions.ContainerReady.Status {
 		t.Conditions.ContainerReady.Status, t.Conditions.ContainerReady.Since = ready, t.now
 	}
-	ready = ready && closedGate(t.spec, &t.State) == ""
+	ready = ready && firstUnmetGate(t.spec, &t.State) == ""
 	if ready == t.Conditions.Ready.Status {
 		return
 	}

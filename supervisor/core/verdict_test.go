@@ -23,7 +23,7 @@ var said = map[rune]prober.Result{
 // "F0h" when it is held.
 func standing(w *world, probe ProbeType) string {
 	y := &w.state.Health.Probes[probe]
-	text := fmt.Sprintf("%c%d", y.Result.String()[0], y.Length)
+	text := fmt.Sprintf("%c%d", y.Result.String()[0], y.Run)
 	if y.OnHold {
 		text += "h"
 	}

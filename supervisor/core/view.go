@@ -83,7 +83,7 @@ func (v *View) Started() (started bool, since time.Time) {
 func (v *View) RestartsAfter(code int) bool {
 	t := stepper{State: v.State, spec: v.Spec, c: v.Container}
 	t.Run.Exit.Code = code
-	return t.mustStart(ByExit)
+	return t.shouldStart(ByExit)
 }
 
 // Reasons for not being ready, and for a condition being False.
@@ -108,19 +108,19 @@ func (v *View) Readiness() (ready bool, reason, message string) {
 	case v.Spec == nil, !v.State.Conditions.ContainerReady.Status:
 		return v.ContainerReadiness()
 	}
-	gate := closedGate(v.Spec, &v.State)
+	gate := firstUnmetGate(v.Spec, &v.State)
 	if _, ok := v.State.Gate(gate); !ok {
 		return false, NotReadyGates, "readiness gate " + gate + " was never set"
 	}
 	return false, NotReadyGates, "readiness gate " + gate + " is False"
 }
 
-// Finishing says that the container drains and is ready but for that: it still answers
+// DrainingReady says that the container drains and is ready but for that: it still answers
 // what it is sent. One that was not ready before does not.
-func (v *View) Finishing() bool {
+func (v *View) DrainingReady() bool {
 	s := &v.State
 	return v.Spec != nil && s.Draining() && s.Engine.State == runtime.Running && !s.Run.Died && s.Conditions.Started.Status &&
-		s.Health.Probes[Readiness].Result != prober.Failure && closedGate(v.Spec, s) == ""
+		s.Health.Probes[Readiness].Result != prober.Failure && firstUnmetGate(v.Spec, s) == ""
 }
 
 // ContainerReadiness is Readiness without the readiness gates.
@@ -143,7 +143,7 @@ func (v *View) ContainerReadiness() (ready bool, reason, message string) {
 		return false, NotReadyPostStart, "its post_start hook runs"
 	case s.Run.Hooks[PostStart] == HookFailed:
 		return false, NotReadyPostStart, "its post_start hook failed"
-	case s.starting():
+	case s.postStartPending():
 		return false, NotReadyPostStart, "its post_start hook is to run"
 	case !s.Conditions.Started.Status:
 		return false, NotReadyStarting, s.Health.Probes[Startup].Last.Output
@@ -194,7 +194,7 @@ func (v *View) Waiting() *Waiting {
 		}
 		return &Waiting{Reason: WaitCrashLoop, Message: message, Until: s.Action.NotBefore}
 	case s.Health.Failed != NoCause:
-		message := "failed " + failedOf(s.Health.Failed) + ", its restart waits"
+		message := "failed " + failureOf(s.Health.Failed) + ", its restart waits"
 		if s.Health.Wait.On != "" {
 			message += " for " + s.Health.Wait.On
 		}

@@ -17,7 +17,7 @@ func (v *View) Warnings() []string {
 		return nil
 	}
 	var all []string
-	for _, text := range []string{v.asksTwice(), v.cutsShort(), v.healedTwice()} {
+	for _, text := range []string{v.warnTwoCommands(), v.warnShortGrace(), v.warnAutoheal()} {
 		if text != "" {
 			all = append(all, text)
 		}
@@ -25,9 +25,9 @@ func (v *View) Warnings() []string {
 	return all
 }
 
-// asksTwice finds a container in which both the engine and healthd run commands for
+// warnTwoCommands finds a container in which both the engine and healthd run commands for
 // as long as it lives. A startup probe is over soon.
-func (v *View) asksTwice() string {
+func (v *View) warnTwoCommands() string {
 	if !v.Container.HasHealthcheck {
 		return ""
 	}
@@ -44,9 +44,9 @@ func (v *View) asksTwice() string {
 		" probe: with the handler engine_health one command would do"
 }
 
-// cutsShort finds a container that has less time to end when healthd stops it than
+// warnShortGrace finds a container that has less time to end when healthd stops it than
 // when anybody else does.
-func (v *View) cutsShort() string {
+func (v *View) warnShortGrace() string {
 	own := v.Container.StopTimeout
 	if v.Container.AutoRemove { // healthd never stops it
 		return ""
@@ -63,9 +63,9 @@ func (v *View) cutsShort() string {
 	return fmt.Sprintf("its own stop timeout is %v, but healthd gives it only %s (termination_grace_period)", own, strings.Join(given, " and "))
 }
 
-// healedTwice says that autoheal is told to restart the container. Whether it runs at
+// warnAutoheal says that autoheal is told to restart the container. Whether it runs at
 // all is not known here.
-func (v *View) healedTwice() string {
+func (v *View) warnAutoheal() string {
 	if v.Container.Labels[autohealLabel] != "true" {
 		return ""
 	}

@@ -89,7 +89,7 @@ func newMember(v *core.View) member {
 	switch {
 	case ready:
 		m.want = wantUp
-	case v.Finishing():
+	case v.DrainingReady():
 		m.want = wantDrain
 	}
 	return m

@@ -15,22 +15,22 @@ type Wait struct {
 	Until  time.Time // when it is worth another look; zero when nobody knows
 }
 
-// condemn takes in that a run ought to be stopped. While the engine cannot be heard
+// failRun takes in that a run ought to be stopped. While the engine cannot be heard
 // nothing is decided: the next failure comes here again.
-func (t *stepper) condemn(cause Cause) {
+func (t *stepper) failRun(cause Cause) {
 	// Stopping a container that the engine then removes would destroy it.
 	if !t.Lost && !t.c.AutoRemove && t.Action.Stopping == NoCause {
 		t.Health.Failed = cause
 	}
 }
 
-// mayCondemn says whether a restart may be asked for because of the input.
-func (in *Input) MayStop() bool {
+// MayFailRun says whether a restart may be asked for because of the input.
+func (in *Input) MayFailRun() bool {
 	return in.Kind == ProbeAnswered && in.Result.Outcome == prober.Failure || in.Kind == HookEnded && in.HookResult.Err != nil
 }
 
-// spare takes a verdict back that had to wait for so long that the probe came round.
-func (t *stepper) spare(cause Cause) {
+// recoverRun takes a verdict back that had to wait for so long that the probe came round.
+func (t *stepper) recoverRun(cause Cause) {
 	if t.Health.Failed != cause {
 		return
 	}
@@ -38,11 +38,11 @@ func (t *stepper) spare(cause Cause) {
 	t.Health.Failed, t.Health.Wait = NoCause, Wait{}
 }
 
-// judge carries the verdict on a run out, if it need not wait.
-func (t *stepper) judge(in *Input) {
+// stopFailedRun carries the verdict on a run out, if it need not wait.
+func (t *stepper) stopFailedRun(in *Input) {
 	wait := in.Wait
 	if t.Run.Hooks[PostStart] == HookFailed { // no probe comes round to say so again
-		t.condemn(ByPostStart)
+		t.failRun(ByPostStart)
 	}
 	switch {
 	case t.Health.Failed == NoCause:
@@ -56,7 +56,7 @@ func (t *stepper) judge(in *Input) {
 	}
 	if wait.Reason != "" {
 		if wait.Reason != t.Health.Wait.Reason {
-			t.tellWait(wait)
+			t.recordWait(wait)
 		}
 		t.Health.Wait = wait
 		return
@@ -65,25 +65,25 @@ func (t *stepper) judge(in *Input) {
 	t.Health.Failed, t.Health.Wait = NoCause, Wait{}
 	for _, probe := range []ProbeType{Startup, Liveness} {
 		if y := &t.Health.Probes[probe]; causeOf(probe) == cause {
-			y.OnHold, y.Length = true, 0
+			y.OnHold, y.Run = true, 0
 		}
 	}
 	last := ""
 	if in.LastUp != "" {
 		last = ", although it is the last one that is up in " + in.LastUp
 	}
-	t.record(EventKilling, "Container %s failed %s, %s%s", t.c.Name, failedOf(cause), t.afterStop(), last)
+	t.record(EventKilling, "Container %s failed %s, %s%s", t.c.Name, failureOf(cause), t.whatFollows(), last)
 	t.stop(cause)
 }
 
-// tellWait records why a restart waits. That the budget of the host is used up is
+// recordWait records why a restart waits. That the budget of the host is used up is
 // one event for all.
-func (t *stepper) tellWait(wait Wait) {
+func (t *stepper) recordWait(wait Wait) {
 	switch wait.Reason {
 	case WaitGroupLimit:
-		t.record(WaitGroupLimit, "Container %s failed %s, its restart waits for %s", t.c.Name, failedOf(t.Health.Failed), wait.On)
+		t.record(WaitGroupLimit, "Container %s failed %s, its restart waits for %s", t.c.Name, failureOf(t.Health.Failed), wait.On)
 	case WaitHeld:
-		t.record(EventHeld, "Container %s failed %s, and is not restarted as it is held", t.c.Name, failedOf(t.Health.Failed))
+		t.record(EventHeld, "Container %s failed %s, and is not restarted as it is held", t.c.Name, failureOf(t.Health.Failed))
 	}
 }
 
@@ -94,7 +94,7 @@ func causeOf(probe ProbeType) Cause {
 	return ByLiveness
 }
 
-func failedOf(cause Cause) string {
+func failureOf(cause Cause) string {
 	switch cause {
 	case ByStartup:
 		return "startup probe"

@@ -7,40 +7,40 @@ import (
 	"healthd/prober"
 )
 
-// respecced takes in that another spec is the container's from now on. A probe that
+// changeSpec takes in that another spec is the container's from now on. A probe that
 // is the same keeps its count and its time. One that is not starts to count afresh,
 // but what was published stays until it gives a verdict of its own: a reload
 // withdraws nothing and restarts nothing.
-func (t *stepper) respecced(old *Spec) {
+func (t *stepper) changeSpec(old *Spec) {
 	for i := range t.Health.Probes {
 		if !reflect.DeepEqual(old.Probes[i], t.spec.Probes[i]) {
-			t.replaceProbe(ProbeType(i))
+			t.changeProbe(ProbeType(i))
 		}
 	}
 	if t.spec.Lifecycle.PostStart == nil && t.Run.Hooks[PostStart] == HookDue {
 		t.Run.Hooks[PostStart] = HookIdle
-		t.started(t.spec.Probes[Startup] == nil)
+		t.setStarted(t.spec.Probes[Startup] == nil)
 	}
 	t.Lasting.Backoff.Delay = min(t.Lasting.Backoff.Delay, t.spec.Backoff.Max)
 	switch {
 	case t.Action.Restart == NoCause:
-	case !t.mustStart(t.Action.Restart):
+	case !t.shouldStart(t.Action.Restart):
 		t.Action.Restart = NoCause
 	default:
 		t.Action.NotBefore = earlier(t.Action.NotBefore, t.now.Add(t.Lasting.Backoff.Delay))
 	}
 }
 
-// replaceProbe makes the tally of one probe that of another.
-func (t *stepper) replaceProbe(probe ProbeType) {
+// changeProbe makes the tally of one probe that of another.
+func (t *stepper) changeProbe(probe ProbeType) {
 	y, p := &t.Health.Probes[probe], t.spec.Probes[probe]
-	y.Outcome, y.Length, y.Due = prober.Unknown, 0, time.Time{}
+	y.Outcome, y.Run, y.Due = prober.Unknown, 0, time.Time{}
 	if probe != Readiness && t.Health.Failed == causeOf(probe) {
 		t.Health.Failed = NoCause // what waits is the verdict of another probe
 	}
 	switch {
 	case probe == Startup && p == nil:
-		t.started(t.Conditions.Started.Status || !t.starting())
+		t.setStarted(t.Conditions.Started.Status || !t.postStartPending())
 		y.Result = prober.Success
 	case p == nil:
 		y.Result, y.OnHold = prober.Success, false
@@ -49,21 +49,14 @@ func (t *stepper) replaceProbe(probe ProbeType) {
 	}
 }
 
-// started notes whether the run is started.
-func (t *stepper) started(started bool) {
+// setStarted notes whether the run is started.
+func (t *stepper) setStarted(started bool) {
 	if started != t.Conditions.Started.Status {
 		t.Conditions.Started.Status, t.Conditions.Started.Since = started, t.now
 	}
 }
 
-func earlier(x, y time.Time) time.Time {
-	if x.Before(y) {
-		return x
-	}
-	return y
-}
-
-// sameSpec says whether two specs lead to the same decisions: where their values come
+// SameSpec says whether two specs lead to the same decisions: where their values come
 // from may differ.
 func SameSpec(a, b *Spec) bool {
 	x, y := *a, *b

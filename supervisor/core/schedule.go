@@ -7,12 +7,12 @@ import (
 	"healthd/runtime"
 )
 
-// wants says whether a probe should run in the present state. The startup probe
+// shouldProbe says whether a probe should run in the present state. The startup probe
 // gates the others; a stop under way leaves readiness alone running, as in the
 // kubelet.
-func (t *stepper) wants(probe ProbeType) bool {
+func (t *stepper) shouldProbe(probe ProbeType) bool {
 	switch {
-	case t.spec.Probes[probe] == nil, t.Engine.State != runtime.Running, t.Health.Probes[probe].OnHold, t.Shutdown.Begun, t.starting():
+	case t.spec.Probes[probe] == nil, t.Engine.State != runtime.Running, t.Health.Probes[probe].OnHold, t.Shutdown.Begun, t.postStartPending():
 		return false
 	case probe == Startup:
 		return !t.Conditions.Started.Status && !t.Draining()
@@ -22,14 +22,14 @@ func (t *stepper) wants(probe ProbeType) bool {
 	return t.Conditions.Started.Status
 }
 
-// plan arms the probes that should run and are not armed, and disarms the others.
-func (t *stepper) plan(in *Input) {
+// scheduleProbes arms the probes that should run and are not armed, and disarms the others.
+func (t *stepper) scheduleProbes(in *Input) {
 	for i := range t.Health.Probes {
 		y, probe := &t.Health.Probes[i], ProbeType(i)
 		switch {
-		case !t.wants(probe):
+		case !t.shouldProbe(probe):
 			y.Due = time.Time{}
-		case y.Due.IsZero() && !y.Asking:
+		case y.Due.IsZero() && !y.Running:
 			y.Due = later(t.now, t.Health.BeganAt.Add(t.spec.Probes[i].InitialDelay))
 			if in.First || in.Kind == SpecChanged {
 				y.Due = later(y.Due, t.now.Add(t.spread(probe)))
@@ -48,19 +48,19 @@ func (t *stepper) spread(probe ProbeType) time.Duration {
 	return time.Duration(h.Sum64() % uint64(t.spec.Probes[probe].Period))
 }
 
-// ask starts the probes that are due.
-func (t *stepper) ask() {
+// runProbes starts the probes that are due.
+func (t *stepper) runProbes() {
 	for i := range t.Health.Probes {
 		y := &t.Health.Probes[i]
-		if y.Due.IsZero() || y.Asking || t.now.Before(y.Due) {
+		if y.Due.IsZero() || y.Running || t.now.Before(y.Due) {
 			continue
 		}
-		y.Asking = true
+		y.Running = true
 		t.fx = append(t.fx, Effect{Kind: RunProbe, Probe: ProbeType(i), Late: t.now.Sub(later(y.Due, y.LastAt))})
 	}
 }
 
-// wake returns when the state needs its next tick; zero when it needs none.
+// NextTick returns when the state needs its next tick; zero when it needs none.
 func NextTick(s *State) time.Time {
 	var first time.Time
 	sooner := func(at time.Time) {
@@ -69,16 +69,16 @@ func NextTick(s *State) time.Time {
 		}
 	}
 	for i := range s.Health.Probes {
-		if !s.Health.Probes[i].Asking {
+		if !s.Health.Probes[i].Running {
 			sooner(s.Health.Probes[i].Due)
 		}
 	}
-	if s.postStartWaits() {
+	if s.postStartDue() {
 		sooner(s.Health.HookAt)
 	}
 	alive := s.Engine.State.Alive()
-	if s.Action.Call == NoCall && (alive && s.Action.Stopping != NoCause && !s.Lost && !s.frozen() && s.Run.Hooks[PreStop] != HookRunning ||
-		!alive && s.Action.Restart != NoCause && !s.Shutdown.LeftOver && !s.heldBack() && (!s.Lost || s.Shutdown.Begun)) {
+	if s.Action.Call == NoCall && (alive && s.Action.Stopping != NoCause && !s.Lost && !s.pausedBeforeStop() && s.Run.Hooks[PreStop] != HookRunning ||
+		!alive && s.Action.Restart != NoCause && !s.Shutdown.LeftOver && !s.startBlocked() && (!s.Lost || s.Shutdown.Begun)) {
 		sooner(s.Action.NotBefore)
 	}
 	if s.Ending.MaybeEngine && !s.Lost {
