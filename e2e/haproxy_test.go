@@ -156,7 +156,7 @@ func (h *haproxy) server(address string) (name, status string, err error) {
 		return "", "", err
 	}
 	status = row["status"]
-	if status == "UP" && row["weight"] == "0" {
+	if strings.HasPrefix(status, "UP") && row["weight"] == "0" {
 		status = "UP 0"
 	}
 	return row["svname"], status, nil

@@ -22,6 +22,7 @@ type balanced struct {
 	e         *dockertest.Engine
 	d         *daemon
 	h         *haproxy
+	agent     string // the address of the agent listener
 	replicas  []replica
 	names     []string // of those that run
 	addresses []string
@@ -57,10 +58,10 @@ func startBalanced(t *testing.T, example string, within time.Duration, servers i
 		}
 	}
 	b.d = newDaemon(t, b.e.Endpoint, strings.ReplaceAll(hurried(specs), `drain   = "5s"`, `drain = "2s"`))
-	agent := freeAddress(t)
-	b.d.answerAgents(agent)
+	b.agent = freeAddress(t)
+	b.d.answerAgents(b.agent)
 	b.begin()
-	words = append(words, "port 8646", "port "+portOf(b.d.url), "agent-port 8647", "agent-port "+portOf(agent), "    server web-1 ", added+"    server "+b.names[0]+" ")
+	words = append(words, "port 8646", "port "+portOf(b.d.url), "agent-port 8647", "agent-port "+portOf(b.agent), "    server web-1 ", added+"    server "+b.names[0]+" ")
 	b.h = startHAProxy(t, example+".cfg", words...)
 	b.shows("UP", b.addresses...)
 	return b

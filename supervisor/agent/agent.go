@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"healthd/supervisor"
-	"healthd/supervisor/core"
 )
 
 // The answers; down is followed by a reason and a line break.
@@ -139,7 +138,7 @@ func reply(board *supervisor.Board, name string) string {
 	switch {
 	case ready:
 		return up
-	case reason == core.NotReadyDraining:
+	case v.Finishing():
 		return draining
 	}
 	return down + clean(reason) + "\n"

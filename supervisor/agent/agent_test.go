@@ -34,6 +34,11 @@ func board() *supervisor.Board {
 			v.State.Health.Probes[core.Readiness].Last.Output = "up 100%\nup 100%\n"
 		}),
 		view("draining", func(v *core.View) { v.State.Action.Stopping = core.ByLiveness }),
+		view("hung", func(v *core.View) {
+			v.State.Action.Stopping = core.ByLiveness
+			v.State.Health.Probes[core.Readiness].Result = prober.Failure
+		}),
+		view("starting", func(v *core.View) { v.State.Action.Stopping, v.State.Conditions.Started.Status = core.ByStartup, false }),
 		view("wrong", func(v *core.View) { v.Spec, v.Invalid, v.Service = nil, "bad\nlabel", "" }),
 	)
 }
@@ -103,6 +108,8 @@ func TestAnswers(t *testing.T) {
 		{"failing\n", "down # ReadinessFailed\n"},
 		{"web/failing,", "down # ReadinessFailed\n"},
 		{"draining\n", "up 0% # draining\n"},
+		{"hung\n", "down # Draining\n"},
+		{"starting\n", "down # Draining\n"},
 		{"wrong\n", "down # Invalid\n"},
 		{"nobody\n", "down # UnknownContainer\n"},
 		{"web/readyn", "down # UnknownContainer\n"},
