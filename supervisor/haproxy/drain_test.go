@@ -1,6 +1,7 @@
 package haproxy
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -97,6 +98,13 @@ func TestNotDrainedWhileOneIsAway(t *testing.T) {
 	if runs := e.told(); len(runs) > 0 {
 		t.Errorf("%v is said to be drained", runs)
 	}
+	other.start()
+	eventually(t, "it is drained", func() error {
+		if len(e.told()) == 0 {
+			return errors.New("it is not")
+		}
+		return nil
+	})
 }
 
 // What the process before a reload still finishes, its successor does not know.
