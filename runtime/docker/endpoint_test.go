@@ -92,6 +92,30 @@ func TestTLS(t *testing.T) {
 	})
 }
 
+func TestOldestEngine(t *testing.T) {
+	environment(t, "", "", "", t.TempDir())
+	for version, works := range map[string]bool{"1.40": false, "1.41": true, "1.51": true, "": true} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Api-Version", version)
+		}))
+		defer server.Close()
+		endpoint := "tcp://" + server.Listener.Addr().String()
+		e, err := New(Config{Endpoint: endpoint})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer e.Close()
+		err = e.Ping(t.Context())
+		if works && err != nil {
+			t.Errorf("API %q: %v", version, err)
+		}
+		want := "cannot use Docker at " + endpoint + ": it speaks API " + version + ", and healthd needs 1.41 (Docker 20.10) or newer"
+		if !works && (err == nil || err.Error() != want) {
+			t.Errorf("API %q: got %v, want %s", version, err, want)
+		}
+	}
+}
+
 func TestEndpointsThatCannotBeUsed(t *testing.T) {
 	home := t.TempDir()
 	for _, tt := range []struct{ host, verify, path, want string }{

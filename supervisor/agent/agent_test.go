@@ -38,6 +38,9 @@ func board() *supervisor.Board {
 			v.State.Action.Stopping = core.ByLiveness
 			v.State.Health.Probes[core.Readiness].Result = prober.Failure
 		}),
+		view("gated", func(v *core.View) {
+			v.Spec, v.State.Action.Stopping = &core.Spec{ReadinessGates: []string{"example.com/warm"}}, core.ByLiveness
+		}),
 		view("starting", func(v *core.View) { v.State.Action.Stopping, v.State.Conditions.Started.Status = core.ByStartup, false }),
 		view("wrong", func(v *core.View) { v.Spec, v.Invalid, v.Service = nil, "bad\nlabel", "" }),
 	)
@@ -109,6 +112,7 @@ func TestAnswers(t *testing.T) {
 		{"web/failing,", "down # ReadinessFailed\n"},
 		{"draining\n", "up 0% # draining\n"},
 		{"hung\n", "down # Draining\n"},
+		{"gated\n", "down # Draining\n"},
 		{"starting\n", "down # Draining\n"},
 		{"wrong\n", "down # Invalid\n"},
 		{"nobody\n", "down # UnknownContainer\n"},

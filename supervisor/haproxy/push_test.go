@@ -39,6 +39,8 @@ func TestServersAreAddedAndDeleted(t *testing.T) {
 	e.is("c2", "B", "gone")
 	e.is("c1", "C", "up")
 	b.shows("web", "c1 C UP 100", sorry)
+	e.is("c1", "C", "hangs and draining")
+	b.shows("web", "c1 C DOWN (agent) 100", sorry)
 	e.unharmed()
 }
 
