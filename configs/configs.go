@@ -2,14 +2,13 @@
 // with its origin, and says everything that is wrong with them at once. What the
 // specs mean is left to the supervisor.
 //
-// It reads TOML with github.com/pelletier/go-toml, whose parser tells the place of
-// every key, which saves an own scanner for the lines in messages, and the
-// commands in labels with github.com/kballard/go-shellquote, which splits words
-// exactly as a POSIX shell does and can do nothing else.
+// It reads TOML with github.com/BurntSushi/toml. That library tells the line of an
+// error but not those of keys and values, which locate.go finds. The commands in labels
+// are read with github.com/kballard/go-shellquote, which splits words exactly as a
+// POSIX shell does and can do nothing else.
 package configs
 
 import (
-	"bytes"
 	"errors"
 	"io/fs"
 	"os"
@@ -261,6 +260,5 @@ func readFile(path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	data, err := os.ReadFile(path)
-	return bytes.TrimPrefix(data, []byte("\xef\xbb\xbf")), err // the mark of some editors
+	return os.ReadFile(path)
 }

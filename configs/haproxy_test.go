@@ -57,7 +57,7 @@ func TestBackendNeedsSockets(t *testing.T) {
 		{"no sockets", "haproxy.sockets = []\n", missing},
 		{"wrong sockets", "haproxy.sockets = [\"x\"]\n", `2.toml:1: haproxy.sockets[0]: must be "/PATH" or "unix@/PATH" of at most 107 bytes, "ipv4@IP:PORT" or "ipv6@[IP]:PORT", is "x"`},
 		{"sockets of a wrong type", "haproxy.sockets = \"x\"\n", `2.toml:1: haproxy.sockets: must be an array, is "x" (a string)`},
-		{"a file that cannot be read", "[haproxy\n", "2.toml:1: expected ']' to close table name"},
+		{"a file that cannot be read", "[haproxy\n", `2.toml:1: expected '.' or ']' to end table name, but got '\n' instead`},
 		{"no agent", "listen.agent = \"\"\nhaproxy.sockets = [\"/run/a.sock\"]\n", "2.toml:2" + off},
 		{"neither", "listen.agent = \"\"\n", missing},
 	}

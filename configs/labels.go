@@ -118,7 +118,7 @@ func parseJSON(n *node) (*node, error) {
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
 		return nil, errors.New("something follows it")
 	}
-	return fromJSON(list, n.at), nil
+	return nodeOf(list, n.at), nil
 }
 
 // shellWords splits as a POSIX shell does. It refuses what only a shell could

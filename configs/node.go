@@ -1,6 +1,7 @@
 package configs
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -16,7 +17,7 @@ const (
 	stringKind
 	integerKind
 	boolKind
-	otherKind // floats, dates and times: nothing here takes them
+	otherKind // floats, dates and times, which nothing here takes; JSON's null
 	labelKind // the text of a label, whose type is what the key wants it to be
 )
 
@@ -101,29 +102,38 @@ func overlay(base, over *node) *node {
 	return merged
 }
 
-// fromJSON returns v, as encoding/json decodes it with UseNumber, as a node.
-func fromJSON(v any, at place) *node {
+// nodeOf returns v as a node. It is what a library has decoded: encoding/json with
+// UseNumber, or TOML.
+func nodeOf(v any, at place) *node {
 	switch v := v.(type) {
 	case map[string]any:
 		n := newTable(at)
 		for key, item := range v {
-			n.fields[key] = fromJSON(item, at)
+			n.fields[key] = nodeOf(item, at)
 		}
 		return n
+	case []map[string]any:
+		return listOf(v, at)
 	case []any:
-		n := &node{kind: arrayKind, at: at}
-		for _, item := range v {
-			n.items = append(n.items, fromJSON(item, at))
-		}
-		return n
+		return listOf(v, at)
 	case string:
 		return &node{kind: stringKind, at: at, text: v}
 	case bool:
 		return &node{kind: boolKind, at: at, text: strconv.FormatBool(v)}
+	case int64:
+		return &node{kind: integerKind, at: at, text: strconv.FormatInt(v, 10), number: v}
+	case json.Number:
+		if number, err := v.Int64(); err == nil {
+			return &node{kind: integerKind, at: at, text: v.String(), number: number}
+		}
 	}
-	text := fmt.Sprint(v)
-	if number, err := strconv.ParseInt(text, 10, 64); err == nil {
-		return &node{kind: integerKind, at: at, text: text, number: number}
+	return &node{kind: otherKind, at: at, text: fmt.Sprint(v)}
+}
+
+func listOf[T any](items []T, at place) *node {
+	n := &node{kind: arrayKind, at: at}
+	for _, item := range items {
+		n.items = append(n.items, nodeOf(item, at))
 	}
-	return &node{kind: otherKind, at: at, text: text}
+	return n
 }

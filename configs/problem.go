@@ -12,7 +12,7 @@ import (
 // Problem is one thing wrong with the configuration or with a label.
 type Problem struct {
 	File  string // empty for a label
-	Line  int    // 0 when the file could not be read
+	Line  int    // 0 when it is not known, as where the file could not be read
 	Label bool
 	Path  string // as in "spec[web].liveness.period", of a label "liveness.period"
 	Text  string
@@ -75,8 +75,8 @@ func (ps Problems) labelError() error {
 // place is where a value was written.
 type place struct {
 	file  string
-	order int // of file among those loaded
-	line  int
+	order int    // of file among those loaded
+	line  int    // 0 when it is not known
 	label string // the label's key; then the others are unset
 }
 
@@ -87,6 +87,9 @@ func (p place) String() string {
 	}
 	if p.file == "" {
 		return originDefault
+	}
+	if p.line == 0 {
+		return p.file
 	}
 	return p.file + ":" + strconv.Itoa(p.line)
 }

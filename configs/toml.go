@@ -1,228 +1,125 @@
 package configs
 
 import (
+	"bytes"
 	"errors"
-	"math"
-	"slices"
-	"sort"
-	"strconv"
+	"fmt"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
-	"github.com/pelletier/go-toml/v2"
-	"github.com/pelletier/go-toml/v2/unstable"
+	"github.com/BurntSushi/toml"
 )
 
 // parseTOML returns the text of a file as a table in which every value knows its
 // line. The error is a Problem's.
 func parseTOML(at place, data []byte) (*node, error) {
-	// The decoder checks what the parser alone does not: keys set twice, tables
-	// that are none.
-	var discard map[string]any
-	if err := toml.Unmarshal(data, &discard); err != nil {
-		return nil, syntaxProblem(at, data, err)
+	text := string(bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))) // the mark of some editors
+	if wrong, offset := noText(text); wrong != "" {
+		at.line = lineAt(text, offset)
+		return nil, Problems{at.problem("", "%s", wrong)}
 	}
-	b := newBuilder(at, data)
-	root, _ := b.build(math.MaxInt) // of any line
-	if err := b.parser.Error(); err != nil {
-		return nil, syntaxProblem(at, data, err)
+	// The locator goes first: it bounds the depth for the library.
+	located := locate(at, text)
+	if located.problem != nil {
+		return nil, Problems{*located.problem}
 	}
-	return root, nil
+	var decoded map[string]any
+	if err := toml.Unmarshal(data, &decoded); err != nil {
+		return nil, syntaxProblem(at, text, err)
+	}
+	if !fill(located.root, decoded) {
+		return nodeOf(decoded, at), nil // the file alone, rather than a wrong line
+	}
+	return located.root, nil
 }
 
-func syntaxProblem(at place, data []byte, err error) Problems {
-	text, path := err.Error(), ""
-	line := 1
-	if decode, ok := errors.AsType[*toml.DecodeError](err); ok {
-		line, _ = decode.Position()
-		line = max(line, 1)
-		path = newBuilder(at, data).path(line, decode.Key())
+// noText returns what keeps data from being the text that TOML wants, and where.
+func noText(data string) (wrong string, offset int) {
+	for i, r := range data {
+		rest := data[i:]
+		if _, size := utf8.DecodeRuneInString(rest); r == utf8.RuneError && size == 1 {
+			return fmt.Sprintf("must be UTF-8 text, has the byte %#02x", data[i]), i
+		}
+		lineEnd := r == '\n' || strings.HasPrefix(rest, "\r\n")
+		if unicode.IsControl(r) && r <= unicode.MaxASCII && r != '\t' && !lineEnd {
+			return fmt.Sprintf("must not have the control character %U", r), i
+		}
 	}
-	text = strings.Map(func(r rune) rune {
+	return "", 0
+}
+
+func lineAt(text string, offset int) int { return 1 + strings.Count(text[:offset], "\n") }
+
+// syntaxProblem says what the library finds wrong with text.
+func syntaxProblem(at place, text string, err error) Problems {
+	parse, ok := errors.AsType[toml.ParseError](err)
+	if !ok {
+		return Problems{at.problem("", "%s", sentence(err.Error()))}
+	}
+	// The library's own line is one too many where it complains of a line's end, and
+	// one too few at the end of the file: the last byte it complains of is right.
+	last := parse.Position.Start + parse.Position.Len - 1
+	last = max(0, min(last, len(text)-1))
+	if strings.HasPrefix(text[last+1:], `"""`) {
+		last = parse.Position.Start // of a text of several lines: it does not say which one
+	}
+	at.line = lineAt(text, last)
+	reading := locate(at, text[:last+1])
+	return Problems{at.problem(reading.where(), "%s", sentence(parse.Message))}
+}
+
+// sentence returns a message of the library, which may repeat what the file has, as
+// our own are: one line that begins in lower case and has no full stop.
+func sentence(s string) string {
+	return strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {
-			return '?' // of a key that the message repeats
+			return '?'
 		}
 		return r
-	}, strings.TrimPrefix(text, "toml: "))
-	at.line = line
-	return Problems{at.problem(path, "%s", text)}
+	}, strings.ToLower(s[:1])+strings.TrimSuffix(s[1:], "."))
 }
 
-// tomlBuilder makes nodes of a document that the decoder has found correct.
-type tomlBuilder struct {
-	parser unstable.Parser
-	at     place
-	lines  []int // offsets of the newlines
+// fill gives every scalar in n the type and value that the library has decoded. It
+// says whether both have read the same: keys, elements, and what is a string. Then
+// the lines are right, as each key stands where the locator found it.
+func fill(n *node, decoded any) bool {
+	switch v := decoded.(type) {
+	case map[string]any:
+		if n.kind != tableKind || len(n.fields) != len(v) {
+			return false
+		}
+		for key, field := range n.fields {
+			if value, ok := v[key]; !ok || !fill(field, value) {
+				return false
+			}
+		}
+		return true
+	case []map[string]any:
+		return fillItems(n, v)
+	case []any:
+		return fillItems(n, v)
+	}
+	scalar := nodeOf(decoded, n.at)
+	quoted := strings.HasPrefix(n.text, `"`) || strings.HasPrefix(n.text, "'")
+	if n.kind != otherKind || quoted != (scalar.kind == stringKind) {
+		return false
+	}
+	if !quoted {
+		scalar.text = n.text // as written: 3.0 or 0x10
+	}
+	*n = *scalar
+	return true
 }
 
-func newBuilder(at place, data []byte) *tomlBuilder {
-	b := &tomlBuilder{at: at}
-	for i, c := range data {
-		if c == '\n' {
-			b.lines = append(b.lines, i)
+func fillItems[T any](n *node, decoded []T) bool {
+	if n.kind != arrayKind || len(n.items) != len(decoded) {
+		return false
+	}
+	for i, item := range n.items {
+		if !fill(item, decoded[i]) {
+			return false
 		}
 	}
-	b.parser.Reset(data)
-	return b
-}
-
-// build returns what stands before a line, and the header that is open there; of a
-// line that is a header itself, none.
-func (b *tomlBuilder) build(line int) (root *node, header []string) {
-	at := b.at
-	at.line = 1
-	root = newTable(at)
-	table := root
-	for b.parser.NextExpression() {
-		e := b.parser.Expression()
-		key, is := b.key(e)
-		switch {
-		case is == line && e.Kind != unstable.KeyValue:
-			return root, nil
-		case is >= line:
-			return root, header
-		}
-		switch e.Kind {
-		case unstable.Table:
-			table, header = b.header(root, e.Key(), false), key
-		case unstable.ArrayTable:
-			table, header = b.header(root, e.Key(), true), key
-		case unstable.KeyValue:
-			b.set(table, e)
-		}
-	}
-	return root, header
-}
-
-// key returns the parts of an expression's key, and its line; that of a comment is 0.
-func (b *tomlBuilder) key(e *unstable.Node) (parts []string, line int) {
-	if e.Kind == unstable.Comment {
-		return nil, 0
-	}
-	for key := e.Key(); key.Next(); {
-		if line == 0 {
-			line = b.place(key.Node().Raw).line
-		}
-		parts = append(parts, string(key.Node().Data))
-	}
-	return parts, line
-}
-
-// path returns where the key stands that the decoder found wrong on a line, as other
-// problems call it; empty where it names none.
-func (b *tomlBuilder) path(line int, key []string) string {
-	if len(key) == 0 {
-		return ""
-	}
-	root, header := b.build(line)
-	key = append(slices.Clone(header), key...) // the decoder's is within its table
-	parts := make([]string, len(key))
-	for i, part := range key {
-		parts[i] = showKey(part)
-	}
-	if specs := root.fields["spec"]; key[0] == "spec" && specs != nil && len(specs.items) > 0 {
-		parts[0] += nameOf(specs.items[len(specs.items)-1])
-	}
-	return strings.Join(parts, ".")
-}
-
-func nameOf(spec *node) string {
-	if name := spec.fields["name"]; name != nil && name.textual() && checkName(name.text) == "" {
-		return "[" + name.text + "]"
-	}
-	return ""
-}
-
-func (b *tomlBuilder) place(r unstable.Range) place {
-	at := b.at
-	at.line = 1 + sort.SearchInts(b.lines, int(r.Offset))
-	return at
-}
-
-// header returns the table that [key] or, with array, [[key]] opens.
-func (b *tomlBuilder) header(root *node, key unstable.Iterator, array bool) *node {
-	table := root
-	for key.Next() {
-		part := key.Node()
-		at, name := b.place(part.Raw), string(part.Data)
-		if !key.IsLast() {
-			table = b.descend(table, name, at)
-			continue
-		}
-		if !array {
-			table = b.descend(table, name, at)
-			table.at = at
-			continue
-		}
-		list := table.fields[name]
-		if list == nil {
-			list = &node{kind: arrayKind, at: at}
-			table.fields[name] = list
-		}
-		table = newTable(at)
-		list.items = append(list.items, table)
-	}
-	return table
-}
-
-// descend returns the table called name in table, made when it is new; of an
-// array of tables, the last one.
-func (b *tomlBuilder) descend(table *node, name string, at place) *node {
-	n := table.fields[name]
-	if n != nil && n.kind == arrayKind && len(n.items) > 0 {
-		n = n.items[len(n.items)-1]
-	}
-	if n == nil || n.kind != tableKind {
-		n = newTable(at)
-		table.fields[name] = n
-	}
-	return n
-}
-
-func (b *tomlBuilder) set(table *node, e *unstable.Node) {
-	key := e.Key()
-	for key.Next() {
-		part := key.Node()
-		at, name := b.place(part.Raw), string(part.Data)
-		if key.IsLast() {
-			table.fields[name] = b.value(e.Value(), at)
-			return
-		}
-		table = b.descend(table, name, at)
-	}
-}
-
-// value returns n with the place of its key: that is where people look.
-func (b *tomlBuilder) value(n *unstable.Node, at place) *node {
-	v := &node{kind: otherKind, at: at, text: string(n.Data)}
-	switch n.Kind {
-	case unstable.String:
-		v.kind = stringKind
-	case unstable.Bool:
-		v.kind = boolKind
-	case unstable.Integer:
-		if number, err := strconv.ParseInt(v.text, 0, 64); err == nil {
-			v.kind, v.number = integerKind, number
-		}
-	case unstable.Array:
-		v.kind = arrayKind
-		for it := n.Children(); it.Next(); {
-			v.items = append(v.items, b.item(it.Node(), at))
-		}
-	case unstable.InlineTable:
-		v = newTable(at)
-		for it := n.Children(); it.Next(); {
-			b.set(v, it.Node())
-		}
-	}
-	return v
-}
-
-// item returns one element of an array with its own line where the parser says
-// which that is.
-func (b *tomlBuilder) item(n *unstable.Node, array place) *node {
-	if n.Raw.Length > 0 {
-		return b.value(n, b.place(n.Raw))
-	}
-	return b.value(n, array)
+	return true
 }

@@ -12,12 +12,12 @@ import (
 // guard decides who may be restarted now of those whose probes ask for it. It is the
 // loop's.
 type guard struct {
-	limit   core.Guard
-	granted []time.Time // within limit.Window, oldest first
-	groups  map[string]*guarded
-	waiting []*entry // for the budget or their group, longest first
-	changed bool     // somebody may no longer have to wait
-	exhaustedRecorded    bool     // that the budget is used up
+	limit             core.Guard
+	granted           []time.Time // within limit.Window, oldest first
+	groups            map[string]*guarded
+	waiting           []*entry // for the budget or their group, longest first
+	changed           bool     // somebody may no longer have to wait
+	exhaustedRecorded bool     // that the budget is used up
 }
 
 // guarded are the containers of one group.

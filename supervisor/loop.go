@@ -16,21 +16,21 @@ import (
 // loop is the state of Run. Only the goroutine of Run touches it.
 type loop struct {
 	*Supervisor
-	entries   map[string]*entry      // by container ID
-	notSeenYet      map[string]core.Memory // by container ID: not seen again yet by this daemon
-	unsupervised      map[string]bool        // by container ID: in past, but dropped by a reload
-	removed  map[string]core.Memory // by identity: of containers that are gone
-	engines     map[string]engineLife  // by runtime: of the present connection
-	pruneAt   int                    // size of memories at which old ones are dropped
-	queue     queue
-	guard     *guard
-	resolver  Resolver
-	reloaded  time.Time                     // when it was replaced
-	dropped   map[string]*runtime.Container // by that, until their watcher says so
-	dialing map[string]bool               // by runtime: it is being asked whether it takes connections
-	effects        []core.Effect                 // reused
-	recheckAt time.Time                     // when those who wait are looked at again
-	shuttingDown  bool
+	entries      map[string]*entry      // by container ID
+	notSeenYet   map[string]core.Memory // by container ID: not seen again yet by this daemon
+	unsupervised map[string]bool        // by container ID: in past, but dropped by a reload
+	removed      map[string]core.Memory // by identity: of containers that are gone
+	engines      map[string]engineLife  // by runtime: of the present connection
+	pruneAt      int                    // size of memories at which old ones are dropped
+	queue        queue
+	guard        *guard
+	resolver     Resolver
+	reloaded     time.Time                     // when it was replaced
+	dropped      map[string]*runtime.Container // by that, until their watcher says so
+	dialing      map[string]bool               // by runtime: it is being asked whether it takes connections
+	effects      []core.Effect                 // reused
+	recheckAt    time.Time                     // when those who wait are looked at again
+	shuttingDown bool
 
 	wg     *sync.WaitGroup
 	asking context.Context // ends the probes that are under way
@@ -38,29 +38,29 @@ type loop struct {
 
 // entry is one supervised container.
 type entry struct {
-	slot      slot
-	container *runtime.Container
-	spec      *core.Spec // nil when invalid
-	invalid   string
-	identity  string
-	group     string
-	service   string
-	state     core.State
-	remembered     core.Facts      // as last remembered
-	rememberedGates     []core.Gate     // too
-	durable      <-chan struct{} // closed when they are
-	specOutdated  bool            // its spec is, but it is in the middle of a restart
+	slot            slot
+	container       *runtime.Container
+	spec            *core.Spec // nil when invalid
+	invalid         string
+	identity        string
+	group           string
+	service         string
+	state           core.State
+	remembered      core.Facts      // as last remembered
+	rememberedGates []core.Gate     // too
+	durable         <-chan struct{} // closed when they are
+	specOutdated    bool            // its spec is, but it is in the middle of a restart
 	endedWithEngine bool            // with its engine, it seems, or before
-	firstSeen   bool            // nobody has known it before the present connection
-	unreported bool            // its watcher reports it no more, as nobody wants it
-	missedEvents       bool            // what happened since a reload dropped it nobody has watched
-	down      core.Outage     // zero: none, or over
-	granted   []time.Time     // restarts that probes asked for, lately; never changed in place
+	firstSeen       bool            // nobody has known it before the present connection
+	unreported      bool            // its watcher reports it no more, as nobody wants it
+	missedEvents    bool            // what happened since a reload dropped it nobody has watched
+	down            core.Outage     // zero: none, or over
+	granted         []time.Time     // restarts that probes asked for, lately; never changed in place
 
-	probes    [core.NumProbes]prober.Probe // for the present run and address; nil: not built yet
-	asking    context.Context              // ends these probes
-	endAsking context.CancelFunc
-	probesVersion     int // changes with them
+	probes        [core.NumProbes]prober.Probe // for the present run and address; nil: not built yet
+	asking        context.Context              // ends these probes
+	endAsking     context.CancelFunc
+	probesVersion int // changes with them
 
 	run     context.Context // ends the hooks of the present run
 	endRun  context.CancelFunc

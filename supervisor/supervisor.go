@@ -42,7 +42,7 @@ type Config struct {
 	Journal  Journal
 	Guard    core.Guard
 	Store    Store         // nil: nothing is kept over the end of the daemon
-	Memories     []core.Memory // what an earlier daemon has kept
+	Memories []core.Memory // what an earlier daemon has kept
 	Rebooted bool          // the host was started since then
 	// Publisher is told of changes; nil: nobody is.
 	Publisher Publisher

@@ -92,7 +92,7 @@ func newDaemon(c *configs.Config, r reloads, log *zap.Logger, ls *listeners, j *
 			Journal:  j,
 			Guard:    c.Guard,
 			Store:    j,
-			Memories:     j.Memories(),
+			Memories: j.Memories(),
 			Rebooted: rebooted,
 
 			Publisher: h,
