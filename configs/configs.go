@@ -58,11 +58,11 @@ type Log struct {
 	Format string // auto, console, json or journal
 }
 
-// HAProxy says where HAProxy is told at once who is ready.
+// HAProxy says where healthd pushes readiness to HAProxy.
 type HAProxy struct {
-	// Sockets are those of its Runtime API, as HAProxy itself writes them: "/PATH" or
-	// "unix@/PATH", "ipv4@IP:PORT", "ipv6@[IP]:PORT", no two the same. Without
-	// any, nothing is pushed.
+	// Sockets are those of its Runtime API, as HAProxy writes them: "/PATH" or
+	// "unix@/PATH", "ipv4@IP:PORT", "ipv6@[IP]:PORT". No two are the same. Without
+	// any, healthd pushes nothing.
 	Sockets []string
 }
 
@@ -97,7 +97,7 @@ func Parse(file string, data []byte) (*Config, error) {
 // loader joins files.
 type loader struct {
 	files      int
-	incomplete bool // what is missing may be in a file that could not be read
+	incomplete bool // a file could not be read: what seems to be missing may be in it
 	runtimes   []*node
 	specs      []*node
 	sections   map[string]*node // by their key
@@ -106,7 +106,7 @@ type loader struct {
 
 func newLoader() *loader { return &loader{sections: map[string]*node{}} }
 
-// sectionKeys are the tables of which there is one over all files.
+// sectionKeys are the tables that all files share.
 func sectionKeys() []string { return []string{"listen", "state", "log", "guard", "haproxy"} }
 
 func (l *loader) path(path string, optional bool) {
@@ -250,8 +250,7 @@ func (c *Config) SpecNames() []string {
 	return names
 }
 
-// readFile reads a file and nothing that only looks like one: a pipe would keep its
-// reader waiting for ever.
+// readFile reads a regular file. It refuses a pipe, whose reader would wait for ever.
 func readFile(path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	if err == nil && !info.Mode().IsRegular() {

@@ -41,8 +41,8 @@ func (s *fileSpec) describeMatch() string {
 	return strings.Join(parts, ", ")
 }
 
-// readFileSpec reads what makes a [[spec]] a container's, and checks the rest as
-// it is without labels.
+// readFileSpec reads name and match of a [[spec]], and checks the rest as it is
+// without labels.
 func readFileSpec(n *node, index int) (*fileSpec, Problems) {
 	s := &fileSpec{index: index, node: n}
 	if name := n.fields["name"]; name != nil && name.textual() && checkName(name.text) == "" {

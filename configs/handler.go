@@ -55,8 +55,8 @@ func (t *table) exactlyOne(keys []string, read func(key string)) {
 	}
 }
 
-// newest returns that of the given keys' values which was written last: by a label,
-// where one has.
+// newest returns the value of keys that was written last: one of a label, if there
+// is one.
 func (t *table) newest(keys []string) *node {
 	values := make([]*node, len(keys))
 	for i, key := range keys {
@@ -94,7 +94,7 @@ func (s *specReader) grpc(t *table) *prober.GRPC {
 	return g
 }
 
-// missing reports a key that must be set.
+// missing reports a key that must be set and is not, and says whether it did.
 func (t *table) missing(key string) bool {
 	if t.take(key) != nil {
 		return false
@@ -105,8 +105,9 @@ func (t *table) missing(key string) bool {
 	return true
 }
 
-// requiredPort reads the port of a handler that may have a host. Labels must not
-// choose what is asked of a host other than their container.
+// requiredPort reads the port of a handler that may have a host. Where a file sets
+// host, labels must not set anything else there: they must not choose what healthd
+// asks another host.
 func (s *specReader) requiredPort(t *table) int {
 	if t.missing("port") {
 		return 0

@@ -10,21 +10,21 @@ const (
 	needsPort    = "needs publish.port"
 )
 
-// readHAProxy reads where HAProxy listens to healthd; agent is where healthd listens
-// to HAProxy.
+// readHAProxy reads the sockets of HAProxy's Runtime API. agent is where healthd
+// answers HAProxy's agent checks.
 func readHAProxy(t *table, agent string) HAProxy {
 	const key = "sockets"
 	h := HAProxy{Sockets: t.distinct(key, key, maxSockets, checkRuntimeSocket, sameSocket)}
 	t.done()
-	// It refuses "agent up" for a server without an agent check, and forgets what was
-	// pushed when it is restarted: then it has to ask.
+	// HAProxy refuses "agent up" for a server without an agent check. After a restart
+	// it has forgotten what was pushed and must ask.
 	if len(h.Sockets) > 0 && agent == "" {
 		t.wrong(t.n.below(key), t.at(key), "needs listen.agent, which is off: without its agent check HAProxy takes no pushes")
 	}
 	return h
 }
 
-// readBackend shows nothing when there is none.
+// readBackend records no value when there is no backend.
 func readBackend(t *table) core.HAProxy {
 	var h core.HAProxy
 	if t.n == nil {
@@ -37,9 +37,9 @@ func readBackend(t *table) core.HAProxy {
 	return h
 }
 
-// checkPush reports that the spec in a file has a backend while nothing is pushed.
-// Where the sockets are wrong or may be in a file that could not be read, it does
-// not: that is a problem already.
+// checkPush reports a spec with a backend where no sockets are set. It does not where
+// the sockets are wrong or may be in a file that could not be read: that is reported
+// already.
 func (l *loader) checkPush(s *fileSpec) {
 	sockets := l.sections["haproxy"].below("sockets")
 	off := sockets == nil || sockets.kind == arrayKind && len(sockets.items) == 0
@@ -48,8 +48,8 @@ func (l *loader) checkPush(s *fileSpec) {
 	}
 }
 
-// checkPush reports what a container's backend lacks. A file's own may lack the port,
-// which is often the labels' to say.
+// checkPush reports what a container's backend lacks. In a file it may lack the port,
+// which labels often set.
 func (c *Config) checkPush(r *reader, spec *node) {
 	n := spec.below(backendPath)
 	if n == nil {

@@ -35,7 +35,7 @@ func (t *table) list(key string, split func(string) ([]string, error)) (*node, b
 }
 
 // words reads a list of strings with which check finds nothing wrong. In a label it
-// is JSON, or words as a shell has them. A string that is wrong is empty in words.
+// is JSON, or words as a shell has them. The word for a wrong string is empty.
 func (t *table) words(key string, check func(string) string) (*node, []string, bool) {
 	n, ok := t.list(key, shellWords)
 	if !ok {
@@ -49,8 +49,8 @@ func (t *table) words(key string, check func(string) string) (*node, []string, b
 	return n, words, ok
 }
 
-// distinct reads a list of words, in messages called noun, of which no two may mean
-// the same thing: those for which same returns one text.
+// distinct reads a list of words that must all mean something else: two mean the same
+// when same returns one text for both. Messages call the words noun.
 func (t *table) distinct(key, noun string, most int, check, same func(string) string) []string {
 	if t.take(key) == nil {
 		return nil

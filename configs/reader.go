@@ -28,21 +28,22 @@ type table struct {
 	n      *node // nil when the table is absent: everything has its default
 	path   string
 	known  []string
-	broken bool // it is no table, which is a problem already: do not miss its keys
+	broken bool // the value is not a table, which is reported already: its keys are not missing
 }
 
 // span is the bounds of a number or a duration, both included.
 type span[T int | time.Duration] struct{ least, most T }
 
-// durations has the upper bound of all durations, which only catches slips.
+// durations returns bounds with the upper one of all durations, which only catches
+// slips.
 func durations(least time.Duration) span[time.Duration] {
 	return span[time.Duration]{least, 365 * 24 * time.Hour}
 }
 
 func (r *reader) root(n *node) *table { return &table{reader: r, n: n} }
 
-// sub returns the table below key. It is there (n is set) when the key is, even
-// with a value of the wrong type, which then is a problem.
+// sub returns the table below key, with n nil when key is not set. A value of the
+// wrong type is reported and then read as an empty table.
 func (t *table) sub(key string) *table {
 	n := t.take(key)
 	broken := n != nil && n.kind != tableKind
@@ -108,8 +109,7 @@ func (t *table) done() {
 	}
 }
 
-// fileOnly makes keys known that something else reads, and that labels must not
-// set.
+// fileOnly makes keys known that other code reads. Labels must not set them.
 func (t *table) fileOnly(keys ...string) {
 	for _, key := range keys {
 		if n := t.take(key); n != nil && labelIn(n) {
@@ -131,7 +131,7 @@ func labelIn(n *node) bool {
 	return false
 }
 
-// endless is a duration that is well written and more than a time.Duration holds.
+// endless is a valid duration that is too long for a time.Duration.
 var endless = regexp.MustCompile(`^\d{1,30}(h|m|s|ms|us|µs|ns)$`)
 
 func (t *table) duration(key string, otherwise time.Duration, bounds span[time.Duration]) time.Duration {
@@ -200,8 +200,8 @@ func (n *node) integer() (int64, bool) {
 	return n.number, n.kind == integerKind
 }
 
-// text reads a string that check, unless nil, finds nothing wrong with: it says
-// what must be otherwise.
+// text reads a string. Where it is wrong, check returns what it must be; check may be
+// nil.
 func (t *table) text(key, otherwise string, check func(string) string) string {
 	n := t.take(key)
 	if n == nil {
@@ -231,7 +231,7 @@ func (r *reader) checked(n *node, path string, check func(string) string) (strin
 	return n.text, true
 }
 
-// choice reads one of the words of which the first is the default.
+// choice reads one of words. The first is the default.
 func (t *table) choice(key string, words ...string) string {
 	return t.text(key, words[0], oneOf(words...))
 }

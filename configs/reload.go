@@ -3,8 +3,8 @@ package configs
 import "slices"
 
 // NeedsRestart returns the keys in which next differs from c and which a running
-// daemon cannot take over: its engines, listeners, files, its log and what it pushes
-// to are opened once. Specs and the guard it can.
+// daemon cannot take over: it opens engines, listeners, files, its log and HAProxy's
+// sockets once. It can take over specs and the guard.
 func (c *Config) NeedsRestart(next *Config) []string {
 	var keys []string
 	for _, setting := range []struct {

@@ -68,9 +68,9 @@ func hasProbe(spec *core.Spec) bool {
 	return spec.Probes != [core.NumProbes]*core.ProbeSpec{}
 }
 
-// readEnable says whether the container may be supervised. Only a label that
-// clearly says no keeps it from that, and one that says yes is what a one-off needs:
-// the other labels may be copies of the service's.
+// readEnable says whether the container may be supervised. A label that is neither a
+// yes nor a no is a problem, not a no. A one-off needs a yes, because its other labels
+// may be copies of the service's.
 func readEnable(labels map[string]string) (bool, Problems) {
 	text, ok := labels[enableLabel]
 	if !ok {
@@ -105,9 +105,8 @@ func (c *Config) choose(labels map[string]string) (*fileSpec, string, Problems) 
 	return nil, "", Problems{at.problem("spec", "there is no spec named %s%s", quote(name), didYouMean(name, names))}
 }
 
-// oneOff says that Compose has made the container for one command (docker compose run):
-// it has the labels of the service, but is none of its replicas, and is over when the
-// command is.
+// oneOff says whether Compose made the container for one command (docker compose run).
+// It has the labels of the service but is not a replica, and it ends with the command.
 func oneOff(labels map[string]string) bool { return labels[composeOneOff] == "True" }
 
 // serviceOf is the compose service that a container is a replica of, if it is one.

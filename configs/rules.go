@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// The rules below return what a text must be when it is not, else "".
+// Each rule below returns "" for a valid text, and for another one what it must be.
 
 const (
 	maxName   = 253

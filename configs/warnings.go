@@ -10,11 +10,11 @@ import (
 	"healthd/supervisor/core"
 )
 
-// slowStart is what a start may well take.
+// slowStart is a normal time for a container to start.
 const slowStart = 5 * time.Second
 
-// Warnings returns what is right and yet hardly meant, each as "FILE:LINE: KEY
-// PATH: what follows from it". Labels are not known here, so it warns of what no
+// Warnings returns what is valid but probably a mistake, each as "FILE:LINE: KEY
+// PATH: what follows from it". Labels are not known here, so it warns only of what no
 // sensible label changes.
 func (c *Config) Warnings() []string {
 	var found Problems
@@ -38,7 +38,7 @@ func (c *Config) Warnings() []string {
 	return lines
 }
 
-// neverChosen finds a spec before s that takes every container that s matches.
+// neverChosen warns of an earlier spec that takes every container that s matches.
 func (s *fileSpec) neverChosen(before []*fileSpec) string {
 	for _, other := range before {
 		if len(s.match) > 0 && other.covers(s) {
@@ -67,7 +67,7 @@ func wider(pattern, narrow string) bool {
 	return pattern == narrow || plain && glob(pattern, narrow)
 }
 
-// killsBusy is for one probe written down twice.
+// killsBusy warns of a liveness probe that is the readiness probe again.
 func killsBusy(spec *core.Spec) string {
 	live, ready := spec.Probes[core.Liveness], spec.Probes[core.Readiness]
 	if live == nil || ready == nil || !reflect.DeepEqual(live.Handler, ready.Handler) || givesUp(live) > givesUp(ready) {
@@ -77,15 +77,15 @@ func killsBusy(spec *core.Spec) string {
 		" (readiness after " + bareDuration(givesUp(ready)) + "): a busy container is restarted before it can shed load"
 }
 
-// givesUp returns how long a container that does not answer in time has until the
-// verdict. A probe that outlasts its period comes at the next multiple of it.
+// givesUp returns how long a container may leave probes without an answer until they
+// have failed. After one that outlasts its period, the next comes at a multiple of it.
 func givesUp(p *core.ProbeSpec) time.Duration {
 	periods := max(1, (p.Timeout+p.Period-1)/p.Period)
 	return times(p.FailureThreshold, periods*p.Period)
 }
 
-// killsSlowStart is for liveness probes that end a start which takes seconds. A
-// post_start hook and the engine's HEALTHCHECK can have waited for that start.
+// killsSlowStart warns of a liveness probe that stops a container which needs seconds
+// to start. A post_start hook and the engine's HEALTHCHECK may wait for the start.
 func killsSlowStart(spec *core.Spec) string {
 	live := spec.Probes[core.Liveness]
 	if live == nil || live.Handler.EngineHealth != nil || spec.Probes[core.Startup] != nil || spec.Lifecycle.PostStart != nil {
@@ -100,7 +100,7 @@ func killsSlowStart(spec *core.Spec) string {
 		" to start is stopped before it is up"
 }
 
-// nowhereToPush is for a backend whose containers all must have a label for the port.
+// nowhereToPush warns of a backend without a port: each container needs a label for it.
 func nowhereToPush(spec *core.Spec) string {
 	if spec.Publish.HAProxy.Backend == "" || spec.Publish.Port != 0 {
 		return ""
