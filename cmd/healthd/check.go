@@ -13,10 +13,10 @@ import (
 func (a *app) checkCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "check",
-		Short: "Read and validate the configuration",
-		Long: "Read and validate the configuration, and print everything that is wrong with it, or else\n" +
-			"what is right and yet hardly meant. If a daemon runs, also print what it warns of: the\n" +
-			"containers that it and somebody else look after.",
+		Short: "Validate the configuration",
+		Long: "Read and validate the configuration, and print every problem. If there is none, print a\n" +
+			"warning for everything that is valid but probably a mistake. If a daemon runs, also print\n" +
+			"its warnings about containers that another supervisor looks after, too.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := a.load()

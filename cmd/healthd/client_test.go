@@ -35,7 +35,7 @@ func (f *fake) SetGate(_ context.Context, _, gate string, status bool) error {
 	return f.err
 }
 func (f *fake) Hold(_ context.Context, _ string, until time.Time) error {
-	f.hold = "until somebody resumes it"
+	f.hold = "until a resume"
 	if !until.IsZero() {
 		f.hold = time.Until(until).Round(time.Minute).String()
 	}
@@ -118,7 +118,7 @@ func TestStatusOfADaemon(t *testing.T) {
 
 func TestStatusOfNothing(t *testing.T) {
 	socket, _ := daemonWith(t, &fake{})
-	if got := inside("status", "--socket", socket); got.code != 0 || got.stdout != "no container matches a spec or carries a probe label\n" {
+	if got := inside("status", "--socket", socket); got.code != 0 || got.stdout != "no container matches a spec or has a probe label\n" {
 		t.Errorf("%+v", got)
 	}
 	if got := inside("status", "-o", "json", "--socket", socket); got.stdout != "[]\n" {
@@ -174,8 +174,8 @@ func TestRestartRefused(t *testing.T) {
 func TestRestartThatDoesNotCome(t *testing.T) {
 	socket, _ := daemonWith(t, &fake{}, container("web-1", nil))
 	got := inside("restart", "web-1", "--timeout", "50ms", "--socket", socket)
-	const want = "healthd: cannot see the new run of web-1: not there after 50ms; the restart goes on\n"
-	if got.code != 1 || got.stderr != want || got.stdout != "web-1: restart asked for\n" {
+	const want = "healthd: cannot see the new run of web-1: it has not begun after 50ms; the restart goes on\n"
+	if got.code != 1 || got.stderr != want || got.stdout != "web-1: restart requested\n" {
 		t.Errorf("%+v, want %q", got, want)
 	}
 }
@@ -187,7 +187,7 @@ func TestRestartOfAContainerThatStaysStopped(t *testing.T) {
 		v.State.Run.Exit = core.Exit{Reason: core.ReasonStoppedByOperator, FinishedAt: clock}
 	}))
 	got := inside("restart", "web-1", "--timeout", "1m", "--socket", socket)
-	const want = "healthd: cannot restart web-1: it has ended (StoppedByOperator) and is not to be started again; see healthd events web-1\n"
+	const want = "healthd: cannot restart web-1: it has ended (StoppedByOperator), and healthd does not start it again: see healthd events web-1\n"
 	if got.code != 1 || got.stderr != want {
 		t.Errorf("%+v, want %q", got, want)
 	}
@@ -204,7 +204,7 @@ func TestRestartThatNobodyConfirms(t *testing.T) {
 	waits, _ := daemonWith(t, &fake{}, container("web-1", nil))
 	for socket, want := range map[string]string{
 		silent: "healthd: cannot restart web-1: the daemon did not answer within 100ms\n",
-		waits:  "healthd: cannot see the new run of web-1: not there after 100ms; the restart goes on\n",
+		waits:  "healthd: cannot see the new run of web-1: it has not begun after 100ms; the restart goes on\n",
 	} {
 		if got := inside("restart", "web-1", "--timeout", "100ms", "--socket", socket); got.code != 1 || got.stderr != want {
 			t.Errorf("%+v, want %q", got, want)

@@ -139,7 +139,7 @@ func (d *daemon) drain(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, drainCommands)
 	defer cancel()
 	if err := d.prober.Drain(ctx); err != nil {
-		d.log.Warn("commands of probes are left behind", zap.Error(err))
+		d.log.Warn("commands of probes still run in their containers", zap.Error(err))
 	}
 }
 
@@ -172,7 +172,7 @@ func (d *daemon) servers() []server {
 			return agent.Serve(ctx, ln, board)
 		}})
 	}
-	servers = append(servers, server{"tell HAProxy", func(ctx context.Context) error {
+	servers = append(servers, server{"push to HAProxy", func(ctx context.Context) error {
 		return d.haproxy.Run(ctx, d.supervisor)
 	}})
 	for _, e := range d.engines {
@@ -225,7 +225,7 @@ func listenTCP(key, address string) (net.Listener, error) {
 	}
 	ln, err := net.Listen("tcp", address)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, fmt.Errorf("cannot listen on %s: another program does: stop it or change listen.%s", address, key)
+		return nil, fmt.Errorf("cannot listen on %s: another program listens there: stop it, or change listen.%s", address, key)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot listen on %s (listen.%s): %w", address, key, err)

@@ -54,7 +54,7 @@ func openEngine(r configs.Runtime, log *zap.Logger) (engineClient, error) {
 	case "docker":
 		return docker.New(docker.Config{Name: r.Name, Endpoint: r.Endpoint, Log: log.With(zap.String("runtime", r.Name))})
 	}
-	return nil, fmt.Errorf("there is no runtime type %q", r.Type)
+	return nil, fmt.Errorf("unknown runtime type %q", r.Type)
 }
 
 func closeEngines(engines []*engine) {

@@ -23,7 +23,7 @@ func (a *app) eventsCommand() *cobra.Command {
 	var follow bool
 	cmd := &cobra.Command{
 		Use:               "events [NAME]",
-		Short:             "Show the history of transitions",
+		Short:             "Show what happened to all containers, or to one",
 		Args:              takes(0, 1),
 		ValidArgsFunction: a.completeName,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -47,8 +47,8 @@ func (a *app) eventsCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVarP(&output, "output", "o", asTable, "table or json")
-	cmd.Flags().StringVar(&since, "since", "", "only what happened since: a duration such as 10m, or an RFC 3339 time")
-	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on with what happens, until interrupted")
+	cmd.Flags().StringVar(&since, "since", "", "only events since then: a duration such as 10m, or an RFC 3339 time")
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on with new events until interrupted")
 	return cmd
 }
 

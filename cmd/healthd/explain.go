@@ -15,9 +15,9 @@ import (
 func (a *app) explainCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "explain NAME",
-		Short: "Say why a container is seen as it is, and what happens next",
-		Long: "Say which spec matched a container and why, where each setting comes from, how each probe\n" +
-			"stands against its threshold, what happened last, and what happens next and when.",
+		Short: "Show why a container is in its state, and what happens next",
+		Long: "Show which spec a container has and why, the origin of each setting, each probe against its\n" +
+			"threshold, the last events, and what happens next and when.",
 		Args:              takes(1, 1),
 		ValidArgsFunction: a.completeName,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -124,7 +124,7 @@ func readyText(s api.Status) string {
 func specText(e api.Explanation) string {
 	switch {
 	case e.Status.Invalid != "":
-		return "none, as what is set for it is wrong: " + line(e.Status.Invalid)
+		return "none: " + line(e.Status.Invalid)
 	case e.Status.Spec == "":
 		return "none; " + line(e.MatchedBy)
 	}
@@ -140,7 +140,7 @@ func writeProbes(page *page, s api.Status, now time.Time) {
 		page.WriteByte('\n')
 		page.write("", fmt.Sprintf("%s probe: %s", t, probeText(p, alive(s))), 2)
 		if p.LastProbeTime != nil {
-			fmt.Fprintf(page, "  last asked %s ago, took %s\n", age(now.Sub(*p.LastProbeTime)), latency(p.LatencySeconds))
+			fmt.Fprintf(page, "  last probed %s ago, took %s\n", age(now.Sub(*p.LastProbeTime)), latency(p.LatencySeconds))
 			writeOutput(page, p.Output, page.columns)
 		}
 	}
@@ -149,7 +149,7 @@ func writeProbes(page *page, s api.Status, now time.Time) {
 // probeText says how a probe stands. Every probe of a container that does not run
 // counts as failed, which would only puzzle here.
 func probeText(p api.ProbeStatus, alive bool) string {
-	const noProcess = "not asked, as the container does not run"
+	const noProcess = "not probed, the container does not run"
 	switch {
 	case !alive && p.LastProbeTime == nil:
 		return noProcess
@@ -158,11 +158,11 @@ func probeText(p api.ProbeStatus, alive bool) string {
 	case !alive:
 		return noProcess + "; at the end of the last run: " + inARow(p)
 	case p.LastProbeTime == nil && p.OnHold:
-		return p.Result + ", not asked in this run"
+		return p.Result + ", not probed in this run"
 	case p.LastProbeTime == nil:
-		return p.Result + ", not asked yet in this run"
+		return p.Result + ", not probed yet in this run"
 	case p.OnHold:
-		return p.Result + ", not asked again in this run"
+		return p.Result + ", not probed again in this run"
 	}
 	return p.Result + ", " + inARow(p)
 }
@@ -172,7 +172,7 @@ func inARow(p api.ProbeStatus) string {
 	text := ""
 	switch {
 	case p.Outcome == "Unknown":
-		return "no answer that counts"
+		return "no counted outcome yet"
 	case p.Outcome == "Failure":
 		text = count(p.Run, "failure")
 	case p.Run == 1:

@@ -17,9 +17,9 @@ func (a *app) gateCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "gate NAME TYPE True|False",
 		Short: "Set a readiness gate of a container",
-		Long: "Say that a readiness gate of a container is True or False, and print what follows from it.\n" +
-			"A container is ready only when its readiness probe says so and all its gates are True; a\n" +
-			"gate that nobody has set is not. The gates are those of readiness_gates in its spec.",
+		Long: "Set a readiness gate of a container to True or False, and print whether the container is\n" +
+			"ready. It is ready only when its readiness probe succeeds and all its gates are True. An\n" +
+			"unset gate is False. The key readiness_gates of the spec lists the gates.",
 		Args:              takes(3, 3),
 		ValidArgsFunction: a.completeGate,
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -17,9 +17,9 @@ func (a *app) holdCommand() *cobra.Command {
 	var limit string
 	cmd := &cobra.Command{
 		Use:   "hold NAME",
-		Short: "Let nothing be restarted of a container, for maintenance",
-		Long: "Let healthd restart nothing of a container, whatever its probes say and however it ends, until\n" +
-			"somebody resumes it or the time is over. Probing goes on. A second hold replaces the first.",
+		Short: "Pause restarts of a container, for maintenance",
+		Long: "Pause restarts of a container, whatever its probes say and however it ends, until a resume or\n" +
+			"the end of the time. Probing goes on. A second hold replaces the first.",
 		Args:              takes(1, 1),
 		ValidArgsFunction: a.completeName,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -35,7 +35,7 @@ func (a *app) holdCommand() *cobra.Command {
 			return a.changeHold(cmd, "hold", args[0], query, "held"+forHow)
 		},
 	}
-	cmd.Flags().StringVar(&limit, "for", "", "end the hold after a `DURATION` such as 10m (default: not before a resume)")
+	cmd.Flags().StringVar(&limit, "for", "", "end the hold after this `DURATION`, such as 10m (default: at a resume)")
 	return cmd
 }
 
@@ -43,7 +43,7 @@ func (a *app) resumeCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:               "resume NAME",
 		Short:             "End the hold of a container",
-		Long:              "End the hold of a container: what waited for that is restarted.",
+		Long:              "End the hold of a container. If a restart waited for that, healthd begins it.",
 		Args:              takes(1, 1),
 		ValidArgsFunction: a.completeName,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -71,7 +71,7 @@ func (a *app) changeHold(cmd *cobra.Command, what, name string, query url.Values
 // heldText says until when a container is held.
 func heldText(s api.Status, now time.Time) string {
 	if s.HeldUntil.IsZero() {
-		return "until somebody resumes it"
+		return "until a resume"
 	}
 	return fmt.Sprintf("for another %s, until %s", max(0, s.HeldUntil.Sub(now)).Round(time.Second), moment(s.HeldUntil))
 }

@@ -14,7 +14,7 @@ func TestHold(t *testing.T) {
 	f := &fake{}
 	socket, _ := daemonWith(t, f, container("web-1", nil))
 	for _, tt := range []struct{ args, asked, said string }{
-		{"hold web-1", "until somebody resumes it", "web-1: held\n"},
+		{"hold web-1", "until a resume", "web-1: held\n"},
 		{"hold web-1 --for 10m", "10m0s", "web-1: held for 10m0s\n"},
 		{"hold --for 90m 0123456789abcdefweb-1", "1h30m0s", "web-1: held for 1h30m0s\n"},
 		{"resume web-1", "", "web-1: no longer held\n"},
@@ -50,7 +50,7 @@ func TestRestartOfAHeldContainer(t *testing.T) {
 func TestHeldText(t *testing.T) {
 	s := statuses()[0]
 	for until, want := range map[time.Time]string{
-		{}:                                 "until somebody resumes it",
+		{}:                                 "until a resume",
 		clock.Add(time.Minute):             "for another 1m0s, until 2026-01-02 03:05:05",
 		clock.Add(-time.Second):            "for another 0s, until 2026-01-02 03:04:04",
 		clock.Add(1500 * time.Millisecond): "for another 2s, until 2026-01-02 03:04:06",

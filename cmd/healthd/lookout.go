@@ -42,7 +42,7 @@ func (l *lookout) List(ctx context.Context) ([]runtime.Summary, error) {
 		known := l.warning(now) != ""
 		l.newest.Store(&sight{all[i].Name, now})
 		if !known {
-			l.log.Warn("there is another master of containers", zap.String("warning", l.warning(now)))
+			l.log.Warn("another program also restarts containers", zap.String("warning", l.warning(now)))
 		}
 	}
 	return all, err
@@ -67,7 +67,7 @@ func (l *lookout) warning(now time.Time) string {
 	if s == nil || now.Sub(s.at) > lists*l.relist {
 		return ""
 	}
-	return fmt.Sprintf("container %s (%s) runs beside healthd: by its name it restarts unhealthy containers too, and knows neither drain nor back-off nor hold",
+	return fmt.Sprintf("container %s (%s) runs beside healthd: by its name it also restarts unhealthy containers, and ignores drain, back-off and hold",
 		s.name, l.engine)
 }
 

@@ -105,7 +105,7 @@ func (a *app) complain(err error) {
 func (a *app) rootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "healthd",
-		Short:         "Supervises the health of the containers of this host",
+		Short:         "Container health supervisor for this host",
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		PersistentPreRun: func(*cobra.Command, []string) {
@@ -113,9 +113,10 @@ func (a *app) rootCommand() *cobra.Command {
 		},
 	}
 	root.PersistentFlags().StringArrayVar(&a.configs, "config", nil,
-		"configuration `PATH`, a file or a directory of *.toml; may be repeated (default /etc/healthd)")
+		"read the configuration at `PATH`, a file or a directory of *.toml files; may be repeated\n"+
+			"(default /etc/healthd/healthd.toml and /etc/healthd/conf.d)")
 	root.PersistentFlags().StringVar(&a.socket, "socket", "",
-		"control socket `PATH` of the daemon (default: as configured)")
+		"use the daemon's control socket at `PATH` (default: as configured)")
 	root.AddCommand(
 		a.runCommand(), a.checkCommand(), a.statusCommand(), a.explainCommand(), a.eventsCommand(),
 		a.probeCommand(), a.restartCommand(), a.holdCommand(), a.resumeCommand(), a.gateCommand(), a.versionCommand(),

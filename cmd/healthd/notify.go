@@ -114,7 +114,7 @@ func (n *notifier) tell(state string) {
 		return
 	}
 	if err := send(path, state, patience); err != nil {
-		n.log.Warn("systemd cannot be told", zap.String("state", state), zap.Error(err))
+		n.log.Warn("cannot notify systemd", zap.String("state", state), zap.Error(err))
 	}
 }
 
@@ -135,7 +135,7 @@ func send(path, state string, patience time.Duration) error {
 func (d *daemon) watchdogPeriod() time.Duration {
 	interval, err := systemd.SdWatchdogEnabled(false)
 	if err != nil {
-		d.log.Warn("the watchdog of systemd cannot be used", zap.Error(err))
+		d.log.Warn("cannot use the watchdog of systemd", zap.Error(err))
 		return 0
 	}
 	return interval / 2

@@ -17,10 +17,10 @@ func (a *app) probeCommand() *cobra.Command {
 	types := []string{"startup", "liveness", "readiness"}
 	return &cobra.Command{
 		Use:   "probe NAME [startup|liveness|readiness]",
-		Short: "Run one of a container's probes once, now",
-		Long: "Run one of a container's probes once, now, and print its verdict, latency and output.\n" +
-			"It changes nothing. Without a type it is the liveness probe, else readiness, else startup.\n" +
-			"The exit code is 0 for a success.",
+		Short: "Run a probe of a container once, now",
+		Long: "Run a probe of a container once, now, and print its outcome, latency and output. This changes\n" +
+			"nothing. Without a type healthd runs the liveness probe, else readiness, else startup. The\n" +
+			"exit code is 0 if the probe succeeds.",
 		Args: takes(1, 2),
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
 			if len(args) == 1 {

@@ -57,7 +57,7 @@ func (d *daemon) reload(ctx context.Context) error {
 	}
 	if err := d.supervisor.Reload(ctx, next.Resolve, next.Guard); err != nil {
 		if ctx.Err() == nil {
-			d.log.Error("the configuration cannot be reloaded, all stays as it was", zap.Error(err))
+			d.log.Error("cannot reload the configuration, nothing changes", zap.Error(err))
 		}
 		return err
 	}
@@ -68,7 +68,7 @@ func (d *daemon) reload(ctx context.Context) error {
 	}
 	d.logWarnings(next)
 	if keys := d.begun.NeedsRestart(next); len(keys) > 0 {
-		d.log.Warn("some settings stay as they were until healthd is restarted", zap.Strings("keys", keys))
+		d.log.Warn("some changed settings need a restart of healthd", zap.Strings("keys", keys))
 	}
 	d.log.Info("the configuration was reloaded", zap.Strings("specs", next.SpecNames()))
 	return nil
@@ -83,12 +83,12 @@ func (d *daemon) logProblems(err error) {
 	for _, p := range problems {
 		d.log.Error("problem in the configuration", zap.Stringer("problem", p))
 	}
-	d.log.Error("the configuration cannot be reloaded, all stays as it was", zap.Int("problems", max(1, len(problems))))
+	d.log.Error("cannot reload the configuration, nothing changes", zap.Int("problems", max(1, len(problems))))
 }
 
 func (d *daemon) logWarnings(c *configs.Config) {
 	for _, w := range c.Warnings() {
-		d.log.Warn("doubt about the configuration", zap.String("warning", w))
+		d.log.Warn("warning about the configuration", zap.String("warning", w))
 	}
 }
 

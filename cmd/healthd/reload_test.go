@@ -75,7 +75,7 @@ func TestReload(t *testing.T) {
 	}
 	for _, want := range []string{
 		`"problem":"` + p.config + `:12: spec[#1].name: `, `"problem":"` + p.config + `:13: spec[#1].mtach: `,
-		`"problems":2`, `"msg":"some settings stay as they were until healthd is restarted","keys":["log.level"]`,
+		`"problems":2`, `"msg":"some changed settings need a restart of healthd","keys":["log.level"]`,
 		`"msg":"the configuration was reloaded","specs":["aa","bb"]`,
 	} {
 		if !strings.Contains(p.log.String(), want) {

@@ -16,14 +16,14 @@ func (a *app) restartCommand() *cobra.Command {
 	var timeout time.Duration
 	cmd := &cobra.Command{
 		Use:   "restart NAME",
-		Short: "Restart a container as if its liveness probe had failed",
-		Long: "Withdraw a container's readiness, let it drain, stop it and start it again, and wait for\n" +
-			"the new run. An interrupt ends the waiting, not the restart. One that is held is refused.",
+		Short: "Restart a container as after a failed liveness probe",
+		Long: "Withdraw a container's readiness, drain it, stop it, start it again, and wait for the new run.\n" +
+			"An interrupt ends the wait, not the restart. healthd does not restart a held container.",
 		Args:              takes(1, 1),
 		ValidArgsFunction: a.completeName,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if timeout <= 0 {
-				return usageError{fmt.Errorf("--timeout must be longer than nothing, it is %q", timeout)}
+				return usageError{fmt.Errorf("--timeout must be more than 0s, it is %q", timeout)}
 			}
 			c, err := a.client()
 			if err != nil {
@@ -55,7 +55,7 @@ func waitedInVain(name string, asked, interrupted bool, timeout time.Duration) e
 	case interrupted:
 		return fmt.Errorf("cannot see the new run of %s: interrupted; the restart goes on", name)
 	}
-	return fmt.Errorf("cannot see the new run of %s: not there after %s; the restart goes on", name, timeout)
+	return fmt.Errorf("cannot see the new run of %s: it has not begun after %s; the restart goes on", name, timeout)
 }
 
 // restart asks for the restart and reports until the container runs anew. asked says
@@ -84,7 +84,7 @@ func (a *app) awaitRun(ctx context.Context, c *client, before, now api.Status, b
 			return err
 		}
 		if now.State.Terminated != nil {
-			return fmt.Errorf("cannot restart %s: it has ended (%s) and is not to be started again; see healthd events %s",
+			return fmt.Errorf("cannot restart %s: it has ended (%s), and healthd does not start it again: see healthd events %s",
 				before.Name, now.State.Terminated.Reason, before.Name)
 		}
 		if text := progress(before, now); text != said {
@@ -114,9 +114,9 @@ func progress(before, now api.Status) string {
 	case s.Waiting != nil && s.Waiting.Reason == "Draining":
 		return "draining and stopping"
 	case s.Waiting != nil:
-		return "stopped, waits: " + s.Waiting.Reason + ": " + line(s.Waiting.Message)
+		return "stopped, waiting: " + s.Waiting.Reason + ": " + line(s.Waiting.Message)
 	case newRun(before, now):
 		return "running again"
 	}
-	return "restart asked for"
+	return "restart requested"
 }

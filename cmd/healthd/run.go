@@ -18,8 +18,8 @@ func (a *app) runCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "run",
 		Short: "Run the daemon",
-		Long: "Run the daemon in the foreground. SIGHUP makes it read its configuration again. SIGTERM or\n" +
-			"SIGINT ends it when the restarts under way are done; a second one ends it at once.",
+		Long: "Run the daemon in the foreground. SIGHUP reloads the configuration. SIGTERM or SIGINT\n" +
+			"finishes the restarts under way and then ends the daemon; a second one ends it at once.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := a.load()
@@ -61,17 +61,17 @@ func obeySignals(stop, reload func(), log *zap.Logger) (release func()) {
 			case s := <-signals:
 				switch {
 				case s == syscall.SIGHUP && stopping:
-					log.Warn("healthd is stopping, the configuration is not reloaded")
+					log.Warn("cannot reload the configuration: healthd is stopping")
 				case s == syscall.SIGHUP:
 					log.Info("reloading the configuration", zap.Stringer("signal", s))
 					reload()
 				case stopping:
-					log.Error("ending at once, restarts under way are left as they are", zap.Stringer("signal", s))
+					log.Error("ending at once, the next daemon finishes the restarts under way", zap.Stringer("signal", s))
 					_ = log.Sync()
 					os.Exit(exitFailure)
 				default:
 					stopping = true
-					log.Info("stopping when the restarts under way are done", zap.Stringer("signal", s))
+					log.Info("finishing the restarts under way, then stopping", zap.Stringer("signal", s))
 					stop()
 				}
 			}

@@ -298,7 +298,7 @@ func checkCommands(t *testing.T, p *process) {
 		args []string
 		want string
 	}{
-		{[]string{"status"}, "wrong is invalid"},
+		{[]string{"status"}, "wrong is Invalid"},
 		{[]string{"status"}, "warning: container autoheal (docker) runs beside healthd"},
 		{[]string{"explain", "web-1"}, "readiness probe: makes it not ready after 3 failures in a row"},
 		{[]string{"explain", "web-1"}, "web, by match app"},

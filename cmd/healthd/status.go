@@ -27,7 +27,7 @@ func (a *app) statusCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:               "status [NAME…]",
 		Short:             "Show the containers and their health",
-		Long:              "Show the containers that healthd supervises, or just those named, and their health.",
+		Long:              "Show the health of all containers that healthd supervises, or of those named.",
 		ValidArgsFunction: a.completeNames,
 		RunE: func(cmd *cobra.Command, names []string) error {
 			if err := oneOf("output", output, asTable, asWide, asJSON); err != nil {
@@ -47,7 +47,7 @@ func (a *app) statusCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVarP(&output, "output", "o", asTable, "table, wide or json")
-	cmd.Flags().BoolVar(&watch, "watch", false, "show it again and again until interrupted")
+	cmd.Flags().BoolVar(&watch, "watch", false, "refresh until interrupted")
 	return cmd
 }
 
@@ -90,7 +90,7 @@ func (c *client) whyNone(ctx context.Context) string {
 	answer, err := c.send(ctx, http.MethodGet, "/readyz", nil, "", "text/plain")
 	if err == nil {
 		answer.Body.Close()
-		return "no container matches a spec or carries a probe label"
+		return "no container matches a spec or has a probe label"
 	}
 	if refused, ok := errors.AsType[*refusal](err); ok {
 		return "no container is known yet: " + line(refused.message)

@@ -40,7 +40,7 @@ func remark(s api.Status, now time.Time) string {
 	}
 	switch {
 	case s.Invalid != "":
-		return fmt.Sprintf("%s is invalid, it is not supervised: %s", s.Name, line(s.Invalid))
+		return fmt.Sprintf("%s is Invalid, healthd does not supervise it: %s", s.Name, line(s.Invalid))
 	case s.Held:
 		return fmt.Sprintf("%s is held %s%s", s.Name, heldText(s, now), text)
 	case text != "":

@@ -18,8 +18,8 @@ func TestUsageErrors(t *testing.T) {
 		{"hold a b", "healthd: hold takes NAME, not 2 arguments"},
 		{"hold a --for 10", `healthd: --for must be a duration such as 10m, it is "10"`},
 		{"hold a --for=", `healthd: --for must be a duration such as 10m, it is ""`},
-		{"hold a --for 0s", `healthd: --for must be longer than nothing, it is "0s"`},
-		{"hold a --for -1s", `healthd: --for must be longer than nothing, it is "-1s"`},
+		{"hold a --for 0s", `healthd: --for must be more than 0s, it is "0s"`},
+		{"hold a --for -1s", `healthd: --for must be more than 0s, it is "-1s"`},
 		{"hold a --for 100000h", `healthd: --for must be at most 87600h, which is 10 years, it is "100000h"`},
 		{"resume a b", "healthd: resume takes NAME, not 2 arguments"},
 		{"--nope", "healthd: unknown flag: --nope"},
@@ -39,8 +39,8 @@ func TestUsageErrors(t *testing.T) {
 		{"gate web-1 a true", `healthd: the gate must be True or False, it is "true": did you mean True?`},
 		{"gate web-1 a FALSE", `healthd: the gate must be True or False, it is "FALSE": did you mean False?`},
 		{"completion tcsh", "healthd: completion takes no arguments, not 1 argument"},
-		{"restart a --timeout 0", `healthd: --timeout must be longer than nothing, it is "0s"`},
-		{"restart a --timeout -1s", `healthd: --timeout must be longer than nothing, it is "-1s"`},
+		{"restart a --timeout 0", `healthd: --timeout must be more than 0s, it is "0s"`},
+		{"restart a --timeout -1s", `healthd: --timeout must be more than 0s, it is "-1s"`},
 		{"help bogus", `healthd: unknown command "bogus" for "healthd"`},
 		{"help completion bogus", `healthd: unknown command "bogus" for "healthd completion"`},
 		{"restart --timeout x a", `healthd: invalid argument "x" for "--timeout" flag`},
@@ -157,7 +157,7 @@ control = "`+dir+`/control.sock"
 dir = "`+dir+`/state"
 `)
 	got := healthd(t, "run", "--config", config)
-	want := "healthd: cannot listen on " + ln.Addr().String() + ": another program does: stop it or change listen.http\n"
+	want := "healthd: cannot listen on " + ln.Addr().String() + ": another program listens there: stop it, or change listen.http\n"
 	if got.code != 1 || got.stderr != want {
 		t.Errorf("%+v, want %q", got, want)
 	}

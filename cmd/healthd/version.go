@@ -51,7 +51,7 @@ func vcsCommit(settings []debug.BuildSetting) string {
 func (a *app) versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
-		Short: "Say which healthd this is",
+		Short: "Print the version of healthd",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			b := thisBuild()

@@ -135,7 +135,7 @@ func TestLookout(t *testing.T) {
 		list()
 		time.Sleep(time.Minute)
 		list()
-		want := []string{"container autoheal (docker) runs beside healthd: by its name it restarts unhealthy containers too, and knows neither drain nor back-off nor hold"}
+		want := []string{"container autoheal (docker) runs beside healthd: by its name it also restarts unhealthy containers, and ignores drain, back-off and hold"}
 		if got := d.warnings(); !slices.Equal(got, want) {
 			t.Errorf("%q, want %q", got, want)
 		}

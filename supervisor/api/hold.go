@@ -19,7 +19,7 @@ func ParseHold(s string) (time.Duration, error) {
 	case err != nil:
 		return 0, fmt.Errorf("for must be a duration such as 10m, it is %q", s)
 	case d <= 0:
-		return 0, fmt.Errorf("for must be longer than nothing, it is %q", s)
+		return 0, fmt.Errorf("for must be more than 0s, it is %q", s)
 	case d > MaxHold:
 		return 0, fmt.Errorf("for must be at most %.0fh, which is 10 years, it is %q", MaxHold.Hours(), s)
 	}
