@@ -29,31 +29,31 @@ build: ## build bin/healthd
 prerequisites: ## install what the tests need (Debian, Ubuntu; as root)
 	scripts/prerequisites test
 
-test: prerequisites ## install what is missing and run every test, on a private real engine too (as root)
+test: prerequisites ## install what is missing and run every test, also on a private Docker engine (as root)
 	$(GO) test -race -shuffle=on -timeout 20m ./...
 
 race: ## run the tests that need no engine ten times under the race detector
 	$(GO) test -race -shuffle=on -count=10 ./configs ./prober ./runtime ./supervisor/...
 
-chaos: prerequisites ## let everything go wrong on a private real engine for CHAOS (3m), by CHAOS_SEED (0: another each time)
+chaos: prerequisites ## inject faults on a private Docker engine for CHAOS (3m), by CHAOS_SEED (0: a new one each time) (as root)
 	$(GO) test -race -count=1 -timeout 30m ./e2e -run 'TestChaos$$' -v -chaos=$(CHAOS) -chaos-seed=$(CHAOS_SEED)
 
-compat: prerequisites ## run the tests with HAProxy on that of the next Debian (3.0 on bookworm), which is not installed for it (Debian; as root)
+compat: prerequisites ## run the HAProxy tests on the next Debian's HAProxy (3.0 on bookworm), without installing it (Debian; as root)
 	scripts/haproxy-compat bin/haproxy-3
 	$(GO) test -race -count=1 ./supervisor/haproxy -haproxy=$(CURDIR)/bin/haproxy-3/haproxy
 	$(GO) test -race -count=1 -timeout 20m ./e2e -run TestHAProxy -v -haproxy=$(CURDIR)/bin/haproxy-3/haproxy
 
-conformance: ## run the tests that need no engine and write docs/conformance.md: which covers which case of the kubelet
+conformance: ## run the tests that need no engine and write docs/conformance.md, the kubelet's cases with their tests
 	$(GO) build -o bin/conformance ./conformance
 	$(GO) test -json -race -shuffle=on ./configs ./prober ./runtime ./supervisor/... | bin/conformance conformance/cases.txt docs/conformance.md
 
 fuzz: ## run every fuzz target for FUZZTIME (30s) each
 	scripts/fuzz $(FUZZTIME)
 
-bench: prerequisites ## run the benchmarks
+bench: prerequisites ## run the benchmarks (as root)
 	$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./prober ./supervisor/... ./runtime/...
 
-lint: ## gofmt, vet, staticcheck, tidy modules, the import arrows, shellcheck (which is installed if it is missing: as root)
+lint: ## check gofmt, vet, staticcheck, go.mod, who imports whom, and the scripts (installs shellcheck if it is missing: as root)
 	scripts/prerequisites lint
 	@test -z "$$(gofmt -l .)" || { echo "not formatted:"; gofmt -l .; exit 1; }
 	$(GO) vet ./...
@@ -62,12 +62,12 @@ lint: ## gofmt, vet, staticcheck, tidy modules, the import arrows, shellcheck (w
 	scripts/arrows
 	shellcheck $$(git ls-files -z | xargs -0 awk 'FNR == 1 && /^#!.*[\/ ](ba|da)?sh( |$$)/ { print FILENAME } { nextfile }')
 
-demo: ## see a hung container behind HAProxy being withdrawn, restarted and come back (as root; DEMO_SECONDS=60 runs it unattended)
+demo: ## show how healthd heals a hung container behind HAProxy (as root; DEMO_SECONDS=60 runs it unattended)
 	scripts/prerequisites demo
 	$(GO) build -o bin/demo ./demo
 	bin/demo
 
-install: build ## install the program, its unit and a configuration (PREFIX=/usr/local, DESTDIR=)
+install: build ## install the binary, the systemd unit and a configuration (PREFIX=/usr/local, DESTDIR=)
 	install -D -m 0755 bin/healthd $(DESTDIR)$(BINDIR)/healthd
 	sed 's|@BINDIR@|$(BINDIR)|; s|@DOCDIR@|$(DOCDIR)|' systemd/healthd.service.in > bin/healthd.service
 	install -D -m 0644 bin/healthd.service $(DESTDIR)$(UNITDIR)/healthd.service
@@ -81,10 +81,10 @@ install: build ## install the program, its unit and a configuration (PREFIX=/usr
 	install -d -m 0755 $(DESTDIR)$(DOCDIR)/examples/haproxy
 	install -m 0644 configs/examples/haproxy/* $(DESTDIR)$(DOCDIR)/examples/haproxy/
 	install -d -m 0755 $(DESTDIR)$(DOCDIR)/configs
-	ln -sfn ../examples $(DESTDIR)$(DOCDIR)/configs/examples # docs refer to that
+	ln -sfn ../examples $(DESTDIR)$(DOCDIR)/configs/examples # docs link to it
 	if [ -z "$(DESTDIR)" ] && [ -d /run/systemd/system ]; then systemctl daemon-reload; fi
 
-uninstall: ## remove what install put there, but no configuration
+uninstall: ## remove what install installed, except the configuration
 	rm -f $(DESTDIR)$(BINDIR)/healthd $(DESTDIR)$(UNITDIR)/healthd.service
 	rm -rf $(DESTDIR)$(DOCDIR)
 
