@@ -49,16 +49,16 @@ func (s *show) judge() error {
 	}
 	var healed error
 	if len(missing) > 0 {
-		healed = fmt.Errorf("%s was not healed: no %s after what there was before", hung,
+		healed = fmt.Errorf("healthd did not heal %s: after the events above, %s is missing", hung,
 			strings.TrimSpace(missing[0].Reason+" "+missing[0].Message))
 	}
 	if err := errors.Join(healed, s.traffic.judge()); err != nil {
 		return err
 	}
-	fmt.Printf(`%[1]s was withdrawn, restarted and came back, and no request failed.
-Those that HAProxy had to send on to another container came to %[1]s when it hung already and
-healthd could not know it yet, for up to 2 s: one to the next probe, one until that is given up.
-After %[2]v without an answer HAProxy tries elsewhere (retry-on, option redispatch).
+	fmt.Printf(`healthd withdrew %[1]s, restarted it and made it ready again. No request failed.
+HAProxy retries requests that had already gone to the hung container. A hang lasts up to 2 s
+before healthd withdraws %[1]s: 1 s until the next probe, and 1 s for its timeout. HAProxy
+tries another container after %[2]v without an answer (retry-on, option redispatch).
 `, hung, serverTimeout)
 	return nil
 }

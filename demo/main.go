@@ -1,9 +1,9 @@
-// Command demo shows healthd at work on a private Docker engine: three web replicas,
-// a slow starter, and one container that hangs after 20 seconds and is withdrawn,
-// restarted and ready again, before them an HAProxy that healthd tells about it. It
-// removes all it started, also after Ctrl-C. With DEMO_SECONDS=N it runs for N seconds
-// unattended and fails when the hung container was not healed, when HAProxy did not
-// take it out and in again, or when a request through HAProxy failed.
+// Command demo shows healthd at work on a private Docker engine: three web replicas, a
+// slow starter, a container that hangs 20 seconds after each start, and HAProxy, to which
+// healthd pushes readiness. healthd withdraws and restarts the hung container until it is
+// ready again. The demo removes all that it started, also after Ctrl-C. With
+// DEMO_SECONDS=N it runs for N seconds unattended, and fails if healthd did not heal the
+// hung container, if HAProxy did not take it out and in again, or if a request failed.
 package main
 
 import (
@@ -34,7 +34,7 @@ func run(ctx context.Context, seconds string) (err error) {
 	if seconds != "" {
 		n, err := strconv.Atoi(seconds)
 		if err != nil || n < 1 {
-			return fmt.Errorf("cannot run for DEMO_SECONDS=%s: not a number of seconds", seconds)
+			return fmt.Errorf("cannot run for DEMO_SECONDS=%s: it must be a whole number of seconds, at least 1", seconds)
 		}
 		length = time.Duration(n) * time.Second
 	}
@@ -51,7 +51,7 @@ func run(ctx context.Context, seconds string) (err error) {
 	if out, err := build.CombinedOutput(); err != nil {
 		return quiet(ctx, fmt.Errorf("cannot build healthd: %w\n%s", err, out))
 	}
-	fmt.Println("Starting a private Docker engine with an image of its own (nothing on this machine's engine is touched) …")
+	fmt.Println("Starting a private Docker engine (this machine's own engine is not touched) …")
 	engine, err := dockertest.Open()
 	if err != nil {
 		return err

@@ -61,9 +61,9 @@ func (p *process) await(ctx context.Context, what func(context.Context) error) e
 		select {
 		case <-tick.C:
 		case <-p.done:
-			return fmt.Errorf("%s has ended; its log:\n%s", p.name, p.said())
+			return fmt.Errorf("%s has ended; this is its log:\n%s", p.name, p.said())
 		case <-ctx.Done():
-			return fmt.Errorf("%s is not there yet: %w; its log:\n%s", p.name, err, p.said())
+			return fmt.Errorf("%s is not ready yet: %w; this is its log:\n%s", p.name, err, p.said())
 		}
 	}
 }

@@ -123,7 +123,7 @@ func (s *show) play(ctx context.Context, length time.Duration) (err error) {
 	}
 	finish := s.accompany()
 	if length == 0 {
-		err = s.live(ctx, s.head()+"Ctrl-C ends the demo.\n")
+		err = s.live(ctx, s.head()+"Ctrl-C ends the demo and cleans up.\n")
 	} else {
 		err = s.unattended(ctx, length)
 	}
@@ -158,9 +158,9 @@ func (s *show) accompany() (finish func()) {
 
 // head says what there is to see.
 func (s *show) head() string {
-	return fmt.Sprintf("HAProxy listens on http://%[1]s, try in another terminal: curl http://%[1]s/\n", s.haproxy.address) +
-		fmt.Sprintf("healthd listens on http://%s (try /v1/services/web, /v1/ready/web/%s, /metrics).\n", s.address, hung) +
-		fmt.Sprintf("%s hangs 20 seconds after each start: watch it being withdrawn, restarted and come back.\n", hung)
+	return fmt.Sprintf("HAProxy listens on http://%[1]s. In another terminal, try: curl http://%[1]s/\n", s.haproxy.address) +
+		fmt.Sprintf("healthd listens on http://%s. Try /v1/services/web, /v1/ready/web/%s, /metrics.\n", s.address, hung) +
+		fmt.Sprintf("%s hangs 20 seconds after each start. Watch how healthd withdraws and restarts it.\n", hung)
 }
 
 // command is a call of healthd out of reach of the terminal's Ctrl-C, which is the

@@ -106,7 +106,7 @@ func (t *traffic) get() (answer, error) {
 	}
 	_, by, ok := strings.Cut(string(body), "Answered-By: ")
 	if response.StatusCode != http.StatusOK || !ok {
-		return answer{}, fmt.Errorf("HAProxy answers with status %d", response.StatusCode)
+		return answer{}, fmt.Errorf("HAProxy answered with status %d", response.StatusCode)
 	}
 	by, _, _ = strings.Cut(by, "\r\n")
 	return answer{by, response.Header.Get("Retries") != "0"}, nil
@@ -124,7 +124,7 @@ func (t *traffic) summary() string {
 		by = append(by, fmt.Sprintf("%s %d", name, n))
 	}
 	slices.Sort(by)
-	return fmt.Sprintf("%d requests through HAProxy: %d failed, %d sent on to another container, the slowest took %v.\nAnswered by %s.\n",
+	return fmt.Sprintf("%d requests through HAProxy: %d failed, %d retried on another container, the slowest took %v.\nAnswers by %s.\n",
 		t.sent, t.sent-t.answered, t.moved, t.slowest, strings.Join(by, ", "))
 }
 
@@ -135,9 +135,9 @@ func (t *traffic) judge() error {
 	defer t.mu.Unlock()
 	switch failed := t.sent - t.answered; {
 	case t.sent == 0:
-		return fmt.Errorf("no request was sent: HAProxy did not show %s as up", strings.Join(replicas, ", "))
+		return fmt.Errorf("the demo sent no request: HAProxy did not show %s as up", strings.Join(replicas, ", "))
 	case failed > 0:
-		return fmt.Errorf("%d of %d requests through HAProxy failed, the first %s", failed, t.sent, t.failure)
+		return fmt.Errorf("%d of %d requests through HAProxy failed; the first: %s", failed, t.sent, t.failure)
 	}
 	return nil
 }
