@@ -138,7 +138,7 @@ func reply(board *supervisor.Board, name string) string {
 	switch {
 	case ready:
 		return up
-	case v.Finishing():
+	case v.DrainingReady():
 		return draining
 	}
 	return down + clean(reason) + "\n"

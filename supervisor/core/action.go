@@ -3,8 +3,9 @@ package core
 import (
 	"errors"
 	"fmt"
-	"healthd/runtime"
 	"time"
+
+	"healthd/runtime"
 )
 
 // Action is the stop or start under way. All but Call ends with the run.

@@ -1,9 +1,10 @@
 package core
 
 import (
+	"time"
+
 	"healthd/prober"
 	"healthd/runtime"
-	"time"
 )
 
 // bringsBack is how long an engine with a restart policy of its own is given to start a

@@ -1,9 +1,10 @@
 package core
 
 import (
+	"time"
+
 	"healthd/prober"
 	"healthd/runtime"
-	"time"
 )
 
 // Health is what this daemon has found out about the run. It begins afresh with each

@@ -1,8 +1,9 @@
 package core
 
 import (
-	"healthd/runtime"
 	"time"
+
+	"healthd/runtime"
 )
 
 // memoryV1 is the form of before there were groups and a version.

@@ -1,9 +1,10 @@
 package core
 
 import (
-	"healthd/runtime"
 	"slices"
 	"time"
+
+	"healthd/runtime"
 )
 
 // shouldStart is the restart decision. (kubelet ShouldContainerBeRestarted) What

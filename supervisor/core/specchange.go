@@ -50,11 +50,7 @@ func (t *stepper) changeProbe(probe ProbeType) {
 }
 
 // setStarted notes whether the run is started.
-func (t *stepper) setStarted(started bool) {
-	if started != t.Conditions.Started.Status {
-		t.Conditions.Started.Status, t.Conditions.Started.Since = started, t.now
-	}
-}
+func (t *stepper) setStarted(started bool) { t.Conditions.Started.set(started, t.now) }
 
 // SameSpec says whether two specs lead to the same decisions: where their values come
 // from may differ.

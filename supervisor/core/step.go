@@ -235,14 +235,12 @@ func (t *stepper) recordResult(probe ProbeType, r, before prober.Result) {
 // setReadiness makes readiness follow from everything else.
 func (t *stepper) setReadiness() {
 	ready := t.containerReady()
-	if ready != t.Conditions.ContainerReady.Status {
-		t.Conditions.ContainerReady.Status, t.Conditions.ContainerReady.Since = ready, t.now
-	}
+	t.Conditions.ContainerReady.set(ready, t.now)
 	ready = ready && firstUnmetGate(t.spec, &t.State) == ""
 	if ready == t.Conditions.Ready.Status {
 		return
 	}
-	t.Conditions.Ready.Status, t.Conditions.Ready.Since = ready, t.now
+	t.Conditions.Ready.set(ready, t.now)
 	if ready {
 		t.record(EventReady, "Container %s is ready", t.c.Name)
 		return
