@@ -54,7 +54,7 @@ func BenchmarkOpen(b *testing.B) {
 	for n := range 1000 {
 		j.Remember(remember(fmt.Sprint(n), "web"))
 	}
-	if err := j.transact(j.take()); err != nil {
+	if err := j.transact(j.takePending()); err != nil {
 		b.Fatal(err)
 	}
 	j.Close()

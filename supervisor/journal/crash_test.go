@@ -17,14 +17,14 @@ const crashDir = "HEALTHD_TEST_CRASH_DIR"
 
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(crashDir); dir != "" {
-		crash(dir)
+		rememberUntilKilled(dir)
 		return
 	}
 	os.Exit(m.Run())
 }
 
-// crash remembers and says what is durable, until it is killed.
-func crash(dir string) {
+// rememberUntilKilled remembers, and prints what is durable, until it is killed.
+func rememberUntilKilled(dir string) {
 	j, err := Open(Config{Dir: dir, Boot: "boot-1"})
 	if err != nil {
 		panic(err)
@@ -37,7 +37,7 @@ func crash(dir string) {
 	}
 }
 
-func TestKilledLosesNothingAcknowledged(t *testing.T) {
+func TestKillKeepsWhatWasAcknowledged(t *testing.T) {
 	dir := t.TempDir()
 	for round := range 5 {
 		cmd := exec.Command(os.Args[0])
@@ -70,8 +70,8 @@ func TestKilledLosesNothingAcknowledged(t *testing.T) {
 				t.Errorf("round %d: %d of %d was acknowledged and is lost", round, n, last)
 			}
 		}
-		if last < 0 || j.Last() < uint64(last+1) || reasons(j) != "" {
-			t.Errorf("round %d: %d acknowledged, %d events, %s", round, last, j.Last(), reasons(j))
+		if last < 0 || j.Last() < uint64(last+1) || ownReasons(j) != "" {
+			t.Errorf("round %d: %d acknowledged, %d events, %s", round, last, j.Last(), ownReasons(j))
 		}
 		j.Close()
 	}

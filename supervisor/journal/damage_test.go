@@ -17,8 +17,8 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// written returns a file with 300 events and 40 memories.
-func written(t testing.TB) []byte {
+// writeFile returns a file with 300 events and 40 memories.
+func writeFile(t testing.TB) []byte {
 	t.Helper()
 	dir := t.TempDir()
 	j := open(t, dir)
@@ -29,7 +29,7 @@ func written(t testing.TB) []byte {
 		for n := range 100 {
 			j.Record(event(n))
 		}
-		if err := j.transact(j.take()); err != nil {
+		if err := j.transact(j.takePending()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -41,8 +41,8 @@ func written(t testing.TB) []byte {
 	return data
 }
 
-// flipped returns data with one byte of each text that is found in it changed.
-func flipped(data []byte, texts ...string) []byte {
+// flipBytes returns data with one byte of each text that is found in it changed.
+func flipBytes(data []byte, texts ...string) []byte {
 	data = bytes.Clone(data)
 	for _, text := range texts {
 		for at := 0; ; at++ {
@@ -57,8 +57,8 @@ func flipped(data []byte, texts ...string) []byte {
 	return data
 }
 
-// changed returns data after its database was changed.
-func changed(t *testing.T, data []byte, change func(*bolt.Tx) error) []byte {
+// changeDatabase returns data after its database was changed.
+func changeDatabase(t *testing.T, data []byte, change func(*bolt.Tx) error) []byte {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "changed")
 	if err := os.WriteFile(path, data, 0o600); err != nil {
@@ -78,11 +78,11 @@ func changed(t *testing.T, data []byte, change func(*bolt.Tx) error) []byte {
 	return data
 }
 
-// treeIsACycle makes the root page a branch that leads to itself.
-func treeIsACycle(data []byte) []byte {
+// makePageCycle makes the root page a branch that leads to itself.
+func makePageCycle(data []byte) []byte {
 	data = bytes.Clone(data)
 	c := &checker{r: bytes.NewReader(data), length: uint64(len(data))}
-	h, _ := c.head()
+	h, _ := c.newestMetaPage()
 	p := data[h.root*h.pageSize:]
 	binary.NativeEndian.PutUint16(p[8:], branchPage)
 	binary.NativeEndian.PutUint16(p[10:], 1)
@@ -92,11 +92,11 @@ func treeIsACycle(data []byte) []byte {
 	return data
 }
 
-// endlessFreeList makes the list of free pages longer than any memory.
-func endlessFreeList(data []byte) []byte {
+// makeFreeListTooLong makes the list of free pages longer than any memory.
+func makeFreeListTooLong(data []byte) []byte {
 	data = bytes.Clone(data)
 	c := &checker{r: bytes.NewReader(data), length: uint64(len(data))}
-	h, _ := c.head()
+	h, _ := c.newestMetaPage()
 	p := data[h.free*h.pageSize:]
 	binary.NativeEndian.PutUint16(p[10:], 0xFFFF)
 	binary.NativeEndian.PutUint64(p[header:], 1<<45)
@@ -104,7 +104,7 @@ func endlessFreeList(data []byte) []byte {
 }
 
 func TestDamage(t *testing.T) {
-	good := written(t)
+	good := writeFile(t)
 	noise := make([]byte, 1<<16)
 	for n := range noise {
 		noise[n] = byte(n * n >> 3)
@@ -134,23 +134,23 @@ func TestDamage(t *testing.T) {
 		{"cut to a page", good[:4096], 0, "cut off", damagedName},
 		{"cut to two pages", good[:2*4096], 0, "cut off", damagedName},
 		{"cut in the middle", good[:4*4096+100], 0, "cut off", damagedName},
-		{"one beginning flipped", append(flipped(good[:4096], "\xED\xDA\x0C\xED"), good[4096:]...), 40, "is lost: the last change, perhaps", ""},
-		{"both beginnings flipped", flipped(good, "\xED\xDA\x0C\xED"), 0, "no valid beginning", damagedName},
-		{"a cycle", treeIsACycle(good), 0, "damaged: page", damagedName},
-		{"endless free list", endlessFreeList(good), 0, "no list of", damagedName},
-		{"a bucket's name flipped", flipped(good, "memories"), 0, "it has 3 buckets, or others", damagedName},
-		{"a bucket is missing", changed(t, good, drop(memoriesBucket)), 0, "it has 2 buckets", damagedName},
-		{"a bucket too many", changed(t, good, func(tx *bolt.Tx) error { _, err := tx.CreateBucket([]byte("more")); return err }), 0, "it has 4 buckets", damagedName},
-		{"no meta", changed(t, good, drop(metaBucket)), 0, "it has no version", damagedName},
-		{"a later version", changed(t, good, put(metaBucket, versionKey, 7)), 0, "it is of version 7, and this healthd knows 2", fileName + ".version-7-"},
-		{"version 0", changed(t, good, put(metaBucket, versionKey, 0)), 0, "no version 0", damagedName},
-		{"version is a text", changed(t, good, put(metaBucket, versionKey, "x")), 0, "version cannot be read", damagedName},
-		{"one memory flipped", flipped(good, `"id":"id-07"`), 39, `is lost: what was known of container "id-07"`, ""},
-		{"a memory of another", changed(t, good, put(memoriesBucket, "id-08", remember("id-09", ""))), 39, `container "id-08"`, ""},
-		{"an unknown memory is no JSON", changed(t, good, put(memoriesBucket, "new", []int{1})), 40, `container "new"`, ""},
-		{"three events flipped", flipped(good, `"message":"77"`), 40, "is lost: 3 events", ""},
-		{"an event of a strange number", changed(t, good, put(eventsBucket, "zzz", event(1))), 40, "is lost: 1 events", ""},
-		{"boot is a number, and a strange key", changed(t, changed(t, good, put(metaBucket, bootKey, 1)), put(metaBucket, "x", 1)), 40, `is lost: "boot", "x"`, ""},
+		{"one beginning flipped", append(flipBytes(good[:4096], "\xED\xDA\x0C\xED"), good[4096:]...), 40, "is lost: the last change, perhaps", ""},
+		{"both beginnings flipped", flipBytes(good, "\xED\xDA\x0C\xED"), 0, "no valid beginning", damagedName},
+		{"a cycle", makePageCycle(good), 0, "damaged: page", damagedName},
+		{"endless free list", makeFreeListTooLong(good), 0, "no list of", damagedName},
+		{"a bucket's name flipped", flipBytes(good, "memories"), 0, "it has 3 buckets, or others", damagedName},
+		{"a bucket is missing", changeDatabase(t, good, drop(memoriesBucket)), 0, "it has 2 buckets", damagedName},
+		{"a bucket too many", changeDatabase(t, good, func(tx *bolt.Tx) error { _, err := tx.CreateBucket([]byte("more")); return err }), 0, "it has 4 buckets", damagedName},
+		{"no meta", changeDatabase(t, good, drop(metaBucket)), 0, "it has no version", damagedName},
+		{"a later version", changeDatabase(t, good, put(metaBucket, versionKey, 7)), 0, "it is of version 7, and this healthd knows 2", fileName + ".version-7-"},
+		{"version 0", changeDatabase(t, good, put(metaBucket, versionKey, 0)), 0, "no version 0", damagedName},
+		{"version is a text", changeDatabase(t, good, put(metaBucket, versionKey, "x")), 0, "version cannot be read", damagedName},
+		{"one memory flipped", flipBytes(good, `"id":"id-07"`), 39, `is lost: what was known of container "id-07"`, ""},
+		{"a memory of another", changeDatabase(t, good, put(memoriesBucket, "id-08", remember("id-09", ""))), 39, `container "id-08"`, ""},
+		{"an unknown memory is no JSON", changeDatabase(t, good, put(memoriesBucket, "new", []int{1})), 40, `container "new"`, ""},
+		{"three events flipped", flipBytes(good, `"message":"77"`), 40, "is lost: 3 events", ""},
+		{"an event of a invalid key", changeDatabase(t, good, put(eventsBucket, "zzz", event(1))), 40, "is lost: 1 events", ""},
+		{"boot is a number, and an unknown key", changeDatabase(t, changeDatabase(t, good, put(metaBucket, bootKey, 1)), put(metaBucket, "x", 1)), 40, `is lost: "boot", "x"`, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -176,16 +176,16 @@ func TestDamage(t *testing.T) {
 					t.Errorf("the damaged file is not kept as it was: %v", err)
 				}
 			}
-			usable(t, j, dir, tt.kept)
+			checkUsable(t, j, dir, tt.kept)
 		})
 	}
 }
 
-// usable checks that a journal keeps things, and that the next one has nothing to
-// complain of.
-func usable(t *testing.T, j *Journal, dir string, kept int) {
+// checkUsable checks that a journal keeps what it is given, and that opening it again
+// reports no damage.
+func checkUsable(t *testing.T, j *Journal, dir string, kept int) {
 	t.Helper()
-	before, told := j.Last(), reasons(j)
+	before, told := j.Last(), ownReasons(j)
 	stop := run(t, j)
 	j.Record(event(1))
 	<-j.Remember(remember("mine", "1"))
@@ -193,13 +193,13 @@ func usable(t *testing.T, j *Journal, dir string, kept int) {
 		t.Fatal(err)
 	}
 	k := open(t, dir)
-	if len(k.Memories()) != kept+1 || k.Last() != before+1 || reasons(k) != told {
+	if len(k.Memories()) != kept+1 || k.Last() != before+1 || ownReasons(k) != told {
 		t.Errorf("%d memories, want %d; last event %d, want %d; %q, want %q; last: %v",
-			len(k.Memories()), kept+1, k.Last(), before+1, reasons(k), told, k.after(max(k.Last(), 1)-1))
+			len(k.Memories()), kept+1, k.Last(), before+1, ownReasons(k), told, k.after(max(k.Last(), 1)-1))
 	}
 }
 
-func TestFewDamagedFilesAreKept(t *testing.T) {
+func TestOldDamagedFilesAreDeleted(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		for n := range keepDamaged + 3 {
@@ -250,7 +250,7 @@ func TestLock(t *testing.T) {
 	}
 }
 
-func TestUnusableGoesOnInMemory(t *testing.T) {
+func TestUnusableDirectoryGoesOnInMemory(t *testing.T) {
 	for _, tt := range []struct{ name, dir, message string }{
 		{"the directory is a file", "file", "not a directory"},
 		{"below a file", "file/below", "not a directory"},
@@ -274,7 +274,7 @@ func TestUnusableGoesOnInMemory(t *testing.T) {
 				!strings.HasSuffix(all[0].Message, "what healthd knows is lost when it ends") {
 				t.Errorf("got %v, want %q", all, tt.message)
 			}
-			if !answers(j.Remember(remember("a", "1"))) {
+			if !isClosedSoon(j.Remember(remember("a", "1"))) {
 				t.Error("somebody waits for a disk that is not there")
 			}
 			if err := errors.Join(stop(), j.Close()); err != nil {
@@ -284,7 +284,7 @@ func TestUnusableGoesOnInMemory(t *testing.T) {
 	}
 }
 
-// A daemon that cannot write keeps others out all the same.
+// A daemon that cannot write still keeps others out.
 func TestInMemoryWithADirectoryIsLocked(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Mkdir(filepath.Join(dir, fileName), 0o750); err != nil {
@@ -297,7 +297,7 @@ func TestInMemoryWithADirectoryIsLocked(t *testing.T) {
 }
 
 func FuzzOpenDamaged(f *testing.F) {
-	good := written(f)
+	good := writeFile(f)
 	end := uint32(len(good))
 	var ids []string
 	for n := range 40 {
@@ -320,12 +320,12 @@ func FuzzOpenDamaged(f *testing.F) {
 			t.Fatal(err)
 		}
 		j := open(t, dir)
-		if got := reasons(j); strings.Contains(got, EventJournalFailed) {
+		if got := ownReasons(j); strings.Contains(got, EventJournalFailed) {
 			t.Errorf("not usable: %v", j.Events("", time.Time{}))
 		}
 		for _, m := range j.Memories() {
 			newest := remember(m.ID, "web-2")
-			if before := remember(m.ID, "web-1"); reasons(j) != "" && reflect.DeepEqual(m, before) {
+			if before := remember(m.ID, "web-1"); ownReasons(j) != "" && reflect.DeepEqual(m, before) {
 				newest = before // the last transaction is missing, which is told
 			}
 			if !slices.Contains(ids, m.ID) || !reflect.DeepEqual(m, newest) {
@@ -336,6 +336,6 @@ func FuzzOpenDamaged(f *testing.F) {
 		for _, id := range ids { // so that every page of them is written
 			j.Remember(remember(id, "web-new"))
 		}
-		usable(t, j, dir, len(ids))
+		checkUsable(t, j, dir, len(ids))
 	})
 }

@@ -49,7 +49,7 @@ func remember(id, name string) core.Memory {
 	return core.Memory{Facts: core.Facts{ID: id, Name: name}}
 }
 
-// memories writes what is remembered: "a=1 b=2".
+// memories formats what is remembered: "a=1 b=2".
 func memories(j *Journal) string {
 	var all []string
 	for _, m := range j.Memories() {
@@ -58,8 +58,8 @@ func memories(j *Journal) string {
 	return strings.Join(all, " ")
 }
 
-// reasons are those of the journal's own events.
-func reasons(j *Journal) string {
+// ownReasons are those of the journal's own events.
+func ownReasons(j *Journal) string {
 	var all []string
 	for _, ev := range j.Events("", time.Time{}) {
 		if strings.HasPrefix(ev.Reason, "Journal") {
@@ -69,7 +69,7 @@ func reasons(j *Journal) string {
 	return strings.Join(all, " ")
 }
 
-func answers(c <-chan struct{}) bool {
+func isClosedSoon(c <-chan struct{}) bool {
 	select {
 	case <-c:
 		return true
@@ -78,7 +78,7 @@ func answers(c <-chan struct{}) bool {
 	}
 }
 
-// copyFile copies the file as it is, which is what a killed daemon leaves.
+// copyFile copies the file as a killed daemon would leave it.
 func copyFile(t testing.TB, from string) (dir string) {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(from, fileName))
@@ -115,8 +115,8 @@ func TestRememberedIsDurable(t *testing.T) {
 	if !k.Seen("docker").Equal(time.Unix(7, 0)) || !k.Seen("other").IsZero() || k.Boot() != "boot-1" {
 		t.Errorf("seen %v, boot %q", k.Seen("docker"), k.Boot())
 	}
-	if j.Boot() != "" || reasons(j)+reasons(k) != "" {
-		t.Errorf("boot before the first: %q, %s", j.Boot(), reasons(k))
+	if j.Boot() != "" || ownReasons(j)+ownReasons(k) != "" {
+		t.Errorf("boot before the first: %q, %s", j.Boot(), ownReasons(k))
 	}
 	for path, want := range map[string]os.FileMode{dir: 0o750, filepath.Join(dir, fileName): 0o600} {
 		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != want {
@@ -125,9 +125,8 @@ func TestRememberedIsDurable(t *testing.T) {
 	}
 }
 
-// A daemon that is killed before it has taken in what the boot of the host has changed
-// leaves that to the next one.
-func TestBootIsKeptWhenItIsTakenIn(t *testing.T) {
+// A daemon that is killed before BootTaken leaves the reboot to the next daemon.
+func TestBootIsWrittenWhenTaken(t *testing.T) {
 	dir := t.TempDir()
 	for n, d := range []struct {
 		boot, before string
@@ -177,19 +176,22 @@ func TestForgottenAndReplaced(t *testing.T) {
 	}
 }
 
-// counting counts transactions.
-type counting struct {
+// countingDatabase counts transactions.
+type countingDatabase struct {
 	database
 	n atomic.Int64
 }
 
-func (c *counting) Update(f func(*bolt.Tx) error) error { c.n.Add(1); return c.database.Update(f) }
+func (c *countingDatabase) Update(f func(*bolt.Tx) error) error {
+	c.n.Add(1)
+	return c.database.Update(f)
+}
 
-func TestOneTransactionForAllThatIsPending(t *testing.T) {
+func TestPendingWritesShareATransaction(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		j := open(t, dir)
-		db := &counting{database: j.db}
+		db := &countingDatabase{database: j.db}
 		j.db = db
 		var done []<-chan struct{}
 		for n := range 30 {
@@ -206,23 +208,23 @@ func TestOneTransactionForAllThatIsPending(t *testing.T) {
 		}
 
 		j.Record(event(30))
-		time.Sleep(company / 2)
+		time.Sleep(eventWriteDelay / 2)
 		j.Record(event(31))
 		j.SetSeen("docker", time.Unix(1, 0))
-		time.Sleep(company/2 - 1)
+		time.Sleep(eventWriteDelay/2 - 1)
 		synctest.Wait()
 		if db.n.Load() != 1 {
 			t.Errorf("events alone did not wait for company")
 		}
 		time.Sleep(time.Nanosecond)
 		synctest.Wait()
-		if db.n.Load() != 2 || j.written != 32 {
-			t.Errorf("%d transactions, %d written", db.n.Load(), j.written)
+		if db.n.Load() != 2 || j.writtenSeq != 32 {
+			t.Errorf("%d transactions, %d written", db.n.Load(), j.writtenSeq)
 		}
 
 		j.SetSeen("docker", time.Unix(2, 0))
 		j.SetSeen("docker", time.Unix(1, 0)) // older
-		time.Sleep(lazy - 1)
+		time.Sleep(seenWriteDelay - 1)
 		synctest.Wait()
 		j.SetSeen("docker", time.Unix(3, 0))
 		if db.n.Load() != 2 {
@@ -230,7 +232,7 @@ func TestOneTransactionForAllThatIsPending(t *testing.T) {
 		}
 		time.Sleep(time.Nanosecond)
 		synctest.Wait()
-		if db.n.Load() != 3 || j.meta {
+		if db.n.Load() != 3 || j.metaDirty {
 			t.Errorf("%d transactions", db.n.Load())
 		}
 		time.Sleep(time.Hour)
@@ -244,16 +246,16 @@ func TestOneTransactionForAllThatIsPending(t *testing.T) {
 	}
 }
 
-func TestEndFlushesAndThenAnswers(t *testing.T) {
+func TestRunWritesTheRestAtItsEnd(t *testing.T) {
 	dir := t.TempDir()
 	j := open(t, dir)
 	j.Record(event(1))
 	done := j.Remember(remember("a", "1"))
-	if err := run(t, j)(); err != nil || !answers(done) {
-		t.Errorf("error %v, answered %v", err, answers(done))
+	if err := run(t, j)(); err != nil || !isClosedSoon(done) {
+		t.Errorf("error %v, answered %v", err, isClosedSoon(done))
 	}
 	j.Record(event(2))
-	if !answers(j.Remember(remember("b", "1"))) {
+	if !isClosedSoon(j.Remember(remember("b", "1"))) {
 		t.Error("nobody will write this any more")
 	}
 	j.Close()
@@ -262,14 +264,14 @@ func TestEndFlushesAndThenAnswers(t *testing.T) {
 	}
 }
 
-func TestCloseWithoutRunAnswers(t *testing.T) {
+func TestCloseWithoutRunReleasesWaiters(t *testing.T) {
 	j := open(t, t.TempDir())
 	done := j.Remember(remember("a", "1"))
-	if answers(done) {
+	if isClosedSoon(done) {
 		t.Error("answered without being written")
 	}
-	if err := j.Close(); err != nil || !answers(done) || !answers(j.Remember(remember("a", "2"))) {
-		t.Errorf("error %v, answered %v", err, answers(done))
+	if err := j.Close(); err != nil || !isClosedSoon(done) || !isClosedSoon(j.Remember(remember("a", "2"))) {
+		t.Errorf("error %v, answered %v", err, isClosedSoon(done))
 	}
 	if err := j.Close(); err != nil {
 		t.Errorf("twice: %v", err)
@@ -285,7 +287,7 @@ func TestInMemoryOnly(t *testing.T) {
 	j.Record(event(1))
 	j.SetSeen("docker", time.Unix(1, 0))
 	j.Forget("a")
-	if !answers(j.Remember(remember("a", "1"))) || j.Last() != 1 || j.Seen("docker").IsZero() || len(j.Memories()) != 0 {
+	if !isClosedSoon(j.Remember(remember("a", "1"))) || j.Last() != 1 || j.Seen("docker").IsZero() || len(j.Memories()) != 0 {
 		t.Error("a journal in memory is one too")
 	}
 	if err := errors.Join(stop(), j.Close()); err != nil {
@@ -293,7 +295,7 @@ func TestInMemoryOnly(t *testing.T) {
 	}
 }
 
-func TestNumbersGoOnAndNothingIsLoggedTwice(t *testing.T) {
+func TestReopenContinuesNumbersAndLogsNothingAgain(t *testing.T) {
 	dir := t.TempDir()
 	j := open(t, dir)
 	for n := range 5 {
@@ -331,7 +333,7 @@ func TestFileStaysSmall(t *testing.T) {
 				n++
 			}
 		}
-		if err := j.transact(j.take()); err != nil {
+		if err := j.transact(j.takePending()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -355,7 +357,7 @@ func TestFileStaysSmall(t *testing.T) {
 	}
 }
 
-func TestLongAndImpossible(t *testing.T) {
+func TestRecordsThatCannotBeWritten(t *testing.T) {
 	dir := t.TempDir()
 	j := open(t, dir)
 	stop := run(t, j)
@@ -368,7 +370,7 @@ func TestLongAndImpossible(t *testing.T) {
 		<-j.Remember(remember("a", strings.Repeat("x", maxRecord)))
 		<-j.Remember(remember("b", "fine"))
 	}
-	if got := reasons(j); got != strings.TrimSpace(strings.Repeat("JournalDamaged ", 4)) {
+	if got := ownReasons(j); got != strings.TrimSpace(strings.Repeat("JournalDamaged ", 4)) {
 		t.Errorf("each is told once: %s", got)
 	}
 	if err := stop(); err != nil {
@@ -383,7 +385,7 @@ func TestLongAndImpossible(t *testing.T) {
 }
 
 // What bbolt writes is never called damaged.
-func TestCheckAcceptsWhatIsWritten(t *testing.T) {
+func TestCheckAcceptsEveryWrittenFile(t *testing.T) {
 	j := open(t, t.TempDir())
 	j.db.(*bolt.DB).NoSync = true
 	random := rand.New(rand.NewPCG(1, 2))
@@ -397,7 +399,7 @@ func TestCheckAcceptsWhatIsWritten(t *testing.T) {
 			}
 			j.Record(core.Event{Message: strings.Repeat("y", random.IntN(9)*random.IntN(900))})
 		}
-		if b := j.take(); b != nil {
+		if b := j.takePending(); b != nil {
 			if err := j.transact(b); err != nil {
 				t.Fatal(err)
 			}

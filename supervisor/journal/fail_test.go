@@ -17,14 +17,14 @@ import (
 	"healthd/supervisor/core"
 )
 
-// flaky fails as it is told to.
-type flaky struct {
+// failingDatabase fails as its function says.
+type failingDatabase struct {
 	database
 	how   atomic.Value // func(n int) error; the n-th time it fails
 	tries atomic.Int64
 }
 
-func (f *flaky) Update(fn func(*bolt.Tx) error) error {
+func (f *failingDatabase) Update(fn func(*bolt.Tx) error) error {
 	if how, _ := f.how.Load().(func(int) error); how != nil {
 		n := int(f.tries.Add(1))
 		if err := how(n); err != nil {
@@ -34,14 +34,14 @@ func (f *flaky) Update(fn func(*bolt.Tx) error) error {
 	return f.database.Update(fn)
 }
 
-func full(int) error { return &os.PathError{Op: "write", Path: fileName, Err: syscall.ENOSPC} }
+func diskFull(int) error { return &os.PathError{Op: "write", Path: fileName, Err: syscall.ENOSPC} }
 
-func fine(int) error { return nil }
+func noFailure(int) error { return nil }
 
-// openFlaky is called in a bubble.
-func openFlaky(t *testing.T, dir string, how func(int) error) (*Journal, *flaky) {
+// openWithFailingDatabase is called in a synctest bubble.
+func openWithFailingDatabase(t *testing.T, dir string, how func(int) error) (*Journal, *failingDatabase) {
 	j := open(t, dir)
-	f := &flaky{database: j.db}
+	f := &failingDatabase{database: j.db}
 	f.how.Store(how)
 	j.db = f
 	return j, f
@@ -50,24 +50,24 @@ func openFlaky(t *testing.T, dir string, how func(int) error) (*Journal, *flaky)
 func TestFullDisk(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
-		j, f := openFlaky(t, dir, fine)
+		j, f := openWithFailingDatabase(t, dir, noFailure)
 		run(t, j)
 		<-j.Remember(remember("a", "1"))
 		<-j.Remember(remember("b", "1"))
-		f.how.Store(full)
+		f.how.Store(diskFull)
 		f.tries.Store(0)
 		begin := time.Now()
 		<-j.Remember(remember("a", "2"))
 		for n := range 5 {
-			if !answers(j.Remember(remember("a", fmt.Sprint(n)))) {
+			if !isClosedSoon(j.Remember(remember("a", fmt.Sprint(n)))) {
 				t.Error("somebody waits for a full disk")
 			}
 		}
 		j.Remember(remember("c", "1"))
 		j.Forget("b")
 		j.Forget("c")
-		if waited := time.Since(begin); waited != 0 || reasons(j) != "JournalFailed" {
-			t.Errorf("%s after %v", reasons(j), waited)
+		if waited := time.Since(begin); waited != 0 || ownReasons(j) != "JournalFailed" {
+			t.Errorf("%s after %v", ownReasons(j), waited)
 		}
 		for n := range Size + 100 {
 			j.Record(event(n))
@@ -85,34 +85,34 @@ func TestFullDisk(t *testing.T) {
 				t.Errorf("%d tries after %ds, want %d", f.tries.Load(), want, tries+1)
 			}
 		}
-		f.how.Store(fine)
+		f.how.Store(noFailure)
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		all := j.Events("", time.Time{})
 		if got := all[len(all)-1]; got.Reason != EventJournalBack || !strings.HasSuffix(got.Message, "101 events are missing in it") {
 			t.Errorf("last event %+v", got)
 		}
-		f.how.Store(full)
+		f.how.Store(diskFull)
 		<-j.Remember(remember("a", "5")) // told anew
-		f.how.Store(fine)
-		if got := reasons(j); got != "JournalBack JournalFailed" {
+		f.how.Store(noFailure)
+		if got := ownReasons(j); got != "JournalBack JournalFailed" {
 			t.Errorf("told: %s", got)
 		}
 	})
 	k := open(t, dir)
-	if got := reasons(k); memories(k) != "a=5" || !strings.HasPrefix(got, "JournalBack JournalFailed") {
+	if got := ownReasons(k); memories(k) != "a=5" || !strings.HasPrefix(got, "JournalBack JournalFailed") {
 		t.Errorf("%s, %s", memories(k), got)
 	}
 }
 
-// However a disk fails and comes back, what is on it in the end is what was told.
-func TestNothingIsLostByFailedTransactions(t *testing.T) {
+// However the disk fails and recovers, in the end it holds what was remembered.
+func TestFailedTransactionsLoseNothing(t *testing.T) {
 	dir := t.TempDir()
 	want := map[string]string{}
 	synctest.Test(t, func(t *testing.T) {
-		j, f := openFlaky(t, dir, func(n int) error {
+		j, f := openWithFailingDatabase(t, dir, func(n int) error {
 			if n%3 != 0 {
-				return full(n)
+				return diskFull(n)
 			}
 			return nil
 		})
@@ -133,7 +133,7 @@ func TestNothingIsLostByFailedTransactions(t *testing.T) {
 				time.Sleep(5 * time.Second)
 			}
 		}
-		f.how.Store(fine)
+		f.how.Store(noFailure)
 	})
 	k := open(t, dir)
 	for _, m := range k.Memories() {
@@ -146,11 +146,11 @@ func TestNothingIsLostByFailedTransactions(t *testing.T) {
 	}
 }
 
-func TestEndWithAFullDisk(t *testing.T) {
-	j, _ := openFlaky(t, t.TempDir(), full)
+func TestRunEndsWithAFullDisk(t *testing.T) {
+	j, _ := openWithFailingDatabase(t, t.TempDir(), diskFull)
 	done := j.Remember(remember("a", "1"))
-	if err := run(t, j)(); !errors.Is(err, syscall.ENOSPC) || !answers(done) {
-		t.Errorf("%v, answered %v", err, answers(done))
+	if err := run(t, j)(); !errors.Is(err, syscall.ENOSPC) || !isClosedSoon(done) {
+		t.Errorf("%v, answered %v", err, isClosedSoon(done))
 	}
 }
 
@@ -158,20 +158,20 @@ func TestDiskThatDoesNotAnswer(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		answer := make(chan struct{})
-		j, _ := openFlaky(t, dir, func(int) error { <-answer; return nil })
+		j, _ := openWithFailingDatabase(t, dir, func(int) error { <-answer; return nil })
 		stop := run(t, j)
 		begin := time.Now()
 		<-j.Remember(remember("a", "1"))
-		if waited := time.Since(begin); waited != patience || reasons(j) != "JournalFailed" {
-			t.Errorf("%s after %v", reasons(j), waited)
+		if waited := time.Since(begin); waited != writeTimeout || ownReasons(j) != "JournalFailed" {
+			t.Errorf("%s after %v", ownReasons(j), waited)
 		}
-		if !answers(j.Remember(remember("a", "2"))) {
+		if !isClosedSoon(j.Remember(remember("a", "2"))) {
 			t.Error("everybody waits for it again")
 		}
 		close(answer)
 		synctest.Wait()
-		if err := stop(); err != nil || reasons(j) != "JournalFailed JournalBack" {
-			t.Errorf("%s, %v", reasons(j), err)
+		if err := stop(); err != nil || ownReasons(j) != "JournalFailed JournalBack" {
+			t.Errorf("%s, %v", ownReasons(j), err)
 		}
 	})
 	if k := open(t, dir); memories(k) != "a=2" {
@@ -179,9 +179,9 @@ func TestDiskThatDoesNotAnswer(t *testing.T) {
 	}
 }
 
-func TestFileThatBreaksIsReplaced(t *testing.T) {
+func TestBrokenFileIsReplaced(t *testing.T) {
 	dir := t.TempDir()
-	j, f := openFlaky(t, dir, fine)
+	j, f := openWithFailingDatabase(t, dir, noFailure)
 	stop := run(t, j)
 	j.Record(event(1))
 	j.BootTaken()
@@ -194,27 +194,27 @@ func TestFileThatBreaksIsReplaced(t *testing.T) {
 		t.Error(err)
 	}
 	k := open(t, dir)
-	if memories(k) != "a=1 c=1" || k.Last() != 2 || reasons(k) != "JournalDamaged" || k.Boot() != "boot-1" {
-		t.Errorf("%s, last %d, %s", memories(k), k.Last(), reasons(k))
+	if memories(k) != "a=1 c=1" || k.Last() != 2 || ownReasons(k) != "JournalDamaged" || k.Boot() != "boot-1" {
+		t.Errorf("%s, last %d, %s", memories(k), k.Last(), ownReasons(k))
 	}
 	if left, _ := filepath.Glob(filepath.Join(dir, damagedName+"*")); len(left) != 1 {
 		t.Errorf("put aside: %v", left)
 	}
 }
 
-func TestFileThatBreaksTwiceIsGivenUp(t *testing.T) {
-	j, f := openFlaky(t, t.TempDir(), func(int) error { panic("page 7 already freed") })
+func TestFileBrokenTwiceGoesOnInMemory(t *testing.T) {
+	j, f := openWithFailingDatabase(t, t.TempDir(), func(int) error { panic("page 7 already freed") })
 	run(t, j)
 	<-j.Remember(remember("a", "1"))
 	f.database, j.db = j.db, f
 	<-j.Remember(remember("a", "2"))
-	if !answers(j.Remember(remember("a", "3"))) || reasons(j) != "JournalDamaged JournalFailed" {
-		t.Error(reasons(j))
+	if !isClosedSoon(j.Remember(remember("a", "3"))) || ownReasons(j) != "JournalDamaged JournalFailed" {
+		t.Error(ownReasons(j))
 	}
 }
 
-// bbolt reads the file as memory, where what was cut off is a fault.
-func TestFileIsCutOffMeanwhile(t *testing.T) {
+// bbolt maps the file into memory: reading beyond its truncated end is a fault.
+func TestFileTruncatedWhileOpen(t *testing.T) {
 	dir := t.TempDir()
 	j := open(t, dir)
 	stop := run(t, j)
@@ -226,8 +226,8 @@ func TestFileIsCutOffMeanwhile(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-j.Remember(remember("a", "2"))
-	if err := errors.Join(stop(), j.Close()); err != nil || reasons(j) != "JournalDamaged" {
-		t.Errorf("%v, %s", err, reasons(j))
+	if err := errors.Join(stop(), j.Close()); err != nil || ownReasons(j) != "JournalDamaged" {
+		t.Errorf("%v, %s", err, ownReasons(j))
 	}
 	if k := open(t, dir); len(k.Memories()) != 301 {
 		t.Errorf("%d memories", len(k.Memories()))

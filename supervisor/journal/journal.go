@@ -1,15 +1,20 @@
-// Package journal keeps what healthd knows beyond its own end: the history and
-// what must be known again of each container. It logs each event once and lets any
-// number of readers follow them. What is an event and what must be known again is
-// the supervisor's to say.
+// Package journal keeps the events and the state that the next daemon needs: a Memory of
+// each container, and how far each runtime's events were processed. It logs each event
+// once, and any number of readers can follow the events.
 //
-// All of it is in memory. A journal with a directory writes it behind, in
-// transactions, to the file journal.db there, and reads it back when the next
-// daemon opens it. No trouble with that file keeps healthd from supervising: the
-// journal goes on in memory and says so in an event.
+//	supervisor ── Record, Remember, Forget, SetSeen ──▶ in memory: the newest Size events, pendingWrites
+//	                                                       │             │
+//	api, log   ◀── Events, After, Log ─────────────────────┘             │ Run: one transaction for
+//	                                                                     ▼ all that is pending
+//	next daemon ◀── Open: Memories, Boot, Seen, Events ────────────── journal.db (bbolt)
 //
-// go.etcd.io/bbolt saves the file format, and what makes a transaction whole or not
-// there at all after a crash.
+// The supervisor never waits for the disk, except for the channel that Remember returns.
+// When journal.db cannot be written, the journal goes on in memory and records
+// JournalFailed. When it cannot be read, Open renames it, begins a new one and records
+// JournalDamaged: healthd always supervises.
+//
+// What is an event, and what a Memory holds, is decided by package supervisor.
+// go.etcd.io/bbolt provides the file format and transactions that survive a crash.
 package journal
 
 import (
@@ -20,45 +25,46 @@ import (
 	"healthd/supervisor/core"
 )
 
-// Size is how many events are kept.
+// Size is how many events are kept; older ones are dropped.
 const Size = 10_000
 
-// maxText bounds each text of an event; those that healthd makes are shorter.
+// maxText bounds each text of an event, in bytes. Those of healthd are shorter.
 const maxText = 32 << 10
 
 // The reasons of the journal's own events.
 const (
-	EventJournalFailed  = "JournalFailed"  // it cannot be written: what is known is in memory only
-	EventJournalBack    = "JournalBack"    // it is written again, with all that still matters
-	EventJournalDamaged = "JournalDamaged" // something in it could not be read, or never can be written
+	EventJournalFailed  = "JournalFailed"  // it cannot be written: healthd's state is in memory only
+	EventJournalBack    = "JournalBack"    // it can be written again, and the present state is in it
+	EventJournalDamaged = "JournalDamaged" // a record or the file could not be read, or a record cannot be written
 )
 
-// Journal is the newest Size events and the memory of each container. The events
-// are also the buffer of every reader: one that falls more than Size behind misses
-// the oldest of them, and no reader and no disk ever makes Record wait.
+// Journal holds the newest Size events and a Memory of each container. All readers share
+// the ring of events: a reader that falls more than Size events behind misses the oldest.
+// Record never waits for a reader or the disk. All methods may be called from any
+// goroutine, except Run and Close.
 type Journal struct {
 	mu   sync.Mutex
-	ring []core.Event // grows up to Size; number base+1 came to ring[0] first
+	ring []core.Event // grows up to Size; event number base+1 is the first in ring[0]
 	base uint64
 	last uint64        // number of the newest event; the first one ever is 1
 	more chan struct{} // closed with the next event; nil when nobody waits
-	behind
+	pendingWrites
 
-	// What Open found. It does not change.
-	opened   uint64 // number of the newest event then
-	boot     string
-	memories []core.Memory
+	// What Open read. It does not change.
+	openedSeq uint64 // number of the newest event in the file
+	boot      string
+	memories  []core.Memory
 
-	file // of Open, Run and Close, one after another
+	file // used by Open, Run and Close only, one after another
 }
 
-// New returns an empty journal that is kept in memory only.
+// New returns an empty journal in memory, without a file.
 func New() *Journal {
-	return &Journal{behind: behind{seen: map[string]time.Time{}}}
+	return &Journal{pendingWrites: pendingWrites{seen: map[string]time.Time{}}}
 }
 
-// Record takes one event. It never blocks. The event is on the disk within a
-// fraction of a second after, if nothing fails.
+// Record adds an event. It never blocks. Unless the disk fails, the event is on it within
+// a second.
 func (j *Journal) Record(ev core.Event) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -67,7 +73,7 @@ func (j *Journal) Record(ev core.Event) {
 
 // record needs mu.
 func (j *Journal) record(ev core.Event) {
-	ev.Container, ev.Reason, ev.Message = cut(ev.Container), cut(ev.Reason), cut(ev.Message)
+	ev.Container, ev.Reason, ev.Message = truncate(ev.Container), truncate(ev.Reason), truncate(ev.Message)
 	j.last++
 	if at := (j.last - j.base - 1) % Size; at < uint64(len(j.ring)) {
 		j.ring[at] = ev
@@ -78,23 +84,23 @@ func (j *Journal) record(ev core.Event) {
 		close(j.more)
 		j.more = nil
 	}
-	j.want(company)
+	j.requestWrite(eventWriteDelay)
 }
 
-// tell records an event of the journal's own. It needs mu.
-func (j *Journal) tell(reason, message string) {
+// recordOwnEvent records an event about the journal itself. It needs mu.
+func (j *Journal) recordOwnEvent(reason, message string) {
 	j.record(core.Event{Time: time.Now(), Reason: reason, Message: message})
 }
 
-func cut(s string) string {
+func truncate(s string) string {
 	if len(s) <= maxText {
 		return s
 	}
 	return strings.ToValidUTF8(s[:maxText], "") + "…"
 }
 
-// Events returns the events of one container, or of all when container is empty,
-// that are not older than since, oldest first.
+// Events returns the events of one container, or all when container is empty, that are
+// not older than since. The oldest comes first.
 func (j *Journal) Events(container string, since time.Time) []core.Event {
 	all, _, _ := j.After(0)
 	events := []core.Event{}
@@ -106,18 +112,18 @@ func (j *Journal) Events(container string, since time.Time) []core.Event {
 	return events
 }
 
-// Last returns the number of the newest event: After(Last()) waits for what
-// comes next.
+// Last returns the number of the newest event; 0 when there was none. After(Last())
+// waits for the next one.
 func (j *Journal) Last() uint64 {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.last
 }
 
-// After returns the events that came after the one numbered seq and are still
-// kept, oldest first, the number of the newest one, and a channel that is closed
-// as soon as there are more. The newest event's number less the count of events
-// is above seq when some were missed. Numbers go on from one daemon to the next.
+// After returns the kept events after the one with number seq, oldest first, the number
+// of the newest one, and a channel that is closed when there are more. When
+// last - len(events) is greater than seq, that many less seq were missed. Numbers
+// continue from one daemon to the next.
 func (j *Journal) After(seq uint64) (events []core.Event, last uint64, more <-chan struct{}) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -67,7 +67,7 @@ func TestRingKeepsTheNewest(t *testing.T) {
 	}
 }
 
-func TestAfterWaits(t *testing.T) {
+func TestAfterSignalsNewEvents(t *testing.T) {
 	j := New()
 	j.Record(event(1))
 	_, last, more := j.After(j.Last())
@@ -83,7 +83,7 @@ func TestAfterWaits(t *testing.T) {
 	}
 }
 
-func TestManyAtOnce(t *testing.T) {
+func TestConcurrentUse(t *testing.T) {
 	const writers, each = 4, 500
 	j := New()
 	var wg sync.WaitGroup
@@ -140,7 +140,7 @@ func TestLog(t *testing.T) {
 	}
 }
 
-func TestLogSaysWhatItMissed(t *testing.T) {
+func TestLogReportsMissedEvents(t *testing.T) {
 	collect, logged := observer.New(zapcore.InfoLevel)
 	j := New()
 	for n := range Size + 7 {

@@ -9,11 +9,11 @@ import (
 	"healthd/supervisor/core"
 )
 
-// Log writes each event once through log until ctx ends, and then what is left.
-// It is a reader like any other, so that a log that cannot be written to does not
-// hold up whoever records. It begins after what an earlier daemon has recorded.
+// Log writes each event once to log until ctx ends, and then the rest. It begins after
+// the events of earlier daemons. It is a reader like any other: a log that blocks does
+// not block Record.
 func (j *Journal) Log(ctx context.Context, log *zap.Logger) {
-	seen := j.opened
+	seen := j.openedSeq
 	for done := false; ; {
 		events, last, more := j.After(seen)
 		if missed := last - seen - uint64(len(events)); missed > 0 {
@@ -46,8 +46,8 @@ func logEvent(log *zap.Logger, ev core.Event) {
 	entry.Write(fields...)
 }
 
-// level is error when healthd itself is impaired, warn for what somebody may have
-// to look into.
+// level is error when healthd itself is impaired, warn for events that an operator may
+// have to look into.
 func level(reason string) zapcore.Level {
 	switch reason {
 	case EventJournalFailed, EventJournalDamaged:

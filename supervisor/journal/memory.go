@@ -7,76 +7,77 @@ import (
 	"healthd/supervisor/core"
 )
 
-// Memories returns what the daemon before has kept of each container, by ID.
+// Memories returns what the previous daemon kept of each container, sorted by ID.
 func (j *Journal) Memories() []core.Memory { return slices.Clone(j.memories) }
 
-// Boot returns the ID of the host's newest boot that a daemon before has taken in. It
-// is empty when that is not known.
+// Boot returns the ID of the host's boot at the previous daemon's BootTaken. It differs
+// from the present one when the host was rebooted since. Empty means unknown.
 func (j *Journal) Boot() string { return j.boot }
 
-// BootTaken notes that all which follows from the host's present boot was remembered.
-// Until then the next daemon is told of the one before. It never blocks.
+// BootTaken says that everything that follows from a reboot of the host was passed to
+// Remember. Until then the next daemon gets the earlier boot's ID from Boot. It never
+// blocks.
 func (j *Journal) BootTaken() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.taken == j.bootNow {
+	if j.handledBoot == j.currentBoot {
 		return
 	}
-	j.taken, j.meta = j.bootNow, true
-	j.want(0) // once in a daemon's life
+	j.handledBoot, j.metaDirty = j.currentBoot, true
+	j.requestWrite(0) // happens once in a daemon's life
 }
 
-// Remember keeps m in place of what was kept of the same container. It never
-// blocks. The channel is closed when m, or a newer one of the same container, is
-// on the disk and would outlive a loss of power; or when it cannot be put there
-// now: then that is tried again, with whatever is newest, until Run ends. It is
-// always closed: at once in a journal that is in memory only or cannot be written
-// at present, after some seconds when the disk does not answer, and when Run or
-// Close has ended. Nothing is written before Run is called.
+// Remember keeps m instead of the earlier Memory of the same container. It never blocks.
+//
+// The channel is closed when m, or a newer Memory of the container, is on the disk and
+// survives a power cut. It is also closed when the write failed, or took longer than
+// some seconds; Run then tries again, with the newest Memory, until it ends. It is closed
+// at once while the journal cannot be written or has no file. Nothing is written before
+// Run is called; when Run or Close ends, all channels are closed.
 func (j *Journal) Remember(m core.Memory) <-chan struct{} {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if !j.keeping {
-		return answered()
+	if !j.persistent {
+		return closedChannel()
 	}
-	j.kept[m.ID] = m
-	j.dirty[m.ID] = struct{}{}
-	j.want(0)
+	j.current[m.ID] = m
+	j.dirtyIDs[m.ID] = struct{}{}
+	j.requestWrite(0)
 	if j.failing {
-		return answered()
+		return closedChannel()
 	}
-	if j.done == nil {
-		j.done = make(chan struct{})
+	if j.settled == nil {
+		j.settled = make(chan struct{})
 	}
-	return j.done
+	return j.settled
 }
 
-func answered() <-chan struct{} {
+func closedChannel() <-chan struct{} {
 	c := make(chan struct{})
 	close(c)
 	return c
 }
 
-// Forget drops what is kept of the container of that ID. It never blocks.
+// Forget drops the Memory of the container with that ID. It never blocks.
 func (j *Journal) Forget(id string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if !j.keeping {
+	if !j.persistent {
 		return
 	}
-	delete(j.kept, id)
-	if _, stored := j.stored[id]; !stored {
-		delete(j.dirty, id) // nothing to delete: what never got there leaves no trace
+	delete(j.current, id)
+	if _, stored := j.storedIDs[id]; !stored {
+		delete(j.dirtyIDs, id) // it never got to the disk
 		return
 	}
-	j.dirty[id] = struct{}{}
-	j.want(company)
+	j.dirtyIDs[id] = struct{}{}
+	j.requestWrite(eventWriteDelay)
 }
 
-// SetSeen keeps t as the time of the newest event that was heard of a runtime; an
-// older time than the one kept is ignored. It never blocks, and is on the disk
-// with what was told before, or later: call it after the Remember of whatever
-// the event has changed, and no event is taken for seen that is not remembered.
+// SetSeen keeps t as the time up to which the runtime's events were processed; an earlier
+// t than the one kept is ignored. It never blocks. t gets to the disk together with
+// earlier calls of Remember, or after them: call it after the Remember for what the
+// event changed, and no event counts as seen whose consequences are lost.
 func (j *Journal) SetSeen(runtime string, t time.Time) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -84,12 +85,12 @@ func (j *Journal) SetSeen(runtime string, t time.Time) {
 		return
 	}
 	j.seen[runtime] = t
-	j.meta = true
-	j.want(lazy)
+	j.metaDirty = true
+	j.requestWrite(seenWriteDelay)
 }
 
-// Seen returns the time of the newest event that was heard of a runtime, by this
-// daemon or an earlier one; zero when there was none.
+// Seen returns the time up to which the runtime's events were processed, by this daemon
+// or an earlier one; zero when there was no event.
 func (j *Journal) Seen(runtime string) time.Time {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -19,58 +19,57 @@ import (
 	"healthd/supervisor/core"
 )
 
-// ErrLocked says that another daemon keeps its journal in the same directory.
+// ErrLocked is wrapped by Open's error when another daemon uses the directory.
 var ErrLocked = errors.New("another healthd uses")
 
-// Config says where a journal is kept.
+// Config says where the journal's file is.
 type Config struct {
-	Dir  string // made when it is not there; empty: in memory only
-	Boot string // ID of the host's present boot; empty: as the kernel tells it
+	Dir  string // created if missing; empty: in memory only
+	Boot string // ID of the host's present boot; empty: read it from the kernel
 }
 
 const (
 	fileName    = "journal.db"
 	damagedName = fileName + ".damaged-"
-	// keepDamaged is how many damaged files are left for somebody to look into.
+	// keepDamaged is how many damaged files are kept, for an operator to examine.
 	keepDamaged = 3
 )
 
-// database is what is written to; a test has one that fails.
+// database is bolt.DB, or in tests one that fails.
 type database interface {
 	Update(func(*bolt.Tx) error) error
 	Close() error
 }
 
-// file is the journal on the disk.
+// file is the journal's file.
 type file struct {
-	dir     string
-	lock    *os.File // the directory
-	db      database // nil: in memory only
-	bootNow string
-	renewed bool            // db was replaced once, after it broke
-	told    map[string]bool // containers of which it was told that they cannot be kept
+	dir                string
+	lock               *os.File // the directory
+	db                 database // nil: in memory only
+	currentBoot        string
+	replaced           bool            // db was replaced once, after it broke
+	reportedUnwritable map[string]bool // containers of which it was told that they cannot be kept
 }
 
 func (f *file) path() string { return filepath.Join(f.dir, fileName) }
 
-// Open returns the journal that is kept in a directory, with what the daemon
-// before has left there. The error is ErrLocked, and two daemons must not both
-// supervise. Nothing else is an error: a journal that cannot be used goes on in
-// memory only until healthd is started again, and one that cannot be read is
-// renamed, never deleted but for the oldest of more than three, and begun anew. An
-// event tells of either, and of single records that could not be read.
+// Open returns the journal in a directory, with what the previous daemon left there. The
+// only error is ErrLocked: two daemons must not supervise the same host.
 //
-// A journal of a later version of healthd is renamed too, to journal.db.version-N-TIME,
-// and stays: rename it back to go on with it.
+// A journal that cannot be used goes on in memory until healthd is restarted, and records
+// JournalFailed. A file that cannot be read is renamed to journal.db.damaged-TIME, and a
+// new one is begun; of damaged files the newest three are kept. A file of a later version
+// of healthd is renamed to journal.db.version-N-TIME and kept: rename it back to use it
+// again. Both record JournalDamaged, as do single records that could not be read.
 func Open(c Config) (*Journal, error) {
 	j := New()
 	if c.Dir == "" {
 		return j, nil
 	}
-	j.dir, j.bootNow = c.Dir, c.Boot
-	if j.bootNow == "" {
+	j.dir, j.currentBoot = c.Dir, c.Boot
+	if j.currentBoot == "" {
 		id, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
-		j.bootNow = strings.TrimSpace(string(id))
+		j.currentBoot = strings.TrimSpace(string(id))
 	}
 	found, damage, err := j.open()
 	if errors.Is(err, ErrLocked) {
@@ -80,33 +79,33 @@ func Open(c Config) (*Journal, error) {
 		j.load(found)
 	}
 	if damage != "" {
-		j.tell(EventJournalDamaged, damage)
+		j.recordOwnEvent(EventJournalDamaged, damage)
 	}
 	if err != nil {
-		j.tell(EventJournalFailed, j.lossy("use", err))
+		j.recordOwnEvent(EventJournalFailed, j.failureMessage("use", err))
 	}
 	return j, nil
 }
 
-// load begins with what was found.
-func (j *Journal) load(c *content) {
-	j.ring, j.last, j.opened = c.events, c.last, c.last
-	j.base = c.last - uint64(len(c.events)) // what is missing between them closes up
+// load sets the journal to the file's content.
+func (j *Journal) load(c *fileContent) {
+	j.ring, j.last, j.openedSeq = c.events, c.last, c.last
+	j.base = c.last - uint64(len(c.events)) // numbers of unreadable events are used again
 	j.boot = c.boot
 	j.memories = slices.SortedFunc(maps.Values(c.memories), func(a, b core.Memory) int { return strings.Compare(a.ID, b.ID) })
-	j.behind = behind{
-		keeping: true, kept: c.memories, stored: map[string]struct{}{}, dirty: map[string]struct{}{},
-		written: c.last, seen: c.seen, taken: c.boot, meta: true, junk: c.junk, wake: make(chan struct{}, 1),
+	j.pendingWrites = pendingWrites{
+		persistent: true, current: c.memories, storedIDs: map[string]struct{}{}, dirtyIDs: map[string]struct{}{},
+		writtenSeq: c.last, seen: c.seen, handledBoot: c.boot, metaDirty: true, unreadable: c.unreadable, wake: make(chan struct{}, 1),
 	}
 	for id := range c.memories {
-		j.stored[id] = struct{}{}
+		j.storedIDs[id] = struct{}{}
 	}
-	j.want(company)
+	j.requestWrite(eventWriteDelay)
 }
 
-// open locks the directory and reads the file. It returns what to tell about the
-// file, if it is not as it should be.
-func (j *Journal) open() (found *content, damage string, err error) {
+// open locks the directory and reads the file. damage is the message about a file that
+// could not be read, wholly or in part.
+func (j *Journal) open() (found *fileContent, damage string, err error) {
 	if err := os.MkdirAll(j.dir, 0o750); err != nil {
 		return nil, "", err
 	}
@@ -114,14 +113,14 @@ func (j *Journal) open() (found *content, damage string, err error) {
 		return nil, "", err
 	}
 	found, err = j.readFile()
-	later, isLater := errors.AsType[fromLater](err)
+	later, isLater := errors.AsType[newerVersion](err)
 	switch {
 	case isLater:
-		damage, err = j.putAside(fmt.Sprintf("%s.version-%d-", fileName, int(later)), err)
+		damage, err = j.renameUnusable(fmt.Sprintf("%s.version-%d-", fileName, int(later)), err)
 	case errors.Is(err, errDamaged):
-		damage, err = j.putAside(damagedName, err)
-	case err == nil && found.lost() != "":
-		return found, fmt.Sprintf("%s: could not be read and is lost: %s", j.path(), found.lost()), nil
+		damage, err = j.renameUnusable(damagedName, err)
+	case err == nil && found.describeLost() != "":
+		return found, fmt.Sprintf("%s: could not be read and is lost: %s", j.path(), found.describeLost()), nil
 	}
 	if damage != "" && err == nil {
 		found, err = j.readFile()
@@ -129,15 +128,15 @@ func (j *Journal) open() (found *content, damage string, err error) {
 	return found, damage, err
 }
 
-// lockDir keeps other daemons out. It is the directory that is locked, and not only
-// the file, as bbolt does: a file can be renamed by whoever finds it damaged.
+// lockDir keeps other daemons out. bbolt locks the file only, which a daemon that finds it
+// damaged may rename.
 func (j *Journal) lockDir() (err error) {
 	if j.lock, err = os.Open(j.dir); err != nil {
 		return err
 	}
 	err = unix.Flock(int(j.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	if errors.Is(err, unix.EWOULDBLOCK) {
-		return j.locked()
+		return j.errLockedDir()
 	}
 	if err != nil {
 		return fmt.Errorf("cannot lock it: %w", err)
@@ -145,22 +144,22 @@ func (j *Journal) lockDir() (err error) {
 	return nil
 }
 
-func (j *Journal) locked() error {
+func (j *Journal) errLockedDir() error {
 	return fmt.Errorf("%w %s: stop it or change state.dir", ErrLocked, j.dir)
 }
 
-// readFile opens the file and returns what is in it. errDamaged says that it is not
-// to be used, fromLater that it is not for us.
-func (j *Journal) readFile() (found *content, err error) {
-	// What check has not found, bbolt may still trip over.
+// readFile opens the file and returns its content. The error wraps errDamaged, or is a
+// newerVersion, when the file cannot be used.
+func (j *Journal) readFile() (found *fileContent, err error) {
+	// bbolt may panic about damage that checkFile did not find.
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if p := recover(); p != nil {
-			j.db = nil // not closed: see panicked
-			found, err = nil, fmt.Errorf("%w: %w", errDamaged, panicked{p})
+			j.db = nil // not closed: see bboltPanic
+			found, err = nil, fmt.Errorf("%w: %w", errDamaged, bboltPanic{p})
 		}
 	}()
-	older, err := checkFile(j.path())
+	lastMayBeMissing, err := checkFile(j.path())
 	if err != nil {
 		return nil, err
 	}
@@ -175,16 +174,15 @@ func (j *Journal) readFile() (found *content, err error) {
 		j.db = nil
 		return nil, err
 	}
-	found.older = older
+	found.lastMayBeMissing = lastMayBeMissing
 	return found, nil
 }
 
-// openDatabase opens the file, or makes it.
+// openDatabase opens the file, or creates it.
 //
-// Every transaction is synced, the list of free pages with it: without that list
-// bbolt finds the free pages when it opens the file, in a goroutine of its own,
-// whose panic nobody could recover. The list is the plain one, which takes the
-// lowest page first and so keeps the file small.
+// The list of free pages is synced with every transaction. Without it, bbolt looks for
+// free pages when it opens the file, in its own goroutine, whose panic would end healthd.
+// The array list takes the lowest page first, which keeps the file small.
 func (j *Journal) openDatabase() (*bolt.DB, error) {
 	_, missing := os.Stat(j.path())
 	db, err := bolt.Open(j.path(), 0o600, &bolt.Options{
@@ -192,7 +190,7 @@ func (j *Journal) openDatabase() (*bolt.DB, error) {
 	})
 	switch {
 	case errors.Is(err, berrors.ErrTimeout):
-		return nil, j.locked()
+		return nil, j.errLockedDir()
 	case errors.Is(err, berrors.ErrInvalid) || errors.Is(err, berrors.ErrVersionMismatch) || errors.Is(err, berrors.ErrChecksum):
 		return nil, fmt.Errorf("%w: %w", errDamaged, err)
 	case err != nil:
@@ -207,18 +205,18 @@ func (j *Journal) openDatabase() (*bolt.DB, error) {
 	return db, nil
 }
 
-// putAside renames a file that cannot be used and returns what to tell of that.
-func (j *Journal) putAside(prefix string, why error) (string, error) {
-	aside, err := j.setAside(prefix)
+// renameUnusable renames a file that cannot be used, and returns the message about it.
+func (j *Journal) renameUnusable(prefix string, why error) (string, error) {
+	aside, err := j.renameFile(prefix)
 	if err != nil {
 		return fmt.Sprintf("%s cannot be read: %v", j.path(), why), err
 	}
 	return fmt.Sprintf("%s cannot be read: %v: it is now %s, and a new one is begun: what healthd knew is lost", j.path(), why, aside), nil
 }
 
-// setAside renames the file to prefix and the time, and deletes the oldest of too
-// many damaged ones.
-func (j *Journal) setAside(prefix string) (string, error) {
+// renameFile renames the file to prefix and the time, and deletes the oldest damaged files
+// beyond keepDamaged.
+func (j *Journal) renameFile(prefix string) (string, error) {
 	base := filepath.Join(j.dir, prefix+time.Now().UTC().Format("20060102T150405.000Z"))
 	name := base
 	for n := 2; ; n++ {
@@ -231,8 +229,8 @@ func (j *Journal) setAside(prefix string) (string, error) {
 		return "", err
 	}
 	var damaged []string
-	entries, _ := os.ReadDir(j.dir) // one too many is no reason to go without a journal
-	for _, e := range entries {     // by name, which is by time
+	entries, _ := os.ReadDir(j.dir) // an error leaves one file too many, which does no harm
+	for _, e := range entries {     // sorted by name, so by time
 		if strings.HasPrefix(e.Name(), damagedName) {
 			damaged = append(damaged, e.Name())
 		}
@@ -243,14 +241,14 @@ func (j *Journal) setAside(prefix string) (string, error) {
 	return name, nil
 }
 
-// Close lets go of the directory. It writes nothing: call it after Run has
-// returned, or instead of Run.
+// Close closes the file and unlocks the directory. It writes nothing: call it after Run
+// has returned, or instead of Run.
 func (j *Journal) Close() error {
 	j.mu.Lock()
-	j.keeping = false
-	if j.done != nil {
-		close(j.done)
-		j.done = nil
+	j.persistent = false
+	if j.settled != nil {
+		close(j.settled)
+		j.settled = nil
 	}
 	j.mu.Unlock()
 	var err error
@@ -259,7 +257,8 @@ func (j *Journal) Close() error {
 		j.db = nil
 	}
 	if j.lock != nil {
-		// Unlocked by name: a child that is just being started has a copy of it.
+		// Close alone would not unlock it while a child that is being started has a copy of
+		// the descriptor.
 		err = errors.Join(err, unix.Flock(int(j.lock.Fd()), unix.LOCK_UN), j.lock.Close())
 		j.lock = nil
 	}

@@ -6,58 +6,58 @@ import (
 	"healthd/supervisor/core"
 )
 
-// How long what is new may wait for more to share its transaction. A memory that
-// somebody waits for does not wait at all.
+// How long a change waits for others, to share a transaction with them. A Memory does
+// not wait, because the supervisor may wait for it.
 const (
-	company = 200 * time.Millisecond // of an event
-	lazy    = time.Second            // of the time of an engine's event
+	eventWriteDelay = 200 * time.Millisecond // an event, or a Memory to delete
+	seenWriteDelay  = time.Second            // SetSeen
 )
 
-// How long until a failed transaction is tried again: doubled each time.
+// How long until a failed transaction is tried again; it doubles each time.
 const (
-	firstRetry = time.Second
-	lastRetry  = time.Minute
+	retryMin = time.Second
+	retryMax = time.Minute
 )
 
-// behind is what the disk does not have yet. Its size is bounded by the number of
-// containers; events are taken from the ring. Journal.mu guards it.
-type behind struct {
-	keeping bool                   // there is a disk, and a Run that will write to it
-	kept    map[string]core.Memory // all that is to be on the disk
-	stored  map[string]struct{}    // the IDs of what is there
-	dirty   map[string]struct{}    // the IDs of which the two may differ
-	written uint64                 // number of the newest event there
-	dropped uint64                 // events that left the ring before they got there
-	seen    map[string]time.Time   // by runtime
-	taken   string                 // boot of the host that was taken in
-	meta    bool                   // taken and seen are not there
-	junk    []record               // could not be read, is to be deleted
+// pendingWrites is what the disk does not have yet. Its size is bounded by the number of
+// containers, because the events stay in the ring. Journal.mu guards it.
+type pendingWrites struct {
+	persistent    bool                   // there is a file, and Run has not ended
+	current       map[string]core.Memory // what the file is to hold, by container ID
+	storedIDs     map[string]struct{}    // of the Memories in the file
+	dirtyIDs      map[string]struct{}    // of Memories to write or delete
+	writtenSeq    uint64                 // number of the newest event in the file
+	droppedEvents uint64                 // events that left the ring before they were written
+	seen          map[string]time.Time   // by runtime
+	handledBoot   string                 // the boot of BootTaken
+	metaDirty     bool                   // seen or handledBoot is to be written
+	unreadable    []recordKey            // records to delete
 
-	due  time.Time     // of the next transaction; zero when nothing is behind
-	wake chan struct{} // tells Run of a new due
-	done chan struct{} // closed when what was remembered is settled; nil when nobody waits
+	due     time.Time     // of the next transaction; zero when nothing is pending
+	wake    chan struct{} // tells Run that due changed
+	settled chan struct{} // closed when the pending Memories were written or failed; nil when nobody waits
 
-	failing   bool // told, and not yet written again
-	backoff   time.Duration
-	notBefore time.Time
+	failing bool // reported, and not written since
+	backoff time.Duration
+	retryAt time.Time
 }
 
 // batch is the content of one transaction.
 type batch struct {
-	put     []core.Memory
-	forget  []string
-	events  []core.Event
-	last    uint64 // number of the last of events
-	meta    bool
-	boot    string
-	seen    map[string]time.Time
-	junk    []record
-	waiting []chan struct{}
+	memories   []core.Memory
+	forgotten  []string
+	events     []core.Event
+	last       uint64 // number of the last of events
+	metaDirty  bool
+	boot       string
+	seen       map[string]time.Time
+	unreadable []recordKey
+	waiters    []chan struct{}
 }
 
-// want asks for a transaction in d at the latest. It needs mu.
-func (j *Journal) want(d time.Duration) {
-	if !j.keeping {
+// requestWrite makes Run write within d. It needs mu.
+func (j *Journal) requestWrite(d time.Duration) {
+	if !j.persistent {
 		return
 	}
 	at := time.Now().Add(d)
@@ -71,123 +71,123 @@ func (j *Journal) want(d time.Duration) {
 	}
 }
 
-// wait says how long it is until the next transaction, if there is to be one.
-func (j *Journal) wait() (d time.Duration, due bool) {
+// untilNextWrite returns the time until the next transaction, and false when none is due.
+func (j *Journal) untilNextWrite() (d time.Duration, due bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.due.IsZero() {
 		return 0, false
 	}
 	at := j.due
-	if j.failing && at.Before(j.notBefore) {
-		at = j.notBefore
+	if j.failing && at.Before(j.retryAt) {
+		at = j.retryAt
 	}
 	return time.Until(at), true
 }
 
-// take returns all that is behind, or nil when nothing is.
-func (j *Journal) take() *batch {
+// takePending returns all that is pending, or nil when nothing is.
+func (j *Journal) takePending() *batch {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.due.IsZero() {
 		return nil
 	}
-	return j.takeAll()
+	return j.takePendingLocked()
 }
 
-// takeAll needs mu.
-func (j *Journal) takeAll() *batch {
-	b := &batch{last: j.last, meta: j.meta, boot: j.taken, seen: map[string]time.Time{}, junk: j.junk}
-	for id := range j.dirty {
-		if m, kept := j.kept[id]; kept {
-			b.put = append(b.put, m)
+// takePendingLocked is takePending, even when nothing is pending. It needs mu.
+func (j *Journal) takePendingLocked() *batch {
+	b := &batch{last: j.last, metaDirty: j.metaDirty, boot: j.handledBoot, seen: map[string]time.Time{}, unreadable: j.unreadable}
+	for id := range j.dirtyIDs {
+		if m, kept := j.current[id]; kept {
+			b.memories = append(b.memories, m)
 		} else {
-			b.forget = append(b.forget, id)
+			b.forgotten = append(b.forgotten, id)
 		}
 	}
-	if oldest := j.last - uint64(len(j.ring)); j.written < oldest {
-		j.dropped += oldest - j.written
-		j.written = oldest
+	if oldest := j.last - uint64(len(j.ring)); j.writtenSeq < oldest {
+		j.droppedEvents += oldest - j.writtenSeq
+		j.writtenSeq = oldest
 	}
-	b.events = j.after(j.written)
+	b.events = j.after(j.writtenSeq)
 	for name, t := range j.seen {
 		b.seen[name] = t
 	}
-	if j.done != nil {
-		b.waiting = append(b.waiting, j.done)
+	if j.settled != nil {
+		b.waiters = append(b.waiters, j.settled)
 	}
-	clear(j.dirty)
-	j.meta, j.done, j.due = false, nil, time.Time{}
+	clear(j.dirtyIDs)
+	j.metaDirty, j.settled, j.due = false, nil, time.Time{}
 	return b
 }
 
-// succeeded notes that b is on the disk.
-func (j *Journal) succeeded(b *batch) {
+// writeSucceeded notes that b is on the disk.
+func (j *Journal) writeSucceeded(b *batch) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	for _, m := range b.put {
-		j.stored[m.ID] = struct{}{}
-		if _, kept := j.kept[m.ID]; !kept { // forgotten meanwhile
-			j.dirty[m.ID] = struct{}{}
-			j.want(company)
+	for _, m := range b.memories {
+		j.storedIDs[m.ID] = struct{}{}
+		if _, kept := j.current[m.ID]; !kept { // forgotten meanwhile
+			j.dirtyIDs[m.ID] = struct{}{}
+			j.requestWrite(eventWriteDelay)
 		}
 	}
-	for _, id := range b.forget {
-		delete(j.stored, id)
+	for _, id := range b.forgotten {
+		delete(j.storedIDs, id)
 	}
-	j.written, j.junk = max(j.written, b.last), nil
-	b.answer()
+	j.writtenSeq, j.unreadable = max(j.writtenSeq, b.last), nil
+	b.notifyWaiters()
 	if j.failing {
 		j.failing = false
-		j.tell(EventJournalBack, back(j.dropped))
-		j.dropped = 0
+		j.recordOwnEvent(EventJournalBack, backMessage(j.droppedEvents))
+		j.droppedEvents = 0
 	}
 }
 
-// failed puts b back to what is behind, and answers everybody who waits.
-func (j *Journal) failed(b *batch, why string) {
+// writeFailed makes the content of b pending again, and releases all waiters.
+func (j *Journal) writeFailed(b *batch, why string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	for _, m := range b.put {
-		if j.isBehind(m.ID) {
-			j.dirty[m.ID] = struct{}{}
+	for _, m := range b.memories {
+		if j.needsWrite(m.ID) {
+			j.dirtyIDs[m.ID] = struct{}{}
 		}
 	}
-	for _, id := range b.forget {
-		if j.isBehind(id) {
-			j.dirty[id] = struct{}{}
+	for _, id := range b.forgotten {
+		if j.needsWrite(id) {
+			j.dirtyIDs[id] = struct{}{}
 		}
 	}
-	j.meta = j.meta || b.meta
-	j.fail(b, why)
-	j.backoff = min(max(2*j.backoff, firstRetry), lastRetry)
-	j.notBefore = time.Now().Add(j.backoff)
-	j.want(0)
+	j.metaDirty = j.metaDirty || b.metaDirty
+	j.reportFailure(b, why)
+	j.backoff = min(max(2*j.backoff, retryMin), retryMax)
+	j.retryAt = time.Now().Add(j.backoff)
+	j.requestWrite(0)
 }
 
-func (j *Journal) isBehind(id string) bool {
-	_, kept := j.kept[id]
-	_, stored := j.stored[id]
+func (j *Journal) needsWrite(id string) bool {
+	_, kept := j.current[id]
+	_, stored := j.storedIDs[id]
 	return kept || stored
 }
 
-// fail says so once and keeps nobody waiting. It needs mu.
-func (j *Journal) fail(b *batch, why string) {
-	b.answer()
-	if j.done != nil {
-		close(j.done)
-		j.done = nil
+// reportFailure records JournalFailed once, and releases all waiters. It needs mu.
+func (j *Journal) reportFailure(b *batch, why string) {
+	b.notifyWaiters()
+	if j.settled != nil {
+		close(j.settled)
+		j.settled = nil
 	}
 	if !j.failing {
 		j.failing, j.backoff = true, 0
-		j.tell(EventJournalFailed, why)
+		j.recordOwnEvent(EventJournalFailed, why)
 	}
 }
 
-// answer closes the channels of those who wait for b. It needs mu.
-func (b *batch) answer() {
-	for _, done := range b.waiting {
+// notifyWaiters closes the channels of those who wait for b. The caller holds Journal.mu.
+func (b *batch) notifyWaiters() {
+	for _, done := range b.waiters {
 		close(done)
 	}
-	b.waiting = nil
+	b.waiters = nil
 }

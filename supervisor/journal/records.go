@@ -16,8 +16,8 @@ import (
 	"healthd/supervisor/core"
 )
 
-// version is that of the file's content. A healthd that reads another one's
-// content differently has another version.
+// version is the version of the file's content. It grows when an older healthd would
+// misread a newer file.
 const version = 2
 
 // The buckets, and the keys of metaBucket.
@@ -31,8 +31,8 @@ const (
 	seenPrefix = "seen/" // and the runtime's name
 )
 
-// What one record may have: bbolt refuses a whole transaction for a key that it
-// cannot take.
+// Bounds of a record, in bytes. bbolt refuses a whole transaction for one key that is too
+// long.
 const (
 	maxKey    = 1 << 10
 	maxRecord = 1 << 20
@@ -40,11 +40,11 @@ const (
 
 var errSum = errors.New("its checksum is wrong")
 
-// record is where one record is.
-type record struct{ bucket, key string }
+// recordKey is the place of a record.
+type recordKey struct{ bucket, key string }
 
-// encode returns the record of v: its JSON form behind a checksum of that and of
-// the key, since bbolt has none: a bit that flips in a number leaves valid JSON.
+// encode returns the record of v: a checksum of key and JSON, then the JSON. bbolt has no
+// checksums, and a flipped bit in a number leaves valid JSON.
 func encode(key string, v any) ([]byte, error) {
 	data, err := json.Marshal(v)
 	if err != nil {
@@ -73,8 +73,8 @@ func sum(key string, data []byte) uint32 {
 
 func eventKey(n uint64) string { return string(binary.BigEndian.AppendUint64(nil, n)) }
 
-// put writes b. What cannot be encoded is told and left out.
-func (j *Journal) put(tx *bolt.Tx, b *batch) error {
+// applyBatch writes b. It leaves out and reports what cannot be encoded.
+func (j *Journal) applyBatch(tx *bolt.Tx, b *batch) error {
 	buckets := map[string]*bolt.Bucket{}
 	for _, name := range []string{eventsBucket, memoriesBucket, metaBucket} {
 		bucket, err := tx.CreateBucketIfNotExists([]byte(name))
@@ -87,21 +87,21 @@ func (j *Journal) put(tx *bolt.Tx, b *batch) error {
 	set := func(name, key string, v any) {
 		data, bad := encode(key, v)
 		if bad != nil {
-			j.unwritable(name, key, bad)
+			j.reportUnwritable(name, key, bad)
 			return
 		}
 		err = errors.Join(err, buckets[name].Put([]byte(key), data))
 	}
-	for _, r := range b.junk {
+	for _, r := range b.unreadable {
 		err = errors.Join(err, buckets[r.bucket].Delete([]byte(r.key)))
 	}
-	for _, m := range b.put {
+	for _, m := range b.memories {
 		set(memoriesBucket, m.ID, m)
 	}
-	for _, id := range b.forget {
+	for _, id := range b.forgotten {
 		err = errors.Join(err, buckets[memoriesBucket].Delete([]byte(id)))
 	}
-	if b.meta {
+	if b.metaDirty {
 		set(metaBucket, versionKey, version)
 		set(metaBucket, bootKey, b.boot)
 		for name, t := range b.seen {
@@ -109,14 +109,14 @@ func (j *Journal) put(tx *bolt.Tx, b *batch) error {
 		}
 	}
 	events := buckets[eventsBucket]
-	events.FillPercent = 0.9 // keys only grow: half-empty pages would never be filled
+	events.FillPercent = 0.9 // keys only grow: the default would leave pages half empty
 	for i, ev := range b.events {
 		set(eventsBucket, eventKey(b.last-uint64(len(b.events)-1-i)), ev)
 	}
 	return errors.Join(err, trim(events, b.last))
 }
 
-// trim drops the events that are older than the newest Size.
+// trim deletes all but the newest Size events.
 func trim(events *bolt.Bucket, last uint64) error {
 	var old []string
 	c := events.Cursor()
@@ -131,45 +131,46 @@ func trim(events *bolt.Bucket, last uint64) error {
 	return nil
 }
 
-// unwritable tells once of each container that it cannot be remembered. Of an event
-// it says nothing: that one was logged and is in memory.
-func (j *Journal) unwritable(bucket, key string, err error) {
-	if bucket != memoriesBucket || j.told[key] {
+// reportUnwritable records, once for each container, that its Memory cannot be written. It
+// does not report an event, which was logged and is in memory.
+func (j *Journal) reportUnwritable(bucket, key string, err error) {
+	if bucket != memoriesBucket || j.reportedUnwritable[key] {
 		return
 	}
-	if j.told == nil || len(j.told) > Size {
-		j.told = map[string]bool{}
+	if j.reportedUnwritable == nil || len(j.reportedUnwritable) > Size {
+		j.reportedUnwritable = map[string]bool{}
 	}
-	j.told[key] = true
+	j.reportedUnwritable[key] = true
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.tell(EventJournalDamaged, fmt.Sprintf("cannot keep what is known of container %.80q: %v: its older state stays in the journal", key, err))
+	j.recordOwnEvent(EventJournalDamaged, fmt.Sprintf("cannot keep what is known of container %.80q: %v: its older state stays in the journal", key, err))
 }
 
-// content is what a file held.
-type content struct {
-	events   []core.Event // oldest first
-	last     uint64       // number of the newest
-	memories map[string]core.Memory
-	boot     string
-	seen     map[string]time.Time
-	junk     []record // could not be read
-	older    bool     // the last transaction may be missing
+// fileContent is what was read from a file.
+type fileContent struct {
+	events           []core.Event // oldest first
+	last             uint64       // number of the newest
+	memories         map[string]core.Memory
+	boot             string
+	seen             map[string]time.Time
+	unreadable       []recordKey // could not be read
+	lastMayBeMissing bool        // the last transaction may be missing
 }
 
-// errDamaged says that a file is not what healthd has written.
+// errDamaged says that a file is not as healthd wrote it.
 var errDamaged = errors.New("it is damaged")
 
-// fromLater is a file that a later healthd has written.
-type fromLater int
+// newerVersion is the error about a file of a later version of healthd.
+type newerVersion int
 
-func (v fromLater) Error() string {
+func (v newerVersion) Error() string {
 	return fmt.Sprintf("it is of version %d, and this healthd knows %d", int(v), version)
 }
 
-// read returns what is in a file. A record that cannot be read is left out.
-func read(tx *bolt.Tx) (*content, error) {
-	c := &content{memories: map[string]core.Memory{}, seen: map[string]time.Time{}}
+// read returns the content of a file. Records that cannot be read are listed in
+// fileContent.unreadable.
+func read(tx *bolt.Tx) (*fileContent, error) {
+	c := &fileContent{memories: map[string]core.Memory{}, seen: map[string]time.Time{}}
 	buckets := 0
 	err := tx.ForEach(func([]byte, *bolt.Bucket) error { buckets++; return nil })
 	if err != nil || buckets == 0 { // a new file
@@ -181,7 +182,7 @@ func read(tx *bolt.Tx) (*content, error) {
 	for _, part := range []struct {
 		bucket string
 		take   func(k, v []byte) error
-	}{{metaBucket, c.metadata}, {memoriesBucket, c.memory}, {eventsBucket, c.event}} {
+	}{{metaBucket, c.readMetadata}, {memoriesBucket, c.readMemory}, {eventsBucket, c.readEvent}} {
 		b := tx.Bucket([]byte(part.bucket))
 		if b == nil || buckets != 3 {
 			return nil, fmt.Errorf("%w: it has %d buckets, or others", errDamaged, buckets)
@@ -203,7 +204,7 @@ func checkVersion(meta *bolt.Bucket) error {
 		return fmt.Errorf("%w: its version cannot be read: %w", errDamaged, err)
 	}
 	if v > version {
-		return fromLater(v)
+		return newerVersion(v)
 	}
 	if v < 1 {
 		return fmt.Errorf("%w: there is no version %d", errDamaged, v)
@@ -211,27 +212,27 @@ func checkVersion(meta *bolt.Bucket) error {
 	return nil
 }
 
-func (c *content) event(k, v []byte) error {
+func (c *fileContent) readEvent(k, v []byte) error {
 	var ev core.Event
 	if len(k) != 8 || decode(string(k), v, &ev) != nil {
-		c.junk = append(c.junk, record{eventsBucket, string(k)})
+		c.unreadable = append(c.unreadable, recordKey{eventsBucket, string(k)})
 		return nil
 	}
 	c.events, c.last = append(c.events, ev), binary.BigEndian.Uint64(k)
 	return nil
 }
 
-func (c *content) memory(k, v []byte) error {
+func (c *fileContent) readMemory(k, v []byte) error {
 	var m core.Memory
 	if decode(string(k), v, &m) != nil || m.ID != string(k) {
-		c.junk = append(c.junk, record{memoriesBucket, string(k)})
+		c.unreadable = append(c.unreadable, recordKey{memoriesBucket, string(k)})
 		return nil
 	}
 	c.memories[m.ID] = m
 	return nil
 }
 
-func (c *content) metadata(k, v []byte) error {
+func (c *fileContent) readMetadata(k, v []byte) error {
 	var err error
 	name, seen := bytes.CutPrefix(k, []byte(seenPrefix))
 	switch {
@@ -246,18 +247,18 @@ func (c *content) metadata(k, v []byte) error {
 		err = errDamaged
 	}
 	if err != nil {
-		c.junk = append(c.junk, record{metaBucket, string(k)})
+		c.unreadable = append(c.unreadable, recordKey{metaBucket, string(k)})
 	}
 	return nil
 }
 
-// lost says what could not be read; it is empty when everything could.
-func (c *content) lost() string {
+// describeLost says what could not be read; it is empty when everything could.
+func (c *fileContent) describeLost() string {
 	events, others := 0, []string{}
-	if c.older {
+	if c.lastMayBeMissing {
 		others = append(others, "the last change, perhaps")
 	}
-	for _, r := range c.junk {
+	for _, r := range c.unreadable {
 		switch r.bucket {
 		case eventsBucket:
 			events++

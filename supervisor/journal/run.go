@@ -11,26 +11,26 @@ import (
 	berrors "go.etcd.io/bbolt/errors"
 )
 
-// patience is how long a transaction may take before nobody waits for it any more.
-const patience = 5 * time.Second
+// writeTimeout is how long a transaction may take before waiters are released.
+const writeTimeout = 5 * time.Second
 
-// errMemoryOnly says that the disk was given up.
+// errMemoryOnly says that the file cannot be used any more.
 var errMemoryOnly = errors.New("it is in memory only")
 
-// Run writes what is recorded and remembered to the disk until ctx ends, and then
-// what is left. It returns an error when that could not be written. Call it once,
-// also for a journal in memory, and end it after those who record and remember:
-// what comes after it is not written. It outlasts ctx for as long as the disk
-// does not answer.
+// Run writes what is recorded and remembered to the disk until ctx ends, and then the
+// rest. It returns an error when the rest could not be written. Call it once, also for a
+// journal without a file, and end it after all callers of Record and Remember: later
+// calls are not written. While the disk does not answer, Run does not return.
 func (j *Journal) Run(ctx context.Context) error {
-	// bbolt reads the file as memory: where somebody has cut it off, that is a fault.
+	// bbolt maps the file into memory: reading beyond its end, after somebody truncated
+	// it, is a fault.
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	timer := time.NewTimer(lazy)
+	timer := time.NewTimer(seenWriteDelay)
 	defer timer.Stop()
 	for ctx.Err() == nil {
-		d, due := j.wait()
+		d, due := j.untilNextWrite()
 		if due && d <= 0 {
-			j.transact(j.take())
+			j.transact(j.takePending())
 			continue
 		}
 		var elapsed <-chan time.Time
@@ -44,17 +44,17 @@ func (j *Journal) Run(ctx context.Context) error {
 		case <-elapsed:
 		}
 	}
-	return j.finish()
+	return j.writeRest()
 }
 
-// finish writes what is left. Nobody is kept waiting afterwards.
-func (j *Journal) finish() error {
+// writeRest writes what is pending, and releases all waiters.
+func (j *Journal) writeRest() error {
 	j.mu.Lock()
 	var b *batch
-	if j.keeping && !j.due.IsZero() {
-		b = j.takeAll()
+	if j.persistent && !j.due.IsZero() {
+		b = j.takePendingLocked()
 	}
-	j.keeping = false
+	j.persistent = false
 	j.mu.Unlock()
 	if b == nil {
 		return nil
@@ -65,66 +65,66 @@ func (j *Journal) finish() error {
 	return nil
 }
 
-// transact writes b. A file that bbolt cannot go on with is put aside, once, and a
-// new one gets everything.
+// transact writes b. A file that bbolt cannot go on with is renamed, once, and
+// everything is written to a new one.
 func (j *Journal) transact(b *batch) error {
 	err := j.write(b)
-	if broken(err) {
-		err = j.renew(b, err)
+	if isBroken(err) {
+		err = j.replaceFile(b, err)
 	}
 	switch {
 	case err == nil:
-		j.succeeded(b)
-	case broken(err):
-		j.giveUp(b, err)
+		j.writeSucceeded(b)
+	case isBroken(err):
+		j.goOnInMemory(b, err)
 	default:
-		j.failed(b, j.lossy("write", err)+", unless it can be written before")
+		j.writeFailed(b, j.failureMessage("write", err)+", unless it can be written before")
 	}
 	return err
 }
 
-// write carries one transaction out. Whoever waits for a disk that does not answer
-// is told after some time, as if it had failed.
+// write carries out one transaction. When it takes longer than writeTimeout, waiters are
+// released as if it had failed.
 func (j *Journal) write(b *batch) (err error) {
-	told := make(chan struct{})
-	watch := time.AfterFunc(patience, func() {
-		defer close(told)
+	reported := make(chan struct{})
+	timeout := time.AfterFunc(writeTimeout, func() {
+		defer close(reported)
 		j.mu.Lock()
 		defer j.mu.Unlock()
-		j.fail(b, j.lossy("write", fmt.Errorf("it takes longer than %v", patience))+", unless it goes on before")
+		j.reportFailure(b, j.failureMessage("write", fmt.Errorf("it takes longer than %v", writeTimeout))+", unless it goes on before")
 	})
 	defer func() {
 		if p := recover(); p != nil {
-			err = panicked{p}
+			err = bboltPanic{p}
 		}
-		if !watch.Stop() {
-			<-told
+		if !timeout.Stop() {
+			<-reported
 		}
 	}()
-	return j.db.Update(func(tx *bolt.Tx) error { return j.put(tx, b) })
+	return j.db.Update(func(tx *bolt.Tx) error { return j.applyBatch(tx, b) })
 }
 
-// panicked is what bbolt says of a file that is not as it left it. Its locks are in
-// an unknown state then: no other call of it would be sure to return.
-type panicked struct{ value any }
+// bboltPanic is the value of a panic of bbolt, for example about a file that something else
+// changed. bbolt's locks may be held after that, so another call may never return.
+type bboltPanic struct{ value any }
 
-func (p panicked) Error() string { return fmt.Sprint(p.value) }
+func (p bboltPanic) Error() string { return fmt.Sprint(p.value) }
 
-// broken says that the same database cannot be tried again.
-func broken(err error) bool {
-	_, is := errors.AsType[panicked](err)
+// isBroken says that the open database cannot be used again.
+func isBroken(err error) bool {
+	_, is := errors.AsType[bboltPanic](err)
 	return is || errors.Is(err, berrors.ErrInvalidMapping) || errors.Is(err, errMemoryOnly)
 }
 
-// renew begins a new file with all that is known, in place of one that broke, and
-// makes b that.
-func (j *Journal) renew(b *batch, why error) error {
-	j.db = nil // not closed: see panicked
-	if j.renewed {
+// replaceFile renames a broken file and writes everything to a new one. It replaces the
+// content of b by everything.
+func (j *Journal) replaceFile(b *batch, why error) error {
+	j.db = nil // not closed: see bboltPanic
+	if j.replaced {
 		return fmt.Errorf("%w: %w", errMemoryOnly, why)
 	}
-	j.renewed = true
-	aside, err := j.setAside(damagedName)
+	j.replaced = true
+	aside, err := j.renameFile(damagedName)
 	if err != nil {
 		return fmt.Errorf("%w: %w: %w", errMemoryOnly, why, err)
 	}
@@ -134,35 +134,35 @@ func (j *Journal) renew(b *batch, why error) error {
 	}
 	j.db = db
 	j.mu.Lock()
-	clear(j.stored)
-	for id := range j.kept {
-		j.dirty[id] = struct{}{}
+	clear(j.storedIDs)
+	for id := range j.current {
+		j.dirtyIDs[id] = struct{}{}
 	}
-	j.written, j.meta, j.junk = 0, true, nil
-	j.tell(EventJournalDamaged, fmt.Sprintf("%s broke: %v: it is now %s, and a new one holds all that is known", j.path(), why, aside))
-	waiting := b.waiting
-	*b = *j.takeAll()
-	b.waiting = append(b.waiting, waiting...)
+	j.writtenSeq, j.metaDirty, j.unreadable = 0, true, nil
+	j.recordOwnEvent(EventJournalDamaged, fmt.Sprintf("%s broke: %v: it is now %s, and a new one holds all that is known", j.path(), why, aside))
+	waiting := b.waiters
+	*b = *j.takePendingLocked()
+	b.waiters = append(b.waiters, waiting...)
 	j.mu.Unlock()
 	return j.write(b)
 }
 
-// giveUp goes on in memory only.
-func (j *Journal) giveUp(b *batch, err error) {
+// goOnInMemory stops writing for the rest of the daemon's life.
+func (j *Journal) goOnInMemory(b *batch, err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.db = nil
-	j.failing = false // whatever was told, this is worse
-	j.fail(b, j.lossy("go on with", err))
-	j.keeping, j.due = false, time.Time{}
+	j.failing = false // this is worse than what was reported before: report it, too
+	j.reportFailure(b, j.failureMessage("go on with", err))
+	j.persistent, j.due = false, time.Time{}
 }
 
-// lossy says what could not be done and what that means.
-func (j *Journal) lossy(what string, err error) string {
+// failureMessage says what could not be done and what follows.
+func (j *Journal) failureMessage(what string, err error) string {
 	return fmt.Sprintf("cannot %s %s: %v: what healthd knows is lost when it ends", what, j.path(), err)
 }
 
-func back(dropped uint64) string {
+func backMessage(dropped uint64) string {
 	if dropped == 0 {
 		return "the journal is written again"
 	}
