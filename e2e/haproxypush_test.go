@@ -279,7 +279,7 @@ func (b *balanced) pushIsMeasured() {
 // which was set aside by hand outlives its container is told in the same way.
 func (b *balanced) pushIsUnderstood() {
 	for _, e := range b.d.events("") {
-		if e.Reason == "HAProxyError" && !strings.Contains(e.Message, "was set aside by hand and its container is gone") {
+		if e.Reason == "HAProxyError" && !strings.Contains(e.Message, "is in drain or maint and its container is gone") {
 			b.t.Errorf("%v: %s", e.Time, e.Message)
 		}
 	}

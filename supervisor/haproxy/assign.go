@@ -5,34 +5,35 @@ import (
 	"net/netip"
 )
 
-// assign finds the server of each member, the surest first: that of its name where it is
-// no slot, the slot that it had, the one with its address, the one of its name, a free
-// one, and at last that of a container that does not run.
+// assign finds the server of each member. It tries, for all members in turn: the server of
+// its name that is no slot; an added server in drain or maint with its address; the slot
+// it had last; the slot with its address; the slot of its name; a free slot; the slot of
+// a container that does not run.
 func (p *plan) assign(all []member) {
 	a := newAssignment(p)
-	a.pass(all, func(m *member) *server { return a.named[m.name] })
-	a.pass(all, func(m *member) *server { return p.unlessAnothers(a.aside[m.target()], m) })
-	a.pass(all, func(m *member) *server { return a.slots[p.slots[m.name]] })
-	a.pass(all, func(m *member) *server { return p.unlessAnothers(a.addressed[m.target()], m) })
-	a.pass(all, func(m *member) *server { return a.slots[m.name] })
-	a.pass(all, a.unused)
-	a.pass(all, a.idle(all))
+	a.assignWith(all, func(m *member) *server { return a.byName[m.name] })
+	a.assignWith(all, func(m *member) *server { return p.unlessOwnedByAnother(a.setAsideByAddress[m.target()], m) })
+	a.assignWith(all, func(m *member) *server { return a.slots[p.slots[m.name]] })
+	a.assignWith(all, func(m *member) *server { return p.unlessOwnedByAnother(a.byAddress[m.target()], m) })
+	a.assignWith(all, func(m *member) *server { return a.slots[m.name] })
+	a.assignWith(all, a.nextFree)
+	a.assignWith(all, a.slotOfStopped(all))
 	p.server = a.server
-	p.noteSlots(a.slots)
-	p.noteOwners(all)
+	p.rememberSlots(a.slots)
+	p.rememberOwners(all)
 }
 
-// unlessAnothers keeps a server that was set aside by hand from a container that has
-// merely got the address of the one that this was meant for.
-func (p *plan) unlessAnothers(s *server, m *member) *server {
-	if s != nil && s.held() && p.owners[s.name] != "" && p.owners[s.name] != m.id {
+// unlessOwnedByAnother returns nil for a server in drain or maint whose container was
+// another one: m only got that one's address.
+func (p *plan) unlessOwnedByAnother(s *server, m *member) *server {
+	if s != nil && s.setAside() && p.owners[s.name] != "" && p.owners[s.name] != m.id {
 		return nil
 	}
 	return s
 }
 
-// noteOwners keeps whose the servers are, also of containers that are gone.
-func (p *plan) noteOwners(all []member) {
+// rememberOwners keeps which container has which server, also for containers that are gone.
+func (p *plan) rememberOwners(all []member) {
 	there := make(map[string]bool, len(p.servers))
 	for _, s := range p.servers {
 		there[s.name] = true
@@ -47,13 +48,13 @@ func (p *plan) noteOwners(all []member) {
 
 // assignment is the work of assign.
 type assignment struct {
-	named     map[string]*server // that are no slots
+	byName    map[string]*server // that are no slots
 	slots     map[string]*server
-	addressed map[netip.AddrPort]*server // slots
-	// aside are servers that healthd has added and somebody has set aside by hand: a
-	// container that was renamed is still there.
-	aside map[netip.AddrPort]*server
-	free  []*server // slots
+	byAddress map[netip.AddrPort]*server // slots
+	// setAsideByAddress are added servers in drain or maint: after a rename of its
+	// container, such a server is found by its address.
+	setAsideByAddress map[netip.AddrPort]*server
+	free              []*server // slots
 
 	server map[string]*server // by member
 	taken  map[*server]bool
@@ -61,34 +62,34 @@ type assignment struct {
 
 func newAssignment(p *plan) *assignment {
 	a := &assignment{
-		named: map[string]*server{}, slots: map[string]*server{}, addressed: map[netip.AddrPort]*server{},
-		aside: map[netip.AddrPort]*server{}, server: map[string]*server{}, taken: map[*server]bool{},
+		byName: map[string]*server{}, slots: map[string]*server{}, byAddress: map[netip.AddrPort]*server{},
+		setAsideByAddress: map[netip.AddrPort]*server{}, server: map[string]*server{}, taken: map[*server]bool{},
 	}
 	for _, s := range p.servers {
 		at := netip.AddrPortFrom(s.address, uint16(s.port))
-		if !p.slot(s) {
-			a.named[s.name] = s
-			if p.ours(s) && s.held() {
-				a.aside[at] = s
+		if !p.isSlot(s) {
+			a.byName[s.name] = s
+			if p.addedByHealthd(s) && s.setAside() {
+				a.setAsideByAddress[at] = s
 			}
 			continue
 		}
 		a.slots[s.name] = s
 		switch {
 		case !s.free():
-			a.addressed[at] = s
-		case s.admin&adminDrain == 0: // else somebody has set it aside
+			a.byAddress[at] = s
+		case s.adminState&adminDrain == 0: // an operator's drain keeps a slot from being used
 			a.free = append(a.free, s)
 		}
 	}
 	return a
 }
 
-// pass gives what it finds to members that have none.
-func (a *assignment) pass(all []member, find func(*member) *server) {
+// assignWith gives each member without a server the one that find returns.
+func (a *assignment) assignWith(all []member, find func(*member) *server) {
 	for i := range all {
 		m := &all[i]
-		if a.server[m.name] != nil || m.wrong != "" {
+		if a.server[m.name] != nil || m.invalid != "" {
 			continue
 		}
 		if s := find(m); s != nil && !a.taken[s] {
@@ -97,8 +98,8 @@ func (a *assignment) pass(all []member, find func(*member) *server) {
 	}
 }
 
-// unused finds a free slot.
-func (a *assignment) unused(m *member) *server {
+// nextFree returns a free slot.
+func (a *assignment) nextFree(m *member) *server {
 	for len(a.free) > 0 && a.taken[a.free[0]] {
 		a.free = a.free[1:]
 	}
@@ -108,14 +109,14 @@ func (a *assignment) unused(m *member) *server {
 	return a.free[0]
 }
 
-// idle finds a slot whose container does not run and waits for its return.
-func (a *assignment) idle(all []member) func(*member) *server {
+// slotOfStopped returns a function that takes the slot of a container that does not run.
+func (a *assignment) slotOfStopped(all []member) func(*member) *server {
 	next := 0
 	return func(m *member) *server {
 		for ; m.reachable() && m.want == wantUp && next < len(all); next++ {
 			other := &all[next]
 			s := a.server[other.name]
-			if s != nil && !other.reachable() && a.slots[s.name] == s && !s.held() {
+			if s != nil && !other.reachable() && a.slots[s.name] == s && !s.setAside() {
 				delete(a.server, other.name)
 				delete(a.taken, s)
 				return s
@@ -125,9 +126,9 @@ func (a *assignment) idle(all []member) func(*member) *server {
 	}
 }
 
-// noteSlots keeps which slot is whose, and forgets those that are free again or
-// another's.
-func (p *plan) noteSlots(slots map[string]*server) {
+// rememberSlots keeps which member has which slot, and forgets slots that are free again or
+// another member's.
+func (p *plan) rememberSlots(slots map[string]*server) {
 	owner := make(map[string]string, len(p.server))
 	for member, s := range p.server {
 		if slots[s.name] == s {

@@ -16,18 +16,18 @@ func BenchmarkPush(b *testing.B) {
 	for _, others := range []int{2, 999} {
 		b.Run(fmt.Sprintf("%d-servers", others+1), func(b *testing.B) {
 			h := startBalancer(b, "backend web\n")
-			e := h.estate()
-			pushed := make(pushes, 1)
+			e := h.newSupervisor()
+			pushed := make(pushTimes, 1)
 			e.pushed = pushed
-			e.begin(h.socket())
-			e.many(others)
-			e.is("c1", "A", "up")
-			eventually(b, "all are there", func() error { return h.has("web", others+1) })
+			e.startDaemon(h.socket())
+			e.addMany(others)
+			e.set("c1", "A", "up")
+			eventually(b, "all are there", func() error { return h.expectServers("web", others+1) })
 			pushed.drain()
 			var took []time.Duration
 			before := cpuTime(b)
 			for b.Loop() {
-				e.is("c1", "A", [...]string{"down", "up"}[len(took)%2])
+				e.set("c1", "A", [...]string{"down", "up"}[len(took)%2])
 				took = append(took, <-pushed)
 			}
 			b.ReportMetric(float64((cpuTime(b)-before).Microseconds())/float64(b.N), "cpu-µs/op")
@@ -38,17 +38,17 @@ func BenchmarkPush(b *testing.B) {
 	}
 }
 
-// pushes is the histogram of pushes, as what they took one by one.
-type pushes chan time.Duration
+// pushTimes is the histogram of pushes, as what they took one by one.
+type pushTimes chan time.Duration
 
-func (p pushes) Observe(seconds float64) {
+func (p pushTimes) Observe(seconds float64) {
 	select {
 	case p <- time.Duration(seconds * float64(time.Second)):
 	default: // of the others
 	}
 }
 
-func (p pushes) drain() {
+func (p pushTimes) drain() {
 	for {
 		select {
 		case <-p:
@@ -58,9 +58,9 @@ func (p pushes) drain() {
 	}
 }
 
-// BenchmarkAssertAgain is the time that a new HAProxy needs to be told of 1,000 servers,
+// BenchmarkFullSync is the time that a new HAProxy needs to be told of 1,000 servers,
 // from the moment that it listens.
-func BenchmarkAssertAgain(b *testing.B) {
+func BenchmarkFullSync(b *testing.B) {
 	const servers = 1000
 	for name, config := range map[string]string{
 		"dynamic": "backend web\n",
@@ -69,15 +69,15 @@ func BenchmarkAssertAgain(b *testing.B) {
 	} {
 		b.Run(name, func(b *testing.B) {
 			h := startBalancer(b, config)
-			e := h.tell()
-			e.many(servers)
-			eventually(b, "all are there", func() error { return h.has("web", servers) })
+			e := h.startPushing()
+			e.addMany(servers)
+			eventually(b, "all are there", func() error { return h.expectServers("web", servers) })
 			var total time.Duration
 			for b.Loop() {
-				h.end()
+				h.kill()
 				h.start()
 				begun := time.Now()
-				eventually(b, "all are there", func() error { return h.has("web", servers) })
+				eventually(b, "all are there", func() error { return h.expectServers("web", servers) })
 				total += time.Since(begun)
 			}
 			b.ReportMetric(float64(total.Milliseconds())/float64(b.N), "again-ms")
@@ -85,41 +85,41 @@ func BenchmarkAssertAgain(b *testing.B) {
 	}
 }
 
-// BenchmarkLook is what a look at 1,000 servers costs each second that nothing happens.
-func BenchmarkLook(b *testing.B) {
+// BenchmarkPoll is what a look at 1,000 servers costs each second that nothing happens.
+func BenchmarkPoll(b *testing.B) {
 	h := startBalancer(b, "backend web\n")
-	e := h.tell()
-	e.many(1000)
-	eventually(b, "all are there", func() error { return h.has("web", 1000) })
-	l := newLink(e.h, e.h.links[0].socket)
+	e := h.startPushing()
+	e.addMany(1000)
+	eventually(b, "all are there", func() error { return h.expectServers("web", 1000) })
+	l := newInstance(e.h, e.h.instances[0].socket)
 	l.members = members(e.Board().Views())
 	before := cpuTime(b)
 	b.ReportAllocs()
 	for b.Loop() {
-		l.untold = true
-		shows, err := l.look(b.Context(), l.due(time.Time{}))
+		l.needsFullSync = true
+		shows, err := l.poll(b.Context(), l.due(time.Time{}))
 		if err != nil {
 			b.Fatal(err)
 		}
 		p := l.plan("web", shows["web"])
-		p.make(l.members["web"])
+		p.compute(l.members["web"])
 	}
 	b.ReportMetric(float64((cpuTime(b)-before).Microseconds())/float64(b.N), "cpu-µs/op")
 }
 
-// many adds so many ready containers, to which no checks go.
-func (e *estate) many(n int) {
+// addMany adds so many ready containers, to which no checks go.
+func (e *fakeSupervisor) addMany(n int) {
 	e.mu.Lock()
 	for i := range n {
 		v := newView("web", fmt.Sprintf("m%d", i), netip.AddrFrom4([4]byte{127, 1, byte(i >> 8), byte(i)}).String(), 80, "up")
 		e.views[v.Container.Name] = v
 	}
 	e.mu.Unlock()
-	e.show()
+	e.updateBoard()
 }
 
-// has returns nil when HAProxy shows so many servers to which traffic would go.
-func (b *balancer) has(backend string, want int) error {
+// expectServers returns nil when HAProxy shows so many servers to which traffic would go.
+func (b *balancer) expectServers(backend string, want int) error {
 	answer, err := b.try("show stat " + backend + " 4 -1")
 	if err != nil {
 		return err

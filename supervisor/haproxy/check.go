@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// checks keeps whose own HTTP checks say that they are the last one up. HAProxy tells
-// with each check how it sees the server (http-check send-state).
+// checks keeps which containers are the last one up of their backend, by the header that
+// HAProxy sends with their HTTP checks (http-check send-state).
 type checks struct {
-	mu    sync.Mutex
-	alone map[string]check // by container ID
+	mu     sync.Mutex
+	lastUp map[string]check // by container ID
 }
 
 type check struct {
@@ -21,48 +21,49 @@ type check struct {
 }
 
 const (
-	maxAlone   = 10_000           // who asks is not known, so there is a limit
-	checkHolds = 15 * time.Second // a check older than that says nothing
+	maxHTTPChecks   = 10_000           // anybody may send the header, so it is bounded
+	httpCheckMaxAge = 15 * time.Second // an older check is ignored
 )
 
-// Checked takes note of the header X-Haproxy-Server-State of a check of a container,
-// such as "UP 2/3; name=web/c1; node=lb1; weight=1/3; scur=0/4; qcur=0".
+// Checked notes the header X-Haproxy-Server-State of an HTTP check of a container, such as
+// "UP 2/3; name=web/c1; node=lb1; weight=1/3; scur=0/4; qcur=0". It ignores other text.
 func (h *HAProxy) Checked(id, state string) {
 	backend, alone := readState(state)
-	h.seen.note(id, backend, alone, time.Now())
+	h.httpChecks.note(id, backend, alone, time.Now())
 }
 
 func (c *checks) note(id, backend string, alone bool, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !alone {
-		delete(c.alone, id)
+		delete(c.lastUp, id)
 		return
 	}
-	if c.alone == nil {
-		c.alone = map[string]check{}
+	if c.lastUp == nil {
+		c.lastUp = map[string]check{}
 	}
-	if len(c.alone) >= maxAlone {
-		maps.DeleteFunc(c.alone, func(_ string, seen check) bool { return now.Sub(seen.at) > checkHolds })
+	if len(c.lastUp) >= maxHTTPChecks {
+		maps.DeleteFunc(c.lastUp, func(_ string, seen check) bool { return now.Sub(seen.at) > httpCheckMaxAge })
 	}
-	if _, known := c.alone[id]; known || len(c.alone) < maxAlone {
-		c.alone[id] = check{backend, now}
+	if _, known := c.lastUp[id]; known || len(c.lastUp) < maxHTTPChecks {
+		c.lastUp[id] = check{backend, now}
 	}
 }
 
-// last names where the container is the last one up; it is empty where it is not.
-func (c *checks) last(id string, now time.Time) string {
+// lastUpBackend names the backend in which the container is the last one up, or returns "".
+func (c *checks) lastUpBackend(id string, now time.Time) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	seen, ok := c.alone[id]
-	if !ok || now.Sub(seen.at) > checkHolds {
-		delete(c.alone, id)
+	seen, ok := c.lastUp[id]
+	if !ok || now.Sub(seen.at) > httpCheckMaxAge {
+		delete(c.lastUp, id)
 		return ""
 	}
 	return "backend " + seen.backend + " of HAProxy"
 }
 
-// readState reads the header: the server is up and has all of the backend's weight.
+// readState parses the header. alone says that the server is up and has all of the
+// backend's weight.
 func readState(state string) (backend string, alone bool) {
 	const most = 512
 	if len(state) > most || !strings.HasPrefix(state, "UP") {
@@ -79,7 +80,7 @@ func readState(state string) (backend string, alone bool) {
 			alone = err == nil && n > 0 && mine == total
 		}
 	}
-	if backend == "" || odd(backend) != "" {
+	if backend == "" || invalidCharacters(backend) != "" {
 		return "", false
 	}
 	return backend, alone

@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// command is one line for HAProxy and what it may answer.
+// command is one line for HAProxy, and which answers mean success.
 type command struct {
-	text  string
-	about string // "BACKEND/SERVER"
-	fine  func(answer string) bool
+	text    string
+	subject string // "BACKEND/SERVER"
+	accepts func(answer string) bool
 }
 
 func (p *plan) command(text string, s *server, fine func(string) bool) {
@@ -25,8 +25,7 @@ func (p *plan) setAddress(s *server, address netip.Addr, port int) {
 	p.command(fmt.Sprintf("set server %s addr %s port %d", s.key(p.backend), address, port), s, isMoved)
 }
 
-// What commands answer when all is well. Everything else is an error that nobody may
-// overlook.
+// The answers that mean success. Every other answer is reported as an error.
 
 func isSilent(answer string) bool { return answer == "" }
 
@@ -42,7 +41,7 @@ func isMoved(answer string) bool {
 	return fine && strings.HasSuffix(answer, "by 'stats socket command'")
 }
 
-// isDeleted also takes that somebody is still connected: it is tried again.
+// isDeleted also accepts that a client is still connected: the next sync tries again.
 func isDeleted(answer string) bool {
 	return answer == "Server deleted." || strings.HasPrefix(answer, "Server still has connections attached to it")
 }

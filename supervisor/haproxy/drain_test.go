@@ -35,23 +35,22 @@ func frontend(port int) string {
 	return fmt.Sprintf("frontend www\n  bind 127.0.0.1:%d\n  default_backend web\n", port)
 }
 
-// A stop need not wait for longer than until the last request is answered, and does wait
-// for that; at every HAProxy.
+// A stop waits until the last request at every HAProxy is answered, and no longer.
 func TestDrained(t *testing.T) {
 	t.Parallel()
 	front := []int{freePort(t), freePort(t)}
 	port, letGo := application(t)
 	b, other := startBalancer(t, dynamic+frontend(front[0])), startBalancer(t, slots+frontend(front[1]))
 	b.ports["A"], other.ports["A"] = port, port
-	e := b.estate()
-	e.begin(b.socket(), other.socket())
-	e.is("c1", "A", "up")
-	e.is("c2", "B", "up")
-	b.shows("web", "c1 A UP 100", "c2 B UP 100", sorry)
+	e := b.newSupervisor()
+	e.startDaemon(b.socket(), other.socket())
+	e.set("c1", "A", "up")
+	e.set("c2", "B", "up")
+	b.waitForServers("web", "c1 A UP 100", "c2 B UP 100", sorry)
 	other.ports["B"] = b.ports["B"]
-	e.is("c2", "B", "down")
-	b.shows("web", "c1 A UP 100", "c2 B DOWN (agent) 100", sorry)
-	other.shows("web", sorry, "web-1 A UP 100", "web-2 B DOWN (agent) 100", "web-3 0.0.0.0:0 MAINT 100")
+	e.set("c2", "B", "down")
+	b.waitForServers("web", "c1 A UP 100", "c2 B DOWN (agent) 100", sorry)
+	other.waitForServers("web", sorry, "web-1 A UP 100", "web-2 B DOWN (agent) 100", "web-3 0.0.0.0:0 MAINT 100")
 	answered := make(chan error, 1)
 	go func() {
 		response, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d/slow", front[1]))
@@ -61,10 +60,10 @@ func TestDrained(t *testing.T) {
 		answered <- err
 	}()
 	eventually(t, "the request is under way", func() error { return other.sessions("web-1", 1) })
-	e.is("c1", "A", "stopping")
-	other.shows("web", sorry, "web-1 A UP 0", "web-2 B DOWN (agent) 100", "web-3 0.0.0.0:0 MAINT 100")
-	time.Sleep(20 * soonAfter) // it is looked at many times
-	if runs := e.told(); len(runs) > 0 {
+	e.set("c1", "A", "stopping")
+	other.waitForServers("web", sorry, "web-1 A UP 0", "web-2 B DOWN (agent) 100", "web-3 0.0.0.0:0 MAINT 100")
+	time.Sleep(20 * pollSoon) // it is looked at many times
+	if runs := e.drainedRuns(); len(runs) > 0 {
 		t.Fatalf("%v is said to be drained while a request is under way", runs)
 	}
 	close(letGo)
@@ -72,61 +71,61 @@ func TestDrained(t *testing.T) {
 		t.Error(err)
 	}
 	eventually(t, "it is drained", func() error {
-		if got := e.told(); !slices.Contains(got, runtime.Run{ID: "id-c1", Started: 1}) {
+		if got := e.drainedRuns(); !slices.Contains(got, runtime.Run{ID: "id-c1", Started: 1}) {
 			return fmt.Errorf("drained: %v", got)
 		}
 		return nil
 	})
-	e.unharmed()
+	e.noErrors()
 }
 
-// While one HAProxy cannot be heard, nobody knows what it still sends.
+// While one HAProxy does not answer, it may still have requests under way.
 func TestNotDrainedWhileOneIsAway(t *testing.T) {
 	t.Parallel()
 	b, other := startBalancer(t, dynamic), startBalancer(t, dynamic)
-	e := b.estate()
-	e.begin(b.socket(), other.socket())
-	e.is("c1", "A", "up")
+	e := b.newSupervisor()
+	e.startDaemon(b.socket(), other.socket())
+	e.set("c1", "A", "up")
 	other.ports = b.ports
-	b.shows("web", "c1 A UP 100", sorry)
-	other.shows("web", "c1 A UP 100", sorry)
-	other.end()
-	e.records(EventLost, other.socket())
-	e.is("c1", "A", "stopping")
-	b.shows("web", "c1 A UP 0", sorry)
-	time.Sleep(20 * soonAfter)
-	if runs := e.told(); len(runs) > 0 {
+	b.waitForServers("web", "c1 A UP 100", sorry)
+	other.waitForServers("web", "c1 A UP 100", sorry)
+	other.kill()
+	e.waitForEvent(EventLost, other.socket())
+	e.set("c1", "A", "stopping")
+	b.waitForServers("web", "c1 A UP 0", sorry)
+	time.Sleep(20 * pollSoon)
+	if runs := e.drainedRuns(); len(runs) > 0 {
 		t.Errorf("%v is said to be drained", runs)
 	}
 	other.start()
 	eventually(t, "it is drained", func() error {
-		if len(e.told()) == 0 {
+		if len(e.drainedRuns()) == 0 {
 			return errors.New("it is not")
 		}
 		return nil
 	})
 }
 
-// What the process before a reload still finishes, its successor does not know.
+// A new process does not know the requests that the old one still has under way.
 func TestNotDrainedAfterReload(t *testing.T) {
 	t.Parallel()
 	b := startBalancer(t, dynamic)
-	e := b.estate()
-	e.lingering = lingering
-	e.begin(b.socket())
-	e.is("c1", "A", "up")
-	b.shows("web", "c1 A UP 100", sorry)
+	e := b.newSupervisor()
+	e.lingering = reloadGrace
+	e.startDaemon(b.socket())
+	e.set("c1", "A", "up")
+	b.waitForServers("web", "c1 A UP 100", sorry)
 	b.reload()
-	b.shows("web", "c1 A UP 100", sorry)
-	e.is("c1", "A", "stopping")
-	b.shows("web", "c1 A UP 0", sorry)
-	time.Sleep(20 * soonAfter)
-	if runs := e.told(); len(runs) > 0 {
+	b.waitForServers("web", "c1 A UP 100", sorry)
+	e.set("c1", "A", "stopping")
+	b.waitForServers("web", "c1 A UP 0", sorry)
+	time.Sleep(20 * pollSoon)
+	if runs := e.drainedRuns(); len(runs) > 0 {
 		t.Errorf("%v is said to be drained", runs)
 	}
 }
 
-func (e *estate) told() []runtime.Run {
+func (e *fakeSupervisor) drainedRuns() []runtime.Run {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return slices.Clone(e.drained)
@@ -149,7 +148,7 @@ func TestLastUp(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := startBalancer(t, config)
-			e := b.tell()
+			e := b.startPushing()
 			is := func(name, want string) {
 				t.Helper()
 				eventually(t, "the last one up", func() error {
@@ -159,14 +158,14 @@ func TestLastUp(t *testing.T) {
 					return nil
 				})
 			}
-			e.is("c1", "A", "up")
+			e.set("c1", "A", "up")
 			is("c1", "backend web of HAProxy") // the operator's backup does not count
-			e.is("c2", "B", "up")
+			e.set("c2", "B", "up")
 			is("c1", "")
 			is("c2", "")
-			e.is("c1", "A", "draining")
+			e.set("c1", "A", "draining")
 			is("c2", "backend web of HAProxy")
-			e.is("c2", "B", "down")
+			e.set("c2", "B", "down")
 			is("c2", "")
 			is("c1", "")
 		})

@@ -1,10 +1,20 @@
-// Package haproxy keeps the servers of HAProxy's backends equal to the supervisor's
-// containers, over HAProxy's Runtime API, and knows what HAProxy shows of them. It
-// decides nothing: what is pushed follows from the board alone, and is compared with
-// what HAProxy shows again and again, so nothing is lost when either of them restarts.
+// Package haproxy keeps the servers in HAProxy's backends equal to the supervisor's
+// containers, through HAProxy's Runtime API (stats socket). It also learns from HAProxy
+// when a server has no request under way (drained), and which server is the last one up.
 //
-// It says agent up or down and a weight, as the agent check does, and never drain or
-// maint to a server that takes part: those are the operator's.
+//	supervisor ── Changed ──▶ instance.run, one goroutine for each HAProxy: sync
+//	                            Board ── members ──▶ what each backend should have
+//	                            poll: show info, servers state, stat ──▶ what it has
+//	                            plan.compute: the difference, as commands (no I/O)
+//	                            execute ──▶ HAProxy
+//	                            publish ──▶ LastUp;  reportDrained ──▶ Supervisor.Drained
+//	                            again on Changed, every pollInterval, and for a new process
+//
+// Each sync compares anew, so a restart of healthd or HAProxy loses nothing. Whether a
+// container is ready is decided by package supervisor.
+//
+// healthd sets agent up, agent down and weights, as the agent check does. It never sets a
+// server that takes traffic to drain or maint: those states are the operator's.
 package haproxy
 
 import (
@@ -23,48 +33,48 @@ import (
 
 // The reasons of events.
 const (
-	EventLost  = "HAProxyLost"  // it cannot be told anything
-	EventBack  = "HAProxyBack"  // it can be again, or is a new process
-	EventError = "HAProxyError" // it refuses something, or answers what is not understood
-	// EventServer concerns a container: the slot of a server-template that it has.
+	EventLost  = "HAProxyLost"  // HAProxy does not answer
+	EventBack  = "HAProxyBack"  // it answers again, or is a new process
+	EventError = "HAProxyError" // it refused a command, or gave an invalid answer
+	// EventServer says which slot of a server-template a container got.
 	EventServer = "HAProxyServer"
 )
 
-// Config is what an HAProxy works with.
+// Config is the configuration of New.
 type Config struct {
-	Sockets []string // of Runtime APIs: "unix@/PATH", "ipv4@HOST:PORT", "ipv6@[HOST]:PORT", or a path
+	Sockets []string // Runtime APIs: "unix@/PATH", "ipv4@HOST:PORT", "ipv6@[HOST]:PORT", or a path
 	Agent   string   // host:port where healthd answers agent checks
 	Journal supervisor.Journal
 }
 
-// Supervisor is whom HAProxy is told about.
+// Supervisor is what HAProxy needs of supervisor.Supervisor.
 type Supervisor interface {
 	Board() *supervisor.Board
-	// Drained says that nothing is under way at that run any more.
+	// Drained says that no request is under way to that run.
 	Drained(ctx context.Context, run runtime.Run) error
 }
 
-// HAProxy is all the HAProxies that are told. It is a supervisor.Publisher and a
-// prometheus.Collector; its methods may be called from any goroutine.
+// HAProxy pushes to all configured HAProxy instances. It is a supervisor.Publisher and a
+// prometheus.Collector. Its methods may be called from any goroutine.
 type HAProxy struct {
-	agent agent
-	// everywhere says that healthd answers on every address of the host, of which agent
+	agent agentAddress
+	// agentOnAllAddresses says that healthd answers on every address of the host, of which agent
 	// is but one.
-	everywhere bool
-	lingering  time.Duration
-	journal    supervisor.Journal
-	links      []*link
-	seen       checks
-	metrics    *meters
+	agentOnAllAddresses bool
+	reloadGrace         time.Duration
+	journal             supervisor.Journal
+	instances           []*instance
+	httpChecks          checks
+	metrics             *metrics
 
-	mu   sync.Mutex
-	told map[runtime.Run]time.Time // that they are drained
+	mu            sync.Mutex
+	drainReported map[runtime.Run]time.Time // that they are drained
 }
 
-// New returns what does nothing until it is run. Without sockets it only takes note of
-// checks.
+// New returns an HAProxy that does nothing until Run is called. Without sockets it only
+// notes HTTP checks. It returns an error for an invalid socket or agent address.
 func New(c Config) (*HAProxy, error) {
-	h := &HAProxy{journal: c.Journal, metrics: newMeters(), lingering: lingering, told: map[runtime.Run]time.Time{}}
+	h := &HAProxy{journal: c.Journal, metrics: newMetrics(), reloadGrace: reloadGrace, drainReported: map[runtime.Run]time.Time{}}
 	if len(c.Sockets) == 0 {
 		return h, nil
 	}
@@ -73,22 +83,22 @@ func New(c Config) (*HAProxy, error) {
 		h.agent.port, err = strconv.Atoi(port)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("cannot tell HAProxy where agent checks are answered: %w", err)
+		return nil, fmt.Errorf("cannot use the agent address for HAProxy: %w", err)
 	}
-	h.agent.host = reachable(host)
-	h.everywhere = h.agent.host != host
+	h.agent.host = clientHost(host)
+	h.agentOnAllAddresses = h.agent.host != host
 	for _, text := range c.Sockets {
 		s, err := newSocket(text)
 		if err != nil {
 			return nil, err
 		}
-		h.links = append(h.links, newLink(h, s))
+		h.instances = append(h.instances, newInstance(h, s))
 	}
 	return h, nil
 }
 
-// reachable is where a client on this host finds what listens there.
-func reachable(host string) string {
+// clientHost returns the host at which a client on this machine reaches a listener.
+func clientHost(host string) string {
 	ip, err := netip.ParseAddr(host)
 	switch {
 	case host == "", err == nil && ip.IsUnspecified() && ip.Is4():
@@ -99,10 +109,10 @@ func reachable(host string) string {
 	return host
 }
 
-// Run tells all HAProxies until ctx ends; what they were told last stays.
+// Run pushes to all instances until ctx ends. Their last state stays. It returns nil.
 func (h *HAProxy) Run(ctx context.Context, s Supervisor) error {
 	var links sync.WaitGroup
-	for _, l := range h.links {
+	for _, l := range h.instances {
 		links.Go(func() { l.run(ctx, s) })
 	}
 	<-ctx.Done()
@@ -113,41 +123,42 @@ func (h *HAProxy) Run(ctx context.Context, s Supervisor) error {
 // Changed implements supervisor.Publisher.
 func (h *HAProxy) Changed() {
 	now := time.Now()
-	for _, l := range h.links {
+	for _, l := range h.instances {
 		select {
 		case l.changed <- now:
-		default: // it has not looked since the last one
+		default: // an earlier change is not synced yet
 		}
 	}
 }
 
-// LastUp implements supervisor.Publisher.
+// LastUp implements supervisor.Publisher: it names the backend in which the container is
+// the last server up, or returns "".
 func (h *HAProxy) LastUp(id string) string {
 	now := time.Now()
-	for _, l := range h.links {
-		if r := l.report.Load(); r.fresh(now) && r.last[id] != "" {
-			return "backend " + r.last[id] + " of HAProxy"
+	for _, l := range h.instances {
+		if r := l.report.Load(); r.fresh(now) && r.lastUp[id] != "" {
+			return "backend " + r.lastUp[id] + " of HAProxy"
 		}
 	}
-	return h.seen.last(id, now)
+	return h.httpChecks.lastUpBackend(id, now)
 }
 
-// settle tells the supervisor of those who are drained: no HAProxy has anything under
-// way there, as far as all of them can be heard.
-func (h *HAProxy) settle(ctx context.Context, s Supervisor, all map[string][]member) {
+// reportDrained calls Supervisor.Drained for each stopping member to which no instance has
+// a request under way. While an instance that has the backend does not answer, none is.
+func (h *HAProxy) reportDrained(ctx context.Context, s Supervisor, all map[string][]member) {
 	const again = time.Second
 	now := time.Now()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for run, at := range h.told {
+	for run, at := range h.drainReported {
 		if now.Sub(at) > again {
-			delete(h.told, run)
+			delete(h.drainReported, run)
 		}
 	}
 	for backend, members := range all {
 		for _, m := range members {
-			if _, told := h.told[m.run]; m.awaits && !told && h.drained(backend, m.run, now) {
-				h.told[m.run] = now
+			if _, told := h.drainReported[m.run]; m.awaitsDrain && !told && h.drained(backend, m.run, now) {
+				h.drainReported[m.run] = now
 				_ = s.Drained(ctx, m.run) // fails when the supervisor has ended
 			}
 		}
@@ -156,7 +167,7 @@ func (h *HAProxy) settle(ctx context.Context, s Supervisor, all map[string][]mem
 
 func (h *HAProxy) drained(backend string, run runtime.Run, now time.Time) bool {
 	known := false
-	for _, l := range h.links {
+	for _, l := range h.instances {
 		r := l.report.Load()
 		if !r.fresh(now) {
 			return false
@@ -171,19 +182,19 @@ func (h *HAProxy) drained(backend string, run runtime.Run, now time.Time) bool {
 	return known
 }
 
-// report is what one HAProxy showed lately. It is never changed.
+// report is what one instance showed in its last sync. Nobody changes it.
 type report struct {
 	at       time.Time
-	backends map[string]bool      // that are there
-	idle     map[runtime.Run]bool // nothing comes there and nothing is under way
-	last     map[string]string    // by container ID: the backend in which it is the last one up
+	backends map[string]bool      // false: the instance has no such backend
+	idle     map[runtime.Run]bool // gets no new requests, and none is under way
+	lastUp   map[string]string    // by container ID: the backend in which it is the last one up
 }
 
-// fresh says that the report still tells something; nil does not.
+// fresh says that the report is recent enough to be used; nil is not.
 func (r *report) fresh(now time.Time) bool {
 	const age = 5 * time.Second
 	return r != nil && now.Sub(r.at) < age
 }
 
-// pointer is a report that is read while the next one is made.
-type pointer = atomic.Pointer[report]
+// reportPointer lets other goroutines read the report while the next one is made.
+type reportPointer = atomic.Pointer[report]

@@ -6,8 +6,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// meters are what is counted of all HAProxies.
-type meters struct {
+// metrics are the metrics of all instances.
+type metrics struct {
 	reachable *prometheus.GaugeVec
 	commands  *prometheus.CounterVec
 	errors    *prometheus.CounterVec
@@ -16,22 +16,22 @@ type meters struct {
 	pushed    prometheus.Observer // the same
 }
 
-func newMeters() *meters {
-	m := &meters{
+func newMetrics() *metrics {
+	m := &metrics{
 		reachable: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "healthd_haproxy_up", Help: "Whether the HAProxy can be told anything.",
+			Name: "healthd_haproxy_up", Help: "Whether the HAProxy can be updated.",
 		}, []string{"socket"}),
 		commands: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "healthd_haproxy_commands_total", Help: "Commands that the HAProxy was given.",
+			Name: "healthd_haproxy_commands_total", Help: "Commands sent to the HAProxy.",
 		}, []string{"socket"}),
 		errors: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "healthd_haproxy_errors_total", Help: "Servers whose commands the HAProxy refused, or answered with what is not understood.",
+			Name: "healthd_haproxy_errors_total", Help: "Servers for which the HAProxy refused a command or gave an invalid answer.",
 		}, []string{"socket"}),
 		problems: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "healthd_haproxy_problems", Help: "Servers and backends of the HAProxy that are not as they are to be.",
+			Name: "healthd_haproxy_problems", Help: "Servers and backends of the HAProxy that healthd cannot set as they should be.",
 		}, []string{"socket"}),
 		push: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "healthd_haproxy_push_seconds", Help: "Time from a change to the HAProxy's answer that it has it.",
+			Name: "healthd_haproxy_push_seconds", Help: "Time from a change until the HAProxy has confirmed it.",
 			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5},
 		}),
 	}
@@ -39,7 +39,7 @@ func newMeters() *meters {
 	return m
 }
 
-func (m *meters) up(s socket, up bool) {
+func (m *metrics) setUp(s socket, up bool) {
 	value := 0.0
 	if up {
 		value = 1
@@ -47,22 +47,22 @@ func (m *meters) up(s socket, up bool) {
 	m.reachable.WithLabelValues(s.text).Set(value)
 }
 
-func (m *meters) told(s socket, commands, failed int) {
+func (m *metrics) countCommands(s socket, commands, failed int) {
 	m.commands.WithLabelValues(s.text).Add(float64(commands))
 	m.errors.WithLabelValues(s.text).Add(float64(failed))
 }
 
-func (m *meters) troubles(s socket, books map[string]*book) {
+func (m *metrics) setProblems(s socket, books map[string]*backendState) {
 	n := 0
 	for _, b := range books {
-		n += len(b.troubles)
+		n += len(b.openProblems)
 	}
 	m.problems.WithLabelValues(s.text).Set(float64(n))
 }
 
-func (m *meters) took(d time.Duration) { m.pushed.Observe(d.Seconds()) }
+func (m *metrics) observePush(d time.Duration) { m.pushed.Observe(d.Seconds()) }
 
-func (m *meters) all() []prometheus.Collector {
+func (m *metrics) all() []prometheus.Collector {
 	return []prometheus.Collector{m.reachable, m.commands, m.errors, m.problems, m.push}
 }
 
@@ -75,7 +75,7 @@ func (h *HAProxy) Describe(ch chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (h *HAProxy) Collect(ch chan<- prometheus.Metric) {
-	if len(h.links) == 0 {
+	if len(h.instances) == 0 {
 		return // nothing is told
 	}
 	for _, c := range h.metrics.all() {

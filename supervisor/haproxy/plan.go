@@ -9,165 +9,168 @@ import (
 	"strings"
 )
 
-// The IDs of servers that healthd adds. They tell them from those of HAProxy's
-// configuration, which are never deleted, also after healthd has forgotten all.
+// The IDs of servers that healthd adds. By its ID, a healthd without any state recognizes
+// a server that an earlier one added. Servers of HAProxy's configuration are never deleted.
 const (
 	firstID = 864_600_000
 	lastID  = firstID + 99_999
 )
 
-// plan is what is to be done to make a backend's servers equal to its members. It is
-// made from what is known of both and has no I/O. New requests come to a server that
-// was added, filled or moved only by the next plan, when HAProxy shows that it is so.
+// plan computes the commands that make a backend's servers equal to its members. It does
+// no I/O. A server that was added, filled or got a new address takes traffic only after
+// the next plan, when HAProxy shows the change.
 type plan struct {
-	backend    string
-	servers    []*server
-	agent      agent
-	everywhere bool              // healthd answers on other addresses, too
-	complete   bool              // a container that is no member is gone
-	slots      map[string]string // by member: the slot that it had last; changed in place
-	told       map[string]string // by server: what its agent check sends, as far as that was set
-	held       map[string]bool   // servers that were set aside by hand when last looked at
-	owners     map[string]string // by server: the ID of its container, as far as that is known; changed in place
+	backend             string
+	servers             []*server
+	agent               agentAddress
+	agentOnAllAddresses bool              // healthd answers agent checks on all of the host's addresses
+	complete            bool              // all containers are known: one that is no member is gone
+	slots               map[string]string // member → its last slot; changed in place
+	agentSend           map[string]string // server → its agent-send, as far as healthd set it in this process
+	wasSetAside         map[string]bool   // servers in drain or maint at the last poll
+	owners              map[string]string // server → ID of its container, as far as it is known; changed in place
 
-	server   map[string]*server // by member, with its commands done: what becomes of it
-	ids      map[int]bool       // in use; nil: nobody has looked
-	nextID   int
-	commands []command
-	telling  map[string]string // becomes told; empty: nothing is told any more
-	problems []problem
-	built    bool // servers are to be looked at again at once
+	server       map[string]*server // member → its server
+	ids          map[int]bool       // in use; nil: not computed yet
+	nextID       int
+	commands     []command
+	newAgentSend map[string]string // becomes agentSend when the commands succeed; empty: delete it there
+	problems     []problem
+	pollSoon     bool // poll again at once: a server was added, filled or moved
 }
 
-// agent is where agent checks are answered.
-type agent struct {
+// agentAddress is where a server's agent check connects to.
+type agentAddress struct {
 	host string
 	port int
 }
 
-// problem is what cannot be done, and why.
-type problem struct{ about, text string }
+// problem is something that cannot be done for a server, container or backend (subject).
+type problem struct{ subject, text string }
 
-// asksUs says that a server asks healthd's agent listener, and not that of another.
-func (p *plan) asksUs(s *server) bool {
-	return s.agent&checkConfigured != 0 && s.asks.port == p.agent.port && (p.everywhere || s.asks.host == p.agent.host)
+// usesHealthdAgent says that the server's agent check asks this healthd.
+func (p *plan) usesHealthdAgent(s *server) bool {
+	return s.agentState&checkConfigured != 0 && s.agentAddress.port == p.agent.port && (p.agentOnAllAddresses || s.agentAddress.host == p.agent.host)
 }
 
-// slot says that a server is there to be given an address: it is configured as disabled
-// and asks healthd's agent listener.
-func (p *plan) slot(s *server) bool { return s.admin&adminConfigured != 0 && p.asksUs(s) }
-
-// ours says that healthd has added the server.
-func (p *plan) ours(s *server) bool {
-	return s.forcedID && s.id >= firstID && s.id <= lastID && s.asks == p.agent
+// isSlot says that the server is a slot of a server-template, to be given an address: it is
+// configured as disabled, and its agent check asks this healthd.
+func (p *plan) isSlot(s *server) bool {
+	return s.adminState&adminConfigured != 0 && p.usesHealthdAgent(s)
 }
 
-// halfDone says that healthd has not added the server to the end, or not deleted it to
-// the end. A daemon that has told the server all itself knows better; to another one the
-// weight and the health check tell, as somebody who disables the agent check by hand
-// leaves these most of the time.
-func (p *plan) halfDone(s *server) bool {
-	return p.ours(s) && p.told[s.name] == "" && s.agent&checkEnabled == 0 && (s.weight == 0 || s.check&checkEnabled == 0)
+// addedByHealthd says that this healthd, or an earlier one at its agent address, added the
+// server.
+func (p *plan) addedByHealthd(s *server) bool {
+	return s.forcedID && s.id >= firstID && s.id <= lastID && s.agentAddress == p.agent
 }
 
-// left says that a server is there for a container, which may be gone.
-func (p *plan) left(s *server) bool { return p.ours(s) || p.slot(s) && !s.free() }
+// incomplete says that healthd was interrupted while it added or deleted the server. For a
+// server that this daemon set up itself, that is false. For others it follows from weight
+// and health check, which an operator who disables the agent check usually leaves as they
+// are.
+func (p *plan) incomplete(s *server) bool {
+	return p.addedByHealthd(s) && p.agentSend[s.name] == "" && s.agentState&checkEnabled == 0 && (s.weight == 0 || s.checkState&checkEnabled == 0)
+}
 
-// make finds the commands for these members.
-func (p *plan) make(all []member) {
+// managed says that the server belongs to a container, which may be gone.
+func (p *plan) managed(s *server) bool { return p.addedByHealthd(s) || p.isSlot(s) && !s.free() }
+
+// compute finds the commands and problems for these members.
+func (p *plan) compute(all []member) {
 	p.assign(all)
 	for i := range all {
 		m := &all[i]
-		if m.clash {
-			p.wrong(m.name, fmt.Sprintf("several containers are called %s, and there can be one server of a name", m.name))
+		if m.duplicateName {
+			p.addProblem(m.name, fmt.Sprintf("several containers are called %s, and there can be one server of a name", m.name))
 		}
 		s := p.server[m.name]
 		switch {
-		case m.wrong != "":
-			p.wrong(m.name, m.wrong)
-		case s != nil && p.slot(s):
-			p.fill(s, m)
-		case s != nil && p.ours(s):
-			p.keep(s, m)
+		case m.invalid != "":
+			p.addProblem(m.name, m.invalid)
+		case s != nil && p.isSlot(s):
+			p.fillSlot(s, m)
+		case s != nil && p.addedByHealthd(s):
+			p.updateAdded(s, m)
 		case s != nil:
-			p.assert(s, m)
+			p.applyWant(s, m)
 		case !m.reachable():
-			// It has no address while it does not run.
-		case slices.ContainsFunc(p.servers, p.slot):
-			p.wrong(m.name, fmt.Sprintf("there is no free server-template slot for container %s in backend %s", m.name, p.backend))
+			// A container that does not run has no address.
+		case slices.ContainsFunc(p.servers, p.isSlot):
+			p.addProblem(m.name, fmt.Sprintf("there is no free server-template slot for container %s in backend %s", m.name, p.backend))
 		default:
-			p.add(m)
+			p.addServer(m)
 		}
 	}
 	if p.complete {
-		p.clear()
+		p.cleanUp()
 	}
 }
 
-// fill makes a slot the member's server. What somebody has set by hand stays, also when
-// HAProxy has forgotten the address over a reload and kept that.
-func (p *plan) fill(s *server, m *member) {
-	restored := p.held[s.name] && (s.port != 0 || s.admin&adminDrain != 0)
+// fillSlot makes a slot the member's server. drain or maint by an operator stays, also after
+// a reload in which HAProxy kept that state and lost the address.
+func (p *plan) fillSlot(s *server, m *member) {
+	restored := p.wasSetAside[s.name] && (s.port != 0 || s.adminState&adminDrain != 0)
 	fresh := s.free() && !restored
 	if fresh {
 		p.set(s, "weight 0%")
 		p.set(s, "state ready")
 		p.set(s, "agent down")
-		p.built = true
+		p.pollSoon = true
 	}
-	p.tell(s, m)
-	if moved := p.move(s, m); !moved && !fresh {
-		p.assert(s, m)
+	p.setAgentSend(s, m)
+	if moved := p.updateAddress(s, m); !moved && !fresh {
+		p.applyWant(s, m)
 	}
 }
 
-// keep sees to a server that healthd has added.
-func (p *plan) keep(s *server, m *member) {
-	half := p.halfDone(s)
+// updateAdded updates a server that healthd added.
+func (p *plan) updateAdded(s *server, m *member) {
+	half := p.incomplete(s)
 	switch {
 	case half:
-		p.enable(s)
-	case s.agent&checkEnabled == 0:
-		p.wrong(s.key(p.backend), "somebody has disabled the agent check of server "+s.key(p.backend)+": it is left alone until that is enabled")
+		p.enableAdded(s)
+	case s.agentState&checkEnabled == 0:
+		p.addProblem(s.key(p.backend), "the agent check of server "+s.key(p.backend)+" is disabled: healthd does not change the server until it is enabled")
 		return
 	}
-	p.tell(s, m)
-	if moved := p.move(s, m); !moved && !half {
-		p.assert(s, m)
+	p.setAgentSend(s, m)
+	if moved := p.updateAddress(s, m); !moved && !half {
+		p.applyWant(s, m)
 	}
 }
 
-// add makes a new server for a member. Its check is the backend's, its agent check
-// healthd's, so that HAProxy keeps what it was told last should healthd die.
-func (p *plan) add(m *member) {
+// addServer adds a server for a member. Its health check is the backend's, its agent check
+// asks healthd. When healthd dies, the agent check fails and HAProxy keeps the last state.
+func (p *plan) addServer(m *member) {
 	s := &server{name: m.name, id: p.freeID()}
 	if s.id > lastID {
-		p.wrong(m.name, fmt.Sprintf("there are too many servers in backend %s for container %s", p.backend, m.name))
+		p.addProblem(m.name, fmt.Sprintf("there are too many servers in backend %s for container %s", p.backend, m.name))
 		return
 	}
 	p.server[m.name] = s
 	p.commands = append(p.commands, command{
 		fmt.Sprintf("add server %s %s weight 100 check inter 2s fall 3 rise 2 agent-check agent-addr %s agent-port %d agent-inter 1s agent-send %s, id %d",
-			s.key(p.backend), net.JoinHostPort(m.address.String(), strconv.Itoa(m.port)), p.agent.host, p.agent.port, m.ask, s.id),
+			s.key(p.backend), net.JoinHostPort(m.address.String(), strconv.Itoa(m.port)), p.agent.host, p.agent.port, m.agentName, s.id),
 		s.key(p.backend), isText("New server registered."),
 	})
-	p.telling[s.name] = m.ask
-	p.enable(s)
+	p.newAgentSend[s.name] = m.agentName
+	p.enableAdded(s)
 }
 
-// enable lets a server that healthd has added take part, first as one that is down. Its
-// agent check comes last: should this be cut short before, it is half done.
-func (p *plan) enable(s *server) {
+// enableAdded enables a server that healthd added, as one that is down. It enables the
+// agent check last, so that an interruption leaves the server incomplete.
+func (p *plan) enableAdded(s *server) {
 	p.set(s, "weight 0%")
 	p.set(s, "state ready")
 	p.command("enable health "+s.key(p.backend), s, isSilent)
 	p.command("enable agent "+s.key(p.backend), s, isSilent)
 	p.set(s, "agent down")
-	p.built = true
+	p.pollSoon = true
 }
 
-// freeID returns an ID that no server of the backend has. Another healthd, which answers
-// elsewhere, begins with others: what it adds meanwhile is not seen yet.
+// freeID returns an ID that no server of the backend has. Another healthd, with another
+// agent port, begins with other IDs: servers that it adds now are not visible yet.
 func (p *plan) freeID() int {
 	if p.ids == nil {
 		p.ids, p.nextID = make(map[int]bool, len(p.servers)), firstID+p.agent.port%100*500
@@ -182,47 +185,47 @@ func (p *plan) freeID() int {
 	return p.nextID - 1
 }
 
-// tell sets what the agent check sends. HAProxy does not show it, so each process is
-// told once.
-func (p *plan) tell(s *server, m *member) {
-	if p.told[s.name] != m.ask {
-		p.set(s, "agent-send "+m.ask+",")
-		p.telling[s.name] = m.ask
+// setAgentSend sets what the agent check sends. HAProxy does not show it, so it is set once
+// in each process.
+func (p *plan) setAgentSend(s *server, m *member) {
+	if p.agentSend[s.name] != m.agentName {
+		p.set(s, "agent-send "+m.agentName+",")
+		p.newAgentSend[s.name] = m.agentName
 	}
 }
 
-// move gives a server the member's address, if it has another one.
-func (p *plan) move(s *server, m *member) (moved bool) {
+// updateAddress gives the server the member's address, if it has another one.
+func (p *plan) updateAddress(s *server, m *member) (moved bool) {
 	if !m.reachable() || s.address == m.address && s.port == m.port {
 		return false
 	}
-	if s.agentUp { // nothing may go there before it is all set
+	if s.agentUp { // no request may reach it before address and port are set
 		p.set(s, "agent down")
 	}
 	p.setAddress(s, m.address, m.port)
-	p.built = true
+	p.pollSoon = true
 	return true
 }
 
-// odd returns what HAProxy does not take in names, or would read as something else.
-func odd(name string) string { return strings.Trim(name, nameCharacters) }
+// invalidCharacters returns the part of name that HAProxy's command line cannot take.
+func invalidCharacters(name string) string { return strings.Trim(name, nameCharacters) }
 
 const nameCharacters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.:-"
 
-// assert lets HAProxy do with a server what is wanted.
-func (p *plan) assert(s *server, m *member) {
+// applyWant sets the server's agent state and weight to what the member wants.
+func (p *plan) applyWant(s *server, m *member) {
 	switch {
-	case s.agent&checkEnabled == 0:
-		p.wrong(s.key(p.backend), "server "+s.key(p.backend)+" has no agent-check: without one healthd cannot tell HAProxy about it")
-	case s.asks.port != p.agent.port:
-		p.wrong(s.key(p.backend), fmt.Sprintf("the agent-check of server %s asks port %d and not healthd's, which is %d: it would say otherwise",
-			s.key(p.backend), s.asks.port, p.agent.port))
+	case s.agentState&checkEnabled == 0:
+		p.addProblem(s.key(p.backend), "server "+s.key(p.backend)+" has no agent-check: healthd cannot set the state of a server without one")
+	case s.agentAddress.port != p.agent.port:
+		p.addProblem(s.key(p.backend), fmt.Sprintf("the agent-check of server %s asks port %d and not healthd's, which is %d: it would overwrite what healthd sets",
+			s.key(p.backend), s.agentAddress.port, p.agent.port))
 	case m.want == wantDown && s.agentUp:
 		p.set(s, "agent down")
 	case m.want == wantDrain && s.weight > 0:
 		p.set(s, "weight 0%")
 	case m.want == wantUp:
-		if s.weight == 0 && s.initial > 0 {
+		if s.weight == 0 && s.initialWeight > 0 {
 			p.set(s, "weight 100%")
 		}
 		if !s.agentUp {
@@ -231,29 +234,29 @@ func (p *plan) assert(s *server, m *member) {
 	}
 }
 
-// clear frees the slots and deletes the servers that healthd has filled and added for
-// containers that are gone. One that somebody has set aside by hand stays until they
-// set it ready: it would be forgotten otherwise.
-func (p *plan) clear() {
+// cleanUp frees slots and deletes added servers whose containers are gone. A server in
+// drain or maint stays until the operator sets it ready: otherwise that state would be
+// lost.
+func (p *plan) cleanUp() {
 	kept := make(map[*server]bool, len(p.server))
 	for _, s := range p.server {
 		kept[s] = true
 	}
 	for _, s := range p.servers {
 		switch {
-		case kept[s], !p.ours(s) && !p.slot(s):
-		case p.left(s) && s.held() && !p.halfDone(s):
-			p.wrong(s.key(p.backend), "server "+s.key(p.backend)+" was set aside by hand and its container is gone: it stays until somebody sets it ready")
-		case p.ours(s):
-			p.remove(s)
-		case !s.free() || s.admin&(adminMaint|adminDrain) == 0:
-			p.empty(s)
+		case kept[s], !p.addedByHealthd(s) && !p.isSlot(s):
+		case p.managed(s) && s.setAside() && !p.incomplete(s):
+			p.addProblem(s.key(p.backend), "server "+s.key(p.backend)+" is in drain or maint and its container is gone: it stays until an operator sets it ready")
+		case p.addedByHealthd(s):
+			p.deleteServer(s)
+		case !s.free() || s.adminState&(adminMaint|adminDrain) == 0:
+			p.freeSlot(s)
 		}
 	}
 }
 
-// remove deletes a server that healthd has added, when nothing is under way there.
-func (p *plan) remove(s *server) {
+// deleteServer deletes a server that healthd added, once no request is under way.
+func (p *plan) deleteServer(s *server) {
 	if s.agentUp {
 		p.set(s, "agent down")
 	}
@@ -263,19 +266,19 @@ func (p *plan) remove(s *server) {
 	if s.weight > 0 {
 		p.set(s, "weight 0%")
 	}
-	if s.agent&checkEnabled != 0 {
+	if s.agentState&checkEnabled != 0 {
 		p.command("disable agent "+s.key(p.backend), s, isSilent)
 	}
-	if s.admin&adminMaint == 0 {
+	if s.adminState&adminMaint == 0 {
 		p.set(s, "state maint")
 	}
 	p.command("del server "+s.key(p.backend), s, isDeleted)
-	p.telling[s.name] = ""
+	p.newAgentSend[s.name] = ""
 }
 
-// empty frees a slot. It has no address before it is set to maint: should this be cut
-// short in between, nobody takes that for somebody's wish.
-func (p *plan) empty(s *server) {
+// freeSlot frees a slot. It removes the address before it sets maint: after an interruption
+// in between, no daemon takes the slot for one that an operator set to maint.
+func (p *plan) freeSlot(s *server) {
 	if s.agentUp {
 		p.set(s, "agent down")
 	}
@@ -284,9 +287,9 @@ func (p *plan) empty(s *server) {
 	}
 	p.set(s, "state maint")
 	p.set(s, "weight 100%")
-	p.telling[s.name] = ""
+	p.newAgentSend[s.name] = ""
 }
 
-func (p *plan) wrong(about, text string) {
+func (p *plan) addProblem(about, text string) {
 	p.problems = append(p.problems, problem{about, text})
 }

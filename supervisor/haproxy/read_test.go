@@ -23,15 +23,15 @@ func TestReadServers(t *testing.T) {
 	if err := readStat(statText, backends["dyn"]); err != nil {
 		t.Fatal(err)
 	}
-	p := &plan{agent: agent{"127.0.0.1", 18647}}
-	if s.key("dyn") != "dyn/c1" || s.address.String() != "127.0.0.1" || s.port != 18001 || !p.ours(s) || !s.held() || s.agent&checkEnabled != 0 ||
-		s.sessions != 3 || s.balanced != 50 || !s.agentUp || !s.takes() || s.free() {
+	p := &plan{agent: agentAddress{"127.0.0.1", 18647}}
+	if s.key("dyn") != "dyn/c1" || s.address.String() != "127.0.0.1" || s.port != 18001 || !p.addedByHealthd(s) || !s.setAside() || s.agentState&checkEnabled != 0 ||
+		s.sessions != 3 || s.effectiveWeight != 50 || !s.agentUp || !s.takesTraffic() || s.free() {
 		t.Errorf("got %+v", s)
 	}
 }
 
-// What is not understood is an error that says what came.
-func TestReadWhatIsNoAnswer(t *testing.T) {
+// An invalid answer is an error that quotes it.
+func TestReadInvalidAnswers(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ servers, stat, want string }{
 		{"", statText, `show servers state: it answers ""`},
@@ -43,7 +43,7 @@ func TestReadWhatIsNoAnswer(t *testing.T) {
 		{serversText, "# pxname,svname\n", "show stat: there is no column status"},
 		{serversText, strings.Replace(statText, ",50,", ",a\"b,", 1), "show stat: parse error on line 2, column 16: bare \" in non-quoted-field"},
 		{serversText, strings.Replace(statText, ",50,", ",many,", 1), `show stat: column weight is "many"`},
-		{serversText, "# pxname,svname,scur,qcur,status,weight,act,agent_health,agent_rise\n", errMissing.Error()},
+		{serversText, "# pxname,svname,scur,qcur,status,weight,act,agent_health,agent_rise\n", errIncompleteStat.Error()},
 		{serversText, "# pxname,svname,scur,qcur,status,weight,act,agent_health,agent_rise\ndyn,c1\n", "show stat: a line of 2 columns"},
 	} {
 		backends, err := readServers(tc.servers)
@@ -80,7 +80,7 @@ func TestSocketNotation(t *testing.T) {
 	for host, want := range map[string]string{
 		"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1", "172.17.0.1": "172.17.0.1",
 	} {
-		if got := reachable(host); got != want {
+		if got := clientHost(host); got != want {
 			t.Errorf("%s: got %s, want %s", host, got, want)
 		}
 	}
@@ -130,18 +130,18 @@ func TestCheckedOverHTTP(t *testing.T) {
 		t.Errorf("got %q when it is no more", got)
 	}
 	now := time.Now()
-	for i := range maxAlone + 1 {
-		h.seen.note(strings.Repeat("x", i), "web", true, now)
+	for i := range maxHTTPChecks + 1 {
+		h.httpChecks.note(strings.Repeat("x", i), "web", true, now)
 	}
-	if len(h.seen.alone) != maxAlone {
-		t.Errorf("%d are kept, want %d", len(h.seen.alone), maxAlone)
+	if len(h.httpChecks.lastUp) != maxHTTPChecks {
+		t.Errorf("%d are kept, want %d", len(h.httpChecks.lastUp), maxHTTPChecks)
 	}
-	h.seen.note("one more", "web", true, now.Add(checkHolds+1))
-	if len(h.seen.alone) != 1 {
-		t.Errorf("%d are kept when all but one are long ago", len(h.seen.alone))
+	h.httpChecks.note("one more", "web", true, now.Add(httpCheckMaxAge+1))
+	if len(h.httpChecks.lastUp) != 1 {
+		t.Errorf("%d are kept when all but one are long ago", len(h.httpChecks.lastUp))
 	}
-	h.seen.note("x", "web", true, now)
-	if got := h.seen.last("x", now.Add(checkHolds+1)); got != "" {
+	h.httpChecks.note("x", "web", true, now)
+	if got := h.httpChecks.lastUpBackend("x", now.Add(httpCheckMaxAge+1)); got != "" {
 		t.Errorf("got %q of a check long ago", got)
 	}
 }
@@ -158,13 +158,13 @@ func FuzzRead(f *testing.F) {
 			if readStat(stat, all) != nil {
 				continue
 			}
-			p := &plan{backend: name, servers: all, agent: agent{"127.0.0.1", 18647}, complete: true, slots: map[string]string{}, told: map[string]string{}, telling: map[string]string{}, owners: map[string]string{}}
-			p.make([]member{{name: "c1", ask: "c1", want: wantUp}, {name: "c2", ask: "web/c2", want: wantDrain}})
+			p := &plan{backend: name, servers: all, agent: agentAddress{"127.0.0.1", 18647}, complete: true, slots: map[string]string{}, agentSend: map[string]string{}, newAgentSend: map[string]string{}, owners: map[string]string{}}
+			p.compute([]member{{name: "c1", agentName: "c1", want: wantUp}, {name: "c2", agentName: "web/c2", want: wantDrain}})
 		}
 	})
 }
 
-// However the bytes come, what was answered is what stands between two prompts.
+// However the bytes are split, the answer is the text between two prompts.
 func FuzzAnswer(f *testing.F) {
 	f.Add("No such server.\n")
 	f.Add("a\n> b")

@@ -9,38 +9,38 @@ import (
 	"healthd/supervisor"
 )
 
-func TestNewProcessIsToldEverything(t *testing.T) {
+func TestNewProcessGetsAFullSync(t *testing.T) {
 	t.Parallel()
 	for name, config := range map[string]string{"dynamic": dynamic, "slots": slots} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := startBalancer(t, config)
-			e := b.tell()
+			e := b.startPushing()
 			want := []string{sorry, "web-1 A UP 100", "web-2 B DOWN (agent) 0", "web-3 C UP 100"}
 			for i, what := range []string{"up", "down", "up"} {
-				e.is(fmt.Sprintf("web-%d", i+1), string(rune('A'+i)), what)
+				e.set(fmt.Sprintf("web-%d", i+1), string(rune('A'+i)), what)
 			}
-			b.shows("web", want...)
-			b.end()
-			e.records(EventLost, "HAProxy at "+b.socket()+" cannot be told anything, what it was told last stays")
+			b.waitForServers("web", want...)
+			b.kill()
+			e.waitForEvent(EventLost, "HAProxy at "+b.socket()+" cannot be updated, its servers keep their last state")
 			b.start()
-			b.shows("web", want...)
-			e.records(EventBack, "HAProxy at "+b.socket()+" can be told again")
-			e.unharmed()
+			b.waitForServers("web", want...)
+			e.waitForEvent(EventBack, "HAProxy at "+b.socket()+" can be updated again")
+			e.noErrors()
 		})
 	}
 }
 
-// A process that takes the place of another so fast that nobody sees the gap, as in a
-// reload, is told everything, too.
-func TestReloadIsSeen(t *testing.T) {
+// A process that replaces another so fast that no poll fails in between, as in a
+// reload, gets a full sync, too.
+func TestReloadGetsAFullSync(t *testing.T) {
 	t.Parallel()
 	b := startBalancer(t, dynamic)
-	e := b.tell()
-	e.is("c1", "A", "up")
-	b.shows("web", "c1 A UP 100", sorry)
+	e := b.startPushing()
+	e.set("c1", "A", "up")
+	b.waitForServers("web", "c1 A UP 100", sorry)
 	b.reload()
-	b.shows("web", "c1 A UP 100", sorry)
+	b.waitForServers("web", "c1 A UP 100", sorry)
 	eventually(t, "an event", func() error {
 		back := e.recorded(EventBack)
 		if !slices.ContainsFunc(back, func(string) bool { return true }) {
@@ -48,56 +48,56 @@ func TestReloadIsSeen(t *testing.T) {
 		}
 		return nil
 	})
-	e.unharmed()
+	e.noErrors()
 }
 
-// A daemon that has forgotten everything finds again what an earlier one has added, and
-// clears up what is there for nobody; not before it knows all containers, though.
-func TestNewDaemonFindsWhatIsThere(t *testing.T) {
+// A daemon without state finds the servers that an earlier one added, and deletes those
+// without a container, but not before it knows all containers.
+func TestNewDaemonFindsServers(t *testing.T) {
 	t.Parallel()
 	for name, config := range map[string]string{"dynamic": dynamic, "slots": slots} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := startBalancer(t, config)
-			e := b.estate()
-			end := e.begin(b.socket())
+			e := b.newSupervisor()
+			end := e.startDaemon(b.socket())
 			for i := range 3 {
-				e.is(fmt.Sprintf("web-%d", i+1), string(rune('A'+i)), "up")
+				e.set(fmt.Sprintf("web-%d", i+1), string(rune('A'+i)), "up")
 			}
 			all := []string{sorry, "web-1 A UP 100", "web-2 B UP 100", "web-3 C UP 100"}
-			b.shows("web", all...)
+			b.waitForServers("web", all...)
 			end()
 			e.forget("web-1", "web-2", "web-3")
 			e.synced = false
-			end = e.begin(b.socket())
-			e.is("web-2", "B", "up")
-			time.Sleep(2 * lookEvery) // nothing is to happen
-			b.shows("web", all...)
+			end = e.startDaemon(b.socket())
+			e.set("web-2", "B", "up")
+			time.Sleep(2 * pollInterval) // nothing is to happen
+			b.waitForServers("web", all...)
 			e.mu.Lock()
 			e.synced = true
 			e.mu.Unlock()
-			e.is("web-2", "B", "down")
+			e.set("web-2", "B", "down")
 			if name == "dynamic" {
-				b.shows("web", sorry, "web-2 B DOWN (agent) 100")
+				b.waitForServers("web", sorry, "web-2 B DOWN (agent) 100")
 			} else {
-				b.shows("web", sorry, "web-1 0.0.0.0:0 MAINT 100", "web-2 B DOWN (agent) 100", "web-3 0.0.0.0:0 MAINT 100")
+				b.waitForServers("web", sorry, "web-1 0.0.0.0:0 MAINT 100", "web-2 B DOWN (agent) 100", "web-3 0.0.0.0:0 MAINT 100")
 			}
 			end()
 			e.forget("web-2")
-			e.begin(b.socket()) // which has no container of that backend at all
+			e.startDaemon(b.socket()) // which has no container of that backend at all
 			if name == "dynamic" {
-				b.shows("web", sorry)
+				b.waitForServers("web", sorry)
 			} else {
-				b.shows("web", sorry, "web-1 0.0.0.0:0 MAINT 100", "web-2 0.0.0.0:0 MAINT 100", "web-3 0.0.0.0:0 MAINT 100")
+				b.waitForServers("web", sorry, "web-1 0.0.0.0:0 MAINT 100", "web-2 0.0.0.0:0 MAINT 100", "web-3 0.0.0.0:0 MAINT 100")
 			}
-			e.unharmed()
+			e.noErrors()
 		})
 	}
 }
 
-// What was begun and not ended, as healthd or the connection died in between, is made
-// good, wherever that was.
-func TestHalfDone(t *testing.T) {
+// A change that was interrupted, because healthd or the connection died, is completed,
+// wherever that was.
+func TestIncompleteServersAreCompleted(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		config       string
@@ -115,70 +115,70 @@ func TestHalfDone(t *testing.T) {
 			t.Parallel()
 			b := startBalancer(t, tc.config)
 			for cut := 1; ; cut++ {
-				e := b.estate()
-				end := e.begin(b.socket())
-				e.is("c1", "A", tc.before)
-				time.Sleep(2 * soonAfter)
+				e := b.newSupervisor()
+				end := e.startDaemon(b.socket())
+				e.set("c1", "A", tc.before)
+				time.Sleep(2 * pollSoon)
 				end()
-				e.is("c1", tc.letter, tc.then)
-				commands := b.planned(e.Board())
+				e.set("c1", tc.letter, tc.then)
+				commands := b.plannedCommands(e.Board())
 				if cut > len(commands) {
 					if cut < 3 {
 						t.Fatalf("the plan is %v", commands)
 					}
 					return
 				}
-				if _, err := e.h.links[0].ask(t.Context(), commands[:cut]); err != nil {
+				if _, err := e.h.instances[0].query(t.Context(), commands[:cut]); err != nil {
 					t.Fatal(err)
 				}
-				end = e.begin(b.socket())
-				e.is("c1", "A", "up")
-				b.shows("web", tc.want...)
-				e.is("c1", "A", "gone")
+				end = e.startDaemon(b.socket())
+				e.set("c1", "A", "up")
+				b.waitForServers("web", tc.want...)
+				e.set("c1", "A", "gone")
 				if tc.config == dynamic {
-					b.shows("web", sorry)
+					b.waitForServers("web", sorry)
 				} else {
-					b.shows("web", sorry, "web-1 0.0.0.0:0 MAINT 100", "web-2 0.0.0.0:0 MAINT 100", "web-3 0.0.0.0:0 MAINT 100")
+					b.waitForServers("web", sorry, "web-1 0.0.0.0:0 MAINT 100", "web-2 0.0.0.0:0 MAINT 100", "web-3 0.0.0.0:0 MAINT 100")
 				}
 				end()
-				e.unharmed()
+				e.noErrors()
 			}
 		})
 	}
 }
 
-// planned returns what a daemon would tell HAProxy about the board.
-func (b *balancer) planned(board *supervisor.Board) (commands []string) {
+// plannedCommands returns what a daemon would tell HAProxy about the board.
+func (b *balancer) plannedCommands(board *supervisor.Board) (commands []string) {
 	b.t.Helper()
-	l := newLink(&HAProxy{agent: agent{"127.0.0.1", 9}}, socket{network: "unix", address: b.socket()})
+	l := newInstance(&HAProxy{agent: agentAddress{"127.0.0.1", 9}}, socket{network: "unix", address: b.socket()})
 	l.members = members(board.Views())
-	l.books["web"] = newBook()
-	shows, err := l.look(b.t.Context(), []string{"web"})
+	l.backends["web"] = newBackendState()
+	shows, err := l.poll(b.t.Context(), []string{"web"})
 	if err != nil {
 		b.t.Fatal(err)
 	}
 	p := l.plan("web", shows["web"])
 	p.complete = true
-	p.make(l.members["web"])
+	p.compute(l.members["web"])
 	for _, c := range p.commands {
 		commands = append(commands, c.text)
 	}
 	return commands
 }
 
-// Of several HAProxies each is told, however the others are.
+// Each of several HAProxies is updated, even while another one does not answer.
 func TestSeveralHAProxies(t *testing.T) {
 	t.Parallel()
 	b, other := startBalancer(t, dynamic), startBalancer(t, slots)
-	e := b.estate()
-	e.begin(b.socket(), b.dir+"/nobody.sock", "unix@"+other.socket())
-	e.is("c1", "A", "up")
-	b.shows("web", "c1 A UP 100", sorry)
+	e := b.newSupervisor()
+	e.startDaemon(b.socket(), b.dir+"/nobody.sock", "unix@"+other.socket())
+	e.set("c1", "A", "up")
+	b.waitForServers("web", "c1 A UP 100", sorry)
 	other.ports = b.ports
-	other.shows("web", sorry, "web-1 A UP 100", "web-2 0.0.0.0:0 MAINT 100", "web-3 0.0.0.0:0 MAINT 100")
-	e.records(EventLost, "nobody.sock cannot be told anything")
-	b.end()
-	e.is("c1", "A", "down")
-	other.shows("web", sorry, "web-1 A DOWN (agent) 100", "web-2 0.0.0.0:0 MAINT 100", "web-3 0.0.0.0:0 MAINT 100")
-	e.unharmed()
+	other.waitForServers("web", sorry, "web-1 A UP 100", "web-2 0.0.0.0:0 MAINT 100", "web-3 0.0.0.0:0 MAINT 100")
+	e.waitForEvent(EventLost, "nobody.sock cannot be updated")
+	b.kill()
+	e.set("c1", "A", "down")
+	other.waitForServers("web", sorry, "web-1 A DOWN (agent) 100", "web-2 0.0.0.0:0 MAINT 100", "web-3 0.0.0.0:0 MAINT 100")
+	e.noErrors()
 }

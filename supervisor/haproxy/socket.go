@@ -12,18 +12,18 @@ import (
 )
 
 const (
-	patience  = 2 * time.Second // for HAProxy to answer some commands
-	atOnce    = 64              // commands sent before their answers are read: HAProxy has room for them
-	maxAnswer = 16 << 20        // bytes that one conversation may bring: more than 25,000 servers
+	answerTimeout = 2 * time.Second // for the answers to one batch of commands
+	pipelineDepth = 64              // commands sent before their answers are read: they fit into HAProxy's buffer
+	maxAnswer     = 16 << 20        // bytes of all answers on a connection: more than 25,000 servers
 )
 
-// socket is where a Runtime API is.
+// socket is the address of a Runtime API.
 type socket struct {
 	text             string // as configured
 	network, address string
 }
 
-// newSocket reads HAProxy's own notation; a bare path is a unix socket's.
+// newSocket parses HAProxy's own notation; a bare path is a unix socket.
 func newSocket(text string) (socket, error) {
 	kind, address, ok := strings.Cut(text, "@")
 	if !ok {
@@ -36,11 +36,11 @@ func newSocket(text string) (socket, error) {
 	return socket{text, network, address}, nil
 }
 
-// talk sends commands over a connection of their own, as a reload leaves old ones with
-// the process that ends, and returns an answer for each. What HAProxy makes of a
-// command is in its answer; an error means that nobody knows.
-func (s socket) talk(ctx context.Context, commands []string) ([]string, error) {
-	dialer := net.Dialer{Timeout: patience}
+// exchange sends commands over a new connection and returns an answer for each. An old
+// connection would stay with the old process after a reload. A refusal is in the answer;
+// an error means that it is unknown which commands HAProxy executed.
+func (s socket) exchange(ctx context.Context, commands []string) ([]string, error) {
+	dialer := net.Dialer{Timeout: answerTimeout}
 	conn, err := dialer.DialContext(ctx, s.network, s.address)
 	if err != nil {
 		return nil, err
@@ -50,10 +50,10 @@ func (s socket) talk(ctx context.Context, commands []string) ([]string, error) {
 	limited := &io.LimitedReader{R: conn, N: maxAnswer}
 	r := bufio.NewReaderSize(limited, 32<<10)
 	answers := make([]string, 0, len(commands))
-	// The prompt alone tells for certain where one answer ends and the next begins.
+	// Only the prompt marks reliably where one answer ends and the next begins.
 	for batch := append([]string{"prompt"}, commands...); len(batch) > 0; {
-		n := min(atOnce, len(batch))
-		if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
+		n := min(pipelineDepth, len(batch))
+		if err := conn.SetDeadline(time.Now().Add(answerTimeout)); err != nil {
 			return nil, err
 		}
 		if _, err := io.WriteString(conn, strings.Join(batch[:n], "\n")+"\n"); err != nil {
@@ -71,7 +71,7 @@ func (s socket) talk(ctx context.Context, commands []string) ([]string, error) {
 	return answers[1:], nil
 }
 
-// broken says what an answer that has no end means.
+// broken returns a plain error for an answer without an end.
 func broken(err error, limited *io.LimitedReader) error {
 	switch {
 	case limited.N <= 0:
@@ -84,7 +84,7 @@ func broken(err error, limited *io.LimitedReader) error {
 
 var errMaster = errors.New("it is the socket of HAProxy's master: healthd needs a stats socket of its worker")
 
-// readAnswer reads up to the prompt, which stands at the beginning of a line.
+// readAnswer reads up to the prompt at the beginning of a line.
 func readAnswer(r *bufio.Reader) (string, error) {
 	const prompt, master = "> ", "master> "
 	var text strings.Builder

@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// process tells one HAProxy process from the next at the same socket.
+// process identifies an HAProxy process: after a restart, another one has the same socket.
 type process struct{ pid, started string }
 
-// readInfo reads what "show info" answers: which process that is, and how old.
+// readInfo parses the answer to "show info": the process and its age.
 func readInfo(text string) (p process, age time.Duration, err error) {
 	for line := range strings.Lines(text) {
 		key, value, _ := strings.Cut(strings.TrimSpace(line), ": ")
@@ -35,9 +35,9 @@ func readInfo(text string) (p process, age time.Duration, err error) {
 // Bits of srv_admin_state, and of srv_check_state and srv_agent_state. (HAProxy's
 // management guide, "show servers state"; include/haproxy/check-t.h)
 const (
-	adminMaint       = 0x01 // somebody has set it to maint
-	adminConfigured  = 0x04 // the configuration says disabled, as of the slots of a server-template
-	adminDrain       = 0x08 // somebody has set it to drain
+	adminMaint       = 0x01 // an operator set it to maint
+	adminConfigured  = 0x04 // disabled in the configuration, as slots of a server-template are
+	adminDrain       = 0x08 // an operator set it to drain
 	checkConfigured  = 0x02
 	checkEnabled     = 0x04
 	columnsOfServers = "be_id be_name srv_id srv_name srv_addr srv_admin_state srv_uweight srv_iweight srv_check_state " +
@@ -47,41 +47,41 @@ const (
 
 // server is one server of a backend, as HAProxy shows it.
 type server struct {
-	backendID int
-	id        int
-	forcedID  bool // the ID was chosen
-	name      string
-	address   netip.Addr // invalid when it has none
-	port      int
-	admin     int // bits
-	weight    int // as set by hand or by the agent
-	initial   int // as configured: what weights are a share of
-	check     int // bits
-	agent     int // bits
-	asks      agent
+	backendID     int
+	id            int
+	forcedID      bool // the ID was given, by "id" in the configuration or in "add server"
+	name          string
+	address       netip.Addr // invalid when it has none
+	port          int
+	adminState    int // bits
+	weight        int // as set by an operator or the agent
+	initialWeight int // as configured; "weight 100%" sets this one
+	checkState    int // bits
+	agentState    int // bits
+	agentAddress  agentAddress
 
-	status   string // "UP", "DOWN (agent)", "MAINT" …
-	balanced int    // the weight that counts
-	agentUp  bool
-	active   bool // no backup
-	sessions int  // under way, or waiting for their turn
+	status          string // "UP", "DOWN (agent)", "MAINT" …
+	effectiveWeight int    // what the balancing uses
+	agentUp         bool
+	active          bool // false: a backup server
+	sessions        int  // under way or queued
 }
 
 // key is the server's name for commands, messages and maps.
 func (s *server) key(backend string) string { return backend + "/" + s.name }
 
-// takes says that new requests come to the server.
-func (s *server) takes() bool {
-	return s.active && s.balanced > 0 && (strings.HasPrefix(s.status, "UP") || s.status == "no check")
+// takesTraffic says that new requests go to the server.
+func (s *server) takesTraffic() bool {
+	return s.active && s.effectiveWeight > 0 && (strings.HasPrefix(s.status, "UP") || s.status == "no check")
 }
 
-// free says that a slot is nobody's: it has no address.
+// free says that a slot has no address, so no container.
 func (s *server) free() bool { return !s.address.IsValid() || s.address.IsUnspecified() }
 
-// held says that somebody has set the server aside by hand.
-func (s *server) held() bool { return s.admin&(adminMaint|adminDrain) != 0 }
+// setAside says that an operator set the server to drain or maint.
+func (s *server) setAside() bool { return s.adminState&(adminMaint|adminDrain) != 0 }
 
-// readServers reads what "show servers state" answers, by backend.
+// readServers parses the answer to "show servers state", by backend.
 func readServers(text string) (map[string][]*server, error) {
 	version, table, _ := strings.Cut(text, "\n")
 	header, rows, _ := strings.Cut(table, "\n")
@@ -100,9 +100,9 @@ func readServers(text string) (map[string][]*server, error) {
 		}
 		s := &server{
 			backendID: r.number("be_id"), id: r.number("srv_id"), forcedID: r.number("srv_f_forced_id") == 1, name: r.text("srv_name"),
-			port: r.number("srv_port"), admin: r.number("srv_admin_state"), weight: r.number("srv_uweight"), initial: r.number("srv_iweight"),
-			check: r.number("srv_check_state"), agent: r.number("srv_agent_state"),
-			asks: agent{r.text("srv_agent_addr"), r.number("srv_agent_port")},
+			port: r.number("srv_port"), adminState: r.number("srv_admin_state"), weight: r.number("srv_uweight"), initialWeight: r.number("srv_iweight"),
+			checkState: r.number("srv_check_state"), agentState: r.number("srv_agent_state"),
+			agentAddress: agentAddress{r.text("srv_agent_addr"), r.number("srv_agent_port")},
 		}
 		s.address, _ = netip.ParseAddr(r.text("srv_addr")) // "-" when it has none
 		if r.err != nil {
@@ -114,11 +114,11 @@ func readServers(text string) (map[string][]*server, error) {
 	return backends, nil
 }
 
-// errMissing is that HAProxy shows a server in one table and not in the other.
-var errMissing = errors.New("show stat: it lacks a server of show servers state")
+// errIncompleteStat says that "show stat" lacks a server of "show servers state".
+var errIncompleteStat = errors.New("show stat: it lacks a server of show servers state")
 
-// readStat adds to the servers of one backend what "show stat" answers of them. All of
-// them must be there.
+// readStat parses the answer to "show stat" for one backend into its servers. It returns
+// errIncompleteStat unless all of them are in it.
 func readStat(text string, servers []*server) error {
 	r := csv.NewReader(strings.NewReader(strings.TrimPrefix(text, "# ")))
 	r.ReuseRecord = true
@@ -143,12 +143,12 @@ func readStat(text string, servers []*server) error {
 		row := row{fields: fields, column: column, err: err}
 		name := row.text("svname")
 		s := byName[name]
-		if s == nil { // it came in between
+		if s == nil { // it was added in between
 			continue
 		}
 		delete(byName, name)
 		s.status, s.active = row.text("status"), row.number("act") == 1
-		s.balanced, s.sessions = row.number("weight"), row.number("scur")+row.number("qcur")
+		s.effectiveWeight, s.sessions = row.number("weight"), row.number("scur")+row.number("qcur")
 		if row.text("agent_rise") != "" { // there is an agent check
 			s.agentUp = row.number("agent_health") >= row.number("agent_rise")
 		}
@@ -157,12 +157,12 @@ func readStat(text string, servers []*server) error {
 		}
 	}
 	if len(byName) > 0 {
-		return errMissing
+		return errIncompleteStat
 	}
 	return nil
 }
 
-// columns finds the columns that are needed.
+// columns returns the index of each column, and an error when a needed one is missing.
 func columns(header []string, needed string) (map[string]int, error) {
 	column := make(map[string]int, len(header))
 	for i, name := range header {
@@ -176,7 +176,7 @@ func columns(header []string, needed string) (map[string]int, error) {
 	return column, nil
 }
 
-// row is one line of a table. The first thing that is wrong with it is its err.
+// row is one line of a table. err is the first error in reading it.
 type row struct {
 	fields []string
 	column map[string]int
@@ -205,12 +205,12 @@ func (r *row) number(column string) int {
 	return n
 }
 
-// unexpected is the error of an answer that is not understood.
+// unexpected is the error for an answer that cannot be parsed.
 func unexpected(command, answer string) error {
 	return fmt.Errorf("%s: it answers %q", command, clip(answer))
 }
 
-// clip keeps what others write short.
+// clip returns the first line of text, at most 200 bytes.
 func clip(text string) string {
 	const most = 200
 	line, rest, _ := strings.Cut(strings.TrimSpace(text), "\n")

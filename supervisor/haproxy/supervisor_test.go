@@ -18,8 +18,8 @@ import (
 	"healthd/supervisor/core"
 )
 
-// estate is what a supervisor would know, for one HAProxy to be told.
-type estate struct {
+// fakeSupervisor is what a supervisor would know, for one HAProxy to be told.
+type fakeSupervisor struct {
 	t testing.TB
 	b *balancer
 	h *HAProxy
@@ -36,20 +36,20 @@ type estate struct {
 	drained []runtime.Run
 }
 
-// tell tells HAProxy of an estate until the test ends.
-func (b *balancer) tell() *estate {
+// startPushing tells HAProxy of an estate until the test ends.
+func (b *balancer) startPushing() *fakeSupervisor {
 	b.t.Helper()
-	e := b.estate()
-	e.begin(b.socket())
+	e := b.newSupervisor()
+	e.startDaemon(b.socket())
 	return e
 }
 
-func (b *balancer) estate() *estate {
-	return &estate{t: b.t, b: b, synced: true, views: map[string]*core.View{}}
+func (b *balancer) newSupervisor() *fakeSupervisor {
+	return &fakeSupervisor{t: b.t, b: b, synced: true, views: map[string]*core.View{}}
 }
 
-// forget lets the next daemon not know of these containers.
-func (e *estate) forget(names ...string) {
+// forget removes these containers from the next daemon's board.
+func (e *fakeSupervisor) forget(names ...string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, name := range names {
@@ -57,24 +57,24 @@ func (e *estate) forget(names ...string) {
 	}
 }
 
-// begin is a new daemon, which knows of no other. What ends it is returned.
-func (e *estate) begin(sockets ...string) (end func()) {
+// startDaemon is a new daemon, which knows of no other. What ends it is returned.
+func (e *fakeSupervisor) startDaemon(sockets ...string) (end func()) {
 	e.t.Helper()
 	h, err := New(Config{Sockets: sockets, Agent: cmp.Or(e.agent, "127.0.0.1:9"), Journal: e})
 	if err != nil {
 		e.t.Fatal(err)
 	}
-	h.lingering = cmp.Or(e.lingering, -1)
+	h.reloadGrace = cmp.Or(e.lingering, -1)
 	e.h = h
 	if e.pushed != nil {
 		h.metrics.pushed = e.pushed
 	}
-	e.show()
+	e.updateBoard()
 	return e.run()
 }
 
 // run is what a daemon does with it.
-func (e *estate) run() (end func()) {
+func (e *fakeSupervisor) run() (end func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- e.h.Run(ctx, e) }()
@@ -88,27 +88,27 @@ func (e *estate) run() (end func()) {
 	return end
 }
 
-func (e *estate) Board() *supervisor.Board {
+func (e *fakeSupervisor) Board() *supervisor.Board {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.board
 }
 
-func (e *estate) Drained(_ context.Context, run runtime.Run) error {
+func (e *fakeSupervisor) Drained(_ context.Context, run runtime.Run) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.drained = append(e.drained, run)
 	return nil
 }
 
-func (e *estate) Record(event core.Event) {
+func (e *fakeSupervisor) Record(event core.Event) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.events = append(e.events, event)
 }
 
 // recorded returns the messages of the events of that reason.
-func (e *estate) recorded(reason string) []string {
+func (e *fakeSupervisor) recorded(reason string) []string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	var all []string
@@ -120,8 +120,8 @@ func (e *estate) recorded(reason string) []string {
 	return all
 }
 
-// records waits until an event of that reason says that.
-func (e *estate) records(reason, text string) {
+// waitForEvent waits until an event of that reason says that.
+func (e *fakeSupervisor) waitForEvent(reason, text string) {
 	e.t.Helper()
 	eventually(e.t, "an event", func() error {
 		all := e.recorded(reason)
@@ -132,8 +132,8 @@ func (e *estate) records(reason, text string) {
 	})
 }
 
-// show makes the board anew; the caller holds no lock.
-func (e *estate) show() {
+// updateBoard makes the board anew; the caller holds no lock.
+func (e *fakeSupervisor) updateBoard() {
 	e.mu.Lock()
 	var all []*core.View
 	for _, v := range e.views {
@@ -144,21 +144,20 @@ func (e *estate) show() {
 	e.h.Changed()
 }
 
-// is makes a container of backend web, whose application has that letter, what is
-// wanted: "up", "down", "draining", "stopping" (by healthd, after the drain), "hangs and
+// set sets the state of a container of backend web, whose application has that letter: "up", "down", "draining", "stopping" (by healthd, after the drain), "hangs and
 // draining" or "gone".
-func (e *estate) is(name, letter string, what string) {
-	e.in("web", name, "127.0.0.1", e.b.port(letter), what)
+func (e *fakeSupervisor) set(name, letter string, what string) {
+	e.setIn("web", name, "127.0.0.1", e.b.port(letter), what)
 }
 
-func (e *estate) in(backend, name, address string, port int, what string) {
+func (e *fakeSupervisor) setIn(backend, name, address string, port int, what string) {
 	e.mu.Lock()
 	e.views[name] = newView(backend, name, address, port, what)
 	if what == "gone" {
 		delete(e.views, name)
 	}
 	e.mu.Unlock()
-	e.show()
+	e.updateBoard()
 }
 
 func newView(backend, name, address string, port int, what string) *core.View {

@@ -41,7 +41,7 @@ func startBalancer(t testing.TB, backends string) *balancer {
 	}
 	b := &balancer{t: t, dir: dir, ports: map[string]int{}}
 	text := fmt.Sprintf("global\n  stats socket %s level admin\n  stats socket %s level operator\ndefaults\n  mode http\n  timeout connect 1s\n  timeout client 10s\n  timeout server 10s\n%s\n",
-		b.socket(), b.weak(), backends)
+		b.socket(), b.operatorSocket(), backends)
 	if err := os.WriteFile(filepath.Join(dir, "cfg"), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +50,7 @@ func startBalancer(t testing.TB, backends string) *balancer {
 	}
 	b.start()
 	t.Cleanup(func() {
-		b.end()
+		b.kill()
 		defer os.RemoveAll(dir)
 		defer b.log.Close()
 		if t.Failed() {
@@ -61,8 +61,8 @@ func startBalancer(t testing.TB, backends string) *balancer {
 	return b
 }
 
-func (b *balancer) socket() string { return filepath.Join(b.dir, "admin.sock") }
-func (b *balancer) weak() string   { return filepath.Join(b.dir, "weak.sock") }
+func (b *balancer) socket() string         { return filepath.Join(b.dir, "admin.sock") }
+func (b *balancer) operatorSocket() string { return filepath.Join(b.dir, "weak.sock") }
 
 // start starts a new process. HAProxy listens when it returns.
 func (b *balancer) start() {
@@ -71,8 +71,8 @@ func (b *balancer) start() {
 	eventually(b.t, "HAProxy listens", func() error { _, err := b.try("show info"); return err })
 }
 
-// reload starts a new process that takes the place of the old one, which goes on until
-// its last connection is over. (haproxy -sf)
+// reload starts a new process that replaces the old one, which goes on until its last
+// connection is over (haproxy -sf).
 func (b *balancer) reload() {
 	b.t.Helper()
 	before, err := b.try("show info")
@@ -116,7 +116,7 @@ func (b *balancer) launch(args ...string) {
 	}()
 }
 
-func (b *balancer) end() {
+func (b *balancer) kill() {
 	_ = b.cmd.Process.Signal(syscall.SIGTERM)
 	select {
 	case <-b.exited:
@@ -140,8 +140,8 @@ func (b *balancer) try(command string) (string, error) {
 	return strings.TrimSpace(string(answer)), err
 }
 
-// operate is a command that somebody gives by hand.
-func (b *balancer) operate(command string) {
+// runCommand is a command that somebody gives by hand.
+func (b *balancer) runCommand(command string) {
 	b.t.Helper()
 	if answer, err := b.try(command); err != nil || answer != "" {
 		b.t.Fatalf("HAProxy answers %q with %q, %v", command, answer, err)
@@ -215,8 +215,8 @@ func (b *balancer) show(backend string) ([]string, error) {
 	return lines, nil
 }
 
-// shows waits until HAProxy shows just these servers.
-func (b *balancer) shows(backend string, want ...string) {
+// waitForServers waits until HAProxy shows just these servers.
+func (b *balancer) waitForServers(backend string, want ...string) {
 	b.t.Helper()
 	eventually(b.t, "HAProxy shows it", func() error {
 		got, err := b.show(backend)

@@ -13,9 +13,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
-// A socket that is of no use is told of once, and does not keep the other HAProxy from
-// being told.
-func TestUselessSockets(t *testing.T) {
+// A socket that does not answer is reported once, and does not keep the other HAProxy
+// from being updated.
+func TestSocketsThatDoNotAnswer(t *testing.T) {
 	t.Parallel()
 	b := startBalancer(t, dynamic)
 	for name, tc := range map[string]struct {
@@ -41,11 +41,11 @@ func TestUselessSockets(t *testing.T) {
 			if tc.serve != nil {
 				serve(t, path, tc.serve)
 			}
-			e := &estate{t: t, b: b, synced: true, views: b.estate().views}
-			e.begin(path)
-			e.in("web", "c1", "127.0.0.1", 81, "up")
-			e.records(EventLost, "HAProxy at "+path+" cannot be told anything, what it was told last stays: ")
-			e.records(EventLost, tc.want)
+			e := &fakeSupervisor{t: t, b: b, synced: true, views: b.newSupervisor().views}
+			e.startDaemon(path)
+			e.setIn("web", "c1", "127.0.0.1", 81, "up")
+			e.waitForEvent(EventLost, "HAProxy at "+path+" cannot be updated, its servers keep their last state: ")
+			e.waitForEvent(EventLost, tc.want)
 			time.Sleep(500 * time.Millisecond) // several tries
 			if lost := e.recorded(EventLost); len(lost) != 1 {
 				t.Errorf("told %d times: %q", len(lost), lost)
@@ -92,36 +92,36 @@ func serve(t *testing.T, path string, answer func(net.Conn)) {
 func TestWrongLevel(t *testing.T) {
 	t.Parallel()
 	b := startBalancer(t, dynamic)
-	e := b.estate()
-	e.begin(b.weak(), b.socket())
-	e.is("c1", "A", "up")
-	b.shows("web", "c1 A UP 100", sorry) // by the other socket
-	e.is("c1", "A", "down")
-	b.shows("web", "c1 A DOWN (agent) 100", sorry)
-	e.is("c2", "B", "up")
-	e.records(EventLost, b.weak()+" cannot be told anything, what it was told last stays: it refuses commands (Permission denied): its stats socket needs level admin")
+	e := b.newSupervisor()
+	e.startDaemon(b.operatorSocket(), b.socket())
+	e.set("c1", "A", "up")
+	b.waitForServers("web", "c1 A UP 100", sorry) // by the other socket
+	e.set("c1", "A", "down")
+	b.waitForServers("web", "c1 A DOWN (agent) 100", sorry)
+	e.set("c2", "B", "up")
+	e.waitForEvent(EventLost, b.operatorSocket()+" cannot be updated, its servers keep their last state: it refuses commands (Permission denied): its stats socket needs level admin")
 }
 
-// What cannot be done for one backend, or one server, is told, and harms no other.
-func TestTroublesAreTold(t *testing.T) {
+// What cannot be done for one backend or server is reported, and does not affect others.
+func TestProblemsAreRecorded(t *testing.T) {
 	t.Parallel()
 	b := startBalancer(t, dynamic+"backend static\n  balance static-rr\n  server s1 127.0.0.9:81\n"+
 		"backend named\n  server c3 127.0.0.9:81\n")
-	e := b.tell()
-	e.in("nowhere", "c1", "127.0.0.1", b.port("A"), "up")
-	e.in("static", "c2", "127.0.0.1", b.port("A"), "up")
-	e.in("named", "c3", "127.0.0.1", b.port("A"), "up")
-	e.in("web", "c;4", "127.0.0.1", b.port("A"), "up")
-	e.in("web", "c5", "", 80, "up") // it has no network
-	e.is("c6", "A", "up")
-	b.shows("web", "c6 A UP 100", sorry)
-	b.shows("static", "s1 127.0.0.9:81 no check 1")
+	e := b.startPushing()
+	e.setIn("nowhere", "c1", "127.0.0.1", b.port("A"), "up")
+	e.setIn("static", "c2", "127.0.0.1", b.port("A"), "up")
+	e.setIn("named", "c3", "127.0.0.1", b.port("A"), "up")
+	e.setIn("web", "c;4", "127.0.0.1", b.port("A"), "up")
+	e.setIn("web", "c5", "", 80, "up") // it has no network
+	e.set("c6", "A", "up")
+	b.waitForServers("web", "c6 A UP 100", sorry)
+	b.waitForServers("static", "s1 127.0.0.9:81 no check 1")
 	at := "HAProxy at " + b.socket() + ": "
-	e.records(EventError, at+"there is no backend nowhere")
-	e.records(EventError, `is answered with "Backend must use a dynamic load balancing to support dynamic servers."`)
-	e.records(EventError, at+"server named/c3 has no agent-check: without one healthd cannot tell HAProxy about it")
-	e.records(EventError, at+`container c;4 cannot be a server: HAProxy takes no ";" in names`)
-	time.Sleep(3 * lookEvery) // several looks
+	e.waitForEvent(EventError, at+"there is no backend nowhere")
+	e.waitForEvent(EventError, `is answered with "Backend must use a dynamic load balancing to support dynamic servers."`)
+	e.waitForEvent(EventError, at+"server named/c3 has no agent-check: healthd cannot set the state of a server without one")
+	e.waitForEvent(EventError, at+`container c;4 cannot be a server: HAProxy takes no ";" in names`)
+	time.Sleep(3 * pollInterval) // several looks
 	if told := e.recorded(EventError); len(told) != 4 {
 		t.Errorf("%d events:\n%s", len(told), strings.Join(told, "\n"))
 	}
@@ -130,7 +130,7 @@ func TestTroublesAreTold(t *testing.T) {
 		t.Errorf("metrics count %v problems, want 4, and %v refusals: it is to be tried again later and later", problems, refused)
 	}
 	for _, name := range []string{"c1", "c2", "c3", "c;4"} {
-		e.is(name, "A", "gone")
+		e.set(name, "A", "gone")
 	}
 	eventually(t, "the problems are forgotten", func() error {
 		if n := testutil.ToFloat64(e.h.metrics.problems.WithLabelValues(b.socket())); n != 0 {
@@ -138,28 +138,28 @@ func TestTroublesAreTold(t *testing.T) {
 		}
 		return nil
 	})
-	b.shows("web", "c6 A UP 100", sorry)
+	b.waitForServers("web", "c6 A UP 100", sorry)
 }
 
-// A refusal does not keep HAProxy from being told what is wanted next.
-func TestRefusedThenSomethingElse(t *testing.T) {
+// After a refusal, different commands are sent at once.
+func TestNewCommandsAfterARefusal(t *testing.T) {
 	t.Parallel()
 	b := startBalancer(t, dynamic)
-	e := b.tell()
-	e.in("web", "c1", "127.0.0.1", 70000, "up")
-	e.records(EventError, "invalid port '70000'")
-	e.is("c1", "A", "up")
-	b.shows("web", "c1 A UP 100", sorry)
+	e := b.startPushing()
+	e.setIn("web", "c1", "127.0.0.1", 70000, "up")
+	e.waitForEvent(EventError, "invalid port '70000'")
+	e.set("c1", "A", "up")
+	b.waitForServers("web", "c1 A UP 100", sorry)
 }
 
 func TestAnswersOnTCP(t *testing.T) {
 	t.Parallel()
 	port := freePort(t)
 	b := startBalancer(t, dynamic+fmt.Sprintf("global\n  stats socket ipv4@127.0.0.1:%d level admin\n", port))
-	e := b.estate()
-	e.begin(fmt.Sprintf("ipv4@127.0.0.1:%d", port))
-	e.is("c1", "A", "up")
-	b.shows("web", "c1 A UP 100", sorry)
+	e := b.newSupervisor()
+	e.startDaemon(fmt.Sprintf("ipv4@127.0.0.1:%d", port))
+	e.set("c1", "A", "up")
+	b.waitForServers("web", "c1 A UP 100", sorry)
 }
 
 func freePort(t testing.TB) int {

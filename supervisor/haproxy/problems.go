@@ -1,0 +1,110 @@
+package haproxy
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+	"time"
+)
+
+// openProblem is a problem that was reported and is not over.
+type openProblem struct {
+	text     string
+	commands string // those that were refused; empty: none
+	until    time.Time
+	delay    time.Duration
+}
+
+const (
+	maxRetryDelay = time.Minute
+	maxRepeats    = 8
+)
+
+// dueOf returns the commands of a plan to execute now. Refused commands are retried with a
+// back-off; commands that changed since are executed at once.
+func (b *backendState) dueOf(p *plan, now time.Time) []command {
+	if len(b.openProblems) == 0 {
+		return p.commands
+	}
+	by := commandsBySubject(p.commands)
+	var due []command
+	for _, c := range p.commands {
+		t := b.openProblems[c.subject]
+		if t == nil || !now.Before(t.until) || t.commands != by[c.subject] {
+			due = append(due, c)
+		}
+	}
+	return due
+}
+
+// commandsBySubject returns all commands of each subject as one text.
+func commandsBySubject(commands []command) map[string]string {
+	by := map[string]string{}
+	for _, c := range commands {
+		by[c.subject] += c.text + "\n"
+	}
+	return by
+}
+
+// repeat is the last commands of a server, and how often in a row they were sent.
+type repeat struct {
+	commands string
+	times    int
+	last     time.Time
+}
+
+// countRepeats makes commands fail that HAProxy accepts again and again without effect:
+// an operator, or an agent check at another address, reverts them.
+func (b *backendState) countRepeats(done []command, failed map[string]string, now time.Time) {
+	for about, commands := range commandsBySubject(done) {
+		if strings.HasPrefix(commands, "del server ") {
+			continue // repeated until no client is connected
+		}
+		r := b.repeats[about]
+		if r.commands != commands {
+			r = repeat{commands: commands}
+		}
+		r.times, r.last = r.times+1, now
+		b.repeats[about] = r
+		if r.times >= maxRepeats && failed[about] == "" {
+			failed[about] = fmt.Sprintf("server %s does not keep its state (%q): its agent check or an operator changes it back", about, clip(commands))
+		}
+	}
+	maps.DeleteFunc(b.repeats, func(_ string, r repeat) bool { return now.Sub(r.last) > 2*maxRetryDelay })
+}
+
+// updateProblems reports what went wrong with a backend when these commands of its plan were
+// executed, and drops problems that are over.
+func (l *instance) updateProblems(b *backendState, p *plan, done []command, failed map[string]string, now time.Time) {
+	by, tried := commandsBySubject(p.commands), commandsBySubject(done)
+	still := map[string]bool{}
+	for about := range by {
+		still[about] = tried[about] == "" // waits for its retry
+	}
+	for about, r := range b.repeats {
+		still[about] = still[about] || r.times >= maxRepeats // although it succeeds now and then
+	}
+	for _, problem := range p.problems {
+		still[problem.subject] = true
+		l.reportProblem(b, problem.subject, problem.text, "", now)
+	}
+	for about := range tried {
+		if text := failed[about]; text != "" {
+			still[about] = true
+			l.reportProblem(b, about, text, by[about], now)
+		}
+	}
+	maps.DeleteFunc(b.openProblems, func(about string, _ *openProblem) bool { return !still[about] })
+}
+
+// reportProblem keeps a problem for its retry, and records an event when it is new.
+func (l *instance) reportProblem(b *backendState, about, text, commands string, now time.Time) {
+	t := b.openProblems[about]
+	if t == nil || t.text != text {
+		t = &openProblem{text: text, delay: pollInterval / 2}
+		b.openProblems[about] = t
+		l.record(EventError, "HAProxy at %s: %s", l.socket.text, text)
+	}
+	t.delay = min(2*t.delay, maxRetryDelay)
+	t.commands, t.until = commands, now.Add(t.delay)
+}
