@@ -1,6 +1,11 @@
-// Package agent answers HAProxy's agent checks from the supervisor's board: one
-// name in, one line out. It uses no words but up, down and a weight: "ready" would
-// undo what HAProxy's operator has set, and "drain" would stick.
+// Package agent answers HAProxy's agent checks from the supervisor's board.
+//
+//	HAProxy ── "SERVICE/NAME\n" ──▶ up 100%             the container is ready
+//	                                down # REASON       it is not, or is unknown
+//	                                up 0% # draining    no new requests
+//
+// It says nothing else: "ready" would undo an operator's drain or maint, and "drain" would
+// stay set. What ready means is decided by package supervisor.
 package agent
 
 import (
@@ -21,24 +26,25 @@ const (
 	down     = "down # "
 )
 
-// Reasons for a down that the supervisor does not know.
+// Reasons for a down, beside those of the supervisor.
 const (
 	reasonNoName    = "NoName"
 	reasonLongName  = "NameTooLong"
 	reasonUnknown   = "UnknownContainer"
 	reasonOtherName = "OtherService"
-	reasonUnnamed   = "NotReady"
+	reasonEmpty     = "NotReady"
 	maxReason       = 64
 )
 
 const (
 	acceptRetryDelay = 50 * time.Millisecond
-	// maxConnections are served at once. When more than half are under way there is a
-	// crowd: see patience.
+	// maxConnections are served at once. With more than half of them in use, the listener
+	// is overloaded: see timeoutsFor.
 	maxConnections = 1024
 )
 
-// Serve answers on ln until ctx ends and the last answer was given. It closes ln.
+// Serve answers on ln until ctx ends and the last answer was sent. It closes ln. Its error
+// is one of ln that does not go away.
 func Serve(ctx context.Context, ln net.Listener, board *supervisor.Board) error {
 	var conns sync.WaitGroup
 	defer conns.Wait()
@@ -58,12 +64,12 @@ func Serve(ctx context.Context, ln net.Listener, board *supervisor.Board) error 
 		conn, err := ln.Accept()
 		if err != nil {
 			<-slots
-			if err := pause(ctx, err); err != nil || ctx.Err() != nil {
+			if err := waitBeforeAccept(ctx, err); err != nil || ctx.Err() != nil {
 				return err
 			}
 			continue
 		}
-		p := patienceFor(len(slots) > maxConnections/2)
+		p := timeoutsFor(len(slots) > maxConnections/2)
 		conns.Go(func() {
 			defer func() { <-slots }()
 			serve(conn, board, p)
@@ -71,10 +77,9 @@ func Serve(ctx context.Context, ln net.Listener, board *supervisor.Board) error 
 	}
 }
 
-// pause waits before the next Accept when the last one failed for want of
-// something that comes back, such as descriptors. It returns errors that stay, and
-// none when ctx has ended.
-func pause(ctx context.Context, err error) error {
+// waitBeforeAccept waits after a failed Accept, for example without descriptors. It returns
+// err when that is permanent, and nil when ctx has ended.
+func waitBeforeAccept(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return nil
 	}
@@ -91,14 +96,14 @@ func pause(ctx context.Context, err error) error {
 }
 
 // serve answers one connection and closes it.
-func serve(conn net.Conn, board *supervisor.Board, p patience) {
+func serve(conn net.Conn, board *supervisor.Board, p timeouts) {
 	defer conn.Close()
-	name, all, err := readName(conn, p)
+	name, complete, err := readName(conn, p)
 	answer := down + reasonNoName + "\n"
 	switch {
 	case errors.Is(err, errLongName):
 		answer = down + reasonLongName + "\n"
-	case errors.Is(err, errSilent) && !p.crowded:
+	case errors.Is(err, errNoData) && !p.overloaded:
 	case err != nil:
 		return
 	case name != "":
@@ -107,17 +112,17 @@ func serve(conn net.Conn, board *supervisor.Board, p patience) {
 	if answer == "" {
 		return
 	}
-	if conn.SetWriteDeadline(time.Now().Add(p.whole)) != nil {
+	if conn.SetWriteDeadline(time.Now().Add(p.total)) != nil {
 		return
 	}
-	if _, err := conn.Write([]byte(answer)); err == nil && !all {
-		finish(conn, p.lull)
+	if _, err := conn.Write([]byte(answer)); err == nil && !complete {
+		closeAfterClient(conn, p.afterAnswer)
 	}
 }
 
-// reply is what the board says of NAME or SERVICE/NAME. It is nothing of a container
-// that is not there while others are still to come: HAProxy then keeps the server as it
-// is, and a start of healthd takes no server down.
+// reply returns the answer for NAME or SERVICE/NAME. For an unknown container it is empty
+// until all containers are known: without an answer HAProxy keeps the server's state, so a
+// start of healthd takes no server down.
 func reply(board *supervisor.Board, name string) string {
 	service := ""
 	i := strings.LastIndexByte(name, '/')
@@ -141,11 +146,11 @@ func reply(board *supervisor.Board, name string) string {
 	case v.DrainingReady():
 		return draining
 	}
-	return down + clean(reason) + "\n"
+	return down + cleanReason(reason) + "\n"
 }
 
-// clean makes a reason that fits on HAProxy's line and into its tables.
-func clean(reason string) string {
+// cleanReason makes a reason printable and short enough for HAProxy.
+func cleanReason(reason string) string {
 	printable := func(r rune) rune {
 		if r < ' ' || r > '~' {
 			return '?'
@@ -154,7 +159,7 @@ func clean(reason string) string {
 	}
 	reason = strings.Map(printable, strings.TrimSpace(reason))
 	if reason == "" {
-		return reasonUnnamed
+		return reasonEmpty
 	}
 	return reason[:min(len(reason), maxReason)]
 }

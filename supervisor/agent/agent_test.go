@@ -87,8 +87,8 @@ func ask(t *testing.T, address, send string) string {
 	return string(answer)
 }
 
-// A healthd that does not know all containers yet says nothing of those it does not know.
-func TestSilentBeforeAllAreKnown(t *testing.T) {
+// Until healthd knows all containers, it does not answer for unknown ones.
+func TestNoAnswerBeforeTheFirstSync(t *testing.T) {
 	board := supervisor.NewBoard([]supervisor.RuntimeView{{Name: "docker"}}, view("ready", func(v *core.View) { v.State.Conditions.Ready.Status = true }))
 	address := startWith(t, board)
 	for send, want := range map[string]string{"web/ready\n": "up 100%\n", "web/other\n": "", "other\n": ""} {
@@ -153,26 +153,26 @@ func TestManyClients(t *testing.T) {
 	}
 }
 
-// The waits of readName, by a clock that costs nothing.
+// The timeouts of readName, in a synctest bubble.
 func TestReadNameWaits(t *testing.T) {
-	calm, crowd := patienceFor(false), patienceFor(true)
+	calm, crowd := timeoutsFor(false), timeoutsFor(true)
 	for _, tt := range []struct {
 		name  string
-		p     patience
+		p     timeouts
 		bytes string
 		every time.Duration
 		want  string
 		err   error
 		took  time.Duration
 	}{
-		{"silence after a name", calm, "ab", 0, "ab", nil, silence},
-		{"nothing at all", calm, "", 0, "", errSilent, time.Second + anotherLook},
+		{"silence after a name", calm, "ab", 0, "ab", nil, nameTimeout},
+		{"nothing at all", calm, "", 0, "", errNoData, time.Second + lateRead},
 		{"slowly, but on time", calm, "abc\n", 40 * time.Millisecond, "abc", nil, 120 * time.Millisecond},
-		{"too slowly", calm, "abc\n", 60 * time.Millisecond, "a", nil, silence},
+		{"too slowly", calm, "abc\n", 60 * time.Millisecond, "a", nil, nameTimeout},
 		{"byte by byte for ever", calm, strings.Repeat("a", 100), 30 * time.Millisecond, strings.Repeat("a", 67), nil, 2 * time.Second},
-		{"silence after a name in a crowd", crowd, "ab", 0, "ab", nil, silence},
-		{"nothing at all in a crowd", crowd, "", 0, "", errSilent, silence},
-		{"byte by byte in a crowd", crowd, strings.Repeat("a", 100), 30 * time.Millisecond, "aa", nil, silence},
+		{"silence after a name in a crowd", crowd, "ab", 0, "ab", nil, nameTimeout},
+		{"nothing at all in a crowd", crowd, "", 0, "", errNoData, nameTimeout},
+		{"byte by byte in a crowd", crowd, strings.Repeat("a", 100), 30 * time.Millisecond, "aa", nil, nameTimeout},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -201,14 +201,14 @@ func TestReadNameWaits(t *testing.T) {
 	}
 }
 
-// stalled is a connection at which healthd was kept from running: what the client has
-// sent is there, and so is the deadline.
-type stalled struct {
+// lateConn is a connection of a healthd that did not get the CPU: the data and the deadline
+// are both there.
+type lateConn struct {
 	net.Conn
 	reads int
 }
 
-func (s *stalled) Read(b []byte) (int, error) {
+func (s *lateConn) Read(b []byte) (int, error) {
 	if s.reads++; s.reads == 1 {
 		time.Sleep(5 * time.Second)
 		return 0, os.ErrDeadlineExceeded
@@ -223,7 +223,7 @@ func TestReadNameLate(t *testing.T) {
 				client, server := net.Pipe()
 				defer server.Close()
 				go func() { _, _ = io.WriteString(client, "web/ready\n") }()
-				got, all, err := readName(&stalled{Conn: server}, patienceFor(crowded))
+				got, all, err := readName(&lateConn{Conn: server}, timeoutsFor(crowded))
 				if got != "web/ready" || !all || err != nil {
 					t.Errorf("got %q, %v, %v", got, all, err)
 				}
@@ -237,7 +237,7 @@ func TestClean(t *testing.T) {
 		"": "NotReady", " \n": "NotReady", "a\nup 100%": "a?up 100%", "ä\x00": "??",
 		strings.Repeat("x", 100): strings.Repeat("x", maxReason),
 	} {
-		if got := clean(reason); got != want {
+		if got := cleanReason(reason); got != want {
 			t.Errorf("%q: %q, want %q", reason, got, want)
 		}
 	}

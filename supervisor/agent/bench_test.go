@@ -28,7 +28,7 @@ const (
 
 func TestMain(m *testing.M) {
 	if address := os.Getenv(clientRole); address != "" {
-		if err := askAsTold(address, os.Stdin, os.Stdout); err != nil {
+		if err := runClient(address, os.Stdin, os.Stdout); err != nil {
 			fmt.Fprintln(os.Stderr, "the client of the benchmark:", err)
 			os.Exit(1)
 		}
@@ -37,9 +37,9 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// askAsTold reads how many to ask and how many of them at once, and writes "done" when
-// it has asked them, until there is nothing more to read.
-func askAsTold(address string, in io.Reader, out io.Writer) error {
+// runClient reads a number of checks and how many run at once, does them and writes "done",
+// until the end of in.
+func runClient(address string, in io.Reader, out io.Writer) error {
 	ap, err := netip.ParseAddrPort(address)
 	if err != nil {
 		return err
@@ -84,8 +84,8 @@ func askMany(to *syscall.SockaddrInet4, asks int64, atOnce int) error {
 	}
 }
 
-// askRaw asks as HAProxy does, by bare system calls: on few cores the client's work
-// would be what is measured.
+// askRaw sends a check as HAProxy does, with plain system calls: on few cores the benchmark
+// would otherwise measure the client.
 func askRaw(to *syscall.SockaddrInet4, send string) error {
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {

@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// waiting is a listener at which clients wait.
-type waiting struct {
+// clientListener is a listener whose backlog the test fills.
+type clientListener struct {
 	conns  chan net.Conn
 	closed chan struct{}
 }
 
-func (w *waiting) Accept() (net.Conn, error) {
+func (w *clientListener) Accept() (net.Conn, error) {
 	select {
 	case conn := <-w.conns:
 		return conn, nil
@@ -24,23 +24,22 @@ func (w *waiting) Accept() (net.Conn, error) {
 	}
 }
 
-func (w *waiting) Close() error {
+func (w *clientListener) Close() error {
 	close(w.closed)
 	return nil
 }
 
-func (w *waiting) Addr() net.Addr { return &net.TCPAddr{} }
+func (w *clientListener) Addr() net.Addr { return &net.TCPAddr{} }
 
-// enter is a client that begins to wait.
-func (w *waiting) enter() net.Conn {
+// connect adds a client to the backlog.
+func (w *clientListener) connect() net.Conn {
 	client, server := net.Pipe()
 	w.conns <- server
 	return client
 }
 
-// As many as Linux lets wait at a listener are before an honest client, and none of them
-// goes before it must.
-func TestCrowdDelaysNobody(t *testing.T) {
+// A full backlog of silent clients is in front of a client that sends a name.
+func TestSilentClientsDoNotDelayOthers(t *testing.T) {
 	const crowd = 4096
 	for name, behave := range map[string]func(net.Conn){
 		"silent": func(net.Conn) {},
@@ -56,15 +55,15 @@ func TestCrowdDelaysNobody(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := &waiting{make(chan net.Conn, crowd+1), make(chan struct{})}
+				w := &clientListener{make(chan net.Conn, crowd+1), make(chan struct{})}
 				ctx, cancel := context.WithCancel(t.Context())
 				done := make(chan error, 1)
 				begin := time.Now()
 				go func() { done <- Serve(ctx, w, board()) }()
 				for range crowd {
-					go behave(w.enter())
+					go behave(w.connect())
 				}
-				honest := w.enter()
+				honest := w.connect()
 				if _, err := io.WriteString(honest, "ready\n"); err != nil {
 					t.Fatal(err)
 				}
@@ -83,25 +82,25 @@ func TestCrowdDelaysNobody(t *testing.T) {
 	}
 }
 
-// Who says nothing is down. In a crowd it may yet be one that is slow, and no answer
-// leaves HAProxy's server as it is.
-func TestSilentInACrowd(t *testing.T) {
+// A silent client gets a down. While overloaded it gets no answer, because it may be slow;
+// HAProxy then keeps the server's state.
+func TestSilentClientWhileOverloaded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &waiting{make(chan net.Conn, maxConnections), make(chan struct{})}
+		w := &clientListener{make(chan net.Conn, maxConnections), make(chan struct{})}
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- Serve(ctx, w, board()) }()
 		begin := time.Now()
 		var clients []net.Conn
 		for range maxConnections {
-			clients = append(clients, w.enter())
+			clients = append(clients, w.connect())
 		}
 		last, err := io.ReadAll(clients[maxConnections-1])
-		if took := time.Since(begin); len(last) != 0 || err != nil || took != silence {
+		if took := time.Since(begin); len(last) != 0 || err != nil || took != nameTimeout {
 			t.Errorf("the last got %q, %v after %v", last, err, took)
 		}
 		first, err := io.ReadAll(clients[0])
-		if took := time.Since(begin); string(first) != down+reasonNoName+"\n" || err != nil || took != time.Second+anotherLook {
+		if took := time.Since(begin); string(first) != down+reasonNoName+"\n" || err != nil || took != time.Second+lateRead {
 			t.Errorf("the first got %q, %v after %v", first, err, took)
 		}
 		cancel()

@@ -11,49 +11,49 @@ import (
 )
 
 const (
-	// maxName is above any container's and service's name together.
+	// maxName is more than any SERVICE/NAME, in bytes.
 	maxName = 512
-	// silence ends a name: HAProxy's command line cannot put a line break into
-	// agent-send.
-	silence = 50 * time.Millisecond
-	// anotherLook is for what came while healthd itself was kept from running, so that
-	// the first look found the time over and nothing else.
-	anotherLook = 10 * time.Millisecond
+	// nameTimeout after the newest byte, a name ends: HAProxy's command line cannot put a
+	// line break into agent-send.
+	nameTimeout = 50 * time.Millisecond
+	// lateRead is the time for another read after a timeout. When healthd itself did not
+	// get the CPU, the deadline may be over before it has read what is there.
+	lateRead = 10 * time.Millisecond
 )
 
 var (
 	errLongName = errors.New("the name is too long")
-	errSilent   = errors.New("nothing was sent")
+	errNoData   = errors.New("nothing was sent")
 )
 
-// patience is how long a client is waited for.
-type patience struct {
-	first   time.Duration // for its first byte
-	whole   time.Duration // for all of the name, should it send byte by byte; to take the answer
-	lull    time.Duration // for the end of what it sends beyond the name
-	crowded bool
+// timeouts are those of one connection.
+type timeouts struct {
+	firstByte   time.Duration // until the first byte
+	total       time.Duration // until the end of the name; then again, until the answer is written
+	afterAnswer time.Duration // for reading what the client sends after the name
+	overloaded  bool
 }
 
-// patienceFor is long for a client that is slow because its host is: who has said
-// nothing is down. In a crowd it is so short that as many as can wait at the listener,
-// all of them silent, are served in half a second, and an honest one behind them in
-// time. Who has said nothing then gets no answer: it may yet be an honest one, and for
-// HAProxy no answer leaves the server as it is.
-func patienceFor(crowded bool) patience {
-	if crowded {
-		return patience{first: silence - anotherLook, whole: silence, crowded: true}
+// timeoutsFor returns long timeouts for a client on a slow host; a client that sends nothing
+// gets a down. While the listener is overloaded, they are so short that a full backlog of
+// silent clients is served within half a second, and HAProxy's checks behind it in time. A
+// client that has sent nothing then gets no answer: it may be a slow HAProxy, which keeps
+// the server's state without an answer.
+func timeoutsFor(overloaded bool) timeouts {
+	if overloaded {
+		return timeouts{firstByte: nameTimeout - lateRead, total: nameTimeout, overloaded: true}
 	}
-	return patience{first: time.Second, whole: 2 * time.Second, lull: 250 * time.Millisecond}
+	return timeouts{firstByte: time.Second, total: 2 * time.Second, afterAnswer: 250 * time.Millisecond}
 }
 
-// readName reads a name: up to a line break, a comma, the end of what the client
-// sends or silence after its first byte. It is empty for a client that sent none. All
-// says that nothing is left to be read, and nothing more to be expected.
-func readName(conn net.Conn, p patience) (name string, all bool, err error) {
+// readName reads a name: up to a line break, a comma, the end of the stream or nameTimeout
+// after the newest byte. It is empty when the client sent none. complete says that no
+// more data is there or expected.
+func readName(conn net.Conn, p timeouts) (name string, complete bool, err error) {
 	var buf [maxName + 1]byte
-	n, looks := 0, 0
-	end := time.Now().Add(p.whole)
-	wait := p.first
+	n, attempts := 0, 0
+	end := time.Now().Add(p.total)
+	wait := p.firstByte
 	for {
 		deadline := time.Now().Add(wait)
 		if deadline.After(end) {
@@ -71,22 +71,21 @@ func readName(conn net.Conn, p patience) (name string, all bool, err error) {
 		case n > maxName:
 			return "", false, errLongName
 		case errors.Is(err, os.ErrDeadlineExceeded) && n == 0:
-			if looks++; looks > 1 {
-				return "", false, errSilent
+			if attempts++; attempts > 1 {
+				return "", false, errNoData
 			}
-			wait, end = anotherLook, time.Now().Add(anotherLook)
+			wait, end = lateRead, time.Now().Add(lateRead)
 			continue
 		case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, io.EOF):
 			return strings.TrimSpace(string(buf[:n])), err == io.EOF, nil
 		case err != nil:
 			return "", false, err
 		}
-		wait = silence
+		wait = nameTimeout
 	}
 }
 
-// parseName takes the name out of what was read so far; ok says that its end was
-// among it, and rest is what came after that.
+// parseName returns the name in b and the rest after it; ok says that b has its end.
 func parseName(b []byte) (name string, rest []byte, ok bool) {
 	i := bytes.IndexAny(b, "\r\n,")
 	if i < 0 {
@@ -95,9 +94,9 @@ func parseName(b []byte) (name string, rest []byte, ok bool) {
 	return strings.TrimSpace(string(b[:i])), bytes.TrimLeft(b[i:], "\r\n,"), true
 }
 
-// finish closes the connection so that the client can read the answer: unread data
-// at the time of the close would make the kernel reset it.
-func finish(conn net.Conn, lull time.Duration) {
+// closeAfterClient reads what the client still sends: closing a connection with unread data
+// would reset it, and the client might lose the answer.
+func closeAfterClient(conn net.Conn, lull time.Duration) {
 	const surplus = 64 << 10
 	half, ok := conn.(interface{ CloseWrite() error })
 	if !ok || lull == 0 || half.CloseWrite() != nil || conn.SetReadDeadline(time.Now().Add(lull)) != nil {

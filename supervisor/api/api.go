@@ -1,6 +1,10 @@
-// Package api answers over HTTP: who is ready, how the containers are and what
-// has happened, read from the supervisor's board and the journal; and, on the
-// control socket alone, requests to act. It decides nothing and keeps nothing.
+// Package api is healthd's HTTP API: readiness, status and events, and on the control socket
+// also requests that change something. The command line is its client.
+//
+//	network         ── ReadOnly ──▶ Board (containers, services, readiness), History (events)
+//	control socket  ── Control  ──▶ the same, and Controller: restart, hold, resume, gate, probe
+//
+// It keeps no state. What a request does is decided by package supervisor.
 package api
 
 import (
@@ -26,10 +30,10 @@ type Controller interface {
 	Ask(ctx context.Context, name string, t core.ProbeType) (prober.Result, error)
 }
 
-// History is where past and coming events are read.
+// History is what the API needs of the journal.
 type History interface {
-	// Events returns what is kept, oldest first; of all containers when the name
-	// is empty.
+	// Events returns the kept events that are not older than since, oldest first; of all
+	// containers when container is empty.
 	Events(container string, since time.Time) []core.Event
 	// Last returns the number of the newest event.
 	Last() uint64
@@ -45,7 +49,7 @@ type Config struct {
 	Controller Controller
 	Metrics    http.Handler
 	Warnings   func() []string // of the daemon; from any goroutine
-	// Checked is told what HAProxy says of a container when it asks for its readiness.
+	// Checked is called with the header X-Haproxy-Server-State of a readiness check.
 	Checked func(id, state string)
 }
 
@@ -58,11 +62,11 @@ type API struct {
 	warnings   func() []string
 	checked    func(id, state string)
 	heartbeat  time.Duration // of event streams
-	// Header values are made once, as a load balancer asks often.
+	// Header values are made once: load balancers send many checks.
 	plain, jsonType, nosniff, noStore []string
 }
 
-// New returns an API.
+// New returns the API of c.
 func New(c Config) *API {
 	return &API{
 		board: c.Board, history: c.History, controller: c.Controller, metrics: c.Metrics, warnings: c.Warnings, checked: c.Checked,
@@ -74,8 +78,8 @@ func New(c Config) *API {
 	}
 }
 
-// ReadOnly returns the handler for the network: it changes nothing, and answers
-// GET, HEAD and OPTIONS alike, as HAProxy asks with OPTIONS unless told otherwise.
+// ReadOnly returns the handler for the network. It changes nothing. It answers GET, HEAD and
+// OPTIONS alike: HAProxy's checks use OPTIONS by default.
 func (a *API) ReadOnly() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/{$}", a.index)
@@ -107,8 +111,8 @@ func (a *API) ReadOnly() http.Handler {
 	})
 }
 
-// clean keeps paths with dots and empty parts from the router, which would answer
-// with a page of HTML that leads elsewhere.
+// clean answers 404 for paths with dots and empty parts: the router would redirect them
+// with an HTML page.
 func (a *API) clean(h http.HandlerFunc) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if path.Clean(r.URL.Path) != r.URL.Path {
@@ -139,8 +143,8 @@ func (a *API) index(w http.ResponseWriter, _ *http.Request) {
 
 // livez asks the supervisor's loop, not just this listener.
 func (a *API) livez(w http.ResponseWriter, r *http.Request) {
-	const patience = 2 * time.Second
-	ctx, cancel := context.WithTimeout(r.Context(), patience)
+	const timeout = 2 * time.Second
+	ctx, cancel := context.WithTimeout(r.Context(), timeout)
 	defer cancel()
 	if err := a.controller.Ping(ctx); err != nil {
 		a.text(w, http.StatusServiceUnavailable, "not alive: the main loop does not answer: "+err.Error()+"\n")
@@ -149,8 +153,8 @@ func (a *API) livez(w http.ResponseWriter, r *http.Request) {
 	a.text(w, http.StatusOK, "ok\n")
 }
 
-// readyz stays good when a runtime is lost later: what is known of it still holds. It
-// tells of that, though.
+// readyz stays 200 when a runtime is lost later, because its last state stays published. The
+// body names the lost runtime.
 func (a *API) readyz(w http.ResponseWriter, _ *http.Request) {
 	if a.board.Synced() {
 		text := "ok\n"
@@ -184,8 +188,8 @@ func (a *API) wrongMethod(w http.ResponseWriter, allowed string) {
 	a.fail(w, http.StatusMethodNotAllowed, "only "+allowed+" can be used here")
 }
 
-// header sets what every answer of ours carries. Labels and the output of probes
-// are written by whoever runs the containers; no browser may take them for a page.
+// header sets the headers of every answer. Labels and the output of probes come from the
+// containers: no browser may take them for HTML.
 func (a *API) header(w http.ResponseWriter, contentType []string) {
 	h := w.Header()
 	h["Content-Type"] = contentType

@@ -21,7 +21,7 @@ func get(h http.Handler, path string) *httptest.ResponseRecorder {
 	return w
 }
 
-// indented makes JSON fit for golden files.
+// indented formats JSON for golden files.
 func indented(t *testing.T, body []byte) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -32,14 +32,14 @@ func indented(t *testing.T, body []byte) []byte {
 }
 
 func TestStatusObjects(t *testing.T) {
-	crashed := backingOff("crashed")
-	ended := web("ended")
+	crashed := backingOffContainer("crashed")
+	ended := readyContainer("ended")
 	ended.State.Engine.State, ended.State.Conditions.ContainerReady.Status, ended.State.Conditions.Ready.Status = runtime.Exited, false, false
 	ended.State.Run.Exit = core.Exit{Code: 0, Reason: core.ReasonCompleted, StartedAt: at(0), FinishedAt: at(9)}
-	again := unready("again")
+	again := unreadyContainer("again")
 	again.State.Run.LastExit = core.Exit{Code: 1, Reason: core.ReasonError, StartedAt: at(0), FinishedAt: at(5)}
 	again.Container.Labels = map[string]string{"autoheal": "true"}
-	a, _, _ := newAPI(web("web-1"), crashed, ended, again, drainingOf("drained"), gated("gated"), invalid("wrong"))
+	a, _, _ := newAPI(readyContainer("web-1"), crashed, ended, again, drainingContainer("drained"), gatedContainer("gated"), invalidContainer("wrong"))
 	w := get(a.ReadOnly(), "/v1/containers")
 	golden(t, "containers.json", indented(t, w.Body.Bytes()))
 	one := get(a.ReadOnly(), "/v1/containers/web-1")
@@ -50,9 +50,9 @@ func TestStatusObjects(t *testing.T) {
 }
 
 func TestServices(t *testing.T) {
-	other := web("db-1")
+	other := readyContainer("db-1")
 	other.Service = "db"
-	a, _, _ := newAPI(web("web-1"), unready("web-2"), drainingOf("web-3"), other, invalid("wrong"))
+	a, _, _ := newAPI(readyContainer("web-1"), unreadyContainer("web-2"), drainingContainer("web-3"), other, invalidContainer("wrong"))
 	golden(t, "services.json", indented(t, get(a.ReadOnly(), "/v1/services").Body.Bytes()))
 	golden(t, "service.json", indented(t, get(a.ReadOnly(), "/v1/services/db").Body.Bytes()))
 	for path, want := range map[string]int{
@@ -72,7 +72,7 @@ func TestServices(t *testing.T) {
 }
 
 func TestReadOnlyChangesNothing(t *testing.T) {
-	a, _, _ := newAPI(web("web-1"))
+	a, _, _ := newAPI(readyContainer("web-1"))
 	url := serveTCP(t, a.ReadOnly())
 	for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodPatch} {
 		for _, path := range []string{"/v1/ready/web-1", "/v1/containers/web-1/restart", "/v1/containers/web-1/gates/a", "/v1/containers", "/", "/nope"} {
@@ -88,7 +88,7 @@ func TestReadOnlyChangesNothing(t *testing.T) {
 }
 
 func TestUnknownPaths(t *testing.T) {
-	a, _, _ := newAPI(web("web-1"))
+	a, _, _ := newAPI(readyContainer("web-1"))
 	for _, path := range []string{
 		"/nope", "/v1", "/v1/ready", "/v1/ready/", "/v1//containers", "/v1/containers/", "/v1/containers/nope",
 		"/v1/containers/web-1/explain", "/v1/containers/web-1/restart", "/metrics", "/v1/../livez",
@@ -100,8 +100,8 @@ func TestUnknownPaths(t *testing.T) {
 	}
 }
 
-func TestHostileTextIsNoPage(t *testing.T) {
-	v := invalid("web-1")
+func TestHostileTextIsNotServedAsHTML(t *testing.T) {
+	v := invalidContainer("web-1")
 	v.Invalid = "<script>alert(1)</script>\n\x1b[2J"
 	a, _, _ := newAPI(v)
 	for _, path := range []string{"/v1/containers", "/nope/<script>", "/v1/containers/<script>", "/v1/ready/<script>"} {
@@ -124,7 +124,7 @@ func TestLivez(t *testing.T) {
 	}
 }
 
-func TestLivezOfAHungLoop(t *testing.T) {
+func TestLivezWithAHungLoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, _, c := newAPI()
 		c.pingWait = true

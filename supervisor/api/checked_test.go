@@ -9,12 +9,12 @@ import (
 	"healthd/supervisor"
 )
 
-// What HAProxy says of a server with its check is passed on for the container that it
-// asked for, and for no name that nobody has.
-func TestStateOfChecksIsPassedOn(t *testing.T) {
+// The server state in a check by HAProxy is passed on for a known container, and not for an
+// unknown name.
+func TestHAProxyStateIsPassedOn(t *testing.T) {
 	var told []string
 	a := New(Config{
-		Board:   supervisor.NewBoard([]supervisor.RuntimeView{synced("docker")}, web("web-1")),
+		Board:   supervisor.NewBoard([]supervisor.RuntimeView{synced("docker")}, readyContainer("web-1")),
 		Checked: func(id, state string) { told = append(told, id+" "+state) },
 	})
 	for _, path := range []string{"shop/web-1", "web-1", "other/web-1", "web-9"} {
@@ -26,7 +26,7 @@ func TestStateOfChecksIsPassedOn(t *testing.T) {
 	a.ReadOnly().ServeHTTP(httptest.NewRecorder(), r)
 	r.Header["X-Haproxy-Server-State"] = []string{"UP", "UP"} // which of them?
 	a.ReadOnly().ServeHTTP(httptest.NewRecorder(), r)
-	id := web("web-1").Container.ID
+	id := readyContainer("web-1").Container.ID
 	if want := []string{id + " UP; name=shop/web-1", id + " UP; name=web-1"}; !slices.Equal(told, want) {
 		t.Errorf("told %q, want %q", told, want)
 	}

@@ -11,8 +11,8 @@ import (
 	"healthd/supervisor/core"
 )
 
-// told writes a condition in one line: seconds of its probe and of its change.
-func told(c Condition) string {
+// formatCondition formats a condition in one line, with the seconds of its probe and change.
+func formatCondition(c Condition) string {
 	second := func(t *time.Time) string {
 		if t == nil {
 			return "-"
@@ -27,19 +27,19 @@ func told(c Condition) string {
 }
 
 func TestConditions(t *testing.T) {
-	probed := gated("probed")
+	probed := gatedContainer("probed")
 	addProbe(probed, core.Startup, core.ProbeState{Result: prober.Success, OnHold: true, LastAt: at(1)})
 	addProbe(probed, core.Readiness, core.ProbeState{Result: prober.Success, Outcome: prober.Success, LastAt: at(20)})
-	open := gated("open")
+	open := gatedContainer("open")
 	open.Spec.ReadinessGates = open.Spec.ReadinessGates[:1]
 	open.State.Conditions.Ready.Status = true
-	hooked := web("hooked")
+	hooked := readyContainer("hooked")
 	hooked.State.Conditions.Started.Status, hooked.State.Conditions.ContainerReady.Status, hooked.State.Conditions.Ready.Status = false, false, false
 	hooked.State.Run.Hooks[core.PostStart] = core.HookRunning
-	ended := backingOff("ended")
+	ended := backingOffContainer("ended")
 	ended.Spec.ReadinessGates = []string{"ok"}
 	ended.State.Gates = []core.Gate{{Type: "ok", Status: true, At: at(3)}}
-	created := web("created")
+	created := readyContainer("created")
 	created.State = core.State{Kept: core.Kept{Engine: core.Engine{State: runtime.Created}}}
 	for _, tt := range []struct {
 		v    *core.View
@@ -65,7 +65,7 @@ Ready=False -/- NotRunning (created)`},
 	} {
 		var lines []string
 		for _, c := range conditions(tt.v) {
-			lines = append(lines, told(c))
+			lines = append(lines, formatCondition(c))
 		}
 		if got := strings.Join(lines, "\n"); got != tt.want {
 			t.Errorf("%s:\ngot\n%s\nwant\n%s", tt.v.Container.Name, got, tt.want)
@@ -73,11 +73,11 @@ Ready=False -/- NotRunning (created)`},
 	}
 }
 
-func TestGatesOfAStatus(t *testing.T) {
+func TestStatusGates(t *testing.T) {
 	for _, tt := range []struct {
 		s    Status
 		want int
-	}{{newStatus(gated("a")), 3}, {newStatus(web("b")), 0}, {Status{}, 0}} {
+	}{{newStatus(gatedContainer("a")), 3}, {newStatus(readyContainer("b")), 0}, {Status{}, 0}} {
 		if got := len(tt.s.Gates()); got != tt.want {
 			t.Errorf("%s: %d gates, want %d", tt.s.Name, got, tt.want)
 		}
@@ -88,7 +88,7 @@ func TestTerminated(t *testing.T) {
 	for _, tt := range []struct{ code, signal int }{
 		{0, 0}, {1, 0}, {42, 0}, {127, 0}, {128, 0}, {129, 1}, {137, 9}, {143, 15}, {192, 64}, {193, 0}, {255, 0}, {-1, 0},
 	} {
-		v := web("web-1")
+		v := readyContainer("web-1")
 		v.State.Engine.State, v.State.Conditions.Ready.Status = runtime.Exited, false
 		v.State.Run.Exit = core.Exit{Code: tt.code, Reason: core.ReasonError, StartedAt: at(1), FinishedAt: at(9)}
 		v.State.Run.LastExit = core.Exit{Code: 143, Reason: core.ReasonStoppedByOperator, FinishedAt: at(0)}

@@ -11,8 +11,8 @@ import (
 	"healthd/supervisor/core"
 )
 
-// Control returns the handler for the control socket: all of ReadOnly, and what
-// changes something or says more than a network should hear.
+// Control returns the handler for the control socket: all of ReadOnly, requests that change
+// something, and details that the network must not get.
 func (a *API) Control() http.Handler {
 	const maxBody = 4 << 10
 	mux := http.NewServeMux()
@@ -47,18 +47,18 @@ func (a *API) restart(w http.ResponseWriter, r *http.Request) {
 		a.failRequest(w, err, v.Container.Name)
 		return
 	}
-	a.json(w, http.StatusAccepted, newStatus(a.after(v)))
+	a.json(w, http.StatusAccepted, newStatus(a.current(v)))
 }
 
-// after returns the container as it is after a request.
-func (a *API) after(v *core.View) *core.View {
+// current returns the container as it is now, after a request.
+func (a *API) current(v *core.View) *core.View {
 	if now, ok := a.board.Find(v.Container.ID); ok {
 		return now
 	}
 	return v
 }
 
-// Answer is what one probe, asked once, said.
+// Answer is the result of a probe that was run once on request.
 type Answer struct {
 	Type           string  `json:"type"`
 	Outcome        string  `json:"outcome"`
@@ -82,11 +82,11 @@ func (a *API) probe(w http.ResponseWriter, r *http.Request) {
 		a.failRequest(w, fmt.Errorf("%w: %s", supervisor.ErrNoProbe, t), v.Container.Name)
 		return
 	}
-	// The engine may need a while around the probe's own timeout.
+	// The engine needs time to start and to kill a command, beside the probe's timeout.
 	const slack = 30 * time.Second
-	patience := v.Spec.Probes[t].Timeout + slack
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(patience + slack))
-	ctx, cancel := context.WithTimeout(r.Context(), patience)
+	timeout := v.Spec.Probes[t].Timeout + slack
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(timeout + slack))
+	ctx, cancel := context.WithTimeout(r.Context(), timeout)
 	defer cancel()
 	result, err := a.controller.Ask(ctx, v.Container.ID, t)
 	if err != nil {
@@ -99,8 +99,8 @@ func (a *API) probe(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// probeType reads a probe's name. Without one it is the probe whose failure has
-// the gravest consequence in the long run: liveness, else readiness, else startup.
+// probeType returns the probe of that name; without a name the container's liveness probe,
+// else its readiness probe, else its startup probe.
 func probeType(v *core.View, name string) (core.ProbeType, error) {
 	for t := range core.ProbeType(core.NumProbes) {
 		if name == t.String() {
@@ -122,7 +122,7 @@ func (a *API) failUnknown(w http.ResponseWriter, name string) {
 	a.fail(w, http.StatusNotFound, fmt.Sprintf("%v: %q", supervisor.ErrUnknownContainer, name))
 }
 
-// failRequest answers for a request that the supervisor turned down.
+// failRequest answers a request that the supervisor refused.
 func (a *API) failRequest(w http.ResponseWriter, err error, name string) {
 	switch {
 	case errors.Is(err, supervisor.ErrUnknownContainer):

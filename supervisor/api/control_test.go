@@ -32,7 +32,7 @@ func serveControl(t *testing.T, a *API) *http.Client {
 }
 
 func TestControlRoutes(t *testing.T) {
-	a, _, c := newAPI(web("web-1"), invalid("wrong"))
+	a, _, c := newAPI(readyContainer("web-1"), invalidContainer("wrong"))
 	var restarted, asked string
 	c.restart = func(name string) error { restarted = name; return nil }
 	c.ask = func(name string, p core.ProbeType) (prober.Result, error) {
@@ -63,14 +63,14 @@ func TestControlRoutes(t *testing.T) {
 			t.Errorf("%s %s: %d %s, want %d %s", tt.method, tt.path, answer.StatusCode, body, tt.status, tt.body)
 		}
 	}
-	id := web("web-1").Container.ID
+	id := readyContainer("web-1").Container.ID
 	if restarted != id || asked != id+" liveness" {
 		t.Errorf("restarted %q, asked %q", restarted, asked)
 	}
 }
 
 func TestControlErrors(t *testing.T) {
-	a, _, c := newAPI(web("web-1"))
+	a, _, c := newAPI(readyContainer("web-1"))
 	client := serveControl(t, a)
 	for _, tt := range []struct {
 		err  error
@@ -91,7 +91,7 @@ func TestControlErrors(t *testing.T) {
 }
 
 func TestExplain(t *testing.T) {
-	v := unready("web-1")
+	v := unreadyContainer("web-1")
 	v.Container.RestartPolicy = "always"
 	a, j, _ := newAPI(v)
 	for n := range 12 {

@@ -2,7 +2,7 @@ package api
 
 import "net/http"
 
-// Daemon is what is to be said of the daemon and its host, and of no one container.
+// Daemon has what concerns the daemon and its host, not a single container.
 type Daemon struct {
 	Warnings []string `json:"warnings"`
 }

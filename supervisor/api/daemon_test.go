@@ -15,7 +15,7 @@ func TestDaemonWarnings(t *testing.T) {
 		`{"warnings":["one","b"]}`: func() []string { return []string{"one", "b"} },
 	} {
 		a := New(Config{Board: supervisor.NewBoard(nil), Warnings: warnings})
-		w := ofSocket(a, http.MethodGet, "/v1/daemon")
+		w := controlRequest(a, http.MethodGet, "/v1/daemon")
 		if got := strings.TrimSpace(w.Body.String()); w.Code != http.StatusOK || got != want {
 			t.Errorf("%d %s, want %s", w.Code, got, want)
 		}

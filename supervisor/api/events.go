@@ -11,8 +11,8 @@ import (
 	"healthd/supervisor/core"
 )
 
-// events answers with what is kept, or follows what comes when asked for an event
-// stream.
+// events answers with the kept events, or with a stream of new ones when the client accepts
+// text/event-stream.
 func (a *API) events(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
 	since, err := ParseSince(query.Get("since"), time.Now())
@@ -22,7 +22,7 @@ func (a *API) events(w http.ResponseWriter, r *http.Request) {
 	}
 	container := query.Get("container")
 	if v, ok := a.board.Find(container); ok {
-		container = v.Container.Name // which an ID prefix may stand for
+		container = v.Container.Name // the query may have an ID prefix
 	}
 	if r.Method == http.MethodGet && strings.Contains(r.Header.Get("Accept"), "text/event-stream") {
 		a.stream(w, r, container, since)
@@ -31,8 +31,8 @@ func (a *API) events(w http.ResponseWriter, r *http.Request) {
 	a.json(w, http.StatusOK, a.history.Events(container, since))
 }
 
-// ParseSince reads a duration before now or an RFC 3339 time. It is zero for an
-// empty text.
+// ParseSince parses a duration before now or an RFC 3339 time. For an empty text it returns
+// zero.
 func ParseSince(s string, now time.Time) (time.Time, error) {
 	if s == "" {
 		return time.Time{}, nil
@@ -46,13 +46,13 @@ func ParseSince(s string, now time.Time) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("since must be a duration such as 10m or a time such as 2006-01-02T15:04:05Z, it is %q", s)
 }
 
-// stream sends events as they come: from now on, or those kept since a time first.
-// It ends with the request's context. A reader that takes no more is cut off.
+// stream sends events as they come, after the kept ones since a time, if one is given. It
+// ends with the request's context, or when the client does not read for writeTimeout.
 func (a *API) stream(w http.ResponseWriter, r *http.Request, container string, since time.Time) {
-	const patience = 10 * time.Second
+	const writeTimeout = 10 * time.Second
 	control := http.NewResponseController(w)
 	send := func(text string) bool {
-		if control.SetWriteDeadline(time.Now().Add(patience)) != nil {
+		if control.SetWriteDeadline(time.Now().Add(writeTimeout)) != nil {
 			return false
 		}
 		_, err := io.WriteString(w, text)

@@ -16,7 +16,7 @@ func event(container, reason string, at time.Time) core.Event {
 }
 
 func TestEvents(t *testing.T) {
-	a, j, _ := newAPI(web("web-1"))
+	a, j, _ := newAPI(readyContainer("web-1"))
 	if got := get(a.ReadOnly(), "/v1/events").Body.String(); got != "[]\n" {
 		t.Errorf("no events: %q", got)
 	}
@@ -69,7 +69,7 @@ func follow(t *testing.T, url string) (next func() string) {
 }
 
 func TestStream(t *testing.T) {
-	a, j, _ := newAPI(web("web-1"))
+	a, j, _ := newAPI(readyContainer("web-1"))
 	base := serveTCP(t, a.ReadOnly())
 	j.Record(event("web-1", "Started", at(1)))
 

@@ -8,8 +8,7 @@ import (
 	"healthd/supervisor/core"
 )
 
-// Explanation says how healthd came to see a container as it does, and what
-// follows.
+// Explanation says where a container's settings come from, how it is, and what happens next.
 type Explanation struct {
 	Status    Status       `json:"status"`
 	MatchedBy string       `json:"matchedBy"`
@@ -55,7 +54,7 @@ func newExplanation(v *core.View, history History) Explanation {
 	return e
 }
 
-// notes says what may surprise somebody who knows the settings.
+// notes returns facts that change what the settings alone would suggest.
 func notes(v *core.View) []string {
 	c, s := v.Container, &v.State
 	notes := []string{}

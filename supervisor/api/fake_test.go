@@ -41,8 +41,8 @@ func golden(t *testing.T, name string, got []byte) {
 
 func at(second int) time.Time { return time.Date(2026, 1, 2, 3, 4, second, 0, time.UTC) }
 
-// web returns a container that is running, started and ready.
-func web(name string) *core.View {
+// readyContainer returns a container that is running, started and ready.
+func readyContainer(name string) *core.View {
 	id := (name + "0000000000000000000000000000000000000000000000000000000000000000")[:64]
 	v := &core.View{
 		Container: &runtime.Container{
@@ -76,9 +76,9 @@ func addProbe(v *core.View, t core.ProbeType, y core.ProbeState) {
 	v.State.Health.Probes[t] = y
 }
 
-// unready returns a container whose readiness probe has failed.
-func unready(name string) *core.View {
-	v := web(name)
+// unreadyContainer returns a container whose readiness probe has failed.
+func unreadyContainer(name string) *core.View {
+	v := readyContainer(name)
 	v.State.Conditions.ContainerReady.Status, v.State.Conditions.Ready.Status = false, false
 	addProbe(v, core.Readiness, core.ProbeState{
 		Result: prober.Failure, Outcome: prober.Failure, Run: 4,
@@ -87,17 +87,17 @@ func unready(name string) *core.View {
 	return v
 }
 
-func drainingOf(name string) *core.View {
-	v := web(name)
+func drainingContainer(name string) *core.View {
+	v := readyContainer(name)
 	v.State.Conditions.ContainerReady.Status, v.State.Conditions.Ready.Status = false, false
 	v.State.Action.Stopping = core.ByLiveness
 	v.State.Action.NotBefore = at(40)
 	return v
 }
 
-// backingOff returns a container that has ended and waits for its start.
-func backingOff(name string) *core.View {
-	v := web(name)
+// backingOffContainer returns a container that has ended and waits for its start.
+func backingOffContainer(name string) *core.View {
+	v := readyContainer(name)
 	v.State.Engine.State, v.State.Conditions.ContainerReady.Status, v.State.Conditions.Ready.Status = runtime.Exited, false, false
 	v.State.Run.Exit = core.Exit{Code: 137, Reason: core.ReasonLivenessFailed, StartedAt: at(0), FinishedAt: at(25)}
 	v.State.Action.Restart, v.State.Action.NotBefore = core.ByLiveness, at(45)
@@ -106,9 +106,9 @@ func backingOff(name string) *core.View {
 	return v
 }
 
-// gated returns a container that is ready but for two of its three gates.
-func gated(name string) *core.View {
-	v := web(name)
+// gatedContainer returns a container that two of its three gates keep from being ready.
+func gatedContainer(name string) *core.View {
+	v := readyContainer(name)
 	v.Spec.ReadinessGates = []string{"example.com/warm", "ok", "never"}
 	v.State.Gates = []core.Gate{
 		{Type: "ok", At: at(7)}, {Type: "not-in-the-spec", Status: true, At: at(4)}, {Type: "example.com/warm", Status: true, At: at(5)},
@@ -117,8 +117,8 @@ func gated(name string) *core.View {
 	return v
 }
 
-func invalid(name string) *core.View {
-	v := web(name)
+func invalidContainer(name string) *core.View {
+	v := readyContainer(name)
 	v.Spec, v.Service, v.State = nil, "", core.State{Kept: core.Kept{Engine: core.Engine{State: runtime.Running}}}
 	v.Invalid = `label healthd.liveness.period: must be a duration, is "x"`
 	return v

@@ -11,7 +11,7 @@ import (
 	"healthd/supervisor/core"
 )
 
-// gate sets a readiness gate, and answers when readiness has followed.
+// gate sets a readiness gate, and answers after readiness is updated.
 func (a *API) gate(w http.ResponseWriter, r *http.Request) {
 	v := a.named(w, r)
 	if v == nil {
@@ -24,7 +24,7 @@ func (a *API) gate(w http.ResponseWriter, r *http.Request) {
 	}
 	gate := r.PathValue("type")
 	err = a.controller.SetGate(r.Context(), v.Container.ID, gate, status)
-	switch v = a.after(v); {
+	switch v = a.current(v); {
 	case errors.Is(err, supervisor.ErrNoGate):
 		a.fail(w, http.StatusNotFound, noGate(v, gate))
 	case err != nil:
@@ -34,7 +34,7 @@ func (a *API) gate(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// gateStatus reads True or False, as Kubernetes writes the status of a condition.
+// gateStatus parses True or False, the status of a condition in Kubernetes.
 func gateStatus(body io.Reader) (bool, error) {
 	const shown = 20
 	data, err := io.ReadAll(body)
@@ -43,8 +43,8 @@ func gateStatus(body io.Reader) (bool, error) {
 	}
 	text := strings.TrimSpace(string(data))
 	switch text {
-	case truth(true), truth(false):
-		return text == truth(true), nil
+	case conditionStatus(true), conditionStatus(false):
+		return text == conditionStatus(true), nil
 	case "":
 		return false, errors.New("the body must be True or False, it is empty")
 	}
@@ -54,7 +54,7 @@ func gateStatus(body io.Reader) (bool, error) {
 	return false, fmt.Errorf("the body must be True or False, it is %q", text)
 }
 
-// noGate says which gates there are instead.
+// noGate returns the error text for an unknown gate, with those that the container has.
 func noGate(v *core.View, gate string) string {
 	text := fmt.Sprintf("%v: %q; it has ", supervisor.ErrNoGate, gate)
 	if v.Spec == nil || len(v.Spec.ReadinessGates) == 0 {

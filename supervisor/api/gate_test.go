@@ -11,7 +11,7 @@ import (
 )
 
 func TestGate(t *testing.T) {
-	a, _, c := newAPI(gated("web-1"), web("db"), invalid("wrong"))
+	a, _, c := newAPI(gatedContainer("web-1"), readyContainer("db"), invalidContainer("wrong"))
 	var asked string
 	c.setGate = func(id, gate string, status bool) error {
 		asked = fmt.Sprint(id[:5], " ", gate, " ", status)
@@ -53,7 +53,7 @@ func TestGate(t *testing.T) {
 }
 
 func TestGateErrors(t *testing.T) {
-	a, _, c := newAPI(gated("web-1"))
+	a, _, c := newAPI(gatedContainer("web-1"))
 	client := serveControl(t, a)
 	for want, err := range map[int]error{503: supervisor.ErrStopping, 404: supervisor.ErrUnknownContainer, 409: errors.New("its labels are invalid")} {
 		c.setGate = func(string, string, bool) error { return err }
@@ -72,7 +72,7 @@ func TestGateErrors(t *testing.T) {
 
 // The network may not set gates.
 func TestGateIsNotOnTheNetwork(t *testing.T) {
-	a, _, c := newAPI(gated("web-1"))
+	a, _, c := newAPI(gatedContainer("web-1"))
 	c.setGate = func(string, string, bool) error { t.Error("it was set"); return nil }
 	answer, _ := put(t, http.DefaultClient, http.MethodPut, serveTCP(t, a.ReadOnly())+"/v1/containers/web-1/gates/ok", "True")
 	if answer.StatusCode != http.StatusMethodNotAllowed {

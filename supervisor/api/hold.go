@@ -8,11 +8,10 @@ import (
 	"healthd/supervisor/core"
 )
 
-// MaxHold is the longest time that a hold may be given; one without a time has no
-// end.
+// MaxHold is the longest duration of a hold. A hold without a duration does not end.
 const MaxHold = 10 * 365 * 24 * time.Hour
 
-// ParseHold reads for how long a hold is to last.
+// ParseHold parses the duration of a hold, which must be positive and at most MaxHold.
 func ParseHold(s string) (time.Duration, error) {
 	d, err := time.ParseDuration(s)
 	switch {
@@ -26,7 +25,7 @@ func ParseHold(s string) (time.Duration, error) {
 	return d, nil
 }
 
-// hold answers when nothing is restarted any more.
+// hold answers after the hold has begun.
 func (a *API) hold(w http.ResponseWriter, r *http.Request) {
 	v := a.named(w, r)
 	if v == nil {
@@ -40,8 +39,8 @@ func (a *API) hold(w http.ResponseWriter, r *http.Request) {
 	a.answerWith(w, v, a.controller.Hold(r.Context(), v.Container.ID, until))
 }
 
-// holdUntil is zero only where no time was given at all: a slip must not become a
-// hold without an end.
+// holdUntil returns zero, a hold without an end, only when the parameter is missing: a typo
+// in it must not have that effect.
 func holdUntil(r *http.Request) (time.Time, error) {
 	if err := r.ParseForm(); err != nil {
 		return time.Time{}, fmt.Errorf("the parameters cannot be read: %w", err)
@@ -59,11 +58,11 @@ func (a *API) resume(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// answerWith answers a request that came to err with the container as it is now.
+// answerWith answers a request with err, or with the container as it is now.
 func (a *API) answerWith(w http.ResponseWriter, v *core.View, err error) {
 	if err != nil {
 		a.failRequest(w, err, v.Container.Name)
 		return
 	}
-	a.json(w, http.StatusOK, newStatus(a.after(v)))
+	a.json(w, http.StatusOK, newStatus(a.current(v)))
 }

@@ -12,8 +12,8 @@ import (
 	"healthd/supervisor"
 )
 
-// ofSocket asks the handler of the control socket.
-func ofSocket(a *API, method, path string) *httptest.ResponseRecorder {
+// controlRequest sends a request to the handler of the control socket.
+func controlRequest(a *API, method, path string) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
 	a.Control().ServeHTTP(w, httptest.NewRequest(method, path, nil))
 	return w
@@ -21,10 +21,10 @@ func ofSocket(a *API, method, path string) *httptest.ResponseRecorder {
 
 func TestHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a, _, c := newAPI(web("web-1"))
+		a, _, c := newAPI(readyContainer("web-1"))
 		var asked time.Time
 		c.hold = func(id string, until time.Time) error {
-			if id != web("web-1").Container.ID {
+			if id != readyContainer("web-1").Container.ID {
 				t.Errorf("of %s", id)
 			}
 			asked = until
@@ -38,7 +38,7 @@ func TestHold(t *testing.T) {
 			"hold?for=1h30m&x=": time.Now().Add(90 * time.Minute),
 		} {
 			asked = time.Unix(1, 0)
-			w := ofSocket(a, http.MethodPost, "/v1/containers/web-1/"+path)
+			w := controlRequest(a, http.MethodPost, "/v1/containers/web-1/"+path)
 			if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), `"name":"web-1"`) || !asked.Equal(want) {
 				t.Errorf("%s: until %v, want %v: %d %s", path, asked, want, w.Code, w.Body)
 			}
@@ -46,9 +46,9 @@ func TestHold(t *testing.T) {
 	})
 }
 
-// Nothing but a missing parameter may mean for ever.
-func TestHoldOfWrongTime(t *testing.T) {
-	a, _, c := newAPI(web("web-1"))
+// Only a missing parameter makes a hold without an end.
+func TestHoldWithInvalidDuration(t *testing.T) {
+	a, _, c := newAPI(readyContainer("web-1"))
 	c.hold = func(string, time.Time) error { t.Error("it was held"); return nil }
 	for query, want := range map[string]string{
 		"for=":         `for must be a duration such as 10m, it is \"\"`,
@@ -60,7 +60,7 @@ func TestHoldOfWrongTime(t *testing.T) {
 		"for=9999999h": `for must be a duration such as 10m`,
 		"for=1m;x=2":   "the parameters cannot be read",
 	} {
-		w := ofSocket(a, http.MethodPost, "/v1/containers/web-1/hold?"+query)
+		w := controlRequest(a, http.MethodPost, "/v1/containers/web-1/hold?"+query)
 		if w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), want) {
 			t.Errorf("%s: %d %s, want 400 %s", query, w.Code, w.Body, want)
 		}
@@ -68,29 +68,29 @@ func TestHoldOfWrongTime(t *testing.T) {
 }
 
 func TestResume(t *testing.T) {
-	a, _, c := newAPI(web("web-1"))
+	a, _, c := newAPI(readyContainer("web-1"))
 	resumed := ""
 	c.resume = func(id string) error { resumed = id; return nil }
-	w := ofSocket(a, http.MethodPost, "/v1/containers/web-1/resume")
-	if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), `"held":false`) || resumed != web("web-1").Container.ID {
+	w := controlRequest(a, http.MethodPost, "/v1/containers/web-1/resume")
+	if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), `"held":false`) || resumed != readyContainer("web-1").Container.ID {
 		t.Errorf("%q: %d %s", resumed, w.Code, w.Body)
 	}
 }
 
 func TestHoldErrors(t *testing.T) {
-	a, _, c := newAPI(web("web-1"))
+	a, _, c := newAPI(readyContainer("web-1"))
 	for want, err := range map[int]error{503: supervisor.ErrStopping, 404: supervisor.ErrUnknownContainer, 409: errors.New("its labels are invalid")} {
 		c.hold = func(string, time.Time) error { return err }
 		c.resume = func(string) error { return err }
 		for _, what := range []string{"hold", "resume"} {
-			w := ofSocket(a, http.MethodPost, "/v1/containers/web-1/"+what)
+			w := controlRequest(a, http.MethodPost, "/v1/containers/web-1/"+what)
 			if w.Code != want || !strings.Contains(w.Body.String(), err.Error()) {
 				t.Errorf("%s: %v: %d %s, want %d", what, err, w.Code, w.Body, want)
 			}
-			if w := ofSocket(a, http.MethodPost, "/v1/containers/nobody/"+what); w.Code != http.StatusNotFound {
+			if w := controlRequest(a, http.MethodPost, "/v1/containers/nobody/"+what); w.Code != http.StatusNotFound {
 				t.Errorf("%s of nobody: %d %s", what, w.Code, w.Body)
 			}
-			if w := ofSocket(a, http.MethodGet, "/v1/containers/web-1/"+what); w.Code != http.StatusMethodNotAllowed {
+			if w := controlRequest(a, http.MethodGet, "/v1/containers/web-1/"+what); w.Code != http.StatusMethodNotAllowed {
 				t.Errorf("GET %s: %d %s", what, w.Code, w.Body)
 			}
 			if w := get(a.ReadOnly(), "/v1/containers/web-1/"+what); w.Code != http.StatusNotFound {
@@ -101,9 +101,9 @@ func TestHoldErrors(t *testing.T) {
 }
 
 func TestRestartOfAHeldContainer(t *testing.T) {
-	a, _, c := newAPI(web("web-1"))
+	a, _, c := newAPI(readyContainer("web-1"))
 	c.restart = func(string) error { return supervisor.ErrHeld }
-	w := ofSocket(a, http.MethodPost, "/v1/containers/web-1/restart")
+	w := controlRequest(a, http.MethodPost, "/v1/containers/web-1/restart")
 	if w.Code != http.StatusConflict || !strings.Contains(w.Body.String(), "is held") {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}

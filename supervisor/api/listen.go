@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// ListenControl makes the control socket at path, which only root and the group of
-// the daemon may use. It takes the place of a socket that nobody answers on any
-// more; closing the listener removes it.
+// ListenControl makes the control socket at path, which only root and the daemon's group may
+// use. It replaces the socket of a daemon that was killed, and returns an error when
+// another daemon answers there. Closing the listener removes the socket.
 func ListenControl(path string) (net.Listener, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, fmt.Errorf("cannot make the directory of the control socket: %w", err)
@@ -35,9 +35,9 @@ func ListenControl(path string) (net.Listener, error) {
 	return ln, nil
 }
 
-// removeStale removes a socket that a daemon left behind when it was killed.
+// removeStale removes the socket of a daemon that was killed.
 func removeStale(path string) error {
-	const patience = time.Second
+	const dialTimeout = time.Second
 	info, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -48,7 +48,7 @@ func removeStale(path string) error {
 	if info.Mode().Type() != fs.ModeSocket {
 		return fmt.Errorf("cannot listen on the control socket: %s exists and is no socket", path)
 	}
-	conn, err := net.DialTimeout("unix", path, patience)
+	conn, err := net.DialTimeout("unix", path, dialTimeout)
 	if err == nil {
 		conn.Close()
 		return fmt.Errorf("cannot listen on the control socket: another healthd is running: it answers on %s", path)

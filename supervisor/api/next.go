@@ -9,17 +9,17 @@ import (
 	"healthd/supervisor/core"
 )
 
-// next says what will happen to a container if its probes go on as they do, and
-// what would have to come for something else.
+// next says what happens next to a container, and after which probe results something
+// changes.
 func next(v *core.View) []Next {
 	if v.Spec == nil {
 		return []Next{{What: "nothing, until this is mended: " + v.Invalid}}
 	}
-	return append(nextOf(v), nextOfHold(v)...)
+	return append(nextSteps(v), nextHoldEnd(v)...)
 }
 
-// nextOf is next without the end of a hold.
-func nextOf(v *core.View) []Next {
+// nextSteps is next without the end of a hold.
+func nextSteps(v *core.View) []Next {
 	s := &v.State
 	switch {
 	case s.Action.Call == core.StopCall:
@@ -46,7 +46,7 @@ func nextOf(v *core.View) []Next {
 	return append(append(nextVerdict(v), nextInRun(v)...), Next{What: "exit by itself: " + afterExit(v)})
 }
 
-// nextStop is of a container that drains for a stop of ours.
+// nextStop is next for a container that drains because healthd is about to stop it.
 func nextStop(v *core.View) []Next {
 	s := &v.State
 	switch {
@@ -88,7 +88,7 @@ func nextAfterEnd(v *core.View) string {
 	return text
 }
 
-// nextInRun is of a container that is alive and is not about to be stopped.
+// nextInRun is next for a container that is alive and is not about to be stopped.
 func nextInRun(v *core.View) []Next {
 	s := &v.State
 	hook := s.Run.Hooks[core.PostStart]
@@ -139,12 +139,12 @@ func nextProbes(v *core.View) []Next {
 	return lines
 }
 
-// nextProbe says what the next outcomes of one probe would bring; it is empty for
-// a probe that is done.
+// nextProbe says what the next outcomes of a probe change; it is empty for a probe that is
+// not asked any more.
 func nextProbe(v *core.View, t core.ProbeType, p *core.ProbeSpec) string {
 	s := &v.State
 	y := &s.Health.Probes[t]
-	failure, success := after(y, prober.Failure, p.FailureThreshold), after(y, prober.Success, p.SuccessThreshold)
+	failure, success := outcomesNeeded(y, prober.Failure, p.FailureThreshold), outcomesNeeded(y, prober.Success, p.SuccessThreshold)
 	switch {
 	case t == core.Startup && s.Conditions.Started.Status:
 		return ""
@@ -170,8 +170,8 @@ func nextProbe(v *core.View, t core.ProbeType, p *core.ProbeSpec) string {
 	return "readiness probe: makes it ready " + success
 }
 
-// after says how many more of an outcome in a row make the verdict.
-func after(y *core.ProbeState, o prober.Outcome, threshold int) string {
+// outcomesNeeded says how many more of an outcome in a row reach the threshold.
+func outcomesNeeded(y *core.ProbeState, o prober.Outcome, threshold int) string {
 	more, noun := "", "success"
 	if o == prober.Failure {
 		noun = "failure"

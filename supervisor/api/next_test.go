@@ -10,14 +10,14 @@ import (
 	"healthd/supervisor/core"
 )
 
-// changed returns a container with something changed.
-func changed(v *core.View, change func(*core.View, *core.State)) *core.View {
+// withChange returns a container with something changed.
+func withChange(v *core.View, change func(*core.View, *core.State)) *core.View {
 	change(v, &v.State)
 	return v
 }
 
-// following is what next says, one thing a line, with the second at which it comes.
-func following(v *core.View) string {
+// formatNext formats next, one line each, with its second.
+func formatNext(v *core.View) string {
 	var lines []string
 	for _, n := range next(v) {
 		if !n.At.IsZero() {
@@ -30,9 +30,9 @@ func following(v *core.View) string {
 
 const byItself = "\nexit by itself: it is started again (restart policy Always)"
 
-func TestNextOfARun(t *testing.T) {
+func TestNextWhileRunning(t *testing.T) {
 	hook := func(state core.HookState, change func(*core.View, *core.State)) *core.View {
-		v := web("hooked")
+		v := readyContainer("hooked")
 		v.State.Conditions.Started.Status, v.State.Conditions.ContainerReady.Status, v.State.Conditions.Ready.Status = false, false, false
 		v.State.Run.Hooks[core.PostStart] = state
 		if change != nil {
@@ -55,33 +55,33 @@ func TestNextOfARun(t *testing.T) {
 			"its post_start hook runs when it is unpaused" + only + byItself},
 		{"post_start failed, --rm", hook(core.HookFailed, func(v *core.View, _ *core.State) { v.Container.AutoRemove = true }),
 			"nothing is probed in this run, as its post_start hook failed\nexit by itself: the engine removes it (--rm)"},
-		{"gates", gated("web-1"), "30 liveness probe: restarts it after 1 more failure\n" +
+		{"gates", gatedContainer("web-1"), "30 liveness probe: restarts it after 1 more failure\n" +
 			"readiness gate ok: keeps it not ready until somebody sets it (healthd gate web-1 ok True)\n" +
 			"readiness gate never: keeps it not ready until somebody sets it (healthd gate web-1 never True)" + byItself},
-		{"paused", changed(web("p"), func(_ *core.View, s *core.State) { s.Engine.State = runtime.Paused }),
+		{"paused", withChange(readyContainer("p"), func(_ *core.View, s *core.State) { s.Engine.State = runtime.Paused }),
 			"probing goes on when it is unpaused" + byItself},
-		{"no probes", changed(web("n"), func(v *core.View, _ *core.State) {
+		{"no probes", withChange(readyContainer("n"), func(v *core.View, _ *core.State) {
 			v.Spec.Probes = [core.NumProbes]*core.ProbeSpec{}
 		}),
 			"nothing, as long as it runs: no probe is left to be asked" + byItself},
 	} {
-		if got := following(tt.v); got != tt.want {
+		if got := formatNext(tt.v); got != tt.want {
 			t.Errorf("%s:\ngot\n%s\nwant\n%s", tt.name, got, tt.want)
 		}
 	}
 }
 
 // A readiness probe alone does not decide while gates are closed.
-func TestNextOfAReadinessProbe(t *testing.T) {
+func TestNextReadinessProbe(t *testing.T) {
 	for _, tt := range []struct {
 		v      *core.View
 		result prober.Outcome
 		want   string
 	}{
-		{web("a"), prober.Success, "readiness probe: makes it not ready after 3 failures in a row"},
-		{web("b"), prober.Failure, "readiness probe: makes it ready after 1 success"},
-		{gated("c"), prober.Success, "readiness probe: keeps it not ready, whatever its gates, after 3 failures in a row"},
-		{gated("d"), prober.Failure, "readiness probe: leaves it to the gates after 1 success"},
+		{readyContainer("a"), prober.Success, "readiness probe: makes it not ready after 3 failures in a row"},
+		{readyContainer("b"), prober.Failure, "readiness probe: makes it ready after 1 success"},
+		{gatedContainer("c"), prober.Success, "readiness probe: keeps it not ready, whatever its gates, after 3 failures in a row"},
+		{gatedContainer("d"), prober.Failure, "readiness probe: leaves it to the gates after 1 success"},
 	} {
 		addProbe(tt.v, core.Readiness, core.ProbeState{Result: tt.result})
 		if got := nextProbe(tt.v, core.Readiness, tt.v.Spec.Probes[core.Readiness]); got != tt.want {
@@ -90,9 +90,9 @@ func TestNextOfAReadinessProbe(t *testing.T) {
 	}
 }
 
-func TestNextOfAStop(t *testing.T) {
+func TestNextWhileStopping(t *testing.T) {
 	stopping := func(change func(*core.View, *core.State)) *core.View {
-		v := drainingOf("web-1")
+		v := drainingContainer("web-1")
 		v.Spec.Lifecycle.PreStop = &prober.LifecycleHandler{Sleep: &prober.Sleep{}}
 		change(v, &v.State)
 		return v
@@ -102,7 +102,7 @@ func TestNextOfAStop(t *testing.T) {
 		v    *core.View
 		want string
 	}{
-		{"no hook", drainingOf("web-1"), "40 it is stopped, as the drain is over then"},
+		{"no hook", drainingContainer("web-1"), "40 it is stopped, as the drain is over then"},
 		{"hook to come", stopping(func(*core.View, *core.State) {}),
 			"40 its pre_stop hook runs, as the drain is over then, and after it the container is stopped"},
 		{"hook runs", stopping(func(_ *core.View, s *core.State) {
@@ -115,22 +115,22 @@ func TestNextOfAStop(t *testing.T) {
 		}), "40 the stop is tried again"},
 		{"under way", stopping(func(_ *core.View, s *core.State) { s.Action.Call = core.StopCall }), "it is being stopped now"},
 	} {
-		if got := following(tt.v); got != tt.want {
+		if got := formatNext(tt.v); got != tt.want {
 			t.Errorf("%s:\ngot\n%s\nwant\n%s", tt.name, got, tt.want)
 		}
 	}
 }
 
-// ending returns a container that has ended, under a policy and rules.
-func ending(policy core.RestartPolicy, code int, rules ...core.RestartRule) *core.View {
-	v := web("ended")
+// endedContainer returns a container that has ended, under a policy and rules.
+func endedContainer(policy core.RestartPolicy, code int, rules ...core.RestartRule) *core.View {
+	v := readyContainer("ended")
 	v.Spec.RestartPolicy, v.Spec.RestartRules = policy, rules
 	v.State.Engine.State, v.State.Conditions.Ready.Status = runtime.Exited, false
 	v.State.Run.Exit = core.Exit{Code: code, FinishedAt: at(9)}
 	return v
 }
 
-func TestNextAfterAnEnd(t *testing.T) {
+func TestNextAfterExit(t *testing.T) {
 	in42 := core.RestartRule{Operator: core.In, ExitCodes: []int{42}}
 	const stays = "it stays stopped until somebody starts it"
 	for _, tt := range []struct {
@@ -138,25 +138,25 @@ func TestNextAfterAnEnd(t *testing.T) {
 		v    *core.View
 		want string
 	}{
-		{"policy", ending(core.Never, 1), stays + ": restart policy Never, exit code 1"},
-		{"rules", ending(core.Never, 1, in42), stays + ": restart policy Never, exit code 1, to which no restart rule applies"},
-		{"found stopped", ending(core.Always, 1), stays + ", as healthd starts again only what it saw end"},
-		{"found stopped, rule applies", ending(core.Never, 42, in42), stays + ", as healthd starts again only what it saw end"},
-		{"by somebody else", changed(ending(core.Always, 143), func(_ *core.View, s *core.State) { s.Ending.By = core.EndedByOperator }),
+		{"policy", endedContainer(core.Never, 1), stays + ": restart policy Never, exit code 1"},
+		{"rules", endedContainer(core.Never, 1, in42), stays + ": restart policy Never, exit code 1, to which no restart rule applies"},
+		{"found stopped", endedContainer(core.Always, 1), stays + ", as healthd starts again only what it saw end"},
+		{"found stopped, rule applies", endedContainer(core.Never, 42, in42), stays + ", as healthd starts again only what it saw end"},
+		{"by somebody else", withChange(endedContainer(core.Always, 143), func(_ *core.View, s *core.State) { s.Ending.By = core.EndedByOperator }),
 			stays + ", as somebody else stopped it"},
-		{"engine's policy", changed(ending(core.Always, 1), func(v *core.View, _ *core.State) { v.Container.RestartPolicy = "on-failure" }),
+		{"engine's policy", withChange(endedContainer(core.Always, 1), func(v *core.View, _ *core.State) { v.Container.RestartPolicy = "on-failure" }),
 			"its exit is the engine's business, whose restart policy is on-failure"},
 	} {
-		if got := following(tt.v); got != tt.want {
+		if got := formatNext(tt.v); got != tt.want {
 			t.Errorf("%s:\ngot\n%s\nwant\n%s", tt.name, got, tt.want)
 		}
 	}
 }
 
-// A start that waits for a network comes at no time that anybody knows.
-func TestNextOfWhatHasNoNetwork(t *testing.T) {
+// The time of a start that waits for a network is not known.
+func TestNextWithoutNetwork(t *testing.T) {
 	away := func(change func(*core.View, *core.State)) *core.View {
-		v := backingOff("sidecar")
+		v := backingOffContainer("sidecar")
 		v.State.Engine.NetworkAway = true
 		change(v, &v.State)
 		return v
@@ -171,7 +171,7 @@ func TestNextOfWhatHasNoNetwork(t *testing.T) {
 			"nothing, until it is created anew: the container whose network it shares is gone"},
 		{"engine away", away(func(_ *core.View, s *core.State) { s.Lost = true }), "it is started when its engine can be heard again"},
 	} {
-		if got := following(tt.v); got != tt.want {
+		if got := formatNext(tt.v); got != tt.want {
 			t.Errorf("%s:\ngot\n%s\nwant\n%s", tt.name, got, tt.want)
 		}
 	}
@@ -185,15 +185,15 @@ func TestPolicies(t *testing.T) {
 		v           *core.View
 		exit, probe string
 	}{
-		{ending(core.Always, 0, rules...), "it is started again (restart policy Always)", "restarts it"},
-		{ending(core.OnFailure, 0), "it is started again unless its exit code is 0 (restart policy OnFailure)", "restarts it"},
-		{ending(core.OnFailure, 0, rules[0]),
+		{endedContainer(core.Always, 0, rules...), "it is started again (restart policy Always)", "restarts it"},
+		{endedContainer(core.OnFailure, 0), "it is started again unless its exit code is 0 (restart policy OnFailure)", "restarts it"},
+		{endedContainer(core.OnFailure, 0, rules[0]),
 			"it is started again after exit code 42 (restart rules) and every other but 0 (restart policy OnFailure)", "restarts it"},
-		{ending(core.Never, 0), "it stays stopped (restart policy Never)", "stops it (restart policy Never)"},
-		{ending(core.Never, 0, rules...),
+		{endedContainer(core.Never, 0), "it stays stopped (restart policy Never)", "stops it (restart policy Never)"},
+		{endedContainer(core.Never, 0, rules...),
 			"it is started again after exit code 42, exit code 1, 2 or 3 or any exit code but 0 (restart rules), else it stays stopped (restart policy Never)",
 			"stops it (restart policy Never; it is started again after exit code 42, exit code 1, 2 or 3 or any exit code but 0)"},
-		{changed(web("e"), func(v *core.View, _ *core.State) { v.Container.RestartPolicy = "always" }),
+		{withChange(readyContainer("e"), func(v *core.View, _ *core.State) { v.Container.RestartPolicy = "always" }),
 			"the engine's business, whose restart policy is always", "restarts it"},
 	} {
 		if got := afterExit(tt.v); got != tt.exit {

@@ -6,8 +6,8 @@ import (
 	"healthd/supervisor/core"
 )
 
-// nextOfHold is the end of a hold.
-func nextOfHold(v *core.View) []Next {
+// nextHoldEnd says when a hold ends.
+func nextHoldEnd(v *core.View) []Next {
 	s := &v.State
 	switch {
 	case !s.Lasting.Held:
@@ -18,8 +18,7 @@ func nextOfHold(v *core.View) []Next {
 	return []Next{{s.Lasting.HeldUntil, "the hold ends, if nobody resumes it before"}}
 }
 
-// nextVerdict is of a run that is to be stopped for a probe or hook, which has to
-// wait.
+// nextVerdict is next for a run whose probe or hook failed and whose stop has to wait.
 func nextVerdict(v *core.View) []Next {
 	s := &v.State
 	if s.Health.Failed == core.NoCause {

@@ -9,9 +9,9 @@ import (
 	"healthd/supervisor/core"
 )
 
-// heldOf returns a container that is held, until the second 50 when not for ever.
-func heldOf(name string, forever bool) *core.View {
-	v := web(name)
+// heldContainer returns a container that is held, until the second 50 when not for ever.
+func heldContainer(name string, forever bool) *core.View {
+	v := readyContainer(name)
 	v.State.Lasting.Held = true
 	if !forever {
 		v.State.Lasting.HeldUntil = at(50)
@@ -19,14 +19,14 @@ func heldOf(name string, forever bool) *core.View {
 	return v
 }
 
-// condemned makes a run one that its liveness probe wants stopped.
-func condemned(v *core.View, wait core.Wait) *core.View {
+// withFailedLiveness makes the container one whose liveness probe failed.
+func withFailedLiveness(v *core.View, wait core.Wait) *core.View {
 	v.State.Health.Failed, v.State.Health.Wait = core.ByLiveness, wait
 	v.State.Health.Probes[core.Liveness].Result, v.State.Health.Probes[core.Liveness].Run = prober.Failure, 3
 	return v
 }
 
-func TestNextOfAHold(t *testing.T) {
+func TestNextWhileHeld(t *testing.T) {
 	const (
 		noStart   = "exit by itself: it is started again (restart policy Always); healthd does not start it before the hold ends\n"
 		end       = "50 the hold ends, if nobody resumes it before"
@@ -39,30 +39,30 @@ func TestNextOfAHold(t *testing.T) {
 		v    *core.View
 		want string
 	}{
-		{"healthy", heldOf("web-1", false), nextProbe + noStart + end},
-		{"for ever", heldOf("web-1", true), nextProbe + noStart + noEnd},
-		{"has failed", condemned(heldOf("web-1", true), core.Wait{Reason: core.WaitHeld}),
+		{"healthy", heldContainer("web-1", false), nextProbe + noStart + end},
+		{"for ever", heldContainer("web-1", true), nextProbe + noStart + noEnd},
+		{"has failed", withFailedLiveness(heldContainer("web-1", true), core.Wait{Reason: core.WaitHeld}),
 			"it is restarted when the hold ends\n" + callsOff + noStart + noEnd},
-		{"is not to be started again", changed(condemned(heldOf("web-1", false), core.Wait{Reason: core.WaitHeld, Until: at(50)}),
+		{"is not to be started again", withChange(withFailedLiveness(heldContainer("web-1", false), core.Wait{Reason: core.WaitHeld, Until: at(50)}),
 			func(v *core.View, _ *core.State) { v.Spec.RestartPolicy = core.Never }),
 			"it is stopped when the hold ends\n" + callsOff +
 				"exit by itself: it stays stopped (restart policy Never); healthd does not start it before the hold ends\n" + end},
-		{"has ended", changed(heldOf("web-1", false), func(_ *core.View, s *core.State) {
+		{"has ended", withChange(heldContainer("web-1", false), func(_ *core.View, s *core.State) {
 			s.Engine.State, s.Action.Restart, s.Action.NotBefore = runtime.Exited, core.ByExit, at(40)
 		}), "it is started when the hold ends\n" + end},
-		{"has ended of our stop", changed(heldOf("web-1", false), func(_ *core.View, s *core.State) {
+		{"has ended of our stop", withChange(heldContainer("web-1", false), func(_ *core.View, s *core.State) {
 			s.Engine.State, s.Action.Restart, s.Action.NotBefore = runtime.Exited, core.ByLiveness, at(40)
 		}), "40 it is started\n" + end},
-		{"engine's policy", changed(heldOf("web-1", false), func(v *core.View, _ *core.State) { v.Container.RestartPolicy = "always" }),
+		{"engine's policy", withChange(heldContainer("web-1", false), func(v *core.View, _ *core.State) { v.Container.RestartPolicy = "always" }),
 			nextProbe + "exit by itself: the engine's business, whose restart policy is always\n" + end},
 	} {
-		if got := following(tt.v); got != tt.want {
+		if got := formatNext(tt.v); got != tt.want {
 			t.Errorf("%s:\ngot\n%s\nwant\n%s", tt.name, got, tt.want)
 		}
 	}
 }
 
-func TestNextOfAVerdictThatWaits(t *testing.T) {
+func TestNextOfARestartThatWaits(t *testing.T) {
 	const rest = "\n30 liveness probe: calls that off after 1 success" + byItself
 	budget := core.Wait{Reason: core.WaitRestartBudget, On: "the host's budget of 10 restarts in 1m0s", Until: at(45)}
 	for _, tt := range []struct {
@@ -74,20 +74,20 @@ func TestNextOfAVerdictThatWaits(t *testing.T) {
 			"it is restarted when enough others of its group shop/web are up; it waits for web-2, web-3" + rest},
 		{"budget", budget, "45 it is restarted at the earliest; it waits for the host's budget of 10 restarts in 1m0s" + rest},
 	} {
-		if got := following(condemned(web("web-1"), tt.wait)); got != tt.want {
+		if got := formatNext(withFailedLiveness(readyContainer("web-1"), tt.wait)); got != tt.want {
 			t.Errorf("%s:\ngot\n%s\nwant\n%s", tt.name, got, tt.want)
 		}
 	}
-	starting := condemned(web("web-1"), budget)
+	starting := withFailedLiveness(readyContainer("web-1"), budget)
 	starting.State.Conditions.Started.Status, starting.State.Health.Failed = false, core.ByStartup
 	addProbe(starting, core.Startup, core.ProbeState{Result: prober.Failure, Outcome: prober.Failure, Run: 3, Due: at(31)})
-	if got, want := following(starting), "31 startup probe: makes it started and calls that off after 1 success\n"; !strings.Contains(got, want) {
+	if got, want := formatNext(starting), "31 startup probe: makes it started and calls that off after 1 success\n"; !strings.Contains(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }
 
-func TestNotesOfAHold(t *testing.T) {
-	v := heldOf("web-1", true)
+func TestNotesWhileHeld(t *testing.T) {
+	v := heldContainer("web-1", true)
 	if got := notes(v); len(got) != 0 {
 		t.Errorf("%q", got)
 	}
@@ -97,10 +97,10 @@ func TestNotesOfAHold(t *testing.T) {
 	}
 }
 
-func TestStatusOfAWait(t *testing.T) {
-	forever, limited := heldOf("forever", true), heldOf("limited", false)
-	group := condemned(web("group"), core.Wait{Reason: core.WaitGroupLimit, On: "limited", Until: at(45)})
-	verdict := condemned(heldOf("verdict", false), core.Wait{Reason: core.WaitHeld, Until: at(50)})
+func TestStatusWhileWaiting(t *testing.T) {
+	forever, limited := heldContainer("forever", true), heldContainer("limited", false)
+	group := withFailedLiveness(readyContainer("group"), core.Wait{Reason: core.WaitGroupLimit, On: "limited", Until: at(45)})
+	verdict := withFailedLiveness(heldContainer("verdict", false), core.Wait{Reason: core.WaitHeld, Until: at(50)})
 	a, _, _ := newAPI(forever, limited, group, verdict)
 	golden(t, "waits.json", indented(t, get(a.ReadOnly(), "/v1/containers").Body.Bytes()))
 }

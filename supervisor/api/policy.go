@@ -15,7 +15,7 @@ func enginePolicy(v *core.View) string {
 	return ""
 }
 
-// consequence is what a failed probe or post_start hook does to its container.
+// consequence says what a failed probe or post_start hook does to its container.
 func consequence(v *core.View) string {
 	switch {
 	case v.Container.AutoRemove:
@@ -32,7 +32,7 @@ func consequence(v *core.View) string {
 	return "restarts it"
 }
 
-// afterExit is what follows when a container ends by itself.
+// afterExit says what follows when a container ends by itself.
 func afterExit(v *core.View) string {
 	text := afterExitUnheld(v)
 	if v.State.Lasting.Held && !v.Container.AutoRemove && enginePolicy(v) == "" {
@@ -60,7 +60,7 @@ func afterExitUnheld(v *core.View) string {
 	return "it stays stopped (restart policy Never)"
 }
 
-// ruleCodes says after which exit codes restart rules want a start.
+// ruleCodes says after which exit codes the restart rules start the container.
 func ruleCodes(rules []core.RestartRule) string {
 	texts := make([]string, len(rules))
 	for i, r := range rules {

@@ -8,7 +8,7 @@ import (
 	"healthd/supervisor/core"
 )
 
-// Texts and reasons that a load balancer's operator gets to read.
+// Texts and reasons in the answers to readiness checks.
 const (
 	textReady       = "ready\n"
 	textDraining    = "draining\n"
@@ -17,20 +17,18 @@ const (
 	reasonOtherName = "OtherService"
 )
 
-// stateHeader is how HAProxy says with a check what it makes of the server itself
-// (http-check send-state).
+// stateHeader has the server's state by HAProxy itself (http-check send-state).
 const stateHeader = "X-Haproxy-Server-State"
 
-// readyName takes the name out of a path of the readiness check, which does not go
-// through the router: it is asked far more often than all others together.
+// readyName returns the name in the path of a readiness check. Readiness checks bypass the
+// router: they are far more frequent than all other requests.
 func readyName(path string) (name string, ok bool) {
 	name, ok = strings.CutPrefix(path, "/v1/ready/")
 	return name, ok && name != ""
 }
 
-// ready answers 404 for draining because HAProxy's disable-on-404 turns just that
-// into "no new sessions"; an unknown name must be 503, or a forgotten server would
-// drain forever.
+// ready answers 404 for draining: with disable-on-404, HAProxy then sends no new sessions.
+// An unknown name must give 503, or the server of a removed container would drain for ever.
 func (a *API) ready(w http.ResponseWriter, r *http.Request, name string) {
 	a.header(w, a.plain)
 	v, reason := a.find(name)
@@ -55,7 +53,8 @@ func (a *API) ready(w http.ResponseWriter, r *http.Request, name string) {
 	io.WriteString(w, "\n")
 }
 
-// find looks NAME or SERVICE/NAME up. Container names have no slash, services may.
+// find returns the container of NAME or SERVICE/NAME. Services may have a slash in their
+// name, containers cannot.
 func (a *API) find(name string) (v *core.View, reason string) {
 	service := ""
 	i := strings.LastIndexByte(name, '/')

@@ -7,7 +7,7 @@ import (
 )
 
 func TestReady(t *testing.T) {
-	a, _, _ := newAPI(web("web-1"), unready("web-2"), drainingOf("web-3"), backingOff("web-4"), invalid("web-5"), web("abc-6"))
+	a, _, _ := newAPI(readyContainer("web-1"), unreadyContainer("web-2"), drainingContainer("web-3"), backingOffContainer("web-4"), invalidContainer("web-5"), readyContainer("abc-6"))
 	url := serveTCP(t, a.ReadOnly())
 	for _, tt := range []struct {
 		path   string
@@ -43,7 +43,7 @@ func TestReady(t *testing.T) {
 }
 
 func TestReadyByIDPrefix(t *testing.T) {
-	v := web("web-1")
+	v := readyContainer("web-1")
 	v.Container.ID = "0123456789abcdef"
 	a, _, _ := newAPI(v)
 	w := httptest.NewRecorder()
@@ -53,7 +53,7 @@ func TestReadyByIDPrefix(t *testing.T) {
 	}
 }
 
-// discard is a ResponseWriter that keeps nothing.
+// discard is a ResponseWriter that drops the answer.
 type discard http.Header
 
 func (d discard) Header() http.Header               { return http.Header(d) }
@@ -62,7 +62,7 @@ func (d discard) WriteString(s string) (int, error) { return len(s), nil }
 func (d discard) WriteHeader(int)                   {}
 
 func TestReadyAllocatesLittle(t *testing.T) {
-	a, _, _ := newAPI(web("web-1"), unready("web-2"))
+	a, _, _ := newAPI(readyContainer("web-1"), unreadyContainer("web-2"))
 	h := a.ReadOnly()
 	for _, name := range []string{"shop/web-1", "web-2"} {
 		r := httptest.NewRequest(http.MethodGet, "/v1/ready/"+name, nil)
@@ -74,7 +74,7 @@ func TestReadyAllocatesLittle(t *testing.T) {
 }
 
 func BenchmarkReady(b *testing.B) {
-	a, _, _ := newAPI(web("web-1"))
+	a, _, _ := newAPI(readyContainer("web-1"))
 	h, w := a.ReadOnly(), discard{}
 	r := httptest.NewRequest(http.MethodGet, "/v1/ready/shop/web-1", nil)
 	b.ReportAllocs()

@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// Serve answers on ln until ctx ends, then gives requests under way a moment and
-// returns. It closes ln.
+// Serve answers on ln until ctx ends. It then waits at most shutdownTimeout for the requests
+// under way, and closes ln.
 func Serve(ctx context.Context, ln net.Listener, h http.Handler, errorLog *log.Logger) error {
-	const farewell = 2 * time.Second
+	const shutdownTimeout = 2 * time.Second
 	server := &http.Server{
 		Handler:           h,
 		ErrorLog:          errorLog,
@@ -30,9 +30,9 @@ func Serve(ctx context.Context, ln net.Listener, h http.Handler, errorLog *log.L
 		return err
 	case <-ctx.Done():
 	}
-	timeout, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
+	shutdownCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 	defer cancel()
-	if server.Shutdown(timeout) != nil {
+	if server.Shutdown(shutdownCtx) != nil {
 		server.Close()
 	}
 	if err := <-done; !errors.Is(err, http.ErrServerClosed) {

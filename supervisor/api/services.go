@@ -10,14 +10,14 @@ import (
 	"healthd/supervisor/core"
 )
 
-// Service is what is published under one name.
+// Service is a service and its endpoints.
 type Service struct {
 	Name      string     `json:"name"`
 	Phase     core.Phase `json:"phase"`
 	Endpoints []Endpoint `json:"endpoints"`
 }
 
-// Endpoint is one container of a service.
+// Endpoint is a container of a service.
 type Endpoint struct {
 	Container string `json:"container"`
 	Address   string `json:"address"`
@@ -27,7 +27,7 @@ type Endpoint struct {
 }
 
 func (a *API) services(w http.ResponseWriter, _ *http.Request) {
-	a.json(w, http.StatusOK, group(a.board.Views()))
+	a.json(w, http.StatusOK, groupByService(a.board.Views()))
 }
 
 func (a *API) service(w http.ResponseWriter, r *http.Request) {
@@ -71,8 +71,8 @@ func (a *API) members(service string) []*core.View {
 	})
 }
 
-// group returns the services of these containers, sorted by name.
-func group(views []*core.View) []Service {
+// groupByService returns the services of these containers, sorted by name.
+func groupByService(views []*core.View) []Service {
 	members := map[string][]*core.View{}
 	for _, v := range views {
 		if v.Service != "" {

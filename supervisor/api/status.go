@@ -8,7 +8,7 @@ import (
 	"healthd/supervisor/core"
 )
 
-// Status is one container and its health.
+// Status is a container and its health.
 type Status struct {
 	Name          string                 `json:"name"`
 	ID            string                 `json:"id"`
@@ -31,7 +31,7 @@ type Status struct {
 	Conditions    []Condition            `json:"conditions"`
 	Probes        map[string]ProbeStatus `json:"probes"` // by type
 	Invalid       string                 `json:"invalid"`
-	Warnings      []string               `json:"warnings"` // where two masters look after it
+	Warnings      []string               `json:"warnings"` // for example that another tool restarts it, too
 }
 
 // ContainerState has at most one field set.
@@ -131,7 +131,7 @@ func newProbeStatus(p *core.ProbeSpec, y *core.ProbeState) ProbeStatus {
 	return ProbeStatus{
 		Result: y.Result.String(), Outcome: y.Outcome.String(),
 		Run: y.Run, Threshold: threshold, OnHold: y.OnHold,
-		Output: y.Last.Output, LastProbeTime: known(y.LastAt), LatencySeconds: y.Last.Latency.Seconds(),
+		Output: y.Last.Output, LastProbeTime: utcOrNil(y.LastAt), LatencySeconds: y.Last.Latency.Seconds(),
 	}
 }
 
@@ -157,7 +157,7 @@ func states(v *core.View) (now, last ContainerState) {
 	return now, last
 }
 
-// newTerminated reads the signal out of the exit code, where engines put it.
+// newTerminated derives the signal from the exit code: engines report 128 + signal.
 func newTerminated(e core.Exit) *Terminated {
 	const signalled, lastSignal = 128, 64
 	t := &Terminated{

@@ -13,9 +13,9 @@ import (
 func (c *Collector) collectContainer(s sink, v *core.View) {
 	name := v.Container.Name
 	ready, _, _ := v.Readiness()
-	s.gauge(c.ready, number(ready), name, v.Service)
+	s.gauge(c.ready, boolValue(ready), name, v.Service)
 	started, _ := v.Started()
-	s.gauge(c.started, number(started), name, v.Service)
+	s.gauge(c.started, boolValue(started), name, v.Service)
 	for _, cause := range []core.Cause{
 		core.ByLiveness, core.ByStartup, core.ByPostStart, core.ByExit, core.ByOperator,
 	} {
@@ -45,7 +45,8 @@ func (c *Collector) collectProbe(s sink, v *core.View, t core.ProbeType) {
 	s.histogram(c.probeSeconds, core.LatencyBuckets[:], totals.Latency[t].Counts[:], totals.Latency[t].Sum, t.Title(), name)
 }
 
-// backoff leaves out one that the next end will not build upon.
+// backoff returns 0 for a back-off that the present run has outlived: the next one starts
+// afresh.
 func backoff(v *core.View, now time.Time) time.Duration {
 	s := &v.State
 	if !s.Lasting.Backoff.Active || s.Engine.State.Alive() && now.Sub(s.Health.BeganAt) > v.Spec.Backoff.ResetAfter {
@@ -54,28 +55,27 @@ func backoff(v *core.View, now time.Time) time.Duration {
 	return s.Lasting.Backoff.Delay
 }
 
-func number(b bool) float64 {
+func boolValue(b bool) float64 {
 	if b {
 		return 1
 	}
 	return 0
 }
 
-// sink takes metrics. One that cannot be made makes the scrape say so instead of
-// ending the daemon.
+// sink takes metrics. An invalid one makes the scrape fail instead of a panic.
 type sink chan<- prometheus.Metric
 
 func (s sink) gauge(d *prometheus.Desc, value float64, labels ...string) {
-	m, err := prometheus.NewConstMetric(d, prometheus.GaugeValue, value, valid(labels)...)
+	m, err := prometheus.NewConstMetric(d, prometheus.GaugeValue, value, validLabels(labels)...)
 	s.put(d, m, err)
 }
 
 func (s sink) counter(d *prometheus.Desc, value float64, labels ...string) {
-	m, err := prometheus.NewConstMetric(d, prometheus.CounterValue, value, valid(labels)...)
+	m, err := prometheus.NewConstMetric(d, prometheus.CounterValue, value, validLabels(labels)...)
 	s.put(d, m, err)
 }
 
-// histogram takes counts per bucket, the last one of what is above all bounds.
+// histogram takes the counts of each bucket; the last one is above all bounds.
 func (s sink) histogram(d *prometheus.Desc, bounds []float64, counts []uint64, sum float64, labels ...string) {
 	cumulative := make(map[float64]uint64, len(bounds))
 	var total uint64
@@ -84,7 +84,7 @@ func (s sink) histogram(d *prometheus.Desc, bounds []float64, counts []uint64, s
 		cumulative[bound] = total
 	}
 	total += counts[len(bounds)]
-	m, err := prometheus.NewConstHistogram(d, total, sum, cumulative, valid(labels)...)
+	m, err := prometheus.NewConstHistogram(d, total, sum, cumulative, validLabels(labels)...)
 	s.put(d, m, err)
 }
 
@@ -95,8 +95,8 @@ func (s sink) put(d *prometheus.Desc, m prometheus.Metric, err error) {
 	s <- m
 }
 
-// valid makes label values what Prometheus takes: UTF-8.
-func valid(labels []string) []string {
+// validLabels makes label values valid UTF-8, as Prometheus requires.
+func validLabels(labels []string) []string {
 	for i, l := range labels {
 		labels[i] = strings.ToValidUTF8(l, "\uFFFD")
 	}

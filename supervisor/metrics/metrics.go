@@ -1,6 +1,8 @@
-// Package metrics shows the supervisor's board to Prometheus. It counts nothing
-// itself: every scrape reads the board as it is, so a container that is gone
-// leaves no series behind.
+// Package metrics makes Prometheus metrics of the supervisor's board. It counts nothing
+// itself: every scrape reads the board, so a container that is gone leaves no series.
+//
+//	Prometheus ── /metrics ──▶ Handler ── Collector.Collect ──▶ supervisor.Board
+//	                                   └─ others (package haproxy), Go runtime, process
 package metrics
 
 import (
@@ -16,10 +18,10 @@ import (
 	"healthd/supervisor/core"
 )
 
-// Handler returns what answers a scrape: the board, what others count, and the daemon's
-// own process.
+// Handler returns the handler of /metrics: metrics of the board, of the other collectors,
+// and of the daemon's process.
 func Handler(board *supervisor.Board, version string, errorLog *log.Logger, others ...prometheus.Collector) http.Handler {
-	const atOnce = 4
+	const maxRequests = 4
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(
 		New(board, version),
@@ -28,22 +30,22 @@ func Handler(board *supervisor.Board, version string, errorLog *log.Logger, othe
 	)
 	registry.MustRegister(others...)
 	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{
-		ErrorLog: errorLog, ErrorHandling: promhttp.ContinueOnError, MaxRequestsInFlight: atOnce,
+		ErrorLog: errorLog, ErrorHandling: promhttp.ContinueOnError, MaxRequestsInFlight: maxRequests,
 	})
 }
 
-// Collector reads a board.
+// Collector makes metrics of a board. It is a prometheus.Collector.
 type Collector struct {
 	board   *supervisor.Board
 	version string
 
-	probes, probeSeconds                         *prometheus.Desc
-	ready, started, restarts, backoff, invalid   *prometheus.Desc
-	fallbacks                                    *prometheus.Desc
-	runtimeUp, runtimeLag, relists, lateness, of *prometheus.Desc
+	probes, probeSeconds                                *prometheus.Desc
+	ready, started, restarts, backoff, invalid          *prometheus.Desc
+	fallbacks                                           *prometheus.Desc
+	runtimeUp, runtimeLag, relists, lateness, buildInfo *prometheus.Desc
 }
 
-// New returns a collector.
+// New returns the collector of a board; version is that of healthd_build_info.
 func New(board *supervisor.Board, version string) *Collector {
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc(name, help, labels, nil)
@@ -75,7 +77,7 @@ func New(board *supervisor.Board, version string) *Collector {
 			"Full lists made of all containers, by reason.", "reason"),
 		lateness: desc("healthd_probe_lateness_seconds",
 			"How late probes started."),
-		of: desc("healthd_build_info",
+		buildInfo: desc("healthd_build_info",
 			"Always 1; says which healthd this is.", "version", "goversion"),
 	}
 }
@@ -84,7 +86,7 @@ func New(board *supervisor.Board, version string) *Collector {
 func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		c.probes, c.probeSeconds, c.ready, c.started, c.restarts, c.backoff, c.fallbacks, c.invalid,
-		c.runtimeUp, c.runtimeLag, c.relists, c.lateness, c.of,
+		c.runtimeUp, c.runtimeLag, c.relists, c.lateness, c.buildInfo,
 	} {
 		ch <- d
 	}
@@ -93,7 +95,7 @@ func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector.
 func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	s := sink(ch)
-	s.gauge(c.of, 1, c.version, runtime.Version())
+	s.gauge(c.buildInfo, 1, c.version, runtime.Version())
 	c.collectRuntimes(s)
 	counts, sum := c.board.Lateness()
 	s.histogram(c.lateness, supervisor.LatenessBuckets[:], counts, sum)
@@ -103,16 +105,16 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 		if v.Invalid != "" {
 			invalid++
 		}
-		if c.newest(v) {
+		if c.hasOwnName(v) {
 			c.collectContainer(s, v)
 		}
 	}
 	s.gauge(c.invalid, float64(invalid))
 }
 
-// newest says whether v's name is its own: a container that was re-created under
-// its name, or runs under it in another runtime, would make the scrape fail.
-func (c *Collector) newest(v *core.View) bool {
+// hasOwnName says whether the board finds v by its name. Another container may have the same
+// name for a moment, or in another runtime; a scrape with both would fail.
+func (c *Collector) hasOwnName(v *core.View) bool {
 	of, ok := c.board.Find(v.Container.Name)
 	return ok && of.Container.ID == v.Container.ID
 }
@@ -120,7 +122,7 @@ func (c *Collector) newest(v *core.View) bool {
 func (c *Collector) collectRuntimes(s sink) {
 	relists := map[string]int{}
 	for _, r := range c.board.Runtimes() {
-		s.gauge(c.runtimeUp, number(r.Up), r.Name)
+		s.gauge(c.runtimeUp, boolValue(r.Up), r.Name)
 		s.gauge(c.runtimeLag, r.Lag.Seconds(), r.Name)
 		for reason, n := range r.Relists {
 			relists[reason] += n

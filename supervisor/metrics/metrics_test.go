@@ -166,7 +166,7 @@ func TestGoneContainerLeavesNothing(t *testing.T) {
 	}
 }
 
-func TestTwoOfOneName(t *testing.T) {
+func TestDuplicateContainerName(t *testing.T) {
 	old, hostile := web("web-1", "a"), web("x\xff", "c")
 	hostile.Service = "a\"b\n\xfe"
 	c := New(board(old, web("web-1", "b"), hostile), "v1")

@@ -9,7 +9,7 @@ import (
 	"healthd/supervisor/core"
 )
 
-// values returns what a container's metrics of that name say, by their label.
+// values returns a container's metrics of that name, by the label's value.
 func values(t *testing.T, v *core.View, metric, label string) map[string]float64 {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
