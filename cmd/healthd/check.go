@@ -23,9 +23,9 @@ func (a *app) checkCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			text := count(len(c.SpecNames()), "spec")
+			text := plural(len(c.SpecNames()), "spec")
 			if warnings := c.Warnings(); len(warnings) > 0 {
-				text += ", " + count(len(warnings), "warning")
+				text += ", " + plural(len(warnings), "warning")
 				for _, w := range warnings {
 					fmt.Fprintln(a.stderr, "warning:", w)
 				}
@@ -33,7 +33,7 @@ func (a *app) checkCommand() *cobra.Command {
 			if _, err = fmt.Fprintln(a.stdout, "configuration is valid:", text); err != nil {
 				return err
 			}
-			a.warnOfContainers(cmd.Context(), newClient(cmp.Or(a.socket, c.Listen.Control), checkPatience))
+			a.printContainerWarnings(cmd.Context(), newClient(cmp.Or(a.socket, c.Listen.Control), warningsTimeout))
 			return nil
 		},
 	}
@@ -50,11 +50,11 @@ func (a *app) load() (*configs.Config, error) {
 	for _, p := range problems {
 		fmt.Fprintln(a.stderr, p)
 	}
-	return nil, fmt.Errorf("cannot use the configuration: %s", count(len(problems), "problem"))
+	return nil, fmt.Errorf("cannot use the configuration: %s", plural(len(problems), "problem"))
 }
 
-// count writes a number with its noun.
-func count(n int, noun string) string {
+// plural writes a number with its noun.
+func plural(n int, noun string) string {
 	if n != 1 {
 		noun += "s"
 	}

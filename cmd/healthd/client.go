@@ -20,38 +20,39 @@ import (
 
 // client talks to the daemon over its control socket.
 type client struct {
-	socket   string
-	patience time.Duration
-	http     *http.Client
+	socket  string
+	timeout time.Duration
+	http    *http.Client
 }
 
-// refusal is an answer of the daemon that is not a success.
-type refusal struct {
+// responseError is an answer of the daemon that is not a success.
+type responseError struct {
 	status  int
 	message string
 }
 
-func (r *refusal) Error() string { return r.message }
+func (r *responseError) Error() string { return r.message }
 
-// client returns a client for the daemon that the flags or the configuration name.
+// client returns a client of the daemon whose socket the flags or the configuration name.
 func (a *app) client() (*client, error) {
 	socket, err := a.controlSocket()
 	if err != nil {
 		return nil, err
 	}
-	return newClient(socket, patience), nil
+	return newClient(socket, answerTimeout), nil
 }
 
-func newClient(socket string, patience time.Duration) *client {
+func newClient(socket string, timeout time.Duration) *client {
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
 		var d net.Dialer
 		return d.DialContext(ctx, "unix", socket)
 	}
-	return &client{socket: socket, patience: patience, http: &http.Client{Transport: &http.Transport{DialContext: dial}}}
+	return &client{socket: socket, timeout: timeout, http: &http.Client{Transport: &http.Transport{DialContext: dial}}}
 }
 
-// controlSocket finds the daemon. Who may use the socket need not be allowed to
-// read the configuration in its usual place, which may also be broken by now.
+// controlSocket returns the daemon's socket. Where the default configuration cannot be
+// read, it returns the default socket: a user of the socket may lack that permission,
+// and the file may be broken by now.
 func (a *app) controlSocket() (string, error) {
 	if a.socket != "" {
 		return a.socket, nil
@@ -70,31 +71,31 @@ func (a *app) controlSocket() (string, error) {
 	return defaults.Listen.Control, nil
 }
 
-// patience is how long a daemon has for an answer that it need not work for.
-const patience = 10 * time.Second
+// answerTimeout is for answers that need no work of the daemon.
+const answerTimeout = 10 * time.Second
 
-// get asks for what is at path and reads it into out.
+// get decodes what is at path into out.
 func (c *client) get(ctx context.Context, path string, query url.Values, out any) error {
-	return c.soon(ctx, func(ctx context.Context) error { return c.do(ctx, http.MethodGet, path, query, "", out) })
+	return c.withTimeout(ctx, func(ctx context.Context) error { return c.do(ctx, http.MethodGet, path, query, "", out) })
 }
 
-// put sends a text to path and reads the answer into out.
+// put sends a text to path and decodes the answer into out.
 func (c *client) put(ctx context.Context, path, text string, out any) error {
-	return c.soon(ctx, func(ctx context.Context) error { return c.do(ctx, http.MethodPut, path, nil, text, out) })
+	return c.withTimeout(ctx, func(ctx context.Context) error { return c.do(ctx, http.MethodPut, path, nil, text, out) })
 }
 
-// post asks path for something that is done at once and reads the answer into out.
+// post sends a request that is done at once, and decodes the answer into out.
 func (c *client) post(ctx context.Context, path string, query url.Values, out any) error {
-	return c.soon(ctx, func(ctx context.Context) error { return c.do(ctx, http.MethodPost, path, query, "", out) })
+	return c.withTimeout(ctx, func(ctx context.Context) error { return c.do(ctx, http.MethodPost, path, query, "", out) })
 }
 
-// soon lets the daemon have its time, and says so if it was not enough.
-func (c *client) soon(ctx context.Context, ask func(context.Context) error) error {
-	waiting, cancel := context.WithTimeout(ctx, c.patience)
+// withTimeout limits a request to the client's timeout, and names that in the error.
+func (c *client) withTimeout(ctx context.Context, ask func(context.Context) error) error {
+	waiting, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	err := ask(waiting)
 	if err != nil && ctx.Err() == nil && waiting.Err() != nil {
-		return fmt.Errorf("cannot reach the daemon at %s: it does not answer within %v", c.socket, c.patience)
+		return fmt.Errorf("cannot reach the daemon at %s: it does not answer within %v", c.socket, c.timeout)
 	}
 	return err
 }
@@ -122,17 +123,17 @@ func (c *client) send(ctx context.Context, method, path string, query url.Values
 	request.Header.Set("Accept", accept)
 	answer, err := c.http.Do(request)
 	if err != nil {
-		return nil, c.unreachable(ctx, err)
+		return nil, c.connectError(ctx, err)
 	}
 	if answer.StatusCode < 300 {
 		return answer, nil
 	}
 	defer answer.Body.Close()
-	return nil, newRefusal(answer)
+	return nil, newResponseError(answer)
 }
 
-// newRefusal reads why something was refused: JSON, or a plain text.
-func newRefusal(answer *http.Response) error {
+// newResponseError reads the error of an answer: JSON, or plain text.
+func newResponseError(answer *http.Response) error {
 	const maxBody = 64 << 10
 	data, err := io.ReadAll(io.LimitReader(answer.Body, maxBody))
 	if err != nil {
@@ -145,11 +146,11 @@ func newRefusal(answer *http.Response) error {
 	if body.Error == "" {
 		body.Error = "the daemon answers " + answer.Status
 	}
-	return &refusal{answer.StatusCode, body.Error}
+	return &responseError{answer.StatusCode, body.Error}
 }
 
-// unreachable says what to do about a daemon that does not answer.
-func (c *client) unreachable(ctx context.Context, err error) error {
+// connectError adds what to do about a daemon that does not answer.
+func (c *client) connectError(ctx context.Context, err error) error {
 	cannot := "cannot reach the daemon at " + c.socket
 	switch {
 	case ctx.Err() != nil:

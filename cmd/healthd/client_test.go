@@ -287,7 +287,7 @@ func TestDaemonThatDoesNotAnswer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.patience = 50 * time.Millisecond
+	c.timeout = 50 * time.Millisecond
 	err = c.get(t.Context(), "/v1/containers", nil, &[]api.Status{})
 	if want := "cannot reach the daemon at " + socket + ": it does not answer within 50ms"; err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)

@@ -24,7 +24,7 @@ import (
 	"healthd/supervisor/metrics"
 )
 
-// daemon is everything that runs.
+// daemon is everything that healthd run runs.
 type daemon struct {
 	begun      *configs.Config // what was opened once is as it says
 	config     atomic.Pointer[configs.Config]
@@ -39,11 +39,11 @@ type daemon struct {
 	supervisor *supervisor.Supervisor
 }
 
-// drainCommands is how long an ending daemon waits for the commands of its exec
-// probes to be killed.
+// drainCommands is how long the daemon waits at its end until the commands of its exec
+// probes are killed.
 const drainCommands = 5 * time.Second
 
-// run supervises until ctx ends and the restarts that are under way then are done.
+// run supervises until ctx ends and the restarts under way are done.
 func run(ctx context.Context, c *configs.Config, r reloads, log *zap.Logger) error {
 	ls, err := listen(c.Listen)
 	if err != nil {
@@ -65,7 +65,7 @@ func run(ctx context.Context, c *configs.Config, r reloads, log *zap.Logger) err
 	if err != nil {
 		return err
 	}
-	d := newDaemon(c, r, log, ls, j, engines, h, rebooted(j.Boot(), boot))
+	d := newDaemon(c, r, log, ls, j, engines, h, wasRebooted(j.Boot(), boot))
 	b := thisBuild()
 	log.Info("healthd runs", zap.String("version", b.version), zap.String("commit", b.commit),
 		zap.Strings("specs", c.SpecNames()), zap.String("http", address(ls.http)),
@@ -102,12 +102,12 @@ func newDaemon(c *configs.Config, r reloads, log *zap.Logger, ls *listeners, j *
 	return d
 }
 
-// run starts what serves the supervisor, runs it, and ends the others after it:
-// readiness is told, and engines are heard, until the last restart is done.
+// run starts the servers, runs the supervisor, and ends the servers after it: readiness is
+// published, and engines are watched, until the last restart is done.
 func (d *daemon) run(ctx context.Context) error {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
-	stopKeeping := d.keep(context.WithoutCancel(ctx))
+	stopKeeping := d.runJournal(context.WithoutCancel(ctx))
 	serving, stopServing := context.WithCancel(context.WithoutCancel(ctx))
 	var servers sync.WaitGroup
 	for _, s := range d.servers() {
@@ -119,7 +119,7 @@ func (d *daemon) run(ctx context.Context) error {
 		})
 	}
 	servers.Go(func() { d.notify(ctx, serving) })
-	servers.Go(func() { d.obeyReloads(ctx) })
+	servers.Go(func() { d.handleReloads(ctx) })
 	err := d.supervisor.Run(ctx)
 	d.drain(context.WithoutCancel(ctx))
 	stopServing()
@@ -134,7 +134,7 @@ func (d *daemon) run(ctx context.Context) error {
 	return err
 }
 
-// drain leaves no command of a probe behind in a container.
+// drain waits until the commands of probes in containers are killed.
 func (d *daemon) drain(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, drainCommands)
 	defer cancel()
@@ -143,7 +143,7 @@ func (d *daemon) drain(ctx context.Context) {
 	}
 }
 
-// server is something that runs beside the supervisor, until its context ends.
+// server runs beside the supervisor until its context ends.
 type server struct {
 	what string
 	run  func(context.Context) error
@@ -177,7 +177,7 @@ func (d *daemon) servers() []server {
 	}})
 	for _, e := range d.engines {
 		w := runtime.Watcher{
-			Name: e.name, Source: e.lookout, Since: d.journal.Seen(e.name), Relist: e.relist,
+			Name: e.name, Source: e.rivals, Since: d.journal.Seen(e.name), Relist: e.relist,
 			Wanted: d.wanted, Refresh: e.refresh, Log: d.log,
 		}
 		servers = append(servers, server{"watch " + e.name, func(ctx context.Context) error {
@@ -187,14 +187,13 @@ func (d *daemon) servers() []server {
 	return servers
 }
 
-// wanted says whether the supervisor has any use for a container; one with wrong
-// labels is to be shown.
+// wanted says whether a container is supervised, or has invalid labels, which status shows.
 func (d *daemon) wanted(name string, labels map[string]string) bool {
 	spec, err := d.config.Load().Resolve(name, labels)
 	return spec != nil || err != nil
 }
 
-// listeners are what the daemon answers on; http and agent may be off.
+// listeners are the daemon's listeners; http and agent are nil when they are off.
 type listeners struct{ control, http, agent net.Listener }
 
 func listen(c configs.Listen) (*listeners, error) {

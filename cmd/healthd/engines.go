@@ -27,12 +27,12 @@ type engine struct {
 	name    string
 	relist  time.Duration
 	client  engineClient
-	lookout *lookout
+	rivals  *rivalDetector
 	refresh chan struct{} // has its watcher make a list; has room for one
 }
 
-// openEngines makes the clients of all runtimes. An engine that does not answer is
-// no error: it is waited for.
+// openEngines makes the clients of all runtimes. An engine that does not answer is no
+// error: its Watcher waits for it.
 func openEngines(rs []configs.Runtime, log *zap.Logger) ([]*engine, error) {
 	var engines []*engine
 	for _, r := range rs {
@@ -43,7 +43,7 @@ func openEngines(rs []configs.Runtime, log *zap.Logger) ([]*engine, error) {
 		}
 		engines = append(engines, &engine{
 			name: r.Name, relist: r.Relist, client: client, refresh: make(chan struct{}, 1),
-			lookout: &lookout{Source: client, engine: r.Name, relist: r.Relist, log: log},
+			rivals: &rivalDetector{Source: client, engine: r.Name, relist: r.Relist, log: log},
 		})
 	}
 	return engines, nil

@@ -24,7 +24,7 @@ func (a *app) eventsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:               "events [NAME]",
 		Short:             "Show what happened to all containers, or to one",
-		Args:              takes(0, 1),
+		Args:              argCount(0, 1),
 		ValidArgsFunction: a.completeName,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := oneOf("output", output, asTable, asJSON); err != nil {
@@ -67,14 +67,14 @@ func eventsQuery(since string, args []string) (url.Values, error) {
 	return query, nil
 }
 
-// listEvents says of a container without events whether there is such a one: one
-// that is gone has a history still.
+// listEvents prints the events. When there are none, it reports an unknown container; one
+// that is gone may still have events.
 func (a *app) listEvents(ctx context.Context, c *client, query url.Values, output string) error {
 	events := []core.Event{}
 	if err := c.get(ctx, "/v1/events", query, &events); err != nil {
 		return cannotShowEvents(err)
 	}
-	if err := c.anybody(ctx, query.Get("container"), events); err != nil {
+	if err := c.checkExists(ctx, query.Get("container"), events); err != nil {
 		return err
 	}
 	if output == asJSON {
@@ -90,46 +90,46 @@ func (a *app) listEvents(ctx context.Context, c *client, query url.Values, outpu
 	return err
 }
 
-// Of a long name -o json tells the rest; messages are what somebody looks for here.
+// Long names are cut to leave room for messages; -o json has them whole.
 var eventColumns = []flexible{{column: 3, least: 40, wraps: true}, {column: 1, least: 12}, {column: 3, least: 20, wraps: true}}
 
 func eventRow(ev core.Event) []cell {
-	return []cell{{text: moment(ev.Time)}, {text: or(ev.Container)}, {text: ev.Reason}, {text: line(ev.Message)}}
+	return []cell{{text: formatTime(ev.Time)}, {text: orDash(ev.Container)}, {text: ev.Reason}, {text: line(ev.Message)}}
 }
 
-// anybody returns an error when a container has no events because there is none.
-func (c *client) anybody(ctx context.Context, name string, events []core.Event) error {
+// checkExists returns an error when there are no events and no such container.
+func (c *client) checkExists(ctx context.Context, name string, events []core.Event) error {
 	if name == "" || len(events) > 0 {
 		return nil
 	}
 	if err := c.get(ctx, containerPath(name), nil, &api.Status{}); err != nil {
-		return c.named(ctx, "show the events of", name, err)
+		return c.requestError(ctx, "show the events of", name, err)
 	}
 	return nil
 }
 
 func cannotShowEvents(err error) error {
-	if _, ok := errors.AsType[*refusal](err); ok {
+	if _, ok := errors.AsType[*responseError](err); ok {
 		return fmt.Errorf("cannot show the events: %w", err)
 	}
 	return err
 }
 
-// followEvents prints what is kept and then what comes.
+// followEvents prints the kept events and then new ones.
 func (a *app) followEvents(ctx context.Context, c *client, query url.Values, output string) error {
 	if !query.Has("since") {
 		query.Set("since", time.Unix(0, 0).UTC().Format(time.RFC3339))
 	}
 	var kept []core.Event
 	if err := c.get(ctx, "/v1/events", url.Values{"container": query["container"]}, &kept); err != nil {
-		return ended(ctx, cannotShowEvents(err))
+		return unlessCancelled(ctx, cannotShowEvents(err))
 	}
-	if err := c.anybody(ctx, query.Get("container"), kept); err != nil {
-		return ended(ctx, err)
+	if err := c.checkExists(ctx, query.Get("container"), kept); err != nil {
+		return unlessCancelled(ctx, err)
 	}
 	answer, err := c.send(ctx, http.MethodGet, "/v1/events", query, "", "text/event-stream")
 	if err != nil {
-		return ended(ctx, cannotShowEvents(err))
+		return unlessCancelled(ctx, cannotShowEvents(err))
 	}
 	defer answer.Body.Close()
 	lines := bufio.NewScanner(answer.Body)
@@ -145,13 +145,13 @@ func (a *app) followEvents(ctx context.Context, c *client, query url.Values, out
 		}
 	}
 	if err := lines.Err(); err != nil {
-		return ended(ctx, fmt.Errorf("cannot follow the events: %w", err))
+		return unlessCancelled(ctx, fmt.Errorf("cannot follow the events: %w", err))
 	}
-	return ended(ctx, errors.New("cannot follow the events: the daemon has ended"))
+	return unlessCancelled(ctx, errors.New("cannot follow the events: the daemon has ended"))
 }
 
-// ended is no error when the user wanted the end.
-func ended(ctx context.Context, err error) error {
+// unlessCancelled drops the error of a command that the user interrupted.
+func unlessCancelled(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return nil
 	}
@@ -174,7 +174,7 @@ func (a *app) printEvent(data, output string) error {
 	return err
 }
 
-// followedWidths are those of a table of which nobody knows yet what will be in it.
+// followedWidths are the column widths of a table whose rows are not known yet.
 func followedWidths(columns int) []int {
 	const roomy = 100
 	const ofTime, ofName, ofShortName, ofReason = 19, 20, 12, 21

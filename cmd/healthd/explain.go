@@ -18,7 +18,7 @@ func (a *app) explainCommand() *cobra.Command {
 		Short: "Show why a container is in its state, and what happens next",
 		Long: "Show which spec a container has and why, the origin of each setting, each probe against its\n" +
 			"threshold, the last events, and what happens next and when.",
-		Args:              takes(1, 1),
+		Args:              argCount(1, 1),
 		ValidArgsFunction: a.completeName,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := a.client()
@@ -29,14 +29,14 @@ func (a *app) explainCommand() *cobra.Command {
 			defer cancel()
 			var e api.Explanation
 			if err := c.get(ctx, containerPath(args[0], "explain"), nil, &e); err != nil {
-				return c.named(ctx, "explain", args[0], err)
+				return c.requestError(ctx, "explain", args[0], err)
 			}
 			return writeExplanation(a.stdout, e, a.columns(), time.Now())
 		},
 	}
 }
 
-// page is a text of which no line is wider than columns.
+// page is a text whose lines are at most columns wide.
 type page struct {
 	strings.Builder
 	columns int
@@ -74,7 +74,7 @@ func writeExplanation(w io.Writer, e api.Explanation, columns int, now time.Time
 	}
 	p.field("spec", "%s", specText(e))
 	if s.Invalid == "" {
-		p.field("service", "%s", or(s.Service))
+		p.field("service", "%s", orDash(s.Service))
 		p.field("restarts", "%d (policy %s)", s.RestartCount, s.RestartPolicy)
 	}
 	for _, note := range e.Notes {
@@ -95,7 +95,7 @@ func writeExplanation(w io.Writer, e api.Explanation, columns int, now time.Time
 func stateText(s api.Status, state string, since, now time.Time) string {
 	text := state
 	if !since.IsZero() {
-		text += fmt.Sprintf(" for %s, since %s", age(now.Sub(since)), moment(since))
+		text += fmt.Sprintf(" for %s, since %s", formatAge(now.Sub(since)), formatTime(since))
 	}
 	if t := s.State.Terminated; t != nil {
 		text += fmt.Sprintf(", exit code %d", t.ExitCode)
@@ -104,7 +104,7 @@ func stateText(s api.Status, state string, since, now time.Time) string {
 		text += ": " + line(wait.Message)
 	}
 	if t := s.LastState.Terminated; t != nil {
-		text += fmt.Sprintf("; the run before ended with %s (exit code %d) at %s", t.Reason, t.ExitCode, moment(t.FinishedAt))
+		text += fmt.Sprintf("; the run before ended with %s (exit code %d) at %s", t.Reason, t.ExitCode, formatTime(t.FinishedAt))
 	}
 	return text
 }
@@ -116,7 +116,7 @@ func readyText(s api.Status) string {
 	c := readyCondition(s)
 	text := "no: " + c.Reason
 	if c.LastTransitionTime != nil {
-		text += " since " + moment(*c.LastTransitionTime)
+		text += " since " + formatTime(*c.LastTransitionTime)
 	}
 	return text
 }
@@ -140,14 +140,14 @@ func writeProbes(page *page, s api.Status, now time.Time) {
 		page.WriteByte('\n')
 		page.write("", fmt.Sprintf("%s probe: %s", t, probeText(p, alive(s))), 2)
 		if p.LastProbeTime != nil {
-			fmt.Fprintf(page, "  last probed %s ago, took %s\n", age(now.Sub(*p.LastProbeTime)), latency(p.LatencySeconds))
+			fmt.Fprintf(page, "  last probed %s ago, took %s\n", formatAge(now.Sub(*p.LastProbeTime)), formatLatency(p.LatencySeconds))
 			writeOutput(page, p.Output, page.columns)
 		}
 	}
 }
 
-// probeText says how a probe stands. Every probe of a container that does not run
-// counts as failed, which would only puzzle here.
+// probeText describes a probe's state. For a container that does not run it leaves the
+// result out: it is always Failure then.
 func probeText(p api.ProbeStatus, alive bool) string {
 	const noProcess = "not probed, the container does not run"
 	switch {
@@ -156,7 +156,7 @@ func probeText(p api.ProbeStatus, alive bool) string {
 	case !alive && p.OnHold:
 		return noProcess + "; verdict on the last run: " + p.Outcome
 	case !alive:
-		return noProcess + "; at the end of the last run: " + inARow(p)
+		return noProcess + "; at the end of the last run: " + outcomeCount(p)
 	case p.LastProbeTime == nil && p.OnHold:
 		return p.Result + ", not probed in this run"
 	case p.LastProbeTime == nil:
@@ -164,17 +164,17 @@ func probeText(p api.ProbeStatus, alive bool) string {
 	case p.OnHold:
 		return p.Result + ", not probed again in this run"
 	}
-	return p.Result + ", " + inARow(p)
+	return p.Result + ", " + outcomeCount(p)
 }
 
-// inARow says how often the last outcome came, and how often it must.
-func inARow(p api.ProbeStatus) string {
+// outcomeCount says how often in a row the last outcome came, and its threshold.
+func outcomeCount(p api.ProbeStatus) string {
 	text := ""
 	switch {
 	case p.Outcome == "Unknown":
 		return "no counted outcome yet"
 	case p.Outcome == "Failure":
-		text = count(p.Run, "failure")
+		text = plural(p.Run, "failure")
 	case p.Run == 1:
 		text = "1 success"
 	default:
@@ -212,7 +212,7 @@ func writeGates(p *page, gates []api.Condition) {
 	for _, g := range gates {
 		since := line(g.Message)
 		if g.LastTransitionTime != nil {
-			since = moment(*g.LastTransitionTime)
+			since = formatTime(*g.LastTransitionTime)
 		}
 		rows = append(rows, []cell{{text: line(g.Type)}, {text: g.Status}, {text: since}})
 	}
@@ -238,7 +238,7 @@ func writeLast(p *page, events []core.Event, now time.Time) {
 	p.WriteString("\nlast transitions:\n")
 	var rows [][]cell
 	for _, ev := range events {
-		rows = append(rows, []cell{{text: moment(ev.Time)}, {text: age(now.Sub(ev.Time))}, {text: ev.Reason}, {text: line(ev.Message)}})
+		rows = append(rows, []cell{{text: formatTime(ev.Time)}, {text: formatAge(now.Sub(ev.Time))}, {text: ev.Reason}, {text: line(ev.Message)}})
 	}
 	p.table([]string{"TIME", "AGO", "REASON", "MESSAGE"}, []flexible{{column: 3, least: 20}}, rows)
 }
@@ -248,11 +248,11 @@ func writeNext(p *page, next []api.Next, now time.Time) {
 	for _, n := range next {
 		text := line(n.What)
 		if !n.At.IsZero() {
-			text = fmt.Sprintf("%s (in %s): %s", moment(n.At), max(0, n.At.Sub(now)).Round(100*time.Millisecond), text)
+			text = fmt.Sprintf("%s (in %s): %s", formatTime(n.At), max(0, n.At.Sub(now)).Round(100*time.Millisecond), text)
 		}
 		p.write("  ", text, 4)
 	}
 }
 
-// moment writes a time as people at this machine say it.
-func moment(t time.Time) string { return t.Local().Format("2006-01-02 15:04:05") }
+// formatTime formats a time in the machine's time zone.
+func formatTime(t time.Time) string { return t.Local().Format("2006-01-02 15:04:05") }

@@ -20,7 +20,7 @@ func (a *app) gateCommand() *cobra.Command {
 		Long: "Set a readiness gate of a container to True or False, and print whether the container is\n" +
 			"ready. It is ready only when its readiness probe succeeds and all its gates are True. An\n" +
 			"unset gate is False. The key readiness_gates of the spec lists the gates.",
-		Args:              takes(3, 3),
+		Args:              argCount(3, 3),
 		ValidArgsFunction: a.completeGate,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			name, gate, status := args[0], args[1], args[2]
@@ -35,7 +35,7 @@ func (a *app) gateCommand() *cobra.Command {
 			defer cancel()
 			var s api.Status
 			if err := c.put(ctx, containerPath(name, "gates", gate), status, &s); err != nil {
-				return c.named(ctx, "set a gate of", name, err)
+				return c.requestError(ctx, "set a gate of", name, err)
 			}
 			_, err = fmt.Fprintf(a.stdout, "%s: %s is %s; %s\n", line(s.Name), line(gate), status, readyInWords(s))
 			return err

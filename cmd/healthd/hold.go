@@ -20,7 +20,7 @@ func (a *app) holdCommand() *cobra.Command {
 		Short: "Pause restarts of a container, for maintenance",
 		Long: "Pause restarts of a container, whatever its probes say and however it ends, until a resume or\n" +
 			"the end of the time. Probing goes on. A second hold replaces the first.",
-		Args:              takes(1, 1),
+		Args:              argCount(1, 1),
 		ValidArgsFunction: a.completeName,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			query, forHow := url.Values{}, ""
@@ -44,7 +44,7 @@ func (a *app) resumeCommand() *cobra.Command {
 		Use:               "resume NAME",
 		Short:             "End the hold of a container",
 		Long:              "End the hold of a container. If a restart waited for that, healthd begins it.",
-		Args:              takes(1, 1),
+		Args:              argCount(1, 1),
 		ValidArgsFunction: a.completeName,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.changeHold(cmd, "resume", args[0], nil, "no longer held")
@@ -52,7 +52,7 @@ func (a *app) resumeCommand() *cobra.Command {
 	}
 }
 
-// changeHold asks for a hold or its end and says that it is so.
+// changeHold requests a hold or its end, and prints the result.
 func (a *app) changeHold(cmd *cobra.Command, what, name string, query url.Values, is string) error {
 	c, err := a.client()
 	if err != nil {
@@ -62,7 +62,7 @@ func (a *app) changeHold(cmd *cobra.Command, what, name string, query url.Values
 	defer cancel()
 	var s api.Status
 	if err := c.post(ctx, containerPath(name, what), query, &s); err != nil {
-		return c.named(ctx, what, name, err)
+		return c.requestError(ctx, what, name, err)
 	}
 	_, err = fmt.Fprintf(a.stdout, "%s: %s\n", line(s.Name), is)
 	return err
@@ -73,13 +73,13 @@ func heldText(s api.Status, now time.Time) string {
 	if s.HeldUntil.IsZero() {
 		return "until a resume"
 	}
-	return fmt.Sprintf("for another %s, until %s", max(0, s.HeldUntil.Sub(now)).Round(time.Second), moment(s.HeldUntil))
+	return fmt.Sprintf("for another %s, until %s", max(0, s.HeldUntil.Sub(now)).Round(time.Second), formatTime(s.HeldUntil))
 }
 
-// refusedRestart says what to do about it when that is because of a hold.
+// refusedRestart adds what to do when a hold is why a restart was refused.
 func (c *client) refusedRestart(ctx context.Context, name string, err error) error {
-	refused, ok := errors.AsType[*refusal](err)
-	err = c.named(ctx, "restart", name, err)
+	refused, ok := errors.AsType[*responseError](err)
+	err = c.requestError(ctx, "restart", name, err)
 	var s api.Status
 	if ok && refused.status == http.StatusConflict && c.get(ctx, containerPath(name), nil, &s) == nil && s.Held {
 		return fmt.Errorf("%w (healthd resume %s)", err, name)

@@ -1,5 +1,5 @@
-// Command healthd supervises the health of the containers of one host. See the
-// command "healthd help".
+// Command healthd supervises the health of the containers of one host. "healthd help" lists
+// its commands. healthd run is the daemon; the others are clients of its control socket.
 package main
 
 import (
@@ -25,8 +25,8 @@ const (
 	exitUsage   = 2
 )
 
-// errSaid ends a command with exitFailure when everything has been said.
-var errSaid = errors.New("said already")
+// errReported ends a command with exitFailure when its errors are printed already.
+var errReported = errors.New("said already")
 
 // usageError is a mistake in how the program was called.
 type usageError struct{ error }
@@ -40,8 +40,8 @@ func main() {
 	os.Exit(a.execute(os.Args[1:]))
 }
 
-// terminalSize returns how large a terminal is, and says whether f is one. Those that
-// nobody has told their size say 0, and are taken to be what terminals once were.
+// terminalSize returns the size of a terminal, and whether f is one. A terminal that reports
+// the size 0 is taken to be 80 by 24.
 func terminalSize(f *os.File) (width, height int, ok bool) {
 	const usualWidth, usualHeight = 80, 24
 	if !term.IsTerminal(int(f.Fd())) {
@@ -82,17 +82,17 @@ func (a *app) execute(args []string) int {
 		fmt.Fprintf(a.stderr, "healthd: %v\nTry '%s --help'.\n", err, cmd.CommandPath())
 		return exitUsage
 	}
-	if !errors.Is(err, errSaid) {
-		a.complain(err)
+	if !errors.Is(err, errReported) {
+		a.printError(err)
 	}
 	return exitFailure
 }
 
-// complain prints an error, or each of several.
-func (a *app) complain(err error) {
+// printError prints an error, or each of several.
+func (a *app) printError(err error) {
 	if several, ok := err.(interface{ Unwrap() []error }); ok {
 		for _, err := range several.Unwrap() {
-			a.complain(err)
+			a.printError(err)
 		}
 		return
 	}
@@ -126,7 +126,7 @@ func (a *app) rootCommand() *cobra.Command {
 	for _, cmd := range root.Commands() {
 		switch cmd.Name() {
 		case "completion":
-			cmd.Args = takes(0, 0) // any other argument names no shell that is known
+			cmd.Args = argCount(0, 0) // any other argument names no shell that is known
 			cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 		case "help":
 			cmd.Args = nameCommand
@@ -148,7 +148,7 @@ func nameCommand(help *cobra.Command, args []string) error {
 	return nil
 }
 
-// interruptible returns a context that ends when the user has had enough.
+// interruptible returns a context that ends at SIGINT or SIGTERM.
 func interruptible(cmd *cobra.Command) (context.Context, context.CancelFunc) {
 	return signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 }
@@ -163,8 +163,8 @@ func oneOf(flag, value string, words ...string) error {
 	return usageError{fmt.Errorf("--%s must be one of %s, it is %q", flag, strings.Join(words, ", "), value)}
 }
 
-// takes checks the number of arguments, and says which there should be.
-func takes(least, most int) cobra.PositionalArgs {
+// argCount checks the number of arguments.
+func argCount(least, most int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) >= least && len(args) <= most {
 			return nil
@@ -173,6 +173,6 @@ func takes(least, most int) cobra.PositionalArgs {
 		if most == 0 {
 			rest = "no arguments"
 		}
-		return usageError{fmt.Errorf("%s takes %s, not %s", name, rest, count(len(args), "argument"))}
+		return usageError{fmt.Errorf("%s takes %s, not %s", name, rest, plural(len(args), "argument"))}
 	}
 }

@@ -17,10 +17,10 @@ func containerPath(name string, rest ...string) string {
 	return "/v1/containers/" + strings.Join(append([]string{name}, rest...), "/")
 }
 
-// named says what could not be done to a container, and which others have a name
-// like it when there is none of that name.
-func (c *client) named(ctx context.Context, cannot, name string, err error) error {
-	refused, ok := errors.AsType[*refusal](err)
+// requestError says what could not be done to a container. When there is no such
+// container, it suggests similar names.
+func (c *client) requestError(ctx context.Context, cannot, name string, err error) error {
+	refused, ok := errors.AsType[*responseError](err)
 	if !ok {
 		return err
 	}
@@ -51,7 +51,7 @@ func (c *client) names(ctx context.Context) []string {
 	return names
 }
 
-// nearNames returns a few names that may have been meant, the nearest first.
+// nearNames returns a few similar names, the most similar first.
 func nearNames(wrong string, names []string) []string {
 	const most = 5
 	far := (len(wrong) + 2) / 3
@@ -76,7 +76,7 @@ func nearNames(wrong string, names []string) []string {
 	return near[:min(len(near), most)]
 }
 
-// editDistance is how many bytes must be put in, taken out or changed.
+// editDistance returns how many bytes must be inserted, deleted or changed.
 func editDistance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {
@@ -96,7 +96,7 @@ func editDistance(a, b string) int {
 	return row[len(b)]
 }
 
-// completeNames offers the shell the names that the daemon knows.
+// completeNames completes the names of the daemon's containers.
 func (a *app) completeNames(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	c, err := a.client()
 	if err != nil {

@@ -15,9 +15,9 @@ import (
 	"healthd/supervisor/core"
 )
 
-// notify tells systemd how the daemon is: READY after the first full sync, STATUS
-// when it changes, WATCHDOG after a message has gone round the supervisor's loop,
-// STOPPING when ctx has ended. It goes on until serving ends.
+// notify reports to systemd: READY after the first full sync, STATUS when it changes,
+// WATCHDOG when the supervisor's loop answers, STOPPING when ctx has ended. It returns when
+// serving ends.
 func (d *daemon) notify(ctx, serving context.Context) {
 	const beforeSync, afterSync = 50 * time.Millisecond, time.Second
 	ticker := time.NewTicker(beforeSync)
@@ -31,7 +31,7 @@ func (d *daemon) notify(ctx, serving context.Context) {
 			return
 		case <-stopping:
 			stopping = nil
-			d.notifier.tell(systemd.SdNotifyStopping)
+			d.notifier.send(systemd.SdNotifyStopping)
 			continue
 		case <-watchdog:
 			d.feedWatchdog(serving)
@@ -44,14 +44,14 @@ func (d *daemon) notify(ctx, serving context.Context) {
 			}
 			ticker.Reset(afterSync)
 			d.reportSync()
-			d.takeBoot(serving)
+			d.acknowledgeBoot(serving)
 			d.notifier.started()
 		}
-		d.notifier.says(statusLine(d.supervisor.Board().Views()))
+		d.notifier.setStatus(statusLine(d.supervisor.Board().Views()))
 	}
 }
 
-// notifier tells systemd, if it is there, and knows what it has told.
+// notifier sends messages to systemd, if it listens, and keeps the last status.
 type notifier struct {
 	log *zap.Logger
 
@@ -61,16 +61,16 @@ type notifier struct {
 	refused string // why the last reload changed nothing; empty when it did
 }
 
-// started says that the daemon is ready for the first time.
+// started reports READY for the first time.
 func (n *notifier) started() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.ready = true
-	n.tell(systemd.SdNotifyReady)
+	n.send(systemd.SdNotifyReady)
 }
 
-// says tells how things are if that has changed.
-func (n *notifier) says(status string) {
+// setStatus reports the status if it has changed.
+func (n *notifier) setStatus(status string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.refused != "" {
@@ -78,36 +78,36 @@ func (n *notifier) says(status string) {
 	}
 	if status != n.status {
 		n.status = status
-		n.tell("STATUS=" + status)
+		n.send("STATUS=" + status)
 	}
 }
 
-// reloading says that a reload begins. Systemd does not hear of one before the
-// daemon is ready: the READY that ends it would be taken for that.
+// reloading reports that a reload begins, but not before the daemon is ready: systemd would
+// take the READY at the end of the reload for the daemon's.
 func (n *notifier) reloading() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.ready {
-		n.tell(systemd.SdNotifyReloading + "\n" + systemd.SdNotifyMonotonicUsec())
+		n.send(systemd.SdNotifyReloading + "\n" + systemd.SdNotifyMonotonicUsec())
 	}
 }
 
-// reloaded says that the reload is over, and that it was refused unless that is
-// empty, before systemctl can return.
-func (n *notifier) reloaded(status, refused string) {
+// reloadDone reports the end of a reload, and in the status why it was refused, unless that
+// is empty. The status comes first: systemctl returns with the READY.
+func (n *notifier) reloadDone(status, refused string) {
 	n.mu.Lock()
 	n.refused = refused
 	ready := n.ready
 	n.mu.Unlock()
 	if ready {
-		n.says(status)
-		n.tell(systemd.SdNotifyReady)
+		n.setStatus(status)
+		n.send(systemd.SdNotifyReady)
 	}
 }
 
-// tell sends one message. It is not go-systemd's SdNotify because that waits for
-// ever when nobody reads the socket, and a daemon that is told to end could not.
-func (n *notifier) tell(state string) {
+// send sends one message. go-systemd's SdNotify blocks for ever when nobody reads the
+// socket, and would keep the daemon from ending.
+func (n *notifier) send(state string) {
 	const patience = time.Second
 	path := os.Getenv("NOTIFY_SOCKET")
 	if path == "" {
@@ -118,20 +118,20 @@ func (n *notifier) tell(state string) {
 	}
 }
 
-func send(path, state string, patience time.Duration) error {
+func send(path, state string, timeout time.Duration) error {
 	conn, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: path, Net: "unixgram"})
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	if err := conn.SetWriteDeadline(time.Now().Add(patience)); err != nil {
+	if err := conn.SetWriteDeadline(time.Now().Add(timeout)); err != nil {
 		return err
 	}
 	_, err = conn.Write([]byte(state))
 	return err
 }
 
-// watchdogPeriod is how often systemd wants to hear of us, halved; 0 if never.
+// watchdogPeriod is half of systemd's watchdog timeout; 0 without a watchdog.
 func (d *daemon) watchdogPeriod() time.Duration {
 	interval, err := systemd.SdWatchdogEnabled(false)
 	if err != nil {
@@ -150,7 +150,7 @@ func (d *daemon) watchdog() (tick <-chan time.Time, stop func()) {
 	return ticker.C, ticker.Stop
 }
 
-// feedWatchdog says that the daemon is alive if its loop turns.
+// feedWatchdog reports WATCHDOG when the supervisor's loop answers.
 func (d *daemon) feedWatchdog(serving context.Context) {
 	ctx, cancel := context.WithTimeout(serving, max(d.watchdogPeriod(), time.Millisecond))
 	defer cancel()
@@ -158,10 +158,10 @@ func (d *daemon) feedWatchdog(serving context.Context) {
 		d.log.Warn("the main loop does not answer", zap.Error(err))
 		return
 	}
-	d.notifier.tell(systemd.SdNotifyWatchdog)
+	d.notifier.send(systemd.SdNotifyWatchdog)
 }
 
-// reportSync says what was found. A spec that matches nothing may be a slip.
+// reportSync logs what the first sync found. A spec that matches nothing may be a mistake.
 func (d *daemon) reportSync() {
 	views := d.supervisor.Board().Views()
 	d.log.Info("all containers are known", zap.Int("supervised", len(views)))
@@ -173,7 +173,7 @@ func (d *daemon) reportSync() {
 	}
 }
 
-// statusLine says how things are, for systemctl status.
+// statusLine is the status for systemctl status.
 func statusLine(views []*core.View) string {
 	ready, restarting, held, invalid := 0, 0, 0, 0
 	for _, v := range views {
@@ -191,7 +191,7 @@ func statusLine(views []*core.View) string {
 			invalid++
 		}
 	}
-	text := fmt.Sprintf("%s, %d ready, %d restarting", count(len(views), "container"), ready, restarting)
+	text := fmt.Sprintf("%s, %d ready, %d restarting", plural(len(views), "container"), ready, restarting)
 	if held > 0 {
 		text += fmt.Sprintf(", %d held", held)
 	}

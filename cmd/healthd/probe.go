@@ -21,7 +21,7 @@ func (a *app) probeCommand() *cobra.Command {
 		Long: "Run a probe of a container once, now, and print its outcome, latency and output. This changes\n" +
 			"nothing. Without a type healthd runs the liveness probe, else readiness, else startup. The\n" +
 			"exit code is 0 if the probe succeeds.",
-		Args: takes(1, 2),
+		Args: argCount(1, 2),
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
 			if len(args) == 1 {
 				return types, cobra.ShellCompDirectiveNoFileComp
@@ -44,15 +44,15 @@ func (a *app) probeCommand() *cobra.Command {
 			defer cancel()
 			// A daemon that does not answer is told from a probe that takes its time.
 			if err := c.get(ctx, containerPath(args[0]), nil, &api.Status{}); err != nil {
-				return c.named(ctx, "probe", args[0], err)
+				return c.requestError(ctx, "probe", args[0], err)
 			}
 			var answer api.Answer
 			if err := c.do(ctx, http.MethodPost, containerPath(args[0], "probe"), query, "", &answer); err != nil {
-				return c.named(ctx, "probe", args[0], err)
+				return c.requestError(ctx, "probe", args[0], err)
 			}
 			writeAnswer(a.stdout, args[0], answer)
 			if answer.Outcome != "Success" {
-				return errSaid
+				return errReported
 			}
 			return nil
 		},
@@ -67,6 +67,6 @@ func writeAnswer(w io.Writer, name string, answer api.Answer) {
 	case answer.Cause != "":
 		verdict += " (" + answer.Cause + ")"
 	}
-	fmt.Fprintf(w, "%s probe of %s: %s in %s\n", answer.Type, name, verdict, latency(answer.LatencySeconds))
+	fmt.Fprintf(w, "%s probe of %s: %s in %s\n", answer.Type, name, verdict, formatLatency(answer.LatencySeconds))
 	writeOutput(w, answer.Output, 0)
 }

@@ -11,7 +11,7 @@ import (
 	"healthd/configs"
 )
 
-// reloads lets the configuration be read again while the daemon runs.
+// reloads are the requests to reload the configuration, and how to read it.
 type reloads struct {
 	asked chan struct{} // has room for one; more would read the same files
 	read  func() (*configs.Config, error)
@@ -21,18 +21,18 @@ func newReloads(read func() (*configs.Config, error)) reloads {
 	return reloads{make(chan struct{}, 1), read}
 }
 
-// ask never blocks.
-func (r reloads) ask() { nudge(r.asked) }
+// request asks for a reload. It never blocks.
+func (r reloads) request() { signalChannel(r.asked) }
 
-func nudge(c chan<- struct{}) {
+func signalChannel(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:
 	default:
 	}
 }
 
-// obeyReloads reloads whenever it is asked to, until ctx ends.
-func (d *daemon) obeyReloads(ctx context.Context) {
+// handleReloads carries out the requests until ctx ends.
+func (d *daemon) handleReloads(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -44,11 +44,12 @@ func (d *daemon) obeyReloads(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		d.notifier.reloaded(statusLine(d.supervisor.Board().Views()), notReloaded(err))
+		d.notifier.reloadDone(statusLine(d.supervisor.Board().Views()), reloadFailure(err))
 	}
 }
 
-// reload takes over the configuration as it is in its files now, or nothing of it.
+// reload applies the configuration as it is in its files now, or changes nothing and
+// returns an error.
 func (d *daemon) reload(ctx context.Context) error {
 	next, err := d.reloads.read()
 	if err != nil {
@@ -61,10 +62,10 @@ func (d *daemon) reload(ctx context.Context) error {
 		}
 		return err
 	}
-	// Not before: the supervisor must know what to do with what watchers report.
+	// After the supervisor: it must have the specs of the containers that watchers report.
 	d.config.Store(next)
 	for _, e := range d.engines {
-		nudge(e.refresh)
+		signalChannel(e.refresh)
 	}
 	d.logWarnings(next)
 	if keys := d.begun.NeedsRestart(next); len(keys) > 0 {
@@ -74,7 +75,7 @@ func (d *daemon) reload(ctx context.Context) error {
 	return nil
 }
 
-// logProblems says everything that is wrong with a configuration.
+// logProblems logs every problem of a configuration.
 func (d *daemon) logProblems(err error) {
 	problems, ok := errors.AsType[configs.Problems](err)
 	if !ok {
@@ -92,14 +93,14 @@ func (d *daemon) logWarnings(c *configs.Config) {
 	}
 }
 
-// notReloaded says in a few words, for systemctl status, why a reload was refused,
-// and nothing when it was not.
-func notReloaded(err error) string {
+// reloadFailure says for systemctl status why a reload was refused; it is empty when it was
+// not.
+func reloadFailure(err error) string {
 	if err == nil {
 		return ""
 	}
 	if problems, ok := errors.AsType[configs.Problems](err); ok {
-		return fmt.Sprintf("not reloaded: %s in the configuration, see the log", count(len(problems), "problem"))
+		return fmt.Sprintf("not reloaded: %s in the configuration, see the log", plural(len(problems), "problem"))
 	}
 	text, _, _ := strings.Cut(err.Error(), "\n")
 	return "not reloaded: " + line(text)

@@ -90,15 +90,15 @@ func TestReloadBeforeTheDaemonIsReady(t *testing.T) {
 	t.Setenv("NOTIFY_SOCKET", systemd.path)
 	n := &notifier{log: zap.NewNop()}
 	n.reloading()
-	n.reloaded("fine", notReloaded(errors.New("no\x1b such file\nor so")))
+	n.reloadDone("fine", reloadFailure(errors.New("no\x1b such file\nor so")))
 	n.started()
-	n.says("fine")
+	n.setStatus("fine")
 	want := []string{"READY=1"}
 	if got := systemd.await(t, "STATUS=fine; not reloaded: no? such file"); !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
 	n.reloading()
-	n.reloaded("fine", notReloaded(nil))
+	n.reloadDone("fine", reloadFailure(nil))
 	if got := systemd.await(t, "READY=1"); len(got) != 2 || !strings.HasPrefix(got[0], "RELOADING=1\nMONOTONIC_USEC=") || got[1] != "STATUS=fine" {
 		t.Errorf("%q", got)
 	}
@@ -106,7 +106,7 @@ func TestReloadBeforeTheDaemonIsReady(t *testing.T) {
 
 func TestReloadOfAConfigurationThatIsGone(t *testing.T) {
 	_, err := configs.Load([]string{filepath.Join(t.TempDir(), "none.toml")})
-	if got, want := notReloaded(err), "not reloaded: 1 problem in the configuration, see the log"; got != want {
+	if got, want := reloadFailure(err), "not reloaded: 1 problem in the configuration, see the log"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }

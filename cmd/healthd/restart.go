@@ -19,7 +19,7 @@ func (a *app) restartCommand() *cobra.Command {
 		Short: "Restart a container as after a failed liveness probe",
 		Long: "Withdraw a container's readiness, drain it, stop it, start it again, and wait for the new run.\n" +
 			"An interrupt ends the wait, not the restart. healthd does not restart a held container.",
-		Args:              takes(1, 1),
+		Args:              argCount(1, 1),
 		ValidArgsFunction: a.completeName,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if timeout <= 0 {
@@ -35,7 +35,7 @@ func (a *app) restartCommand() *cobra.Command {
 			defer cancelLimit()
 			asked, err := a.restart(limited, c, args[0])
 			if errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
-				return waitedInVain(args[0], asked, ctx.Err() != nil, timeout)
+				return gaveUpWaiting(args[0], asked, ctx.Err() != nil, timeout)
 			}
 			return err
 		},
@@ -44,9 +44,9 @@ func (a *app) restartCommand() *cobra.Command {
 	return cmd
 }
 
-// waitedInVain says what becomes of a restart that nobody waits for any more. One that
-// the daemon has not confirmed may go on or not.
-func waitedInVain(name string, asked, interrupted bool, timeout time.Duration) error {
+// gaveUpWaiting is the error of a restart that the command no longer waits for. A restart
+// that the daemon has not confirmed may go on or not.
+func gaveUpWaiting(name string, asked, interrupted bool, timeout time.Duration) error {
 	switch {
 	case !asked && interrupted:
 		return fmt.Errorf("cannot restart %s: interrupted before the daemon answered", name)
@@ -58,29 +58,29 @@ func waitedInVain(name string, asked, interrupted bool, timeout time.Duration) e
 	return fmt.Errorf("cannot see the new run of %s: it has not begun after %s; the restart goes on", name, timeout)
 }
 
-// restart asks for the restart and reports until the container runs anew. asked says
-// that the daemon has agreed.
+// restart requests the restart and reports its progress until the container has a new run.
+// asked says that the daemon has confirmed it.
 func (a *app) restart(ctx context.Context, c *client, name string) (asked bool, err error) {
 	var before, now api.Status
 	if err := c.get(ctx, containerPath(name), nil, &before); err != nil {
-		return false, c.named(ctx, "restart", name, err)
+		return false, c.requestError(ctx, "restart", name, err)
 	}
 	begin := time.Now()
 	if err := c.do(ctx, http.MethodPost, containerPath(before.ID, "restart"), nil, "", &now); err != nil {
 		return false, c.refusedRestart(ctx, name, err)
 	}
-	return true, a.awaitRun(ctx, c, before, now, begin)
+	return true, a.waitForNewRun(ctx, c, before, now, begin)
 }
 
-// awaitRun reports how a restart goes that was asked for at begin.
-func (a *app) awaitRun(ctx context.Context, c *client, before, now api.Status, begin time.Time) error {
+// waitForNewRun reports the progress of a restart that was requested at begin.
+func (a *app) waitForNewRun(ctx context.Context, c *client, before, now api.Status, begin time.Time) error {
 	const pause = 100 * time.Millisecond
 	ticker := time.NewTicker(pause)
 	defer ticker.Stop()
 	for said := ""; ; {
 		if r := now.State.Running; r != nil && newRun(before, now) {
 			_, err := fmt.Fprintf(a.stdout, "%s: running again since %s, after %s\n",
-				before.Name, moment(r.StartedAt), time.Since(begin).Round(pause))
+				before.Name, formatTime(r.StartedAt), time.Since(begin).Round(pause))
 			return err
 		}
 		if now.State.Terminated != nil {

@@ -39,15 +39,15 @@ func (a *app) runCommand() *cobra.Command {
 			ctx, cancel := context.WithCancel(cmd.Context())
 			defer cancel()
 			r := newReloads(func() (*configs.Config, error) { return configs.Load(a.configs) })
-			defer obeySignals(cancel, r.ask, log)()
+			defer handleSignals(cancel, r.request, log)()
 			return run(ctx, c, r, log)
 		},
 	}
 }
 
-// obeySignals calls stop at the first signal to end and exits at the second, and
-// calls reload at each SIGHUP. The function it returns gives the signals back.
-func obeySignals(stop, reload func(), log *zap.Logger) (release func()) {
+// handleSignals calls stop at the first SIGINT or SIGTERM, exits at the second, and calls
+// reload at each SIGHUP. release ends that.
+func handleSignals(stop, reload func(), log *zap.Logger) (release func()) {
 	signals := make(chan os.Signal, 4)
 	done, ended := make(chan struct{}), make(chan struct{})
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)

@@ -51,8 +51,7 @@ func (a *app) statusCommand() *cobra.Command {
 	return cmd
 }
 
-// showStatus shows the containers that there are, and then says which of those
-// named there are not.
+// showStatus prints the named containers, and then an error for each unknown name.
 func (a *app) showStatus(ctx context.Context, c *client, w io.Writer, output string, names []string) error {
 	all, failed, err := c.statuses(ctx, names)
 	if err != nil {
@@ -68,7 +67,7 @@ func (a *app) showStatus(ctx context.Context, c *client, w io.Writer, output str
 			err = writeWarnings(w, c.warnings(ctx), all, a.columns())
 		}
 	case len(names) == 0:
-		_, err = fmt.Fprintln(w, c.whyNone(ctx))
+		_, err = fmt.Fprintln(w, c.explainNone(ctx))
 	}
 	if err != nil {
 		return err
@@ -85,21 +84,21 @@ func (a *app) columns() int {
 	return unlessTerminal
 }
 
-// whyNone says why there is nothing to show.
-func (c *client) whyNone(ctx context.Context) string {
+// explainNone says why there is no container to show.
+func (c *client) explainNone(ctx context.Context) string {
 	answer, err := c.send(ctx, http.MethodGet, "/readyz", nil, "", "text/plain")
 	if err == nil {
 		answer.Body.Close()
 		return "no container matches a spec or has a probe label"
 	}
-	if refused, ok := errors.AsType[*refusal](err); ok {
+	if refused, ok := errors.AsType[*responseError](err); ok {
 		return "no container is known yet: " + line(refused.message)
 	}
 	return "no container is known: " + line(err.Error())
 }
 
-// statuses returns the containers of those names, or all; failed says which names
-// nobody has.
+// statuses returns the containers of those names, or all; failed has an error for each
+// unknown name.
 func (c *client) statuses(ctx context.Context, names []string) (all []api.Status, failed []error, err error) {
 	if len(names) == 0 {
 		err = c.get(ctx, "/v1/containers", nil, &all)
@@ -109,11 +108,11 @@ func (c *client) statuses(ctx context.Context, names []string) (all []api.Status
 	for _, name := range names {
 		var s api.Status
 		err := c.get(ctx, containerPath(name), nil, &s)
-		if _, refused := errors.AsType[*refusal](err); err != nil && !refused {
+		if _, refused := errors.AsType[*responseError](err); err != nil && !refused {
 			return nil, nil, err
 		}
 		if err != nil {
-			failed = append(failed, c.named(ctx, "show", name, err))
+			failed = append(failed, c.requestError(ctx, "show", name, err))
 			continue
 		}
 		all = append(all, s)

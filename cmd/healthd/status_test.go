@@ -250,11 +250,11 @@ func TestAges(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		-time.Second: "0s", 0: "0s", 59 * time.Second: "59s", time.Minute: "1m", 25 * time.Hour: "1d", 90 * time.Minute: "1h",
 	} {
-		if got := age(d); got != want {
+		if got := formatAge(d); got != want {
 			t.Errorf("%v: %s, want %s", d, got, want)
 		}
 	}
-	got := fmt.Sprint(latency(0.0000214), latency(0.0021234), latency(1.23456))
+	got := fmt.Sprint(formatLatency(0.0000214), formatLatency(0.0021234), formatLatency(1.23456))
 	if want := fmt.Sprint("21µs", "2.12ms", "1.23s"); got != want {
 		t.Errorf("%s, want %s", got, want)
 	}

@@ -11,7 +11,7 @@ import (
 	"healthd/supervisor/core"
 )
 
-// writeStatuses writes the table and below it what no column could hold.
+// writeStatuses writes the table, and below it what fits into no column.
 func writeStatuses(w io.Writer, all []api.Status, wide, colours bool, columns int, now time.Time) error {
 	t := table{header: statusHeader(wide), colours: colours}
 	if !wide {
@@ -49,7 +49,7 @@ func remark(s api.Status, now time.Time) string {
 	return ""
 }
 
-// waitsForOthers says whether a container waits for something that is not its own.
+// waitsForOthers says whether a container waits for something beside time.
 func waitsForOthers(w *api.Waiting) bool {
 	switch w.Reason {
 	case core.WaitGroupLimit, core.WaitRestartBudget, core.WaitHeld:
@@ -70,40 +70,40 @@ func statusRow(s api.Status, wide bool, now time.Time) []cell {
 	const shortID = 12
 	state, since := stateOf(s)
 	row := []cell{
-		{text: s.Name}, {text: or(s.Service)}, state, readyCell(s), {text: fmt.Sprint(s.RestartCount)},
+		{text: s.Name}, {text: orDash(s.Service)}, state, readyCell(s), {text: fmt.Sprint(s.RestartCount)},
 		probeCell(s, "startup"), probeCell(s, "liveness"), readinessCell(s), {text: "-"},
 	}
 	if !since.IsZero() {
-		row[len(row)-1].text = age(now.Sub(since))
+		row[len(row)-1].text = formatAge(now.Sub(since))
 	}
 	if wide {
 		id := s.ID[:min(shortID, len(s.ID))]
 		for _, text := range []string{openGates(s), string(s.Phase), string(s.RestartPolicy), s.Spec, s.Group, s.Runtime, id, s.Image, readyCondition(s).Reason} {
-			row = append(row, cell{text: or(text)})
+			row = append(row, cell{text: orDash(text)})
 		}
 	}
 	return row
 }
 
-// or is what stands for a text that is empty.
-func or(s string) string {
+// orDash returns "-" for an empty text.
+func orDash(s string) string {
 	if s = line(s); s == "" {
 		return "-"
 	}
 	return s
 }
 
-// stateOf is a container's state in one word, and since when. That it is held is put
-// behind it, as kubectl does with nodes where nothing is scheduled.
+// stateOf returns a container's state in one word, and since when. A hold is appended, as
+// kubectl appends SchedulingDisabled to a node's status.
 func stateOf(s api.Status) (cell, time.Time) {
-	state, since := stateUnheld(s)
+	state, since := stateWithoutHold(s)
 	if s.Held && state.text != core.WaitHeld {
 		return cell{state.text + "," + core.WaitHeld, cmp.Or(state.colour, yellow)}, since
 	}
 	return state, since
 }
 
-func stateUnheld(s api.Status) (cell, time.Time) {
+func stateWithoutHold(s api.Status) (cell, time.Time) {
 	switch {
 	case s.Invalid != "":
 		return cell{"Invalid", red}, time.Time{}
@@ -144,8 +144,8 @@ func readyCondition(s api.Status) api.Condition {
 	return api.Condition{}
 }
 
-// openGates is how many of a container's readiness gates are True, empty when it has
-// none.
+// openGates says how many of a container's readiness gates are True; it is empty when the
+// container has none.
 func openGates(s api.Status) string {
 	open, gates := 0, s.Gates()
 	if len(gates) == 0 {
@@ -159,7 +159,7 @@ func openGates(s api.Status) string {
 	return fmt.Sprintf("%d/%d", open, len(gates))
 }
 
-// readinessCell tells what holds readiness back: the probe, and else the gates.
+// readinessCell shows the readiness probe, or when that has succeeded, the gates.
 func readinessCell(s api.Status) cell {
 	if readyCondition(s).Reason == core.NotReadyGates {
 		return cell{"gates " + openGates(s), yellow}
@@ -167,7 +167,7 @@ func readinessCell(s api.Status) cell {
 	return probeCell(s, "readiness")
 }
 
-// alive says whether a container has a process, of which probes can say something.
+// alive says whether a container has a process that can be probed.
 func alive(s api.Status) bool {
 	if w := s.State.Waiting; w != nil && waitsForOthers(w) {
 		return readyCondition(s).Reason != core.NotReadyNotRun

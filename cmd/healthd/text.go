@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// printable takes what could steer a terminal out of a text: labels and the output
-// of probes are written by whoever runs the containers. Line breaks and tabs stay.
+// printable removes control characters except line breaks and tabs. Labels and the output
+// of probes come from the containers, and must not control the terminal.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '\n' || r == '\t' || unicode.IsGraphic(r) && r != utf8.RuneError {
@@ -24,7 +24,7 @@ func line(s string) string {
 	return strings.Join(strings.Fields(printable(s)), " ")
 }
 
-// shorten cuts a text to so many characters and says that it did.
+// shorten cuts a text to width characters and marks the cut.
 func shorten(s string, width int) string {
 	if utf8.RuneCountInString(s) <= width {
 		return s
@@ -66,8 +66,8 @@ func chop(s string, width int) []string {
 	return append(pieces, string(rest))
 }
 
-// age writes a time that passed in its largest unit.
-func age(d time.Duration) string {
+// formatAge formats a duration in its largest unit.
+func formatAge(d time.Duration) string {
 	const day = 24 * time.Hour
 	switch {
 	case d < 0:
@@ -82,8 +82,8 @@ func age(d time.Duration) string {
 	return fmt.Sprintf("%dd", int(d/day))
 }
 
-// latency writes a short time with three digits or so.
-func latency(seconds float64) string {
+// formatLatency formats a short duration with about three digits.
+func formatLatency(seconds float64) string {
 	d := time.Duration(seconds * float64(time.Second))
 	switch {
 	case d >= time.Second:

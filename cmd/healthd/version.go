@@ -11,7 +11,7 @@ import (
 // Set by the linker for a release: -ldflags "-X main.version=… -X main.commit=…".
 var version, commit string
 
-// build says which healthd this is.
+// build is the version of this binary.
 type build struct{ version, commit string }
 
 func thisBuild() build {

@@ -11,9 +11,8 @@ import (
 	"healthd/supervisor/api"
 )
 
-// warnings returns what the daemon warns of beside single containers. One that does
-// not know the question, as it is older than this program, warns of nothing; and what
-// else goes wrong is no reason not to show the containers.
+// warnings returns the daemon's warnings that concern no single container. It returns none
+// on any error, for example from an older daemon: the containers can be shown all the same.
 func (c *client) warnings(ctx context.Context) []string {
 	var d api.Daemon
 	if c.get(ctx, "/v1/daemon", nil, &d) != nil {
@@ -22,8 +21,8 @@ func (c *client) warnings(ctx context.Context) []string {
 	return d.Warnings
 }
 
-// writeWarnings writes all warnings of the daemon, and of those of the containers as
-// many as do not hide the table.
+// writeWarnings writes all warnings of the daemon, and the first few of the containers, so
+// that they do not push the table out of sight.
 func writeWarnings(w io.Writer, daemon []string, all []api.Status, columns int) error {
 	const most = 5
 	own := containerWarnings(all)
@@ -53,12 +52,12 @@ func containerWarnings(all []api.Status) []string {
 	return texts
 }
 
-// checkPatience is how long a check waits for a daemon, which nobody asked for.
-const checkPatience = 2 * time.Second
+// warningsTimeout is how long healthd check waits for a daemon's warnings.
+const warningsTimeout = 2 * time.Second
 
-// warnOfContainers prints what a daemon warns of, if one answers: who checks a
-// configuration need not have one.
-func (a *app) warnOfContainers(ctx context.Context, c *client) {
+// printContainerWarnings prints the warnings of a running daemon. Without one it prints
+// nothing: a configuration can be checked anywhere.
+func (a *app) printContainerWarnings(ctx context.Context, c *client) {
 	all, _, err := c.statuses(ctx, nil)
 	if err != nil {
 		return

@@ -80,7 +80,7 @@ func TestCheckBesideADaemonThatHangs(t *testing.T) {
 	defer ln.Close()
 	var stderr bytes.Buffer
 	a := &app{stderr: &stderr}
-	a.warnOfContainers(t.Context(), newClient(socket, 50*time.Millisecond))
+	a.printContainerWarnings(t.Context(), newClient(socket, 50*time.Millisecond))
 	if stderr.Len() > 0 {
 		t.Errorf("%q", stderr.String())
 	}
@@ -119,8 +119,8 @@ func TestLookout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		core, logged := observer.New(zap.InfoLevel)
 		docker := &lists{all: []runtime.Summary{{Name: "web", State: runtime.Running}}}
-		l := &lookout{Source: docker, engine: "docker", relist: time.Minute, log: zap.New(core)}
-		d := &daemon{engines: []*engine{{lookout: l}}}
+		l := &rivalDetector{Source: docker, engine: "docker", relist: time.Minute, log: zap.New(core)}
+		d := &daemon{engines: []*engine{{rivals: l}}}
 		list := func() {
 			t.Helper()
 			if all, err := l.List(t.Context()); len(all) != len(docker.all) || !errors.Is(err, docker.err) {

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// What a terminal is told.
+// Terminal control sequences.
 const (
 	hideCursor   = "\x1b[?25l"
 	showCursor   = "\x1b[?25h"
@@ -23,13 +23,13 @@ const (
 	watchSeconds = 1
 )
 
-// watch shows something again and again until ctx ends: in place on a terminal,
-// else one below the other. What cannot be shown at first is an error; a daemon or a
-// container that goes away later is waited for.
+// watch calls show again and again until ctx ends, and writes the result: in place on a
+// terminal, else one below the other. An error of the first call ends it; later errors are
+// shown, and it waits for the daemon or the container to come back.
 func (a *app) watch(ctx context.Context, show func(io.Writer) error) error {
 	var first bytes.Buffer
 	if err := show(&first); err != nil {
-		return ended(ctx, err)
+		return unlessCancelled(ctx, err)
 	}
 	_, _, onTerminal := a.size()
 	if onTerminal {
@@ -62,8 +62,7 @@ func (a *app) watch(ctx context.Context, show func(io.Writer) error) error {
 	}
 }
 
-// report adds to a screen why it shows nothing, or not all. Where there is none, that
-// is no part of what is shown, and said once.
+// report adds the error to the screen on a terminal. Elsewhere it prints each error once.
 func (a *app) report(screen io.Writer, err error, before string, onTerminal bool) (now string) {
 	if err == nil {
 		return ""
@@ -73,19 +72,19 @@ func (a *app) report(screen io.Writer, err error, before string, onTerminal bool
 	case onTerminal:
 		fmt.Fprintln(screen, "healthd:", now)
 	case now != before:
-		a.complain(err)
+		a.printError(err)
 	}
 	return now
 }
 
-// redraw writes over what was there line by line, as clearing everything first
-// would flicker. Lines below the screen are left out: writing them would scroll.
+// redraw overwrites the screen line by line: clearing it first would flicker. It leaves out
+// lines below the screen, which would scroll it.
 func (a *app) redraw(text string, onTerminal bool) error {
 	if onTerminal {
 		width, height, ok := a.size()
 		lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
 		if more := len(lines) - height; ok && more > 0 && height > 1 {
-			lines = append(lines[:height-1], fmt.Sprintf("… %s", count(more+1, "more line")))
+			lines = append(lines[:height-1], fmt.Sprintf("… %s", plural(more+1, "more line")))
 		}
 		for i := range lines {
 			if ok {
@@ -98,7 +97,7 @@ func (a *app) redraw(text string, onTerminal bool) error {
 	return err
 }
 
-// fit cuts a line that would wrap and push the others down. Colours take no room,
+// fit cuts a line that would wrap. Colours take no room,
 // and those after the cut are kept so that the last one ends there.
 func fit(s string, width int) string {
 	var b strings.Builder

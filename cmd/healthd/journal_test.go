@@ -85,11 +85,11 @@ func TestRebooted(t *testing.T) {
 		t.Errorf("boot %q", now)
 	}
 	for before, want := range map[string]bool{"": false, now: false, "another": true} {
-		if got := rebooted(before, now); got != want {
+		if got := wasRebooted(before, now); got != want {
 			t.Errorf("%q: %v", before, got)
 		}
 	}
-	if rebooted("another", "") {
+	if wasRebooted("another", "") {
 		t.Error("nobody knows of this boot")
 	}
 }

@@ -9,9 +9,9 @@ import (
 	"go.uber.org/zap"
 )
 
-// keep writes what is recorded and remembered to the disk and to the log. What it
-// returns ends that when all has been written, the log last, as the disk may fail.
-func (d *daemon) keep(ctx context.Context) (stop func()) {
+// runJournal writes the journal to the disk and its events to the log. stop ends both after
+// everything is written; the log comes last, because it may have to report the disk.
+func (d *daemon) runJournal(ctx context.Context) (stop func()) {
 	keeping, stopKeeping := context.WithCancel(ctx)
 	logging, stopLogging := context.WithCancel(ctx)
 	var keeper, logger sync.WaitGroup
@@ -29,21 +29,21 @@ func (d *daemon) keep(ctx context.Context) (stop func()) {
 	}
 }
 
-// takeBoot notes the host's boot when every engine has told all that it runs: a daemon
-// that is killed before leaves it to the next one that the host was started.
-func (d *daemon) takeBoot(ctx context.Context) {
+// acknowledgeBoot notes the host's boot once all engines are in sync. When the daemon is
+// killed before, the next one still sees that the host was rebooted.
+func (d *daemon) acknowledgeBoot(ctx context.Context) {
 	if err := d.supervisor.Ping(ctx); err == nil { // all that follows is remembered by now
 		d.journal.BootTaken()
 	}
 }
 
-// bootID names the present boot of the host. It is empty when the kernel does not say.
+// bootID returns the kernel's ID of the host's present boot; empty when it is unknown.
 func bootID() string {
 	id, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	return strings.TrimSpace(string(id))
 }
 
-// rebooted says that the host was started since an earlier daemon, if that is known.
-func rebooted(before, now string) bool {
+// wasRebooted says that the host is known to have been rebooted since an earlier daemon.
+func wasRebooted(before, now string) bool {
 	return before != "" && now != "" && before != now
 }

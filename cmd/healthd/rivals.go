@@ -13,34 +13,33 @@ import (
 	"healthd/runtime"
 )
 
-// rivals are programs that restart unhealthy containers, too, by what their
-// containers and Compose services are called.
+// rivals are the usual names, of containers or Compose services, of other programs that
+// restart unhealthy containers.
 var rivals = []string{"autoheal", "deunhealth"}
 
-// lookout is an engine's Source that looks through its lists for a rival that runs.
-// Those who only choose containers are not told of states, and a rival that was
-// stopped restarts nothing.
-type lookout struct {
+// rivalDetector is an engine's Source that looks for a running rival in each list.
+// Watcher.Wanted cannot do that: it does not get states, and a stopped rival does no harm.
+type rivalDetector struct {
 	runtime.Source
 	engine string
 	relist time.Duration
 	log    *zap.Logger
-	newest atomic.Pointer[sight] // nil when there was none; readers must not wait for lists
+	newest atomic.Pointer[rivalSeen] // nil when there was none
 }
 
-// sight is a rival that ran when a list was made.
-type sight struct {
+// rivalSeen is a rival that ran when a list was made.
+type rivalSeen struct {
 	name string
 	at   time.Time
 }
 
 // List returns the engine's list.
-func (l *lookout) List(ctx context.Context) ([]runtime.Summary, error) {
+func (l *rivalDetector) List(ctx context.Context) ([]runtime.Summary, error) {
 	all, err := l.Source.List(ctx)
 	if i := slices.IndexFunc(all, isRival); i >= 0 {
 		now := time.Now()
 		known := l.warning(now) != ""
-		l.newest.Store(&sight{all[i].Name, now})
+		l.newest.Store(&rivalSeen{all[i].Name, now})
 		if !known {
 			l.log.Warn("another program also restarts containers", zap.String("warning", l.warning(now)))
 		}
@@ -48,8 +47,8 @@ func (l *lookout) List(ctx context.Context) ([]runtime.Summary, error) {
 	return all, err
 }
 
-// isRival goes by names, the only thing in a list that tells what a container is for.
-// A rival between two runs of its own will be back.
+// isRival goes by names: a list has nothing else that shows what a container does. A
+// restarting rival counts, because it will run again.
 func isRival(s runtime.Summary) bool {
 	if s.State != runtime.Running && s.State != runtime.Restarting {
 		return false
@@ -60,8 +59,8 @@ func isRival(s runtime.Summary) bool {
 	})
 }
 
-// warning says that a rival was seen, and nothing when that is three lists ago.
-func (l *lookout) warning(now time.Time) string {
+// warning is about the rival, and empty when none was in the last three lists.
+func (l *rivalDetector) warning(now time.Time) string {
 	const lists = 3
 	s := l.newest.Load()
 	if s == nil || now.Sub(s.at) > lists*l.relist {
@@ -71,12 +70,12 @@ func (l *lookout) warning(now time.Time) string {
 		s.name, l.engine)
 }
 
-// warnings is what is to be said of no one container.
+// warnings returns the warnings that concern no single container.
 func (d *daemon) warnings() []string {
 	var all []string
 	now := time.Now()
 	for _, e := range d.engines {
-		if text := e.lookout.warning(now); text != "" {
+		if text := e.rivals.warning(now); text != "" {
 			all = append(all, text)
 		}
 	}
