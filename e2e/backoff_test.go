@@ -9,9 +9,9 @@ import (
 	"healthd/runtime/docker/dockertest"
 )
 
-// By default the first restart comes at once, the next ones after 10 s and 20 s. A
-// healthd that is killed meanwhile neither forgets that nor begins the wait afresh.
-func TestBackoffOutlivesHealthd(t *testing.T) {
+// By default the first restart is immediate, the next ones come after 10 s and 20 s. A
+// healthd that is killed in between keeps the back-off and the time already waited.
+func TestBackoffSurvivesHealthdRestart(t *testing.T) {
 	t.Parallel()
 	e := engines.Engine(t)
 	d := startDaemon(t, e.Endpoint, "[[spec]]\nname = \"looping\"\nmatch = { e2e = \"looping\" }\n")
@@ -23,7 +23,7 @@ func TestBackoffOutlivesHealthd(t *testing.T) {
 	}
 	s := d.until(20*time.Second, "looping", "waiting 10 s, after a restart without a wait", waits(1, "10s"))
 	ended := s.LastState.Terminated.FinishedAt
-	d.always(200*time.Millisecond, "looping", "waiting, which is in the journal by then", waits(1, "10s"))
+	d.stays(200*time.Millisecond, "looping", "waiting, which is in the journal by then", waits(1, "10s"))
 	d.kill()
 	const wait, away, slack = 10 * time.Second, 5 * time.Second, 4 * time.Second
 	d.eventually(2*away, "stay away for long", func() error {
@@ -32,15 +32,16 @@ func TestBackoffOutlivesHealthd(t *testing.T) {
 		}
 		return nil
 	})
-	d.again()
-	d.always(time.Second, "looping", "waiting all the same", waits(1, "10s"))
+	d.restart()
+	d.stays(time.Second, "looping", "waiting all the same", waits(1, "10s"))
 	d.until(20*time.Second, "looping", "waiting 20 s", waits(2, "20s"))
 	if waited := startedAt(t, e, "looping").Sub(ended); waited < wait || waited > wait+slack {
 		t.Errorf("it was started again %v after its end, want %v", waited, wait)
 	}
 }
 
-// After a run that was long enough there is no wait, and the next one is the shortest.
+// After a run longer than reset_after there is no back-off, and the next one is the
+// shortest.
 func TestBackoffIsForgottenAfterALongRun(t *testing.T) {
 	t.Parallel()
 	const long = 3 * time.Second

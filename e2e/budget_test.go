@@ -32,9 +32,8 @@ func waitsFor(reason string) func(status) bool {
 	return func(s status) bool { return s.State.Waiting != nil && s.State.Waiting.Reason == reason }
 }
 
-// Containers that have nothing to do with one another fail at once: one is restarted,
-// the others wait until the host's budget has room, and all of them get their turn. A
-// crash waits for nobody.
+// Unrelated containers fail at once: one is restarted, the others wait for the host's
+// restart budget, and all are restarted in the end. A crash does not wait.
 func TestRestartBudget(t *testing.T) {
 	t.Parallel()
 	const window = 4 * time.Second
@@ -75,12 +74,12 @@ func TestRestartBudget(t *testing.T) {
 	for _, name := range names {
 		d.until(30*time.Second, name, "restarted once it is its turn", func(s status) bool { return s.Ready && s.RestartCount == 1 })
 	}
-	d.keptBudget(window, names...)
+	d.checkBudget(window, names...)
 }
 
-// keptBudget checks that the restarts were far enough apart, in one turn each, and that
-// one event has told why.
-func (d *daemon) keptBudget(window time.Duration, names ...string) {
+// checkBudget checks that the restarts were at least a window apart, one for each container,
+// and that one event said why.
+func (d *daemon) checkBudget(window time.Duration, names ...string) {
 	d.t.Helper()
 	var last time.Time
 	kills, told := 0, 0

@@ -23,12 +23,12 @@ const (
 	chaosNoAnswer  = 0.05 // share of the answers to stop and start that are
 )
 
-// TestChaos lets operators, crashes, a lossy proxy and ends of healthd and of the engine
-// come upon 30 containers of all kinds at once. A model knows what the operators wish,
-// and what healthd does is held against it all the time, and once more when all is calm.
+// TestChaos runs 30 containers of all kinds under random operator actions, crashes, a lossy
+// proxy, and restarts of healthd and the engine. A model knows what the operators want.
+// healthd is compared with it all the time, and once more when the faults have ended.
 //
-// What nobody can know at once is not asked of healthd: no operator stops anything while
-// the stream stalls or the engine is being ended.
+// What healthd cannot know is not tested: no operator stops anything while the event
+// stream stalls or the engine ends.
 //
 //	go test -race ./e2e -run 'TestChaos$' -chaos=3m -chaos-seed=17
 func TestChaos(t *testing.T) {
@@ -39,14 +39,14 @@ func TestChaos(t *testing.T) {
 	t.Logf("-chaos=%v -chaos-seed=%d", *chaosFor, seed)
 	c := newChaos(t, seed)
 	c.populate()
-	before := c.figures()
-	c.rage(*chaosFor)
-	c.calmDown()
-	c.leaksNothing(before)
-	c.tally()
+	before := c.lowestResources()
+	c.runFaults(*chaosFor)
+	c.endFaults()
+	c.checkNoLeaks(before)
+	c.logSummary()
 }
 
-// chaos is one engine, the proxy before it, healthd and what the operators know.
+// chaos is one engine, the proxy in front of it, healthd and the model.
 type chaos struct {
 	t    *testing.T
 	seed uint64
@@ -64,8 +64,8 @@ type chaos struct {
 
 	mu       sync.Mutex
 	begun    time.Time
-	subjects []*subject
-	byID     map[string]*subject
+	subjects []*target
+	byID     map[string]*target
 	troubled int       // how many troubles are under way in which nobody is judged
 	calm     time.Time // when the last one ended
 	loss     *rand.Rand
@@ -74,7 +74,7 @@ type chaos struct {
 	acts     map[string]int
 }
 
-// chaosLine is something that was done or seen.
+// chaosLine is a line of the log: something that was done or seen.
 type chaosLine struct {
 	at   time.Time
 	who  string
@@ -89,21 +89,21 @@ func newChaos(t *testing.T, seed uint64) *chaos {
 	t.Helper()
 	c := &chaos{
 		t: t, seed: seed, raging: make(chan struct{}), over: make(chan struct{}), begun: time.Now(), calm: time.Now(),
-		byID: map[string]*subject{}, loss: rand.New(rand.NewPCG(seed, 0)), acts: map[string]int{},
+		byID: map[string]*target{}, loss: rand.New(rand.NewPCG(seed, 0)), acts: map[string]int{},
 	}
 	// Registered before healthd's own, so that it runs after it: a failed test would
 	// make that print the whole log, once for each start of healthd.
 	t.Cleanup(c.report)
 	c.e = dockertest.Start(t)
 	c.p = startProxy(t, c.e)
-	c.d = newBehind(t, c.p, chaosSpecs)
+	c.d = newBehindProxy(t, c.p, chaosSpecs)
 	c.d.rewrite(func(text string) string { return strings.Replace(text, `"debug"`, `"info"`, 1) })
 	c.startHealthd()
 	t.Cleanup(func() {
 		close(c.over)
 		c.watching.Wait()
 	})
-	c.p.called = c.called
+	c.p.called = c.onRequest
 	c.watching.Go(c.watch)
 	return c
 }
@@ -123,7 +123,7 @@ func (c *chaos) populate() {
 	room := make(chan struct{}, 3)
 	for _, k := range chaosKinds {
 		for i := range k.members {
-			s := &subject{kind: k, name: fmt.Sprintf("%s-%d", k.name, i+1)}
+			s := &target{kind: k, name: fmt.Sprintf("%s-%d", k.name, i+1)}
 			c.subjects = append(c.subjects, s)
 			wg.Go(func() {
 				room <- struct{}{}
@@ -133,75 +133,75 @@ func (c *chaos) populate() {
 		}
 	}
 	wg.Wait()
-	c.watching.Go(c.judge)
-	c.d.eventually(60*time.Second, "see all up", c.asWished)
+	c.watching.Go(c.checkContinuously)
+	c.d.eventually(60*time.Second, "see all up", c.matchesWanted)
 }
 
-// rage lets things go wrong for that long.
-func (c *chaos) rage(during time.Duration) {
+// runFaults injects faults for that long.
+func (c *chaos) runFaults(during time.Duration) {
 	c.t.Helper()
 	end := time.Now().Add(during)
-	c.lossy()
+	c.proxyLosesEvents()
 	for i := range chaosOperators {
-		c.operating.Go(func() { c.operate(rand.New(rand.NewPCG(c.seed, uint64(i)+1))) })
+		c.operating.Go(func() { c.runOperator(rand.New(rand.NewPCG(c.seed, uint64(i)+1))) })
 	}
 	// The last healthd must live long enough to leak something.
 	r, mortal := rand.New(rand.NewPCG(c.seed, 1000)), time.Now().Add(during*2/3)
 	for time.Now().Before(end) {
 		c.pause(time.Second+time.Duration(r.Int64N(int64(3*time.Second))), end)
 		if time.Now().Before(end) {
-			c.disaster(r, time.Now().Before(mortal))
+			c.injectFault(r, time.Now().Before(mortal))
 		}
 	}
 	close(c.raging)
 	c.operating.Wait()
 }
 
-// pause waits, but not beyond end.
+// pause waits for d, but not beyond end.
 func (c *chaos) pause(d time.Duration, end time.Time) {
 	time.Sleep(min(d, time.Until(end)))
 }
 
-// calmDown ends all trouble and waits until everything is as the operators wish.
-func (c *chaos) calmDown() {
+// endFaults ends all faults and waits until everything is as the operators want.
+func (c *chaos) endFaults() {
 	c.t.Helper()
-	c.say("everybody", "calm down")
-	c.p.pass()
-	c.change(c.look) // a pause whose call failed may have been made all the same
+	c.log("everybody", "calm down")
+	c.p.clearFaults()
+	c.change(c.readEngineState) // a pause whose call failed may have been made all the same
 	for _, s := range c.subjects {
-		c.do(s, (*chaos).unpause)
-		c.do(s, (*chaos).resume)
+		c.exclusively(s, (*chaos).unpause)
+		c.exclusively(s, (*chaos).resume)
 	}
 	c.d.eventually(60*time.Second, "hear the engine", func() error { return c.d.runtimeUp("1") })
-	if err := c.await(30*time.Second, c.asWished); err != nil {
-		c.wrong("everybody", "not all became as it was wished: %v", err)
+	if err := c.await(30*time.Second, c.matchesWanted); err != nil {
+		c.fail("everybody", "not all became as it was wished: %v", err)
 	}
 	time.Sleep(3 * time.Second) // in which the judge sees nothing wrong
-	if err := c.await(5*time.Second, c.asWished); err != nil {
-		c.wrong("everybody", "not all stayed as it was wished: %v", err)
+	if err := c.await(5*time.Second, c.matchesWanted); err != nil {
+		c.fail("everybody", "not all stayed as it was wished: %v", err)
 	}
 }
 
-// say notes something that was done or seen.
-func (c *chaos) say(who, format string, args ...any) {
+// log logs something that was done or seen.
+func (c *chaos) log(who, format string, args ...any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.lines = append(c.lines, chaosLine{time.Now(), who, fmt.Sprintf(format, args...)})
 }
 
-func (c *chaos) wrong(who, format string, args ...any) {
+func (c *chaos) fail(who, format string, args ...any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.wrongLocked(who, format, args...)
+	c.failLocked(who, format, args...)
 }
 
-func (c *chaos) wrongLocked(who, format string, args ...any) {
+func (c *chaos) failLocked(who, format string, args ...any) {
 	l := chaosLine{time.Now(), who, "WRONG: " + fmt.Sprintf(format, args...)}
 	c.lines, c.wrongs = append(c.lines, l), append(c.wrongs, l)
 }
 
-// report tells what went wrong, with what was done to that container and what healthd
-// said of it.
+// report prints each failure with what was done to that container and what healthd
+// reported about it.
 func (c *chaos) report() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -245,13 +245,13 @@ func (c *chaos) logOf(who string) string {
 	return strings.Join(found[max(0, len(found)-most):], "")
 }
 
-// tally tells how much was done and how much could not be judged.
-func (c *chaos) tally() {
+// logSummary logs how much was done and how much could not be checked.
+func (c *chaos) logSummary() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	vague := 0
 	for _, s := range c.subjects {
-		if s.wish == wishVague {
+		if s.wanted == wantedUnclear {
 			vague++
 		}
 	}

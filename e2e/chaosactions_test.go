@@ -12,22 +12,22 @@ import (
 	"github.com/docker/docker/api/types/container"
 )
 
-// act is something that an operator does to a container, or that happens to it.
+// act is an operator's action on a container, or something that happens to it.
 type act struct {
 	name  string
 	share int
-	do    func(*chaos, *subject)
+	do    func(*chaos, *target)
 }
 
 var chaosActs = []act{
 	{"stop", 4, (*chaos).stop}, {"kill", 2, (*chaos).kill}, {"start", 6, (*chaos).start}, {"restart", 2, (*chaos).restart},
-	{"pause", 1, (*chaos).pauseIt}, {"unpause", 3, (*chaos).unpause}, {"recreate", 2, (*chaos).recreate},
+	{"pause", 1, (*chaos).pauseContainer}, {"unpause", 3, (*chaos).unpause}, {"recreate", 2, (*chaos).recreate},
 	{"hold", 1, (*chaos).hold}, {"resume", 3, (*chaos).resume}, {"healthd restart", 2, (*chaos).healthdRestart},
-	{"crash", 4, (*chaos).crash}, {"end", 3, (*chaos).end}, {"sicken", 5, (*chaos).sicken},
+	{"crash", 4, (*chaos).crash}, {"end", 3, (*chaos).end}, {"sicken", 5, (*chaos).failLiveness},
 }
 
-// operate does one thing after the other until it is over.
-func (c *chaos) operate(r *rand.Rand) {
+// runOperator does random acts until ctx ends.
+func (c *chaos) runOperator(r *rand.Rand) {
 	var all []act
 	for _, a := range chaosActs {
 		for range a.share {
@@ -42,17 +42,17 @@ func (c *chaos) operate(r *rand.Rand) {
 		case <-time.After(50*time.Millisecond + time.Duration(r.Int64N(int64(300*time.Millisecond)))):
 		}
 		if !s.kind.rm || a.name != "healthd restart" && a.name != "hold" {
-			c.do(s, a.do)
+			c.exclusively(s, a.do)
 		}
 	}
 }
 
-// do lets nobody else act on the container meanwhile, and nobody harm the engine.
-func (c *chaos) do(s *subject, act func(*chaos, *subject)) {
+// exclusively runs act while no other operator acts on the target and the engine is not harmed.
+func (c *chaos) exclusively(s *target, act func(*chaos, *target)) {
 	c.engine.RLock()
 	defer c.engine.RUnlock()
-	s.turn.Lock()
-	defer s.turn.Unlock()
+	s.actLock.Lock()
+	defer s.actLock.Unlock()
 	c.change(func() { s.busy = true })
 	act(c, s)
 	c.change(func() { s.busy, s.down = false, 0 })
@@ -64,14 +64,14 @@ func (c *chaos) change(do func()) {
 	do()
 }
 
-func (c *chaos) note(s *subject, format string, args ...any) {
-	c.say(s.name, format+" → %v", append(args, c.now(s).wish)...)
+func (c *chaos) note(s *target, format string, args ...any) {
+	c.log(s.name, format+" → %v", append(args, c.snapshot(s).wish)...)
 }
 
-// known is what can be read of a subject at one moment.
-type known struct {
+// snapshot is what is known of a target at one moment.
+type snapshot struct {
 	id                string
-	wish              wish
+	wish              wantedState
 	runs, paused      bool
 	held, sick        bool
 	stops, terms      int
@@ -80,17 +80,17 @@ type known struct {
 	startCall, heldAt time.Time
 }
 
-func (c *chaos) now(s *subject) known {
+func (c *chaos) snapshot(s *target) snapshot {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return known{s.id, s.wish, s.runs, s.paused, s.held, s.sick, s.stops, s.terms, s.diedAt, s.termAt, s.killedAt, s.startCall, s.heldAt}
+	return snapshot{s.id, s.wanted, s.runs, s.paused, s.held, s.unhealthy, s.stops, s.terms, s.diedAt, s.termAt, s.killedAt, s.startCall, s.heldAt}
 }
 
-func (c *chaos) wishes(s *subject, w wish, since time.Time) {
+func (c *chaos) setWanted(s *target, w wantedState, since time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s.wish, s.since, s.owed = w, since, false
-	if w == wishDown || w == wishOver {
+	s.wanted, s.since, s.restartAfterHold = w, since, false
+	if w == wantedStopped || w == wantedEnded {
 		s.taken = false
 	}
 	c.acts["wish "+w.String()]++
@@ -116,7 +116,7 @@ func (c *chaos) await(within time.Duration, try func() error) error {
 	}
 }
 
-// cli runs a command of healthd, which may be away.
+// cli runs a client command; the daemon may be down.
 func (c *chaos) cli(args ...string) error {
 	ctx, cancel := c.context()
 	defer cancel()
@@ -127,9 +127,9 @@ func (c *chaos) cli(args ...string) error {
 	return nil
 }
 
-func (c *chaos) hold(s *subject) {
-	k := c.now(s)
-	if k.held || k.wish == wishGone {
+func (c *chaos) hold(s *target) {
+	k := c.snapshot(s)
+	if k.held || k.wish == wantedRemoved {
 		return
 	}
 	err := c.cli("hold", s.name)
@@ -142,54 +142,54 @@ func (c *chaos) hold(s *subject) {
 	c.note(s, "healthd hold (%v)", err)
 }
 
-func (c *chaos) resume(s *subject) {
-	if !c.now(s).held {
+func (c *chaos) resume(s *target) {
+	if !c.snapshot(s).held {
 		return
 	}
 	owed := false
 	c.change(func() {
-		owed, s.owed, s.heldAt = s.owed, false, time.Time{}
+		owed, s.restartAfterHold, s.heldAt = s.restartAfterHold, false, time.Time{}
 		if owed {
-			s.wish = wishVague // it is started before the command returns
+			s.wanted = wantedUnclear // it is started before the command returns
 		}
 	})
 	err := c.cli("resume", s.name)
 	c.change(func() {
 		s.held = err != nil
 		if err == nil && owed {
-			s.wish = wishUp
+			s.wanted = wantedRunning
 		}
 	})
 	c.note(s, "healthd resume (%v)", err)
 }
 
-func (c *chaos) healthdRestart(s *subject) {
-	k := c.now(s)
-	if k.held || k.paused || k.wish == wishGone || s.kind.group {
+func (c *chaos) healthdRestart(s *target) {
+	k := c.snapshot(s)
+	if k.held || k.paused || k.wish == wantedRemoved || s.kind.group {
 		return
 	}
-	c.wishes(s, wishVague, time.Time{})
+	c.setWanted(s, wantedUnclear, time.Time{})
 	err := c.cli("restart", s.name)
-	if err == nil || k.wish == wishUp && s.kind.policy == "" {
-		c.wishes(s, wishUp, time.Time{})
+	if err == nil || k.wish == wantedRunning && s.kind.policy == "" {
+		c.setWanted(s, wantedRunning, time.Time{})
 	}
 	c.note(s, "healthd restart (%v)", err)
 }
 
-// crash kills the process, past the engine.
-func (c *chaos) crash(s *subject) { c.signal(s, syscall.SIGKILL) }
+// crash kills the process without the engine.
+func (c *chaos) crash(s *target) { c.signal(s, syscall.SIGKILL) }
 
-// end lets the process end well.
-func (c *chaos) end(s *subject) {
+// end makes the process exit with 0.
+func (c *chaos) end(s *target) {
 	if !s.kind.deaf {
 		c.signal(s, syscall.SIGTERM)
 	}
 }
 
-func (c *chaos) signal(s *subject, sig syscall.Signal) {
+func (c *chaos) signal(s *target, sig syscall.Signal) {
 	ctx, cancel := c.context()
 	defer cancel()
-	k := c.now(s)
+	k := c.snapshot(s)
 	if !k.runs || k.paused {
 		return
 	}
@@ -200,44 +200,44 @@ func (c *chaos) signal(s *subject, sig syscall.Signal) {
 	begun := time.Now()
 	err = syscall.Kill(i.State.Pid, sig)
 	if err == nil {
-		err = c.awaitDeath(s, begun)
+		err = c.waitForDie(s, begun)
 	}
-	c.hasEnded(s, sig, err)
+	c.noteEnd(s, sig, err)
 	c.note(s, "the process got %v (%v)", sig, err)
 }
 
-// hasEnded says what follows an end that nobody asked the engine for.
-func (c *chaos) hasEnded(s *subject, sig syscall.Signal, err error) {
+// noteEnd updates the model after an end that nobody requested from the engine.
+func (c *chaos) noteEnd(s *target, sig syscall.Signal, err error) {
 	const certainly = time.Second
-	k := c.now(s)
+	k := c.snapshot(s)
 	stays := s.kind.policy == "Never" || s.kind.policy == "OnFailure" && sig == syscall.SIGTERM
 	held := k.held && s.kind.engine == ""
 	switch {
-	case k.wish == wishVague, s.kind.rm:
+	case k.wish == wantedUnclear, s.kind.rm:
 	case (stays || held) && (err != nil || k.sick || k.stops > 0 || k.terms > 0):
-		c.wishes(s, wishVague, time.Time{})
+		c.setWanted(s, wantedUnclear, time.Time{})
 	case stays:
-		c.wishes(s, wishOver, k.diedAt)
+		c.setWanted(s, wantedEnded, k.diedAt)
 	case held && !k.heldAt.IsZero() && k.diedAt.Sub(k.heldAt) > certainly:
-		c.wishes(s, wishOver, k.diedAt)
-		c.change(func() { s.owed = true })
+		c.setWanted(s, wantedEnded, k.diedAt)
+		c.change(func() { s.restartAfterHold = true })
 	}
 }
 
-// sicken makes liveness fail.
-func (c *chaos) sicken(s *subject) {
+// failLiveness makes the liveness probe fail.
+func (c *chaos) failLiveness(s *target) {
 	ctx, cancel := c.context()
 	defer cancel()
-	k := c.now(s)
+	k := c.snapshot(s)
 	if !k.runs || k.paused || !s.kind.probed {
 		return
 	}
-	c.change(func() { s.sick = true })
-	err := c.makeSick(ctx, s, k.id)
+	c.change(func() { s.unhealthy = true })
+	err := c.setUnhealthy(ctx, s, k.id)
 	c.note(s, "made sick (%v)", err)
 }
 
-func (c *chaos) makeSick(ctx context.Context, s *subject, id string) error {
+func (c *chaos) setUnhealthy(ctx context.Context, s *target, id string) error {
 	if s.kind.exec {
 		made, err := c.e.Client().ContainerExecCreate(ctx, id, container.ExecOptions{Cmd: []string{"touch", "/sick"}})
 		if err == nil {

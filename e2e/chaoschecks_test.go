@@ -31,7 +31,7 @@ const (
 	judgeEvery = 250 * time.Millisecond
 )
 
-// watch follows the engine's own stream of events, past the proxy.
+// watch follows the engine's event stream without the proxy.
 func (c *chaos) watch() {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(c.t.Context()))
 	defer cancel()
@@ -50,7 +50,7 @@ func (c *chaos) watch() {
 			case m := <-messages:
 				if at := time.Unix(0, m.TimeNano); at.After(since) {
 					since = at
-					c.told(m, at)
+					c.onEvent(m, at)
 				}
 			case <-errs:
 				lost = true
@@ -63,7 +63,7 @@ func (c *chaos) watch() {
 	}
 }
 
-func (c *chaos) told(m events.Message, at time.Time) {
+func (c *chaos) onEvent(m events.Message, at time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s := c.byID[m.Actor.ID]
@@ -84,16 +84,16 @@ func (c *chaos) told(m events.Message, at time.Time) {
 		what += " " + m.Actor.Attributes["exitCode"]
 		s.runs, s.paused, s.diedAt = false, false, at
 		if s.kind.rm {
-			s.wish = wishGone // for whatever reason: an engine that starts may remove it as well
+			s.wanted = wantedRemoved // for whatever reason: an engine that starts may remove it as well
 		}
 	case events.ActionStart:
-		s.runs, s.terms, s.stops, s.taken, s.sick, s.down = true, 0, 0, false, false, 0
+		s.runs, s.terms, s.stops, s.taken, s.unhealthy, s.down = true, 0, 0, false, false, 0
 	}
 	c.lines = append(c.lines, chaosLine{at, s.name, "engine: " + what})
 }
 
-// called is told of each request of healthd's that reaches the engine.
-func (c *chaos) called(call string) {
+// onRequest is called for each request of healthd that reaches the engine.
+func (c *chaos) onRequest(call string) {
 	what, ok := strings.CutPrefix(call, "POST /containers/")
 	id, what, ok2 := strings.Cut(what, "/")
 	if !ok || !ok2 || what != "stop" && what != "start" {
@@ -108,30 +108,30 @@ func (c *chaos) called(call string) {
 	c.lines = append(c.lines, chaosLine{time.Now(), s.name, "healthd asks for a " + what})
 	c.acts["healthd "+what]++
 	if what == "start" {
-		c.startAsked(s)
+		c.onStartRequest(s)
 		return
 	}
-	c.stopAsked(s)
+	c.onStopRequest(s)
 }
 
-func (c *chaos) startAsked(s *subject) {
+func (c *chaos) onStartRequest(s *target) {
 	s.startCall = time.Now()
 	if s.kind.rm {
-		c.wrongLocked(s.name, "healthd starts one that is removed when it ends")
+		c.failLocked(s.name, "healthd starts one that is removed when it ends")
 	}
-	if s.wish != wishDown && s.wish != wishOver {
+	if s.wanted != wantedStopped && s.wanted != wantedEnded {
 		return
 	}
 	if age := time.Since(s.since); age > noticed {
-		c.wrongLocked(s.name, "healthd starts it %v after it was to stay down (%v, owed %v)", age, s.wish, s.owed)
+		c.failLocked(s.name, "healthd starts it %v after it was to stay down (%v, owed %v)", age, s.wanted, s.restartAfterHold)
 	}
-	s.wish = wishVague // once is enough
+	s.wanted = wantedUnclear // once is enough
 }
 
-func (c *chaos) stopAsked(s *subject) {
+func (c *chaos) onStopRequest(s *target) {
 	s.stops++
 	if s.kind.rm {
-		c.wrongLocked(s.name, "healthd stops one that is removed when it ends")
+		c.failLocked(s.name, "healthd stops one that is removed when it ends")
 	}
 	if !s.kind.group {
 		return
@@ -144,12 +144,12 @@ func (c *chaos) stopAsked(s *subject) {
 		}
 	}
 	if len(down) > 1 {
-		c.wrongLocked(s.name, "healthd takes it down while it has %v down, and may have 1", down)
+		c.failLocked(s.name, "healthd takes it down while it has %v down, and may have 1", down)
 	}
 }
 
-// judge compares, all the time, what runs and what healthd says with what should be.
-func (c *chaos) judge() {
+// checkContinuously compares, all the time, containers and healthd's statuses with the model.
+func (c *chaos) checkContinuously() {
 	tick := time.NewTicker(judgeEvery)
 	defer tick.Stop()
 	for last := time.Now(); ; {
@@ -159,12 +159,12 @@ func (c *chaos) judge() {
 		case <-tick.C:
 		}
 		asked := time.Now()
-		said, err := c.said()
+		said, err := c.healthdStatuses()
 		if err != nil {
 			last = time.Now()
 			continue
 		}
-		runs, err := c.runs()
+		runs, err := c.runningContainers()
 		now := time.Now()
 		if err == nil {
 			c.compare(said, runs, asked, now.Sub(last))
@@ -173,8 +173,8 @@ func (c *chaos) judge() {
 	}
 }
 
-// said is what healthd says of each container.
-func (c *chaos) said() (map[string]status, error) {
+// healthdStatuses returns healthd's status of each container.
+func (c *chaos) healthdStatuses() (map[string]status, error) {
 	ctx, cancel := c.context()
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.d.url+"/v1/containers", nil)
@@ -197,8 +197,8 @@ func (c *chaos) said() (map[string]status, error) {
 	return said, nil
 }
 
-// runs is what the engine says: by ID, whether it runs.
-func (c *chaos) runs() (map[string]bool, error) {
+// runningContainers returns, by ID, whether the engine says that a container runs.
+func (c *chaos) runningContainers() (map[string]bool, error) {
 	ctx, cancel := c.context()
 	defer cancel()
 	list, err := c.e.Client().ContainerList(ctx, container.ListOptions{All: true})
@@ -212,8 +212,8 @@ func (c *chaos) runs() (map[string]bool, error) {
 	return runs, nil
 }
 
-// compare judges what was said at the moment asked, and then whether a container ran.
-// dt is the time since the last judgement.
+// compare checks the statuses that were requested at the time asked, and then which
+// containers ran. dt is the time since the last check.
 func (c *chaos) compare(said map[string]status, runs map[string]bool, asked time.Time, dt time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -223,7 +223,7 @@ func (c *chaos) compare(said map[string]status, runs map[string]bool, asked time
 	for _, s := range c.subjects {
 		c.compareReady(s, said[s.name], runs[s.id], asked)
 		switch {
-		case s.busy || s.wish != wishUp || s.held || runs[s.id]:
+		case s.busy || s.wanted != wantedRunning || s.held || runs[s.id]:
 			s.down = 0
 			continue
 		case asked.Sub(s.startCall) < starting:
@@ -232,12 +232,12 @@ func (c *chaos) compare(said map[string]status, runs map[string]bool, asked time
 		before, bound := s.down, chaosBackoff+tooLong
 		s.down += min(dt, time.Second)
 		if before <= bound && s.down > bound {
-			c.wrongLocked(s.name, "it should run and is down for %v; healthd says %+v", s.down, said[s.name])
+			c.failLocked(s.name, "it should run and is down for %v; healthd says %+v", s.down, said[s.name])
 		}
 	}
 }
 
-func (c *chaos) compareReady(s *subject, said status, runs bool, asked time.Time) {
+func (c *chaos) compareReady(s *target, said status, runs bool, asked time.Time) {
 	bound := readyBound
 	if s.lostAt.After(s.diedAt.Add(-time.Second)) {
 		bound += listBound
@@ -247,17 +247,17 @@ func (c *chaos) compareReady(s *subject, said status, runs bool, asked time.Time
 		since = c.calm
 	}
 	if age := asked.Sub(since); said.Ready && !runs && !s.runs && !s.busy && s.id != "" && age > bound {
-		c.wrongLocked(s.name, "healthd calls it ready %v after its end", age)
+		c.failLocked(s.name, "healthd calls it ready %v after its end", age)
 	}
 }
 
-// asWished returns nil when everything is as the operators wish, and healthd says so.
-func (c *chaos) asWished() error {
-	said, err := c.said()
+// matchesWanted returns nil when everything is as the operators want, and healthd reports it so.
+func (c *chaos) matchesWanted() error {
+	said, err := c.healthdStatuses()
 	if err != nil {
 		return err
 	}
-	runs, err := c.runs()
+	runs, err := c.runningContainers()
 	if err != nil {
 		return err
 	}
@@ -266,28 +266,28 @@ func (c *chaos) asWished() error {
 	for _, s := range c.subjects {
 		v, run := said[s.name], runs[s.id]
 		switch {
-		case s.kind.ends && s.wish == wishUp: // it comes and goes
-		case s.wish == wishUp && (!run || v.State.Running == nil && v.State.Waiting == nil || !v.Ready):
+		case s.kind.ends && s.wanted == wantedRunning: // it comes and goes
+		case s.wanted == wantedRunning && (!run || v.State.Running == nil && v.State.Waiting == nil || !v.Ready):
 			err = errors.Join(err, fmt.Errorf("%s should be up and ready: %+v", s.name, v))
-		case (s.wish == wishDown || s.wish == wishOver) && (run || v.Ready || v.State.Running != nil):
-			err = errors.Join(err, fmt.Errorf("%s should be down (%v since %v): %+v", s.name, s.wish, s.since, v))
+		case (s.wanted == wantedStopped || s.wanted == wantedEnded) && (run || v.Ready || v.State.Running != nil):
+			err = errors.Join(err, fmt.Errorf("%s should be down (%v since %v): %+v", s.name, s.wanted, s.since, v))
 		}
 	}
 	return err
 }
 
-// figures are what a healthd that leaks has more of.
-type figures struct{ goroutines, descriptors int }
+// resources are what a leak in healthd increases.
+type resources struct{ goroutines, descriptors int }
 
-// figures reads the lowest figures of some seconds in which nothing happens. In a long
-// test these are enough for connections that healthd keeps to be closed.
-func (c *chaos) figures() figures {
+// lowestResources returns the lowest values of some idle seconds. In a long test, idle connections
+// are closed by then.
+func (c *chaos) lowestResources() resources {
 	c.t.Helper()
-	lowest, err := c.read()
+	lowest, err := c.readResources()
 	for end := time.Now().Add(min(*chaosFor/10, 12*time.Second)); time.Now().Before(end) && err == nil; time.Sleep(100 * time.Millisecond) {
-		var f figures
-		f, err = c.read()
-		lowest = figures{min(lowest.goroutines, f.goroutines), min(lowest.descriptors, f.descriptors)}
+		var f resources
+		f, err = c.readResources()
+		lowest = resources{min(lowest.goroutines, f.goroutines), min(lowest.descriptors, f.descriptors)}
 	}
 	if err != nil {
 		c.t.Fatal(err)
@@ -295,7 +295,7 @@ func (c *chaos) figures() figures {
 	return lowest
 }
 
-func (c *chaos) read() (f figures, err error) {
+func (c *chaos) readResources() (f resources, err error) {
 	_, text, err := c.d.get("/metrics")
 	for line := range strings.Lines(text) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
@@ -312,14 +312,14 @@ func (c *chaos) read() (f figures, err error) {
 	return f, err
 }
 
-// leaksNothing checks that healthd has no more of anything than before. Connections
-// that it keeps to use them again go within 10 s.
-func (c *chaos) leaksNothing(before figures) {
+// checkNoLeaks checks that healthd has no more goroutines and descriptors than before.
+// It closes idle connections after 10 s.
+func (c *chaos) checkNoLeaks(before resources) {
 	c.t.Helper()
 	const slack = 8
-	var now figures
+	var now resources
 	c.d.eventually(30*time.Second, "be as small as before", func() (err error) {
-		if now, err = c.read(); err == nil && (now.goroutines > before.goroutines+slack || now.descriptors > before.descriptors+slack) {
+		if now, err = c.readResources(); err == nil && (now.goroutines > before.goroutines+slack || now.descriptors > before.descriptors+slack) {
 			err = fmt.Errorf("%+v, before the chaos %+v", now, before)
 		}
 		return err

@@ -8,8 +8,8 @@ import (
 	"github.com/docker/docker/api/types/container"
 )
 
-func (c *chaos) stop(s *subject) {
-	c.endIt(s, "docker stop", func(k known, since time.Time) (time.Time, bool) {
+func (c *chaos) stop(s *target) {
+	c.stopByOperator(s, "docker stop", func(k snapshot, since time.Time) (time.Time, bool) {
 		// As many as healthd sent are its own.
 		return k.termAt, !k.termAt.Before(since) && k.terms > k.stops
 	}, func(ctx context.Context, id string) error {
@@ -18,102 +18,102 @@ func (c *chaos) stop(s *subject) {
 	})
 }
 
-func (c *chaos) kill(s *subject) {
-	c.endIt(s, "docker kill", func(k known, since time.Time) (time.Time, bool) {
+func (c *chaos) kill(s *target) {
+	c.stopByOperator(s, "docker kill", func(k snapshot, since time.Time) (time.Time, bool) {
 		return k.killedAt, !k.killedAt.Before(since) && k.stops == 0
 	}, func(ctx context.Context, id string) error { return c.e.Client().ContainerKill(ctx, id, "KILL") })
 }
 
-// endIt ends a running container as an operator does. Whether that is a wish that
-// healthd can know of is told by the engine's stream: a signal that came too late, or
-// that may have been healthd's own, is none.
-func (c *chaos) endIt(s *subject, what string, certain func(known, time.Time) (time.Time, bool), do func(context.Context, string) error) {
+// stopByOperator ends a running container as an operator does. The engine's stream shows
+// whether healthd can know that: a signal that came too late, or that may have been
+// healthd's own, does not count as an operator's.
+func (c *chaos) stopByOperator(s *target, what string, certain func(snapshot, time.Time) (time.Time, bool), do func(context.Context, string) error) {
 	ctx, cancel := c.context()
 	defer cancel()
-	k := c.now(s)
+	k := c.snapshot(s)
 	if !k.runs || k.paused {
 		return
 	}
 	begun := time.Now()
 	err := do(ctx, k.id)
 	if err == nil {
-		err = c.awaitDeath(s, begun)
+		err = c.waitForDie(s, begun)
 	}
-	k = c.now(s)
+	k = c.snapshot(s)
 	at, sure := certain(k, begun)
 	switch {
 	case s.kind.rm: // the stream has told, if it is so
 	case err != nil || !sure || k.runs:
-		c.wishes(s, wishVague, begun)
+		c.setWanted(s, wantedUnclear, begun)
 	case k.startCall.After(at.Add(noticed)):
-		c.wrong(s.name, "healthd started it at %v, while the operator stopped it at %v", k.startCall, at)
+		c.fail(s.name, "healthd started it at %v, while the operator stopped it at %v", k.startCall, at)
 	case k.startCall.After(at):
-		c.wishes(s, wishVague, begun)
+		c.setWanted(s, wantedUnclear, begun)
 	default:
-		c.wishes(s, wishDown, at)
+		c.setWanted(s, wantedStopped, at)
 	}
 	c.note(s, "%s (%v)", what, err)
 }
 
-// awaitDeath waits until the engine's stream has told of the container's end.
-func (c *chaos) awaitDeath(s *subject, since time.Time) error {
+// waitForDie waits until the engine's stream has the container's die event.
+func (c *chaos) waitForDie(s *target, since time.Time) error {
 	return c.await(5*time.Second, func() error {
-		if c.now(s).diedAt.Before(since) {
+		if c.snapshot(s).diedAt.Before(since) {
 			return errors.New("its end was not told")
 		}
 		return nil
 	})
 }
 
-func (c *chaos) start(s *subject) {
-	if k := c.now(s); k.runs || k.paused {
+func (c *chaos) start(s *target) {
+	if k := c.snapshot(s); k.runs || k.paused {
 		return
 	}
-	if c.now(s).wish == wishGone {
+	if c.snapshot(s).wish == wantedRemoved {
 		c.recreate(s)
 		return
 	}
-	c.revive(s, "docker start", func(ctx context.Context, id string) error {
+	c.startByOperator(s, "docker start", func(ctx context.Context, id string) error {
 		return c.e.Client().ContainerStart(ctx, id, container.StartOptions{})
 	})
 }
 
-func (c *chaos) restart(s *subject) {
-	if k := c.now(s); k.paused || k.wish == wishGone || s.kind.rm {
+func (c *chaos) restart(s *target) {
+	if k := c.snapshot(s); k.paused || k.wish == wantedRemoved || s.kind.rm {
 		return
 	}
-	c.revive(s, "docker restart", func(ctx context.Context, id string) error {
+	c.startByOperator(s, "docker restart", func(ctx context.Context, id string) error {
 		two := 2
 		return c.e.Client().ContainerRestart(ctx, id, container.StopOptions{Timeout: &two})
 	})
 }
 
-// revive makes a container run, which is a wish from the beginning.
-func (c *chaos) revive(s *subject, what string, do func(context.Context, string) error) {
+// startByOperator starts a container: from the request on, it is wanted running.
+func (c *chaos) startByOperator(s *target, what string, do func(context.Context, string) error) {
 	ctx, cancel := c.context()
 	defer cancel()
-	c.wishes(s, wishVague, time.Time{})
-	err := do(ctx, c.now(s).id)
+	c.setWanted(s, wantedUnclear, time.Time{})
+	err := do(ctx, c.snapshot(s).id)
 	if err == nil {
-		c.wishes(s, wishUp, time.Time{})
+		c.setWanted(s, wantedRunning, time.Time{})
 	}
 	c.note(s, "%s (%v)", what, err)
 }
 
-func (c *chaos) pauseIt(s *subject) {
+func (c *chaos) pauseContainer(s *target) {
 	ctx, cancel := c.context()
 	defer cancel()
-	if k := c.now(s); !k.runs || k.paused || s.kind.ends || c.e.Client().ContainerPause(ctx, k.id) != nil {
+	if k := c.snapshot(s); !k.runs || k.paused || s.kind.ends || c.e.Client().ContainerPause(ctx, k.id) != nil {
 		return
 	}
 	c.change(func() { s.paused = true })
 	c.note(s, "docker pause")
 }
 
-func (c *chaos) unpause(s *subject) {
+func (c *chaos) unpause(s *target) {
 	ctx, cancel := c.context()
 	defer cancel()
-	k := c.now(s)
+	k := c.snapshot(s)
 	if !k.paused {
 		return
 	}
@@ -122,13 +122,13 @@ func (c *chaos) unpause(s *subject) {
 	c.note(s, "docker unpause (%v)", err)
 }
 
-// recreate removes the container, if it is there, and makes another of the same name.
-func (c *chaos) recreate(s *subject) {
+// recreate removes the container, if it exists, and creates another of the same name.
+func (c *chaos) recreate(s *target) {
 	ctx, cancel := c.context()
 	defer cancel()
-	old := c.now(s).id
+	old := c.snapshot(s).id
 	if old != "" {
-		c.wishes(s, wishVague, time.Time{})
+		c.setWanted(s, wantedUnclear, time.Time{})
 		err := c.e.Client().ContainerRemove(ctx, old, container.RemoveOptions{Force: true})
 		// One with --rm may be on its way out.
 		err = errors.Join(err, c.await(10*time.Second, func() error {
@@ -149,9 +149,9 @@ func (c *chaos) recreate(s *subject) {
 	c.mu.Lock()
 	delete(c.byID, old)
 	c.byID[made.ID] = s
-	s.id, s.paused, s.runs, s.sick, s.taken = made.ID, false, false, false, false
+	s.id, s.paused, s.runs, s.unhealthy, s.taken = made.ID, false, false, false, false
 	c.mu.Unlock()
-	c.revive(s, "docker start of a new one", func(ctx context.Context, id string) error {
+	c.startByOperator(s, "docker start of a new one", func(ctx context.Context, id string) error {
 		return c.e.Client().ContainerStart(ctx, id, container.StartOptions{})
 	})
 }

@@ -11,35 +11,35 @@ import (
 	"healthd/runtime/docker/dockertest"
 )
 
-// disaster harms healthd, the engine or what is between them, and waits until it is
-// over. No one is judged meanwhile.
-func (c *chaos) disaster(r *rand.Rand, mortal bool) {
+// injectFault harms healthd, the engine or the connection between them, and waits until that is
+// over. Nothing is checked meanwhile.
+func (c *chaos) injectFault(r *rand.Rand, mortal bool) {
 	during := 200*time.Millisecond + time.Duration(r.Int64N(int64(2*time.Second)))
 	all := []struct {
 		name string
 		do   func(time.Duration)
 	}{
-		{"kill -9 of healthd", c.healthdDies},
-		{"kill -9 of healthd", c.healthdDies},
-		{"kill -9 of the engine", func(d time.Duration) { c.engineEnds((*dockertest.Engine).Kill, d) }},
-		{"SIGTERM to the engine", func(d time.Duration) { c.engineEnds((*dockertest.Engine).Stop, d) }},
-		{"connections refused", c.refused},
-		{"answers of 500", c.sickened},
-		{"a stalled stream", c.stalled},
+		{"kill -9 of healthd", c.killHealthd},
+		{"kill -9 of healthd", c.killHealthd},
+		{"kill -9 of the engine", func(d time.Duration) { c.restartEngine((*dockertest.Engine).Kill, d) }},
+		{"SIGTERM to the engine", func(d time.Duration) { c.restartEngine((*dockertest.Engine).Stop, d) }},
+		{"connections refused", c.proxyRefuses},
+		{"answers of 500", c.proxyAnswersWrongly},
+		{"a stalled stream", c.proxyStalls},
 	}
 	if !mortal {
 		all = all[2:]
 	}
 	chosen := all[r.IntN(len(all))]
-	c.say("everybody", "%s for %v", chosen.name, during)
+	c.log("everybody", "%s for %v", chosen.name, during)
 	c.change(func() { c.troubled++; c.acts[chosen.name]++ })
 	chosen.do(during)
 	c.d.eventually(60*time.Second, "hear the engine again", func() error { return c.d.runtimeUp("1") })
 	c.change(func() { c.troubled--; c.calm = time.Now() })
-	c.say("everybody", "%s is over", chosen.name)
+	c.log("everybody", "%s is over", chosen.name)
 }
 
-func (c *chaos) healthdDies(during time.Duration) {
+func (c *chaos) killHealthd(during time.Duration) {
 	c.change(func() {
 		for _, s := range c.subjects {
 			if time.Since(s.heldAt) < time.Second {
@@ -52,31 +52,31 @@ func (c *chaos) healthdDies(during time.Duration) {
 	c.startHealthd()
 }
 
-// alone keeps the operators away until what they did before has been heard.
-func (c *chaos) alone() (done func()) {
+// pauseOperators stops the operators until healthd has received what they did before.
+func (c *chaos) pauseOperators() (done func()) {
 	c.engine.Lock()
 	time.Sleep(300 * time.Millisecond)
 	return c.engine.Unlock
 }
 
-// engineEnds ends the engine and starts it again. What it runs lives on.
-func (c *chaos) engineEnds(end func(*dockertest.Engine, testing.TB), during time.Duration) {
-	defer c.alone()()
+// restartEngine ends the engine and starts it again. Its containers run on.
+func (c *chaos) restartEngine(end func(*dockertest.Engine, testing.TB), during time.Duration) {
+	defer c.pauseOperators()()
 	end(c.e, c.t)
 	time.Sleep(during)
 	c.e.Up(c.t)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, s := range c.subjects {
-		if s.kind.engine != "" && s.wish == wishDown {
-			s.wish = wishVague // an engine that starts forgets that it was stopped
+		if s.kind.engine != "" && s.wanted == wantedStopped {
+			s.wanted = wantedUnclear // an engine that starts forgets that it was stopped
 		}
 	}
-	c.look()
+	c.readEngineState()
 }
 
-// look learns from the engine what its stream may not have told as it went down.
-func (c *chaos) look() {
+// readEngineState reads from the engine what its stream may have lost when it ended.
+func (c *chaos) readEngineState() {
 	ctx, cancel := c.context()
 	defer cancel()
 	list, err := c.e.Client().ContainerList(ctx, container.ListOptions{All: true})
@@ -91,29 +91,29 @@ func (c *chaos) look() {
 	}
 }
 
-func (c *chaos) refused(during time.Duration) {
+func (c *chaos) proxyRefuses(during time.Duration) {
 	c.p.refuse()
 	time.Sleep(during)
 	c.p.accept()
 }
 
-func (c *chaos) sickened(during time.Duration) {
+func (c *chaos) proxyAnswersWrongly(during time.Duration) {
 	c.p.on("GET /containers|exec", fails)
 	time.Sleep(during)
-	c.p.pass()
-	c.lossy()
+	c.p.clearFaults()
+	c.proxyLosesEvents()
 }
 
-func (c *chaos) stalled(during time.Duration) {
-	defer c.alone()()
-	c.p.stall()
+func (c *chaos) proxyStalls(during time.Duration) {
+	defer c.pauseOperators()()
+	c.p.stallEvents()
 	time.Sleep(during)
-	c.p.flow()
+	c.p.resumeEvents()
 }
 
-// lossy makes the proxy lose events and answers now and then.
-func (c *chaos) lossy() {
-	c.p.drop(func(ev proxiedEvent) bool {
+// proxyLosesEvents makes the proxy drop some events and answers.
+func (c *chaos) proxyLosesEvents() {
+	c.p.dropEvents(func(ev proxiedEvent) bool {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		s := c.byID[ev.Actor.ID]
@@ -132,7 +132,7 @@ func (c *chaos) lossy() {
 			}
 		})
 		if lost {
-			c.p.losesAnswer(w, r)
+			c.p.dropAnswer(w, r)
 			return
 		}
 		c.p.passOn(w, r)

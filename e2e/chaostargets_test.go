@@ -8,8 +8,8 @@ import (
 	"github.com/docker/docker/api/types/container"
 )
 
-// kind is what some of the containers have in common.
-type kind struct {
+// containerKind is a configuration that several targets share.
+type containerKind struct {
 	name     string
 	members  int
 	policy   string // healthd's
@@ -31,7 +31,7 @@ const (
 	chaosBackoff   = 4 * time.Second
 )
 
-var chaosKinds = []*kind{
+var chaosKinds = []*containerKind{
 	{name: "web", members: 4, probed: true, settings: chaosBoth},
 	{name: "drain", members: 3, probed: true, settings: chaosBoth + "[spec.publish]\ndrain = \"1s\"\n"},
 	{name: "command", members: 3, probed: true, exec: true,
@@ -63,35 +63,35 @@ var chaosSpecs = func() string {
 	return b.String()
 }()
 
-// wish is what the operators want of a container, as far as that can be said.
-type wish uint8
+// wantedState is the state that the operators want a container in.
+type wantedState uint8
 
 const (
-	wishVague wish = iota // two wishes crossed, and either may hold
-	wishUp                // it is to run, and is brought back when it ends
-	wishDown              // somebody stopped it
-	wishOver              // it has ended, and by its policy or a hold is not started again
-	wishGone              // it was removed
+	wantedUnclear wantedState = iota // two wishes crossed, and either may hold
+	wantedRunning                    // it is to run, and is brought back when it ends
+	wantedStopped                    // somebody stopped it
+	wantedEnded                      // it has ended, and by its policy or a hold is not started again
+	wantedRemoved                    // it was removed
 )
 
-func (w wish) String() string { return [...]string{"vague", "up", "down", "over", "gone"}[w] }
+func (w wantedState) String() string { return [...]string{"vague", "up", "down", "over", "gone"}[w] }
 
-// subject is one container, through all its lives.
-type subject struct {
-	kind *kind
-	name string
-	turn sync.Mutex // of who acts on it
+// target is one container name, through all its re-creations and runs.
+type target struct {
+	kind    *containerKind
+	name    string
+	actLock sync.Mutex // of who acts on it
 
 	// What follows is guarded by chaos.mu.
-	id     string
-	wish   wish
-	since  time.Time // of wishDown and wishOver: nobody may start it from then on
-	owed   bool      // it ended while it was held: wishUp when that is over
-	held   bool
-	heldAt time.Time // from when on it was held for certain; zero: not for certain
-	paused bool
-	sick   bool // since its present run began
-	busy   bool // an operator is at it
+	id               string
+	wanted           wantedState
+	since            time.Time // of wishDown and wishOver: nobody may start it from then on
+	restartAfterHold bool      // it ended while it was held: wishUp when that is over
+	held             bool
+	heldAt           time.Time // from when on it was held for certain; zero: not for certain
+	paused           bool
+	unhealthy        bool // since its present run began
+	busy             bool // an operator is at it
 
 	// What the engine's own stream tells, which nothing is lost from.
 	runs             bool

@@ -160,7 +160,7 @@ func TestLabels(t *testing.T) {
 	})
 }
 
-// The engine goes for ten seconds and comes back; its containers live on.
+// The engine is down for ten seconds; its containers run on.
 func TestEngineAwayForTenSeconds(t *testing.T) {
 	e := dockertest.Start(t)
 	d := startDaemon(t, e.Endpoint, fmt.Sprintf(webSpec, "away")+`
@@ -179,14 +179,14 @@ period = "500ms"
 	if code, _, _ := d.get("/livez"); code != http.StatusOK {
 		t.Errorf("/livez without an engine: %d", code)
 	}
-	d.always(max(0, 10*time.Second-time.Since(stopped)), "away", "ready while the engine is away", ready)
+	d.stays(max(0, 10*time.Second-time.Since(stopped)), "away", "ready while the engine is away", ready)
 	s, _ := d.status("away")
 	if since := s.Probes["liveness"].LastProbeTime.Sub(stopped); since < 5*time.Second {
 		t.Errorf("the last probe came %v after the engine went: probes did not go on", since)
 	}
 	e.Up(t)
 	d.eventually(20*time.Second, "hear the engine again", func() error { return d.runtimeUp("1") })
-	d.always(2*time.Second, "away", "ready and not restarted", func(s status) bool { return s.Ready && s.RestartCount == 0 })
+	d.stays(2*time.Second, "away", "ready and not restarted", func(s status) bool { return s.Ready && s.RestartCount == 0 })
 	if after := startedAt(t, e, id); !after.Equal(before) {
 		t.Errorf("started again at %v", after)
 	}

@@ -65,8 +65,8 @@ type daemon struct {
 	exitErr error
 }
 
-// startDaemon starts healthd on an engine with the given specs and waits until it
-// has taken in what runs there. It is stopped, and must end well, with the test.
+// startDaemon starts healthd on an engine with the given specs and waits for its
+// first full sync. At the end of the test it is stopped, and must exit with 0.
 func startDaemon(t *testing.T, endpoint, specs string) *daemon {
 	t.Helper()
 	d := newDaemon(t, endpoint, specs)
@@ -157,7 +157,7 @@ func (d *daemon) start() {
 	})
 }
 
-// stop asks healthd to end, waits for it and returns how it ended.
+// stop sends SIGTERM, waits for the end and returns the error of the process.
 func (d *daemon) stop(within time.Duration) error {
 	_ = d.cmd.Process.Signal(syscall.SIGTERM)
 	select {
@@ -170,7 +170,7 @@ func (d *daemon) stop(within time.Duration) error {
 	}
 }
 
-// get asks the read-only listener.
+// get sends a request to the read-only listener.
 func (d *daemon) get(path string) (status int, body string, err error) {
 	ctx, cancel := context.WithTimeout(d.t.Context(), 5*time.Second)
 	defer cancel()
@@ -187,7 +187,7 @@ func (d *daemon) get(path string) (status int, body string, err error) {
 	return response.StatusCode, string(b), err
 }
 
-// status is the part of a status object that these tests look at.
+// status is the part of a status object that these tests use.
 type status struct {
 	Name         string `json:"name"`
 	Spec         string `json:"spec"`
@@ -295,8 +295,8 @@ func (d *daemon) run(args ...string) (output string, code int) {
 	return string(out), code
 }
 
-// eventually asks again and again until there is no error, and fails the test when
-// there still is one after the time given. It returns how long it took.
+// eventually calls try until it returns nil, and fails the test when that takes longer than
+// within. It returns how long it took.
 func (d *daemon) eventually(within time.Duration, what string, try func() error) time.Duration {
 	d.t.Helper()
 	begun := time.Now()
@@ -314,7 +314,7 @@ func (d *daemon) eventually(within time.Duration, what string, try func() error)
 	}
 }
 
-// until waits until a container's status is as wanted.
+// until waits until wanted returns true for a container's status.
 func (d *daemon) until(within time.Duration, name, what string, wanted func(status) bool) status {
 	d.t.Helper()
 	var s status
@@ -330,8 +330,8 @@ func (d *daemon) until(within time.Duration, name, what string, wanted func(stat
 	return s
 }
 
-// always holds for the time given that a container's status is as wanted.
-func (d *daemon) always(during time.Duration, name, what string, wanted func(status) bool) {
+// stays checks that wanted returns true for a container's status all the time.
+func (d *daemon) stays(during time.Duration, name, what string, wanted func(status) bool) {
 	d.t.Helper()
 	end := time.After(during)
 	tick := time.NewTicker(50 * time.Millisecond)

@@ -10,9 +10,9 @@ import (
 	"healthd/runtime/docker/dockertest"
 )
 
-// What had ended before there was a healthd is left alone, as nobody can say how it
-// ended. Once somebody has started it, it is looked after.
-func TestFoundStoppedIsLeftAlone(t *testing.T) {
+// A container that had ended before healthd was first started is left alone: healthd cannot
+// know why it ended. Once somebody starts it, it is supervised.
+func TestContainerFoundStoppedIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	e := engines.Engine(t)
 	id := e.Run(t, dockertest.RunOptions{
@@ -22,8 +22,8 @@ func TestFoundStoppedIsLeftAlone(t *testing.T) {
 	d.eventually(20*time.Second, "see it end", func() error { return ended(t, e, id) })
 	d.start()
 	d.until(20*time.Second, "relic", "failed", func(s status) bool { return s.Phase == "Failed" })
-	d.always(2*time.Second, "relic", "left alone", func(s status) bool { return s.Phase == "Failed" && s.RestartCount == 0 })
-	d.foundStopped("relic")
+	d.stays(2*time.Second, "relic", "left alone", func(s status) bool { return s.Phase == "Failed" && s.RestartCount == 0 })
+	d.checkFoundStopped("relic")
 	if err := e.Client().ContainerStart(t.Context(), id, container.StartOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -48,9 +48,9 @@ timeout = "5s"
 failure_threshold = 3
 `
 
-// A healthd that comes back takes the containers for what the one before knew of them,
-// until the probes give a verdict of their own.
-func TestReadyAndStartedOutliveHealthd(t *testing.T) {
+// After a restart, healthd keeps the last readiness and started state of a run until its
+// probes reach a verdict.
+func TestReadyAndStartedSurviveHealthdRestart(t *testing.T) {
 	t.Parallel()
 	e := engines.Engine(t)
 	d := startDaemon(t, e.Endpoint, keptSpec)
@@ -64,21 +64,21 @@ func TestReadyAndStartedOutliveHealthd(t *testing.T) {
 	}
 	set(t, e, ids["kept-recovers"], "status=500")
 	d.until(20*time.Second, "kept-recovers", "unready", func(s status) bool { return !s.Ready })
-	d.always(200*time.Millisecond, "kept-recovers", "unready, which is in the journal by then", func(s status) bool { return !s.Ready })
+	d.stays(200*time.Millisecond, "kept-recovers", "unready, which is in the journal by then", func(s status) bool { return !s.Ready })
 	d.kill()
 	set(t, e, ids["kept-recovers"], "status=200")
 	set(t, e, ids["kept-sickens"], "status=500")
-	d.again()
-	d.holdsUntilAVerdict()
-	if n := d.told("kept-well", "Ready"); n != 1 {
+	d.restart()
+	d.checkRememberedUntilVerdict()
+	if n := d.countEvents("kept-well", "Ready"); n != 1 {
 		t.Errorf("kept-well became ready %d times: %v", n, d.reasons("kept-well"))
 	}
 	inside(t, e, "kept-starts", "touch", "/up")
 	d.until(20*time.Second, "kept-starts", "ready", ready)
 }
 
-// holdsUntilAVerdict watches what becomes of what was remembered.
-func (d *daemon) holdsUntilAVerdict() {
+// checkRememberedUntilVerdict checks that the remembered state stays until a verdict.
+func (d *daemon) checkRememberedUntilVerdict() {
 	d.t.Helper()
 	outcome := func(s status) string { return s.Probes["readiness"].Outcome }
 	d.until(20*time.Second, "kept-sickens", "unready", func(s status) bool {
@@ -111,8 +111,8 @@ func (d *daemon) holdsUntilAVerdict() {
 	})
 }
 
-// told says how often a container has an event of that reason.
-func (d *daemon) told(name, reason string) int {
+// countEvents returns how many events of that reason a container has.
+func (d *daemon) countEvents(name, reason string) int {
 	d.t.Helper()
 	n := 0
 	for _, r := range d.reasons(name) {

@@ -34,24 +34,24 @@ period = "200ms"
 termination_grace_period = "2s"
 `
 
-// startBehind starts healthd behind a proxy. It lists the containers every second, so
-// that what no event told is found within a short test.
-func startBehind(t *testing.T, p *proxy, specs string) *daemon {
+// startBehindProxy starts healthd with a proxy before its engine. It lists the containers
+// every second, to find within a short test what no event reported.
+func startBehindProxy(t *testing.T, p *proxy, specs string) *daemon {
 	t.Helper()
-	d := newBehind(t, p, specs)
+	d := newBehindProxy(t, p, specs)
 	d.start()
 	d.eventually(30*time.Second, "be synced", d.synced)
 	return d
 }
 
-func newBehind(t *testing.T, p *proxy, specs string) *daemon {
+func newBehindProxy(t *testing.T, p *proxy, specs string) *daemon {
 	t.Helper()
 	d := newDaemon(t, p.endpoint(), specs)
 	d.rewrite(func(text string) string { return strings.Replace(text, "[listen]", "relist = \"1s\"\n[listen]", 1) })
 	return d
 }
 
-// set changes how the test server in a container behaves, past the engine.
+// set changes the behaviour of the test server in a container, without the proxy.
 func set(t *testing.T, e *dockertest.Engine, id, how string) {
 	t.Helper()
 	c, err := e.Client().ContainerInspect(t.Context(), id)
@@ -65,8 +65,8 @@ func set(t *testing.T, e *dockertest.Engine, id, how string) {
 	_ = answer.Body.Close()
 }
 
-// followsHTTP checks that readiness goes on.
-func (d *daemon) followsHTTP(e *dockertest.Engine, name string) {
+// checkReadinessFollows checks that readiness still follows the probe.
+func (d *daemon) checkReadinessFollows(e *dockertest.Engine, name string) {
 	d.t.Helper()
 	set(d.t, e, name, "status=500")
 	d.until(5*time.Second, name, "unready, as its server says", func(s status) bool { return !s.Ready })
@@ -85,13 +85,13 @@ func gone(err error) error {
 	return nil
 }
 
-// No event comes through: lists find out everything, and the engine remembers why.
+// No event arrives: lists find every change, and the engine's history has the causes.
 func TestAllEventsLost(t *testing.T) {
 	t.Parallel()
 	e := engines.Engine(t)
 	p := startProxy(t, e)
-	d := startBehind(t, p, fmt.Sprintf(sickSpec, "deafened"))
-	p.drop(func(proxiedEvent) bool { return true })
+	d := startBehindProxy(t, p, fmt.Sprintf(sickSpec, "deafened"))
+	p.dropEvents(func(proxiedEvent) bool { return true })
 	run := func(name string) string {
 		return e.Run(t, dockertest.RunOptions{Name: name, Labels: map[string]string{"e2e": "deafened"}})
 	}
@@ -111,7 +111,7 @@ func TestAllEventsLost(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.until(10*time.Second, "deafened-1", "stopped by the operator", byOperator)
-	d.always(3*time.Second, "deafened-1", "left alone", byOperator)
+	d.stays(3*time.Second, "deafened-1", "left alone", byOperator)
 	if err := e.Client().ContainerStart(t.Context(), id, container.StartOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -123,29 +123,28 @@ func TestAllEventsLost(t *testing.T) {
 	}
 }
 
-// The stream of events stalls and nobody closes it, while calls are answered.
-func TestStreamStalls(t *testing.T) {
+// The event stream stalls without being closed, while requests are answered.
+func TestEventStreamStalls(t *testing.T) {
 	t.Parallel()
 	e := engines.Engine(t)
 	p := startProxy(t, e)
-	d := startBehind(t, p, fmt.Sprintf(sickSpec, "stalled"))
+	d := startBehindProxy(t, p, fmt.Sprintf(sickSpec, "stalled"))
 	id := e.Run(t, dockertest.RunOptions{Name: "stalled", Labels: map[string]string{"e2e": "stalled"}})
 	d.until(10*time.Second, "stalled", "ready", ready)
-	p.stall()
-	d.followsHTTP(e, "stalled")
+	p.stallEvents()
+	d.checkReadinessFollows(e, "stalled")
 	d.endProcess(e, id)
 	d.until(10*time.Second, "stalled", "started again", func(s status) bool { return s.Ready && s.RestartCount == 1 })
-	p.flow() // the old die and start come now
-	d.always(2*time.Second, "stalled", "left alone", func(s status) bool { return s.Ready && s.RestartCount == 1 })
+	p.resumeEvents() // the old die and start come now
+	d.stays(2*time.Second, "stalled", "left alone", func(s status) bool { return s.Ready && s.RestartCount == 1 })
 	if err := e.Client().ContainerStop(t.Context(), id, container.StopOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	d.until(5*time.Second, "stalled", "stopped by the operator", byOperator)
 }
 
-// The engine accepts connections and answers nothing. The shortest way to find that out
-// is the deadline of a list, 30 s; a silent stream that nobody lists beside is left to
-// runtime's TestWatchSilence, in virtual time.
+// The engine accepts connections and does not answer. The deadline of a list, 30 s, finds
+// that first. A silent stream without lists is tested by runtime's TestWatchSilence.
 func TestEngineAnswersNothing(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes 35 s")
@@ -153,16 +152,16 @@ func TestEngineAnswersNothing(t *testing.T) {
 	t.Parallel()
 	e := engines.Engine(t)
 	p := startProxy(t, e)
-	d := startBehind(t, p, fmt.Sprintf(hangsSpec, "mute"))
+	d := startBehindProxy(t, p, fmt.Sprintf(hangsSpec, "mute"))
 	e.Run(t, dockertest.RunOptions{Name: "mute", Labels: map[string]string{"e2e": "mute"}})
 	d.until(10*time.Second, "mute", "ready", ready)
-	p.stall()
+	p.stallEvents()
 	p.on(".", hang)
 	d.eventually(45*time.Second, "notice that the engine does not answer", func() error { return d.runtimeUp("0") })
 	set(t, e, "mute", "status=500")
 	d.until(5*time.Second, "mute", "unready", func(s status) bool { return !s.Ready })
-	d.always(time.Second, "mute", "not restarted meanwhile", func(s status) bool { return s.RestartCount == 0 && !s.Draining })
-	p.pass()
+	d.stays(time.Second, "mute", "not restarted meanwhile", func(s status) bool { return s.RestartCount == 0 && !s.Draining })
+	p.clearFaults()
 	p.refuse() // what hung before is cut
 	p.accept()
 	d.eventually(30*time.Second, "hear the engine again", func() error { return d.runtimeUp("1") })
@@ -170,7 +169,7 @@ func TestEngineAnswersNothing(t *testing.T) {
 	d.runtimeEvents("RuntimeLost", "RuntimeBack")
 }
 
-// runtimeEvents checks what was recorded of the engine itself.
+// runtimeEvents checks the events about the engine itself.
 func (d *daemon) runtimeEvents(want ...string) {
 	d.t.Helper()
 	var got []string
@@ -184,14 +183,14 @@ func (d *daemon) runtimeEvents(want ...string) {
 	}
 }
 
-// The socket refuses connections; what happens meanwhile is found out afterwards, what
-// the operator has stopped is known for what it is.
+// The socket refuses connections. Changes meanwhile are found afterwards, and a stop by the
+// operator is recognized.
 func TestEngineRefuses(t *testing.T) {
 	t.Parallel()
 	e := engines.Engine(t)
 	p := startProxy(t, e)
 	p.refuse()
-	d := newBehind(t, p, fmt.Sprintf(hangsSpec, "refused"))
+	d := newBehindProxy(t, p, fmt.Sprintf(hangsSpec, "refused"))
 	d.start()
 	d.eventually(20*time.Second, "say that it waits for the engine", func() error {
 		if err := d.synced(); err == nil || !strings.Contains(err.Error(), "docker (cannot connect") {
@@ -208,20 +207,20 @@ func TestEngineRefuses(t *testing.T) {
 	}
 	p.refuse()
 	d.eventually(5*time.Second, "notice that the engine is gone", func() error { return d.runtimeUp("0") })
-	d.followsHTTP(e, "refused-runs")
+	d.checkReadinessFollows(e, "refused-runs")
 	set(t, e, "refused-hangs", "status=500")
 	d.endProcess(e, ids["refused-crashes"])
 	if err := e.Client().ContainerStop(t.Context(), ids["refused-stopped"], container.StopOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	d.always(2*time.Second, "refused-hangs", "not restarted meanwhile", func(s status) bool { return !s.Draining && s.RestartCount == 0 })
+	d.stays(2*time.Second, "refused-hangs", "not restarted meanwhile", func(s status) bool { return !s.Draining && s.RestartCount == 0 })
 	p.accept()
 	d.eventually(20*time.Second, "hear the engine again", func() error { return d.runtimeUp("1") })
 	d.until(10*time.Second, "refused-crashes", "started again", restarted(1))
 	d.until(10*time.Second, "refused-stopped", "stopped by the operator", byOperator)
 	d.until(10*time.Second, "refused-hangs", "restarted", restarted(1))
 	d.until(10*time.Second, "refused-runs", "ready all the time", restarted(0))
-	d.always(time.Second, "refused-stopped", "stopped", byOperator)
+	d.stays(time.Second, "refused-stopped", "stopped", byOperator)
 	d.runtimeEvents("RuntimeLost", "RuntimeBack", "RuntimeLost", "RuntimeBack")
 }
 
@@ -233,8 +232,8 @@ timeout = "5s"
 failure_threshold = 1
 `
 
-// Whatever the engine answers, nothing that is said of a container may be taken for
-// its failure, and the truth is found when the answers are right again.
+// Wrong answers of the engine never count as a container's failure, and the real state is
+// found when the answers are right again.
 func TestWrongAnswers(t *testing.T) {
 	t.Parallel()
 	e := engines.Engine(t)
@@ -245,16 +244,16 @@ func TestWrongAnswers(t *testing.T) {
 		act  http.HandlerFunc
 	}{
 		{"500", fails},
-		{"html", says(http.StatusOK, html, page)},
-		{"html-502", says(http.StatusBadGateway, html, page)},
-		{"empty", says(http.StatusOK, js, "")},
-		{"object", says(http.StatusOK, js, "{}\n")},
-		{"null", says(http.StatusOK, js, "null\n")},
-		{"list", says(http.StatusOK, js, "[{}]\n")},
-		{"truncated", says(http.StatusOK, js, `{"Id":"0123456789ab`)},
-		{"types", says(http.StatusOK, js, `{"Id":7,"State":"running","Running":"no","ExitCode":"1"}`)},
-		{"half", says(http.StatusOK, js, `{"Id":"0123456789ab","Name":"/x"}`)},
-		{"404", says(http.StatusNotFound, html, page)},
+		{"html", respond(http.StatusOK, html, page)},
+		{"html-502", respond(http.StatusBadGateway, html, page)},
+		{"empty", respond(http.StatusOK, js, "")},
+		{"object", respond(http.StatusOK, js, "{}\n")},
+		{"null", respond(http.StatusOK, js, "null\n")},
+		{"list", respond(http.StatusOK, js, "[{}]\n")},
+		{"truncated", respond(http.StatusOK, js, `{"Id":"0123456789ab`)},
+		{"types", respond(http.StatusOK, js, `{"Id":7,"State":"running","Running":"no","ExitCode":"1"}`)},
+		{"half", respond(http.StatusOK, js, `{"Id":"0123456789ab","Name":"/x"}`)},
+		{"404", respond(http.StatusNotFound, html, page)},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -265,7 +264,7 @@ func TestWrongAnswers(t *testing.T) {
 
 func wrongAnswers(t *testing.T, e *dockertest.Engine, name string, act http.HandlerFunc) {
 	p := startProxy(t, e)
-	d := startBehind(t, p, fmt.Sprintf(wrongSpec, name))
+	d := startBehindProxy(t, p, fmt.Sprintf(wrongSpec, name))
 	id := e.Run(t, dockertest.RunOptions{Name: name, Labels: map[string]string{"e2e": name}})
 	healthy := func(s status) bool { return s.Ready && s.Probes["liveness"].Outcome == "Success" }
 	d.until(20*time.Second, name, "healthy", healthy)
@@ -280,8 +279,8 @@ func wrongAnswers(t *testing.T, e *dockertest.Engine, name string, act http.Hand
 				t.Fatal(err)
 			}
 		}
-		d.liveThrough(name, 1500*time.Millisecond)
-		p.pass()
+		d.staysReady(name, 1500*time.Millisecond)
+		p.clearFaults()
 	}
 	d.eventually(20*time.Second, "hear the engine again", func() error { return d.runtimeUp("1") })
 	d.until(20*time.Second, name, "healthy again", healthy)
@@ -295,21 +294,21 @@ func wrongAnswers(t *testing.T, e *dockertest.Engine, name string, act http.Hand
 	d.until(20*time.Second, name, "started again after a crash", restarted(1))
 }
 
-// liveThrough holds that a container that is well stays known and ready.
-func (d *daemon) liveThrough(name string, during time.Duration) {
+// staysReady checks that a healthy container stays known and ready.
+func (d *daemon) staysReady(name string, during time.Duration) {
 	d.t.Helper()
-	d.always(during, name, "known, ready and not restarted", func(s status) bool {
+	d.stays(during, name, "known, ready and not restarted", func(s status) bool {
 		return s.Ready && s.RestartCount == 0 && !s.Draining
 	})
 }
 
-// What an operator stops right after the engine was started again, before healthd hears
-// it, was not stopped by the engine's end.
+// A stop by an operator right after the engine's restart, before healthd is connected again,
+// is not taken for the engine's own.
 func TestStopRightAfterEngineRestart(t *testing.T) {
 	t.Parallel()
 	e := dockertest.Start(t)
 	p := startProxy(t, e)
-	d := startBehind(t, p, fmt.Sprintf(sickSpec, "reopened"))
+	d := startBehindProxy(t, p, fmt.Sprintf(sickSpec, "reopened"))
 	for _, name := range []string{"reopened-kill", "reopened-stop", "reopened-runs"} {
 		e.Run(t, dockertest.RunOptions{Name: name, Labels: map[string]string{"e2e": "reopened"}})
 		d.until(10*time.Second, name, "ready", ready)
@@ -327,7 +326,7 @@ func TestStopRightAfterEngineRestart(t *testing.T) {
 	d.eventually(20*time.Second, "hear the engine again", func() error { return d.runtimeUp("1") })
 	for _, name := range []string{"reopened-kill", "reopened-stop"} {
 		d.until(5*time.Second, name, "stopped by the operator", byOperator)
-		d.always(time.Second, name, "stopped by the operator", byOperator)
+		d.stays(time.Second, name, "stopped by the operator", byOperator)
 	}
 	d.until(5*time.Second, "reopened-runs", "ready all the time", func(s status) bool { return s.Ready && s.RestartCount == 0 })
 }

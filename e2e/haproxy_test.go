@@ -32,8 +32,7 @@ type haproxy struct {
 	exited chan struct{}
 }
 
-// findHAProxy returns where it is, and logs its version. That it is not installed is a
-// failure.
+// findHAProxy returns the path of HAProxy, and logs its version. Without one the test fails.
 func findHAProxy(t *testing.T) string {
 	t.Helper()
 	names := []string{"haproxy", "/usr/sbin/haproxy"}
@@ -57,8 +56,8 @@ func findHAProxy(t *testing.T) string {
 	return ""
 }
 
-// startHAProxy starts HAProxy with one of the examples, in which the words given are
-// replaced. It is ended with the test.
+// startHAProxy starts HAProxy with one of the examples, with the given words replaced. It
+// is killed at the end of the test.
 func startHAProxy(t *testing.T, example string, replace ...string) *haproxy {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(haproxyExamples, example))
@@ -79,7 +78,7 @@ func startHAProxy(t *testing.T, example string, replace ...string) *haproxy {
 	}
 	h.start()
 	t.Cleanup(func() {
-		h.end()
+		h.kill()
 		if t.Failed() {
 			t.Logf("log of HAProxy:\n%s", h.log)
 		}
@@ -112,8 +111,8 @@ func (h *haproxy) start() {
 	}()
 }
 
-// end ends HAProxy as a stop of its service does at last: at once.
-func (h *haproxy) end() {
+// kill kills HAProxy, as the end of its service's stop does.
+func (h *haproxy) kill() {
 	_ = h.cmd.Process.Signal(syscall.SIGTERM)
 	select {
 	case <-h.exited:
@@ -123,8 +122,8 @@ func (h *haproxy) end() {
 	}
 }
 
-// ask sends a command to the stats socket and returns the answer.
-func (h *haproxy) ask(command string) (string, error) {
+// query sends a command to the stats socket and returns the answer.
+func (h *haproxy) query(command string) (string, error) {
 	conn, err := net.Dial("unix", h.socket())
 	if err != nil {
 		return "", err
@@ -140,16 +139,16 @@ func (h *haproxy) ask(command string) (string, error) {
 	return strings.TrimSpace(string(answer)), err
 }
 
-// operate is ask for a command that has no answer when all is well.
-func (h *haproxy) operate(command string) {
+// runCommand is query for a command whose answer is empty on success.
+func (h *haproxy) runCommand(command string) {
 	h.t.Helper()
-	if answer, err := h.ask(command); err != nil || answer != "" {
+	if answer, err := h.query(command); err != nil || answer != "" {
 		h.t.Fatalf("HAProxy answers %q with %q, %v", command, answer, err)
 	}
 }
 
-// server is what HAProxy calls the server at an address and shows of it: "UP", "UP 0"
-// with no weight, "DOWN (agent)".
+// server returns the name and status of the server at an address: "UP", "UP 0" without
+// weight, "DOWN (agent)".
 func (h *haproxy) server(address string) (name, status string, err error) {
 	row, err := h.row(address)
 	if err != nil {
@@ -170,7 +169,7 @@ func (h *haproxy) sessions(address string) (string, error) {
 
 // row is all that HAProxy shows of the server at an address.
 func (h *haproxy) row(address string) (map[string]string, error) {
-	answer, err := h.ask("show stat web 4 -1")
+	answer, err := h.query("show stat web 4 -1")
 	if err != nil {
 		return nil, err
 	}
@@ -190,12 +189,12 @@ func (h *haproxy) row(address string) (map[string]string, error) {
 	return nil, fmt.Errorf("HAProxy has no server at %s", address)
 }
 
-// upOrSo is UP whatever the next check is about to say.
+// upOrSo is UP, whatever the next check is about to change.
 const upOrSo = "UP…"
 
-// shows returns nil when HAProxy shows all of the servers, given by address, as wanted.
+// checkServers returns nil when HAProxy shows all of the servers, given by address, as wanted.
 // While a check is about to change its mind, a number follows the status.
-func (h *haproxy) shows(want string, servers ...string) error {
+func (h *haproxy) checkServers(want string, servers ...string) error {
 	for _, address := range servers {
 		name, status, err := h.server(address)
 		if err != nil {
@@ -208,8 +207,8 @@ func (h *haproxy) shows(want string, servers ...string) error {
 	return nil
 }
 
-// The examples are what HAProxy takes, word for word.
-func TestHAProxyTakesTheExamples(t *testing.T) {
+// HAProxy accepts the examples as they are.
+func TestHAProxyAcceptsTheExamples(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob(filepath.Join(haproxyExamples, "*.cfg"))
 	if err != nil || len(files) != 3 {

@@ -14,11 +14,11 @@ import (
 	"healthd/runtime/docker/dockertest"
 )
 
-// balanced is HAProxy before replicas that healthd looks after, all of them configured
-// as the examples are. Three of the replicas run, the others may be started.
-type balanced struct {
+// haproxySetup is HAProxy in front of replicas that healthd supervises, all configured as in
+// the examples. Three replicas run, the others may be started.
+type haproxySetup struct {
 	t         *testing.T
-	whole     *balanced // what a subtest is a part of
+	whole     *haproxySetup // what a subtest is a part of
 	e         *dockertest.Engine
 	d         *daemon
 	h         *haproxy
@@ -35,12 +35,12 @@ type replica struct {
 	lingers       bool // takes new requests for a second after its stop signal
 }
 
-// startBalanced starts all with one of the examples, agent or httpchk, and servers for
+// startHAProxySetup starts all with one of the examples, agent or httpchk, and servers for
 // so many replicas. These are on the host's network, where an example's containers have
 // published ports.
-func startBalanced(t *testing.T, example string, within time.Duration, servers int) *balanced {
+func startHAProxySetup(t *testing.T, example string, within time.Duration, servers int) *haproxySetup {
 	t.Helper()
-	b := &balanced{t: t, e: engines.Engine(t), within: within}
+	b := &haproxySetup{t: t, e: engines.Engine(t), within: within}
 	text, err := os.ReadFile(filepath.Join(haproxyExamples, "healthd.toml"))
 	if err != nil {
 		t.Fatal(err)
@@ -57,19 +57,19 @@ func startBalanced(t *testing.T, example string, within time.Duration, servers i
 			added += fmt.Sprintf("    server %s %s:%s agent-send \"web/%s\\n\"\n", name, host, port, name)
 		}
 	}
-	b.d = newDaemon(t, b.e.Endpoint, strings.ReplaceAll(hurried(specs), `drain   = "5s"`, `drain = "2s"`))
+	b.d = newDaemon(t, b.e.Endpoint, strings.ReplaceAll(fastProbes(specs), `drain   = "5s"`, `drain = "2s"`))
 	b.agent = freeAddress(t)
 	b.d.answerAgents(b.agent)
-	b.begin()
+	b.startAll()
 	words = append(words, "port 8646", "port "+portOf(b.d.url), "agent-port 8647", "agent-port "+portOf(b.agent), "    server web-1 ", added+"    server "+b.names[0]+" ")
 	b.h = startHAProxy(t, example+".cfg", words...)
-	b.shows("UP", b.addresses...)
+	b.waitForServers("UP", b.addresses...)
 	return b
 }
 
-// hurried lets probes ask more often than the examples do, and wait longer on a busy
-// machine. Restarts follow one another without much ado.
-func hurried(specs string) string {
+// fastProbes makes probes more frequent than in the examples, with longer timeouts for a busy
+// machine, and back-off short.
+func fastProbes(specs string) string {
 	return strings.NewReplacer("[spec.publish]", "[spec.backoff]\ninitial = \"1s\"\n\n[spec.publish]", "[spec.liveness]", "[spec.liveness]\nperiod = \"200ms\"\nfailure_threshold = 1\ntimeout = \"5s\"",
 		"[spec.readiness]", "[spec.readiness]\ntimeout = \"5s\"", "failure_threshold = 2", "failure_threshold = 1",
 		`"1s"`, `"200ms"`, `"2s"`, `"200ms"`).Replace(specs)
@@ -82,8 +82,8 @@ func (d *daemon) answerAgents(address string) {
 	})
 }
 
-// begin starts healthd and three of the replicas.
-func (b *balanced) begin() {
+// startAll starts healthd and three of the replicas.
+func (b *haproxySetup) startAll() {
 	b.t.Helper()
 	b.d.start()
 	b.d.eventually(30*time.Second, "be synced", b.d.synced)
@@ -101,14 +101,14 @@ func (b *balanced) begin() {
 func portOf(address string) string { return address[strings.LastIndexByte(address, ':')+1:] }
 
 // in is all of it for a subtest.
-func (b *balanced) in(t *testing.T) *balanced {
+func (b *haproxySetup) in(t *testing.T) *haproxySetup {
 	sub := *b
 	sub.t, sub.whole, sub.d, sub.h = t, b, b.d.in(t), b.h.in(t)
 	return &sub
 }
 
 // run starts a replica. Its container lives as long as the test.
-func (b *balanced) run(i int) {
+func (b *haproxySetup) run(i int) {
 	b.t.Helper()
 	r := b.replicas[i]
 	command := []string{"/bin/testserver", "-finish", "-http", r.address, "-grpc", "127.0.0.1:0", "-tcp", "127.0.0.1:0"}
@@ -118,31 +118,31 @@ func (b *balanced) run(i int) {
 	b.e.Run(b.t, dockertest.RunOptions{Name: r.name, Network: "host", Labels: r.labels, Cmd: command})
 }
 
-// again starts healthd anew, which outlives the subtest.
-func (b *balanced) again() {
+// restartHealthd starts healthd again, for longer than the subtest.
+func (b *haproxySetup) restartHealthd() {
 	b.t.Helper()
-	b.whole.d.again()
+	b.whole.d.restart()
 	b.d = b.whole.d.in(b.t)
 }
 
-// operate does something by hand with a replica's server.
-func (b *balanced) operate(i int, what string) {
+// setServer runs "set server" for a replica's server, as an operator does.
+func (b *haproxySetup) setServer(i int, what string) {
 	b.t.Helper()
 	name, _, err := b.h.server(b.addresses[i])
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	b.h.operate("set server web/" + name + " " + what)
+	b.h.runCommand("set server web/" + name + " " + what)
 }
 
-// shows waits until HAProxy shows the servers, given by address, as wanted.
-func (b *balanced) shows(want string, servers ...string) {
+// waitForServers waits until HAProxy shows the servers, given by address, as wanted.
+func (b *haproxySetup) waitForServers(want string, servers ...string) {
 	b.t.Helper()
-	b.d.eventually(30*time.Second, "have HAProxy see it", func() error { return b.h.shows(want, servers...) })
+	b.d.eventually(30*time.Second, "have HAProxy see it", func() error { return b.h.checkServers(want, servers...) })
 }
 
 // set tells a replica how to answer from now on, such as "ready=503".
-func (b *balanced) set(i int, what string) {
+func (b *haproxySetup) set(i int, what string) {
 	b.t.Helper()
 	response, err := http.Post("http://"+b.addresses[i]+"/set?"+what, "text/plain", nil)
 	if err != nil {
@@ -154,13 +154,13 @@ func (b *balanced) set(i int, what string) {
 	}
 }
 
-// worked is what a replica itself has counted.
-type worked struct {
+// requestCount is what a replica itself has counted.
+type requestCount struct {
 	Count int
 	Last  time.Time
 }
 
-func (b *balanced) worked(i int) (w worked) {
+func (b *haproxySetup) requestCount(i int) (w requestCount) {
 	b.t.Helper()
 	response, err := http.Get("http://" + b.addresses[i] + "/worked")
 	if err == nil {
@@ -173,20 +173,20 @@ func (b *balanced) worked(i int) (w worked) {
 	return w
 }
 
-// unready lets a replica fail readiness and returns when healthd's verdict came.
-func (b *balanced) unready(i int) time.Time {
+// makeUnready lets a replica fail readiness and returns when healthd's verdict came.
+func (b *haproxySetup) makeUnready(i int) time.Time {
 	b.t.Helper()
 	b.set(i, "ready=503")
 	b.d.until(30*time.Second, b.names[i], "not ready", func(s status) bool { return !s.Ready })
 	return b.last(b.names[i], "NotReady").Time
 }
 
-// ready lets a replica be ready again and waits until HAProxy knows.
-func (b *balanced) ready(i int) {
+// makeReady lets a replica be ready again and waits until HAProxy knows.
+func (b *haproxySetup) makeReady(i int) {
 	b.t.Helper()
 	b.set(i, "ready=200")
 	b.d.until(30*time.Second, b.names[i], "ready", ready)
-	took := b.d.eventually(30*time.Second, "have HAProxy see it", func() error { return b.h.shows("UP", b.addresses[i]) })
+	took := b.d.eventually(30*time.Second, "have HAProxy see it", func() error { return b.h.checkServers("UP", b.addresses[i]) })
 	b.t.Logf("HAProxy took it back %v after it was ready", took)
 	if took > b.within+3*slack {
 		b.t.Errorf("HAProxy took it back after %v, want at most %v and %v", took, b.within, 3*slack)
@@ -195,29 +195,29 @@ func (b *balanced) ready(i int) {
 
 func TestHAProxyAgent(t *testing.T) {
 	t.Parallel()
-	b := startBalanced(t, "agent", time.Second, 6)
+	b := startHAProxySetup(t, "agent", time.Second, 6)
 	t.Run("unready", func(t *testing.T) { b.in(t).unreadyIsWithdrawn() })
 	t.Run("restarts", func(t *testing.T) { b.in(t).restartsLoseNothing() })
-	t.Run("operator", func(t *testing.T) { b.in(t).operatorIsObeyed() })
-	t.Run("weight", func(t *testing.T) { b.in(t).weightIsHealthds() })
+	t.Run("operator", func(t *testing.T) { b.in(t).operatorChangesStay() })
+	t.Run("weight", func(t *testing.T) { b.in(t).weightFollowsHealthd() })
 	t.Run("containers", func(t *testing.T) { b.in(t).containersComeAndGo() })
-	t.Run("scale", func(t *testing.T) { b.in(t).scales((*balanced).drainedByHand) })
+	t.Run("scale", func(t *testing.T) { b.in(t).scales((*haproxySetup).drainThenStop) })
 	t.Run("haproxy-restarts", func(t *testing.T) { b.in(t).haproxyRestarts() })
-	t.Run("healthd-dies", func(t *testing.T) { b.in(t).agentDies() })
+	t.Run("healthd-dies", func(t *testing.T) { b.in(t).healthdDiesWithAgent() })
 	t.Run("both-die", func(t *testing.T) { b.in(t).bothDieWithAgent() })
 }
 
 func TestHAProxyHTTPCheck(t *testing.T) {
 	t.Parallel()
-	b := startBalanced(t, "httpchk", 1250*time.Millisecond, 6)
+	b := startHAProxySetup(t, "httpchk", 1250*time.Millisecond, 6)
 	t.Run("unready", func(t *testing.T) { b.in(t).unreadyIsWithdrawn() })
 	t.Run("restarts", func(t *testing.T) { b.in(t).restartsLoseNothing() })
-	t.Run("operator", func(t *testing.T) { b.in(t).operatorIsObeyed() })
-	t.Run("last-one", func(t *testing.T) { b.in(t).lastOneIsTold() })
+	t.Run("operator", func(t *testing.T) { b.in(t).operatorChangesStay() })
+	t.Run("last-one", func(t *testing.T) { b.in(t).lastServerIsReported() })
 	t.Run("containers", func(t *testing.T) { b.in(t).containersComeAndGo() })
-	t.Run("scale", func(t *testing.T) { b.in(t).scales((*balanced).drainedByHand) })
+	t.Run("scale", func(t *testing.T) { b.in(t).scales((*haproxySetup).drainThenStop) })
 	t.Run("haproxy-restarts", func(t *testing.T) { b.in(t).haproxyRestarts() })
-	t.Run("healthd-dies", func(t *testing.T) { b.in(t).httpCheckDies() })
+	t.Run("healthd-dies", func(t *testing.T) { b.in(t).healthdDiesWithHTTPCheck() })
 	t.Run("both-die", func(t *testing.T) { b.in(t).bothDieWithHTTPCheck() })
 }
 
@@ -225,92 +225,92 @@ func TestHAProxyHTTPCheck(t *testing.T) {
 // load saw it stall, that is allowed for, too.
 const slack = time.Second
 
-func (b *balanced) unreadyIsWithdrawn() {
+func (b *haproxySetup) unreadyIsWithdrawn() {
 	before := make([]int, len(b.names))
 	for i := range b.names {
-		before[i] = b.worked(i).Count
+		before[i] = b.requestCount(i).Count
 	}
 	l := startLoad(b.t, b.h.url, 20*time.Millisecond)
 	b.d.eventually(20*time.Second, "let requests reach all", func() error { return l.reached(b.addresses...) })
-	verdict := b.unready(1)
+	verdict := b.makeUnready(1)
 	l.until(verdict.Add(b.within + slack + 500*time.Millisecond))
-	l.unharmed()
-	w := b.worked(1)
+	l.noFailures()
+	w := b.requestCount(1)
 	late := w.Last.Sub(verdict)
 	b.t.Logf("the last request came %v after the verdict", late)
 	if most := b.within + slack + l.stalled; late > most {
 		b.t.Errorf("a request came %v after the verdict, want at most %v", late, most)
 	}
 	for i, address := range b.addresses {
-		if got := b.worked(i).Count - before[i]; got != l.by[address] {
+		if got := b.requestCount(i).Count - before[i]; got != l.by[address] {
 			b.t.Errorf("%s got %d requests, and %d were answered", b.names[i], got, l.by[address])
 		}
 	}
-	b.ready(1)
+	b.makeReady(1)
 }
 
 // Requests that take as long as the drain are under way when the stop signal comes.
-func (b *balanced) restartsLoseNothing() {
+func (b *haproxySetup) restartsLoseNothing() {
 	l := startLoad(b.t, b.h.url, 2*time.Second)
 	for i, name := range b.names {
-		l.fresh()
+		l.resetReplicas()
 		b.d.eventually(20*time.Second, "let requests reach all", func() error { return l.reached(b.addresses...) })
 		b.set(i, "status=500")
 		b.d.until(30*time.Second, name, "restarted and ready", func(s status) bool { return s.RestartCount == 1 && s.Ready })
-		b.shows("UP", b.addresses[i])
+		b.waitForServers("UP", b.addresses[i])
 	}
-	l.fresh()
+	l.resetReplicas()
 	b.d.eventually(20*time.Second, "let requests reach all", func() error { return l.reached(b.addresses...) })
-	l.unharmed()
+	l.noFailures()
 }
 
-// What somebody sets by hand is not undone by what healthd says, nor by its restart.
-func (b *balanced) operatorIsObeyed() {
-	b.operate(0, "state maint")
-	b.operate(1, "state drain")
-	before := []int{b.worked(0).Count, b.worked(1).Count}
+// What an operator sets in HAProxy is changed neither by healthd nor by its restart.
+func (b *haproxySetup) operatorChangesStay() {
+	b.setServer(0, "state maint")
+	b.setServer(1, "state drain")
+	before := []int{b.requestCount(0).Count, b.requestCount(1).Count}
 	held := func(when string) {
 		b.t.Helper()
-		if err := errors.Join(b.h.shows("MAINT", b.addresses[0]), b.h.shows("DRAIN", b.addresses[1])); err != nil {
+		if err := errors.Join(b.h.checkServers("MAINT", b.addresses[0]), b.h.checkServers("DRAIN", b.addresses[1])); err != nil {
 			b.t.Errorf("%s: %v", when, err)
 		}
 	}
 	held("at first")
 	for i := range 3 { // the third is what HAProxy is seen to follow healthd by
-		b.unready(i)
+		b.makeUnready(i)
 	}
-	b.shows("DOWN", b.addresses[1:3]...)
+	b.waitForServers("DOWN", b.addresses[1:3]...)
 	for i := range 3 {
 		b.set(i, "ready=200")
 	}
-	b.shows("UP", b.addresses[2])
-	b.shows("DRAIN", b.addresses[1])
+	b.waitForServers("UP", b.addresses[2])
+	b.waitForServers("DRAIN", b.addresses[1])
 	held("after changes of readiness")
 	if err := b.whole.d.stop(30 * time.Second); err != nil {
 		b.t.Fatal(err)
 	}
-	b.again()
-	b.shows("UP", b.addresses[2])
-	b.shows("DRAIN", b.addresses[1])
+	b.restartHealthd()
+	b.waitForServers("UP", b.addresses[2])
+	b.waitForServers("DRAIN", b.addresses[1])
 	held("after a restart of healthd")
 	l := startLoad(b.t, b.h.url, 20*time.Millisecond)
 	b.d.eventually(20*time.Second, "let requests reach the third", func() error { return l.reached(b.addresses[2]) })
 	l.until(time.Now().Add(2 * time.Second))
-	l.unharmed()
+	l.noFailures()
 	for i, count := range before {
-		if got := b.worked(i).Count; got != count {
+		if got := b.requestCount(i).Count; got != count {
 			b.t.Errorf("%s got %d requests", b.names[i], got-count)
 		}
 	}
-	b.operate(0, "state ready")
-	b.operate(1, "state ready")
-	b.shows("UP", b.addresses...)
+	b.setServer(0, "state ready")
+	b.setServer(1, "state ready")
+	b.waitForServers("UP", b.addresses...)
 }
 
-func (b *balanced) weightIsHealthds() {
-	b.operate(0, "weight 50%")
+func (b *haproxySetup) weightFollowsHealthd() {
+	b.setServer(0, "weight 50%")
 	b.d.eventually(10*time.Second, "undo it", func() error {
-		weight, err := b.h.ask("get weight web/" + b.names[0]) // which is the server's name, too
+		weight, err := b.h.query("get weight web/" + b.names[0]) // which is the server's name, too
 		if err == nil && weight != "100 (initial 100)" {
 			err = errors.New(weight)
 		}

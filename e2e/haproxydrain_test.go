@@ -14,31 +14,31 @@ import (
 // its drain began cannot answer them, so it stays down.
 func TestHAProxyAgentDrain(t *testing.T) {
 	t.Parallel()
-	b := startBalanced(t, "agent", time.Second, 3)
+	b := startHAProxySetup(t, "agent", time.Second, 3)
 	t.Run("ready", func(t *testing.T) { b.in(t).readyDrains() })
 	t.Run("hung", func(t *testing.T) { b.in(t).hungStaysDown() })
 }
 
-func (b *balanced) readyDrains() {
+func (b *haproxySetup) readyDrains() {
 	b.set(0, "status=500")
 	b.d.until(30*time.Second, b.names[0], "draining", draining)
 	if answer, err := b.askAgent(b.names[0]); err != nil || answer != "up 0% # draining" {
 		b.t.Errorf("the agent listener answers %q, %v", answer, err)
 	}
-	b.shows("UP 0", b.addresses[0])
-	b.back(0)
+	b.waitForServers("UP 0", b.addresses[0])
+	b.waitUntilReady(0)
 }
 
 // While the container drains, healthd answers nothing else.
-func (b *balanced) hungStaysDown() {
-	b.unready(1)
-	b.shows("DOWN (agent)", b.addresses[1])
+func (b *haproxySetup) hungStaysDown() {
+	b.makeUnready(1)
+	b.waitForServers("DOWN (agent)", b.addresses[1])
 	b.set(1, "hang=1")
 	b.d.until(30*time.Second, b.names[1], "draining", draining)
 	asked := 0
 	b.d.eventually(30*time.Second, "end the drain", func() error {
 		answer, err := b.askAgent(b.names[1])
-		err = errors.Join(err, b.h.shows("DOWN (agent)", b.addresses[1]))
+		err = errors.Join(err, b.h.checkServers("DOWN (agent)", b.addresses[1]))
 		s, statusErr := b.d.status(b.names[1])
 		switch {
 		case statusErr != nil || !s.Draining:
@@ -50,22 +50,22 @@ func (b *balanced) hungStaysDown() {
 		return errors.New("it still drains")
 	})
 	if asked == 0 {
-		b.t.Error("the drain was over before it was looked at")
+		b.t.Error("the drain was over before it was checked")
 	}
-	b.back(1)
+	b.waitUntilReady(1)
 }
 
 func draining(s status) bool { return s.Draining }
 
-// back waits until a replica takes requests again.
-func (b *balanced) back(i int) {
+// waitUntilReady waits until a replica takes requests again.
+func (b *haproxySetup) waitUntilReady(i int) {
 	b.t.Helper()
 	b.d.until(30*time.Second, b.names[i], "ready again", ready)
-	b.shows("UP", b.addresses[i])
+	b.waitForServers("UP", b.addresses[i])
 }
 
 // askAgent asks the agent listener of a container as HAProxy does.
-func (b *balanced) askAgent(name string) (string, error) {
+func (b *haproxySetup) askAgent(name string) (string, error) {
 	conn, err := net.Dial("tcp", b.agent)
 	if err != nil {
 		return "", err

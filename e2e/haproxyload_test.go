@@ -60,16 +60,16 @@ func startLoad(t *testing.T, url string, long time.Duration) *load {
 	}
 	l.ended.Go(func() {
 		defer close(turns)
-		l.pace(ctx, turns, long)
+		l.dispatch(ctx, turns, long)
 	})
-	l.ended.Go(func() { l.gasp(ctx) })
+	l.ended.Go(func() { l.measureStalls(ctx) })
 	t.Cleanup(func() { l.finish() })
 	return l
 }
 
-// pace deals out the turns. What a busy machine was late with is made up for a little,
-// and then left out: the rate is the load that is meant, not their sum.
-func (l *load) pace(ctx context.Context, turns chan<- time.Duration, long time.Duration) {
+// dispatch sends the turns at the load's rate. It makes up for some turns that a busy
+// machine delayed, and drops the others.
+func (l *load) dispatch(ctx context.Context, turns chan<- time.Duration, long time.Duration) {
 	tick := time.NewTicker(time.Second / loadRate)
 	defer tick.Stop()
 	next := l.begun
@@ -127,8 +127,8 @@ func (l *load) count(sent time.Time, replica string, err error) {
 	l.since[replica]++
 }
 
-// fresh forgets which replicas answered, for reached.
-func (l *load) fresh() {
+// resetReplicas forgets which replicas answered, for reached.
+func (l *load) resetReplicas() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.since = map[string]int{}
@@ -146,8 +146,8 @@ func (l *load) reached(replicas ...string) error {
 	return nil
 }
 
-// gasp notes how long the machine keeps the test from running at all.
-func (l *load) gasp(ctx context.Context) {
+// measureStalls measures for how long the machine does not run the test.
+func (l *load) measureStalls(ctx context.Context) {
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
 	for last := time.Now(); ; {
@@ -164,8 +164,8 @@ func (l *load) gasp(ctx context.Context) {
 	}
 }
 
-// breathe returns the longest such time since it was called last.
-func (l *load) breathe() time.Duration {
+// longestStall returns the longest such time since its last call.
+func (l *load) longestStall() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	d := l.breath
@@ -187,14 +187,14 @@ func (l *load) finish() {
 	l.client.CloseIdleConnections()
 }
 
-// unharmed finishes the load, and fails the test when a request has failed.
-func (l *load) unharmed() {
+// noFailures finishes the load, and fails the test when a request has failed.
+func (l *load) noFailures() {
 	l.t.Helper()
-	l.unharmedSince(l.begun)
+	l.noFailuresSince(l.begun)
 }
 
-// unharmedSince does not mind requests that failed and were sent before.
-func (l *load) unharmedSince(at time.Time) {
+// noFailuresSince ignores failed requests that were sent before that.
+func (l *load) noFailuresSince(at time.Time) {
 	l.t.Helper()
 	took := time.Since(l.begun).Seconds()
 	l.finish()

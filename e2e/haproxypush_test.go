@@ -16,11 +16,11 @@ import (
 // pushDrain is longer than any test would wait for.
 const pushDrain = 20 * time.Second
 
-// startPushed starts all with one of the examples for HAProxy, in which the words given
+// startPushSetup starts all with one of the examples for HAProxy, in which the words given
 // are replaced, and pushes to it. The replicas are one service, each at a port of its own.
-func startPushed(t *testing.T, service, example string, replace ...string) *balanced {
+func startPushSetup(t *testing.T, service, example string, replace ...string) *haproxySetup {
 	t.Helper()
-	b := &balanced{t: t, e: engines.Engine(t), within: 50 * time.Millisecond}
+	b := &haproxySetup{t: t, e: engines.Engine(t), within: 50 * time.Millisecond}
 	text, err := os.ReadFile(filepath.Join(haproxyExamples, "push.toml"))
 	if err != nil {
 		t.Fatal(err)
@@ -40,10 +40,10 @@ func startPushed(t *testing.T, service, example string, replace ...string) *bala
 	specs := strings.NewReplacer(`name  = "web"`, fmt.Sprintf("name = %q", service), `{ app = "web" }`, fmt.Sprintf("{ e2e = %q }", service),
 		"port = 8080", `port = "http"`, "port  = 8080", `port = "http"`, "/run/haproxy/admin.sock", b.h.socket(),
 		`drain = "30s"`, fmt.Sprintf(`drain = "%v"`, pushDrain)).Replace(string(text))
-	b.d = newDaemon(t, b.e.Endpoint, hurried(specs)+"[spec.ports]\nhttp = 8080\n")
+	b.d = newDaemon(t, b.e.Endpoint, fastProbes(specs)+"[spec.ports]\nhttp = 8080\n")
 	b.d.answerAgents(agent)
-	b.begin()
-	b.shows(upOrSo, b.addresses...)
+	b.startAll()
+	b.waitForServers(upOrSo, b.addresses...)
 	return b
 }
 
@@ -64,23 +64,23 @@ func lowPort(t *testing.T) string {
 
 func TestHAProxyPush(t *testing.T) {
 	t.Parallel()
-	b := startPushed(t, "push", "push.cfg")
+	b := startPushSetup(t, "push", "push.cfg")
 	t.Run("unready", func(t *testing.T) { b.in(t).unreadyIsWithdrawnAtOnce(10) })
 	t.Run("restarts", func(t *testing.T) { b.in(t).restartsDoNotWait() })
-	t.Run("last-one", func(t *testing.T) { b.in(t).lastOneIsTold() })
-	t.Run("operator", func(t *testing.T) { b.in(t).operatorIsObeyed() })
-	t.Run("maint", func(t *testing.T) { b.in(t).maintSurvivesAll() })
-	t.Run("stops", func(t *testing.T) { b.in(t).stopsAreWithdrawn() })
-	t.Run("scale", func(t *testing.T) { b.in(t).scales((*balanced).allAtOnce) })
-	t.Run("metrics", func(t *testing.T) { b.in(t).pushIsMeasured() })
-	t.Run("healthd-dies", func(t *testing.T) { b.in(t).agentDies() })
-	t.Run("haproxy-restarts", func(t *testing.T) { b.in(t).haproxyStartsEmpty() })
+	t.Run("last-one", func(t *testing.T) { b.in(t).lastServerIsReported() })
+	t.Run("operator", func(t *testing.T) { b.in(t).operatorChangesStay() })
+	t.Run("maint", func(t *testing.T) { b.in(t).maintSurvivesRestarts() })
+	t.Run("stops", func(t *testing.T) { b.in(t).dockerStopWithdraws() })
+	t.Run("scale", func(t *testing.T) { b.in(t).scales((*haproxySetup).stopTogether) })
+	t.Run("metrics", func(t *testing.T) { b.in(t).pushMetricsExist() })
+	t.Run("healthd-dies", func(t *testing.T) { b.in(t).healthdDiesWithAgent() })
+	t.Run("haproxy-restarts", func(t *testing.T) { b.in(t).newHAProxyIsFilled() })
 	t.Run("haproxy-reloads", func(t *testing.T) { b.in(t).haproxyReloads(true) })
 	t.Run("both-die", func(t *testing.T) { b.in(t).bothDieWithPush() })
-	t.Run("errors", func(t *testing.T) { b.in(t).pushIsUnderstood() })
+	t.Run("errors", func(t *testing.T) { b.in(t).noHAProxyErrors() })
 }
 
-// A backend without slots gets servers as containers come, and loses them.
+// In a backend without slots, servers are added and deleted with their containers.
 func TestHAProxyPushDynamic(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(filepath.Join(haproxyExamples, "push.cfg"))
@@ -88,45 +88,45 @@ func TestHAProxyPushDynamic(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, slots, _ := strings.Cut(string(text), "HTTP/1.1 hdr Host www.example.com\n")
-	b := startPushed(t, "pushdyn", "push.cfg", slots, "")
+	b := startPushSetup(t, "pushdyn", "push.cfg", slots, "")
 	if name, _, _ := b.h.server(b.addresses[0]); name != b.names[0] {
 		t.Fatalf("the first server is called %q, want it to be called as its container", name)
 	}
-	t.Run("operator", func(t *testing.T) { b.in(t).operatorIsObeyed() })
-	t.Run("maint", func(t *testing.T) { b.in(t).maintSurvivesAll() })
-	t.Run("scale", func(t *testing.T) { b.in(t).scales((*balanced).allAtOnce) })
-	t.Run("healthd-dies", func(t *testing.T) { b.in(t).agentDies() })
-	t.Run("haproxy-restarts", func(t *testing.T) { b.in(t).haproxyStartsEmpty() })
-	t.Run("errors", func(t *testing.T) { b.in(t).pushIsUnderstood() })
+	t.Run("operator", func(t *testing.T) { b.in(t).operatorChangesStay() })
+	t.Run("maint", func(t *testing.T) { b.in(t).maintSurvivesRestarts() })
+	t.Run("scale", func(t *testing.T) { b.in(t).scales((*haproxySetup).stopTogether) })
+	t.Run("healthd-dies", func(t *testing.T) { b.in(t).healthdDiesWithAgent() })
+	t.Run("haproxy-restarts", func(t *testing.T) { b.in(t).newHAProxyIsFilled() })
+	t.Run("errors", func(t *testing.T) { b.in(t).noHAProxyErrors() })
 }
 
-// Servers that are configured are told nothing but who is ready. They outlive HAProxy.
+// For configured servers, healthd only sets whether they are ready. A new HAProxy has them.
 func TestHAProxyPushStatic(t *testing.T) {
 	t.Parallel()
-	b := startPushed(t, "pushstat", "agent.cfg")
+	b := startPushSetup(t, "pushstat", "agent.cfg")
 	t.Run("unready", func(t *testing.T) { b.in(t).unreadyIsWithdrawnAtOnce(3) })
 	t.Run("haproxy-reloads", func(t *testing.T) { b.in(t).haproxyReloads(false) })
-	t.Run("errors", func(t *testing.T) { b.in(t).pushIsUnderstood() })
+	t.Run("errors", func(t *testing.T) { b.in(t).noHAProxyErrors() })
 }
 
-// unreadyIsWithdrawnAtOnce takes many samples. Half of them must keep to what is promised
-// but for what the machine was seen to stall, and none may be far from it.
-func (b *balanced) unreadyIsWithdrawnAtOnce(samples int) {
+// unreadyIsWithdrawnAtOnce takes many samples. Half of them must be within the promised
+// time, stalls of the machine apart, and none may be far from it.
+func (b *haproxySetup) unreadyIsWithdrawnAtOnce(samples int) {
 	l := startLoad(b.t, b.h.url, 20*time.Millisecond)
 	var lates, stalls []time.Duration
 	for n := range samples {
 		i := n % len(b.names)
-		l.fresh()
+		l.resetReplicas()
 		b.d.eventually(20*time.Second, "let requests reach all", func() error { return l.reached(b.addresses...) })
-		l.breathe()
-		verdict := b.unready(i)
-		b.shows("DOWN", b.addresses[i])
+		l.longestStall()
+		verdict := b.makeUnready(i)
+		b.waitForServers("DOWN", b.addresses[i])
 		l.until(time.Now().Add(200 * time.Millisecond))
-		stalls, lates = append(stalls, l.breathe()), append(lates, b.worked(i).Last.Sub(verdict))
+		stalls, lates = append(stalls, l.longestStall()), append(lates, b.requestCount(i).Last.Sub(verdict))
 		b.set(i, "ready=200")
-		b.shows(upOrSo, b.addresses[i])
+		b.waitForServers(upOrSo, b.addresses[i])
 	}
-	l.unharmed()
+	l.noFailures()
 	b.t.Logf("the last request came so long after the verdict: %v, while the machine stalled for %v", lates, stalls)
 	worst, late, stall := slices.Max(lates), median(lates), median(stalls)
 	if most := b.within + slack + l.stalled; worst > most {
@@ -142,18 +142,18 @@ func median(all []time.Duration) time.Duration {
 	return slices.Sorted(slices.Values(all))[len(all)/2]
 }
 
-// A stop waits for the requests under way, which take a second, and no longer.
-func (b *balanced) restartsDoNotWait() {
+// A stop waits for the requests under way, which take a second, and not longer.
+func (b *haproxySetup) restartsDoNotWait() {
 	const long = time.Second
-	b.d.eventually(time.Minute, "have HAProxy grow old enough to be trusted", b.h.old)
+	b.d.eventually(time.Minute, "have HAProxy grow old enough to be trusted", b.h.oldProcessEnded)
 	l := startLoad(b.t, b.h.url, long)
 	waited := 0
 	for i, name := range b.names {
-		l.fresh()
+		l.resetReplicas()
 		b.d.eventually(20*time.Second, "let requests reach all", func() error { return l.reached(b.addresses...) })
 		b.set(i, "status=500")
 		b.d.until(30*time.Second, name, "restarted and ready", func(s status) bool { return s.RestartCount == 1 && s.Ready })
-		b.shows(upOrSo, b.addresses[i])
+		b.waitForServers(upOrSo, b.addresses[i])
 		killing, signal := b.last(name, "Killing").Time, b.signalled(name)
 		underway, answered := l.answeredBefore(b.addresses[i], killing, signal)
 		waited += underway
@@ -165,17 +165,17 @@ func (b *balanced) restartsDoNotWait() {
 			b.t.Errorf("%s was stopped %v before its last answer", name, early)
 		}
 	}
-	l.fresh()
+	l.resetReplicas()
 	b.d.eventually(20*time.Second, "let requests reach all", func() error { return l.reached(b.addresses...) })
-	l.unharmed()
+	l.noFailures()
 	if waited == 0 {
 		b.t.Error("no request was under way when a replica was to be stopped")
 	}
 }
 
-// old returns nil when no process before this one can still be finishing requests.
-func (h *haproxy) old() error {
-	answer, err := h.ask("show info")
+// oldProcessEnded returns nil when no process before this one can still be finishing requests.
+func (h *haproxy) oldProcessEnded() error {
+	answer, err := h.query("show info")
 	if err != nil {
 		return err
 	}
@@ -207,7 +207,7 @@ func (l *load) answeredBefore(address string, verdict, signal time.Time) (underw
 }
 
 // last returns the last event of that reason.
-func (b *balanced) last(name, reason string) event {
+func (b *haproxySetup) last(name, reason string) event {
 	b.t.Helper()
 	for _, e := range slices.Backward(b.d.events(name)) {
 		if e.Reason == reason {
@@ -218,8 +218,8 @@ func (b *balanced) last(name, reason string) event {
 	return event{}
 }
 
-// A restart of the last one that is up takes the service down, which the event says.
-func (b *balanced) lastOneIsTold() {
+// A restart of the last server that is up takes the service down, and the event says so.
+func (b *haproxySetup) lastServerIsReported() {
 	for _, e := range b.d.events("") {
 		if e.Reason == "Killing" && strings.Contains(e.Message, "last one") {
 			b.t.Errorf("of one of three it said %q", e.Message)
@@ -231,12 +231,12 @@ func (b *balanced) lastOneIsTold() {
 	}
 	const told = ", although it is the last one that is up in backend web of HAProxy"
 	for i := range b.names[1:] {
-		b.unready(i + 1)
+		b.makeUnready(i + 1)
 	}
-	b.shows("DOWN", b.addresses[1:]...)
+	b.waitForServers("DOWN", b.addresses[1:]...)
 	l := startLoad(b.t, b.h.url, 20*time.Millisecond)
 	l.until(time.Now().Add(2 * time.Second)) // it is looked, or asked, each second
-	l.unharmed()
+	l.noFailures()
 	b.set(0, "status=500")
 	b.d.until(30*time.Second, b.names[0], "restarted and ready", func(s status) bool { return s.RestartCount > before.RestartCount && s.Ready })
 	if e := b.last(b.names[0], "Killing"); !strings.HasSuffix(e.Message, told) {
@@ -245,11 +245,11 @@ func (b *balanced) lastOneIsTold() {
 	for i := range b.names[1:] {
 		b.set(i+1, "ready=200")
 	}
-	b.shows(upOrSo, b.addresses...)
+	b.waitForServers(upOrSo, b.addresses...)
 }
 
-// pushIsMeasured looks at /metrics.
-func (b *balanced) pushIsMeasured() {
+// pushMetricsExist looks at /metrics.
+func (b *haproxySetup) pushMetricsExist() {
 	_, text, err := b.d.get("/metrics")
 	if err != nil {
 		b.t.Fatal(err)
@@ -275,9 +275,9 @@ func (b *balanced) pushIsMeasured() {
 	}
 }
 
-// All that HAProxy has answered was understood, and nothing was refused. That a server
-// which was set aside by hand outlives its container is told in the same way.
-func (b *balanced) pushIsUnderstood() {
+// HAProxy refused no command and gave no invalid answer. Another HAProxyError is expected:
+// a server in drain or maint stays when its container is gone.
+func (b *haproxySetup) noHAProxyErrors() {
 	for _, e := range b.d.events("") {
 		if e.Reason == "HAProxyError" && !strings.Contains(e.Message, "is in drain or maint and its container is gone") {
 			b.t.Errorf("%v: %s", e.Time, e.Message)

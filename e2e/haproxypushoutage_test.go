@@ -7,36 +7,36 @@ import (
 	"time"
 )
 
-// A new HAProxy has no servers until healthd has told it all again, which it is told as
-// soon as healthd sees it. An unready one gets no request.
-func (b *balanced) haproxyStartsEmpty() {
-	b.unready(1)
-	b.shows("DOWN", b.addresses[1])
+// A new HAProxy has no servers until healthd has set them again, as soon as it sees the new
+// process. An unready server gets no request.
+func (b *haproxySetup) newHAProxyIsFilled() {
+	b.makeUnready(1)
+	b.waitForServers("DOWN", b.addresses[1])
 	l := startLoad(b.t, b.h.url, 20*time.Millisecond)
 	b.d.eventually(20*time.Second, "let requests reach the others", func() error { return l.reached(b.addresses[0], b.addresses[2]) })
-	before := b.worked(1).Count
+	before := b.requestCount(1).Count
 	begun := b.restartHAProxy()
-	b.shows(upOrSo, b.addresses[0], b.addresses[2])
+	b.waitForServers(upOrSo, b.addresses[0], b.addresses[2])
 	told := time.Now()
-	b.shows("DOWN", b.addresses[1])
-	l.fresh()
+	b.waitForServers("DOWN", b.addresses[1])
+	l.resetReplicas()
 	b.d.eventually(20*time.Second, "let requests reach the others", func() error { return l.reached(b.addresses[0], b.addresses[2]) })
 	l.until(begun.Add(time.Second))
-	if n := b.worked(1).Count - before; n != 0 {
+	if n := b.requestCount(1).Count - before; n != 0 {
 		b.t.Errorf("%d requests came to the one that was not ready", n)
 	}
-	l.unharmedSince(told)
+	l.noFailuresSince(told)
 	b.t.Logf("HAProxy had its servers again %v after its start; %v", told.Sub(begun), l.failures)
 	if most := time.Second + slack + l.stalled; told.Sub(begun) > most {
 		b.t.Errorf("HAProxy had its servers again %v after its start, want at most %v", told.Sub(begun), most)
 	}
 	b.set(1, "ready=200")
-	b.shows(upOrSo, b.addresses...)
+	b.waitForServers(upOrSo, b.addresses...)
 }
 
 // Without healthd a new HAProxy has no servers.
-func (b *balanced) bothDieWithPush() {
-	b.unready(1)
+func (b *haproxySetup) bothDieWithPush() {
+	b.makeUnready(1)
 	b.d.kill()
 	b.restartHAProxy()
 	l := startLoad(b.t, b.h.url, 20*time.Millisecond)
@@ -48,34 +48,34 @@ func (b *balanced) bothDieWithPush() {
 		}
 		return nil
 	})
-	b.again()
-	b.shows(upOrSo, b.addresses[0], b.addresses[2])
+	b.restartHealthd()
+	b.waitForServers(upOrSo, b.addresses[0], b.addresses[2])
 	told := time.Now()
-	b.shows("DOWN", b.addresses[1])
-	l.fresh()
+	b.waitForServers("DOWN", b.addresses[1])
+	l.resetReplicas()
 	b.d.eventually(20*time.Second, "let requests reach the others", func() error { return l.reached(b.addresses[0], b.addresses[2]) })
-	l.unharmedSince(told)
+	l.noFailuresSince(told)
 	if n := l.by[b.addresses[1]]; n != 0 {
 		b.t.Errorf("%d requests came to the one that was not ready", n)
 	}
 	b.set(1, "ready=200")
-	b.shows(upOrSo, b.addresses...)
+	b.waitForServers(upOrSo, b.addresses...)
 }
 
-// maintSurvivesAll: what somebody has set by hand stays while healthd is killed, and while
-// the container is restarted and replaced.
-func (b *balanced) maintSurvivesAll() {
+// maintSurvivesRestarts: maint by an operator stays while healthd is killed, and while the
+// container is restarted and replaced.
+func (b *haproxySetup) maintSurvivesRestarts() {
 	const i = 2
 	name, _, err := b.h.server(b.addresses[i])
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	b.operate(i, "state maint")
-	before := b.worked(i)
+	b.setServer(i, "state maint")
+	before := b.requestCount(i)
 	held := func(when string) {
 		b.t.Helper()
 		b.d.until(30*time.Second, b.names[i], "ready", ready)
-		if err := b.h.shows("MAINT", b.addresses[i]); err != nil {
+		if err := b.h.checkServers("MAINT", b.addresses[i]); err != nil {
 			b.t.Errorf("%s: %v", when, err)
 		}
 		if now, _, _ := b.h.server(b.addresses[i]); now != name {
@@ -83,9 +83,9 @@ func (b *balanced) maintSurvivesAll() {
 		}
 	}
 	b.d.kill()
-	b.again()
+	b.restartHealthd()
 	held("after healthd was killed")
-	if w := b.worked(i); w != before {
+	if w := b.requestCount(i); w != before {
 		b.t.Errorf("%d requests came", w.Count-before.Count)
 	}
 	s, err := b.d.status(b.names[i])
@@ -105,11 +105,11 @@ func (b *balanced) maintSurvivesAll() {
 	b.whole.run(i)
 	b.d.eventually(20*time.Second, "know the new container", func() error { _, err := b.d.status(b.names[i]); return err })
 	held("after a replacement")
-	if w := b.worked(i); w.Count != 0 {
+	if w := b.requestCount(i); w.Count != 0 {
 		b.t.Errorf("%d requests came to the replacement", w.Count)
 	}
-	b.operate(i, "state ready")
-	b.shows(upOrSo, b.addresses...)
+	b.setServer(i, "state ready")
+	b.waitForServers(upOrSo, b.addresses...)
 }
 
 // reload lets a new process of HAProxy take the place of the old one, as systemctl
@@ -138,7 +138,7 @@ func (h *haproxy) reload() time.Time {
 
 // process is which process of HAProxy answers.
 func (h *haproxy) process() (string, error) {
-	info, err := h.ask("show info")
+	info, err := h.query("show info")
 	if err != nil {
 		return "", err
 	}
@@ -150,26 +150,26 @@ func (h *haproxy) process() (string, error) {
 	return "", errors.New("HAProxy does not tell its process")
 }
 
-// A reload is a start, but that the old process goes on with what it has. Servers that
-// healthd has filled in are missing until healthd has told the new one.
-func (b *balanced) haproxyReloads(filled bool) {
+// At a reload, the new process starts while the old one finishes its requests. Servers that
+// healthd set are missing until healthd has set them in the new process.
+func (b *haproxySetup) haproxyReloads(filled bool) {
 	b.whole.h.args = []string{"-W"} // master-worker mode, as a service of systemd
 	b.restartHAProxy()
-	b.shows(upOrSo, b.addresses...)
-	b.unready(1)
-	b.shows("DOWN", b.addresses[1])
+	b.waitForServers(upOrSo, b.addresses...)
+	b.makeUnready(1)
+	b.waitForServers("DOWN", b.addresses[1])
 	l := startLoad(b.t, b.h.url, 20*time.Millisecond)
 	b.d.eventually(20*time.Second, "let requests reach the others", func() error { return l.reached(b.addresses[0], b.addresses[2]) })
-	before := b.worked(1)
+	before := b.requestCount(1)
 	begun := b.h.reload()
-	b.shows(upOrSo, b.addresses[0], b.addresses[2])
+	b.waitForServers(upOrSo, b.addresses[0], b.addresses[2])
 	told := time.Now()
-	b.shows("DOWN", b.addresses[1])
-	l.fresh()
+	b.waitForServers("DOWN", b.addresses[1])
+	l.resetReplicas()
 	b.d.eventually(20*time.Second, "let requests reach the others", func() error { return l.reached(b.addresses[0], b.addresses[2]) })
 	l.until(begun.Add(time.Second))
-	l.unharmedSince(told)
-	after := b.worked(1)
+	l.noFailuresSince(told)
+	after := b.requestCount(1)
 	b.t.Logf("HAProxy had its servers again %v after it was told to reload: %v", told.Sub(begun), l.failures)
 	most := time.Second + slack + l.stalled
 	if told.Sub(begun) > most {
@@ -185,5 +185,5 @@ func (b *balanced) haproxyReloads(filled bool) {
 		b.t.Errorf("%d requests were answered with 503 although the servers are configured", n)
 	}
 	b.set(1, "ready=200")
-	b.shows(upOrSo, b.addresses...)
+	b.waitForServers(upOrSo, b.addresses...)
 }

@@ -13,10 +13,10 @@ import (
 	"github.com/docker/docker/pkg/stdcopy"
 )
 
-// docker stop sends its signal first: healthd hears of it and withdraws the server at
-// once. Until then a replica that takes no new requests any more is tried in vain, which
-// HAProxy makes good, but for what it has just sent.
-func (b *balanced) stopsAreWithdrawn() {
+// docker stop sends its signal first, and healthd withdraws the server when it gets that
+// event. Until then HAProxy still tries the replica, which accepts no new requests, and
+// then another one; only requests just sent may fail.
+func (b *haproxySetup) dockerStopWithdraws() {
 	wide := b.all()
 	l := startLoad(b.t, b.h.url, 20*time.Millisecond)
 	signals := []time.Time{}
@@ -24,12 +24,12 @@ func (b *balanced) stopsAreWithdrawn() {
 		b.whole.replicas[i].lingers = false
 		b.whole.run(i)
 		b.whole.replicas[i].lingers = true
-		l.fresh()
+		l.resetReplicas()
 		b.d.eventually(20*time.Second, "let requests reach it", func() error { return l.reached(wide.addresses[i]) })
 		if err := b.e.Client().ContainerStop(b.t.Context(), wide.names[i], container.StopOptions{}); err != nil {
 			b.t.Fatal(err)
 		}
-		b.shows("DOWN", wide.addresses[i])
+		b.waitForServers("DOWN", wide.addresses[i])
 		signal := b.signalled(wide.names[i])
 		signals = append(signals, signal)
 		withdrawn := b.last(wide.names[i], "NotReady").Time.Sub(signal)
@@ -38,7 +38,7 @@ func (b *balanced) stopsAreWithdrawn() {
 			b.t.Errorf("%s was withdrawn %v after its signal, want at most %v", wide.names[i], withdrawn, most)
 		}
 		b.e.Remove(b.t, wide.names[i])
-		b.forgotten(wide.addresses[i])
+		b.waitForServerRemoved(wide.addresses[i])
 	}
 	l.finish()
 	b.t.Logf("%d of %d requests failed: %v", l.failed, l.sent, l.failures)
@@ -51,7 +51,7 @@ func (b *balanced) stopsAreWithdrawn() {
 }
 
 // all is the balanced with all replicas that there may be.
-func (b *balanced) all() *balanced {
+func (b *haproxySetup) all() *haproxySetup {
 	wide := *b
 	wide.names, wide.addresses = nil, nil
 	for _, r := range b.replicas {
@@ -61,14 +61,14 @@ func (b *balanced) all() *balanced {
 }
 
 // scales lets three replicas become six, two, and three again.
-func (b *balanced) scales(stop func(b *balanced, replicas ...int)) {
+func (b *haproxySetup) scales(stop func(b *haproxySetup, replicas ...int)) {
 	wide := b.all()
 	l := startLoad(b.t, b.h.url, 20*time.Millisecond)
 	b.d.eventually(20*time.Second, "let requests reach all", func() error { return l.reached(b.addresses...) })
 	reached := func(addresses ...string) {
 		b.t.Helper()
-		b.shows(upOrSo, addresses...)
-		l.fresh()
+		b.waitForServers(upOrSo, addresses...)
+		l.resetReplicas()
 		b.d.eventually(20*time.Second, "let requests reach all", func() error { return l.reached(addresses...) })
 	}
 	for i := 3; i < 6; i++ {
@@ -83,11 +83,11 @@ func (b *balanced) scales(stop func(b *balanced, replicas ...int)) {
 	reached(append(slices.Clone(b.addresses), wide.addresses[4:]...)...)
 	stop(wide, 4, 5)
 	reached(b.addresses...)
-	l.unharmed()
+	l.noFailures()
 }
 
-// allAtOnce stops and removes replicas as Compose does: all that are to go at once.
-func (b *balanced) allAtOnce(replicas ...int) {
+// stopTogether stops and removes replicas as Compose does: all at once.
+func (b *haproxySetup) stopTogether(replicas ...int) {
 	b.t.Helper()
 	var stopping sync.WaitGroup
 	for _, i := range replicas {
@@ -100,12 +100,12 @@ func (b *balanced) allAtOnce(replicas ...int) {
 	}
 	stopping.Wait()
 	for _, i := range replicas {
-		b.forgotten(b.addresses[i])
+		b.waitForServerRemoved(b.addresses[i])
 	}
 }
 
-// forgotten waits until HAProxy has no such server any more.
-func (b *balanced) forgotten(address string) {
+// waitForServerRemoved waits until HAProxy has no such server any more.
+func (b *haproxySetup) waitForServerRemoved(address string) {
 	b.t.Helper()
 	b.d.eventually(20*time.Second, "have HAProxy forget it", func() error {
 		if name, _, err := b.h.server(address); err == nil {
@@ -115,12 +115,12 @@ func (b *balanced) forgotten(address string) {
 	})
 }
 
-// drainedByHand stops and removes replicas to which HAProxy sends nothing any more, where
-// it would know later than they close.
-func (b *balanced) drainedByHand(replicas ...int) {
+// drainThenStop sets replicas to drain in HAProxy before it stops and removes them, for setups
+// in which HAProxy learns of a stop too late.
+func (b *haproxySetup) drainThenStop(replicas ...int) {
 	b.t.Helper()
 	for _, i := range replicas {
-		b.operate(i, "state drain")
+		b.setServer(i, "state drain")
 	}
 	for _, i := range replicas {
 		b.d.eventually(20*time.Second, "have the last request answered", func() error {
@@ -135,13 +135,13 @@ func (b *balanced) drainedByHand(replicas ...int) {
 		b.e.Remove(b.t, b.names[i])
 	}
 	for _, i := range replicas {
-		b.shows("DOWN", b.addresses[i])
-		b.operate(i, "state ready")
+		b.waitForServers("DOWN", b.addresses[i])
+		b.setServer(i, "state ready")
 	}
 }
 
 // signalled returns when a replica got its last stop signal, as it has told itself.
-func (b *balanced) signalled(name string) time.Time {
+func (b *haproxySetup) signalled(name string) time.Time {
 	b.t.Helper()
 	logs, err := b.e.Client().ContainerLogs(b.t.Context(), name, container.LogsOptions{ShowStdout: true, Timestamps: true})
 	if err != nil {

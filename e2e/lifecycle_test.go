@@ -22,8 +22,8 @@ post_start = { exec = { command = ["sh", "-c", "sleep 1; echo $0 >> /hooks", "po
 pre_stop   = { exec = { command = ["sh", "-c", "echo $0 >> /hooks", "pre_stop"] } }
 `
 
-// Hooks run inside a real container, around a restart for a failed probe, whose words
-// have the container's environment in them; the gate decides over readiness.
+// Hooks run inside a real container around a restart for a failed probe, with the
+// container's environment in their commands. The gate decides readiness.
 func TestHooksAndGates(t *testing.T) {
 	t.Parallel()
 	e := engines.Engine(t)

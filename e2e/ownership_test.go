@@ -12,7 +12,7 @@ import (
 	"healthd/runtime/docker/dockertest"
 )
 
-// masterSpec is hangsSpec for servers that may be slow to come up.
+// masterSpec is hangsSpec for servers that may be slow to start.
 const masterSpec = hangsSpec + `
 [spec.startup]
 http_get = { port = 8080, path = "/healthz" }
@@ -22,13 +22,13 @@ failure_threshold = 1000
 service = %[1]q
 `
 
-// Where the engine has a restart policy, it starts what has ended by itself, and
-// healthd restarts what hangs. What an operator has stopped, neither starts.
+// With an engine restart policy, the engine starts what ended by itself, and healthd
+// restarts what hangs. Neither starts what an operator stopped.
 func TestEngineRestartPolicy(t *testing.T) {
 	t.Parallel()
 	e := engines.Engine(t)
 	p := startProxy(t, e)
-	d := startBehind(t, p, fmt.Sprintf(masterSpec, "owned"))
+	d := startBehindProxy(t, p, fmt.Sprintf(masterSpec, "owned"))
 	id := e.Run(t, dockertest.RunOptions{Name: "owned", Labels: map[string]string{"e2e": "owned"}, RestartPolicy: "always"})
 	d.until(20*time.Second, "owned", "ready", ready)
 	calls := func(wantStops, wantStarts int) {
@@ -40,11 +40,11 @@ func TestEngineRestartPolicy(t *testing.T) {
 	again := func(n int) func(status) bool { return func(s status) bool { return s.Ready && s.RestartCount == n } }
 	crash(t, e, id)
 	d.until(20*time.Second, "owned", "restarted by the engine", again(1))
-	d.always(2*time.Second, "owned", "restarted once", again(1))
+	d.stays(2*time.Second, "owned", "restarted once", again(1))
 	calls(0, 0)
 	set(t, e, id, "status=500")
 	d.until(20*time.Second, "owned", "restarted by healthd", again(2))
-	d.always(2*time.Second, "owned", "restarted once more", again(2))
+	d.stays(2*time.Second, "owned", "restarted once more", again(2))
 	calls(1, 1)
 	out, code := d.run("explain", "owned")
 	if want := "the engine's own restart policy is always"; code != 0 || !strings.Contains(out, want) {
@@ -54,7 +54,7 @@ func TestEngineRestartPolicy(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.until(20*time.Second, "owned", "stopped by the operator", byOperator)
-	d.always(2*time.Second, "owned", "stopped", byOperator)
+	d.stays(2*time.Second, "owned", "stopped", byOperator)
 	calls(1, 1)
 }
 
@@ -63,7 +63,7 @@ func TestAutoRemoveIsNeverRestarted(t *testing.T) {
 	t.Parallel()
 	e := engines.Engine(t)
 	p := startProxy(t, e)
-	d := startBehind(t, p, fmt.Sprintf(masterSpec, "passing"))
+	d := startBehindProxy(t, p, fmt.Sprintf(masterSpec, "passing"))
 	id := e.Run(t, dockertest.RunOptions{Name: "passing", Labels: map[string]string{"e2e": "passing"}, AutoRemove: true})
 	d.until(20*time.Second, "passing", "ready", ready)
 	published := func(want int) {
@@ -76,7 +76,7 @@ func TestAutoRemoveIsNeverRestarted(t *testing.T) {
 	set(t, e, id, "status=500")
 	d.until(20*time.Second, "passing", "unready, and failing for long", func(s status) bool { return !s.Ready && s.Probes["liveness"].Run >= 8 })
 	published(http.StatusServiceUnavailable)
-	d.always(time.Second, "passing", "left running", func(s status) bool {
+	d.stays(time.Second, "passing", "left running", func(s status) bool {
 		return s.State.Running != nil && !s.Draining && s.RestartCount == 0
 	})
 	if out, code := d.run("restart", "passing"); code != 1 || !strings.Contains(out, "--rm") {
@@ -91,8 +91,8 @@ func TestAutoRemoveIsNeverRestarted(t *testing.T) {
 	}
 }
 
-// A signal that is not meant to stop a container is no wish of an operator, though it
-// may end the container; one that is its stop signal is.
+// A signal that is no stop signal does not count as an operator's stop, even if it ends the
+// container. The container's own stop signal does.
 func TestSignalsOfAnOperator(t *testing.T) {
 	t.Parallel()
 	e := engines.Engine(t)
@@ -118,6 +118,6 @@ func TestSignalsOfAnOperator(t *testing.T) {
 	kill(special, "USR1")
 	for _, name := range []string{"signalled", "signalled-specially"} {
 		d.until(20*time.Second, name, "stopped by the operator", byOperator)
-		d.always(2*time.Second, name, "stopped", byOperator)
+		d.stays(2*time.Second, name, "stopped", byOperator)
 	}
 }

@@ -45,7 +45,7 @@ failure_threshold = 1
 `)
 	e.Run(t, dockertest.RunOptions{Name: "wrongport", Labels: map[string]string{"e2e": "wrongport"}})
 	d.until(20*time.Second, "wrongport", "probed 20 times", func(s status) bool { return s.Probes["readiness"].Run >= 20 })
-	d.always(2*time.Second, "wrongport", "unready and never restarted", func(s status) bool {
+	d.stays(2*time.Second, "wrongport", "unready and never restarted", func(s status) bool {
 		return !s.Ready && s.RestartCount == 0 && s.State.Running != nil
 	})
 	if s, _ := d.status("wrongport"); !strings.Contains(s.Probes["readiness"].Output, "refused") {
@@ -79,7 +79,7 @@ termination_grace_period = "2s"
 	d.until(20*time.Second, "file", "alive again", func(s status) bool {
 		return s.RestartCount == 1 && s.Probes["liveness"].Outcome == "Success"
 	})
-	d.always(3*time.Second, "file", "restarted once", func(s status) bool { return s.RestartCount == 1 })
+	d.stays(3*time.Second, "file", "restarted once", func(s status) bool { return s.RestartCount == 1 })
 	s, _ := d.status("file")
 	if last := s.LastState.Terminated; last == nil || last.Reason != "LivenessFailed" {
 		t.Errorf("last state %+v, want LivenessFailed", s.LastState.Terminated)
@@ -142,7 +142,7 @@ failure_threshold = 1
 	}
 }
 
-// The probe command asks once, with the same code as the daemon's own probes.
+// healthd probe runs a probe once, with the same code as the daemon's own probes.
 func TestProbeCommand(t *testing.T) {
 	t.Parallel()
 	e := engines.Engine(t)
@@ -194,9 +194,9 @@ func TestProbeCommand(t *testing.T) {
 	}
 }
 
-// What the command of a probe leaves behind and holds its output open delays neither
-// its next verdicts nor those of another probe: the engine's own pace is one in 4 s.
-func TestExecWhoseChildrenHoldItsOutput(t *testing.T) {
+// Background processes of a probe's command that hold its output open delay neither its
+// next results nor those of another probe. The engine alone would report one in 4 s.
+func TestExecBackgroundProcessHoldsOutput(t *testing.T) {
 	t.Parallel()
 	e := engines.Engine(t)
 	d := startDaemon(t, e.Endpoint, `

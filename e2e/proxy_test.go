@@ -21,9 +21,8 @@ import (
 	"healthd/runtime/docker/dockertest"
 )
 
-// proxy stands between healthd and an engine's socket and makes the engine look as
-// sick as a test wants it. What it passes on it does not change; commands inside
-// containers, whose connections are taken over, go through as well.
+// proxy is between healthd and an engine's socket, and injects the faults that a test wants.
+// It does not change what it passes on, including hijacked connections of execs.
 type proxy struct {
 	t        *testing.T
 	path     string // of its own socket
@@ -46,15 +45,14 @@ type proxiedEvent struct {
 	TimeNano int64
 }
 
-// fault is what happens to the requests whose "METHOD /path", without the version of
-// the API, matches.
+// fault is what happens to requests whose "METHOD /path", without the API version, matches.
 type fault struct {
 	match *regexp.Regexp
 	act   http.HandlerFunc
 	once  bool // it happens to the first of them only
 }
 
-// startProxy starts a proxy that passes everything on.
+// startProxy starts a proxy without faults.
 func startProxy(t *testing.T, e *dockertest.Engine) *proxy {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "hd-px") // a socket's path has 107 bytes at most
@@ -87,7 +85,7 @@ func startProxy(t *testing.T, e *dockertest.Engine) *proxy {
 
 func (p *proxy) endpoint() string { return "unix://" + p.path }
 
-// refuse cuts all connections, and new ones are refused until accept.
+// refuse closes all connections and refuses new ones until accept.
 func (p *proxy) refuse() {
 	p.mu.Lock()
 	server := p.server
@@ -113,7 +111,7 @@ func (p *proxy) accept() {
 	go func() { _ = server.Serve(l) }()
 }
 
-// on makes the matching requests fail in the way given, until pass.
+// on makes act answer the matching requests until clearFaults.
 func (p *proxy) on(call string, act http.HandlerFunc) { p.add(call, act, false) }
 
 // onceOn does so for the first matching request only.
@@ -125,25 +123,24 @@ func (p *proxy) add(call string, act http.HandlerFunc, once bool) {
 	p.faults = append(p.faults, fault{regexp.MustCompile(call), act, once})
 }
 
-// pass makes the engine healthy again. What hangs goes on hanging.
-func (p *proxy) pass() {
-	p.flow()
+// clearFaults removes all faults. Requests that hang go on hanging.
+func (p *proxy) clearFaults() {
+	p.resumeEvents()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.faults, p.lost = nil, nil
 }
 
-// drop makes the event streams lose the new events that lost chooses. What an engine
-// tells from its memory is not lost.
-func (p *proxy) drop(lost func(proxiedEvent) bool) {
+// dropEvents makes the event streams lose new events for which lost returns true. Events from
+// the engine's history are not lost.
+func (p *proxy) dropEvents(lost func(proxiedEvent) bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.lost = lost
 }
 
-// stall stops the event streams, and new ones from their beginning, but leaves them
-// open.
-func (p *proxy) stall() {
+// stallEvents stops the event streams, and new ones from their beginning, but keeps them open.
+func (p *proxy) stallEvents() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.stalled == nil {
@@ -151,8 +148,8 @@ func (p *proxy) stall() {
 	}
 }
 
-// flow undoes stall. What was held back comes late.
-func (p *proxy) flow() {
+// resumeEvents undoes stallEvents. The held events come late.
+func (p *proxy) resumeEvents() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.stalled != nil {
@@ -161,7 +158,7 @@ func (p *proxy) flow() {
 	}
 }
 
-// count returns how many requests were made that match, whatever became of them.
+// count returns how many matching requests came, whatever their answer.
 func (p *proxy) count(call string) int {
 	match, n := regexp.MustCompile(call), 0
 	p.mu.Lock()
@@ -182,7 +179,7 @@ func callOf(r *http.Request) string {
 
 func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	call := callOf(r)
-	if act := p.note(call); act != nil {
+	if act := p.takeFault(call); act != nil {
 		act(w, r)
 		return
 	}
@@ -195,12 +192,12 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // passOn lets the engine answer.
 func (p *proxy) passOn(w http.ResponseWriter, r *http.Request) {
-	p.tell(r)
+	p.notify(r)
 	p.forward.ServeHTTP(w, r)
 }
 
-// note counts a call and returns its fault, if it has one.
-func (p *proxy) note(call string) http.HandlerFunc {
+// takeFault counts a call and returns its fault, if it has one.
+func (p *proxy) takeFault(call string) http.HandlerFunc {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !strings.HasPrefix(call, "GET /") { // there are many, and nobody counts them
@@ -218,7 +215,7 @@ func (p *proxy) note(call string) http.HandlerFunc {
 	return nil
 }
 
-func (p *proxy) tell(r *http.Request) {
+func (p *proxy) notify(r *http.Request) {
 	p.mu.Lock()
 	called := p.called
 	p.mu.Unlock()
@@ -227,7 +224,7 @@ func (p *proxy) tell(r *http.Request) {
 	}
 }
 
-// events passes a stream on line by line.
+// events passes on an event stream line by line.
 func (p *proxy) events(w http.ResponseWriter, r *http.Request) {
 	began := time.Now()
 	answer, err := p.send(r)
@@ -244,10 +241,10 @@ func (p *proxy) events(w http.ResponseWriter, r *http.Request) {
 		if err != nil {
 			panic(http.ErrAbortHandler) // as an engine that has gone
 		}
-		if !p.awaitFlow(r.Context()) {
+		if !p.waitForEventsResumed(r.Context()) {
 			return
 		}
-		if p.loses(line, began) {
+		if p.isDropped(line, began) {
 			continue
 		}
 		_, _ = w.Write(line)
@@ -255,7 +252,7 @@ func (p *proxy) events(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (p *proxy) awaitFlow(ctx context.Context) bool {
+func (p *proxy) waitForEventsResumed(ctx context.Context) bool {
 	p.mu.Lock()
 	stalled := p.stalled
 	p.mu.Unlock()
@@ -270,7 +267,7 @@ func (p *proxy) awaitFlow(ctx context.Context) bool {
 	}
 }
 
-func (p *proxy) loses(line []byte, began time.Time) bool {
+func (p *proxy) isDropped(line []byte, began time.Time) bool {
 	p.mu.Lock()
 	lost := p.lost
 	p.mu.Unlock()
@@ -281,20 +278,20 @@ func (p *proxy) loses(line []byte, began time.Time) bool {
 	return time.Unix(0, ev.TimeNano).After(began) && lost(ev)
 }
 
-// send makes the same request to the engine, and lives no longer than it.
+// send sends the same request to the engine; it ends with r's context.
 func (p *proxy) send(r *http.Request) (*http.Response, error) {
 	out := r.Clone(r.Context())
 	out.URL.Scheme, out.URL.Host, out.RequestURI = "http", "docker", ""
 	return p.upstream.RoundTrip(out)
 }
 
-// hang never answers, and the engine never hears of it.
+// hang never answers, and does not pass the request on.
 func hang(_ http.ResponseWriter, r *http.Request) {
 	_, _ = io.Copy(io.Discard, r.Body)
 	<-r.Context().Done()
 }
 
-// hangUntil is hang, but cuts the connection at that moment.
+// hangUntil is hang, but closes the connection at that moment.
 func hangUntil(moment <-chan struct{}) http.HandlerFunc {
 	return func(_ http.ResponseWriter, r *http.Request) {
 		select {
@@ -305,8 +302,8 @@ func hangUntil(moment <-chan struct{}) http.HandlerFunc {
 	}
 }
 
-// says answers that, and the engine never hears of the request.
-func says(status int, contentType, body string) http.HandlerFunc {
+// respond answers with that, and does not pass the request on.
+func respond(status int, contentType, body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", contentType)
 		w.WriteHeader(status)
@@ -314,14 +311,13 @@ func says(status int, contentType, body string) http.HandlerFunc {
 	}
 }
 
-// fails is what a broken engine answers.
-var fails = says(http.StatusInternalServerError, "application/json", `{"message":"the engine is sick"}`)
+// fails is the answer of a broken engine.
+var fails = respond(http.StatusInternalServerError, "application/json", `{"message":"the engine is sick"}`)
 
-// losesAnswer lets the engine do what it is asked for and cuts the connection instead
-// of passing the answer on.
-func (p *proxy) losesAnswer(_ http.ResponseWriter, r *http.Request) {
+// dropAnswer passes the request on and closes the connection instead of passing the answer back.
+func (p *proxy) dropAnswer(_ http.ResponseWriter, r *http.Request) {
 	r = r.WithContext(context.WithoutCancel(r.Context()))
-	p.tell(r)
+	p.notify(r)
 	answer, err := p.send(r)
 	if err == nil {
 		_, err = io.Copy(io.Discard, answer.Body)

@@ -15,9 +15,8 @@ import (
 	"healthd/runtime/docker/dockertest"
 )
 
-// boots makes healthd take another ID for that of the host's present boot, from its
-// next start on.
-func (d *daemon) boots(id string) {
+// setBootID makes healthd use that ID for the host's present boot, from its next start on.
+func (d *daemon) setBootID(id string) {
 	d.t.Helper()
 	file := filepath.Join(filepath.Dir(d.config), "boot_id")
 	if err := os.WriteFile(file, []byte(id+"\n"), 0o600); err != nil {
@@ -27,7 +26,7 @@ func (d *daemon) boots(id string) {
 		"sh", "-c", `mount --bind "$0" /proc/sys/kernel/random/boot_id && exec "$@"`, file}
 }
 
-// powerCut ends healthd, the engine and all that it runs, which nobody is told of.
+// powerCut kills healthd, the engine and all containers at once.
 func powerCut(d *daemon, e *dockertest.Engine) {
 	d.t.Helper()
 	list, err := e.Client().ContainerList(d.t.Context(), container.ListOptions{})
@@ -51,8 +50,7 @@ func powerCut(d *daemon, e *dockertest.Engine) {
 	}
 }
 
-// powerOff ends all in good order: healthd before the engine, which stops all that it
-// runs.
+// powerOff shuts down in order: healthd first, then the engine, which stops its containers.
 func powerOff(d *daemon, e *dockertest.Engine) {
 	d.t.Helper()
 	if err := d.stop(30 * time.Second); err != nil {
@@ -66,10 +64,10 @@ const (
 	anotherBoot = "0a0a0a0a-2222-4222-8222-000000000002"
 )
 
-// The host is started anew and the engine starts nothing, but what it is to start
-// itself: healthd starts what ran, and nothing else. Where the boot is the same one,
-// nobody knows how things ended, and they are left alone. The engine has told so much
-// by then that it cannot say any more whether it was started anew.
+// After a reboot of the host, the engine starts only containers with a restart policy of its
+// own, and healthd starts what ran, and nothing else. With the same boot ID, healthd cannot
+// know why the containers ended and leaves them alone. The engine's history is full by
+// then, so that it does not show whether the engine was restarted.
 func TestHostReboot(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -78,37 +76,37 @@ func TestHostReboot(t *testing.T) {
 		next string
 		runs func(*daemon)
 	}{
-		{"power cut", powerCut, anotherBoot, (*daemon).startedAgain},
-		{"shutdown", powerOff, anotherBoot, (*daemon).startedAgain},
-		{"same boot", powerCut, oneBoot, (*daemon).leftAlone},
+		{"power cut", powerCut, anotherBoot, (*daemon).checkStartedAgain},
+		{"shutdown", powerOff, anotherBoot, (*daemon).checkStartedAgain},
+		{"same boot", powerCut, oneBoot, (*daemon).checkLeftAlone},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			e := dockertest.Start(t, "--live-restore=false")
 			d := newDaemon(t, e.Endpoint, fmt.Sprintf(restartSpec, "boot", "Always")+
 				fmt.Sprintf(restartSpec, "once", "Never")+fmt.Sprintf(restartSpec, "job", "OnFailure"))
-			d.boots(oneBoot)
+			d.setBootID(oneBoot)
 			d.start()
 			d.eventually(30*time.Second, "be synced", d.synced)
-			d.inhabit(e)
+			d.createContainers(e)
 			tt.end(d, e)
 			e.Up(t)
-			chatter(t, e)
-			d.boots(tt.next)
-			d.again()
+			fillEventHistory(t, e)
+			d.setBootID(tt.next)
+			d.restart()
 			tt.runs(d)
 			d.until(20*time.Second, "owned", "running by the engine's hand", ready)
-			d.always(2*time.Second, "stopped", "stopped", byOperator)
+			d.stays(2*time.Second, "stopped", "stopped", byOperator)
 			for _, name := range []string{"once", "job"} {
-				d.always(time.Second, name, "ended by its policy", func(s status) bool { return s.State.Terminated != nil && s.RestartCount == 0 })
+				d.stays(time.Second, name, "ended by its policy", func(s status) bool { return s.State.Terminated != nil && s.RestartCount == 0 })
 			}
 		})
 	}
 }
 
-// inhabit makes what a host may have: what runs, what somebody has stopped, what has
-// done its work, what healthd is not to start again, and what the engine is to.
-func (d *daemon) inhabit(e *dockertest.Engine) {
+// createContainers makes containers of all kinds: running, stopped by an operator, finished,
+// not to be started by healthd, and to be started by the engine.
+func (d *daemon) createContainers(e *dockertest.Engine) {
 	d.t.Helper()
 	ids := map[string]string{}
 	for _, o := range []dockertest.RunOptions{
@@ -126,11 +124,11 @@ func (d *daemon) inhabit(e *dockertest.Engine) {
 		d.t.Fatal(err)
 	}
 	d.until(20*time.Second, "stopped", "stopped by the operator", byOperator)
-	d.always(200*time.Millisecond, "stopped", "stopped, which is in the journal by then", byOperator)
+	d.stays(200*time.Millisecond, "stopped", "stopped, which is in the journal by then", byOperator)
 }
 
-// chatter makes the engine forget its older events.
-func chatter(t *testing.T, e *dockertest.Engine) {
+// fillEventHistory makes the engine drop its older events.
+func fillEventHistory(t *testing.T, e *dockertest.Engine) {
 	t.Helper()
 	const remembers = 256
 	id := e.Create(t, dockertest.RunOptions{Name: "chatter"})
@@ -141,19 +139,19 @@ func chatter(t *testing.T, e *dockertest.Engine) {
 	}
 }
 
-func (d *daemon) startedAgain() {
+func (d *daemon) checkStartedAgain() {
 	d.t.Helper()
 	d.until(20*time.Second, "runs", "started again", func(s status) bool { return s.Ready && s.RestartCount == 1 })
 }
 
-func (d *daemon) leftAlone() {
+func (d *daemon) checkLeftAlone() {
 	d.t.Helper()
-	d.always(2*time.Second, "runs", "left alone", func(s status) bool { return s.State.Terminated != nil && s.RestartCount == 0 })
-	d.foundStopped("runs")
+	d.stays(2*time.Second, "runs", "left alone", func(s status) bool { return s.State.Terminated != nil && s.RestartCount == 0 })
+	d.checkFoundStopped("runs")
 }
 
-// foundStopped checks that an event tells that nobody knows how a container ended.
-func (d *daemon) foundStopped(name string) {
+// checkFoundStopped checks that an event says that it is not known how a container ended.
+func (d *daemon) checkFoundStopped(name string) {
 	d.t.Helper()
 	all := d.events(name)
 	if !slices.ContainsFunc(all, func(ev event) bool {

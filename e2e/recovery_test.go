@@ -19,8 +19,8 @@ func (d *daemon) kill() {
 	<-d.exited
 }
 
-// again starts healthd anew and waits until it has taken in what runs.
-func (d *daemon) again() {
+// restart starts healthd again and waits for its first full sync.
+func (d *daemon) restart() {
 	d.t.Helper()
 	d.start()
 	d.eventually(30*time.Second, "be synced again", d.synced)
@@ -30,9 +30,9 @@ func byOperator(s status) bool {
 	return s.State.Terminated != nil && s.State.Terminated.Reason == "StoppedByOperator"
 }
 
-// What the operator has stopped stays stopped, whoever is started anew; what crashes
-// is started again, also when that happened while healthd was away.
-func TestWishesOutliveHealthdAndEngine(t *testing.T) {
+// What the operator stopped stays stopped over restarts of healthd and the engine. What
+// crashed is started again, also when it crashed while healthd was down.
+func TestOperatorStopsSurviveRestarts(t *testing.T) {
 	t.Parallel()
 	e := dockertest.Start(t)
 	d := startDaemon(t, e.Endpoint, fmt.Sprintf(restartSpec, "wish", "Always"))
@@ -50,14 +50,14 @@ func TestWishesOutliveHealthdAndEngine(t *testing.T) {
 	}
 	stop("stopped")
 	d.until(20*time.Second, "stopped", "stopped by the operator", byOperator)
-	d.always(200*time.Millisecond, "stopped", "stopped, which is in the journal by then", byOperator)
+	d.stays(200*time.Millisecond, "stopped", "stopped, which is in the journal by then", byOperator)
 	d.kill()
 	stop("stopped-while-away")
 	d.endProcess(e, ids["crashes-while-away"])
-	d.again()
+	d.restart()
 	d.until(20*time.Second, "crashes-while-away", "started again", func(s status) bool { return s.Ready && s.RestartCount == 1 })
 	d.until(5*time.Second, "stopped-while-away", "stopped by the operator", byOperator)
-	d.always(2*time.Second, "stopped", "stopped", byOperator)
+	d.stays(2*time.Second, "stopped", "stopped", byOperator)
 
 	e.Stop(t)
 	e.Up(t)
@@ -65,17 +65,17 @@ func TestWishesOutliveHealthdAndEngine(t *testing.T) {
 	if err := d.stop(30 * time.Second); err != nil {
 		t.Fatal(err)
 	}
-	d.again()
+	d.restart()
 	d.until(20*time.Second, "runs", "ready", ready)
-	d.always(2*time.Second, "stopped", "stopped", byOperator)
-	d.always(time.Second, "stopped-while-away", "stopped", byOperator)
+	d.stays(2*time.Second, "stopped", "stopped", byOperator)
+	d.stays(time.Second, "stopped-while-away", "stopped", byOperator)
 	if err := e.Client().ContainerStart(t.Context(), ids["stopped"], container.StartOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	d.until(20*time.Second, "stopped", "ready, as somebody has started it", ready)
 }
 
-// endProcess lets a container's main process crash, without the engine's doing.
+// endProcess kills a container's main process without the engine.
 func (d *daemon) endProcess(e *dockertest.Engine, id string) {
 	d.t.Helper()
 	crash(d.t, e, id)
@@ -103,9 +103,9 @@ func ended(t *testing.T, e *dockertest.Engine, name string) error {
 	return err
 }
 
-// An engine that ends stops all that it runs, as an operator would, and starts nothing
-// again that has no restart policy of the engine: healthd does.
-func TestEngineRestartBringsBackWhatRan(t *testing.T) {
+// An engine that shuts down stops its containers, and starts only those with a restart
+// policy of its own again. healthd starts the others.
+func TestEngineRestartStartsWhatRan(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(*dockertest.Engine, testing.TB){
 		"gracefully": (*dockertest.Engine).Stop, "killed": (*dockertest.Engine).Kill,
@@ -123,7 +123,7 @@ func TestEngineRestartBringsBackWhatRan(t *testing.T) {
 				t.Fatal(err)
 			}
 			d.until(20*time.Second, "stopped", "stopped by the operator", byOperator)
-			d.always(6*time.Second, "stopped", "stopped, which the engine outlives", byOperator)
+			d.stays(6*time.Second, "stopped", "stopped, which the engine outlives", byOperator)
 			end(e, t)
 			d.eventually(20*time.Second, "notice that the engine is gone", func() error { return d.runtimeUp("0") })
 			e.Up(t)
@@ -131,7 +131,7 @@ func TestEngineRestartBringsBackWhatRan(t *testing.T) {
 			for _, name := range []string{"one", "two"} {
 				d.until(20*time.Second, name, "ready again", ready)
 			}
-			d.always(2*time.Second, "stopped", "stopped", byOperator)
+			d.stays(2*time.Second, "stopped", "stopped", byOperator)
 		})
 	}
 }
@@ -149,8 +149,7 @@ timeout = "5s"
 initial = "1s"
 `
 
-// A healthd that is killed while a container is being stopped finishes the job when it
-// is back.
+// A healthd that is killed during a restart's stop finishes the restart when it is back.
 func TestKilledHealthdFinishesARestart(t *testing.T) {
 	t.Parallel()
 	e := engines.Engine(t)
@@ -162,7 +161,7 @@ func TestKilledHealthdFinishesARestart(t *testing.T) {
 	d.until(20*time.Second, "hung", "ready", ready)
 	inside(t, e, "hung", "touch", "/sick")
 	d.until(20*time.Second, "hung", "being stopped", func(s status) bool { return s.Draining })
-	d.always(300*time.Millisecond, "hung", "in its grace period", func(s status) bool { return s.Draining })
+	d.stays(300*time.Millisecond, "hung", "in its grace period", func(s status) bool { return s.Draining })
 	d.kill()
 	d.eventually(20*time.Second, "see the engine finish the stop", func() error { return ended(t, e, "hung") })
 	d.start()
@@ -187,9 +186,9 @@ name = "crowd"
 max_unavailable = 1
 `
 
-// All members of a group fail at once: one is restarted after the other, and one that
-// recovers while it waits is not restarted at all.
-func TestGroupIsNotTakenDownAtOnce(t *testing.T) {
+// All members of a group fail at once: they are restarted one after the other, and one that
+// recovers while it waits is not restarted.
+func TestGroupLimit(t *testing.T) {
 	t.Parallel()
 	e := engines.Engine(t)
 	d := startDaemon(t, e.Endpoint, groupSpec)
@@ -231,15 +230,15 @@ func TestGroupIsNotTakenDownAtOnce(t *testing.T) {
 	if spared == "" {
 		t.Fatal("nobody had to wait")
 	}
-	if n := d.downAtOnce(); n != 1 {
+	if n := d.maxDownAtOnce(); n != 1 {
 		t.Errorf("%d members were down at once by healthd's hand, want 1", n)
 	}
-	d.always(2*time.Second, spared, "spared, as it has recovered", func(s status) bool { return s.RestartCount == 0 })
+	d.stays(2*time.Second, spared, "spared, as it has recovered", func(s status) bool { return s.RestartCount == 0 })
 }
 
-// downAtOnce returns how many containers were at most between a decision of healthd to
+// maxDownAtOnce returns how many containers were at most between a decision of healthd to
 // stop them and their being ready again.
-func (d *daemon) downAtOnce() int {
+func (d *daemon) maxDownAtOnce() int {
 	d.t.Helper()
 	down, most := map[string]bool{}, 0
 	for _, e := range d.events("") {
@@ -267,10 +266,10 @@ func TestHoldAndReload(t *testing.T) {
 	}
 	inside(t, e, "held", "touch", "/sick")
 	d.until(20*time.Second, "held", "waiting", func(s status) bool { return s.State.Waiting != nil && s.State.Waiting.Reason == "Held" })
-	d.always(200*time.Millisecond, "held", "held, which is in the journal by then", func(s status) bool { return s.RestartCount == 0 })
+	d.stays(200*time.Millisecond, "held", "held, which is in the journal by then", func(s status) bool { return s.RestartCount == 0 })
 	d.kill()
-	d.again()
-	d.always(2*time.Second, "held", "held", func(s status) bool { return s.RestartCount == 0 })
+	d.restart()
+	d.stays(2*time.Second, "held", "held", func(s status) bool { return s.RestartCount == 0 })
 	if out, code := d.run("restart", "held"); code != 1 || !strings.Contains(out, "resume") {
 		t.Errorf("restart of a held one: exit %d: %s", code, out)
 	}
@@ -294,7 +293,7 @@ func TestHoldAndReload(t *testing.T) {
 		}
 		return nil
 	})
-	d.always(time.Second, "newcomer", "supervised all the same", ready)
+	d.stays(time.Second, "newcomer", "supervised all the same", ready)
 	if after := startedAt(t, e, "held"); !after.Equal(before) {
 		t.Error("the reload restarted a container")
 	}
@@ -311,9 +310,9 @@ tcp_socket = { port = 8080 }
 period = "300ms"
 `
 
-// A container in another one's network is restarted when that one has a new run, which
-// nobody supervises here, and reported when it is gone.
-func TestSharedNetworkFollowsItsHost(t *testing.T) {
+// A container in another one's network is restarted when that one, which is not supervised,
+// has a new run. When it is gone, that is reported.
+func TestSharedNetworkRestartsWithItsOwner(t *testing.T) {
 	t.Parallel()
 	e := engines.Engine(t)
 	d := startDaemon(t, e.Endpoint, sharedSpec)

@@ -12,8 +12,8 @@ import (
 	"healthd/runtime/docker/dockertest"
 )
 
-// Before a probe has said anything a container is not ready, alive and not started; a
-// probe that it does not have stands for success.
+// Before its first results a container is not ready, alive and not started. A missing probe
+// counts as Success.
 func TestResultsBeforeTheFirstProbe(t *testing.T) {
 	t.Parallel()
 	e := engines.Engine(t)
@@ -42,7 +42,7 @@ func TestResultsBeforeTheFirstProbe(t *testing.T) {
 			d := d.in(t)
 			e.Run(t, dockertest.RunOptions{Name: tt.name, Labels: map[string]string{"e2e": tt.name}})
 			d.until(20*time.Second, tt.name, "running", func(s status) bool { return s.State.Running != nil })
-			d.always(time.Second, tt.name, "as before the first probe", func(s status) bool {
+			d.stays(time.Second, tt.name, "as before the first probe", func(s status) bool {
 				for probe, want := range map[string]string{"startup": "Unknown", "liveness": "Success", "readiness": "Failure"} {
 					p, has := s.Probes[probe]
 					if has != slices.Contains(tt.probes, probe) || has && (p.Result != want || !p.LastProbeTime.IsZero()) {
@@ -55,7 +55,7 @@ func TestResultsBeforeTheFirstProbe(t *testing.T) {
 	}
 }
 
-// The first probe comes when initial_delay is over, and not at a tick of the period.
+// The first probe comes exactly after initial_delay, not at a multiple of the period.
 func TestFirstProbeComesAtInitialDelay(t *testing.T) {
 	t.Parallel()
 	e := engines.Engine(t)
@@ -76,8 +76,8 @@ period = "1h"
 	}
 }
 
-// The first probes of what ran before healthd do not all come at once.
-func TestFirstProbesOfWhatRanAreSpread(t *testing.T) {
+// The first probes of containers that ran before healthd are spread over the period.
+func TestFirstProbesAfterStartAreSpread(t *testing.T) {
 	t.Parallel()
 	const n, period = 6, 4 * time.Second
 	e := engines.Engine(t)
@@ -113,8 +113,8 @@ timeout = "3s"
 	}
 }
 
-// What probes have said of one run is not held against the next one.
-func TestCountsBeginAfreshWithARun(t *testing.T) {
+// Failures of one run do not count in the next one.
+func TestNewRunResetsCounts(t *testing.T) {
 	t.Parallel()
 	const threshold = 10
 	e := engines.Engine(t)
@@ -133,7 +133,7 @@ failure_threshold = 10
 	if err := e.Client().ContainerRestart(t.Context(), id, container.StopOptions{Timeout: &zero}); err != nil {
 		t.Fatal(err)
 	}
-	d.eventually(20*time.Second, "restart it", func() error { return atLeast(1, d.told("afresh", "Killing")) })
+	d.eventually(20*time.Second, "restart it", func() error { return atLeast(1, d.countEvents("afresh", "Killing")) })
 	var failures []int // of each run
 	for _, reason := range d.reasons("afresh") {
 		switch reason {
@@ -148,7 +148,7 @@ failure_threshold = 10
 	}
 }
 
-// A paused container is not asked and not ready, and goes on from where it was.
+// A paused container is not probed and not ready. Its counts go on when it is unpaused.
 func TestPausedKeepsItsCounts(t *testing.T) {
 	t.Parallel()
 	e := engines.Engine(t)
@@ -170,7 +170,7 @@ failure_threshold = 1000
 		t.Fatal(err)
 	}
 	paused := d.until(20*time.Second, "asleep", "paused", func(s status) bool { return s.condition("Ready").Reason == "Paused" })
-	d.always(2*time.Second, "asleep", "paused, and not asked", func(s status) bool {
+	d.stays(2*time.Second, "asleep", "paused, and not asked", func(s status) bool {
 		return !s.Ready && s.Probes["liveness"].Run == paused.Probes["liveness"].Run && s.Probes["readiness"] == paused.Probes["readiness"]
 	})
 	if err := e.Client().ContainerUnpause(t.Context(), id); err != nil {

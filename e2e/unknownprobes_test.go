@@ -28,9 +28,9 @@ period = "1h"
 failure_threshold = 1
 `
 
-// A probe that cannot be asked is tried a few times, shown and counted, and changes
-// nothing.
-func TestProbeThatCannotBeAsked(t *testing.T) {
+// A probe that cannot be carried out is tried up to three times, shown and counted as
+// Unknown, and changes nothing.
+func TestUnknownProbe(t *testing.T) {
 	t.Parallel()
 	e := engines.Engine(t)
 	p := startProxy(t, e)
@@ -43,7 +43,7 @@ func TestProbeThatCannotBeAsked(t *testing.T) {
 	tried := "POST /containers/" + old + "/exec$"
 	p.on("POST /containers/.*/exec$", fails)
 	asked := p.count(tried)
-	unknown := func() int { return d.unknown("Readiness", "speechless-old") }
+	unknown := func() int { return d.unknownProbes("Readiness", "speechless-old") }
 	d.eventually(20*time.Second, "count what it cannot ask", func() error { return atLeast(5, unknown()) })
 	few := unknown()
 	tries := p.count(tried) - asked
@@ -55,19 +55,19 @@ func TestProbeThatCannotBeAsked(t *testing.T) {
 	if l, r := s.Probes["liveness"], s.Probes["readiness"]; l.Outcome != "Unknown" || l.Result != "Success" || r.Outcome != "Unknown" || r.Result != "Failure" {
 		t.Errorf("liveness %+v, readiness %+v", l, r)
 	}
-	d.always(time.Second, "speechless-old", "ready and not restarted", func(s status) bool {
+	d.stays(time.Second, "speechless-old", "ready and not restarted", func(s status) bool {
 		return s.Ready && s.RestartCount == 0 && strings.Contains(s.Probes["readiness"].Output, "the engine is sick")
 	})
 	all := d.events("speechless-old")
 	if last := all[len(all)-1]; last.Reason != "Unhealthy" || !strings.Contains(last.Message, "could not be asked, which does not count") {
 		t.Errorf("the last event is %+v", last)
 	}
-	p.pass()
+	p.clearFaults()
 	d.until(20*time.Second, "speechless-new", "ready after all", func(s status) bool { return s.Ready && s.RestartCount == 0 })
 }
 
-// unknown reads from the metrics how many probes could not be asked.
-func (d *daemon) unknown(probe, name string) int {
+// unknownProbes reads from the metrics how many probes could not be asked.
+func (d *daemon) unknownProbes(probe, name string) int {
 	d.t.Helper()
 	_, metrics, err := d.get("/metrics")
 	if err != nil {
@@ -88,8 +88,7 @@ func (d *daemon) unknown(probe, name string) int {
 	return 0
 }
 
-// A body that does not come to its end within the timeout is a failure, however good
-// the status above it is.
+// A body that is not complete within the timeout is a Failure, even with status 200.
 func TestStalledBodyIsAFailure(t *testing.T) {
 	t.Parallel()
 	e := engines.Engine(t)
@@ -125,8 +124,8 @@ match = { e2e = "traceless-tcp" }
 readiness = { tcp_socket = { port = 8642 }, period = "100ms" }
 `
 
-// Probes leave no connection in TIME_WAIT on the host: those of TCP are reset, those of
-// HTTP are closed by the server first.
+// Probes leave no connection in TIME_WAIT on the host: TCP probes reset theirs, and the
+// server closes those of HTTP probes first.
 func TestProbesLeaveNoTimeWait(t *testing.T) {
 	t.Parallel()
 	const port = ":21C2" // one that no other test asks at these addresses

@@ -25,8 +25,8 @@ initial_delay = "1s"
 period = "500ms"
 `
 
-// What a failed probe stops under OnFailure is started again even though it exits with
-// 0, and under Never it stays stopped.
+// After a failed probe, a container with OnFailure is started again even if it exits with 0.
+// With Never it stays stopped.
 func TestPolicyAfterAFailedProbe(t *testing.T) {
 	t.Parallel()
 	e := engines.Engine(t)
@@ -52,7 +52,7 @@ func TestPolicyAfterAFailedProbe(t *testing.T) {
 					return end != nil && end.Reason == tt.reason && end.ExitCode == 0 && s.RestartCount == 0
 				}
 				d.until(20*time.Second, tt.name, "stopped", stopped)
-				d.always(3*time.Second, tt.name, "stopped", stopped)
+				d.stays(3*time.Second, tt.name, "stopped", stopped)
 				return
 			}
 			s := d.until(20*time.Second, tt.name, "restarted", func(s status) bool { return s.RestartCount > 0 && s.State.Running != nil })
@@ -63,7 +63,7 @@ func TestPolicyAfterAFailedProbe(t *testing.T) {
 	}
 }
 
-// graces notes which grace the engine was asked to give each container first.
+// graces keeps the grace period of each container's first stop request.
 type graces struct {
 	p  *proxy
 	mu sync.Mutex
@@ -147,7 +147,7 @@ func TestGrace(t *testing.T) {
 			if code := s.LastState.Terminated.ExitCode; (code == 137) != tt.kills {
 				t.Errorf("exit code %d", code)
 			}
-			if n := d.told(tt.name, "FailedPreStopHook"); (n == 1) != tt.fails {
+			if n := d.countEvents(tt.name, "FailedPreStopHook"); (n == 1) != tt.fails {
 				t.Errorf("%d events of a failed pre_stop hook", n)
 			}
 		})
