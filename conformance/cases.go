@@ -21,9 +21,9 @@ const (
 	doesNotApply = "-"
 )
 
-// parseCases reads lines "NUMBER TAG TEXT", with "| REASON" behind those that do not
-// apply. Empty lines and those that begin with # are for people. The numbers must go
-// up from 1 without a gap, so that none is lost or given twice.
+// parseCases parses lines "NUMBER TAG TEXT", with "| REASON" after those that do not apply.
+// Empty lines and lines that begin with # are comments. The numbers must count up from 1
+// without a gap, so that none is missing or used twice.
 func parseCases(file, text string) ([]kubeletCase, error) {
 	var cases []kubeletCase
 	line := 0

@@ -1,8 +1,11 @@
-// Command conformance reads what go test -json says, finds out which tests cover which
-// of the kubelet's cases, and writes the table. It fails when a case that applies to
-// healthd is not covered by tests that passed, or when any other test failed.
+// Command conformance writes the table of the kubelet's test cases and the tests of healthd
+// that cover them. It fails when an applicable case has no test or a test of it did not
+// pass, and when any other test failed.
 //
-// A test names the cases it covers: t.Attr("kubelet", "22 23").
+//	go test -json ──▶ readResults ──▶ assignTests ──▶ writePage ──▶ docs/conformance.md
+//	conformance/cases.txt ── parseCases ─┘
+//
+// A test names the cases that it covers: t.Attr("kubelet", "22 23").
 package main
 
 import (
@@ -23,8 +26,8 @@ func main() {
 	}
 }
 
-// run writes the table of the cases in the file list, as the stream has it, to the
-// file table. What went wrong in the tests goes to w.
+// run reads the cases from the file list and the output of go test -json from stream, and
+// writes the page to the file table. Failures of tests go to w.
 func run(list, table string, stream io.Reader, w io.Writer) error {
 	text, err := os.ReadFile(list)
 	if err != nil {
@@ -34,11 +37,11 @@ func run(list, table string, stream io.Reader, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	o, err := readOutcome(stream)
+	o, err := readResults(stream)
 	if err != nil {
 		return err
 	}
-	rows, problems := match(cases, o)
+	rows, problems := assignTests(cases, o)
 	var page bytes.Buffer
 	writePage(&page, rows)
 	if err := os.WriteFile(table, page.Bytes(), 0o644); err != nil {

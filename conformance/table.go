@@ -11,32 +11,32 @@ import (
 // row is a case with its tests.
 type row struct {
 	kubeletCase
-	tests []*test
+	tests []*testResult
 	pass  bool
 }
 
-// match gives each case its tests and returns everything that must not be, failures
-// of tests that name no case included.
-func match(cases []kubeletCase, o outcome) (rows []row, problems []string) {
+// assignTests gives each case its tests. The problems include failures of tests that name
+// no case.
+func assignTests(cases []kubeletCase, o testResults) (rows []row, problems []string) {
 	for _, c := range cases {
 		rows = append(rows, row{kubeletCase: c})
 	}
 	for _, t := range o {
-		if o.blamed(t) {
+		if o.failedItself(t) {
 			problems = append(problems, fmt.Sprintf("%v %v", t, t.result))
 		}
-		for _, value := range t.named {
-			problems = append(problems, name(rows, t, value)...)
+		for _, value := range t.caseAttrs {
+			problems = append(problems, assignCases(rows, t, value)...)
 		}
 	}
 	for i := range rows {
-		problems = append(problems, rows[i].judge(o)...)
+		problems = append(problems, rows[i].setPass(o)...)
 	}
 	return rows, problems
 }
 
-// name gives the cases of an attribute their test.
-func name(rows []row, t *test, value string) (problems []string) {
+// assignCases adds t to the cases that its attribute names.
+func assignCases(rows []row, t *testResult, value string) (problems []string) {
 	words := strings.Fields(value)
 	if len(words) == 0 {
 		problems = append(problems, fmt.Sprintf("%v has an attribute %s that names no case", t, key))
@@ -55,8 +55,8 @@ func name(rows []row, t *test, value string) (problems []string) {
 	return problems
 }
 
-// judge sets whether the case passes and says why not.
-func (r *row) judge(o outcome) (problems []string) {
+// setPass sets whether the case passes and returns why not.
+func (r *row) setPass(o testResults) (problems []string) {
 	if r.tag == doesNotApply {
 		return nil
 	}
@@ -125,7 +125,7 @@ func writeRow(w io.Writer, r row) {
 	fmt.Fprintf(w, "| %d | %s | %s | %s |\n", r.number, escape(r.text), strings.Join(names, "<br>"), last)
 }
 
-// escape keeps Markdown from seeing more than text.
+// escape escapes Markdown.
 func escape(s string) string {
 	return strings.NewReplacer(`\`, `\\`, `|`, `\|`, `*`, `\*`, `<`, `\<`, "`", "\\`").Replace(s)
 }

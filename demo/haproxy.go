@@ -15,10 +15,9 @@ import (
 	"time"
 )
 
-// haproxyConfig is all that HAProxy knows by itself: the backend has no server, as
-// healthd adds each container as one of its name. What has been sent to a container
-// that hangs, before anybody could know, is sent to another one after timeout server.
-// Each container answers with the name that HAProxy has called it by.
+// haproxyConfig has a backend without servers: healthd adds a server for each container.
+// HAProxy retries requests that had already gone to the hung container, after timeout
+// server. Each container answers with the name that HAProxy sends in a header.
 const haproxyConfig = `global
     stats socket %s mode 600 level admin
 
@@ -47,10 +46,10 @@ backend web
 
 const haproxySocket = "haproxy.sock" // in the demo's directory
 
-// serverTimeout is after how long HAProxy takes a request to another container.
+// serverTimeout is how long HAProxy waits for an answer before it tries another container.
 const serverTimeout = 500 * time.Millisecond
 
-// haproxy is the private HAProxy and what it has shown of its servers.
+// haproxy is the private HAProxy and the states that its servers had.
 type haproxy struct {
 	address, socket string
 	process         *process
@@ -58,16 +57,16 @@ type haproxy struct {
 	mu      sync.Mutex
 	states  map[string]string // by server, the newest
 	err     error             // why they could not be had
-	changes []change
+	changes []stateChange
 }
 
-// change is what HAProxy began to show of a server.
-type change struct {
+// stateChange is a new state of a server.
+type stateChange struct {
 	at            time.Time
 	server, state string
 }
 
-// startHAProxy returns when HAProxy answers. Who starts it ends its process.
+// startHAProxy returns when HAProxy answers. The caller must kill its process.
 func startHAProxy(ctx context.Context, dir string) (*haproxy, error) {
 	program, err := exec.LookPath("haproxy")
 	if err != nil {
@@ -86,14 +85,14 @@ func startHAProxy(ctx context.Context, dir string) (*haproxy, error) {
 	if h.process, err = startProcess("haproxy", filepath.Join(dir, "haproxy.log"), program, "-db", "-f", file); err != nil {
 		return nil, err
 	}
-	if err := h.process.await(ctx, h.look); err != nil {
-		h.process.end()
+	if err := h.process.waitReady(ctx, h.poll); err != nil {
+		h.process.kill()
 		return nil, err
 	}
 	return h, nil
 }
 
-// freeAddress returns the first of the addresses that nobody listens on.
+// freeAddress returns the first candidate on which nothing listens.
 func freeAddress(candidates ...string) (address string, err error) {
 	for _, candidate := range candidates {
 		l, listenErr := net.Listen("tcp", candidate)
@@ -105,12 +104,12 @@ func freeAddress(candidates ...string) (address string, err error) {
 	return "", err
 }
 
-// watch looks at what HAProxy shows until ctx ends.
+// watch polls the servers' states until ctx ends.
 func (h *haproxy) watch(ctx context.Context) {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		_ = h.look(ctx) // shown tells of an error
+		_ = h.poll(ctx) // shown tells of an error
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
@@ -119,9 +118,9 @@ func (h *haproxy) watch(ctx context.Context) {
 	}
 }
 
-// look takes in what HAProxy shows now.
-func (h *haproxy) look(ctx context.Context) error {
-	text, err := h.ask(ctx, "show stat web 4 -1")
+// poll reads the servers' states once.
+func (h *haproxy) poll(ctx context.Context) error {
+	text, err := h.query(ctx, "show stat web 4 -1")
 	states := map[string]string{}
 	if err == nil {
 		states, err = readStates(text)
@@ -133,15 +132,15 @@ func (h *haproxy) look(ctx context.Context) error {
 	}
 	for server, state := range states {
 		if state != h.states[server] {
-			h.changes = append(h.changes, change{time.Now(), server, state})
+			h.changes = append(h.changes, stateChange{time.Now(), server, state})
 		}
 	}
 	h.states = states
 	return nil
 }
 
-// shown returns the states of the servers by name, or why they cannot be had.
-func (h *haproxy) shown() (map[string]string, error) {
+// serverStates returns the servers' states by name, or the error of the last poll.
+func (h *haproxy) serverStates() (map[string]string, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.err != nil {
@@ -150,9 +149,9 @@ func (h *haproxy) shown() (map[string]string, error) {
 	return h.states, nil // never changed
 }
 
-// up says that HAProxy sends requests to all of the servers.
+// up says that all of the servers take traffic.
 func (h *haproxy) up(servers []string) bool {
-	states, _ := h.shown()
+	states, _ := h.serverStates()
 	for _, server := range servers {
 		if states[server] != "UP" {
 			return false
@@ -161,11 +160,11 @@ func (h *haproxy) up(servers []string) bool {
 	return true
 }
 
-// history returns what has been shown of one server.
-func (h *haproxy) history(server string) []change {
+// statesOf returns the changes of a server's state.
+func (h *haproxy) statesOf(server string) []stateChange {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	var all []change
+	var all []stateChange
 	for _, c := range h.changes {
 		if c.server == server {
 			all = append(all, c)
@@ -174,8 +173,8 @@ func (h *haproxy) history(server string) []change {
 	return all
 }
 
-// ask sends a command to HAProxy's stats socket.
-func (h *haproxy) ask(ctx context.Context, command string) (string, error) {
+// query sends a command to HAProxy's stats socket.
+func (h *haproxy) query(ctx context.Context, command string) (string, error) {
 	const patience = 5 * time.Second
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, "unix", h.socket)
@@ -193,8 +192,7 @@ func (h *haproxy) ask(ctx context.Context, command string) (string, error) {
 	return string(answer), err
 }
 
-// readStates reads "show stat". That a server is up and gets nothing new shows only in
-// its weight.
+// readStates parses the answer to "show stat". A draining server is UP with the weight 0.
 func readStates(text string) (map[string]string, error) {
 	table, ok := strings.CutPrefix(text, "# ")
 	rows, err := csv.NewReader(strings.NewReader(table)).ReadAll()

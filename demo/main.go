@@ -49,7 +49,7 @@ func run(ctx context.Context, seconds string) (err error) {
 	build := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-o", program, "healthd/cmd/healthd")
 	build.Cancel = func() error { return build.Process.Signal(os.Interrupt) } // so that go cleans up
 	if out, err := build.CombinedOutput(); err != nil {
-		return quiet(ctx, fmt.Errorf("cannot build healthd: %w\n%s", err, out))
+		return unlessCancelled(ctx, fmt.Errorf("cannot build healthd: %w\n%s", err, out))
 	}
 	fmt.Println("Starting a private Docker engine (this machine's own engine is not touched) …")
 	engine, err := dockertest.Open()
@@ -65,15 +65,15 @@ func run(ctx context.Context, seconds string) (err error) {
 	if ctx.Err() != nil {
 		return nil
 	}
-	show, err := newShow(dir, program, engine)
+	show, err := newDemo(dir, program, engine)
 	if err != nil {
 		return err
 	}
-	return show.play(ctx, length)
+	return show.run(ctx, length)
 }
 
-// quiet makes an end that somebody asked for no error.
-func quiet(ctx context.Context, err error) error {
+// unlessCancelled drops the error of an end that the user asked for.
+func unlessCancelled(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return nil
 	}

@@ -10,9 +10,8 @@ import (
 	"time"
 )
 
-// process is a program that the demo runs beside itself. It is out of reach of the
-// terminal's Ctrl-C, which is the demo's to handle, and does not outlive the demo
-// however that ends.
+// process is a child process. The terminal's Ctrl-C does not reach it, because the demo
+// handles that, and it is killed when the demo ends for whatever reason.
 type process struct {
 	name, log string
 	cmd       *exec.Cmd
@@ -31,7 +30,7 @@ func startProcess(name, log, program string, args ...string) (*process, error) {
 	started := make(chan error)
 	go func() {
 		defer close(p.done)
-		// Pdeathsig comes when the thread ends that started the process.
+		// Pdeathsig is sent when the thread that started the process ends.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := p.cmd.Start()
@@ -46,8 +45,8 @@ func startProcess(name, log, program string, args ...string) (*process, error) {
 	return p, nil
 }
 
-// await returns when what is nil, and fails when the process ends before that.
-func (p *process) await(ctx context.Context, what func(context.Context) error) error {
+// waitReady returns when what returns nil, and fails when the process ends before that.
+func (p *process) waitReady(ctx context.Context, what func(context.Context) error) error {
 	const patience = 30 * time.Second
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -61,14 +60,14 @@ func (p *process) await(ctx context.Context, what func(context.Context) error) e
 		select {
 		case <-tick.C:
 		case <-p.done:
-			return fmt.Errorf("%s has ended; this is its log:\n%s", p.name, p.said())
+			return fmt.Errorf("%s has ended; this is its log:\n%s", p.name, p.output())
 		case <-ctx.Done():
-			return fmt.Errorf("%s is not ready yet: %w; this is its log:\n%s", p.name, err, p.said())
+			return fmt.Errorf("%s is not ready yet: %w; this is its log:\n%s", p.name, err, p.output())
 		}
 	}
 }
 
-func (p *process) said() []byte {
+func (p *process) output() []byte {
 	text, err := os.ReadFile(p.log)
 	if err != nil {
 		return []byte(err.Error())
@@ -76,8 +75,8 @@ func (p *process) said() []byte {
 	return text
 }
 
-// end ends the process, whether it wants to or not.
-func (p *process) end() {
+// kill kills the process and waits for its end.
+func (p *process) kill() {
 	_ = p.cmd.Process.Signal(syscall.SIGTERM)
 	select {
 	case <-p.done:

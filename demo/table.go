@@ -13,13 +13,13 @@ import (
 	"golang.org/x/term"
 )
 
-// widest is what the table needs at most.
-const widest = 100
+// maxWidth is the greatest width of the table.
+const maxWidth = 100
 
-// frame is the table of healthd status with what HAProxy shows, and below it how the
-// requests fare.
-func (s *show) frame(ctx context.Context, colours bool) (string, error) {
-	states, err := s.haproxy.shown()
+// frame is the table of healthd status with a column for HAProxy, and below it the counts
+// of requests.
+func (s *demo) frame(ctx context.Context, colours bool) (string, error) {
+	states, err := s.haproxy.serverStates()
 	if err != nil {
 		return "", err
 	}
@@ -32,8 +32,8 @@ func (s *show) frame(ctx context.Context, colours bool) (string, error) {
 	return addColumn(out.String(), states, colours) + "\n" + s.traffic.summary(), nil
 }
 
-// addColumn puts the states beside READY. SERVICE makes room for them: it is in the
-// names. What stands below the table stays as it is.
+// addColumn adds the states after READY, and removes SERVICE, which the names contain.
+// Lines below the table stay as they are.
 func addColumn(text string, states map[string]string, colours bool) string {
 	table, below, _ := strings.Cut(text, "\n\n")
 	lines := strings.Split(strings.TrimSuffix(table, "\n"), "\n")
@@ -60,7 +60,7 @@ func addColumn(text string, states map[string]string, colours bool) string {
 	return align(rows, colours) + below
 }
 
-// cut cuts a line where the words of the header begin.
+// cut splits a line where the words of the header begin.
 func cut(line, header string) []string {
 	var cells []string
 	letters, from := []rune(line), 0
@@ -78,7 +78,7 @@ func cut(line, header string) []string {
 	return cells
 }
 
-// align writes the columns under each other.
+// align formats rows with aligned columns.
 func align(rows [][]string, colours bool) string {
 	width := make([]int, len(rows[0]))
 	for _, row := range rows {
@@ -93,7 +93,7 @@ func align(rows [][]string, colours bool) string {
 			if i == len(row)-1 {
 				padding = "\n"
 			}
-			if c := colour(text); colours && i > 0 && c != "" {
+			if c := colouredState(text); colours && i > 0 && c != "" {
 				text = c + text + "\x1b[0m"
 			}
 			b.WriteString(text + padding)
@@ -102,7 +102,7 @@ func align(rows [][]string, colours bool) string {
 	return b.String()
 }
 
-func colour(text string) string {
+func colouredState(text string) string {
 	const red, green, yellow = "\x1b[31m", "\x1b[32m", "\x1b[33m"
 	first, rest, _ := strings.Cut(text, " ")
 	switch {
@@ -118,7 +118,7 @@ func colour(text string) string {
 
 // live shows the table every second until ctx ends: in place below the head on a
 // terminal, else one below the other.
-func (s *show) live(ctx context.Context, head string) error {
+func (s *demo) live(ctx context.Context, head string) error {
 	terminal := int(os.Stdout.Fd())
 	inPlace := term.IsTerminal(terminal) && os.Getenv("TERM") != "dumb"
 	if inPlace {
@@ -134,7 +134,7 @@ func (s *show) live(ctx context.Context, head string) error {
 		if width <= 0 || height <= 0 { // it does not know
 			width, height = 80, 24
 		}
-		text, frameErr := s.frame(ctx, inPlace && os.Getenv("NO_COLOR") == "" && width >= widest)
+		text, frameErr := s.frame(ctx, inPlace && os.Getenv("NO_COLOR") == "" && width >= maxWidth)
 		switch {
 		case ctx.Err() != nil:
 			return nil
@@ -153,14 +153,14 @@ func (s *show) live(ctx context.Context, head string) error {
 	}
 }
 
-// redraw writes over what was there line by line, as an empty screen in between would
-// flicker. What does not fit is left out: it would scroll.
+// redraw overwrites the screen line by line: clearing it first would flicker. It leaves out
+// lines that do not fit, which would scroll it.
 func redraw(text string, width, height int) {
 	const home, restOfLine, restOfScreen = "\x1b[H", "\x1b[K", "\x1b[J"
 	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
 	lines = lines[:min(len(lines), max(height, 1))]
 	for i, line := range lines {
-		if letters := []rune(line); width < widest && len(letters) > width {
+		if letters := []rune(line); width < maxWidth && len(letters) > width {
 			lines[i] = string(letters[:width])
 		}
 	}

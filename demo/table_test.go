@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-func TestTheTableHasWhatHAProxyShows(t *testing.T) {
+func TestTableShowsHAProxyStates(t *testing.T) {
 	const status = `NAME       SERVICE  STATE             READY  RESTARTS  STARTUP     LIVENESS  READINESS  SINCE
 slow       slow     Running           no     0         fail 12/60  -         pending    11s
 web-1      web      Running           yes    0         -           ok        ok         10s
@@ -27,7 +27,7 @@ web-1 waits: for something
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	for line := range strings.Lines(got) {
-		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > widest {
+		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > maxWidth {
 			t.Errorf("%d characters: %s", n, line)
 		}
 	}
@@ -37,7 +37,7 @@ web-1 waits: for something
 	}
 }
 
-func TestStatesAreRead(t *testing.T) {
+func TestReadStates(t *testing.T) {
 	got, err := readStates("# pxname,svname,status,weight,\nweb,web-1,UP,100,\nweb,web-2,UP,0,\nweb,web-3,DOWN (agent),100,\n\n")
 	if err != nil {
 		t.Fatal(err)

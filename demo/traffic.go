@@ -16,8 +16,7 @@ const (
 	maxOpen = 2 * rate
 )
 
-// traffic is the steady load on HAProxy, one GET after the other, each over a
-// connection of its own.
+// traffic is a steady load on HAProxy: one GET after the other, each over a new connection.
 type traffic struct {
 	url    string
 	client http.Client
@@ -38,8 +37,8 @@ func newTraffic(address string) *traffic {
 	}
 }
 
-// run sends requests from when ready says so until ctx ends, and returns when the last
-// one is done: none is counted as failed because the demo ends.
+// run sends requests from when ready returns true until ctx ends, and returns after the
+// last answer: the end of the demo makes no request fail.
 func (t *traffic) run(ctx context.Context, ready func() bool) {
 	var open sync.WaitGroup
 	defer open.Wait()
@@ -66,14 +65,13 @@ func (t *traffic) run(ctx context.Context, ready func() bool) {
 	}
 }
 
-// answer is who has answered a request, and whether HAProxy had to send it to others
-// before.
+// answer is which server answered a request, and whether HAProxy had tried others before.
 type answer struct {
 	by    string
 	moved bool
 }
 
-// send sends one request and takes down what came of it.
+// send sends one request and counts its outcome.
 func (t *traffic) send() {
 	began := time.Now()
 	a, err := t.get()
@@ -112,7 +110,7 @@ func (t *traffic) get() (answer, error) {
 	return answer{by, response.Header.Get("Retries") != "0"}, nil
 }
 
-// summary says in two lines what has come of the requests so far.
+// summary describes the requests so far in two lines.
 func (t *traffic) summary() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -128,9 +126,9 @@ func (t *traffic) summary() string {
 		t.sent, t.sent-t.answered, t.moved, t.slowest, strings.Join(by, ", "))
 }
 
-// judge returns an error when a request failed. Also those count that went to the
-// container that hangs before healthd could know: HAProxy sends them to another one.
-func (t *traffic) judge() error {
+// check returns an error when a request failed. Requests that had gone to the hung container
+// count, too: HAProxy retries them at another one.
+func (t *traffic) check() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch failed := t.sent - t.answered; {

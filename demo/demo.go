@@ -16,7 +16,7 @@ import (
 	"healthd/runtime/docker/dockertest"
 )
 
-// config is what a user would write; the labels of the containers do the rest.
+// config is healthd's configuration; the rest is in the containers' labels.
 const config = `[[runtime]]
 type     = "docker"
 endpoint = %q
@@ -72,13 +72,13 @@ http_get = { port = 8080, path = "/healthz" }
 period   = "1s"
 `
 
-// hung is the container that hangs, replicas are those beside it that do not.
-const hung = "web-hangs"
+// hungContainer is the container that hangs, replicas are the others of its service.
+const hungContainer = "web-hangs"
 
 var replicas = []string{"web-1", "web-2", "web-3"}
 
-// show is everything of the demo that runs beside the engine.
-type show struct {
+// demo is everything that runs beside the engine.
+type demo struct {
 	engine  *dockertest.Engine
 	program string
 	dir     string
@@ -88,7 +88,7 @@ type show struct {
 	traffic *traffic
 }
 
-func newShow(dir, program string, engine *dockertest.Engine) (*show, error) {
+func newDemo(dir, program string, engine *dockertest.Engine) (*demo, error) {
 	address, err := freeAddress("127.0.0.1:0")
 	if err != nil {
 		return nil, err
@@ -97,33 +97,33 @@ func newShow(dir, program string, engine *dockertest.Engine) (*show, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &show{engine: engine, program: program, dir: dir, config: filepath.Join(dir, "healthd.toml"), address: address}
+	s := &demo{engine: engine, program: program, dir: dir, config: filepath.Join(dir, "healthd.toml"), address: address}
 	text := fmt.Sprintf(config, engine.Endpoint, address, agent, filepath.Join(dir, "control.sock"), filepath.Join(dir, haproxySocket))
 	return s, os.WriteFile(s.config, []byte(text), 0o600)
 }
 
-// play starts HAProxy, healthd and the containers and shows the table, for the time
-// given or, when it is zero, until ctx ends.
-func (s *show) play(ctx context.Context, length time.Duration) (err error) {
+// run starts HAProxy, healthd and the containers, and shows the table for the given time,
+// or until ctx ends when that is zero.
+func (s *demo) run(ctx context.Context, length time.Duration) (err error) {
 	fmt.Println("Starting a private HAProxy, healthd and the containers …")
 	if s.haproxy, err = startHAProxy(ctx, s.dir); err != nil {
-		return quiet(ctx, err)
+		return unlessCancelled(ctx, err)
 	}
-	defer s.haproxy.process.end()
+	defer s.haproxy.process.kill()
 	healthd, err := startProcess("healthd", filepath.Join(s.dir, "healthd.log"), s.program, "run", "--config", s.config)
 	if err != nil {
 		return err
 	}
-	defer healthd.end()
+	defer healthd.kill()
 	if err := s.startContainers(ctx); err != nil {
-		return quiet(ctx, err)
+		return unlessCancelled(ctx, err)
 	}
-	if err := healthd.await(ctx, s.knowsAll); err != nil {
-		return quiet(ctx, err)
+	if err := healthd.waitReady(ctx, s.allKnown); err != nil {
+		return unlessCancelled(ctx, err)
 	}
-	finish := s.accompany()
+	finish := s.startTraffic()
 	if length == 0 {
-		err = s.live(ctx, s.head()+"Ctrl-C ends the demo and cleans up.\n")
+		err = s.live(ctx, s.header()+"Ctrl-C ends the demo and cleans up.\n")
 	} else {
 		err = s.unattended(ctx, length)
 	}
@@ -132,12 +132,12 @@ func (s *show) play(ctx context.Context, length time.Duration) (err error) {
 	if err != nil || length == 0 {
 		return err
 	}
-	return s.judge()
+	return s.checkRecovery()
 }
 
-// accompany sends requests through HAProxy, as soon as it can answer them, and watches
-// what it shows, until finish is called.
-func (s *show) accompany() (finish func()) {
+// startTraffic sends requests through HAProxy, once it can answer them, and watches the
+// states of its servers until finish is called.
+func (s *demo) startTraffic() (finish func()) {
 	s.traffic = newTraffic(s.haproxy.address)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{}, 2)
@@ -156,29 +156,29 @@ func (s *show) accompany() (finish func()) {
 	}
 }
 
-// head says what there is to see.
-func (s *show) head() string {
+// header explains what the demo shows.
+func (s *demo) header() string {
 	return fmt.Sprintf("HAProxy listens on http://%[1]s. In another terminal, try: curl http://%[1]s/\n", s.haproxy.address) +
-		fmt.Sprintf("healthd listens on http://%s. Try /v1/services/web, /v1/ready/web/%s, /metrics.\n", s.address, hung) +
-		fmt.Sprintf("%s hangs 20 seconds after each start. Watch how healthd withdraws and restarts it.\n", hung)
+		fmt.Sprintf("healthd listens on http://%s. Try /v1/services/web, /v1/ready/web/%s, /metrics.\n", s.address, hungContainer) +
+		fmt.Sprintf("%s hangs 20 seconds after each start. Watch how healthd withdraws and restarts it.\n", hungContainer)
 }
 
-// command is a call of healthd out of reach of the terminal's Ctrl-C, which is the
-// demo's to handle.
-func (s *show) command(ctx context.Context, args ...string) *exec.Cmd {
+// command runs healthd so that the terminal's Ctrl-C does not reach it: the demo handles
+// that.
+func (s *demo) command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, s.program, append(args, "--config", s.config)...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	return cmd
 }
 
-func (s *show) startContainers(ctx context.Context) error {
+func (s *demo) startContainers(ctx context.Context) error {
 	type one struct {
 		name, demo string
 		args       []string
 	}
 	all := []one{
 		{"slow", "slow", []string{"-start-delay", "12s"}},
-		{hung, "web", []string{"-hang-after", "20s"}},
+		{hungContainer, "web", []string{"-hang-after", "20s"}},
 	}
 	for _, name := range replicas {
 		all = append(all, one{name: name, demo: "web"})
@@ -197,8 +197,8 @@ func (s *show) startContainers(ctx context.Context) error {
 	return nil
 }
 
-// knowsAll says whether healthd knows the engine's containers.
-func (s *show) knowsAll(ctx context.Context) error {
+// allKnown returns nil when healthd knows all of the engine's containers.
+func (s *demo) allKnown(ctx context.Context) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.address+"/readyz", nil)
 	if err != nil {
 		return err
@@ -215,8 +215,8 @@ func (s *show) knowsAll(ctx context.Context) error {
 }
 
 // unattended shows the table every five seconds.
-func (s *show) unattended(ctx context.Context, length time.Duration) error {
-	fmt.Println(s.head())
+func (s *demo) unattended(ctx context.Context, length time.Duration) error {
+	fmt.Println(s.header())
 	begun := time.Now()
 	end := time.After(length)
 	tick := time.NewTicker(5 * time.Second)
@@ -224,7 +224,7 @@ func (s *show) unattended(ctx context.Context, length time.Duration) error {
 	for {
 		text, err := s.frame(ctx, false)
 		if err != nil {
-			return quiet(ctx, err)
+			return unlessCancelled(ctx, err)
 		}
 		fmt.Printf("after %v:\n%s\n", time.Since(begun).Round(time.Second), text)
 		select {

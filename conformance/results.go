@@ -21,7 +21,7 @@ type event struct {
 	Action, Package, Test, Output, Key, Value string
 }
 
-// result is how a test ended, the better before the worse.
+// result is how a test ended; a worse one is greater.
 type result int
 
 const (
@@ -31,45 +31,44 @@ const (
 	failed
 )
 
-// String says what the test did.
+// String completes a sentence about the test.
 func (r result) String() string {
 	return [...]string{"did not come to its end", "passed", "was skipped", "failed"}[r]
 }
 
-// test is what became of one test, or of a package, which has no name.
-type test struct {
+// testResult is the result of one test, or of a package, which has no name.
+type testResult struct {
 	pkg, name string
 	result    result
-	named     []string // the values of its attributes
+	caseAttrs []string // the values of its attributes
 	output    strings.Builder
 }
 
 // String returns package.TestName/sub.
-func (t *test) String() string {
+func (t *testResult) String() string {
 	if t.name == "" {
 		return "package " + t.pkg
 	}
 	return t.pkg + "." + t.name
 }
 
-// failed says whether the test failed, or died on the way.
-func (t *test) failed() bool { return t.result == failed || t.result == unfinished }
+// failed says whether the test failed or did not finish.
+func (t *testResult) failed() bool { return t.result == failed || t.result == unfinished }
 
-// has says whether part is a test within t.
-func (t *test) has(part *test) bool {
+// contains says whether part is a subtest of t, or a test of the package t.
+func (t *testResult) contains(part *testResult) bool {
 	return t.pkg == part.pkg && t != part && (t.name == "" || strings.HasPrefix(part.name, t.name+"/"))
 }
 
-// outcome is what became of all tests, sorted by package and name. What it says must
-// not depend on the order in which they ran.
-type outcome []*test
+// testResults are the results of all tests, sorted by package and name, so that the page
+// does not depend on the order in which they ran.
+type testResults []*testResult
 
-type outcomeKey struct{ pkg, name string }
+type testKey struct{ pkg, name string }
 
-// readOutcome reads the stream to its end. One that may not tell of all tests is an
-// error.
-func readOutcome(r io.Reader) (outcome, error) {
-	tests := map[outcomeKey]*test{}
+// readResults reads the stream to its end. An incomplete stream is an error.
+func readResults(r io.Reader) (testResults, error) {
+	tests := map[testKey]*testResult{}
 	var build strings.Builder
 	cannotBuild := false
 	dec := json.NewDecoder(r)
@@ -88,16 +87,16 @@ func readOutcome(r io.Reader) (outcome, error) {
 		case "build-fail":
 			cannotBuild = true
 		default:
-			take(tests, e)
+			addEvent(tests, e)
 		}
 	}
 	if cannotBuild {
 		return nil, fmt.Errorf("cannot build the tests:\n%s", build.String())
 	}
-	o := outcome(slices.SortedFunc(maps.Values(tests), func(a, b *test) int {
+	o := testResults(slices.SortedFunc(maps.Values(tests), func(a, b *testResult) int {
 		return cmp.Or(cmp.Compare(a.pkg, b.pkg), cmp.Compare(a.name, b.name))
 	}))
-	return o, o.whole()
+	return o, o.checkComplete()
 }
 
 func nextEvent(dec *json.Decoder) (event, error) {
@@ -109,24 +108,24 @@ func nextEvent(dec *json.Decoder) (event, error) {
 	return e, err
 }
 
-// take adds an event to the test that it is about.
-func take(tests map[outcomeKey]*test, e event) {
-	k := outcomeKey{strings.TrimPrefix(e.Package, module), e.Test}
+// addEvent adds an event to the result of its test.
+func addEvent(tests map[testKey]*testResult, e event) {
+	k := testKey{strings.TrimPrefix(e.Package, module), e.Test}
 	t := tests[k]
 	if t == nil {
-		t = &test{pkg: k.pkg, name: k.name}
+		t = &testResult{pkg: k.pkg, name: k.name}
 		tests[k] = t
 	}
 	switch e.Action {
 	case "attr":
 		if e.Key == key {
-			t.named = append(t.named, e.Value)
+			t.caseAttrs = append(t.caseAttrs, e.Value)
 		}
 	case "output":
 		if !strings.HasPrefix(e.Output, "=== ") {
 			t.output.WriteString(e.Output)
 		}
-	case "pass": // with -count a test has several ends, and the worst counts
+	case "pass": // with -count a test ends several times, and the worst result counts
 		t.result = max(t.result, passed)
 	case "skip":
 		t.result = max(t.result, skipped)
@@ -135,8 +134,8 @@ func take(tests map[outcomeKey]*test, e event) {
 	}
 }
 
-// whole is an error when the stream was cut off.
-func (o outcome) whole() error {
+// checkComplete returns an error when the stream was cut off.
+func (o testResults) checkComplete() error {
 	packages := 0
 	for _, t := range o {
 		if t.name != "" {
@@ -153,9 +152,9 @@ func (o outcome) whole() error {
 	return nil
 }
 
-// writeFailures writes the output of all that failed. The output of its package has
-// the seed of the shuffle.
-func (o outcome) writeFailures(w io.Writer) {
+// writeFailures writes the output of failed tests, and of their packages, which has the
+// seed of -shuffle.
+func (o testResults) writeFailures(w io.Writer) {
 	for _, t := range o {
 		if t.failed() {
 			fmt.Fprintf(w, "--- %v %s:\n%s\n", t, t.result, t.output.String())
@@ -163,12 +162,12 @@ func (o outcome) writeFailures(w io.Writer) {
 	}
 }
 
-// verdict says whether t shows its cases and, if not, why. One that skipped a part of
-// itself does not.
-func (o outcome) verdict(t *test) (pass bool, why string) {
+// verdict says whether t covers its cases and, if not, why. A test with a skipped subtest
+// does not.
+func (o testResults) verdict(t *testResult) (pass bool, why string) {
 	if t.result == passed {
 		for _, part := range o {
-			if t.has(part) && part.result == skipped {
+			if t.contains(part) && part.result == skipped {
 				return false, fmt.Sprintf("%v %v", part, part.result)
 			}
 		}
@@ -176,7 +175,7 @@ func (o outcome) verdict(t *test) (pass bool, why string) {
 	return t.result == passed, fmt.Sprintf("%v %v", t, t.result)
 }
 
-// blamed says whether t failed, and not only because a part of it did.
-func (o outcome) blamed(t *test) bool {
-	return t.failed() && !slices.ContainsFunc(o, func(part *test) bool { return t.has(part) && part.failed() })
+// failedItself says whether t failed, and not only because a subtest did.
+func (o testResults) failedItself(t *testResult) bool {
+	return t.failed() && !slices.ContainsFunc(o, func(part *testResult) bool { return t.contains(part) && part.failed() })
 }
