@@ -27,16 +27,16 @@ type fakeEngine struct {
 	shares       map[string]string // container → the one whose network it shares
 
 	restarts         int
-	emitted          []emittedEvent // all that it ever told
+	emitted          []emittedEvent // all events ever
 	lastSubscription subscription
-	history          []Event // what it remembers
-	historyMax       int     // how much that is at most
-	historyErr       error   // what Recall returns
-	historyHangs     bool    // Recall does not return
-	killEventsCalls  int     // for the signals of one container
-	dropsEvents      bool    // what it tells reaches nobody
-	liveRestore      bool    // it has live-restore
-	listsNothing     bool    // it lists nothing
+	history          []Event // events that it still has
+	historyMax       int     // at most so many
+	historyErr       error   // of EventHistory and KillEvents
+	historyHangs     bool    // EventHistory does not return
+	killEventsCalls  int     // number of calls of KillEvents
+	dropsEvents      bool    // events reach no stream
+	liveRestore      bool    // the engine's live-restore
+	listsNothing     bool    // List returns nothing
 }
 
 type emittedEvent struct {
@@ -44,10 +44,10 @@ type emittedEvent struct {
 	restarts int
 }
 
-// request is the newest subscription.
+// subscription is one call of Subscribe.
 type subscription struct {
 	since    time.Time
-	complete bool // nothing since then is forgotten
+	complete bool // all events since then are in the history
 }
 
 type fakeStream struct {
@@ -140,7 +140,7 @@ func (f *fakeEngine) Inspect(ctx context.Context, id string) (*Container, error)
 	return c, nil
 }
 
-// describe returns what an inspection tells, and nil when there is no such container.
+// describe returns what an inspection shows, and nil when there is no such container.
 func (f *fakeEngine) describe(id string) *Container {
 	c := f.containers[id]
 	if c == nil {
@@ -202,7 +202,7 @@ func (f *fakeEngine) Ping(ctx context.Context) error {
 	return nil
 }
 
-// silently changes what is, and tells nobody.
+// silently changes the engine's state without an event.
 func (f *fakeEngine) silently(change func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -255,7 +255,7 @@ func (f *fakeEngine) emit(id string, action Action, number int) {
 	}
 }
 
-// start, die, kill and remove do what an engine does: change, then tell.
+// start, die, kill and remove do as an engine does: change the state, then emit the event.
 func (f *fakeEngine) start(id string) {
 	f.silently(func() { f.run(id) })
 	f.emit(id, ActionStart, 0)
@@ -283,13 +283,13 @@ func (f *fakeEngine) crash(err error) {
 	f.stream.broken <- err
 }
 
-// revive starts the engine after a crash.
+// revive starts the engine after a crash; its history is empty then.
 func (f *fakeEngine) comeBack() { f.silently(func() { f.down = nil; f.restart() }) }
 
 func (f *fakeEngine) restart() { f.restarts++; f.history = nil }
 
-// diary runs a Watcher while script plays with its engine, and returns what the
-// watcher sent, a line each, with the time since the start.
+// diary runs a Watcher while script acts on its engine, and returns the updates, one line
+// each, with the time since the start.
 func record(t *testing.T, w *Watcher, script func(*fakeEngine)) []string {
 	t.Helper()
 	f := w.Source.(*fakeEngine)
@@ -357,7 +357,7 @@ func formatUpdate(u Update) string {
 		}
 		return text
 	case Bookmark:
-		return "heard"
+		return "bookmark"
 	}
 	return fmt.Sprintf("kind %d", u.Kind)
 }
@@ -375,8 +375,8 @@ func sortSimultaneous(lines []string) {
 	}
 }
 
-// compare minds neither the order in which containers were inspected at the same
-// moment nor times that want does not tell because jitter is in them.
+// compare ignores the order of inspections at the same moment, and times that are ~ in want
+// because of jitter.
 func compare(t *testing.T, got []string, want string) {
 	t.Helper()
 	var lines []string

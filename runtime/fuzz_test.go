@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// FuzzWatch plays an arbitrary life to a Watcher: changes that are told, changes
-// that are not, events of nothing, losses and hangs. Whatever happened, what was
-// sent must in the end be what is.
+// FuzzWatch runs a Watcher on an engine with arbitrary changes: with and without events,
+// events without a change, lost connections and hangs. In the end, the updates must match
+// the engine's state.
 func FuzzWatch(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte("start and stop some of them"))
@@ -63,7 +63,7 @@ func playAndCompare(t *testing.T, script []byte) {
 	}
 }
 
-// keeper keeps what a Watcher sends and checks what it claims.
+// keeper keeps the containers that a Watcher sent, and checks its other updates.
 type updateChecker struct {
 	t         *testing.T
 	engine    *fakeEngine

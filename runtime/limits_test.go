@@ -113,7 +113,7 @@ func TestWatchRefresh(t *testing.T) {
 	})
 }
 
-func TestWatchEndsWhenNobodyTakes(t *testing.T) {
+func TestWatchEndsWhenSendFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		full := errors.New("full")
 		err := (&Watcher{Name: "fake", Source: newFakeEngine()}).Run(t.Context(), func(context.Context, Update) error { return full })

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Events may be lost on their way. What an end was caused by is then asked for.
+// Events may be lost on their way. The cause of an end is then read from the history.
 func TestWatchLostCauses(t *testing.T) {
 	lose := func(f *fakeEngine, do func()) {
 		f.silently(func() { f.dropsEvents = true })

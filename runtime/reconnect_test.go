@@ -51,7 +51,7 @@ func TestWatchReplaysOnce(t *testing.T) {
 			time.Sleep(time.Second)
 			f.crash(errors.New("cut"))
 			f.silently(func() { f.down = nil })
-			f.kill("a", 15) // while nobody listened; the engine remembers
+			f.kill("a", 15) // while disconnected; the history has it
 			time.Sleep(10 * time.Second)
 		})
 		want := `
@@ -93,8 +93,8 @@ func TestWatchReplaysTheStart(t *testing.T) {
 	})
 }
 
-// No event came before the stream broke; while it is away somebody stops a.
-func TestWatchReplaysOnAQuietHost(t *testing.T) {
+// No event came before the stream broke. While it is broken, somebody stops a.
+func TestWatchReplaysWithoutEarlierEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeEngine()
 		f.silently(func() { f.run("a") })
@@ -102,7 +102,7 @@ func TestWatchReplaysOnAQuietHost(t *testing.T) {
 			time.Sleep(10 * time.Second)
 			f.crash(errors.New("proxy away"))
 			time.Sleep(time.Second)
-			f.kill("a", 15) // stays in the engine's buffer
+			f.kill("a", 15) // stays in the engine's history
 			time.Sleep(time.Second)
 			f.silently(func() { f.down = nil })
 			time.Sleep(30 * time.Second)

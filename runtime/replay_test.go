@@ -53,21 +53,21 @@ func TestWatchReplay(t *testing.T) {
 			f.crash(errors.New("cut"))
 			f.silently(f.restart)
 		}, "restart"},
-		{"the engine was started, and has ended what it found", func(f *fakeEngine) {
+		{"the engine was started, and killed running containers", func(f *fakeEngine) {
 			f.start("a")
 			time.Sleep(time.Second)
 			f.crash(errors.New("cut"))
 			f.silently(f.restart)
 			f.kill("a", 15)
 		}, "restart and engine kills"},
-		{"the engine was started, and has spared what it found", func(f *fakeEngine) {
+		{"the engine was started, with live-restore", func(f *fakeEngine) {
 			f.start("a")
 			time.Sleep(time.Second)
 			f.crash(errors.New("cut"))
 			f.silently(func() { f.restart(); f.liveRestore = true })
 			f.kill("a", 15)
 		}, "restart"},
-		{"more than it remembers", func(f *fakeEngine) {
+		{"more events than the history holds", func(f *fakeEngine) {
 			f.start("a")
 			time.Sleep(time.Second)
 			f.crash(errors.New("cut"))
@@ -75,7 +75,7 @@ func TestWatchReplay(t *testing.T) {
 				f.emit("a", ActionKill, 1)
 			}
 		}, "unknown"},
-		{"exec events without end", func(f *fakeEngine) {
+		{"many exec events", func(f *fakeEngine) {
 			f.start("a")
 			for range 2 * f.historyMax {
 				time.Sleep(time.Millisecond)
@@ -85,25 +85,25 @@ func TestWatchReplay(t *testing.T) {
 			f.crash(errors.New("cut"))
 			f.kill("a", 15)
 		}, "complete"},
-		{"it cannot say", func(f *fakeEngine) {
+		{"the history is forbidden", func(f *fakeEngine) {
 			f.start("a")
 			time.Sleep(time.Second)
 			f.silently(func() { f.historyErr = errors.New("forbidden") })
 			f.crash(errors.New("cut"))
 		}, "unknown"},
-		{"it does not say", func(f *fakeEngine) {
+		{"the history hangs", func(f *fakeEngine) {
 			f.start("a")
 			time.Sleep(time.Second)
 			f.silently(func() { f.historyHangs = true })
 			f.crash(errors.New("cut"))
 		}, "unknown"},
-		{"a quiet engine", func(f *fakeEngine) {
+		{"no events, and an older one in the history", func(f *fakeEngine) {
 			old := Event{ID: "x", Action: ActionStart, Time: time.Now().Add(-time.Minute)}
 			f.silently(func() { f.emitted, f.history = []emittedEvent{{old, 0}}, []Event{old} })
 			f.crash(errors.New("cut"))
 			f.emit("a", ActionCreate, 0)
 		}, "complete"},
-		{"a quiet engine that remembers nothing", func(f *fakeEngine) { f.crash(errors.New("cut")) }, "unknown"},
+		{"no events, and an empty history", func(f *fakeEngine) { f.crash(errors.New("cut")) }, "unknown"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -132,8 +132,8 @@ func TestWatchReplay(t *testing.T) {
 	}
 }
 
-// An engine that a Watcher never met cannot have told it anything, however long the
-// attempts went on.
+// At its first connection a Watcher does not know what was missed, however long its attempts
+// took.
 func TestWatchFirstConnectionIsLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeEngine()
@@ -151,7 +151,7 @@ func TestWatchFirstConnectionIsLate(t *testing.T) {
 	})
 }
 
-// What one Watcher has seen is where the next one goes on.
+// The next Watcher resumes where the last one stopped.
 func TestWatchResumesFromSeenUntil(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeEngine()

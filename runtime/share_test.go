@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// child shares the network of parent, which nobody wants for itself.
+// child uses the network of parent, which is not wanted itself.
 func TestWatchSharedNetwork(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -31,13 +31,13 @@ func TestWatchSharedNetwork(t *testing.T) {
 		}, `
 			10s observed child running 10.0.0.1 of a stopped one
 			11s observed child running 10.0.0.1 of one since 0s`},
-		{"a new run that no event told of", func(f *fakeEngine) {
+		{"a new run that no event reported", func(f *fakeEngine) {
 			f.silently(func() { f.run("parent") })
 			time.Sleep(time.Minute)
 		}, `
 			1m0s observed child running 10.0.0.1 of one since -50s
 			1m0s synced interval`},
-		{"an end that no event told of", func(f *fakeEngine) {
+		{"an end that no event reported", func(f *fakeEngine) {
 			f.silently(func() { f.end("parent", 0) })
 			time.Sleep(time.Minute)
 		}, `
@@ -51,7 +51,7 @@ func TestWatchSharedNetwork(t *testing.T) {
 		}, `
 			10s observed child running 10.0.0.1 of none
 			1m0s synced interval`},
-		{"a removal that no event told of", func(f *fakeEngine) {
+		{"a removal that no event reported", func(f *fakeEngine) {
 			f.silently(func() { f.drop("parent") })
 			time.Sleep(time.Minute)
 		}, `
@@ -89,7 +89,7 @@ func TestWatchSharedNetwork(t *testing.T) {
 	}
 }
 
-// Nobody knows that child minds parent before the first inspection has said so.
+// Only the first inspection of child shows that it uses parent's network.
 func TestSharedNetworkChangesWhileFirstInspected(t *testing.T) {
 	v := newView(func(name string, _ map[string]string) bool { return name == "child" })
 	v.applyList([]Summary{{ID: "child", Name: "child", State: Running}, {ID: "parent", Name: "parent", State: Running}})

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Red Hat's images have a label "name"; the engine's own attribute of that name
-// hides it in events.
+// Red Hat's images have a label "name". In events, the engine's own attribute of that name
+// replaces it.
 func TestLabelHiddenInEvents(t *testing.T) {
 	v := newView(func(_ string, l map[string]string) bool { return l["name"] == "db" })
 	c := &Container{ID: "a", Name: "web", Labels: map[string]string{"name": "db"}, State: Running, StartedAt: time.Unix(1, 0)}
@@ -27,9 +27,9 @@ func TestStateFromEvent(t *testing.T) {
 		want   bool
 	}{
 		{"found by a list", nil, false},
-		{"a rename tells nothing of its end", []Action{ActionRename}, false},
-		{"its creation was heard", []Action{ActionCreate}, true},
-		{"its end was heard", []Action{ActionDie}, true},
+		{"a rename is no change of state", []Action{ActionRename}, false},
+		{"a create event came", []Action{ActionCreate}, true},
+		{"a die event came", []Action{ActionDie}, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			v := newView(nil)
@@ -45,7 +45,7 @@ func TestStateFromEvent(t *testing.T) {
 	}
 }
 
-// Whoever has taken an update in must be able to forget every event up to its Seen.
+// An update covers every event up to its SeenUntil.
 func TestSeenUntil(t *testing.T) {
 	at := func(s int64) time.Time { return time.Unix(s, 0) }
 	v := newView(nil)
@@ -64,14 +64,14 @@ func TestSeenUntil(t *testing.T) {
 	expect("no event yet", Observed, 1)
 	event("b", ActionKill, 3)
 	event("a", ActionKill, 4)
-	expect("what is known of b's kill is not told", Killed, 1)
+	expect("b's kill is held back", Killed, 1)
 	v.applyInspection(b, &Container{ID: "b", State: Running}, nil, at(5))
 	if len(v.out) == 0 || len(v.out[0].Causes) != 1 {
 		t.Fatalf("sent %+v, want a cause", v.out)
 	}
-	expect("b's kill is told", Observed, 4)
+	expect("b's kill is sent", Observed, 4)
 	event("b", ActionStop, 6)
-	expect("an event of what is known", Stopped, 6)
+	expect("an event of a known container", Stopped, 6)
 	event("c", ActionCreate, 7)
 	event("c", ActionDestroy, 8)
 	event("a", ActionDestroy, 9)
@@ -86,7 +86,7 @@ func TestSeenUntil(t *testing.T) {
 	}
 }
 
-// Whatever is sent next tells how late the newest event was read, once.
+// The next update carries the lag of the newest event, once.
 func TestLag(t *testing.T) {
 	at := func(s int64) time.Time { return time.Unix(s, 0) }
 	v := newView(func(name string, _ map[string]string) bool { return name != "other" })
@@ -122,11 +122,11 @@ func TestLag(t *testing.T) {
 	expect("events of a container that nobody wants", bookmarkEvery-1)
 	event("other", ActionExec, 40, time.Minute)
 	event("a", ActionDestroy, 41, 0) // replayed
-	expect("an event that was replayed says nothing of that", time.Minute)
+	expect("a replayed event has no lag", time.Minute)
 }
 
 // A signal may come between the start of a run and its first inspection.
-func TestSignalTellsOfTheStartBefore(t *testing.T) {
+func TestSignalCarriesTheStartBefore(t *testing.T) {
 	at := func(s int64) time.Time { return time.Unix(s, 0) }
 	v := newView(nil)
 	v.applyList([]Summary{{ID: "a", State: Exited}})

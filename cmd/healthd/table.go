@@ -85,7 +85,7 @@ func (t *table) coloured(text, colour string) string {
 	return colour + text + plain
 }
 
-// lines returns what is written of a text in a column of that width.
+// lines returns the lines of a text in a column of that width.
 func (t *table) lines(text string, column, width int) []string {
 	fits := utf8.RuneCountInString(text) <= width
 	if !fits && slices.ContainsFunc(t.flexible, func(f flexible) bool { return f.column == column && f.wraps }) {

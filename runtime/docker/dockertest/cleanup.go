@@ -15,8 +15,8 @@ import (
 
 const dirPrefix = "hdt"
 
-// writeOwner notes who made dir, so that another test binary can tell when its
-// owner is gone.
+// writeOwner writes which process made dir, so that another test binary can see whether
+// that process is gone.
 func writeOwner(dir string, n network) error {
 	start, err := startTime(os.Getpid())
 	if err != nil {
@@ -25,8 +25,8 @@ func writeOwner(dir string, n network) error {
 	return os.WriteFile(filepath.Join(dir, "owner"), fmt.Appendf(nil, "%d %s %s\n", os.Getpid(), start, n.bridge), 0o600)
 }
 
-// sweepAbandoned removes what test binaries left that died before they could
-// clean up, for example at the end of go test's timeout.
+// cleanUpAbandoned cleans up after test binaries that died before they could, for example
+// at go test's timeout.
 func cleanUpAbandoned() {
 	dirs, _ := filepath.Glob(filepath.Join(os.TempDir(), dirPrefix+"*"))
 	for _, dir := range dirs {
@@ -49,9 +49,9 @@ func cleanUpAbandoned() {
 	}
 }
 
-// sweep ends every process of the engine in dir, and removes its mounts, cgroups,
-// bridge and files. The processes are known by the directory in their arguments,
-// and those of containers by being children of such.
+// cleanUp kills every process of the engine in dir, and removes its mounts, cgroups, bridge
+// and files. It finds the processes by dir in their arguments, and those of containers as
+// their children.
 func cleanUp(dir string) error {
 	var errs []error
 	if err := killAll(dir); err != nil {
@@ -71,8 +71,7 @@ func cleanUp(dir string) error {
 	return errors.Join(append(errs, os.RemoveAll(dir))...)
 }
 
-// killAll kills until nothing is left, because what is found can have children
-// by the time it dies.
+// killAll kills until no process is left: one may start another before it is killed.
 func killAll(dir string) error {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()

@@ -1,7 +1,13 @@
-// Package dockertest runs private Docker engines for tests: a containerd and a
-// dockerd with sockets, data and a bridge of their own, and an image that needs
-// no registry. It needs root and the distribution's packages; an absent engine
-// is a failed test, not a skipped one.
+// Package dockertest runs private Docker engines for tests: a containerd and a dockerd with
+// their own sockets, data directory and bridge, and an image that needs no registry.
+//
+//	e := dockertest.Start(t)                        one engine for a test
+//	var s dockertest.Shared; s.Main(m); s.Engine(t) one engine for all tests of a package
+//	id := e.Run(t, dockertest.RunOptions{…})        a container of the test image
+//	e.Kill(t); e.Up(t); e.Freeze(t); e.Thaw(t)      faults of the engine
+//
+// It needs root and the distribution's packages. Without them a test fails; it is not
+// skipped.
 package dockertest
 
 import (
@@ -92,10 +98,10 @@ func (s *Shared) Engine(tb testing.TB) *Engine {
 	return s.engine
 }
 
-// Client returns a client of the engine. It must not be closed.
+// Client returns a client of the engine. The caller must not close it.
 func (e *Engine) Client() *client.Client { return e.client }
 
-// Stop ends dockerd gracefully. Its containers run on, if live-restore is on.
+// Stop ends dockerd with SIGTERM. With live-restore, the default, its containers run on.
 func (e *Engine) Stop(tb testing.TB) {
 	tb.Helper()
 	if err := e.dockerd.stop(syscall.SIGTERM, stopTimeout); err != nil {
@@ -119,8 +125,7 @@ func (e *Engine) Up(tb testing.TB) {
 	}
 }
 
-// Freeze keeps dockerd from running, so that it accepts connections
-// but answers nothing, until Thaw.
+// Freeze stops dockerd with SIGSTOP until Thaw: it accepts connections and does not answer.
 func (e *Engine) Freeze(tb testing.TB) {
 	tb.Helper()
 	e.signal(tb, syscall.SIGSTOP)
@@ -220,7 +225,7 @@ path = %q
 }
 
 func (e *Engine) startDockerd() error {
-	// A dockerd that was killed left it, and the next one would not start.
+	// With the PID file of a dockerd that was killed, the next one would not start.
 	_ = os.Remove(e.path("d.pid"))
 	e.dockerd = newProcess("dockerd", e.path("dockerd.log"), append([]string{"dockerd",
 		"--containerd", e.path("c.sock"), "--host", e.Endpoint, "--pidfile", e.path("d.pid"),
@@ -240,7 +245,7 @@ func (e *Engine) startDockerd() error {
 	})
 }
 
-// close removes the containers, ends everything and leaves nothing behind.
+// close removes the containers, ends all processes and cleans up.
 func (e *Engine) close() error {
 	if e.dockerd != nil && e.dockerd.running() {
 		e.removeContainers()

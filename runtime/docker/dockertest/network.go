@@ -17,8 +17,8 @@ type network struct {
 	pool   string
 }
 
-// claimNetwork makes a bridge. That its name can be given only once is what
-// keeps others from taking the same addresses.
+// claimNetwork makes a bridge. A bridge's name is unique, and stands for its addresses: no
+// other test binary can claim the same ones.
 func claimNetwork() (network, error) {
 	var last error
 	for i := range networks {

@@ -1,7 +1,7 @@
 package dockertest
 
-// Open starts an engine outside of tests, for the demo. Close must be called.
+// Open starts an engine outside of tests, for the demo. The caller must call Close.
 func Open() (*Engine, error) { return start() }
 
-// Close removes the engine's containers, ends it and leaves nothing behind.
+// Close removes the engine's containers, ends it and cleans up.
 func (e *Engine) Close() error { return e.close() }

@@ -33,12 +33,12 @@ func (p *process) start() error {
 	defer out.Close()
 	p.cmd.Stdout, p.cmd.Stderr = out, out
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	// The distribution's proxies and DOCKER_* are no business of a private engine.
+	// A private engine must not get the caller's proxies and DOCKER_* variables.
 	p.cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=/root"}
 	go func() {
 		defer close(p.done)
-		// Pdeathsig is sent when the thread that started the process ends, so the
-		// thread is kept for as long as the process lives.
+		// Pdeathsig is sent when the thread that started the process ends, so the thread
+		// is kept until the process has ended.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := p.cmd.Start()
@@ -83,8 +83,8 @@ func (p *process) waitReady(timeout time.Duration, ready func(context.Context) e
 	}
 }
 
-// end sends sig and waits for the end, which SIGKILL brings about at the latest
-// after timeout.
+// stop sends sig and waits for the end of the process. After timeout it sends SIGKILL and
+// returns an error.
 func (p *process) stop(sig syscall.Signal, timeout time.Duration) error {
 	if err := p.cmd.Process.Signal(sig); err != nil && p.running() {
 		return fmt.Errorf("cannot signal %s: %w", p.name, err)

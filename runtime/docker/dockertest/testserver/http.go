@@ -13,7 +13,7 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 )
 
-// site is the HTTP side. Its paths:
+// httpServer is the HTTP server. Its paths:
 //
 //	GET  /healthz              the status set, 200 at first
 //	POST /set?status=N         sets the status of /healthz
@@ -27,7 +27,7 @@ import (
 //	GET  /echo                 the request's headers
 //	POST /exit?code=N          ends the process
 //	POST /work?for=20ms        200 after this, with the address that was asked
-//	GET  /worked               how many came to /work and when the last one did
+//	GET  /worked               how many requests came to /work, and the time of the last one
 type httpServer struct {
 	status, ready, delay atomic.Int64
 	hang                 atomic.Bool

@@ -1,5 +1,5 @@
-// Command testserver is what the tests run inside containers: a server for HTTP,
-// gRPC health and plain TCP whose behaviour is steered by flags and requests.
+// Command testserver is the program of test containers: a server for HTTP, gRPC health and
+// plain TCP. Flags and requests control its behaviour.
 package main
 
 import (
