@@ -82,7 +82,7 @@ func TestRestartBudget(t *testing.T) {
 func (d *daemon) checkBudget(window time.Duration, names ...string) {
 	d.t.Helper()
 	var last time.Time
-	kills, told := 0, 0
+	kills, budgetEvents := 0, 0
 	for _, ev := range d.events("") {
 		switch ev.Reason {
 		case "Killing":
@@ -91,13 +91,13 @@ func (d *daemon) checkBudget(window time.Duration, names ...string) {
 			}
 			kills, last = kills+1, ev.Time
 		case "RestartBudget":
-			told++
+			budgetEvents++
 			if ev.Container != "" || !strings.Contains(ev.Message, "1 restarts in 4s") {
 				d.t.Errorf("event %+v", ev)
 			}
 		}
 	}
-	if kills != len(names) || told != 1 {
-		d.t.Errorf("%d restarts, want %d; %d events of the budget, want 1", kills, len(names), told)
+	if kills != len(names) || budgetEvents != 1 {
+		d.t.Errorf("%d restarts, want %d; %d events of the budget, want 1", kills, len(names), budgetEvents)
 	}
 }

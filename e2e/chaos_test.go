@@ -62,16 +62,16 @@ type chaos struct {
 	// engine is held shared by operators, and alone by who harms the engine.
 	engine sync.RWMutex
 
-	mu       sync.Mutex
-	begun    time.Time
-	subjects []*target
-	byID     map[string]*target
-	troubled int       // how many troubles are under way in which nobody is judged
-	calm     time.Time // when the last one ended
-	loss     *rand.Rand
-	lines    []chaosLine
-	wrongs   []chaosLine
-	acts     map[string]int
+	mu           sync.Mutex
+	begun        time.Time
+	subjects     []*target
+	byID         map[string]*target
+	activeFaults int       // faults under way, during which nothing is checked
+	calm         time.Time // when the last one ended
+	loss         *rand.Rand
+	lines        []chaosLine
+	wrongs       []chaosLine
+	acts         map[string]int
 }
 
 // chaosLine is a line of the log: something that was done or seen.
@@ -210,13 +210,13 @@ func (c *chaos) report() {
 			c.t.Errorf("a data race:\n%s", log)
 		}
 	}
-	told := map[string]bool{}
+	reported := map[string]bool{}
 	for _, w := range c.wrongs {
 		c.t.Errorf("-chaos-seed=%d: %v", c.seed, w)
-		if told[w.who] {
+		if reported[w.who] {
 			continue
 		}
-		told[w.who] = true
+		reported[w.who] = true
 		c.t.Logf("what was done:\n%s", c.linesOf(w.who))
 		c.t.Logf("what healthd said:\n%s", c.logOf(w.who))
 	}

@@ -65,13 +65,13 @@ func (c *chaos) change(do func()) {
 }
 
 func (c *chaos) note(s *target, format string, args ...any) {
-	c.log(s.name, format+" → %v", append(args, c.snapshot(s).wish)...)
+	c.log(s.name, format+" → %v", append(args, c.snapshot(s).wanted)...)
 }
 
 // snapshot is what is known of a target at one moment.
 type snapshot struct {
 	id                string
-	wish              wantedState
+	wanted            wantedState
 	runs, paused      bool
 	held, sick        bool
 	stops, terms      int
@@ -93,7 +93,7 @@ func (c *chaos) setWanted(s *target, w wantedState, since time.Time) {
 	if w == wantedStopped || w == wantedEnded {
 		s.taken = false
 	}
-	c.acts["wish "+w.String()]++
+	c.acts["wanted "+w.String()]++
 }
 
 func (c *chaos) context() (context.Context, context.CancelFunc) {
@@ -129,7 +129,7 @@ func (c *chaos) cli(args ...string) error {
 
 func (c *chaos) hold(s *target) {
 	k := c.snapshot(s)
-	if k.held || k.wish == wantedRemoved {
+	if k.held || k.wanted == wantedRemoved {
 		return
 	}
 	err := c.cli("hold", s.name)
@@ -165,12 +165,12 @@ func (c *chaos) resume(s *target) {
 
 func (c *chaos) healthdRestart(s *target) {
 	k := c.snapshot(s)
-	if k.held || k.paused || k.wish == wantedRemoved || s.kind.group {
+	if k.held || k.paused || k.wanted == wantedRemoved || s.kind.group {
 		return
 	}
 	c.setWanted(s, wantedUnclear, time.Time{})
 	err := c.cli("restart", s.name)
-	if err == nil || k.wish == wantedRunning && s.kind.policy == "" {
+	if err == nil || k.wanted == wantedRunning && s.kind.policy == "" {
 		c.setWanted(s, wantedRunning, time.Time{})
 	}
 	c.note(s, "healthd restart (%v)", err)
@@ -213,7 +213,7 @@ func (c *chaos) noteEnd(s *target, sig syscall.Signal, err error) {
 	stays := s.kind.policy == "Never" || s.kind.policy == "OnFailure" && sig == syscall.SIGTERM
 	held := k.held && s.kind.engine == ""
 	switch {
-	case k.wish == wantedUnclear, s.kind.rm:
+	case k.wanted == wantedUnclear, s.kind.rm:
 	case (stays || held) && (err != nil || k.sick || k.stops > 0 || k.terms > 0):
 		c.setWanted(s, wantedUnclear, time.Time{})
 	case stays:

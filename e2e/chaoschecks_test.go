@@ -217,7 +217,7 @@ func (c *chaos) runningContainers() (map[string]bool, error) {
 func (c *chaos) compare(said map[string]status, runs map[string]bool, asked time.Time, dt time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.troubled > 0 {
+	if c.activeFaults > 0 {
 		return
 	}
 	for _, s := range c.subjects {

@@ -42,7 +42,7 @@ func (c *chaos) stopByOperator(s *target, what string, certain func(snapshot, ti
 	k = c.snapshot(s)
 	at, sure := certain(k, begun)
 	switch {
-	case s.kind.rm: // the stream has told, if it is so
+	case s.kind.rm: // the stream shows whether it was removed
 	case err != nil || !sure || k.runs:
 		c.setWanted(s, wantedUnclear, begun)
 	case k.startCall.After(at.Add(noticed)):
@@ -59,7 +59,7 @@ func (c *chaos) stopByOperator(s *target, what string, certain func(snapshot, ti
 func (c *chaos) waitForDie(s *target, since time.Time) error {
 	return c.await(5*time.Second, func() error {
 		if c.snapshot(s).diedAt.Before(since) {
-			return errors.New("its end was not told")
+			return errors.New("the stream has no die event")
 		}
 		return nil
 	})
@@ -69,7 +69,7 @@ func (c *chaos) start(s *target) {
 	if k := c.snapshot(s); k.runs || k.paused {
 		return
 	}
-	if c.snapshot(s).wish == wantedRemoved {
+	if c.snapshot(s).wanted == wantedRemoved {
 		c.recreate(s)
 		return
 	}
@@ -79,7 +79,7 @@ func (c *chaos) start(s *target) {
 }
 
 func (c *chaos) restart(s *target) {
-	if k := c.snapshot(s); k.paused || k.wish == wantedRemoved || s.kind.rm {
+	if k := c.snapshot(s); k.paused || k.wanted == wantedRemoved || s.kind.rm {
 		return
 	}
 	c.startByOperator(s, "docker restart", func(ctx context.Context, id string) error {

@@ -32,10 +32,10 @@ func (c *chaos) injectFault(r *rand.Rand, mortal bool) {
 	}
 	chosen := all[r.IntN(len(all))]
 	c.log("everybody", "%s for %v", chosen.name, during)
-	c.change(func() { c.troubled++; c.acts[chosen.name]++ })
+	c.change(func() { c.activeFaults++; c.acts[chosen.name]++ })
 	chosen.do(during)
 	c.d.eventually(60*time.Second, "hear the engine again", func() error { return c.d.runtimeUp("1") })
-	c.change(func() { c.troubled--; c.calm = time.Now() })
+	c.change(func() { c.activeFaults--; c.calm = time.Now() })
 	c.log("everybody", "%s is over", chosen.name)
 }
 

@@ -67,7 +67,7 @@ var chaosSpecs = func() string {
 type wantedState uint8
 
 const (
-	wantedUnclear wantedState = iota // two wishes crossed, and either may hold
+	wantedUnclear wantedState = iota // two acts crossed, and either may be the last
 	wantedRunning                    // it is to run, and is brought back when it ends
 	wantedStopped                    // somebody stopped it
 	wantedEnded                      // it has ended, and by its policy or a hold is not started again

@@ -229,7 +229,7 @@ func (b *haproxySetup) lastServerIsReported() {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	const told = ", although it is the last one that is up in backend web of HAProxy"
+	const suffix = ", although it is the last one that is up in backend web of HAProxy"
 	for i := range b.names[1:] {
 		b.makeUnready(i + 1)
 	}
@@ -239,8 +239,8 @@ func (b *haproxySetup) lastServerIsReported() {
 	l.noFailures()
 	b.set(0, "status=500")
 	b.d.until(30*time.Second, b.names[0], "restarted and ready", func(s status) bool { return s.RestartCount > before.RestartCount && s.Ready })
-	if e := b.last(b.names[0], "Killing"); !strings.HasSuffix(e.Message, told) {
-		b.t.Errorf("of the last one it says %q, want %q at the end", e.Message, told)
+	if e := b.last(b.names[0], "Killing"); !strings.HasSuffix(e.Message, suffix) {
+		b.t.Errorf("of the last one it says %q, want %q at the end", e.Message, suffix)
 	}
 	for i := range b.names[1:] {
 		b.set(i+1, "ready=200")

@@ -17,7 +17,7 @@ func (b *haproxySetup) newHAProxyIsFilled() {
 	before := b.requestCount(1).Count
 	begun := b.restartHAProxy()
 	b.waitForServers(upOrSo, b.addresses[0], b.addresses[2])
-	told := time.Now()
+	refilled := time.Now()
 	b.waitForServers("DOWN", b.addresses[1])
 	l.resetReplicas()
 	b.d.eventually(20*time.Second, "let requests reach the others", func() error { return l.reached(b.addresses[0], b.addresses[2]) })
@@ -25,10 +25,10 @@ func (b *haproxySetup) newHAProxyIsFilled() {
 	if n := b.requestCount(1).Count - before; n != 0 {
 		b.t.Errorf("%d requests came to the one that was not ready", n)
 	}
-	l.noFailuresSince(told)
-	b.t.Logf("HAProxy had its servers again %v after its start; %v", told.Sub(begun), l.failures)
-	if most := time.Second + slack + l.stalled; told.Sub(begun) > most {
-		b.t.Errorf("HAProxy had its servers again %v after its start, want at most %v", told.Sub(begun), most)
+	l.noFailuresSince(refilled)
+	b.t.Logf("HAProxy had its servers again %v after its start; %v", refilled.Sub(begun), l.failures)
+	if most := time.Second + slack + l.stalled; refilled.Sub(begun) > most {
+		b.t.Errorf("HAProxy had its servers again %v after its start, want at most %v", refilled.Sub(begun), most)
 	}
 	b.set(1, "ready=200")
 	b.waitForServers(upOrSo, b.addresses...)
@@ -50,11 +50,11 @@ func (b *haproxySetup) bothDieWithPush() {
 	})
 	b.restartHealthd()
 	b.waitForServers(upOrSo, b.addresses[0], b.addresses[2])
-	told := time.Now()
+	refilled := time.Now()
 	b.waitForServers("DOWN", b.addresses[1])
 	l.resetReplicas()
 	b.d.eventually(20*time.Second, "let requests reach the others", func() error { return l.reached(b.addresses[0], b.addresses[2]) })
-	l.noFailuresSince(told)
+	l.noFailuresSince(refilled)
 	if n := l.by[b.addresses[1]]; n != 0 {
 		b.t.Errorf("%d requests came to the one that was not ready", n)
 	}
@@ -163,20 +163,20 @@ func (b *haproxySetup) haproxyReloads(filled bool) {
 	before := b.requestCount(1)
 	begun := b.h.reload()
 	b.waitForServers(upOrSo, b.addresses[0], b.addresses[2])
-	told := time.Now()
+	refilled := time.Now()
 	b.waitForServers("DOWN", b.addresses[1])
 	l.resetReplicas()
 	b.d.eventually(20*time.Second, "let requests reach the others", func() error { return l.reached(b.addresses[0], b.addresses[2]) })
 	l.until(begun.Add(time.Second))
-	l.noFailuresSince(told)
+	l.noFailuresSince(refilled)
 	after := b.requestCount(1)
-	b.t.Logf("HAProxy had its servers again %v after it was told to reload: %v", told.Sub(begun), l.failures)
+	b.t.Logf("HAProxy had its servers again %v after the reload was requested: %v", refilled.Sub(begun), l.failures)
 	most := time.Second + slack + l.stalled
-	if told.Sub(begun) > most {
-		b.t.Errorf("HAProxy had its servers again %v after it was told to reload, want at most %v", told.Sub(begun), most)
+	if refilled.Sub(begun) > most {
+		b.t.Errorf("HAProxy had its servers again %v after the reload was requested, want at most %v", refilled.Sub(begun), most)
 	}
 	if n, late := after.Count-before.Count, after.Last.Sub(begun); n > 0 {
-		b.t.Logf("%d requests came to the one that was not ready, the last %v after HAProxy was told to reload", n, late)
+		b.t.Logf("%d requests came to the one that was not ready, the last %v after the reload was requested", n, late)
 		if filled || late > most {
 			b.t.Errorf("want none, or none after %v", most)
 		}

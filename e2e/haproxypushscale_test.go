@@ -140,7 +140,7 @@ func (b *haproxySetup) drainThenStop(replicas ...int) {
 	}
 }
 
-// signalled returns when a replica got its last stop signal, as it has told itself.
+// signalled returns when a replica got its last stop signal, by its own log.
 func (b *haproxySetup) signalled(name string) time.Time {
 	b.t.Helper()
 	logs, err := b.e.Client().ContainerLogs(b.t.Context(), name, container.LogsOptions{ShowStdout: true, Timestamps: true})
@@ -152,16 +152,16 @@ func (b *haproxySetup) signalled(name string) time.Time {
 	if _, err := stdcopy.StdCopy(&said, io.Discard, logs); err != nil {
 		b.t.Fatal(err)
 	}
-	told := map[string]time.Time{}
+	stamps := map[string]time.Time{}
 	for line := range strings.Lines(said.String()) {
 		stamp, words, _ := strings.Cut(strings.TrimSpace(line), " ")
-		if told[words], err = time.Parse(time.RFC3339Nano, stamp); err != nil {
+		if stamps[words], err = time.Parse(time.RFC3339Nano, stamp); err != nil {
 			b.t.Fatal(err)
 		}
 	}
-	at := told["asked to stop"] // says one that lingers first
+	at := stamps["asked to stop"] // says one that lingers first
 	if at.IsZero() {
-		at = told["got terminated"]
+		at = stamps["got terminated"]
 	}
 	if at.IsZero() {
 		b.t.Fatalf("%s got no signal: %s", name, &said)

@@ -33,7 +33,7 @@ type proxy struct {
 	server  *http.Server // nil while connections are refused
 	faults  []fault
 	calls   []string
-	called  func(call string)          // told of each request that reaches the engine, before it does
+	called  func(call string)          // called before each request is passed on
 	lost    func(ev proxiedEvent) bool // says whether a line of /events is dropped
 	stalled chan struct{}              // closed when the event streams flow again; nil: they flow
 }

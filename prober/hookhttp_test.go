@@ -236,7 +236,7 @@ func TestHTTPSHookFallsBack(t *testing.T) {
 }
 
 func TestHTTPSHookDoesNotFallBack(t *testing.T) {
-	t.Run("other trouble with TLS", func(t *testing.T) {
+	t.Run("other TLS errors", func(t *testing.T) {
 		covers(t, "244")
 		var connections atomic.Int32
 		port := rawServer(t, false, func(c net.Conn, _ <-chan struct{}) {

@@ -283,7 +283,7 @@ func (f *fakeEngine) crash(err error) {
 	f.stream.broken <- err
 }
 
-// revive starts the engine after a crash; its history is empty then.
+// comeBack starts the engine after a crash; its history is empty then.
 func (f *fakeEngine) comeBack() { f.silently(func() { f.down = nil; f.restart() }) }
 
 func (f *fakeEngine) restart() { f.restarts++; f.history = nil }

@@ -99,7 +99,7 @@ func TestWatch(t *testing.T) {
 			1m0s observed restarted running 10.0.0.1
 			1m0.5s observed ended exited
 			1m0.5s synced interval`},
-		{"a late kill explains a death that the list told", nil, func(f *fakeEngine) {
+		{"a late kill explains an end that the list showed", nil, func(f *fakeEngine) {
 			f.silently(func() { f.run("a") })
 			time.Sleep(10 * time.Second)
 			f.silently(func() { f.end("a", 137) })
@@ -115,7 +115,7 @@ func TestWatch(t *testing.T) {
 			1m0.1s died a 137
 			1m0.1s observed a exited
 			1m0.1s synced interval`},
-		{"a late kill explains a death of something never seen", nil, func(f *fakeEngine) {
+		{"a late kill explains an end of a container never observed", nil, func(f *fakeEngine) {
 			time.Sleep(10 * time.Second)
 			f.silently(func() { f.run("a"); f.end("a", 137) })
 			f.crash(errors.New("cut"))
@@ -212,7 +212,7 @@ func TestWatch(t *testing.T) {
 			0s observed a running 10.0.0.1
 			0s synced start
 			2s observed a running 10.0.0.1`},
-		{"a sick list", nil, func(f *fakeEngine) {
+		{"an incomplete list", nil, func(f *fakeEngine) {
 			f.silently(func() { f.run("a"); f.run("gone") })
 			time.Sleep(time.Second)
 			f.silently(func() { f.listsNothing = true; f.drop("gone") })
@@ -241,7 +241,7 @@ func TestWatch(t *testing.T) {
 			1s killed a 15
 			1s died a 143
 			1s observed a exited`},
-		{"a sick container", nil, func(f *fakeEngine) {
+		{"an inspection fails", nil, func(f *fakeEngine) {
 			f.silently(func() { f.run("a") })
 			f.silently(func() { f.run("b") })
 			f.silently(func() { f.inspectErr["a"] = errors.New("sick") })

@@ -42,7 +42,7 @@ type page struct {
 	columns int
 }
 
-// write writes a text behind a head, and what does not fit below it, indented.
+// write writes a text after head, and continues it below, indented.
 func (p *page) write(head, text string, indent int) {
 	below := "\n" + strings.Repeat(" ", indent)
 	p.WriteString(head + strings.Join(wrap(text, p.columns-max(indent, len(head))), below) + "\n")

@@ -69,13 +69,13 @@ func TestBootIsTakenWhenTheEngineHasAnswered(t *testing.T) {
 	}
 	live("WATCHDOG=1")
 	if got := p.keptBoot(t); got != "another" {
-		t.Errorf("the next daemon is told of boot %q, although nothing was taken in", got)
+		t.Errorf("the next daemon gets boot %q without BootTaken", got)
 	}
 	p.daemon = strings.Replace(p.daemon, away, engine.Endpoint, 1)
 	p.configure(t, specFor("aa"))
 	live("READY=1")
 	if got := p.keptBoot(t); got != bootID() {
-		t.Errorf("the next daemon is told of boot %q, want %q", got, bootID())
+		t.Errorf("the next daemon gets boot %q, want %q", got, bootID())
 	}
 }
 

@@ -30,7 +30,7 @@ func (a *app) runCommand() *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("cannot log: %w", err)
 			}
-			// What libraries print is of use to those who look into trouble.
+			// Libraries' own messages help to find the cause of a problem.
 			restore, err := zap.RedirectStdLogAt(log, zapcore.DebugLevel)
 			if err != nil {
 				return fmt.Errorf("cannot log: %w", err)

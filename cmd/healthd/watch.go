@@ -41,7 +41,7 @@ func (a *app) watch(ctx context.Context, show func(io.Writer) error) error {
 	defer signal.Stop(resized)
 	ticker := time.NewTicker(watchSeconds * time.Second)
 	defer ticker.Stop()
-	text, trouble := first.String(), ""
+	text, lastError := first.String(), ""
 	for {
 		if err := a.redraw(text, onTerminal); err != nil {
 			return err
@@ -57,7 +57,7 @@ func (a *app) watch(ctx context.Context, show func(io.Writer) error) error {
 		if ctx.Err() != nil {
 			return nil
 		}
-		trouble = a.report(&next, err, trouble, onTerminal)
+		lastError = a.report(&next, err, lastError, onTerminal)
 		text = next.String()
 	}
 }

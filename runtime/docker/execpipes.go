@@ -56,7 +56,7 @@ func (x *execution) exitCodeAfterTimeout(ctx context.Context) (exitCode int, err
 	ctx, cancel := context.WithTimeout(ctx, killTimeout)
 	defer cancel()
 	if err := x.killPipeHolders(ctx, x.isOwnOrLeftover); err != nil {
-		return 0, fmt.Errorf("cannot end what commands left behind: %w", err)
+		return 0, fmt.Errorf("cannot kill background processes of commands: %w", err)
 	}
 	err = x.pollUntil(ctx, func(in execState) bool {
 		if in.ended() {

@@ -12,10 +12,10 @@ import (
 // The server state in a check by HAProxy is passed on for a known container, and not for an
 // unknown name.
 func TestHAProxyStateIsPassedOn(t *testing.T) {
-	var told []string
+	var got []string
 	a := New(Config{
 		Board:   supervisor.NewBoard([]supervisor.RuntimeView{synced("docker")}, readyContainer("web-1")),
-		Checked: func(id, state string) { told = append(told, id+" "+state) },
+		Checked: func(id, state string) { got = append(got, id+" "+state) },
 	})
 	for _, path := range []string{"shop/web-1", "web-1", "other/web-1", "web-9"} {
 		r := httptest.NewRequest(http.MethodGet, "/v1/ready/"+path, nil)
@@ -27,7 +27,7 @@ func TestHAProxyStateIsPassedOn(t *testing.T) {
 	r.Header["X-Haproxy-Server-State"] = []string{"UP", "UP"} // which of them?
 	a.ReadOnly().ServeHTTP(httptest.NewRecorder(), r)
 	id := readyContainer("web-1").Container.ID
-	if want := []string{id + " UP; name=shop/web-1", id + " UP; name=web-1"}; !slices.Equal(told, want) {
-		t.Errorf("told %q, want %q", told, want)
+	if want := []string{id + " UP; name=shop/web-1", id + " UP; name=web-1"}; !slices.Equal(got, want) {
+		t.Errorf("told %q, want %q", got, want)
 	}
 }

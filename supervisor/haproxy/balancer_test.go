@@ -32,7 +32,7 @@ type balancer struct {
 }
 
 // startBalancer starts HAProxy with these backends. Agent checks go where nobody
-// answers, so what it was told last stays.
+// answers, so it keeps its last state.
 func startBalancer(t testing.TB, backends string) *balancer {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "hd-ha") // a socket's path has 107 bytes at most

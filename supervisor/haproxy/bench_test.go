@@ -58,7 +58,7 @@ func (p pushTimes) drain() {
 	}
 }
 
-// BenchmarkFullSync is the time that a new HAProxy needs to be told of 1,000 servers,
+// BenchmarkFullSync is the time that a new HAProxy needs to get 1,000 servers,
 // from the moment that it listens.
 func BenchmarkFullSync(b *testing.B) {
 	const servers = 1000

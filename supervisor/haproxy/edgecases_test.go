@@ -177,8 +177,8 @@ func TestContradictingAgentCheckIsReported(t *testing.T) {
 	e.set("c2", "B", "up")
 	e.waitForEvent(EventError, "the agent-check of server web/c2 asks port 9 and not healthd's")
 	time.Sleep(2 * pollInterval)
-	if told := e.recorded(EventError); len(told) != 2 {
-		t.Errorf("told %d times: %q", len(told), told)
+	if errs := e.recorded(EventError); len(errs) != 2 {
+		t.Errorf("%d events: %q", len(errs), errs)
 	}
 	if n := testutil.ToFloat64(e.h.metrics.commands.WithLabelValues(b.socket())); n > 2*maxRepeats {
 		t.Errorf("HAProxy was given %v commands", n)
@@ -282,7 +282,7 @@ func TestChecksDisabledByHandStay(t *testing.T) {
 	e.set("c1", "A", "down")
 	e.set("c2", "B", "up")
 	b.waitForServers("web", "c1 A DOWN (agent) 0", "c2 B UP 100", sorry)
-	time.Sleep(2 * pollSoon) // it is known that it was told
+	time.Sleep(2 * pollSoon) // the instance has polled since the command
 	b.runCommand("disable agent web/c1")
 	b.runCommand("disable health web/c2")
 	b.runCommand("disable agent web/c2")

@@ -157,7 +157,7 @@ func (h *HAProxy) reportDrained(ctx context.Context, s Supervisor, all map[strin
 	}
 	for backend, members := range all {
 		for _, m := range members {
-			if _, told := h.drainReported[m.run]; m.awaitsDrain && !told && h.drained(backend, m.run, now) {
+			if _, reported := h.drainReported[m.run]; m.awaitsDrain && !reported && h.drained(backend, m.run, now) {
 				h.drainReported[m.run] = now
 				_ = s.Drained(ctx, m.run) // fails when the supervisor has ended
 			}

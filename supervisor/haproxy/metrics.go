@@ -76,7 +76,7 @@ func (h *HAProxy) Describe(ch chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector.
 func (h *HAProxy) Collect(ch chan<- prometheus.Metric) {
 	if len(h.instances) == 0 {
-		return // nothing is told
+		return // no HAProxy is configured
 	}
 	for _, c := range h.metrics.all() {
 		c.Collect(ch)

@@ -48,7 +48,7 @@ func TestSocketsThatDoNotAnswer(t *testing.T) {
 			e.waitForEvent(EventLost, tc.want)
 			time.Sleep(500 * time.Millisecond) // several tries
 			if lost := e.recorded(EventLost); len(lost) != 1 {
-				t.Errorf("told %d times: %q", len(lost), lost)
+				t.Errorf("%d events: %q", len(lost), lost)
 			}
 			if e.h.LastUp("id-c1") != "" {
 				t.Error("it knows who is the last one up")
@@ -122,8 +122,8 @@ func TestProblemsAreRecorded(t *testing.T) {
 	e.waitForEvent(EventError, at+"server named/c3 has no agent-check: healthd cannot set the state of a server without one")
 	e.waitForEvent(EventError, at+`container c;4 cannot be a server: HAProxy takes no ";" in names`)
 	time.Sleep(3 * pollInterval) // several looks
-	if told := e.recorded(EventError); len(told) != 4 {
-		t.Errorf("%d events:\n%s", len(told), strings.Join(told, "\n"))
+	if errs := e.recorded(EventError); len(errs) != 4 {
+		t.Errorf("%d events:\n%s", len(errs), strings.Join(errs, "\n"))
 	}
 	problems := testutil.ToFloat64(e.h.metrics.problems.WithLabelValues(b.socket()))
 	if refused := testutil.ToFloat64(e.h.metrics.errors.WithLabelValues(b.socket())); problems != 4 || refused < 2 || refused > 3 {

@@ -18,7 +18,7 @@ import (
 	"healthd/supervisor/core"
 )
 
-// fakeSupervisor is what a supervisor would know, for one HAProxy to be told.
+// fakeSupervisor is a Supervisor for one HAProxy.
 type fakeSupervisor struct {
 	t testing.TB
 	b *balancer
@@ -36,7 +36,7 @@ type fakeSupervisor struct {
 	drained []runtime.Run
 }
 
-// startPushing tells HAProxy of an estate until the test ends.
+// startPushing pushes a fakeSupervisor's board to HAProxy until the test ends.
 func (b *balancer) startPushing() *fakeSupervisor {
 	b.t.Helper()
 	e := b.newSupervisor()

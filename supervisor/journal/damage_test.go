@@ -185,7 +185,7 @@ func TestDamage(t *testing.T) {
 // reports no damage.
 func checkUsable(t *testing.T, j *Journal, dir string, kept int) {
 	t.Helper()
-	before, told := j.Last(), ownReasons(j)
+	before, reasons := j.Last(), ownReasons(j)
 	stop := run(t, j)
 	j.Record(event(1))
 	<-j.Remember(remember("mine", "1"))
@@ -193,9 +193,9 @@ func checkUsable(t *testing.T, j *Journal, dir string, kept int) {
 		t.Fatal(err)
 	}
 	k := open(t, dir)
-	if len(k.Memories()) != kept+1 || k.Last() != before+1 || ownReasons(k) != told {
+	if len(k.Memories()) != kept+1 || k.Last() != before+1 || ownReasons(k) != reasons {
 		t.Errorf("%d memories, want %d; last event %d, want %d; %q, want %q; last: %v",
-			len(k.Memories()), kept+1, k.Last(), before+1, ownReasons(k), told, k.after(max(k.Last(), 1)-1))
+			len(k.Memories()), kept+1, k.Last(), before+1, ownReasons(k), reasons, k.after(max(k.Last(), 1)-1))
 	}
 }
 
@@ -326,7 +326,7 @@ func FuzzOpenDamaged(f *testing.F) {
 		for _, m := range j.Memories() {
 			newest := remember(m.ID, "web-2")
 			if before := remember(m.ID, "web-1"); ownReasons(j) != "" && reflect.DeepEqual(m, before) {
-				newest = before // the last transaction is missing, which is told
+				newest = before // the last transaction is missing, which is reported
 			}
 			if !slices.Contains(ids, m.ID) || !reflect.DeepEqual(m, newest) {
 				t.Errorf("invented: %s=%s", m.ID, m.Name)

@@ -371,7 +371,7 @@ func TestRecordsThatCannotBeWritten(t *testing.T) {
 		<-j.Remember(remember("b", "fine"))
 	}
 	if got := ownReasons(j); got != strings.TrimSpace(strings.Repeat("JournalDamaged ", 4)) {
-		t.Errorf("each is told once: %s", got)
+		t.Errorf("each is reported once: %s", got)
 	}
 	if err := stop(); err != nil {
 		t.Error(err)

@@ -93,10 +93,10 @@ func TestFullDisk(t *testing.T) {
 			t.Errorf("last event %+v", got)
 		}
 		f.how.Store(diskFull)
-		<-j.Remember(remember("a", "5")) // told anew
+		<-j.Remember(remember("a", "5")) // reported again
 		f.how.Store(noFailure)
 		if got := ownReasons(j); got != "JournalBack JournalFailed" {
-			t.Errorf("told: %s", got)
+			t.Errorf("reported: %s", got)
 		}
 	})
 	k := open(t, dir)

@@ -48,7 +48,7 @@ type file struct {
 	db                 database // nil: in memory only
 	currentBoot        string
 	replaced           bool            // db was replaced once, after it broke
-	reportedUnwritable map[string]bool // containers of which it was told that they cannot be kept
+	reportedUnwritable map[string]bool // IDs of containers whose Memory cannot be written, once reported
 }
 
 func (f *file) path() string { return filepath.Join(f.dir, fileName) }
