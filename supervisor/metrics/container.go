@@ -16,11 +16,7 @@ func (c *Collector) collectContainer(s sink, v *core.View) {
 	s.gauge(c.ready, boolValue(ready), name, v.Service)
 	started, _ := v.Started()
 	s.gauge(c.started, boolValue(started), name, v.Service)
-	for _, cause := range []core.Cause{
-		core.ByLiveness, core.ByStartup, core.ByPostStart, core.ByExit, core.ByOperator,
-	} {
-		s.counter(c.restarts, float64(v.State.Lasting.Restarts[cause]), name, cause.String())
-	}
+	c.collectRestarts(s, v)
 	if v.Spec == nil {
 		return
 	}
@@ -31,6 +27,15 @@ func (c *Collector) collectContainer(s sink, v *core.View) {
 	for t, p := range v.Spec.Probes {
 		if p != nil {
 			c.collectProbe(s, v, core.ProbeType(t))
+		}
+	}
+}
+
+// collectRestarts sends a counter for each cause that core has.
+func (c *Collector) collectRestarts(s sink, v *core.View) {
+	for i, n := range v.State.Lasting.Restarts {
+		if cause := core.Cause(i); cause != core.NoCause {
+			s.counter(c.restarts, float64(n), v.Container.Name, cause.String())
 		}
 	}
 }

@@ -60,11 +60,13 @@ healthd_container_ready{container="wrong",service=""} 0
 # TYPE healthd_container_restarts_total counter
 healthd_container_restarts_total{container="web-1",reason="exit"} 0
 healthd_container_restarts_total{container="web-1",reason="liveness"} 3
+healthd_container_restarts_total{container="web-1",reason="network"} 0
 healthd_container_restarts_total{container="web-1",reason="operator"} 1
 healthd_container_restarts_total{container="web-1",reason="post_start"} 2
 healthd_container_restarts_total{container="web-1",reason="startup"} 0
 healthd_container_restarts_total{container="wrong",reason="exit"} 0
 healthd_container_restarts_total{container="wrong",reason="liveness"} 0
+healthd_container_restarts_total{container="wrong",reason="network"} 0
 healthd_container_restarts_total{container="wrong",reason="operator"} 0
 healthd_container_restarts_total{container="wrong",reason="post_start"} 0
 healthd_container_restarts_total{container="wrong",reason="startup"} 0

@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"maps"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -69,5 +70,20 @@ func TestOutcomesAreCountedByName(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Each cause that core counts restarts by is a reason, so that none is left out of the sum.
+func TestRestartsOfEachCause(t *testing.T) {
+	v := web("web-1", "a")
+	want := map[string]float64{}
+	for i := range v.State.Lasting.Restarts {
+		v.State.Lasting.Restarts[i] = i
+		if cause := core.Cause(i); cause != core.NoCause {
+			want[cause.String()] = float64(i)
+		}
+	}
+	if got := values(t, v, "healthd_container_restarts_total", "reason"); !maps.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
 	}
 }
