@@ -46,17 +46,17 @@ func board(views ...*core.View) *supervisor.Board {
 }
 
 const golden = `
-# HELP healthd_build_info Always 1; says which healthd this is.
+# HELP healthd_build_info Always 1. The labels have the versions of healthd and Go.
 # TYPE healthd_build_info gauge
 healthd_build_info{goversion="GOVERSION",version="v1"} 1
-# HELP healthd_container_backoff_seconds Back-off that the container's last restart was given, until a long run makes it forgotten.
+# HELP healthd_container_backoff_seconds Back-off before the container's last restart; 0 once the container has run for backoff.reset_after.
 # TYPE healthd_container_backoff_seconds gauge
 healthd_container_backoff_seconds{container="web-1"} 20
-# HELP healthd_container_ready Whether the container is published as ready.
+# HELP healthd_container_ready 1 if healthd publishes the container as ready, else 0.
 # TYPE healthd_container_ready gauge
 healthd_container_ready{container="web-1",service="shop"} 1
 healthd_container_ready{container="wrong",service=""} 0
-# HELP healthd_container_restarts_total Restarts of the container, by what made them necessary.
+# HELP healthd_container_restarts_total Restarts of the container, by what caused them. Includes restarts by the engine's own restart policy.
 # TYPE healthd_container_restarts_total counter
 healthd_container_restarts_total{container="web-1",reason="exit"} 0
 healthd_container_restarts_total{container="web-1",reason="liveness"} 3
@@ -70,17 +70,17 @@ healthd_container_restarts_total{container="wrong",reason="network"} 0
 healthd_container_restarts_total{container="wrong",reason="operator"} 0
 healthd_container_restarts_total{container="wrong",reason="post_start"} 0
 healthd_container_restarts_total{container="wrong",reason="startup"} 0
-# HELP healthd_container_started Whether the container has started: its post_start hook and its startup probe are done with.
+# HELP healthd_container_started 1 if the container runs and its post_start hook and startup probe have succeeded, else 0.
 # TYPE healthd_container_started gauge
 healthd_container_started{container="web-1",service="shop"} 1
 healthd_container_started{container="wrong",service=""} 0
-# HELP healthd_invalid_containers Containers that are not supervised because their labels are wrong.
+# HELP healthd_invalid_containers Containers that healthd does not supervise because their labels are wrong.
 # TYPE healthd_invalid_containers gauge
 healthd_invalid_containers 1
-# HELP healthd_lifecycle_http_fallbacks_total Hooks of the container that asked over https, were answered in plain HTTP and were run again without TLS.
+# HELP healthd_lifecycle_http_fallbacks_total Lifecycle hooks that healthd repeated over http, because the server answered https in plain HTTP.
 # TYPE healthd_lifecycle_http_fallbacks_total counter
 healthd_lifecycle_http_fallbacks_total{container="web-1"} 5
-# HELP healthd_probe_lateness_seconds How late probes started.
+# HELP healthd_probe_lateness_seconds Time from when a probe was due until it started.
 # TYPE healthd_probe_lateness_seconds histogram
 healthd_probe_lateness_seconds_bucket{le="0.0005"} 0
 healthd_probe_lateness_seconds_bucket{le="0.001"} 0
@@ -97,19 +97,19 @@ healthd_probe_lateness_seconds_bucket{le="2.5"} 0
 healthd_probe_lateness_seconds_bucket{le="+Inf"} 0
 healthd_probe_lateness_seconds_sum 0
 healthd_probe_lateness_seconds_count 0
-# HELP healthd_runtime_event_lag_seconds Time from the runtime's newest event to its reading.
+# HELP healthd_runtime_event_lag_seconds Time from the runtime's newest event until healthd read it.
 # TYPE healthd_runtime_event_lag_seconds gauge
 healthd_runtime_event_lag_seconds{runtime="docker"} 0.25
 healthd_runtime_event_lag_seconds{runtime="docker-2"} 0
-# HELP healthd_runtime_relists_total Full lists made of all containers, by reason.
+# HELP healthd_runtime_relists_total Full lists of containers that healthd read from the runtimes, by reason.
 # TYPE healthd_runtime_relists_total counter
 healthd_runtime_relists_total{reason="interval"} 5
 healthd_runtime_relists_total{reason="start"} 3
-# HELP healthd_runtime_up Whether the runtime can be heard.
+# HELP healthd_runtime_up 1 if healthd can reach the runtime, else 0.
 # TYPE healthd_runtime_up gauge
 healthd_runtime_up{runtime="docker"} 1
 healthd_runtime_up{runtime="docker-2"} 0
-# HELP prober_probe_duration_seconds How long probes that succeeded took.
+# HELP prober_probe_duration_seconds How long successful probes took.
 # TYPE prober_probe_duration_seconds histogram
 prober_probe_duration_seconds_bucket{container="web-1",probe_type="Liveness",le="0.005"} 2
 prober_probe_duration_seconds_bucket{container="web-1",probe_type="Liveness",le="0.01"} 2
@@ -125,7 +125,7 @@ prober_probe_duration_seconds_bucket{container="web-1",probe_type="Liveness",le=
 prober_probe_duration_seconds_bucket{container="web-1",probe_type="Liveness",le="+Inf"} 4
 prober_probe_duration_seconds_sum{container="web-1",probe_type="Liveness"} 12.5
 prober_probe_duration_seconds_count{container="web-1",probe_type="Liveness"} 4
-# HELP prober_probe_total Probes of a container that were answered, by result; unknown ones could not be asked.
+# HELP prober_probe_total Probes of the container, by result. An unknown result does not count towards a threshold.
 # TYPE prober_probe_total counter
 prober_probe_total{container="web-1",probe_type="Liveness",result="failed",service="shop"} 2
 prober_probe_total{container="web-1",probe_type="Liveness",result="successful",service="shop"} 4
@@ -173,7 +173,7 @@ func TestDuplicateContainerName(t *testing.T) {
 	hostile.Service = "a\"b\n\xfe"
 	c := New(board(old, web("web-1", "b"), hostile), "v1")
 	if err := testutil.CollectAndCompare(c, strings.NewReader(`
-# HELP healthd_container_ready Whether the container is published as ready.
+# HELP healthd_container_ready 1 if healthd publishes the container as ready, else 0.
 # TYPE healthd_container_ready gauge
 healthd_container_ready{container="web-1",service="shop"} 1
 healthd_container_ready{container="x`+"\uFFFD"+`",service="a\"b\n`+"\uFFFD"+`"} 1
@@ -189,12 +189,12 @@ func TestHooksAndEnds(t *testing.T) {
 	ended.State.Engine.State, ended.State.Conditions.ContainerReady.Status, ended.State.Conditions.Ready.Status = engine.Exited, false, false
 	c := New(board(plain, hooked, ended), "v1")
 	if err := testutil.CollectAndCompare(c, strings.NewReader(`
-# HELP healthd_container_started Whether the container has started: its post_start hook and its startup probe are done with.
+# HELP healthd_container_started 1 if the container runs and its post_start hook and startup probe have succeeded, else 0.
 # TYPE healthd_container_started gauge
 healthd_container_started{container="ended",service="shop"} 0
 healthd_container_started{container="hooked",service="shop"} 1
 healthd_container_started{container="plain",service="shop"} 1
-# HELP healthd_lifecycle_http_fallbacks_total Hooks of the container that asked over https, were answered in plain HTTP and were run again without TLS.
+# HELP healthd_lifecycle_http_fallbacks_total Lifecycle hooks that healthd repeated over http, because the server answered https in plain HTTP.
 # TYPE healthd_lifecycle_http_fallbacks_total counter
 healthd_lifecycle_http_fallbacks_total{container="hooked"} 0
 `), "healthd_lifecycle_http_fallbacks_total", "healthd_container_started"); err != nil {
