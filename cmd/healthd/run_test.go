@@ -300,7 +300,7 @@ func checkCommands(t *testing.T, p *process) {
 	}{
 		{[]string{"status"}, "wrong is Invalid"},
 		{[]string{"status"}, "warning: container autoheal (docker) runs beside healthd"},
-		{[]string{"explain", "web-1"}, "readiness probe: makes it not ready after 3 failures in a row"},
+		{[]string{"explain", "web-1"}, "readiness probe: after 3 failures in a row, it is not ready"},
 		{[]string{"explain", "web-1"}, "web, by match app"},
 		{[]string{"probe", "web-1"}, "liveness probe of web-1: Success"},
 		{[]string{"probe", "web-1", "readiness"}, "readiness probe of web-1: Success"},
@@ -327,7 +327,7 @@ func TestDaemonWithoutAnEngine(t *testing.T) {
 		t.Errorf("metrics: %s", body)
 	}
 	got := healthd(t, "status", "--socket", p.socket)
-	if got.code != 0 || !strings.HasPrefix(got.stdout, "no container is known yet: not ready: waiting for the first full list of docker") {
+	if got.code != 0 || !strings.HasPrefix(got.stdout, "no container is known yet: not ready: waiting for the first full list from docker") {
 		t.Errorf("%+v", got)
 	}
 	p.signal(syscall.SIGINT)
@@ -340,7 +340,7 @@ func TestSecondDaemon(t *testing.T) {
 	p := startDaemon(t, "unix://"+filepath.Join(t.TempDir(), "docker.sock"), "")
 	p.notify.await(t, "WATCHDOG=1")
 	for _, tt := range []struct{ socket, state, want string }{
-		{p.socket, t.TempDir(), "cannot listen on the control socket: another healthd is running: it answers on " + p.socket},
+		{p.socket, t.TempDir(), "cannot listen on the control socket: another healthd answers on " + p.socket},
 		{filepath.Join(t.TempDir(), "s"), p.state, "cannot keep the journal: another healthd uses " + p.state + ": stop it or change state.dir"},
 	} {
 		config := write(t, "second.toml", fmt.Sprintf("[listen]\nhttp = \"\"\nagent = \"\"\ncontrol = %q\n[state]\ndir = %q\n", tt.socket, tt.state))

@@ -127,17 +127,17 @@ func (a *API) clean(h http.HandlerFunc) http.Handler {
 func (a *API) index(w http.ResponseWriter, _ *http.Request) {
 	a.text(w, http.StatusOK, `healthd
 
-/livez                         is the daemon alive
-/readyz                        does it know all containers
-/v1/ready/NAME                 is that container ready
-/v1/ready/SERVICE/NAME
-/v1/services                   the services and their endpoints
-/v1/services/SERVICE
-/v1/services/SERVICE/ready     ?min=N
-/v1/containers                 the containers and their health
-/v1/containers/NAME
-/v1/events                     ?since=10m&container=NAME
-/metrics
+/livez                       200 while the main loop of healthd runs
+/readyz                      200 after the first full list from each engine
+/v1/ready/NAME               200 if the container is ready, 404 if it drains, else 503
+/v1/ready/SERVICE/NAME       the same
+/v1/services                 the services and their endpoints
+/v1/services/SERVICE         one service
+/v1/services/SERVICE/ready   200 if one endpoint is ready; ?min=N: if N are
+/v1/containers               the containers and their health
+/v1/containers/NAME          one container
+/v1/events                   the history; ?since=10m&container=NAME
+/metrics                     for Prometheus
 `)
 }
 
@@ -160,13 +160,13 @@ func (a *API) readyz(w http.ResponseWriter, _ *http.Request) {
 		text := "ok\n"
 		for _, r := range a.board.Runtimes() {
 			if !r.Up && r.Err != nil {
-				text += "runtime " + r.Name + " cannot be heard: " + r.Err.Error() + "\n"
+				text += "healthd cannot reach runtime " + r.Name + ": " + r.Err.Error() + "\n"
 			}
 		}
 		a.text(w, http.StatusOK, text)
 		return
 	}
-	text := "not ready: waiting for the first full list of"
+	text := "not ready: waiting for the first full list from"
 	for _, r := range a.board.Runtimes() {
 		if r.Synced {
 			continue
@@ -180,12 +180,12 @@ func (a *API) readyz(w http.ResponseWriter, _ *http.Request) {
 }
 
 func (a *API) notFound(w http.ResponseWriter, r *http.Request) {
-	a.fail(w, http.StatusNotFound, "nothing is at "+r.URL.Path)
+	a.fail(w, http.StatusNotFound, "no such path: "+r.URL.Path)
 }
 
 func (a *API) wrongMethod(w http.ResponseWriter, allowed string) {
 	w.Header().Set("Allow", allowed)
-	a.fail(w, http.StatusMethodNotAllowed, "only "+allowed+" can be used here")
+	a.fail(w, http.StatusMethodNotAllowed, "method not allowed: use "+allowed)
 }
 
 // header sets the headers of every answer. Labels and the output of probes come from the

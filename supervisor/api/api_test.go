@@ -140,7 +140,7 @@ func TestReadyz(t *testing.T) {
 	})
 	a := New(Config{Board: board})
 	w := get(a.ReadOnly(), "/readyz")
-	const want = "not ready: waiting for the first full list of b (no socket) c\n"
+	const want = "not ready: waiting for the first full list from b (no socket) c\n"
 	if w.Code != http.StatusServiceUnavailable || w.Body.String() != want {
 		t.Errorf("%d %q, want 503 %q", w.Code, w.Body, want)
 	}
@@ -151,7 +151,7 @@ func TestReadyz(t *testing.T) {
 	lost := synced("b")
 	lost.Up, lost.Err = false, errors.New("no socket")
 	a = New(Config{Board: supervisor.NewBoard([]supervisor.RuntimeView{synced("a"), lost})})
-	if w := get(a.ReadOnly(), "/readyz"); w.Code != http.StatusOK || w.Body.String() != "ok\nruntime b cannot be heard: no socket\n" {
+	if w := get(a.ReadOnly(), "/readyz"); w.Code != http.StatusOK || w.Body.String() != "ok\nhealthd cannot reach runtime b: no socket\n" {
 		t.Errorf("%d %q", w.Code, w.Body)
 	}
 }

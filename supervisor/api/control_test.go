@@ -46,7 +46,7 @@ func TestControlRoutes(t *testing.T) {
 		body         string // part of it
 	}{
 		{"POST", "/v1/containers/web-1/restart", 202, `"name":"web-1"`},
-		{"GET", "/v1/containers/web-1/restart", 405, `"error":"only POST`},
+		{"GET", "/v1/containers/web-1/restart", 405, `"error":"method not allowed: use POST`},
 		{"POST", "/v1/containers/nope/restart", 404, `no supervised container has that name or ID: \"nope\"`},
 		{"POST", "/v1/containers/web-1/probe", 200, `{"type":"liveness","outcome":"Failure","cause":"refused","warning":false,"output":"refused","latencySeconds":0.001}`},
 		{"POST", "/v1/containers/web-1/probe?type=liveness", 200, `"outcome":"Failure"`},
@@ -114,7 +114,7 @@ func TestControlSocket(t *testing.T) {
 	if got := info.Mode().Perm(); got != 0o660 {
 		t.Errorf("mode %o, want 660", got)
 	}
-	if _, err := ListenControl(path); err == nil || !strings.Contains(err.Error(), "another healthd is running") {
+	if _, err := ListenControl(path); err == nil || !strings.Contains(err.Error(), "another healthd answers on "+path) {
 		t.Errorf("second listener: %v", err)
 	}
 	ln.(*net.UnixListener).SetUnlinkOnClose(false) // as if killed
@@ -134,7 +134,7 @@ func TestControlSocketOverAFile(t *testing.T) {
 	if err := os.WriteFile(path, []byte("precious"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ListenControl(path); err == nil || !strings.Contains(err.Error(), "is no socket") {
+	if _, err := ListenControl(path); err == nil || !strings.Contains(err.Error(), "is not a socket") {
 		t.Errorf("got %v", err)
 	}
 	if data, err := os.ReadFile(path); err != nil || string(data) != "precious" {

@@ -60,29 +60,29 @@ func notes(v *core.View) []string {
 	notes := []string{}
 	if p := enginePolicy(v); p != "" {
 		notes = append(notes, "the engine's own restart policy is "+p+
-			": when the container ends by itself, the engine starts it again"+alsoWhenHeld(s)+"; healthd restarts it when a probe fails")
+			": the engine restarts it after a crash"+alsoWhenHeld(s)+"; healthd restarts it after a failed probe")
 	}
 	if c.AutoRemove {
-		notes = append(notes, "the engine removes it when it ends (--rm): it is never restarted")
+		notes = append(notes, "the engine removes it when it ends (--rm): healthd never restarts it")
 	}
 	if s.Lost {
-		notes = append(notes, "its engine cannot be heard: nothing is restarted until it can, and what was last published stays published")
+		notes = append(notes, "healthd cannot reach the engine: it keeps what it published, and restarts nothing")
 	}
 	if s.Request.Error != "" {
-		notes = append(notes, "the engine could not do what was asked last: "+s.Request.Error)
+		notes = append(notes, "healthd's last request to the engine failed: "+s.Request.Error)
 	}
 	if n := s.Totals.HTTPFallbacks; n > 0 {
-		notes = append(notes, fmt.Sprintf("%d of its hooks asked over https and were answered in plain HTTP: they were run again without TLS", n))
+		notes = append(notes, fmt.Sprintf("healthd repeated %d of its hooks over http, because the server answered https in plain HTTP", n))
 	}
 	if c.Error != "" {
-		notes = append(notes, "the engine says: "+c.Error)
+		notes = append(notes, "the engine reports: "+c.Error)
 	}
 	return notes
 }
 
 func alsoWhenHeld(s *core.State) string {
 	if s.Lasting.Held {
-		return ", which a hold does not keep it from"
+		return ", also during a hold"
 	}
 	return ""
 }

@@ -42,7 +42,7 @@ func TestGate(t *testing.T) {
 		{"web-1/gates/ok", "True False", 400, `it is \"True False\"`, ""},
 		{"web-1/gates/ok", strings.Repeat("True", 10), 400, `it begins with \"TrueTrueTrueTrueTrue\"`, ""},
 		{"web-1/gates/ok", "True" + strings.Repeat(" ", 5000), 400, "it cannot be read", ""},
-		{"web-1/gates/", "True", 404, "nothing is at", ""},
+		{"web-1/gates/", "True", 404, "no such path", ""},
 	} {
 		asked = ""
 		answer, body := put(t, client, http.MethodPut, "http://healthd/v1/containers/"+tt.path, tt.body)

@@ -16,7 +16,7 @@ import (
 // another daemon answers there. Closing the listener removes the socket.
 func ListenControl(path string) (net.Listener, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return nil, fmt.Errorf("cannot make the directory of the control socket: %w", err)
+		return nil, fmt.Errorf("cannot create the directory of the control socket: %w", err)
 	}
 	ln, err := net.Listen("unix", path)
 	if errors.Is(err, syscall.EADDRINUSE) {
@@ -30,7 +30,7 @@ func ListenControl(path string) (net.Listener, error) {
 	}
 	if err := os.Chmod(path, 0o660); err != nil {
 		ln.Close()
-		return nil, fmt.Errorf("cannot restrict the control socket: %w", err)
+		return nil, fmt.Errorf("cannot set the mode of the control socket: %w", err)
 	}
 	return ln, nil
 }
@@ -43,15 +43,15 @@ func removeStale(path string) error {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("cannot look at the control socket: %w", err)
+		return fmt.Errorf("cannot inspect the control socket: %w", err)
 	}
 	if info.Mode().Type() != fs.ModeSocket {
-		return fmt.Errorf("cannot listen on the control socket: %s exists and is no socket", path)
+		return fmt.Errorf("cannot listen on the control socket: %s is not a socket", path)
 	}
 	conn, err := net.DialTimeout("unix", path, dialTimeout)
 	if err == nil {
 		conn.Close()
-		return fmt.Errorf("cannot listen on the control socket: another healthd is running: it answers on %s", path)
+		return fmt.Errorf("cannot listen on the control socket: another healthd answers on %s", path)
 	}
 	if !errors.Is(err, syscall.ECONNREFUSED) {
 		return fmt.Errorf("cannot tell whether another healthd is running: %w", err)

@@ -13,7 +13,7 @@ import (
 // changes.
 func next(v *core.View) []Next {
 	if v.Spec == nil {
-		return []Next{{What: "nothing, until this is mended: " + v.Invalid}}
+		return []Next{{What: "healthd does nothing until you fix this: " + v.Invalid}}
 	}
 	return append(nextSteps(v), nextHoldEnd(v)...)
 }
@@ -23,27 +23,27 @@ func nextSteps(v *core.View) []Next {
 	s := &v.State
 	switch {
 	case s.Action.Call == core.StopCall:
-		return []Next{{What: "it is being stopped now"}}
+		return []Next{{What: "healthd is stopping it now"}}
 	case s.Action.Call == core.StartCall:
-		return []Next{{What: "it is being started now"}}
+		return []Next{{What: "healthd is starting it now"}}
 	case s.Lasting.Held && s.Action.Restart == core.ByExit:
-		return []Next{{What: "it is started when the hold ends"}}
+		return []Next{{What: "healthd starts it when the hold ends"}}
 	case s.Action.Restart != core.NoCause && s.Lost:
-		return []Next{{What: "it is started when its engine can be heard again"}}
+		return []Next{{What: "healthd starts it when it can reach the engine again"}}
 	case s.Action.Restart != core.NoCause && v.Container.NetworkOwnerGone:
-		return []Next{{What: "nothing, until it is created anew: the container whose network it shares is gone"}}
+		return []Next{{What: "healthd cannot start it, because the container whose network it shares is gone: recreate it"}}
 	case s.Action.Restart != core.NoCause && s.Engine.NetworkAway:
-		return []Next{{What: "it is started when the container whose network it shares runs"}}
+		return []Next{{What: "healthd starts it when the container whose network it shares runs"}}
 	case s.Action.Restart != core.NoCause:
-		return []Next{{s.Action.NotBefore, "it is started"}}
+		return []Next{{s.Action.NotBefore, "healthd starts it"}}
 	case s.Draining() && s.Action.Stopping != core.NoCause:
 		return nextStop(v)
 	case s.Draining():
-		return []Next{{What: "it ends, as somebody else has sent it a signal"}}
+		return []Next{{What: "it is about to stop: somebody else sent it a stop signal"}}
 	case !s.Engine.State.Alive():
 		return []Next{{What: nextAfterEnd(v)}}
 	}
-	return append(append(nextVerdict(v), nextInRun(v)...), Next{What: "exit by itself: " + afterExit(v)})
+	return append(append(nextVerdict(v), nextInRun(v)...), Next{What: "if it exits by itself: " + afterExit(v)})
 }
 
 // nextStop is next for a container that drains because healthd is about to stop it.
@@ -52,38 +52,38 @@ func nextStop(v *core.View) []Next {
 	switch {
 	case s.Run.Hooks[core.PreStop] == core.HookRunning:
 		return []Next{
-			{What: "its pre_stop hook runs, then it is stopped"},
-			{s.Health.HookAt.Add(s.Action.Grace), "it is stopped at the latest"},
+			{What: "its pre_stop hook runs, then healthd stops it"},
+			{s.Health.HookAt.Add(s.Action.Grace), "healthd stops it even if the hook still runs"},
 		}
 	case s.Lost:
-		return []Next{{What: "it is stopped when its engine can be heard again"}}
+		return []Next{{What: "healthd stops it when it can reach the engine again"}}
 	case s.Request.Error != "":
-		return []Next{{s.Action.NotBefore, "the stop is tried again"}}
+		return []Next{{s.Action.NotBefore, "healthd tries the stop again"}}
 	case s.Run.Hooks[core.PreStop] == core.HookIdle && v.Spec.Lifecycle.PreStop != nil:
-		return []Next{{s.Action.NotBefore, "its pre_stop hook runs, as the drain is over then, and after it the container is stopped"}}
+		return []Next{{s.Action.NotBefore, "the drain ends: healthd runs its pre_stop hook, then stops it"}}
 	}
-	return []Next{{s.Action.NotBefore, "it is stopped, as the drain is over then"}}
+	return []Next{{s.Action.NotBefore, "the drain ends: healthd stops it"}}
 }
 
 func nextAfterEnd(v *core.View) string {
 	s := &v.State
 	switch {
 	case s.Run.ID == runtime.Run{}:
-		return "it has never run: probing begins when somebody starts it"
+		return "it has never run: healthd probes it once somebody starts it"
 	case s.Engine.State == runtime.Restarting:
-		return "the engine starts it again, by its own restart policy"
+		return "the engine restarts it by its own restart policy"
 	case s.OperatorStopped():
-		return "it stays stopped until somebody starts it, as somebody else stopped it"
+		return "an operator stopped it: it stays stopped until somebody starts it"
 	case enginePolicy(v) != "" && s.Action.Stopping == core.NoCause:
-		return "its exit is the engine's business, whose restart policy is " + enginePolicy(v)
+		return engineDecides(v)
 	case v.Container.AutoRemove:
 		return "the engine removes it (--rm)"
 	case v.RestartsAfter(s.Run.Exit.Code):
-		return "it stays stopped until somebody starts it, as healthd starts again only what it saw end"
+		return "healthd did not see it end: it stays stopped until somebody starts it"
 	}
 	text := fmt.Sprintf("it stays stopped until somebody starts it: restart policy %s, exit code %d", v.Spec.RestartPolicy, s.Run.Exit.Code)
 	if len(v.Spec.RestartRules) > 0 {
-		text += ", to which no restart rule applies"
+		text += ", no restart rule matches"
 	}
 	return text
 }
@@ -92,24 +92,24 @@ func nextAfterEnd(v *core.View) string {
 func nextInRun(v *core.View) []Next {
 	s := &v.State
 	hook := s.Run.Hooks[core.PostStart]
-	const until = "; it is probed and ready only after it"
+	const until = "; probes begin when the hook has succeeded"
 	switch {
 	case hook == core.HookRunning:
-		return []Next{{What: "its post_start hook runs" + until}, {What: "post_start hook: " + consequence(v) + " if it fails"}}
+		return []Next{{What: "its post_start hook runs" + until}, {What: "if the post_start hook fails: " + afterFailure(v)}}
 	case hook == core.HookFailed:
-		return []Next{{What: "nothing is probed in this run, as its post_start hook failed"}}
+		return []Next{{What: "healthd probes nothing in this run, because the post_start hook failed"}}
 	case hook == core.HookDue && s.Lost:
-		return []Next{{What: "its post_start hook runs when its engine can be heard again" + until}}
+		return []Next{{What: "healthd runs its post_start hook when it can reach the engine again" + until}}
 	case hook == core.HookDue && s.Engine.State == runtime.Paused:
-		return []Next{{What: "its post_start hook runs when it is unpaused" + until}}
+		return []Next{{What: "healthd runs its post_start hook when somebody unpauses it" + until}}
 	case hook == core.HookDue:
-		return []Next{{s.Health.HookAt, "its post_start hook is tried again" + until}}
+		return []Next{{s.Health.HookAt, "healthd tries its post_start hook again" + until}}
 	case s.Engine.State == runtime.Paused:
-		return []Next{{What: "probing goes on when it is unpaused"}}
+		return []Next{{What: "probing goes on when somebody unpauses it"}}
 	}
 	lines := nextProbes(v)
 	for _, gate := range closedGates(v) {
-		lines = append(lines, Next{What: fmt.Sprintf("readiness gate %s: keeps it not ready until somebody sets it (healthd gate %s %s True)",
+		lines = append(lines, Next{What: fmt.Sprintf("readiness gate %s: the container is not ready until somebody sets the gate (healthd gate %s %s True)",
 			gate, v.Container.Name, gate)})
 	}
 	return lines
@@ -134,13 +134,13 @@ func nextProbes(v *core.View) []Next {
 		}
 	}
 	if len(lines) == 0 {
-		lines = append(lines, Next{What: "nothing, as long as it runs: no probe is left to be asked"})
+		lines = append(lines, Next{What: "nothing while it runs: no probe is left to run"})
 	}
 	return lines
 }
 
-// nextProbe says what the next outcomes of a probe change; it is empty for a probe that is
-// not asked any more.
+// nextProbe says what the next outcomes of a probe change; it is empty for a startup probe
+// that has succeeded.
 func nextProbe(v *core.View, t core.ProbeType, p *core.ProbeSpec) string {
 	s := &v.State
 	y := &s.Health.Probes[t]
@@ -151,23 +151,23 @@ func nextProbe(v *core.View, t core.ProbeType, p *core.ProbeSpec) string {
 	case t != core.Startup && !s.Conditions.Started.Status:
 		return t.String() + " probe: begins when the startup probe has succeeded"
 	case y.OnHold:
-		return t.String() + " probe: has given its verdict on this run, and is not asked again before the next"
+		return t.String() + " probe: healthd does not run it again in this run"
 	case t == core.Startup && s.Health.Failed == core.ByStartup:
-		return "startup probe: makes it started and calls that off " + success
+		return "startup probe: " + success + ", it is started and healthd cancels the " + pendingCall(v)
 	case t == core.Liveness && s.Health.Failed == core.ByLiveness:
-		return "liveness probe: calls that off " + success
+		return "liveness probe: " + success + ", healthd cancels the " + pendingCall(v)
 	case t == core.Startup:
-		return "startup probe: makes it started " + success + ", " + consequence(v) + " " + failure
+		return "startup probe: " + success + ", it is started; " + failure + ", " + afterFailure(v)
 	case t == core.Liveness:
-		return "liveness probe: " + consequence(v) + " " + failure
+		return "liveness probe: " + failure + ", " + afterFailure(v)
 	case y.Result == prober.Success && len(closedGates(v)) > 0:
-		return "readiness probe: keeps it not ready, whatever its gates, " + failure
+		return "readiness probe: " + failure + ", it is not ready whatever its gates are"
 	case y.Result == prober.Success:
-		return "readiness probe: makes it not ready " + failure
+		return "readiness probe: " + failure + ", it is not ready"
 	case len(closedGates(v)) > 0:
-		return "readiness probe: leaves it to the gates " + success
+		return "readiness probe: " + success + ", only the gates keep it not ready"
 	}
-	return "readiness probe: makes it ready " + success
+	return "readiness probe: " + success + ", it is ready"
 }
 
 // outcomesNeeded says how many more of an outcome in a row reach the threshold.

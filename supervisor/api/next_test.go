@@ -28,7 +28,7 @@ func formatNext(v *core.View) string {
 	return strings.Join(lines, "\n")
 }
 
-const byItself = "\nexit by itself: it is started again (restart policy Always)"
+const byItself = "\nif it exits by itself: healthd restarts it (restart policy Always)"
 
 func TestNextWhileRunning(t *testing.T) {
 	hook := func(state core.HookState, change func(*core.View, *core.State)) *core.View {
@@ -40,30 +40,30 @@ func TestNextWhileRunning(t *testing.T) {
 		}
 		return v
 	}
-	const only = "; it is probed and ready only after it"
+	const only = "; probes begin when the hook has succeeded"
 	for _, tt := range []struct {
 		name string
 		v    *core.View
 		want string
 	}{
-		{"post_start runs", hook(core.HookRunning, nil), "its post_start hook runs" + only + "\npost_start hook: restarts it if it fails" + byItself},
+		{"post_start runs", hook(core.HookRunning, nil), "its post_start hook runs" + only + "\nif the post_start hook fails: healthd restarts it" + byItself},
 		{"post_start could not be run", hook(core.HookDue, func(_ *core.View, s *core.State) { s.Health.HookAt = at(12) }),
-			"12 its post_start hook is tried again" + only + byItself},
+			"12 healthd tries its post_start hook again" + only + byItself},
 		{"post_start waits for the engine", hook(core.HookDue, func(_ *core.View, s *core.State) { s.Lost = true }),
-			"its post_start hook runs when its engine can be heard again" + only + byItself},
+			"healthd runs its post_start hook when it can reach the engine again" + only + byItself},
 		{"post_start of a paused one", hook(core.HookDue, func(_ *core.View, s *core.State) { s.Engine.State = runtime.Paused }),
-			"its post_start hook runs when it is unpaused" + only + byItself},
+			"healthd runs its post_start hook when somebody unpauses it" + only + byItself},
 		{"post_start failed, --rm", hook(core.HookFailed, func(v *core.View, _ *core.State) { v.Container.AutoRemove = true }),
-			"nothing is probed in this run, as its post_start hook failed\nexit by itself: the engine removes it (--rm)"},
-		{"gates", gatedContainer("web-1"), "30 liveness probe: restarts it after 1 more failure\n" +
-			"readiness gate ok: keeps it not ready until somebody sets it (healthd gate web-1 ok True)\n" +
-			"readiness gate never: keeps it not ready until somebody sets it (healthd gate web-1 never True)" + byItself},
+			"healthd probes nothing in this run, because the post_start hook failed\nif it exits by itself: the engine removes it (--rm)"},
+		{"gates", gatedContainer("web-1"), "30 liveness probe: after 1 more failure, healthd restarts it\n" +
+			"readiness gate ok: the container is not ready until somebody sets the gate (healthd gate web-1 ok True)\n" +
+			"readiness gate never: the container is not ready until somebody sets the gate (healthd gate web-1 never True)" + byItself},
 		{"paused", withChange(readyContainer("p"), func(_ *core.View, s *core.State) { s.Engine.State = runtime.Paused }),
-			"probing goes on when it is unpaused" + byItself},
+			"probing goes on when somebody unpauses it" + byItself},
 		{"no probes", withChange(readyContainer("n"), func(v *core.View, _ *core.State) {
 			v.Spec.Probes = [core.NumProbes]*core.ProbeSpec{}
 		}),
-			"nothing, as long as it runs: no probe is left to be asked" + byItself},
+			"nothing while it runs: no probe is left to run" + byItself},
 	} {
 		if got := formatNext(tt.v); got != tt.want {
 			t.Errorf("%s:\ngot\n%s\nwant\n%s", tt.name, got, tt.want)
@@ -78,10 +78,10 @@ func TestNextReadinessProbe(t *testing.T) {
 		result prober.Outcome
 		want   string
 	}{
-		{readyContainer("a"), prober.Success, "readiness probe: makes it not ready after 3 failures in a row"},
-		{readyContainer("b"), prober.Failure, "readiness probe: makes it ready after 1 success"},
-		{gatedContainer("c"), prober.Success, "readiness probe: keeps it not ready, whatever its gates, after 3 failures in a row"},
-		{gatedContainer("d"), prober.Failure, "readiness probe: leaves it to the gates after 1 success"},
+		{readyContainer("a"), prober.Success, "readiness probe: after 3 failures in a row, it is not ready"},
+		{readyContainer("b"), prober.Failure, "readiness probe: after 1 success, it is ready"},
+		{gatedContainer("c"), prober.Success, "readiness probe: after 3 failures in a row, it is not ready whatever its gates are"},
+		{gatedContainer("d"), prober.Failure, "readiness probe: after 1 success, only the gates keep it not ready"},
 	} {
 		addProbe(tt.v, core.Readiness, core.ProbeState{Result: tt.result})
 		if got := nextProbe(tt.v, core.Readiness, tt.v.Spec.Probes[core.Readiness]); got != tt.want {
@@ -102,18 +102,18 @@ func TestNextWhileStopping(t *testing.T) {
 		v    *core.View
 		want string
 	}{
-		{"no hook", drainingContainer("web-1"), "40 it is stopped, as the drain is over then"},
+		{"no hook", drainingContainer("web-1"), "40 the drain ends: healthd stops it"},
 		{"hook to come", stopping(func(*core.View, *core.State) {}),
-			"40 its pre_stop hook runs, as the drain is over then, and after it the container is stopped"},
+			"40 the drain ends: healthd runs its pre_stop hook, then stops it"},
 		{"hook runs", stopping(func(_ *core.View, s *core.State) {
 			s.Run.Hooks[core.PreStop], s.Health.HookAt, s.Action.Grace = core.HookRunning, at(40), 15*time.Second
-		}), "its pre_stop hook runs, then it is stopped\n55 it is stopped at the latest"},
+		}), "its pre_stop hook runs, then healthd stops it\n55 healthd stops it even if the hook still runs"},
 		{"engine away", stopping(func(_ *core.View, s *core.State) { s.Lost = true }),
-			"it is stopped when its engine can be heard again"},
+			"healthd stops it when it can reach the engine again"},
 		{"call failed", stopping(func(_ *core.View, s *core.State) {
 			s.Run.Hooks[core.PreStop], s.Request.Error = core.HookDone, "engine is sick"
-		}), "40 the stop is tried again"},
-		{"under way", stopping(func(_ *core.View, s *core.State) { s.Action.Call = core.StopCall }), "it is being stopped now"},
+		}), "40 healthd tries the stop again"},
+		{"under way", stopping(func(_ *core.View, s *core.State) { s.Action.Call = core.StopCall }), "healthd is stopping it now"},
 	} {
 		if got := formatNext(tt.v); got != tt.want {
 			t.Errorf("%s:\ngot\n%s\nwant\n%s", tt.name, got, tt.want)
@@ -139,13 +139,13 @@ func TestNextAfterExit(t *testing.T) {
 		want string
 	}{
 		{"policy", endedContainer(core.Never, 1), stays + ": restart policy Never, exit code 1"},
-		{"rules", endedContainer(core.Never, 1, in42), stays + ": restart policy Never, exit code 1, to which no restart rule applies"},
-		{"found stopped", endedContainer(core.Always, 1), stays + ", as healthd starts again only what it saw end"},
-		{"found stopped, rule applies", endedContainer(core.Never, 42, in42), stays + ", as healthd starts again only what it saw end"},
-		{"by somebody else", withChange(endedContainer(core.Always, 143), func(_ *core.View, s *core.State) { s.Ending.By = core.EndedByOperator }),
-			stays + ", as somebody else stopped it"},
+		{"rules", endedContainer(core.Never, 1, in42), stays + ": restart policy Never, exit code 1, no restart rule matches"},
+		{"found stopped", endedContainer(core.Always, 1), "healthd did not see it end: " + stays},
+		{"found stopped, rule applies", endedContainer(core.Never, 42, in42), "healthd did not see it end: " + stays},
+		{"by an operator", withChange(endedContainer(core.Always, 143), func(_ *core.View, s *core.State) { s.Ending.By = core.EndedByOperator }),
+			"an operator stopped it: " + stays},
 		{"engine's policy", withChange(endedContainer(core.Always, 1), func(v *core.View, _ *core.State) { v.Container.RestartPolicy = "on-failure" }),
-			"its exit is the engine's business, whose restart policy is on-failure"},
+			"the engine's own restart policy decides (on-failure)"},
 	} {
 		if got := formatNext(tt.v); got != tt.want {
 			t.Errorf("%s:\ngot\n%s\nwant\n%s", tt.name, got, tt.want)
@@ -166,10 +166,10 @@ func TestNextWithoutNetwork(t *testing.T) {
 		v    *core.View
 		want string
 	}{
-		{"away", away(func(*core.View, *core.State) {}), "it is started when the container whose network it shares runs"},
+		{"away", away(func(*core.View, *core.State) {}), "healthd starts it when the container whose network it shares runs"},
 		{"gone", away(func(v *core.View, _ *core.State) { v.Container.NetworkOwnerGone = true }),
-			"nothing, until it is created anew: the container whose network it shares is gone"},
-		{"engine away", away(func(_ *core.View, s *core.State) { s.Lost = true }), "it is started when its engine can be heard again"},
+			"healthd cannot start it, because the container whose network it shares is gone: recreate it"},
+		{"engine away", away(func(_ *core.View, s *core.State) { s.Lost = true }), "healthd starts it when it can reach the engine again"},
 	} {
 		if got := formatNext(tt.v); got != tt.want {
 			t.Errorf("%s:\ngot\n%s\nwant\n%s", tt.name, got, tt.want)
@@ -185,21 +185,21 @@ func TestPolicies(t *testing.T) {
 		v           *core.View
 		exit, probe string
 	}{
-		{endedContainer(core.Always, 0, rules...), "it is started again (restart policy Always)", "restarts it"},
-		{endedContainer(core.OnFailure, 0), "it is started again unless its exit code is 0 (restart policy OnFailure)", "restarts it"},
+		{endedContainer(core.Always, 0, rules...), "healthd restarts it (restart policy Always)", "healthd restarts it"},
+		{endedContainer(core.OnFailure, 0), "healthd restarts it unless its exit code is 0 (restart policy OnFailure)", "healthd restarts it"},
 		{endedContainer(core.OnFailure, 0, rules[0]),
-			"it is started again after exit code 42 (restart rules) and every other but 0 (restart policy OnFailure)", "restarts it"},
-		{endedContainer(core.Never, 0), "it stays stopped (restart policy Never)", "stops it (restart policy Never)"},
+			"healthd restarts it after exit code 42 (restart rules) and after any other exit code but 0 (restart policy OnFailure)", "healthd restarts it"},
+		{endedContainer(core.Never, 0), "it stays stopped (restart policy Never)", "healthd stops it (restart policy Never)"},
 		{endedContainer(core.Never, 0, rules...),
-			"it is started again after exit code 42, exit code 1, 2 or 3 or any exit code but 0 (restart rules), else it stays stopped (restart policy Never)",
-			"stops it (restart policy Never; it is started again after exit code 42, exit code 1, 2 or 3 or any exit code but 0)"},
+			"healthd restarts it after exit code 42, exit code 1, 2 or 3 or any exit code but 0 (restart rules), else it stays stopped (restart policy Never)",
+			"healthd stops it, and restarts it only after exit code 42, exit code 1, 2 or 3 or any exit code but 0 (restart policy Never)"},
 		{withChange(readyContainer("e"), func(v *core.View, _ *core.State) { v.Container.RestartPolicy = "always" }),
-			"the engine's business, whose restart policy is always", "restarts it"},
+			"the engine's own restart policy decides (always)", "healthd restarts it"},
 	} {
 		if got := afterExit(tt.v); got != tt.exit {
 			t.Errorf("exit: %s, want %s", got, tt.exit)
 		}
-		if got := consequence(tt.v); got != tt.probe {
+		if got := afterFailure(tt.v); got != tt.probe {
 			t.Errorf("probe: %s, want %s", got, tt.probe)
 		}
 	}

@@ -13,9 +13,9 @@ func nextHoldEnd(v *core.View) []Next {
 	case !s.Lasting.Held:
 		return nil
 	case s.Lasting.HeldUntil.IsZero():
-		return []Next{{What: "it is held until somebody resumes it (healthd resume " + v.Container.Name + ")"}}
+		return []Next{{What: "the hold lasts until somebody ends it (healthd resume " + v.Container.Name + ")"}}
 	}
-	return []Next{{s.Lasting.HeldUntil, "the hold ends, if nobody resumes it before"}}
+	return []Next{{s.Lasting.HeldUntil, "the hold ends, unless somebody ends it earlier"}}
 }
 
 // nextVerdict is next for a run whose probe or hook failed and whose stop has to wait.
@@ -24,15 +24,20 @@ func nextVerdict(v *core.View) []Next {
 	if s.Health.Failed == core.NoCause {
 		return nil
 	}
-	verdict := "it is restarted"
-	if v.Spec.RestartPolicy == core.Never {
-		verdict = "it is stopped"
-	}
+	verdict := "healthd " + pendingCall(v) + "s it"
 	switch s.Health.Wait.Reason {
 	case core.WaitGroupLimit:
-		return []Next{{What: fmt.Sprintf("%s when enough others of its group %s are up; it waits for %s", verdict, v.Group, s.Health.Wait.On)}}
+		return []Next{{What: fmt.Sprintf("%s when enough other members of group %s are up; it waits for %s", verdict, v.Group, s.Health.Wait.On)}}
 	case core.WaitRestartBudget:
 		return []Next{{s.Health.Wait.Until, fmt.Sprintf("%s at the earliest; it waits for %s", verdict, s.Health.Wait.On)}}
 	}
 	return []Next{{What: verdict + " when the hold ends"}}
+}
+
+// pendingCall names what healthd does to a run whose probe or hook failed.
+func pendingCall(v *core.View) string {
+	if v.Spec.RestartPolicy == core.Never {
+		return "stop"
+	}
+	return "restart"
 }

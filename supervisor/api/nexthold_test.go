@@ -28,11 +28,11 @@ func withFailedLiveness(v *core.View, wait core.Wait) *core.View {
 
 func TestNextWhileHeld(t *testing.T) {
 	const (
-		noStart   = "exit by itself: it is started again (restart policy Always); healthd does not start it before the hold ends\n"
-		end       = "50 the hold ends, if nobody resumes it before"
-		noEnd     = "it is held until somebody resumes it (healthd resume web-1)"
-		callsOff  = "30 liveness probe: calls that off after 1 success\n"
-		nextProbe = "30 liveness probe: asks for its restart, which waits for the end of the hold, after 1 more failure\n"
+		noStart   = "if it exits by itself: when the hold ends, healthd restarts it (restart policy Always)\n"
+		end       = "50 the hold ends, unless somebody ends it earlier"
+		noEnd     = "the hold lasts until somebody ends it (healthd resume web-1)"
+		cancels   = "30 liveness probe: after 1 success, healthd cancels the restart\n"
+		nextProbe = "30 liveness probe: after 1 more failure, healthd restarts it when the hold ends\n"
 	)
 	for _, tt := range []struct {
 		name string
@@ -42,19 +42,19 @@ func TestNextWhileHeld(t *testing.T) {
 		{"healthy", heldContainer("web-1", false), nextProbe + noStart + end},
 		{"for ever", heldContainer("web-1", true), nextProbe + noStart + noEnd},
 		{"has failed", withFailedLiveness(heldContainer("web-1", true), core.Wait{Reason: core.WaitHeld}),
-			"it is restarted when the hold ends\n" + callsOff + noStart + noEnd},
+			"healthd restarts it when the hold ends\n" + cancels + noStart + noEnd},
 		{"is not to be started again", withChange(withFailedLiveness(heldContainer("web-1", false), core.Wait{Reason: core.WaitHeld, Until: at(50)}),
 			func(v *core.View, _ *core.State) { v.Spec.RestartPolicy = core.Never }),
-			"it is stopped when the hold ends\n" + callsOff +
-				"exit by itself: it stays stopped (restart policy Never); healthd does not start it before the hold ends\n" + end},
+			"healthd stops it when the hold ends\n30 liveness probe: after 1 success, healthd cancels the stop\n" +
+				"if it exits by itself: it stays stopped (restart policy Never)\n" + end},
 		{"has ended", withChange(heldContainer("web-1", false), func(_ *core.View, s *core.State) {
 			s.Engine.State, s.Action.Restart, s.Action.NotBefore = runtime.Exited, core.ByExit, at(40)
-		}), "it is started when the hold ends\n" + end},
+		}), "healthd starts it when the hold ends\n" + end},
 		{"has ended of our stop", withChange(heldContainer("web-1", false), func(_ *core.View, s *core.State) {
 			s.Engine.State, s.Action.Restart, s.Action.NotBefore = runtime.Exited, core.ByLiveness, at(40)
-		}), "40 it is started\n" + end},
+		}), "40 healthd starts it\n" + end},
 		{"engine's policy", withChange(heldContainer("web-1", false), func(v *core.View, _ *core.State) { v.Container.RestartPolicy = "always" }),
-			nextProbe + "exit by itself: the engine's business, whose restart policy is always\n" + end},
+			nextProbe + "if it exits by itself: the engine's own restart policy decides (always)\n" + end},
 	} {
 		if got := formatNext(tt.v); got != tt.want {
 			t.Errorf("%s:\ngot\n%s\nwant\n%s", tt.name, got, tt.want)
@@ -63,7 +63,7 @@ func TestNextWhileHeld(t *testing.T) {
 }
 
 func TestNextOfARestartThatWaits(t *testing.T) {
-	const rest = "\n30 liveness probe: calls that off after 1 success" + byItself
+	const rest = "\n30 liveness probe: after 1 success, healthd cancels the restart" + byItself
 	budget := core.Wait{Reason: core.WaitRestartBudget, On: "the host's budget of 10 restarts in 1m0s", Until: at(45)}
 	for _, tt := range []struct {
 		name string
@@ -71,8 +71,8 @@ func TestNextOfARestartThatWaits(t *testing.T) {
 		want string
 	}{
 		{"group", core.Wait{Reason: core.WaitGroupLimit, On: "web-2, web-3", Until: at(45)},
-			"it is restarted when enough others of its group shop/web are up; it waits for web-2, web-3" + rest},
-		{"budget", budget, "45 it is restarted at the earliest; it waits for the host's budget of 10 restarts in 1m0s" + rest},
+			"healthd restarts it when enough other members of group shop/web are up; it waits for web-2, web-3" + rest},
+		{"budget", budget, "45 healthd restarts it at the earliest; it waits for the host's budget of 10 restarts in 1m0s" + rest},
 	} {
 		if got := formatNext(withFailedLiveness(readyContainer("web-1"), tt.wait)); got != tt.want {
 			t.Errorf("%s:\ngot\n%s\nwant\n%s", tt.name, got, tt.want)
@@ -81,7 +81,7 @@ func TestNextOfARestartThatWaits(t *testing.T) {
 	starting := withFailedLiveness(readyContainer("web-1"), budget)
 	starting.State.Conditions.Started.Status, starting.State.Health.Failed = false, core.ByStartup
 	addProbe(starting, core.Startup, core.ProbeState{Result: prober.Failure, Outcome: prober.Failure, Run: 3, Due: at(31)})
-	if got, want := formatNext(starting), "31 startup probe: makes it started and calls that off after 1 success\n"; !strings.Contains(got, want) {
+	if got, want := formatNext(starting), "31 startup probe: after 1 success, it is started and healthd cancels the restart\n"; !strings.Contains(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }
@@ -92,7 +92,7 @@ func TestNotesWhileHeld(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	v.Container.RestartPolicy = "always"
-	if got := strings.Join(notes(v), ""); !strings.Contains(got, "the engine starts it again, which a hold does not keep it from;") {
+	if got := strings.Join(notes(v), ""); !strings.Contains(got, "the engine restarts it after a crash, also during a hold;") {
 		t.Errorf("%q", got)
 	}
 }

@@ -15,47 +15,48 @@ func enginePolicy(v *core.View) string {
 	return ""
 }
 
-// consequence says what a failed probe or post_start hook does to its container.
-func consequence(v *core.View) string {
+// engineDecides says that the engine's own restart policy applies, not healthd's.
+func engineDecides(v *core.View) string {
+	return "the engine's own restart policy decides (" + enginePolicy(v) + ")"
+}
+
+// afterFailure says what follows when a probe or the post_start hook has failed.
+func afterFailure(v *core.View) string {
 	switch {
 	case v.Container.AutoRemove:
-		return "reports it, but does not stop it (--rm),"
+		return "healthd records it but does not stop the container (--rm)"
 	case v.State.Lasting.Held && v.Spec.RestartPolicy == core.Never:
-		return "asks for its stop, which waits for the end of the hold,"
+		return "healthd stops it when the hold ends"
 	case v.State.Lasting.Held:
-		return "asks for its restart, which waits for the end of the hold,"
+		return "healthd restarts it when the hold ends"
 	case v.Spec.RestartPolicy == core.Never && len(v.Spec.RestartRules) > 0:
-		return "stops it (restart policy Never; it is started again after " + ruleCodes(v.Spec.RestartRules) + ")"
+		return "healthd stops it, and restarts it only after " + ruleCodes(v.Spec.RestartRules) + " (restart policy Never)"
 	case v.Spec.RestartPolicy == core.Never:
-		return "stops it (restart policy Never)"
+		return "healthd stops it (restart policy Never)"
 	}
-	return "restarts it"
+	return "healthd restarts it"
 }
 
 // afterExit says what follows when a container ends by itself.
 func afterExit(v *core.View) string {
-	text := afterExitUnheld(v)
-	if v.State.Lasting.Held && !v.Container.AutoRemove && enginePolicy(v) == "" {
-		text += "; healthd does not start it before the hold ends"
+	restarts := "healthd restarts it"
+	if v.State.Lasting.Held {
+		restarts = "when the hold ends, healthd restarts it"
 	}
-	return text
-}
-
-func afterExitUnheld(v *core.View) string {
 	policy, rules := v.Spec.RestartPolicy, v.Spec.RestartRules
 	switch {
 	case v.Container.AutoRemove:
 		return "the engine removes it (--rm)"
 	case enginePolicy(v) != "":
-		return "the engine's business, whose restart policy is " + enginePolicy(v)
+		return engineDecides(v)
 	case policy == core.Always:
-		return "it is started again (restart policy Always)"
+		return restarts + " (restart policy Always)"
 	case len(rules) > 0 && policy == core.OnFailure:
-		return "it is started again after " + ruleCodes(rules) + " (restart rules) and every other but 0 (restart policy OnFailure)"
+		return restarts + " after " + ruleCodes(rules) + " (restart rules) and after any other exit code but 0 (restart policy OnFailure)"
 	case len(rules) > 0:
-		return "it is started again after " + ruleCodes(rules) + " (restart rules), else it stays stopped (restart policy Never)"
+		return restarts + " after " + ruleCodes(rules) + " (restart rules), else it stays stopped (restart policy Never)"
 	case policy == core.OnFailure:
-		return "it is started again unless its exit code is 0 (restart policy OnFailure)"
+		return restarts + " unless its exit code is 0 (restart policy OnFailure)"
 	}
 	return "it stays stopped (restart policy Never)"
 }
