@@ -46,12 +46,12 @@ func (a *app) probeCommand() *cobra.Command {
 			if err := c.get(ctx, containerPath(args[0]), nil, &api.Status{}); err != nil {
 				return c.requestError(ctx, "probe", args[0], err)
 			}
-			var answer api.Answer
-			if err := c.do(ctx, http.MethodPost, containerPath(args[0], "probe"), query, "", &answer); err != nil {
+			var result api.ProbeResult
+			if err := c.do(ctx, http.MethodPost, containerPath(args[0], "probe"), query, "", &result); err != nil {
 				return c.requestError(ctx, "probe", args[0], err)
 			}
-			writeAnswer(a.stdout, args[0], answer)
-			if answer.Outcome != "Success" {
+			writeProbeResult(a.stdout, args[0], result)
+			if result.Outcome != "Success" {
 				return errReported
 			}
 			return nil
@@ -59,14 +59,14 @@ func (a *app) probeCommand() *cobra.Command {
 	}
 }
 
-func writeAnswer(w io.Writer, name string, answer api.Answer) {
-	verdict := answer.Outcome
+func writeProbeResult(w io.Writer, name string, result api.ProbeResult) {
+	verdict := result.Outcome
 	switch {
-	case answer.Warning:
+	case result.Warning:
 		verdict += " with a warning"
-	case answer.Cause != "":
-		verdict += " (" + answer.Cause + ")"
+	case result.Cause != "":
+		verdict += " (" + result.Cause + ")"
 	}
-	fmt.Fprintf(w, "%s probe of %s: %s in %s\n", answer.Type, name, verdict, formatLatency(answer.LatencySeconds))
-	writeOutput(w, answer.Output, 0)
+	fmt.Fprintf(w, "%s probe of %s: %s in %s\n", result.Type, name, verdict, formatLatency(result.LatencySeconds))
+	writeOutput(w, result.Output, 0)
 }

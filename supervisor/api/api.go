@@ -49,7 +49,8 @@ type Config struct {
 	Controller Controller
 	Metrics    http.Handler
 	Warnings   func() []string // of the daemon; from any goroutine
-	// Checked is called with the header X-Haproxy-Server-State of a readiness check.
+	// Checked is called when a readiness check of HAProxy says in its header
+	// X-Haproxy-Server-State how HAProxy sees the server.
 	Checked func(id, state string)
 }
 
@@ -63,7 +64,7 @@ type API struct {
 	checked    func(id, state string)
 	heartbeat  time.Duration // of event streams
 	// Header values are made once: load balancers send many checks.
-	plain, jsonType, nosniff, noStore []string
+	plainType, jsonType, nosniff, noStore []string
 }
 
 // New returns the API of c.
@@ -71,7 +72,7 @@ func New(c Config) *API {
 	return &API{
 		board: c.Board, history: c.History, controller: c.Controller, metrics: c.Metrics, warnings: c.Warnings, checked: c.Checked,
 		heartbeat: 15 * time.Second,
-		plain:     []string{"text/plain; charset=utf-8"},
+		plainType: []string{"text/plain; charset=utf-8"},
 		jsonType:  []string{"application/json"},
 		nosniff:   []string{"nosniff"},
 		noStore:   []string{"no-store"},
@@ -96,7 +97,7 @@ func (a *API) ReadOnly() http.Handler {
 	}
 	mux.HandleFunc("/", a.notFound)
 
-	return a.clean(func(w http.ResponseWriter, r *http.Request) {
+	return a.rejectUnclean(func(w http.ResponseWriter, r *http.Request) {
 		switch r.Method {
 		case http.MethodGet, http.MethodHead, http.MethodOptions:
 		default:
@@ -111,9 +112,9 @@ func (a *API) ReadOnly() http.Handler {
 	})
 }
 
-// clean answers 404 for paths with dots and empty parts: the router would redirect them
-// with an HTML page.
-func (a *API) clean(h http.HandlerFunc) http.Handler {
+// rejectUnclean answers 404 for paths with dots and empty parts: the router would redirect
+// them with an HTML page.
+func (a *API) rejectUnclean(h http.HandlerFunc) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if path.Clean(r.URL.Path) != r.URL.Path {
 			a.notFound(w, r)
@@ -198,7 +199,7 @@ func (a *API) header(w http.ResponseWriter, contentType []string) {
 }
 
 func (a *API) text(w http.ResponseWriter, status int, body string) {
-	a.header(w, a.plain)
+	a.header(w, a.plainType)
 	w.WriteHeader(status)
 	io.WriteString(w, body)
 }

@@ -17,17 +17,17 @@ func (a *API) Control() http.Handler {
 	const maxBody = 4 << 10
 	mux := http.NewServeMux()
 	mux.Handle("/", a.ReadOnly())
-	mux.HandleFunc("/v1/daemon", a.only(http.MethodGet, a.daemon))
-	mux.HandleFunc("/v1/containers/{name}/explain", a.only(http.MethodGet, a.explain))
-	mux.HandleFunc("/v1/containers/{name}/restart", a.only(http.MethodPost, a.restart))
-	mux.HandleFunc("/v1/containers/{name}/probe", a.only(http.MethodPost, a.probe))
-	mux.HandleFunc("/v1/containers/{name}/gates/{type...}", a.only(http.MethodPut, a.gate))
-	mux.HandleFunc("/v1/containers/{name}/hold", a.only(http.MethodPost, a.hold))
-	mux.HandleFunc("/v1/containers/{name}/resume", a.only(http.MethodPost, a.resume))
-	return http.MaxBytesHandler(a.clean(mux.ServeHTTP), maxBody)
+	mux.HandleFunc("/v1/daemon", a.requireMethod(http.MethodGet, a.daemon))
+	mux.HandleFunc("/v1/containers/{name}/explain", a.requireMethod(http.MethodGet, a.explain))
+	mux.HandleFunc("/v1/containers/{name}/restart", a.requireMethod(http.MethodPost, a.restart))
+	mux.HandleFunc("/v1/containers/{name}/probe", a.requireMethod(http.MethodPost, a.probe))
+	mux.HandleFunc("/v1/containers/{name}/gates/{type...}", a.requireMethod(http.MethodPut, a.gate))
+	mux.HandleFunc("/v1/containers/{name}/hold", a.requireMethod(http.MethodPost, a.hold))
+	mux.HandleFunc("/v1/containers/{name}/resume", a.requireMethod(http.MethodPost, a.resume))
+	return http.MaxBytesHandler(a.rejectUnclean(mux.ServeHTTP), maxBody)
 }
 
-func (a *API) only(method string, h http.HandlerFunc) http.HandlerFunc {
+func (a *API) requireMethod(method string, h http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != method {
 			a.wrongMethod(w, method)
@@ -39,7 +39,7 @@ func (a *API) only(method string, h http.HandlerFunc) http.HandlerFunc {
 
 // restart answers as soon as the restart has begun.
 func (a *API) restart(w http.ResponseWriter, r *http.Request) {
-	v := a.named(w, r)
+	v := a.findOrFail(w, r)
 	if v == nil {
 		return
 	}
@@ -58,8 +58,8 @@ func (a *API) current(v *core.View) *core.View {
 	return v
 }
 
-// Answer is the result of a probe that was run once on request.
-type Answer struct {
+// ProbeResult is the result of a probe that was run once on request.
+type ProbeResult struct {
 	Type           string  `json:"type"`
 	Outcome        string  `json:"outcome"`
 	Cause          string  `json:"cause"`
@@ -69,7 +69,7 @@ type Answer struct {
 }
 
 func (a *API) probe(w http.ResponseWriter, r *http.Request) {
-	v := a.named(w, r)
+	v := a.findOrFail(w, r)
 	if v == nil {
 		return
 	}
@@ -93,7 +93,7 @@ func (a *API) probe(w http.ResponseWriter, r *http.Request) {
 		a.failRequest(w, err, v.Container.Name)
 		return
 	}
-	a.json(w, http.StatusOK, Answer{
+	a.json(w, http.StatusOK, ProbeResult{
 		Type: t.String(), Outcome: result.Outcome.String(), Cause: string(result.Cause),
 		Warning: result.Warning, Output: result.Output, LatencySeconds: result.Latency.Seconds(),
 	})

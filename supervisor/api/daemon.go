@@ -2,7 +2,7 @@ package api
 
 import "net/http"
 
-// Daemon has what concerns the daemon and its host, not a single container.
+// Daemon is what the daemon says about itself and its host.
 type Daemon struct {
 	Warnings []string `json:"warnings"`
 }

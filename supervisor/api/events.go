@@ -94,7 +94,7 @@ func frames(events []core.Event, container string, since time.Time) string {
 		}
 		data, err := json.Marshal(ev)
 		if err != nil {
-			continue // cannot be: four texts
+			continue // cannot happen: an event has only texts and a time
 		}
 		b.WriteString("data: ")
 		b.Write(data)

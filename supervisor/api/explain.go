@@ -32,7 +32,7 @@ type Next struct {
 }
 
 func (a *API) explain(w http.ResponseWriter, r *http.Request) {
-	if v := a.named(w, r); v != nil {
+	if v := a.findOrFail(w, r); v != nil {
 		a.json(w, http.StatusOK, newExplanation(v, a.history))
 	}
 }

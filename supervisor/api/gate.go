@@ -13,7 +13,7 @@ import (
 
 // gate sets a readiness gate, and answers after readiness is updated.
 func (a *API) gate(w http.ResponseWriter, r *http.Request) {
-	v := a.named(w, r)
+	v := a.findOrFail(w, r)
 	if v == nil {
 		return
 	}

@@ -27,7 +27,7 @@ func ParseHold(s string) (time.Duration, error) {
 
 // hold answers after the hold has begun.
 func (a *API) hold(w http.ResponseWriter, r *http.Request) {
-	v := a.named(w, r)
+	v := a.findOrFail(w, r)
 	if v == nil {
 		return
 	}
@@ -36,7 +36,7 @@ func (a *API) hold(w http.ResponseWriter, r *http.Request) {
 		a.fail(w, http.StatusBadRequest, err.Error())
 		return
 	}
-	a.answerWith(w, v, a.controller.Hold(r.Context(), v.Container.ID, until))
+	a.answerStatus(w, v, a.controller.Hold(r.Context(), v.Container.ID, until))
 }
 
 // holdUntil returns zero, a hold without an end, only when the parameter is missing: a typo
@@ -53,13 +53,13 @@ func holdUntil(r *http.Request) (time.Time, error) {
 }
 
 func (a *API) resume(w http.ResponseWriter, r *http.Request) {
-	if v := a.named(w, r); v != nil {
-		a.answerWith(w, v, a.controller.Resume(r.Context(), v.Container.ID))
+	if v := a.findOrFail(w, r); v != nil {
+		a.answerStatus(w, v, a.controller.Resume(r.Context(), v.Container.ID))
 	}
 }
 
-// answerWith answers a request with err, or with the container as it is now.
-func (a *API) answerWith(w http.ResponseWriter, v *core.View, err error) {
+// answerStatus answers a request with err, or with the container's status now.
+func (a *API) answerStatus(w http.ResponseWriter, v *core.View, err error) {
 	if err != nil {
 		a.failRequest(w, err, v.Container.Name)
 		return

@@ -17,7 +17,8 @@ const (
 	reasonOtherName = "OtherService"
 )
 
-// stateHeader has the server's state by HAProxy itself (http-check send-state).
+// stateHeader is the header in which HAProxy says how it sees the server (http-check
+// send-state).
 const stateHeader = "X-Haproxy-Server-State"
 
 // readyName returns the name in the path of a readiness check. Readiness checks bypass the
@@ -30,8 +31,8 @@ func readyName(path string) (name string, ok bool) {
 // ready answers 404 for draining: with disable-on-404, HAProxy then sends no new sessions.
 // An unknown name must give 503, or the server of a removed container would drain for ever.
 func (a *API) ready(w http.ResponseWriter, r *http.Request, name string) {
-	a.header(w, a.plain)
-	v, reason := a.find(name)
+	a.header(w, a.plainType)
+	v, reason := a.findInService(name)
 	if v != nil {
 		if state := r.Header[stateHeader]; a.checked != nil && len(state) == 1 {
 			a.checked(v.Container.ID, state[0])
@@ -53,9 +54,9 @@ func (a *API) ready(w http.ResponseWriter, r *http.Request, name string) {
 	io.WriteString(w, "\n")
 }
 
-// find returns the container of NAME or SERVICE/NAME. Services may have a slash in their
+// findInService returns the container of NAME or SERVICE/NAME. Services may have a slash in their
 // name, containers cannot.
-func (a *API) find(name string) (v *core.View, reason string) {
+func (a *API) findInService(name string) (v *core.View, reason string) {
 	service := ""
 	i := strings.LastIndexByte(name, '/')
 	if i >= 0 {

@@ -31,7 +31,7 @@ type Status struct {
 	Conditions    []Condition            `json:"conditions"`
 	Probes        map[string]ProbeStatus `json:"probes"` // by type
 	Invalid       string                 `json:"invalid"`
-	Warnings      []string               `json:"warnings"` // for example that another tool restarts it, too
+	Warnings      []string               `json:"warnings"` // for example that another tool also restarts it
 }
 
 // ContainerState has at most one field set.
@@ -62,7 +62,7 @@ type Terminated struct {
 	FinishedAt time.Time `json:"finishedAt,omitzero"`
 }
 
-// ProbeStatus is what one probe has said of the present run.
+// ProbeStatus is what one probe found in the present run.
 type ProbeStatus struct {
 	Result         string     `json:"result"`
 	Outcome        string     `json:"outcome"`
@@ -83,13 +83,13 @@ func (a *API) containers(w http.ResponseWriter, _ *http.Request) {
 }
 
 func (a *API) container(w http.ResponseWriter, r *http.Request) {
-	if v := a.named(w, r); v != nil {
+	if v := a.findOrFail(w, r); v != nil {
 		a.json(w, http.StatusOK, newStatus(v))
 	}
 }
 
-// named finds the container that the path names, or answers that there is none.
-func (a *API) named(w http.ResponseWriter, r *http.Request) *core.View {
+// findOrFail returns the container that the path names, or answers 404.
+func (a *API) findOrFail(w http.ResponseWriter, r *http.Request) *core.View {
 	v, ok := a.board.Find(r.PathValue("name"))
 	if !ok {
 		a.failUnknown(w, r.PathValue("name"))
