@@ -172,7 +172,7 @@ func TestDefaultPathsMayBeAbsent(t *testing.T) {
 }
 
 // ourOwn are the problems with what the library takes.
-var ourOwn = regexp.MustCompile(`: (is already set at f\.toml:\d+|is an array of tables at f\.toml:\d+: only \[\[ and \]\] add to it|has more than 64 levels in it|must be UTF-8 text, has the byte 0xf[ef])$`)
+var ourOwn = regexp.MustCompile(`: (is already set at f\.toml:\d+|is an array of tables at f\.toml:\d+: use \[\[ \]\] to add to it|is nested more than 64 levels deep|must be UTF-8 text, has the byte 0xf[ef])$`)
 
 // checkTree compares what parseTOML makes of a text with what the library's own
 // decoder does.

@@ -43,7 +43,7 @@ func readDaemon(c *Config, runtimes []*node, sections map[string]*node) Problems
 		}
 		same := func(o Runtime) bool { return o.Endpoint == rt.Endpoint }
 		if j := slices.IndexFunc(c.Runtimes, same); j >= 0 && len(r.problems) == before {
-			r.wrong(cmp.Or(n.fields["endpoint"], n), "endpoint", "is that of the runtime at %s too", runtimes[j].at)
+			r.wrong(cmp.Or(n.fields["endpoint"], n), "endpoint", "is also the endpoint of the runtime at %s", runtimes[j].at)
 		}
 		c.Runtimes = append(c.Runtimes, rt)
 	}
@@ -73,7 +73,7 @@ func readListen(t *table) Listen {
 		if !t.has(key) {
 			key, other = other, key
 		}
-		t.wrong(t.n.fields[key], t.at(key), "must not be where %s listens", other)
+		t.wrong(t.n.fields[key], t.at(key), "must not overlap with listen.%s", other)
 	}
 	return l
 }

@@ -10,7 +10,7 @@ import (
 
 const (
 	maxMembers      = 1_000_000 // only catches slips
-	defaultGroup    = "the compose project and service, else the container alone"
+	defaultGroup    = "the Compose project and service, else the container alone"
 	shareMustBe     = `must be a number of members or a percentage such as "25%"`
 	percentageRange = `must be "1%" to "100%"`
 )

@@ -54,14 +54,14 @@ func TestGroupValues(t *testing.T) {
 		label string
 		want  string
 	}{
-		{"", "healthd.liveness.tcp_socket.port=1", `group.name = the compose project and service, else the container alone  (default)
+		{"", "healthd.liveness.tcp_socket.port=1", `group.name = the Compose project and service, else the container alone  (default)
 group.max_unavailable = 1  (default)
 `},
 		{groupSpec, "healthd.spec=grouped", `group.name = "shop/web"  (healthd.toml:6)
 group.max_unavailable = "25%"  (healthd.toml:7)
 `},
 		{"[[spec]]\nname = \"a\"\nmatch = { a = \"b\" }\ngroup.max_unavailable = 3\n", "a=b",
-			`group.name = the compose project and service, else the container alone  (default)
+			`group.name = the Compose project and service, else the container alone  (default)
 group.max_unavailable = 3  (healthd.toml:4)
 `},
 	}

@@ -19,7 +19,7 @@ func readHAProxy(t *table, agent string) HAProxy {
 	// HAProxy refuses "agent up" for a server without an agent check. After a restart
 	// it has forgotten what was pushed and must ask.
 	if len(h.Sockets) > 0 && agent == "" {
-		t.wrong(t.n.below(key), t.at(key), "needs listen.agent, which is off: without its agent check HAProxy takes no pushes")
+		t.wrong(t.n.below(key), t.at(key), "needs listen.agent, which is off: HAProxy accepts pushes only for servers with an agent check")
 	}
 	return h
 }

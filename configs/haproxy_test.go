@@ -46,7 +46,7 @@ func TestHAProxySockets(t *testing.T) {
 func TestBackendNeedsSockets(t *testing.T) {
 	const spec = "[[spec]]\nname = \"a\"\npublish = { port = 1, haproxy.backend = \"web\" }\n"
 	const missing = "1.toml:3: spec[a].publish.haproxy.backend: needs [haproxy] sockets"
-	const off = ": haproxy.sockets: needs listen.agent, which is off: without its agent check HAProxy takes no pushes"
+	const off = ": haproxy.sockets: needs listen.agent, which is off: HAProxy accepts pushes only for servers with an agent check"
 	tests := []struct {
 		name, later string // what the later file has
 		want        string
@@ -146,7 +146,7 @@ func TestBadBackendLabels(t *testing.T) {
 		{"NUL", with, labels(port, key+"=web\x00"), "label " + key + ": " + rule + `, is "web\x00"`},
 		{"not ASCII", with, labels(port, key+"=wéb"), "label " + key + ": " + rule + `, is "wéb"`},
 		{"too long", with, labels(port, key+"="+strings.Repeat("a", 129)), "label " + key + ": " + rule + `, is "` + strings.Repeat("a", 64) + `"...`},
-		{"table", with, labels(port, "healthd.publish.haproxy=web"), `label healthd.publish.haproxy: has keys below it and no value of its own, is "web"`},
+		{"table", with, labels(port, "healthd.publish.haproxy=web"), `label healthd.publish.haproxy: takes no value, only keys below it, is "web"`},
 		{"misspelt", with, labels(port, "healthd.publish.haproxy.backends=web"),
 			"label " + key + `: must be set; label healthd.publish.haproxy.backends: unknown key, did you mean "backend"?`},
 		{"sockets", with, labels("healthd.haproxy.sockets=/run/x.sock"), "label healthd.haproxy: unknown key"},

@@ -50,7 +50,7 @@ func labelTree(labels map[string]string) (*node, Problems) {
 		case !utf8.ValidString(labels[key]):
 			problems = append(problems, at.problem(plain(path), "must be UTF-8 text"))
 		case !plant(root, strings.Split(path, "."), &node{kind: labelKind, at: at, text: labels[key]}):
-			problems = append(problems, at.problem(plain(path), "a label of a part of this path has a value too: only one of them can hold"))
+			problems = append(problems, at.problem(plain(path), "another label sets a part of this path: remove one of them"))
 		}
 	}
 	return root, problems
@@ -113,10 +113,10 @@ func parseJSON(n *node) (*node, error) {
 	decoder.UseNumber()
 	var list []any
 	if err := decoder.Decode(&list); err != nil {
-		return nil, errors.New("it cannot be read as one")
+		return nil, errors.New("healthd cannot parse it")
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("something follows it")
+		return nil, errors.New("there is text after it")
 	}
 	return nodeOf(list, n.at), nil
 }
@@ -126,11 +126,11 @@ func parseJSON(n *node) (*node, error) {
 func shellWords(s string) ([]string, error) {
 	words, err := shellquote.Split(s)
 	if err != nil {
-		return nil, errors.New("has a quote or a backslash that nothing ends")
+		return nil, errors.New("has an open quote, or a backslash at its end")
 	}
 	for _, word := range words {
 		if slices.Contains([]string{"|", "||", "&", "&&", ";"}, word) {
-			return nil, errors.New("there is no shell to run " + word + `: use ["sh", "-c", "..."], or a JSON array if it is meant as a word`)
+			return nil, errors.New("no shell runs this, so " + word + ` does nothing: use ["sh", "-c", "..."], or a JSON array to pass it as a word`)
 		}
 	}
 	return words, nil

@@ -69,10 +69,10 @@ func (s *specReader) preStopSleep(t *table) time.Duration {
 	n := t.n.fields["duration"]
 	if s.graceAt.at.fromLabel() && !n.at.fromLabel() {
 		// The label is to blame, not the file, which was right without it.
-		t.wrong(s.graceAt, "termination_grace_period", "must be at least %s, %s, is %s",
+		t.wrong(s.graceAt, "termination_grace_period", "must be at least %s (%s), is %s",
 			t.at("duration"), bareDuration(d), showDuration(s.grace))
 		return d
 	}
-	t.wrong(n, t.at("duration"), "must be at most termination_grace_period, %s, is %s", bareDuration(s.grace), showDuration(d))
+	t.wrong(n, t.at("duration"), "must be at most termination_grace_period (%s), is %s", bareDuration(s.grace), showDuration(d))
 	return d
 }

@@ -266,7 +266,7 @@ func (l *locator) scalar() (string, bool) {
 	text, ok := l.take(bare)
 	text = strings.TrimRight(text, " \t") // a date may have a blank inside
 	if word.MatchString(text) && !bareForm.MatchString(text) {
-		return "", l.wrong("must be in quotes: only numbers, dates, true and false may stand without")
+		return "", l.wrong("must be in quotes: only numbers, dates, true and false need none")
 	}
 	return text, ok
 }
@@ -309,14 +309,14 @@ func (l *locator) wrong(format string, args ...any) bool {
 
 func (l *locator) twice(first *node) bool {
 	if first.kind == arrayKind && l.made[first] == byHeader {
-		return l.wrong("is an array of tables at %s: only [[ and ]] add to it", first.at)
+		return l.wrong("is an array of tables at %s: use [[ ]] to add to it", first.at)
 	}
 	return l.wrong("is already set at %s", first.at)
 }
 
 func (l *locator) tooDeep() bool {
 	l.path = l.path[:min(len(l.path), 3)] // enough to find it by
-	return l.wrong("has more than %d levels in it", maxDepth)
+	return l.wrong("is nested more than %d levels deep", maxDepth)
 }
 
 func (l *locator) next(s string) bool { return strings.HasPrefix(l.text[l.pos:], s) }

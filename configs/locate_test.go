@@ -97,13 +97,13 @@ func TestLocateRefuses(t *testing.T) {
 		{"a table in an array", "[b]\na = [{}]\n[b.a.c]", "3: b.a: is already set at f.toml:2"},
 		{"an array of tables that is an array", "a = [{}]\n[[a]]", "2: a: is already set at f.toml:1"},
 		{"an array of tables that is a table", "[a]\n[[a]]", "2: a: is already set at f.toml:1"},
-		{"a table that is an array of tables", "[[spec]]\n[spec]", "2: spec: is an array of tables at f.toml:1: only [[ and ]] add to it"},
-		{"a table that is an array of tables inside a table", "[[a]]\n[[a.'b c'.d]]\n[a.'b c'.d]", "3: a.\"b c\".d: is an array of tables at f.toml:2: only [[ and ]] add to it"},
+		{"a table that is an array of tables", "[[spec]]\n[spec]", "2: spec: is an array of tables at f.toml:1: use [[ ]] to add to it"},
+		{"a table that is an array of tables inside a table", "[[a]]\n[[a.'b c'.d]]\n[a.'b c'.d]", "3: a.\"b c\".d: is an array of tables at f.toml:2: use [[ ]] to add to it"},
 		{"within an inline table", "[[r]]\na = 1\n[[r.b]]\n[[r.b]]\nc = [1,\n{d.e = 1, d = 2}]", "6: r.b[1].c[1].d: is already set at f.toml:6"},
-		{"nested arrays", "a =\t" + strings.Repeat("[", 10_000_000), "1: a" + strings.Repeat("[0]", 63) + ": has more than 64 levels in it"},
-		{"nested inline tables", "\na = " + strings.Repeat("{a = ", 64), "2: a.a.a: has more than 64 levels in it"},
-		{"a dotted key", "b = 1\na" + strings.Repeat(".a", 1_000_000) + " = 1", "2: a: has more than 64 levels in it"},
-		{"a header", "b = 1\n[a" + strings.Repeat(".a", 1_000_000) + "]", "2: a: has more than 64 levels in it"},
+		{"nested arrays", "a =\t" + strings.Repeat("[", 10_000_000), "1: a" + strings.Repeat("[0]", 63) + ": is nested more than 64 levels deep"},
+		{"nested inline tables", "\na = " + strings.Repeat("{a = ", 64), "2: a.a.a: is nested more than 64 levels deep"},
+		{"a dotted key", "b = 1\na" + strings.Repeat(".a", 1_000_000) + " = 1", "2: a: is nested more than 64 levels deep"},
+		{"a header", "b = 1\n[a" + strings.Repeat(".a", 1_000_000) + "]", "2: a: is nested more than 64 levels deep"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := parseTOML(place{file: "f.toml"}, []byte(c.text))
@@ -406,7 +406,7 @@ func (d *document) twice(t *testing.T) {
 		text := d.text.String() + quoteTOML(key) + " = 1"
 		_, err = parseTOML(place{file: "f.toml"}, []byte(text))
 		want := fmt.Sprintf("%s: is already set at f.toml:%d", showKey(key), line)
-		tables := fmt.Sprintf("%s: is an array of tables at f.toml:%d: only [[ and ]] add to it", showKey(key), line)
+		tables := fmt.Sprintf("%s: is an array of tables at f.toml:%d: use [[ ]] to add to it", showKey(key), line)
 		got := ""
 		if err != nil {
 			got = err.Error()

@@ -56,7 +56,7 @@ func (t *table) sub(key string) *table {
 
 func (r *reader) wrongTable(n *node, path string) {
 	if n.at.fromLabel() && n.kind == labelKind {
-		r.wrong(n, path, "has keys below it and no value of its own, is %s", n.describe())
+		r.wrong(n, path, "takes no value, only keys below it, is %s", n.describe())
 		return
 	}
 	r.wrong(n, path, "must be a table, is %s", n.describe())

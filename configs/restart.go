@@ -97,9 +97,9 @@ func (s *specReader) backoff(t *table) core.Backoff {
 	t.done()
 	if len(s.problems) == before && b.Initial > b.Max {
 		// A label is to blame before a file, which was right without it.
-		key, text := "initial", "must be at most max, "+bareDuration(b.Max)+", is "+showDuration(b.Initial)
+		key, text := "initial", "must be at most max ("+bareDuration(b.Max)+"), is "+showDuration(b.Initial)
 		if t.n.fields["max"].at.fromLabel() {
-			key, text = "max", "must be at least initial, "+bareDuration(b.Initial)+", is "+showDuration(b.Max)
+			key, text = "max", "must be at least initial ("+bareDuration(b.Initial)+"), is "+showDuration(b.Max)
 		}
 		t.wrong(t.n.fields[key], t.at(key), "%s", text)
 	}

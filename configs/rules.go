@@ -32,7 +32,7 @@ var (
 // checkName is what Docker asks of a container's name.
 func checkName(s string) string {
 	if len(s) > maxName || !nameForm.MatchString(s) {
-		return "must be made of letters, digits, _, . and -, begin with a letter or digit and have at most 253 of them"
+		return "must be 1 to 253 letters, digits, _, . and -, a letter or digit first"
 	}
 	return ""
 }
@@ -42,7 +42,7 @@ func checkName(s string) string {
 func checkGroup(s string) string {
 	wrong := func(part string) bool { return checkName(part) != "" }
 	if len(s) > maxName || slices.ContainsFunc(strings.Split(s, "/"), wrong) {
-		return `must be NAME or NAME/NAME such as "shop/web", NAME of letters, digits, _, . and - with a letter or digit first, at most 253 characters in all`
+		return `must be NAME or NAME/NAME such as "shop/web" (letters, digits, _, . and -, a letter or digit first in each NAME, at most 253 characters)`
 	}
 	return ""
 }
@@ -51,7 +51,7 @@ func checkGroup(s string) string {
 func checkPortName(s string) string {
 	letter := strings.ContainsFunc(s, func(r rune) bool { return r >= 'a' && r <= 'z' })
 	if len(s) > 15 || !letter || strings.Contains(s, "--") || !portForm.MatchString(s) {
-		return "a port name must be made of a-z, 0-9 and single - inside, have a letter and at most 15 characters"
+		return "a port name must be 1 to 15 of a-z, 0-9 and -, with a letter, and without a - at an end or after another -"
 	}
 	return ""
 }
@@ -65,9 +65,9 @@ func checkGate(s string) string {
 	}
 	switch {
 	case found && (len(prefix) > maxName || !subdomain.MatchString(prefix)), len(name) > maxGate, !gateForm.MatchString(name):
-		return `must be NAME or DOMAIN/NAME such as "example.com/warmed-up", NAME of at most 63 letters, digits, _, . and - with a letter or digit at both ends`
+		return `must be NAME or DOMAIN/NAME such as "example.com/warmed-up" (NAME: at most 63 letters, digits, _, . and -, a letter or digit at both ends)`
 	case slices.Contains([]string{"Started", "ContainerReady", "Ready"}, s):
-		return "must not be a condition that every container has"
+		return "must not be Started, ContainerReady or Ready, which every container has"
 	}
 	return ""
 }
@@ -110,9 +110,9 @@ func checkHost(s string) string {
 func checkHeaderName(s string) string {
 	switch {
 	case !headerForm.MatchString(s):
-		return "a header name must be made of letters, digits and -"
+		return "must be letters, digits and -"
 	case strings.EqualFold(s, "Content-Length"), strings.EqualFold(s, "Transfer-Encoding"):
-		return "must not be about a body: the request has none"
+		return "must not be Content-Length or Transfer-Encoding, as the request has no body"
 	}
 	return ""
 }
@@ -131,7 +131,7 @@ func checkListen(s string) string {
 	}
 	host, port, err := net.SplitHostPort(s)
 	if err != nil || checkHost(host) != "" || !isPort(port, 0) {
-		return `must be HOST:PORT such as "127.0.0.1:8646", or "" for off`
+		return `must be HOST:PORT such as "127.0.0.1:8646", or "" to turn it off`
 	}
 	return ""
 }
@@ -155,7 +155,7 @@ func checkRuntimeSocket(s string) string {
 	case sameSocket(s) == "":
 		return `must be "/PATH" or "unix@/PATH" of at most 107 bytes, "ipv4@IP:PORT" or "ipv6@[IP]:PORT"`
 	case path.IsAbs(file) && path.Clean(file) != file:
-		return "must be a path without ., .. and needless /"
+		return "must be a path without ., .., a double / or a / at its end"
 	}
 	return ""
 }
@@ -206,5 +206,5 @@ func checkEndpoint(s string) string {
 	case (u.Scheme == "tcp" || u.Scheme == "http" || u.Scheme == "https") && checkHost(u.Hostname()) == "" && u.Host != "":
 		return ""
 	}
-	return `must be such as "unix:///var/run/docker.sock" or "tcp://127.0.0.1:2375"`
+	return `must be an address such as "unix:///var/run/docker.sock" or "tcp://127.0.0.1:2375"`
 }

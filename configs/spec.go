@@ -71,7 +71,7 @@ func (s *specReader) probe(t *table, which core.ProbeType) *core.ProbeSpec {
 		FailureThreshold: t.integer("failure_threshold", core.DefaultFailureThreshold, span[int]{1, maxThreshold}),
 	}
 	if which == core.Readiness {
-		t.forbid("termination_grace_period", "must not be set on readiness, whose failure stops nothing")
+		t.forbid("termination_grace_period", "must not be set on readiness: a failed readiness probe stops nothing")
 	} else {
 		p.TerminationGracePeriod = t.grace("the spec's")
 	}

@@ -42,8 +42,8 @@ func (c *Config) Warnings() []string {
 func (s *fileSpec) neverChosen(before []*fileSpec) string {
 	for _, other := range before {
 		if len(s.match) > 0 && other.covers(s) {
-			return "the spec at " + other.node.at.String() + " comes first and matches all of these too: only the label " +
-				specLabel + "=" + s.name + " chooses this one"
+			return "the spec at " + other.node.at.String() + " comes first and also matches all of these containers: only the label " +
+				specLabel + "=" + s.name + " selects this one"
 		}
 	}
 	return ""
@@ -73,8 +73,8 @@ func killsBusy(spec *core.Spec) string {
 	if live == nil || ready == nil || !reflect.DeepEqual(live.Handler, ready.Handler) || givesUp(live) > givesUp(ready) {
 		return ""
 	}
-	return "asks the same as readiness and gives up no later, after " + bareDuration(givesUp(live)) +
-		" (readiness after " + bareDuration(givesUp(ready)) + "): a busy container is restarted before it can shed load"
+	return "runs the same check as readiness and fails after " + bareDuration(givesUp(live)) +
+		" (readiness after " + bareDuration(givesUp(ready)) + "): healthd restarts a busy container before it can shed load"
 }
 
 // givesUp returns how long a container may leave probes without an answer until they
@@ -96,8 +96,8 @@ func killsSlowStart(spec *core.Spec) string {
 	if live.InitialDelay >= slowStart || last >= slowStart-live.InitialDelay {
 		return ""
 	}
-	return "there is no startup probe: a container that needs more than " + bareDuration(live.InitialDelay+last) +
-		" to start is stopped before it is up"
+	return "there is no startup probe: healthd stops a container that needs more than " + bareDuration(live.InitialDelay+last) +
+		" to start"
 }
 
 // nowhereToPush warns of a backend without a port: each container needs a label for it.

@@ -33,10 +33,10 @@ match = { service = "webshop" }
 		t.Fatal(err)
 	}
 	want := []string{
-		"1.toml:7: spec[web].liveness: asks the same as readiness and gives up no later, after 3s (readiness after 30s): a busy container is restarted before it can shed load",
-		"1.toml:7: spec[web].liveness: there is no startup probe: a container that needs more than 2s to start is stopped before it is up",
-		"1.toml:15: spec[canary].match: the spec at 1.toml:2 comes first and matches all of these too: only the label healthd.spec=canary chooses this one",
-		"2.toml:3: spec[late].match: the spec at 1.toml:2 comes first and matches all of these too: only the label healthd.spec=late chooses this one",
+		"1.toml:7: spec[web].liveness: runs the same check as readiness and fails after 3s (readiness after 30s): healthd restarts a busy container before it can shed load",
+		"1.toml:7: spec[web].liveness: there is no startup probe: healthd stops a container that needs more than 2s to start",
+		"1.toml:15: spec[canary].match: the spec at 1.toml:2 comes first and also matches all of these containers: only the label healthd.spec=canary selects this one",
+		"2.toml:3: spec[late].match: the spec at 1.toml:2 comes first and also matches all of these containers: only the label healthd.spec=late selects this one",
 	}
 	if got := c.Warnings(); !slices.Equal(got, want) {
 		t.Errorf("got:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
@@ -74,7 +74,7 @@ func TestWarnsOfBusy(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			got := one(t, "[[spec]]\nname = \"a\"\nstartup.tcp_socket.port = 1\n[spec.liveness]\nhttp_get.port = 80\n"+tt.liveness+
 				"\n[spec.readiness]\nhttp_get.port = 80\n"+tt.readiness)
-			if (got != "") != tt.warned || tt.warned && !strings.HasPrefix(got, "healthd.toml:4: spec[a].liveness: asks the same as readiness") {
+			if (got != "") != tt.warned || tt.warned && !strings.HasPrefix(got, "healthd.toml:4: spec[a].liveness: runs the same check as readiness") {
 				t.Errorf("got %q", got)
 			}
 		})
@@ -107,8 +107,8 @@ func TestWarnsOfSlowStart(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			want := ""
 			if tt.after != "" {
-				want = "healthd.toml:3: spec[a].liveness: there is no startup probe: a container that needs more than " +
-					tt.after + " to start is stopped before it is up"
+				want = "healthd.toml:3: spec[a].liveness: there is no startup probe: healthd stops a container that needs more than " +
+					tt.after + " to start"
 			}
 			if got := one(t, "[[spec]]\nname = \"a\"\n"+tt.text); got != want {
 				t.Errorf("got  %q\nwant %q", got, want)

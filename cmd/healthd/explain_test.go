@@ -85,7 +85,7 @@ func longTexts(v *core.View) {
 	v.Spec.Values = []core.Value{
 		{Path: "liveness.exec.command", Value: `["sh", "-c", "curl --fail --silent --show-error --max-time 3 http://127.0.0.1:8080/healthz"]`, Origin: file},
 		{Path: "liveness.termination_grace_period", Value: "the spec's, else the container's own stop timeout, else 30s", Origin: "label healthd.liveness.termination_grace_period"},
-		{Path: "group.name", Value: "the compose project and service, else the container alone", Origin: "default"},
+		{Path: "group.name", Value: "the Compose project and service, else the container alone", Origin: "default"},
 		{Path: "readiness_gates", Value: `["` + strings.Repeat("x", 300) + `"]`, Origin: file},
 	}
 	v.Container.AutoRemove, v.Container.RestartPolicy = true, "unless-stopped"
