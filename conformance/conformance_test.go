@@ -91,7 +91,7 @@ func TestProblems(t *testing.T) {
 		{"part skipped", `"Action":"pass","Package":"healthd/supervisor/api","Test":"TestStatus/part"`, `"Action":"skip","Package":"healthd/supervisor/api","Test":"TestStatus/part"`,
 			"case 1: supervisor/api.TestStatus/part was skipped\n", "supervisor/api.TestStatus | FAIL |\n"},
 		{"not ended", `"Action":"pass","Package":"healthd/supervisor/api","Test":"TestStatus"`, `"Action":"pause","Package":"healthd/supervisor/api","Test":"TestStatus"`,
-			"case 1: supervisor/api.TestStatus did not come to its end\n", "supervisor/api.TestStatus | FAIL |\n"},
+			"case 1: supervisor/api.TestStatus did not finish\n", "supervisor/api.TestStatus | FAIL |\n"},
 		{"unknown number", `"Value":"2 3"`, `"Value":"2 3 5"`,
 			"prober.TestHTTP/pipe_|_star_* names case 5, which is not in the list\n", ""},
 		{"number zero", `"Value":"2 3"`, `"Value":"2 3 0"`,
@@ -131,10 +131,10 @@ func TestBrokenStream(t *testing.T) {
 	pass := read(t, "testdata/pass.json")
 	for _, c := range []struct{ name, stream, want string }{
 		{"build failed", read(t, "testdata/build.json"), "supervisor/api/b_test.go:3:13: cannot use \"y\""},
-		{"empty", "", "go test -json said nothing"},
+		{"empty", "", "the output of go test -json is empty"},
 		{"no JSON", "ok  \thealthd/prober\t1.0s\n", "ok  \thealthd/prober\t1.0s\n"},
 		{"no JSON in the middle", pass + "go: no space left\n" + pass, "go: no space left\n"},
-		{"other JSON", "{}\n", "there is something else in it"},
+		{"other JSON", "{}\n", "a line in it is not an event"},
 		{"cut within an event", pass[:len(pass)/2], "unexpected EOF"},
 		{"cut between events", pass[:strings.LastIndex(strings.TrimSpace(pass), "\n")+1], "ends before package supervisor/api does"},
 	} {

@@ -33,7 +33,7 @@ const (
 
 // String completes a sentence about the test.
 func (r result) String() string {
-	return [...]string{"did not come to its end", "passed", "was skipped", "failed"}[r]
+	return [...]string{"did not finish", "passed", "was skipped", "failed"}[r]
 }
 
 // testResult is the result of one test, or of a package, which has no name.
@@ -103,7 +103,7 @@ func nextEvent(dec *json.Decoder) (event, error) {
 	var e event
 	err := dec.Decode(&e)
 	if err == nil && e.Action == "" {
-		err = errors.New("there is something else in it")
+		err = errors.New("a line in it is not an event")
 	}
 	return e, err
 }
@@ -147,7 +147,7 @@ func (o testResults) checkComplete() error {
 		}
 	}
 	if packages == 0 {
-		return errors.New("cannot judge: go test -json said nothing")
+		return errors.New("cannot judge: the output of go test -json is empty")
 	}
 	return nil
 }

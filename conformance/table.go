@@ -74,14 +74,15 @@ func (r *row) setPass(o testResults) (problems []string) {
 
 const heading = `# Conformance with the kubelet
 
-healthd decides as the kubelet does. These are the cases of the kubelet's unit tests
-(Kubernetes v1.36) for probes, restarts, back-off, hooks and validation, in our own
-words, each with the tests of healthd that cover it. A pod of the kubelet's is one
-container here. Where healthd does something else on purpose, the case says what in
-parentheses; a case about something that healthd does not have is n/a, with the reason.
+healthd decides as the kubelet does. The table lists the cases of the kubelet's unit tests
+(Kubernetes v1.36) for probes, restarts, back-off, hooks and validation, in our own words.
+Beside each case are the tests of healthd that cover it. The case passes when all of them
+pass. A pod of the kubelet is one container here. Where healthd deliberately does something
+else, the case says so in parentheses. n/a marks a case about something that healthd does
+not have, with the reason.
 
-` + "`make conformance`" + ` runs the tests and writes this page; it is not edited by hand. The
-cases are in ` + "`conformance/cases.txt`" + `. A case passes when all tests that name it passed.
+` + "`make conformance`" + ` runs the tests and writes this page from ` + "`conformance/cases.txt`" + `.
+Do not edit the page.
 
 `
 

@@ -51,7 +51,7 @@ func run(ctx context.Context, seconds string) (err error) {
 	if out, err := build.CombinedOutput(); err != nil {
 		return unlessCancelled(ctx, fmt.Errorf("cannot build healthd: %w\n%s", err, out))
 	}
-	fmt.Println("Starting a private Docker engine (this machine's own engine is not touched) …")
+	fmt.Println("Starting a private Docker engine (the demo does not touch this machine's own engine) …")
 	engine, err := dockertest.Open()
 	if err != nil {
 		return err

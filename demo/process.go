@@ -60,9 +60,9 @@ func (p *process) waitReady(ctx context.Context, what func(context.Context) erro
 		select {
 		case <-tick.C:
 		case <-p.done:
-			return fmt.Errorf("%s has ended; this is its log:\n%s", p.name, p.output())
+			return fmt.Errorf("%s has ended; its log:\n%s", p.name, p.output())
 		case <-ctx.Done():
-			return fmt.Errorf("%s is not ready yet: %w; this is its log:\n%s", p.name, err, p.output())
+			return fmt.Errorf("%s is not ready yet: %w; its log:\n%s", p.name, err, p.output())
 		}
 	}
 }
