@@ -19,19 +19,19 @@ type metrics struct {
 func newMetrics() *metrics {
 	m := &metrics{
 		reachable: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "healthd_haproxy_up", Help: "Whether the HAProxy can be updated.",
+			Name: "healthd_haproxy_up", Help: "1 if healthd can update the HAProxy, else 0.",
 		}, []string{"socket"}),
 		commands: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "healthd_haproxy_commands_total", Help: "Commands sent to the HAProxy.",
+			Name: "healthd_haproxy_commands_total", Help: "Commands that healthd sent to the HAProxy.",
 		}, []string{"socket"}),
 		errors: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "healthd_haproxy_errors_total", Help: "Servers for which the HAProxy refused a command or gave an invalid answer.",
 		}, []string{"socket"}),
 		problems: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "healthd_haproxy_problems", Help: "Servers and backends of the HAProxy that healthd cannot set as they should be.",
+			Name: "healthd_haproxy_problems", Help: "Servers and backends of the HAProxy that healthd cannot bring into the wanted state.",
 		}, []string{"socket"}),
 		push: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "healthd_haproxy_push_seconds", Help: "Time from a change until the HAProxy has confirmed it.",
+			Name: "healthd_haproxy_push_seconds", Help: "Time from a change until the HAProxy confirmed it.",
 			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5},
 		}),
 	}
