@@ -23,7 +23,7 @@ func TestBackoffSurvivesHealthdRestart(t *testing.T) {
 	}
 	s := d.until(20*time.Second, "looping", "waiting 10 s, after a restart without a wait", waits(1, "10s"))
 	ended := s.LastState.Terminated.FinishedAt
-	d.stays(200*time.Millisecond, "looping", "waiting, which is in the journal by then", waits(1, "10s"))
+	d.waitForJournal("looping")
 	d.kill()
 	const wait, away, slack = 10 * time.Second, 5 * time.Second, 4 * time.Second
 	d.eventually(2*away, "stay away for long", func() error {

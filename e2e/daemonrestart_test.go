@@ -64,7 +64,7 @@ func TestReadyAndStartedSurviveHealthdRestart(t *testing.T) {
 	}
 	set(t, e, ids["kept-recovers"], "status=500")
 	d.until(20*time.Second, "kept-recovers", "unready", func(s status) bool { return !s.Ready })
-	d.stays(200*time.Millisecond, "kept-recovers", "unready, which is in the journal by then", func(s status) bool { return !s.Ready })
+	d.waitForJournal("kept-recovers")
 	d.kill()
 	set(t, e, ids["kept-recovers"], "status=200")
 	set(t, e, ids["kept-sickens"], "status=500")

@@ -88,6 +88,7 @@ func (b *haproxySetup) healthdDiesWithAgent() {
 // A new HAProxy without healthd has only the application's health check.
 func (b *haproxySetup) bothDieWithAgent() {
 	b.makeUnready(1)
+	b.d.waitForJournal(b.names[1])
 	b.d.kill()
 	begun := b.restartHAProxy()
 	l := startLoad(b.t, b.h.url, 20*time.Millisecond)

@@ -37,6 +37,7 @@ func (b *haproxySetup) newHAProxyIsFilled() {
 // Without healthd a new HAProxy has no servers.
 func (b *haproxySetup) bothDieWithPush() {
 	b.makeUnready(1)
+	b.d.waitForJournal(b.names[1])
 	b.d.kill()
 	b.restartHAProxy()
 	l := startLoad(b.t, b.h.url, 20*time.Millisecond)

@@ -124,7 +124,7 @@ func (d *daemon) createContainers(e *dockertest.Engine) {
 		d.t.Fatal(err)
 	}
 	d.until(20*time.Second, "stopped", "stopped by the operator", byOperator)
-	d.stays(200*time.Millisecond, "stopped", "stopped, which is in the journal by then", byOperator)
+	d.waitForJournal("stopped")
 }
 
 // fillEventHistory makes the engine drop its older events.
