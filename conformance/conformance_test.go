@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"flag"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,7 +21,7 @@ func conform(t *testing.T, list, stream string) (page, stderr string, err error)
 	t.Helper()
 	table := filepath.Join(t.TempDir(), "table.md")
 	var w bytes.Buffer
-	err = run(list, table, strings.NewReader(stream), &w)
+	err = run(list, strings.NewReader(stream), io.Discard, &w, func(page []byte) error { return write(table, page) })
 	text, readErr := os.ReadFile(table)
 	if readErr != nil && !os.IsNotExist(readErr) {
 		t.Fatal(readErr)
@@ -63,6 +64,52 @@ func TestPass(t *testing.T) {
 	shuffled, _, err := conform(t, testCases, strings.Join(lines, ""))
 	if err != nil || shuffled != page {
 		t.Errorf("in another order: error %v, got:\n%s\nwant:\n%s", err, shuffled, page)
+	}
+}
+
+// Each package is printed when its tests have ended, even if the stream breaks off later.
+func TestProgress(t *testing.T) {
+	stream := read(t, "testdata/pass.json")
+	if last := strings.LastIndex(strings.TrimSpace(stream), "\n"); last > 0 {
+		stream = stream[:last+1]
+	}
+	var progress bytes.Buffer
+	err := run(testCases, strings.NewReader(stream), &progress, io.Discard, func([]byte) error { return nil })
+	if err == nil {
+		t.Error("got no error")
+	}
+	if got, want := progress.String(), "ok  \thealthd/prober\t1.013s\nok  \thealthd/supervisor/api\t1.011s\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// With -check an outdated table is an error. The table stays as it is.
+func TestCheck(t *testing.T) {
+	page := read(t, "testdata/pass.md")
+	for _, c := range []struct {
+		name, stream, table string
+		want                string
+	}{
+		{"same", "testdata/pass.json", page, ""},
+		{"another", "testdata/pass.json", page + "| 5 |\n", "is not what the tests say: run make conformance and commit it"},
+		{"failed", "testdata/fail.json", page, "not conforming, problems: "},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			table := filepath.Join(t.TempDir(), "table.md")
+			if err := os.WriteFile(table, []byte(c.table), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			err := run(testCases, strings.NewReader(read(t, c.stream)), io.Discard, io.Discard, func(page []byte) error { return compare(table, page) })
+			if err == nil && c.want != "" || err != nil && (c.want == "" || !strings.Contains(err.Error(), c.want)) {
+				t.Errorf("got error %v, want %q", err, c.want)
+			}
+			if got := read(t, table); got != c.table {
+				t.Errorf("the table became:\n%s", got)
+			}
+		})
+	}
+	if err := compare(filepath.Join(t.TempDir(), "none.md"), []byte(page)); err == nil || !strings.Contains(err.Error(), "cannot read the table: ") {
+		t.Errorf("without a table: got error %v", err)
 	}
 }
 

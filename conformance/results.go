@@ -66,8 +66,9 @@ type testResults []*testResult
 
 type testKey struct{ pkg, name string }
 
-// readResults reads the stream to its end. An incomplete stream is an error.
-func readResults(r io.Reader) (testResults, error) {
+// readResults reads the stream to its end and prints each package to progress when its
+// tests have ended. An incomplete stream is an error.
+func readResults(r io.Reader, progress io.Writer) (testResults, error) {
 	tests := map[testKey]*testResult{}
 	var build strings.Builder
 	cannotBuild := false
@@ -87,6 +88,9 @@ func readResults(r io.Reader) (testResults, error) {
 		case "build-fail":
 			cannotBuild = true
 		default:
+			if e.Test == "" && strings.Contains(e.Output, "\t"+e.Package) {
+				fmt.Fprint(progress, e.Output)
+			}
 			addEvent(tests, e)
 		}
 	}
