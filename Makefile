@@ -18,10 +18,10 @@ CHAOS      ?= 3m
 CHAOS_SEED ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: build test race chaos compat conformance fuzz bench lint demo install uninstall clean help prerequisites
+.PHONY: build test race chaos compat conformance fuzz bench bench-once lint demo install uninstall clean help prerequisites
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## build bin/healthd
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)' -o bin/healthd ./cmd/healthd
@@ -29,8 +29,9 @@ build: ## build bin/healthd
 prerequisites: ## install what the tests need (Debian, Ubuntu; as root)
 	scripts/prerequisites test
 
-test: prerequisites ## install what is missing and run every test, also on a private Docker engine (as root)
-	$(GO) test -race -shuffle=on -timeout 20m ./...
+test: prerequisites ## run every test, also on a private Docker engine, and check docs/conformance.md (as root)
+	$(GO) build -o bin/conformance ./conformance
+	$(GO) test -json -race -shuffle=on -timeout 20m ./... | bin/conformance -check conformance/cases.txt docs/conformance.md
 
 race: ## run the tests that need no engine ten times under the race detector
 	$(GO) test -race -shuffle=on -count=10 ./configs ./prober ./runtime ./supervisor/...
@@ -51,7 +52,10 @@ fuzz: ## run every fuzz target for FUZZTIME (30s) each
 	scripts/fuzz $(FUZZTIME)
 
 bench: prerequisites ## run the benchmarks (as root)
-	$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./prober ./supervisor/... ./runtime/...
+	$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./...
+
+bench-once: ## run each benchmark once, to see that it works (as root)
+	@$(MAKE) bench BENCHTIME=1x
 
 lint: ## check gofmt, vet, staticcheck, go.mod, who imports whom, and the scripts (installs shellcheck if it is missing: as root)
 	scripts/prerequisites lint

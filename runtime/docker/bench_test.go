@@ -31,9 +31,11 @@ func BenchmarkExec(b *testing.B) {
 // They are not started, which makes no difference to lists and inspections.
 func BenchmarkSync(b *testing.B) {
 	private := dockertest.Start(b)
-	for i := range 1000 {
-		private.Create(b, dockertest.RunOptions{Name: fmt.Sprint("c", i), Network: "none"})
+	ids := make([]string, 1000)
+	for i := range ids {
+		ids[i] = private.Create(b, dockertest.RunOptions{Name: fmt.Sprint("c", i), Network: "none"})
 	}
+	b.Cleanup(func() { private.RemoveAll(b, ids...) })
 	e, err := newEngine(private)
 	if err != nil {
 		b.Fatal(err)

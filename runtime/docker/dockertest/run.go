@@ -2,6 +2,7 @@ package dockertest
 
 import (
 	"context"
+	"sync"
 	"testing"
 
 	"github.com/containerd/errdefs"
@@ -71,6 +72,21 @@ func (e *Engine) Remove(tb testing.TB, id string) {
 	err := e.client.ContainerRemove(ctx, id, container.RemoveOptions{Force: true, RemoveVolumes: true})
 	if err != nil && !errdefs.IsNotFound(err) && !errdefs.IsConflict(err) {
 		tb.Errorf("cannot remove container %s: %v", id, err)
+	}
+}
+
+// RemoveAll is Remove for many, some at a time.
+func (e *Engine) RemoveAll(tb testing.TB, ids ...string) {
+	tb.Helper()
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	slots := make(chan struct{}, 8)
+	for _, id := range ids {
+		slots <- struct{}{}
+		wg.Go(func() {
+			e.Remove(tb, id)
+			<-slots
+		})
 	}
 }
 
