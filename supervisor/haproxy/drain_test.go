@@ -48,6 +48,7 @@ func TestDrained(t *testing.T) {
 	e.set("c2", "B", "up")
 	b.waitForServers("web", "c1 A UP 100", "c2 B UP 100", sorry)
 	other.ports["B"] = b.ports["B"]
+	other.waitForServers("web", sorry, "web-1 A UP 100", "web-2 B UP 100", "web-3 0.0.0.0:0 MAINT 100")
 	e.set("c2", "B", "down")
 	b.waitForServers("web", "c1 A UP 100", "c2 B DOWN (agent) 100", sorry)
 	other.waitForServers("web", sorry, "web-1 A UP 100", "web-2 B DOWN (agent) 100", "web-3 0.0.0.0:0 MAINT 100")
