@@ -28,7 +28,7 @@ const (
 // healthd is compared with it all the time, and once more when the faults have ended.
 //
 // What healthd cannot know is not tested: no operator stops anything while the event
-// stream stalls or the engine ends.
+// stream stalls or the engine ends. TestChaos is not parallel, because it loads the whole machine.
 //
 //	go test -race ./e2e -run 'TestChaos$' -chaos=3m -chaos-seed=17
 func TestChaos(t *testing.T) {

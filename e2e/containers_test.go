@@ -24,6 +24,7 @@ match = { e2e = %[1]q }
 [spec.readiness]
 http_get = { port = 8080, path = "/healthz" }
 period = "500ms"
+timeout = "5s"
 [spec.publish]
 service = %[1]q
 port = 8080
@@ -64,19 +65,22 @@ func TestStartRenameRemove(t *testing.T) {
 	}
 }
 
+// Not parallel: it loads the whole machine.
 func TestHundredContainers(t *testing.T) {
 	e := engines.Engine(t)
 	d := startDaemon(t, e.Endpoint, fmt.Sprintf(webSpec, "hundred"))
 	var starting sync.WaitGroup
 	slots := make(chan struct{}, 8)
-	for i := range 100 {
+	ids := make([]string, 100)
+	for i := range ids {
 		slots <- struct{}{}
 		starting.Go(func() {
-			e.Run(t, dockertest.RunOptions{Name: fmt.Sprintf("hundred-%d", i), Labels: map[string]string{"e2e": "hundred"}})
+			ids[i] = e.Run(t, dockertest.RunOptions{Name: fmt.Sprintf("hundred-%d", i), Labels: map[string]string{"e2e": "hundred"}})
 			<-slots
 		})
 	}
 	starting.Wait()
+	t.Cleanup(func() { e.RemoveAll(t, ids...) })
 	d.eventually(60*time.Second, "see all hundred ready", func() error {
 		code, body, err := d.get("/v1/services/hundred/ready?min=100")
 		if err == nil && code != http.StatusOK {
@@ -162,11 +166,13 @@ func TestLabels(t *testing.T) {
 
 // The engine is down for ten seconds; its containers run on.
 func TestEngineAwayForTenSeconds(t *testing.T) {
+	t.Parallel()
 	e := dockertest.Start(t)
 	d := startDaemon(t, e.Endpoint, fmt.Sprintf(webSpec, "away")+`
 [spec.liveness]
 http_get = { port = 8080, path = "/healthz" }
 period = "500ms"
+timeout = "5s"
 `)
 	id := e.Run(t, dockertest.RunOptions{Name: "away", Labels: map[string]string{"e2e": "away"}})
 	d.until(20*time.Second, "away", "ready and probed", func(s status) bool {

@@ -48,7 +48,8 @@ func startHAProxySetup(t *testing.T, example string, within time.Duration, serve
 	port := portOf(freeAddress(t))
 	specs, words, added := "", []string{}, ""
 	for i := 1; i <= servers; i++ {
-		name, host := fmt.Sprintf("%s-%d", example, i), fmt.Sprintf("127.0.0.1%d", i)
+		// Several tests may run the same example at once.
+		name, host := fmt.Sprintf("%s-%s-%d", example, port, i), fmt.Sprintf("127.0.0.1%d", i)
 		b.replicas = append(b.replicas, replica{name: name, address: host + ":" + port, labels: map[string]string{"e2e": name}})
 		specs += strings.NewReplacer(`name  = "web"`, fmt.Sprintf("name = %q", name), `{ app = "web" }`, fmt.Sprintf("{ e2e = %q }", name),
 			"port = 8080, path", fmt.Sprintf("host = %q, port = %s, path", host, port), "8080", port).Replace(string(text))
@@ -238,7 +239,7 @@ func (b *haproxySetup) unreadyIsWithdrawn() {
 	w := b.requestCount(1)
 	late := w.Last.Sub(verdict)
 	b.t.Logf("the last request came %v after the verdict", late)
-	if most := b.within + slack + l.stalled; late > most {
+	if most := b.within + slack + l.stalled(); late > most {
 		b.t.Errorf("a request came %v after the verdict, want at most %v", late, most)
 	}
 	for i, address := range b.addresses {

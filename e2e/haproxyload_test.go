@@ -24,8 +24,6 @@ type load struct {
 	cancel context.CancelFunc
 	ended  sync.WaitGroup
 	client *http.Client
-	// stalled is how long the machine kept the load from going on, to be read at its end.
-	stalled time.Duration
 
 	mu       sync.Mutex
 	sent     int
@@ -35,6 +33,7 @@ type load struct {
 	since    map[string]int // answers since the last call of fresh
 	answers  map[string][]answer
 	failedAt []time.Time   // when those were sent that failed
+	late     time.Duration // see stalled
 	breath   time.Duration // the longest time since the last call of breathe that the machine did not let the test run
 }
 
@@ -88,7 +87,7 @@ func (l *load) dispatch(ctx context.Context, turns chan<- time.Duration, long ti
 			next = next.Add(time.Second / loadRate)
 		}
 		if late := time.Now().Add(-100 * time.Millisecond); next.Before(late) {
-			l.stalled += late.Sub(next)
+			l.stall(late.Sub(next))
 			next = late
 		}
 		select {
@@ -97,6 +96,19 @@ func (l *load) dispatch(ctx context.Context, turns chan<- time.Duration, long ti
 			return
 		}
 	}
+}
+
+func (l *load) stall(d time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.late += d
+}
+
+// stalled is how long the machine has kept the load from going on so far.
+func (l *load) stalled() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.late
 }
 
 func (l *load) post(url string) (replica string, err error) {
@@ -198,7 +210,7 @@ func (l *load) noFailuresSince(at time.Time) {
 	l.t.Helper()
 	took := time.Since(l.begun).Seconds()
 	l.finish()
-	l.t.Logf("%d requests in %.1f s (stalled for %v), %d failed, by replica %v", l.sent, took, l.stalled, l.failed, l.by)
+	l.t.Logf("%d requests in %.1f s (stalled for %v), %d failed, by replica %v", l.sent, took, l.stalled(), l.failed, l.by)
 	if n := len(slices.DeleteFunc(l.failedAt, at.After)); n > 0 {
 		l.t.Errorf("%d of %d requests failed, %d after %v: %v", l.failed, l.sent, n, at, l.failures)
 	}

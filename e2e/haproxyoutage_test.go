@@ -20,7 +20,7 @@ func (b *haproxySetup) haproxyRestarts() {
 	if w := b.requestCount(1); w.Last.After(begun) {
 		late := w.Last.Sub(begun)
 		b.t.Logf("%d requests came to the unready one, the last %v after HAProxy's start", l.by[b.addresses[1]], late)
-		if most := b.within + slack + l.stalled; late > most {
+		if most := b.within + slack + l.stalled(); late > most {
 			b.t.Errorf("a request came %v after HAProxy's start, want at most %v", late, most)
 		}
 	}
@@ -117,7 +117,7 @@ func (b *haproxySetup) healthdDiesWithHTTPCheck() {
 	back := time.Since(begun)
 	l.finish()
 	b.t.Logf("all were down %v after the kill, and back %v after healthd's start; %d of %d requests failed", took, back, l.failed, l.sent)
-	if most := b.within + slack + l.stalled; took > most {
+	if most := b.within + slack + l.stalled(); took > most {
 		b.t.Errorf("HAProxy took all down after %v, want at most %v", took, most)
 	}
 	if l.failed == 0 || l.failures["status 503"] != l.failed {

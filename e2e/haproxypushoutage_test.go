@@ -27,7 +27,7 @@ func (b *haproxySetup) newHAProxyIsFilled() {
 	}
 	l.noFailuresSince(refilled)
 	b.t.Logf("HAProxy had its servers again %v after its start; %v", refilled.Sub(begun), l.failures)
-	if most := time.Second + slack + l.stalled; refilled.Sub(begun) > most {
+	if most := time.Second + slack + l.stalled(); refilled.Sub(begun) > most {
 		b.t.Errorf("HAProxy had its servers again %v after its start, want at most %v", refilled.Sub(begun), most)
 	}
 	b.set(1, "ready=200")
@@ -172,7 +172,7 @@ func (b *haproxySetup) haproxyReloads(filled bool) {
 	l.noFailuresSince(refilled)
 	after := b.requestCount(1)
 	b.t.Logf("HAProxy had its servers again %v after the reload was requested: %v", refilled.Sub(begun), l.failures)
-	most := time.Second + slack + l.stalled
+	most := time.Second + slack + l.stalled()
 	if refilled.Sub(begun) > most {
 		b.t.Errorf("HAProxy had its servers again %v after the reload was requested, want at most %v", refilled.Sub(begun), most)
 	}

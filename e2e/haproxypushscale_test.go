@@ -34,7 +34,7 @@ func (b *haproxySetup) dockerStopWithdraws() {
 		signals = append(signals, signal)
 		withdrawn := b.last(wide.names[i], "NotReady").Time.Sub(signal)
 		b.t.Logf("%s: healthd knew %v after its signal", wide.names[i], withdrawn)
-		if most := b.within + slack + l.stalled; withdrawn > most {
+		if most := b.within + slack + l.stalled(); withdrawn > most {
 			b.t.Errorf("%s was withdrawn %v after its signal, want at most %v", wide.names[i], withdrawn, most)
 		}
 		b.e.Remove(b.t, wide.names[i])
@@ -43,7 +43,7 @@ func (b *haproxySetup) dockerStopWithdraws() {
 	l.finish()
 	b.t.Logf("%d of %d requests failed: %v", l.failed, l.sent, l.failures)
 	for _, at := range l.failedAt {
-		near := func(signal time.Time) bool { return at.Sub(signal).Abs() < b.within+slack+l.stalled }
+		near := func(signal time.Time) bool { return at.Sub(signal).Abs() < b.within+slack+l.stalled() }
 		if !slices.ContainsFunc(signals, near) {
 			b.t.Errorf("a request failed that was sent at %v, when no replica was being stopped", at)
 		}

@@ -151,6 +151,7 @@ func TestEngineRestartStartsWhatRan(t *testing.T) {
 		"gracefully": (*dockertest.Engine).Stop, "killed": (*dockertest.Engine).Kill,
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			e := dockertest.Start(t, "--live-restore=false")
 			d := startDaemon(t, e.Endpoint, fmt.Sprintf(restartSpec, "reborn", "Always"))
 			labels := map[string]string{"e2e": "reborn"}
@@ -217,17 +218,18 @@ exec = { command = ["test", "!", "-e", "/sick"] }
 period = "300ms"
 timeout = "5s"
 failure_threshold = 1
-[spec.readiness]
+[spec.startup]
 exec = { command = ["test", "-e", "/warm"] }
 period = "300ms"
 timeout = "5s"
+failure_threshold = 1000
 [spec.group]
 name = "crowd"
 max_unavailable = 1
 `
 
-// All members of a group fail at once: they are restarted one after the other, and one that
-// recovers while it waits is not restarted.
+// All members of a group fail at once: they are restarted one after the other, each when the
+// one before is ready, and one that recovers while it waits is not restarted.
 func TestGroupLimit(t *testing.T) {
 	t.Parallel()
 	e := engines.Engine(t)
@@ -236,40 +238,48 @@ func TestGroupLimit(t *testing.T) {
 	for _, name := range names {
 		e.Run(t, dockertest.RunOptions{
 			Name: name, Labels: map[string]string{"e2e": "crowd"},
-			Cmd: []string{"sh", "-c", "rm -f /sick; sleep 2; touch /warm; trap 'rm -f /warm; exit' TERM; while :; do sleep 0.1; done"},
+			Cmd: []string{"sh", "-c", "trap exit TERM; rm -f /sick /warm; touch /up; while :; do sleep 0.1; done"},
 		})
 	}
+	warm := func(name string, restarts int) {
+		t.Helper()
+		inside(t, e, name, "touch", "/warm")
+		d.until(30*time.Second, name, "ready", func(s status) bool { return s.Ready && s.RestartCount == restarts })
+	}
 	for _, name := range names {
-		d.until(30*time.Second, name, "ready", ready)
+		inside(t, e, name, "sh", "-c", "until test -e /up; do sleep 0.1; done")
+		warm(name, 0)
 	}
 	for _, name := range names {
 		inside(t, e, name, "touch", "/sick")
 	}
-	waiting := func(s status) bool { return s.State.Waiting != nil && s.State.Waiting.Reason == "GroupLimit" }
-	spared := ""
-	d.eventually(time.Minute, "see two restarted, one after the other", func() error {
-		restarted := 0
+	var waiting, down []string
+	d.eventually(time.Minute, "restart one and let two wait", func() error {
+		waiting, down = nil, nil
 		for _, name := range names {
-			s, err := d.status(name)
-			if err != nil {
+			switch s, err := d.status(name); {
+			case err != nil:
 				return err
-			}
-			if s.RestartCount > 0 {
-				restarted++
-			}
-			if spared == "" && s.RestartCount == 0 && waiting(s) {
-				spared = name
-				inside(t, e, name, "rm", "-f", "/sick")
+			case waitsFor("GroupLimit")(s):
+				waiting = append(waiting, name)
+			// Once the startup probe has failed, the new run has removed /warm.
+			case restarted(1)(s) && s.Probes["startup"].Outcome == "Failure":
+				down = append(down, name)
 			}
 		}
-		if restarted < 2 {
-			return fmt.Errorf("%d were restarted", restarted)
+		if len(waiting) != 2 || len(down) != 1 {
+			return fmt.Errorf("%v wait, and %v is starting again", waiting, down)
 		}
 		return nil
 	})
-	if spared == "" {
-		t.Fatal("nobody had to wait")
-	}
+	spared, next := waiting[0], waiting[1]
+	inside(t, e, spared, "rm", "/sick")
+	d.until(30*time.Second, spared, "recovered", func(s status) bool { return s.Ready && !waitsFor("GroupLimit")(s) })
+	warm(down[0], 1)
+	d.until(30*time.Second, next, "started again", func(s status) bool {
+		return restarted(1)(s) && s.Probes["startup"].Outcome == "Failure"
+	})
+	warm(next, 1)
 	if n := d.maxDownAtOnce(); n != 1 {
 		t.Errorf("%d members were down at once by healthd's hand, want 1", n)
 	}
