@@ -11,36 +11,48 @@ import (
 	"healthd/supervisor/core"
 )
 
-// Board shows the newest View of every supervised container to whoever wants to
-// read, at any time and from any goroutine, without the loop waiting for them. The
-// loop alone writes it.
+// Board has the newest View of every supervised container. Any goroutine may read it at
+// any time; readers never make the loop wait. Only the loop writes it.
 type Board struct {
 	byID     sync.Map // full ID → *slot
 	byName   sync.Map // name → *slot
 	runtimes sync.Map // name → RuntimeView
 	lateness latenessCounts
 
-	sharedNames int // how often a name was taken while another container had it; the loop's
+	sharedNames int // how often a second container took a name; only the loop uses it
 }
 
 // slot holds the newest View of one container.
 type slot struct{ view atomic.Pointer[core.View] }
 
-// RuntimeView is what is known of one runtime.
+// RuntimeView is what the Board shows of one runtime.
 type RuntimeView struct {
 	Name    string
-	Up      bool // it can be heard
-	Synced  bool // a full list was taken in since the start of the daemon
-	Err     error
-	Lag     time.Duration // of its last event, from the engine's clock to ours
-	Relists map[string]int
+	Up      bool           // healthd is connected and knows all its containers
+	Synced  bool           // the daemon has taken in a full list, once
+	Err     error          // why it is not Up; nil before the first connection
+	Lag     time.Duration  // of its newest event: healthd's clock less the engine's
+	Relists map[string]int // full lists, by reason
 }
 
-// minPrefix is the shortest prefix of an ID that Find takes for one: "db" is a name.
+// NewBoard returns a board with these runtimes and containers, for the tests of outlets.
+// A Supervisor makes its own board.
+func NewBoard(runtimes []RuntimeView, views ...*core.View) *Board {
+	b := &Board{}
+	for _, r := range runtimes {
+		b.runtimes.Store(r.Name, r)
+	}
+	for _, v := range views {
+		b.put(&slot{}, v)
+	}
+	return b
+}
+
+// minPrefix is the length of the shortest ID prefix that Find accepts: "db" is a name.
 const minPrefix = 4
 
-// Find returns the container of that name, or else the one whose ID begins with it,
-// from four characters on. A prefix that fits several containers finds none.
+// Find returns the container of that name, or else the one whose ID begins with name. A
+// prefix has at least four characters. A prefix of several IDs finds none of them.
 func (b *Board) Find(name string) (*core.View, bool) {
 	if s, ok := b.byName.Load(name); ok {
 		return s.(*slot).view.Load(), true
@@ -63,7 +75,7 @@ func (b *Board) Find(name string) (*core.View, bool) {
 	return found, found != nil && unique
 }
 
-// isIDPrefix keeps names that cannot be IDs from costing a walk over all of them.
+// isIDPrefix spares Find a walk over all IDs for a name that is no ID.
 func isIDPrefix(name string) bool {
 	return len(name) >= minPrefix && len(name) <= 64 && strings.Trim(name, "0123456789abcdef") == ""
 }
@@ -92,7 +104,7 @@ func (b *Board) Runtimes() []RuntimeView {
 	return all
 }
 
-// Synced says whether every runtime has been taken in fully at least once.
+// Synced says whether every runtime has been Synced. It is true when there is none.
 func (b *Board) Synced() bool {
 	synced := true
 	b.runtimes.Range(func(_, r any) bool {
@@ -102,10 +114,10 @@ func (b *Board) Synced() bool {
 	return synced
 }
 
-// LatenessBuckets are the upper bounds, in seconds, of what Lateness counts.
+// LatenessBuckets are the upper bounds of the counts of Lateness, in seconds.
 var LatenessBuckets = [...]float64{.0005, .001, .0025, .005, .01, .02, .05, .1, .25, .5, 1, 2.5}
 
-// latenessCounts counts how late probes started. It is of the whole host.
+// latenessCounts counts how late probes of the whole host started.
 type latenessCounts struct {
 	counts [len(LatenessBuckets) + 1]atomic.Uint64
 	nanos  atomic.Int64
@@ -121,9 +133,9 @@ func (l *latenessCounts) observe(d time.Duration) {
 	l.nanos.Add(int64(d))
 }
 
-// Lateness returns how many probes started how late since the start of the daemon:
-// a count for each of LatenessBuckets and one for those above, and the sum in
-// seconds.
+// Lateness returns how late probes have started since the start of the daemon. counts has
+// a count for each of LatenessBuckets and one for all above; they are not cumulative. sum
+// is in seconds.
 func (b *Board) Lateness() (counts []uint64, sum float64) {
 	counts = make([]uint64, len(b.lateness.counts))
 	for i := range b.lateness.counts {
@@ -132,9 +144,9 @@ func (b *Board) Lateness() (counts []uint64, sum float64) {
 	return counts, time.Duration(b.lateness.nanos.Load()).Seconds()
 }
 
-// put shows a container's newest view, and says whether load balancers see it
-// otherwise than the one before. The slot is kept by the loop, so that this costs the
-// same however many containers there are.
+// put shows a container's newest view. It returns true when load balancers need to know
+// of the change. The entry keeps its slot, so that put is as fast for 10,000 containers
+// as for one.
 func (b *Board) put(s *slot, v *core.View) (changed bool) {
 	old := s.view.Swap(v)
 	if old != nil && old.Container.Name == v.Container.Name {
@@ -156,8 +168,8 @@ func (b *Board) remove(s *slot) {
 	b.release(v.Container.Name, s)
 }
 
-// release gives a name up, to another container of that name if there is one: the
-// engines of two runtimes do not know each other's names.
+// release gives a name up. Another container of that name takes it over: two runtimes may
+// each have one.
 func (b *Board) release(name string, s *slot) {
 	b.byName.CompareAndDelete(name, s)
 	if b.sharedNames == 0 {
@@ -173,8 +185,7 @@ func (b *Board) release(name string, s *slot) {
 	})
 }
 
-// samePublished says that a load balancer sees no difference between two views of a
-// container.
+// samePublished says whether two views of a container are the same for a load balancer.
 func samePublished(a, b *core.View) bool {
 	return a.Spec == b.Spec && a.Service == b.Service && a.Container.Name == b.Container.Name &&
 		a.Container.Address == b.Container.Address && a.State.Run.ID == b.State.Run.ID &&

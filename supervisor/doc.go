@@ -1,19 +1,32 @@
 // Package supervisor keeps containers healthy. One goroutine, Supervisor.Run, owns all
-// state. It feeds package core, which decides, and carries the decisions out in
-// goroutines that report back by message. It leaves what a container is to package
-// runtime, how to ask it to package prober, and what the world sees to the outlets
-// below it.
+// state. For each message it asks package core for a decision and carries the decision
+// out in goroutines, which report back by message.
 //
 //	runtime.Watch ─ Deliver ─┐                  ┌─▶ probes, hooks, calls to the engine:
-//	people ─ Restart, Hold ──┼─▶ inbox ─▶ loop ─┤   a goroutine each, which reports to
-//	load balancers ─ Drained ┘            │     │   the inbox when it is done
-//	timers: a heap of due times ─────────▶│     └─▶ Journal, Store, Publisher: never wait
+//	people ─ Restart, Hold ──┼─▶ inbox ─▶ loop ─┤   one goroutine each, which sends its
+//	load balancers ─ Drained ┘            │     │   result to the inbox
+//	timers: a heap of due times ─────────▶│     └─▶ Journal, Store, Publisher: never block
 //	                                      ▼
 //	                          core.Step for one container
 //	                                      ▼
 //	                          Board: newest core.View of each container, for outlets
 //
-// What concerns more than one container is decided here: the guard (groups and the
-// budget of the host), identities that survive re-creation, reloads, engines that are
-// lost and come back.
+// Package core decides for one container. This package decides what concerns several:
+// groups, the restart budget of the host, identities that survive re-creation, reloads,
+// and engines that are lost and come back. Package runtime knows what a container is,
+// package prober how to probe it, and the outlet packages below this one what users see.
+//
+//	supervisor.go  Supervisor, its Config, what it needs of engines and probers
+//	loop.go        Run, one turn of the loop, one step of one container
+//	entry.go       entry: one supervised container
+//	engines.go     what runtimes report: containers, causes, lost and back
+//	requests.go    what people and load balancers ask: Restart, Hold, Resume, SetGate,
+//	               Drained, Ask, Ping
+//	effects.go     what a step asks for: probes, hooks, stops, starts, inspections
+//	guard.go       which failed containers wait: grouplimit.go, budget.go
+//	keep.go        what outlives a daemon and a re-creation
+//	reload.go      new specs for the containers that run
+//	queue.go       due times
+//	board.go       the newest views
+//	store.go, publish.go   outlets that the loop calls: Store, Journal, Publisher
 package supervisor

@@ -9,7 +9,18 @@ import (
 	"healthd/supervisor/core"
 )
 
-// loadMemories sorts what an earlier daemon has kept.
+// A container's memory outlives the daemon: it is found again by its ID. Back-off, restart
+// counts and holds outlive the container, too: the next container of the same identity
+// inherits them.
+
+// forgetAfter is how long healthd remembers an identity without a container, at least.
+const forgetAfter = time.Hour
+
+// pruneMemories is how many identities without a container are kept before the loop looks
+// for old ones to drop.
+const pruneMemories = 1024
+
+// loadMemories sorts what an earlier daemon stored.
 func (l *loop) loadMemories(past []core.Memory) {
 	l.notSeenYet, l.removed = make(map[string]core.Memory), make(map[string]core.Memory)
 	l.engines, l.unsupervised = make(map[string]engineLife), make(map[string]bool)
@@ -26,11 +37,11 @@ func (l *loop) loadMemories(past []core.Memory) {
 			l.removed[m.Identity] = m
 		}
 	}
-	l.guard.loadGranted(past, time.Now())
+	l.guard.budget.load(past, time.Now())
 }
 
-// restore lets a container that is seen for the first time be what an earlier daemon
-// knew of it, and says whether one knew it.
+// restore gives a new entry the state that is remembered of its container. It returns
+// false when nothing is remembered.
 func (l *loop) restore(e *entry) bool {
 	m, ok := l.notSeenYet[e.container.ID]
 	if !ok || e.spec == nil {
@@ -40,28 +51,13 @@ func (l *loop) restore(e *entry) bool {
 	e.remembered, e.rememberedGates, e.durable = m.Facts, m.Gates, closedChannel
 	e.state = m.State(e.spec, time.Now())
 	e.down, e.granted = m.Down, m.Granted
-	e.down.Since = earlier(m.Down.Since, time.Now()) // should the clock have been set back
+	e.down.Since = earlier(m.Down.Since, time.Now()) // the clock may have been set back
 	e.missedEvents = l.unsupervised[m.ID]
 	delete(l.unsupervised, m.ID)
 	return true
 }
 
-// settleNotSeen takes in, when a runtime is fully known again, that what was not told of it
-// is gone. Those that have come in place of it take up what belongs to its identity.
-func (l *loop) settleNotSeen(u update) {
-	for id, m := range l.notSeenYet {
-		if m.Runtime == u.Runtime && !slices.Contains(u.NotInspected, id) {
-			l.removedBeforeSeen(id)
-		}
-	}
-	for _, e := range l.entriesOf(u.Runtime) {
-		if e.firstSeen && e.state.Run.ID != (runtime.Run{}) {
-			l.inherit(e)
-		}
-	}
-}
-
-// remember keeps what has changed of a container.
+// remember stores what has changed of a container.
 func (l *loop) remember(e *entry) {
 	m := e.memory()
 	if m.Facts == e.remembered && slices.Equal(m.Gates, e.rememberedGates) {
@@ -77,8 +73,8 @@ func (e *entry) memory() core.Memory {
 	return m
 }
 
-// inherit takes up what is remembered of the identity whose first run this container
-// has: compose makes the new container before it removes the old one.
+// inherit gives a container that begins its first run what is remembered of its identity.
+// It must not come earlier: Compose makes the new container before it removes the old one.
 func (l *loop) inherit(e *entry) {
 	e.state.Engine.Resources = e.container.Resources
 	m, ok := l.removed[e.identity]
@@ -97,10 +93,25 @@ func (l *loop) inherit(e *entry) {
 	}
 }
 
-// rememberRemoved keeps, of a container that was removed, what belongs to its identity. A
-// container that never ran has nothing of its own.
+// removeNotSeen runs when all containers of a runtime are known: those that are remembered
+// but were not reported are gone. Containers that replace them inherit.
+func (l *loop) removeNotSeen(u update) {
+	for id, m := range l.notSeenYet {
+		if m.Runtime == u.Runtime && !slices.Contains(u.NotInspected, id) {
+			l.removedBeforeSeen(id)
+		}
+	}
+	for _, e := range l.entriesOf(u.Runtime) {
+		if e.isNew && e.state.Run.ID != (runtime.Run{}) {
+			l.inherit(e)
+		}
+	}
+}
+
+// rememberRemoved keeps what belongs to the identity of a removed container. A container
+// that never ran leaves nothing.
 func (l *loop) rememberRemoved(e *entry) {
-	if _, ok := l.notSeenYet[e.container.ID]; ok { // it was valid once
+	if _, ok := l.notSeenYet[e.container.ID]; ok { // its labels are invalid, but once were not
 		l.removedBeforeSeen(e.container.ID)
 		return
 	}
@@ -111,7 +122,8 @@ func (l *loop) rememberRemoved(e *entry) {
 	l.keepRemoved(e.memory())
 }
 
-// removedBeforeSeen is gone for a container that is remembered but not supervised now.
+// removedBeforeSeen takes in that a container was removed of which the loop has a memory
+// but no entry.
 func (l *loop) removedBeforeSeen(id string) {
 	if m, ok := l.notSeenYet[id]; ok {
 		delete(l.notSeenYet, id)
@@ -127,9 +139,12 @@ func (l *loop) keepRemoved(m core.Memory) {
 	}
 	l.removed[m.Identity] = m
 	l.config.Store.Remember(m)
-	if len(l.removed) < l.pruneAt {
-		return
+	if len(l.removed) >= l.pruneAt {
+		l.pruneRemoved()
 	}
+}
+
+func (l *loop) pruneRemoved() {
 	maps.DeleteFunc(l.removed, func(_ string, m core.Memory) bool {
 		old := time.Since(m.Gone) > forgetAfter
 		if old {
@@ -139,9 +154,3 @@ func (l *loop) keepRemoved(m core.Memory) {
 	})
 	l.pruneAt = max(pruneMemories, 2*len(l.removed))
 }
-
-// forgetAfter is how long an identity without a container is remembered at least.
-const forgetAfter = time.Hour
-
-// pruneMemories is how many memories may gather before old ones are looked for.
-const pruneMemories = 1024

@@ -3,12 +3,10 @@ package supervisor
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 	"time"
 
-	"healthd/prober"
 	"healthd/runtime"
 	"healthd/supervisor/core"
 )
@@ -16,69 +14,41 @@ import (
 // loop is the state of Run. Only the goroutine of Run touches it.
 type loop struct {
 	*Supervisor
-	entries      map[string]*entry      // by container ID
-	notSeenYet   map[string]core.Memory // by container ID: not seen again yet by this daemon
-	unsupervised map[string]bool        // by container ID: in past, but dropped by a reload
-	removed      map[string]core.Memory // by identity: of containers that are gone
-	engines      map[string]engineLife  // by runtime: of the present connection
-	pruneAt      int                    // size of memories at which old ones are dropped
+	resolver     Resolver
+	entries      map[string]*entry // by container ID
 	queue        queue
 	guard        *guard
-	resolver     Resolver
-	reloaded     time.Time                     // when it was replaced
-	dropped      map[string]*runtime.Container // by that, until their watcher says so
-	dialing      map[string]bool               // by runtime: it is being asked whether it takes connections
-	effects      []core.Effect                 // reused
-	recheckAt    time.Time                     // when those who wait are looked at again
+	effects      []core.Effect // buffer that every step uses again
+	recheckAt    time.Time     // when to look again at the containers that wait for the guard
 	shuttingDown bool
 
-	wg     *sync.WaitGroup
-	asking context.Context // ends the probes that are under way
+	// What outlives a daemon and a re-creation (keep.go).
+	notSeenYet   map[string]core.Memory // by container ID: this daemon has not seen the container yet
+	unsupervised map[string]bool        // those of notSeenYet that a reload dropped
+	removed      map[string]core.Memory // by identity: its container was removed
+	pruneAt      int                    // size of removed at which old ones are dropped
+
+	// What is known of engines (engines.go).
+	engines map[string]engineLife // by runtime
+	dialing map[string]bool       // runtimes that a goroutine dials now
+
+	// Reloads (reload.go).
+	reloadedAt time.Time                     // zero: never
+	dropped    map[string]*runtime.Container // by ID: a reload dropped it, its watcher still reports it
+
+	wg      *sync.WaitGroup // all goroutines of the loop
+	workCtx context.Context // ends probes and hooks
 }
 
-// entry is one supervised container.
-type entry struct {
-	slot            slot
-	container       *runtime.Container
-	spec            *core.Spec // nil when invalid
-	invalid         string
-	identity        string
-	group           string
-	service         string
-	state           core.State
-	remembered      core.Facts      // as last remembered
-	rememberedGates []core.Gate     // too
-	durable         <-chan struct{} // closed when they are
-	specOutdated    bool            // its spec is, but it is in the middle of a restart
-	endedWithEngine bool            // with its engine, it seems, or before
-	firstSeen       bool            // nobody has known it before the present connection
-	unreported      bool            // its watcher reports it no more, as nobody wants it
-	missedEvents    bool            // what happened since a reload dropped it nobody has watched
-	down            core.Outage     // zero: none, or over
-	granted         []time.Time     // restarts that probes asked for, lately; never changed in place
-
-	probes        [core.NumProbes]prober.Probe // for the present run and address; nil: not built yet
-	asking        context.Context              // ends these probes
-	endAsking     context.CancelFunc
-	probesVersion int // changes with them
-
-	run     context.Context // ends the hooks of the present run
-	endRun  context.CancelFunc
-	endHook context.CancelFunc // the newest of these
-
-	wake  time.Time
-	index int // in the queue; negative: not there
-}
-
-// Run supervises until ctx ends; it then finishes the restarts that are under way,
-// starts what waits for its start, and returns nil. It must be called once.
+// Run supervises until ctx ends. It then finishes the restarts that are under way,
+// starts the containers that wait for their start, and returns nil. Call it once.
 func (s *Supervisor) Run(ctx context.Context) error {
-	asking, stopAsking := context.WithCancel(context.WithoutCancel(ctx))
+	workCtx, stopWork := context.WithCancel(context.WithoutCancel(ctx))
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer close(s.ended)
-	defer stopAsking()
-	l := newLoop(s, &wg, asking)
+	defer stopWork()
+	l := newLoop(s, &wg, workCtx)
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	done := ctx.Done()
@@ -103,9 +73,9 @@ func (s *Supervisor) Run(ctx context.Context) error {
 	}
 }
 
-func newLoop(s *Supervisor, wg *sync.WaitGroup, asking context.Context) *loop {
+func newLoop(s *Supervisor, wg *sync.WaitGroup, workCtx context.Context) *loop {
 	l := &loop{
-		Supervisor: s, wg: wg, asking: asking,
+		Supervisor: s, wg: wg, workCtx: workCtx,
 		entries: make(map[string]*entry), pruneAt: pruneMemories, guard: newGuard(s.config.Guard),
 		resolver: s.config.Resolve, dropped: make(map[string]*runtime.Container), dialing: make(map[string]bool),
 	}
@@ -113,8 +83,8 @@ func newLoop(s *Supervisor, wg *sync.WaitGroup, asking context.Context) *loop {
 	return l
 }
 
-// stepDue steps every entry whose time has come. Should one be due again at once, which
-// none ought to be, the others have their turn first.
+// stepDue steps every entry that is due. An entry that were due again at once, which is
+// a defect, must not starve the others: it waits a millisecond.
 func (l *loop) stepDue(now time.Time) {
 	for e := l.queue.first(); e != nil && !e.wake.After(now); e = l.queue.first() {
 		l.step(e, &core.Input{Kind: core.Tick})
@@ -124,11 +94,12 @@ func (l *loop) stepDue(now time.Time) {
 	}
 }
 
-// recheckEvery is how often those who wait for their group or the budget are looked
-// at when nothing happens to them.
+// recheckEvery is how often the loop looks at the containers that wait for their group
+// or the budget when no message concerns them.
 const recheckEvery = time.Second
 
-// recheckWaiting lets those go on who need wait no longer, longest first.
+// recheckWaiting steps the waiting containers whose wait has changed or is over, longest
+// wait first.
 func (l *loop) recheckWaiting(now time.Time) {
 	if len(l.guard.waiting) == 0 || !l.guard.changed && now.Before(l.recheckAt) {
 		return
@@ -141,7 +112,7 @@ func (l *loop) recheckWaiting(now time.Time) {
 	}
 }
 
-// next returns when the loop has something to do that nobody reports.
+// next returns when the loop must act without a message; zero means never.
 func (l *loop) next(now time.Time) time.Time {
 	var at time.Time
 	if e := l.queue.first(); e != nil {
@@ -157,7 +128,6 @@ func (l *loop) next(now time.Time) time.Time {
 	return at
 }
 
-// beginShutdown tells every container's state that healthd is to end.
 func (l *loop) beginShutdown() {
 	l.shuttingDown = true
 	for _, e := range l.entries {
@@ -165,7 +135,7 @@ func (l *loop) beginShutdown() {
 	}
 }
 
-// settled says that nothing is under way that healthd must finish.
+// settled says whether no container has a stop or start that healthd must finish.
 func (l *loop) settled() bool {
 	for _, e := range l.entries {
 		if !e.state.Settled() {
@@ -175,60 +145,44 @@ func (l *loop) settled() bool {
 	return true
 }
 
-// step lets the core decide about one container, shows the outcome and carries it
-// out.
+// step has the core decide about one container, publishes the new state and then
+// carries the effects out: readiness is withdrawn before a stop.
 func (l *loop) step(e *entry, in *core.Input) {
-	now := time.Now()
-	if e.spec == nil { // nothing to decide about a container whose labels are wrong
-		e.state = core.InvalidState(e.container, in.Kind == core.RuntimeLost || e.state.Lost && in.Kind != core.RuntimeBack)
-		l.queue.set(e, time.Time{})
-		l.show(e)
+	if e.spec == nil {
+		l.stepInvalid(e, in)
 		return
 	}
-	run, before := e.state.Run.ID, e.state.Action.Stopping
+	now := time.Now()
+	run, stopping := e.state.Run.ID, e.state.Action.Stopping
 	if in.MayFailRun() || e.state.Health.Failed != core.NoCause || e.state.Run.Hooks[core.PostStart] == core.HookFailed {
 		in.Wait, in.LastUp = l.guard.wait(e, now), l.config.Publisher.LastUp(e.container.ID)
 	}
 	e.state, l.effects = core.Step(e.spec, e.container, e.state, in, now, l.effects[:0])
-	if e.state.Run.ID != run || e.run == nil {
-		e.cancelAll()
-		e.run, e.endRun = context.WithCancel(l.asking)
-		e.resetProbes(l.asking)
+	if e.state.Run.ID != run || e.runCtx == nil {
+		e.beginRun(l.workCtx)
 	}
 	l.show(e)
-	l.guard.update(e, before, now)
+	l.guard.update(e, stopping, now)
 	l.remember(e)
 	for i := range l.effects {
-		l.do(e, &l.effects[i], now)
+		l.carryOut(e, &l.effects[i], now)
 	}
 	l.queue.set(e, core.NextTick(&e.state))
 	if e.specOutdated && e.state.Settled() {
 		l.resolveAgain(e)
 	}
-	if l.guard.exhausted() {
+	if l.guard.newlyExhausted() {
+		limit := l.guard.budget.limit
 		l.record("", core.WaitRestartBudget, "Probes have asked for %d restarts in %v, which is all that may be: the others wait",
-			l.guard.limit.MaxRestarts, l.guard.limit.Window)
+			limit.MaxRestarts, limit.Window)
 	}
 }
 
-// resetProbes lets probes be built anew and ends those that are under way.
-func (e *entry) resetProbes(asking context.Context) {
-	if e.endAsking != nil {
-		e.endAsking()
-	}
-	e.probesVersion++
-	e.asking, e.endAsking = context.WithCancel(asking)
-	e.probes = [core.NumProbes]prober.Probe{}
-}
-
-// cancelAll ends the probes and hooks that are under way.
-func (e *entry) cancelAll() {
-	if e.endRun != nil {
-		e.endRun()
-	}
-	if e.endAsking != nil {
-		e.endAsking()
-	}
+// stepInvalid shows a container with invalid labels. The core decides nothing about it.
+func (l *loop) stepInvalid(e *entry, in *core.Input) {
+	e.state = core.InvalidState(e.container, in.Kind == core.RuntimeLost || e.state.Lost && in.Kind != core.RuntimeBack)
+	l.queue.set(e, time.Time{})
+	l.show(e)
 }
 
 // show puts the entry's newest view on the board.
@@ -241,76 +195,10 @@ func (l *loop) show(e *entry) {
 	}
 }
 
-// do carries one effect out.
-func (l *loop) do(e *entry, f *core.Effect, now time.Time) {
-	switch f.Kind {
-	case core.RunProbe:
-		l.board.lateness.observe(f.Late)
-		l.ask(e, f.Probe)
-	case core.StopContainer:
-		l.call(e, core.StopCall, f.Grace)
-	case core.StartContainer:
-		l.call(e, core.StartCall, 0)
-	case core.RunHook:
-		l.hook(e, f.Hook, f.Grace)
-	case core.InspectContainer:
-		l.inspect(e)
-	case core.DialEngine:
-		l.dial(e)
-	case core.RecordEvent:
-		l.config.Journal.Record(core.Event{Time: now, Container: e.container.Name, Reason: f.Reason, Message: f.Message})
-	}
-}
-
-// request is a message from a person: to do something for that container, or for all,
-// or, when there is nothing to do, a mere sign of life.
-type request struct {
-	id    string
-	do    func(*loop, *entry) error
-	all   func(*loop)
-	reply chan error // has room
-}
-
-func (r request) apply(l *loop) {
-	if r.do == nil {
-		if r.all != nil {
-			r.all(l)
-		}
-		r.reply <- nil
-		return
-	}
-	e := l.entries[r.id]
-	switch {
-	case e == nil:
-		r.reply <- ErrUnknownContainer
-	case l.shuttingDown:
-		r.reply <- ErrStopping
-	case e.spec == nil:
-		r.reply <- fmt.Errorf("what is set for it is wrong: %s", e.invalid)
-	default:
-		r.reply <- r.do(l, e)
-	}
-}
-
-// restart begins a restart that a person asked for.
-func (l *loop) restart(e *entry) error {
-	switch {
-	case e.container.AutoRemove:
-		return ErrAutoRemove
-	case e.state.Lasting.Held:
-		return ErrHeld
-	case e.state.Lost:
-		return ErrRuntimeLost
-	}
-	l.step(e, &core.Input{Kind: core.RestartRequested})
-	return nil
-}
-
-// runtimeView returns what the board shows of a runtime, to be changed and put
-// back.
-func (l *loop) runtimeView(name string) RuntimeView {
-	r, _ := l.board.runtimes.Load(name)
-	v, _ := r.(RuntimeView)
-	v.Name, v.Relists = name, maps.Clone(v.Relists)
-	return v
+// record adds an event to the history; container is empty when it concerns the host or a
+// whole runtime.
+func (l *loop) record(container, reason, format string, args ...any) {
+	l.config.Journal.Record(core.Event{
+		Time: time.Now(), Container: container, Reason: reason, Message: fmt.Sprintf(format, args...),
+	})
 }

@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// queue orders the entries that wait for a time by that time.
+// queue is a heap of the entries that wait for a time, earliest first.
 type queue struct{ entries []*entry }
 
-// set makes e wait for at, or for nothing when at is zero.
+// set makes e due at that time; the zero time takes it from the queue.
 func (q *queue) set(e *entry, at time.Time) {
 	switch {
 	case at.IsZero() && e.index < 0:
@@ -23,7 +23,7 @@ func (q *queue) set(e *entry, at time.Time) {
 	}
 }
 
-// first returns the entry that waits for the earliest time, nil when none does.
+// first returns the entry that is due first, nil when the queue is empty.
 func (q *queue) first() *entry {
 	if len(q.entries) == 0 {
 		return nil

@@ -10,19 +10,19 @@ import (
 	"healthd/supervisor/core"
 )
 
-// Resolver finds a container's spec: nil without an error when it is to be left
-// alone; an error when its labels are wrong.
+// Resolver returns the spec of a container. It returns nil and no error when healthd is
+// to leave the container alone, and an error when its labels are invalid.
 type Resolver func(name string, labels map[string]string) (*core.Spec, error)
 
-// Reload makes resolve and guard hold from now on. A container whose spec comes out
-// the same keeps every count and timer; the others get the new one without a restart
-// and without being withdrawn, and those that are no longer to be supervised are left
-// alone as soon as a restart under way is done. Containers that are to be supervised
-// from now on come with the next list of their runtime.
+// Reload replaces the resolver and the restart budget. A container whose spec is the same
+// as before keeps every count and timer. One with another spec is neither restarted nor
+// withdrawn. One without a spec is left alone, after a restart that is under way has
+// ended. Containers that get a spec now come with the next list of their runtime. Reload
+// returns ErrStopping when the loop has ended, or the error of ctx.
 func (s *Supervisor) Reload(ctx context.Context, resolve Resolver, guard core.Guard) error {
 	return s.request(ctx, request{all: func(l *loop) {
-		l.resolver, l.reloaded = resolve, time.Now()
-		l.guard.limit, l.guard.changed = guard, true
+		l.resolver, l.reloadedAt = resolve, time.Now()
+		l.guard.setLimit(guard)
 		for _, e := range slices.Collect(maps.Values(l.entries)) {
 			l.resolveAgain(e)
 		}
@@ -32,7 +32,7 @@ func (s *Supervisor) Reload(ctx context.Context, resolve Resolver, guard core.Gu
 	}})
 }
 
-// resolveAgain looks for the spec of a container again.
+// resolveAgain gives a container the spec that the resolver returns now.
 func (l *loop) resolveAgain(e *entry) {
 	spec, err := l.resolver(e.container.Name, e.container.Labels)
 	e.specOutdated = false
@@ -40,7 +40,7 @@ func (l *loop) resolveAgain(e *entry) {
 	case spec != nil && e.spec != nil:
 		l.replaceSpec(e, spec)
 	case !e.state.Settled():
-		e.specOutdated = true // its restart is finished as it was begun, by what the calls tell
+		e.specOutdated = true // the restart under way ends by the old spec
 	case spec == nil && err == nil:
 		l.stopSupervising(e)
 	case e.spec != nil || spec != nil || err.Error() != e.invalid:
@@ -50,8 +50,24 @@ func (l *loop) resolveAgain(e *entry) {
 	}
 }
 
-// stopSupervising drops a container that goes on, and keeps what is known of it: its watcher
-// will not report it again before it has taken in that nobody wants it.
+// replaceSpec replaces a valid spec by another valid one.
+func (l *loop) replaceSpec(e *entry, spec *core.Spec) {
+	old, oldGroup := e.spec, e.group
+	e.setSpec(e.container, spec, nil)
+	l.guard.move(e, oldGroup)
+	if core.SameSpec(old, spec) {
+		l.show(e)
+		return
+	}
+	if !reflect.DeepEqual(old.Probes, spec.Probes) {
+		e.resetProbes(l.workCtx)
+	}
+	l.step(e, &core.Input{Kind: core.SpecChanged, OldSpec: old})
+}
+
+// stopSupervising drops a container that still exists, and remembers what is known of it.
+// A later reload may want it before its watcher has noticed that nobody does: the watcher
+// then never reports it again.
 func (l *loop) stopSupervising(e *entry) {
 	l.drop(e)
 	if !e.unreported {
@@ -65,27 +81,13 @@ func (l *loop) stopSupervising(e *entry) {
 	}
 }
 
-// unreported takes in that a container's watcher reports it no more, as nobody wants it.
-func (l *loop) unreported(e *entry) {
+// stopsReporting takes in that a container's watcher reports it no more, because no spec
+// matches it. A restart that is under way ends first.
+func (l *loop) stopsReporting(e *entry) {
 	e.unreported = true
 	if e.state.Settled() {
 		l.stopSupervising(e)
 	} else {
 		e.specOutdated = true
 	}
-}
-
-// replaceSpec gives a container another spec of the same kind: a valid one.
-func (l *loop) replaceSpec(e *entry, spec *core.Spec) {
-	old, group := e.spec, e.group
-	l.resolved(e, e.container, spec, nil)
-	l.guard.move(e, group)
-	if core.SameSpec(old, spec) {
-		l.show(e)
-		return
-	}
-	if !reflect.DeepEqual(old.Probes, spec.Probes) {
-		e.resetProbes(l.asking)
-	}
-	l.step(e, &core.Input{Kind: core.SpecChanged, OldSpec: old})
 }

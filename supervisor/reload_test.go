@@ -49,7 +49,7 @@ func TestReloadOfTheSameChangesNothing(t *testing.T) {
 		if !reflect.DeepEqual(v.State, before) || v.Spec != spec {
 			t.Errorf("before %+v\nafter %+v", before, v.State)
 		}
-		_ = h.send(t.Context(), &probeAnswer{id: "a", run: before.Run.ID, epoch: 2, probe: core.Liveness, result: good})
+		_ = h.send(t.Context(), &probeAnswer{id: "a", run: before.Run.ID, version: 2, probe: core.Liveness, result: good})
 		if y := h.view(t, "a").State.Health.Probes[core.Liveness]; y.Running || y.Outcome != prober.Success {
 			t.Errorf("the probe under way was given up: %+v", y)
 		}

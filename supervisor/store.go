@@ -6,20 +6,19 @@ import (
 	"healthd/supervisor/core"
 )
 
-// Store keeps memories over the end of the daemon.
+// Store keeps memories across daemons. The loop calls its methods: none may block.
 type Store interface {
-	// Remember keeps m in place of what was kept of the same container. It must not
-	// block: the loop calls it. The channel is closed when m is on the disk, or when
-	// it is certain that it cannot be put there.
+	// Remember replaces what is stored of the container m.ID. The channel is closed when
+	// m is on the disk, or when the Store has given up writing it.
 	Remember(m core.Memory) <-chan struct{}
-	// Forget drops what is kept of the container of that ID. It must not block.
+	// Forget drops what is stored of the container of that ID.
 	Forget(id string)
-	// SetSeen notes that everything which followed from the runtime's events up to
-	// that moment was remembered. It must not block.
+	// SetSeen stores that Remember was called for all that follows from the runtime's
+	// events up to that time. The next daemon asks for the events after it.
 	SetSeen(runtime string, at time.Time)
 }
 
-// noStore is the Store of a supervisor that has none.
+// noStore is the Store when Config.Store is nil.
 type noStore struct{}
 
 var closedChannel = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
@@ -30,8 +29,8 @@ func (noStore) Forget(string) {}
 
 func (noStore) SetSeen(string, time.Time) {}
 
-// Journal keeps the history.
+// Journal keeps the history of events.
 type Journal interface {
-	// Record takes one event. It must not block: the loop calls it.
+	// Record adds an event. The loop calls it: it must not block.
 	Record(core.Event)
 }

@@ -94,7 +94,7 @@ func TestAnswerOfAnEarlierRunIsDropped(t *testing.T) {
 		if !h.view(t, "c1").State.Health.Probes[core.Liveness].Running {
 			t.Fatal("no probe is under way")
 		}
-		_ = h.send(context.Background(), &probeAnswer{id: "c1", run: first, epoch: 1, probe: core.Liveness, result: refused})
+		_ = h.send(context.Background(), &probeAnswer{id: "c1", run: first, version: 1, probe: core.Liveness, result: refused})
 		_ = h.send(context.Background(), &probeAnswer{id: "gone", run: first, probe: core.Liveness, result: refused})
 		if y := h.view(t, "c1").State.Health.Probes[core.Liveness]; y.Outcome != prober.Success || !y.Running {
 			t.Errorf("a late answer counted: %+v", y)
@@ -119,7 +119,7 @@ func TestSlowProbeNeitherOverlapsNorDrifts(t *testing.T) {
 			t.Fatalf("asked %d times while one probe hangs, want 2", n)
 		}
 		v := h.view(t, "c1")
-		_ = h.send(context.Background(), &probeAnswer{id: "c1", run: v.State.Run.ID, epoch: 1, probe: core.Readiness, result: refused})
+		_ = h.send(context.Background(), &probeAnswer{id: "c1", run: v.State.Run.ID, version: 1, probe: core.Readiness, result: refused})
 		// One of those missed is made up for at once, as in the kubelet; the grid stays.
 		y := h.view(t, "c1").State.Health.Probes[core.Readiness]
 		synctest.Wait()

@@ -321,7 +321,7 @@ func TestNewAddress(t *testing.T) {
 		if at := h.probes.address("c1:1"); at != "127.0.0.9" || !v.State.Health.Probes[core.Liveness].Running {
 			t.Fatalf("asked at %s: %+v", at, v.State.Health.Probes[core.Liveness])
 		}
-		_ = h.send(context.Background(), &probeAnswer{id: "c1", run: v.State.Run.ID, epoch: 1, probe: core.Liveness, result: refused})
+		_ = h.send(context.Background(), &probeAnswer{id: "c1", run: v.State.Run.ID, version: 1, probe: core.Liveness, result: refused})
 		if y := h.view(t, "c1").State.Health.Probes[core.Liveness]; y.Outcome == prober.Failure {
 			t.Errorf("an answer from the old address counted: %+v", y)
 		}

@@ -62,7 +62,7 @@ func TestAnswerAfterSomebodyStopped(t *testing.T) {
 				if y := h.view(t, "c1").State.Health.Probes[probe]; !y.Running || y.Result != prober.Success {
 					t.Errorf("when it was sent the signal: %+v", y)
 				}
-				_ = h.send(t.Context(), &probeAnswer{id: "c1", run: run, epoch: 1, probe: probe, result: refused})
+				_ = h.send(t.Context(), &probeAnswer{id: "c1", run: run, version: 1, probe: probe, result: refused})
 				if s := h.view(t, "c1").State; s.Health.Probes[probe].Result != prober.Success || s.Health.Probes[probe].Running || s.Action.Stopping != core.NoCause {
 					t.Errorf("after the answer: %+v", s)
 				}

@@ -1,0 +1,299 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"healthd/prober"
+	"healthd/runtime"
+	"healthd/supervisor/core"
+)
+
+// carryOut begins one effect. The loop never waits: whatever takes time runs in a
+// goroutine that ends with a message to the loop. The send of that message fails only
+// when the loop has ended.
+func (l *loop) carryOut(e *entry, f *core.Effect, now time.Time) {
+	switch f.Kind {
+	case core.RunProbe:
+		l.board.lateness.observe(f.Late)
+		l.runProbe(e, f.Probe)
+	case core.StopContainer:
+		l.callEngine(e, core.StopCall, f.Grace)
+	case core.StartContainer:
+		l.callEngine(e, core.StartCall, 0)
+	case core.RunHook:
+		l.runHook(e, f.Hook, f.Grace)
+	case core.InspectContainer:
+		l.inspect(e)
+	case core.DialEngine:
+		l.dial(e)
+	case core.RecordEvent:
+		l.config.Journal.Record(core.Event{Time: now, Container: e.container.Name, Reason: f.Reason, Message: f.Message})
+	}
+}
+
+// runProbe runs one probe.
+func (l *loop) runProbe(e *entry, t core.ProbeType) {
+	p, spec := e.probes[t], e.spec.Probes[t]
+	if p == nil {
+		var err error
+		if p, err = l.config.Prober.Probe(spec.Handler, target(e.container)); err != nil {
+			p = unbuiltProbe{err}
+		}
+		e.probes[t] = p
+	}
+	ctx, a := e.probeCtx, probeAnswer{id: e.container.ID, run: e.state.Run.ID, version: e.probesVersion, probe: t}
+	l.wg.Go(func() {
+		a.result = p.Ask(ctx, spec.Timeout)
+		_ = l.send(l.workCtx, &a)
+	})
+}
+
+// unbuiltProbe stands for a probe that could not be built: its result is Unknown.
+type unbuiltProbe struct{ err error }
+
+func (u unbuiltProbe) Ask(context.Context, time.Duration) prober.Result {
+	return prober.Result{Cause: prober.NotAsked, Output: u.err.Error()}
+}
+
+// probeAnswer is the message that a probe came back.
+type probeAnswer struct {
+	id      string
+	run     runtime.Run
+	version int
+	probe   core.ProbeType
+	result  prober.Result
+}
+
+func (a *probeAnswer) apply(l *loop) {
+	e := l.entries[a.id]
+	if e == nil || e.state.Run.ID != a.run {
+		return
+	}
+	if e.probesVersion != a.version {
+		a.result = prober.Result{Cause: prober.Pending, Output: "the container's address has changed"}
+	}
+	l.step(e, &core.Input{Kind: core.ProbeAnswered, Probe: a.probe, Result: a.result})
+}
+
+// runHook runs one hook, for at most limit. It ends an older hook: post_start ends before
+// pre_stop begins. Unlike a probe a hook goes on when the container's address changes:
+// cutting it short would count as its failure.
+func (l *loop) runHook(e *entry, t core.HookType, limit time.Duration) {
+	handler := e.spec.Lifecycle.PostStart
+	if t == core.PreStop {
+		handler = e.spec.Lifecycle.PreStop
+	}
+	h, err := l.config.Prober.Hook(*handler, target(e.container))
+	ctx, cancel := context.WithTimeout(e.runCtx, limit)
+	if e.cancelHook != nil {
+		e.cancelHook()
+	}
+	e.cancelHook = cancel
+	m := hookEnded{id: e.container.ID, run: e.state.Run.ID, hook: t}
+	l.wg.Go(func() {
+		if err != nil {
+			m.result = prober.HookResult{Err: err, NotAsked: true}
+		} else {
+			m.result = h.Run(ctx)
+		}
+		cancel()
+		_ = l.send(l.workCtx, &m)
+	})
+}
+
+// hookEnded is the message that a hook ended.
+type hookEnded struct {
+	id     string
+	run    runtime.Run
+	hook   core.HookType
+	result prober.HookResult
+}
+
+func (h *hookEnded) apply(l *loop) {
+	if e := l.entries[h.id]; e != nil && e.state.Run.ID == h.run {
+		l.step(e, &core.Input{Kind: core.HookEnded, Hook: h.hook, HookResult: h.result})
+	}
+}
+
+// callEngine stops or starts a container and then inspects it, as the engine may have
+// acted although the call failed, and the other way round. The end of healthd does not
+// cut the call short; the engine's client has deadlines.
+func (l *loop) callEngine(e *entry, call core.Call, grace time.Duration) {
+	engine := l.restarterOf(e)
+	ctx, durable := context.WithoutCancel(l.workCtx), e.durable
+	r := callReturned{id: e.container.ID, call: call}
+	run, retry, cause := e.state.Run.ID, e.state.Request.Error != "", e.state.Request.Cause
+	l.wg.Go(func() {
+		awaitDurable(durable)
+		switch {
+		case retry && !stillDue(ctx, engine, &r, run), !retry && call == core.StopCall && r.stopNotNeeded(ctx, engine, cause):
+			_ = l.send(ctx, &r)
+			return
+		case call == core.StopCall:
+			_ = l.send(ctx, stopSending(r.id)) // the events of the stop must come after it
+			r.err = engine.Stop(ctx, r.id, grace)
+		default:
+			r.err = engine.Start(ctx, r.id)
+		}
+		c, err := engine.Inspect(ctx, r.id)
+		r.container = c
+		if err != nil && r.err == nil {
+			r.err = core.OutcomeUnknown{Err: err}
+		}
+		_ = l.send(ctx, &r)
+	})
+}
+
+// awaitDurable waits until the decision to call is on the disk: should healthd be killed
+// on the way, the next daemon finishes the restart. It does not wait for a disk that
+// hangs, which must not keep a container down.
+func awaitDurable(durable <-chan struct{}) {
+	const patience = 2 * time.Second
+	late := time.NewTimer(patience)
+	defer late.Stop()
+	select {
+	case <-durable:
+	case <-late.C:
+	}
+}
+
+// stillDue inspects the container before a call is repeated whose outcome is not known.
+// It returns false when the call is no longer needed; r then has the container or an error.
+func stillDue(ctx context.Context, engine Restarter, r *callReturned, run runtime.Run) bool {
+	c, err := engine.Inspect(ctx, r.id)
+	if err != nil {
+		r.err = core.OutcomeUnknown{Err: err}
+		return false
+	}
+	if c.Run() == run && c.State.Alive() == (r.call == core.StopCall) {
+		return true
+	}
+	r.container = c
+	return false
+}
+
+// stopNotNeeded inspects the container before a stop, as healthd may have missed the
+// event that it ended or was paused. A paused container is stopped only for an operator.
+func (r *callReturned) stopNotNeeded(ctx context.Context, engine Restarter, cause core.Cause) bool {
+	c, err := engine.Inspect(ctx, r.id)
+	switch {
+	case err != nil:
+		return false // the stop then returns the error
+	case !c.State.Alive():
+		r.err = core.ErrNotSent
+	case c.State == runtime.Paused && cause != core.ByOperator:
+		r.container, r.err = c, core.ErrNotSent
+	default:
+		return false
+	}
+	return true
+}
+
+// stopSending is the message that healthd sends a stop now to the container of that ID.
+type stopSending string
+
+func (id stopSending) apply(l *loop) {
+	if e := l.entries[string(id)]; e != nil {
+		l.step(e, &core.Input{Kind: core.StopSent})
+	}
+}
+
+// callReturned is the message that a call to an engine returned.
+type callReturned struct {
+	id        string
+	call      core.Call
+	container *runtime.Container // nil: not known
+	err       error
+}
+
+func (r *callReturned) apply(l *loop) {
+	e := l.entries[r.id]
+	if e == nil {
+		return
+	}
+	if e.unreported && errors.Is(r.err, runtime.ErrNotFound) {
+		l.remove(e) // its watcher no longer reports the removal
+		return
+	}
+	if r.container != nil && e.state.Stale(r.container) {
+		r.container = nil
+	}
+	if r.container != nil && !l.setContainer(e, r.container) {
+		return
+	}
+	l.step(e, &core.Input{Kind: core.CallReturned, Call: r.call, Container: r.container, Err: r.err})
+}
+
+// inspect asks the engine what the container is now. An error ends it: the core asks
+// again.
+func (l *loop) inspect(e *entry) {
+	engine, id := l.restarterOf(e), e.container.ID
+	l.wg.Go(func() {
+		if c, err := engine.Inspect(l.workCtx, id); err == nil {
+			_ = l.send(l.workCtx, inspected{c})
+		}
+	})
+}
+
+// inspected is the message that an inspection returned.
+type inspected struct{ container *runtime.Container }
+
+func (m inspected) apply(l *loop) {
+	if l.entries[m.container.ID] != nil {
+		l.observed(update{Runtime: m.container.Runtime, Container: m.container})
+	}
+}
+
+// dial asks the container's engine whether it takes new connections. One dial of an
+// engine runs at a time; the core repeats a request that comes meanwhile.
+func (l *loop) dial(e *entry) {
+	engine, m := l.restarterOf(e), dialed{runtime: e.container.Runtime, began: time.Now()}
+	if l.dialing[m.runtime] {
+		return
+	}
+	l.dialing[m.runtime] = true
+	l.wg.Go(func() {
+		m.err = engine.Accept(l.workCtx)
+		_ = l.send(l.workCtx, m)
+	})
+}
+
+// dialed is the message that the dial of an engine returned.
+type dialed struct {
+	runtime string
+	began   time.Time
+	err     error
+}
+
+func (m dialed) apply(l *loop) {
+	delete(l.dialing, m.runtime)
+	if m.err != nil {
+		return
+	}
+	for _, e := range l.entriesOf(m.runtime) {
+		if e.state.Ending.MaybeEngine {
+			l.step(e, &core.Input{Kind: core.EngineAccepts, Time: m.began})
+		}
+	}
+}
+
+// restarterOf returns the Restarter of a container's runtime.
+func (l *loop) restarterOf(e *entry) Restarter {
+	if engine, known := l.config.Runtimes[e.container.Runtime]; known {
+		return engine
+	}
+	return unknownRuntime(e.container.Runtime)
+}
+
+// unknownRuntime is the Restarter of a runtime that is not configured: all its calls fail.
+type unknownRuntime string
+
+func (n unknownRuntime) Stop(context.Context, string, time.Duration) error { return n }
+func (n unknownRuntime) Start(context.Context, string) error               { return n }
+func (n unknownRuntime) Inspect(context.Context, string) (*runtime.Container, error) {
+	return nil, n
+}
+func (n unknownRuntime) Accept(context.Context) error { return n }
+func (n unknownRuntime) Error() string                { return "there is no runtime " + string(n) }

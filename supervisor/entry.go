@@ -1,0 +1,151 @@
+package supervisor
+
+import (
+	"context"
+	"time"
+
+	"healthd/prober"
+	"healthd/runtime"
+	"healthd/supervisor/core"
+)
+
+// entry is one supervised container.
+type entry struct {
+	container *runtime.Container
+	spec      *core.Spec // nil: see invalid
+	invalid   string     // what is wrong with its labels
+	identity  string
+	group     string
+	service   string
+	state     core.State
+	slot      slot // its place on the board
+
+	// What the Store has of it.
+	remembered      core.Facts
+	rememberedGates []core.Gate
+	durable         <-chan struct{} // closed when these are on the disk
+
+	// For the guard.
+	down    core.Outage // the outage that healthd makes for a failed probe; zero: none
+	granted []time.Time // recent restarts for failed probes; never changed in place
+
+	specOutdated bool // the spec has changed in the middle of a restart, which ends by the old one
+	isNew        bool // neither a daemon nor the Store knew it before the present connection
+	maybeEngine  bool // it has ended unseen, with its engine or before it
+	unreported   bool // its watcher no longer reports it, because no spec matches it
+	missedEvents bool // a reload once dropped it, so healthd may have missed events
+
+	// The probes of the present run and address. Each is built when it is first needed.
+	probes        [core.NumProbes]prober.Probe
+	probeCtx      context.Context
+	cancelProbes  context.CancelFunc
+	probesVersion int // counts resets, so that older answers can be told
+
+	// The hooks of the present run.
+	runCtx     context.Context
+	cancelRun  context.CancelFunc
+	cancelHook context.CancelFunc // of the newest hook
+
+	wake  time.Time // when it is due
+	index int       // in the queue; -1: not there
+}
+
+// newEntry makes the entry of a container that the loop has none for. It returns nil when
+// no spec matches the container.
+func (l *loop) newEntry(c *runtime.Container) *entry {
+	e := &entry{index: -1}
+	spec, err := l.resolver(c.Name, c.Labels)
+	if spec == nil && err == nil {
+		return nil
+	}
+	e.setSpec(c, spec, err)
+	known := l.restore(e)
+	e.isNew = !known
+	restarted := known && e.spec != nil && l.engines[c.Runtime].replay == runtime.ReplayRestart
+	l.entries[c.ID] = e
+	l.guard.join(e)
+	e.state.Shutdown.Begun = l.shuttingDown
+	// Two kinds of containers are left alone until all of their runtime are known: a new one
+	// may replace one that was removed, and one that has ended may have ended long before
+	// its engine did.
+	v := l.runtimeView(c.Runtime)
+	e.state.Lost = !v.Up && (v.Synced || e.isNew || restarted)
+	if restarted {
+		l.step(e, &core.Input{Kind: core.EngineRestarted, Early: true})
+	}
+	if e.spec == nil {
+		l.record(c.Name, core.EventInvalid, "%s", e.invalid)
+	}
+	return e
+}
+
+// setSpec sets the container, what the resolver returned for it, and all that follows.
+func (e *entry) setSpec(c *runtime.Container, spec *core.Spec, err error) {
+	e.container, e.spec, e.invalid, e.service = c, spec, "", ""
+	if err != nil {
+		e.spec, e.invalid = nil, err.Error()
+	} else {
+		e.service = spec.Publish.Service
+	}
+	e.group, e.identity = core.GroupOf(c), core.IdentityOf(c)
+	if spec != nil && spec.Group.Name != "" {
+		e.group = spec.Group.Name
+	}
+}
+
+// setContainer takes in a newer inspection. It returns false when the new name has left
+// the container without this entry. A new address resets the probes.
+func (l *loop) setContainer(e *entry, c *runtime.Container) bool {
+	old := e.container
+	e.container = c
+	if c.Name != old.Name {
+		l.resolveAgain(e)
+	}
+	if c.Address != old.Address && e.spec != nil {
+		e.resetProbes(l.workCtx)
+	}
+	return l.entries[c.ID] == e
+}
+
+// beginRun ends the probes and hooks of the run before.
+func (e *entry) beginRun(ctx context.Context) {
+	e.cancelAll()
+	e.runCtx, e.cancelRun = context.WithCancel(ctx)
+	e.resetProbes(ctx)
+}
+
+// resetProbes ends the probes under way. The next ones are built anew.
+func (e *entry) resetProbes(ctx context.Context) {
+	if e.cancelProbes != nil {
+		e.cancelProbes()
+	}
+	e.probesVersion++
+	e.probeCtx, e.cancelProbes = context.WithCancel(ctx)
+	e.probes = [core.NumProbes]prober.Probe{}
+}
+
+// cancelAll ends the probes and hooks under way.
+func (e *entry) cancelAll() {
+	if e.cancelRun != nil {
+		e.cancelRun()
+	}
+	if e.cancelProbes != nil {
+		e.cancelProbes()
+	}
+}
+
+// remove forgets a container that is gone, but keeps what belongs to its identity.
+func (l *loop) remove(e *entry) {
+	l.drop(e)
+	l.rememberRemoved(e)
+}
+
+// drop ends the supervision of a container.
+func (l *loop) drop(e *entry) {
+	l.queue.set(e, time.Time{})
+	e.cancelAll()
+	delete(l.entries, e.container.ID)
+	l.guard.leave(e)
+	l.board.remove(&e.slot)
+	l.config.Publisher.Changed()
+}

@@ -1,0 +1,183 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"healthd/prober"
+	"healthd/runtime"
+	"healthd/supervisor/core"
+)
+
+// Errors of requests. Errors that say more wrap them.
+var (
+	ErrUnknownContainer = errors.New("no supervised container has that name or ID")
+	ErrNoProbe          = errors.New("the container has no such probe")
+	ErrNoGate           = errors.New("the container has no such readiness gate")
+	ErrNotRunning       = errors.New("the container does not run")
+	ErrAutoRemove       = errors.New("the engine removes the container when it ends (--rm), so it cannot be restarted")
+	ErrHeld             = errors.New("the container is held: resume it first")
+	ErrRuntimeLost      = errors.New("its engine cannot be heard: ask again when it is back")
+	ErrStopping         = errors.New("healthd is shutting down")
+)
+
+// Restart restarts the container of that name or ID prefix: withdraw, drain, stop, start.
+// The restart policy does not matter. Restart returns when the restart has begun, and
+// returns nil when one is already under way.
+//
+// It returns ErrUnknownContainer, ErrHeld, ErrStopping, ErrAutoRemove when the engine
+// would remove the container (--rm), or ErrRuntimeLost when healthd has no connection to
+// the engine: an event from before the request could then arrive after it.
+func (s *Supervisor) Restart(ctx context.Context, name string) error {
+	return s.requestOf(ctx, name, (*loop).restart)
+}
+
+// restart begins the restart that a person asked for.
+func (l *loop) restart(e *entry) error {
+	switch {
+	case e.container.AutoRemove:
+		return ErrAutoRemove
+	case e.state.Lasting.Held:
+		return ErrHeld
+	case e.state.Lost:
+		return ErrRuntimeLost
+	}
+	l.step(e, &core.Input{Kind: core.RestartRequested})
+	return nil
+}
+
+// Hold pauses the restarts of the container of that name or ID prefix until that time;
+// the zero time means until Resume. Probing goes on. A container that healthd is already
+// stopping is started again. Hold returns ErrUnknownContainer or ErrStopping.
+func (s *Supervisor) Hold(ctx context.Context, name string, until time.Time) error {
+	return s.requestOf(ctx, name, func(l *loop, e *entry) error {
+		l.step(e, &core.Input{Kind: core.HoldRequested, Time: until})
+		return nil
+	})
+}
+
+// Resume ends a hold. It returns nil when there is none, and ErrUnknownContainer or
+// ErrStopping otherwise.
+func (s *Supervisor) Resume(ctx context.Context, name string) error {
+	return s.requestOf(ctx, name, func(l *loop, e *entry) error {
+		l.step(e, &core.Input{Kind: core.ResumeRequested})
+		return nil
+	})
+}
+
+// SetGate sets a readiness gate of the container of that name or ID prefix. The Board
+// shows the readiness that follows when SetGate returns. It returns ErrUnknownContainer,
+// ErrStopping, or ErrNoGate when the container's spec does not name the gate.
+func (s *Supervisor) SetGate(ctx context.Context, name, gate string, status bool) error {
+	return s.requestOf(ctx, name, func(l *loop, e *entry) error {
+		if !slices.Contains(e.spec.ReadinessGates, gate) {
+			return ErrNoGate
+		}
+		l.step(e, &core.Input{Kind: core.GateSet, Gate: gate, Status: status})
+		return nil
+	})
+}
+
+// Drained reports that load balancers send nothing more to that run and that all its
+// requests are answered. A stop that waits for the drain is made at once. Drained has no
+// effect when no stop waits. It returns ErrStopping or the error of ctx.
+func (s *Supervisor) Drained(ctx context.Context, run runtime.Run) error {
+	return s.send(ctx, connectionsDrained(run))
+}
+
+// connectionsDrained is the message that load balancers have drained a run.
+type connectionsDrained runtime.Run
+
+func (run connectionsDrained) apply(l *loop) {
+	if e := l.entries[run.ID]; e != nil && e.spec != nil && e.state.Run.ID == runtime.Run(run) {
+		l.step(e, &core.Input{Kind: core.ConnectionsDrained})
+	}
+}
+
+// Ask runs one probe of a container once, now, and changes nothing. It returns
+// ErrUnknownContainer, ErrNoProbe or ErrNotRunning, or why the probe cannot be built.
+func (s *Supervisor) Ask(ctx context.Context, name string, t core.ProbeType) (prober.Result, error) {
+	v, ok := s.board.Find(name)
+	switch {
+	case !ok:
+		return prober.Result{}, ErrUnknownContainer
+	case v.Spec == nil:
+		return prober.Result{}, fmt.Errorf("%w: what is set for it is wrong: %s", ErrNoProbe, v.Invalid)
+	case v.Spec.Probes[t] == nil:
+		return prober.Result{}, ErrNoProbe
+	case v.State.Engine.State != runtime.Running:
+		return prober.Result{}, fmt.Errorf("%w: it is %s", ErrNotRunning, v.State.Engine.State)
+	}
+	p, err := s.config.Prober.Probe(v.Spec.Probes[t].Handler, target(v.Container))
+	if err != nil {
+		return prober.Result{}, err
+	}
+	return p.Ask(ctx, v.Spec.Probes[t].Timeout), nil
+}
+
+func target(c *runtime.Container) prober.Target {
+	return prober.Target{Runtime: c.Runtime, ID: c.ID, Address: c.Address, Env: c.Env}
+}
+
+// Ping returns nil when the loop has handled a message sent now. It returns ErrStopping
+// when the loop has ended, or the error of ctx.
+func (s *Supervisor) Ping(ctx context.Context) error {
+	return s.request(ctx, request{})
+}
+
+// requestOf has the loop call do for one container.
+func (s *Supervisor) requestOf(ctx context.Context, name string, do func(*loop, *entry) error) error {
+	v, ok := s.board.Find(name)
+	if !ok {
+		return ErrUnknownContainer
+	}
+	return s.request(ctx, request{id: v.Container.ID, do: do})
+}
+
+func (s *Supervisor) request(ctx context.Context, r request) error {
+	r.reply = make(chan error, 1)
+	if err := s.send(ctx, r); err != nil {
+		return err
+	}
+	select {
+	case err := <-r.reply:
+		return err
+	case <-s.ended:
+		return ErrStopping
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// request is a message that waits for a reply. It calls do for one container or all for
+// the whole loop; a Ping sets neither.
+type request struct {
+	id    string
+	do    func(*loop, *entry) error
+	all   func(*loop)
+	reply chan error // buffered, so that the loop never waits
+}
+
+func (r request) apply(l *loop) {
+	if r.do == nil {
+		if r.all != nil {
+			r.all(l)
+		}
+		r.reply <- nil
+		return
+	}
+	e := l.entries[r.id]
+	switch {
+	case e == nil:
+		r.reply <- ErrUnknownContainer
+	case l.shuttingDown:
+		r.reply <- ErrStopping
+	case e.spec == nil:
+		r.reply <- fmt.Errorf("what is set for it is wrong: %s", e.invalid)
+	default:
+		r.reply <- r.do(l, e)
+	}
+}
