@@ -296,4 +296,4 @@ func (n unknownRuntime) Inspect(context.Context, string) (*runtime.Container, er
 	return nil, n
 }
 func (n unknownRuntime) Accept(context.Context) error { return n }
-func (n unknownRuntime) Error() string                { return "there is no runtime " + string(n) }
+func (n unknownRuntime) Error() string                { return "no runtime is named " + string(n) }

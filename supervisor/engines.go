@@ -144,7 +144,7 @@ func (l *loop) lost(u update) {
 	v := l.runtimeView(u.Runtime)
 	v.Up, v.Err = false, u.Err
 	l.board.runtimes.Store(u.Runtime, v)
-	l.record("", core.EventRuntimeLost, "Runtime %s cannot be heard, nothing there is restarted until it can: %v", u.Runtime, u.Err)
+	l.record("", core.EventRuntimeLost, "healthd lost the connection to runtime %s and restarts nothing there until it is back: %v", u.Runtime, u.Err)
 	for _, e := range l.entriesOf(u.Runtime) {
 		l.step(e, &core.Input{Kind: core.RuntimeLost})
 	}
@@ -180,7 +180,7 @@ func (l *loop) synced(u update) {
 	v.Up, v.Synced, v.Err = true, true, nil
 	l.board.runtimes.Store(u.Runtime, v)
 	if wasLost {
-		l.record("", core.EventRuntimeBack, "Runtime %s can be heard again", u.Runtime)
+		l.record("", core.EventRuntimeBack, "healthd is connected to runtime %s again", u.Runtime)
 	}
 	if back {
 		l.back(u)

@@ -173,7 +173,7 @@ func (l *loop) step(e *entry, in *core.Input) {
 	}
 	if l.guard.newlyExhausted() {
 		limit := l.guard.budget.limit
-		l.record("", core.WaitRestartBudget, "Probes have asked for %d restarts in %v, which is all that may be: the others wait",
+		l.record("", core.WaitRestartBudget, "healthd began %d restarts for failed probes within %v, as many as [guard] allows: further ones wait",
 			limit.MaxRestarts, limit.Window)
 	}
 }

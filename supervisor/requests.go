@@ -17,10 +17,10 @@ var (
 	ErrUnknownContainer = errors.New("no supervised container has that name or ID")
 	ErrNoProbe          = errors.New("the container has no such probe")
 	ErrNoGate           = errors.New("the container has no such readiness gate")
-	ErrNotRunning       = errors.New("the container does not run")
-	ErrAutoRemove       = errors.New("the engine removes the container when it ends (--rm), so it cannot be restarted")
-	ErrHeld             = errors.New("the container is held: resume it first")
-	ErrRuntimeLost      = errors.New("its engine cannot be heard: ask again when it is back")
+	ErrNotRunning       = errors.New("the container is not running")
+	ErrAutoRemove       = errors.New("the engine removes the container when it exits (--rm), so healthd cannot restart it")
+	ErrHeld             = errors.New("an operator holds the container: resume it first")
+	ErrRuntimeLost      = errors.New("healthd has no connection to the container's engine: try again when the engine is back")
 	ErrStopping         = errors.New("healthd is shutting down")
 )
 
@@ -105,7 +105,7 @@ func (s *Supervisor) Ask(ctx context.Context, name string, t core.ProbeType) (pr
 	case !ok:
 		return prober.Result{}, ErrUnknownContainer
 	case v.Spec == nil:
-		return prober.Result{}, fmt.Errorf("%w: what is set for it is wrong: %s", ErrNoProbe, v.Invalid)
+		return prober.Result{}, fmt.Errorf("%w: its labels are invalid: %s", ErrNoProbe, v.Invalid)
 	case v.Spec.Probes[t] == nil:
 		return prober.Result{}, ErrNoProbe
 	case v.State.Engine.State != runtime.Running:
@@ -176,7 +176,7 @@ func (r request) apply(l *loop) {
 	case l.shuttingDown:
 		r.reply <- ErrStopping
 	case e.spec == nil:
-		r.reply <- fmt.Errorf("what is set for it is wrong: %s", e.invalid)
+		r.reply <- fmt.Errorf("the container's labels are invalid: %s", e.invalid)
 	default:
 		r.reply <- r.do(l, e)
 	}

@@ -142,9 +142,9 @@ func TestProbe(t *testing.T) {
 		got.stderr != "healthd: cannot probe web-1: the container has no such probe: startup\n" {
 		t.Errorf("%+v", got)
 	}
-	f.err = errors.New("the container does not run: it is paused")
+	f.err = errors.New("the container is not running: it is paused")
 	if got := inside("probe", "web-1", "--socket", socket); got.code != 1 ||
-		got.stderr != "healthd: cannot probe web-1: the container does not run: it is paused\n" {
+		got.stderr != "healthd: cannot probe web-1: the container is not running: it is paused\n" {
 		t.Errorf("%+v", got)
 	}
 }

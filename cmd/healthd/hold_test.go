@@ -41,7 +41,7 @@ func TestHoldCompletion(t *testing.T) {
 func TestRestartOfAHeldContainer(t *testing.T) {
 	socket, _ := daemonWith(t, &fake{err: supervisor.ErrHeld}, container("web-1", func(v *core.View) { v.State.Lasting.Held = true }))
 	got := inside("restart", "web-1", "--socket", socket)
-	const want = "healthd: cannot restart web-1: the container is held: resume it first (healthd resume web-1)\n"
+	const want = "healthd: cannot restart web-1: an operator holds the container: resume it first (healthd resume web-1)\n"
 	if got.code != 1 || got.stderr != want || got.stdout != "" {
 		t.Errorf("%+v, want %q", got, want)
 	}

@@ -104,7 +104,7 @@ func TestRestartOfAHeldContainer(t *testing.T) {
 	a, _, c := newAPI(readyContainer("web-1"))
 	c.restart = func(string) error { return supervisor.ErrHeld }
 	w := controlRequest(a, http.MethodPost, "/v1/containers/web-1/restart")
-	if w.Code != http.StatusConflict || !strings.Contains(w.Body.String(), "is held") {
+	if w.Code != http.StatusConflict || !strings.Contains(w.Body.String(), "an operator holds the container") {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
 }
