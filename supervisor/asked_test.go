@@ -13,21 +13,21 @@ import (
 // signal may be told later.
 func TestNoRestartOfWhatCannotBeHeard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := open(t, webSpec())
+		h := newHarness(t, webSpec())
 		defer h.close(t)
-		h.synced()
+		h.sendSynced()
 		h.engine.run("c1")
-		h.tell(runtime.Lost, "", 0)
+		h.event(runtime.Lost, "", 0)
 		synctest.Wait()
 		if err := h.Restart(t.Context(), "c1"); !errors.Is(err, ErrRuntimeLost) {
 			t.Errorf("got %v", err)
 		}
-		h.synced()
+		h.sendSynced()
 		if err := h.Restart(t.Context(), "c1"); err != nil {
 			t.Error(err)
 		}
 		time.Sleep(time.Minute)
-		if calls := h.engine.madeCalls(); len(calls) != 2 {
+		if calls := h.engine.calls(); len(calls) != 2 {
 			t.Errorf("calls %v", calls)
 		}
 	})

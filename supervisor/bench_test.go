@@ -15,8 +15,8 @@ import (
 // BenchmarkExitToStart is the way from a runtime's report that a container ended to
 // the call that starts it again.
 func BenchmarkExitToStart(b *testing.B) {
-	h := open(b, &core.Spec{RestartPolicy: core.Always, Backoff: core.Backoff{Initial: time.Second, Max: time.Minute, ResetAfter: 0}})
-	h.synced()
+	h := newHarness(b, &core.Spec{RestartPolicy: core.Always, Backoff: core.Backoff{Initial: time.Second, Max: time.Minute, ResetAfter: 0}})
+	h.sendSynced()
 	h.engine.called = make(chan string, 1)
 	h.engine.run("c1")
 	b.ReportAllocs()
@@ -35,13 +35,13 @@ func BenchmarkExitToStart(b *testing.B) {
 // between two probes.
 func BenchmarkIdleProbes(b *testing.B) {
 	spec := webSpec()
-	spec.Probes[core.Startup] = probeOn(3, time.Hour, 3)
+	spec.Probes[core.Startup] = tcpProbe(3, time.Hour, 3)
 	spec.Probes[core.Liveness].Period, spec.Probes[core.Readiness].Period = time.Hour, time.Hour
 	for b.Loop() {
 		before := heapBytes()
 		goroutines := goruntime.NumGoroutine()
-		h := open(b, spec)
-		h.synced()
+		h := newHarness(b, spec)
+		h.sendSynced()
 		startThousand(b, h, 3000)
 		b.ReportMetric(float64(heapBytes()-before)/1e6, "MB/3000-probes")
 		b.ReportMetric(float64(goruntime.NumGoroutine()-goroutines), "goroutines")
@@ -54,7 +54,7 @@ func BenchmarkIdleProbes(b *testing.B) {
 func BenchmarkStartThousand(b *testing.B) {
 	spec := webSpec()
 	for b.Loop() {
-		h := open(b, spec) // not synced, so the containers count as found running
+		h := newHarness(b, spec) // not synced, so the containers count as found running
 		startThousand(b, h, 2000)
 		b.StopTimer()
 		h.close(b)
@@ -62,7 +62,7 @@ func BenchmarkStartThousand(b *testing.B) {
 	}
 }
 
-func startThousand(b *testing.B, h *house, want int) {
+func startThousand(b *testing.B, h *harness, want int) {
 	for i := range 1000 {
 		h.engine.run(fmt.Sprintf("c%d", i))
 	}
@@ -92,7 +92,7 @@ func heapBytes() int64 {
 // for the budget of the host, or for their group; and a look at all who wait.
 func BenchmarkThousandWait(b *testing.B) {
 	for _, group := range []string{"", "web"} {
-		l, all := thousandWait(b, group)
+		l, all := waitingLoop(b, group)
 		in := &core.Input{Kind: core.ProbeAnswered, Probe: core.Liveness, Result: refused}
 		b.Run("step, group "+group, func(b *testing.B) {
 			b.ReportAllocs()
@@ -114,15 +114,15 @@ func BenchmarkThousandWait(b *testing.B) {
 
 // thousandWait is a loop that does not run, with 1,000 failed containers of which nearly
 // all wait.
-func thousandWait(b *testing.B, group string) (*loop, []*entry) {
-	spec := slowSpec(core.Group{Name: group})
-	probes := newScripted()
+func waitingLoop(b *testing.B, group string) (*loop, []*entry) {
+	spec := slowReadySpec(core.Group{Name: group})
+	probes := newFakeProber()
 	for i := range 1000 {
-		probes.hang[fmt.Sprintf("c%d:2", i)], probes.hang[fmt.Sprintf("c%d:3", i)] = true, true
+		probes.hanging[fmt.Sprintf("c%d:2", i)], probes.hanging[fmt.Sprintf("c%d:3", i)] = true, true
 	}
 	s := New(Config{
 		Resolve: func(string, map[string]string) (*core.Spec, error) { return spec, nil }, Prober: probes,
-		Journal: onRecord(func(core.Event) {}), Guard: core.Guard{MaxRestarts: 10, Window: time.Hour},
+		Journal: journalFunc(func(core.Event) {}), Guard: core.Guard{MaxRestarts: 10, Window: time.Hour},
 	})
 	asking, end := context.WithCancel(context.Background())
 	l := newLoop(s, &sync.WaitGroup{}, asking)

@@ -11,9 +11,9 @@ import (
 // Two runtimes do not know each other's names.
 func TestNameSharedByTwoContainers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := open(t, webSpec())
+		h := newHarness(t, webSpec())
 		defer h.close(t)
-		h.synced()
+		h.sendSynced()
 		h.engine.names["c1"], h.engine.names["c2"] = "web", "web"
 		h.engine.run("c1")
 		h.engine.run("c2")

@@ -14,23 +14,23 @@ import (
 
 func TestRestartBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := openWith(t, slowSpec(core.Group{}), func(c *Config) { c.Guard = core.Guard{MaxRestarts: 3, Window: time.Minute} })
+		h := newHarnessWith(t, slowReadySpec(core.Group{}), func(c *Config) { c.Guard = core.Guard{MaxRestarts: 3, Window: time.Minute} })
 		defer h.close(t)
-		ids := replicas(h, 8)
+		ids := startReplicas(h, 8)
 		begun := time.Now()
-		h.fails(ids...)
+		h.failLiveness(ids...)
 		for i, want := range []int{3, 6, 8} {
 			time.Sleep(time.Until(begun.Add(time.Duration(i)*(time.Minute+time.Second) + 30*time.Second)))
 			synctest.Wait()
-			stops := strings.Count(strings.Join(h.engine.madeCalls(), " "), "stop")
+			stops := strings.Count(strings.Join(h.engine.calls(), " "), "stop")
 			if stops != want {
 				t.Fatalf("%d restarts after %d minutes, want %d", stops, i, want)
 			}
 			if i > 0 {
 				continue
 			}
-			if n := len(h.diary.reasons("")); n != 1 || h.diary.reasons("")[0] != core.WaitRestartBudget {
-				t.Errorf("events of the host: %v", h.diary.reasons(""))
+			if n := len(h.journal.reasons("")); n != 1 || h.journal.reasons("")[0] != core.WaitRestartBudget {
+				t.Errorf("events of the host: %v", h.journal.reasons(""))
 			}
 			waits := 0
 			for _, id := range ids {
@@ -56,13 +56,13 @@ func TestRestartBudget(t *testing.T) {
 // Who waits for its group keeps nobody waiting for the budget.
 func TestGroupsDoNotUseTheBudgetUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := openWith(t, slowSpec(core.Group{Name: "web"}), func(c *Config) { c.Guard = core.Guard{MaxRestarts: 3, Window: time.Hour} })
+		h := newHarnessWith(t, slowReadySpec(core.Group{Name: "web"}), func(c *Config) { c.Guard = core.Guard{MaxRestarts: 3, Window: time.Hour} })
 		defer h.close(t)
-		h.specs["n-f"] = slowSpec(core.Group{Name: "db"})
-		replicas(h, 6)
-		h.fails("a", "b", "c", "d", "e")
-		h.fails("f")
-		if w := h.waiting(t, "f"); w != "" || h.view(t, "f").State.RestartCount() != 1 {
+		h.specs["n-f"] = slowReadySpec(core.Group{Name: "db"})
+		startReplicas(h, 6)
+		h.failLiveness("a", "b", "c", "d", "e")
+		h.failLiveness("f")
+		if w := h.waitReason(t, "f"); w != "" || h.view(t, "f").State.RestartCount() != 1 {
 			t.Errorf("f waits: %s", w)
 		}
 	})
@@ -73,28 +73,28 @@ func TestNothingIsPermittedBlindly(t *testing.T) {
 	for _, what := range []string{"lost", "shutdown"} {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				h := open(t, slowSpec(core.Group{Name: "web"}))
-				replicas(h, 2)
-				h.fails("a")
-				h.fails("b")
+				h := newHarness(t, slowReadySpec(core.Group{Name: "web"}))
+				startReplicas(h, 2)
+				h.failLiveness("a")
+				h.failLiveness("b")
 				if what == "lost" {
 					h.engine.deliver(runtime.Update{Kind: runtime.Lost, Runtime: "docker", Err: errors.New("gone")})
 					time.Sleep(time.Hour)
 					synctest.Wait()
 				}
-				if calls := h.engine.madeCalls(); slices.Contains(calls, "stop b 30s") {
+				if calls := h.engine.calls(); slices.Contains(calls, "stop b 30s") {
 					t.Errorf("calls %v", calls)
 				}
 				if what == "lost" {
-					h.synced()
+					h.sendSynced()
 					time.Sleep(time.Second)
 					synctest.Wait()
-					if !slices.Contains(h.engine.madeCalls(), "stop b 30s") {
+					if !slices.Contains(h.engine.calls(), "stop b 30s") {
 						t.Error("b was not restarted after the return of the engine")
 					}
 				}
 				h.close(t)
-				if calls := h.engine.madeCalls(); what == "shutdown" && slices.Contains(calls, "stop b 30s") {
+				if calls := h.engine.calls(); what == "shutdown" && slices.Contains(calls, "stop b 30s") {
 					t.Errorf("calls %v", calls)
 				}
 			})
@@ -104,11 +104,11 @@ func TestNothingIsPermittedBlindly(t *testing.T) {
 
 func TestGuardIsOnlyHeardOfWhenSomebodyWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := openWith(t, slowSpec(core.Group{}), func(c *Config) { c.Guard = core.Guard{MaxRestarts: 5, Window: time.Minute} })
+		h := newHarnessWith(t, slowReadySpec(core.Group{}), func(c *Config) { c.Guard = core.Guard{MaxRestarts: 5, Window: time.Minute} })
 		defer h.close(t)
-		h.fails(replicas(h, 5)...)
+		h.failLiveness(startReplicas(h, 5)...)
 		time.Sleep(time.Minute)
-		for _, reason := range h.diary.reasons("") {
+		for _, reason := range h.journal.reasons("") {
 			t.Errorf("event %s", reason)
 		}
 	})

@@ -227,7 +227,7 @@ func (w *chaos) reload(c *chaosContainer) {
 	if d == nil {
 		return
 	}
-	_ = d.sup.Reload(w.t.Context(), resolverOf(specs), w.guard)
+	_ = d.sup.Reload(w.t.Context(), resolverFor(specs), w.guard)
 	select {
 	case d.refresh <- struct{}{}:
 	default:

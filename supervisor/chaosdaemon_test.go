@@ -58,7 +58,7 @@ func (w *chaos) bootDaemon(rebooted bool) {
 	seen, specs := w.disk.seen, w.specs
 	w.logf("%s begins, with events seen up to %v", d.name(), w.at(seen))
 	d.sup = New(Config{
-		Resolve: resolverOf(specs), Runtimes: map[string]Restarter{"docker": d}, Prober: d, Journal: d,
+		Resolve: resolverFor(specs), Runtimes: map[string]Restarter{"docker": d}, Prober: d, Journal: d,
 		Guard: w.guard, Store: d, Memories: past, Rebooted: rebooted,
 	})
 	ctx, cancel := context.WithCancel(context.Background())
@@ -85,7 +85,7 @@ func (w *chaos) bootDaemon(rebooted bool) {
 
 const chaosRelist = 30 * time.Second
 
-func resolverOf(specs map[string]*core.Spec) Resolver {
+func resolverFor(specs map[string]*core.Spec) Resolver {
 	return func(name string, _ map[string]string) (*core.Spec, error) { return specs[name], nil }
 }
 

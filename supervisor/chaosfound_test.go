@@ -12,39 +12,39 @@ import (
 
 // These are minimal tales of what chaos has found.
 
-func (h *house) tell(kind runtime.UpdateKind, id string, signal int) {
+func (h *harness) event(kind runtime.UpdateKind, id string, signal int) {
 	h.engine.deliver(runtime.Update{Kind: kind, Runtime: "docker", ID: id, Signal: signal, ExitCode: 128 + signal, Time: time.Now(), Err: errors.New("EOF")})
 }
 
-func (h *house) ends(id string) {
-	h.engine.end(id, 143)
-	h.tell(runtime.Died, id, 15)
-	h.engine.deliver(h.engine.seen(id))
+func (h *harness) exitOnTerm(id string) {
+	h.engine.endRun(id, 143)
+	h.event(runtime.Died, id, 15)
+	h.engine.deliver(h.engine.observation(id))
 }
 
 // An engine that shuts down waits for the slowest, with all others stopped long before,
 // and is back much later.
 func TestEngineEndsSlowly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := open(t, plain(core.Always))
+		h := newHarness(t, plainSpec(core.Always))
 		defer h.close(t)
-		h.synced()
+		h.sendSynced()
 		for _, id := range []string{"c1", "c2"} {
 			h.engine.run(id)
 		}
 		time.Sleep(time.Minute)
-		h.engine.ends(true)
+		h.engine.refuseConnections(true)
 		for _, id := range []string{"c1", "c2"} {
-			h.tell(runtime.Killed, id, 15)
+			h.event(runtime.Killed, id, 15)
 		}
-		h.ends("c1")
+		h.exitOnTerm("c1")
 		time.Sleep(10 * time.Second)
-		h.tell(runtime.Killed, "c2", 9)
-		h.ends("c2")
+		h.event(runtime.Killed, "c2", 9)
+		h.exitOnTerm("c2")
 		time.Sleep(time.Second)
-		h.tell(runtime.Lost, "", 0)
+		h.event(runtime.Lost, "", 0)
 		time.Sleep(time.Minute)
-		h.engine.ends(false)
+		h.engine.refuseConnections(false)
 		h.engine.deliver(runtime.Update{Kind: runtime.Connected, Runtime: "docker", Replay: runtime.ReplayRestart})
 		h.engine.deliver(runtime.Update{Kind: runtime.Synced, Runtime: "docker", Reason: runtime.RelistReconnect})
 		time.Sleep(time.Second)
@@ -59,55 +59,55 @@ func TestEngineEndsSlowly(t *testing.T) {
 // Signals of the engine's new life to what it found at its start are its own, unless
 // it has live-restore; all others are somebody's wish.
 func TestSignalAfterEngineStart(t *testing.T) {
-	sweep := func(h *house) {
-		h.tell(runtime.Killed, "c1", 15)
-		h.engine.end("c1", 143)
-		h.tell(runtime.Died, "c1", 0)
-		h.tell(runtime.Stopped, "c1", 0)
+	sweep := func(h *harness) {
+		h.event(runtime.Killed, "c1", 15)
+		h.engine.endRun("c1", 143)
+		h.event(runtime.Died, "c1", 0)
+		h.event(runtime.Stopped, "c1", 0)
 	}
 	for _, tt := range []struct {
 		name   string
 		spares bool // by live-restore
-		events func(*house)
+		events func(*harness)
 		runs   bool
 	}{
 		{"ended by its engine", false, sweep, true},
-		{"ended by its engine after its grace", false, func(h *house) {
-			h.tell(runtime.Killed, "c1", 15)
+		{"ended by its engine after its grace", false, func(h *harness) {
+			h.event(runtime.Killed, "c1", 15)
 			time.Sleep(10 * time.Second)
-			h.tell(runtime.Killed, "c1", 9)
-			h.engine.end("c1", 137)
-			h.tell(runtime.Died, "c1", 0)
-			h.tell(runtime.Stopped, "c1", 0)
+			h.event(runtime.Killed, "c1", 9)
+			h.engine.endRun("c1", 137)
+			h.event(runtime.Died, "c1", 0)
+			h.event(runtime.Stopped, "c1", 0)
 		}, true},
-		{"news of the signal after that of the end", false, func(h *house) {
-			h.engine.end("c1", 137)
-			h.tell(runtime.Died, "c1", 0)
-			h.tell(runtime.Killed, "c1", 9)
+		{"news of the signal after that of the end", false, func(h *harness) {
+			h.engine.endRun("c1", 137)
+			h.event(runtime.Died, "c1", 0)
+			h.event(runtime.Killed, "c1", 9)
 		}, true},
-		{"all news after the list", false, func(h *house) {
-			h.engine.end("c1", 137)
-			h.engine.deliver(h.engine.seen("c1"))
+		{"all news after the list", false, func(h *harness) {
+			h.engine.endRun("c1", 137)
+			h.engine.deliver(h.engine.observation("c1"))
 			sweep(h)
 		}, true},
 		{"the engine spares what runs", true, sweep, false},
-		{"ended by its engine, started and stopped by an operator", false, func(h *house) {
+		{"ended by its engine, started and stopped by an operator", false, func(h *harness) {
 			sweep(h)
 			h.engine.deliver(runtime.Update{Kind: runtime.Killed, Runtime: "docker", ID: "c1", Signal: 15, Time: time.Now(), Started: time.Now()})
-			h.tell(runtime.Died, "c1", 0)
-			h.engine.begin("c1")
-			h.engine.end("c1", 143)
+			h.event(runtime.Died, "c1", 0)
+			h.engine.beginRun("c1")
+			h.engine.endRun("c1", 143)
 		}, false},
-		{"ended by its engine, started by an operator, of which the news is lost, and stopped", false, func(h *house) {
+		{"ended by its engine, started by an operator, of which the news is lost, and stopped", false, func(h *harness) {
 			sweep(h)
-			h.engine.deliver(h.engine.seen("c1"))
+			h.engine.deliver(h.engine.observation("c1"))
 			time.Sleep(15 * time.Second)
-			h.tell(runtime.Killed, "c1", 15)
-			h.engine.begin("c1")
-			h.engine.end("c1", 143)
-			h.tell(runtime.Died, "c1", 0)
+			h.event(runtime.Killed, "c1", 15)
+			h.engine.beginRun("c1")
+			h.engine.endRun("c1", 143)
+			h.event(runtime.Died, "c1", 0)
 		}, false},
-		{"a run of the new life", false, func(h *house) {
+		{"a run of the new life", false, func(h *harness) {
 			time.Sleep(time.Second)
 			h.engine.run("c1")
 			sweep(h)
@@ -115,19 +115,19 @@ func TestSignalAfterEngineStart(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				h := open(t, plain(core.Always))
+				h := newHarness(t, plainSpec(core.Always))
 				defer h.close(t)
-				h.synced()
+				h.sendSynced()
 				h.engine.run("c1")
 				time.Sleep(time.Minute)
-				h.tell(runtime.Lost, "", 0)
+				h.event(runtime.Lost, "", 0)
 				began := runtime.Update{Kind: runtime.Connected, Runtime: "docker", Replay: runtime.ReplayRestart}
 				if !tt.spares {
 					began.KilledByEngineBefore = time.Now()
 				}
 				h.engine.deliver(began)
 				tt.events(h)
-				h.engine.deliver(h.engine.seen("c1"))
+				h.engine.deliver(h.engine.observation("c1"))
 				h.engine.deliver(runtime.Update{Kind: runtime.Synced, Runtime: "docker", Reason: runtime.RelistReconnect})
 				time.Sleep(time.Minute)
 				if s := h.view(t, "c1").State; s.Engine.State.Alive() != tt.runs || s.OperatorStopped() == tt.runs {
@@ -141,12 +141,12 @@ func TestSignalAfterEngineStart(t *testing.T) {
 // An end that the engine's new life tells of was not the engine's.
 func TestEndAfterEngineStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := open(t, plain(core.OnFailure))
+		h := newHarness(t, plainSpec(core.OnFailure))
 		defer h.close(t)
-		h.synced()
+		h.sendSynced()
 		h.engine.run("c1")
 		time.Sleep(time.Minute)
-		h.tell(runtime.Lost, "", 0)
+		h.event(runtime.Lost, "", 0)
 		h.engine.deliver(runtime.Update{Kind: runtime.Connected, Runtime: "docker", Replay: runtime.ReplayRestart})
 		h.engine.exit("c1", 0)
 		h.engine.deliver(runtime.Update{Kind: runtime.Synced, Runtime: "docker", Reason: runtime.RelistReconnect})
@@ -161,19 +161,19 @@ func TestEndAfterEngineStart(t *testing.T) {
 // from being seen.
 func TestEndSeenLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := open(t, webSpec())
+		h := newHarness(t, webSpec())
 		defer h.close(t)
-		h.synced()
+		h.sendSynced()
 		h.engine.run("c1")
 		time.Sleep(time.Minute)
-		h.tell(runtime.Killed, "c1", 9)
-		h.tell(runtime.Died, "c1", 9)
-		h.engine.end("c1", 137)
-		h.probes.say("c1:1", refused)
+		h.event(runtime.Killed, "c1", 9)
+		h.event(runtime.Died, "c1", 9)
+		h.engine.endRun("c1", 137)
+		h.probes.setResult("c1:1", refused)
 		time.Sleep(10 * time.Minute)
-		h.engine.deliver(h.engine.seen("c1"))
+		h.engine.deliver(h.engine.observation("c1"))
 		time.Sleep(time.Minute)
-		if calls := h.engine.madeCalls(); len(calls) > 0 || !h.view(t, "c1").State.OperatorStopped() {
+		if calls := h.engine.calls(); len(calls) > 0 || !h.view(t, "c1").State.OperatorStopped() {
 			t.Errorf("calls %v", calls)
 		}
 	})
@@ -183,22 +183,22 @@ func TestEndSeenLate(t *testing.T) {
 func TestSeenAfterEngineStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &slowStore{}
-		h := openWith(t, plain(core.Always), func(c *Config) { c.Store = store })
+		h := newHarnessWith(t, plainSpec(core.Always), func(c *Config) { c.Store = store })
 		defer h.close(t)
 		h.engine.deliver(runtime.Update{Kind: runtime.Connected, Runtime: "docker", Replay: runtime.ReplayRestart, SeenUntil: time.Unix(1, 0)})
 		h.engine.deliver(runtime.Update{Kind: runtime.Bookmark, Runtime: "docker", SeenUntil: time.Unix(2, 0)})
-		if h.round(t); len(store.seen) > 0 {
+		if h.drainInbox(t); len(store.seen) > 0 {
 			t.Errorf("noted %v before everything was looked at", store.seen)
 		}
 		h.engine.deliver(runtime.Update{Kind: runtime.Synced, Runtime: "docker", Reason: runtime.RelistStart, SeenUntil: time.Unix(3, 0)})
-		if h.round(t); len(store.seen) != 1 {
+		if h.drainInbox(t); len(store.seen) != 1 {
 			t.Errorf("noted %v", store.seen)
 		}
 	})
 }
 
 // round waits until all messages went round.
-func (h *house) round(t *testing.T) {
+func (h *harness) drainInbox(t *testing.T) {
 	if err := h.Ping(t.Context()); err != nil {
 		t.Fatal(err)
 	}

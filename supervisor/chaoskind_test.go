@@ -88,7 +88,7 @@ func (k *chaosKind) spec(r *rand.Rand) *core.Spec {
 	}
 	for i, wanted := range k.probes {
 		if wanted {
-			s.Probes[i] = probeOn(i, time.Duration(5+r.IntN(20))*time.Second, 1+r.IntN(2))
+			s.Probes[i] = tcpProbe(i, time.Duration(5+r.IntN(20))*time.Second, 1+r.IntN(2))
 		}
 	}
 	if p := s.Probes[core.Startup]; p != nil {

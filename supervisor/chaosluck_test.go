@@ -20,9 +20,9 @@ func (w *chaos) between(what, id string, low, high time.Duration) time.Duration 
 }
 
 func (w *chaos) draw(what, id string) uint64 {
-	h := fnv.New64a()
-	fmt.Fprint(h, w.seed, what, id, time.Since(w.birth))
-	x := h.Sum64()
+	sum := fnv.New64a()
+	fmt.Fprint(sum, w.seed, what, id, time.Since(w.birth))
+	x := sum.Sum64()
 	x ^= x >> 32
 	x *= 0x9e3779b97f4a7c15
 	return x ^ x>>29

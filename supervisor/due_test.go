@@ -14,11 +14,11 @@ import (
 func TestTwoBackoffs(t *testing.T) {
 	t.Attr("kubelet", "191 192")
 	synctest.Test(t, func(t *testing.T) {
-		h := open(t, nil)
+		h := newHarness(t, nil)
 		defer h.close(t)
 		h.specs["n-long"] = &core.Spec{RestartPolicy: core.Always, Backoff: core.Backoff{Initial: 5 * time.Second, Max: time.Minute, ResetAfter: time.Hour}}
 		h.specs["n-short"] = &core.Spec{RestartPolicy: core.Always, Backoff: core.Backoff{Initial: 3 * time.Second, Max: time.Minute, ResetAfter: time.Hour}}
-		h.synced()
+		h.sendSynced()
 		for _, id := range []string{"long", "short"} {
 			h.engine.run(id)
 			h.engine.exit(id, 1) // started at once
@@ -36,7 +36,7 @@ func TestTwoBackoffs(t *testing.T) {
 		} {
 			time.Sleep(time.Until(begun.Add(tt.at)))
 			synctest.Wait()
-			if got := h.engine.madeCalls()[2:]; !slices.Equal(got, tt.want) {
+			if got := h.engine.calls()[2:]; !slices.Equal(got, tt.want) {
 				t.Errorf("after %v: %v, want %v", tt.at, got, tt.want)
 			}
 		}

@@ -14,33 +14,33 @@ import (
 
 // memoryEngine is an engine in memory. Its containers do what the test makes them
 // do; stops and starts are carried out and reported as a real engine does.
-type memoryEngine struct {
+type fakeEngine struct {
 	mu         sync.Mutex
 	containers map[string]*runtime.Container
 	names      map[string]string // by ID, where not "n-ID"
 	started    time.Time         // newest start of any
 	runs       int               // all starts
 	policy     string            // restart policy of what is started; empty: "no"
-	calls      []string          // "stop c1 30s", "start c1"
+	callLog    []string          // "stop c1 30s", "start c1"
 	deliver    func(runtime.Update)
 	stopTakes  time.Duration
 	called     chan string // every call, when not nil
 	onStop     func()
-	stopping   func(id string)
-	ending     bool // it takes no connections
+	onStopOf   func(id string)
+	refuses    bool // it takes no connections
 }
 
-func newMemoryEngine() *memoryEngine {
-	return &memoryEngine{containers: make(map[string]*runtime.Container), names: make(map[string]string), deliver: func(runtime.Update) {}}
+func newFakeEngine() *fakeEngine {
+	return &fakeEngine{containers: make(map[string]*runtime.Container), names: make(map[string]string), deliver: func(runtime.Update) {}}
 }
 
 // run starts a run of a container that somebody else asked for, and reports it.
-func (e *memoryEngine) run(id string) {
-	e.begin(id)
-	e.deliver(e.seen(id))
+func (e *fakeEngine) run(id string) {
+	e.beginRun(id)
+	e.deliver(e.observation(id))
 }
 
-func (e *memoryEngine) begin(id string) {
+func (e *fakeEngine) beginRun(id string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	// No two runs start at the same moment, even where time stands still.
@@ -64,19 +64,19 @@ func (e *memoryEngine) begin(id string) {
 }
 
 // seen is the update that an inspection of the container now gives.
-func (e *memoryEngine) seen(id string) runtime.Update {
+func (e *fakeEngine) observation(id string) runtime.Update {
 	c, _ := e.Inspect(context.Background(), id)
 	return runtime.Update{Kind: runtime.Observed, Runtime: "docker", ID: id, Container: c}
 }
 
 // exit lets the container end by itself and reports it.
-func (e *memoryEngine) exit(id string, code int) {
-	e.end(id, code)
+func (e *fakeEngine) exit(id string, code int) {
+	e.endRun(id, code)
 	e.deliver(runtime.Update{Kind: runtime.Died, Runtime: "docker", ID: id, ExitCode: code, Time: time.Now()})
-	e.deliver(e.seen(id))
+	e.deliver(e.observation(id))
 }
 
-func (e *memoryEngine) end(id string, code int) {
+func (e *fakeEngine) endRun(id string, code int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	c := *e.containers[id]
@@ -85,35 +85,35 @@ func (e *memoryEngine) end(id string, code int) {
 }
 
 // gone removes a container.
-func (e *memoryEngine) gone(id string) {
+func (e *fakeEngine) delete(id string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	delete(e.containers, id)
 }
 
-func (e *memoryEngine) note(format string, args ...any) {
+func (e *fakeEngine) noteCall(format string, args ...any) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	call := fmt.Sprintf(format, args...)
-	e.calls = append(e.calls, call)
+	e.callLog = append(e.callLog, call)
 	if e.called != nil {
 		e.called <- call
 	}
 }
 
-func (e *memoryEngine) madeCalls() []string {
+func (e *fakeEngine) calls() []string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return append([]string(nil), e.calls...)
+	return append([]string(nil), e.callLog...)
 }
 
-func (e *memoryEngine) Stop(ctx context.Context, id string, grace time.Duration) error {
-	e.note("stop %s %v", id, grace)
+func (e *fakeEngine) Stop(ctx context.Context, id string, grace time.Duration) error {
+	e.noteCall("stop %s %v", id, grace)
 	if e.onStop != nil {
 		e.onStop()
 	}
-	if e.stopping != nil {
-		e.stopping(id)
+	if e.onStopOf != nil {
+		e.onStopOf(id)
 	}
 	if c, err := e.Inspect(ctx, id); err != nil || !c.State.Alive() {
 		return err
@@ -122,13 +122,13 @@ func (e *memoryEngine) Stop(ctx context.Context, id string, grace time.Duration)
 	if e.stopTakes > 0 {
 		time.Sleep(e.stopTakes) // virtual: only tests in a bubble set it
 	}
-	e.end(id, 0)
-	e.deliver(e.seen(id))
+	e.endRun(id, 0)
+	e.deliver(e.observation(id))
 	return nil
 }
 
-func (e *memoryEngine) Start(ctx context.Context, id string) error {
-	e.note("start %s", id)
+func (e *fakeEngine) Start(ctx context.Context, id string) error {
+	e.noteCall("start %s", id)
 	if _, err := e.Inspect(ctx, id); err != nil {
 		return err
 	}
@@ -136,7 +136,7 @@ func (e *memoryEngine) Start(ctx context.Context, id string) error {
 	return nil
 }
 
-func (e *memoryEngine) Inspect(ctx context.Context, id string) (*runtime.Container, error) {
+func (e *fakeEngine) Inspect(ctx context.Context, id string) (*runtime.Container, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	c, ok := e.containers[id]
@@ -147,90 +147,90 @@ func (e *memoryEngine) Inspect(ctx context.Context, id string) (*runtime.Contain
 	return &copied, nil
 }
 
-func (e *memoryEngine) Accept(context.Context) error {
+func (e *fakeEngine) Accept(context.Context) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.ending {
+	if e.refuses {
 		return errors.New("connection refused")
 	}
 	return nil
 }
 
 // scripted answers probes by what the test says of their container.
-type scripted struct {
-	mu      sync.Mutex
-	answers map[string]prober.Result // by container ID and port: "c1:80"
-	asked   map[string]int
-	where   map[string]string // address of the newest probe
-	hang    map[string]bool
+type fakeProber struct {
+	mu        sync.Mutex
+	results   map[string]prober.Result // by container ID and port: "c1:80"
+	asked     map[string]int
+	addresses map[string]string // address of the newest probe
+	hanging   map[string]bool
 }
 
-func newScripted() *scripted {
-	return &scripted{answers: make(map[string]prober.Result), asked: make(map[string]int), where: make(map[string]string), hang: make(map[string]bool)}
+func newFakeProber() *fakeProber {
+	return &fakeProber{results: make(map[string]prober.Result), asked: make(map[string]int), addresses: make(map[string]string), hanging: make(map[string]bool)}
 }
 
-func (s *scripted) say(key string, r prober.Result) {
+func (s *fakeProber) setResult(key string, r prober.Result) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.answers[key] = r
+	s.results[key] = r
 }
 
-func (s *scripted) hangs(key string) {
+func (s *fakeProber) setHanging(key string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.hang[key] = true
+	s.hanging[key] = true
 }
 
-func (s *scripted) times(key string) int {
+func (s *fakeProber) timesAsked(key string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.asked[key]
 }
 
-func (s *scripted) address(key string) string {
+func (s *fakeProber) address(key string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.where[key]
+	return s.addresses[key]
 }
 
-func (s *scripted) Probe(h prober.Handler, t prober.Target) (prober.Probe, error) {
+func (s *fakeProber) Probe(h prober.Handler, t prober.Target) (prober.Probe, error) {
 	if h.TCPSocket == nil {
 		return nil, errors.New("no such handler")
 	}
 	key := fmt.Sprintf("%s:%d", t.ID, h.TCPSocket.Port)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.where[key] = t.Address
-	return &scriptedProbe{s, key}, nil
+	s.addresses[key] = t.Address
+	return &fakeProbe{s, key}, nil
 }
 
 // Hook runs hooks as the test says of "ID:post_start" and "ID:pre_stop"; there they
 // are told apart by their command.
-func (s *scripted) Hook(h prober.LifecycleHandler, t prober.Target) (prober.Hook, error) {
+func (s *fakeProber) Hook(h prober.LifecycleHandler, t prober.Target) (prober.Hook, error) {
 	if h.Exec == nil {
 		return nil, errors.New("no such handler")
 	}
-	return &scriptedProbe{s, t.ID + ":" + h.Exec.Command[0]}, nil
+	return &fakeProbe{s, t.ID + ":" + h.Exec.Command[0]}, nil
 }
 
 // Run is a hook's.
-func (p *scriptedProbe) Run(ctx context.Context) prober.HookResult {
+func (p *fakeProbe) Run(ctx context.Context) prober.HookResult {
 	if r := p.Ask(ctx, 0); r.Outcome != prober.Success {
 		return prober.HookResult{Err: errors.New(r.Output), NotAsked: r.Outcome == prober.Unknown}
 	}
 	return prober.HookResult{}
 }
 
-type scriptedProbe struct {
-	s   *scripted
+type fakeProbe struct {
+	s   *fakeProber
 	key string
 }
 
-func (p *scriptedProbe) Ask(ctx context.Context, timeout time.Duration) prober.Result {
+func (p *fakeProbe) Ask(ctx context.Context, timeout time.Duration) prober.Result {
 	p.s.mu.Lock()
 	p.s.asked[p.key]++
-	r, ok := p.s.answers[p.key]
-	hang := p.s.hang[p.key]
+	r, ok := p.s.results[p.key]
+	hang := p.s.hanging[p.key]
 	p.s.mu.Unlock()
 	if hang {
 		<-ctx.Done()
@@ -243,23 +243,23 @@ func (p *scriptedProbe) Ask(ctx context.Context, timeout time.Duration) prober.R
 }
 
 // diary is a Journal that remembers.
-type diary struct {
+type fakeJournal struct {
 	mu     sync.Mutex
 	events []core.Event
 }
 
-func (d *diary) Record(e core.Event) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.events = append(d.events, e)
+func (j *fakeJournal) Record(e core.Event) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.events = append(j.events, e)
 }
 
 // reasons returns the reasons of a container's events in order.
-func (d *diary) reasons(container string) []string {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+func (j *fakeJournal) reasons(container string) []string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
 	var all []string
-	for _, e := range d.events {
+	for _, e := range j.events {
 		if e.Container == container {
 			all = append(all, e.Reason)
 		}

@@ -16,52 +16,52 @@ import (
 )
 
 // estate is an engine that outlives daemons, with what they have kept.
-type estate struct {
+type fakeHost struct {
 	t       *testing.T
-	engine  *memoryEngine
-	probes  *scripted
-	diary   *diary
+	engine  *fakeEngine
+	probes  *fakeProber
+	journal *fakeJournal
 	resolve Resolver
 	guard   core.Guard
 
-	mu     sync.Mutex
-	daemon *Supervisor // nil while none lives
-	stop   context.CancelFunc
-	ended  sync.WaitGroup
-	gen    int // of the daemon
-	killed chan struct{}
+	mu         sync.Mutex
+	daemon     *Supervisor // nil while none lives
+	stop       context.CancelFunc
+	ended      sync.WaitGroup
+	generation int // of the daemon
+	killed     chan struct{}
 
-	kept  map[string]core.Memory
-	seen  time.Time
-	log   []runtime.Update // what events told, oldest first
-	stamp time.Time
+	stored    map[string]core.Memory
+	seenUntil time.Time
+	events    []runtime.Update // what events told, oldest first
+	clock     time.Time
 
-	writes, calls int
-	afterWrite    int    // the daemon is killed after so many writes; 0: not
-	beforeCall    int    // or before that call is made
-	afterCall     int    // or after it, and before it is answered
-	starts        int    // calls that started what ran already
-	hung          string // container that cannot be inspected by those who list
+	writes, calls  int
+	killAfterWrite int    // the daemon is killed after so many writes; 0: not
+	killBeforeCall int    // or before that call is made
+	killAfterCall  int    // or after it, and before it is answered
+	needlessStarts int    // calls that started what ran already
+	notInspectable string // container that cannot be inspected by those who list
 }
 
-func newEstate(t *testing.T, spec *core.Spec) *estate {
-	e := &estate{
-		t: t, engine: newMemoryEngine(), probes: newScripted(), diary: &diary{}, kept: make(map[string]core.Memory), killed: make(chan struct{}),
+func newFakeHost(t *testing.T, spec *core.Spec) *fakeHost {
+	e := &fakeHost{
+		t: t, engine: newFakeEngine(), probes: newFakeProber(), journal: &fakeJournal{}, stored: make(map[string]core.Memory), killed: make(chan struct{}),
 		resolve: func(string, map[string]string) (*core.Spec, error) { return spec, nil },
 	}
-	e.engine.deliver = e.happened
+	e.engine.deliver = e.report
 	return e
 }
 
 // happened notes what events told and tells it the daemon, if one lives.
-func (e *estate) happened(u runtime.Update) {
+func (e *fakeHost) report(u runtime.Update) {
 	e.mu.Lock()
-	e.stamp = later(later(time.Now(), e.stamp.Add(1)), e.engine.newestStart())
-	u.SeenUntil = e.stamp
+	e.clock = later(later(time.Now(), e.clock.Add(1)), e.engine.newestStart())
+	u.SeenUntil = e.clock
 	if u.Kind == runtime.Killed || u.Kind == runtime.Died || u.Kind == runtime.Stopped {
-		u.Time = e.stamp
+		u.Time = e.clock
 	}
-	e.log = append(e.log, u)
+	e.events = append(e.events, u)
 	daemon := e.daemon
 	e.mu.Unlock()
 	if daemon != nil {
@@ -70,45 +70,45 @@ func (e *estate) happened(u runtime.Update) {
 }
 
 // ends lets the engine take no more connections, or take them again.
-func (e *memoryEngine) ends(ending bool) {
+func (e *fakeEngine) refuseConnections(ending bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.ending = ending
+	e.refuses = ending
 }
 
-func (e *memoryEngine) newestStart() time.Time {
+func (e *fakeEngine) newestStart() time.Time {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.started
 }
 
 // kill is kill -9 of the daemon: nothing that it does from now on has any effect.
-func (e *estate) kill() {
+func (e *fakeHost) kill() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.killNow()
+	e.killLocked()
 }
 
-func (e *estate) killNow() {
+func (e *fakeHost) killLocked() {
 	if e.daemon == nil {
 		return
 	}
 	e.daemon = nil
-	e.gen++
+	e.generation++
 	e.stop()
 	close(e.killed)
 	e.killed = make(chan struct{})
 }
 
 // living returns the daemon, nil while none lives, and what is closed when it is killed.
-func (e *estate) living() (*Supervisor, <-chan struct{}) {
+func (e *fakeHost) current() (*Supervisor, <-chan struct{}) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.daemon, e.killed
 }
 
 // end ends the daemon in good order.
-func (e *estate) end() {
+func (e *fakeHost) shutDown() {
 	e.stop()
 	e.ended.Wait()
 	e.kill()
@@ -116,11 +116,11 @@ func (e *estate) end() {
 
 // begin starts a daemon whose engine can tell that much of the time before. Of the
 // newest events that were heard by the one before, it hears so many again.
-func (e *estate) begin(replay runtime.Replay, again int, rebooted bool) {
+func (e *fakeHost) startDaemon(replay runtime.Replay, again int, rebooted bool) {
 	e.t.Helper()
 	e.mu.Lock()
 	var past []core.Memory
-	for _, m := range e.kept { // as the journal keeps them
+	for _, m := range e.stored { // as the journal keeps them
 		text, err := json.Marshal(m)
 		if err != nil {
 			e.t.Fatal(err)
@@ -131,25 +131,25 @@ func (e *estate) begin(replay runtime.Replay, again int, rebooted bool) {
 		}
 		past = append(past, copied)
 	}
-	from, _ := slices.BinarySearchFunc(e.log, e.seen.Add(1), func(u runtime.Update, at time.Time) int { return u.SeenUntil.Compare(at) })
+	from, _ := slices.BinarySearchFunc(e.events, e.seenUntil.Add(1), func(u runtime.Update, at time.Time) int { return u.SeenUntil.Compare(at) })
 	var news []runtime.Update
 	if replay == runtime.ReplayComplete {
-		news = slices.Clone(e.log[max(0, from-again):])
+		news = slices.Clone(e.events[max(0, from-again):])
 	}
 	s := New(Config{
-		Resolve: e.resolve, Runtimes: map[string]Restarter{"docker": hands{e, e.gen}}, Prober: e.probes, Journal: e.diary,
-		Guard: e.guard, Store: keeper{e, e.gen}, Memories: past, Rebooted: rebooted,
+		Resolve: e.resolve, Runtimes: map[string]Restarter{"docker": hostEngine{e, e.generation}}, Prober: e.probes, Journal: e.journal,
+		Guard: e.guard, Store: hostStore{e, e.generation}, Memories: past, Rebooted: rebooted,
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	e.daemon, e.stop = s, cancel
 	e.ended.Go(func() { _ = s.Run(ctx) })
 	e.mu.Unlock()
-	e.list(s, replay, news)
+	e.deliverList(s, replay, news)
 	synctest.Wait()
 }
 
 // list tells a daemon what Watch does after it has subscribed.
-func (e *estate) list(s *Supervisor, replay runtime.Replay, news []runtime.Update) {
+func (e *fakeHost) deliverList(s *Supervisor, replay runtime.Replay, news []runtime.Update) {
 	tell := func(u runtime.Update) {
 		u.Runtime = "docker"
 		_ = s.Deliver(context.Background(), u)
@@ -160,11 +160,11 @@ func (e *estate) list(s *Supervisor, replay runtime.Replay, news []runtime.Updat
 	e.engine.mu.Unlock()
 	var unseen []string
 	for _, id := range ids {
-		if id == e.hung {
+		if id == e.notInspectable {
 			unseen = append(unseen, id)
 			continue
 		}
-		u := e.engine.seen(id)
+		u := e.engine.observation(id)
 		for _, n := range news {
 			u.StateFromEvent = u.StateFromEvent || n.ID == id
 			if n.ID == id && n.Kind != runtime.Observed && !n.Time.Before(u.Container.StartedAt) {
@@ -177,10 +177,10 @@ func (e *estate) list(s *Supervisor, replay runtime.Replay, news []runtime.Updat
 }
 
 // view is what the daemon shows of a container after all that was sent to it.
-func (e *estate) view(id string) *core.View {
+func (e *fakeHost) view(id string) *core.View {
 	e.t.Helper()
 	synctest.Wait()
-	daemon, _ := e.living()
+	daemon, _ := e.current()
 	if err := daemon.Ping(context.Background()); err != nil {
 		e.t.Fatal(err)
 	}
@@ -191,15 +191,15 @@ func (e *estate) view(id string) *core.View {
 	return v
 }
 
-func (e *estate) running(id string) bool {
+func (e *fakeHost) running(id string) bool {
 	c, _ := e.engine.Inspect(context.Background(), id)
 	return c.State == runtime.Running
 }
 
 // told says how often the diary has an event of that reason for the container.
-func (e *estate) told(id, reason string) int {
+func (e *fakeHost) eventCount(id, reason string) int {
 	n := 0
-	for _, r := range e.diary.reasons("n-" + id) {
+	for _, r := range e.journal.reasons("n-" + id) {
 		if r == reason {
 			n++
 		}
@@ -208,20 +208,20 @@ func (e *estate) told(id, reason string) int {
 }
 
 // signal is a signal to the container that healthd did not send.
-func (e *estate) signal(id string, number int) {
+func (e *fakeHost) signal(id string, number int) {
 	e.engine.deliver(runtime.Update{Kind: runtime.Killed, Runtime: "docker", ID: id, Signal: number})
 }
 
 // operatorStops is docker stop.
-func (e *estate) operatorStops(id string) {
+func (e *fakeHost) operatorStop(id string) {
 	e.signal(id, 15)
 	e.engine.exit(id, 143)
 	e.engine.deliver(runtime.Update{Kind: runtime.Stopped, Runtime: "docker", ID: id})
 }
 
 // engineDies lets the engine end with all that it runs; nobody hears of it.
-func (e *estate) engineDies() {
-	if daemon, _ := e.living(); daemon != nil {
+func (e *fakeHost) killEngine() {
+	if daemon, _ := e.current(); daemon != nil {
 		_ = daemon.Deliver(context.Background(), runtime.Update{Kind: runtime.Lost, Runtime: "docker", Err: errors.New("EOF")})
 	}
 	e.engine.mu.Lock()
@@ -229,14 +229,14 @@ func (e *estate) engineDies() {
 	e.engine.mu.Unlock()
 	for _, id := range all {
 		if e.running(id) {
-			e.engine.end(id, 137)
+			e.engine.endRun(id, 137)
 		}
 	}
 }
 
 // engineStops lets the engine stop what it runs, and end then.
-func (e *estate) engineStops(ids ...string) {
-	e.engine.ends(true)
+func (e *fakeHost) stopEngine(ids ...string) {
+	e.engine.refuseConnections(true)
 	for _, id := range ids {
 		e.signal(id, 15)
 	}
@@ -244,113 +244,113 @@ func (e *estate) engineStops(ids ...string) {
 		e.engine.exit(id, 143)
 	}
 	time.Sleep(time.Second)
-	e.engineDies()
+	e.killEngine()
 }
 
 // engineBegins lets the engine be back and the daemon, which lived on, hear of it.
-func (e *estate) engineBegins() {
-	e.engine.ends(false)
-	daemon, _ := e.living()
-	e.list(daemon, runtime.ReplayRestart, nil)
+func (e *fakeHost) startEngine() {
+	e.engine.refuseConnections(false)
+	daemon, _ := e.current()
+	e.deliverList(daemon, runtime.ReplayRestart, nil)
 	synctest.Wait()
 }
 
 // keeper is the store of one daemon.
-type keeper struct {
-	e   *estate
-	gen int
+type hostStore struct {
+	host       *fakeHost
+	generation int
 }
 
-func (k keeper) Remember(m core.Memory) <-chan struct{} {
-	k.e.mu.Lock()
-	defer k.e.mu.Unlock()
-	if k.gen != k.e.gen {
+func (s hostStore) Remember(m core.Memory) <-chan struct{} {
+	s.host.mu.Lock()
+	defer s.host.mu.Unlock()
+	if s.generation != s.host.generation {
 		return closedChannel
 	}
 	if m.Conditions.Ready.Status && !m.Engine.State.Alive() {
-		k.e.t.Errorf("kept as ready, but not alive: %+v", m)
+		s.host.t.Errorf("kept as ready, but not alive: %+v", m)
 	}
-	k.e.kept[m.ID] = m
-	if k.e.writes++; k.e.writes == k.e.afterWrite {
-		k.e.killNow()
+	s.host.stored[m.ID] = m
+	if s.host.writes++; s.host.writes == s.host.killAfterWrite {
+		s.host.killLocked()
 	}
 	return closedChannel
 }
 
-func (k keeper) Forget(id string) {
-	k.e.mu.Lock()
-	defer k.e.mu.Unlock()
-	if k.gen == k.e.gen {
-		delete(k.e.kept, id)
+func (s hostStore) Forget(id string) {
+	s.host.mu.Lock()
+	defer s.host.mu.Unlock()
+	if s.generation == s.host.generation {
+		delete(s.host.stored, id)
 	}
 }
 
-func (k keeper) SetSeen(_ string, at time.Time) {
-	k.e.mu.Lock()
-	defer k.e.mu.Unlock()
-	if k.gen == k.e.gen {
-		k.e.seen = at
+func (s hostStore) SetSeen(_ string, at time.Time) {
+	s.host.mu.Lock()
+	defer s.host.mu.Unlock()
+	if s.generation == s.host.generation {
+		s.host.seenUntil = at
 	}
 }
 
 // hands are how one daemon reaches the engine.
-type hands struct {
-	e   *estate
-	gen int
+type hostEngine struct {
+	host       *fakeHost
+	generation int
 }
 
-var errDead = errors.New("nobody is there to ask")
+var errConnectionClosed = errors.New("nobody is there to ask")
 
-func (h hands) call(do func() error) error {
-	h.e.mu.Lock()
-	if h.gen == h.e.gen {
-		if h.e.calls++; h.e.calls == h.e.beforeCall {
-			h.e.killNow()
+func (h hostEngine) call(do func() error) error {
+	h.host.mu.Lock()
+	if h.generation == h.host.generation {
+		if h.host.calls++; h.host.calls == h.host.killBeforeCall {
+			h.host.killLocked()
 		}
 	}
-	last := h.e.calls == h.e.afterCall
-	dead := h.gen != h.e.gen
-	h.e.mu.Unlock()
+	last := h.host.calls == h.host.killAfterCall
+	dead := h.generation != h.host.generation
+	h.host.mu.Unlock()
 	if dead {
-		return errDead
+		return errConnectionClosed
 	}
 	err := do()
 	if last {
-		h.e.kill()
-		return errDead
+		h.host.kill()
+		return errConnectionClosed
 	}
 	return err
 }
 
-func (h hands) Stop(ctx context.Context, id string, grace time.Duration) error {
+func (h hostEngine) Stop(ctx context.Context, id string, grace time.Duration) error {
 	return h.call(func() error {
-		if daemon, _ := h.e.living(); daemon != nil {
+		if daemon, _ := h.host.current(); daemon != nil {
 			if v, ok := daemon.Board().Find(id); ok && v.State.Conditions.Ready.Status {
-				h.e.t.Error("ready on the board while it is being stopped")
+				h.host.t.Error("ready on the board while it is being stopped")
 			}
 		}
-		return h.e.engine.Stop(ctx, id, grace)
+		return h.host.engine.Stop(ctx, id, grace)
 	})
 }
 
-func (h hands) Start(ctx context.Context, id string) error {
+func (h hostEngine) Start(ctx context.Context, id string) error {
 	return h.call(func() error {
-		if h.e.running(id) {
-			h.e.starts++
+		if h.host.running(id) {
+			h.host.needlessStarts++
 			return nil
 		}
-		return h.e.engine.Start(ctx, id)
+		return h.host.engine.Start(ctx, id)
 	})
 }
 
-func (h hands) Accept(ctx context.Context) error { return h.e.engine.Accept(ctx) }
+func (h hostEngine) Accept(ctx context.Context) error { return h.host.engine.Accept(ctx) }
 
-func (h hands) Inspect(ctx context.Context, id string) (*runtime.Container, error) {
-	h.e.mu.Lock()
-	dead := h.gen != h.e.gen
-	h.e.mu.Unlock()
+func (h hostEngine) Inspect(ctx context.Context, id string) (*runtime.Container, error) {
+	h.host.mu.Lock()
+	dead := h.generation != h.host.generation
+	h.host.mu.Unlock()
 	if dead {
-		return nil, errDead
+		return nil, errConnectionClosed
 	}
-	return h.e.engine.Inspect(ctx, id)
+	return h.host.engine.Inspect(ctx, id)
 }

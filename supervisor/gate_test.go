@@ -13,11 +13,11 @@ import (
 // Readiness follows a gate at once, and the gate outlives the run.
 func TestSetGate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		spec := atOnce()
+		spec := noDrainSpec()
 		spec.ReadinessGates = []string{"warm", "paid"}
-		h := open(t, spec)
+		h := newHarness(t, spec)
 		defer h.close(t)
-		h.synced()
+		h.sendSynced()
 		h.engine.run("c1")
 		synctest.Wait()
 		for _, tt := range []struct {
@@ -49,15 +49,15 @@ func TestSetGateErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		spec := webSpec()
 		spec.ReadinessGates = []string{"warm"}
-		h := open(t, spec)
+		h := newHarness(t, spec)
 		defer h.close(t)
-		h.synced()
+		h.sendSynced()
 		h.engine.run("c1")
 		h.engine.run("gone")
-		h.creates(runtime.Container{ID: "bad", Name: "bad", Labels: map[string]string{"wrong": "period: no number"}})
+		h.create(runtime.Container{ID: "bad", Name: "bad", Labels: map[string]string{"wrong": "period: no number"}})
 		synctest.Wait()
 		late := request{id: "gone", do: func(*loop, *entry) error { return errors.New("was done") }}
-		h.removes("gone")
+		h.remove("gone")
 		for _, tt := range []struct {
 			container, gate string
 			want            error

@@ -23,10 +23,10 @@ import (
 func TestRestartOfWhatIsNotThere(t *testing.T) {
 	t.Attr("kubelet", "237")
 	synctest.Test(t, func(t *testing.T) {
-		h := open(t, webSpec())
+		h := newHarness(t, webSpec())
 		defer h.close(t)
-		h.config.Runtimes["docker"] = goneEngine{h.engine}
-		h.synced()
+		h.config.Runtimes["docker"] = emptyEngine{h.engine}
+		h.sendSynced()
 		h.engine.run("c1")
 		synctest.Wait()
 		if err := h.Restart(t.Context(), "nobody"); !errors.Is(err, ErrUnknownContainer) {
@@ -40,7 +40,7 @@ func TestRestartOfWhatIsNotThere(t *testing.T) {
 		if s := h.view(t, "c1").State; !strings.Contains(s.Request.Error, runtime.ErrNotFound.Error()) {
 			t.Errorf("the stop failed, and the error is %q", s.Request.Error)
 		}
-		if got, want := h.diary.reasons("n-c1"), []string{core.EventStarted, core.EventReady, core.EventKilling, core.EventNotReady, core.EventKilling}; !slices.Equal(got, want) {
+		if got, want := h.journal.reasons("n-c1"), []string{core.EventStarted, core.EventReady, core.EventKilling, core.EventNotReady, core.EventKilling}; !slices.Equal(got, want) {
 			t.Errorf("events %v, want %v: the failed stop, too", got, want)
 		}
 		h.engine.deliver(runtime.Update{Kind: runtime.Removed, Runtime: "docker", ID: "c1"})
@@ -54,23 +54,23 @@ func TestRestartOfWhatIsNotThere(t *testing.T) {
 		if err := h.request(t.Context(), late); !errors.Is(err, ErrUnknownContainer) {
 			t.Errorf("a late request: %v", err)
 		}
-		calls := len(h.engine.madeCalls())
+		calls := len(h.engine.calls())
 		time.Sleep(time.Minute)
-		if got := h.engine.madeCalls(); calls != 1 || len(got) != 1 {
+		if got := h.engine.calls(); calls != 1 || len(got) != 1 {
 			t.Errorf("calls %v for a container that is gone", got)
 		}
 	})
 }
 
 // goneEngine has lost its containers.
-type goneEngine struct{ *memoryEngine }
+type emptyEngine struct{ *fakeEngine }
 
-func (e goneEngine) Stop(_ context.Context, id string, _ time.Duration) error {
-	e.note("stop %s", id)
+func (e emptyEngine) Stop(_ context.Context, id string, _ time.Duration) error {
+	e.noteCall("stop %s", id)
 	return fmt.Errorf("cannot stop %s: %w", id, runtime.ErrNotFound)
 }
 
-func (e goneEngine) Inspect(_ context.Context, id string) (*runtime.Container, error) {
+func (e emptyEngine) Inspect(_ context.Context, id string) (*runtime.Container, error) {
 	return nil, fmt.Errorf("cannot inspect %s: %w", id, runtime.ErrNotFound)
 }
 
@@ -88,15 +88,15 @@ func TestPreStopAsksItsHost(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Attr("kubelet", "239")
 			asked := make(chan string, 1)
-			port := graceServer(t, tt.listens, asked)
-			h := open(t, &core.Spec{
+			port := hookServer(t, tt.listens, asked)
+			h := newHarness(t, &core.Spec{
 				RestartPolicy: core.Never, TerminationGracePeriod: 30 * time.Second,
 				Lifecycle: core.Lifecycle{PreStop: &prober.LifecycleHandler{HTTPGet: &prober.HTTPGet{Scheme: "http", Host: tt.host, Port: port, Path: "/bye"}}},
 			})
 			defer h.close(t)
 			h.config.Prober = prober.New(prober.Config{})
 			h.engine.called = make(chan string, 10)
-			h.synced()
+			h.sendSynced()
 			h.engine.run("c1")
 			h.view(t, "c1")
 			if err := h.Restart(t.Context(), "c1"); err != nil {
@@ -118,7 +118,7 @@ func TestPreStopAsksItsHost(t *testing.T) {
 }
 
 // graceServer says on a channel what it is asked, and returns its port.
-func graceServer(t *testing.T, address string, asked chan<- string) int {
+func hookServer(t *testing.T, address string, asked chan<- string) int {
 	t.Helper()
 	l, err := net.Listen("tcp", address)
 	if err != nil {

@@ -17,42 +17,42 @@ import (
 
 // slowSpec is of a member whose runs are ready five seconds after their start. Liveness
 // is on port 2, once a second; one failure is enough.
-func slowSpec(group core.Group) *core.Spec {
-	spec := memberPorts(time.Second, core.Liveness, core.Readiness)
+func slowReadySpec(group core.Group) *core.Spec {
+	spec := probesSpec(time.Second, core.Liveness, core.Readiness)
 	spec.Probes[core.Readiness].InitialDelay = 5 * time.Second
 	spec.Backoff = core.Backoff{} // no matter how often
 	spec.Group = group
 	return spec
 }
 
-var good = prober.Result{Outcome: prober.Success}
+var success = prober.Result{Outcome: prober.Success}
 
 // replicas starts so many members of one group; they are ready when it returns. Their
 // liveness is good again once they were stopped.
-func replicas(h *house, n int) (ids []string) {
-	h.synced()
+func startReplicas(h *harness, n int) (ids []string) {
+	h.sendSynced()
 	for i := range n {
 		id := string(rune('a' + i))
 		ids = append(ids, id)
 		h.engine.run(id)
 	}
-	h.engine.stopping = func(id string) { h.probes.say(id+":2", good) }
+	h.engine.onStopOf = func(id string) { h.probes.setResult(id+":2", success) }
 	time.Sleep(5500 * time.Millisecond)
 	synctest.Wait()
 	return ids
 }
 
 // fails lets the liveness of a container fail, and its probe be asked.
-func (h *house) fails(ids ...string) {
+func (h *harness) failLiveness(ids ...string) {
 	for _, id := range ids {
-		h.probes.say(id+":2", refused)
+		h.probes.setResult(id+":2", refused)
 	}
 	time.Sleep(time.Second)
 	synctest.Wait()
 }
 
 // waiting is what a container waits for: its reason, and whom for.
-func (h *house) waiting(t *testing.T, id string) string {
+func (h *harness) waitReason(t *testing.T, id string) string {
 	t.Helper()
 	if w := h.view(t, id).Waiting(); w != nil {
 		return w.Reason + " " + w.Message
@@ -76,10 +76,10 @@ func TestGroupLimit(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				h := open(t, slowSpec(core.Group{Name: "web", MaxUnavailable: tt.max}))
+				h := newHarness(t, slowReadySpec(core.Group{Name: "web", MaxUnavailable: tt.max}))
 				defer h.close(t)
-				ids := replicas(h, tt.members)
-				h.fails(ids...)
+				ids := startReplicas(h, tt.members)
+				h.failLiveness(ids...)
 				most, done := 0, false
 				for range 600 {
 					synctest.Wait()
@@ -115,16 +115,16 @@ func TestGroupLimit(t *testing.T) {
 // The longest waiting comes first, and everybody can see whom they wait for.
 func TestGroupLimitIsFairAndTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := open(t, slowSpec(core.Group{Name: "web"}))
+		h := newHarness(t, slowReadySpec(core.Group{Name: "web"}))
 		defer h.close(t)
-		replicas(h, 3)
-		h.fails("b")
-		h.fails("c")
-		h.fails("a")
-		if got, want := h.waiting(t, "c"), "GroupLimit failed liveness probe, its restart waits for n-b"; got != want {
+		startReplicas(h, 3)
+		h.failLiveness("b")
+		h.failLiveness("c")
+		h.failLiveness("a")
+		if got, want := h.waitReason(t, "c"), "GroupLimit failed liveness probe, its restart waits for n-b"; got != want {
 			t.Errorf("c: %q, want %q", got, want)
 		}
-		if got, want := h.waiting(t, "a"), "GroupLimit failed liveness probe, its restart waits for n-b, n-c"; got != want {
+		if got, want := h.waitReason(t, "a"), "GroupLimit failed liveness probe, its restart waits for n-b, n-c"; got != want {
 			t.Errorf("a: %q, want %q", got, want)
 		}
 		if v := h.view(t, "a"); !v.State.Conditions.Ready.Status || v.Waiting().Until.IsZero() {
@@ -133,10 +133,10 @@ func TestGroupLimitIsFairAndTold(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		want := []string{"stop b 30s", "start b", "stop c 30s", "start c", "stop a 30s", "start a"}
-		if got := h.engine.madeCalls(); !slices.Equal(got, want) {
+		if got := h.engine.calls(); !slices.Equal(got, want) {
 			t.Errorf("calls %v, want %v", got, want)
 		}
-		if n := strings.Count(strings.Join(h.diary.reasons("n-a"), " "), core.WaitGroupLimit); n != 1 {
+		if n := strings.Count(strings.Join(h.journal.reasons("n-a"), " "), core.WaitGroupLimit); n != 1 {
 			t.Errorf("told %d times that it waits", n)
 		}
 	})
@@ -144,23 +144,23 @@ func TestGroupLimitIsFairAndTold(t *testing.T) {
 
 func TestWhoRecoversIsSpared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := open(t, slowSpec(core.Group{Name: "web"}))
+		h := newHarness(t, slowReadySpec(core.Group{Name: "web"}))
 		defer h.close(t)
-		replicas(h, 2)
-		h.fails("a")
-		h.fails("b")
-		asked := h.probes.times("b:2")
-		h.probes.say("b:2", good)
+		startReplicas(h, 2)
+		h.failLiveness("a")
+		h.failLiveness("b")
+		asked := h.probes.timesAsked("b:2")
+		h.probes.setResult("b:2", success)
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if s := h.view(t, "b").State; s.RestartCount() != 0 || s.Health.Failed != core.NoCause || h.probes.times("b:2") < asked+30 {
+		if s := h.view(t, "b").State; s.RestartCount() != 0 || s.Health.Failed != core.NoCause || h.probes.timesAsked("b:2") < asked+30 {
 			t.Errorf("restarted or not probed: %+v", s)
 		}
-		if w := h.waiting(t, "b"); w != "" {
+		if w := h.waitReason(t, "b"); w != "" {
 			t.Errorf("still waits: %s", w)
 		}
-		if got := h.diary.reasons("n-b"); got[len(got)-1] != core.WaitGroupLimit || len(h.engine.madeCalls()) != 2 {
-			t.Errorf("events %v, calls %v", got, h.engine.madeCalls())
+		if got := h.journal.reasons("n-b"); got[len(got)-1] != core.WaitGroupLimit || len(h.engine.calls()) != 2 {
+			t.Errorf("events %v, calls %v", got, h.engine.calls())
 		}
 	})
 }
@@ -168,24 +168,24 @@ func TestWhoRecoversIsSpared(t *testing.T) {
 // What is down for another reason than a probe takes no place, and needs none.
 func TestGroupLimitIsForProbesOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := open(t, slowSpec(core.Group{Name: "web"}))
+		h := newHarness(t, slowReadySpec(core.Group{Name: "web"}))
 		defer h.close(t)
-		replicas(h, 4)
-		h.fails("a")
+		startReplicas(h, 4)
+		h.failLiveness("a")
 		h.engine.exit("b", 1)
 		if err := h.Restart(t.Context(), "c"); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		if calls := h.engine.madeCalls(); !slices.Contains(calls, "start b") || !slices.Contains(calls, "start c") {
+		if calls := h.engine.calls(); !slices.Contains(calls, "start b") || !slices.Contains(calls, "start c") {
 			t.Errorf("calls %v", calls)
 		}
 		time.Sleep(10 * time.Second) // a is back
 		if err := h.Restart(t.Context(), "c"); err != nil {
 			t.Fatal(err)
 		}
-		h.fails("d")
-		if w := h.waiting(t, "d"); w != "" || h.view(t, "d").State.RestartCount() != 1 {
+		h.failLiveness("d")
+		if w := h.waitReason(t, "d"); w != "" || h.view(t, "d").State.RestartCount() != 1 {
 			t.Errorf("d waits: %s", w)
 		}
 	})
@@ -196,18 +196,18 @@ func TestGroupLimitIsForProbesOnly(t *testing.T) {
 func TestPlacesOfAGroupAreFreed(t *testing.T) {
 	for _, tt := range []struct {
 		name string
-		do   func(*house)
+		do   func(*harness)
 		free time.Duration // from the start of a's new run on
 	}{
-		{"ready again", func(h *house) {}, 5 * time.Second},
-		{"never ready", func(h *house) { h.probes.say("a:3", refused) }, 7 * time.Second},
-		{"removed", func(h *house) { h.removes("a") }, 0},
-		{"stopped by somebody", func(h *house) {
+		{"ready again", func(h *harness) {}, 5 * time.Second},
+		{"never ready", func(h *harness) { h.probes.setResult("a:3", refused) }, 7 * time.Second},
+		{"removed", func(h *harness) { h.remove("a") }, 0},
+		{"stopped by somebody", func(h *harness) {
 			h.engine.deliver(runtime.Update{Kind: runtime.Killed, Runtime: "docker", ID: "a", Signal: 15, Time: time.Now()})
 			h.engine.exit("a", 143)
 		}, 0},
-		{"of another group now", func(h *house) {
-			group := slowSpec(core.Group{Name: "other"})
+		{"of another group now", func(h *harness) {
+			group := slowReadySpec(core.Group{Name: "other"})
 			_ = h.Reload(context.Background(), func(name string, _ map[string]string) (*core.Spec, error) {
 				if name == "n-a" {
 					return group, nil
@@ -218,16 +218,16 @@ func TestPlacesOfAGroupAreFreed(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				h := open(t, slowSpec(core.Group{Name: "web"}))
+				h := newHarness(t, slowReadySpec(core.Group{Name: "web"}))
 				defer h.close(t)
-				replicas(h, 2)
-				h.fails("a")
+				startReplicas(h, 2)
+				h.failLiveness("a")
 				begun := h.view(t, "a").State.Health.BeganAt
-				h.fails("b")
+				h.failLiveness("b")
 				tt.do(h)
 				for range 1000 {
 					synctest.Wait()
-					if slices.Contains(h.engine.madeCalls(), "stop b 30s") {
+					if slices.Contains(h.engine.calls(), "stop b 30s") {
 						break
 					}
 					time.Sleep(50 * time.Millisecond)
@@ -257,17 +257,17 @@ func TestWhoIsAMember(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				h := open(t, slowSpec(tt.group))
+				h := newHarness(t, slowReadySpec(tt.group))
 				defer h.close(t)
-				h.engine.stopping = func(id string) { h.probes.say(id+":2", good) }
-				h.synced()
+				h.engine.onStopOf = func(id string) { h.probes.setResult(id+":2", success) }
+				h.sendSynced()
 				for _, id := range []string{"a", "b"} {
-					h.creates(runtime.Container{ID: id, Name: id, Labels: tt.labels})
+					h.create(runtime.Container{ID: id, Name: id, Labels: tt.labels})
 					h.engine.run(id)
 				}
 				time.Sleep(6 * time.Second)
-				h.fails("a", "b")
-				waits := h.waiting(t, "a")+h.waiting(t, "b") != ""
+				h.failLiveness("a", "b")
+				waits := h.waitReason(t, "a")+h.waitReason(t, "b") != ""
 				if waits != tt.waits {
 					t.Errorf("waits: %v, want %v", waits, tt.waits)
 				}
@@ -279,24 +279,24 @@ func TestWhoIsAMember(t *testing.T) {
 // A post_start hook that failed asks like a probe, also after the engine was lost.
 func TestFailedPostStartWaitsForItsGroup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		spec := slowSpec(core.Group{Name: "web"})
+		spec := slowReadySpec(core.Group{Name: "web"})
 		spec.Lifecycle.PostStart = &prober.LifecycleHandler{Exec: &prober.Exec{Command: []string{"post_start"}}}
-		h := open(t, spec)
+		h := newHarness(t, spec)
 		defer h.close(t)
-		replicas(h, 2)
-		h.probes.say("b:post_start", refused)
-		h.probes.hangs("a:post_start") // a is down for five minutes
-		h.fails("a")
+		startReplicas(h, 2)
+		h.probes.setResult("b:post_start", refused)
+		h.probes.setHanging("a:post_start") // a is down for five minutes
+		h.failLiveness("a")
 		h.engine.run("b")
 		synctest.Wait()
-		if got := h.waiting(t, "b"); !strings.HasPrefix(got, "GroupLimit failed its post_start hook") {
+		if got := h.waitReason(t, "b"); !strings.HasPrefix(got, "GroupLimit failed its post_start hook") {
 			t.Fatalf("b waits for %q", got)
 		}
 		h.engine.deliver(runtime.Update{Kind: runtime.Lost, Runtime: "docker", Err: errors.New("gone")})
-		h.probes.say("b:post_start", good)
-		h.synced()
+		h.probes.setResult("b:post_start", success)
+		h.sendSynced()
 		synctest.Wait()
-		if got := h.waiting(t, "b"); !strings.HasPrefix(got, "GroupLimit failed its post_start hook") {
+		if got := h.waitReason(t, "b"); !strings.HasPrefix(got, "GroupLimit failed its post_start hook") {
 			t.Fatalf("after the return of the engine b waits for %q", got)
 		}
 		time.Sleep(10 * time.Minute)
@@ -310,23 +310,23 @@ func TestFailedPostStartWaitsForItsGroup(t *testing.T) {
 // The members that a daemon before had begun to restart are down, too.
 func TestGroupLimitOutlivesTheDaemon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		spec := slowSpec(core.Group{Name: "web"})
+		spec := slowReadySpec(core.Group{Name: "web"})
 		spec.Publish.Drain = 20 * time.Second
-		e := newEstate(t, spec)
-		e.begin(runtime.ReplayUnknown, 0, false)
+		e := newFakeHost(t, spec)
+		e.startDaemon(runtime.ReplayUnknown, 0, false)
 		e.engine.run("a")
 		e.engine.run("b")
 		e.sleep(6500 * time.Millisecond)
-		e.probes.say("a:2", refused)
+		e.probes.setResult("a:2", refused)
 		e.sleep(time.Second)
 		e.kill()
-		e.probes.say("b:2", refused)
-		e.begin(runtime.ReplayComplete, 0, false)
+		e.probes.setResult("b:2", refused)
+		e.startDaemon(runtime.ReplayComplete, 0, false)
 		e.sleep(2 * time.Second)
 		if w := e.view("b").Waiting(); w == nil || w.Reason != core.WaitGroupLimit || !e.view("a").State.Draining() {
 			t.Errorf("b waits for %+v", w)
 		}
-		e.end()
+		e.shutDown()
 	})
 }
 

@@ -12,9 +12,9 @@ import (
 )
 
 // heldHouse has one ready container that is held for so long, or until it is resumed.
-func heldHouse(t *testing.T, d time.Duration) *house {
-	h := open(t, slowSpec(core.Group{}))
-	replicas(h, 1)
+func newHeldHarness(t *testing.T, d time.Duration) *harness {
+	h := newHarness(t, slowReadySpec(core.Group{}))
+	startReplicas(h, 1)
 	until := time.Time{}
 	if d > 0 {
 		until = time.Now().Add(d)
@@ -27,21 +27,21 @@ func heldHouse(t *testing.T, d time.Duration) *house {
 
 func TestHeldContainerIsProbedAndNotRestarted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := heldHouse(t, 0)
+		h := newHeldHarness(t, 0)
 		defer h.close(t)
-		h.fails("a")
-		asked := h.probes.times("a:2")
-		h.probes.say("a:3", refused)
+		h.failLiveness("a")
+		asked := h.probes.timesAsked("a:2")
+		h.probes.setResult("a:3", refused)
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		v := h.view(t, "a")
-		if len(h.engine.madeCalls()) != 0 || v.State.Conditions.Ready.Status || h.probes.times("a:2") < asked+3000 {
-			t.Errorf("calls %v, ready %v", h.engine.madeCalls(), v.State.Conditions.Ready.Status)
+		if len(h.engine.calls()) != 0 || v.State.Conditions.Ready.Status || h.probes.timesAsked("a:2") < asked+3000 {
+			t.Errorf("calls %v, ready %v", h.engine.calls(), v.State.Conditions.Ready.Status)
 		}
 		if w := v.Waiting(); w == nil || w.Reason != core.WaitHeld {
 			t.Errorf("waits for %+v", w)
 		}
-		h.probes.say("a:3", good)
+		h.probes.setResult("a:3", success)
 		if err := h.Restart(t.Context(), "a"); !errors.Is(err, ErrHeld) {
 			t.Errorf("restart: %v", err)
 		}
@@ -49,7 +49,7 @@ func TestHeldContainerIsProbedAndNotRestarted(t *testing.T) {
 			t.Fatal(err)
 		}
 		synctest.Wait() // the verdict still stands
-		if got, want := h.engine.madeCalls(), []string{"stop a 30s", "start a"}; !slices.Equal(got, want) {
+		if got, want := h.engine.calls(), []string{"stop a 30s", "start a"}; !slices.Equal(got, want) {
 			t.Errorf("calls %v, want %v", got, want)
 		}
 		if err := h.Resume(t.Context(), "a"); err != nil {
@@ -60,18 +60,18 @@ func TestHeldContainerIsProbedAndNotRestarted(t *testing.T) {
 
 func TestHoldEndsByItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := heldHouse(t, time.Minute)
+		h := newHeldHarness(t, time.Minute)
 		defer h.close(t)
 		h.engine.exit("a", 1)
 		time.Sleep(time.Minute - time.Second)
 		synctest.Wait()
 		v := h.view(t, "a")
-		if w := v.Waiting(); len(h.engine.madeCalls()) != 0 || w == nil || w.Reason != core.WaitHeld || time.Until(w.Until) != time.Second {
-			t.Errorf("calls %v, waits for %+v", h.engine.madeCalls(), w)
+		if w := v.Waiting(); len(h.engine.calls()) != 0 || w == nil || w.Reason != core.WaitHeld || time.Until(w.Until) != time.Second {
+			t.Errorf("calls %v, waits for %+v", h.engine.calls(), w)
 		}
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if got := h.engine.madeCalls(); !slices.Equal(got, []string{"start a"}) || h.view(t, "a").State.Lasting.Held {
+		if got := h.engine.calls(); !slices.Equal(got, []string{"start a"}) || h.view(t, "a").State.Lasting.Held {
 			t.Errorf("calls %v", got)
 		}
 	})
@@ -80,9 +80,9 @@ func TestHoldEndsByItself(t *testing.T) {
 func TestResumeGoesByThePolicy(t *testing.T) {
 	for policy, want := range map[core.RestartPolicy]int{core.Always: 1, core.OnFailure: 0, core.Never: 0} {
 		synctest.Test(t, func(t *testing.T) {
-			h := open(t, plain(policy))
+			h := newHarness(t, plainSpec(policy))
 			defer h.close(t)
-			h.synced()
+			h.sendSynced()
 			h.engine.run("a")
 			_ = h.Ping(t.Context())
 			_ = h.Hold(t.Context(), "a", time.Time{})
@@ -91,11 +91,11 @@ func TestResumeGoesByThePolicy(t *testing.T) {
 			time.Sleep(time.Hour)
 			_ = h.Resume(t.Context(), "a")
 			synctest.Wait()
-			if got := h.engine.madeCalls(); len(got) != want {
+			if got := h.engine.calls(); len(got) != want {
 				t.Errorf("%s: calls %v", policy, got)
 			}
 			held := 0
-			for _, reason := range h.diary.reasons("n-a") {
+			for _, reason := range h.journal.reasons("n-a") {
 				if reason == core.EventHeld {
 					held++
 				}
@@ -110,13 +110,13 @@ func TestResumeGoesByThePolicy(t *testing.T) {
 // What healthd had begun to stop it starts again; a drain alone it gives up.
 func TestHoldDuringARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		spec := slowSpec(core.Group{})
+		spec := slowReadySpec(core.Group{})
 		spec.Publish.Drain = 10 * time.Second
-		h := open(t, spec)
+		h := newHarness(t, spec)
 		defer h.close(t)
 		h.engine.stopTakes = 5 * time.Second
-		replicas(h, 1)
-		h.fails("a")
+		startReplicas(h, 1)
+		h.failLiveness("a")
 		_ = h.Hold(t.Context(), "a", time.Time{})
 		if s := h.view(t, "a").State; s.Action.Stopping != core.NoCause || s.Health.Failed != core.ByLiveness || !s.Conditions.Ready.Status {
 			t.Errorf("held during the drain: %+v", s)
@@ -134,14 +134,14 @@ func TestHoldDuringARestart(t *testing.T) {
 
 func TestOperatorStopsWhatIsHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := heldHouse(t, time.Minute)
+		h := newHeldHarness(t, time.Minute)
 		defer h.close(t)
 		h.engine.deliver(runtime.Update{Kind: runtime.Killed, Runtime: "docker", ID: "a", Signal: 15, Time: time.Now()})
 		h.engine.exit("a", 143)
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if s := h.view(t, "a").State; !s.OperatorStopped() || len(h.engine.madeCalls()) != 0 {
-			t.Errorf("calls %v, %+v", h.engine.madeCalls(), s)
+		if s := h.view(t, "a").State; !s.OperatorStopped() || len(h.engine.calls()) != 0 {
+			t.Errorf("calls %v, %+v", h.engine.calls(), s)
 		}
 	})
 }
@@ -149,8 +149,8 @@ func TestOperatorStopsWhatIsHeld(t *testing.T) {
 // A hold is the identity's: a new run, a new container and a new daemon keep it.
 func TestHoldSurvives(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := newEstate(t, plain(core.Always))
-		e.begin(runtime.ReplayUnknown, 0, false)
+		e := newFakeHost(t, plainSpec(core.Always))
+		e.startDaemon(runtime.ReplayUnknown, 0, false)
 		e.engine.run("c1")
 		synctest.Wait()
 		until := time.Now().Add(time.Hour)
@@ -165,7 +165,7 @@ func TestHoldSurvives(t *testing.T) {
 		e.engine.run("c1") // by somebody
 		held("a new run", "c1")
 		e.kill()
-		e.begin(runtime.ReplayComplete, 0, false)
+		e.startDaemon(runtime.ReplayComplete, 0, false)
 		held("a new daemon", "c1")
 		e.engine.mu.Lock()
 		delete(e.engine.containers, "c1")
@@ -176,16 +176,16 @@ func TestHoldSurvives(t *testing.T) {
 		held("a new container", "c2")
 		e.engine.exit("c2", 1)
 		begun := time.Now()
-		e.end() // ends although something is held
+		e.shutDown() // ends although something is held
 		if took := time.Since(begun); took != 0 {
 			t.Errorf("the daemon took %v to end", took)
 		}
-		e.begin(runtime.ReplayComplete, 0, false)
+		e.startDaemon(runtime.ReplayComplete, 0, false)
 		held("an end in good order", "c2")
 		e.sleep(2 * time.Hour)
 		if !e.running("c2") || e.view("c2").State.Lasting.Held {
 			t.Error("not started when the hold was over")
 		}
-		e.end()
+		e.shutDown()
 	})
 }

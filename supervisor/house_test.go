@@ -13,27 +13,27 @@ import (
 )
 
 // house is a Supervisor with all that it talks to in memory.
-type house struct {
+type harness struct {
 	*Supervisor
-	engine   *memoryEngine
-	probes   *scripted
-	diary    *diary
+	engine   *fakeEngine
+	probes   *fakeProber
+	journal  *fakeJournal
 	specs    map[string]*core.Spec // by container name; "": of all others
 	stop     context.CancelFunc
 	finished chan error
 }
 
 // open starts a supervisor. Call close at the end.
-func open(t testing.TB, spec *core.Spec) *house {
+func newHarness(t testing.TB, spec *core.Spec) *harness {
 	t.Helper()
-	return openWith(t, spec, func(*Config) {})
+	return newHarnessWith(t, spec, func(*Config) {})
 }
 
 // openWith is open with another configuration.
-func openWith(t testing.TB, spec *core.Spec, change func(*Config)) *house {
+func newHarnessWith(t testing.TB, spec *core.Spec, change func(*Config)) *harness {
 	t.Helper()
-	h := &house{
-		engine: newMemoryEngine(), probes: newScripted(), diary: &diary{},
+	h := &harness{
+		engine: newFakeEngine(), probes: newFakeProber(), journal: &fakeJournal{},
 		specs: map[string]*core.Spec{"": spec}, finished: make(chan error, 1),
 	}
 	c := Config{
@@ -48,7 +48,7 @@ func openWith(t testing.TB, spec *core.Spec, change func(*Config)) *house {
 		},
 		Runtimes: map[string]Restarter{"docker": h.engine},
 		Prober:   h.probes,
-		Journal:  h.diary,
+		Journal:  h.journal,
 	}
 	change(&c)
 	h.Supervisor = New(c)
@@ -60,12 +60,12 @@ func openWith(t testing.TB, spec *core.Spec, change func(*Config)) *house {
 }
 
 // synced says that the list of the start is complete.
-func (h *house) synced() {
+func (h *harness) sendSynced() {
 	h.engine.deliver(runtime.Update{Kind: runtime.Synced, Runtime: "docker", Reason: runtime.RelistStart})
 }
 
 // close stops the supervisor and waits for it.
-func (h *house) close(t testing.TB) {
+func (h *harness) close(t testing.TB) {
 	t.Helper()
 	h.stop()
 	if err := <-h.finished; err != nil {
@@ -74,7 +74,7 @@ func (h *house) close(t testing.TB) {
 }
 
 // view returns the newest view of a container after all messages so far went round.
-func (h *house) view(t testing.TB, name string) *core.View {
+func (h *harness) view(t testing.TB, name string) *core.View {
 	t.Helper()
 	if err := h.Ping(context.Background()); err != nil {
 		t.Fatal(err)
@@ -86,7 +86,7 @@ func (h *house) view(t testing.TB, name string) *core.View {
 	return v
 }
 
-func probeOn(port int, period time.Duration, failures int) *core.ProbeSpec {
+func tcpProbe(port int, period time.Duration, failures int) *core.ProbeSpec {
 	return &core.ProbeSpec{
 		Handler: prober.Handler{TCPSocket: &prober.TCPSocket{Port: port}}, Period: period, Timeout: time.Second,
 		SuccessThreshold: 1, FailureThreshold: failures,
@@ -97,7 +97,7 @@ func probeOn(port int, period time.Duration, failures int) *core.ProbeSpec {
 func webSpec() *core.Spec {
 	return &core.Spec{
 		Name: "web", RestartPolicy: core.Always,
-		Probes:  [core.NumProbes]*core.ProbeSpec{core.Liveness: probeOn(1, 10*time.Second, 3), core.Readiness: probeOn(2, 5*time.Second, 1)},
+		Probes:  [core.NumProbes]*core.ProbeSpec{core.Liveness: tcpProbe(1, 10*time.Second, 3), core.Readiness: tcpProbe(2, 5*time.Second, 1)},
 		Backoff: core.Backoff{Initial: time.Second, Max: time.Minute, ResetAfter: core.DefaultBackoffReset},
 		Publish: core.Publish{Service: "web", Drain: 5 * time.Second},
 	}
@@ -106,27 +106,27 @@ func webSpec() *core.Spec {
 var refused = prober.Result{Outcome: prober.Failure, Cause: prober.Refused, Output: "connection refused"}
 
 // memories returns how many identities the loop remembers.
-func (h *house) memories(t *testing.T) int {
+func (h *harness) removedIdentities(t *testing.T) int {
 	t.Helper()
 	n := make(chan int, 1)
-	if err := h.send(t.Context(), peek(func(l *loop) { n <- len(l.removed) })); err != nil {
+	if err := h.send(t.Context(), inspectLoop(func(l *loop) { n <- len(l.removed) })); err != nil {
 		t.Fatal(err)
 	}
 	return <-n
 }
 
 // creates makes a container that has not run yet.
-func (h *house) creates(c runtime.Container) {
+func (h *harness) create(c runtime.Container) {
 	c.Runtime, c.State, c.StopTimeout, c.RestartPolicy = "docker", runtime.Created, -1, "no"
 	h.engine.mu.Lock()
 	h.engine.containers[c.ID], h.engine.names[c.ID] = &c, c.Name
 	h.engine.mu.Unlock()
-	h.engine.deliver(h.engine.seen(c.ID))
+	h.engine.deliver(h.engine.observation(c.ID))
 }
 
 // crashes starts a container and lets it crash so many times, each time once
 // it has been started again. It is held back at the end.
-func (h *house) crashes(id string, times int) {
+func (h *harness) crash(id string, times int) {
 	h.engine.run(id)
 	for range times {
 		time.Sleep(2 * time.Minute) // longer than any back-off of webSpec
@@ -137,7 +137,7 @@ func (h *house) crashes(id string, times int) {
 }
 
 // removes removes a container.
-func (h *house) removes(id string) {
-	h.engine.gone(id)
-	h.removed(id)
+func (h *harness) remove(id string) {
+	h.engine.delete(id)
+	h.reportRemoved(id)
 }

@@ -14,21 +14,21 @@ import (
 func TestEndAfterASignalIsLookedUp(t *testing.T) {
 	for _, ended := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
-			h := open(t, webSpec())
+			h := newHarness(t, webSpec())
 			defer h.close(t)
-			h.synced()
+			h.sendSynced()
 			h.engine.run("c1")
 			synctest.Wait()
-			h.tell(runtime.Killed, "c1", 15)
+			h.event(runtime.Killed, "c1", 15)
 			if ended {
-				h.engine.end("c1", 143)
+				h.engine.endRun("c1", 143)
 			}
 			time.Sleep(time.Hour)
 			s := h.view(t, "c1").State
 			if s.Engine.State.Alive() == ended || s.OperatorStopped() != ended || s.Ending.Survived == ended || s.Conditions.Ready.Status == ended {
 				t.Errorf("ended %v: it is %s, stopped by an operator %v, survived %v, ready %v", ended, s.Engine.State, s.OperatorStopped(), s.Ending.Survived, s.Conditions.Ready.Status)
 			}
-			if calls := h.engine.madeCalls(); len(calls) > 0 {
+			if calls := h.engine.calls(); len(calls) > 0 {
 				t.Errorf("ended %v: calls %v", ended, calls)
 			}
 		})
@@ -40,23 +40,23 @@ func TestEndAfterASignalIsLookedUp(t *testing.T) {
 func TestStopOfWhatHadEnded(t *testing.T) {
 	for _, wished := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
-			h := open(t, webSpec())
+			h := newHarness(t, webSpec())
 			defer h.close(t)
-			h.synced()
+			h.sendSynced()
 			h.engine.run("c1")
 			synctest.Wait()
-			h.engine.end("c1", 143)
+			h.engine.endRun("c1", 143)
 			at := time.Now()
-			h.probes.say("c1:1", refused)
+			h.probes.setResult("c1:1", refused)
 			time.Sleep(time.Minute)
-			if calls := h.engine.madeCalls(); len(calls) > 0 || h.view(t, "c1").State.Action.Stopping == core.NoCause {
+			if calls := h.engine.calls(); len(calls) > 0 || h.view(t, "c1").State.Action.Stopping == core.NoCause {
 				t.Fatalf("calls %v", calls)
 			}
 			if wished {
 				h.engine.deliver(runtime.Update{Kind: runtime.Killed, Runtime: "docker", ID: "c1", Signal: 15, Time: at})
 			}
-			h.probes.say("c1:1", good)
-			h.engine.deliver(h.engine.seen("c1"))
+			h.probes.setResult("c1:1", success)
+			h.engine.deliver(h.engine.observation("c1"))
 			time.Sleep(time.Minute)
 			if s := h.view(t, "c1").State; s.OperatorStopped() != wished || s.Engine.State.Alive() == wished {
 				t.Errorf("wished %v: it is %s, stopped by an operator %v", wished, s.Engine.State, s.OperatorStopped())
@@ -73,20 +73,20 @@ func (hungStore) Remember(core.Memory) <-chan struct{} { return make(chan struct
 // A stop that waits for the disk has sent no signal yet.
 func TestSignalBeforeOurStopIsMade(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := openWith(t, plain(core.Always), func(c *Config) { c.Store = hungStore{} })
+		h := newHarnessWith(t, plainSpec(core.Always), func(c *Config) { c.Store = hungStore{} })
 		defer h.close(t)
-		h.synced()
+		h.sendSynced()
 		h.engine.run("c1")
 		synctest.Wait()
 		if err := h.Restart(t.Context(), "c1"); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		if calls := h.engine.madeCalls(); len(calls) > 0 {
+		if calls := h.engine.calls(); len(calls) > 0 {
 			t.Fatalf("calls %v", calls)
 		}
-		h.tell(runtime.Killed, "c1", 15)
-		h.ends("c1")
+		h.event(runtime.Killed, "c1", 15)
+		h.exitOnTerm("c1")
 		time.Sleep(time.Minute)
 		if s := h.view(t, "c1").State; s.Engine.State.Alive() || !s.OperatorStopped() {
 			t.Errorf("it is %s, stopped by an operator: %v", s.Engine.State, s.OperatorStopped())
@@ -97,9 +97,9 @@ func TestSignalBeforeOurStopIsMade(t *testing.T) {
 // A signal that is told again makes no new wish, and no old one doubtful.
 func TestSignalToldAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := open(t, plain(core.Always))
+		h := newHarness(t, plainSpec(core.Always))
 		defer h.close(t)
-		h.synced()
+		h.sendSynced()
 		h.engine.run("c1")
 		synctest.Wait()
 		survived := runtime.Update{Kind: runtime.Killed, Runtime: "docker", ID: "c1", Signal: 15, Time: time.Now()}
@@ -113,7 +113,7 @@ func TestSignalToldAgain(t *testing.T) {
 		}
 		stop := runtime.Update{Kind: runtime.Killed, Runtime: "docker", ID: "c1", Signal: 15, Time: time.Now()}
 		h.engine.deliver(stop)
-		h.ends("c1")
+		h.exitOnTerm("c1")
 		time.Sleep(time.Minute)
 		h.engine.deliver(stop)
 		if s := h.view(t, "c1").State; !s.OperatorStopped() || s.Ending.MaybeEngine {
@@ -125,19 +125,19 @@ func TestSignalToldAgain(t *testing.T) {
 // Two signals, the second to a run that nobody has seen yet, are two wishes.
 func TestSignalToARunNotSeen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := open(t, plain(core.Always))
+		h := newHarness(t, plainSpec(core.Always))
 		defer h.close(t)
-		h.synced()
+		h.sendSynced()
 		h.engine.run("c1")
 		synctest.Wait()
-		h.tell(runtime.Killed, "c1", 15)
-		h.engine.end("c1", 143)
+		h.event(runtime.Killed, "c1", 15)
+		h.engine.endRun("c1", 143)
 		time.Sleep(time.Second)
-		h.engine.begin("c1")
+		h.engine.beginRun("c1")
 		time.Sleep(time.Second)
-		h.tell(runtime.Killed, "c1", 15)
-		h.engine.end("c1", 143)
-		h.engine.deliver(h.engine.seen("c1"))
+		h.event(runtime.Killed, "c1", 15)
+		h.engine.endRun("c1", 143)
+		h.engine.deliver(h.engine.observation("c1"))
 		time.Sleep(time.Minute)
 		if s := h.view(t, "c1").State; s.Engine.State.Alive() || !s.OperatorStopped() {
 			t.Errorf("it is %s, stopped by an operator: %v", s.Engine.State, s.OperatorStopped())
@@ -148,14 +148,14 @@ func TestSignalToARunNotSeen(t *testing.T) {
 // A clock that was set back makes no signal an old one.
 func TestSignalAfterTheClockWasSetBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := open(t, plain(core.Always))
+		h := newHarness(t, plainSpec(core.Always))
 		defer h.close(t)
-		h.synced()
+		h.sendSynced()
 		h.engine.started = time.Now().Add(time.Hour) // its start, by the clock of then
 		h.engine.run("c1")
 		synctest.Wait()
-		h.tell(runtime.Killed, "c1", 15)
-		h.ends("c1")
+		h.event(runtime.Killed, "c1", 15)
+		h.exitOnTerm("c1")
 		time.Sleep(time.Minute)
 		if s := h.view(t, "c1").State; s.Engine.State.Alive() || !s.OperatorStopped() {
 			t.Errorf("it is %s, stopped by an operator: %v", s.Engine.State, s.OperatorStopped())
@@ -167,9 +167,9 @@ func TestSignalAfterTheClockWasSetBack(t *testing.T) {
 func TestOwnKillWithoutItsFirstSignal(t *testing.T) {
 	for _, told := range []string{"before the end is seen", "afterwards", "never, as it was somebody's"} {
 		synctest.Test(t, func(t *testing.T) {
-			h := open(t, plain(core.Always))
+			h := newHarness(t, plainSpec(core.Always))
 			defer h.close(t)
-			h.synced()
+			h.sendSynced()
 			h.engine.run("c1")
 			synctest.Wait()
 			made, deliver := make(chan time.Time, 1), h.engine.deliver
@@ -177,7 +177,7 @@ func TestOwnKillWithoutItsFirstSignal(t *testing.T) {
 				at := time.Now()
 				time.Sleep(30 * time.Second)
 				deliver(runtime.Update{Kind: runtime.Killed, Runtime: "docker", ID: "c1", Signal: 9, Time: time.Now()})
-				h.engine.end("c1", 137)
+				h.engine.endRun("c1", 137)
 				made <- at
 			}
 			if err := h.Restart(t.Context(), "c1"); err != nil {
@@ -187,7 +187,7 @@ func TestOwnKillWithoutItsFirstSignal(t *testing.T) {
 			if told == "before the end is seen" {
 				deliver(first)
 			}
-			deliver(h.engine.seen("c1"))
+			deliver(h.engine.observation("c1"))
 			synctest.Wait()
 			if told == "afterwards" {
 				deliver(first)
@@ -206,22 +206,22 @@ func TestDiedTellsOfItsOwnRun(t *testing.T) {
 	for name, again := range map[string]bool{"the same run": false, "another run": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				e := newEstate(t, plain(core.Always))
-				defer e.end()
-				e.begin(runtime.ReplayUnknown, 0, false)
+				e := newFakeHost(t, plainSpec(core.Always))
+				defer e.shutDown()
+				e.startDaemon(runtime.ReplayUnknown, 0, false)
 				e.engine.run("c1")
 				synctest.Wait()
 				e.sleep(time.Minute)
-				e.engine.end("c1", 1)
+				e.engine.endRun("c1", 1)
 				e.engine.deliver(runtime.Update{Kind: runtime.Died, Runtime: "docker", ID: "c1", ExitCode: 1, Time: time.Now()})
 				synctest.Wait()
 				e.kill()
 				if time.Sleep(time.Second); again {
-					e.engine.begin("c1")
+					e.engine.beginRun("c1")
 					time.Sleep(time.Minute)
-					e.engine.end("c1", 143)
+					e.engine.endRun("c1", 143)
 				}
-				e.begin(runtime.ReplayUnknown, 0, false)
+				e.startDaemon(runtime.ReplayUnknown, 0, false)
 				e.sleep(time.Hour)
 				if e.running("c1") == again {
 					t.Errorf("it runs: %v", e.running("c1"))

@@ -18,39 +18,39 @@ import (
 var everyProbe = []core.ProbeType{core.Startup, core.Liveness, core.Readiness}
 
 // counted is a Prober that knows how many of its probes are under way.
-type counted struct {
-	*scripted
+type countingProber struct {
+	*fakeProber
 	underWay atomic.Int32
 }
 
-func (c *counted) Probe(h prober.Handler, t prober.Target) (prober.Probe, error) {
-	p, err := c.scripted.Probe(h, t)
-	return countedProbe{p, &c.underWay}, err
+func (c *countingProber) Probe(h prober.Handler, t prober.Target) (prober.Probe, error) {
+	p, err := c.fakeProber.Probe(h, t)
+	return countingProbe{p, &c.underWay}, err
 }
 
-type countedProbe struct {
+type countingProbe struct {
 	prober.Probe
 	underWay *atomic.Int32
 }
 
-func (p countedProbe) Ask(ctx context.Context, timeout time.Duration) prober.Result {
+func (p countingProbe) Ask(ctx context.Context, timeout time.Duration) prober.Result {
 	p.underWay.Add(1)
 	defer p.underWay.Add(-1)
 	return p.Probe.Ask(ctx, timeout)
 }
 
 // openCounted is open with probes that are counted while they are under way.
-func openCounted(t *testing.T, spec *core.Spec) (*house, *counted) {
+func newCountingHarness(t *testing.T, spec *core.Spec) (*harness, *countingProber) {
 	t.Helper()
-	h := open(t, spec)
-	c := &counted{scripted: h.probes}
+	h := newHarness(t, spec)
+	c := &countingProber{fakeProber: h.probes}
 	h.config.Prober = c
-	h.synced()
+	h.sendSynced()
 	return h, c
 }
 
 // armed returns the probes that are due or under way: "c1 liveness".
-func armed(t *testing.T, h *house) []string {
+func armedProbes(t *testing.T, h *harness) []string {
 	t.Helper()
 	synctest.Wait()
 	var all []string
@@ -65,10 +65,10 @@ func armed(t *testing.T, h *house) []string {
 }
 
 // kept returns how many containers the loop has, and how many of them wait for a time.
-func kept(t *testing.T, h *house) (entries, waiting int) {
+func loopSize(t *testing.T, h *harness) (entries, waiting int) {
 	t.Helper()
 	done := make(chan struct{})
-	look := peek(func(l *loop) {
+	look := inspectLoop(func(l *loop) {
 		entries, waiting = len(l.entries), l.queue.Len()
 		close(done)
 	})
@@ -79,7 +79,7 @@ func kept(t *testing.T, h *house) (entries, waiting int) {
 	return entries, waiting
 }
 
-func (h *house) removed(id string) {
+func (h *harness) reportRemoved(id string) {
 	h.engine.deliver(runtime.Update{Kind: runtime.Removed, Runtime: "docker", ID: id})
 }
 
@@ -90,34 +90,34 @@ func TestProbingEndsWithTheContainer(t *testing.T) {
 			t.Run(probe.String()+" "+name, func(t *testing.T) {
 				t.Attr("kubelet", "133")
 				synctest.Test(t, func(t *testing.T) {
-					h, probes := openCounted(t, memberPorts(time.Second, probe))
+					h, probes := newCountingHarness(t, probesSpec(time.Second, probe))
 					defer h.close(t)
 					key := fmt.Sprintf("c1:%d", probe+1)
-					h.probes.hang[key] = hangs && probe == core.Startup // which ends with its first success
+					h.probes.hanging[key] = hangs && probe == core.Startup // which ends with its first success
 					h.engine.run("c1")
 					synctest.Wait()
 					if y := h.view(t, "c1").State.Health.Probes[probe]; (y.Result == prober.Success) == (hangs && probe == core.Startup) {
 						t.Fatalf("at first: %+v", y)
 					}
 					h.probes.mu.Lock()
-					h.probes.hang[key] = hangs
+					h.probes.hanging[key] = hangs
 					h.probes.mu.Unlock()
 					time.Sleep(1500 * time.Millisecond)
 					synctest.Wait()
 					if n := probes.underWay.Load(); (n == 1) != hangs {
 						t.Fatalf("%d probes are under way", n)
 					}
-					asked := h.probes.times(key)
+					asked := h.probes.timesAsked(key)
 					for range 10 {
-						h.removed("c1")
+						h.reportRemoved("c1")
 					}
 					synctest.Wait()
 					if n := probes.underWay.Load(); n != 0 {
 						t.Errorf("%d probes are under way after the removal", n)
 					}
 					time.Sleep(time.Minute)
-					if entries, waiting := kept(t, h); entries != 0 || waiting != 0 || h.probes.times(key) != asked {
-						t.Errorf("%d containers, %d wait; asked %d times, then %d", entries, waiting, asked, h.probes.times(key))
+					if entries, waiting := loopSize(t, h); entries != 0 || waiting != 0 || h.probes.timesAsked(key) != asked {
+						t.Errorf("%d containers, %d wait; asked %d times, then %d", entries, waiting, asked, h.probes.timesAsked(key))
 					}
 					if v, ok := h.Board().Find("c1"); ok {
 						t.Errorf("still on the board: %+v", v)
@@ -129,8 +129,8 @@ func TestProbingEndsWithTheContainer(t *testing.T) {
 }
 
 // later1h are probes that are armed but not asked for an hour.
-func later1h(probes ...core.ProbeType) *core.Spec {
-	spec := memberPorts(time.Second, probes...)
+func delayedSpec(probes ...core.ProbeType) *core.Spec {
+	spec := probesSpec(time.Second, probes...)
 	for _, probe := range probes {
 		spec.Probes[probe].InitialDelay = time.Hour
 	}
@@ -140,14 +140,14 @@ func later1h(probes ...core.ProbeType) *core.Spec {
 func TestWithoutProbesNothingIsAsked(t *testing.T) {
 	t.Attr("kubelet", "148")
 	synctest.Test(t, func(t *testing.T) {
-		h, _ := openCounted(t, memberSpec(core.Always))
+		h, _ := newCountingHarness(t, memberSpec(core.Always))
 		defer h.close(t)
 		h.engine.run("c1")
 		time.Sleep(time.Hour)
-		if got := armed(t, h); len(got) != 0 {
+		if got := armedProbes(t, h); len(got) != 0 {
 			t.Errorf("armed: %q", got)
 		}
-		if entries, waiting := kept(t, h); entries != 1 || waiting != 0 || len(h.probes.asked) != 0 {
+		if entries, waiting := loopSize(t, h); entries != 1 || waiting != 0 || len(h.probes.asked) != 0 {
 			t.Errorf("%d containers, %d wait, asked %v", entries, waiting, h.probes.asked)
 		}
 	})
@@ -156,27 +156,27 @@ func TestWithoutProbesNothingIsAsked(t *testing.T) {
 func TestThreeOfSixAreProbed(t *testing.T) {
 	t.Attr("kubelet", "149")
 	synctest.Test(t, func(t *testing.T) {
-		h, _ := openCounted(t, nil)
+		h, _ := newCountingHarness(t, nil)
 		defer h.close(t)
-		members(h, map[string]*core.Spec{
-			"a": later1h(core.Readiness), "b": memberSpec(core.Always), "c": later1h(core.Liveness),
-			"d": memberSpec(core.Always), "e": later1h(core.Startup), "f": memberSpec(core.Always),
+		startMembers(h, map[string]*core.Spec{
+			"a": delayedSpec(core.Readiness), "b": memberSpec(core.Always), "c": delayedSpec(core.Liveness),
+			"d": memberSpec(core.Always), "e": delayedSpec(core.Startup), "f": memberSpec(core.Always),
 		})
-		if got, want := armed(t, h), []string{"a readiness", "c liveness", "e startup"}; !slices.Equal(got, want) {
+		if got, want := armedProbes(t, h), []string{"a readiness", "c liveness", "e startup"}; !slices.Equal(got, want) {
 			t.Errorf("armed: %q, want %q", got, want)
 		}
-		if entries, waiting := kept(t, h); entries != 6 || waiting != 3 {
+		if entries, waiting := loopSize(t, h); entries != 6 || waiting != 3 {
 			t.Errorf("%d containers, of which %d wait; want 6 and 3", entries, waiting)
 		}
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		for _, key := range []string{"a:3", "c:2", "e:1"} {
-			if n := h.probes.times(key); n != 1 {
+			if n := h.probes.timesAsked(key); n != 1 {
 				t.Errorf("%s was asked %d times", key, n)
 			}
 		}
-		if n := len(h.probes.where); n != 3 {
-			t.Errorf("%d probes were built: %v", n, h.probes.where)
+		if n := len(h.probes.addresses); n != 3 {
+			t.Errorf("%d probes were built: %v", n, h.probes.addresses)
 		}
 	})
 }
@@ -197,17 +197,17 @@ func TestRemovalEndsWhatIsRemoved(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Attr("kubelet", "150")
 			synctest.Test(t, func(t *testing.T) {
-				h, _ := openCounted(t, nil)
+				h, _ := newCountingHarness(t, nil)
 				defer h.close(t)
-				members(h, map[string]*core.Spec{"plain": memberSpec(core.Always), "web": later1h(core.Liveness, core.Readiness)})
+				startMembers(h, map[string]*core.Spec{"plain": memberSpec(core.Always), "web": delayedSpec(core.Liveness, core.Readiness)})
 				before := h.view(t, "web").State
 				for _, id := range tt.removed {
-					h.removed(id)
+					h.reportRemoved(id)
 				}
-				if got := armed(t, h); !slices.Equal(got, tt.want) {
+				if got := armedProbes(t, h); !slices.Equal(got, tt.want) {
 					t.Errorf("armed: %q, want %q", got, tt.want)
 				}
-				if entries, waiting := kept(t, h); entries != tt.left || waiting != min(1, len(tt.want)) {
+				if entries, waiting := loopSize(t, h); entries != tt.left || waiting != min(1, len(tt.want)) {
 					t.Errorf("%d containers, %d wait; want %d", entries, waiting, tt.left)
 				}
 				if len(tt.want) > 0 && h.view(t, "web").State.Health.Probes != before.Health.Probes {
@@ -226,25 +226,25 @@ func TestWhoIsProbed(t *testing.T) {
 		asked int
 	}{
 		{"not supervised", nil, 0},
-		{"supervised", memberPorts(time.Second, everyProbe...), 1},
+		{"supervised", probesSpec(time.Second, everyProbe...), 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Attr("kubelet", "151")
 			synctest.Test(t, func(t *testing.T) {
-				h, _ := openCounted(t, tt.spec)
+				h, _ := newCountingHarness(t, tt.spec)
 				defer h.close(t)
 				h.engine.run("c1")
 				synctest.Wait()
 				for _, probe := range everyProbe {
-					if n := h.probes.times(fmt.Sprintf("c1:%d", probe+1)); n != tt.asked {
+					if n := h.probes.timesAsked(fmt.Sprintf("c1:%d", probe+1)); n != tt.asked {
 						t.Errorf("%s was asked %d times, want %d", probe, n, tt.asked)
 					}
 				}
-				if entries, waiting := kept(t, h); entries != tt.asked || waiting != tt.asked || len(h.Board().Views()) != tt.asked {
+				if entries, waiting := loopSize(t, h); entries != tt.asked || waiting != tt.asked || len(h.Board().Views()) != tt.asked {
 					t.Errorf("%d containers, %d wait, on the board %d; want %d", entries, waiting, len(h.Board().Views()), tt.asked)
 				}
-				h.removed("c1")
-				if entries, waiting := kept(t, h); entries != 0 || waiting != 0 || len(h.Board().Views()) != 0 {
+				h.reportRemoved("c1")
+				if entries, waiting := loopSize(t, h); entries != 0 || waiting != 0 || len(h.Board().Views()) != 0 {
 					t.Errorf("after the removal: %d containers, %d wait", entries, waiting)
 				}
 			})
@@ -255,13 +255,13 @@ func TestWhoIsProbed(t *testing.T) {
 func TestOthersAreAskedOn(t *testing.T) {
 	t.Attr("kubelet", "152")
 	synctest.Test(t, func(t *testing.T) {
-		h, _ := openCounted(t, memberPorts(time.Second, everyProbe...))
+		h, _ := newCountingHarness(t, probesSpec(time.Second, everyProbe...))
 		defer h.close(t)
 		h.engine.run("unwanted")
 		h.engine.run("wanted")
 		time.Sleep(2500 * time.Millisecond)
-		h.removed("unwanted")
-		if got, want := armed(t, h), []string{"wanted liveness", "wanted readiness"}; !slices.Equal(got, want) {
+		h.reportRemoved("unwanted")
+		if got, want := armedProbes(t, h), []string{"wanted liveness", "wanted readiness"}; !slices.Equal(got, want) {
 			t.Errorf("armed: %q, want %q", got, want)
 		}
 		time.Sleep(3 * time.Second)
@@ -269,7 +269,7 @@ func TestOthersAreAskedOn(t *testing.T) {
 		for key, want := range map[string]int{
 			"unwanted:1": 1, "unwanted:2": 3, "unwanted:3": 3, "wanted:1": 1, "wanted:2": 6, "wanted:3": 6,
 		} {
-			if n := h.probes.times(key); n != want {
+			if n := h.probes.timesAsked(key); n != want {
 				t.Errorf("%s was asked %d times, want %d", key, n, want)
 			}
 		}
@@ -284,17 +284,17 @@ func TestAllRemovedAtOnce(t *testing.T) {
 	t.Attr("kubelet", "153")
 	synctest.Test(t, func(t *testing.T) {
 		const containers = 100
-		h, probes := openCounted(t, memberPorts(time.Second, everyProbe...))
+		h, probes := newCountingHarness(t, probesSpec(time.Second, everyProbe...))
 		defer h.close(t)
 		id := func(i int) string { return fmt.Sprintf("c%d", i) }
 		for i := range containers {
 			h.probes.mu.Lock()
-			h.probes.hang[fmt.Sprintf("%s:%d", id(i), 1+i%core.NumProbes)] = i%2 == 0
+			h.probes.hanging[fmt.Sprintf("%s:%d", id(i), 1+i%core.NumProbes)] = i%2 == 0
 			h.probes.mu.Unlock()
 			h.engine.run(id(i))
 		}
 		time.Sleep(1500 * time.Millisecond)
-		if entries, _ := kept(t, h); entries != containers || probes.underWay.Load() != containers/2 {
+		if entries, _ := loopSize(t, h); entries != containers || probes.underWay.Load() != containers/2 {
 			t.Fatalf("%d containers, %d probes under way", entries, probes.underWay.Load())
 		}
 		var all sync.WaitGroup
@@ -302,16 +302,16 @@ func TestAllRemovedAtOnce(t *testing.T) {
 			all.Go(func() {
 				for i := range containers {
 					if i%10 == g {
-						h.engine.end(id(i), 1)
+						h.engine.endRun(id(i), 1)
 						h.engine.deliver(runtime.Update{Kind: runtime.Died, Runtime: "docker", ID: id(i), ExitCode: 1, Time: time.Now()})
 					}
-					h.removed(id(i))
+					h.reportRemoved(id(i))
 				}
 			})
 		}
 		all.Wait()
 		synctest.Wait()
-		if entries, waiting := kept(t, h); entries != 0 || waiting != 0 || probes.underWay.Load() != 0 || len(h.Board().Views()) != 0 {
+		if entries, waiting := loopSize(t, h); entries != 0 || waiting != 0 || probes.underWay.Load() != 0 || len(h.Board().Views()) != 0 {
 			t.Errorf("left: %d containers, %d wait, %d probes under way", entries, waiting, probes.underWay.Load())
 		}
 	})

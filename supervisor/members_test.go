@@ -18,11 +18,11 @@ func memberSpec(policy core.RestartPolicy) *core.Spec {
 }
 
 // members starts containers that make up one service, each with a spec of its own.
-func members(h *house, specs map[string]*core.Spec) {
+func startMembers(h *harness, specs map[string]*core.Spec) {
 	maps.Copy(h.specs, specs)
-	h.synced()
+	h.sendSynced()
 	for _, id := range slices.Sorted(maps.Keys(specs)) {
-		h.creates(runtime.Container{ID: id, Name: id, Labels: map[string]string{
+		h.create(runtime.Container{ID: id, Name: id, Labels: map[string]string{
 			core.ComposeProject: "p", core.ComposeService: "web", core.ComposeNumber: id,
 		}})
 		h.engine.run(id)
@@ -31,10 +31,10 @@ func members(h *house, specs map[string]*core.Spec) {
 }
 
 // memberPorts is a spec with the probes of these types on port 1, 2 and 3.
-func memberPorts(period time.Duration, probes ...core.ProbeType) *core.Spec {
+func probesSpec(period time.Duration, probes ...core.ProbeType) *core.Spec {
 	spec := memberSpec(core.Always)
 	for _, probe := range probes {
-		spec.Probes[probe] = probeOn(int(probe)+1, period, 1)
+		spec.Probes[probe] = tcpProbe(int(probe)+1, period, 1)
 	}
 	return spec
 }
@@ -57,15 +57,15 @@ func TestEachMemberByItsOwnPolicy(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Attr("kubelet", tt.kubelet)
 			synctest.Test(t, func(t *testing.T) {
-				h := open(t, nil)
+				h := newHarness(t, nil)
 				defer h.close(t)
-				members(h, map[string]*core.Spec{"a0": memberSpec(tt.own), "b111": memberSpec(tt.own), "c1": memberSpec(tt.other)})
+				startMembers(h, map[string]*core.Spec{"a0": memberSpec(tt.own), "b111": memberSpec(tt.own), "c1": memberSpec(tt.other)})
 				for id, code := range map[string]int{"a0": 0, "b111": 111, "c1": 1} {
 					h.engine.exit(id, code)
 				}
 				time.Sleep(time.Hour)
 				synctest.Wait()
-				got := h.engine.madeCalls()
+				got := h.engine.calls()
 				slices.Sort(got)
 				if !slices.Equal(got, tt.want) {
 					t.Errorf("calls %v, want %v", got, tt.want)
@@ -90,20 +90,20 @@ func TestFailedProbeConcernsOneContainer(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Attr("kubelet", tt.kubelet)
 			synctest.Test(t, func(t *testing.T) {
-				h := open(t, nil)
+				h := newHarness(t, nil)
 				defer h.close(t)
-				h.probes.say(tt.failing, refused)
-				spec := memberPorts(10*time.Second, tt.probe)
+				h.probes.setResult(tt.failing, refused)
+				spec := probesSpec(10*time.Second, tt.probe)
 				spec.Probes[tt.probe].InitialDelay = time.Second
-				members(h, map[string]*core.Spec{"a": spec, "b": spec, "c": spec})
+				startMembers(h, map[string]*core.Spec{"a": spec, "b": spec, "c": spec})
 				first := h.view(t, "b").State.Run.ID
 				time.Sleep(500 * time.Millisecond)
 				runs := map[string]runtime.Run{"a": h.view(t, "a").State.Run.ID, "c": h.view(t, "c").State.Run.ID}
 				time.Sleep(600 * time.Millisecond) // the probe has failed once
-				h.probes.say(tt.failing, prober.Result{Outcome: prober.Success})
+				h.probes.setResult(tt.failing, prober.Result{Outcome: prober.Success})
 				time.Sleep(time.Minute)
 				synctest.Wait()
-				if got, want := h.engine.madeCalls(), []string{"stop b 30s", "start b"}; !slices.Equal(got, want) {
+				if got, want := h.engine.calls(), []string{"stop b 30s", "start b"}; !slices.Equal(got, want) {
 					t.Errorf("calls %v, want %v", got, want)
 				}
 				if s := h.view(t, "b").State; s.Run.ID == first || s.Lasting.Restarts[tt.cause] != 1 || s.Run.LastExit.Reason == core.ReasonError {
@@ -137,15 +137,15 @@ func TestLivenessOfAnotherIsNotWaitedFor(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Attr("kubelet", tt.kubelet)
 			synctest.Test(t, func(t *testing.T) {
-				h := open(t, nil)
+				h := newHarness(t, nil)
 				defer h.close(t)
 				h.engine.stopTakes = 20 * time.Second
-				h.probes.hang["a:2"] = tt.hangs
-				h.probes.say("a:2", prober.Result{Outcome: tt.answer})
-				a := memberPorts(time.Hour, core.Liveness)
+				h.probes.hanging["a:2"] = tt.hangs
+				h.probes.setResult("a:2", prober.Result{Outcome: tt.answer})
+				a := probesSpec(time.Hour, core.Liveness)
 				a.Probes[core.Liveness].InitialDelay = tt.delay
-				members(h, map[string]*core.Spec{"a": a, "b": memberSpec(core.OnFailure)})
-				h.probes.say("a:2", prober.Result{Outcome: prober.Success})
+				startMembers(h, map[string]*core.Spec{"a": a, "b": memberSpec(core.OnFailure)})
+				h.probes.setResult("a:2", prober.Result{Outcome: prober.Success})
 				h.engine.exit("b", 1)
 				synctest.Wait()
 				if s := h.view(t, "b").State; s.Engine.State != runtime.Running || s.RestartCount() != 1 {
@@ -153,7 +153,7 @@ func TestLivenessOfAnotherIsNotWaitedFor(t *testing.T) {
 				}
 				time.Sleep(time.Minute)
 				synctest.Wait()
-				if got := h.engine.madeCalls(); !slices.Equal(got, tt.want) {
+				if got := h.engine.calls(); !slices.Equal(got, tt.want) {
 					t.Errorf("calls %v, want %v", got, tt.want)
 				}
 			})
@@ -179,26 +179,26 @@ func TestStartupConcernsItsOwnContainer(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Attr("kubelet", "223")
 			synctest.Test(t, func(t *testing.T) {
-				h := open(t, nil)
+				h := newHarness(t, nil)
 				defer h.close(t)
 				h.engine.stopTakes = 20 * time.Second
-				h.probes.hang["a:1"] = tt.hangs
-				h.probes.say("a:1", prober.Result{Outcome: tt.answer})
-				a := memberPorts(time.Hour, core.Startup, core.Liveness, core.Readiness)
+				h.probes.hanging["a:1"] = tt.hangs
+				h.probes.setResult("a:1", prober.Result{Outcome: tt.answer})
+				a := probesSpec(time.Hour, core.Startup, core.Liveness, core.Readiness)
 				a.Probes[core.Startup].InitialDelay = tt.delay
-				members(h, map[string]*core.Spec{"a": a, "b": memberSpec(core.OnFailure)})
+				startMembers(h, map[string]*core.Spec{"a": a, "b": memberSpec(core.OnFailure)})
 				h.engine.exit("b", 1)
 				synctest.Wait()
 				if s := h.view(t, "b").State; s.Engine.State != runtime.Running || s.RestartCount() != 1 {
 					t.Errorf("b was not started at once: %+v", s)
 				}
-				if live, ready := h.probes.times("a:2"), h.probes.times("a:3"); live != tt.asked || ready != tt.asked {
+				if live, ready := h.probes.timesAsked("a:2"), h.probes.timesAsked("a:3"); live != tt.asked || ready != tt.asked {
 					t.Errorf("liveness was asked %d times and readiness %d times, want %d", live, ready, tt.asked)
 				}
-				h.probes.say("a:1", prober.Result{Outcome: prober.Success})
+				h.probes.setResult("a:1", prober.Result{Outcome: prober.Success})
 				time.Sleep(time.Minute)
 				synctest.Wait()
-				if got := h.engine.madeCalls(); !slices.Equal(got, tt.want) {
+				if got := h.engine.calls(); !slices.Equal(got, tt.want) {
 					t.Errorf("calls %v, want %v", got, tt.want)
 				}
 			})
@@ -211,43 +211,43 @@ func TestStartupConcernsItsOwnContainer(t *testing.T) {
 func TestAlwaysBesideNever(t *testing.T) {
 	for _, tt := range []struct {
 		name string
-		life func(t *testing.T, h *house)
+		life func(t *testing.T, h *harness)
 		want []string
 	}{
-		{"exited with 137", func(_ *testing.T, h *house) {
+		{"exited with 137", func(_ *testing.T, h *harness) {
 			h.engine.exit("a", 137)
 			h.engine.exit("b", 137)
 		}, []string{"start a"}},
-		{"unknown, and it has exited", func(t *testing.T, h *house) {
-			restartLost(t, h)
+		{"unknown, and it has exited", func(t *testing.T, h *harness) {
+			loseEngine(t, h)
 			h.engine.exit("a", 137)
 			h.engine.exit("b", 137)
 		}, []string{"start a"}},
-		{"unknown, and a restart was pending", func(t *testing.T, h *house) {
+		{"unknown, and a restart was pending", func(t *testing.T, h *harness) {
 			h.specs["a"].Publish.Drain = 5 * time.Second
 			if err := h.Restart(t.Context(), "a"); err != nil {
 				t.Error(err)
 			}
-			restartLost(t, h)
+			loseEngine(t, h)
 			h.engine.exit("b", 137)
 		}, []string{"stop a 30s", "start a"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Attr("kubelet", "224")
 			synctest.Test(t, func(t *testing.T) {
-				h := open(t, nil)
+				h := newHarness(t, nil)
 				defer h.close(t)
-				members(h, map[string]*core.Spec{"a": memberSpec(core.Always), "b": memberSpec(core.Never)})
+				startMembers(h, map[string]*core.Spec{"a": memberSpec(core.Always), "b": memberSpec(core.Never)})
 				tt.life(t, h)
 				time.Sleep(time.Minute)
 				synctest.Wait()
-				if v := h.view(t, "a"); v.State.Lost && len(h.engine.madeCalls()) != 0 {
-					t.Fatalf("calls %v while the engine is unknown", h.engine.madeCalls())
+				if v := h.view(t, "a"); v.State.Lost && len(h.engine.calls()) != 0 {
+					t.Fatalf("calls %v while the engine is unknown", h.engine.calls())
 				}
-				h.synced()
+				h.sendSynced()
 				time.Sleep(time.Minute)
 				synctest.Wait()
-				if got := h.engine.madeCalls(); !slices.Equal(got, tt.want) {
+				if got := h.engine.calls(); !slices.Equal(got, tt.want) {
 					t.Errorf("calls %v, want %v", got, tt.want)
 				}
 			})

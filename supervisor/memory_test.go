@@ -13,22 +13,22 @@ import (
 
 // slowStore needs its time for each write.
 type slowStore struct {
-	takes time.Duration // negative: for ever
+	writeTime time.Duration // negative: for ever
 
-	mu   sync.Mutex
-	kept []core.Memory
-	seen []time.Time
+	mu     sync.Mutex
+	stored []core.Memory
+	seen   []time.Time
 }
 
 func (s *slowStore) Remember(m core.Memory) <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.kept = append(s.kept, m)
+	s.stored = append(s.stored, m)
 	done := make(chan struct{})
 	switch {
-	case s.takes > 0:
-		time.AfterFunc(s.takes, func() { close(done) })
-	case s.takes == 0:
+	case s.writeTime > 0:
+		time.AfterFunc(s.writeTime, func() { close(done) })
+	case s.writeTime == 0:
 		close(done)
 	}
 	return done
@@ -45,23 +45,23 @@ func (s *slowStore) SetSeen(_ string, at time.Time) {
 func (s *slowStore) newest() core.Memory {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.kept[len(s.kept)-1]
+	return s.stored[len(s.stored)-1]
 }
 
-func (s *slowStore) has(like func(core.Memory) bool) bool {
+func (s *slowStore) hasStored(like func(core.Memory) bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.ContainsFunc(s.kept, like)
+	return slices.ContainsFunc(s.stored, like)
 }
 
 // A call waits until what it is for is kept, but not for ever.
 func TestCallsWaitForTheirMemory(t *testing.T) {
 	for takes, want := range map[time.Duration]time.Duration{0: 0, 500 * time.Millisecond: 500 * time.Millisecond, time.Minute: 2 * time.Second, -1: 2 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
-			store := &slowStore{takes: takes}
-			h := openWith(t, plain(core.Always), func(c *Config) { c.Store = store })
+			store := &slowStore{writeTime: takes}
+			h := newHarnessWith(t, plainSpec(core.Always), func(c *Config) { c.Store = store })
 			h.engine.called = make(chan string, 10)
-			h.synced()
+			h.sendSynced()
 			h.engine.run("a")
 			synctest.Wait()
 			begun := time.Now()
@@ -70,7 +70,7 @@ func TestCallsWaitForTheirMemory(t *testing.T) {
 			}
 			<-h.engine.called
 			stopped := time.Now()
-			if !store.has(func(m core.Memory) bool {
+			if !store.hasStored(func(m core.Memory) bool {
 				return m.Action.Stopping == core.ByOperator && m.Engine.State.Alive() && m.Action.StopCalls == 1
 			}) {
 				t.Error("the stop was not kept before it was made")
@@ -94,17 +94,17 @@ func TestCallsWaitForTheirMemory(t *testing.T) {
 func TestOnlyChangesAreKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &slowStore{}
-		h := openWith(t, webSpec(), func(c *Config) { c.Store = store })
+		h := newHarnessWith(t, webSpec(), func(c *Config) { c.Store = store })
 		defer h.close(t)
-		h.synced()
+		h.sendSynced()
 		h.engine.run("a")
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		n := len(store.kept)
+		n := len(store.stored)
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if len(store.kept) != n || n > 3 {
-			t.Errorf("%d writes, then %d in an hour of successes", n, len(store.kept)-n)
+		if len(store.stored) != n || n > 3 {
+			t.Errorf("%d writes, then %d in an hour of successes", n, len(store.stored)-n)
 		}
 	})
 }
@@ -113,15 +113,15 @@ func TestOnlyChangesAreKept(t *testing.T) {
 func TestSeenIsNoted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &slowStore{}
-		h := openWith(t, plain(core.Always), func(c *Config) { c.Store = store })
+		h := newHarnessWith(t, plainSpec(core.Always), func(c *Config) { c.Store = store })
 		defer h.close(t)
-		h.synced()
+		h.sendSynced()
 		at := time.Now()
 		var want []time.Time
 		for i, kind := range []runtime.UpdateKind{runtime.Connected, runtime.Bookmark, runtime.Killed, runtime.Died, runtime.Stopped, runtime.Removed, runtime.Synced, runtime.Lost} {
 			seen := at.Add(time.Duration(i))
 			want = append(want, seen)
-			h.engine.deliver(runtime.Update{Kind: kind, Runtime: "docker", ID: "a", Err: errDead, SeenUntil: seen})
+			h.engine.deliver(runtime.Update{Kind: kind, Runtime: "docker", ID: "a", Err: errConnectionClosed, SeenUntil: seen})
 		}
 		if err := h.Ping(t.Context()); err != nil {
 			t.Fatal(err)
@@ -135,31 +135,31 @@ func TestSeenIsNoted(t *testing.T) {
 // All that is kept comes back as it was.
 func TestRecalledIsRemembered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := newEstate(t, walkSpec())
-		e.begin(runtime.ReplayUnknown, 0, false)
+		e := newFakeHost(t, restartSpec())
+		e.startDaemon(runtime.ReplayUnknown, 0, false)
 		e.engine.run("c1")
 		e.sleep(time.Second)
 		_ = e.daemon.Hold(t.Context(), "c1", time.Now().Add(time.Hour))
 		synctest.Wait()
 		before := e.view("c1").State
 		e.kill()
-		e.begin(runtime.ReplayComplete, 0, false)
+		e.startDaemon(runtime.ReplayComplete, 0, false)
 		after := e.view("c1").State
 		if !after.Conditions.Ready.Status || !after.Conditions.Started.Status || !after.Lasting.Held || !after.Conditions.Ready.Since.Equal(before.Conditions.Ready.Since) || after.Run.ID != before.Run.ID || after.Health.BeganAt != before.Health.BeganAt {
 			t.Errorf("before %+v\nafter %+v", before, after)
 		}
-		if e.told("c1", core.EventStarted) != 1 || e.told("c1", core.EventNotReady) != 0 {
-			t.Errorf("events %v", e.diary.reasons("n-c1"))
+		if e.eventCount("c1", core.EventStarted) != 1 || e.eventCount("c1", core.EventNotReady) != 0 {
+			t.Errorf("events %v", e.journal.reasons("n-c1"))
 		}
-		e.end()
+		e.shutDown()
 	})
 }
 
 // A container that is gone when the daemon is back leaves its identity's memory.
 func TestRemovedWhileTheDaemonWasAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := newEstate(t, plain(core.Always))
-		e.begin(runtime.ReplayUnknown, 0, false)
+		e := newFakeHost(t, plainSpec(core.Always))
+		e.startDaemon(runtime.ReplayUnknown, 0, false)
 		e.engine.run("c1")
 		synctest.Wait()
 		e.engine.exit("c1", 1)
@@ -168,18 +168,18 @@ func TestRemovedWhileTheDaemonWasAway(t *testing.T) {
 		e.engine.mu.Lock()
 		delete(e.engine.containers, "c1")
 		e.engine.mu.Unlock()
-		e.begin(runtime.ReplayComplete, 0, false)
+		e.startDaemon(runtime.ReplayComplete, 0, false)
 		e.kill()
-		e.begin(runtime.ReplayComplete, 0, false)
+		e.startDaemon(runtime.ReplayComplete, 0, false)
 		e.engine.names["c2"] = "n-c1"
 		e.engine.run("c2")
 		if s := e.view("c2").State; s.RestartCount() != 1 || !s.Lasting.Backoff.Active {
 			t.Errorf("%d restarts, back-off %+v", s.RestartCount(), s.Lasting.Backoff)
 		}
-		if len(e.kept) != 1 {
-			t.Errorf("kept %v", e.kept)
+		if len(e.stored) != 1 {
+			t.Errorf("kept %v", e.stored)
 		}
-		e.end()
+		e.shutDown()
 	})
 }
 

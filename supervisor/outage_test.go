@@ -26,15 +26,15 @@ func TestAnOutageOutlivesTheDaemon(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				e := newEstate(t, slowSpec(core.Group{Name: "web"}))
-				e.begin(runtime.ReplayUnknown, 0, false)
+				e := newFakeHost(t, slowReadySpec(core.Group{Name: "web"}))
+				e.startDaemon(runtime.ReplayUnknown, 0, false)
 				e.engine.run("a")
 				e.engine.run("b")
 				e.sleep(6500 * time.Millisecond)
-				e.probes.say("a:2", refused)
-				e.engine.stopping = func(id string) { e.probes.say(id+":2", good) }
+				e.probes.setResult("a:2", refused)
+				e.engine.onStopOf = func(id string) { e.probes.setResult(id+":2", success) }
 				if !tt.ready {
-					e.probes.say("a:3", refused)
+					e.probes.setResult("a:3", refused)
 				}
 				e.sleep(time.Second)
 				if s := e.view("a").State; s.RestartCount() != 1 || s.Conditions.Ready.Status {
@@ -46,18 +46,18 @@ func TestAnOutageOutlivesTheDaemon(t *testing.T) {
 				time.Sleep(tt.past)
 				synctest.Wait()
 				e.kill()
-				e.probes.say("b:2", refused)
-				e.begin(runtime.ReplayComplete, 0, false)
+				e.probes.setResult("b:2", refused)
+				e.startDaemon(runtime.ReplayComplete, 0, false)
 				e.sleep(1500 * time.Millisecond)
 				w := e.view("b").Waiting()
 				if waits := w != nil && w.Reason == core.WaitGroupLimit; waits != tt.waits {
 					t.Errorf("b waits for %+v, want that: %v; a: %+v", w, tt.waits, e.view("a").State)
 				}
 				e.sleep(time.Minute)
-				if e.view("b").State.RestartCount() == 0 || e.kept["a"].Down != (core.Outage{}) {
-					t.Errorf("b waits for ever, or a is kept as down: %+v", e.kept["a"].Down)
+				if e.view("b").State.RestartCount() == 0 || e.stored["a"].Down != (core.Outage{}) {
+					t.Errorf("b waits for ever, or a is kept as down: %+v", e.stored["a"].Down)
 				}
-				e.end()
+				e.shutDown()
 			})
 		})
 	}
@@ -69,52 +69,52 @@ func TestRestartBudgetOutlivesTheDaemon(t *testing.T) {
 	for _, then := range []string{"", "removed", "created anew"} {
 		t.Run(then, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				e := newEstate(t, slowSpec(core.Group{}))
+				e := newFakeHost(t, slowReadySpec(core.Group{}))
 				e.guard = core.Guard{MaxRestarts: 3, Window: time.Minute}
-				e.begin(runtime.ReplayUnknown, 0, false)
+				e.startDaemon(runtime.ReplayUnknown, 0, false)
 				for _, id := range []string{"a", "b", "c"} {
 					e.engine.run(id)
 				}
 				e.sleep(6500 * time.Millisecond)
-				e.engine.stopping = func(id string) { e.probes.say(id+":2", good) }
+				e.engine.onStopOf = func(id string) { e.probes.setResult(id+":2", success) }
 				begun := time.Now()
 				for range 2 {
-					e.probes.say("a:2", refused)
+					e.probes.setResult("a:2", refused)
 					e.sleep(1500 * time.Millisecond)
 				}
 				if n := e.view("a").State.RestartCount(); n != 2 {
 					t.Fatalf("a has %d restarts", n)
 				}
 				e.kill()
-				e.begin(runtime.ReplayComplete, 0, false)
+				e.startDaemon(runtime.ReplayComplete, 0, false)
 				e.sleep(time.Second)
 				e.replace("a", then)
-				e.probes.say("b:2", refused)
+				e.probes.setResult("b:2", refused)
 				e.sleep(1500 * time.Millisecond)
 				e.kill()
-				e.probes.say("c:2", refused)
-				e.begin(runtime.ReplayComplete, 0, false)
+				e.probes.setResult("c:2", refused)
+				e.startDaemon(runtime.ReplayComplete, 0, false)
 				e.sleep(2 * time.Second)
 				w := e.view("c").Waiting()
 				if w == nil || w.Reason != core.WaitRestartBudget || w.Until.Sub(begun) > time.Minute+time.Second {
-					t.Fatalf("c waits for %+v; calls %v", w, e.engine.madeCalls())
+					t.Fatalf("c waits for %+v; calls %v", w, e.engine.calls())
 				}
 				e.sleep(time.Until(w.Until.Add(2 * time.Second)))
 				if e.view("c").State.RestartCount() == 0 {
 					t.Error("c was never restarted")
 				}
-				e.end()
+				e.shutDown()
 			})
 		})
 	}
 }
 
 // replace removes a container and, if that is said, creates one in its place.
-func (e *estate) replace(id, then string) {
+func (e *fakeHost) replace(id, then string) {
 	if then == "" {
 		return
 	}
-	e.engine.gone(id)
+	e.engine.delete(id)
 	e.engine.deliver(runtime.Update{Kind: runtime.Removed, Runtime: "docker", ID: id})
 	if then == "created anew" {
 		e.engine.names[id+"2"] = "n-" + id
@@ -136,27 +136,27 @@ func TestNobodyHoldsItsGroupUpForLong(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				h := open(t, slowSpec(core.Group{Name: "shop/web"}))
+				h := newHarness(t, slowReadySpec(core.Group{Name: "shop/web"}))
 				defer h.close(t)
-				evil := slowSpec(core.Group{Name: "shop/web"})
+				evil := slowReadySpec(core.Group{Name: "shop/web"})
 				tt.evil(evil)
 				h.specs["n-c"] = evil
-				replicas(h, 3)
+				startReplicas(h, 3)
 				h.engine.exit("c", 1) // the first start comes at once
 				time.Sleep(6 * time.Second)
-				h.fails("c")
+				h.failLiveness("c")
 				begun := time.Now()
-				h.fails("a", "b")
+				h.failLiveness("a", "b")
 				for _, after := range []time.Duration{maxOutage - 10*time.Second, maxOutage + 20*time.Second} {
 					time.Sleep(time.Until(begun.Add(after)))
 					synctest.Wait()
-					calls := strings.Join(h.engine.madeCalls(), ", ")
+					calls := strings.Join(h.engine.calls(), ", ")
 					a, b := strings.Contains(calls, "start a"), strings.Contains(calls, "start b")
 					if want := after > maxOutage; a != want || b != want {
 						t.Errorf("after %v: %s", after, calls)
 					}
 				}
-				if slices.Contains(h.engine.madeCalls(), "stop c 30s") && tt.name == "drain" {
+				if slices.Contains(h.engine.calls(), "stop c 30s") && tt.name == "drain" {
 					t.Error("c was stopped within its drain")
 				}
 			})

@@ -13,43 +13,43 @@ import (
 // Somebody has paused the container and wants it as it is: whatever asks for its
 // restart waits, but for a person.
 func TestPausedIsNotRestarted(t *testing.T) {
-	pause := func(h *house, tell bool) {
+	pause := func(h *harness, tell bool) {
 		h.engine.mu.Lock()
 		c := *h.engine.containers["c1"]
 		c.State = runtime.Paused
 		h.engine.containers["c1"] = &c
 		h.engine.mu.Unlock()
 		if tell {
-			h.engine.deliver(h.engine.seen("c1"))
+			h.engine.deliver(h.engine.observation("c1"))
 		}
 	}
 	for _, tt := range []struct {
 		name string
-		do   func(*testing.T, *house)
+		do   func(*testing.T, *harness)
 		want []string // calls
 	}{
-		{"while it drains", func(_ *testing.T, h *house) {
-			h.probes.say("c1:1", refused)
+		{"while it drains", func(_ *testing.T, h *harness) {
+			h.probes.setResult("c1:1", refused)
 			time.Sleep(32 * time.Second)
 			pause(h, true)
 		}, nil},
-		{"while its verdict waits", func(_ *testing.T, h *house) {
+		{"while its verdict waits", func(_ *testing.T, h *harness) {
 			_ = h.Hold(context.Background(), "n-c1", time.Now().Add(time.Minute))
-			h.probes.say("c1:1", refused)
+			h.probes.setResult("c1:1", refused)
 			time.Sleep(40 * time.Second)
 			pause(h, true)
 		}, nil},
-		{"unheard, while its probe fails", func(_ *testing.T, h *house) {
+		{"unheard, while its probe fails", func(_ *testing.T, h *harness) {
 			pause(h, false)
-			h.probes.say("c1:1", refused)
+			h.probes.setResult("c1:1", refused)
 		}, nil},
-		{"and shares the network of a container with a new run", func(_ *testing.T, h *house) {
+		{"and shares the network of a container with a new run", func(_ *testing.T, h *harness) {
 			pause(h, false)
-			u := h.engine.seen("c1")
+			u := h.engine.observation("c1")
 			u.Container.NetworkOwner, u.Container.NetworkOwnerStartedAt = "c2", time.Now().Add(time.Second)
 			h.engine.deliver(u)
 		}, nil},
-		{"but somebody wants a restart", func(t *testing.T, h *house) {
+		{"but somebody wants a restart", func(t *testing.T, h *harness) {
 			pause(h, true)
 			if err := h.Restart(t.Context(), "n-c1"); err != nil {
 				t.Error(err)
@@ -58,14 +58,14 @@ func TestPausedIsNotRestarted(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				h := open(t, webSpec())
+				h := newHarness(t, webSpec())
 				defer h.close(t)
-				h.synced()
+				h.sendSynced()
 				h.engine.run("c1")
 				synctest.Wait()
 				tt.do(t, h)
 				time.Sleep(10 * time.Minute)
-				if calls := h.engine.madeCalls(); !slices.Equal(calls, tt.want) {
+				if calls := h.engine.calls(); !slices.Equal(calls, tt.want) {
 					t.Errorf("calls %v, want %v", calls, tt.want)
 				}
 			})

@@ -16,48 +16,48 @@ import (
 
 // listener is a Publisher that remembers when it was told of changes, and whether the
 // Board showed the container as ready then.
-type listener struct {
-	mu    sync.Mutex
-	house *house
-	told  []string
-	last  string
+type fakePublisher struct {
+	mu      sync.Mutex
+	harness *harness
+	changes []string
+	lastUp  string
 }
 
-func (l *listener) Changed() {
+func (l *fakePublisher) Changed() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	shown := "none"
-	if v, ok := l.house.Board().Find("c1"); ok {
+	if v, ok := l.harness.Board().Find("c1"); ok {
 		ready, reason, _ := v.Readiness()
 		shown = map[bool]string{true: "ready", false: reason}[ready]
 	}
-	l.told = append(l.told, shown)
+	l.changes = append(l.changes, shown)
 }
 
-func (l *listener) LastUp(id string) string {
+func (l *fakePublisher) LastUp(id string) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if id != "c1" {
 		return ""
 	}
-	return l.last
+	return l.lastUp
 }
 
 // heard returns what was told since the last time.
-func (l *listener) heard() []string {
+func (l *fakePublisher) newChanges() []string {
 	synctest.Wait()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	told := l.told
-	l.told = nil
+	told := l.changes
+	l.changes = nil
 	return told
 }
 
-func openPublished(t *testing.T) (*house, *listener) {
-	l := &listener{}
+func newPublisherHarness(t *testing.T) (*harness, *fakePublisher) {
+	l := &fakePublisher{}
 	l.mu.Lock() // nobody is told before there is a house
-	h := openWith(t, webSpec(), func(c *Config) { c.Publisher = l })
-	l.house = h
+	h := newHarnessWith(t, webSpec(), func(c *Config) { c.Publisher = l })
+	l.harness = h
 	l.mu.Unlock()
 	return h, l
 }
@@ -66,32 +66,32 @@ func openPublished(t *testing.T) (*house, *listener) {
 // they do not see is not.
 func TestPublisherIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h, l := openPublished(t)
+		h, l := newPublisherHarness(t)
 		defer h.close(t)
-		h.synced()
-		if got := l.heard(); !slices.Equal(got, []string{"none"}) {
+		h.sendSynced()
+		if got := l.newChanges(); !slices.Equal(got, []string{"none"}) {
 			t.Errorf("at the first sync: %v", got)
 		}
-		h.probes.say("c1:1", prober.Result{Outcome: prober.Success})
-		h.probes.say("c1:2", prober.Result{Outcome: prober.Success})
+		h.probes.setResult("c1:1", prober.Result{Outcome: prober.Success})
+		h.probes.setResult("c1:2", prober.Result{Outcome: prober.Success})
 		h.engine.run("c1")
-		if got := l.heard(); !slices.Equal(got, []string{"ReadinessPending", "ready"}) {
+		if got := l.newChanges(); !slices.Equal(got, []string{"ReadinessPending", "ready"}) {
 			t.Errorf("when it begins: %v", got)
 		}
 		time.Sleep(time.Minute)
-		if got := l.heard(); len(got) != 0 {
+		if got := l.newChanges(); len(got) != 0 {
 			t.Errorf("while nothing changes: %v", got)
 		}
-		h.tell(runtime.Killed, "c1", 15)
-		if got := l.heard(); !slices.Equal(got, []string{"Draining"}) {
+		h.event(runtime.Killed, "c1", 15)
+		if got := l.newChanges(); !slices.Equal(got, []string{"Draining"}) {
 			t.Errorf("at an operator's signal: %v", got)
 		}
 		h.engine.exit("c1", 143)
-		if got := l.heard(); !slices.Contains(got, "NotRunning") {
+		if got := l.newChanges(); !slices.Contains(got, "NotRunning") {
 			t.Errorf("at its end: %v", got)
 		}
-		h.removes("c1")
-		if got := l.heard(); !slices.Equal(got, []string{"none"}) {
+		h.remove("c1")
+		if got := l.newChanges(); !slices.Equal(got, []string{"none"}) {
 			t.Errorf("when it is gone: %v", got)
 		}
 	})
@@ -100,23 +100,23 @@ func TestPublisherIsTold(t *testing.T) {
 // The news of an end withdraws a container before any inspection shows it.
 func TestDeathWithdrawsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h, l := openPublished(t)
+		h, l := newPublisherHarness(t)
 		defer h.close(t)
-		h.synced()
-		h.probes.say("c1:2", prober.Result{Outcome: prober.Success})
+		h.sendSynced()
+		h.probes.setResult("c1:2", prober.Result{Outcome: prober.Success})
 		h.engine.run("c1")
-		l.heard()
+		l.newChanges()
 		h.engine.deliver(runtime.Update{Kind: runtime.Died, Runtime: "docker", ID: "c1", ExitCode: 1, Time: time.Now()})
-		if got := l.heard(); !slices.Equal(got, []string{"NotRunning"}) {
+		if got := l.newChanges(); !slices.Equal(got, []string{"NotRunning"}) {
 			t.Errorf("at the news: %v", got)
 		}
-		h.engine.deliver(h.engine.seen("c1")) // it was of another run
-		if got := l.heard(); !slices.Equal(got, []string{"ready"}) {
+		h.engine.deliver(h.engine.observation("c1")) // it was of another run
+		if got := l.newChanges(); !slices.Equal(got, []string{"ready"}) {
 			t.Errorf("when it is seen to run: %v", got)
 		}
 		began := h.view(t, "c1").State.Run.StartedAt
 		h.engine.deliver(runtime.Update{Kind: runtime.Died, Runtime: "docker", ID: "c1", ExitCode: 1, Time: began.Add(-time.Millisecond)})
-		if got := l.heard(); len(got) != 0 {
+		if got := l.newChanges(); len(got) != 0 {
 			t.Errorf("at the late news of an earlier end: %v", got)
 		}
 	})
@@ -124,13 +124,13 @@ func TestDeathWithdrawsAtOnce(t *testing.T) {
 
 func TestDrainedEndsTheDrain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h, l := openPublished(t)
+		h, l := newPublisherHarness(t)
 		defer h.close(t)
-		h.synced()
-		h.probes.say("c1:2", prober.Result{Outcome: prober.Success})
+		h.sendSynced()
+		h.probes.setResult("c1:2", prober.Result{Outcome: prober.Success})
 		h.engine.run("c1")
-		l.last = "backend web"
-		h.probes.say("c1:1", refused)
+		l.lastUp = "backend web"
+		h.probes.setResult("c1:1", refused)
 		time.Sleep(20*time.Second + time.Millisecond) // the third failure
 		run := h.view(t, "c1").State.Run.ID
 		if !h.view(t, "c1").State.AwaitsDrain() {
@@ -141,20 +141,20 @@ func TestDrainedEndsTheDrain(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		if synctest.Wait(); len(h.engine.madeCalls()) > 0 {
-			t.Errorf("%v for the drain of others", h.engine.madeCalls())
+		if synctest.Wait(); len(h.engine.calls()) > 0 {
+			t.Errorf("%v for the drain of others", h.engine.calls())
 		}
 		if err := h.Drained(context.Background(), run); err != nil {
 			t.Error(err)
 		}
-		if synctest.Wait(); !slices.Contains(h.engine.madeCalls(), "stop c1 30s") {
-			t.Errorf("calls %v, want a stop at once", h.engine.madeCalls())
+		if synctest.Wait(); !slices.Contains(h.engine.calls(), "stop c1 30s") {
+			t.Errorf("calls %v, want a stop at once", h.engine.calls())
 		}
-		said := slices.ContainsFunc(h.diary.events, func(e core.Event) bool {
+		said := slices.ContainsFunc(h.journal.events, func(e core.Event) bool {
 			return e.Reason == core.EventKilling && strings.HasSuffix(e.Message, ", although it is the last one that is up in backend web")
 		})
 		if !said {
-			t.Errorf("no event says that it was the last one: %v", h.diary.events)
+			t.Errorf("no event says that it was the last one: %v", h.journal.events)
 		}
 	})
 }

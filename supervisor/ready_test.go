@@ -12,21 +12,21 @@ import (
 func TestReadinessComesAndGoes(t *testing.T) {
 	t.Attr("kubelet", "162")
 	synctest.Test(t, func(t *testing.T) {
-		h, _ := openCounted(t, memberPorts(time.Second, core.Readiness))
+		h, _ := newCountingHarness(t, probesSpec(time.Second, core.Readiness))
 		defer h.close(t)
 		h.engine.run("c1")
 		for _, tt := range []struct {
 			answer prober.Result
 			want   bool
 		}{{prober.Result{Outcome: prober.Success}, true}, {refused, false}, {prober.Result{Outcome: prober.Success}, true}} {
-			h.probes.say("c1:3", tt.answer)
+			h.probes.setResult("c1:3", tt.answer)
 			time.Sleep(time.Second + time.Millisecond)
 			synctest.Wait()
 			if ready, reason, _ := h.view(t, "c1").Readiness(); ready != tt.want {
 				t.Errorf("the probe says %s, ready %v %s", tt.answer.Outcome, ready, reason)
 			}
 		}
-		if calls := h.engine.madeCalls(); len(calls) != 0 {
+		if calls := h.engine.calls(); len(calls) != 0 {
 			t.Errorf("calls %v because of readiness", calls)
 		}
 	})

@@ -14,7 +14,7 @@ import (
 var replays = map[string]runtime.Replay{"unknown": runtime.ReplayUnknown, "complete": runtime.ReplayComplete, "engine restarted": runtime.ReplayRestart}
 
 // plain is a spec without probes or back-off.
-func plain(policy core.RestartPolicy) *core.Spec {
+func plainSpec(policy core.RestartPolicy) *core.Spec {
 	return &core.Spec{RestartPolicy: policy, Backoff: core.Backoff{Initial: time.Second, Max: time.Minute, ResetAfter: time.Hour}}
 }
 
@@ -36,14 +36,14 @@ func TestOperatorsStopOutlivesDaemons(t *testing.T) {
 			}
 			t.Run(when+", "+name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					e := newEstate(t, plain(core.Always))
-					e.begin(runtime.ReplayUnknown, 0, false)
+					e := newFakeHost(t, plainSpec(core.Always))
+					e.startDaemon(runtime.ReplayUnknown, 0, false)
 					e.engine.run("c1")
 					e.engine.run("c2") // goes on, so it is not the engine that ends
 					synctest.Wait()
 					switch when {
 					case before:
-						e.operatorStops("c1")
+						e.operatorStop("c1")
 						e.sleep(10 * time.Second)
 					case half, long, slow:
 						e.signal("c1", 15)
@@ -56,7 +56,7 @@ func TestOperatorsStopOutlivesDaemons(t *testing.T) {
 					time.Sleep(time.Second)
 					switch when {
 					case while:
-						e.operatorStops("c1")
+						e.operatorStop("c1")
 					case long:
 						time.Sleep(time.Hour)
 						fallthrough
@@ -65,12 +65,12 @@ func TestOperatorsStopOutlivesDaemons(t *testing.T) {
 						e.engine.deliver(runtime.Update{Kind: runtime.Stopped, Runtime: "docker", ID: "c1"})
 					}
 					if replay == runtime.ReplayRestart {
-						e.engineDies()
+						e.killEngine()
 					}
-					e.begin(replay, 0, false)
+					e.startDaemon(replay, 0, false)
 					if when == after {
 						e.sleep(10 * time.Second)
-						e.operatorStops("c1")
+						e.operatorStop("c1")
 					}
 					e.sleep(time.Hour)
 					if s := e.view("c1").State; e.running("c1") || !s.OperatorStopped() || s.Action.Restart != core.NoCause {
@@ -79,7 +79,7 @@ func TestOperatorsStopOutlivesDaemons(t *testing.T) {
 					if when != after && e.engine.runs > 3 || !e.running("c2") {
 						t.Errorf("%d runs; c2 runs: %v", e.engine.runs, e.running("c2"))
 					}
-					e.end()
+					e.shutDown()
 				})
 			})
 		}
@@ -92,9 +92,9 @@ func TestWhatNothingTellsOfIsLeftAlone(t *testing.T) {
 	for _, known := range []bool{true, false} {
 		t.Run(fmt.Sprintf("known before: %v", known), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				e := newEstate(t, plain(core.Always))
+				e := newFakeHost(t, plainSpec(core.Always))
 				if known {
-					e.begin(runtime.ReplayUnknown, 0, false)
+					e.startDaemon(runtime.ReplayUnknown, 0, false)
 					e.engine.run("c1")
 					synctest.Wait()
 					e.kill()
@@ -102,12 +102,12 @@ func TestWhatNothingTellsOfIsLeftAlone(t *testing.T) {
 					e.engine.run("c1")
 				}
 				e.engine.exit("c1", 1)
-				e.begin(runtime.ReplayUnknown, 0, false)
+				e.startDaemon(runtime.ReplayUnknown, 0, false)
 				e.sleep(time.Hour)
-				if e.running("c1") || e.told("c1", core.EventExited) != 1 {
-					t.Errorf("runs: %v, events %v", e.running("c1"), e.diary.reasons("n-c1"))
+				if e.running("c1") || e.eventCount("c1", core.EventExited) != 1 {
+					t.Errorf("runs: %v, events %v", e.running("c1"), e.journal.reasons("n-c1"))
 				}
-				e.end()
+				e.shutDown()
 			})
 		})
 	}
@@ -121,32 +121,32 @@ func TestEngineRestart(t *testing.T) {
 		policy   core.RestartPolicy
 		engine   string // restart policy
 		graceful bool
-		before   func(*estate) // to c1
-		runs     bool          // c1, in the end
+		before   func(*fakeHost) // to c1
+		runs     bool            // c1, in the end
 		within   time.Duration
 	}{
 		{"in good order", core.Always, "", true, nil, true, 0},
 		{"in good order, OnFailure", core.OnFailure, "", true, nil, true, 0},
 		{"in good order, Never", core.Never, "", true, nil, false, 0},
 		{"in good order, the engine is to start it", core.Always, "always", true, nil, true, 10 * time.Second},
-		{"in good order, stopped long before", core.Always, "", true, func(e *estate) {
-			e.operatorStops("c1")
+		{"in good order, stopped long before", core.Always, "", true, func(e *fakeHost) {
+			e.operatorStop("c1")
 			e.sleep(time.Minute)
 		}, false, 0},
-		{"in good order, stopped a moment before", core.Always, "", true, func(e *estate) {
-			e.operatorStops("c1")
+		{"in good order, stopped a moment before", core.Always, "", true, func(e *fakeHost) {
+			e.operatorStop("c1")
 			e.sleep(6 * time.Second)
 		}, false, 0},
 		{"killed", core.Always, "", false, nil, true, 0},
 		{"killed, Never", core.Never, "", false, nil, false, 0},
 		{"killed, the engine is to start it", core.Always, "always", false, nil, true, 10 * time.Second},
-		{"killed, stopped long before", core.Always, "", false, func(e *estate) {
-			e.operatorStops("c1")
+		{"killed, stopped long before", core.Always, "", false, func(e *fakeHost) {
+			e.operatorStop("c1")
 			e.sleep(time.Minute)
 		}, false, 0},
-		{"killed a moment after a stop", core.Always, "", false, func(e *estate) { e.operatorStops("c1") }, false, 0},
-		{"killed after a signal to one", core.Always, "", false, func(e *estate) { e.signal("c1", 15) }, false, 0},
-		{"killed in a back-off", core.Always, "", false, func(e *estate) {
+		{"killed a moment after a stop", core.Always, "", false, func(e *fakeHost) { e.operatorStop("c1") }, false, 0},
+		{"killed after a signal to one", core.Always, "", false, func(e *fakeHost) { e.signal("c1", 15) }, false, 0},
+		{"killed in a back-off", core.Always, "", false, func(e *fakeHost) {
 			e.engine.exit("c1", 1)
 			e.sleep(time.Millisecond)
 			e.engine.exit("c1", 1) // waits a second
@@ -154,9 +154,9 @@ func TestEngineRestart(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				e := newEstate(t, plain(tt.policy))
+				e := newFakeHost(t, plainSpec(tt.policy))
 				e.engine.policy = tt.engine
-				e.begin(runtime.ReplayUnknown, 0, false)
+				e.startDaemon(runtime.ReplayUnknown, 0, false)
 				e.engine.run("c1")
 				e.engine.run("c2")
 				synctest.Wait()
@@ -169,12 +169,12 @@ func TestEngineRestart(t *testing.T) {
 					stopped = stopped[1:]
 				}
 				if tt.graceful {
-					e.engineStops(stopped...)
+					e.stopEngine(stopped...)
 				} else {
-					e.engineDies()
+					e.killEngine()
 				}
 				time.Sleep(100 * time.Millisecond)
-				e.engineBegins()
+				e.startEngine()
 				if tt.within > 0 {
 					e.sleep(tt.within - time.Second)
 					if e.running("c1") {
@@ -192,7 +192,7 @@ func TestEngineRestart(t *testing.T) {
 				if e.running("c1") != tt.runs {
 					t.Errorf("an hour later c1 runs: %v", e.running("c1"))
 				}
-				e.end()
+				e.shutDown()
 			})
 		})
 	}
@@ -205,25 +205,25 @@ func TestWhoseStopItWas(t *testing.T) {
 		for _, pause := range []time.Duration{10 * time.Millisecond, 4 * time.Second, 15 * time.Second, 90 * time.Second} {
 			t.Run(fmt.Sprintf("the engine's %v, %v before its end", engines, pause), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					e := newEstate(t, plain(core.Always))
-					e.begin(runtime.ReplayUnknown, 0, false)
+					e := newFakeHost(t, plainSpec(core.Always))
+					e.startDaemon(runtime.ReplayUnknown, 0, false)
 					e.engine.run("c1")
 					e.engine.run("c2")
 					e.sleep(time.Minute)
-					e.engine.ends(engines)
+					e.engine.refuseConnections(engines)
 					for _, id := range []string{"c1", "c2"} {
 						e.signal(id, 15)
 						e.engine.exit(id, 143)
 					}
 					e.sleep(pause)
-					e.engineDies()
+					e.killEngine()
 					time.Sleep(time.Second)
-					e.engineBegins()
+					e.startEngine()
 					e.sleep(time.Hour)
 					if e.running("c1") != engines || e.running("c2") != engines {
 						t.Errorf("c1 runs: %v, c2 runs: %v", e.running("c1"), e.running("c2"))
 					}
-					e.end()
+					e.shutDown()
 				})
 			})
 		}
@@ -233,37 +233,37 @@ func TestWhoseStopItWas(t *testing.T) {
 // A signal is not taken for survived while the engine cannot be heard.
 func TestSignalBeforeALongLoss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := newEstate(t, plain(core.Always))
-		e.begin(runtime.ReplayUnknown, 0, false)
+		e := newFakeHost(t, plainSpec(core.Always))
+		e.startDaemon(runtime.ReplayUnknown, 0, false)
 		e.engine.run("c1")
 		e.engine.run("c2")
 		e.signal("c1", 15)
-		_ = e.daemon.Deliver(t.Context(), runtime.Update{Kind: runtime.Lost, Runtime: "docker", Err: errDead})
+		_ = e.daemon.Deliver(t.Context(), runtime.Update{Kind: runtime.Lost, Runtime: "docker", Err: errConnectionClosed})
 		e.sleep(time.Hour)
 		e.engine.exit("c1", 143)
-		e.list(e.daemon, runtime.ReplayComplete, nil)
+		e.deliverList(e.daemon, runtime.ReplayComplete, nil)
 		e.sleep(time.Hour)
 		if s := e.view("c1").State; e.running("c1") || !s.OperatorStopped() {
 			t.Errorf("started: %+v", s)
 		}
-		e.end()
+		e.shutDown()
 	})
 }
 
 // An engine whose containers outlive it is no reason to start or stop anything.
 func TestEngineRestartThatContainersOutlive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := newEstate(t, webSpec())
-		e.begin(runtime.ReplayUnknown, 0, false)
+		e := newFakeHost(t, webSpec())
+		e.startDaemon(runtime.ReplayUnknown, 0, false)
 		e.engine.run("c1")
 		synctest.Wait()
 		before := e.view("c1").State
-		_ = e.daemon.Deliver(t.Context(), runtime.Update{Kind: runtime.Lost, Runtime: "docker", Err: errDead})
-		e.engineBegins()
-		if s := e.view("c1").State; !s.Conditions.Ready.Status || s.Run.ID != before.Run.ID || len(e.engine.madeCalls()) != 0 {
-			t.Errorf("calls %v, state %+v", e.engine.madeCalls(), s)
+		_ = e.daemon.Deliver(t.Context(), runtime.Update{Kind: runtime.Lost, Runtime: "docker", Err: errConnectionClosed})
+		e.startEngine()
+		if s := e.view("c1").State; !s.Conditions.Ready.Status || s.Run.ID != before.Run.ID || len(e.engine.calls()) != 0 {
+			t.Errorf("calls %v, state %+v", e.engine.calls(), s)
 		}
-		e.end()
+		e.shutDown()
 	})
 }
 
@@ -273,19 +273,19 @@ func TestReboot(t *testing.T) {
 		for name, replay := range replays {
 			t.Run(fmt.Sprintf("in good order: %v, replay %s", graceful, name), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					e := newEstate(t, plain(core.Always))
-					e.begin(runtime.ReplayUnknown, 0, false)
+					e := newFakeHost(t, plainSpec(core.Always))
+					e.startDaemon(runtime.ReplayUnknown, 0, false)
 					for _, id := range []string{"alive", "stopped", "done", "backing-off"} {
 						e.engine.run(id)
 					}
 					e.resolve = func(name string, _ map[string]string) (*core.Spec, error) {
 						if name == "n-done" {
-							return plain(core.OnFailure), nil
+							return plainSpec(core.OnFailure), nil
 						}
-						return plain(core.Always), nil
+						return plainSpec(core.Always), nil
 					}
 					_ = e.daemon.Reload(t.Context(), e.resolve, core.Guard{})
-					e.operatorStops("stopped")
+					e.operatorStop("stopped")
 					e.engine.exit("done", 0)
 					e.engine.exit("backing-off", 1)
 					synctest.Wait()
@@ -293,17 +293,17 @@ func TestReboot(t *testing.T) {
 					e.sleep(10 * time.Millisecond)
 					if graceful {
 						e.sleep(10 * time.Second)
-						e.engine.ends(true)
+						e.engine.refuseConnections(true)
 						e.signal("alive", 15)
 						e.signal("backing-off", 15)
 						e.engine.exit("alive", 143)
 						synctest.Wait()
 					}
 					e.kill()
-					e.engineDies()
+					e.killEngine()
 					time.Sleep(time.Minute)
-					e.engine.ends(false)
-					e.begin(replay, 0, true)
+					e.engine.refuseConnections(false)
+					e.startDaemon(replay, 0, true)
 					e.sleep(time.Second)
 					want := []string{"alive", "backing-off"}
 					var got []string
@@ -315,7 +315,7 @@ func TestReboot(t *testing.T) {
 					if !slices.Equal(got, want) {
 						t.Errorf("%v run, want %v", got, want)
 					}
-					e.end()
+					e.shutDown()
 				})
 			})
 		}

@@ -13,7 +13,7 @@ import (
 )
 
 // restartLost lets the engine be away.
-func restartLost(t *testing.T, h *house) {
+func loseEngine(t *testing.T, h *harness) {
 	t.Helper()
 	h.engine.deliver(runtime.Update{Kind: runtime.Lost, Runtime: "docker", Err: errors.New("gone")})
 	if err := h.Ping(t.Context()); err != nil {
@@ -27,19 +27,19 @@ func restartLost(t *testing.T, h *house) {
 func TestChangedImageIsANewContainer(t *testing.T) {
 	t.Attr("kubelet", "208")
 	synctest.Test(t, func(t *testing.T) {
-		h := open(t, webSpec())
+		h := newHarness(t, webSpec())
 		defer h.close(t)
-		h.synced()
-		h.creates(runtime.Container{ID: "c1", Name: "web", ImageID: "sha256:1"})
-		h.creates(runtime.Container{ID: "other", Name: "other", ImageID: "sha256:1"})
+		h.sendSynced()
+		h.create(runtime.Container{ID: "c1", Name: "web", ImageID: "sha256:1"})
+		h.create(runtime.Container{ID: "other", Name: "other", ImageID: "sha256:1"})
 		h.engine.run("other")
-		h.crashes("c1", 4)
+		h.crash("c1", 4)
 		old, other := h.view(t, "web"), h.view(t, "other").State.Run.ID
-		h.removes("c1")
-		h.creates(runtime.Container{ID: "c2", Name: "web", ImageID: "sha256:2"})
+		h.remove("c1")
+		h.create(runtime.Container{ID: "c2", Name: "web", ImageID: "sha256:2"})
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		calls := len(h.engine.madeCalls())
+		calls := len(h.engine.calls())
 		if v := h.view(t, "web"); v.Container.ID != "c2" || v.State.Engine.State != runtime.Created || calls != 3 {
 			t.Fatalf("the new container is %s %s, %d calls", v.Container.ID, v.State.Engine.State, calls)
 		}
@@ -51,7 +51,7 @@ func TestChangedImageIsANewContainer(t *testing.T) {
 		}
 		h.engine.exit("c2", 1)
 		synctest.Wait()
-		if v := h.view(t, "web"); v.State.Engine.State != runtime.Running || len(h.engine.madeCalls()) != calls+1 {
+		if v := h.view(t, "web"); v.State.Engine.State != runtime.Running || len(h.engine.calls()) != calls+1 {
 			t.Errorf("not started at once after its first end: %+v", v.State)
 		}
 		if run := h.view(t, "other").State.Run.ID; run != other {
@@ -66,41 +66,41 @@ func TestRestartCountGoesOn(t *testing.T) {
 		return map[string]string{core.ComposeProject: "p", core.ComposeService: "web", core.ComposeNumber: number}
 	}
 	web := func(id string) runtime.Container { return runtime.Container{ID: id, Name: "web", ImageID: "1"} }
-	crash := func(id string, times int) func(*house) {
-		return func(h *house) {
-			h.crashes(id, times)
+	crash := func(id string, times int) func(*harness) {
+		return func(h *harness) {
+			h.crash(id, times)
 			time.Sleep(2 * time.Minute) // the last one, too, is followed by a start
 		}
 	}
-	runs := func(id string) func(*house) { return func(h *house) { h.engine.run(id) } }
-	made := func(c runtime.Container) func(*house) { return func(h *house) { h.creates(c) } }
-	gone := func(id string) func(*house) { return func(h *house) { h.removes(id) } }
-	asleep := func(d time.Duration) func(*house) { return func(*house) { time.Sleep(d) } }
+	runs := func(id string) func(*harness) { return func(h *harness) { h.engine.run(id) } }
+	made := func(c runtime.Container) func(*harness) { return func(h *harness) { h.create(c) } }
+	gone := func(id string) func(*harness) { return func(h *harness) { h.remove(id) } }
+	asleep := func(d time.Duration) func(*harness) { return func(*harness) { time.Sleep(d) } }
 	for _, tt := range []struct {
 		name string
-		life []func(*house)
+		life []func(*harness)
 		id   string // whose count it is
 		want int
 	}{
-		{"never restarted", []func(*house){made(web("c1")), runs("c1")}, "c1", 0},
-		{"not started yet", []func(*house){made(web("c1"))}, "c1", 0},
-		{"once", []func(*house){made(web("c1")), crash("c1", 1)}, "c1", 1},
-		{"three times", []func(*house){made(web("c1")), crash("c1", 3)}, "c1", 3},
-		{"re-created", []func(*house){made(web("c1")), crash("c1", 3), gone("c1"), made(web("c2")), runs("c2")}, "c2", 3},
-		{"re-created, and goes on", []func(*house){made(web("c1")), crash("c1", 3), gone("c1"), made(web("c2")), crash("c2", 4)}, "c2", 7},
-		{"re-created twice", []func(*house){made(web("c1")), crash("c1", 3), gone("c1"), made(web("c2")), runs("c2"), gone("c2"), made(web("c3")), runs("c3")}, "c3", 3},
-		{"re-created, and removed before it ran", []func(*house){made(web("c1")), crash("c1", 3), gone("c1"), made(web("c2")), gone("c2"), made(web("c3")), runs("c3")}, "c3", 3},
-		{"re-created before the old one is removed", []func(*house){made(web("c1")), crash("c1", 3), made(web("c2")), gone("c1"), runs("c2")}, "c2", 3},
-		{"of another image", []func(*house){made(web("c1")), crash("c1", 3), gone("c1"), made(runtime.Container{ID: "c2", Name: "web", ImageID: "2"}), runs("c2")}, "c2", 3},
-		{"of the same service and number under another name", []func(*house){
+		{"never restarted", []func(*harness){made(web("c1")), runs("c1")}, "c1", 0},
+		{"not started yet", []func(*harness){made(web("c1"))}, "c1", 0},
+		{"once", []func(*harness){made(web("c1")), crash("c1", 1)}, "c1", 1},
+		{"three times", []func(*harness){made(web("c1")), crash("c1", 3)}, "c1", 3},
+		{"re-created", []func(*harness){made(web("c1")), crash("c1", 3), gone("c1"), made(web("c2")), runs("c2")}, "c2", 3},
+		{"re-created, and goes on", []func(*harness){made(web("c1")), crash("c1", 3), gone("c1"), made(web("c2")), crash("c2", 4)}, "c2", 7},
+		{"re-created twice", []func(*harness){made(web("c1")), crash("c1", 3), gone("c1"), made(web("c2")), runs("c2"), gone("c2"), made(web("c3")), runs("c3")}, "c3", 3},
+		{"re-created, and removed before it ran", []func(*harness){made(web("c1")), crash("c1", 3), gone("c1"), made(web("c2")), gone("c2"), made(web("c3")), runs("c3")}, "c3", 3},
+		{"re-created before the old one is removed", []func(*harness){made(web("c1")), crash("c1", 3), made(web("c2")), gone("c1"), runs("c2")}, "c2", 3},
+		{"of another image", []func(*harness){made(web("c1")), crash("c1", 3), gone("c1"), made(runtime.Container{ID: "c2", Name: "web", ImageID: "2"}), runs("c2")}, "c2", 3},
+		{"of the same service and number under another name", []func(*harness){
 			made(runtime.Container{ID: "c1", Name: "x_web", Labels: numbered("1")}), crash("c1", 3), gone("c1"),
 			made(runtime.Container{ID: "c2", Name: "web", Labels: numbered("1")}), runs("c2")}, "c2", 3},
-		{"another name", []func(*house){made(web("c1")), crash("c1", 3), gone("c1"), made(runtime.Container{ID: "c2", Name: "db"}), runs("c2")}, "c2", 0},
-		{"another number of the service", []func(*house){
+		{"another name", []func(*harness){made(web("c1")), crash("c1", 3), gone("c1"), made(runtime.Container{ID: "c2", Name: "db"}), runs("c2")}, "c2", 0},
+		{"another number of the service", []func(*harness){
 			made(runtime.Container{ID: "c1", Name: "x_web", Labels: numbered("1")}), crash("c1", 3), gone("c1"),
 			made(runtime.Container{ID: "c2", Name: "web", Labels: numbered("2")}), runs("c2")}, "c2", 0},
-		{"a memory that is too old", []func(*house){made(web("c1")), crash("c1", 3), gone("c1"), asleep(forgetAfter + time.Second), made(web("c2")), runs("c2")}, "c2", 0},
-		{"stopped and started by somebody counts for nothing", []func(*house){made(web("c1")), crash("c1", 1), func(h *house) {
+		{"a memory that is too old", []func(*harness){made(web("c1")), crash("c1", 3), gone("c1"), asleep(forgetAfter + time.Second), made(web("c2")), runs("c2")}, "c2", 0},
+		{"stopped and started by somebody counts for nothing", []func(*harness){made(web("c1")), crash("c1", 1), func(h *harness) {
 			h.engine.deliver(runtime.Update{Kind: runtime.Killed, Runtime: "docker", ID: "c1", Signal: 15, Time: time.Now()})
 			h.engine.exit("c1", 143)
 			h.engine.run("c1")
@@ -109,9 +109,9 @@ func TestRestartCountGoesOn(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Attr("kubelet", "227")
 			synctest.Test(t, func(t *testing.T) {
-				h := open(t, webSpec())
+				h := newHarness(t, webSpec())
 				defer h.close(t)
-				h.synced()
+				h.sendSynced()
 				for _, happens := range tt.life {
 					happens(h)
 					synctest.Wait()
@@ -125,19 +125,19 @@ func TestRestartCountGoesOn(t *testing.T) {
 }
 
 // peek lets a test look at the loop's own state.
-type peek func(*loop)
+type inspectLoop func(*loop)
 
-func (p peek) apply(l *loop) { p(l) }
+func (p inspectLoop) apply(l *loop) { p(l) }
 
 func TestOldMemoriesAreCleared(t *testing.T) {
 	t.Attr("kubelet", "176")
 	synctest.Test(t, func(t *testing.T) {
-		h := open(t, &core.Spec{RestartPolicy: core.Never})
+		h := newHarness(t, &core.Spec{RestartPolicy: core.Never})
 		defer h.close(t)
-		h.synced()
+		h.sendSynced()
 		come := func(id string) {
 			h.engine.run(id)
-			h.removes(id)
+			h.remove(id)
 		}
 		const old = pruneMemories / 2
 		for i := range old {
@@ -148,11 +148,11 @@ func TestOldMemoriesAreCleared(t *testing.T) {
 		for i := range pruneMemories - old - 1 {
 			come(fmt.Sprintf("young-%d", i))
 		}
-		if n := h.memories(t); n != pruneMemories-1 {
+		if n := h.removedIdentities(t); n != pruneMemories-1 {
 			t.Fatalf("%d memories before clearing, want %d", n, pruneMemories-1)
 		}
 		come("last")
-		if n := h.memories(t); n != pruneMemories-old {
+		if n := h.removedIdentities(t); n != pruneMemories-old {
 			t.Errorf("%d memories, want the %d young ones", n, pruneMemories-old)
 		}
 	})
@@ -170,14 +170,14 @@ func TestMemoryOfAnIdentityGrowsOld(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Attr("kubelet", "176")
 			synctest.Test(t, func(t *testing.T) {
-				h := open(t, webSpec())
+				h := newHarness(t, webSpec())
 				defer h.close(t)
-				h.synced()
-				h.creates(runtime.Container{ID: "c1", Name: "web"})
-				h.crashes("c1", 2)
-				h.removes("c1")
+				h.sendSynced()
+				h.create(runtime.Container{ID: "c1", Name: "web"})
+				h.crash("c1", 2)
+				h.remove("c1")
 				time.Sleep(tt.away)
-				h.creates(runtime.Container{ID: "c2", Name: "web"})
+				h.create(runtime.Container{ID: "c2", Name: "web"})
 				h.engine.run("c2")
 				if d := h.view(t, "c2").State.Lasting.Backoff.Delay; d != tt.want {
 					t.Errorf("back-off %v, want %v", d, tt.want)
@@ -191,16 +191,16 @@ func TestMemoryOfAnIdentityGrowsOld(t *testing.T) {
 // is remembered.
 func TestInvalidContainerRemembersNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := open(t, webSpec())
+		h := newHarness(t, webSpec())
 		defer h.close(t)
-		h.synced()
-		h.creates(runtime.Container{ID: "c1", Name: "web"})
-		h.crashes("c1", 2)
-		h.removes("c1")
-		h.creates(runtime.Container{ID: "c2", Name: "web", Labels: map[string]string{"wrong": "period"}})
+		h.sendSynced()
+		h.create(runtime.Container{ID: "c1", Name: "web"})
+		h.crash("c1", 2)
+		h.remove("c1")
+		h.create(runtime.Container{ID: "c2", Name: "web", Labels: map[string]string{"wrong": "period"}})
 		h.engine.run("c2")
-		h.removes("c2")
-		h.creates(runtime.Container{ID: "c3", Name: "web"})
+		h.remove("c2")
+		h.create(runtime.Container{ID: "c3", Name: "web"})
 		h.engine.run("c3")
 		if s := h.view(t, "c3").State; s.Lasting.Backoff.Delay == 0 || s.RestartCount() == 0 {
 			t.Errorf("back-off %v and %d restarts, want those of c1", s.Lasting.Backoff.Delay, s.RestartCount())
@@ -251,11 +251,11 @@ func TestBackoffBelongsToAnIdentityAndItsMakeup(t *testing.T) {
 // backoffSurvives says whether the back-off of a container is that of its successor.
 func backoffSurvives(t *testing.T, old runtime.Container, change func(*runtime.Container)) (kept bool) {
 	synctest.Test(t, func(t *testing.T) {
-		h := open(t, webSpec())
+		h := newHarness(t, webSpec())
 		defer h.close(t)
-		h.synced()
-		h.creates(old)
-		h.crashes("c1", 3)
+		h.sendSynced()
+		h.create(old)
+		h.crash("c1", 3)
 		before := h.view(t, "c1").State.Lasting.Backoff
 		if before.Delay != 2*time.Second {
 			t.Fatalf("back-off %+v after three crashes, want 2 s", before)
@@ -266,8 +266,8 @@ func backoffSurvives(t *testing.T, old runtime.Container, change func(*runtime.C
 			next.Labels[key] = value
 		}
 		change(&next)
-		h.removes("c1")
-		h.creates(next)
+		h.remove("c1")
+		h.create(next)
 		h.engine.run("c2")
 		after := h.view(t, "c2").State.Lasting.Backoff
 		kept = after == before

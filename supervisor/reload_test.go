@@ -14,7 +14,7 @@ import (
 )
 
 // reload makes these the specs, by container name; "": of all others.
-func (h *house) reload(t *testing.T, specs map[string]*core.Spec) {
+func (h *harness) reload(t *testing.T, specs map[string]*core.Spec) {
 	t.Helper()
 	err := h.Reload(t.Context(), func(name string, _ map[string]string) (*core.Spec, error) {
 		if s, ok := specs[name]; ok {
@@ -29,14 +29,14 @@ func (h *house) reload(t *testing.T, specs map[string]*core.Spec) {
 
 func TestReloadOfTheSameChangesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := open(t, webSpec())
+		h := newHarness(t, webSpec())
 		defer h.close(t)
-		h.synced()
+		h.sendSynced()
 		h.engine.run("a")
 		synctest.Wait()
 		h.engine.exit("a", 1)
 		time.Sleep(7 * time.Second)
-		h.probes.hangs("a:1")
+		h.probes.setHanging("a:1")
 		time.Sleep(5 * time.Second)
 		before := h.view(t, "a").State
 		if !before.Health.Probes[core.Liveness].Running {
@@ -49,7 +49,7 @@ func TestReloadOfTheSameChangesNothing(t *testing.T) {
 		if !reflect.DeepEqual(v.State, before) || v.Spec != spec {
 			t.Errorf("before %+v\nafter %+v", before, v.State)
 		}
-		_ = h.send(t.Context(), &probeAnswer{id: "a", run: before.Run.ID, version: 2, probe: core.Liveness, result: good})
+		_ = h.send(t.Context(), &probeAnswer{id: "a", run: before.Run.ID, version: 2, probe: core.Liveness, result: success})
 		if y := h.view(t, "a").State.Health.Probes[core.Liveness]; y.Running || y.Outcome != prober.Success {
 			t.Errorf("the probe under way was given up: %+v", y)
 		}
@@ -58,24 +58,24 @@ func TestReloadOfTheSameChangesNothing(t *testing.T) {
 
 func TestReloadOfAnotherSpec(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := open(t, webSpec())
+		h := newHarness(t, webSpec())
 		defer h.close(t)
-		h.synced()
+		h.sendSynced()
 		h.engine.run("a")
 		time.Sleep(time.Second)
 		run := h.view(t, "a").State.Run.ID
 		spec := webSpec()
-		spec.Probes[core.Readiness] = probeOn(3, 2*time.Second, 1)
-		spec.Probes[core.Startup] = probeOn(4, time.Second, 1)
-		h.probes.say("a:3", refused)
-		events := len(h.diary.reasons("n-a"))
+		spec.Probes[core.Readiness] = tcpProbe(3, 2*time.Second, 1)
+		spec.Probes[core.Startup] = tcpProbe(4, time.Second, 1)
+		h.probes.setResult("a:3", refused)
+		events := len(h.journal.reasons("n-a"))
 		h.reload(t, map[string]*core.Spec{"": spec})
-		if s := h.view(t, "a").State; !s.Conditions.Ready.Status || s.Run.ID != run || len(h.diary.reasons("n-a")) != events {
+		if s := h.view(t, "a").State; !s.Conditions.Ready.Status || s.Run.ID != run || len(h.journal.reasons("n-a")) != events {
 			t.Errorf("withdrawn or restarted: %+v", s)
 		}
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
-		if s := h.view(t, "a").State; s.Conditions.Ready.Status || s.Run.ID != run || h.probes.times("a:4") != 0 {
+		if s := h.view(t, "a").State; s.Conditions.Ready.Status || s.Run.ID != run || h.probes.timesAsked("a:4") != 0 {
 			t.Errorf("the new probe does not count: %+v", s)
 		}
 	})
@@ -84,15 +84,15 @@ func TestReloadOfAnotherSpec(t *testing.T) {
 // A verdict that waits is that of the probe which gave it.
 func TestReloadForgetsTheVerdictOfAnotherProbe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := open(t, slowSpec(core.Group{Name: "web"}))
+		h := newHarness(t, slowReadySpec(core.Group{Name: "web"}))
 		defer h.close(t)
-		replicas(h, 2)
-		h.fails("a")
-		h.fails("b")
-		if h.waiting(t, "b") == "" {
+		startReplicas(h, 2)
+		h.failLiveness("a")
+		h.failLiveness("b")
+		if h.waitReason(t, "b") == "" {
 			t.Fatal("b does not wait")
 		}
-		spec := slowSpec(core.Group{Name: "web"})
+		spec := slowReadySpec(core.Group{Name: "web"})
 		spec.Probes[core.Liveness] = nil
 		h.reload(t, map[string]*core.Spec{"": h.specs[""], "n-b": spec})
 		time.Sleep(time.Minute)
@@ -107,17 +107,17 @@ func TestReloadForgetsTheVerdictOfAnotherProbe(t *testing.T) {
 func TestReloadKeepsTheQueue(t *testing.T) {
 	for range 10 {
 		synctest.Test(t, func(t *testing.T) {
-			h := open(t, slowSpec(core.Group{Name: "web"}))
+			h := newHarness(t, slowReadySpec(core.Group{Name: "web"}))
 			defer h.close(t)
-			replicas(h, 5)
+			startReplicas(h, 5)
 			for _, id := range []string{"b", "d", "a", "c"} {
-				h.fails(id)
+				h.failLiveness(id)
 			}
-			h.reload(t, map[string]*core.Spec{"": slowSpec(core.Group{Name: "web"})})
+			h.reload(t, map[string]*core.Spec{"": slowReadySpec(core.Group{Name: "web"})})
 			time.Sleep(time.Minute)
 			synctest.Wait()
 			want := []string{"start b", "start d", "start a", "start c"}
-			got := slices.DeleteFunc(h.engine.madeCalls(), func(c string) bool { return c[:4] == "stop" })
+			got := slices.DeleteFunc(h.engine.calls(), func(c string) bool { return c[:4] == "stop" })
 			if !slices.Equal(got, want) {
 				t.Errorf("calls %v, want %v", got, want)
 			}
@@ -127,14 +127,14 @@ func TestReloadKeepsTheQueue(t *testing.T) {
 
 func TestReloadChangesLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := openWith(t, slowSpec(core.Group{Name: "web"}), func(c *Config) { c.Guard = core.Guard{MaxRestarts: 2, Window: time.Hour} })
+		h := newHarnessWith(t, slowReadySpec(core.Group{Name: "web"}), func(c *Config) { c.Guard = core.Guard{MaxRestarts: 2, Window: time.Hour} })
 		defer h.close(t)
-		h.fails(replicas(h, 6)...)
-		wide := slowSpec(core.Group{Name: "web", MaxUnavailable: core.Share{Percent: 100}})
+		h.failLiveness(startReplicas(h, 6)...)
+		wide := slowReadySpec(core.Group{Name: "web", MaxUnavailable: core.Share{Percent: 100}})
 		stops := func() int {
 			synctest.Wait()
 			n := 0
-			for _, c := range h.engine.madeCalls() {
+			for _, c := range h.engine.calls() {
 				if c[:4] == "stop" {
 					n++
 				}
@@ -167,9 +167,9 @@ func TestReloadWithoutASpec(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		spec := webSpec()
 		spec.Publish.Drain = 10 * time.Second
-		h := open(t, spec)
+		h := newHarness(t, spec)
 		defer h.close(t)
-		h.synced()
+		h.sendSynced()
 		h.engine.run("a")
 		h.engine.run("b")
 		synctest.Wait()
@@ -185,16 +185,16 @@ func TestReloadWithoutASpec(t *testing.T) {
 		}
 		time.Sleep(20 * time.Second)
 		synctest.Wait()
-		if got, want := h.engine.madeCalls(), []string{"stop a 30s", "start a"}; !slices.Equal(got, want) {
+		if got, want := h.engine.calls(), []string{"stop a 30s", "start a"}; !slices.Equal(got, want) {
 			t.Errorf("calls %v, want %v", got, want)
 		}
 		if _, ok := h.Board().Find("a"); ok {
 			t.Error("a is still on the board")
 		}
-		asked := h.probes.times("a:1")
+		asked := h.probes.timesAsked("a:1")
 		h.engine.exit("a", 1)
 		time.Sleep(time.Hour)
-		if h.probes.times("a:1") != asked || len(h.engine.madeCalls()) != 2 {
+		if h.probes.timesAsked("a:1") != asked || len(h.engine.calls()) != 2 {
 			t.Error("a is still supervised")
 		}
 	})
@@ -206,9 +206,9 @@ func TestReloadTakesUpWhatNobodyWatched(t *testing.T) {
 	for _, wrong := range []bool{true, false} {
 		for _, stopped := range []bool{true, false} {
 			synctest.Test(t, func(t *testing.T) {
-				h := open(t, webSpec())
+				h := newHarness(t, webSpec())
 				defer h.close(t)
-				h.synced()
+				h.sendSynced()
 				h.engine.run("a")
 				time.Sleep(time.Second)
 				synctest.Wait()
@@ -231,18 +231,18 @@ func TestReloadTakesUpWhatNobodyWatched(t *testing.T) {
 					h.engine.deliver(runtime.Update{Kind: runtime.Stopped, Runtime: "docker", ID: "a"})
 				}
 				time.Sleep(time.Minute)
-				begun, events := len(h.engine.madeCalls()), len(h.diary.reasons("n-a"))
+				begun, events := len(h.engine.calls()), len(h.journal.reasons("n-a"))
 				h.reload(t, map[string]*core.Spec{"": webSpec()})
 				if !wrong { // comes with the next list
-					h.engine.deliver(h.engine.seen("a"))
+					h.engine.deliver(h.engine.observation("a"))
 				}
 				time.Sleep(time.Minute)
 				synctest.Wait()
 				v := h.view(t, "a")
-				if v.State.Engine.State.Alive() == stopped || len(h.engine.madeCalls()) != begun || v.State.RestartCount() != count || v.State.Conditions.Ready.Status == stopped {
-					t.Errorf("wrong %v, stopped %v: calls %v, %+v", wrong, stopped, h.engine.madeCalls(), v.State)
+				if v.State.Engine.State.Alive() == stopped || len(h.engine.calls()) != begun || v.State.RestartCount() != count || v.State.Conditions.Ready.Status == stopped {
+					t.Errorf("wrong %v, stopped %v: calls %v, %+v", wrong, stopped, h.engine.calls(), v.State)
 				}
-				if told := h.diary.reasons("n-a")[events:]; slices.Contains(told, core.EventStarted) || slices.Contains(told, core.EventExited) != stopped {
+				if told := h.journal.reasons("n-a")[events:]; slices.Contains(told, core.EventStarted) || slices.Contains(told, core.EventExited) != stopped {
 					t.Errorf("wrong %v, stopped %v: events %v", wrong, stopped, told)
 				}
 			})
@@ -253,9 +253,9 @@ func TestReloadTakesUpWhatNobodyWatched(t *testing.T) {
 // Containers that a reload brings in ran before: their start is no news and runs no hook.
 func TestReloadBringsContainersIn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := open(t, nil)
+		h := newHarness(t, nil)
 		defer h.close(t)
-		h.synced()
+		h.sendSynced()
 		for _, id := range []string{"a", "b", "c"} {
 			h.engine.run(id)
 		}
@@ -264,7 +264,7 @@ func TestReloadBringsContainersIn(t *testing.T) {
 		spec.Lifecycle.PostStart = &prober.LifecycleHandler{Exec: &prober.Exec{Command: []string{"post_start"}}}
 		h.reload(t, map[string]*core.Spec{"": spec})
 		for _, id := range []string{"a", "b", "c"} {
-			h.engine.deliver(h.engine.seen(id))
+			h.engine.deliver(h.engine.observation(id))
 		}
 		spread := make(map[time.Duration]bool)
 		for _, id := range []string{"a", "b", "c"} {
@@ -272,10 +272,10 @@ func TestReloadBringsContainersIn(t *testing.T) {
 		}
 		h.engine.run("d") // later
 		synctest.Wait()
-		if h.probes.times("a:post_start") != 0 || len(h.diary.reasons("n-a")) != 0 || len(spread) != 3 {
-			t.Errorf("hook %d times, events %v, first probes in %v", h.probes.times("a:post_start"), h.diary.reasons("n-a"), spread)
+		if h.probes.timesAsked("a:post_start") != 0 || len(h.journal.reasons("n-a")) != 0 || len(spread) != 3 {
+			t.Errorf("hook %d times, events %v, first probes in %v", h.probes.timesAsked("a:post_start"), h.journal.reasons("n-a"), spread)
 		}
-		if h.probes.times("d:post_start") != 1 {
+		if h.probes.timesAsked("d:post_start") != 1 {
 			t.Error("the hook of a container that began later has not run")
 		}
 	})
@@ -284,17 +284,17 @@ func TestReloadBringsContainersIn(t *testing.T) {
 func TestRenameFindsAnotherSpec(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &slowStore{}
-		h := openWith(t, webSpec(), func(c *Config) { c.Store = store })
+		h := newHarnessWith(t, webSpec(), func(c *Config) { c.Store = store })
 		defer h.close(t)
 		h.specs["alone"], h.specs["other"] = nil, memberSpec(core.Never)
-		h.synced()
+		h.sendSynced()
 		h.engine.run("a")
 		synctest.Wait()
 		rename := func(name string) {
 			c := *h.engine.containers["a"]
 			c.Name = name
 			h.engine.containers["a"] = &c
-			h.engine.deliver(h.engine.seen("a"))
+			h.engine.deliver(h.engine.observation("a"))
 			_ = h.Ping(t.Context())
 		}
 		rename("same")

@@ -29,7 +29,7 @@ func TestResultsOnTheBoard(t *testing.T) {
 			t.Run(tt.name+", "+probe.String(), func(t *testing.T) {
 				t.Attr("kubelet", tt.kubelet)
 				synctest.Test(t, func(t *testing.T) {
-					h, _ := openCounted(t, memberPorts(time.Second, probe))
+					h, _ := newCountingHarness(t, probesSpec(time.Second, probe))
 					defer h.close(t)
 					h.engine.run("other")
 					if tt.lives > 0 {
@@ -37,10 +37,10 @@ func TestResultsOnTheBoard(t *testing.T) {
 					}
 					time.Sleep(1500 * time.Millisecond)
 					if tt.lives > 1 {
-						h.removed("cafe0001")
+						h.reportRemoved("cafe0001")
 					}
 					synctest.Wait()
-					resultsFound(t, h, probe, tt.want)
+					wantResult(t, h, probe, tt.want)
 				})
 			})
 		}
@@ -49,7 +49,7 @@ func TestResultsOnTheBoard(t *testing.T) {
 
 // resultsFound checks a probe's verdict by all names of its container. Unknown means
 // that there must be none.
-func resultsFound(t *testing.T, h *house, probe core.ProbeType, want prober.Outcome) {
+func wantResult(t *testing.T, h *harness, probe core.ProbeType, want prober.Outcome) {
 	t.Helper()
 	for _, name := range []string{"n-cafe0001", "cafe0001", "cafe"} {
 		v, ok := h.Board().Find(name)
@@ -92,25 +92,25 @@ func TestResultsAreTold(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Attr("kubelet", tt.kubelet)
 			synctest.Test(t, func(t *testing.T) {
-				spec := memberPorts(time.Second, tt.probe)
+				spec := probesSpec(time.Second, tt.probe)
 				spec.Publish.Drain = time.Hour
-				h, _ := openCounted(t, spec)
+				h, _ := newCountingHarness(t, spec)
 				defer h.close(t)
 				key := fmt.Sprintf("c1:%d", tt.probe+1)
-				h.probes.say(key, tt.before)
+				h.probes.setResult(key, tt.before)
 				h.engine.run("c1")
 				time.Sleep(500 * time.Millisecond)
 				synctest.Wait()
-				old, told := h.view(t, "c1"), len(h.diary.reasons("n-c1"))
-				h.probes.say(key, tt.answer)
-				asked := h.probes.times(key)
+				old, told := h.view(t, "c1"), len(h.journal.reasons("n-c1"))
+				h.probes.setResult(key, tt.answer)
+				asked := h.probes.timesAsked(key)
 				time.Sleep(10 * time.Second)
 				synctest.Wait()
 				v := h.view(t, "c1")
-				if got := h.diary.reasons("n-c1")[told:]; !slices.Equal(got, tt.want) {
+				if got := h.journal.reasons("n-c1")[told:]; !slices.Equal(got, tt.want) {
 					t.Errorf("events %v, want %v", got, tt.want)
 				}
-				if v == old || v.State.Health.Probes[tt.probe].Result != tt.answer.Outcome || v.State.Health.Probes[tt.probe].Last != tt.answer || h.probes.times(key) == asked {
+				if v == old || v.State.Health.Probes[tt.probe].Result != tt.answer.Outcome || v.State.Health.Probes[tt.probe].Last != tt.answer || h.probes.timesAsked(key) == asked {
 					t.Errorf("on the board: %+v", v.State.Health.Probes[tt.probe])
 				}
 				ready, reason, message := v.Readiness()

@@ -12,45 +12,45 @@ import (
 // What belongs to an identity outlives its container also when nobody saw it go.
 func TestRecreatedWhileAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := newEstate(t, plain(core.Always))
-		e.begin(runtime.ReplayUnknown, 0, false)
+		e := newFakeHost(t, plainSpec(core.Always))
+		e.startDaemon(runtime.ReplayUnknown, 0, false)
 		e.engine.run("c1")
 		e.engine.exit("c1", 1)
 		synctest.Wait()
 		_ = e.daemon.Hold(t.Context(), "c1", time.Time{})
 		synctest.Wait()
 		e.kill()
-		e.engine.gone("c1")
+		e.engine.delete("c1")
 		e.engine.names["c2"] = "n-c1"
 		e.engine.run("c2")
-		e.begin(runtime.ReplayComplete, 0, false)
+		e.startDaemon(runtime.ReplayComplete, 0, false)
 		if s := e.view("c2").State; !s.Lasting.Held || s.RestartCount() != 1 || !s.Lasting.Backoff.Active {
 			t.Errorf("held %v, %d restarts, back-off %+v", s.Lasting.Held, s.RestartCount(), s.Lasting.Backoff)
 		}
-		e.end()
+		e.shutDown()
 	})
 }
 
 // A container that is listed but cannot be inspected yet is not gone.
 func TestUnseenIsNotGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := newEstate(t, plain(core.Always))
-		e.begin(runtime.ReplayUnknown, 0, false)
+		e := newFakeHost(t, plainSpec(core.Always))
+		e.startDaemon(runtime.ReplayUnknown, 0, false)
 		e.engine.run("c1")
 		e.engine.run("c2")
 		synctest.Wait()
-		e.operatorStops("c1")
+		e.operatorStop("c1")
 		synctest.Wait()
 		e.kill()
-		e.hung = "c1"
-		e.begin(runtime.ReplayComplete, 0, false)
+		e.notInspectable = "c1"
+		e.startDaemon(runtime.ReplayComplete, 0, false)
 		e.sleep(time.Minute)
-		e.engine.deliver(e.engine.seen("c1"))
+		e.engine.deliver(e.engine.observation("c1"))
 		e.sleep(time.Minute)
 		if s := e.view("c1").State; !s.OperatorStopped() || e.running("c1") {
 			t.Errorf("stopped by an operator: %v, runs: %v", s.OperatorStopped(), e.running("c1"))
 		}
-		e.end()
+		e.shutDown()
 	})
 }
 
@@ -59,23 +59,23 @@ func TestUnseenIsNotGone(t *testing.T) {
 func TestStartOfADaemonThatHasGone(t *testing.T) {
 	for _, lost := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			e := newEstate(t, plain(core.Always))
-			e.begin(runtime.ReplayUnknown, 0, false)
+			e := newFakeHost(t, plainSpec(core.Always))
+			e.startDaemon(runtime.ReplayUnknown, 0, false)
 			e.engine.run("c1")
 			synctest.Wait()
 			if lost {
-				e.beforeCall = 1
+				e.killBeforeCall = 1
 			} else {
-				e.afterCall = 1
+				e.killAfterCall = 1
 			}
 			e.engine.exit("c1", 1)
 			e.sleep(time.Second)
-			e.begin(runtime.ReplayComplete, 0, false)
+			e.startDaemon(runtime.ReplayComplete, 0, false)
 			e.sleep(time.Minute)
-			if n := e.view("c1").State.RestartCount(); n != 1 || !e.running("c1") || e.starts != 0 {
-				t.Errorf("the call was lost: %v; %d restarts, runs %v, %d starts of what ran", lost, n, e.running("c1"), e.starts)
+			if n := e.view("c1").State.RestartCount(); n != 1 || !e.running("c1") || e.needlessStarts != 0 {
+				t.Errorf("the call was lost: %v; %d restarts, runs %v, %d starts of what ran", lost, n, e.running("c1"), e.needlessStarts)
 			}
-			e.end()
+			e.shutDown()
 		})
 	}
 }
@@ -84,23 +84,23 @@ func TestStartOfADaemonThatHasGone(t *testing.T) {
 // its engine like the others.
 func TestEndedWithItsEngineSeenLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := newEstate(t, plain(core.OnFailure))
-		e.begin(runtime.ReplayUnknown, 0, false)
+		e := newFakeHost(t, plainSpec(core.OnFailure))
+		e.startDaemon(runtime.ReplayUnknown, 0, false)
 		e.engine.run("c1")
 		e.engine.run("c2")
 		e.sleep(time.Minute)
-		_ = e.daemon.Deliver(t.Context(), runtime.Update{Kind: runtime.Lost, Runtime: "docker", Err: errDead})
-		e.engine.end("c1", 0)
-		e.engine.end("c2", 0)
-		e.hung = "c1"
-		e.engineBegins()
+		_ = e.daemon.Deliver(t.Context(), runtime.Update{Kind: runtime.Lost, Runtime: "docker", Err: errConnectionClosed})
+		e.engine.endRun("c1", 0)
+		e.engine.endRun("c2", 0)
+		e.notInspectable = "c1"
+		e.startEngine()
 		e.sleep(time.Second)
-		e.engine.deliver(e.engine.seen("c1"))
+		e.engine.deliver(e.engine.observation("c1"))
 		e.sleep(time.Minute)
 		if !e.running("c1") || !e.running("c2") {
 			t.Errorf("c1 runs: %v, c2 runs: %v", e.running("c1"), e.running("c2"))
 		}
-		e.end()
+		e.shutDown()
 	})
 }
 
@@ -108,25 +108,25 @@ func TestEndedWithItsEngineSeenLate(t *testing.T) {
 func TestStoppedLongBeforeItsEngineEnded(t *testing.T) {
 	for _, rebooted := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
-			e := newEstate(t, plain(core.Always))
-			e.begin(runtime.ReplayUnknown, 0, false)
+			e := newFakeHost(t, plainSpec(core.Always))
+			e.startDaemon(runtime.ReplayUnknown, 0, false)
 			for _, id := range []string{"c1", "c2", "c3"} {
 				e.engine.run(id)
 			}
 			e.sleep(time.Minute)
-			e.end()
-			e.operatorStops("c1")
+			e.shutDown()
+			e.operatorStop("c1")
 			time.Sleep(5 * time.Hour)
-			e.engine.end("c2", 0)
+			e.engine.endRun("c2", 0)
 			time.Sleep(30 * time.Second)
-			e.engineDies()
+			e.killEngine()
 			time.Sleep(time.Hour)
-			e.begin(runtime.ReplayRestart, 0, rebooted)
+			e.startDaemon(runtime.ReplayRestart, 0, rebooted)
 			e.sleep(time.Minute)
 			if e.running("c1") || !e.running("c2") || !e.running("c3") {
 				t.Errorf("rebooted %v: c1 runs: %v, c2 %v, c3 %v", rebooted, e.running("c1"), e.running("c2"), e.running("c3"))
 			}
-			e.end()
+			e.shutDown()
 		})
 	}
 }

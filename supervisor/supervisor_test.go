@@ -17,28 +17,28 @@ import (
 
 func TestFailedLivenessIsDrainedStoppedAndStarted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := open(t, webSpec())
+		h := newHarness(t, webSpec())
 		defer h.close(t)
-		h.synced()
+		h.sendSynced()
 		h.engine.run("c1")
 		synctest.Wait()
 		if v := h.view(t, "n-c1"); !v.State.Conditions.Ready.Status {
 			t.Fatalf("not ready after the first success: %+v", v.State)
 		}
 
-		h.probes.say("c1:1", refused)
+		h.probes.setResult("c1:1", refused)
 		time.Sleep(30 * time.Second) // failures at 10, 20 and 30 s
 		synctest.Wait()
 		if v := h.view(t, "c1"); v.State.Conditions.Ready.Status || !v.State.Draining() {
 			t.Fatalf("not withdrawn after three failures: %+v", v.State)
 		}
-		if calls := h.engine.madeCalls(); len(calls) != 0 {
+		if calls := h.engine.calls(); len(calls) != 0 {
 			t.Fatalf("stopped before the drain was over: %v", calls)
 		}
-		h.probes.say("c1:1", prober.Result{Outcome: prober.Success})
+		h.probes.setResult("c1:1", prober.Result{Outcome: prober.Success})
 		time.Sleep(6 * time.Second)
 		synctest.Wait()
-		if got, want := h.engine.madeCalls(), []string{"stop c1 30s", "start c1"}; !slices.Equal(got, want) {
+		if got, want := h.engine.calls(), []string{"stop c1 30s", "start c1"}; !slices.Equal(got, want) {
 			t.Fatalf("calls %v, want %v", got, want)
 		}
 		v := h.view(t, "c1")
@@ -46,7 +46,7 @@ func TestFailedLivenessIsDrainedStoppedAndStarted(t *testing.T) {
 			t.Errorf("after the restart: %+v", v.State)
 		}
 		want := []string{"Started", "Ready", "Unhealthy", "Unhealthy", "Unhealthy", "Killing", "NotReady", "Exited", "Started", "Ready"}
-		if got := h.diary.reasons("n-c1"); !slices.Equal(got, want) {
+		if got := h.journal.reasons("n-c1"); !slices.Equal(got, want) {
 			t.Errorf("events %v, want %v", got, want)
 		}
 	})
@@ -54,9 +54,9 @@ func TestFailedLivenessIsDrainedStoppedAndStarted(t *testing.T) {
 
 func TestCrashLoopBacksOffFromExit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := open(t, &core.Spec{RestartPolicy: core.Always, Backoff: core.Backoff{Initial: time.Second, Max: time.Minute, ResetAfter: time.Hour}})
+		h := newHarness(t, &core.Spec{RestartPolicy: core.Always, Backoff: core.Backoff{Initial: time.Second, Max: time.Minute, ResetAfter: time.Hour}})
 		defer h.close(t)
-		h.synced()
+		h.sendSynced()
 		h.engine.run("c1")
 		for _, want := range []time.Duration{0, 1, 2, 4, 8, 16, 32, 60, 60} {
 			synctest.Wait()
@@ -77,9 +77,9 @@ func TestAnswerOfAnEarlierRunIsDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		spec := webSpec()
 		spec.Probes[core.Liveness].FailureThreshold = 1
-		h := open(t, spec)
+		h := newHarness(t, spec)
 		defer h.close(t)
-		h.synced()
+		h.sendSynced()
 		h.engine.run("c1")
 		synctest.Wait()
 		first := h.view(t, "c1").State.Run.ID
@@ -87,7 +87,7 @@ func TestAnswerOfAnEarlierRunIsDropped(t *testing.T) {
 		time.Sleep(time.Second)
 		synctest.Wait()
 		h.probes.mu.Lock()
-		h.probes.hang["c1:1"] = true // so that an answer is waited for
+		h.probes.hanging["c1:1"] = true // so that an answer is waited for
 		h.probes.mu.Unlock()
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
@@ -104,18 +104,18 @@ func TestAnswerOfAnEarlierRunIsDropped(t *testing.T) {
 
 func TestSlowProbeNeitherOverlapsNorDrifts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := open(t, webSpec())
+		h := newHarness(t, webSpec())
 		defer h.close(t)
-		h.synced()
+		h.sendSynced()
 		h.engine.run("c1")
 		synctest.Wait()
 		begun := h.view(t, "c1").State.Health.BeganAt
 		h.probes.mu.Lock()
-		h.probes.hang["c1:2"] = true
+		h.probes.hanging["c1:2"] = true
 		h.probes.mu.Unlock()
 		time.Sleep(22 * time.Second)
 		synctest.Wait()
-		if n := h.probes.times("c1:2"); n != 2 {
+		if n := h.probes.timesAsked("c1:2"); n != 2 {
 			t.Fatalf("asked %d times while one probe hangs, want 2", n)
 		}
 		v := h.view(t, "c1")
@@ -123,8 +123,8 @@ func TestSlowProbeNeitherOverlapsNorDrifts(t *testing.T) {
 		// One of those missed is made up for at once, as in the kubelet; the grid stays.
 		y := h.view(t, "c1").State.Health.Probes[core.Readiness]
 		synctest.Wait()
-		if got := y.Due.Sub(begun); got != 20*time.Second || !y.Running || h.probes.times("c1:2") != 3 {
-			t.Errorf("asked %d times, the last one due %v after the start, want 3 and 20 s: on the grid", h.probes.times("c1:2"), got)
+		if got := y.Due.Sub(begun); got != 20*time.Second || !y.Running || h.probes.timesAsked("c1:2") != 3 {
+			t.Errorf("asked %d times, the last one due %v after the start, want 3 and 20 s: on the grid", h.probes.timesAsked("c1:2"), got)
 		}
 	})
 }
@@ -133,9 +133,9 @@ func TestShutdownFinishesWhatIsUnderWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		spec := webSpec()
 		spec.Publish.Drain = 10 * time.Second
-		h := open(t, spec)
+		h := newHarness(t, spec)
 		h.engine.stopTakes = 3 * time.Second
-		h.synced()
+		h.sendSynced()
 		h.engine.run("c1")
 		synctest.Wait()
 		if err := h.Restart(t.Context(), "n-c1"); err != nil {
@@ -147,7 +147,7 @@ func TestShutdownFinishesWhatIsUnderWay(t *testing.T) {
 		if took := time.Since(begun); took != 9*time.Second {
 			t.Errorf("shutdown took %v, want the rest of the drain and the stop: 9 s", took)
 		}
-		if got, want := h.engine.madeCalls(), []string{"stop c1 30s", "start c1"}; !slices.Equal(got, want) {
+		if got, want := h.engine.calls(), []string{"stop c1 30s", "start c1"}; !slices.Equal(got, want) {
 			t.Errorf("calls %v, want %v", got, want)
 		}
 		if err := h.Restart(t.Context(), "n-c1"); !errors.Is(err, ErrStopping) {
@@ -158,8 +158,8 @@ func TestShutdownFinishesWhatIsUnderWay(t *testing.T) {
 
 func TestShutdownWithLostRuntimeEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := open(t, webSpec())
-		h.synced()
+		h := newHarness(t, webSpec())
+		h.sendSynced()
 		h.engine.run("c1")
 		synctest.Wait()
 		if err := h.Restart(t.Context(), "n-c1"); err != nil {
@@ -168,7 +168,7 @@ func TestShutdownWithLostRuntimeEnds(t *testing.T) {
 		h.engine.deliver(runtime.Update{Kind: runtime.Lost, Runtime: "docker", Err: errors.New("gone")})
 		synctest.Wait()
 		h.close(t)
-		if calls := h.engine.madeCalls(); len(calls) != 0 {
+		if calls := h.engine.calls(); len(calls) != 0 {
 			t.Errorf("calls to an engine that is gone: %v", calls)
 		}
 	})
@@ -176,20 +176,20 @@ func TestShutdownWithLostRuntimeEnds(t *testing.T) {
 
 func TestHundredContainersAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := open(t, webSpec())
+		h := newHarness(t, webSpec())
 		defer h.close(t)
-		h.synced()
+		h.sendSynced()
 		for i := range 100 {
 			h.engine.run(fmt.Sprintf("c%d", i))
 		}
 		synctest.Wait()
 		for i := range 100 {
-			h.probes.say(fmt.Sprintf("c%d:1", i), refused)
+			h.probes.setResult(fmt.Sprintf("c%d:1", i), refused)
 		}
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		stops := 0
-		for _, c := range h.engine.madeCalls() {
+		for _, c := range h.engine.calls() {
 			if c[:4] == "stop" {
 				stops++
 			}
@@ -202,12 +202,12 @@ func TestHundredContainersAtOnce(t *testing.T) {
 
 func TestAskChangesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := open(t, webSpec())
+		h := newHarness(t, webSpec())
 		defer h.close(t)
-		h.synced()
+		h.sendSynced()
 		h.engine.run("c1")
 		synctest.Wait()
-		h.probes.say("c1:1", refused)
+		h.probes.setResult("c1:1", refused)
 		before := h.view(t, "c1").State
 		r, err := h.Ask(t.Context(), "c1", core.Liveness)
 		if err != nil || r.Outcome != prober.Failure {
@@ -226,34 +226,34 @@ func TestAskChangesNothing(t *testing.T) {
 }
 
 // onRecord is a Journal that looks at every event.
-type onRecord func(core.Event)
+type journalFunc func(core.Event)
 
-func (f onRecord) Record(e core.Event) { f(e) }
+func (f journalFunc) Record(e core.Event) { f(e) }
 
 func TestReadinessIsWithdrawnOnTheBoardBeforeAnythingIsDone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		spec := webSpec()
 		spec.Publish.Drain, spec.Probes[core.Liveness].FailureThreshold = 0, 1
-		h := open(t, spec)
+		h := newHarness(t, spec)
 		defer h.close(t)
-		h.config.Journal = onRecord(func(e core.Event) {
+		h.config.Journal = journalFunc(func(e core.Event) {
 			if v, _ := h.Board().Find("n-c1"); e.Reason == core.EventKilling && v.State.Conditions.Ready.Status {
 				t.Error("still ready on the board when the stop was decided")
 			}
-			h.diary.Record(e)
+			h.journal.Record(e)
 		})
 		h.engine.onStop = func() {
 			if v, _ := h.Board().Find("n-c1"); v.State.Conditions.Ready.Status {
 				t.Error("still ready on the board when the stop was made")
 			}
 		}
-		h.synced()
+		h.sendSynced()
 		h.engine.run("c1")
 		synctest.Wait()
-		h.probes.say("c1:1", refused)
+		h.probes.setResult("c1:1", refused)
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
-		if calls := h.engine.madeCalls(); len(calls) == 0 {
+		if calls := h.engine.calls(); len(calls) == 0 {
 			t.Error("nothing was stopped")
 		}
 	})

@@ -13,9 +13,9 @@ import (
 // alone; its watcher tells nothing more of it.
 func TestUnwantedInTheMiddleOfARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := open(t, webSpec())
+		h := newHarness(t, webSpec())
 		defer h.close(t)
-		h.synced()
+		h.sendSynced()
 		h.engine.run("c1")
 		synctest.Wait()
 		h.engine.stopTakes = 10 * time.Second
@@ -30,7 +30,7 @@ func TestUnwantedInTheMiddleOfARestart(t *testing.T) {
 		h.reload(t, nil)
 		deliver(runtime.Update{Kind: runtime.Removed, Runtime: "docker", ID: "c1", Unwanted: true})
 		time.Sleep(time.Minute)
-		if calls := h.engine.madeCalls(); !slices.Equal(calls, []string{"stop c1 30s", "start c1"}) {
+		if calls := h.engine.calls(); !slices.Equal(calls, []string{"stop c1 30s", "start c1"}) {
 			t.Errorf("calls %v", calls)
 		}
 		if _, ok := h.Board().Find("c1"); ok {
@@ -42,9 +42,9 @@ func TestUnwantedInTheMiddleOfARestart(t *testing.T) {
 // Removed meanwhile, it is forgotten.
 func TestUnwantedAndGoneInTheMiddleOfARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := open(t, webSpec())
+		h := newHarness(t, webSpec())
 		defer h.close(t)
-		h.synced()
+		h.sendSynced()
 		h.engine.run("c1")
 		synctest.Wait()
 		h.engine.exit("c1", 1)
@@ -52,7 +52,7 @@ func TestUnwantedAndGoneInTheMiddleOfARestart(t *testing.T) {
 		h.engine.exit("c1", 1) // a back-off is under way
 		h.reload(t, nil)
 		h.engine.deliver(runtime.Update{Kind: runtime.Removed, Runtime: "docker", ID: "c1", Unwanted: true})
-		h.engine.gone("c1")
+		h.engine.delete("c1")
 		time.Sleep(time.Hour)
 		if _, ok := h.Board().Find("c1"); ok {
 			t.Error("it is still supervised")

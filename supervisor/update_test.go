@@ -16,9 +16,9 @@ import (
 
 func TestInvalidLabelsAreShownAndNothingIsDone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := open(t, webSpec())
+		h := newHarness(t, webSpec())
 		defer h.close(t)
-		h.synced()
+		h.sendSynced()
 		h.engine.containers["c1"] = &runtime.Container{Labels: map[string]string{"wrong": "label healthd.x: unknown"}}
 		h.engine.run("c1")
 		synctest.Wait()
@@ -33,13 +33,13 @@ func TestInvalidLabelsAreShownAndNothingIsDone(t *testing.T) {
 		if v := h.view(t, "c1"); v.State.Engine.State != runtime.Exited || v.Phase() != core.PhaseUnknown {
 			t.Errorf("state %s, phase %s", v.State.Engine.State, v.Phase())
 		}
-		if calls := h.engine.madeCalls(); len(calls) != 0 {
+		if calls := h.engine.calls(); len(calls) != 0 {
 			t.Errorf("calls %v for a container with wrong labels", calls)
 		}
 		if err := h.Restart(t.Context(), "c1"); err == nil {
 			t.Error("a restart of a container with wrong labels was accepted")
 		}
-		if got := h.diary.reasons("n-c1"); !slices.Equal(got, []string{"Invalid"}) {
+		if got := h.journal.reasons("n-c1"); !slices.Equal(got, []string{"Invalid"}) {
 			t.Errorf("events %v", got)
 		}
 	})
@@ -47,9 +47,9 @@ func TestInvalidLabelsAreShownAndNothingIsDone(t *testing.T) {
 
 func TestRemovedContainerLeavesOnlyItsIdentity(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := open(t, webSpec())
+		h := newHarness(t, webSpec())
 		defer h.close(t)
-		h.synced()
+		h.sendSynced()
 		h.engine.run("c1")
 		synctest.Wait()
 		h.engine.exit("c1", 1) // restarted at once
@@ -68,7 +68,7 @@ func TestRemovedContainerLeavesOnlyItsIdentity(t *testing.T) {
 			t.Error("a removed container is still on the board")
 		}
 		time.Sleep(time.Minute)
-		if calls := h.engine.madeCalls(); len(calls) != 1 {
+		if calls := h.engine.calls(); len(calls) != 1 {
 			t.Errorf("calls %v for a removed container", calls)
 		}
 		h.engine.names["c2"] = "n-c1" // re-created under the same name
@@ -83,9 +83,9 @@ func TestRemovedContainerLeavesOnlyItsIdentity(t *testing.T) {
 
 func TestRenameMovesTheName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := open(t, webSpec())
+		h := newHarness(t, webSpec())
 		defer h.close(t)
-		h.synced()
+		h.sendSynced()
 		h.engine.run("c1")
 		h.engine.run("c2")
 		synctest.Wait()
@@ -93,7 +93,7 @@ func TestRenameMovesTheName(t *testing.T) {
 			c := *h.engine.containers[id]
 			c.Name = name
 			h.engine.containers[id] = &c
-			h.engine.deliver(h.engine.seen(id))
+			h.engine.deliver(h.engine.observation(id))
 		}
 		renamed("c1", "old")
 		renamed("c2", "n-c1")
@@ -112,12 +112,12 @@ func TestRenameMovesTheName(t *testing.T) {
 
 func TestFoundContainersAreSpreadOverThePeriod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := open(t, webSpec())
+		h := newHarness(t, webSpec())
 		defer h.close(t)
 		for i := range 50 {
 			h.engine.run(fmt.Sprintf("c%d", i))
 		}
-		h.synced()
+		h.sendSynced()
 		synctest.Wait()
 		halves := [2]int{}
 		for _, v := range h.Board().Views() {
@@ -135,20 +135,20 @@ func TestFoundContainersAreSpreadOverThePeriod(t *testing.T) {
 
 func TestRuntimeViews(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := open(t, webSpec())
+		h := newHarness(t, webSpec())
 		defer h.close(t)
 		if h.Board().Synced() {
 			t.Error("synced before the first list")
 		}
 		h.engine.deliver(runtime.Update{Kind: runtime.Lost, Runtime: "docker", Err: errors.New("no engine")})
-		h.synced()
+		h.sendSynced()
 		h.engine.deliver(runtime.Update{Kind: runtime.Synced, Runtime: "docker", Reason: runtime.RelistInterval})
 		synctest.Wait()
 		r := h.Board().Runtimes()
 		if len(r) != 1 || !r[0].Up || !h.Board().Synced() || r[0].Relists[runtime.RelistStart] != 1 || r[0].Relists[runtime.RelistInterval] != 1 {
 			t.Errorf("runtimes %+v", r)
 		}
-		if got, want := h.diary.reasons(""), []string{"RuntimeLost", "RuntimeBack"}; !slices.Equal(got, want) {
+		if got, want := h.journal.reasons(""), []string{"RuntimeLost", "RuntimeBack"}; !slices.Equal(got, want) {
 			t.Errorf("events %v, want %v", got, want)
 		}
 	})
@@ -166,9 +166,9 @@ func TestCausesBeforeTheFirstSight(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				h := open(t, webSpec())
+				h := newHarness(t, webSpec())
 				defer h.close(t)
-				h.synced()
+				h.sendSynced()
 				begun := time.Now()
 				time.Sleep(time.Millisecond)
 				ended := time.Now()
@@ -176,7 +176,7 @@ func TestCausesBeforeTheFirstSight(t *testing.T) {
 					ID: "c1", Name: "n-c1", Runtime: "docker", State: runtime.Exited, StartedAt: begun, FinishedAt: ended,
 					ExitCode: 137, StopTimeout: -1, RestartPolicy: "no",
 				}
-				u := h.engine.seen("c1")
+				u := h.engine.observation("c1")
 				u.StateFromEvent = true
 				if tt.killed {
 					u.Causes = append(u.Causes, runtime.Update{Kind: runtime.Killed, ID: "c1", Signal: 9, Time: ended})
@@ -185,7 +185,7 @@ func TestCausesBeforeTheFirstSight(t *testing.T) {
 				h.engine.deliver(u)
 				time.Sleep(time.Second)
 				synctest.Wait()
-				if got := h.engine.madeCalls(); !slices.Equal(got, tt.calls) {
+				if got := h.engine.calls(); !slices.Equal(got, tt.calls) {
 					t.Errorf("calls %v, want %v", got, tt.calls)
 				}
 			})
@@ -196,17 +196,17 @@ func TestCausesBeforeTheFirstSight(t *testing.T) {
 // The inspection of a container that stopped long ago failed during the first sync.
 func TestLateSightOfLongExited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := open(t, webSpec())
+		h := newHarness(t, webSpec())
 		defer h.close(t)
-		h.synced()
+		h.sendSynced()
 		h.engine.containers["c1"] = &runtime.Container{
 			ID: "c1", Name: "n-c1", Runtime: "docker", State: runtime.Exited, StartedAt: time.Now().Add(-48 * time.Hour),
 			FinishedAt: time.Now().Add(-24 * time.Hour), ExitCode: 143, StopTimeout: -1, RestartPolicy: "no",
 		}
-		h.engine.deliver(h.engine.seen("c1"))
+		h.engine.deliver(h.engine.observation("c1"))
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if calls := h.engine.madeCalls(); len(calls) != 0 {
+		if calls := h.engine.calls(); len(calls) != 0 {
 			t.Errorf("calls %v for a container found stopped since yesterday", calls)
 		}
 	})
@@ -215,14 +215,14 @@ func TestLateSightOfLongExited(t *testing.T) {
 // Inspections overtake one another.
 func TestStaleInspectionsAreDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := open(t, webSpec())
+		h := newHarness(t, webSpec())
 		defer h.close(t)
-		h.synced()
+		h.sendSynced()
 		h.engine.run("c1")
-		alive := h.engine.seen("c1")
+		alive := h.engine.observation("c1")
 		time.Sleep(time.Second)
-		h.engine.end("c1", 1)
-		dead := h.engine.seen("c1")
+		h.engine.endRun("c1", 1)
+		dead := h.engine.observation("c1")
 		h.engine.deliver(dead)
 		h.engine.deliver(alive) // of the run that has ended
 		time.Sleep(time.Second)
@@ -231,7 +231,7 @@ func TestStaleInspectionsAreDropped(t *testing.T) {
 		time.Sleep(time.Second)
 		synctest.Wait()
 		v := h.view(t, "c1")
-		if calls := h.engine.madeCalls(); len(calls) != 1 || v.State.Engine.State != runtime.Running || v.Container.State != runtime.Running {
+		if calls := h.engine.calls(); len(calls) != 1 || v.State.Engine.State != runtime.Running || v.Container.State != runtime.Running {
 			t.Errorf("calls %v, state %s, want one start and a running container", calls, v.State.Engine.State)
 		}
 	})
@@ -240,9 +240,9 @@ func TestStaleInspectionsAreDropped(t *testing.T) {
 // Compose makes the new container, removes the old one and then starts the new one.
 func TestComposeRecreationKeepsTheBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := open(t, webSpec())
+		h := newHarness(t, webSpec())
 		defer h.close(t)
-		h.synced()
+		h.sendSynced()
 		labels := map[string]string{core.ComposeProject: "p", core.ComposeService: "web", core.ComposeNumber: "1"}
 		h.engine.containers["c1"] = &runtime.Container{Labels: labels}
 		h.engine.run("c1")
@@ -256,7 +256,7 @@ func TestComposeRecreationKeepsTheBackoff(t *testing.T) {
 		h.engine.containers["c2"] = &runtime.Container{
 			ID: "c2", Name: "x_n-c1", Runtime: "docker", State: runtime.Created, Labels: labels, StopTimeout: -1, RestartPolicy: "no",
 		}
-		h.engine.deliver(h.engine.seen("c2"))
+		h.engine.deliver(h.engine.observation("c2"))
 		h.engine.deliver(runtime.Update{Kind: runtime.Removed, Runtime: "docker", ID: "c1"})
 		h.engine.run("c2")
 		synctest.Wait()
@@ -269,15 +269,15 @@ func TestComposeRecreationKeepsTheBackoff(t *testing.T) {
 
 func TestInvalidContainerIsKeptUpToDate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := open(t, webSpec())
+		h := newHarness(t, webSpec())
 		defer h.close(t)
-		h.synced()
+		h.sendSynced()
 		h.engine.containers["c1"] = &runtime.Container{Labels: map[string]string{"wrong": "bad"}, FinishedAt: time.Now().Add(-time.Hour)}
 		h.engine.run("c1")
 		c := *h.engine.containers["c1"]
 		c.Name, c.State = "new", runtime.Paused
 		h.engine.containers["c1"] = &c
-		h.engine.deliver(h.engine.seen("c1"))
+		h.engine.deliver(h.engine.observation("c1"))
 		synctest.Wait()
 		if v := h.view(t, "new"); v.Container.Name != "new" || v.State.Engine.State != runtime.Paused {
 			t.Errorf("shown as %s %s", v.Container.Name, v.State.Engine.State)
@@ -287,7 +287,7 @@ func TestInvalidContainerIsKeptUpToDate(t *testing.T) {
 
 func TestUnknownRuntimeIsAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := open(t, webSpec())
+		h := newHarness(t, webSpec())
 		defer h.close(t)
 		u := runtime.Update{Kind: runtime.Observed, Runtime: "other", ID: "c1", StateFromEvent: true, Container: &runtime.Container{
 			ID: "c1", Name: "lost", Runtime: "other", State: runtime.Exited, StartedAt: time.Now(), FinishedAt: time.Now().Add(1), ExitCode: 1, StopTimeout: -1,
@@ -305,16 +305,16 @@ func TestUnknownRuntimeIsAnError(t *testing.T) {
 // A new address makes new probes; what was under way to the old one says nothing.
 func TestNewAddress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := open(t, webSpec())
+		h := newHarness(t, webSpec())
 		defer h.close(t)
-		h.synced()
-		h.probes.hang["c1:1"] = true
+		h.sendSynced()
+		h.probes.hanging["c1:1"] = true
 		h.engine.run("c1")
 		synctest.Wait()
 		c := *h.engine.containers["c1"]
 		c.Address = "127.0.0.9"
 		h.engine.containers["c1"] = &c
-		h.engine.deliver(h.engine.seen("c1"))
+		h.engine.deliver(h.engine.observation("c1"))
 		time.Sleep(11 * time.Second)
 		synctest.Wait()
 		v := h.view(t, "c1")
@@ -331,13 +331,13 @@ func TestNewAddress(t *testing.T) {
 // The look after a call may be older than what is known.
 func TestStaleLookAfterACall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := open(t, webSpec())
+		h := newHarness(t, webSpec())
 		defer h.close(t)
-		h.synced()
+		h.sendSynced()
 		h.engine.run("c1")
 		synctest.Wait()
-		h.engine.end("c1", 1)
-		dead := h.engine.seen("c1")
+		h.engine.endRun("c1", 1)
+		dead := h.engine.observation("c1")
 		h.engine.deliver(dead)
 		time.Sleep(time.Second)
 		synctest.Wait()
@@ -352,9 +352,9 @@ func TestStaleLookAfterACall(t *testing.T) {
 // another engine's loss is nobody else's.
 func TestLostRuntimeIsLeftAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := open(t, webSpec())
+		h := newHarness(t, webSpec())
 		defer h.close(t)
-		h.synced()
+		h.sendSynced()
 		h.engine.run("old")
 		h.engine.deliver(runtime.Update{Kind: runtime.Lost, Runtime: "other", Err: errors.New("gone")})
 		if v := h.view(t, "n-old"); v.State.Lost {
@@ -365,18 +365,18 @@ func TestLostRuntimeIsLeftAlone(t *testing.T) {
 			ID: "new", Name: "n-new", Runtime: "docker", State: runtime.Exited, StartedAt: time.Now(), FinishedAt: time.Now().Add(1), ExitCode: 1,
 			StopTimeout: -1, RestartPolicy: "no",
 		}
-		u := h.engine.seen("new")
+		u := h.engine.observation("new")
 		u.StateFromEvent = true
 		h.engine.deliver(u)
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if calls := h.engine.madeCalls(); len(calls) != 0 {
+		if calls := h.engine.calls(); len(calls) != 0 {
 			t.Fatalf("calls %v to an engine that cannot be heard", calls)
 		}
-		h.synced()
+		h.sendSynced()
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if got, want := h.engine.madeCalls(), []string{"start new"}; !slices.Equal(got, want) {
+		if got, want := h.engine.calls(), []string{"start new"}; !slices.Equal(got, want) {
 			t.Errorf("calls %v, want %v", got, want)
 		}
 	})

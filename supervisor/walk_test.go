@@ -13,56 +13,56 @@ import (
 )
 
 // walkSpec has all that a restart goes through, and no back-off for the first one.
-func walkSpec() *core.Spec {
-	spec := memberPorts(time.Second, core.Liveness, core.Readiness)
+func restartSpec() *core.Spec {
+	spec := probesSpec(time.Second, core.Liveness, core.Readiness)
 	spec.Publish.Drain = 500 * time.Millisecond
 	spec.Lifecycle.PreStop = &prober.LifecycleHandler{Exec: &prober.Exec{Command: []string{"pre_stop"}}}
 	return spec
 }
 
 // walks are the ways through a restart, from a container that is ready.
-var walks = map[string]func(*estate){
-	"liveness fails": func(e *estate) {
-		e.probes.say("c1:2", refused)
+var restartCauses = map[string]func(*fakeHost){
+	"liveness fails": func(e *fakeHost) {
+		e.probes.setResult("c1:2", refused)
 	},
-	"crash": func(e *estate) { e.engine.exit("c1", 1) },
-	"restart asked for": func(e *estate) {
-		if daemon, _ := e.living(); daemon != nil {
+	"crash": func(e *fakeHost) { e.engine.exit("c1", 1) },
+	"restart asked for": func(e *fakeHost) {
+		if daemon, _ := e.current(); daemon != nil {
 			_ = daemon.Restart(context.Background(), "c1") // fails when the daemon is killed
 		}
 	},
 }
 
 // death is where on its way a daemon is killed, and what its successor hears.
-type death struct {
+type killPoint struct {
 	afterWrite, beforeCall, afterCall int
 
-	replay runtime.Replay
-	again  int // so many events that were heard are told again
+	replay   runtime.Replay
+	repeated int // so many events that were heard are told again
 }
 
 // TestKilledAnywhere kills the daemon at every point of a restart: the container runs
 // in the end, as if nothing had been.
 func TestKilledAnywhere(t *testing.T) {
-	for name, way := range walks {
+	for name, way := range restartCauses {
 		writes, calls := 0, 0
-		synctest.Test(t, func(t *testing.T) { writes, calls = walk(t, way, death{}) })
+		synctest.Test(t, func(t *testing.T) { writes, calls = restartWithKill(t, way, killPoint{}) })
 		if writes < 5 || calls < 1 {
 			t.Fatalf("%s: %d writes and %d calls are no restart", name, writes, calls)
 		}
-		for _, after := range []death{
-			{replay: runtime.ReplayComplete}, {replay: runtime.ReplayComplete, again: 100}, {replay: runtime.ReplayUnknown}, {replay: runtime.ReplayRestart},
+		for _, after := range []killPoint{
+			{replay: runtime.ReplayComplete}, {replay: runtime.ReplayComplete, repeated: 100}, {replay: runtime.ReplayUnknown}, {replay: runtime.ReplayRestart},
 		} {
-			var all []death
+			var all []killPoint
 			for n := 1; n <= writes; n++ {
-				all = append(all, death{n, 0, 0, after.replay, after.again})
+				all = append(all, killPoint{n, 0, 0, after.replay, after.repeated})
 			}
 			for n := 1; n <= calls; n++ {
-				all = append(all, death{0, n, 0, after.replay, after.again}, death{0, 0, n, after.replay, after.again})
+				all = append(all, killPoint{0, n, 0, after.replay, after.repeated}, killPoint{0, 0, n, after.replay, after.repeated})
 			}
 			for _, at := range all {
 				t.Run(fmt.Sprintf("%s, %+v", name, at), func(t *testing.T) {
-					synctest.Test(t, func(t *testing.T) { walk(t, way, at) })
+					synctest.Test(t, func(t *testing.T) { restartWithKill(t, way, at) })
 				})
 			}
 		}
@@ -70,34 +70,34 @@ func TestKilledAnywhere(t *testing.T) {
 }
 
 // walk goes one way, with a death on it, and judges what became of the container.
-func walk(t *testing.T, way func(*estate), at death) (writes, calls int) {
-	e := newEstate(t, walkSpec())
+func restartWithKill(t *testing.T, way func(*fakeHost), at killPoint) (writes, calls int) {
+	e := newFakeHost(t, restartSpec())
 	e.engine.stopTakes = 50 * time.Millisecond
-	e.afterWrite, e.beforeCall, e.afterCall = at.afterWrite, at.beforeCall, at.afterCall
-	e.probes.say("c1:2", prober.Result{Outcome: prober.Success})
-	e.engine.onStop = func() { e.probes.say("c1:2", prober.Result{Outcome: prober.Success}) } // it is well again
-	e.begin(runtime.ReplayUnknown, 0, false)
+	e.killAfterWrite, e.killBeforeCall, e.killAfterCall = at.afterWrite, at.beforeCall, at.afterCall
+	e.probes.setResult("c1:2", prober.Result{Outcome: prober.Success})
+	e.engine.onStop = func() { e.probes.setResult("c1:2", prober.Result{Outcome: prober.Success}) } // it is well again
+	e.startDaemon(runtime.ReplayUnknown, 0, false)
 	e.engine.run("c1")
 	e.sleep(2500 * time.Millisecond)
-	if daemon, _ := e.living(); daemon != nil || at.replay != runtime.ReplayUnknown { // nothing would tell of it
+	if daemon, _ := e.current(); daemon != nil || at.replay != runtime.ReplayUnknown { // nothing would tell of it
 		way(e)
 	}
 	e.sleep(5 * time.Second)
 	e.mu.Lock()
 	writes, calls = e.writes, e.calls
 	e.mu.Unlock()
-	if daemon, _ := e.living(); daemon == nil {
-		e.survive(at)
+	if daemon, _ := e.current(); daemon == nil {
+		e.startNextDaemon(at)
 	}
-	e.judge(at)
-	e.end()
+	e.checkOutcome(at)
+	e.shutDown()
 	return writes, calls
 }
 
 // sleep lets time go by while a daemon lives.
-func (e *estate) sleep(d time.Duration) {
+func (e *fakeHost) sleep(d time.Duration) {
 	synctest.Wait()
-	daemon, killed := e.living()
+	daemon, killed := e.current()
 	if daemon == nil {
 		return
 	}
@@ -110,12 +110,12 @@ func (e *estate) sleep(d time.Duration) {
 
 // survive brings a new daemon, and looks at how long the container is down from then
 // on.
-func (e *estate) survive(at death) {
+func (e *fakeHost) startNextDaemon(at killPoint) {
 	time.Sleep(200 * time.Millisecond)
 	if at.replay == runtime.ReplayRestart {
-		e.engineDies()
+		e.killEngine()
 	}
-	e.begin(at.replay, at.again, false)
+	e.startDaemon(at.replay, at.repeated, false)
 	var down time.Duration
 	for range 100 {
 		synctest.Wait()
@@ -132,7 +132,7 @@ func (e *estate) survive(at death) {
 	}
 }
 
-func (e *estate) judge(at death) {
+func (e *fakeHost) checkOutcome(at killPoint) {
 	e.t.Helper()
 	s, runs := e.view("c1").State, e.engine.runs
 	if !e.running("c1") || !s.Conditions.Ready.Status || s.OperatorStopped() {
@@ -142,16 +142,16 @@ func (e *estate) judge(at death) {
 	if at.replay == runtime.ReplayRestart {
 		most = 3 // the end of the engine was one more
 	}
-	if runs > most || e.starts > 0 {
-		e.t.Errorf("%d runs, and started %d times while it ran: %v", runs, e.starts, e.engine.madeCalls())
+	if runs > most || e.needlessStarts > 0 {
+		e.t.Errorf("%d runs, and started %d times while it ran: %v", runs, e.needlessStarts, e.engine.calls())
 	}
-	if at == (death{}) && (runs != 2 || s.RestartCount() != 1) {
+	if at == (killPoint{}) && (runs != 2 || s.RestartCount() != 1) {
 		e.t.Errorf("no restart: %d runs", runs)
 	}
 	if n := s.RestartCount(); n > runs-1 || n < runs-2 {
 		e.t.Errorf("%d restarts told of %d runs", n, runs)
 	}
-	if e.probes.answers["c1:2"].Outcome != prober.Success {
+	if e.probes.results["c1:2"].Outcome != prober.Success {
 		e.t.Errorf("its failed liveness was forgotten")
 	}
 }

@@ -16,9 +16,9 @@ import (
 func TestProbesOfAContainerNotAmongThoseKnown(t *testing.T) {
 	t.Attr("kubelet", "111")
 	synctest.Test(t, func(t *testing.T) {
-		h := open(t, memberPorts(time.Second, everyProbe...))
+		h := newHarness(t, probesSpec(time.Second, everyProbe...))
 		defer h.close(t)
-		h.synced()
+		h.sendSynced()
 		h.engine.run("other")
 		for _, kind := range []runtime.UpdateKind{runtime.Killed, runtime.Died, runtime.Stopped} {
 			h.engine.deliver(runtime.Update{Kind: kind, Runtime: "docker", ID: "c1", Signal: 15, Time: time.Now()})
@@ -32,14 +32,14 @@ func TestProbesOfAContainerNotAmongThoseKnown(t *testing.T) {
 			t.Errorf("found %+v", v)
 		}
 		for _, probe := range everyProbe {
-			if n := h.probes.times(fmt.Sprintf("c1:%d", probe+1)); n != 0 {
+			if n := h.probes.timesAsked(fmt.Sprintf("c1:%d", probe+1)); n != 0 {
 				t.Errorf("%s was asked %d times", probe, n)
 			}
 		}
 		h.engine.run("c1")
 		synctest.Wait()
 		for probe, y := range h.view(t, "c1").State.Health.Probes {
-			if n := h.probes.times(fmt.Sprintf("c1:%d", probe+1)); n != 1 || y.Result != prober.Success {
+			if n := h.probes.timesAsked(fmt.Sprintf("c1:%d", probe+1)); n != 1 || y.Result != prober.Success {
 				t.Errorf("%s was asked %d times: %+v", core.ProbeType(probe), n, y)
 			}
 		}
@@ -52,10 +52,10 @@ func TestAnswerAfterSomebodyStopped(t *testing.T) {
 		t.Run(probe.String(), func(t *testing.T) {
 			t.Attr("kubelet", "110")
 			synctest.Test(t, func(t *testing.T) {
-				h := open(t, memberPorts(time.Second, probe))
+				h := newHarness(t, probesSpec(time.Second, probe))
 				defer h.close(t)
-				h.synced()
-				h.probes.hang[fmt.Sprintf("c1:%d", probe+1)] = true
+				h.sendSynced()
+				h.probes.hanging[fmt.Sprintf("c1:%d", probe+1)] = true
 				h.engine.run("c1")
 				run := h.view(t, "c1").State.Run.ID
 				h.engine.deliver(runtime.Update{Kind: runtime.Killed, Runtime: "docker", ID: "c1", Signal: 15, Time: time.Now()})
@@ -66,7 +66,7 @@ func TestAnswerAfterSomebodyStopped(t *testing.T) {
 				if s := h.view(t, "c1").State; s.Health.Probes[probe].Result != prober.Success || s.Health.Probes[probe].Running || s.Action.Stopping != core.NoCause {
 					t.Errorf("after the answer: %+v", s)
 				}
-				if got := h.diary.reasons("n-c1"); slices.Contains(got, core.EventUnhealthy) {
+				if got := h.journal.reasons("n-c1"); slices.Contains(got, core.EventUnhealthy) {
 					t.Errorf("events %v", got)
 				}
 			})
