@@ -45,30 +45,30 @@ func TestChaos(t *testing.T) {
 const chaosSeeds = 50
 
 // chaos is the world: an engine, what runs on it, the people who use it and healthd.
-type chaos struct {
-	mu        sync.Mutex
-	seed      uint64
-	r         *rand.Rand // of what people do
-	birth     time.Time
-	kinds     []*chaosKind
-	engine    *chaosEngine
-	specs     map[string]*core.Spec // nil: not supervised
-	guard     core.Guard
-	disk      chaosDisk
-	daemon    *chaosDaemon // nil while there is none
-	daemons   int
-	bootAt    time.Time // of the next one
-	rebooted  bool
-	loss      int // events of 1,000 that are lost
-	memoryCap int
-	flaky     bool // calls fail
-	sick      bool // calls hang
-	hanging   int  // questions that nobody will answer
-	calm      bool
-	busy      bool // something happens to the engine already
+type chaosHost struct {
+	mu           sync.Mutex
+	seed         uint64
+	r            *rand.Rand // of what people do
+	begunAt      time.Time
+	templates    []*chaosTemplate
+	engine       *chaosEngine
+	specs        map[string]*core.Spec // nil: not supervised
+	guard        core.Guard
+	disk         chaosDisk
+	daemon       *chaosDaemon // nil while there is none
+	daemons      int
+	nextDaemonAt time.Time // of the next one
+	rebooted     bool
+	lossPerMille int // events of 1,000 that are lost
+	historyCap   int
+	callsFail    bool // calls fail
+	callsHang    bool // calls hang
+	hangingCalls int  // questions that nobody will answer
+	quiet        bool
+	engineBusy   bool // something happens to the engine already
 
-	troubleAt time.Time // when healthd could last not do its work
-	hearing   time.Time // since when it hears the engine; zero: it does not
+	disturbedAt    time.Time // when healthd could last not do its work
+	connectedSince time.Time // since when it hears the engine; zero: it does not
 
 	wg       sync.WaitGroup
 	lines    []chaosLine
@@ -82,64 +82,64 @@ type chaosLine struct {
 	args   []any
 }
 
-func newChaos(t *testing.T, seed int) *chaos {
+func newChaos(t *testing.T, seed int) *chaosHost {
 	r := rand.New(rand.NewPCG(uint64(seed), 0))
-	w := &chaos{
-		t: t, seed: uint64(seed), r: r, birth: time.Now(), kinds: chaosKinds(r), specs: make(map[string]*core.Spec),
-		disk: chaosDisk{memories: make(map[string]core.Memory)}, memoryCap: chaosMemory, flaky: r.IntN(2) == 0,
+	h := &chaosHost{
+		t: t, seed: uint64(seed), r: r, begunAt: time.Now(), templates: newChaosTemplates(r), specs: make(map[string]*core.Spec),
+		disk: chaosDisk{memories: make(map[string]core.Memory)}, historyCap: chaosHistory, callsFail: r.IntN(2) == 0,
 	}
 	if r.IntN(3) == 0 {
-		w.loss = 5 + r.IntN(100)
+		h.lossPerMille = 5 + r.IntN(100)
 	}
 	if r.IntN(4) == 0 {
-		w.memoryCap = 40
+		h.historyCap = 40
 	}
 	if r.IntN(3) == 0 {
-		w.guard = core.Guard{MaxRestarts: 2, Window: time.Minute}
+		h.guard = core.Guard{MaxRestarts: 2, Window: time.Minute}
 	}
-	w.engine = &chaosEngine{w: w, up: true, ended: make(chan struct{}), since: time.Now()}
-	for _, k := range w.kinds {
-		w.specs[k.name] = k.spec(r)
-		c := w.engine.create(k)
+	h.engine = &chaosEngine{host: h, up: true, ended: make(chan struct{}), startedAt: time.Now()}
+	for _, t := range h.templates {
+		h.specs[t.name] = t.spec(r)
+		c := h.engine.create(t)
 		if r.IntN(8) > 0 {
-			w.engine.begin(c, theOperator)
+			h.engine.beginRun(c, byOperator)
 		}
 	}
-	return w
+	return h
 }
 
 // runChaos is one seed: some minutes of chaos, then peace, then a look at what
 // became of it all.
 func runChaos(t *testing.T, seed int) {
-	w := newChaos(t, seed)
-	w.bootDaemon(false)
+	h := newChaos(t, seed)
+	h.bootDaemon(false)
 	for range chaosSteps {
-		time.Sleep(w.pause())
-		w.act()
-		w.steer()
+		time.Sleep(h.nextDelay())
+		h.doRandomAction()
+		h.manageDaemon()
 		synctest.Wait()
-		w.check()
-		if w.failed() {
+		h.checkAll()
+		if h.failed() {
 			break
 		}
 	}
-	if !w.failed() {
-		w.peace()
+	if !h.failed() {
+		h.endChaos()
 	}
-	w.quit()
-	if w.failed() || *seedFlag > 0 {
-		t.Log(w.story())
+	h.shutDown()
+	if h.failed() || *seedFlag > 0 {
+		t.Log(h.transcript())
 	}
 }
 
 const chaosSteps = 150
 
 // pause is the time until the next deed: often little, now and then long.
-func (w *chaos) pause() time.Duration {
-	d := time.Duration(1 + w.r.IntN(int(2*time.Second)))
-	switch w.r.IntN(12) {
+func (h *chaosHost) nextDelay() time.Duration {
+	d := time.Duration(1 + h.r.IntN(int(2*time.Second)))
+	switch h.r.IntN(12) {
 	case 0:
-		d += time.Duration(w.r.IntN(int(40 * time.Second)))
+		d += time.Duration(h.r.IntN(int(40 * time.Second)))
 	case 1, 2, 3:
 		d = d/20 + 1
 	}
@@ -147,99 +147,99 @@ func (w *chaos) pause() time.Duration {
 }
 
 // peace ends all chaos, lets some minutes go by and looks at everything.
-func (w *chaos) peace() {
-	w.mu.Lock()
-	w.logf("peace")
-	w.calm, w.sick, w.loss, w.flaky = true, false, 0, false
-	w.mu.Unlock()
+func (h *chaosHost) endChaos() {
+	h.mu.Lock()
+	h.logf("peace")
+	h.quiet, h.callsHang, h.lossPerMille, h.callsFail = true, false, 0, false
+	h.mu.Unlock()
 	for range 100 {
 		time.Sleep(4*time.Second + 1)
-		w.appease()
-		w.steer()
+		h.repairAll()
+		h.manageDaemon()
 		synctest.Wait()
-		w.check()
-		if w.failed() {
+		h.checkAll()
+		if h.failed() {
 			return
 		}
 	}
 	synctest.Wait()
-	w.last()
+	h.checkEnd()
 }
 
 // appease makes everything well that a person can make well.
-func (w *chaos) appease() {
-	w.mu.Lock()
-	w.troubleAt = later(w.troubleAt, time.Time{})
-	for _, c := range w.engine.all {
-		c.hung, c.unready = false, false
-		if c.c.State == "paused" {
-			c.c.State = "running"
-			w.engine.emit(c, "unpause", 0)
+func (h *chaosHost) repairAll() {
+	h.mu.Lock()
+	h.disturbedAt = later(h.disturbedAt, time.Time{})
+	for _, c := range h.engine.containers {
+		c.hung, c.notReady = false, false
+		if c.info.State == "paused" {
+			c.info.State = "running"
+			h.engine.emit(c, "unpause", 0)
 		}
 	}
-	d := w.daemon
-	w.mu.Unlock()
+	d := h.daemon
+	h.mu.Unlock()
 	if d == nil {
 		return
 	}
-	for _, k := range w.kinds {
-		_ = d.sup.Resume(w.t.Context(), k.name)
-		_ = d.sup.SetGate(w.t.Context(), k.name, "lb", true)
+	for _, t := range h.templates {
+		_ = d.sup.Resume(h.t.Context(), t.name)
+		_ = d.sup.SetGate(h.t.Context(), t.name, "lb", true)
 	}
 }
 
 // steer brings the next daemon up when it is time, and kills one that takes too long
 // to end, as systemd does.
-func (w *chaos) steer() {
-	w.mu.Lock()
-	d := w.daemon
-	slow := d != nil && !d.quitAt.IsZero() && time.Since(d.quitAt) > 90*time.Second
-	due := d == nil && !time.Now().Before(w.bootAt)
+func (h *chaosHost) manageDaemon() {
+	h.mu.Lock()
+	d := h.daemon
+	slow := d != nil && !d.stopRequestedAt.IsZero() && time.Since(d.stopRequestedAt) > 90*time.Second
+	due := d == nil && !time.Now().Before(h.nextDaemonAt)
 	if d != nil {
 		select {
 		case <-d.ended:
-			if d.quitAt.IsZero() {
-				w.fail("%s has ended by itself", d.name())
+			if d.stopRequestedAt.IsZero() {
+				h.fail("%s has ended by itself", d.name())
 			}
-			w.logf("%s has ended", d.name())
-			w.daemon, due = nil, w.roll("boot", "", 2) == 0
-			w.silent()
+			h.logf("%s has ended", d.name())
+			h.daemon, due = nil, h.roll("boot", "", 2) == 0
+			h.noteDisconnect()
 		default:
-			if slow && w.calm {
-				w.fail("%s does not end: asked to %v ago", d.name(), time.Since(d.quitAt))
+			if slow && h.quiet {
+				h.fail("%s does not end: asked to %v ago", d.name(), time.Since(d.stopRequestedAt))
 			}
 		}
 	}
-	rebooted := w.rebooted
-	w.mu.Unlock()
+	rebooted := h.rebooted
+	h.mu.Unlock()
 	if slow {
-		d.kill9()
+		d.kill()
 	}
 	if due {
-		w.mu.Lock()
-		w.rebooted = false
-		w.mu.Unlock()
-		w.bootDaemon(rebooted)
+		h.mu.Lock()
+		h.rebooted = false
+		h.mu.Unlock()
+		h.bootDaemon(rebooted)
 	}
 }
 
 // quit ends the last daemon and waits for everything: what does not end keeps the
 // bubble from ending, which synctest reports.
-func (w *chaos) quit() {
-	w.mu.Lock()
-	d := w.daemon
-	w.logf("the end")
-	w.calm = true
-	w.engine.rise(true)
-	w.engine.cut, w.sick = false, false
-	w.mu.Unlock()
+func (h *chaosHost) shutDown() {
+	h.mu.Lock()
+	d := h.daemon
+	h.logf("the end")
+	h.quiet = true
+	h.engine.comeUp(true)
+	h.engine.unreachable, h.callsHang = false, false
+	h.mu.Unlock()
 	if d != nil {
 		d.stop()
 		select {
 		case <-d.ended:
 		case <-time.After(5 * time.Minute):
-			w.fail("%s does not end", d.name())
+			h.fail("%s does not end", d.name())
 		}
 	}
-	w.wg.Wait()
+	h.wg.Wait()
 }

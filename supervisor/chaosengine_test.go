@@ -13,57 +13,57 @@ import (
 type actor int
 
 const (
-	theProcess  actor = 0
-	theOperator actor = -1
-	theEngine   actor = -2
+	byProcess  actor = 0
+	byOperator actor = -1
+	byEngine   actor = -2
 )
 
 const killSignal = 9
 
 // bringsBack is how long healthd waits for an engine to start what has a policy of its own.
-const bringsBack = 10 * time.Second
+const engineRestartWait = 10 * time.Second
 
 // chaosEngine is an engine in memory that behaves as Docker does, with the orders of
 // events that were measured there. Its methods are called with the world's lock held,
 // but for those that take time.
 type chaosEngine struct {
-	w        *chaos
-	up       bool
-	closing  bool // it shuts down
-	sweeping bool // it starts, and ends what it finds
-	live     bool // its setting live-restore, in its present life
-	cut      bool // it goes on, but cannot be reached
-	boot     int  // counts its starts
-	ended    chan struct{}
-	all      []*chaosContainer
-	memory   []runtime.Event
-	forgot   bool // some event was pushed out of memory
-	streams  []*chaosStream
-	clock    time.Time
-	made     int
-	since    time.Time // of its present life
-	mute     bool      // events of its end were lost
+	host             *chaosHost
+	up               bool
+	shuttingDown     bool // it shuts down
+	killingLeftovers bool // it starts, and ends what it finds
+	liveRestore      bool // its setting live-restore, in its present life
+	unreachable      bool // it goes on, but cannot be reached
+	life             int  // counts its starts
+	ended            chan struct{}
+	containers       []*chaosContainer
+	history          []runtime.Event
+	historyCut       bool // some event was pushed out of memory
+	streams          []*chaosStream
+	clock            time.Time
+	created          int
+	startedAt        time.Time // of its present life
+	endEventsLost    bool      // events of its end were lost
 }
 
 // chaosContainer is one container, with the truth about it.
 type chaosContainer struct {
-	kind   *chaosKind
-	c      runtime.Container
-	run    int
-	dead   chan struct{} // closed when the present run has ended
-	gone   bool
-	manual bool // stopped through the engine, whose own policy is off until a start
-	tries  int  // of the engine's own policy
+	template     *chaosTemplate
+	info         runtime.Container
+	run          int
+	runEnded     chan struct{} // closed when the present run has ended
+	gone         bool
+	stoppedByAPI bool // stopped through the engine, whose own policy is off until a start
+	engineTries  int  // of the engine's own policy
 
-	hung, unready    bool // what its process answers
+	hung, notReady   bool // what its process answers
 	pausedAt, heldAt time.Time
 
-	chaosTruth
+	chaosRecord
 }
 
-var errAway = errors.New("cannot connect to the engine")
+var errUnreachable = errors.New("cannot connect to the engine")
 
-const chaosMemory = 256
+const chaosHistory = 256
 
 // stamp is now by the engine's clock, which never shows the same time twice.
 func (e *chaosEngine) stamp() time.Time {
@@ -72,8 +72,8 @@ func (e *chaosEngine) stamp() time.Time {
 }
 
 func (e *chaosEngine) find(id string) *chaosContainer {
-	for _, c := range e.all {
-		if c.c.ID == id && !c.gone {
+	for _, c := range e.containers {
+		if c.info.ID == id && !c.gone {
 			return c
 		}
 	}
@@ -81,9 +81,9 @@ func (e *chaosEngine) find(id string) *chaosContainer {
 }
 
 // named returns the newest container of that kind, nil when it was removed.
-func (e *chaosEngine) named(k *chaosKind) *chaosContainer {
-	for _, c := range slices.Backward(e.all) {
-		if c.kind == k && !c.gone {
+func (e *chaosEngine) newestOf(t *chaosTemplate) *chaosContainer {
+	for _, c := range slices.Backward(e.containers) {
+		if c.template == t && !c.gone {
 			return c
 		}
 	}
@@ -91,25 +91,25 @@ func (e *chaosEngine) named(k *chaosKind) *chaosContainer {
 }
 
 // create makes a container of a kind.
-func (e *chaosEngine) create(k *chaosKind) *chaosContainer {
-	e.made++
-	c := &chaosContainer{kind: k, c: runtime.Container{
-		Runtime: "docker", ID: fmt.Sprintf("%04x%s", 0xa000+e.made, k.name), Name: k.name, Image: "image", Labels: k.labels,
-		State: runtime.Created, Address: "10.0.0.1", Network: "bridge", StopTimeout: k.stopTimeout, StopSignal: "",
-		RestartPolicy: k.enginePolicy, AutoRemove: k.rm,
+func (e *chaosEngine) create(t *chaosTemplate) *chaosContainer {
+	e.created++
+	c := &chaosContainer{template: t, info: runtime.Container{
+		Runtime: "docker", ID: fmt.Sprintf("%04x%s", 0xa000+e.created, t.name), Name: t.name, Image: "image", Labels: t.labels,
+		State: runtime.Created, Address: "10.0.0.1", Network: "bridge", StopTimeout: t.stopTimeout, StopSignal: "",
+		RestartPolicy: t.enginePolicy, AutoRemove: t.autoRemove,
 	}}
-	c.c.Fingerprint = hintOf(&c.c)
-	for _, old := range e.all {
-		if old.kind == k {
+	c.info.Fingerprint = fingerprintOf(&c.info)
+	for _, old := range e.containers {
+		if old.template == t {
 			c.failures = old.failures // the back-off is its identity's
 		}
 	}
-	e.all = append(e.all, c)
+	e.containers = append(e.containers, c)
 	e.emit(c, runtime.ActionCreate, 0)
 	return c
 }
 
-func hintOf(c *runtime.Container) string {
+func fingerprintOf(c *runtime.Container) string {
 	if c.State.Alive() {
 		return c.Address
 	}
@@ -117,51 +117,51 @@ func hintOf(c *runtime.Container) string {
 }
 
 // begin starts a run.
-func (e *chaosEngine) begin(c *chaosContainer, by actor) {
+func (e *chaosEngine) beginRun(c *chaosContainer, by actor) {
 	c.run++
-	c.dead, c.manual, c.hung = make(chan struct{}), false, false
-	c.c.State, c.c.StartedAt = runtime.Running, e.stamp()
-	c.c.Fingerprint = hintOf(&c.c)
-	e.w.began(c, by)
+	c.runEnded, c.stoppedByAPI, c.hung = make(chan struct{}), false, false
+	c.info.State, c.info.StartedAt = runtime.Running, e.stamp()
+	c.info.Fingerprint = fingerprintOf(&c.info)
+	e.host.noteRunBegan(c, by)
 	e.emit(c, runtime.ActionStart, 0)
-	if c.kind.lives > 0 {
-		e.exitAfter(c, e.w.between("lives", c.c.ID, c.kind.lives/4, c.kind.lives), c.kind.code)
+	if c.template.maxLife > 0 {
+		e.exitAfter(c, e.host.randomDuration("lives", c.info.ID, c.template.maxLife/4, c.template.maxLife), c.template.exitCode)
 	}
 }
 
 // exitAfter lets the present run end by itself, if it still goes on then.
 func (e *chaosEngine) exitAfter(c *chaosContainer, d time.Duration, code int) {
 	run := c.run
-	e.w.after(d, func() {
-		if c.run == run && c.c.State.Alive() && !e.w.calm {
-			e.end(c, code, theProcess)
+	e.host.afterFunc(d, func() {
+		if c.run == run && c.info.State.Alive() && !e.host.quiet {
+			e.endRun(c, code, byProcess)
 		}
 	})
 }
 
 // end ends the present run. by is who wanted it.
-func (e *chaosEngine) end(c *chaosContainer, code int, by actor) {
-	c.c.State, c.c.FinishedAt, c.c.ExitCode = runtime.Exited, e.stamp(), code
-	c.c.Fingerprint = hintOf(&c.c)
-	close(c.dead)
-	e.w.endedRun(c, by)
+func (e *chaosEngine) endRun(c *chaosContainer, code int, by actor) {
+	c.info.State, c.info.FinishedAt, c.info.ExitCode = runtime.Exited, e.stamp(), code
+	c.info.Fingerprint = fingerprintOf(&c.info)
+	close(c.runEnded)
+	e.host.noteRunEnded(c, by)
 	e.emit(c, runtime.ActionDie, code)
 	switch {
-	case c.kind.rm && e.up:
-		e.w.after(e.w.between("rm", c.c.ID, time.Millisecond, 20*time.Millisecond), func() { e.remove(c) })
-	case c.kind.enginePolicy == "always" && !c.manual && e.up && !e.closing:
-		c.c.State = runtime.Restarting
-		e.bringBack(c, 100*time.Millisecond<<min(c.tries, 6))
-		c.tries++
+	case c.template.autoRemove && e.up:
+		e.host.afterFunc(e.host.randomDuration("rm", c.info.ID, time.Millisecond, 20*time.Millisecond), func() { e.remove(c) })
+	case c.template.enginePolicy == "always" && !c.stoppedByAPI && e.up && !e.shuttingDown:
+		c.info.State = runtime.Restarting
+		e.restartByPolicy(c, 100*time.Millisecond<<min(c.engineTries, 6))
+		c.engineTries++
 	}
 }
 
 // bringBack starts a container by the engine's own policy.
-func (e *chaosEngine) bringBack(c *chaosContainer, d time.Duration) {
-	boot, run := e.boot, c.run
-	e.w.after(d, func() {
-		if e.up && !e.closing && e.boot == boot && c.run == run && !c.gone && !c.c.State.Alive() && !c.manual {
-			e.begin(c, theEngine)
+func (e *chaosEngine) restartByPolicy(c *chaosContainer, d time.Duration) {
+	boot, run := e.life, c.run
+	e.host.afterFunc(d, func() {
+		if e.up && !e.shuttingDown && e.life == boot && c.run == run && !c.gone && !c.info.State.Alive() && !c.stoppedByAPI {
+			e.beginRun(c, byEngine)
 		}
 	})
 }
@@ -171,62 +171,62 @@ func (e *chaosEngine) remove(c *chaosContainer) {
 		return
 	}
 	c.gone = true
-	e.w.logf("%s is removed", c.kind.name)
+	e.host.logf("%s is removed", c.template.name)
 	e.emit(c, runtime.ActionDestroy, 0)
 }
 
 // signal sends a signal. Who sends one that stops is to blame for the end.
 func (e *chaosEngine) signal(c *chaosContainer, signal int, by actor) {
-	e.w.signalled(c, signal, by, e.emit(c, runtime.ActionKill, signal))
+	e.host.noteSignal(c, signal, by, e.emit(c, runtime.ActionKill, signal))
 	switch {
 	case signal == 1:
 	case signal == killSignal:
-		e.dieOf(c, e.w.between("kill", c.c.ID, time.Millisecond, 5*time.Millisecond), 137)
-	case c.c.State == runtime.Running && !c.kind.ignoresTerm:
-		e.dieOf(c, c.kind.takes+e.w.between("term", c.c.ID, 1, 20*time.Millisecond), c.kind.termCode)
+		e.endAfterSignal(c, e.host.randomDuration("kill", c.info.ID, time.Millisecond, 5*time.Millisecond), 137)
+	case c.info.State == runtime.Running && !c.template.ignoresTerm:
+		e.endAfterSignal(c, c.template.stopTime+e.host.randomDuration("term", c.info.ID, 1, 20*time.Millisecond), c.template.termCode)
 	}
 }
 
-func (e *chaosEngine) dieOf(c *chaosContainer, d time.Duration, code int) {
+func (e *chaosEngine) endAfterSignal(c *chaosContainer, d time.Duration, code int) {
 	run := c.run
-	e.w.after(d, func() {
-		if c.run == run && c.c.State.Alive() {
-			e.end(c, code, c.blame())
+	e.host.afterFunc(d, func() {
+		if c.run == run && c.info.State.Alive() {
+			e.endRun(c, code, c.whoEnded())
 		}
 	})
 }
 
 // stop does what docker stop does. It takes its time, and the lock when it needs it.
 func (e *chaosEngine) stop(id string, grace time.Duration, by actor) error {
-	e.w.mu.Lock()
-	c, boot, ended := e.find(id), e.boot, e.ended
+	e.host.mu.Lock()
+	c, boot, ended := e.find(id), e.life, e.ended
 	switch {
 	case !e.up:
-		e.w.mu.Unlock()
-		return errAway
+		e.host.mu.Unlock()
+		return errUnreachable
 	case c == nil:
-		e.w.mu.Unlock()
+		e.host.mu.Unlock()
 		return fmt.Errorf("stop %s: %w", id, runtime.ErrNotFound)
-	case !c.c.State.Alive():
-		e.w.mu.Unlock()
+	case !c.info.State.Alive():
+		e.host.mu.Unlock()
 		return nil
 	}
-	run, dead := c.run, c.dead
-	c.manual = true
+	run, dead := c.run, c.runEnded
+	c.stoppedByAPI = true
 	e.signal(c, 15, by)
-	e.w.mu.Unlock()
+	e.host.mu.Unlock()
 	if !await(dead, ended, grace) {
-		e.w.mu.Lock()
-		if c.run == run && c.c.State.Alive() && e.up && e.boot == boot {
+		e.host.mu.Lock()
+		if c.run == run && c.info.State.Alive() && e.up && e.life == boot {
 			e.signal(c, killSignal, by)
 		}
-		e.w.mu.Unlock()
+		e.host.mu.Unlock()
 		await(dead, ended, time.Minute)
 	}
-	e.w.mu.Lock()
-	defer e.w.mu.Unlock()
-	if !e.up || e.boot != boot {
-		return errAway
+	e.host.mu.Lock()
+	defer e.host.mu.Unlock()
+	if !e.up || e.life != boot {
+		return errUnreachable
 	}
 	e.emit(c, runtime.ActionStop, 0)
 	return nil
@@ -248,53 +248,53 @@ func await(dead, ended <-chan struct{}, d time.Duration) bool {
 
 // start does what docker start does.
 func (e *chaosEngine) start(id string, by actor) error {
-	time.Sleep(e.w.between("start", id, 5*time.Millisecond, 50*time.Millisecond))
-	e.w.mu.Lock()
-	defer e.w.mu.Unlock()
+	time.Sleep(e.host.randomDuration("start", id, 5*time.Millisecond, 50*time.Millisecond))
+	e.host.mu.Lock()
+	defer e.host.mu.Unlock()
 	c := e.find(id)
 	switch {
-	case !e.up || e.closing:
-		return errAway
+	case !e.up || e.shuttingDown:
+		return errUnreachable
 	case c == nil:
 		return fmt.Errorf("start %s: %w", id, runtime.ErrNotFound)
-	case !c.c.State.Alive() && c.c.State != runtime.Restarting:
-		e.begin(c, by)
+	case !c.info.State.Alive() && c.info.State != runtime.Restarting:
+		e.beginRun(c, by)
 	}
 	return nil
 }
 
 // remembers says whether the engine could still tell of the event of that moment.
-func (e *chaosEngine) remembers(at time.Time) bool {
-	return slices.ContainsFunc(e.memory, func(ev runtime.Event) bool { return ev.Time.Equal(at) })
+func (e *chaosEngine) hasEvent(at time.Time) bool {
+	return slices.ContainsFunc(e.history, func(ev runtime.Event) bool { return ev.Time.Equal(at) })
 }
 
 // emit tells an event: to those who listen now, and to those who ask later.
 func (e *chaosEngine) emit(c *chaosContainer, action runtime.Action, number int) time.Time {
-	ev := runtime.Event{ID: c.c.ID, Action: action, Time: e.stamp(), Name: c.c.Name, Labels: c.c.Labels}
+	ev := runtime.Event{ID: c.info.ID, Action: action, Time: e.stamp(), Name: c.info.Name, Labels: c.info.Labels}
 	switch action {
 	case runtime.ActionKill:
 		ev.Signal = number
 	case runtime.ActionDie:
 		ev.ExitCode = number
 	}
-	e.w.logf("%s: %s %d", c.kind.name, action, number)
-	if !e.up && !e.sweeping {
+	e.host.logf("%s: %s %d", c.template.name, action, number)
+	if !e.up && !e.killingLeftovers {
 		return ev.Time
 	}
-	e.memory = append(e.memory, ev)
-	if len(e.memory) > e.w.memoryCap {
-		e.memory, e.forgot = e.memory[1:], true
+	e.history = append(e.history, ev)
+	if len(e.history) > e.host.historyCap {
+		e.history, e.historyCut = e.history[1:], true
 	}
 	for _, s := range e.streams {
-		if s.ctx.Err() != nil || s.d.isDark() {
+		if s.ctx.Err() != nil || s.d.isKilled() {
 			continue
 		}
-		if e.w.roll("loss", c.c.ID+string(action), 1000) < e.w.loss {
-			e.w.logf("… which %s is never told", s.d.name())
+		if e.host.roll("loss", c.info.ID+string(action), 1000) < e.host.lossPerMille {
+			e.host.logf("… which %s is never told", s.d.name())
 			c.lossAt = time.Now()
-			if e.closing {
-				e.mute = true
-				e.w.muddled(nil, "events of the engine's end are lost")
+			if e.shuttingDown {
+				e.endEventsLost = true
+				e.host.makeEngineEndUncertain(nil, "events of the engine's end are lost")
 			}
 			continue
 		}

@@ -12,37 +12,37 @@ import (
 
 // Probe is Prober's. Who is asked is told apart by the port.
 func (d *chaosDaemon) Probe(h prober.Handler, t prober.Target) (prober.Probe, error) {
-	return &chaosProbe{d: d, id: t.ID, kind: core.ProbeType(h.TCPSocket.Port)}, nil
+	return &chaosProbe{d: d, id: t.ID, probe: core.ProbeType(h.TCPSocket.Port)}, nil
 }
 
 // Hook is Prober's.
 func (d *chaosDaemon) Hook(h prober.LifecycleHandler, t prober.Target) (prober.Hook, error) {
-	return &chaosHook{d: d, id: t.ID, takes: h.Sleep.Duration}, nil
+	return &chaosHook{d: d, id: t.ID, duration: h.Sleep.Duration}, nil
 }
 
 type chaosProbe struct {
-	d    *chaosDaemon
-	id   string
-	kind core.ProbeType
+	d     *chaosDaemon
+	id    string
+	probe core.ProbeType
 }
 
 // Ask asks the process, which knows nothing of its engine.
 func (p *chaosProbe) Ask(ctx context.Context, timeout time.Duration) prober.Result {
-	w, what := p.d.w, "probe"+p.kind.String()
-	if err := p.d.pass(ctx, w.between(what, p.id, time.Millisecond, 20*time.Millisecond)); err != nil {
+	h, what := p.d.host, "probe"+p.probe.String()
+	if err := p.d.wait(ctx, h.randomDuration(what, p.id, time.Millisecond, 20*time.Millisecond)); err != nil {
 		return prober.Result{Cause: prober.Pending, Output: err.Error()}
 	}
-	w.mu.Lock()
-	c := w.engine.find(p.id)
-	ok := c != nil && c.answers(p.kind)
-	paused := c != nil && c.c.State == runtime.Paused
-	unasked := !w.calm && w.roll("unasked "+what, p.id, 40) == 0
-	w.mu.Unlock()
+	h.mu.Lock()
+	c := h.engine.find(p.id)
+	ok := c != nil && c.answersProbe(p.probe)
+	paused := c != nil && c.info.State == runtime.Paused
+	unasked := !h.quiet && h.roll("unasked "+what, p.id, 40) == 0
+	h.mu.Unlock()
 	switch {
 	case unasked:
 		return prober.Result{Cause: prober.NotAsked, Output: "too many open files"}
 	case paused:
-		_ = p.d.pass(ctx, timeout)
+		_ = p.d.wait(ctx, timeout)
 		return refused
 	case !ok:
 		return refused
@@ -51,22 +51,22 @@ func (p *chaosProbe) Ask(ctx context.Context, timeout time.Duration) prober.Resu
 }
 
 type chaosHook struct {
-	d     *chaosDaemon
-	id    string
-	takes time.Duration
+	d        *chaosDaemon
+	id       string
+	duration time.Duration
 }
 
 // Run lets a hook take its time and, now and then, fail.
 func (h *chaosHook) Run(ctx context.Context) prober.HookResult {
-	err := h.d.pass(ctx, h.takes+h.d.w.between("hook", h.id, 1, time.Millisecond))
-	h.d.w.mu.Lock()
-	defer h.d.w.mu.Unlock()
-	switch luck := h.d.w.roll("hook luck", h.id, 20); {
+	err := h.d.wait(ctx, h.duration+h.d.host.randomDuration("hook", h.id, 1, time.Millisecond))
+	h.d.host.mu.Lock()
+	defer h.d.host.mu.Unlock()
+	switch luck := h.d.host.roll("hook luck", h.id, 20); {
 	case err != nil:
-	case h.d.w.calm || luck > 2:
+	case h.d.host.quiet || luck > 2:
 		return prober.HookResult{}
 	case luck == 0:
-		return prober.HookResult{Err: errAway, NotAsked: true}
+		return prober.HookResult{Err: errUnreachable, NotAsked: true}
 	default:
 		err = fmt.Errorf("command exited with code 1")
 	}

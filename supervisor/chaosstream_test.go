@@ -11,11 +11,11 @@ import (
 
 // chaosStream is an event stream of one daemon. Events come a little late, in order.
 type chaosStream struct {
-	d      *chaosDaemon
-	ctx    context.Context
-	queue  []chaosDelivery
-	more   chan struct{} // has room for one
-	broken error
+	d     *chaosDaemon
+	ctx   context.Context
+	queue []chaosDelivery
+	more  chan struct{} // has room for one
+	err   error
 }
 
 type chaosDelivery struct {
@@ -24,7 +24,7 @@ type chaosDelivery struct {
 }
 
 func (s *chaosStream) deliver(ev runtime.Event) {
-	at := time.Now().Add(s.d.w.between("news", ev.ID+string(ev.Action), time.Millisecond, 100*time.Millisecond))
+	at := time.Now().Add(s.d.host.randomDuration("news", ev.ID+string(ev.Action), time.Millisecond, 100*time.Millisecond))
 	if n := len(s.queue); n > 0 {
 		at = later(at, s.queue[n-1].at.Add(1))
 	}
@@ -33,7 +33,7 @@ func (s *chaosStream) deliver(ev runtime.Event) {
 }
 
 func (s *chaosStream) end(err error) {
-	s.broken, s.queue = err, nil
+	s.err, s.queue = err, nil
 	s.wake()
 }
 
@@ -49,12 +49,12 @@ func (s *chaosStream) Next() (runtime.Event, error) {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
-		s.d.w.mu.Lock()
+		s.d.host.mu.Lock()
 		var wait time.Duration
 		switch {
-		case len(s.queue) == 0 && s.broken != nil:
-			s.d.w.mu.Unlock()
-			return runtime.Event{}, s.broken
+		case len(s.queue) == 0 && s.err != nil:
+			s.d.host.mu.Unlock()
+			return runtime.Event{}, s.err
 		case len(s.queue) == 0:
 			wait = 24 * time.Hour
 		default:
@@ -63,11 +63,11 @@ func (s *chaosStream) Next() (runtime.Event, error) {
 		if wait <= 0 {
 			ev := s.queue[0].ev
 			s.queue = s.queue[1:]
-			s.d.w.read(s.d, ev)
-			s.d.w.mu.Unlock()
+			s.d.host.noteEventRead(s.d, ev)
+			s.d.host.mu.Unlock()
 			return ev, nil
 		}
-		s.d.w.mu.Unlock()
+		s.d.host.mu.Unlock()
 		timer.Reset(wait)
 		select {
 		case <-s.more:
@@ -82,34 +82,34 @@ func (s *chaosStream) Next() (runtime.Event, error) {
 // back-off, which no seed governs, makes no difference.
 func (d *chaosDaemon) Subscribe(ctx context.Context, since time.Time) (runtime.Stream, error) {
 	context.AfterFunc(ctx, func() {
-		d.w.mu.Lock()
-		defer d.w.mu.Unlock()
-		d.connectedAt = time.Now()
+		d.host.mu.Lock()
+		defer d.host.mu.Unlock()
+		d.disconnectedAt = time.Now()
 	})
-	d.w.mu.Lock()
-	before := d.connectedAt
-	d.w.mu.Unlock()
+	d.host.mu.Lock()
+	before := d.disconnectedAt
+	d.host.mu.Unlock()
 	if !before.IsZero() {
-		if err := d.pass(ctx, time.Until(before.Add(afterJitter(time.Since(before))))); err != nil {
+		if err := d.wait(ctx, time.Until(before.Add(afterJitter(time.Since(before))))); err != nil {
 			return nil, err
 		}
 	}
-	if err := d.pass(ctx, d.w.between("subscribe", "", time.Millisecond, 20*time.Millisecond)); err != nil {
+	if err := d.wait(ctx, d.host.randomDuration("subscribe", "", time.Millisecond, 20*time.Millisecond)); err != nil {
 		return nil, err
 	}
-	d.w.mu.Lock()
-	defer d.w.mu.Unlock()
-	if !d.w.reachable() || d.w.engine.closing {
-		return nil, errAway
+	d.host.mu.Lock()
+	defer d.host.mu.Unlock()
+	if !d.host.reachable() || d.host.engine.shuttingDown {
+		return nil, errUnreachable
 	}
 	s := &chaosStream{d: d, ctx: ctx, more: make(chan struct{}, 1)}
-	d.w.subscribed(d, since)
-	for _, ev := range d.w.engine.memory {
+	d.host.checkSubscription(d, since)
+	for _, ev := range d.host.engine.history {
 		if !ev.Time.Before(since) {
 			s.queue = append(s.queue, chaosDelivery{ev, time.Now()})
 		}
 	}
-	d.w.engine.streams = append(d.w.engine.streams, s)
+	d.host.engine.streams = append(d.host.engine.streams, s)
 	return s, nil
 }
 
@@ -127,23 +127,23 @@ func afterJitter(d time.Duration) time.Duration {
 // EventHistory is runtime.Source's.
 func (d *chaosDaemon) EventHistory(ctx context.Context, at time.Time) (runtime.EventHistory, error) {
 	if err := d.answer(ctx, "recall", ""); err != nil {
-		d.w.mu.Lock()
-		d.w.muddled(d, "nobody can tell whether events were lost")
-		d.w.mu.Unlock()
+		d.host.mu.Lock()
+		d.host.makeEngineEndUncertain(d, "nobody can tell whether events were lost")
+		d.host.mu.Unlock()
 		return runtime.EventHistory{}, err
 	}
-	d.w.mu.Lock()
-	defer d.w.mu.Unlock()
-	e := d.w.engine
-	m := runtime.EventHistory{LiveRestore: e.live, Full: len(e.memory) >= d.w.memoryCap*200/chaosMemory}
-	for _, ev := range e.memory {
+	d.host.mu.Lock()
+	defer d.host.mu.Unlock()
+	e := d.host.engine
+	m := runtime.EventHistory{LiveRestore: e.liveRestore, Full: len(e.history) >= d.host.historyCap*200/chaosHistory}
+	for _, ev := range e.history {
 		m.HasEvent = m.HasEvent || ev.Time.Equal(at)
 	}
-	if len(e.memory) > 0 {
-		m.Oldest = e.memory[0].Time
+	if len(e.history) > 0 {
+		m.Oldest = e.history[0].Time
 	}
 	if !m.HasEvent && (m.Full || !m.Oldest.IsZero() && !m.Oldest.After(at)) {
-		d.w.muddled(d, "the engine has forgotten too much")
+		d.host.makeEngineEndUncertain(d, "the engine has forgotten too much")
 	}
 	return m, nil
 }
@@ -151,16 +151,16 @@ func (d *chaosDaemon) EventHistory(ctx context.Context, at time.Time) (runtime.E
 // KillEvents is runtime.Source's.
 func (d *chaosDaemon) KillEvents(ctx context.Context, id string, since time.Time) ([]runtime.Event, error) {
 	err := d.answer(ctx, "kills", id)
-	d.w.mu.Lock()
-	defer d.w.mu.Unlock()
+	d.host.mu.Lock()
+	defer d.host.mu.Unlock()
 	if err != nil {
-		if c := d.w.engine.find(id); c != nil {
-			c.unasked = true
+		if c := d.host.engine.find(id); c != nil {
+			c.lookupFailed = true
 		}
 		return nil, err
 	}
 	var kills []runtime.Event
-	for _, ev := range d.w.engine.memory {
+	for _, ev := range d.host.engine.history {
 		if ev.ID == id && ev.Action == runtime.ActionKill && !ev.Time.Before(since) {
 			kills = append(kills, ev)
 		}
@@ -173,10 +173,10 @@ func (d *chaosDaemon) Accept(ctx context.Context) error {
 	if err := d.answer(ctx, "accept", ""); err != nil {
 		return err
 	}
-	d.w.mu.Lock()
-	defer d.w.mu.Unlock()
-	if d.w.engine.closing {
-		return errAway
+	d.host.mu.Lock()
+	defer d.host.mu.Unlock()
+	if d.host.engine.shuttingDown {
+		return errUnreachable
 	}
 	return nil
 }
@@ -186,17 +186,17 @@ func (d *chaosDaemon) List(ctx context.Context) ([]runtime.Summary, error) {
 	if err := d.answer(ctx, "list", ""); err != nil {
 		return nil, err
 	}
-	d.w.mu.Lock()
-	defer d.w.mu.Unlock()
+	d.host.mu.Lock()
+	defer d.host.mu.Unlock()
 	var all []runtime.Summary
-	for _, c := range d.w.engine.all {
+	for _, c := range d.host.engine.containers {
 		if c.gone {
 			continue
 		}
-		s := runtime.Summary{ID: c.c.ID, Name: c.c.Name, Labels: c.c.Labels, State: c.c.State, Fingerprint: c.c.Fingerprint}
-		at := c.c.FinishedAt
-		if c.c.State.Alive() {
-			at = c.c.StartedAt
+		s := runtime.Summary{ID: c.info.ID, Name: c.info.Name, Labels: c.info.Labels, State: c.info.State, Fingerprint: c.info.Fingerprint}
+		at := c.info.FinishedAt
+		if c.info.State.Alive() {
+			at = c.info.StartedAt
 		}
 		if !at.IsZero() {
 			s.EarliestChange, s.LatestChange = at.Add(-2*time.Second), at.Add(2*time.Second)
@@ -211,15 +211,15 @@ func (d *chaosDaemon) Inspect(ctx context.Context, id string) (*runtime.Containe
 	if err := d.answer(ctx, "inspect", id); err != nil {
 		return nil, err
 	}
-	d.w.mu.Lock()
-	c := d.w.engine.find(id)
+	d.host.mu.Lock()
+	c := d.host.engine.find(id)
 	if c == nil {
-		d.w.mu.Unlock()
+		d.host.mu.Unlock()
 		return nil, fmt.Errorf("inspect %s: %w", id, runtime.ErrNotFound)
 	}
-	copied := c.c
-	d.w.mu.Unlock()
-	return &copied, d.pass(ctx, d.w.between("inspected", id, time.Millisecond, 10*time.Millisecond))
+	copied := c.info
+	d.host.mu.Unlock()
+	return &copied, d.wait(ctx, d.host.randomDuration("inspected", id, time.Millisecond, 10*time.Millisecond))
 }
 
 // Ping is runtime.Source's.
@@ -230,42 +230,42 @@ const chaosCallTimeout = 10 * time.Second
 // answer is what all questions to the engine have in common: they take a moment, and
 // a sick engine may never answer.
 func (d *chaosDaemon) answer(ctx context.Context, what, id string) error {
-	if err := d.pass(ctx, d.w.between(what, id, time.Millisecond, 10*time.Millisecond)); err != nil {
+	if err := d.wait(ctx, d.host.randomDuration(what, id, time.Millisecond, 10*time.Millisecond)); err != nil {
 		return err
 	}
-	d.w.mu.Lock()
-	sick, reachable := d.w.sick && d.w.roll("sick "+what, id, 3) > 0, d.w.reachable()
-	d.w.mu.Unlock()
+	d.host.mu.Lock()
+	sick, reachable := d.host.callsHang && d.host.roll("sick "+what, id, 3) > 0, d.host.reachable()
+	d.host.mu.Unlock()
 	switch {
 	case !reachable:
-		return errAway
+		return errUnreachable
 	case !sick:
 		return nil
 	}
-	d.w.locked(func() { d.w.hanging++ })
-	err := d.pass(ctx, chaosCallTimeout)
-	d.w.locked(func() { d.w.hanging--; d.w.troubleAt = time.Now() })
+	d.host.locked(func() { d.host.hangingCalls++ })
+	err := d.wait(ctx, chaosCallTimeout)
+	d.host.locked(func() { d.host.hangingCalls--; d.host.disturbedAt = time.Now() })
 	if err != nil {
 		return err
 	}
 	return context.DeadlineExceeded
 }
 
-var errDark = errors.New("this daemon is dead")
+var errKilled = errors.New("this daemon is dead")
 
 // pass lets time go by. It ends early with the context, or with the daemon.
-func (d *chaosDaemon) pass(ctx context.Context, t time.Duration) error {
+func (d *chaosDaemon) wait(ctx context.Context, t time.Duration) error {
 	timer := time.NewTimer(max(t, 1))
 	defer timer.Stop()
 	select {
 	case <-timer.C:
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-d.dark:
-		return errDark
+	case <-d.killed:
+		return errKilled
 	}
-	if d.isDark() {
-		return errDark
+	if d.isKilled() {
+		return errKilled
 	}
 	return nil
 }

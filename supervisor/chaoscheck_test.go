@@ -1,0 +1,208 @@
+package supervisor
+
+import (
+	"time"
+
+	"healthd/runtime"
+	"healthd/supervisor/core"
+)
+
+// called takes in a call of a daemon as it begins. What it shows must allow it.
+func (h *chaosHost) checkCall(d *chaosDaemon, c *chaosContainer, what string) {
+	v := h.view(c)
+	switch {
+	case v == nil && h.supervised(c.template.name):
+		h.fail("%s: %s of a container that is not on the board", c.template.name, what)
+		return
+	case v == nil: // a reload has dropped it
+		return
+	case c.template.autoRemove:
+		h.fail("%s: %s of a container that its engine removes when it ends", c.template.name, what)
+	case v.State.Lasting.Held && v.State.Action.Restart == core.ByExit && what == "start" && time.Since(c.heldAt) > 3*time.Second:
+		h.fail("%s: started while it is held", c.template.name)
+	}
+	if what == "start" {
+		c.startedForProbe = v.State.Action.Restart.ByProbe()
+		asked := c.opSignal.connected == d.number && h.engine.hasEvent(c.opSignal.at) && !c.lookupFailed && time.Since(c.opSignal.at) > 200*time.Millisecond
+		c.daemonKnew = c.opSignal.run == c.run && (asked || d.knowsSignal(c))
+		return
+	}
+	if c.signalState() != noSignal && !d.knowsSignal(c) {
+		c.opSignal.ambiguous = "healthd calls for a stop before it hears of that"
+	}
+	c.calls++
+	c.cause, c.grace = v.State.Action.Stopping, v.State.Action.Grace
+	if c.cause.ByProbe() {
+		c.probeStoppedRun = c.run
+	}
+	if v.State.Conditions.Ready.Status {
+		h.fail("%s: stopped although it is published as ready", c.template.name)
+	}
+	drain := v.Spec.Publish.Drain
+	if time.Since(v.State.Conditions.Ready.Since) < drain {
+		h.fail("%s: stopped %v after its readiness was withdrawn, drain is %v", c.template.name, time.Since(v.State.Conditions.Ready.Since), drain)
+	}
+}
+
+// judgeStart holds a start by healthd that the engine has carried out against the
+// truth.
+func (h *chaosHost) checkStart(c *chaosContainer, by actor) {
+	rebooted := c.endLife != h.engine.life || c.opSignal.run == c.run-1 && c.opSignal.life != h.engine.life
+	switch {
+	case c.run == 1 && c.restartAskedAt.IsZero():
+		h.fail("%s: first start by healthd", c.template.name)
+	case c.template.enginePolicy != "no" && c.endedBy == byProcess && c.probeStoppedRun != c.run-1 && c.calls == 0 && !rebooted && !c.endUnheard && c.expect != mustRun && c.restartAskedRun != c.run-1:
+		h.fail("%s: daemon %d started it after an exit, which is its engine's to do", c.template.name, by)
+	case c.expect != mustStay:
+	case c.endedBy == byProcess && c.startedForProbe && c.why == endedWell: // the verdict came before its news
+	case c.why == endedWell && rebooted && !c.engineOutlived: // or the end of its engine
+	case c.endedBy != byOperator:
+		h.fail("%s: daemon %d started it although %s", c.template.name, by, c.why)
+	case !c.daemonKnew: // nobody had told that daemon when it called
+	case rebooted && (!c.engineOutlived || c.engineEndedSoon): // it passed for a part of the engine's end
+	case c.opSignal.ambiguous != "":
+	default:
+		h.fail("%s: daemon %d started it although %s", c.template.name, by, c.why)
+	}
+}
+
+// judgeGroup takes in that healthd sends a stop signal to c: of its group no more may
+// be down by healthd's hand than its spec says.
+func (h *chaosHost) checkGroup(c *chaosContainer) {
+	spec := h.specs[c.template.name]
+	if c.template.group == "" || !c.cause.ByProbe() || spec == nil {
+		return
+	}
+	var down []string
+	for _, other := range h.engine.containers {
+		if other.template.group == c.template.group && !other.gone && other.downByProbe() {
+			down = append(down, other.template.name)
+		}
+	}
+	if len(down) > spec.Group.MaxUnavailable.Of(3) {
+		h.fail("%s: stopped because of a probe, so that of its group are down: %v", c.template.name, down)
+	}
+}
+
+// downByProbe says that healthd has stopped the run because of a probe, and is to
+// start another one.
+func (c *chaosContainer) downByProbe() bool {
+	return c.signals > 0 && c.cause.ByProbe() && c.uncertainRun != c.run &&
+		(c.info.State.Alive() && c.opSignal.run != c.run || !c.info.State.Alive() && c.expect == mustRun)
+}
+
+// check looks at everything once.
+func (h *chaosHost) checkAll() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.noteOutlived()
+	h.noteDisturbances()
+	for _, c := range h.engine.containers {
+		if c.gone {
+			continue
+		}
+		h.checkReady(c)
+		h.checkDown(c)
+	}
+}
+
+// follow notes what is in the way of healthd just now.
+func (h *chaosHost) noteDisturbances() {
+	d := h.daemon
+	if d == nil || !d.synced || !d.stopRequestedAt.IsZero() || !h.engine.up || h.engine.shuttingDown || h.engine.unreachable || h.callsHang || h.hangingCalls > 0 {
+		h.disturbedAt = time.Now()
+	}
+	for _, c := range h.engine.containers {
+		v := h.view(c)
+		if d != nil && d.calling[c.info.ID] != "" || v == nil || v.State.Lasting.Held {
+			c.disturbedAt = time.Now()
+		}
+	}
+}
+
+// checkReady wants nothing published as ready that does not run. News take a moment,
+// and longer where there was trouble.
+func (h *chaosHost) checkReady(c *chaosContainer) {
+	v := h.view(c)
+	if v == nil || !v.State.Conditions.Ready.Status || c.info.State == runtime.Running || v.State.Lost {
+		return
+	}
+	since := c.info.FinishedAt
+	if c.info.State == runtime.Paused {
+		since = c.pausedAt
+	}
+	patience := 3 * time.Second
+	if h.disturbed(c, since) {
+		since, patience = later(since, later(h.disturbedAt, c.disturbedAt)), chaosRecovery
+	}
+	if time.Since(since) > patience {
+		h.fail("%s: published as ready, but it is %s for %v", c.template.name, c.info.State, time.Since(since))
+	}
+}
+
+// chaosTroubled is how long healthd may need after trouble: to connect again, to look
+// again at what it could not inspect, and to list everything.
+const chaosRecovery = 13*time.Second + 30*time.Second + chaosRelist
+
+func (h *chaosHost) disturbed(c *chaosContainer, since time.Time) bool {
+	return !h.disturbedAt.Before(since) || !c.disturbedAt.Before(since) || !c.lossAt.IsZero() && c.lossAt.After(since.Add(-time.Minute))
+}
+
+// checkDown wants everything up that should be.
+func (h *chaosHost) checkDown(c *chaosContainer) {
+	if c.info.State.Alive() || c.expect != mustRun || c.run == 0 {
+		return
+	}
+	since, patience := c.endedAt, c.maxBackoff()+5*time.Second
+	if c.template.enginePolicy != "no" {
+		patience += engineRestartWait
+	}
+	if h.disturbed(c, since) {
+		since = later(since, later(h.disturbedAt, later(c.disturbedAt, c.lossAt)))
+		patience += chaosRecovery
+	}
+	if time.Since(since) > patience {
+		h.fail("%s: it is down for %v, %v since the last trouble, although it %s (%s)", c.template.name, time.Since(c.endedAt), time.Since(since), c.expect, c.why)
+	}
+}
+
+// backoff is the longest that the next start may have to wait.
+func (c *chaosContainer) maxBackoff() time.Duration {
+	var d time.Duration
+	for range c.failures - 1 {
+		d = min(max(2*d, chaosBackoff), chaosBackoffMax)
+	}
+	return d
+}
+
+const (
+	chaosBackoff    = 2 * time.Second
+	chaosBackoffMax = 20 * time.Second
+	chaosReset      = 2 * time.Minute
+)
+
+// last looks at everything when there was peace for long enough.
+func (h *chaosHost) checkEnd() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, c := range h.engine.containers {
+		if c.gone || c.run == 0 {
+			continue
+		}
+		v := h.view(c)
+		switch {
+		case v == nil && h.supervised(c.template.name):
+			h.fail("%s: is not on the board at the end", c.template.name)
+		case v == nil:
+		case !c.info.State.Alive() && c.expect == mustRun:
+			h.fail("%s: is down at the end, although it %s (%s)", c.template.name, c.expect, c.why)
+		case v.State.Engine.State != c.info.State || v.State.Run.ID != c.info.Run():
+			h.fail("%s: is shown as %s at the end, but it is %s", c.template.name, v.State.Engine.State, c.info.State)
+		case c.info.State.Alive() && !v.State.Conditions.Ready.Status:
+			_, reason, message := v.Readiness()
+			h.fail("%s: is not ready at the end: %s %s", c.template.name, reason, message)
+		case !v.State.Settled() || v.State.Health.Failed != core.NoCause:
+			h.fail("%s: something is still to be done at the end: %+v", c.template.name, v.State)
+		}
+	}
+}

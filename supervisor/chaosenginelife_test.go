@@ -1,0 +1,139 @@
+package supervisor
+
+import (
+	"time"
+
+	"healthd/runtime"
+)
+
+// shutDown is SIGTERM to an engine without live-restore. It takes time.
+func (e *chaosEngine) shutDown() {
+	e.host.locked(func() {
+		e.shuttingDown = true
+		for _, c := range e.containers {
+			c.engineEndedSoon = c.engineEndedSoon || time.Since(e.host.knownSince(c)) < chaosDetection
+		}
+	})
+	e.stopAll()
+	time.Sleep(e.host.randomDuration("engine gone", "", 500*time.Millisecond, time.Second))
+	e.host.locked(e.goDown)
+}
+
+// endAll stops all that runs. It takes time.
+func (e *chaosEngine) stopAll() {
+	e.host.mu.Lock()
+	var all []*chaosContainer
+	var deaths []<-chan struct{}
+	for _, c := range e.containers {
+		if c.info.State.Alive() && !c.gone {
+			e.signal(c, 15, byEngine)
+			all, deaths = append(all, c), append(deaths, c.runEnded)
+		}
+	}
+	e.host.mu.Unlock()
+	patience := time.After(10 * time.Second)
+	for _, dead := range deaths {
+		select {
+		case <-dead:
+		case <-patience:
+			patience = time.After(time.Nanosecond)
+		}
+	}
+	time.Sleep(e.host.randomDuration("engine grace", "", time.Millisecond, 10*time.Millisecond))
+	e.host.locked(func() {
+		for _, c := range all {
+			if c.info.State.Alive() {
+				e.signal(c, killSignal, byEngine)
+			}
+		}
+	})
+	time.Sleep(e.host.randomDuration("engine end", "", 500*time.Millisecond, time.Second))
+	e.host.locked(func() {
+		for _, c := range all {
+			e.emit(c, runtime.ActionStop, 0)
+		}
+	})
+}
+
+// sweep is the start of a killed engine without live-restore whose containers have
+// outlived it: it ends them all before it answers anybody. It takes time.
+func (e *chaosEngine) killLeftovers() {
+	e.host.locked(func() {
+		e.host.logf("the engine begins, and ends what it finds")
+		e.beginLife()
+		e.killingLeftovers = true
+	})
+	e.stopAll()
+	time.Sleep(e.host.randomDuration("engine swept", "", 500*time.Millisecond, time.Second))
+	e.host.locked(func() {
+		e.killingLeftovers = false
+		e.listen(false)
+	})
+}
+
+// fall ends the engine; what runs goes on for now.
+func (e *chaosEngine) goDown() {
+	e.host.logf("the engine is gone")
+	e.host.noteDisconnect()
+	e.up, e.shuttingDown, e.endEventsLost = false, false, false
+	for _, c := range e.containers {
+		if c.why == endedWell && c.endUnheard {
+			c.expect, c.why = either, "it ended well, or of its engine's end: nobody has heard"
+		}
+	}
+	close(e.ended)
+	e.history, e.historyCut = nil, false
+	e.closeStreams()
+}
+
+// hangUp ends all streams.
+func (e *chaosEngine) closeStreams() {
+	for _, s := range e.streams {
+		s.end(errUnreachable)
+	}
+	e.streams = nil
+}
+
+// rise starts the engine again. Without live-restore what ran has ended, of which no
+// event tells: the host was started anew, or all of its runtime.
+func (e *chaosEngine) comeUp(live bool) {
+	if e.up || e.killingLeftovers {
+		return
+	}
+	e.beginLife()
+	e.listen(live)
+}
+
+// born begins a new life of the engine.
+func (e *chaosEngine) beginLife() {
+	e.life++
+	e.startedAt = e.stamp()
+	e.ended = make(chan struct{})
+}
+
+// answer lets the engine listen, and bring back what its policies want.
+func (e *chaosEngine) listen(live bool) {
+	e.host.logf("the engine is there again, live-restore %v", live)
+	for _, c := range e.containers {
+		switch {
+		case c.gone:
+			continue
+		case c.info.State.Alive() && !live:
+			e.endRun(c, 255, byEngine)
+		case c.info.State == runtime.Restarting:
+			c.info.State = runtime.Exited
+		}
+	}
+	e.up, e.liveRestore = true, live
+	for _, c := range e.containers {
+		if c.gone || c.info.State.Alive() || c.info.State == runtime.Created {
+			continue
+		}
+		if c.template.autoRemove {
+			e.remove(c)
+		} else if c.template.enginePolicy == "always" {
+			c.stoppedByAPI = false // docker's "always" minds no stop from before
+			e.restartByPolicy(c, e.host.randomDuration("back", c.info.ID, 100*time.Millisecond, 4*time.Second))
+		}
+	}
+}

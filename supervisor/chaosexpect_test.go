@@ -1,0 +1,229 @@
+package supervisor
+
+import (
+	"time"
+
+	"healthd/runtime"
+	"healthd/supervisor/core"
+)
+
+// expectation is what has to become of a container whose run has ended.
+type expectation string
+
+const (
+	mustRun  expectation = "is to be started"
+	mustStay expectation = "is to stay stopped"
+	either   expectation = "may be started or not" // nobody could know
+)
+
+// chaosTruth is what is true of a container, whoever knows it.
+type chaosRecord struct {
+	expect          expectation // of a run that has ended
+	why             string
+	endedBy         actor
+	endedAt         time.Time
+	endLife         int // of the engine, at the end
+	engineOutlived  bool
+	engineEndedSoon bool // the engine began to end soon after
+	failures        int  // ends and failed starts that may have grown the back-off
+	disturbedAt     time.Time
+	lossAt          time.Time // an event of it was dropped
+	lookupFailed    bool      // a daemon could not ask what had ended it
+
+	opSignal        operatorSignal // of the operator, about the present or last run
+	restartAskedAt  time.Time
+	restartAskedRun int
+	uncertainRun    int // run of which a daemon forgot that healthd stops it
+	calls           int // to stop the present run, by healthd
+	signals         int // that came of these
+	cause           core.Cause
+	probeStoppedRun int       // run that healthd was stopping because of a probe
+	termAt          time.Time // signal of healthd's newest stop
+	grace           time.Duration
+	engineTerm      bool
+	startedForProbe bool // that daemon starts it because of a probe
+	endUnheard      bool // nobody heard its end
+	daemonKnew      bool // the daemon that has called for a start had been told of the wish
+}
+
+// wish is a signal that an operator has sent.
+type operatorSignal struct {
+	run        int
+	life       int       // of the engine, then
+	at         time.Time // as the event says
+	survivable bool      // the process may survive it
+	readAt     map[actor]time.Time
+	connected  actor  // daemon that was hearing the engine then; 0: none
+	ambiguous  string // why it may pass for something else
+}
+
+// blame says who wanted the end of a run that a signal has ended: an operator before
+// all others.
+func (c *chaosContainer) whoEnded() actor {
+	switch {
+	case c.signalState() != noSignal:
+		return byOperator
+	case c.engineTerm:
+		return byEngine
+	}
+	return 1 // whichever daemon
+}
+
+// A wish holds until it is clear that the process has survived the signal.
+type signalState int
+
+const (
+	noSignal signalState = iota
+	fadingSignal
+	freshSignal
+)
+
+func (c *chaosContainer) signalState() signalState {
+	age := time.Since(c.opSignal.at)
+	switch {
+	case c.opSignal.run != c.run || c.opSignal.survivable && age > c.template.stopTimeout+30*time.Second:
+		return noSignal
+	case c.opSignal.survivable && age > c.template.stopTimeout+9*time.Second:
+		return fadingSignal
+	}
+	return freshSignal
+}
+
+// answers says what the process says to a probe.
+func (c *chaosContainer) answersProbe(probe core.ProbeType) bool {
+	up := c.info.State == runtime.Running && time.Since(c.info.StartedAt) >= c.template.startupTime
+	if probe == core.Readiness {
+		return up && !c.notReady && !c.hung
+	}
+	return up && !c.hung
+}
+
+// began takes in that a run has begun.
+func (h *chaosHost) noteRunBegan(c *chaosContainer, by actor) {
+	old := c.chaosRecord
+	if by > 0 {
+		h.checkStart(c, by)
+	}
+	if c.run > 1 && old.endedBy == byProcess && by != byEngine {
+		h.logf("%s runs again after %v", c.template.name, time.Since(old.endedAt))
+	}
+	c.chaosRecord = chaosRecord{failures: old.failures, disturbedAt: old.disturbedAt, lossAt: old.lossAt, probeStoppedRun: old.probeStoppedRun}
+}
+
+// signalled takes in a signal.
+func (h *chaosHost) noteSignal(c *chaosContainer, signal int, by actor, at time.Time) {
+	switch {
+	case signal == 1:
+	case by == byOperator:
+		if c.signalState() == noSignal { // a later signal makes no other wish
+			var before actor
+			if h.daemon != nil && !h.connectedSince.IsZero() {
+				before = h.daemon.number
+			}
+			c.opSignal = operatorSignal{connected: before, run: c.run, life: h.engine.life, at: at, survivable: signal != killSignal, readAt: make(map[actor]time.Time), ambiguous: h.ambiguity(c, signal)}
+		} else {
+			c.opSignal.survivable = c.opSignal.survivable && signal != killSignal
+		}
+	case by == byEngine:
+		c.engineTerm = true
+	case signal != killSignal:
+		c.signals++
+		c.termAt = time.Now()
+		h.checkGroup(c)
+	}
+}
+
+// confusable says why an operator's signal may pass for healthd's own: a call of
+// healthd that was not carried out explains one signal, and KILL at the end of the
+// grace period is the engine's.
+func (h *chaosHost) ambiguity(c *chaosContainer, signal int) string {
+	underWay := h.daemon != nil && h.daemon.calling[c.info.ID] == "stop"
+	switch {
+	case signal != killSignal && (c.calls > c.signals || underWay && c.calls == 0):
+		return "healthd has called for a stop of which nobody knows whether it is carried out"
+	case signal == killSignal && c.signals > 0 && time.Since(c.termAt) > c.grace-200*time.Millisecond:
+		return "the grace period of healthd's own stop is over"
+	}
+	return ""
+}
+
+// endedRun takes in that a run has ended, and says what has to follow.
+func (h *chaosHost) noteRunEnded(c *chaosContainer, by actor) {
+	if c.info.FinishedAt.Sub(c.info.StartedAt) > chaosReset {
+		c.failures = 0
+	}
+	c.failures++
+	c.endUnheard = h.connectedSince.IsZero()
+	c.endedBy, c.endedAt, c.endLife = by, time.Now(), h.engine.life
+	c.expect, c.why = h.expected(c, by)
+	h.logf("%s has ended: %s (%s)", c.template.name, c.expect, c.why)
+}
+
+const endedWell = "it ended well"
+
+func (h *chaosHost) expected(c *chaosContainer, by actor) (expectation, string) {
+	spec := h.specs[c.template.name]
+	asked, wish := c.restartAskedRun == c.run, c.signalState()
+	stopping := h.stopCause(c)
+	if stopping.ByProbe() {
+		c.probeStoppedRun = c.run
+	}
+	switch {
+	case spec == nil || h.daemon != nil && !h.supervised(c.template.name):
+		return either, "it is not supervised"
+	case h.daemon != nil && !h.daemon.everSynced && h.daemon.loaded[c.info.ID].Run.ID != c.info.Run():
+		return either, "healthd has not seen this run"
+	case h.connectedSince.IsZero() && h.daemon != nil && h.view(c) == nil:
+		return either, "healthd has not seen it"
+	case c.uncertainRun == c.run:
+		return either, "some of its run is not known"
+	case wish != noSignal && asked:
+		return either, "an operator stopped it and asked for a restart"
+	case wish != noSignal && c.engineTerm:
+		return either, "an operator and its engine stopped it"
+	case by == byOperator && wish == freshSignal:
+		return mustStay, "an operator stopped it"
+	case wish != noSignal, c.opSignal.run == c.run && h.disturbedAt.After(c.opSignal.at):
+		return either, "an operator's signal and its own end came together"
+	case c.engineTerm && by == byProcess:
+		return either, "its engine's signal and its own end came together"
+	case c.template.autoRemove:
+		return mustStay, "it is removed"
+	case asked:
+		return mustRun, "a restart was asked for"
+	case spec.RestartPolicy == core.Never:
+		return mustStay, "its policy is Never"
+	case by == byEngine && h.engine.endEventsLost:
+		return either, "its engine ended, of which some events were lost"
+	case by == byEngine:
+		return mustRun, "its engine ended"
+	case by > 0, c.calls > 0, stopping != core.NoCause, c.probeStoppedRun == c.run:
+		if by == byProcess && spec.RestartPolicy == core.OnFailure && c.info.ExitCode == 0 {
+			return either, "it ended by itself while healthd was stopping it"
+		}
+		return mustRun, "healthd stopped it"
+	case c.template.enginePolicy != "no":
+		return either, "its engine restarts it"
+	case spec.RestartPolicy == core.OnFailure && c.info.ExitCode == 0 && h.engine.up:
+		return mustStay, endedWell
+	case spec.RestartPolicy == core.OnFailure && c.info.ExitCode == 0:
+		return either, "it ended well, or of its engine's end: nobody can tell"
+	}
+	return mustRun, "it ended by itself"
+}
+
+// stopping is why the living daemon stops the present run, as it shows it.
+func (h *chaosHost) stopCause(c *chaosContainer) core.Cause {
+	if v := h.view(c); v != nil && v.State.Run.ID == c.info.Run() {
+		return v.State.Action.Stopping
+	}
+	return core.NoCause
+}
+
+func (h *chaosHost) view(c *chaosContainer) *core.View {
+	if h.daemon == nil {
+		return nil
+	}
+	v, _ := h.daemon.sup.Board().Find(c.info.ID)
+	return v
+}

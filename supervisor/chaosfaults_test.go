@@ -1,0 +1,101 @@
+package supervisor
+
+import (
+	"time"
+)
+
+// engage makes sure that one thing at a time befalls the engine.
+func (h *chaosHost) claimEngine() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.engineBusy || !h.engine.up {
+		return false
+	}
+	h.engineBusy = true
+	return true
+}
+
+func (h *chaosHost) disconnectEngine(*chaosContainer) {
+	if !h.claimEngine() {
+		return
+	}
+	away := h.randomOutage()
+	h.locked(func() {
+		h.engine.unreachable = true
+		h.engine.closeStreams()
+		h.noteDisconnect()
+		h.afterFunc(away, func() { h.engine.unreachable, h.engineBusy = false, false })
+	})
+}
+
+// away is how long something is away: a moment or longer.
+func (h *chaosHost) randomOutage() time.Duration {
+	return time.Duration(1 + h.r.IntN([]int{int(time.Second), int(30 * time.Second)}[h.r.IntN(2)]))
+}
+
+func (h *chaosHost) terminateEngine(*chaosContainer) {
+	if !h.claimEngine() {
+		return
+	}
+	away := h.randomOutage()
+	h.wg.Go(func() {
+		h.engine.shutDown()
+		time.Sleep(away)
+		h.locked(func() { h.engine.comeUp(false); h.engineBusy = false })
+	})
+}
+
+func (h *chaosHost) killEngine(*chaosContainer) {
+	if !h.claimEngine() {
+		return
+	}
+	away, how := h.randomOutage(), h.r.IntN(3)
+	h.locked(h.engine.goDown)
+	h.wg.Go(func() {
+		time.Sleep(away)
+		if how == 0 {
+			h.engine.killLeftovers()
+		}
+		h.locked(func() { h.engine.comeUp(how == 1); h.engineBusy = false })
+	})
+}
+
+func (h *chaosHost) hangCalls(*chaosContainer) {
+	well := h.randomOutage()
+	h.locked(func() {
+		h.callsHang, h.disturbedAt = true, time.Now()
+		h.afterFunc(well, func() { h.callsHang, h.disturbedAt = false, time.Now() })
+	})
+}
+
+func (h *chaosHost) terminateDaemon(*chaosContainer) {
+	d := h.runningDaemon()
+	h.locked(func() { h.nextDaemonAt = time.Now() })
+	if d != nil && d.stopRequestedAt.IsZero() {
+		h.locked(func() { d.stopRequestedAt = time.Now(); h.noteDisconnect() })
+		d.stop()
+	}
+}
+
+func (h *chaosHost) killDaemon(*chaosContainer) {
+	away := h.randomOutage()
+	if d := h.runningDaemon(); d != nil {
+		h.locked(func() { h.nextDaemonAt = time.Now().Add(away) })
+		d.kill()
+	}
+}
+
+// reboot ends everything at once.
+func (h *chaosHost) reboot(c *chaosContainer) {
+	if !h.claimEngine() {
+		return
+	}
+	h.killDaemon(c)
+	away := h.randomOutage()
+	h.locked(func() {
+		h.engine.goDown()
+		h.rebooted = h.daemon == nil
+		h.nextDaemonAt = time.Now().Add(away)
+		h.afterFunc(away, func() { h.engine.comeUp(false); h.engineBusy = false })
+	})
+}

@@ -1,0 +1,107 @@
+package supervisor
+
+import (
+	"fmt"
+	"hash/fnv"
+	"strings"
+	"time"
+)
+
+// roll draws a number below n for something that happens to a container now. It
+// depends on nothing else, so that the order in which goroutines run at the same
+// moment makes no difference.
+func (h *chaosHost) roll(what, id string, n int) int {
+	return int(h.hash(what, id) % uint64(n))
+}
+
+// between draws a duration.
+func (h *chaosHost) randomDuration(what, id string, low, high time.Duration) time.Duration {
+	return low + time.Duration(h.hash(what, id)%uint64(high-low))
+}
+
+func (h *chaosHost) hash(what, id string) uint64 {
+	sum := fnv.New64a()
+	fmt.Fprint(sum, h.seed, what, id, time.Since(h.begunAt))
+	x := sum.Sum64()
+	x ^= x >> 32
+	x *= 0x9e3779b97f4a7c15
+	return x ^ x>>29
+}
+
+// after lets something happen later, with the lock held.
+func (h *chaosHost) afterFunc(d time.Duration, do func()) {
+	time.AfterFunc(max(d, 1), func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		do()
+	})
+}
+
+func (h *chaosHost) reachable() bool { return h.engine.up && !h.engine.unreachable }
+
+func (h *chaosHost) supervised(name string) bool {
+	return h.specs[name] != nil
+}
+
+func (h *chaosHost) sinceStart(t time.Time) time.Duration {
+	if t.IsZero() {
+		return 0
+	}
+	return t.Sub(h.begunAt)
+}
+
+func (h *chaosHost) logf(format string, args ...any) {
+	h.lines = append(h.lines, chaosLine{time.Since(h.begunAt), format, args})
+}
+
+// fail reports a violation, with the lock held.
+func (h *chaosHost) fail(format string, args ...any) {
+	if h.failures++; h.failures > 5 {
+		return
+	}
+	message := fmt.Sprintf(format, args...)
+	h.logf("FAILURE: %s", message)
+	h.t.Errorf("seed %d at %v: %s", h.seed, time.Since(h.begunAt), message)
+}
+
+func (h *chaosHost) failed() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.failures > 0
+}
+
+// story tells what happened: the last of it, unless one seed was asked for.
+func (h *chaosHost) transcript() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	lines := h.lines
+	if *seedFlag == 0 {
+		lines = lines[max(0, len(lines)-60):]
+	}
+	var b strings.Builder
+	for _, l := range lines {
+		fmt.Fprintf(&b, "\n%12.6f  ", l.at.Seconds())
+		fmt.Fprintf(&b, l.format, l.args...)
+	}
+	return b.String()
+}
+
+type callOutcome int
+
+const (
+	callSucceeds callOutcome = iota
+	callFails
+	callHangs
+	replyLost
+)
+
+// fate says what becomes of a call that has reached the engine.
+func (h *chaosHost) callOutcome(what, id string) callOutcome {
+	switch {
+	case h.callsHang && h.roll("fate "+what, id, 2) == 0:
+		return callHangs
+	case !h.callsFail:
+		return callSucceeds
+	}
+	return []callOutcome{callFails, callHangs, replyLost, replyLost, callSucceeds}[min(h.roll("fate "+what, id, 40), 4)]
+}

@@ -1,0 +1,108 @@
+package supervisor
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"healthd/prober"
+	"healthd/supervisor/core"
+)
+
+// chaosKind is what a container is made of, and how its process behaves.
+type chaosTemplate struct {
+	name         string
+	labels       map[string]string
+	group        string
+	policy       core.RestartPolicy
+	enginePolicy string
+	autoRemove   bool
+
+	probes             [core.NumProbes]bool
+	startupTime        time.Duration // until it answers
+	hasGate            bool
+	drain              time.Duration
+	postStart, preStop bool
+	ignoresTerm        bool
+	stopTime           time.Duration // to end after SIGTERM
+	termCode           int
+	stopTimeout        time.Duration
+	maxLife            time.Duration // at most, until it ends by itself; 0: for ever
+	exitCode           int           // with which it then ends
+}
+
+// chaosKinds makes up what runs on a host: some of every sort.
+func newChaosTemplates(r *rand.Rand) []*chaosTemplate {
+	var all []*chaosTemplate
+	add := func(name string, change func(*chaosTemplate)) {
+		t := newChaosTemplate(r, name)
+		change(t)
+		all = append(all, t)
+	}
+	for g := range 1 + r.IntN(2) {
+		for i := range 3 {
+			add(fmt.Sprintf("g%d-%d", g, i), func(t *chaosTemplate) {
+				t.group = fmt.Sprintf("p/g%d", g)
+				t.labels = map[string]string{core.ComposeProject: "p", core.ComposeService: fmt.Sprintf("g%d", g), core.ComposeNumber: fmt.Sprint(i)}
+				t.policy, t.probes[core.Liveness], t.probes[core.Readiness] = core.Always, true, true
+			})
+		}
+	}
+	add("rm", func(t *chaosTemplate) { t.autoRemove, t.postStart = true, false })
+	add("engine", func(t *chaosTemplate) { t.enginePolicy, t.policy = "always", core.Always })
+	add("loop", func(t *chaosTemplate) { t.maxLife, t.policy = 5*time.Second, core.Always })
+	for i := range 2 + r.IntN(6) {
+		add(fmt.Sprintf("any%d", i), func(t *chaosTemplate) {
+			t.policy = []core.RestartPolicy{core.Always, core.OnFailure, core.Never}[i%3]
+			if r.IntN(3) == 0 {
+				t.maxLife = time.Duration(10+r.IntN(200)) * time.Second
+			}
+		})
+	}
+	return all
+}
+
+func newChaosTemplate(r *rand.Rand, name string) *chaosTemplate {
+	t := &chaosTemplate{
+		name: name, policy: core.Always, enginePolicy: "no", labels: map[string]string{},
+		hasGate: r.IntN(6) == 0, postStart: r.IntN(5) == 0, preStop: r.IntN(5) == 0, ignoresTerm: r.IntN(5) == 0,
+		stopTime: time.Duration(r.IntN(3000)) * time.Millisecond, termCode: []int{0, 143}[r.IntN(2)],
+		stopTimeout: time.Duration(2+r.IntN(9)) * time.Second, exitCode: []int{0, 1, 137}[r.IntN(3)],
+	}
+	if r.IntN(3) == 0 {
+		t.drain = 3 * time.Second
+	}
+	if r.IntN(4) == 0 {
+		t.startupTime = time.Duration(r.IntN(20)) * time.Second
+	}
+	t.probes = [core.NumProbes]bool{core.Startup: t.startupTime > 0, core.Liveness: r.IntN(3) > 0, core.Readiness: r.IntN(3) > 0}
+	return t
+}
+
+// spec is how a container of that kind is supervised, with numbers that change from
+// reload to reload.
+func (t *chaosTemplate) spec(r *rand.Rand) *core.Spec {
+	s := &core.Spec{
+		Name: t.name, RestartPolicy: t.policy, Publish: core.Publish{Service: t.name, Drain: t.drain},
+		Backoff: core.Backoff{Initial: chaosBackoff, Max: chaosBackoffMax, ResetAfter: chaosReset},
+	}
+	for i, wanted := range t.probes {
+		if wanted {
+			s.Probes[i] = tcpProbe(i, time.Duration(5+r.IntN(20))*time.Second, 1+r.IntN(2))
+		}
+	}
+	if p := s.Probes[core.Startup]; p != nil {
+		p.FailureThreshold += int(t.startupTime/p.Period) + 1
+	}
+	if t.hasGate {
+		s.ReadinessGates = []string{"lb"}
+	}
+	sleep := &prober.LifecycleHandler{Sleep: &prober.Sleep{Duration: time.Second}}
+	if t.postStart {
+		s.Lifecycle.PostStart = sleep
+	}
+	if t.preStop {
+		s.Lifecycle.PreStop = sleep
+	}
+	return s
+}
