@@ -17,9 +17,10 @@ var (
 	seedFlag  = flag.Int("seed", 0, "one seed of chaos, with a log of what happens")
 )
 
-// TestChaos lets everything that may go wrong on a host go wrong, in virtual time and
-// by the numbers of a seed, and holds what healthd does against the truth, which the
-// world knows and healthd does not. A failure tells its seed:
+// TestChaos plays a host on which everything goes wrong that may: operators, crashes,
+// the engine, the daemon. A seed decides what happens when, in virtual time. The test
+// knows more than healthd does, and checks what healthd does against that. A failure
+// names its seed:
 //
 //	go test ./supervisor -run Chaos -args -seed=17
 //	go test ./supervisor -run Chaos -args -seeds=1000
@@ -41,34 +42,34 @@ func TestChaos(t *testing.T) {
 	}
 }
 
-// chaosSeeds take some ten seconds with the race detector.
+// chaosSeeds take about ten seconds with the race detector.
 const chaosSeeds = 50
 
-// chaos is the world: an engine, what runs on it, the people who use it and healthd.
+// chaosHost is an engine, its containers, the people who use them, and healthd.
 type chaosHost struct {
 	mu           sync.Mutex
 	seed         uint64
-	r            *rand.Rand // of what people do
+	r            *rand.Rand // decides what people do
 	begunAt      time.Time
 	templates    []*chaosTemplate
 	engine       *chaosEngine
-	specs        map[string]*core.Spec // nil: not supervised
+	specs        map[string]*core.Spec // nil: healthd leaves the container alone
 	guard        core.Guard
 	disk         chaosDisk
-	daemon       *chaosDaemon // nil while there is none
+	daemon       *chaosDaemon // nil: none runs
 	daemons      int
-	nextDaemonAt time.Time // of the next one
+	nextDaemonAt time.Time // when the next one starts
 	rebooted     bool
 	lossPerMille int // events of 1,000 that are lost
 	historyCap   int
-	callsFail    bool // calls fail
-	callsHang    bool // calls hang
-	hangingCalls int  // questions that nobody will answer
+	callsFail    bool
+	callsHang    bool
+	hangingCalls int // calls that no one will answer
 	quiet        bool
-	engineBusy   bool // something happens to the engine already
+	engineBusy   bool // an action on the engine is under way
 
-	disturbedAt    time.Time // when healthd could last not do its work
-	connectedSince time.Time // since when it hears the engine; zero: it does not
+	disturbedAt    time.Time // when something last kept healthd from its work
+	connectedSince time.Time // since when the daemon is connected; zero: it is not
 
 	wg       sync.WaitGroup
 	lines    []chaosLine
@@ -108,8 +109,7 @@ func newChaos(t *testing.T, seed int) *chaosHost {
 	return h
 }
 
-// runChaos is one seed: some minutes of chaos, then peace, then a look at what
-// became of it all.
+// runChaos plays one seed: some minutes of chaos, then quiet, then the final check.
 func runChaos(t *testing.T, seed int) {
 	h := newChaos(t, seed)
 	h.bootDaemon(false)
@@ -134,7 +134,7 @@ func runChaos(t *testing.T, seed int) {
 
 const chaosSteps = 150
 
-// pause is the time until the next deed: often little, now and then long.
+// nextDelay is the time until the next action: often short, sometimes long.
 func (h *chaosHost) nextDelay() time.Duration {
 	d := time.Duration(1 + h.r.IntN(int(2*time.Second)))
 	switch h.r.IntN(12) {
@@ -146,7 +146,7 @@ func (h *chaosHost) nextDelay() time.Duration {
 	return d
 }
 
-// peace ends all chaos, lets some minutes go by and looks at everything.
+// endChaos ends all faults, waits some minutes, and checks everything.
 func (h *chaosHost) endChaos() {
 	h.mu.Lock()
 	h.logf("peace")
@@ -166,7 +166,7 @@ func (h *chaosHost) endChaos() {
 	h.checkEnd()
 }
 
-// appease makes everything well that a person can make well.
+// repairAll undoes all that people have done.
 func (h *chaosHost) repairAll() {
 	h.mu.Lock()
 	h.disturbedAt = later(h.disturbedAt, time.Time{})
@@ -188,8 +188,8 @@ func (h *chaosHost) repairAll() {
 	}
 }
 
-// steer brings the next daemon up when it is time, and kills one that takes too long
-// to end, as systemd does.
+// manageDaemon starts the next daemon when it is due. It kills a daemon that takes too
+// long to stop, as systemd does.
 func (h *chaosHost) manageDaemon() {
 	h.mu.Lock()
 	d := h.daemon
@@ -223,8 +223,8 @@ func (h *chaosHost) manageDaemon() {
 	}
 }
 
-// quit ends the last daemon and waits for everything: what does not end keeps the
-// bubble from ending, which synctest reports.
+// shutDown stops the last daemon and waits for all goroutines. One that does not end
+// keeps the synctest bubble open, which fails the test.
 func (h *chaosHost) shutDown() {
 	h.mu.Lock()
 	d := h.daemon

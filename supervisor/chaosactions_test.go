@@ -7,8 +7,8 @@ import (
 	"healthd/runtime"
 )
 
-// deed is something that somebody does, or that befalls the host, to the container or
-// the daemon given. It is called without the lock.
+// chaosAction is something that happens to that container, to the engine or to the
+// daemon. do is called without the lock.
 type chaosAction struct {
 	weight int
 	name   string
@@ -49,7 +49,7 @@ var chaosActionsWeight = func() (n int) {
 	return n
 }()
 
-// act does one thing to one container.
+// doRandomAction does one random action to one container.
 func (h *chaosHost) doRandomAction() {
 	t, n := h.templates[h.r.IntN(len(h.templates))], h.r.IntN(chaosActionsWeight)
 	i := 0
@@ -58,7 +58,7 @@ func (h *chaosHost) doRandomAction() {
 	}
 	h.mu.Lock()
 	c := h.engine.newestOf(t)
-	if c == nil && h.engine.up { // somebody runs what is gone
+	if c == nil && h.engine.up { // somebody creates it again
 		c = h.engine.create(t)
 	}
 	if c != nil {
@@ -123,7 +123,7 @@ func (h *chaosHost) dockerUnpause(c *chaosContainer) {
 	})
 }
 
-// recreate does what compose does when an image has changed.
+// recreate does what Compose does after the image has changed.
 func (h *chaosHost) recreate(c *chaosContainer) {
 	h.wg.Go(func() {
 		h.locked(func() {
@@ -146,7 +146,7 @@ func (h *chaosHost) recreate(c *chaosContainer) {
 	})
 }
 
-// living is the daemon that can be asked, nil when there is none.
+// runningDaemon returns the daemon, nil when none runs.
 func (h *chaosHost) runningDaemon() *chaosDaemon {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -199,7 +199,7 @@ func (h *chaosHost) requestGate(c *chaosContainer) {
 	}
 }
 
-// reload changes some specs, and now and then whether something is supervised.
+// reload changes some specs. Sometimes it ends the supervision of the container.
 func (h *chaosHost) reload(c *chaosContainer) {
 	h.mu.Lock()
 	specs := maps.Clone(h.specs)

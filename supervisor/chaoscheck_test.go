@@ -7,7 +7,7 @@ import (
 	"healthd/supervisor/core"
 )
 
-// called takes in a call of a daemon as it begins. What it shows must allow it.
+// checkCall checks a call of a daemon as it begins against the daemon's own board.
 func (h *chaosHost) checkCall(d *chaosDaemon, c *chaosContainer, what string) {
 	v := h.view(c)
 	switch {
@@ -44,8 +44,7 @@ func (h *chaosHost) checkCall(d *chaosDaemon, c *chaosContainer, what string) {
 	}
 }
 
-// judgeStart holds a start by healthd that the engine has carried out against the
-// truth.
+// checkStart checks a start by healthd that the engine has carried out.
 func (h *chaosHost) checkStart(c *chaosContainer, by actor) {
 	rebooted := c.endLife != h.engine.life || c.opSignal.run == c.run-1 && c.opSignal.life != h.engine.life
 	switch {
@@ -54,20 +53,20 @@ func (h *chaosHost) checkStart(c *chaosContainer, by actor) {
 	case c.template.enginePolicy != "no" && c.endedBy == byProcess && c.probeStoppedRun != c.run-1 && c.calls == 0 && !rebooted && !c.endUnheard && c.expect != mustRun && c.restartAskedRun != c.run-1:
 		h.fail("%s: daemon %d started it after an exit, which is its engine's to do", c.template.name, by)
 	case c.expect != mustStay:
-	case c.endedBy == byProcess && c.startedForProbe && c.why == endedWell: // the verdict came before its news
-	case c.why == endedWell && rebooted && !c.engineOutlived: // or the end of its engine
+	case c.endedBy == byProcess && c.startedForProbe && c.why == endedWell: // the probe's verdict came before the event of the end
+	case c.why == endedWell && rebooted && !c.engineOutlived: // or it ended with its engine
 	case c.endedBy != byOperator:
 		h.fail("%s: daemon %d started it although %s", c.template.name, by, c.why)
-	case !c.daemonKnew: // nobody had told that daemon when it called
-	case rebooted && (!c.engineOutlived || c.engineEndedSoon): // it passed for a part of the engine's end
+	case !c.daemonKnew: // that daemon had not yet got the event when it called
+	case rebooted && (!c.engineOutlived || c.engineEndedSoon): // the operator's stop looked like a part of the engine's shutdown
 	case c.opSignal.ambiguous != "":
 	default:
 		h.fail("%s: daemon %d started it although %s", c.template.name, by, c.why)
 	}
 }
 
-// judgeGroup takes in that healthd sends a stop signal to c: of its group no more may
-// be down by healthd's hand than its spec says.
+// checkGroup checks, when healthd sends a stop signal to c, that no more of its group
+// are down for failed probes than max_unavailable allows.
 func (h *chaosHost) checkGroup(c *chaosContainer) {
 	spec := h.specs[c.template.name]
 	if c.template.group == "" || !c.cause.ByProbe() || spec == nil {
@@ -84,14 +83,14 @@ func (h *chaosHost) checkGroup(c *chaosContainer) {
 	}
 }
 
-// downByProbe says that healthd has stopped the run because of a probe, and is to
-// start another one.
+// downByProbe says whether healthd has stopped the run for a failed probe and still has
+// to start another one.
 func (c *chaosContainer) downByProbe() bool {
 	return c.signals > 0 && c.cause.ByProbe() && c.uncertainRun != c.run &&
 		(c.info.State.Alive() && c.opSignal.run != c.run || !c.info.State.Alive() && c.expect == mustRun)
 }
 
-// check looks at everything once.
+// checkAll checks everything once.
 func (h *chaosHost) checkAll() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -106,7 +105,7 @@ func (h *chaosHost) checkAll() {
 	}
 }
 
-// follow notes what is in the way of healthd just now.
+// noteDisturbances notes what keeps healthd from its work just now.
 func (h *chaosHost) noteDisturbances() {
 	d := h.daemon
 	if d == nil || !d.synced || !d.stopRequestedAt.IsZero() || !h.engine.up || h.engine.shuttingDown || h.engine.unreachable || h.callsHang || h.hangingCalls > 0 {
@@ -120,8 +119,8 @@ func (h *chaosHost) noteDisturbances() {
 	}
 }
 
-// checkReady wants nothing published as ready that does not run. News take a moment,
-// and longer where there was trouble.
+// checkReady fails when the board shows a container as ready that does not run. healthd
+// needs a moment for that, and longer after a disturbance.
 func (h *chaosHost) checkReady(c *chaosContainer) {
 	v := h.view(c)
 	if v == nil || !v.State.Conditions.Ready.Status || c.info.State == runtime.Running || v.State.Lost {
@@ -140,15 +139,15 @@ func (h *chaosHost) checkReady(c *chaosContainer) {
 	}
 }
 
-// chaosTroubled is how long healthd may need after trouble: to connect again, to look
-// again at what it could not inspect, and to list everything.
+// chaosRecovery is how long healthd may need after a disturbance: to connect again, to
+// repeat an inspection that failed, and to list all containers.
 const chaosRecovery = 13*time.Second + 30*time.Second + chaosRelist
 
 func (h *chaosHost) disturbed(c *chaosContainer, since time.Time) bool {
 	return !h.disturbedAt.Before(since) || !c.disturbedAt.Before(since) || !c.lossAt.IsZero() && c.lossAt.After(since.Add(-time.Minute))
 }
 
-// checkDown wants everything up that should be.
+// checkDown fails when a container stays down that should run.
 func (h *chaosHost) checkDown(c *chaosContainer) {
 	if c.info.State.Alive() || c.expect != mustRun || c.run == 0 {
 		return
@@ -166,7 +165,7 @@ func (h *chaosHost) checkDown(c *chaosContainer) {
 	}
 }
 
-// backoff is the longest that the next start may have to wait.
+// maxBackoff is the longest that the next start may have to wait.
 func (c *chaosContainer) maxBackoff() time.Duration {
 	var d time.Duration
 	for range c.failures - 1 {
@@ -181,7 +180,7 @@ const (
 	chaosReset      = 2 * time.Minute
 )
 
-// last looks at everything when there was peace for long enough.
+// checkEnd checks everything after a long quiet time.
 func (h *chaosHost) checkEnd() {
 	h.mu.Lock()
 	defer h.mu.Unlock()

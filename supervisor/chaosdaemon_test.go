@@ -11,21 +11,20 @@ import (
 	"healthd/supervisor/core"
 )
 
-// chaosDaemon is one incarnation of healthd: a Supervisor and a Watcher, and all that
-// they have to do with the world. Once it is killed nothing of that has an effect any
-// more.
+// chaosDaemon is one daemon: a Supervisor and a Watcher, and their connections to the
+// host. Nothing that a killed daemon still does has any effect.
 type chaosDaemon struct {
 	host            *chaosHost
 	number          actor
-	killed          chan struct{} // closed when it is killed
+	killed          chan struct{} // closed by kill
 	sup             *Supervisor
-	stop            context.CancelFunc // SIGTERM
+	stop            context.CancelFunc // is SIGTERM
 	ended           chan struct{}      // Run has returned
 	refresh         chan struct{}
-	stopRequestedAt time.Time // of SIGTERM
+	stopRequestedAt time.Time // when it got SIGTERM
 	loaded          map[string]core.Memory
-	disconnectedAt  time.Time // end of the newest connection
-	subscribed      bool      // once
+	disconnectedAt  time.Time // when the newest connection ended
+	subscribed      bool      // the first subscription was made
 	synced          bool
 	everSynced      bool
 
@@ -40,7 +39,7 @@ type chaosDisk struct {
 	seen     time.Time
 }
 
-// boot starts a daemon. It is called without the lock.
+// bootDaemon starts a daemon. It is called without the lock.
 func (h *chaosHost) bootDaemon(rebooted bool) {
 	h.mu.Lock()
 	h.daemons++
@@ -100,7 +99,7 @@ func (d *chaosDaemon) isKilled() bool {
 	}
 }
 
-// kill9 ends a daemon at once. What is left of it ends by itself and has no effect.
+// kill ends a daemon at once. Its goroutines end by themselves and have no effect.
 func (d *chaosDaemon) kill() {
 	d.host.mu.Lock()
 	d.host.logf("%s is killed", d.name())
@@ -113,7 +112,7 @@ func (d *chaosDaemon) kill() {
 	d.stop()
 }
 
-// hear hands an update of the Watcher to the Supervisor.
+// deliver hands an update of the Watcher to the Supervisor.
 func (d *chaosDaemon) deliver(ctx context.Context, u runtime.Update) error {
 	if d.isKilled() {
 		return errKilled
@@ -143,7 +142,7 @@ func (d *chaosDaemon) deliver(ctx context.Context, u runtime.Update) error {
 	return d.sup.Deliver(ctx, u)
 }
 
-// Record is Journal's.
+// Record implements Journal.
 func (d *chaosDaemon) Record(e core.Event) {
 	d.host.mu.Lock()
 	defer d.host.mu.Unlock()
@@ -152,23 +151,22 @@ func (d *chaosDaemon) Record(e core.Event) {
 	}
 }
 
-// Remember is Store's.
+// Remember implements Store.
 func (d *chaosDaemon) Remember(m core.Memory) <-chan struct{} {
 	return d.write(m.ID, func(disk *chaosDisk) { disk.memories[m.ID] = m })
 }
 
-// Forget is Store's.
+// Forget implements Store.
 func (d *chaosDaemon) Forget(id string) {
 	d.write(id, func(disk *chaosDisk) { delete(disk.memories, id) })
 }
 
-// SetSeen is Store's.
+// SetSeen implements Store.
 func (d *chaosDaemon) SetSeen(_ string, at time.Time) {
 	d.write("seen", func(disk *chaosDisk) { disk.seen = later(disk.seen, at) })
 }
 
-// keep puts what is to be kept onto the disk, in order, a little later; now and then
-// the disk hangs.
+// write puts a change onto the disk, in order, a little later. Sometimes the disk hangs.
 func (d *chaosDaemon) write(what string, op func(*chaosDisk)) <-chan struct{} {
 	d.host.mu.Lock()
 	defer d.host.mu.Unlock()
@@ -197,7 +195,7 @@ func (d *chaosDaemon) flush() {
 	d.pendingWrites, d.flushed = nil, nil
 }
 
-// Stop is Restarter's.
+// Stop implements Restarter.
 func (d *chaosDaemon) Stop(ctx context.Context, id string, grace time.Duration) error {
 	done, err := d.beginCall("stop", id)
 	if err != nil {
@@ -207,7 +205,7 @@ func (d *chaosDaemon) Stop(ctx context.Context, id string, grace time.Duration) 
 	return d.call(ctx, "stop", id, grace+30*time.Second, func() error { return d.host.engine.stop(id, grace, d.number) })
 }
 
-// Start is Restarter's.
+// Start implements Restarter.
 func (d *chaosDaemon) Start(ctx context.Context, id string) error {
 	done, err := d.beginCall("start", id)
 	if err != nil {
@@ -225,7 +223,7 @@ func (d *chaosDaemon) Start(ctx context.Context, id string) error {
 	return err
 }
 
-// enter checks a call against the truth as it begins.
+// beginCall checks a call as it begins.
 func (d *chaosDaemon) beginCall(what, id string) (done func(), err error) {
 	d.host.mu.Lock()
 	defer d.host.mu.Unlock()
@@ -250,9 +248,9 @@ func (d *chaosDaemon) beginCall(what, id string) (done func(), err error) {
 	}, nil
 }
 
-// carryOut lets a call take its way to the engine, be carried out there, and its
-// outcome take its way back. A daemon that is killed does not see the outcome, and
-// its call is perhaps on its way already.
+// call takes its time to reach the engine, has the engine carry it out, and takes its
+// time to return. A killed daemon does not see the outcome; its call may still reach the
+// engine.
 func (d *chaosDaemon) call(ctx context.Context, what, id string, most time.Duration, do func() error) error {
 	h := d.host
 	if err := d.wait(ctx, h.randomDuration(what+" there", id, time.Millisecond, 30*time.Millisecond)); err != nil && h.roll(what+" survives", id, 2) == 0 {

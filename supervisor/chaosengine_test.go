@@ -9,7 +9,7 @@ import (
 	"healthd/runtime"
 )
 
-// actor is who did something to a container. Daemons have numbers from 1.
+// actor says who did something to a container. A daemon is its number, from 1 on.
 type actor int
 
 const (
@@ -20,40 +20,41 @@ const (
 
 const killSignal = 9
 
-// bringsBack is how long healthd waits for an engine to start what has a policy of its own.
+// engineRestartWait is how long healthd waits for an engine to start a container that
+// has a restart policy of the engine.
 const engineRestartWait = 10 * time.Second
 
-// chaosEngine is an engine in memory that behaves as Docker does, with the orders of
-// events that were measured there. Its methods are called with the world's lock held,
-// but for those that take time.
+// chaosEngine is an engine in memory that behaves as Docker does. It sends its events in
+// the order that was measured there. Methods that take no time are called with the lock
+// held.
 type chaosEngine struct {
 	host             *chaosHost
 	up               bool
-	shuttingDown     bool // it shuts down
-	killingLeftovers bool // it starts, and ends what it finds
-	liveRestore      bool // its setting live-restore, in its present life
-	unreachable      bool // it goes on, but cannot be reached
+	shuttingDown     bool
+	killingLeftovers bool // it starts, and stops the containers that outlived its last life
+	liveRestore      bool // the setting of its present life
+	unreachable      bool // it runs, but nobody can connect
 	life             int  // counts its starts
 	ended            chan struct{}
 	containers       []*chaosContainer
 	history          []runtime.Event
-	historyCut       bool // some event was pushed out of memory
+	historyCut       bool // an event was dropped from history
 	streams          []*chaosStream
 	clock            time.Time
 	created          int
-	startedAt        time.Time // of its present life
-	endEventsLost    bool      // events of its end were lost
+	startedAt        time.Time
+	endEventsLost    bool // events of its shutdown were lost
 }
 
-// chaosContainer is one container, with the truth about it.
+// chaosContainer is one container, and what the test knows about it.
 type chaosContainer struct {
 	template     *chaosTemplate
 	info         runtime.Container
 	run          int
 	runEnded     chan struct{} // closed when the present run has ended
 	gone         bool
-	stoppedByAPI bool // stopped through the engine, whose own policy is off until a start
-	engineTries  int  // of the engine's own policy
+	stoppedByAPI bool // by an API call: the engine's own restart policy is off until a start
+	engineTries  int  // restarts by the engine's own policy
 
 	hung, notReady   bool // what its process answers
 	pausedAt, heldAt time.Time
@@ -65,7 +66,8 @@ var errUnreachable = errors.New("cannot connect to the engine")
 
 const chaosHistory = 256
 
-// stamp is now by the engine's clock, which never shows the same time twice.
+// stamp is the present time by the engine's clock, which never shows the same time
+// twice.
 func (e *chaosEngine) stamp() time.Time {
 	e.clock = later(time.Now(), e.clock.Add(1))
 	return e.clock
@@ -80,7 +82,7 @@ func (e *chaosEngine) find(id string) *chaosContainer {
 	return nil
 }
 
-// named returns the newest container of that kind, nil when it was removed.
+// newestOf returns the newest container of that template, nil when it was removed.
 func (e *chaosEngine) newestOf(t *chaosTemplate) *chaosContainer {
 	for _, c := range slices.Backward(e.containers) {
 		if c.template == t && !c.gone {
@@ -90,7 +92,7 @@ func (e *chaosEngine) newestOf(t *chaosTemplate) *chaosContainer {
 	return nil
 }
 
-// create makes a container of a kind.
+// create creates a container.
 func (e *chaosEngine) create(t *chaosTemplate) *chaosContainer {
 	e.created++
 	c := &chaosContainer{template: t, info: runtime.Container{
@@ -101,7 +103,7 @@ func (e *chaosEngine) create(t *chaosTemplate) *chaosContainer {
 	c.info.Fingerprint = fingerprintOf(&c.info)
 	for _, old := range e.containers {
 		if old.template == t {
-			c.failures = old.failures // the back-off is its identity's
+			c.failures = old.failures // back-off belongs to the identity
 		}
 	}
 	e.containers = append(e.containers, c)
@@ -116,7 +118,7 @@ func fingerprintOf(c *runtime.Container) string {
 	return fmt.Sprint("exit ", c.ExitCode)
 }
 
-// begin starts a run.
+// beginRun starts a run.
 func (e *chaosEngine) beginRun(c *chaosContainer, by actor) {
 	c.run++
 	c.runEnded, c.stoppedByAPI, c.hung = make(chan struct{}), false, false
@@ -129,7 +131,7 @@ func (e *chaosEngine) beginRun(c *chaosContainer, by actor) {
 	}
 }
 
-// exitAfter lets the present run end by itself, if it still goes on then.
+// exitAfter ends the present run after d, if it still runs then.
 func (e *chaosEngine) exitAfter(c *chaosContainer, d time.Duration, code int) {
 	run := c.run
 	e.host.afterFunc(d, func() {
@@ -139,7 +141,7 @@ func (e *chaosEngine) exitAfter(c *chaosContainer, d time.Duration, code int) {
 	})
 }
 
-// end ends the present run. by is who wanted it.
+// endRun ends the present run. by says who wanted it.
 func (e *chaosEngine) endRun(c *chaosContainer, code int, by actor) {
 	c.info.State, c.info.FinishedAt, c.info.ExitCode = runtime.Exited, e.stamp(), code
 	c.info.Fingerprint = fingerprintOf(&c.info)
@@ -156,7 +158,7 @@ func (e *chaosEngine) endRun(c *chaosContainer, code int, by actor) {
 	}
 }
 
-// bringBack starts a container by the engine's own policy.
+// restartByPolicy starts a container by the engine's own restart policy.
 func (e *chaosEngine) restartByPolicy(c *chaosContainer, d time.Duration) {
 	boot, run := e.life, c.run
 	e.host.afterFunc(d, func() {
@@ -175,7 +177,7 @@ func (e *chaosEngine) remove(c *chaosContainer) {
 	e.emit(c, runtime.ActionDestroy, 0)
 }
 
-// signal sends a signal. Who sends one that stops is to blame for the end.
+// signal sends a signal. Whoever sends one that stops the process has ended the run.
 func (e *chaosEngine) signal(c *chaosContainer, signal int, by actor) {
 	e.host.noteSignal(c, signal, by, e.emit(c, runtime.ActionKill, signal))
 	switch {
@@ -196,7 +198,7 @@ func (e *chaosEngine) endAfterSignal(c *chaosContainer, d time.Duration, code in
 	})
 }
 
-// stop does what docker stop does. It takes its time, and the lock when it needs it.
+// stop does what docker stop does. It takes time, and takes the lock when it needs it.
 func (e *chaosEngine) stop(id string, grace time.Duration, by actor) error {
 	e.host.mu.Lock()
 	c, boot, ended := e.find(id), e.life, e.ended
@@ -232,7 +234,7 @@ func (e *chaosEngine) stop(id string, grace time.Duration, by actor) error {
 	return nil
 }
 
-// await waits for the end of a run, or of the engine, and says whether one came.
+// await waits until the run or the engine has ended. It returns false after d.
 func await(dead, ended <-chan struct{}, d time.Duration) bool {
 	timer := time.NewTimer(max(d, time.Millisecond))
 	defer timer.Stop()
@@ -263,12 +265,12 @@ func (e *chaosEngine) start(id string, by actor) error {
 	return nil
 }
 
-// remembers says whether the engine could still tell of the event of that moment.
+// hasEvent says whether the engine still has the event of that time.
 func (e *chaosEngine) hasEvent(at time.Time) bool {
 	return slices.ContainsFunc(e.history, func(ev runtime.Event) bool { return ev.Time.Equal(at) })
 }
 
-// emit tells an event: to those who listen now, and to those who ask later.
+// emit sends an event to all streams and puts it into the history.
 func (e *chaosEngine) emit(c *chaosContainer, action runtime.Action, number int) time.Time {
 	ev := runtime.Event{ID: c.info.ID, Action: action, Time: e.stamp(), Name: c.info.Name, Labels: c.info.Labels}
 	switch action {

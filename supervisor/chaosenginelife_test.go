@@ -19,7 +19,7 @@ func (e *chaosEngine) shutDown() {
 	e.host.locked(e.goDown)
 }
 
-// endAll stops all that runs. It takes time.
+// stopAll stops all running containers. It takes time.
 func (e *chaosEngine) stopAll() {
 	e.host.mu.Lock()
 	var all []*chaosContainer
@@ -55,8 +55,9 @@ func (e *chaosEngine) stopAll() {
 	})
 }
 
-// sweep is the start of a killed engine without live-restore whose containers have
-// outlived it: it ends them all before it answers anybody. It takes time.
+// killLeftovers is the start of a killed engine without live-restore whose containers
+// have outlived it. The engine stops them all before it accepts connections. It takes
+// time.
 func (e *chaosEngine) killLeftovers() {
 	e.host.locked(func() {
 		e.host.logf("the engine begins, and ends what it finds")
@@ -71,7 +72,7 @@ func (e *chaosEngine) killLeftovers() {
 	})
 }
 
-// fall ends the engine; what runs goes on for now.
+// goDown ends the engine; its containers run on for now.
 func (e *chaosEngine) goDown() {
 	e.host.logf("the engine is gone")
 	e.host.noteDisconnect()
@@ -86,7 +87,7 @@ func (e *chaosEngine) goDown() {
 	e.closeStreams()
 }
 
-// hangUp ends all streams.
+// closeStreams ends all event streams.
 func (e *chaosEngine) closeStreams() {
 	for _, s := range e.streams {
 		s.end(errUnreachable)
@@ -94,8 +95,8 @@ func (e *chaosEngine) closeStreams() {
 	e.streams = nil
 }
 
-// rise starts the engine again. Without live-restore what ran has ended, of which no
-// event tells: the host was started anew, or all of its runtime.
+// comeUp starts the engine again. Without live-restore its containers have ended and no
+// event tells of it, as after a boot of the host.
 func (e *chaosEngine) comeUp(live bool) {
 	if e.up || e.killingLeftovers {
 		return
@@ -104,14 +105,14 @@ func (e *chaosEngine) comeUp(live bool) {
 	e.listen(live)
 }
 
-// born begins a new life of the engine.
+// beginLife begins a new life of the engine.
 func (e *chaosEngine) beginLife() {
 	e.life++
 	e.startedAt = e.stamp()
 	e.ended = make(chan struct{})
 }
 
-// answer lets the engine listen, and bring back what its policies want.
+// listen has the engine accept connections and restart containers by its own policy.
 func (e *chaosEngine) listen(live bool) {
 	e.host.logf("the engine is there again, live-restore %v", live)
 	for _, c := range e.containers {
@@ -132,7 +133,7 @@ func (e *chaosEngine) listen(live bool) {
 		if c.template.autoRemove {
 			e.remove(c)
 		} else if c.template.enginePolicy == "always" {
-			c.stoppedByAPI = false // docker's "always" minds no stop from before
+			c.stoppedByAPI = false // Docker's "always" ignores a stop before its start
 			e.restartByPolicy(c, e.host.randomDuration("back", c.info.ID, 100*time.Millisecond, 4*time.Second))
 		}
 	}

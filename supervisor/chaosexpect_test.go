@@ -7,58 +7,58 @@ import (
 	"healthd/supervisor/core"
 )
 
-// expectation is what has to become of a container whose run has ended.
+// expectation is what must become of a container whose run has ended.
 type expectation string
 
 const (
 	mustRun  expectation = "is to be started"
 	mustStay expectation = "is to stay stopped"
-	either   expectation = "may be started or not" // nobody could know
+	either   expectation = "may be started or not" // healthd cannot know
 )
 
-// chaosTruth is what is true of a container, whoever knows it.
+// chaosRecord is what the test knows about a container, whether healthd knows it or not.
 type chaosRecord struct {
-	expect          expectation // of a run that has ended
+	expect          expectation // set when a run has ended
 	why             string
 	endedBy         actor
 	endedAt         time.Time
-	endLife         int // of the engine, at the end
+	endLife         int // the engine's life at the end of the run
 	engineOutlived  bool
-	engineEndedSoon bool // the engine began to end soon after
-	failures        int  // ends and failed starts that may have grown the back-off
+	engineEndedSoon bool // the engine began to shut down soon after the end
+	failures        int  // ends and failed starts, which may have grown the back-off
 	disturbedAt     time.Time
-	lossAt          time.Time // an event of it was dropped
-	lookupFailed    bool      // a daemon could not ask what had ended it
+	lossAt          time.Time // when an event of it was dropped
+	lookupFailed    bool      // a daemon could not ask for the missed kill events
 
-	opSignal        operatorSignal // of the operator, about the present or last run
+	opSignal        operatorSignal // the operator's, to the present or last run
 	restartAskedAt  time.Time
 	restartAskedRun int
-	uncertainRun    int // run of which a daemon forgot that healthd stops it
-	calls           int // to stop the present run, by healthd
-	signals         int // that came of these
+	uncertainRun    int // run whose stop or restart by healthd a daemon has forgotten
+	calls           int // stops of the present run that healthd called for
+	signals         int // stop signals that came of these
 	cause           core.Cause
-	probeStoppedRun int       // run that healthd was stopping because of a probe
-	termAt          time.Time // signal of healthd's newest stop
+	probeStoppedRun int       // run that healthd stopped for a failed probe
+	termAt          time.Time // when healthd's newest stop sent its signal
 	grace           time.Duration
 	engineTerm      bool
-	startedForProbe bool // that daemon starts it because of a probe
-	endUnheard      bool // nobody heard its end
-	daemonKnew      bool // the daemon that has called for a start had been told of the wish
+	startedForProbe bool // the daemon's start follows a failed probe
+	endUnheard      bool // no daemon was connected when the run ended
+	daemonKnew      bool // the daemon that called for a start knew of the operator's signal
 }
 
-// wish is a signal that an operator has sent.
+// operatorSignal is a signal that an operator has sent.
 type operatorSignal struct {
 	run        int
-	life       int       // of the engine, then
-	at         time.Time // as the event says
+	life       int       // the engine's, at that time
+	at         time.Time // the time of the event
 	survivable bool      // the process may survive it
 	readAt     map[actor]time.Time
-	connected  actor  // daemon that was hearing the engine then; 0: none
-	ambiguous  string // why it may pass for something else
+	connected  actor  // the daemon that was connected then; 0: none
+	ambiguous  string // why healthd may take it for something else; empty: it may not
 }
 
-// blame says who wanted the end of a run that a signal has ended: an operator before
-// all others.
+// whoEnded says who wanted the end of a run that a signal has ended. An operator's
+// signal comes before all others.
 func (c *chaosContainer) whoEnded() actor {
 	switch {
 	case c.signalState() != noSignal:
@@ -66,10 +66,10 @@ func (c *chaosContainer) whoEnded() actor {
 	case c.engineTerm:
 		return byEngine
 	}
-	return 1 // whichever daemon
+	return 1 // any daemon
 }
 
-// A wish holds until it is clear that the process has survived the signal.
+// An operator's signal counts until it is clear that the process has survived it.
 type signalState int
 
 const (
@@ -89,7 +89,7 @@ func (c *chaosContainer) signalState() signalState {
 	return freshSignal
 }
 
-// answers says what the process says to a probe.
+// answersProbe says whether the process answers a probe with success.
 func (c *chaosContainer) answersProbe(probe core.ProbeType) bool {
 	up := c.info.State == runtime.Running && time.Since(c.info.StartedAt) >= c.template.startupTime
 	if probe == core.Readiness {
@@ -98,7 +98,7 @@ func (c *chaosContainer) answersProbe(probe core.ProbeType) bool {
 	return up && !c.hung
 }
 
-// began takes in that a run has begun.
+// noteRunBegan notes that a run has begun.
 func (h *chaosHost) noteRunBegan(c *chaosContainer, by actor) {
 	old := c.chaosRecord
 	if by > 0 {
@@ -110,12 +110,12 @@ func (h *chaosHost) noteRunBegan(c *chaosContainer, by actor) {
 	c.chaosRecord = chaosRecord{failures: old.failures, disturbedAt: old.disturbedAt, lossAt: old.lossAt, probeStoppedRun: old.probeStoppedRun}
 }
 
-// signalled takes in a signal.
+// noteSignal notes a signal.
 func (h *chaosHost) noteSignal(c *chaosContainer, signal int, by actor, at time.Time) {
 	switch {
 	case signal == 1:
 	case by == byOperator:
-		if c.signalState() == noSignal { // a later signal makes no other wish
+		if c.signalState() == noSignal { // only the first signal counts
 			var before actor
 			if h.daemon != nil && !h.connectedSince.IsZero() {
 				before = h.daemon.number
@@ -133,9 +133,9 @@ func (h *chaosHost) noteSignal(c *chaosContainer, signal int, by actor, at time.
 	}
 }
 
-// confusable says why an operator's signal may pass for healthd's own: a call of
-// healthd that was not carried out explains one signal, and KILL at the end of the
-// grace period is the engine's.
+// ambiguity says why healthd may take an operator's signal for its own. A stop that
+// healthd called for without a known outcome explains one signal. The engine sends KILL
+// at the end of the grace period.
 func (h *chaosHost) ambiguity(c *chaosContainer, signal int) string {
 	underWay := h.daemon != nil && h.daemon.calling[c.info.ID] == "stop"
 	switch {
@@ -147,7 +147,7 @@ func (h *chaosHost) ambiguity(c *chaosContainer, signal int) string {
 	return ""
 }
 
-// endedRun takes in that a run has ended, and says what has to follow.
+// noteRunEnded notes that a run has ended, and sets what must follow.
 func (h *chaosHost) noteRunEnded(c *chaosContainer, by actor) {
 	if c.info.FinishedAt.Sub(c.info.StartedAt) > chaosReset {
 		c.failures = 0
@@ -212,7 +212,7 @@ func (h *chaosHost) expected(c *chaosContainer, by actor) (expectation, string) 
 	return mustRun, "it ended by itself"
 }
 
-// stopping is why the living daemon stops the present run, as it shows it.
+// stopCause is why the running daemon stops the present run, by its board.
 func (h *chaosHost) stopCause(c *chaosContainer) core.Cause {
 	if v := h.view(c); v != nil && v.State.Run.ID == c.info.Run() {
 		return v.State.Action.Stopping

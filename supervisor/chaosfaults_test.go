@@ -4,7 +4,7 @@ import (
 	"time"
 )
 
-// engage makes sure that one thing at a time befalls the engine.
+// claimEngine returns false when another action on the engine is under way.
 func (h *chaosHost) claimEngine() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -28,7 +28,7 @@ func (h *chaosHost) disconnectEngine(*chaosContainer) {
 	})
 }
 
-// away is how long something is away: a moment or longer.
+// randomOutage is how long an outage lasts: a moment or longer.
 func (h *chaosHost) randomOutage() time.Duration {
 	return time.Duration(1 + h.r.IntN([]int{int(time.Second), int(30 * time.Second)}[h.r.IntN(2)]))
 }
@@ -85,7 +85,7 @@ func (h *chaosHost) killDaemon(*chaosContainer) {
 	}
 }
 
-// reboot ends everything at once.
+// reboot ends the daemon, the engine and all containers at once.
 func (h *chaosHost) reboot(c *chaosContainer) {
 	if !h.claimEngine() {
 		return

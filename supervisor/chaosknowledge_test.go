@@ -7,7 +7,7 @@ import (
 	"healthd/supervisor/core"
 )
 
-// read takes in that an event has reached a daemon.
+// noteEventRead notes that a daemon has read an event.
 func (h *chaosHost) noteEventRead(d *chaosDaemon, ev runtime.Event) {
 	if ev.Action != runtime.ActionKill {
 		return
@@ -21,20 +21,20 @@ func (h *chaosHost) noteEventRead(d *chaosDaemon, ev runtime.Event) {
 	}
 }
 
-// remembers says whether a daemon was born with the operator's wish.
+// loadedSignal says whether a daemon has loaded the operator's signal from disk.
 func (d *chaosDaemon) loadedSignal(c *chaosContainer) bool {
 	m, ok := d.loaded[c.info.ID]
 	return ok && m.Run.ID == c.info.Run() && (m.Ending.By == core.EndedByOperator || !m.Ending.First.IsZero())
 }
 
-// told says whether a daemon knew of the operator's wish a moment ago: what it decides
-// is noted before it is done.
+// knowsSignal says whether a daemon has known the operator's signal for a moment. A
+// daemon stores what it decides before it acts.
 func (d *chaosDaemon) knowsSignal(c *chaosContainer) bool {
 	at := c.opSignal.readAt[d.number]
 	return !at.IsZero() && time.Since(at) > 25*time.Millisecond || d.loadedSignal(c)
 }
 
-// born takes in what a new daemon cannot know.
+// noteDaemonStart notes what a new daemon cannot know.
 func (h *chaosHost) noteDaemonStart(d *chaosDaemon) {
 	for _, c := range h.engine.containers {
 		m, ok := d.loaded[c.info.ID]
@@ -53,15 +53,15 @@ func (h *chaosHost) noteDaemonStart(d *chaosDaemon) {
 	}
 }
 
-// unsure makes it impossible to know what has to become of a container.
+// makeUncertain drops the expectation that an ended container is started.
 func (c *chaosContainer) makeUncertain(why string) {
 	if !c.info.State.Alive() && c.expect == mustRun {
 		c.expect, c.why = either, why
 	}
 }
 
-// subscribed takes in where a daemon begins to listen. What it has not noted it must
-// be told.
+// checkSubscription checks where a daemon begins to listen. The engine must send it
+// every signal that it has not stored.
 func (h *chaosHost) checkSubscription(d *chaosDaemon, since time.Time) {
 	if d.subscribed {
 		return
@@ -84,7 +84,7 @@ func (h *chaosHost) checkSubscription(d *chaosDaemon, since time.Time) {
 	h.noteMissedHistory(d, since)
 }
 
-// reckon takes in what the first connection of a daemon cannot tell.
+// noteMissedHistory notes what the first connection of a daemon cannot tell.
 func (h *chaosHost) noteMissedHistory(d *chaosDaemon, since time.Time) {
 	e := h.engine
 	for _, ev := range e.history {
@@ -94,7 +94,7 @@ func (h *chaosHost) noteMissedHistory(d *chaosDaemon, since time.Time) {
 	}
 	full := len(e.history) >= h.historyCap*200/chaosHistory
 	if e.startedAt.After(since) && !full && !h.disk.seen.IsZero() {
-		return // that the engine was started anew is clear
+		return // it is clear that the engine was restarted
 	}
 	for _, c := range e.containers {
 		if m := d.loaded[c.info.ID]; m.Action.Restart == core.NoCause {
@@ -103,7 +103,7 @@ func (h *chaosHost) noteMissedHistory(d *chaosDaemon, since time.Time) {
 	}
 }
 
-// muddled takes in that an engine cannot tell whether it was started anew.
+// makeEngineEndUncertain notes that nobody can tell whether the engine was restarted.
 func (h *chaosHost) makeEngineEndUncertain(d *chaosDaemon, why string) {
 	h.logf("%s", why)
 	for _, c := range h.engine.containers {
@@ -113,20 +113,21 @@ func (h *chaosHost) makeEngineEndUncertain(d *chaosDaemon, why string) {
 	}
 }
 
-// silent takes in that from now on nobody hears the engine.
+// noteDisconnect notes that no daemon is connected to the engine from now on.
 func (h *chaosHost) noteDisconnect() {
 	h.noteOutlived()
 	h.connectedSince, h.disturbedAt = time.Time{}, time.Now()
-	if h.engine.shuttingDown { // what healthd has noted is of the middle of its end
+	if h.engine.shuttingDown { // the daemon has stored only a part of the shutdown
 		h.engine.endEventsLost = true
 		h.makeEngineEndUncertain(nil, "nobody hears the rest of the engine's end")
 	}
 }
 
-// chaosSettles is how long healthd may need to hear from an engine that it is not ending.
+// chaosDetection is how long healthd may need to find out that the engine does not shut
+// down.
 const chaosDetection = 2 * time.Second
 
-// settle takes in whose wishes the engine has outlived, as far as healthd could see.
+// noteOutlived notes whose signals the engine has outlived, as far as healthd could see.
 func (h *chaosHost) noteOutlived() {
 	for _, c := range h.engine.containers {
 		since := h.knownSince(c)
@@ -136,7 +137,7 @@ func (h *chaosHost) noteOutlived() {
 	}
 }
 
-// heardOf is when healthd had heard of its end, at the latest.
+// knownSince is when healthd knew of the container's end, at the latest.
 func (h *chaosHost) knownSince(c *chaosContainer) time.Time {
 	since := later(later(c.endedAt, h.connectedSince), later(h.disturbedAt, c.disturbedAt))
 	if c.lossAt.After(c.info.StartedAt) {

@@ -10,12 +10,12 @@ import (
 	"healthd/supervisor/core"
 )
 
-// Probe is Prober's. Who is asked is told apart by the port.
+// Probe implements Prober. The port says which probe it is.
 func (d *chaosDaemon) Probe(h prober.Handler, t prober.Target) (prober.Probe, error) {
 	return &chaosProbe{d: d, id: t.ID, probe: core.ProbeType(h.TCPSocket.Port)}, nil
 }
 
-// Hook is Prober's.
+// Hook implements Prober.
 func (d *chaosDaemon) Hook(h prober.LifecycleHandler, t prober.Target) (prober.Hook, error) {
 	return &chaosHook{d: d, id: t.ID, duration: h.Sleep.Duration}, nil
 }
@@ -26,7 +26,7 @@ type chaosProbe struct {
 	probe core.ProbeType
 }
 
-// Ask asks the process, which knows nothing of its engine.
+// Ask asks the process, whatever the state of the engine is.
 func (p *chaosProbe) Ask(ctx context.Context, timeout time.Duration) prober.Result {
 	h, what := p.d.host, "probe"+p.probe.String()
 	if err := p.d.wait(ctx, h.randomDuration(what, p.id, time.Millisecond, 20*time.Millisecond)); err != nil {
@@ -56,7 +56,7 @@ type chaosHook struct {
 	duration time.Duration
 }
 
-// Run lets a hook take its time and, now and then, fail.
+// Run takes the hook's time and sometimes fails.
 func (h *chaosHook) Run(ctx context.Context) prober.HookResult {
 	err := h.d.wait(ctx, h.duration+h.d.host.randomDuration("hook", h.id, 1, time.Millisecond))
 	h.d.host.mu.Lock()

@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// roll draws a number below n for something that happens to a container now. It
-// depends on nothing else, so that the order in which goroutines run at the same
-// moment makes no difference.
+// roll draws a number below n for something that happens to a container now. The number
+// depends on nothing else, so the order in which goroutines run at the same time makes
+// no difference.
 func (h *chaosHost) roll(what, id string, n int) int {
 	return int(h.hash(what, id) % uint64(n))
 }
 
-// between draws a duration.
+// randomDuration draws a duration from low up to high.
 func (h *chaosHost) randomDuration(what, id string, low, high time.Duration) time.Duration {
 	return low + time.Duration(h.hash(what, id)%uint64(high-low))
 }
@@ -28,7 +28,7 @@ func (h *chaosHost) hash(what, id string) uint64 {
 	return x ^ x>>29
 }
 
-// after lets something happen later, with the lock held.
+// afterFunc calls do after d, with the lock held.
 func (h *chaosHost) afterFunc(d time.Duration, do func()) {
 	time.AfterFunc(max(d, 1), func() {
 		h.mu.Lock()
@@ -54,7 +54,7 @@ func (h *chaosHost) logf(format string, args ...any) {
 	h.lines = append(h.lines, chaosLine{time.Since(h.begunAt), format, args})
 }
 
-// fail reports a violation, with the lock held.
+// fail reports a violation. It is called with the lock held.
 func (h *chaosHost) fail(format string, args ...any) {
 	if h.failures++; h.failures > 5 {
 		return
@@ -70,7 +70,7 @@ func (h *chaosHost) failed() bool {
 	return h.failures > 0
 }
 
-// story tells what happened: the last of it, unless one seed was asked for.
+// transcript returns what happened: all of it with -seed, else the last 60 lines.
 func (h *chaosHost) transcript() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -95,7 +95,7 @@ const (
 	replyLost
 )
 
-// fate says what becomes of a call that has reached the engine.
+// callOutcome decides the outcome of a call that has reached the engine.
 func (h *chaosHost) callOutcome(what, id string) callOutcome {
 	switch {
 	case h.callsHang && h.roll("fate "+what, id, 2) == 0:

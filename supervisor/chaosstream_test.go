@@ -9,12 +9,12 @@ import (
 	"healthd/runtime"
 )
 
-// chaosStream is an event stream of one daemon. Events come a little late, in order.
+// chaosStream is an event stream of one daemon. Events arrive in order, a little late.
 type chaosStream struct {
 	d     *chaosDaemon
 	ctx   context.Context
 	queue []chaosDelivery
-	more  chan struct{} // has room for one
+	more  chan struct{} // buffered for one
 	err   error
 }
 
@@ -78,8 +78,8 @@ func (s *chaosStream) Next() (runtime.Event, error) {
 	}
 }
 
-// Subscribe is runtime.Source's. It takes so long that the jitter of the Watcher's
-// back-off, which no seed governs, makes no difference.
+// Subscribe implements runtime.Source. It takes so long that the jitter of the Watcher's
+// back-off, which no seed controls, makes no difference.
 func (d *chaosDaemon) Subscribe(ctx context.Context, since time.Time) (runtime.Stream, error) {
 	context.AfterFunc(ctx, func() {
 		d.host.mu.Lock()
@@ -113,8 +113,8 @@ func (d *chaosDaemon) Subscribe(ctx context.Context, since time.Time) (runtime.S
 	return s, nil
 }
 
-// afterJitter returns a time that is the same for all that the Watcher's jitter may
-// make of one delay.
+// afterJitter returns the same time for every jitter that the Watcher may add to one
+// delay.
 func afterJitter(d time.Duration) time.Duration {
 	for _, ms := range []time.Duration{130, 250, 500, 1000, 2000, 4000, 7900, 12500} {
 		if d < ms*time.Millisecond {
@@ -124,7 +124,7 @@ func afterJitter(d time.Duration) time.Duration {
 	return d
 }
 
-// EventHistory is runtime.Source's.
+// EventHistory implements runtime.Source.
 func (d *chaosDaemon) EventHistory(ctx context.Context, at time.Time) (runtime.EventHistory, error) {
 	if err := d.answer(ctx, "recall", ""); err != nil {
 		d.host.mu.Lock()
@@ -148,7 +148,7 @@ func (d *chaosDaemon) EventHistory(ctx context.Context, at time.Time) (runtime.E
 	return m, nil
 }
 
-// KillEvents is runtime.Source's.
+// KillEvents implements runtime.Source.
 func (d *chaosDaemon) KillEvents(ctx context.Context, id string, since time.Time) ([]runtime.Event, error) {
 	err := d.answer(ctx, "kills", id)
 	d.host.mu.Lock()
@@ -168,7 +168,7 @@ func (d *chaosDaemon) KillEvents(ctx context.Context, id string, since time.Time
 	return kills, nil
 }
 
-// Accept is Restarter's.
+// Accept implements Restarter.
 func (d *chaosDaemon) Accept(ctx context.Context) error {
 	if err := d.answer(ctx, "accept", ""); err != nil {
 		return err
@@ -181,7 +181,7 @@ func (d *chaosDaemon) Accept(ctx context.Context) error {
 	return nil
 }
 
-// List is runtime.Source's.
+// List implements runtime.Source.
 func (d *chaosDaemon) List(ctx context.Context) ([]runtime.Summary, error) {
 	if err := d.answer(ctx, "list", ""); err != nil {
 		return nil, err
@@ -206,7 +206,7 @@ func (d *chaosDaemon) List(ctx context.Context) ([]runtime.Summary, error) {
 	return all, nil
 }
 
-// Inspect is runtime.Source's and Restarter's.
+// Inspect implements runtime.Source and Restarter.
 func (d *chaosDaemon) Inspect(ctx context.Context, id string) (*runtime.Container, error) {
 	if err := d.answer(ctx, "inspect", id); err != nil {
 		return nil, err
@@ -222,13 +222,13 @@ func (d *chaosDaemon) Inspect(ctx context.Context, id string) (*runtime.Containe
 	return &copied, d.wait(ctx, d.host.randomDuration("inspected", id, time.Millisecond, 10*time.Millisecond))
 }
 
-// Ping is runtime.Source's.
+// Ping implements runtime.Source.
 func (d *chaosDaemon) Ping(ctx context.Context) error { return d.answer(ctx, "ping", "") }
 
 const chaosCallTimeout = 10 * time.Second
 
-// answer is what all questions to the engine have in common: they take a moment, and
-// a sick engine may never answer.
+// answer is what all requests to the engine share. They take a moment; an engine whose
+// calls hang may never answer.
 func (d *chaosDaemon) answer(ctx context.Context, what, id string) error {
 	if err := d.wait(ctx, d.host.randomDuration(what, id, time.Millisecond, 10*time.Millisecond)); err != nil {
 		return err
@@ -253,7 +253,7 @@ func (d *chaosDaemon) answer(ctx context.Context, what, id string) error {
 
 var errKilled = errors.New("this daemon is dead")
 
-// pass lets time go by. It ends early with the context, or with the daemon.
+// wait waits for t. It ends early with the context or the daemon.
 func (d *chaosDaemon) wait(ctx context.Context, t time.Duration) error {
 	timer := time.NewTimer(max(t, 1))
 	defer timer.Stop()

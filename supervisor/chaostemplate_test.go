@@ -9,7 +9,7 @@ import (
 	"healthd/supervisor/core"
 )
 
-// chaosKind is what a container is made of, and how its process behaves.
+// chaosTemplate is how a container is created and how its process behaves.
 type chaosTemplate struct {
 	name         string
 	labels       map[string]string
@@ -19,19 +19,19 @@ type chaosTemplate struct {
 	autoRemove   bool
 
 	probes             [core.NumProbes]bool
-	startupTime        time.Duration // until it answers
+	startupTime        time.Duration // until its probes succeed
 	hasGate            bool
 	drain              time.Duration
 	postStart, preStop bool
 	ignoresTerm        bool
-	stopTime           time.Duration // to end after SIGTERM
+	stopTime           time.Duration // after SIGTERM
 	termCode           int
 	stopTimeout        time.Duration
-	maxLife            time.Duration // at most, until it ends by itself; 0: for ever
-	exitCode           int           // with which it then ends
+	maxLife            time.Duration // longest time until it ends by itself; 0: never
+	exitCode           int           // of that end
 }
 
-// chaosKinds makes up what runs on a host: some of every sort.
+// newChaosTemplates returns the containers of a host, some of each kind.
 func newChaosTemplates(r *rand.Rand) []*chaosTemplate {
 	var all []*chaosTemplate
 	add := func(name string, change func(*chaosTemplate)) {
@@ -79,8 +79,7 @@ func newChaosTemplate(r *rand.Rand, name string) *chaosTemplate {
 	return t
 }
 
-// spec is how a container of that kind is supervised, with numbers that change from
-// reload to reload.
+// spec is how healthd supervises the container. Some numbers change with each reload.
 func (t *chaosTemplate) spec(r *rand.Rand) *core.Spec {
 	s := &core.Spec{
 		Name: t.name, RestartPolicy: t.policy, Publish: core.Publish{Service: t.name, Drain: t.drain},
