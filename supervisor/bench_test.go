@@ -12,8 +12,8 @@ import (
 	"healthd/supervisor/core"
 )
 
-// BenchmarkExitToStart is the way from a runtime's report that a container ended to
-// the call that starts it again.
+// BenchmarkExitToStart measures from the event that a container ended to the call that
+// starts it again.
 func BenchmarkExitToStart(b *testing.B) {
 	h := newHarness(b, &core.Spec{RestartPolicy: core.Always, Backoff: core.Backoff{Initial: time.Second, Max: time.Minute, ResetAfter: 0}})
 	h.sendSynced()
@@ -23,7 +23,7 @@ func BenchmarkExitToStart(b *testing.B) {
 	for b.Loop() {
 		h.engine.exit("c1", 1)
 		<-h.engine.called
-		for h.view(b, "c1").State.Action.Call != core.NoCall { // its return, too
+		for h.view(b, "c1").State.Action.Call != core.NoCall { // and the call has returned
 			goruntime.Gosched()
 		}
 	}
@@ -31,8 +31,8 @@ func BenchmarkExitToStart(b *testing.B) {
 	h.close(b)
 }
 
-// BenchmarkIdleProbes is the memory that 1,000 containers with 3,000 probes need
-// between two probes.
+// BenchmarkIdleProbes measures the memory of 1,000 containers with 3,000 probes between
+// two probes.
 func BenchmarkIdleProbes(b *testing.B) {
 	spec := webSpec()
 	spec.Probes[core.Startup] = tcpProbe(3, time.Hour, 3)
@@ -49,12 +49,12 @@ func BenchmarkIdleProbes(b *testing.B) {
 	}
 }
 
-// BenchmarkStartThousand is the time from the first of 1,000 running containers to
-// the moment at which all their probes are armed.
+// BenchmarkStartThousand measures from the first of 1,000 running containers to the
+// moment at which all their probes are armed.
 func BenchmarkStartThousand(b *testing.B) {
 	spec := webSpec()
 	for b.Loop() {
-		h := newHarness(b, spec) // not synced, so the containers count as found running
+		h := newHarness(b, spec) // not synced: healthd finds the containers running
 		startThousand(b, h, 2000)
 		b.StopTimer()
 		h.close(b)
@@ -88,8 +88,8 @@ func heapBytes() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// BenchmarkThousandWait is one more failure of a container that waits with 999 others
-// for the budget of the host, or for their group; and a look at all who wait.
+// BenchmarkThousandWait measures one more failure of a container that waits with 999
+// others for the budget or for its group, and one look at all that wait.
 func BenchmarkThousandWait(b *testing.B) {
 	for _, group := range []string{"", "web"} {
 		l, all := waitingLoop(b, group)
@@ -112,8 +112,8 @@ func BenchmarkThousandWait(b *testing.B) {
 	}
 }
 
-// thousandWait is a loop that does not run, with 1,000 failed containers of which nearly
-// all wait.
+// waitingLoop returns a loop that does not run. It has 1,000 containers with a failed
+// probe, of which nearly all wait.
 func waitingLoop(b *testing.B, group string) (*loop, []*entry) {
 	spec := slowReadySpec(core.Group{Name: group})
 	probes := newFakeProber()
@@ -127,7 +127,7 @@ func waitingLoop(b *testing.B, group string) (*loop, []*entry) {
 	asking, end := context.WithCancel(context.Background())
 	l := newLoop(s, &sync.WaitGroup{}, asking)
 	b.Cleanup(func() { close(s.ended); end(); l.wg.Wait() })
-	l.synced(update{Runtime: "docker"}) // nothing is restarted before the runtime is heard
+	l.synced(update{Runtime: "docker"}) // healthd restarts nothing before the runtime is synced
 	var all []*entry
 	for i := range 1000 {
 		id := fmt.Sprintf("c%d", i)

@@ -8,7 +8,7 @@ import (
 	"healthd/supervisor/core"
 )
 
-// Two runtimes do not know each other's names.
+// Two runtimes may each have a container of the same name.
 func TestNameSharedByTwoContainers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t, webSpec())

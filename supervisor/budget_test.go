@@ -42,7 +42,7 @@ func TestRestartBudget(t *testing.T) {
 				t.Errorf("%d wait for the budget, want 5", waits)
 			}
 		}
-		h.engine.exit("a", 1) // is not limited
+		h.engine.exit("a", 1) // the budget does not limit this
 		_ = h.Restart(t.Context(), "b")
 		synctest.Wait()
 		for _, id := range []string{"a", "b"} {
@@ -53,7 +53,7 @@ func TestRestartBudget(t *testing.T) {
 	})
 }
 
-// Who waits for its group keeps nobody waiting for the budget.
+// A container that waits for its group does not use up the budget.
 func TestGroupsDoNotUseTheBudgetUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarnessWith(t, slowReadySpec(core.Group{Name: "web"}), func(c *Config) { c.Guard = core.Guard{MaxRestarts: 3, Window: time.Hour} })
@@ -68,7 +68,7 @@ func TestGroupsDoNotUseTheBudgetUp(t *testing.T) {
 	})
 }
 
-// Nothing that waits is restarted when the runtime is lost or healthd ends.
+// healthd restarts no waiting container while the runtime is lost or healthd shuts down.
 func TestNothingIsPermittedBlindly(t *testing.T) {
 	for _, what := range []string{"lost", "shutdown"} {
 		t.Run(what, func(t *testing.T) {

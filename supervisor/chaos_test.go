@@ -13,8 +13,8 @@ import (
 )
 
 var (
-	seedsFlag = flag.Int("seeds", 0, "how many seeds of chaos; 0: as many as fit into some seconds")
-	seedFlag  = flag.Int("seed", 0, "one seed of chaos, with a log of what happens")
+	seedsFlag = flag.Int("seeds", 0, "how many seeds TestChaos plays; 0: some seconds of them")
+	seedFlag  = flag.Int("seed", 0, "the one seed that TestChaos plays, with a full transcript")
 )
 
 // TestChaos plays a host on which everything goes wrong that may: operators, crashes,
@@ -149,7 +149,7 @@ func (h *chaosHost) nextDelay() time.Duration {
 // endChaos ends all faults, waits some minutes, and checks everything.
 func (h *chaosHost) endChaos() {
 	h.mu.Lock()
-	h.logf("peace")
+	h.logf("chaos ends")
 	h.quiet, h.callsHang, h.lossPerMille, h.callsFail = true, false, 0, false
 	h.mu.Unlock()
 	for range 100 {
@@ -199,14 +199,14 @@ func (h *chaosHost) manageDaemon() {
 		select {
 		case <-d.ended:
 			if d.stopRequestedAt.IsZero() {
-				h.fail("%s has ended by itself", d.name())
+				h.fail("%s ended without SIGTERM", d.name())
 			}
 			h.logf("%s has ended", d.name())
 			h.daemon, due = nil, h.roll("boot", "", 2) == 0
 			h.noteDisconnect()
 		default:
 			if slow && h.quiet {
-				h.fail("%s does not end: asked to %v ago", d.name(), time.Since(d.stopRequestedAt))
+				h.fail("%s still runs %v after SIGTERM", d.name(), time.Since(d.stopRequestedAt))
 			}
 		}
 	}
@@ -228,7 +228,7 @@ func (h *chaosHost) manageDaemon() {
 func (h *chaosHost) shutDown() {
 	h.mu.Lock()
 	d := h.daemon
-	h.logf("the end")
+	h.logf("the last daemon stops")
 	h.quiet = true
 	h.engine.comeUp(true)
 	h.engine.unreachable, h.callsHang = false, false

@@ -30,13 +30,13 @@ var chaosActions = []chaosAction{
 	{4, "healthd resume", (*chaosHost).requestResume},
 	{4, "healthd gate", (*chaosHost).requestGate},
 	{3, "reload", (*chaosHost).reload},
-	{10, "hangs", func(h *chaosHost, c *chaosContainer) { h.locked(func() { c.hung = !c.hung }) }},
-	{6, "is not ready, or is again", func(h *chaosHost, c *chaosContainer) { h.locked(func() { c.notReady = !c.notReady }) }},
+	{10, "toggles hanging", func(h *chaosHost, c *chaosContainer) { h.locked(func() { c.hung = !c.hung }) }},
+	{6, "toggles readiness", func(h *chaosHost, c *chaosContainer) { h.locked(func() { c.notReady = !c.notReady }) }},
 	{8, "crashes", (*chaosHost).crash},
-	{3, "cuts the connection to the engine", (*chaosHost).disconnectEngine},
+	{3, "engine disconnects", (*chaosHost).disconnectEngine},
 	{2, "SIGTERM to the engine", (*chaosHost).terminateEngine},
 	{2, "SIGKILL to the engine", (*chaosHost).killEngine},
-	{2, "makes the engine sick", (*chaosHost).hangCalls},
+	{2, "engine calls hang", (*chaosHost).hangCalls},
 	{3, "SIGTERM to healthd", (*chaosHost).terminateDaemon},
 	{4, "SIGKILL to healthd", (*chaosHost).killDaemon},
 	{1, "power failure", (*chaosHost).reboot},
@@ -172,9 +172,9 @@ func (h *chaosHost) requestRestart(c *chaosContainer) {
 		switch {
 		case c.info.State.Alive():
 		case recent || h.connectedSince.IsZero():
-			c.expect, c.why = either, "it was stopped and a restart asked for at the same time"
+			c.expect, c.why = either, "a stop and a restart were requested at the same time"
 		default:
-			c.expect, c.why, c.disturbedAt = mustRun, "a restart was asked for", time.Now()
+			c.expect, c.why, c.disturbedAt = mustRun, "a restart was requested", time.Now()
 		}
 	})
 }
@@ -215,7 +215,7 @@ func (h *chaosHost) reload(c *chaosContainer) {
 		if (specs[t.name] == nil) != (h.specs[t.name] == nil) {
 			for _, c := range h.engine.containers {
 				if c.template == t {
-					c.makeUncertain("it is not supervised")
+					c.makeUncertain("healthd does not supervise it")
 					c.uncertainRun = c.run
 				}
 			}

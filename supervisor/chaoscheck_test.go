@@ -12,12 +12,12 @@ func (h *chaosHost) checkCall(d *chaosDaemon, c *chaosContainer, what string) {
 	v := h.view(c)
 	switch {
 	case v == nil && h.supervised(c.template.name):
-		h.fail("%s: %s of a container that is not on the board", c.template.name, what)
+		h.fail("%s: %s of a container that the board does not show", c.template.name, what)
 		return
 	case v == nil: // a reload has dropped it
 		return
 	case c.template.autoRemove:
-		h.fail("%s: %s of a container that its engine removes when it ends", c.template.name, what)
+		h.fail("%s: %s of a container that the engine removes when it exits", c.template.name, what)
 	case v.State.Lasting.Held && v.State.Action.Restart == core.ByExit && what == "start" && time.Since(c.heldAt) > 3*time.Second:
 		h.fail("%s: started while it is held", c.template.name)
 	}
@@ -28,7 +28,7 @@ func (h *chaosHost) checkCall(d *chaosDaemon, c *chaosContainer, what string) {
 		return
 	}
 	if c.signalState() != noSignal && !d.knowsSignal(c) {
-		c.opSignal.ambiguous = "healthd calls for a stop before it hears of that"
+		c.opSignal.ambiguous = "healthd called for a stop before it got the event"
 	}
 	c.calls++
 	c.cause, c.grace = v.State.Action.Stopping, v.State.Action.Grace
@@ -36,7 +36,7 @@ func (h *chaosHost) checkCall(d *chaosDaemon, c *chaosContainer, what string) {
 		c.probeStoppedRun = c.run
 	}
 	if v.State.Conditions.Ready.Status {
-		h.fail("%s: stopped although it is published as ready", c.template.name)
+		h.fail("%s: healthd stops it while the board shows it as ready", c.template.name)
 	}
 	drain := v.Spec.Publish.Drain
 	if time.Since(v.State.Conditions.Ready.Since) < drain {
@@ -51,7 +51,7 @@ func (h *chaosHost) checkStart(c *chaosContainer, by actor) {
 	case c.run == 1 && c.restartAskedAt.IsZero():
 		h.fail("%s: first start by healthd", c.template.name)
 	case c.template.enginePolicy != "no" && c.endedBy == byProcess && c.probeStoppedRun != c.run-1 && c.calls == 0 && !rebooted && !c.endUnheard && c.expect != mustRun && c.restartAskedRun != c.run-1:
-		h.fail("%s: daemon %d started it after an exit, which is its engine's to do", c.template.name, by)
+		h.fail("%s: daemon %d started it after an exit, although it has a restart policy of the engine", c.template.name, by)
 	case c.expect != mustStay:
 	case c.endedBy == byProcess && c.startedForProbe && c.why == endedWell: // the probe's verdict came before the event of the end
 	case c.why == endedWell && rebooted && !c.engineOutlived: // or it ended with its engine
@@ -79,7 +79,7 @@ func (h *chaosHost) checkGroup(c *chaosContainer) {
 		}
 	}
 	if len(down) > spec.Group.MaxUnavailable.Of(3) {
-		h.fail("%s: stopped because of a probe, so that of its group are down: %v", c.template.name, down)
+		h.fail("%s: healthd stops it for a failed probe, and too many of its group are down: %v", c.template.name, down)
 	}
 }
 
@@ -135,7 +135,7 @@ func (h *chaosHost) checkReady(c *chaosContainer) {
 		since, patience = later(since, later(h.disturbedAt, c.disturbedAt)), chaosRecovery
 	}
 	if time.Since(since) > patience {
-		h.fail("%s: published as ready, but it is %s for %v", c.template.name, c.info.State, time.Since(since))
+		h.fail("%s: the board shows it as ready, but it has been %s for %v", c.template.name, c.info.State, time.Since(since))
 	}
 }
 
@@ -161,7 +161,7 @@ func (h *chaosHost) checkDown(c *chaosContainer) {
 		patience += chaosRecovery
 	}
 	if time.Since(since) > patience {
-		h.fail("%s: it is down for %v, %v since the last trouble, although it %s (%s)", c.template.name, time.Since(c.endedAt), time.Since(since), c.expect, c.why)
+		h.fail("%s: it has been down for %v, %v since the last disturbance, although it %s (%s)", c.template.name, time.Since(c.endedAt), time.Since(since), c.expect, c.why)
 	}
 }
 
@@ -191,7 +191,7 @@ func (h *chaosHost) checkEnd() {
 		v := h.view(c)
 		switch {
 		case v == nil && h.supervised(c.template.name):
-			h.fail("%s: is not on the board at the end", c.template.name)
+			h.fail("%s: the board does not show it at the end", c.template.name)
 		case v == nil:
 		case !c.info.State.Alive() && c.expect == mustRun:
 			h.fail("%s: is down at the end, although it %s (%s)", c.template.name, c.expect, c.why)
@@ -201,7 +201,7 @@ func (h *chaosHost) checkEnd() {
 			_, reason, message := v.Readiness()
 			h.fail("%s: is not ready at the end: %s %s", c.template.name, reason, message)
 		case !v.State.Settled() || v.State.Health.Failed != core.NoCause:
-			h.fail("%s: something is still to be done at the end: %+v", c.template.name, v.State)
+			h.fail("%s: it has a restart under way at the end: %+v", c.template.name, v.State)
 		}
 	}
 }

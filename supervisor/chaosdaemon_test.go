@@ -51,11 +51,11 @@ func (h *chaosHost) bootDaemon(rebooted bool) {
 	for _, id := range slices.Sorted(maps.Keys(h.disk.memories)) {
 		past = append(past, h.disk.memories[id])
 		if m := h.disk.memories[id]; *seedFlag > 0 {
-			h.logf("    remembered: %s alive %v stopping %v restart %v killed %v stopped %v doubtful %v held %v", m.Name, m.Engine.State.Alive(), m.Action.Stopping, m.Action.Restart, h.sinceStart(m.Ending.First), m.Ending.By == core.EndedByOperator, m.Ending.MaybeEngine, m.Lasting.Held)
+			h.logf("    remembered: %s alive %v stopping %v restart %v killed %v stopped %v maybe by the engine %v held %v", m.Name, m.Engine.State.Alive(), m.Action.Stopping, m.Action.Restart, h.sinceStart(m.Ending.First), m.Ending.By == core.EndedByOperator, m.Ending.MaybeEngine, m.Lasting.Held)
 		}
 	}
 	seen, specs := h.disk.seen, h.specs
-	h.logf("%s begins, with events seen up to %v", d.name(), h.sinceStart(seen))
+	h.logf("%s starts, with events seen up to %v", d.name(), h.sinceStart(seen))
 	d.sup = New(Config{
 		Resolve: resolverFor(specs), Runtimes: map[string]Restarter{"docker": d}, Prober: d, Journal: d,
 		Guard: h.guard, Store: d, Memories: past, Rebooted: rebooted,
@@ -121,17 +121,17 @@ func (d *chaosDaemon) deliver(ctx context.Context, u runtime.Update) error {
 	switch u.Kind {
 	case runtime.Lost:
 		d.synced = false
-		d.host.logf("%s has lost the engine: %v", d.name(), u.Err)
+		d.host.logf("%s lost the engine: %v", d.name(), u.Err)
 		d.host.noteDisconnect()
 	case runtime.Synced:
 		if !d.synced {
-			d.host.logf("%s hears the engine", d.name())
+			d.host.logf("%s is synced", d.name())
 			d.host.disturbedAt, d.host.connectedSince = time.Now(), time.Now()
 		}
 		d.synced, d.everSynced = true, true
 		for _, c := range d.host.engine.containers {
 			if v, _ := d.sup.Board().Find(c.info.ID); v == nil {
-				c.makeUncertain("it could not be inspected when the daemon came")
+				c.makeUncertain("the daemon could not inspect it when it connected")
 				c.uncertainRun = c.run
 			}
 		}

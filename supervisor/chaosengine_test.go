@@ -292,11 +292,11 @@ func (e *chaosEngine) emit(c *chaosContainer, action runtime.Action, number int)
 			continue
 		}
 		if e.host.roll("loss", c.info.ID+string(action), 1000) < e.host.lossPerMille {
-			e.host.logf("… which %s is never told", s.d.name())
+			e.host.logf("… which %s never gets", s.d.name())
 			c.lossAt = time.Now()
 			if e.shuttingDown {
 				e.endEventsLost = true
-				e.host.makeEngineEndUncertain(nil, "events of the engine's end are lost")
+				e.host.makeEngineEndUncertain(nil, "events of the engine's shutdown are lost")
 			}
 			continue
 		}

@@ -60,12 +60,12 @@ func (e *chaosEngine) stopAll() {
 // time.
 func (e *chaosEngine) killLeftovers() {
 	e.host.locked(func() {
-		e.host.logf("the engine begins, and ends what it finds")
+		e.host.logf("the engine starts, and stops the containers that it finds")
 		e.beginLife()
 		e.killingLeftovers = true
 	})
 	e.stopAll()
-	time.Sleep(e.host.randomDuration("engine swept", "", 500*time.Millisecond, time.Second))
+	time.Sleep(e.host.randomDuration("leftovers killed", "", 500*time.Millisecond, time.Second))
 	e.host.locked(func() {
 		e.killingLeftovers = false
 		e.listen(false)
@@ -74,12 +74,12 @@ func (e *chaosEngine) killLeftovers() {
 
 // goDown ends the engine; its containers run on for now.
 func (e *chaosEngine) goDown() {
-	e.host.logf("the engine is gone")
+	e.host.logf("the engine is down")
 	e.host.noteDisconnect()
 	e.up, e.shuttingDown, e.endEventsLost = false, false, false
 	for _, c := range e.containers {
 		if c.why == endedWell && c.endUnheard {
-			c.expect, c.why = either, "it ended well, or of its engine's end: nobody has heard"
+			c.expect, c.why = either, "it exited with 0, or with its engine: no daemon was connected"
 		}
 	}
 	close(e.ended)
@@ -114,7 +114,7 @@ func (e *chaosEngine) beginLife() {
 
 // listen has the engine accept connections and restart containers by its own policy.
 func (e *chaosEngine) listen(live bool) {
-	e.host.logf("the engine is there again, live-restore %v", live)
+	e.host.logf("the engine is up again, live-restore %v", live)
 	for _, c := range e.containers {
 		switch {
 		case c.gone:

@@ -140,7 +140,7 @@ func (h *chaosHost) ambiguity(c *chaosContainer, signal int) string {
 	underWay := h.daemon != nil && h.daemon.calling[c.info.ID] == "stop"
 	switch {
 	case signal != killSignal && (c.calls > c.signals || underWay && c.calls == 0):
-		return "healthd has called for a stop of which nobody knows whether it is carried out"
+		return "healthd called for a stop whose outcome is not known"
 	case signal == killSignal && c.signals > 0 && time.Since(c.termAt) > c.grace-200*time.Millisecond:
 		return "the grace period of healthd's own stop is over"
 	}
@@ -159,7 +159,7 @@ func (h *chaosHost) noteRunEnded(c *chaosContainer, by actor) {
 	h.logf("%s has ended: %s (%s)", c.template.name, c.expect, c.why)
 }
 
-const endedWell = "it ended well"
+const endedWell = "it exited with 0"
 
 func (h *chaosHost) expected(c *chaosContainer, by actor) (expectation, string) {
 	spec := h.specs[c.template.name]
@@ -170,36 +170,36 @@ func (h *chaosHost) expected(c *chaosContainer, by actor) (expectation, string) 
 	}
 	switch {
 	case spec == nil || h.daemon != nil && !h.supervised(c.template.name):
-		return either, "it is not supervised"
+		return either, "healthd does not supervise it"
 	case h.daemon != nil && !h.daemon.everSynced && h.daemon.loaded[c.info.ID].Run.ID != c.info.Run():
 		return either, "healthd has not seen this run"
 	case h.connectedSince.IsZero() && h.daemon != nil && h.view(c) == nil:
 		return either, "healthd has not seen it"
 	case c.uncertainRun == c.run:
-		return either, "some of its run is not known"
+		return either, "a part of its run is not known"
 	case wish != noSignal && asked:
-		return either, "an operator stopped it and asked for a restart"
+		return either, "an operator stopped it and requested a restart"
 	case wish != noSignal && c.engineTerm:
 		return either, "an operator and its engine stopped it"
 	case by == byOperator && wish == freshSignal:
 		return mustStay, "an operator stopped it"
 	case wish != noSignal, c.opSignal.run == c.run && h.disturbedAt.After(c.opSignal.at):
-		return either, "an operator's signal and its own end came together"
+		return either, "an operator's signal and its exit came together"
 	case c.engineTerm && by == byProcess:
-		return either, "its engine's signal and its own end came together"
+		return either, "its engine's signal and its exit came together"
 	case c.template.autoRemove:
-		return mustStay, "it is removed"
+		return mustStay, "the engine removes it"
 	case asked:
-		return mustRun, "a restart was asked for"
+		return mustRun, "a restart was requested"
 	case spec.RestartPolicy == core.Never:
 		return mustStay, "its policy is Never"
 	case by == byEngine && h.engine.endEventsLost:
-		return either, "its engine ended, of which some events were lost"
+		return either, "its engine ended, and some events of that were lost"
 	case by == byEngine:
 		return mustRun, "its engine ended"
 	case by > 0, c.calls > 0, stopping != core.NoCause, c.probeStoppedRun == c.run:
 		if by == byProcess && spec.RestartPolicy == core.OnFailure && c.info.ExitCode == 0 {
-			return either, "it ended by itself while healthd was stopping it"
+			return either, "it exited while healthd was stopping it"
 		}
 		return mustRun, "healthd stopped it"
 	case c.template.enginePolicy != "no":
@@ -207,9 +207,9 @@ func (h *chaosHost) expected(c *chaosContainer, by actor) (expectation, string) 
 	case spec.RestartPolicy == core.OnFailure && c.info.ExitCode == 0 && h.engine.up:
 		return mustStay, endedWell
 	case spec.RestartPolicy == core.OnFailure && c.info.ExitCode == 0:
-		return either, "it ended well, or of its engine's end: nobody can tell"
+		return either, "it exited with 0, or with its engine: nobody can tell"
 	}
-	return mustRun, "it ended by itself"
+	return mustRun, "it exited"
 }
 
 // stopCause is why the running daemon stops the present run, by its board.

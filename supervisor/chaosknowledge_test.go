@@ -41,11 +41,11 @@ func (h *chaosHost) noteDaemonStart(d *chaosDaemon) {
 		same := ok && m.Run.ID == c.info.Run()
 		if c.calls > 0 && (!same || m.Action.Stopping == core.NoCause) {
 			c.uncertainRun = c.run
-			c.makeUncertain("the daemon that stopped it died before it could note that")
+			c.makeUncertain("the daemon that stopped it was killed before it could store that")
 		}
 		if c.run > 0 && c.restartAskedRun == c.run && (!same || m.Action.Stopping == core.NoCause && m.Action.Restart == core.NoCause) {
 			c.uncertainRun = c.run
-			c.makeUncertain("the daemon that was asked to restart it died before it could note that")
+			c.makeUncertain("the daemon that was to restart it was killed before it could store that")
 		}
 		if !same {
 			c.makeUncertain("healthd has not seen its last run")
@@ -77,7 +77,7 @@ func (h *chaosHost) checkSubscription(d *chaosDaemon, since time.Time) {
 		}
 		for _, c := range h.engine.containers {
 			if c.info.ID == ev.ID && !c.gone && !c.template.autoRemove && c.opSignal.at.Equal(ev.Time) && c.opSignal.ambiguous == "" && c.signalState() == freshSignal && c.expect != either && c.uncertainRun != c.run && c.restartAskedRun != c.run && !d.loadedSignal(c) && c.lossAt.IsZero() && d.loaded[c.info.ID].Run.ID == c.info.Run() {
-				h.fail("%s: an operator's signal was noted as seen, but is not remembered", c.template.name)
+				h.fail("%s: the daemon stored an operator's signal as seen, but did not remember it", c.template.name)
 			}
 		}
 	}
@@ -119,7 +119,7 @@ func (h *chaosHost) noteDisconnect() {
 	h.connectedSince, h.disturbedAt = time.Time{}, time.Now()
 	if h.engine.shuttingDown { // the daemon has stored only a part of the shutdown
 		h.engine.endEventsLost = true
-		h.makeEngineEndUncertain(nil, "nobody hears the rest of the engine's end")
+		h.makeEngineEndUncertain(nil, "no daemon gets the rest of the engine's shutdown")
 	}
 }
 

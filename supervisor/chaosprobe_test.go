@@ -61,11 +61,11 @@ func (h *chaosHook) Run(ctx context.Context) prober.HookResult {
 	err := h.d.wait(ctx, h.duration+h.d.host.randomDuration("hook", h.id, 1, time.Millisecond))
 	h.d.host.mu.Lock()
 	defer h.d.host.mu.Unlock()
-	switch luck := h.d.host.roll("hook luck", h.id, 20); {
+	switch n := h.d.host.roll("hook result", h.id, 20); {
 	case err != nil:
-	case h.d.host.quiet || luck > 2:
+	case h.d.host.quiet || n > 2:
 		return prober.HookResult{}
-	case luck == 0:
+	case n == 0:
 		return prober.HookResult{Err: errUnreachable, NotAsked: true}
 	default:
 		err = fmt.Errorf("command exited with code 1")

@@ -98,10 +98,10 @@ const (
 // callOutcome decides the outcome of a call that has reached the engine.
 func (h *chaosHost) callOutcome(what, id string) callOutcome {
 	switch {
-	case h.callsHang && h.roll("fate "+what, id, 2) == 0:
+	case h.callsHang && h.roll("outcome "+what, id, 2) == 0:
 		return callHangs
 	case !h.callsFail:
 		return callSucceeds
 	}
-	return []callOutcome{callFails, callHangs, replyLost, replyLost, callSucceeds}[min(h.roll("fate "+what, id, 40), 4)]
+	return []callOutcome{callFails, callHangs, replyLost, replyLost, callSucceeds}[min(h.roll("outcome "+what, id, 40), 4)]
 }

@@ -143,7 +143,7 @@ func (d *chaosDaemon) EventHistory(ctx context.Context, at time.Time) (runtime.E
 		m.Oldest = e.history[0].Time
 	}
 	if !m.HasEvent && (m.Full || !m.Oldest.IsZero() && !m.Oldest.After(at)) {
-		d.host.makeEngineEndUncertain(d, "the engine has forgotten too much")
+		d.host.makeEngineEndUncertain(d, "the engine has dropped too many events")
 	}
 	return m, nil
 }
@@ -234,12 +234,12 @@ func (d *chaosDaemon) answer(ctx context.Context, what, id string) error {
 		return err
 	}
 	d.host.mu.Lock()
-	sick, reachable := d.host.callsHang && d.host.roll("sick "+what, id, 3) > 0, d.host.reachable()
+	hangs, reachable := d.host.callsHang && d.host.roll("hang "+what, id, 3) > 0, d.host.reachable()
 	d.host.mu.Unlock()
 	switch {
 	case !reachable:
 		return errUnreachable
-	case !sick:
+	case !hangs:
 		return nil
 	}
 	d.host.locked(func() { d.host.hangingCalls++ })
@@ -251,7 +251,7 @@ func (d *chaosDaemon) answer(ctx context.Context, what, id string) error {
 	return context.DeadlineExceeded
 }
 
-var errKilled = errors.New("this daemon is dead")
+var errKilled = errors.New("the daemon was killed")
 
 // wait waits for t. It ends early with the context or the daemon.
 func (d *chaosDaemon) wait(ctx context.Context, t time.Duration) error {

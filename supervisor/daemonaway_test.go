@@ -9,7 +9,8 @@ import (
 	"healthd/supervisor/core"
 )
 
-// What belongs to an identity outlives its container also when nobody saw it go.
+// A new container inherits from its identity, also when both the removal and the
+// creation happened while healthd was away.
 func TestRecreatedWhileAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newFakeHost(t, plainSpec(core.Always))
@@ -31,7 +32,7 @@ func TestRecreatedWhileAway(t *testing.T) {
 	})
 }
 
-// A container that is listed but cannot be inspected yet is not gone.
+// A container that is listed but cannot be inspected yet is not taken for removed.
 func TestUnseenIsNotGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newFakeHost(t, plainSpec(core.Always))
@@ -54,8 +55,8 @@ func TestUnseenIsNotGone(t *testing.T) {
 	})
 }
 
-// A start whose call was made by a daemon that did not live to see it is a restart as
-// any other, and is not made twice.
+// A daemon calls for a start and is killed before the call returns. The next daemon
+// counts the restart, and does not start the container twice.
 func TestStartOfADaemonThatHasGone(t *testing.T) {
 	for _, lost := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -80,8 +81,8 @@ func TestStartOfADaemonThatHasGone(t *testing.T) {
 	}
 }
 
-// A container whose first inspection after the start of its engine fails has ended with
-// its engine like the others.
+// A container whose first inspection after an engine restart fails counts as ended with
+// its engine, like the others.
 func TestEndedWithItsEngineSeenLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newFakeHost(t, plainSpec(core.OnFailure))
@@ -104,7 +105,7 @@ func TestEndedWithItsEngineSeenLate(t *testing.T) {
 	})
 }
 
-// Somebody stops a container while healthd is away, and hours later the engine ends, too.
+// Somebody stops a container while healthd is away. Hours later the engine ends, too.
 func TestStoppedLongBeforeItsEngineEnded(t *testing.T) {
 	for _, rebooted := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 	"healthd/supervisor/core"
 )
 
-// These are minimal tales of what chaos has found.
+// TestChaos found these cases.
 
 func (h *harness) event(kind runtime.UpdateKind, id string, signal int) {
 	h.engine.deliver(runtime.Update{Kind: kind, Runtime: "docker", ID: id, Signal: signal, ExitCode: 128 + signal, Time: time.Now(), Err: errors.New("EOF")})
@@ -22,8 +22,8 @@ func (h *harness) exitOnTerm(id string) {
 	h.engine.deliver(h.engine.observation(id))
 }
 
-// An engine that shuts down waits for the slowest, with all others stopped long before,
-// and is back much later.
+// An engine that shuts down stops its containers, waits for the slowest, and is back
+// much later.
 func TestEngineEndsSlowly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t, plainSpec(core.Always))
@@ -56,8 +56,8 @@ func TestEngineEndsSlowly(t *testing.T) {
 	})
 }
 
-// Signals of the engine's new life to what it found at its start are its own, unless
-// it has live-restore; all others are somebody's wish.
+// An engine without live-restore sends signals, when it starts, to the containers that
+// it finds. Those are not an operator's; all other signals are.
 func TestSignalAfterEngineStart(t *testing.T) {
 	sweep := func(h *harness) {
 		h.event(runtime.Killed, "c1", 15)
@@ -138,7 +138,7 @@ func TestSignalAfterEngineStart(t *testing.T) {
 	}
 }
 
-// An end that the engine's new life tells of was not the engine's.
+// A container that ends after the engine has started did not end with the engine.
 func TestEndAfterEngineStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t, plainSpec(core.OnFailure))
@@ -157,8 +157,8 @@ func TestEndAfterEngineStart(t *testing.T) {
 	})
 }
 
-// What has ended does not survive a signal, however long a sick engine keeps the end
-// from being seen.
+// A container that has ended has not survived its signal, however long the engine takes
+// to show its end.
 func TestEndSeenLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t, webSpec())
@@ -179,7 +179,8 @@ func TestEndSeenLate(t *testing.T) {
 	})
 }
 
-// What follows from a start of the engine is kept before its events count as seen.
+// After an engine restart healthd stores its conclusions before it stores the events as
+// seen.
 func TestSeenAfterEngineStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &slowStore{}
@@ -197,7 +198,7 @@ func TestSeenAfterEngineStart(t *testing.T) {
 	})
 }
 
-// round waits until all messages went round.
+// drainInbox waits until the loop has handled all messages sent so far.
 func (h *harness) drainInbox(t *testing.T) {
 	if err := h.Ping(t.Context()); err != nil {
 		t.Fatal(err)

@@ -52,9 +52,9 @@ func TestRemovedContainerLeavesOnlyItsIdentity(t *testing.T) {
 		h.sendSynced()
 		h.engine.run("c1")
 		synctest.Wait()
-		h.engine.exit("c1", 1) // restarted at once
+		h.engine.exit("c1", 1) // healthd restarts it at once
 		synctest.Wait()
-		h.engine.exit("c1", 1) // waits a second
+		h.engine.exit("c1", 1) // back-off: one second
 		synctest.Wait()
 		if d := h.view(t, "c1").State.Lasting.Backoff.Delay; d != time.Second {
 			t.Fatalf("back-off %v after two ends, want 1 s", d)
@@ -154,7 +154,7 @@ func TestRuntimeViews(t *testing.T) {
 	})
 }
 
-// What events told before the first inspection comes with it.
+// The first inspection of a container brings the causes that events named before it.
 func TestCausesBeforeTheFirstSight(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -193,7 +193,8 @@ func TestCausesBeforeTheFirstSight(t *testing.T) {
 	}
 }
 
-// The inspection of a container that stopped long ago failed during the first sync.
+// The inspection of a container that stopped long ago failed during the first sync, and
+// succeeds later.
 func TestLateSightOfLongExited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t, webSpec())
@@ -212,7 +213,7 @@ func TestLateSightOfLongExited(t *testing.T) {
 	})
 }
 
-// Inspections overtake one another.
+// Inspections may arrive out of order.
 func TestStaleInspectionsAreDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t, webSpec())
@@ -237,7 +238,7 @@ func TestStaleInspectionsAreDropped(t *testing.T) {
 	})
 }
 
-// Compose makes the new container, removes the old one and then starts the new one.
+// Compose creates the new container, removes the old one and then starts the new one.
 func TestComposeRecreationKeepsTheBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t, webSpec())
@@ -302,7 +303,8 @@ func TestUnknownRuntimeIsAnError(t *testing.T) {
 	})
 }
 
-// A new address makes new probes; what was under way to the old one says nothing.
+// A new address makes new probes. The answer of a probe of the old address does not
+// count.
 func TestNewAddress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t, webSpec())
@@ -328,7 +330,7 @@ func TestNewAddress(t *testing.T) {
 	})
 }
 
-// The look after a call may be older than what is known.
+// The inspection after a call may be older than what healthd knows.
 func TestStaleLookAfterACall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t, webSpec())
@@ -348,8 +350,8 @@ func TestStaleLookAfterACall(t *testing.T) {
 	})
 }
 
-// Nothing is started while the engine cannot be heard, new containers included, and
-// another engine's loss is nobody else's.
+// healthd starts nothing while it has no connection to the engine, new containers
+// included. The loss of one engine does not concern another.
 func TestLostRuntimeIsLeftAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t, webSpec())

@@ -15,7 +15,7 @@ import (
 	"healthd/supervisor/core"
 )
 
-// estate is an engine that outlives daemons, with what they have kept.
+// fakeHost is an engine that outlives daemons, and what they have stored.
 type fakeHost struct {
 	t       *testing.T
 	engine  *fakeEngine
@@ -25,7 +25,7 @@ type fakeHost struct {
 	guard   core.Guard
 
 	mu         sync.Mutex
-	daemon     *Supervisor // nil while none lives
+	daemon     *Supervisor // nil: none runs
 	stop       context.CancelFunc
 	ended      sync.WaitGroup
 	generation int // of the daemon
@@ -33,15 +33,15 @@ type fakeHost struct {
 
 	stored    map[string]core.Memory
 	seenUntil time.Time
-	events    []runtime.Update // what events told, oldest first
+	events    []runtime.Update // oldest first
 	clock     time.Time
 
 	writes, calls  int
-	killAfterWrite int    // the daemon is killed after so many writes; 0: not
-	killBeforeCall int    // or before that call is made
-	killAfterCall  int    // or after it, and before it is answered
-	needlessStarts int    // calls that started what ran already
-	notInspectable string // container that cannot be inspected by those who list
+	killAfterWrite int    // kill the daemon after so many writes; 0: never
+	killBeforeCall int    // kill it before it makes that call
+	killAfterCall  int    // kill it after that call, before the reply
+	needlessStarts int    // starts of a container that ran already
+	notInspectable string // container whose inspection fails in a list
 }
 
 func newFakeHost(t *testing.T, spec *core.Spec) *fakeHost {
@@ -53,7 +53,7 @@ func newFakeHost(t *testing.T, spec *core.Spec) *fakeHost {
 	return e
 }
 
-// happened notes what events told and tells it the daemon, if one lives.
+// report keeps an event in the history and delivers it to the daemon, if one runs.
 func (e *fakeHost) report(u runtime.Update) {
 	e.mu.Lock()
 	e.clock = later(later(time.Now(), e.clock.Add(1)), e.engine.newestStart())
@@ -69,7 +69,7 @@ func (e *fakeHost) report(u runtime.Update) {
 	}
 }
 
-// ends lets the engine take no more connections, or take them again.
+// refuseConnections has the engine refuse or accept new connections.
 func (e *fakeEngine) refuseConnections(ending bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -82,7 +82,7 @@ func (e *fakeEngine) newestStart() time.Time {
 	return e.started
 }
 
-// kill is kill -9 of the daemon: nothing that it does from now on has any effect.
+// kill is kill -9 of the daemon: nothing that it still does has any effect.
 func (e *fakeHost) kill() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -100,27 +100,28 @@ func (e *fakeHost) killLocked() {
 	e.killed = make(chan struct{})
 }
 
-// living returns the daemon, nil while none lives, and what is closed when it is killed.
+// current returns the daemon, nil when none runs, and a channel that is closed when it
+// is killed.
 func (e *fakeHost) current() (*Supervisor, <-chan struct{}) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.daemon, e.killed
 }
 
-// end ends the daemon in good order.
+// shutDown stops the daemon with SIGTERM.
 func (e *fakeHost) shutDown() {
 	e.stop()
 	e.ended.Wait()
 	e.kill()
 }
 
-// begin starts a daemon whose engine can tell that much of the time before. Of the
-// newest events that were heard by the one before, it hears so many again.
+// startDaemon starts a daemon. replay says how many of the missed events the engine
+// sends; repeated, how many events that the last daemon has seen it sends again.
 func (e *fakeHost) startDaemon(replay runtime.Replay, again int, rebooted bool) {
 	e.t.Helper()
 	e.mu.Lock()
 	var past []core.Memory
-	for _, m := range e.stored { // as the journal keeps them
+	for _, m := range e.stored { // as the journal does
 		text, err := json.Marshal(m)
 		if err != nil {
 			e.t.Fatal(err)
@@ -148,7 +149,7 @@ func (e *fakeHost) startDaemon(replay runtime.Replay, again int, rebooted bool) 
 	synctest.Wait()
 }
 
-// list tells a daemon what Watch does after it has subscribed.
+// deliverList delivers to a daemon what a Watcher does after it has subscribed.
 func (e *fakeHost) deliverList(s *Supervisor, replay runtime.Replay, news []runtime.Update) {
 	tell := func(u runtime.Update) {
 		u.Runtime = "docker"
@@ -176,7 +177,7 @@ func (e *fakeHost) deliverList(s *Supervisor, replay runtime.Replay, news []runt
 	tell(runtime.Update{Kind: runtime.Synced, Reason: runtime.RelistStart, NotInspected: unseen})
 }
 
-// view is what the daemon shows of a container after all that was sent to it.
+// view returns the daemon's view of a container after it has handled all messages.
 func (e *fakeHost) view(id string) *core.View {
 	e.t.Helper()
 	synctest.Wait()
@@ -196,7 +197,7 @@ func (e *fakeHost) running(id string) bool {
 	return c.State == runtime.Running
 }
 
-// told says how often the diary has an event of that reason for the container.
+// eventCount counts the events of that reason in the container's history.
 func (e *fakeHost) eventCount(id, reason string) int {
 	n := 0
 	for _, r := range e.journal.reasons("n-" + id) {
@@ -212,14 +213,14 @@ func (e *fakeHost) signal(id string, number int) {
 	e.engine.deliver(runtime.Update{Kind: runtime.Killed, Runtime: "docker", ID: id, Signal: number})
 }
 
-// operatorStops is docker stop.
+// operatorStop is docker stop.
 func (e *fakeHost) operatorStop(id string) {
 	e.signal(id, 15)
 	e.engine.exit(id, 143)
 	e.engine.deliver(runtime.Update{Kind: runtime.Stopped, Runtime: "docker", ID: id})
 }
 
-// engineDies lets the engine end with all that it runs; nobody hears of it.
+// killEngine ends the engine and its containers; no event tells of it.
 func (e *fakeHost) killEngine() {
 	if daemon, _ := e.current(); daemon != nil {
 		_ = daemon.Deliver(context.Background(), runtime.Update{Kind: runtime.Lost, Runtime: "docker", Err: errors.New("EOF")})
@@ -234,7 +235,7 @@ func (e *fakeHost) killEngine() {
 	}
 }
 
-// engineStops lets the engine stop what it runs, and end then.
+// stopEngine is a shutdown of the engine: it stops those containers first.
 func (e *fakeHost) stopEngine(ids ...string) {
 	e.engine.refuseConnections(true)
 	for _, id := range ids {
@@ -247,7 +248,7 @@ func (e *fakeHost) stopEngine(ids ...string) {
 	e.killEngine()
 }
 
-// engineBegins lets the engine be back and the daemon, which lived on, hear of it.
+// startEngine starts the engine again; the daemon, which ran on, connects to it.
 func (e *fakeHost) startEngine() {
 	e.engine.refuseConnections(false)
 	daemon, _ := e.current()
@@ -255,7 +256,7 @@ func (e *fakeHost) startEngine() {
 	synctest.Wait()
 }
 
-// keeper is the store of one daemon.
+// hostStore is the Store of one daemon.
 type hostStore struct {
 	host       *fakeHost
 	generation int
@@ -293,13 +294,13 @@ func (s hostStore) SetSeen(_ string, at time.Time) {
 	}
 }
 
-// hands are how one daemon reaches the engine.
+// hostEngine is one daemon's connection to the engine.
 type hostEngine struct {
 	host       *fakeHost
 	generation int
 }
 
-var errConnectionClosed = errors.New("nobody is there to ask")
+var errConnectionClosed = errors.New("connection closed")
 
 func (h hostEngine) call(do func() error) error {
 	h.host.mu.Lock()

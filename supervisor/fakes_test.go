@@ -12,29 +12,29 @@ import (
 	"healthd/supervisor/core"
 )
 
-// memoryEngine is an engine in memory. Its containers do what the test makes them
-// do; stops and starts are carried out and reported as a real engine does.
+// fakeEngine is an engine in memory. Tests decide what its containers do. It carries out
+// stops and starts and reports them as a real engine does.
 type fakeEngine struct {
 	mu         sync.Mutex
 	containers map[string]*runtime.Container
-	names      map[string]string // by ID, where not "n-ID"
-	started    time.Time         // newest start of any
-	runs       int               // all starts
-	policy     string            // restart policy of what is started; empty: "no"
+	names      map[string]string // by ID; without an entry the name is "n-ID"
+	started    time.Time         // newest start of any container
+	runs       int               // starts so far
+	policy     string            // engine restart policy of new runs; empty: "no"
 	callLog    []string          // "stop c1 30s", "start c1"
 	deliver    func(runtime.Update)
 	stopTakes  time.Duration
-	called     chan string // every call, when not nil
+	called     chan string // gets every call; nil: nobody waits for them
 	onStop     func()
 	onStopOf   func(id string)
-	refuses    bool // it takes no connections
+	refuses    bool // new connections
 }
 
 func newFakeEngine() *fakeEngine {
 	return &fakeEngine{containers: make(map[string]*runtime.Container), names: make(map[string]string), deliver: func(runtime.Update) {}}
 }
 
-// run starts a run of a container that somebody else asked for, and reports it.
+// run starts a run that healthd did not ask for, and reports it.
 func (e *fakeEngine) run(id string) {
 	e.beginRun(id)
 	e.deliver(e.observation(id))
@@ -43,7 +43,7 @@ func (e *fakeEngine) run(id string) {
 func (e *fakeEngine) beginRun(id string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	// No two runs start at the same moment, even where time stands still.
+	// No two runs start at the same time, even where time stands still.
 	e.started = later(time.Now(), e.started.Add(1))
 	e.runs++
 	c := runtime.Container{
@@ -63,13 +63,13 @@ func (e *fakeEngine) beginRun(id string) {
 	e.containers[id] = &c
 }
 
-// seen is the update that an inspection of the container now gives.
+// observation returns the update with an inspection of the container now.
 func (e *fakeEngine) observation(id string) runtime.Update {
 	c, _ := e.Inspect(context.Background(), id)
 	return runtime.Update{Kind: runtime.Observed, Runtime: "docker", ID: id, Container: c}
 }
 
-// exit lets the container end by itself and reports it.
+// exit ends the container's run and reports it.
 func (e *fakeEngine) exit(id string, code int) {
 	e.endRun(id, code)
 	e.deliver(runtime.Update{Kind: runtime.Died, Runtime: "docker", ID: id, ExitCode: code, Time: time.Now()})
@@ -84,7 +84,7 @@ func (e *fakeEngine) endRun(id string, code int) {
 	e.containers[id] = &c
 }
 
-// gone removes a container.
+// delete removes a container without a report.
 func (e *fakeEngine) delete(id string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -120,7 +120,7 @@ func (e *fakeEngine) Stop(ctx context.Context, id string, grace time.Duration) e
 	}
 	e.deliver(runtime.Update{Kind: runtime.Killed, Runtime: "docker", ID: id, Signal: 15, Time: time.Now()})
 	if e.stopTakes > 0 {
-		time.Sleep(e.stopTakes) // virtual: only tests in a bubble set it
+		time.Sleep(e.stopTakes) // virtual: only tests in a bubble set stopTakes
 	}
 	e.endRun(id, 0)
 	e.deliver(e.observation(id))
@@ -156,12 +156,12 @@ func (e *fakeEngine) Accept(context.Context) error {
 	return nil
 }
 
-// scripted answers probes by what the test says of their container.
+// fakeProber answers probes with the results that the test sets for their container.
 type fakeProber struct {
 	mu        sync.Mutex
 	results   map[string]prober.Result // by container ID and port: "c1:80"
 	asked     map[string]int
-	addresses map[string]string // address of the newest probe
+	addresses map[string]string // of the newest probe
 	hanging   map[string]bool
 }
 
@@ -204,8 +204,8 @@ func (s *fakeProber) Probe(h prober.Handler, t prober.Target) (prober.Probe, err
 	return &fakeProbe{s, key}, nil
 }
 
-// Hook runs hooks as the test says of "ID:post_start" and "ID:pre_stop"; there they
-// are told apart by their command.
+// Hook returns a hook whose result the test sets as that of "ID:post_start" or
+// "ID:pre_stop". The hook's command says which one it is.
 func (s *fakeProber) Hook(h prober.LifecycleHandler, t prober.Target) (prober.Hook, error) {
 	if h.Exec == nil {
 		return nil, errors.New("no such handler")
@@ -213,7 +213,7 @@ func (s *fakeProber) Hook(h prober.LifecycleHandler, t prober.Target) (prober.Ho
 	return &fakeProbe{s, t.ID + ":" + h.Exec.Command[0]}, nil
 }
 
-// Run is a hook's.
+// Run implements prober.Hook.
 func (p *fakeProbe) Run(ctx context.Context) prober.HookResult {
 	if r := p.Ask(ctx, 0); r.Outcome != prober.Success {
 		return prober.HookResult{Err: errors.New(r.Output), NotAsked: r.Outcome == prober.Unknown}
@@ -242,7 +242,7 @@ func (p *fakeProbe) Ask(ctx context.Context, timeout time.Duration) prober.Resul
 	return r
 }
 
-// diary is a Journal that remembers.
+// fakeJournal is a Journal in memory.
 type fakeJournal struct {
 	mu     sync.Mutex
 	events []core.Event
@@ -254,7 +254,7 @@ func (j *fakeJournal) Record(e core.Event) {
 	j.events = append(j.events, e)
 }
 
-// reasons returns the reasons of a container's events in order.
+// reasons returns the reasons of a container's events, oldest first.
 func (j *fakeJournal) reasons(container string) []string {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -31,7 +31,7 @@ func TestSetGate(t *testing.T) {
 			if err := h.SetGate(t.Context(), "n-c1", tt.gate, tt.status); err != nil {
 				t.Fatal(err)
 			}
-			v, _ := h.Board().Find("c1") // it has followed when SetGate returns
+			v, _ := h.Board().Find("c1") // readiness has followed when SetGate returns
 			if v.State.Conditions.Ready.Status != tt.ready || !v.State.Conditions.ContainerReady.Status {
 				t.Errorf("%s %v: ready %v, want %v; the container itself: %v", tt.gate, tt.status, v.State.Conditions.Ready.Status, tt.ready, v.State.Conditions.ContainerReady.Status)
 			}

@@ -15,20 +15,20 @@ import (
 	"healthd/supervisor/core"
 )
 
-// slowSpec is of a member whose runs are ready five seconds after their start. Liveness
-// is on port 2, once a second; one failure is enough.
+// slowReadySpec is the spec of a container that is ready five seconds after its start.
+// Liveness is on port 2, once a second; one failure is enough.
 func slowReadySpec(group core.Group) *core.Spec {
 	spec := probesSpec(time.Second, core.Liveness, core.Readiness)
 	spec.Probes[core.Readiness].InitialDelay = 5 * time.Second
-	spec.Backoff = core.Backoff{} // no matter how often
+	spec.Backoff = core.Backoff{} // however often it restarts
 	spec.Group = group
 	return spec
 }
 
 var success = prober.Result{Outcome: prober.Success}
 
-// replicas starts so many members of one group; they are ready when it returns. Their
-// liveness is good again once they were stopped.
+// startReplicas starts n containers of one group and waits until they are ready. After a
+// stop their liveness succeeds again.
 func startReplicas(h *harness, n int) (ids []string) {
 	h.sendSynced()
 	for i := range n {
@@ -42,7 +42,7 @@ func startReplicas(h *harness, n int) (ids []string) {
 	return ids
 }
 
-// fails lets the liveness of a container fail, and its probe be asked.
+// failLiveness has the liveness of these containers fail, and waits for the probe.
 func (h *harness) failLiveness(ids ...string) {
 	for _, id := range ids {
 		h.probes.setResult(id+":2", refused)
@@ -51,7 +51,7 @@ func (h *harness) failLiveness(ids ...string) {
 	synctest.Wait()
 }
 
-// waiting is what a container waits for: its reason, and whom for.
+// waitReason returns what a container waits for; empty: nothing.
 func (h *harness) waitReason(t *testing.T, id string) string {
 	t.Helper()
 	if w := h.view(t, id).Waiting(); w != nil {
@@ -112,7 +112,8 @@ func TestGroupLimit(t *testing.T) {
 	}
 }
 
-// The longest waiting comes first, and everybody can see whom they wait for.
+// The container that has waited longest comes first, and the view says what each waits
+// for.
 func TestGroupLimitIsFairAndTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t, slowReadySpec(core.Group{Name: "web"}))
@@ -165,7 +166,8 @@ func TestWhoRecoversIsSpared(t *testing.T) {
 	})
 }
 
-// What is down for another reason than a probe takes no place, and needs none.
+// A container that is down for another reason than a failed probe does not count for the
+// limit, and is not limited.
 func TestGroupLimitIsForProbesOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t, slowReadySpec(core.Group{Name: "web"}))
@@ -180,7 +182,7 @@ func TestGroupLimitIsForProbesOnly(t *testing.T) {
 		if calls := h.engine.calls(); !slices.Contains(calls, "start b") || !slices.Contains(calls, "start c") {
 			t.Errorf("calls %v", calls)
 		}
-		time.Sleep(10 * time.Second) // a is back
+		time.Sleep(10 * time.Second) // a is ready again
 		if err := h.Restart(t.Context(), "c"); err != nil {
 			t.Fatal(err)
 		}
@@ -191,13 +193,13 @@ func TestGroupLimitIsForProbesOnly(t *testing.T) {
 	})
 }
 
-// A place is free again when its holder is ready, or had all the time for it, or is
-// gone for good.
+// A container counts as down until it is ready again, its startup budget is over, or it
+// is gone for good.
 func TestPlacesOfAGroupAreFreed(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		do   func(*harness)
-		free time.Duration // from the start of a's new run on
+		free time.Duration // from the start of a's new run
 	}{
 		{"ready again", func(h *harness) {}, 5 * time.Second},
 		{"never ready", func(h *harness) { h.probes.setResult("a:3", refused) }, 7 * time.Second},
@@ -232,7 +234,7 @@ func TestPlacesOfAGroupAreFreed(t *testing.T) {
 					}
 					time.Sleep(50 * time.Millisecond)
 				}
-				// b failed a second after a; the loop looks each second at least.
+				// b failed a second after a, and the loop looks at least once a second.
 				got, want := time.Since(begun), max(tt.free, time.Second)
 				if got < want-100*time.Millisecond || got > want+1100*time.Millisecond {
 					t.Errorf("b was restarted %v after the new run of a began, want %v", got, want)
@@ -242,7 +244,7 @@ func TestPlacesOfAGroupAreFreed(t *testing.T) {
 	}
 }
 
-// Whose group it is.
+// The spec or the Compose labels say which group a container belongs to.
 func TestWhoIsAMember(t *testing.T) {
 	compose := map[string]string{core.ComposeProject: "p", core.ComposeService: "web"}
 	for _, tt := range []struct {
@@ -276,7 +278,8 @@ func TestWhoIsAMember(t *testing.T) {
 	}
 }
 
-// A post_start hook that failed asks like a probe, also after the engine was lost.
+// A failed post_start hook waits for the group as a failed probe does, also after the
+// engine was lost.
 func TestFailedPostStartWaitsForItsGroup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		spec := slowReadySpec(core.Group{Name: "web"})
@@ -285,7 +288,7 @@ func TestFailedPostStartWaitsForItsGroup(t *testing.T) {
 		defer h.close(t)
 		startReplicas(h, 2)
 		h.probes.setResult("b:post_start", refused)
-		h.probes.setHanging("a:post_start") // a is down for five minutes
+		h.probes.setHanging("a:post_start") // a counts as down for five minutes
 		h.failLiveness("a")
 		h.engine.run("b")
 		synctest.Wait()
@@ -307,7 +310,7 @@ func TestFailedPostStartWaitsForItsGroup(t *testing.T) {
 	})
 }
 
-// The members that a daemon before had begun to restart are down, too.
+// A container that an earlier daemon began to restart counts as down.
 func TestGroupLimitOutlivesTheDaemon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		spec := slowReadySpec(core.Group{Name: "web"})

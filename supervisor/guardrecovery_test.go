@@ -11,12 +11,12 @@ import (
 	"healthd/supervisor/core"
 )
 
-// A member that an earlier daemon has restarted is down until it is ready again, or has
-// had the time for that; what came of it since then is seen.
+// A container that an earlier daemon restarted counts as down until it is ready again or
+// its startup budget is over.
 func TestAnOutageOutlivesTheDaemon(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
-		ready bool // a, when the daemon comes back
+		ready bool // a, when the daemon is back
 		past  time.Duration
 		waits bool
 	}{
@@ -63,8 +63,8 @@ func TestAnOutageOutlivesTheDaemon(t *testing.T) {
 	}
 }
 
-// The restarts that earlier daemons have granted use the budget up, also those of
-// containers that were removed or created anew since.
+// Restarts that earlier daemons granted count for the budget, also those of containers
+// that were removed or re-created since.
 func TestRestartBudgetOutlivesTheDaemon(t *testing.T) {
 	for _, then := range []string{"", "removed", "created anew"} {
 		t.Run(then, func(t *testing.T) {
@@ -109,7 +109,7 @@ func TestRestartBudgetOutlivesTheDaemon(t *testing.T) {
 	}
 }
 
-// replace removes a container and, if that is said, creates one in its place.
+// replace removes a container. When then says so, it creates another one in its place.
 func (e *fakeHost) replace(id, then string) {
 	if then == "" {
 		return
@@ -122,8 +122,8 @@ func (e *fakeHost) replace(id, then string) {
 	}
 }
 
-// Labels are written by whoever may start containers: nobody holds up the others of a
-// group for as long as they like.
+// Labels are written by whoever may start containers. They must not block a group for as
+// long as they like.
 func TestNobodyHoldsItsGroupUpForLong(t *testing.T) {
 	const days = 300 * 24 * time.Hour
 	for _, tt := range []struct {

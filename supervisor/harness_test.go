@@ -12,7 +12,7 @@ import (
 	"healthd/supervisor/core"
 )
 
-// house is a Supervisor with all that it talks to in memory.
+// harness is a Supervisor with fakes of all that it talks to.
 type harness struct {
 	*Supervisor
 	engine   *fakeEngine
@@ -23,13 +23,13 @@ type harness struct {
 	finished chan error
 }
 
-// open starts a supervisor. Call close at the end.
+// newHarness runs a supervisor. Call close at the end.
 func newHarness(t testing.TB, spec *core.Spec) *harness {
 	t.Helper()
 	return newHarnessWith(t, spec, func(*Config) {})
 }
 
-// openWith is open with another configuration.
+// newHarnessWith is newHarness with a changed configuration.
 func newHarnessWith(t testing.TB, spec *core.Spec, change func(*Config)) *harness {
 	t.Helper()
 	h := &harness{
@@ -59,7 +59,7 @@ func newHarnessWith(t testing.TB, spec *core.Spec, change func(*Config)) *harnes
 	return h
 }
 
-// synced says that the list of the start is complete.
+// sendSynced reports that the first list is complete.
 func (h *harness) sendSynced() {
 	h.engine.deliver(runtime.Update{Kind: runtime.Synced, Runtime: "docker", Reason: runtime.RelistStart})
 }
@@ -73,7 +73,7 @@ func (h *harness) close(t testing.TB) {
 	}
 }
 
-// view returns the newest view of a container after all messages so far went round.
+// view returns the newest view of a container after the loop has handled all messages.
 func (h *harness) view(t testing.TB, name string) *core.View {
 	t.Helper()
 	if err := h.Ping(context.Background()); err != nil {
@@ -105,7 +105,7 @@ func webSpec() *core.Spec {
 
 var refused = prober.Result{Outcome: prober.Failure, Cause: prober.Refused, Output: "connection refused"}
 
-// memories returns how many identities the loop remembers.
+// removedIdentities returns how many identities without a container the loop remembers.
 func (h *harness) removedIdentities(t *testing.T) int {
 	t.Helper()
 	n := make(chan int, 1)
@@ -115,7 +115,7 @@ func (h *harness) removedIdentities(t *testing.T) int {
 	return <-n
 }
 
-// creates makes a container that has not run yet.
+// create creates a container that has not run yet.
 func (h *harness) create(c runtime.Container) {
 	c.Runtime, c.State, c.StopTimeout, c.RestartPolicy = "docker", runtime.Created, -1, "no"
 	h.engine.mu.Lock()
@@ -124,8 +124,8 @@ func (h *harness) create(c runtime.Container) {
 	h.engine.deliver(h.engine.observation(c.ID))
 }
 
-// crashes starts a container and lets it crash so many times, each time once
-// it has been started again. It is held back at the end.
+// crash starts a container and has it exit with 1 so many times, each time after healthd
+// has started it again. At the end it waits for its back-off.
 func (h *harness) crash(id string, times int) {
 	h.engine.run(id)
 	for range times {
@@ -136,7 +136,7 @@ func (h *harness) crash(id string, times int) {
 	synctest.Wait()
 }
 
-// removes removes a container.
+// remove removes a container and reports it.
 func (h *harness) remove(id string) {
 	h.engine.delete(id)
 	h.reportRemoved(id)

@@ -11,7 +11,8 @@ import (
 	"healthd/supervisor/core"
 )
 
-// heldHouse has one ready container that is held for so long, or until it is resumed.
+// newHeldHarness has one ready container that is held for d, or until Resume when d is
+// 0.
 func newHeldHarness(t *testing.T, d time.Duration) *harness {
 	h := newHarness(t, slowReadySpec(core.Group{}))
 	startReplicas(h, 1)
@@ -86,7 +87,7 @@ func TestResumeGoesByThePolicy(t *testing.T) {
 			h.engine.run("a")
 			_ = h.Ping(t.Context())
 			_ = h.Hold(t.Context(), "a", time.Time{})
-			_ = h.Hold(t.Context(), "a", time.Time{}) // says nothing new
+			_ = h.Hold(t.Context(), "a", time.Time{}) // changes nothing
 			h.engine.exit("a", 0)
 			time.Sleep(time.Hour)
 			_ = h.Resume(t.Context(), "a")
@@ -107,7 +108,8 @@ func TestResumeGoesByThePolicy(t *testing.T) {
 	}
 }
 
-// What healthd had begun to stop it starts again; a drain alone it gives up.
+// A hold during a restart: healthd starts again what it has stopped, and gives up a stop
+// that still drains.
 func TestHoldDuringARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		spec := slowReadySpec(core.Group{})
@@ -146,7 +148,7 @@ func TestOperatorStopsWhatIsHeld(t *testing.T) {
 	})
 }
 
-// A hold is the identity's: a new run, a new container and a new daemon keep it.
+// A hold belongs to the identity: it outlives a run, a container and a daemon.
 func TestHoldSurvives(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newFakeHost(t, plainSpec(core.Always))
@@ -162,7 +164,7 @@ func TestHoldSurvives(t *testing.T) {
 			}
 		}
 		e.engine.exit("c1", 1)
-		e.engine.run("c1") // by somebody
+		e.engine.run("c1") // not by healthd
 		held("a new run", "c1")
 		e.kill()
 		e.startDaemon(runtime.ReplayComplete, 0, false)
@@ -176,7 +178,7 @@ func TestHoldSurvives(t *testing.T) {
 		held("a new container", "c2")
 		e.engine.exit("c2", 1)
 		begun := time.Now()
-		e.shutDown() // ends although something is held
+		e.shutDown() // a hold does not delay the shutdown
 		if took := time.Since(begun); took != 0 {
 			t.Errorf("the daemon took %v to end", took)
 		}

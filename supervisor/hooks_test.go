@@ -14,18 +14,18 @@ import (
 	"healthd/supervisor/core"
 )
 
-// hookDesk makes hooks that end when the test says so, or when they are cut short.
-// It notes what becomes of them among the calls to the engine.
+// fakeHooks makes hooks that end when the test sends a result, or when they are
+// cancelled. They note their begin and cancellation among the engine's calls.
 type fakeHooks struct {
 	Prober
 	engine  *fakeEngine
 	results chan prober.HookResult
 
 	mu        sync.Mutex
-	makeError error // why no hook can be made
+	makeError error // why Hook fails; nil: it does not
 }
 
-// lifeHouse is a house with such hooks, one or both of these.
+// newHookHarness is a harness with one or both of these hooks.
 func newHookHarness(t *testing.T, spec *core.Spec, hooks ...core.HookType) (*harness, *fakeHooks) {
 	t.Helper()
 	for _, hook := range hooks {
@@ -73,7 +73,7 @@ func (h *fakeHook) Run(ctx context.Context) prober.HookResult {
 	}
 }
 
-// lifeWait lets time go by and holds what has happened since the start against want.
+// wantCalls waits for d and checks all calls since the start.
 func wantCalls(t *testing.T, h *harness, d time.Duration, want ...string) {
 	t.Helper()
 	if d > 0 {
@@ -85,7 +85,7 @@ func wantCalls(t *testing.T, h *harness, d time.Duration, want ...string) {
 	}
 }
 
-// atOnce is a spec with both of the usual probes and no drain.
+// noDrainSpec is webSpec without a drain.
 func noDrainSpec() *core.Spec {
 	spec := webSpec()
 	spec.Publish.Drain = 0
@@ -117,7 +117,7 @@ func TestPostStartComesAfterTheStartAndBeforeProbes(t *testing.T) {
 	})
 }
 
-// Somebody else has seen to it, or an earlier healthd.
+// post_start was run before, by an earlier healthd or not at all.
 func TestNoPostStartForWhatWasFoundRunning(t *testing.T) {
 	t.Attr("kubelet", "241")
 	synctest.Test(t, func(t *testing.T) {
@@ -161,7 +161,7 @@ func TestPostStartIsBounded(t *testing.T) {
 	})
 }
 
-// A hook that could not be asked says nothing of the container.
+// A hook that cannot be run says nothing about the container.
 func TestPostStartThatCannotBeMadeIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, hooks := newHookHarness(t, noDrainSpec(), core.PostStart)
@@ -189,7 +189,7 @@ func TestPreStopComesBeforeTheStop(t *testing.T) {
 		h.engine.run("c1")
 		synctest.Wait()
 		h.probes.setResult("c1:1", refused)
-		wantCalls(t, h, 30*time.Second) // the third failure; now it drains for 5 s
+		wantCalls(t, h, 30*time.Second) // the third failure; it now drains for 5 s
 		wantCalls(t, h, 5*time.Second+time.Millisecond, "PreStop of c1 begins")
 		h.probes.setResult("c1:1", prober.Result{Outcome: prober.Success})
 		v := h.view(t, "c1")
@@ -220,7 +220,7 @@ func TestPreStopMayTakeAllOfTheGrace(t *testing.T) {
 	})
 }
 
-// A hook may not run twice, so unlike a probe it does not end with the address.
+// A hook may not run twice, so a new address does not end it, as it ends a probe.
 func TestNewAddressDoesNotEndAHook(t *testing.T) {
 	for _, hook := range []core.HookType{core.PostStart, core.PreStop} {
 		t.Run(hook.Title(), func(t *testing.T) {
@@ -273,7 +273,7 @@ func TestRemovedContainerEndsItsHook(t *testing.T) {
 	}
 }
 
-// The end of a run ends its hook, and what that says is nothing to the next run.
+// The end of a run ends its hook. The hook's result does not count for the next run.
 func TestHookOfAnEarlierRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, hooks := newHookHarness(t, noDrainSpec(), core.PostStart)
@@ -285,7 +285,7 @@ func TestHookOfAnEarlierRun(t *testing.T) {
 		h.engine.exit("c1", 1)
 		synctest.Wait()
 		got := h.engine.calls()
-		slices.Sort(got[1:]) // the old hook's end and the new one's beginning are nobody's order
+		slices.Sort(got[1:]) // the old hook may end before or after the new one begins
 		if want := []string{"PostStart of c1 begins", "PostStart of c1 begins", "PostStart of c1 is cut short", "start c1"}; !slices.Equal(got, want) {
 			t.Fatalf("happened: %q, want %q", got, want)
 		}
@@ -322,7 +322,7 @@ func TestShutdownEndsPostStart(t *testing.T) {
 	})
 }
 
-// A stop that is under way is finished with its hook.
+// healthd finishes a stop that is under way, with its hook.
 func TestShutdownWaitsForPreStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, hooks := newHookHarness(t, noDrainSpec(), core.PreStop)

@@ -12,7 +12,7 @@ import (
 	"healthd/supervisor/core"
 )
 
-// restartLost lets the engine be away.
+// loseEngine reports that the connection to the engine is lost.
 func loseEngine(t *testing.T, h *harness) {
 	t.Helper()
 	h.engine.deliver(runtime.Update{Kind: runtime.Lost, Runtime: "docker", Err: errors.New("gone")})
@@ -21,9 +21,8 @@ func loseEngine(t *testing.T, h *harness) {
 	}
 }
 
-// A container that is made of another image is another container of the same
-// identity: it is supervised under the same spec, afresh, and its start is not
-// healthd's business.
+// A container of another image is a new container of the same identity. It gets the same
+// spec and starts afresh; healthd does not make its first start.
 func TestChangedImageIsANewContainer(t *testing.T) {
 	t.Attr("kubelet", "208")
 	synctest.Test(t, func(t *testing.T) {
@@ -60,7 +59,8 @@ func TestChangedImageIsANewContainer(t *testing.T) {
 	})
 }
 
-// The count of restarts belongs to the identity: it goes on from what is remembered.
+// The restart count belongs to the identity: it goes on when the container is re-
+// created.
 func TestRestartCountGoesOn(t *testing.T) {
 	numbered := func(number string) map[string]string {
 		return map[string]string{core.ComposeProject: "p", core.ComposeService: "web", core.ComposeNumber: number}
@@ -69,7 +69,7 @@ func TestRestartCountGoesOn(t *testing.T) {
 	crash := func(id string, times int) func(*harness) {
 		return func(h *harness) {
 			h.crash(id, times)
-			time.Sleep(2 * time.Minute) // the last one, too, is followed by a start
+			time.Sleep(2 * time.Minute) // healthd starts it after the last crash, too
 		}
 	}
 	runs := func(id string) func(*harness) { return func(h *harness) { h.engine.run(id) } }
@@ -79,7 +79,7 @@ func TestRestartCountGoesOn(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		life []func(*harness)
-		id   string // whose count it is
+		id   string // the container whose count is checked
 		want int
 	}{
 		{"never restarted", []func(*harness){made(web("c1")), runs("c1")}, "c1", 0},
@@ -124,7 +124,7 @@ func TestRestartCountGoesOn(t *testing.T) {
 	}
 }
 
-// peek lets a test look at the loop's own state.
+// inspectLoop is a message that lets a test look at the loop's state.
 type inspectLoop func(*loop)
 
 func (p inspectLoop) apply(l *loop) { p(l) }
@@ -187,8 +187,8 @@ func TestMemoryOfAnIdentityGrowsOld(t *testing.T) {
 	}
 }
 
-// A container with wrong labels between two good ones neither takes nor erases what
-// is remembered.
+// A container with invalid labels neither inherits nor drops what is remembered of its
+// identity.
 func TestInvalidContainerRemembersNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t, webSpec())
@@ -208,7 +208,7 @@ func TestInvalidContainerRemembersNothing(t *testing.T) {
 	})
 }
 
-// Whose back-off it is: the identity's, as long as it is made of the same.
+// Back-off belongs to the identity, as long as image and resources stay the same.
 func TestBackoffBelongsToAnIdentityAndItsMakeup(t *testing.T) {
 	label := func(key, value string) func(*runtime.Container) {
 		return func(c *runtime.Container) { c.Labels[key] = value }
@@ -248,7 +248,7 @@ func TestBackoffBelongsToAnIdentityAndItsMakeup(t *testing.T) {
 	}
 }
 
-// backoffSurvives says whether the back-off of a container is that of its successor.
+// backoffSurvives says whether a container inherits the back-off of the one it replaces.
 func backoffSurvives(t *testing.T, old runtime.Container, change func(*runtime.Container)) (kept bool) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t, webSpec())

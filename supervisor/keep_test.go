@@ -11,7 +11,7 @@ import (
 	"healthd/supervisor/core"
 )
 
-// slowStore needs its time for each write.
+// slowStore is a Store whose writes take time.
 type slowStore struct {
 	writeTime time.Duration // negative: for ever
 
@@ -54,7 +54,7 @@ func (s *slowStore) hasStored(like func(core.Memory) bool) bool {
 	return slices.ContainsFunc(s.stored, like)
 }
 
-// A call waits until what it is for is kept, but not for ever.
+// A call to the engine waits until the Store has written the decision, but not for ever.
 func TestCallsWaitForTheirMemory(t *testing.T) {
 	for takes, want := range map[time.Duration]time.Duration{0: 0, 500 * time.Millisecond: 500 * time.Millisecond, time.Minute: 2 * time.Second, -1: 2 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
@@ -90,7 +90,7 @@ func TestCallsWaitForTheirMemory(t *testing.T) {
 	}
 }
 
-// Nothing is written where nothing has changed: a probe's success is no news.
+// The loop stores only what has changed: a probe's success changes nothing.
 func TestOnlyChangesAreKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &slowStore{}
@@ -109,7 +109,7 @@ func TestOnlyChangesAreKept(t *testing.T) {
 	})
 }
 
-// How far events were heard is noted once what followed from them is kept.
+// SetSeen follows the Remember calls that its events lead to.
 func TestSeenIsNoted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &slowStore{}
@@ -132,7 +132,7 @@ func TestSeenIsNoted(t *testing.T) {
 	})
 }
 
-// All that is kept comes back as it was.
+// A daemon restores all that the last one stored.
 func TestRecalledIsRemembered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newFakeHost(t, restartSpec())
@@ -155,7 +155,7 @@ func TestRecalledIsRemembered(t *testing.T) {
 	})
 }
 
-// A container that is gone when the daemon is back leaves its identity's memory.
+// A container was removed while the daemon was away. Its identity is remembered.
 func TestRemovedWhileTheDaemonWasAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newFakeHost(t, plainSpec(core.Always))
@@ -183,7 +183,7 @@ func TestRemovedWhileTheDaemonWasAway(t *testing.T) {
 	})
 }
 
-// A clock that was set back between two daemons must not make anything wait longer.
+// When the clock was set back between two daemons, nothing waits longer for it.
 func TestClockSetBackWhileAway(t *testing.T) {
 	now := time.Now()
 	m := core.Memory{Facts: core.Facts{Kept: core.Kept{Action: core.Action{Restart: core.ByExit, NotBefore: now.Add(time.Hour)}, Lasting: core.Lasting{Backoff: core.BackoffState{Active: true, Delay: 20 * time.Second}}, Ending: core.Ending{ForgetAt: now.Add(time.Hour)}}}}

@@ -12,7 +12,7 @@ import (
 	"healthd/supervisor/core"
 )
 
-// walkSpec has all that a restart goes through, and no back-off for the first one.
+// restartSpec has every step of a restart, and no back-off for the first one.
 func restartSpec() *core.Spec {
 	spec := probesSpec(time.Second, core.Liveness, core.Readiness)
 	spec.Publish.Drain = 500 * time.Millisecond
@@ -20,7 +20,7 @@ func restartSpec() *core.Spec {
 	return spec
 }
 
-// walks are the ways through a restart, from a container that is ready.
+// restartCauses lead to a restart of a container that is ready.
 var restartCauses = map[string]func(*fakeHost){
 	"liveness fails": func(e *fakeHost) {
 		e.probes.setResult("c1:2", refused)
@@ -33,16 +33,16 @@ var restartCauses = map[string]func(*fakeHost){
 	},
 }
 
-// death is where on its way a daemon is killed, and what its successor hears.
+// killPoint says where a daemon is killed, and which events the next one gets.
 type killPoint struct {
 	afterWrite, beforeCall, afterCall int
 
 	replay   runtime.Replay
-	repeated int // so many events that were heard are told again
+	repeated int // events that the next daemon gets although the last one has seen them
 }
 
-// TestKilledAnywhere kills the daemon at every point of a restart: the container runs
-// in the end, as if nothing had been.
+// TestKilledAnywhere kills the daemon at every point of a restart. In the end the
+// container runs, as if nothing had happened.
 func TestKilledAnywhere(t *testing.T) {
 	for name, way := range restartCauses {
 		writes, calls := 0, 0
@@ -69,17 +69,18 @@ func TestKilledAnywhere(t *testing.T) {
 	}
 }
 
-// walk goes one way, with a death on it, and judges what became of the container.
+// restartWithKill causes a restart, kills the daemon at that point and checks the
+// outcome.
 func restartWithKill(t *testing.T, way func(*fakeHost), at killPoint) (writes, calls int) {
 	e := newFakeHost(t, restartSpec())
 	e.engine.stopTakes = 50 * time.Millisecond
 	e.killAfterWrite, e.killBeforeCall, e.killAfterCall = at.afterWrite, at.beforeCall, at.afterCall
 	e.probes.setResult("c1:2", prober.Result{Outcome: prober.Success})
-	e.engine.onStop = func() { e.probes.setResult("c1:2", prober.Result{Outcome: prober.Success}) } // it is well again
+	e.engine.onStop = func() { e.probes.setResult("c1:2", prober.Result{Outcome: prober.Success}) } // the new run is healthy
 	e.startDaemon(runtime.ReplayUnknown, 0, false)
 	e.engine.run("c1")
 	e.sleep(2500 * time.Millisecond)
-	if daemon, _ := e.current(); daemon != nil || at.replay != runtime.ReplayUnknown { // nothing would tell of it
+	if daemon, _ := e.current(); daemon != nil || at.replay != runtime.ReplayUnknown { // without a daemon and with ReplayUnknown nothing would tell of the cause
 		way(e)
 	}
 	e.sleep(5 * time.Second)
@@ -94,7 +95,7 @@ func restartWithKill(t *testing.T, way func(*fakeHost), at killPoint) (writes, c
 	return writes, calls
 }
 
-// sleep lets time go by while a daemon lives.
+// sleep lets d go by, or less when the daemon is killed.
 func (e *fakeHost) sleep(d time.Duration) {
 	synctest.Wait()
 	daemon, killed := e.current()
@@ -108,8 +109,7 @@ func (e *fakeHost) sleep(d time.Duration) {
 	synctest.Wait()
 }
 
-// survive brings a new daemon, and looks at how long the container is down from then
-// on.
+// startNextDaemon starts the next daemon and checks how long the container stays down.
 func (e *fakeHost) startNextDaemon(at killPoint) {
 	time.Sleep(200 * time.Millisecond)
 	if at.replay == runtime.ReplayRestart {
@@ -140,7 +140,7 @@ func (e *fakeHost) checkOutcome(at killPoint) {
 	}
 	most := 2
 	if at.replay == runtime.ReplayRestart {
-		most = 3 // the end of the engine was one more
+		most = 3 // the end of the engine ends one more run
 	}
 	if runs > most || e.needlessStarts > 0 {
 		e.t.Errorf("%d runs, and started %d times while it ran: %v", runs, e.needlessStarts, e.engine.calls())

@@ -12,7 +12,7 @@ import (
 	"healthd/supervisor/core"
 )
 
-// News of a container that was never seen comes to nothing.
+// Events and answers of a container that healthd has never seen have no effect.
 func TestProbesOfAContainerNotAmongThoseKnown(t *testing.T) {
 	t.Attr("kubelet", "111")
 	synctest.Test(t, func(t *testing.T) {
@@ -46,7 +46,7 @@ func TestProbesOfAContainerNotAmongThoseKnown(t *testing.T) {
 	})
 }
 
-// An answer that was under way when somebody stopped the container comes too late.
+// A probe's answer that arrives after an operator's signal has no effect.
 func TestAnswerAfterSomebodyStopped(t *testing.T) {
 	for _, probe := range []core.ProbeType{core.Startup, core.Liveness} {
 		t.Run(probe.String(), func(t *testing.T) {

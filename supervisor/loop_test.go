@@ -72,7 +72,7 @@ func TestCrashLoopBacksOffFromExit(t *testing.T) {
 	})
 }
 
-// kubelet 134: a verdict of an earlier run says nothing of the next one.
+// A probe's answer of an earlier run does not count for the next one (kubelet 134).
 func TestAnswerOfAnEarlierRunIsDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		spec := webSpec()
@@ -83,11 +83,11 @@ func TestAnswerOfAnEarlierRunIsDropped(t *testing.T) {
 		h.engine.run("c1")
 		synctest.Wait()
 		first := h.view(t, "c1").State.Run.ID
-		h.engine.exit("c1", 1) // restarted at once
+		h.engine.exit("c1", 1) // healthd restarts it at once
 		time.Sleep(time.Second)
 		synctest.Wait()
 		h.probes.mu.Lock()
-		h.probes.hanging["c1:1"] = true // so that an answer is waited for
+		h.probes.hanging["c1:1"] = true // so that the loop waits for an answer
 		h.probes.mu.Unlock()
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
@@ -120,7 +120,7 @@ func TestSlowProbeNeitherOverlapsNorDrifts(t *testing.T) {
 		}
 		v := h.view(t, "c1")
 		_ = h.send(context.Background(), &probeAnswer{id: "c1", run: v.State.Run.ID, version: 1, probe: core.Readiness, result: refused})
-		// One of those missed is made up for at once, as in the kubelet; the grid stays.
+		// One missed probe follows at once, as in the kubelet. The later ones keep the grid.
 		y := h.view(t, "c1").State.Health.Probes[core.Readiness]
 		synctest.Wait()
 		if got := y.Due.Sub(begun); got != 20*time.Second || !y.Running || h.probes.timesAsked("c1:2") != 3 {
@@ -225,7 +225,7 @@ func TestAskChangesNothing(t *testing.T) {
 	})
 }
 
-// onRecord is a Journal that looks at every event.
+// journalFunc is a Journal that calls a function with every event.
 type journalFunc func(core.Event)
 
 func (f journalFunc) Record(e core.Event) { f(e) }

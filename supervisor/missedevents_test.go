@@ -9,8 +9,8 @@ import (
 	"healthd/supervisor/core"
 )
 
-// The news of an end may be lost: before a container passes for one that has survived
-// its signal, the engine is asked.
+// The event of an end may be lost. healthd inspects a container before it takes it for
+// one that has survived its signal.
 func TestEndAfterASignalIsLookedUp(t *testing.T) {
 	for _, ended := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -35,8 +35,8 @@ func TestEndAfterASignalIsLookedUp(t *testing.T) {
 	}
 }
 
-// A container that has ended before it was stopped, without any news of that, is not
-// started: its watcher tells who has ended it.
+// A container ended and healthd missed the event. healthd neither stops nor starts it
+// before an inspection tells who ended it.
 func TestStopOfWhatHadEnded(t *testing.T) {
 	for _, wished := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -65,12 +65,12 @@ func TestStopOfWhatHadEnded(t *testing.T) {
 	}
 }
 
-// hungStore is a disk on which nothing arrives.
+// hungStore is a Store that never finishes a write.
 type hungStore struct{ noStore }
 
 func (hungStore) Remember(core.Memory) <-chan struct{} { return make(chan struct{}) }
 
-// A stop that waits for the disk has sent no signal yet.
+// A stop that waits for the Store has sent no signal yet.
 func TestSignalBeforeOurStopIsMade(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarnessWith(t, plainSpec(core.Always), func(c *Config) { c.Store = hungStore{} })
@@ -94,7 +94,7 @@ func TestSignalBeforeOurStopIsMade(t *testing.T) {
 	})
 }
 
-// A signal that is told again makes no new wish, and no old one doubtful.
+// A signal that is delivered twice counts once.
 func TestSignalToldAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t, plainSpec(core.Always))
@@ -122,7 +122,7 @@ func TestSignalToldAgain(t *testing.T) {
 	})
 }
 
-// Two signals, the second to a run that nobody has seen yet, are two wishes.
+// Two signals count twice when the second one reaches a run that healthd has not seen.
 func TestSignalToARunNotSeen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t, plainSpec(core.Always))
@@ -145,13 +145,13 @@ func TestSignalToARunNotSeen(t *testing.T) {
 	})
 }
 
-// A clock that was set back makes no signal an old one.
+// A clock that was set back does not make a new signal an old one.
 func TestSignalAfterTheClockWasSetBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t, plainSpec(core.Always))
 		defer h.close(t)
 		h.sendSynced()
-		h.engine.started = time.Now().Add(time.Hour) // its start, by the clock of then
+		h.engine.started = time.Now().Add(time.Hour) // by the clock before it was set back
 		h.engine.run("c1")
 		synctest.Wait()
 		h.event(runtime.Killed, "c1", 15)
@@ -163,7 +163,7 @@ func TestSignalAfterTheClockWasSetBack(t *testing.T) {
 	})
 }
 
-// Of a stop of ours the first signal is lost, and only its KILL is heard.
+// healthd misses the first signal of its own stop and gets only the KILL.
 func TestOwnKillWithoutItsFirstSignal(t *testing.T) {
 	for _, told := range []string{"before the end is seen", "afterwards", "never, as it was somebody's"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -200,8 +200,8 @@ func TestOwnKillWithoutItsFirstSignal(t *testing.T) {
 	}
 }
 
-// The news of an end tells of that run alone: what somebody has started since, and
-// stopped, nobody has watched.
+// The event of an end tells about that run alone. A later run that started and ended
+// unseen is left alone.
 func TestDiedTellsOfItsOwnRun(t *testing.T) {
 	for name, again := range map[string]bool{"the same run": false, "another run": true} {
 		t.Run(name, func(t *testing.T) {

@@ -10,8 +10,8 @@ import (
 	"healthd/runtime"
 )
 
-// Somebody has paused the container and wants it as it is: whatever asks for its
-// restart waits, but for a person.
+// healthd does not restart a container that somebody has paused, except when an operator
+// requests it.
 func TestPausedIsNotRestarted(t *testing.T) {
 	pause := func(h *harness, tell bool) {
 		h.engine.mu.Lock()
@@ -26,7 +26,7 @@ func TestPausedIsNotRestarted(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		do   func(*testing.T, *harness)
-		want []string // calls
+		want []string
 	}{
 		{"while it drains", func(_ *testing.T, h *harness) {
 			h.probes.setResult("c1:1", refused)

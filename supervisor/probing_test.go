@@ -17,7 +17,7 @@ import (
 
 var everyProbe = []core.ProbeType{core.Startup, core.Liveness, core.Readiness}
 
-// counted is a Prober that knows how many of its probes are under way.
+// countingProber counts the probes that are under way.
 type countingProber struct {
 	*fakeProber
 	underWay atomic.Int32
@@ -39,7 +39,7 @@ func (p countingProbe) Ask(ctx context.Context, timeout time.Duration) prober.Re
 	return p.Probe.Ask(ctx, timeout)
 }
 
-// openCounted is open with probes that are counted while they are under way.
+// newCountingHarness is a harness with a countingProber.
 func newCountingHarness(t *testing.T, spec *core.Spec) (*harness, *countingProber) {
 	t.Helper()
 	h := newHarness(t, spec)
@@ -49,7 +49,7 @@ func newCountingHarness(t *testing.T, spec *core.Spec) (*harness, *countingProbe
 	return h, c
 }
 
-// armed returns the probes that are due or under way: "c1 liveness".
+// armedProbes returns the probes that are due or under way: "c1 liveness".
 func armedProbes(t *testing.T, h *harness) []string {
 	t.Helper()
 	synctest.Wait()
@@ -64,7 +64,7 @@ func armedProbes(t *testing.T, h *harness) []string {
 	return all
 }
 
-// kept returns how many containers the loop has, and how many of them wait for a time.
+// loopSize returns how many entries the loop has, and how many of them are in its queue.
 func loopSize(t *testing.T, h *harness) (entries, waiting int) {
 	t.Helper()
 	done := make(chan struct{})
@@ -83,7 +83,8 @@ func (h *harness) reportRemoved(id string) {
 	h.engine.deliver(runtime.Update{Kind: runtime.Removed, Runtime: "docker", ID: id})
 }
 
-// Removing a container, however often, ends its probe and forgets what it said.
+// The removal of a container, however often it is reported, ends its probes and drops
+// their results.
 func TestProbingEndsWithTheContainer(t *testing.T) {
 	for _, probe := range everyProbe {
 		for name, hangs := range map[string]bool{"between two probes": false, "under way": true} {
@@ -93,7 +94,7 @@ func TestProbingEndsWithTheContainer(t *testing.T) {
 					h, probes := newCountingHarness(t, probesSpec(time.Second, probe))
 					defer h.close(t)
 					key := fmt.Sprintf("c1:%d", probe+1)
-					h.probes.hanging[key] = hangs && probe == core.Startup // which ends with its first success
+					h.probes.hanging[key] = hangs && probe == core.Startup // a startup probe ends with its first success
 					h.engine.run("c1")
 					synctest.Wait()
 					if y := h.view(t, "c1").State.Health.Probes[probe]; (y.Result == prober.Success) == (hangs && probe == core.Startup) {
@@ -128,7 +129,7 @@ func TestProbingEndsWithTheContainer(t *testing.T) {
 	}
 }
 
-// later1h are probes that are armed but not asked for an hour.
+// delayedSpec has probes that first run after an hour.
 func delayedSpec(probes ...core.ProbeType) *core.Spec {
 	spec := probesSpec(time.Second, probes...)
 	for _, probe := range probes {
@@ -218,7 +219,7 @@ func TestRemovalEndsWhatIsRemoved(t *testing.T) {
 	}
 }
 
-// All of a container's probes, or none when it is not healthd's.
+// healthd runs all probes of a container, or none when it does not supervise it.
 func TestWhoIsProbed(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -279,7 +280,7 @@ func TestOthersAreAskedOn(t *testing.T) {
 	})
 }
 
-// Many goroutines report the removal of everything while it ends and is probed.
+// Many goroutines report the removal of all containers while these end and are probed.
 func TestAllRemovedAtOnce(t *testing.T) {
 	t.Attr("kubelet", "153")
 	synctest.Test(t, func(t *testing.T) {

@@ -14,8 +14,7 @@ import (
 	"healthd/supervisor/core"
 )
 
-// listener is a Publisher that remembers when it was told of changes, and whether the
-// Board showed the container as ready then.
+// fakePublisher keeps what the Board showed at each call of Changed.
 type fakePublisher struct {
 	mu      sync.Mutex
 	harness *harness
@@ -43,7 +42,7 @@ func (l *fakePublisher) LastUp(id string) string {
 	return l.lastUp
 }
 
-// heard returns what was told since the last time.
+// newChanges returns the changes since the last call.
 func (l *fakePublisher) newChanges() []string {
 	synctest.Wait()
 	l.mu.Lock()
@@ -55,15 +54,15 @@ func (l *fakePublisher) newChanges() []string {
 
 func newPublisherHarness(t *testing.T) (*harness, *fakePublisher) {
 	l := &fakePublisher{}
-	l.mu.Lock() // nobody is told before there is a house
+	l.mu.Lock() // Changed waits until the harness is set
 	h := newHarnessWith(t, webSpec(), func(c *Config) { c.Publisher = l })
 	l.harness = h
 	l.mu.Unlock()
 	return h, l
 }
 
-// What load balancers see is told when it changes, the Board being up to date, and what
-// they do not see is not.
+// The publisher is told of a change that matters to load balancers, after the Board
+// shows it, and of no other.
 func TestPublisherIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, l := newPublisherHarness(t)
@@ -97,7 +96,7 @@ func TestPublisherIsTold(t *testing.T) {
 	})
 }
 
-// The news of an end withdraws a container before any inspection shows it.
+// The event of an end withdraws a container before an inspection shows the end.
 func TestDeathWithdrawsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, l := newPublisherHarness(t)
@@ -110,7 +109,7 @@ func TestDeathWithdrawsAtOnce(t *testing.T) {
 		if got := l.newChanges(); !slices.Equal(got, []string{"NotRunning"}) {
 			t.Errorf("at the news: %v", got)
 		}
-		h.engine.deliver(h.engine.observation("c1")) // it was of another run
+		h.engine.deliver(h.engine.observation("c1")) // the event was of another run
 		if got := l.newChanges(); !slices.Equal(got, []string{"ready"}) {
 			t.Errorf("when it is seen to run: %v", got)
 		}

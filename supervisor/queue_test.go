@@ -9,8 +9,7 @@ import (
 	"healthd/supervisor/core"
 )
 
-// Of two containers that are held back the one whose time comes first is started
-// first, whichever ended first.
+// Of two containers in back-off, healthd starts first the one whose back-off ends first.
 func TestTwoBackoffs(t *testing.T) {
 	t.Attr("kubelet", "191 192")
 	synctest.Test(t, func(t *testing.T) {
@@ -21,7 +20,7 @@ func TestTwoBackoffs(t *testing.T) {
 		h.sendSynced()
 		for _, id := range []string{"long", "short"} {
 			h.engine.run(id)
-			h.engine.exit(id, 1) // started at once
+			h.engine.exit(id, 1) // healthd starts it at once
 			synctest.Wait()
 			h.engine.exit(id, 1)
 			synctest.Wait()
@@ -43,13 +42,13 @@ func TestTwoBackoffs(t *testing.T) {
 	})
 }
 
-// The queue of all containers that wait for a time.
+// The queue returns the entry that is due first.
 func TestEarliestOfAll(t *testing.T) {
-	type wait struct{ who, until int } // until 0: for nothing
+	type wait struct{ who, until int } // 0: not queued
 	for _, tt := range []struct {
 		name  string
 		waits []wait
-		first int // -1: nobody
+		first int // -1: none
 	}{
 		{"nobody", nil, -1},
 		{"one that waits for nothing", []wait{{0, 0}}, -1},

@@ -13,13 +13,13 @@ import (
 
 var replays = map[string]runtime.Replay{"unknown": runtime.ReplayUnknown, "complete": runtime.ReplayComplete, "engine restarted": runtime.ReplayRestart}
 
-// plain is a spec without probes or back-off.
+// plainSpec has no probes.
 func plainSpec(policy core.RestartPolicy) *core.Spec {
 	return &core.Spec{RestartPolicy: policy, Backoff: core.Backoff{Initial: time.Second, Max: time.Minute, ResetAfter: time.Hour}}
 }
 
-// What the operator has stopped stays so, whenever that was and whatever became of the
-// daemon and the engine, as long as anything tells of it.
+// A container that an operator stopped stays stopped, whatever happens to the daemon and
+// the engine, as long as an event or the Store tells of it.
 func TestOperatorsStopOutlivesDaemons(t *testing.T) {
 	const (
 		before = "before the daemon is killed"
@@ -32,14 +32,14 @@ func TestOperatorsStopOutlivesDaemons(t *testing.T) {
 	for _, when := range []string{before, while, half, slow, long, after} {
 		for name, replay := range replays {
 			if name != "complete" && (when == while || when == slow) {
-				continue // nothing tells
+				continue // nothing would tell
 			}
 			t.Run(when+", "+name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					e := newFakeHost(t, plainSpec(core.Always))
 					e.startDaemon(runtime.ReplayUnknown, 0, false)
 					e.engine.run("c1")
-					e.engine.run("c2") // goes on, so it is not the engine that ends
+					e.engine.run("c2") // so that this is no end of the engine
 					synctest.Wait()
 					switch when {
 					case before:
@@ -86,8 +86,8 @@ func TestOperatorsStopOutlivesDaemons(t *testing.T) {
 	}
 }
 
-// Where neither events nor memory tell why it does not run, it is left alone, and that
-// is told.
+// healthd leaves a stopped container alone when neither events nor the Store tell why it
+// stopped, and records that.
 func TestWhatNothingTellsOfIsLeftAlone(t *testing.T) {
 	for _, known := range []bool{true, false} {
 		t.Run(fmt.Sprintf("known before: %v", known), func(t *testing.T) {
@@ -113,16 +113,15 @@ func TestWhatNothingTellsOfIsLeftAlone(t *testing.T) {
 	}
 }
 
-// The engine shuts down in good order, or is killed, and comes back while the daemon
-// lives on.
+// The engine shuts down or is killed, and comes back while the daemon runs on.
 func TestEngineRestart(t *testing.T) {
 	for _, tt := range []struct {
 		name     string
 		policy   core.RestartPolicy
-		engine   string // restart policy
+		engine   string // of the engine
 		graceful bool
-		before   func(*fakeHost) // to c1
-		runs     bool            // c1, in the end
+		before   func(*fakeHost) // happens to c1
+		runs     bool            // whether c1 runs in the end
 		within   time.Duration
 	}{
 		{"in good order", core.Always, "", true, nil, true, 0},
@@ -149,7 +148,7 @@ func TestEngineRestart(t *testing.T) {
 		{"killed in a back-off", core.Always, "", false, func(e *fakeHost) {
 			e.engine.exit("c1", 1)
 			e.sleep(time.Millisecond)
-			e.engine.exit("c1", 1) // waits a second
+			e.engine.exit("c1", 1) // back-off: one second
 		}, true, time.Second},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -198,8 +197,8 @@ func TestEngineRestart(t *testing.T) {
 	}
 }
 
-// All that runs is stopped, and the engine ends, soon or late after that. It is its own
-// doing only where it took no connections any more.
+// All containers are stopped, and later the engine ends. The engine stopped them itself
+// only when it refused new connections by then.
 func TestWhoseStopItWas(t *testing.T) {
 	for _, engines := range []bool{true, false} {
 		for _, pause := range []time.Duration{10 * time.Millisecond, 4 * time.Second, 15 * time.Second, 90 * time.Second} {
@@ -230,7 +229,7 @@ func TestWhoseStopItWas(t *testing.T) {
 	}
 }
 
-// A signal is not taken for survived while the engine cannot be heard.
+// healthd does not take a signal for survived while it has no connection to the engine.
 func TestSignalBeforeALongLoss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newFakeHost(t, plainSpec(core.Always))
@@ -250,7 +249,7 @@ func TestSignalBeforeALongLoss(t *testing.T) {
 	})
 }
 
-// An engine whose containers outlive it is no reason to start or stop anything.
+// Containers that outlive their engine (live-restore) are neither started nor stopped.
 func TestEngineRestartThatContainersOutlive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newFakeHost(t, webSpec())
@@ -267,7 +266,7 @@ func TestEngineRestartThatContainersOutlive(t *testing.T) {
 	})
 }
 
-// After a boot of the host what had been alive is started, and nothing else.
+// After a boot of the host healthd starts the containers that ran before, and no others.
 func TestReboot(t *testing.T) {
 	for _, graceful := range []bool{true, false} {
 		for name, replay := range replays {

@@ -81,7 +81,7 @@ func TestReloadOfAnotherSpec(t *testing.T) {
 	})
 }
 
-// A verdict that waits is that of the probe which gave it.
+// A verdict that waits is dropped with the probe that gave it.
 func TestReloadForgetsTheVerdictOfAnotherProbe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t, slowReadySpec(core.Group{Name: "web"}))
@@ -103,7 +103,8 @@ func TestReloadForgetsTheVerdictOfAnotherProbe(t *testing.T) {
 	})
 }
 
-// Who waits keeps the place, whatever order a reload looks at containers in.
+// A waiting container keeps its place, in whatever order a reload handles the
+// containers.
 func TestReloadKeepsTheQueue(t *testing.T) {
 	for range 10 {
 		synctest.Test(t, func(t *testing.T) {
@@ -161,8 +162,7 @@ func TestReloadChangesLimits(t *testing.T) {
 	})
 }
 
-// A container that is no longer to be supervised leaves the board, but not in the
-// middle of a restart.
+// A container without a spec leaves the board, but not in the middle of a restart.
 func TestReloadWithoutASpec(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		spec := webSpec()
@@ -200,8 +200,8 @@ func TestReloadWithoutASpec(t *testing.T) {
 	})
 }
 
-// What was stopped while it was not supervised, or its labels were wrong, was stopped by
-// somebody: nobody else was there.
+// A container that ended while healthd did not supervise it, or its labels were invalid,
+// was stopped by an operator: healthd did not watch.
 func TestReloadTakesUpWhatNobodyWatched(t *testing.T) {
 	for _, wrong := range []bool{true, false} {
 		for _, stopped := range []bool{true, false} {
@@ -233,7 +233,7 @@ func TestReloadTakesUpWhatNobodyWatched(t *testing.T) {
 				time.Sleep(time.Minute)
 				begun, events := len(h.engine.calls()), len(h.journal.reasons("n-a"))
 				h.reload(t, map[string]*core.Spec{"": webSpec()})
-				if !wrong { // comes with the next list
+				if !wrong { // it comes with the next list
 					h.engine.deliver(h.engine.observation("a"))
 				}
 				time.Sleep(time.Minute)
@@ -250,7 +250,8 @@ func TestReloadTakesUpWhatNobodyWatched(t *testing.T) {
 	}
 }
 
-// Containers that a reload brings in ran before: their start is no news and runs no hook.
+// Containers that a reload brings in ran before. Their start is neither recorded nor
+// followed by a hook.
 func TestReloadBringsContainersIn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t, nil)
@@ -270,7 +271,7 @@ func TestReloadBringsContainersIn(t *testing.T) {
 		for _, id := range []string{"a", "b", "c"} {
 			spread[time.Until(h.view(t, id).State.Health.Probes[core.Readiness].Due)] = true
 		}
-		h.engine.run("d") // later
+		h.engine.run("d") // started after the reload
 		synctest.Wait()
 		if h.probes.timesAsked("a:post_start") != 0 || len(h.journal.reasons("n-a")) != 0 || len(spread) != 3 {
 			t.Errorf("hook %d times, events %v, first probes in %v", h.probes.timesAsked("a:post_start"), h.journal.reasons("n-a"), spread)

@@ -9,8 +9,8 @@ import (
 	"healthd/runtime"
 )
 
-// Whoever asks for a restart while nobody hears the engine is told so, as an older
-// signal may be told later.
+// Restart fails while healthd has no connection to the engine: an older signal could
+// arrive after it.
 func TestNoRestartOfWhatCannotBeHeard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t, webSpec())

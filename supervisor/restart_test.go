@@ -18,8 +18,8 @@ import (
 	"healthd/supervisor/core"
 )
 
-// A container that nobody knows cannot be restarted, and the stop of one that is gone
-// is an error that is told.
+// An unknown container cannot be restarted. When the engine no longer has the container,
+// the failed stop is recorded.
 func TestRestartOfWhatIsNotThere(t *testing.T) {
 	t.Attr("kubelet", "237")
 	synctest.Test(t, func(t *testing.T) {
@@ -50,7 +50,7 @@ func TestRestartOfWhatIsNotThere(t *testing.T) {
 				t.Errorf("restart of %s, which is gone: %v", name, err)
 			}
 		}
-		late := request{id: "c1", do: (*loop).restart} // asked for when it was still on the board
+		late := request{id: "c1", do: (*loop).restart} // made while the board still showed it
 		if err := h.request(t.Context(), late); !errors.Is(err, ErrUnknownContainer) {
 			t.Errorf("a late request: %v", err)
 		}
@@ -62,7 +62,7 @@ func TestRestartOfWhatIsNotThere(t *testing.T) {
 	})
 }
 
-// goneEngine has lost its containers.
+// emptyEngine has no containers.
 type emptyEngine struct{ *fakeEngine }
 
 func (e emptyEngine) Stop(_ context.Context, id string, _ time.Duration) error {
@@ -74,8 +74,8 @@ func (e emptyEngine) Inspect(_ context.Context, id string) (*runtime.Container, 
 	return nil, fmt.Errorf("cannot inspect %s: %w", id, runtime.ErrNotFound)
 }
 
-// An HTTP hook with the real prober against a real server: it is asked, at its own
-// host or at the container's address, before the container is stopped.
+// An HTTP hook runs with the real prober against a real server. It is sent to its own
+// host or to the container's address, before the stop.
 func TestPreStopAsksItsHost(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
@@ -117,7 +117,7 @@ func TestPreStopAsksItsHost(t *testing.T) {
 	}
 }
 
-// graceServer says on a channel what it is asked, and returns its port.
+// hookServer sends each request to a channel, and returns its port.
 func hookServer(t *testing.T, address string, asked chan<- string) int {
 	t.Helper()
 	l, err := net.Listen("tcp", address)

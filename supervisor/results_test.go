@@ -12,8 +12,7 @@ import (
 	"healthd/supervisor/core"
 )
 
-// The board is the cache of results: they are there from the first sight of the
-// container to its removal.
+// The board has the results of a container from its first observation to its removal.
 func TestResultsOnTheBoard(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
@@ -47,8 +46,8 @@ func TestResultsOnTheBoard(t *testing.T) {
 	}
 }
 
-// resultsFound checks a probe's verdict by all names of its container. Unknown means
-// that there must be none.
+// wantResult checks a probe's result by all names of its container. Unknown means that
+// there must be no container.
 func wantResult(t *testing.T, h *harness, probe core.ProbeType, want prober.Outcome) {
 	t.Helper()
 	for _, name := range []string{"n-cafe0001", "cafe0001", "cafe"} {
@@ -65,7 +64,7 @@ func wantResult(t *testing.T, h *harness, probe core.ProbeType, want prober.Outc
 	}
 }
 
-// A verdict is told when it is the first or another one; the board has it at once.
+// A first or changed verdict is recorded. The board shows it at once.
 func TestResultsAreTold(t *testing.T) {
 	never := prober.Result{Cause: prober.Pending, Output: "not decided yet"}
 	good := prober.Result{Outcome: prober.Success, Latency: time.Millisecond}

@@ -12,12 +12,12 @@ import (
 	"healthd/supervisor/core"
 )
 
-// memberSpec is that of a member that crashes at once and waits for nothing.
+// memberSpec is the spec of a container whose first restart has no back-off.
 func memberSpec(policy core.RestartPolicy) *core.Spec {
 	return &core.Spec{RestartPolicy: policy, Backoff: core.Backoff{Initial: time.Second, Max: time.Minute, ResetAfter: time.Hour}}
 }
 
-// members starts containers that make up one service, each with a spec of its own.
+// startMembers starts the containers of one service, each with its own spec.
 func startMembers(h *harness, specs map[string]*core.Spec) {
 	maps.Copy(h.specs, specs)
 	h.sendSynced()
@@ -30,7 +30,8 @@ func startMembers(h *harness, specs map[string]*core.Spec) {
 	synctest.Wait()
 }
 
-// memberPorts is a spec with the probes of these types on port 1, 2 and 3.
+// probesSpec is a spec with these probes: startup on port 1, liveness on 2, readiness on
+// 3.
 func probesSpec(period time.Duration, probes ...core.ProbeType) *core.Spec {
 	spec := memberSpec(core.Always)
 	for _, probe := range probes {
@@ -44,7 +45,7 @@ func TestEachMemberByItsOwnPolicy(t *testing.T) {
 		name    string
 		kubelet string
 		own     core.RestartPolicy // of those that exit with 0 and with 111
-		other   core.RestartPolicy // of a third, which exits with 1
+		other   core.RestartPolicy // of a third one, which exits with 1
 		want    []string
 	}{
 		{"all Always", "201", core.Always, core.Always, []string{"start a0", "start b111", "start c1"}},
@@ -75,7 +76,7 @@ func TestEachMemberByItsOwnPolicy(t *testing.T) {
 	}
 }
 
-// Only the container whose probe failed is stopped and started.
+// healthd restarts only the container whose probe failed.
 func TestFailedProbeConcernsOneContainer(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
@@ -119,7 +120,7 @@ func TestFailedProbeConcernsOneContainer(t *testing.T) {
 	}
 }
 
-// However the liveness of one member stands, another is started when its time comes.
+// healthd starts one member whatever the liveness result of another one is.
 func TestLivenessOfAnotherIsNotWaitedFor(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
@@ -161,7 +162,7 @@ func TestLivenessOfAnotherIsNotWaitedFor(t *testing.T) {
 	}
 }
 
-// Startup holds back the other probes of its own container, and nobody else.
+// A startup probe delays the other probes of its own container, and of no other.
 func TestStartupConcernsItsOwnContainer(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -169,7 +170,7 @@ func TestStartupConcernsItsOwnContainer(t *testing.T) {
 		hangs  bool
 		answer prober.Outcome
 		want   []string
-		asked  int // how often the container's other probes were
+		asked  int // how often the container's other probes ran
 	}{
 		{"not run yet", time.Hour, false, prober.Success, []string{"start b"}, 0},
 		{"under way", 0, true, prober.Success, []string{"start b"}, 0},
@@ -206,8 +207,8 @@ func TestStartupConcernsItsOwnContainer(t *testing.T) {
 	}
 }
 
-// What is meant to run always is started again beside members under Never, and what
-// is unknown when it is known again.
+// healthd restarts a container under Always beside one under Never. While the engine is
+// lost it waits.
 func TestAlwaysBesideNever(t *testing.T) {
 	for _, tt := range []struct {
 		name string

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// What decides over restarts must be read at one glance.
+// Code that decides about restarts must fit a screen.
 func TestFunctionsFitAScreen(t *testing.T) {
 	const most = 60
 	files, err := filepath.Glob("*.go")

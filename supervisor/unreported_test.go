@@ -9,8 +9,8 @@ import (
 	"healthd/runtime"
 )
 
-// What nobody wants any more while it is being restarted is started, and then left
-// alone; its watcher tells nothing more of it.
+// A container loses its spec in the middle of a restart, and its watcher stops reporting
+// it. healthd finishes the restart and then leaves it alone.
 func TestUnwantedInTheMiddleOfARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t, webSpec())
@@ -39,7 +39,7 @@ func TestUnwantedInTheMiddleOfARestart(t *testing.T) {
 	})
 }
 
-// Removed meanwhile, it is forgotten.
+// It is also removed meanwhile: healthd forgets it.
 func TestUnwantedAndGoneInTheMiddleOfARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t, webSpec())
@@ -49,7 +49,7 @@ func TestUnwantedAndGoneInTheMiddleOfARestart(t *testing.T) {
 		synctest.Wait()
 		h.engine.exit("c1", 1)
 		time.Sleep(time.Second)
-		h.engine.exit("c1", 1) // a back-off is under way
+		h.engine.exit("c1", 1) // its back-off is running
 		h.reload(t, nil)
 		h.engine.deliver(runtime.Update{Kind: runtime.Removed, Runtime: "docker", ID: "c1", Unwanted: true})
 		h.engine.delete("c1")
