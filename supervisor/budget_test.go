@@ -17,10 +17,10 @@ func TestRestartBudget(t *testing.T) {
 		h := newHarnessWith(t, slowReadySpec(core.Group{}), func(c *Config) { c.Guard = core.Guard{MaxRestarts: 3, Window: time.Minute} })
 		defer h.close(t)
 		ids := startReplicas(h, 8)
-		begun := time.Now()
+		began := time.Now()
 		h.failLiveness(ids...)
 		for i, want := range []int{3, 6, 8} {
-			time.Sleep(time.Until(begun.Add(time.Duration(i)*(time.Minute+time.Second) + 30*time.Second)))
+			time.Sleep(time.Until(began.Add(time.Duration(i)*(time.Minute+time.Second) + 30*time.Second)))
 			synctest.Wait()
 			stops := strings.Count(strings.Join(h.engine.calls(), " "), "stop")
 			if stops != want {
@@ -54,7 +54,7 @@ func TestRestartBudget(t *testing.T) {
 }
 
 // A container that waits for its group does not use up the budget.
-func TestGroupsDoNotUseTheBudgetUp(t *testing.T) {
+func TestWaitingForAGroupLeavesTheBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarnessWith(t, slowReadySpec(core.Group{Name: "web"}), func(c *Config) { c.Guard = core.Guard{MaxRestarts: 3, Window: time.Hour} })
 		defer h.close(t)
@@ -69,7 +69,7 @@ func TestGroupsDoNotUseTheBudgetUp(t *testing.T) {
 }
 
 // healthd restarts no waiting container while the runtime is lost or healthd shuts down.
-func TestNothingIsPermittedBlindly(t *testing.T) {
+func TestNoWaitingRestartWhileLostOrShuttingDown(t *testing.T) {
 	for _, what := range []string{"lost", "shutdown"} {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -102,7 +102,7 @@ func TestNothingIsPermittedBlindly(t *testing.T) {
 	}
 }
 
-func TestGuardIsOnlyHeardOfWhenSomebodyWaits(t *testing.T) {
+func TestBudgetEventOnlyWhenAContainerWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarnessWith(t, slowReadySpec(core.Group{}), func(c *Config) { c.Guard = core.Guard{MaxRestarts: 5, Window: time.Minute} })
 		defer h.close(t)

@@ -98,7 +98,7 @@ func (c *chaosContainer) answersProbe(probe core.ProbeType) bool {
 	return up && !c.hung
 }
 
-// noteRunBegan notes that a run has begun.
+// noteRunBegan notes that a run has began.
 func (h *chaosHost) noteRunBegan(c *chaosContainer, by actor) {
 	old := c.chaosRecord
 	if by > 0 {

@@ -24,7 +24,7 @@ func (h *harness) exitOnTerm(id string) {
 
 // An engine that shuts down stops its containers, waits for the slowest, and is back
 // much later.
-func TestEngineEndsSlowly(t *testing.T) {
+func TestEngineShutsDownSlowly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t, plainSpec(core.Always))
 		defer h.close(t)
@@ -66,10 +66,10 @@ func TestSignalAfterEngineStart(t *testing.T) {
 		h.event(runtime.Stopped, "c1", 0)
 	}
 	for _, tt := range []struct {
-		name   string
-		spares bool // by live-restore
-		events func(*harness)
-		runs   bool
+		name        string
+		liveRestore bool // by live-restore
+		events      func(*harness)
+		runs        bool
 	}{
 		{"ended by its engine", false, sweep, true},
 		{"ended by its engine after its grace", false, func(h *harness) {
@@ -80,17 +80,17 @@ func TestSignalAfterEngineStart(t *testing.T) {
 			h.event(runtime.Died, "c1", 0)
 			h.event(runtime.Stopped, "c1", 0)
 		}, true},
-		{"news of the signal after that of the end", false, func(h *harness) {
+		{"the signal's event after that of the end", false, func(h *harness) {
 			h.engine.endRun("c1", 137)
 			h.event(runtime.Died, "c1", 0)
 			h.event(runtime.Killed, "c1", 9)
 		}, true},
-		{"all news after the list", false, func(h *harness) {
+		{"all events after the list", false, func(h *harness) {
 			h.engine.endRun("c1", 137)
 			h.engine.deliver(h.engine.observation("c1"))
 			sweep(h)
 		}, true},
-		{"the engine spares what runs", true, sweep, false},
+		{"live-restore", true, sweep, false},
 		{"ended by its engine, started and stopped by an operator", false, func(h *harness) {
 			sweep(h)
 			h.engine.deliver(runtime.Update{Kind: runtime.Killed, Runtime: "docker", ID: "c1", Signal: 15, Time: time.Now(), Started: time.Now()})
@@ -98,7 +98,7 @@ func TestSignalAfterEngineStart(t *testing.T) {
 			h.engine.beginRun("c1")
 			h.engine.endRun("c1", 143)
 		}, false},
-		{"ended by its engine, started by an operator, of which the news is lost, and stopped", false, func(h *harness) {
+		{"ended by its engine, started by an operator, whose event is lost, and stopped", false, func(h *harness) {
 			sweep(h)
 			h.engine.deliver(h.engine.observation("c1"))
 			time.Sleep(15 * time.Second)
@@ -122,7 +122,7 @@ func TestSignalAfterEngineStart(t *testing.T) {
 				time.Sleep(time.Minute)
 				h.event(runtime.Lost, "", 0)
 				began := runtime.Update{Kind: runtime.Connected, Runtime: "docker", Replay: runtime.ReplayRestart}
-				if !tt.spares {
+				if !tt.liveRestore {
 					began.KilledByEngineBefore = time.Now()
 				}
 				h.engine.deliver(began)
@@ -159,7 +159,7 @@ func TestEndAfterEngineStart(t *testing.T) {
 
 // A container that has ended has not survived its signal, however long the engine takes
 // to show its end.
-func TestEndSeenLate(t *testing.T) {
+func TestEndInspectedLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t, webSpec())
 		defer h.close(t)
@@ -181,7 +181,7 @@ func TestEndSeenLate(t *testing.T) {
 
 // After an engine restart healthd stores its conclusions before it stores the events as
 // seen.
-func TestSeenAfterEngineStart(t *testing.T) {
+func TestSetSeenAfterEngineStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &slowStore{}
 		h := newHarnessWith(t, plainSpec(core.Always), func(c *Config) { c.Store = store })

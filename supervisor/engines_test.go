@@ -14,7 +14,7 @@ import (
 	"healthd/supervisor/core"
 )
 
-func TestInvalidLabelsAreShownAndNothingIsDone(t *testing.T) {
+func TestInvalidLabelsAreShownOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t, webSpec())
 		defer h.close(t)
@@ -34,10 +34,10 @@ func TestInvalidLabelsAreShownAndNothingIsDone(t *testing.T) {
 			t.Errorf("state %s, phase %s", v.State.Engine.State, v.Phase())
 		}
 		if calls := h.engine.calls(); len(calls) != 0 {
-			t.Errorf("calls %v for a container with wrong labels", calls)
+			t.Errorf("calls %v for a container with invalid labels", calls)
 		}
 		if err := h.Restart(t.Context(), "c1"); err == nil {
-			t.Error("a restart of a container with wrong labels was accepted")
+			t.Error("a restart of a container with invalid labels was accepted")
 		}
 		if got := h.journal.reasons("n-c1"); !slices.Equal(got, []string{"Invalid"}) {
 			t.Errorf("events %v", got)
@@ -81,7 +81,7 @@ func TestRemovedContainerLeavesOnlyItsIdentity(t *testing.T) {
 	})
 }
 
-func TestRenameMovesTheName(t *testing.T) {
+func TestRenameOnTheBoard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t, webSpec())
 		defer h.close(t)
@@ -155,13 +155,13 @@ func TestRuntimeViews(t *testing.T) {
 }
 
 // The first inspection of a container brings the causes that events named before it.
-func TestCausesBeforeTheFirstSight(t *testing.T) {
+func TestCausesBeforeTheFirstObservation(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		killed bool
 		calls  []string
 	}{
-		{"killed by somebody", true, nil},
+		{"killed by an operator", true, nil},
 		{"crashed", false, []string{"start c1"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -169,11 +169,11 @@ func TestCausesBeforeTheFirstSight(t *testing.T) {
 				h := newHarness(t, webSpec())
 				defer h.close(t)
 				h.sendSynced()
-				begun := time.Now()
+				began := time.Now()
 				time.Sleep(time.Millisecond)
 				ended := time.Now()
 				h.engine.containers["c1"] = &runtime.Container{
-					ID: "c1", Name: "n-c1", Runtime: "docker", State: runtime.Exited, StartedAt: begun, FinishedAt: ended,
+					ID: "c1", Name: "n-c1", Runtime: "docker", State: runtime.Exited, StartedAt: began, FinishedAt: ended,
 					ExitCode: 137, StopTimeout: -1, RestartPolicy: "no",
 				}
 				u := h.engine.observation("c1")
@@ -195,7 +195,7 @@ func TestCausesBeforeTheFirstSight(t *testing.T) {
 
 // The inspection of a container that stopped long ago failed during the first sync, and
 // succeeds later.
-func TestLateSightOfLongExited(t *testing.T) {
+func TestLateObservationOfLongExited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t, webSpec())
 		defer h.close(t)
@@ -321,7 +321,7 @@ func TestNewAddress(t *testing.T) {
 		synctest.Wait()
 		v := h.view(t, "c1")
 		if at := h.probes.address("c1:1"); at != "127.0.0.9" || !v.State.Health.Probes[core.Liveness].Running {
-			t.Fatalf("asked at %s: %+v", at, v.State.Health.Probes[core.Liveness])
+			t.Fatalf("probed at %s: %+v", at, v.State.Health.Probes[core.Liveness])
 		}
 		_ = h.send(context.Background(), &probeAnswer{id: "c1", run: v.State.Run.ID, version: 1, probe: core.Liveness, result: refused})
 		if y := h.view(t, "c1").State.Health.Probes[core.Liveness]; y.Outcome == prober.Failure {
@@ -331,7 +331,7 @@ func TestNewAddress(t *testing.T) {
 }
 
 // The inspection after a call may be older than what healthd knows.
-func TestStaleLookAfterACall(t *testing.T) {
+func TestStaleInspectionAfterACall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t, webSpec())
 		defer h.close(t)
@@ -373,7 +373,7 @@ func TestLostRuntimeIsLeftAlone(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if calls := h.engine.calls(); len(calls) != 0 {
-			t.Fatalf("calls %v to an engine that cannot be heard", calls)
+			t.Fatalf("calls %v to a lost engine", calls)
 		}
 		h.sendSynced()
 		time.Sleep(time.Second)

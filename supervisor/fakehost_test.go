@@ -45,25 +45,25 @@ type fakeHost struct {
 }
 
 func newFakeHost(t *testing.T, spec *core.Spec) *fakeHost {
-	e := &fakeHost{
+	h := &fakeHost{
 		t: t, engine: newFakeEngine(), probes: newFakeProber(), journal: &fakeJournal{}, stored: make(map[string]core.Memory), killed: make(chan struct{}),
 		resolve: func(string, map[string]string) (*core.Spec, error) { return spec, nil },
 	}
-	e.engine.deliver = e.report
-	return e
+	h.engine.deliver = h.report
+	return h
 }
 
 // report keeps an event in the history and delivers it to the daemon, if one runs.
-func (e *fakeHost) report(u runtime.Update) {
-	e.mu.Lock()
-	e.clock = later(later(time.Now(), e.clock.Add(1)), e.engine.newestStart())
-	u.SeenUntil = e.clock
+func (h *fakeHost) report(u runtime.Update) {
+	h.mu.Lock()
+	h.clock = later(later(time.Now(), h.clock.Add(1)), h.engine.newestStart())
+	u.SeenUntil = h.clock
 	if u.Kind == runtime.Killed || u.Kind == runtime.Died || u.Kind == runtime.Stopped {
-		u.Time = e.clock
+		u.Time = h.clock
 	}
-	e.events = append(e.events, u)
-	daemon := e.daemon
-	e.mu.Unlock()
+	h.events = append(h.events, u)
+	daemon := h.daemon
+	h.mu.Unlock()
 	if daemon != nil {
 		_ = daemon.Deliver(context.Background(), u)
 	}
@@ -83,89 +83,89 @@ func (e *fakeEngine) newestStart() time.Time {
 }
 
 // kill is kill -9 of the daemon: nothing that it still does has any effect.
-func (e *fakeHost) kill() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.killLocked()
+func (h *fakeHost) kill() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.killLocked()
 }
 
-func (e *fakeHost) killLocked() {
-	if e.daemon == nil {
+func (h *fakeHost) killLocked() {
+	if h.daemon == nil {
 		return
 	}
-	e.daemon = nil
-	e.generation++
-	e.stop()
-	close(e.killed)
-	e.killed = make(chan struct{})
+	h.daemon = nil
+	h.generation++
+	h.stop()
+	close(h.killed)
+	h.killed = make(chan struct{})
 }
 
 // current returns the daemon, nil when none runs, and a channel that is closed when it
 // is killed.
-func (e *fakeHost) current() (*Supervisor, <-chan struct{}) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.daemon, e.killed
+func (h *fakeHost) current() (*Supervisor, <-chan struct{}) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.daemon, h.killed
 }
 
 // shutDown stops the daemon with SIGTERM.
-func (e *fakeHost) shutDown() {
-	e.stop()
-	e.ended.Wait()
-	e.kill()
+func (h *fakeHost) shutDown() {
+	h.stop()
+	h.ended.Wait()
+	h.kill()
 }
 
 // startDaemon starts a daemon. replay says how many of the missed events the engine
 // sends; repeated, how many events that the last daemon has seen it sends again.
-func (e *fakeHost) startDaemon(replay runtime.Replay, again int, rebooted bool) {
-	e.t.Helper()
-	e.mu.Lock()
+func (h *fakeHost) startDaemon(replay runtime.Replay, again int, rebooted bool) {
+	h.t.Helper()
+	h.mu.Lock()
 	var past []core.Memory
-	for _, m := range e.stored { // as the journal does
+	for _, m := range h.stored { // as the journal does
 		text, err := json.Marshal(m)
 		if err != nil {
-			e.t.Fatal(err)
+			h.t.Fatal(err)
 		}
 		var copied core.Memory
 		if err := json.Unmarshal(text, &copied); err != nil {
-			e.t.Fatal(err)
+			h.t.Fatal(err)
 		}
 		past = append(past, copied)
 	}
-	from, _ := slices.BinarySearchFunc(e.events, e.seenUntil.Add(1), func(u runtime.Update, at time.Time) int { return u.SeenUntil.Compare(at) })
+	from, _ := slices.BinarySearchFunc(h.events, h.seenUntil.Add(1), func(u runtime.Update, at time.Time) int { return u.SeenUntil.Compare(at) })
 	var news []runtime.Update
 	if replay == runtime.ReplayComplete {
-		news = slices.Clone(e.events[max(0, from-again):])
+		news = slices.Clone(h.events[max(0, from-again):])
 	}
 	s := New(Config{
-		Resolve: e.resolve, Runtimes: map[string]Restarter{"docker": hostEngine{e, e.generation}}, Prober: e.probes, Journal: e.journal,
-		Guard: e.guard, Store: hostStore{e, e.generation}, Memories: past, Rebooted: rebooted,
+		Resolve: h.resolve, Runtimes: map[string]Restarter{"docker": hostEngine{h, h.generation}}, Prober: h.probes, Journal: h.journal,
+		Guard: h.guard, Store: hostStore{h, h.generation}, Memories: past, Rebooted: rebooted,
 	})
 	ctx, cancel := context.WithCancel(context.Background())
-	e.daemon, e.stop = s, cancel
-	e.ended.Go(func() { _ = s.Run(ctx) })
-	e.mu.Unlock()
-	e.deliverList(s, replay, news)
+	h.daemon, h.stop = s, cancel
+	h.ended.Go(func() { _ = s.Run(ctx) })
+	h.mu.Unlock()
+	h.deliverList(s, replay, news)
 	synctest.Wait()
 }
 
 // deliverList delivers to a daemon what a Watcher does after it has subscribed.
-func (e *fakeHost) deliverList(s *Supervisor, replay runtime.Replay, news []runtime.Update) {
+func (h *fakeHost) deliverList(s *Supervisor, replay runtime.Replay, news []runtime.Update) {
 	tell := func(u runtime.Update) {
 		u.Runtime = "docker"
 		_ = s.Deliver(context.Background(), u)
 	}
 	tell(runtime.Update{Kind: runtime.Connected, Replay: replay})
-	e.engine.mu.Lock()
-	ids := slices.Sorted(maps.Keys(e.engine.containers))
-	e.engine.mu.Unlock()
+	h.engine.mu.Lock()
+	ids := slices.Sorted(maps.Keys(h.engine.containers))
+	h.engine.mu.Unlock()
 	var unseen []string
 	for _, id := range ids {
-		if id == e.notInspectable {
+		if id == h.notInspectable {
 			unseen = append(unseen, id)
 			continue
 		}
-		u := e.engine.observation(id)
+		u := h.engine.observation(id)
 		for _, n := range news {
 			u.StateFromEvent = u.StateFromEvent || n.ID == id
 			if n.ID == id && n.Kind != runtime.Observed && !n.Time.Before(u.Container.StartedAt) {
@@ -178,29 +178,29 @@ func (e *fakeHost) deliverList(s *Supervisor, replay runtime.Replay, news []runt
 }
 
 // view returns the daemon's view of a container after it has handled all messages.
-func (e *fakeHost) view(id string) *core.View {
-	e.t.Helper()
+func (h *fakeHost) view(id string) *core.View {
+	h.t.Helper()
 	synctest.Wait()
-	daemon, _ := e.current()
+	daemon, _ := h.current()
 	if err := daemon.Ping(context.Background()); err != nil {
-		e.t.Fatal(err)
+		h.t.Fatal(err)
 	}
 	v, ok := daemon.Board().Find(id)
 	if !ok {
-		e.t.Fatalf("no container %s on the board", id)
+		h.t.Fatalf("no container %s on the board", id)
 	}
 	return v
 }
 
-func (e *fakeHost) running(id string) bool {
-	c, _ := e.engine.Inspect(context.Background(), id)
+func (h *fakeHost) running(id string) bool {
+	c, _ := h.engine.Inspect(context.Background(), id)
 	return c.State == runtime.Running
 }
 
 // eventCount counts the events of that reason in the container's history.
-func (e *fakeHost) eventCount(id, reason string) int {
+func (h *fakeHost) eventCount(id, reason string) int {
 	n := 0
-	for _, r := range e.journal.reasons("n-" + id) {
+	for _, r := range h.journal.reasons("n-" + id) {
 		if r == reason {
 			n++
 		}
@@ -209,50 +209,50 @@ func (e *fakeHost) eventCount(id, reason string) int {
 }
 
 // signal is a signal to the container that healthd did not send.
-func (e *fakeHost) signal(id string, number int) {
-	e.engine.deliver(runtime.Update{Kind: runtime.Killed, Runtime: "docker", ID: id, Signal: number})
+func (h *fakeHost) signal(id string, number int) {
+	h.engine.deliver(runtime.Update{Kind: runtime.Killed, Runtime: "docker", ID: id, Signal: number})
 }
 
 // operatorStop is docker stop.
-func (e *fakeHost) operatorStop(id string) {
-	e.signal(id, 15)
-	e.engine.exit(id, 143)
-	e.engine.deliver(runtime.Update{Kind: runtime.Stopped, Runtime: "docker", ID: id})
+func (h *fakeHost) operatorStop(id string) {
+	h.signal(id, 15)
+	h.engine.exit(id, 143)
+	h.engine.deliver(runtime.Update{Kind: runtime.Stopped, Runtime: "docker", ID: id})
 }
 
 // killEngine ends the engine and its containers; no event tells of it.
-func (e *fakeHost) killEngine() {
-	if daemon, _ := e.current(); daemon != nil {
+func (h *fakeHost) killEngine() {
+	if daemon, _ := h.current(); daemon != nil {
 		_ = daemon.Deliver(context.Background(), runtime.Update{Kind: runtime.Lost, Runtime: "docker", Err: errors.New("EOF")})
 	}
-	e.engine.mu.Lock()
-	all := slices.Sorted(maps.Keys(e.engine.containers))
-	e.engine.mu.Unlock()
+	h.engine.mu.Lock()
+	all := slices.Sorted(maps.Keys(h.engine.containers))
+	h.engine.mu.Unlock()
 	for _, id := range all {
-		if e.running(id) {
-			e.engine.endRun(id, 137)
+		if h.running(id) {
+			h.engine.endRun(id, 137)
 		}
 	}
 }
 
 // stopEngine is a shutdown of the engine: it stops those containers first.
-func (e *fakeHost) stopEngine(ids ...string) {
-	e.engine.refuseConnections(true)
+func (h *fakeHost) stopEngine(ids ...string) {
+	h.engine.refuseConnections(true)
 	for _, id := range ids {
-		e.signal(id, 15)
+		h.signal(id, 15)
 	}
 	for _, id := range ids {
-		e.engine.exit(id, 143)
+		h.engine.exit(id, 143)
 	}
 	time.Sleep(time.Second)
-	e.killEngine()
+	h.killEngine()
 }
 
 // startEngine starts the engine again; the daemon, which ran on, connects to it.
-func (e *fakeHost) startEngine() {
-	e.engine.refuseConnections(false)
-	daemon, _ := e.current()
-	e.deliverList(daemon, runtime.ReplayRestart, nil)
+func (h *fakeHost) startEngine() {
+	h.engine.refuseConnections(false)
+	daemon, _ := h.current()
+	h.deliverList(daemon, runtime.ReplayRestart, nil)
 	synctest.Wait()
 }
 

@@ -71,10 +71,10 @@ func TestSetGateErrors(t *testing.T) {
 			}
 		}
 		if err := h.request(t.Context(), late); !errors.Is(err, ErrUnknownContainer) {
-			t.Errorf("a request for a container that went meanwhile: %v", err)
+			t.Errorf("a request for a container that was removed meanwhile: %v", err)
 		}
 		if err := h.SetGate(t.Context(), "bad", "warm", true); err == nil || !strings.Contains(err.Error(), "period: no number") {
-			t.Errorf("a container with wrong labels: %v", err)
+			t.Errorf("a container with invalid labels: %v", err)
 		}
 		if s := h.view(t, "c1").State; len(s.Gates) != 1 {
 			t.Errorf("gates %+v, want only the one that there is", s.Gates)

@@ -67,11 +67,11 @@ func TestGroupLimit(t *testing.T) {
 		members int
 		atOnce  int
 	}{
-		{"one unless said", core.Share{}, 3, 1},
+		{"default", core.Share{}, 3, 1},
 		{"two", core.Share{Number: 2}, 5, 2},
-		{"more than there are", core.Share{Number: 9}, 3, 3},
+		{"more than members", core.Share{Number: 9}, 3, 3},
 		{"half", core.Share{Percent: 50}, 5, 2},
-		{"a tenth is still one", core.Share{Percent: 10}, 4, 1},
+		{"a tenth is at least one", core.Share{Percent: 10}, 4, 1},
 		{"all", core.Share{Percent: 100}, 4, 4},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -114,7 +114,7 @@ func TestGroupLimit(t *testing.T) {
 
 // The container that has waited longest comes first, and the view says what each waits
 // for.
-func TestGroupLimitIsFairAndTold(t *testing.T) {
+func TestGroupLimitIsFairAndShown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t, slowReadySpec(core.Group{Name: "web"}))
 		defer h.close(t)
@@ -129,7 +129,7 @@ func TestGroupLimitIsFairAndTold(t *testing.T) {
 			t.Errorf("a: %q, want %q", got, want)
 		}
 		if v := h.view(t, "a"); !v.State.Conditions.Ready.Status || v.Waiting().Until.IsZero() {
-			t.Errorf("it is withdrawn while it waits, or nobody knows for how long: %+v", v.Waiting())
+			t.Errorf("it is withdrawn while it waits, or no end is known: %+v", v.Waiting())
 		}
 		time.Sleep(time.Minute)
 		synctest.Wait()
@@ -138,12 +138,12 @@ func TestGroupLimitIsFairAndTold(t *testing.T) {
 			t.Errorf("calls %v, want %v", got, want)
 		}
 		if n := strings.Count(strings.Join(h.journal.reasons("n-a"), " "), core.WaitGroupLimit); n != 1 {
-			t.Errorf("told %d times that it waits", n)
+			t.Errorf("%d events that it waits", n)
 		}
 	})
 }
 
-func TestWhoRecoversIsSpared(t *testing.T) {
+func TestRecoveredContainerIsNotRestarted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t, slowReadySpec(core.Group{Name: "web"}))
 		defer h.close(t)
@@ -195,7 +195,7 @@ func TestGroupLimitIsForProbesOnly(t *testing.T) {
 
 // A container counts as down until it is ready again, its startup budget is over, or it
 // is gone for good.
-func TestPlacesOfAGroupAreFreed(t *testing.T) {
+func TestEndOfAnOutage(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		do   func(*harness)
@@ -204,7 +204,7 @@ func TestPlacesOfAGroupAreFreed(t *testing.T) {
 		{"ready again", func(h *harness) {}, 5 * time.Second},
 		{"never ready", func(h *harness) { h.probes.setResult("a:3", refused) }, 7 * time.Second},
 		{"removed", func(h *harness) { h.remove("a") }, 0},
-		{"stopped by somebody", func(h *harness) {
+		{"stopped by an operator", func(h *harness) {
 			h.engine.deliver(runtime.Update{Kind: runtime.Killed, Runtime: "docker", ID: "a", Signal: 15, Time: time.Now()})
 			h.engine.exit("a", 143)
 		}, 0},
@@ -224,7 +224,7 @@ func TestPlacesOfAGroupAreFreed(t *testing.T) {
 				defer h.close(t)
 				startReplicas(h, 2)
 				h.failLiveness("a")
-				begun := h.view(t, "a").State.Health.BeganAt
+				began := h.view(t, "a").State.Health.BeganAt
 				h.failLiveness("b")
 				tt.do(h)
 				for range 1000 {
@@ -235,7 +235,7 @@ func TestPlacesOfAGroupAreFreed(t *testing.T) {
 					time.Sleep(50 * time.Millisecond)
 				}
 				// b failed a second after a, and the loop looks at least once a second.
-				got, want := time.Since(begun), max(tt.free, time.Second)
+				got, want := time.Since(began), max(tt.free, time.Second)
 				if got < want-100*time.Millisecond || got > want+1100*time.Millisecond {
 					t.Errorf("b was restarted %v after the new run of a began, want %v", got, want)
 				}
@@ -245,7 +245,7 @@ func TestPlacesOfAGroupAreFreed(t *testing.T) {
 }
 
 // The spec or the Compose labels say which group a container belongs to.
-func TestWhoIsAMember(t *testing.T) {
+func TestGroupMembership(t *testing.T) {
 	compose := map[string]string{core.ComposeProject: "p", core.ComposeService: "web"}
 	for _, tt := range []struct {
 		name   string
@@ -315,25 +315,25 @@ func TestGroupLimitOutlivesTheDaemon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		spec := slowReadySpec(core.Group{Name: "web"})
 		spec.Publish.Drain = 20 * time.Second
-		e := newFakeHost(t, spec)
-		e.startDaemon(runtime.ReplayUnknown, 0, false)
-		e.engine.run("a")
-		e.engine.run("b")
-		e.sleep(6500 * time.Millisecond)
-		e.probes.setResult("a:2", refused)
-		e.sleep(time.Second)
-		e.kill()
-		e.probes.setResult("b:2", refused)
-		e.startDaemon(runtime.ReplayComplete, 0, false)
-		e.sleep(2 * time.Second)
-		if w := e.view("b").Waiting(); w == nil || w.Reason != core.WaitGroupLimit || !e.view("a").State.Draining() {
+		h := newFakeHost(t, spec)
+		h.startDaemon(runtime.ReplayUnknown, 0, false)
+		h.engine.run("a")
+		h.engine.run("b")
+		h.sleep(6500 * time.Millisecond)
+		h.probes.setResult("a:2", refused)
+		h.sleep(time.Second)
+		h.kill()
+		h.probes.setResult("b:2", refused)
+		h.startDaemon(runtime.ReplayComplete, 0, false)
+		h.sleep(2 * time.Second)
+		if w := h.view("b").Waiting(); w == nil || w.Reason != core.WaitGroupLimit || !h.view("a").State.Draining() {
 			t.Errorf("b waits for %+v", w)
 		}
-		e.shutDown()
+		h.shutDown()
 	})
 }
 
-func TestLongListsAreCut(t *testing.T) {
+func TestNameListIsCut(t *testing.T) {
 	for n, want := range map[int]string{0: "", 1: "0", 5: "0, 1, 2, 3, 4", 7: "0, 1, 2, 3, 4 and 2 more"} {
 		var list nameList
 		for i := range n {

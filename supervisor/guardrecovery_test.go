@@ -13,7 +13,7 @@ import (
 
 // A container that an earlier daemon restarted counts as down until it is ready again or
 // its startup budget is over.
-func TestAnOutageOutlivesTheDaemon(t *testing.T) {
+func TestOutageOutlivesTheDaemon(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		ready bool // a, when the daemon is back
@@ -22,42 +22,42 @@ func TestAnOutageOutlivesTheDaemon(t *testing.T) {
 	}{
 		{"not ready yet", false, time.Second, true},
 		{"ready again", true, 5500 * time.Millisecond, false},
-		{"has had its time", false, 10 * time.Second, false},
+		{"startup budget over", false, 10 * time.Second, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				e := newFakeHost(t, slowReadySpec(core.Group{Name: "web"}))
-				e.startDaemon(runtime.ReplayUnknown, 0, false)
-				e.engine.run("a")
-				e.engine.run("b")
-				e.sleep(6500 * time.Millisecond)
-				e.probes.setResult("a:2", refused)
-				e.engine.onStopOf = func(id string) { e.probes.setResult(id+":2", success) }
+				h := newFakeHost(t, slowReadySpec(core.Group{Name: "web"}))
+				h.startDaemon(runtime.ReplayUnknown, 0, false)
+				h.engine.run("a")
+				h.engine.run("b")
+				h.sleep(6500 * time.Millisecond)
+				h.probes.setResult("a:2", refused)
+				h.engine.onStopOf = func(id string) { h.probes.setResult(id+":2", success) }
 				if !tt.ready {
-					e.probes.setResult("a:3", refused)
+					h.probes.setResult("a:3", refused)
 				}
-				e.sleep(time.Second)
-				if s := e.view("a").State; s.RestartCount() != 1 || s.Conditions.Ready.Status {
+				h.sleep(time.Second)
+				if s := h.view("a").State; s.RestartCount() != 1 || s.Conditions.Ready.Status {
 					t.Fatalf("a: %+v", s)
 				}
 				if !tt.ready {
-					e.kill()
+					h.kill()
 				}
 				time.Sleep(tt.past)
 				synctest.Wait()
-				e.kill()
-				e.probes.setResult("b:2", refused)
-				e.startDaemon(runtime.ReplayComplete, 0, false)
-				e.sleep(1500 * time.Millisecond)
-				w := e.view("b").Waiting()
+				h.kill()
+				h.probes.setResult("b:2", refused)
+				h.startDaemon(runtime.ReplayComplete, 0, false)
+				h.sleep(1500 * time.Millisecond)
+				w := h.view("b").Waiting()
 				if waits := w != nil && w.Reason == core.WaitGroupLimit; waits != tt.waits {
-					t.Errorf("b waits for %+v, want that: %v; a: %+v", w, tt.waits, e.view("a").State)
+					t.Errorf("b waits for %+v, want that: %v; a: %+v", w, tt.waits, h.view("a").State)
 				}
-				e.sleep(time.Minute)
-				if e.view("b").State.RestartCount() == 0 || e.stored["a"].Down != (core.Outage{}) {
-					t.Errorf("b waits for ever, or a is kept as down: %+v", e.stored["a"].Down)
+				h.sleep(time.Minute)
+				if h.view("b").State.RestartCount() == 0 || h.stored["a"].Down != (core.Outage{}) {
+					t.Errorf("b still waits, or a is stored as down: %+v", h.stored["a"].Down)
 				}
-				e.shutDown()
+				h.shutDown()
 			})
 		})
 	}
@@ -66,69 +66,69 @@ func TestAnOutageOutlivesTheDaemon(t *testing.T) {
 // Restarts that earlier daemons granted count for the budget, also those of containers
 // that were removed or re-created since.
 func TestRestartBudgetOutlivesTheDaemon(t *testing.T) {
-	for _, then := range []string{"", "removed", "created anew"} {
+	for _, then := range []string{"", "removed", "re-created"} {
 		t.Run(then, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				e := newFakeHost(t, slowReadySpec(core.Group{}))
-				e.guard = core.Guard{MaxRestarts: 3, Window: time.Minute}
-				e.startDaemon(runtime.ReplayUnknown, 0, false)
+				h := newFakeHost(t, slowReadySpec(core.Group{}))
+				h.guard = core.Guard{MaxRestarts: 3, Window: time.Minute}
+				h.startDaemon(runtime.ReplayUnknown, 0, false)
 				for _, id := range []string{"a", "b", "c"} {
-					e.engine.run(id)
+					h.engine.run(id)
 				}
-				e.sleep(6500 * time.Millisecond)
-				e.engine.onStopOf = func(id string) { e.probes.setResult(id+":2", success) }
-				begun := time.Now()
+				h.sleep(6500 * time.Millisecond)
+				h.engine.onStopOf = func(id string) { h.probes.setResult(id+":2", success) }
+				began := time.Now()
 				for range 2 {
-					e.probes.setResult("a:2", refused)
-					e.sleep(1500 * time.Millisecond)
+					h.probes.setResult("a:2", refused)
+					h.sleep(1500 * time.Millisecond)
 				}
-				if n := e.view("a").State.RestartCount(); n != 2 {
+				if n := h.view("a").State.RestartCount(); n != 2 {
 					t.Fatalf("a has %d restarts", n)
 				}
-				e.kill()
-				e.startDaemon(runtime.ReplayComplete, 0, false)
-				e.sleep(time.Second)
-				e.replace("a", then)
-				e.probes.setResult("b:2", refused)
-				e.sleep(1500 * time.Millisecond)
-				e.kill()
-				e.probes.setResult("c:2", refused)
-				e.startDaemon(runtime.ReplayComplete, 0, false)
-				e.sleep(2 * time.Second)
-				w := e.view("c").Waiting()
-				if w == nil || w.Reason != core.WaitRestartBudget || w.Until.Sub(begun) > time.Minute+time.Second {
-					t.Fatalf("c waits for %+v; calls %v", w, e.engine.calls())
+				h.kill()
+				h.startDaemon(runtime.ReplayComplete, 0, false)
+				h.sleep(time.Second)
+				h.replace("a", then)
+				h.probes.setResult("b:2", refused)
+				h.sleep(1500 * time.Millisecond)
+				h.kill()
+				h.probes.setResult("c:2", refused)
+				h.startDaemon(runtime.ReplayComplete, 0, false)
+				h.sleep(2 * time.Second)
+				w := h.view("c").Waiting()
+				if w == nil || w.Reason != core.WaitRestartBudget || w.Until.Sub(began) > time.Minute+time.Second {
+					t.Fatalf("c waits for %+v; calls %v", w, h.engine.calls())
 				}
-				e.sleep(time.Until(w.Until.Add(2 * time.Second)))
-				if e.view("c").State.RestartCount() == 0 {
+				h.sleep(time.Until(w.Until.Add(2 * time.Second)))
+				if h.view("c").State.RestartCount() == 0 {
 					t.Error("c was never restarted")
 				}
-				e.shutDown()
+				h.shutDown()
 			})
 		})
 	}
 }
 
 // replace removes a container. When then says so, it creates another one in its place.
-func (e *fakeHost) replace(id, then string) {
+func (h *fakeHost) replace(id, then string) {
 	if then == "" {
 		return
 	}
-	e.engine.delete(id)
-	e.engine.deliver(runtime.Update{Kind: runtime.Removed, Runtime: "docker", ID: id})
-	if then == "created anew" {
-		e.engine.names[id+"2"] = "n-" + id
-		e.engine.run(id + "2")
+	h.engine.delete(id)
+	h.engine.deliver(runtime.Update{Kind: runtime.Removed, Runtime: "docker", ID: id})
+	if then == "re-created" {
+		h.engine.names[id+"2"] = "n-" + id
+		h.engine.run(id + "2")
 	}
 }
 
 // Labels are written by whoever may start containers. They must not block a group for as
 // long as they like.
-func TestNobodyHoldsItsGroupUpForLong(t *testing.T) {
+func TestLabelsCannotBlockAGroup(t *testing.T) {
 	const days = 300 * 24 * time.Hour
 	for _, tt := range []struct {
-		name string
-		evil func(*core.Spec)
+		name   string
+		change func(*core.Spec)
 	}{
 		{"initial delay", func(s *core.Spec) { s.Probes[core.Readiness].InitialDelay = days }},
 		{"drain", func(s *core.Spec) { s.Publish.Drain = days }},
@@ -138,17 +138,17 @@ func TestNobodyHoldsItsGroupUpForLong(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				h := newHarness(t, slowReadySpec(core.Group{Name: "shop/web"}))
 				defer h.close(t)
-				evil := slowReadySpec(core.Group{Name: "shop/web"})
-				tt.evil(evil)
-				h.specs["n-c"] = evil
+				slow := slowReadySpec(core.Group{Name: "shop/web"})
+				tt.change(slow)
+				h.specs["n-c"] = slow
 				startReplicas(h, 3)
 				h.engine.exit("c", 1) // the first start comes at once
 				time.Sleep(6 * time.Second)
 				h.failLiveness("c")
-				begun := time.Now()
+				began := time.Now()
 				h.failLiveness("a", "b")
 				for _, after := range []time.Duration{maxOutage - 10*time.Second, maxOutage + 20*time.Second} {
-					time.Sleep(time.Until(begun.Add(after)))
+					time.Sleep(time.Until(began.Add(after)))
 					synctest.Wait()
 					calls := strings.Join(h.engine.calls(), ", ")
 					a, b := strings.Contains(calls, "start a"), strings.Contains(calls, "start b")

@@ -78,7 +78,7 @@ func TestHoldEndsByItself(t *testing.T) {
 	})
 }
 
-func TestResumeGoesByThePolicy(t *testing.T) {
+func TestResumeFollowsThePolicy(t *testing.T) {
 	for policy, want := range map[core.RestartPolicy]int{core.Always: 1, core.OnFailure: 0, core.Never: 0} {
 		synctest.Test(t, func(t *testing.T) {
 			h := newHarness(t, plainSpec(policy))
@@ -102,7 +102,7 @@ func TestResumeGoesByThePolicy(t *testing.T) {
 				}
 			}
 			if held != 1 {
-				t.Errorf("told %d times that it is held", held)
+				t.Errorf("%d events that it is held", held)
 			}
 		})
 	}
@@ -134,7 +134,7 @@ func TestHoldDuringARestart(t *testing.T) {
 	})
 }
 
-func TestOperatorStopsWhatIsHeld(t *testing.T) {
+func TestOperatorStopsAHeldContainer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHeldHarness(t, time.Minute)
 		defer h.close(t)
@@ -149,45 +149,45 @@ func TestOperatorStopsWhatIsHeld(t *testing.T) {
 }
 
 // A hold belongs to the identity: it outlives a run, a container and a daemon.
-func TestHoldSurvives(t *testing.T) {
+func TestHoldBelongsToTheIdentity(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := newFakeHost(t, plainSpec(core.Always))
-		e.startDaemon(runtime.ReplayUnknown, 0, false)
-		e.engine.run("c1")
+		h := newFakeHost(t, plainSpec(core.Always))
+		h.startDaemon(runtime.ReplayUnknown, 0, false)
+		h.engine.run("c1")
 		synctest.Wait()
 		until := time.Now().Add(time.Hour)
-		_ = e.daemon.Hold(t.Context(), "c1", until)
+		_ = h.daemon.Hold(t.Context(), "c1", until)
 		held := func(when, id string) {
 			t.Helper()
-			if s := e.view(id).State; !s.Lasting.Held || !s.Lasting.HeldUntil.Equal(until) {
+			if s := h.view(id).State; !s.Lasting.Held || !s.Lasting.HeldUntil.Equal(until) {
 				t.Errorf("%s: %v until %v", when, s.Lasting.Held, s.Lasting.HeldUntil)
 			}
 		}
-		e.engine.exit("c1", 1)
-		e.engine.run("c1") // not by healthd
+		h.engine.exit("c1", 1)
+		h.engine.run("c1") // not by healthd
 		held("a new run", "c1")
-		e.kill()
-		e.startDaemon(runtime.ReplayComplete, 0, false)
+		h.kill()
+		h.startDaemon(runtime.ReplayComplete, 0, false)
 		held("a new daemon", "c1")
-		e.engine.mu.Lock()
-		delete(e.engine.containers, "c1")
-		e.engine.names["c2"] = "n-c1"
-		e.engine.mu.Unlock()
-		e.engine.deliver(runtime.Update{Kind: runtime.Removed, Runtime: "docker", ID: "c1"})
-		e.engine.run("c2")
+		h.engine.mu.Lock()
+		delete(h.engine.containers, "c1")
+		h.engine.names["c2"] = "n-c1"
+		h.engine.mu.Unlock()
+		h.engine.deliver(runtime.Update{Kind: runtime.Removed, Runtime: "docker", ID: "c1"})
+		h.engine.run("c2")
 		held("a new container", "c2")
-		e.engine.exit("c2", 1)
-		begun := time.Now()
-		e.shutDown() // a hold does not delay the shutdown
-		if took := time.Since(begun); took != 0 {
+		h.engine.exit("c2", 1)
+		began := time.Now()
+		h.shutDown() // a hold does not delay the shutdown
+		if took := time.Since(began); took != 0 {
 			t.Errorf("the daemon took %v to end", took)
 		}
-		e.startDaemon(runtime.ReplayComplete, 0, false)
-		held("an end in good order", "c2")
-		e.sleep(2 * time.Hour)
-		if !e.running("c2") || e.view("c2").State.Lasting.Held {
+		h.startDaemon(runtime.ReplayComplete, 0, false)
+		held("a shutdown", "c2")
+		h.sleep(2 * time.Hour)
+		if !h.running("c2") || h.view("c2").State.Lasting.Held {
 			t.Error("not started when the hold was over")
 		}
-		e.shutDown()
+		h.shutDown()
 	})
 }

@@ -63,12 +63,12 @@ type fakeHook struct {
 }
 
 func (h *fakeHook) Run(ctx context.Context) prober.HookResult {
-	h.hooks.engine.noteCall("%s begins", h.name)
+	h.hooks.engine.noteCall("%s began", h.name)
 	select {
 	case r := <-h.hooks.results:
 		return r
 	case <-ctx.Done():
-		h.hooks.engine.noteCall("%s is cut short", h.name)
+		h.hooks.engine.noteCall("%s was cancelled", h.name)
 		return prober.HookResult{Err: context.Cause(ctx)}
 	}
 }
@@ -81,7 +81,7 @@ func wantCalls(t *testing.T, h *harness, d time.Duration, want ...string) {
 	}
 	synctest.Wait()
 	if got := h.engine.calls(); !slices.Equal(got, want) {
-		t.Fatalf("happened: %q, want %q", got, want)
+		t.Fatalf("calls %q, want %q", got, want)
 	}
 }
 
@@ -99,7 +99,7 @@ func TestPostStartComesAfterTheStartAndBeforeProbes(t *testing.T) {
 		defer h.close(t)
 		h.sendSynced()
 		h.engine.run("c1")
-		wantCalls(t, h, time.Minute, "PostStart of c1 begins")
+		wantCalls(t, h, time.Minute, "PostStart of c1 began")
 		v := h.view(t, "c1")
 		if _, reason, _ := v.Readiness(); reason != core.NotReadyPostStart || v.State.Conditions.Started.Status || h.probes.timesAsked("c1:1")+h.probes.timesAsked("c1:2") != 0 {
 			t.Errorf("probed or ready before post_start has ended: %s, %+v", reason, v.State)
@@ -112,13 +112,13 @@ func TestPostStartComesAfterTheStartAndBeforeProbes(t *testing.T) {
 		if err := h.Restart(t.Context(), "c1"); err != nil {
 			t.Fatal(err)
 		}
-		wantCalls(t, h, time.Second, "PostStart of c1 begins", "stop c1 30s", "start c1", "PostStart of c1 begins")
+		wantCalls(t, h, time.Second, "PostStart of c1 began", "stop c1 30s", "start c1", "PostStart of c1 began")
 		hooks.results <- prober.HookResult{}
 	})
 }
 
 // post_start was run before, by an earlier healthd or not at all.
-func TestNoPostStartForWhatWasFoundRunning(t *testing.T) {
+func TestNoPostStartForRunningContainers(t *testing.T) {
 	t.Attr("kubelet", "241")
 	synctest.Test(t, func(t *testing.T) {
 		h, _ := newHookHarness(t, noDrainSpec(), core.PostStart)
@@ -141,7 +141,7 @@ func TestFailedPostStartStopsTheRun(t *testing.T) {
 		h.engine.run("c1")
 		synctest.Wait()
 		hooks.results <- prober.HookResult{Err: errors.New("exited with code 1")}
-		wantCalls(t, h, time.Second, "PostStart of c1 begins", "stop c1 30s", "start c1", "PostStart of c1 begins")
+		wantCalls(t, h, time.Second, "PostStart of c1 began", "stop c1 30s", "start c1", "PostStart of c1 began")
 		if s := h.view(t, "c1").State; s.Lasting.Restarts[core.ByPostStart] != 1 || !slices.Contains(h.journal.reasons("n-c1"), core.EventFailedPostStartHook) {
 			t.Errorf("restarts %v, events %v", s.Lasting.Restarts, h.journal.reasons("n-c1"))
 		}
@@ -155,23 +155,23 @@ func TestPostStartIsBounded(t *testing.T) {
 		defer h.close(t)
 		h.sendSynced()
 		h.engine.run("c1")
-		wantCalls(t, h, core.PostStartTimeout, "PostStart of c1 begins")
-		wantCalls(t, h, 2*time.Second, "PostStart of c1 begins", "PostStart of c1 is cut short", "stop c1 30s", "start c1", "PostStart of c1 begins")
+		wantCalls(t, h, core.PostStartTimeout, "PostStart of c1 began")
+		wantCalls(t, h, 2*time.Second, "PostStart of c1 began", "PostStart of c1 was cancelled", "stop c1 30s", "start c1", "PostStart of c1 began")
 		hooks.results <- prober.HookResult{}
 	})
 }
 
 // A hook that cannot be run says nothing about the container.
-func TestPostStartThatCannotBeMadeIsTriedAgain(t *testing.T) {
+func TestUnbuiltPostStartIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, hooks := newHookHarness(t, noDrainSpec(), core.PostStart)
 		defer h.close(t)
-		hooks.setMakeError(errors.New("nobody knows the runtime"))
+		hooks.setMakeError(errors.New("unknown runtime"))
 		h.sendSynced()
 		h.engine.run("c1")
 		wantCalls(t, h, core.HookRetry-time.Millisecond)
 		hooks.setMakeError(nil)
-		wantCalls(t, h, 2*time.Millisecond, "PostStart of c1 begins")
+		wantCalls(t, h, 2*time.Millisecond, "PostStart of c1 began")
 		hooks.results <- prober.HookResult{}
 		synctest.Wait()
 		if v := h.view(t, "c1"); !v.State.Conditions.Ready.Status || v.State.RestartCount() != 0 {
@@ -190,7 +190,7 @@ func TestPreStopComesBeforeTheStop(t *testing.T) {
 		synctest.Wait()
 		h.probes.setResult("c1:1", refused)
 		wantCalls(t, h, 30*time.Second) // the third failure; it now drains for 5 s
-		wantCalls(t, h, 5*time.Second+time.Millisecond, "PreStop of c1 begins")
+		wantCalls(t, h, 5*time.Second+time.Millisecond, "PreStop of c1 began")
 		h.probes.setResult("c1:1", prober.Result{Outcome: prober.Success})
 		v := h.view(t, "c1")
 		if x := v.Waiting(); v.State.Conditions.Ready.Status || x == nil || !strings.Contains(x.Message, "pre_stop hook runs") {
@@ -198,11 +198,11 @@ func TestPreStopComesBeforeTheStop(t *testing.T) {
 		}
 		time.Sleep(8*time.Second - time.Millisecond)
 		hooks.results <- prober.HookResult{}
-		wantCalls(t, h, 0, "PreStop of c1 begins", "stop c1 22s", "start c1")
+		wantCalls(t, h, 0, "PreStop of c1 began", "stop c1 22s", "start c1")
 	})
 }
 
-func TestPreStopMayTakeAllOfTheGrace(t *testing.T) {
+func TestPreStopMayTakeTheWholeGracePeriod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, _ := newHookHarness(t, noDrainSpec(), core.PreStop)
 		defer h.close(t)
@@ -212,8 +212,8 @@ func TestPreStopMayTakeAllOfTheGrace(t *testing.T) {
 		if err := h.Restart(t.Context(), "c1"); err != nil {
 			t.Fatal(err)
 		}
-		wantCalls(t, h, 30*time.Second-1, "PreStop of c1 begins")
-		wantCalls(t, h, time.Second, "PreStop of c1 begins", "PreStop of c1 is cut short", "stop c1 2s", "start c1")
+		wantCalls(t, h, 30*time.Second-1, "PreStop of c1 began")
+		wantCalls(t, h, time.Second, "PreStop of c1 began", "PreStop of c1 was cancelled", "stop c1 2s", "start c1")
 		if got := h.journal.reasons("n-c1"); !slices.Contains(got, core.EventFailedPreStopHook) {
 			t.Errorf("events %v", got)
 		}
@@ -240,11 +240,11 @@ func TestNewAddressDoesNotEndAHook(t *testing.T) {
 				h.engine.containers["c1"].Address = "127.0.0.9"
 				h.engine.mu.Unlock()
 				h.engine.deliver(h.engine.observation("c1"))
-				wantCalls(t, h, time.Second, hook.Title()+" of c1 begins")
+				wantCalls(t, h, time.Second, hook.Title()+" of c1 began")
 				hooks.results <- prober.HookResult{}
 				synctest.Wait()
 				if s := h.view(t, "c1").State; !s.Conditions.Ready.Status {
-					t.Errorf("the end of the hook was not heard: %+v", s)
+					t.Errorf("the end of the hook was not noticed: %+v", s)
 				}
 			})
 		})
@@ -267,7 +267,7 @@ func TestRemovedContainerEndsItsHook(t *testing.T) {
 				}
 				synctest.Wait()
 				h.remove("c1")
-				wantCalls(t, h, time.Minute, hook.Title()+" of c1 begins", hook.Title()+" of c1 is cut short")
+				wantCalls(t, h, time.Minute, hook.Title()+" of c1 began", hook.Title()+" of c1 was cancelled")
 			})
 		})
 	}
@@ -286,8 +286,8 @@ func TestHookOfAnEarlierRun(t *testing.T) {
 		synctest.Wait()
 		got := h.engine.calls()
 		slices.Sort(got[1:]) // the old hook may end before or after the new one begins
-		if want := []string{"PostStart of c1 begins", "PostStart of c1 begins", "PostStart of c1 is cut short", "start c1"}; !slices.Equal(got, want) {
-			t.Fatalf("happened: %q, want %q", got, want)
+		if want := []string{"PostStart of c1 began", "PostStart of c1 began", "PostStart of c1 was cancelled", "start c1"}; !slices.Equal(got, want) {
+			t.Fatalf("calls %q, want %q", got, want)
 		}
 		for _, late := range []hookEnded{
 			{id: "c1", run: first, hook: core.PostStart},
@@ -313,12 +313,12 @@ func TestShutdownEndsPostStart(t *testing.T) {
 		h.sendSynced()
 		h.engine.run("c1")
 		synctest.Wait()
-		begun := time.Now()
+		began := time.Now()
 		h.close(t)
-		if took := time.Since(begun); took != 0 {
+		if took := time.Since(began); took != 0 {
 			t.Errorf("the shutdown took %v", took)
 		}
-		wantCalls(t, h, 0, "PostStart of c1 begins", "PostStart of c1 is cut short")
+		wantCalls(t, h, 0, "PostStart of c1 began", "PostStart of c1 was cancelled")
 	})
 }
 
@@ -333,9 +333,9 @@ func TestShutdownWaitsForPreStop(t *testing.T) {
 			t.Fatal(err)
 		}
 		h.stop()
-		wantCalls(t, h, 10*time.Second, "PreStop of c1 begins")
+		wantCalls(t, h, 10*time.Second, "PreStop of c1 began")
 		hooks.results <- prober.HookResult{}
 		h.close(t)
-		wantCalls(t, h, 0, "PreStop of c1 begins", "stop c1 20s", "start c1")
+		wantCalls(t, h, 0, "PreStop of c1 began", "stop c1 20s", "start c1")
 	})
 }

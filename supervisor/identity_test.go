@@ -61,7 +61,7 @@ func TestChangedImageIsANewContainer(t *testing.T) {
 
 // The restart count belongs to the identity: it goes on when the container is re-
 // created.
-func TestRestartCountGoesOn(t *testing.T) {
+func TestRestartCountBelongsToTheIdentity(t *testing.T) {
 	numbered := func(number string) map[string]string {
 		return map[string]string{core.ComposeProject: "p", core.ComposeService: "web", core.ComposeNumber: number}
 	}
@@ -77,10 +77,10 @@ func TestRestartCountGoesOn(t *testing.T) {
 	gone := func(id string) func(*harness) { return func(h *harness) { h.remove(id) } }
 	asleep := func(d time.Duration) func(*harness) { return func(*harness) { time.Sleep(d) } }
 	for _, tt := range []struct {
-		name string
-		life []func(*harness)
-		id   string // the container whose count is checked
-		want int
+		name  string
+		steps []func(*harness)
+		id    string // the container whose count is checked
+		want  int
 	}{
 		{"never restarted", []func(*harness){made(web("c1")), runs("c1")}, "c1", 0},
 		{"not started yet", []func(*harness){made(web("c1"))}, "c1", 0},
@@ -99,8 +99,8 @@ func TestRestartCountGoesOn(t *testing.T) {
 		{"another number of the service", []func(*harness){
 			made(runtime.Container{ID: "c1", Name: "x_web", Labels: numbered("1")}), crash("c1", 3), gone("c1"),
 			made(runtime.Container{ID: "c2", Name: "web", Labels: numbered("2")}), runs("c2")}, "c2", 0},
-		{"a memory that is too old", []func(*harness){made(web("c1")), crash("c1", 3), gone("c1"), asleep(forgetAfter + time.Second), made(web("c2")), runs("c2")}, "c2", 0},
-		{"stopped and started by somebody counts for nothing", []func(*harness){made(web("c1")), crash("c1", 1), func(h *harness) {
+		{"remembered for too long", []func(*harness){made(web("c1")), crash("c1", 3), gone("c1"), asleep(forgetAfter + time.Second), made(web("c2")), runs("c2")}, "c2", 0},
+		{"an operator's stop and start do not count", []func(*harness){made(web("c1")), crash("c1", 1), func(h *harness) {
 			h.engine.deliver(runtime.Update{Kind: runtime.Killed, Runtime: "docker", ID: "c1", Signal: 15, Time: time.Now()})
 			h.engine.exit("c1", 143)
 			h.engine.run("c1")
@@ -112,8 +112,8 @@ func TestRestartCountGoesOn(t *testing.T) {
 				h := newHarness(t, webSpec())
 				defer h.close(t)
 				h.sendSynced()
-				for _, happens := range tt.life {
-					happens(h)
+				for _, step := range tt.steps {
+					step(h)
 					synctest.Wait()
 				}
 				if s := h.view(t, tt.id).State; s.RestartCount() != tt.want || s.Lasting.Restarts[core.ByExit] != tt.want {
@@ -129,7 +129,7 @@ type inspectLoop func(*loop)
 
 func (p inspectLoop) apply(l *loop) { p(l) }
 
-func TestOldMemoriesAreCleared(t *testing.T) {
+func TestOldIdentitiesAreForgotten(t *testing.T) {
 	t.Attr("kubelet", "176")
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t, &core.Spec{RestartPolicy: core.Never})
@@ -158,7 +158,7 @@ func TestOldMemoriesAreCleared(t *testing.T) {
 	})
 }
 
-func TestMemoryOfAnIdentityGrowsOld(t *testing.T) {
+func TestIdentityIsForgottenAfterAnHour(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		away time.Duration
@@ -189,7 +189,7 @@ func TestMemoryOfAnIdentityGrowsOld(t *testing.T) {
 
 // A container with invalid labels neither inherits nor drops what is remembered of its
 // identity.
-func TestInvalidContainerRemembersNothing(t *testing.T) {
+func TestInvalidContainerDoesNotInherit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t, webSpec())
 		defer h.close(t)
@@ -209,7 +209,7 @@ func TestInvalidContainerRemembersNothing(t *testing.T) {
 }
 
 // Back-off belongs to the identity, as long as image and resources stay the same.
-func TestBackoffBelongsToAnIdentityAndItsMakeup(t *testing.T) {
+func TestBackoffBelongsToIdentityImageAndResources(t *testing.T) {
 	label := func(key, value string) func(*runtime.Container) {
 		return func(c *runtime.Container) { c.Labels[key] = value }
 	}
@@ -228,7 +228,7 @@ func TestBackoffBelongsToAnIdentityAndItsMakeup(t *testing.T) {
 		{"another project", true, label(core.ComposeProject, "q"), false},
 		{"another image", true, func(c *runtime.Container) { c.Image, c.ImageID = "web:2", "sha256:2" }, false},
 		{"another image of the same name", true, func(c *runtime.Container) { c.ImageID = "sha256:2" }, false},
-		{"an image whose ID is not told", true, func(c *runtime.Container) { c.Image, c.ImageID = "web:2", "" }, false},
+		{"an image without an ID", true, func(c *runtime.Container) { c.Image, c.ImageID = "web:2", "" }, false},
 		{"other resources", true, func(c *runtime.Container) { c.Resources += "memory=2g" }, false},
 	} {
 		for _, of := range []struct{ image, resources string }{{"sha256:1", ""}, {"sha256:1", "memory=1g "}, {"", ""}} {

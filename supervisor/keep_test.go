@@ -55,7 +55,7 @@ func (s *slowStore) hasStored(like func(core.Memory) bool) bool {
 }
 
 // A call to the engine waits until the Store has written the decision, but not for ever.
-func TestCallsWaitForTheirMemory(t *testing.T) {
+func TestCallsWaitForTheStore(t *testing.T) {
 	for takes, want := range map[time.Duration]time.Duration{0: 0, 500 * time.Millisecond: 500 * time.Millisecond, time.Minute: 2 * time.Second, -1: 2 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
 			store := &slowStore{writeTime: takes}
@@ -64,7 +64,7 @@ func TestCallsWaitForTheirMemory(t *testing.T) {
 			h.sendSynced()
 			h.engine.run("a")
 			synctest.Wait()
-			begun := time.Now()
+			began := time.Now()
 			if err := h.Restart(t.Context(), "a"); err != nil {
 				t.Fatal(err)
 			}
@@ -75,7 +75,7 @@ func TestCallsWaitForTheirMemory(t *testing.T) {
 			}) {
 				t.Error("the stop was not kept before it was made")
 			}
-			if got := stopped.Sub(begun); got != want {
+			if got := stopped.Sub(began); got != want {
 				t.Errorf("writes take %v: stopped after %v, want %v", takes, got, want)
 			}
 			<-h.engine.called
@@ -91,7 +91,7 @@ func TestCallsWaitForTheirMemory(t *testing.T) {
 }
 
 // The loop stores only what has changed: a probe's success changes nothing.
-func TestOnlyChangesAreKept(t *testing.T) {
+func TestOnlyChangesAreStored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &slowStore{}
 		h := newHarnessWith(t, webSpec(), func(c *Config) { c.Store = store })
@@ -110,7 +110,7 @@ func TestOnlyChangesAreKept(t *testing.T) {
 }
 
 // SetSeen follows the Remember calls that its events lead to.
-func TestSeenIsNoted(t *testing.T) {
+func TestSetSeenAfterEachUpdate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &slowStore{}
 		h := newHarnessWith(t, plainSpec(core.Always), func(c *Config) { c.Store = store })
@@ -133,53 +133,53 @@ func TestSeenIsNoted(t *testing.T) {
 }
 
 // A daemon restores all that the last one stored.
-func TestRecalledIsRemembered(t *testing.T) {
+func TestDaemonRestoresWhatWasStored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := newFakeHost(t, restartSpec())
-		e.startDaemon(runtime.ReplayUnknown, 0, false)
-		e.engine.run("c1")
-		e.sleep(time.Second)
-		_ = e.daemon.Hold(t.Context(), "c1", time.Now().Add(time.Hour))
+		h := newFakeHost(t, restartSpec())
+		h.startDaemon(runtime.ReplayUnknown, 0, false)
+		h.engine.run("c1")
+		h.sleep(time.Second)
+		_ = h.daemon.Hold(t.Context(), "c1", time.Now().Add(time.Hour))
 		synctest.Wait()
-		before := e.view("c1").State
-		e.kill()
-		e.startDaemon(runtime.ReplayComplete, 0, false)
-		after := e.view("c1").State
+		before := h.view("c1").State
+		h.kill()
+		h.startDaemon(runtime.ReplayComplete, 0, false)
+		after := h.view("c1").State
 		if !after.Conditions.Ready.Status || !after.Conditions.Started.Status || !after.Lasting.Held || !after.Conditions.Ready.Since.Equal(before.Conditions.Ready.Since) || after.Run.ID != before.Run.ID || after.Health.BeganAt != before.Health.BeganAt {
 			t.Errorf("before %+v\nafter %+v", before, after)
 		}
-		if e.eventCount("c1", core.EventStarted) != 1 || e.eventCount("c1", core.EventNotReady) != 0 {
-			t.Errorf("events %v", e.journal.reasons("n-c1"))
+		if h.eventCount("c1", core.EventStarted) != 1 || h.eventCount("c1", core.EventNotReady) != 0 {
+			t.Errorf("events %v", h.journal.reasons("n-c1"))
 		}
-		e.shutDown()
+		h.shutDown()
 	})
 }
 
 // A container was removed while the daemon was away. Its identity is remembered.
-func TestRemovedWhileTheDaemonWasAway(t *testing.T) {
+func TestRemovedWhileAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := newFakeHost(t, plainSpec(core.Always))
-		e.startDaemon(runtime.ReplayUnknown, 0, false)
-		e.engine.run("c1")
+		h := newFakeHost(t, plainSpec(core.Always))
+		h.startDaemon(runtime.ReplayUnknown, 0, false)
+		h.engine.run("c1")
 		synctest.Wait()
-		e.engine.exit("c1", 1)
-		e.sleep(time.Second)
-		e.kill()
-		e.engine.mu.Lock()
-		delete(e.engine.containers, "c1")
-		e.engine.mu.Unlock()
-		e.startDaemon(runtime.ReplayComplete, 0, false)
-		e.kill()
-		e.startDaemon(runtime.ReplayComplete, 0, false)
-		e.engine.names["c2"] = "n-c1"
-		e.engine.run("c2")
-		if s := e.view("c2").State; s.RestartCount() != 1 || !s.Lasting.Backoff.Active {
+		h.engine.exit("c1", 1)
+		h.sleep(time.Second)
+		h.kill()
+		h.engine.mu.Lock()
+		delete(h.engine.containers, "c1")
+		h.engine.mu.Unlock()
+		h.startDaemon(runtime.ReplayComplete, 0, false)
+		h.kill()
+		h.startDaemon(runtime.ReplayComplete, 0, false)
+		h.engine.names["c2"] = "n-c1"
+		h.engine.run("c2")
+		if s := h.view("c2").State; s.RestartCount() != 1 || !s.Lasting.Backoff.Active {
 			t.Errorf("%d restarts, back-off %+v", s.RestartCount(), s.Lasting.Backoff)
 		}
-		if len(e.stored) != 1 {
-			t.Errorf("kept %v", e.stored)
+		if len(h.stored) != 1 {
+			t.Errorf("kept %v", h.stored)
 		}
-		e.shutDown()
+		h.shutDown()
 	})
 }
 

@@ -22,12 +22,12 @@ func restartSpec() *core.Spec {
 
 // restartCauses lead to a restart of a container that is ready.
 var restartCauses = map[string]func(*fakeHost){
-	"liveness fails": func(e *fakeHost) {
-		e.probes.setResult("c1:2", refused)
+	"liveness fails": func(h *fakeHost) {
+		h.probes.setResult("c1:2", refused)
 	},
-	"crash": func(e *fakeHost) { e.engine.exit("c1", 1) },
-	"restart asked for": func(e *fakeHost) {
-		if daemon, _ := e.current(); daemon != nil {
+	"crash": func(h *fakeHost) { h.engine.exit("c1", 1) },
+	"restart requested": func(h *fakeHost) {
+		if daemon, _ := h.current(); daemon != nil {
 			_ = daemon.Restart(context.Background(), "c1") // fails when the daemon is killed
 		}
 	},
@@ -44,9 +44,9 @@ type killPoint struct {
 // TestKilledAnywhere kills the daemon at every point of a restart. In the end the
 // container runs, as if nothing had happened.
 func TestKilledAnywhere(t *testing.T) {
-	for name, way := range restartCauses {
+	for name, cause := range restartCauses {
 		writes, calls := 0, 0
-		synctest.Test(t, func(t *testing.T) { writes, calls = restartWithKill(t, way, killPoint{}) })
+		synctest.Test(t, func(t *testing.T) { writes, calls = restartWithKill(t, cause, killPoint{}) })
 		if writes < 5 || calls < 1 {
 			t.Fatalf("%s: %d writes and %d calls are no restart", name, writes, calls)
 		}
@@ -62,7 +62,7 @@ func TestKilledAnywhere(t *testing.T) {
 			}
 			for _, at := range all {
 				t.Run(fmt.Sprintf("%s, %+v", name, at), func(t *testing.T) {
-					synctest.Test(t, func(t *testing.T) { restartWithKill(t, way, at) })
+					synctest.Test(t, func(t *testing.T) { restartWithKill(t, cause, at) })
 				})
 			}
 		}
@@ -71,34 +71,34 @@ func TestKilledAnywhere(t *testing.T) {
 
 // restartWithKill causes a restart, kills the daemon at that point and checks the
 // outcome.
-func restartWithKill(t *testing.T, way func(*fakeHost), at killPoint) (writes, calls int) {
-	e := newFakeHost(t, restartSpec())
-	e.engine.stopTakes = 50 * time.Millisecond
-	e.killAfterWrite, e.killBeforeCall, e.killAfterCall = at.afterWrite, at.beforeCall, at.afterCall
-	e.probes.setResult("c1:2", prober.Result{Outcome: prober.Success})
-	e.engine.onStop = func() { e.probes.setResult("c1:2", prober.Result{Outcome: prober.Success}) } // the new run is healthy
-	e.startDaemon(runtime.ReplayUnknown, 0, false)
-	e.engine.run("c1")
-	e.sleep(2500 * time.Millisecond)
-	if daemon, _ := e.current(); daemon != nil || at.replay != runtime.ReplayUnknown { // without a daemon and with ReplayUnknown nothing would tell of the cause
-		way(e)
+func restartWithKill(t *testing.T, cause func(*fakeHost), at killPoint) (writes, calls int) {
+	h := newFakeHost(t, restartSpec())
+	h.engine.stopTakes = 50 * time.Millisecond
+	h.killAfterWrite, h.killBeforeCall, h.killAfterCall = at.afterWrite, at.beforeCall, at.afterCall
+	h.probes.setResult("c1:2", prober.Result{Outcome: prober.Success})
+	h.engine.onStop = func() { h.probes.setResult("c1:2", prober.Result{Outcome: prober.Success}) } // the new run is healthy
+	h.startDaemon(runtime.ReplayUnknown, 0, false)
+	h.engine.run("c1")
+	h.sleep(2500 * time.Millisecond)
+	if daemon, _ := h.current(); daemon != nil || at.replay != runtime.ReplayUnknown { // without a daemon and with ReplayUnknown nothing would tell of the cause
+		cause(h)
 	}
-	e.sleep(5 * time.Second)
-	e.mu.Lock()
-	writes, calls = e.writes, e.calls
-	e.mu.Unlock()
-	if daemon, _ := e.current(); daemon == nil {
-		e.startNextDaemon(at)
+	h.sleep(5 * time.Second)
+	h.mu.Lock()
+	writes, calls = h.writes, h.calls
+	h.mu.Unlock()
+	if daemon, _ := h.current(); daemon == nil {
+		h.startNextDaemon(at)
 	}
-	e.checkOutcome(at)
-	e.shutDown()
+	h.checkOutcome(at)
+	h.shutDown()
 	return writes, calls
 }
 
 // sleep lets d go by, or less when the daemon is killed.
-func (e *fakeHost) sleep(d time.Duration) {
+func (h *fakeHost) sleep(d time.Duration) {
 	synctest.Wait()
-	daemon, killed := e.current()
+	daemon, killed := h.current()
 	if daemon == nil {
 		return
 	}
@@ -110,48 +110,48 @@ func (e *fakeHost) sleep(d time.Duration) {
 }
 
 // startNextDaemon starts the next daemon and checks how long the container stays down.
-func (e *fakeHost) startNextDaemon(at killPoint) {
+func (h *fakeHost) startNextDaemon(at killPoint) {
 	time.Sleep(200 * time.Millisecond)
 	if at.replay == runtime.ReplayRestart {
-		e.killEngine()
+		h.killEngine()
 	}
-	e.startDaemon(at.replay, at.repeated, false)
+	h.startDaemon(at.replay, at.repeated, false)
 	var down time.Duration
 	for range 100 {
 		synctest.Wait()
-		if v := e.view("c1"); v.State.Conditions.Ready.Status && !e.running("c1") {
-			e.t.Error("ready while it is stopped")
+		if v := h.view("c1"); v.State.Conditions.Ready.Status && !h.running("c1") {
+			h.t.Error("ready while it is stopped")
 		}
-		if !e.running("c1") {
+		if !h.running("c1") {
 			down += 100 * time.Millisecond
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
 	if down > 2*time.Second {
-		e.t.Errorf("down for %v after the new daemon had seen it", down)
+		h.t.Errorf("down for %v after the new daemon had seen it", down)
 	}
 }
 
-func (e *fakeHost) checkOutcome(at killPoint) {
-	e.t.Helper()
-	s, runs := e.view("c1").State, e.engine.runs
-	if !e.running("c1") || !s.Conditions.Ready.Status || s.OperatorStopped() {
-		e.t.Errorf("in the end: %+v", s)
+func (h *fakeHost) checkOutcome(at killPoint) {
+	h.t.Helper()
+	s, runs := h.view("c1").State, h.engine.runs
+	if !h.running("c1") || !s.Conditions.Ready.Status || s.OperatorStopped() {
+		h.t.Errorf("in the end: %+v", s)
 	}
 	most := 2
 	if at.replay == runtime.ReplayRestart {
 		most = 3 // the end of the engine ends one more run
 	}
-	if runs > most || e.needlessStarts > 0 {
-		e.t.Errorf("%d runs, and started %d times while it ran: %v", runs, e.needlessStarts, e.engine.calls())
+	if runs > most || h.needlessStarts > 0 {
+		h.t.Errorf("%d runs, and started %d times while it ran: %v", runs, h.needlessStarts, h.engine.calls())
 	}
 	if at == (killPoint{}) && (runs != 2 || s.RestartCount() != 1) {
-		e.t.Errorf("no restart: %d runs", runs)
+		h.t.Errorf("no restart: %d runs", runs)
 	}
 	if n := s.RestartCount(); n > runs-1 || n < runs-2 {
-		e.t.Errorf("%d restarts told of %d runs", n, runs)
+		h.t.Errorf("%d restarts counted for %d runs", n, runs)
 	}
-	if e.probes.results["c1:2"].Outcome != prober.Success {
-		e.t.Errorf("its failed liveness was forgotten")
+	if h.probes.results["c1:2"].Outcome != prober.Success {
+		h.t.Errorf("its failed liveness was lost")
 	}
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // Events and answers of a container that healthd has never seen have no effect.
-func TestProbesOfAContainerNotAmongThoseKnown(t *testing.T) {
+func TestEventsOfAnUnknownContainer(t *testing.T) {
 	t.Attr("kubelet", "111")
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t, probesSpec(time.Second, everyProbe...))
@@ -33,21 +33,21 @@ func TestProbesOfAContainerNotAmongThoseKnown(t *testing.T) {
 		}
 		for _, probe := range everyProbe {
 			if n := h.probes.timesAsked(fmt.Sprintf("c1:%d", probe+1)); n != 0 {
-				t.Errorf("%s was asked %d times", probe, n)
+				t.Errorf("%s ran %d times", probe, n)
 			}
 		}
 		h.engine.run("c1")
 		synctest.Wait()
 		for probe, y := range h.view(t, "c1").State.Health.Probes {
 			if n := h.probes.timesAsked(fmt.Sprintf("c1:%d", probe+1)); n != 1 || y.Result != prober.Success {
-				t.Errorf("%s was asked %d times: %+v", core.ProbeType(probe), n, y)
+				t.Errorf("%s ran %d times: %+v", core.ProbeType(probe), n, y)
 			}
 		}
 	})
 }
 
 // A probe's answer that arrives after an operator's signal has no effect.
-func TestAnswerAfterSomebodyStopped(t *testing.T) {
+func TestAnswerAfterAnOperatorsSignal(t *testing.T) {
 	for _, probe := range []core.ProbeType{core.Startup, core.Liveness} {
 		t.Run(probe.String(), func(t *testing.T) {
 			t.Attr("kubelet", "110")

@@ -109,27 +109,27 @@ func TestSlowProbeNeitherOverlapsNorDrifts(t *testing.T) {
 		h.sendSynced()
 		h.engine.run("c1")
 		synctest.Wait()
-		begun := h.view(t, "c1").State.Health.BeganAt
+		began := h.view(t, "c1").State.Health.BeganAt
 		h.probes.mu.Lock()
 		h.probes.hanging["c1:2"] = true
 		h.probes.mu.Unlock()
 		time.Sleep(22 * time.Second)
 		synctest.Wait()
 		if n := h.probes.timesAsked("c1:2"); n != 2 {
-			t.Fatalf("asked %d times while one probe hangs, want 2", n)
+			t.Fatalf("probed %d times while one probe hangs, want 2", n)
 		}
 		v := h.view(t, "c1")
 		_ = h.send(context.Background(), &probeAnswer{id: "c1", run: v.State.Run.ID, version: 1, probe: core.Readiness, result: refused})
 		// One missed probe follows at once, as in the kubelet. The later ones keep the grid.
 		y := h.view(t, "c1").State.Health.Probes[core.Readiness]
 		synctest.Wait()
-		if got := y.Due.Sub(begun); got != 20*time.Second || !y.Running || h.probes.timesAsked("c1:2") != 3 {
-			t.Errorf("asked %d times, the last one due %v after the start, want 3 and 20 s: on the grid", h.probes.timesAsked("c1:2"), got)
+		if got := y.Due.Sub(began); got != 20*time.Second || !y.Running || h.probes.timesAsked("c1:2") != 3 {
+			t.Errorf("probed %d times, the last one due %v after the start, want 3 and 20 s: on the grid", h.probes.timesAsked("c1:2"), got)
 		}
 	})
 }
 
-func TestShutdownFinishesWhatIsUnderWay(t *testing.T) {
+func TestShutdownFinishesRestarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		spec := webSpec()
 		spec.Publish.Drain = 10 * time.Second
@@ -142,9 +142,9 @@ func TestShutdownFinishesWhatIsUnderWay(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(4 * time.Second)
-		begun := time.Now()
+		began := time.Now()
 		h.close(t)
-		if took := time.Since(begun); took != 9*time.Second {
+		if took := time.Since(began); took != 9*time.Second {
 			t.Errorf("shutdown took %v, want the rest of the drain and the stop: 9 s", took)
 		}
 		if got, want := h.engine.calls(), []string{"stop c1 30s", "start c1"}; !slices.Equal(got, want) {
@@ -169,7 +169,7 @@ func TestShutdownWithLostRuntimeEnds(t *testing.T) {
 		synctest.Wait()
 		h.close(t)
 		if calls := h.engine.calls(); len(calls) != 0 {
-			t.Errorf("calls to an engine that is gone: %v", calls)
+			t.Errorf("calls to a lost engine: %v", calls)
 		}
 	})
 }
@@ -230,7 +230,7 @@ type journalFunc func(core.Event)
 
 func (f journalFunc) Record(e core.Event) { f(e) }
 
-func TestReadinessIsWithdrawnOnTheBoardBeforeAnythingIsDone(t *testing.T) {
+func TestReadinessIsWithdrawnBeforeEffects(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		spec := webSpec()
 		spec.Publish.Drain, spec.Probes[core.Liveness].FailureThreshold = 0, 1

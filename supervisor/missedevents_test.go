@@ -11,7 +11,7 @@ import (
 
 // The event of an end may be lost. healthd inspects a container before it takes it for
 // one that has survived its signal.
-func TestEndAfterASignalIsLookedUp(t *testing.T) {
+func TestInspectionAfterASignal(t *testing.T) {
 	for _, ended := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
 			h := newHarness(t, webSpec())
@@ -37,8 +37,8 @@ func TestEndAfterASignalIsLookedUp(t *testing.T) {
 
 // A container ended and healthd missed the event. healthd neither stops nor starts it
 // before an inspection tells who ended it.
-func TestStopOfWhatHadEnded(t *testing.T) {
-	for _, wished := range []bool{true, false} {
+func TestStopOfAnEndedContainer(t *testing.T) {
+	for _, signalled := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
 			h := newHarness(t, webSpec())
 			defer h.close(t)
@@ -52,14 +52,14 @@ func TestStopOfWhatHadEnded(t *testing.T) {
 			if calls := h.engine.calls(); len(calls) > 0 || h.view(t, "c1").State.Action.Stopping == core.NoCause {
 				t.Fatalf("calls %v", calls)
 			}
-			if wished {
+			if signalled {
 				h.engine.deliver(runtime.Update{Kind: runtime.Killed, Runtime: "docker", ID: "c1", Signal: 15, Time: at})
 			}
 			h.probes.setResult("c1:1", success)
 			h.engine.deliver(h.engine.observation("c1"))
 			time.Sleep(time.Minute)
-			if s := h.view(t, "c1").State; s.OperatorStopped() != wished || s.Engine.State.Alive() == wished {
-				t.Errorf("wished %v: it is %s, stopped by an operator %v", wished, s.Engine.State, s.OperatorStopped())
+			if s := h.view(t, "c1").State; s.OperatorStopped() != signalled || s.Engine.State.Alive() == signalled {
+				t.Errorf("signalled %v: it is %s, stopped by an operator %v", signalled, s.Engine.State, s.OperatorStopped())
 			}
 		})
 	}
@@ -71,7 +71,7 @@ type hungStore struct{ noStore }
 func (hungStore) Remember(core.Memory) <-chan struct{} { return make(chan struct{}) }
 
 // A stop that waits for the Store has sent no signal yet.
-func TestSignalBeforeOurStopIsMade(t *testing.T) {
+func TestSignalBeforeOwnStopIsSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarnessWith(t, plainSpec(core.Always), func(c *Config) { c.Store = hungStore{} })
 		defer h.close(t)
@@ -95,7 +95,7 @@ func TestSignalBeforeOurStopIsMade(t *testing.T) {
 }
 
 // A signal that is delivered twice counts once.
-func TestSignalToldAgain(t *testing.T) {
+func TestSignalDeliveredTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t, plainSpec(core.Always))
 		defer h.close(t)
@@ -123,7 +123,7 @@ func TestSignalToldAgain(t *testing.T) {
 }
 
 // Two signals count twice when the second one reaches a run that healthd has not seen.
-func TestSignalToARunNotSeen(t *testing.T) {
+func TestSignalToAnUnseenRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t, plainSpec(core.Always))
 		defer h.close(t)
@@ -165,7 +165,7 @@ func TestSignalAfterTheClockWasSetBack(t *testing.T) {
 
 // healthd misses the first signal of its own stop and gets only the KILL.
 func TestOwnKillWithoutItsFirstSignal(t *testing.T) {
-	for _, told := range []string{"before the end is seen", "afterwards", "never, as it was somebody's"} {
+	for _, delivered := range []string{"before the end is seen", "afterwards", "never: it was an operator's"} {
 		synctest.Test(t, func(t *testing.T) {
 			h := newHarness(t, plainSpec(core.Always))
 			defer h.close(t)
@@ -184,17 +184,17 @@ func TestOwnKillWithoutItsFirstSignal(t *testing.T) {
 				t.Fatal(err)
 			}
 			first := runtime.Update{Kind: runtime.Killed, Runtime: "docker", ID: "c1", Signal: 15, Time: <-made}
-			if told == "before the end is seen" {
+			if delivered == "before the end is seen" {
 				deliver(first)
 			}
 			deliver(h.engine.observation("c1"))
 			synctest.Wait()
-			if told == "afterwards" {
+			if delivered == "afterwards" {
 				deliver(first)
 			}
 			time.Sleep(time.Minute)
-			if s := h.view(t, "c1").State; s.Engine.State.Alive() != (told[0] != 'n') || s.OperatorStopped() != (told[0] == 'n') {
-				t.Errorf("told %s: it is %s, stopped by an operator: %v", told, s.Engine.State, s.OperatorStopped())
+			if s := h.view(t, "c1").State; s.Engine.State.Alive() != (delivered[0] != 'n') || s.OperatorStopped() != (delivered[0] == 'n') {
+				t.Errorf("delivered %s: it is %s, stopped by an operator: %v", delivered, s.Engine.State, s.OperatorStopped())
 			}
 		})
 	}
@@ -202,29 +202,29 @@ func TestOwnKillWithoutItsFirstSignal(t *testing.T) {
 
 // The event of an end tells about that run alone. A later run that started and ended
 // unseen is left alone.
-func TestDiedTellsOfItsOwnRun(t *testing.T) {
+func TestDiedConcernsItsOwnRun(t *testing.T) {
 	for name, again := range map[string]bool{"the same run": false, "another run": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				e := newFakeHost(t, plainSpec(core.Always))
-				defer e.shutDown()
-				e.startDaemon(runtime.ReplayUnknown, 0, false)
-				e.engine.run("c1")
+				h := newFakeHost(t, plainSpec(core.Always))
+				defer h.shutDown()
+				h.startDaemon(runtime.ReplayUnknown, 0, false)
+				h.engine.run("c1")
 				synctest.Wait()
-				e.sleep(time.Minute)
-				e.engine.endRun("c1", 1)
-				e.engine.deliver(runtime.Update{Kind: runtime.Died, Runtime: "docker", ID: "c1", ExitCode: 1, Time: time.Now()})
+				h.sleep(time.Minute)
+				h.engine.endRun("c1", 1)
+				h.engine.deliver(runtime.Update{Kind: runtime.Died, Runtime: "docker", ID: "c1", ExitCode: 1, Time: time.Now()})
 				synctest.Wait()
-				e.kill()
+				h.kill()
 				if time.Sleep(time.Second); again {
-					e.engine.beginRun("c1")
+					h.engine.beginRun("c1")
 					time.Sleep(time.Minute)
-					e.engine.endRun("c1", 143)
+					h.engine.endRun("c1", 143)
 				}
-				e.startDaemon(runtime.ReplayUnknown, 0, false)
-				e.sleep(time.Hour)
-				if e.running("c1") == again {
-					t.Errorf("it runs: %v", e.running("c1"))
+				h.startDaemon(runtime.ReplayUnknown, 0, false)
+				h.sleep(time.Hour)
+				if h.running("c1") == again {
+					t.Errorf("it runs: %v", h.running("c1"))
 				}
 			})
 		})

@@ -39,7 +39,7 @@ func TestPausedIsNotRestarted(t *testing.T) {
 			time.Sleep(40 * time.Second)
 			pause(h, true)
 		}, nil},
-		{"unheard, while its probe fails", func(_ *testing.T, h *harness) {
+		{"without an event, while its probe fails", func(_ *testing.T, h *harness) {
 			pause(h, false)
 			h.probes.setResult("c1:1", refused)
 		}, nil},
@@ -49,7 +49,7 @@ func TestPausedIsNotRestarted(t *testing.T) {
 			u.Container.NetworkOwner, u.Container.NetworkOwnerStartedAt = "c2", time.Now().Add(time.Second)
 			h.engine.deliver(u)
 		}, nil},
-		{"but somebody wants a restart", func(t *testing.T, h *harness) {
+		{"but an operator requests a restart", func(t *testing.T, h *harness) {
 			pause(h, true)
 			if err := h.Restart(t.Context(), "n-c1"); err != nil {
 				t.Error(err)

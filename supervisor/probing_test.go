@@ -85,7 +85,7 @@ func (h *harness) reportRemoved(id string) {
 
 // The removal of a container, however often it is reported, ends its probes and drops
 // their results.
-func TestProbingEndsWithTheContainer(t *testing.T) {
+func TestRemovalEndsProbes(t *testing.T) {
 	for _, probe := range everyProbe {
 		for name, hangs := range map[string]bool{"between two probes": false, "under way": true} {
 			t.Run(probe.String()+" "+name, func(t *testing.T) {
@@ -118,7 +118,7 @@ func TestProbingEndsWithTheContainer(t *testing.T) {
 					}
 					time.Sleep(time.Minute)
 					if entries, waiting := loopSize(t, h); entries != 0 || waiting != 0 || h.probes.timesAsked(key) != asked {
-						t.Errorf("%d containers, %d wait; asked %d times, then %d", entries, waiting, asked, h.probes.timesAsked(key))
+						t.Errorf("%d containers, %d wait; probed %d times, then %d", entries, waiting, asked, h.probes.timesAsked(key))
 					}
 					if v, ok := h.Board().Find("c1"); ok {
 						t.Errorf("still on the board: %+v", v)
@@ -138,7 +138,7 @@ func delayedSpec(probes ...core.ProbeType) *core.Spec {
 	return spec
 }
 
-func TestWithoutProbesNothingIsAsked(t *testing.T) {
+func TestContainerWithoutProbes(t *testing.T) {
 	t.Attr("kubelet", "148")
 	synctest.Test(t, func(t *testing.T) {
 		h, _ := newCountingHarness(t, memberSpec(core.Always))
@@ -149,12 +149,12 @@ func TestWithoutProbesNothingIsAsked(t *testing.T) {
 			t.Errorf("armed: %q", got)
 		}
 		if entries, waiting := loopSize(t, h); entries != 1 || waiting != 0 || len(h.probes.asked) != 0 {
-			t.Errorf("%d containers, %d wait, asked %v", entries, waiting, h.probes.asked)
+			t.Errorf("%d containers, %d wait, probed %v", entries, waiting, h.probes.asked)
 		}
 	})
 }
 
-func TestThreeOfSixAreProbed(t *testing.T) {
+func TestThreeOfSixContainersHaveProbes(t *testing.T) {
 	t.Attr("kubelet", "149")
 	synctest.Test(t, func(t *testing.T) {
 		h, _ := newCountingHarness(t, nil)
@@ -173,7 +173,7 @@ func TestThreeOfSixAreProbed(t *testing.T) {
 		synctest.Wait()
 		for _, key := range []string{"a:3", "c:2", "e:1"} {
 			if n := h.probes.timesAsked(key); n != 1 {
-				t.Errorf("%s was asked %d times", key, n)
+				t.Errorf("%s ran %d times", key, n)
 			}
 		}
 		if n := len(h.probes.addresses); n != 3 {
@@ -182,7 +182,7 @@ func TestThreeOfSixAreProbed(t *testing.T) {
 	})
 }
 
-func TestRemovalEndsWhatIsRemoved(t *testing.T) {
+func TestRemovalConcernsOneContainer(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		removed []string
@@ -193,7 +193,7 @@ func TestRemovalEndsWhatIsRemoved(t *testing.T) {
 		{"with probes", []string{"web"}, nil, 1},
 		{"with probes, twice", []string{"web", "web"}, nil, 1},
 		{"all, and again", []string{"plain", "web", "plain", "web"}, nil, 0},
-		{"one that nobody knows", []string{"nobody"}, []string{"web liveness", "web readiness"}, 2},
+		{"an unknown one", []string{"nobody"}, []string{"web liveness", "web readiness"}, 2},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Attr("kubelet", "150")
@@ -220,7 +220,7 @@ func TestRemovalEndsWhatIsRemoved(t *testing.T) {
 }
 
 // healthd runs all probes of a container, or none when it does not supervise it.
-func TestWhoIsProbed(t *testing.T) {
+func TestUnsupervisedContainerIsNotProbed(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		spec  *core.Spec
@@ -238,7 +238,7 @@ func TestWhoIsProbed(t *testing.T) {
 				synctest.Wait()
 				for _, probe := range everyProbe {
 					if n := h.probes.timesAsked(fmt.Sprintf("c1:%d", probe+1)); n != tt.asked {
-						t.Errorf("%s was asked %d times, want %d", probe, n, tt.asked)
+						t.Errorf("%s ran %d times, want %d", probe, n, tt.asked)
 					}
 				}
 				if entries, waiting := loopSize(t, h); entries != tt.asked || waiting != tt.asked || len(h.Board().Views()) != tt.asked {
@@ -253,7 +253,7 @@ func TestWhoIsProbed(t *testing.T) {
 	}
 }
 
-func TestOthersAreAskedOn(t *testing.T) {
+func TestProbesOfOthersGoOn(t *testing.T) {
 	t.Attr("kubelet", "152")
 	synctest.Test(t, func(t *testing.T) {
 		h, _ := newCountingHarness(t, probesSpec(time.Second, everyProbe...))
@@ -271,7 +271,7 @@ func TestOthersAreAskedOn(t *testing.T) {
 			"unwanted:1": 1, "unwanted:2": 3, "unwanted:3": 3, "wanted:1": 1, "wanted:2": 6, "wanted:3": 6,
 		} {
 			if n := h.probes.timesAsked(key); n != want {
-				t.Errorf("%s was asked %d times, want %d", key, n, want)
+				t.Errorf("%s ran %d times, want %d", key, n, want)
 			}
 		}
 		if s := h.view(t, "wanted").State; !s.Conditions.Ready.Status || !s.Conditions.Started.Status || s.RestartCount() != 0 {

@@ -47,9 +47,9 @@ func (l *fakePublisher) newChanges() []string {
 	synctest.Wait()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	told := l.changes
+	changes := l.changes
 	l.changes = nil
-	return told
+	return changes
 }
 
 func newPublisherHarness(t *testing.T) (*harness, *fakePublisher) {
@@ -75,7 +75,7 @@ func TestPublisherIsTold(t *testing.T) {
 		h.probes.setResult("c1:2", prober.Result{Outcome: prober.Success})
 		h.engine.run("c1")
 		if got := l.newChanges(); !slices.Equal(got, []string{"ReadinessPending", "ready"}) {
-			t.Errorf("when it begins: %v", got)
+			t.Errorf("at its start: %v", got)
 		}
 		time.Sleep(time.Minute)
 		if got := l.newChanges(); len(got) != 0 {
@@ -91,13 +91,13 @@ func TestPublisherIsTold(t *testing.T) {
 		}
 		h.remove("c1")
 		if got := l.newChanges(); !slices.Equal(got, []string{"none"}) {
-			t.Errorf("when it is gone: %v", got)
+			t.Errorf("at its removal: %v", got)
 		}
 	})
 }
 
 // The event of an end withdraws a container before an inspection shows the end.
-func TestDeathWithdrawsAtOnce(t *testing.T) {
+func TestDiedWithdrawsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, l := newPublisherHarness(t)
 		defer h.close(t)
@@ -107,7 +107,7 @@ func TestDeathWithdrawsAtOnce(t *testing.T) {
 		l.newChanges()
 		h.engine.deliver(runtime.Update{Kind: runtime.Died, Runtime: "docker", ID: "c1", ExitCode: 1, Time: time.Now()})
 		if got := l.newChanges(); !slices.Equal(got, []string{"NotRunning"}) {
-			t.Errorf("at the news: %v", got)
+			t.Errorf("at the event: %v", got)
 		}
 		h.engine.deliver(h.engine.observation("c1")) // the event was of another run
 		if got := l.newChanges(); !slices.Equal(got, []string{"ready"}) {
@@ -116,7 +116,7 @@ func TestDeathWithdrawsAtOnce(t *testing.T) {
 		began := h.view(t, "c1").State.Run.StartedAt
 		h.engine.deliver(runtime.Update{Kind: runtime.Died, Runtime: "docker", ID: "c1", ExitCode: 1, Time: began.Add(-time.Millisecond)})
 		if got := l.newChanges(); len(got) != 0 {
-			t.Errorf("at the late news of an earlier end: %v", got)
+			t.Errorf("at the late event of an earlier end: %v", got)
 		}
 	})
 }
@@ -141,7 +141,7 @@ func TestDrainedEndsTheDrain(t *testing.T) {
 			}
 		}
 		if synctest.Wait(); len(h.engine.calls()) > 0 {
-			t.Errorf("%v for the drain of others", h.engine.calls())
+			t.Errorf("%v after the drain of other runs", h.engine.calls())
 		}
 		if err := h.Drained(context.Background(), run); err != nil {
 			t.Error(err)
@@ -153,7 +153,7 @@ func TestDrainedEndsTheDrain(t *testing.T) {
 			return e.Reason == core.EventKilling && strings.HasSuffix(e.Message, ", although it is the last one that is up in backend web")
 		})
 		if !said {
-			t.Errorf("no event says that it was the last one: %v", h.journal.events)
+			t.Errorf("no event names it as the last one: %v", h.journal.events)
 		}
 	})
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // Of two containers in back-off, healthd starts first the one whose back-off ends first.
-func TestTwoBackoffs(t *testing.T) {
+func TestEarlierBackoffStartsFirst(t *testing.T) {
 	t.Attr("kubelet", "191 192")
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t, nil)
@@ -25,7 +25,7 @@ func TestTwoBackoffs(t *testing.T) {
 			h.engine.exit(id, 1)
 			synctest.Wait()
 		}
-		begun := time.Now()
+		began := time.Now()
 		for _, tt := range []struct {
 			at   time.Duration
 			want []string
@@ -33,7 +33,7 @@ func TestTwoBackoffs(t *testing.T) {
 			{3*time.Second - 1, nil}, {3*time.Second + time.Millisecond, []string{"start short"}},
 			{5*time.Second - 1, []string{"start short"}}, {5*time.Second + time.Millisecond, []string{"start short", "start long"}},
 		} {
-			time.Sleep(time.Until(begun.Add(tt.at)))
+			time.Sleep(time.Until(began.Add(tt.at)))
 			synctest.Wait()
 			if got := h.engine.calls()[2:]; !slices.Equal(got, tt.want) {
 				t.Errorf("after %v: %v, want %v", tt.at, got, tt.want)
@@ -43,25 +43,25 @@ func TestTwoBackoffs(t *testing.T) {
 }
 
 // The queue returns the entry that is due first.
-func TestEarliestOfAll(t *testing.T) {
-	type wait struct{ who, until int } // 0: not queued
+func TestQueueFirst(t *testing.T) {
+	type wait struct{ entry, until int } // 0: not queued
 	for _, tt := range []struct {
 		name  string
 		waits []wait
 		first int // -1: none
 	}{
-		{"nobody", nil, -1},
-		{"one that waits for nothing", []wait{{0, 0}}, -1},
+		{"empty", nil, -1},
+		{"one that is not queued", []wait{{0, 0}}, -1},
 		{"one", []wait{{0, 5}}, 0},
-		{"one among those that wait for nothing", []wait{{0, 0}, {1, 5}, {2, 0}}, 1},
+		{"one among entries that are not queued", []wait{{0, 0}, {1, 5}, {2, 0}}, 1},
 		{"two, the earlier first", []wait{{0, 3}, {1, 5}}, 0},
 		{"two, the later first", []wait{{0, 5}, {1, 3}}, 1},
 		{"many", []wait{{0, 9}, {1, 4}, {2, 7}, {3, 2}, {4, 8}, {5, 6}}, 3},
 		{"the later one becomes the earlier", []wait{{0, 3}, {1, 5}, {1, 2}}, 1},
-		{"the earlier one is put off", []wait{{0, 3}, {1, 5}, {0, 7}}, 1},
-		{"the earlier one waits no more", []wait{{0, 3}, {1, 5}, {2, 4}, {0, 0}}, 2},
-		{"one from the middle waits no more", []wait{{0, 3}, {1, 4}, {2, 5}, {1, 0}, {0, 0}}, 2},
-		{"none waits any more", []wait{{0, 3}, {1, 5}, {0, 0}, {1, 0}}, -1},
+		{"the earlier one becomes the later", []wait{{0, 3}, {1, 5}, {0, 7}}, 1},
+		{"the earlier one is taken out", []wait{{0, 3}, {1, 5}, {2, 4}, {0, 0}}, 2},
+		{"one from the middle is taken out", []wait{{0, 3}, {1, 4}, {2, 5}, {1, 0}, {0, 0}}, 2},
+		{"all are taken out", []wait{{0, 3}, {1, 5}, {0, 0}, {1, 0}}, -1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Attr("kubelet", "192")
@@ -73,14 +73,14 @@ func TestEarliestOfAll(t *testing.T) {
 			until := make(map[int]int)
 			for _, x := range tt.waits {
 				at := time.Time{}
-				if until[x.who] = x.until; x.until != 0 {
+				if until[x.entry] = x.until; x.until != 0 {
 					at = time.Unix(int64(x.until), 0)
 				}
-				q.set(all[x.who], at)
+				q.set(all[x.entry], at)
 			}
 			got := q.first()
-			if who := slices.Index(all, got); who != tt.first {
-				t.Fatalf("the first is %d, want %d", who, tt.first)
+			if i := slices.Index(all, got); i != tt.first {
+				t.Fatalf("the first is %d, want %d", i, tt.first)
 			}
 			if got != nil && got.wake.Unix() != int64(until[tt.first]) {
 				t.Errorf("it waits until %v, want %d", got.wake, until[tt.first])

@@ -27,7 +27,7 @@ func (h *harness) reload(t *testing.T, specs map[string]*core.Spec) {
 	}
 }
 
-func TestReloadOfTheSameChangesNothing(t *testing.T) {
+func TestReloadOfTheSameSpecs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t, webSpec())
 		defer h.close(t)
@@ -51,7 +51,7 @@ func TestReloadOfTheSameChangesNothing(t *testing.T) {
 		}
 		_ = h.send(t.Context(), &probeAnswer{id: "a", run: before.Run.ID, version: 2, probe: core.Liveness, result: success})
 		if y := h.view(t, "a").State.Health.Probes[core.Liveness]; y.Running || y.Outcome != prober.Success {
-			t.Errorf("the probe under way was given up: %+v", y)
+			t.Errorf("the probe under way was dropped: %+v", y)
 		}
 	})
 }
@@ -98,7 +98,7 @@ func TestReloadForgetsTheVerdictOfAnotherProbe(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if s := h.view(t, "b").State; s.RestartCount() != 0 || s.Health.Failed != core.NoCause {
-			t.Errorf("restarted for a probe that is gone: %+v", s)
+			t.Errorf("restarted for a removed probe: %+v", s)
 		}
 	})
 }
@@ -202,7 +202,7 @@ func TestReloadWithoutASpec(t *testing.T) {
 
 // A container that ended while healthd did not supervise it, or its labels were invalid,
 // was stopped by an operator: healthd did not watch.
-func TestReloadTakesUpWhatNobodyWatched(t *testing.T) {
+func TestReloadTakesContainersBack(t *testing.T) {
 	for _, wrong := range []bool{true, false} {
 		for _, stopped := range []bool{true, false} {
 			synctest.Test(t, func(t *testing.T) {
@@ -231,7 +231,7 @@ func TestReloadTakesUpWhatNobodyWatched(t *testing.T) {
 					h.engine.deliver(runtime.Update{Kind: runtime.Stopped, Runtime: "docker", ID: "a"})
 				}
 				time.Sleep(time.Minute)
-				begun, events := len(h.engine.calls()), len(h.journal.reasons("n-a"))
+				callsBefore, eventsBefore := len(h.engine.calls()), len(h.journal.reasons("n-a"))
 				h.reload(t, map[string]*core.Spec{"": webSpec()})
 				if !wrong { // it comes with the next list
 					h.engine.deliver(h.engine.observation("a"))
@@ -239,11 +239,11 @@ func TestReloadTakesUpWhatNobodyWatched(t *testing.T) {
 				time.Sleep(time.Minute)
 				synctest.Wait()
 				v := h.view(t, "a")
-				if v.State.Engine.State.Alive() == stopped || len(h.engine.calls()) != begun || v.State.RestartCount() != count || v.State.Conditions.Ready.Status == stopped {
+				if v.State.Engine.State.Alive() == stopped || len(h.engine.calls()) != callsBefore || v.State.RestartCount() != count || v.State.Conditions.Ready.Status == stopped {
 					t.Errorf("wrong %v, stopped %v: calls %v, %+v", wrong, stopped, h.engine.calls(), v.State)
 				}
-				if told := h.journal.reasons("n-a")[events:]; slices.Contains(told, core.EventStarted) || slices.Contains(told, core.EventExited) != stopped {
-					t.Errorf("wrong %v, stopped %v: events %v", wrong, stopped, told)
+				if events := h.journal.reasons("n-a")[eventsBefore:]; slices.Contains(events, core.EventStarted) || slices.Contains(events, core.EventExited) != stopped {
+					t.Errorf("wrong %v, stopped %v: events %v", wrong, stopped, events)
 				}
 			})
 		}
@@ -252,7 +252,7 @@ func TestReloadTakesUpWhatNobodyWatched(t *testing.T) {
 
 // Containers that a reload brings in ran before. Their start is neither recorded nor
 // followed by a hook.
-func TestReloadBringsContainersIn(t *testing.T) {
+func TestReloadAddsContainers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t, nil)
 		defer h.close(t)

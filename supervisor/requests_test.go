@@ -11,7 +11,7 @@ import (
 
 // Restart fails while healthd has no connection to the engine: an older signal could
 // arrive after it.
-func TestNoRestartOfWhatCannotBeHeard(t *testing.T) {
+func TestRestartWhileRuntimeIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t, webSpec())
 		defer h.close(t)

@@ -20,7 +20,7 @@ import (
 
 // An unknown container cannot be restarted. When the engine no longer has the container,
 // the failed stop is recorded.
-func TestRestartOfWhatIsNotThere(t *testing.T) {
+func TestRestartOfAMissingContainer(t *testing.T) {
 	t.Attr("kubelet", "237")
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t, webSpec())
@@ -30,10 +30,10 @@ func TestRestartOfWhatIsNotThere(t *testing.T) {
 		h.engine.run("c1")
 		synctest.Wait()
 		if err := h.Restart(t.Context(), "nobody"); !errors.Is(err, ErrUnknownContainer) {
-			t.Errorf("restart of a container that nobody knows: %v", err)
+			t.Errorf("restart of a container that does not exist: %v", err)
 		}
 		if err := h.Restart(t.Context(), "n-c1"); err != nil {
-			t.Errorf("restart of a container whose removal is not known yet: %v", err)
+			t.Errorf("restart of a container whose removal healthd has not seen yet: %v", err)
 		}
 		time.Sleep(6 * time.Second) // the drain
 		synctest.Wait()
@@ -47,7 +47,7 @@ func TestRestartOfWhatIsNotThere(t *testing.T) {
 		synctest.Wait()
 		for _, name := range []string{"n-c1", "c1"} {
 			if err := h.Restart(t.Context(), name); !errors.Is(err, ErrUnknownContainer) {
-				t.Errorf("restart of %s, which is gone: %v", name, err)
+				t.Errorf("restart of %s, which was removed: %v", name, err)
 			}
 		}
 		late := request{id: "c1", do: (*loop).restart} // made while the board still showed it
@@ -57,7 +57,7 @@ func TestRestartOfWhatIsNotThere(t *testing.T) {
 		calls := len(h.engine.calls())
 		time.Sleep(time.Minute)
 		if got := h.engine.calls(); calls != 1 || len(got) != 1 {
-			t.Errorf("calls %v for a container that is gone", got)
+			t.Errorf("calls %v for a removed container", got)
 		}
 	})
 }
@@ -76,7 +76,7 @@ func (e emptyEngine) Inspect(_ context.Context, id string) (*runtime.Container, 
 
 // An HTTP hook runs with the real prober against a real server. It is sent to its own
 // host or to the container's address, before the stop.
-func TestPreStopAsksItsHost(t *testing.T) {
+func TestPreStopHTTPHost(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		host    string
@@ -108,10 +108,10 @@ func TestPreStopAsksItsHost(t *testing.T) {
 			select {
 			case got := <-asked:
 				if got != "GET /bye" {
-					t.Errorf("the server was asked %q", got)
+					t.Errorf("the server got %q", got)
 				}
 			default:
-				t.Error("stopped before the server was asked")
+				t.Error("stopped before the server got the request")
 			}
 		})
 	}

@@ -17,7 +17,7 @@ func TestResultsOnTheBoard(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		kubelet string
-		lives   int // 0: never seen, 1: runs, 2: runs and is removed
+		stage   int // 0: never seen, 1: runs, 2: runs and is removed
 		want    prober.Outcome
 	}{
 		{"never set", "165", 0, prober.Unknown},
@@ -31,11 +31,11 @@ func TestResultsOnTheBoard(t *testing.T) {
 					h, _ := newCountingHarness(t, probesSpec(time.Second, probe))
 					defer h.close(t)
 					h.engine.run("other")
-					if tt.lives > 0 {
+					if tt.stage > 0 {
 						h.engine.run("cafe0001")
 					}
 					time.Sleep(1500 * time.Millisecond)
-					if tt.lives > 1 {
+					if tt.stage > 1 {
 						h.reportRemoved("cafe0001")
 					}
 					synctest.Wait()
@@ -65,7 +65,7 @@ func wantResult(t *testing.T, h *harness, probe core.ProbeType, want prober.Outc
 }
 
 // A first or changed verdict is recorded. The board shows it at once.
-func TestResultsAreTold(t *testing.T) {
+func TestResultEvents(t *testing.T) {
 	never := prober.Result{Cause: prober.Pending, Output: "not decided yet"}
 	good := prober.Result{Outcome: prober.Success, Latency: time.Millisecond}
 	for _, tt := range []struct {
@@ -100,13 +100,13 @@ func TestResultsAreTold(t *testing.T) {
 				h.engine.run("c1")
 				time.Sleep(500 * time.Millisecond)
 				synctest.Wait()
-				old, told := h.view(t, "c1"), len(h.journal.reasons("n-c1"))
+				old, before := h.view(t, "c1"), len(h.journal.reasons("n-c1"))
 				h.probes.setResult(key, tt.answer)
 				asked := h.probes.timesAsked(key)
 				time.Sleep(10 * time.Second)
 				synctest.Wait()
 				v := h.view(t, "c1")
-				if got := h.journal.reasons("n-c1")[told:]; !slices.Equal(got, tt.want) {
+				if got := h.journal.reasons("n-c1")[before:]; !slices.Equal(got, tt.want) {
 					t.Errorf("events %v, want %v", got, tt.want)
 				}
 				if v == old || v.State.Health.Probes[tt.probe].Result != tt.answer.Outcome || v.State.Health.Probes[tt.probe].Last != tt.answer || h.probes.timesAsked(key) == asked {
@@ -121,7 +121,7 @@ func TestResultsAreTold(t *testing.T) {
 	}
 }
 
-func TestResultsAsText(t *testing.T) {
+func TestOutcomeString(t *testing.T) {
 	for outcome, want := range map[prober.Outcome]string{
 		prober.Success: "Success", prober.Failure: "Failure", prober.Unknown: "Unknown", prober.Failure + 1: "Unknown",
 	} {

@@ -40,7 +40,7 @@ func probesSpec(period time.Duration, probes ...core.ProbeType) *core.Spec {
 	return spec
 }
 
-func TestEachMemberByItsOwnPolicy(t *testing.T) {
+func TestEachMemberFollowsItsOwnPolicy(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		kubelet string
@@ -121,7 +121,7 @@ func TestFailedProbeConcernsOneContainer(t *testing.T) {
 }
 
 // healthd starts one member whatever the liveness result of another one is.
-func TestLivenessOfAnotherIsNotWaitedFor(t *testing.T) {
+func TestStartDoesNotWaitForLivenessOfOthers(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		kubelet string
@@ -194,7 +194,7 @@ func TestStartupConcernsItsOwnContainer(t *testing.T) {
 					t.Errorf("b was not started at once: %+v", s)
 				}
 				if live, ready := h.probes.timesAsked("a:2"), h.probes.timesAsked("a:3"); live != tt.asked || ready != tt.asked {
-					t.Errorf("liveness was asked %d times and readiness %d times, want %d", live, ready, tt.asked)
+					t.Errorf("liveness ran %d times and readiness %d times, want %d", live, ready, tt.asked)
 				}
 				h.probes.setResult("a:1", prober.Result{Outcome: prober.Success})
 				time.Sleep(time.Minute)
@@ -212,7 +212,7 @@ func TestStartupConcernsItsOwnContainer(t *testing.T) {
 func TestAlwaysBesideNever(t *testing.T) {
 	for _, tt := range []struct {
 		name string
-		life func(t *testing.T, h *harness)
+		act  func(t *testing.T, h *harness)
 		want []string
 	}{
 		{"exited with 137", func(_ *testing.T, h *harness) {
@@ -239,7 +239,7 @@ func TestAlwaysBesideNever(t *testing.T) {
 				h := newHarness(t, nil)
 				defer h.close(t)
 				startMembers(h, map[string]*core.Spec{"a": memberSpec(core.Always), "b": memberSpec(core.Never)})
-				tt.life(t, h)
+				tt.act(t, h)
 				time.Sleep(time.Minute)
 				synctest.Wait()
 				if v := h.view(t, "a"); v.State.Lost && len(h.engine.calls()) != 0 {

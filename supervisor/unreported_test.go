@@ -11,7 +11,7 @@ import (
 
 // A container loses its spec in the middle of a restart, and its watcher stops reporting
 // it. healthd finishes the restart and then leaves it alone.
-func TestUnwantedInTheMiddleOfARestart(t *testing.T) {
+func TestUnwantedDuringARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t, webSpec())
 		defer h.close(t)
@@ -40,7 +40,7 @@ func TestUnwantedInTheMiddleOfARestart(t *testing.T) {
 }
 
 // It is also removed meanwhile: healthd forgets it.
-func TestUnwantedAndGoneInTheMiddleOfARestart(t *testing.T) {
+func TestUnwantedAndRemovedDuringARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t, webSpec())
 		defer h.close(t)
