@@ -257,15 +257,15 @@ func (d *chaosDaemon) call(ctx context.Context, what, id string, most time.Durat
 		return err
 	}
 	h.mu.Lock()
-	fate := h.callOutcome(what, id)
+	outcome := h.callOutcome(what, id)
 	reachable := h.reachable()
 	h.mu.Unlock()
 	switch {
 	case !reachable:
 		return errUnreachable
-	case fate == callFails:
+	case outcome == callFails:
 		return fmt.Errorf("cannot %s: no space left on device", what)
-	case fate == callHangs:
+	case outcome == callHangs:
 		_ = d.wait(ctx, most)
 		return context.DeadlineExceeded
 	}
@@ -275,7 +275,7 @@ func (d *chaosDaemon) call(ctx context.Context, what, id string, most time.Durat
 	defer timer.Stop()
 	select {
 	case err := <-result:
-		if fate == replyLost {
+		if outcome == replyLost {
 			h.mu.Lock()
 			h.logf("the outcome of %s is lost", what)
 			h.mu.Unlock()

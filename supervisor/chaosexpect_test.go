@@ -163,7 +163,7 @@ const endedWell = "it exited with 0"
 
 func (h *chaosHost) expected(c *chaosContainer, by actor) (expectation, string) {
 	spec := h.specs[c.template.name]
-	asked, wish := c.restartAskedRun == c.run, c.signalState()
+	asked, signal := c.restartAskedRun == c.run, c.signalState()
 	stopping := h.stopCause(c)
 	if stopping.ByProbe() {
 		c.probeStoppedRun = c.run
@@ -177,13 +177,13 @@ func (h *chaosHost) expected(c *chaosContainer, by actor) (expectation, string) 
 		return either, "healthd has not seen it"
 	case c.uncertainRun == c.run:
 		return either, "a part of its run is not known"
-	case wish != noSignal && asked:
+	case signal != noSignal && asked:
 		return either, "an operator stopped it and requested a restart"
-	case wish != noSignal && c.engineTerm:
+	case signal != noSignal && c.engineTerm:
 		return either, "an operator and its engine stopped it"
-	case by == byOperator && wish == freshSignal:
+	case by == byOperator && signal == freshSignal:
 		return mustStay, "an operator stopped it"
-	case wish != noSignal, c.opSignal.run == c.run && h.disturbedAt.After(c.opSignal.at):
+	case signal != noSignal, c.opSignal.run == c.run && h.disturbedAt.After(c.opSignal.at):
 		return either, "an operator's signal and its exit came together"
 	case c.engineTerm && by == byProcess:
 		return either, "its engine's signal and its exit came together"

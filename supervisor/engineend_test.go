@@ -1,7 +1,6 @@
 package supervisor
 
 import (
-	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,16 +10,6 @@ import (
 )
 
 // TestChaos found these cases.
-
-func (h *harness) event(kind runtime.UpdateKind, id string, signal int) {
-	h.engine.deliver(runtime.Update{Kind: kind, Runtime: "docker", ID: id, Signal: signal, ExitCode: 128 + signal, Time: time.Now(), Err: errors.New("EOF")})
-}
-
-func (h *harness) exitOnTerm(id string) {
-	h.engine.endRun(id, 143)
-	h.event(runtime.Died, id, 15)
-	h.engine.deliver(h.engine.observation(id))
-}
 
 // An engine that shuts down stops its containers, waits for the slowest, and is back
 // much later.
@@ -59,7 +48,7 @@ func TestEngineShutsDownSlowly(t *testing.T) {
 // An engine without live-restore sends signals, when it starts, to the containers that
 // it finds. Those are not an operator's; all other signals are.
 func TestSignalAfterEngineStart(t *testing.T) {
-	sweep := func(h *harness) {
+	engineKills := func(h *harness) {
 		h.event(runtime.Killed, "c1", 15)
 		h.engine.endRun("c1", 143)
 		h.event(runtime.Died, "c1", 0)
@@ -67,11 +56,11 @@ func TestSignalAfterEngineStart(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		name        string
-		liveRestore bool // by live-restore
+		liveRestore bool
 		events      func(*harness)
 		runs        bool
 	}{
-		{"ended by its engine", false, sweep, true},
+		{"ended by its engine", false, engineKills, true},
 		{"ended by its engine after its grace", false, func(h *harness) {
 			h.event(runtime.Killed, "c1", 15)
 			time.Sleep(10 * time.Second)
@@ -88,18 +77,18 @@ func TestSignalAfterEngineStart(t *testing.T) {
 		{"all events after the list", false, func(h *harness) {
 			h.engine.endRun("c1", 137)
 			h.engine.deliver(h.engine.observation("c1"))
-			sweep(h)
+			engineKills(h)
 		}, true},
-		{"live-restore", true, sweep, false},
+		{"live-restore", true, engineKills, false},
 		{"ended by its engine, started and stopped by an operator", false, func(h *harness) {
-			sweep(h)
+			engineKills(h)
 			h.engine.deliver(runtime.Update{Kind: runtime.Killed, Runtime: "docker", ID: "c1", Signal: 15, Time: time.Now(), Started: time.Now()})
 			h.event(runtime.Died, "c1", 0)
 			h.engine.beginRun("c1")
 			h.engine.endRun("c1", 143)
 		}, false},
 		{"ended by its engine, started by an operator, whose event is lost, and stopped", false, func(h *harness) {
-			sweep(h)
+			engineKills(h)
 			h.engine.deliver(h.engine.observation("c1"))
 			time.Sleep(15 * time.Second)
 			h.event(runtime.Killed, "c1", 15)
@@ -110,7 +99,7 @@ func TestSignalAfterEngineStart(t *testing.T) {
 		{"a run of the new life", false, func(h *harness) {
 			time.Sleep(time.Second)
 			h.engine.run("c1")
-			sweep(h)
+			engineKills(h)
 		}, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -196,11 +185,4 @@ func TestSetSeenAfterEngineStart(t *testing.T) {
 			t.Errorf("noted %v", store.seen)
 		}
 	})
-}
-
-// drainInbox waits until the loop has handled all messages sent so far.
-func (h *harness) drainInbox(t *testing.T) {
-	if err := h.Ping(t.Context()); err != nil {
-		t.Fatal(err)
-	}
 }

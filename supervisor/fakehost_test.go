@@ -69,19 +69,6 @@ func (h *fakeHost) report(u runtime.Update) {
 	}
 }
 
-// refuseConnections has the engine refuse or accept new connections.
-func (e *fakeEngine) refuseConnections(ending bool) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.refuses = ending
-}
-
-func (e *fakeEngine) newestStart() time.Time {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.started
-}
-
 // kill is kill -9 of the daemon: nothing that it still does has any effect.
 func (h *fakeHost) kill() {
 	h.mu.Lock()
@@ -117,7 +104,7 @@ func (h *fakeHost) shutDown() {
 
 // startDaemon starts a daemon. replay says how many of the missed events the engine
 // sends; repeated, how many events that the last daemon has seen it sends again.
-func (h *fakeHost) startDaemon(replay runtime.Replay, again int, rebooted bool) {
+func (h *fakeHost) startDaemon(replay runtime.Replay, repeated int, rebooted bool) {
 	h.t.Helper()
 	h.mu.Lock()
 	var past []core.Memory
@@ -133,9 +120,9 @@ func (h *fakeHost) startDaemon(replay runtime.Replay, again int, rebooted bool) 
 		past = append(past, copied)
 	}
 	from, _ := slices.BinarySearchFunc(h.events, h.seenUntil.Add(1), func(u runtime.Update, at time.Time) int { return u.SeenUntil.Compare(at) })
-	var news []runtime.Update
+	var missed []runtime.Update
 	if replay == runtime.ReplayComplete {
-		news = slices.Clone(h.events[max(0, from-again):])
+		missed = slices.Clone(h.events[max(0, from-repeated):])
 	}
 	s := New(Config{
 		Resolve: h.resolve, Runtimes: map[string]Restarter{"docker": hostEngine{h, h.generation}}, Prober: h.probes, Journal: h.journal,
@@ -145,36 +132,36 @@ func (h *fakeHost) startDaemon(replay runtime.Replay, again int, rebooted bool) 
 	h.daemon, h.stop = s, cancel
 	h.ended.Go(func() { _ = s.Run(ctx) })
 	h.mu.Unlock()
-	h.deliverList(s, replay, news)
+	h.deliverList(s, replay, missed)
 	synctest.Wait()
 }
 
 // deliverList delivers to a daemon what a Watcher does after it has subscribed.
-func (h *fakeHost) deliverList(s *Supervisor, replay runtime.Replay, news []runtime.Update) {
-	tell := func(u runtime.Update) {
+func (h *fakeHost) deliverList(s *Supervisor, replay runtime.Replay, missed []runtime.Update) {
+	deliver := func(u runtime.Update) {
 		u.Runtime = "docker"
 		_ = s.Deliver(context.Background(), u)
 	}
-	tell(runtime.Update{Kind: runtime.Connected, Replay: replay})
+	deliver(runtime.Update{Kind: runtime.Connected, Replay: replay})
 	h.engine.mu.Lock()
 	ids := slices.Sorted(maps.Keys(h.engine.containers))
 	h.engine.mu.Unlock()
-	var unseen []string
+	var notInspected []string
 	for _, id := range ids {
 		if id == h.notInspectable {
-			unseen = append(unseen, id)
+			notInspected = append(notInspected, id)
 			continue
 		}
 		u := h.engine.observation(id)
-		for _, n := range news {
+		for _, n := range missed {
 			u.StateFromEvent = u.StateFromEvent || n.ID == id
 			if n.ID == id && n.Kind != runtime.Observed && !n.Time.Before(u.Container.StartedAt) {
 				u.Causes = append(u.Causes, n)
 			}
 		}
-		tell(u)
+		deliver(u)
 	}
-	tell(runtime.Update{Kind: runtime.Synced, Reason: runtime.RelistStart, NotInspected: unseen})
+	deliver(runtime.Update{Kind: runtime.Synced, Reason: runtime.RelistStart, NotInspected: notInspected})
 }
 
 // view returns the daemon's view of a container after it has handled all messages.

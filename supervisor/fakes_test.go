@@ -156,6 +156,19 @@ func (e *fakeEngine) Accept(context.Context) error {
 	return nil
 }
 
+// refuseConnections has the engine refuse or accept new connections.
+func (e *fakeEngine) refuseConnections(refuses bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.refuses = refuses
+}
+
+func (e *fakeEngine) newestStart() time.Time {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.started
+}
+
 // fakeProber answers probes with the results that the test sets for their container.
 type fakeProber struct {
 	mu        sync.Mutex

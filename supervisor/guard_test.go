@@ -42,24 +42,6 @@ func startReplicas(h *harness, n int) (ids []string) {
 	return ids
 }
 
-// failLiveness has the liveness of these containers fail, and waits for the probe.
-func (h *harness) failLiveness(ids ...string) {
-	for _, id := range ids {
-		h.probes.setResult(id+":2", refused)
-	}
-	time.Sleep(time.Second)
-	synctest.Wait()
-}
-
-// waitReason returns what a container waits for; empty: nothing.
-func (h *harness) waitReason(t *testing.T, id string) string {
-	t.Helper()
-	if w := h.view(t, id).Waiting(); w != nil {
-		return w.Reason + " " + w.Message
-	}
-	return ""
-}
-
 func TestGroupLimit(t *testing.T) {
 	for _, tt := range []struct {
 		name    string

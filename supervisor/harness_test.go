@@ -141,3 +141,64 @@ func (h *harness) remove(id string) {
 	h.engine.delete(id)
 	h.reportRemoved(id)
 }
+
+func (h *harness) reportRemoved(id string) {
+	h.engine.deliver(runtime.Update{Kind: runtime.Removed, Runtime: "docker", ID: id})
+}
+
+// event reports an event of a container, or of the runtime when id is empty. A Died has
+// the exit code of that signal.
+func (h *harness) event(kind runtime.UpdateKind, id string, signal int) {
+	h.engine.deliver(runtime.Update{Kind: kind, Runtime: "docker", ID: id, Signal: signal, ExitCode: 128 + signal, Time: time.Now(), Err: errors.New("EOF")})
+}
+
+// exitOnTerm ends a container by SIGTERM and reports it, but not the signal.
+func (h *harness) exitOnTerm(id string) {
+	h.engine.endRun(id, 143)
+	h.event(runtime.Died, id, 15)
+	h.engine.deliver(h.engine.observation(id))
+}
+
+// drainInbox waits until the loop has handled all messages sent so far.
+func (h *harness) drainInbox(t *testing.T) {
+	if err := h.Ping(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// failLiveness has the liveness of these containers fail, and waits for the probe.
+func (h *harness) failLiveness(ids ...string) {
+	for _, id := range ids {
+		h.probes.setResult(id+":2", refused)
+	}
+	time.Sleep(time.Second)
+	synctest.Wait()
+}
+
+// waitReason returns what a container waits for; empty: nothing.
+func (h *harness) waitReason(t *testing.T, id string) string {
+	t.Helper()
+	if w := h.view(t, id).Waiting(); w != nil {
+		return w.Reason + " " + w.Message
+	}
+	return ""
+}
+
+// reload makes these the specs, by container name; "": of all others.
+func (h *harness) reload(t *testing.T, specs map[string]*core.Spec) {
+	t.Helper()
+	err := h.Reload(t.Context(), func(name string, _ map[string]string) (*core.Spec, error) {
+		if s, ok := specs[name]; ok {
+			return s, nil
+		}
+		return specs[""], nil
+	}, core.Guard{})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// inspectLoop is a message that lets a test look at the loop's state.
+type inspectLoop func(*loop)
+
+func (p inspectLoop) apply(l *loop) { p(l) }

@@ -124,11 +124,6 @@ func TestRestartCountBelongsToTheIdentity(t *testing.T) {
 	}
 }
 
-// inspectLoop is a message that lets a test look at the loop's state.
-type inspectLoop func(*loop)
-
-func (p inspectLoop) apply(l *loop) { p(l) }
-
 func TestOldIdentitiesAreForgotten(t *testing.T) {
 	t.Attr("kubelet", "176")
 	synctest.Test(t, func(t *testing.T) {

@@ -79,10 +79,6 @@ func loopSize(t *testing.T, h *harness) (entries, waiting int) {
 	return entries, waiting
 }
 
-func (h *harness) reportRemoved(id string) {
-	h.engine.deliver(runtime.Update{Kind: runtime.Removed, Runtime: "docker", ID: id})
-}
-
 // The removal of a container, however often it is reported, ends its probes and drops
 // their results.
 func TestRemovalEndsProbes(t *testing.T) {

@@ -13,20 +13,6 @@ import (
 	"healthd/supervisor/core"
 )
 
-// reload makes these the specs, by container name; "": of all others.
-func (h *harness) reload(t *testing.T, specs map[string]*core.Spec) {
-	t.Helper()
-	err := h.Reload(t.Context(), func(name string, _ map[string]string) (*core.Spec, error) {
-		if s, ok := specs[name]; ok {
-			return s, nil
-		}
-		return specs[""], nil
-	}, core.Guard{})
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 func TestReloadOfTheSameSpecs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t, webSpec())
