@@ -50,7 +50,7 @@ type chaosHost struct {
 	mu           sync.Mutex
 	seed         uint64
 	r            *rand.Rand // decides what people do
-	begunAt      time.Time
+	startedAt    time.Time
 	templates    []*chaosTemplate
 	engine       *chaosEngine
 	specs        map[string]*core.Spec // nil: healthd leaves the container alone
@@ -86,7 +86,7 @@ type chaosLine struct {
 func newChaos(t *testing.T, seed int) *chaosHost {
 	r := rand.New(rand.NewPCG(uint64(seed), 0))
 	h := &chaosHost{
-		t: t, seed: uint64(seed), r: r, begunAt: time.Now(), templates: newChaosTemplates(r), specs: make(map[string]*core.Spec),
+		t: t, seed: uint64(seed), r: r, startedAt: time.Now(), templates: newChaosTemplates(r), specs: make(map[string]*core.Spec),
 		disk: chaosDisk{memories: make(map[string]core.Memory)}, historyCap: chaosHistory, callsFail: r.IntN(2) == 0,
 	}
 	if r.IntN(3) == 0 {

@@ -50,11 +50,11 @@ func (h *chaosHost) checkStart(c *chaosContainer, by actor) {
 	switch {
 	case c.run == 1 && c.restartAskedAt.IsZero():
 		h.fail("%s: first start by healthd", c.template.name)
-	case c.template.enginePolicy != "no" && c.endedBy == byProcess && c.probeStoppedRun != c.run-1 && c.calls == 0 && !rebooted && !c.endUnheard && c.expect != mustRun && c.restartAskedRun != c.run-1:
+	case c.template.enginePolicy != "no" && c.endedBy == byProcess && c.probeStoppedRun != c.run-1 && c.calls == 0 && !rebooted && !c.endUnseen && c.expect != mustRun && c.restartAskedRun != c.run-1:
 		h.fail("%s: daemon %d started it after an exit, although it has a restart policy of the engine", c.template.name, by)
 	case c.expect != mustStay:
-	case c.endedBy == byProcess && c.startedForProbe && c.why == endedWell: // the probe's verdict came before the event of the end
-	case c.why == endedWell && rebooted && !c.engineOutlived: // or it ended with its engine
+	case c.endedBy == byProcess && c.startedForProbe && c.why == exitedWithZero: // the probe's verdict came before the event of the end
+	case c.why == exitedWithZero && rebooted && !c.engineOutlived: // or it ended with its engine
 	case c.endedBy != byOperator:
 		h.fail("%s: daemon %d started it although %s", c.template.name, by, c.why)
 	case !c.daemonKnew: // that daemon had not yet got the event when it called

@@ -78,7 +78,7 @@ func (e *chaosEngine) goDown() {
 	e.host.noteDisconnect()
 	e.up, e.shuttingDown, e.endEventsLost = false, false, false
 	for _, c := range e.containers {
-		if c.why == endedWell && c.endUnheard {
+		if c.why == exitedWithZero && c.endUnseen {
 			c.expect, c.why = either, "it exited with 0, or with its engine: no daemon was connected"
 		}
 	}

@@ -42,7 +42,7 @@ type chaosRecord struct {
 	grace           time.Duration
 	engineTerm      bool
 	startedForProbe bool // the daemon's start follows a failed probe
-	endUnheard      bool // no daemon was connected when the run ended
+	endUnseen       bool // no daemon was connected when the run ended
 	daemonKnew      bool // the daemon that called for a start knew of the operator's signal
 }
 
@@ -98,7 +98,7 @@ func (c *chaosContainer) answersProbe(probe core.ProbeType) bool {
 	return up && !c.hung
 }
 
-// noteRunBegan notes that a run has began.
+// noteRunBegan notes that a run has begun.
 func (h *chaosHost) noteRunBegan(c *chaosContainer, by actor) {
 	old := c.chaosRecord
 	if by > 0 {
@@ -116,11 +116,11 @@ func (h *chaosHost) noteSignal(c *chaosContainer, signal int, by actor, at time.
 	case signal == 1:
 	case by == byOperator:
 		if c.signalState() == noSignal { // only the first signal counts
-			var before actor
+			var connected actor
 			if h.daemon != nil && !h.connectedSince.IsZero() {
-				before = h.daemon.number
+				connected = h.daemon.number
 			}
-			c.opSignal = operatorSignal{connected: before, run: c.run, life: h.engine.life, at: at, survivable: signal != killSignal, readAt: make(map[actor]time.Time), ambiguous: h.ambiguity(c, signal)}
+			c.opSignal = operatorSignal{connected: connected, run: c.run, life: h.engine.life, at: at, survivable: signal != killSignal, readAt: make(map[actor]time.Time), ambiguous: h.ambiguity(c, signal)}
 		} else {
 			c.opSignal.survivable = c.opSignal.survivable && signal != killSignal
 		}
@@ -153,13 +153,13 @@ func (h *chaosHost) noteRunEnded(c *chaosContainer, by actor) {
 		c.failures = 0
 	}
 	c.failures++
-	c.endUnheard = h.connectedSince.IsZero()
+	c.endUnseen = h.connectedSince.IsZero()
 	c.endedBy, c.endedAt, c.endLife = by, time.Now(), h.engine.life
 	c.expect, c.why = h.expected(c, by)
 	h.logf("%s has ended: %s (%s)", c.template.name, c.expect, c.why)
 }
 
-const endedWell = "it exited with 0"
+const exitedWithZero = "it exited with 0"
 
 func (h *chaosHost) expected(c *chaosContainer, by actor) (expectation, string) {
 	spec := h.specs[c.template.name]
@@ -205,7 +205,7 @@ func (h *chaosHost) expected(c *chaosContainer, by actor) (expectation, string) 
 	case c.template.enginePolicy != "no":
 		return either, "its engine restarts it"
 	case spec.RestartPolicy == core.OnFailure && c.info.ExitCode == 0 && h.engine.up:
-		return mustStay, endedWell
+		return mustStay, exitedWithZero
 	case spec.RestartPolicy == core.OnFailure && c.info.ExitCode == 0:
 		return either, "it exited with 0, or with its engine: nobody can tell"
 	}

@@ -76,12 +76,24 @@ func (h *chaosHost) checkSubscription(d *chaosDaemon, since time.Time) {
 			continue
 		}
 		for _, c := range h.engine.containers {
-			if c.info.ID == ev.ID && !c.gone && !c.template.autoRemove && c.opSignal.at.Equal(ev.Time) && c.opSignal.ambiguous == "" && c.signalState() == freshSignal && c.expect != either && c.uncertainRun != c.run && c.restartAskedRun != c.run && !d.loadedSignal(c) && c.lossAt.IsZero() && d.loaded[c.info.ID].Run.ID == c.info.Run() {
+			if c.info.ID == ev.ID && c.opSignal.at.Equal(ev.Time) && c.mustHaveStored(d) {
 				h.fail("%s: the daemon stored an operator's signal as seen, but did not remember it", c.template.name)
 			}
 		}
 	}
 	h.noteMissedHistory(d, since)
+}
+
+// mustHaveStored says whether the last daemon had to store the operator's signal, but the
+// new one has not loaded it.
+func (c *chaosContainer) mustHaveStored(d *chaosDaemon) bool {
+	switch {
+	case c.gone, c.template.autoRemove, !c.lossAt.IsZero(), d.loaded[c.info.ID].Run.ID != c.info.Run():
+		return false
+	case c.expect == either, c.uncertainRun == c.run, c.restartAskedRun == c.run:
+		return false
+	}
+	return c.opSignal.ambiguous == "" && c.signalState() == freshSignal && !d.loadedSignal(c)
 }
 
 // noteMissedHistory notes what the first connection of a daemon cannot tell.

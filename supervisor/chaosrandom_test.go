@@ -21,7 +21,7 @@ func (h *chaosHost) randomDuration(what, id string, low, high time.Duration) tim
 
 func (h *chaosHost) hash(what, id string) uint64 {
 	sum := fnv.New64a()
-	fmt.Fprint(sum, h.seed, what, id, time.Since(h.begunAt))
+	fmt.Fprint(sum, h.seed, what, id, time.Since(h.startedAt))
 	x := sum.Sum64()
 	x ^= x >> 32
 	x *= 0x9e3779b97f4a7c15
@@ -47,11 +47,11 @@ func (h *chaosHost) sinceStart(t time.Time) time.Duration {
 	if t.IsZero() {
 		return 0
 	}
-	return t.Sub(h.begunAt)
+	return t.Sub(h.startedAt)
 }
 
 func (h *chaosHost) logf(format string, args ...any) {
-	h.lines = append(h.lines, chaosLine{time.Since(h.begunAt), format, args})
+	h.lines = append(h.lines, chaosLine{time.Since(h.startedAt), format, args})
 }
 
 // fail reports a violation. It is called with the lock held.
@@ -61,7 +61,7 @@ func (h *chaosHost) fail(format string, args ...any) {
 	}
 	message := fmt.Sprintf(format, args...)
 	h.logf("FAILURE: %s", message)
-	h.t.Errorf("seed %d at %v: %s", h.seed, time.Since(h.begunAt), message)
+	h.t.Errorf("seed %d at %v: %s", h.seed, time.Since(h.startedAt), message)
 }
 
 func (h *chaosHost) failed() bool {

@@ -103,7 +103,7 @@ func (l *loop) observed(u update) {
 		in.Early = true
 		l.step(e, &in)
 	}
-	e.maybeEngine = e.state.EngineRestarted && e.state.Engine.State.Alive() && !c.State.Alive()
+	e.maybeWithEngine = e.state.EngineRestarted && e.state.Engine.State.Alive() && !c.State.Alive()
 	in := core.Input{Kind: core.Observed, Container: c}
 	if !known {
 		in.First, in.Unwatched = l.firstSight(e, u)
@@ -217,16 +217,16 @@ func (l *loop) findEndedBeforeEngine(name string) {
 	slack := engineShutdown
 	all := l.entriesOf(name)
 	for _, e := range all {
-		if e.maybeEngine {
+		if e.maybeWithEngine {
 			last = later(last, e.state.Run.Exit.FinishedAt)
 			slack = max(slack, e.container.StopTimeout+engineShutdown)
 		}
 	}
 	for _, e := range all {
-		if e.maybeEngine && e.state.Run.Exit.FinishedAt.Before(last.Add(-slack)) {
+		if e.maybeWithEngine && e.state.Run.Exit.FinishedAt.Before(last.Add(-slack)) {
 			l.step(e, &core.Input{Kind: core.EndedBeforeEngine})
 		}
-		e.maybeEngine = false
+		e.maybeWithEngine = false
 	}
 }
 

@@ -29,11 +29,11 @@ type entry struct {
 	down    core.Outage // the outage that healthd makes for a failed probe; zero: none
 	granted []time.Time // recent restarts for failed probes; never changed in place
 
-	specOutdated bool // the spec has changed in the middle of a restart, which ends by the old one
-	isNew        bool // neither a daemon nor the Store knew it before the present connection
-	maybeEngine  bool // it has ended unseen, with its engine or before it
-	unreported   bool // its watcher no longer reports it, because no spec matches it
-	missedEvents bool // a reload once dropped it, so healthd may have missed events
+	specOutdated    bool // the spec has changed in the middle of a restart, which ends by the old one
+	isNew           bool // neither a daemon nor the Store knew it before the present connection
+	maybeWithEngine bool // it has ended unseen, with its engine or before it
+	unreported      bool // its watcher no longer reports it, because no spec matches it
+	missedEvents    bool // a reload once dropped it, so healthd may have missed events
 
 	// The probes of the present run and address. Each is built when it is first needed.
 	probes        [core.NumProbes]prober.Probe

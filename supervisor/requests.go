@@ -12,7 +12,8 @@ import (
 	"healthd/supervisor/core"
 )
 
-// Errors of requests. Errors that say more wrap them.
+// Errors of requests; some are wrapped by an error that says more. A request for a
+// container with invalid labels returns an error that says what is wrong with them.
 var (
 	ErrUnknownContainer = errors.New("no supervised container has that name or ID")
 	ErrNoProbe          = errors.New("the container has no such probe")
