@@ -102,7 +102,7 @@ func BenchmarkThousandWait(b *testing.B) {
 				l.step(e, in)
 			}
 		})
-		b.Run("relieve, group "+group, func(b *testing.B) {
+		b.Run("recheck, group "+group, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				l.guard.changed = true

@@ -157,7 +157,7 @@ func (l *loop) connected(u update) {
 		life.replay = runtime.ReplayRestart
 	}
 	if _, ok := l.engines[u.Runtime]; ok && life.replay == runtime.ReplayComplete {
-		return // the same life. If the last connection broke before Synced, what it told still holds
+		return // the same life: if the last connection broke before Synced, what it told still holds
 	}
 	l.engines[u.Runtime] = life
 	if life.replay != runtime.ReplayRestart {

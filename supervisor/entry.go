@@ -39,7 +39,7 @@ type entry struct {
 	probes        [core.NumProbes]prober.Probe
 	probeCtx      context.Context
 	cancelProbes  context.CancelFunc
-	probesVersion int // counts resets, so that older answers can be told
+	probesVersion int // counts resets, so that answers of older probes are recognised
 
 	// The hooks of the present run.
 	runCtx     context.Context

@@ -66,8 +66,8 @@ func (l *loop) replaceSpec(e *entry, spec *core.Spec) {
 }
 
 // stopSupervising drops a container that still exists, and remembers what is known of it.
-// A later reload may want it before its watcher has noticed that nobody does: the watcher
-// then never reports it again.
+// A later reload may match it again before its watcher has noticed that no spec does. The
+// watcher then does not report it anew, so the loop keeps the inspection in dropped.
 func (l *loop) stopSupervising(e *entry) {
 	l.drop(e)
 	if !e.unreported {
