@@ -53,9 +53,13 @@ func (l *fakePublisher) newChanges() []string {
 }
 
 func newPublisherHarness(t *testing.T) (*harness, *fakePublisher) {
+	return newPublisherHarnessOf(t, webSpec())
+}
+
+func newPublisherHarnessOf(t *testing.T, spec *core.Spec) (*harness, *fakePublisher) {
 	l := &fakePublisher{}
 	l.mu.Lock() // Changed waits until the harness is set
-	h := newHarnessWith(t, webSpec(), func(c *Config) { c.Publisher = l })
+	h := newHarnessWith(t, spec, func(c *Config) { c.Publisher = l })
 	l.harness = h
 	l.mu.Unlock()
 	return h, l
@@ -117,6 +121,31 @@ func TestDiedWithdrawsAtOnce(t *testing.T) {
 		h.engine.deliver(runtime.Update{Kind: runtime.Died, Runtime: "docker", ID: "c1", ExitCode: 1, Time: began.Add(-time.Millisecond)})
 		if got := l.newChanges(); len(got) != 0 {
 			t.Errorf("at the late event of an earlier end: %v", got)
+		}
+	})
+}
+
+// A container that hangs while it drains no longer answers its last requests, which load
+// balancers must know.
+func TestFailureDuringDrainIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		spec := webSpec()
+		spec.Publish.Drain = 30 * time.Second
+		h, l := newPublisherHarnessOf(t, spec)
+		defer h.close(t)
+		h.sendSynced()
+		h.probes.setResult("c1:2", prober.Result{Outcome: prober.Success})
+		h.engine.run("c1")
+		h.probes.setResult("c1:1", refused)
+		time.Sleep(20*time.Second + time.Millisecond) // the third failure of liveness
+		l.newChanges()
+		if v := h.view(t, "c1"); !v.DrainingReady() {
+			t.Fatalf("it does not drain while ready: %+v", v.State)
+		}
+		h.probes.setResult("c1:2", refused)
+		time.Sleep(5 * time.Second)
+		if got := l.newChanges(); !slices.Equal(got, []string{"Draining"}) || h.view(t, "c1").DrainingReady() {
+			t.Errorf("when readiness fails: %v", got)
 		}
 	})
 }
