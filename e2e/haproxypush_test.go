@@ -235,7 +235,7 @@ func (b *haproxySetup) lastServerIsReported() {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	const suffix = ", although it is the last one that is up in backend web of HAProxy"
+	const suffix = ", although it is the last server up in backend web of HAProxy"
 	for i := range b.names[1:] {
 		b.makeUnready(i + 1)
 	}

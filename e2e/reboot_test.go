@@ -155,7 +155,7 @@ func (d *daemon) checkFoundStopped(name string) {
 	d.t.Helper()
 	all := d.events(name)
 	if !slices.ContainsFunc(all, func(ev event) bool {
-		return ev.Reason == "Exited" && strings.Contains(ev.Message, " was found stopped (exit code ") && strings.HasSuffix(ev.Message, ", is left alone")
+		return ev.Reason == "Exited" && strings.Contains(ev.Message, " was found stopped (exit code ") && strings.HasSuffix(ev.Message, ". healthd leaves it alone")
 	}) {
 		d.t.Errorf("no event says that %s was found stopped: %+v", name, all)
 	}

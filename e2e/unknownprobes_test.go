@@ -59,7 +59,7 @@ func TestUnknownProbe(t *testing.T) {
 		return s.Ready && s.RestartCount == 0 && strings.Contains(s.Probes["readiness"].Output, "the engine is sick")
 	})
 	all := d.events("speechless-old")
-	if last := all[len(all)-1]; last.Reason != "Unhealthy" || !strings.Contains(last.Message, "could not be asked, which does not count") {
+	if last := all[len(all)-1]; last.Reason != "Unhealthy" || !strings.Contains(last.Message, "could not run, which does not count") {
 		t.Errorf("the last event is %+v", last)
 	}
 	p.clearFaults()

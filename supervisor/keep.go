@@ -88,7 +88,7 @@ func (l *loop) inherit(e *entry) {
 	}
 	e.state.Lasting.Restarts, e.state.Lasting.Held, e.state.Lasting.HeldUntil = m.Lasting.Restarts, m.Lasting.Held, m.Lasting.HeldUntil
 	e.granted = m.Granted
-	if m.MadeOf(e.container) {
+	if m.SameImageAndResources(e.container) {
 		e.state.Lasting.Backoff = m.Lasting.Backoff
 	}
 }

@@ -179,7 +179,7 @@ func TestDrainedEndsTheDrain(t *testing.T) {
 			t.Errorf("calls %v, want a stop at once", h.engine.calls())
 		}
 		said := slices.ContainsFunc(h.journal.events, func(e core.Event) bool {
-			return e.Reason == core.EventKilling && strings.HasSuffix(e.Message, ", although it is the last one that is up in backend web")
+			return e.Reason == core.EventKilling && strings.HasSuffix(e.Message, ", although it is the last server up in backend web")
 		})
 		if !said {
 			t.Errorf("no event names it as the last one: %v", h.journal.events)

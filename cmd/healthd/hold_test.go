@@ -79,7 +79,7 @@ func TestHoldOfADaemon(t *testing.T) {
 		}
 	}
 	do("hung: held\n", "hold", "hung")
-	p.follow(t, "hung", "and is not restarted as it is held")
+	p.follow(t, "hung", "healthd does not restart it while it is held")
 	do("Held", "status", "hung")
 	if got := healthd(t, "restart", "hung", "--socket", p.socket); got.code != 1 || !strings.Contains(got.stderr, "(healthd resume hung)") {
 		t.Errorf("%+v", got)

@@ -76,7 +76,7 @@ func statuses() []api.Status {
 		},
 		{
 			Name: "held-ended", Phase: "Running", Held: true, Conditions: notReady("NotRunning"),
-			State:  api.ContainerState{Waiting: &api.Waiting{Reason: "Held", Message: "has ended and is held: nothing starts it"}},
+			State:  api.ContainerState{Waiting: &api.Waiting{Reason: "Held", Message: "has ended and is held: healthd does not start it"}},
 			Probes: map[string]api.ProbeStatus{"liveness": probe("Failure", "Success", 1, 1)},
 		},
 		{

@@ -45,7 +45,7 @@ func TestWarningsBelowTheTable(t *testing.T) {
 
 func autohealed(v *core.View) { v.Container.Labels = map[string]string{"autoheal": "true"} }
 
-const autohealedText = "it has the label autoheal=true: autoheal, if it runs, restarts it too, and knows neither drain nor back-off nor hold"
+const autohealedText = "it has the label autoheal=true: if autoheal runs, it restarts the container too, and ignores drain, back-off and hold"
 
 func TestWarningsOfADaemon(t *testing.T) {
 	socket, _ := daemonWith(t, &fake{warnings: []string{"autoheal runs, too"}}, container("web-1", autohealed), container("web-2", nil))

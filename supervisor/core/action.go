@@ -8,27 +8,27 @@ import (
 	"healthd/runtime"
 )
 
-// Action is the stop or start under way. All but Call ends with the run.
+// Action is the stop or start that is due or under way. A new run resets all fields but
+// Call.
 type Action struct {
-	Stopping  Cause         `json:"stopping,omitempty"`  // why we are stopping, or have stopped, the run
-	StopCalls int           `json:"stopCalls,omitempty"` // made for the run by the present stop
-	Grace     time.Duration `json:"grace,omitempty"`     // left for the stop signal of the present stop
-	Restart   Cause         `json:"restart,omitempty"`   // the run has ended, and a start is due at NotBefore
-	NotBefore time.Time     `json:"notBefore,omitzero"`  // earliest next call: the drain or the back-off is over
-	Call      Call          `json:"call,omitempty"`      // under way
+	Stopping  Cause         `json:"stopping,omitempty"`  // why healthd is stopping, or has stopped, the run
+	StopCalls int           `json:"stopCalls,omitempty"` // stop calls made so far by the present stop
+	Grace     time.Duration `json:"grace,omitempty"`     // grace period of the present stop, less the time of its pre_stop hook
+	Restart   Cause         `json:"restart,omitempty"`   // why a start is due; NoCause: none is
+	NotBefore time.Time     `json:"notBefore,omitzero"`  // earliest time of the next call: end of the drain or back-off
+	Call      Call          `json:"call,omitempty"`      // the call under way
 }
 
-// Request is what this daemon knows of its newest call to the engine. News of the
-// next run may come before the call returns, so it outlives the run.
+// Request is this daemon's newest call to the engine. It outlives the run, because news of
+// the next run may come before the call returns.
 type Request struct {
-	Sent  bool        // a stop: it is on its way, so news of its signal may come
-	Cause Cause       // of a stop
-	Run   runtime.Run // the newest one when the call was made
-	Error string      // why the call failed; empty after a good one
+	Sent  bool        // a stop call left for the engine: news of its signal may come
+	Cause Cause       // of a stop call
+	Run   runtime.Run // the newest run when the call was made
+	Error string      // why the call failed; empty: it did not
 }
 
-// Call is a request to the engine that is under way for a container. There is at
-// most one.
+// Call is a call to the engine. At most one is under way for a container.
 type Call uint8
 
 // The calls.
@@ -38,16 +38,15 @@ const (
 	StartCall
 )
 
-// callRetryPause is how long a stop that failed, or whose outcome nobody knows, waits
-// before it is tried again.
+// callRetryPause is the time before healthd tries a call again that failed, or whose
+// outcome is unknown.
 const callRetryPause = 10 * time.Second
 
-// stop begins a stop of ours: readiness is withdrawn from now on, the call comes
-// when the drain is over.
+// stop begins a stop: healthd withdraws readiness now and calls the engine after the drain.
 func (t *stepper) stop(cause Cause) {
 	t.Action.Stopping, t.Action.NotBefore, t.Health.Failed = cause, t.now, NoCause
 	t.Ending.OwnSignals, t.Action.StopCalls = 0, 0
-	if t.Run.Hooks[PreStop] == HookDone { // one that still runs serves this stop, too
+	if t.Run.Hooks[PreStop] == HookDone { // a hook that still runs counts for this stop
 		t.Run.Hooks[PreStop] = HookIdle
 	}
 	t.Action.Grace = grace(t.spec, t.c, cause)
@@ -60,8 +59,8 @@ func (t *stepper) stop(cause Cause) {
 	}
 }
 
-// requestRestart begins the restart that somebody asked for. It is newer than any
-// other wish, and makes a stop that is under way one with a start.
+// requestRestart begins the restart that an operator requested. The request overrules
+// earlier stop signals of others, and a stop under way is followed by a start.
 func (t *stepper) requestRestart() {
 	switch {
 	case t.Action.Call == StartCall:
@@ -72,16 +71,16 @@ func (t *stepper) requestRestart() {
 	case t.Engine.State.Alive():
 		t.Ending.Overruled = t.Ending.Overruled || !t.Ending.First.IsZero()
 		t.Ending.First = time.Time{}
-		t.record(EventKilling, "Container %s will be restarted, as somebody asked healthd to", t.c.Name)
+		t.record(EventKilling, "Container %s will be restarted: an operator asked healthd to", t.c.Name)
 		t.stop(ByOperator)
 	default:
 		t.Action.Restart, t.Action.NotBefore = ByOperator, t.now
 	}
 }
 
-// callEngine makes the call to the engine that is due, if one is. A runtime that cannot be
-// heard is left alone, except that healthd does not end without having tried to
-// start what it had stopped.
+// callEngine makes the stop or start call that is due. While healthd cannot reach the
+// engine it makes none, with one exception: before healthd shuts down it tries to start
+// what it has stopped.
 func (t *stepper) callEngine() {
 	if t.Action.Call != NoCall {
 		return
@@ -101,7 +100,6 @@ func (t *stepper) callEngine() {
 	}
 }
 
-// callReturned takes in how our call ended.
 func (t *stepper) callReturned(in *Input) {
 	if in.Container != nil {
 		t.observed(in)
@@ -127,16 +125,16 @@ func (t *stepper) stopCallFailed(err error) {
 	t.Action.NotBefore = t.now.Add(callRetryPause)
 	if t.Shutdown.Begun {
 		t.Action.Stopping = NoCause
-		t.record(EventKilling, "%s; healthd ends without another try", t.Request.Error)
+		t.record(EventKilling, "%s; healthd shuts down and does not try again", t.Request.Error)
 		return
 	}
-	t.record(EventKilling, "%s; trying again in %v", t.Request.Error, callRetryPause)
+	t.record(EventKilling, "%s; healthd tries again in %v", t.Request.Error, callRetryPause)
 }
 
-// startFailed backs off as after a run that ended at once.
+// startCallFailed counts a failed start for the back-off like a run that ended at once.
 func (t *stepper) startCallFailed(err error) {
 	t.Request.Error = callError("start", t.c.Name, err)
-	if _, ok := errors.AsType[OutcomeUnknown](err); ok { // nothing has failed that is known
+	if _, ok := errors.AsType[OutcomeUnknown](err); ok { // the start may have succeeded: no back-off
 		t.Action.NotBefore = t.now.Add(callRetryPause)
 		if t.Shutdown.Begun {
 			t.Shutdown.LeftOver = true
@@ -150,41 +148,41 @@ func (t *stepper) startCallFailed(err error) {
 	t.Action.NotBefore = t.now.Add(t.Lasting.Backoff.Delay)
 	if t.Shutdown.Begun {
 		t.Shutdown.LeftOver = true
-		t.record(EventBackOff, "%s; healthd ends without another try", t.Request.Error)
+		t.record(EventBackOff, "%s; healthd shuts down and does not try again", t.Request.Error)
 		return
 	}
-	t.record(EventBackOff, "%s; trying again in %v", t.Request.Error, t.Lasting.Backoff.Delay)
+	t.record(EventBackOff, "%s; healthd tries again in %v", t.Request.Error, t.Lasting.Backoff.Delay)
 }
 
 func callError(what, name string, err error) string {
 	if err == nil {
-		return fmt.Sprintf("cannot %s container %s: the engine says that it did, but it did not", what, name)
+		return fmt.Sprintf("cannot %s container %s: the engine reported success, but nothing changed", what, name)
 	}
 	return err.Error()
 }
 
-// endDrain ends the drain of a stop that is under way.
+// endDrain ends the drain early: no load balancer has a request under way.
 func (t *stepper) endDrain() {
 	if t.AwaitsDrain() && t.now.Before(t.Action.NotBefore) {
 		t.Action.NotBefore = t.now
 	}
 }
 
-// AwaitsDrain says that the container is to be stopped by healthd when its drain is
-// over, or Drained says so.
+// AwaitsDrain says that healthd will stop the container as soon as its drain is over.
+// The input ConnectionsDrained ends the drain early.
 func (s *State) AwaitsDrain() bool {
 	return s.Engine.State.Alive() && s.Action.Stopping != NoCause && s.Action.StopCalls == 0 && s.Action.Call == NoCall && s.Run.Hooks[PreStop] == HookIdle
 }
 
-// ErrNotSent is why a stop was not made: the container had ended already, of which
-// its watcher tells who or what has done that; or somebody has paused it.
-var ErrNotSent = errors.New("the container has ended, or is paused")
+// ErrNotSent is the error of a stop call that was not made, because the container had
+// already ended or was paused. Who ended it comes with the engine's events.
+var ErrNotSent = errors.New("the container has ended or is paused")
 
-// OutcomeUnknown says that a call was made and that the engine could not be asked
-// afterwards what came of it.
+// OutcomeUnknown is the error of a call that was made, but whose outcome healthd could
+// not ask the engine for.
 type OutcomeUnknown struct{ Err error }
 
-func (u OutcomeUnknown) Error() string { return "cannot see what became of it: " + u.Err.Error() }
+func (u OutcomeUnknown) Error() string { return "the outcome is unknown: " + u.Err.Error() }
 
-// Unwrap returns why the engine could not be asked.
+// Unwrap returns why healthd could not ask.
 func (u OutcomeUnknown) Unwrap() error { return u.Err }

@@ -1,18 +1,19 @@
 package core
 
-// Cause says why a container was or is to be stopped by us, or started.
+// Cause says why healthd stops or starts a container.
 type Cause uint8
 
-// The causes. They index RestartCounts, and are written to the journal by number.
+// The causes. They index Lasting.Restarts. The journal keeps them by number, so new ones
+// come last.
 const (
-	NoCause       Cause = iota
-	ByLiveness          // its liveness probe failed
-	ByStartup           // its startup probe failed
-	ByExit              // it ended by itself
-	ByOperator          // somebody asked healthd to restart it
-	ByPostStart         // its post_start hook failed
-	ByNetwork           // the container whose network it shares has a new run
-	numberOfCause = 7
+	NoCause     Cause = iota
+	ByLiveness        // its liveness probe failed
+	ByStartup         // its startup probe failed
+	ByExit            // it ended by itself, or with its engine
+	ByOperator        // an operator asked healthd to restart it
+	ByPostStart       // its post_start hook failed
+	ByNetwork         // the container whose network it shares has a new run
+	numCauses   = 7
 )
 
 // String returns the label value used in metrics.
@@ -20,6 +21,6 @@ func (c Cause) String() string {
 	return [...]string{"", "liveness", "startup", "exit", "operator", "post_start", "network"}[c]
 }
 
-// ByProbe says that a probe or hook asked for it, whose wish is limited by groups and
-// the host's budget.
+// ByProbe says that a failed probe or post_start hook is the cause. Groups and the host's
+// restart budget limit only these restarts.
 func (c Cause) ByProbe() bool { return c == ByLiveness || c == ByStartup || c == ByPostStart }

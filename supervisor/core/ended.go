@@ -7,20 +7,20 @@ import (
 	"healthd/runtime"
 )
 
-// bringsBack is how long an engine with a restart policy of its own is given to start a
-// container after it was started itself.
-const bringsBack = 10 * time.Second
+// engineStartWait is the time that healthd gives a restarted engine to start a container
+// by the engine's own restart policy.
+const engineStartWait = 10 * time.Second
 
-// redialPause is how long an engine that did not take a connection is left in peace.
+// redialPause is the time between two connections that DialEngine asks for.
 const redialPause = time.Second
 
-// OperatorStopped says that the run has ended because somebody wanted that, and that
-// the container stays stopped until somebody starts it.
+// OperatorStopped says that an operator ended the run, and that the container stays
+// stopped until somebody starts it.
 func (s *State) OperatorStopped() bool {
 	return s.Ending.By == EndedByOperator && s.Action.Restart == NoCause
 }
 
-// evidence is what the news of an ending is held against.
+// evidence returns what Ending needs to know of the run and of healthd's calls.
 func (t *stepper) evidence() *evidence {
 	alive := t.Engine.State.Alive()
 	return &evidence{
@@ -32,7 +32,7 @@ func (t *stepper) evidence() *evidence {
 	}
 }
 
-// stopsSent is how many stops of the run have gone to the engine.
+// stopsSent returns how many stop calls of the present stop have left for the engine.
 func (t *stepper) stopsSent() int {
 	if t.Action.Call == StopCall && !t.Request.Sent {
 		return t.Action.StopCalls - 1
@@ -40,13 +40,13 @@ func (t *stepper) stopsSent() int {
 	return t.Action.StopCalls
 }
 
-// signalled takes in that somebody, perhaps healthd, sent a signal.
+// signalled applies the news that somebody, perhaps healthd, sent a signal.
 func (t *stepper) signalled(in *Input) {
 	s := signal{number: in.Signal, at: in.Time, newestStart: in.NewestStart, life: in.Life}
 	first := t.Ending.First
 	meaning := t.Ending.signal(s, t.evidence())
 	if t.Ending.MaybeEngine && !t.Ending.First.Equal(first) {
-		t.beginDoubt()
+		t.beginDialing()
 	}
 	switch meaning {
 	case meansEarlierStop:
@@ -56,36 +56,37 @@ func (t *stepper) signalled(in *Input) {
 		t.reconsider()
 	case meansOperator:
 		t.awaitEnd()
-		t.forgiveProbes()
+		t.clearVerdicts()
 		if t.Engine.State.Alive() && t.Action.Call == NoCall {
-			t.Action.Stopping = NoCause // the operator was faster than our drain
+			t.Action.Stopping = NoCause // the operator stops the run before healthd has
 		}
 		t.reconsider()
 	case meansNextRun:
 		t.awaitEnd()
-		if t.Action.Call != StartCall && t.Action.Restart != NoCause { // they have started it, and stop it
+		if t.Action.Call != StartCall && t.Action.Restart != NoCause { // the operator started the next run, and stops it
 			t.endedBy(EndedByOperator)
 		}
 	}
 }
 
-// awaitEnd gives a run that was sent a stop signal the time to end.
+// awaitEnd gives a run that got a stop signal its grace period and 10 s to end.
 func (t *stepper) awaitEnd() {
 	t.Ending.ForgetAt = t.now.Add(grace(t.spec, t.c, NoCause) + 10*time.Second)
 	t.Checks.InspectAt = time.Time{}
 }
 
-// adoptEarlierStop makes a stop of the run before, which has hit this one, one of this run.
+// adoptEarlierStop makes healthd's stop of the previous run, whose signal hit this run, a
+// stop of this run.
 func (t *stepper) adoptEarlierStop(at time.Time) {
 	t.Action.Stopping, t.Action.StopCalls, t.Action.NotBefore = t.Request.Cause, 1, t.now
 	t.Action.Grace = grace(t.spec, t.c, t.Request.Cause)
 	t.Ending.KillDue = at.Add(t.Action.Grace - killSlack)
 }
 
-// forgiveProbes takes back what liveness and startup hold against a run that somebody
-// else is ending, as in the kubelet: it no longer matters, and should the run survive, a
-// verdict that came to nothing must be possible again.
-func (t *stepper) forgiveProbes() {
+// clearVerdicts sets liveness and startup to Success in a run that an operator is ending,
+// as the kubelet does. If the run survives the signal, the probes can give a failure
+// verdict again.
+func (t *stepper) clearVerdicts() {
 	if !t.Engine.State.Alive() {
 		return
 	}
@@ -96,13 +97,13 @@ func (t *stepper) forgiveProbes() {
 	}
 }
 
-// died takes in the news of an end that no inspection has shown yet. What has ended
-// takes no traffic, and does not survive a signal, however long a sick engine takes to
-// show that. News of an earlier run may come late.
+// died applies an event that tells the end of a run. A slow engine may show the end by
+// inspection only much later. Meanwhile the container is not ready, and the run cannot
+// survive a stop signal any more. Events of earlier runs may come late and are ignored.
 func (t *stepper) died(in *Input) {
 	v := t.evidence()
-	if t.EngineRestarted && !v.fromBefore(in.Life, in.NewestStart) {
-		t.EngineRestarted = false // an engine that has gone could not have told it
+	if t.EngineRestarted && !v.beganBeforeEngine(in.Life, in.NewestStart) {
+		t.EngineRestarted = false // the restarted engine told the end itself, so its restart did not end the run
 	}
 	if !in.Time.IsZero() && v.before(in.Time, t.Run.StartedAt) {
 		return
@@ -111,21 +112,21 @@ func (t *stepper) died(in *Input) {
 	t.Run.DiedCode, t.Ending.ForgetAt, t.Checks.InspectAt = in.ExitCode, time.Time{}, time.Time{}
 }
 
-// stopCarriedOut takes in that a stop request was carried out.
+// stopCarriedOut applies the news that the engine finished a stop or restart request.
 func (t *stepper) stopCarriedOut(in *Input) {
-	doubted := t.Ending.MaybeEngine
+	before := t.Ending.MaybeEngine
 	if !t.Ending.carriedOut(in.Time, in.Life, t.evidence()) {
 		return
 	}
-	if t.Ending.MaybeEngine && !doubted {
-		t.beginDoubt()
+	if t.Ending.MaybeEngine && !before {
+		t.beginDialing()
 	}
-	t.forgiveProbes()
+	t.clearVerdicts()
 	t.reconsider()
 }
 
-// forgetSignals makes a container that has outlived stop signals an ordinary one again.
-// The news of its end may be lost, so the engine is asked first.
+// forgetSignals forgets the stop signals that a run has survived. It first asks the engine
+// whether the run still lives, because the news of its end may be lost.
 func (t *stepper) forgetSignals(in *Input) {
 	if !t.Engine.State.Alive() || t.Lost || !t.Ending.Signalled() || t.Ending.ForgetAt.IsZero() || t.now.Before(t.Ending.ForgetAt) {
 		return
@@ -142,31 +143,31 @@ func (t *stepper) forgetSignals(in *Input) {
 		return
 	}
 	if y := &t.Health.Probes[Startup]; !t.Conditions.Started.Status {
-		y.Result = firstResult(t.spec.Probes[Startup], Startup)
+		y.Result = initialResult(t.spec.Probes[Startup], Startup)
 	}
 }
 
-// beginDoubt has the engine asked, from now on, whether it takes new connections.
-func (t *stepper) beginDoubt() { t.Checks.DoubtfulSince, t.Checks.DialAt = t.now, t.now }
+// beginDialing makes dialEngine open connections from now on.
+func (t *stepper) beginDialing() { t.Checks.MaybeEngineSince, t.Checks.DialAt = t.now, t.now }
 
-// dial asks, while it is not clear who wanted the container stopped, whether the engine
-// takes new connections. One that shuts down sends stop signals to all that it runs,
-// like an operator, but first it stops listening.
-func (t *stepper) dial() {
+// dialEngine opens a new connection to the engine once a second while the stop signal may
+// be the engine's own. An engine that shuts down stops listening first, and then sends
+// stop signals to all its containers, as an operator would.
+func (t *stepper) dialEngine() {
 	if t.Ending.MaybeEngine && !t.Lost && !t.now.Before(t.Checks.DialAt) {
 		t.Checks.DialAt = t.now.Add(redialPause)
 		t.fx = append(t.fx, Effect{Kind: DialEngine})
 	}
 }
 
-// engineAccepts takes in that the engine took a connection that was begun at that
-// moment: it was not ending then.
+// engineAccepts applies that the engine accepted a connection begun at that moment: the
+// engine was not shutting down then, so earlier signals were not its own.
 func (t *stepper) engineAccepts(began time.Time) {
-	t.Ending.MaybeEngine = t.Ending.MaybeEngine && t.Checks.DoubtfulSince.After(began)
+	t.Ending.MaybeEngine = t.Ending.MaybeEngine && t.Checks.MaybeEngineSince.After(began)
 }
 
-// engineRestarted takes in that the engine was started anew. What it was about to start
-// again by its own policy when it ended, it may have forgotten.
+// engineRestarted applies that the engine has restarted. A container that it was about to
+// start by its own restart policy may be forgotten, so healthd starts that one.
 func (t *stepper) engineRestarted() {
 	t.EngineRestarted = true
 	if t.Engine.State == runtime.Restarting && t.Action.Restart == NoCause && t.Action.Call == NoCall &&
@@ -178,7 +179,7 @@ func (t *stepper) engineRestarted() {
 	t.reconsider()
 }
 
-// endedBeforeEngine takes in that the container had ended long before its engine did.
+// endedBeforeEngine applies that the run had ended long before its engine did.
 func (t *stepper) endedBeforeEngine() {
 	if t.Action.Call == NoCall {
 		t.Ending.LongBefore = true
@@ -186,19 +187,20 @@ func (t *stepper) endedBeforeEngine() {
 	}
 }
 
-// end asks who ended the run, and does what follows. unwatched says that nobody watched
-// it, withEngine that it was to run on, but its engine or host was started anew.
-func (t *stepper) end(unwatched, withEngine bool) {
+// endRun decides who ended the run, and acts on that. unwatched: nobody watched the
+// engine when the run ended. withEngine: the run was meant to go on, but its engine or host
+// restarted.
+func (t *stepper) endRun(unwatched, withEngine bool) {
 	t.Run.Exit, t.Request.Error = t.exit(t.c.ExitCode), ""
 	if t.runDuration() > t.spec.Backoff.ResetAfter {
-		t.Lasting.Backoff = BackoffState{} // whoever ended it
+		t.Lasting.Backoff = BackoffState{} // also if an operator ended it
 	}
 	t.Ending.Unwatched, t.Ending.WithEngine = unwatched, withEngine
 	t.endedBy(t.Ending.Who(t.Action.Stopping))
 }
 
-// reconsider asks again who ended a run that has ended, as there is news of it. It no
-// longer matters when somebody has asked for a start since.
+// reconsider decides again who ended the run after late news, and acts on a new answer. The
+// answer no longer matters once an operator asked healthd for a start.
 func (t *stepper) reconsider() {
 	if t.Engine.State.Alive() || t.Ending.By == NotEnded || t.Action.Restart == ByOperator {
 		return
@@ -208,7 +210,7 @@ func (t *stepper) reconsider() {
 	}
 }
 
-// endedBy does what follows from who ended the run.
+// endedBy acts on the answer to who ended the run.
 func (t *stepper) endedBy(who Ender) {
 	before := t.Ending.By
 	t.Ending.By = who
@@ -216,14 +218,14 @@ func (t *stepper) endedBy(who Ender) {
 	case EndedByOperator:
 		t.Action.Restart, t.Action.Stopping = NoCause, NoCause
 		t.Run.Exit.Reason = ReasonStoppedByOperator
-		t.record(EventOperatorStopped, "Container %s was stopped by somebody else (exit code %d), stays stopped until somebody starts it", t.c.Name, t.Run.Exit.Code)
+		t.record(EventOperatorStopped, "Container %s was stopped by an operator (exit code %d). It stays stopped until somebody starts it", t.c.Name, t.Run.Exit.Code)
 	case EndedByEngine:
 		t.endedWithEngine()
 	case EndedUnseen:
 		t.Action.Restart = NoCause
-		what := "was found stopped (exit code %d), is left alone"
+		what := "was found stopped (exit code %d). healthd leaves it alone"
 		if before == EndedByEngine {
-			what = "had ended long before its engine did (exit code %d), and nobody knows why: it is left alone"
+			what = "ended long before its engine did (exit code %d), for an unknown reason: healthd leaves it alone"
 		}
 		t.record(EventExited, "Container %s "+what, t.c.Name, t.Run.Exit.Code)
 	default:
@@ -231,8 +233,8 @@ func (t *stepper) endedBy(who Ender) {
 	}
 }
 
-// exited does what follows when a run has ended by itself or by healthd's stop: the
-// restart policy decides.
+// exited acts on a run that ended by itself or by healthd's stop: the restart policy
+// decides.
 func (t *stepper) exited() {
 	cause := ByExit
 	if t.Action.Stopping != NoCause {
@@ -250,19 +252,23 @@ func (t *stepper) exited() {
 	}
 }
 
-// endedWithEngine plans the start of a container that was to run on when its engine or
-// its host ended. That is no failure of its own, and grows no back-off.
+// endedWithEngine schedules the start of a container that ended with its engine or host.
+// That end is no failure of the container, so the back-off does not grow.
 func (t *stepper) endedWithEngine() {
 	if t.Run.Exit.Reason == ReasonStoppedByOperator {
 		t.Run.Exit.Reason = ReasonError
 	}
 	if t.c.AutoRemove || t.spec.RestartPolicy == Never {
-		t.record(EventExited, "Container %s has ended with its engine (exit code %d), and stays stopped by its restart policy", t.c.Name, t.Run.Exit.Code)
+		why := "restart policy Never"
+		if t.c.AutoRemove {
+			why = "--rm"
+		}
+		t.record(EventExited, "Container %s ended with its engine (exit code %d). It stays stopped (%s)", t.c.Name, t.Run.Exit.Code, why)
 		return
 	}
 	t.Action.Restart, t.Action.NotBefore = ByExit, t.now
 	if t.enginePolicy() {
-		t.Action.NotBefore = t.now.Add(bringsBack)
+		t.Action.NotBefore = t.now.Add(engineStartWait)
 	}
-	t.record(EventExited, "Container %s has ended with its engine (exit code %d), and is started again", t.c.Name, t.Run.Exit.Code)
+	t.record(EventExited, "Container %s ended with its engine (exit code %d). healthd starts it again", t.c.Name, t.Run.Exit.Code)
 }

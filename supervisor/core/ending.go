@@ -6,7 +6,7 @@ import (
 	"healthd/runtime"
 )
 
-// Ender says who ended a run. It is written to the journal by number.
+// Ender says who ended a run. The journal keeps it by number, so new ones come last.
 type Ender uint8
 
 // Who can have ended a run.
@@ -14,81 +14,82 @@ const (
 	NotEnded        Ender = iota // the run goes on, or there was none
 	EndedByItself                // its process ended: the restart policy decides
 	EndedByHealthd               // healthd stopped it: Action.Stopping says why
-	EndedByOperator              // somebody stopped or killed it without healthd: it stays stopped
-	EndedByEngine                // it ended with its engine or its host: it is started again
-	EndedUnseen                  // nobody watched, and nothing tells: it is left alone
+	EndedByOperator              // an operator stopped or killed it without healthd: it stays stopped
+	EndedByEngine                // it ended with its engine or its host: healthd starts it again
+	EndedUnseen                  // nobody watched, and there is no evidence: healthd leaves it alone
 )
 
-// Ending is the evidence of who ends a run. It takes in news of stop signals, of stop
-// requests that were carried out and of the lives of the engine, knows healthd's own
-// stop, and answers one question: Who. News may come in any order that engines produce
-// and more than once. The first row that applies decides:
+// Ending is the evidence of who ended a run: stop signals, stop requests that the engine
+// carried out, restarts of the engine, and healthd's own stop. Who gives the answer. News
+// may come late, more than once and in any order that engines produce; the answer is the
+// same. The first row that applies decides:
 //
 //	evidence                                                    who ended the run
 //	------------------------------------------------------------------------------------
-//	a signal before the run began                               none: the run before
-//	a signal later than 2 s after the run ended                 none: the next run
+//	a signal from before the run began                          none: for the previous run
+//	a signal more than 2 s after the run ended                  none: for the next run
 //	a signal that stops nothing (HUP, USR1, …)                  none
 //	a signal that the engine sent at its own start              the engine
-//	healthd's stop: its stop signal once a call, and KILL       healthd
-//	  from the end of its grace on
-//	a KILL whose stop signal was told late, and was healthd's   healthd
-//	the stop signal of healthd's stop of the run before, which  healthd
-//	  had ended by itself
-//	a KILL that ends a stop which `healthd restart` overruled   healthd
-//	any other stop signal, and the engine was started anew      the engine
-//	  before it was seen to take connections
-//	any other stop signal, and the run lived on for its grace   none: it has survived
-//	  and 10 s
+//	healthd's own stop: one stop signal for each call, and      healthd
+//	  KILL when the grace period is over
+//	a KILL at the end of healthd's grace period, whose stop     healthd
+//	  signal is told late
+//	the stop signal of healthd's stop of the previous run,      healthd
+//	  which had just ended by itself
+//	a KILL of a stop that `healthd restart` has overruled       healthd
+//	any other stop signal, and the engine restarts before       the engine
+//	  healthd has seen it accept a connection
+//	any other stop signal, but the run lives on for its grace   none: it has survived
+//	  period and 10 s more
 //	any other stop signal                                       an operator
-//	a stop request carried out that healthd did not make        an operator
-//	healthd stops it, and nothing of the above                  healthd
-//	the engine or the host was started anew, and it ended then  the engine
-//	the same, but it ended long before the others of its engine nobody knows
-//	it was found ended, and nobody had watched it               nobody knows
-//	nothing of the above                                        itself
+//	a stop request carried out that was not healthd's           an operator
+//	none of these, while healthd was stopping the run           healthd
+//	the engine or the host restarted, and the run ended with it the engine
+//	the same, but the run ended long before the others of its   unknown
+//	  engine
+//	healthd finds the run ended, and nobody had watched it      unknown
+//	none of these                                               itself
 type Ending struct {
-	By Ender `json:"by,omitempty"` // the answer, when the run has ended
+	By Ender `json:"by,omitempty"` // the answer; NotEnded while the run goes on
 
-	// healthd's own stop, by what the engine reported of it.
-	OwnSignals int       `json:"ownSignals,omitempty"` // stop signals of our calls
-	KillDue    time.Time `json:"killDue,omitzero"`     // engine's time from which KILL is of these calls
-	Overruled  bool      `json:"overruled,omitempty"`  // an operator asked healthd for a restart after signals of others
+	// healthd's own stop, as the engine reports it.
+	OwnSignals int       `json:"ownSignals,omitempty"` // stop signals of healthd's calls
+	KillDue    time.Time `json:"killDue,omitzero"`     // engine's time from which a KILL is healthd's
+	Overruled  bool      `json:"overruled,omitempty"`  // an operator asked healthd for a restart after stop signals of others
 
 	// Stop signals of others.
 	First       time.Time `json:"first,omitzero"`        // engine's time of the first one; zero: none
-	FirstSignal int       `json:"firstSignal,omitempty"` // its number
-	Overtaken   Cause     `json:"overtaken,omitempty"`   // why healthd was stopping the run then
-	Last        time.Time `json:"last,omitzero"`         // of the newest one, perhaps to a run that is not seen yet
-	ForgetAt    time.Time `json:"forgetAt,omitzero"`     // when the run, if it still lives, has survived them
-	Survived    bool      `json:"survived,omitempty"`    // it did, once
-	CarriedOut  bool      `json:"carriedOut,omitempty"`  // a stop request of others was, after the run had ended
+	FirstSignal int       `json:"firstSignal,omitempty"` // number of the first one
+	Overtaken   Cause     `json:"overtaken,omitempty"`   // why healthd was stopping the run when First came
+	Last        time.Time `json:"last,omitzero"`         // engine's time of the newest one, which may be for the next run
+	ForgetAt    time.Time `json:"forgetAt,omitzero"`     // when a run that still lives has survived them
+	Survived    bool      `json:"survived,omitempty"`    // the run has survived stop signals
+	CarriedOut  bool      `json:"carriedOut,omitempty"`  // the engine carried out a stop request of others, told after the end
 
-	// Lives of the engine.
-	MaybeEngine bool `json:"maybeEngine,omitempty"` // the signals may be the engine's own, ending
-	WithEngine  bool `json:"withEngine,omitempty"`  // the engine was started anew, which ended the run
-	LongBefore  bool `json:"longBefore,omitempty"`  // but the run had ended long before
-	Unwatched   bool `json:"unwatched,omitempty"`   // nobody watched the end
+	// Restarts of the engine.
+	MaybeEngine bool `json:"maybeEngine,omitempty"` // the stop signals may come from an engine that shuts down
+	WithEngine  bool `json:"withEngine,omitempty"`  // the run ended with its engine, which restarted
+	LongBefore  bool `json:"longBefore,omitempty"`  // but the run had ended long before the engine did
+	Unwatched   bool `json:"unwatched,omitempty"`   // nobody watched the engine when the run ended
 }
 
-// EngineLife is what is known of an engine's present life, beside the signals that it
-// tells of.
+// EngineLife is what healthd knows of the time since the engine's last start.
 type EngineLife struct {
-	Restarted   bool      // it began since a daemon last heard all of the engine, and not all is known again yet
-	KilledUntil time.Time // the engine ended all runs from before that moment itself; zero: none
+	Restarted   bool      // the engine restarted since a daemon last heard all its news, and healthd has not caught up yet
+	KilledUntil time.Time // at its start the engine killed all runs that began before this moment; zero: none
 }
 
 const (
-	killSignal = 9 // SIGKILL, which engines send when the grace is over
+	killSignal = 9 // SIGKILL, which engines send when the grace period is over
 
-	killSlack = 100 * time.Millisecond // KILL may seem to come that much before the grace is over
-	killLate  = 2 * time.Second        // after the end that it caused a signal may seem to come
+	killSlack = 100 * time.Millisecond // a KILL may seem to come this much before the end of the grace period
+	killLate  = 2 * time.Second        // a signal may seem to come this long after the end that it caused
 
 	// engineGrace is the stop timeout that engines use for a container without its own.
 	engineGrace = 10 * time.Second
 )
 
-// Who answers who ended the run, by what is known now. stopping is why healthd was
+// Who returns who ended the run, by the evidence so far. stopping is why healthd was
 // stopping it.
 func (e *Ending) Who(stopping Cause) Ender {
 	switch {
@@ -104,12 +105,12 @@ func (e *Ending) Who(stopping Cause) Ender {
 	return EndedByItself
 }
 
-// Signalled says that somebody else has sent the run a stop signal which it has not
-// survived yet.
+// Signalled says that somebody else sent the run a stop signal, and that healthd has not
+// forgotten it yet.
 func (e *Ending) Signalled() bool { return !e.First.IsZero() }
 
-// next is the evidence that a run begins with: of a signal that was for it, and whose
-// news was faster than that of its start.
+// next returns the evidence that the next run begins with: a stop signal for it may be
+// told before its start is.
 func (e *Ending) next(startedAt time.Time) Ending {
 	if e.Last.Before(startedAt) {
 		return Ending{}
@@ -117,48 +118,48 @@ func (e *Ending) next(startedAt time.Time) Ending {
 	return Ending{First: e.Last, Last: e.Last, ForgetAt: e.ForgetAt, MaybeEngine: e.MaybeEngine}
 }
 
-// evidence is what Ending is held against: the run, and healthd's own calls.
+// evidence is what Ending compares news with: the run, and healthd's own calls.
 type evidence struct {
 	container   *runtime.Container
-	startedAt   time.Time
-	finishedAt  time.Time // zero: it has not ended
+	startedAt   time.Time // of the run, by the engine's clock
+	finishedAt  time.Time // of the run, by the engine's clock; zero: it has not ended
 	alive       bool
-	stopping    Cause // why healthd stops it
-	grace       time.Duration
-	stopsSent   int  // stops of the run that have gone to the engine
-	openCall    bool // one may still be carried out, or its news come
-	earlierStop bool // a stop of the run before is under way
-	starting    bool // a start is
-	calling     bool // any call of ours is
+	stopping    Cause         // why healthd stops the run
+	grace       time.Duration // of healthd's stop
+	stopsSent   int           // stop calls of the run that have left for the engine
+	openCall    bool          // the engine may still carry out a stop call, or tell of one
+	earlierStop bool          // a stop call for the previous run is under way
+	starting    bool          // a start call is under way
+	calling     bool          // any call is under way
 	now         time.Time
 }
 
 // signal is the news of a signal.
 type signal struct {
 	number      int
-	at          time.Time  // engine's
-	newestStart time.Time  // that events had told of before; zero: none
+	at          time.Time  // engine's time
+	newestStart time.Time  // newest start that earlier events told; zero: none
 	life        EngineLife // of the engine that tells it
 }
 
-// meaning is what a signal comes to.
+// meaning is what a signal turns out to be.
 type meaning uint8
 
 const (
-	meansNothing     meaning = iota // told before, of another run, or it stops nothing
+	meansNothing     meaning = iota // a repetition, for another run, or a signal that stops nothing
 	meansOwn                        // of healthd's stop
-	meansEarlierStop                // of healthd's stop of the run before, which has hit this one
-	meansCorrected                  // of healthd's stop, and what seemed to be somebody's is its KILL
-	meansOperator                   // somebody wants the run stopped, or the engine ends
-	meansNextRun                    // the same, but of the run after this one, not seen yet
+	meansEarlierStop                // of healthd's stop of the previous run, and it hit this run
+	meansCorrected                  // of healthd's stop, and so was the KILL that seemed to be an operator's
+	meansOperator                   // an operator, or an engine that shuts down, stops the run
+	meansNextRun                    // the same for the next run, which healthd has not observed yet
 )
 
-// signal takes the news of a signal in, and says what it comes to.
+// signal applies the news of a signal, and returns what it means.
 func (e *Ending) signal(s signal, v *evidence) meaning {
 	switch {
 	case !v.container.Stops(s.number), v.before(s.at, v.startedAt), v.sentAtEngineStart(s):
 		return meansNothing
-	case e.isOwnToldLate(s, v):
+	case e.isLateOwnSignal(s, v):
 		e.KillDue, e.OwnSignals = s.at.Add(v.grace-killSlack), 1
 		e.First, e.MaybeEngine = time.Time{}, false
 		return meansCorrected
@@ -183,7 +184,8 @@ func (e *Ending) signal(s signal, v *evidence) meaning {
 	return meansOperator
 }
 
-// noteOperator notes a signal that is not healthd's. KILL after TERM is one wish.
+// noteOperator notes a stop signal that is not healthd's. A KILL after a TERM belongs to
+// the same stop.
 func (e *Ending) noteOperator(s signal, v *evidence, next bool) {
 	e.Last = s.at
 	if e.First.IsZero() || e.First.Before(v.container.StartedAt) || next {
@@ -195,10 +197,10 @@ func (e *Ending) noteOperator(s signal, v *evidence, next bool) {
 	}
 }
 
-// isOwn says whether a signal is of a stop call of ours, which shows as one stop signal
-// and, when the grace after it is over, KILL; whatever comes beside these is not ours.
-// The engine may carry a call out, and its news may come, after we gave it up, so only
-// its own times count.
+// isOwn says whether a signal comes from one of healthd's stop calls. A call shows as one
+// stop signal, and KILL when the grace period after it is over. All other signals are
+// an operator's. The engine may carry out a call, and tell of it, after healthd gave the
+// call up, so only the engine's times count.
 func (e *Ending) isOwn(s signal, v *evidence) bool {
 	if v.stopping == NoCause || !v.openCall || v.stopsSent <= 0 {
 		return false
@@ -207,7 +209,7 @@ func (e *Ending) isOwn(s signal, v *evidence) bool {
 		due := s.at.Add(v.grace - killSlack)
 		switch {
 		case e.OwnSignals > 0 && due.Equal(e.KillDue):
-			return true // told again: more was remembered than noted as heard
+			return true // a repetition of one that the journal already counted
 		case e.OwnSignals == v.stopsSent:
 			return false
 		case e.OwnSignals == 0:
@@ -219,29 +221,31 @@ func (e *Ending) isOwn(s signal, v *evidence) bool {
 	return s.number == killSignal && e.OwnSignals > 0 && !s.at.Before(e.KillDue)
 }
 
-// isOwnToldLate says that a signal is the one that healthd's stop began with, of which nobody
-// had heard when its KILL seemed to be somebody's: KILL came when the grace was over.
-func (e *Ending) isOwnToldLate(s signal, v *evidence) bool {
+// isLateOwnSignal says whether a signal is the late news of the stop signal of healthd's
+// stop, after its KILL was taken for an operator's. That KILL then came at the end of
+// healthd's grace period.
+func (e *Ending) isLateOwnSignal(s signal, v *evidence) bool {
 	return e.Signalled() && e.FirstSignal == killSignal && e.Overtaken != NoCause && e.OwnSignals == 0 &&
 		s.number == v.container.StopSignalNumber() && !e.First.Before(s.at.Add(v.grace-killSlack))
 }
 
-// carriedOut takes in that a stop request was carried out, which tells of an operator's
-// stop with so long a timeout that its signal was forgotten. It says whether that is news.
+// carriedOut applies the news that the engine carried out a stop request, and says whether
+// it counts. It reveals an operator's stop whose signal healthd has forgotten, because its
+// timeout was very long.
 func (e *Ending) carriedOut(at time.Time, life EngineLife, v *evidence) bool {
 	switch {
-	case life.Restarted: // if it was anybody else's, its signal was told as well
+	case life.Restarted: // the engine has told the signals of every operator's stop, too
 		return false
 	case v.stopping != NoCause, v.before(at, v.startedAt):
 		return false
-	case v.alive: // the news of the end is slower
+	case v.alive: // the news of the end has not come yet
 		if e.First.IsZero() {
 			e.MaybeEngine = true
 		}
 		e.First = later(e.First, at)
 		e.Last = e.First
 		return true
-	case v.calling: // perhaps it is ours
+	case v.calling: // it may be healthd's
 		return false
 	}
 	if !e.Signalled() && !e.CarriedOut {
@@ -250,8 +254,8 @@ func (e *Ending) carriedOut(at time.Time, life EngineLife, v *evidence) bool {
 	return true
 }
 
-// engineRestarted takes in that the engine was started anew: signals that may have been
-// its own were, and what the new life knows of, it tells.
+// engineRestarted applies that the engine has restarted: signals that may have been its
+// own were its own. The restarted engine tells anew what it still knows.
 func (e *Ending) engineRestarted() {
 	if !e.MaybeEngine {
 		return
@@ -260,33 +264,36 @@ func (e *Ending) engineRestarted() {
 	e.WithEngine = e.By == EndedByOperator
 }
 
-// survived takes in that the run lives on although it was sent stop signals: some
-// programs take TERM or INT for something else.
+// survived forgets the stop signals of a run that lives on: some programs use TERM or INT
+// for something else.
 func (e *Ending) survived() { e.First, e.Survived = time.Time{}, true }
 
-// before says that at was before the moment then, unless the clock was set back since.
+// before says that at is earlier than then. A then in the future means that the clock was
+// set back, and the comparison tells nothing.
 func (v *evidence) before(at, then time.Time) bool { return at.Before(then) && !then.After(v.now) }
 
-// ofNextRun says that a signal was for the run after the one that has ended: our call
-// makes it, or somebody has begun it and that is not seen yet.
+// ofNextRun says that a signal was for the run after the one that has ended. healthd's
+// start call makes that run, or somebody started it and healthd has not observed it yet.
 func (v *evidence) ofNextRun(at time.Time) bool {
 	since := at.Sub(v.finishedAt)
 	return !v.finishedAt.IsZero() && (since > killLate || since > 0 && v.starting)
 }
 
-// fromEarlierStop says that a signal is of our stop of the run before, which was faster with
-// ending by itself and was followed by this one.
+// fromEarlierStop says that a signal comes from healthd's stop of the previous run. That
+// run ended by itself before the signal came, and this run followed.
 func (v *evidence) fromEarlierStop(s signal) bool {
 	return v.earlierStop && v.alive && v.stopping == NoCause && s.number == v.container.StopSignalNumber()
 }
 
-// sentAtEngineStart says that the engine sent a signal itself: without live-restore an
-// engine that was killed ends all that it finds at its start, before it answers anybody.
+// sentAtEngineStart says that the engine itself sent a signal. After an engine without
+// live-restore was killed, its next start stops all containers that it finds running,
+// before it answers any request.
 func (v *evidence) sentAtEngineStart(s signal) bool {
-	if !v.fromBefore(s.life, s.newestStart) {
+	if !v.beganBeforeEngine(s.life, s.newestStart) {
 		return false
 	}
-	// Where a newer run was not seen, nor its start, the moment tells whose it was.
+	// healthd may have missed a newer run and its start. Then the time tells whose signal
+	// it was.
 	c, patience := v.container, v.container.StopTimeout
 	if patience < 0 {
 		patience = engineGrace
@@ -294,16 +301,17 @@ func (v *evidence) sentAtEngineStart(s signal) bool {
 	return c.State.Alive() || s.at.Sub(c.FinishedAt) < killLate || s.at.Sub(s.life.KilledUntil) < patience+killLate
 }
 
-// fromBefore says that the newest run began before its engine ended all that it found.
-func (v *evidence) fromBefore(life EngineLife, newestStart time.Time) bool {
+// beganBeforeEngine says that the newest run began before the engine's start, at which the
+// engine killed all runs.
+func (v *evidence) beganBeforeEngine(life EngineLife, newestStart time.Time) bool {
 	started := v.container.StartedAt
 	return !started.IsZero() && later(started, newestStart).Before(life.KilledUntil)
 }
 
-// Checks is what the engine is to be asked about an ending, and when. A daemon that comes
-// back asks afresh.
+// Checks are the questions to the engine about the end of a run. The journal does not keep
+// them: the next daemon asks again.
 type Checks struct {
-	InspectAt     time.Time // whether the run has survived stop signals
-	DoubtfulSince time.Time // since when the signals may be the engine's own
-	DialAt        time.Time // whether it takes new connections
+	InspectAt        time.Time // earliest next inspection: has the run survived its stop signals?
+	MaybeEngineSince time.Time // since when Ending.MaybeEngine is true
+	DialAt           time.Time // earliest next connection: is the engine shutting down?
 }

@@ -5,20 +5,20 @@ import (
 	"healthd/runtime"
 )
 
-// Engine is what the engine said last of the container.
+// Engine is what the engine last said about the container.
 type Engine struct {
 	State       runtime.State `json:"state,omitempty"`
-	Resources   string        `json:"resources,omitempty"`   // limits, only to be compared
+	Resources   string        `json:"resources,omitempty"`   // limits, for comparison only
 	NetworkAway bool          `json:"networkAway,omitempty"` // the container whose network it shares does not run
-	NetworkLost bool          `json:"networkLost,omitempty"` // or is gone
+	NetworkLost bool          `json:"networkLost,omitempty"` // the container whose network it shares is gone
 }
 
-// observed takes in what the engine says the container is now.
+// observed applies the engine's present answer.
 func (t *stepper) observed(in *Input) {
 	withEngine := t.EngineRestarted && (t.Engine.State.Alive() || t.Action.Restart != NoCause)
 	t.EngineRestarted = false
 	if run := t.c.Run(); run != t.Run.ID && run != (runtime.Run{}) {
-		t.begin(run, in.Unwatched)
+		t.beginRun(run, in.Unwatched)
 	}
 	t.Engine.State, t.Run.Died = t.c.State, false
 	t.Engine.NetworkAway = t.c.NetworkOwner != "" && t.c.NetworkOwnerStartedAt.IsZero()
@@ -27,12 +27,12 @@ func (t *stepper) observed(in *Input) {
 		t.failProbes()
 	}
 	if !t.Engine.State.Alive() && t.Run.ID != (runtime.Run{}) && t.Run.Exit.FinishedAt.IsZero() {
-		t.end(in.Unwatched, withEngine)
+		t.endRun(in.Unwatched, withEngine)
 	}
 }
 
-// checkResources forgets the back-off when somebody gave the container other
-// resources: what it failed for may be mended. (kubelet GetBackoffKey)
+// checkResources resets the back-off when the container's resource limits change: that
+// may have removed the cause of the failure. (kubelet GetBackoffKey)
 func (t *stepper) checkResources() {
 	changed := t.Engine.Resources != t.c.Resources
 	t.Engine.Resources = t.c.Resources
@@ -45,8 +45,8 @@ func (t *stepper) checkResources() {
 	}
 }
 
-// failProbes makes every probe of a container that does not run a Failure, as the
-// kubelet does.
+// failProbes sets the verdict of every probe to Failure when the container does not run.
+// (kubelet prober worker)
 func (t *stepper) failProbes() {
 	for i := range t.Health.Probes {
 		if t.spec.Probes[i] != nil {
@@ -55,8 +55,8 @@ func (t *stepper) failProbes() {
 	}
 }
 
-// Stale says that c was inspected before what is known already: observations come
-// from several requests to the engine, and may overtake one another.
+// Stale says that c is older than the state: observations come from several requests to
+// the engine, and may overtake one another.
 func (s *State) Stale(c *runtime.Container) bool {
 	run := c.Run()
 	if run == (runtime.Run{}) {
@@ -65,23 +65,23 @@ func (s *State) Stale(c *runtime.Container) bool {
 	return run == s.Run.Before || run == s.Run.ID && c.State.Alive() && !s.Run.Exit.FinishedAt.IsZero()
 }
 
-// followNetworkOwner takes care of a container that uses the network of another one: a new
-// run of that one has a new network, of which this one sees nothing before it is
-// restarted, too.
+// followNetworkOwner restarts a container that shares the network of another one, when
+// that other one has a new run. The new run has a new network, and this container keeps
+// the old one until it is restarted.
 func (t *stepper) followNetworkOwner() {
 	if t.c.NetworkOwner == "" || !t.Engine.State.Alive() {
 		return
 	}
 	gone := t.c.NetworkOwnerGone
 	if gone && !t.Engine.NetworkLost {
-		t.record(EventNetworkLost, "Container %s shares the network of container %s, which is gone for good: it has to be created anew", t.c.Name, short(t.c.NetworkOwner))
+		t.record(EventNetworkLost, "Container %s shares the network of container %s, which is gone: re-create container %[1]s", t.c.Name, short(t.c.NetworkOwner))
 	}
 	t.Engine.NetworkLost = gone
 	switch {
 	case t.Engine.State == runtime.Paused, t.Action.Stopping != NoCause, !t.Ending.First.IsZero(), t.Action.Call != NoCall, t.Lost, t.Lasting.Held, t.Shutdown.Begun:
 	case t.c.AutoRemove, t.spec.RestartPolicy == Never:
 	case t.c.NetworkOwnerStartedAt.After(t.Run.StartedAt):
-		t.record(EventKilling, "Container %s shares the network of container %s, which has a new run, and will be restarted", t.c.Name, short(t.c.NetworkOwner))
+		t.record(EventKilling, "Container %s will be restarted: it shares the network of container %s, which has a new run", t.c.Name, short(t.c.NetworkOwner))
 		t.stop(ByNetwork)
 	}
 }

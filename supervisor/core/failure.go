@@ -7,41 +7,41 @@ import (
 	"healthd/runtime"
 )
 
-// Wait is what a restart that a probe asked for waits for. It is zero when it need
-// not wait.
+// Wait is what a restart for a failed probe or hook waits for. The zero Wait: it need not
+// wait.
 type Wait struct {
 	Reason string    // WaitGroupLimit, WaitRestartBudget or WaitHeld
-	On     string    // whom it waits for, or what; for people
-	Until  time.Time // when it is worth another look; zero when nobody knows
+	On     string    // the containers or the budget that it waits for; for people
+	Until  time.Time // when the wait may be over; zero: unknown
 }
 
-// failRun takes in that a run ought to be stopped. While the engine cannot be heard
-// nothing is decided: the next failure comes here again.
+// failRun notes that the run is to be stopped for a failed probe or hook. While healthd
+// cannot reach the engine it notes nothing: the next failure calls failRun again.
 func (t *stepper) failRun(cause Cause) {
-	// Stopping a container that the engine then removes would destroy it.
+	// The engine removes a --rm container when it stops.
 	if !t.Lost && !t.c.AutoRemove && t.Action.Stopping == NoCause {
 		t.Health.Failed = cause
 	}
 }
 
-// MayFailRun says whether a restart may be asked for because of the input.
+// MayFailRun says whether the input may lead to a restart for a failed probe or hook.
 func (in *Input) MayFailRun() bool {
 	return in.Kind == ProbeAnswered && in.Result.Outcome == prober.Failure || in.Kind == HookEnded && in.HookResult.Err != nil
 }
 
-// recoverRun takes a verdict back that had to wait for so long that the probe came round.
+// recoverRun cancels a restart that still waits, because its probe succeeds again.
 func (t *stepper) recoverRun(cause Cause) {
 	if t.Health.Failed != cause {
 		return
 	}
-	t.record(t.Health.Wait.Reason, "Container %s has recovered and need not be restarted", t.c.Name)
+	t.record(t.Health.Wait.Reason, "Container %s has recovered. healthd does not restart it", t.c.Name)
 	t.Health.Failed, t.Health.Wait = NoCause, Wait{}
 }
 
-// stopFailedRun carries the verdict on a run out, if it need not wait.
+// stopFailedRun stops a run whose probe or hook failed, unless the restart has to wait.
 func (t *stepper) stopFailedRun(in *Input) {
 	wait := in.Wait
-	if t.Run.Hooks[PostStart] == HookFailed { // no probe comes round to say so again
+	if t.Run.Hooks[PostStart] == HookFailed { // a probe fails again after its period, a hook does not
 		t.failRun(ByPostStart)
 	}
 	switch {
@@ -70,20 +70,20 @@ func (t *stepper) stopFailedRun(in *Input) {
 	}
 	last := ""
 	if in.LastUp != "" {
-		last = ", although it is the last one that is up in " + in.LastUp
+		last = ", although it is the last server up in " + in.LastUp
 	}
 	t.record(EventKilling, "Container %s failed %s, %s%s", t.c.Name, failureOf(cause), t.whatFollows(), last)
 	t.stop(cause)
 }
 
-// recordWait records why a restart waits. That the budget of the host is used up is
-// one event for all.
+// recordWait records why a restart waits. The loop records WaitRestartBudget, once for all
+// containers of the host.
 func (t *stepper) recordWait(wait Wait) {
 	switch wait.Reason {
 	case WaitGroupLimit:
 		t.record(WaitGroupLimit, "Container %s failed %s, its restart waits for %s", t.c.Name, failureOf(t.Health.Failed), wait.On)
 	case WaitHeld:
-		t.record(EventHeld, "Container %s failed %s, and is not restarted as it is held", t.c.Name, failureOf(t.Health.Failed))
+		t.record(EventHeld, "Container %s failed %s. healthd does not restart it while it is held", t.c.Name, failureOf(t.Health.Failed))
 	}
 }
 

@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// Gate is a readiness gate that somebody has set. It belongs to the container, like
-// a condition to a Pod, and outlives its runs.
+// Gate is a readiness gate that somebody has set. It belongs to the container, as a
+// condition belongs to a Pod, and outlives runs.
 type Gate struct {
 	Type   string
 	Status bool
-	At     time.Time // of its last change
+	At     time.Time // time of its last change
 }
 
-// Gate returns what a readiness gate was set to last, if it ever was.
+// Gate returns a readiness gate, and false if it was never set.
 func (s *State) Gate(name string) (Gate, bool) {
 	i := slices.IndexFunc(s.Gates, func(g Gate) bool { return g.Type == name })
 	if i < 0 {
@@ -22,8 +22,7 @@ func (s *State) Gate(name string) (Gate, bool) {
 	return s.Gates[i], true
 }
 
-// setGate takes in what somebody says of a readiness gate. States share the list,
-// so it is copied.
+// setGate sets a readiness gate. States share the list, so setGate copies it.
 func (t *stepper) setGate(name string, status bool) {
 	old, ok := t.Gate(name)
 	if ok && old.Status == status {
@@ -33,8 +32,7 @@ func (t *stepper) setGate(name string, status bool) {
 	t.Gates = append(gates, Gate{Type: name, Status: status, At: t.now})
 }
 
-// firstUnmetGate returns the first of the spec's gates that is not True, and empty when
-// all are.
+// firstUnmetGate returns the first of the spec's gates that is not True, or empty.
 func firstUnmetGate(spec *Spec, s *State) string {
 	for _, name := range spec.ReadinessGates {
 		if g, _ := s.Gate(name); !g.Status {

@@ -7,31 +7,31 @@ import (
 	"healthd/runtime"
 )
 
-// Health is what this daemon has found out about the run. It begins afresh with each
-// run, and with each daemon.
+// Health is what this daemon has found out about the run. Each run and each daemon begin
+// with a new one.
 type Health struct {
-	BeganAt time.Time // start of the run by our own clock
-	AliveAt time.Time // when the run was last known to be alive
+	BeganAt time.Time // start of the run by healthd's clock
+	AliveAt time.Time // when healthd last knew the run alive, by its own clock
 	HookAt  time.Time // start of the pre_stop hook, or earliest start of the post_start hook
 	Probes  [NumProbes]ProbeState
-	Failed  Cause // the probe or hook that wants the run stopped, which has to wait
-	Wait    Wait  // what for
+	Failed  Cause // why a restart waits: the failed probe or hook; NoCause: none waits
+	Wait    Wait  // what that restart waits for
 }
 
-// newHealth is what is known of a run that has just been seen for the first time.
+// newHealth returns the Health of a run at its first observation.
 func newHealth(spec *Spec, c *runtime.Container, now time.Time) Health {
 	h := Health{BeganAt: now.Add(-max(0, now.Sub(c.StartedAt))), AliveAt: now}
 	for i := range h.Probes {
-		h.Probes[i].Result = firstResult(spec.Probes[i], ProbeType(i))
+		h.Probes[i].Result = initialResult(spec.Probes[i], ProbeType(i))
 	}
 	return h
 }
 
-// Totals are counts since this daemon has known the container, over all runs.
+// Totals are counts over all runs since this daemon first saw the container.
 type Totals struct {
 	Outcomes      [NumProbes][3]uint64 // by probe and prober.Outcome
 	Latency       [NumProbes]Histogram // of successes
-	HTTPFallbacks uint64               // hooks that were asked again without TLS
+	HTTPFallbacks uint64               // HTTPS hooks that healthd repeated without TLS
 }
 
 func (t *Totals) count(probe ProbeType, r prober.Result) {
@@ -41,16 +41,16 @@ func (t *Totals) count(probe ProbeType, r prober.Result) {
 	}
 }
 
-// ProbeState is what one probe has said of the present run so far.
+// ProbeState is the state of one probe in the present run.
 type ProbeState struct {
-	Result  prober.Outcome // the verdict: what thresholds made of the outcomes
-	Outcome prober.Outcome // of the last probe that counted
+	Result  prober.Outcome // the verdict
+	Outcome prober.Outcome // the last outcome that was not Unknown
 	Run     int            // how many times in a row Outcome came
-	OnHold  bool           // a verdict was given; no more probes until a new run
-	Last    prober.Result  // of the last probe, counted or not
+	OnHold  bool           // the verdict stands: no more probes in this run
+	Last    prober.Result  // result of the last probe, Unknown included
 	LastAt  time.Time      // end of the last probe; zero: none yet
 
-	Due     time.Time // of the next probe; zero: none planned
+	Due     time.Time // when the next probe is due; zero: none is scheduled
 	Running bool      // a probe is under way
 }
 
@@ -58,11 +58,10 @@ type ProbeState struct {
 // Prometheus' defaults, which the kubelet uses for the same metric.
 var LatencyBuckets = [...]float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}
 
-// Histogram counts durations by LatencyBuckets; the last count is of those above
-// all bounds.
+// Histogram counts durations by LatencyBuckets.
 type Histogram struct {
-	Counts [len(LatencyBuckets) + 1]uint64
-	Sum    float64 // seconds
+	Counts [len(LatencyBuckets) + 1]uint64 // not cumulative; the last one is above all bounds
+	Sum    float64                         // seconds
 }
 
 func (h *Histogram) observe(d time.Duration) {
@@ -75,10 +74,9 @@ func (h *Histogram) observe(d time.Duration) {
 	h.Sum += seconds
 }
 
-// firstResult is a probe's verdict before it has given one: a container is not
-// ready and not started until a probe says so, and alive until one denies it. A
-// probe that does not exist has always succeeded. (kubelet prober worker)
-func firstResult(p *ProbeSpec, t ProbeType) prober.Outcome {
+// initialResult returns a probe's verdict before its first result: not ready, not started,
+// alive. A probe that the spec does not have always succeeds. (kubelet prober worker)
+func initialResult(p *ProbeSpec, t ProbeType) prober.Outcome {
 	switch {
 	case p == nil || t == Liveness:
 		return prober.Success
@@ -88,9 +86,8 @@ func firstResult(p *ProbeSpec, t ProbeType) prober.Outcome {
 	return prober.Unknown
 }
 
-// add folds the result of one probe in and says whether its thresholds make it a
-// verdict. An unknown outcome moves nothing. The verdict itself is left to the
-// caller, as it may have to wait for the runtime.
+// add counts the result of one probe, and says whether the threshold is reached. An
+// Unknown outcome does not count. The caller sets the verdict.
 func (y *ProbeState) add(p *ProbeSpec, r prober.Result, now time.Time) (verdict bool) {
 	y.Last, y.LastAt = r, now
 	if r.Outcome == prober.Unknown {
@@ -103,7 +100,7 @@ func (y *ProbeState) add(p *ProbeSpec, r prober.Result, now time.Time) (verdict 
 	return y.Run >= p.threshold(r.Outcome)
 }
 
-// threshold is how many times in a row an outcome must come to be the verdict.
+// threshold returns how many times in a row an outcome must come to be the verdict.
 func (p *ProbeSpec) threshold(o prober.Outcome) int {
 	if o == prober.Failure {
 		return p.FailureThreshold

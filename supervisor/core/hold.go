@@ -6,36 +6,35 @@ import (
 	"healthd/prober"
 )
 
-// hold takes in that somebody wants nothing restarted, until that moment if it is
-// not zero. What healthd has begun to stop it still starts again: it is not for
-// healthd to leave a container stopped.
+// hold begins a hold that ends at until, or, if until is zero, with a resume. A container
+// that healthd has already begun to stop is still started again: healthd must not leave it
+// stopped.
 func (t *stepper) hold(until time.Time) {
 	if t.Lasting.Held && t.Lasting.HeldUntil.Equal(until) {
 		return
 	}
 	t.Lasting.Held, t.Lasting.HeldUntil = true, until
 	if t.Action.Stopping != NoCause && t.Engine.State.Alive() && t.Action.StopCalls == 0 && t.Run.Hooks[PreStop] != HookRunning && t.Action.Stopping != ByOperator {
-		if t.Action.Stopping.ByProbe() { // another network is seen again when the hold is over
+		if t.Action.Stopping.ByProbe() { // followNetworkOwner stops the run again after the hold
 			t.Health.Failed = t.Action.Stopping
 		}
 		t.Action.Stopping = NoCause
-		for i := range t.Health.Probes { // it may recover
+		for i := range t.Health.Probes { // the run may recover, so its probes go on
 			if y := &t.Health.Probes[i]; y.Result == prober.Failure {
 				y.OnHold = false
 			}
 		}
 	}
 	if until.IsZero() {
-		t.record(EventHeld, "Container %s is held: nothing restarts it until somebody resumes it", t.c.Name)
+		t.record(EventHeld, "Container %s is held: healthd does not restart it until an operator resumes it", t.c.Name)
 		return
 	}
-	t.record(EventHeld, "Container %s is held: nothing restarts it for %v", t.c.Name, until.Sub(t.now).Round(time.Second))
+	t.record(EventHeld, "Container %s is held: healthd does not restart it for %v", t.c.Name, until.Sub(t.now).Round(time.Second))
 }
 
-// endHold ends a hold whose time is over.
 func (t *stepper) endHold() {
 	if t.Lasting.Held && !t.Lasting.HeldUntil.IsZero() && !t.now.Before(t.Lasting.HeldUntil) {
-		t.resume("the time is over")
+		t.resume("the time of the hold is over")
 	}
 }
 
@@ -47,9 +46,8 @@ func (t *stepper) resume(why string) {
 	t.record(EventResumed, "Container %s is no longer held: %s", t.c.Name, why)
 }
 
-// startBlocked says that a start which is due does not come because of a hold, or because
-// it would fail for want of a network. A hold lets starts through that follow a stop
-// of ours.
+// startBlocked says that a start waits for the end of a hold, or for the container whose
+// network it shares. A hold does not block the start after healthd's own stop.
 func (s *State) startBlocked() bool {
 	return s.Lasting.Held && s.Action.Restart == ByExit || s.Engine.NetworkAway
 }

@@ -10,9 +10,9 @@ const (
 	composeOneOff  = "com.docker.compose.oneoff"
 )
 
-// GroupOf returns the members of a service that stand in for one another: compose
-// project and service, else the container alone. What compose has made for one command
-// (docker compose run) has the labels of the service's first member, but is none.
+// GroupOf returns the name of the container's group: PROJECT/SERVICE of Docker Compose,
+// else the container's own name. A container of `docker compose run` has the labels of the
+// service's first member, but is no member.
 func GroupOf(c *runtime.Container) string {
 	project, service := c.Labels[ComposeProject], c.Labels[ComposeService]
 	if project == "" || service == "" || c.Labels[composeOneOff] == "True" {
@@ -21,8 +21,8 @@ func GroupOf(c *runtime.Container) string {
 	return project + "/" + service
 }
 
-// IdentityOf returns what survives the re-creation of a container: compose project,
-// service and number, else its name.
+// IdentityOf returns the name that survives the re-creation of the container:
+// PROJECT/SERVICE/NUMBER of Docker Compose, else the container's name.
 func IdentityOf(c *runtime.Container) string {
 	number := c.Labels[ComposeNumber]
 	if g := GroupOf(c); g != c.Name && number != "" {

@@ -2,11 +2,10 @@ package core
 
 import "time"
 
-// Lasting is what outlives the runs of a container: it belongs to its identity. (Gates
-// do, too.)
+// Lasting belongs to the identity of a container and outlives its runs. (Gates do, too.)
 type Lasting struct {
-	Backoff   BackoffState       `json:"backoff,omitzero"`
-	Restarts  [numberOfCause]int `json:"restarts,omitzero"`  // by cause: ours, and the engine's own after an exit
-	Held      bool               `json:"held,omitempty"`     // an operator wants nothing restarted
-	HeldUntil time.Time          `json:"heldUntil,omitzero"` // zero: until it is resumed
+	Backoff   BackoffState   `json:"backoff,omitzero"`
+	Restarts  [numCauses]int `json:"restarts,omitzero"`  // by cause; ByExit includes the engine's own
+	Held      bool           `json:"held,omitempty"`     // an operator holds it: healthd restarts nothing
+	HeldUntil time.Time      `json:"heldUntil,omitzero"` // end of the hold; zero: until a resume
 }

@@ -25,28 +25,26 @@ type HookState uint8
 
 // The states of a hook.
 const (
-	HookIdle HookState = iota // nothing to be run, or not now
-	HookDue
+	HookIdle HookState = iota // the spec has no such hook, or its time has not come
+	HookDue                   // post_start only: the hook has not begun, or could not run
 	HookRunning
 	HookDone
-	HookFailed // post_start only: the run is of no use
+	HookFailed // post_start only: healthd stops the run
 )
 
-// PostStartTimeout bounds a post_start hook; a sleep of just that long ends well. The
-// kubelet waits for ever, and with it everything else that it does for the container.
+// PostStartTimeout is the most that a post_start hook may take; a sleep of exactly this
+// long succeeds. The kubelet waits for ever, and probes nothing meanwhile.
 const PostStartTimeout = 5 * time.Minute
 
-// HookRetry is how long a post_start hook that could not be run waits before it is
-// tried again.
+// HookRetry is the time before healthd tries a post_start hook again that could not run.
 const HookRetry = 10 * time.Second
 
-// postStartPending says that the post_start hook of the run has not ended well yet. Until
-// then the container is not started and nothing is probed.
+// postStartPending says that the post_start hook of the run has not succeeded yet. Until
+// then the container is not started, and healthd does not probe it.
 func (s *State) postStartPending() bool {
 	return s.Run.Hooks[PostStart] != HookIdle && s.Run.Hooks[PostStart] != HookDone
 }
 
-// runPostStart runs the post_start hook, if it is due.
 func (t *stepper) runPostStart() {
 	if !t.postStartDue() || t.now.Before(t.Health.HookAt) {
 		return
@@ -55,13 +53,13 @@ func (t *stepper) runPostStart() {
 	t.fx = append(t.fx, Effect{Kind: RunHook, Hook: PostStart, Grace: PostStartTimeout + time.Second})
 }
 
-// postStartDue says that nothing but time keeps the post_start hook from running.
+// postStartDue says that the post_start hook runs as soon as Health.HookAt has come.
 func (s *State) postStartDue() bool {
 	return s.Run.Hooks[PostStart] == HookDue && s.Engine.State == runtime.Running && !s.Draining() && !s.Lost && !s.Shutdown.Begun
 }
 
-// runPreStop runs the pre_stop hook before the first call of a stop and says whether
-// the call has to wait for it.
+// runPreStop runs the pre_stop hook before the first call of a stop, and says whether the
+// call has to wait for the hook.
 func (t *stepper) runPreStop() (wait bool) {
 	if t.Run.Hooks[PreStop] == HookIdle && t.spec.Lifecycle.PreStop != nil && configuredGrace(t.spec, t.c, t.Action.Stopping) > 0 {
 		t.Run.Hooks[PreStop], t.Health.HookAt = HookRunning, t.now
@@ -70,14 +68,13 @@ func (t *stepper) runPreStop() (wait bool) {
 	return t.Run.Hooks[PreStop] == HookRunning
 }
 
-// hookEnded takes in how a hook of the present run ended.
 func (t *stepper) hookEnded(hook HookType, r prober.HookResult) {
 	if t.Run.Hooks[hook] != HookRunning {
 		return
 	}
 	if r.HTTPFallback {
 		t.Totals.HTTPFallbacks++
-		t.record(EventLifecycleHTTPFallback, "%s hook of container %s: the server answered https in plain HTTP and was asked again without TLS", hook.Title(), t.c.Name)
+		t.record(EventLifecycleHTTPFallback, "%s hook of container %s: the server answered HTTPS with plain HTTP, so healthd asked again without TLS", hook.Title(), t.c.Name)
 	}
 	t.Run.Hooks[hook] = HookDone
 	switch {
@@ -85,12 +82,12 @@ func (t *stepper) hookEnded(hook HookType, r prober.HookResult) {
 		t.preStopEnded(r.Err)
 	case r.Err == nil:
 		t.setStarted(t.spec.Probes[Startup] == nil)
-	case !t.Engine.State.Alive(), t.Draining(): // it ends; should it survive, that is seen then
+	case !t.Engine.State.Alive(), t.Draining(): // stopFailedRun stops the run, if it survives
 		t.Run.Hooks[PostStart] = HookFailed
 		t.recordHookFailure(PostStart, r.Err)
-	case r.NotAsked || t.Lost: // nothing is known of the container
-		if t.Health.HookAt.IsZero() { // told once
-			t.record(EventFailedPostStartHook, "%s, trying again every %v: %v", whyIgnored(r), HookRetry, r.Err)
+	case r.NotAsked || t.Lost: // the failure tells nothing about the container
+		if t.Health.HookAt.IsZero() { // record it once
+			t.record(EventFailedPostStartHook, "%s (healthd tries again every %v): %v", whyIgnored(r), HookRetry, r.Err)
 		}
 		t.Run.Hooks[PostStart], t.Health.HookAt = HookDue, t.now.Add(HookRetry)
 	default:
@@ -98,22 +95,20 @@ func (t *stepper) hookEnded(hook HookType, r prober.HookResult) {
 	}
 }
 
-// whyIgnored says why a failure of the post_start hook counts for nothing.
+// whyIgnored says why a failure of the post_start hook does not count.
 func whyIgnored(r prober.HookResult) string {
 	if r.NotAsked {
-		return "PostStartHook could not be run"
+		return "PostStartHook could not run"
 	}
-	return "PostStartHook failed while the engine could not be heard"
+	return "PostStartHook failed while healthd could not reach the engine"
 }
 
-// preStopEnded goes on with the stop: what the hook has used of the grace period is
-// gone.
+// preStopEnded subtracts the hook's time from the grace period, and the stop goes on.
 func (t *stepper) preStopEnded(err error) {
 	t.recordHookFailure(PreStop, err)
 	t.Action.Grace = max(t.Action.Grace-t.now.Sub(t.Health.HookAt), MinGrace)
 }
 
-// postStartFailed stops a run that could not be made ready for use.
 func (t *stepper) postStartFailed(err error) {
 	t.recordHookFailure(PostStart, err)
 	t.Run.Hooks[PostStart] = HookFailed
@@ -131,11 +126,11 @@ func (t *stepper) recordHookFailure(hook HookType, err error) {
 	t.record(reason, "%sHook failed: %v", hook.Title(), err)
 }
 
-// whatFollows says what follows the stop of a run that failed.
+// whatFollows says what healthd does with a run that failed. The words are the kubelet's.
 func (t *stepper) whatFollows() string {
 	switch {
 	case t.spec.RestartPolicy == Never && len(t.spec.RestartRules) > 0:
-		return "will be stopped (restart policy Never), and restarted if a restart rule wants that"
+		return "will be stopped (restart policy Never), and restarted if a restart rule matches its exit code"
 	case t.spec.RestartPolicy == Never:
 		return "will be stopped (restart policy Never)"
 	}

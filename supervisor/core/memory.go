@@ -8,31 +8,31 @@ import (
 	"healthd/runtime"
 )
 
-// Memory is what must be known again of a container when the daemon comes back,
-// however it ended. The journal keeps its JSON form.
+// Memory is what the next daemon needs to know about a container, also after a crash of
+// this one. The journal keeps its JSON form.
 type Memory struct {
 	Facts
 	Gates   []Gate      `json:"gates,omitempty"`   // never changed in place
-	Granted []time.Time `json:"granted,omitempty"` // restarts that probes asked for, lately; never changed in place; they change with Facts
+	Granted []time.Time `json:"granted,omitempty"` // recent restarts for failed probes and hooks; never changed in place; changes only together with Facts
 }
 
-// Facts is a Memory but for its lists, so that it can be compared.
+// Facts is a Memory without its lists, so that it is comparable with ==.
 type Facts struct {
 	ID       string `json:"id"`
 	Name     string `json:"name"`
 	Runtime  string `json:"runtime"`
 	Identity string `json:"identity"`
-	// Image is, with Engine.Resources, what the container is made of: the back-off is
-	// not for one of the same identity that is made of something else.
+	// Image is the image ID, or the name where the engine tells no ID. A container of the
+	// same identity with another image or other Engine.Resources gets a new back-off.
 	Image string    `json:"image,omitempty"`
-	Gone  time.Time `json:"gone,omitzero"`  // when it was removed
-	Left  bool      `json:"left,omitempty"` // a reload has dropped it: the rest is as of then
+	Gone  time.Time `json:"gone,omitzero"`  // when the container was removed; zero: it was not
+	Left  bool      `json:"left,omitempty"` // a reload ended its supervision: the rest is of that moment
 	Kept
 	ReadinessSucceeded bool   `json:"readinessSucceeded,omitempty"` // the readiness probe's verdict
 	Down               Outage `json:"down,omitzero"`
 }
 
-// Remember returns what is kept of a container in that state.
+// Remember returns the Facts of a container in that state.
 func Remember(c *runtime.Container, identity string, s *State) Facts {
 	return Facts{
 		ID: c.ID, Name: c.Name, Runtime: c.Runtime, Identity: identity, Image: imageOf(c),
@@ -40,10 +40,10 @@ func Remember(c *runtime.Container, identity string, s *State) Facts {
 	}
 }
 
-// MadeOf says whether the container that is remembered was made of the same as c.
-// Where it was not, back-off begins afresh: what it failed for may be mended.
+// SameImageAndResources says whether the remembered container has the image and the resources of c. If
+// not, the back-off begins afresh: the change may have removed the cause of the failure.
 // (kubelet GetBackoffKey)
-func (m *Memory) MadeOf(c *runtime.Container) bool {
+func (m *Memory) SameImageAndResources(c *runtime.Container) bool {
 	return m.Image == imageOf(c) && m.Engine.Resources == c.Resources
 }
 
@@ -54,9 +54,9 @@ func imageOf(c *runtime.Container) string {
 	return c.Image
 }
 
-// State returns the state of a container that an earlier daemon knew, as if no time had
-// gone by: what the engine says next is then taken in as ever. Probes begin afresh,
-// but readiness and started hold until they give a first verdict. (kubelet since 1.35)
+// State returns the state that the last daemon knew, as if no time had passed: the next
+// observation then shows what has changed. Probes count afresh, but Ready and Started stay
+// until the first verdict. (kubelet since 1.35)
 func (m *Memory) State(spec *Spec, now time.Time) State {
 	s := State{Kept: m.Kept, Gates: slices.Clone(m.Gates)}
 	s.Health.BeganAt = now.Add(-max(0, now.Sub(m.Run.StartedAt)))
@@ -64,7 +64,7 @@ func (m *Memory) State(spec *Spec, now time.Time) State {
 	if m.Engine.State.Alive() {
 		s.Engine.State = runtime.Running
 	}
-	// Should the clock have been set back meanwhile, nothing waits longer for that.
+	// If the clock was set back meanwhile, nothing waits longer for that.
 	s.Action.NotBefore = earlier(m.Action.NotBefore, now.Add(max(m.Lasting.Backoff.Delay, spec.Publish.Drain, callRetryPause)))
 	s.Ending.ForgetAt = earlier(m.Ending.ForgetAt, now.Add(max(m.Action.Grace, DefaultGrace)+10*time.Second))
 	s.recallCall()
@@ -73,24 +73,23 @@ func (m *Memory) State(spec *Spec, now time.Time) State {
 	return s
 }
 
-// recallCall notes that a call was cut short by the end of the daemon before: nobody
-// knows what came of it.
+// recallCall notes that the last daemon ended during a call, whose outcome is unknown.
 func (s *State) recallCall() {
 	alive := s.Engine.State.Alive()
 	switch {
 	case s.Action.StopCalls > 0 && s.Action.Stopping != NoCause && alive:
-		s.Request.Error = "the stop was interrupted by the end of healthd"
+		s.Request.Error = "healthd ended while it stopped the container"
 	case s.Action.Call == StartCall && s.Action.Restart != NoCause && !alive:
-		s.Request.Error = "the start was interrupted by the end of healthd"
+		s.Request.Error = "healthd ended while it started the container"
 	}
 	s.Action.Call = NoCall
 }
 
-// recallProbes lets verdicts hold that the daemon before has acted on or published.
+// recallProbes restores the verdicts that the last daemon had acted on or published.
 func (s *State) recallProbes(spec *Spec, readinessSucceeded bool) {
 	for i := range s.Health.Probes {
 		y, probe := &s.Health.Probes[i], ProbeType(i)
-		y.Result = firstResult(spec.Probes[i], probe)
+		y.Result = initialResult(spec.Probes[i], probe)
 		if causeOf(probe) == s.Action.Stopping && probe != Readiness {
 			y.Result, y.OnHold = prober.Failure, true
 		}
@@ -104,7 +103,7 @@ func (s *State) recallProbes(spec *Spec, readinessSucceeded bool) {
 	}
 }
 
-// recallHooks lets hooks run once more that were cut short.
+// recallHooks lets hooks run again that were running when the last daemon ended.
 func (s *State) recallHooks(spec *Spec) {
 	for i, hook := range s.Run.Hooks {
 		switch {
@@ -119,9 +118,8 @@ func (s *State) recallHooks(spec *Spec) {
 	}
 }
 
-// Outage is a restart that a probe or hook asked for, while its container is down for
-// that.
+// Outage is a restart for a failed probe or hook whose container is still down for it.
 type Outage struct {
-	Run   runtime.Run `json:"run"`   // which is to be stopped, or was
-	Since time.Time   `json:"since"` // the decision
+	Run   runtime.Run `json:"run"`   // the run that healthd stops, or has stopped
+	Since time.Time   `json:"since"` // time of the decision
 }

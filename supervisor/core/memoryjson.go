@@ -5,14 +5,14 @@ import (
 	"fmt"
 )
 
-// memoryVersion is the version of a Memory's JSON form. All versions up to this one can
-// be read.
+// memoryVersion is the version of a Memory's JSON form. UnmarshalJSON reads this one and
+// all earlier ones.
 const memoryVersion = 2
 
 // plainMemory is a Memory without its methods.
 type plainMemory Memory
 
-// MarshalJSON writes the newest version.
+// MarshalJSON writes version memoryVersion.
 func (m Memory) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
 		Version int `json:"version"`
@@ -20,8 +20,8 @@ func (m Memory) MarshalJSON() ([]byte, error) {
 	}{memoryVersion, plainMemory(m)})
 }
 
-// UnmarshalJSON reads a Memory of this version or an earlier one. One of a later version
-// is an error: what it means is not known here.
+// UnmarshalJSON reads a Memory of this version or an earlier one. A later version is an
+// error.
 func (m *Memory) UnmarshalJSON(data []byte) error {
 	var v struct {
 		Version int `json:"version"`
@@ -31,7 +31,7 @@ func (m *Memory) UnmarshalJSON(data []byte) error {
 	}
 	switch {
 	case v.Version > memoryVersion:
-		return fmt.Errorf("version %d of a container's memory is newer than %d, which this healthd reads", v.Version, memoryVersion)
+		return fmt.Errorf("a container's memory has version %d, this healthd reads versions up to %d", v.Version, memoryVersion)
 	case v.Version == memoryVersion:
 		return json.Unmarshal(data, (*plainMemory)(m))
 	}

@@ -6,7 +6,7 @@ import (
 	"healthd/runtime"
 )
 
-// memoryV1 is the form of before there were groups and a version.
+// memoryV1 is the first JSON form of a Memory: flat, and without a version.
 type memoryV1 struct {
 	ID        string    `json:"id"`
 	Name      string    `json:"name"`
@@ -47,13 +47,13 @@ type memoryV1 struct {
 	Doubtful        bool      `json:"doubtful"`
 	Died            bool      `json:"died"`
 
-	Backoff   BackoffState       `json:"backoff"`
-	Restarts  [numberOfCause]int `json:"restarts"`
-	Held      bool               `json:"held"`
-	HeldUntil time.Time          `json:"heldUntil"`
-	Down      Outage             `json:"down"`
-	Gates     []Gate             `json:"gates"`
-	Granted   []time.Time        `json:"granted"`
+	Backoff   BackoffState   `json:"backoff"`
+	Restarts  [numCauses]int `json:"restarts"`
+	Held      bool           `json:"held"`
+	HeldUntil time.Time      `json:"heldUntil"`
+	Down      Outage         `json:"down"`
+	Gates     []Gate         `json:"gates"`
+	Granted   []time.Time    `json:"granted"`
 }
 
 func (v *memoryV1) memory() Memory {

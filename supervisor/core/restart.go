@@ -7,9 +7,9 @@ import (
 	"healthd/runtime"
 )
 
-// shouldStart is the restart decision. (kubelet ShouldContainerBeRestarted) What
-// healthd stopped for a failure is started again under OnFailure also when it exited
-// with 0.
+// shouldStart is the restart decision. (kubelet ShouldContainerBeRestarted) Under
+// OnFailure healthd also starts a container that exited with 0 after healthd stopped it
+// for a failed probe: the probe's failure counts.
 func (t *stepper) shouldStart(cause Cause) bool {
 	switch {
 	case t.c.AutoRemove:
@@ -32,28 +32,30 @@ func (t *stepper) shouldStart(cause Cause) bool {
 	return false
 }
 
-// ruleApplies says whether a restart rule wants a start after that exit code.
+// ruleApplies says whether a restart rule matches the exit code.
 func (spec *Spec) ruleApplies(code int) bool {
 	return slices.ContainsFunc(spec.RestartRules, func(r RestartRule) bool {
 		return slices.Contains(r.ExitCodes, code) == (r.Operator == In)
 	})
 }
 
-// enginePolicy says that the engine itself restarts the container when it exits.
+// enginePolicy says that the container has a restart policy of the engine's own, so the
+// engine restarts it after an exit.
 func (t *stepper) enginePolicy() bool {
 	return t.c.RestartPolicy != "" && t.c.RestartPolicy != "no"
 }
 
-// lateNewsPause is how long the start of a run that once survived a stopping signal
-// waits for news that its end was asked for after all, with a long timeout.
+// lateNewsPause is how long a start waits for news of an operator's stop, when the run had
+// survived a stop signal: an operator's stop with a long timeout looks like that, too.
 const lateNewsPause = 2 * time.Second
 
-// scheduleStart plans the start that follows the end of the run, counted from it.
+// scheduleStart schedules the start after a run. The back-off counts from the end of the
+// run, not from its news.
 func (t *stepper) scheduleStart(cause Cause) {
 	t.Action.Restart, t.Action.NotBefore = cause, t.now
 	if cause != ByOperator {
 		t.Lasting.Backoff = t.spec.Backoff.next(t.Lasting.Backoff, t.runDuration())
-		// By the engine's clock, but not longer than by ours.
+		// By the engine's clock, but no longer than by healthd's.
 		since := max(0, min(t.now.Sub(t.Run.Exit.FinishedAt), t.now.Sub(t.Health.AliveAt)))
 		t.Action.NotBefore = t.now.Add(max(0, t.Lasting.Backoff.Delay-since))
 		if t.Lasting.Backoff.Delay > 0 {
@@ -68,14 +70,14 @@ func (t *stepper) scheduleStart(cause Cause) {
 	}
 }
 
-// grace is the time between the stop signal and the kill: as configured, but never
-// under MinGrace.
+// grace returns the grace period of a stop, which is the time from the stop signal to the
+// KILL: as configured, but at least MinGrace.
 func grace(spec *Spec, c *runtime.Container, cause Cause) time.Duration {
 	return max(configuredGrace(spec, c, cause), MinGrace)
 }
 
-// configuredGrace is the failed probe's grace period, else the spec's, else the
-// container's own, else DefaultGrace.
+// configuredGrace returns the failed probe's grace period, else the spec's, else the
+// container's own stop timeout, else DefaultGrace.
 func configuredGrace(spec *Spec, c *runtime.Container, cause Cause) time.Duration {
 	g := DefaultGrace
 	if c.StopTimeout >= 0 {
@@ -97,15 +99,16 @@ func configuredGrace(spec *Spec, c *runtime.Container, cause Cause) time.Duratio
 	return g
 }
 
-// BackoffState is how far the back-off of an identity has grown.
+// BackoffState is how far the back-off of an identity has grown. The zero state: no end
+// counts, and the next restart is at once.
 type BackoffState struct {
-	Active bool          // there was an end that is not forgotten yet
-	Delay  time.Duration // given after the last end
+	Active bool          // a run has ended, and no long run has reset the back-off since
+	Delay  time.Duration // wait after the last end
 }
 
-// next returns the state after one more end of a run that lasted ran; its Delay
-// is what to wait from that end. The first restart is at once, as in the kubelet
-// (k8s#133472 has the discussion).
+// next returns the state after the end of a run that lasted ran. Its Delay is the wait
+// from that end. The first restart is at once, as in the kubelet (discussed in
+// k8s#133472).
 func (b Backoff) next(s BackoffState, ran time.Duration) BackoffState {
 	switch {
 	case !s.Active || ran > b.ResetAfter:

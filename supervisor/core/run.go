@@ -6,22 +6,22 @@ import (
 	"healthd/runtime"
 )
 
-// Run is what belongs to one run of the container. A new run begins with a new one.
+// Run is one run of the container, from its start to its end.
 type Run struct {
 	ID        runtime.Run         `json:"id"`
-	Before    runtime.Run         `json:"before,omitzero"`    // the run before; zero: none seen
-	StartedAt time.Time           `json:"startedAt,omitzero"` // as the engine told it
+	Before    runtime.Run         `json:"before,omitzero"`    // the previous run; zero: none known
+	StartedAt time.Time           `json:"startedAt,omitzero"` // by the engine's clock
 	Hooks     [numHooks]HookState `json:"hooks,omitzero"`
-	Died      bool                `json:"died,omitempty"`     // an event told its end, and no inspection yet
-	DiedCode  int                 `json:"diedCode,omitempty"` // the exit code of that event
-	Exit      Exit                `json:"exit,omitzero"`      // its end, when it has ended
-	LastExit  Exit                `json:"lastExit,omitzero"`  // end of the run before; zero FinishedAt: none
+	Died      bool                `json:"died,omitempty"`     // an event told its end, no inspection has shown it yet
+	DiedCode  int                 `json:"diedCode,omitempty"` // exit code of that event
+	Exit      Exit                `json:"exit,omitzero"`      // how it ended; zero FinishedAt: it has not
+	LastExit  Exit                `json:"lastExit,omitzero"`  // how the previous run ended; zero FinishedAt: none known
 }
 
-// Exit is how a run ended.
+// Exit is how a run ended. Its times are by the engine's clock.
 type Exit struct {
 	Code       int
-	Reason     string // Completed, Error, OOMKilled, StoppedByOperator, LivenessFailed, StartupFailed
+	Reason     string // one of the Reason constants
 	StartedAt  time.Time
 	FinishedAt time.Time
 }
@@ -36,13 +36,14 @@ const (
 	ReasonStartupFailed     = "StartupFailed"
 )
 
-// begin starts a new run: all groups that belong to a run are new ones.
-func (t *stepper) begin(run runtime.Run, found bool) {
+// beginRun replaces all groups that belong to a run. found: the run began before healthd
+// saw it begin.
+func (t *stepper) beginRun(run runtime.Run, found bool) {
 	if t.Run.ID != (runtime.Run{}) {
 		if t.Run.Exit.FinishedAt.IsZero() {
-			t.Run.Exit = t.exit(t.Run.DiedCode) // its end went unseen
+			t.Run.Exit = t.exit(t.Run.DiedCode) // healthd did not see its end
 		}
-		t.count()
+		t.countRestart()
 	}
 	before := t.State
 	t.Run = Run{ID: run, Before: before.Run.ID, StartedAt: t.c.StartedAt, LastExit: before.Run.Exit}
@@ -53,7 +54,7 @@ func (t *stepper) begin(run runtime.Run, found bool) {
 	t.Request.Error = ""
 	t.Ending, t.Checks = before.Ending.next(t.c.StartedAt), Checks{}
 	if t.Ending.MaybeEngine {
-		t.Checks = Checks{DoubtfulSince: before.Checks.DoubtfulSince, DialAt: before.Checks.DialAt}
+		t.Checks = Checks{MaybeEngineSince: before.Checks.MaybeEngineSince, DialAt: before.Checks.DialAt}
 	}
 	t.Health = newHealth(t.spec, t.c, t.now)
 	t.Shutdown.RunBegan, t.Shutdown.LeftOver = t.Shutdown.Begun, false
@@ -63,11 +64,11 @@ func (t *stepper) begin(run runtime.Run, found bool) {
 	}
 }
 
-// beginConditions starts a run unstarted, unless nothing tells when it is started.
-// Whether it is ready follows when all is known.
+// beginConditions sets Started to False, or to True if the spec has neither a startup probe
+// nor a post_start hook. setReadiness sets the other conditions at the end of the step.
 func (t *stepper) beginConditions(before *State) {
 	started := Condition{Status: t.spec.Probes[Startup] == nil && !t.postStartPending(), Since: t.now}
-	if v := (View{State: *before}); !started.Status && !before.Conditions.Started.Since.IsZero() { // as it was before
+	if v := (View{State: *before}); !started.Status && !before.Conditions.Started.Since.IsZero() { // not started since the end of the previous run, or longer
 		_, started.Since = v.Started()
 	}
 	t.Conditions.Started = started
@@ -76,24 +77,24 @@ func (t *stepper) beginConditions(before *State) {
 	}
 }
 
-// count counts a restart: ours, or the engine's own after an exit. What somebody
-// else stopped and started was no restart.
-func (t *stepper) count() {
+// countRestart counts a restart by healthd, or by the engine's own policy after an exit.
+// An operator's stop and start is no restart.
+func (t *stepper) countRestart() {
 	switch {
-	case t.Action.Restart != NoCause && (t.Action.Call == StartCall || t.Request.Error != ""): // whose answer may be lost
+	case t.Action.Restart != NoCause && (t.Action.Call == StartCall || t.Request.Error != ""): // a start call that failed may have been carried out all the same
 		t.Lasting.Restarts[t.Action.Restart]++
 	case t.enginePolicy() && t.Ending.By != EndedByOperator && !t.Ending.Signalled():
 		t.Lasting.Restarts[ByExit]++
 	}
 }
 
-// runDuration is how long the run that has ended lasted: by the engine's clock, but no longer
-// than by ours, which nobody sets.
+// runDuration returns how long the ended run lasted: by the engine's clock, but no longer
+// than by healthd's, which is monotonic.
 func (t *stepper) runDuration() time.Duration {
 	return min(t.Run.Exit.FinishedAt.Sub(t.Run.Exit.StartedAt), t.now.Sub(t.Health.BeganAt))
 }
 
-// exit describes the end of the present run.
+// exit returns the Exit of the present run.
 func (t *stepper) exit(code int) Exit {
 	c := *t.c
 	c.StartedAt, c.ExitCode = t.Run.StartedAt, code
@@ -112,8 +113,8 @@ func (t *stepper) exit(code int) Exit {
 	return e
 }
 
-// exitOf is the end of a container's last run as its engine tells it, which says
-// nothing while it is alive.
+// exitOf returns the Exit of a container's last run, as the engine tells it. It is
+// meaningless while the container is alive.
 func exitOf(c *runtime.Container) Exit {
 	e := Exit{Code: c.ExitCode, StartedAt: c.StartedAt, FinishedAt: c.FinishedAt, Reason: ReasonError}
 	switch {

@@ -7,9 +7,8 @@ import (
 	"healthd/runtime"
 )
 
-// shouldProbe says whether a probe should run in the present state. The startup probe
-// gates the others; a stop under way leaves readiness alone running, as in the
-// kubelet.
+// shouldProbe says whether a probe runs in the present state. Liveness and readiness wait
+// for the startup probe. During a stop only readiness goes on. (kubelet prober worker)
 func (t *stepper) shouldProbe(probe ProbeType) bool {
 	switch {
 	case t.spec.Probes[probe] == nil, t.Engine.State != runtime.Running, t.Health.Probes[probe].OnHold, t.Shutdown.Begun, t.postStartPending():
@@ -22,7 +21,7 @@ func (t *stepper) shouldProbe(probe ProbeType) bool {
 	return t.Conditions.Started.Status
 }
 
-// scheduleProbes arms the probes that should run and are not armed, and disarms the others.
+// scheduleProbes schedules the probes that should run, and cancels the others.
 func (t *stepper) scheduleProbes(in *Input) {
 	for i := range t.Health.Probes {
 		y, probe := &t.Health.Probes[i], ProbeType(i)
@@ -38,9 +37,9 @@ func (t *stepper) scheduleProbes(in *Input) {
 	}
 }
 
-// spread is the share of the period by which a probe of a container that already
-// ran when the daemon came, or when its spec changed, is put off, so that they do not all come at once, and
-// at the same place each time.
+// spread returns the delay of the first probe of a container that was already running when
+// the daemon started or its spec changed: between 0 and one period, so that the probes of
+// many containers do not come at once. It is the same each time.
 func (t *stepper) spread(probe ProbeType) time.Duration {
 	h := fnv.New64a()
 	h.Write([]byte(t.c.Name))
@@ -48,7 +47,6 @@ func (t *stepper) spread(probe ProbeType) time.Duration {
 	return time.Duration(h.Sum64() % uint64(t.spec.Probes[probe].Period))
 }
 
-// runProbes starts the probes that are due.
 func (t *stepper) runProbes() {
 	for i := range t.Health.Probes {
 		y := &t.Health.Probes[i]
@@ -60,7 +58,7 @@ func (t *stepper) runProbes() {
 	}
 }
 
-// NextTick returns when the state needs its next tick; zero when it needs none.
+// NextTick returns the time at which Step needs the input Tick; zero: it needs none.
 func NextTick(s *State) time.Time {
 	var first time.Time
 	sooner := func(at time.Time) {

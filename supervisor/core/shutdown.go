@@ -1,14 +1,14 @@
 package core
 
-// Shutdown is the end of healthd itself.
+// Shutdown is the shutdown of healthd itself.
 type Shutdown struct {
 	Begun    bool
-	RunBegan bool // the run began during it: if it crashes, that is how healthd leaves it
-	LeftOver bool // a start is due, and is left to the next daemon
+	RunBegan bool // the run began after that: if it crashes, healthd does not start it again
+	LeftOver bool // a start is due, and healthd leaves it to the next daemon
 }
 
-// beginShutdown brings everything that waits for its start forward: who knows when
-// healthd is back.
+// beginShutdown ends the back-off of a start that is due: nobody knows when the next
+// daemon comes.
 func (t *stepper) beginShutdown() {
 	t.Shutdown.Begun = true
 	if t.Action.Restart != NoCause {
@@ -16,8 +16,8 @@ func (t *stepper) beginShutdown() {
 	}
 }
 
-// abandonStop ends a stop that cannot be made any more: the container runs, so nothing is
-// left undone.
+// abandonStop cancels a stop that healthd cannot make before it ends. The container runs,
+// so healthd may end without it.
 func (t *stepper) abandonStop() {
 	if t.Engine.State.Alive() && t.Action.Stopping != NoCause && t.Action.Call == NoCall && (t.Lost || t.pausedBeforeStop()) && t.Shutdown.Begun {
 		t.Action.Stopping = NoCause

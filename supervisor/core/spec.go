@@ -9,7 +9,7 @@ import (
 // ProbeType is one of the three probes. It indexes arrays.
 type ProbeType uint8
 
-// The three probes, in the order in which they matter.
+// The three probes.
 const (
 	Startup ProbeType = iota
 	Liveness
@@ -23,7 +23,7 @@ func (t ProbeType) String() string { return [...]string{"startup", "liveness", "
 // Title returns the name used in events and metrics, as the kubelet writes it.
 func (t ProbeType) Title() string { return [...]string{"Startup", "Liveness", "Readiness"}[t] }
 
-// RestartPolicy says which ends of a container are followed by a start.
+// RestartPolicy says after which exits healthd starts a container again.
 type RestartPolicy string
 
 // The restart policies of Kubernetes.
@@ -33,48 +33,48 @@ const (
 	Never     RestartPolicy = "Never"
 )
 
-// Spec is how one container is to be supervised: plain data, complete (defaults
-// filled in, port names resolved) and never changed after it was made.
+// Spec says how healthd supervises one container. It is complete (with defaults, and with
+// port names resolved) and never changes.
 type Spec struct {
-	Name          string // of the [[spec]]; empty when labels alone made it
-	MatchedBy     string // why this spec is the container's, for people
+	Name          string // of the [[spec]]; empty: only labels made it
+	MatchedBy     string // why this spec applies to the container; for people
 	RestartPolicy RestartPolicy
-	// RestartRules are looked at before RestartPolicy when a run has ended: if one
-	// applies, a start follows.
+	// RestartRules come before RestartPolicy: if one matches the exit code, healthd
+	// starts the container.
 	RestartRules []RestartRule
-	// TerminationGracePeriod is the time between the stop signal and the kill;
-	// zero means the container's own stop timeout, else DefaultGrace.
+	// TerminationGracePeriod is the time from the stop signal to the KILL; zero: the
+	// container's own stop timeout, else DefaultGrace.
 	TerminationGracePeriod time.Duration
-	Probes                 [NumProbes]*ProbeSpec // nil where there is none
-	ReadinessGates         []string              // conditions that must be True besides the probe
+	Probes                 [NumProbes]*ProbeSpec // nil: no such probe
+	ReadinessGates         []string              // must all be True for the container to be ready
 	Lifecycle              Lifecycle
 	Backoff                Backoff
 	Publish                Publish
 	Group                  Group
-	Values                 []Value // what was set or defaulted, and where
+	Values                 []Value // every setting with its origin
 }
 
 // ProbeSpec is one probe with its timing and thresholds.
 type ProbeSpec struct {
 	Handler          prober.Handler
 	InitialDelay     time.Duration // from the start of the run to the first probe
-	Period           time.Duration
-	Timeout          time.Duration
-	SuccessThreshold int
-	FailureThreshold int
-	// TerminationGracePeriod replaces the spec's when this probe's failure stops
-	// the container; zero means that it does not. Never set on readiness.
+	Period           time.Duration // at least MinPeriod
+	Timeout          time.Duration // at least MinTimeout
+	SuccessThreshold int           // at least 1; exactly 1 for startup and liveness
+	FailureThreshold int           // at least 1
+	// TerminationGracePeriod replaces the spec's when this probe's failure stops the run;
+	// zero: it does not. Always zero for readiness.
 	TerminationGracePeriod time.Duration
 }
 
-// RestartRule says that an exit code is followed by a start, or is not one of
-// those that are: its only action is Restart. (Kubernetes restartPolicyRules)
+// RestartRule says after which exit codes healthd starts the container. Its only action is
+// Restart. (Kubernetes restartPolicyRules)
 type RestartRule struct {
 	Operator  RuleOperator
 	ExitCodes []int
 }
 
-// RuleOperator says how a RestartRule compares.
+// RuleOperator says whether a RestartRule matches its exit codes or all others.
 type RuleOperator string
 
 // The operators of Kubernetes.
@@ -83,51 +83,49 @@ const (
 	NotIn RuleOperator = "NotIn"
 )
 
-// Lifecycle has the hooks, nil where there is none.
+// Lifecycle has the hooks; nil: no such hook.
 type Lifecycle struct {
-	// PostStart runs when a run has begun; nothing is probed and the container is
-	// not ready before it has ended. When it fails the run is stopped.
+	// PostStart runs at the begin of a run. Before it has succeeded, healthd does not probe
+	// the container, and it is not ready. If it fails, healthd stops the run.
 	PostStart *prober.LifecycleHandler
-	// PreStop runs before healthd stops a run, within the grace period. Its failure
-	// is an event, no more.
+	// PreStop runs before healthd's stop signal, within the grace period. If it fails,
+	// healthd records an event, and the stop goes on.
 	PreStop *prober.LifecycleHandler
 }
 
-// Backoff says how long a container that ended waits for its next start: nothing,
-// Initial, then twice as long each time up to Max; forgotten after a run that
-// lasted longer than ResetAfter.
+// Backoff says how long a start waits after the end of a run: not at all the first time,
+// then Initial, then twice as long each time, up to Max. A run longer than ResetAfter
+// resets it.
 type Backoff struct {
 	Initial    time.Duration
 	Max        time.Duration
 	ResetAfter time.Duration
 }
 
-// Publish says under which service the container's readiness is published.
+// Publish says how healthd publishes the container's readiness.
 type Publish struct {
-	Service string
-	Port    int           // that traffic goes to; 0 when not given
-	Drain   time.Duration // at most, between withdrawing readiness and stopping
+	Service string        // name of the service
+	Port    int           // the port that traffic goes to; 0: not given
+	Drain   time.Duration // time from withdrawing readiness to the stop; with a HAProxy backend the maximum
 	HAProxy HAProxy
 }
 
-// HAProxy says where in HAProxy the container is a server.
+// HAProxy says in which backend of HAProxy the container is a server.
 type HAProxy struct {
-	Backend string // empty: nowhere
+	Backend string // empty: in none
 }
 
-// Group says with whom the container shares the right to be restarted because of a
-// probe.
+// Group limits how many members restarts for failed probes may have down at once.
 type Group struct {
-	Name           string // empty: its compose project and service, else itself alone
-	MaxUnavailable Share  // of its members that may be down at once for that; zero: 1
+	Name           string // empty: see GroupOf
+	MaxUnavailable Share  // zero: 1
 }
 
-// Share is a number of members, or a percentage of them.
+// Share is a number of members or, if Percent is not 0, a percentage of them.
 type Share struct{ Number, Percent int }
 
-// Of returns how many of so many members that is: at least one, as nothing could
-// ever be restarted otherwise; of a percentage the whole part. (Kubernetes
-// maxUnavailable)
+// Of returns the share of that many members, rounded down, but at least 1: with 0 healthd
+// could never restart any. (Kubernetes maxUnavailable)
 func (s Share) Of(members int) int {
 	if s.Percent > 0 {
 		return max(1, members*s.Percent/100)
@@ -135,27 +133,27 @@ func (s Share) Of(members int) int {
 	return max(1, s.Number)
 }
 
-// Guard limits the restarts of the whole host that probes ask for.
+// Guard limits the restarts for failed probes on the whole host.
 type Guard struct {
 	MaxRestarts int // within Window; 0: no limit
 	Window      time.Duration
 }
 
-// Value is one setting of a Spec with its origin, for people.
+// Value is one setting of a Spec with its origin; for people.
 type Value struct {
 	Path   string // as in TOML below [[spec]]: "liveness.period"
-	Value  string // as TOML would write it; header values are not shown
+	Value  string // in TOML syntax, without header values
 	Origin string // "FILE:LINE", "label healthd.liveness.period", "default"
 }
 
-// Defaults of a spec, the kubelet's where it has them.
+// Defaults and minimums of a spec; the kubelet's where it has them.
 const (
 	DefaultPeriod           = 10 * time.Second
 	DefaultTimeout          = time.Second
 	DefaultSuccessThreshold = 1
 	DefaultFailureThreshold = 3
 	DefaultGrace            = 30 * time.Second
-	MinGrace                = 2 * time.Second // always left for the stop signal
+	MinGrace                = 2 * time.Second // of the grace period, left for the stop signal
 	DefaultBackoffInitial   = 10 * time.Second
 	DefaultBackoffMax       = 5 * time.Minute
 	DefaultBackoffReset     = 10 * time.Minute
@@ -164,10 +162,10 @@ const (
 	DefaultMaxUnavailable   = 1
 	DefaultGuardRestarts    = 10
 	DefaultGuardWindow      = time.Minute
-	DefaultPushDrain        = time.Second // where HAProxy is told, and says when it is over
+	DefaultPushDrain        = time.Second // with a HAProxy backend, which can end the drain early
 )
 
-// TimeToReady is what a run may need at most to become ready.
+// TimeToReady returns the longest time that a run may need to become ready.
 func (spec *Spec) TimeToReady() time.Duration {
 	var sum time.Duration
 	if p := spec.Probes[Startup]; p != nil {
@@ -182,7 +180,7 @@ func (spec *Spec) TimeToReady() time.Duration {
 	return sum
 }
 
-// times is n·d, but not so much that it overflows.
+// times returns n·d, at most ten years, so that sums do not overflow.
 func times(n int, d time.Duration) time.Duration {
 	const most = 10 * 365 * 24 * time.Hour
 	if n > 0 && d > most/time.Duration(n) {

@@ -7,10 +7,10 @@ import (
 	"healthd/prober"
 )
 
-// changeSpec takes in that another spec is the container's from now on. A probe that
-// is the same keeps its count and its time. One that is not starts to count afresh,
-// but what was published stays until it gives a verdict of its own: a reload
-// withdraws nothing and restarts nothing.
+// changeSpec applies a reload that changed the spec. A reload withdraws no readiness and
+// restarts nothing. A probe that did not change keeps its count and its schedule. A
+// changed probe counts afresh, and its old verdict stays published until its first new
+// one.
 func (t *stepper) changeSpec(old *Spec) {
 	for i := range t.Health.Probes {
 		if !reflect.DeepEqual(old.Probes[i], t.spec.Probes[i]) {
@@ -31,12 +31,12 @@ func (t *stepper) changeSpec(old *Spec) {
 	}
 }
 
-// changeProbe makes the tally of one probe that of another.
+// changeProbe resets the count of a probe that changed.
 func (t *stepper) changeProbe(probe ProbeType) {
 	y, p := &t.Health.Probes[probe], t.spec.Probes[probe]
 	y.Outcome, y.Run, y.Due = prober.Unknown, 0, time.Time{}
 	if probe != Readiness && t.Health.Failed == causeOf(probe) {
-		t.Health.Failed = NoCause // what waits is the verdict of another probe
+		t.Health.Failed = NoCause // the restart that waits is for the old probe
 	}
 	switch {
 	case probe == Startup && p == nil:
@@ -49,11 +49,10 @@ func (t *stepper) changeProbe(probe ProbeType) {
 	}
 }
 
-// setStarted notes whether the run is started.
 func (t *stepper) setStarted(started bool) { t.Conditions.Started.set(started, t.now) }
 
-// SameSpec says whether two specs lead to the same decisions: where their values come
-// from may differ.
+// SameSpec says whether two specs lead to the same decisions. It ignores MatchedBy and
+// Values.
 func SameSpec(a, b *Spec) bool {
 	x, y := *a, *b
 	x.Values, y.Values, x.MatchedBy, y.MatchedBy = nil, nil, "", ""

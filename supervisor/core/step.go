@@ -12,45 +12,42 @@ import (
 type InputKind uint8
 
 const (
-	Observed           InputKind = iota + 1 // the engine was asked: container
-	Signalled                               // somebody, perhaps we, sent signal at the engine's time
-	Died                                    // the engine says that it ended with code
-	StopCarriedOut                          // a request to stop or restart it, perhaps ours, was carried out
-	ProbeAnswered                           // a probe came back: probe, result
-	StopSent                                // our stop, noted by now, is on its way to the engine
-	CallReturned                            // our call to the engine returned: call, err, container unless unknown
-	HookEnded                               // a hook ended: hook, ended
-	GateSet                                 // somebody set a readiness gate: gate, status
-	HoldRequested                           // somebody wants nothing restarted: time, zero for ever
-	ResumeRequested                         // and no longer
-	SpecChanged                             // the spec is another one from now on: old
-	RestartRequested                        // somebody asked healthd for a restart
-	ConnectionsDrained                      // no load balancer has anything under way there
-	RuntimeLost
-	RuntimeBack
-	EngineAccepts     // the engine took a new connection at time: it was not ending
-	EngineRestarted   // the engine was started anew
-	EndedBeforeEngine // and this had ended long before the engine did
-	ShutdownBegun     // healthd is to end
-	Tick              // time went by
+	Observed           InputKind = iota + 1 // the engine's present answer: Container, First, Unwatched
+	Signalled                               // somebody, perhaps healthd, sent a signal: Signal, Time, NewestStart, Life
+	Died                                    // an event told the end of a run: ExitCode, Time, NewestStart, Life
+	StopCarriedOut                          // the engine finished a stop or restart request, perhaps healthd's: Time, NewestStart, Life
+	ProbeAnswered                           // a probe ended: Probe, Result
+	StopSent                                // the journal has the stop, and the call now leaves for the engine
+	CallReturned                            // healthd's call to the engine returned: Call, Err, Container (nil: unknown)
+	HookEnded                               // a hook ended: Hook, HookResult
+	GateSet                                 // somebody set a readiness gate: Gate, Status
+	HoldRequested                           // an operator holds the container: Time of the end, zero: until a resume
+	ResumeRequested                         // an operator ends the hold
+	SpecChanged                             // a reload changed the spec: OldSpec
+	RestartRequested                        // an operator asked healthd for a restart
+	ConnectionsDrained                      // no load balancer has a request under way to the container
+	RuntimeLost                             // healthd cannot reach the engine
+	RuntimeBack                             // it can again: NotInspected
+	EngineAccepts                           // the engine accepted a connection begun at Time: it was not shutting down
+	EngineRestarted                         // the engine has restarted
+	EndedBeforeEngine                       // and the run had ended long before the engine did
+	ShutdownBegun                           // healthd shuts down
+	Tick                                    // the time that NextTick named has come
 )
 
-// Input is one thing that happened to a container. Which fields are set follows
-// from the kind.
+// Input is one thing that happened to a container. The kind decides which fields are
+// set.
 type Input struct {
-	Kind      InputKind
-	Container *runtime.Container
-	First     bool // observed: by this daemon
-	Unwatched bool // observed: nobody watched how it came to be as it is
-	Signal    int
-	Time      time.Time
-	ExitCode  int
-	// Signalled, Died, StopCarriedOut: the newest start that events told of before, zero
-	// for none, and the life of the engine that tells it.
-	NewestStart time.Time
-	Life        EngineLife
-	// RuntimeBack: the container was listed, but could not be inspected.
-	NotInspected bool
+	Kind         InputKind
+	Container    *runtime.Container
+	First        bool      // this daemon's first observation
+	Unwatched    bool      // nobody watched the engine since the change that it shows
+	Signal       int       // number
+	Time         time.Time // the engine's time of an event; see the kinds
+	ExitCode     int
+	NewestStart  time.Time  // newest start that earlier events told; zero: none
+	Life         EngineLife // of the engine that tells the event
+	NotInspected bool       // the engine lists the container, but inspecting it failed
 	Probe        ProbeType
 	Result       prober.Result
 	Call         Call
@@ -60,11 +57,11 @@ type Input struct {
 	Gate         string
 	Status       bool
 	OldSpec      *Spec
-	Early        bool // killed, died, stopCarriedOut: before the observation that says what followed
-	// With every kind: what a restart that a probe asks for has to wait for, and where
-	// the container is the last one that takes traffic.
-	Wait   Wait
-	LastUp string
+	Early        bool // the observation that shows what followed comes next: decide nothing yet
+
+	// With every kind.
+	Wait   Wait   // what a restart for a failed probe has to wait for
+	LastUp string // the load balancer's backend of which the container is the last server up; empty: none
 }
 
 // EffectKind says what the loop has to do.
@@ -80,25 +77,23 @@ const (
 	RecordEvent
 )
 
-// Effect is one thing for the loop to do. Which fields are set follows from what
-// it does.
+// Effect is one thing for the loop to do. The kind decides which fields are set.
 type Effect struct {
 	Kind    EffectKind
-	Probe   ProbeType
-	Late    time.Duration // doAsk: since the probe was due
-	Grace   time.Duration // doStop, and doHook: the most that it may take
-	Hook    HookType      // doHook
-	Reason  string        // doRecord
-	Message string
+	Probe   ProbeType     // RunProbe
+	Late    time.Duration // RunProbe: time since the probe was due
+	Grace   time.Duration // StopContainer: grace period; RunHook: time limit
+	Hook    HookType      // RunHook
+	Reason  string        // RecordEvent
+	Message string        // RecordEvent
 }
 
-// Step decides: from what is known of a container and what happened to it now, it
-// makes what is known afterwards and what is to be done, appended to fx. It has no
-// clock, no I/O and no memory of its own. c is the container as last inspected,
-// for observed and called with a container already the new one.
+// Step returns the state of a container after an input, and appends to fx what the caller
+// has to do. c is the container as last inspected; if the input has a Container, c is that
+// one.
 //
-// Effects are in the order in which they must be carried out, and only after the
-// new state has been published: readiness is withdrawn before a stop.
+// The caller publishes the new state first, so that readiness is withdrawn before a stop,
+// and then carries out the effects in their order.
 func Step(spec *Spec, c *runtime.Container, s State, in *Input, now time.Time, fx []Effect) (State, []Effect) {
 	t := stepper{State: s, spec: spec, c: c, now: now, fx: fx}
 	t.apply(in)
@@ -108,7 +103,7 @@ func Step(spec *Spec, c *runtime.Container, s State, in *Input, now time.Time, f
 	}
 	t.forgetSignals(in)
 	t.endHold()
-	t.dial()
+	t.dialEngine()
 	t.stopFailedRun(in)
 	t.followNetworkOwner()
 	t.abandonStop()
@@ -132,7 +127,6 @@ type stepper struct {
 	fx   []Effect
 }
 
-// apply takes an input in.
 func (t *stepper) apply(in *Input) {
 	switch in.Kind {
 	case Observed:
@@ -156,7 +150,7 @@ func (t *stepper) apply(in *Input) {
 	case HoldRequested:
 		t.hold(in.Time)
 	case ResumeRequested:
-		t.resume("somebody has resumed it")
+		t.resume("an operator resumed it")
 	case SpecChanged:
 		t.changeSpec(in.OldSpec)
 	case RestartRequested:
@@ -164,9 +158,12 @@ func (t *stepper) apply(in *Input) {
 	case ConnectionsDrained:
 		t.endDrain()
 	case RuntimeLost:
-		t.Lost, t.Health.Failed = true, NoCause // the first failure after its return decides
+		t.Lost, t.Health.Failed = true, NoCause // the first failure after the engine's return decides
 	case RuntimeBack:
-		t.Lost, t.EngineRestarted = false, t.EngineRestarted && in.NotInspected // it is as it was
+		t.Lost = false
+		if !in.NotInspected { // inspected, and unchanged: the restart did not end the run
+			t.EngineRestarted = false
+		}
 	case EngineRestarted:
 		t.engineRestarted()
 	case EndedBeforeEngine:
@@ -182,7 +179,7 @@ func (t *stepper) record(reason, format string, args ...any) {
 	t.fx = append(t.fx, Effect{Kind: RecordEvent, Reason: reason, Message: fmt.Sprintf(format, args...)})
 }
 
-// probeAnswered folds a probe's result in and acts on the verdict, if it is one.
+// probeAnswered counts a probe's result, and acts on the verdict if there is one.
 func (t *stepper) probeAnswered(probe ProbeType, r prober.Result) {
 	y, p := &t.Health.Probes[probe], t.spec.Probes[probe]
 	if !y.Running {
@@ -193,8 +190,8 @@ func (t *stepper) probeAnswered(probe ProbeType, r prober.Result) {
 		return
 	}
 	if !y.Due.IsZero() {
-		// Of the times that went by meanwhile one is made up for at once, as by the
-		// kubelet's ticker.
+		// A probe that took several periods is followed by one probe at once, not by one
+		// for each missed period. (kubelet's ticker)
 		y.Due = y.Due.Add(max(1, t.now.Sub(y.Due)/p.Period) * p.Period)
 	}
 	before := y.Last
@@ -218,21 +215,22 @@ func (t *stepper) probeAnswered(probe ProbeType, r prober.Result) {
 	}
 }
 
-// recordResult records what a person would want to know of a result: failures while they
-// count towards the threshold, and warnings when they are new.
+// recordResult records the results that an operator wants to know: failures up to the
+// threshold, and warnings and probes that could not run when they are new.
 func (t *stepper) recordResult(probe ProbeType, r, before prober.Result) {
 	y, p := &t.Health.Probes[probe], t.spec.Probes[probe]
 	switch {
 	case r.Outcome == prober.Failure && y.Run <= p.FailureThreshold:
 		t.record(EventUnhealthy, "%s probe failed (%d/%d): %s", probe.Title(), y.Run, p.FailureThreshold, r.Output)
 	case r.Outcome == prober.Unknown && r.Cause == prober.NotAsked && before.Cause != prober.NotAsked:
-		t.record(EventUnhealthy, "%s probe could not be asked, which does not count: %s", probe.Title(), r.Output)
+		t.record(EventUnhealthy, "%s probe could not run, which does not count: %s", probe.Title(), r.Output)
 	case r.Warning && !before.Warning:
 		t.record(EventProbeWarning, "%s probe warning: %s", probe.Title(), r.Output)
 	}
 }
 
-// setReadiness makes readiness follow from everything else.
+// setReadiness sets the conditions ContainerReady and Ready, which follow from everything
+// else.
 func (t *stepper) setReadiness() {
 	ready := t.containerReady()
 	t.Conditions.ContainerReady.set(ready, t.now)

@@ -153,7 +153,7 @@ func TestProbeEvents(t *testing.T) {
 		{"a warning", "w", []string{`ProbeWarning "%s probe warning: probe output"`}},
 		{"failures", "ff", []string{`Unhealthy "%s probe failed (1/3): probe output"`, `Unhealthy "%s probe failed (2/3): probe output"`}},
 		{"not decided yet", "pp", nil},
-		{"could not be asked, told once", "nn", []string{`Unhealthy "%s probe could not be asked, which does not count: probe output"`}},
+		{"could not be asked, told once", "nn", []string{`Unhealthy "%s probe could not run, which does not count: probe output"`}},
 		{"success", "s", nil},
 	} {
 		for _, probe := range everyProbe {

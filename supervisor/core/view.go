@@ -7,19 +7,18 @@ import (
 	"healthd/runtime"
 )
 
-// View is one supervised container as it was at one moment. It is never changed
-// after it was made.
+// View is one supervised container at one moment. It never changes.
 type View struct {
 	Container *runtime.Container
-	Spec      *Spec  // nil when Invalid says why there is none
-	Invalid   string // what is wrong with the container's labels
-	Identity  string // survives re-creation: compose project/service/number, else the name
-	Group     string // compose project/service, else the name
-	Service   string // under which it is published; empty when invalid
+	Spec      *Spec  // nil: see Invalid
+	Invalid   string // what is wrong with the container's labels; empty: nothing
+	Identity  string // see IdentityOf
+	Group     string // Spec.Group.Name, else see GroupOf
+	Service   string // under which healthd publishes it; empty if invalid
 	State     State
 }
 
-// Phase is a container's phase, by the rules of a Pod's.
+// Phase is a container's phase, by the rules for a Pod's phase.
 type Phase string
 
 // The phases.
@@ -31,7 +30,7 @@ const (
 	PhaseUnknown   Phase = "Unknown"
 )
 
-// Phase returns the container's phase: Running also while a restart is due.
+// Phase returns the container's phase. A container whose restart is due is Running.
 func (v *View) Phase() Phase {
 	s := &v.State
 	switch {
@@ -39,7 +38,7 @@ func (v *View) Phase() Phase {
 		return PhaseUnknown
 	case s.Engine.State.Alive():
 		return PhaseRunning
-	case s.Run.ID == runtime.Run{}: // also when its first start is under way
+	case s.Run.ID == runtime.Run{}: // even if its first start is under way
 		return PhasePending
 	case s.Engine.State == runtime.Restarting, s.Action.Restart != NoCause, s.Action.Call == StartCall:
 		return PhaseRunning
@@ -49,12 +48,16 @@ func (v *View) Phase() Phase {
 	return PhaseFailed
 }
 
-// ServicePhase follows from the members as a Pod's phase does from its containers: a
-// member that has never run holds it at Pending, one that runs or is to be started
-// again keeps it Running, and when all have ended for good it is Succeeded only if
-// all of them did. One of which nothing is known makes it Unknown. What is wrong with
-// labels makes no difference: the engine runs such a container all the same. (kubelet
-// getPhase)
+// ServicePhase returns a service's phase, which follows from its members as a Pod's phase
+// follows from its containers. (kubelet getPhase) The first row that applies decides:
+//
+//	the state of one member is unknown           Unknown
+//	one member has never run, or there is none   Pending
+//	one member runs, or its restart is due       Running
+//	one member has failed for good               Failed
+//	all members have succeeded                   Succeeded
+//
+// Members with invalid labels count like all others: the engine runs them, too.
 func ServicePhase(members []*View) Phase {
 	has := make(map[Phase]bool)
 	for _, v := range members {
@@ -68,8 +71,7 @@ func ServicePhase(members []*View) Phase {
 	return PhasePending
 }
 
-// Started says whether the present run is started, and since when that is so. What
-// has ended is not.
+// Started says whether the present run is started, and since when. An ended run is not.
 func (v *View) Started() (started bool, since time.Time) {
 	s := &v.State
 	if s.Conditions.Started.Status && !s.Engine.State.Alive() {
@@ -78,8 +80,8 @@ func (v *View) Started() (started bool, since time.Time) {
 	return s.Conditions.Started.Status, s.Conditions.Started.Since
 }
 
-// RestartsAfter says whether healthd starts a valid container again when it ends by
-// itself with that exit code.
+// RestartsAfter says whether healthd starts the container again if it ends by itself with
+// that exit code. The view must be valid.
 func (v *View) RestartsAfter(code int) bool {
 	t := stepper{State: v.State, spec: v.Spec, c: v.Container}
 	t.Run.Exit.Code = code
@@ -99,8 +101,8 @@ const (
 	NotReadyGates     = "ReadinessGatesNotReady"
 )
 
-// Readiness says whether the container takes traffic and, if not, why: a reason
-// in one word and a message that may be empty.
+// Readiness says whether the container takes traffic. If not, it returns one of the
+// NotReady constants and a message, which may be empty.
 func (v *View) Readiness() (ready bool, reason, message string) {
 	switch {
 	case v.Spec != nil && v.State.Conditions.Ready.Status:
@@ -115,8 +117,8 @@ func (v *View) Readiness() (ready bool, reason, message string) {
 	return false, NotReadyGates, "readiness gate " + gate + " is False"
 }
 
-// DrainingReady says that the container drains and is ready but for that: it still answers
-// what it is sent. One that was not ready before does not.
+// DrainingReady says that the container drains, and would be ready otherwise: it still
+// answers the requests that reach it.
 func (v *View) DrainingReady() bool {
 	s := &v.State
 	return v.Spec != nil && s.Draining() && s.Engine.State == runtime.Running && !s.Run.Died && s.Conditions.Started.Status &&
@@ -144,7 +146,7 @@ func (v *View) ContainerReadiness() (ready bool, reason, message string) {
 	case s.Run.Hooks[PostStart] == HookFailed:
 		return false, NotReadyPostStart, "its post_start hook failed"
 	case s.postStartPending():
-		return false, NotReadyPostStart, "its post_start hook is to run"
+		return false, NotReadyPostStart, "its post_start hook has not run yet"
 	case !s.Conditions.Started.Status:
 		return false, NotReadyStarting, s.Health.Probes[Startup].Last.Output
 	case s.Health.Probes[Readiness].Outcome != prober.Failure:
@@ -157,7 +159,7 @@ func (v *View) ContainerReadiness() (ready bool, reason, message string) {
 type Waiting struct {
 	Reason  string
 	Message string
-	Until   time.Time // zero when nobody knows
+	Until   time.Time // end of the wait; zero: unknown
 }
 
 // Reasons for waiting.
@@ -165,7 +167,7 @@ const (
 	WaitCrashLoop      = "CrashLoopBackOff"
 	WaitDraining       = "Draining"
 	WaitRuntimeUnknown = "RuntimeUnknown"
-	WaitRestarting     = "Restarting" // a start without back-off, or the engine's own policy at work
+	WaitRestarting     = "Restarting" // a start without back-off, or a restart by the engine's own policy
 	WaitCreated        = "Created"
 	WaitGroupLimit     = "GroupLimit"
 	WaitRestartBudget  = "RestartBudget"
@@ -173,16 +175,16 @@ const (
 	WaitNetwork        = "NetworkUnavailable"
 )
 
-// Waiting returns what the container waits for, or nil when it does not wait.
+// Waiting returns what the container waits for; nil: it does not wait.
 func (v *View) Waiting() *Waiting {
 	s := &v.State
 	switch {
 	case s.Action.Restart != NoCause && s.Lost:
-		return &Waiting{Reason: WaitRuntimeUnknown, Message: "its engine cannot be heard; nothing is restarted until it can"}
+		return &Waiting{Reason: WaitRuntimeUnknown, Message: "healthd cannot reach its engine, and restarts nothing until it can"}
 	case s.Action.Restart == ByExit && s.Lasting.Held:
-		return &Waiting{Reason: WaitHeld, Message: "has ended and is held: nothing starts it", Until: s.Lasting.HeldUntil}
+		return &Waiting{Reason: WaitHeld, Message: "has ended and is held: healthd does not start it", Until: s.Lasting.HeldUntil}
 	case s.Action.Restart != NoCause && v.Container.NetworkOwnerGone:
-		return &Waiting{Reason: WaitNetwork, Message: "shares the network of a container that is gone: it has to be created anew"}
+		return &Waiting{Reason: WaitNetwork, Message: "shares the network of a container that is gone: re-create it"}
 	case s.Action.Restart != NoCause && s.Engine.NetworkAway:
 		return &Waiting{Reason: WaitNetwork, Message: "shares the network of a container that does not run"}
 	case s.Action.Restart != NoCause && (s.Lasting.Backoff.Delay == 0 || s.Action.Restart == ByOperator) && s.Request.Error == "":
@@ -209,7 +211,7 @@ func (v *View) Waiting() *Waiting {
 		}
 		return w
 	case s.Engine.State == runtime.Restarting:
-		return &Waiting{Reason: WaitRestarting, Message: "the engine's own restart policy is at work"}
+		return &Waiting{Reason: WaitRestarting, Message: "the engine restarts it by its own restart policy"}
 	case !s.Engine.State.Alive() && s.Run.ID == runtime.Run{}:
 		return &Waiting{Reason: WaitCreated}
 	}
@@ -223,11 +225,11 @@ func (s *State) stoppedBy() string {
 	case ByStartup:
 		return "healthd: startup probe failed"
 	case ByOperator:
-		return "healthd: restart asked for"
+		return "healthd: an operator asked for a restart"
 	case ByPostStart:
 		return "healthd: post_start hook failed"
 	case ByNetwork:
 		return "healthd: the container whose network it shares has a new run"
 	}
-	return "somebody else"
+	return "an operator"
 }

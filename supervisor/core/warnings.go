@@ -5,13 +5,13 @@ import (
 	"strings"
 )
 
-// autohealLabel is what autoheal, unless told otherwise, looks for with the value "true".
+// autohealLabel has the value "true" on the containers that autoheal restarts by default.
 const autohealLabel = "autoheal"
 
-// Warnings says where two masters look after the container: it works, and is hardly
-// meant. The engine's own restart policy is not among it, as the two share the work
-// there: exits are the engine's business, failed probes healthd's. An invalid
-// container has one master only.
+// Warnings returns where somebody else looks after the container, too: valid, but probably
+// a mistake. The engine's own restart policy is no conflict: the engine restarts the
+// container after a crash, healthd after a failed probe. An invalid container gets no
+// warnings, because healthd does not supervise it.
 func (v *View) Warnings() []string {
 	if v.Spec == nil {
 		return nil
@@ -25,8 +25,8 @@ func (v *View) Warnings() []string {
 	return all
 }
 
-// warnTwoCommands finds a container in which both the engine and healthd run commands for
-// as long as it lives. A startup probe is over soon.
+// warnTwoCommands finds a container in which the engine and healthd both run commands all
+// the time. A startup probe runs only for a short time.
 func (v *View) warnTwoCommands() string {
 	if !v.Container.HasHealthcheck {
 		return ""
@@ -40,12 +40,12 @@ func (v *View) warnTwoCommands() string {
 	if len(probes) == 0 {
 		return ""
 	}
-	return "the engine runs the command of its HEALTHCHECK and healthd that of its " + strings.Join(probes, " and ") +
-		" probe: with the handler engine_health one command would do"
+	return "the engine runs the command of its HEALTHCHECK, and healthd the command of its " + strings.Join(probes, " and ") +
+		" probe: one command is enough with the handler engine_health"
 }
 
-// warnShortGrace finds a container that has less time to end when healthd stops it than
-// when anybody else does.
+// warnShortGrace finds a container to which healthd gives less time to end than an
+// operator's stop does.
 func (v *View) warnShortGrace() string {
 	own := v.Container.StopTimeout
 	if v.Container.AutoRemove { // healthd never stops it
@@ -63,11 +63,10 @@ func (v *View) warnShortGrace() string {
 	return fmt.Sprintf("its own stop timeout is %v, but healthd gives it only %s (termination_grace_period)", own, strings.Join(given, " and "))
 }
 
-// warnAutoheal says that autoheal is told to restart the container. Whether it runs at
-// all is not known here.
+// warnAutoheal finds a container that autoheal restarts, if autoheal runs on this host.
 func (v *View) warnAutoheal() string {
 	if v.Container.Labels[autohealLabel] != "true" {
 		return ""
 	}
-	return "it has the label " + autohealLabel + "=true: autoheal, if it runs, restarts it too, and knows neither drain nor back-off nor hold"
+	return "it has the label " + autohealLabel + "=true: if autoheal runs, it restarts the container too, and ignores drain, back-off and hold"
 }

@@ -11,9 +11,9 @@ import (
 
 func TestWarnings(t *testing.T) {
 	const (
-		twice = "the engine runs the command of its HEALTHCHECK and healthd that of its liveness probe: with the handler engine_health one command would do"
-		both  = "the engine runs the command of its HEALTHCHECK and healthd that of its liveness and readiness probe: with the handler engine_health one command would do"
-		heals = "it has the label autoheal=true: autoheal, if it runs, restarts it too, and knows neither drain nor back-off nor hold"
+		twice = "the engine runs the command of its HEALTHCHECK, and healthd the command of its liveness probe: one command is enough with the handler engine_health"
+		both  = "the engine runs the command of its HEALTHCHECK, and healthd the command of its liveness and readiness probe: one command is enough with the handler engine_health"
+		heals = "it has the label autoheal=true: if autoheal runs, it restarts the container too, and ignores drain, back-off and hold"
 	)
 	exec := func(grace time.Duration) *ProbeSpec {
 		return &ProbeSpec{Handler: prober.Handler{Exec: &prober.Exec{Command: []string{"true"}}}, TerminationGracePeriod: grace}
