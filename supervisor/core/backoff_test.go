@@ -76,18 +76,18 @@ func TestBackoffBeginsAfresh(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Attr("kubelet", "173")
-			w := tale(t, crashes...)
-			if got := w.heldBack(); got != 4*time.Second {
+			sim := simulate(t, crashes...)
+			if got := sim.backoffLeft(); got != 4*time.Second {
 				t.Fatalf("held back for %v after four crashes, want 4 s", got)
 			}
 			for _, line := range tt.lines {
 				words := strings.SplitN(line, " ", 3)
-				if err := w.obey(words); err != nil {
+				if err := sim.playLine(words); err != nil {
 					t.Fatal(err)
 				}
 			}
-			if got := w.heldBack(); got != tt.want {
-				t.Errorf("held back for %v, want %v\n%s", got, tt.want, w.told.String())
+			if got := sim.backoffLeft(); got != tt.want {
+				t.Errorf("held back for %v, want %v\n%s", got, tt.want, sim.transcript.String())
 			}
 		})
 	}
@@ -111,11 +111,11 @@ func TestCrashLoopBackOff(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Attr("kubelet", tt.kubelet)
-			w := tale(t, append([]string{"backoff=1s/5s/1m"}, tt.lines...)...)
-			if got := w.heldBack(); got != tt.want || w.state.Lasting.Backoff.Active != tt.known {
-				t.Errorf("held back for %v, want %v; its end is known: %v\n%s", got, tt.want, w.state.Lasting.Backoff.Active, w.told.String())
+			sim := simulate(t, append([]string{"backoff=1s/5s/1m"}, tt.lines...)...)
+			if got := sim.backoffLeft(); got != tt.want || sim.state.Lasting.Backoff.Active != tt.known {
+				t.Errorf("held back for %v, want %v; its end is known: %v\n%s", got, tt.want, sim.state.Lasting.Backoff.Active, sim.transcript.String())
 			}
-			v := View{Container: &w.c, Spec: w.spec, State: w.state}
+			v := View{Container: &sim.c, Spec: sim.spec, State: sim.state}
 			if x := v.Waiting(); (x != nil && x.Reason == WaitCrashLoop) != (tt.want > 0) {
 				t.Errorf("shown as waiting for %+v", x)
 			}
@@ -126,12 +126,12 @@ func TestCrashLoopBackOff(t *testing.T) {
 // The delay counts from the end, not from when its news came.
 func TestBackoffIsFromTheEnd(t *testing.T) {
 	t.Attr("kubelet", "183")
-	w := tale(t, "backoff=1s/5s/1m", "0s runs", "1s exits 1", "2s")
-	w.endRun(1)
-	ended := w.now
-	w.now = w.now.Add(400 * time.Millisecond)
-	w.step("late news", &Input{Kind: Observed})
-	v := View{Container: &w.c, Spec: w.spec, State: w.state}
+	sim := simulate(t, "backoff=1s/5s/1m", "0s runs", "1s exits 1", "2s")
+	sim.endRun(1)
+	ended := sim.now
+	sim.now = sim.now.Add(400 * time.Millisecond)
+	sim.step("late news", &Input{Kind: Observed})
+	v := View{Container: &sim.c, Spec: sim.spec, State: sim.state}
 	x := v.Waiting()
 	if x == nil || x.Reason != WaitCrashLoop || !x.Until.Equal(ended.Add(time.Second)) || !strings.Contains(x.Message, "back-off 1s") {
 		t.Errorf("waits for %+v, want until 1 s after its end", x)
@@ -142,14 +142,14 @@ func TestBackoffIsFromTheEnd(t *testing.T) {
 // held back. It runs for a second each time before it is seen to end.
 func TestBackoffTimeline(t *testing.T) {
 	t.Attr("kubelet", "178")
-	w := tale(t, "backoff=1s/10s/20s", "0s runs")
+	sim := simulate(t, "backoff=1s/10s/20s", "0s runs")
 	var got strings.Builder
 	for second := range 37 {
-		w.goTo(w.begin.Add(time.Duration(second) * time.Second))
-		if w.c.State.Alive() {
-			w.goesOn(fmt.Sprintf("%ds exits 1", second))
+		sim.advanceTo(sim.start.Add(time.Duration(second) * time.Second))
+		if sim.c.State.Alive() {
+			sim.play(fmt.Sprintf("%ds exits 1", second))
 		}
-		if w.heldBack() > 0 {
+		if sim.backoffLeft() > 0 {
 			got.WriteByte('B')
 		} else {
 			got.WriteByte('.')
@@ -157,14 +157,14 @@ func TestBackoffTimeline(t *testing.T) {
 	}
 	want := "." + "B." + "BB." + "BBBB." + "BBBBBBBB." + "BBBBBBBBBB." + "BBBBBB"
 	if got.String() != want {
-		t.Fatalf("held back\n%s, want\n%s\n%s", got.String(), want, w.told.String())
+		t.Fatalf("held back\n%s, want\n%s\n%s", got.String(), want, sim.transcript.String())
 	}
-	w.goesOn("62s exits 1") // it ran for more than 20 s
-	if w.heldBack() > 0 {
-		t.Errorf("held back after a long run:\n%s", w.told.String())
+	sim.play("62s exits 1") // it ran for more than 20 s
+	if sim.backoffLeft() > 0 {
+		t.Errorf("held back after a long run:\n%s", sim.transcript.String())
 	}
-	w.goesOn("63s exits 1")
-	if d := w.heldBack(); d != time.Second {
-		t.Errorf("held back for %v after that, want 1 s: afresh\n%s", d, w.told.String())
+	sim.play("63s exits 1")
+	if d := sim.backoffLeft(); d != time.Second {
+		t.Errorf("held back for %v after that, want 1 s: afresh\n%s", d, sim.transcript.String())
 	}
 }

@@ -11,11 +11,11 @@ import (
 // Each row of the table at Ending, and of the one in docs/semantics.md.
 func TestWhoEndedTheRun(t *testing.T) {
 	const ours = "liveness=0s/10s/1/1 grace=5s"
-	at := func(w *world, d time.Duration) time.Time { return w.begin.Add(d) }
+	at := func(sim *simulation, d time.Duration) time.Time { return sim.start.Add(d) }
 	for _, tt := range []struct {
 		evidence string
 		story    []string
-		more     func(*world)
+		more     func(*simulation)
 		want     Ender
 		starts   bool // by its policy Always, or as its engine ended
 	}{
@@ -23,25 +23,25 @@ func TestWhoEndedTheRun(t *testing.T) {
 		{"a signal before the run began", []string{"0s runs", "10s old-signal 15", "11s exits 1"}, nil, EndedByItself, true},
 		{"a signal that stops nothing", []string{"0s runs", "10s signalled 1", "11s exits 1"}, nil, EndedByItself, true},
 		{"a stop signal, and it lives on", []string{"0s runs", "10s signalled 15", "60s exits 1"}, nil, EndedByItself, true},
-		{"a stop signal it lived on after, told again", []string{"0s runs", "10s signalled 15", "70s"}, func(w *world) {
-			w.step("", &Input{Kind: Signalled, Signal: 15, Time: at(w, 10*time.Second)})
-			w.goesOn("75s exits 1")
+		{"a stop signal it lived on after, told again", []string{"0s runs", "10s signalled 15", "70s"}, func(sim *simulation) {
+			sim.step("", &Input{Kind: Signalled, Signal: 15, Time: at(sim, 10*time.Second)})
+			sim.play("75s exits 1")
 		}, EndedByItself, true},
 		{"a stop signal", []string{"0s runs", "10s signalled 15", "15s exits 143"}, nil, EndedByOperator, false},
-		{"a stop signal, told late", []string{"0s runs", "1s exits 1", "2s exits 143"}, func(w *world) {
-			w.goTo(at(w, 4*time.Second))
-			w.step("", &Input{Kind: Signalled, Signal: 15, Time: at(w, 1900*time.Millisecond)})
+		{"a stop signal, told late", []string{"0s runs", "1s exits 1", "2s exits 143"}, func(sim *simulation) {
+			sim.advanceTo(at(sim, 4*time.Second))
+			sim.step("", &Input{Kind: Signalled, Signal: 15, Time: at(sim, 1900*time.Millisecond)})
 		}, EndedByOperator, false},
-		{"a stop signal, told late, under Never", []string{"policy=Never", "0s runs", "2s exits 143"}, func(w *world) {
-			w.goTo(at(w, 4*time.Second))
-			w.step("", &Input{Kind: Signalled, Signal: 15, Time: at(w, 1900*time.Millisecond)})
+		{"a stop signal, told late, under Never", []string{"policy=Never", "0s runs", "2s exits 143"}, func(sim *simulation) {
+			sim.advanceTo(at(sim, 4*time.Second))
+			sim.step("", &Input{Kind: Signalled, Signal: 15, Time: at(sim, 1900*time.Millisecond)})
 		}, EndedByOperator, false},
-		{"a signal long after the end", []string{"backoff=1m/1m/10m", "0s runs", "1s exits 1", "2s exits 1"}, func(w *world) {
-			w.goTo(at(w, 5*time.Second))
-			w.step("", &Input{Kind: Signalled, Signal: 15, Time: at(w, 5*time.Second)})
-			w.c.State, w.c.StartedAt = runtime.Running, at(w, 4900*time.Millisecond) // somebody has started it, and that is seen now
-			w.step("", &Input{Kind: Observed})
-			w.goesOn("6s exits 143")
+		{"a signal long after the end", []string{"backoff=1m/1m/10m", "0s runs", "1s exits 1", "2s exits 1"}, func(sim *simulation) {
+			sim.advanceTo(at(sim, 5*time.Second))
+			sim.step("", &Input{Kind: Signalled, Signal: 15, Time: at(sim, 5*time.Second)})
+			sim.c.State, sim.c.StartedAt = runtime.Running, at(sim, 4900*time.Millisecond) // somebody has started it, and that is seen now
+			sim.step("", &Input{Kind: Observed})
+			sim.play("6s exits 143")
 		}, EndedByOperator, false},
 		{"a stop request carried out", []string{"0s runs", "10s stop-event", "11s exits 143"}, nil, EndedByOperator, false},
 		{"the same, told after the end", []string{"0s runs", "1s exits 1", "2s exits 143", "3s stop-event"}, nil, EndedByOperator, false},
@@ -51,59 +51,59 @@ func TestWhoEndedTheRun(t *testing.T) {
 		{"our stop, and a KILL before its grace is over", []string{ours, "stop-takes=4s", "0s runs", "5s liveness fails", "12s signalled 9", "20s"}, nil, EndedByOperator, false},
 		{"our stop, and a second stop signal", []string{ours, "stop-takes=4s", "0s runs", "5s liveness fails", "12s signalled 15", "20s"}, nil, EndedByOperator, false},
 		{"a stop signal while we drain", []string{ours, "drain=30s", "0s runs", "5s liveness fails", "12s signalled 15", "13s exits 143"}, nil, EndedByOperator, false},
-		{"our KILL, its stop signal told late", []string{ours, "late-news=yes", "stop-takes=1h", "0s runs", "5s liveness fails", "15s signalled 9"}, func(w *world) {
-			w.endRun(137)
-			w.step("", &Input{Kind: CallReturned, Call: StopCall})
-			w.step("", &Input{Kind: Signalled, Signal: 15, Time: at(w, 10*time.Second)})
+		{"our KILL, its stop signal told late", []string{ours, "late-news=yes", "stop-takes=1h", "0s runs", "5s liveness fails", "15s signalled 9"}, func(sim *simulation) {
+			sim.endRun(137)
+			sim.step("", &Input{Kind: CallReturned, Call: StopCall})
+			sim.step("", &Input{Kind: Signalled, Signal: 15, Time: at(sim, 10*time.Second)})
 		}, EndedByHealthd, true},
-		{"our late stop hits the next run", []string{ours, "drain=0s", "stop-takes=1h", "late-news=yes", "0s runs", "5s liveness fails", "10s liveness succeeds", "11s exits 1", "12s runs"}, func(w *world) {
-			w.step("", &Input{Kind: Signalled, Signal: 15, Time: w.now.Add(time.Millisecond)})
-			w.endRun(143)
-			w.step("", &Input{Kind: CallReturned, Call: StopCall})
+		{"our late stop hits the next run", []string{ours, "drain=0s", "stop-takes=1h", "late-news=yes", "0s runs", "5s liveness fails", "10s liveness succeeds", "11s exits 1", "12s runs"}, func(sim *simulation) {
+			sim.step("", &Input{Kind: Signalled, Signal: 15, Time: sim.now.Add(time.Millisecond)})
+			sim.endRun(143)
+			sim.step("", &Input{Kind: CallReturned, Call: StopCall})
 		}, EndedByHealthd, true},
 		{"a stop that healthd restart has overruled", []string{"stop-takes=1s", "0s runs", "10s signalled 15", "11s restart-asked", "11.5s signalled 9", "12.1s"}, nil, EndedByHealthd, true},
 		{"the engine ends", []string{"0s runs", "10s engine-ends", "10s signalled 15", "11s exits 143", "20s engine-restarts"}, nil, EndedByEngine, true},
 		{"the engine ends, but was asked before", []string{"0s runs", "10s signalled 15", "11s exits 143", "20s engine-ends", "21s engine-restarts"}, nil, EndedByOperator, false},
 		{"the engine is started anew", []string{"0s runs", "10s engine-restarts"}, nil, EndedByEngine, true},
-		{"the engine sent it at its start", []string{"0s runs", "10s engine-lost"}, func(w *world) {
-			life := EngineLife{Restarted: true, KilledUntil: at(w, 12*time.Second)}
-			w.step("", &Input{Kind: EngineRestarted, Early: true})
-			w.step("", &Input{Kind: Signalled, Signal: 15, Time: at(w, 11*time.Second), Life: life})
-			w.step("", &Input{Kind: Died, Time: at(w, 11*time.Second), ExitCode: 143, Life: life})
-			w.endRun(143)
-			w.step("", &Input{Kind: Observed})
-			w.step("", &Input{Kind: RuntimeBack})
+		{"the engine sent it at its start", []string{"0s runs", "10s engine-lost"}, func(sim *simulation) {
+			life := EngineLife{Restarted: true, KilledUntil: at(sim, 12*time.Second)}
+			sim.step("", &Input{Kind: EngineRestarted, Early: true})
+			sim.step("", &Input{Kind: Signalled, Signal: 15, Time: at(sim, 11*time.Second), Life: life})
+			sim.step("", &Input{Kind: Died, Time: at(sim, 11*time.Second), ExitCode: 143, Life: life})
+			sim.endRun(143)
+			sim.step("", &Input{Kind: Observed})
+			sim.step("", &Input{Kind: RuntimeBack})
 		}, EndedByEngine, true},
-		{"the new engine tells the end of a new run", []string{"0s runs", "10s engine-lost"}, func(w *world) {
-			life := EngineLife{Restarted: true, KilledUntil: at(w, -time.Second)}
-			w.step("", &Input{Kind: EngineRestarted, Early: true})
-			w.step("", &Input{Kind: Died, Time: at(w, 11*time.Second), ExitCode: 1, Life: life})
-			w.endRun(1)
-			w.step("", &Input{Kind: Observed})
-			w.step("", &Input{Kind: RuntimeBack})
+		{"the new engine tells the end of a new run", []string{"0s runs", "10s engine-lost"}, func(sim *simulation) {
+			life := EngineLife{Restarted: true, KilledUntil: at(sim, -time.Second)}
+			sim.step("", &Input{Kind: EngineRestarted, Early: true})
+			sim.step("", &Input{Kind: Died, Time: at(sim, 11*time.Second), ExitCode: 1, Life: life})
+			sim.endRun(1)
+			sim.step("", &Input{Kind: Observed})
+			sim.step("", &Input{Kind: RuntimeBack})
 		}, EndedByItself, true},
-		{"it had ended long before its engine", []string{"0s runs", "10s engine-lost"}, func(w *world) {
-			w.step("", &Input{Kind: EngineRestarted, Early: true})
-			w.endRun(1)
-			w.step("", &Input{Kind: Observed})
-			w.step("", &Input{Kind: EndedBeforeEngine})
-			w.step("", &Input{Kind: RuntimeBack})
+		{"it had ended long before its engine", []string{"0s runs", "10s engine-lost"}, func(sim *simulation) {
+			sim.step("", &Input{Kind: EngineRestarted, Early: true})
+			sim.endRun(1)
+			sim.step("", &Input{Kind: Observed})
+			sim.step("", &Input{Kind: EndedBeforeEngine})
+			sim.step("", &Input{Kind: RuntimeBack})
 		}, EndedUnseen, false},
 		{"found ended", []string{"0s found 1m ended"}, nil, EndedUnseen, false},
 	} {
 		t.Run(tt.evidence, func(t *testing.T) {
-			w := tale(t, tt.story...)
-			before := w.state.RestartCount()
+			sim := simulate(t, tt.story...)
+			before := sim.state.RestartCount()
 			if tt.more != nil {
-				tt.more(w)
+				tt.more(sim)
 			}
-			starts := w.state.Action.Restart != NoCause || w.state.Engine.State.Alive() || w.state.RestartCount() > before
-			by := w.state.Ending.By
-			if w.state.Engine.State.Alive() { // started again meanwhile: what ended the run before
-				by = w.before
+			starts := sim.state.Action.Restart != NoCause || sim.state.Engine.State.Alive() || sim.state.RestartCount() > before
+			by := sim.state.Ending.By
+			if sim.state.Engine.State.Alive() { // started again meanwhile: what ended the run before
+				by = sim.enderBefore
 			}
 			if by != tt.want || starts != tt.starts {
-				t.Errorf("ended by %d, starts %v; want %d, %v\n%s", by, starts, tt.want, tt.starts, w.told.String())
+				t.Errorf("ended by %d, starts %v; want %d, %v\n%s", by, starts, tt.want, tt.starts, sim.transcript.String())
 			}
 		})
 	}
@@ -147,34 +147,34 @@ func FuzzWhoEndedTheRun(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, which byte, seed uint64) {
 		ending := endings[int(which)%len(endings)]
-		w := newWorld(t)
-		w.silent = true
-		w.goesOn("backoff=1h/1h/10h", "liveness=0s/1h/1/1", "grace=5s", "stop-takes=2h", "late-news=yes", "0s runs")
-		w.state.Lasting.Backoff = BackoffState{Active: true, Delay: time.Hour} // no start of ours hides what comes late
+		sim := newSimulation(t)
+		sim.noTranscript = true
+		sim.play("backoff=1h/1h/10h", "liveness=0s/1h/1/1", "grace=5s", "stop-takes=2h", "late-news=yes", "0s runs")
+		sim.state.Lasting.Backoff = BackoffState{Active: true, Delay: time.Hour} // no start of ours hides what comes late
 		if ending.ours {
-			w.goesOn("9s restart-asked") // as a probe would: it draws its answer at once
-			w.state.Request.Cause, w.state.Action.Stopping = ByLiveness, ByLiveness
+			sim.play("9s restart-asked") // as a probe would: it draws its answer at once
+			sim.state.Request.Cause, sim.state.Action.Stopping = ByLiveness, ByLiveness
 		}
-		deliver(w, ending.news, ending.ours, rand.New(rand.NewPCG(seed, 1)))
-		if got := w.state.Ending.By; got != ending.want {
-			t.Errorf("%s: ended by %d, want %d: %+v", ending.name, got, ending.want, w.state.Ending)
+		deliver(sim, ending.news, ending.ours, rand.New(rand.NewPCG(seed, 1)))
+		if got := sim.state.Ending.By; got != ending.want {
+			t.Errorf("%s: ended by %d, want %d: %+v", ending.name, got, ending.want, sim.state.Ending)
 		}
 	})
 }
 
 // deliver lets the run end and tells the news of it in some order.
-func deliver(w *world, all []news, ours bool, r *rand.Rand) {
+func deliver(sim *simulation, all []news, ours bool, r *rand.Rand) {
 	end := all[len(all)-1].at
 	for _, n := range all {
 		if n.kind == Died {
 			end = n.at
 		}
 	}
-	w.now = w.begin.Add(end + time.Second)
-	w.c.State, w.c.ExitCode, w.c.FinishedAt = runtime.Exited, 137, w.begin.Add(end)
+	sim.now = sim.start.Add(end + time.Second)
+	sim.c.State, sim.c.ExitCode, sim.c.FinishedAt = runtime.Exited, 137, sim.start.Add(end)
 	tell := func(n news) {
-		w.now = w.now.Add(time.Duration(r.IntN(300)) * time.Millisecond)
-		w.step("", &Input{Kind: n.kind, Signal: n.signal, Time: w.begin.Add(n.at), ExitCode: 137})
+		sim.now = sim.now.Add(time.Duration(r.IntN(300)) * time.Millisecond)
+		sim.step("", &Input{Kind: n.kind, Signal: n.signal, Time: sim.start.Add(n.at), ExitCode: 137})
 	}
 	lookedUp := -1 // a signal that was lost, and is told last
 	if signals := signalsOf(all); len(signals) > 0 && r.IntN(3) == 0 {
@@ -184,11 +184,11 @@ func deliver(w *world, all []news, ours bool, r *rand.Rand) {
 	others := func() {
 		if !seen && r.IntN(3) == 0 {
 			seen = true
-			w.step("", &Input{Kind: Observed})
+			sim.step("", &Input{Kind: Observed})
 		}
 		if !returned && r.IntN(3) == 0 {
 			returned, seen = true, true
-			w.step("", &Input{Kind: CallReturned, Call: StopCall})
+			sim.step("", &Input{Kind: CallReturned, Call: StopCall})
 		}
 	}
 	for i, n := range all {

@@ -38,31 +38,31 @@ func TestGrace(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Attr("kubelet", tt.kubelet)
-			w := tale(t, "startup=0s/1s/1/1", "liveness=0s/1s/1/1")
-			w.spec.TerminationGracePeriod, w.c.StopTimeout = tt.spec, tt.container
-			w.spec.Probes[Startup].TerminationGracePeriod = tt.startup
-			w.spec.Probes[Liveness].TerminationGracePeriod = tt.liveness
-			if got := grace(w.spec, &w.c, tt.cause); got != tt.want {
+			sim := simulate(t, "startup=0s/1s/1/1", "liveness=0s/1s/1/1")
+			sim.spec.TerminationGracePeriod, sim.c.StopTimeout = tt.spec, tt.container
+			sim.spec.Probes[Startup].TerminationGracePeriod = tt.startup
+			sim.spec.Probes[Liveness].TerminationGracePeriod = tt.liveness
+			if got := grace(sim.spec, &sim.c, tt.cause); got != tt.want {
 				t.Errorf("%v, want %v", got, tt.want)
 			}
-			graceStop(w, tt.cause)
-			if got, want := w.acts(), fmt.Sprintf("STOP grace %v", tt.want); len(got) == 0 || got[0] != want {
-				t.Errorf("did %q, want %q\n%s", got, want, w.told.String())
+			causeStop(sim, tt.cause)
+			if got, want := sim.actions(), fmt.Sprintf("STOP grace %v", tt.want); len(got) == 0 || got[0] != want {
+				t.Errorf("did %q, want %q\n%s", got, want, sim.transcript.String())
 			}
 		})
 	}
 }
 
 // graceStop brings the stop of a run about.
-func graceStop(w *world, cause Cause) {
-	w.t.Helper()
+func causeStop(sim *simulation, cause Cause) {
+	sim.t.Helper()
 	lines := map[Cause][]string{
 		ByStartup:   {"0s startup fails", "0s runs"},
 		ByLiveness:  {"0s liveness fails", "0s runs"},
 		ByPostStart: {"post-start=100ms", "0s post-start fails", "0s runs"},
 		ByOperator:  {"0s runs", "500ms restart-asked"},
 	}
-	w.goesOn(append(lines[cause], "600ms")...)
+	sim.play(append(lines[cause], "600ms")...)
 }
 
 // pre_stop is run before every stop of healthd's, within its grace; a container that
@@ -86,10 +86,10 @@ func TestPreStopBeforeTheStop(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Attr("kubelet", tt.kubelet)
-			w := tale(t, append([]string{"startup=0s/1h/1/1", "liveness=0s/1h/1/1", "pre-stop=0s", "stop-takes=1s"}, tt.lines...)...)
-			graceStop(w, tt.cause)
-			if got := w.acts(); !slices.Equal(got, tt.want) {
-				t.Errorf("did %q, want %q\n%s", got, tt.want, w.told.String())
+			sim := simulate(t, append([]string{"startup=0s/1h/1/1", "liveness=0s/1h/1/1", "pre-stop=0s", "stop-takes=1s"}, tt.lines...)...)
+			causeStop(sim, tt.cause)
+			if got := sim.actions(); !slices.Equal(got, tt.want) {
+				t.Errorf("did %q, want %q\n%s", got, tt.want, sim.transcript.String())
 			}
 		})
 	}

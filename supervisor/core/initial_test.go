@@ -17,13 +17,15 @@ func TestResultsAtFirstSight(t *testing.T) {
 	started, both := initial, initial
 	started[Startup] = prober.Success
 	both[Startup], both[Readiness] = prober.Success, prober.Success
-	this := func(w *world) runtime.Run { return w.c.Run() }
-	other := func(w *world) runtime.Run { return runtime.Run{ID: w.c.ID, Started: w.c.StartedAt.UnixNano() - 1} }
+	this := func(sim *simulation) runtime.Run { return sim.c.Run() }
+	other := func(sim *simulation) runtime.Run {
+		return runtime.Run{ID: sim.c.ID, Started: sim.c.StartedAt.UnixNano() - 1}
+	}
 	for _, tt := range []struct {
 		name    string
 		kubelet [NumProbes]string
 		found   bool // it began before the daemon
-		run     func(*world) runtime.Run
+		run     func(*simulation) runtime.Run
 		last    Facts
 		want    [NumProbes]prober.Outcome
 	}{
@@ -38,28 +40,28 @@ func TestResultsAtFirstSight(t *testing.T) {
 		for _, probe := range everyProbe {
 			t.Run(tt.name+", "+probe.String(), func(t *testing.T) {
 				t.Attr("kubelet", tt.kubelet[probe])
-				w := tale(t, "startup=1h/1s/1/1", "liveness=1h/1s/1/1", "readiness=1h/1s/1/1")
-				w.startRun()
+				sim := simulate(t, "startup=1h/1s/1/1", "liveness=1h/1s/1/1", "readiness=1h/1s/1/1")
+				sim.startRun()
 				if tt.found {
-					w.c.StartedAt = w.now.Add(-5 * time.Minute)
+					sim.c.StartedAt = sim.now.Add(-5 * time.Minute)
 				}
 				last := tt.last
 				if tt.run != nil {
-					last.Run.ID = tt.run(w)
+					last.Run.ID = tt.run(sim)
 				}
 				switch {
 				case tt.run != nil:
-					w.find("seen", last)
+					sim.findRun("seen", last)
 				default:
-					w.step("seen", &Input{Kind: Observed, First: tt.found, Unwatched: tt.found})
+					sim.step("seen", &Input{Kind: Observed, First: tt.found, Unwatched: tt.found})
 				}
-				w.goesOn("1m")
-				y := w.state.Health.Probes[probe]
+				sim.play("1m")
+				y := sim.state.Health.Probes[probe]
 				if y.Result != tt.want[probe] || !y.LastAt.IsZero() || y.Run != 0 {
 					t.Errorf("%+v, want %s", y, tt.want[probe])
 				}
-				begun, _ := w.view().Started()
-				ready, _, _ := w.view().Readiness()
+				begun, _ := sim.view().Started()
+				ready, _, _ := sim.view().Readiness()
 				if begun != (tt.want[Startup] == prober.Success) || ready != (begun && tt.want[Readiness] == prober.Success) {
 					t.Errorf("started %v, ready %v", begun, ready)
 				}
@@ -83,16 +85,16 @@ func TestRememberedUntilAVerdict(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%s, readiness %s", tt.remembered, tt.answers), func(t *testing.T) {
 			t.Attr("kubelet", "145")
-			w := tale(t, "startup=0s/10s/1/1", "liveness=0s/10s/1/2", "readiness=0s/10s/2/2",
+			sim := simulate(t, "startup=0s/10s/1/1", "liveness=0s/10s/1/2", "readiness=0s/10s/2/2",
 				"0s startup fails", "0s readiness "+tt.answers, "0s remembered "+tt.remembered, "0s found 5m")
 			for i, want := range []bool{tt.ready, tt.ready, !tt.ready} { // asked 0, 1 and 2 times
-				if n := askedSoFar(w, Readiness); n != i || w.state.Conditions.Ready.Status != want {
-					t.Errorf("asked %d times, ready %v, want %v", n, w.state.Conditions.Ready.Status, want)
+				if n := probeCount(sim, Readiness); n != i || sim.state.Conditions.Ready.Status != want {
+					t.Errorf("asked %d times, ready %v, want %v", n, sim.state.Conditions.Ready.Status, want)
 				}
-				w.goTo(w.begin.Add(time.Duration(i+1) * 10 * time.Second))
+				sim.advanceTo(sim.start.Add(time.Duration(i+1) * 10 * time.Second))
 			}
-			if n := askedSoFar(w, Startup); n != 0 || !w.state.Conditions.Started.Status || len(w.acts()) != 0 {
-				t.Errorf("startup was asked %d times; %+v", n, w.state)
+			if n := probeCount(sim, Startup); n != 0 || !sim.state.Conditions.Started.Status || len(sim.actions()) != 0 {
+				t.Errorf("startup was asked %d times; %+v", n, sim.state)
 			}
 		})
 	}
@@ -102,21 +104,21 @@ func TestProbeSucceeds(t *testing.T) {
 	for _, probe := range everyProbe {
 		t.Run(probe.String(), func(t *testing.T) {
 			t.Attr("kubelet", "114")
-			w := probed(t, probe, everySecond, "0s runs")
-			if y := w.state.Health.Probes[probe]; y.Result != prober.Success || y.Last.Outcome != prober.Success || askedSoFar(w, probe) != 1 {
+			sim := simulateProbe(t, probe, everySecond, "0s runs")
+			if y := sim.state.Health.Probes[probe]; y.Result != prober.Success || y.Last.Outcome != prober.Success || probeCount(sim, probe) != 1 {
 				t.Fatalf("after the first success: %+v", y)
 			}
-			w.goesOn("9500ms")
+			sim.play("9500ms")
 			want := 10
 			if probe == Startup { // it is done with
 				want = 1
 			}
-			if n := askedSoFar(w, probe); n != want || w.state.Health.Probes[probe].Result != prober.Success {
-				t.Errorf("asked %d times, want %d; %+v", n, want, w.state.Health.Probes[probe])
+			if n := probeCount(sim, probe); n != want || sim.state.Health.Probes[probe].Result != prober.Success {
+				t.Errorf("asked %d times, want %d; %+v", n, want, sim.state.Health.Probes[probe])
 			}
-			w.goesOn("10s exits 1", "10500ms")
-			if n := askedSoFar(w, probe); n <= want {
-				t.Errorf("not asked in the next run:\n%s", w.told.String())
+			sim.play("10s exits 1", "10500ms")
+			if n := probeCount(sim, probe); n <= want {
+				t.Errorf("not asked in the next run:\n%s", sim.transcript.String())
 			}
 		})
 	}
@@ -126,38 +128,38 @@ func TestInitialDelay(t *testing.T) {
 	for _, probe := range everyProbe {
 		t.Run("below zero, "+probe.String(), func(t *testing.T) {
 			t.Attr("kubelet", "115")
-			w := probed(t, probe, "-100s/1s/1/1", "0s runs")
-			if y := w.state.Health.Probes[probe]; askedSoFar(w, probe) != 1 || y.Result != prober.Success {
+			sim := simulateProbe(t, probe, "-100s/1s/1/1", "0s runs")
+			if y := sim.state.Health.Probes[probe]; probeCount(sim, probe) != 1 || y.Result != prober.Success {
 				t.Errorf("not asked at once: %+v", y)
 			}
 		})
 		t.Run("over when the run was found, "+probe.String(), func(t *testing.T) {
 			t.Attr("kubelet", "115")
-			w := probed(t, probe, "10s/1s/1/1", "0s found 11s", "1s")
-			if y := w.state.Health.Probes[probe]; askedSoFar(w, probe) != 1 || y.Result != prober.Success {
+			sim := simulateProbe(t, probe, "10s/1s/1/1", "0s found 11s", "1s")
+			if y := sim.state.Health.Probes[probe]; probeCount(sim, probe) != 1 || y.Result != prober.Success {
 				t.Errorf("not asked within a period: %+v", y)
 			}
 		})
 		t.Run("not over, "+probe.String(), func(t *testing.T) {
 			t.Attr("kubelet", "127")
-			w := probed(t, probe, "10s/1s/1/1", "0s runs")
+			sim := simulateProbe(t, probe, "10s/1s/1/1", "0s runs")
 			for _, at := range []string{"0s", "1s", "9999ms"} {
-				w.goesOn(at)
-				if y := w.state.Health.Probes[probe]; askedSoFar(w, probe) != 0 || y.Result != initial[probe] || !y.LastAt.IsZero() {
+				sim.play(at)
+				if y := sim.state.Health.Probes[probe]; probeCount(sim, probe) != 0 || y.Result != initial[probe] || !y.LastAt.IsZero() {
 					t.Errorf("%s: %+v, want %s", at, y, initial[probe])
 				}
 			}
 		})
 		t.Run("not over, then over, "+probe.String(), func(t *testing.T) {
 			t.Attr("kubelet", "128")
-			w := probed(t, probe, "10s/1s/1/1", "0s runs", "9999ms")
-			asked := askedSoFar(w, probe)
-			w.goesOn("10s")
-			if y := w.state.Health.Probes[probe]; asked != 0 || askedSoFar(w, probe) != 1 || y.Result != prober.Success {
+			sim := simulateProbe(t, probe, "10s/1s/1/1", "0s runs", "9999ms")
+			asked := probeCount(sim, probe)
+			sim.play("10s")
+			if y := sim.state.Health.Probes[probe]; asked != 0 || probeCount(sim, probe) != 1 || y.Result != prober.Success {
 				t.Errorf("when the delay is over: %+v", y)
 			}
-			w.goesOn("100s")
-			if y := w.state.Health.Probes[probe]; y.Result != prober.Success || (askedSoFar(w, probe) == 91) == (probe == Startup) {
+			sim.play("100s")
+			if y := sim.state.Health.Probes[probe]; y.Result != prober.Success || (probeCount(sim, probe) == 91) == (probe == Startup) {
 				t.Errorf("after 100 s: %+v", y)
 			}
 		})

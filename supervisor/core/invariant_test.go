@@ -11,32 +11,32 @@ import (
 )
 
 // check holds one step against what must be true of every step.
-func (w *world) check(before State, in *Input, fx []Effect) {
-	s := &w.state
+func (sim *simulation) checkInvariants(before State, in *Input, fx []Effect) {
+	s := &sim.state
 	must := func(ok bool, rule string) {
 		if !ok {
-			w.t.Helper() // is dear
-			w.t.Fatalf("%v: %s\nbefore %+v\ninput %+v\nafter %+v\neffects %+v\n%s", w.now.Sub(w.begin), rule, before, in, *s, fx, w.told.String())
+			sim.t.Helper() // is dear
+			sim.t.Fatalf("%v: %s\nbefore %+v\ninput %+v\nafter %+v\neffects %+v\n%s", sim.now.Sub(sim.start), rule, before, in, *s, fx, sim.transcript.String())
 		}
 	}
 	next := NextTick(s)
 	must(!s.Conditions.Ready.Status || s.Engine.State == runtime.Running && s.Conditions.Started.Status, "ready means running and started")
 	must(!s.Conditions.Ready.Status || s.Action.Stopping == NoCause && s.Ending.First.IsZero(), "nothing that is being stopped is ready")
-	must(!w.condemned() || !next.IsZero() || s.Health.Probes[Liveness].Running || s.Health.Probes[Startup].Running || s.Action.Call != NoCall || s.Run.Hooks[PreStop] == HookRunning || s.Lost || s.Shutdown.Begun,
+	must(!sim.stopVerdict() || !next.IsZero() || s.Health.Probes[Liveness].Running || s.Health.Probes[Startup].Running || s.Action.Call != NoCall || s.Run.Hooks[PreStop] == HookRunning || s.Lost || s.Shutdown.Begun,
 		"a verdict to stop leads to a stop")
 	must(!s.OperatorStopped() || s.Action.Restart == NoCause, "no start is due for what the operator stopped")
-	must(next.IsZero() || next.After(w.now), "what is due is done in the same step")
-	must(!s.Conditions.Ready.Status || s.Conditions.ContainerReady.Status && firstUnmetGate(w.spec, s) == "", "ready means that the probe and every gate say so")
-	if s.Engine.State == runtime.Running && !s.Draining() && !s.Conditions.Started.Status && !s.Shutdown.Begun && !w.c.AutoRemove && s.Action.Call == NoCall {
+	must(next.IsZero() || next.After(sim.now), "what is due is done in the same step")
+	must(!s.Conditions.Ready.Status || s.Conditions.ContainerReady.Status && firstUnmetGate(sim.spec, s) == "", "ready means that the probe and every gate say so")
+	if s.Engine.State == runtime.Running && !s.Draining() && !s.Conditions.Started.Status && !s.Shutdown.Begun && !sim.c.AutoRemove && s.Action.Call == NoCall {
 		y := s.Health.Probes[Startup]
 		must(s.Run.Hooks[PostStart] == HookDue || s.Run.Hooks[PostStart] == HookRunning || s.Health.Failed != NoCause || s.Lost ||
-			w.spec.Probes[Startup] != nil && (!y.Due.IsZero() || y.Running), "what is not started is on its way to be")
+			sim.spec.Probes[Startup] != nil && (!y.Due.IsZero() || y.Running), "what is not started is on its way to be")
 	}
 	must(!s.postStartPending() || !s.Conditions.Started.Status && !s.Conditions.Ready.Status, "nothing is started before its post_start hook has ended")
 	if s.Lasting.Backoff.Delay < before.Lasting.Backoff.Delay && in.Kind != SpecChanged && s.Engine.Resources == before.Engine.Resources {
-		must(s.Run.Exit.FinishedAt.Sub(s.Run.Exit.StartedAt) > w.spec.Backoff.ResetAfter, "back-off shrinks only after a long run")
+		must(s.Run.Exit.FinishedAt.Sub(s.Run.Exit.StartedAt) > sim.spec.Backoff.ResetAfter, "back-off shrinks only after a long run")
 	}
-	w.checkWaiting(before, in, must)
+	sim.checkWaitingInvariants(before, in, must)
 	calls := 0
 	var asked [NumProbes]int
 	for _, f := range fx {
@@ -46,10 +46,10 @@ func (w *world) check(before State, in *Input, fx []Effect) {
 			must(!s.Conditions.Ready.Status, "readiness is withdrawn before a stop")
 			must(!s.Lost && s.Run.ID != (runtime.Run{}), "nothing is stopped that cannot be seen")
 			must(s.Engine.State.Alive(), "only what runs is stopped")
-			must(!w.c.AutoRemove, "--rm containers are never stopped")
+			must(!sim.c.AutoRemove, "--rm containers are never stopped")
 			must(f.Grace >= MinGrace, "the stop signal gets its time")
 			must(s.Run.Hooks[PreStop] != HookRunning, "pre_stop ends before the stop")
-			must(w.spec.Lifecycle.PreStop == nil || s.Run.Hooks[PreStop] == HookDone || w.c.StopTimeout == 0, "pre_stop comes before the stop")
+			must(sim.spec.Lifecycle.PreStop == nil || s.Run.Hooks[PreStop] == HookDone || sim.c.StopTimeout == 0, "pre_stop comes before the stop")
 		case StartContainer:
 			calls++
 			must(!s.Engine.State.Alive(), "only what does not run is started")
@@ -78,18 +78,18 @@ func (w *world) check(before State, in *Input, fx []Effect) {
 }
 
 // checkWaiting is check for holds and for restarts that have to wait.
-func (w *world) checkWaiting(before State, in *Input, must func(bool, string)) {
-	w.t.Helper()
-	s := &w.state
-	must(!s.Lasting.Held || s.Lasting.HeldUntil.IsZero() || s.Lasting.HeldUntil.After(w.now), "a hold ends in time")
+func (sim *simulation) checkWaitingInvariants(before State, in *Input, must func(bool, string)) {
+	sim.t.Helper()
+	s := &sim.state
+	must(!s.Lasting.Held || s.Lasting.HeldUntil.IsZero() || s.Lasting.HeldUntil.After(sim.now), "a hold ends in time")
 	begins := before.Action.Stopping == NoCause && s.Action.Stopping != NoCause
 	if in.Kind == Signalled && before.Action.Call == StopCall && before.Request.Run != s.Run.ID {
 		begins = false // it was made for the run before, and has hit this one
 	}
 	must(!s.Lasting.Held || !begins, "no stop begins of what is held")
 	must((s.Health.Failed == NoCause) == (s.Health.Wait == Wait{}), "a verdict that need not wait is carried out")
-	must(s.Health.Failed == NoCause || s.Engine.State.Alive() && s.Action.Stopping == NoCause && !s.Lost && !s.Shutdown.Begun && !w.c.AutoRemove, "only what may be stopped waits for it")
-	must(!begins || !s.Action.Stopping.ByProbe() || w.wait == Wait{}, "no stop begins that has to wait")
+	must(s.Health.Failed == NoCause || s.Engine.State.Alive() && s.Action.Stopping == NoCause && !s.Lost && !s.Shutdown.Begun && !sim.c.AutoRemove, "only what may be stopped waits for it")
+	must(!begins || !s.Action.Stopping.ByProbe() || sim.wait == Wait{}, "no stop begins that has to wait")
 	for _, probe := range []ProbeType{Startup, Liveness} {
 		y := s.Health.Probes[probe]
 		must(s.Health.Failed != causeOf(probe) || s.Engine.State != runtime.Running || y.Running || !y.Due.IsZero(), "what waits is still probed")
@@ -102,9 +102,9 @@ func (w *world) checkWaiting(before State, in *Input, must func(bool, string)) {
 
 // condemned says that a probe has given the verdict to stop the container, which
 // still runs.
-func (w *world) condemned() bool {
-	s := &w.state
-	return s.Engine.State == runtime.Running && !w.c.AutoRemove &&
+func (sim *simulation) stopVerdict() bool {
+	s := &sim.state
+	return s.Engine.State == runtime.Running && !sim.c.AutoRemove &&
 		(s.Health.Probes[Liveness].Result == prober.Failure || s.Health.Probes[Startup].Result == prober.Failure)
 }
 
@@ -127,7 +127,7 @@ func TestSweep(t *testing.T) {
 		for i := range script {
 			script[i] = byte(random.Uint32())
 		}
-		live(t, script)
+		runScript(t, script)
 	}
 }
 
@@ -140,7 +140,7 @@ func FuzzStep(f *testing.F) {
 	f.Add([]byte("p\xf0f\xf5R\xc2\xc6\xfcp\x0f\xb6\xa1\xeaS\x88\x01Mw9mV\xf5\x91\x9a{\xc78\xad\x80\xe0\xd6k\xb2\xe5\u0338\xfcBho\x06\x94\x84\t\xfc\x92\xb3\x85\x14^\x02NXI/\xb3\xa5<\x05@<\xc5\xc7"))
 	f.Fuzz(func(t *testing.T, script []byte) {
 		if len(script) >= specBytes && len(script) <= 120 {
-			live(t, script)
+			runScript(t, script)
 		}
 	})
 }
@@ -149,18 +149,18 @@ const specBytes = 3
 
 // live lets a container live as a script says: three bytes of spec, then pairs of an
 // event and the time before it.
-func live(t *testing.T, script []byte) {
+func runScript(t *testing.T, script []byte) {
 	t.Helper()
-	w := newWorld(t)
-	w.silent = true
-	w.chooseSpec(script[0], script[1], script[2])
-	at := w.begin
+	sim := newSimulation(t)
+	sim.noTranscript = true
+	sim.chooseSpec(script[0], script[1], script[2])
+	at := sim.start
 	for i := specBytes; i+1 < len(script); i += 2 {
 		at = at.Add(fuzzedPause(script[i+1]))
-		w.goTo(at)
-		w.anything(script[i])
+		sim.advanceTo(at)
+		sim.randomEvent(script[i])
 	}
-	w.goTo(at.Add(10 * time.Minute))
+	sim.advanceTo(at.Add(10 * time.Minute))
 }
 
 func fuzzedPause(b byte) time.Duration {
@@ -170,141 +170,141 @@ func fuzzedPause(b byte) time.Duration {
 	return time.Duration(b) * 100 * time.Millisecond
 }
 
-func (w *world) chooseSpec(a, b, c byte) {
+func (sim *simulation) chooseSpec(a, b, c byte) {
 	for i, name := range []string{"startup", "liveness", "readiness"} {
 		if a&(1<<i) != 0 {
-			_ = w.setProbe(name, []string{"0s/10s/1/1", "3s/7s/1/3"}[b>>i&1])
+			_ = sim.setProbe(name, []string{"0s/10s/1/1", "3s/7s/1/3"}[b>>i&1])
 		}
 	}
-	if p := w.spec.Probes[Readiness]; p != nil && a&8 != 0 {
+	if p := sim.spec.Probes[Readiness]; p != nil && a&8 != 0 {
 		p.SuccessThreshold = 3
 	}
-	w.spec.RestartPolicy = []RestartPolicy{Always, OnFailure, Never, Always}[a>>4&3]
-	w.c.AutoRemove = a>>6 == 3
+	sim.spec.RestartPolicy = []RestartPolicy{Always, OnFailure, Never, Always}[a>>4&3]
+	sim.c.AutoRemove = a>>6 == 3
 	if b&8 != 0 {
-		w.c.RestartPolicy = "always"
+		sim.c.RestartPolicy = "always"
 	}
 	if b&16 != 0 {
-		w.spec.Publish.Drain = 5 * time.Second
+		sim.spec.Publish.Drain = 5 * time.Second
 	}
-	w.stopTakes = time.Duration(b>>5) * time.Second
+	sim.stopTakes = time.Duration(b>>5) * time.Second
 	for hook, takes := range [numHooks][]string{{"", "0s", "3s", "1h"}, {"", "0s", "3s", "1h"}} {
 		if word := takes[c>>(2*hook)&3]; word != "" {
-			_ = w.set([]string{"post-start", "pre-stop"}[hook], word)
+			_ = sim.set([]string{"post-start", "pre-stop"}[hook], word)
 		}
 	}
 	if c&16 != 0 {
-		w.spec.ReadinessGates = []string{"warm", "ok"}
+		sim.spec.ReadinessGates = []string{"warm", "ok"}
 	}
 	if c&32 != 0 {
-		_ = w.setRule([]RuleOperator{In, NotIn}[c>>6&1], "1,137")
+		_ = sim.setRule([]RuleOperator{In, NotIn}[c>>6&1], "1,137")
 	}
 	if c>>6 == 3 {
-		w.c.StopTimeout = 0
+		sim.c.StopTimeout = 0
 	}
 }
 
 // anything lets one thing happen, possible or not.
-func (w *world) anything(b byte) {
-	alive := w.c.State.Alive()
+func (sim *simulation) randomEvent(b byte) {
+	alive := sim.c.State.Alive()
 	answer := []string{"succeeds", "fails", "unknown", "warns"}[b>>6]
 	switch b % 30 {
 	case 0:
 		if !alive {
-			_ = w.happen("runs", nil)
+			_ = sim.playEvent("runs", nil)
 		}
 	case 1:
 		if alive {
-			_ = w.happen("exits", []string{[]string{"0", "1", "137", "143"}[b>>6]})
+			_ = sim.playEvent("exits", []string{[]string{"0", "1", "137", "143"}[b>>6]})
 		}
 	case 2:
-		_ = w.happen("signalled", []string{[]string{"15", "9", "1", "0"}[b>>6]})
+		_ = sim.playEvent("signalled", []string{[]string{"15", "9", "1", "0"}[b>>6]})
 	case 3:
-		_ = w.happen("stop-event", nil)
+		_ = sim.playEvent("stop-event", nil)
 	case 4:
 		if alive {
-			_ = w.happen("docker-stop", nil)
+			_ = sim.playEvent("docker-stop", nil)
 		}
 	case 5:
-		if w.c.State == runtime.Running {
-			_ = w.happen("paused", nil)
+		if sim.c.State == runtime.Running {
+			_ = sim.playEvent("paused", nil)
 		}
 	case 6:
-		if w.c.State == runtime.Paused {
-			_ = w.happen("unpaused", nil)
+		if sim.c.State == runtime.Paused {
+			_ = sim.playEvent("unpaused", nil)
 		}
 	case 7:
-		_ = w.happen("engine-lost", nil)
+		_ = sim.playEvent("engine-lost", nil)
 	case 8:
-		_ = w.happen("engine-back", nil)
+		_ = sim.playEvent("engine-back", nil)
 	case 9:
-		if !w.c.AutoRemove && !w.state.Lasting.Held {
-			_ = w.happen("restart-asked", nil)
+		if !sim.c.AutoRemove && !sim.state.Lasting.Held {
+			_ = sim.playEvent("restart-asked", nil)
 		}
 	case 10:
-		_ = w.happen("stop-fails", []string{[]string{"yes", "no"}[b>>7]})
+		_ = sim.playEvent("stop-fails", []string{[]string{"yes", "no"}[b>>7]})
 	case 11:
-		_ = w.happen("start-fails", []string{[]string{"yes", "no"}[b>>7]})
+		_ = sim.playEvent("start-fails", []string{[]string{"yes", "no"}[b>>7]})
 	case 12:
-		if !w.state.Stale(&w.c) {
-			w.step("an inspection", &Input{Kind: Observed})
+		if !sim.state.Stale(&sim.c) {
+			sim.step("an inspection", &Input{Kind: Observed})
 		}
 	case 13:
-		w.startRun() // its start and the end before went unseen
-		w.step("another run", &Input{Kind: Observed})
+		sim.startRun() // its start and the end before went unseen
+		sim.step("another run", &Input{Kind: Observed})
 	case 14:
-		w.step("an answer nobody waits for", &Input{Kind: ProbeAnswered, Probe: ProbeType(b >> 6 % NumProbes), Result: w.answers[0]})
+		sim.step("an answer nobody waits for", &Input{Kind: ProbeAnswered, Probe: ProbeType(b >> 6 % NumProbes), Result: sim.answers[0]})
 	case 15:
-		_ = w.happen("startup", []string{answer})
+		_ = sim.playEvent("startup", []string{answer})
 	case 16:
-		_ = w.happen("liveness", []string{answer})
+		_ = sim.playEvent("liveness", []string{answer})
 	case 17:
-		_ = w.happen("readiness", []string{answer})
+		_ = sim.playEvent("readiness", []string{answer})
 	case 18:
 		if b > 230 {
-			_ = w.happen("shutdown", nil)
+			_ = sim.playEvent("shutdown", nil)
 		}
 	case 19:
-		_ = w.happen("gate", []string{[]string{"warm", "ok"}[b>>6&1], []string{"True", "False"}[b>>7]})
+		_ = sim.playEvent("gate", []string{[]string{"warm", "ok"}[b>>6&1], []string{"True", "False"}[b>>7]})
 	case 20:
-		_ = w.happen("resources", []string{[]string{"1", "2", "3", "4"}[b>>6]})
+		_ = sim.playEvent("resources", []string{[]string{"1", "2", "3", "4"}[b>>6]})
 	case 21:
-		_ = w.setHookResult(PostStart, []string{"succeeds", "fails", "cannot", "falls-back"}[b>>6])
+		_ = sim.setHookResult(PostStart, []string{"succeeds", "fails", "cannot", "falls-back"}[b>>6])
 	case 22:
-		_ = w.setHookResult(PreStop, []string{"succeeds", "fails", "cannot", "falls-back"}[b>>6])
+		_ = sim.setHookResult(PreStop, []string{"succeeds", "fails", "cannot", "falls-back"}[b>>6])
 	case 23:
-		_ = w.happen("reload", [][]string{
+		_ = sim.playEvent("reload", [][]string{
 			{"policy=Never"}, {"readiness=0s/2s/2/2", "liveness=none"}, {"startup=none", "backoff=1s/5s/10m"}, {"policy=Always", "startup=1s/1s/1/1", "liveness=0s/7s/1/3"},
 		}[b>>6])
 	default:
-		w.anythingNew(b)
+		sim.anythingNew(b)
 	}
 }
 
 // anythingNew is anything that concerns holds, limits and daemons that come back.
-func (w *world) anythingNew(b byte) {
+func (sim *simulation) anythingNew(b byte) {
 	switch b % 30 {
 	case 24:
-		_ = w.happen("hold", [][]string{{}, {"3s"}, {"20s"}, {"5m"}}[b>>6])
+		_ = sim.playEvent("hold", [][]string{{}, {"3s"}, {"20s"}, {"5m"}}[b>>6])
 	case 25:
 		if b > 192 {
-			_ = w.happen("drained", nil)
+			_ = sim.playEvent("drained", nil)
 			return
 		}
-		_ = w.happen("resume", nil)
+		_ = sim.playEvent("resume", nil)
 	case 26:
-		_ = w.happen("limit", []string{"another"})
+		_ = sim.playEvent("limit", []string{"another"})
 	case 27:
-		_ = w.happen("limit-over", nil)
+		_ = sim.playEvent("limit-over", nil)
 	case 28:
 		if b > 128 {
-			w.deaf, w.ending = !w.deaf, b > 192
+			sim.inspectionsFail, sim.refusesConnections = !sim.inspectionsFail, b > 192
 			return
 		}
-		_ = w.happen("engine-restarts", nil)
+		_ = sim.playEvent("engine-restarts", nil)
 	case 29:
-		if !w.state.Shutdown.Begun {
-			_ = w.happen("daemon-killed", []string{[]string{"heard", "unheard"}[b>>7]})
+		if !sim.state.Shutdown.Begun {
+			_ = sim.playEvent("daemon-killed", []string{[]string{"heard", "unheard"}[b>>7]})
 		}
 	}
 }

@@ -31,14 +31,14 @@ func TestReadyAndStarted(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Attr("kubelet", tt.kubelet)
-			w := tale(t, tt.lines...)
-			started, _ := w.view().Started()
-			ready, reason, _ := w.view().Readiness()
+			sim := simulate(t, tt.lines...)
+			started, _ := sim.view().Started()
+			ready, reason, _ := sim.view().Readiness()
 			if started != tt.started || ready != tt.ready || reason != tt.reason {
 				t.Errorf("started %v, ready %v %s; want %v, %v %s", started, ready, reason, tt.started, tt.ready, tt.reason)
 			}
-			if published := strings.Count(w.told.String(), " "+EventReady+" ") > strings.Count(w.told.String(), " "+EventNotReady+" "); published != tt.ready {
-				t.Errorf("the events say ready: %v\n%s", published, w.told.String())
+			if published := strings.Count(sim.transcript.String(), " "+EventReady+" ") > strings.Count(sim.transcript.String(), " "+EventNotReady+" "); published != tt.ready {
+				t.Errorf("the events say ready: %v\n%s", published, sim.transcript.String())
 			}
 		})
 	}

@@ -10,9 +10,9 @@ import (
 var policies = []RestartPolicy{Never, OnFailure, Always}
 
 // restartWorld is a world under a policy in which these lines have come true.
-func restartWorld(t *testing.T, policy RestartPolicy, lines ...string) *world {
+func simulatePolicy(t *testing.T, policy RestartPolicy, lines ...string) *simulation {
 	t.Helper()
-	return tale(t, append([]string{"policy=" + string(policy)}, lines...)...)
+	return simulate(t, append([]string{"policy=" + string(policy)}, lines...)...)
 }
 
 // Compose makes containers before it starts them, so that nobody has started one
@@ -21,13 +21,13 @@ func TestNeverStartedIsLeftAlone(t *testing.T) {
 	for policy, kubelet := range map[RestartPolicy]string{Never: "193 215", OnFailure: "193 203 218", Always: "193"} {
 		t.Run(string(policy), func(t *testing.T) {
 			t.Attr("kubelet", kubelet)
-			w := restartWorld(t, policy)
-			w.step("made", &Input{Kind: Observed})
-			w.goesOn("1h")
-			w.step("seen again", &Input{Kind: Observed})
-			v := View{Container: &w.c, Spec: w.spec, State: w.state}
-			if x := v.Waiting(); len(w.acts()) != 0 || x == nil || x.Reason != WaitCreated || !NextTick(&w.state).IsZero() {
-				t.Errorf("not left alone:\n%s", w.told.String())
+			sim := simulatePolicy(t, policy)
+			sim.step("made", &Input{Kind: Observed})
+			sim.play("1h")
+			sim.step("seen again", &Input{Kind: Observed})
+			v := View{Container: &sim.c, Spec: sim.spec, State: sim.state}
+			if x := v.Waiting(); len(sim.actions()) != 0 || x == nil || x.Reason != WaitCreated || !NextTick(&sim.state).IsZero() {
+				t.Errorf("not left alone:\n%s", sim.transcript.String())
 			}
 		})
 	}
@@ -53,29 +53,29 @@ func TestFailedStartIsTriedAgain(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Attr("kubelet", tt.kubelet)
-			w := restartWorld(t, tt.policy, append([]string{"backoff=4s/1m/1h", "0s start-fails yes"}, tt.lines...)...)
-			runs := w.state.Run.ID
-			w.goTo(w.begin.Add(tt.begun + 3*time.Second))
-			if n := restartStarts(w); n != 1 || w.state.Request.Error == "" || w.state.Run.ID != runs {
-				t.Fatalf("%d starts, want one that failed:\n%s", n, w.told.String())
+			sim := simulatePolicy(t, tt.policy, append([]string{"backoff=4s/1m/1h", "0s start-fails yes"}, tt.lines...)...)
+			runs := sim.state.Run.ID
+			sim.advanceTo(sim.start.Add(tt.begun + 3*time.Second))
+			if n := startCalls(sim); n != 1 || sim.state.Request.Error == "" || sim.state.Run.ID != runs {
+				t.Fatalf("%d starts, want one that failed:\n%s", n, sim.transcript.String())
 			}
-			w.goTo(w.begin.Add(tt.begun + 5*time.Second))
-			w.failStart = false
-			if n := restartStarts(w); n != 2 {
-				t.Fatalf("%d starts after the back-off, want a second:\n%s", n, w.told.String())
+			sim.advanceTo(sim.start.Add(tt.begun + 5*time.Second))
+			sim.startFails = false
+			if n := startCalls(sim); n != 2 {
+				t.Fatalf("%d starts after the back-off, want a second:\n%s", n, sim.transcript.String())
 			}
-			w.goTo(w.begin.Add(tt.begun + 13*time.Second))
-			if n := restartStarts(w); n < 3 || w.state.Run.ID == runs {
-				t.Errorf("not started when it could be:\n%s", w.told.String())
+			sim.advanceTo(sim.start.Add(tt.begun + 13*time.Second))
+			if n := startCalls(sim); n < 3 || sim.state.Run.ID == runs {
+				t.Errorf("not started when it could be:\n%s", sim.transcript.String())
 			}
 		})
 	}
 }
 
 // restartStarts returns how often healthd has made a start call.
-func restartStarts(w *world) int {
+func startCalls(sim *simulation) int {
 	n := 0
-	for _, act := range w.acts() {
+	for _, act := range sim.actions() {
 		if act == "START" {
 			n++
 		}
@@ -88,16 +88,16 @@ func TestRunningIsLeftAlone(t *testing.T) {
 	for _, policy := range policies {
 		t.Run(string(policy), func(t *testing.T) {
 			t.Attr("kubelet", "194")
-			w := restartWorld(t, policy, "0s runs", "1s exits 2", "2s")
-			if !w.c.State.Alive() {
-				w.goesOn("2s runs")
+			sim := simulatePolicy(t, policy, "0s runs", "1s exits 2", "2s")
+			if !sim.c.State.Alive() {
+				sim.play("2s runs")
 			}
-			run, acts := w.state.Run.ID, len(w.acts())
-			w.goesOn("1h")
-			w.step("seen again", &Input{Kind: Observed})
-			w.goesOn("2h")
-			if len(w.acts()) != acts || w.state.Run.ID != run {
-				t.Errorf("a running container was not left alone:\n%s", w.told.String())
+			run, acts := sim.state.Run.ID, len(sim.actions())
+			sim.play("1h")
+			sim.step("seen again", &Input{Kind: Observed})
+			sim.play("2h")
+			if len(sim.actions()) != acts || sim.state.Run.ID != run {
+				t.Errorf("a running container was not left alone:\n%s", sim.transcript.String())
 			}
 		})
 	}
@@ -118,9 +118,9 @@ func TestExitByPolicy(t *testing.T) {
 		for _, policy := range policies {
 			t.Run(fmt.Sprintf("%s under %s", tt.end, policy), func(t *testing.T) {
 				t.Attr("kubelet", tt.kubelet)
-				w := restartWorld(t, policy, "0s runs", "1s "+tt.end, "1h")
-				if got := restartStarts(w) == 1; got != tt.starts[policy] || got != w.c.State.Alive() {
-					t.Errorf("started %d times, want a start: %v\n%s", restartStarts(w), tt.starts[policy], w.told.String())
+				sim := simulatePolicy(t, policy, "0s runs", "1s "+tt.end, "1h")
+				if got := startCalls(sim) == 1; got != tt.starts[policy] || got != sim.c.State.Alive() {
+					t.Errorf("started %d times, want a start: %v\n%s", startCalls(sim), tt.starts[policy], sim.transcript.String())
 				}
 			})
 		}
@@ -159,14 +159,14 @@ func TestUnknownWhileTheEngineIsAway(t *testing.T) {
 				} else {
 					t.Attr("kubelet", "197")
 				}
-				w := restartWorld(t, policy, tt.before...)
-				w.goesOn("5m")
-				if acts := w.acts(); len(acts) != 0 {
-					t.Fatalf("did %q while the engine was away:\n%s", acts, w.told.String())
+				sim := simulatePolicy(t, policy, tt.before...)
+				sim.play("5m")
+				if acts := sim.actions(); len(acts) != 0 {
+					t.Fatalf("did %q while the engine was away:\n%s", acts, sim.transcript.String())
 				}
-				w.goesOn(append([]string{"5m engine-back", "5m5s"}, tt.after...)...)
-				if acts := w.acts(); !slices.Equal(acts, tt.want[policy]) {
-					t.Errorf("did %q, want %q\n%s", acts, tt.want[policy], w.told.String())
+				sim.play(append([]string{"5m engine-back", "5m5s"}, tt.after...)...)
+				if acts := sim.actions(); !slices.Equal(acts, tt.want[policy]) {
+					t.Errorf("did %q, want %q\n%s", acts, tt.want[policy], sim.transcript.String())
 				}
 			})
 		}
@@ -190,20 +190,20 @@ func TestStoppedByTheOperatorStaysStopped(t *testing.T) {
 		for _, policy := range policies {
 			t.Run(fmt.Sprintf("%s under %s", tt.name, policy), func(t *testing.T) {
 				t.Attr("kubelet", "198")
-				w := restartWorld(t, policy)
-				w.step("made", &Input{Kind: Observed})
+				sim := simulatePolicy(t, policy)
+				sim.step("made", &Input{Kind: Observed})
 				for _, line := range tt.before {
-					if line != again || !w.c.State.Alive() {
-						w.goesOn(line)
-						w.goTo(w.now.Add(time.Millisecond))
+					if line != again || !sim.c.State.Alive() {
+						sim.play(line)
+						sim.advanceTo(sim.now.Add(time.Millisecond))
 					}
 				}
-				acts := len(w.acts())
-				w.goesOn(append(tt.wish, "1h")...)
-				w.step("seen again", &Input{Kind: Observed})
-				w.goesOn("2h")
-				if len(w.acts()) != acts || w.c.State.Alive() || !NextTick(&w.state).IsZero() {
-					t.Errorf("not left alone:\n%s", w.told.String())
+				acts := len(sim.actions())
+				sim.play(append(tt.wish, "1h")...)
+				sim.step("seen again", &Input{Kind: Observed})
+				sim.play("2h")
+				if len(sim.actions()) != acts || sim.c.State.Alive() || !NextTick(&sim.state).IsZero() {
+					t.Errorf("not left alone:\n%s", sim.transcript.String())
 				}
 			})
 		}
@@ -215,11 +215,11 @@ func TestChangedSpecRestartsNothing(t *testing.T) {
 	for _, change := range []string{"policy=Never", "grace=7s", "liveness=1s/2s/1/1", "startup=0s/5s/1/1", "drain=9s", "backoff=1s/2s/3m"} {
 		t.Run(change, func(t *testing.T) {
 			t.Attr("kubelet", "208")
-			w := tale(t, "readiness=0s/10s/1/1", "0s runs", "25s")
-			before := w.state
-			w.goesOn("25s reload "+change, "10m")
-			if acts := w.acts(); len(acts) != 0 || w.state.Run.ID != before.Run.ID || !w.state.Conditions.Ready.Status || w.state.Conditions.Ready.Since != before.Conditions.Ready.Since {
-				t.Errorf("did %q:\n%s", acts, w.told.String())
+			sim := simulate(t, "readiness=0s/10s/1/1", "0s runs", "25s")
+			before := sim.state
+			sim.play("25s reload "+change, "10m")
+			if acts := sim.actions(); len(acts) != 0 || sim.state.Run.ID != before.Run.ID || !sim.state.Conditions.Ready.Status || sim.state.Conditions.Ready.Since != before.Conditions.Ready.Since {
+				t.Errorf("did %q:\n%s", acts, sim.transcript.String())
 			}
 		})
 	}

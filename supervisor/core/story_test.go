@@ -19,43 +19,42 @@ import (
 
 var updateFlag = flag.Bool("update", false, "rewrite the transcripts")
 
-// A story is a file of two parts: what happens to one container, and, after a line
-// of dashes, what the core makes of it, minute by minute. The engine of a story
-// carries out stops and starts at once unless the story says otherwise; its probes
-// answer what the story said last.
+// A story is a file of two parts: what happens to one container, and, after a line of
+// dashes, the transcript of what the core decides. The engine carries out stops and starts
+// at once, unless the story says otherwise. A probe answers what the story said last.
 func TestStories(t *testing.T) {
 	files, err := filepath.Glob("testdata/stories/*.txt")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no stories: %v", err)
 	}
 	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) { tellStory(t, file) })
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) { runStory(t, file) })
 	}
 }
 
-const dashes = "\n----\n"
+const separator = "\n----\n"
 
-func tellStory(t *testing.T, file string) {
+func runStory(t *testing.T, file string) {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	script, want, _ := strings.Cut(string(text), dashes)
-	w := newWorld(t)
+	script, want, _ := strings.Cut(string(text), separator)
+	sim := newSimulation(t)
 	lines := bufio.NewScanner(strings.NewReader(script))
 	for n := 1; lines.Scan(); n++ {
 		if line := strings.TrimSpace(lines.Text()); line != "" && line[0] != '#' {
-			if err := w.obey(strings.Fields(line)); err != nil {
+			if err := sim.playLine(strings.Fields(line)); err != nil {
 				t.Fatalf("%s:%d: %v", file, n, err)
 			}
 		}
 	}
-	if w.state.Shutdown.Begun && !w.state.Settled() {
-		t.Errorf("%s: healthd could not end: %+v", file, w.state)
+	if sim.state.Shutdown.Begun && !sim.state.Settled() {
+		t.Errorf("%s: healthd could not end: %+v", file, sim.state)
 	}
-	got := w.told.String()
+	got := sim.transcript.String()
 	if *updateFlag {
-		if err := os.WriteFile(file, []byte(strings.TrimRight(script, "\n")+dashes+got), 0o644); err != nil {
+		if err := os.WriteFile(file, []byte(strings.TrimRight(script, "\n")+separator+got), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		return
@@ -65,29 +64,34 @@ func tellStory(t *testing.T, file string) {
 	}
 }
 
-// obey carries out one line of a story: a setting, or "TIME EVENT …".
-func (w *world) obey(words []string) error {
+// playLine plays one line of a story: settings, or "TIME EVENT …".
+func (sim *simulation) playLine(words []string) error {
 	if strings.Contains(words[0], "=") {
-		for _, word := range words {
-			key, value, _ := strings.Cut(word, "=")
-			if err := w.set(key, value); err != nil {
-				return err
-			}
-		}
-		return nil
+		return sim.setAll(words)
 	}
 	at, err := time.ParseDuration(words[0])
 	if err != nil {
 		return err
 	}
-	w.goTo(w.begin.Add(at))
+	sim.advanceTo(sim.start.Add(at))
 	if len(words) == 1 {
 		return nil
 	}
-	return w.happen(words[1], words[2:])
+	return sim.playEvent(words[1], words[2:])
 }
 
-func (w *world) set(key, value string) (err error) {
+// setAll reads settings "KEY=VALUE".
+func (sim *simulation) setAll(words []string) error {
+	for _, word := range words {
+		key, value, _ := strings.Cut(word, "=")
+		if err := sim.set(key, value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (sim *simulation) set(key, value string) (err error) {
 	durations := func(places ...*time.Duration) {
 		for i, part := range strings.Split(value, "/") {
 			d, e := time.ParseDuration(part)
@@ -100,36 +104,36 @@ func (w *world) set(key, value string) (err error) {
 	}
 	switch key {
 	case "policy":
-		w.spec.RestartPolicy = RestartPolicy(value)
+		sim.spec.RestartPolicy = RestartPolicy(value)
 	case "backoff":
-		durations(&w.spec.Backoff.Initial, &w.spec.Backoff.Max, &w.spec.Backoff.ResetAfter)
+		durations(&sim.spec.Backoff.Initial, &sim.spec.Backoff.Max, &sim.spec.Backoff.ResetAfter)
 	case "drain":
-		durations(&w.spec.Publish.Drain)
+		durations(&sim.spec.Publish.Drain)
 	case "late-news":
-		w.lateNews = value == "yes"
+		sim.lateStopSignal = value == "yes"
 	case "grace":
-		durations(&w.spec.TerminationGracePeriod)
+		durations(&sim.spec.TerminationGracePeriod)
 	case "container-grace":
-		durations(&w.c.StopTimeout)
+		durations(&sim.c.StopTimeout)
 	case "stop-takes":
-		durations(&w.stopTakes)
+		durations(&sim.stopTakes)
 	case "clock-behind":
-		durations(&w.behind)
+		durations(&sim.clockLag)
 	case "stop-signal":
-		w.c.StopSignal = value
+		sim.c.StopSignal = value
 	case "engine-policy":
-		w.c.RestartPolicy = value
+		sim.c.RestartPolicy = value
 	case "rm":
-		w.c.AutoRemove = value == "yes"
+		sim.c.AutoRemove = value == "yes"
 	case "startup", "liveness", "readiness":
-		return w.setProbe(key, value)
+		return sim.setProbe(key, value)
 	case "post-start", "pre-stop":
-		durations(&w.hookTakes[hookOf(key)])
-		w.setHook(hookOf(key), &prober.LifecycleHandler{Sleep: &prober.Sleep{}})
+		durations(&sim.hookTakes[hookOf(key)])
+		sim.setHook(hookOf(key), &prober.LifecycleHandler{Sleep: &prober.Sleep{}})
 	case "gates":
-		w.spec.ReadinessGates = strings.Split(value, ",")
+		sim.spec.ReadinessGates = strings.Split(value, ",")
 	case "restart-on":
-		return w.setRule(In, value)
+		return sim.setRule(In, value)
 	default:
 		return fmt.Errorf("unknown setting %q", key)
 	}
@@ -137,9 +141,9 @@ func (w *world) set(key, value string) (err error) {
 }
 
 // setProbe reads DELAY/PERIOD/SUCCESSES/FAILURES or none.
-func (w *world) setProbe(name, value string) error {
+func (sim *simulation) setProbe(name, value string) error {
 	if value == "none" {
-		w.spec.Probes[probeOf(name)] = nil
+		sim.spec.Probes[probeOf(name)] = nil
 		return nil
 	}
 	p := &ProbeSpec{Handler: prober.Handler{TCPSocket: &prober.TCPSocket{Port: 80}}, Timeout: time.Second}
@@ -152,12 +156,12 @@ func (w *world) setProbe(name, value string) error {
 	p.Period, errs[1] = time.ParseDuration(parts[1])
 	p.SuccessThreshold, errs[2] = strconv.Atoi(parts[2])
 	p.FailureThreshold, errs[3] = strconv.Atoi(parts[3])
-	w.spec.Probes[probeOf(name)] = p
+	sim.spec.Probes[probeOf(name)] = p
 	return errors.Join(errs[:]...)
 }
 
 // setRule reads exit codes after which the container is started again.
-func (w *world) setRule(operator RuleOperator, value string) error {
+func (sim *simulation) setRule(operator RuleOperator, value string) error {
 	rule := RestartRule{Operator: operator}
 	for _, word := range strings.Split(value, ",") {
 		code, err := strconv.Atoi(word)
@@ -166,15 +170,15 @@ func (w *world) setRule(operator RuleOperator, value string) error {
 		}
 		rule.ExitCodes = append(rule.ExitCodes, code)
 	}
-	w.spec.RestartRules = append(w.spec.RestartRules, rule)
+	sim.spec.RestartRules = append(sim.spec.RestartRules, rule)
 	return nil
 }
 
-func (w *world) setHook(hook HookType, h *prober.LifecycleHandler) {
+func (sim *simulation) setHook(hook HookType, h *prober.LifecycleHandler) {
 	if hook == PostStart {
-		w.spec.Lifecycle.PostStart = h
+		sim.spec.Lifecycle.PostStart = h
 	} else {
-		w.spec.Lifecycle.PreStop = h
+		sim.spec.Lifecycle.PreStop = h
 	}
 }
 
@@ -186,179 +190,276 @@ func probeOf(name string) ProbeType {
 	return map[string]ProbeType{"startup": Startup, "liveness": Liveness, "readiness": Readiness}[name]
 }
 
-// happen lets one event of a story happen now.
-func (w *world) happen(event string, args []string) error {
-	number := func() int {
-		n := 0
-		if len(args) > 0 {
-			n, _ = strconv.Atoi(args[0])
-		}
-		return n
-	}
-	what := strings.Join(append([]string{event}, args...), " ")
-	switch event {
-	case "runs": // somebody started it
-		w.startRun()
-		w.step(what, &Input{Kind: Observed})
-	case "found": // running already, or ended already, when the daemon came
-		age, _ := time.ParseDuration(args[0])
-		w.startRun()
-		w.c.StartedAt = w.now.Add(-age)
-		if len(args) > 1 {
-			w.endRun(1)
-		}
-		w.find(what, w.facts())
-	case "exits", "oom":
-		w.endRun(number())
-		w.c.OOMKilled = event == "oom"
-		w.step("", &Input{Kind: Died, ExitCode: number()})
-		w.step(what, &Input{Kind: Observed})
-	case "exits-restarting": // and the engine's own policy is about to start it again
-		w.endRun(number())
-		w.c.State = runtime.Restarting
-		w.step("", &Input{Kind: Died, ExitCode: number()})
-		w.step(what, &Input{Kind: Observed})
-	case "old-signal": // its news comes late, from before the run
-		w.step(what, &Input{Kind: Signalled, Signal: number(), Time: w.c.StartedAt.Add(-time.Second)})
-	case "signalled":
-		w.step(what, &Input{Kind: Signalled, Signal: number(), Time: w.engineNow()})
-	case "stop-event":
-		w.step(what, &Input{Kind: StopCarriedOut, Time: w.engineNow()})
-	case "docker-stop":
-		w.step("kill 15 by somebody", &Input{Kind: Signalled, Signal: 15, Time: w.engineNow()})
-		w.endRun(143)
-		w.step("exits 143", &Input{Kind: Observed})
-		w.step("stop event", &Input{Kind: StopCarriedOut, Time: w.engineNow()})
-	case "paused":
-		w.c.State = runtime.Paused
-		w.step(what, &Input{Kind: Observed})
-	case "unpaused":
-		w.c.State = runtime.Running
-		w.step(what, &Input{Kind: Observed})
-	case "engine-lost":
-		w.step(what, &Input{Kind: RuntimeLost})
-	case "engine-back":
-		w.step(what, &Input{Kind: RuntimeBack})
-	case "restart-asked":
-		w.step(what, &Input{Kind: RestartRequested})
-	case "shutdown":
-		w.step(what, &Input{Kind: ShutdownBegun})
-	case "gate":
-		w.step(what, &Input{Kind: GateSet, Gate: args[0], Status: args[1] == "True"})
-	case "network": // of another container: started now, stopped or gone
-		w.c.NetworkOwner, w.c.NetworkOwnerStartedAt = "0123456789abcdef", time.Time{}
-		if args[0] == "started" {
-			w.c.NetworkOwnerStartedAt = w.engineNow()
-		}
-		w.c.NetworkOwnerGone = args[0] == "gone"
-		if w.c.State != runtime.Created {
-			w.step(what, &Input{Kind: Observed})
-		}
-	case "resources": // somebody gave it others
-		w.c.Resources = args[0]
-		w.step(what, &Input{Kind: Observed})
-	case "reload": // with these settings changed
-		old := *w.spec
-		spec := old
-		w.spec = &spec
-		for _, word := range args {
-			key, value, _ := strings.Cut(word, "=")
-			if err := w.set(key, value); err != nil {
-				return err
-			}
-		}
-		w.step(what, &Input{Kind: SpecChanged, OldSpec: &old})
-	case "hold": // for so long
-		in := &Input{Kind: HoldRequested}
-		if len(args) > 0 {
-			d, _ := time.ParseDuration(args[0])
-			in.Time = w.now.Add(d)
-		}
-		w.step(what, in)
-	case "drained": // say the load balancers
-		w.step(what, &Input{Kind: ConnectionsDrained})
-	case "last-up": // in
-		w.lastUp = strings.Join(args, " ")
-	case "resume":
-		w.step(what, &Input{Kind: ResumeRequested})
-	case "limit": // others of the group are down
-		w.wait = Wait{Reason: WaitGroupLimit, On: strings.Join(args, ", ")}
-	case "limit-over":
-		w.wait = Wait{}
-		w.step(what, &Input{Kind: Tick})
-	case "engine-ends": // it takes no connections from now on
-		w.ending = true
-	case "engine-restarts": // and all that it ran has ended
-		w.restartEngine(what)
-	case "daemon-killed": // and there is another, which hears of all that happened since
-		w.restartDaemon(what, len(args) > 0 && args[0] == "unheard")
-	case "remembered": // by the last daemon, of the run that is found next
-		w.remembered = args
-	case "post-start", "pre-stop":
-		return w.setHookResult(hookOf(event), args[0])
-	case "crash-at-start":
-		w.crashes = args[0] == "yes"
-	case "stop-fails":
-		w.stopFails = args[0] == "yes"
-	case "start-fails":
-		w.failStart = args[0] == "yes"
-	case "startup", "liveness", "readiness":
-		return w.setAnswer(probeOf(event), args[0])
-	default:
+// playEvent lets one event of a story happen now.
+func (sim *simulation) playEvent(event string, args []string) error {
+	play := storyEvents[event]
+	if play == nil {
 		return fmt.Errorf("unknown event %q", event)
 	}
-	return nil
+	return play(sim, strings.Join(append([]string{event}, args...), " "), args)
 }
 
-// facts are what the last daemon knew of the run that is found; nothing where the
-// story does not say that it remembers any.
-func (w *world) facts() Facts {
-	if w.remembered == nil {
+// storyEvent lets an event happen. what is its text in the transcript.
+type storyEvent func(sim *simulation, what string, args []string) error
+
+// storyEvents are the events of stories by name.
+var storyEvents = map[string]storyEvent{
+	// The container.
+	"runs": func(sim *simulation, what string, _ []string) error { // somebody started it
+		sim.startRun()
+		sim.step(what, &Input{Kind: Observed})
+		return nil
+	},
+	"found": func(sim *simulation, what string, args []string) error { // AGE [ended]: when the daemon starts
+		age, err := time.ParseDuration(args[0])
+		sim.startRun()
+		sim.c.StartedAt = sim.now.Add(-age)
+		if len(args) > 1 {
+			sim.endRun(1)
+		}
+		sim.findRun(what, sim.lastFacts())
+		return err
+	},
+	"exits": func(sim *simulation, what string, args []string) error { // [CODE]
+		return sim.exit(what, args, runtime.Exited, false)
+	},
+	"oom": func(sim *simulation, what string, args []string) error { // [CODE]
+		return sim.exit(what, args, runtime.Exited, true)
+	},
+	"exits-restarting": func(sim *simulation, what string, args []string) error { // and the engine's own policy is about to start it
+		return sim.exit(what, args, runtime.Restarting, false)
+	},
+	"signalled": func(sim *simulation, what string, args []string) error { // NUMBER
+		return sim.signal(what, args, sim.engineNow())
+	},
+	"old-signal": func(sim *simulation, what string, args []string) error { // late news of a signal before the run
+		return sim.signal(what, args, sim.c.StartedAt.Add(-time.Second))
+	},
+	"stop-event": func(sim *simulation, what string, _ []string) error {
+		sim.step(what, &Input{Kind: StopCarriedOut, Time: sim.engineNow()})
+		return nil
+	},
+	"docker-stop": func(sim *simulation, _ string, _ []string) error {
+		sim.step("kill 15 by somebody", &Input{Kind: Signalled, Signal: 15, Time: sim.engineNow()})
+		sim.endRun(143)
+		sim.step("exits 143", &Input{Kind: Observed})
+		sim.step("stop event", &Input{Kind: StopCarriedOut, Time: sim.engineNow()})
+		return nil
+	},
+	"paused":   becomes(runtime.Paused),
+	"unpaused": becomes(runtime.Running),
+	"network": func(sim *simulation, what string, args []string) error { // of another container: started, stopped or gone
+		sim.c.NetworkOwner, sim.c.NetworkOwnerStartedAt = "0123456789abcdef", time.Time{}
+		if args[0] == "started" {
+			sim.c.NetworkOwnerStartedAt = sim.engineNow()
+		}
+		sim.c.NetworkOwnerGone = args[0] == "gone"
+		if sim.c.State != runtime.Created {
+			sim.step(what, &Input{Kind: Observed})
+		}
+		return nil
+	},
+	"resources": func(sim *simulation, what string, args []string) error { // LIMITS: somebody changed them
+		sim.c.Resources = args[0]
+		sim.step(what, &Input{Kind: Observed})
+		return nil
+	},
+
+	// Answers from now on.
+	"startup":        answers(Startup),
+	"liveness":       answers(Liveness),
+	"readiness":      answers(Readiness),
+	"post-start":     ends(PostStart),
+	"pre-stop":       ends(PreStop),
+	"crash-at-start": yesOrNo(func(sim *simulation) *bool { return &sim.crashesAtStart }),
+	"stop-fails":     yesOrNo(func(sim *simulation) *bool { return &sim.stopFails }),
+	"start-fails":    yesOrNo(func(sim *simulation) *bool { return &sim.startFails }),
+
+	// The engine.
+	"engine-lost": input(RuntimeLost),
+	"engine-back": input(RuntimeBack),
+	"engine-ends": func(sim *simulation, _ string, _ []string) error { // it accepts no connections from now on
+		sim.refusesConnections = true
+		return nil
+	},
+	"engine-restarts": func(sim *simulation, what string, _ []string) error { // and all its containers have ended
+		sim.restartEngine(what)
+		return nil
+	},
+
+	// The daemon.
+	"shutdown": input(ShutdownBegun),
+	"daemon-killed": func(sim *simulation, what string, args []string) error { // [unheard]: and the next one starts
+		sim.restartDaemon(what, len(args) > 0 && args[0] == "unheard")
+		return nil
+	},
+	"remembered": func(sim *simulation, _ string, args []string) error { // CONDITION …: of the run that is found next
+		sim.remembered = args
+		return nil
+	},
+
+	// Operators.
+	"restart-asked": input(RestartRequested),
+	"hold": func(sim *simulation, what string, args []string) error { // [DURATION]
+		in := &Input{Kind: HoldRequested}
+		if len(args) > 0 {
+			d, err := time.ParseDuration(args[0])
+			if err != nil {
+				return err
+			}
+			in.Time = sim.now.Add(d)
+		}
+		sim.step(what, in)
+		return nil
+	},
+	"resume": input(ResumeRequested),
+	"gate": func(sim *simulation, what string, args []string) error { // TYPE True|False
+		sim.step(what, &Input{Kind: GateSet, Gate: args[0], Status: args[1] == "True"})
+		return nil
+	},
+	"reload": func(sim *simulation, what string, args []string) error { // KEY=VALUE …: these settings change
+		old := *sim.spec
+		spec := old
+		sim.spec = &spec
+		if err := sim.setAll(args); err != nil {
+			return err
+		}
+		sim.step(what, &Input{Kind: SpecChanged, OldSpec: &old})
+		return nil
+	},
+
+	// Load balancers, and others of the group.
+	"drained": input(ConnectionsDrained),
+	"last-up": func(sim *simulation, _ string, args []string) error { // BACKEND: it is the last server up there
+		sim.lastUp = strings.Join(args, " ")
+		return nil
+	},
+	"limit": func(sim *simulation, _ string, args []string) error { // NAME …: others of the group are down
+		sim.wait = Wait{Reason: WaitGroupLimit, On: strings.Join(args, ", ")}
+		return nil
+	},
+	"limit-over": func(sim *simulation, what string, _ []string) error {
+		sim.wait = Wait{}
+		sim.step(what, &Input{Kind: Tick})
+		return nil
+	},
+}
+
+// input makes the event of an input without fields.
+func input(kind InputKind) storyEvent {
+	return func(sim *simulation, what string, _ []string) error {
+		sim.step(what, &Input{Kind: kind})
+		return nil
+	}
+}
+
+// becomes makes the event after which the container is in that state.
+func becomes(state runtime.State) storyEvent {
+	return func(sim *simulation, what string, _ []string) error {
+		sim.c.State = state
+		sim.step(what, &Input{Kind: Observed})
+		return nil
+	}
+}
+
+func answers(probe ProbeType) storyEvent {
+	return func(sim *simulation, _ string, args []string) error { return sim.setAnswer(probe, args[0]) }
+}
+
+func ends(hook HookType) storyEvent {
+	return func(sim *simulation, _ string, args []string) error { return sim.setHookResult(hook, args[0]) }
+}
+
+func yesOrNo(field func(*simulation) *bool) storyEvent {
+	return func(sim *simulation, _ string, args []string) error {
+		*field(sim) = args[0] == "yes"
+		return nil
+	}
+}
+
+// number reads an optional number, 0 when it is not there.
+func number(args []string) (int, error) {
+	if len(args) == 0 {
+		return 0, nil
+	}
+	return strconv.Atoi(args[0])
+}
+
+// exit ends the run: first an event tells it, then an inspection shows it.
+func (sim *simulation) exit(what string, args []string, state runtime.State, oom bool) error {
+	code, err := number(args)
+	sim.endRun(code)
+	sim.c.State = state
+	sim.c.OOMKilled = oom
+	sim.step("", &Input{Kind: Died, ExitCode: code})
+	sim.step(what, &Input{Kind: Observed})
+	return err
+}
+
+func (sim *simulation) signal(what string, args []string, at time.Time) error {
+	n, err := number(args)
+	sim.step(what, &Input{Kind: Signalled, Signal: n, Time: at})
+	return err
+}
+
+// lastFacts returns what the last daemon knew of the run that is found next; the zero Facts:
+// nothing.
+func (sim *simulation) lastFacts() Facts {
+	if sim.remembered == nil {
 		return Facts{}
 	}
-	able := slices.Contains(w.remembered, "ready")
-	return Facts{Kept: Kept{Run: Run{ID: w.c.Run()}, Conditions: Conditions{Started: Condition{Status: slices.Contains(w.remembered, "started")}, ContainerReady: Condition{Status: able}, Ready: Condition{Status: able}}}, ReadinessSucceeded: able}
+	facts := rememberedFacts(slices.Contains(sim.remembered, "started"), slices.Contains(sim.remembered, "ready"))
+	facts.Run.ID = sim.c.Run()
+	return facts
 }
 
-// find lets a daemon see the container for the first time, of whose last run an
-// earlier one may have known something.
-func (w *world) find(what string, last Facts) {
+// rememberedFacts returns the Facts of a run with these conditions.
+func rememberedFacts(started, ready bool) Facts {
+	return Facts{
+		Kept:               Kept{Conditions: Conditions{Started: Condition{Status: started}, ContainerReady: Condition{Status: ready}, Ready: Condition{Status: ready}}},
+		ReadinessSucceeded: ready,
+	}
+}
+
+// findRun lets a daemon observe the container for the first time. last is what the last
+// daemon knew of its last run.
+func (sim *simulation) findRun(what string, last Facts) {
 	in := &Input{Kind: Observed, First: true, Unwatched: last == Facts{}}
 	if !in.Unwatched {
 		m := Memory{Facts: last}
 		m.Run.StartedAt, m.Engine.State = time.Unix(0, last.Run.ID.Started), runtime.Running
-		w.state = m.State(w.spec, w.now)
+		sim.state = m.State(sim.spec, sim.now)
 	}
-	w.step(what, in)
+	sim.step(what, in)
 }
 
-// restartEngine lets the engine end with all that it runs, and come back.
-func (w *world) restartEngine(what string) {
-	alive := w.c.State.Alive()
-	w.step(what, &Input{Kind: RuntimeLost})
-	w.ending = false
-	w.step("", &Input{Kind: EngineRestarted})
+// restartEngine lets the engine end with all its containers, and start again.
+func (sim *simulation) restartEngine(what string) {
+	alive := sim.c.State.Alive()
+	sim.step(what, &Input{Kind: RuntimeLost})
+	sim.refusesConnections = false
+	sim.step("", &Input{Kind: EngineRestarted})
 	if alive {
-		w.endRun(137)
-		w.step("exits 137", &Input{Kind: Observed})
+		sim.endRun(137)
+		sim.step("exits 137", &Input{Kind: Observed})
 	}
-	if w.c.State == runtime.Restarting {
-		w.c.State = runtime.Exited
-		w.step("is exited", &Input{Kind: Observed})
+	if sim.c.State == runtime.Restarting {
+		sim.c.State = runtime.Exited
+		sim.step("is exited", &Input{Kind: Observed})
 	}
-	w.step("engine-back", &Input{Kind: RuntimeBack})
+	sim.step("engine-back", &Input{Kind: RuntimeBack})
 }
 
-// restartDaemon kills the daemon and lets another take up what is remembered. Unheard:
-// nobody can tell it what happened meanwhile.
-func (w *world) restartDaemon(what string, unheard bool) {
-	w.gen++
-	m := Memory{Facts: Remember(&w.c, "web", &w.state), Gates: w.state.Gates}
-	w.state = m.State(w.spec, w.now)
-	w.step(what, &Input{Kind: Observed, First: true, Unwatched: unheard})
+// restartDaemon kills the daemon and starts the next one with what the journal keeps.
+// unheard: the engine does not tell it what happened meanwhile.
+func (sim *simulation) restartDaemon(what string, unheard bool) {
+	sim.generation++
+	m := Memory{Facts: Remember(&sim.c, "web", &sim.state), Gates: sim.state.Gates}
+	sim.state = m.State(sim.spec, sim.now)
+	sim.step(what, &Input{Kind: Observed, First: true, Unwatched: unheard})
 }
 
-func (w *world) setHookResult(hook HookType, word string) error {
+func (sim *simulation) setHookResult(hook HookType, word string) error {
 	r, ok := map[string]prober.HookResult{
 		"succeeds":   {},
 		"falls-back": {HTTPFallback: true},
@@ -366,13 +467,13 @@ func (w *world) setHookResult(hook HookType, word string) error {
 		"cannot":     {Err: errors.New("the engine is away"), NotAsked: true},
 	}[word]
 	if !ok {
-		return fmt.Errorf("unknown end %q", word)
+		return fmt.Errorf("unknown result %q", word)
 	}
-	w.hookEnds[hook] = r
+	sim.hookEnds[hook] = r
 	return nil
 }
 
-func (w *world) setAnswer(probe ProbeType, word string) error {
+func (sim *simulation) setAnswer(probe ProbeType, word string) error {
 	r, ok := map[string]prober.Result{
 		"succeeds": {Outcome: prober.Success, Latency: time.Millisecond},
 		"warns":    {Outcome: prober.Success, Warning: true, Cause: prober.Redirect, Output: "Probe terminated redirects"},
@@ -382,6 +483,6 @@ func (w *world) setAnswer(probe ProbeType, word string) error {
 	if !ok {
 		return fmt.Errorf("unknown answer %q", word)
 	}
-	w.answers[probe] = r
+	sim.answers[probe] = r
 	return nil
 }

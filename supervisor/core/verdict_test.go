@@ -11,7 +11,7 @@ import (
 )
 
 // said are answers by a letter.
-var said = map[rune]prober.Result{
+var answersByLetter = map[rune]prober.Result{
 	's': {Outcome: prober.Success},
 	'w': {Outcome: prober.Success, Warning: true, Cause: prober.Redirect, Output: "probe output"},
 	'f': {Outcome: prober.Failure, Cause: prober.ExitCode, Output: "probe output"},
@@ -21,8 +21,8 @@ var said = map[rune]prober.Result{
 
 // standing is a probe's verdict with the length of its row of results: "S2", or
 // "F0h" when it is held.
-func standing(w *world, probe ProbeType) string {
-	y := &w.state.Health.Probes[probe]
+func verdictOf(sim *simulation, probe ProbeType) string {
+	y := &sim.state.Health.Probes[probe]
 	text := fmt.Sprintf("%c%d", y.Result.String()[0], y.Run)
 	if y.OnHold {
 		text += "h"
@@ -55,19 +55,19 @@ func TestVerdicts(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Attr("kubelet", tt.kubelet)
-			w := probed(t, tt.probe, tt.timing)
+			sim := simulateProbe(t, tt.probe, tt.timing)
 			var got []string
 			for i, letter := range []rune(strings.ReplaceAll(tt.answers, " ", "")) {
-				w.answers[tt.probe] = said[letter]
+				sim.answers[tt.probe] = answersByLetter[letter]
 				if i == 0 {
-					w.goesOn("0s runs")
+					sim.play("0s runs")
 				}
-				w.goTo(w.begin.Add(time.Duration(i) * time.Second))
-				got = append(got, standing(w, tt.probe))
-				if askedSoFar(w, tt.probe) != i+1 {
-					t.Fatalf("asked %d times after %d s", askedSoFar(w, tt.probe), i)
+				sim.advanceTo(sim.start.Add(time.Duration(i) * time.Second))
+				got = append(got, verdictOf(sim, tt.probe))
+				if probeCount(sim, tt.probe) != i+1 {
+					t.Fatalf("asked %d times after %d s", probeCount(sim, tt.probe), i)
 				}
-				if ready, _, _ := w.view().Readiness(); tt.probe == Readiness && ready != strings.HasPrefix(got[i], "S") {
+				if ready, _, _ := sim.view().Readiness(); tt.probe == Readiness && ready != strings.HasPrefix(got[i], "S") {
 					t.Errorf("after %d s: %s, ready %v", i, got[i], ready)
 				}
 			}
@@ -95,18 +95,18 @@ func TestWhatAnAnswerComesTo(t *testing.T) {
 		for _, probe := range everyProbe {
 			t.Run(tt.name+", "+probe.String(), func(t *testing.T) {
 				t.Attr("kubelet", tt.kubelet)
-				w := probed(t, probe, everySecond)
-				w.answers[probe] = said[tt.letter]
-				w.goesOn("0s runs")
+				sim := simulateProbe(t, probe, everySecond)
+				sim.answers[probe] = answersByLetter[tt.letter]
+				sim.play("0s runs")
 				want := tt.want
 				if want == prober.Unknown { // what it was
 					want = initial[probe]
 				}
-				y := w.state.Health.Probes[probe]
-				if y.Result != want || y.Outcome != tt.want || y.Last != said[tt.letter] || w.state.Totals.Outcomes[probe][tt.want] != 1 || askedSoFar(w, probe) != 1 {
+				y := sim.state.Health.Probes[probe]
+				if y.Result != want || y.Outcome != tt.want || y.Last != answersByLetter[tt.letter] || sim.state.Totals.Outcomes[probe][tt.want] != 1 || probeCount(sim, probe) != 1 {
 					t.Errorf("%+v, want %s", y, want)
 				}
-				if stops := w.state.Action.Stopping != NoCause; stops != (tt.want == prober.Failure && probe != Readiness) {
+				if stops := sim.state.Action.Stopping != NoCause; stops != (tt.want == prober.Failure && probe != Readiness) {
 					t.Errorf("is to be stopped: %v", stops)
 				}
 			})
@@ -118,24 +118,24 @@ func TestProbeThatIsNotThere(t *testing.T) {
 	for _, probe := range everyProbe {
 		t.Run(probe.String(), func(t *testing.T) {
 			t.Attr("kubelet", "96")
-			w := tale(t, "startup="+everySecond, "liveness="+everySecond, "readiness="+everySecond, probe.String()+"=none", "0s runs")
+			sim := simulate(t, "startup="+everySecond, "liveness="+everySecond, "readiness="+everySecond, probe.String()+"=none", "0s runs")
 			for _, at := range []string{"0s", "10s", "10s exits 1", "1m"} {
-				w.goesOn(at)
-				if y := w.state.Health.Probes[probe]; y.Result != prober.Success || askedSoFar(w, probe) != 0 {
+				sim.play(at)
+				if y := sim.state.Health.Probes[probe]; y.Result != prober.Success || probeCount(sim, probe) != 0 {
 					t.Errorf("%s: %+v", at, y)
 				}
 			}
-			if !w.state.Conditions.Ready.Status || !w.state.Conditions.Started.Status {
-				t.Errorf("not ready and started: %+v", w.state)
+			if !sim.state.Conditions.Ready.Status || !sim.state.Conditions.Started.Status {
+				t.Errorf("not ready and started: %+v", sim.state)
 			}
 		})
 	}
 }
 
 // probeEvents returns the events that are about probes, in order.
-func probeEvents(w *world) []string {
+func probeEvents(sim *simulation) []string {
 	var events []string
-	for line := range strings.Lines(w.told.String()) {
+	for line := range strings.Lines(sim.transcript.String()) {
 		line = strings.TrimSpace(line)
 		if strings.HasPrefix(line, EventUnhealthy+" ") || strings.HasPrefix(line, EventProbeWarning+" ") {
 			events = append(events, line)
@@ -159,23 +159,23 @@ func TestProbeEvents(t *testing.T) {
 		for _, probe := range everyProbe {
 			t.Run(tt.name+", "+probe.String(), func(t *testing.T) {
 				t.Attr("kubelet", "107")
-				w := probed(t, probe, "0s/1s/1/3")
+				sim := simulateProbe(t, probe, "0s/1s/1/3")
 				for i, letter := range tt.answers {
-					w.answers[probe] = said[letter]
+					sim.answers[probe] = answersByLetter[letter]
 					if i == 0 {
-						w.goesOn("0s runs")
+						sim.play("0s runs")
 					}
-					w.goTo(w.begin.Add(time.Duration(i) * time.Second))
+					sim.advanceTo(sim.start.Add(time.Duration(i) * time.Second))
 				}
 				var want []string
 				for _, format := range tt.want {
 					want = append(want, fmt.Sprintf(format, probe.Title()))
 				}
-				if got := probeEvents(w); !slices.Equal(got, want) {
+				if got := probeEvents(sim); !slices.Equal(got, want) {
 					t.Errorf("events %q, want %q", got, want)
 				}
-				if last := []rune(tt.answers)[len(tt.answers)-1]; w.state.Health.Probes[probe].Last != said[last] {
-					t.Errorf("the status does not show the answer: %+v", w.state.Health.Probes[probe].Last)
+				if last := []rune(tt.answers)[len(tt.answers)-1]; sim.state.Health.Probes[probe].Last != answersByLetter[last] {
+					t.Errorf("the status does not show the answer: %+v", sim.state.Health.Probes[probe].Last)
 				}
 			})
 		}
@@ -188,23 +188,23 @@ func TestHeldUntilTheNextRun(t *testing.T) {
 		t.Run(probe.String()+" fails, held until the next run", func(t *testing.T) {
 			t.Attr("kubelet", "134")
 			name := probe.String()
-			w := probed(t, probe, everySecond, "drain=10s", "0s "+name+" fails", "0s runs")
-			run := w.state.Run.ID
-			if got := standing(w, probe); got != "F0h" {
+			sim := simulateProbe(t, probe, everySecond, "drain=10s", "0s "+name+" fails", "0s runs")
+			run := sim.state.Run.ID
+			if got := verdictOf(sim, probe); got != "F0h" {
 				t.Fatalf("after the failure: %s, want F0h", got)
 			}
-			w.goesOn("1s "+name+" succeeds", "5s")
-			w.step("a success that nobody waits for", &Input{Kind: ProbeAnswered, Probe: probe, Result: said['s']})
-			w.goesOn("9500ms")
-			if got := standing(w, probe); got != "F0h" || askedSoFar(w, probe) != 1 || w.state.Run.ID != run {
-				t.Errorf("while held: %s, asked %d times", got, askedSoFar(w, probe))
+			sim.play("1s "+name+" succeeds", "5s")
+			sim.step("a success that nobody waits for", &Input{Kind: ProbeAnswered, Probe: probe, Result: answersByLetter['s']})
+			sim.play("9500ms")
+			if got := verdictOf(sim, probe); got != "F0h" || probeCount(sim, probe) != 1 || sim.state.Run.ID != run {
+				t.Errorf("while held: %s, asked %d times", got, probeCount(sim, probe))
 			}
-			w.goesOn("10001ms")
-			if got := standing(w, probe); got != next || askedSoFar(w, probe) != 2 || w.state.Run.ID == run {
-				t.Errorf("in the next run: %s, want %s; asked %d times\n%s", got, next, askedSoFar(w, probe), w.told.String())
+			sim.play("10001ms")
+			if got := verdictOf(sim, probe); got != next || probeCount(sim, probe) != 2 || sim.state.Run.ID == run {
+				t.Errorf("in the next run: %s, want %s; asked %d times\n%s", got, next, probeCount(sim, probe), sim.transcript.String())
 			}
-			w.step("a failure that nobody waits for", &Input{Kind: ProbeAnswered, Probe: probe, Result: said['f']})
-			if got := standing(w, probe); got != next {
+			sim.step("a failure that nobody waits for", &Input{Kind: ProbeAnswered, Probe: probe, Result: answersByLetter['f']})
+			if got := verdictOf(sim, probe); got != next {
 				t.Errorf("a late answer counted: %s, want %s", got, next)
 			}
 		})
@@ -227,12 +227,12 @@ func TestRowsEndWithTheRun(t *testing.T) {
 	} {
 		t.Run(tt.probe.String()+" "+tt.answer+" twice, then once more", func(t *testing.T) {
 			t.Attr("kubelet", tt.kubelet)
-			w := probed(t, tt.probe, tt.timing, "0s "+tt.probe.String()+" "+tt.answer, "0s runs", "1500ms")
-			if got := standing(w, tt.probe); got != tt.before {
+			sim := simulateProbe(t, tt.probe, tt.timing, "0s "+tt.probe.String()+" "+tt.answer, "0s runs", "1500ms")
+			if got := verdictOf(sim, tt.probe); got != tt.before {
 				t.Errorf("before the end: %s, want %s", got, tt.before)
 			}
-			w.goesOn("1500ms exits 1", "1600ms")
-			if got := standing(w, tt.probe); got != tt.after || askedSoFar(w, tt.probe) != 3 {
+			sim.play("1500ms exits 1", "1600ms")
+			if got := verdictOf(sim, tt.probe); got != tt.after || probeCount(sim, tt.probe) != 3 {
 				t.Errorf("in the next run: %s, want %s", got, tt.after)
 			}
 		})
@@ -249,14 +249,14 @@ func TestLivenessWaitsForTheStart(t *testing.T) {
 	} {
 		t.Run("the end "+tt.name, func(t *testing.T) {
 			t.Attr("kubelet", "139")
-			w := probed(t, Liveness, everySecond, append([]string{"drain=1h", "0s liveness fails"}, tt.lines...)...)
-			w.goTo(w.begin.Add(20*time.Second - 1))
-			if got := standing(w, Liveness); w.state.Conditions.Started.Status || got != "S0" || askedSoFar(w, Liveness) != 0 || w.state.Action.Stopping != NoCause {
-				t.Errorf("not started: %s, %+v", got, w.state)
+			sim := simulateProbe(t, Liveness, everySecond, append([]string{"drain=1h", "0s liveness fails"}, tt.lines...)...)
+			sim.advanceTo(sim.start.Add(20*time.Second - 1))
+			if got := verdictOf(sim, Liveness); sim.state.Conditions.Started.Status || got != "S0" || probeCount(sim, Liveness) != 0 || sim.state.Action.Stopping != NoCause {
+				t.Errorf("not started: %s, %+v", got, sim.state)
 			}
-			w.goesOn("21s")
-			if got := standing(w, Liveness); !w.state.Conditions.Started.Status || got != "F0h" || w.state.Action.Stopping != ByLiveness {
-				t.Errorf("started: %s, %+v", got, w.state)
+			sim.play("21s")
+			if got := verdictOf(sim, Liveness); !sim.state.Conditions.Started.Status || got != "F0h" || sim.state.Action.Stopping != ByLiveness {
+				t.Errorf("started: %s, %+v", got, sim.state)
 			}
 		})
 	}
@@ -264,16 +264,16 @@ func TestLivenessWaitsForTheStart(t *testing.T) {
 
 func TestStartupIsNotAskedOnceStarted(t *testing.T) {
 	t.Attr("kubelet", "140")
-	w := probed(t, Startup, "0s/1s/1/2", "0s startup fails", "0s runs")
-	if got := standing(w, Startup); got != "U1" {
+	sim := simulateProbe(t, Startup, "0s/1s/1/2", "0s startup fails", "0s runs")
+	if got := verdictOf(sim, Startup); got != "U1" {
 		t.Errorf("after one failure: %s, want U1", got)
 	}
-	w.goesOn("500ms startup succeeds", "1s")
-	if got := standing(w, Startup); got != "S0h" || !w.state.Conditions.Started.Status {
+	sim.play("500ms startup succeeds", "1s")
+	if got := verdictOf(sim, Startup); got != "S0h" || !sim.state.Conditions.Started.Status {
 		t.Errorf("after a success: %s, want S0h", got)
 	}
-	w.goesOn("1500ms startup fails", "1m")
-	if got := standing(w, Startup); got != "S0h" || askedSoFar(w, Startup) != 2 || !w.state.Conditions.Started.Status || len(w.acts()) != 0 {
-		t.Errorf("once it has started: %s, asked %d times", got, askedSoFar(w, Startup))
+	sim.play("1500ms startup fails", "1m")
+	if got := verdictOf(sim, Startup); got != "S0h" || probeCount(sim, Startup) != 2 || !sim.state.Conditions.Started.Status || len(sim.actions()) != 0 {
+		t.Errorf("once it has started: %s, asked %d times", got, probeCount(sim, Startup))
 	}
 }

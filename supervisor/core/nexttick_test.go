@@ -33,13 +33,13 @@ func TestNextLook(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Attr("kubelet", "191")
 			for range 2 { // without jitter it is the same another time
-				w := tale(t, tt.lines...)
+				sim := simulate(t, tt.lines...)
 				got := time.Duration(nothing)
-				if due := NextTick(&w.state); !due.IsZero() {
-					got = due.Sub(w.now).Round(time.Millisecond)
+				if due := NextTick(&sim.state); !due.IsZero() {
+					got = due.Sub(sim.now).Round(time.Millisecond)
 				}
-				if acts := w.acts(); got != tt.want || !slices.Equal(acts, tt.acts) {
-					t.Errorf("due in %v, want %v; acts %q, want %q\n%s", got, tt.want, acts, tt.acts, w.told.String())
+				if acts := sim.actions(); got != tt.want || !slices.Equal(acts, tt.acts) {
+					t.Errorf("due in %v, want %v; acts %q, want %q\n%s", got, tt.want, acts, tt.acts, sim.transcript.String())
 				}
 			}
 		})

@@ -19,15 +19,15 @@ var everyProbe = []ProbeType{Startup, Liveness, Readiness}
 
 // probed is a world whose container has one probe, in which these lines have come
 // true.
-func probed(t *testing.T, probe ProbeType, timing string, lines ...string) *world {
+func simulateProbe(t *testing.T, probe ProbeType, timing string, lines ...string) *simulation {
 	t.Helper()
-	return tale(t, append([]string{probe.String() + "=" + timing}, lines...)...)
+	return simulate(t, append([]string{probe.String() + "=" + timing}, lines...)...)
 }
 
 // askedSoFar returns how often a probe was asked, over all runs.
-func askedSoFar(w *world, probe ProbeType) int {
+func probeCount(sim *simulation, probe ProbeType) int {
 	n := uint64(0)
-	for _, k := range w.state.Totals.Outcomes[probe] {
+	for _, k := range sim.state.Totals.Outcomes[probe] {
 		n += k
 	}
 	return int(n)
@@ -35,47 +35,47 @@ func askedSoFar(w *world, probe ProbeType) int {
 
 // askedAgain lets more time go by than any back-off takes, and says whether the probe
 // was asked in it.
-func askedAgain(w *world, probe ProbeType) bool {
-	before := askedSoFar(w, probe)
-	w.goTo(w.now.Add(10 * time.Minute))
-	return askedSoFar(w, probe) > before
+func probedAgain(sim *simulation, probe ProbeType) bool {
+	before := probeCount(sim, probe)
+	sim.advanceTo(sim.now.Add(10 * time.Minute))
+	return probeCount(sim, probe) > before
 }
 
 // What does not run is not asked, and is when it runs.
 func TestProbesWaitForARun(t *testing.T) {
-	see := func(w *world) { w.step("seen", &Input{Kind: Observed}) }
+	see := func(sim *simulation) { sim.step("seen", &Input{Kind: Observed}) }
 	for _, tt := range []struct {
 		name    string
 		kubelet string
-		before  func(*world)
+		before  func(*simulation)
 		want    prober.Outcome
 		then    string
 	}{
-		{"nothing is known of it", "108", func(w *world) { w.step("", &Input{Kind: Tick}) }, prober.Unknown, "1m runs"},
+		{"nothing is known of it", "108", func(sim *simulation) { sim.step("", &Input{Kind: Tick}) }, prober.Unknown, "1m runs"},
 		{"made, not started", "112", see, prober.Failure, "1m runs"},
-		{"its back-off is not over", "112", func(w *world) { w.goesOn("0s runs", "1s exits 1", "2s exits 1") }, prober.Failure, "1m"},
-		{"the engine is to restart it", "112", func(w *world) {
-			w.c.RestartPolicy = "always"
-			w.goesOn("0s runs", "1s")
-			w.endRun(1)
-			w.c.State = runtime.Restarting
-			see(w)
+		{"its back-off is not over", "112", func(sim *simulation) { sim.play("0s runs", "1s exits 1", "2s exits 1") }, prober.Failure, "1m"},
+		{"the engine is to restart it", "112", func(sim *simulation) {
+			sim.c.RestartPolicy = "always"
+			sim.play("0s runs", "1s")
+			sim.endRun(1)
+			sim.c.State = runtime.Restarting
+			see(sim)
 		}, prober.Failure, "1m runs"},
 	} {
 		for _, probe := range everyProbe {
 			t.Run(tt.name+", "+probe.String(), func(t *testing.T) {
 				t.Attr("kubelet", tt.kubelet)
-				w := probed(t, probe, everySecond)
-				tt.before(w)
-				asked := askedSoFar(w, probe)
-				w.goTo(w.now.Add(5 * time.Second))
-				y := w.state.Health.Probes[probe]
-				if y.Result != tt.want || !y.LastAt.IsZero() && tt.want == prober.Unknown || !y.Due.IsZero() || askedSoFar(w, probe) != asked {
+				sim := simulateProbe(t, probe, everySecond)
+				tt.before(sim)
+				asked := probeCount(sim, probe)
+				sim.advanceTo(sim.now.Add(5 * time.Second))
+				y := sim.state.Health.Probes[probe]
+				if y.Result != tt.want || !y.LastAt.IsZero() && tt.want == prober.Unknown || !y.Due.IsZero() || probeCount(sim, probe) != asked {
 					t.Errorf("before it runs: %+v, want %s", y, tt.want)
 				}
-				w.goesOn(tt.then)
-				if y := w.state.Health.Probes[probe]; askedSoFar(w, probe) == asked || y.Result != prober.Success {
-					t.Errorf("when it runs: %+v\n%s", y, w.told.String())
+				sim.play(tt.then)
+				if y := sim.state.Health.Probes[probe]; probeCount(sim, probe) == asked || y.Result != prober.Success {
+					t.Errorf("when it runs: %+v\n%s", y, sim.transcript.String())
 				}
 			})
 		}
@@ -89,18 +89,18 @@ func TestProbesOfWhatWasFoundEnded(t *testing.T) {
 			for _, probe := range everyProbe {
 				t.Run(fmt.Sprintf("%s under %s, %s", phase, policy, probe), func(t *testing.T) {
 					t.Attr("kubelet", "109")
-					w := probed(t, probe, everySecond, "policy="+string(policy))
-					w.startRun()
-					w.c.StartedAt = w.now.Add(-time.Minute)
-					w.endRun(code)
-					w.step("found", &Input{Kind: Observed, Unwatched: true})
-					again := askedAgain(w, probe)
-					v, y := w.view(), w.state.Health.Probes[probe]
+					sim := simulateProbe(t, probe, everySecond, "policy="+string(policy))
+					sim.startRun()
+					sim.c.StartedAt = sim.now.Add(-time.Minute)
+					sim.endRun(code)
+					sim.step("found", &Input{Kind: Observed, Unwatched: true})
+					again := probedAgain(sim, probe)
+					v, y := sim.view(), sim.state.Health.Probes[probe]
 					if v.Phase() != phase || y.Result != initial[probe] || !y.LastAt.IsZero() || y.Outcome != prober.Unknown {
 						t.Errorf("phase %s, %+v", v.Phase(), y)
 					}
-					if again || !NextTick(&w.state).IsZero() {
-						t.Errorf("probing goes on:\n%s", w.told.String())
+					if again || !NextTick(&sim.state).IsZero() {
+						t.Errorf("probing goes on:\n%s", sim.transcript.String())
 					}
 				})
 			}
@@ -136,23 +136,23 @@ func TestProbesOfWhatSomebodyStops(t *testing.T) {
 		for _, signal := range []string{"15", "9"} {
 			t.Run(tt.name+", signal "+signal, func(t *testing.T) {
 				t.Attr("kubelet", "110")
-				w := probed(t, tt.probe, tt.timing, append(tt.before, "0s runs", "3500ms")...)
-				started, atOnce := w.state.Conditions.Started.Status, tt.want
+				sim := simulateProbe(t, tt.probe, tt.timing, append(tt.before, "0s runs", "3500ms")...)
+				started, atOnce := sim.state.Conditions.Started.Status, tt.want
 				if tt.probe == Readiness {
-					atOnce = w.state.Health.Probes[Readiness].Result
+					atOnce = sim.state.Health.Probes[Readiness].Result
 				}
-				w.goesOn("3500ms signalled "+signal, "3500ms "+tt.probe.String()+" "+tt.after)
-				asked := askedSoFar(w, tt.probe)
+				sim.play("3500ms signalled "+signal, "3500ms "+tt.probe.String()+" "+tt.after)
+				asked := probeCount(sim, tt.probe)
 				for i, want := range []prober.Outcome{atOnce, tt.want, tt.want} {
-					w.goesOn([]string{"3500ms", "4500ms", "20s"}[i])
-					if got := w.state.Health.Probes[tt.probe].Result; got != want {
-						t.Errorf("look %d: %s, want %s\n%s", i, got, want, w.told.String())
+					sim.play([]string{"3500ms", "4500ms", "20s"}[i])
+					if got := sim.state.Health.Probes[tt.probe].Result; got != want {
+						t.Errorf("look %d: %s, want %s\n%s", i, got, want, sim.transcript.String())
 					}
 				}
-				if got := askedSoFar(w, tt.probe) > asked; got != (tt.probe == Readiness) || w.state.Conditions.Ready.Status || w.state.Conditions.Started.Status != started {
-					t.Errorf("asked on: %v; %+v", got, w.state)
+				if got := probeCount(sim, tt.probe) > asked; got != (tt.probe == Readiness) || sim.state.Conditions.Ready.Status || sim.state.Conditions.Started.Status != started {
+					t.Errorf("asked on: %v; %+v", got, sim.state)
 				}
-				if acts := w.acts(); len(acts) != 0 {
+				if acts := sim.actions(); len(acts) != 0 {
 					t.Errorf("did %q", acts)
 				}
 			})
@@ -182,20 +182,20 @@ func TestProbesOfWhatHasEnded(t *testing.T) {
 			t.Run(tt.name+", "+probe.String(), func(t *testing.T) {
 				t.Attr("kubelet", tt.kubelet)
 				lines := append([]string{"0s runs"}, tt.lines...)
-				w := probed(t, probe, everySecond, lines...)
-				y := w.state.Health.Probes[probe]
-				if askedSoFar(w, probe) == 0 || y.Result != prober.Failure || !y.Due.IsZero() {
+				sim := simulateProbe(t, probe, everySecond, lines...)
+				y := sim.state.Health.Probes[probe]
+				if probeCount(sim, probe) == 0 || y.Result != prober.Failure || !y.Due.IsZero() {
 					t.Errorf("at the end of the run: %+v", y)
 				}
-				due := w.state.Action.Restart != NoCause
-				if again := askedAgain(w, probe); again != tt.again || due != tt.again {
-					t.Errorf("a start is due: %v, asked again: %v, want %v\n%s", due, again, tt.again, w.told.String())
+				due := sim.state.Action.Restart != NoCause
+				if again := probedAgain(sim, probe); again != tt.again || due != tt.again {
+					t.Errorf("a start is due: %v, asked again: %v, want %v\n%s", due, again, tt.again, sim.transcript.String())
 				}
 				want := prober.Failure
 				if tt.again {
 					want = prober.Success
 				}
-				if y := w.state.Health.Probes[probe]; y.Result != want || y.Due.IsZero() != (!tt.again || probe == Startup) {
+				if y := sim.state.Health.Probes[probe]; y.Result != want || y.Due.IsZero() != (!tt.again || probe == Startup) {
 					t.Errorf("long after: %+v", y)
 				}
 			})

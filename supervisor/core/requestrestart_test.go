@@ -9,16 +9,16 @@ import (
 // A restart that somebody asks for in the middle of a docker stop is the newer wish:
 // what that stop still does is no other.
 func TestRestartAskedDuringAStop(t *testing.T) {
-	w := newWorld(t)
-	w.silent, w.stopTakes = true, time.Hour
+	sim := newSimulation(t)
+	sim.noTranscript, sim.stopTakes = true, time.Hour
 	for _, line := range []string{"0s runs", "10s signalled 15", "15s restart-asked", "20s signalled 9"} {
-		if err := w.obey(strings.Fields(line)); err != nil {
+		if err := sim.playLine(strings.Fields(line)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	w.endRun(137)
-	w.step("", &Input{Kind: Observed})
-	if s := &w.state; s.OperatorStopped() || s.Action.Restart != ByOperator {
+	sim.endRun(137)
+	sim.step("", &Input{Kind: Observed})
+	if s := &sim.state; s.OperatorStopped() || s.Action.Restart != ByOperator {
 		t.Errorf("stopped by an operator: %v, to be started: %v", s.OperatorStopped(), s.Action.Restart)
 	}
 }

@@ -10,39 +10,29 @@ import (
 )
 
 // pod is some containers of one service, one world each.
-type pod []*world
+type pod []*simulation
 
 func newPod(t *testing.T, containers int, policy RestartPolicy) pod {
 	t.Helper()
 	p := make(pod, containers)
 	for i := range p {
-		p[i] = newWorld(t)
+		p[i] = newSimulation(t)
 		p[i].spec.RestartPolicy = policy
-		p[i].happens(t, "runs")
+		p[i].playNow("runs")
 	}
 	return p
 }
 
-func (w *world) happens(t *testing.T, what string) {
-	t.Helper()
-	words := strings.Fields(what)
-	if err := w.happen(words[0], words[1:]); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func (w *world) view() *View { return &View{Container: &w.c, Spec: w.spec, State: w.state} }
-
 func (p pod) phase() Phase {
 	var members []*View
-	for _, w := range p {
-		members = append(members, w.view())
+	for _, sim := range p {
+		members = append(members, sim.view())
 	}
 	return ServicePhase(members)
 }
 
 // aftermath is what follows for each container that ended, and for the service.
-type aftermath struct {
+type afterEnd struct {
 	container Phase
 	service   Phase
 	starts    bool
@@ -51,10 +41,10 @@ type aftermath struct {
 // The examples of Kubernetes' page "Pod Lifecycle": what follows when containers end,
 // under each restart policy.
 func TestServicePhaseAfterEnds(t *testing.T) {
-	restarts := aftermath{PhaseRunning, PhaseRunning, true}
-	succeeds := aftermath{PhaseSucceeded, PhaseSucceeded, false}
-	fails := aftermath{PhaseFailed, PhaseFailed, false}
-	failsHalf := aftermath{PhaseFailed, PhaseRunning, false}
+	restarts := afterEnd{PhaseRunning, PhaseRunning, true}
+	succeeds := afterEnd{PhaseSucceeded, PhaseSucceeded, false}
+	fails := afterEnd{PhaseFailed, PhaseFailed, false}
+	failsHalf := afterEnd{PhaseFailed, PhaseRunning, false}
 	const completed, failed, oom = `Exited "Container web exited with code 0 (Completed)"`,
 		`Exited "Container web exited with code 1 (Error)"`, `OOMKilled "Container web exited with code 137 (OOMKilled)"`
 	for _, tt := range []struct {
@@ -62,7 +52,7 @@ func TestServicePhaseAfterEnds(t *testing.T) {
 		containers               int
 		ends                     []string // of the first container, the second one
 		event                    string
-		always, onFailure, never aftermath
+		always, onFailure, never afterEnd
 	}{
 		{"one of one exits with success", 1, []string{"exits 0"}, completed, restarts, succeeds, succeeds},
 		{"one of one exits with failure", 1, []string{"exits 1"}, failed, restarts, restarts, fails},
@@ -70,20 +60,20 @@ func TestServicePhaseAfterEnds(t *testing.T) {
 		{"two of two exit with failure", 2, []string{"exits 1", "exits 1"}, failed, restarts, restarts, fails},
 		{"one of one is out of memory", 1, []string{"oom 137"}, oom, restarts, restarts, fails},
 	} {
-		for policy, want := range map[RestartPolicy]aftermath{Always: tt.always, OnFailure: tt.onFailure, Never: tt.never} {
+		for policy, want := range map[RestartPolicy]afterEnd{Always: tt.always, OnFailure: tt.onFailure, Never: tt.never} {
 			t.Run(fmt.Sprintf("%s/%s", tt.name, policy), func(t *testing.T) {
 				p := newPod(t, tt.containers, policy)
 				if got := p.phase(); got != PhaseRunning {
 					t.Errorf("before: %s", got)
 				}
 				for i, end := range tt.ends {
-					p[i].happens(t, end)
+					p[i].playNow(end)
 				}
 				if got := p.phase(); got != want.service {
 					t.Errorf("service: %s, want %s", got, want.service)
 				}
 				for i := range tt.ends {
-					checkEnded(t, p[i], tt.event, want)
+					checkAfterEnd(t, p[i], tt.event, want)
 				}
 			})
 		}
@@ -91,19 +81,19 @@ func TestServicePhaseAfterEnds(t *testing.T) {
 }
 
 // checkEnded checks one container that has just ended, now and an hour later.
-func checkEnded(t *testing.T, w *world, event string, want aftermath) {
+func checkAfterEnd(t *testing.T, sim *simulation, event string, want afterEnd) {
 	t.Helper()
-	if got := w.view().Phase(); got != want.container {
+	if got := sim.view().Phase(); got != want.container {
 		t.Errorf("container: %s, want %s", got, want.container)
 	}
-	if n := strings.Count(w.told.String(), event); n != 1 {
-		t.Errorf("%d times %s, want once, in\n%s", n, event, &w.told)
+	if n := strings.Count(sim.transcript.String(), event); n != 1 {
+		t.Errorf("%d times %s, want once, in\n%s", n, event, &sim.transcript)
 	}
-	w.goTo(w.now.Add(time.Hour))
-	if got := w.state.Engine.State == runtime.Running; got != want.starts || w.state.RestartCount() > 1 {
-		t.Errorf("started again: %v, want %v; %d restarts", got, want.starts, w.state.RestartCount())
+	sim.advanceTo(sim.now.Add(time.Hour))
+	if got := sim.state.Engine.State == runtime.Running; got != want.starts || sim.state.RestartCount() > 1 {
+		t.Errorf("started again: %v, want %v; %d restarts", got, want.starts, sim.state.RestartCount())
 	}
-	if got := w.view().Phase(); got != want.container {
+	if got := sim.view().Phase(); got != want.container {
 		t.Errorf("container, later: %s, want %s", got, want.container)
 	}
 }
@@ -111,10 +101,10 @@ func checkEnded(t *testing.T, w *world, event string, want aftermath) {
 // A container that waits for its back-off to be over keeps its service running.
 func TestServicePhaseInBackOff(t *testing.T) {
 	p := newPod(t, 2, OnFailure)
-	p[1].happens(t, "exits 0")
+	p[1].playNow("exits 0")
 	for range 2 {
-		p[0].goTo(p[0].now.Add(time.Second))
-		p[0].happens(t, "exits 1")
+		p[0].advanceTo(p[0].now.Add(time.Second))
+		p[0].playNow("exits 1")
 	}
 	if got := p[0].view().Waiting(); got == nil || got.Reason != WaitCrashLoop {
 		t.Fatalf("it waits for %+v", got)
@@ -179,15 +169,15 @@ func TestServicePhaseOfSeveral(t *testing.T) {
 
 // What has ended is not started any more, from its end on.
 func TestStartedEndsWithTheRun(t *testing.T) {
-	w := newWorld(t)
-	w.spec.RestartPolicy = Never
-	w.happens(t, "runs")
-	if started, since := w.view().Started(); !started || !since.Equal(w.begin) {
+	sim := newSimulation(t)
+	sim.spec.RestartPolicy = Never
+	sim.playNow("runs")
+	if started, since := sim.view().Started(); !started || !since.Equal(sim.start) {
 		t.Errorf("running: %v since %v", started, since)
 	}
-	w.goTo(w.begin.Add(time.Minute))
-	w.happens(t, "exits 0")
-	if started, since := w.view().Started(); started || !since.Equal(w.now) {
-		t.Errorf("ended: %v since %v, want false since %v", started, since, w.now)
+	sim.advanceTo(sim.start.Add(time.Minute))
+	sim.playNow("exits 0")
+	if started, since := sim.view().Started(); started || !since.Equal(sim.now) {
+		t.Errorf("ended: %v since %v, want false since %v", started, since, sim.now)
 	}
 }
