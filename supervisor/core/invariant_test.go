@@ -10,119 +10,140 @@ import (
 	"healthd/runtime"
 )
 
-// check holds one step against what must be true of every step.
+// must fails the test unless a rule holds.
+type must func(holds bool, rule string)
+
+// checkInvariants checks what must be true of every step.
 func (sim *simulation) checkInvariants(before State, in *Input, fx []Effect) {
 	s := &sim.state
-	must := func(ok bool, rule string) {
-		if !ok {
-			sim.t.Helper() // is dear
+	must := func(holds bool, rule string) {
+		if !holds {
+			sim.t.Helper() // is slow
 			sim.t.Fatalf("%v: %s\nbefore %+v\ninput %+v\nafter %+v\neffects %+v\n%s", sim.now.Sub(sim.start), rule, before, in, *s, fx, sim.transcript.String())
 		}
 	}
-	next := NextTick(s)
-	must(!s.Conditions.Ready.Status || s.Engine.State == runtime.Running && s.Conditions.Started.Status, "ready means running and started")
-	must(!s.Conditions.Ready.Status || s.Action.Stopping == NoCause && s.Ending.First.IsZero(), "nothing that is being stopped is ready")
-	must(!sim.stopVerdict() || !next.IsZero() || s.Health.Probes[Liveness].Running || s.Health.Probes[Startup].Running || s.Action.Call != NoCall || s.Run.Hooks[PreStop] == HookRunning || s.Lost || s.Shutdown.Begun,
-		"a verdict to stop leads to a stop")
-	must(!s.OperatorStopped() || s.Action.Restart == NoCause, "no start is due for what the operator stopped")
-	must(next.IsZero() || next.After(sim.now), "what is due is done in the same step")
-	must(!s.Conditions.Ready.Status || s.Conditions.ContainerReady.Status && firstUnmetGate(sim.spec, s) == "", "ready means that the probe and every gate say so")
-	if s.Engine.State == runtime.Running && !s.Draining() && !s.Conditions.Started.Status && !s.Shutdown.Begun && !sim.c.AutoRemove && s.Action.Call == NoCall {
-		y := s.Health.Probes[Startup]
-		must(s.Run.Hooks[PostStart] == HookDue || s.Run.Hooks[PostStart] == HookRunning || s.Health.Failed != NoCause || s.Lost ||
-			sim.spec.Probes[Startup] != nil && (!y.Due.IsZero() || y.Running), "what is not started is on its way to be")
-	}
-	must(!s.postStartPending() || !s.Conditions.Started.Status && !s.Conditions.Ready.Status, "nothing is started before its post_start hook has ended")
-	if s.Lasting.Backoff.Delay < before.Lasting.Backoff.Delay && in.Kind != SpecChanged && s.Engine.Resources == before.Engine.Resources {
-		must(s.Run.Exit.FinishedAt.Sub(s.Run.Exit.StartedAt) > sim.spec.Backoff.ResetAfter, "back-off shrinks only after a long run")
-	}
-	sim.checkWaitingInvariants(before, in, must)
-	calls := 0
-	var asked [NumProbes]int
-	for _, f := range fx {
-		switch f.Kind {
-		case StopContainer:
-			calls++
-			must(!s.Conditions.Ready.Status, "readiness is withdrawn before a stop")
-			must(!s.Lost && s.Run.ID != (runtime.Run{}), "nothing is stopped that cannot be seen")
-			must(s.Engine.State.Alive(), "only what runs is stopped")
-			must(!sim.c.AutoRemove, "--rm containers are never stopped")
-			must(f.Grace >= MinGrace, "the stop signal gets its time")
-			must(s.Run.Hooks[PreStop] != HookRunning, "pre_stop ends before the stop")
-			must(sim.spec.Lifecycle.PreStop == nil || s.Run.Hooks[PreStop] == HookDone || sim.c.StopTimeout == 0, "pre_stop comes before the stop")
-		case StartContainer:
-			calls++
-			must(!s.Engine.State.Alive(), "only what does not run is started")
-			must(!s.OperatorStopped(), "what the operator stopped is not started")
-			must(!s.Lasting.Held || s.Action.Restart != ByExit, "what is held is not started after an exit")
-		case RunHook:
-			must(before.Run.Hooks[f.Hook] != HookRunning || before.Run.ID != s.Run.ID, "a hook runs once")
-			must(s.Engine.State.Alive() && !s.Lost && f.Grace > 0, "a hook is for what runs and can be reached")
-			must(f.Hook == PreStop || s.Run.Hooks[PostStart] == HookRunning && s.Action.Stopping == NoCause, "nothing begins that is about to end")
-			must(f.Hook == PostStart || s.Action.Stopping != NoCause && !s.Conditions.Ready.Status, "readiness is withdrawn before pre_stop")
-		case RunProbe:
-			must(!s.postStartPending(), "no probe before post_start has ended")
-			asked[f.Probe]++
-			y := s.Health.Probes[f.Probe]
-			must(!y.OnHold, "on hold means no probe")
-			must(asked[f.Probe] == 1 && y.Running, "one probe at a time")
-			must(s.Engine.State == runtime.Running, "only what runs is probed")
-			must(f.Probe == Startup != s.Conditions.Started.Status, "startup gates liveness and readiness")
-			must(f.Late >= 0, "no probe comes early")
-		}
-	}
-	must(calls == 0 || calls == 1 && (before.Action.Call == NoCall || in.Kind == CallReturned), "one call at a time")
+	sim.checkReady(must)
+	sim.checkProgress(before, in, must)
+	sim.checkHoldsAndWaits(before, in, must)
+	sim.checkEffects(before, in, fx, must)
 	if in.Kind == ProbeAnswered && in.Result.Outcome == prober.Unknown && s.Ending.First.Equal(before.Ending.First) {
-		must(s.Health.Probes[in.Probe].Run == before.Health.Probes[in.Probe].Run && s.Conditions.Ready.Status == before.Conditions.Ready.Status, "unknown moves nothing")
+		must(s.Health.Probes[in.Probe].Run == before.Health.Probes[in.Probe].Run && s.Conditions.Ready.Status == before.Conditions.Ready.Status, "Unknown does not count")
+	}
+	if in.Kind == EngineRestarted {
+		must(!s.Ending.MaybeEngine, "after a restart of the engine it is clear whether its shutdown stopped the run")
 	}
 }
 
-// checkWaiting is check for holds and for restarts that have to wait.
-func (sim *simulation) checkWaitingInvariants(before State, in *Input, must func(bool, string)) {
-	sim.t.Helper()
+func (sim *simulation) checkReady(must must) {
+	s := &sim.state
+	must(!s.Conditions.Ready.Status || s.Engine.State == runtime.Running && s.Conditions.Started.Status, "a ready container is running and started")
+	must(!s.Conditions.Ready.Status || s.Action.Stopping == NoCause && s.Ending.First.IsZero(), "a container that is being stopped is not ready")
+	must(!s.Conditions.Ready.Status || s.Conditions.ContainerReady.Status && firstUnmetGate(sim.spec, s) == "", "ready needs the readiness probe and every gate")
+	must(!s.postStartPending() || !s.Conditions.Started.Status && !s.Conditions.Ready.Status, "a container is not started before its post_start hook has succeeded")
+}
+
+// checkProgress checks that what must follow is scheduled, and nothing else.
+func (sim *simulation) checkProgress(before State, in *Input, must must) {
+	s, next := &sim.state, NextTick(&sim.state)
+	must(next.IsZero() || next.After(sim.now), "what is due is done in the same step")
+	must(!sim.failureVerdict() || !next.IsZero() || s.Health.Probes[Liveness].Running || s.Health.Probes[Startup].Running || s.Action.Call != NoCall || s.Run.Hooks[PreStop] == HookRunning || s.Lost || s.Shutdown.Begun,
+		"a failure verdict leads to a stop")
+	must(!s.OperatorStopped() || s.Action.Restart == NoCause, "no start is due after an operator's stop")
+	must(!s.OperatorStopped() || !s.Engine.State.Alive(), "a running container is not stopped")
+	if s.Engine.State == runtime.Running && !s.Draining() && !s.Conditions.Started.Status && !s.Shutdown.Begun && !sim.c.AutoRemove && s.Action.Call == NoCall {
+		y := s.Health.Probes[Startup]
+		must(s.Run.Hooks[PostStart] == HookDue || s.Run.Hooks[PostStart] == HookRunning || s.Health.Failed != NoCause || s.Lost ||
+			sim.spec.Probes[Startup] != nil && (!y.Due.IsZero() || y.Running), "a container that is not started has a hook or a startup probe under way")
+	}
+	if s.Lasting.Backoff.Delay < before.Lasting.Backoff.Delay && in.Kind != SpecChanged && s.Engine.Resources == before.Engine.Resources {
+		must(s.Run.Exit.FinishedAt.Sub(s.Run.Exit.StartedAt) > sim.spec.Backoff.ResetAfter, "back-off shrinks only after a long run")
+	}
+}
+
+// checkHoldsAndWaits checks holds, and restarts that have to wait.
+func (sim *simulation) checkHoldsAndWaits(before State, in *Input, must must) {
 	s := &sim.state
 	must(!s.Lasting.Held || s.Lasting.HeldUntil.IsZero() || s.Lasting.HeldUntil.After(sim.now), "a hold ends in time")
 	begins := before.Action.Stopping == NoCause && s.Action.Stopping != NoCause
 	if in.Kind == Signalled && before.Action.Call == StopCall && before.Request.Run != s.Run.ID {
-		begins = false // it was made for the run before, and has hit this one
+		begins = false // the stop of the previous run hit this one
 	}
-	must(!s.Lasting.Held || !begins, "no stop begins of what is held")
-	must((s.Health.Failed == NoCause) == (s.Health.Wait == Wait{}), "a verdict that need not wait is carried out")
-	must(s.Health.Failed == NoCause || s.Engine.State.Alive() && s.Action.Stopping == NoCause && !s.Lost && !s.Shutdown.Begun && !sim.c.AutoRemove, "only what may be stopped waits for it")
-	must(!begins || !s.Action.Stopping.ByProbe() || sim.wait == Wait{}, "no stop begins that has to wait")
+	must(!s.Lasting.Held || !begins, "no stop begins during a hold")
+	must((s.Health.Failed == NoCause) == (s.Health.Wait == Wait{}), "a stop that need not wait begins")
+	must(s.Health.Failed == NoCause || s.Engine.State.Alive() && s.Action.Stopping == NoCause && !s.Lost && !s.Shutdown.Begun && !sim.c.AutoRemove, "only a stop that healthd may make waits")
+	must(!begins || !s.Action.Stopping.ByProbe() || sim.wait == Wait{}, "a stop that has to wait does not begin")
 	for _, probe := range []ProbeType{Startup, Liveness} {
 		y := s.Health.Probes[probe]
-		must(s.Health.Failed != causeOf(probe) || s.Engine.State != runtime.Running || y.Running || !y.Due.IsZero(), "what waits is still probed")
-	}
-	must(!s.OperatorStopped() || !s.Engine.State.Alive(), "what runs is not stopped")
-	if in.Kind == EngineRestarted {
-		must(!s.Ending.MaybeEngine, "the return of the engine settles whose wish it was")
+		must(s.Health.Failed != causeOf(probe) || s.Engine.State != runtime.Running || y.Running || !y.Due.IsZero(), "probes go on while a restart waits")
 	}
 }
 
-// condemned says that a probe has given the verdict to stop the container, which
-// still runs.
-func (sim *simulation) stopVerdict() bool {
+func (sim *simulation) checkEffects(before State, in *Input, fx []Effect, must must) {
+	s, calls := &sim.state, 0
+	var probes [NumProbes]int
+	for _, f := range fx {
+		switch f.Kind {
+		case StopContainer:
+			calls++
+			sim.checkStop(f, must)
+		case StartContainer:
+			calls++
+			must(!s.Engine.State.Alive(), "only a container that does not run is started")
+			must(!s.OperatorStopped(), "no start follows an operator's stop")
+			must(!s.Lasting.Held || s.Action.Restart != ByExit, "no start follows an exit during a hold")
+		case RunHook:
+			must(before.Run.Hooks[f.Hook] != HookRunning || before.Run.ID != s.Run.ID, "a hook does not overlap itself")
+			must(s.Engine.State.Alive() && !s.Lost && f.Grace > 0, "a hook needs a running container and an engine")
+			must(f.Hook == PreStop || s.Run.Hooks[PostStart] == HookRunning && s.Action.Stopping == NoCause, "post_start does not begin during a stop")
+			must(f.Hook == PostStart || s.Action.Stopping != NoCause && !s.Conditions.Ready.Status, "readiness is withdrawn before pre_stop")
+		case RunProbe:
+			probes[f.Probe]++
+			y := s.Health.Probes[f.Probe]
+			must(!s.postStartPending(), "no probe before post_start has succeeded")
+			must(!y.OnHold, "no probe on hold")
+			must(probes[f.Probe] == 1 && y.Running, "one probe at a time")
+			must(s.Engine.State == runtime.Running, "only a running container is probed")
+			must(f.Probe == Startup != s.Conditions.Started.Status, "liveness and readiness wait for startup")
+			must(f.Late >= 0, "no probe comes early")
+		}
+	}
+	must(calls == 0 || calls == 1 && (before.Action.Call == NoCall || in.Kind == CallReturned), "one call at a time")
+}
+
+func (sim *simulation) checkStop(f Effect, must must) {
+	s := &sim.state
+	must(!s.Conditions.Ready.Status, "readiness is withdrawn before a stop")
+	must(!s.Lost && s.Run.ID != (runtime.Run{}), "a stop needs an engine and a known run")
+	must(s.Engine.State.Alive(), "only a running container is stopped")
+	must(!sim.c.AutoRemove, "--rm containers are never stopped")
+	must(f.Grace >= MinGrace, "the stop signal gets its minimum time")
+	must(s.Run.Hooks[PreStop] != HookRunning, "pre_stop ends before the stop")
+	must(sim.spec.Lifecycle.PreStop == nil || s.Run.Hooks[PreStop] == HookDone || sim.c.StopTimeout == 0, "pre_stop comes before the stop")
+}
+
+// failureVerdict says that a probe has failed a run that goes on, and that healthd may stop
+// it.
+func (sim *simulation) failureVerdict() bool {
 	s := &sim.state
 	return s.Engine.State == runtime.Running && !sim.c.AutoRemove &&
 		(s.Health.Probes[Liveness].Result == prober.Failure || s.Health.Probes[Startup].Result == prober.Failure)
 }
 
 var (
-	sequences = flag.Int("sequences", 3000, "random sequences of TestSweep")
-	sweepSeed = flag.Uint64("sweep-seed", 1, "where they begin")
+	scripts = flag.Int("scripts", 3000, "number of random scripts in TestRandomScripts")
+	seed    = flag.Uint64("seed", 1, "seed of the random scripts")
 )
 
-// TestSweep is the fuzz test on scripts that are the same each time.
-func TestSweep(t *testing.T) {
-	random := rand.New(rand.NewPCG(*sweepSeed, 2))
+// TestRandomScripts is FuzzStep with the same scripts each time.
+func TestRandomScripts(t *testing.T) {
+	random := rand.New(rand.NewPCG(*seed, 2))
 	var script []byte
 	defer func() {
 		if t.Failed() {
 			t.Logf("the script is %q", script)
 		}
 	}()
-	for range *sequences {
+	for range *scripts {
 		script = make([]byte, specBytes+2*random.IntN(40))
 		for i := range script {
 			script[i] = byte(random.Uint32())
@@ -131,7 +152,7 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-// FuzzStep lets anything happen in any order, at any time, to any kind of spec.
+// FuzzStep lets events happen in any order, at any time, with any kind of spec.
 func FuzzStep(f *testing.F) {
 	f.Add([]byte{0, 0, 1, 5, 2, 9, 3, 200, 4, 7})
 	f.Add([]byte("a container's life is short and full of events"))
@@ -145,10 +166,10 @@ func FuzzStep(f *testing.F) {
 	})
 }
 
-const specBytes = 3
+const specBytes = 3 // of a script
 
-// live lets a container live as a script says: three bytes of spec, then pairs of an
-// event and the time before it.
+// runScript simulates a container as a script says: three bytes of spec, then pairs of an
+// event and the pause before it.
 func runScript(t *testing.T, script []byte) {
 	t.Helper()
 	sim := newSimulation(t)
@@ -204,107 +225,113 @@ func (sim *simulation) chooseSpec(a, b, c byte) {
 	}
 }
 
-// anything lets one thing happen, possible or not.
+// randomEvent lets the event of a byte happen, also if it cannot happen to a real container.
+// The byte's upper bits choose the event's arguments.
 func (sim *simulation) randomEvent(b byte) {
-	alive := sim.c.State.Alive()
-	answer := []string{"succeeds", "fails", "unknown", "warns"}[b>>6]
-	switch b % 30 {
-	case 0:
-		if !alive {
-			_ = sim.playEvent("runs", nil)
+	randomEvents[int(b)%len(randomEvents)](sim, b)
+}
+
+// randomEvents are the events of random scripts. The scripts of FuzzStep know them by
+// number.
+var randomEvents = []func(sim *simulation, b byte){
+	func(sim *simulation, _ byte) {
+		if !sim.c.State.Alive() {
+			sim.playNow("runs")
 		}
-	case 1:
-		if alive {
-			_ = sim.playEvent("exits", []string{[]string{"0", "1", "137", "143"}[b>>6]})
+	},
+	func(sim *simulation, b byte) {
+		if sim.c.State.Alive() {
+			sim.playNow("exits " + oneOf(b, "0", "1", "137", "143"))
 		}
-	case 2:
-		_ = sim.playEvent("signalled", []string{[]string{"15", "9", "1", "0"}[b>>6]})
-	case 3:
-		_ = sim.playEvent("stop-event", nil)
-	case 4:
-		if alive {
-			_ = sim.playEvent("docker-stop", nil)
+	},
+	func(sim *simulation, b byte) { sim.playNow("signalled " + oneOf(b, "15", "9", "1", "0")) },
+	func(sim *simulation, _ byte) { sim.playNow("stop-event") },
+	func(sim *simulation, _ byte) {
+		if sim.c.State.Alive() {
+			sim.playNow("docker-stop")
 		}
-	case 5:
+	},
+	func(sim *simulation, _ byte) {
 		if sim.c.State == runtime.Running {
-			_ = sim.playEvent("paused", nil)
+			sim.playNow("paused")
 		}
-	case 6:
+	},
+	func(sim *simulation, _ byte) {
 		if sim.c.State == runtime.Paused {
-			_ = sim.playEvent("unpaused", nil)
+			sim.playNow("unpaused")
 		}
-	case 7:
-		_ = sim.playEvent("engine-lost", nil)
-	case 8:
-		_ = sim.playEvent("engine-back", nil)
-	case 9:
+	},
+	func(sim *simulation, _ byte) { sim.playNow("engine-lost") },
+	func(sim *simulation, _ byte) { sim.playNow("engine-back") },
+	func(sim *simulation, _ byte) {
 		if !sim.c.AutoRemove && !sim.state.Lasting.Held {
-			_ = sim.playEvent("restart-asked", nil)
+			sim.playNow("restart-asked")
 		}
-	case 10:
-		_ = sim.playEvent("stop-fails", []string{[]string{"yes", "no"}[b>>7]})
-	case 11:
-		_ = sim.playEvent("start-fails", []string{[]string{"yes", "no"}[b>>7]})
-	case 12:
+	},
+	func(sim *simulation, b byte) { sim.playNow("stop-fails " + oneOf(b, "yes", "yes", "no", "no")) },
+	func(sim *simulation, b byte) { sim.playNow("start-fails " + oneOf(b, "yes", "yes", "no", "no")) },
+	func(sim *simulation, _ byte) {
 		if !sim.state.Stale(&sim.c) {
 			sim.step("an inspection", &Input{Kind: Observed})
 		}
-	case 13:
-		sim.startRun() // its start and the end before went unseen
+	},
+	func(sim *simulation, _ byte) {
+		sim.startRun() // healthd sees neither the end of the previous run nor the start
 		sim.step("another run", &Input{Kind: Observed})
-	case 14:
-		sim.step("an answer nobody waits for", &Input{Kind: ProbeAnswered, Probe: ProbeType(b >> 6 % NumProbes), Result: sim.answers[0]})
-	case 15:
-		_ = sim.playEvent("startup", []string{answer})
-	case 16:
-		_ = sim.playEvent("liveness", []string{answer})
-	case 17:
-		_ = sim.playEvent("readiness", []string{answer})
-	case 18:
+	},
+	func(sim *simulation, b byte) {
+		sim.step("an unexpected answer", &Input{Kind: ProbeAnswered, Probe: ProbeType(b >> 6 % NumProbes), Result: sim.answers[0]})
+	},
+	func(sim *simulation, b byte) {
+		sim.playNow("startup " + oneOf(b, "succeeds", "fails", "unknown", "warns"))
+	},
+	func(sim *simulation, b byte) {
+		sim.playNow("liveness " + oneOf(b, "succeeds", "fails", "unknown", "warns"))
+	},
+	func(sim *simulation, b byte) {
+		sim.playNow("readiness " + oneOf(b, "succeeds", "fails", "unknown", "warns"))
+	},
+	func(sim *simulation, b byte) {
 		if b > 230 {
-			_ = sim.playEvent("shutdown", nil)
+			sim.playNow("shutdown")
 		}
-	case 19:
-		_ = sim.playEvent("gate", []string{[]string{"warm", "ok"}[b>>6&1], []string{"True", "False"}[b>>7]})
-	case 20:
-		_ = sim.playEvent("resources", []string{[]string{"1", "2", "3", "4"}[b>>6]})
-	case 21:
-		_ = sim.setHookResult(PostStart, []string{"succeeds", "fails", "cannot", "falls-back"}[b>>6])
-	case 22:
-		_ = sim.setHookResult(PreStop, []string{"succeeds", "fails", "cannot", "falls-back"}[b>>6])
-	case 23:
-		_ = sim.playEvent("reload", [][]string{
-			{"policy=Never"}, {"readiness=0s/2s/2/2", "liveness=none"}, {"startup=none", "backoff=1s/5s/10m"}, {"policy=Always", "startup=1s/1s/1/1", "liveness=0s/7s/1/3"},
-		}[b>>6])
-	default:
-		sim.anythingNew(b)
-	}
-}
-
-// anythingNew is anything that concerns holds, limits and daemons that come back.
-func (sim *simulation) anythingNew(b byte) {
-	switch b % 30 {
-	case 24:
-		_ = sim.playEvent("hold", [][]string{{}, {"3s"}, {"20s"}, {"5m"}}[b>>6])
-	case 25:
+	},
+	func(sim *simulation, b byte) {
+		sim.playNow("gate " + oneOf(b, "warm True", "ok True", "warm False", "ok False"))
+	},
+	func(sim *simulation, b byte) { sim.playNow("resources " + oneOf(b, "1", "2", "3", "4")) },
+	func(sim *simulation, b byte) {
+		sim.playNow("post-start " + oneOf(b, "succeeds", "fails", "cannot", "falls-back"))
+	},
+	func(sim *simulation, b byte) {
+		sim.playNow("pre-stop " + oneOf(b, "succeeds", "fails", "cannot", "falls-back"))
+	},
+	func(sim *simulation, b byte) {
+		sim.playNow("reload " + oneOf(b, "policy=Never", "readiness=0s/2s/2/2 liveness=none", "startup=none backoff=1s/5s/10m", "policy=Always startup=1s/1s/1/1 liveness=0s/7s/1/3"))
+	},
+	func(sim *simulation, b byte) { sim.playNow(oneOf(b, "hold", "hold 3s", "hold 20s", "hold 5m")) },
+	func(sim *simulation, b byte) {
 		if b > 192 {
-			_ = sim.playEvent("drained", nil)
+			sim.playNow("drained")
 			return
 		}
-		_ = sim.playEvent("resume", nil)
-	case 26:
-		_ = sim.playEvent("limit", []string{"another"})
-	case 27:
-		_ = sim.playEvent("limit-over", nil)
-	case 28:
+		sim.playNow("resume")
+	},
+	func(sim *simulation, _ byte) { sim.playNow("limit another") },
+	func(sim *simulation, _ byte) { sim.playNow("limit-over") },
+	func(sim *simulation, b byte) {
 		if b > 128 {
 			sim.inspectionsFail, sim.refusesConnections = !sim.inspectionsFail, b > 192
 			return
 		}
-		_ = sim.playEvent("engine-restarts", nil)
-	case 29:
+		sim.playNow("engine-restarts")
+	},
+	func(sim *simulation, b byte) {
 		if !sim.state.Shutdown.Begun {
-			_ = sim.playEvent("daemon-killed", []string{[]string{"heard", "unheard"}[b>>7]})
+			sim.playNow("daemon-killed " + oneOf(b, "heard", "heard", "unheard", "unheard"))
 		}
-	}
+	},
 }
+
+// oneOf returns the text that the upper two bits of a byte choose.
+func oneOf(b byte, texts ...string) string { return texts[b>>6] }
