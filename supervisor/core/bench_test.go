@@ -8,8 +8,7 @@ import (
 	"healthd/runtime"
 )
 
-// BenchmarkStep is one success of a liveness probe folded in, the commonest step of
-// all.
+// BenchmarkStep is one success of a liveness probe, the most frequent step.
 func BenchmarkStep(b *testing.B) {
 	spec, now := webSpec(), time.Now()
 	c := &runtime.Container{ID: "c1", Name: "web", State: runtime.Running, StartedAt: now, StopTimeout: -1}
@@ -22,8 +21,8 @@ func BenchmarkStep(b *testing.B) {
 	}
 }
 
-// BenchmarkTally is the folding of one result alone.
-func BenchmarkTally(b *testing.B) {
+// BenchmarkAdd counts one result.
+func BenchmarkAdd(b *testing.B) {
 	p, y, now := probeOn(1, time.Second, 3), ProbeState{}, time.Now()
 	r := prober.Result{Outcome: prober.Success, Latency: time.Millisecond}
 	b.ReportAllocs()
@@ -39,7 +38,7 @@ func probeOn(port int, period time.Duration, failures int) *ProbeSpec {
 	}
 }
 
-// webSpec has liveness on port 1 and readiness on port 2.
+// webSpec returns a spec with liveness on port 1 and readiness on port 2.
 func webSpec() *Spec {
 	return &Spec{
 		Name: "web", RestartPolicy: Always,

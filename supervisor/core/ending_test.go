@@ -8,22 +8,22 @@ import (
 	"healthd/runtime"
 )
 
-// Each row of the table at Ending, and of the one in docs/semantics.md.
+// The rows of the table in Ending's doc comment and in docs/semantics.md.
 func TestWhoEndedTheRun(t *testing.T) {
-	const ours = "liveness=0s/10s/1/1 grace=5s"
+	const ownStop = "liveness=0s/10s/1/1 grace=5s"
 	at := func(sim *simulation, d time.Duration) time.Time { return sim.start.Add(d) }
 	for _, tt := range []struct {
 		evidence string
 		story    []string
 		more     func(*simulation)
 		want     Ender
-		starts   bool // by its policy Always, or as its engine ended
+		starts   bool // healthd starts it again
 	}{
 		{"none", []string{"0s runs", "10s exits 1"}, nil, EndedByItself, true},
 		{"a signal before the run began", []string{"0s runs", "10s old-signal 15", "11s exits 1"}, nil, EndedByItself, true},
 		{"a signal that stops nothing", []string{"0s runs", "10s signalled 1", "11s exits 1"}, nil, EndedByItself, true},
-		{"a stop signal, and it lives on", []string{"0s runs", "10s signalled 15", "60s exits 1"}, nil, EndedByItself, true},
-		{"a stop signal it lived on after, told again", []string{"0s runs", "10s signalled 15", "70s"}, func(sim *simulation) {
+		{"a stop signal that the run survives", []string{"0s runs", "10s signalled 15", "60s exits 1"}, nil, EndedByItself, true},
+		{"a stop signal that the run survived, told again", []string{"0s runs", "10s signalled 15", "70s"}, func(sim *simulation) {
 			sim.step("", &Input{Kind: Signalled, Signal: 15, Time: at(sim, 10*time.Second)})
 			sim.play("75s exits 1")
 		}, EndedByItself, true},
@@ -39,33 +39,33 @@ func TestWhoEndedTheRun(t *testing.T) {
 		{"a signal long after the end", []string{"backoff=1m/1m/10m", "0s runs", "1s exits 1", "2s exits 1"}, func(sim *simulation) {
 			sim.advanceTo(at(sim, 5*time.Second))
 			sim.step("", &Input{Kind: Signalled, Signal: 15, Time: at(sim, 5*time.Second)})
-			sim.c.State, sim.c.StartedAt = runtime.Running, at(sim, 4900*time.Millisecond) // somebody has started it, and that is seen now
+			sim.c.State, sim.c.StartedAt = runtime.Running, at(sim, 4900*time.Millisecond) // somebody started it, and healthd observes that now
 			sim.step("", &Input{Kind: Observed})
 			sim.play("6s exits 143")
 		}, EndedByOperator, false},
 		{"a stop request carried out", []string{"0s runs", "10s stop-event", "11s exits 143"}, nil, EndedByOperator, false},
-		{"the same, told after the end", []string{"0s runs", "1s exits 1", "2s exits 143", "3s stop-event"}, nil, EndedByOperator, false},
-		{"our stop", []string{ours, "0s runs", "5s liveness fails", "10.1s"}, nil, EndedByHealthd, true},
-		{"our stop and its KILL", []string{ours, "stop-takes=6s", "0s runs", "5s liveness fails", "15s signalled 9", "16.5s"}, nil, EndedByHealthd, true},
-		{"our stop, its news late", []string{ours, "late-news=yes", "0s runs", "5s liveness fails", "10.1s"}, nil, EndedByHealthd, true},
-		{"our stop, and a KILL before its grace is over", []string{ours, "stop-takes=4s", "0s runs", "5s liveness fails", "12s signalled 9", "20s"}, nil, EndedByOperator, false},
-		{"our stop, and a second stop signal", []string{ours, "stop-takes=4s", "0s runs", "5s liveness fails", "12s signalled 15", "20s"}, nil, EndedByOperator, false},
-		{"a stop signal while we drain", []string{ours, "drain=30s", "0s runs", "5s liveness fails", "12s signalled 15", "13s exits 143"}, nil, EndedByOperator, false},
-		{"our KILL, its stop signal told late", []string{ours, "late-news=yes", "stop-takes=1h", "0s runs", "5s liveness fails", "15s signalled 9"}, func(sim *simulation) {
+		{"a stop request carried out, told after the end", []string{"0s runs", "1s exits 1", "2s exits 143", "3s stop-event"}, nil, EndedByOperator, false},
+		{"healthd's stop", []string{ownStop, "0s runs", "5s liveness fails", "10.1s"}, nil, EndedByHealthd, true},
+		{"healthd's stop and its KILL", []string{ownStop, "stop-takes=6s", "0s runs", "5s liveness fails", "15s signalled 9", "16.5s"}, nil, EndedByHealthd, true},
+		{"healthd's stop, its news late", []string{ownStop, "late-news=yes", "0s runs", "5s liveness fails", "10.1s"}, nil, EndedByHealthd, true},
+		{"healthd's stop, and a KILL before its grace is over", []string{ownStop, "stop-takes=4s", "0s runs", "5s liveness fails", "12s signalled 9", "20s"}, nil, EndedByOperator, false},
+		{"healthd's stop, and a second stop signal", []string{ownStop, "stop-takes=4s", "0s runs", "5s liveness fails", "12s signalled 15", "20s"}, nil, EndedByOperator, false},
+		{"a stop signal while healthd drains", []string{ownStop, "drain=30s", "0s runs", "5s liveness fails", "12s signalled 15", "13s exits 143"}, nil, EndedByOperator, false},
+		{"healthd's KILL, its stop signal told late", []string{ownStop, "late-news=yes", "stop-takes=1h", "0s runs", "5s liveness fails", "15s signalled 9"}, func(sim *simulation) {
 			sim.endRun(137)
 			sim.step("", &Input{Kind: CallReturned, Call: StopCall})
 			sim.step("", &Input{Kind: Signalled, Signal: 15, Time: at(sim, 10*time.Second)})
 		}, EndedByHealthd, true},
-		{"our late stop hits the next run", []string{ours, "drain=0s", "stop-takes=1h", "late-news=yes", "0s runs", "5s liveness fails", "10s liveness succeeds", "11s exits 1", "12s runs"}, func(sim *simulation) {
+		{"healthd's late stop hits the next run", []string{ownStop, "drain=0s", "stop-takes=1h", "late-news=yes", "0s runs", "5s liveness fails", "10s liveness succeeds", "11s exits 1", "12s runs"}, func(sim *simulation) {
 			sim.step("", &Input{Kind: Signalled, Signal: 15, Time: sim.now.Add(time.Millisecond)})
 			sim.endRun(143)
 			sim.step("", &Input{Kind: CallReturned, Call: StopCall})
 		}, EndedByHealthd, true},
-		{"a stop that healthd restart has overruled", []string{"stop-takes=1s", "0s runs", "10s signalled 15", "11s restart-asked", "11.5s signalled 9", "12.1s"}, nil, EndedByHealthd, true},
-		{"the engine ends", []string{"0s runs", "10s engine-ends", "10s signalled 15", "11s exits 143", "20s engine-restarts"}, nil, EndedByEngine, true},
-		{"the engine ends, but was asked before", []string{"0s runs", "10s signalled 15", "11s exits 143", "20s engine-ends", "21s engine-restarts"}, nil, EndedByOperator, false},
-		{"the engine is started anew", []string{"0s runs", "10s engine-restarts"}, nil, EndedByEngine, true},
-		{"the engine sent it at its start", []string{"0s runs", "10s engine-lost"}, func(sim *simulation) {
+		{"a KILL of a stop that healthd restart has overruled", []string{"stop-takes=1s", "0s runs", "10s signalled 15", "11s restart-asked", "11.5s signalled 9", "12.1s"}, nil, EndedByHealthd, true},
+		{"the engine shuts down", []string{"0s runs", "10s engine-ends", "10s signalled 15", "11s exits 143", "20s engine-restarts"}, nil, EndedByEngine, true},
+		{"the engine shuts down, but accepted a connection before", []string{"0s runs", "10s signalled 15", "11s exits 143", "20s engine-ends", "21s engine-restarts"}, nil, EndedByOperator, false},
+		{"the engine restarts", []string{"0s runs", "10s engine-restarts"}, nil, EndedByEngine, true},
+		{"the engine sent the signal at its start", []string{"0s runs", "10s engine-lost"}, func(sim *simulation) {
 			life := EngineLife{Restarted: true, KilledUntil: at(sim, 12*time.Second)}
 			sim.step("", &Input{Kind: EngineRestarted, Early: true})
 			sim.step("", &Input{Kind: Signalled, Signal: 15, Time: at(sim, 11*time.Second), Life: life})
@@ -74,7 +74,7 @@ func TestWhoEndedTheRun(t *testing.T) {
 			sim.step("", &Input{Kind: Observed})
 			sim.step("", &Input{Kind: RuntimeBack})
 		}, EndedByEngine, true},
-		{"the new engine tells the end of a new run", []string{"0s runs", "10s engine-lost"}, func(sim *simulation) {
+		{"the restarted engine tells the end of a new run", []string{"0s runs", "10s engine-lost"}, func(sim *simulation) {
 			life := EngineLife{Restarted: true, KilledUntil: at(sim, -time.Second)}
 			sim.step("", &Input{Kind: EngineRestarted, Early: true})
 			sim.step("", &Input{Kind: Died, Time: at(sim, 11*time.Second), ExitCode: 1, Life: life})
@@ -82,7 +82,7 @@ func TestWhoEndedTheRun(t *testing.T) {
 			sim.step("", &Input{Kind: Observed})
 			sim.step("", &Input{Kind: RuntimeBack})
 		}, EndedByItself, true},
-		{"it had ended long before its engine", []string{"0s runs", "10s engine-lost"}, func(sim *simulation) {
+		{"the run ended long before its engine", []string{"0s runs", "10s engine-lost"}, func(sim *simulation) {
 			sim.step("", &Input{Kind: EngineRestarted, Early: true})
 			sim.endRun(1)
 			sim.step("", &Input{Kind: Observed})
@@ -99,7 +99,7 @@ func TestWhoEndedTheRun(t *testing.T) {
 			}
 			starts := sim.state.Action.Restart != NoCause || sim.state.Engine.State.Alive() || sim.state.RestartCount() > before
 			by := sim.state.Ending.By
-			if sim.state.Engine.State.Alive() { // started again meanwhile: what ended the run before
+			if sim.state.Engine.State.Alive() { // started again: By is of the new run
 				by = sim.enderBefore
 			}
 			if by != tt.want || starts != tt.starts {
@@ -109,17 +109,17 @@ func TestWhoEndedTheRun(t *testing.T) {
 	}
 }
 
-// news is something that an engine tells of the end of a run, in its own order.
+// news is one event that an engine tells about the end of a run.
 type news struct {
 	kind   InputKind
 	signal int
-	at     time.Duration // since the run began
+	at     time.Duration // since the start of the run
 }
 
-// endings are runs that end, with all that an engine tells of it, and who it was.
+// endings are ends of runs with all the engine's events about them, in its order.
 var endings = []struct {
 	name string
-	ours bool // healthd's stop is under way
+	own  bool // healthd's stop is under way
 	news []news
 	want Ender
 }{
@@ -129,16 +129,16 @@ var endings = []struct {
 	{"docker stop, its signal lost", false, []news{{Died, 0, 11 * time.Second}, {StopCarriedOut, 0, 11 * time.Second}}, EndedByOperator},
 	{"docker kill", false, []news{{Signalled, 9, 10 * time.Second}, {Died, 0, 10 * time.Second}}, EndedByOperator},
 	{"docker kill --signal HUP, and a crash", false, []news{{Signalled, 1, 9 * time.Second}, {Died, 0, 10 * time.Second}}, EndedByItself},
-	{"our stop", true, []news{{Signalled, 15, 10 * time.Second}, {Died, 0, 11 * time.Second}, {StopCarriedOut, 0, 11 * time.Second}}, EndedByHealthd},
-	{"our stop, with KILL", true, []news{{Signalled, 15, 10 * time.Second}, {Signalled, 9, 15 * time.Second}, {Died, 0, 15 * time.Second}, {StopCarriedOut, 0, 15 * time.Second}}, EndedByHealthd},
-	{"our stop, its signals lost", true, []news{{Died, 0, 11 * time.Second}, {StopCarriedOut, 0, 11 * time.Second}}, EndedByHealthd},
-	{"our stop, hurried by docker kill", true, []news{{Signalled, 15, 10 * time.Second}, {Signalled, 9, 12 * time.Second}, {Died, 0, 12 * time.Second}}, EndedByOperator},
-	{"our stop, joined by docker stop", true, []news{{Signalled, 15, 10 * time.Second}, {Signalled, 15, 12 * time.Second}, {Died, 0, 13 * time.Second}, {StopCarriedOut, 0, 13 * time.Second}}, EndedByOperator},
+	{"healthd's stop", true, []news{{Signalled, 15, 10 * time.Second}, {Died, 0, 11 * time.Second}, {StopCarriedOut, 0, 11 * time.Second}}, EndedByHealthd},
+	{"healthd's stop, with KILL", true, []news{{Signalled, 15, 10 * time.Second}, {Signalled, 9, 15 * time.Second}, {Died, 0, 15 * time.Second}, {StopCarriedOut, 0, 15 * time.Second}}, EndedByHealthd},
+	{"healthd's stop, its signals lost", true, []news{{Died, 0, 11 * time.Second}, {StopCarriedOut, 0, 11 * time.Second}}, EndedByHealthd},
+	{"healthd's stop, cut short by docker kill", true, []news{{Signalled, 15, 10 * time.Second}, {Signalled, 9, 12 * time.Second}, {Died, 0, 12 * time.Second}}, EndedByOperator},
+	{"healthd's stop, joined by docker stop", true, []news{{Signalled, 15, 10 * time.Second}, {Signalled, 15, 12 * time.Second}, {Died, 0, 13 * time.Second}, {StopCarriedOut, 0, 13 * time.Second}}, EndedByOperator},
 }
 
-// FuzzWhoEndedTheRun tells the news of an ending in orders that engines produce: the
-// stream of events keeps its own order, an inspection and the return of our call come at
-// any time after the end, a reconnect tells events again, a look-up tells lost signals
+// FuzzWhoEndedTheRun delivers the news of an end in orders that engines produce. The event
+// stream keeps its own order. An inspection and the return of healthd's call come at any
+// time after the end. After a reconnect events come again. A look-up delivers a lost signal
 // late. The answer is always the same.
 func FuzzWhoEndedTheRun(f *testing.F) {
 	for i := range endings {
@@ -150,20 +150,20 @@ func FuzzWhoEndedTheRun(f *testing.F) {
 		sim := newSimulation(t)
 		sim.noTranscript = true
 		sim.play("backoff=1h/1h/10h", "liveness=0s/1h/1/1", "grace=5s", "stop-takes=2h", "late-news=yes", "0s runs")
-		sim.state.Lasting.Backoff = BackoffState{Active: true, Delay: time.Hour} // no start of ours hides what comes late
-		if ending.ours {
-			sim.play("9s restart-asked") // as a probe would: it draws its answer at once
+		sim.state.Lasting.Backoff = BackoffState{Active: true, Delay: time.Hour} // no start comes before the late news
+		if ending.own {
+			sim.play("9s restart-asked") // begins the stop at once; a probe's failure would begin it at its next period
 			sim.state.Request.Cause, sim.state.Action.Stopping = ByLiveness, ByLiveness
 		}
-		deliver(sim, ending.news, ending.ours, rand.New(rand.NewPCG(seed, 1)))
+		deliver(sim, ending.news, ending.own, rand.New(rand.NewPCG(seed, 1)))
 		if got := sim.state.Ending.By; got != ending.want {
 			t.Errorf("%s: ended by %d, want %d: %+v", ending.name, got, ending.want, sim.state.Ending)
 		}
 	})
 }
 
-// deliver lets the run end and tells the news of it in some order.
-func deliver(sim *simulation, all []news, ours bool, r *rand.Rand) {
+// deliver ends the run and delivers the news of that in a random order.
+func deliver(sim *simulation, all []news, own bool, r *rand.Rand) {
 	end := all[len(all)-1].at
 	for _, n := range all {
 		if n.kind == Died {
@@ -176,11 +176,11 @@ func deliver(sim *simulation, all []news, ours bool, r *rand.Rand) {
 		sim.now = sim.now.Add(time.Duration(r.IntN(300)) * time.Millisecond)
 		sim.step("", &Input{Kind: n.kind, Signal: n.signal, Time: sim.start.Add(n.at), ExitCode: 137})
 	}
-	lookedUp := -1 // a signal that was lost, and is told last
+	lookedUp := -1 // a signal that was lost, and that a look-up delivers last
 	if signals := signalsOf(all); len(signals) > 0 && r.IntN(3) == 0 {
 		lookedUp = signals[r.IntN(len(signals))]
 	}
-	seen, returned := false, !ours
+	seen, returned := false, !own
 	others := func() {
 		if !seen && r.IntN(3) == 0 {
 			seen = true
@@ -196,7 +196,7 @@ func deliver(sim *simulation, all []news, ours bool, r *rand.Rand) {
 		if i != lookedUp {
 			tell(n)
 		}
-		if r.IntN(4) == 0 { // a reconnect: the stream begins again somewhere
+		if r.IntN(4) == 0 { // a reconnect: the stream begins again at an earlier event
 			for j := r.IntN(i + 1); j <= i; j++ {
 				if j != lookedUp {
 					tell(all[j])

@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// The grace of a stop by its cause, as the core says it and as the stop call has it.
+// The grace period of a stop by its cause, from grace and in the stop call.
 func TestGrace(t *testing.T) {
 	const none = -1 * time.Second
 	for _, tt := range []struct {
 		name      string
 		kubelet   string
-		spec      time.Duration // 0: none, as of the probes
+		spec      time.Duration // 0: not set, as in the probes
 		liveness  time.Duration
 		startup   time.Duration
 		container time.Duration // its own stop timeout
@@ -21,8 +21,8 @@ func TestGrace(t *testing.T) {
 		want      time.Duration
 	}{
 		{"nothing configured", "228", 0, 0, 0, none, ByOperator, DefaultGrace},
-		{"no time at all", "228", 0, 0, 0, 0, ByOperator, MinGrace},
-		{"less than the least", "228", time.Second, 0, 0, none, ByOperator, MinGrace},
+		{"the container's own is 0", "228", 0, 0, 0, 0, ByOperator, MinGrace},
+		{"less than the minimum", "228", time.Second, 0, 0, none, ByOperator, MinGrace},
 		{"the container's own", "228", 0, 0, 0, 7 * time.Second, ByOperator, 7 * time.Second},
 		{"the spec's", "229", time.Minute, 0, 0, none, ByOperator, time.Minute},
 		{"the spec's before the container's own", "229", time.Minute, 0, 0, 7 * time.Second, ByOperator, time.Minute},
@@ -30,9 +30,9 @@ func TestGrace(t *testing.T) {
 		{"startup failed, its probe's is shorter", "231", time.Minute, 0, 10 * time.Second, none, ByStartup, 10 * time.Second},
 		{"startup failed, its probe's is longer", "232", 10 * time.Second, 0, time.Minute, none, ByStartup, time.Minute},
 		{"liveness failed, its probe's is longer", "233", 10 * time.Second, time.Minute, 0, none, ByLiveness, time.Minute},
-		{"another reason, liveness has one", "234", time.Minute, 10 * time.Second, 0, none, ByOperator, time.Minute},
-		{"another reason, startup has one", "235", time.Minute, 0, 10 * time.Second, none, ByOperator, time.Minute},
-		{"all three, another reason", "236", time.Minute, 30 * time.Second, 10 * time.Second, none, ByOperator, time.Minute},
+		{"another cause, liveness has one", "234", time.Minute, 10 * time.Second, 0, none, ByOperator, time.Minute},
+		{"another cause, startup has one", "235", time.Minute, 0, 10 * time.Second, none, ByOperator, time.Minute},
+		{"all three, another cause", "236", time.Minute, 30 * time.Second, 10 * time.Second, none, ByOperator, time.Minute},
 		{"all three, startup failed", "236", time.Minute, 30 * time.Second, 10 * time.Second, none, ByStartup, 10 * time.Second},
 		{"all three, liveness failed", "236", time.Minute, 30 * time.Second, 10 * time.Second, none, ByLiveness, 30 * time.Second},
 	} {
@@ -47,13 +47,13 @@ func TestGrace(t *testing.T) {
 			}
 			causeStop(sim, tt.cause)
 			if got, want := sim.actions(), fmt.Sprintf("STOP grace %v", tt.want); len(got) == 0 || got[0] != want {
-				t.Errorf("did %q, want %q\n%s", got, want, sim.transcript.String())
+				t.Errorf("actions %q, want %q\n%s", got, want, sim.transcript.String())
 			}
 		})
 	}
 }
 
-// graceStop brings the stop of a run about.
+// causeStop makes healthd stop a run for that cause.
 func causeStop(sim *simulation, cause Cause) {
 	sim.t.Helper()
 	lines := map[Cause][]string{
@@ -65,9 +65,9 @@ func causeStop(sim *simulation, cause Cause) {
 	sim.play(append(lines[cause], "600ms")...)
 }
 
-// pre_stop is run before every stop of healthd's, within its grace; a container that
-// is given no time is stopped without.
-func TestPreStopBeforeTheStop(t *testing.T) {
+// pre_stop runs before every stop by healthd, within its grace period. A container without a
+// grace period is stopped without it.
+func TestPreStopBeforeStop(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		kubelet string
@@ -75,21 +75,21 @@ func TestPreStopBeforeTheStop(t *testing.T) {
 		cause   Cause
 		want    []string
 	}{
-		{"restart asked for", "238", []string{"grace=30s"}, ByOperator, []string{"PreStop HOOK within 30s", "STOP grace 30s"}},
+		{"restart requested", "238", []string{"grace=30s"}, ByOperator, []string{"PreStop HOOK within 30s", "STOP grace 30s"}},
 		{"liveness failed", "238", []string{"grace=30s"}, ByLiveness, []string{"PreStop HOOK within 30s", "STOP grace 30s"}},
 		{"startup failed", "238", []string{"grace=30s"}, ByStartup, []string{"PreStop HOOK within 30s", "STOP grace 30s"}},
 		{"post_start failed", "238", []string{"grace=30s"}, ByPostStart, []string{"PostStart HOOK within 5m1s", "PreStop HOOK within 30s", "STOP grace 30s"}},
-		{"it fails", "238", []string{"grace=30s", "0s pre-stop fails"}, ByOperator, []string{"PreStop HOOK within 30s", "STOP grace 30s"}},
+		{"pre_stop fails", "238", []string{"grace=30s", "0s pre-stop fails"}, ByOperator, []string{"PreStop HOOK within 30s", "STOP grace 30s"}},
 		{"no grace", "240", []string{"container-grace=0s"}, ByOperator, []string{"STOP grace 2s"}},
 		{"no grace, liveness failed", "240", []string{"container-grace=0s"}, ByLiveness, []string{"STOP grace 2s"}},
-		{"no grace of its own, but the spec's", "240", []string{"container-grace=0s", "grace=5s"}, ByOperator, []string{"PreStop HOOK within 5s", "STOP grace 5s"}},
+		{"no grace of the container's own, but the spec's", "240", []string{"container-grace=0s", "grace=5s"}, ByOperator, []string{"PreStop HOOK within 5s", "STOP grace 5s"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Attr("kubelet", tt.kubelet)
 			sim := simulate(t, append([]string{"startup=0s/1h/1/1", "liveness=0s/1h/1/1", "pre-stop=0s", "stop-takes=1s"}, tt.lines...)...)
 			causeStop(sim, tt.cause)
 			if got := sim.actions(); !slices.Equal(got, tt.want) {
-				t.Errorf("did %q, want %q\n%s", got, tt.want, sim.transcript.String())
+				t.Errorf("actions %q, want %q\n%s", got, tt.want, sim.transcript.String())
 			}
 		})
 	}

@@ -6,7 +6,7 @@ import (
 	"healthd/runtime"
 )
 
-// What compose makes for one command has the labels of the service's first replica.
+// A container of `docker compose run` has the labels of the service's first member.
 func TestIdentity(t *testing.T) {
 	for _, tt := range []struct {
 		oneOff          string

@@ -9,12 +9,12 @@ import (
 	"healthd/runtime"
 )
 
-// What a run's probes have said when it is first seen: nothing, unless an earlier
-// daemon knew this very run.
-func TestResultsAtFirstSight(t *testing.T) {
+// The verdicts at the first observation of a run are the initial ones, unless the last
+// daemon knew this run.
+func TestInitialResults(t *testing.T) {
 	each := func(kubelet string) [NumProbes]string { return [NumProbes]string{kubelet, kubelet, kubelet} }
 	unremembered := [NumProbes]string{Readiness: "141", Liveness: "142", Startup: "143"}
-	started, both := initial, initial
+	started, both := initialResults, initialResults
 	started[Startup] = prober.Success
 	both[Startup], both[Readiness] = prober.Success, prober.Success
 	this := func(sim *simulation) runtime.Run { return sim.c.Run() }
@@ -29,13 +29,13 @@ func TestResultsAtFirstSight(t *testing.T) {
 		last    Facts
 		want    [NumProbes]prober.Outcome
 	}{
-		{"found, nothing is remembered", unremembered, true, nil, Facts{}, initial},
-		{"found, another run is remembered", unremembered, true, other, Facts{Kept: Kept{Conditions: Conditions{Started: Condition{Status: true}, ContainerReady: Condition{Status: true}, Ready: Condition{Status: true}}}, ReadinessSucceeded: true}, initial},
-		{"began before our eyes", each("144 146"), false, nil, Facts{}, initial},
-		{"began before our eyes, another run is remembered", each("144 146"), false, other, Facts{Kept: Kept{Conditions: Conditions{Started: Condition{Status: true}, ContainerReady: Condition{Status: true}, Ready: Condition{Status: true}}}, ReadinessSucceeded: true}, initial},
-		{"found, remembered as started and ready", each("145"), true, this, Facts{Kept: Kept{Conditions: Conditions{Started: Condition{Status: true}, ContainerReady: Condition{Status: true}, Ready: Condition{Status: true}}}, ReadinessSucceeded: true}, both},
-		{"found, remembered as neither", each("145"), true, this, Facts{}, initial},
-		{"found, remembered as started", each("147"), true, this, Facts{Kept: Kept{Conditions: Conditions{Started: Condition{Status: true}}}}, started},
+		{"found, no run is remembered", unremembered, true, nil, Facts{}, initialResults},
+		{"found, another run is remembered", unremembered, true, other, rememberedFacts(true, true), initialResults},
+		{"begins while healthd watches", each("144 146"), false, nil, Facts{}, initialResults},
+		{"begins while healthd watches, another run is remembered", each("144 146"), false, other, rememberedFacts(true, true), initialResults},
+		{"found, remembered as started and ready", each("145"), true, this, rememberedFacts(true, true), both},
+		{"found, remembered as neither", each("145"), true, this, Facts{}, initialResults},
+		{"found, remembered as started", each("147"), true, this, rememberedFacts(true, false), started},
 	} {
 		for _, probe := range everyProbe {
 			t.Run(tt.name+", "+probe.String(), func(t *testing.T) {
@@ -73,8 +73,8 @@ func TestResultsAtFirstSight(t *testing.T) {
 	}
 }
 
-// What is remembered holds until the probe gives a verdict, and no longer.
-func TestRememberedUntilAVerdict(t *testing.T) {
+// A remembered verdict stays until the probe's first verdict.
+func TestRememberedUntilFirstVerdict(t *testing.T) {
 	for _, tt := range []struct {
 		remembered string
 		answers    string
@@ -87,14 +87,14 @@ func TestRememberedUntilAVerdict(t *testing.T) {
 			t.Attr("kubelet", "145")
 			sim := simulate(t, "startup=0s/10s/1/1", "liveness=0s/10s/1/2", "readiness=0s/10s/2/2",
 				"0s startup fails", "0s readiness "+tt.answers, "0s remembered "+tt.remembered, "0s found 5m")
-			for i, want := range []bool{tt.ready, tt.ready, !tt.ready} { // asked 0, 1 and 2 times
+			for i, want := range []bool{tt.ready, tt.ready, !tt.ready} { // after 0, 1 and 2 probes
 				if n := probeCount(sim, Readiness); n != i || sim.state.Conditions.Ready.Status != want {
-					t.Errorf("asked %d times, ready %v, want %v", n, sim.state.Conditions.Ready.Status, want)
+					t.Errorf("probed %d times, ready %v, want %v", n, sim.state.Conditions.Ready.Status, want)
 				}
 				sim.advanceTo(sim.start.Add(time.Duration(i+1) * 10 * time.Second))
 			}
 			if n := probeCount(sim, Startup); n != 0 || !sim.state.Conditions.Started.Status || len(sim.actions()) != 0 {
-				t.Errorf("startup was asked %d times; %+v", n, sim.state)
+				t.Errorf("startup ran %d times; %+v", n, sim.state)
 			}
 		})
 	}
@@ -110,15 +110,15 @@ func TestProbeSucceeds(t *testing.T) {
 			}
 			sim.play("9500ms")
 			want := 10
-			if probe == Startup { // it is done with
+			if probe == Startup { // one success is its verdict
 				want = 1
 			}
 			if n := probeCount(sim, probe); n != want || sim.state.Health.Probes[probe].Result != prober.Success {
-				t.Errorf("asked %d times, want %d; %+v", n, want, sim.state.Health.Probes[probe])
+				t.Errorf("probed %d times, want %d; %+v", n, want, sim.state.Health.Probes[probe])
 			}
 			sim.play("10s exits 1", "10500ms")
 			if n := probeCount(sim, probe); n <= want {
-				t.Errorf("not asked in the next run:\n%s", sim.transcript.String())
+				t.Errorf("not probed in the next run:\n%s", sim.transcript.String())
 			}
 		})
 	}
@@ -130,14 +130,14 @@ func TestInitialDelay(t *testing.T) {
 			t.Attr("kubelet", "115")
 			sim := simulateProbe(t, probe, "-100s/1s/1/1", "0s runs")
 			if y := sim.state.Health.Probes[probe]; probeCount(sim, probe) != 1 || y.Result != prober.Success {
-				t.Errorf("not asked at once: %+v", y)
+				t.Errorf("not probed at once: %+v", y)
 			}
 		})
 		t.Run("over when the run was found, "+probe.String(), func(t *testing.T) {
 			t.Attr("kubelet", "115")
 			sim := simulateProbe(t, probe, "10s/1s/1/1", "0s found 11s", "1s")
 			if y := sim.state.Health.Probes[probe]; probeCount(sim, probe) != 1 || y.Result != prober.Success {
-				t.Errorf("not asked within a period: %+v", y)
+				t.Errorf("not probed within a period: %+v", y)
 			}
 		})
 		t.Run("not over, "+probe.String(), func(t *testing.T) {
@@ -145,17 +145,17 @@ func TestInitialDelay(t *testing.T) {
 			sim := simulateProbe(t, probe, "10s/1s/1/1", "0s runs")
 			for _, at := range []string{"0s", "1s", "9999ms"} {
 				sim.play(at)
-				if y := sim.state.Health.Probes[probe]; probeCount(sim, probe) != 0 || y.Result != initial[probe] || !y.LastAt.IsZero() {
-					t.Errorf("%s: %+v, want %s", at, y, initial[probe])
+				if y := sim.state.Health.Probes[probe]; probeCount(sim, probe) != 0 || y.Result != initialResults[probe] || !y.LastAt.IsZero() {
+					t.Errorf("%s: %+v, want %s", at, y, initialResults[probe])
 				}
 			}
 		})
 		t.Run("not over, then over, "+probe.String(), func(t *testing.T) {
 			t.Attr("kubelet", "128")
 			sim := simulateProbe(t, probe, "10s/1s/1/1", "0s runs", "9999ms")
-			asked := probeCount(sim, probe)
+			count := probeCount(sim, probe)
 			sim.play("10s")
-			if y := sim.state.Health.Probes[probe]; asked != 0 || probeCount(sim, probe) != 1 || y.Result != prober.Success {
+			if y := sim.state.Health.Probes[probe]; count != 0 || probeCount(sim, probe) != 1 || y.Result != prober.Success {
 				t.Errorf("when the delay is over: %+v", y)
 			}
 			sim.play("100s")

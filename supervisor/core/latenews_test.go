@@ -1,22 +1,16 @@
 package core
 
 import (
-	"strings"
 	"testing"
 	"time"
 
 	"healthd/prober"
 )
 
-// The run that our start call makes is stopped by somebody, and the news of that
-// comes before the run is seen.
-func TestKillOfARunNotSeenYet(t *testing.T) {
-	sim := newSimulation(t)
-	for _, line := range []string{"liveness=0s/10s/1/1 drain=30s", "0s runs", "5s liveness fails", "20s exits 1"} {
-		if err := sim.playLine(strings.Fields(line)); err != nil {
-			t.Fatal(err)
-		}
-	}
+// An operator stops the run that healthd's start call made, and the news of the stop signal
+// comes before healthd observes the run.
+func TestSignalBeforeFirstObservation(t *testing.T) {
+	sim := simulate(t, "liveness=0s/10s/1/1 drain=30s", "0s runs", "5s liveness fails", "20s exits 1")
 	if sim.state.Action.Call != StartCall {
 		t.Fatalf("no start is under way:\n%s", sim.transcript.String())
 	}
@@ -30,18 +24,14 @@ func TestKillOfARunNotSeenYet(t *testing.T) {
 	sim.endRun(143)
 	sim.step("exits 143", &Input{Kind: Observed})
 	if !sim.state.OperatorStopped() || sim.state.Lasting.Restarts[ByLiveness] != 1 {
-		t.Errorf("the operator's stop or our restart is lost: %v\n%s", sim.state.Lasting.Restarts, sim.transcript.String())
+		t.Errorf("the operator's stop or healthd's restart is lost: %v\n%s", sim.state.Lasting.Restarts, sim.transcript.String())
 	}
 }
 
-// An end that nobody saw is told by the event that came before.
-func TestUnseenEndKeepsItsExitCode(t *testing.T) {
-	sim := newSimulation(t)
-	for _, line := range []string{"engine-policy=always", "0s runs"} {
-		if err := sim.playLine(strings.Fields(line)); err != nil {
-			t.Fatal(err)
-		}
-	}
+// The engine starts the container again before healthd can inspect its end: the exit code
+// comes from the event.
+func TestExitCodeOfUnobservedEnd(t *testing.T) {
+	sim := simulate(t, "engine-policy=always", "0s runs")
 	sim.now = sim.now.Add(time.Second)
 	sim.step("", &Input{Kind: Died, ExitCode: 3})
 	sim.startRun() // by the engine, at once
@@ -51,31 +41,25 @@ func TestUnseenEndKeepsItsExitCode(t *testing.T) {
 	}
 }
 
-// An engine that does not say whether a container has survived its signal, and then
-// tells of its end, leaves nothing that is due for ever.
-func TestLookThatIsNotAnswered(t *testing.T) {
+// The engine does not answer whether a run has survived its stop signal, and then tells its
+// end: no tick stays due for ever.
+func TestUnansweredInspection(t *testing.T) {
 	sim := newSimulation(t)
 	sim.noTranscript, sim.inspectionsFail = true, true
-	for _, line := range []string{"0s runs", "60s signalled 15", "105s"} {
-		if err := sim.playLine(strings.Fields(line)); err != nil {
-			t.Fatal(err)
-		}
-	}
+	sim.play("0s runs", "60s signalled 15", "105s")
 	if sim.state.Checks.InspectAt.IsZero() {
-		t.Fatal("nobody has asked")
+		t.Fatal("healthd has not asked for an inspection")
 	}
 	sim.step("", &Input{Kind: Died})
 	sim.advanceTo(sim.now.Add(time.Hour))
 }
 
-// A start that an ending daemon has tried in vain is the next one's.
+// A daemon that shuts down leaves a start that failed to the next daemon.
 func TestStartLeftOver(t *testing.T) {
 	sim := newSimulation(t)
 	sim.spec.RestartPolicy = Always
-	for _, line := range [][]string{{"runs"}, {"start-fails", "yes"}, {"exits", "1"}, {"shutdown"}} {
-		if err := sim.playEvent(line[0], line[1:]); err != nil {
-			t.Fatal(err)
-		}
+	for _, event := range []string{"runs", "start-fails yes", "exits 1", "shutdown"} {
+		sim.playNow(event)
 		sim.advanceTo(sim.now.Add(time.Second))
 	}
 	m := Memory{Facts: Remember(&sim.c, "web", &sim.state)}

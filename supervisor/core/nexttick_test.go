@@ -6,9 +6,8 @@ import (
 	"time"
 )
 
-// When a container is looked at next. There is no period after which everything is
-// looked at again, so what is due must be named exactly.
-func TestNextLook(t *testing.T) {
+// healthd has no period after which it looks at all containers, so NextTick must be exact.
+func TestNextTick(t *testing.T) {
 	const nothing = -1
 	for _, tt := range []struct {
 		name  string
@@ -16,23 +15,23 @@ func TestNextLook(t *testing.T) {
 		want  time.Duration // from the end of the lines
 		acts  []string
 	}{
-		{"news of an end is acted on at once", []string{"0s runs", "5s exits 1"}, nothing, []string{"START"}},
+		{"an end leads to a start at once", []string{"0s runs", "5s exits 1"}, nothing, []string{"START"}},
 		{"nothing is due", []string{"0s runs", "1m"}, nothing, nil},
 		{"the next probe", []string{"liveness=0s/20s/1/3", "0s runs"}, 20 * time.Second, nil},
-		{"a failed call is tried again", []string{"0s stop-fails yes", "0s runs", "5s restart-asked", "5001ms"}, 9999 * time.Millisecond, []string{"STOP grace 30s"}},
+		{"the retry of a failed call", []string{"0s stop-fails yes", "0s runs", "5s restart-asked", "5001ms"}, 9999 * time.Millisecond, []string{"STOP grace 30s"}},
 		{"the end of a back-off", []string{"backoff=5s/1m/1h", "0s runs", "1s exits 1", "2s exits 1"}, 5 * time.Second, []string{"START"}},
-		{"of a drain and a probe the earlier", []string{"readiness=0s/20s/1/3 drain=7s", "0s runs", "1s restart-asked"}, 7 * time.Second, nil},
-		{"of a probe and a drain the earlier", []string{"readiness=0s/3s/1/3 drain=7s", "0s runs", "1s restart-asked"}, 2 * time.Second, nil},
-		{"of two probes the earlier", []string{"readiness=0s/5s/1/3 liveness=0s/3s/1/3", "0s runs"}, 3 * time.Second, nil},
-		{"a back-off that is over is acted on at once", []string{"0s runs", "1s exits 1", "2s exits 1", "3s engine-lost", "1m engine-back"}, nothing, []string{"START", "START"}},
-		{"a long back-off is not looked at before its end", []string{"backoff=1h/1h/2h", "0s runs", "1s exits 1", "2s exits 1"}, time.Hour, []string{"START"}},
+		{"a drain that ends before the next probe", []string{"readiness=0s/20s/1/3 drain=7s", "0s runs", "1s restart-asked"}, 7 * time.Second, nil},
+		{"a probe before the drain ends", []string{"readiness=0s/3s/1/3 drain=7s", "0s runs", "1s restart-asked"}, 2 * time.Second, nil},
+		{"the earlier of two probes", []string{"readiness=0s/5s/1/3 liveness=0s/3s/1/3", "0s runs"}, 3 * time.Second, nil},
+		{"a back-off that is over leads to a start at once", []string{"0s runs", "1s exits 1", "2s exits 1", "3s engine-lost", "1m engine-back"}, nothing, []string{"START", "START"}},
+		{"the end of a long back-off", []string{"backoff=1h/1h/2h", "0s runs", "1s exits 1", "2s exits 1"}, time.Hour, []string{"START"}},
 		{"while the engine is away no back-off ends", []string{"0s runs", "1s exits 1", "2s exits 1", "3s engine-lost"}, nothing, []string{"START"}},
 		{"while the engine is away no drain ends, but probes go on", []string{"readiness=0s/20s/1/3 drain=7s", "0s runs", "1s restart-asked", "2s engine-lost"}, 18 * time.Second, nil},
-		{"a hook that could not run is tried again", []string{"post-start=1s", "0s post-start cannot", "0s runs", "2s"}, 9 * time.Second, []string{"PostStart HOOK within 5m1s"}},
+		{"the retry of a hook that could not run", []string{"post-start=1s", "0s post-start cannot", "0s runs", "2s"}, 9 * time.Second, []string{"PostStart HOOK within 5m1s"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Attr("kubelet", "191")
-			for range 2 { // without jitter it is the same another time
+			for range 2 { // without jitter both are the same
 				sim := simulate(t, tt.lines...)
 				got := time.Duration(nothing)
 				if due := NextTick(&sim.state); !due.IsZero() {

@@ -9,7 +9,7 @@ import (
 	"healthd/runtime"
 )
 
-// pod is some containers of one service, one world each.
+// pod is the containers of one service, each in its own simulation.
 type pod []*simulation
 
 func newPod(t *testing.T, containers int, policy RestartPolicy) pod {
@@ -31,16 +31,15 @@ func (p pod) phase() Phase {
 	return ServicePhase(members)
 }
 
-// aftermath is what follows for each container that ended, and for the service.
+// afterEnd is what follows when containers end.
 type afterEnd struct {
-	container Phase
+	container Phase // of each ended container
 	service   Phase
-	starts    bool
+	starts    bool // healthd starts the ended containers again
 }
 
-// The examples of Kubernetes' page "Pod Lifecycle": what follows when containers end,
-// under each restart policy.
-func TestServicePhaseAfterEnds(t *testing.T) {
+// The examples of Kubernetes' page "Pod Lifecycle" under each restart policy.
+func TestServicePhaseAfterExit(t *testing.T) {
 	restarts := afterEnd{PhaseRunning, PhaseRunning, true}
 	succeeds := afterEnd{PhaseSucceeded, PhaseSucceeded, false}
 	fails := afterEnd{PhaseFailed, PhaseFailed, false}
@@ -80,7 +79,7 @@ func TestServicePhaseAfterEnds(t *testing.T) {
 	}
 }
 
-// checkEnded checks one container that has just ended, now and an hour later.
+// checkAfterEnd checks one container that has just ended, now and an hour later.
 func checkAfterEnd(t *testing.T, sim *simulation, event string, want afterEnd) {
 	t.Helper()
 	if got := sim.view().Phase(); got != want.container {
@@ -98,7 +97,7 @@ func checkAfterEnd(t *testing.T, sim *simulation, event string, want afterEnd) {
 	}
 }
 
-// A container that waits for its back-off to be over keeps its service running.
+// A container in back-off keeps its service Running.
 func TestServicePhaseInBackOff(t *testing.T) {
 	p := newPod(t, 2, OnFailure)
 	p[1].playNow("exits 0")
@@ -114,7 +113,6 @@ func TestServicePhaseInBackOff(t *testing.T) {
 	}
 }
 
-// The phases that follow from what the engine says.
 func TestPhases(t *testing.T) {
 	run := runtime.Run{ID: "c", Started: 1}
 	for _, tt := range []struct {
@@ -123,7 +121,7 @@ func TestPhases(t *testing.T) {
 		want  Phase
 	}{
 		{"created", State{Kept: Kept{Engine: Engine{State: runtime.Created}}}, PhasePending},
-		{"first start asked for", State{Kept: Kept{Engine: Engine{State: runtime.Created}, Action: Action{Restart: ByOperator, Call: StartCall}}}, PhasePending},
+		{"first start under way", State{Kept: Kept{Engine: Engine{State: runtime.Created}, Action: Action{Restart: ByOperator, Call: StartCall}}}, PhasePending},
 		{"running", State{Kept: Kept{Engine: Engine{State: runtime.Running}, Run: Run{ID: run}}}, PhaseRunning},
 		{"paused", State{Kept: Kept{Engine: Engine{State: runtime.Paused}, Run: Run{ID: run}}}, PhaseRunning},
 		{"restarted by the engine", State{Kept: Kept{Engine: Engine{State: runtime.Restarting}, Run: Run{ID: run, Exit: Exit{Code: 1}}}}, PhaseRunning},
@@ -142,8 +140,7 @@ func TestPhases(t *testing.T) {
 	}
 }
 
-// The members of a service need not be in one phase.
-func TestServicePhaseOfSeveral(t *testing.T) {
+func TestServicePhaseOfDifferentMembers(t *testing.T) {
 	run := runtime.Run{ID: "c", Started: 1}
 	pending := &View{State: State{Kept: Kept{Engine: Engine{State: runtime.Created}}}}
 	running := &View{State: State{Kept: Kept{Engine: Engine{State: runtime.Running}, Run: Run{ID: run}}}}
@@ -155,11 +152,11 @@ func TestServicePhaseOfSeveral(t *testing.T) {
 		members []*View
 		want    Phase
 	}{
-		{"nobody", nil, PhasePending},
+		{"no members", nil, PhasePending},
 		{"one has not run yet", []*View{running, pending, failed}, PhasePending},
 		{"one still runs", []*View{failed, running, succeeded}, PhaseRunning},
 		{"one failed", []*View{succeeded, failed}, PhaseFailed},
-		{"of one nothing is known", []*View{running, pending, lost}, PhaseUnknown},
+		{"the engine of one is away", []*View{running, pending, lost}, PhaseUnknown},
 	} {
 		if got := ServicePhase(tt.members); got != tt.want {
 			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
@@ -167,8 +164,7 @@ func TestServicePhaseOfSeveral(t *testing.T) {
 	}
 }
 
-// What has ended is not started any more, from its end on.
-func TestStartedEndsWithTheRun(t *testing.T) {
+func TestStartedEndsWithRun(t *testing.T) {
 	sim := newSimulation(t)
 	sim.spec.RestartPolicy = Never
 	sim.playNow("runs")

@@ -9,22 +9,21 @@ import (
 	"healthd/runtime"
 )
 
-// everySecond is the timing of a probe of which one answer is a verdict.
+// everySecond is the timing of a probe whose thresholds are 1.
 const everySecond = "0s/1s/1/1"
 
-// initial are the results before any probe was answered.
-var initial = [NumProbes]prober.Outcome{Startup: prober.Unknown, Liveness: prober.Success, Readiness: prober.Failure}
+// initialResults are the verdicts before any probe has run.
+var initialResults = [NumProbes]prober.Outcome{Startup: prober.Unknown, Liveness: prober.Success, Readiness: prober.Failure}
 
 var everyProbe = []ProbeType{Startup, Liveness, Readiness}
 
-// probed is a world whose container has one probe, in which these lines have come
-// true.
+// simulateProbe is simulate with one probe.
 func simulateProbe(t *testing.T, probe ProbeType, timing string, lines ...string) *simulation {
 	t.Helper()
 	return simulate(t, append([]string{probe.String() + "=" + timing}, lines...)...)
 }
 
-// askedSoFar returns how often a probe was asked, over all runs.
+// probeCount returns how often a probe has run, over all runs of the container.
 func probeCount(sim *simulation, probe ProbeType) int {
 	n := uint64(0)
 	for _, k := range sim.state.Totals.Outcomes[probe] {
@@ -33,16 +32,16 @@ func probeCount(sim *simulation, probe ProbeType) int {
 	return int(n)
 }
 
-// askedAgain lets more time go by than any back-off takes, and says whether the probe
-// was asked in it.
+// probedAgain lets more time pass than any back-off takes, and says whether the probe ran
+// meanwhile.
 func probedAgain(sim *simulation, probe ProbeType) bool {
 	before := probeCount(sim, probe)
 	sim.advanceTo(sim.now.Add(10 * time.Minute))
 	return probeCount(sim, probe) > before
 }
 
-// What does not run is not asked, and is when it runs.
-func TestProbesWaitForARun(t *testing.T) {
+// healthd probes a container only when it runs.
+func TestProbesWaitForRun(t *testing.T) {
 	see := func(sim *simulation) { sim.step("seen", &Input{Kind: Observed}) }
 	for _, tt := range []struct {
 		name    string
@@ -51,10 +50,10 @@ func TestProbesWaitForARun(t *testing.T) {
 		want    prober.Outcome
 		then    string
 	}{
-		{"nothing is known of it", "108", func(sim *simulation) { sim.step("", &Input{Kind: Tick}) }, prober.Unknown, "1m runs"},
-		{"made, not started", "112", see, prober.Failure, "1m runs"},
-		{"its back-off is not over", "112", func(sim *simulation) { sim.play("0s runs", "1s exits 1", "2s exits 1") }, prober.Failure, "1m"},
-		{"the engine is to restart it", "112", func(sim *simulation) {
+		{"not observed yet", "108", func(sim *simulation) { sim.step("", &Input{Kind: Tick}) }, prober.Unknown, "1m runs"},
+		{"created, not started", "112", see, prober.Failure, "1m runs"},
+		{"in back-off", "112", func(sim *simulation) { sim.play("0s runs", "1s exits 1", "2s exits 1") }, prober.Failure, "1m"},
+		{"the engine will restart it", "112", func(sim *simulation) {
 			sim.c.RestartPolicy = "always"
 			sim.play("0s runs", "1s")
 			sim.endRun(1)
@@ -67,14 +66,14 @@ func TestProbesWaitForARun(t *testing.T) {
 				t.Attr("kubelet", tt.kubelet)
 				sim := simulateProbe(t, probe, everySecond)
 				tt.before(sim)
-				asked := probeCount(sim, probe)
+				count := probeCount(sim, probe)
 				sim.advanceTo(sim.now.Add(5 * time.Second))
 				y := sim.state.Health.Probes[probe]
-				if y.Result != tt.want || !y.LastAt.IsZero() && tt.want == prober.Unknown || !y.Due.IsZero() || probeCount(sim, probe) != asked {
+				if y.Result != tt.want || !y.LastAt.IsZero() && tt.want == prober.Unknown || !y.Due.IsZero() || probeCount(sim, probe) != count {
 					t.Errorf("before it runs: %+v, want %s", y, tt.want)
 				}
 				sim.play(tt.then)
-				if y := sim.state.Health.Probes[probe]; probeCount(sim, probe) == asked || y.Result != prober.Success {
+				if y := sim.state.Health.Probes[probe]; probeCount(sim, probe) == count || y.Result != prober.Success {
 					t.Errorf("when it runs: %+v\n%s", y, sim.transcript.String())
 				}
 			})
@@ -82,8 +81,9 @@ func TestProbesWaitForARun(t *testing.T) {
 	}
 }
 
-// What ended while nobody watched is not asked, and no result is made up for it.
-func TestProbesOfWhatWasFoundEnded(t *testing.T) {
+// A container that healthd finds stopped is not probed, and its verdicts stay the initial
+// ones.
+func TestNoProbesWhenFoundStopped(t *testing.T) {
 	for code, phase := range map[int]Phase{0: PhaseSucceeded, 1: PhaseFailed} {
 		for _, policy := range policies {
 			for _, probe := range everyProbe {
@@ -96,7 +96,7 @@ func TestProbesOfWhatWasFoundEnded(t *testing.T) {
 					sim.step("found", &Input{Kind: Observed, Unwatched: true})
 					again := probedAgain(sim, probe)
 					v, y := sim.view(), sim.state.Health.Probes[probe]
-					if v.Phase() != phase || y.Result != initial[probe] || !y.LastAt.IsZero() || y.Outcome != prober.Unknown {
+					if v.Phase() != phase || y.Result != initialResults[probe] || !y.LastAt.IsZero() || y.Outcome != prober.Unknown {
 						t.Errorf("phase %s, %+v", v.Phase(), y)
 					}
 					if again || !NextTick(&sim.state).IsZero() {
@@ -108,10 +108,10 @@ func TestProbesOfWhatWasFoundEnded(t *testing.T) {
 	}
 }
 
-// Somebody stops the container: liveness and startup no longer matter, whatever they
-// said; readiness is asked to the end.
-func TestProbesOfWhatSomebodyStops(t *testing.T) {
-	const slow = "0s/1s/1/30" // to fail
+// While an operator stops the container, liveness and startup are Success and do not run.
+// Readiness runs to the end.
+func TestProbesDuringOperatorStop(t *testing.T) {
+	const slow = "0s/1s/1/30" // 30 failures make a verdict
 	for _, tt := range []struct {
 		name   string
 		probe  ProbeType
@@ -142,27 +142,27 @@ func TestProbesOfWhatSomebodyStops(t *testing.T) {
 					atOnce = sim.state.Health.Probes[Readiness].Result
 				}
 				sim.play("3500ms signalled "+signal, "3500ms "+tt.probe.String()+" "+tt.after)
-				asked := probeCount(sim, tt.probe)
+				count := probeCount(sim, tt.probe)
 				for i, want := range []prober.Outcome{atOnce, tt.want, tt.want} {
 					sim.play([]string{"3500ms", "4500ms", "20s"}[i])
 					if got := sim.state.Health.Probes[tt.probe].Result; got != want {
-						t.Errorf("look %d: %s, want %s\n%s", i, got, want, sim.transcript.String())
+						t.Errorf("check %d: %s, want %s\n%s", i, got, want, sim.transcript.String())
 					}
 				}
-				if got := probeCount(sim, tt.probe) > asked; got != (tt.probe == Readiness) || sim.state.Conditions.Ready.Status || sim.state.Conditions.Started.Status != started {
-					t.Errorf("asked on: %v; %+v", got, sim.state)
+				if got := probeCount(sim, tt.probe) > count; got != (tt.probe == Readiness) || sim.state.Conditions.Ready.Status || sim.state.Conditions.Started.Status != started {
+					t.Errorf("probed on: %v; %+v", got, sim.state)
 				}
 				if acts := sim.actions(); len(acts) != 0 {
-					t.Errorf("did %q", acts)
+					t.Errorf("actions %q", acts)
 				}
 			})
 		}
 	}
 }
 
-// Whether a probe has a future when the run has ended is for the policy to say. Its
-// result is a failure in any case.
-func TestProbesOfWhatHasEnded(t *testing.T) {
+// After the end of a run every verdict is Failure. Probes run again only if the restart
+// policy starts the container again.
+func TestProbesAfterEnd(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		kubelet string
@@ -189,7 +189,7 @@ func TestProbesOfWhatHasEnded(t *testing.T) {
 				}
 				due := sim.state.Action.Restart != NoCause
 				if again := probedAgain(sim, probe); again != tt.again || due != tt.again {
-					t.Errorf("a start is due: %v, asked again: %v, want %v\n%s", due, again, tt.again, sim.transcript.String())
+					t.Errorf("a start is due: %v, probed again: %v, want %v\n%s", due, again, tt.again, sim.transcript.String())
 				}
 				want := prober.Failure
 				if tt.again {

@@ -1,21 +1,16 @@
 package core
 
 import (
-	"strings"
 	"testing"
 	"time"
 )
 
-// A restart that somebody asks for in the middle of a docker stop is the newer wish:
-// what that stop still does is no other.
-func TestRestartAskedDuringAStop(t *testing.T) {
+// `healthd restart` during a docker stop overrules it. The KILL of that docker stop is no
+// new stop.
+func TestRestartRequestedDuringStop(t *testing.T) {
 	sim := newSimulation(t)
 	sim.noTranscript, sim.stopTakes = true, time.Hour
-	for _, line := range []string{"0s runs", "10s signalled 15", "15s restart-asked", "20s signalled 9"} {
-		if err := sim.playLine(strings.Fields(line)); err != nil {
-			t.Fatal(err)
-		}
-	}
+	sim.play("0s runs", "10s signalled 15", "15s restart-asked", "20s signalled 9")
 	sim.endRun(137)
 	sim.step("", &Input{Kind: Observed})
 	if s := &sim.state; s.OperatorStopped() || s.Action.Restart != ByOperator {

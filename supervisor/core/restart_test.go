@@ -9,14 +9,13 @@ import (
 
 var policies = []RestartPolicy{Never, OnFailure, Always}
 
-// restartWorld is a world under a policy in which these lines have come true.
+// simulatePolicy is simulate with a restart policy.
 func simulatePolicy(t *testing.T, policy RestartPolicy, lines ...string) *simulation {
 	t.Helper()
 	return simulate(t, append([]string{"policy=" + string(policy)}, lines...)...)
 }
 
-// Compose makes containers before it starts them, so that nobody has started one
-// says nothing.
+// Compose creates containers before it starts them, so healthd must not start a created one.
 func TestNeverStartedIsLeftAlone(t *testing.T) {
 	for policy, kubelet := range map[RestartPolicy]string{Never: "193 215", OnFailure: "193 203 218", Always: "193"} {
 		t.Run(string(policy), func(t *testing.T) {
@@ -25,7 +24,7 @@ func TestNeverStartedIsLeftAlone(t *testing.T) {
 			sim.step("made", &Input{Kind: Observed})
 			sim.play("1h")
 			sim.step("seen again", &Input{Kind: Observed})
-			v := View{Container: &sim.c, Spec: sim.spec, State: sim.state}
+			v := sim.view()
 			if x := v.Waiting(); len(sim.actions()) != 0 || x == nil || x.Reason != WaitCreated || !NextTick(&sim.state).IsZero() {
 				t.Errorf("not left alone:\n%s", sim.transcript.String())
 			}
@@ -33,9 +32,9 @@ func TestNeverStartedIsLeftAlone(t *testing.T) {
 	}
 }
 
-// A start of healthd's own that comes to nothing is tried again, whatever the
-// policy: the container is meant to run.
-func TestFailedStartIsTriedAgain(t *testing.T) {
+// healthd tries a failed start again under every policy, because the container is meant to
+// run.
+func TestFailedStartIsRetried(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		kubelet string
@@ -43,10 +42,10 @@ func TestFailedStartIsTriedAgain(t *testing.T) {
 		lines   []string
 		begun   time.Duration // of the first try
 	}{
-		{"never ran, asked for under Never", "193 215", Never, []string{"1s restart-asked"}, time.Second},
-		{"never ran, asked for under OnFailure", "193 203 218", OnFailure, []string{"1s restart-asked"}, time.Second},
-		{"never ran, asked for under Always", "193", Always, []string{"1s restart-asked"}, time.Second},
-		{"exited, asked for under Never", "193 215", Never, []string{"0s runs", "1s exits 0", "2s restart-asked"}, 2 * time.Second},
+		{"never ran, requested under Never", "193 215", Never, []string{"1s restart-asked"}, time.Second},
+		{"never ran, requested under OnFailure", "193 203 218", OnFailure, []string{"1s restart-asked"}, time.Second},
+		{"never ran, requested under Always", "193", Always, []string{"1s restart-asked"}, time.Second},
+		{"exited, requested under Never", "193 215", Never, []string{"0s runs", "1s exits 0", "2s restart-asked"}, 2 * time.Second},
 		{"exited under OnFailure", "203 218", OnFailure, []string{"0s runs", "1s exits 1"}, time.Second},
 		{"exited under Always", "193", Always, []string{"0s runs", "1s exits 0"}, time.Second},
 		{"stopped for a failed probe under OnFailure", "203 218", OnFailure, []string{"liveness=0s/1s/1/1", "0s liveness fails", "0s runs"}, 0},
@@ -83,7 +82,7 @@ func startCalls(sim *simulation) int {
 	return n
 }
 
-// What runs is left alone, whatever its runs before came to.
+// healthd leaves a running container alone, however its previous runs ended.
 func TestRunningIsLeftAlone(t *testing.T) {
 	for _, policy := range policies {
 		t.Run(string(policy), func(t *testing.T) {
@@ -127,9 +126,9 @@ func TestExitByPolicy(t *testing.T) {
 	}
 }
 
-// While the engine is unknown nothing is done, whatever is pending. When it is back
-// the truth decides.
-func TestUnknownWhileTheEngineIsAway(t *testing.T) {
+// While healthd cannot reach the engine it stops and starts nothing. When the engine is back,
+// the container's present state decides.
+func TestEngineAway(t *testing.T) {
 	stopStart, start := []string{"STOP grace 30s", "START"}, []string{"START"}
 	for _, tt := range []struct {
 		name   string
@@ -139,7 +138,7 @@ func TestUnknownWhileTheEngineIsAway(t *testing.T) {
 	}{
 		{"a restart was pending, it runs", []string{"drain=5s", "0s runs", "1s restart-asked", "2s engine-lost"}, nil,
 			map[RestartPolicy][]string{Never: stopStart, OnFailure: stopStart, Always: stopStart}},
-		{"a restart was asked for meanwhile, it runs", []string{"0s runs", "1s engine-lost", "2s restart-asked"}, nil,
+		{"a restart was requested meanwhile, it runs", []string{"0s runs", "1s engine-lost", "2s restart-asked"}, nil,
 			map[RestartPolicy][]string{Never: stopStart, OnFailure: stopStart, Always: stopStart}},
 		{"a restart was pending, it has exited", []string{"drain=5s", "0s runs", "1s restart-asked", "2s engine-lost", "4m exits 0"}, nil,
 			map[RestartPolicy][]string{Never: start, OnFailure: start, Always: start}},
@@ -162,20 +161,20 @@ func TestUnknownWhileTheEngineIsAway(t *testing.T) {
 				sim := simulatePolicy(t, policy, tt.before...)
 				sim.play("5m")
 				if acts := sim.actions(); len(acts) != 0 {
-					t.Fatalf("did %q while the engine was away:\n%s", acts, sim.transcript.String())
+					t.Fatalf("actions %q while the engine was away:\n%s", acts, sim.transcript.String())
 				}
 				sim.play(append([]string{"5m engine-back", "5m5s"}, tt.after...)...)
 				if acts := sim.actions(); !slices.Equal(acts, tt.want[policy]) {
-					t.Errorf("did %q, want %q\n%s", acts, tt.want[policy], sim.transcript.String())
+					t.Errorf("actions %q, want %q\n%s", acts, tt.want[policy], sim.transcript.String())
 				}
 			})
 		}
 	}
 }
 
-// What the operator wants stopped is never started, in any state, under any policy.
-func TestStoppedByTheOperatorStaysStopped(t *testing.T) {
-	again := "2s runs" // where the policy did not
+// What an operator stopped stays stopped, in every state and under every policy.
+func TestOperatorStoppedStaysStopped(t *testing.T) {
+	again := "2s runs" // needed only if healthd has not started it by its policy
 	for _, tt := range []struct {
 		name   string
 		before []string
@@ -210,7 +209,7 @@ func TestStoppedByTheOperatorStaysStopped(t *testing.T) {
 	}
 }
 
-// A spec that changes restarts nothing: the container is the same.
+// A changed spec restarts nothing, because the container is the same.
 func TestChangedSpecRestartsNothing(t *testing.T) {
 	for _, change := range []string{"policy=Never", "grace=7s", "liveness=1s/2s/1/1", "startup=0s/5s/1/1", "drain=9s", "backoff=1s/2s/3m"} {
 		t.Run(change, func(t *testing.T) {
@@ -219,7 +218,7 @@ func TestChangedSpecRestartsNothing(t *testing.T) {
 			before := sim.state
 			sim.play("25s reload "+change, "10m")
 			if acts := sim.actions(); len(acts) != 0 || sim.state.Run.ID != before.Run.ID || !sim.state.Conditions.Ready.Status || sim.state.Conditions.Ready.Since != before.Conditions.Ready.Since {
-				t.Errorf("did %q:\n%s", acts, sim.transcript.String())
+				t.Errorf("actions %q:\n%s", acts, sim.transcript.String())
 			}
 		})
 	}

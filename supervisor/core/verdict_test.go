@@ -10,7 +10,7 @@ import (
 	"healthd/prober"
 )
 
-// said are answers by a letter.
+// answersByLetter are the results of probes: success, warning, failure, pending, not run.
 var answersByLetter = map[rune]prober.Result{
 	's': {Outcome: prober.Success},
 	'w': {Outcome: prober.Success, Warning: true, Cause: prober.Redirect, Output: "probe output"},
@@ -19,8 +19,8 @@ var answersByLetter = map[rune]prober.Result{
 	'n': {Outcome: prober.Unknown, Cause: prober.NotAsked, Output: "probe output"},
 }
 
-// standing is a probe's verdict with the length of its row of results: "S2", or
-// "F0h" when it is held.
+// verdictOf returns the first letter of a probe's verdict, and how many times in a row its
+// last outcome came: "S2". An h means that the probe is on hold: "F0h".
 func verdictOf(sim *simulation, probe ProbeType) string {
 	y := &sim.state.Health.Probes[probe]
 	text := fmt.Sprintf("%c%d", y.Result.String()[0], y.Run)
@@ -43,10 +43,10 @@ func TestVerdicts(t *testing.T) {
 			"S1 S2 S3 S1 S2 F3 F4 F5 S1 S2 S3 S1 S2 F3 F4 F5"},
 		{"readiness, three successes and one failure", "130", Readiness, "0s/1s/3/1", "sssssf sssssf",
 			"F1 F2 S3 S4 S5 F1 F1 F2 S3 S4 S5 F1"},
-		{"startup succeeds, held", "131", Startup, "0s/1s/1/3", "s", "S0h"},
-		{"startup succeeds after two failures, held", "131", Startup, "0s/1s/1/3", "ffs", "U1 U2 S0h"},
-		{"startup fails three times, held", "132 136", Startup, "0s/1s/1/3", "fff", "U1 U2 F0h"},
-		{"liveness fails three times, held", "135", Liveness, "0s/1s/1/3", "sfff", "S1 S1 S2 F0h"},
+		{"startup succeeds, on hold", "131", Startup, "0s/1s/1/3", "s", "S0h"},
+		{"startup succeeds after two failures, on hold", "131", Startup, "0s/1s/1/3", "ffs", "U1 U2 S0h"},
+		{"startup fails three times, on hold", "132 136", Startup, "0s/1s/1/3", "fff", "U1 U2 F0h"},
+		{"liveness fails three times, on hold", "135", Liveness, "0s/1s/1/3", "sfff", "S1 S1 S2 F0h"},
 		{"liveness fails twice and recovers", "135", Liveness, "0s/1s/1/3", "sff sff s", "S1 S1 S2 S1 S1 S2 S1"},
 		{"startup, unknown comes between failures", "101 102", Startup, "0s/1s/1/3", "pnfpfnf", "U0 U0 U1 U1 U2 U2 F0h"},
 		{"liveness, unknown comes between failures", "101 102", Liveness, "0s/1s/1/3", "pnfpfnf", "S0 S0 S1 S1 S2 S2 F0h"},
@@ -65,7 +65,7 @@ func TestVerdicts(t *testing.T) {
 				sim.advanceTo(sim.start.Add(time.Duration(i) * time.Second))
 				got = append(got, verdictOf(sim, tt.probe))
 				if probeCount(sim, tt.probe) != i+1 {
-					t.Fatalf("asked %d times after %d s", probeCount(sim, tt.probe), i)
+					t.Fatalf("probed %d times after %d s", probeCount(sim, tt.probe), i)
 				}
 				if ready, _, _ := sim.view().Readiness(); tt.probe == Readiness && ready != strings.HasPrefix(got[i], "S") {
 					t.Errorf("after %d s: %s, ready %v", i, got[i], ready)
@@ -78,8 +78,8 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// Whatever the answer has beside its outcome, one of three things is made of it.
-func TestWhatAnAnswerComesTo(t *testing.T) {
+// A result counts by its outcome alone.
+func TestResultsByOutcome(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		kubelet string
@@ -89,8 +89,8 @@ func TestWhatAnAnswerComesTo(t *testing.T) {
 		{"failure", "98", 'f', prober.Failure},
 		{"success", "99", 's', prober.Success},
 		{"success with a warning", "100", 'w', prober.Success},
-		{"not decided yet, counts for nothing", "101", 'p', prober.Unknown},
-		{"could not be asked, counts for nothing", "102", 'n', prober.Unknown},
+		{"not decided yet, does not count", "101", 'p', prober.Unknown},
+		{"could not run, does not count", "102", 'n', prober.Unknown},
 	} {
 		for _, probe := range everyProbe {
 			t.Run(tt.name+", "+probe.String(), func(t *testing.T) {
@@ -99,8 +99,8 @@ func TestWhatAnAnswerComesTo(t *testing.T) {
 				sim.answers[probe] = answersByLetter[tt.letter]
 				sim.play("0s runs")
 				want := tt.want
-				if want == prober.Unknown { // what it was
-					want = initial[probe]
+				if want == prober.Unknown { // as before
+					want = initialResults[probe]
 				}
 				y := sim.state.Health.Probes[probe]
 				if y.Result != want || y.Outcome != tt.want || y.Last != answersByLetter[tt.letter] || sim.state.Totals.Outcomes[probe][tt.want] != 1 || probeCount(sim, probe) != 1 {
@@ -114,7 +114,7 @@ func TestWhatAnAnswerComesTo(t *testing.T) {
 	}
 }
 
-func TestProbeThatIsNotThere(t *testing.T) {
+func TestMissingProbe(t *testing.T) {
 	for _, probe := range everyProbe {
 		t.Run(probe.String(), func(t *testing.T) {
 			t.Attr("kubelet", "96")
@@ -153,7 +153,7 @@ func TestProbeEvents(t *testing.T) {
 		{"a warning", "w", []string{`ProbeWarning "%s probe warning: probe output"`}},
 		{"failures", "ff", []string{`Unhealthy "%s probe failed (1/3): probe output"`, `Unhealthy "%s probe failed (2/3): probe output"`}},
 		{"not decided yet", "pp", nil},
-		{"could not be asked, told once", "nn", []string{`Unhealthy "%s probe could not run, which does not count: probe output"`}},
+		{"could not run, recorded once", "nn", []string{`Unhealthy "%s probe could not run, which does not count: probe output"`}},
 		{"success", "s", nil},
 	} {
 		for _, probe := range everyProbe {
@@ -182,10 +182,10 @@ func TestProbeEvents(t *testing.T) {
 	}
 }
 
-// A verdict against a run holds until there is another run.
-func TestHeldUntilTheNextRun(t *testing.T) {
+// A failure verdict stays until the next run.
+func TestOnHoldUntilNextRun(t *testing.T) {
 	for probe, next := range map[ProbeType]string{Liveness: "S1", Startup: "S0h"} {
-		t.Run(probe.String()+" fails, held until the next run", func(t *testing.T) {
+		t.Run(probe.String()+" fails, on hold until the next run", func(t *testing.T) {
 			t.Attr("kubelet", "134")
 			name := probe.String()
 			sim := simulateProbe(t, probe, everySecond, "drain=10s", "0s "+name+" fails", "0s runs")
@@ -194,16 +194,16 @@ func TestHeldUntilTheNextRun(t *testing.T) {
 				t.Fatalf("after the failure: %s, want F0h", got)
 			}
 			sim.play("1s "+name+" succeeds", "5s")
-			sim.step("a success that nobody waits for", &Input{Kind: ProbeAnswered, Probe: probe, Result: answersByLetter['s']})
+			sim.step("an unexpected success", &Input{Kind: ProbeAnswered, Probe: probe, Result: answersByLetter['s']})
 			sim.play("9500ms")
 			if got := verdictOf(sim, probe); got != "F0h" || probeCount(sim, probe) != 1 || sim.state.Run.ID != run {
-				t.Errorf("while held: %s, asked %d times", got, probeCount(sim, probe))
+				t.Errorf("while on hold: %s, probed %d times", got, probeCount(sim, probe))
 			}
 			sim.play("10001ms")
 			if got := verdictOf(sim, probe); got != next || probeCount(sim, probe) != 2 || sim.state.Run.ID == run {
-				t.Errorf("in the next run: %s, want %s; asked %d times\n%s", got, next, probeCount(sim, probe), sim.transcript.String())
+				t.Errorf("in the next run: %s, want %s; probed %d times\n%s", got, next, probeCount(sim, probe), sim.transcript.String())
 			}
-			sim.step("a failure that nobody waits for", &Input{Kind: ProbeAnswered, Probe: probe, Result: answersByLetter['f']})
+			sim.step("an unexpected failure", &Input{Kind: ProbeAnswered, Probe: probe, Result: answersByLetter['f']})
 			if got := verdictOf(sim, probe); got != next {
 				t.Errorf("a late answer counted: %s, want %s", got, next)
 			}
@@ -211,8 +211,8 @@ func TestHeldUntilTheNextRun(t *testing.T) {
 	}
 }
 
-// What was said of a run does not count for the next one.
-func TestRowsEndWithTheRun(t *testing.T) {
+// Results of a run do not count for the next run.
+func TestCountsBeginAfreshWithRun(t *testing.T) {
 	for _, tt := range []struct {
 		kubelet string
 		probe   ProbeType
@@ -239,7 +239,7 @@ func TestRowsEndWithTheRun(t *testing.T) {
 	}
 }
 
-func TestLivenessWaitsForTheStart(t *testing.T) {
+func TestLivenessWaitsForStarted(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		lines []string
@@ -262,7 +262,7 @@ func TestLivenessWaitsForTheStart(t *testing.T) {
 	}
 }
 
-func TestStartupIsNotAskedOnceStarted(t *testing.T) {
+func TestNoStartupProbeOnceStarted(t *testing.T) {
 	t.Attr("kubelet", "140")
 	sim := simulateProbe(t, Startup, "0s/1s/1/2", "0s startup fails", "0s runs")
 	if got := verdictOf(sim, Startup); got != "U1" {
@@ -274,6 +274,6 @@ func TestStartupIsNotAskedOnceStarted(t *testing.T) {
 	}
 	sim.play("1500ms startup fails", "1m")
 	if got := verdictOf(sim, Startup); got != "S0h" || probeCount(sim, Startup) != 2 || !sim.state.Conditions.Started.Status || len(sim.actions()) != 0 {
-		t.Errorf("once it has started: %s, asked %d times", got, probeCount(sim, Startup))
+		t.Errorf("once it has started: %s, probed %d times", got, probeCount(sim, Startup))
 	}
 }
