@@ -82,22 +82,33 @@ func (t *stepper) requestRestart() {
 // engine it makes none, with one exception: before healthd shuts down it tries to start
 // what it has stopped.
 func (t *stepper) callEngine() {
-	if t.Action.Call != NoCall {
+	if t.Action.Call != NoCall || t.now.Before(t.Action.NotBefore) {
 		return
 	}
-	due := !t.now.Before(t.Action.NotBefore)
 	switch {
-	case t.Engine.State.Alive() && t.Action.Stopping != NoCause && !t.Lost && !t.pausedBeforeStop() && due:
+	case t.stopPending():
 		if t.runPreStop() {
 			return
 		}
 		t.Action.Call, t.Request.Sent, t.Request.Run, t.Request.Cause = StopCall, false, t.Run.ID, t.Action.Stopping
 		t.Action.StopCalls++
 		t.fx = append(t.fx, Effect{Kind: StopContainer, Grace: t.Action.Grace})
-	case !t.Engine.State.Alive() && t.Action.Restart != NoCause && !t.Shutdown.LeftOver && !t.startBlocked() && (!t.Lost || t.Shutdown.Begun) && due:
+	case t.startPending():
 		t.Action.Call, t.Request.Run = StartCall, t.Run.ID
 		t.fx = append(t.fx, Effect{Kind: StartContainer})
 	}
+}
+
+// stopPending says that a stop call waits only for Action.NotBefore, the pre_stop hook or
+// another call.
+func (s *State) stopPending() bool {
+	return s.Engine.State.Alive() && s.Action.Stopping != NoCause && !s.Lost && !s.pausedBeforeStop()
+}
+
+// startPending says that a start call waits only for Action.NotBefore or another call.
+func (s *State) startPending() bool {
+	return !s.Engine.State.Alive() && s.Action.Restart != NoCause && !s.Shutdown.LeftOver && !s.startBlocked() &&
+		(!s.Lost || s.Shutdown.Begun)
 }
 
 func (t *stepper) callReturned(in *Input) {

@@ -6,8 +6,8 @@ import (
 	"healthd/prober"
 )
 
-// hold begins a hold that ends at until, or, if until is zero, with a resume. A container
-// that healthd has already begun to stop is still started again: healthd must not leave it
+// hold begins a hold that ends at until, or, if until is zero, with a resume. A stop whose
+// call was made goes on, and healthd still starts the container again: it must not leave it
 // stopped.
 func (t *stepper) hold(until time.Time) {
 	if t.Lasting.Held && t.Lasting.HeldUntil.Equal(until) {
@@ -15,21 +15,27 @@ func (t *stepper) hold(until time.Time) {
 	}
 	t.Lasting.Held, t.Lasting.HeldUntil = true, until
 	if t.Action.Stopping != NoCause && t.Engine.State.Alive() && t.Action.StopCalls == 0 && t.Run.Hooks[PreStop] != HookRunning && t.Action.Stopping != ByOperator {
-		if t.Action.Stopping.ByProbe() { // followNetworkOwner stops the run again after the hold
-			t.Health.Failed = t.Action.Stopping
-		}
-		t.Action.Stopping = NoCause
-		for i := range t.Health.Probes { // the run may recover, so its probes go on
-			if y := &t.Health.Probes[i]; y.Result == prober.Failure {
-				y.OnHold = false
-			}
-		}
+		t.deferStop()
 	}
 	if until.IsZero() {
 		t.record(EventHeld, "Container %s is held: healthd does not restart it until an operator resumes it", t.c.Name)
 		return
 	}
 	t.record(EventHeld, "Container %s is held: healthd does not restart it for %v", t.c.Name, until.Sub(t.now).Round(time.Second))
+}
+
+// deferStop turns a stop in its drain into one that waits for the end of the hold. The run
+// may recover meanwhile, so its probes go on.
+func (t *stepper) deferStop() {
+	if t.Action.Stopping.ByProbe() { // for ByNetwork followNetworkOwner decides again after the hold
+		t.Health.Failed = t.Action.Stopping
+	}
+	t.Action.Stopping = NoCause
+	for i := range t.Health.Probes {
+		if y := &t.Health.Probes[i]; y.Result == prober.Failure {
+			y.OnHold = false
+		}
+	}
 }
 
 func (t *stepper) endHold() {

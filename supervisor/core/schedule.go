@@ -74,9 +74,7 @@ func NextTick(s *State) time.Time {
 	if s.postStartDue() {
 		sooner(s.Health.HookAt)
 	}
-	alive := s.Engine.State.Alive()
-	if s.Action.Call == NoCall && (alive && s.Action.Stopping != NoCause && !s.Lost && !s.pausedBeforeStop() && s.Run.Hooks[PreStop] != HookRunning ||
-		!alive && s.Action.Restart != NoCause && !s.Shutdown.LeftOver && !s.startBlocked() && (!s.Lost || s.Shutdown.Begun)) {
+	if s.Action.Call == NoCall && (s.stopPending() && s.Run.Hooks[PreStop] != HookRunning || s.startPending()) {
 		sooner(s.Action.NotBefore)
 	}
 	if s.Ending.MaybeEngine && !s.Lost {
@@ -85,7 +83,7 @@ func NextTick(s *State) time.Time {
 	if s.Lasting.Held {
 		sooner(s.Lasting.HeldUntil)
 	}
-	if alive && !s.Lost && !s.Ending.First.IsZero() && !s.Ending.ForgetAt.IsZero() {
+	if s.Engine.State.Alive() && !s.Lost && s.Ending.Signalled() && !s.Ending.ForgetAt.IsZero() {
 		sooner(later(s.Ending.ForgetAt, s.Checks.InspectAt))
 	}
 	return first

@@ -198,11 +198,17 @@ func (t *stepper) probeAnswered(probe ProbeType, r prober.Result) {
 	verdict := y.add(p, r, t.now)
 	t.Totals.count(probe, r)
 	t.recordResult(probe, r, before)
+	if verdict {
+		t.actOnVerdict(probe, r.Outcome)
+	}
+}
+
+func (t *stepper) actOnVerdict(probe ProbeType, outcome prober.Outcome) {
+	y := &t.Health.Probes[probe]
 	switch {
-	case !verdict:
-	case probe == Readiness:
-		y.Result = r.Outcome
-	case r.Outcome == prober.Failure:
+	case probe == Readiness: // setReadiness acts on it
+		y.Result = outcome
+	case outcome == prober.Failure:
 		y.Result = prober.Failure
 		t.failRun(causeOf(probe))
 	case probe == Startup:

@@ -179,22 +179,8 @@ const (
 func (v *View) Waiting() *Waiting {
 	s := &v.State
 	switch {
-	case s.Action.Restart != NoCause && s.Lost:
-		return &Waiting{Reason: WaitRuntimeUnknown, Message: "healthd cannot reach its engine, and restarts nothing until it can"}
-	case s.Action.Restart == ByExit && s.Lasting.Held:
-		return &Waiting{Reason: WaitHeld, Message: "has ended and is held: healthd does not start it", Until: s.Lasting.HeldUntil}
-	case s.Action.Restart != NoCause && v.Container.NetworkOwnerGone:
-		return &Waiting{Reason: WaitNetwork, Message: "shares the network of a container that is gone: re-create it"}
-	case s.Action.Restart != NoCause && s.Engine.NetworkAway:
-		return &Waiting{Reason: WaitNetwork, Message: "shares the network of a container that does not run"}
-	case s.Action.Restart != NoCause && (s.Lasting.Backoff.Delay == 0 || s.Action.Restart == ByOperator) && s.Request.Error == "":
-		return &Waiting{Reason: WaitRestarting, Message: "is being started"}
 	case s.Action.Restart != NoCause:
-		message := "back-off " + s.Lasting.Backoff.Delay.String() + " restarting container " + v.Container.Name
-		if s.Request.Error != "" {
-			message = s.Request.Error
-		}
-		return &Waiting{Reason: WaitCrashLoop, Message: message, Until: s.Action.NotBefore}
+		return v.waitingForStart()
 	case s.Health.Failed != NoCause:
 		message := "failed " + failureOf(s.Health.Failed) + ", its restart waits"
 		if s.Health.Wait.On != "" {
@@ -202,20 +188,47 @@ func (v *View) Waiting() *Waiting {
 		}
 		return &Waiting{Reason: s.Health.Wait.Reason, Message: message, Until: s.Health.Wait.Until}
 	case s.Draining():
-		w := &Waiting{Reason: WaitDraining, Message: "stopped by " + s.stoppedBy()}
-		switch {
-		case s.Run.Hooks[PreStop] == HookRunning:
-			w.Message += ", pre_stop hook runs"
-		case s.Action.Stopping != NoCause && s.Action.Call == NoCall:
-			w.Until = s.Action.NotBefore
-		}
-		return w
+		return s.waitingForStop()
 	case s.Engine.State == runtime.Restarting:
 		return &Waiting{Reason: WaitRestarting, Message: "the engine restarts it by its own restart policy"}
 	case !s.Engine.State.Alive() && s.Run.ID == runtime.Run{}:
 		return &Waiting{Reason: WaitCreated}
 	}
 	return nil
+}
+
+// waitingForStart returns why a start that is due has not begun.
+func (v *View) waitingForStart() *Waiting {
+	s := &v.State
+	switch {
+	case s.Lost:
+		return &Waiting{Reason: WaitRuntimeUnknown, Message: "healthd cannot reach its engine, and restarts nothing until it can"}
+	case s.Action.Restart == ByExit && s.Lasting.Held:
+		return &Waiting{Reason: WaitHeld, Message: "has ended and is held: healthd does not start it", Until: s.Lasting.HeldUntil}
+	case v.Container.NetworkOwnerGone:
+		return &Waiting{Reason: WaitNetwork, Message: "shares the network of a container that is gone: re-create it"}
+	case s.Engine.NetworkAway:
+		return &Waiting{Reason: WaitNetwork, Message: "shares the network of a container that does not run"}
+	case (s.Lasting.Backoff.Delay == 0 || s.Action.Restart == ByOperator) && s.Request.Error == "":
+		return &Waiting{Reason: WaitRestarting, Message: "is being started"}
+	}
+	message := "back-off " + s.Lasting.Backoff.Delay.String() + " restarting container " + v.Container.Name
+	if s.Request.Error != "" {
+		message = s.Request.Error
+	}
+	return &Waiting{Reason: WaitCrashLoop, Message: message, Until: s.Action.NotBefore}
+}
+
+// waitingForStop returns who stops a run, and when healthd does.
+func (s *State) waitingForStop() *Waiting {
+	w := &Waiting{Reason: WaitDraining, Message: "stopped by " + s.stoppedBy()}
+	switch {
+	case s.Run.Hooks[PreStop] == HookRunning:
+		w.Message += ", pre_stop hook runs"
+	case s.Action.Stopping != NoCause && s.Action.Call == NoCall:
+		w.Until = s.Action.NotBefore
+	}
+	return w
 }
 
 func (s *State) stoppedBy() string {
