@@ -19,6 +19,24 @@ type Action struct {
 	Call      Call          `json:"call,omitempty"`      // the call under way
 }
 
+// stopPending says that a stop call waits only for Action.NotBefore, the pre_stop hook or
+// another call.
+func (s *State) stopPending() bool {
+	return s.Engine.State.Alive() && s.Action.Stopping != NoCause && !s.Lost && !s.pausedBeforeStop()
+}
+
+// startPending says that a start call waits only for Action.NotBefore or another call.
+func (s *State) startPending() bool {
+	return !s.Engine.State.Alive() && s.Action.Restart != NoCause && !s.Shutdown.LeftOver && !s.startBlocked() &&
+		(!s.Lost || s.Shutdown.Begun)
+}
+
+// AwaitsDrain says that healthd will stop the container as soon as its drain is over.
+// The input ConnectionsDrained ends the drain early.
+func (s *State) AwaitsDrain() bool {
+	return s.Engine.State.Alive() && s.Action.Stopping != NoCause && s.Action.StopCalls == 0 && s.Action.Call == NoCall && s.Run.Hooks[PreStop] == HookIdle
+}
+
 // Request is this daemon's newest call to the engine. It outlives the run, because news of
 // the next run may come before the call returns.
 type Request struct {
@@ -37,6 +55,19 @@ const (
 	StopCall
 	StartCall
 )
+
+// ErrNotSent is the error of a stop call that was not made, because the container had
+// already ended or was paused. Who ended it comes with the engine's events.
+var ErrNotSent = errors.New("the container has ended or is paused")
+
+// OutcomeUnknown is the error of a call that was made, but whose outcome healthd could
+// not ask the engine for.
+type OutcomeUnknown struct{ Err error }
+
+func (u OutcomeUnknown) Error() string { return "the outcome is unknown: " + u.Err.Error() }
+
+// Unwrap returns why healthd could not ask.
+func (u OutcomeUnknown) Unwrap() error { return u.Err }
 
 // callRetryPause is the time before healthd tries a call again that failed, or whose
 // outcome is unknown.
@@ -78,6 +109,13 @@ func (t *stepper) requestRestart() {
 	}
 }
 
+// endDrain ends the drain early: no load balancer has a request under way.
+func (t *stepper) endDrain() {
+	if t.AwaitsDrain() && t.now.Before(t.Action.NotBefore) {
+		t.Action.NotBefore = t.now
+	}
+}
+
 // callEngine makes the stop or start call that is due. While healthd cannot reach the
 // engine it makes none, with one exception: before healthd shuts down it tries to start
 // what it has stopped.
@@ -97,18 +135,6 @@ func (t *stepper) callEngine() {
 		t.Action.Call, t.Request.Run = StartCall, t.Run.ID
 		t.fx = append(t.fx, Effect{Kind: StartContainer})
 	}
-}
-
-// stopPending says that a stop call waits only for Action.NotBefore, the pre_stop hook or
-// another call.
-func (s *State) stopPending() bool {
-	return s.Engine.State.Alive() && s.Action.Stopping != NoCause && !s.Lost && !s.pausedBeforeStop()
-}
-
-// startPending says that a start call waits only for Action.NotBefore or another call.
-func (s *State) startPending() bool {
-	return !s.Engine.State.Alive() && s.Action.Restart != NoCause && !s.Shutdown.LeftOver && !s.startBlocked() &&
-		(!s.Lost || s.Shutdown.Begun)
 }
 
 func (t *stepper) callReturned(in *Input) {
@@ -171,29 +197,3 @@ func callError(what, name string, err error) string {
 	}
 	return err.Error()
 }
-
-// endDrain ends the drain early: no load balancer has a request under way.
-func (t *stepper) endDrain() {
-	if t.AwaitsDrain() && t.now.Before(t.Action.NotBefore) {
-		t.Action.NotBefore = t.now
-	}
-}
-
-// AwaitsDrain says that healthd will stop the container as soon as its drain is over.
-// The input ConnectionsDrained ends the drain early.
-func (s *State) AwaitsDrain() bool {
-	return s.Engine.State.Alive() && s.Action.Stopping != NoCause && s.Action.StopCalls == 0 && s.Action.Call == NoCall && s.Run.Hooks[PreStop] == HookIdle
-}
-
-// ErrNotSent is the error of a stop call that was not made, because the container had
-// already ended or was paused. Who ended it comes with the engine's events.
-var ErrNotSent = errors.New("the container has ended or is paused")
-
-// OutcomeUnknown is the error of a call that was made, but whose outcome healthd could
-// not ask the engine for.
-type OutcomeUnknown struct{ Err error }
-
-func (u OutcomeUnknown) Error() string { return "the outcome is unknown: " + u.Err.Error() }
-
-// Unwrap returns why healthd could not ask.
-func (u OutcomeUnknown) Unwrap() error { return u.Err }

@@ -13,6 +13,16 @@ type Engine struct {
 	NetworkLost bool          `json:"networkLost,omitempty"` // the container whose network it shares is gone
 }
 
+// Stale says that c is older than the state: observations come from several requests to
+// the engine, and may overtake one another.
+func (s *State) Stale(c *runtime.Container) bool {
+	run := c.Run()
+	if run == (runtime.Run{}) {
+		return s.Run.ID != run
+	}
+	return run == s.Run.Before || run == s.Run.ID && c.State.Alive() && !s.Run.Exit.FinishedAt.IsZero()
+}
+
 // observed applies the engine's present answer.
 func (t *stepper) observed(in *Input) {
 	withEngine := t.EngineRestarted && (t.Engine.State.Alive() || t.Action.Restart != NoCause)
@@ -53,16 +63,6 @@ func (t *stepper) failProbes() {
 			t.Health.Probes[i].Result = prober.Failure
 		}
 	}
-}
-
-// Stale says that c is older than the state: observations come from several requests to
-// the engine, and may overtake one another.
-func (s *State) Stale(c *runtime.Container) bool {
-	run := c.Run()
-	if run == (runtime.Run{}) {
-		return s.Run.ID != run
-	}
-	return run == s.Run.Before || run == s.Run.ID && c.State.Alive() && !s.Run.Exit.FinishedAt.IsZero()
 }
 
 // followNetworkOwner restarts a container that shares the network of another one, when

@@ -15,6 +15,11 @@ type Wait struct {
 	Until  time.Time // when the wait may be over; zero: unknown
 }
 
+// MayFailRun says whether the input may lead to a restart for a failed probe or hook.
+func (in *Input) MayFailRun() bool {
+	return in.Kind == ProbeAnswered && in.Result.Outcome == prober.Failure || in.Kind == HookEnded && in.HookResult.Err != nil
+}
+
 // failRun notes that the run is to be stopped for a failed probe or hook. While healthd
 // cannot reach the engine it notes nothing: the next failure calls failRun again.
 func (t *stepper) failRun(cause Cause) {
@@ -22,11 +27,6 @@ func (t *stepper) failRun(cause Cause) {
 	if !t.Lost && !t.c.AutoRemove && t.Action.Stopping == NoCause {
 		t.Health.Failed = cause
 	}
-}
-
-// MayFailRun says whether the input may lead to a restart for a failed probe or hook.
-func (in *Input) MayFailRun() bool {
-	return in.Kind == ProbeAnswered && in.Result.Outcome == prober.Failure || in.Kind == HookEnded && in.HookResult.Err != nil
 }
 
 // recoverRun cancels a restart that still waits, because its probe succeeds again.
@@ -74,6 +74,17 @@ func (t *stepper) stopFailedRun(in *Input) {
 	}
 	t.record(EventKilling, "Container %s failed %s, %s%s", t.c.Name, failureOf(cause), t.whatFollows(), last)
 	t.stop(cause)
+}
+
+// whatFollows says what healthd does with a run that failed. The words are the kubelet's.
+func (t *stepper) whatFollows() string {
+	switch {
+	case t.spec.RestartPolicy == Never && len(t.spec.RestartRules) > 0:
+		return "will be stopped (restart policy Never), and restarted if a restart rule matches its exit code"
+	case t.spec.RestartPolicy == Never:
+		return "will be stopped (restart policy Never)"
+	}
+	return "will be restarted"
 }
 
 // recordWait records why a restart waits. The loop records WaitRestartBudget, once for all

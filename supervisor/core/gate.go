@@ -22,16 +22,6 @@ func (s *State) Gate(name string) (Gate, bool) {
 	return s.Gates[i], true
 }
 
-// setGate sets a readiness gate. States share the list, so setGate copies it.
-func (t *stepper) setGate(name string, status bool) {
-	old, ok := t.Gate(name)
-	if ok && old.Status == status {
-		return
-	}
-	gates := slices.DeleteFunc(slices.Clone(t.Gates), func(g Gate) bool { return g.Type == name })
-	t.Gates = append(gates, Gate{Type: name, Status: status, At: t.now})
-}
-
 // firstUnmetGate returns the first of the spec's gates that is not True, or empty.
 func firstUnmetGate(spec *Spec, s *State) string {
 	for _, name := range spec.ReadinessGates {
@@ -40,4 +30,14 @@ func firstUnmetGate(spec *Spec, s *State) string {
 		}
 	}
 	return ""
+}
+
+// setGate sets a readiness gate. States share the list, so setGate copies it.
+func (t *stepper) setGate(name string, status bool) {
+	old, ok := t.Gate(name)
+	if ok && old.Status == status {
+		return
+	}
+	gates := slices.DeleteFunc(slices.Clone(t.Gates), func(g Gate) bool { return g.Type == name })
+	t.Gates = append(gates, Gate{Type: name, Status: status, At: t.now})
 }

@@ -27,18 +27,16 @@ func newHealth(spec *Spec, c *runtime.Container, now time.Time) Health {
 	return h
 }
 
-// Totals are counts over all runs since this daemon first saw the container.
-type Totals struct {
-	Outcomes      [NumProbes][3]uint64 // by probe and prober.Outcome
-	Latency       [NumProbes]Histogram // of successes
-	HTTPFallbacks uint64               // HTTPS hooks that healthd repeated without TLS
-}
-
-func (t *Totals) count(probe ProbeType, r prober.Result) {
-	t.Outcomes[probe][r.Outcome]++
-	if r.Outcome == prober.Success {
-		t.Latency[probe].observe(r.Latency)
+// initialResult returns a probe's verdict before its first result: not ready, not started,
+// alive. A probe that the spec does not have always succeeds. (kubelet prober worker)
+func initialResult(p *ProbeSpec, t ProbeType) prober.Outcome {
+	switch {
+	case p == nil || t == Liveness:
+		return prober.Success
+	case t == Readiness:
+		return prober.Failure
 	}
+	return prober.Unknown
 }
 
 // ProbeState is the state of one probe in the present run.
@@ -52,38 +50,6 @@ type ProbeState struct {
 
 	Due     time.Time // when the next probe is due; zero: none is scheduled
 	Running bool      // a probe is under way
-}
-
-// LatencyBuckets are the upper bounds, in seconds, of a Histogram's buckets:
-// Prometheus' defaults, which the kubelet uses for the same metric.
-var LatencyBuckets = [...]float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}
-
-// Histogram counts durations by LatencyBuckets.
-type Histogram struct {
-	Counts [len(LatencyBuckets) + 1]uint64 // not cumulative; the last one is above all bounds
-	Sum    float64                         // seconds
-}
-
-func (h *Histogram) observe(d time.Duration) {
-	seconds := d.Seconds()
-	i := 0
-	for i < len(LatencyBuckets) && seconds > LatencyBuckets[i] {
-		i++
-	}
-	h.Counts[i]++
-	h.Sum += seconds
-}
-
-// initialResult returns a probe's verdict before its first result: not ready, not started,
-// alive. A probe that the spec does not have always succeeds. (kubelet prober worker)
-func initialResult(p *ProbeSpec, t ProbeType) prober.Outcome {
-	switch {
-	case p == nil || t == Liveness:
-		return prober.Success
-	case t == Readiness:
-		return prober.Failure
-	}
-	return prober.Unknown
 }
 
 // add counts the result of one probe, and says whether the threshold is reached. An
@@ -106,4 +72,38 @@ func (p *ProbeSpec) threshold(o prober.Outcome) int {
 		return p.FailureThreshold
 	}
 	return p.SuccessThreshold
+}
+
+// Totals are counts over all runs since this daemon first saw the container.
+type Totals struct {
+	Outcomes      [NumProbes][3]uint64 // by probe and prober.Outcome
+	Latency       [NumProbes]Histogram // of successes
+	HTTPFallbacks uint64               // HTTPS hooks that healthd repeated without TLS
+}
+
+func (t *Totals) count(probe ProbeType, r prober.Result) {
+	t.Outcomes[probe][r.Outcome]++
+	if r.Outcome == prober.Success {
+		t.Latency[probe].observe(r.Latency)
+	}
+}
+
+// Histogram counts durations by LatencyBuckets.
+type Histogram struct {
+	Counts [len(LatencyBuckets) + 1]uint64 // not cumulative; the last one is above all bounds
+	Sum    float64                         // seconds
+}
+
+// LatencyBuckets are the upper bounds, in seconds, of a Histogram's buckets:
+// Prometheus' defaults, which the kubelet uses for the same metric.
+var LatencyBuckets = [...]float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}
+
+func (h *Histogram) observe(d time.Duration) {
+	seconds := d.Seconds()
+	i := 0
+	for i < len(LatencyBuckets) && seconds > LatencyBuckets[i] {
+		i++
+	}
+	h.Counts[i]++
+	h.Sum += seconds
 }

@@ -6,6 +6,12 @@ import (
 	"healthd/prober"
 )
 
+// startBlocked says that a start waits for the end of a hold, or for the container whose
+// network it shares. A hold does not block the start after healthd's own stop.
+func (s *State) startBlocked() bool {
+	return s.Lasting.Held && s.Action.Restart == ByExit || s.Engine.NetworkAway
+}
+
 // hold begins a hold that ends at until, or, if until is zero, with a resume. A stop whose
 // call was made goes on, and healthd still starts the container again: it must not leave it
 // stopped.
@@ -38,12 +44,6 @@ func (t *stepper) deferStop() {
 	}
 }
 
-func (t *stepper) endHold() {
-	if t.Lasting.Held && !t.Lasting.HeldUntil.IsZero() && !t.now.Before(t.Lasting.HeldUntil) {
-		t.resume("the time of the hold is over")
-	}
-}
-
 func (t *stepper) resume(why string) {
 	if !t.Lasting.Held {
 		return
@@ -52,8 +52,8 @@ func (t *stepper) resume(why string) {
 	t.record(EventResumed, "Container %s is no longer held: %s", t.c.Name, why)
 }
 
-// startBlocked says that a start waits for the end of a hold, or for the container whose
-// network it shares. A hold does not block the start after healthd's own stop.
-func (s *State) startBlocked() bool {
-	return s.Lasting.Held && s.Action.Restart == ByExit || s.Engine.NetworkAway
+func (t *stepper) endHold() {
+	if t.Lasting.Held && !t.Lasting.HeldUntil.IsZero() && !t.now.Before(t.Lasting.HeldUntil) {
+		t.resume("the time of the hold is over")
+	}
 }

@@ -45,17 +45,17 @@ func (s *State) postStartPending() bool {
 	return s.Run.Hooks[PostStart] != HookIdle && s.Run.Hooks[PostStart] != HookDone
 }
 
+// postStartDue says that the post_start hook runs as soon as Health.HookAt has come.
+func (s *State) postStartDue() bool {
+	return s.Run.Hooks[PostStart] == HookDue && s.Engine.State == runtime.Running && !s.Draining() && !s.Lost && !s.Shutdown.Begun
+}
+
 func (t *stepper) runPostStart() {
 	if !t.postStartDue() || t.now.Before(t.Health.HookAt) {
 		return
 	}
 	t.Run.Hooks[PostStart] = HookRunning
 	t.fx = append(t.fx, Effect{Kind: RunHook, Hook: PostStart, Grace: PostStartTimeout + time.Second})
-}
-
-// postStartDue says that the post_start hook runs as soon as Health.HookAt has come.
-func (s *State) postStartDue() bool {
-	return s.Run.Hooks[PostStart] == HookDue && s.Engine.State == runtime.Running && !s.Draining() && !s.Lost && !s.Shutdown.Begun
 }
 
 // runPreStop runs the pre_stop hook before the first call of a stop, and says whether the
@@ -103,16 +103,16 @@ func whyIgnored(r prober.HookResult) string {
 	return "PostStartHook failed while healthd could not reach the engine"
 }
 
-// preStopEnded subtracts the hook's time from the grace period, and the stop goes on.
-func (t *stepper) preStopEnded(err error) {
-	t.recordHookFailure(PreStop, err)
-	t.Action.Grace = max(t.Action.Grace-t.now.Sub(t.Health.HookAt), MinGrace)
-}
-
 func (t *stepper) postStartFailed(err error) {
 	t.recordHookFailure(PostStart, err)
 	t.Run.Hooks[PostStart] = HookFailed
 	t.failRun(ByPostStart)
+}
+
+// preStopEnded subtracts the hook's time from the grace period, and the stop goes on.
+func (t *stepper) preStopEnded(err error) {
+	t.recordHookFailure(PreStop, err)
+	t.Action.Grace = max(t.Action.Grace-t.now.Sub(t.Health.HookAt), MinGrace)
 }
 
 func (t *stepper) recordHookFailure(hook HookType, err error) {
@@ -124,15 +124,4 @@ func (t *stepper) recordHookFailure(hook HookType, err error) {
 		reason = EventFailedPreStopHook
 	}
 	t.record(reason, "%sHook failed: %v", hook.Title(), err)
-}
-
-// whatFollows says what healthd does with a run that failed. The words are the kubelet's.
-func (t *stepper) whatFollows() string {
-	switch {
-	case t.spec.RestartPolicy == Never && len(t.spec.RestartRules) > 0:
-		return "will be stopped (restart policy Never), and restarted if a restart rule matches its exit code"
-	case t.spec.RestartPolicy == Never:
-		return "will be stopped (restart policy Never)"
-	}
-	return "will be restarted"
 }

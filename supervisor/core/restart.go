@@ -7,6 +7,26 @@ import (
 	"healthd/runtime"
 )
 
+// BackoffState is how far the back-off of an identity has grown. The zero state: no end
+// counts, and the next restart is at once.
+type BackoffState struct {
+	Active bool          // a run has ended, and no long run has reset the back-off since
+	Delay  time.Duration // wait after the last end
+}
+
+// next returns the state after the end of a run that lasted ran. Its Delay is the wait
+// from that end. The first restart is at once, as in the kubelet (discussed in
+// k8s#133472).
+func (b Backoff) next(s BackoffState, ran time.Duration) BackoffState {
+	switch {
+	case !s.Active || ran > b.ResetAfter:
+		return BackoffState{Active: true}
+	case s.Delay == 0:
+		return BackoffState{Active: true, Delay: min(b.Initial, b.Max)}
+	}
+	return BackoffState{Active: true, Delay: min(2*s.Delay, b.Max)}
+}
+
 // shouldStart is the restart decision. (kubelet ShouldContainerBeRestarted) Under
 // OnFailure healthd also starts a container that exited with 0 after healthd stopped it
 // for a failed probe: the probe's failure counts.
@@ -97,26 +117,6 @@ func configuredGrace(spec *Spec, c *runtime.Container, cause Cause) time.Duratio
 		g = p.TerminationGracePeriod
 	}
 	return g
-}
-
-// BackoffState is how far the back-off of an identity has grown. The zero state: no end
-// counts, and the next restart is at once.
-type BackoffState struct {
-	Active bool          // a run has ended, and no long run has reset the back-off since
-	Delay  time.Duration // wait after the last end
-}
-
-// next returns the state after the end of a run that lasted ran. Its Delay is the wait
-// from that end. The first restart is at once, as in the kubelet (discussed in
-// k8s#133472).
-func (b Backoff) next(s BackoffState, ran time.Duration) BackoffState {
-	switch {
-	case !s.Active || ran > b.ResetAfter:
-		return BackoffState{Active: true}
-	case s.Delay == 0:
-		return BackoffState{Active: true, Delay: min(b.Initial, b.Max)}
-	}
-	return BackoffState{Active: true, Delay: min(2*s.Delay, b.Max)}
 }
 
 func later(x, y time.Time) time.Time {
