@@ -177,7 +177,7 @@ func (sim *simulation) finishStop(generation int) {
 	news := sim.stopSignal()
 	sim.step("", &Input{Kind: CallReturned, Call: StopCall})
 	if sim.lateStopSignal {
-		sim.step("late news of our stop", news)
+		sim.step("late news of own stop", news)
 	}
 }
 

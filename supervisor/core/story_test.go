@@ -240,7 +240,7 @@ var storyEvents = map[string]storyEvent{
 		return nil
 	},
 	"docker-stop": func(sim *simulation, _ string, _ []string) error {
-		sim.step("kill 15 by somebody", &Input{Kind: Signalled, Signal: 15, Time: sim.engineNow()})
+		sim.step("kill 15 by an operator", &Input{Kind: Signalled, Signal: 15, Time: sim.engineNow()})
 		sim.endRun(143)
 		sim.step("exits 143", &Input{Kind: Observed})
 		sim.step("stop event", &Input{Kind: StopCarriedOut, Time: sim.engineNow()})
