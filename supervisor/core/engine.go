@@ -23,7 +23,7 @@ func (s *State) Stale(c *runtime.Container) bool {
 	return run == s.Run.Before || run == s.Run.ID && c.State.Alive() && !s.Run.Exit.FinishedAt.IsZero()
 }
 
-// observed applies the engine's present answer.
+// observed applies an inspection of the container.
 func (t *stepper) observed(in *Input) {
 	withEngine := t.EngineRestarted && (t.Engine.State.Alive() || t.Action.Restart != NoCause)
 	t.EngineRestarted = false

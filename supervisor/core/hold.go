@@ -20,7 +20,8 @@ func (t *stepper) hold(until time.Time) {
 		return
 	}
 	t.Lasting.Held, t.Lasting.HeldUntil = true, until
-	if t.Action.Stopping != NoCause && t.Engine.State.Alive() && t.Action.StopCalls == 0 && t.Run.Hooks[PreStop] != HookRunning && t.Action.Stopping != ByOperator {
+	if t.Action.Stopping != NoCause && t.Action.Stopping != ByOperator && t.Engine.State.Alive() &&
+		t.Action.StopCalls == 0 && t.Run.Hooks[PreStop] != HookRunning {
 		t.deferStop()
 	}
 	if until.IsZero() {

@@ -12,7 +12,7 @@ import (
 type InputKind uint8
 
 const (
-	Observed           InputKind = iota + 1 // the engine's present answer: Container, First, Unwatched
+	Observed           InputKind = iota + 1 // an inspection of the container: Container, First, Unwatched
 	Signalled                               // somebody, perhaps healthd, sent a signal: Signal, Time, NewestStart, Life
 	Died                                    // an event told the end of a run: ExitCode, Time, NewestStart, Life
 	StopCarriedOut                          // the engine finished a stop or restart request, perhaps healthd's: Time, NewestStart, Life
@@ -43,7 +43,7 @@ type Input struct {
 	First        bool      // this daemon's first observation
 	Unwatched    bool      // nobody watched the engine since the change that it shows
 	Signal       int       // number
-	Time         time.Time // the engine's time of an event; see the kinds
+	Time         time.Time // of an event by the engine's clock; of HoldRequested and EngineAccepts by healthd's
 	ExitCode     int
 	NewestStart  time.Time  // newest start that earlier events told; zero: none
 	Life         EngineLife // of the engine that tells the event
