@@ -1,8 +1,6 @@
 package core
 
 import (
-	"errors"
-	"fmt"
 	"time"
 
 	"healthd/runtime"
@@ -17,24 +15,6 @@ type Action struct {
 	Restart   Cause         `json:"restart,omitempty"`   // why a start is due; NoCause: none is
 	NotBefore time.Time     `json:"notBefore,omitzero"`  // earliest time of the next call: end of the drain or back-off
 	Call      Call          `json:"call,omitempty"`      // the call under way
-}
-
-// stopPending says that a stop call waits only for Action.NotBefore, the pre_stop hook or
-// another call.
-func (s *State) stopPending() bool {
-	return s.Engine.State.Alive() && s.Action.Stopping != NoCause && !s.Lost && !s.pausedBeforeStop()
-}
-
-// startPending says that a start call waits only for Action.NotBefore or another call.
-func (s *State) startPending() bool {
-	return !s.Engine.State.Alive() && s.Action.Restart != NoCause && !s.Shutdown.LeftOver && !s.startBlocked() &&
-		(!s.Lost || s.Shutdown.Begun)
-}
-
-// AwaitsDrain says that healthd will stop the container as soon as its drain is over.
-// The input ConnectionsDrained ends the drain early.
-func (s *State) AwaitsDrain() bool {
-	return s.Engine.State.Alive() && s.Action.Stopping != NoCause && s.Action.StopCalls == 0 && s.Action.Call == NoCall && s.Run.Hooks[PreStop] == HookIdle
 }
 
 // Request is this daemon's newest call to the engine. It outlives the run, because news of
@@ -56,144 +36,6 @@ const (
 	StartCall
 )
 
-// ErrNotSent is the error of a stop call that was not made, because the container had
-// already ended or was paused. Who ended it comes with the engine's events.
-var ErrNotSent = errors.New("the container has ended or is paused")
-
-// OutcomeUnknown is the error of a call that was made, but whose outcome healthd could
-// not ask the engine for.
-type OutcomeUnknown struct{ Err error }
-
-func (u OutcomeUnknown) Error() string { return "the outcome is unknown: " + u.Err.Error() }
-
-// Unwrap returns why healthd could not ask.
-func (u OutcomeUnknown) Unwrap() error { return u.Err }
-
 // callRetryPause is the time before healthd tries a call again that failed, or whose
 // outcome is unknown.
 const callRetryPause = 10 * time.Second
-
-// stop begins a stop: healthd withdraws readiness now and calls the engine after the drain.
-func (t *stepper) stop(cause Cause) {
-	t.Action.Stopping, t.Action.NotBefore, t.Health.Failed = cause, t.now, NoCause
-	t.Ending.OwnSignals, t.Action.StopCalls = 0, 0
-	if t.Run.Hooks[PreStop] == HookDone { // a hook that still runs counts for this stop
-		t.Run.Hooks[PreStop] = HookIdle
-	}
-	t.Action.Grace = grace(t.spec, t.c, cause)
-	withdrawn := t.now
-	if !t.Conditions.Ready.Status {
-		withdrawn = t.Conditions.Ready.Since
-	}
-	if end := withdrawn.Add(t.spec.Publish.Drain); end.After(t.now) {
-		t.Action.NotBefore = end
-	}
-}
-
-// requestRestart begins the restart that an operator requested. The request overrules
-// earlier stop signals of others, and a stop under way is followed by a start.
-func (t *stepper) requestRestart() {
-	switch {
-	case t.Action.Call == StartCall:
-		return
-	case t.Engine.State.Alive() && t.Action.Stopping != NoCause:
-		t.Ending.Overruled = t.Ending.Overruled || !t.Ending.First.IsZero()
-		t.Action.Stopping, t.Ending.First = ByOperator, time.Time{}
-	case t.Engine.State.Alive():
-		t.Ending.Overruled = t.Ending.Overruled || !t.Ending.First.IsZero()
-		t.Ending.First = time.Time{}
-		t.record(EventKilling, "Container %s will be restarted: an operator asked healthd to", t.c.Name)
-		t.stop(ByOperator)
-	default:
-		t.Action.Restart, t.Action.NotBefore = ByOperator, t.now
-	}
-}
-
-// endDrain ends the drain early: no load balancer has a request under way.
-func (t *stepper) endDrain() {
-	if t.AwaitsDrain() && t.now.Before(t.Action.NotBefore) {
-		t.Action.NotBefore = t.now
-	}
-}
-
-// callEngine makes the stop or start call that is due. While healthd cannot reach the
-// engine it makes none, with one exception: before healthd shuts down it tries to start
-// what it has stopped.
-func (t *stepper) callEngine() {
-	if t.Action.Call != NoCall || t.now.Before(t.Action.NotBefore) {
-		return
-	}
-	switch {
-	case t.stopPending():
-		if t.runPreStop() {
-			return
-		}
-		t.Action.Call, t.Request.Sent, t.Request.Run, t.Request.Cause = StopCall, false, t.Run.ID, t.Action.Stopping
-		t.Action.StopCalls++
-		t.fx = append(t.fx, Effect{Kind: StopContainer, Grace: t.Action.Grace})
-	case t.startPending():
-		t.Action.Call, t.Request.Run = StartCall, t.Run.ID
-		t.fx = append(t.fx, Effect{Kind: StartContainer})
-	}
-}
-
-func (t *stepper) callReturned(in *Input) {
-	if in.Container != nil {
-		t.observed(in)
-	}
-	t.Action.Call = NoCall
-	switch {
-	case in.Call == StopCall && t.Action.Stopping != NoCause && t.Engine.State.Alive():
-		t.stopCallFailed(in.Err)
-	case in.Call == StartCall && t.Action.Restart != NoCause && t.Run.ID == t.Request.Run:
-		t.startCallFailed(in.Err)
-	default:
-		t.Request.Error = ""
-	}
-}
-
-func (t *stepper) stopCallFailed(err error) {
-	if errors.Is(err, ErrNotSent) && !t.Shutdown.Begun {
-		t.Action.StopCalls--
-		t.Action.NotBefore = t.now.Add(callRetryPause)
-		return
-	}
-	t.Request.Error = callError("stop", t.c.Name, err)
-	t.Action.NotBefore = t.now.Add(callRetryPause)
-	if t.Shutdown.Begun {
-		t.Action.Stopping = NoCause
-		t.record(EventKilling, "%s; healthd shuts down and does not try again", t.Request.Error)
-		return
-	}
-	t.record(EventKilling, "%s; healthd tries again in %v", t.Request.Error, callRetryPause)
-}
-
-// startCallFailed counts a failed start for the back-off like a run that ended at once.
-func (t *stepper) startCallFailed(err error) {
-	t.Request.Error = callError("start", t.c.Name, err)
-	if _, ok := errors.AsType[OutcomeUnknown](err); ok { // the start may have succeeded: no back-off
-		t.Action.NotBefore = t.now.Add(callRetryPause)
-		if t.Shutdown.Begun {
-			t.Shutdown.LeftOver = true
-		}
-		return
-	}
-	t.Lasting.Backoff = t.spec.Backoff.next(t.Lasting.Backoff, 0)
-	if t.Lasting.Backoff.Delay == 0 {
-		t.Lasting.Backoff = t.spec.Backoff.next(t.Lasting.Backoff, 0)
-	}
-	t.Action.NotBefore = t.now.Add(t.Lasting.Backoff.Delay)
-	if t.Shutdown.Begun {
-		t.Shutdown.LeftOver = true
-		t.record(EventBackOff, "%s; healthd shuts down and does not try again", t.Request.Error)
-		return
-	}
-	t.record(EventBackOff, "%s; healthd tries again in %v", t.Request.Error, t.Lasting.Backoff.Delay)
-}
-
-func callError(what, name string, err error) string {
-	if err == nil {
-		return fmt.Sprintf("cannot %s container %s: the engine reported success, but nothing changed", what, name)
-	}
-	return err.Error()
-}

@@ -24,3 +24,20 @@ func (c Cause) String() string {
 // ByProbe says that a failed probe or post_start hook is the cause. Groups and the host's
 // restart budget limit only these restarts.
 func (c Cause) ByProbe() bool { return c == ByLiveness || c == ByStartup || c == ByPostStart }
+
+func causeOf(probe ProbeType) Cause {
+	if probe == Startup {
+		return ByStartup
+	}
+	return ByLiveness
+}
+
+func failureOf(cause Cause) string {
+	switch cause {
+	case ByStartup:
+		return "startup probe"
+	case ByLiveness:
+		return "liveness probe"
+	}
+	return "its post_start hook"
+}

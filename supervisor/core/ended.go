@@ -7,26 +7,12 @@ import (
 	"healthd/runtime"
 )
 
-// Checks are the questions to the engine about the end of a run. The journal does not keep
-// them: the next daemon asks again.
-type Checks struct {
-	InspectAt        time.Time // earliest next inspection: has the run survived its stop signals?
-	MaybeEngineSince time.Time // since when Ending.MaybeEngine is true
-	DialAt           time.Time // earliest next connection: is the engine shutting down?
-}
-
 // engineStartWait is the time that healthd gives a restarted engine to start a container
 // by the engine's own restart policy.
 const engineStartWait = 10 * time.Second
 
 // redialPause is the time between two connections that DialEngine asks for.
 const redialPause = time.Second
-
-// OperatorStopped says that an operator ended the run, and that the container stays
-// stopped until somebody starts it.
-func (s *State) OperatorStopped() bool {
-	return s.Ending.By == EndedByOperator && s.Action.Restart == NoCause
-}
 
 // evidence returns what Ending needs to know of the run and of healthd's calls.
 func (t *stepper) evidence() *evidence {

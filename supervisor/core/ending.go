@@ -307,3 +307,11 @@ func (v *evidence) beganBeforeEngine(life EngineLife, newestStart time.Time) boo
 	started := v.container.StartedAt
 	return !started.IsZero() && later(started, newestStart).Before(life.KilledUntil)
 }
+
+// Checks are the questions to the engine about the end of a run. The journal does not keep
+// them: the next daemon asks again.
+type Checks struct {
+	InspectAt        time.Time // earliest next inspection: has the run survived its stop signals?
+	MaybeEngineSince time.Time // since when Ending.MaybeEngine is true
+	DialAt           time.Time // earliest next connection: is the engine shutting down?
+}

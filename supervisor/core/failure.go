@@ -1,24 +1,6 @@
 package core
 
-import (
-	"time"
-
-	"healthd/prober"
-	"healthd/runtime"
-)
-
-// Wait is what a restart for a failed probe or hook waits for. The zero Wait: it need not
-// wait.
-type Wait struct {
-	Reason string    // WaitGroupLimit, WaitRestartBudget or WaitHeld
-	On     string    // the containers or the budget that it waits for; for people
-	Until  time.Time // when the wait may be over; zero: unknown
-}
-
-// MayFailRun says whether the input may lead to a restart for a failed probe or hook.
-func (in *Input) MayFailRun() bool {
-	return in.Kind == ProbeAnswered && in.Result.Outcome == prober.Failure || in.Kind == HookEnded && in.HookResult.Err != nil
-}
+import "healthd/runtime"
 
 // failRun notes that the run is to be stopped for a failed probe or hook. While healthd
 // cannot reach the engine it notes nothing: the next failure calls failRun again.
@@ -96,21 +78,4 @@ func (t *stepper) recordWait(wait Wait) {
 	case WaitHeld:
 		t.record(EventHeld, "Container %s failed %s. healthd does not restart it while it is held", t.c.Name, failureOf(t.Health.Failed))
 	}
-}
-
-func causeOf(probe ProbeType) Cause {
-	if probe == Startup {
-		return ByStartup
-	}
-	return ByLiveness
-}
-
-func failureOf(cause Cause) string {
-	switch cause {
-	case ByStartup:
-		return "startup probe"
-	case ByLiveness:
-		return "liveness probe"
-	}
-	return "its post_start hook"
 }

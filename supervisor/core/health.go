@@ -107,3 +107,11 @@ func (h *Histogram) observe(d time.Duration) {
 	h.Counts[i]++
 	h.Sum += seconds
 }
+
+// Wait is what a restart for a failed probe or hook waits for. The zero Wait: it need not
+// wait.
+type Wait struct {
+	Reason string    // WaitGroupLimit, WaitRestartBudget or WaitHeld
+	On     string    // the containers or the budget that it waits for; for people
+	Until  time.Time // when the wait may be over; zero: unknown
+}

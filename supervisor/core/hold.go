@@ -1,16 +1,11 @@
 package core
 
 import (
+	"slices"
 	"time"
 
 	"healthd/prober"
 )
-
-// startBlocked says that a start waits for the end of a hold, or for the container whose
-// network it shares. A hold does not block the start after healthd's own stop.
-func (s *State) startBlocked() bool {
-	return s.Lasting.Held && s.Action.Restart == ByExit || s.Engine.NetworkAway
-}
 
 // hold begins a hold that ends at until, or, if until is zero, with a resume. A stop whose
 // call was made goes on, and healthd still starts the container again: it must not leave it
@@ -57,4 +52,14 @@ func (t *stepper) endHold() {
 	if t.Lasting.Held && !t.Lasting.HeldUntil.IsZero() && !t.now.Before(t.Lasting.HeldUntil) {
 		t.resume("the time of the hold is over")
 	}
+}
+
+// setGate sets a readiness gate. States share the list, so setGate copies it.
+func (t *stepper) setGate(name string, status bool) {
+	old, ok := t.Gate(name)
+	if ok && old.Status == status {
+		return
+	}
+	gates := slices.DeleteFunc(slices.Clone(t.Gates), func(g Gate) bool { return g.Type == name })
+	t.Gates = append(gates, Gate{Type: name, Status: status, At: t.now})
 }

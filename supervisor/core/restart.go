@@ -3,29 +3,7 @@ package core
 import (
 	"slices"
 	"time"
-
-	"healthd/runtime"
 )
-
-// BackoffState is how far the back-off of an identity has grown. The zero state: no end
-// counts, and the next restart is at once.
-type BackoffState struct {
-	Active bool          // a run has ended, and no long run has reset the back-off since
-	Delay  time.Duration // wait after the last end
-}
-
-// next returns the state after the end of a run that lasted ran. Its Delay is the wait
-// from that end. The first restart is at once, as in the kubelet (discussed in
-// k8s#133472).
-func (b Backoff) next(s BackoffState, ran time.Duration) BackoffState {
-	switch {
-	case !s.Active || ran > b.ResetAfter:
-		return BackoffState{Active: true}
-	case s.Delay == 0:
-		return BackoffState{Active: true, Delay: min(b.Initial, b.Max)}
-	}
-	return BackoffState{Active: true, Delay: min(2*s.Delay, b.Max)}
-}
 
 // shouldStart is the restart decision. (kubelet ShouldContainerBeRestarted) Under
 // OnFailure healthd also starts a container that exited with 0 after healthd stopped it
@@ -90,45 +68,10 @@ func (t *stepper) scheduleStart(cause Cause) {
 	}
 }
 
-// grace returns the grace period of a stop, which is the time from the stop signal to the
-// KILL: as configured, but at least MinGrace.
-func grace(spec *Spec, c *runtime.Container, cause Cause) time.Duration {
-	return max(configuredGrace(spec, c, cause), MinGrace)
-}
-
-// configuredGrace returns the failed probe's grace period, else the spec's, else the
-// container's own stop timeout, else DefaultGrace.
-func configuredGrace(spec *Spec, c *runtime.Container, cause Cause) time.Duration {
-	g := DefaultGrace
-	if c.StopTimeout >= 0 {
-		g = c.StopTimeout
-	}
-	if spec.TerminationGracePeriod > 0 {
-		g = spec.TerminationGracePeriod
-	}
-	var p *ProbeSpec
-	switch cause {
-	case ByLiveness:
-		p = spec.Probes[Liveness]
-	case ByStartup:
-		p = spec.Probes[Startup]
-	}
-	if p != nil && p.TerminationGracePeriod > 0 {
-		g = p.TerminationGracePeriod
-	}
-	return g
-}
-
-func later(x, y time.Time) time.Time {
-	if x.After(y) {
-		return x
-	}
-	return y
-}
-
-func earlier(x, y time.Time) time.Time {
-	if x.Before(y) {
-		return x
-	}
-	return y
+// RestartsAfter says whether healthd starts the container again if it ends by itself with
+// that exit code. The view must be valid.
+func (v *View) RestartsAfter(code int) bool {
+	t := stepper{State: v.State, spec: v.Spec, c: v.Container}
+	t.Run.Exit.Code = code
+	return t.shouldStart(ByExit)
 }

@@ -1,12 +1,5 @@
 package core
 
-// Shutdown is the shutdown of healthd itself.
-type Shutdown struct {
-	Begun    bool
-	RunBegan bool // the run began after that: if it crashes, healthd does not start it again
-	LeftOver bool // a start is due, and healthd leaves it to the next daemon
-}
-
 // beginShutdown ends the back-off of a start that is due: nobody knows when the next
 // daemon comes.
 func (t *stepper) beginShutdown() {

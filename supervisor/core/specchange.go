@@ -49,8 +49,6 @@ func (t *stepper) changeProbe(probe ProbeType) {
 	}
 }
 
-func (t *stepper) setStarted(started bool) { t.Conditions.Started.set(started, t.now) }
-
 // SameSpec says whether two specs lead to the same decisions. It ignores MatchedBy and
 // Values.
 func SameSpec(a, b *Spec) bool {

@@ -1,6 +1,8 @@
 package core
 
 import (
+	"slices"
+
 	"healthd/prober"
 	"healthd/runtime"
 )
@@ -75,4 +77,81 @@ func (s *State) Settled() bool {
 func (s *State) containerReady() bool {
 	return s.Engine.State == runtime.Running && !s.Run.Died && s.Conditions.Started.Status && !s.Draining() &&
 		s.Health.Probes[Readiness].Result == prober.Success
+}
+
+// stopPending says that a stop call waits only for Action.NotBefore, the pre_stop hook or
+// another call.
+func (s *State) stopPending() bool {
+	return s.Engine.State.Alive() && s.Action.Stopping != NoCause && !s.Lost && !s.pausedBeforeStop()
+}
+
+// startPending says that a start call waits only for Action.NotBefore or another call.
+func (s *State) startPending() bool {
+	return !s.Engine.State.Alive() && s.Action.Restart != NoCause && !s.Shutdown.LeftOver && !s.startBlocked() &&
+		(!s.Lost || s.Shutdown.Begun)
+}
+
+// AwaitsDrain says that healthd will stop the container as soon as its drain is over.
+// The input ConnectionsDrained ends the drain early.
+func (s *State) AwaitsDrain() bool {
+	return s.Engine.State.Alive() && s.Action.Stopping != NoCause && s.Action.StopCalls == 0 && s.Action.Call == NoCall && s.Run.Hooks[PreStop] == HookIdle
+}
+
+// OperatorStopped says that an operator ended the run, and that the container stays
+// stopped until somebody starts it.
+func (s *State) OperatorStopped() bool {
+	return s.Ending.By == EndedByOperator && s.Action.Restart == NoCause
+}
+
+// Stale says that c is older than the state: observations come from several requests to
+// the engine, and may overtake one another.
+func (s *State) Stale(c *runtime.Container) bool {
+	run := c.Run()
+	if run == (runtime.Run{}) {
+		return s.Run.ID != run
+	}
+	return run == s.Run.Before || run == s.Run.ID && c.State.Alive() && !s.Run.Exit.FinishedAt.IsZero()
+}
+
+// Gate returns a readiness gate, and false if it was never set.
+func (s *State) Gate(name string) (Gate, bool) {
+	i := slices.IndexFunc(s.Gates, func(g Gate) bool { return g.Type == name })
+	if i < 0 {
+		return Gate{}, false
+	}
+	return s.Gates[i], true
+}
+
+// firstUnmetGate returns the first of the spec's gates that is not True, or empty.
+func firstUnmetGate(spec *Spec, s *State) string {
+	for _, name := range spec.ReadinessGates {
+		if g, _ := s.Gate(name); !g.Status {
+			return name
+		}
+	}
+	return ""
+}
+
+// startBlocked says that a start waits for the end of a hold, or for the container whose
+// network it shares. A hold does not block the start after healthd's own stop.
+func (s *State) startBlocked() bool {
+	return s.Lasting.Held && s.Action.Restart == ByExit || s.Engine.NetworkAway
+}
+
+// postStartPending says that the post_start hook of the run has not succeeded yet. Until
+// then the container is not started, and healthd does not probe it.
+func (s *State) postStartPending() bool {
+	return s.Run.Hooks[PostStart] != HookIdle && s.Run.Hooks[PostStart] != HookDone
+}
+
+// postStartDue says that the post_start hook runs as soon as Health.HookAt has come.
+func (s *State) postStartDue() bool {
+	return s.Run.Hooks[PostStart] == HookDue && s.Engine.State == runtime.Running && !s.Draining() && !s.Lost && !s.Shutdown.Begun
+}
+
+// Shutdown is the shutdown of healthd itself.
+type Shutdown struct {
+	Begun    bool
+	RunBegan bool // the run began after that: if it crashes, healthd does not start it again
+	LeftOver bool // a start is due, and healthd leaves it to the next daemon
 }

@@ -80,14 +80,6 @@ func (v *View) Started() (started bool, since time.Time) {
 	return s.Conditions.Started.Status, s.Conditions.Started.Since
 }
 
-// RestartsAfter says whether healthd starts the container again if it ends by itself with
-// that exit code. The view must be valid.
-func (v *View) RestartsAfter(code int) bool {
-	t := stepper{State: v.State, spec: v.Spec, c: v.Container}
-	t.Run.Exit.Code = code
-	return t.shouldStart(ByExit)
-}
-
 // Reasons for not being ready, and for a condition being False.
 const (
 	NotReadyInvalid   = "Invalid"

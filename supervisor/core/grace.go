@@ -1,0 +1,36 @@
+package core
+
+import (
+	"time"
+
+	"healthd/runtime"
+)
+
+// grace returns the grace period of a stop, which is the time from the stop signal to the
+// KILL: as configured, but at least MinGrace.
+func grace(spec *Spec, c *runtime.Container, cause Cause) time.Duration {
+	return max(configuredGrace(spec, c, cause), MinGrace)
+}
+
+// configuredGrace returns the failed probe's grace period, else the spec's, else the
+// container's own stop timeout, else DefaultGrace.
+func configuredGrace(spec *Spec, c *runtime.Container, cause Cause) time.Duration {
+	g := DefaultGrace
+	if c.StopTimeout >= 0 {
+		g = c.StopTimeout
+	}
+	if spec.TerminationGracePeriod > 0 {
+		g = spec.TerminationGracePeriod
+	}
+	var p *ProbeSpec
+	switch cause {
+	case ByLiveness:
+		p = spec.Probes[Liveness]
+	case ByStartup:
+		p = spec.Probes[Startup]
+	}
+	if p != nil && p.TerminationGracePeriod > 0 {
+		g = p.TerminationGracePeriod
+	}
+	return g
+}

@@ -1,0 +1,107 @@
+package core
+
+import (
+	"errors"
+	"time"
+
+	"healthd/prober"
+	"healthd/runtime"
+)
+
+// InputKind says what happened to a container.
+type InputKind uint8
+
+const (
+	Observed           InputKind = iota + 1 // an inspection of the container: Container, First, Unwatched
+	Signalled                               // somebody, perhaps healthd, sent a signal: Signal, Time, NewestStart, Life
+	Died                                    // an event told the end of a run: ExitCode, Time, NewestStart, Life
+	StopCarriedOut                          // the engine finished a stop or restart request, perhaps healthd's: Time, NewestStart, Life
+	ProbeAnswered                           // a probe ended: Probe, Result
+	StopSent                                // the journal has the stop, and the call now leaves for the engine
+	CallReturned                            // healthd's call to the engine returned: Call, Err, Container (nil: unknown)
+	HookEnded                               // a hook ended: Hook, HookResult
+	GateSet                                 // somebody set a readiness gate: Gate, Status
+	HoldRequested                           // an operator holds the container: Time of the end, zero: until a resume
+	ResumeRequested                         // an operator ends the hold
+	SpecChanged                             // a reload changed the spec: OldSpec
+	RestartRequested                        // an operator asked healthd for a restart
+	ConnectionsDrained                      // no load balancer has a request under way to the container
+	RuntimeLost                             // healthd cannot reach the engine
+	RuntimeBack                             // it can again: NotInspected
+	EngineAccepts                           // the engine accepted a connection begun at Time: it was not shutting down
+	EngineRestarted                         // the engine has restarted
+	EndedBeforeEngine                       // and the run had ended long before the engine did
+	ShutdownBegun                           // healthd shuts down
+	Tick                                    // the time that NextTick named has come
+)
+
+// Input is one thing that happened to a container. The kind decides which fields are
+// set.
+type Input struct {
+	Kind         InputKind
+	Container    *runtime.Container
+	First        bool      // this daemon's first observation
+	Unwatched    bool      // nobody watched the engine since the change that it shows
+	Signal       int       // number
+	Time         time.Time // of an event by the engine's clock; of HoldRequested and EngineAccepts by healthd's
+	ExitCode     int
+	NewestStart  time.Time  // newest start that earlier events told; zero: none
+	Life         EngineLife // of the engine that tells the event
+	NotInspected bool       // the engine lists the container, but inspecting it failed
+	Probe        ProbeType
+	Result       prober.Result
+	Call         Call
+	Err          error
+	Hook         HookType
+	HookResult   prober.HookResult
+	Gate         string
+	Status       bool
+	OldSpec      *Spec
+	Early        bool // the observation that shows what followed comes next: decide nothing yet
+
+	// With every kind.
+	Wait   Wait   // what a restart for a failed probe has to wait for
+	LastUp string // the load balancer's backend of which the container is the last server up; empty: none
+}
+
+// EffectKind says what the loop has to do.
+type EffectKind uint8
+
+const (
+	RunProbe EffectKind = iota + 1
+	StopContainer
+	StartContainer
+	RunHook
+	InspectContainer // ask the engine what the container is now
+	DialEngine       // ask the engine whether it takes new connections
+	RecordEvent
+)
+
+// Effect is one thing for the loop to do. The kind decides which fields are set.
+type Effect struct {
+	Kind    EffectKind
+	Probe   ProbeType     // RunProbe
+	Late    time.Duration // RunProbe: time since the probe was due
+	Grace   time.Duration // StopContainer: grace period; RunHook: time limit
+	Hook    HookType      // RunHook
+	Reason  string        // RecordEvent
+	Message string        // RecordEvent
+}
+
+// MayFailRun says whether the input may lead to a restart for a failed probe or hook.
+func (in *Input) MayFailRun() bool {
+	return in.Kind == ProbeAnswered && in.Result.Outcome == prober.Failure || in.Kind == HookEnded && in.HookResult.Err != nil
+}
+
+// ErrNotSent is the error of a stop call that was not made, because the container had
+// already ended or was paused. Who ended it comes with the engine's events.
+var ErrNotSent = errors.New("the container has ended or is paused")
+
+// OutcomeUnknown is the error of a call that was made, but whose outcome healthd could
+// not ask the engine for.
+type OutcomeUnknown struct{ Err error }
+
+func (u OutcomeUnknown) Error() string { return "the outcome is unknown: " + u.Err.Error() }
+
+// Unwrap returns why healthd could not ask.
+func (u OutcomeUnknown) Unwrap() error { return u.Err }

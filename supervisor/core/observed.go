@@ -1,0 +1,71 @@
+package core
+
+import (
+	"healthd/prober"
+	"healthd/runtime"
+)
+
+// observed applies an inspection of the container.
+func (t *stepper) observed(in *Input) {
+	withEngine := t.EngineRestarted && (t.Engine.State.Alive() || t.Action.Restart != NoCause)
+	t.EngineRestarted = false
+	if run := t.c.Run(); run != t.Run.ID && run != (runtime.Run{}) {
+		t.beginRun(run, in.Unwatched)
+	}
+	t.Engine.State, t.Run.Died = t.c.State, false
+	t.Engine.NetworkAway = t.c.NetworkOwner != "" && t.c.NetworkOwnerStartedAt.IsZero()
+	t.checkResources()
+	if !t.Engine.State.Alive() && (!in.Unwatched || t.Run.ID == runtime.Run{}) {
+		t.failProbes()
+	}
+	if !t.Engine.State.Alive() && t.Run.ID != (runtime.Run{}) && t.Run.Exit.FinishedAt.IsZero() {
+		t.endRun(in.Unwatched, withEngine)
+	}
+}
+
+// checkResources resets the back-off when the container's resource limits change: that
+// may have removed the cause of the failure. (kubelet GetBackoffKey)
+func (t *stepper) checkResources() {
+	changed := t.Engine.Resources != t.c.Resources
+	t.Engine.Resources = t.c.Resources
+	if !changed || t.Run.ID == (runtime.Run{}) || !t.Lasting.Backoff.Active {
+		return
+	}
+	t.Lasting.Backoff = BackoffState{}
+	if t.Action.Restart != NoCause && t.Request.Error == "" {
+		t.Action.NotBefore = t.now
+	}
+}
+
+// failProbes sets the verdict of every probe to Failure when the container does not run.
+// (kubelet prober worker)
+func (t *stepper) failProbes() {
+	for i := range t.Health.Probes {
+		if t.spec.Probes[i] != nil {
+			t.Health.Probes[i].Result = prober.Failure
+		}
+	}
+}
+
+// followNetworkOwner restarts a container that shares the network of another one, when
+// that other one has a new run. The new run has a new network, and this container keeps
+// the old one until it is restarted.
+func (t *stepper) followNetworkOwner() {
+	if t.c.NetworkOwner == "" || !t.Engine.State.Alive() {
+		return
+	}
+	gone := t.c.NetworkOwnerGone
+	if gone && !t.Engine.NetworkLost {
+		t.record(EventNetworkLost, "Container %s shares the network of container %s, which is gone: re-create container %[1]s", t.c.Name, short(t.c.NetworkOwner))
+	}
+	t.Engine.NetworkLost = gone
+	switch {
+	case t.Engine.State == runtime.Paused, t.Action.Stopping != NoCause, !t.Ending.First.IsZero(), t.Action.Call != NoCall, t.Lost, t.Lasting.Held, t.Shutdown.Begun:
+	case t.c.AutoRemove, t.spec.RestartPolicy == Never:
+	case t.c.NetworkOwnerStartedAt.After(t.Run.StartedAt):
+		t.record(EventKilling, "Container %s will be restarted: it shares the network of container %s, which has a new run", t.c.Name, short(t.c.NetworkOwner))
+		t.stop(ByNetwork)
+	}
+}
+
+func short(id string) string { return id[:min(12, len(id))] }
