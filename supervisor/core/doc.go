@@ -18,5 +18,8 @@
 //	State                   ◀─▶ Memory   what the journal keeps for the next daemon
 //
 // Step (step.go) reads from top to bottom: apply the input, decide whether to stop the
-// run, update readiness, call the engine, run hooks, schedule probes.
+// run, update readiness, call the engine, run hooks, schedule probes. Each part has a file
+// with methods of the stepper. Below them are state.go and a file for each group of facts
+// (engine, run, action, ending, conditions, lasting, gate, health), which know nothing of
+// steps, and at the bottom spec.go. A call from one file to another points down this list.
 package core
