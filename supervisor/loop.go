@@ -157,7 +157,7 @@ func (l *loop) step(e *entry, in *core.Input) {
 	if in.MayFailRun() || e.state.Health.Failed != core.NoCause || e.state.Run.Hooks[core.PostStart] == core.HookFailed {
 		in.Wait, in.LastUp = l.guard.wait(e, now), l.config.Publisher.LastUp(e.container.ID)
 	}
-	e.state, l.effects = core.Step(e.spec, e.container, e.state, in, now, l.effects[:0])
+	e.state, l.effects = core.Step(e.spec, e.container, &e.state, in, now, l.effects[:0])
 	if e.state.Run.ID != run || e.runCtx == nil {
 		e.beginRun(l.workCtx)
 	}

@@ -6,14 +6,15 @@ import (
 	"healthd/runtime"
 )
 
-// Step returns the state of a container after an input, and appends to fx what the caller
-// has to do. c is the container as last inspected; if the input has a Container, c is that
-// one.
+// Step returns the state that follows s after an input, and appends to fx what the caller
+// has to do. It changes none of its arguments; s is passed by reference because a copy
+// costs as much as a decision. c is the container as last inspected; if the input has a
+// Container, c is that one.
 //
 // The caller publishes the new state first, so that readiness is withdrawn before a stop,
 // and then carries out the effects in their order.
-func Step(spec *Spec, c *runtime.Container, s State, in *Input, now time.Time, fx []Effect) (State, []Effect) {
-	t := stepper{State: s, spec: spec, c: c, now: now, fx: fx}
+func Step(spec *Spec, c *runtime.Container, s *State, in *Input, now time.Time, fx []Effect) (State, []Effect) {
+	t := stepper{State: *s, spec: spec, c: c, now: now, fx: fx}
 	t.apply(in)
 	if in.Early {
 		t.setReadiness()
