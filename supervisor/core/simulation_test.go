@@ -37,6 +37,7 @@ type simulation struct {
 	stopTakes          time.Duration
 	stopFails          bool
 	startFails         bool
+	startUnseen        bool
 	crashesAtStart     bool
 	lateStopSignal     bool          // the engine tells the signal of healthd's stop after the call has returned
 	clockLag           time.Duration // of the engine's clock
@@ -196,6 +197,10 @@ func (sim *simulation) finishStart(generation int) {
 	}
 	if sim.c.State.Alive() { // somebody else started it first
 		sim.step("", &Input{Kind: CallReturned, Call: StartCall})
+		return
+	}
+	if sim.startUnseen { // the engine says neither that it started the container nor what became of it
+		sim.step("", &Input{Kind: CallReturned, Call: StartCall, Err: OutcomeUnknown{errors.New("engine is sick")}})
 		return
 	}
 	if sim.startFails {

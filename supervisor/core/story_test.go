@@ -274,6 +274,7 @@ var storyEvents = map[string]storyEvent{
 	"crash-at-start": yesOrNo(func(sim *simulation) *bool { return &sim.crashesAtStart }),
 	"stop-fails":     yesOrNo(func(sim *simulation) *bool { return &sim.stopFails }),
 	"start-fails":    yesOrNo(func(sim *simulation) *bool { return &sim.startFails }),
+	"start-unseen":   yesOrNo(func(sim *simulation) *bool { return &sim.startUnseen }),
 
 	// The engine.
 	"engine-lost": input(RuntimeLost),
