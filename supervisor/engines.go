@@ -135,7 +135,7 @@ type engineLife struct {
 
 // life is what the core needs to tell an engine's signal from an operator's.
 func (e engineLife) life() core.EngineLife {
-	return core.EngineLife{Restarted: e.replay == runtime.ReplayRestart, KilledUntil: e.killedBefore}
+	return core.EngineLife{Restarted: e.replay == runtime.ReplayRestart, KilledBefore: e.killedBefore}
 }
 
 // lost takes in that the connection to a runtime is lost. healthd touches none of its

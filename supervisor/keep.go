@@ -28,7 +28,7 @@ func (l *loop) loadMemories(past []core.Memory) {
 		switch {
 		case m.Gone.IsZero():
 			l.notSeenYet[m.ID] = m
-			if m.Left {
+			if m.DroppedByReload {
 				l.unsupervised[m.ID] = true
 			}
 		case time.Since(m.Gone) > forgetAfter:

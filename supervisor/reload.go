@@ -75,7 +75,7 @@ func (l *loop) stopSupervising(e *entry) {
 	}
 	if e.remembered.ID != "" {
 		m := core.Memory{Facts: e.remembered, Gates: e.rememberedGates, Granted: e.granted}
-		m.Left = true
+		m.DroppedByReload = true
 		l.notSeenYet[m.ID], l.unsupervised[m.ID] = m, true
 		l.config.Store.Remember(m)
 	}

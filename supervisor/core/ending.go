@@ -75,8 +75,8 @@ type Ending struct {
 
 // EngineLife is what healthd knows of the time since the engine's last start.
 type EngineLife struct {
-	Restarted   bool      // the engine restarted since a daemon last heard all its news, and healthd has not caught up yet
-	KilledUntil time.Time // at its start the engine killed all runs that began before this moment; zero: none
+	Restarted    bool      // the engine restarted since a daemon last heard all its news, and healthd has not caught up yet
+	KilledBefore time.Time // at its start the engine killed all runs that began before this moment; zero: none
 }
 
 const (
@@ -298,14 +298,14 @@ func (v *evidence) sentAtEngineStart(s signal) bool {
 	if patience < 0 {
 		patience = engineGrace
 	}
-	return c.State.Alive() || s.at.Sub(c.FinishedAt) < killLate || s.at.Sub(s.life.KilledUntil) < patience+killLate
+	return c.State.Alive() || s.at.Sub(c.FinishedAt) < killLate || s.at.Sub(s.life.KilledBefore) < patience+killLate
 }
 
 // beganBeforeEngine says that the newest run began before the engine's start, at which the
 // engine killed all runs.
 func (v *evidence) beganBeforeEngine(life EngineLife, newestStart time.Time) bool {
 	started := v.container.StartedAt
-	return !started.IsZero() && later(started, newestStart).Before(life.KilledUntil)
+	return !started.IsZero() && later(started, newestStart).Before(life.KilledBefore)
 }
 
 // Checks are the questions to the engine about the end of a run. The journal does not keep

@@ -66,7 +66,7 @@ func TestWhoEndedTheRun(t *testing.T) {
 		{"the engine shuts down, but accepted a connection before", []string{"0s runs", "10s signalled 15", "11s exits 143", "20s engine-ends", "21s engine-restarts"}, nil, EndedByOperator, false},
 		{"the engine restarts", []string{"0s runs", "10s engine-restarts"}, nil, EndedByEngine, true},
 		{"the engine sent the signal at its start", []string{"0s runs", "10s engine-lost"}, func(sim *simulation) {
-			life := EngineLife{Restarted: true, KilledUntil: at(sim, 12*time.Second)}
+			life := EngineLife{Restarted: true, KilledBefore: at(sim, 12*time.Second)}
 			sim.step("", &Input{Kind: EngineRestarted, Early: true})
 			sim.step("", &Input{Kind: Signalled, Signal: 15, Time: at(sim, 11*time.Second), Life: life})
 			sim.step("", &Input{Kind: Died, Time: at(sim, 11*time.Second), ExitCode: 143, Life: life})
@@ -75,7 +75,7 @@ func TestWhoEndedTheRun(t *testing.T) {
 			sim.step("", &Input{Kind: RuntimeBack})
 		}, EndedByEngine, true},
 		{"the restarted engine tells the end of a new run", []string{"0s runs", "10s engine-lost"}, func(sim *simulation) {
-			life := EngineLife{Restarted: true, KilledUntil: at(sim, -time.Second)}
+			life := EngineLife{Restarted: true, KilledBefore: at(sim, -time.Second)}
 			sim.step("", &Input{Kind: EngineRestarted, Early: true})
 			sim.step("", &Input{Kind: Died, Time: at(sim, 11*time.Second), ExitCode: 1, Life: life})
 			sim.endRun(1)

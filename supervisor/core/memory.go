@@ -24,9 +24,9 @@ type Facts struct {
 	Identity string `json:"identity"`
 	// Image is the image ID, or the name where the engine tells no ID. A container of the
 	// same identity with another image or other Engine.Resources gets a new back-off.
-	Image string    `json:"image,omitempty"`
-	Gone  time.Time `json:"gone,omitzero"`  // when the container was removed; zero: it was not
-	Left  bool      `json:"left,omitempty"` // a reload ended its supervision: the rest is of that moment
+	Image           string    `json:"image,omitempty"`
+	Gone            time.Time `json:"gone,omitzero"`             // when the container was removed; zero: it was not
+	DroppedByReload bool      `json:"droppedByReload,omitempty"` // a reload ended its supervision: the rest is of that moment
 	Kept
 	ReadinessSucceeded bool   `json:"readinessSucceeded,omitempty"` // the readiness probe's verdict
 	Down               Outage `json:"down,omitzero"`

@@ -64,7 +64,7 @@ func version1() []core.Memory {
 	}
 	return []core.Memory{
 		{Facts: core.Facts{
-			ID: "aaaa", Name: "all-1", Runtime: "docker", Identity: "shop/all/1", Image: "sha256:1", Left: true,
+			ID: "aaaa", Name: "all-1", Runtime: "docker", Identity: "shop/all/1", Image: "sha256:1", DroppedByReload: true,
 			Kept: core.Kept{
 				Engine: core.Engine{State: runtime.Running, Resources: "cpu=1"},
 				Run: core.Run{
