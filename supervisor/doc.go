@@ -2,7 +2,7 @@
 // state. For each message it asks package core for a decision and carries the decision
 // out in goroutines, which report back by message.
 //
-//	runtime.Watch ─ Deliver ─┐                  ┌─▶ probes, hooks, calls to the engine:
+//	runtime.Watcher ─ Deliver ─┐                  ┌─▶ probes, hooks, calls to the engine:
 //	people ─ Restart, Hold ──┼─▶ inbox ─▶ loop ─┤   one goroutine each, which sends its
 //	load balancers ─ Drained ┘            │     │   result to the inbox
 //	timers: a heap of due times ─────────▶│     └─▶ Journal, Store, Publisher: never block

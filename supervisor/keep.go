@@ -86,10 +86,10 @@ func (l *loop) inherit(e *entry) {
 	if time.Since(m.Gone) > forgetAfter {
 		return
 	}
-	e.state.Lasting.Restarts, e.state.Lasting.Held, e.state.Lasting.HeldUntil = m.Lasting.Restarts, m.Lasting.Held, m.Lasting.HeldUntil
-	e.granted = m.Granted
-	if m.SameImageAndResources(e.container) {
-		e.state.Lasting.Backoff = m.Lasting.Backoff
+	own := e.state.Lasting.Backoff
+	e.state.Lasting, e.granted = m.Lasting, m.Granted
+	if !m.SameImageAndResources(e.container) {
+		e.state.Lasting.Backoff = own
 	}
 }
 

@@ -154,7 +154,7 @@ func (l *loop) step(e *entry, in *core.Input) {
 	}
 	now := time.Now()
 	run, stopping := e.state.Run.ID, e.state.Action.Stopping
-	if in.MayFailRun() || e.state.Health.Failed != core.NoCause || e.state.Run.Hooks[core.PostStart] == core.HookFailed {
+	if core.NeedsGuard(&e.state, in) {
 		in.Wait, in.LastUp = l.guard.wait(e, now), l.config.Publisher.LastUp(e.container.ID)
 	}
 	e.state, l.effects = core.Step(e.spec, e.container, &e.state, in, now, l.effects[:0])

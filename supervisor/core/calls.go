@@ -3,7 +3,6 @@ package core
 import (
 	"errors"
 	"fmt"
-	"time"
 )
 
 // stop begins a stop: healthd withdraws readiness now and calls the engine after the drain.
@@ -20,25 +19,6 @@ func (t *stepper) stop(cause Cause) {
 	}
 	if end := withdrawn.Add(t.spec.Publish.Drain); end.After(t.now) {
 		t.Action.NotBefore = end
-	}
-}
-
-// requestRestart begins the restart that an operator requested. The request overrules
-// earlier stop signals of others, and a stop under way is followed by a start.
-func (t *stepper) requestRestart() {
-	switch {
-	case t.Action.Call == StartCall:
-		return
-	case t.Engine.State.Alive() && t.Action.Stopping != NoCause:
-		t.Ending.Overruled = t.Ending.Overruled || !t.Ending.First.IsZero()
-		t.Action.Stopping, t.Ending.First = ByOperator, time.Time{}
-	case t.Engine.State.Alive():
-		t.Ending.Overruled = t.Ending.Overruled || !t.Ending.First.IsZero()
-		t.Ending.First = time.Time{}
-		t.record(EventKilling, "Container %s will be restarted: an operator asked healthd to", t.c.Name)
-		t.stop(ByOperator)
-	default:
-		t.Action.Restart, t.Action.NotBefore = ByOperator, t.now
 	}
 }
 

@@ -13,7 +13,7 @@ const (
 	ByOperator        // an operator asked healthd to restart it
 	ByPostStart       // its post_start hook failed
 	ByNetwork         // the container whose network it shares has a new run
-	numCauses   = 7
+	numCauses
 )
 
 // String returns the label value used in metrics.
@@ -25,19 +25,27 @@ func (c Cause) String() string {
 // restart budget limit only these restarts.
 func (c Cause) ByProbe() bool { return c == ByLiveness || c == ByStartup || c == ByPostStart }
 
+// causeOf returns why healthd restarts a container whose probe failed. Nothing restarts it
+// for readiness.
 func causeOf(probe ProbeType) Cause {
-	if probe == Startup {
+	switch probe {
+	case Startup:
 		return ByStartup
+	case Liveness:
+		return ByLiveness
 	}
-	return ByLiveness
+	return NoCause
 }
 
+// failureOf returns what failed, for people. cause is one of ByProbe.
 func failureOf(cause Cause) string {
 	switch cause {
 	case ByStartup:
 		return "startup probe"
 	case ByLiveness:
 		return "liveness probe"
+	case ByPostStart:
+		return "its post_start hook"
 	}
-	return "its post_start hook"
+	return cause.String()
 }

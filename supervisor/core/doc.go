@@ -21,5 +21,5 @@
 // run, update readiness, call the engine, run hooks, schedule probes. Each part has a file
 // with methods of the stepper. Below them are state.go and a file for each group of facts
 // (engine, run, action, ending, conditions, lasting, gate, health), which know nothing of
-// steps, and at the bottom spec.go. A call from one file to another points down this list.
+// steps, and at the bottom spec.go.
 package core

@@ -169,7 +169,7 @@ func (e *Ending) signal(s signal, v *evidence) meaning {
 	case !next && v.fromEarlierStop(s):
 		e.OwnSignals = 1
 		return meansEarlierStop
-	case !next && e.isOwn(s, v):
+	case !next && e.countOwn(s, v):
 		return meansOwn
 	case !s.at.After(e.Last) && !e.Last.After(v.now):
 		return meansNothing
@@ -197,11 +197,12 @@ func (e *Ending) noteOperator(s signal, v *evidence, next bool) {
 	}
 }
 
-// isOwn says whether a signal comes from one of healthd's stop calls. A call shows as one
+// countOwn counts a signal that comes from one of healthd's stop calls, and says whether it
+// does. A call shows as one
 // stop signal, and KILL when the grace period after it is over. All other signals are
 // an operator's. The engine may carry out a call, and tell of it, after healthd gave the
 // call up, so only the engine's times count.
-func (e *Ending) isOwn(s signal, v *evidence) bool {
+func (e *Ending) countOwn(s signal, v *evidence) bool {
 	if v.stopping == NoCause || !v.openCall || v.stopsSent <= 0 {
 		return false
 	}

@@ -1,6 +1,21 @@
 package core
 
-import "healthd/runtime"
+import (
+	"healthd/prober"
+	"healthd/runtime"
+)
+
+// NeedsGuard says that the step for the input may restart the container for a failed probe
+// or hook. The caller then sets Input.Wait, because a zero Wait lets the restart begin.
+func NeedsGuard(s *State, in *Input) bool {
+	switch {
+	case s.Health.Failed != NoCause, s.Run.Hooks[PostStart] == HookFailed:
+		return true
+	case in.Kind == ProbeAnswered:
+		return in.Result.Outcome == prober.Failure
+	}
+	return in.Kind == HookEnded && in.HookResult.Err != nil
+}
 
 // failRun notes that the run is to be stopped for a failed probe or hook. While healthd
 // cannot reach the engine it notes nothing: the next failure calls failRun again.

@@ -9,7 +9,7 @@ type HookType uint8
 const (
 	PostStart HookType = iota
 	PreStop
-	numHooks = 2
+	numHooks
 )
 
 // Title returns the name used in events, as the kubelet writes it.

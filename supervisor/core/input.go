@@ -59,7 +59,7 @@ type Input struct {
 	OldSpec      *Spec
 	Early        bool // the observation that shows what followed comes next: decide nothing yet
 
-	// With every kind.
+	// With every kind for which NeedsGuard says so.
 	Wait   Wait   // what a restart for a failed probe has to wait for
 	LastUp string // the load balancer's backend of which the container is the last server up; empty: none
 }
@@ -86,11 +86,6 @@ type Effect struct {
 	Hook    HookType      // RunHook
 	Reason  string        // RecordEvent
 	Message string        // RecordEvent
-}
-
-// MayFailRun says whether the input may lead to a restart for a failed probe or hook.
-func (in *Input) MayFailRun() bool {
-	return in.Kind == ProbeAnswered && in.Result.Outcome == prober.Failure || in.Kind == HookEnded && in.HookResult.Err != nil
 }
 
 // ErrNotSent is the error of a stop call that was not made, because the container had

@@ -2,7 +2,8 @@ package core
 
 import "time"
 
-// Lasting belongs to the identity of a container and outlives its runs. (Gates do, too.)
+// Lasting belongs to the identity of a container: it outlives its runs, and the container
+// itself when it is re-created. (Gates outlive runs only.)
 type Lasting struct {
 	Backoff   BackoffState   `json:"backoff,omitzero"`
 	Restarts  [numCauses]int `json:"restarts,omitzero"`  // by cause; ByExit includes the engine's own

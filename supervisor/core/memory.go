@@ -90,7 +90,7 @@ func (s *State) recallProbes(spec *Spec, readinessSucceeded bool) {
 	for i := range s.Health.Probes {
 		y, probe := &s.Health.Probes[i], ProbeType(i)
 		y.Result = initialResult(spec.Probes[i], probe)
-		if causeOf(probe) == s.Action.Stopping && probe != Readiness {
+		if s.Action.Stopping != NoCause && causeOf(probe) == s.Action.Stopping {
 			y.Result, y.OnHold = prober.Failure, true
 		}
 	}

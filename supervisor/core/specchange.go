@@ -35,7 +35,7 @@ func (t *stepper) changeSpec(old *Spec) {
 func (t *stepper) changeProbe(probe ProbeType) {
 	y, p := &t.Health.Probes[probe], t.spec.Probes[probe]
 	y.Outcome, y.Run, y.Due = prober.Unknown, 0, time.Time{}
-	if probe != Readiness && t.Health.Failed == causeOf(probe) {
+	if t.Health.Failed == causeOf(probe) {
 		t.Health.Failed = NoCause // the restart that waits is for the old probe
 	}
 	switch {

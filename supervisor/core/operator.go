@@ -63,3 +63,22 @@ func (t *stepper) setGate(name string, status bool) {
 	gates := slices.DeleteFunc(slices.Clone(t.Gates), func(g Gate) bool { return g.Type == name })
 	t.Gates = append(gates, Gate{Type: name, Status: status, At: t.now})
 }
+
+// requestRestart begins the restart that an operator requested. The request overrules
+// earlier stop signals of others, and a stop under way is followed by a start.
+func (t *stepper) requestRestart() {
+	switch {
+	case t.Action.Call == StartCall:
+		return
+	case t.Engine.State.Alive() && t.Action.Stopping != NoCause:
+		t.Ending.Overruled = t.Ending.Overruled || !t.Ending.First.IsZero()
+		t.Action.Stopping, t.Ending.First = ByOperator, time.Time{}
+	case t.Engine.State.Alive():
+		t.Ending.Overruled = t.Ending.Overruled || !t.Ending.First.IsZero()
+		t.Ending.First = time.Time{}
+		t.record(EventKilling, "Container %s will be restarted: an operator asked healthd to", t.c.Name)
+		t.stop(ByOperator)
+	default:
+		t.Action.Restart, t.Action.NotBefore = ByOperator, t.now
+	}
+}
