@@ -2,14 +2,14 @@
 // state. For each message it asks package core for a decision and carries the decision
 // out in goroutines, which report back by message.
 //
-//	runtime.Watcher ─ Deliver ─┐                  ┌─▶ probes, hooks, calls to the engine:
-//	people ─ Restart, Hold ──┼─▶ inbox ─▶ loop ─┤   one goroutine each, which sends its
-//	load balancers ─ Drained ┘            │     │   result to the inbox
-//	timers: a heap of due times ─────────▶│     └─▶ Journal, Store, Publisher: never block
-//	                                      ▼
-//	                          core.Step for one container
-//	                                      ▼
-//	                          Board: newest core.View of each container, for outlets
+//	runtime.Watcher ─ Deliver ─┐                ┌─▶ probes, hooks, calls to the engine:
+//	people ─ Restart, Hold … ──┼▶ inbox ─▶ loop ┤   one goroutine each, which sends its
+//	load balancers ─ Drained ──┘            │   │   result to the inbox
+//	timers: a heap of due times ───────────▶│   └─▶ Journal, Store, Publisher: never block
+//	                                        ▼
+//	                           core.Step for one container
+//	                                        ▼
+//	                           Board: newest core.View of each container, for outlets
 //
 // Package core decides for one container. This package decides what concerns several:
 // groups, the restart budget of the host, identities that survive re-creation, reloads,
