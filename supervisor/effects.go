@@ -3,6 +3,7 @@ package supervisor
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"healthd/prober"
@@ -128,7 +129,7 @@ func (l *loop) callEngine(e *entry, call core.Call, grace time.Duration) {
 	l.wg.Go(func() {
 		awaitDurable(durable)
 		switch {
-		case retry && !stillDue(ctx, engine, &r, run), !retry && call == core.StopCall && r.stopNotNeeded(ctx, engine, cause):
+		case retry && !stillDue(ctx, engine, &r, run), !retry && call == core.StopCall && r.stopNotNeeded(ctx, engine, run, cause):
 			_ = l.send(ctx, &r)
 			return
 		case call == core.StopCall:
@@ -174,16 +175,18 @@ func stillDue(ctx context.Context, engine Restarter, r *callReturned, run runtim
 	return false
 }
 
-// stopNotNeeded inspects the container before a stop, as healthd may have missed the
-// event that it ended or was paused. A paused container is stopped only for an operator.
-func (r *callReturned) stopNotNeeded(ctx context.Context, engine Restarter, cause core.Cause) bool {
+// stopNotNeeded inspects the container before a stop, as healthd may have missed that it
+// ended, has a new run, or was paused. A paused container is stopped only for an operator.
+func (r *callReturned) stopNotNeeded(ctx context.Context, engine Restarter, run runtime.Run, cause core.Cause) bool {
 	c, err := engine.Inspect(ctx, r.id)
 	switch {
-	case err != nil:
-		return false // the stop then returns the error
+	case errors.Is(err, runtime.ErrNotFound):
+		return false // the stop then says so
+	case err != nil: // an engine that hangs may carry the stop out when there is a new run
+		r.err = fmt.Errorf("%w: %w", core.ErrNotSent, err)
 	case !c.State.Alive():
 		r.err = core.ErrNotSent
-	case c.State == runtime.Paused && cause != core.ByOperator:
+	case c.Run() != run, c.State == runtime.Paused && cause != core.ByOperator:
 		r.container, r.err = c, core.ErrNotSent
 	default:
 		return false

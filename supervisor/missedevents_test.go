@@ -1,6 +1,10 @@
 package supervisor
 
 import (
+	"context"
+	"errors"
+	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -63,6 +67,69 @@ func TestStopOfAnEndedContainer(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A verdict is on one run. healthd does not stop the next one for it, which it sees only
+// when it looks before the stop.
+func TestStopOfAnEarlierRunIsNotSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHarness(t, webSpec())
+		defer h.close(t)
+		h.sendSynced()
+		h.probes.setResult("c1:1", refused)
+		h.engine.run("c1")
+		time.Sleep(15 * time.Second)
+		h.engine.endRun("c1", 1)
+		h.engine.beginRun("c1")
+		time.Sleep(20 * time.Second) // the third failure came after 20 s, and the drain is over
+		s := h.view(t, "c1").State
+		if calls := h.engine.calls(); len(calls) > 0 || s.Run.ID.Started != h.engine.newestStart().UnixNano() || s.Action.Stopping != core.NoCause {
+			t.Fatalf("calls %v, run %v, stopping %v", calls, s.Run.ID, s.Action.Stopping)
+		}
+		time.Sleep(time.Minute)
+		if calls := h.engine.calls(); !slices.Contains(calls, "stop c1 30s") {
+			t.Errorf("calls %v after its own failures", calls)
+		}
+	})
+}
+
+// blindEngine cannot inspect.
+type blindEngine struct {
+	*fakeEngine
+	blind atomic.Bool
+}
+
+func (e *blindEngine) Inspect(ctx context.Context, id string) (*runtime.Container, error) {
+	if e.blind.Load() {
+		return nil, errors.New("cannot inspect: the engine does not answer")
+	}
+	return e.fakeEngine.Inspect(ctx, id)
+}
+
+// An engine that hangs may carry a stop out when the container has a new run, so healthd
+// sends none before it can look.
+func TestNoStopWithoutAnInspection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		engine := &blindEngine{}
+		h := newHarnessWith(t, webSpec(), func(c *Config) {
+			engine.fakeEngine = c.Runtimes["docker"].(*fakeEngine)
+			c.Runtimes["docker"] = engine
+		})
+		defer h.close(t)
+		h.sendSynced()
+		h.probes.setResult("c1:1", refused)
+		h.engine.run("c1")
+		engine.blind.Store(true)
+		time.Sleep(40 * time.Second)
+		if s := h.view(t, "c1").State; len(h.engine.calls()) > 0 || s.Action.Stopping != core.ByLiveness || s.Conditions.Ready.Status {
+			t.Errorf("calls %v, stopping %v", h.engine.calls(), s.Action.Stopping)
+		}
+		engine.blind.Store(false)
+		time.Sleep(10 * time.Second)
+		if calls := h.engine.calls(); !slices.Contains(calls, "stop c1 30s") {
+			t.Errorf("calls %v when the engine answers again", calls)
+		}
+	})
 }
 
 // hungStore is a Store that never finishes a write.
