@@ -107,3 +107,40 @@ func TestWatchLostCauses(t *testing.T) {
 		})
 	}
 }
+
+// The daemon before may have ended without the event of a stop signal. A new one hears only
+// how the run ended, and reads the signal from the history.
+func TestWatchLostCausesOfFirstObservation(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		end  func(*fakeEngine)
+		asks int
+		want string
+	}{
+		{"a KILL alone", func(f *fakeEngine) { f.kill("a", 9) }, 1, "killed a 1 after killed a 9 after died a 137 after killed a 15"},
+		{"a crash", func(f *fakeEngine) { f.die("a", 1) }, 1, "killed a 1 after died a 1 after killed a 15"},
+		{"its own stop signal", func(f *fakeEngine) { f.kill("a", 15) }, 0, "killed a 1 after killed a 15 after died a 143"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFakeEngine()
+				f.start("a")
+				time.Sleep(time.Second)
+				f.emit("a", ActionKill, 15)
+				time.Sleep(time.Second)
+				f.emit("a", ActionKill, 1) // the newest event that was seen
+				seen := time.Now()
+				time.Sleep(time.Second)
+				tt.end(f)
+				got := record(t, &Watcher{Name: "fake", Source: f, Since: seen}, func(*fakeEngine) { time.Sleep(time.Second) })
+				compare(t, got, `
+					0s connected complete
+					0s observed a exited after `+tt.want+`
+					0s synced start`)
+				if f.killEventsCalls != tt.asks {
+					t.Errorf("asked %d times, want %d", f.killEventsCalls, tt.asks)
+				}
+			})
+		})
+	}
+}

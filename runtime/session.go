@@ -256,7 +256,7 @@ func (s *session) inspect(now time.Time) {
 			return
 		}
 		s.inspectionStarts = append(s.inspectionStarts, now)
-		r, last := inspectResult{e: e, startedAt: now}, lastKnown{e.known, e.stopSignalAt}
+		r, last := inspectResult{e: e, startedAt: now}, lastKnown{e.known, e.stopSignalAt, slices.Clone(e.causes)}
 		s.wg.Go(func() {
 			ctx, cancel := context.WithTimeout(s.ctx, inspectTimeout)
 			defer cancel()

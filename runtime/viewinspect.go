@@ -19,16 +19,30 @@ const (
 type lastKnown struct {
 	known        *Container
 	stopSignalAt time.Time
+	causes       []Update // that events told, while known is nil
 }
 
 // endUnexplained says that c shows a new end, and no event said that a stop began. A KILL
-// alone does not explain it: it may be how the engine finished a stop. Containers seen
-// for the first time are left to the supervisor, which may know them from its journal.
+// alone does not explain it: it may be how the engine finished a stop. Of a container seen
+// for the first time this is so only if an event told its end; else the supervisor may know
+// it from its journal.
 func (k lastKnown) endUnexplained(c *Container) bool {
-	if k.known == nil || c.State.Alive() || !k.stopSignalAt.Before(c.StartedAt) {
+	switch {
+	case c.State.Alive():
+		return false
+	case k.known == nil:
+		return k.caused(c, Died, 0) && !k.caused(c, Killed, c.StopSignalNumber())
+	case !k.stopSignalAt.Before(c.StartedAt):
 		return false
 	}
 	return k.known.State.Alive() || k.known.Run() != c.Run()
+}
+
+// caused says whether an event told that of the present run.
+func (k lastKnown) caused(c *Container, kind UpdateKind, signal int) bool {
+	return slices.ContainsFunc(k.causes, func(u Update) bool {
+		return u.Kind == kind && u.Signal == signal && !u.Time.Before(c.StartedAt)
+	})
 }
 
 // applyInspection takes in the result of an inspection that nextToInspect handed out.
