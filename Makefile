@@ -1,5 +1,9 @@
 # healthd: `make help` lists what there is to make.
 
+# A test run that is cut off must not look complete to what reads its output.
+SHELL       = /bin/bash
+.SHELLFLAGS = -o pipefail -c
+
 PREFIX  ?= /usr/local
 SYSCONF ?= /etc
 DESTDIR ?=

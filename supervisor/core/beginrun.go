@@ -22,6 +22,7 @@ func (t *stepper) beginRun(run runtime.Run, found bool) {
 	}
 	t.Action = Action{Call: before.Action.Call}
 	t.Request.Error = ""
+	t.Engine.NetworkLost = false // told once in each run
 	t.Ending, t.Checks = before.Ending.next(t.c.StartedAt), Checks{}
 	if t.Ending.MaybeEngine {
 		t.Checks = Checks{MaybeEngineSince: before.Checks.MaybeEngineSince, DialAt: before.Checks.DialAt}

@@ -173,28 +173,30 @@ func (e *Ending) signal(s signal, v *evidence) meaning {
 		return meansOwn
 	case !s.at.After(e.Last) && !e.Last.After(v.now):
 		return meansNothing
-	case !next && e.Overruled && s.number == killSignal:
+	case !next && e.Overruled && v.stopping != NoCause && s.number == killSignal:
 		e.Last = s.at
 		return meansOwn
 	}
-	e.noteOperator(s, v, next)
+	e.Last = s.at
 	if next {
+		e.MaybeEngine = true
 		return meansNextRun
 	}
+	e.noteOperator(s, v)
 	return meansOperator
 }
 
 // noteOperator notes a stop signal that is not healthd's. A KILL after a TERM belongs to
 // the same stop.
-func (e *Ending) noteOperator(s signal, v *evidence, next bool) {
-	e.Last = s.at
-	if e.First.IsZero() || e.First.Before(v.container.StartedAt) || next {
-		e.First, e.FirstSignal, e.Overtaken = s.at, s.number, NoCause
-		if v.stopsSent > 0 {
-			e.Overtaken = v.stopping
-		}
-		e.MaybeEngine = true
+func (e *Ending) noteOperator(s signal, v *evidence) {
+	if !e.First.IsZero() && !e.First.Before(v.container.StartedAt) {
+		return
 	}
+	e.First, e.FirstSignal, e.Overtaken = s.at, s.number, NoCause
+	if v.stopsSent > 0 {
+		e.Overtaken = v.stopping
+	}
+	e.MaybeEngine = true
 }
 
 // countOwn counts a signal that comes from one of healthd's stop calls, and says whether it
@@ -230,29 +232,32 @@ func (e *Ending) isLateOwnSignal(s signal, v *evidence) bool {
 		s.number == v.container.StopSignalNumber() && !e.First.Before(s.at.Add(v.grace-killSlack))
 }
 
-// carriedOut applies the news that the engine carried out a stop request, and says whether
-// it counts. It reveals an operator's stop whose signal healthd has forgotten, because its
-// timeout was very long.
-func (e *Ending) carriedOut(at time.Time, life EngineLife, v *evidence) bool {
+// carriedOut takes in that the engine carried out a stop request, and says what it comes to.
+// It is evidence of an operator's stop whose timeout was so long that its signal is
+// forgotten, or lost.
+func (e *Ending) carriedOut(at time.Time, life EngineLife, v *evidence) meaning {
 	switch {
 	case life.Restarted: // the engine has told the signals of every operator's stop, too
-		return false
+		return meansNothing
 	case v.stopping != NoCause, v.before(at, v.startedAt):
-		return false
+		return meansNothing
 	case v.alive: // the news of the end has not come yet
 		if e.First.IsZero() {
 			e.MaybeEngine = true
 		}
 		e.First = later(e.First, at)
 		e.Last = e.First
-		return true
+		return meansOperator
 	case v.calling: // it may be healthd's
-		return false
+		return meansNothing
+	case v.ofNextRun(at):
+		e.Last, e.MaybeEngine = later(e.Last, at), true
+		return meansNextRun
 	}
 	if !e.Signalled() && !e.CarriedOut {
 		e.CarriedOut, e.MaybeEngine = true, true
 	}
-	return true
+	return meansOperator
 }
 
 // engineRestarted applies that the engine has restarted: signals that may have been its

@@ -82,6 +82,7 @@ func TestWhoEndedTheRun(t *testing.T) {
 			sim.step("", &Input{Kind: Observed})
 			sim.step("", &Input{Kind: RuntimeBack})
 		}, EndedByItself, true},
+		{"a KILL long after a restart that healthd gave up", []string{"0s runs", "5s signalled 15", "6s stop-fails yes", "6500ms restart-asked", "7s shutdown", "30s daemon-killed", "1h signalled 9", "3601s exits 137"}, nil, EndedByOperator, false},
 		{"the run ended long before its engine", []string{"0s runs", "10s engine-lost"}, func(sim *simulation) {
 			sim.step("", &Input{Kind: EngineRestarted, Early: true})
 			sim.endRun(1)

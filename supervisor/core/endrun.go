@@ -37,11 +37,9 @@ func (t *stepper) stopsSent() int {
 // signalled applies the news that somebody, perhaps healthd, sent a signal.
 func (t *stepper) signalled(in *Input) {
 	s := signal{number: in.Signal, at: in.Time, newestStart: in.NewestStart, life: in.Life}
-	first := t.Ending.First
+	before := t.Ending
 	meaning := t.Ending.signal(s, t.evidence())
-	if t.Ending.MaybeEngine && !t.Ending.First.Equal(first) {
-		t.beginDialing()
-	}
+	t.dialIfInDoubt(&before, meaning)
 	switch meaning {
 	case meansEarlierStop:
 		t.adoptEarlierStop(in.Time)
@@ -57,9 +55,16 @@ func (t *stepper) signalled(in *Input) {
 		t.reconsider()
 	case meansNextRun:
 		t.awaitEnd()
-		if t.Action.Call != StartCall && t.Action.Restart != NoCause { // the operator started the next run, and stops it
-			t.endedBy(EndedByOperator)
-		}
+		t.yieldNextRun()
+	}
+}
+
+// yieldNextRun gives up a start that is due: an operator has started the next run, which
+// healthd has not seen yet, and stops it.
+func (t *stepper) yieldNextRun() {
+	if t.Action.Call != StartCall && t.Action.Restart != NoCause {
+		t.Ending.First = t.Ending.Last
+		t.endedBy(EndedByOperator)
 	}
 }
 
@@ -108,15 +113,16 @@ func (t *stepper) died(in *Input) {
 
 // stopCarriedOut applies the news that the engine finished a stop or restart request.
 func (t *stepper) stopCarriedOut(in *Input) {
-	before := t.Ending.MaybeEngine
-	if !t.Ending.carriedOut(in.Time, in.Life, t.evidence()) {
-		return
+	before := t.Ending
+	meaning := t.Ending.carriedOut(in.Time, in.Life, t.evidence())
+	t.dialIfInDoubt(&before, meaning)
+	switch meaning {
+	case meansOperator:
+		t.clearVerdicts()
+		t.reconsider()
+	case meansNextRun:
+		t.yieldNextRun()
 	}
-	if t.Ending.MaybeEngine && !before {
-		t.beginDialing()
-	}
-	t.clearVerdicts()
-	t.reconsider()
 }
 
 // forgetSignals forgets the stop signals that a run has survived. It first asks the engine
@@ -141,8 +147,13 @@ func (t *stepper) forgetSignals(in *Input) {
 	}
 }
 
-// beginDialing makes dialEngine open connections from now on.
-func (t *stepper) beginDialing() { t.Checks.MaybeEngineSince, t.Checks.DialAt = t.now, t.now }
+// dialIfInDoubt begins to ask the engine whether it accepts connections, when new evidence
+// against an operator may be the engine's own shutdown.
+func (t *stepper) dialIfInDoubt(before *Ending, m meaning) {
+	if t.Ending.MaybeEngine && (!before.MaybeEngine || !t.Ending.First.Equal(before.First) || m == meansNextRun) {
+		t.Checks.MaybeEngineSince, t.Checks.DialAt = t.now, t.now
+	}
+}
 
 // dialEngine opens a new connection to the engine once a second while the stop signal may
 // be the engine's own. An engine that shuts down stops listening first, and then sends

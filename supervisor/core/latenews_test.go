@@ -67,3 +67,26 @@ func TestStartLeftOver(t *testing.T) {
 		t.Errorf("settled %v, recalled %+v", sim.state.Settled(), s)
 	}
 }
+
+// A job that is over is started and stopped again by an operator, and healthd hears of the
+// new run when it has ended. What it hears is no evidence of who ended the first run.
+func TestNewsOfAMissedRun(t *testing.T) {
+	for _, policy := range []RestartPolicy{Never, OnFailure} {
+		sim := simulate(t, "policy="+string(policy), "0s runs", "5s exits 0", "60s")
+		sim.c.StartedAt, sim.c.FinishedAt, sim.c.ExitCode = sim.now.Add(-1200*time.Millisecond), sim.now.Add(-time.Millisecond), 143
+		stopped := sim.c.FinishedAt.Add(-200 * time.Millisecond)
+		for _, in := range []Input{
+			{Kind: Signalled, Signal: 15, Time: stopped}, {Kind: Died, ExitCode: 143, Time: sim.c.FinishedAt}, {Kind: StopCarriedOut, Time: sim.c.FinishedAt},
+		} {
+			in.NewestStart = sim.c.StartedAt
+			sim.step("", &in)
+			if by := sim.state.Ending.By; by != EndedByItself {
+				t.Errorf("%s: after input %d the first run was ended by %d", policy, in.Kind, by)
+			}
+		}
+		sim.step("", &Input{Kind: Observed})
+		if s := &sim.state; s.Run.LastExit.Reason != ReasonCompleted || s.Run.Exit.Reason != ReasonStoppedByOperator || !s.OperatorStopped() {
+			t.Errorf("%s: the first run ended by %s, the second by %s", policy, s.Run.LastExit.Reason, s.Run.Exit.Reason)
+		}
+	}
+}

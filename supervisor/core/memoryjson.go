@@ -33,12 +33,25 @@ func (m *Memory) UnmarshalJSON(data []byte) error {
 	case v.Version > memoryVersion:
 		return fmt.Errorf("a container's memory has version %d, this healthd reads versions up to %d", v.Version, memoryVersion)
 	case v.Version == memoryVersion:
-		return json.Unmarshal(data, (*plainMemory)(m))
+		if err := json.Unmarshal(data, (*plainMemory)(m)); err != nil {
+			return err
+		}
+		return m.check()
 	}
 	var old memoryV1
 	if err := json.Unmarshal(data, &old); err != nil {
 		return err
 	}
 	*m = old.memory()
+	return m.check()
+}
+
+// check refuses causes that this healthd does not know: they index arrays.
+func (m *Memory) check() error {
+	for _, cause := range []Cause{m.Action.Stopping, m.Action.Restart, m.Ending.Overtaken} {
+		if cause >= numCauses {
+			return fmt.Errorf("cause %d is not known", uint8(cause))
+		}
+	}
 	return nil
 }

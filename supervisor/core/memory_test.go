@@ -1,0 +1,49 @@
+package core
+
+import (
+	"encoding/json"
+	"testing"
+)
+
+// What a journal has that this healthd does not understand is an error, never a panic later.
+func TestMemoryThatIsNotUnderstood(t *testing.T) {
+	for _, text := range []string{
+		`{"version":3,"id":"a"}`, `{"version":"2"}`, `{"version":2,"action":{"restart":7}}`, `{"version":2,"action":{"stopping":255}}`,
+		`{"version":2,"ending":{"overtaken":200}}`, `{"id":"a","restart":99}`, `{"version":2,"run":7}`, `[]`,
+	} {
+		var m Memory
+		if err := json.Unmarshal([]byte(text), &m); err == nil {
+			t.Errorf("%s: read as %+v", text, m)
+		}
+	}
+	var m Memory
+	if err := json.Unmarshal([]byte(`{"version":2,"id":"a","unknown":1}`), &m); err != nil || m.ID != "a" {
+		t.Errorf("%v, %+v", err, m)
+	}
+}
+
+// FuzzMemory reads any text, and writes what it has read so that it reads the same again.
+func FuzzMemory(f *testing.F) {
+	f.Add([]byte(`{"version":2,"id":"a","run":{"id":{"ID":"a","Started":1}},"action":{"restart":3},"gates":[{"Type":"x"}]}`))
+	f.Add([]byte(`{"id":"a","stopping":1,"alive":true,"restarts":[0,1,2]}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		var m, again Memory
+		if json.Unmarshal(text, &m) != nil {
+			return
+		}
+		_ = m.Action.Restart.String() + m.Action.Stopping.String() + m.Ending.Overtaken.String()
+		data, err := json.Marshal(m)
+		if err != nil {
+			return // a time that JSON cannot have
+		}
+		if err := json.Unmarshal(data, &again); err != nil || !m.sameJSON(&again) {
+			t.Errorf("%s: %v, written as %s", text, err, data)
+		}
+	})
+}
+
+func (m *Memory) sameJSON(other *Memory) bool {
+	a, errA := json.Marshal(m)
+	b, errB := json.Marshal(other)
+	return errA == nil && errB == nil && string(a) == string(b)
+}
