@@ -92,7 +92,7 @@ func (d *daemon) checkBudget(window time.Duration, names ...string) {
 			kills, last = kills+1, ev.Time
 		case "RestartBudget":
 			budgetEvents++
-			if ev.Container != "" || !strings.Contains(ev.Message, "1 restarts in 4s") {
+			if ev.Container != "" || !strings.Contains(ev.Message, "1 restarts for failed probes within 4s") {
 				d.t.Errorf("event %+v", ev)
 			}
 		}

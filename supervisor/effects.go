@@ -3,7 +3,6 @@ package supervisor
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"healthd/prober"
@@ -124,6 +123,7 @@ func (h *hookEnded) apply(l *loop) {
 func (l *loop) callEngine(e *entry, call core.Call, grace time.Duration) {
 	engine := l.restarterOf(e)
 	ctx, durable := context.WithoutCancel(l.workCtx), e.durable
+	stopCtx := e.runCtx // an engine that hangs must not carry the stop out on the next run
 	r := callReturned{id: e.container.ID, call: call}
 	run, retry, cause := e.state.Run.ID, e.state.Request.Error != "", e.state.Request.Cause
 	l.wg.Go(func() {
@@ -134,7 +134,7 @@ func (l *loop) callEngine(e *entry, call core.Call, grace time.Duration) {
 			return
 		case call == core.StopCall:
 			_ = l.send(ctx, stopSending(r.id)) // the events of the stop must come after it
-			r.err = engine.Stop(ctx, r.id, grace)
+			r.err = engine.Stop(stopCtx, r.id, grace)
 		default:
 			r.err = engine.Start(ctx, r.id)
 		}
@@ -180,10 +180,8 @@ func stillDue(ctx context.Context, engine Restarter, r *callReturned, run runtim
 func (r *callReturned) stopNotNeeded(ctx context.Context, engine Restarter, run runtime.Run, cause core.Cause) bool {
 	c, err := engine.Inspect(ctx, r.id)
 	switch {
-	case errors.Is(err, runtime.ErrNotFound):
-		return false // the stop then says so
-	case err != nil: // an engine that hangs may carry the stop out when there is a new run
-		r.err = fmt.Errorf("%w: %w", core.ErrNotSent, err)
+	case err != nil:
+		return false // the stop then returns the error
 	case !c.State.Alive():
 		r.err = core.ErrNotSent
 	case c.Run() != run, c.State == runtime.Paused && cause != core.ByOperator:

@@ -2,7 +2,6 @@ package supervisor
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -93,24 +92,27 @@ func TestStopOfAnEarlierRunIsNotSent(t *testing.T) {
 	})
 }
 
-// blindEngine cannot inspect.
-type blindEngine struct {
+// hungEngine carries no stop out, until somebody gives the call up.
+type hungEngine struct {
 	*fakeEngine
-	blind atomic.Bool
+	hangs atomic.Bool
 }
 
-func (e *blindEngine) Inspect(ctx context.Context, id string) (*runtime.Container, error) {
-	if e.blind.Load() {
-		return nil, errors.New("cannot inspect: the engine does not answer")
+func (e *hungEngine) Stop(ctx context.Context, id string, grace time.Duration) error {
+	if !e.hangs.Load() {
+		return e.fakeEngine.Stop(ctx, id, grace)
 	}
-	return e.fakeEngine.Inspect(ctx, id)
+	e.noteCall("hanging stop %s", id)
+	<-ctx.Done()
+	return ctx.Err()
 }
 
-// An engine that hangs may carry a stop out when the container has a new run, so healthd
-// sends none before it can look.
-func TestNoStopWithoutAnInspection(t *testing.T) {
+// An engine that hangs may carry a stop out only when the container has a new run, so
+// healthd gives the call up when it sees that run.
+func TestHungStopEndsWithItsRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		engine := &blindEngine{}
+		engine := &hungEngine{}
+		engine.hangs.Store(true)
 		h := newHarnessWith(t, webSpec(), func(c *Config) {
 			engine.fakeEngine = c.Runtimes["docker"].(*fakeEngine)
 			c.Runtimes["docker"] = engine
@@ -119,15 +121,22 @@ func TestNoStopWithoutAnInspection(t *testing.T) {
 		h.sendSynced()
 		h.probes.setResult("c1:1", refused)
 		h.engine.run("c1")
-		engine.blind.Store(true)
-		time.Sleep(40 * time.Second)
-		if s := h.view(t, "c1").State; len(h.engine.calls()) > 0 || s.Action.Stopping != core.ByLiveness || s.Conditions.Ready.Status {
-			t.Errorf("calls %v, stopping %v", h.engine.calls(), s.Action.Stopping)
+		time.Sleep(30 * time.Second)
+		if s := h.view(t, "c1").State; !slices.Equal(h.engine.calls(), []string{"hanging stop c1"}) || s.Action.Call != core.StopCall {
+			t.Fatalf("calls %v, under way %v", h.engine.calls(), s.Action.Call)
 		}
-		engine.blind.Store(false)
-		time.Sleep(10 * time.Second)
+		h.probes.setResult("c1:1", success)
+		h.engine.endRun("c1", 1)
+		h.engine.run("c1")
+		synctest.Wait()
+		if s := h.view(t, "c1").State; s.Action.Call != core.NoCall || s.Action.Stopping != core.NoCause || !s.Engine.State.Alive() {
+			t.Errorf("of the new run: call %v, stopping %v", s.Action.Call, s.Action.Stopping)
+		}
+		engine.hangs.Store(false)
+		h.probes.setResult("c1:1", refused)
+		time.Sleep(time.Minute)
 		if calls := h.engine.calls(); !slices.Contains(calls, "stop c1 30s") {
-			t.Errorf("calls %v when the engine answers again", calls)
+			t.Errorf("calls %v after its own failures", calls)
 		}
 	})
 }

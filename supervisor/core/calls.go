@@ -69,9 +69,6 @@ func (t *stepper) stopCallFailed(err error) {
 	if errors.Is(err, ErrNotSent) && !t.Shutdown.Begun {
 		t.Action.StopCalls--
 		t.Action.NotBefore = t.now.Add(callRetryPause)
-		if err != ErrNotSent { // healthd could not look
-			t.record(EventKilling, "Container %s is not stopped yet: %v; healthd tries again in %v", t.c.Name, err, callRetryPause)
-		}
 		return
 	}
 	t.Request.Error = callError("stop", t.c.Name, err)

@@ -88,9 +88,8 @@ type Effect struct {
 	Message string        // RecordEvent
 }
 
-// ErrNotSent is the error of a stop call that was not made: the container had already
-// ended, had a new run or was paused, or healthd could not look whether it had. Who ended
-// it comes with the engine's events.
+// ErrNotSent is the error of a stop call that was not made, because the container had
+// already ended, had a new run or was paused. Who ended it comes with the engine's events.
 var ErrNotSent = errors.New("the stop was not sent")
 
 // OutcomeUnknown is the error of a call that was made, but whose outcome healthd could
