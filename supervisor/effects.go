@@ -129,7 +129,7 @@ func (l *loop) callEngine(e *entry, call core.Call, grace time.Duration) {
 	l.wg.Go(func() {
 		awaitDurable(durable)
 		switch {
-		case retry && !stillDue(ctx, engine, &r, run), !retry && call == core.StopCall && r.stopNotNeeded(ctx, engine, run, cause):
+		case retry && !stillDue(ctx, engine, &r, run), !retry && call == core.StopCall && r.stopNotNeeded(stopCtx, engine, run, cause):
 			_ = l.send(ctx, &r)
 			return
 		case call == core.StopCall:
@@ -180,6 +180,8 @@ func stillDue(ctx context.Context, engine Restarter, r *callReturned, run runtim
 func (r *callReturned) stopNotNeeded(ctx context.Context, engine Restarter, run runtime.Run, cause core.Cause) bool {
 	c, err := engine.Inspect(ctx, r.id)
 	switch {
+	case ctx.Err() != nil: // the run is over
+		r.err = core.ErrNotSent
 	case err != nil:
 		return false // the stop then returns the error
 	case !c.State.Alive():
