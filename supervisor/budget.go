@@ -12,20 +12,42 @@ import (
 type budget struct {
 	limit     core.Guard
 	granted   []time.Time // restarts within limit.Window, oldest first
+	waiting   entryHeap   // the longest wait comes first
+	changed   bool        // the first in waiting may be allowed to go on
+	shown     int         // of waiting: how many show their wait as of the last look
 	exhausted bool        // at the last newlyExhausted
+}
+
+func newBudget(limit core.Guard) budget {
+	return budget{limit: limit, waiting: entryHeap{
+		less:  func(a, b *entry) bool { return a.place.began < b.place.began },
+		place: func(e *entry) *int { return &e.place.budget },
+	}}
 }
 
 // maxGranted is how many of its own restarts the Store keeps with a container.
 const maxGranted = 100
 
-// wait returns the wait for the budget when the containers before e in waiting use up what
-// is left.
-func (b *budget) wait(e *entry, waiting []*entry, now time.Time) core.Wait {
+// free is how many restarts may begin now; 1 and more when there is no limit.
+func (b *budget) free(now time.Time) int {
 	if b.limit.MaxRestarts <= 0 {
-		return core.Wait{}
+		return 1 + b.waiting.Len()
 	}
-	b.granted = slices.DeleteFunc(b.granted, b.expired(now))
-	if b.limit.MaxRestarts-len(b.granted)-ahead(e, waiting) > 0 {
+	over := 0
+	for over < len(b.granted) && b.expired(now)(b.granted[over]) {
+		over++
+	}
+	b.granted = b.granted[over:]
+	return b.limit.MaxRestarts - len(b.granted)
+}
+
+// wait returns the wait for the budget when the containers before e use up what is left.
+func (b *budget) wait(e *entry, now time.Time) core.Wait {
+	before := b.waiting.Len()
+	if first := b.waiting.first(); first == e || first != nil && e.place.began > 0 && e.place.began < first.place.began {
+		before = 0
+	}
+	if b.free(now)-before > 0 {
 		return core.Wait{}
 	}
 	w := core.Wait{Reason: core.WaitRestartBudget, On: fmt.Sprintf("the host's budget of %d restarts in %v", b.limit.MaxRestarts, b.limit.Window)}
@@ -33,21 +55,6 @@ func (b *budget) wait(e *entry, waiting []*entry, now time.Time) core.Wait {
 		w.Until = b.granted[0].Add(b.limit.Window)
 	}
 	return w
-}
-
-// ahead counts the containers before e that wait for the budget. One that waits for its
-// group uses up nothing.
-func ahead(e *entry, waiting []*entry) int {
-	n := 0
-	for _, other := range waiting {
-		if other == e {
-			break
-		}
-		if other.state.Health.Wait.Reason == core.WaitRestartBudget {
-			n++
-		}
-	}
-	return n
 }
 
 // grant counts a restart of e that begins now.
@@ -77,10 +84,25 @@ func (b *budget) load(past []core.Memory, now time.Time) {
 	slices.SortFunc(b.granted, time.Time.Compare)
 }
 
+// toShow returns some of the waiting containers, all of them one after the other, so that
+// each shows before long until when it waits.
+func (b *budget) toShow() []*entry {
+	from := min(b.shown, b.waiting.Len())
+	to := min(from+showAtOnce, b.waiting.Len())
+	if b.shown = to; to == b.waiting.Len() {
+		b.shown = 0
+	}
+	return slices.Clone(b.waiting.entries[from:to])
+}
+
+// showAtOnce is how many containers the loop looks at in one turn, which takes less than
+// a millisecond.
+const showAtOnce = 256
+
 // newlyExhausted says whether a container waits for the budget, when none did at the last
 // call.
-func (b *budget) newlyExhausted(waiting []*entry) bool {
+func (b *budget) newlyExhausted() bool {
 	was := b.exhausted
-	b.exhausted = slices.ContainsFunc(waiting, func(e *entry) bool { return e.state.Health.Wait.Reason == core.WaitRestartBudget })
+	b.exhausted = b.waiting.Len() > 0
 	return b.exhausted && !was
 }

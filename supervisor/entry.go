@@ -28,6 +28,7 @@ type entry struct {
 	// For the guard.
 	down    core.Outage // the outage that healthd makes for a failed probe; zero: none
 	granted []time.Time // recent restarts for failed probes; never changed in place
+	place   place
 
 	specOutdated    bool // the spec has changed in the middle of a restart, which ends by the old one
 	isNew           bool // neither a daemon nor the Store knew it before the present connection

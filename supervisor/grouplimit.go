@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"container/list"
 	"fmt"
 	"strings"
 	"time"
@@ -11,46 +12,130 @@ import (
 // group is the containers of which only max_unavailable may be down at once for failed
 // probes.
 type group struct {
-	members []*entry
-	waiting []*entry // longest wait first
+	members   int
+	down      entryHeap  // the outage that ends first comes first
+	passed    int        // members that wait for the host's budget: they come before all in waiting
+	waiting   *list.List // of *entry, longest wait first
+	rechecked bool       // it is in guard.recheck
 }
 
-// wait returns the wait for the group when too many members are down, or are to be
-// restarted before e.
-func (m *group) wait(e *entry, now time.Time) core.Wait {
-	if len(m.members) == 1 {
-		return core.Wait{}
+func newGroup() *group {
+	return &group{waiting: list.New(), down: entryHeap{
+		less:  func(a, b *entry) bool { return a.outageEnd().Before(b.outageEnd()) },
+		place: func(e *entry) *int { return &e.place.down },
+	}}
+}
+
+// shownWaits is how many of the first containers in a queue show whom they wait for as of
+// now. The others show that of the moment when their wait began.
+const shownWaits = 8
+
+func (m *group) first() *entry {
+	if front := m.waiting.Front(); front != nil {
+		return front.Value.(*entry)
 	}
-	w := core.Wait{Reason: core.WaitGroupLimit}
+	return nil
+}
+
+// blocks says whether too many members are down, or are to be restarted before e, for e to
+// be restarted now.
+func (m *group) blocks(e *entry, now time.Time) bool {
+	if m.members == 1 {
+		return false
+	}
+	m.expire(now)
+	before := 0
+	switch {
+	case e.place.inGroup == nil:
+		before = m.waiting.Len()
+	case m.first() != e:
+		return true
+	}
+	return m.used(e)+before >= e.spec.Group.MaxUnavailable.Of(m.members)
+}
+
+// used is how many other members are down, or may go down before those in waiting.
+func (m *group) used(e *entry) int {
+	n := m.down.Len() + m.passed
+	if m.down.has(e) {
+		n--
+	}
+	return n
+}
+
+// wait returns the wait of e, which the group blocks.
+func (m *group) wait(e *entry) core.Wait {
+	before := m.before(e)
+	if before < 0 { // it stands further behind
+		return e.state.Health.Wait
+	}
 	var on nameList
-	for _, other := range m.members {
-		down, until := other.outage(now)
-		if other == e || !down {
-			continue
-		}
-		on.add(other)
-		if !until.IsZero() && (w.Until.IsZero() || until.Before(w.Until)) {
-			w.Until = until
-		}
-	}
-	for _, other := range m.waiting {
-		if other == e {
-			break
-		}
-		if down, _ := other.outage(now); !down { // else it is on the list already
+	for _, other := range m.down.entries {
+		if other != e {
 			on.add(other)
 		}
 	}
-	if on.n < e.spec.Group.MaxUnavailable.Of(len(m.members)) {
-		return core.Wait{}
+	on.n += m.passed
+	i := 0
+	for at := m.waiting.Front(); at != nil && i < min(before, shownWaits); at = at.Next() {
+		if other := at.Value.(*entry); !m.down.has(other) { // else it is on the list already
+			on.add(other)
+		}
+		i++
 	}
-	w.On = on.String()
+	on.n += before - i
+	w := core.Wait{Reason: core.WaitGroupLimit, On: on.String()}
+	if first := m.down.first(); first != nil && before < shownWaits {
+		w.Until = first.place.until
+	}
 	return w
+}
+
+// before returns how many members wait before e; -1 when they are many.
+func (m *group) before(e *entry) int {
+	if e.place.inGroup == nil {
+		return m.waiting.Len()
+	}
+	at := m.waiting.Front()
+	for i := range shownWaits {
+		if at == nil || at == e.place.inGroup {
+			return i
+		}
+		at = at.Next()
+	}
+	return -1
+}
+
+// updateDown takes in whether e is down, and says whether it no longer is.
+func (m *group) updateDown(e *entry, now time.Time) (up bool) {
+	down, until := e.outage(now)
+	if down {
+		e.place.until = until
+		m.down.put(e)
+		return false
+	}
+	e.down = core.Outage{}
+	return m.down.remove(e)
+}
+
+// expire takes out the members whose outage has lasted as long as it may.
+func (m *group) expire(now time.Time) {
+	for e := m.down.first(); e != nil && !now.Before(e.outageEnd()); e = m.down.first() {
+		m.down.remove(e)
+	}
 }
 
 // maxOutage is how long a container counts as down at most. Labels set how long a
 // container may take to become ready, and must not block its group for days.
 const maxOutage = 15 * time.Minute
+
+// outageEnd is when an entry that is down counts as up again at the latest.
+func (e *entry) outageEnd() time.Time {
+	if !e.place.until.IsZero() {
+		return e.place.until
+	}
+	return e.down.Since.Add(maxOutage)
+}
 
 // outage says whether e counts as down for a failed probe, and until when at most. The
 // outage ends when e is ready again or has used up its startup budget. until is zero
@@ -86,11 +171,13 @@ func (t *nameList) add(e *entry) {
 
 func (t *nameList) String() string {
 	var names []string
-	for _, e := range t.first[:min(t.n, len(t.first))] {
-		names = append(names, e.container.Name)
+	for _, e := range t.first {
+		if e != nil {
+			names = append(names, e.container.Name)
+		}
 	}
 	text := strings.Join(names, ", ")
-	if more := t.n - len(t.first); more > 0 {
+	if more := t.n - len(names); more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}
 	return text

@@ -1,6 +1,8 @@
 package supervisor
 
 import (
+	"cmp"
+	"container/list"
 	"slices"
 	"time"
 
@@ -8,63 +10,133 @@ import (
 )
 
 // guard decides which of the containers whose probes ask for a restart may be restarted
-// now. Two limits hold: max_unavailable of the container's group (grouplimit.go), then
-// the restart budget of the host (budget.go). Only the loop uses it.
+// now. Two limits hold, one after the other: max_unavailable of the container's group
+// (grouplimit.go), then the restart budget of the host (budget.go). In each queue the
+// longest wait comes first. Only the loop uses it, and no call costs more with more
+// containers, but for a logarithm.
 type guard struct {
 	groups  map[string]*group
 	budget  budget
-	waiting []*entry // for either limit, longest wait first
-	changed bool     // a waiting container may be allowed to go on
+	begun   uint64   // waits that have begun
+	waiting int      // containers that wait for either limit
+	recheck []*group // whose first waiting containers may be allowed to go on
+}
+
+// place is where an entry stands in the guard.
+type place struct {
+	began   uint64        // number of its wait; 0: it does not wait
+	inGroup *list.Element // of group.waiting; nil: it is not there
+	budget  int           // in budget.waiting
+	down    int           // in group.down
+	until   time.Time     // end of its outage; zero: not known, because its restart is under way
 }
 
 func newGuard(limit core.Guard) *guard {
-	return &guard{groups: make(map[string]*group), budget: budget{limit: limit}}
+	return &guard{groups: make(map[string]*group), budget: newBudget(limit)}
 }
 
 func (g *guard) setLimit(limit core.Guard) {
-	g.budget.limit, g.changed = limit, true
+	g.budget.limit = limit
+	g.recheckAll()
 }
 
 // wait returns what a restart of e for a failed probe has to wait for; zero: nothing.
 func (g *guard) wait(e *entry, now time.Time) core.Wait {
-	if w := g.groups[e.group].wait(e, now); w.Reason != "" {
-		return w
+	if m := g.groups[e.group]; !g.budget.waiting.has(e) && m.blocks(e, now) {
+		return m.wait(e)
 	}
-	return g.budget.wait(e, g.waiting, now)
+	return g.budget.wait(e, now)
 }
 
 // update takes in a step of e: its restart for a failed probe has begun, its outage is
 // over, or it waits. before is why it was being stopped before the step.
 func (g *guard) update(e *entry, before core.Cause, now time.Time) {
-	s := &e.state
-	switch down, _ := e.outage(now); {
-	case before == core.NoCause && s.Action.Stopping.ByProbe():
+	s, m := &e.state, g.groups[e.group]
+	if before == core.NoCause && s.Action.Stopping.ByProbe() {
 		e.down = core.Outage{Run: e.state.Run.ID, Since: now}
 		g.budget.grant(e, now)
-	case e.down != core.Outage{} && !down:
-		e.down, g.changed = core.Outage{}, true
 	}
-	switch waits := s.Health.Failed != core.NoCause && s.Health.Wait.Reason != core.WaitHeld; {
-	case !waits:
+	if m.updateDown(e, now) {
+		g.recheckLater(m)
+	}
+	switch {
+	case s.Health.Failed == core.NoCause, s.Health.Wait.Reason == core.WaitHeld:
 		g.unqueue(e)
-	case !slices.Contains(g.waiting, e):
-		g.waiting = append(g.waiting, e)
-		m := g.groups[e.group]
-		m.waiting = append(m.waiting, e)
+	case s.Health.Wait.Reason == core.WaitGroupLimit:
+		g.beginWait(e)
+		if e.place.inGroup == nil && !g.budget.waiting.has(e) {
+			e.place.inGroup = m.waiting.PushBack(e)
+		}
+	case !g.budget.waiting.has(e):
+		g.beginWait(e)
+		g.leaveQueue(e, m)
+		g.budget.waiting.put(e)
+		m.passed++
+	}
+}
+
+func (g *guard) beginWait(e *entry) {
+	if e.place.began == 0 {
+		g.begun++
+		g.waiting++
+		e.place.began = g.begun
 	}
 }
 
 func (g *guard) unqueue(e *entry) {
-	if !slices.Contains(g.waiting, e) {
+	if e.place.began == 0 {
 		return
 	}
-	m := g.groups[e.group]
-	m.waiting, g.waiting, g.changed = without(m.waiting, e), without(g.waiting, e), true
+	e.place.began = 0
+	g.waiting--
+	g.leaveQueue(e, g.groups[e.group])
 }
 
-// newlyExhausted says whether a container waits for the budget, when none did at the last
-// call.
-func (g *guard) newlyExhausted() bool { return g.budget.newlyExhausted(g.waiting) }
+// leaveQueue takes e from the queue that it is in. Others may go on then.
+func (g *guard) leaveQueue(e *entry, m *group) {
+	if e.place.inGroup != nil {
+		m.waiting.Remove(e.place.inGroup)
+		e.place.inGroup = nil
+	}
+	if g.budget.waiting.remove(e) {
+		m.passed--
+		g.budget.changed = true
+	}
+	g.recheckLater(m)
+}
+
+// recheckLater has the loop look at the first waiting containers of a group.
+func (g *guard) recheckLater(m *group) {
+	if !m.rechecked {
+		m.rechecked = true
+		g.recheck = append(g.recheck, m)
+	}
+}
+
+func (g *guard) recheckAll() {
+	g.budget.changed = true
+	for _, m := range g.groups {
+		if m.waiting.Len() > 0 {
+			g.recheckLater(m)
+		}
+	}
+}
+
+// changed says whether a waiting container may be allowed to go on.
+func (g *guard) changed() bool { return len(g.recheck) > 0 || g.budget.changed }
+
+// toRecheck returns the groups to look at, in the order of their longest waits, and
+// forgets them.
+func (g *guard) toRecheck() []*group {
+	groups := g.recheck
+	g.recheck = nil
+	for _, m := range groups {
+		m.rechecked = false
+	}
+	groups = slices.DeleteFunc(groups, func(m *group) bool { return m.first() == nil })
+	slices.SortFunc(groups, func(a, b *group) int { return cmp.Compare(a.first().place.began, b.first().place.began) })
+	return groups
+}
 
 // join makes e a member of its group. An entry without a spec is in no group.
 func (g *guard) join(e *entry) {
@@ -73,21 +145,29 @@ func (g *guard) join(e *entry) {
 	}
 	m := g.groups[e.group]
 	if m == nil {
-		m = &group{}
+		m = newGroup()
 		g.groups[e.group] = m
 	}
-	m.members = append(m.members, e)
+	m.members++
+	m.updateDown(e, time.Now())
+	g.recheckLater(m)
 }
 
 // leave undoes join.
 func (g *guard) leave(e *entry) {
 	m := g.groups[e.group]
-	if m == nil {
+	if m == nil || e.spec == nil {
 		return
 	}
 	g.unqueue(e)
-	if m.members = without(m.members, e); len(m.members) == 0 {
-		delete(g.groups, e.group)
+	g.leaveGroup(e, m, e.group)
+}
+
+func (g *guard) leaveGroup(e *entry, m *group, name string) {
+	m.down.remove(e)
+	g.recheckLater(m)
+	if m.members--; m.members == 0 {
+		delete(g.groups, name)
 	}
 }
 
@@ -97,19 +177,21 @@ func (g *guard) move(e *entry, from string) {
 	if e.group == from {
 		return
 	}
-	m := g.groups[from]
-	waits := slices.Contains(m.waiting, e)
-	m.waiting = without(m.waiting, e)
-	if m.members = without(m.members, e); len(m.members) == 0 {
-		delete(g.groups, from)
+	m, waits, passed := g.groups[from], e.place.inGroup != nil, g.budget.waiting.has(e)
+	if waits {
+		m.waiting.Remove(e.place.inGroup)
+		e.place.inGroup = nil
 	}
+	if passed {
+		m.passed--
+	}
+	g.leaveGroup(e, m, from)
 	g.join(e)
-	if m = g.groups[e.group]; waits {
-		m.waiting = append(m.waiting, e)
+	m = g.groups[e.group]
+	if waits {
+		e.place.inGroup = m.waiting.PushBack(e)
 	}
-	g.changed = true
-}
-
-func without(list []*entry, e *entry) []*entry {
-	return slices.DeleteFunc(list, func(other *entry) bool { return other == e })
+	if passed {
+		m.passed++
+	}
 }

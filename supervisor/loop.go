@@ -3,7 +3,6 @@ package supervisor
 import (
 	"context"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -94,21 +93,75 @@ func (l *loop) stepDue(now time.Time) {
 	}
 }
 
-// recheckEvery is how often the loop looks at the containers that wait for their group
-// or the budget when no message concerns them.
-const recheckEvery = time.Second
+// recheckEvery is how often the loop looks at the first of the containers that wait for
+// their group or the budget when no message concerns them. showEvery is the time between
+// two turns in which it looks at some of the others.
+const (
+	recheckEvery = time.Second
+	showEvery    = 10 * time.Millisecond
+)
 
-// recheckWaiting steps the waiting containers whose wait has changed or is over, longest
-// wait first.
+// recheckWaiting lets the containers go on that need not wait any more, longest wait
+// first.
 func (l *loop) recheckWaiting(now time.Time) {
-	if len(l.guard.waiting) == 0 || !l.guard.changed && now.Before(l.recheckAt) {
+	due := !now.Before(l.recheckAt)
+	if l.guard.waiting == 0 || !due && !l.guard.changed() {
 		return
 	}
-	l.guard.changed, l.recheckAt = false, now.Add(recheckEvery)
-	for _, e := range slices.Clone(l.guard.waiting) {
-		if l.guard.wait(e, now) != e.state.Health.Wait {
-			l.step(e, &core.Input{Kind: core.Tick})
+	if due && l.guard.budget.shown == 0 {
+		l.guard.recheckAll()
+	}
+	for _, m := range l.guard.toRecheck() {
+		l.recheckGroup(m, now)
+	}
+	l.recheckBudget(now)
+	if !due {
+		return
+	}
+	for _, e := range l.guard.budget.toShow() {
+		l.showWait(e, now)
+	}
+	l.recheckAt = now.Add(recheckEvery)
+	if l.guard.budget.shown > 0 {
+		l.recheckAt = now.Add(showEvery)
+	}
+}
+
+func (l *loop) recheckGroup(m *group, now time.Time) {
+	for e := m.first(); e != nil && !m.blocks(e, now); {
+		l.step(e, &core.Input{Kind: core.Tick})
+		next := m.first()
+		if next == e { // it may go, but something else holds it
+			break
 		}
+		e = next
+	}
+	var first []*entry
+	for at := m.waiting.Front(); at != nil && len(first) < shownWaits; at = at.Next() {
+		first = append(first, at.Value.(*entry))
+	}
+	for _, e := range first {
+		l.showWait(e, now)
+	}
+}
+
+func (l *loop) recheckBudget(now time.Time) {
+	b := &l.guard.budget
+	b.changed = false
+	for e := b.waiting.first(); e != nil && b.free(now) > 0; {
+		l.step(e, &core.Input{Kind: core.Tick})
+		next := b.waiting.first()
+		if next == e {
+			break
+		}
+		e = next
+	}
+}
+
+// showWait has the view of a waiting container say what it waits for now.
+func (l *loop) showWait(e *entry, now time.Time) {
+	if e.place.began > 0 && l.guard.wait(e, now) != e.state.Health.Wait {
+		l.step(e, &core.Input{Kind: core.Tick})
 	}
 }
 
@@ -119,8 +172,8 @@ func (l *loop) next(now time.Time) time.Time {
 		at = e.wake
 	}
 	switch {
-	case len(l.guard.waiting) == 0:
-	case l.guard.changed:
+	case l.guard.waiting == 0:
+	case l.guard.changed():
 		at = now
 	case at.IsZero() || l.recheckAt.Before(at):
 		at = l.recheckAt
@@ -171,7 +224,7 @@ func (l *loop) step(e *entry, in *core.Input) {
 	if e.specOutdated && e.state.Settled() {
 		l.resolveAgain(e)
 	}
-	if l.guard.newlyExhausted() {
+	if l.guard.budget.newlyExhausted() {
 		limit := l.guard.budget.limit
 		l.record("", core.WaitRestartBudget, "healthd began %d restarts for failed probes within %v, as many as [guard] allows: further ones wait",
 			limit.MaxRestarts, limit.Window)
