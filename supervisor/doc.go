@@ -23,7 +23,7 @@
 //	requests.go    what people and load balancers ask: Restart, Hold, Resume, SetGate,
 //	               Drained, Ask, Ping
 //	effects.go     what a step asks for: probes, hooks, stops, starts, inspections
-//	guard.go       which failed containers wait: grouplimit.go, budget.go
+//	guard.go       which failed containers wait: grouplimit.go, budget.go, entryheap.go
 //	keep.go        what outlives a daemon and a re-creation
 //	reload.go      new specs for the containers that run
 //	queue.go       due times

@@ -47,14 +47,14 @@ type entry struct {
 	cancelRun  context.CancelFunc
 	cancelHook context.CancelFunc // of the newest hook
 
-	wake  time.Time // when it is due
-	index int       // in the queue; -1: not there
+	wake   time.Time // when it is due
+	queued int       // place in the queue; 0: not there
 }
 
 // newEntry makes the entry of a container that the loop has none for. It returns nil when
 // no spec matches the container.
 func (l *loop) newEntry(c *runtime.Container) *entry {
-	e := &entry{index: -1}
+	e := &entry{}
 	spec, err := l.resolver(c.Name, c.Labels)
 	if spec == nil && err == nil {
 		return nil

@@ -75,7 +75,7 @@ func (s *Supervisor) Run(ctx context.Context) error {
 func newLoop(s *Supervisor, wg *sync.WaitGroup, workCtx context.Context) *loop {
 	l := &loop{
 		Supervisor: s, wg: wg, workCtx: workCtx,
-		entries: make(map[string]*entry), pruneAt: pruneMemories, guard: newGuard(s.config.Guard),
+		entries: make(map[string]*entry), queue: newQueue(), pruneAt: pruneMemories, guard: newGuard(s.config.Guard),
 		resolver: s.config.Resolve, dropped: make(map[string]*runtime.Container), dialing: make(map[string]bool),
 	}
 	l.loadMemories(s.config.Memories)
@@ -87,7 +87,7 @@ func newLoop(s *Supervisor, wg *sync.WaitGroup, workCtx context.Context) *loop {
 func (l *loop) stepDue(now time.Time) {
 	for e := l.queue.first(); e != nil && !e.wake.After(now); e = l.queue.first() {
 		l.step(e, &core.Input{Kind: core.Tick})
-		if e.index >= 0 && !e.wake.After(now) {
+		if l.queue.has(e) && !e.wake.After(now) {
 			l.queue.set(e, now.Add(time.Millisecond))
 		}
 	}

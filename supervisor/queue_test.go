@@ -65,10 +65,10 @@ func TestQueueFirst(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Attr("kubelet", "192")
-			var q queue
+			q := newQueue()
 			all := make([]*entry, 6)
 			for i := range all {
-				all[i] = &entry{index: -1}
+				all[i] = &entry{}
 			}
 			until := make(map[int]int)
 			for _, x := range tt.waits {
