@@ -135,7 +135,7 @@ func BenchmarkWaiting(b *testing.B) {
 
 // waitingLoop returns a loop that does not run. It has n containers with a failed probe,
 // of which nearly all wait.
-func waitingLoop(b *testing.B, n int, group string) (*loop, []*entry) {
+func waitingLoop(b testing.TB, n int, group string) (*loop, []*entry) {
 	spec := slowReadySpec(core.Group{Name: group})
 	probes := newFakeProber()
 	for i := range n {
