@@ -123,18 +123,18 @@ func (h *hookEnded) apply(l *loop) {
 func (l *loop) callEngine(e *entry, call core.Call, grace time.Duration) {
 	engine := l.restarterOf(e)
 	ctx, durable := context.WithoutCancel(l.workCtx), e.durable
-	stopCtx := e.runCtx // an engine that hangs must not carry the stop out on the next run
+	runCtx := e.runCtx // the look before a stop ends with the run. The stop does not: dockerd would carry it out
 	r := callReturned{id: e.container.ID, call: call}
 	run, retry, cause := e.state.Run.ID, e.state.Request.Error != "", e.state.Request.Cause
 	l.wg.Go(func() {
 		awaitDurable(durable)
 		switch {
-		case retry && !stillDue(ctx, engine, &r, run), !retry && call == core.StopCall && r.stopNotNeeded(stopCtx, engine, run, cause):
+		case retry && !stillDue(ctx, engine, &r, run), !retry && call == core.StopCall && r.stopNotNeeded(runCtx, engine, run, cause):
 			_ = l.send(ctx, &r)
 			return
 		case call == core.StopCall:
 			_ = l.send(ctx, stopSending(r.id)) // the events of the stop must come after it
-			r.err = engine.Stop(stopCtx, r.id, grace)
+			r.err = engine.Stop(ctx, r.id, grace)
 		default:
 			r.err = engine.Start(ctx, r.id)
 		}
