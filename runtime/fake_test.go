@@ -37,6 +37,8 @@ type fakeEngine struct {
 	dropsEvents      bool    // events reach no stream
 	liveRestore      bool    // the engine's live-restore
 	listsNothing     bool    // List returns nothing
+	clockOffset      time.Duration
+	clockSet         bool
 }
 
 type emittedEvent struct {
@@ -69,12 +71,14 @@ func (f *fakeEngine) Subscribe(ctx context.Context, since time.Time) (Stream, er
 	if f.down != nil {
 		return nil, f.down
 	}
-	f.lastSubscription = subscription{since, !slices.ContainsFunc(f.emitted[:len(f.emitted)-len(f.history)], func(e emittedEvent) bool { return e.Time.After(since) })}
+	forgotten := f.emitted[:len(f.emitted)-len(f.history)]
+	f.lastSubscription = subscription{since, f.numberLocked(since) >= len(forgotten)}
+	if f.numberLocked(since) == 0 {
+		f.lastSubscription.complete = !slices.ContainsFunc(forgotten, func(e emittedEvent) bool { return e.Time.After(since) })
+	}
 	f.stream = &fakeStream{ctx: ctx, events: make(chan Event, 10000), broken: make(chan error, 1)}
 	for _, ev := range f.history {
-		if !ev.Time.Before(since) {
-			f.stream.events <- ev
-		}
+		f.stream.events <- ev
 	}
 	return f.stream, nil
 }
@@ -158,7 +162,33 @@ func (f *fakeEngine) describe(id string) *Container {
 	return &copied
 }
 
-func (f *fakeEngine) KillEvents(_ context.Context, id string, since time.Time) ([]Event, error) {
+// now is the time by the engine's clock. No two events have the same.
+func (f *fakeEngine) now() time.Time {
+	at := time.Now().Add(f.clockOffset)
+	for f.numberLocked(at) > 0 {
+		at = at.Add(1)
+	}
+	return at
+}
+
+// number returns how many events were emitted up to the one of that time; 0 for none.
+func (f *fakeEngine) number(at time.Time) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.numberLocked(at)
+}
+
+func (f *fakeEngine) numberLocked(at time.Time) int {
+	return 1 + slices.IndexFunc(f.emitted, func(e emittedEvent) bool { return e.Time.Equal(at) })
+}
+
+func (f *fakeEngine) Clock(context.Context) (time.Time, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.now(), f.down
+}
+
+func (f *fakeEngine) KillEvents(_ context.Context, run Run) ([]Event, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.historyErr != nil {
@@ -167,7 +197,11 @@ func (f *fakeEngine) KillEvents(_ context.Context, id string, since time.Time) (
 	f.killEventsCalls++
 	var kills []Event
 	for _, ev := range f.history {
-		if ev.ID == id && ev.Action == ActionKill && !ev.Time.Before(since) {
+		switch {
+		case ev.ID != run.ID:
+		case ev.Action == ActionStart: // no test asks for an older run
+			kills = nil
+		case ev.Action == ActionKill:
 			kills = append(kills, ev)
 		}
 	}
@@ -216,13 +250,13 @@ func (f *fakeEngine) run(id string) {
 		f.order = append(f.order, id)
 	}
 	next := *c
-	next.State, next.StartedAt, next.Address, next.Fingerprint = Running, time.Now(), "10.0.0.1", "10.0.0.1"
+	next.State, next.StartedAt, next.Address, next.Fingerprint = Running, f.now(), "10.0.0.1", "10.0.0.1"
 	f.containers[id] = &next
 }
 
 func (f *fakeEngine) end(id string, code int) {
 	next := *f.containers[id]
-	next.State, next.FinishedAt, next.ExitCode, next.Address, next.Fingerprint = Exited, time.Now(), code, "", fmt.Sprint("exit ", code)
+	next.State, next.FinishedAt, next.ExitCode, next.Address, next.Fingerprint = Exited, f.now(), code, "", fmt.Sprint("exit ", code)
 	f.containers[id] = &next
 }
 
@@ -234,7 +268,7 @@ func (f *fakeEngine) drop(id string) {
 func (f *fakeEngine) emit(id string, action Action, number int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	ev := Event{ID: id, Action: action, Time: time.Now()}
+	ev := Event{ID: id, Action: action, Time: f.now()}
 	switch action {
 	case ActionKill:
 		ev.Signal = number
@@ -352,7 +386,7 @@ func formatUpdate(u Update) string {
 		return text
 	case Connected:
 		text := "connected " + [...]string{"unknown", "complete", "restart"}[u.Replay]
-		if !u.KilledByEngineBefore.IsZero() {
+		if u.EngineKills {
 			text += " and engine kills"
 		}
 		return text

@@ -29,7 +29,8 @@ type EventHistory struct {
 	Full     bool      // it may have dropped events since the engine started
 	// LiveRestore is the engine's setting of that name: containers outlive the engine.
 	// Without it, an engine that was killed kills at its next start all containers that
-	// still run.
+	// still run. It is set where it matters: the history has events, is not Full and has not
+	// the one that was asked for.
 	LiveRestore bool
 }
 
@@ -41,11 +42,11 @@ func (h EventHistory) replay(since time.Time, isEvent bool) Replay {
 		return ReplayComplete
 	case !isEvent && hasOlder:
 		return ReplayComplete
-	case isEvent && !hasOlder && !h.Full:
-		// An engine drops no event before its history is full.
+	case isEvent && !h.Full:
+		// An engine drops no event before its history is full. Its times do not matter: its
+		// clock may have been set back before it restarted.
 		return ReplayRestart
 	}
-	// It has older events but not this one: its clock was set back.
 	return ReplayUnknown
 }
 
@@ -53,17 +54,27 @@ func (h EventHistory) replay(since time.Time, isEvent bool) Replay {
 // is asked after the subscription: it drops more events with time, and a stream does
 // not outlive its engine, so the answer holds for the stream.
 func (s *session) announce(since time.Time) error {
-	u := Update{Kind: Connected, Time: s.startedAt, SeenUntil: s.v.seenUntil()}
-	if s.v.connectedBefore || !s.v.newestEvent.IsZero() {
+	u := Update{Kind: Connected, Time: s.startedAt, SeenUntil: s.v.seenUntil(), ClockOffset: s.v.clockOffset}
+	isEvent := !s.v.newest.at.IsZero()
+	if s.v.connectedBefore || isEvent {
 		h, err := s.eventHistory(since)
 		if err == nil {
-			u.Replay = h.replay(since, !s.v.newestEvent.IsZero())
+			u.Replay = h.replay(since, isEvent)
 		}
-		if u.Replay == ReplayRestart && !h.LiveRestore {
-			u.KilledByEngineBefore = h.Oldest
+		switch {
+		case u.Replay == ReplayComplete && isEvent:
+			s.v.skipTo = since
+		case u.Replay != ReplayRestart: // nothing better than the times tells what is known
+			s.v.skipBefore = since
+		default:
+			u.EngineKills = !h.Oldest.IsZero() && !h.LiveRestore
+			s.v.engineKills = u.EngineKills
+			s.v.engineRestarted()
 		}
 	}
-	s.v.connectedBefore = true
+	if !s.v.connectedBefore && !isEvent {
+		s.v.skipBefore = since
+	}
 	return s.send.one(u)
 }
 

@@ -25,7 +25,7 @@ func TestReplay(t *testing.T) {
 		{"full of newer ones, after an event", EventHistory{Oldest: at(11), Full: true}, true, ReplayUnknown},
 		{"full of newer ones, after a connection", EventHistory{Oldest: at(11), Full: true}, false, ReplayUnknown},
 		{"older ones, after a connection", EventHistory{Oldest: at(10), Full: true}, false, ReplayComplete},
-		{"older ones, but not the event: the clock was set back", EventHistory{Oldest: at(9)}, true, ReplayUnknown},
+		{"older ones, but not the event: the clock was set back, and the engine restarted", EventHistory{Oldest: at(9)}, true, ReplayRestart},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := tt.m.replay(at(10), tt.event); got != tt.want {

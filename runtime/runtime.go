@@ -106,6 +106,34 @@ func (c *Container) Run() Run {
 	return Run{ID: c.ID, Started: c.StartedAt.UnixNano()}
 }
 
+// RunHint says which run of its container an event belongs to. It follows from the order
+// of events, in which a run's start event comes before all that happens to the run.
+type RunHint struct {
+	Run   Run  // the run that the container was last Observed with; zero: not observed yet
+	Newer bool // a start event came since: the event is of a run after Run, not Observed yet
+	// Started is the time of the newest start that the engine told before the event; zero:
+	// none, in the engine's present life.
+	Started time.Time
+}
+
+// Old says that the engine has told of no start since it started itself: the run began
+// before.
+func (h RunHint) Old() bool { return h.Started.IsZero() }
+
+// startEventDelay is how long after a start its event may come. A later event is of
+// another start.
+const startEventDelay = 5 * time.Second
+
+// IsStart says whether a start event of that time is that of the run. Both times are of one
+// engine's clock and a moment apart, so a clock that is set hardly ever comes between.
+func (r Run) IsStart(event time.Time) bool {
+	if event.IsZero() || r == (Run{}) {
+		return false
+	}
+	since := event.UnixNano() - r.Started
+	return since >= 0 && since <= int64(startEventDelay)
+}
+
 // Action is what an event reports, as the Docker API names it.
 type Action string
 
@@ -219,7 +247,9 @@ type Update struct {
 	Kind    UpdateKind
 	Runtime string // Watcher.Name
 	ID      string // of the container
-	// Time is when the engine says that it happened; zero when it does not say.
+	// Time is when it happened by the engine's clock; zero when the engine does not say.
+	// That clock may differ from healthd's, and may be set at any moment: what came first
+	// follows from the order of updates, not from their times.
 	Time time.Time
 
 	// Container is set for Observed.
@@ -234,9 +264,11 @@ type Update struct {
 
 	Signal   int // of a Killed; 0 when the engine named none
 	ExitCode int // of a Died
-	// Started is, for Killed, Died and Stopped, the time of the newest start event
-	// received before; zero when there was none.
-	Started time.Time
+	// Of is, for Killed, Died and Stopped, the run that they belong to.
+	Of RunHint
+	// Late says, of Killed, Died and Stopped, that the engine told it from its history:
+	// the moment of its arrival says nothing of when it happened.
+	Late bool
 
 	Unwanted bool // of a Removed: it still exists, but Watcher.Wanted refuses it
 
@@ -246,11 +278,15 @@ type Update struct {
 	Err error // of a Lost
 
 	Replay Replay // of a Connected
-	// KilledByEngineBefore is set for Connected with ReplayRestart when the engine
-	// runs without live-restore. Such an engine kills, when it starts, all containers
-	// that are still running. A signal to a run that began before this moment came
-	// from the engine, not from an operator. Zero: the engine killed nothing.
-	KilledByEngineBefore time.Time
+	// EngineKills is set for Connected with ReplayRestart when the engine runs without
+	// live-restore. Such an engine kills, when it starts, all containers that are still
+	// running. A signal to a run of before (RunHint.Old) came from the engine, not from
+	// an operator.
+	EngineKills bool
+	// ClockOffset is, of a Connected and a Synced, how far the engine's clock is ahead of
+	// healthd's; negative: behind. It is 0 when they differ by less than clockTolerance, as
+	// clocks of one host do.
+	ClockOffset time.Duration
 
 	// Lag is how long after the newest event healthd read it. It is zero when no new
 	// lag was measured since the update before.

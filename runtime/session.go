@@ -53,16 +53,17 @@ type receivedEvent struct {
 }
 
 type inspectResult struct {
-	e          *entry
-	startedAt  time.Time
-	c          *Container
-	killEvents []Event // from the engine's history, for an end that no event explained
-	err        error
+	e         *entry
+	startedAt time.Time
+	c         *Container
+	kills     []Event // from the engine's history, for an end that no event explained
+	err       error
 }
 
 type listResult struct {
-	all []Summary
-	err error
+	all   []Summary
+	clock time.Duration // Update.ClockOffset
+	err   error
 }
 
 // session subscribes, lists and follows the stream until the connection breaks. It
@@ -77,7 +78,8 @@ func (w *Watcher) session(ctx context.Context, v *view, send *sender, reason str
 	}
 	defer s.wg.Wait()
 	defer cancel()
-	since := v.subscribeFrom(s.startedAt)
+	s.v.clockOffset = s.readClock()
+	since := v.subscribeFrom(time.Now().Add(s.v.clockOffset))
 	stream, err := subscribe(ctx, w.Source, since)
 	if err != nil {
 		return false, err
@@ -136,7 +138,7 @@ func (s *session) loop() error {
 				return fmt.Errorf("cannot list the containers: %w", l.err)
 			}
 			s.drainEvents()
-			s.lastContact = time.Now()
+			s.lastContact, s.v.clockOffset = time.Now(), l.clock
 			s.v.applyList(l.all)
 			s.listApplied = true
 		case err := <-s.pinged:
@@ -191,8 +193,8 @@ func (s *session) scheduleList(now time.Time) {
 func (s *session) finishList(now time.Time) error {
 	s.w.log().Debug("containers listed", zap.String("runtime", s.w.Name), zap.String("reason", s.listReason),
 		zap.Int("containers", len(s.v.entries)))
-	u := Update{Kind: Synced, Reason: s.listReason, Time: now, Lag: s.v.takeLag(), SeenUntil: s.v.seenUntil(), NotInspected: s.v.notInspected()}
-	s.listReason, s.listApplied, s.synced = "", false, true
+	u := Update{Kind: Synced, Reason: s.listReason, Time: now, Lag: s.v.takeLag(), SeenUntil: s.v.seenUntil(), NotInspected: s.v.notInspected(), ClockOffset: s.v.clockOffset}
+	s.listReason, s.listApplied, s.synced, s.v.synced = "", false, true, true
 	s.relistAt = now.Add(s.w.relist())
 	return s.send.one(u)
 }
@@ -220,11 +222,11 @@ func (s *session) nextDue() time.Time {
 
 func (s *session) applyEvent(r receivedEvent) {
 	s.lastContact = r.at
-	lag := r.at.Sub(r.ev.Time)
-	if r.ev.Time.Before(s.startedAt) {
-		lag = 0 // replayed
+	lag := r.at.Add(s.v.clockOffset).Sub(r.ev.Time)
+	if s.v.replaying {
+		lag = 0
 	}
-	s.v.applyEvent(r.ev, lag)
+	s.v.applyEvent(r.ev, lag, r.at)
 }
 
 // drainEvents applies the events that were read before now.
@@ -256,12 +258,13 @@ func (s *session) inspect(now time.Time) {
 			return
 		}
 		s.inspectionStarts = append(s.inspectionStarts, now)
-		r, last := inspectResult{e: e, startedAt: now}, lastKnown{e.known, e.stopSignalAt, slices.Clone(e.causes)}
+		r, last := inspectResult{e: e, startedAt: now}, *e // a copy: the goroutine may not look at e
+		last.causes = slices.Clone(e.causes)
 		s.wg.Go(func() {
 			ctx, cancel := context.WithTimeout(s.ctx, inspectTimeout)
 			defer cancel()
 			if r.c, r.err = s.w.Source.Inspect(ctx, e.id); r.err == nil && last.endUnexplained(r.c) {
-				r.killEvents = s.killEvents(r.c)
+				r.kills = s.killEvents(r.c)
 			}
 			report(s.ctx, s.inspected, r)
 		})
@@ -273,7 +276,7 @@ func (s *session) inspect(now time.Time) {
 func (s *session) killEvents(c *Container) []Event {
 	ctx, cancel := context.WithTimeout(s.ctx, killEventsTimeout)
 	defer cancel()
-	events, err := s.w.Source.KillEvents(ctx, c.ID, c.StartedAt)
+	events, err := s.w.Source.KillEvents(ctx, c.Run())
 	if err != nil && s.ctx.Err() == nil {
 		s.w.log().Warn("cannot ask the engine whether somebody stopped a container", zap.String("runtime", s.w.Name),
 			zap.String("container", c.Name), zap.Error(err))
@@ -295,8 +298,8 @@ func (s *session) finishInspection(r inspectResult) {
 		s.w.log().Warn("container cannot be inspected", zap.String("runtime", s.w.Name),
 			zap.String("id", r.e.id), zap.Error(r.err))
 	}
-	for _, ev := range r.killEvents {
-		s.v.applyEvent(ev, 0)
+	if r.c != nil {
+		s.v.applyKills(r.e, r.c, r.kills)
 	}
 	s.v.applyInspection(r.e, r.c, r.err, now)
 }
@@ -305,7 +308,22 @@ func (s *session) list() {
 	ctx, cancel := context.WithTimeout(s.ctx, listTimeout)
 	defer cancel()
 	all, err := s.w.Source.List(ctx)
-	report(s.ctx, s.listed, listResult{all, err})
+	report(s.ctx, s.listed, listResult{all, s.readClock(), err})
+}
+
+// readClock returns how far the engine's clock is ahead of healthd's; 0 when it does not
+// tell.
+func (s *session) readClock() time.Duration {
+	ctx, cancel := context.WithTimeout(s.ctx, clockTimeout)
+	defer cancel()
+	at, err := s.w.Source.Clock(ctx)
+	if err != nil || at.IsZero() {
+		return 0
+	}
+	if d := time.Until(at); d.Abs() > clockTolerance {
+		return d
+	}
+	return 0
 }
 
 func (s *session) ping() {

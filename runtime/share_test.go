@@ -94,7 +94,7 @@ func TestSharedNetworkChangesWhileFirstInspected(t *testing.T) {
 	v := newView(func(name string, _ map[string]string) bool { return name == "child" })
 	v.applyList([]Summary{{ID: "child", Name: "child", State: Running}, {ID: "parent", Name: "parent", State: Running}})
 	e := v.nextToInspect()
-	v.applyEvent(Event{ID: "parent", Action: ActionDie, Time: time.Unix(3, 0), Name: "parent", Labels: map[string]string{}}, 0)
+	v.applyEvent(Event{ID: "parent", Action: ActionDie, Time: time.Unix(3, 0), Name: "parent", Labels: map[string]string{}}, 0, time.Unix(9, 0))
 	v.applyInspection(e, &Container{ID: "child", Name: "child", State: Running, NetworkOwner: "parent", NetworkOwnerStartedAt: time.Unix(1, 0)}, nil, time.Unix(4, 0))
 	if v.nextToInspect() != e {
 		t.Fatal("not inspected again")

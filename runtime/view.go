@@ -9,9 +9,6 @@ const (
 	// bookmarkEvery is how many events without an update make a Bookmark. It is small
 	// against the 256 events that an engine remembers, a third of which exec events fill.
 	bookmarkEvery = 16
-	// startEventDelay is how long after a start its event may come. A later event is
-	// of another start.
-	startEventDelay = 5 * time.Second
 	// causesMax bounds the causes kept for a container not yet inspected.
 	causesMax = 16
 )
@@ -28,22 +25,36 @@ type view struct {
 	waiting         map[*entry]struct{}            // with unexplainedEnd or retryAt set
 	listPending     map[*entry]struct{}            // in the present list, not yet delivered
 	eventSeq        uint64                         // counts events, except exec events
-	newestEvent     time.Time                      // zero: no event was received
-	firstConnect    time.Time                      // first attempt to connect
+	newest          mark                           // the newest event in the order of arrival; zero time: none was received
+	firstConnect    time.Time                      // first attempt to connect, by the engine's clock
 	streamFrom      time.Time                      // the present subscription's since
+	skipTo          time.Time                      // events before the one of that time are known; zero: none is
+	skipBefore      time.Time                      // events of the history with older times are known; zero: none is
+	replaying       bool                           // events may come from the engine's history
+	synced          bool                           // a list of this connection was delivered
+	clockOffset     time.Duration                  // Update.ClockOffset
+	engineKills     bool                           // Update.EngineKills of the present connection
 	connectedBefore bool
-	unobserved      map[*entry]time.Time // events came, no Observed yet → newest event before them
-	sinceUpdate     int                  // events since the newest update
-	lag             time.Duration        // of the newest event, until an update carries it
-	recentEvents    [recentMax]eventKey  // ring, indexed by eventSeq
+	unobserved      map[*entry]mark     // events came, no Observed yet → newest event before them
+	sinceUpdate     int                 // events since the newest update
+	lag             time.Duration       // of the newest event, until an update carries it
+	recentEvents    map[eventKey]uint64 // → its eventSeq
+	recentOrder     [recentMax]eventKey // ring, indexed by eventSeq
 
 	out          []Update
 	inspectQueue []*entry
 	lossy        bool // an event did not fit what is known: others were lost
 }
 
-// recentMax is how many events are kept, to drop those that a replay sends again.
-const recentMax = 64
+// recentMax is how many events are kept, to drop those that a replay sends again. An
+// engine's history has 256.
+const recentMax = 512
+
+// mark is a place in the order of events.
+type mark struct {
+	seq uint64 // counts all events
+	at  time.Time
+}
 
 type eventKey struct {
 	id     string
@@ -58,9 +69,14 @@ type entry struct {
 	causes         []Update   // to be sent with the first Observed
 	stateFromEvent bool       // a create, start or die event came
 	alive          bool       // has a main process, by the newest event or inspection
-	startEventAt   time.Time  // newest start event
-	killSignalAt   time.Time  // newest signal that Container.Stops
-	stopSignalAt   time.Time  // newest signal that a stop begins with
+	told           told       // of its newest run
+	newer          bool       // a start event came after known's: events are of a run not observed yet
+	startTold      bool       // known's own start event came
+	startDue       time.Time  // until when it may come
+	found          bool       // the first list of a connection showed known's run
+	startInFuture  bool       // known's start was in the engine's future when known was first shown
+	endShownAt     time.Time  // when known's end was shown; zero: it goes on
+	shownInLife    bool       // it was shown in the engine's present life: newer runs began after the engine did
 	inspectSeq     uint64     // eventSeq when its newest inspection began
 	dieEventSeen   bool       // a die event came since it was last observed alive
 	outdated       bool       // its newest inspection failed, or the connection broke before it
@@ -91,13 +107,25 @@ func newView(wanted func(string, map[string]string) bool) *view {
 		wanted: wanted, entries: map[string]*entry{}, unwanted: map[string]struct{}{},
 		networkUsers: map[string]map[string]struct{}{},
 		waiting:      map[*entry]struct{}{}, listPending: map[*entry]struct{}{},
-		unobserved: map[*entry]time.Time{},
+		unobserved: map[*entry]mark{}, recentEvents: map[eventKey]uint64{}, replaying: true,
 	}
 }
 
-// applyEvent takes in one event that was read lag after it happened; 0: not measured.
-func (v *view) applyEvent(ev Event, lag time.Duration) {
-	before := v.newestEvent
+// applyEvent takes in one event that was read now, lag after it happened; 0: not measured.
+func (v *view) applyEvent(ev Event, lag time.Duration, now time.Time) {
+	if !v.skipTo.IsZero() {
+		if !ev.Time.Equal(v.skipTo) {
+			return
+		}
+		v.skipTo = time.Time{}
+	}
+	if ev.Time.Before(v.skipBefore) && !ev.Time.IsZero() {
+		if !v.connectedBefore { // the next connection can then tell whether the engine has restarted
+			v.newest = mark{v.newest.seq + 1, ev.Time}
+		}
+		return
+	}
+	before := v.newest
 	if !v.isNew(ev) {
 		return
 	}
@@ -105,14 +133,14 @@ func (v *view) applyEvent(ev Event, lag time.Duration) {
 	if lag > 0 {
 		v.lag = lag
 	}
-	v.apply(ev, before)
+	v.apply(ev, before, now)
 	if v.sinceUpdate >= bookmarkEvery {
 		v.emit(Update{Kind: Bookmark})
 	}
 }
 
-// apply takes in a new event; before is the time of the newest one before it.
-func (v *view) apply(ev Event, before time.Time) {
+// apply takes in a new event; before is the newest one before it.
+func (v *view) apply(ev Event, before mark, now time.Time) {
 	if ev.Action == ActionExec {
 		return
 	}
@@ -132,10 +160,13 @@ func (v *view) apply(ev Event, before time.Time) {
 	if _, ok := v.unobserved[e]; !ok && e.known == nil {
 		v.unobserved[e] = before
 	}
-	// An event of an earlier run is ignored, unless the clock was set back: then times
-	// say nothing.
-	if e.known == nil || ev.Time.IsZero() || !ev.Time.Before(e.known.StartedAt) || e.known.StartedAt.After(time.Now()) {
-		v.emitCause(e, ev)
+	switch {
+	case ev.Action == ActionStart:
+		v.lossy = v.lossy || e.missedEnd(ev, now)
+		e.alive, e.stateFromEvent = true, true
+		e.noteStart(ev, now)
+	case !e.ofEarlierRun(ev, now):
+		v.emitCause(e, ev, now)
 	}
 	v.requestInspection(e)
 }
@@ -144,25 +175,31 @@ func (v *view) apply(ev Event, before time.Time) {
 func (v *view) isNew(ev Event) bool {
 	if ev.Action != ActionExec { // there are many, and receiving one twice does no harm
 		key := eventKey{ev.ID, ev.Action, ev.Time.UnixNano()}
-		if !ev.Time.IsZero() && slices.Contains(v.recentEvents[:], key) {
+		if _, known := v.recentEvents[key]; known && !ev.Time.IsZero() {
 			return false
 		}
-		v.recentEvents[v.eventSeq%recentMax] = key
+		at := v.eventSeq % recentMax
+		if old := v.recentOrder[at]; v.recentEvents[old] == v.eventSeq-recentMax {
+			delete(v.recentEvents, old)
+		}
+		v.recentEvents[key], v.recentOrder[at] = v.eventSeq, key
 		v.eventSeq++
 	}
-	if ev.Time.After(v.newestEvent) {
-		v.newestEvent = ev.Time
+	v.newest.seq++
+	if !ev.Time.IsZero() {
+		v.newest.at = ev.Time
 	}
 	return true
 }
 
 // subscribeFrom returns the time from which to subscribe now: the newest event's, else
-// that of the first attempt to connect, so that no event since then is missed.
+// that of the first attempt to connect, so that no event since then is missed. now is by the
+// engine's clock.
 func (v *view) subscribeFrom(now time.Time) time.Time {
 	if v.firstConnect.IsZero() {
 		v.firstConnect = now
 	}
-	v.streamFrom = v.newestEvent
+	v.streamFrom = v.newest.at
 	if v.streamFrom.IsZero() {
 		v.streamFrom = v.firstConnect
 	}
@@ -184,13 +221,13 @@ func (v *view) notInspected() []string {
 // seenUntil returns the time of the newest event that, with all before it, is covered by
 // the updates up to now. Events of a container are held back until its first Observed.
 func (v *view) seenUntil() time.Time {
-	seen := v.newestEvent
+	seen := v.newest
 	for _, before := range v.unobserved {
-		if before.Before(seen) {
+		if before.seq < seen.seq {
 			seen = before
 		}
 	}
-	return seen
+	return seen.at
 }
 
 func (v *view) emit(u Update) {
@@ -231,15 +268,18 @@ func (v *view) entryOf(ev Event) *entry {
 }
 
 // emitCause sends what only events say: signals, exit codes and stops.
-func (v *view) emitCause(e *entry, ev Event) {
-	u := Update{ID: ev.ID, Time: ev.Time, Started: e.startEventAt}
+func (v *view) emitCause(e *entry, ev Event, now time.Time) {
+	if ev.Action == ActionKill && !v.replaying && e.endedLongAgo(now) {
+		e.noteLostStart(ev)
+	}
+	u := Update{ID: ev.ID, Time: ev.Time, Of: e.runHint(), Late: v.replaying}
 	switch ev.Action {
 	case ActionCreate:
 		e.stateFromEvent = true
 	case ActionKill:
 		u.Kind, u.Signal = Killed, ev.Signal
 		if e.known != nil {
-			e.noteSignal(e.known, ev.Signal, ev.Time)
+			e.told.note(e.known, ev.Signal, ev.Time)
 		}
 	case ActionDie:
 		u.Kind, u.ExitCode = Died, ev.ExitCode
@@ -250,13 +290,14 @@ func (v *view) emitCause(e *entry, ev Event) {
 		e.unexplainedEnd = nil
 	case ActionStop:
 		u.Kind = Stopped
-	case ActionStart:
-		v.lossy = v.lossy || e.missedEnd(ev)
-		e.alive, e.stateFromEvent, e.startEventAt = true, true, ev.Time
 	}
-	if u.Kind == 0 {
-		return
+	if u.Kind != 0 {
+		v.emitOrKeep(e, u)
 	}
+}
+
+// emitOrKeep sends u, or keeps it until the first Observed of its container.
+func (v *view) emitOrKeep(e *entry, u Update) {
 	if e.known != nil {
 		v.emit(u)
 		return
@@ -264,20 +305,18 @@ func (v *view) emitCause(e *entry, ev Event) {
 	e.causes = append(e.causes[max(0, len(e.causes)-causesMax+1):], u)
 }
 
-func (e *entry) noteSignal(c *Container, signal int, at time.Time) {
-	if c.Stops(signal) {
-		e.killSignalAt = at
-	}
-	if signal == c.StopSignalNumber() {
-		e.stopSignalAt = at
-	}
+// note notes a signal to c.
+func (t *told) note(c *Container, signal int, at time.Time) {
+	t.signals = append(t.signals[max(0, len(t.signals)-causesMax+1):], at)
+	t.kill = t.kill || c.Stops(signal)
+	t.stop = t.stop || signal == c.StopSignalNumber()
 }
 
 // missedEnd says whether a start event shows that a die event was lost: the container
 // was running already.
-func (e *entry) missedEnd(ev Event) bool {
+func (e *entry) missedEnd(ev Event, now time.Time) bool {
 	return e.known != nil && e.alive && e.known.State.Alive() && !ev.Time.IsZero() &&
-		ev.Time.Sub(e.known.StartedAt) > startEventDelay
+		!e.isOwnStart(ev) && !e.ofEarlierRun(ev, now)
 }
 
 // nextToInspect returns the next container to inspect, and nil when there is none.
@@ -301,6 +340,8 @@ func (v *view) disconnected() {
 		e.unexplainedEnd, e.retryAt, e.failures = nil, time.Time{}, 0
 	}
 	v.inspectQueue, v.lossy = nil, false
+	v.replaying, v.synced, v.engineKills = true, false, false
+	v.skipTo, v.skipBefore = time.Time{}, time.Time{}
 	clear(v.waiting)
 	clear(v.listPending)
 }

@@ -14,7 +14,7 @@ func TestLabelHiddenInEvents(t *testing.T) {
 	v.applyList([]Summary{{ID: "a", Name: "web", Labels: c.Labels, State: Running}})
 	v.applyInspection(v.nextToInspect(), c, nil, time.Unix(2, 0))
 	v.out = nil
-	v.applyEvent(Event{ID: "a", Action: ActionKill, Signal: 15, Time: time.Unix(3, 0), Name: "web", Labels: map[string]string{}}, 0)
+	v.applyEvent(Event{ID: "a", Action: ActionKill, Signal: 15, Time: time.Unix(3, 0), Name: "web", Labels: map[string]string{}}, 0, time.Unix(9, 0))
 	if len(v.out) != 1 || v.out[0].Kind != Killed {
 		t.Errorf("an event made the container unwanted: %+v", v.out)
 	}
@@ -35,7 +35,7 @@ func TestStateFromEvent(t *testing.T) {
 			v := newView(nil)
 			v.applyList([]Summary{{ID: "a", Name: "a", State: Exited}})
 			for i, a := range tt.events {
-				v.applyEvent(Event{ID: "a", Action: a, Time: time.Unix(int64(i+1), 0)}, 0)
+				v.applyEvent(Event{ID: "a", Action: a, Time: time.Unix(int64(i+1), 0)}, 0, time.Unix(9, 0))
 			}
 			v.applyInspection(v.nextToInspect(), &Container{ID: "a", Name: "a", State: Exited}, nil, time.Unix(9, 0))
 			if len(v.out) != 1 || v.out[0].StateFromEvent != tt.want {
@@ -49,8 +49,10 @@ func TestStateFromEvent(t *testing.T) {
 func TestSeenUntil(t *testing.T) {
 	at := func(s int64) time.Time { return time.Unix(s, 0) }
 	v := newView(nil)
-	v.newestEvent = at(1) // as of a Watcher before
-	event := func(id string, a Action, s int64) { v.applyEvent(Event{ID: id, Action: a, Time: at(s)}, 0) }
+	v.newest.at = at(1) // as of a Watcher before
+	event := func(id string, a Action, s int64) {
+		v.applyEvent(Event{ID: id, Action: a, Time: at(s)}, 0, time.Unix(9, 0))
+	}
 	expect := func(what string, kind UpdateKind, seen int64) {
 		t.Helper()
 		if len(v.out) != 1 || v.out[0].Kind != kind || !v.out[0].SeenUntil.Equal(at(seen)) {
@@ -91,7 +93,7 @@ func TestLag(t *testing.T) {
 	at := func(s int64) time.Time { return time.Unix(s, 0) }
 	v := newView(func(name string, _ map[string]string) bool { return name != "other" })
 	event := func(id string, a Action, s int64, lag time.Duration) {
-		v.applyEvent(Event{ID: id, Action: a, Time: at(s), Name: id, Labels: map[string]string{}}, lag)
+		v.applyEvent(Event{ID: id, Action: a, Time: at(s), Name: id, Labels: map[string]string{}}, lag, time.Unix(9, 0))
 	}
 	expect := func(what string, lags ...time.Duration) {
 		t.Helper()
@@ -126,16 +128,16 @@ func TestLag(t *testing.T) {
 }
 
 // A signal may come between the start of a run and its first inspection.
-func TestSignalCarriesTheStartBefore(t *testing.T) {
+func TestSignalOfARunNotObservedYet(t *testing.T) {
 	at := func(s int64) time.Time { return time.Unix(s, 0) }
 	v := newView(nil)
 	v.applyList([]Summary{{ID: "a", State: Exited}})
 	v.applyInspection(v.nextToInspect(), &Container{ID: "a", State: Exited, StartedAt: at(1)}, nil, at(2))
 	v.out = nil
-	v.applyEvent(Event{ID: "a", Action: ActionKill, Signal: 15, Time: at(3)}, 0)
-	v.applyEvent(Event{ID: "a", Action: ActionStart, Time: at(4)}, 0)
-	v.applyEvent(Event{ID: "a", Action: ActionKill, Signal: 15, Time: at(5)}, 0)
-	if len(v.out) != 2 || !v.out[0].Started.IsZero() || !v.out[1].Started.Equal(at(4)) {
+	v.applyEvent(Event{ID: "a", Action: ActionKill, Signal: 15, Time: at(3)}, 0, at(5))
+	v.applyEvent(Event{ID: "a", Action: ActionStart, Time: at(4)}, 0, at(5))
+	v.applyEvent(Event{ID: "a", Action: ActionKill, Signal: 15, Time: at(5)}, 0, at(5))
+	if len(v.out) != 2 || v.out[0].Of.Newer || !v.out[1].Of.Newer || !v.out[1].Of.Started.Equal(at(4)) {
 		t.Errorf("sent %+v", v.out)
 	}
 }

@@ -15,34 +15,54 @@ const (
 	retryMax  = 30 * time.Second
 )
 
-// lastKnown is what was known of a container when an inspection of it began.
-type lastKnown struct {
-	known        *Container
-	stopSignalAt time.Time
-	causes       []Update // that events told, while known is nil
-}
-
 // endUnexplained says that c shows a new end, and no event said that a stop began. A KILL
 // alone does not explain it: it may be how the engine finished a stop. Of a container seen
 // for the first time this is so only if an event told its end; else the supervisor may know
 // it from its journal.
-func (k lastKnown) endUnexplained(c *Container) bool {
+func (e *entry) endUnexplained(c *Container) bool {
 	switch {
 	case c.State.Alive():
 		return false
-	case k.known == nil:
-		return k.caused(c, Died, 0) && !k.caused(c, Killed, c.StopSignalNumber())
-	case !k.stopSignalAt.Before(c.StartedAt):
+	case e.known == nil:
+		own, _ := e.splitCauses(c)
+		told := func(kind UpdateKind, signal int) bool {
+			return slices.ContainsFunc(own, func(u Update) bool { return u.Kind == kind && u.Signal == signal })
+		}
+		return told(Died, 0) && !told(Killed, c.StopSignalNumber())
+	case e.toldOf(c).stop:
 		return false
 	}
-	return k.known.State.Alive() || k.known.Run() != c.Run()
+	return e.known.State.Alive() || e.known.Run() != c.Run()
 }
 
-// caused says whether an event told that of the present run.
-func (k lastKnown) caused(c *Container, kind UpdateKind, signal int) bool {
-	return slices.ContainsFunc(k.causes, func(u Update) bool {
-		return u.Kind == kind && u.Signal == signal && !u.Time.Before(c.StartedAt)
-	})
+// applyKills takes in the signals to c's run that the engine's history has. The stream may
+// have told some of them, but before a start event that was lost they seemed to be of an
+// earlier run.
+func (v *view) applyKills(e *entry, c *Container, kills []Event) {
+	if v.entries[e.id] != e {
+		return
+	}
+	told := e.toldOf(c).signals
+	if e.known == nil {
+		own, _ := e.splitCauses(c)
+		for _, u := range own {
+			told = append(told, u.Time)
+		}
+	}
+	for _, ev := range kills {
+		if v.isNew(ev); slices.ContainsFunc(told, ev.Time.Equal) {
+			continue
+		}
+		u := Update{Kind: Killed, ID: ev.ID, Time: ev.Time, Signal: ev.Signal, Of: e.runHint(), Late: true}
+		if e.known != nil && e.known.Run() != c.Run() {
+			u.Of.Newer = true
+			if u.Of.Old() && e.shownInLife {
+				u.Of.Started = c.StartedAt
+			}
+		}
+		e.told.note(c, ev.Signal, ev.Time)
+		v.emitOrKeep(e, u)
+	}
 }
 
 // applyInspection takes in the result of an inspection that nextToInspect handed out.
@@ -85,12 +105,12 @@ func (v *view) inspectFailed(e *entry, now time.Time) {
 
 func (v *view) inspectSucceeded(e *entry, c *Container, inspectAgain bool, now time.Time) {
 	wasAlive := e.known != nil && e.known.State.Alive() || e.known == nil && c.FinishedAt.After(v.streamFrom)
-	unexplained := wasAlive && !c.State.Alive() && !e.dieEventSeen && e.killSignalAt.Before(c.StartedAt)
+	unexplained := wasAlive && !c.State.Alive() && !e.dieEventSeen && !e.toldOf(c).kill
 	if !unexplained {
 		if !inspectAgain {
 			e.alive = c.State.Alive()
 		}
-		v.observe(e, c)
+		v.observe(e, c, now)
 		return
 	}
 	if e.unexplainedEnd == nil {
@@ -100,7 +120,7 @@ func (v *view) inspectSucceeded(e *entry, c *Container, inspectAgain bool, now t
 	e.unexplainedEnd = c
 }
 
-func (v *view) observe(e *entry, c *Container) {
+func (v *view) observe(e *entry, c *Container, now time.Time) {
 	delete(v.listPending, e)
 	e.unexplainedEnd = nil
 	if c.State.Alive() {
@@ -112,18 +132,23 @@ func (v *view) observe(e *entry, c *Container) {
 	v.setNetworkOwner(e, c)
 	delete(v.unobserved, e)
 	u := Update{Kind: Observed, ID: e.id, Container: c}
+	var newer []Update
 	if e.known == nil {
-		// Causes from before this run would be taken for its own.
-		u.Causes = slices.DeleteFunc(e.causes, func(u Update) bool { return !u.Time.IsZero() && u.Time.Before(c.StartedAt) })
-		for _, cause := range u.Causes {
-			if cause.Kind == Killed {
-				e.noteSignal(c, cause.Signal, cause.Time)
-			}
-		}
+		u.Causes, newer = e.splitCauses(c)
 		u.StateFromEvent = e.stateFromEvent
 	}
+	v.noteObserved(e, c, now)
+	for _, cause := range u.Causes {
+		if cause.Kind == Killed {
+			e.told.note(c, cause.Signal, cause.Time)
+		}
+	}
 	v.emit(u)
-	e.known, e.causes = c, nil
+	e.known, e.causes, e.shownInLife = c, nil, true
+	for _, u := range newer {
+		e.newer = true
+		v.emit(u)
+	}
 }
 
 // runDue starts the retries, and reports the unexplained ends, whose time has come.
@@ -134,7 +159,7 @@ func (v *view) runDue(now time.Time) {
 		}
 		if e.unexplainedEnd != nil && !now.Before(e.unexplainedUntil) {
 			e.alive = false
-			v.observe(e, e.unexplainedEnd)
+			v.observe(e, e.unexplainedEnd, now)
 		}
 		if e.retryAt.IsZero() && e.unexplainedEnd == nil {
 			delete(v.waiting, e)

@@ -3,10 +3,13 @@ package runtime
 import (
 	"maps"
 	"slices"
+	"time"
 )
 
 // applyList takes in a list of all containers.
 func (v *view) applyList(all []Summary) {
+	v.replaying, v.connectedBefore = false, true // the history came before the list
+	v.skipTo, v.skipBefore = time.Time{}, time.Time{}
 	present := make(map[string]Summary, len(all))
 	for _, s := range all {
 		present[s.ID] = s

@@ -17,7 +17,9 @@ const (
 	subscribeTimeout  = 10 * time.Second
 	listTimeout       = 30 * time.Second
 	inspectTimeout    = 10 * time.Second
-	killEventsTimeout = 2 * time.Second
+	killEventsTimeout = 5 * time.Second
+	clockTimeout      = 2 * time.Second
+	clockTolerance    = 2 * time.Second // clocks that differ by less are taken for one clock
 	pingTimeout       = 10 * time.Second
 	pingAfter         = 30 * time.Second // without an event or an answer
 	lossyPause        = time.Second      // between two lists with RelistLossy
@@ -31,7 +33,8 @@ const (
 // context ended.
 type Source interface {
 	// Subscribe returns the events since the given moment, as far as the engine
-	// still has them, and all later ones. The stream ends with ctx.
+	// still has them, and all later ones. Earlier ones may come before them. The stream
+	// ends with ctx.
 	Subscribe(ctx context.Context, since time.Time) (Stream, error)
 	// List returns all containers, running or not.
 	List(ctx context.Context) ([]Summary, error)
@@ -39,11 +42,13 @@ type Source interface {
 	// container.
 	Inspect(ctx context.Context, id string) (*Container, error)
 	// EventHistory returns which past events the engine still has, above all whether
-	// it has the one of the moment at.
+	// it has the one of the moment at, which may be in the future by the engine's clock.
 	EventHistory(ctx context.Context, at time.Time) (EventHistory, error)
-	// KillEvents returns the kill events of a container since the given moment that
-	// the engine still has.
-	KillEvents(ctx context.Context, id string, since time.Time) ([]Event, error)
+	// KillEvents returns the kill events of one run of a container that the engine still
+	// has.
+	KillEvents(ctx context.Context, run Run) ([]Event, error)
+	// Clock returns the present time by the engine's clock, to the second.
+	Clock(ctx context.Context) (time.Time, error)
 	// Ping returns nil when the engine answers.
 	Ping(ctx context.Context) error
 }
@@ -59,7 +64,7 @@ type Stream interface {
 type Watcher struct {
 	Name   string // of the runtime, for Update.Runtime
 	Source Source
-	// Since is the newest Update.SeenUntil of an earlier Watcher, to the nanosecond.
+	// Since is the last Update.SeenUntil of an earlier Watcher, to the nanosecond.
 	// The first subscription begins with that event, as far back as the engine's
 	// history goes. Zero means now.
 	Since time.Time
@@ -79,7 +84,7 @@ type Watcher struct {
 // tries again with a back-off, for ever.
 func (w *Watcher) Run(ctx context.Context, send func(context.Context, Update) error) error {
 	v := newView(w.Wanted)
-	v.newestEvent = w.Since
+	v.newest.at = w.Since
 	s := &sender{ctx: ctx, runtime: w.Name, send: send}
 	reason, delay, lost := RelistStart, reconnectMin, false
 	for {

@@ -198,20 +198,29 @@ func TestWatch(t *testing.T) {
 			0s synced start
 			20s observed a running 10.0.0.1
 			20s synced lossy`},
-		{"an event of an earlier run", nil, func(f *fakeEngine) {
+		{"an inspection shows the next run before its events come", nil, func(f *fakeEngine) {
 			f.silently(func() { f.run("a") })
+			time.Sleep(time.Minute)
+			f.silently(func() { f.run("a") })
+			f.emit("a", ActionNetwork, 0)
 			time.Sleep(time.Second)
-			late := Event{ID: "a", Action: ActionDie, Time: time.Now(), Name: "a", Labels: map[string]string{}}
+			f.silently(func() { f.clockOffset = time.Hour }) // of the events of the earlier run: the clock was set back
+			f.emit("a", ActionKill, 15)
+			f.emit("a", ActionDie, 143)
+			f.silently(func() { f.clockOffset = -time.Second })
+			f.emit("a", ActionStart, 0)
+			f.silently(func() { f.clockOffset = -time.Hour })
+			f.kill("a", 9)
 			time.Sleep(time.Second)
-			f.start("a")
-			time.Sleep(time.Second)
-			f.stream.events <- late
-			time.Sleep(100 * time.Millisecond)
 		}, `
 			0s connected unknown
 			0s observed a running 10.0.0.1
 			0s synced start
-			2s observed a running 10.0.0.1`},
+			1m0s observed a running 10.0.0.1
+			1m0s synced interval
+			1m1s killed a 9
+			1m1s died a 137
+			1m1s observed a exited`},
 		{"an incomplete list", nil, func(f *fakeEngine) {
 			f.silently(func() { f.run("a"); f.run("gone") })
 			time.Sleep(time.Second)

@@ -40,7 +40,8 @@ type chaosEngine struct {
 	history          []runtime.Event
 	historyCut       bool // an event was dropped from history
 	streams          []*chaosStream
-	clock            time.Time
+	clock            time.Time     // the newest time that it showed
+	clockOffset      time.Duration // how far it is ahead
 	created          int
 	startedAt        time.Time
 	endEventsLost    bool // events of its shutdown were lost
@@ -66,11 +67,17 @@ var errUnreachable = errors.New("cannot connect to the engine")
 
 const chaosHistory = 256
 
-// stamp is the present time by the engine's clock, which never shows the same time
-// twice.
+// now is the present time by the engine's clock.
+func (e *chaosEngine) now() time.Time { return time.Now().Add(e.clockOffset) }
+
+// stamp is now, but never the same time twice in a row.
 func (e *chaosEngine) stamp() time.Time {
-	e.clock = later(time.Now(), e.clock.Add(1))
-	return e.clock
+	at := e.now()
+	if d := at.Sub(e.clock); d <= 0 && d > -time.Millisecond {
+		at = e.clock.Add(1)
+	}
+	e.clock = at
+	return at
 }
 
 func (e *chaosEngine) find(id string) *chaosContainer {

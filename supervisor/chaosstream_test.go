@@ -105,9 +105,7 @@ func (d *chaosDaemon) Subscribe(ctx context.Context, since time.Time) (runtime.S
 	s := &chaosStream{d: d, ctx: ctx, more: make(chan struct{}, 1)}
 	d.host.checkSubscription(d, since)
 	for _, ev := range d.host.engine.history {
-		if !ev.Time.Before(since) {
-			s.queue = append(s.queue, chaosDelivery{ev, time.Now()})
-		}
+		s.queue = append(s.queue, chaosDelivery{ev, time.Now()})
 	}
 	d.host.engine.streams = append(d.host.engine.streams, s)
 	return s, nil
@@ -149,23 +147,46 @@ func (d *chaosDaemon) EventHistory(ctx context.Context, at time.Time) (runtime.E
 }
 
 // KillEvents implements runtime.Source.
-func (d *chaosDaemon) KillEvents(ctx context.Context, id string, since time.Time) ([]runtime.Event, error) {
-	err := d.answer(ctx, "kills", id)
+func (d *chaosDaemon) KillEvents(ctx context.Context, run runtime.Run) ([]runtime.Event, error) {
+	err := d.answer(ctx, "kills", run.ID)
 	d.host.mu.Lock()
 	defer d.host.mu.Unlock()
 	if err != nil {
-		if c := d.host.engine.find(id); c != nil {
+		if c := d.host.engine.find(run.ID); c != nil {
 			c.lookupFailed = true
 		}
 		return nil, err
 	}
-	var kills []runtime.Event
+	var oldest, kills []runtime.Event
+	starts, own := 0, false
 	for _, ev := range d.host.engine.history {
-		if ev.ID == id && ev.Action == runtime.ActionKill && !ev.Time.Before(since) {
+		switch {
+		case ev.ID != run.ID:
+		case ev.Action == runtime.ActionStart && own:
+			return kills, nil
+		case ev.Action == runtime.ActionStart:
+			starts++
+			own = run.IsStart(ev.Time)
+		case ev.Action == runtime.ActionKill && own:
 			kills = append(kills, ev)
+		case ev.Action == runtime.ActionKill && starts == 0:
+			oldest = append(oldest, ev)
 		}
 	}
-	return kills, nil
+	if own {
+		return kills, nil
+	}
+	return oldest, nil
+}
+
+// Clock implements runtime.Source.
+func (d *chaosDaemon) Clock(ctx context.Context) (time.Time, error) {
+	if err := d.answer(ctx, "clock", ""); err != nil {
+		return time.Time{}, err
+	}
+	d.host.mu.Lock()
+	defer d.host.mu.Unlock()
+	return d.host.engine.now(), nil
 }
 
 // Accept implements Restarter.

@@ -226,7 +226,7 @@ func (r *callReturned) apply(l *loop) {
 	if r.container != nil && !l.setContainer(e, r.container) {
 		return
 	}
-	l.step(e, &core.Input{Kind: core.CallReturned, Call: r.call, Container: r.container, Err: r.err})
+	l.step(e, &core.Input{Kind: core.CallReturned, Call: r.call, Container: r.container, EngineNow: l.engineNow(e.container.Runtime), Err: r.err})
 }
 
 // inspect asks the engine what the container is now. An error ends it: the core asks

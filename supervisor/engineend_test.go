@@ -54,6 +54,9 @@ func TestSignalAfterEngineStart(t *testing.T) {
 		h.event(runtime.Died, "c1", 0)
 		h.event(runtime.Stopped, "c1", 0)
 	}
+	newRun := func(h *harness) runtime.RunHint { // of an event of a run that healthd has not observed
+		return runtime.RunHint{Run: h.engine.observation("c1").Container.Run(), Newer: true, Started: time.Now()}
+	}
 	for _, tt := range []struct {
 		name        string
 		liveRestore bool
@@ -82,7 +85,7 @@ func TestSignalAfterEngineStart(t *testing.T) {
 		{"live-restore", true, engineKills, false},
 		{"ended by its engine, started and stopped by an operator", false, func(h *harness) {
 			engineKills(h)
-			h.engine.deliver(runtime.Update{Kind: runtime.Killed, Runtime: "docker", ID: "c1", Signal: 15, Time: time.Now(), Started: time.Now()})
+			h.engine.deliver(runtime.Update{Kind: runtime.Killed, Runtime: "docker", ID: "c1", Signal: 15, Time: time.Now(), Of: newRun(h)})
 			h.event(runtime.Died, "c1", 0)
 			h.engine.beginRun("c1")
 			h.engine.endRun("c1", 143)
@@ -91,7 +94,7 @@ func TestSignalAfterEngineStart(t *testing.T) {
 			engineKills(h)
 			h.engine.deliver(h.engine.observation("c1"))
 			time.Sleep(15 * time.Second)
-			h.event(runtime.Killed, "c1", 15)
+			h.engine.deliver(runtime.Update{Kind: runtime.Killed, Runtime: "docker", ID: "c1", Signal: 15, Time: time.Now(), Of: newRun(h)})
 			h.engine.beginRun("c1")
 			h.engine.endRun("c1", 143)
 			h.event(runtime.Died, "c1", 0)
@@ -111,10 +114,9 @@ func TestSignalAfterEngineStart(t *testing.T) {
 				time.Sleep(time.Minute)
 				h.event(runtime.Lost, "", 0)
 				began := runtime.Update{Kind: runtime.Connected, Runtime: "docker", Replay: runtime.ReplayRestart}
-				if !tt.liveRestore {
-					began.KilledByEngineBefore = time.Now()
-				}
+				began.EngineKills = !tt.liveRestore
 				h.engine.deliver(began)
+				h.engine.lifeBegan = time.Now()
 				tt.events(h)
 				h.engine.deliver(h.engine.observation("c1"))
 				h.engine.deliver(runtime.Update{Kind: runtime.Synced, Runtime: "docker", Reason: runtime.RelistReconnect})

@@ -61,9 +61,9 @@ func (u update) applyTo(l *loop, e *entry) {
 // cause turns an event into the input that names a cause, which no inspection shows. Its
 // Kind is 0 when the event names none.
 func (l *loop) cause(e *entry, u update) core.Input {
-	in := core.Input{Time: u.Time, NewestStart: u.Started, Life: l.engines[e.container.Runtime].life()}
+	in := core.Input{Time: u.Time, Of: u.Of, Late: u.Late, EngineNow: l.engineNow(e.container.Runtime), Life: l.engines[e.container.Runtime].life()}
 	if in.Time.IsZero() {
-		in.Time = time.Now()
+		in.Time = in.EngineNow
 	}
 	switch u.Kind {
 	case runtime.Killed:
@@ -104,7 +104,7 @@ func (l *loop) observed(u update) {
 		l.step(e, &in)
 	}
 	e.maybeWithEngine = e.state.EngineRestarted && e.state.Engine.State.Alive() && !c.State.Alive()
-	in := core.Input{Kind: core.Observed, Container: c}
+	in := core.Input{Kind: core.Observed, Container: c, EngineNow: l.engineNow(c.Runtime)}
 	if !known {
 		in.First, in.Unwatched = l.firstSight(e, u)
 	}
@@ -116,7 +116,8 @@ func (l *loop) observed(u update) {
 // its present state.
 func (l *loop) firstSight(e *entry, u update) (first, unwatched bool) {
 	c := e.container
-	first = !l.runtimeView(u.Runtime).Up || !u.StateFromEvent && c.State.Alive() && c.StartedAt.Before(l.reloadedAt)
+	sinceReload := time.Since(l.reloadedAt)
+	first = !l.runtimeView(u.Runtime).Up || !u.StateFromEvent && c.State.Alive() && l.engineNow(c.Runtime).Sub(c.StartedAt) > sinceReload
 	eventsTell := l.engines[u.Runtime].replay == runtime.ReplayComplete || e.state.Run.Died && !c.State.Alive() && c.Run() == e.state.Run.ID
 	if remembered := e.remembered.ID != ""; remembered && !e.missedEvents && eventsTell {
 		return first, false
@@ -129,13 +130,19 @@ func (l *loop) firstSight(e *entry, u update) (first, unwatched bool) {
 
 // engineLife is what is known of an engine's life: the time since its newest start.
 type engineLife struct {
-	replay       runtime.Replay // ReplayComplete once all its containers are known again
-	killedBefore time.Time      // the engine itself killed all runs that began before; zero: none
+	replay      runtime.Replay // ReplayComplete once all its containers are known again
+	kills       bool           // at its start the engine killed all runs that were still there
+	clockOffset time.Duration  // how far its clock is ahead of healthd's
 }
 
 // life is what the core needs to tell an engine's signal from an operator's.
 func (e engineLife) life() core.EngineLife {
-	return core.EngineLife{Restarted: e.replay == runtime.ReplayRestart, KilledBefore: e.killedBefore}
+	return core.EngineLife{Restarted: e.replay == runtime.ReplayRestart, Kills: e.kills}
+}
+
+// engineNow is the present time by the engine's clock, as last measured.
+func (l *loop) engineNow(runtime string) time.Time {
+	return time.Now().Add(l.engines[runtime].clockOffset)
 }
 
 // lost takes in that the connection to a runtime is lost. healthd touches none of its
@@ -152,12 +159,14 @@ func (l *loop) lost(u update) {
 
 // connected takes in how many of the missed events the engine sends again.
 func (l *loop) connected(u update) {
-	life := engineLife{replay: u.Replay, killedBefore: u.KilledByEngineBefore}
+	life := engineLife{replay: u.Replay, kills: u.EngineKills, clockOffset: u.ClockOffset}
 	if !l.runtimeView(u.Runtime).Synced && l.config.Rebooted {
 		life.replay = runtime.ReplayRestart
 	}
-	if _, ok := l.engines[u.Runtime]; ok && life.replay == runtime.ReplayComplete {
-		return // the same life: if the last connection broke before Synced, what it told still holds
+	if old, ok := l.engines[u.Runtime]; ok && life.replay == runtime.ReplayComplete {
+		old.clockOffset = u.ClockOffset
+		l.engines[u.Runtime] = old // the same life: if the last connection broke before Synced, what it told still holds
+		return
 	}
 	l.engines[u.Runtime] = life
 	if life.replay != runtime.ReplayRestart {
@@ -186,7 +195,7 @@ func (l *loop) synced(u update) {
 		l.back(u)
 	}
 	life := l.engines[u.Runtime]
-	life.replay = runtime.ReplayComplete // healthd misses no event from now on
+	life.replay, life.clockOffset = runtime.ReplayComplete, u.ClockOffset // healthd misses no event from now on
 	l.engines[u.Runtime] = life
 	if back {
 		l.config.Publisher.Changed() // a container that is not on the board by now is gone
@@ -211,7 +220,9 @@ const engineShutdown = time.Minute
 
 // findEndedBeforeEngine looks at the containers that have ended unseen, and whose engine
 // has ended, too. One that ended long before the last of them did not end with the
-// engine: somebody may have stopped it while healthd was away.
+// engine: somebody may have stopped it while healthd was away. It compares the engine's own
+// times: nothing else tells when they ended. If its clock was set between those ends, a
+// container may be left alone, or started, by mistake.
 func (l *loop) findEndedBeforeEngine(name string) {
 	var last time.Time
 	slack := engineShutdown

@@ -179,9 +179,9 @@ func TestCausesBeforeTheFirstObservation(t *testing.T) {
 				u := h.engine.observation("c1")
 				u.StateFromEvent = true
 				if tt.killed {
-					u.Causes = append(u.Causes, runtime.Update{Kind: runtime.Killed, ID: "c1", Signal: 9, Time: ended})
+					u.Causes = append(u.Causes, runtime.Update{Kind: runtime.Killed, ID: "c1", Signal: 9, Time: ended, Of: runtime.RunHint{Run: u.Container.Run()}})
 				}
-				u.Causes = append(u.Causes, runtime.Update{Kind: runtime.Died, ID: "c1", ExitCode: 137, Time: ended})
+				u.Causes = append(u.Causes, runtime.Update{Kind: runtime.Died, ID: "c1", ExitCode: 137, Time: ended, Of: runtime.RunHint{Run: u.Container.Run()}})
 				h.engine.deliver(u)
 				time.Sleep(time.Second)
 				synctest.Wait()

@@ -57,6 +57,7 @@ func newFakeHost(t *testing.T, spec *core.Spec) *fakeHost {
 func (h *fakeHost) report(u runtime.Update) {
 	h.mu.Lock()
 	h.clock = later(later(time.Now(), h.clock.Add(1)), h.engine.newestStart())
+	u = h.engine.asWatcher(u)
 	u.SeenUntil = h.clock
 	if u.Kind == runtime.Killed || u.Kind == runtime.Died || u.Kind == runtime.Stopped {
 		u.Time = h.clock
@@ -108,8 +109,9 @@ func (h *fakeHost) startDaemon(replay runtime.Replay, repeated int, rebooted boo
 	h.t.Helper()
 	h.mu.Lock()
 	var past []core.Memory
+	now := stamp()
 	for _, m := range h.stored { // as the journal does
-		text, err := json.Marshal(m)
+		text, err := json.Marshal(m.ForFile(now))
 		if err != nil {
 			h.t.Fatal(err)
 		}
@@ -117,7 +119,7 @@ func (h *fakeHost) startDaemon(replay runtime.Replay, repeated int, rebooted boo
 		if err := json.Unmarshal(text, &copied); err != nil {
 			h.t.Fatal(err)
 		}
-		past = append(past, copied)
+		past = append(past, copied.FromFile(now))
 	}
 	from, _ := slices.BinarySearchFunc(h.events, h.seenUntil.Add(1), func(u runtime.Update, at time.Time) int { return u.SeenUntil.Compare(at) })
 	var missed []runtime.Update
@@ -156,6 +158,7 @@ func (h *fakeHost) deliverList(s *Supervisor, replay runtime.Replay, missed []ru
 		for _, n := range missed {
 			u.StateFromEvent = u.StateFromEvent || n.ID == id
 			if n.ID == id && n.Kind != runtime.Observed && !n.Time.Before(u.Container.StartedAt) {
+				n.Of.Run, n.Of.Newer = u.Container.Run(), false
 				u.Causes = append(u.Causes, n)
 			}
 		}
@@ -241,6 +244,11 @@ func (h *fakeHost) startEngine() {
 	daemon, _ := h.current()
 	h.deliverList(daemon, runtime.ReplayRestart, nil)
 	synctest.Wait()
+}
+
+// stamp is the present moment of a host whose boot began with the test.
+func stamp() core.Stamp {
+	return core.Stamp{Wall: time.Now(), Monotonic: time.Since(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)), Boot: "boot"}
 }
 
 // hostStore is the Store of one daemon.

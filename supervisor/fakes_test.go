@@ -27,11 +27,32 @@ type fakeEngine struct {
 	called     chan string // gets every call; nil: nobody waits for them
 	onStop     func()
 	onStopOf   func(id string)
-	refuses    bool // new connections
+	refuses    bool                   // new connections
+	reported   map[string]runtime.Run // newest run that was reported
+	lifeBegan  time.Time              // start of the engine's present life
 }
 
 func newFakeEngine() *fakeEngine {
-	return &fakeEngine{containers: make(map[string]*runtime.Container), names: make(map[string]string), deliver: func(runtime.Update) {}}
+	return &fakeEngine{containers: make(map[string]*runtime.Container), names: make(map[string]string), reported: make(map[string]runtime.Run), deliver: func(runtime.Update) {}}
+}
+
+// asWatcher returns u as a Watcher sends it: with the run that an event belongs to.
+func (e *fakeEngine) asWatcher(u runtime.Update) runtime.Update {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	c := e.containers[u.ID]
+	switch u.Kind {
+	case runtime.Observed:
+		e.reported[u.ID] = u.Container.Run()
+	case runtime.Killed, runtime.Died, runtime.Stopped:
+		if c != nil && u.Of == (runtime.RunHint{}) {
+			u.Of = runtime.RunHint{Run: e.reported[u.ID], Newer: e.reported[u.ID] != c.Run()}
+			if !c.StartedAt.Before(e.lifeBegan) {
+				u.Of.Started = c.StartedAt
+			}
+		}
+	}
+	return u
 }
 
 // run starts a run that healthd did not ask for, and reports it.

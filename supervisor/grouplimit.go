@@ -152,7 +152,7 @@ func (e *entry) outage(now time.Time) (down bool, until time.Time) {
 	case s.Conditions.Ready.Status:
 		return false, time.Time{}
 	}
-	until = earlier(s.Health.BeganAt.Add(e.spec.TimeToReady()), last)
+	until = earlier(s.Run.BeganAt.Add(e.spec.TimeToReady()), last)
 	return now.Before(until), until
 }
 

@@ -206,7 +206,7 @@ func TestEndOfAnOutage(t *testing.T) {
 				defer h.close(t)
 				startReplicas(h, 2)
 				h.failLiveness("a")
-				began := h.view(t, "a").State.Health.BeganAt
+				began := h.view(t, "a").State.Run.BeganAt
 				h.failLiveness("b")
 				tt.do(h)
 				for range 1000 {

@@ -54,7 +54,7 @@ func newHarnessWith(t testing.TB, spec *core.Spec, change func(*Config)) *harnes
 	h.Supervisor = New(c)
 	ctx, cancel := context.WithCancel(context.Background())
 	h.stop = cancel
-	h.engine.deliver = func(u runtime.Update) { _ = h.Deliver(context.Background(), u) }
+	h.engine.deliver = func(u runtime.Update) { _ = h.Deliver(context.Background(), h.engine.asWatcher(u)) }
 	go func() { h.finished <- h.Run(ctx) }()
 	return h
 }

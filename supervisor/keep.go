@@ -51,7 +51,6 @@ func (l *loop) restore(e *entry) bool {
 	e.remembered, e.rememberedGates, e.durable = m.Facts, m.Gates, closedChannel
 	e.state = m.State(e.spec, time.Now())
 	e.down, e.granted = m.Down, m.Granted
-	e.down.Since = earlier(m.Down.Since, time.Now()) // the clock may have been set back
 	e.missedEvents = l.unsupervised[m.ID]
 	delete(l.unsupervised, m.ID)
 	return true

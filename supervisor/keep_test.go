@@ -1,6 +1,8 @@
 package supervisor
 
 import (
+	"encoding/json"
+	"errors"
 	"slices"
 	"sync"
 	"testing"
@@ -145,7 +147,7 @@ func TestDaemonRestoresWhatWasStored(t *testing.T) {
 		h.kill()
 		h.startDaemon(runtime.ReplayComplete, 0, false)
 		after := h.view("c1").State
-		if !after.Conditions.Ready.Status || !after.Conditions.Started.Status || !after.Lasting.Held || !after.Conditions.Ready.Since.Equal(before.Conditions.Ready.Since) || after.Run.ID != before.Run.ID || after.Health.BeganAt != before.Health.BeganAt {
+		if !after.Conditions.Ready.Status || !after.Conditions.Started.Status || !after.Lasting.Held || !after.Conditions.Ready.Since.Equal(before.Conditions.Ready.Since) || after.Run.ID != before.Run.ID || !after.Run.BeganAt.Equal(before.Run.BeganAt) {
 			t.Errorf("before %+v\nafter %+v", before, after)
 		}
 		if h.eventCount("c1", core.EventStarted) != 1 || h.eventCount("c1", core.EventNotReady) != 0 {
@@ -183,15 +185,39 @@ func TestRemovedWhileAway(t *testing.T) {
 	})
 }
 
-// When the clock was set back between two daemons, nothing waits longer for it.
-func TestClockSetBackWhileAway(t *testing.T) {
-	now := time.Now()
-	m := core.Memory{Facts: core.Facts{Kept: core.Kept{Action: core.Action{Restart: core.ByExit, NotBefore: now.Add(time.Hour)}, Lasting: core.Lasting{Backoff: core.BackoffState{Active: true, Delay: 20 * time.Second}}, Ending: core.Ending{ForgetAt: now.Add(time.Hour)}}}}
-	s := m.State(&core.Spec{}, now)
-	if wait := s.Action.NotBefore.Sub(now); wait != 20*time.Second {
-		t.Errorf("the start waits %v, want its back-off of 20 s", wait)
-	}
-	if s.Ending.ForgetAt.Sub(now) > time.Minute {
-		t.Errorf("signal forgotten in %v", s.Ending.ForgetAt.Sub(now))
+// Whatever happens to the clock while no daemon runs, the next one waits as long as the last
+// one would have.
+func TestClockSetWhileAway(t *testing.T) {
+	const away = 5 * time.Second
+	for _, step := range []time.Duration{0, -50 * time.Millisecond, -time.Hour, time.Hour, -100000 * time.Hour, 100000 * time.Hour} {
+		for _, rebooted := range []bool{false, true} {
+			now := time.Now()
+			m := core.Memory{Facts: core.Facts{Kept: core.Kept{
+				Action: core.Action{Restart: core.ByExit, NotBefore: now.Add(20 * time.Second)}, Lasting: core.Lasting{Held: true, HeldUntil: now.Add(time.Minute)},
+				Ending: core.Ending{ForgetAt: now.Add(40 * time.Second)}, Run: core.Run{BeganAt: now.Add(-time.Hour)},
+			}, Down: core.Outage{Since: now.Add(-time.Second)}}, Granted: []time.Time{now.Add(-2 * time.Second)}}
+			text, err := json.Marshal(m.ForFile(core.Stamp{Wall: now, Monotonic: time.Hour, Boot: "a"}))
+			var read core.Memory
+			if err = errors.Join(err, json.Unmarshal(text, &read)); err != nil {
+				t.Fatal(err)
+			}
+			// A clock that is set changes the wall clock's time only: a new daemon has it with its
+			// own monotonic reading.
+			then := core.Stamp{Wall: now.Add(away + step), Monotonic: time.Hour + away, Boot: "a"}
+			passed := away
+			if rebooted {
+				then.Monotonic, then.Boot, passed = time.Minute, "b", max(0, away+step)
+			}
+			read = read.FromFile(then)
+			for what, wait := range map[string][2]time.Duration{
+				"start": {read.Action.NotBefore.Sub(then.Wall), 20 * time.Second}, "end of the hold": {read.Lasting.HeldUntil.Sub(then.Wall), time.Minute},
+				"oblivion": {read.Ending.ForgetAt.Sub(then.Wall), 40 * time.Second}, "begin": {read.Run.BeganAt.Sub(then.Wall), -time.Hour},
+				"outage": {read.Down.Since.Sub(then.Wall), -time.Second}, "grant": {read.Granted[0].Sub(then.Wall), -2 * time.Second},
+			} {
+				if want := wait[1] - passed; wait[0] != want {
+					t.Errorf("clock set by %v, rebooted %v: %s in %v, want %v", step, rebooted, what, wait[0], want)
+				}
+			}
+		}
 	}
 }

@@ -109,7 +109,7 @@ func TestSlowProbeNeitherOverlapsNorDrifts(t *testing.T) {
 		h.sendSynced()
 		h.engine.run("c1")
 		synctest.Wait()
-		began := h.view(t, "c1").State.Health.BeganAt
+		began := h.view(t, "c1").State.Run.BeganAt
 		h.probes.mu.Lock()
 		h.probes.hanging["c1:2"] = true
 		h.probes.mu.Unlock()

@@ -117,8 +117,7 @@ func TestDiedWithdrawsAtOnce(t *testing.T) {
 		if got := l.newChanges(); !slices.Equal(got, []string{"ready"}) {
 			t.Errorf("when it is seen to run: %v", got)
 		}
-		began := h.view(t, "c1").State.Run.StartedAt
-		h.engine.deliver(runtime.Update{Kind: runtime.Died, Runtime: "docker", ID: "c1", ExitCode: 1, Time: began.Add(-time.Millisecond)})
+		h.engine.deliver(runtime.Update{Kind: runtime.Died, Runtime: "docker", ID: "c1", ExitCode: 1, Time: time.Now(), Of: runtime.RunHint{Run: runtime.Run{ID: "c1", Started: 1}}})
 		if got := l.newChanges(); len(got) != 0 {
 			t.Errorf("at the late event of an earlier end: %v", got)
 		}

@@ -14,7 +14,8 @@ type Store interface {
 	// Forget drops what is stored of the container of that ID.
 	Forget(id string)
 	// SetSeen stores that Remember was called for all that follows from the runtime's
-	// events up to that time. The next daemon asks for the events after it.
+	// events up to the one of that time. The next daemon asks for the events after it. A
+	// later call may have an earlier time: clocks are set back.
 	SetSeen(runtime string, at time.Time)
 }
 

@@ -15,7 +15,8 @@ import (
 )
 
 // Subscribe returns the events since the given moment, of which the engine keeps
-// the newest 256, and all later ones, until ctx ends.
+// the newest 256, and all later ones, until ctx ends. Those that it keeps from before come
+// first: Docker would not find all that came since, if its clock was set back meanwhile.
 func (e *Engine) Subscribe(ctx context.Context, since time.Time) (runtime.Stream, error) {
 	if err := e.renewClient(ctx); err != nil {
 		return nil, err
@@ -23,6 +24,12 @@ func (e *Engine) Subscribe(ctx context.Context, since time.Time) (runtime.Stream
 	c, err := e.client(ctx)
 	if err != nil {
 		return nil, err
+	}
+	switch _, podman, err := e.ping(ctx); {
+	case err != nil:
+		return nil, err
+	case !podman: // whose history is a log file without a limit
+		since = historyBegin
 	}
 	s := &stream{}
 	s.messages, s.errs = c.Events(ctx, events.ListOptions{

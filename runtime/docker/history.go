@@ -19,44 +19,103 @@ import (
 
 const (
 	// fullAtLeast is how many events make the history count as full. Docker keeps 256,
-	// but an answer misses those that came after the request, or that are in the future
-	// by healthd's clock.
-	fullAtLeast   = 200
+	// but an answer misses those that came after the request.
+	fullAtLeast = 200
+	// historyMax is how many events are read of a history. Podman's is a log file without
+	// a limit.
+	historyMax    = 1024
 	killEventsMax = 256
 	infoTries     = 3
-	clockSlack    = time.Second
 
-	// timeRounding is how much Podman rounds the times of events. Its history is a log
-	// file without a limit.
+	// timeRounding is how much Podman rounds the times of events.
 	timeRounding = time.Millisecond
+	// sameClock is by how much two clocks may differ that are taken for one: the engine
+	// tells its time to the second.
+	sameClock = 2 * time.Second
+	// historySilence ends the answer to a question for events of the engine's future, which
+	// the engine keeps open. Those of its history come at once.
+	historySilence = time.Second
 )
 
-// EventHistory returns which past events the engine has. LiveRestore is only asked for
-// when the answer depends on it: all events are newer than at.
-func (e *Engine) EventHistory(ctx context.Context, at time.Time) (runtime.EventHistory, error) {
-	var h runtime.EventHistory
-	answered, err := e.pastEvents(ctx, at.Add(-timeRounding), at.Add(timeRounding), func(t time.Time) bool {
-		h.HasEvent = t.Equal(at)
-		return !h.HasEvent
-	})
-	if h.HasEvent && !answered.IsZero() && at.After(answered.Add(2*clockSlack)) {
-		return runtime.EventHistory{Full: true}, err // its clock was set back: newer events have older times
+// historyBegin is before all events. Asking for those since a later moment may hide events:
+// after its clock was set back, Docker leaves out all before the newest one that is older.
+var historyBegin = time.Unix(1, 0)
+
+// Clock returns the present time by the engine's clock, to the second. For an engine that
+// does not say, it is healthd's own.
+func (e *Engine) Clock(ctx context.Context) (time.Time, error) {
+	at, _, err := e.ping(ctx)
+	return at, err
+}
+
+// ping returns the engine's time, and whether it is Podman.
+func (e *Engine) ping(ctx context.Context) (at time.Time, podman bool, err error) {
+	c, err := e.client(ctx)
+	if err != nil {
+		return time.Time{}, false, err
 	}
-	if err != nil || h.HasEvent {
+	resp, err := e.do(ctx, c, http.MethodGet, "/_ping", nil)
+	if err != nil {
+		return time.Time{}, false, fmt.Errorf("cannot ask for the engine's time: %w", e.explain(err))
+	}
+	resp.Body.Close()
+	if at, err = http.ParseTime(resp.Header.Get("Date")); err != nil {
+		at = time.Now()
+	}
+	return at, resp.Header.Get("Libpod-API-Version") != "", nil
+}
+
+// historyEnd returns a time up to which to ask for past events: now by the engine's clock.
+// The engine keeps an answer open that is to end later.
+func (e *Engine) historyEnd(ctx context.Context) (time.Time, error) {
+	at, err := e.Clock(ctx)
+	if now := time.Now(); err == nil && now.Sub(at).Abs() <= sameClock {
+		return now, nil
+	}
+	return at.Add(time.Second), err
+}
+
+// EventHistory returns which past events the engine has. LiveRestore is only asked for
+// when the answer depends on it.
+func (e *Engine) EventHistory(ctx context.Context, at time.Time) (runtime.EventHistory, error) {
+	end, err := e.historyEnd(ctx)
+	if err != nil {
+		return runtime.EventHistory{}, err
+	}
+	from := at.Add(-timeRounding)
+	for {
+		h, n, err := e.searchHistory(ctx, from, end, at)
+		switch {
+		case err != nil, h.HasEvent:
+			return runtime.EventHistory{HasEvent: h.HasEvent}, err
+		case !from.Equal(historyBegin):
+			// The short search finds no event that others with older times have followed.
+			from = historyBegin
+			continue
+		}
+		h.Full = n >= fullAtLeast
+		if n > 0 && !h.Full {
+			h.LiveRestore, err = e.liveRestore(ctx)
+		}
 		return h, err
 	}
-	now, n := time.Now(), 0
-	answered, err = e.pastEvents(ctx, time.Unix(1, 0), now, func(t time.Time) bool {
-		if n++; h.Oldest.IsZero() || t.Before(h.Oldest) {
+}
+
+// searchHistory looks for the event of the moment at. n is how many others it has read.
+func (e *Engine) searchHistory(ctx context.Context, from, end, at time.Time) (h runtime.EventHistory, n int, err error) {
+	future := at.After(end) // its clock was set back: an answer that ends now has no events of before
+	if future || !from.Equal(historyBegin) {
+		end = at.Add(timeRounding)
+	}
+	err = e.pastEvents(ctx, from, end, future, nil, func(ev events.Message) bool {
+		t := eventTime(ev.Time, ev.TimeNano)
+		if n++; h.Oldest.IsZero() {
 			h.Oldest = t
 		}
-		return n < fullAtLeast && h.Oldest.After(at)
+		h.HasEvent = t.Equal(at)
+		return !h.HasEvent && n < historyMax
 	})
-	h.Full = n >= fullAtLeast || answered.After(now.Add(clockSlack))
-	if err == nil && h.Oldest.After(at) && !h.Full {
-		h.LiveRestore, err = e.liveRestore(ctx)
-	}
-	return h, err
+	return h, n, err
 }
 
 // liveRestore says whether the engine has that setting on. Where a socket proxy forbids
@@ -79,64 +138,83 @@ func (e *Engine) liveRestore(ctx context.Context) (bool, error) {
 	}
 }
 
-// KillEvents returns the kill events of a container since the given moment that the
-// engine still has, at most killEventsMax.
-func (e *Engine) KillEvents(ctx context.Context, id string, since time.Time) ([]runtime.Event, error) {
-	ctx, cancel := context.WithCancel(ctx) // ends the client's reader
-	defer cancel()
-	c, err := e.client(ctx)
+// KillEvents returns the kill events of one run that the engine still has, at most
+// killEventsMax. They are those between its start event and the next one: the engine's clock
+// may have been set back meanwhile.
+func (e *Engine) KillEvents(ctx context.Context, run runtime.Run) ([]runtime.Event, error) {
+	end, err := e.historyEnd(ctx)
 	if err != nil {
 		return nil, err
 	}
-	messages, errs := c.Events(ctx, events.ListOptions{
-		Since: formatTime(since), Until: formatTime(time.Now()),
-		Filters: filters.NewArgs(filters.Arg("container", id), filters.Arg("event", string(runtime.ActionKill))),
-	})
-	var found []runtime.Event
-	for {
-		select {
-		case m := <-messages:
-			if ev, ok := translate(m); ok && ev.Action == runtime.ActionKill && ev.ID == id {
-				found = append(found, ev)
-			}
-			if len(found) == killEventsMax {
-				return found, nil
-			}
-		case err := <-errs:
-			if err != nil && !errors.Is(err, io.EOF) {
-				return nil, fmt.Errorf("cannot ask for past signals: %w", e.explain(err))
-			}
-			return found, nil
+	filter := filters.NewArgs(filters.Arg("container", run.ID), filters.Arg("event", string(runtime.ActionKill)), filters.Arg("event", string(runtime.ActionStart)))
+	var oldest, found []runtime.Event // of the oldest run that the history has, and of run
+	var starts int
+	var own bool
+	err = e.pastEvents(ctx, historyBegin, end, false, &filter, func(m events.Message) bool {
+		ev, ok := translate(m)
+		switch {
+		case !ok || ev.ID != run.ID:
+		case ev.Action == runtime.ActionStart && own:
+			return false
+		case ev.Action == runtime.ActionStart:
+			starts++
+			own = run.IsStart(ev.Time)
+		case ev.Action == runtime.ActionKill && own:
+			found = append(found, ev)
+		case ev.Action == runtime.ActionKill && starts == 0:
+			oldest = append(oldest, ev)
 		}
+		return len(found)+len(oldest) < killEventsMax
+	})
+	if err != nil {
+		return nil, fmt.Errorf("cannot ask for past signals: %w", err)
 	}
+	if own {
+		return found, nil
+	}
+	return oldest, nil // its start is older than the history
 }
 
-// pastEvents calls yield with the times of the engine's events between the two moments,
-// oldest first, until yield returns false. answered is the time of the answer by the
-// engine's clock, to the second; zero when the answer has none.
-func (e *Engine) pastEvents(ctx context.Context, from, to time.Time, yield func(time.Time) bool) (answered time.Time, err error) {
+// errSilence ends an answer that the engine keeps open.
+var errSilence = errors.New("the engine has no more events")
+
+// pastEvents calls yield with the engine's events between the two moments, oldest first,
+// until yield returns false. open says that the second one is in the engine's future. filter
+// may be nil.
+func (e *Engine) pastEvents(ctx context.Context, from, to time.Time, open bool, filter *filters.Args, yield func(events.Message) bool) error {
 	// Cancelling closes the connection of an answer that was not read to its end.
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	c, err := e.client(ctx)
 	if err != nil {
-		return time.Time{}, err
+		return err
 	}
-	resp, err := e.do(ctx, c, http.MethodGet, "/events?"+url.Values{"since": {formatTime(from)}, "until": {formatTime(to)}}.Encode(), nil)
+	query := url.Values{"since": {formatTime(from)}, "until": {formatTime(to)}}
+	if filter != nil {
+		text, err := filters.ToJSON(*filter)
+		if err != nil {
+			return err
+		}
+		query.Set("filters", text)
+	}
+	resp, err := e.do(ctx, c, http.MethodGet, "/events?"+query.Encode(), nil)
 	if err != nil {
-		return time.Time{}, fmt.Errorf("cannot ask for past events: %w", e.explain(err))
+		return fmt.Errorf("cannot ask for past events: %w", e.explain(err))
 	}
 	defer resp.Body.Close()
-	answered, _ = http.ParseTime(resp.Header.Get("Date"))
+	if open {
+		defer time.AfterFunc(historySilence, func() { cancel(errSilence) }).Stop()
+	}
 	for all := json.NewDecoder(resp.Body); ; {
-		var ev struct{ Time, TimeNano int64 }
-		if err := all.Decode(&ev); errors.Is(err, io.EOF) {
-			return answered, nil
-		} else if err != nil {
-			return answered, fmt.Errorf("cannot read past events: %w", e.explain(err))
+		var ev events.Message
+		switch err := all.Decode(&ev); {
+		case errors.Is(err, io.EOF), err != nil && errors.Is(context.Cause(ctx), errSilence):
+			return nil
+		case err != nil:
+			return fmt.Errorf("cannot read past events: %w", e.explain(err))
 		}
-		if !yield(eventTime(ev.Time, ev.TimeNano)) {
-			return answered, nil
+		if !yield(ev) {
+			return nil
 		}
 	}
 }

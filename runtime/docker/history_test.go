@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -36,9 +37,14 @@ func engineWithHistory(t *testing.T, seconds []int64, ahead time.Duration, info 
 			}
 			return f
 		}
-		for _, s := range seconds {
-			if at := float64(s); at >= bound("since") && at <= bound("until") {
-				fmt.Fprintf(w, `{"Type":"image","Action":"pull","time":%d,"timeNano":%d}`+"\n", s, time.Unix(s, 0).UnixNano())
+		for _, s := range asDocker(seconds, bound("since"), bound("until")) {
+			fmt.Fprintf(w, `{"Type":"image","Action":"pull","time":%d,"timeNano":%d}`+"\n", s, time.Unix(s, 0).UnixNano())
+		}
+		if until := time.Unix(int64(bound("until")), 0); until.After(time.Now().Add(ahead)) {
+			w.(http.Flusher).Flush()
+			select {
+			case <-r.Context().Done():
+			case <-time.After(time.Until(until.Add(-ahead))):
 			}
 		}
 	}))
@@ -49,6 +55,22 @@ func engineWithHistory(t *testing.T, seconds []int64, ahead time.Duration, info 
 	}
 	t.Cleanup(func() { _ = e.Close() })
 	return e
+}
+
+// asDocker returns the events between two moments. Docker goes from the newest one back, and
+// ends at the first that is too old.
+func asDocker(seconds []int64, since, until float64) []int64 {
+	var all []int64
+	for _, s := range slices.Backward(seconds) {
+		if float64(s) < since {
+			break
+		}
+		if float64(s) <= until {
+			all = append(all, s)
+		}
+	}
+	slices.Reverse(all)
+	return all
 }
 
 func TestEventHistory(t *testing.T) {
@@ -72,10 +94,13 @@ func TestEventHistory(t *testing.T) {
 		{"newer ones", from(1001, 100), 0, 1000, runtime.EventHistory{Oldest: at(1001), LiveRestore: true}},
 		{"full", from(1001, 256), 0, 1000, runtime.EventHistory{Oldest: at(1001), Full: true}},
 		{"full, but some came during the request", from(1001, 220), 0, 1000, runtime.EventHistory{Oldest: at(1001), Full: true}},
-		{"its clock is ahead", from(1001, 10), time.Minute, 1000, runtime.EventHistory{Oldest: at(1001), Full: true}},
-		{"its clock was set back after the event", from(future, 1), 0, future, runtime.EventHistory{Full: true}},
-		{"its clock was set back", from(900, 10), 0, 1000, runtime.EventHistory{Oldest: at(900)}},
-		{"an unlimited log", from(900, 5000), 0, 99000, runtime.EventHistory{Oldest: at(900)}},
+		{"its clock is ahead", from(1001, 10), time.Hour, 1000, runtime.EventHistory{Oldest: at(1001), LiveRestore: true}},
+		{"its clock is behind", from(1001, 10), -time.Hour, 1000, runtime.EventHistory{Oldest: at(1001), LiveRestore: true}},
+		{"its clock was set back after the event", from(future, 1), 0, future, runtime.EventHistory{HasEvent: true}},
+		{"its clock was set back after the event, and others came", []int64{900, 1000, 800, 810}, 0, 1000, runtime.EventHistory{HasEvent: true}},
+		{"its clock was set back, and it restarted", from(900, 10), 0, 1000, runtime.EventHistory{Oldest: at(900), LiveRestore: true}},
+		{"its clock was set far back, and it restarted", from(900, 10), 0, future, runtime.EventHistory{Oldest: at(900), LiveRestore: true}},
+		{"an unlimited log", from(900, 5000), 0, 99000, runtime.EventHistory{Oldest: at(900), Full: true}},
 		{"an unlimited log with the event", from(900, 5000), 0, 5000, runtime.EventHistory{HasEvent: true}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

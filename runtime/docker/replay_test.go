@@ -42,8 +42,8 @@ func TestReplayOverEngineRestarts(t *testing.T) {
 					t.Fatal(code, err)
 				}
 				u := connected(t, e, seen)
-				if u.Replay != runtime.ReplayRestart || u.KilledByEngineBefore.IsZero() != (flag == "--live-restore=true") {
-					t.Errorf("a Watcher that connects later gets %v, killed by the engine before %v", u.Replay, u.KilledByEngineBefore)
+				if u.Replay != runtime.ReplayRestart || u.EngineKills != (flag == "--live-restore=false") {
+					t.Errorf("a Watcher that connects later gets %v, engine kills %v", u.Replay, u.EngineKills)
 				}
 			}
 		})
@@ -156,7 +156,7 @@ func TestKillEvents(t *testing.T) {
 			t.Fatal(err)
 		}
 		began := time.Now()
-		kills, err := e.KillEvents(t.Context(), id, c.StartedAt)
+		kills, err := e.KillEvents(t.Context(), c.Run())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -177,11 +177,18 @@ func TestKillEvents(t *testing.T) {
 	if got := signals(); !slices.Equal(got, []int{1, 9}) {
 		t.Errorf("got %v", got)
 	}
+	first, err := e.Inspect(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := e.Start(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}
 	if got := signals(); len(got) > 0 {
 		t.Errorf("the next run: got %v", got)
+	}
+	if kills, err := e.KillEvents(t.Context(), first.Run()); err != nil || len(kills) != 2 {
+		t.Errorf("the run before: got %v, %v", kills, err)
 	}
 }
 

@@ -16,18 +16,19 @@ func (t *stepper) beginRun(run runtime.Run, found bool) {
 		t.countRestart()
 	}
 	before := t.State
-	t.Run = Run{ID: run, Before: before.Run.ID, StartedAt: t.c.StartedAt, LastExit: before.Run.Exit}
+	t.Run = Run{ID: run, Before: before.Run.ID, StartedAt: t.c.StartedAt, BeganAt: t.now.Add(-t.ageOf(&before)), LastExit: before.Run.Exit}
+	t.Run.Network = t.sharedNetwork(before.Engine.NetworkStartedAt)
 	if t.spec.Lifecycle.PostStart != nil && !found && t.c.State.Alive() {
 		t.Run.Hooks[PostStart] = HookDue
 	}
 	t.Action = Action{Call: before.Action.Call}
-	t.Request.Error = ""
+	t.Request.Error, t.Request.SentAt = "", time.Time{}
 	t.Engine.NetworkLost = false // told once in each run
-	t.Ending, t.Checks = before.Ending.next(t.c.StartedAt), Checks{}
+	t.Ending, t.Checks = before.Ending.next(), Checks{}
 	if t.Ending.MaybeEngine {
 		t.Checks = Checks{MaybeEngineSince: before.Checks.MaybeEngineSince, DialAt: before.Checks.DialAt}
 	}
-	t.Health = newHealth(t.spec, t.c, t.now)
+	t.Health = newHealth(t.spec)
 	t.Shutdown.RunBegan, t.Shutdown.LeftOver = t.Shutdown.Begun, false
 	t.beginConditions(&before)
 	if !found {
@@ -46,10 +47,34 @@ func (t *stepper) countRestart() {
 	}
 }
 
-// runDuration returns how long the ended run lasted: by the engine's clock, but no longer
-// than by healthd's, which is monotonic.
+// ageOf returns how long ago the new run began: by the engine's clock, but after the engine
+// last showed another run or none.
+func (t *stepper) ageOf(before *State) time.Duration {
+	age := max(0, t.engineNow.Sub(t.c.StartedAt))
+	if seen := before.Health.SeenAt; !seen.IsZero() {
+		age = min(age, t.now.Sub(seen))
+	}
+	return age
+}
+
+// sinceEnd returns how long ago the run ended: by the engine's clock, but after it was alive
+// for certain.
+func (t *stepper) sinceEnd() time.Duration {
+	since := max(0, t.engineNow.Sub(t.c.FinishedAt))
+	if alive := t.Health.AliveAt; !alive.IsZero() {
+		since = min(since, t.now.Sub(alive))
+	}
+	return since
+}
+
+// runDuration returns how long the ended run lasted: by the engine's clock, within what
+// healthd's clock allows, which nobody sets.
 func (t *stepper) runDuration() time.Duration {
-	return min(t.Run.Exit.FinishedAt.Sub(t.Run.Exit.StartedAt), t.now.Sub(t.Health.BeganAt))
+	d := min(t.Run.Exit.FinishedAt.Sub(t.Run.Exit.StartedAt), t.now.Sub(t.Run.BeganAt))
+	if alive := t.Health.AliveAt; !alive.IsZero() {
+		d = max(d, alive.Sub(t.Run.BeganAt))
+	}
+	return max(0, d)
 }
 
 // exit returns the Exit of the present run.
@@ -57,8 +82,8 @@ func (t *stepper) exit(code int) Exit {
 	c := *t.c
 	c.StartedAt, c.ExitCode = t.Run.StartedAt, code
 	e := exitOf(&c)
-	if e.FinishedAt.Before(e.StartedAt) {
-		e.FinishedAt = t.now
+	if e.FinishedAt.Before(e.StartedAt) { // of the run before, or the clock was set back
+		e.FinishedAt = t.engineNow
 	}
 	switch t.Action.Stopping {
 	case ByLiveness:

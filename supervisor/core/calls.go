@@ -3,12 +3,13 @@ package core
 import (
 	"errors"
 	"fmt"
+	"time"
 )
 
 // stop begins a stop: healthd withdraws readiness now and calls the engine after the drain.
 func (t *stepper) stop(cause Cause) {
 	t.Action.Stopping, t.Action.NotBefore, t.Health.Failed = cause, t.now, NoCause
-	t.Ending.OwnSignals, t.Action.StopCalls = 0, 0
+	t.Ending.OwnSignals, t.Action.StopCalls, t.Request.SentAt = 0, 0, time.Time{}
 	if t.Run.Hooks[PreStop] == HookDone { // a hook that still runs counts for this stop
 		t.Run.Hooks[PreStop] = HookIdle
 	}
@@ -47,6 +48,14 @@ func (t *stepper) callEngine() {
 	case t.startPending():
 		t.Action.Call, t.Request.Run = StartCall, t.Run.ID
 		t.fx = append(t.fx, Effect{Kind: StartContainer})
+	}
+}
+
+// stopSent notes that a stop call leaves for the engine.
+func (t *stepper) stopSent() {
+	t.Request.Sent = true
+	if t.Request.SentAt.IsZero() {
+		t.Request.SentAt = t.now
 	}
 }
 

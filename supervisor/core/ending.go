@@ -1,6 +1,7 @@
 package core
 
 import (
+	"slices"
 	"time"
 
 	"healthd/runtime"
@@ -26,8 +27,8 @@ const (
 //
 //	evidence                                                    who ended the run
 //	------------------------------------------------------------------------------------
-//	a signal from before the run began                          none: for the previous run
-//	a signal more than 2 s after the run ended                  none: for the next run
+//	a signal told before the start of the run                   none: for an earlier run
+//	a signal told after the start of a newer run                none: for that run
 //	a signal that stops nothing (HUP, USR1, …)                  none
 //	a signal that the engine sent at its own start              the engine
 //	healthd's own stop: one stop signal for each call, and      healthd
@@ -54,17 +55,20 @@ type Ending struct {
 
 	// healthd's own stop, as the engine reports it.
 	OwnSignals int       `json:"ownSignals,omitempty"` // stop signals of healthd's calls
-	KillDue    time.Time `json:"killDue,omitzero"`     // engine's time from which a KILL is healthd's
+	OwnAt      time.Time `json:"ownAt,omitzero"`       // engine's time of the first of them
+	OwnHeardAt time.Time `json:"ownHeardAt,omitzero"`  // when healthd heard of it; zero: later than at once
 	Overruled  bool      `json:"overruled,omitempty"`  // an operator asked healthd for a restart after stop signals of others
 
 	// Stop signals of others.
 	First       time.Time `json:"first,omitzero"`        // engine's time of the first one; zero: none
 	FirstSignal int       `json:"firstSignal,omitempty"` // number of the first one
 	Overtaken   Cause     `json:"overtaken,omitempty"`   // why healthd was stopping the run when First came
-	Last        time.Time `json:"last,omitzero"`         // engine's time of the newest one, which may be for the next run
+	Next        time.Time `json:"next,omitzero"`         // engine's time of the first one to a newer run, which healthd has not observed yet; zero: none
 	ForgetAt    time.Time `json:"forgetAt,omitzero"`     // when a run that still lives has survived them
 	Survived    bool      `json:"survived,omitempty"`    // the run has survived stop signals
 	CarriedOut  bool      `json:"carriedOut,omitempty"`  // the engine carried out a stop request of others, told after the end
+
+	Heard [4]int64 `json:"heard,omitzero"` // engine's times of the newest signals of all runs, in nanoseconds: it may tell them again
 
 	// Restarts of the engine.
 	MaybeEngine bool `json:"maybeEngine,omitempty"` // the stop signals may come from an engine that shuts down
@@ -75,18 +79,14 @@ type Ending struct {
 
 // EngineLife is what healthd knows of the time since the engine's last start.
 type EngineLife struct {
-	Restarted    bool      // the engine restarted since a daemon last heard all its news, and healthd has not caught up yet
-	KilledBefore time.Time // at its start the engine killed all runs that began before this moment; zero: none
+	Restarted bool // the engine restarted since a daemon last heard all its news, and healthd has not caught up yet
+	Kills     bool // at its start the engine killed all runs that were still there
 }
 
 const (
 	killSignal = 9 // SIGKILL, which engines send when the grace period is over
 
 	killSlack = 100 * time.Millisecond // a KILL may seem to come this much before the end of the grace period
-	killLate  = 2 * time.Second        // a signal may seem to come this long after the end that it caused
-
-	// engineGrace is the stop timeout that engines use for a container without its own.
-	engineGrace = 10 * time.Second
 )
 
 // Who returns who ended the run, by the evidence so far. stopping is why healthd was
@@ -110,43 +110,77 @@ func (e *Ending) Who(stopping Cause) Ender {
 func (e *Ending) Signalled() bool { return !e.First.IsZero() }
 
 // next returns the evidence that the next run begins with: a stop signal for it may be
-// told before its start is.
-func (e *Ending) next(startedAt time.Time) Ending {
-	if e.Last.Before(startedAt) {
-		return Ending{}
+// told before healthd observes it.
+func (e *Ending) next() Ending {
+	if e.Next.IsZero() {
+		return Ending{Heard: e.Heard}
 	}
-	return Ending{First: e.Last, Last: e.Last, ForgetAt: e.ForgetAt, MaybeEngine: e.MaybeEngine}
+	return Ending{First: e.Next, ForgetAt: e.ForgetAt, MaybeEngine: e.MaybeEngine, Heard: e.Heard}
 }
 
 // evidence is what Ending compares news with: the run, and healthd's own calls.
 type evidence struct {
 	container   *runtime.Container
-	startedAt   time.Time // of the run, by the engine's clock
-	finishedAt  time.Time // of the run, by the engine's clock; zero: it has not ended
+	run, before runtime.Run // the newest that healthd has observed, and the one before
 	alive       bool
 	stopping    Cause         // why healthd stops the run
 	grace       time.Duration // of healthd's stop
 	stopsSent   int           // stop calls of the run that have left for the engine
+	sentAt      time.Time     // when the first of them left; zero: an earlier daemon sent it, or none did
 	openCall    bool          // the engine may still carry out a stop call, or tell of one
 	earlierStop bool          // a stop call for the previous run is under way
-	starting    bool          // a start call is under way
 	calling     bool          // any call is under way
 	now         time.Time
 }
 
+// news is what all events that concern the end of a run have.
+type news struct {
+	at   time.Time       // engine's time
+	of   runtime.RunHint // the run that it belongs to
+	late bool            // from the engine's history
+	next bool            // told before the first observation of the run that it belongs to
+	life EngineLife      // of the engine that tells it
+}
+
+func newsOf(in *Input) news {
+	return news{at: in.Time, of: in.Of, late: in.Late || in.Early, next: in.Early, life: in.Life}
+}
+
 // signal is the news of a signal.
 type signal struct {
-	number      int
-	at          time.Time  // engine's time
-	newestStart time.Time  // newest start that earlier events told; zero: none
-	life        EngineLife // of the engine that tells it
+	news
+	number int
+}
+
+// whichRun is the run that news belongs to, as seen from the newest that healthd has
+// observed.
+type whichRun uint8
+
+const (
+	earlierRun whichRun = iota
+	presentRun
+	nextRun // which healthd has not observed yet
+)
+
+// whichRun returns the run that news belongs to. It goes by the order of events: clocks may
+// have been set between two runs. healthd's own inspections may be ahead of the events.
+func (v *evidence) whichRun(n *news) whichRun {
+	switch of := &n.of; {
+	case of.Run == v.run && of.Newer:
+		return nextRun
+	case of.Run == v.run, of.Run == v.before && of.Newer, of.Run == runtime.Run{} && !of.Newer:
+		return presentRun
+	case n.next:
+		return nextRun
+	}
+	return earlierRun
 }
 
 // meaning is what a signal turns out to be.
 type meaning uint8
 
 const (
-	meansNothing     meaning = iota // a repetition, for another run, or a signal that stops nothing
+	meansNothing     meaning = iota // a repetition, for an earlier run, or a signal that stops nothing
 	meansOwn                        // of healthd's stop
 	meansEarlierStop                // of healthd's stop of the previous run, and it hit this run
 	meansCorrected                  // of healthd's stop, and so was the KILL that seemed to be an operator's
@@ -156,40 +190,69 @@ const (
 
 // signal applies the news of a signal, and returns what it means.
 func (e *Ending) signal(s signal, v *evidence) meaning {
+	which := v.whichRun(&s.news)
 	switch {
-	case !v.container.Stops(s.number), v.before(s.at, v.startedAt), v.sentAtEngineStart(s):
+	case !v.container.Stops(s.number), which == earlierRun, s.sentAtEngineStart():
+		return meansNothing
+	case which == nextRun: // also if it was heard of before, as one to the present run: its start event may be lost
+		e.heard(s.at)
+		e.noteNext(s.at)
+		return meansNextRun
+	case e.heard(s.at):
 		return meansNothing
 	case e.isLateOwnSignal(s, v):
-		e.KillDue, e.OwnSignals = s.at.Add(v.grace-killSlack), 1
+		e.noteOwn(s, v)
 		e.First, e.MaybeEngine = time.Time{}, false
 		return meansCorrected
-	}
-	next := v.ofNextRun(s.at)
-	switch {
-	case !next && v.fromEarlierStop(s):
-		e.OwnSignals = 1
+	case v.fromEarlierStop(s):
+		e.noteOwn(s, v)
 		return meansEarlierStop
-	case !next && e.countOwn(s, v):
+	case e.isOwn(s, v):
+		if s.number == v.container.StopSignalNumber() {
+			e.noteOwn(s, v)
+		}
 		return meansOwn
-	case !s.at.After(e.Last) && !e.Last.After(v.now):
-		return meansNothing
-	case !next && e.Overruled && v.stopping != NoCause && s.number == killSignal:
-		e.Last = s.at
+	case e.Overruled && v.stopping != NoCause && s.number == killSignal:
 		return meansOwn
-	}
-	e.Last = s.at
-	if next {
-		e.MaybeEngine = true
-		return meansNextRun
 	}
 	e.noteOperator(s, v)
 	return meansOperator
 }
 
+// heard says whether the signal of that time was told before, and remembers it.
+func (e *Ending) heard(at time.Time) bool {
+	t := at.UnixNano()
+	if slices.Contains(e.Heard[:], t) {
+		return true
+	}
+	copy(e.Heard[1:], e.Heard[:])
+	e.Heard[0] = t
+	return false
+}
+
+// noteOwn notes a stop signal of healthd's.
+func (e *Ending) noteOwn(s signal, v *evidence) {
+	if e.OwnSignals++; e.OwnSignals > 1 {
+		return
+	}
+	e.OwnAt, e.OwnHeardAt = s.at, time.Time{}
+	if !s.late {
+		e.OwnHeardAt = v.now
+	}
+}
+
+// noteNext notes a stop signal of others to a run that healthd has not observed yet.
+func (e *Ending) noteNext(at time.Time) {
+	if e.Next.IsZero() {
+		e.Next = at
+	}
+	e.MaybeEngine = true
+}
+
 // noteOperator notes a stop signal that is not healthd's. A KILL after a TERM belongs to
 // the same stop.
 func (e *Ending) noteOperator(s signal, v *evidence) {
-	if !e.First.IsZero() && !e.First.Before(v.container.StartedAt) {
+	if e.Signalled() {
 		return
 	}
 	e.First, e.FirstSignal, e.Overtaken = s.at, s.number, NoCause
@@ -199,29 +262,34 @@ func (e *Ending) noteOperator(s signal, v *evidence) {
 	e.MaybeEngine = true
 }
 
-// countOwn counts a signal that comes from one of healthd's stop calls, and says whether it
-// does. A call shows as one
+// isOwn says whether a signal comes from one of healthd's stop calls. A call shows as one
 // stop signal, and KILL when the grace period after it is over. All other signals are
 // an operator's. The engine may carry out a call, and tell of it, after healthd gave the
-// call up, so only the engine's times count.
-func (e *Ending) countOwn(s signal, v *evidence) bool {
-	if v.stopping == NoCause || !v.openCall || v.stopsSent <= 0 {
+// call up.
+func (e *Ending) isOwn(s signal, v *evidence) bool {
+	switch {
+	case v.stopping == NoCause, !v.openCall, v.stopsSent <= 0:
 		return false
-	}
-	if s.number == v.container.StopSignalNumber() && e.OwnSignals <= v.stopsSent {
-		due := s.at.Add(v.grace - killSlack)
-		switch {
-		case e.OwnSignals > 0 && due.Equal(e.KillDue):
-			return true // a repetition of one that the journal already counted
-		case e.OwnSignals == v.stopsSent:
-			return false
-		case e.OwnSignals == 0:
-			e.KillDue = due
-		}
-		e.OwnSignals++
+	case s.number == v.container.StopSignalNumber() && e.OwnSignals < v.stopsSent:
 		return true
 	}
-	return s.number == killSignal && e.OwnSignals > 0 && !s.at.Before(e.KillDue)
+	return s.number == killSignal && e.OwnSignals > 0 && e.graceIsOver(s, v)
+}
+
+// graceIsOver says whether healthd's grace period was over at a KILL. What the engine tells
+// at once is judged by healthd's own clock, which nobody sets. For what it tells from its
+// history there are only its own times; if the KILL seems to come before the stop signal,
+// its clock was set back between the two.
+func (e *Ending) graceIsOver(s signal, v *evidence) bool {
+	due := v.grace - killSlack
+	switch {
+	case !s.late && !e.OwnHeardAt.IsZero() && v.now.Sub(e.OwnHeardAt) >= due:
+		return true
+	case !v.sentAt.IsZero() && v.now.Sub(v.sentAt) < due:
+		return false
+	}
+	d := s.at.Sub(e.OwnAt)
+	return d >= due || d < 0
 }
 
 // isLateOwnSignal says whether a signal is the late news of the stop signal of healthd's
@@ -229,30 +297,29 @@ func (e *Ending) countOwn(s signal, v *evidence) bool {
 // healthd's grace period.
 func (e *Ending) isLateOwnSignal(s signal, v *evidence) bool {
 	return e.Signalled() && e.FirstSignal == killSignal && e.Overtaken != NoCause && e.OwnSignals == 0 &&
-		s.number == v.container.StopSignalNumber() && !e.First.Before(s.at.Add(v.grace-killSlack))
+		s.number == v.container.StopSignalNumber() && e.First.Sub(s.at) >= v.grace-killSlack
 }
 
 // carriedOut takes in that the engine carried out a stop request, and says what it comes to.
 // It is evidence of an operator's stop whose timeout was so long that its signal is
 // forgotten, or lost.
-func (e *Ending) carriedOut(at time.Time, life EngineLife, v *evidence) meaning {
+func (e *Ending) carriedOut(n news, v *evidence) meaning {
+	which := v.whichRun(&n)
 	switch {
-	case life.Restarted: // the engine has told the signals of every operator's stop, too
+	case n.life.Restarted: // the engine has told the signals of every operator's stop, too
 		return meansNothing
-	case v.stopping != NoCause, v.before(at, v.startedAt):
+	case which == earlierRun, v.stopping != NoCause:
 		return meansNothing
+	case which == nextRun:
+		e.noteNext(n.at)
+		return meansNextRun
 	case v.alive: // the news of the end has not come yet
-		if e.First.IsZero() {
-			e.MaybeEngine = true
+		if !e.Signalled() {
+			e.First, e.MaybeEngine = n.at, true
 		}
-		e.First = later(e.First, at)
-		e.Last = e.First
 		return meansOperator
 	case v.calling: // it may be healthd's
 		return meansNothing
-	case v.ofNextRun(at):
-		e.Last, e.MaybeEngine = later(e.Last, at), true
-		return meansNextRun
 	}
 	if !e.Signalled() && !e.CarriedOut {
 		e.CarriedOut, e.MaybeEngine = true, true
@@ -266,24 +333,14 @@ func (e *Ending) engineRestarted() {
 	if !e.MaybeEngine {
 		return
 	}
-	e.First, e.Last, e.CarriedOut, e.MaybeEngine = time.Time{}, time.Time{}, false, false
+	e.First, e.Next, e.CarriedOut, e.MaybeEngine = time.Time{}, time.Time{}, false, false
+	e.Heard = [4]int64{}
 	e.WithEngine = e.By == EndedByOperator
 }
 
 // survived forgets the stop signals of a run that lives on: some programs use TERM or INT
 // for something else.
 func (e *Ending) survived() { e.First, e.Survived = time.Time{}, true }
-
-// before says that at is earlier than then. A then in the future means that the clock was
-// set back, and the comparison tells nothing.
-func (v *evidence) before(at, then time.Time) bool { return at.Before(then) && !then.After(v.now) }
-
-// ofNextRun says that a signal was for the run after the one that has ended. healthd's
-// start call makes that run, or somebody started it and healthd has not observed it yet.
-func (v *evidence) ofNextRun(at time.Time) bool {
-	since := at.Sub(v.finishedAt)
-	return !v.finishedAt.IsZero() && (since > killLate || since > 0 && v.starting)
-}
 
 // fromEarlierStop says that a signal comes from healthd's stop of the previous run. That
 // run ended by itself before the signal came, and this run followed.
@@ -294,25 +351,7 @@ func (v *evidence) fromEarlierStop(s signal) bool {
 // sentAtEngineStart says that the engine itself sent a signal. After an engine without
 // live-restore was killed, its next start stops all containers that it finds running,
 // before it answers any request.
-func (v *evidence) sentAtEngineStart(s signal) bool {
-	if !v.beganBeforeEngine(s.life, s.newestStart) {
-		return false
-	}
-	// healthd may have missed a newer run and its start. Then the time tells whose signal
-	// it was.
-	c, patience := v.container, v.container.StopTimeout
-	if patience < 0 {
-		patience = engineGrace
-	}
-	return c.State.Alive() || s.at.Sub(c.FinishedAt) < killLate || s.at.Sub(s.life.KilledBefore) < patience+killLate
-}
-
-// beganBeforeEngine says that the newest run began before the engine's start, at which the
-// engine killed all runs.
-func (v *evidence) beganBeforeEngine(life EngineLife, newestStart time.Time) bool {
-	started := v.container.StartedAt
-	return !started.IsZero() && later(started, newestStart).Before(life.KilledBefore)
-}
+func (n *news) sentAtEngineStart() bool { return n.life.Kills && n.of.Old() }
 
 // Checks are the questions to the engine about the end of a run. The journal does not keep
 // them: the next daemon asks again.

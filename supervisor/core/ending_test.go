@@ -20,7 +20,7 @@ func TestWhoEndedTheRun(t *testing.T) {
 		starts   bool // healthd starts it again
 	}{
 		{"none", []string{"0s runs", "10s exits 1"}, nil, EndedByItself, true},
-		{"a signal before the run began", []string{"0s runs", "10s old-signal 15", "11s exits 1"}, nil, EndedByItself, true},
+		{"a signal told before the start of the run", []string{"0s runs", "10s old-signal 15", "11s exits 1"}, nil, EndedByItself, true},
 		{"a signal that stops nothing", []string{"0s runs", "10s signalled 1", "11s exits 1"}, nil, EndedByItself, true},
 		{"a stop signal that the run survives", []string{"0s runs", "10s signalled 15", "60s exits 1"}, nil, EndedByItself, true},
 		{"a stop signal that the run survived, told again", []string{"0s runs", "10s signalled 15", "70s"}, func(sim *simulation) {
@@ -36,10 +36,10 @@ func TestWhoEndedTheRun(t *testing.T) {
 			sim.advanceTo(at(sim, 4*time.Second))
 			sim.step("", &Input{Kind: Signalled, Signal: 15, Time: at(sim, 1900*time.Millisecond)})
 		}, EndedByOperator, false},
-		{"a signal long after the end", []string{"backoff=1m/1m/10m", "0s runs", "1s exits 1", "2s exits 1"}, func(sim *simulation) {
+		{"a signal told after the start of a newer run", []string{"backoff=1m/1m/10m", "0s runs", "1s exits 1", "2s exits 1"}, func(sim *simulation) {
 			sim.advanceTo(at(sim, 5*time.Second))
-			sim.step("", &Input{Kind: Signalled, Signal: 15, Time: at(sim, 5*time.Second)})
-			sim.c.State, sim.c.StartedAt = runtime.Running, at(sim, 4900*time.Millisecond) // somebody started it, and healthd observes that now
+			sim.startRun() // by somebody else
+			sim.step("", sim.signalled(15))
 			sim.step("", &Input{Kind: Observed})
 			sim.play("6s exits 143")
 		}, EndedByOperator, false},
@@ -66,7 +66,7 @@ func TestWhoEndedTheRun(t *testing.T) {
 		{"the engine shuts down, but accepted a connection before", []string{"0s runs", "10s signalled 15", "11s exits 143", "20s engine-ends", "21s engine-restarts"}, nil, EndedByOperator, false},
 		{"the engine restarts", []string{"0s runs", "10s engine-restarts"}, nil, EndedByEngine, true},
 		{"the engine sent the signal at its start", []string{"0s runs", "10s engine-lost"}, func(sim *simulation) {
-			life := EngineLife{Restarted: true, KilledBefore: at(sim, 12*time.Second)}
+			life := EngineLife{Restarted: true, Kills: true}
 			sim.step("", &Input{Kind: EngineRestarted, Early: true})
 			sim.step("", &Input{Kind: Signalled, Signal: 15, Time: at(sim, 11*time.Second), Life: life})
 			sim.step("", &Input{Kind: Died, Time: at(sim, 11*time.Second), ExitCode: 143, Life: life})
@@ -75,9 +75,10 @@ func TestWhoEndedTheRun(t *testing.T) {
 			sim.step("", &Input{Kind: RuntimeBack})
 		}, EndedByEngine, true},
 		{"the restarted engine tells the end of a new run", []string{"0s runs", "10s engine-lost"}, func(sim *simulation) {
-			life := EngineLife{Restarted: true, KilledBefore: at(sim, -time.Second)}
 			sim.step("", &Input{Kind: EngineRestarted, Early: true})
-			sim.step("", &Input{Kind: Died, Time: at(sim, 11*time.Second), ExitCode: 1, Life: life})
+			in := sim.died(1)
+			in.Life = EngineLife{Restarted: true, Kills: true}
+			sim.step("", in)
 			sim.endRun(1)
 			sim.step("", &Input{Kind: Observed})
 			sim.step("", &Input{Kind: RuntimeBack})
@@ -111,7 +112,7 @@ func TestWhoEndedTheRun(t *testing.T) {
 }
 
 // news is one event that an engine tells about the end of a run.
-type news struct {
+type toldNews struct {
 	kind   InputKind
 	signal int
 	at     time.Duration // since the start of the run
@@ -121,20 +122,20 @@ type news struct {
 var endings = []struct {
 	name string
 	own  bool // healthd's stop is under way
-	news []news
+	news []toldNews
 	want Ender
 }{
-	{"crash", false, []news{{Died, 0, 10 * time.Second}}, EndedByItself},
-	{"docker stop", false, []news{{Signalled, 15, 10 * time.Second}, {Died, 0, 11 * time.Second}, {StopCarriedOut, 0, 11 * time.Second}}, EndedByOperator},
-	{"docker stop, with KILL", false, []news{{Signalled, 15, 10 * time.Second}, {Signalled, 9, 20 * time.Second}, {Died, 0, 20 * time.Second}, {StopCarriedOut, 0, 20 * time.Second}}, EndedByOperator},
-	{"docker stop, its signal lost", false, []news{{Died, 0, 11 * time.Second}, {StopCarriedOut, 0, 11 * time.Second}}, EndedByOperator},
-	{"docker kill", false, []news{{Signalled, 9, 10 * time.Second}, {Died, 0, 10 * time.Second}}, EndedByOperator},
-	{"docker kill --signal HUP, and a crash", false, []news{{Signalled, 1, 9 * time.Second}, {Died, 0, 10 * time.Second}}, EndedByItself},
-	{"healthd's stop", true, []news{{Signalled, 15, 10 * time.Second}, {Died, 0, 11 * time.Second}, {StopCarriedOut, 0, 11 * time.Second}}, EndedByHealthd},
-	{"healthd's stop, with KILL", true, []news{{Signalled, 15, 10 * time.Second}, {Signalled, 9, 15 * time.Second}, {Died, 0, 15 * time.Second}, {StopCarriedOut, 0, 15 * time.Second}}, EndedByHealthd},
-	{"healthd's stop, its signals lost", true, []news{{Died, 0, 11 * time.Second}, {StopCarriedOut, 0, 11 * time.Second}}, EndedByHealthd},
-	{"healthd's stop, cut short by docker kill", true, []news{{Signalled, 15, 10 * time.Second}, {Signalled, 9, 12 * time.Second}, {Died, 0, 12 * time.Second}}, EndedByOperator},
-	{"healthd's stop, joined by docker stop", true, []news{{Signalled, 15, 10 * time.Second}, {Signalled, 15, 12 * time.Second}, {Died, 0, 13 * time.Second}, {StopCarriedOut, 0, 13 * time.Second}}, EndedByOperator},
+	{"crash", false, []toldNews{{Died, 0, 10 * time.Second}}, EndedByItself},
+	{"docker stop", false, []toldNews{{Signalled, 15, 10 * time.Second}, {Died, 0, 11 * time.Second}, {StopCarriedOut, 0, 11 * time.Second}}, EndedByOperator},
+	{"docker stop, with KILL", false, []toldNews{{Signalled, 15, 10 * time.Second}, {Signalled, 9, 20 * time.Second}, {Died, 0, 20 * time.Second}, {StopCarriedOut, 0, 20 * time.Second}}, EndedByOperator},
+	{"docker stop, its signal lost", false, []toldNews{{Died, 0, 11 * time.Second}, {StopCarriedOut, 0, 11 * time.Second}}, EndedByOperator},
+	{"docker kill", false, []toldNews{{Signalled, 9, 10 * time.Second}, {Died, 0, 10 * time.Second}}, EndedByOperator},
+	{"docker kill --signal HUP, and a crash", false, []toldNews{{Signalled, 1, 9 * time.Second}, {Died, 0, 10 * time.Second}}, EndedByItself},
+	{"healthd's stop", true, []toldNews{{Signalled, 15, 10 * time.Second}, {Died, 0, 11 * time.Second}, {StopCarriedOut, 0, 11 * time.Second}}, EndedByHealthd},
+	{"healthd's stop, with KILL", true, []toldNews{{Signalled, 15, 10 * time.Second}, {Signalled, 9, 15 * time.Second}, {Died, 0, 15 * time.Second}, {StopCarriedOut, 0, 15 * time.Second}}, EndedByHealthd},
+	{"healthd's stop, its signals lost", true, []toldNews{{Died, 0, 11 * time.Second}, {StopCarriedOut, 0, 11 * time.Second}}, EndedByHealthd},
+	{"healthd's stop, cut short by docker kill", true, []toldNews{{Signalled, 15, 10 * time.Second}, {Signalled, 9, 12 * time.Second}, {Died, 0, 12 * time.Second}}, EndedByOperator},
+	{"healthd's stop, joined by docker stop", true, []toldNews{{Signalled, 15, 10 * time.Second}, {Signalled, 15, 12 * time.Second}, {Died, 0, 13 * time.Second}, {StopCarriedOut, 0, 13 * time.Second}}, EndedByOperator},
 }
 
 // FuzzWhoEndedTheRun delivers the news of an end in orders that engines produce. The event
@@ -164,7 +165,7 @@ func FuzzWhoEndedTheRun(f *testing.F) {
 }
 
 // deliver ends the run and delivers the news of that in a random order.
-func deliver(sim *simulation, all []news, own bool, r *rand.Rand) {
+func deliver(sim *simulation, all []toldNews, own bool, r *rand.Rand) {
 	end := all[len(all)-1].at
 	for _, n := range all {
 		if n.kind == Died {
@@ -173,7 +174,7 @@ func deliver(sim *simulation, all []news, own bool, r *rand.Rand) {
 	}
 	sim.now = sim.start.Add(end + time.Second)
 	sim.c.State, sim.c.ExitCode, sim.c.FinishedAt = runtime.Exited, 137, sim.start.Add(end)
-	tell := func(n news) {
+	tell := func(n toldNews) {
 		sim.now = sim.now.Add(time.Duration(r.IntN(300)) * time.Millisecond)
 		sim.step("", &Input{Kind: n.kind, Signal: n.signal, Time: sim.start.Add(n.at), ExitCode: 137})
 	}
@@ -214,7 +215,7 @@ func deliver(sim *simulation, all []news, own bool, r *rand.Rand) {
 	}
 }
 
-func signalsOf(all []news) []int {
+func signalsOf(all []toldNews) []int {
 	var at []int
 	for i, n := range all {
 		if n.kind == Signalled {

@@ -11,6 +11,10 @@ import (
 // by the engine's own restart policy.
 const engineStartWait = 10 * time.Second
 
+// freshNews is how old news may be that counts as told at once, and by how much clocks may
+// differ that are taken for one.
+const freshNews = 2 * time.Second
+
 // redialPause is the time between two connections that DialEngine asks for.
 const redialPause = time.Second
 
@@ -18,11 +22,11 @@ const redialPause = time.Second
 func (t *stepper) evidence() *evidence {
 	alive := t.Engine.State.Alive()
 	return &evidence{
-		container: t.c, startedAt: t.Run.StartedAt, finishedAt: t.Run.Exit.FinishedAt, alive: alive,
-		stopping: t.Action.Stopping, grace: t.Action.Grace, stopsSent: t.stopsSent(),
+		container: t.c, run: t.Run.ID, before: t.Run.Before, alive: alive,
+		stopping: t.Action.Stopping, grace: t.Action.Grace, stopsSent: t.stopsSent(), sentAt: t.Request.SentAt,
 		openCall:    t.Action.Call == StopCall || t.Request.Error != "" || !alive,
 		earlierStop: t.Action.Call == StopCall && t.Request.Sent && t.Request.Run != t.Run.ID,
-		starting:    t.Action.Call == StartCall, calling: t.Action.Call != NoCall, now: t.now,
+		calling:     t.Action.Call != NoCall, now: t.now,
 	}
 }
 
@@ -36,13 +40,12 @@ func (t *stepper) stopsSent() int {
 
 // signalled applies the news that somebody, perhaps healthd, sent a signal.
 func (t *stepper) signalled(in *Input) {
-	s := signal{number: in.Signal, at: in.Time, newestStart: in.NewestStart, life: in.Life}
 	before := t.Ending
-	meaning := t.Ending.signal(s, t.evidence())
+	meaning := t.Ending.signal(signal{newsOf(in), in.Signal}, t.evidence())
 	t.dialIfInDoubt(&before, meaning)
 	switch meaning {
 	case meansEarlierStop:
-		t.adoptEarlierStop(in.Time)
+		t.adoptEarlierStop()
 	case meansCorrected:
 		t.Action.Stopping = t.Ending.Overtaken
 		t.reconsider()
@@ -63,7 +66,7 @@ func (t *stepper) signalled(in *Input) {
 // healthd has not seen yet, and stops it.
 func (t *stepper) yieldNextRun() {
 	if t.Action.Call != StartCall && t.Action.Restart != NoCause {
-		t.Ending.First = t.Ending.Last
+		t.Ending.First = t.Ending.Next
 		t.endedBy(EndedByOperator)
 	}
 }
@@ -76,10 +79,9 @@ func (t *stepper) awaitEnd() {
 
 // adoptEarlierStop makes healthd's stop of the previous run, whose signal hit this run, a
 // stop of this run.
-func (t *stepper) adoptEarlierStop(at time.Time) {
+func (t *stepper) adoptEarlierStop() {
 	t.Action.Stopping, t.Action.StopCalls, t.Action.NotBefore = t.Request.Cause, 1, t.now
 	t.Action.Grace = grace(t.spec, t.c, t.Request.Cause)
-	t.Ending.KillDue = at.Add(t.Action.Grace - killSlack)
 }
 
 // clearVerdicts sets liveness and startup to Success in a run that an operator is ending,
@@ -100,12 +102,15 @@ func (t *stepper) clearVerdicts() {
 // inspection only much later. Meanwhile the container is not ready, and the run cannot
 // survive a stop signal any more. Events of earlier runs may come late and are ignored.
 func (t *stepper) died(in *Input) {
-	v := t.evidence()
-	if t.EngineRestarted && !v.beganBeforeEngine(in.Life, in.NewestStart) {
+	n := newsOf(in)
+	if t.EngineRestarted && !n.sentAtEngineStart() {
 		t.EngineRestarted = false // the restarted engine told the end itself, so its restart did not end the run
 	}
-	if !in.Time.IsZero() && v.before(in.Time, t.Run.StartedAt) {
+	if t.evidence().whichRun(&n) != presentRun {
 		return
+	}
+	if !n.late && t.engineNow.Sub(n.at).Abs() <= freshNews {
+		t.Health.AliveAt = t.now
 	}
 	t.Run.Died = t.Engine.State.Alive()
 	t.Run.DiedCode, t.Ending.ForgetAt, t.Checks.InspectAt = in.ExitCode, time.Time{}, time.Time{}
@@ -114,7 +119,7 @@ func (t *stepper) died(in *Input) {
 // stopCarriedOut applies the news that the engine finished a stop or restart request.
 func (t *stepper) stopCarriedOut(in *Input) {
 	before := t.Ending
-	meaning := t.Ending.carriedOut(in.Time, in.Life, t.evidence())
+	meaning := t.Ending.carriedOut(newsOf(in), t.evidence())
 	t.dialIfInDoubt(&before, meaning)
 	switch meaning {
 	case meansOperator:
@@ -197,6 +202,7 @@ func (t *stepper) endedBeforeEngine() {
 // restarted.
 func (t *stepper) endRun(unwatched, withEngine bool) {
 	t.Run.Exit, t.Request.Error = t.exit(t.c.ExitCode), ""
+	t.Run.EndedAt = t.now.Add(-t.sinceEnd())
 	if t.runDuration() > t.spec.Backoff.ResetAfter {
 		t.Lasting.Backoff = BackoffState{} // also if an operator ended it
 	}

@@ -1,6 +1,10 @@
 package core
 
-import "healthd/runtime"
+import (
+	"time"
+
+	"healthd/runtime"
+)
 
 // Engine is what the engine last said about the container.
 type Engine struct {
@@ -8,4 +12,6 @@ type Engine struct {
 	Resources   string        `json:"resources,omitempty"`   // limits, for comparison only
 	NetworkAway bool          `json:"networkAway,omitempty"` // the container whose network it shares does not run
 	NetworkLost bool          `json:"networkLost,omitempty"` // the container whose network it shares is gone
+	// NetworkStartedAt is when the newest run of that container began that healthd has seen.
+	NetworkStartedAt time.Time `json:"networkStartedAt,omitzero"`
 }

@@ -4,14 +4,13 @@ import (
 	"time"
 
 	"healthd/prober"
-	"healthd/runtime"
 )
 
 // Health is what this daemon has found out about the run. Each run and each daemon begin
 // with a new one.
 type Health struct {
-	BeganAt time.Time // start of the run by healthd's clock
-	AliveAt time.Time // when healthd last knew the run alive, by its own clock
+	SeenAt  time.Time // when the engine last showed the container
+	AliveAt time.Time // when the run was alive for certain: the engine showed it, or a probe succeeded
 	HookAt  time.Time // start of the pre_stop hook, or earliest start of the post_start hook
 	Probes  [NumProbes]ProbeState
 	Failed  Cause // why a restart waits: the failed probe or hook; NoCause: none waits
@@ -19,8 +18,8 @@ type Health struct {
 }
 
 // newHealth returns the Health of a run at its first observation.
-func newHealth(spec *Spec, c *runtime.Container, now time.Time) Health {
-	h := Health{BeganAt: now.Add(-max(0, now.Sub(c.StartedAt))), AliveAt: now}
+func newHealth(spec *Spec) Health {
+	var h Health
 	for i := range h.Probes {
 		h.Probes[i].Result = initialResult(spec.Probes[i], ProbeType(i))
 	}

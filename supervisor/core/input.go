@@ -12,13 +12,13 @@ import (
 type InputKind uint8
 
 const (
-	Observed           InputKind = iota + 1 // an inspection of the container: Container, First, Unwatched
-	Signalled                               // somebody, perhaps healthd, sent a signal: Signal, Time, NewestStart, Life
-	Died                                    // an event told the end of a run: ExitCode, Time, NewestStart, Life
-	StopCarriedOut                          // the engine finished a stop or restart request, perhaps healthd's: Time, NewestStart, Life
+	Observed           InputKind = iota + 1 // an inspection of the container: Container, EngineNow, First, Unwatched
+	Signalled                               // somebody, perhaps healthd, sent a signal: Signal, Time, Of, Late, Life
+	Died                                    // an event told the end of a run: ExitCode, Time, Of, Late, Life
+	StopCarriedOut                          // the engine finished a stop or restart request, perhaps healthd's: Time, Of, Late, Life
 	ProbeAnswered                           // a probe ended: Probe, Result
 	StopSent                                // the journal has the stop, and the call now leaves for the engine
-	CallReturned                            // healthd's call to the engine returned: Call, Err, Container (nil: unknown)
+	CallReturned                            // healthd's call to the engine returned: Call, Err, Container (nil: unknown), EngineNow
 	HookEnded                               // a hook ended: Hook, HookResult
 	GateSet                                 // somebody set a readiness gate: Gate, Status
 	HoldRequested                           // an operator holds the container: Time of the end, zero: until a resume
@@ -43,11 +43,13 @@ type Input struct {
 	First        bool      // this daemon's first observation
 	Unwatched    bool      // nobody watched the engine since the change that it shows
 	Signal       int       // number
+	EngineNow    time.Time // with a Container or an event: the present time by the engine's clock; zero: as healthd's
 	Time         time.Time // of an event by the engine's clock; of HoldRequested and EngineAccepts by healthd's
 	ExitCode     int
-	NewestStart  time.Time  // newest start that earlier events told; zero: none
-	Life         EngineLife // of the engine that tells the event
-	NotInspected bool       // the engine lists the container, but inspecting it failed
+	Of           runtime.RunHint // the run that an event belongs to
+	Late         bool            // the engine told the event from its history
+	Life         EngineLife      // of the engine that tells the event
+	NotInspected bool            // the engine lists the container, but inspecting it failed
 	Probe        ProbeType
 	Result       prober.Result
 	Call         Call

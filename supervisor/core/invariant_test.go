@@ -56,7 +56,11 @@ func (sim *simulation) checkProgress(before State, in *Input, must must) {
 			sim.spec.Probes[Startup] != nil && (!y.Due.IsZero() || y.Running), "a container that is not started has a hook or a startup probe under way")
 	}
 	if s.Lasting.Backoff.Delay < before.Lasting.Backoff.Delay && in.Kind != SpecChanged && s.Engine.Resources == before.Engine.Resources {
-		must(s.Run.Exit.FinishedAt.Sub(s.Run.Exit.StartedAt) > sim.spec.Backoff.ResetAfter, "back-off shrinks only after a long run")
+		ended := before.Run
+		if !s.Run.EndedAt.IsZero() {
+			ended = s.Run
+		}
+		must(sim.now.Sub(ended.BeganAt) > sim.spec.Backoff.ResetAfter, "back-off shrinks only after a long run")
 	}
 }
 
@@ -330,6 +334,9 @@ var randomEvents = []func(sim *simulation, b byte){
 		if !sim.state.Shutdown.Begun {
 			sim.playNow("daemon-killed " + oneOf(b, "heard", "heard", "unheard", "unheard"))
 		}
+	},
+	func(sim *simulation, b byte) {
+		sim.playNow("engine-clock " + oneOf(b, "-200ms", "-10m", "10m", "-20000h"))
 	},
 }
 

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"healthd/prober"
+	"healthd/runtime"
 )
 
 // An operator stops the run that healthd's start call made, and the news of the stop signal
@@ -19,7 +20,7 @@ func TestSignalBeforeFirstObservation(t *testing.T) {
 	sim.now = sim.now.Add(time.Millisecond)
 	sim.startRun()
 	sim.now = sim.now.Add(time.Millisecond)
-	sim.step("docker stop", &Input{Kind: Signalled, Signal: 15, Time: sim.now})
+	sim.step("docker stop", sim.signalled(15))
 	sim.step("", &Input{Kind: CallReturned, Call: StartCall})
 	sim.endRun(143)
 	sim.step("exits 143", &Input{Kind: Observed})
@@ -78,7 +79,7 @@ func TestNewsOfAMissedRun(t *testing.T) {
 		for _, in := range []Input{
 			{Kind: Signalled, Signal: 15, Time: stopped}, {Kind: Died, ExitCode: 143, Time: sim.c.FinishedAt}, {Kind: StopCarriedOut, Time: sim.c.FinishedAt},
 		} {
-			in.NewestStart = sim.c.StartedAt
+			in.Of = runtime.RunHint{Run: sim.state.Run.ID, Newer: true, Started: sim.c.StartedAt}
 			sim.step("", &in)
 			if by := sim.state.Ending.By; by != EndedByItself {
 				t.Errorf("%s: after input %d the first run was ended by %d", policy, in.Kind, by)

@@ -12,6 +12,7 @@ import (
 // this one. The journal keeps its JSON form.
 type Memory struct {
 	Facts
+	Written Stamp       `json:"written,omitzero"`  // when it was written; zero in memory
 	Gates   []Gate      `json:"gates,omitempty"`   // never changed in place
 	Granted []time.Time `json:"granted,omitempty"` // recent restarts for failed probes and hooks; never changed in place; changes only together with Facts
 }
@@ -59,14 +60,13 @@ func imageOf(c *runtime.Container) string {
 // until the first verdict. (kubelet since 1.35)
 func (m *Memory) State(spec *Spec, now time.Time) State {
 	s := State{Kept: m.Kept, Gates: slices.Clone(m.Gates)}
-	s.Health.BeganAt = now.Add(-max(0, now.Sub(m.Run.StartedAt)))
+	if s.Run.BeganAt.IsZero() { // an older daemon did not keep it
+		s.Run.BeganAt = now.Add(-max(0, now.Sub(m.Run.StartedAt)))
+	}
 	s.Engine.State = runtime.Exited
 	if m.Engine.State.Alive() {
 		s.Engine.State = runtime.Running
 	}
-	// If the clock was set back meanwhile, nothing waits longer for that.
-	s.Action.NotBefore = earlier(m.Action.NotBefore, now.Add(max(m.Lasting.Backoff.Delay, spec.Publish.Drain, callRetryPause)))
-	s.Ending.ForgetAt = earlier(m.Ending.ForgetAt, now.Add(max(m.Action.Grace, DefaultGrace)+10*time.Second))
 	s.recallCall()
 	s.recallProbes(spec, m.ReadinessSucceeded)
 	s.recallHooks(spec)

@@ -67,11 +67,17 @@ func (v *memoryV1) memory() Memory {
 			Stopping: v.Stopping, StopCalls: v.StopCalls, Grace: v.Grace, Restart: v.Restart, NotBefore: v.NotBefore,
 		},
 		Ending: Ending{
-			OwnSignals: v.OwnKills, KillDue: v.KillDue, First: v.KilledAt, Last: v.KilledLast, ForgetAt: v.KillForgotten,
+			OwnSignals: v.OwnKills, First: v.KilledAt, ForgetAt: v.KillForgotten,
 			Survived: v.Survived, MaybeEngine: v.Doubtful,
 		},
 		Conditions: Conditions{Started: Condition{v.Started, v.StartedCh}, ContainerReady: ready, Ready: ready},
 		Lasting:    Lasting{Backoff: v.Backoff, Restarts: v.Restarts, Held: v.Held, HeldUntil: v.HeldUntil},
+	}
+	if !v.KillDue.IsZero() {
+		k.Ending.OwnAt = v.KillDue.Add(killSlack - v.Grace)
+	}
+	if !v.KilledLast.IsZero() {
+		k.Ending.Heard[0] = v.KilledLast.UnixNano()
 	}
 	switch {
 	case v.Alive:

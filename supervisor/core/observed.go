@@ -1,6 +1,8 @@
 package core
 
 import (
+	"time"
+
 	"healthd/prober"
 	"healthd/runtime"
 )
@@ -14,6 +16,13 @@ func (t *stepper) observed(in *Input) {
 	}
 	t.Engine.State, t.Run.Died = t.c.State, false
 	t.Engine.NetworkAway = t.c.NetworkOwner != "" && t.c.NetworkOwnerStartedAt.IsZero()
+	if !t.Engine.NetworkAway {
+		t.Engine.NetworkStartedAt = t.c.NetworkOwnerStartedAt
+	}
+	t.Health.SeenAt = t.now
+	if t.Engine.State.Alive() {
+		t.Health.AliveAt = t.now
+	}
 	t.checkResources()
 	if !t.Engine.State.Alive() && (!in.Unwatched || t.Run.ID == runtime.Run{}) {
 		t.failProbes()
@@ -62,10 +71,31 @@ func (t *stepper) followNetworkOwner() {
 	switch {
 	case t.Engine.State == runtime.Paused, t.Action.Stopping != NoCause, !t.Ending.First.IsZero(), t.Action.Call != NoCall, t.Lost, t.Lasting.Held, t.Shutdown.Begun:
 	case t.c.AutoRemove, t.spec.RestartPolicy == Never:
-	case t.c.NetworkOwnerStartedAt.After(t.Run.StartedAt):
+	case t.networkChanged():
 		t.record(EventKilling, "Container %s will be restarted: it shares the network of container %s, which has a new run", t.c.Name, short(t.c.NetworkOwner))
 		t.stop(ByNetwork)
 	}
+}
+
+// networkChanged says that the container whose network this one shares has a newer run than
+// the one that this run's network belongs to.
+func (t *stepper) networkChanged() bool {
+	owner, mine := t.c.NetworkOwnerStartedAt, t.Run.Network
+	if !mine.Known {
+		return owner.After(t.Run.StartedAt)
+	}
+	return !owner.IsZero() && !owner.Equal(mine.StartedAt)
+}
+
+// sharedNetwork returns the network that a run shares which healthd observes for the first
+// time. If healthd knew the other container's run before, the network is that run's. Else both
+// runs are new to healthd, and the engine's times tell which began first.
+func (t *stepper) sharedNetwork(known time.Time) Network {
+	owner := t.c.NetworkOwnerStartedAt
+	if owner.Equal(known) || !owner.After(t.c.StartedAt) {
+		return Network{Known: true, StartedAt: owner}
+	}
+	return Network{Known: true}
 }
 
 func short(id string) string { return id[:min(12, len(id))] }

@@ -30,7 +30,7 @@ func (t *stepper) scheduleProbes(in *Input) {
 		case !t.shouldProbe(probe):
 			y.Due = time.Time{}
 		case y.Due.IsZero() && !y.Running:
-			y.Due = later(t.now, t.Health.BeganAt.Add(t.spec.Probes[i].InitialDelay))
+			y.Due = later(t.now, t.Run.BeganAt.Add(t.spec.Probes[i].InitialDelay))
 			if in.First || in.Kind == SpecChanged {
 				y.Due = later(y.Due, t.now.Add(t.spread(probe)))
 			}
@@ -76,6 +76,9 @@ func (t *stepper) probeAnswered(probe ProbeType, r prober.Result) {
 	}
 	before := y.Last
 	verdict := y.add(p, r, t.now)
+	if r.Outcome == prober.Success && t.Engine.State.Alive() && !t.Run.Died {
+		t.Health.AliveAt = t.now
+	}
 	t.Totals.count(probe, r)
 	t.recordResult(probe, r, before)
 	if verdict {

@@ -53,9 +53,7 @@ func (t *stepper) scheduleStart(cause Cause) {
 	t.Action.Restart, t.Action.NotBefore = cause, t.now
 	if cause != ByOperator {
 		t.Lasting.Backoff = t.spec.Backoff.next(t.Lasting.Backoff, t.runDuration())
-		// By the engine's clock, but no longer than by healthd's.
-		since := max(0, min(t.now.Sub(t.Run.Exit.FinishedAt), t.now.Sub(t.Health.AliveAt)))
-		t.Action.NotBefore = t.now.Add(max(0, t.Lasting.Backoff.Delay-since))
+		t.Action.NotBefore = later(t.now, t.Run.EndedAt.Add(t.Lasting.Backoff.Delay))
 		if t.Lasting.Backoff.Delay > 0 {
 			t.record(EventBackOff, "Back-off %v restarting failed container %s", t.Lasting.Backoff.Delay, t.c.Name)
 		}

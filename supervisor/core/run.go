@@ -11,11 +11,20 @@ type Run struct {
 	ID        runtime.Run         `json:"id"`
 	Before    runtime.Run         `json:"before,omitzero"`    // the previous run; zero: none known
 	StartedAt time.Time           `json:"startedAt,omitzero"` // by the engine's clock
+	BeganAt   time.Time           `json:"beganAt,omitzero"`   // the same by healthd's clock
+	EndedAt   time.Time           `json:"endedAt,omitzero"`   // its end by healthd's clock; zero: it goes on
+	Network   Network             `json:"network,omitzero"`   // the network that it shares
 	Hooks     [numHooks]HookState `json:"hooks,omitzero"`
 	Died      bool                `json:"died,omitempty"`     // an event told its end, no inspection has shown it yet
 	DiedCode  int                 `json:"diedCode,omitempty"` // exit code of that event
 	Exit      Exit                `json:"exit,omitzero"`      // how it ended; zero FinishedAt: it has not
 	LastExit  Exit                `json:"lastExit,omitzero"`  // how the previous run ended; zero FinishedAt: none known
+}
+
+// Network is the network of another container that a run shares.
+type Network struct {
+	Known     bool      `json:"known,omitempty"`    // StartedAt is known
+	StartedAt time.Time `json:"startedAt,omitzero"` // start of the other container's run that the network belongs to; zero: not of one that healthd has seen
 }
 
 // Exit is how a run ended. Its times are by the engine's clock.

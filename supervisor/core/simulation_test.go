@@ -40,7 +40,7 @@ type simulation struct {
 	startUnseen        bool
 	crashesAtStart     bool
 	lateStopSignal     bool          // the engine tells the signal of healthd's stop after the call has returned
-	clockLag           time.Duration // of the engine's clock
+	clockOffset        time.Duration // how far the engine's clock is ahead
 	inspectionsFail    bool
 	refusesConnections bool // it shuts down
 
@@ -67,13 +67,26 @@ func newSimulation(t *testing.T) *simulation {
 
 func (sim *simulation) startRun() {
 	at := sim.engineNow()
-	if !at.After(sim.c.StartedAt) { // no two runs start at the same moment
-		at = sim.c.StartedAt.Add(1)
+	if at.Equal(sim.c.StartedAt) { // no two runs start at the same moment
+		at = at.Add(1)
 	}
 	sim.c.State, sim.c.StartedAt, sim.c.OOMKilled = runtime.Running, at, false
 }
 
-func (sim *simulation) engineNow() time.Time { return sim.now.Add(-sim.clockLag) }
+func (sim *simulation) engineNow() time.Time { return sim.now.Add(sim.clockOffset) }
+
+// event returns an event of the container's newest run.
+func (sim *simulation) event(kind InputKind) *Input {
+	run, observed := sim.c.Run(), sim.state.Run.ID
+	return &Input{Kind: kind, Time: sim.engineNow(), EngineNow: sim.engineNow(), Of: runtime.RunHint{Run: observed, Newer: run != observed, Started: sim.c.StartedAt}}
+}
+
+// signalled returns the news of a signal.
+func (sim *simulation) signalled(number int) *Input {
+	in := sim.event(Signalled)
+	in.Signal = number
+	return in
+}
 
 func (sim *simulation) endRun(code int) {
 	sim.c.State, sim.c.ExitCode, sim.c.FinishedAt = runtime.Exited, code, sim.engineNow()
@@ -109,7 +122,7 @@ func (sim *simulation) advanceTo(at time.Time) {
 func (sim *simulation) step(what string, in *Input) {
 	c := sim.c
 	if in.Kind == Observed || in.Kind == CallReturned {
-		in.Container = &c
+		in.Container, in.EngineNow = &c, sim.engineNow()
 	}
 	before := sim.state
 	in.Wait, in.LastUp = sim.wait, sim.lastUp
@@ -184,7 +197,7 @@ func (sim *simulation) finishStop(generation int) {
 
 // stopSignal returns the news of the signal that a stop begins with.
 func (sim *simulation) stopSignal() *Input {
-	return &Input{Kind: Signalled, Signal: sim.c.StopSignalNumber(), Time: sim.engineNow()}
+	return sim.signalled(sim.c.StopSignalNumber())
 }
 
 func (sim *simulation) finishStart(generation int) {

@@ -14,7 +14,10 @@ import (
 // The caller publishes the new state first, so that readiness is withdrawn before a stop,
 // and then carries out the effects in their order.
 func Step(spec *Spec, c *runtime.Container, s *State, in *Input, now time.Time, fx []Effect) (State, []Effect) {
-	t := stepper{State: *s, spec: spec, c: c, now: now, fx: fx}
+	t := stepper{State: *s, spec: spec, c: c, now: now, engineNow: in.EngineNow, fx: fx}
+	if t.engineNow.IsZero() {
+		t.engineNow = now
+	}
 	t.apply(in)
 	if in.Early {
 		t.setReadiness()
@@ -31,9 +34,6 @@ func Step(spec *Spec, c *runtime.Container, s *State, in *Input, now time.Time, 
 	t.runPostStart()
 	t.scheduleProbes(in)
 	t.runProbes()
-	if t.Engine.State.Alive() {
-		t.Health.AliveAt = now
-	}
 	return t.State, t.fx
 }
 
@@ -50,7 +50,7 @@ func (t *stepper) apply(in *Input) {
 	case ProbeAnswered:
 		t.probeAnswered(in.Probe, in.Result)
 	case StopSent:
-		t.Request.Sent = true
+		t.stopSent()
 	case CallReturned:
 		t.callReturned(in)
 	case HookEnded:

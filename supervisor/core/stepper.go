@@ -10,10 +10,11 @@ import (
 // stepper is one step under way.
 type stepper struct {
 	State
-	spec *Spec
-	c    *runtime.Container
-	now  time.Time
-	fx   []Effect
+	spec      *Spec
+	c         *runtime.Container
+	now       time.Time
+	engineNow time.Time
+	fx        []Effect
 }
 
 func (t *stepper) record(reason, format string, args ...any) {

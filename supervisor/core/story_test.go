@@ -117,8 +117,8 @@ func (sim *simulation) set(key, value string) (err error) {
 		durations(&sim.c.StopTimeout)
 	case "stop-takes":
 		durations(&sim.stopTakes)
-	case "clock-behind":
-		durations(&sim.clockLag)
+	case "clock-offset":
+		durations(&sim.clockOffset)
 	case "stop-signal":
 		sim.c.StopSignal = value
 	case "engine-policy":
@@ -230,20 +230,27 @@ var storyEvents = map[string]storyEvent{
 		return sim.exit(what, args, runtime.Restarting, false)
 	},
 	"signalled": func(sim *simulation, what string, args []string) error { // NUMBER
-		return sim.signal(what, args, sim.engineNow())
+		n, err := number(args)
+		sim.step(what, sim.signalled(n))
+		return err
 	},
 	"old-signal": func(sim *simulation, what string, args []string) error { // late news of a signal before the run
-		return sim.signal(what, args, sim.c.StartedAt.Add(-time.Second))
+		n, err := number(args)
+		in := sim.signalled(n)
+		in.Of = runtime.RunHint{Run: runtime.Run{ID: sim.c.ID, Started: 1}}
+		sim.step(what, in)
+		return err
 	},
 	"stop-event": func(sim *simulation, what string, _ []string) error {
-		sim.step(what, &Input{Kind: StopCarriedOut, Time: sim.engineNow()})
+		sim.step(what, sim.event(StopCarriedOut))
 		return nil
 	},
 	"docker-stop": func(sim *simulation, _ string, _ []string) error {
-		sim.step("kill 15 by an operator", &Input{Kind: Signalled, Signal: 15, Time: sim.engineNow()})
+		sim.step("kill 15 by an operator", sim.signalled(15))
 		sim.endRun(143)
+		sim.step("", sim.died(143))
 		sim.step("exits 143", &Input{Kind: Observed})
-		sim.step("stop event", &Input{Kind: StopCarriedOut, Time: sim.engineNow()})
+		sim.step("stop event", sim.event(StopCarriedOut))
 		return nil
 	},
 	"paused":   becomes(runtime.Paused),
@@ -279,6 +286,11 @@ var storyEvents = map[string]storyEvent{
 	// The engine.
 	"engine-lost": input(RuntimeLost),
 	"engine-back": input(RuntimeBack),
+	"engine-clock": func(sim *simulation, _ string, args []string) error { // DURATION: somebody sets it ahead, or back
+		d, err := time.ParseDuration(args[0])
+		sim.clockOffset += d
+		return err
+	},
 	"engine-ends": func(sim *simulation, _ string, _ []string) error { // it accepts no connections from now on
 		sim.refusesConnections = true
 		return nil
@@ -392,15 +404,15 @@ func (sim *simulation) exit(what string, args []string, state runtime.State, oom
 	sim.endRun(code)
 	sim.c.State = state
 	sim.c.OOMKilled = oom
-	sim.step("", &Input{Kind: Died, ExitCode: code})
+	sim.step("", sim.died(code))
 	sim.step(what, &Input{Kind: Observed})
 	return err
 }
 
-func (sim *simulation) signal(what string, args []string, at time.Time) error {
-	n, err := number(args)
-	sim.step(what, &Input{Kind: Signalled, Signal: n, Time: at})
-	return err
+func (sim *simulation) died(code int) *Input {
+	in := sim.event(Died)
+	in.ExitCode = code
+	return in
 }
 
 // lastFacts returns what the last daemon knew of the run that is found next; the zero Facts:

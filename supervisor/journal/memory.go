@@ -4,6 +4,8 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"healthd/supervisor/core"
 )
 
@@ -40,7 +42,7 @@ func (j *Journal) Remember(m core.Memory) <-chan struct{} {
 	if !j.persistent {
 		return closedChannel()
 	}
-	j.current[m.ID] = m
+	j.current[m.ID] = m.ForFile(j.stamp())
 	j.dirtyIDs[m.ID] = struct{}{}
 	j.requestWrite(0)
 	if j.failing {
@@ -50,6 +52,16 @@ func (j *Journal) Remember(m core.Memory) <-chan struct{} {
 		j.settled = make(chan struct{})
 	}
 	return j.settled
+}
+
+// stamp is the present moment.
+func (j *Journal) stamp() core.Stamp {
+	s := core.Stamp{Wall: time.Now(), Boot: j.currentBoot}
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err == nil {
+		s.Monotonic = time.Duration(now.Nano())
+	}
+	return s
 }
 
 func closedChannel() <-chan struct{} {
@@ -74,14 +86,14 @@ func (j *Journal) Forget(id string) {
 	j.requestWrite(eventWriteDelay)
 }
 
-// SetSeen keeps t as the time up to which the runtime's events were processed; an earlier
-// t than the one kept is ignored. It never blocks. t gets to the disk together with
+// SetSeen keeps t as the time of the newest event of the runtime that was processed: the
+// newest in their order, because the engine's clock may be set back. It never blocks. t gets to the disk together with
 // earlier calls of Remember, or after them: call it after the Remember for what the
 // event changed, and no event counts as seen whose consequences are lost.
 func (j *Journal) SetSeen(runtime string, t time.Time) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if !t.After(j.seen[runtime]) {
+	if t.Equal(j.seen[runtime]) {
 		return
 	}
 	j.seen[runtime] = t
@@ -89,8 +101,8 @@ func (j *Journal) SetSeen(runtime string, t time.Time) {
 	j.requestWrite(seenWriteDelay)
 }
 
-// Seen returns the time up to which the runtime's events were processed, by this daemon
-// or an earlier one; zero when there was no event.
+// Seen returns the time of the newest event of the runtime that was processed, by this
+// daemon or an earlier one; zero when there was no event.
 func (j *Journal) Seen(runtime string) time.Time {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -15,8 +15,6 @@ import (
 	bolt "go.etcd.io/bbolt"
 	berrors "go.etcd.io/bbolt/errors"
 	"golang.org/x/sys/unix"
-
-	"healthd/supervisor/core"
 )
 
 // ErrLocked is wrapped by Open's error when another daemon uses the directory.
@@ -92,7 +90,11 @@ func (j *Journal) load(c *fileContent) {
 	j.ring, j.last, j.openedSeq = c.events, c.last, c.last
 	j.base = c.last - uint64(len(c.events)) // numbers of unreadable events are used again
 	j.boot = c.boot
-	j.memories = slices.SortedFunc(maps.Values(c.memories), func(a, b core.Memory) int { return strings.Compare(a.ID, b.ID) })
+	now := j.stamp()
+	for _, id := range slices.Sorted(maps.Keys(c.memories)) {
+		m := c.memories[id]
+		j.memories = append(j.memories, m.FromFile(now))
+	}
 	j.pendingWrites = pendingWrites{
 		persistent: true, current: c.memories, storedIDs: map[string]struct{}{}, dirtyIDs: map[string]struct{}{},
 		writtenSeq: c.last, seen: c.seen, handledBoot: c.boot, metaDirty: true, unreadable: c.unreadable, wake: make(chan struct{}, 1),

@@ -54,7 +54,7 @@ func (c *Collector) collectProbe(s sink, v *core.View, t core.ProbeType) {
 // afresh.
 func backoff(v *core.View, now time.Time) time.Duration {
 	s := &v.State
-	if !s.Lasting.Backoff.Active || s.Engine.State.Alive() && now.Sub(s.Health.BeganAt) > v.Spec.Backoff.ResetAfter {
+	if !s.Lasting.Backoff.Active || s.Engine.State.Alive() && now.Sub(s.Run.BeganAt) > v.Spec.Backoff.ResetAfter {
 		return 0
 	}
 	return s.Lasting.Backoff.Delay

@@ -26,7 +26,7 @@ func web(name, id string) *core.View {
 			Backoff: core.Backoff{ResetAfter: time.Hour},
 		},
 		Service: "shop",
-		State:   core.State{Kept: core.Kept{Engine: core.Engine{State: engine.Running}, Conditions: core.Conditions{Started: core.Condition{Status: true}, ContainerReady: core.Condition{Status: true}, Ready: core.Condition{Status: true}}, Lasting: core.Lasting{Backoff: core.BackoffState{Active: true, Delay: 20 * time.Second}}}, Health: core.Health{BeganAt: time.Now()}},
+		State:   core.State{Kept: core.Kept{Engine: core.Engine{State: engine.Running}, Run: core.Run{BeganAt: time.Now()}, Conditions: core.Conditions{Started: core.Condition{Status: true}, ContainerReady: core.Condition{Status: true}, Ready: core.Condition{Status: true}}, Lasting: core.Lasting{Backoff: core.BackoffState{Active: true, Delay: 20 * time.Second}}}},
 	}
 	v.Spec.Probes[core.Liveness] = &core.ProbeSpec{}
 	totals := &v.State.Totals
@@ -204,10 +204,10 @@ healthd_lifecycle_http_fallbacks_total{container="hooked"} 0
 
 func TestBackoffIsForgotten(t *testing.T) {
 	v := web("web-1", "a")
-	if got := backoff(v, v.State.Health.BeganAt.Add(59*time.Minute)); got != 20*time.Second {
+	if got := backoff(v, v.State.Run.BeganAt.Add(59*time.Minute)); got != 20*time.Second {
 		t.Errorf("before: %v", got)
 	}
-	if got := backoff(v, v.State.Health.BeganAt.Add(61*time.Minute)); got != 0 {
+	if got := backoff(v, v.State.Run.BeganAt.Add(61*time.Minute)); got != 0 {
 		t.Errorf("after: %v", got)
 	}
 }

@@ -1,0 +1,146 @@
+package runtime
+
+import (
+	"slices"
+	"time"
+)
+
+// Which run of its container an event belongs to follows from the order of the stream: an
+// engine tells the start of a run before all that happens to it. Times do not tell, because
+// an engine's clock may be set back between two runs. An inspection may show a new run before
+// the stream has come to its start event. Until then events are of an earlier run.
+
+// told is what events told of a container's newest run.
+type told struct {
+	start time.Time // of its start event, or its start if an inspection told it first; zero: neither did
+	kill  bool      // a signal that Container.Stops
+	stop  bool      // the signal that a stop begins with
+	// signals are the times of the newest signals.
+	signals []time.Time
+}
+
+// runHint says which run the next event of e belongs to.
+func (e *entry) runHint() RunHint {
+	h := RunHint{Newer: e.newer, Started: e.told.start}
+	if e.known != nil {
+		h.Run = e.known.Run()
+	}
+	return h
+}
+
+// toldOf returns what events told of c's run.
+func (e *entry) toldOf(c *Container) told {
+	if e.known != nil && e.known.Run() == c.Run() {
+		if e.newer {
+			return told{}
+		}
+		return e.told
+	}
+	if c.Run().IsStart(e.told.start) {
+		return e.told
+	}
+	return told{}
+}
+
+// noteStart takes in a start event.
+func (e *entry) noteStart(ev Event, now time.Time) {
+	e.told = told{start: ev.Time}
+	switch {
+	case e.known == nil:
+	case e.isOwnStart(ev):
+		e.startTold = true
+	case e.ofEarlierRun(ev, now): // its own is yet to come
+	default:
+		e.newer = true
+	}
+}
+
+// isOwnStart says that ev is the start event of the known run.
+func (e *entry) isOwnStart(ev Event) bool {
+	if !e.known.State.Alive() && ev.Time.After(e.known.FinishedAt) {
+		return false
+	}
+	return !e.startTold && !e.newer && e.known.Run().IsStart(ev.Time)
+}
+
+// ofEarlierRun says that an event belongs to a run before the known one, which an
+// inspection showed before the stream came to it. The start event of a run that the first
+// list of a connection showed may be long gone: there the engine's own times decide, for the
+// short time that its start event may take. A start in the engine's future shows that its
+// clock was set back since.
+func (e *entry) ofEarlierRun(ev Event, now time.Time) bool {
+	switch {
+	case e.known == nil, e.newer, e.startTold, !now.Before(e.startDue):
+		return false
+	case !e.found:
+		return true
+	}
+	return !ev.Time.IsZero() && ev.Time.Before(e.known.StartedAt) && !e.startInFuture
+}
+
+// noteObserved takes in that c is reported, of which e.known is still the container before.
+func (v *view) noteObserved(e *entry, c *Container, now time.Time) {
+	run := c.Run()
+	switch {
+	case c.State.Alive():
+		e.endShownAt = time.Time{}
+	case e.endShownAt.IsZero() || e.known.Run() != run:
+		e.endShownAt = now
+	}
+	switch {
+	case run == (Run{}), e.known != nil && e.known.Run() == run:
+		return
+	case run.IsStart(e.told.start):
+		e.newer, e.startTold = false, true
+		return
+	}
+	e.newer, e.startTold, e.found, e.told = false, false, !v.synced, told{}
+	if v.synced || e.shownInLife || v.engineKills && c.State.Alive() { // it began after the engine did
+		e.told.start = c.StartedAt
+	}
+	e.startDue, e.startInFuture = now.Add(startEventDelay), c.StartedAt.After(now.Add(v.clockOffset))
+}
+
+// endedLongAgo says that known's run ended so long ago that news of it cannot come any more.
+func (e *entry) endedLongAgo(now time.Time) bool {
+	return e.known != nil && !e.newer && !e.endShownAt.IsZero() && now.Sub(e.endShownAt) > startEventDelay
+}
+
+// noteLostStart takes in that the start event of a new run must be lost, because the run gets
+// a signal.
+func (e *entry) noteLostStart(ev Event) {
+	e.newer, e.told = true, told{start: ev.Time}
+}
+
+// splitCauses divides the events that came before the first Observed of a container into
+// those of the run that it shows and those of a later one. Those of earlier runs are dropped.
+func (e *entry) splitCauses(c *Container) (own, later []Update) {
+	run := c.Run()
+	startTold := slices.ContainsFunc(e.causes, func(u Update) bool { return run.IsStart(u.Of.Started) }) || run.IsStart(e.told.start)
+	for _, u := range e.causes {
+		switch {
+		case run.IsStart(u.Of.Started):
+			own = append(own, u)
+		case startTold, u.Of.Started.IsZero() && !u.Time.IsZero() && u.Time.Before(c.StartedAt):
+		case u.Of.Started.IsZero():
+			own = append(own, u)
+		default:
+			later = append(later, u)
+		}
+	}
+	for i := range own {
+		own[i].Of.Run = run
+	}
+	for i := range later {
+		later[i].Of.Run, later[i].Of.Newer = run, true
+	}
+	return own, later
+}
+
+// engineRestarted takes in that the engine has restarted: no start of its present life has
+// been told yet.
+func (v *view) engineRestarted() {
+	for _, e := range v.entries {
+		e.told.start, e.shownInLife = time.Time{}, false
+	}
+}
