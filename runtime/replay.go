@@ -56,23 +56,21 @@ func (h EventHistory) replay(since time.Time, isEvent bool) Replay {
 func (s *session) announce(since time.Time) error {
 	u := Update{Kind: Connected, Time: s.startedAt, SeenUntil: s.v.seenUntil(), ClockOffset: s.v.clockOffset}
 	isEvent := !s.v.newest.at.IsZero()
-	if s.v.connectedBefore || isEvent {
-		h, err := s.eventHistory(since)
-		if err == nil {
-			u.Replay = h.replay(since, isEvent)
-		}
-		switch {
-		case u.Replay == ReplayComplete && isEvent:
-			s.v.skipTo = since
-		case u.Replay != ReplayRestart: // nothing better than the times tells what is known
-			s.v.skipBefore = since
-		default:
-			u.EngineKills = !h.Oldest.IsZero() && !h.LiveRestore
-			s.v.engineKills = u.EngineKills
-			s.v.engineRestarted()
-		}
-	}
 	if !s.v.connectedBefore && !isEvent {
+		s.v.skipBefore = since
+		return s.send.one(u)
+	}
+	h, err := s.eventHistory(since)
+	if err == nil {
+		u.Replay = h.replay(since, isEvent)
+	}
+	switch {
+	case u.Replay == ReplayComplete && isEvent:
+		s.v.skipTo = since
+	case u.Replay == ReplayRestart:
+		u.EngineKills = !h.Oldest.IsZero() && !h.LiveRestore
+		s.v.engineRestarted(u.EngineKills)
+	case (!isEvent || err != nil) && !s.v.inFuture(since): // nothing better than the times tells what is known
 		s.v.skipBefore = since
 	}
 	return s.send.one(u)

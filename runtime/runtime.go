@@ -113,12 +113,13 @@ type RunHint struct {
 	Newer bool // a start event came since: the event is of a run after Run, not Observed yet
 	// Started is the time of the newest start that the engine told before the event; zero:
 	// none, in the engine's present life.
-	Started time.Time
+	Started   time.Time
+	StartLost bool // a newer start must have been, but its event is lost
 }
 
 // Old says that the engine has told of no start since it started itself: the run began
 // before.
-func (h RunHint) Old() bool { return h.Started.IsZero() }
+func (h RunHint) Old() bool { return h.Started.IsZero() && !h.StartLost }
 
 // startEventDelay is how long after a start its event may come. A later event is of
 // another start.

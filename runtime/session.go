@@ -260,10 +260,11 @@ func (s *session) inspect(now time.Time) {
 		s.inspectionStarts = append(s.inspectionStarts, now)
 		r, last := inspectResult{e: e, startedAt: now}, *e // a copy: the goroutine may not look at e
 		last.causes = slices.Clone(e.causes)
+		v := view{knownRun: s.v.knownRun, clockOffset: s.v.clockOffset}
 		s.wg.Go(func() {
 			ctx, cancel := context.WithTimeout(s.ctx, inspectTimeout)
 			defer cancel()
-			if r.c, r.err = s.w.Source.Inspect(ctx, e.id); r.err == nil && last.endUnexplained(r.c) {
+			if r.c, r.err = s.w.Source.Inspect(ctx, e.id); r.err == nil && v.endUnexplained(&last, r.c) {
 				r.kills = s.killEvents(r.c)
 			}
 			report(s.ctx, s.inspected, r)

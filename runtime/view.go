@@ -17,7 +17,8 @@ const (
 // inspections follow from a list, an event or an inspection. It does no I/O: it
 // puts the updates to send into out, and the containers to inspect into inspectQueue.
 type view struct {
-	wanted func(string, map[string]string) bool
+	wanted   func(string, map[string]string) bool
+	knownRun func(id string) Run // Watcher.KnownRun
 
 	entries         map[string]*entry
 	unwanted        map[string]struct{}            // IDs that wanted refused
@@ -270,7 +271,7 @@ func (v *view) entryOf(ev Event) *entry {
 // emitCause sends what only events say: signals, exit codes and stops.
 func (v *view) emitCause(e *entry, ev Event, now time.Time) {
 	if ev.Action == ActionKill && !v.replaying && e.endedLongAgo(now) {
-		e.noteLostStart(ev)
+		e.noteLostStart()
 	}
 	u := Update{ID: ev.ID, Time: ev.Time, Of: e.runHint(), Late: v.replaying}
 	switch ev.Action {

@@ -19,12 +19,12 @@ const (
 // alone does not explain it: it may be how the engine finished a stop. Of a container seen
 // for the first time this is so only if an event told its end; else the supervisor may know
 // it from its journal.
-func (e *entry) endUnexplained(c *Container) bool {
+func (v *view) endUnexplained(e *entry, c *Container) bool {
 	switch {
 	case c.State.Alive():
 		return false
 	case e.known == nil:
-		own, _ := e.splitCauses(c)
+		own, _ := v.splitCauses(e, c)
 		told := func(kind UpdateKind, signal int) bool {
 			return slices.ContainsFunc(own, func(u Update) bool { return u.Kind == kind && u.Signal == signal })
 		}
@@ -44,7 +44,7 @@ func (v *view) applyKills(e *entry, c *Container, kills []Event) {
 	}
 	told := e.toldOf(c).signals
 	if e.known == nil {
-		own, _ := e.splitCauses(c)
+		own, _ := v.splitCauses(e, c)
 		for _, u := range own {
 			told = append(told, u.Time)
 		}
@@ -134,7 +134,7 @@ func (v *view) observe(e *entry, c *Container, now time.Time) {
 	u := Update{Kind: Observed, ID: e.id, Container: c}
 	var newer []Update
 	if e.known == nil {
-		u.Causes, newer = e.splitCauses(c)
+		u.Causes, newer = v.splitCauses(e, c)
 		u.StateFromEvent = e.stateFromEvent
 	}
 	v.noteObserved(e, c, now)

@@ -13,6 +13,7 @@ import (
 // told is what events told of a container's newest run.
 type told struct {
 	start time.Time // of its start event, or its start if an inspection told it first; zero: neither did
+	lost  bool      // its start event is lost
 	kill  bool      // a signal that Container.Stops
 	stop  bool      // the signal that a stop begins with
 	// signals are the times of the newest signals.
@@ -21,7 +22,7 @@ type told struct {
 
 // runHint says which run the next event of e belongs to.
 func (e *entry) runHint() RunHint {
-	h := RunHint{Newer: e.newer, Started: e.told.start}
+	h := RunHint{Newer: e.newer, Started: e.told.start, StartLost: e.told.lost}
 	if e.known != nil {
 		h.Run = e.known.Run()
 	}
@@ -30,16 +31,18 @@ func (e *entry) runHint() RunHint {
 
 // toldOf returns what events told of c's run.
 func (e *entry) toldOf(c *Container) told {
-	if e.known != nil && e.known.Run() == c.Run() {
-		if e.newer {
-			return told{}
-		}
-		return e.told
-	}
-	if c.Run().IsStart(e.told.start) {
+	if e.toldStartOf(c) || e.known != nil && e.known.Run() == c.Run() && !e.newer {
 		return e.told
 	}
 	return told{}
+}
+
+// toldStartOf says that the newest start event is that of c's run, which is not known's.
+func (e *entry) toldStartOf(c *Container) bool {
+	if e.known != nil && (!e.newer || e.known.Run() == c.Run()) {
+		return false // it belongs to known's run, or to a newer one
+	}
+	return c.Run().IsStart(e.told.start)
 }
 
 // noteStart takes in a start event.
@@ -90,16 +93,19 @@ func (v *view) noteObserved(e *entry, c *Container, now time.Time) {
 	switch {
 	case run == (Run{}), e.known != nil && e.known.Run() == run:
 		return
-	case run.IsStart(e.told.start):
+	case e.toldStartOf(c):
 		e.newer, e.startTold = false, true
 		return
 	}
-	e.newer, e.startTold, e.found, e.told = false, false, !v.synced, told{}
+	e.newer, e.startTold, e.found, e.told = false, e.known == nil && v.knew(c), !v.synced, told{}
 	if v.synced || e.shownInLife || v.engineKills && c.State.Alive() { // it began after the engine did
 		e.told.start = c.StartedAt
 	}
-	e.startDue, e.startInFuture = now.Add(startEventDelay), c.StartedAt.After(now.Add(v.clockOffset))
+	e.startDue, e.startInFuture = now.Add(startEventDelay), v.inFuture(c.StartedAt)
 }
+
+// inFuture says that a time of the engine's is in its future: its clock was set back since.
+func (v *view) inFuture(at time.Time) bool { return at.After(time.Now().Add(v.clockOffset)) }
 
 // endedLongAgo says that known's run ended so long ago that news of it cannot come any more.
 func (e *entry) endedLongAgo(now time.Time) bool {
@@ -108,20 +114,25 @@ func (e *entry) endedLongAgo(now time.Time) bool {
 
 // noteLostStart takes in that the start event of a new run must be lost, because the run gets
 // a signal.
-func (e *entry) noteLostStart(ev Event) {
-	e.newer, e.told = true, told{start: ev.Time}
+func (e *entry) noteLostStart() {
+	e.newer, e.told = true, told{lost: true}
+}
+
+// knew says that the Watcher before observed c's run: its start event came then.
+func (v *view) knew(c *Container) bool {
+	return v.knownRun != nil && v.knownRun(c.ID) == c.Run() && c.Run() != Run{}
 }
 
 // splitCauses divides the events that came before the first Observed of a container into
 // those of the run that it shows and those of a later one. Those of earlier runs are dropped.
-func (e *entry) splitCauses(c *Container) (own, later []Update) {
-	run := c.Run()
+func (v *view) splitCauses(e *entry, c *Container) (own, later []Update) {
+	run, byTime := c.Run(), !v.knew(c) && !v.inFuture(c.StartedAt)
 	startTold := slices.ContainsFunc(e.causes, func(u Update) bool { return run.IsStart(u.Of.Started) }) || run.IsStart(e.told.start)
 	for _, u := range e.causes {
 		switch {
 		case run.IsStart(u.Of.Started):
 			own = append(own, u)
-		case startTold, u.Of.Started.IsZero() && !u.Time.IsZero() && u.Time.Before(c.StartedAt):
+		case startTold, byTime && u.Of.Started.IsZero() && !u.Time.IsZero() && u.Time.Before(c.StartedAt):
 		case u.Of.Started.IsZero():
 			own = append(own, u)
 		default:
@@ -139,7 +150,8 @@ func (e *entry) splitCauses(c *Container) (own, later []Update) {
 
 // engineRestarted takes in that the engine has restarted: no start of its present life has
 // been told yet.
-func (v *view) engineRestarted() {
+func (v *view) engineRestarted(kills bool) {
+	v.engineKills = kills
 	for _, e := range v.entries {
 		e.told.start, e.shownInLife = time.Time{}, false
 	}

@@ -68,6 +68,10 @@ type Watcher struct {
 	// The first subscription begins with that event, as far back as the engine's
 	// history goes. Zero means now.
 	Since time.Time
+	// KnownRun returns the run that a container was last observed with before Since, and
+	// the zero Run for others: events from then on are of that run or a newer one. It may be
+	// nil. Run's goroutine and others of it call it.
+	KnownRun func(id string) Run
 	// Relist is the time between two full lists; zero means DefaultRelist.
 	Relist time.Duration
 	// Wanted says which containers to report; nil means all. Its answer for a
@@ -84,6 +88,7 @@ type Watcher struct {
 // tries again with a back-off, for ever.
 func (w *Watcher) Run(ctx context.Context, send func(context.Context, Update) error) error {
 	v := newView(w.Wanted)
+	v.knownRun = w.KnownRun
 	v.newest.at = w.Since
 	s := &sender{ctx: ctx, runtime: w.Name, send: send}
 	reason, delay, lost := RelistStart, reconnectMin, false

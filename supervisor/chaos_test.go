@@ -62,14 +62,19 @@ type chaosHost struct {
 	rebooted     bool
 	lossPerMille int // events of 1,000 that are lost
 	historyCap   int
+	clocks       bool          // people set clocks
+	boots        int           // of the host
+	wallStep     time.Duration // how far its clock was set ahead at the newest boot
 	callsFail    bool
 	callsHang    bool
 	hangingCalls int // calls that no one will answer
 	quiet        bool
 	engineBusy   bool // an action on the engine is under way
 
-	disturbedAt    time.Time // when something last kept healthd from its work
-	connectedSince time.Time // since when the daemon is connected; zero: it is not
+	disturbedAt      time.Time // when something last kept healthd from its work
+	connectedSince   time.Time // since when the daemon is connected; zero: it is not
+	unwatchedSince   time.Time // end of the newest connection
+	firstConnectedAt time.Time // first connection ever
 
 	wg       sync.WaitGroup
 	lines    []chaosLine
@@ -98,7 +103,10 @@ func newChaos(t *testing.T, seed int) *chaosHost {
 	if r.IntN(3) == 0 {
 		h.guard = core.Guard{MaxRestarts: 2, Window: time.Minute}
 	}
-	h.engine = &chaosEngine{host: h, up: true, ended: make(chan struct{}), startedAt: time.Now()}
+	h.engine = &chaosEngine{host: h, up: true, ended: make(chan struct{}), order: make(map[int64]int)}
+	if h.clocks = r.IntN(2) == 0; h.clocks {
+		h.engine.setClock(r)
+	}
 	for _, t := range h.templates {
 		h.specs[t.name] = t.spec(r)
 		c := h.engine.create(t)

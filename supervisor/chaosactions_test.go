@@ -40,6 +40,11 @@ var chaosActions = []chaosAction{
 	{3, "SIGTERM to healthd", (*chaosHost).terminateDaemon},
 	{4, "SIGKILL to healthd", (*chaosHost).killDaemon},
 	{1, "power failure", (*chaosHost).reboot},
+	{6, "sets the engine's clock", func(h *chaosHost, _ *chaosContainer) {
+		if h.clocks {
+			h.locked(func() { h.engine.setClock(h.r) })
+		}
+	}},
 }
 
 var chaosActionsWeight = func() (n int) {

@@ -23,7 +23,7 @@ func (h *chaosHost) checkCall(d *chaosDaemon, c *chaosContainer, what string) {
 	}
 	if what == "start" {
 		c.startedForProbe = v.State.Action.Restart.ByProbe()
-		asked := c.opSignal.connected == d.number && h.engine.hasEvent(c.opSignal.at) && !c.lookupFailed && time.Since(c.opSignal.at) > 200*time.Millisecond
+		asked := c.opSignal.connected == d.number && h.engine.hasEvent(c.opSignal.eventAt) && !c.lookupFailed && time.Since(c.opSignal.at) > 200*time.Millisecond
 		c.daemonKnew = c.opSignal.run == c.run && (asked || d.knowsSignal(c))
 		return
 	}
@@ -126,7 +126,7 @@ func (h *chaosHost) checkReady(c *chaosContainer) {
 	if v == nil || !v.State.Conditions.Ready.Status || c.info.State == runtime.Running || v.State.Lost {
 		return
 	}
-	since := c.info.FinishedAt
+	since := c.endedAt
 	if c.info.State == runtime.Paused {
 		since = c.pausedAt
 	}

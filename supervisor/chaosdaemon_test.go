@@ -49,7 +49,7 @@ func (h *chaosHost) bootDaemon(rebooted bool) {
 	}
 	past := make([]core.Memory, 0, len(h.disk.memories))
 	for _, id := range slices.Sorted(maps.Keys(h.disk.memories)) {
-		past = append(past, h.disk.memories[id])
+		past = append(past, h.fromDisk(h.disk.memories[id]))
 		if m := h.disk.memories[id]; *seedFlag > 0 {
 			h.logf("    remembered: %s alive %v stopping %v restart %v killed %v stopped %v maybe by the engine %v held %v", m.Name, m.Engine.State.Alive(), m.Action.Stopping, m.Action.Restart, h.sinceStart(m.Ending.First), m.Ending.By == core.EndedByOperator, m.Ending.MaybeEngine, m.Lasting.Held)
 		}
@@ -67,6 +67,7 @@ func (h *chaosHost) bootDaemon(rebooted bool) {
 	watching, stopWatching := context.WithCancel(context.Background())
 	watcher := runtime.Watcher{
 		Name: "docker", Source: d, Since: seen, Relist: chaosRelist, Refresh: d.refresh,
+		KnownRun: func(id string) runtime.Run { return d.loaded[id].Run.ID },
 		Wanted: func(name string, _ map[string]string) bool {
 			h.mu.Lock()
 			defer h.mu.Unlock()
@@ -80,6 +81,24 @@ func (h *chaosHost) bootDaemon(rebooted bool) {
 		d.flush()
 		close(d.ended)
 	})
+}
+
+// stamp is the present moment by the host's clocks.
+func (h *chaosHost) stamp() core.Stamp {
+	return core.Stamp{Wall: time.Now(), Monotonic: time.Since(h.startedAt), Boot: fmt.Sprint("boot ", h.boots)}
+}
+
+// fromDisk returns what a daemon reads of a memory. If the clock was set at the boot, what
+// was written before is by another clock.
+func (h *chaosHost) fromDisk(m core.Memory) core.Memory {
+	now := h.stamp()
+	if written := m.Written; written.Boot != now.Boot {
+		moved := written
+		moved.Wall = written.Wall.Add(-h.wallStep)
+		m = m.FromFile(moved)
+		m.Written = moved
+	}
+	return m.FromFile(now)
 }
 
 const chaosRelist = 30 * time.Second
@@ -137,6 +156,7 @@ func (d *chaosDaemon) deliver(ctx context.Context, u runtime.Update) error {
 		}
 	case runtime.Connected:
 		d.host.logf("%s connects, replay %d", d.name(), u.Replay)
+		d.host.noteConnected()
 	}
 	d.host.mu.Unlock()
 	return d.sup.Deliver(ctx, u)
@@ -153,7 +173,7 @@ func (d *chaosDaemon) Record(e core.Event) {
 
 // Remember implements Store.
 func (d *chaosDaemon) Remember(m core.Memory) <-chan struct{} {
-	return d.write(m.ID, func(disk *chaosDisk) { disk.memories[m.ID] = m })
+	return d.write(m.ID, func(disk *chaosDisk) { disk.memories[m.ID] = m.ForFile(d.host.stamp()) })
 }
 
 // Forget implements Store.
@@ -163,7 +183,7 @@ func (d *chaosDaemon) Forget(id string) {
 
 // SetSeen implements Store.
 func (d *chaosDaemon) SetSeen(_ string, at time.Time) {
-	d.write("seen", func(disk *chaosDisk) { disk.seen = later(disk.seen, at) })
+	d.write("seen", func(disk *chaosDisk) { disk.seen = at })
 }
 
 // write puts a change onto the disk, in order, a little later. Sometimes the disk hangs.

@@ -3,6 +3,7 @@ package supervisor
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -42,9 +43,11 @@ type chaosEngine struct {
 	streams          []*chaosStream
 	clock            time.Time     // the newest time that it showed
 	clockOffset      time.Duration // how far it is ahead
+	clockSetAt       time.Time
 	created          int
-	startedAt        time.Time
-	endEventsLost    bool // events of its shutdown were lost
+	order            map[int64]int // numbers of all events ever, by their times in nanoseconds
+	lifeBegan        int           // number of the newest event of an earlier life
+	endEventsLost    bool          // events of its shutdown were lost
 }
 
 // chaosContainer is one container, and what the test knows about it.
@@ -52,6 +55,7 @@ type chaosContainer struct {
 	template     *chaosTemplate
 	info         runtime.Container
 	run          int
+	beganAt      time.Time     // start of that run
 	runEnded     chan struct{} // closed when the present run has ended
 	gone         bool
 	stoppedByAPI bool // by an API call: the engine's own restart policy is off until a start
@@ -70,14 +74,34 @@ const chaosHistory = 256
 // now is the present time by the engine's clock.
 func (e *chaosEngine) now() time.Time { return time.Now().Add(e.clockOffset) }
 
-// stamp is now, but never the same time twice in a row.
+// stamp is now, but never the same time twice, as long as nobody sets the clock, and no time
+// of an event.
 func (e *chaosEngine) stamp() time.Time {
 	at := e.now()
 	if d := at.Sub(e.clock); d <= 0 && d > -time.Millisecond {
 		at = e.clock.Add(1)
 	}
+	for e.order[at.UnixNano()] > 0 {
+		at = at.Add(1)
+	}
 	e.clock = at
 	return at
+}
+
+// setClock sets the engine's clock.
+func (e *chaosEngine) setClock(r *rand.Rand) {
+	steps := []time.Duration{50 * time.Millisecond, time.Second, 5 * time.Second, time.Minute, 10 * time.Minute, 2 * time.Hour, 10000 * time.Hour}
+	step := time.Duration(1 + r.Int64N(int64(steps[r.IntN(len(steps))])))
+	switch r.IntN(5) {
+	case 0:
+		e.clockOffset = 0
+	case 1, 2:
+		e.clockOffset += step
+	default:
+		e.clockOffset -= step
+	}
+	e.clockSetAt = time.Now()
+	e.host.logf("the engine's clock is now %v ahead", e.clockOffset)
 }
 
 func (e *chaosEngine) find(id string) *chaosContainer {
@@ -129,7 +153,7 @@ func fingerprintOf(c *runtime.Container) string {
 func (e *chaosEngine) beginRun(c *chaosContainer, by actor) {
 	c.run++
 	c.runEnded, c.stoppedByAPI, c.hung = make(chan struct{}), false, false
-	c.info.State, c.info.StartedAt = runtime.Running, e.stamp()
+	c.info.State, c.info.StartedAt, c.beganAt = runtime.Running, e.stamp(), time.Now()
 	c.info.Fingerprint = fingerprintOf(&c.info)
 	e.host.noteRunBegan(c, by)
 	e.emit(c, runtime.ActionStart, 0)
@@ -290,6 +314,7 @@ func (e *chaosEngine) emit(c *chaosContainer, action runtime.Action, number int)
 	if !e.up && !e.killingLeftovers {
 		return ev.Time
 	}
+	e.order[ev.Time.UnixNano()] = len(e.order) + 1
 	e.history = append(e.history, ev)
 	if len(e.history) > e.host.historyCap {
 		e.history, e.historyCut = e.history[1:], true

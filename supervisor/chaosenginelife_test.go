@@ -108,7 +108,7 @@ func (e *chaosEngine) comeUp(live bool) {
 // beginLife begins a new life of the engine.
 func (e *chaosEngine) beginLife() {
 	e.life++
-	e.startedAt = e.stamp()
+	e.lifeBegan = len(e.order)
 	e.ended = make(chan struct{})
 }
 

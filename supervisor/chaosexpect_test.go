@@ -49,8 +49,9 @@ type chaosRecord struct {
 // operatorSignal is a signal that an operator has sent.
 type operatorSignal struct {
 	run        int
-	life       int       // the engine's, at that time
-	at         time.Time // the time of the event
+	life       int // the engine's, at that time
+	at         time.Time
+	eventAt    time.Time // by the engine's clock
 	survivable bool      // the process may survive it
 	readAt     map[actor]time.Time
 	connected  actor  // the daemon that was connected then; 0: none
@@ -91,7 +92,7 @@ func (c *chaosContainer) signalState() signalState {
 
 // answersProbe says whether the process answers a probe with success.
 func (c *chaosContainer) answersProbe(probe core.ProbeType) bool {
-	up := c.info.State == runtime.Running && time.Since(c.info.StartedAt) >= c.template.startupTime
+	up := c.info.State == runtime.Running && time.Since(c.beganAt) >= c.template.startupTime
 	if probe == core.Readiness {
 		return up && !c.notReady && !c.hung
 	}
@@ -111,16 +112,16 @@ func (h *chaosHost) noteRunBegan(c *chaosContainer, by actor) {
 }
 
 // noteSignal notes a signal.
-func (h *chaosHost) noteSignal(c *chaosContainer, signal int, by actor, at time.Time) {
+func (h *chaosHost) noteSignal(c *chaosContainer, signal int, by actor, eventAt time.Time) {
 	switch {
 	case signal == 1:
 	case by == byOperator:
-		if c.signalState() == noSignal { // only the first signal counts
+		if c.signalState() != freshSignal { // only the first signal counts
 			var connected actor
 			if h.daemon != nil && !h.connectedSince.IsZero() {
 				connected = h.daemon.number
 			}
-			c.opSignal = operatorSignal{connected: connected, run: c.run, life: h.engine.life, at: at, survivable: signal != killSignal, readAt: make(map[actor]time.Time), ambiguous: h.ambiguity(c, signal)}
+			c.opSignal = operatorSignal{connected: connected, run: c.run, life: h.engine.life, at: time.Now(), eventAt: eventAt, survivable: signal != killSignal, readAt: make(map[actor]time.Time), ambiguous: h.ambiguity(c, signal)}
 		} else {
 			c.opSignal.survivable = c.opSignal.survivable && signal != killSignal
 		}
@@ -149,7 +150,7 @@ func (h *chaosHost) ambiguity(c *chaosContainer, signal int) string {
 
 // noteRunEnded notes that a run has ended, and sets what must follow.
 func (h *chaosHost) noteRunEnded(c *chaosContainer, by actor) {
-	if c.info.FinishedAt.Sub(c.info.StartedAt) > chaosReset {
+	if time.Since(c.beganAt) > chaosReset {
 		c.failures = 0
 	}
 	c.failures++

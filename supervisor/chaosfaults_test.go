@@ -95,6 +95,11 @@ func (h *chaosHost) reboot(c *chaosContainer) {
 	h.locked(func() {
 		h.engine.goDown()
 		h.rebooted = h.daemon == nil
+		h.boots++
+		if h.clocks {
+			h.engine.setClock(h.r)
+			h.wallStep = h.engine.clockOffset
+		}
 		h.nextDaemonAt = time.Now().Add(away)
 		h.afterFunc(away, func() { h.engine.comeUp(false); h.engineBusy = false })
 	})

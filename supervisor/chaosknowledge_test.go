@@ -13,7 +13,7 @@ func (h *chaosHost) noteEventRead(d *chaosDaemon, ev runtime.Event) {
 		return
 	}
 	for _, c := range h.engine.containers {
-		if c.info.ID == ev.ID && c.opSignal.at.Equal(ev.Time) && c.opSignal.readAt != nil {
+		if c.info.ID == ev.ID && c.opSignal.eventAt.Equal(ev.Time) && c.opSignal.readAt != nil {
 			if c.opSignal.readAt[d.number].IsZero() {
 				c.opSignal.readAt[d.number] = time.Now()
 			}
@@ -72,11 +72,11 @@ func (h *chaosHost) checkSubscription(d *chaosDaemon, since time.Time) {
 		return
 	}
 	for _, ev := range h.engine.history {
-		if ev.Action != runtime.ActionKill || !ev.Time.Before(since) {
+		if ev.Action != runtime.ActionKill || h.engine.order[ev.Time.UnixNano()] >= h.engine.order[since.UnixNano()] {
 			continue
 		}
 		for _, c := range h.engine.containers {
-			if c.info.ID == ev.ID && c.opSignal.at.Equal(ev.Time) && c.mustHaveStored(d) {
+			if c.info.ID == ev.ID && c.opSignal.eventAt.Equal(ev.Time) && c.mustHaveStored(d) {
 				h.fail("%s: the daemon stored an operator's signal as seen, but did not remember it", c.template.name)
 			}
 		}
@@ -89,6 +89,8 @@ func (h *chaosHost) checkSubscription(d *chaosDaemon, since time.Time) {
 func (c *chaosContainer) mustHaveStored(d *chaosDaemon) bool {
 	switch {
 	case c.gone, c.template.autoRemove, !c.lossAt.IsZero(), d.loaded[c.info.ID].Run.ID != c.info.Run():
+		return false
+	case c.opSignal.at.Before(d.host.firstConnectedAt):
 		return false
 	case c.expect == either, c.uncertainRun == c.run, c.restartAskedRun == c.run:
 		return false
@@ -105,7 +107,7 @@ func (h *chaosHost) noteMissedHistory(d *chaosDaemon, since time.Time) {
 		}
 	}
 	full := len(e.history) >= h.historyCap*200/chaosHistory
-	if e.startedAt.After(since) && !full && !h.disk.seen.IsZero() {
+	if e.order[since.UnixNano()] < e.lifeBegan && !full && !h.disk.seen.IsZero() {
 		return // it is clear that the engine was restarted
 	}
 	for _, c := range e.containers {
@@ -128,10 +130,28 @@ func (h *chaosHost) makeEngineEndUncertain(d *chaosDaemon, why string) {
 // noteDisconnect notes that no daemon is connected to the engine from now on.
 func (h *chaosHost) noteDisconnect() {
 	h.noteOutlived()
+	if !h.connectedSince.IsZero() {
+		h.unwatchedSince = time.Now()
+	}
 	h.connectedSince, h.disturbedAt = time.Time{}, time.Now()
 	if h.engine.shuttingDown { // the daemon has stored only a part of the shutdown
 		h.engine.endEventsLost = true
 		h.makeEngineEndUncertain(nil, "no daemon gets the rest of the engine's shutdown")
+	}
+}
+
+// noteConnected notes what a connection cannot tell.
+func (h *chaosHost) noteConnected() {
+	if h.firstConnectedAt.IsZero() {
+		h.firstConnectedAt = time.Now()
+	}
+	if !h.engine.clockSetAt.After(h.unwatchedSince) {
+		return
+	}
+	for _, c := range h.engine.containers {
+		if c.endUnseen {
+			c.makeUncertain("its engine's clock was set while nobody watched: it may seem to have ended long before its engine")
+		}
 	}
 }
 
@@ -152,7 +172,7 @@ func (h *chaosHost) noteOutlived() {
 // knownSince is when healthd knew of the container's end, at the latest.
 func (h *chaosHost) knownSince(c *chaosContainer) time.Time {
 	since := later(later(c.endedAt, h.connectedSince), later(h.disturbedAt, c.disturbedAt))
-	if c.lossAt.After(c.info.StartedAt) {
+	if c.lossAt.After(c.beganAt) {
 		since = since.Add(2 * chaosRelist)
 	}
 	return since

@@ -140,7 +140,7 @@ func (d *chaosDaemon) EventHistory(ctx context.Context, at time.Time) (runtime.E
 	if len(e.history) > 0 {
 		m.Oldest = e.history[0].Time
 	}
-	if !m.HasEvent && (m.Full || !m.Oldest.IsZero() && !m.Oldest.After(at)) {
+	if !m.HasEvent && (m.Full || e.order[at.UnixNano()] == 0) {
 		d.host.makeEngineEndUncertain(d, "the engine has dropped too many events")
 	}
 	return m, nil

@@ -132,6 +132,7 @@ func (l *loop) firstSight(e *entry, u update) (first, unwatched bool) {
 type engineLife struct {
 	replay      runtime.Replay // ReplayComplete once all its containers are known again
 	kills       bool           // at its start the engine killed all runs that were still there
+	lostAt      time.Time      // when the connection was lost; zero: this daemon had none, or still has it
 	clockOffset time.Duration  // how far its clock is ahead of healthd's
 }
 
@@ -148,6 +149,10 @@ func (l *loop) engineNow(runtime string) time.Time {
 // lost takes in that the connection to a runtime is lost. healthd touches none of its
 // containers until the runtime is back.
 func (l *loop) lost(u update) {
+	if life := l.engines[u.Runtime]; life.lostAt.IsZero() && l.runtimeView(u.Runtime).Up {
+		life.lostAt = time.Now()
+		l.engines[u.Runtime] = life
+	}
 	v := l.runtimeView(u.Runtime)
 	v.Up, v.Err = false, u.Err
 	l.board.runtimes.Store(u.Runtime, v)
@@ -159,7 +164,7 @@ func (l *loop) lost(u update) {
 
 // connected takes in how many of the missed events the engine sends again.
 func (l *loop) connected(u update) {
-	life := engineLife{replay: u.Replay, kills: u.EngineKills, clockOffset: u.ClockOffset}
+	life := engineLife{replay: u.Replay, kills: u.EngineKills, lostAt: l.engines[u.Runtime].lostAt, clockOffset: u.ClockOffset}
 	if !l.runtimeView(u.Runtime).Synced && l.config.Rebooted {
 		life.replay = runtime.ReplayRestart
 	}
@@ -195,7 +200,7 @@ func (l *loop) synced(u update) {
 		l.back(u)
 	}
 	life := l.engines[u.Runtime]
-	life.replay, life.clockOffset = runtime.ReplayComplete, u.ClockOffset // healthd misses no event from now on
+	life.replay, life.lostAt, life.clockOffset = runtime.ReplayComplete, time.Time{}, u.ClockOffset // healthd misses no event from now on
 	l.engines[u.Runtime] = life
 	if back {
 		l.config.Publisher.Changed() // a container that is not on the board by now is gone
@@ -233,8 +238,10 @@ func (l *loop) findEndedBeforeEngine(name string) {
 			slack = max(slack, e.container.StopTimeout+engineShutdown)
 		}
 	}
+	lostAt := l.engines[name].lostAt
+	short := !lostAt.IsZero() && time.Since(lostAt) < slack // nothing can have ended long before
 	for _, e := range all {
-		if e.maybeWithEngine && e.state.Run.Exit.FinishedAt.Before(last.Add(-slack)) {
+		if e.maybeWithEngine && !short && e.state.Run.Exit.FinishedAt.Before(last.Add(-slack)) {
 			l.step(e, &core.Input{Kind: core.EndedBeforeEngine})
 		}
 		e.maybeWithEngine = false

@@ -177,7 +177,7 @@ func (d *daemon) servers() []server {
 	}})
 	for _, e := range d.engines {
 		w := runtime.Watcher{
-			Name: e.name, Source: e.rivals, Since: d.journal.Seen(e.name), Relist: e.relist,
+			Name: e.name, Source: e.rivals, Since: d.journal.Seen(e.name), KnownRun: knownRuns(d.journal, e.name), Relist: e.relist,
 			Wanted: d.wanted, Refresh: e.refresh, Log: d.log,
 		}
 		servers = append(servers, server{"watch " + e.name, func(ctx context.Context) error {

@@ -7,6 +7,9 @@ import (
 	"sync"
 
 	"go.uber.org/zap"
+
+	"healthd/runtime"
+	"healthd/supervisor/journal"
 )
 
 // runJournal writes the journal to the disk and its events to the log. stop ends both after
@@ -35,6 +38,17 @@ func (d *daemon) acknowledgeBoot(ctx context.Context) {
 	if err := d.supervisor.Ping(ctx); err == nil { // all that follows is remembered by now
 		d.journal.BootTaken()
 	}
+}
+
+// knownRuns returns which runs of a runtime's containers the last daemon knew.
+func knownRuns(j *journal.Journal, name string) func(id string) runtime.Run {
+	known := make(map[string]runtime.Run)
+	for _, m := range j.Memories() {
+		if m.Runtime == name {
+			known[m.ID] = m.Run.ID
+		}
+	}
+	return func(id string) runtime.Run { return known[id] }
 }
 
 // bootID returns the kernel's ID of the host's present boot; empty when it is unknown.

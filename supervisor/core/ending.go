@@ -63,7 +63,7 @@ type Ending struct {
 	First       time.Time `json:"first,omitzero"`        // engine's time of the first one; zero: none
 	FirstSignal int       `json:"firstSignal,omitempty"` // number of the first one
 	Overtaken   Cause     `json:"overtaken,omitempty"`   // why healthd was stopping the run when First came
-	Next        time.Time `json:"next,omitzero"`         // engine's time of the first one to a newer run, which healthd has not observed yet; zero: none
+	Next        NextRun   `json:"next,omitzero"`         // to a newer run, which healthd has not observed yet
 	ForgetAt    time.Time `json:"forgetAt,omitzero"`     // when a run that still lives has survived them
 	Survived    bool      `json:"survived,omitempty"`    // the run has survived stop signals
 	CarriedOut  bool      `json:"carriedOut,omitempty"`  // the engine carried out a stop request of others, told after the end
@@ -75,6 +75,12 @@ type Ending struct {
 	WithEngine  bool `json:"withEngine,omitempty"`  // the run ended with its engine, which restarted
 	LongBefore  bool `json:"longBefore,omitempty"`  // but the run had ended long before the engine did
 	Unwatched   bool `json:"unwatched,omitempty"`   // nobody watched the engine when the run ended
+}
+
+// NextRun is a stop signal of others to a run that healthd has not observed yet.
+type NextRun struct {
+	At      time.Time `json:"at,omitzero"`      // engine's time of the first one; zero: none
+	Started time.Time `json:"started,omitzero"` // time of that run's start event; zero: not known
 }
 
 // EngineLife is what healthd knows of the time since the engine's last start.
@@ -111,11 +117,11 @@ func (e *Ending) Signalled() bool { return !e.First.IsZero() }
 
 // next returns the evidence that the next run begins with: a stop signal for it may be
 // told before healthd observes it.
-func (e *Ending) next() Ending {
-	if e.Next.IsZero() {
+func (e *Ending) next(run runtime.Run) Ending {
+	if e.Next.At.IsZero() || !e.Next.Started.IsZero() && !run.IsStart(e.Next.Started) { // none, or it was for a run in between
 		return Ending{Heard: e.Heard}
 	}
-	return Ending{First: e.Next, ForgetAt: e.ForgetAt, MaybeEngine: e.MaybeEngine, Heard: e.Heard}
+	return Ending{First: e.Next.At, ForgetAt: e.ForgetAt, MaybeEngine: e.MaybeEngine, Heard: e.Heard}
 }
 
 // evidence is what Ending compares news with: the run, and healthd's own calls.
@@ -196,7 +202,7 @@ func (e *Ending) signal(s signal, v *evidence) meaning {
 		return meansNothing
 	case which == nextRun: // also if it was heard of before, as one to the present run: its start event may be lost
 		e.heard(s.at)
-		e.noteNext(s.at)
+		e.noteNext(s.news)
 		return meansNextRun
 	case e.heard(s.at):
 		return meansNothing
@@ -242,9 +248,9 @@ func (e *Ending) noteOwn(s signal, v *evidence) {
 }
 
 // noteNext notes a stop signal of others to a run that healthd has not observed yet.
-func (e *Ending) noteNext(at time.Time) {
-	if e.Next.IsZero() {
-		e.Next = at
+func (e *Ending) noteNext(n news) {
+	if e.Next.At.IsZero() || !e.Next.Started.Equal(n.of.Started) {
+		e.Next = NextRun{n.at, n.of.Started}
 	}
 	e.MaybeEngine = true
 }
@@ -311,7 +317,7 @@ func (e *Ending) carriedOut(n news, v *evidence) meaning {
 	case which == earlierRun, v.stopping != NoCause:
 		return meansNothing
 	case which == nextRun:
-		e.noteNext(n.at)
+		e.noteNext(n)
 		return meansNextRun
 	case v.alive: // the news of the end has not come yet
 		if !e.Signalled() {
@@ -333,7 +339,7 @@ func (e *Ending) engineRestarted() {
 	if !e.MaybeEngine {
 		return
 	}
-	e.First, e.Next, e.CarriedOut, e.MaybeEngine = time.Time{}, time.Time{}, false, false
+	e.First, e.Next, e.CarriedOut, e.MaybeEngine = time.Time{}, NextRun{}, false, false
 	e.Heard = [4]int64{}
 	e.WithEngine = e.By == EndedByOperator
 }

@@ -66,7 +66,7 @@ func (t *stepper) signalled(in *Input) {
 // healthd has not seen yet, and stops it.
 func (t *stepper) yieldNextRun() {
 	if t.Action.Call != StartCall && t.Action.Restart != NoCause {
-		t.Ending.First = t.Ending.Next
+		t.Ending.First = t.Ending.Next.At
 		t.endedBy(EndedByOperator)
 	}
 }
