@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -22,14 +21,17 @@ import (
 )
 
 // proxy is between healthd and an engine's socket, and injects the faults that a test wants.
-// It does not change what it passes on, including hijacked connections of execs.
+// It does not change what it passes on, including hijacked connections of execs. Only when its
+// clock was set, it changes times.
 type proxy struct {
 	t        *testing.T
 	path     string // of its own socket
 	upstream *http.Transport
 	forward  *httputil.ReverseProxy
+	clock    engineClock
 
 	mu      sync.Mutex
+	root    string       // the engine's directory; empty before it was needed
 	server  *http.Server // nil while connections are refused
 	faults  []fault
 	calls   []string
@@ -70,10 +72,11 @@ func startProxy(t *testing.T, e *dockertest.Engine) *proxy {
 		DisableKeepAlives: true,
 	}
 	p.forward = &httputil.ReverseProxy{
-		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(&url.URL{Scheme: "http", Host: "docker"}) },
-		Transport:     p.upstream,
-		FlushInterval: -1,
-		ErrorHandler:  func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
+		Rewrite:        func(r *httputil.ProxyRequest) { r.SetURL(&url.URL{Scheme: "http", Host: "docker"}) },
+		Transport:      p.upstream,
+		FlushInterval:  -1,
+		ModifyResponse: p.shiftAnswer,
+		ErrorHandler:   func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
 	}
 	p.accept()
 	t.Cleanup(func() {
@@ -178,12 +181,13 @@ func callOf(r *http.Request) string {
 }
 
 func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w = &datedWriter{ResponseWriter: w, clock: &p.clock}
 	call := callOf(r)
 	if act := p.takeFault(call); act != nil {
 		act(w, r)
 		return
 	}
-	if call == "GET /events" && !r.URL.Query().Has("until") {
+	if call == "GET /events" {
 		p.events(w, r)
 		return
 	}
@@ -224,34 +228,6 @@ func (p *proxy) notify(r *http.Request) {
 	}
 }
 
-// events passes on an event stream line by line.
-func (p *proxy) events(w http.ResponseWriter, r *http.Request) {
-	began := time.Now()
-	answer, err := p.send(r)
-	if err != nil {
-		panic(http.ErrAbortHandler)
-	}
-	defer answer.Body.Close()
-	w.Header().Set("Content-Type", answer.Header.Get("Content-Type"))
-	w.WriteHeader(answer.StatusCode)
-	flush := http.NewResponseController(w)
-	_ = flush.Flush()
-	for lines := bufio.NewReader(answer.Body); ; {
-		line, err := lines.ReadBytes('\n')
-		if err != nil {
-			panic(http.ErrAbortHandler) // as an engine that has gone
-		}
-		if !p.waitForEventsResumed(r.Context()) {
-			return
-		}
-		if p.isDropped(line, began) {
-			continue
-		}
-		_, _ = w.Write(line)
-		_ = flush.Flush()
-	}
-}
-
 func (p *proxy) waitForEventsResumed(ctx context.Context) bool {
 	p.mu.Lock()
 	stalled := p.stalled
@@ -283,6 +259,14 @@ func (p *proxy) send(r *http.Request) (*http.Response, error) {
 	out := r.Clone(r.Context())
 	out.URL.Scheme, out.URL.Host, out.RequestURI = "http", "docker", ""
 	return p.upstream.RoundTrip(out)
+}
+
+func (p *proxy) get(ctx context.Context, path string) (*http.Response, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://docker"+path, nil)
+	if err != nil {
+		return nil, err
+	}
+	return p.upstream.RoundTrip(r)
 }
 
 // hang never answers, and does not pass the request on.
