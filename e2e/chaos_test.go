@@ -13,8 +13,9 @@ import (
 )
 
 var (
-	chaosFor  = flag.Duration("chaos", 10*time.Second, "how long chaos reigns")
-	chaosSeed = flag.Uint64("chaos-seed", 1, "the number by which TestChaos chooses what goes wrong; 0: another each time")
+	chaosFor    = flag.Duration("chaos", 10*time.Second, "how long chaos reigns")
+	chaosSeed   = flag.Uint64("chaos-seed", 1, "the number by which TestChaos chooses what goes wrong; 0: another each time")
+	chaosClocks = flag.Bool("chaos-clocks", false, "whether the engine's clock is set during chaos")
 )
 
 const (
@@ -24,7 +25,8 @@ const (
 )
 
 // TestChaos runs 30 containers of all kinds under random operator actions, crashes, a lossy
-// proxy, and restarts of healthd and the engine. A model knows what the operators want.
+// proxy, and restarts of healthd and the engine. With -chaos-clocks, the engine's clock is set,
+// too, which changes nothing of what is expected. A model knows what the operators want.
 // healthd is compared with it all the time, and once more when the faults have ended.
 //
 // What healthd cannot know is not tested: no operator stops anything while the event
@@ -36,7 +38,7 @@ func TestChaos(t *testing.T) {
 	if seed == 0 {
 		seed = 1 + rand.Uint64N(1_000_000)
 	}
-	t.Logf("-chaos=%v -chaos-seed=%d", *chaosFor, seed)
+	t.Logf("-chaos=%v -chaos-seed=%d -chaos-clocks=%v", *chaosFor, seed, *chaosClocks)
 	c := newChaos(t, seed)
 	c.populate()
 	before := c.lowestResources()
@@ -145,6 +147,9 @@ func (c *chaos) runFaults(during time.Duration) {
 	for i := range chaosOperators {
 		c.operating.Go(func() { c.runOperator(rand.New(rand.NewPCG(c.seed, uint64(i)+1))) })
 	}
+	if *chaosClocks {
+		c.operating.Go(func() { c.setClocks(rand.New(rand.NewPCG(c.seed, 2000))) })
+	}
 	// The last healthd must live long enough to leak something.
 	r, mortal := rand.New(rand.NewPCG(c.seed, 1000)), time.Now().Add(during*2/3)
 	for time.Now().Before(end) {
@@ -212,7 +217,7 @@ func (c *chaos) report() {
 	}
 	reported := map[string]bool{}
 	for _, w := range c.wrongs {
-		c.t.Errorf("-chaos-seed=%d: %v", c.seed, w)
+		c.t.Errorf("-chaos-seed=%d -chaos-clocks=%v: %v", c.seed, *chaosClocks, w)
 		if reported[w.who] {
 			continue
 		}

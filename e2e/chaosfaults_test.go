@@ -138,3 +138,39 @@ func (c *chaos) proxyLosesEvents() {
 		c.p.passOn(w, r)
 	})
 }
+
+// clockSteps are by how much the engine's clock is set, at least; at most it is twice that.
+var clockSteps = []time.Duration{50 * time.Millisecond, 3 * time.Second, 5 * time.Minute, 2 * time.Hour, year}
+
+// setClocks sets the engine's clock now and then, also while other faults go on.
+func (c *chaos) setClocks(r *rand.Rand) {
+	for {
+		select {
+		case <-c.raging:
+			return
+		case <-time.After(3*time.Second + time.Duration(r.Int64N(int64(6*time.Second)))):
+		}
+		before := c.p.clock.offsetAt(time.Now())
+		offset := before + chooseClockStep(r, before)
+		c.p.clock.set(offset)
+		c.log("everybody", "the engine's clock is set by %v and is now %v ahead", (offset - before).Round(time.Millisecond), offset.Round(time.Millisecond))
+		c.change(func() { c.acts["engine's clock set"]++ })
+	}
+}
+
+// chooseClockStep chooses by how much a clock is set that is that far ahead. Sometimes it is set right.
+func chooseClockStep(r *rand.Rand, ahead time.Duration) time.Duration {
+	const farthest = 5 * year
+	step := clockSteps[r.IntN(len(clockSteps))]
+	step += time.Duration(r.Int64N(int64(step)))
+	if r.IntN(2) == 0 {
+		step = -step
+	}
+	switch {
+	case ahead != 0 && r.IntN(6) == 0:
+		return -ahead
+	case (ahead + step).Abs() > farthest:
+		return -step
+	}
+	return step
+}
