@@ -205,8 +205,8 @@ func (c *chaos) failLocked(who, format string, args ...any) {
 	c.lines, c.wrongs = append(c.lines, l), append(c.wrongs, l)
 }
 
-// report prints each failure with what was done to that container and what healthd
-// reported about it.
+// report prints each failure with what was done to its container, or to each that it
+// names, and what healthd reported about it.
 func (c *chaos) report() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -222,9 +222,19 @@ func (c *chaos) report() {
 			continue
 		}
 		reported[w.who] = true
-		c.t.Logf("what was done:\n%s", c.linesOf(w.who))
-		c.t.Logf("what healthd said:\n%s", c.logOf(w.who))
+		c.reportOn(w.who)
+		for _, s := range c.subjects {
+			if strings.Contains(w.what, s.name+" should be ") && !reported[s.name] {
+				reported[s.name] = true
+				c.reportOn(s.name)
+			}
+		}
 	}
+}
+
+func (c *chaos) reportOn(who string) {
+	c.t.Logf("what was done to %s:\n%s", who, c.linesOf(who))
+	c.t.Logf("what healthd said of %s:\n%s", who, c.logOf(who))
 }
 
 func (c *chaos) linesOf(who string) string {
