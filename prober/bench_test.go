@@ -56,6 +56,14 @@ func BenchmarkHTTP(b *testing.B) {
 	})
 }
 
+// BenchmarkHTTPChunked has replies that net/http reads.
+func BenchmarkHTTPChunked(b *testing.B) {
+	web, _ := startServer(b)
+	benchProbe(b, web, func(port int) Handler {
+		return Handler{HTTPGet: &HTTPGet{Path: "/chunked", Port: port}}
+	})
+}
+
 // BenchmarkHTTPMany runs several probes at once, as a busy daemon does.
 func BenchmarkHTTPMany(b *testing.B) {
 	web, _ := startServer(b)

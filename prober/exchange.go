@@ -2,6 +2,7 @@ package prober
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -16,55 +17,52 @@ const closeWait = 10 * time.Millisecond
 // exchange sends one request and reads its reply on a new connection. Its buffers are
 // used again by the next probe.
 type exchange struct {
-	br          *bufio.Reader
-	body        []byte
+	head        io.LimitedReader // of the connection
+	br          *bufio.Reader    // of head
+	rest        io.LimitedReader // of br
+	body        bytes.Buffer
 	interrupted chan struct{}
 }
 
 func newExchange() *exchange {
-	return &exchange{
-		br:          bufio.NewReaderSize(nil, headBuffer),
-		interrupted: make(chan struct{}, 1),
-	}
+	x := &exchange{interrupted: make(chan struct{}, 1)}
+	x.br = bufio.NewReaderSize(&x.head, readBuffer)
+	return x
 }
 
-// do sends the request and reads the reply, which is valid until the next call.
-// With an error, the reply has as much as arrived.
-func (x *exchange) do(ctx context.Context, deadline time.Time, sa syscall.Sockaddr, request []byte) (reply, error) {
+// do sends the request, reads the reply and calls use, for the time of which the reply is
+// valid. With an error, the reply has as much as arrived.
+func (x *exchange) do(ctx context.Context, deadline time.Time, sa syscall.Sockaddr, request []byte, use func(reply, error)) {
+	rep := reply{status: noStatus}
 	fd, err := startConnect(sa)
 	if err != nil {
-		return reply{receivedAt: time.Now()}, err
+		use(rep, err)
+		return
 	}
 	f := os.NewFile(uintptr(fd), "")
 	defer f.Close()
-	if err := f.SetDeadline(deadline); err != nil {
-		return reply{receivedAt: time.Now()}, err
-	}
+	err = f.SetDeadline(deadline)
 	release := interruptOnDone(ctx, f, x.interrupted)
 	defer release()
-	// A socket on its way to be connected is not yet writable, and the write
-	// has the error where the way ends: there is no need to wait twice.
-	if _, err := f.Write(request); err != nil {
-		return reply{receivedAt: time.Now()}, err
+	if err == nil {
+		// A socket on its way to be connected is not yet writable, and the write
+		// has the error where the way ends: there is no need to wait twice.
+		_, err = f.Write(request)
 	}
-	x.br.Reset(f)
-	defer x.br.Reset(nil)
-	rep, err := readReply(x.br, x.body[:0])
-	x.body = rep.body
-	rep.receivedAt = time.Now()
+	if err == nil {
+		rep, err = x.readReply(f)
+	}
+	use(rep, err)
 	// The side that closes first keeps the connection in TIME_WAIT. When that would be
 	// healthd, a reset avoids it, so that probes do not use up the host's ports.
-	if err != nil || !serverCloses(ctx, f, x.br, deadline, rep) {
+	if err != nil || !serverCloses(ctx, f, x.br, deadline) {
 		resetOnClose(fd)
 	}
-	return rep, err
+	x.head.R = nil
 }
 
-// serverCloses waits for the server to close after rep.
-func serverCloses(ctx context.Context, f *os.File, br *bufio.Reader, deadline time.Time, rep reply) bool {
-	if rep.eof || rep.truncated {
-		return rep.eof
-	}
+// serverCloses waits for the server to close after its reply.
+func serverCloses(ctx context.Context, f *os.File, br *bufio.Reader, deadline time.Time) bool {
 	soon := time.Now().Add(closeWait)
 	if deadline.Before(soon) {
 		soon = deadline
@@ -73,7 +71,7 @@ func serverCloses(ctx context.Context, f *os.File, br *bufio.Reader, deadline ti
 	if f.SetReadDeadline(soon) != nil || ctx.Err() != nil {
 		return false
 	}
-	// A trailer may come first. A server that sends more is reset.
-	_, err := br.Discard(headBuffer)
+	// A little of the body may come first. A server that sends more is reset.
+	_, err := br.Discard(readBuffer)
 	return errors.Is(err, io.EOF)
 }

@@ -1,7 +1,6 @@
 package prober
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -15,12 +14,18 @@ import (
 	"time"
 )
 
-const maxRedirects = 10
+const (
+	maxRedirects = 10
+	// maxQuote bounds the text of an error, in bytes. Those of net/http quote a reply that
+	// they cannot parse, which may be long and may hold secrets.
+	maxQuote = 120
+)
 
 var errRedirects = fmt.Errorf("stopped after %d redirects", maxRedirects)
 
 // httpProbe is the asker that sends a GET request. Plain HTTP to an IP address uses
-// exchange, which needs far less CPU; names, TLS and redirects use net/http.
+// exchange, which needs far less CPU; names, TLS, redirects and unusual replies use
+// net/http.
 type httpProbe struct {
 	prober *Prober
 	get    *HTTPGet
@@ -58,20 +63,27 @@ func (p *httpProbe) ask(ctx context.Context, timeout time.Duration) (Result, err
 	}
 	x := p.prober.exchanges.Get().(*exchange)
 	defer p.prober.exchanges.Put(x)
-	rep, err := x.do(ctx, deadline, p.sa, p.wire)
-	if err == nil && rep.location != "" {
-		return p.askClient(ctx, deadline, timeout, firstReply(rep))
-	}
-	r, err := p.toResult(rep.status, rep.body, err, timeout)
-	r.Latency = rep.receivedAt.Sub(start)
+	var r Result
+	var err error
+	x.do(ctx, deadline, p.sa, p.wire, func(rep reply, replyErr error) {
+		switch {
+		case rep.unusual == nil:
+			r, err = p.toResult(rep.status, rep.body, replyErr, timeout)
+		case rep.unusual.StatusCode/100 == 3:
+			r, err = p.askClient(ctx, deadline, timeout, rep.unusual)
+		default:
+			r, err = p.readResult(ctx, deadline, timeout, rep.unusual)
+		}
+		r.Latency = time.Since(start)
+	})
 	return r, err
 }
 
 // toResult returns the result for a reply. err is why the reply is not complete; status
-// is then 0 when not even the headers arrived.
+// is then noStatus when not even the headers arrived.
 func (p *httpProbe) toResult(status int, body []byte, err error, timeout time.Duration) (Result, error) {
 	switch {
-	case status != 0 && (status < 200 || status >= 400):
+	case status != noStatus && (status < 200 || status >= 400):
 		// The body is left out: it may hold secrets, perhaps of another server than was
 		// meant, and everybody who may read events would see them.
 		return Result{
@@ -94,9 +106,11 @@ func (p *httpProbe) toResult(status int, body []byte, err error, timeout time.Du
 
 func (p *httpProbe) errorText(status int, err error, timeout time.Duration) string {
 	why := plainError(err)
-	switch {
-	case classify(err) != Timeout:
-	case status != 0:
+	switch cause := classify(err); {
+	case cause == Protocol && len(why) > maxQuote:
+		why = why[:maxQuote] + "…"
+	case cause != Timeout:
+	case status != noStatus:
 		why = fmt.Sprintf("body not complete within %v", timeout)
 	default:
 		why = fmt.Sprintf("no reply within %v", timeout)
@@ -140,7 +154,7 @@ func dialForAsk(ctx context.Context, network, address string) (net.Conn, error) 
 	return c, nil
 }
 
-// askClient asks with net/http. first, if not nil, is a redirect that exchange already
+// askClient asks with net/http. first, if not nil, is a response that exchange already
 // got, and takes the place of the first request.
 func (p *httpProbe) askClient(ctx context.Context, deadline time.Time, timeout time.Duration, first *http.Response) (Result, error) {
 	ctx, cancel := context.WithDeadline(ctx, deadline)
@@ -155,11 +169,21 @@ func (p *httpProbe) askClient(ctx context.Context, deadline time.Time, timeout t
 	}
 	resp, err := client.Do(req.WithContext(context.WithValue(ctx, askContextKey{}, ctx)))
 	if err != nil {
-		return p.toResult(0, nil, rootCause(ctx, err), timeout)
+		return p.toResult(noStatus, nil, rootCause(ctx, err), timeout)
 	}
 	defer resp.Body.Close()
+	return p.readResult(ctx, deadline, timeout, resp)
+}
+
+// readResult reads the body of resp, and returns the result.
+func (p *httpProbe) readResult(ctx context.Context, deadline time.Time, timeout time.Duration, resp *http.Response) (Result, error) {
 	body, err := io.ReadAll(io.LimitReader(resp.Body, MaxOutput))
-	if err != nil {
+	switch {
+	case err == nil:
+	case !time.Now().Before(deadline):
+		// In a trailer, net/http hides what the connection's error was.
+		err = context.DeadlineExceeded
+	default:
 		err = rootCause(ctx, err)
 	}
 	return p.toResult(resp.StatusCode, body, err, timeout)
@@ -209,17 +233,4 @@ func (r *firstResponse) RoundTrip(req *http.Request) (*http.Response, error) {
 	r.resp = nil
 	resp.Request = req
 	return resp, nil
-}
-
-func firstReply(rep reply) *http.Response {
-	return &http.Response{
-		Status:        http.StatusText(rep.status),
-		StatusCode:    rep.status,
-		Proto:         "HTTP/1.1",
-		ProtoMajor:    1,
-		ProtoMinor:    1,
-		Header:        http.Header{"Location": {rep.location}},
-		Body:          io.NopCloser(bytes.NewReader(rep.body)),
-		ContentLength: int64(len(rep.body)),
-	}
 }

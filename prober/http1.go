@@ -1,283 +1,187 @@
 package prober
 
 import (
-	"bufio"
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
-	"net/http/httputil"
+	"math"
+	"net/http"
 	"net/textproto"
-	"slices"
 	"strconv"
-	"time"
 
 	"golang.org/x/net/http/httpguts"
 )
 
 const (
-	// headBuffer is the longest status line or header line, in bytes. A longer header
-	// that a probe does not need is skipped, any other is an error.
-	headBuffer = 4 << 10
-	// maxHead bounds all headers of a reply, interim replies included, in bytes.
+	// readBuffer is as large as that of http.Transport, in bytes: net/http refuses a line
+	// of a chunked body, or a trailer, that does not fit.
+	readBuffer = 4 << 10
+	// maxHead bounds status lines and headers, with those of interim replies, in bytes.
+	// The kubelet takes 10 MiB, for which net/http allocates up to 220 MiB. Like
+	// http.Transport, exchange counts what comes from the connection until the head ends.
 	maxHead = 256 << 10
 )
 
-// reply is what a probe needs of an HTTP/1 response.
+// noStatus is the status of a reply whose head did not arrive. Status 0 can arrive.
+const noStatus = -1
+
+var (
+	errLongHead = fmt.Errorf("status line and headers exceed %d bytes", maxHead)
+	crlf        = []byte("\r\n")
+	colon       = []byte(":")
+)
+
+// reply is what a probe needs of a response.
 type reply struct {
-	status     int    // 0: the headers did not arrive
-	location   string // of a redirect that may be followed
-	body       []byte // at most MaxOutput bytes
-	truncated  bool   // the body goes on
-	eof        bool   // the connection has been read to its end
-	receivedAt time.Time
+	status int
+	body   []byte // at most MaxOutput bytes
+	// unusual is a response that net/http read. Its body is not read yet, and the other
+	// fields mean nothing.
+	unusual *http.Response
 }
 
-// malformed is the error of a peer that does not speak HTTP.
-type malformed string
-
-func (m malformed) Error() string { return "malformed HTTP response: " + string(m) }
-
-// readReply reads a response to a GET request, and appends its body to the empty
-// body. With an error the reply has as much as arrived.
-func readReply(br *bufio.Reader, body []byte) (reply, error) {
-	rep := reply{body: body}
-	h, err := readHeads(br)
+// readReply reads the response to a GET request. With an error the reply has as much as
+// arrived. It parses the usual head itself, which costs no allocation. net/http reads all
+// other replies, so that it alone judges what is well formed, with TLS and without.
+func (x *exchange) readReply(conn io.Reader) (reply, error) {
+	x.head = io.LimitedReader{R: conn, N: maxHead}
+	x.br.Reset(&x.head)
+	if _, err := x.br.Peek(1); err != nil {
+		return reply{status: noStatus}, err
+	}
+	// Only what is here already is looked at: a reply may be malformed long before its
+	// head ends.
+	buffered, _ := x.br.Peek(x.br.Buffered())
+	if h, ok := parseUsualHead(buffered); ok {
+		_, _ = x.br.Discard(h.size)
+		return x.readBody(h)
+	}
+	resp, err := x.readResponse()
 	if err != nil {
-		return rep, err
+		return reply{status: noStatus}, err
 	}
-	rep.status = h.status
-	rep.location = h.location
-	if h.status == 101 || h.status == 204 || h.status == 304 {
-		return rep, nil
-	}
-	switch {
-	case h.chunked:
-		rep.body, _, err = appendBody(body, httputil.NewChunkedReader(br), MaxOutput)
-		rep.truncated = len(rep.body) == MaxOutput
-	case h.length >= 0:
-		want := min(h.length, MaxOutput)
-		var ended bool
-		rep.body, ended, err = appendBody(body, br, int(want))
-		if ended {
-			err = io.ErrUnexpectedEOF
-		}
-		rep.truncated = h.length > want
-	default:
-		rep.body, rep.eof, err = appendBody(body, br, MaxOutput)
-		rep.truncated = !rep.eof
-	}
-	return rep, err
+	return reply{unusual: resp}, nil
 }
 
-// appendBody appends limit bytes of r to body, less if r ends before.
-func appendBody(body []byte, r io.Reader, limit int) (_ []byte, ended bool, err error) {
-	for len(body) < limit {
-		if len(body) == cap(body) {
-			body = slices.Grow(body, 512)
-		}
-		n, err := r.Read(body[len(body):min(cap(body), limit)])
-		body = body[:len(body)+n]
-		if err == io.EOF {
-			return body, len(body) < limit, nil
+// readResponse returns the first response that is not an interim one, as http.Transport
+// does.
+func (x *exchange) readResponse() (*http.Response, error) {
+	for {
+		resp, err := http.ReadResponse(x.br, nil)
+		if err != nil && x.head.N <= 0 {
+			return nil, errLongHead
 		}
 		if err != nil {
-			return body, false, err
+			return nil, err
+		}
+		if resp.StatusCode/100 != 1 || resp.StatusCode == http.StatusSwitchingProtocols {
+			x.head.N = math.MaxInt64
+			// In memory, headers take up to 16 times what they took on the wire, and
+			// the body may take long to come.
+			resp.Header = http.Header{"Location": resp.Header["Location"]}
+			// Close would read the body to its end, which may never come.
+			resp.Body = io.NopCloser(resp.Body)
+			return resp, nil
 		}
 	}
-	return body, false, nil
 }
 
-// head is a status line and those headers that a probe needs.
-type head struct {
-	status      int
-	http10      bool // HTTP/1.0, which knows no chunks
-	chunked     bool
-	length      int64 // -1: not said
-	location    string
-	hasLocation bool
+// readBody reads the body that follows h.
+func (x *exchange) readBody(h usualHead) (reply, error) {
+	want := int64(MaxOutput)
+	if h.length >= 0 {
+		want = min(h.length, want)
+	}
+	x.body.Reset()
+	x.rest = io.LimitedReader{R: x.br, N: want}
+	_, err := x.body.ReadFrom(&x.rest)
+	if err == nil && x.rest.N > 0 && h.length >= 0 {
+		err = io.ErrUnexpectedEOF
+	}
+	return reply{status: h.status, body: x.body.Bytes()}, err
 }
 
-// readHeads reads the first head that is not an interim one.
-func readHeads(br *bufio.Reader) (head, error) {
-	budget := maxHead
+// usualHead is what a probe needs of a usual head.
+type usualHead struct {
+	size   int // in bytes
+	status int
+	length int64 // of the body; -1: the body ends with the connection
+}
+
+// parseUsualHead parses the head that b begins with, if it is complete and of the form
+// that most servers send. It accepts less than net/http does, and never more.
+func parseUsualHead(b []byte) (usualHead, bool) {
+	line, rest, ok := bytes.Cut(b, crlf)
+	h := usualHead{length: -1}
+	if !ok || !h.parseStatus(line) {
+		return usualHead{}, false
+	}
 	for {
-		h, err := readHead(br, &budget)
-		if err != nil || h.status >= 200 || h.status == 101 {
-			return h, err
-		}
-	}
-}
-
-func readHead(br *bufio.Reader, budget *int) (head, error) {
-	line, whole, err := readLine(br, budget)
-	if err != nil {
-		return head{}, err
-	}
-	h, err := parseStatusLine(line)
-	if err != nil {
-		return head{}, err
-	}
-	if !whole {
-		return head{}, malformed("status line is too long")
-	}
-	var folding, matters bool
-	for {
-		line, whole, err := readLine(br, budget)
-		if err != nil {
-			return head{}, err
-		}
-		if len(line) == 0 {
-			h.applyRules()
-			return h, nil
-		}
-		if line[0] == ' ' || line[0] == '\t' {
-			if !folding || matters {
-				return head{}, malformed("unexpected continuation of a header")
-			}
+		line, rest, ok = bytes.Cut(rest, crlf)
+		switch {
+		case !ok:
+			return usualHead{}, false
+		case len(line) > 0 && !h.parseHeader(line):
+			return usualHead{}, false
+		case len(line) > 0:
 			continue
 		}
-		if matters, err = h.add(line, whole); err != nil {
-			return head{}, err
+		h.size = len(b) - len(rest)
+		if h.status == http.StatusNoContent {
+			h.length = 0
 		}
-		folding = true
+		return h, true
 	}
 }
 
-// readLine returns the next line without its end. Of a line longer than
-// headBuffer it returns the beginning and false. The line is valid until the
-// next read.
-func readLine(br *bufio.Reader, budget *int) (line []byte, whole bool, err error) {
-	line, err = br.ReadSlice('\n')
-	if *budget -= len(line); *budget < 0 {
-		return nil, false, malformed("headers are too long")
+// parseStatus parses "HTTP/1.1 200 OK". Statuses of interim replies and redirects are left
+// to net/http: more rules apply to them.
+func (h *usualHead) parseStatus(line []byte) bool {
+	line, ok := bytes.CutPrefix(line, []byte("HTTP/1.1 "))
+	if !ok {
+		line, ok = bytes.CutPrefix(line, []byte("HTTP/1.0 "))
 	}
-	if err == nil {
-		line = line[:len(line)-1]
-		return bytes.TrimSuffix(line, []byte{'\r'}), true, nil
-	}
-	if !errors.Is(err, bufio.ErrBufferFull) {
-		return nil, false, err
-	}
-	const beginning = 64 // a name, to say which line it was
-	line = bytes.Clone(line[:beginning])
-	for errors.Is(err, bufio.ErrBufferFull) {
-		var rest []byte
-		rest, err = br.ReadSlice('\n')
-		if *budget -= len(rest); *budget < 0 {
-			return nil, false, malformed("headers are too long")
-		}
-	}
-	return line, false, err
-}
-
-// parseStatusLine parses "HTTP/1.1 200 OK".
-func parseStatusLine(line []byte) (head, error) {
-	proto, rest, ok := bytes.Cut(line, []byte{' '})
-	if !ok || len(proto) != len("HTTP/1.1") || string(proto[:7]) != "HTTP/1." || !isDigit(proto[7]) {
-		return head{}, malformed(fmt.Sprintf("status line is %.40q", line))
-	}
-	code, _, _ := bytes.Cut(bytes.TrimLeft(rest, " "), []byte{' '})
-	if len(code) != 3 || code[0] < '1' || !isDigit(code[0]) || !isDigit(code[1]) || !isDigit(code[2]) {
-		return head{}, malformed(fmt.Sprintf("status code is %.40q", code))
-	}
-	status := int(code[0]-'0')*100 + int(code[1]-'0')*10 + int(code[2]-'0')
-	return head{status: status, http10: proto[7] == '0', length: -1}, nil
-}
-
-func isDigit(c byte) bool { return '0' <= c && c <= '9' }
-
-// add parses a header line, and says whether a probe needs that header.
-func (h *head) add(line []byte, whole bool) (matters bool, err error) {
-	name, value, ok := bytes.Cut(line, []byte{':'})
-	if !ok || !validName(name) {
-		return false, malformed(fmt.Sprintf("header line is %.40q", line))
-	}
-	value = textproto.TrimBytes(value)
-	switch {
-	case equalFoldASCII(name, "Content-Length"):
-		err = h.setLength(value)
-	case equalFoldASCII(name, "Transfer-Encoding"):
-		err = h.setEncoding(value)
-	case equalFoldASCII(name, "Location") && isRedirect(h.status):
-		// The first one counts, as in net/http.
-		if !h.hasLocation {
-			h.location, h.hasLocation = string(value), true
-		}
-	default:
-		return false, nil
-	}
-	if err == nil && !whole {
-		err = malformed(fmt.Sprintf("header %s is too long", name))
-	}
-	return true, err
-}
-
-func (h *head) setLength(value []byte) error {
-	n, err := strconv.ParseUint(string(value), 10, 63)
-	if err != nil || !isDigit(value[0]) {
-		return malformed(fmt.Sprintf("Content-Length is %.40q", value))
-	}
-	if h.length >= 0 && h.length != int64(n) {
-		return malformed("Content-Length is given twice")
-	}
-	h.length = int64(n)
-	return nil
-}
-
-func (h *head) setEncoding(value []byte) error {
-	if h.http10 {
-		return nil
-	}
-	if h.chunked || !equalFoldASCII(value, "chunked") {
-		return malformed(fmt.Sprintf("Transfer-Encoding is %.40q", value))
-	}
-	h.chunked = true
-	return nil
-}
-
-// applyRules applies the rules between headers.
-func (h *head) applyRules() {
-	if h.chunked {
-		h.length = -1
-	}
-}
-
-// isRedirect says whether a Location is followed with that status.
-func isRedirect(status int) bool {
-	switch status {
-	case 301, 302, 303, 307, 308:
-		return true
-	}
-	return false
-}
-
-// equalFoldASCII ignores the case of ASCII letters. bytes.EqualFold also equates some
-// letters outside ASCII with ASCII ones.
-func equalFoldASCII(name []byte, want string) bool {
-	if len(name) != len(want) {
+	if !ok || len(line) < 3 || !isText(line) || len(line) > 3 && line[3] != ' ' {
 		return false
 	}
-	for i, c := range name {
-		if lower(c) != lower(want[i]) {
+	var err error
+	h.status, err = strconv.Atoi(string(line[:3]))
+	return err == nil && (200 <= h.status && h.status < 300 || 400 <= h.status)
+}
+
+func (h *usualHead) parseHeader(line []byte) bool {
+	name, value, ok := bytes.Cut(line, colon)
+	if !ok || !isToken(name) || !isText(value) {
+		return false
+	}
+	switch {
+	case bytes.EqualFold(name, []byte("Transfer-Encoding")):
+		return false
+	case bytes.EqualFold(name, []byte("Content-Length")):
+		n, err := strconv.ParseUint(string(textproto.TrimBytes(value)), 10, 63)
+		if err != nil || h.length >= 0 {
 			return false
 		}
+		h.length = int64(n)
 	}
 	return true
 }
 
-func lower(c byte) byte {
-	if 'A' <= c && c <= 'Z' {
-		return c + 'a' - 'A'
-	}
-	return c
-}
-
-func validName(name []byte) bool {
+func isToken(name []byte) bool {
 	for _, c := range name {
 		if !httpguts.IsTokenRune(rune(c)) {
 			return false
 		}
 	}
 	return len(name) > 0
+}
+
+// isText says that b has no control characters, line ends among them, but tabs.
+func isText(b []byte) bool {
+	for _, c := range b {
+		if c < ' ' && c != '\t' || c == 0x7f {
+			return false
+		}
+	}
+	return true
 }

@@ -197,6 +197,13 @@ func TestHTTPLeavesNoTimeWait(t *testing.T) {
 			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
 			<-quit
 		}),
+		"chunks, server closes": rawServer(t, true, func(c net.Conn, _ <-chan struct{}) {
+			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n")
+		}),
+		"chunks, server stays": rawServer(t, true, func(c net.Conn, quit <-chan struct{}) {
+			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n")
+			<-quit
+		}),
 	} {
 		t.Run(name, func(t *testing.T) {
 			left := countTimeWaits(t, port)

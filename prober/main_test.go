@@ -37,8 +37,11 @@ func serve() int {
 		return 1
 	}
 	go func() {
-		_ = http.Serve(web, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_ = http.Serve(web, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			_, _ = io.WriteString(w, "ok")
+			if r.URL.Path == "/chunked" {
+				w.(http.Flusher).Flush()
+			}
 		}))
 	}()
 	go func() {

@@ -3,9 +3,12 @@ package prober
 import (
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 )
 
 // redirectServer redirects / to location, and serves /new, /fail, /loop and others.
@@ -141,5 +144,34 @@ func TestHTTPRedirectAsksOnce(t *testing.T) {
 	wantResult(t, ask(t, Handler{HTTPGet: &HTTPGet{Port: port}}), Success, "")
 	if n := first.Load(); n != 1 {
 		t.Errorf("the first request came %d times", n)
+	}
+}
+
+// TestHTTPRedirectBody has redirects whose bodies net/http does not wait for.
+func TestHTTPRedirectBody(t *testing.T) {
+	const found = "HTTP/1.1 302 Found\r\nLocation: /new\r\n"
+	for name, serve := range map[string]func(net.Conn, <-chan struct{}){
+		"cut short":     sendThen(found+"Content-Length: 9\r\n\r\nfi", closeIt),
+		"malformed":     sendThen(found+"Transfer-Encoding: chunked\r\n\r\nx\r\n", closeIt),
+		"stalls":        sendThen(found+"Content-Length: 4000\r\n\r\nfi", hang),
+		"without end":   sendThen(found+"\r\n", sendRepeatedly(strings.Repeat("x", 4096), time.Microsecond)),
+		"endless chunk": sendThen(found+"Transfer-Encoding: chunked\r\n\r\n", sendRepeatedly("4\r\nfine\r\n", time.Microsecond)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			port := rawServer(t, false, func(c net.Conn, quit <-chan struct{}) {
+				if strings.HasPrefix(readHeadOf(c), "GET /new ") {
+					_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\n\r\nok body")
+					return
+				}
+				serve(c, quit)
+			})
+			for _, host := range []string{"", "localhost"} {
+				r := ask(t, Handler{HTTPGet: &HTTPGet{Host: host, Port: port}})
+				wantResult(t, r, Success, "")
+				if r.Output != "ok body" || r.Latency > longTimeout/2 {
+					t.Errorf("host %q: output is %q after %v", host, r.Output, r.Latency)
+				}
+			}
+		})
 	}
 }

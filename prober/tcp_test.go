@@ -196,7 +196,7 @@ func TestClassify(t *testing.T) {
 		{&net.OpError{Op: "dial", Err: &net.DNSError{IsTimeout: true}}, NotAsked},
 		{os.ErrDeadlineExceeded, Timeout},
 		{context.DeadlineExceeded, Timeout},
-		{malformed("x"), Protocol},
+		{errLongHead, Protocol},
 	} {
 		if got := classify(fmt.Errorf("wrapped: %w", tt.err)); got != tt.want {
 			t.Errorf("%v: got %q, want %q", tt.err, got, tt.want)
