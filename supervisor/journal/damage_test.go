@@ -195,7 +195,7 @@ func checkUsable(t *testing.T, j *Journal, dir string, kept int) {
 	k := open(t, dir)
 	if len(k.Memories()) != kept+1 || k.Last() != before+1 || ownReasons(k) != reasons {
 		t.Errorf("%d memories, want %d; last event %d, want %d; %q, want %q; last: %v",
-			len(k.Memories()), kept+1, k.Last(), before+1, ownReasons(k), reasons, k.after(max(k.Last(), 1)-1))
+			len(k.Memories()), kept+1, k.Last(), before+1, ownReasons(k), reasons, k.Events("", time.Time{}))
 	}
 }
 

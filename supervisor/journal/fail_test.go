@@ -95,12 +95,12 @@ func TestFullDisk(t *testing.T) {
 		f.how.Store(diskFull)
 		<-j.Remember(remember("a", "5")) // reported again
 		f.how.Store(noFailure)
-		if got := ownReasons(j); got != "JournalBack JournalFailed" {
+		if got := ownReasons(j); got != "JournalFailed JournalBack JournalFailed" {
 			t.Errorf("reported: %s", got)
 		}
 	})
 	k := open(t, dir)
-	if got := ownReasons(k); memories(k) != "a=5" || !strings.HasPrefix(got, "JournalBack JournalFailed") {
+	if got := ownReasons(k); memories(k) != "a=5" || !strings.HasPrefix(got, "JournalFailed JournalBack JournalFailed") {
 		t.Errorf("%s, %s", memories(k), got)
 	}
 }

@@ -2,7 +2,7 @@
 // each container, and how far each runtime's events were processed. It logs each event
 // once, and any number of readers can follow the events.
 //
-//	supervisor ── Record, Remember, Forget, SetSeen ──▶ in memory: the newest Size events, pendingWrites
+//	supervisor ── Record, Remember, Forget, SetSeen ──▶ in memory: the history, pendingWrites
 //	                                                       │             │
 //	api, log   ◀── Events, After, Log ─────────────────────┘             │ Run: one transaction for
 //	                                                                     ▼ all that is pending
@@ -18,18 +18,14 @@
 package journal
 
 import (
-	"strings"
 	"sync"
 	"time"
 
 	"healthd/supervisor/core"
 )
 
-// Size is how many events are kept; older ones are dropped.
+// Size is how many events are kept at most: fewer when they are long.
 const Size = 10_000
-
-// maxText bounds each text of an event, in bytes. Those of healthd are shorter.
-const maxText = 32 << 10
 
 // The reasons of the journal's own events.
 const (
@@ -38,16 +34,15 @@ const (
 	EventJournalDamaged = "JournalDamaged" // a record or the file could not be read, or a record cannot be written
 )
 
-// Journal holds the newest Size events and a Memory of each container. All readers share
-// the ring of events: a reader that falls more than Size events behind misses the oldest.
-// Record never waits for a reader or the disk. All methods may be called from any
-// goroutine, except Run and Close.
+// Journal holds the newest events and a Memory of each container. Its events take 13 MB at
+// most, however many come: see history for which are dropped. All readers share the history:
+// one that falls far behind misses what was dropped meanwhile. Record never waits for a
+// reader or the disk. All methods may be called from any goroutine, except Run and Close.
 type Journal struct {
-	mu   sync.Mutex
-	ring []core.Event // grows up to Size; event number base+1 is the first in ring[0]
-	base uint64
-	last uint64        // number of the newest event; the first one ever is 1
-	more chan struct{} // closed with the next event; nil when nobody waits
+	mu      sync.Mutex
+	history *history
+	last    uint64        // number of the newest event; the first one ever is 1
+	more    chan struct{} // closed with the next event; nil when nobody waits
 	pendingWrites
 
 	// What Open read. It does not change.
@@ -60,11 +55,11 @@ type Journal struct {
 
 // New returns an empty journal in memory, without a file.
 func New() *Journal {
-	return &Journal{pendingWrites: pendingWrites{seen: map[string]time.Time{}}}
+	return &Journal{history: newHistory(), pendingWrites: pendingWrites{seen: map[string]time.Time{}}}
 }
 
-// Record adds an event. It never blocks. Unless the disk fails, the event is on it within
-// a second.
+// Record adds an event, and cuts texts that are too long. It never blocks. Unless the disk
+// fails, the event is on it within a second.
 func (j *Journal) Record(ev core.Event) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -73,12 +68,10 @@ func (j *Journal) Record(ev core.Event) {
 
 // record needs mu.
 func (j *Journal) record(ev core.Event) {
-	ev.Container, ev.Reason, ev.Message = truncate(ev.Container), truncate(ev.Reason), truncate(ev.Message)
 	j.last++
-	if at := (j.last - j.base - 1) % Size; at < uint64(len(j.ring)) {
-		j.ring[at] = ev
-	} else {
-		j.ring = append(j.ring, ev)
+	j.history.add(j.last, shorten(ev))
+	for j.history.overfull() {
+		j.noteDropped(j.history.drop())
 	}
 	if j.more != nil {
 		close(j.more)
@@ -92,21 +85,15 @@ func (j *Journal) recordOwnEvent(reason, message string) {
 	j.record(core.Event{Time: time.Now(), Reason: reason, Message: message})
 }
 
-func truncate(s string) string {
-	if len(s) <= maxText {
-		return s
-	}
-	return strings.ToValidUTF8(s[:maxText], "") + "…"
-}
-
 // Events returns the events of one container, or all when container is empty, that are
 // not older than since. The oldest comes first.
 func (j *Journal) Events(container string, since time.Time) []core.Event {
-	all, _, _ := j.After(0)
+	j.mu.Lock()
+	defer j.mu.Unlock()
 	events := []core.Event{}
-	for _, ev := range all {
-		if (container == "" || ev.Container == container) && !ev.Time.Before(since) {
-			events = append(events, ev)
+	for k := range j.history.of(container) {
+		if !k.Time.Before(since) {
+			events = append(events, k.Event)
 		}
 	}
 	return events
@@ -130,18 +117,8 @@ func (j *Journal) After(seq uint64) (events []core.Event, last uint64, more <-ch
 	if j.more == nil {
 		j.more = make(chan struct{})
 	}
-	return j.after(seq), j.last, j.more
-}
-
-// after needs mu.
-func (j *Journal) after(seq uint64) []core.Event {
-	first := max(seq, j.last-uint64(len(j.ring))) + 1
-	if first > j.last {
-		return nil
+	for _, k := range j.history.after(seq) {
+		events = append(events, k.Event)
 	}
-	events := make([]core.Event, 0, j.last-first+1)
-	for n := first; n <= j.last; n++ {
-		events = append(events, j.ring[(n-j.base-1)%Size])
-	}
-	return events
+	return events, j.last, j.more
 }

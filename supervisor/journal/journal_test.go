@@ -49,7 +49,7 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-func TestRingKeepsTheNewest(t *testing.T) {
+func TestNewestEventsAreKept(t *testing.T) {
 	j := New()
 	for n := range 2*Size + 3 {
 		j.Record(event(n))

@@ -87,9 +87,7 @@ func Open(c Config) (*Journal, error) {
 
 // load sets the journal to the file's content.
 func (j *Journal) load(c *fileContent) {
-	j.ring, j.last, j.openedSeq = c.events, c.last, c.last
-	j.base = c.last - uint64(len(c.events)) // numbers of unreadable events are used again
-	j.boot = c.boot
+	j.history, j.last, j.openedSeq, j.boot = c.events, c.last, c.last, c.boot
 	now := j.stamp()
 	for _, id := range slices.Sorted(maps.Keys(c.memories)) {
 		m := c.memories[id]
@@ -97,7 +95,7 @@ func (j *Journal) load(c *fileContent) {
 	}
 	j.pendingWrites = pendingWrites{
 		persistent: true, current: c.memories, storedIDs: map[string]struct{}{}, dirtyIDs: map[string]struct{}{},
-		writtenSeq: c.last, seen: c.seen, handledBoot: c.boot, metaDirty: true, unreadable: c.unreadable, wake: make(chan struct{}, 1),
+		writtenSeq: c.last, takenSeq: c.last, outdated: c.outdated, seen: c.seen, handledBoot: c.boot, metaDirty: true, unreadable: c.unreadable, wake: make(chan struct{}, 1),
 	}
 	for id := range c.memories {
 		j.storedIDs[id] = struct{}{}

@@ -20,14 +20,16 @@ const (
 )
 
 // pendingWrites is what the disk does not have yet. Its size is bounded by the number of
-// containers, because the events stay in the ring. Journal.mu guards it.
+// containers and the size of the history, where the events stay. Journal.mu guards it.
 type pendingWrites struct {
 	persistent    bool                   // there is a file, and Run has not ended
 	current       map[string]core.Memory // what the file is to hold, by container ID
 	storedIDs     map[string]struct{}    // of the Memories in the file
 	dirtyIDs      map[string]struct{}    // of Memories to write or delete
 	writtenSeq    uint64                 // number of the newest event in the file
-	droppedEvents uint64                 // events that left the ring before they were written
+	takenSeq      uint64                 // number of the newest event in the file or in a batch
+	outdated      []uint64               // numbers up to takenSeq of events that the history has dropped
+	missingEvents uint64                 // events that it dropped unwritten since the last transaction
 	seen          map[string]time.Time   // by runtime
 	handledBoot   string                 // the boot of BootTaken
 	metaDirty     bool                   // seen or handledBoot is to be written
@@ -46,8 +48,9 @@ type pendingWrites struct {
 type batch struct {
 	memories   []core.Memory
 	forgotten  []string
-	events     []core.Event
-	last       uint64 // number of the last of events
+	events     []*kept
+	last       uint64   // number of the last of events
+	outdated   []uint64 // numbers of events to delete
 	metaDirty  bool
 	boot       string
 	seen       map[string]time.Time
@@ -97,7 +100,11 @@ func (j *Journal) takePending() *batch {
 
 // takePendingLocked is takePending, even when nothing is pending. It needs mu.
 func (j *Journal) takePendingLocked() *batch {
-	b := &batch{last: j.last, metaDirty: j.metaDirty, boot: j.handledBoot, seen: map[string]time.Time{}, unreadable: j.unreadable}
+	b := &batch{
+		events: j.history.after(j.writtenSeq), last: j.last, outdated: j.outdated,
+		metaDirty: j.metaDirty, boot: j.handledBoot, seen: map[string]time.Time{}, unreadable: j.unreadable,
+	}
+	j.takenSeq, j.outdated = j.last, nil
 	for id := range j.dirtyIDs {
 		if m, kept := j.current[id]; kept {
 			b.memories = append(b.memories, m)
@@ -105,11 +112,6 @@ func (j *Journal) takePendingLocked() *batch {
 			b.forgotten = append(b.forgotten, id)
 		}
 	}
-	if oldest := j.last - uint64(len(j.ring)); j.writtenSeq < oldest {
-		j.droppedEvents += oldest - j.writtenSeq
-		j.writtenSeq = oldest
-	}
-	b.events = j.after(j.writtenSeq)
 	for name, t := range j.seen {
 		b.seen[name] = t
 	}
@@ -119,6 +121,18 @@ func (j *Journal) takePendingLocked() *batch {
 	clear(j.dirtyIDs)
 	j.metaDirty, j.settled, j.due = false, nil, time.Time{}
 	return b
+}
+
+// noteDropped has an event that the history has dropped deleted from the file, too. It needs
+// mu.
+func (j *Journal) noteDropped(number uint64) {
+	switch {
+	case !j.persistent:
+	case number <= j.takenSeq:
+		j.outdated = append(j.outdated, number)
+	default:
+		j.missingEvents++
+	}
 }
 
 // writeSucceeded notes that b is on the disk.
@@ -139,9 +153,9 @@ func (j *Journal) writeSucceeded(b *batch) {
 	b.notifyWaiters()
 	if j.failing {
 		j.failing = false
-		j.recordOwnEvent(EventJournalBack, backMessage(j.droppedEvents))
-		j.droppedEvents = 0
+		j.recordOwnEvent(EventJournalBack, backMessage(j.missingEvents))
 	}
+	j.missingEvents = 0
 }
 
 // writeFailed makes the content of b pending again, and releases all waiters.
@@ -159,10 +173,25 @@ func (j *Journal) writeFailed(b *batch, why string) {
 		}
 	}
 	j.metaDirty = j.metaDirty || b.metaDirty
+	j.takenSeq = j.writtenSeq
+	j.keepOutdated(append(b.outdated, j.outdated...))
 	j.reportFailure(b, why)
 	j.backoff = min(max(2*j.backoff, retryMin), retryMax)
 	j.retryAt = time.Now().Add(j.backoff)
 	j.requestWrite(0)
+}
+
+// keepOutdated keeps, of these events that the history has dropped, those that are in the
+// file. It needs mu.
+func (j *Journal) keepOutdated(numbers []uint64) {
+	j.outdated = nil
+	for _, number := range numbers {
+		if number <= j.writtenSeq {
+			j.outdated = append(j.outdated, number)
+		} else {
+			j.missingEvents++
+		}
+	}
 }
 
 func (j *Journal) needsWrite(id string) bool {

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"slices"
 	"strings"
 	"time"
 
@@ -38,6 +37,9 @@ const (
 	maxRecord = 1 << 20
 )
 
+// checksum is the length of the checksum before a record's JSON.
+const checksum = 4
+
 var errSum = errors.New("its checksum is wrong")
 
 // recordKey is the place of a record.
@@ -46,24 +48,28 @@ type recordKey struct{ bucket, key string }
 // encode returns the record of v: a checksum of key and JSON, then the JSON. bbolt has no
 // checksums, and a flipped bit in a number leaves valid JSON.
 func encode(key string, v any) ([]byte, error) {
-	data, err := json.Marshal(v)
-	if err != nil {
+	record := bytes.NewBuffer(make([]byte, checksum))
+	encoder := json.NewEncoder(record)
+	encoder.SetEscapeHTML(false) // which would make pages that probes got six times as long
+	if err := encoder.Encode(v); err != nil {
 		return nil, err
 	}
+	data := record.Bytes()[checksum : record.Len()-len("\n")]
 	if key == "" || len(key) > maxKey {
 		return nil, fmt.Errorf("its name has %d bytes", len(key))
 	}
 	if len(data) > maxRecord {
 		return nil, fmt.Errorf("it is longer than %d bytes", maxRecord)
 	}
-	return append(binary.BigEndian.AppendUint32(nil, sum(key, data)), data...), nil
+	binary.BigEndian.PutUint32(record.Bytes(), sum(key, data))
+	return record.Bytes()[:checksum+len(data)], nil
 }
 
 func decode(key string, data []byte, v any) error {
-	if len(data) < 4 || binary.BigEndian.Uint32(data) != sum(key, data[4:]) {
+	if len(data) < checksum || binary.BigEndian.Uint32(data) != sum(key, data[checksum:]) {
 		return errSum
 	}
-	return json.Unmarshal(data[4:], v)
+	return json.Unmarshal(data[checksum:], v)
 }
 
 func sum(key string, data []byte) uint32 {
@@ -110,25 +116,13 @@ func (j *Journal) applyBatch(tx *bolt.Tx, b *batch) error {
 	}
 	events := buckets[eventsBucket]
 	events.FillPercent = 0.9 // keys only grow: the default would leave pages half empty
-	for i, ev := range b.events {
-		set(eventsBucket, eventKey(b.last-uint64(len(b.events)-1-i)), ev)
+	for _, number := range b.outdated {
+		err = errors.Join(err, events.Delete([]byte(eventKey(number))))
 	}
-	return errors.Join(err, trim(events, b.last))
-}
-
-// trim deletes all but the newest Size events.
-func trim(events *bolt.Bucket, last uint64) error {
-	var old []string
-	c := events.Cursor()
-	for k, _ := c.First(); last > Size && k != nil && string(k) <= eventKey(last-Size); k, _ = c.Next() {
-		old = append(old, string(k))
+	for _, k := range b.events {
+		set(eventsBucket, eventKey(k.number), &k.Event)
 	}
-	for _, key := range old {
-		if err := events.Delete([]byte(key)); err != nil {
-			return err
-		}
-	}
-	return nil
+	return err
 }
 
 // reportUnwritable records, once for each container, that its Memory cannot be written. It
@@ -148,8 +142,9 @@ func (j *Journal) reportUnwritable(bucket, key string, err error) {
 
 // fileContent is what was read from a file.
 type fileContent struct {
-	events           []core.Event // oldest first
-	last             uint64       // number of the newest
+	events           *history
+	last             uint64   // number of the newest event
+	outdated         []uint64 // numbers of the events that are too many
 	memories         map[string]core.Memory
 	boot             string
 	seen             map[string]time.Time
@@ -170,7 +165,7 @@ func (v newerVersion) Error() string {
 // read returns the content of a file. Records that cannot be read are listed in
 // fileContent.unreadable.
 func read(tx *bolt.Tx) (*fileContent, error) {
-	c := &fileContent{memories: map[string]core.Memory{}, seen: map[string]time.Time{}}
+	c := &fileContent{events: newHistory(), memories: map[string]core.Memory{}, seen: map[string]time.Time{}}
 	buckets := 0
 	err := tx.ForEach(func([]byte, *bolt.Bucket) error { buckets++; return nil })
 	if err != nil || buckets == 0 { // a new file
@@ -191,7 +186,6 @@ func read(tx *bolt.Tx) (*fileContent, error) {
 			return nil, err
 		}
 	}
-	c.events = slices.Clone(c.events[max(0, len(c.events)-Size):])
 	return c, nil
 }
 
@@ -218,7 +212,11 @@ func (c *fileContent) readEvent(k, v []byte) error {
 		c.unreadable = append(c.unreadable, recordKey{eventsBucket, string(k)})
 		return nil
 	}
-	c.events, c.last = append(c.events, ev), binary.BigEndian.Uint64(k)
+	c.last = binary.BigEndian.Uint64(k)
+	c.events.add(c.last, shorten(ev))
+	for c.events.overfull() {
+		c.outdated = append(c.outdated, c.events.drop())
+	}
 	return nil
 }
 

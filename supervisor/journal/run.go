@@ -138,7 +138,8 @@ func (j *Journal) replaceFile(b *batch, why error) error {
 	for id := range j.current {
 		j.dirtyIDs[id] = struct{}{}
 	}
-	j.writtenSeq, j.metaDirty, j.unreadable = 0, true, nil
+	j.writtenSeq, j.takenSeq, j.outdated = 0, 0, nil
+	j.metaDirty, j.unreadable = true, nil
 	j.recordOwnEvent(EventJournalDamaged, fmt.Sprintf("%s broke: %v: it is now %s, and a new one holds all that is known", j.path(), why, aside))
 	waiting := b.waiters
 	*b = *j.takePendingLocked()
@@ -154,7 +155,7 @@ func (j *Journal) goOnInMemory(b *batch, err error) {
 	j.db = nil
 	j.failing = false // this is worse than what was reported before: report it, too
 	j.reportFailure(b, j.failureMessage("go on with", err))
-	j.persistent, j.due = false, time.Time{}
+	j.persistent, j.due, j.outdated = false, time.Time{}, nil
 }
 
 // failureMessage says what could not be done and what follows.
@@ -162,9 +163,9 @@ func (j *Journal) failureMessage(what string, err error) string {
 	return fmt.Sprintf("cannot %s %s: %v: what healthd knows is lost when it ends", what, j.path(), err)
 }
 
-func backMessage(dropped uint64) string {
-	if dropped == 0 {
+func backMessage(missing uint64) string {
+	if missing == 0 {
 		return "the journal is written again"
 	}
-	return fmt.Sprintf("the journal is written again; %d events are missing in it", dropped)
+	return fmt.Sprintf("the journal is written again; %d events are missing in it", missing)
 }
