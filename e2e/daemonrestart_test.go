@@ -1,7 +1,15 @@
 package e2e
 
 import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -121,4 +129,64 @@ func (d *daemon) countEvents(name, reason string) int {
 		}
 	}
 	return n
+}
+
+// A readiness check that comes before healthd has listed the containers waits for the list:
+// a restart of healthd takes no ready container down.
+func TestChecksWaitWhileHealthdStarts(t *testing.T) {
+	t.Parallel()
+	e := engines.Engine(t)
+	p := startProxy(t, e)
+	d := startBehindProxy(t, p, fmt.Sprintf(webSpec, "awaited"))
+	e.Run(t, dockertest.RunOptions{Name: "awaited-1", Labels: map[string]string{"e2e": "awaited"}})
+	d.until(20*time.Second, "awaited-1", "ready", ready)
+	d.waitForJournal("awaited-1")
+	d.kill()
+	list := make(chan struct{})
+	p.on("^GET /containers/", func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case <-list:
+			p.passOn(w, r)
+		case <-r.Context().Done():
+		}
+	})
+	d.start()
+	var checks []net.Conn
+	for _, request := range []string{
+		"GET /v1/ready/awaited-1", "OPTIONS /v1/ready/awaited/awaited-1", "HEAD /v1/ready/awaited-1", "GET /v1/services/awaited/ready",
+	} {
+		checks = append(checks, d.check(request))
+	}
+	for _, c := range checks {
+		if err := c.SetReadDeadline(time.Now().Add(200 * time.Millisecond)); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := c.Read(make([]byte, 1)); n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("answered before the list, or %v", err)
+		}
+	}
+	close(list)
+	for _, c := range checks {
+		if err := c.SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		if line, err := bufio.NewReader(c).ReadString('\n'); err != nil || line != "HTTP/1.1 200 OK\r\n" {
+			t.Errorf("answered %q, %v", line, err)
+		}
+	}
+}
+
+// check connects as soon as healthd listens and sends a request of a balancer's check.
+func (d *daemon) check(request string) net.Conn {
+	d.t.Helper()
+	var c net.Conn
+	d.eventually(30*time.Second, "listen", func() (err error) {
+		c, err = net.Dial("tcp", strings.TrimPrefix(d.url, "http://"))
+		return err
+	})
+	d.t.Cleanup(func() { c.Close() })
+	if _, err := io.WriteString(c, request+" HTTP/1.1\r\nHost: healthd\r\n\r\n"); err != nil {
+		d.t.Fatal(err)
+	}
+	return c
 }

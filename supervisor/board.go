@@ -18,6 +18,7 @@ type Board struct {
 	byName   sync.Map // name → *slot
 	runtimes sync.Map // name → RuntimeView
 	lateness latenessCounts
+	changes  changes
 
 	sharedNames int // how often a second container took a name; only the loop uses it
 }
@@ -113,6 +114,11 @@ func (b *Board) Synced() bool {
 	})
 	return synced
 }
+
+// Changed returns a channel that is closed with the next change of which Publisher.Changed
+// tells, or when Synced has become true. Call it before a look at the board: then no change
+// after the look is missed.
+func (b *Board) Changed() <-chan struct{} { return b.changes.wait() }
 
 // LatenessBuckets are the upper bounds of the counts of Lateness, in seconds.
 var LatenessBuckets = [...]float64{.0005, .001, .0025, .005, .01, .02, .05, .1, .25, .5, 1, 2.5}

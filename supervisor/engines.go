@@ -203,7 +203,7 @@ func (l *loop) synced(u update) {
 	life.replay, life.lostAt, life.clockOffset = runtime.ReplayComplete, time.Time{}, u.ClockOffset // healthd misses no event from now on
 	l.engines[u.Runtime] = life
 	if back {
-		l.config.Publisher.Changed() // a container that is not on the board by now is gone
+		l.tellChanged() // a container that is not on the board by now is gone
 	}
 }
 

@@ -148,5 +148,5 @@ func (l *loop) drop(e *entry) {
 	delete(l.entries, e.container.ID)
 	l.guard.leave(e)
 	l.board.remove(&e.slot)
-	l.config.Publisher.Changed()
+	l.tellChanged()
 }

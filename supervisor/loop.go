@@ -244,7 +244,7 @@ func (l *loop) show(e *entry) {
 		Container: e.container, Spec: e.spec, Invalid: e.invalid,
 		Identity: e.identity, Group: e.group, Service: e.service, State: e.state,
 	}) {
-		l.config.Publisher.Changed()
+		l.tellChanged()
 	}
 }
 

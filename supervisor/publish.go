@@ -1,5 +1,7 @@
 package supervisor
 
+import "sync"
+
 // Publisher tells load balancers what the Board shows, and knows what they report. The
 // loop calls its methods: none may block.
 type Publisher interface {
@@ -10,6 +12,37 @@ type Publisher interface {
 	// LastUp returns the backends in which the container of that ID is the last one that
 	// takes traffic. It is empty when there are others, or when nothing is known.
 	LastUp(id string) (where string)
+}
+
+// tellChanged tells everybody who wants to know that the Board shows such a change, or that
+// all containers of a runtime are known.
+func (l *loop) tellChanged() {
+	l.board.changes.tell()
+	l.config.Publisher.Changed()
+}
+
+// changes tells of the next change to those who wait for it.
+type changes struct {
+	mu   sync.Mutex
+	next chan struct{} // closed with the next change; nil when nobody waits
+}
+
+func (c *changes) wait() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.next == nil {
+		c.next = make(chan struct{})
+	}
+	return c.next
+}
+
+func (c *changes) tell() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.next != nil {
+		close(c.next)
+		c.next = nil
+	}
 }
 
 // noPublisher is the Publisher when Config.Publisher is nil.

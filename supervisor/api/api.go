@@ -63,6 +63,7 @@ type API struct {
 	warnings   func() []string
 	checked    func(id, state string)
 	heartbeat  time.Duration // of event streams
+	waiting    chan struct{} // one for each check that waits; see await
 	// Header values are made once: load balancers send many checks.
 	plainType, jsonType, nosniff, noStore []string
 }
@@ -72,6 +73,7 @@ func New(c Config) *API {
 	return &API{
 		board: c.Board, history: c.History, controller: c.Controller, metrics: c.Metrics, warnings: c.Warnings, checked: c.Checked,
 		heartbeat: 15 * time.Second,
+		waiting:   make(chan struct{}, maxWaiting),
 		plainType: []string{"text/plain; charset=utf-8"},
 		jsonType:  []string{"application/json"},
 		nosniff:   []string{"nosniff"},

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"io"
 	"net/http"
 	"strings"
@@ -33,6 +34,9 @@ func readyName(path string) (name string, ok bool) {
 func (a *API) ready(w http.ResponseWriter, r *http.Request, name string) {
 	a.header(w, a.plainType)
 	v, reason := a.findInService(name)
+	if reason == reasonUnknown {
+		v, reason = a.awaitInService(r.Context(), name)
+	}
 	if v != nil {
 		if state := r.Header[stateHeader]; a.checked != nil && len(state) == 1 {
 			a.checked(v.Container.ID, state[0])
@@ -52,6 +56,15 @@ func (a *API) ready(w http.ResponseWriter, r *http.Request, name string) {
 	io.WriteString(w, textNotReady)
 	io.WriteString(w, reason)
 	io.WriteString(w, "\n")
+}
+
+// awaitInService is findInService, but waits for a container that is not known yet.
+func (a *API) awaitInService(ctx context.Context, name string) (v *core.View, reason string) {
+	a.await(ctx, func() bool {
+		v, reason = a.findInService(name)
+		return reason != reasonUnknown
+	})
+	return v, reason
 }
 
 // findInService returns the container of NAME or SERVICE/NAME. Services may have a slash in their

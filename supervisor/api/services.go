@@ -50,19 +50,29 @@ func (a *API) serviceReady(w http.ResponseWriter, r *http.Request) {
 		}
 		want = n
 	}
-	members := a.members(r.PathValue("service"))
-	ready := 0
+	service := r.PathValue("service")
+	ready, all := 0, 0
+	a.await(r.Context(), func() bool {
+		ready, all = a.countReady(service)
+		return ready >= want
+	})
+	if ready < want {
+		a.text(w, http.StatusServiceUnavailable,
+			fmt.Sprintf("%s%d of %d endpoints ready, %d needed\n", textNotReady, ready, all, want))
+		return
+	}
+	a.text(w, http.StatusOK, textReady)
+}
+
+// countReady returns how many members of a service are ready, and how many there are.
+func (a *API) countReady(service string) (ready, all int) {
+	members := a.members(service)
 	for _, v := range members {
 		if ok, _, _ := v.Readiness(); ok {
 			ready++
 		}
 	}
-	if ready < want {
-		a.text(w, http.StatusServiceUnavailable,
-			fmt.Sprintf("%s%d of %d endpoints ready, %d needed\n", textNotReady, ready, len(members), want))
-		return
-	}
-	a.text(w, http.StatusOK, textReady)
+	return ready, len(members)
 }
 
 func (a *API) members(service string) []*core.View {
