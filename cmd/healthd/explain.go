@@ -75,7 +75,7 @@ func writeExplanation(w io.Writer, e api.Explanation, columns int, now time.Time
 	p.field("spec", "%s", specText(e))
 	if s.Invalid == "" {
 		p.field("service", "%s", orDash(s.Service))
-		p.field("restarts", "%d (policy %s)", s.RestartCount, s.RestartPolicy)
+		p.field("restarts", "%d (%s)", s.RestartCount, policyText(s))
 	}
 	for _, note := range e.Notes {
 		p.field("note", "%s", line(note))
@@ -107,6 +107,14 @@ func stateText(s api.Status, state string, since, now time.Time) string {
 		text += fmt.Sprintf("; the run before ended with %s (exit code %d) at %s", t.Reason, t.ExitCode, formatTime(t.FinishedAt))
 	}
 	return text
+}
+
+// policyText says whose restart policy applies.
+func policyText(s api.Status) string {
+	if s.EnginePolicy == "" {
+		return fmt.Sprintf("policy %s", s.RestartPolicy)
+	}
+	return fmt.Sprintf("policy %s; after exits the engine's own, %s", s.RestartPolicy, line(s.EnginePolicy))
 }
 
 func readyText(s api.Status) string {

@@ -40,10 +40,10 @@ func statuses() []api.Status {
 			},
 		},
 		{
-			Name: "web-3", Phase: "Failed",
+			Name: "web-3", Phase: "Failed", RestartPolicy: "Always", EnginePolicy: "on-failure",
 			State: api.ContainerState{Terminated: &api.Terminated{ExitCode: 1, Reason: "Error", FinishedAt: clock.Add(-5 * time.Minute)}},
 		},
-		{Name: "web-4", Phase: "Running", State: running(time.Minute), Conditions: notReady("Paused")},
+		{Name: "web-4", Phase: "Running", State: running(time.Minute), Conditions: notReady("Paused"), EnginePolicy: "unless-stopped"},
 		{
 			Name: "gated", Phase: "Running", State: running(time.Minute),
 			Probes: map[string]api.ProbeStatus{"readiness": probe("Success", "Success", 9, 1)},
@@ -55,7 +55,7 @@ func statuses() []api.Status {
 			Probes: map[string]api.ProbeStatus{"liveness": probe("Success", "Unknown", 0, 1), "readiness": probe("Failure", "Unknown", 0, 1)},
 		},
 		{ // every probe of a container that does not run has failed
-			Name: "stopped", Service: "and-a-service-with-a-long-name", Phase: "Failed", Conditions: notReady("NotRunning"),
+			Name: "stopped", Service: "and-a-service-with-a-long-name", Phase: "Failed", Conditions: notReady("NotRunning"), EnginePolicy: "always",
 			State: api.ContainerState{Terminated: &api.Terminated{ExitCode: 143, Reason: "StoppedByOperator", FinishedAt: clock.Add(-5 * time.Minute)}},
 			Probes: map[string]api.ProbeStatus{
 				"startup":  {Result: "Failure", Outcome: "Success", Threshold: 1, OnHold: true},
@@ -67,7 +67,7 @@ func statuses() []api.Status {
 			Probes: map[string]api.ProbeStatus{"startup": probe("Failure", "Unknown", 0, 1), "liveness": probe("Failure", "Unknown", 0, 1)},
 		},
 		{
-			Name: "draining", Phase: "Running", Draining: true, State: api.ContainerState{Waiting: &api.Waiting{Reason: "Draining"}},
+			Name: "draining", Phase: "Running", Draining: true, EnginePolicy: "always", State: api.ContainerState{Waiting: &api.Waiting{Reason: "Draining"}},
 			Probes: map[string]api.ProbeStatus{"readiness": probe("Success", "Success", 5, 1)},
 		},
 		{
@@ -117,7 +117,7 @@ func statuses() []api.Status {
 			Probes: map[string]api.ProbeStatus{"liveness": {Result: "Failure", Outcome: "Unknown", Threshold: 1, OnHold: true}},
 		},
 		{
-			Name: "wrong", Phase: "Running", State: running(time.Minute),
+			Name: "wrong", Phase: "Running", State: running(time.Minute), EnginePolicy: "always",
 			Invalid: "label healthd.liveness.period: must be a duration such as \"10s\", is \"\x1b[2J\"; label healthd.nope: unknown key",
 		},
 	}

@@ -24,6 +24,9 @@ func writeStatuses(w io.Writer, all []api.Status, wide, colours bool, columns in
 			below += "\n" + strings.Join(wrap(text, columns-2), "\n  ")
 		}
 	}
+	if text := engineNote(all); text != "" && !wide {
+		below += "\n" + strings.Join(wrap(text, columns-2), "\n  ")
+	}
 	if below != "" {
 		below += "\n"
 	}
@@ -45,8 +48,51 @@ func remark(s api.Status, now time.Time) string {
 		return fmt.Sprintf("%s is held %s%s", s.Name, heldText(s, now), text)
 	case text != "":
 		return s.Name + " waits" + text
+	case endedByItself(s) && s.EnginePolicy != "":
+		return fmt.Sprintf("%s has ended, and healthd does not start it: the engine's own restart policy decides (%s)", s.Name, line(s.EnginePolicy))
 	}
 	return ""
+}
+
+// endedByItself says whether a container has ended, and neither healthd nor an operator
+// stopped it.
+func endedByItself(s api.Status) bool {
+	if s.State.Terminated == nil {
+		return false
+	}
+	switch s.State.Terminated.Reason {
+	case core.ReasonCompleted, core.ReasonError, core.ReasonOOMKilled:
+		return true
+	}
+	return false
+}
+
+// engineNote says of which containers the engine, and not healthd, looks after exits. -o wide
+// has it in a column.
+func engineNote(all []api.Status) string {
+	const most = 3
+	var texts []string
+	for _, s := range all {
+		if s.EnginePolicy != "" && s.Invalid == "" {
+			texts = append(texts, fmt.Sprintf("%s (%s)", s.Name, line(s.EnginePolicy)))
+		}
+	}
+	switch n := len(texts); {
+	case n == 0:
+		return ""
+	case n > most:
+		texts = append(texts[:most], fmt.Sprintf("%d more (-o wide)", n-most))
+	}
+	return "The engine's own restart policy decides after exits of " + list(texts) + "; healthd restarts after failed probes"
+}
+
+// list joins texts to "a, b and c".
+func list(texts []string) string {
+	last := len(texts) - 1
+	if last < 1 {
+		return strings.Join(texts, "")
+	}
+	return strings.Join(texts[:last], ", ") + " and " + texts[last]
 }
 
 // waitsForOthers says whether a container waits for something beside time.
@@ -61,7 +107,7 @@ func waitsForOthers(w *api.Waiting) bool {
 func statusHeader(wide bool) []string {
 	h := []string{"NAME", "SERVICE", "STATE", "READY", "RESTARTS", "STARTUP", "LIVENESS", "READINESS", "SINCE"}
 	if wide {
-		h = append(h, "GATES", "PHASE", "POLICY", "SPEC", "GROUP", "RUNTIME", "ID", "IMAGE", "REASON")
+		h = append(h, "GATES", "PHASE", "POLICY", "ENGINE-POLICY", "SPEC", "GROUP", "RUNTIME", "ID", "IMAGE", "REASON")
 	}
 	return h
 }
@@ -78,7 +124,7 @@ func statusRow(s api.Status, wide bool, now time.Time) []cell {
 	}
 	if wide {
 		id := s.ID[:min(shortID, len(s.ID))]
-		for _, text := range []string{openGates(s), string(s.Phase), string(s.RestartPolicy), s.Spec, s.Group, s.Runtime, id, s.Image, readyCondition(s).Reason} {
+		for _, text := range []string{openGates(s), string(s.Phase), string(s.RestartPolicy), s.EnginePolicy, s.Spec, s.Group, s.Runtime, id, s.Image, readyCondition(s).Reason} {
 			row = append(row, cell{text: orDash(text)})
 		}
 	}

@@ -25,6 +25,7 @@ type Status struct {
 	Held          bool                   `json:"held"`
 	HeldUntil     time.Time              `json:"heldUntil,omitzero"` // zero while held: until somebody resumes it
 	RestartPolicy core.RestartPolicy     `json:"restartPolicy"`
+	EnginePolicy  string                 `json:"enginePolicy,omitempty"` // the engine's own restart policy: after exits it applies, not RestartPolicy
 	RestartCount  int                    `json:"restartCount"`
 	State         ContainerState         `json:"state"`
 	LastState     ContainerState         `json:"lastState"`
@@ -107,7 +108,7 @@ func newStatus(v *core.View) Status {
 		Service: v.Service, Group: v.Group, Identity: v.Identity,
 		Phase: v.Phase(), Started: started, Ready: ready, Draining: s.Draining(),
 		Held: s.Lasting.Held, HeldUntil: s.Lasting.HeldUntil.UTC(), RestartCount: s.RestartCount(), Conditions: conditions(v),
-		Probes: map[string]ProbeStatus{}, Invalid: v.Invalid,
+		Probes: map[string]ProbeStatus{}, Invalid: v.Invalid, EnginePolicy: enginePolicy(v),
 		Warnings: append([]string{}, v.Warnings()...), // never null
 	}
 	status.State, status.LastState = states(v)
