@@ -65,13 +65,13 @@ func (s *session) announce(since time.Time) error {
 		u.Replay = h.replay(since, isEvent)
 	}
 	switch {
-	case u.Replay == ReplayComplete && isEvent:
-		s.v.skipTo = since
 	case u.Replay == ReplayRestart:
 		u.EngineKills = !h.Oldest.IsZero() && !h.LiveRestore
 		s.v.engineRestarted(u.EngineKills)
-	case (!isEvent || err != nil) && !s.v.inFuture(since): // nothing better than the times tells what is known
+	case !isEvent: // nothing better than the times tells what is known
 		s.v.skipBefore = since
+	case u.Replay == ReplayComplete, err != nil:
+		s.v.skipTo = since
 	}
 	return s.send.one(u)
 }

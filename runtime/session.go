@@ -139,7 +139,7 @@ func (s *session) loop() error {
 			}
 			s.drainEvents()
 			s.lastContact, s.v.clockOffset = time.Now(), l.clock
-			s.v.applyList(l.all)
+			s.v.applyList(l.all, s.lastContact)
 			s.listApplied = true
 		case err := <-s.pinged:
 			if err != nil {

@@ -92,7 +92,7 @@ func TestWatchSharedNetwork(t *testing.T) {
 // Only the first inspection of child shows that it uses parent's network.
 func TestSharedNetworkChangesWhileFirstInspected(t *testing.T) {
 	v := newView(func(name string, _ map[string]string) bool { return name == "child" })
-	v.applyList([]Summary{{ID: "child", Name: "child", State: Running}, {ID: "parent", Name: "parent", State: Running}})
+	v.applyList([]Summary{{ID: "child", Name: "child", State: Running}, {ID: "parent", Name: "parent", State: Running}}, time.Unix(1, 0))
 	e := v.nextToInspect()
 	v.applyEvent(Event{ID: "parent", Action: ActionDie, Time: time.Unix(3, 0), Name: "parent", Labels: map[string]string{}}, 0, time.Unix(9, 0))
 	v.applyInspection(e, &Container{ID: "child", Name: "child", State: Running, NetworkOwner: "parent", NetworkOwnerStartedAt: time.Unix(1, 0)}, nil, time.Unix(4, 0))

@@ -30,6 +30,7 @@ type view struct {
 	firstConnect    time.Time                      // first attempt to connect, by the engine's clock
 	streamFrom      time.Time                      // the present subscription's since
 	skipTo          time.Time                      // events before the one of that time are known; zero: none is
+	skipped         []Event                        // those that came before it
 	skipBefore      time.Time                      // events of the history with older times are known; zero: none is
 	replaying       bool                           // events may come from the engine's history
 	synced          bool                           // a list of this connection was delivered
@@ -116,13 +117,14 @@ func newView(wanted func(string, map[string]string) bool) *view {
 func (v *view) applyEvent(ev Event, lag time.Duration, now time.Time) {
 	if !v.skipTo.IsZero() {
 		if !ev.Time.Equal(v.skipTo) {
+			v.skipped = append(v.skipped[max(0, len(v.skipped)-recentMax+1):], ev)
 			return
 		}
-		v.skipTo = time.Time{}
+		v.skipTo, v.skipped = time.Time{}, nil
 	}
 	if ev.Time.Before(v.skipBefore) && !ev.Time.IsZero() {
 		if !v.connectedBefore { // the next connection can then tell whether the engine has restarted
-			v.newest = mark{v.newest.seq + 1, ev.Time}
+			v.advance(ev)
 		}
 		return
 	}
@@ -130,6 +132,7 @@ func (v *view) applyEvent(ev Event, lag time.Duration, now time.Time) {
 	if !v.isNew(ev) {
 		return
 	}
+	v.advance(ev)
 	v.sinceUpdate++
 	if lag > 0 {
 		v.lag = lag
@@ -174,23 +177,28 @@ func (v *view) apply(ev Event, before mark, now time.Time) {
 
 // isNew says whether ev was not received before, and remembers it.
 func (v *view) isNew(ev Event) bool {
-	if ev.Action != ActionExec { // there are many, and receiving one twice does no harm
-		key := eventKey{ev.ID, ev.Action, ev.Time.UnixNano()}
-		if _, known := v.recentEvents[key]; known && !ev.Time.IsZero() {
-			return false
-		}
-		at := v.eventSeq % recentMax
-		if old := v.recentOrder[at]; v.recentEvents[old] == v.eventSeq-recentMax {
-			delete(v.recentEvents, old)
-		}
-		v.recentEvents[key], v.recentOrder[at] = v.eventSeq, key
-		v.eventSeq++
+	if ev.Action == ActionExec { // there are many, and receiving one twice does no harm
+		return true
 	}
+	key := eventKey{ev.ID, ev.Action, ev.Time.UnixNano()}
+	if _, known := v.recentEvents[key]; known && !ev.Time.IsZero() {
+		return false
+	}
+	at := v.eventSeq % recentMax
+	if old := v.recentOrder[at]; v.recentEvents[old] == v.eventSeq-recentMax {
+		delete(v.recentEvents, old)
+	}
+	v.recentEvents[key], v.recentOrder[at] = v.eventSeq, key
+	v.eventSeq++
+	return true
+}
+
+// advance notes that the stream has come to ev.
+func (v *view) advance(ev Event) {
 	v.newest.seq++
 	if !ev.Time.IsZero() {
 		v.newest.at = ev.Time
 	}
-	return true
 }
 
 // subscribeFrom returns the time from which to subscribe now: the newest event's, else
@@ -342,7 +350,7 @@ func (v *view) disconnected() {
 	}
 	v.inspectQueue, v.lossy = nil, false
 	v.replaying, v.synced, v.engineKills = true, false, false
-	v.skipTo, v.skipBefore = time.Time{}, time.Time{}
+	v.skipTo, v.skipBefore, v.skipped = time.Time{}, time.Time{}, nil
 	clear(v.waiting)
 	clear(v.listPending)
 }

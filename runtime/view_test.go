@@ -11,7 +11,7 @@ import (
 func TestLabelHiddenInEvents(t *testing.T) {
 	v := newView(func(_ string, l map[string]string) bool { return l["name"] == "db" })
 	c := &Container{ID: "a", Name: "web", Labels: map[string]string{"name": "db"}, State: Running, StartedAt: time.Unix(1, 0)}
-	v.applyList([]Summary{{ID: "a", Name: "web", Labels: c.Labels, State: Running}})
+	v.applyList([]Summary{{ID: "a", Name: "web", Labels: c.Labels, State: Running}}, time.Unix(1, 0))
 	v.applyInspection(v.nextToInspect(), c, nil, time.Unix(2, 0))
 	v.out = nil
 	v.applyEvent(Event{ID: "a", Action: ActionKill, Signal: 15, Time: time.Unix(3, 0), Name: "web", Labels: map[string]string{}}, 0, time.Unix(9, 0))
@@ -33,7 +33,7 @@ func TestStateFromEvent(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			v := newView(nil)
-			v.applyList([]Summary{{ID: "a", Name: "a", State: Exited}})
+			v.applyList([]Summary{{ID: "a", Name: "a", State: Exited}}, time.Unix(1, 0))
 			for i, a := range tt.events {
 				v.applyEvent(Event{ID: "a", Action: a, Time: time.Unix(int64(i+1), 0)}, 0, time.Unix(9, 0))
 			}
@@ -60,7 +60,7 @@ func TestSeenUntil(t *testing.T) {
 		}
 		v.out = nil
 	}
-	v.applyList([]Summary{{ID: "a", State: Running}, {ID: "b", State: Running}})
+	v.applyList([]Summary{{ID: "a", State: Running}, {ID: "b", State: Running}}, time.Unix(1, 0))
 	a, b := v.nextToInspect(), v.nextToInspect()
 	v.applyInspection(a, &Container{ID: "a", State: Running}, nil, at(2))
 	expect("no event yet", Observed, 1)
@@ -131,7 +131,7 @@ func TestLag(t *testing.T) {
 func TestSignalOfARunNotObservedYet(t *testing.T) {
 	at := func(s int64) time.Time { return time.Unix(s, 0) }
 	v := newView(nil)
-	v.applyList([]Summary{{ID: "a", State: Exited}})
+	v.applyList([]Summary{{ID: "a", State: Exited}}, time.Unix(1, 0))
 	v.applyInspection(v.nextToInspect(), &Container{ID: "a", State: Exited, StartedAt: at(1)}, nil, at(2))
 	v.out = nil
 	v.applyEvent(Event{ID: "a", Action: ActionKill, Signal: 15, Time: at(3)}, 0, at(5))

@@ -6,10 +6,20 @@ import (
 	"time"
 )
 
+// endReplay notes that the engine's history has come. If it has not the newest event that is
+// known, all of it came after that.
+func (v *view) endReplay(now time.Time) {
+	skipped := v.skipped
+	v.skipTo, v.skipBefore, v.skipped = time.Time{}, time.Time{}, nil
+	for _, ev := range skipped {
+		v.applyEvent(ev, 0, now)
+	}
+	v.replaying, v.connectedBefore = false, true
+}
+
 // applyList takes in a list of all containers.
-func (v *view) applyList(all []Summary) {
-	v.replaying, v.connectedBefore = false, true // the history came before the list
-	v.skipTo, v.skipBefore = time.Time{}, time.Time{}
+func (v *view) applyList(all []Summary, now time.Time) {
+	v.endReplay(now)
 	present := make(map[string]Summary, len(all))
 	for _, s := range all {
 		present[s.ID] = s

@@ -186,8 +186,9 @@ func (h *chaosHost) requestRestart(c *chaosContainer) {
 
 func (h *chaosHost) requestHold(c *chaosContainer) {
 	if d := h.runningDaemon(); d != nil {
-		if d.sup.Hold(h.t.Context(), c.info.Name, time.Now().Add(time.Duration(1+h.r.IntN(60))*time.Second)) == nil {
-			h.locked(func() { c.heldAt = time.Now() })
+		until := time.Now().Add(time.Duration(1+h.r.IntN(60)) * time.Second)
+		if d.sup.Hold(h.t.Context(), c.info.Name, until) == nil {
+			h.locked(func() { c.heldAt, c.heldUntil = time.Now(), until })
 		}
 	}
 }

@@ -160,7 +160,7 @@ func (h *chaosHost) checkDown(c *chaosContainer) {
 		since = later(since, later(h.disturbedAt, later(c.disturbedAt, c.lossAt)))
 		patience += chaosRecovery
 	}
-	if time.Since(since) > patience {
+	if time.Since(later(since, c.heldUntil)) > patience {
 		h.fail("%s: it has been down for %v, %v since the last disturbance, although it %s (%s)", c.template.name, time.Since(c.endedAt), time.Since(since), c.expect, c.why)
 	}
 }

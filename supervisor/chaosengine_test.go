@@ -61,8 +61,9 @@ type chaosContainer struct {
 	stoppedByAPI bool // by an API call: the engine's own restart policy is off until a start
 	engineTries  int  // restarts by the engine's own policy
 
-	hung, notReady   bool // what its process answers
-	pausedAt, heldAt time.Time
+	hung, notReady    bool // what its process answers
+	pausedAt          time.Time
+	heldAt, heldUntil time.Time
 
 	chaosRecord
 }

@@ -149,9 +149,7 @@ func (h *chaosHost) noteConnected() {
 		return
 	}
 	for _, c := range h.engine.containers {
-		if c.endUnseen {
-			c.makeUncertain("its engine's clock was set while nobody watched: it may seem to have ended long before its engine")
-		}
+		c.makeUncertain("its engine's clock was set while nobody watched: it may seem to have ended long before its engine")
 	}
 }
 

@@ -127,9 +127,9 @@ func (l *loop) callEngine(e *entry, call core.Call, grace time.Duration) {
 	r := callReturned{id: e.container.ID, call: call}
 	run, retry, cause := e.state.Run.ID, e.state.Request.Error != "", e.state.Request.Cause
 	l.wg.Go(func() {
-		awaitDurable(durable)
+		late := awaitDurable(durable)
 		switch {
-		case retry && !stillDue(ctx, engine, &r, run), !retry && call == core.StopCall && r.stopNotNeeded(runCtx, engine, run, cause):
+		case (retry || late && call == core.StartCall) && !stillDue(ctx, engine, &r, run), !retry && call == core.StopCall && r.stopNotNeeded(runCtx, engine, run, cause):
 			_ = l.send(ctx, &r)
 			return
 		case call == core.StopCall:
@@ -149,18 +149,22 @@ func (l *loop) callEngine(e *entry, call core.Call, grace time.Duration) {
 
 // awaitDurable waits until the decision to call is on the disk: should healthd be killed
 // on the way, the next daemon finishes the restart. It does not wait for a disk that
-// hangs, which must not keep a container down.
-func awaitDurable(durable <-chan struct{}) {
-	const patience = 2 * time.Second
-	late := time.NewTimer(patience)
-	defer late.Stop()
+// hangs, which must not keep a container down. late says that it took so long that somebody
+// else may have acted meanwhile.
+func awaitDurable(durable <-chan struct{}) (late bool) {
+	const patience, soon = 2 * time.Second, 100 * time.Millisecond
+	began := time.Now()
+	enough := time.NewTimer(patience)
+	defer enough.Stop()
 	select {
 	case <-durable:
-	case <-late.C:
+	case <-enough.C:
 	}
+	return time.Since(began) > soon
 }
 
-// stillDue inspects the container before a call is repeated whose outcome is not known.
+// stillDue inspects the container before a call is repeated whose outcome is not known, or
+// made long after it was decided.
 // It returns false when the call is no longer needed; r then has the container or an error.
 func stillDue(ctx context.Context, engine Restarter, r *callReturned, run runtime.Run) bool {
 	c, err := engine.Inspect(ctx, r.id)

@@ -132,7 +132,7 @@ func (l *loop) firstSight(e *entry, u update) (first, unwatched bool) {
 type engineLife struct {
 	replay      runtime.Replay // ReplayComplete once all its containers are known again
 	kills       bool           // at its start the engine killed all runs that were still there
-	lostAt      time.Time      // when the connection was lost; zero: this daemon had none, or still has it
+	lostAt      time.Time      // until when it was watched, by this daemon or the last one; zero: not known, or it is watched
 	clockOffset time.Duration  // how far its clock is ahead of healthd's
 }
 
@@ -165,6 +165,9 @@ func (l *loop) lost(u update) {
 // connected takes in how many of the missed events the engine sends again.
 func (l *loop) connected(u update) {
 	life := engineLife{replay: u.Replay, kills: u.EngineKills, lostAt: l.engines[u.Runtime].lostAt, clockOffset: u.ClockOffset}
+	if !l.runtimeView(u.Runtime).Synced {
+		life.lostAt = l.watchedUntil
+	}
 	if !l.runtimeView(u.Runtime).Synced && l.config.Rebooted {
 		life.replay = runtime.ReplayRestart
 	}

@@ -111,7 +111,7 @@ func (h *fakeHost) startDaemon(replay runtime.Replay, repeated int, rebooted boo
 	var past []core.Memory
 	now := stamp()
 	for _, m := range h.stored { // as the journal does
-		text, err := json.Marshal(m.ForFile(now))
+		text, err := json.Marshal(m)
 		if err != nil {
 			h.t.Fatal(err)
 		}
@@ -266,7 +266,7 @@ func (s hostStore) Remember(m core.Memory) <-chan struct{} {
 	if m.Conditions.Ready.Status && !m.Engine.State.Alive() {
 		s.host.t.Errorf("kept as ready, but not alive: %+v", m)
 	}
-	s.host.stored[m.ID] = m
+	s.host.stored[m.ID] = m.ForFile(stamp())
 	if s.host.writes++; s.host.writes == s.host.killAfterWrite {
 		s.host.killLocked()
 	}

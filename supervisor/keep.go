@@ -25,6 +25,7 @@ func (l *loop) loadMemories(past []core.Memory) {
 	l.notSeenYet, l.removed = make(map[string]core.Memory), make(map[string]core.Memory)
 	l.engines, l.unsupervised = make(map[string]engineLife), make(map[string]bool)
 	for _, m := range past {
+		l.watchedUntil = later(l.watchedUntil, m.Written.Wall)
 		switch {
 		case m.Gone.IsZero():
 			l.notSeenYet[m.ID] = m

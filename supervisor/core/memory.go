@@ -12,7 +12,7 @@ import (
 // this one. The journal keeps its JSON form.
 type Memory struct {
 	Facts
-	Written Stamp       `json:"written,omitzero"`  // when it was written; zero in memory
+	Written Stamp       `json:"written,omitzero"`  // when it was written; zero: never, or by an older daemon
 	Gates   []Gate      `json:"gates,omitempty"`   // never changed in place
 	Granted []time.Time `json:"granted,omitempty"` // recent restarts for failed probes and hooks; never changed in place; changes only together with Facts
 }

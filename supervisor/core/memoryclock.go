@@ -44,7 +44,7 @@ func (m Memory) FromFile(now Stamp) Memory {
 		from, to = now.Wall.Round(0), now.Wall
 	}
 	m.rebase(from, to)
-	m.Written = Stamp{}
+	m.Written = Stamp{Wall: to}
 	return m
 }
 

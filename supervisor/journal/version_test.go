@@ -53,6 +53,7 @@ func TestVersion1IsRead(t *testing.T) {
 // toMilliseconds returns what a file holds of m. Times of healthd's own are kept in relation
 // to the present, which takes some microseconds to tell by two clocks.
 func toMilliseconds(t *testing.T, m core.Memory) string {
+	m.Written = core.Stamp{}
 	text, err := json.Marshal(m)
 	if err != nil {
 		t.Fatal(err)
