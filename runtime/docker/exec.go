@@ -24,7 +24,8 @@ const (
 	noTimeout = time.Duration(math.MaxInt64)
 
 	pollMin           = 5 * time.Millisecond
-	pollMax           = 100 * time.Millisecond
+	pollMax           = 100 * time.Millisecond // of a command's first second
+	pollSlowest       = 10 * time.Second
 	execStartTimeout  = 30 * time.Second       // from the request to the start of the process
 	outputRestTimeout = 100 * time.Millisecond // from the end of the process to the end of its output
 	killTimeout       = 5 * time.Second        // from SIGKILL until the engine has noticed
@@ -86,6 +87,7 @@ type execution struct {
 	id        string // of the exec
 	mark      string
 	timeout   time.Duration
+	startedAt time.Time
 	pid       int // on the engine's host; 0 until the process was seen
 }
 
@@ -113,14 +115,14 @@ func (x *execution) wait(ctx context.Context, out *output) (exitCode int, timedO
 	defer limit.Stop()
 	poll := time.NewTimer(pollMin)
 	defer poll.Stop()
-	eof, every, started := out.done, pollMin, false
+	eof, every := out.done, pollMin
 	exit := &undetectedExit{execution: x}
 	for {
 		select {
 		case <-ctx.Done():
 			return 0, false, errors.Join(ctx.Err(), x.kill(ctx))
 		case <-limit.C:
-			if !started {
+			if x.startedAt.IsZero() {
 				return 0, false, errors.Join(fmt.Errorf("cannot run a command in container %s: not started after %v",
 					short(x.container), execStartTimeout), x.kill(ctx))
 			}
@@ -139,20 +141,21 @@ func (x *execution) wait(ctx context.Context, out *output) (exitCode int, timedO
 		case err != nil:
 			return 0, false, errors.Join(err, x.kill(ctx))
 		case in.ended():
-			if in.Pid == 0 && !started {
+			if in.Pid == 0 && x.startedAt.IsZero() {
 				return 0, false, errNotStarted
 			}
 			return *in.ExitCode, false, nil
-		case in.Pid != 0 && !started:
-			started, every = true, pollMin
+		case in.Pid != 0 && x.startedAt.IsZero():
+			x.startedAt, every = time.Now(), pollMin
 			limit.Reset(x.timeout)
-		case !started && !in.Running && eof == nil && out.failed() != nil:
+		case x.startedAt.IsZero() && !in.Running && eof == nil && out.failed() != nil:
 			return 0, false, x.engine.containerError(out.failed(), "run a command in", x.container)
-		case started && exit.unblock(ctx):
+		case !x.startedAt.IsZero() && exit.unblock(ctx):
 			every = pollMin
 		}
-		poll.Reset(every)
-		every = min(every*3/2, pollMax)
+		slowest := exit.slowestPoll(time.Now())
+		poll.Reset(min(every, slowest))
+		every = min(every*3/2, slowest)
 	}
 }
 

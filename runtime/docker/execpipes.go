@@ -43,11 +43,22 @@ func (d *undetectedExit) unblock(ctx context.Context) bool {
 	return d.killPipeHolders(ctx, d.isLeftover) == nil
 }
 
+// slowestPoll returns how long the next inspection may wait. The end of a command's output
+// brings one at once, so a long pause delays only commands whose output is held open. It
+// grows with the command's age: thousands of commands that hang must not keep the engine
+// busy.
+func (d *undetectedExit) slowestPoll(now time.Time) time.Duration {
+	late := !d.goneSince.IsZero() && !d.containerHidden
+	if d.startedAt.IsZero() || late {
+		return pollMax
+	}
+	return min(max(pollMax, now.Sub(d.startedAt)/10), pollSlowest)
+}
+
 // processGone says that the command's process has ended although the engine calls it
 // running: /proc shows other processes of the container, and not this one.
 func (d *undetectedExit) processGone() bool {
-	t := processTree{root: d.pid, container: d.container}
-	return !t.rootAlive() && len(t.processes()) > 0
+	return processTree{root: d.pid, container: d.container}.rootEnded()
 }
 
 // exitCodeAfterTimeout returns the exit code of a command that ended in time, though the
@@ -77,7 +88,7 @@ func (x *execution) unblockInspect(ctx context.Context) (answered func()) {
 	done := make(chan struct{})
 	timer := time.AfterFunc(exitReportTimeout, func() {
 		defer close(done)
-		t := processTree{container: x.container, mark: x.mark}
+		t := processTree{root: x.pid, container: x.container, mark: x.mark}
 		if t.orphaned() {
 			_ = x.killPipeHolders(ctx, x.isOwnOrLeftover)
 		}

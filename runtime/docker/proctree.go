@@ -15,8 +15,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// scanPause is the time between two scans of /proc.
-const scanPause = 5 * time.Millisecond
+// scanPause is the time between the first two scans of /proc, scanPauseMax between later
+// ones.
+const (
+	scanPause    = 5 * time.Millisecond
+	scanPauseMax = 100 * time.Millisecond
+)
 
 // processTree is a command inside a container as the host's /proc shows it: the root
 // process, its descendants, its session, and all processes with its mark.
@@ -41,7 +45,7 @@ func (t processTree) kill(ctx context.Context) error {
 		return fmt.Errorf("process %d of the engine's host cannot be seen from here", t.root) // a remote engine
 	}
 	stopped := map[int]bool{}
-	sig := unix.SIGSTOP
+	sig, pause := unix.SIGSTOP, scanPause
 	for {
 		found := t.find(root)
 		if len(found) == 0 {
@@ -66,7 +70,8 @@ func (t processTree) kill(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("%d processes of the command are still there: %w", len(found), ctx.Err())
-		case <-time.After(scanPause):
+		case <-time.After(pause):
+			pause = min(2*pause, scanPauseMax)
 		}
 	}
 }
@@ -77,10 +82,17 @@ func (t processTree) rootAlive() bool {
 	return err == nil && t.contains(t.root) && p.alive()
 }
 
+// rootEnded says that the root is not alive, and that this cannot be because /proc is that
+// of another host: it shows other processes of the container.
+func (t processTree) rootEnded() bool { return !t.rootAlive() && len(t.processes()) > 0 }
+
 // orphaned says that processes with the tree's mark exist, and that the process which the
 // engine started for them has ended. That process led their session, and its parent is
 // outside the container.
 func (t processTree) orphaned() bool {
+	if t.rootAlive() {
+		return false
+	}
 	inside := map[int]proc{}
 	for _, p := range t.processes() {
 		inside[p.pid] = p
