@@ -20,26 +20,22 @@ type Config struct {
 	// FollowNonLocalRedirects makes HTTP probes and hooks follow redirects to other
 	// hosts. The answer of such a host then counts as the container's.
 	FollowNonLocalRedirects bool
-	// MaxExecs is how many commands of probes may run at once. 0 means 8 for each CPU
-	// that Go may use: starting a command inside a container takes about 40 ms of CPU,
+	// MaxStarts is how many commands of probes an engine may be starting at once, and how
+	// many of hooks. Once its process runs, a command no longer counts. 0 means 8 for each
+	// CPU that Go may use: starting a command inside a container takes about 40 ms of CPU,
 	// so 8 per CPU have started after 320 ms, well within the usual timeout of 1 s.
-	MaxExecs int
+	MaxStarts int
 }
 
 const (
 	defaultUserAgent = "healthd"
-	execsPerCPU      = 8
-	// maxHooks is how many commands of hooks may run at once. They have slots of their
-	// own: a pre_stop hook may take the whole grace period, and probes must not wait.
-	maxHooks = 1024
+	startsPerCPU     = 8
 )
 
 // Prober makes probes and hooks.
 type Prober struct {
 	userAgent     string
-	engines       map[string]Engine
-	execSlots     chan struct{}
-	hookSlots     chan struct{}
+	engines       map[string]*engine
 	client        http.RoundTripper
 	checkRedirect func(req *http.Request, via []*http.Request) error
 	exchanges     sync.Pool // of *exchange
@@ -50,17 +46,18 @@ func New(c Config) *Prober {
 	if c.UserAgent == "" {
 		c.UserAgent = defaultUserAgent
 	}
-	if c.MaxExecs <= 0 {
-		c.MaxExecs = execsPerCPU * runtime.GOMAXPROCS(0)
+	if c.MaxStarts <= 0 {
+		c.MaxStarts = startsPerCPU * runtime.GOMAXPROCS(0)
 	}
 	p := &Prober{
 		userAgent:     c.UserAgent,
-		engines:       c.Engines,
-		execSlots:     make(chan struct{}, c.MaxExecs),
-		hookSlots:     make(chan struct{}, maxHooks),
+		engines:       make(map[string]*engine, len(c.Engines)),
 		client:        newTransport(),
 		checkRedirect: sameHostRedirects,
 		exchanges:     sync.Pool{New: func() any { return newExchange() }},
+	}
+	for name, e := range c.Engines {
+		p.engines[name] = &engine{e, newCommands("probes", c.MaxStarts), newCommands("hooks", c.MaxStarts)}
 	}
 	if c.FollowNonLocalRedirects {
 		p.checkRedirect = limitRedirects
@@ -123,7 +120,15 @@ func endpoint(host string, port int, t Target) (string, netip.AddrPort, error) {
 	return host, netip.AddrPortFrom(addr.Unmap(), uint16(port)), nil
 }
 
-func (p *Prober) engine(t Target) (Engine, error) {
+// engine is one of Config.Engines with the commands that run there. Engines do not share
+// their bounds: one that hangs must not hold up the probes of another one. Probes and hooks
+// do not either: hooks take long.
+type engine struct {
+	Engine
+	probes, hooks *commands
+}
+
+func (p *Prober) engine(t Target) (*engine, error) {
 	e := p.engines[t.Runtime]
 	if e == nil {
 		return nil, fmt.Errorf("no engine for runtime %q", t.Runtime)

@@ -8,17 +8,9 @@ import (
 	"time"
 )
 
-// killGrace is added to a command's timeout: the engine needs time to start it, to kill
-// it and to answer.
-const killGrace = 10 * time.Second
-
-// command is what an exec probe or hook runs inside the container.
-type command struct {
-	engine    Execer
-	container string
-	words     words
-	slots     chan struct{} // holds one value for each running command
-}
+// engineGrace is the engine's time to start a command, and its time to kill one and to
+// answer.
+const engineGrace = 10 * time.Second
 
 // execProbe is the asker that runs a command inside the container.
 type execProbe struct {
@@ -26,35 +18,12 @@ type execProbe struct {
 	running atomic.Bool // a command of this probe has not ended
 }
 
-// execReply is what Execer.Exec returned.
-type execReply struct {
-	output   []byte
-	code     int
-	timedOut bool
-	err      error
-}
-
 func (p *Prober) execProbe(h *Exec, t Target) (asker, error) {
-	c, err := p.command(h, t, p.execSlots)
+	c, err := p.command(h, t, func(e *engine) *commands { return e.probes })
 	if err != nil {
 		return nil, err
 	}
 	return &execProbe{command: c}, nil
-}
-
-func (p *Prober) command(h *Exec, t Target, slots chan struct{}) (command, error) {
-	if len(h.Command) == 0 {
-		return command{}, errors.New("command is empty")
-	}
-	e, err := p.engine(t)
-	if err != nil {
-		return command{}, err
-	}
-	w, err := expandWords(h.Command, t.Env)
-	if err != nil {
-		return command{}, err
-	}
-	return command{engine: e, container: t.ID, words: w, slots: slots}, nil
 }
 
 // Drain waits until no command of a probe or a hook runs, or returns an error when ctx
@@ -62,91 +31,53 @@ func (p *Prober) command(h *Exec, t Target, slots chan struct{}) (command, error
 // moment, and would survive if the program exited before. No Ask and no Run should
 // begin meanwhile.
 func (p *Prober) Drain(ctx context.Context) error {
-	if err := drain(ctx, p.execSlots); err != nil {
-		return fmt.Errorf("cannot end all commands of probes: %w", err)
-	}
-	if err := drain(ctx, p.hookSlots); err != nil {
-		return fmt.Errorf("cannot end all commands of hooks: %w", err)
-	}
-	return nil
-}
-
-// drain waits until all slots are free at once.
-func drain(ctx context.Context, slots chan struct{}) error {
-	taken := 0
-	defer func() {
-		for range taken {
-			<-slots
+	for _, e := range p.engines {
+		if err := e.probes.drain(ctx); err != nil {
+			return err
 		}
-	}()
-	for range cap(slots) {
-		select {
-		case slots <- struct{}{}:
-			taken++
-		case <-ctx.Done():
-			return context.Cause(ctx)
+		if err := e.hooks.drain(ctx); err != nil {
+			return err
 		}
 	}
 	return nil
-}
-
-// start runs c, for which the caller has acquired a slot, and returns the channel of
-// the reply. When the engine cannot kill a command, its goroutine and slot stay in use
-// until it ends. ended is called when both are free.
-func (c *command) start(ctx context.Context, timeout time.Duration, ended func()) <-chan execReply {
-	replies := make(chan execReply, 1)
-	go func() {
-		var r execReply
-		defer func() {
-			<-c.slots
-			ended()
-			replies <- r
-		}()
-		r.output, r.code, r.timedOut, r.err = c.engine.Exec(ctx, c.container, c.words.argv, timeout, MaxOutput+c.words.longestValue)
-	}()
-	return replies
 }
 
 func (p *execProbe) ask(ctx context.Context, timeout time.Duration) (Result, error) {
 	if !p.running.CompareAndSwap(false, true) {
 		return notAsked("previous command still running"), nil
 	}
-	if err := p.acquire(ctx, timeout); err != nil {
-		p.running.Store(false)
+	ended := func() { p.running.Store(false) }
+	t, err := p.commands.begin(ctx, p.container, timeout)
+	if err != nil {
+		ended()
 		return notAsked(err.Error()), nil
 	}
-	start := time.Now()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	replies := p.start(ctx, timeout, func() { p.running.Store(false) })
-	overdue := time.NewTimer(timeout + killGrace)
-	defer overdue.Stop()
-	select {
-	case r := <-replies:
-		return p.toResult(r, timeout, time.Since(start))
-	case <-ctx.Done():
-		return notAsked("probe cancelled"), nil
-	case <-overdue.C:
-		return notAsked(fmt.Sprintf("engine did not end the command within %v", timeout+killGrace)), nil
-	}
+	return p.await(ctx, p.start(ctx, t, timeout, ended), timeout)
 }
 
-// acquire waits for a slot.
-func (p *execProbe) acquire(ctx context.Context, timeout time.Duration) error {
-	select {
-	case p.slots <- struct{}{}:
-		return nil
-	default:
-	}
-	tooLong := time.NewTimer(timeout)
-	defer tooLong.Stop()
-	select {
-	case p.slots <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-tooLong.C:
-		return fmt.Errorf("%d other commands run, none ended within %v", cap(p.slots), timeout)
+// await waits for the reply of a command. The engine has engineGrace to start it, and then
+// the timeout and engineGrace to end it.
+func (p *execProbe) await(ctx context.Context, x execution, timeout time.Duration) (Result, error) {
+	began := time.Now()
+	started := x.started
+	what := fmt.Sprintf("engine did not start the command within %v", engineGrace)
+	overdue := time.NewTimer(engineGrace)
+	defer overdue.Stop()
+	for {
+		select {
+		case r := <-x.replies:
+			return p.toResult(r, timeout, time.Since(began))
+		case <-started:
+			started = nil
+			what = fmt.Sprintf("engine did not end the command within %v", timeout+engineGrace)
+			overdue.Reset(timeout + engineGrace)
+		case <-ctx.Done():
+			return notAsked("probe cancelled"), nil
+		case <-overdue.C:
+			return notAsked(what), nil
+		}
 	}
 }
 

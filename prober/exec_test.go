@@ -6,7 +6,6 @@ import (
 	"errors"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,7 +17,8 @@ type fakeEngine struct {
 	health func(ctx context.Context, container string) (status, output string, err error)
 }
 
-func (e fakeEngine) Exec(ctx context.Context, container string, argv []string, timeout time.Duration, limit int) ([]byte, int, bool, error) {
+func (e fakeEngine) Exec(ctx context.Context, container string, argv []string, timeout time.Duration, limit int, started func()) ([]byte, int, bool, error) {
+	started()
 	r := e.exec(ctx, container, argv, timeout)
 	return r.output[:min(limit, len(r.output))], r.code, r.timedOut, r.err
 }
@@ -27,7 +27,7 @@ func (e fakeEngine) Health(ctx context.Context, container string) (status, outpu
 	return e.health(ctx, container)
 }
 
-func engines(e Engine) Config { return Config{Engines: map[string]Engine{"fake": e}, MaxExecs: 1} }
+func engines(e Engine) Config { return Config{Engines: map[string]Engine{"fake": e}, MaxStarts: 1} }
 
 func execs(argv ...string) Handler { return Handler{Exec: &Exec{Command: argv}} }
 
@@ -82,7 +82,7 @@ type verboseEngine struct {
 	keeps bool // the limit that it is given
 }
 
-func (w verboseEngine) Exec(_ context.Context, _ string, _ []string, _ time.Duration, limit int) ([]byte, int, bool, error) {
+func (w verboseEngine) Exec(_ context.Context, _ string, _ []string, _ time.Duration, limit int, _ func()) ([]byte, int, bool, error) {
 	if w.keeps {
 		return bytes.Repeat([]byte("x"), limit), 0, false, nil
 	}
@@ -115,13 +115,15 @@ func TestExecErrorHasOutput(t *testing.T) {
 	e := fakeEngine{exec: func(context.Context, string, []string, time.Duration) execReply {
 		return execReply{output: []byte("foo"), err: errors.New("bad")}
 	}}
-	prober := New(engines(e))
-	c, err := prober.command(&Exec{Command: []string{"a"}}, loopback, prober.execSlots)
+	c, err := New(engines(e)).command(&Exec{Command: []string{"a"}}, loopback, func(e *engine) *commands { return e.probes })
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.slots <- struct{}{}
-	r := <-c.start(t.Context(), longTimeout, func() {})
+	turn, err := c.commands.begin(t.Context(), c.container, longTimeout)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := <-c.start(t.Context(), turn, longTimeout, func() {}).replies
 	if string(r.output) != "foo" || r.err == nil || r.err.Error() != "bad" {
 		t.Errorf("got %q, %v", r.output, r.err)
 	}
@@ -180,7 +182,7 @@ func TestExecThatCannotBeKilled(t *testing.T) {
 		}
 		r := p.Ask(t.Context(), time.Second)
 		wantResult(t, r, Unknown, NotAsked)
-		if want := time.Second + killGrace; r.Latency != want {
+		if want := time.Second + engineGrace; r.Latency != want {
 			t.Errorf("Ask took %v, want %v", r.Latency, want)
 		}
 		r = p.Ask(t.Context(), time.Second)
@@ -200,42 +202,6 @@ func TestExecThatCannotBeKilled(t *testing.T) {
 		wantResult(t, p.Ask(t.Context(), time.Second), Success, "")
 		if runs != 2 {
 			t.Errorf("the command ran %d times, want 2", runs)
-		}
-	})
-}
-
-func TestExecSlots(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var now, most atomic.Int32
-		e := fakeEngine{exec: func(_ context.Context, _ string, _ []string, timeout time.Duration) execReply {
-			most.Store(max(most.Load(), now.Add(1)))
-			defer now.Add(-1)
-			if timeout != 5*time.Second {
-				t.Errorf("a command got %v", timeout)
-			}
-			time.Sleep(2 * time.Second)
-			return execReply{}
-		}}
-		prober := New(engines(e))
-		results := make(chan Result, 4)
-		for range cap(results) {
-			p, err := prober.Probe(execs("a"), loopback)
-			if err != nil {
-				t.Fatal(err)
-			}
-			go func() { results <- p.Ask(t.Context(), 5*time.Second) }()
-		}
-		count := map[Outcome]int{}
-		for range cap(results) {
-			r := <-results
-			count[r.Outcome]++
-			if r.Outcome == Success && r.Latency != 2*time.Second {
-				t.Errorf("latency is %v with the wait for a slot in it", r.Latency)
-			}
-		}
-		// Commands begin after 0, 2 and 4 s, and not after 6.
-		if most.Load() != 1 || count[Success] != 3 || count[Unknown] != 1 {
-			t.Errorf("%d at once, results %v", most.Load(), count)
 		}
 	})
 }

@@ -44,7 +44,7 @@ const noTimeout = time.Duration(math.MaxInt64)
 type execHook struct{ command }
 
 func (p *Prober) execHook(h *Exec, t Target) (Hook, error) {
-	c, err := p.command(h, t, p.hookSlots)
+	c, err := p.command(h, t, func(e *engine) *commands { return e.hooks })
 	if err != nil {
 		return nil, err
 	}
@@ -53,26 +53,16 @@ func (p *Prober) execHook(h *Exec, t Target) (Hook, error) {
 
 // Run implements Hook.
 func (h *execHook) Run(ctx context.Context) HookResult {
-	if err := h.acquire(ctx); err != nil {
+	t, err := h.commands.begin(ctx, h.container, noTimeout)
+	if err != nil {
 		return HookResult{Err: fmt.Errorf("command %q was not begun: %w", h.words, err), NotAsked: true}
 	}
+	x := h.start(ctx, t, noTimeout, func() {})
 	select {
-	case r := <-h.start(ctx, noTimeout, func() {}):
+	case r := <-x.replies:
 		return h.toResult(ctx, r)
 	case <-ctx.Done():
 		return h.endedEarly(ctx)
-	}
-}
-
-func (h *execHook) acquire(ctx context.Context) error {
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	select {
-	case h.slots <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
 	}
 }
 

@@ -79,7 +79,8 @@ type Result struct {
 type Probe interface {
 	// Ask probes once. It may be called from any goroutine, but not twice at once. It
 	// returns within timeout (0 means 1 s) plus the time that the operating system or
-	// the engine needs to give up, and at once with Unknown when ctx ends.
+	// the engine needs to give up, and at once with Unknown when ctx ends. A command may
+	// wait as long as its timeout for its turn, before that begins.
 	Ask(ctx context.Context, timeout time.Duration) Result
 }
 
@@ -177,10 +178,13 @@ type Execer interface {
 	// The process and all its descendants are killed when the timeout, counted from
 	// the start of the process, is over (timedOut) or ctx ends (err). The greatest
 	// Duration means no timeout. output is stdout, then stderr, together at most limit
-	// bytes. err means that nothing is known about the command's success. An err with
-	// a method NotStarted() bool that returns true says that the container has no such
-	// command or cannot run it.
-	Exec(ctx context.Context, container string, argv []string, timeout time.Duration, limit int) (output []byte, exitCode int, timedOut bool, err error)
+	// bytes. Exec calls started when the process runs, unless it has ended before that
+	// was noticed, and never after it has returned.
+	//
+	// err means that nothing is known about the command's success. An err with a method
+	// NotStarted() bool that returns true says that the container has no such command or
+	// cannot run it.
+	Exec(ctx context.Context, container string, argv []string, timeout time.Duration, limit int, started func()) (output []byte, exitCode int, timedOut bool, err error)
 }
 
 // HealthReader reads the results of an engine's own health checks.

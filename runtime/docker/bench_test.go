@@ -21,7 +21,7 @@ func BenchmarkExec(b *testing.B) {
 		b.Fatal(err)
 	}
 	for b.Loop() {
-		if _, code, _, err := e.Exec(b.Context(), id, []string{"true"}, time.Minute, 100); err != nil || code != 0 {
+		if _, code, _, err := e.Exec(b.Context(), id, []string{"true"}, time.Minute, 100, nil); err != nil || code != 0 {
 			b.Fatal(code, err)
 		}
 	}

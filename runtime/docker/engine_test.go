@@ -232,7 +232,7 @@ func TestHealth(t *testing.T) {
 		}
 	}
 	eventually(t, "it is unhealthy", func() bool { s, out := health(id); return s == "unhealthy" && out == "checked\n" })
-	if _, code, _, err := e.Exec(t.Context(), id, []string{"touch", "/tmp/ok"}, time.Minute, 0); err != nil || code != 0 {
+	if _, code, _, err := e.Exec(t.Context(), id, []string{"touch", "/tmp/ok"}, time.Minute, 0, nil); err != nil || code != 0 {
 		t.Fatal(code, err)
 	}
 	eventually(t, "it is healthy", func() bool { s, _ := health(id); return s == "healthy" })

@@ -36,7 +36,8 @@ const (
 // all its descendants are killed when the timeout, counted from the start of the
 // process, is over (timedOut) or ctx ends (err). The greatest Duration means no timeout.
 //
-// output is stdout, then stderr, together at most limit bytes. err means that nothing is
+// output is stdout, then stderr, together at most limit bytes. started, unless it is nil,
+// is called when the process was seen running. err means that nothing is
 // known about the command's success. When both timedOut and err are set, the timeout was
 // over, and err says why the command could not be killed. An err with a method
 // NotStarted() bool that returns true says that the container has no such command or
@@ -44,8 +45,8 @@ const (
 //
 // Background processes of a command with a timeout survive, unless they hold its output
 // open and so keep the engine from reporting the end of commands.
-func (e *Engine) Exec(ctx context.Context, id string, argv []string, timeout time.Duration, limit int) (output []byte, exitCode int, timedOut bool, err error) {
-	x := &execution{engine: e, container: id, mark: e.newMark(timeout), timeout: timeout}
+func (e *Engine) Exec(ctx context.Context, id string, argv []string, timeout time.Duration, limit int, started func()) (output []byte, exitCode int, timedOut bool, err error) {
+	x := &execution{engine: e, container: id, mark: e.newMark(timeout), timeout: timeout, started: started}
 	e.runningMarks.Store(x.mark, nil)
 	defer e.runningMarks.Delete(x.mark)
 	if err := x.create(ctx, argv); err != nil {
@@ -87,6 +88,7 @@ type execution struct {
 	id        string // of the exec
 	mark      string
 	timeout   time.Duration
+	started   func() // may be nil
 	startedAt time.Time
 	pid       int // on the engine's host; 0 until the process was seen
 }
@@ -146,7 +148,8 @@ func (x *execution) wait(ctx context.Context, out *output) (exitCode int, timedO
 			}
 			return *in.ExitCode, false, nil
 		case in.Pid != 0 && x.startedAt.IsZero():
-			x.startedAt, every = time.Now(), pollMin
+			x.hasStarted()
+			every = pollMin
 			limit.Reset(x.timeout)
 		case x.startedAt.IsZero() && !in.Running && eof == nil && out.failed() != nil:
 			return 0, false, x.engine.containerError(out.failed(), "run a command in", x.container)
@@ -156,6 +159,13 @@ func (x *execution) wait(ctx context.Context, out *output) (exitCode int, timedO
 		slowest := exit.slowestPoll(time.Now())
 		poll.Reset(min(every, slowest))
 		every = min(every*3/2, slowest)
+	}
+}
+
+func (x *execution) hasStarted() {
+	x.startedAt = time.Now()
+	if x.started != nil {
+		x.started()
 	}
 }
 

@@ -38,7 +38,7 @@ func TestExec(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			began := time.Now()
-			output, code, timedOut, err := e.Exec(t.Context(), id, tt.argv, 20*time.Second, tt.limit)
+			output, code, timedOut, err := e.Exec(t.Context(), id, tt.argv, 20*time.Second, tt.limit, nil)
 			if string(output) != tt.output || code != tt.code || timedOut || err != nil {
 				t.Errorf("got %q, %d, %v, %v; want %q, %d", output, code, timedOut, err, tt.output, tt.code)
 			}
@@ -65,7 +65,7 @@ func TestExecAfterOneThatHoldsItsOutput(t *testing.T) {
 			for i := range 10 {
 				began := time.Now()
 				argv := []string{"sh", "-c", fmt.Sprintf("%s & exit %d", child, i)}
-				_, code, timedOut, err := e.Exec(t.Context(), id, argv, timeout, 100)
+				_, code, timedOut, err := e.Exec(t.Context(), id, argv, timeout, 100, nil)
 				if code != i || timedOut || err != nil {
 					t.Errorf("exit code %d, timed out %v, %v, want exit code %d", code, timedOut, err, i)
 				}
@@ -93,7 +93,7 @@ func TestExecBesideOthersThatHoldTheirOutput(t *testing.T) {
 		all.Go(func() {
 			began := time.Now()
 			argv := []string{"sh", "-c", fmt.Sprintf("sleep 1111 & exit %d", i)}
-			_, code, timedOut, err := e.Exec(t.Context(), id, argv, timeout, 100)
+			_, code, timedOut, err := e.Exec(t.Context(), id, argv, timeout, 100, nil)
 			if took := time.Since(began); code != i || timedOut || err != nil || took > timeout/2 {
 				t.Errorf("exit code %d, timed out %v, %v after %v, want exit code %d", code, timedOut, err, took, i)
 			}
@@ -108,7 +108,7 @@ func TestExecSparesWhatDelaysNobody(t *testing.T) {
 	id := private.Run(t, dockertest.RunOptions{Cmd: []string{"tail", "-f", "/dev/null"}})
 	do := func(script string, timeout time.Duration) {
 		t.Helper()
-		if _, code, timedOut, err := e.Exec(t.Context(), id, []string{"sh", "-c", script}, timeout, 100); code != 0 || timedOut || err != nil {
+		if _, code, timedOut, err := e.Exec(t.Context(), id, []string{"sh", "-c", script}, timeout, 100, nil); code != 0 || timedOut || err != nil {
 			t.Errorf("%s: exit code %d, timed out %v, %v", script, code, timedOut, err)
 		}
 	}
@@ -139,7 +139,7 @@ func TestExecTimeoutKillsTheTree(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			began := time.Now()
-			output, _, timedOut, err := e.Exec(t.Context(), id, []string{"sh", "-c", script}, 300*time.Millisecond, 1000)
+			output, _, timedOut, err := e.Exec(t.Context(), id, []string{"sh", "-c", script}, 300*time.Millisecond, 1000, nil)
 			if !timedOut || err != nil {
 				t.Fatalf("got %q, %v, %v; want a timeout", output, timedOut, err)
 			}
@@ -161,6 +161,23 @@ func TestExecTimeoutKillsTheTree(t *testing.T) {
 	}
 }
 
+func TestExecTellsThatTheProcessRuns(t *testing.T) {
+	e, private := engine(t)
+	id := private.Run(t, dockertest.RunOptions{Cmd: []string{"tail", "-f", "/dev/null"}})
+	calls := 0
+	_, code, timedOut, err := e.Exec(t.Context(), id, []string{"sleep", "3"}, time.Minute, 100, func() {
+		calls++
+		eventually(t, "the process runs", func() bool { return len(processesRunning(id, "sleep")) == 1 })
+	})
+	if calls != 1 || code != 0 || timedOut || err != nil {
+		t.Errorf("told %d times; exit code %d, timed out %v, %v", calls, code, timedOut, err)
+	}
+	calls = 0
+	if _, _, _, err := e.Exec(t.Context(), id, []string{"/nosuch"}, time.Minute, 100, func() { calls++ }); err == nil || calls > 0 {
+		t.Errorf("told %d times of a process that was not started: %v", calls, err)
+	}
+}
+
 func TestExecCancelled(t *testing.T) {
 	e, private := engine(t)
 	id := private.Run(t, dockertest.RunOptions{Cmd: []string{"tail", "-f", "/dev/null"}})
@@ -169,7 +186,7 @@ func TestExecCancelled(t *testing.T) {
 		defer cancel()
 		eventually(t, "the command runs", func() bool { return len(processesRunning(id, "sleep")) == 1 })
 	}()
-	_, _, timedOut, err := e.Exec(ctx, id, []string{"sleep", "1000"}, time.Minute, 100)
+	_, _, timedOut, err := e.Exec(ctx, id, []string{"sleep", "1000"}, time.Minute, 100, nil)
 	if !errors.Is(err, context.Canceled) || timedOut {
 		t.Errorf("got %v, %v; want it cancelled", timedOut, err)
 	}
@@ -197,7 +214,7 @@ func TestExecThatCannotBeAsked(t *testing.T) {
 		{"paused", paused, []string{"true"}, nil, "is paused"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			_, _, timedOut, err := e.Exec(t.Context(), tt.id, tt.argv, time.Minute, 100)
+			_, _, timedOut, err := e.Exec(t.Context(), tt.id, tt.argv, time.Minute, 100, nil)
 			if err == nil || timedOut || !strings.Contains(err.Error(), tt.says) {
 				t.Fatalf("got %v, %v; want an error that says %q", timedOut, err, tt.says)
 			}
@@ -216,7 +233,7 @@ func TestExecWhenTheContainerDies(t *testing.T) {
 		eventually(t, "the command runs", func() bool { return len(processesRunning(id, "sleep")) == 1 })
 		_ = private.Client().ContainerKill(t.Context(), id, "KILL")
 	}()
-	_, code, timedOut, err := e.Exec(t.Context(), id, []string{"sleep", "1000"}, time.Minute, 100)
+	_, code, timedOut, err := e.Exec(t.Context(), id, []string{"sleep", "1000"}, time.Minute, 100, nil)
 	if timedOut || (err == nil && code != 137) {
 		t.Errorf("got %d, %v, %v; want 137 or an error", code, timedOut, err)
 	}
@@ -246,7 +263,7 @@ func TestExecOfAnotherHealthdGoesOn(t *testing.T) {
 	id := private.Run(t, dockertest.RunOptions{Cmd: []string{"tail", "-f", "/dev/null"}})
 	answered := make(chan error, 1)
 	go func() {
-		_, code, timedOut, err := other.Exec(t.Context(), id, []string{"sh", "-c", "sleep 4; exit 0"}, time.Minute, 100)
+		_, code, timedOut, err := other.Exec(t.Context(), id, []string{"sh", "-c", "sleep 4; exit 0"}, time.Minute, 100, nil)
 		if code != 0 || timedOut {
 			err = fmt.Errorf("exit code %d, timed out %v, %w", code, timedOut, err)
 		}
@@ -254,7 +271,7 @@ func TestExecOfAnotherHealthdGoesOn(t *testing.T) {
 	}()
 	eventually(t, "the other's command runs", func() bool { return len(processesRunning(id, "sleep")) == 1 })
 	for range 3 {
-		if _, code, _, err := e.Exec(t.Context(), id, []string{"sh", "-c", "sleep 1111 & exit 0"}, time.Minute, 100); code != 0 || err != nil {
+		if _, code, _, err := e.Exec(t.Context(), id, []string{"sh", "-c", "sleep 1111 & exit 0"}, time.Minute, 100, nil); code != 0 || err != nil {
 			t.Errorf("exit code %d, %v", code, err)
 		}
 	}

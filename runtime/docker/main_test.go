@@ -62,7 +62,7 @@ func killProcess(t *testing.T, pid int) {
 func waitUntilServing(t *testing.T, e *docker.Engine, id string) {
 	t.Helper()
 	eventually(t, "the test server listens", func() bool {
-		_, code, _, err := e.Exec(t.Context(), id, []string{"wget", "-q", "-O", "/dev/null", "http://127.0.0.1:8080/healthz"}, time.Minute, 0)
+		_, code, _, err := e.Exec(t.Context(), id, []string{"wget", "-q", "-O", "/dev/null", "http://127.0.0.1:8080/healthz"}, time.Minute, 0, nil)
 		return err == nil && code == 0
 	})
 }

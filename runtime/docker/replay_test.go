@@ -38,7 +38,7 @@ func TestReplayOverEngineRestarts(t *testing.T) {
 				if err := e.Start(t.Context(), id); err != nil {
 					t.Fatal(err)
 				}
-				if _, code, _, err := e.Exec(t.Context(), id, []string{"true"}, time.Minute, 0); err != nil || code != 0 {
+				if _, code, _, err := e.Exec(t.Context(), id, []string{"true"}, time.Minute, 0, nil); err != nil || code != 0 {
 					t.Fatal(code, err)
 				}
 				u := connected(t, e, seen)
@@ -92,7 +92,7 @@ func TestReplayWhileAway(t *testing.T) {
 	for range 8 {
 		wg.Go(func() {
 			for range 12 {
-				if _, code, _, err := e.Exec(t.Context(), id, []string{"true"}, time.Minute, 0); err != nil || code != 0 {
+				if _, code, _, err := e.Exec(t.Context(), id, []string{"true"}, time.Minute, 0, nil); err != nil || code != 0 {
 					t.Error(code, err)
 				}
 			}

@@ -145,7 +145,7 @@ func TestWatchLifecycle(t *testing.T) {
 		t.Fatal(err)
 	}
 	n = d.waitFor(t, n, "observed life running")
-	if _, _, _, err := e.Exec(t.Context(), id, []string{"true"}, time.Minute, 0); err != nil {
+	if _, _, _, err := e.Exec(t.Context(), id, []string{"true"}, time.Minute, 0, nil); err != nil {
 		t.Fatal(err)
 	}
 	if err := private.Client().ContainerPause(t.Context(), id); err != nil {
@@ -287,7 +287,7 @@ func TestEventsAreFiltered(t *testing.T) {
 		t.Fatal(err)
 	}
 	id := private.Run(t, dockertest.RunOptions{Name: "filtered", Labels: map[string]string{"a": "b"}, Cmd: []string{"sleep", "1000"}})
-	if _, _, _, err := e.Exec(t.Context(), id, []string{"true"}, time.Minute, 0); err != nil {
+	if _, _, _, err := e.Exec(t.Context(), id, []string{"true"}, time.Minute, 0, nil); err != nil {
 		t.Fatal(err)
 	}
 	if err := private.Client().ContainerKill(t.Context(), id, "KILL"); err != nil {

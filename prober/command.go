@@ -1,0 +1,62 @@
+package prober
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// command is what an exec probe or hook runs inside the container.
+type command struct {
+	engine    Execer
+	container string
+	words     words
+	commands  *commands
+}
+
+// execReply is what Execer.Exec returned.
+type execReply struct {
+	output   []byte
+	code     int
+	timedOut bool
+	err      error
+}
+
+// command returns the command of h in t. It counts among the commands that of returns.
+func (p *Prober) command(h *Exec, t Target, of func(*engine) *commands) (command, error) {
+	if len(h.Command) == 0 {
+		return command{}, errors.New("command is empty")
+	}
+	e, err := p.engine(t)
+	if err != nil {
+		return command{}, err
+	}
+	w, err := expandWords(h.Command, t.Env)
+	if err != nil {
+		return command{}, err
+	}
+	return command{engine: e, container: t.ID, words: w, commands: of(e)}, nil
+}
+
+// execution is one command that was begun.
+type execution struct {
+	started chan struct{}  // closed when its process runs
+	replies chan execReply // has room for the one reply
+}
+
+// start runs c at its turn. When the engine cannot end a command, its goroutine and turn
+// stay in use until it does. ended is called before the reply is sent.
+func (c *command) start(ctx context.Context, t *turn, timeout time.Duration, ended func()) execution {
+	x := execution{make(chan struct{}), make(chan execReply, 1)}
+	go func() {
+		var r execReply
+		r.output, r.code, r.timedOut, r.err = c.engine.Exec(ctx, c.container, c.words.argv, timeout, MaxOutput+c.words.longestValue, func() {
+			t.started()
+			close(x.started)
+		})
+		t.ended()
+		ended()
+		x.replies <- r
+	}()
+	return x
+}

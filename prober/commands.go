@@ -1,0 +1,136 @@
+package prober
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+)
+
+const (
+	// maxPerContainer bounds the commands of one container: those that wait for their
+	// start, and those that run. At most two probes of a container, or one hook, run at once
+	// by themselves; operators may ask, too.
+	maxPerContainer = 4
+	// maxRunning bounds the commands that run on one engine. Each takes a connection and
+	// about 90 kB here, and more in the engine.
+	maxRunning = 4096
+)
+
+// commands are all commands of probes, or all of hooks, on one engine.
+type commands struct {
+	kind   string // "probes" or "hooks"
+	places *places
+	most   int // that run
+
+	mu      sync.Mutex
+	running int
+	begun   map[string]int  // that wait for their start or run, by container
+	drained []chan struct{} // are closed when none runs
+}
+
+func newCommands(kind string, starts int) *commands {
+	return &commands{
+		kind: kind, places: newPlaces(starts), most: maxRunning,
+		begun: map[string]int{},
+	}
+}
+
+// turn is the right to run one command. Its owner calls ended at the end.
+type turn struct {
+	commands  *commands
+	container string
+	place     *place
+}
+
+// begin waits until a command may start in the container. It returns an error when ctx
+// ends, when patience is over, or when too many commands run already.
+func (c *commands) begin(ctx context.Context, container string, patience time.Duration) (*turn, error) {
+	if err := c.enter(container); err != nil {
+		return nil, err
+	}
+	l, err := c.places.acquire(ctx, container, patience)
+	if err != nil {
+		c.leave(container)
+		return nil, err
+	}
+	if !c.run() {
+		l.release()
+		c.leave(container)
+		return nil, fmt.Errorf("%d commands of %s run on the engine already, and no more may", c.most, c.kind)
+	}
+	return &turn{c, container, l}, nil
+}
+
+// enter counts a command of the container, unless there are too many.
+func (c *commands) enter(container string) error {
+	if c.tryEnter(container) {
+		return nil
+	}
+	return fmt.Errorf("%d commands of %s run in the container already, and no more may", maxPerContainer, c.kind)
+}
+
+func (c *commands) tryEnter(container string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.begun[container] >= maxPerContainer {
+		return false
+	}
+	c.begun[container]++
+	return true
+}
+
+func (c *commands) leave(container string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.begun[container]--; c.begun[container] == 0 {
+		delete(c.begun, container)
+	}
+}
+
+func (c *commands) run() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.running >= c.most {
+		return false
+	}
+	c.running++
+	return true
+}
+
+// started says that the process runs.
+func (t *turn) started() { t.place.release() }
+
+// ended says that the command has ended.
+func (t *turn) ended() {
+	t.place.release()
+	c := t.commands
+	c.leave(t.container)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.running--; c.running > 0 {
+		return
+	}
+	for _, ch := range c.drained {
+		close(ch)
+	}
+	c.drained = nil
+}
+
+// drain waits until none runs.
+func (c *commands) drain(ctx context.Context) error {
+	none := make(chan struct{})
+	c.mu.Lock()
+	if c.running == 0 {
+		c.mu.Unlock()
+		return nil
+	}
+	c.drained = append(c.drained, none)
+	c.mu.Unlock()
+	select {
+	case <-none:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("cannot end all commands of %s: %w", c.kind, context.Cause(ctx))
+	}
+}

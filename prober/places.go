@@ -1,0 +1,197 @@
+package prober
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+)
+
+// maxHold is the longest time for which a command that starts holds its place. A start
+// takes about 40 ms of CPU, so one that has not ended by then waits for something, and
+// must not keep others from starting within their timeout, which is often 1 s.
+const maxHold = 500 * time.Millisecond
+
+// credit is the most that a container can save: 1,500 usual starts. It also bounds for how
+// long a container is remembered that is gone.
+const credit = time.Minute
+
+// minSweep is how many containers are remembered without a thought.
+const minSweep = 64
+
+// places are the right to start a command. They bound how many commands an engine starts
+// at once, and are shared between containers. The next one goes to the container that
+// holds the fewest, among these to the one that has held places for the shortest time.
+// So containers whose commands start slowly or often do not hold up the others. One that
+// comes back counts as if it had used at most credit less than the busiest one: it cannot
+// save up time.
+type places struct {
+	total int
+
+	mu       sync.Mutex
+	free     int
+	arrivals uint64
+	level    time.Duration         // the most that a container had used when it was served
+	users    map[string]*placeUser // all others have used level - credit
+	waiting  map[string]*placeUser // those of users that wait
+	sweepAt  int                   // users are swept when there are so many
+}
+
+type placeUser struct {
+	used  time.Duration
+	held  int
+	queue []*placeWaiter
+}
+
+type placeWaiter struct {
+	arrival uint64
+	granted chan *place // has room for one
+}
+
+// place is held by a command that starts.
+type place struct {
+	of        *places
+	container string
+	since     time.Time
+	expiry    *time.Timer
+	returned  bool // guarded by of.mu
+}
+
+func newPlaces(n int) *places {
+	return &places{total: n, free: n, users: map[string]*placeUser{}, waiting: map[string]*placeUser{}}
+}
+
+// acquire waits for a place. It returns an error when ctx ends or patience is over.
+func (p *places) acquire(ctx context.Context, container string, patience time.Duration) (*place, error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	w := p.enqueue(container)
+	tooLong := time.NewTimer(patience)
+	defer tooLong.Stop()
+	var err error
+	select {
+	case granted := <-w.granted:
+		return granted, nil
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	case <-tooLong.C:
+		err = fmt.Errorf("the engine is busy: it starts %d commands at a time, and this one had no turn within %v", p.total, patience)
+	}
+	if p.leaveQueue(container, w) {
+		return nil, err
+	}
+	granted := <-w.granted // at the last moment
+	if ctx.Err() != nil {
+		granted.release()
+		return nil, err
+	}
+	return granted, nil
+}
+
+func (p *places) enqueue(container string) *placeWaiter {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	u := p.users[container]
+	if u == nil {
+		p.sweep()
+		u = &placeUser{}
+		p.users[container] = u
+	}
+	if u.idle() {
+		u.used = max(u.used, p.level-credit)
+	}
+	p.arrivals++
+	w := &placeWaiter{arrival: p.arrivals, granted: make(chan *place, 1)}
+	u.queue, p.waiting[container] = append(u.queue, w), u
+	p.serve()
+	return w
+}
+
+// leaveQueue returns false when w is no longer in the queue, because it has a place.
+func (p *places) leaveQueue(container string, w *placeWaiter) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	u := p.waiting[container]
+	if u == nil {
+		return false
+	}
+	i := slices.Index(u.queue, w)
+	if i >= 0 {
+		p.dequeue(container, u, i)
+	}
+	return i >= 0
+}
+
+func (p *places) dequeue(container string, u *placeUser, i int) {
+	if u.queue = slices.Delete(u.queue, i, i+1); len(u.queue) == 0 {
+		delete(p.waiting, container)
+	}
+}
+
+// serve gives the free places to those that wait.
+func (p *places) serve() {
+	for p.free > 0 && len(p.waiting) > 0 {
+		container, u := p.next()
+		w := u.queue[0]
+		p.dequeue(container, u, 0)
+		u.held++
+		p.free--
+		p.level = max(p.level, u.used)
+		granted := &place{of: p, container: container, since: time.Now()}
+		granted.expiry = time.AfterFunc(maxHold, granted.release)
+		w.granted <- granted
+	}
+}
+
+// next returns the container whose turn it is.
+func (p *places) next() (string, *placeUser) {
+	var name string
+	var best *placeUser
+	for container, u := range p.waiting {
+		if best == nil || u.before(best) {
+			name, best = container, u
+		}
+	}
+	return name, best
+}
+
+func (u *placeUser) before(v *placeUser) bool {
+	switch {
+	case u.held != v.held:
+		return u.held < v.held
+	case u.used != v.used:
+		return u.used < v.used
+	}
+	return u.queue[0].arrival < v.queue[0].arrival
+}
+
+func (u *placeUser) idle() bool { return u.held == 0 && len(u.queue) == 0 }
+
+// sweep forgets the containers that could not be told from new ones if they came back.
+func (p *places) sweep() {
+	if len(p.users) < p.sweepAt {
+		return
+	}
+	maps.DeleteFunc(p.users, func(_ string, u *placeUser) bool { return u.idle() && u.used <= p.level-credit })
+	p.sweepAt = max(minSweep, 2*len(p.users))
+}
+
+// release gives the place back. Further calls do nothing.
+func (l *place) release() {
+	p := l.of
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if l.returned {
+		return
+	}
+	l.returned = true
+	l.expiry.Stop()
+	u := p.users[l.container]
+	u.held--
+	u.used += time.Since(l.since)
+	p.free++
+	p.serve()
+}

@@ -1,0 +1,237 @@
+package prober
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// queuer has containers wait for a place, in the order of the calls.
+type queuer struct {
+	t      *testing.T
+	places *places
+	served chan string
+	got    map[string]*place
+}
+
+func newQueuer(t *testing.T, n int) *queuer {
+	return &queuer{t: t, places: newPlaces(n), served: make(chan string, 100), got: map[string]*place{}}
+}
+
+// take takes a place that is free.
+func (q *queuer) take(container string) *place {
+	q.t.Helper()
+	l, err := q.places.acquire(q.t.Context(), container, time.Nanosecond)
+	if err != nil {
+		q.t.Fatal(err)
+	}
+	return l
+}
+
+// wait has a container wait. When it is served it holds the place for that long.
+func (q *queuer) wait(container string, hold time.Duration) {
+	go func() {
+		l, err := q.places.acquire(q.t.Context(), container, time.Hour)
+		if err != nil {
+			q.t.Error(err)
+			return
+		}
+		q.served <- container
+		time.Sleep(hold)
+		l.release()
+	}()
+	synctest.Wait()
+}
+
+// want waits until all that wait were served, and checks their order.
+func (q *queuer) want(order string) {
+	q.t.Helper()
+	var got []string
+	for range strings.Fields(order) {
+		got = append(got, <-q.served)
+	}
+	if !slices.Equal(got, strings.Fields(order)) {
+		q.t.Errorf("served %q, want %q", got, order)
+	}
+	time.Sleep(time.Minute)
+}
+
+func TestPlaces(t *testing.T) {
+	const short, long = 10 * time.Millisecond, maxHold - time.Millisecond
+	for _, tt := range []struct {
+		name string
+		test func(q *queuer)
+	}{
+		{"first come, first served", func(q *queuer) {
+			l := q.take("z")
+			for _, c := range []string{"c", "a", "b"} {
+				q.wait(c, short)
+			}
+			l.release()
+			q.want("c a b")
+		}},
+		{"the one that waits for one more comes last", func(q *queuer) {
+			l := q.take("z")
+			for _, c := range []string{"a", "a", "a", "b", "c"} {
+				q.wait(c, short)
+			}
+			l.release()
+			q.want("a b c a a")
+		}},
+		{"the one that held a place for long comes last", func(q *queuer) {
+			q.wait("slow", long)
+			q.wait("quick", short)
+			q.want("slow quick")
+			l := q.take("z")
+			for _, c := range []string{"slow", "quick", "new"} {
+				q.wait(c, short)
+			}
+			l.release()
+			q.want("new quick slow")
+		}},
+		{"the past is forgotten when the others have had as much", func(q *queuer) {
+			q.wait("slow", long)
+			q.want("slow")
+			for range 60 {
+				q.wait("a", short)
+				q.wait("b", short)
+			}
+			time.Sleep(time.Minute)
+			for range 120 {
+				<-q.served
+			}
+			l := q.take("z")
+			for _, c := range []string{"slow", "a", "b"} {
+				q.wait(c, short)
+			}
+			l.release()
+			q.want("slow a b")
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { tt.test(newQueuer(t, 1)) })
+		})
+	}
+}
+
+// One that comes back after a long time does not go first until it has used as much as all
+// others.
+func TestPlacesCannotBeSaved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueuer(t, 1)
+		use := func(container string, d time.Duration) {
+			l := q.take(container)
+			time.Sleep(d)
+			l.release()
+		}
+		use("idle", time.Millisecond)
+		for range 480 {
+			use("busy", maxHold/2)
+		}
+		use("idle", time.Millisecond)
+		busy, idle := q.places.users["busy"].used, q.places.users["idle"].used
+		if saved := busy - idle; busy < 2*credit-time.Second || saved > credit+maxHold || saved < credit-maxHold {
+			t.Errorf("busy has used %v, idle %v", busy, idle)
+		}
+	})
+}
+
+// A container that holds a place comes after those that hold none, even if it has used less.
+func TestPlacesOfOneContainer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueuer(t, 2)
+		q.wait("b", 500*time.Millisecond)
+		q.want("b")
+		a, z := q.take("a"), q.take("z")
+		q.wait("a", time.Millisecond)
+		q.wait("b", time.Millisecond)
+		z.release()
+		q.want("b a")
+		a.release()
+	})
+}
+
+// A start that hangs keeps its place for a second. The command goes on.
+func TestPlaceExpires(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueuer(t, 1)
+		l := q.take("hung")
+		begin := time.Now()
+		next, err := q.places.acquire(t.Context(), "next", time.Minute)
+		if err != nil || time.Since(begin) != maxHold {
+			t.Errorf("%v after %v", err, time.Since(begin))
+		}
+		l.release()
+		if _, err := q.places.acquire(t.Context(), "third", time.Millisecond); err == nil {
+			t.Error("the place of the hung start was given back twice")
+		}
+		next.release()
+		q.take("third").release()
+	})
+}
+
+func TestPlacesGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueuer(t, 1)
+		l := q.take("a")
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(time.Millisecond, cancel)
+		if _, err := q.places.acquire(ctx, "b", time.Minute); !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v", err)
+		}
+		if _, err := q.places.acquire(ctx, "b", time.Minute); !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v of a context that has ended", err)
+		}
+		if _, err := q.places.acquire(t.Context(), "c", time.Millisecond); err == nil {
+			t.Error("got a place that was not free")
+		}
+		l.release()
+		q.take("d").release()
+		if len(q.places.waiting) > 0 || q.places.free != 1 {
+			t.Errorf("%d wait, %d places are free", len(q.places.waiting), q.places.free)
+		}
+	})
+}
+
+// When the place comes and the wait ends at the same time, no place is lost.
+func TestPlacesAtTheLastMoment(t *testing.T) {
+	for i := range 200 {
+		synctest.Test(t, func(t *testing.T) {
+			q := newQueuer(t, 1)
+			l := q.take("a")
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			time.AfterFunc(time.Second, l.release)
+			patience := time.Minute
+			if i%2 == 0 {
+				patience = time.Second
+			}
+			if l, err := q.places.acquire(ctx, "b", patience); err == nil {
+				l.release()
+			}
+			synctest.Wait()
+			q.take("c").release()
+		})
+	}
+}
+
+// Containers come and go for ever.
+func TestPlacesForget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueuer(t, 2)
+		for i := range 10_000 {
+			steady, passing := q.take("steady"), q.take(fmt.Sprint("passing-", i))
+			time.Sleep(40 * time.Millisecond)
+			steady.release()
+			passing.release()
+		}
+		if n := len(q.places.users); n > 4*minSweep {
+			t.Errorf("%d containers are remembered", n)
+		}
+	})
+}
