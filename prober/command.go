@@ -11,6 +11,7 @@ type command struct {
 	engine    Execer
 	container string
 	words     words
+	line      string
 	commands  *commands
 }
 
@@ -35,7 +36,7 @@ func (p *Prober) command(h *Exec, t Target, of func(*engine) *commands) (command
 	if err != nil {
 		return command{}, err
 	}
-	return command{engine: e, container: t.ID, words: w, commands: of(e)}, nil
+	return command{engine: e, container: t.ID, words: w, line: lineOf(w.argv), commands: of(e)}, nil
 }
 
 // execution is one command that was begun.
@@ -50,13 +51,23 @@ func (c *command) start(ctx context.Context, t *turn, timeout time.Duration, end
 	x := execution{make(chan struct{}), make(chan execReply, 1)}
 	go func() {
 		var r execReply
+		var startedAt time.Time
 		r.output, r.code, r.timedOut, r.err = c.engine.Exec(ctx, c.container, c.words.argv, timeout, MaxOutput+c.words.longestValue, func() {
+			startedAt = time.Now()
 			t.started()
 			close(x.started)
 		})
-		t.ended()
+		var left *leftCommand
+		if u, ok := errors.AsType[unended](r.err); ok {
+			left = &leftCommand{unended: u, container: c.container, line: c.line, started: startedAt}
+		}
+		t.ended(left)
 		ended()
 		x.replies <- r
+		if left != nil {
+			c.commands.sweep()
+		}
+		t.finished()
 	}()
 	return x
 }

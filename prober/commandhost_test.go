@@ -2,6 +2,7 @@ package prober
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -19,6 +20,7 @@ type behaviour struct {
 	starts time.Duration // 0: startCost
 	runs   time.Duration // unless it is killed
 	code   int
+	immune bool // it cannot be killed
 }
 
 // commandHost is an Engine in virtual time. A container that it does not know has commands
@@ -28,6 +30,8 @@ type commandHost struct {
 
 	mu          sync.Mutex
 	containers  map[string]behaviour
+	away        bool           // it cannot tell what runs
+	looks       int            // at commands that could not be killed
 	begun       map[string]int // commands so far, by container
 	running     map[string]int // commands that run or start
 	starting    int
@@ -88,9 +92,38 @@ func (h *commandHost) Exec(ctx context.Context, container string, _ []string, ti
 		return nil, 0, false, err
 	}
 	started()
+	ended := time.Now().Add(b.runs)
 	err = sleep(ctx, min(b.runs, timeout))
+	if (err != nil || b.runs > timeout) && b.immune {
+		time.AfterFunc(time.Until(ended), func() { h.ends(container) })
+		return nil, 0, err == nil, errors.Join(err, immuneCommand{h, ended})
+	}
 	h.ends(container)
 	return nil, b.code, err == nil && b.runs > timeout, err
+}
+
+// immuneCommand is the error about a command that could not be killed.
+type immuneCommand struct {
+	host  *commandHost
+	until time.Time
+}
+
+var errNoProcess = errors.New("there is no such process here")
+
+func (immuneCommand) Error() string { return "cannot kill the command: " + errNoProcess.Error() }
+
+// StillRuns has the results that Execer promises.
+func (c immuneCommand) StillRuns(context.Context) (bool, error) {
+	c.host.mu.Lock()
+	defer c.host.mu.Unlock()
+	c.host.looks++
+	switch {
+	case c.host.away:
+		return false, errors.New("the engine is away")
+	case time.Now().Before(c.until):
+		return true, c
+	}
+	return false, nil
 }
 
 // sleep returns nil after d, and the error of ctx when that ends before.

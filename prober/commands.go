@@ -2,6 +2,7 @@ package prober
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -9,8 +10,8 @@ import (
 
 const (
 	// maxPerContainer bounds the commands of one container: those that wait for their
-	// start, and those that run. At most two probes of a container, or one hook, run at once
-	// by themselves; operators may ask, too.
+	// start, those that run, and those that could not be ended. At most two probes of a
+	// container, or one hook, run at once by themselves; operators may ask, too.
 	maxPerContainer = 4
 	// maxRunning bounds the commands that run on one engine. Each takes a connection and
 	// about 90 kB here, and more in the engine.
@@ -25,18 +26,19 @@ type commands struct {
 
 	mu      sync.Mutex
 	running int
-	begun   map[string]int  // that wait for their start or run, by container
-	drained []chan struct{} // are closed when none runs
+	begun   map[string]int            // that wait for their start or run, by container
+	left    map[string][]*leftCommand // that could not be ended, by container
+	drained []chan struct{}           // are closed when none runs
 }
 
 func newCommands(kind string, starts int) *commands {
 	return &commands{
 		kind: kind, places: newPlaces(starts), most: maxRunning,
-		begun: map[string]int{},
+		begun: map[string]int{}, left: map[string][]*leftCommand{},
 	}
 }
 
-// turn is the right to run one command. Its owner calls ended at the end.
+// turn is the right to run one command. Its owner calls ended and finished at the end.
 type turn struct {
 	commands  *commands
 	container string
@@ -46,7 +48,7 @@ type turn struct {
 // begin waits until a command may start in the container. It returns an error when ctx
 // ends, when patience is over, or when too many commands run already.
 func (c *commands) begin(ctx context.Context, container string, patience time.Duration) (*turn, error) {
-	if err := c.enter(container); err != nil {
+	if err := c.enter(ctx, container); err != nil {
 		return nil, err
 	}
 	l, err := c.places.acquire(ctx, container, patience)
@@ -63,17 +65,27 @@ func (c *commands) begin(ctx context.Context, container string, patience time.Du
 }
 
 // enter counts a command of the container, unless there are too many.
-func (c *commands) enter(container string) error {
+func (c *commands) enter(ctx context.Context, container string) error {
 	if c.tryEnter(container) {
 		return nil
 	}
-	return fmt.Errorf("%d commands of %s run in the container already, and no more may", maxPerContainer, c.kind)
+	for _, l := range c.leftIn(container) { // some may have ended, such as those of an older run
+		_, _ = c.checkAtTimes(ctx, l)
+	}
+	if c.tryEnter(container) {
+		return nil
+	}
+	why := fmt.Sprintf("%d commands of %s run in the container already, and no more may", maxPerContainer, c.kind)
+	if n := len(c.leftIn(container)); n > 0 {
+		why += fmt.Sprintf("; healthd cannot kill %d of them, but a restart of the container ends them", n)
+	}
+	return errors.New(why)
 }
 
 func (c *commands) tryEnter(container string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.begun[container] >= maxPerContainer {
+	if c.begun[container]+len(c.left[container]) >= maxPerContainer {
 		return false
 	}
 	c.begun[container]++
@@ -101,11 +113,18 @@ func (c *commands) run() bool {
 // started says that the process runs.
 func (t *turn) started() { t.place.release() }
 
-// ended says that the command has ended.
-func (t *turn) ended() {
+// ended says that the command has ended, or could not be ended: then it is left.
+func (t *turn) ended(left *leftCommand) {
 	t.place.release()
+	if left != nil {
+		t.commands.addLeft(left)
+	}
+	t.commands.leave(t.container)
+}
+
+// finished says that drain need not wait any more.
+func (t *turn) finished() {
 	c := t.commands
-	c.leave(t.container)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.running--; c.running > 0 {
@@ -117,7 +136,7 @@ func (t *turn) ended() {
 	c.drained = nil
 }
 
-// drain waits until none runs.
+// drain waits until none runs. It does not wait for those that could not be ended.
 func (c *commands) drain(ctx context.Context) error {
 	none := make(chan struct{})
 	c.mu.Lock()

@@ -52,6 +52,31 @@ func TestCommandsOfOneContainerAreBounded(t *testing.T) {
 	})
 }
 
+// Commands that could not be killed count, too, until they have ended.
+func TestLeftCommandsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		host := newCommandHost()
+		host.behave("c", behaviour{runs: time.Minute, immune: true})
+		p := New(Config{Engines: map[string]Engine{"fake": host}})
+		for i := range 2 * maxPerContainer { // as after reloads with new commands
+			r := probeOf(t, p, "c", "ask", fmt.Sprint(i)).Ask(t.Context(), time.Second)
+			if i < maxPerContainer {
+				wantResult(t, r, Failure, Timeout)
+				continue
+			}
+			wantResult(t, r, Unknown, NotAsked)
+			wantOutput(t, r, "healthd cannot kill 4 of them, but a restart of the container ends them")
+		}
+		wantBegun(t, host, maxPerContainer)
+		time.Sleep(time.Minute)
+		host.behave("c", behaviour{})
+		wantResult(t, probeOf(t, p, "c", "ask", "new").Ask(t.Context(), time.Second), Success, "")
+		if n := len(p.engines["fake"].probes.left); n > 0 {
+			t.Errorf("the commands of %d containers are remembered", n)
+		}
+	})
+}
+
 func TestCommandsOfAnEngineAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		host := newCommandHost()
@@ -85,6 +110,15 @@ func TestCommandsOfAnEngineAreBounded(t *testing.T) {
 			t.Error(err)
 		}
 		wantResult(t, healthy.Ask(t.Context(), time.Second), Success, "")
+	})
+}
+
+func TestDrainWaitsForNoCommandThatCannotBeKilled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, prober, _ := leftHost(t)
+		if err := prober.Drain(t.Context()); err != nil {
+			t.Error(err)
+		}
 	})
 }
 

@@ -16,6 +16,7 @@ const engineGrace = 10 * time.Second
 type execProbe struct {
 	command
 	running atomic.Bool // a command of this probe has not ended
+	asked   bool        // at least once; guarded by running
 }
 
 func (p *Prober) execProbe(h *Exec, t Target) (asker, error) {
@@ -47,6 +48,10 @@ func (p *execProbe) ask(ctx context.Context, timeout time.Duration) (Result, err
 		return notAsked("previous command still running"), nil
 	}
 	ended := func() { p.running.Store(false) }
+	if r, answered := p.askLeft(ctx, timeout); answered {
+		ended()
+		return r, nil
+	}
 	t, err := p.commands.begin(ctx, p.container, timeout)
 	if err != nil {
 		ended()

@@ -183,7 +183,10 @@ type Execer interface {
 	//
 	// err means that nothing is known about the command's success. An err with a method
 	// NotStarted() bool that returns true says that the container has no such command or
-	// cannot run it.
+	// cannot run it. An err with a method StillRuns(context.Context) (bool, error) says
+	// that the command could not be ended, with or without timedOut. The method tries
+	// again, and returns false and nil when the command has ended, true and why it cannot
+	// be ended while it runs, and false and an error when that is not known.
 	Exec(ctx context.Context, container string, argv []string, timeout time.Duration, limit int, started func()) (output []byte, exitCode int, timedOut bool, err error)
 }
 

@@ -2,7 +2,9 @@ package supervisor
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -14,15 +16,19 @@ import (
 
 // commandEngine runs the commands of exec probes in virtual time.
 type commandEngine struct {
-	mu    sync.Mutex
-	begun map[string]int // by container
-	exits map[string]int // exit code; -1: the command hangs
+	mu     sync.Mutex
+	begun  map[string]int // by container
+	exits  map[string]int // exit code; -1: the command hangs
+	immune bool           // commands cannot be killed, as with a remote engine
+	run    func(container string) int
 }
+
+var errCannotBeKilled = errors.New("cannot kill the command: its process is elsewhere")
 
 func (e *commandEngine) Exec(ctx context.Context, container string, _ []string, timeout time.Duration, _ int, started func()) ([]byte, int, bool, error) {
 	e.mu.Lock()
 	e.begun[container]++
-	code := e.exits[container]
+	code, run := e.exits[container], e.run(container)
 	e.mu.Unlock()
 	started()
 	if code >= 0 {
@@ -32,6 +38,9 @@ func (e *commandEngine) Exec(ctx context.Context, container string, _ []string, 
 	case <-ctx.Done():
 		return nil, 0, false, ctx.Err()
 	case <-time.After(timeout):
+	}
+	if e.immune {
+		return nil, 0, true, immuneCommand{e, container, run}
 	}
 	return nil, 0, true, nil
 }
@@ -46,13 +55,36 @@ func (e *commandEngine) times(container string) int {
 	return e.begun[container]
 }
 
+// immuneCommand runs until its container's run ends.
+type immuneCommand struct {
+	engine    *commandEngine
+	container string
+	run       int
+}
+
+func (immuneCommand) Error() string { return errCannotBeKilled.Error() }
+
+func (c immuneCommand) StillRuns(context.Context) (bool, error) {
+	if c.engine.run(c.container) == c.run {
+		return true, c
+	}
+	return false, nil
+}
+
 // newCommandHarness is a harness with real exec probes.
-func newCommandHarness(t *testing.T, exits map[string]int) (*harness, *commandEngine) {
+func newCommandHarness(t *testing.T, exits map[string]int, immune bool) (*harness, *commandEngine) {
 	t.Helper()
-	e := &commandEngine{begun: map[string]int{}, exits: exits}
+	e := &commandEngine{begun: map[string]int{}, exits: exits, immune: immune}
 	h := newHarnessWith(t, execSpec(10*time.Second, 10*time.Second), func(c *Config) {
 		c.Prober = prober.New(prober.Config{Engines: map[string]prober.Engine{"docker": e}, MaxStarts: 8})
 	})
+	e.run = func(container string) int {
+		c, err := h.engine.Inspect(t.Context(), container)
+		if err != nil {
+			return 0
+		}
+		return int(c.StartedAt.UnixNano())
+	}
 	h.sendSynced()
 	return h, e
 }
@@ -75,7 +107,7 @@ func TestHangingCommandsDelayNobodysRestart(t *testing.T) {
 		for i := range 32 {
 			exits[fmt.Sprint("hung-", i)] = -1
 		}
-		h, e := newCommandHarness(t, exits)
+		h, e := newCommandHarness(t, exits, false)
 		defer h.close(t)
 		h.specs["n-healthy"], h.specs["n-dead"] = execSpec(time.Second, time.Second), execSpec(time.Second, time.Second)
 		for id := range exits {
@@ -88,6 +120,62 @@ func TestHangingCommandsDelayNobodysRestart(t *testing.T) {
 		}
 		if n := h.view(t, "dead").State.RestartCount(); n == 0 {
 			t.Error("the dead container was not restarted")
+		}
+	})
+}
+
+// A command that hangs and cannot be killed fails its probe at each period, until the
+// restart ends it. No other command joins it.
+func TestRestartEndsACommandThatCannotBeKilled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, e := newCommandHarness(t, map[string]int{"c": -1}, true)
+		defer h.close(t)
+		h.specs["n-c"] = execSpec(10*time.Second, time.Second)
+		h.engine.run("c")
+		time.Sleep(5 * time.Minute)
+		synctest.Wait()
+		v := h.view(t, "c")
+		if v.State.RestartCount() < 5 {
+			t.Errorf("%d restarts", v.State.RestartCount())
+		}
+		if n := e.times("c"); n != v.State.RestartCount()+1 {
+			t.Errorf("%d commands in %d runs", n, v.State.RestartCount()+1)
+		}
+		const timedOut = `(1/3): command timed out: "ask" timed out after 1s: cannot kill`
+		h.journal.mu.Lock()
+		defer h.journal.mu.Unlock()
+		first := 0
+		for _, event := range h.journal.events {
+			if strings.Contains(event.Message, timedOut) {
+				first++
+			}
+		}
+		if first != e.times("c") {
+			t.Errorf("%d runs began with a command of their own, want %d", first, e.times("c"))
+		}
+	})
+}
+
+// A reload with another threshold makes a new probe. It starts no second command beside the
+// one that hangs.
+func TestReloadStartsNoSecondCommand(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, e := newCommandHarness(t, map[string]int{"c": -1}, true)
+		defer h.close(t)
+		h.engine.run("c")
+		for failures := range 10 {
+			s := execSpec(10*time.Second, time.Second)
+			s.Probes[core.Liveness].FailureThreshold = 1000 + failures
+			if err := h.Reload(t.Context(), func(string, map[string]string) (*core.Spec, error) { return s, nil }, core.Guard{}); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Minute)
+		}
+		if n := e.times("c"); n != 1 {
+			t.Errorf("%d commands", n)
+		}
+		if y := h.view(t, "c").State.Health.Probes[core.Liveness]; y.Last.Outcome != prober.Failure {
+			t.Errorf("got %+v", y.Last)
 		}
 	})
 }

@@ -9,8 +9,6 @@ import (
 
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/client"
-
-	"healthd/runtime"
 )
 
 const (
@@ -29,6 +27,7 @@ const (
 	execStartTimeout  = 30 * time.Second       // from the request to the start of the process
 	outputRestTimeout = 100 * time.Millisecond // from the end of the process to the end of its output
 	killTimeout       = 5 * time.Second        // from SIGKILL until the engine has noticed
+	killAgainTimeout  = 500 * time.Millisecond // the same, for another attempt
 )
 
 // Exec runs argv inside the container, without a shell, and returns when its process
@@ -37,11 +36,12 @@ const (
 // process, is over (timedOut) or ctx ends (err). The greatest Duration means no timeout.
 //
 // output is stdout, then stderr, together at most limit bytes. started, unless it is nil,
-// is called when the process was seen running. err means that nothing is
-// known about the command's success. When both timedOut and err are set, the timeout was
-// over, and err says why the command could not be killed. An err with a method
+// is called when the process was seen running.
+//
+// err means that nothing is known about the command's success. An err with a method
 // NotStarted() bool that returns true says that the container has no such command or
-// cannot run it.
+// cannot run it. An err with a method StillRuns says that the command could not be ended;
+// see unended. Together with timedOut it says why it could not.
 //
 // Background processes of a command with a timeout survive, unless they hold its output
 // open and so keep the engine from reporting the end of commands.
@@ -122,17 +122,17 @@ func (x *execution) wait(ctx context.Context, out *output) (exitCode int, timedO
 	for {
 		select {
 		case <-ctx.Done():
-			return 0, false, errors.Join(ctx.Err(), x.kill(ctx))
+			return 0, false, errors.Join(ctx.Err(), x.end(ctx))
 		case <-limit.C:
 			if x.startedAt.IsZero() {
 				return 0, false, errors.Join(fmt.Errorf("cannot run a command in container %s: not started after %v",
-					short(x.container), execStartTimeout), x.kill(ctx))
+					short(x.container), execStartTimeout), x.end(ctx))
 			}
 			if exit.processGone() {
 				exitCode, err := x.exitCodeAfterTimeout(ctx)
 				return exitCode, false, err
 			}
-			return 0, true, x.kill(ctx)
+			return 0, true, x.end(ctx)
 		case <-eof:
 			eof = nil
 			every = pollMin
@@ -141,7 +141,7 @@ func (x *execution) wait(ctx context.Context, out *output) (exitCode int, timedO
 		in, err := x.inspect(ctx)
 		switch {
 		case err != nil:
-			return 0, false, errors.Join(err, x.kill(ctx))
+			return 0, false, errors.Join(err, x.end(ctx))
 		case in.ended():
 			if in.Pid == 0 && x.startedAt.IsZero() {
 				return 0, false, errNotStarted
@@ -167,31 +167,6 @@ func (x *execution) hasStarted() {
 	if x.started != nil {
 		x.started()
 	}
-}
-
-// kill ends the command with all its descendants, even after ctx has ended.
-func (x *execution) kill(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), killTimeout)
-	defer cancel()
-	// A command that has not started yet would run on after this call. Wait for its
-	// process, to kill it.
-	if err := x.pollUntil(ctx, func(in execState) bool { return in.Pid != 0 || in.ended() || !in.Running }); err != nil && x.pid == 0 {
-		return fmt.Errorf("cannot kill the command: %w", err)
-	}
-	if x.pid == 0 {
-		return nil
-	}
-	t := processTree{root: x.pid, container: x.container, mark: x.mark}
-	if err := t.kill(ctx); err != nil {
-		if in, look := x.inspect(ctx); look == nil && in.ended() {
-			return nil
-		}
-		return fmt.Errorf("cannot kill the command: %w", err)
-	}
-	if err := x.pollUntil(ctx, execState.ended); err != nil && !errors.Is(err, runtime.ErrNotFound) {
-		return fmt.Errorf("the command was killed, but the engine still calls it running: %w", err)
-	}
-	return nil
 }
 
 func (x *execution) pollUntil(ctx context.Context, done func(execState) bool) error {

@@ -2,7 +2,9 @@ package docker_test
 
 import (
 	"context"
+	"fmt"
 	"os"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -16,7 +18,16 @@ var private dockertest.Shared
 
 var _ prober.Engine = (*docker.Engine)(nil)
 
-func TestMain(m *testing.M) { os.Exit(private.Main(m)) }
+func TestMain(m *testing.M) {
+	if endpoint, id, ok := strings.Cut(os.Getenv(blindRole), " "); ok {
+		if err := probeBlindly(endpoint, id); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(private.Main(m))
+}
 
 func engine(t *testing.T) (*docker.Engine, *dockertest.Engine) {
 	t.Helper()
