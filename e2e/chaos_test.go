@@ -15,7 +15,7 @@ import (
 var (
 	chaosFor    = flag.Duration("chaos", 10*time.Second, "how long chaos reigns")
 	chaosSeed   = flag.Uint64("chaos-seed", 1, "the number by which TestChaos chooses what goes wrong; 0: another each time")
-	chaosClocks = flag.Bool("chaos-clocks", false, "whether the engine's clock is set during chaos")
+	chaosClocks = flag.Bool("chaos-clocks", true, "whether the engine's clock is set during chaos")
 )
 
 const (

@@ -129,7 +129,9 @@ func (l *loop) callEngine(e *entry, call core.Call, grace time.Duration) {
 	l.wg.Go(func() {
 		late := awaitDurable(durable)
 		switch {
-		case (retry || late && call == core.StartCall) && !stillDue(ctx, engine, &r, run), !retry && call == core.StopCall && r.stopNotNeeded(runCtx, engine, run, cause):
+		case late && call == core.StartCall && !l.startWanted(ctx, r.id, run),
+			(retry || late && call == core.StartCall) && !stillDue(ctx, engine, &r, run),
+			!retry && call == core.StopCall && r.stopNotNeeded(runCtx, engine, run, cause):
 			_ = l.send(ctx, &r)
 			return
 		case call == core.StopCall:
@@ -177,6 +179,33 @@ func stillDue(ctx context.Context, engine Restarter, r *callReturned, run runtim
 	}
 	r.container = c
 	return false
+}
+
+// startWanted asks the loop whether the container is still to be started. News of an operator's
+// stop may have come since the start was decided.
+func (l *loop) startWanted(ctx context.Context, id string, run runtime.Run) bool {
+	q := startQuestion{id, run, make(chan bool, 1)}
+	if l.send(ctx, q) != nil {
+		return true
+	}
+	select {
+	case wanted := <-q.reply:
+		return wanted
+	case <-l.ended:
+		return true
+	}
+}
+
+// startQuestion is the message of startWanted.
+type startQuestion struct {
+	id    string
+	run   runtime.Run
+	reply chan bool // buffered, so that the loop never waits
+}
+
+func (q startQuestion) apply(l *loop) {
+	e := l.entries[q.id]
+	q.reply <- e != nil && e.state.Run.ID == q.run && e.state.Action.Restart != core.NoCause
 }
 
 // stopNotNeeded inspects the container before a stop, as healthd may have missed that it

@@ -301,3 +301,34 @@ func TestDiedConcernsItsOwnRun(t *testing.T) {
 		})
 	}
 }
+
+// The disk hangs between the decision to start a container and the call. Meanwhile an operator
+// has stopped the container, or another run of it: healthd does not start it.
+func TestStartAfterASlowDisk(t *testing.T) {
+	for what, operator := range map[string]func(h *harness){
+		"news of a kill": func(h *harness) { h.event(runtime.Killed, "c1", 9) },
+		"another run": func(h *harness) {
+			h.engine.beginRun("c1")
+			h.event(runtime.Killed, "c1", 9)
+			h.engine.endRun("c1", 137)
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := newHarnessWith(t, plainSpec(core.Always), func(c *Config) { c.Store = hungStore{} })
+				defer h.close(t)
+				h.sendSynced()
+				h.engine.run("c1")
+				time.Sleep(time.Minute)
+				h.engine.exit("c1", 137)
+				time.Sleep(time.Second)
+				operator(h)
+				time.Sleep(time.Minute)
+				h.engine.deliver(h.engine.observation("c1"))
+				if s := h.view(t, "c1").State; s.Engine.State.Alive() || len(h.engine.calls()) > 0 {
+					t.Errorf("it is %s, calls %v", s.Engine.State, h.engine.calls())
+				}
+			})
+		})
+	}
+}
