@@ -20,7 +20,7 @@ type Board struct {
 	lateness latenessCounts
 	changes  changes
 
-	sharedNames int // how often a second container took a name; only the loop uses it
+	shared map[string][]*slot // the containers of each name that several have; only the loop uses it
 }
 
 // slot holds the newest View of one container.
@@ -161,11 +161,22 @@ func (b *Board) put(s *slot, v *core.View) (changed bool) {
 	if old != nil {
 		b.release(old.Container.Name, s)
 	}
-	if _, taken := b.byName.Swap(v.Container.Name, s); taken {
-		b.sharedNames++
+	if other, taken := b.byName.Swap(v.Container.Name, s); taken {
+		b.share(v.Container.Name, other.(*slot), s)
 	}
 	b.byID.Store(v.Container.ID, s)
 	return true
+}
+
+// share notes that s has taken a name from its last owner, which still has it.
+func (b *Board) share(name string, owner, s *slot) {
+	if b.shared == nil {
+		b.shared = make(map[string][]*slot)
+	}
+	if b.shared[name] == nil {
+		b.shared[name] = []*slot{owner}
+	}
+	b.shared[name] = append(b.shared[name], s)
 }
 
 func (b *Board) remove(s *slot) {
@@ -177,18 +188,16 @@ func (b *Board) remove(s *slot) {
 // release gives a name up. Another container of that name takes it over: two runtimes may
 // each have one.
 func (b *Board) release(name string, s *slot) {
-	b.byName.CompareAndDelete(name, s)
-	if b.sharedNames == 0 {
+	others := b.shared[name]
+	if others == nil {
+		b.byName.Delete(name)
 		return
 	}
-	b.byID.Range(func(_, other any) bool {
-		o := other.(*slot)
-		if o == s || o.view.Load().Container.Name != name {
-			return true
-		}
-		b.byName.LoadOrStore(name, o)
-		return false
-	})
+	others = slices.DeleteFunc(others, func(o *slot) bool { return o == s })
+	b.byName.Store(name, others[len(others)-1])
+	if b.shared[name] = others; len(others) == 1 {
+		delete(b.shared, name)
+	}
 }
 
 // samePublished says whether two views of a container are the same for a load balancer.

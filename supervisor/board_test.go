@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"fmt"
 	"testing"
 	"testing/synctest"
 
@@ -23,6 +24,53 @@ func TestNameSharedByTwoContainers(t *testing.T) {
 			t.Errorf("web is %s, want c1", v.Container.ID)
 		}
 	})
+}
+
+// Whoever of several containers goes, the name stays with the newest of the others.
+func TestNameSharedByThreeContainers(t *testing.T) {
+	for _, tt := range []struct {
+		gone []int // in this order
+		want string
+	}{
+		{nil, "c"}, {[]int{2}, "b"}, {[]int{0}, "c"}, {[]int{1}, "c"}, {[]int{2, 1}, "a"}, {[]int{2, 0}, "b"},
+		{[]int{0, 2}, "b"}, {[]int{0, 1}, "c"}, {[]int{1, 2}, "a"}, {[]int{0, 1, 2}, ""}, {[]int{2, 1, 0}, ""},
+	} {
+		b, all := &Board{}, make([]*slot, 3)
+		for i, id := range []string{"a", "b", "c"} {
+			all[i] = &slot{}
+			b.put(all[i], &core.View{Container: &runtime.Container{ID: id, Name: "web"}})
+		}
+		for _, i := range tt.gone {
+			b.remove(all[i])
+		}
+		got := ""
+		if v, ok := b.Find("web"); ok {
+			got = v.Container.ID
+		}
+		if got != tt.want || len(b.shared) > 0 && len(tt.gone) >= 2 {
+			t.Errorf("without %v: web is %q, want %q; shared: %v", tt.gone, got, tt.want, b.shared)
+		}
+	}
+}
+
+// BenchmarkRemove measures the end of a container, among others and after two of them had
+// the same name. It should cost the same with 100 and 10,000.
+func BenchmarkRemove(b *testing.B) {
+	for _, n := range []int{100, 10_000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			board := &Board{}
+			for i := range n {
+				board.put(&slot{}, &core.View{Container: &runtime.Container{ID: fmt.Sprint(i), Name: fmt.Sprint(i)}})
+			}
+			board.put(&slot{}, &core.View{Container: &runtime.Container{ID: "shares", Name: "1"}})
+			v, s := &core.View{Container: &runtime.Container{ID: "short", Name: "short"}}, &slot{}
+			for b.Loop() {
+				s.view.Store(nil)
+				board.put(s, v)
+				board.remove(s)
+			}
+		})
+	}
 }
 
 func TestFindByPrefix(t *testing.T) {
