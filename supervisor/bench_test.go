@@ -2,16 +2,12 @@ package supervisor
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	goruntime "runtime"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"healthd/prober"
-	"healthd/runtime"
 	"healthd/supervisor/core"
 )
 
@@ -98,9 +94,9 @@ func heapBytes() int64 {
 func BenchmarkWaiting(b *testing.B) {
 	failure := core.Input{Kind: core.ProbeAnswered, Probe: core.Liveness, Result: refused}
 	success := core.Input{Kind: core.ProbeAnswered, Probe: core.Liveness, Result: prober.Result{Outcome: prober.Success}}
-	for _, group := range []string{"", "web"} {
+	for _, groups := range []string{"alone", "in pairs", "in one group"} {
 		for _, n := range []int{1000, 10_000} {
-			l, all := waitingLoop(b, n, group)
+			l, all := waitingLoop(b, n, groups)
 			answer := func(e *entry, in core.Input) {
 				e.state.Health.Probes[core.Liveness].Running = true
 				l.step(e, &in)
@@ -108,7 +104,7 @@ func BenchmarkWaiting(b *testing.B) {
 					l.recheckWaiting(time.Now())
 				}
 			}
-			of := fmt.Sprintf(" of %d, group %q", n, group)
+			of := fmt.Sprintf(" of %d %s", n, groups)
 			b.Run("failure"+of, func(b *testing.B) {
 				b.ReportAllocs()
 				for i := 0; b.Loop(); i++ {
@@ -135,26 +131,15 @@ func BenchmarkWaiting(b *testing.B) {
 
 // waitingLoop returns a loop that does not run. It has n containers with a failed probe,
 // of which nearly all wait.
-func waitingLoop(b testing.TB, n int, group string) (*loop, []*entry) {
-	spec := slowReadySpec(core.Group{Name: group})
-	probes := newFakeProber()
-	for i := range n {
-		probes.hanging[fmt.Sprintf("c%d:2", i)], probes.hanging[fmt.Sprintf("c%d:3", i)] = true, true
-	}
-	s := New(Config{
-		Resolve: func(string, map[string]string) (*core.Spec, error) { return spec, nil }, Prober: probes,
-		Journal: journalFunc(func(core.Event) {}), Guard: core.Guard{MaxRestarts: 10, Window: time.Hour},
+func waitingLoop(b testing.TB, n int, groups string) (*loop, []*entry) {
+	l, all := newStillLoop(b, n, func(c *Config) {
+		c.Resolve = func(name string, _ map[string]string) (*core.Spec, error) {
+			var number int
+			_, err := fmt.Sscanf(name, "c%d", &number)
+			return slowReadySpec(core.Group{Name: map[string]string{"in pairs": fmt.Sprint(number / 2), "in one group": "web"}[groups]}), err
+		}
+		c.Guard = core.Guard{MaxRestarts: 10, Window: time.Hour}
 	})
-	asking, end := context.WithCancel(context.Background())
-	l := newLoop(s, &sync.WaitGroup{}, asking)
-	b.Cleanup(func() { close(s.ended); end(); l.wg.Wait() })
-	l.synced(update{Runtime: "docker"}) // healthd restarts nothing before the runtime is synced
-	var all []*entry
-	for i := range n {
-		id := fmt.Sprintf("c%d", i)
-		l.observed(update{Runtime: "docker", Container: &runtime.Container{ID: id, Name: id, Runtime: "docker", State: runtime.Running, StartedAt: time.Now(), StopTimeout: -1}})
-		all = append(all, l.entries[id])
-	}
 	for _, e := range all {
 		e.state.Health.Probes[core.Liveness].Running = true
 		l.step(e, &core.Input{Kind: core.ProbeAnswered, Probe: core.Liveness, Result: refused})
@@ -163,61 +148,4 @@ func waitingLoop(b testing.TB, n int, group string) (*loop, []*entry) {
 		b.Fatalf("%d wait", n)
 	}
 	return l, all
-}
-
-// switchedProber answers all probes at once, and as it is set.
-type switchedProber struct{ fails atomic.Bool }
-
-func (p *switchedProber) Probe(prober.Handler, prober.Target) (prober.Probe, error) { return p, nil }
-
-func (p *switchedProber) Hook(prober.LifecycleHandler, prober.Target) (prober.Hook, error) {
-	return nil, errors.New("there are no hooks")
-}
-
-func (p *switchedProber) Ask(context.Context, time.Duration) prober.Result {
-	if p.fails.Load() {
-		return refused
-	}
-	return prober.Result{Outcome: prober.Success}
-}
-
-// BenchmarkWorstPing measures how long the loop keeps a message waiting at most, with 10,000
-// containers that start, all fail, and all recover. systemd's watchdog needs such a message.
-func BenchmarkWorstPing(b *testing.B) {
-	const containers, period = 10_000, 2 * time.Second
-	for _, group := range []string{"", "web"} {
-		b.Run(fmt.Sprintf("group %q", group), func(b *testing.B) {
-			for b.Loop() {
-				probes := &switchedProber{}
-				spec := &core.Spec{
-					RestartPolicy: core.Always, Group: core.Group{Name: group}, Backoff: core.Backoff{Initial: time.Second, Max: time.Minute, ResetAfter: time.Hour},
-					Probes: [core.NumProbes]*core.ProbeSpec{core.Liveness: tcpProbe(1, period, 1)},
-				}
-				h := newHarnessWith(b, spec, func(c *Config) {
-					c.Prober, c.Guard = probes, core.Guard{MaxRestarts: 10, Window: time.Minute}
-				})
-				worst := func(phase string) {
-					var most time.Duration
-					for end := time.Now().Add(2 * period); time.Now().Before(end); time.Sleep(time.Millisecond) {
-						began := time.Now()
-						if err := h.Ping(context.Background()); err != nil {
-							b.Fatal(err)
-						}
-						most = max(most, time.Since(began))
-					}
-					b.ReportMetric(float64(most.Microseconds())/1000, phase+"-ms")
-				}
-				for i := range containers {
-					h.engine.run(fmt.Sprintf("c%d", i))
-				}
-				h.sendSynced()
-				worst("start")
-				probes.fails.Store(true)
-				worst("all-fail")
-				probes.fails.Store(false)
-				worst("recover")
-				h.close(b)
-			}
-		})
-	}
 }

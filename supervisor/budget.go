@@ -14,7 +14,7 @@ type budget struct {
 	granted   []time.Time // restarts within limit.Window, oldest first
 	waiting   entryHeap   // the longest wait comes first
 	changed   bool        // the first in waiting may be allowed to go on
-	shown     int         // of waiting: how many show their wait as of the last look
+	shown     int         // of waiting: how many the present look at all has reached
 	exhausted bool        // at the last newlyExhausted
 }
 
@@ -84,15 +84,12 @@ func (b *budget) load(past []core.Memory, now time.Time) {
 	slices.SortFunc(b.granted, time.Time.Compare)
 }
 
-// toShow returns some of the waiting containers, all of them one after the other, so that
+// toShow returns the next of the waiting containers in the present look at all, so that
 // each shows before long until when it waits.
 func (b *budget) toShow() []*entry {
 	from := min(b.shown, b.waiting.Len())
-	to := min(from+showAtOnce, b.waiting.Len())
-	if b.shown = to; to == b.waiting.Len() {
-		b.shown = 0
-	}
-	return slices.Clone(b.waiting.entries[from:to])
+	b.shown = min(from+showAtOnce, b.waiting.Len())
+	return slices.Clone(b.waiting.entries[from:b.shown])
 }
 
 // showAtOnce is how many containers the loop looks at in one turn, which takes less than

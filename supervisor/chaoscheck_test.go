@@ -92,6 +92,7 @@ func (c *chaosContainer) downByProbe() bool {
 
 // checkAll checks everything once.
 func (h *chaosHost) checkAll() {
+	h.checkLoop()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.noteOutlived()
@@ -102,6 +103,23 @@ func (h *chaosHost) checkAll() {
 		}
 		h.checkReady(c)
 		h.checkDown(c)
+	}
+}
+
+// checkLoop checks what the daemon's loop keeps up to date step by step.
+func (h *chaosHost) checkLoop() {
+	d := h.runningDaemon()
+	if d == nil {
+		return
+	}
+	found := make(chan []string, 1)
+	_ = d.sup.send(h.t.Context(), inspectLoop(func(l *loop) { found <- l.inconsistencies() }))
+	select {
+	case all := <-found:
+		for _, text := range all {
+			h.locked(func() { h.fail("%s: %s", d.name(), text) })
+		}
+	case <-d.sup.ended:
 	}
 }
 

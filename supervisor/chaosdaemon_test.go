@@ -60,6 +60,9 @@ func (h *chaosHost) bootDaemon(rebooted bool) {
 		Resolve: resolverFor(specs), Runtimes: map[string]Restarter{"docker": d}, Prober: d, Journal: d,
 		Guard: h.guard, Store: d, Memories: past, Rebooted: rebooted,
 	})
+	if h.roll("slices", d.name(), 2) == 0 {
+		d.sup.sliceSteps = 1 // as on a host with more containers than fit into a slice
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	d.stop, h.daemon = cancel, d
 	h.noteDaemonStart(d)

@@ -4,7 +4,7 @@
 //
 //	runtime.Watcher ─ Deliver ─┐                ┌─▶ probes, hooks, calls to the engine:
 //	people ─ Restart, Hold … ──┼▶ inbox ─▶ loop ┤   one goroutine each, which sends its
-//	load balancers ─ Drained ──┘            │   │   result to the inbox
+//	load balancers ─ Drained ──┘            │   │   result to the inbox, a probe's to answers
 //	timers: a heap of due times ───────────▶│   └─▶ Journal, Store, Publisher: never block
 //	                                        ▼
 //	                           core.Step for one container
@@ -18,12 +18,15 @@
 //
 //	supervisor.go  Supervisor, its Config, what it needs of engines and probers
 //	loop.go        Run, one turn of the loop, one step of one container
-//	entry.go       entry: one supervised container
-//	engines.go     what runtimes report: containers, causes, lost and back
+//	backlog.go     what concerns many containers at once, in slices
+//	entry.go       entry: one supervised container; entryset.go, entryheap.go: many
+//	engines.go     what runtimes report of containers: inspections and causes
+//	enginelife.go  what they report of themselves: connected, synced, lost
 //	requests.go    what people and load balancers ask: Restart, Hold, Resume, SetGate,
 //	               Drained, Ask, Ping
 //	effects.go     what a step asks for: probes, hooks, stops, starts, inspections
-//	guard.go       which failed containers wait: grouplimit.go, budget.go, entryheap.go
+//	guard.go       which failed containers wait: grouplimit.go, budget.go; recheck.go: who
+//	               need not wait any more
 //	keep.go        what outlives a daemon and a re-creation
 //	reload.go      new specs for the containers that run
 //	queue.go       due times

@@ -46,7 +46,7 @@ func (l *loop) runProbe(e *entry, t core.ProbeType) {
 	ctx, a := e.probeCtx, probeAnswer{id: e.container.ID, run: e.state.Run.ID, version: e.probesVersion, probe: t}
 	l.wg.Go(func() {
 		a.result = p.Ask(ctx, spec.Timeout)
-		_ = l.send(l.workCtx, &a)
+		_ = l.sendTo(l.workCtx, l.answers, &a)
 	})
 }
 
@@ -67,7 +67,7 @@ type probeAnswer struct {
 }
 
 func (a *probeAnswer) apply(l *loop) {
-	e := l.entries[a.id]
+	e := l.find(a.id)
 	if e == nil || e.state.Run.ID != a.run {
 		return
 	}
@@ -112,7 +112,7 @@ type hookEnded struct {
 }
 
 func (h *hookEnded) apply(l *loop) {
-	if e := l.entries[h.id]; e != nil && e.state.Run.ID == h.run {
+	if e := l.find(h.id); e != nil && e.state.Run.ID == h.run {
 		l.step(e, &core.Input{Kind: core.HookEnded, Hook: h.hook, HookResult: h.result})
 	}
 }
@@ -231,7 +231,7 @@ func (r *callReturned) stopNotNeeded(ctx context.Context, engine Restarter, run 
 type stopSending string
 
 func (id stopSending) apply(l *loop) {
-	if e := l.entries[string(id)]; e != nil {
+	if e := l.find(string(id)); e != nil {
 		l.step(e, &core.Input{Kind: core.StopSent})
 	}
 }
@@ -245,7 +245,7 @@ type callReturned struct {
 }
 
 func (r *callReturned) apply(l *loop) {
-	e := l.entries[r.id]
+	e := l.find(r.id)
 	if e == nil {
 		return
 	}
@@ -259,7 +259,7 @@ func (r *callReturned) apply(l *loop) {
 	if r.container != nil && !l.setContainer(e, r.container) {
 		return
 	}
-	l.step(e, &core.Input{Kind: core.CallReturned, Call: r.call, Container: r.container, EngineNow: l.engineNow(e.container.Runtime), Err: r.err})
+	l.step(e, &core.Input{Kind: core.CallReturned, Call: r.call, Container: r.container, EngineNow: e.engine.now(), Err: r.err})
 }
 
 // inspect asks the engine what the container is now. An error ends it: the core asks
@@ -277,7 +277,7 @@ func (l *loop) inspect(e *entry) {
 type inspected struct{ container *runtime.Container }
 
 func (m inspected) apply(l *loop) {
-	if l.entries[m.container.ID] != nil {
+	if l.find(m.container.ID) != nil {
 		l.observed(update{Runtime: m.container.Runtime, Container: m.container})
 	}
 }
@@ -285,34 +285,34 @@ func (m inspected) apply(l *loop) {
 // dial asks the container's engine whether it takes new connections. One dial of an
 // engine runs at a time; the core repeats a request that comes meanwhile.
 func (l *loop) dial(e *entry) {
-	engine, m := l.restarterOf(e), dialed{runtime: e.container.Runtime, began: time.Now()}
-	if l.dialing[m.runtime] {
+	restarter, m := l.restarterOf(e), dialed{engine: e.engine, began: time.Now()}
+	if m.engine.dialing {
 		return
 	}
-	l.dialing[m.runtime] = true
+	m.engine.dialing = true
 	l.wg.Go(func() {
-		m.err = engine.Accept(l.workCtx)
+		m.err = restarter.Accept(l.workCtx)
 		_ = l.send(l.workCtx, m)
 	})
 }
 
 // dialed is the message that the dial of an engine returned.
 type dialed struct {
-	runtime string
-	began   time.Time
-	err     error
+	engine *engineState
+	began  time.Time
+	err    error
 }
 
 func (m dialed) apply(l *loop) {
-	delete(l.dialing, m.runtime)
+	m.engine.dialing = false
 	if m.err != nil {
 		return
 	}
-	for _, e := range l.entriesOf(m.runtime) {
+	l.eachLater(m.engine.maybeStopped.entries, func(e *entry) {
 		if e.state.Ending.MaybeEngine {
 			l.step(e, &core.Input{Kind: core.EngineAccepts, Time: m.began})
 		}
-	}
+	})
 }
 
 // restarterOf returns the Restarter of a container's runtime.

@@ -12,6 +12,7 @@ import (
 // entry is one supervised container.
 type entry struct {
 	container *runtime.Container
+	engine    *engineState
 	spec      *core.Spec // nil: see invalid
 	invalid   string     // what is wrong with its labels
 	identity  string
@@ -47,8 +48,12 @@ type entry struct {
 	cancelRun  context.CancelFunc
 	cancelHook context.CancelFunc // of the newest hook
 
-	wake   time.Time // when it is due
-	queued int       // place in the queue; 0: not there
+	wake   time.Time      // when it is due
+	queued int            // place in the queue; 0: not there
+	owed   []func(*entry) // what a change of many containers still asks for; see eachLater
+
+	unsettled                bool // healthd has a stop or start to finish
+	inEngine, inMaybeStopped int  // places in these sets of its engine
 }
 
 // newEntry makes the entry of a container that the loop has none for. It returns nil when
@@ -62,14 +67,17 @@ func (l *loop) newEntry(c *runtime.Container) *entry {
 	e.setSpec(c, spec, err)
 	known := l.restore(e)
 	e.isNew = !known
-	restarted := known && e.spec != nil && l.engines[c.Runtime].replay == runtime.ReplayRestart
+	e.engine = l.engine(c.Runtime)
+	restarted := known && e.spec != nil && e.engine.replay == runtime.ReplayRestart
 	l.entries[c.ID] = e
+	e.engine.entries.set(e, true)
+	l.noteSettled(e, e.state.Settled())
 	l.guard.join(e)
 	e.state.Shutdown.Begun = l.shuttingDown
 	// Two kinds of containers are left alone until all of their runtime are known: a new one
 	// may replace one that was removed, and one that has ended may have ended long before
 	// its engine did.
-	v := l.runtimeView(c.Runtime)
+	v := &e.engine.view
 	e.state.Lost = !v.Up && (v.Synced || e.isNew || restarted)
 	if restarted {
 		l.step(e, &core.Input{Kind: core.EngineRestarted, Early: true})
@@ -146,6 +154,9 @@ func (l *loop) drop(e *entry) {
 	l.queue.set(e, time.Time{})
 	e.cancelAll()
 	delete(l.entries, e.container.ID)
+	e.engine.entries.set(e, false)
+	e.engine.maybeStopped.set(e, false)
+	l.noteSettled(e, true)
 	l.guard.leave(e)
 	l.board.remove(&e.slot)
 	l.tellChanged()

@@ -141,7 +141,7 @@ func (e *fakeEngine) Stop(ctx context.Context, id string, grace time.Duration) e
 	}
 	e.deliver(runtime.Update{Kind: runtime.Killed, Runtime: "docker", ID: id, Signal: 15, Time: time.Now()})
 	if e.stopTakes > 0 {
-		time.Sleep(e.stopTakes) // virtual: only tests in a bubble set stopTakes
+		time.Sleep(e.stopTakes) // virtual in tests
 	}
 	e.endRun(id, 0)
 	e.deliver(e.observation(id))

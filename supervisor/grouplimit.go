@@ -16,6 +16,7 @@ type group struct {
 	down      entryHeap  // the outage that ends first comes first
 	passed    int        // members that wait for the host's budget: they come before all in waiting
 	waiting   *list.List // of *entry, longest wait first
+	queued    int        // place in guard.queued, when there are any in waiting
 	rechecked bool       // it is in guard.recheck
 }
 
@@ -69,12 +70,7 @@ func (m *group) wait(e *entry) core.Wait {
 	if before < 0 { // it stands further behind
 		return e.state.Health.Wait
 	}
-	var on nameList
-	for _, other := range m.down.entries {
-		if other != e {
-			on.add(other)
-		}
-	}
+	on := m.downOthers(e)
 	on.n += m.passed
 	i := 0
 	for at := m.waiting.Front(); at != nil && i < min(before, shownWaits); at = at.Next() {
@@ -89,6 +85,20 @@ func (m *group) wait(e *entry) core.Wait {
 		w.Until = first.place.until
 	}
 	return w
+}
+
+// downOthers lists the other members that are down. It names only as many as a list shows.
+func (m *group) downOthers(e *entry) (on nameList) {
+	for _, other := range m.down.entries[:min(m.down.Len(), len(on.first)+1)] {
+		if other != e {
+			on.add(other)
+		}
+	}
+	on.n = m.down.Len()
+	if m.down.has(e) {
+		on.n--
+	}
+	return on
 }
 
 // before returns how many members wait before e; -1 when they are many.

@@ -19,6 +19,8 @@ type guard struct {
 	budget  budget
 	begun   uint64   // waits that have begun
 	waiting int      // containers that wait for either limit
+	queued  []*group // in which containers wait
+	looked  int      // of queued: how many the present look at all has reached
 	recheck []*group // whose first waiting containers may be allowed to go on
 }
 
@@ -37,7 +39,7 @@ func newGuard(limit core.Guard) *guard {
 
 func (g *guard) setLimit(limit core.Guard) {
 	g.budget.limit = limit
-	g.recheckAll()
+	g.budget.changed = true
 }
 
 // wait returns what a restart of e for a failed probe has to wait for; zero: nothing.
@@ -65,7 +67,7 @@ func (g *guard) update(e *entry, before core.Cause, now time.Time) {
 	case s.Health.Wait.Reason == core.WaitGroupLimit:
 		g.beginWait(e)
 		if e.place.inGroup == nil && !g.budget.waiting.has(e) {
-			e.place.inGroup = m.waiting.PushBack(e)
+			g.enqueue(e, m)
 		}
 	case !g.budget.waiting.has(e):
 		g.beginWait(e)
@@ -95,14 +97,32 @@ func (g *guard) unqueue(e *entry) {
 // leaveQueue takes e from the queue that it is in. Others may go on then.
 func (g *guard) leaveQueue(e *entry, m *group) {
 	if e.place.inGroup != nil {
-		m.waiting.Remove(e.place.inGroup)
-		e.place.inGroup = nil
+		g.dequeue(e, m)
 	}
 	if g.budget.waiting.remove(e) {
 		m.passed--
 		g.budget.changed = true
 	}
 	g.recheckLater(m)
+}
+
+// enqueue puts e at the end of its group's queue.
+func (g *guard) enqueue(e *entry, m *group) {
+	e.place.inGroup = m.waiting.PushBack(e)
+	if m.waiting.Len() == 1 {
+		m.queued = len(g.queued)
+		g.queued = append(g.queued, m)
+	}
+}
+
+func (g *guard) dequeue(e *entry, m *group) {
+	m.waiting.Remove(e.place.inGroup)
+	e.place.inGroup = nil
+	if last := len(g.queued) - 1; m.waiting.Len() == 0 {
+		g.queued[m.queued] = g.queued[last]
+		g.queued[m.queued].queued = m.queued
+		g.queued = g.queued[:last]
+	}
 }
 
 // recheckLater has the loop look at the first waiting containers of a group.
@@ -113,13 +133,25 @@ func (g *guard) recheckLater(m *group) {
 	}
 }
 
-func (g *guard) recheckAll() {
-	g.budget.changed = true
-	for _, m := range g.groups {
-		if m.waiting.Len() > 0 {
-			g.recheckLater(m)
-		}
+// recheckSome has the loop look at the next groups in the present look at all, as an
+// outage ends without a message.
+func (g *guard) recheckSome() {
+	const atOnce = 64
+	from := min(g.looked, len(g.queued))
+	g.looked = min(from+atOnce, len(g.queued))
+	for _, m := range g.queued[from:g.looked] {
+		g.recheckLater(m)
 	}
+}
+
+// endLook says whether the present look has reached all who wait. The next one then
+// begins with the first.
+func (g *guard) endLook() bool {
+	if g.looked < len(g.queued) || g.budget.shown < g.budget.waiting.Len() {
+		return false
+	}
+	g.looked, g.budget.shown = 0, 0
+	return true
 }
 
 // changed says whether a waiting container may be allowed to go on.
@@ -179,8 +211,7 @@ func (g *guard) move(e *entry, from string) {
 	}
 	m, waits, passed := g.groups[from], e.place.inGroup != nil, g.budget.waiting.has(e)
 	if waits {
-		m.waiting.Remove(e.place.inGroup)
-		e.place.inGroup = nil
+		g.dequeue(e, m)
 	}
 	if passed {
 		m.passed--
@@ -189,7 +220,7 @@ func (g *guard) move(e *entry, from string) {
 	g.join(e)
 	m = g.groups[e.group]
 	if waits {
-		e.place.inGroup = m.waiting.PushBack(e)
+		g.enqueue(e, m)
 	}
 	if passed {
 		m.passed++

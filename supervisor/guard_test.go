@@ -329,7 +329,7 @@ func TestNameListIsCut(t *testing.T) {
 
 // One recovery among many that wait concerns the first in the queue, and not all.
 func TestRecoveryAmongManyWaiting(t *testing.T) {
-	for _, group := range []string{"", "web"} {
+	for _, group := range []string{"alone", "in pairs", "in one group"} {
 		l, all := waitingLoop(t, 500, group)
 		for l.guard.changed() {
 			l.recheckWaiting(time.Now())
@@ -351,7 +351,7 @@ func TestRecoveryAmongManyWaiting(t *testing.T) {
 			}
 		}
 		if e.place.began != 0 || changed > 2*shownWaits {
-			t.Errorf("group %q: it waits: %v; %d of %d were stepped", group, e.place.began != 0, changed, len(all))
+			t.Errorf("%s: it waits: %v; %d of %d were stepped", group, e.place.began != 0, changed, len(all))
 		}
 	}
 }

@@ -23,7 +23,7 @@ const pruneMemories = 1024
 // loadMemories sorts what an earlier daemon stored.
 func (l *loop) loadMemories(past []core.Memory) {
 	l.notSeenYet, l.removed = make(map[string]core.Memory), make(map[string]core.Memory)
-	l.engines, l.unsupervised = make(map[string]engineLife), make(map[string]bool)
+	l.unsupervised, l.seen = make(map[string]bool), make(map[string]time.Time)
 	for _, m := range past {
 		l.watchedUntil = later(l.watchedUntil, m.Written.Wall)
 		switch {
@@ -39,6 +39,18 @@ func (l *loop) loadMemories(past []core.Memory) {
 		}
 	}
 	l.guard.budget.load(past, time.Now())
+}
+
+// storeSeen stores how far events are processed, unless something that follows from them
+// is still in the backlog.
+func (l *loop) storeSeen() {
+	if len(l.backlog) > 0 {
+		return
+	}
+	for name, at := range l.seen {
+		l.config.Store.SetSeen(name, at)
+		delete(l.seen, name)
+	}
 }
 
 // restore gives a new entry the state that is remembered of its container. It returns
@@ -95,15 +107,10 @@ func (l *loop) inherit(e *entry) {
 
 // removeNotSeen runs when all containers of a runtime are known: those that are remembered
 // but were not reported are gone. Containers that replace them inherit.
-func (l *loop) removeNotSeen(u update) {
+func (l *loop) removeNotSeen(name string, notInspected map[string]bool) {
 	for id, m := range l.notSeenYet {
-		if m.Runtime == u.Runtime && !slices.Contains(u.NotInspected, id) {
+		if m.Runtime == name && !notInspected[id] {
 			l.removedBeforeSeen(id)
-		}
-	}
-	for _, e := range l.entriesOf(u.Runtime) {
-		if e.isNew && e.state.Run.ID != (runtime.Run{}) {
-			l.inherit(e)
 		}
 	}
 }

@@ -19,6 +19,8 @@ type loop struct {
 	guard        *guard
 	effects      []core.Effect // buffer that every step uses again
 	recheckAt    time.Time     // when to look again at the containers that wait for the guard
+	backlog      []func()      // what changes of many containers still ask for
+	unsettled    int           // entries with a stop or start that healthd must finish
 	shuttingDown bool
 
 	// What outlives a daemon and a re-creation (keep.go).
@@ -27,10 +29,9 @@ type loop struct {
 	watchedUntil time.Time              // when the last daemon wrote its newest memory; zero: not known
 	removed      map[string]core.Memory // by identity: its container was removed
 	pruneAt      int                    // size of removed at which old ones are dropped
+	seen         map[string]time.Time   // by runtime: what to pass to Store.SetSeen after the backlog
 
-	// What is known of engines (engines.go).
-	engines map[string]engineLife // by runtime
-	dialing map[string]bool       // runtimes that a goroutine dials now
+	engines map[string]*engineState // by runtime
 
 	// Reloads (reload.go).
 	reloadedAt time.Time                     // zero: never
@@ -56,7 +57,8 @@ func (s *Supervisor) Run(ctx context.Context) error {
 		now := time.Now()
 		l.stepDue(now)
 		l.recheckWaiting(now)
-		if l.shuttingDown && l.settled() {
+		l.workOff()
+		if l.shuttingDown && l.unsettled == 0 && len(l.backlog) == 0 {
 			return nil
 		}
 		if at := l.next(now); !at.IsZero() {
@@ -64,12 +66,39 @@ func (s *Supervisor) Run(ctx context.Context) error {
 		}
 		select {
 		case m := <-s.inbox:
-			m.apply(l)
+			l.handle(m)
+		case m := <-s.answers:
+			l.handle(m)
 		case <-timer.C:
 		case <-done:
 			done = nil
 			l.beginShutdown()
 		}
+		l.handleWaiting()
+	}
+}
+
+// handleWaiting handles a slice of the messages that wait.
+func (l *loop) handleWaiting() {
+	for s := l.newSlice(); s.next(); {
+		select {
+		case m := <-l.inbox:
+			l.handle(m)
+		case m := <-l.answers:
+			l.handle(m)
+		default:
+			return
+		}
+	}
+}
+
+// handle handles a message, and the first slice of what it puts into the backlog: that is
+// all of it, unless there are many containers.
+func (l *loop) handle(m message) {
+	before := len(l.backlog)
+	m.apply(l)
+	if len(l.backlog) > before {
+		l.workOff()
 	}
 }
 
@@ -77,92 +106,21 @@ func newLoop(s *Supervisor, wg *sync.WaitGroup, workCtx context.Context) *loop {
 	l := &loop{
 		Supervisor: s, wg: wg, workCtx: workCtx,
 		entries: make(map[string]*entry), queue: newQueue(), pruneAt: pruneMemories, guard: newGuard(s.config.Guard),
-		resolver: s.config.Resolve, dropped: make(map[string]*runtime.Container), dialing: make(map[string]bool),
+		resolver: s.config.Resolve, dropped: make(map[string]*runtime.Container), engines: make(map[string]*engineState),
 	}
 	l.loadMemories(s.config.Memories)
 	return l
 }
 
-// stepDue steps every entry that is due. An entry that were due again at once, which is
-// a defect, must not starve the others: it waits a millisecond.
+// stepDue steps a slice of the entries that are due. An entry that were due again at once,
+// which is a defect, must not starve the others: it waits a millisecond.
 func (l *loop) stepDue(now time.Time) {
-	for e := l.queue.first(); e != nil && !e.wake.After(now); e = l.queue.first() {
+	s := l.newSlice()
+	for e := l.queue.first(); e != nil && !e.wake.After(now) && s.next(); e = l.queue.first() {
 		l.step(e, &core.Input{Kind: core.Tick})
 		if l.queue.has(e) && !e.wake.After(now) {
 			l.queue.set(e, now.Add(time.Millisecond))
 		}
-	}
-}
-
-// recheckEvery is how often the loop looks at the first of the containers that wait for
-// their group or the budget when no message concerns them. showEvery is the time between
-// two turns in which it looks at some of the others.
-const (
-	recheckEvery = time.Second
-	showEvery    = 10 * time.Millisecond
-)
-
-// recheckWaiting lets the containers go on that need not wait any more, longest wait
-// first.
-func (l *loop) recheckWaiting(now time.Time) {
-	due := !now.Before(l.recheckAt)
-	if l.guard.waiting == 0 || !due && !l.guard.changed() {
-		return
-	}
-	if due && l.guard.budget.shown == 0 {
-		l.guard.recheckAll()
-	}
-	for _, m := range l.guard.toRecheck() {
-		l.recheckGroup(m, now)
-	}
-	l.recheckBudget(now)
-	if !due {
-		return
-	}
-	for _, e := range l.guard.budget.toShow() {
-		l.showWait(e, now)
-	}
-	l.recheckAt = now.Add(recheckEvery)
-	if l.guard.budget.shown > 0 {
-		l.recheckAt = now.Add(showEvery)
-	}
-}
-
-func (l *loop) recheckGroup(m *group, now time.Time) {
-	for e := m.first(); e != nil && !m.blocks(e, now); {
-		l.step(e, &core.Input{Kind: core.Tick})
-		next := m.first()
-		if next == e { // it may go, but something else holds it
-			break
-		}
-		e = next
-	}
-	var first []*entry
-	for at := m.waiting.Front(); at != nil && len(first) < shownWaits; at = at.Next() {
-		first = append(first, at.Value.(*entry))
-	}
-	for _, e := range first {
-		l.showWait(e, now)
-	}
-}
-
-func (l *loop) recheckBudget(now time.Time) {
-	b := &l.guard.budget
-	b.changed = false
-	for e := b.waiting.first(); e != nil && b.free(now) > 0; {
-		l.step(e, &core.Input{Kind: core.Tick})
-		next := b.waiting.first()
-		if next == e {
-			break
-		}
-		e = next
-	}
-}
-
-// showWait has the view of a waiting container say what it waits for now.
-func (l *loop) showWait(e *entry, now time.Time) {
-	if e.place.began > 0 && l.guard.wait(e, now) != e.state.Health.Wait {
-		l.step(e, &core.Input{Kind: core.Tick})
 	}
 }
 
@@ -173,6 +131,8 @@ func (l *loop) next(now time.Time) time.Time {
 		at = e.wake
 	}
 	switch {
+	case len(l.backlog) > 0:
+		at = now
 	case l.guard.waiting == 0:
 	case l.guard.changed():
 		at = now
@@ -184,24 +144,27 @@ func (l *loop) next(now time.Time) time.Time {
 
 func (l *loop) beginShutdown() {
 	l.shuttingDown = true
-	for _, e := range l.entries {
-		l.step(e, &core.Input{Kind: core.ShutdownBegun})
-	}
+	l.eachLater(l.allEntries(), func(e *entry) { l.step(e, &core.Input{Kind: core.ShutdownBegun}) })
 }
 
-// settled says whether no container has a stop or start that healthd must finish.
-func (l *loop) settled() bool {
-	for _, e := range l.entries {
-		if !e.state.Settled() {
-			return false
-		}
+// noteSettled counts the entries with a stop or start that healthd must finish.
+func (l *loop) noteSettled(e *entry, settled bool) {
+	if settled != e.unsettled {
+		return
 	}
-	return true
+	if e.unsettled = !settled; e.unsettled {
+		l.unsettled++
+	} else {
+		l.unsettled--
+	}
 }
 
 // step has the core decide about one container, publishes the new state and then
 // carries the effects out: readiness is withdrawn before a stop.
 func (l *loop) step(e *entry, in *core.Input) {
+	if len(e.owed) > 0 && !l.catchUp(e) {
+		return
+	}
 	if e.spec == nil {
 		l.stepInvalid(e, in)
 		return
@@ -216,6 +179,8 @@ func (l *loop) step(e *entry, in *core.Input) {
 		e.beginRun(l.workCtx)
 	}
 	l.show(e)
+	l.noteSettled(e, e.state.Settled())
+	e.engine.maybeStopped.set(e, e.state.Ending.MaybeEngine)
 	l.guard.update(e, stopping, now)
 	l.remember(e)
 	for i := range l.effects {
@@ -235,7 +200,7 @@ func (l *loop) step(e *entry, in *core.Input) {
 // wait returns what a restart of e for a failed probe has to wait for. Before the first list of
 // its engine, members of its group may be down that healthd has not seen yet.
 func (l *loop) wait(e *entry, now time.Time) core.Wait {
-	if v := l.runtimeView(e.container.Runtime); !v.Up && !v.Synced {
+	if !e.engine.view.Synced {
 		return core.Wait{Reason: core.WaitGroupLimit, On: "the first list of its engine's containers"}
 	}
 	return l.guard.wait(e, now)
@@ -246,6 +211,7 @@ func (l *loop) stepInvalid(e *entry, in *core.Input) {
 	e.state = core.InvalidState(e.container, in.Kind == core.RuntimeLost || e.state.Lost && in.Kind != core.RuntimeBack)
 	l.queue.set(e, time.Time{})
 	l.show(e)
+	l.noteSettled(e, true)
 }
 
 // show puts the entry's newest view on the board.

@@ -2,9 +2,7 @@ package supervisor
 
 import (
 	"context"
-	"maps"
 	"reflect"
-	"slices"
 	"time"
 
 	"healthd/supervisor/core"
@@ -23,13 +21,18 @@ func (s *Supervisor) Reload(ctx context.Context, resolve Resolver, guard core.Gu
 	return s.request(ctx, request{all: func(l *loop) {
 		l.resolver, l.reloadedAt = resolve, time.Now()
 		l.guard.setLimit(guard)
-		for _, e := range slices.Collect(maps.Values(l.entries)) {
-			l.resolveAgain(e)
-		}
-		for _, c := range slices.Collect(maps.Values(l.dropped)) {
-			l.observed(update{Runtime: c.Runtime, Container: c})
+		l.eachLater(l.allEntries(), l.resolveAgain)
+		for id := range l.dropped {
+			l.backlog = append(l.backlog, func() { l.observeDropped(id) })
 		}
 	}})
+}
+
+// observeDropped looks whether a container that an earlier reload dropped has a spec now.
+func (l *loop) observeDropped(id string) {
+	if c := l.dropped[id]; c != nil {
+		l.observed(update{Runtime: c.Runtime, Container: c})
+	}
 }
 
 // resolveAgain gives a container the spec that the resolver returns now.

@@ -93,7 +93,7 @@ func (s *Supervisor) Drained(ctx context.Context, run runtime.Run) error {
 type connectionsDrained runtime.Run
 
 func (run connectionsDrained) apply(l *loop) {
-	if e := l.entries[run.ID]; e != nil && e.spec != nil && e.state.Run.ID == runtime.Run(run) {
+	if e := l.find(run.ID); e != nil && e.spec != nil && e.state.Run.ID == runtime.Run(run) {
 		l.step(e, &core.Input{Kind: core.ConnectionsDrained})
 	}
 }
@@ -154,7 +154,8 @@ func (s *Supervisor) request(ctx context.Context, r request) error {
 }
 
 // request is a message that waits for a reply. It calls do for one container or all for
-// the whole loop; a Ping sets neither.
+// the whole loop, and then also waits for what all puts into the backlog; a Ping sets
+// neither.
 type request struct {
 	id    string
 	do    func(*loop, *entry) error
@@ -164,13 +165,15 @@ type request struct {
 
 func (r request) apply(l *loop) {
 	if r.do == nil {
-		if r.all != nil {
-			r.all(l)
+		if r.all == nil {
+			r.reply <- nil
+			return
 		}
-		r.reply <- nil
+		r.all(l)
+		l.afterBacklog(func() { r.reply <- nil })
 		return
 	}
-	e := l.entries[r.id]
+	e := l.find(r.id)
 	switch {
 	case e == nil:
 		r.reply <- ErrUnknownContainer

@@ -44,16 +44,20 @@ type Config struct {
 	Publisher Publisher     // nil: there is no load balancer to tell
 }
 
-// inboxSize bounds the messages that wait for the loop. The loop drains them in
-// microseconds; senders wait when the inbox is full.
-const inboxSize = 1024
+// inboxSize bounds the messages that wait for the loop, so that the newest one is handled
+// soon. Senders wait when the inbox is full.
+const inboxSize = 128
 
 // Supervisor keeps containers healthy. Its methods may be called from any goroutine.
 type Supervisor struct {
 	config Config
 	board  *Board
 	inbox  chan message
-	ended  chan struct{} // closed when the loop takes no more messages
+	// The answers of probes have a way of their own: when those of 10,000 containers come
+	// at once, engines and people do not wait for all of them.
+	answers    chan message
+	ended      chan struct{} // closed when the loop takes no more messages
+	sliceSteps int           // of one slice
 }
 
 // message is something that the loop applies to its state.
@@ -61,7 +65,10 @@ type message interface{ apply(*loop) }
 
 // New returns a Supervisor. It does nothing before Run.
 func New(c Config) *Supervisor {
-	s := &Supervisor{config: c, board: &Board{}, inbox: make(chan message, inboxSize), ended: make(chan struct{})}
+	s := &Supervisor{
+		config: c, board: &Board{}, inbox: make(chan message, inboxSize), answers: make(chan message, inboxSize),
+		ended: make(chan struct{}), sliceSteps: sliceSteps,
+	}
 	if s.config.Store == nil {
 		s.config.Store = noStore{}
 	}
@@ -84,8 +91,12 @@ func (s *Supervisor) Deliver(ctx context.Context, u runtime.Update) error {
 }
 
 func (s *Supervisor) send(ctx context.Context, m message) error {
+	return s.sendTo(ctx, s.inbox, m)
+}
+
+func (s *Supervisor) sendTo(ctx context.Context, box chan<- message, m message) error {
 	select {
-	case s.inbox <- m:
+	case box <- m:
 		return nil
 	case <-s.ended:
 		return ErrStopping

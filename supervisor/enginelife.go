@@ -1,0 +1,167 @@
+package supervisor
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"healthd/runtime"
+	"healthd/supervisor/core"
+)
+
+// engineState is what the loop knows of a runtime.
+type engineState struct {
+	engineLife
+	known        bool        // engineLife is that of its present life
+	view         RuntimeView // the Board shows it once all containers have taken it in
+	dialing      bool        // a goroutine dials it now
+	entries      entrySet
+	maybeStopped entrySet // those that the engine may have stopped because it shuts down
+}
+
+// engineLife is what is known of an engine's life: the time since its newest start.
+type engineLife struct {
+	replay      runtime.Replay // ReplayComplete once all its containers are known again
+	kills       bool           // at its start the engine killed all runs that were still there
+	lostAt      time.Time      // until when it was watched, by this daemon or the last one; zero: not known, or it is watched
+	clockOffset time.Duration  // how far its clock is ahead of healthd's
+}
+
+// life is what the core needs to tell an engine's signal from an operator's.
+func (e engineLife) life() core.EngineLife {
+	return core.EngineLife{Restarted: e.replay == runtime.ReplayRestart, Kills: e.kills}
+}
+
+// now is the present time by the engine's clock, as last measured.
+func (e engineLife) now() time.Time { return time.Now().Add(e.clockOffset) }
+
+// engine returns the state of a runtime, a new one at the first call.
+func (l *loop) engine(name string) *engineState {
+	s := l.engines[name]
+	if s == nil {
+		s = &engineState{
+			view:         RuntimeView{Name: name, Relists: make(map[string]int)},
+			entries:      entrySet{place: func(e *entry) *int { return &e.inEngine }},
+			maybeStopped: entrySet{place: func(e *entry) *int { return &e.inMaybeStopped }},
+		}
+		l.engines[name] = s
+	}
+	return s
+}
+
+// allEntries returns the entries of all runtimes.
+func (l *loop) allEntries() []*entry {
+	var all []*entry
+	for _, name := range slices.Sorted(maps.Keys(l.engines)) {
+		all = append(all, l.engines[name].entries.entries...)
+	}
+	return all
+}
+
+// showEngine puts a runtime's view on the board.
+func (l *loop) showEngine(name string) {
+	v := l.engine(name).view
+	v.Relists = maps.Clone(v.Relists)
+	l.afterBacklog(func() { l.board.runtimes.Store(name, v) })
+}
+
+// lost takes in that the connection to a runtime is lost. healthd touches none of its
+// containers until the runtime is back.
+func (l *loop) lost(u update) {
+	engine := l.engine(u.Runtime)
+	if engine.lostAt.IsZero() && engine.view.Up {
+		engine.lostAt = time.Now()
+	}
+	engine.view.Up, engine.view.Err = false, u.Err
+	l.showEngine(u.Runtime)
+	l.record("", core.EventRuntimeLost, "healthd lost the connection to runtime %s and restarts nothing there until it is back: %v", u.Runtime, u.Err)
+	l.eachLater(engine.entries.entries, func(e *entry) { l.step(e, &core.Input{Kind: core.RuntimeLost}) })
+}
+
+// connected takes in how many of the missed events the engine sends again.
+func (l *loop) connected(u update) {
+	engine := l.engine(u.Runtime)
+	life := engineLife{replay: u.Replay, kills: u.EngineKills, lostAt: engine.lostAt, clockOffset: u.ClockOffset}
+	if !engine.view.Synced {
+		life.lostAt = l.watchedUntil
+	}
+	if !engine.view.Synced && l.config.Rebooted {
+		life.replay = runtime.ReplayRestart
+	}
+	if engine.known && life.replay == runtime.ReplayComplete {
+		engine.clockOffset = u.ClockOffset
+		return // the same life: if the last connection broke before Synced, what it told still holds
+	}
+	engine.engineLife, engine.known = life, true
+	if life.replay == runtime.ReplayRestart {
+		l.eachLater(engine.entries.entries, func(e *entry) { l.step(e, &core.Input{Kind: core.EngineRestarted, Early: true}) })
+	}
+}
+
+// synced takes in that all containers of a runtime are known.
+func (l *loop) synced(u update) {
+	engine := l.engine(u.Runtime)
+	v := &engine.view
+	back, wasLost := !v.Up, v.Err != nil
+	v.Up, v.Synced, v.Err = true, true, nil
+	v.Relists[u.Reason]++
+	if wasLost {
+		l.record("", core.EventRuntimeBack, "healthd is connected to runtime %s again", u.Runtime)
+	}
+	if back {
+		l.back(u)
+	}
+	engine.replay, engine.known = runtime.ReplayComplete, true // healthd misses no event from now on
+	engine.lostAt, engine.clockOffset = time.Time{}, u.ClockOffset
+	l.showEngine(u.Runtime)
+	if back {
+		l.afterBacklog(l.tellChanged) // a container that is not on the board by now is gone
+	}
+}
+
+// back resumes the supervision of a runtime's containers.
+func (l *loop) back(u update) {
+	notInspected := make(map[string]bool)
+	for _, id := range u.NotInspected {
+		notInspected[id] = true
+	}
+	l.removeNotSeen(u.Runtime, notInspected)
+	engine := l.engine(u.Runtime)
+	all := engine.entries.entries
+	engineEnded := earliestEndWithEngine(all, engine.lostAt)
+	l.eachLater(all, func(e *entry) {
+		if e.isNew && e.state.Run.ID != (runtime.Run{}) {
+			l.inherit(e)
+		}
+		e.isNew = false
+		if e.maybeWithEngine && e.state.Run.Exit.FinishedAt.Before(engineEnded) {
+			l.step(e, &core.Input{Kind: core.EndedBeforeEngine})
+		}
+		e.maybeWithEngine = false
+		l.step(e, &core.Input{Kind: core.RuntimeBack, NotInspected: notInspected[e.container.ID]})
+	})
+}
+
+// engineShutdown is how long an engine takes to stop all its containers, their stop
+// timeouts apart.
+const engineShutdown = time.Minute
+
+// earliestEndWithEngine looks at the containers that have ended unseen, and whose engine
+// has ended, too. One that ended long before the last of them did not end with the
+// engine: somebody may have stopped it while healthd was away. It compares the engine's own
+// times: nothing else tells when they ended. If its clock was set between those ends, a
+// container may be left alone, or started, by mistake.
+func earliestEndWithEngine(all []*entry, lostAt time.Time) time.Time {
+	var last time.Time
+	slack := engineShutdown
+	for _, e := range all {
+		if e.maybeWithEngine {
+			last = later(last, e.state.Run.Exit.FinishedAt)
+			slack = max(slack, e.container.StopTimeout+engineShutdown)
+		}
+	}
+	if !lostAt.IsZero() && time.Since(lostAt) < slack {
+		return time.Time{} // nothing can have ended long before
+	}
+	return last.Add(-slack)
+}

@@ -1,0 +1,72 @@
+package supervisor
+
+import (
+	"fmt"
+	"slices"
+)
+
+// inconsistencies compares what the loop keeps up to date step by step with what follows
+// from its entries.
+func (l *loop) inconsistencies() (found []string) {
+	report := func(format string, args ...any) { found = append(found, fmt.Sprintf(format, args...)) }
+	unsettled, waiting := 0, 0
+	for _, e := range l.entries {
+		name := e.container.Name
+		if e.spec != nil && !e.state.Settled() {
+			unsettled++
+		}
+		if e.place.began > 0 {
+			waiting++
+		}
+		if !slices.Contains(e.engine.entries.entries, e) {
+			report("%s is not in its engine's set", name)
+		}
+		if got := slices.Contains(e.engine.maybeStopped.entries, e); got != e.state.Ending.MaybeEngine {
+			report("%s may be stopped by its engine: %v, and in the set: %v", name, e.state.Ending.MaybeEngine, got)
+		}
+	}
+	if unsettled != l.unsettled {
+		report("%d are unsettled, counted are %d", unsettled, l.unsettled)
+	}
+	if waiting != l.guard.waiting {
+		report("%d wait, counted are %d", waiting, l.guard.waiting)
+	}
+	if n := len(l.allEntries()); n != len(l.entries) {
+		report("%d are in the sets of engines, %d in all", n, len(l.entries))
+	}
+	return append(found, l.guard.inconsistencies(l.entries)...)
+}
+
+func (g *guard) inconsistencies(entries map[string]*entry) (found []string) {
+	report := func(format string, args ...any) { found = append(found, fmt.Sprintf(format, args...)) }
+	members := make(map[string][]*entry)
+	for _, e := range entries {
+		if e.spec != nil {
+			members[e.group] = append(members[e.group], e)
+		}
+	}
+	for name, m := range g.groups {
+		passed, down, queued := 0, 0, 0
+		for _, e := range members[name] {
+			switch {
+			case g.budget.waiting.has(e):
+				passed++
+			case e.place.inGroup != nil:
+				queued++
+			case e.place.began > 0:
+				report("%s waits in no queue", e.container.Name)
+			}
+			if m.down.has(e) {
+				down++
+			}
+		}
+		if m.members != len(members[name]) || m.passed != passed || m.down.Len() != down || m.waiting.Len() != queued {
+			report("group %s: %d members, %d passed, %d down, %d wait; counted are %d, %d, %d, %d",
+				name, len(members[name]), passed, down, queued, m.members, m.passed, m.down.Len(), m.waiting.Len())
+		}
+	}
+	if len(g.groups) != len(members) {
+		report("%d groups, counted are %d", len(members), len(g.groups))
+	}
+	return found
+}
