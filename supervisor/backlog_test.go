@@ -100,6 +100,21 @@ func TestChangeOfManyComesInSlices(t *testing.T) {
 	}
 }
 
+// A container that is due before its turn gets first what it is owed.
+func TestDueContainerIsOwedAChangeOfMany(t *testing.T) {
+	l := slicedLoop(t, 10)
+	l.handle(update{Kind: runtime.Lost, Runtime: "docker", Err: errors.New("EOF")})
+	e := l.entries["c9"]
+	for l.queue.first() != nil {
+		l.queue.set(l.queue.first(), time.Time{})
+	}
+	l.queue.set(e, time.Now())
+	l.stepDue(time.Now())
+	if !isLost(e.slot.view.Load()) || len(e.owed) > 0 {
+		t.Error("it is stepped as if the engine were not lost")
+	}
+}
+
 // What comes for a container while it is still owed an earlier change keeps its order.
 func TestChangesOfManyKeepTheirOrder(t *testing.T) {
 	l := slicedLoop(t, 10)

@@ -103,6 +103,9 @@ func (l *loop) synced(u update) {
 	engine := l.engine(u.Runtime)
 	v := &engine.view
 	back, wasLost := !v.Up, v.Err != nil
+	if !v.Synced {
+		l.guard.recheckAll()
+	}
 	v.Up, v.Synced, v.Err = true, true, nil
 	v.Relists[u.Reason]++
 	if wasLost {

@@ -14,7 +14,7 @@ import (
 type group struct {
 	members   int
 	down      entryHeap  // the outage that ends first comes first
-	passed    int        // members that wait for the host's budget: they come before all in waiting
+	away      int        // members that are down, or wait for the host's budget and go down next
 	waiting   *list.List // of *entry, longest wait first
 	queued    int        // place in guard.queued, when there are any in waiting
 	rechecked bool       // it is in guard.recheck
@@ -47,6 +47,8 @@ func (m *group) blocks(e *entry, now time.Time) bool {
 	m.expire(now)
 	before := 0
 	switch {
+	case e.place.budget > 0: // it is before all others, unless the group allows less by now
+		return m.downWithout(e) >= e.spec.Group.MaxUnavailable.Of(m.members)
 	case e.place.inGroup == nil:
 		before = m.waiting.Len()
 	case m.first() != e:
@@ -57,11 +59,28 @@ func (m *group) blocks(e *entry, now time.Time) bool {
 
 // used is how many other members are down, or may go down before those in waiting.
 func (m *group) used(e *entry) int {
-	n := m.down.Len() + m.passed
-	if m.down.has(e) {
-		n--
+	if e.place.away {
+		return m.away - 1
 	}
-	return n
+	return m.away
+}
+
+func (m *group) downWithout(e *entry) int {
+	if m.down.has(e) {
+		return m.down.Len() - 1
+	}
+	return m.down.Len()
+}
+
+// recount takes in that e has gone down or up, or into the queue of the host or out of it.
+func (m *group) recount(e *entry) {
+	if away := e.place.down > 0 || e.place.budget > 0; away != e.place.away {
+		if e.place.away = away; away {
+			m.away++
+		} else {
+			m.away--
+		}
+	}
 }
 
 // wait returns the wait of e, which the group blocks.
@@ -70,11 +89,10 @@ func (m *group) wait(e *entry) core.Wait {
 	if before < 0 { // it stands further behind
 		return e.state.Health.Wait
 	}
-	on := m.downOthers(e)
-	on.n += m.passed
+	on := m.usedBy(e)
 	i := 0
 	for at := m.waiting.Front(); at != nil && i < min(before, shownWaits); at = at.Next() {
-		if other := at.Value.(*entry); !m.down.has(other) { // else it is on the list already
+		if other := at.Value.(*entry); !other.place.away { // else it is on the list already
 			on.add(other)
 		}
 		i++
@@ -87,17 +105,15 @@ func (m *group) wait(e *entry) core.Wait {
 	return w
 }
 
-// downOthers lists the other members that are down. It names only as many as a list shows.
-func (m *group) downOthers(e *entry) (on nameList) {
+// usedBy lists the members that used counts. It names only those that are down, and only
+// as many as a list shows.
+func (m *group) usedBy(e *entry) (on nameList) {
 	for _, other := range m.down.entries[:min(m.down.Len(), len(on.first)+1)] {
 		if other != e {
 			on.add(other)
 		}
 	}
-	on.n = m.down.Len()
-	if m.down.has(e) {
-		on.n--
-	}
+	on.n = m.used(e)
 	return on
 }
 
@@ -122,16 +138,20 @@ func (m *group) updateDown(e *entry, now time.Time) (up bool) {
 	if down {
 		e.place.until = until
 		m.down.put(e)
+		m.recount(e)
 		return false
 	}
 	e.down = core.Outage{}
-	return m.down.remove(e)
+	up = m.down.remove(e)
+	m.recount(e)
+	return up
 }
 
 // expire takes out the members whose outage has lasted as long as it may.
 func (m *group) expire(now time.Time) {
 	for e := m.down.first(); e != nil && !now.Before(e.outageEnd()); e = m.down.first() {
 		m.down.remove(e)
+		m.recount(e)
 	}
 }
 

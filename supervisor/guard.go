@@ -22,6 +22,7 @@ type guard struct {
 	queued  []*group // in which containers wait
 	looked  int      // of queued: how many the present look at all has reached
 	recheck []*group // whose first waiting containers may be allowed to go on
+	reloads int      // under way: not all containers are in their groups yet
 }
 
 // place is where an entry stands in the guard.
@@ -30,6 +31,7 @@ type place struct {
 	inGroup *list.Element // of group.waiting; nil: it is not there
 	budget  int           // in budget.waiting
 	down    int           // in group.down
+	away    bool          // it is among group.away
 	until   time.Time     // end of its outage; zero: not known, because its restart is under way
 }
 
@@ -43,8 +45,19 @@ func (g *guard) setLimit(limit core.Guard) {
 }
 
 // wait returns what a restart of e for a failed probe has to wait for; zero: nothing.
+// Before the first list of its engine, and during a reload, members of its group may be
+// down that are not known as members yet.
 func (g *guard) wait(e *entry, now time.Time) core.Wait {
-	if m := g.groups[e.group]; !g.budget.waiting.has(e) && m.blocks(e, now) {
+	switch {
+	case g.reloads == 0 && e.engine.view.Synced:
+	case e.place.began > 0:
+		return e.state.Health.Wait
+	case g.reloads > 0:
+		return core.Wait{Reason: core.WaitGroupLimit, On: "the end of a reload"}
+	default:
+		return core.Wait{Reason: core.WaitGroupLimit, On: "the first list of its engine's containers"}
+	}
+	if m := g.groups[e.group]; m.blocks(e, now) {
 		return m.wait(e)
 	}
 	return g.budget.wait(e, now)
@@ -66,14 +79,17 @@ func (g *guard) update(e *entry, before core.Cause, now time.Time) {
 		g.unqueue(e)
 	case s.Health.Wait.Reason == core.WaitGroupLimit:
 		g.beginWait(e)
-		if e.place.inGroup == nil && !g.budget.waiting.has(e) {
+		if g.budget.waiting.has(e) { // the group allows less than when e came into that queue
+			g.leaveQueue(e, m)
+		}
+		if e.place.inGroup == nil {
 			g.enqueue(e, m)
 		}
 	case !g.budget.waiting.has(e):
 		g.beginWait(e)
 		g.leaveQueue(e, m)
 		g.budget.waiting.put(e)
-		m.passed++
+		m.recount(e)
 	}
 }
 
@@ -100,7 +116,7 @@ func (g *guard) leaveQueue(e *entry, m *group) {
 		g.dequeue(e, m)
 	}
 	if g.budget.waiting.remove(e) {
-		m.passed--
+		m.recount(e)
 		g.budget.changed = true
 	}
 	g.recheckLater(m)
@@ -144,6 +160,14 @@ func (g *guard) recheckSome() {
 	}
 }
 
+// recheckAll has the loop look at all who wait.
+func (g *guard) recheckAll() {
+	g.budget.changed = true
+	for _, m := range g.queued {
+		g.recheckLater(m)
+	}
+}
+
 // endLook says whether the present look has reached all who wait. The next one then
 // begins with the first.
 func (g *guard) endLook() bool {
@@ -182,6 +206,7 @@ func (g *guard) join(e *entry) {
 	}
 	m.members++
 	m.updateDown(e, time.Now())
+	m.recount(e)
 	g.recheckLater(m)
 }
 
@@ -197,6 +222,10 @@ func (g *guard) leave(e *entry) {
 
 func (g *guard) leaveGroup(e *entry, m *group, name string) {
 	m.down.remove(e)
+	if e.place.away {
+		e.place.away = false
+		m.away--
+	}
 	g.recheckLater(m)
 	if m.members--; m.members == 0 {
 		delete(g.groups, name)
@@ -209,20 +238,13 @@ func (g *guard) move(e *entry, from string) {
 	if e.group == from {
 		return
 	}
-	m, waits, passed := g.groups[from], e.place.inGroup != nil, g.budget.waiting.has(e)
+	m, waits := g.groups[from], e.place.inGroup != nil
 	if waits {
 		g.dequeue(e, m)
 	}
-	if passed {
-		m.passed--
-	}
 	g.leaveGroup(e, m, from)
 	g.join(e)
-	m = g.groups[e.group]
 	if waits {
-		g.enqueue(e, m)
-	}
-	if passed {
-		m.passed++
+		g.enqueue(e, g.groups[e.group])
 	}
 }

@@ -106,7 +106,7 @@ func (l *loop) inherit(e *entry) {
 }
 
 // removeNotSeen runs when all containers of a runtime are known: those that are remembered
-// but were not reported are gone. Containers that replace them inherit.
+// but were not reported are gone.
 func (l *loop) removeNotSeen(name string, notInspected map[string]bool) {
 	for id, m := range l.notSeenYet {
 		if m.Runtime == name && !notInspected[id] {

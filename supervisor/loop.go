@@ -172,7 +172,7 @@ func (l *loop) step(e *entry, in *core.Input) {
 	now := time.Now()
 	run, stopping := e.state.Run.ID, e.state.Action.Stopping
 	if core.NeedsGuard(&e.state, in) {
-		in.Wait, in.LastUp = l.wait(e, now), l.config.Publisher.LastUp(e.container.ID)
+		in.Wait, in.LastUp = l.guard.wait(e, now), l.config.Publisher.LastUp(e.container.ID)
 	}
 	e.state, l.effects = core.Step(e.spec, e.container, &e.state, in, now, l.effects[:0])
 	if e.state.Run.ID != run || e.runCtx == nil {
@@ -195,15 +195,6 @@ func (l *loop) step(e *entry, in *core.Input) {
 		l.record("", core.WaitRestartBudget, "healthd began %d restarts for failed probes within %v, as many as [guard] allows: further ones wait",
 			limit.MaxRestarts, limit.Window)
 	}
-}
-
-// wait returns what a restart of e for a failed probe has to wait for. Before the first list of
-// its engine, members of its group may be down that healthd has not seen yet.
-func (l *loop) wait(e *entry, now time.Time) core.Wait {
-	if !e.engine.view.Synced {
-		return core.Wait{Reason: core.WaitGroupLimit, On: "the first list of its engine's containers"}
-	}
-	return l.guard.wait(e, now)
 }
 
 // stepInvalid shows a container with invalid labels. The core decides nothing about it.

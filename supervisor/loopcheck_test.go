@@ -46,11 +46,13 @@ func (g *guard) inconsistencies(entries map[string]*entry) (found []string) {
 		}
 	}
 	for name, m := range g.groups {
-		passed, down, queued := 0, 0, 0
+		away, down, queued := 0, 0, 0
 		for _, e := range members[name] {
+			if g.budget.waiting.has(e) || m.down.has(e) {
+				away++
+			}
 			switch {
 			case g.budget.waiting.has(e):
-				passed++
 			case e.place.inGroup != nil:
 				queued++
 			case e.place.began > 0:
@@ -60,9 +62,9 @@ func (g *guard) inconsistencies(entries map[string]*entry) (found []string) {
 				down++
 			}
 		}
-		if m.members != len(members[name]) || m.passed != passed || m.down.Len() != down || m.waiting.Len() != queued {
-			report("group %s: %d members, %d passed, %d down, %d wait; counted are %d, %d, %d, %d",
-				name, len(members[name]), passed, down, queued, m.members, m.passed, m.down.Len(), m.waiting.Len())
+		if m.members != len(members[name]) || m.away != away || m.down.Len() != down || m.waiting.Len() != queued {
+			report("group %s: %d members, %d away, %d down, %d wait; counted are %d, %d, %d, %d",
+				name, len(members[name]), away, down, queued, m.members, m.away, m.down.Len(), m.waiting.Len())
 		}
 	}
 	if len(g.groups) != len(members) {

@@ -21,10 +21,15 @@ func (s *Supervisor) Reload(ctx context.Context, resolve Resolver, guard core.Gu
 	return s.request(ctx, request{all: func(l *loop) {
 		l.resolver, l.reloadedAt = resolve, time.Now()
 		l.guard.setLimit(guard)
+		l.guard.reloads++
 		l.eachLater(l.allEntries(), l.resolveAgain)
 		for id := range l.dropped {
 			l.backlog = append(l.backlog, func() { l.observeDropped(id) })
 		}
+		l.afterBacklog(func() {
+			l.guard.reloads--
+			l.guard.recheckAll()
+		})
 	}})
 }
 
