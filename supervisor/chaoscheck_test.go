@@ -58,7 +58,7 @@ func (h *chaosHost) checkStart(c *chaosContainer, by actor) {
 	case c.endedBy != byOperator:
 		h.fail("%s: daemon %d started it although %s", c.template.name, by, c.why)
 	case !c.daemonKnew: // that daemon had not yet got the event when it called
-	case rebooted && (!c.engineOutlived || c.engineEndedSoon): // the operator's stop looked like a part of the engine's shutdown
+	case rebooted && (!c.engineOutlived || c.engineEndedSoon || c.unstoredRun == c.run-1): // the operator's stop looked like a part of the engine's shutdown
 	case c.opSignal.ambiguous != "":
 	default:
 		h.fail("%s: daemon %d started it although %s", c.template.name, by, c.why)

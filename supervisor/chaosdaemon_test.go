@@ -30,6 +30,7 @@ type chaosDaemon struct {
 
 	calling       map[string]string // calls under way, by container
 	pendingWrites []func(*chaosDisk)
+	pendingIDs    []string // what these writes are about
 	flushed       chan struct{}
 }
 
@@ -126,6 +127,11 @@ func (d *chaosDaemon) kill() {
 	d.host.mu.Lock()
 	d.host.logf("%s is killed", d.name())
 	close(d.killed)
+	for _, id := range d.pendingIDs {
+		if c := d.host.engine.find(id); c != nil {
+			c.unstoredRun = c.run
+		}
+	}
 	d.host.noteDisconnect()
 	if d.host.daemon == d {
 		d.host.daemon = nil
@@ -193,7 +199,7 @@ func (d *chaosDaemon) SetSeen(_ string, at time.Time) {
 func (d *chaosDaemon) write(what string, op func(*chaosDisk)) <-chan struct{} {
 	d.host.mu.Lock()
 	defer d.host.mu.Unlock()
-	d.pendingWrites = append(d.pendingWrites, op)
+	d.pendingWrites, d.pendingIDs = append(d.pendingWrites, op), append(d.pendingIDs, what)
 	if d.flushed == nil {
 		d.flushed = make(chan struct{})
 		lag := d.host.randomDuration("disk", what, time.Millisecond, 20*time.Millisecond)
@@ -215,7 +221,7 @@ func (d *chaosDaemon) flush() {
 		op(&d.host.disk)
 	}
 	close(d.flushed)
-	d.pendingWrites, d.flushed = nil, nil
+	d.pendingWrites, d.pendingIDs, d.flushed = nil, nil, nil
 }
 
 // Stop implements Restarter.

@@ -34,6 +34,7 @@ type chaosRecord struct {
 	restartAskedAt  time.Time
 	restartAskedRun int
 	uncertainRun    int // run whose stop or restart by healthd a daemon has forgotten
+	unstoredRun     int // run of which a daemon was killed before its slow disk had all it knew
 	calls           int // stops of the present run that healthd called for
 	signals         int // stop signals that came of these
 	cause           core.Cause
