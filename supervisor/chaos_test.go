@@ -103,7 +103,7 @@ func newChaos(t *testing.T, seed int) *chaosHost {
 	if r.IntN(3) == 0 {
 		h.guard = core.Guard{MaxRestarts: 2, Window: time.Minute}
 	}
-	h.engine = &chaosEngine{host: h, up: true, ended: make(chan struct{}), order: make(map[int64]int)}
+	h.engine = &chaosEngine{host: h, up: true, ended: make(chan struct{}), order: make(map[int64]int), byID: make(map[string]*chaosContainer)}
 	if h.clocks = r.IntN(2) == 0; h.clocks {
 		h.engine.setClock(r)
 	}
@@ -121,18 +121,9 @@ func newChaos(t *testing.T, seed int) *chaosHost {
 func runChaos(t *testing.T, seed int) {
 	h := newChaos(t, seed)
 	h.bootDaemon(false)
-	for range chaosSteps {
-		time.Sleep(h.nextDelay())
-		h.doRandomAction()
-		h.manageDaemon()
-		synctest.Wait()
-		h.checkAll()
-		if h.failed() {
-			break
-		}
-	}
+	h.playSteps(chaosSteps)
 	if !h.failed() {
-		h.endChaos()
+		h.endChaos(100, 4*time.Second+1)
 	}
 	h.shutDown()
 	if h.failed() || *seedFlag > 0 {
@@ -141,6 +132,17 @@ func runChaos(t *testing.T, seed int) {
 }
 
 const chaosSteps = 150
+
+// playSteps has so many things happen, and checks everything after each.
+func (h *chaosHost) playSteps(n int) {
+	for step := 0; step < n && !h.failed(); step++ {
+		time.Sleep(h.nextDelay())
+		h.doRandomAction()
+		h.manageDaemon()
+		synctest.Wait()
+		h.checkAll()
+	}
+}
 
 // nextDelay is the time until the next action: often short, sometimes long.
 func (h *chaosHost) nextDelay() time.Duration {
@@ -154,14 +156,14 @@ func (h *chaosHost) nextDelay() time.Duration {
 	return d
 }
 
-// endChaos ends all faults, waits some minutes, and checks everything.
-func (h *chaosHost) endChaos() {
+// endChaos ends all faults, and checks everything for some minutes.
+func (h *chaosHost) endChaos(rounds int, pause time.Duration) {
 	h.mu.Lock()
 	h.logf("chaos ends")
 	h.quiet, h.callsHang, h.lossPerMille, h.callsFail = true, false, 0, false
 	h.mu.Unlock()
-	for range 100 {
-		time.Sleep(4*time.Second + 1)
+	for range rounds {
+		time.Sleep(pause)
 		h.repairAll()
 		h.manageDaemon()
 		synctest.Wait()

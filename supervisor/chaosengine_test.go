@@ -38,6 +38,7 @@ type chaosEngine struct {
 	life             int  // counts its starts
 	ended            chan struct{}
 	containers       []*chaosContainer
+	byID             map[string]*chaosContainer
 	history          []runtime.Event
 	historyCut       bool // an event was dropped from history
 	streams          []*chaosStream
@@ -106,10 +107,8 @@ func (e *chaosEngine) setClock(r *rand.Rand) {
 }
 
 func (e *chaosEngine) find(id string) *chaosContainer {
-	for _, c := range e.containers {
-		if c.info.ID == id && !c.gone {
-			return c
-		}
+	if c := e.byID[id]; c != nil && !c.gone {
+		return c
 	}
 	return nil
 }
@@ -138,7 +137,7 @@ func (e *chaosEngine) create(t *chaosTemplate) *chaosContainer {
 			c.failures = old.failures // back-off belongs to the identity
 		}
 	}
-	e.containers = append(e.containers, c)
+	e.containers, e.byID[c.info.ID] = append(e.containers, c), c
 	e.emit(c, runtime.ActionCreate, 0)
 	return c
 }

@@ -141,12 +141,21 @@ func (h *chaosHost) noteSignal(c *chaosContainer, signal int, by actor, eventAt 
 func (h *chaosHost) ambiguity(c *chaosContainer, signal int) string {
 	underWay := h.daemon != nil && h.daemon.calling[c.info.ID] == "stop"
 	switch {
+	case h.daemon == nil && signal != killSignal && h.storedStop(c):
+		return "healthd was about to call for a stop when it ended"
 	case signal != killSignal && (c.calls > c.signals || underWay && c.calls == 0):
 		return "healthd called for a stop whose outcome is not known"
 	case signal == killSignal && c.signals > 0 && time.Since(c.termAt) > c.grace-200*time.Millisecond:
 		return "the grace period of healthd's own stop is over"
 	}
 	return ""
+}
+
+// storedStop says whether a daemon has stored that it stops the present run, but did not
+// get as far as the signal.
+func (h *chaosHost) storedStop(c *chaosContainer) bool {
+	m := h.disk.memories[c.info.ID]
+	return m.Run.ID == c.info.Run() && m.Action.StopCalls > c.signals
 }
 
 // noteRunEnded notes that a run has ended, and sets what must follow.

@@ -12,12 +12,9 @@ func (h *chaosHost) noteEventRead(d *chaosDaemon, ev runtime.Event) {
 	if ev.Action != runtime.ActionKill {
 		return
 	}
-	for _, c := range h.engine.containers {
-		if c.info.ID == ev.ID && c.opSignal.eventAt.Equal(ev.Time) && c.opSignal.readAt != nil {
-			if c.opSignal.readAt[d.number].IsZero() {
-				c.opSignal.readAt[d.number] = time.Now()
-			}
-		}
+	c := h.engine.byID[ev.ID]
+	if c != nil && c.opSignal.eventAt.Equal(ev.Time) && c.opSignal.readAt != nil && c.opSignal.readAt[d.number].IsZero() {
+		c.opSignal.readAt[d.number] = time.Now()
 	}
 }
 

@@ -29,6 +29,7 @@ type chaosTemplate struct {
 	stopTimeout        time.Duration
 	maxLife            time.Duration // longest time until it ends by itself; 0: never
 	exitCode           int           // of that end
+	crowd              bool          // one of 10,000; see TestChaosOfMany
 }
 
 // newChaosTemplates returns the containers of a host, some of each kind.

@@ -2,7 +2,6 @@ package supervisor
 
 import (
 	"fmt"
-	"slices"
 )
 
 // inconsistencies compares what the loop keeps up to date step by step with what follows
@@ -18,10 +17,10 @@ func (l *loop) inconsistencies() (found []string) {
 		if e.place.began > 0 {
 			waiting++
 		}
-		if !slices.Contains(e.engine.entries.entries, e) {
+		if !e.engine.entries.has(e) {
 			report("%s is not in its engine's set", name)
 		}
-		if got := slices.Contains(e.engine.maybeStopped.entries, e); got != e.state.Ending.MaybeEngine {
+		if got := e.engine.maybeStopped.has(e); got != e.state.Ending.MaybeEngine {
 			report("%s may be stopped by its engine: %v, and in the set: %v", name, e.state.Ending.MaybeEngine, got)
 		}
 	}
@@ -35,6 +34,12 @@ func (l *loop) inconsistencies() (found []string) {
 		report("%d are in the sets of engines, %d in all", n, len(l.entries))
 	}
 	return append(found, l.guard.inconsistencies(l.entries)...)
+}
+
+// has looks where e says that it is.
+func (s *entrySet) has(e *entry) bool {
+	at := *s.place(e)
+	return at > 0 && at <= len(s.entries) && s.entries[at-1] == e
 }
 
 func (g *guard) inconsistencies(entries map[string]*entry) (found []string) {
