@@ -42,7 +42,12 @@ func (e *entry) toldStartOf(c *Container) bool {
 	if e.known != nil && (!e.newer || e.known.Run() == c.Run()) {
 		return false // it belongs to known's run, or to a newer one
 	}
-	return c.Run().IsStart(e.told.start)
+	return c.Run().IsStart(e.told.start) && !c.endedBefore(e.told.start)
+}
+
+// endedBefore says that a start event is of a run after c's, which has ended.
+func (c *Container) endedBefore(start time.Time) bool {
+	return !c.State.Alive() && !c.FinishedAt.IsZero() && !c.FinishedAt.Before(c.StartedAt) && start.After(c.FinishedAt)
 }
 
 // noteStart takes in a start event.
@@ -96,6 +101,9 @@ func (v *view) noteObserved(e *entry, c *Container, now time.Time) {
 	case e.toldStartOf(c):
 		e.newer, e.startTold = false, true
 		return
+	case (e.known == nil || e.newer) && c.endedBefore(e.told.start): // its own start came before that
+		e.newer, e.startTold, e.found = true, true, !v.synced
+		return
 	}
 	e.newer, e.startTold, e.found, e.told = false, e.known == nil && v.knew(c), !v.synced, told{}
 	if v.synced || e.shownInLife || v.engineKills && c.State.Alive() { // it began after the engine did
@@ -130,6 +138,8 @@ func (v *view) splitCauses(e *entry, c *Container) (own, later []Update) {
 	startTold := slices.ContainsFunc(e.causes, func(u Update) bool { return run.IsStart(u.Of.Started) }) || run.IsStart(e.told.start)
 	for _, u := range e.causes {
 		switch {
+		case !u.Of.Started.IsZero() && c.endedBefore(u.Of.Started):
+			later = append(later, u)
 		case run.IsStart(u.Of.Started):
 			own = append(own, u)
 		case startTold, byTime && u.Of.Started.IsZero() && !u.Time.IsZero() && u.Time.Before(c.StartedAt):
@@ -153,6 +163,6 @@ func (v *view) splitCauses(e *entry, c *Container) (own, later []Update) {
 func (v *view) engineRestarted(kills bool) {
 	v.engineKills = kills
 	for _, e := range v.entries {
-		e.told.start, e.shownInLife = time.Time{}, false
+		e.told.start, e.told.lost, e.shownInLife = time.Time{}, false, false
 	}
 }

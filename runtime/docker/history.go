@@ -29,11 +29,8 @@ const (
 
 	// timeRounding is how much Podman rounds the times of events.
 	timeRounding = time.Millisecond
-	// sameClock is by how much two clocks may differ that are taken for one: the engine
-	// tells its time to the second.
-	sameClock = 2 * time.Second
 	// historySilence ends the answer to a question for events of the engine's future, which
-	// the engine keeps open. Those of its history come at once.
+	// the engine keeps open. Those of its history come one after the other.
 	historySilence = time.Second
 )
 
@@ -54,8 +51,11 @@ func (e *Engine) ping(ctx context.Context) (at time.Time, podman bool, err error
 	if err != nil {
 		return time.Time{}, false, err
 	}
-	resp, err := e.do(ctx, c, http.MethodGet, "/_ping", nil)
-	if err != nil {
+	resp, err := e.doUnversioned(ctx, c, http.MethodGet, "/_ping", nil)
+	switch {
+	case isRefused(err):
+		return time.Now(), false, nil
+	case err != nil:
 		return time.Time{}, false, fmt.Errorf("cannot ask for the engine's time: %w", e.explain(err))
 	}
 	resp.Body.Close()
@@ -68,11 +68,13 @@ func (e *Engine) ping(ctx context.Context) (at time.Time, podman bool, err error
 // historyEnd returns a time up to which to ask for past events: now by the engine's clock.
 // The engine keeps an answer open that is to end later.
 func (e *Engine) historyEnd(ctx context.Context) (time.Time, error) {
+	before := time.Now()
 	at, err := e.Clock(ctx)
-	if now := time.Now(); err == nil && now.Sub(at).Abs() <= sameClock {
+	end, now := at.Add(time.Second), time.Now()             // the engine tells its time to the second
+	if err == nil && before.Before(end) && !at.After(now) { // the same clock
 		return now, nil
 	}
-	return at.Add(time.Second), err
+	return end, err
 }
 
 // EventHistory returns which past events the engine has. LiveRestore is only asked for
@@ -118,6 +120,11 @@ func (e *Engine) searchHistory(ctx context.Context, from, end, at time.Time) (h 
 	return h, n, err
 }
 
+// isRefused says that something before the engine, such as a socket proxy, forbids a question.
+func isRefused(err error) bool {
+	return errdefs.IsPermissionDenied(err) || errdefs.IsUnauthorized(err) || errdefs.IsNotFound(err) || errdefs.IsNotImplemented(err)
+}
+
 // liveRestore says whether the engine has that setting on. Where a socket proxy forbids
 // the question, it is taken for off, Docker's default.
 func (e *Engine) liveRestore(ctx context.Context) (bool, error) {
@@ -130,7 +137,7 @@ func (e *Engine) liveRestore(ctx context.Context) (bool, error) {
 		switch {
 		case err == nil:
 			return info.LiveRestoreEnabled, nil
-		case errdefs.IsPermissionDenied(err), errdefs.IsUnauthorized(err), errdefs.IsNotFound(err), errdefs.IsNotImplemented(err):
+		case isRefused(err):
 			return false, nil
 		case try == infoTries || ctx.Err() != nil:
 			return false, fmt.Errorf("cannot ask whether the engine has live-restore: %w", e.explain(err))
@@ -202,9 +209,12 @@ func (e *Engine) pastEvents(ctx context.Context, from, to time.Time, open bool, 
 		return fmt.Errorf("cannot ask for past events: %w", e.explain(err))
 	}
 	defer resp.Body.Close()
-	if open {
-		defer time.AfterFunc(historySilence, func() { cancel(errSilence) }).Stop()
-	}
+	silence := time.AfterFunc(historySilence, func() {
+		if open {
+			cancel(errSilence)
+		}
+	})
+	defer silence.Stop()
 	for all := json.NewDecoder(resp.Body); ; {
 		var ev events.Message
 		switch err := all.Decode(&ev); {
@@ -216,6 +226,7 @@ func (e *Engine) pastEvents(ctx context.Context, from, to time.Time, open bool, 
 		if !yield(ev) {
 			return nil
 		}
+		silence.Reset(historySilence)
 	}
 }
 

@@ -130,3 +130,51 @@ func TestEventHistoryGivesUp(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// A socket proxy that lets /_ping pass as Docker's own clients ask it: without a version.
+func TestProxyThatAllowsLittle(t *testing.T) {
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("API-Version", "1.47")
+		switch {
+		case r.URL.Path == "/_ping":
+		case strings.HasSuffix(r.URL.Path, "/events"):
+			w.(http.Flusher).Flush()
+			if !r.URL.Query().Has("until") {
+				<-r.Context().Done()
+			}
+		default:
+			http.Error(w, "forbidden", 403)
+		}
+	}))
+	defer srv.CloseClientConnections()
+	e, err := New(Config{Endpoint: "tcp://" + srv.Listener.Addr().String()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+	defer cancel()
+	if _, err := e.Subscribe(ctx, time.Now()); err != nil {
+		t.Errorf("Subscribe: %v", err)
+	}
+	if _, err := e.EventHistory(ctx, time.Now()); err != nil {
+		t.Errorf("EventHistory: %v", err)
+	}
+}
+
+// The engine's clock is ahead of healthd's: its history has a signal of just now.
+func TestHistoryOfAnEngineAhead(t *testing.T) {
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("API-Version", "1.47")
+		w.Header().Set("Date", time.Now().Add(1500*time.Millisecond).UTC().Format(http.TimeFormat))
+	}))
+	defer srv.Close()
+	e, err := New(Config{Endpoint: "tcp://" + srv.Listener.Addr().String()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	engineNow := time.Now().Add(1500 * time.Millisecond)
+	end, err := e.historyEnd(t.Context())
+	if err != nil || end.Before(engineNow) {
+		t.Errorf("history is asked up to %v before the engine's now (%v)", engineNow.Sub(end), err)
+	}
+}

@@ -47,11 +47,16 @@ func (e *Engine) post(ctx context.Context, c *client.Client, path string, v any)
 }
 
 func (e *Engine) do(ctx context.Context, c *client.Client, method, path string, body io.Reader) (*http.Response, error) {
+	return e.doUnversioned(ctx, c, method, "/v"+c.ClientVersion()+path, body)
+}
+
+// doUnversioned is do for a path that has its version, or none.
+func (e *Engine) doUnversioned(ctx context.Context, c *client.Client, method, path string, body io.Reader) (*http.Response, error) {
 	base, err := e.base(c)
 	if err != nil {
 		return nil, err
 	}
-	req, err := http.NewRequestWithContext(ctx, method, base+"/v"+c.ClientVersion()+path, body)
+	req, err := http.NewRequestWithContext(ctx, method, base+path, body)
 	if err != nil {
 		return nil, err
 	}

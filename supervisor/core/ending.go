@@ -68,7 +68,7 @@ type Ending struct {
 	Survived    bool      `json:"survived,omitempty"`    // the run has survived stop signals
 	CarriedOut  bool      `json:"carriedOut,omitempty"`  // the engine carried out a stop request of others, told after the end
 
-	Heard [4]int64 `json:"heard,omitzero"` // engine's times of the newest signals of all runs, in nanoseconds: it may tell them again
+	Heard [4]int64 `json:"heard,omitzero"` // engine's times of the newest signals to the run, in nanoseconds: it may tell them again
 
 	// Restarts of the engine.
 	MaybeEngine bool `json:"maybeEngine,omitempty"` // the stop signals may come from an engine that shuts down
@@ -119,9 +119,9 @@ func (e *Ending) Signalled() bool { return !e.First.IsZero() }
 // told before healthd observes it.
 func (e *Ending) next(run runtime.Run) Ending {
 	if e.Next.At.IsZero() || !e.Next.Started.IsZero() && !run.IsStart(e.Next.Started) { // none, or it was for a run in between
-		return Ending{Heard: e.Heard}
+		return Ending{}
 	}
-	return Ending{First: e.Next.At, ForgetAt: e.ForgetAt, MaybeEngine: e.MaybeEngine, Heard: e.Heard}
+	return Ending{First: e.Next.At, ForgetAt: e.ForgetAt, MaybeEngine: e.MaybeEngine, Heard: [4]int64{e.Next.At.UnixNano()}}
 }
 
 // evidence is what Ending compares news with: the run, and healthd's own calls.
@@ -174,7 +174,7 @@ func (v *evidence) whichRun(n *news) whichRun {
 	switch of := &n.of; {
 	case of.Run == v.run && of.Newer:
 		return nextRun
-	case of.Run == v.run, of.Run == v.before && of.Newer, of.Run == runtime.Run{} && !of.Newer:
+	case of.Newer && v.run.IsStart(of.Started), of.Run == v.run, of.Run == v.before && of.Newer, of.Run == runtime.Run{} && !of.Newer:
 		return presentRun
 	case n.next:
 		return nextRun
@@ -201,7 +201,6 @@ func (e *Ending) signal(s signal, v *evidence) meaning {
 	case !v.container.Stops(s.number), which == earlierRun, s.sentAtEngineStart():
 		return meansNothing
 	case which == nextRun: // also if it was heard of before, as one to the present run: its start event may be lost
-		e.heard(s.at)
 		e.noteNext(s.news)
 		return meansNextRun
 	case e.heard(s.at):

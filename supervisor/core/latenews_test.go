@@ -91,3 +91,31 @@ func TestNewsOfAMissedRun(t *testing.T) {
 		}
 	}
 }
+
+// The Watcher takes a signal for one to a run that has ended, because an event was lost. Later it
+// finds it in the history, as one to the next run.
+func TestSignalToldAgainOfAnotherRun(t *testing.T) {
+	at := time.Unix(1000, 0)
+	a, b, c := runtime.Run{ID: "a", Started: 1}, runtime.Run{ID: "a", Started: 2}, runtime.Run{ID: "a", Started: 3}
+	box := &runtime.Container{ID: "a"}
+	var e Ending
+	// the view gave C's signal to B, which has ended
+	e.signal(signal{news{at: at, of: runtime.RunHint{Run: b}}, 15}, &evidence{container: box, run: b, before: a, now: at})
+	e = e.next(c)
+	// the inspection of C's end finds it in the history
+	if m := e.signal(signal{news{at: at, late: true, of: runtime.RunHint{Run: b, Newer: true}}, 15}, &evidence{container: box, run: c, before: b, alive: true, now: at}); m != meansOperator {
+		t.Errorf("the operator's signal to C means %v", m)
+	}
+}
+
+// The core is two runs ahead of the view, whose inspections fail.
+func TestSignalOfARunTwoAhead(t *testing.T) {
+	at := time.Unix(1000, 0)
+	a, b, c := runtime.Run{ID: "a", Started: 1}, runtime.Run{ID: "a", Started: 2}, runtime.Run{ID: "a", Started: at.UnixNano() - 1000}
+	var e Ending
+	m := e.signal(signal{news{at: at, of: runtime.RunHint{Run: a, Newer: true, Started: at}}, 15},
+		&evidence{container: &runtime.Container{ID: "a"}, run: c, before: b, alive: true, now: at})
+	if m != meansOperator {
+		t.Errorf("means %v", m)
+	}
+}

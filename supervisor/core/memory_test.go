@@ -3,6 +3,7 @@ package core
 import (
 	"encoding/json"
 	"testing"
+	"time"
 )
 
 // What a journal has that this healthd does not understand is an error, never a panic later.
@@ -46,4 +47,12 @@ func (m *Memory) sameJSON(other *Memory) bool {
 	a, errA := json.Marshal(m)
 	b, errB := json.Marshal(other)
 	return errA == nil && errB == nil && string(a) == string(b)
+}
+
+// A memory without a stamp does not say when it was written.
+func TestMemoryWithoutStamp(t *testing.T) {
+	now := Stamp{Wall: time.Now(), Monotonic: time.Hour, Boot: "a"}
+	if m := (Memory{}).FromFile(now); !m.Written.Wall.IsZero() {
+		t.Errorf("written at %v, want zero", m.Written.Wall)
+	}
 }

@@ -44,7 +44,9 @@ func (m Memory) FromFile(now Stamp) Memory {
 		from, to = now.Wall.Round(0), now.Wall
 	}
 	m.rebase(from, to)
-	m.Written = Stamp{Wall: to}
+	if !m.Written.Wall.IsZero() {
+		m.Written = Stamp{Wall: to}
+	}
 	return m
 }
 

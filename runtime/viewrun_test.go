@@ -1,0 +1,107 @@
+package runtime
+
+import (
+	"testing"
+	"time"
+)
+
+func atMS(ms int64) time.Time { return time.Unix(1000, 0).Add(time.Duration(ms) * time.Millisecond) }
+
+func viewOf(t *testing.T, known *Container) (*view, *entry) {
+	v := newView(nil)
+	v.applyList([]Summary{{ID: "a", State: Running}}, atMS(-60000))
+	e := v.nextToInspect()
+	v.applyInspection(e, known, nil, atMS(-60000))
+	v.synced = true
+	v.out = nil
+	return v, e
+}
+
+// Run B's end is inspected, and run C's start event is read before the answer is
+// applied. Then an operator stops C.
+func testStartDuringInspection(t *testing.T, startC int64) {
+	a := &Container{ID: "a", State: Running, StartedAt: atMS(-100000)}
+	v, e := viewOf(t, a)
+	ev := func(act Action, ms int64, sig int) {
+		v.applyEvent(Event{ID: "a", Action: act, Signal: sig, Time: atMS(ms)}, 0, atMS(ms))
+	}
+	ev(ActionDie, 0, 0)
+	ev(ActionStart, 101, 0) // B
+	ev(ActionDie, 200, 0)   // B
+	if v.nextToInspect() != e {
+		t.Fatal("no inspection")
+	}
+	ev(ActionStart, startC+1, 0) // C, drained before the answer of the inspection
+	b := &Container{ID: "a", State: Restarting, StartedAt: atMS(100), FinishedAt: atMS(199), ExitCode: 1}
+	v.applyInspection(e, b, nil, atMS(startC+2))
+	v.out = nil
+	ev(ActionKill, startC+10, 15) // an operator stops C
+	if len(v.out) != 1 || v.out[0].Kind != Killed || !v.out[0].Of.Newer {
+		t.Errorf("kill of C before C is observed: sent %+v, want a Killed of a newer run", v.out)
+	}
+	v.out = nil
+	if v.nextToInspect() != e {
+		t.Fatal("no second inspection")
+	}
+	c := &Container{ID: "a", State: Running, StartedAt: atMS(startC)}
+	v.applyInspection(e, c, nil, atMS(startC+12))
+	v.out = nil
+	ev(ActionKill, startC+2000, 15)
+	if len(v.out) != 1 || v.out[0].Kind != Killed || v.out[0].Of.Run != c.Run() {
+		t.Errorf("kill of C 2 s after C is observed: sent %+v, want a Killed of C", v.out)
+	}
+}
+
+// A container crashes, and the engine starts it again, soon or later, while its end is
+// inspected.
+func TestStartDuringInspection(t *testing.T) {
+	for _, startC := range []int64{400, 20000} {
+		testStartDuringInspection(t, startC)
+	}
+}
+
+// First sight: the start of B is read while the inspection still shows A.
+func TestStartDuringFirstInspection(t *testing.T) {
+	v := newView(nil)
+	v.knownRun = func(string) Run { return Run{ID: "a", Started: atMS(-100000).UnixNano()} }
+	v.applyList([]Summary{{ID: "a", State: Exited}}, atMS(0))
+	v.streamFrom = atMS(-1000)
+	e := v.nextToInspect()
+	ev := func(act Action, ms int64, sig int) {
+		v.applyEvent(Event{ID: "a", Action: act, Signal: sig, Time: atMS(ms)}, 0, atMS(ms))
+	}
+	ev(ActionStart, 10, 0) // B
+	a := &Container{ID: "a", State: Exited, StartedAt: atMS(-100000), FinishedAt: atMS(-50000), ExitCode: 1}
+	v.applyInspection(e, a, nil, atMS(11))
+	v.out = nil
+	ev(ActionKill, 20, 15)
+	if len(v.out) != 1 || !v.out[0].Of.Newer {
+		t.Errorf("sent %+v, want a Killed of a newer run", v.out)
+	}
+}
+
+// splitCauses drops the kill of a later run if the shown run's start was told too.
+func TestCauseOfALaterRun(t *testing.T) {
+	v := newView(nil)
+	v.synced = true
+	v.replaying = false
+	ev := func(act Action, ms int64, sig int) {
+		v.applyEvent(Event{ID: "a", Action: act, Signal: sig, Time: atMS(ms)}, 0, atMS(ms))
+	}
+	ev(ActionCreate, 0, 0)
+	ev(ActionStart, 101, 0)
+	ev(ActionDie, 200, 0)
+	e := v.nextToInspect()
+	ev(ActionStart, 10001, 0)
+	ev(ActionKill, 10010, 15)
+	v.applyInspection(e, &Container{ID: "a", State: Restarting, StartedAt: atMS(100), FinishedAt: atMS(199)}, nil, atMS(10011))
+	kills := 0
+	for _, u := range v.out {
+		if u.Kind == Killed && u.Of.Newer {
+			kills++
+		}
+	}
+	if kills != 1 {
+		t.Errorf("sent %+v, want the kill of the newer run", v.out)
+	}
+}
