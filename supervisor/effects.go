@@ -218,7 +218,7 @@ func (r *callReturned) stopNotNeeded(ctx context.Context, engine Restarter, run 
 	case err != nil:
 		return false // the stop then returns the error
 	case !c.State.Alive():
-		r.err = core.ErrNotSent
+		r.container, r.err = c, core.ErrNotSent
 	case c.Run() != run, c.State == runtime.Paused && cause != core.ByOperator:
 		r.container, r.err = c, core.ErrNotSent
 	default:
@@ -253,7 +253,10 @@ func (r *callReturned) apply(l *loop) {
 		l.remove(e) // its watcher no longer reports the removal
 		return
 	}
-	if r.container != nil && e.state.Stale(r.container) {
+	// Who ended a run that is found ended before its stop comes with the engine's events, unless
+	// nobody reports them any more.
+	endedBefore := errors.Is(r.err, core.ErrNotSent) && r.container != nil && !r.container.State.Alive()
+	if r.container != nil && (e.state.Stale(r.container) || endedBefore && !e.unreported) {
 		r.container = nil
 	}
 	if r.container != nil && !l.setContainer(e, r.container) {
