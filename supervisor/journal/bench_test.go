@@ -67,3 +67,21 @@ func BenchmarkOpen(b *testing.B) {
 		j.Close()
 	}
 }
+
+// BenchmarkTakePending is how long the supervisor may have to wait for the journal, when
+// 10,000 containers have changed at once.
+func BenchmarkTakePending(b *testing.B) {
+	const containers = 10_000
+	j := open(b, b.TempDir())
+	for b.Loop() {
+		b.StopTimer()
+		for n := range containers {
+			j.Record(event(n))
+			j.Remember(remember(fmt.Sprint(n), "web"))
+		}
+		b.StartTimer()
+		if got := len(j.takePending().memories); got != containers {
+			b.Fatal(got)
+		}
+	}
+}

@@ -42,7 +42,8 @@ func (j *Journal) Remember(m core.Memory) <-chan struct{} {
 	if !j.persistent {
 		return closedChannel()
 	}
-	j.current[m.ID] = m.ForFile(j.stamp())
+	m = m.ForFile(j.stamp())
+	j.current[m.ID] = &m
 	j.dirtyIDs[m.ID] = struct{}{}
 	j.requestWrite(0)
 	if j.failing {

@@ -22,18 +22,18 @@ const (
 // pendingWrites is what the disk does not have yet. Its size is bounded by the number of
 // containers and the size of the history, where the events stay. Journal.mu guards it.
 type pendingWrites struct {
-	persistent    bool                   // there is a file, and Run has not ended
-	current       map[string]core.Memory // what the file is to hold, by container ID
-	storedIDs     map[string]struct{}    // of the Memories in the file
-	dirtyIDs      map[string]struct{}    // of Memories to write or delete
-	writtenSeq    uint64                 // number of the newest event in the file
-	takenSeq      uint64                 // number of the newest event in the file or in a batch
-	outdated      []uint64               // numbers up to takenSeq of events that the history has dropped
-	missingEvents uint64                 // events that it dropped unwritten since the last transaction
-	seen          map[string]time.Time   // by runtime
-	handledBoot   string                 // the boot of BootTaken
-	metaDirty     bool                   // seen or handledBoot is to be written
-	unreadable    []recordKey            // records to delete
+	persistent    bool                    // there is a file, and Run has not ended
+	current       map[string]*core.Memory // what the file is to hold, by container ID; nobody changes one
+	storedIDs     map[string]struct{}     // of the Memories in the file
+	dirtyIDs      map[string]struct{}     // of Memories to write or delete
+	writtenSeq    uint64                  // number of the newest event in the file
+	takenSeq      uint64                  // number of the newest event in the file or in a batch
+	outdated      []uint64                // numbers up to takenSeq of events that the history has dropped
+	missingEvents uint64                  // events that it dropped unwritten since the last transaction
+	seen          map[string]time.Time    // by runtime
+	handledBoot   string                  // the boot of BootTaken
+	metaDirty     bool                    // seen or handledBoot is to be written
+	unreadable    []recordKey             // records to delete
 
 	due     time.Time     // of the next transaction; zero when nothing is pending
 	wake    chan struct{} // tells Run that due changed
@@ -46,7 +46,7 @@ type pendingWrites struct {
 
 // batch is the content of one transaction.
 type batch struct {
-	memories   []core.Memory
+	memories   []*core.Memory
 	forgotten  []string
 	events     []*kept
 	last       uint64   // number of the last of events

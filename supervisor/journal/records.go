@@ -145,7 +145,7 @@ type fileContent struct {
 	events           *history
 	last             uint64   // number of the newest event
 	outdated         []uint64 // numbers of the events that are too many
-	memories         map[string]core.Memory
+	memories         map[string]*core.Memory
 	boot             string
 	seen             map[string]time.Time
 	unreadable       []recordKey // could not be read
@@ -165,7 +165,7 @@ func (v newerVersion) Error() string {
 // read returns the content of a file. Records that cannot be read are listed in
 // fileContent.unreadable.
 func read(tx *bolt.Tx) (*fileContent, error) {
-	c := &fileContent{events: newHistory(), memories: map[string]core.Memory{}, seen: map[string]time.Time{}}
+	c := &fileContent{events: newHistory(), memories: map[string]*core.Memory{}, seen: map[string]time.Time{}}
 	buckets := 0
 	err := tx.ForEach(func([]byte, *bolt.Bucket) error { buckets++; return nil })
 	if err != nil || buckets == 0 { // a new file
@@ -226,7 +226,7 @@ func (c *fileContent) readMemory(k, v []byte) error {
 		c.unreadable = append(c.unreadable, recordKey{memoriesBucket, string(k)})
 		return nil
 	}
-	c.memories[m.ID] = m
+	c.memories[m.ID] = &m
 	return nil
 }
 
