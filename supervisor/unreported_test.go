@@ -59,3 +59,29 @@ func TestUnwantedAndRemovedDuringARestart(t *testing.T) {
 		}
 	})
 }
+
+// Its run ends by itself before healthd has stopped it, and its watcher does not say so.
+// healthd looks before it stops it, and finishes the restart.
+func TestUnwantedAndEndedDuringARestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHarness(t, webSpec())
+		defer h.close(t)
+		h.sendSynced()
+		h.engine.run("c1")
+		time.Sleep(10 * time.Second)
+		if err := h.Restart(t.Context(), "c1"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second) // within its drain
+		h.reload(t, nil)
+		h.engine.deliver(runtime.Update{Kind: runtime.Removed, Runtime: "docker", ID: "c1", Unwanted: true})
+		h.engine.endRun("c1", 1)
+		time.Sleep(time.Minute)
+		if calls := h.engine.calls(); !slices.Equal(calls, []string{"start c1"}) {
+			t.Errorf("calls %v", calls)
+		}
+		if _, ok := h.Board().Find("c1"); ok {
+			t.Error("it is still supervised")
+		}
+	})
+}
