@@ -143,7 +143,7 @@ func TestProxyThatAllowsLittle(t *testing.T) {
 				<-r.Context().Done()
 			}
 		default:
-			http.Error(w, "forbidden", 403)
+			http.Error(w, "forbidden", http.StatusForbidden)
 		}
 	}))
 	defer srv.CloseClientConnections()
