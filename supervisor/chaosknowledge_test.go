@@ -36,7 +36,7 @@ func (h *chaosHost) noteDaemonStart(d *chaosDaemon) {
 	for _, c := range h.engine.containers {
 		m, ok := d.loaded[c.info.ID]
 		same := ok && m.Run.ID == c.info.Run()
-		if c.calls > 0 && (!same || m.Action.Stopping == core.NoCause) {
+		if c.calls > 0 && (!same || m.Action.Stopping == core.NoCause || c.unstoredRun == c.run) {
 			c.uncertainRun = c.run
 			c.makeUncertain("the daemon that stopped it was killed before it could store that")
 		}
