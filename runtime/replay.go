@@ -71,7 +71,7 @@ func (s *session) announce(since time.Time) error {
 	case !isEvent: // nothing better than the times tells what is known
 		s.v.skipBefore = since
 	case u.Replay == ReplayComplete, err != nil:
-		s.v.skipTo = since
+		s.v.skipTo, s.v.skipCertain = since, u.Replay == ReplayComplete
 	}
 	return s.send.one(u)
 }

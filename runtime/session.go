@@ -16,6 +16,9 @@ const (
 	// slowAfter is when an inspection no longer counts towards maxInspections, so that
 	// hung ones do not hold up the others.
 	slowAfter = time.Second
+	// historyPatience is how long the first list of a connection waits for the stream to come
+	// to the newest event that is known.
+	historyPatience = 5 * time.Second
 )
 
 // session is one connection to an engine: a loop that owns the view, and the
@@ -167,7 +170,7 @@ func (s *session) advance() error {
 		}
 	}
 	s.scheduleList(now)
-	if s.nextListReason != "" && s.listReason == "" {
+	if s.nextListReason != "" && s.listReason == "" && !s.awaitsHistory(now) {
 		s.listReason, s.nextListReason, s.listApplied = s.nextListReason, "", false
 		s.wg.Go(s.list)
 	}
@@ -176,6 +179,12 @@ func (s *session) advance() error {
 		s.wg.Go(s.ping)
 	}
 	return nil
+}
+
+// awaitsHistory says that the stream has not come to the newest event that is known. Until then
+// there is no list: what the history tells is not to come after what the list shows.
+func (s *session) awaitsHistory(now time.Time) bool {
+	return !s.v.skipTo.IsZero() && now.Before(s.startedAt.Add(historyPatience))
 }
 
 // scheduleList decides whether a list has to be made, and why.
@@ -207,6 +216,9 @@ func (s *session) nextDue() time.Time {
 	}
 	if s.v.lossy {
 		next = earlier(next, s.lossyListAfter)
+	}
+	if s.nextListReason != "" && s.listReason == "" { // see awaitsHistory
+		next = earlier(next, s.startedAt.Add(historyPatience))
 	}
 	if !s.pinging {
 		next = earlier(next, s.lastContact.Add(pingAfter))

@@ -30,6 +30,7 @@ type view struct {
 	firstConnect    time.Time                      // first attempt to connect, by the engine's clock
 	streamFrom      time.Time                      // the present subscription's since
 	skipTo          time.Time                      // events before the one of that time are known; zero: none is
+	skipCertain     bool                           // it will come
 	skipped         []Event                        // those that came before it
 	skipBefore      time.Time                      // events of the history with older times are known; zero: none is
 	replaying       bool                           // events may come from the engine's history

@@ -141,3 +141,23 @@ func TestSignalOfARunNotObservedYet(t *testing.T) {
 		t.Errorf("sent %+v", v.out)
 	}
 }
+
+// The engine's history comes after the list: what is known of it stays known.
+func TestHistoryAfterTheList(t *testing.T) {
+	at := func(s int64) time.Time { return time.Unix(s, 0) }
+	v := newView(nil)
+	v.newest.at, v.skipTo, v.skipCertain = at(20), at(20), true
+	v.applyList([]Summary{{ID: "a", State: Running}}, at(30))
+	v.applyInspection(v.nextToInspect(), &Container{ID: "a", State: Running, StartedAt: at(15)}, nil, at(30))
+	v.out = nil
+	v.applyEvent(Event{ID: "a", Action: ActionKill, Signal: 15, Time: at(14)}, 0, at(31)) // of the run before
+	v.applyEvent(Event{ID: "a", Action: ActionStart, Time: at(15)}, 0, at(31))
+	v.applyEvent(Event{ID: "b", Action: ActionExec, Time: at(20)}, 0, at(31))
+	if len(v.out) != 0 {
+		t.Errorf("sent %+v", v.out)
+	}
+	v.applyEvent(Event{ID: "a", Action: ActionKill, Signal: 15, Time: at(32)}, 0, at(40))
+	if len(v.out) != 1 || v.out[0].Kind != Killed || v.out[0].Of.Newer {
+		t.Errorf("sent %+v, want the new signal", v.out)
+	}
+}

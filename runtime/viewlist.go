@@ -6,9 +6,13 @@ import (
 	"time"
 )
 
-// endReplay notes that the engine's history has come. If it has not the newest event that is
-// known, all of it came after that.
+// endReplay notes that the engine's history has come, as far as the list waits for it. If it
+// has not the newest event that is known, all of it came after that.
 func (v *view) endReplay(now time.Time) {
+	if v.skipCertain && !v.skipTo.IsZero() { // the stream is slow: its history is yet to come
+		v.skipped, v.replaying, v.connectedBefore = nil, false, true
+		return
+	}
 	skipped := v.skipped
 	v.skipTo, v.skipBefore, v.skipped = time.Time{}, time.Time{}, nil
 	for _, ev := range skipped {
