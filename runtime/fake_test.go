@@ -29,14 +29,15 @@ type fakeEngine struct {
 	restarts         int
 	emitted          []emittedEvent // all events ever
 	lastSubscription subscription
-	history          []Event // events that it still has
-	historyMax       int     // at most so many
-	historyErr       error   // of EventHistory and KillEvents
-	historyHangs     bool    // EventHistory does not return
-	killEventsCalls  int     // number of calls of KillEvents
-	dropsEvents      bool    // events reach no stream
-	liveRestore      bool    // the engine's live-restore
-	listsNothing     bool    // List returns nothing
+	history          []Event       // events that it still has
+	historyMax       int           // at most so many
+	historyErr       error         // of EventHistory and KillEvents
+	historyHangs     bool          // EventHistory does not return
+	historyDelay     time.Duration // until a stream sends the history
+	killEventsCalls  int           // number of calls of KillEvents
+	dropsEvents      bool          // events reach no stream
+	liveRestore      bool          // the engine's live-restore
+	listsNothing     bool          // List returns nothing
 	clockOffset      time.Duration
 	clockSet         bool
 }
@@ -77,6 +78,15 @@ func (f *fakeEngine) Subscribe(ctx context.Context, since time.Time) (Stream, er
 		f.lastSubscription.complete = !slices.ContainsFunc(forgotten, func(e emittedEvent) bool { return e.Time.After(since) })
 	}
 	f.stream = &fakeStream{ctx: ctx, events: make(chan Event, 10000), broken: make(chan error, 1)}
+	if f.historyDelay > 0 {
+		stream, history := f.stream, slices.Clone(f.history)
+		time.AfterFunc(f.historyDelay, func() {
+			for _, ev := range history {
+				stream.events <- ev
+			}
+		})
+		return f.stream, nil
+	}
 	for _, ev := range f.history {
 		f.stream.events <- ev
 	}

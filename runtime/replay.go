@@ -7,7 +7,10 @@ import (
 	"go.uber.org/zap"
 )
 
-const historyTimeout = 10 * time.Second
+const (
+	historyTimeout = 10 * time.Second
+	historyMax     = time.Minute // from the connection until the engine's history has come
+)
 
 // Replay says which of the events since the last connection the engine sends again.
 type Replay uint8
@@ -56,6 +59,7 @@ func (h EventHistory) replay(since time.Time, isEvent bool) Replay {
 func (s *session) announce(since time.Time) error {
 	u := Update{Kind: Connected, Time: s.startedAt, SeenUntil: s.v.seenUntil(), ClockOffset: s.v.clockOffset}
 	isEvent := !s.v.newest.at.IsZero()
+	s.v.skipUntil = s.startedAt.Add(historyMax)
 	if !s.v.connectedBefore && !isEvent {
 		s.v.skipBefore = since
 		return s.send.one(u)

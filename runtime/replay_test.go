@@ -185,3 +185,33 @@ func TestWatchResumesFromSeenUntil(t *testing.T) {
 			0s synced start`)
 	})
 }
+
+// On a busy host the stream brings the history late. The first list waits for it, but not for
+// ever.
+func TestWatchListsAfterTheHistory(t *testing.T) {
+	for _, tt := range []struct {
+		delay time.Duration
+		want  string
+	}{
+		{time.Second, `
+			0s connected complete
+			1s observed a exited after killed a 15 after died a 143
+			1s synced start`},
+		{20 * time.Second, `
+			0s connected complete
+			5.5s observed a exited
+			5.5s synced start
+			20s killed a 15
+			20s died a 143`},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFakeEngine()
+			f.start("a")
+			seen := f.history[0].Time
+			time.Sleep(time.Second)
+			f.kill("a", 15)
+			f.historyDelay = tt.delay
+			compare(t, record(t, &Watcher{Name: "fake", Source: f, Since: seen}, func(*fakeEngine) { time.Sleep(30 * time.Second) }), tt.want)
+		})
+	}
+}

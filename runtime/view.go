@@ -33,6 +33,7 @@ type view struct {
 	skipCertain     bool                           // it will come
 	skipped         []Event                        // those that came before it
 	skipBefore      time.Time                      // events of the history with older times are known; zero: none is
+	skipUntil       time.Time                      // when the history has come for certain
 	replaying       bool                           // events may come from the engine's history
 	synced          bool                           // a list of this connection was delivered
 	clockOffset     time.Duration                  // Update.ClockOffset
@@ -116,17 +117,7 @@ func newView(wanted func(string, map[string]string) bool) *view {
 
 // applyEvent takes in one event that was read now, lag after it happened; 0: not measured.
 func (v *view) applyEvent(ev Event, lag time.Duration, now time.Time) {
-	if !v.skipTo.IsZero() {
-		if !ev.Time.Equal(v.skipTo) {
-			v.skipped = append(v.skipped[max(0, len(v.skipped)-recentMax+1):], ev)
-			return
-		}
-		v.skipTo, v.skipped = time.Time{}, nil
-	}
-	if ev.Time.Before(v.skipBefore) && !ev.Time.IsZero() {
-		if !v.connectedBefore { // the next connection can then tell whether the engine has restarted
-			v.advance(ev)
-		}
+	if v.isOldHistory(ev, now) {
 		return
 	}
 	before := v.newest
@@ -142,6 +133,30 @@ func (v *view) applyEvent(ev Event, lag time.Duration, now time.Time) {
 	if v.sinceUpdate >= bookmarkEvery {
 		v.emit(Update{Kind: Bookmark})
 	}
+}
+
+// isOldHistory says that ev comes from the engine's history, from before what is known. It may
+// come after the first list, when the host is busy.
+func (v *view) isOldHistory(ev Event, now time.Time) bool {
+	if !now.Before(v.skipUntil) {
+		v.lossy = v.lossy || !v.skipTo.IsZero() // the engine said that it has that event
+		v.skipTo, v.skipBefore, v.skipped = time.Time{}, time.Time{}, nil
+	}
+	switch {
+	case ev.Time.Equal(v.skipTo):
+		v.skipTo, v.skipped = time.Time{}, nil
+	case !v.skipTo.IsZero():
+		v.skipped = append(v.skipped[max(0, len(v.skipped)-recentMax+1):], ev)
+		return true
+	case ev.Time.IsZero(), !ev.Time.Before(v.skipBefore):
+		v.skipBefore = time.Time{}
+	default:
+		if !v.connectedBefore { // the next connection can then tell whether the engine has restarted
+			v.advance(ev)
+		}
+		return true
+	}
+	return false
 }
 
 // apply takes in a new event; before is the newest one before it.

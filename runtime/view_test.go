@@ -131,8 +131,9 @@ func TestLag(t *testing.T) {
 func TestSignalOfARunNotObservedYet(t *testing.T) {
 	at := func(s int64) time.Time { return time.Unix(s, 0) }
 	v := newView(nil)
+	v.streamFrom = at(2)
 	v.applyList([]Summary{{ID: "a", State: Exited}}, time.Unix(1, 0))
-	v.applyInspection(v.nextToInspect(), &Container{ID: "a", State: Exited, StartedAt: at(1)}, nil, at(2))
+	v.applyInspection(v.nextToInspect(), &Container{ID: "a", State: Exited, StartedAt: at(1), FinishedAt: at(2)}, nil, at(2))
 	v.out = nil
 	v.applyEvent(Event{ID: "a", Action: ActionKill, Signal: 15, Time: at(3)}, 0, at(5))
 	v.applyEvent(Event{ID: "a", Action: ActionStart, Time: at(4)}, 0, at(5))
@@ -146,7 +147,7 @@ func TestSignalOfARunNotObservedYet(t *testing.T) {
 func TestHistoryAfterTheList(t *testing.T) {
 	at := func(s int64) time.Time { return time.Unix(s, 0) }
 	v := newView(nil)
-	v.newest.at, v.skipTo, v.skipCertain = at(20), at(20), true
+	v.newest.at, v.skipTo, v.skipCertain, v.skipUntil = at(20), at(20), true, at(60)
 	v.applyList([]Summary{{ID: "a", State: Running}}, at(30))
 	v.applyInspection(v.nextToInspect(), &Container{ID: "a", State: Running, StartedAt: at(15)}, nil, at(30))
 	v.out = nil
@@ -159,5 +160,24 @@ func TestHistoryAfterTheList(t *testing.T) {
 	v.applyEvent(Event{ID: "a", Action: ActionKill, Signal: 15, Time: at(32)}, 0, at(40))
 	if len(v.out) != 1 || v.out[0].Kind != Killed || v.out[0].Of.Newer {
 		t.Errorf("sent %+v, want the new signal", v.out)
+	}
+}
+
+// At the first connection nothing but the time tells what is history.
+func TestFirstHistoryAfterTheList(t *testing.T) {
+	at := func(s int64) time.Time { return time.Unix(s, 0) }
+	v := newView(nil)
+	v.skipBefore, v.skipUntil = at(20), at(80)
+	v.applyList([]Summary{{ID: "a", State: Running}}, at(21))
+	v.applyInspection(v.nextToInspect(), &Container{ID: "a", State: Running, StartedAt: at(10)}, nil, at(21))
+	v.out = nil
+	v.applyEvent(Event{ID: "a", Action: ActionKill, Signal: 15, Time: at(9)}, 0, at(30)) // of the run before
+	if len(v.out) != 0 {
+		t.Errorf("sent %+v", v.out)
+	}
+	v.applyEvent(Event{ID: "a", Action: ActionKill, Signal: 15, Time: at(31)}, 0, at(31))
+	v.applyEvent(Event{ID: "a", Action: ActionKill, Signal: 9, Time: at(5)}, 0, at(41)) // the clock was set back
+	if len(v.out) != 2 || v.out[1].Signal != 9 {
+		t.Errorf("sent %+v", v.out)
 	}
 }

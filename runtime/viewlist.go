@@ -14,7 +14,7 @@ func (v *view) endReplay(now time.Time) {
 		return
 	}
 	skipped := v.skipped
-	v.skipTo, v.skipBefore, v.skipped = time.Time{}, time.Time{}, nil
+	v.skipTo, v.skipped = time.Time{}, nil
 	for _, ev := range skipped {
 		v.applyEvent(ev, 0, now)
 	}

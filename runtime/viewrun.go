@@ -65,10 +65,7 @@ func (e *entry) noteStart(ev Event, now time.Time) {
 
 // isOwnStart says that ev is the start event of the known run.
 func (e *entry) isOwnStart(ev Event) bool {
-	if !e.known.State.Alive() && ev.Time.After(e.known.FinishedAt) {
-		return false
-	}
-	return !e.startTold && !e.newer && e.known.Run().IsStart(ev.Time)
+	return !e.startTold && !e.newer && e.known.Run().IsStart(ev.Time) && !e.known.endedBefore(ev.Time)
 }
 
 // ofEarlierRun says that an event belongs to a run before the known one, which an
