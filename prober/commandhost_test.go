@@ -189,18 +189,18 @@ func (a *askedProbe) want(t *testing.T, success, failure, unknown int) {
 	}
 }
 
-// askAll asks all probes for that time, then ends them all and waits for them.
-func askAll(t *testing.T, p *Prober, time_ time.Duration, probes ...*askedProbe) {
+// askAll asks all probes during that time, then ends them all and waits for them.
+func askAll(t *testing.T, p *Prober, during time.Duration, probes ...*askedProbe) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
-	until := time.Now().Add(time_)
+	until := time.Now().Add(during)
 	for _, a := range probes {
 		a.count = map[Outcome]int{}
 		probe := probeOf(t, p, a.container, "ask")
 		wg.Go(func() { a.askPeriodically(ctx, probe, until) })
 	}
-	time.Sleep(time_)
+	time.Sleep(during)
 	cancel()
 	wg.Wait()
 }
