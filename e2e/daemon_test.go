@@ -141,14 +141,26 @@ func newDaemon(t *testing.T, endpoint, specs string) *daemon {
 	return &daemon{t: t, path: path, config: config, url: "http://" + address, log: &lockedBuffer{}}
 }
 
+// givenAddresses are those that freeAddress has returned.
+var givenAddresses sync.Map
+
+// freeAddress returns an address that nobody listens at, never the same one again: a
+// test may ask for its next one before it uses the first.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 100 {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		address := l.Addr().String()
+		l.Close()
+		if _, given := givenAddresses.LoadOrStore(address, true); !given {
+			return address
+		}
 	}
-	defer l.Close()
-	return l.Addr().String()
+	t.Fatal("found no free address")
+	return ""
 }
 
 func (d *daemon) start() {

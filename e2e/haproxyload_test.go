@@ -21,9 +21,9 @@ const (
 type load struct {
 	t      *testing.T
 	begun  time.Time
+	url    string
 	cancel context.CancelFunc
 	ended  sync.WaitGroup
-	client *http.Client
 
 	mu       sync.Mutex
 	sent     int
@@ -40,22 +40,26 @@ type load struct {
 // answer is one request that was answered.
 type answer struct{ sent, came time.Time }
 
-// startLoad sends requests that take 20 ms, and each hundredth as long as is given. It
-// ends with finish, with the test, and after a minute whatever happens.
+// startLoad sends requests that take 20 ms, and each hundredth as long as is given, over
+// connections that are kept. It ends with finish, with the test, and after a minute
+// whatever happens.
 func startLoad(t *testing.T, url string, long time.Duration) *load {
+	return sendLoad(t, url, long, true)
+}
+
+// startLoadOfNewConnections has a connection for each request. A process that ends closes
+// those that are kept, also while a request is on its way to it, which no client can tell
+// from a lost one.
+func startLoadOfNewConnections(t *testing.T, url string, long time.Duration) *load {
+	return sendLoad(t, url, long, false)
+}
+
+func sendLoad(t *testing.T, url string, long time.Duration, keep bool) *load {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	l := &load{t: t, begun: time.Now(), cancel: cancel, failures: map[string]int{}, by: map[string]int{}, since: map[string]int{}, answers: map[string][]answer{}}
-	l.client = &http.Client{Timeout: 15 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: loadWorkers}}
+	l := &load{t: t, begun: time.Now(), url: url, cancel: cancel, failures: map[string]int{}, by: map[string]int{}, since: map[string]int{}, answers: map[string][]answer{}}
 	turns := make(chan time.Duration)
 	for range loadWorkers {
-		l.ended.Go(func() {
-			for d := range turns {
-				sent := time.Now()
-				// Not a GET, which the client would quietly send again.
-				replica, err := l.post(fmt.Sprintf("%s/work?for=%v", url, d))
-				l.count(sent, replica, err)
-			}
-		})
+		l.ended.Go(func() { l.work(turns, keep) })
 	}
 	l.ended.Go(func() {
 		defer close(turns)
@@ -64,6 +68,23 @@ func startLoad(t *testing.T, url string, long time.Duration) *load {
 	l.ended.Go(func() { l.measureStalls(ctx) })
 	t.Cleanup(func() { l.finish() })
 	return l
+}
+
+// work sends a request for each turn, over a connection of its own: a client that many share
+// opens spare ones, which HAProxy takes for clients that are too slow.
+func (l *load) work(turns <-chan time.Duration, keep bool) {
+	transport := &http.Transport{
+		MaxConnsPerHost: 1, DisableKeepAlives: !keep,
+		IdleConnTimeout: 5 * time.Second, // before HAProxy's own ends
+	}
+	defer transport.CloseIdleConnections()
+	client := &http.Client{Timeout: 15 * time.Second, Transport: transport}
+	for d := range turns {
+		sent := time.Now()
+		// Not a GET, which the client would quietly send again.
+		replica, err := post(client, fmt.Sprintf("%s/work?for=%v", l.url, d))
+		l.count(sent, replica, err)
+	}
 }
 
 // dispatch sends the turns at the load's rate. It makes up for some turns that a busy
@@ -111,8 +132,8 @@ func (l *load) stalled() time.Duration {
 	return l.late
 }
 
-func (l *load) post(url string) (replica string, err error) {
-	response, err := l.client.Post(url, "text/plain", nil)
+func post(client *http.Client, url string) (replica string, err error) {
+	response, err := client.Post(url, "text/plain", nil)
 	if err != nil {
 		return "", err
 	}
@@ -196,7 +217,6 @@ func (l *load) until(at time.Time) {
 func (l *load) finish() {
 	l.cancel()
 	l.ended.Wait()
-	l.client.CloseIdleConnections()
 }
 
 // noFailures finishes the load, and fails the test when a request has failed.

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"slices"
 	"time"
 
 	"github.com/docker/docker/api/types/container"
@@ -16,7 +17,7 @@ func (b *haproxySetup) haproxyRestarts() {
 	l := startLoad(b.t, b.h.url, 20*time.Millisecond)
 	b.d.eventually(20*time.Second, "let requests reach the others", func() error { return l.reached(b.addresses[0], b.addresses[2]) })
 	l.until(begun.Add(2*b.within + slack))
-	l.noFailures()
+	b.noFailuresOnceChecked(l)
 	if w := b.requestCount(1); w.Last.After(begun) {
 		late := w.Last.Sub(begun)
 		b.t.Logf("%d requests came to the unready one, the last %v after HAProxy's start", l.by[b.addresses[1]], late)
@@ -25,6 +26,26 @@ func (b *haproxySetup) haproxyRestarts() {
 		}
 	}
 	b.makeReady(1)
+}
+
+// noFailuresOnceChecked is noFailures for a new HAProxy that has servers without a
+// container. It takes them for up until their first check, and answers 503 when all
+// retries of a request meet such servers.
+func (b *haproxySetup) noFailuresOnceChecked(l *load) {
+	b.t.Helper()
+	var absent []string
+	for _, r := range b.replicas {
+		if !slices.Contains(b.addresses, r.address) {
+			absent = append(absent, r.address)
+		}
+	}
+	b.waitForServers("DOWN", absent...)
+	checked := time.Now()
+	l.until(checked.Add(500 * time.Millisecond))
+	l.noFailuresSince(checked)
+	if l.failures["status 503"] != l.failed {
+		b.t.Errorf("requests failed other than by 503: %v", l.failures)
+	}
 }
 
 // restartHAProxy returns when the new one began. It outlives the subtest.
@@ -94,7 +115,7 @@ func (b *haproxySetup) bothDieWithAgent() {
 	l := startLoad(b.t, b.h.url, 20*time.Millisecond)
 	l.until(begun.Add(2*b.within + slack))
 	b.d.eventually(20*time.Second, "let requests reach all", func() error { return l.reached(b.addresses...) })
-	l.noFailures()
+	b.noFailuresOnceChecked(l)
 	if err := b.h.checkServers("UP", b.addresses...); err != nil {
 		b.t.Error(err)
 	}

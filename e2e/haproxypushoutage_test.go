@@ -159,7 +159,7 @@ func (b *haproxySetup) haproxyReloads(filled bool) {
 	b.waitForServers(upOrSo, b.addresses...)
 	b.makeUnready(1)
 	b.waitForServers("DOWN", b.addresses[1])
-	l := startLoad(b.t, b.h.url, 20*time.Millisecond)
+	l := startLoadOfNewConnections(b.t, b.h.url, 20*time.Millisecond)
 	b.d.eventually(20*time.Second, "let requests reach the others", func() error { return l.reached(b.addresses[0], b.addresses[2]) })
 	before := b.requestCount(1)
 	begun := b.h.reload()
