@@ -148,9 +148,17 @@ func (c *crowd) phase(name string, do func()) {
 
 // timedPing is a Ping that also returns for how long the loop had a processor meanwhile.
 func (c *crowd) timedPing() (wait, busy time.Duration, err error) {
-	began, busyBefore := time.Now(), threadTime(c.thread)
+	began := time.Now()
+	busyBefore, alive := threadTime(c.thread)
+	if !alive {
+		return 0, 0, ErrStopping
+	}
 	busyAfter := make(chan time.Duration, 1)
-	if err := c.send(context.Background(), inspectLoop(func(*loop) { busyAfter <- threadTime(c.thread) })); err != nil {
+	err = c.send(context.Background(), inspectLoop(func(*loop) {
+		d, _ := threadTime(c.thread)
+		busyAfter <- d
+	}))
+	if err != nil {
 		return 0, 0, err
 	}
 	select {
@@ -161,12 +169,12 @@ func (c *crowd) timedPing() (wait, busy time.Duration, err error) {
 	}
 }
 
-// threadTime returns how long a thread of this process has run.
-func threadTime(thread int) time.Duration {
+// threadTime returns how long a thread of this process has run, and false when it has ended.
+func threadTime(thread int) (time.Duration, bool) {
 	const schedPerThread = 6 // linux: CPUCLOCK_SCHED | CPUCLOCK_PERTHREAD_MASK
 	var t unix.Timespec
 	if err := unix.ClockGettime(int32(^thread<<3|schedPerThread), &t); err != nil {
-		panic(err)
+		return 0, false
 	}
-	return time.Duration(t.Nano())
+	return time.Duration(t.Nano()), true
 }
