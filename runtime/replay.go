@@ -9,7 +9,8 @@ import (
 
 const (
 	historyTimeout = 10 * time.Second
-	historyMax     = time.Minute // from the connection until the engine's history has come
+	historyUsual   = time.Second // from the connection until the engine's history has come
+	historyMax     = time.Minute // the same on a busy host
 )
 
 // Replay says which of the events since the last connection the engine sends again.
@@ -19,7 +20,7 @@ type Replay uint8
 const (
 	ReplayUnknown  Replay = iota // some events may be lost
 	ReplayComplete               // all of them
-	ReplayRestart                // those since the engine's restart, which came after the last connection
+	ReplayRestart                // those since the engine's restart, which came after the last connection; see Update.EngineBegan
 )
 
 // EventHistory describes the past events, of all containers and actions, that an engine
@@ -30,11 +31,23 @@ type EventHistory struct {
 	HasEvent bool
 	Oldest   time.Time // of the oldest event that it has; zero: it has none
 	Full     bool      // it may have dropped events since the engine started
+	// Began is when the engine started, by its own clock, if it tells: after it had stopped
+	// what it found running, and before it started anything. It is only set for a history
+	// that is Full and has not the event that was asked for.
+	Began time.Time
 	// LiveRestore is the engine's setting of that name: containers outlive the engine.
 	// Without it, an engine that was killed kills at its next start all containers that
-	// still run. It is set where it matters: the history has events, is not Full and has not
-	// the one that was asked for.
+	// still run. It is set where it matters: the history shows that the engine was restarted.
 	LiveRestore bool
+}
+
+// restartedSince says that the engine was restarted after the event of that moment, which
+// the history has not. An engine drops no event before its history is full; times do
+// not matter then, for its clock may have been set back before it restarted. A full history
+// tells nothing, so there the engine's own times decide. If its clock was set back since that
+// event, the restart is not noticed.
+func (h EventHistory) restartedSince(event time.Time) bool {
+	return !h.Full || h.Began.After(event)
 }
 
 // replay says what a subscription from since on brings. isEvent says that since is the
@@ -45,9 +58,7 @@ func (h EventHistory) replay(since time.Time, isEvent bool) Replay {
 		return ReplayComplete
 	case !isEvent && hasOlder:
 		return ReplayComplete
-	case isEvent && !h.Full:
-		// An engine drops no event before its history is full. Its times do not matter: its
-		// clock may have been set back before it restarted.
+	case isEvent && h.restartedSince(since):
 		return ReplayRestart
 	}
 	return ReplayUnknown
@@ -70,7 +81,7 @@ func (s *session) announce(since time.Time) error {
 	}
 	switch {
 	case u.Replay == ReplayRestart:
-		u.EngineKills = !h.Oldest.IsZero() && !h.LiveRestore
+		u.EngineKills, u.EngineBegan = !h.Oldest.IsZero() && !h.LiveRestore, h.Began
 		s.v.engineRestarted(u.EngineKills)
 	case !isEvent: // nothing better than the times tells what is known
 		s.v.skipBefore = since

@@ -23,6 +23,8 @@ func TestReplay(t *testing.T) {
 		{"only newer ones, after an event", EventHistory{Oldest: at(11)}, true, ReplayRestart},
 		{"only newer ones, after a connection", EventHistory{Oldest: at(11)}, false, ReplayUnknown},
 		{"full of newer ones, after an event", EventHistory{Oldest: at(11), Full: true}, true, ReplayUnknown},
+		{"full of newer ones, and it began before the event", EventHistory{Oldest: at(11), Full: true, Began: at(9)}, true, ReplayUnknown},
+		{"full of newer ones, and it began after the event", EventHistory{Oldest: at(12), Full: true, Began: at(11)}, true, ReplayRestart},
 		{"full of newer ones, after a connection", EventHistory{Oldest: at(11), Full: true}, false, ReplayUnknown},
 		{"older ones, after a connection", EventHistory{Oldest: at(10), Full: true}, false, ReplayComplete},
 		{"older ones, but not the event: the clock was set back, and the engine restarted", EventHistory{Oldest: at(9)}, true, ReplayRestart},

@@ -284,6 +284,10 @@ type Update struct {
 	// running. A signal to a run of before (RunHint.Old) came from the engine, not from
 	// an operator.
 	EngineKills bool
+	// EngineBegan is set for Connected with ReplayRestart when the engine has dropped some
+	// of its events since its start: it is when the engine started, by its own clock. Why a run
+	// ended after that may be lost.
+	EngineBegan time.Time
 	// ClockOffset is, of a Connected and a Synced, how far the engine's clock is ahead of
 	// healthd's; negative: behind. It is 0 when they differ by less than clockTolerance, as
 	// clocks of one host do.

@@ -154,7 +154,8 @@ func (v *view) isOldHistory(ev Event, now time.Time) bool {
 		if !v.connectedBefore { // the next connection can then tell whether the engine has restarted
 			v.advance(ev)
 		}
-		v.lossy = v.lossy || v.synced // or it is new, and the engine's clock was set back
+		// Or it is new, and the engine's clock was set back.
+		v.lossy = v.lossy || v.synced && !now.Before(v.skipUntil.Add(historyUsual-historyMax))
 		return true
 	}
 	return false

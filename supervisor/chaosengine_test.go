@@ -48,6 +48,7 @@ type chaosEngine struct {
 	created          int
 	order            map[int64]int // numbers of all events ever, by their times in nanoseconds
 	lifeBegan        int           // number of the newest event of an earlier life
+	began            time.Time     // by its clock: when it made its default network
 	endEventsLost    bool          // events of its shutdown were lost
 }
 

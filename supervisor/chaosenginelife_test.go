@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"slices"
 	"time"
 
 	"healthd/runtime"
@@ -124,6 +125,9 @@ func (e *chaosEngine) listen(live bool) {
 		case c.info.State == runtime.Restarting:
 			c.info.State = runtime.Exited
 		}
+	}
+	if !live || !slices.ContainsFunc(e.containers, func(c *chaosContainer) bool { return c.info.State.Alive() && !c.gone }) {
+		e.began = e.stamp() // see runtime.EventHistory
 	}
 	e.up, e.liveRestore = true, live
 	for _, c := range e.containers {

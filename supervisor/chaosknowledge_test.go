@@ -104,8 +104,11 @@ func (h *chaosHost) noteMissedHistory(d *chaosDaemon, since time.Time) {
 		}
 	}
 	full := len(e.history) >= h.historyCap*200/chaosHistory
-	if e.order[since.UnixNano()] < e.lifeBegan && !full && !h.disk.seen.IsZero() {
+	switch restarted := e.order[since.UnixNano()] < e.lifeBegan && !h.disk.seen.IsZero(); {
+	case restarted && !full:
 		return // it is clear that the engine was restarted
+	case restarted && e.began.After(since) && e.clockSetAt.IsZero():
+		return // EventHistory notes what is not
 	}
 	for _, c := range e.containers {
 		if m := d.loaded[c.info.ID]; m.Action.Restart == core.NoCause {
@@ -119,6 +122,17 @@ func (h *chaosHost) makeEngineEndUncertain(d *chaosDaemon, why string) {
 	h.logf("%s", why)
 	for _, c := range h.engine.containers {
 		if c.endedBy == byEngine || c.endLife != h.engine.life || d != nil && !d.everSynced && d.loaded[c.info.ID].Action.Restart == core.NoCause {
+			c.makeUncertain(why)
+		}
+	}
+}
+
+// makeNewEndsUncertain notes that nobody can tell why containers have ended since the
+// engine's start.
+func (h *chaosHost) makeNewEndsUncertain(why string) {
+	h.logf("%s", why)
+	for _, c := range h.engine.containers {
+		if c.endLife == h.engine.life {
 			c.makeUncertain(why)
 		}
 	}

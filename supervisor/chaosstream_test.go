@@ -140,7 +140,14 @@ func (d *chaosDaemon) EventHistory(ctx context.Context, at time.Time) (runtime.E
 	if len(e.history) > 0 {
 		m.Oldest = e.history[0].Time
 	}
-	if !m.HasEvent && (m.Full || e.order[at.UnixNano()] == 0) {
+	if m.Full && !m.HasEvent && !e.began.After(e.now()) {
+		m.Began = e.began
+	}
+	switch order := e.order[at.UnixNano()]; {
+	case m.HasEvent:
+	case m.Full && order > 0 && m.Began.After(at) && order <= e.lifeBegan && e.clockSetAt.IsZero():
+		d.host.makeNewEndsUncertain("the engine was restarted, and has dropped events since")
+	case m.Full, order == 0:
 		d.host.makeEngineEndUncertain(d, "the engine has dropped too many events")
 	}
 	return m, nil

@@ -105,6 +105,33 @@ func TestEndedWithEngineInspectedLate(t *testing.T) {
 	})
 }
 
+// An engine that has started many containers has dropped the news of its first ones. What ended
+// with it is started again; what ended later may have been stopped by somebody.
+func TestEngineThatDroppedItsNews(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newFakeHost(t, plainSpec(core.Always))
+		h.startDaemon(runtime.ReplayUnknown, 0, false)
+		for _, id := range []string{"c1", "c2", "c3"} {
+			h.engine.run(id)
+		}
+		h.sleep(time.Minute)
+		h.kill()
+		h.killEngine()
+		time.Sleep(time.Second)
+		h.engineBegan = time.Now()
+		h.engine.run("c2") // by the engine's own policy
+		h.engine.run("c3")
+		time.Sleep(time.Hour)
+		h.operatorStop("c3")
+		h.startDaemon(runtime.ReplayRestart, 0, false)
+		h.sleep(time.Minute)
+		if !h.running("c1") || !h.running("c2") || h.running("c3") {
+			t.Errorf("c1 runs: %v, c2 %v, c3 %v", h.running("c1"), h.running("c2"), h.running("c3"))
+		}
+		h.shutDown()
+	})
+}
+
 // Somebody stops a container while healthd is away. Hours later the engine ends, too.
 func TestStoppedLongBeforeEngineEnded(t *testing.T) {
 	for _, rebooted := range []bool{true, false} {

@@ -23,13 +23,14 @@ type engineState struct {
 type engineLife struct {
 	replay      runtime.Replay // ReplayComplete once all its containers are known again
 	kills       bool           // at its start the engine killed all runs that were still there
+	began       time.Time      // by its clock, if events since are lost; zero: none are
 	lostAt      time.Time      // until when it was watched, by this daemon or the last one; zero: not known, or it is watched
 	clockOffset time.Duration  // how far its clock is ahead of healthd's
 }
 
 // life is what the core needs to tell an engine's signal from an operator's.
 func (e engineLife) life() core.EngineLife {
-	return core.EngineLife{Restarted: e.replay == runtime.ReplayRestart, Kills: e.kills}
+	return core.EngineLife{Restarted: e.replay == runtime.ReplayRestart, Kills: e.kills, Began: e.began}
 }
 
 // now is the present time by the engine's clock, as last measured.
@@ -81,7 +82,7 @@ func (l *loop) lost(u update) {
 // connected takes in how many of the missed events the engine sends again.
 func (l *loop) connected(u update) {
 	engine := l.engine(u.Runtime)
-	life := engineLife{replay: u.Replay, kills: u.EngineKills, lostAt: engine.lostAt, clockOffset: u.ClockOffset}
+	life := engineLife{replay: u.Replay, kills: u.EngineKills, began: u.EngineBegan, lostAt: engine.lostAt, clockOffset: u.ClockOffset}
 	if !engine.view.Synced {
 		life.lostAt = l.watchedUntil
 	}

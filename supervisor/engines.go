@@ -104,8 +104,9 @@ func (l *loop) observed(u update) {
 		in.Early = true
 		l.step(e, &in)
 	}
-	e.maybeWithEngine = e.state.EngineRestarted && e.state.Engine.State.Alive() && !c.State.Alive()
-	in := core.Input{Kind: core.Observed, Container: c, EngineNow: e.engine.now()}
+	life := e.engine.life()
+	e.maybeWithEngine = e.state.EngineRestarted && e.state.Engine.State.Alive() && !c.State.Alive() && !life.EndedSince(c)
+	in := core.Input{Kind: core.Observed, Container: c, EngineNow: e.engine.now(), Life: life}
 	if !known {
 		in.First, in.Unwatched = l.firstSight(e, u)
 	}

@@ -37,11 +37,12 @@ type fakeHost struct {
 	clock     time.Time
 
 	writes, calls  int
-	killAfterWrite int    // kill the daemon after so many writes; 0: never
-	killBeforeCall int    // kill it before it makes that call
-	killAfterCall  int    // kill it after that call, before the reply
-	needlessStarts int    // starts of a container that ran already
-	notInspectable string // container whose inspection fails in a list
+	killAfterWrite int       // kill the daemon after so many writes; 0: never
+	killBeforeCall int       // kill it before it makes that call
+	killAfterCall  int       // kill it after that call, before the reply
+	needlessStarts int       // starts of a container that ran already
+	notInspectable string    // container whose inspection fails in a list
+	engineBegan    time.Time // runtime.Update.EngineBegan
 }
 
 func newFakeHost(t *testing.T, spec *core.Spec) *fakeHost {
@@ -144,7 +145,7 @@ func (h *fakeHost) deliverList(s *Supervisor, replay runtime.Replay, missed []ru
 		u.Runtime = "docker"
 		_ = s.Deliver(context.Background(), u)
 	}
-	deliver(runtime.Update{Kind: runtime.Connected, Replay: replay})
+	deliver(runtime.Update{Kind: runtime.Connected, Replay: replay, EngineBegan: h.engineBegan})
 	h.engine.mu.Lock()
 	ids := slices.Sorted(maps.Keys(h.engine.containers))
 	h.engine.mu.Unlock()

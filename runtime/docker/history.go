@@ -13,6 +13,7 @@ import (
 	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/events"
 	"github.com/docker/docker/api/types/filters"
+	"github.com/docker/docker/api/types/network"
 
 	"healthd/runtime"
 )
@@ -77,8 +78,8 @@ func (e *Engine) historyEnd(ctx context.Context) (time.Time, error) {
 	return end, err
 }
 
-// EventHistory returns which past events the engine has. LiveRestore is only asked for
-// when the answer depends on it.
+// EventHistory returns which past events the engine has. Began and LiveRestore are only
+// asked for when the answer depends on them.
 func (e *Engine) EventHistory(ctx context.Context, at time.Time) (runtime.EventHistory, error) {
 	end, err := e.historyEnd(ctx)
 	if err != nil {
@@ -95,12 +96,36 @@ func (e *Engine) EventHistory(ctx context.Context, at time.Time) (runtime.EventH
 			from = historyBegin
 			continue
 		}
-		h.Full = n >= fullAtLeast
-		if n > 0 && !h.Full {
+		if h.Full = n >= fullAtLeast; h.Full {
+			if h.Began, err = e.began(ctx); err != nil || !h.Began.After(at) || h.Began.After(end) {
+				h.Began = time.Time{}
+				return h, err
+			}
+		}
+		if n > 0 {
 			h.LiveRestore, err = e.liveRestore(ctx)
 		}
 		return h, err
 	}
+}
+
+// began returns when the engine started, and zero when it does not tell. At each start Docker
+// makes its default network anew, after it has stopped the containers that it found
+// running and before it starts any. With live-restore it keeps the network while
+// containers run.
+func (e *Engine) began(ctx context.Context) (time.Time, error) {
+	c, err := e.client(ctx)
+	if err != nil {
+		return time.Time{}, err
+	}
+	n, err := c.NetworkInspect(ctx, "bridge", network.InspectOptions{})
+	switch {
+	case err == nil:
+		return n.Created, nil
+	case isRefused(err): // or the engine has no such network
+		return time.Time{}, nil
+	}
+	return time.Time{}, fmt.Errorf("cannot ask when the engine started: %w", e.explain(err))
 }
 
 // searchHistory looks for the event of the moment at. n is how many others it has read.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,17 +16,21 @@ import (
 	"healthd/runtime"
 )
 
-// engineWithHistory is an engine with events at the given seconds, whose clock is ahead of
-// healthd's. It answers /info with the status info.
-func engineWithHistory(t *testing.T, seconds []int64, ahead time.Duration, info int) *Engine {
+// engineWithHistory is an engine that started at the second 500, with events at the given
+// seconds, whose clock is ahead of healthd's. It answers all else with the status other.
+func engineWithHistory(t *testing.T, seconds []int64, ahead time.Duration, other int) *Engine {
 	t.Helper()
+	answers := map[string]string{
+		"info":   `{"LiveRestoreEnabled":true}`,
+		"bridge": fmt.Sprintf(`{"Name":"bridge","Created":%q}`, time.Unix(500, 0).Format(time.RFC3339Nano)),
+	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Api-Version", oldestAPI)
 		w.Header().Set("Date", time.Now().Add(ahead).UTC().Format(http.TimeFormat))
-		if strings.HasSuffix(r.URL.Path, "/info") {
+		if body, ok := answers[path.Base(r.URL.Path)]; ok {
 			w.Header().Set("Content-Type", "application/json")
-			w.WriteHeader(info)
-			fmt.Fprint(w, `{"LiveRestoreEnabled":true}`)
+			w.WriteHeader(other)
+			fmt.Fprint(w, body)
 		}
 		if !strings.HasSuffix(r.URL.Path, "/events") {
 			return
@@ -94,6 +99,8 @@ func TestEventHistory(t *testing.T) {
 		{"newer ones", from(1001, 100), 0, 1000, runtime.EventHistory{Oldest: at(1001), LiveRestore: true}},
 		{"full", from(1001, 256), 0, 1000, runtime.EventHistory{Oldest: at(1001), Full: true}},
 		{"full, but some came during the request", from(1001, 220), 0, 1000, runtime.EventHistory{Oldest: at(1001), Full: true}},
+		{"full, and it restarted", from(1001, 256), 0, 400, runtime.EventHistory{Oldest: at(1001), Full: true, Began: at(500), LiveRestore: true}},
+		{"full, and it started in its future: its clock was set back", from(101, 256), -time.Since(at(490)), 100, runtime.EventHistory{Oldest: at(101), Full: true}},
 		{"its clock is ahead", from(1001, 10), time.Hour, 1000, runtime.EventHistory{Oldest: at(1001), LiveRestore: true}},
 		{"its clock is behind", from(1001, 10), -time.Hour, 1000, runtime.EventHistory{Oldest: at(1001), LiveRestore: true}},
 		{"its clock was set back after the event", from(future, 1), 0, future, runtime.EventHistory{HasEvent: true}},
@@ -105,6 +112,9 @@ func TestEventHistory(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			m, err := engineWithHistory(t, tt.events, tt.ahead, http.StatusOK).EventHistory(t.Context(), at(tt.at))
+			if m.Began.Equal(tt.want.Began) {
+				m.Began = tt.want.Began // in whatever zone
+			}
 			if err != nil || m != tt.want {
 				t.Errorf("got %+v, %v; want %+v", m, err, tt.want)
 			}
@@ -112,13 +122,19 @@ func TestEventHistory(t *testing.T) {
 	}
 }
 
-// A proxy that forbids /info leaves the rest of the answer valid; an engine that fails to
-// answer does not.
-func TestEventHistoryWithoutInfo(t *testing.T) {
+// A proxy that forbids /info and /networks leaves the rest of the answer valid; an engine that
+// fails to answer does not.
+func TestEventHistoryAlone(t *testing.T) {
+	full := make([]int64, 256)
+	for i := range full {
+		full[i] = 1001 + int64(i)
+	}
 	for status, ok := range map[int]bool{403: true, 404: true, 500: false} {
-		m, err := engineWithHistory(t, []int64{1001}, 0, status).EventHistory(t.Context(), time.Unix(1000, 0))
-		if m.LiveRestore || (err == nil) != ok {
-			t.Errorf("status %d: %+v, %v", status, m, err)
+		for _, events := range [][]int64{{1001}, full} {
+			m, err := engineWithHistory(t, events, 0, status).EventHistory(t.Context(), time.Unix(400, 0))
+			if m.LiveRestore || !m.Began.IsZero() || (err == nil) != ok {
+				t.Errorf("status %d, %d events: %+v, %v", status, len(events), m, err)
+			}
 		}
 	}
 }

@@ -87,6 +87,18 @@ type NextRun struct {
 type EngineLife struct {
 	Restarted bool // the engine restarted since a daemon last heard all its news, and healthd has not caught up yet
 	Kills     bool // at its start the engine killed all runs that were still there
+
+	// Began is when the engine started, by its own clock, if it has dropped events since
+	// then: what ended a run after that may be lost. Zero: none is lost.
+	Began time.Time
+}
+
+// EndedSince says that a container's run ended in the engine's present life, and that the
+// news of it may be lost. It compares the engine's own times: nothing else tells what came
+// first. If the engine's clock was set back since its start, the run seems to have ended with
+// the engine.
+func (l EngineLife) EndedSince(c *runtime.Container) bool {
+	return !l.Began.IsZero() && !c.State.Alive() && c.FinishedAt.After(l.Began)
 }
 
 const (
@@ -311,7 +323,7 @@ func (e *Ending) isLateOwnSignal(s signal, v *evidence) bool {
 func (e *Ending) carriedOut(n news, v *evidence) meaning {
 	which := v.whichRun(&n)
 	switch {
-	case n.life.Restarted: // the engine has told the signals of every operator's stop, too
+	case n.life.Restarted && !n.sinceBegan(): // the engine has told the signals of every operator's stop, too
 		return meansNothing
 	case which == earlierRun, v.stopping != NoCause:
 		return meansNothing
@@ -356,7 +368,10 @@ func (v *evidence) fromEarlierStop(s signal) bool {
 // sentAtEngineStart says that the engine itself sent a signal. After an engine without
 // live-restore was killed, its next start stops all containers that it finds running,
 // before it answers any request.
-func (n *news) sentAtEngineStart() bool { return n.life.Kills && n.of.Old() }
+func (n *news) sentAtEngineStart() bool { return n.life.Kills && n.of.Old() && !n.sinceBegan() }
+
+// sinceBegan says that news of the engine's present life lacks some of what came before.
+func (n *news) sinceBegan() bool { return !n.life.Began.IsZero() && n.at.After(n.life.Began) }
 
 // Checks are the questions to the engine about the end of a run. The journal does not keep
 // them: the next daemon asks again.

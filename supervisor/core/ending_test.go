@@ -83,6 +83,29 @@ func TestWhoEndedTheRun(t *testing.T) {
 			sim.step("", &Input{Kind: Observed})
 			sim.step("", &Input{Kind: RuntimeBack})
 		}, EndedByItself, true},
+		{"the engine killed it at its start, and dropped the news", []string{"0s runs", "10s engine-lost"}, func(sim *simulation) {
+			sim.endRun(137)
+			sim.returnOfForgetfulEngine(at(sim, 20*time.Second))
+		}, EndedByEngine, true},
+		{"it ended after its engine's start, and the engine dropped the news", []string{"0s runs", "10s engine-lost"}, func(sim *simulation) {
+			sim.endRun(137)
+			sim.returnOfForgetfulEngine(at(sim, 5*time.Second))
+		}, EndedUnseen, false},
+		{"the same, and of its news only the end is left", []string{"0s runs", "10s engine-lost"}, func(sim *simulation) {
+			sim.endRun(137)
+			began := at(sim, 5*time.Second)
+			sim.returnOfForgetfulEngine(began, &Input{Kind: Died, Time: at(sim, 10*time.Second), ExitCode: 137, Life: forgetful(began)})
+		}, EndedUnseen, false},
+		{"the same, and of its news a stop signal is left", []string{"0s runs", "10s engine-lost"}, func(sim *simulation) {
+			sim.endRun(137)
+			began := at(sim, 5*time.Second)
+			sim.returnOfForgetfulEngine(began, &Input{Kind: Signalled, Signal: 15, Time: at(sim, 10*time.Second), Life: forgetful(began)})
+		}, EndedByOperator, false},
+		{"the same, and of its news a stop request is left", []string{"0s runs", "10s engine-lost"}, func(sim *simulation) {
+			sim.endRun(137)
+			began := at(sim, 5*time.Second)
+			sim.returnOfForgetfulEngine(began, &Input{Kind: StopCarriedOut, Time: at(sim, 10*time.Second), Life: forgetful(began)})
+		}, EndedByOperator, false},
 		{"a KILL long after a restart that healthd gave up", []string{"0s runs", "5s signalled 15", "6s stop-fails yes", "6500ms restart-asked", "7s shutdown", "30s daemon-killed", "1h signalled 9", "3601s exits 137"}, nil, EndedByOperator, false},
 		{"the run ended long before its engine", []string{"0s runs", "10s engine-lost"}, func(sim *simulation) {
 			sim.step("", &Input{Kind: EngineRestarted, Early: true})
@@ -109,6 +132,23 @@ func TestWhoEndedTheRun(t *testing.T) {
 			}
 		})
 	}
+}
+
+// forgetful is the life of an engine that began then, killed what still ran, and has dropped
+// some of its events.
+func forgetful(began time.Time) EngineLife {
+	return EngineLife{Restarted: true, Kills: true, Began: began}
+}
+
+// returnOfForgetfulEngine is healthd's first connection to such an engine, which tells some
+// news.
+func (sim *simulation) returnOfForgetfulEngine(began time.Time, told ...*Input) {
+	sim.step("", &Input{Kind: EngineRestarted, Early: true})
+	for _, in := range told {
+		sim.step("", in)
+	}
+	sim.step("", &Input{Kind: Observed, Life: forgetful(began)})
+	sim.step("", &Input{Kind: RuntimeBack})
 }
 
 // news is one event that an engine tells about the end of a run.

@@ -103,7 +103,7 @@ func (t *stepper) clearVerdicts() {
 // survive a stop signal any more. Events of earlier runs may come late and are ignored.
 func (t *stepper) died(in *Input) {
 	n := newsOf(in)
-	if t.EngineRestarted && !n.sentAtEngineStart() {
+	if t.EngineRestarted && !n.sentAtEngineStart() && !(n.sinceBegan() && n.of.Old()) {
 		t.EngineRestarted = false // the restarted engine told the end itself, so its restart did not end the run
 	}
 	if t.evidence().whichRun(&n) != presentRun {

@@ -12,7 +12,7 @@ import (
 type InputKind uint8
 
 const (
-	Observed           InputKind = iota + 1 // an inspection of the container: Container, EngineNow, First, Unwatched
+	Observed           InputKind = iota + 1 // an inspection of the container: Container, EngineNow, First, Unwatched, Life
 	Signalled                               // somebody, perhaps healthd, sent a signal: Signal, Time, Of, Late, Life
 	Died                                    // an event told the end of a run: ExitCode, Time, Of, Late, Life
 	StopCarriedOut                          // the engine finished a stop or restart request, perhaps healthd's: Time, Of, Late, Life

@@ -9,7 +9,10 @@ import (
 
 // observed applies an inspection of the container.
 func (t *stepper) observed(in *Input) {
-	withEngine := t.EngineRestarted && (t.Engine.State.Alive() || t.Action.Restart != NoCause)
+	withEngine, unwatched := t.EngineRestarted && (t.Engine.State.Alive() || t.Action.Restart != NoCause), in.Unwatched
+	if t.EngineRestarted && in.Life.EndedSince(t.c) {
+		withEngine, unwatched = false, true
+	}
 	t.EngineRestarted = false
 	if run := t.c.Run(); run != t.Run.ID && run != (runtime.Run{}) {
 		t.beginRun(run, in.Unwatched)
@@ -28,7 +31,7 @@ func (t *stepper) observed(in *Input) {
 		t.failProbes()
 	}
 	if !t.Engine.State.Alive() && t.Run.ID != (runtime.Run{}) && t.Run.Exit.FinishedAt.IsZero() {
-		t.endRun(in.Unwatched, withEngine)
+		t.endRun(unwatched, withEngine)
 	}
 }
 
