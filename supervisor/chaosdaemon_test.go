@@ -42,6 +42,10 @@ type chaosDisk struct {
 
 // bootDaemon starts a daemon. It is called without the lock.
 func (h *chaosHost) bootDaemon(rebooted bool) {
+	var booted []string
+	if rebooted {
+		booted = []string{"docker"}
+	}
 	h.mu.Lock()
 	h.daemons++
 	d := &chaosDaemon{
@@ -59,7 +63,7 @@ func (h *chaosHost) bootDaemon(rebooted bool) {
 	h.logf("%s starts, with events seen up to %v", d.name(), h.sinceStart(seen))
 	d.sup = New(Config{
 		Resolve: resolverFor(specs), Runtimes: map[string]Restarter{"docker": d}, Prober: d, Journal: d,
-		Guard: h.guard, Store: d, Memories: past, Rebooted: rebooted,
+		Guard: h.guard, Store: d, Memories: past, Rebooted: booted,
 	})
 	if h.roll("slices", d.name(), 2) == 0 {
 		d.sup.sliceSteps = 1 // as on a host with more containers than fit into a slice

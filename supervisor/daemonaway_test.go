@@ -14,7 +14,7 @@ import (
 func TestRecreatedWhileAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newFakeHost(t, plainSpec(core.Always))
-		h.startDaemon(runtime.ReplayUnknown, 0, false)
+		h.startDaemon(runtime.ReplayUnknown, 0)
 		h.engine.run("c1")
 		h.engine.exit("c1", 1)
 		synctest.Wait()
@@ -24,7 +24,7 @@ func TestRecreatedWhileAway(t *testing.T) {
 		h.engine.delete("c1")
 		h.engine.names["c2"] = "n-c1"
 		h.engine.run("c2")
-		h.startDaemon(runtime.ReplayComplete, 0, false)
+		h.startDaemon(runtime.ReplayComplete, 0)
 		if s := h.view("c2").State; !s.Lasting.Held || s.RestartCount() != 1 || !s.Lasting.Backoff.Active {
 			t.Errorf("held %v, %d restarts, back-off %+v", s.Lasting.Held, s.RestartCount(), s.Lasting.Backoff)
 		}
@@ -36,7 +36,7 @@ func TestRecreatedWhileAway(t *testing.T) {
 func TestNotInspectedIsNotRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newFakeHost(t, plainSpec(core.Always))
-		h.startDaemon(runtime.ReplayUnknown, 0, false)
+		h.startDaemon(runtime.ReplayUnknown, 0)
 		h.engine.run("c1")
 		h.engine.run("c2")
 		synctest.Wait()
@@ -44,7 +44,7 @@ func TestNotInspectedIsNotRemoved(t *testing.T) {
 		synctest.Wait()
 		h.kill()
 		h.notInspectable = "c1"
-		h.startDaemon(runtime.ReplayComplete, 0, false)
+		h.startDaemon(runtime.ReplayComplete, 0)
 		h.sleep(time.Minute)
 		h.engine.deliver(h.engine.observation("c1"))
 		h.sleep(time.Minute)
@@ -61,7 +61,7 @@ func TestStartCallOfAKilledDaemon(t *testing.T) {
 	for _, lost := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			h := newFakeHost(t, plainSpec(core.Always))
-			h.startDaemon(runtime.ReplayUnknown, 0, false)
+			h.startDaemon(runtime.ReplayUnknown, 0)
 			h.engine.run("c1")
 			synctest.Wait()
 			if lost {
@@ -71,7 +71,7 @@ func TestStartCallOfAKilledDaemon(t *testing.T) {
 			}
 			h.engine.exit("c1", 1)
 			h.sleep(time.Second)
-			h.startDaemon(runtime.ReplayComplete, 0, false)
+			h.startDaemon(runtime.ReplayComplete, 0)
 			h.sleep(time.Minute)
 			if n := h.view("c1").State.RestartCount(); n != 1 || !h.running("c1") || h.needlessStarts != 0 {
 				t.Errorf("the call was lost: %v; %d restarts, runs %v, %d starts of what ran", lost, n, h.running("c1"), h.needlessStarts)
@@ -86,7 +86,7 @@ func TestStartCallOfAKilledDaemon(t *testing.T) {
 func TestEndedWithEngineInspectedLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newFakeHost(t, plainSpec(core.OnFailure))
-		h.startDaemon(runtime.ReplayUnknown, 0, false)
+		h.startDaemon(runtime.ReplayUnknown, 0)
 		h.engine.run("c1")
 		h.engine.run("c2")
 		h.sleep(time.Minute)
@@ -105,12 +105,32 @@ func TestEndedWithEngineInspectedLate(t *testing.T) {
 	})
 }
 
+// healthd's host was booted. That says something of the engine there, and nothing of others.
+func TestRebootOfOneHost(t *testing.T) {
+	for _, rebooted := range []string{"docker", "another"} {
+		synctest.Test(t, func(t *testing.T) {
+			h := newFakeHost(t, plainSpec(core.Always))
+			h.startDaemon(runtime.ReplayUnknown, 0)
+			h.engine.run("c1")
+			h.sleep(time.Minute)
+			h.shutDown()
+			h.operatorStop("c1")
+			h.startDaemon(runtime.ReplayUnknown, 0, rebooted)
+			h.sleep(time.Minute)
+			if want := rebooted == "docker"; h.running("c1") != want {
+				t.Errorf("the host of %s was booted: c1 runs: %v", rebooted, !want)
+			}
+			h.shutDown()
+		})
+	}
+}
+
 // An engine that has started many containers has dropped the news of its first ones. What ended
 // with it is started again; what ended later may have been stopped by somebody.
 func TestEngineThatDroppedItsNews(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newFakeHost(t, plainSpec(core.Always))
-		h.startDaemon(runtime.ReplayUnknown, 0, false)
+		h.startDaemon(runtime.ReplayUnknown, 0)
 		for _, id := range []string{"c1", "c2", "c3"} {
 			h.engine.run(id)
 		}
@@ -123,7 +143,7 @@ func TestEngineThatDroppedItsNews(t *testing.T) {
 		h.engine.run("c3")
 		time.Sleep(time.Hour)
 		h.operatorStop("c3")
-		h.startDaemon(runtime.ReplayRestart, 0, false)
+		h.startDaemon(runtime.ReplayRestart, 0)
 		h.sleep(time.Minute)
 		if !h.running("c1") || !h.running("c2") || h.running("c3") {
 			t.Errorf("c1 runs: %v, c2 %v, c3 %v", h.running("c1"), h.running("c2"), h.running("c3"))
@@ -134,10 +154,10 @@ func TestEngineThatDroppedItsNews(t *testing.T) {
 
 // Somebody stops a container while healthd is away. Hours later the engine ends, too.
 func TestStoppedLongBeforeEngineEnded(t *testing.T) {
-	for _, rebooted := range []bool{true, false} {
+	for _, rebooted := range []string{"docker", ""} {
 		synctest.Test(t, func(t *testing.T) {
 			h := newFakeHost(t, plainSpec(core.Always))
-			h.startDaemon(runtime.ReplayUnknown, 0, false)
+			h.startDaemon(runtime.ReplayUnknown, 0)
 			for _, id := range []string{"c1", "c2", "c3"} {
 				h.engine.run(id)
 			}
@@ -152,7 +172,7 @@ func TestStoppedLongBeforeEngineEnded(t *testing.T) {
 			h.startDaemon(runtime.ReplayRestart, 0, rebooted)
 			h.sleep(time.Minute)
 			if h.running("c1") || !h.running("c2") || !h.running("c3") {
-				t.Errorf("rebooted %v: c1 runs: %v, c2 %v, c3 %v", rebooted, h.running("c1"), h.running("c2"), h.running("c3"))
+				t.Errorf("rebooted %q: c1 runs: %v, c2 %v, c3 %v", rebooted, h.running("c1"), h.running("c2"), h.running("c3"))
 			}
 			h.shutDown()
 		})

@@ -86,7 +86,7 @@ func (l *loop) connected(u update) {
 	if !engine.view.Synced {
 		life.lostAt = l.watchedUntil
 	}
-	if !engine.view.Synced && l.config.Rebooted {
+	if !engine.view.Synced && slices.Contains(l.config.Rebooted, u.Runtime) {
 		life.replay = runtime.ReplayRestart
 	}
 	if engine.known && life.replay == runtime.ReplayComplete {

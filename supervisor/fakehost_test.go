@@ -106,7 +106,7 @@ func (h *fakeHost) shutDown() {
 
 // startDaemon starts a daemon. replay says how many of the missed events the engine
 // sends; repeated, how many events that the last daemon has seen it sends again.
-func (h *fakeHost) startDaemon(replay runtime.Replay, repeated int, rebooted bool) {
+func (h *fakeHost) startDaemon(replay runtime.Replay, repeated int, rebooted ...string) {
 	h.t.Helper()
 	h.mu.Lock()
 	var past []core.Memory

@@ -298,7 +298,7 @@ func TestGroupLimitOutlivesTheDaemon(t *testing.T) {
 		spec := slowReadySpec(core.Group{Name: "web"})
 		spec.Publish.Drain = 20 * time.Second
 		h := newFakeHost(t, spec)
-		h.startDaemon(runtime.ReplayUnknown, 0, false)
+		h.startDaemon(runtime.ReplayUnknown, 0)
 		h.engine.run("a")
 		h.engine.run("b")
 		h.sleep(6500 * time.Millisecond)
@@ -306,7 +306,7 @@ func TestGroupLimitOutlivesTheDaemon(t *testing.T) {
 		h.sleep(time.Second)
 		h.kill()
 		h.probes.setResult("b:2", refused)
-		h.startDaemon(runtime.ReplayComplete, 0, false)
+		h.startDaemon(runtime.ReplayComplete, 0)
 		h.sleep(2 * time.Second)
 		if w := h.view("b").Waiting(); w == nil || w.Reason != core.WaitGroupLimit || !h.view("a").State.Draining() {
 			t.Errorf("b waits for %+v", w)

@@ -27,7 +27,7 @@ func TestOutageOutlivesTheDaemon(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				h := newFakeHost(t, slowReadySpec(core.Group{Name: "web"}))
-				h.startDaemon(runtime.ReplayUnknown, 0, false)
+				h.startDaemon(runtime.ReplayUnknown, 0)
 				h.engine.run("a")
 				h.engine.run("b")
 				h.sleep(6500 * time.Millisecond)
@@ -47,7 +47,7 @@ func TestOutageOutlivesTheDaemon(t *testing.T) {
 				synctest.Wait()
 				h.kill()
 				h.probes.setResult("b:2", refused)
-				h.startDaemon(runtime.ReplayComplete, 0, false)
+				h.startDaemon(runtime.ReplayComplete, 0)
 				h.sleep(1500 * time.Millisecond)
 				w := h.view("b").Waiting()
 				if waits := w != nil && w.Reason == core.WaitGroupLimit; waits != tt.waits {
@@ -71,7 +71,7 @@ func TestRestartBudgetOutlivesTheDaemon(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				h := newFakeHost(t, slowReadySpec(core.Group{}))
 				h.guard = core.Guard{MaxRestarts: 3, Window: time.Minute}
-				h.startDaemon(runtime.ReplayUnknown, 0, false)
+				h.startDaemon(runtime.ReplayUnknown, 0)
 				for _, id := range []string{"a", "b", "c"} {
 					h.engine.run(id)
 				}
@@ -86,14 +86,14 @@ func TestRestartBudgetOutlivesTheDaemon(t *testing.T) {
 					t.Fatalf("a has %d restarts", n)
 				}
 				h.kill()
-				h.startDaemon(runtime.ReplayComplete, 0, false)
+				h.startDaemon(runtime.ReplayComplete, 0)
 				h.sleep(time.Second)
 				h.replace("a", then)
 				h.probes.setResult("b:2", refused)
 				h.sleep(1500 * time.Millisecond)
 				h.kill()
 				h.probes.setResult("c:2", refused)
-				h.startDaemon(runtime.ReplayComplete, 0, false)
+				h.startDaemon(runtime.ReplayComplete, 0)
 				h.sleep(2 * time.Second)
 				w := h.view("c").Waiting()
 				if w == nil || w.Reason != core.WaitRestartBudget || w.Until.Sub(began) > time.Minute+time.Second {

@@ -152,7 +152,7 @@ func TestOperatorStopsAHeldContainer(t *testing.T) {
 func TestHoldBelongsToTheIdentity(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newFakeHost(t, plainSpec(core.Always))
-		h.startDaemon(runtime.ReplayUnknown, 0, false)
+		h.startDaemon(runtime.ReplayUnknown, 0)
 		h.engine.run("c1")
 		synctest.Wait()
 		until := time.Now().Add(time.Hour)
@@ -167,7 +167,7 @@ func TestHoldBelongsToTheIdentity(t *testing.T) {
 		h.engine.run("c1") // not by healthd
 		held("a new run", "c1")
 		h.kill()
-		h.startDaemon(runtime.ReplayComplete, 0, false)
+		h.startDaemon(runtime.ReplayComplete, 0)
 		held("a new daemon", "c1")
 		h.engine.mu.Lock()
 		delete(h.engine.containers, "c1")
@@ -182,7 +182,7 @@ func TestHoldBelongsToTheIdentity(t *testing.T) {
 		if took := time.Since(began); took != 0 {
 			t.Errorf("the daemon took %v to end", took)
 		}
-		h.startDaemon(runtime.ReplayComplete, 0, false)
+		h.startDaemon(runtime.ReplayComplete, 0)
 		held("a shutdown", "c2")
 		h.sleep(2 * time.Hour)
 		if !h.running("c2") || h.view("c2").State.Lasting.Held {

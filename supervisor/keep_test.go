@@ -138,14 +138,14 @@ func TestSetSeenAfterEachUpdate(t *testing.T) {
 func TestDaemonRestoresWhatWasStored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newFakeHost(t, restartSpec())
-		h.startDaemon(runtime.ReplayUnknown, 0, false)
+		h.startDaemon(runtime.ReplayUnknown, 0)
 		h.engine.run("c1")
 		h.sleep(time.Second)
 		_ = h.daemon.Hold(t.Context(), "c1", time.Now().Add(time.Hour))
 		synctest.Wait()
 		before := h.view("c1").State
 		h.kill()
-		h.startDaemon(runtime.ReplayComplete, 0, false)
+		h.startDaemon(runtime.ReplayComplete, 0)
 		after := h.view("c1").State
 		if !after.Conditions.Ready.Status || !after.Conditions.Started.Status || !after.Lasting.Held || !after.Conditions.Ready.Since.Equal(before.Conditions.Ready.Since) || after.Run.ID != before.Run.ID || !after.Run.BeganAt.Equal(before.Run.BeganAt) {
 			t.Errorf("before %+v\nafter %+v", before, after)
@@ -161,7 +161,7 @@ func TestDaemonRestoresWhatWasStored(t *testing.T) {
 func TestRemovedWhileAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newFakeHost(t, plainSpec(core.Always))
-		h.startDaemon(runtime.ReplayUnknown, 0, false)
+		h.startDaemon(runtime.ReplayUnknown, 0)
 		h.engine.run("c1")
 		synctest.Wait()
 		h.engine.exit("c1", 1)
@@ -170,9 +170,9 @@ func TestRemovedWhileAway(t *testing.T) {
 		h.engine.mu.Lock()
 		delete(h.engine.containers, "c1")
 		h.engine.mu.Unlock()
-		h.startDaemon(runtime.ReplayComplete, 0, false)
+		h.startDaemon(runtime.ReplayComplete, 0)
 		h.kill()
-		h.startDaemon(runtime.ReplayComplete, 0, false)
+		h.startDaemon(runtime.ReplayComplete, 0)
 		h.engine.names["c2"] = "n-c1"
 		h.engine.run("c2")
 		if s := h.view("c2").State; s.RestartCount() != 1 || !s.Lasting.Backoff.Active {

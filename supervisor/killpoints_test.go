@@ -77,7 +77,7 @@ func restartWithKill(t *testing.T, cause func(*fakeHost), at killPoint) (writes,
 	h.killAfterWrite, h.killBeforeCall, h.killAfterCall = at.afterWrite, at.beforeCall, at.afterCall
 	h.probes.setResult("c1:2", prober.Result{Outcome: prober.Success})
 	h.engine.onStop = func() { h.probes.setResult("c1:2", prober.Result{Outcome: prober.Success}) } // the new run is healthy
-	h.startDaemon(runtime.ReplayUnknown, 0, false)
+	h.startDaemon(runtime.ReplayUnknown, 0)
 	h.engine.run("c1")
 	h.sleep(2500 * time.Millisecond)
 	if daemon, _ := h.current(); daemon != nil || at.replay != runtime.ReplayUnknown { // without a daemon and with ReplayUnknown nothing would tell of the cause
@@ -115,7 +115,7 @@ func (h *fakeHost) startNextDaemon(at killPoint) {
 	if at.replay == runtime.ReplayRestart {
 		h.killEngine()
 	}
-	h.startDaemon(at.replay, at.repeated, false)
+	h.startDaemon(at.replay, at.repeated)
 	var down time.Duration
 	for range 100 {
 		synctest.Wait()

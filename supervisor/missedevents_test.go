@@ -279,7 +279,7 @@ func TestDiedConcernsItsOwnRun(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				h := newFakeHost(t, plainSpec(core.Always))
 				defer h.shutDown()
-				h.startDaemon(runtime.ReplayUnknown, 0, false)
+				h.startDaemon(runtime.ReplayUnknown, 0)
 				h.engine.run("c1")
 				synctest.Wait()
 				h.sleep(time.Minute)
@@ -292,7 +292,7 @@ func TestDiedConcernsItsOwnRun(t *testing.T) {
 					time.Sleep(time.Minute)
 					h.engine.endRun("c1", 143)
 				}
-				h.startDaemon(runtime.ReplayUnknown, 0, false)
+				h.startDaemon(runtime.ReplayUnknown, 0)
 				h.sleep(time.Hour)
 				if h.running("c1") == again {
 					t.Errorf("it runs: %v", h.running("c1"))

@@ -37,7 +37,7 @@ func TestOperatorStopOutlivesDaemons(t *testing.T) {
 			t.Run(when+", "+name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					h := newFakeHost(t, plainSpec(core.Always))
-					h.startDaemon(runtime.ReplayUnknown, 0, false)
+					h.startDaemon(runtime.ReplayUnknown, 0)
 					h.engine.run("c1")
 					h.engine.run("c2") // so that this is no end of the engine
 					synctest.Wait()
@@ -67,7 +67,7 @@ func TestOperatorStopOutlivesDaemons(t *testing.T) {
 					if replay == runtime.ReplayRestart {
 						h.killEngine()
 					}
-					h.startDaemon(replay, 0, false)
+					h.startDaemon(replay, 0)
 					if when == after {
 						h.sleep(10 * time.Second)
 						h.operatorStop("c1")
@@ -94,7 +94,7 @@ func TestUnexplainedStopIsLeftAlone(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				h := newFakeHost(t, plainSpec(core.Always))
 				if known {
-					h.startDaemon(runtime.ReplayUnknown, 0, false)
+					h.startDaemon(runtime.ReplayUnknown, 0)
 					h.engine.run("c1")
 					synctest.Wait()
 					h.kill()
@@ -102,7 +102,7 @@ func TestUnexplainedStopIsLeftAlone(t *testing.T) {
 					h.engine.run("c1")
 				}
 				h.engine.exit("c1", 1)
-				h.startDaemon(runtime.ReplayUnknown, 0, false)
+				h.startDaemon(runtime.ReplayUnknown, 0)
 				h.sleep(time.Hour)
 				if h.running("c1") || h.eventCount("c1", core.EventExited) != 1 {
 					t.Errorf("runs: %v, events %v", h.running("c1"), h.journal.reasons("n-c1"))
@@ -155,7 +155,7 @@ func TestEngineRestart(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				h := newFakeHost(t, plainSpec(tt.policy))
 				h.engine.policy = tt.engine
-				h.startDaemon(runtime.ReplayUnknown, 0, false)
+				h.startDaemon(runtime.ReplayUnknown, 0)
 				h.engine.run("c1")
 				h.engine.run("c2")
 				synctest.Wait()
@@ -205,7 +205,7 @@ func TestOperatorStopOrEngineShutdown(t *testing.T) {
 			t.Run(fmt.Sprintf("by the engine: %v, %v before its end", engines, pause), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					h := newFakeHost(t, plainSpec(core.Always))
-					h.startDaemon(runtime.ReplayUnknown, 0, false)
+					h.startDaemon(runtime.ReplayUnknown, 0)
 					h.engine.run("c1")
 					h.engine.run("c2")
 					h.sleep(time.Minute)
@@ -233,7 +233,7 @@ func TestOperatorStopOrEngineShutdown(t *testing.T) {
 func TestSignalBeforeALongDisconnect(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newFakeHost(t, plainSpec(core.Always))
-		h.startDaemon(runtime.ReplayUnknown, 0, false)
+		h.startDaemon(runtime.ReplayUnknown, 0)
 		h.engine.run("c1")
 		h.engine.run("c2")
 		h.signal("c1", 15)
@@ -253,7 +253,7 @@ func TestSignalBeforeALongDisconnect(t *testing.T) {
 func TestEngineRestartWithLiveRestore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newFakeHost(t, webSpec())
-		h.startDaemon(runtime.ReplayUnknown, 0, false)
+		h.startDaemon(runtime.ReplayUnknown, 0)
 		h.engine.run("c1")
 		synctest.Wait()
 		before := h.view("c1").State
@@ -273,7 +273,7 @@ func TestReboot(t *testing.T) {
 			t.Run(fmt.Sprintf("shutdown: %v, replay %s", graceful, name), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					h := newFakeHost(t, plainSpec(core.Always))
-					h.startDaemon(runtime.ReplayUnknown, 0, false)
+					h.startDaemon(runtime.ReplayUnknown, 0)
 					for _, id := range []string{"alive", "stopped", "done", "backing-off"} {
 						h.engine.run(id)
 					}
@@ -302,7 +302,7 @@ func TestReboot(t *testing.T) {
 					h.killEngine()
 					time.Sleep(time.Minute)
 					h.engine.refuseConnections(false)
-					h.startDaemon(replay, 0, true)
+					h.startDaemon(replay, 0, "docker")
 					h.sleep(time.Second)
 					want := []string{"alive", "backing-off"}
 					var got []string

@@ -40,7 +40,7 @@ type Config struct {
 	Guard     core.Guard    // zero: no restart budget
 	Store     Store         // nil: nothing outlives the daemon
 	Memories  []core.Memory // what an earlier daemon stored
-	Rebooted  bool          // the host was booted after that
+	Rebooted  []string      // the runtimes whose host was booted after that
 	Publisher Publisher     // nil: there is no load balancer to tell
 }
 

@@ -65,7 +65,7 @@ func run(ctx context.Context, c *configs.Config, r reloads, log *zap.Logger) err
 	if err != nil {
 		return err
 	}
-	d := newDaemon(c, r, log, ls, j, engines, h, wasRebooted(j.Boot(), boot))
+	d := newDaemon(c, r, log, ls, j, engines, h, rebooted(engines, j.Boot(), boot))
 	b := thisBuild()
 	log.Info("healthd runs", zap.String("version", b.version), zap.String("commit", b.commit),
 		zap.Strings("specs", c.SpecNames()), zap.String("http", address(ls.http)),
@@ -76,7 +76,7 @@ func run(ctx context.Context, c *configs.Config, r reloads, log *zap.Logger) err
 	return err
 }
 
-func newDaemon(c *configs.Config, r reloads, log *zap.Logger, ls *listeners, j *journal.Journal, engines []*engine, h *haproxy.HAProxy, rebooted bool) *daemon {
+func newDaemon(c *configs.Config, r reloads, log *zap.Logger, ls *listeners, j *journal.Journal, engines []*engine, h *haproxy.HAProxy, rebooted []string) *daemon {
 	restarters := map[string]supervisor.Restarter{}
 	askers := map[string]prober.Engine{}
 	for _, e := range engines {

@@ -20,6 +20,8 @@ type engineClient interface {
 	supervisor.Restarter
 	prober.Engine
 	io.Closer
+
+	OnHost() bool // it runs on healthd's host
 }
 
 // engine is one configured runtime.
@@ -55,6 +57,21 @@ func openEngine(r configs.Runtime, log *zap.Logger) (engineClient, error) {
 		return docker.New(docker.Config{Name: r.Name, Endpoint: r.Endpoint, Log: log.With(zap.String("runtime", r.Name))})
 	}
 	return nil, fmt.Errorf("unknown runtime type %q", r.Type)
+}
+
+// rebooted returns the names of the engines that have ended with the host since an earlier
+// daemon: those of other hosts have not.
+func rebooted(engines []*engine, before, now string) []string {
+	if !wasRebooted(before, now) {
+		return nil
+	}
+	var names []string
+	for _, e := range engines {
+		if e.client.OnHost() {
+			names = append(names, e.name)
+		}
+	}
+	return names
 }
 
 func closeEngines(engines []*engine) {

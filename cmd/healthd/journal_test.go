@@ -4,10 +4,14 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 
+	"go.uber.org/zap"
+
+	"healthd/configs"
 	"healthd/runtime/docker/dockertest"
 	"healthd/supervisor/journal"
 )
@@ -91,5 +95,19 @@ func TestRebooted(t *testing.T) {
 	}
 	if wasRebooted("another", "") {
 		t.Error("nobody knows of this boot")
+	}
+	engines, err := openEngines([]configs.Runtime{
+		{Name: "socket", Type: "docker", Endpoint: "unix:///run/docker.sock"},
+		{Name: "proxy", Type: "docker", Endpoint: "tcp://127.0.0.1:2375"},
+		{Name: "proxy-by-name", Type: "docker", Endpoint: "http://localhost:2375"},
+		{Name: "remote", Type: "docker", Endpoint: "tcp://192.0.2.1:2375"},
+		{Name: "remote-by-name", Type: "docker", Endpoint: "tcp://docker.example:2375"},
+	}, zap.NewNop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeEngines(engines)
+	if got := rebooted(engines, "another", now); !slices.Equal(got, []string{"socket", "proxy", "proxy-by-name"}) {
+		t.Errorf("the engines of %v have ended with the host", got)
 	}
 }

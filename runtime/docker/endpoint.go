@@ -3,6 +3,8 @@ package docker
 import (
 	"errors"
 	"fmt"
+	"net"
+	"net/url"
 	"os"
 	"os/user"
 	"path/filepath"
@@ -30,6 +32,20 @@ func (e *Engine) endpoint() string {
 func (e *Engine) scheme() string {
 	scheme, _, _ := strings.Cut(e.endpoint(), "://")
 	return scheme
+}
+
+// OnHost says that the engine runs on healthd's host, as far as its endpoint tells: a Unix
+// socket, or an address of the host itself.
+func (e *Engine) OnHost() bool {
+	if e.scheme() == "unix" {
+		return true
+	}
+	u, err := url.Parse(e.endpoint())
+	if err != nil {
+		return false
+	}
+	ip := net.ParseIP(u.Hostname())
+	return u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // hostOptions says where the engine is. Only WithHost makes the transport dial it.
