@@ -205,17 +205,11 @@ func (f *fakeEngine) KillEvents(_ context.Context, run Run) ([]Event, error) {
 		return nil, f.historyErr
 	}
 	f.killEventsCalls++
-	var kills []Event
+	kills := FindKillsOf(run, len(f.history))
 	for _, ev := range f.history {
-		switch {
-		case ev.ID != run.ID:
-		case ev.Action == ActionStart: // no test asks for an older run
-			kills = nil
-		case ev.Action == ActionKill:
-			kills = append(kills, ev)
-		}
+		kills.Add(ev)
 	}
-	return kills, nil
+	return kills.Kills(), nil
 }
 
 func (f *fakeEngine) EventHistory(ctx context.Context, at time.Time) (EventHistory, error) {

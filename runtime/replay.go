@@ -72,7 +72,7 @@ func (s *session) announce(since time.Time) error {
 	isEvent := !s.v.newest.at.IsZero()
 	s.v.skipUntil = s.startedAt.Add(historyMax)
 	if !s.v.connectedBefore && !isEvent {
-		s.v.skipBefore = since
+		s.v.skipBefore = since.Add(-clockTolerance) // its clock may be a little behind
 		return s.send.one(u)
 	}
 	h, err := s.eventHistory(since)

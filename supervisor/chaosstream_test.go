@@ -164,26 +164,11 @@ func (d *chaosDaemon) KillEvents(ctx context.Context, run runtime.Run) ([]runtim
 		}
 		return nil, err
 	}
-	var oldest, kills []runtime.Event
-	starts, own := 0, false
+	kills := runtime.FindKillsOf(run, chaosHistory)
 	for _, ev := range d.host.engine.history {
-		switch {
-		case ev.ID != run.ID:
-		case ev.Action == runtime.ActionStart && own:
-			return kills, nil
-		case ev.Action == runtime.ActionStart:
-			starts++
-			own = run.IsStart(ev.Time)
-		case ev.Action == runtime.ActionKill && own:
-			kills = append(kills, ev)
-		case ev.Action == runtime.ActionKill && starts == 0:
-			oldest = append(oldest, ev)
-		}
+		kills.Add(ev)
 	}
-	if own {
-		return kills, nil
-	}
-	return oldest, nil
+	return kills.Kills(), nil
 }
 
 // Clock implements runtime.Source.

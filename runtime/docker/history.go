@@ -171,40 +171,24 @@ func (e *Engine) liveRestore(ctx context.Context) (bool, error) {
 }
 
 // KillEvents returns the kill events of one run that the engine still has, at most
-// killEventsMax. They are those between its start event and the next one: the engine's clock
-// may have been set back meanwhile.
+// killEventsMax.
 func (e *Engine) KillEvents(ctx context.Context, run runtime.Run) ([]runtime.Event, error) {
 	end, err := e.historyEnd(ctx)
 	if err != nil {
 		return nil, err
 	}
 	filter := filters.NewArgs(filters.Arg("container", run.ID), filters.Arg("event", string(runtime.ActionKill)), filters.Arg("event", string(runtime.ActionStart)))
-	var oldest, found []runtime.Event // of the oldest run that the history has, and of run
-	var starts int
-	var own bool
+	kills := runtime.FindKillsOf(run, killEventsMax)
 	err = e.pastEvents(ctx, historyBegin, end, false, &filter, func(m events.Message) bool {
-		ev, ok := translate(m)
-		switch {
-		case !ok || ev.ID != run.ID:
-		case ev.Action == runtime.ActionStart && own:
-			return false
-		case ev.Action == runtime.ActionStart:
-			starts++
-			own = run.IsStart(ev.Time)
-		case ev.Action == runtime.ActionKill && own:
-			found = append(found, ev)
-		case ev.Action == runtime.ActionKill && starts == 0:
-			oldest = append(oldest, ev)
+		if ev, ok := translate(m); ok {
+			kills.Add(ev)
 		}
-		return len(found)+len(oldest) < killEventsMax
+		return true
 	})
 	if err != nil {
 		return nil, fmt.Errorf("cannot ask for past signals: %w", err)
 	}
-	if own {
-		return found, nil
-	}
-	return oldest, nil // its start is older than the history
+	return kills.Kills(), nil
 }
 
 // errSilence ends an answer that the engine keeps open.
