@@ -144,3 +144,61 @@ func TestWatchLostCausesOfFirstObservation(t *testing.T) {
 		})
 	}
 }
+
+// The daemon before ended without any event of an end that came before the newest event that
+// it saw. It kept that the container ran.
+func TestWatchLostEndOfKnownRun(t *testing.T) {
+	for _, tt := range []struct {
+		alive bool
+		asks  int
+		want  string
+	}{
+		{true, 1, "observed a exited after killed a 15"},
+		{false, 0, "observed a exited"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFakeEngine()
+			f.start("a")
+			run := f.containers["a"].Run()
+			time.Sleep(time.Second)
+			f.kill("a", 15)
+			time.Sleep(time.Second)
+			f.start("b") // the newest event that was seen
+			seen := f.history[len(f.history)-1].Time
+			known := func(id string) (Run, bool) {
+				if id != "a" {
+					return Run{}, false
+				}
+				return run, tt.alive
+			}
+			got := record(t, &Watcher{Name: "fake", Source: f, Since: seen, KnownRun: known}, func(*fakeEngine) { time.Sleep(time.Second) })
+			compare(t, got, `
+				0s connected complete
+				0s `+tt.want+`
+				0s observed b running 10.0.0.1
+				0s synced start`)
+			if f.killEventsCalls != tt.asks {
+				t.Errorf("alive %v: asked %d times, want %d", tt.alive, f.killEventsCalls, tt.asks)
+			}
+		})
+	}
+}
+
+// A list of a restarted engine shows a run that ended before. The start of the next one is lost,
+// so its signal comes from the history alone: the engine did not send it at its start.
+func TestKillAfterAListOfARestartedEngine(t *testing.T) {
+	at := func(s int64) time.Time { return time.Unix(s, 0) }
+	v := newView(nil)
+	v.streamFrom = at(1)
+	v.applyList([]Summary{{ID: "a", State: Exited}}, at(1))
+	v.applyInspection(v.nextToInspect(), &Container{ID: "a", State: Exited, StartedAt: at(0), FinishedAt: at(1)}, nil, at(1))
+	v.disconnected()
+	v.engineRestarted(true)
+	v.applyList([]Summary{{ID: "a", State: Exited}}, at(10))
+	v.out = nil
+	next := &Container{ID: "a", State: Exited, StartedAt: at(20), FinishedAt: at(30)}
+	v.applyKills(v.entries["a"], next, []Event{{ID: "a", Action: ActionKill, Signal: 15, Time: at(30)}})
+	if len(v.out) != 1 || !v.out[0].Of.Newer || v.out[0].Of.Old() {
+		t.Errorf("sent %+v", v.out)
+	}
+}

@@ -18,7 +18,7 @@ const (
 // puts the updates to send into out, and the containers to inspect into inspectQueue.
 type view struct {
 	wanted   func(string, map[string]string) bool
-	knownRun func(id string) Run // Watcher.KnownRun
+	knownRun func(id string) (run Run, alive bool) // Watcher.KnownRun
 
 	entries         map[string]*entry
 	unwanted        map[string]struct{}            // IDs that wanted refused

@@ -17,8 +17,8 @@ const (
 
 // endUnexplained says that c shows a new end, and no event said that a stop began. A KILL
 // alone does not explain it: it may be how the engine finished a stop. Of a container seen
-// for the first time this is so only if an event told its end; else the supervisor may know
-// it from its journal.
+// for the first time this is so only if an event told its end, or the Watcher before knew it
+// running; else the supervisor may know it from its journal.
 func (v *view) endUnexplained(e *entry, c *Container) bool {
 	switch {
 	case c.State.Alive():
@@ -28,7 +28,7 @@ func (v *view) endUnexplained(e *entry, c *Container) bool {
 		told := func(kind UpdateKind, signal int) bool {
 			return slices.ContainsFunc(own, func(u Update) bool { return u.Kind == kind && u.Signal == signal })
 		}
-		return told(Died, 0) && !told(Killed, c.StopSignalNumber())
+		return (told(Died, 0) || v.knewAlive(e.id)) && !told(Killed, c.StopSignalNumber())
 	case e.toldOf(c).stop:
 		return false
 	}

@@ -40,6 +40,8 @@ func (v *view) applyList(all []Summary, now time.Time) {
 		}
 		if e.known == nil || e.outdated || !s.Matches(e.known) || !e.known.networkMatches(present) {
 			v.requestInspection(e)
+		} else {
+			e.shownInLife = true
 		}
 		if e.inspect != inspectIdle || e.unexplainedEnd != nil {
 			v.listPending[e] = struct{}{}

@@ -125,7 +125,20 @@ func (e *entry) noteLostStart() {
 
 // knew says that the Watcher before observed c's run: its start event came then.
 func (v *view) knew(c *Container) bool {
-	return v.knownRun != nil && v.knownRun(c.ID) == c.Run() && c.Run() != Run{}
+	if v.knownRun == nil {
+		return false
+	}
+	run, _ := v.knownRun(c.ID)
+	return run == c.Run() && run != Run{}
+}
+
+// knewAlive says that the Watcher before observed a container last while it ran.
+func (v *view) knewAlive(id string) bool {
+	if v.knownRun == nil {
+		return false
+	}
+	_, alive := v.knownRun(id)
+	return alive
 }
 
 // splitCauses divides the events that came before the first Observed of a container into

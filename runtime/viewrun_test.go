@@ -63,7 +63,7 @@ func TestStartDuringInspection(t *testing.T) {
 // First sight: the start of B is read while the inspection still shows A.
 func TestStartDuringFirstInspection(t *testing.T) {
 	v := newView(nil)
-	v.knownRun = func(string) Run { return Run{ID: "a", Started: atMS(-100000).UnixNano()} }
+	v.knownRun = func(string) (Run, bool) { return Run{ID: "a", Started: atMS(-100000).UnixNano()}, true }
 	v.applyList([]Summary{{ID: "a", State: Exited}}, atMS(0))
 	v.streamFrom = atMS(-1000)
 	e := v.nextToInspect()

@@ -69,9 +69,9 @@ type Watcher struct {
 	// history goes. Zero means now.
 	Since time.Time
 	// KnownRun returns the run that a container was last observed with before Since, and
-	// the zero Run for others: events from then on are of that run or a newer one. It may be
-	// nil. Run's goroutine and others of it call it.
-	KnownRun func(id string) Run
+	// whether it went on; the zero Run for others. Events from then on are of that run or a
+	// newer one. It may be nil. Run's goroutine and others of it call it.
+	KnownRun func(id string) (run Run, alive bool)
 	// Relist is the time between two full lists; zero means DefaultRelist.
 	Relist time.Duration
 	// Wanted says which containers to report; nil means all. Its answer for a

@@ -75,7 +75,7 @@ func (h *chaosHost) bootDaemon(rebooted bool) {
 	watching, stopWatching := context.WithCancel(context.Background())
 	watcher := runtime.Watcher{
 		Name: "docker", Source: d, Since: seen, Relist: chaosRelist, Refresh: d.refresh,
-		KnownRun: func(id string) runtime.Run { return d.loaded[id].Run.ID },
+		KnownRun: func(id string) (runtime.Run, bool) { return d.loaded[id].Run.ID, d.loaded[id].Engine.State.Alive() },
 		Wanted: func(name string, _ map[string]string) bool {
 			h.mu.Lock()
 			defer h.mu.Unlock()

@@ -40,15 +40,20 @@ func (d *daemon) acknowledgeBoot(ctx context.Context) {
 	}
 }
 
-// knownRuns returns which runs of a runtime's containers the last daemon knew.
-func knownRuns(j *journal.Journal, name string) func(id string) runtime.Run {
-	known := make(map[string]runtime.Run)
+// knownRuns returns which runs of a runtime's containers the last daemon knew, and which of
+// them went on.
+func knownRuns(j *journal.Journal, name string) func(id string) (runtime.Run, bool) {
+	type knownRun struct {
+		run   runtime.Run
+		alive bool
+	}
+	known := make(map[string]knownRun)
 	for _, m := range j.Memories() {
 		if m.Runtime == name {
-			known[m.ID] = m.Run.ID
+			known[m.ID] = knownRun{m.Run.ID, m.Engine.State.Alive()}
 		}
 	}
-	return func(id string) runtime.Run { return known[id] }
+	return func(id string) (runtime.Run, bool) { return known[id].run, known[id].alive }
 }
 
 // bootID returns the kernel's ID of the host's present boot; empty when it is unknown.

@@ -65,6 +65,15 @@ func TestWhoEndedTheRun(t *testing.T) {
 		{"the engine shuts down", []string{"0s runs", "10s engine-ends", "10s signalled 15", "11s exits 143", "20s engine-restarts"}, nil, EndedByEngine, true},
 		{"the engine shuts down, but accepted a connection before", []string{"0s runs", "10s signalled 15", "11s exits 143", "20s engine-ends", "21s engine-restarts"}, nil, EndedByOperator, false},
 		{"the engine restarts", []string{"0s runs", "10s engine-restarts"}, nil, EndedByEngine, true},
+		{"the engine restarts before an inspection shows the end that it told", []string{"0s runs", "1s exits 1", "2s"}, func(sim *simulation) {
+			sim.startRun() // by somebody else
+			sim.step("", &Input{Kind: Observed})
+			sim.step("", sim.died(0))
+			sim.endRun(0)
+			sim.step("", &Input{Kind: EngineRestarted, Early: true})
+			sim.step("", &Input{Kind: Observed})
+			sim.step("", &Input{Kind: RuntimeBack})
+		}, EndedByItself, true},
 		{"the engine sent the signal at its start", []string{"0s runs", "10s engine-lost"}, func(sim *simulation) {
 			life := EngineLife{Restarted: true, Kills: true}
 			sim.step("", &Input{Kind: EngineRestarted, Early: true})
