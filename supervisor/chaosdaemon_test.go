@@ -27,6 +27,7 @@ type chaosDaemon struct {
 	subscribed      bool      // the first subscription was made
 	synced          bool
 	everSynced      bool
+	cutOff          bool // its connection broke since it was last synced
 
 	calling       map[string]string // calls under way, by container
 	pendingWrites []func(*chaosDisk)
@@ -154,13 +155,16 @@ func (d *chaosDaemon) deliver(ctx context.Context, u runtime.Update) error {
 	case runtime.Lost:
 		d.synced = false
 		d.host.logf("%s lost the engine: %v", d.name(), u.Err)
+		if d.everSynced {
+			d.cutOff = true
+		}
 		d.host.noteDisconnect()
 	case runtime.Synced:
 		if !d.synced {
 			d.host.logf("%s is synced", d.name())
 			d.host.disturbedAt, d.host.connectedSince = time.Now(), time.Now()
 		}
-		d.synced, d.everSynced = true, true
+		d.synced, d.everSynced, d.cutOff = true, true, false
 		for _, c := range d.host.engine.containers {
 			if v, _ := d.sup.Board().Find(c.info.ID); v == nil {
 				c.makeUncertain("the daemon could not inspect it when it connected")
@@ -169,7 +173,7 @@ func (d *chaosDaemon) deliver(ctx context.Context, u runtime.Update) error {
 		}
 	case runtime.Connected:
 		d.host.logf("%s connects, replay %d", d.name(), u.Replay)
-		d.host.noteConnected()
+		d.host.noteConnected(d)
 	}
 	d.host.mu.Unlock()
 	return d.sup.Deliver(ctx, u)

@@ -152,9 +152,14 @@ func (h *chaosHost) noteDisconnect() {
 }
 
 // noteConnected notes what a connection cannot tell.
-func (h *chaosHost) noteConnected() {
+func (h *chaosHost) noteConnected(d *chaosDaemon) {
 	if h.firstConnectedAt.IsZero() {
 		h.firstConnectedAt = time.Now()
+	}
+	for _, c := range h.engine.containers {
+		if !d.cutOff && c.endUnseen && c.endLife != h.engine.life && time.Since(c.endedAt) > engineShutdown {
+			c.makeUncertain("it ended without a daemon, long before its engine was back: somebody may have stopped it")
+		}
 	}
 	if !h.engine.clockSetAt.After(h.unwatchedSince) {
 		return

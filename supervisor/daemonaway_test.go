@@ -105,6 +105,41 @@ func TestEndedWithEngineInspectedLate(t *testing.T) {
 	})
 }
 
+// Containers have ended unseen, the last one at 15:00, when the engine started again.
+func TestEndedLongBeforeItsEngine(t *testing.T) {
+	at := func(clock string) time.Time {
+		d, err := time.ParseDuration(clock)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC).Add(d)
+	}
+	for _, tt := range []struct {
+		name string
+		life engineLife
+		end  string
+		want bool
+	}{
+		{"with the others", engineLife{}, "14h59m30s", false},
+		{"long before", engineLife{}, "14h", true},
+		{"soon after healthd's connection broke", engineLife{lostAt: at("13h59m50s"), cutOff: true}, "14h", false},
+		{"long after healthd's connection broke", engineLife{lostAt: at("13h"), cutOff: true}, "14h", true},
+		{"soon after healthd ended", engineLife{lostAt: at("13h59m50s")}, "14h", true},
+		{"soon after, its clock ahead", engineLife{lostAt: at("12h59m50s"), cutOff: true, clockOffset: time.Hour}, "14h", false},
+		{"long after, its clock behind", engineLife{lostAt: at("13h59m50s"), cutOff: true, clockOffset: -time.Hour}, "14h", true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			all := []*entry{{container: &runtime.Container{}}, {container: &runtime.Container{}}}
+			for i, end := range []string{tt.end, "15h"} {
+				all[i].state.Run.Exit.FinishedAt, all[i].maybeWithEngine = at(end), true
+			}
+			if got := tt.life.endedBefore(all)(at(tt.end)); got != tt.want {
+				t.Errorf("got %v", got)
+			}
+		})
+	}
+}
+
 // healthd's host was booted. That says something of the engine there, and nothing of others.
 func TestRebootOfOneHost(t *testing.T) {
 	for _, rebooted := range []string{"docker", "another"} {

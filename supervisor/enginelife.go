@@ -25,6 +25,7 @@ type engineLife struct {
 	kills       bool           // at its start the engine killed all runs that were still there
 	began       time.Time      // by its clock, if events since are lost; zero: none are
 	lostAt      time.Time      // until when it was watched, by this daemon or the last one; zero: not known, or it is watched
+	cutOff      bool           // lostAt is when this daemon's connection broke
 	clockOffset time.Duration  // how far its clock is ahead of healthd's
 }
 
@@ -82,9 +83,9 @@ func (l *loop) lost(u update) {
 // connected takes in how many of the missed events the engine sends again.
 func (l *loop) connected(u update) {
 	engine := l.engine(u.Runtime)
-	life := engineLife{replay: u.Replay, kills: u.EngineKills, began: u.EngineBegan, lostAt: engine.lostAt, clockOffset: u.ClockOffset}
+	life := engineLife{replay: u.Replay, kills: u.EngineKills, began: u.EngineBegan, lostAt: engine.lostAt, cutOff: true, clockOffset: u.ClockOffset}
 	if !engine.view.Synced {
-		life.lostAt = l.watchedUntil
+		life.lostAt, life.cutOff = l.watchedUntil, false
 	}
 	if !engine.view.Synced && slices.Contains(l.config.Rebooted, u.Runtime) {
 		life.replay = runtime.ReplayRestart
@@ -132,13 +133,13 @@ func (l *loop) back(u update) {
 	l.removeNotSeen(u.Runtime, notInspected)
 	engine := l.engine(u.Runtime)
 	all := engine.entries.entries
-	engineEnded := earliestEndWithEngine(all, engine.lostAt)
+	endedBefore := engine.endedBefore(all)
 	l.eachLater(all, func(e *entry) {
 		if e.isNew && e.state.Run.ID != (runtime.Run{}) {
 			l.inherit(e)
 		}
 		e.isNew = false
-		if e.maybeWithEngine && e.state.Run.Exit.FinishedAt.Before(engineEnded) {
+		if e.maybeWithEngine && endedBefore(e.state.Run.Exit.FinishedAt) {
 			l.step(e, &core.Input{Kind: core.EndedBeforeEngine})
 		}
 		e.maybeWithEngine = false
@@ -150,12 +151,14 @@ func (l *loop) back(u update) {
 // timeouts apart.
 const engineShutdown = time.Minute
 
-// earliestEndWithEngine looks at the containers that have ended unseen, and whose engine
-// has ended, too. One that ended long before the last of them did not end with the
-// engine: somebody may have stopped it while healthd was away. It compares the engine's own
-// times: nothing else tells when they ended. If its clock was set between those ends, a
-// container may be left alone, or started, by mistake.
-func earliestEndWithEngine(all []*entry, lostAt time.Time) time.Time {
+// endedBefore looks at the containers that have ended unseen, and whose engine has ended, too.
+// It returns whether an end was long before the engine's: somebody may have stopped that
+// container while healthd was away. One that ended soon after healthd's connection broke did
+// so when the engine did, however long the engine was away; else one that ended long
+// before the last of them did not end with the engine. It compares the engine's own times, and
+// healthd's with the measured offset: nothing else tells when they ended. If a clock was
+// set meanwhile, a container may be left alone, or started, by mistake.
+func (l engineLife) endedBefore(all []*entry) func(time.Time) bool {
 	var last time.Time
 	slack := engineShutdown
 	for _, e := range all {
@@ -164,8 +167,15 @@ func earliestEndWithEngine(all []*entry, lostAt time.Time) time.Time {
 			slack = max(slack, e.container.StopTimeout+engineShutdown)
 		}
 	}
-	if !lostAt.IsZero() && time.Since(lostAt) < slack {
-		return time.Time{} // nothing can have ended long before
+	lostAt := l.lostAt.Add(l.clockOffset)
+	return func(end time.Time) bool {
+		switch long := end.Before(last.Add(-slack)); {
+		case l.lostAt.IsZero():
+			return long
+		case l.cutOff:
+			return long && end.After(lostAt.Add(slack))
+		default:
+			return long && time.Since(l.lostAt) >= slack
+		}
 	}
-	return last.Add(-slack)
 }
