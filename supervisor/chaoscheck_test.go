@@ -54,7 +54,7 @@ func (h *chaosHost) checkStart(c *chaosContainer, by actor) {
 		h.fail("%s: daemon %d started it after an exit, although it has a restart policy of the engine", c.template.name, by)
 	case c.expect != mustStay:
 	case c.endedBy == byProcess && c.startedForProbe && c.why == exitedWithZero: // the probe's verdict came before the event of the end
-	case c.why == exitedWithZero && rebooted && !c.engineOutlived: // or it ended with its engine
+	case c.why == exitedWithZero && rebooted && (!c.engineOutlived || c.unstoredRun == c.run-1): // or it ended with its engine
 	case c.endedBy != byOperator:
 		h.fail("%s: daemon %d started it although %s", c.template.name, by, c.why)
 	case !c.daemonKnew: // that daemon had not yet got the event when it called

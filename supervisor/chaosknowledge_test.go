@@ -87,7 +87,7 @@ func (c *chaosContainer) mustHaveStored(d *chaosDaemon) bool {
 	switch {
 	case c.gone, c.template.autoRemove, !c.lossAt.IsZero(), d.loaded[c.info.ID].Run.ID != c.info.Run():
 		return false
-	case c.opSignal.at.Before(d.host.firstConnectedAt):
+	case c.opSignal.at.Before(d.host.firstConnectedAt), d.loaded[c.info.ID].Ending.By == core.EndedUnseen: // it is left alone, too
 		return false
 	case c.expect == either, c.uncertainRun == c.run, c.restartAskedRun == c.run:
 		return false

@@ -124,8 +124,9 @@ func (l *loop) callEngine(e *entry, call core.Call, grace time.Duration) {
 	engine := l.restarterOf(e)
 	ctx, durable := context.WithoutCancel(l.workCtx), e.durable
 	runCtx := e.runCtx // the look before a stop ends with the run. The stop does not: dockerd would carry it out
-	r := callReturned{id: e.container.ID, call: call}
-	run, retry, cause := e.state.Run.ID, e.state.Request.Error != "", e.state.Request.Cause
+	run := e.state.Run.ID
+	r := callReturned{id: e.container.ID, run: run, call: call}
+	retry, cause := e.state.Request.Error != "", e.state.Request.Cause
 	l.wg.Go(func() {
 		late := awaitDurable(durable)
 		switch {
@@ -145,8 +146,21 @@ func (l *loop) callEngine(e *entry, call core.Call, grace time.Duration) {
 		if err != nil && r.err == nil {
 			r.err = core.OutcomeUnknown{Err: err}
 		}
+		if c != nil && call == core.StopCall && c.Run() == run && !c.State.Alive() {
+			r.kills = killsOf(ctx, engine, run)
+		}
 		_ = l.send(ctx, &r)
 	})
+}
+
+// killsOf asks the engine for the signals to a run that healthd has stopped: that of an operator
+// meanwhile may be lost, or on its way.
+func killsOf(ctx context.Context, engine Restarter, run runtime.Run) []runtime.Event {
+	const patience = 2 * time.Second
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	kills, _ := engine.KillEvents(ctx, run) // its Watcher reports why the engine does not tell
+	return kills
 }
 
 // awaitDurable waits until the decision to call is on the disk: should healthd be killed
@@ -239,8 +253,10 @@ func (id stopSending) apply(l *loop) {
 // callReturned is the message that a call to an engine returned.
 type callReturned struct {
 	id        string
+	run       runtime.Run // the newest when the call was decided
 	call      core.Call
 	container *runtime.Container // nil: not known
+	kills     []runtime.Event    // the signals to the run that the call stopped
 	err       error
 }
 
@@ -261,6 +277,10 @@ func (r *callReturned) apply(l *loop) {
 	}
 	if r.container != nil && !l.setContainer(e, r.container) {
 		return
+	}
+	for _, k := range r.kills {
+		l.step(e, &core.Input{Kind: core.Signalled, Time: k.Time, Signal: k.Signal, Late: true,
+			Of: runtime.RunHint{Run: r.run, Started: time.Unix(0, r.run.Started)}, EngineNow: e.engine.now(), Life: e.engine.life()})
 	}
 	l.step(e, &core.Input{Kind: core.CallReturned, Call: r.call, Container: r.container, EngineNow: e.engine.now(), Err: r.err})
 }
@@ -332,6 +352,9 @@ type unknownRuntime string
 func (n unknownRuntime) Stop(context.Context, string, time.Duration) error { return n }
 func (n unknownRuntime) Start(context.Context, string) error               { return n }
 func (n unknownRuntime) Inspect(context.Context, string) (*runtime.Container, error) {
+	return nil, n
+}
+func (n unknownRuntime) KillEvents(context.Context, runtime.Run) ([]runtime.Event, error) {
 	return nil, n
 }
 func (n unknownRuntime) Accept(context.Context) error { return n }

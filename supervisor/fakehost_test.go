@@ -340,6 +340,10 @@ func (h hostEngine) Start(ctx context.Context, id string) error {
 	})
 }
 
+func (h hostEngine) KillEvents(ctx context.Context, run runtime.Run) ([]runtime.Event, error) {
+	return h.host.engine.KillEvents(ctx, run)
+}
+
 func (h hostEngine) Accept(ctx context.Context) error { return h.host.engine.Accept(ctx) }
 
 func (h hostEngine) Inspect(ctx context.Context, id string) (*runtime.Container, error) {

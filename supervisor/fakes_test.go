@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -28,6 +29,7 @@ type fakeEngine struct {
 	onStop     func()
 	onStopOf   func(id string)
 	refuses    bool                   // new connections
+	lostKills  []runtime.Event        // signals that only KillEvents tells
 	reported   map[string]runtime.Run // newest run that was reported
 	lifeBegan  time.Time              // start of the engine's present life
 }
@@ -166,6 +168,12 @@ func (e *fakeEngine) Inspect(ctx context.Context, id string) (*runtime.Container
 	}
 	copied := *c
 	return &copied, nil
+}
+
+func (e *fakeEngine) KillEvents(_ context.Context, run runtime.Run) ([]runtime.Event, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(e.lostKills), func(k runtime.Event) bool { return k.ID != run.ID }), nil
 }
 
 func (e *fakeEngine) Accept(context.Context) error {

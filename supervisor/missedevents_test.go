@@ -332,3 +332,33 @@ func TestStartAfterASlowDisk(t *testing.T) {
 		})
 	}
 }
+
+// An operator's signal while healthd itself stops the container: its event is lost, or later
+// than the end of healthd's call. The engine's history tells it.
+func TestSignalDuringOwnStop(t *testing.T) {
+	for _, lost := range []int{0, 9, 15} {
+		synctest.Test(t, func(t *testing.T) {
+			h := newHarness(t, webSpec())
+			defer h.close(t)
+			h.sendSynced()
+			h.engine.run("c1")
+			synctest.Wait()
+			h.engine.stopTakes = time.Second
+			h.engine.onStop = func() {
+				h.probes.setResult("c1:1", success)
+				own := runtime.Event{ID: "c1", Action: runtime.ActionKill, Time: time.Now(), Signal: 15}
+				h.engine.mu.Lock()
+				h.engine.lostKills = []runtime.Event{own}
+				if lost != 0 {
+					h.engine.lostKills = append(h.engine.lostKills, runtime.Event{ID: "c1", Action: runtime.ActionKill, Time: own.Time.Add(time.Millisecond), Signal: lost})
+				}
+				h.engine.mu.Unlock()
+			}
+			h.probes.setResult("c1:1", refused)
+			time.Sleep(time.Minute)
+			if s := h.view(t, "c1").State; len(h.engine.calls()) == 0 || s.OperatorStopped() != (lost != 0) || s.Engine.State.Alive() != (lost == 0) {
+				t.Errorf("signal %d was lost: it is %s, stopped by an operator %v; calls %v", lost, s.Engine.State, s.OperatorStopped(), h.engine.calls())
+			}
+		})
+	}
+}

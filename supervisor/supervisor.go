@@ -20,6 +20,9 @@ type Restarter interface {
 	// Inspect returns the container as it is now. The error wraps runtime.ErrNotFound
 	// when there is no such container.
 	Inspect(ctx context.Context, id string) (*runtime.Container, error)
+	// KillEvents returns the signals to one run of a container that the engine still knows
+	// of, oldest first.
+	KillEvents(ctx context.Context, run runtime.Run) ([]runtime.Event, error)
 	// Accept opens a new connection and returns nil when the engine answers on it. An
 	// engine that shuts down still serves old connections, but refuses new ones.
 	Accept(ctx context.Context) error
