@@ -14,7 +14,7 @@ type KillsOf struct {
 	maxKills int
 }
 
-// FindKillsOf returns a KillsOf that keeps so many signals at most.
+// FindKillsOf returns a KillsOf that keeps so many signals at most, the newest.
 func FindKillsOf(run Run, most int) *KillsOf { return &KillsOf{run: run, maxKills: most} }
 
 // Add takes in an event, oldest first. Events other than starts and signals of the run's
@@ -30,12 +30,17 @@ func (k *KillsOf) Add(ev Event) {
 		if k.inRun {
 			k.found, k.after, k.own = true, after, nil
 		}
-	case ev.Action != ActionKill || len(k.own)+len(k.unowned) >= k.maxKills:
+	case ev.Action != ActionKill:
 	case k.inRun:
-		k.own = append(k.own, ev)
+		k.own = k.keep(k.own, ev)
 	case !k.started:
-		k.unowned = append(k.unowned, ev)
+		k.unowned = k.keep(k.unowned, ev)
 	}
+}
+
+// keep appends ev, and drops the oldest when there are too many.
+func (k *KillsOf) keep(kills []Event, ev Event) []Event {
+	return append(kills[max(0, len(kills)-k.maxKills+1):], ev)
 }
 
 // Kills returns the signals to the run. If the engine has dropped its start event, they are

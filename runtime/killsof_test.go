@@ -26,7 +26,8 @@ func TestFindKillsOf(t *testing.T) {
 		{"another container's", []Event{start(10), {ID: "b", Action: ActionKill, Signal: 1, Time: at(15)}, kill(20, 15)}, []int{15}},
 		{"the clock was set back before its start", []Event{start(4000), kill(4010, 1), start(10), kill(20, 2)}, []int{2}},
 		{"the clock was set back after its end", []Event{start(10), kill(8000, 1), start(4000), kill(4010, 2)}, []int{1}},
-		{"too many", []Event{start(10), kill(20, 1), kill(21, 2), kill(22, 3), kill(23, 4)}, []int{1, 2, 3}},
+		{"too many", []Event{start(10), kill(20, 1), kill(21, 2), kill(22, 3), kill(23, 4)}, []int{2, 3, 4}},
+		{"too many before it", []Event{kill(-30, 1), kill(-29, 2), kill(-28, 3), start(10), kill(20, 4)}, []int{4}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			k := FindKillsOf(run, 3)

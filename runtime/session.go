@@ -133,7 +133,7 @@ func (s *session) loop() error {
 			s.v.lossy = true
 		case err := <-s.ended:
 			s.drainEvents()
-			return errors.Join(fmt.Errorf("the event stream ended: %w", err), s.flush())
+			return errors.Join(fmt.Errorf("%w: %w", ErrStreamEnded, err), s.flush())
 		case r := <-s.inspected:
 			s.finishInspection(r)
 		case l := <-s.listed:

@@ -56,7 +56,7 @@ func (v *view) applyKills(e *entry, c *Container, kills []Event) {
 		u := Update{Kind: Killed, ID: ev.ID, Time: ev.Time, Signal: ev.Signal, Of: e.runHint(), Late: true}
 		if e.known != nil && e.known.Run() != c.Run() {
 			u.Of.Newer = true
-			if u.Of.Old() && e.shownInLife {
+			if !e.toldStartOf(c) && (!u.Of.Old() || e.shownInLife) { // its start is lost, and came in the engine's present life
 				u.Of.Started = c.StartedAt
 			}
 		}

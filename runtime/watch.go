@@ -53,6 +53,10 @@ type Source interface {
 	Ping(ctx context.Context) error
 }
 
+// ErrStreamEnded is in the error of a Lost when the engine, or what lies between, ended the event
+// stream: an engine that ends does. A network that is cut does not.
+var ErrStreamEnded = errors.New("the event stream ended")
+
 // Stream is an engine's event stream.
 type Stream interface {
 	// Next waits for the next event. After an error there are no more.

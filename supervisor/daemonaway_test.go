@@ -122,18 +122,17 @@ func TestEndedLongBeforeItsEngine(t *testing.T) {
 	}{
 		{"with the others", engineLife{}, "14h59m30s", false},
 		{"long before", engineLife{}, "14h", true},
-		{"soon after healthd's connection broke", engineLife{lostAt: at("13h59m50s"), cutOff: true}, "14h", false},
-		{"long after healthd's connection broke", engineLife{lostAt: at("13h"), cutOff: true}, "14h", true},
-		{"soon after healthd ended", engineLife{lostAt: at("13h59m50s")}, "14h", true},
-		{"soon after, its clock ahead", engineLife{lostAt: at("12h59m50s"), cutOff: true, clockOffset: time.Hour}, "14h", false},
-		{"long after, its clock behind", engineLife{lostAt: at("13h59m50s"), cutOff: true, clockOffset: -time.Hour}, "14h", true},
+		{"soon after the engine closed the connection", engineLife{lostAt: at("13h59m50s"), cutOffAt: at("13h59m50s")}, "14h", false},
+		{"long after the engine closed the connection", engineLife{lostAt: at("13h"), cutOffAt: at("13h")}, "14h", true},
+		{"soon after the engine did not answer any more", engineLife{lostAt: at("13h59m50s")}, "14h", true},
+		{"soon after, its clock ahead", engineLife{lostAt: at("12h59m50s"), cutOffAt: at("13h59m50s"), clockOffset: time.Hour}, "14h", false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			all := []*entry{{container: &runtime.Container{}}, {container: &runtime.Container{}}}
 			for i, end := range []string{tt.end, "15h"} {
 				all[i].state.Run.Exit.FinishedAt, all[i].maybeWithEngine = at(end), true
 			}
-			if got := tt.life.endedBefore(all)(at(tt.end)); got != tt.want {
+			if got := tt.life.endedBefore(all)(all[0]); got != tt.want {
 				t.Errorf("got %v", got)
 			}
 		})

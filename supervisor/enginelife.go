@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"errors"
 	"maps"
 	"slices"
 	"time"
@@ -25,7 +26,7 @@ type engineLife struct {
 	kills       bool           // at its start the engine killed all runs that were still there
 	began       time.Time      // by its clock, if events since are lost; zero: none are
 	lostAt      time.Time      // until when it was watched, by this daemon or the last one; zero: not known, or it is watched
-	cutOff      bool           // lostAt is when this daemon's connection broke
+	cutOffAt    time.Time      // by its clock: when it ended this daemon's event stream; zero: it did not, or it is watched
 	clockOffset time.Duration  // how far its clock is ahead of healthd's
 }
 
@@ -73,6 +74,9 @@ func (l *loop) lost(u update) {
 	engine := l.engine(u.Runtime)
 	if engine.lostAt.IsZero() && engine.view.Up {
 		engine.lostAt = time.Now()
+		if errors.Is(u.Err, runtime.ErrStreamEnded) {
+			engine.cutOffAt = engine.now()
+		}
 	}
 	engine.view.Up, engine.view.Err = false, u.Err
 	l.showEngine(u.Runtime)
@@ -83,16 +87,17 @@ func (l *loop) lost(u update) {
 // connected takes in how many of the missed events the engine sends again.
 func (l *loop) connected(u update) {
 	engine := l.engine(u.Runtime)
-	life := engineLife{replay: u.Replay, kills: u.EngineKills, began: u.EngineBegan, lostAt: engine.lostAt, cutOff: true, clockOffset: u.ClockOffset}
+	life := engineLife{replay: u.Replay, kills: u.EngineKills, began: u.EngineBegan, lostAt: engine.lostAt, cutOffAt: engine.cutOffAt, clockOffset: u.ClockOffset}
 	if !engine.view.Synced {
-		life.lostAt, life.cutOff = l.watchedUntil, false
+		life.lostAt = l.watchedUntil
 	}
 	if !engine.view.Synced && slices.Contains(l.config.Rebooted, u.Runtime) {
 		life.replay = runtime.ReplayRestart
 	}
-	if engine.known && life.replay == runtime.ReplayComplete {
+	sameLife := life.replay == runtime.ReplayComplete || life.replay == runtime.ReplayUnknown && engine.replay == runtime.ReplayRestart && !engine.began.IsZero()
+	if engine.known && sameLife {
 		engine.clockOffset = u.ClockOffset
-		return // the same life: if the last connection broke before Synced, what it told still holds
+		return // if the last connection broke before Synced, what it told still holds
 	}
 	engine.engineLife, engine.known = life, true
 	if life.replay == runtime.ReplayRestart {
@@ -117,7 +122,7 @@ func (l *loop) synced(u update) {
 		l.back(u)
 	}
 	engine.replay, engine.known = runtime.ReplayComplete, true // healthd misses no event from now on
-	engine.lostAt, engine.clockOffset = time.Time{}, u.ClockOffset
+	engine.lostAt, engine.cutOffAt, engine.clockOffset = time.Time{}, time.Time{}, u.ClockOffset
 	l.showEngine(u.Runtime)
 	if back {
 		l.afterBacklog(l.tellChanged) // a container that is not on the board by now is gone
@@ -139,7 +144,7 @@ func (l *loop) back(u update) {
 			l.inherit(e)
 		}
 		e.isNew = false
-		if e.maybeWithEngine && endedBefore(e.state.Run.Exit.FinishedAt) {
+		if e.maybeWithEngine && endedBefore(e) {
 			l.step(e, &core.Input{Kind: core.EndedBeforeEngine})
 		}
 		e.maybeWithEngine = false
@@ -152,13 +157,13 @@ func (l *loop) back(u update) {
 const engineShutdown = time.Minute
 
 // endedBefore looks at the containers that have ended unseen, and whose engine has ended, too.
-// It returns whether an end was long before the engine's: somebody may have stopped that
-// container while healthd was away. One that ended soon after healthd's connection broke did
-// so when the engine did, however long the engine was away; else one that ended long
-// before the last of them did not end with the engine. It compares the engine's own times, and
-// healthd's with the measured offset: nothing else tells when they ended. If a clock was
-// set meanwhile, a container may be left alone, or started, by mistake.
-func (l engineLife) endedBefore(all []*entry) func(time.Time) bool {
+// It returns whether one ended long before the engine: somebody may have stopped it while
+// healthd was away. One that ended soon after the engine closed healthd's connection ended
+// with it, however long the engine was away; else one that ended long before the last of
+// them did not. It compares the engine's own times, and with them the moment at which the
+// connection was closed, by the offset measured before: nothing else tells when they
+// ended. If a clock was set meanwhile, a container may be left alone, or started, by mistake.
+func (l engineLife) endedBefore(all []*entry) func(*entry) bool {
 	var last time.Time
 	slack := engineShutdown
 	for _, e := range all {
@@ -167,15 +172,14 @@ func (l engineLife) endedBefore(all []*entry) func(time.Time) bool {
 			slack = max(slack, e.container.StopTimeout+engineShutdown)
 		}
 	}
-	lostAt := l.lostAt.Add(l.clockOffset)
-	return func(end time.Time) bool {
-		switch long := end.Before(last.Add(-slack)); {
-		case l.lostAt.IsZero():
-			return long
-		case l.cutOff:
-			return long && end.After(lostAt.Add(slack))
-		default:
-			return long && time.Since(l.lostAt) >= slack
+	return func(e *entry) bool {
+		end := e.state.Run.Exit.FinishedAt
+		switch {
+		case !l.cutOffAt.IsZero() && !end.After(l.cutOffAt.Add(e.container.StopTimeout+engineShutdown)):
+			return false
+		case !l.lostAt.IsZero() && time.Since(l.lostAt) < slack: // nothing can have ended long before
+			return false
 		}
+		return end.Before(last.Add(-slack))
 	}
 }

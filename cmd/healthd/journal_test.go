@@ -100,6 +100,7 @@ func TestRebooted(t *testing.T) {
 		{Name: "socket", Type: "docker", Endpoint: "unix:///run/docker.sock"},
 		{Name: "proxy", Type: "docker", Endpoint: "tcp://127.0.0.1:2375"},
 		{Name: "proxy-by-name", Type: "docker", Endpoint: "http://localhost:2375"},
+		{Name: "any", Type: "docker", Endpoint: "tcp://0.0.0.0:2375"},
 		{Name: "remote", Type: "docker", Endpoint: "tcp://192.0.2.1:2375"},
 		{Name: "remote-by-name", Type: "docker", Endpoint: "tcp://docker.example:2375"},
 	}, zap.NewNop())
@@ -107,7 +108,7 @@ func TestRebooted(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer closeEngines(engines)
-	if got := rebooted(engines, "another", now); !slices.Equal(got, []string{"socket", "proxy", "proxy-by-name"}) {
+	if got := rebooted(engines, "another", now); !slices.Equal(got, []string{"socket", "proxy", "proxy-by-name", "any"}) {
 		t.Errorf("the engines of %v have ended with the host", got)
 	}
 }

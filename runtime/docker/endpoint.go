@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/user"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/docker/docker/client"
@@ -35,7 +36,7 @@ func (e *Engine) scheme() string {
 }
 
 // OnHost says that the engine runs on healthd's host, as far as its endpoint tells: a Unix
-// socket, or an address of the host itself.
+// socket, the host's own name, or one of its addresses.
 func (e *Engine) OnHost() bool {
 	if e.scheme() == "unix" {
 		return true
@@ -44,8 +45,18 @@ func (e *Engine) OnHost() bool {
 	if err != nil {
 		return false
 	}
+	if own, _ := os.Hostname(); u.Hostname() == "" || u.Hostname() == "localhost" || u.Hostname() == own {
+		return true
+	}
 	ip := net.ParseIP(u.Hostname())
-	return u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
+	if ip.IsLoopback() || ip.IsUnspecified() {
+		return true
+	}
+	addresses, _ := net.InterfaceAddrs()
+	return slices.ContainsFunc(addresses, func(a net.Addr) bool {
+		prefix, ok := a.(*net.IPNet)
+		return ok && prefix.IP.Equal(ip)
+	})
 }
 
 // hostOptions says where the engine is. Only WithHost makes the transport dial it.

@@ -26,7 +26,7 @@ const (
 	// a limit.
 	historyMax    = 1024
 	killEventsMax = 256
-	infoTries     = 3
+	askTries      = 3
 
 	// timeRounding is how much Podman rounds the times of events.
 	timeRounding = time.Millisecond
@@ -112,20 +112,26 @@ func (e *Engine) EventHistory(ctx context.Context, at time.Time) (runtime.EventH
 // began returns when the engine started, and zero when it does not tell. At each start Docker
 // makes its default network anew, after it has stopped the containers that it found
 // running and before it starts any. With live-restore it keeps the network while
-// containers run.
+// containers run. Podman's time is that of any look at its networks.
 func (e *Engine) began(ctx context.Context) (time.Time, error) {
 	c, err := e.client(ctx)
 	if err != nil {
 		return time.Time{}, err
 	}
-	n, err := c.NetworkInspect(ctx, "bridge", network.InspectOptions{})
-	switch {
-	case err == nil:
-		return n.Created, nil
-	case isRefused(err): // or the engine has no such network
-		return time.Time{}, nil
+	if _, podman, err := e.ping(ctx); err != nil || podman {
+		return time.Time{}, err
 	}
-	return time.Time{}, fmt.Errorf("cannot ask when the engine started: %w", e.explain(err))
+	for try := 1; ; try++ {
+		n, err := c.NetworkInspect(ctx, "bridge", network.InspectOptions{})
+		switch {
+		case err == nil:
+			return n.Created, nil
+		case isRefused(err): // or the engine has no such network
+			return time.Time{}, nil
+		case try == askTries || ctx.Err() != nil:
+			return time.Time{}, fmt.Errorf("cannot ask when the engine started: %w", e.explain(err))
+		}
+	}
 }
 
 // searchHistory looks for the event of the moment at. n is how many others it has read.
@@ -164,7 +170,7 @@ func (e *Engine) liveRestore(ctx context.Context) (bool, error) {
 			return info.LiveRestoreEnabled, nil
 		case isRefused(err):
 			return false, nil
-		case try == infoTries || ctx.Err() != nil:
+		case try == askTries || ctx.Err() != nil:
 			return false, fmt.Errorf("cannot ask whether the engine has live-restore: %w", e.explain(err))
 		}
 	}

@@ -48,6 +48,8 @@ const (
 //	the engine or the host restarted, and the run ended with it the engine
 //	the same, but the run ended long before the others of its   unknown
 //	  engine
+//	the engine restarted and has dropped events since, and the  unknown
+//	  run ended after its start
 //	healthd finds the run ended, and nobody had watched it      unknown
 //	none of these                                               itself
 type Ending struct {
@@ -74,7 +76,7 @@ type Ending struct {
 	MaybeEngine bool `json:"maybeEngine,omitempty"` // the stop signals may come from an engine that shuts down
 	WithEngine  bool `json:"withEngine,omitempty"`  // the run ended with its engine, which restarted
 	LongBefore  bool `json:"longBefore,omitempty"`  // but the run had ended long before the engine did
-	Unwatched   bool `json:"unwatched,omitempty"`   // nobody watched the engine when the run ended
+	Unwatched   bool `json:"unwatched,omitempty"`   // nobody watched the engine when the run ended, or the news of that is lost
 }
 
 // NextRun is a stop signal of others to a run that healthd has not observed yet.

@@ -115,6 +115,13 @@ func TestWhoEndedTheRun(t *testing.T) {
 			began := at(sim, 5*time.Second)
 			sim.returnOfForgetfulEngine(began, &Input{Kind: StopCarriedOut, Time: at(sim, 10*time.Second), Life: forgetful(began)})
 		}, EndedByOperator, false},
+		{"the same, and the engine was about to start it", []string{"engine-policy=always", "0s runs", "10s"}, func(sim *simulation) {
+			sim.step("", sim.died(1))
+			sim.endRun(1)
+			sim.step("", &Input{Kind: EngineRestarted, Early: true})
+			sim.step("", &Input{Kind: Observed})
+			sim.step("", &Input{Kind: RuntimeBack})
+		}, EndedByEngine, true},
 		{"a KILL long after a restart that healthd gave up", []string{"0s runs", "5s signalled 15", "6s stop-fails yes", "6500ms restart-asked", "7s shutdown", "30s daemon-killed", "1h signalled 9", "3601s exits 137"}, nil, EndedByOperator, false},
 		{"the run ended long before its engine", []string{"0s runs", "10s engine-lost"}, func(sim *simulation) {
 			sim.step("", &Input{Kind: EngineRestarted, Early: true})

@@ -179,7 +179,9 @@ func (t *stepper) engineAccepts(began time.Time) {
 // engineRestarted applies that the engine has restarted. A container that it was about to
 // start by its own restart policy may be forgotten, so healthd starts that one.
 func (t *stepper) engineRestarted() {
-	t.EngineRestarted = !t.Run.Died || t.Ending.MaybeEngine // else the engine told the end before its own
+	// An engine that told the end before its own did not end the run. It may have been about
+	// to start the container again.
+	t.EngineRestarted = !t.Run.Died || t.Ending.MaybeEngine || t.enginePolicy()
 	if t.Engine.State == runtime.Restarting && t.Action.Restart == NoCause && t.Action.Call == NoCall &&
 		t.Ending.By != EndedByOperator && !t.Ending.Signalled() {
 		t.Engine.State, t.Ending.WithEngine = runtime.Exited, true
