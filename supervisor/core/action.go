@@ -21,7 +21,7 @@ type Action struct {
 // the next run may come before the call returns.
 type Request struct {
 	Sent   bool        // a stop call left for the engine: news of its signal may come
-	SentAt time.Time   // when the first stop call of the present stop left; zero: none did in this daemon
+	SentAt time.Time   // when the first stop call of the present stop left; zero: none did, or an earlier daemon sent it
 	Cause  Cause       // of a stop call
 	Run    runtime.Run // the newest run when the call was made
 	Error  string      // why the call failed; empty: it did not

@@ -54,7 +54,7 @@ func (t *stepper) callEngine() {
 // stopSent notes that a stop call leaves for the engine.
 func (t *stepper) stopSent() {
 	t.Request.Sent = true
-	if t.Request.SentAt.IsZero() {
+	if t.Action.StopCalls == 1 {
 		t.Request.SentAt = t.now
 	}
 }

@@ -47,6 +47,13 @@ func TestWhoEndedTheRun(t *testing.T) {
 		{"a stop request carried out, told after the end", []string{"0s runs", "1s exits 1", "2s exits 143", "3s stop-event"}, nil, EndedByOperator, false},
 		{"healthd's stop", []string{ownStop, "0s runs", "5s liveness fails", "10.1s"}, nil, EndedByHealthd, true},
 		{"healthd's stop and its KILL", []string{ownStop, "stop-takes=6s", "0s runs", "5s liveness fails", "15s signalled 9", "16.5s"}, nil, EndedByHealthd, true},
+		{"healthd's KILL, of the stop of the daemon before", []string{ownStop, "stop-takes=1h", "0s runs", "5s liveness fails", "12s daemon-killed", "14900ms"}, func(sim *simulation) {
+			sim.advanceTo(at(sim, 15*time.Second))
+			in := sim.signalled(9)
+			in.Late = true
+			sim.step("", in)
+			sim.play("15100ms exits 137")
+		}, EndedByHealthd, true},
 		{"healthd's stop, its news late", []string{ownStop, "late-news=yes", "0s runs", "5s liveness fails", "10.1s"}, nil, EndedByHealthd, true},
 		{"healthd's stop, and a KILL before its grace is over", []string{ownStop, "stop-takes=4s", "0s runs", "5s liveness fails", "12s signalled 9", "20s"}, nil, EndedByOperator, false},
 		{"healthd's stop, and a second stop signal", []string{ownStop, "stop-takes=4s", "0s runs", "5s liveness fails", "12s signalled 15", "20s"}, nil, EndedByOperator, false},
