@@ -278,8 +278,10 @@ func (r *callReturned) apply(l *loop) {
 	if r.container != nil && !l.setContainer(e, r.container) {
 		return
 	}
+	// A KILL ends a run at once, and with it the call: it came just now, whatever the engine's
+	// clock says, so that these signals are no late news.
 	for _, k := range r.kills {
-		l.step(e, &core.Input{Kind: core.Signalled, Time: k.Time, Signal: k.Signal, Late: true,
+		l.step(e, &core.Input{Kind: core.Signalled, Time: k.Time, Signal: k.Signal,
 			Of: runtime.RunHint{Run: r.run, Started: time.Unix(0, r.run.Started)}, EngineNow: e.engine.now(), Life: e.engine.life()})
 	}
 	l.step(e, &core.Input{Kind: core.CallReturned, Call: r.call, Container: r.container, EngineNow: e.engine.now(), Err: r.err})

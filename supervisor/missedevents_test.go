@@ -362,3 +362,30 @@ func TestSignalDuringOwnStop(t *testing.T) {
 		})
 	}
 }
+
+// The engine's clock is set back within healthd's grace period: its KILL seems to come too early
+// for healthd's own, in the engine's history, too.
+func TestClockSetWithinOwnGrace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHarness(t, webSpec())
+		defer h.close(t)
+		h.sendSynced()
+		h.engine.run("c1")
+		synctest.Wait()
+		h.engine.stopTakes = 30 * time.Second // webSpec's grace period
+		h.engine.onStop = func() {
+			h.probes.setResult("c1:1", success)
+			h.engine.mu.Lock()
+			defer h.engine.mu.Unlock()
+			h.engine.lostKills = []runtime.Event{
+				{ID: "c1", Action: runtime.ActionKill, Time: time.Now(), Signal: 15},
+				{ID: "c1", Action: runtime.ActionKill, Time: time.Now().Add(10 * time.Second), Signal: 9},
+			}
+		}
+		h.probes.setResult("c1:1", refused)
+		time.Sleep(2 * time.Minute)
+		if s := h.view(t, "c1").State; len(h.engine.calls()) != 2 || s.OperatorStopped() || !s.Engine.State.Alive() {
+			t.Errorf("it is %s, stopped by an operator %v; calls %v", s.Engine.State, s.OperatorStopped(), h.engine.calls())
+		}
+	})
+}
