@@ -161,7 +161,7 @@ func (h *chaosHost) noteConnected(d *chaosDaemon) {
 			c.makeUncertain("it ended without a daemon, long before its engine was back: somebody may have stopped it")
 		}
 	}
-	if !h.engine.clockSetAt.After(h.unwatchedSince) {
+	if set := h.engine.clockSetAt; set.IsZero() || set.Before(h.unwatchedSince) {
 		return
 	}
 	for _, c := range h.engine.containers {
