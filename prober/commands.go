@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 )
@@ -27,6 +28,7 @@ type commands struct {
 	mu      sync.Mutex
 	running int
 	begun   map[string]int            // that wait for their start or run, by container
+	asked   map[string][]*turn        // that probes have begun, by container
 	left    map[string][]*leftCommand // that could not be ended, by container
 	drained []chan struct{}           // are closed when none runs
 }
@@ -34,7 +36,7 @@ type commands struct {
 func newCommands(kind string, starts int) *commands {
 	return &commands{
 		kind: kind, places: newPlaces(starts), most: maxRunning,
-		begun: map[string]int{}, left: map[string][]*leftCommand{},
+		begun: map[string]int{}, asked: map[string][]*turn{}, left: map[string][]*leftCommand{},
 	}
 }
 
@@ -43,6 +45,9 @@ type turn struct {
 	commands  *commands
 	container string
 	place     *place
+
+	line string          // of a probe's command: all its words
+	ask  context.Context // of a probe's command: what asked for it
 }
 
 // begin waits until a command may start in the container. It returns an error when ctx
@@ -51,17 +56,18 @@ func (c *commands) begin(ctx context.Context, container string, patience time.Du
 	if err := c.enter(ctx, container); err != nil {
 		return nil, err
 	}
-	l, err := c.places.acquire(ctx, container, patience)
+	t := &turn{commands: c, container: container}
+	place, err := c.places.acquire(ctx, container, patience)
 	if err != nil {
-		c.leave(container)
+		c.leave(t)
 		return nil, err
 	}
-	if !c.run() {
-		l.release()
-		c.leave(container)
+	if t.place = place; !c.run() {
+		place.release()
+		c.leave(t)
 		return nil, fmt.Errorf("%d commands of %s run on the engine already, and no more may", c.most, c.kind)
 	}
-	return &turn{c, container, l}, nil
+	return t, nil
 }
 
 // enter counts a command of the container, unless there are too many.
@@ -92,11 +98,15 @@ func (c *commands) tryEnter(container string) bool {
 	return true
 }
 
-func (c *commands) leave(container string) {
+func (c *commands) leave(t *turn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.begun[container]--; c.begun[container] == 0 {
-		delete(c.begun, container)
+	if c.begun[t.container]--; c.begun[t.container] == 0 {
+		delete(c.begun, t.container)
+	}
+	rest := slices.DeleteFunc(c.asked[t.container], func(other *turn) bool { return other == t })
+	if c.asked[t.container] = rest; len(rest) == 0 {
+		delete(c.asked, t.container)
 	}
 }
 
@@ -113,13 +123,30 @@ func (c *commands) run() bool {
 // started says that the process runs.
 func (t *turn) started() { t.place.release() }
 
+// askedBy says that a probe has begun a command of these words.
+func (t *turn) askedBy(ctx context.Context, line string) {
+	c := t.commands
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	t.ask, t.line = ctx, line
+	c.asked[t.container] = append(c.asked[t.container], t)
+}
+
+// isEnding says that a probe's command of these words has not ended, although its probe was
+// cancelled: a probe that takes its place may not begin another one beside it.
+func (c *commands) isEnding(container, line string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.ContainsFunc(c.asked[container], func(t *turn) bool { return t.line == line && t.ask.Err() != nil })
+}
+
 // ended says that the command has ended, or could not be ended: then it is left.
 func (t *turn) ended(left *leftCommand) {
 	t.place.release()
 	if left != nil {
 		t.commands.addLeft(left)
 	}
-	t.commands.leave(t.container)
+	t.commands.leave(t)
 }
 
 // finished says that drain need not wait any more.

@@ -48,6 +48,10 @@ func (p *execProbe) ask(ctx context.Context, timeout time.Duration) (Result, err
 		return notAsked("previous command still running"), nil
 	}
 	ended := func() { p.running.Store(false) }
+	if p.commands.isEnding(p.container, p.line) {
+		ended()
+		return notAsked("previous command is still being ended"), nil
+	}
 	if r, answered := p.askLeft(ctx, timeout); answered {
 		ended()
 		return r, nil
@@ -57,6 +61,7 @@ func (p *execProbe) ask(ctx context.Context, timeout time.Duration) (Result, err
 		ended()
 		return notAsked(err.Error()), nil
 	}
+	t.askedBy(ctx, p.line)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	return p.await(ctx, p.start(ctx, t, timeout, ended), timeout)

@@ -34,15 +34,16 @@ func (e *commandEngine) Exec(ctx context.Context, container string, _ []string, 
 	if code >= 0 {
 		return nil, code, false, nil
 	}
+	var left error
+	if e.immune {
+		left = immuneCommand{e, container, run}
+	}
 	select {
 	case <-ctx.Done():
-		return nil, 0, false, ctx.Err()
+		return nil, 0, false, errors.Join(ctx.Err(), left)
 	case <-time.After(timeout):
+		return nil, 0, true, left
 	}
-	if e.immune {
-		return nil, 0, true, immuneCommand{e, container, run}
-	}
-	return nil, 0, true, nil
 }
 
 func (e *commandEngine) Health(context.Context, string) (status, output string, err error) {
