@@ -159,7 +159,7 @@ func killsOf(ctx context.Context, engine Restarter, run runtime.Run) []runtime.E
 	const patience = 2 * time.Second
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	kills, _ := engine.KillEvents(ctx, run) // its Watcher reports why the engine does not tell
+	kills, _ := engine.KillEvents(ctx, run) // without an answer, the events alone decide
 	return kills
 }
 
@@ -280,7 +280,7 @@ func (r *callReturned) apply(l *loop) {
 	}
 	// A KILL ends a run at once, and with it the call: it came just now, whatever the engine's
 	// clock says, so that these signals are no late news.
-	for _, k := range r.kills {
+	for _, k := range e.state.Ending.Unheard(r.kills) {
 		l.step(e, &core.Input{Kind: core.Signalled, Time: k.Time, Signal: k.Signal,
 			Of: runtime.RunHint{Run: r.run, Started: time.Unix(0, r.run.Started)}, EngineNow: e.engine.now(), Life: e.engine.life()})
 	}

@@ -25,6 +25,7 @@ type fakeEngine struct {
 	callLog    []string          // "stop c1 30s", "start c1"
 	deliver    func(runtime.Update)
 	stopTakes  time.Duration
+	survives   int         // stops that do not end the container
 	called     chan string // gets every call; nil: nobody waits for them
 	onStop     func()
 	onStopOf   func(id string)
@@ -142,6 +143,10 @@ func (e *fakeEngine) Stop(ctx context.Context, id string, grace time.Duration) e
 		return err
 	}
 	e.deliver(runtime.Update{Kind: runtime.Killed, Runtime: "docker", ID: id, Signal: 15, Time: time.Now()})
+	if e.survives > 0 {
+		e.survives--
+		return errors.New("tried to kill container, but did not receive an exit event")
+	}
 	if e.stopTakes > 0 {
 		time.Sleep(e.stopTakes) // virtual in tests
 	}

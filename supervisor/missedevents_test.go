@@ -389,3 +389,30 @@ func TestClockSetWithinOwnGrace(t *testing.T) {
 		}
 	})
 }
+
+// A container survives many of healthd's stops. The engine's history then has more signals
+// than healthd remembers, and all are its own.
+func TestManyOwnStops(t *testing.T) {
+	const stops = 5
+	synctest.Test(t, func(t *testing.T) {
+		h := newHarness(t, webSpec())
+		defer h.close(t)
+		h.sendSynced()
+		h.engine.run("c1")
+		synctest.Wait()
+		h.engine.survives = stops - 1
+		h.engine.onStop = func() {
+			h.engine.mu.Lock()
+			defer h.engine.mu.Unlock()
+			h.engine.lostKills = append(h.engine.lostKills, runtime.Event{ID: "c1", Action: runtime.ActionKill, Time: time.Now(), Signal: 15})
+			if len(h.engine.lostKills) == stops {
+				h.probes.setResult("c1:1", success)
+			}
+		}
+		h.probes.setResult("c1:1", refused)
+		time.Sleep(5 * time.Minute)
+		if s := h.view(t, "c1").State; len(h.engine.calls()) != stops+1 || s.OperatorStopped() || !s.Engine.State.Alive() {
+			t.Errorf("it is %s, stopped by an operator %v; calls %v", s.Engine.State, s.OperatorStopped(), h.engine.calls())
+		}
+	})
+}

@@ -249,6 +249,16 @@ func (e *Ending) heard(at time.Time) bool {
 	return false
 }
 
+// Unheard returns which of the signals to the run, oldest first, may not have been told before.
+// Only the newest are remembered: if there were more, those before them were told, too.
+func (e *Ending) Unheard(kills []runtime.Event) []runtime.Event {
+	if e.Heard[len(e.Heard)-1] == 0 {
+		return kills
+	}
+	first := slices.IndexFunc(kills, func(k runtime.Event) bool { return slices.Contains(e.Heard[:], k.Time.UnixNano()) })
+	return kills[max(0, first):]
+}
+
 // noteOwn notes a stop signal of healthd's.
 func (e *Ending) noteOwn(s signal, v *evidence) {
 	if e.OwnSignals++; e.OwnSignals > 1 {
