@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -231,6 +232,41 @@ func TestExecCancel(t *testing.T) {
 			t.Error(err)
 		}
 		<-killed
+	})
+}
+
+// A reload makes a new probe while the command of the old one is still being killed.
+func TestExecReplacedProbe(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var begun atomic.Int32
+		e := fakeEngine{exec: func(ctx context.Context, _ string, _ []string, _ time.Duration) execReply {
+			if begun.Add(1) > 1 {
+				return execReply{}
+			}
+			<-ctx.Done()
+			time.Sleep(time.Second)
+			return execReply{err: ctx.Err()}
+		}}
+		prober := New(engines(e))
+		ask := func(ctx context.Context, word string) Result {
+			p, err := prober.Probe(execs(word), loopback)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return p.Ask(ctx, time.Hour)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		wantResult(t, ask(ctx, "a"), Unknown, NotAsked)
+		r := ask(t.Context(), "a")
+		wantResult(t, r, Unknown, NotAsked)
+		wantOutput(t, r, "previous command is still being ended")
+		wantResult(t, ask(t.Context(), "b"), Success, "") // other words do no harm
+		time.Sleep(2 * time.Second)
+		wantResult(t, ask(t.Context(), "a"), Success, "")
+		if n := begun.Load(); n != 3 {
+			t.Errorf("%d commands, want 3", n)
+		}
 	})
 }
 
