@@ -200,9 +200,9 @@ func (c *chaos) endFaults() {
 func (c *chaos) excuseUnstartable() (all bool) {
 	for _, s := range c.subjects {
 		c.mu.Lock()
-		id, wanted := s.id, s.wanted == wantedRunning && !s.runs
+		id, down := s.id, s.wanted == wantedRunning && !s.runs && !s.kind.ends
 		c.mu.Unlock()
-		if !wanted {
+		if !down {
 			continue
 		}
 		err := c.e.Client().ContainerStart(c.t.Context(), id, container.StartOptions{})
