@@ -70,8 +70,8 @@ func (e *entry) isOwnStart(ev Event) bool {
 
 // ofEarlierRun says that an event belongs to a run before the known one, which an
 // inspection showed before the stream came to it. The start event of a run that the first
-// list of a connection showed may be long gone: there the engine's own times decide, for the
-// short time that its start event may take. A start in the engine's future shows that its
+// list of a connection showed, or an earlier connection, may be long gone: there the engine's
+// own times decide, for the short time that its start event may take. A start in the engine's future shows that its
 // clock was set back since.
 func (e *entry) ofEarlierRun(ev Event, now time.Time) bool {
 	switch {
@@ -152,7 +152,7 @@ func (v *view) splitCauses(e *entry, c *Container) (own, later []Update) {
 			later = append(later, u)
 		case run.IsStart(u.Of.Started):
 			own = append(own, u)
-		case startTold, byTime && u.Of.Started.IsZero() && !u.Time.IsZero() && u.Time.Before(c.StartedAt):
+		case startTold, byTime && u.beganBefore(c.StartedAt):
 		case u.Of.Started.IsZero():
 			own = append(own, u)
 		default:
@@ -166,6 +166,25 @@ func (v *view) splitCauses(e *entry, c *Container) (own, later []Update) {
 		later[i].Of.Run, later[i].Of.Newer = run, true
 	}
 	return own, later
+}
+
+// beganBefore says that the run that u belongs to, or u itself, came before that time.
+func (u *Update) beganBefore(at time.Time) bool {
+	began := u.Of.Started
+	if began.IsZero() {
+		began = u.Time
+	}
+	return !began.IsZero() && began.Before(at)
+}
+
+// connecting takes in that a connection begins: the engine's history may tell start events that
+// the last connection lost, and what came before them.
+func (v *view) connecting(now time.Time) {
+	for _, e := range v.entries {
+		if e.known != nil && !e.newer && !e.startTold {
+			e.found, e.startDue, e.startInFuture = true, now.Add(startEventDelay), v.inFuture(e.known.StartedAt)
+		}
+	}
 }
 
 // engineRestarted takes in that the engine has restarted: no start of its present life has

@@ -105,3 +105,58 @@ func TestCauseOfALaterRun(t *testing.T) {
 		t.Errorf("sent %+v, want the kill of the newer run", v.out)
 	}
 }
+
+// The events of A's stop and of B's start are lost. B is inspected, and the history tells the
+// events after a reconnect, when B's start event no longer counts as one that may come.
+func TestLateHistoryOfAnEarlierRun(t *testing.T) {
+	a := &Container{ID: "a", State: Running, StartedAt: atMS(-100000)}
+	v, e := viewOf(t, a)
+	ev := func(act Action, ms, now int64) {
+		v.applyEvent(Event{ID: "a", Action: act, Time: atMS(ms)}, 0, atMS(now))
+	}
+	ev(ActionDie, 0, 0)
+	if v.nextToInspect() != e {
+		t.Fatal("no inspection")
+	}
+	b := &Container{ID: "a", State: Running, StartedAt: atMS(50), FinishedAt: atMS(0)}
+	v.applyInspection(e, b, nil, atMS(60))
+	v.disconnected()
+	v.connecting(atMS(6000))
+	v.skipTo, v.skipCertain, v.skipUntil = atMS(0), true, atMS(70000)
+	v.out = nil
+	ev(ActionDie, 0, 6000)
+	ev(ActionStop, 1, 6000)
+	for _, u := range v.out {
+		if u.Kind == Stopped {
+			t.Errorf("sent %+v, of B", u)
+		}
+	}
+	ev(ActionStart, 51, 6000)
+	ev(ActionStop, 3000, 6000)
+	if n := len(v.out); n == 0 || v.out[n-1].Kind != Stopped || v.out[n-1].Of.Run != b.Run() || v.out[n-1].Of.Newer {
+		t.Errorf("sent %+v, want a Stopped of B", v.out)
+	}
+}
+
+// At first sight the history tells a run that has ended, and the container has a newer run, whose
+// start event is yet to come.
+func TestFirstInspectionAheadOfHistory(t *testing.T) {
+	v := newView(nil)
+	ev := func(act Action, ms int64) {
+		v.applyEvent(Event{ID: "a", Action: act, Time: atMS(ms)}, 0, atMS(30000))
+	}
+	ev(ActionStart, 1000)
+	ev(ActionDie, 2000)
+	e := v.nextToInspect()
+	b := &Container{ID: "a", State: Running, StartedAt: atMS(30001), FinishedAt: atMS(2000)}
+	v.applyInspection(e, b, nil, atMS(30005))
+	if len(v.out) != 1 || v.out[0].Kind != Observed || len(v.out[0].Causes) != 0 {
+		t.Errorf("sent %+v, want an Observed alone", v.out)
+	}
+	v.out = nil
+	ev(ActionStart, 30002)
+	ev(ActionKill, 40000)
+	if len(v.out) != 1 || v.out[0].Of.Run != b.Run() || v.out[0].Of.Newer {
+		t.Errorf("sent %+v, want a Killed of B", v.out)
+	}
+}
