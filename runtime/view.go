@@ -183,6 +183,7 @@ func (v *view) apply(ev Event, before mark, now time.Time) {
 	if _, ok := v.unobserved[e]; !ok && e.known == nil {
 		v.unobserved[e] = before
 	}
+	e.pauseTold = e.pauseTold || ev.Action == ActionPause || ev.Action == ActionUnpause
 	switch {
 	case ev.Action == ActionStart:
 		v.lossy = v.lossy || e.missedEnd(ev, now)

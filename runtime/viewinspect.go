@@ -126,9 +126,10 @@ func (v *view) observe(e *entry, c *Container, now time.Time) {
 	if c.State.Alive() {
 		e.dieEventSeen = false
 	}
-	if e.known != nil && reflect.DeepEqual(*e.known, *c) {
+	if e.known != nil && !e.pauseTold && reflect.DeepEqual(*e.known, *c) {
 		return
 	}
+	e.pauseTold = false
 	v.setNetworkOwner(e, c)
 	delete(v.unobserved, e)
 	u := Update{Kind: Observed, ID: e.id, Container: c}

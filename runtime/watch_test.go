@@ -81,6 +81,18 @@ func TestWatch(t *testing.T) {
 			0s synced start
 			1s unwanted a
 			2s observed a running 10.0.0.1`},
+		{"a pause is missed, its end is not", nil, func(f *fakeEngine) {
+			f.silently(func() { f.run("a") })
+			time.Sleep(time.Second)
+			f.emit("a", ActionUnpause, 0) // whoever has looked meanwhile takes it for paused
+			time.Sleep(time.Second)
+			f.emit("a", ActionUpdate, 0)
+			time.Sleep(time.Second)
+		}, `
+			0s connected unknown
+			0s observed a running 10.0.0.1
+			0s synced start
+			1s observed a running 10.0.0.1`},
 		{"missed events", nil, func(f *fakeEngine) {
 			f.silently(func() { f.run("restarted") })
 			f.silently(func() { f.run("removed") })

@@ -3,6 +3,7 @@ package supervisor
 import (
 	"context"
 	"errors"
+	"reflect"
 	"time"
 
 	"healthd/prober"
@@ -296,6 +297,22 @@ func (l *loop) inspect(e *entry) {
 			_ = l.send(l.workCtx, inspected{c})
 		}
 	})
+}
+
+// looksAtOnce bounds how many containers are inspected again after one list.
+const looksAtOnce = 64
+
+// lookAgain inspects the containers whose newest state only a look of healthd's own has shown. Their
+// watcher does not know that state, so that it reports no return to the one before.
+func (l *loop) lookAgain(engine *engineState) {
+	left := looksAtOnce
+	for _, e := range engine.entries.entries {
+		if e.container == e.reported || e.unreported || left == 0 || reflect.DeepEqual(e.container, e.reported) {
+			continue
+		}
+		left--
+		l.inspect(e)
+	}
 }
 
 // inspected is the message that an inspection returned.

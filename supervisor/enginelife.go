@@ -123,6 +123,7 @@ func (l *loop) synced(u update) {
 	}
 	engine.replay, engine.known = runtime.ReplayComplete, true // healthd misses no event from now on
 	engine.lostAt, engine.cutOffAt, engine.clockOffset = time.Time{}, time.Time{}, u.ClockOffset
+	l.lookAgain(engine)
 	l.showEngine(u.Runtime)
 	if back {
 		l.afterBacklog(l.tellChanged) // a container that is not on the board by now is gone

@@ -27,6 +27,9 @@ func (u update) apply(l *loop) {
 		l.synced(u)
 	case u.Kind == runtime.Observed:
 		l.observed(u)
+		if e = l.find(u.Container.ID); e != nil {
+			e.reported = u.Container
+		}
 	case e != nil:
 		u.applyTo(l, e)
 	case u.Kind == runtime.Removed && l.dropped[u.ID] != nil:

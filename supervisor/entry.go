@@ -12,6 +12,7 @@ import (
 // entry is one supervised container.
 type entry struct {
 	container *runtime.Container
+	reported  *runtime.Container // as its watcher reported it last; container may be from a look of healthd's own
 	engine    *engineState
 	spec      *core.Spec // nil: see invalid
 	invalid   string     // what is wrong with its labels
@@ -59,7 +60,7 @@ type entry struct {
 // newEntry makes the entry of a container that the loop has none for. It returns nil when
 // no spec matches the container.
 func (l *loop) newEntry(c *runtime.Container) *entry {
-	e := &entry{}
+	e := &entry{reported: c}
 	spec, err := l.resolver(c.Name, c.Labels)
 	if spec == nil && err == nil {
 		return nil

@@ -27,6 +27,7 @@ type fakeEngine struct {
 	stopTakes  time.Duration
 	survives   int         // stops that do not end the container
 	called     chan string // gets every call; nil: nobody waits for them
+	inspected  int         // how often a container was inspected
 	onStop     func()
 	onStopOf   func(id string)
 	refuses    bool                   // new connections
@@ -167,12 +168,20 @@ func (e *fakeEngine) Start(ctx context.Context, id string) error {
 func (e *fakeEngine) Inspect(ctx context.Context, id string) (*runtime.Container, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	e.inspected++
 	c, ok := e.containers[id]
 	if !ok {
 		return nil, fmt.Errorf("cannot inspect %s: %w", id, runtime.ErrNotFound)
 	}
 	copied := *c
 	return &copied, nil
+}
+
+// inspections returns how often a container was inspected.
+func (e *fakeEngine) inspections() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.inspected
 }
 
 func (e *fakeEngine) KillEvents(_ context.Context, run runtime.Run) ([]runtime.Event, error) {

@@ -72,3 +72,41 @@ func TestPausedIsNotRestarted(t *testing.T) {
 		})
 	}
 }
+
+// The event of a pause is lost, and healthd's look before a stop finds the container paused. Its
+// watcher knows nothing of that, so that the end of the pause is no news to it.
+func TestPauseThatOnlyALookHasShown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHarness(t, webSpec())
+		defer h.close(t)
+		h.sendSynced()
+		h.engine.run("c1")
+		synctest.Wait()
+		setState := func(s runtime.State) {
+			h.engine.mu.Lock()
+			defer h.engine.mu.Unlock()
+			c := *h.engine.containers["c1"]
+			c.State = s
+			h.engine.containers["c1"] = &c
+		}
+		setState(runtime.Paused)
+		h.probes.setResult("c1:1", refused)
+		time.Sleep(time.Minute)
+		if s := h.view(t, "c1").State.Engine.State; s != runtime.Paused {
+			t.Fatalf("it is %s", s)
+		}
+		setState(runtime.Running)
+		h.probes.setResult("c1:1", success)
+		h.sendSynced()
+		synctest.Wait()
+		if s := h.view(t, "c1").State.Engine.State; s != runtime.Running {
+			t.Errorf("after the next list it is %s", s)
+		}
+		inspections := h.engine.inspections()
+		h.sendSynced()
+		synctest.Wait()
+		if n := h.engine.inspections() - inspections; n != 0 {
+			t.Errorf("inspected %d times after a list that showed nothing new", n)
+		}
+	})
+}
