@@ -165,6 +165,9 @@ func (h *chaosHost) requestRestart(c *chaosContainer) {
 	}
 	h.mu.Lock()
 	run, recent := c.run, c.opSignal.run == c.run && time.Since(c.opSignal.at) < time.Second
+	if v := h.view(c); v == nil || v.State.Run.ID != c.info.Run() { // its start may be all that healthd thinks it has to do
+		c.uncertainRun = run
+	}
 	h.mu.Unlock()
 	if err := d.sup.Restart(h.t.Context(), c.info.Name); err != nil {
 		return

@@ -23,6 +23,7 @@ type chaosRecord struct {
 	endedBy         actor
 	endedAt         time.Time
 	endLife         int // the engine's life at the end of the run
+	engineLeaves    bool // an API call had switched the engine's restart policy off
 	engineOutlived  bool
 	engineEndedSoon bool // the engine began to shut down soon after the end
 	failures        int  // ends and failed starts, which may have grown the back-off
@@ -164,7 +165,7 @@ func (h *chaosHost) noteRunEnded(c *chaosContainer, by actor) {
 		c.failures = 0
 	}
 	c.failures++
-	c.endUnseen = h.connectedSince.IsZero()
+	c.endUnseen, c.engineLeaves = h.connectedSince.IsZero(), c.stoppedByAPI
 	c.endedBy, c.endedAt, c.endLife = by, time.Now(), h.engine.life
 	c.expect, c.why = h.expected(c, by)
 	h.logf("%s has ended: %s (%s)", c.template.name, c.expect, c.why)

@@ -175,6 +175,7 @@ const chaosDetection = 2 * time.Second
 
 // noteOutlived notes whose signals the engine has outlived, as far as healthd could see.
 func (h *chaosHost) noteOutlived() {
+	h.noteDisturbances()
 	for _, c := range h.engine.containers {
 		since := h.knownSince(c)
 		if !h.connectedSince.IsZero() && c.endLife == h.engine.life && !c.endedAt.IsZero() && time.Since(since) > chaosDetection {

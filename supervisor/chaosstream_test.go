@@ -183,6 +183,8 @@ func (d *chaosDaemon) Clock(ctx context.Context) (time.Time, error) {
 
 // Accept implements Restarter.
 func (d *chaosDaemon) Accept(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
 	if err := d.answer(ctx, "accept", ""); err != nil {
 		return err
 	}
