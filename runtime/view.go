@@ -298,7 +298,7 @@ func (v *view) entryOf(ev Event) *entry {
 
 // emitCause sends what only events say: signals, exit codes and stops.
 func (v *view) emitCause(e *entry, ev Event, now time.Time) {
-	if ev.Action == ActionKill && !v.replaying && e.endedLongAgo(now) {
+	if ev.Action == ActionKill && !v.replaying && (e.endedLongAgo(now) || e.endedBeforeSignal(ev)) {
 		e.noteLostStart()
 	}
 	u := Update{ID: ev.ID, Time: ev.Time, Of: e.runHint(), Late: v.replaying}

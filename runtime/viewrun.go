@@ -117,6 +117,16 @@ func (e *entry) endedLongAgo(now time.Time) bool {
 	return e.known != nil && !e.newer && !e.endShownAt.IsZero() && now.Sub(e.endShownAt) > startEventDelay
 }
 
+// endedBeforeSignal says that known's run ended well before a signal, by the engine's own times. An
+// engine tells a signal when it has sent it, which may be a moment after the end. If its clock was
+// set back between the two, the signal seems to be one to the next run.
+func (e *entry) endedBeforeSignal(ev Event) bool {
+	return e.known != nil && !e.newer && !e.known.State.Alive() && !e.known.FinishedAt.IsZero() && ev.Time.Sub(e.known.FinishedAt) > signalSlack
+}
+
+// signalSlack is how long after the end of a run the engine may tell a signal to it.
+const signalSlack = time.Second
+
 // noteLostStart takes in that the start event of a new run must be lost, because the run gets
 // a signal.
 func (e *entry) noteLostStart() {

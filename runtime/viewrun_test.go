@@ -160,3 +160,25 @@ func TestFirstInspectionAheadOfHistory(t *testing.T) {
 		t.Errorf("sent %+v, want a Killed of B", v.out)
 	}
 }
+
+// A run has just ended, and the start event of the next one is lost. A signal that the engine sent
+// after the end is of that one; late news of the ended run comes before its end.
+func TestSignalSoonAfterTheEnd(t *testing.T) {
+	for _, tt := range []struct {
+		at    int64
+		newer bool
+	}{{-10, false}, {200, false}, {1700, true}} {
+		v, e := viewOf(t, &Container{ID: "a", State: Running, StartedAt: atMS(-100000)})
+		v.requestInspection(e)
+		if v.nextToInspect() != e {
+			t.Fatal("no inspection")
+		}
+		v.applyInspection(e, &Container{ID: "a", State: Exited, StartedAt: atMS(-100000), FinishedAt: atMS(0)}, nil, atMS(10))
+		v.runDue(atMS(600))
+		v.out = nil
+		v.applyEvent(Event{ID: "a", Action: ActionKill, Signal: 15, Time: atMS(tt.at)}, 0, atMS(1800))
+		if len(v.out) != 1 || v.out[0].Of.Newer != tt.newer {
+			t.Errorf("a signal %d ms after the end: sent %+v, newer wanted: %v", tt.at, v.out, tt.newer)
+		}
+	}
+}
