@@ -14,7 +14,7 @@ import (
 
 var (
 	seedsFlag = flag.Int("seeds", 0, "how many seeds TestChaos plays; 0: some seconds of them")
-	seedFlag  = flag.Int("seed", 0, "the one seed that TestChaos plays, with a full transcript")
+	seedFlag  = flag.Int("seed", 0, "the first seed that TestChaos plays; without -seeds the only one, with a full transcript")
 )
 
 // TestChaos plays a host on which everything goes wrong that may: operators, crashes,
@@ -23,12 +23,12 @@ var (
 // names its seed:
 //
 //	go test ./supervisor -run Chaos -args -seed=17
-//	go test ./supervisor -run Chaos -args -seeds=1000
+//	go test ./supervisor -run Chaos -args -seeds=1000 [-seed=5000]
 func TestChaos(t *testing.T) {
 	first, n := 1, *seedsFlag
 	switch {
 	case *seedFlag > 0:
-		first, n = *seedFlag, 1
+		first, n = *seedFlag, max(1, n)
 	case n == 0 && testing.Short():
 		n = 20
 	case n == 0:
@@ -41,6 +41,9 @@ func TestChaos(t *testing.T) {
 		})
 	}
 }
+
+// transcriptWanted says that the one seed played is to be shown in full.
+func transcriptWanted() bool { return *seedFlag > 0 && *seedsFlag <= 1 }
 
 // chaosSeeds take about ten seconds with the race detector.
 const chaosSeeds = 50
@@ -126,7 +129,7 @@ func runChaos(t *testing.T, seed int) {
 		h.endChaos(100, 4*time.Second+1)
 	}
 	h.shutDown()
-	if h.failed() || *seedFlag > 0 {
+	if h.failed() || transcriptWanted() {
 		t.Log(h.transcript())
 	}
 }

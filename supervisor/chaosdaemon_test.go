@@ -56,7 +56,7 @@ func (h *chaosHost) bootDaemon(rebooted bool) {
 	past := make([]core.Memory, 0, len(h.disk.memories))
 	for _, id := range slices.Sorted(maps.Keys(h.disk.memories)) {
 		past = append(past, h.fromDisk(h.disk.memories[id]))
-		if m := h.disk.memories[id]; *seedFlag > 0 {
+		if m := h.disk.memories[id]; transcriptWanted() {
 			h.logf("    remembered: %s alive %v stopping %v restart %v killed %v stopped %v maybe by the engine %v held %v", m.Name, m.Engine.State.Alive(), m.Action.Stopping, m.Action.Restart, h.sinceStart(m.Ending.First), m.Ending.By == core.EndedByOperator, m.Ending.MaybeEngine, m.Lasting.Held)
 		}
 	}

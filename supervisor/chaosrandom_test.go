@@ -75,7 +75,7 @@ func (h *chaosHost) transcript() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	lines := h.lines
-	if *seedFlag == 0 {
+	if !transcriptWanted() {
 		lines = lines[max(0, len(lines)-60):]
 	}
 	var b strings.Builder
