@@ -24,11 +24,7 @@ func (t *stepper) beginRun(run runtime.Run, found bool) {
 	t.Action = Action{Call: before.Action.Call}
 	t.Request.Error, t.Request.SentAt = "", time.Time{}
 	t.Engine.NetworkLost = false // told once in each run
-	var stopping Cause
-	if t.Ending, stopping = before.Ending.next(run); stopping != NoCause {
-		t.adoptEarlierStop(stopping)
-	}
-	t.Checks = Checks{}
+	t.Ending, t.Checks = before.Ending.next(run), Checks{}
 	if t.Ending.MaybeEngine {
 		t.Checks = Checks{MaybeEngineSince: before.Checks.MaybeEngineSince, DialAt: before.Checks.DialAt}
 	}

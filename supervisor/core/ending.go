@@ -65,7 +65,7 @@ type Ending struct {
 	First       time.Time `json:"first,omitzero"`        // engine's time of the first one; zero: none
 	FirstSignal int       `json:"firstSignal,omitempty"` // number of the first one
 	Overtaken   Cause     `json:"overtaken,omitempty"`   // why healthd was stopping the run when First came
-	Next        NextRun   `json:"next,omitzero"`         // to a newer run, which healthd has not observed yet, or of healthd's late stop
+	Next        NextRun   `json:"next,omitzero"`         // to a newer run, which healthd has not observed yet
 	ForgetAt    time.Time `json:"forgetAt,omitzero"`     // when a run that still lives has survived them
 	Survived    bool      `json:"survived,omitempty"`    // the run has survived stop signals
 	CarriedOut  bool      `json:"carriedOut,omitempty"`  // the engine carried out a stop request of others, told after the end
@@ -79,11 +79,10 @@ type Ending struct {
 	Unwatched   bool `json:"unwatched,omitempty"`   // nobody watched the engine when the run ended, or the news of that is lost
 }
 
-// NextRun is a stop signal to a run that healthd has not observed yet.
+// NextRun is a stop signal of others to a run that healthd has not observed yet.
 type NextRun struct {
 	At      time.Time `json:"at,omitzero"`      // engine's time of the first one; zero: none
 	Started time.Time `json:"started,omitzero"` // time of that run's start event; zero: not known
-	Own     Cause     `json:"own,omitempty"`    // it comes from healthd's stop of the run before, which was made for that; NoCause: from others
 }
 
 // EngineLife is what healthd knows of the time since the engine's last start.
@@ -130,19 +129,13 @@ func (e *Ending) Who(stopping Cause) Ender {
 // forgotten it yet.
 func (e *Ending) Signalled() bool { return !e.First.IsZero() }
 
-// next returns the evidence that the next run begins with, and why healthd is stopping it: a
-// stop signal for it may be told before healthd observes it.
-func (e *Ending) next(run runtime.Run) (Ending, Cause) {
+// next returns the evidence that the next run begins with: a stop signal for it may be
+// told before healthd observes it.
+func (e *Ending) next(run runtime.Run) Ending {
 	if e.Next.At.IsZero() || !e.Next.Started.IsZero() && !run.IsStart(e.Next.Started) { // none, or it was for a run in between
-		return Ending{}, NoCause
+		return Ending{}
 	}
-	next := Ending{Heard: [4]int64{e.Next.At.UnixNano()}}
-	if e.Next.Own != NoCause {
-		next.OwnSignals, next.OwnAt = 1, e.Next.At
-	} else {
-		next.First, next.ForgetAt, next.MaybeEngine = e.Next.At, e.ForgetAt, e.MaybeEngine
-	}
-	return next, e.Next.Own
+	return Ending{First: e.Next.At, ForgetAt: e.ForgetAt, MaybeEngine: e.MaybeEngine, Heard: [4]int64{e.Next.At.UnixNano()}}
 }
 
 // evidence is what Ending compares news with: the run, and healthd's own calls.
@@ -155,7 +148,7 @@ type evidence struct {
 	stopsSent   int           // stop calls of the run that have left for the engine
 	sentAt      time.Time     // when the first of them left; zero: an earlier daemon sent it, or none did
 	openCall    bool          // the engine may still carry out a stop call, or tell of one
-	stopOf      runtime.Run   // the stop call under way has left for the engine, and was for that run; zero: none has
+	earlierStop bool          // a stop call for the previous run is under way
 	calling     bool          // any call is under way
 	now         time.Time
 }
@@ -221,9 +214,6 @@ func (e *Ending) signal(s signal, v *evidence) meaning {
 	switch {
 	case !v.container.Stops(s.number), which == earlierRun, s.sentAtEngineStart():
 		return meansNothing
-	case which == nextRun && e.isOwnToNext(s, v):
-		e.noteOwnToNext(s, v)
-		return meansNothing
 	case which == nextRun: // also if it was heard of before, as one to the present run: its start event may be lost
 		e.noteNext(s.news)
 		return meansNextRun
@@ -282,30 +272,10 @@ func (e *Ending) noteOwn(s signal, v *evidence) {
 
 // noteNext notes a stop signal of others to a run that healthd has not observed yet.
 func (e *Ending) noteNext(n news) {
-	if e.Next.At.IsZero() || !e.Next.Started.Equal(n.of.Started) || e.Next.Own != NoCause {
-		e.Next = NextRun{At: n.at, Started: n.of.Started}
+	if e.Next.At.IsZero() || !e.Next.Started.Equal(n.of.Started) {
+		e.Next = NextRun{n.at, n.of.Started}
 	}
 	e.MaybeEngine = true
-}
-
-// isOwnToNext says whether a signal to a run that healthd has not observed yet comes from its
-// stop of the present run. That one has ended by itself before the signal came.
-func (e *Ending) isOwnToNext(s signal, v *evidence) bool {
-	known := e.Next.Own != NoCause && e.Next.Started.Equal(s.of.Started)
-	switch {
-	case known && e.Next.At.Equal(s.at): // told again
-		return true
-	case known:
-		return s.number == killSignal && !v.sentAt.IsZero() && v.now.Sub(v.sentAt) >= v.grace-killSlack
-	}
-	return v.stopping != NoCause && v.stopOf == v.run && e.OwnSignals < v.stopsSent && s.number == v.container.StopSignalNumber()
-}
-
-// noteOwnToNext notes a signal of healthd's to a run that it has not observed yet.
-func (e *Ending) noteOwnToNext(s signal, v *evidence) {
-	if e.Next.Own == NoCause || !e.Next.Started.Equal(s.of.Started) {
-		e.Next = NextRun{s.at, s.of.Started, v.stopping}
-	}
 }
 
 // noteOperator notes a stop signal that is not healthd's. A KILL after a TERM belongs to
@@ -404,7 +374,7 @@ func (e *Ending) survived() { e.First, e.Survived = time.Time{}, true }
 // fromEarlierStop says that a signal comes from healthd's stop of the previous run. That
 // run ended by itself before the signal came, and this run followed.
 func (v *evidence) fromEarlierStop(s signal) bool {
-	return v.stopOf != (runtime.Run{}) && v.stopOf != v.run && v.alive && v.stopping == NoCause && s.number == v.container.StopSignalNumber()
+	return v.earlierStop && v.alive && v.stopping == NoCause && s.number == v.container.StopSignalNumber()
 }
 
 // sentAtEngineStart says that the engine itself sent a signal. After an engine without

@@ -11,7 +11,6 @@ import (
 // The rows of the table in Ending's doc comment and in docs/semantics.md.
 func TestWhoEndedTheRun(t *testing.T) {
 	const ownStop = "liveness=0s/10s/1/1 grace=5s"
-	lateStop := []string{ownStop, "stop-takes=1h", "late-news=yes", "0s runs", "5s liveness fails", "10100ms"}
 	at := func(sim *simulation, d time.Duration) time.Time { return sim.start.Add(d) }
 	for _, tt := range []struct {
 		evidence string
@@ -69,32 +68,6 @@ func TestWhoEndedTheRun(t *testing.T) {
 			sim.endRun(143)
 			sim.step("", &Input{Kind: CallReturned, Call: StopCall})
 		}, EndedByHealthd, true},
-		{"healthd's late stop hits a run that it has not observed", lateStop, func(sim *simulation) {
-			sim.hitUnobservedRun()
-			sim.endRun(143)
-			sim.step("", &Input{Kind: CallReturned, Call: StopCall})
-		}, EndedByHealthd, true},
-		{"the same, with its KILL", lateStop, func(sim *simulation) {
-			sim.hitUnobservedRun()
-			sim.advanceTo(sim.now.Add(5 * time.Second))
-			sim.step("", sim.signalled(9))
-			sim.endRun(137)
-			sim.step("", &Input{Kind: CallReturned, Call: StopCall})
-		}, EndedByHealthd, true},
-		{"the same, joined by docker stop", lateStop, func(sim *simulation) {
-			sim.hitUnobservedRun()
-			sim.now = sim.now.Add(time.Second)
-			sim.step("", sim.signalled(15))
-			sim.endRun(143)
-			sim.step("", &Input{Kind: CallReturned, Call: StopCall})
-		}, EndedByOperator, false},
-		{"the same, cut short by docker kill", lateStop, func(sim *simulation) {
-			sim.hitUnobservedRun()
-			sim.now = sim.now.Add(time.Second)
-			sim.step("", sim.signalled(9))
-			sim.endRun(137)
-			sim.step("", &Input{Kind: CallReturned, Call: StopCall})
-		}, EndedByOperator, false},
 		{"a KILL of a stop that healthd restart has overruled", []string{"stop-takes=1s", "0s runs", "10s signalled 15", "11s restart-asked", "11.5s signalled 9", "12.1s"}, nil, EndedByHealthd, true},
 		{"the engine shuts down", []string{"0s runs", "10s engine-ends", "10s signalled 15", "11s exits 143", "20s engine-restarts"}, nil, EndedByEngine, true},
 		{"the engine shuts down, but accepted a connection before", []string{"0s runs", "10s signalled 15", "11s exits 143", "20s engine-ends", "21s engine-restarts"}, nil, EndedByOperator, false},
@@ -182,14 +155,6 @@ func TestWhoEndedTheRun(t *testing.T) {
 			}
 		})
 	}
-}
-
-// hitUnobservedRun has healthd's stop, which is under way, come too late: the run has ended by
-// itself, and the signal hits the next one. The engine tells both before healthd observes that.
-func (sim *simulation) hitUnobservedRun() {
-	sim.step("", sim.died(1))
-	sim.startRun() // by somebody else
-	sim.step("", sim.signalled(15))
 }
 
 // forgetful is the life of an engine that began then, killed what still ran, and has dropped

@@ -21,15 +21,12 @@ const redialPause = time.Second
 // evidence returns what Ending needs to know of the run and of healthd's calls.
 func (t *stepper) evidence() *evidence {
 	alive := t.Engine.State.Alive()
-	var stopOf runtime.Run
-	if t.Action.Call == StopCall && t.Request.Sent {
-		stopOf = t.Request.Run
-	}
 	return &evidence{
 		container: t.c, run: t.Run.ID, before: t.Run.Before, alive: alive,
 		stopping: t.Action.Stopping, grace: t.Action.Grace, stopsSent: t.stopsSent(), sentAt: t.Request.SentAt,
-		openCall: t.Action.Call == StopCall || t.Request.Error != "" || !alive,
-		stopOf:   stopOf, calling: t.Action.Call != NoCall, now: t.now,
+		openCall:    t.Action.Call == StopCall || t.Request.Error != "" || !alive,
+		earlierStop: t.Action.Call == StopCall && t.Request.Sent && t.Request.Run != t.Run.ID,
+		calling:     t.Action.Call != NoCall, now: t.now,
 	}
 }
 
@@ -48,7 +45,7 @@ func (t *stepper) signalled(in *Input) {
 	t.dialIfInDoubt(&before, meaning)
 	switch meaning {
 	case meansEarlierStop:
-		t.adoptEarlierStop(t.Request.Cause)
+		t.adoptEarlierStop()
 	case meansCorrected:
 		t.Action.Stopping = t.Ending.Overtaken
 		t.reconsider()
@@ -82,9 +79,9 @@ func (t *stepper) awaitEnd() {
 
 // adoptEarlierStop makes healthd's stop of the previous run, whose signal hit this run, a
 // stop of this run.
-func (t *stepper) adoptEarlierStop(cause Cause) {
-	t.Action.Stopping, t.Action.StopCalls, t.Action.NotBefore = cause, 1, t.now
-	t.Action.Grace = grace(t.spec, t.c, cause)
+func (t *stepper) adoptEarlierStop() {
+	t.Action.Stopping, t.Action.StopCalls, t.Action.NotBefore = t.Request.Cause, 1, t.now
+	t.Action.Grace = grace(t.spec, t.c, t.Request.Cause)
 }
 
 // clearVerdicts sets liveness and startup to Success in a run that an operator is ending,

@@ -101,7 +101,7 @@ func TestSignalToldAgainOfAnotherRun(t *testing.T) {
 	var e Ending
 	// the view gave C's signal to B, which has ended
 	e.signal(signal{news{at: at, of: runtime.RunHint{Run: b}}, 15}, &evidence{container: box, run: b, before: a, now: at})
-	e, _ = e.next(c)
+	e = e.next(c)
 	// the inspection of C's end finds it in the history
 	if m := e.signal(signal{news{at: at, late: true, of: runtime.RunHint{Run: b, Newer: true}}, 15}, &evidence{container: box, run: c, before: b, alive: true, now: at}); m != meansOperator {
 		t.Errorf("the operator's signal to C means %v", m)
