@@ -82,7 +82,6 @@ func (w *Watcher) session(ctx context.Context, v *view, send *sender, reason str
 	defer s.wg.Wait()
 	defer cancel()
 	s.v.clockOffset = s.readClock()
-	s.v.connecting(time.Now())
 	since := v.subscribeFrom(time.Now().Add(s.v.clockOffset))
 	stream, err := subscribe(ctx, w.Source, since)
 	if err != nil {
@@ -92,6 +91,7 @@ func (w *Watcher) session(ctx context.Context, v *view, send *sender, reason str
 	if err := s.announce(since); err != nil {
 		return false, err
 	}
+	s.v.connected(time.Now())
 	err = s.loop()
 	return s.synced, err
 }

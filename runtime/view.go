@@ -77,8 +77,9 @@ type entry struct {
 	newer          bool       // a start event came after known's: events are of a run not observed yet
 	startTold      bool       // known's own start event came
 	startDue       time.Time  // until when it may come
-	found          bool       // the first list of the present connection showed known's run, or an earlier connection did
-	startInFuture  bool       // known's start was in the engine's future when known was first shown, or at the start of the connection
+	found          bool       // the first list of a connection showed known's run
+	timesTellUntil time.Time  // until when the engine's times tell what came before known's run
+	startInFuture  bool       // they do not: known's start was in the engine's future when known was first shown, or when the connection began
 	endShownAt     time.Time  // when known's end was shown; zero: it goes on
 	shownInLife    bool       // it was shown in the engine's present life: newer runs began after the engine did
 	inspectSeq     uint64     // eventSeq when its newest inspection began

@@ -69,18 +69,21 @@ func (e *entry) isOwnStart(ev Event) bool {
 }
 
 // ofEarlierRun says that an event belongs to a run before the known one, which an
-// inspection showed before the stream came to it. The start event of a run that the first
-// list of a connection showed, or an earlier connection, may be long gone: there the engine's
-// own times decide, for the short time that its start event may take. A start in the engine's future shows that its
+// inspection showed before the stream came to it. Its start event follows soon, and until then
+// the order decides. But that event may be long gone when the first list of a connection showed
+// the run, and lost when the history of a later connection tells what came meanwhile: there the
+// engine's own times decide, for a short time. A start in the engine's future shows that its
 // clock was set back since.
 func (e *entry) ofEarlierRun(ev Event, now time.Time) bool {
 	switch {
-	case e.known == nil, e.newer, e.startTold, !now.Before(e.startDue):
+	case e.known == nil, e.newer, e.startTold:
 		return false
-	case !e.found:
+	case !e.found && now.Before(e.startDue):
 		return true
+	case now.Before(e.timesTellUntil):
+		return !ev.Time.IsZero() && ev.Time.Before(e.known.StartedAt) && !e.startInFuture
 	}
-	return !ev.Time.IsZero() && ev.Time.Before(e.known.StartedAt) && !e.startInFuture
+	return false
 }
 
 // noteObserved takes in that c is reported, of which e.known is still the container before.
@@ -107,6 +110,7 @@ func (v *view) noteObserved(e *entry, c *Container, now time.Time) {
 		e.told.start = c.StartedAt
 	}
 	e.startDue, e.startInFuture = now.Add(startEventDelay), v.inFuture(c.StartedAt)
+	e.timesTellUntil = e.startDue
 }
 
 // inFuture says that a time of the engine's is in its future: its clock was set back since.
@@ -187,12 +191,12 @@ func (u *Update) beganBefore(at time.Time) bool {
 	return !began.IsZero() && began.Before(at)
 }
 
-// connecting takes in that a connection begins: the engine's history may tell start events that
+// connected takes in that a connection has begun: the engine's history may tell start events that
 // the last connection lost, and what came before them.
-func (v *view) connecting(now time.Time) {
+func (v *view) connected(now time.Time) {
 	for _, e := range v.entries {
 		if e.known != nil && !e.newer && !e.startTold {
-			e.found, e.startDue, e.startInFuture = true, now.Add(startEventDelay), v.inFuture(e.known.StartedAt)
+			e.timesTellUntil, e.startInFuture = now.Add(startEventDelay), v.inFuture(e.known.StartedAt)
 		}
 	}
 }

@@ -121,7 +121,7 @@ func TestLateHistoryOfAnEarlierRun(t *testing.T) {
 	b := &Container{ID: "a", State: Running, StartedAt: atMS(50), FinishedAt: atMS(0)}
 	v.applyInspection(e, b, nil, atMS(60))
 	v.disconnected()
-	v.connecting(atMS(6000))
+	v.connected(atMS(6000))
 	v.skipTo, v.skipCertain, v.skipUntil = atMS(0), true, atMS(70000)
 	v.out = nil
 	ev(ActionDie, 0, 6000)
@@ -179,6 +179,30 @@ func TestSignalSoonAfterTheEnd(t *testing.T) {
 		v.applyEvent(Event{ID: "a", Action: ActionKill, Signal: 15, Time: atMS(tt.at)}, 0, atMS(1800))
 		if len(v.out) != 1 || v.out[0].Of.Newer != tt.newer {
 			t.Errorf("a signal %d ms after the end: sent %+v, newer wanted: %v", tt.at, v.out, tt.newer)
+		}
+	}
+}
+
+// The engine's clock is set back between A's end and B's start. The connection breaks before B's
+// start event has come, and is soon back: the order still tells what is A's.
+func TestClockSetBackBeforeAReconnect(t *testing.T) {
+	for _, reconnect := range []bool{false, true} {
+		v, e := viewOf(t, &Container{ID: "a", State: Running, StartedAt: atMS(-100000)})
+		v.requestInspection(e)
+		if v.nextToInspect() != e {
+			t.Fatal("no inspection")
+		}
+		v.applyInspection(e, &Container{ID: "a", State: Running, StartedAt: atMS(-10000), FinishedAt: atMS(1)}, nil, atMS(60))
+		if reconnect {
+			v.disconnected()
+			v.connected(atMS(300))
+		}
+		v.out = nil
+		for _, act := range []Action{ActionKill, ActionDie, ActionStop} { // docker stop of A
+			v.applyEvent(Event{ID: "a", Action: act, Signal: 15, Time: atMS(0)}, 0, atMS(400))
+		}
+		if len(v.out) > 0 {
+			t.Errorf("reconnect %v: sent %+v of B", reconnect, v.out)
 		}
 	}
 }

@@ -165,9 +165,8 @@ func (h *chaosHost) requestRestart(c *chaosContainer) {
 	}
 	h.mu.Lock()
 	run, recent := c.run, c.opSignal.run == c.run && time.Since(c.opSignal.at) < time.Second
-	if v := h.view(c); v == nil || v.State.Run.ID != c.info.Run() { // its start may be all that healthd thinks it has to do
-		c.uncertainRun = run
-	}
+	v := h.view(c)
+	seen := v != nil && v.State.Run.ID == c.info.Run()
 	h.mu.Unlock()
 	if err := d.sup.Restart(h.t.Context(), c.info.Name); err != nil {
 		return
@@ -176,7 +175,7 @@ func (h *chaosHost) requestRestart(c *chaosContainer) {
 		if c.run != run || c.gone {
 			return
 		}
-		c.restartAskedAt, c.restartAskedRun = time.Now(), run
+		c.restartAskedAt, c.restartAskedRun, c.restartAskedUnseen = time.Now(), run, !seen
 		switch {
 		case c.info.State.Alive():
 		case recent || h.connectedSince.IsZero():

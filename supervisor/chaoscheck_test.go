@@ -50,7 +50,7 @@ func (h *chaosHost) checkStart(c *chaosContainer, by actor) {
 	switch {
 	case c.run == 1 && c.restartAskedAt.IsZero():
 		h.fail("%s: first start by healthd", c.template.name)
-	case c.template.enginePolicy != "no" && c.endedBy == byProcess && c.probeStoppedRun != c.run-1 && c.calls == 0 && !c.engineLeaves && !rebooted && !c.endUnseen && c.expect != mustRun && c.restartAskedRun != c.run-1:
+	case c.template.enginePolicy != "no" && c.endedBy == byProcess && c.probeStoppedRun != c.run-1 && c.calls == 0 && !(c.engineLeaves && c.startedForProbe) && !rebooted && !c.endUnseen && c.expect != mustRun && c.restartAskedRun != c.run-1:
 		h.fail("%s: daemon %d started it after an exit, although it has a restart policy of the engine", c.template.name, by)
 	case c.expect != mustStay:
 	case c.endedBy == byProcess && c.startedForProbe && c.why == exitedWithZero: // the probe's verdict came before the event of the end
@@ -95,6 +95,7 @@ func (h *chaosHost) checkAll() {
 	h.checkLoop()
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.noteDisturbances()
 	h.noteOutlived()
 	for _, c := range h.engine.containers {
 		if c.gone {

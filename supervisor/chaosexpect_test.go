@@ -22,7 +22,7 @@ type chaosRecord struct {
 	why             string
 	endedBy         actor
 	endedAt         time.Time
-	endLife         int // the engine's life at the end of the run
+	endLife         int  // the engine's life at the end of the run
 	engineLeaves    bool // an API call had switched the engine's restart policy off
 	engineOutlived  bool
 	engineEndedSoon bool // the engine began to shut down soon after the end
@@ -31,21 +31,22 @@ type chaosRecord struct {
 	lossAt          time.Time // when an event of it was dropped
 	lookupFailed    bool      // a daemon could not ask for the missed kill events
 
-	opSignal        operatorSignal // the operator's, to the present or last run
-	restartAskedAt  time.Time
-	restartAskedRun int
-	uncertainRun    int // run whose stop or restart by healthd a daemon has forgotten
-	unstoredRun     int // run of which a daemon was killed before its slow disk had all it knew
-	calls           int // stops of the present run that healthd called for
-	signals         int // stop signals that came of these
-	cause           core.Cause
-	probeStoppedRun int       // run that healthd stopped for a failed probe
-	termAt          time.Time // when healthd's newest stop sent its signal
-	grace           time.Duration
-	engineTerm      bool
-	startedForProbe bool // the daemon's start follows a failed probe
-	endUnseen       bool // no daemon was connected when the run ended
-	daemonKnew      bool // the daemon that called for a start knew of the operator's signal
+	opSignal           operatorSignal // the operator's, to the present or last run
+	restartAskedAt     time.Time
+	restartAskedRun    int
+	restartAskedUnseen bool // healthd had not seen that run: it may take its start for the restart
+	uncertainRun       int  // run whose stop or restart by healthd a daemon has forgotten
+	unstoredRun        int  // run of which a daemon was killed before its slow disk had all it knew
+	calls              int  // stops of the present run that healthd called for
+	signals            int  // stop signals that came of these
+	cause              core.Cause
+	probeStoppedRun    int       // run that healthd stopped for a failed probe
+	termAt             time.Time // when healthd's newest stop sent its signal
+	grace              time.Duration
+	engineTerm         bool
+	startedForProbe    bool // the daemon's start follows a failed probe
+	endUnseen          bool // no daemon was connected when the run ended
+	daemonKnew         bool // the daemon that called for a start knew of the operator's signal
 }
 
 // operatorSignal is a signal that an operator has sent.
@@ -201,6 +202,8 @@ func (h *chaosHost) expected(c *chaosContainer, by actor) (expectation, string) 
 		return either, "its engine's signal and its exit came together"
 	case c.template.autoRemove:
 		return mustStay, "the engine removes it"
+	case asked && c.restartAskedUnseen:
+		return either, "a restart was requested before healthd had seen its run"
 	case asked:
 		return mustRun, "a restart was requested"
 	case spec.RestartPolicy == core.Never:

@@ -175,7 +175,9 @@ const chaosDetection = 2 * time.Second
 
 // noteOutlived notes whose signals the engine has outlived, as far as healthd could see.
 func (h *chaosHost) noteOutlived() {
-	h.noteDisturbances()
+	if h.callsHang || h.hangingCalls > 0 { // it cannot see anything just now
+		return
+	}
 	for _, c := range h.engine.containers {
 		since := h.knownSince(c)
 		if !h.connectedSince.IsZero() && c.endLife == h.engine.life && !c.endedAt.IsZero() && time.Since(since) > chaosDetection {

@@ -3,6 +3,7 @@ package supervisor
 import (
 	"context"
 	"errors"
+	"fmt"
 	"reflect"
 	"time"
 
@@ -181,15 +182,18 @@ func awaitDurable(durable <-chan struct{}) (late bool) {
 }
 
 // stillDue inspects the container before a call is repeated whose outcome is not known, or
-// made long after it was decided.
-// It returns false when the call is no longer needed; r then has the container or an error.
+// made long after it was decided. It returns false when the call is no longer needed, or the
+// engine does not tell; r then has the container or an error.
 func stillDue(ctx context.Context, engine Restarter, r *callReturned, run runtime.Run) bool {
 	c, err := engine.Inspect(ctx, r.id)
-	if err != nil {
+	switch {
+	case err != nil && r.call == core.StopCall:
+		r.err = fmt.Errorf("%w: %w", core.ErrNotSent, err)
+		return false
+	case err != nil:
 		r.err = core.OutcomeUnknown{Err: err}
 		return false
-	}
-	if c.Run() == run && c.State.Alive() == (r.call == core.StopCall) {
+	case c.Run() == run && c.State.Alive() == (r.call == core.StopCall):
 		return true
 	}
 	r.container = c
@@ -224,14 +228,16 @@ func (q startQuestion) apply(l *loop) {
 }
 
 // stopNotNeeded inspects the container before a stop, as healthd may have missed that it
-// ended, has a new run, or was paused. A paused container is stopped only for an operator.
+// ended, has a new run, or was paused. A paused container is stopped only for an operator. An
+// engine that does not tell gets no stop either: it might carry it out late, when somebody has
+// started the next run.
 func (r *callReturned) stopNotNeeded(ctx context.Context, engine Restarter, run runtime.Run, cause core.Cause) bool {
 	c, err := engine.Inspect(ctx, r.id)
 	switch {
 	case ctx.Err() != nil: // the run is over
 		r.err = core.ErrNotSent
 	case err != nil:
-		return false // the stop then returns the error
+		r.err = fmt.Errorf("%w: %w", core.ErrNotSent, err)
 	case !c.State.Alive():
 		r.container, r.err = c, core.ErrNotSent
 	case c.Run() != run, c.State == runtime.Paused && cause != core.ByOperator:

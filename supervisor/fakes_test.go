@@ -25,9 +25,10 @@ type fakeEngine struct {
 	callLog    []string          // "stop c1 30s", "start c1"
 	deliver    func(runtime.Update)
 	stopTakes  time.Duration
-	survives   int         // stops that do not end the container
-	called     chan string // gets every call; nil: nobody waits for them
-	inspected  int         // how often a container was inspected
+	survives   int           // stops that do not end the container
+	called     chan string   // gets every call; nil: nobody waits for them
+	inspected  int           // how often a container was inspected
+	lookTakes  time.Duration // that of an inspection that fails; 0: none fails
 	onStop     func()
 	onStopOf   func(id string)
 	refuses    bool                   // new connections
@@ -57,6 +58,13 @@ func (e *fakeEngine) asWatcher(u runtime.Update) runtime.Update {
 		}
 	}
 	return u
+}
+
+// setLookTakes makes inspections fail after that time; 0: none fails.
+func (e *fakeEngine) setLookTakes(d time.Duration) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.lookTakes = d
 }
 
 // run starts a run that healthd did not ask for, and reports it.
@@ -169,6 +177,12 @@ func (e *fakeEngine) Inspect(ctx context.Context, id string) (*runtime.Container
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.inspected++
+	if d := e.lookTakes; d > 0 {
+		e.mu.Unlock()
+		time.Sleep(d)
+		e.mu.Lock()
+		return nil, context.DeadlineExceeded
+	}
 	c, ok := e.containers[id]
 	if !ok {
 		return nil, fmt.Errorf("cannot inspect %s: %w", id, runtime.ErrNotFound)
@@ -308,6 +322,13 @@ func (j *fakeJournal) Record(e core.Event) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.events = append(j.events, e)
+}
+
+// all returns all events, oldest first.
+func (j *fakeJournal) all() []core.Event {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return slices.Clone(j.events)
 }
 
 // reasons returns the reasons of a container's events, oldest first.

@@ -3,6 +3,7 @@ package supervisor
 import (
 	"context"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -66,6 +67,38 @@ func TestStopOfAnEndedContainer(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The engine does not answer healthd's look before a stop. Meanwhile the run ends, and somebody
+// starts the next one: a stop that left now would hit that.
+func TestNoStopWithoutALook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHarness(t, webSpec())
+		defer h.close(t)
+		h.sendSynced()
+		h.engine.run("c1")
+		synctest.Wait()
+		h.engine.setLookTakes(20 * time.Second)
+		h.probes.setResult("c1:1", refused)
+		time.Sleep(40 * time.Second) // the look is under way
+		h.engine.endRun("c1", 1)
+		h.engine.beginRun("c1")
+		time.Sleep(time.Minute)
+		h.engine.setLookTakes(0)
+		h.probes.setResult("c1:1", success)
+		time.Sleep(time.Minute)
+		if calls := h.engine.calls(); len(calls) > 0 {
+			t.Errorf("calls %v", calls)
+		}
+		if s := h.view(t, "c1").State; s.Action.Stopping != core.NoCause || !s.Engine.State.Alive() {
+			t.Errorf("stopping %v, it is %s", s.Action.Stopping, s.Engine.State)
+		}
+		if !slices.ContainsFunc(h.journal.all(), func(e core.Event) bool {
+			return e.Reason == core.EventKilling && strings.Contains(e.Message, "the stop was not sent")
+		}) {
+			t.Errorf("events %v", h.journal.all())
+		}
+	})
 }
 
 // A verdict is on one run. healthd does not stop the next one for it, which it sees only

@@ -18,8 +18,8 @@ import (
 	"healthd/supervisor/core"
 )
 
-// An unknown container cannot be restarted. When the engine no longer has the container,
-// the failed stop is recorded.
+// An unknown container cannot be restarted. When the engine no longer has the container, none
+// is stopped, and that is recorded.
 func TestRestartOfAMissingContainer(t *testing.T) {
 	t.Attr("kubelet", "237")
 	synctest.Test(t, func(t *testing.T) {
@@ -38,10 +38,10 @@ func TestRestartOfAMissingContainer(t *testing.T) {
 		time.Sleep(6 * time.Second) // the drain
 		synctest.Wait()
 		if s := h.view(t, "c1").State; !strings.Contains(s.Request.Error, runtime.ErrNotFound.Error()) {
-			t.Errorf("the stop failed, and the error is %q", s.Request.Error)
+			t.Errorf("the look before the stop failed, and the error is %q", s.Request.Error)
 		}
 		if got, want := h.journal.reasons("n-c1"), []string{core.EventStarted, core.EventReady, core.EventKilling, core.EventNotReady, core.EventKilling}; !slices.Equal(got, want) {
-			t.Errorf("events %v, want %v: the failed stop, too", got, want)
+			t.Errorf("events %v, want %v: the failed look, too", got, want)
 		}
 		h.engine.deliver(runtime.Update{Kind: runtime.Removed, Runtime: "docker", ID: "c1"})
 		synctest.Wait()
@@ -54,9 +54,8 @@ func TestRestartOfAMissingContainer(t *testing.T) {
 		if err := h.request(t.Context(), late); !errors.Is(err, ErrUnknownContainer) {
 			t.Errorf("a late request: %v", err)
 		}
-		calls := len(h.engine.calls())
 		time.Sleep(time.Minute)
-		if got := h.engine.calls(); calls != 1 || len(got) != 1 {
+		if got := h.engine.calls(); len(got) > 0 {
 			t.Errorf("calls %v for a removed container", got)
 		}
 	})

@@ -78,6 +78,10 @@ func (t *stepper) stopCallFailed(err error) {
 	if errors.Is(err, ErrNotSent) && !t.Shutdown.Begun {
 		t.Action.StopCalls--
 		t.Action.NotBefore = t.now.Add(callRetryPause)
+		if err != ErrNotSent {
+			t.Request.Error = fmt.Sprintf("cannot stop container %s: %v", t.c.Name, err)
+			t.record(EventKilling, "%s; healthd tries again in %v", t.Request.Error, callRetryPause)
+		}
 		return
 	}
 	t.Request.Error = callError("stop", t.c.Name, err)
