@@ -20,11 +20,12 @@ type Action struct {
 // Request is this daemon's newest call to the engine. It outlives the run, because news of
 // the next run may come before the call returns.
 type Request struct {
-	Sent   bool        // a stop call left for the engine: news of its signal may come
-	SentAt time.Time   // when the first stop call of the present stop left; zero: none did, or an earlier daemon sent it
-	Cause  Cause       // of a stop call
-	Run    runtime.Run // the newest run when the call was made
-	Error  string      // why the call failed; empty: it did not
+	Sent   bool          // a stop call left for the engine: news of its signal may come
+	SentAt time.Time     // when the first stop call of the present stop left; zero: none did, or an earlier daemon sent it
+	Cause  Cause         // of a stop call
+	Grace  time.Duration // of a stop call
+	Run    runtime.Run   // the newest run when the call was made
+	Error  string        // why the call failed; empty: it did not
 }
 
 // Call is a call to the engine. At most one is under way for a container.

@@ -42,7 +42,8 @@ func (t *stepper) callEngine() {
 		if t.runPreStop() {
 			return
 		}
-		t.Action.Call, t.Request.Sent, t.Request.Run, t.Request.Cause = StopCall, false, t.Run.ID, t.Action.Stopping
+		t.Action.Call, t.Request.Sent, t.Request.Run = StopCall, false, t.Run.ID
+		t.Request.Cause, t.Request.Grace = t.Action.Stopping, t.Action.Grace
 		t.Action.StopCalls++
 		t.fx = append(t.fx, Effect{Kind: StopContainer, Grace: t.Action.Grace})
 	case t.startPending():

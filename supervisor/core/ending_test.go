@@ -68,6 +68,13 @@ func TestWhoEndedTheRun(t *testing.T) {
 			sim.endRun(143)
 			sim.step("", &Input{Kind: CallReturned, Call: StopCall})
 		}, EndedByHealthd, true},
+		{"the same, and its KILL after a grace that pre_stop has shortened", []string{"liveness=0s/10s/1/1 grace=10s pre-stop=6s", "drain=0s", "stop-takes=1h", "late-news=yes", "0s runs", "5s liveness fails", "11s liveness succeeds", "17s exits 1", "18s runs"}, func(sim *simulation) {
+			sim.step("", &Input{Kind: Signalled, Signal: 15, Time: sim.now.Add(time.Millisecond)})
+			sim.advanceTo(sim.now.Add(4100 * time.Millisecond))
+			sim.step("", sim.signalled(9))
+			sim.endRun(137)
+			sim.step("", &Input{Kind: CallReturned, Call: StopCall})
+		}, EndedByHealthd, true},
 		{"a KILL of a stop that healthd restart has overruled", []string{"stop-takes=1s", "0s runs", "10s signalled 15", "11s restart-asked", "11.5s signalled 9", "12.1s"}, nil, EndedByHealthd, true},
 		{"the engine shuts down", []string{"0s runs", "10s engine-ends", "10s signalled 15", "11s exits 143", "20s engine-restarts"}, nil, EndedByEngine, true},
 		{"the engine shuts down, but accepted a connection before", []string{"0s runs", "10s signalled 15", "11s exits 143", "20s engine-ends", "21s engine-restarts"}, nil, EndedByOperator, false},

@@ -81,7 +81,7 @@ func (t *stepper) awaitEnd() {
 // stop of this run.
 func (t *stepper) adoptEarlierStop() {
 	t.Action.Stopping, t.Action.StopCalls, t.Action.NotBefore = t.Request.Cause, 1, t.now
-	t.Action.Grace = grace(t.spec, t.c, t.Request.Cause)
+	t.Action.Grace = t.Request.Grace
 }
 
 // clearVerdicts sets liveness and startup to Success in a run that an operator is ending,
