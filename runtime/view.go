@@ -77,7 +77,7 @@ type entry struct {
 	newer          bool       // a start event came after known's: events are of a run not observed yet
 	startTold      bool       // known's own start event came
 	startDue       time.Time  // until when it may come
-	found          bool       // the first list of a connection showed known's run
+	found          bool       // the first list of a connection showed known's run, or the first inspection, long after its start
 	timesTellUntil time.Time  // until when the engine's times tell what came before known's run
 	startInFuture  bool       // they do not: known's start was in the engine's future when known was first shown, or when the connection began
 	endShownAt     time.Time  // when known's end was shown; zero: it goes on

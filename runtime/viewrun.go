@@ -105,7 +105,9 @@ func (v *view) noteObserved(e *entry, c *Container, now time.Time) {
 		e.newer, e.startTold, e.found = true, true, !v.synced
 		return
 	}
-	e.newer, e.startTold, e.found, e.told = false, e.known == nil && v.knew(c), !v.synced, told{}
+	first := e.known == nil
+	old := first && now.Add(v.clockOffset).Sub(c.StartedAt) > startEventDelay
+	e.newer, e.startTold, e.found, e.told = false, first && v.knew(c), !v.synced || old, told{}
 	if v.synced || e.shownInLife || v.engineKills && c.State.Alive() { // it began after the engine did
 		e.told.start = c.StartedAt
 	}

@@ -206,3 +206,28 @@ func TestClockSetBackBeforeAReconnect(t *testing.T) {
 		}
 	}
 }
+
+// A container could not be inspected at first. When it is, its run is old, and its start event is
+// not yet to come: the next start event is of the next run, and so is a signal after it.
+func TestLateFirstInspection(t *testing.T) {
+	v := newView(nil)
+	v.applyList([]Summary{{ID: "a", State: Running}}, atMS(0))
+	v.synced = true
+	ev := func(act Action, ms int64) {
+		v.applyEvent(Event{ID: "a", Action: act, Signal: 15, Time: atMS(ms)}, 0, atMS(ms))
+	}
+	e := v.nextToInspect()
+	v.applyInspection(e, &Container{ID: "a", State: Running, StartedAt: atMS(-50000)}, nil, atMS(10000))
+	ev(ActionDie, 11000)
+	ev(ActionStart, 11501)
+	if v.nextToInspect() != e {
+		t.Fatal("no inspection")
+	}
+	b := &Container{ID: "a", State: Running, StartedAt: atMS(11500), FinishedAt: atMS(11000)}
+	v.applyInspection(e, b, nil, atMS(11600))
+	v.out = nil
+	ev(ActionKill, 12000)
+	if len(v.out) != 1 || v.out[0].Of.Run != b.Run() || v.out[0].Of.Newer {
+		t.Errorf("sent %+v, want a Killed of B", v.out)
+	}
+}
