@@ -24,6 +24,7 @@ type Request struct {
 	SentAt time.Time     // when the first stop call of the present stop left; zero: none did, or an earlier daemon sent it
 	Cause  Cause         // of a stop call
 	Grace  time.Duration // of a stop call
+	Told   bool          // the signal of a stop call was told, as one to the run that it was for
 	Run    runtime.Run   // the newest run when the call was made
 	Error  string        // why the call failed; empty: it did not
 }

@@ -43,7 +43,7 @@ func (t *stepper) callEngine() {
 			return
 		}
 		t.Action.Call, t.Request.Sent, t.Request.Run = StopCall, false, t.Run.ID
-		t.Request.Cause, t.Request.Grace = t.Action.Stopping, t.Action.Grace
+		t.Request.Cause, t.Request.Grace, t.Request.Told = t.Action.Stopping, t.Action.Grace, false
 		t.Action.StopCalls++
 		t.fx = append(t.fx, Effect{Kind: StopContainer, Grace: t.Action.Grace})
 	case t.startPending():

@@ -34,7 +34,7 @@ const (
 //	healthd's own stop: one stop signal for each call, and      healthd
 //	  KILL when the grace period is over
 //	a KILL at the end of healthd's grace period, whose stop     healthd
-//	  signal is told late
+//	  signal is told late, or lost
 //	the stop signal of healthd's stop of the previous run,      healthd
 //	  which had just ended by itself
 //	a KILL of a stop that `healthd restart` has overruled       healthd
@@ -148,7 +148,7 @@ type evidence struct {
 	stopsSent   int           // stop calls of the run that have left for the engine
 	sentAt      time.Time     // when the first of them left; zero: an earlier daemon sent it, or none did
 	openCall    bool          // the engine may still carry out a stop call, or tell of one
-	earlierStop bool          // a stop call for the previous run is under way
+	earlierStop bool          // a stop call for the previous run is under way, and its signal was not told yet
 	calling     bool          // any call is under way
 	now         time.Time
 }
@@ -188,12 +188,26 @@ func (v *evidence) whichRun(n *news) whichRun {
 	switch of := &n.of; {
 	case of.Run == v.run && of.Newer:
 		return nextRun
-	case of.Newer && v.run.IsStart(of.Started), of.Run == v.run, of.Run == v.before && of.Newer, of.Run == runtime.Run{} && !of.Newer:
+	case of.Newer && v.run.IsStart(of.Started), of.Run == v.run, of.Run == runtime.Run{} && !of.Newer:
 		return presentRun
+	case of.Run == v.before && of.Newer:
+		return v.runOfStart(of.Started)
 	case n.next:
 		return nextRun
 	}
 	return earlierRun
+}
+
+// runOfStart returns the run that has a start event which is not the newest run's, but came after
+// the run before. Only the engine's own times tell which of the two began first.
+func (v *evidence) runOfStart(start time.Time) whichRun {
+	switch {
+	case start.IsZero():
+		return presentRun
+	case start.UnixNano() < v.run.Started:
+		return earlierRun
+	}
+	return nextRun
 }
 
 // meaning is what a signal turns out to be.
@@ -302,7 +316,15 @@ func (e *Ending) isOwn(s signal, v *evidence) bool {
 	case s.number == v.container.StopSignalNumber() && e.OwnSignals < v.stopsSent:
 		return true
 	}
-	return s.number == killSignal && e.OwnSignals > 0 && e.graceIsOver(s, v)
+	return s.number == killSignal && (e.OwnSignals > 0 || v.graceOfCallIsOver(s)) && e.graceIsOver(s, v)
+}
+
+// graceOfCallIsOver says that a KILL came just when the grace period of healthd's call was over, by
+// its own clock. The stop signal of that call is then lost, or told late. A KILL that comes later
+// may be an operator's, while a slow engine has not carried out the call.
+func (v *evidence) graceOfCallIsOver(s signal) bool {
+	since := v.now.Sub(v.sentAt)
+	return !s.late && !v.sentAt.IsZero() && since >= v.grace-killSlack && since <= v.grace+freshNews
 }
 
 // graceIsOver says whether healthd's grace period was over at a KILL. What the engine tells

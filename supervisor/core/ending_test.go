@@ -63,6 +63,40 @@ func TestWhoEndedTheRun(t *testing.T) {
 			sim.step("", &Input{Kind: CallReturned, Call: StopCall})
 			sim.step("", &Input{Kind: Signalled, Signal: 15, Time: at(sim, 10*time.Second)})
 		}, EndedByHealthd, true},
+		{"healthd's KILL, its stop signal lost", []string{ownStop, "late-news=yes", "stop-takes=1h", "0s runs", "5s liveness fails", "10.1s"}, func(sim *simulation) {
+			sim.advanceTo(sim.now.Add(4950 * time.Millisecond))
+			sim.step("", sim.signalled(9))
+			sim.endRun(137)
+			sim.step("", &Input{Kind: CallReturned, Call: StopCall})
+		}, EndedByHealthd, true},
+		{"the same, and its clock was set back before a look-up tells the stop signal", []string{ownStop, "late-news=yes", "stop-takes=1h", "0s runs", "5s liveness fails", "10.1s"}, func(sim *simulation) {
+			sent := sim.engineNow()
+			sim.advanceTo(sim.now.Add(4950 * time.Millisecond))
+			sim.clockOffset -= time.Second
+			sim.step("", sim.signalled(9))
+			in := sim.signalled(15)
+			in.Time, in.Late = sent, true
+			sim.step("", in)
+			sim.endRun(137)
+			sim.step("", &Input{Kind: CallReturned, Call: StopCall})
+		}, EndedByHealthd, true},
+		{"a KILL before healthd's grace is over, its stop signal lost", []string{ownStop, "late-news=yes", "stop-takes=1h", "0s runs", "5s liveness fails", "10.1s"}, func(sim *simulation) {
+			sim.advanceTo(sim.now.Add(3 * time.Second))
+			sim.step("", sim.signalled(9))
+			sim.endRun(137)
+			sim.step("", &Input{Kind: CallReturned, Call: StopCall})
+		}, EndedByOperator, false},
+		{"an operator's stop of the next run, while the call for the run before has not returned", []string{ownStop, "drain=0s", "stop-takes=1h", "late-news=yes", "0s runs", "5s liveness fails", "10s liveness succeeds"}, func(sim *simulation) {
+			sim.step("", sim.signalled(15)) // healthd's
+			sim.endRun(143)
+			sim.step("", &Input{Kind: Observed})
+			sim.startRun() // by the operator
+			sim.step("", &Input{Kind: Observed})
+			sim.now = sim.now.Add(time.Second)
+			sim.step("", sim.signalled(15))
+			sim.endRun(143)
+			sim.step("", &Input{Kind: CallReturned, Call: StopCall})
+		}, EndedByOperator, false},
 		{"healthd's late stop hits the next run", []string{ownStop, "drain=0s", "stop-takes=1h", "late-news=yes", "0s runs", "5s liveness fails", "10s liveness succeeds", "11s exits 1", "12s runs"}, func(sim *simulation) {
 			sim.step("", &Input{Kind: Signalled, Signal: 15, Time: sim.now.Add(time.Millisecond)})
 			sim.endRun(143)

@@ -25,7 +25,7 @@ func (t *stepper) evidence() *evidence {
 		container: t.c, run: t.Run.ID, before: t.Run.Before, alive: alive,
 		stopping: t.Action.Stopping, grace: t.Action.Grace, stopsSent: t.stopsSent(), sentAt: t.Request.SentAt,
 		openCall:    t.Action.Call == StopCall || t.Request.Error != "" || !alive,
-		earlierStop: t.Action.Call == StopCall && t.Request.Sent && t.Request.Run != t.Run.ID,
+		earlierStop: t.Action.Call == StopCall && t.Request.Sent && !t.Request.Told && t.Request.Run != t.Run.ID,
 		calling:     t.Action.Call != NoCall, now: t.now,
 	}
 }
@@ -271,7 +271,7 @@ func (t *stepper) endedWithEngine() {
 	if t.Run.Exit.Reason == ReasonStoppedByOperator {
 		t.Run.Exit.Reason = ReasonError
 	}
-	if t.c.AutoRemove || t.spec.RestartPolicy == Never {
+	if !t.startsAfterEngine() {
 		why := "restart policy Never"
 		if t.c.AutoRemove {
 			why = "--rm"

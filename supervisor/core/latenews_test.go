@@ -108,6 +108,24 @@ func TestSignalToldAgainOfAnotherRun(t *testing.T) {
 	}
 }
 
+// The core is one run ahead of the view, whose inspections fail, and the engine tells a signal to
+// the run after that.
+func TestSignalOfARunAhead(t *testing.T) {
+	at := time.Unix(1000, 0)
+	a, b := runtime.Run{ID: "a", Started: 1}, runtime.Run{ID: "a", Started: at.UnixNano()}
+	for _, tt := range []struct {
+		started time.Duration // of the signal's run, since the start of the core's
+		want    meaning
+	}{{0, meansOperator}, {time.Second, meansOperator}, {time.Minute, meansNextRun}, {-time.Minute, meansNothing}} {
+		var e Ending
+		m := e.signal(signal{news{at: at.Add(2 * time.Minute), of: runtime.RunHint{Run: a, Newer: true, Started: at.Add(tt.started)}}, 9},
+			&evidence{container: &runtime.Container{ID: "a"}, run: b, before: a, now: at})
+		if m != tt.want {
+			t.Errorf("a signal to a run that began %v after the core's means %v, want %v", tt.started, m, tt.want)
+		}
+	}
+}
+
 // The core is two runs ahead of the view, whose inspections fail.
 func TestSignalOfARunTwoAhead(t *testing.T) {
 	at := time.Unix(1000, 0)

@@ -30,6 +30,12 @@ func (t *stepper) shouldStart(cause Cause) bool {
 	return false
 }
 
+// startsAfterEngine says whether a container is started that has ended with its engine or host. That
+// is no exit of its own, so that neither its exit code nor the engine's restart policy matters.
+func (t *stepper) startsAfterEngine() bool {
+	return !t.c.AutoRemove && t.spec.RestartPolicy != Never
+}
+
 // ruleApplies says whether a restart rule matches the exit code.
 func (spec *Spec) ruleApplies(code int) bool {
 	return slices.ContainsFunc(spec.RestartRules, func(r RestartRule) bool {

@@ -24,6 +24,7 @@ func (t *stepper) changeSpec(old *Spec) {
 	t.Lasting.Backoff.Delay = min(t.Lasting.Backoff.Delay, t.spec.Backoff.Max)
 	switch {
 	case t.Action.Restart == NoCause:
+	case t.Ending.By == EndedByEngine && t.Action.Restart == ByExit && t.startsAfterEngine(): // whatever its exit code
 	case !t.shouldStart(t.Action.Restart):
 		t.Action.Restart = NoCause
 	default:
