@@ -81,6 +81,29 @@ func TestStartCallOfAKilledDaemon(t *testing.T) {
 	}
 }
 
+// A daemon could not ask the engine who ended a run, and is killed when it calls for the start. The
+// next daemon asks before it repeats the call.
+func TestStartCallAfterAnUnknownStop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newFakeHost(t, plainSpec(core.Always))
+		h.startDaemon(runtime.ReplayUnknown, 0)
+		h.engine.run("c1")
+		synctest.Wait()
+		h.killBeforeCall = 1
+		h.engine.exit("c1", 143)
+		h.sleep(time.Second)
+		h.engine.mu.Lock()
+		h.engine.lostKills = []runtime.Event{{ID: "c1", Action: runtime.ActionKill, Signal: 15, Time: h.engine.containers["c1"].FinishedAt}}
+		h.engine.mu.Unlock()
+		h.startDaemon(runtime.ReplayComplete, 0)
+		h.sleep(time.Minute)
+		if s := h.view("c1").State; h.running("c1") || !s.OperatorStopped() {
+			t.Errorf("it runs: %v, stopped by an operator: %v", h.running("c1"), s.OperatorStopped())
+		}
+		h.shutDown()
+	})
+}
+
 // A container whose first inspection after an engine restart fails counts as ended with
 // its engine, like the others.
 func TestEndedWithEngineInspectedLate(t *testing.T) {

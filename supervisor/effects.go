@@ -132,8 +132,8 @@ func (l *loop) callEngine(e *entry, call core.Call, grace time.Duration) {
 	l.wg.Go(func() {
 		late := awaitDurable(durable)
 		switch {
-		case late && call == core.StartCall && !l.startWanted(ctx, r.id, run),
-			(retry || late && call == core.StartCall) && !stillDue(ctx, engine, &r, run),
+		case (retry || late && call == core.StartCall) && !stillDue(ctx, engine, &r, run),
+			(retry || late) && call == core.StartCall && !l.startWanted(ctx, r.id, run, killsOf(ctx, engine, run)),
 			!retry && call == core.StopCall && r.stopNotNeeded(runCtx, engine, run, cause):
 			_ = l.send(ctx, &r)
 			return
@@ -155,8 +155,8 @@ func (l *loop) callEngine(e *entry, call core.Call, grace time.Duration) {
 	})
 }
 
-// killsOf asks the engine for the signals to a run that healthd has stopped: that of an operator
-// meanwhile may be lost, or on its way.
+// killsOf asks the engine for the signals to a run that has ended: that of an operator may be lost,
+// or on its way.
 func killsOf(ctx context.Context, engine Restarter, run runtime.Run) []runtime.Event {
 	const patience = 2 * time.Second
 	ctx, cancel := context.WithTimeout(ctx, patience)
@@ -200,10 +200,10 @@ func stillDue(ctx context.Context, engine Restarter, r *callReturned, run runtim
 	return false
 }
 
-// startWanted asks the loop whether the container is still to be started. News of an operator's
-// stop may have come since the start was decided.
-func (l *loop) startWanted(ctx context.Context, id string, run runtime.Run) bool {
-	q := startQuestion{id, run, make(chan bool, 1)}
+// startWanted asks the loop whether the container is still to be started, and tells it the signals
+// to the run that ended. News of an operator's stop may have come since the start was decided.
+func (l *loop) startWanted(ctx context.Context, id string, run runtime.Run, kills []runtime.Event) bool {
+	q := startQuestion{id, run, kills, make(chan bool, 1)}
 	if l.send(ctx, q) != nil {
 		return true
 	}
@@ -219,12 +219,18 @@ func (l *loop) startWanted(ctx context.Context, id string, run runtime.Run) bool
 type startQuestion struct {
 	id    string
 	run   runtime.Run
+	kills []runtime.Event
 	reply chan bool // buffered, so that the loop never waits
 }
 
 func (q startQuestion) apply(l *loop) {
-	e := l.entries[q.id]
-	q.reply <- e != nil && e.state.Run.ID == q.run && e.state.Action.Restart != core.NoCause
+	e := l.find(q.id)
+	if e == nil || e.state.Run.ID != q.run {
+		q.reply <- false
+		return
+	}
+	l.tellKills(e, q.run, q.kills, true)
+	q.reply <- e.state.Action.Restart != core.NoCause
 }
 
 // stopNotNeeded inspects the container before a stop, as healthd may have missed that it
@@ -287,11 +293,16 @@ func (r *callReturned) apply(l *loop) {
 	}
 	// A KILL ends a run at once, and with it the call: it came just now, whatever the engine's
 	// clock says, so that these signals are no late news.
-	for _, k := range e.state.Ending.Unheard(r.kills) {
-		l.step(e, &core.Input{Kind: core.Signalled, Time: k.Time, Signal: k.Signal,
-			Of: runtime.RunHint{Run: r.run, Started: time.Unix(0, r.run.Started)}, EngineNow: e.engine.now(), Life: e.engine.life()})
-	}
+	l.tellKills(e, r.run, r.kills, false)
 	l.step(e, &core.Input{Kind: core.CallReturned, Call: r.call, Container: r.container, EngineNow: e.engine.now(), Err: r.err})
+}
+
+// tellKills tells the core those of the signals to a run that it may not have heard of.
+func (l *loop) tellKills(e *entry, run runtime.Run, kills []runtime.Event, late bool) {
+	for _, k := range e.state.Ending.Unheard(kills) {
+		l.step(e, &core.Input{Kind: core.Signalled, Time: k.Time, Signal: k.Signal, Late: late,
+			Of: runtime.RunHint{Run: run, Started: time.Unix(0, run.Started)}, EngineNow: e.engine.now(), Life: e.engine.life()})
+	}
 }
 
 // inspect asks the engine what the container is now. An error ends it: the core asks

@@ -267,9 +267,17 @@ func TestSignalAfterTheClockWasSetBack(t *testing.T) {
 	})
 }
 
-// healthd misses the first signal of its own stop and gets only the KILL.
+// healthd misses the first signal of its own stop and gets only the KILL, just when its grace period
+// is over. A KILL well before or after that is an operator's.
 func TestOwnKillWithoutItsFirstSignal(t *testing.T) {
-	for _, delivered := range []string{"before the end is seen", "afterwards", "never: it was an operator's"} {
+	for _, tt := range []struct {
+		delivered string
+		killAfter time.Duration
+		own       bool
+	}{
+		{"before the end is seen", 30 * time.Second, true}, {"afterwards", 30 * time.Second, true}, {"never", 30 * time.Second, true},
+		{"never", 20 * time.Second, false}, {"never", time.Minute, false},
+	} {
 		synctest.Test(t, func(t *testing.T) {
 			h := newHarness(t, plainSpec(core.Always))
 			defer h.close(t)
@@ -279,7 +287,7 @@ func TestOwnKillWithoutItsFirstSignal(t *testing.T) {
 			made, deliver := make(chan time.Time, 1), h.engine.deliver
 			h.engine.onStop = func() {
 				at := time.Now()
-				time.Sleep(30 * time.Second)
+				time.Sleep(tt.killAfter)
 				deliver(runtime.Update{Kind: runtime.Killed, Runtime: "docker", ID: "c1", Signal: 9, Time: time.Now()})
 				h.engine.endRun("c1", 137)
 				made <- at
@@ -288,17 +296,17 @@ func TestOwnKillWithoutItsFirstSignal(t *testing.T) {
 				t.Fatal(err)
 			}
 			first := runtime.Update{Kind: runtime.Killed, Runtime: "docker", ID: "c1", Signal: 15, Time: <-made}
-			if delivered == "before the end is seen" {
+			if tt.delivered == "before the end is seen" {
 				deliver(first)
 			}
 			deliver(h.engine.observation("c1"))
 			synctest.Wait()
-			if delivered == "afterwards" {
+			if tt.delivered == "afterwards" {
 				deliver(first)
 			}
 			time.Sleep(time.Minute)
-			if s := h.view(t, "c1").State; s.Engine.State.Alive() != (delivered[0] != 'n') || s.OperatorStopped() != (delivered[0] == 'n') {
-				t.Errorf("delivered %s: it is %s, stopped by an operator: %v", delivered, s.Engine.State, s.OperatorStopped())
+			if s := h.view(t, "c1").State; s.Engine.State.Alive() != tt.own || s.OperatorStopped() == tt.own {
+				t.Errorf("%+v: it is %s, stopped by an operator: %v", tt, s.Engine.State, s.OperatorStopped())
 			}
 		})
 	}
