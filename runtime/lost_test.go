@@ -42,6 +42,17 @@ func TestWatchLostCauses(t *testing.T) {
 			10s died a 143
 			10s killed a 15
 			10s observed a exited`},
+		{"a second signal, when the first one was survived", func(f *fakeEngine) {
+			f.emit("a", ActionKill, 15)
+			time.Sleep(70 * time.Second)
+			lose(f, func() { f.emit("a", ActionKill, 9) })
+			f.die("a", 137)
+		}, 1, `
+			10s killed a 15
+			1m0s synced interval
+			1m20s died a 137
+			1m20s killed a 9
+			1m20s observed a exited`},
 		{"signal and end", func(f *fakeEngine) {
 			lose(f, func() { f.kill("a", 15) })
 			time.Sleep(time.Minute)
@@ -197,7 +208,7 @@ func TestKillAfterAListOfARestartedEngine(t *testing.T) {
 	v.applyList([]Summary{{ID: "a", State: Exited}}, at(10))
 	v.out = nil
 	next := &Container{ID: "a", State: Exited, StartedAt: at(20), FinishedAt: at(30)}
-	v.applyKills(v.entries["a"], next, []Event{{ID: "a", Action: ActionKill, Signal: 15, Time: at(30)}})
+	v.applyKills(v.entries["a"], next, []Event{{ID: "a", Action: ActionKill, Signal: 15, Time: at(30)}}, at(31))
 	if len(v.out) != 1 || !v.out[0].Of.Newer || v.out[0].Of.Old() {
 		t.Errorf("sent %+v", v.out)
 	}

@@ -277,7 +277,7 @@ func (s *session) inspect(now time.Time) {
 		s.wg.Go(func() {
 			ctx, cancel := context.WithTimeout(s.ctx, inspectTimeout)
 			defer cancel()
-			if r.c, r.err = s.w.Source.Inspect(ctx, e.id); r.err == nil && v.endUnexplained(&last, r.c) {
+			if r.c, r.err = s.w.Source.Inspect(ctx, e.id); r.err == nil && v.endUnexplained(&last, r.c, time.Now()) {
 				r.kills = s.killEvents(r.c)
 			}
 			report(s.ctx, s.inspected, r)
@@ -313,7 +313,7 @@ func (s *session) finishInspection(r inspectResult) {
 			zap.String("id", r.e.id), zap.Error(r.err))
 	}
 	if r.c != nil {
-		s.v.applyKills(r.e, r.c, r.kills)
+		s.v.applyKills(r.e, r.c, r.kills, now)
 	}
 	s.v.applyInspection(r.e, r.c, r.err, now)
 }

@@ -309,7 +309,7 @@ func (v *view) emitCause(e *entry, ev Event, now time.Time) {
 	case ActionKill:
 		u.Kind, u.Signal = Killed, ev.Signal
 		if e.known != nil {
-			e.told.note(e.known, ev.Signal, ev.Time)
+			e.told.note(e.known, ev.Signal, ev.Time, now)
 		}
 	case ActionDie:
 		u.Kind, u.ExitCode = Died, ev.ExitCode
@@ -335,11 +335,13 @@ func (v *view) emitOrKeep(e *entry, u Update) {
 	e.causes = append(e.causes[max(0, len(e.causes)-causesMax+1):], u)
 }
 
-// note notes a signal to c.
-func (t *told) note(c *Container, signal int, at time.Time) {
+// note notes a signal to c, which is told now.
+func (t *told) note(c *Container, signal int, at, now time.Time) {
 	t.signals = append(t.signals[max(0, len(t.signals)-causesMax+1):], at)
 	t.kill = t.kill || c.Stops(signal)
-	t.stop = t.stop || signal == c.StopSignalNumber()
+	if signal == c.StopSignalNumber() {
+		t.stopAt = now
+	}
 }
 
 // missedEnd says whether a start event shows that a die event was lost: the container

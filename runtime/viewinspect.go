@@ -15,11 +15,15 @@ const (
 	retryMax  = 30 * time.Second
 )
 
+// stopExplains is how long a stop signal explains an end, beyond the container's stop timeout. A run
+// that lives on has survived it.
+const stopExplains = 20 * time.Second
+
 // endUnexplained says that c shows a new end, and no event said that a stop began. A KILL
 // alone does not explain it: it may be how the engine finished a stop. Of a container seen
 // for the first time this is so only if an event told its end, or the Watcher before knew it
 // running; else the supervisor may know it from its journal.
-func (v *view) endUnexplained(e *entry, c *Container) bool {
+func (v *view) endUnexplained(e *entry, c *Container, now time.Time) bool {
 	switch {
 	case c.State.Alive():
 		return false
@@ -29,7 +33,7 @@ func (v *view) endUnexplained(e *entry, c *Container) bool {
 			return slices.ContainsFunc(own, func(u Update) bool { return u.Kind == kind && u.Signal == signal })
 		}
 		return (told(Died, 0) || v.knewAlive(e.id)) && !told(Killed, c.StopSignalNumber())
-	case e.toldOf(c).stop:
+	case now.Sub(e.toldOf(c).stopAt) < max(c.StopTimeout, 0)+stopExplains:
 		return false
 	}
 	return e.known.State.Alive() || e.known.Run() != c.Run()
@@ -38,7 +42,7 @@ func (v *view) endUnexplained(e *entry, c *Container) bool {
 // applyKills takes in the signals to c's run that the engine's history has. The stream may
 // have told some of them, but before a start event that was lost they seemed to be of an
 // earlier run.
-func (v *view) applyKills(e *entry, c *Container, kills []Event) {
+func (v *view) applyKills(e *entry, c *Container, kills []Event, now time.Time) {
 	if v.entries[e.id] != e {
 		return
 	}
@@ -60,7 +64,7 @@ func (v *view) applyKills(e *entry, c *Container, kills []Event) {
 				u.Of.Started = c.StartedAt
 			}
 		}
-		e.told.note(c, ev.Signal, ev.Time)
+		e.told.note(c, ev.Signal, ev.Time, now)
 		v.emitOrKeep(e, u)
 	}
 }
@@ -141,7 +145,7 @@ func (v *view) observe(e *entry, c *Container, now time.Time) {
 	v.noteObserved(e, c, now)
 	for _, cause := range u.Causes {
 		if cause.Kind == Killed {
-			e.told.note(c, cause.Signal, cause.Time)
+			e.told.note(c, cause.Signal, cause.Time, now)
 		}
 	}
 	v.emit(u)

@@ -15,7 +15,8 @@ type told struct {
 	start time.Time // of its start event, or its start if an inspection told it first; zero: neither did
 	lost  bool      // its start event is lost
 	kill  bool      // a signal that Container.Stops
-	stop  bool      // the signal that a stop begins with
+	// stopAt is when the newest signal was told that a stop begins with; zero: none was.
+	stopAt time.Time
 	// signals are the times of the newest signals.
 	signals []time.Time
 }

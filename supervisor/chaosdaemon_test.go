@@ -22,6 +22,7 @@ type chaosDaemon struct {
 	ended           chan struct{}      // Run has returned
 	refresh         chan struct{}
 	stopRequestedAt time.Time // when it got SIGTERM
+	stoppedEarly    bool      // that was before its first list
 	loaded          map[string]core.Memory
 	disconnectedAt  time.Time // when the newest connection ended
 	subscribed      bool      // the first subscription was made

@@ -162,11 +162,11 @@ func (h *chaosHost) storedStop(c *chaosContainer) bool {
 
 // noteRunEnded notes that a run has ended, and sets what must follow.
 func (h *chaosHost) noteRunEnded(c *chaosContainer, by actor) {
-	if time.Since(c.beganAt) > chaosReset {
+	if time.Since(c.beganAt) > chaosReset && h.engine.clockSetAt.IsZero() { // else healthd may think that the run was shorter
 		c.failures = 0
 	}
 	c.failures++
-	c.endUnseen, c.engineLeaves = h.connectedSince.IsZero(), c.stoppedByAPI
+	c.endUnseen, c.engineLeaves = h.connectedSince.IsZero() || h.daemon != nil && !h.daemon.stopRequestedAt.IsZero(), c.stoppedByAPI
 	c.endedBy, c.endedAt, c.endLife = by, time.Now(), h.engine.life
 	c.expect, c.why = h.expected(c, by)
 	h.logf("%s has ended: %s (%s)", c.template.name, c.expect, c.why)
@@ -210,6 +210,8 @@ func (h *chaosHost) expected(c *chaosContainer, by actor) (expectation, string) 
 		return mustStay, "its policy is Never"
 	case by == byEngine && h.engine.endEventsLost:
 		return either, "its engine ended, and some events of that were lost"
+	case by == byEngine && h.runUnseen(c):
+		return either, "healthd has not seen the run that its engine ended"
 	case by == byEngine:
 		return mustRun, "its engine ended"
 	case by > 0, c.calls > 0, stopping != core.NoCause, c.probeStoppedRun == c.run:
@@ -225,6 +227,12 @@ func (h *chaosHost) expected(c *chaosContainer, by actor) (expectation, string) 
 		return either, "it exited with 0, or with its engine: nobody can tell"
 	}
 	return mustRun, "it exited"
+}
+
+// runUnseen says that the running daemon has not seen the present run, by its board.
+func (h *chaosHost) runUnseen(c *chaosContainer) bool {
+	v := h.view(c)
+	return v != nil && v.State.Run.ID != c.info.Run()
 }
 
 // stopCause is why the running daemon stops the present run, by its board.

@@ -72,7 +72,7 @@ func (h *chaosHost) terminateDaemon(*chaosContainer) {
 	d := h.runningDaemon()
 	h.locked(func() { h.nextDaemonAt = time.Now() })
 	if d != nil && d.stopRequestedAt.IsZero() {
-		h.locked(func() { d.stopRequestedAt = time.Now(); h.noteDisconnect() })
+		h.locked(func() { d.stopRequestedAt, d.stoppedEarly = time.Now(), !d.everSynced; h.noteDisconnect() })
 		d.stop()
 	}
 }

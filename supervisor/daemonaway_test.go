@@ -81,27 +81,35 @@ func TestStartCallOfAKilledDaemon(t *testing.T) {
 	}
 }
 
-// A daemon could not ask the engine who ended a run, and is killed when it calls for the start. The
-// next daemon asks before it repeats the call.
-func TestStartCallAfterAnUnknownStop(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := newFakeHost(t, plainSpec(core.Always))
-		h.startDaemon(runtime.ReplayUnknown, 0)
-		h.engine.run("c1")
-		synctest.Wait()
-		h.killBeforeCall = 1
-		h.engine.exit("c1", 143)
-		h.sleep(time.Second)
-		h.engine.mu.Lock()
-		h.engine.lostKills = []runtime.Event{{ID: "c1", Action: runtime.ActionKill, Signal: 15, Time: h.engine.containers["c1"].FinishedAt}}
-		h.engine.mu.Unlock()
-		h.startDaemon(runtime.ReplayComplete, 0)
-		h.sleep(time.Minute)
-		if s := h.view("c1").State; h.running("c1") || !s.OperatorStopped() {
-			t.Errorf("it runs: %v, stopped by an operator: %v", h.running("c1"), s.OperatorStopped())
-		}
-		h.shutDown()
-	})
+// A daemon is killed when it calls for a start. Before the next daemon repeats the call it asks for
+// the signals to the run: an operator's may have been lost. Those of an engine that ended its
+// containers tell nothing.
+func TestSignalsBeforeARepeatedStart(t *testing.T) {
+	for _, byEngine := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			h := newFakeHost(t, plainSpec(core.Always))
+			h.startDaemon(runtime.ReplayUnknown, 0)
+			h.engine.run("c1")
+			synctest.Wait()
+			h.killBeforeCall = 1
+			if byEngine {
+				h.killEngine()
+				h.startEngine()
+			} else {
+				h.engine.exit("c1", 143)
+			}
+			h.sleep(time.Second)
+			h.engine.mu.Lock()
+			h.engine.lostKills = []runtime.Event{{ID: "c1", Action: runtime.ActionKill, Signal: 15, Time: h.engine.containers["c1"].FinishedAt}}
+			h.engine.mu.Unlock()
+			h.startDaemon(runtime.ReplayComplete, 0)
+			h.sleep(time.Minute)
+			if s := h.view("c1").State; h.running("c1") != byEngine || s.OperatorStopped() == byEngine {
+				t.Errorf("ended by the engine: %v; it runs: %v, stopped by an operator: %v", byEngine, h.running("c1"), s.OperatorStopped())
+			}
+			h.shutDown()
+		})
+	}
 }
 
 // A container whose first inspection after an engine restart fails counts as ended with

@@ -129,11 +129,12 @@ func (l *loop) callEngine(e *entry, call core.Call, grace time.Duration) {
 	run := e.state.Run.ID
 	r := callReturned{id: e.container.ID, run: run, call: call}
 	retry, cause := e.state.Request.Error != "", e.state.Request.Cause
+	byItself := e.state.Ending.By == core.EndedByItself
 	l.wg.Go(func() {
 		late := awaitDurable(durable)
 		switch {
 		case (retry || late && call == core.StartCall) && !stillDue(ctx, engine, &r, run),
-			(retry || late) && call == core.StartCall && !l.startWanted(ctx, r.id, run, killsOf(ctx, engine, run)),
+			(retry || late) && call == core.StartCall && !l.startWanted(ctx, engine, r.id, run, byItself),
 			!retry && call == core.StopCall && r.stopNotNeeded(runCtx, engine, run, cause):
 			_ = l.send(ctx, &r)
 			return
@@ -200,10 +201,14 @@ func stillDue(ctx context.Context, engine Restarter, r *callReturned, run runtim
 	return false
 }
 
-// startWanted asks the loop whether the container is still to be started, and tells it the signals
-// to the run that ended. News of an operator's stop may have come since the start was decided.
-func (l *loop) startWanted(ctx context.Context, id string, run runtime.Run, kills []runtime.Event) bool {
-	q := startQuestion{id, run, kills, make(chan bool, 1)}
+// startWanted asks the loop whether the container is still to be started. News of an operator's
+// stop may have come since the start was decided. It tells the loop the signals to a run that seems
+// to have ended by itself: if the engine did, some of them are its own.
+func (l *loop) startWanted(ctx context.Context, engine Restarter, id string, run runtime.Run, byItself bool) bool {
+	q := startQuestion{id: id, run: run, reply: make(chan bool, 1)}
+	if byItself {
+		q.kills = killsOf(ctx, engine, run)
+	}
 	if l.send(ctx, q) != nil {
 		return true
 	}
