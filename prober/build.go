@@ -36,7 +36,6 @@ const (
 type Prober struct {
 	userAgent     string
 	engines       map[string]*engine
-	client        http.RoundTripper
 	checkRedirect func(req *http.Request, via []*http.Request) error
 	exchanges     sync.Pool // of *exchange
 }
@@ -52,7 +51,6 @@ func New(c Config) *Prober {
 	p := &Prober{
 		userAgent:     c.UserAgent,
 		engines:       make(map[string]*engine, len(c.Engines)),
-		client:        newTransport(),
 		checkRedirect: sameHostRedirects,
 		exchanges:     sync.Pool{New: func() any { return newExchange() }},
 	}

@@ -75,13 +75,13 @@ func (h *httpHook) send(ctx context.Context, req *http.Request) (redirected bool
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	client := http.Client{
-		Transport: h.prober.client,
+		Transport: newTransport(ctx),
 		CheckRedirect: func(req *http.Request, via []*http.Request) error {
 			redirected = true
 			return h.prober.checkRedirect(req, via)
 		},
 	}
-	resp, err := client.Do(req.WithContext(context.WithValue(ctx, askContextKey{}, ctx)))
+	resp, err := client.Do(req.WithContext(ctx))
 	if err != nil {
 		return redirected, rootCause(ctx, err)
 	}

@@ -122,11 +122,15 @@ func (p *httpProbe) errorText(status int, err error, timeout time.Duration) stri
 	return fmt.Sprintf("Get %q: %s", u.Redacted(), why)
 }
 
-// newTransport returns the transport for probes that exchange cannot do, and for hooks.
-// It makes a new connection for each request, and uses no proxy.
-func newTransport() *http.Transport {
+// newTransport returns the transport for one Ask that exchange cannot do, or for one request
+// of a hook. It ends with ctx. It makes a new connection for each request, and uses no proxy.
+// No two of them share a transport: over HTTP/2, a transport sends a request on the connection
+// of another one to the same address, and that ends with the other one.
+func newTransport(ctx context.Context) *http.Transport {
 	return &http.Transport{
-		DialContext: dialForAsk,
+		DialContext: func(_ context.Context, network, address string) (net.Conn, error) {
+			return dialDuring(ctx, network, address)
+		},
 		// As in the kubelet: a probe checks health, not certificates.
 		TLSClientConfig:        &tls.Config{InsecureSkipVerify: true},
 		ForceAttemptHTTP2:      true,
@@ -136,16 +140,10 @@ func newTransport() *http.Transport {
 	}
 }
 
-// askContextKey is the key of an Ask's context in the context that a transport dials with.
-type askContextKey struct{}
-
-// dialForAsk connects, and closes the connection when the Ask ends. Without that, a
-// transport goes on with a dial or TLS handshake for a later request, for ever if the
-// server accepts and never answers.
-func dialForAsk(ctx context.Context, network, address string) (net.Conn, error) {
-	if askCtx, ok := ctx.Value(askContextKey{}).(context.Context); ok {
-		ctx = askCtx
-	}
+// dialDuring connects, and closes the connection when ctx ends. Without that, a transport
+// goes on with a TLS handshake for a later request, for ever if the server accepts and never
+// answers.
+func dialDuring(ctx context.Context, network, address string) (net.Conn, error) {
 	c, err := (&net.Dialer{KeepAlive: -1}).DialContext(ctx, network, address)
 	if err != nil {
 		return nil, err
@@ -164,10 +162,10 @@ func (p *httpProbe) askClient(ctx context.Context, deadline time.Time, timeout t
 		return Result{}, err
 	}
 	client := http.Client{
-		Transport:     &firstResponse{resp: first, next: p.prober.client},
+		Transport:     &firstResponse{resp: first, next: newTransport(ctx)},
 		CheckRedirect: p.prober.checkRedirect,
 	}
-	resp, err := client.Do(req.WithContext(context.WithValue(ctx, askContextKey{}, ctx)))
+	resp, err := client.Do(req.WithContext(ctx))
 	if err != nil {
 		return p.toResult(noStatus, nil, rootCause(ctx, err), timeout)
 	}
@@ -192,7 +190,7 @@ func (p *httpProbe) readResult(ctx context.Context, deadline time.Time, timeout 
 // rootCause returns the error below err, or that of ctx when it has ended.
 func rootCause(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
-		return ctx.Err() // a connection that dialForAsk closed gives many different errors
+		return ctx.Err() // a connection that dialDuring closed gives many different errors
 	}
 	if u, ok := errors.AsType[*url.Error](err); ok {
 		return u.Err // errorText adds the URL
