@@ -130,3 +130,38 @@ func BenchmarkTCPNetDialer(b *testing.B) {
 		}
 	})
 }
+
+// BenchmarkVia compares probes of one container from the host and inside its network
+// namespace. Both ask at 127.0.0.1, so that only the way in differs.
+func BenchmarkVia(b *testing.B) {
+	c := startInside(b, "ok")
+	http := func(via Via, port int) Handler { return Handler{HTTPGet: &HTTPGet{Via: via, Port: port}} }
+	tcp := func(via Via, port int) Handler { return Handler{TCPSocket: &TCPSocket{Via: via, Port: port}} }
+	for _, bb := range []struct {
+		name   string
+		h      func(Via, int) Handler
+		inside int
+	}{{"HTTP", http, insideHTTP}, {"TCP", tcp, insideTCP}} {
+		b.Run(bb.name+"/via=host", func(b *testing.B) {
+			web, plain := startServer(b)
+			address := map[string]string{"HTTP": web, "TCP": plain}[bb.name]
+			benchVia(b, c, bb.h(ViaHost, int(netip.MustParseAddrPort(address).Port())))
+		})
+		b.Run(bb.name+"/via=container", func(b *testing.B) { benchVia(b, c, bb.h(ViaContainer, bb.inside)) })
+	}
+}
+
+func benchVia(b *testing.B, c *inside, h Handler) {
+	b.Helper()
+	p, err := New(Config{}).Probe(h, Target{ID: c.id, Address: "127.0.0.1", Namespace: c.namespace})
+	if err != nil {
+		b.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(b.Context())
+	defer cancel()
+	measure(b, func() {
+		if r := p.Ask(ctx, time.Second); r.Outcome != Success {
+			b.Fatal(r)
+		}
+	})
+}

@@ -1,6 +1,7 @@
 package prober
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"net/netip"
 	"runtime"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -99,23 +101,44 @@ var errNoHandler = errors.New("no handler")
 // errNoAddress is no error of the configuration: the next run may have an address.
 const errNoAddress = cannotAsk("container has no address")
 
-// endpoint returns the host to ask, and its address and port unless it is a name.
-func endpoint(host string, port int, t Target) (string, netip.AddrPort, error) {
+// endpoint is what the socket of a probe connects to.
+type endpoint struct {
+	host   string
+	sa     syscall.Sockaddr // of host and port; nil: host is a name
+	inside *Namespace       // where the socket is opened; nil: on the host
+}
+
+// loopbackHost is the host of a probe inside the container's network namespace. Services
+// that listen on all addresses answer there, too.
+const loopbackHost = "127.0.0.1"
+
+func newEndpoint(via Via, host string, port int, t Target) (endpoint, error) {
 	if port < 1 || port > 65535 {
-		return "", netip.AddrPort{}, fmt.Errorf("port %d is not between 1 and 65535", port)
+		return endpoint{}, fmt.Errorf("port %d is not between 1 and 65535", port)
 	}
-	if host == "" {
-		host = t.Address
+	e := endpoint{host: cmp.Or(host, t.Address)}
+	if via.inside(host, t.Address) {
+		e = endpoint{host: cmp.Or(host, loopbackHost), inside: t.Namespace}
+		if why := t.Namespace.notEnterable(); why != nil {
+			return endpoint{}, unreachable(via, why)
+		}
 	}
-	if host == "" {
-		return "", netip.AddrPort{}, errNoAddress
+	if e.host == "" {
+		return endpoint{}, errNoAddress
 	}
-	addr, err := netip.ParseAddr(host)
-	if err != nil || addr.Zone() != "" {
-		// Package net resolves names and zones.
-		return host, netip.AddrPort{}, nil
+	addr, err := netip.ParseAddr(e.host)
+	if err == nil && addr.Zone() == "" { // package net resolves names and zones
+		e.sa = sockaddr(netip.AddrPortFrom(addr.Unmap(), uint16(port)))
 	}
-	return host, netip.AddrPortFrom(addr.Unmap(), uint16(port)), nil
+	return e, nil
+}
+
+// unreachable says why a run cannot be asked in its network namespace.
+func unreachable(via Via, why error) cannotAsk {
+	if via == ViaContainer {
+		return cannotAsk(why.Error())
+	}
+	return errNoAddress + ", and healthd " + cannotAsk(why.Error())
 }
 
 // engine is one of Config.Engines with the commands that run there. Engines do not share

@@ -23,6 +23,9 @@ func classify(err error) Cause {
 		// A resolver that does not answer says nothing about the container.
 		return NotAsked
 	}
+	if _, ok := errors.AsType[cannotEnter](err); ok {
+		return NotAsked
+	}
 	if errno, ok := errors.AsType[syscall.Errno](err); ok {
 		return classifyErrno(errno)
 	}

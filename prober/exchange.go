@@ -7,7 +7,6 @@ import (
 	"errors"
 	"io"
 	"os"
-	"syscall"
 	"time"
 )
 
@@ -32,9 +31,9 @@ func newExchange() *exchange {
 
 // do sends the request, reads the reply and calls use, for the time of which the reply is
 // valid. With an error, the reply has as much as arrived.
-func (x *exchange) do(ctx context.Context, deadline time.Time, sa syscall.Sockaddr, request []byte, use func(reply, error)) {
+func (x *exchange) do(ctx context.Context, deadline time.Time, to endpoint, request []byte, use func(reply, error)) {
 	rep := reply{status: noStatus}
-	fd, err := startConnect(sa)
+	fd, err := startConnect(to)
 	if err != nil {
 		use(rep, err)
 		return

@@ -29,24 +29,26 @@ type grpcProbe struct {
 	address   string
 	service   string
 	userAgent string
+	dial      dialer
 }
 
 func (p *Prober) grpcProbe(h *GRPC, t Target) (asker, error) {
-	host, _, err := endpoint("", h.Port, t)
+	to, err := newEndpoint(h.Via, "", h.Port, t)
 	if err != nil {
 		return nil, err
 	}
 	return &grpcProbe{
-		address:   net.JoinHostPort(host, strconv.Itoa(h.Port)),
+		address:   net.JoinHostPort(to.host, strconv.Itoa(h.Port)),
 		service:   h.Service,
 		userAgent: p.userAgent,
+		dial:      dialerOf(to.inside),
 	}, nil
 }
 
 func (p *grpcProbe) ask(ctx context.Context, timeout time.Duration) (Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	var d grpcDialer
+	d := grpcDialer{connect: p.dial}
 	conn, err := grpc.NewClient("passthrough:///"+p.address,
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithUserAgent(p.userAgent),
@@ -123,10 +125,13 @@ func statusResult(err error, before, after connectivity.State, timeout time.Dura
 
 // grpcDialer keeps the error of a failed connection: the status of a call has only its
 // text.
-type grpcDialer struct{ err atomic.Pointer[error] }
+type grpcDialer struct {
+	connect dialer
+	err     atomic.Pointer[error]
+}
 
 func (d *grpcDialer) dial(ctx context.Context, address string) (net.Conn, error) {
-	c, err := (&net.Dialer{KeepAlive: -1}).DialContext(ctx, "tcp", address)
+	c, err := d.connect(ctx, address)
 	if err != nil && !errors.Is(err, context.Canceled) {
 		d.err.Store(&err)
 	}

@@ -79,7 +79,7 @@ func TestHookNotAsked(t *testing.T) {
 		"tcp":  {TCPSocket: &TCPSocket{Port: 80}},
 	} {
 		r := mustHook(t, Config{}, h, Target{ID: "c1"}).Run(t.Context())
-		wantError(t, r.Err, "container has no address")
+		wantError(t, r.Err, "container has no address, and healthd cannot enter the container's network namespace: its engine is on another host")
 		if !r.NotAsked {
 			t.Errorf("%s: NotAsked is not set", name)
 		}

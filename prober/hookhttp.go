@@ -14,15 +14,16 @@ import (
 // httpHook sends a GET request to the container.
 type httpHook struct {
 	prober *Prober
+	inside *Namespace    // nil: the hook goes out from the host
 	req    *http.Request // never sent itself
 }
 
 func (p *Prober) httpHook(h *HTTPGet, t Target) (Hook, error) {
-	host, _, err := endpoint(h.Host, h.Port, t)
+	to, err := newEndpoint(h.Via, h.Host, h.Port, t)
 	if err != nil {
 		return nil, err
 	}
-	req, err := newRequest(h, host, lifecycleAgent(p.userAgent))
+	req, err := newRequest(h, to.host, lifecycleAgent(p.userAgent))
 	if err != nil {
 		return nil, err
 	}
@@ -30,7 +31,7 @@ func (p *Prober) httpHook(h *HTTPGet, t Target) (Hook, error) {
 	if _, err := wireFormat(req); err != nil {
 		return nil, err
 	}
-	return &httpHook{prober: p, req: req}, nil
+	return &httpHook{prober: p, inside: to.inside, req: req}, nil
 }
 
 // lifecycleAgent makes "healthd-lifecycle/1.0" of "healthd/1.0".
@@ -75,7 +76,7 @@ func (h *httpHook) send(ctx context.Context, req *http.Request) (redirected bool
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	client := http.Client{
-		Transport: newTransport(ctx),
+		Transport: newTransport(ctx, dialerOf(h.inside)),
 		CheckRedirect: func(req *http.Request, via []*http.Request) error {
 			redirected = true
 			return h.prober.checkRedirect(req, via)

@@ -8,9 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
-	"syscall"
 	"time"
 )
 
@@ -29,17 +27,16 @@ var errRedirects = fmt.Errorf("stopped after %d redirects", maxRedirects)
 type httpProbe struct {
 	prober *Prober
 	get    *HTTPGet
-	host   string
+	to     endpoint
 	wire   []byte // the request for exchange; nil: use net/http
-	sa     syscall.Sockaddr
 }
 
 func (p *Prober) httpProbe(h *HTTPGet, t Target) (asker, error) {
-	host, ap, err := endpoint(h.Host, h.Port, t)
+	to, err := newEndpoint(h.Via, h.Host, h.Port, t)
 	if err != nil {
 		return nil, err
 	}
-	req, err := newRequest(h, host, p.userAgent)
+	req, err := newRequest(h, to.host, p.userAgent)
 	if err != nil {
 		return nil, err
 	}
@@ -47,10 +44,9 @@ func (p *Prober) httpProbe(h *HTTPGet, t Target) (asker, error) {
 	if err != nil {
 		return nil, err
 	}
-	probe := &httpProbe{prober: p, get: h, host: host}
-	if ap != (netip.AddrPort{}) && req.URL.Scheme == "http" && req.URL.User == nil {
+	probe := &httpProbe{prober: p, get: h, to: to}
+	if to.sa != nil && req.URL.Scheme == "http" && req.URL.User == nil {
 		probe.wire = wire
-		probe.sa = sockaddr(ap)
 	}
 	return probe, nil
 }
@@ -65,7 +61,7 @@ func (p *httpProbe) ask(ctx context.Context, timeout time.Duration) (Result, err
 	defer p.prober.exchanges.Put(x)
 	var r Result
 	var err error
-	x.do(ctx, deadline, p.sa, p.wire, func(rep reply, replyErr error) {
+	x.do(ctx, deadline, p.to, p.wire, func(rep reply, replyErr error) {
 		switch {
 		case rep.unusual == nil:
 			r, err = p.toResult(rep.status, rep.body, replyErr, timeout)
@@ -115,7 +111,7 @@ func (p *httpProbe) errorText(status int, err error, timeout time.Duration) stri
 	default:
 		why = fmt.Sprintf("no reply within %v", timeout)
 	}
-	u, err := requestURL(p.get, p.host)
+	u, err := requestURL(p.get, p.to.host)
 	if err != nil {
 		return why
 	}
@@ -123,13 +119,14 @@ func (p *httpProbe) errorText(status int, err error, timeout time.Duration) stri
 }
 
 // newTransport returns the transport for one Ask that exchange cannot do, or for one request
-// of a hook. It ends with ctx. It makes a new connection for each request, and uses no proxy.
-// No two of them share a transport: over HTTP/2, a transport sends a request on the connection
-// of another one to the same address, and that ends with the other one.
-func newTransport(ctx context.Context) *http.Transport {
+// of a hook. It ends with ctx. It makes a new connection for each request, by dial, and uses
+// no proxy. No two of them share a transport: over HTTP/2, a transport sends a request to
+// 127.0.0.1 on the connection of another one, which may be in another network namespace,
+// and ends with that one.
+func newTransport(ctx context.Context, dial dialer) *http.Transport {
 	return &http.Transport{
-		DialContext: func(_ context.Context, network, address string) (net.Conn, error) {
-			return dialDuring(ctx, network, address)
+		DialContext: func(_ context.Context, _, address string) (net.Conn, error) {
+			return dial.during(ctx, address)
 		},
 		// As in the kubelet: a probe checks health, not certificates.
 		TLSClientConfig:        &tls.Config{InsecureSkipVerify: true},
@@ -140,11 +137,26 @@ func newTransport(ctx context.Context) *http.Transport {
 	}
 }
 
-// dialDuring connects, and closes the connection when ctx ends. Without that, a transport
-// goes on with a TLS handshake for a later request, for ever if the server accepts and never
+// dialer connects to HOST:PORT.
+type dialer func(ctx context.Context, address string) (net.Conn, error)
+
+// dialerOf returns the dialer into a network namespace, or out from the host if that is nil.
+func dialerOf(inside *Namespace) dialer {
+	if inside != nil {
+		return inside.dial
+	}
+	return dialFromHost
+}
+
+func dialFromHost(ctx context.Context, address string) (net.Conn, error) {
+	return (&net.Dialer{KeepAlive: -1}).DialContext(ctx, "tcp", address)
+}
+
+// during connects, and closes the connection when ctx ends. Without that, a transport goes
+// on with a TLS handshake for a later request, for ever if the server accepts and never
 // answers.
-func dialDuring(ctx context.Context, network, address string) (net.Conn, error) {
-	c, err := (&net.Dialer{KeepAlive: -1}).DialContext(ctx, network, address)
+func (dial dialer) during(ctx context.Context, address string) (net.Conn, error) {
+	c, err := dial(ctx, address)
 	if err != nil {
 		return nil, err
 	}
@@ -157,12 +169,12 @@ func dialDuring(ctx context.Context, network, address string) (net.Conn, error) 
 func (p *httpProbe) askClient(ctx context.Context, deadline time.Time, timeout time.Duration, first *http.Response) (Result, error) {
 	ctx, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
-	req, err := newRequest(p.get, p.host, p.prober.userAgent)
+	req, err := newRequest(p.get, p.to.host, p.prober.userAgent)
 	if err != nil {
 		return Result{}, err
 	}
 	client := http.Client{
-		Transport:     &firstResponse{resp: first, next: newTransport(ctx)},
+		Transport:     &firstResponse{resp: first, next: newTransport(ctx, dialerOf(p.to.inside))},
 		CheckRedirect: p.prober.checkRedirect,
 	}
 	resp, err := client.Do(req.WithContext(ctx))
@@ -190,7 +202,7 @@ func (p *httpProbe) readResult(ctx context.Context, deadline time.Time, timeout 
 // rootCause returns the error below err, or that of ctx when it has ended.
 func rootCause(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
-		return ctx.Err() // a connection that dialDuring closed gives many different errors
+		return ctx.Err() // a connection that during closed gives many different errors
 	}
 	if u, ok := errors.AsType[*url.Error](err); ok {
 		return u.Err // errorText adds the URL

@@ -7,18 +7,37 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // serverRole makes the test binary a server for benchmarks, so that the CPU time
 // of this process is that of the probes alone.
 const serverRole = "PROBER_TEST_SERVER"
 
+// mainThread says that the main goroutine stays on the main thread, as in healthd itself:
+// see visit.
+var mainThread = func() bool {
+	runtime.LockOSThread()
+	return unix.Gettid() == unix.Getpid()
+}()
+
 func TestMain(m *testing.M) {
 	if os.Getenv(serverRole) != "" {
 		os.Exit(serve())
+	}
+	if name := os.Getenv(insideRole); name != "" {
+		os.Exit(serveInside(name))
+	}
+	if os.Getenv(mainThreadRole) != "" {
+		os.Exit(visitOnMainThread())
+	}
+	if port := os.Getenv(powerlessRole); port != "" {
+		os.Exit(askWithoutCapabilities())
 	}
 	if port, err := strconv.Atoi(os.Getenv(noDescriptorsRole)); err == nil {
 		os.Exit(askWithoutDescriptors(port))

@@ -81,6 +81,9 @@ type Probe interface {
 	// returns within timeout (0 means 1 s) plus the time that the operating system or
 	// the engine needs to give up, and at once with Unknown when ctx ends. A command may
 	// wait as long as its timeout for its turn, before that begins.
+	//
+	// A goroutine that cannot come back from a container's network namespace stays locked
+	// to its thread, which must end with it. So Ask wants a goroutine of its own.
 	Ask(ctx context.Context, timeout time.Duration) Result
 }
 
@@ -93,10 +96,48 @@ type Handler struct {
 	EngineHealth *EngineHealth
 }
 
+// Via says where the socket of a probe or hook is opened.
+type Via string
+
+// The values of Via.
+const (
+	// ViaDefault is ViaHost if there is a Host or the container has an address, and
+	// ViaContainer otherwise.
+	ViaDefault Via = ""
+	ViaHost    Via = "host"
+	// ViaContainer: inside the container's network namespace. Without a Host, 127.0.0.1
+	// is asked there. A Host that is a name is resolved on the host.
+	ViaContainer Via = "container"
+)
+
+func (v Via) inside(host, address string) bool {
+	return v == ViaContainer || v == ViaDefault && host == "" && address == ""
+}
+
+// Inside says whether a probe of a container with that address opens its socket inside the
+// container's network namespace.
+func (h Handler) Inside(address string) bool {
+	switch {
+	case h.HTTPGet != nil:
+		return h.HTTPGet.Via.inside(h.HTTPGet.Host, address)
+	case h.TCPSocket != nil:
+		return h.TCPSocket.Via.inside(h.TCPSocket.Host, address)
+	case h.GRPC != nil:
+		return h.GRPC.Via.inside("", address)
+	}
+	return false
+}
+
+// Inside is Handler.Inside for a hook.
+func (h LifecycleHandler) Inside(address string) bool {
+	return Handler{HTTPGet: h.HTTPGet, TCPSocket: h.TCPSocket}.Inside(address)
+}
+
 // HTTPGet probes with a GET request. A status from 200 to 399 is a Success.
 type HTTPGet struct {
+	Via     Via
 	Scheme  string // "http" or "https"
-	Host    string // empty: the container's address
+	Host    string // empty: see Via; on the host it is the container's address
 	Port    int
 	Path    string // may have a query
 	Headers []Header
@@ -107,7 +148,8 @@ type Header struct{ Name, Value string }
 
 // TCPSocket probes by opening a connection, which it closes at once.
 type TCPSocket struct {
-	Host string // empty: the container's address
+	Via  Via
+	Host string // empty: see Via; on the host it is the container's address
 	Port int
 }
 
@@ -119,6 +161,7 @@ type Exec struct{ Command []string }
 
 // GRPC probes with grpc.health.v1.Health/Check, without TLS.
 type GRPC struct {
+	Via     Via
 	Port    int
 	Service string
 }
@@ -143,7 +186,7 @@ type Sleep struct{ Duration time.Duration }
 type Hook interface {
 	// Run returns when the hook has ended, and at once when ctx ends: it has no other
 	// deadline. An end by ctx is an error, unless the status of an HTTP reply came
-	// before. Run may be called from any goroutine.
+	// before. Run may be called from any goroutine; see Ask for what becomes of it.
 	Run(ctx context.Context) HookResult
 }
 
@@ -166,6 +209,9 @@ type Target struct {
 	Runtime string // name of the runtime: selects one of Config.Engines
 	ID      string // of the container
 	Address string // IP address; empty when the container has none
+	// Namespace is the container's network namespace. The caller closes it when the run
+	// has ended. nil: nobody can enter it.
+	Namespace *Namespace
 	// Env is the container's environment, "NAME=value" each, for $(NAME) in commands.
 	// It may hold secrets.
 	Env []string

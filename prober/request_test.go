@@ -121,7 +121,7 @@ func TestRequestURL(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			req, err := newRequest(&tt.h, a.(*httpProbe).host, "ua")
+			req, err := newRequest(&tt.h, a.(*httpProbe).to.host, "ua")
 			if err != nil || req.URL.String() != tt.want || req.Host != req.URL.Host || req.Method != http.MethodGet {
 				t.Errorf("got %+v, %v, want %s", req, err, tt.want)
 			}

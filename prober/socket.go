@@ -20,18 +20,30 @@ func sockaddr(ap netip.AddrPort) syscall.Sockaddr {
 }
 
 // startConnect returns a non-blocking socket that is connected or connecting.
-func startConnect(sa syscall.Sockaddr) (fd int, err error) {
+func startConnect(to endpoint) (fd int, err error) {
 	family := syscall.AF_INET6
-	if _, ok := sa.(*syscall.SockaddrInet4); ok {
+	if _, ok := to.sa.(*syscall.SockaddrInet4); ok {
 		family = syscall.AF_INET
 	}
-	fd, err = syscall.Socket(family, syscall.SOCK_STREAM|syscall.SOCK_NONBLOCK|syscall.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return -1, os.NewSyscallError("socket", err)
+	if to.inside != nil {
+		fd, err = to.inside.socket(family)
+	} else {
+		fd, err = socket(family)
 	}
-	if _, err := connected(fd, sa); err != nil {
+	if err != nil {
+		return -1, err
+	}
+	if _, err := connected(fd, to.sa); err != nil {
 		_ = syscall.Close(fd)
 		return -1, err
+	}
+	return fd, nil
+}
+
+func socket(family int) (int, error) {
+	fd, err := syscall.Socket(family, syscall.SOCK_STREAM|syscall.SOCK_NONBLOCK|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return -1, os.NewSyscallError("socket", err)
 	}
 	return fd, nil
 }
@@ -67,6 +79,32 @@ func selfConnectError(fd int, sa syscall.Sockaddr) error {
 		}
 	}
 	return nil
+}
+
+// awaitConnect waits until f is connected.
+func awaitConnect(ctx context.Context, f *os.File, sa syscall.Sockaddr, deadline time.Time) error {
+	if err := f.SetDeadline(deadline); err != nil {
+		return err
+	}
+	release := interruptOnDone(ctx, f, make(chan struct{}, 1))
+	defer release()
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var failure error
+	err = raw.Write(func(fd uintptr) bool {
+		ok, err := connected(int(fd), sa)
+		if ok {
+			err = selfConnectError(int(fd), sa)
+		}
+		failure = err
+		return ok || err != nil
+	})
+	if err != nil {
+		return err
+	}
+	return failure
 }
 
 // resetOnClose makes close send a RST, so that no TIME_WAIT remains. It cannot fail on a

@@ -96,10 +96,10 @@ func TestTCPAddress(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			covers(t, tt.kubelet)
 			p, err := newTCPProbe(&tt.h, Target{Address: "1.2.3.4"})
-			if err != nil || p.address != tt.want || (p.sa == nil) != (tt.h.Host != "") {
+			if err != nil || p.address != tt.want || (p.to.sa == nil) != (tt.h.Host != "") {
 				t.Fatalf("got %+v, %v, want %s", p, err, tt.want)
 			}
-			if sa, ok := p.sa.(*syscall.SockaddrInet4); ok && (sa.Port != tt.h.Port || sa.Addr != [4]byte{1, 2, 3, 4}) {
+			if sa, ok := p.to.sa.(*syscall.SockaddrInet4); ok && (sa.Port != tt.h.Port || sa.Addr != [4]byte{1, 2, 3, 4}) {
 				t.Errorf("connects to %+v", sa)
 			}
 		})
@@ -122,7 +122,7 @@ func TestTCPConnectsAfterAWait(t *testing.T) {
 	}
 	defer l.Close()
 	sa := &syscall.SockaddrInet4{Port: portOf(t, l.Addr().String()), Addr: [4]byte{127, 0, 0, 1}}
-	fd, err := startConnect(sa)
+	fd, err := startConnect(endpoint{sa: sa})
 	if err != nil {
 		t.Fatal(err)
 	}
