@@ -73,6 +73,10 @@ type Container struct {
 	OOMKilled  bool
 	Error      string // why the engine could not start it, if so
 
+	// Pid is the main process as healthd's host counts; 0 while there is none, and if the
+	// engine is on another host. It changes with the run.
+	Pid int
+
 	Address string // where probes go: an IP address; empty when there is none
 	Network string // name of the network that Address belongs to
 	// NetworkOwner is the ID of the container whose network this one uses (network

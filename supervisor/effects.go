@@ -40,7 +40,7 @@ func (l *loop) runProbe(e *entry, t core.ProbeType) {
 	p, spec := e.probes[t], e.spec.Probes[t]
 	if p == nil {
 		var err error
-		if p, err = l.config.Prober.Probe(spec.Handler, target(e.container)); err != nil {
+		if p, err = l.config.Prober.Probe(spec.Handler, e.target()); err != nil {
 			p = unbuiltProbe{err}
 		}
 		e.probes[t] = p
@@ -87,7 +87,7 @@ func (l *loop) runHook(e *entry, t core.HookType, limit time.Duration) {
 	if t == core.PreStop {
 		handler = e.spec.Lifecycle.PreStop
 	}
-	h, err := l.config.Prober.Hook(*handler, target(e.container))
+	h, err := l.config.Prober.Hook(*handler, e.target())
 	ctx, cancel := context.WithTimeout(e.runCtx, limit)
 	if e.cancelHook != nil {
 		e.cancelHook()

@@ -43,6 +43,8 @@ type entry struct {
 	probeCtx      context.Context
 	cancelProbes  context.CancelFunc
 	probesVersion int // counts resets, so that answers of older probes are recognised
+	// namespace is the network of the present run, for its probes and hooks; nil: not needed yet
+	namespace *prober.Namespace
 
 	// The hooks of the present run.
 	runCtx     context.Context
@@ -104,14 +106,17 @@ func (e *entry) setSpec(c *runtime.Container, spec *core.Spec, err error) {
 }
 
 // setContainer takes in a newer inspection. It returns false when the new name has left
-// the container without this entry. A new address resets the probes.
+// the container without this entry. A new address or main process resets the probes.
 func (l *loop) setContainer(e *entry, c *runtime.Container) bool {
 	old := e.container
 	e.container = c
 	if c.Name != old.Name {
 		l.resolveAgain(e)
 	}
-	if c.Address != old.Address && e.spec != nil {
+	if c.Pid != old.Pid {
+		e.closeNamespace()
+	}
+	if (c.Address != old.Address || c.Pid != old.Pid) && e.spec != nil {
 		e.resetProbes(l.workCtx)
 	}
 	return l.entries[c.ID] == e
@@ -134,8 +139,26 @@ func (e *entry) resetProbes(ctx context.Context) {
 	e.probes = [core.NumProbes]prober.Probe{}
 }
 
+// target is the container for its probes and hooks.
+func (e *entry) target() prober.Target {
+	if e.namespace == nil {
+		e.namespace = namespaceOf(e.container)
+	}
+	return target(e.container, e.namespace)
+}
+
+// closeNamespace gives up the network of a run that has ended. A hook under way keeps its
+// connection.
+func (e *entry) closeNamespace() {
+	if e.namespace != nil {
+		e.namespace.Close()
+		e.namespace = nil
+	}
+}
+
 // cancelAll ends the probes and hooks under way.
 func (e *entry) cancelAll() {
+	e.closeNamespace()
 	if e.cancelRun != nil {
 		e.cancelRun()
 	}

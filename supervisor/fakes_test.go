@@ -228,15 +228,16 @@ func (e *fakeEngine) newestStart() time.Time {
 
 // fakeProber answers probes with the results that the test sets for their container.
 type fakeProber struct {
-	mu        sync.Mutex
-	results   map[string]prober.Result // by container ID and port: "c1:80"
-	asked     map[string]int
-	addresses map[string]string // of the newest probe
-	hanging   map[string]bool
+	mu         sync.Mutex
+	results    map[string]prober.Result // by container ID and port: "c1:80"
+	asked      map[string]int
+	addresses  map[string]string // of the newest probe
+	namespaces map[string]*prober.Namespace
+	hanging    map[string]bool
 }
 
 func newFakeProber() *fakeProber {
-	return &fakeProber{results: make(map[string]prober.Result), asked: make(map[string]int), addresses: make(map[string]string), hanging: make(map[string]bool)}
+	return &fakeProber{results: make(map[string]prober.Result), asked: make(map[string]int), addresses: make(map[string]string), namespaces: make(map[string]*prober.Namespace), hanging: make(map[string]bool)}
 }
 
 func (s *fakeProber) setResult(key string, r prober.Result) {
@@ -271,6 +272,7 @@ func (s *fakeProber) Probe(h prober.Handler, t prober.Target) (prober.Probe, err
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.addresses[key] = t.Address
+	s.namespaces[key] = t.Namespace
 	return &fakeProbe{s, key}, nil
 }
 

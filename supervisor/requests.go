@@ -112,16 +112,23 @@ func (s *Supervisor) Ask(ctx context.Context, name string, t core.ProbeType) (pr
 	case v.State.Engine.State != runtime.Running:
 		return prober.Result{}, fmt.Errorf("%w: it is %s", ErrNotRunning, v.State.Engine.State)
 	}
-	p, err := s.config.Prober.Probe(v.Spec.Probes[t].Handler, target(v.Container))
+	namespace := namespaceOf(v.Container)
+	defer namespace.Close()
+	p, err := s.config.Prober.Probe(v.Spec.Probes[t].Handler, target(v.Container, namespace))
 	if err != nil {
 		return prober.Result{}, err
 	}
-	return p.Ask(ctx, v.Spec.Probes[t].Timeout), nil
+	// The caller's goroutine may go on after the probe: that wants one of its own.
+	result := make(chan prober.Result)
+	go func() { result <- p.Ask(ctx, v.Spec.Probes[t].Timeout) }()
+	return <-result, nil
 }
 
-func target(c *runtime.Container) prober.Target {
-	return prober.Target{Runtime: c.Runtime, ID: c.ID, Address: c.Address, Env: c.Env}
+func target(c *runtime.Container, namespace *prober.Namespace) prober.Target {
+	return prober.Target{Runtime: c.Runtime, ID: c.ID, Address: c.Address, Namespace: namespace, Env: c.Env}
 }
+
+func namespaceOf(c *runtime.Container) *prober.Namespace { return prober.NewNamespace(c.Pid, c.ID) }
 
 // Ping returns nil when the loop has handled a message sent now. It returns ErrStopping
 // when the loop has ended, or the error of ctx.

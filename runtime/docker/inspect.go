@@ -102,6 +102,9 @@ func (e *Engine) describe(in *container.InspectResponse, n networking) *runtime.
 		ExitCode: in.State.ExitCode, OOMKilled: in.State.OOMKilled, Error: in.State.Error,
 		NetworkOwner: n.sharedID, NetworkOwnerGone: n.sharedGone, RestartPolicy: string(container.RestartPolicyDisabled), StopTimeout: -1,
 	}
+	if c.State.Alive() && e.OnHost() {
+		c.Pid = in.State.Pid
+	}
 	if n.shared != nil && n.shared.alive {
 		c.NetworkOwnerStartedAt = n.shared.startedAt
 	}
