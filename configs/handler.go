@@ -73,6 +73,7 @@ func (s *specReader) httpGet(t *table) *prober.HTTPGet {
 		Path:    t.text("path", "/", checkPath),
 		Scheme:  strings.ToLower(t.choice("scheme", "http", "https", "HTTP", "HTTPS")),
 		Host:    t.host(),
+		Via:     t.via(),
 		Headers: t.headers("headers"),
 	}
 	if !strings.HasPrefix(h.Path, "/") {
@@ -82,7 +83,7 @@ func (s *specReader) httpGet(t *table) *prober.HTTPGet {
 }
 
 func (s *specReader) tcpSocket(t *table) *prober.TCPSocket {
-	return &prober.TCPSocket{Port: s.requiredPort(t), Host: t.host()}
+	return &prober.TCPSocket{Port: s.requiredPort(t), Host: t.host(), Via: t.via()}
 }
 
 func (s *specReader) grpc(t *table) *prober.GRPC {
@@ -91,6 +92,7 @@ func (s *specReader) grpc(t *table) *prober.GRPC {
 		g.Port = t.integer("port", 0, span[int]{1, 65535})
 	}
 	g.Service = t.text("service", "", checkLine)
+	g.Via = t.via()
 	return g
 }
 
@@ -134,6 +136,21 @@ func (t *table) host() string {
 		return ""
 	}
 	return t.text("host", "", checkHost)
+}
+
+// via reads where a handler's socket is opened.
+func (t *table) via() prober.Via {
+	const key = "via"
+	if t.has(key) {
+		return prober.Via(t.text(key, "", oneOf(string(prober.ViaHost), string(prober.ViaContainer))))
+	}
+	t.take(key)
+	otherwise := `"host"; without an address "container"`
+	if t.has("host") && t.n.fields["host"].text != "" {
+		otherwise = `"host"`
+	}
+	t.value(key, otherwise, nil)
+	return prober.ViaDefault
 }
 
 // engineHealth reads a handler without keys. A label cannot write an empty

@@ -101,11 +101,11 @@ func TestHooksByLabel(t *testing.T) {
 		labels             []string // below healthd.lifecycle.
 		postStart, preStop string
 	}{
-		{"none", nil, "&{Scheme:http Host:lb.example.com Port:80 Path:/ Headers:[]} <nil> <nil> <nil>", "<nil> <nil> <nil> &{Duration:10s}"},
+		{"none", nil, "&{Via: Scheme:http Host:lb.example.com Port:80 Path:/ Headers:[]} <nil> <nil> <nil>", "<nil> <nil> <nil> &{Duration:10s}"},
 		{"other handlers", []string{"post_start.exec.command=warm up", "pre_stop.tcp_socket.port=http"},
-			"<nil> <nil> &{Command:[warm up]} <nil>", "<nil> &{Host: Port:80} <nil> <nil>"},
+			"<nil> <nil> &{Command:[warm up]} <nil>", "<nil> &{Via: Host: Port:80} <nil> <nil>"},
 		{"the same handler", []string{"pre_stop.sleep.duration=20s"},
-			"&{Scheme:http Host:lb.example.com Port:80 Path:/ Headers:[]} <nil> <nil> <nil>", "<nil> <nil> <nil> &{Duration:20s}"},
+			"&{Via: Scheme:http Host:lb.example.com Port:80 Path:/ Headers:[]} <nil> <nil> <nil>", "<nil> <nil> <nil> &{Duration:20s}"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -152,6 +152,7 @@ headers = [{ name = "X-Token", value = "secret" }]
 lifecycle.post_start.http_get.path = "/"  (default)
 lifecycle.post_start.http_get.scheme = "http"  (default)
 lifecycle.post_start.http_get.host = ""  (default)
+lifecycle.post_start.http_get.via = "host"; without an address "container"  (default)
 lifecycle.post_start.http_get.headers = [{ name = "X-Token", value = "***" }]  (healthd.toml:8)
 lifecycle.pre_stop.exec.command = ["/drain.sh", "a b"]  (label healthd.lifecycle.pre_stop.exec.command)
 `

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"healthd/prober"
 	"healthd/supervisor/core"
 )
 
@@ -36,6 +37,17 @@ func (c *Config) Warnings() []string {
 		lines = append(lines, p.String())
 	}
 	return lines
+}
+
+// AsksInside says whether a spec has a probe or hook with via = "container".
+func (c *Config) AsksInside() bool {
+	const address = "any" // only without one, via = "container" is a default
+	return slices.ContainsFunc(c.specs, func(s *fileSpec) bool {
+		spec := readSpec(&reader{}, s.node)
+		inside := func(p *core.ProbeSpec) bool { return p != nil && p.Handler.Inside(address) }
+		hook := func(h *prober.LifecycleHandler) bool { return h != nil && h.Inside(address) }
+		return slices.ContainsFunc(spec.Probes[:], inside) || hook(spec.Lifecycle.PostStart) || hook(spec.Lifecycle.PreStop)
+	})
 }
 
 // neverChosen warns of an earlier spec that takes every container that s matches.
