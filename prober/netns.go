@@ -61,7 +61,7 @@ func (n *Namespace) letGo() {
 // trying it.
 func (n *Namespace) notEnterable() error {
 	if n == nil || n.pid <= 0 {
-		return errRemote
+		return ErrOtherHost
 	}
 	return nil
 }
@@ -76,9 +76,11 @@ func (c cannotEnter) Error() string {
 }
 
 const (
-	errRemote = cannotEnter("its engine is on another host")
-	errOver   = cannotEnter("its run has ended")
-	needs     = " (healthd needs CAP_SYS_ADMIN and CAP_SYS_PTRACE)"
+	// ErrOtherHost is why nobody can enter the namespace of a container without a PID here.
+	ErrOtherHost = cannotEnter("its engine is on another host")
+
+	errOver = cannotEnter("its run has ended")
+	needs   = " (healthd needs CAP_SYS_ADMIN and CAP_SYS_PTRACE)"
 )
 
 // socket opens a non-blocking TCP socket of a family inside the namespace.

@@ -210,6 +210,7 @@ func (l *loop) show(e *entry) {
 	if l.board.put(&e.slot, &core.View{
 		Container: e.container, Spec: e.spec, Invalid: e.invalid,
 		Identity: e.identity, Group: e.group, Service: e.service, State: e.state,
+		CannotEnter: l.config.CannotEnter,
 	}) {
 		l.tellChanged()
 	}

@@ -37,6 +37,8 @@ type daemon struct {
 	prober     *prober.Prober
 	haproxy    *haproxy.HAProxy
 	supervisor *supervisor.Supervisor
+	// cannotEnter is why healthd cannot ask inside containers' network namespaces; nil: it can.
+	cannotEnter error
 }
 
 // drainCommands is how long the daemon waits at its end until the commands of its exec
@@ -83,7 +85,10 @@ func newDaemon(c *configs.Config, r reloads, log *zap.Logger, ls *listeners, j *
 		restarters[e.name], askers[e.name] = e.client, e.client
 	}
 	p := prober.New(prober.Config{UserAgent: "healthd/" + thisBuild().version, Engines: askers})
+	cannotEnter := prober.CanEnterNamespaces()
 	d := &daemon{
+		cannotEnter: cannotEnter,
+
 		begun: c, reloads: r, log: log, notifier: notifier{log: log}, listeners: ls, engines: engines, journal: j, prober: p, haproxy: h,
 		supervisor: supervisor.New(supervisor.Config{
 			Resolve:  c.Resolve,
@@ -96,10 +101,19 @@ func newDaemon(c *configs.Config, r reloads, log *zap.Logger, ls *listeners, j *
 			Rebooted: rebooted,
 
 			Publisher: h,
+
+			CannotEnter: textOf(cannotEnter),
 		}),
 	}
 	d.config.Store(c)
 	return d
+}
+
+func textOf(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
 }
 
 // run starts the servers, runs the supervisor, and ends the servers after it: readiness is

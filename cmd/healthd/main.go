@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"os/signal"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -37,7 +38,12 @@ func main() {
 		colours: term.IsTerminal(int(os.Stdout.Fd())) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb",
 		size:    func() (int, int, bool) { return terminalSize(os.Stdout) },
 	}
-	os.Exit(a.execute(os.Args[1:]))
+	// Go cannot end the main thread, so probes take a detour around it on their way into a
+	// container's network namespace. This goroutine keeps it from them, and only waits.
+	runtime.LockOSThread()
+	code := make(chan int)
+	go func() { code <- a.execute(os.Args[1:]) }()
+	os.Exit(<-code)
 }
 
 // terminalSize returns the size of a terminal, and whether f is one. A terminal that reports

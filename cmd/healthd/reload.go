@@ -91,6 +91,14 @@ func (d *daemon) logWarnings(c *configs.Config) {
 	for _, w := range c.Warnings() {
 		d.log.Warn("warning about the configuration", zap.String("warning", w))
 	}
+	const inside = `probes and hooks with via = "container" cannot run, nor those of containers without an address`
+	switch {
+	case d.cannotEnter == nil:
+	case c.AsksInside():
+		d.log.Warn(inside, zap.Error(d.cannotEnter))
+	default:
+		d.log.Info(inside, zap.Error(d.cannotEnter))
+	}
 }
 
 // reloadFailure says for systemctl status why a reload was refused; it is empty when it was

@@ -14,8 +14,11 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
 
+	"healthd/configs"
+	"healthd/prober"
 	"healthd/runtime"
 	"healthd/supervisor/core"
 )
@@ -153,4 +156,42 @@ func TestLookout(t *testing.T) {
 			t.Errorf("logged %d times: %v", n, logged.All())
 		}
 	})
+}
+
+// Without CAP_SYS_ADMIN everything else works, and nobody is left to wonder.
+func TestWarningsWithoutNamespaces(t *testing.T) {
+	const why = "cannot enter the container's network namespace: operation not permitted"
+	socket, _ := daemonWith(t, &fake{}, container("web-1", func(v *core.View) {
+		v.CannotEnter, v.Container.Pid = why, 7
+		v.Spec.Probes[core.Readiness] = &core.ProbeSpec{Handler: prober.Handler{TCPSocket: &prober.TCPSocket{Port: 80, Via: prober.ViaContainer}}}
+	}))
+	const want = "its readiness probe cannot run: healthd " + why
+	if got := strings.Join(strings.Fields(inside("explain", "web-1", "--socket", socket).stdout), " "); !strings.Contains(got, " warning "+want) {
+		t.Errorf("explain: %s", got)
+	}
+	config := write(t, "good.toml", fmt.Sprintf("[listen]\ncontrol = %q\n", socket))
+	if got := inside("check", "--config", config); got.code != 0 || got.stderr != "warning: web-1: "+want+"\n" {
+		t.Errorf("check: %+v", got)
+	}
+
+	for text, level := range map[string]zapcore.Level{
+		"liveness.tcp_socket = { port = 80, via = \"container\" }": zap.WarnLevel,
+		"liveness.tcp_socket.port = 80":                            zap.InfoLevel,
+	} {
+		core, logged := observer.New(zap.DebugLevel)
+		d := &daemon{log: zap.New(core)}
+		c, err := configs.Load([]string{write(t, "spec.toml", "[[spec]]\nname = \"web\"\nmatch = { a = \"b\" }\nstartup.exec.command = [\"true\"]\n"+text)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.logWarnings(c)
+		if all := logged.FilterMessageSnippet("via").All(); len(all) > 0 {
+			t.Errorf("logged %v", all)
+		}
+		d.cannotEnter = errors.New(why)
+		d.logWarnings(c)
+		if all := logged.FilterMessageSnippet("via").All(); len(all) != 1 || all[0].Level != level || all[0].ContextMap()["error"] != why {
+			t.Errorf("%s: logged %v", text, all)
+		}
+	}
 }

@@ -15,7 +15,9 @@ type View struct {
 	Identity  string // see IdentityOf
 	Group     string // Spec.Group.Name, else see GroupOf
 	Service   string // under which healthd publishes it; empty if invalid
-	State     State
+	// CannotEnter is why healthd cannot enter network namespaces; empty: it can.
+	CannotEnter string
+	State       State
 }
 
 // Phase is a container's phase, by the rules for a Pod's phase.

@@ -3,13 +3,15 @@ package core
 import (
 	"fmt"
 	"strings"
+
+	"healthd/prober"
 )
 
 // autohealLabel has the value "true" on the containers that autoheal restarts by default.
 const autohealLabel = "autoheal"
 
 // Warnings returns where somebody else looks after the container, too: valid, but probably
-// a mistake. The engine's own restart policy is no conflict: the engine restarts the
+// a mistake. It also returns why probes cannot be asked where they should be. The engine's own restart policy is no conflict: the engine restarts the
 // container after a crash, healthd after a failed probe. An invalid container gets no
 // warnings, because healthd does not supervise it.
 func (v *View) Warnings() []string {
@@ -17,7 +19,7 @@ func (v *View) Warnings() []string {
 		return nil
 	}
 	var all []string
-	for _, text := range []string{v.warnTwoCommands(), v.warnShortGrace(), v.warnAutoheal()} {
+	for _, text := range []string{v.warnTwoCommands(), v.warnShortGrace(), v.warnAutoheal(), v.warnInside()} {
 		if text != "" {
 			all = append(all, text)
 		}
@@ -69,4 +71,32 @@ func (v *View) warnAutoheal() string {
 		return ""
 	}
 	return "it has the label " + autohealLabel + "=true: if autoheal runs, it restarts the container too, and ignores drain, back-off and hold"
+}
+
+// warnInside finds probes and hooks that healthd cannot run, because it cannot enter the
+// container's network namespace.
+func (v *View) warnInside() string {
+	c, why := v.Container, v.CannotEnter
+	if c.Pid == 0 {
+		why = prober.ErrOtherHost.Error()
+	}
+	if why == "" || !c.State.Alive() {
+		return ""
+	}
+	var inside []string
+	for t := range ProbeType(NumProbes) {
+		if p := v.Spec.Probes[t]; p != nil && p.Handler.Inside(c.Address) {
+			inside = append(inside, t.String()+" probe")
+		}
+	}
+	if h := v.Spec.Lifecycle.PostStart; h != nil && h.Inside(c.Address) {
+		inside = append(inside, "post_start hook")
+	}
+	if h := v.Spec.Lifecycle.PreStop; h != nil && h.Inside(c.Address) {
+		inside = append(inside, "pre_stop hook")
+	}
+	if len(inside) == 0 {
+		return ""
+	}
+	return "its " + strings.Join(inside, " and ") + " cannot run: healthd " + why
 }

@@ -25,6 +25,11 @@ func TestWarnings(t *testing.T) {
 	short := func(grace string) string {
 		return "its own stop timeout is 1m0s, but healthd gives it only " + grace + " (termination_grace_period)"
 	}
+	running := func(pid int, address string) runtime.Container {
+		return runtime.Container{State: runtime.Running, StopTimeout: -1, Pid: pid, Address: address}
+	}
+	grpcInside := &ProbeSpec{Handler: prober.Handler{GRPC: &prober.GRPC{Port: 80, Via: prober.ViaContainer}}}
+	getInside := &prober.LifecycleHandler{HTTPGet: &prober.HTTPGet{Port: 80, Via: prober.ViaContainer}}
 	checked := runtime.Container{HasHealthcheck: true, StopTimeout: -1}
 	slow := runtime.Container{StopTimeout: time.Minute}
 	for _, tt := range []struct {
@@ -59,6 +64,30 @@ func TestWarnings(t *testing.T) {
 		},
 	} {
 		v := &View{Container: &tt.c, Spec: &Spec{Probes: tt.probes, TerminationGracePeriod: tt.grace}}
+		if got := v.Warnings(); !slices.Equal(got, tt.want) {
+			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
+		}
+	}
+	for _, tt := range []struct {
+		name        string
+		c           runtime.Container
+		spec        Spec
+		cannotEnter string
+		want        []string
+	}{
+		{"nothing to enter", running(0, "10.0.0.1"), Spec{Probes: [NumProbes]*ProbeSpec{Liveness: tcp(0)}}, "cannot", nil},
+		{"can enter", running(7, ""), Spec{Probes: [NumProbes]*ProbeSpec{Liveness: tcp(0)}}, "", nil},
+		{"cannot enter", running(7, ""), Spec{Probes: [NumProbes]*ProbeSpec{Liveness: tcp(0), Readiness: exec(0)}}, "cannot X",
+			[]string{"its liveness probe cannot run: healthd cannot X"}},
+		{"on another host", running(0, "10.0.0.1"), Spec{Probes: [NumProbes]*ProbeSpec{Startup: grpcInside, Readiness: tcp(0)}}, "",
+			[]string{"its startup probe cannot run: healthd cannot enter the container's network namespace: its engine is on another host"}},
+		{"all", running(7, ""), Spec{
+			Probes:    [NumProbes]*ProbeSpec{Startup: grpcInside, Liveness: tcp(0), Readiness: tcp(0)},
+			Lifecycle: Lifecycle{PostStart: getInside, PreStop: getInside},
+		}, "cannot X", []string{"its startup probe and liveness probe and readiness probe and post_start hook and pre_stop hook cannot run: healthd cannot X"}},
+		{"does not run", runtime.Container{State: runtime.Exited, StopTimeout: -1}, Spec{Probes: [NumProbes]*ProbeSpec{Liveness: tcp(0)}}, "cannot X", nil},
+	} {
+		v := &View{Container: &tt.c, Spec: &tt.spec, CannotEnter: tt.cannotEnter}
 		if got := v.Warnings(); !slices.Equal(got, tt.want) {
 			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
 		}
