@@ -16,7 +16,7 @@ func (a *app) checkCommand() *cobra.Command {
 		Short: "Validate the configuration",
 		Long: "Read and validate the configuration, and print every problem. If there is none, print a\n" +
 			"warning for everything that is valid but probably a mistake. If a daemon runs, also print\n" +
-			"its warnings about containers that another supervisor looks after, too.",
+			"its warnings about containers.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := a.load()

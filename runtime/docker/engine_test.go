@@ -73,6 +73,9 @@ func inspectAll(t *testing.T, e *docker.Engine, ids map[string]string) map[strin
 		if err != nil {
 			t.Fatal(err)
 		}
+		if (c.Pid > 0) != c.State.Alive() {
+			t.Errorf("%s: %s with process %d", name, c.State, c.Pid)
+		}
 		if c.Name != name || c.ID != id || c.Runtime != "docker" || c.Image != dockertest.Image {
 			t.Errorf("%s: got %+v", name, c)
 		}

@@ -135,3 +135,28 @@ func TestExplain(t *testing.T) {
 		t.Errorf("got %v, want %s", got, want)
 	}
 }
+
+// On another host, the number would be another process's here.
+func TestPid(t *testing.T) {
+	for _, tt := range []struct {
+		endpoint, state string
+		want            int
+	}{
+		{"unix:///run/docker.sock", "running", 7},
+		{"unix:///run/docker.sock", "paused", 7},
+		{"tcp://127.0.0.1:2375", "running", 7},
+		{"unix:///run/docker.sock", "exited", 0},
+		{"tcp://203.0.113.1:2375", "running", 0},
+	} {
+		e, err := New(Config{Endpoint: tt.endpoint})
+		if err != nil {
+			t.Fatal(err)
+		}
+		in := container.InspectResponse{ContainerJSONBase: &container.ContainerJSONBase{
+			ID: "c1", State: &container.State{Status: container.ContainerState(tt.state), Pid: 7},
+		}}
+		if got := e.describe(&in, networking{}).Pid; got != tt.want {
+			t.Errorf("%s %s: %d", tt.endpoint, tt.state, got)
+		}
+	}
+}
