@@ -11,9 +11,10 @@ import (
 const autohealLabel = "autoheal"
 
 // Warnings returns where somebody else looks after the container, too: valid, but probably
-// a mistake. It also returns why probes cannot be asked where they should be. The engine's own restart policy is no conflict: the engine restarts the
-// container after a crash, healthd after a failed probe. An invalid container gets no
-// warnings, because healthd does not supervise it.
+// a mistake. It also returns why probes cannot be asked where they should be. The engine's
+// own restart policy is no conflict: the engine restarts the container after a crash, healthd
+// after a failed probe. An invalid container gets no warnings, because healthd does not
+// supervise it.
 func (v *View) Warnings() []string {
 	if v.Spec == nil {
 		return nil
