@@ -117,7 +117,9 @@ func (v *view) noteObserved(e *entry, c *Container, now time.Time) {
 }
 
 // inFuture says that a time of the engine's is in its future: its clock was set back since.
-func (v *view) inFuture(at time.Time) bool { return at.After(time.Now().Add(v.clockOffset)) }
+func (v *view) inFuture(at time.Time) bool {
+	return at.After(time.Now().Add(v.clockOffset + clockTolerance))
+}
 
 // endedLongAgo says that known's run ended so long ago that news of it cannot come any more.
 func (e *entry) endedLongAgo(now time.Time) bool {

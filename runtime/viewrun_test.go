@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -230,4 +231,21 @@ func TestLateFirstInspection(t *testing.T) {
 	if len(v.out) != 1 || v.out[0].Of.Run != b.Run() || v.out[0].Of.Newer {
 		t.Errorf("sent %+v, want a Killed of B", v.out)
 	}
+}
+
+// The engine's clock is a little ahead, which counts as no difference. A run that has just begun is
+// not taken for one from before its clock was set back.
+func TestClockALittleAhead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v := newView(nil)
+		v.applyList([]Summary{{ID: "a", State: Running}}, time.Now())
+		e := v.nextToInspect()
+		began := time.Now().Add(time.Second)
+		v.applyInspection(e, &Container{ID: "a", State: Running, StartedAt: began, FinishedAt: began.Add(-40 * time.Millisecond)}, nil, time.Now())
+		v.out = nil
+		v.applyEvent(Event{ID: "a", Action: ActionStop, Time: began.Add(-30 * time.Millisecond)}, 0, time.Now()) // of the run before
+		if len(v.out) > 0 {
+			t.Errorf("sent %+v", v.out)
+		}
+	})
 }

@@ -44,6 +44,7 @@ func TestWhoEndedTheRun(t *testing.T) {
 			sim.play("6s exits 143")
 		}, EndedByOperator, false},
 		{"a stop request carried out", []string{"0s runs", "10s stop-event", "11s exits 143"}, nil, EndedByOperator, false},
+		{"a stop request carried out, and the run lives on", []string{"0s runs", "10s stop-event", "60s exits 1"}, nil, EndedByItself, true},
 		{"a stop request carried out, told after the end", []string{"0s runs", "1s exits 1", "2s exits 143", "3s stop-event"}, nil, EndedByOperator, false},
 		{"healthd's stop", []string{ownStop, "0s runs", "5s liveness fails", "10.1s"}, nil, EndedByHealthd, true},
 		{"healthd's stop and its KILL", []string{ownStop, "stop-takes=6s", "0s runs", "5s liveness fails", "15s signalled 9", "16.5s"}, nil, EndedByHealthd, true},

@@ -123,6 +123,9 @@ func (t *stepper) stopCarriedOut(in *Input) {
 	t.dialIfInDoubt(&before, meaning)
 	switch meaning {
 	case meansOperator:
+		if t.Engine.State.Alive() && t.Ending.ForgetAt.IsZero() {
+			t.awaitEnd()
+		}
 		t.clearVerdicts()
 		t.reconsider()
 	case meansNextRun:
