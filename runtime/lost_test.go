@@ -157,20 +157,24 @@ func TestWatchLostCausesOfFirstObservation(t *testing.T) {
 }
 
 // The daemon before ended without any event of an end that came before the newest event that
-// it saw. It kept that the container ran.
+// it saw. It kept that the container ran, or how an earlier run ended.
 func TestWatchLostEndOfKnownRun(t *testing.T) {
 	for _, tt := range []struct {
-		alive bool
-		asks  int
-		want  string
+		alive, earlier bool
+		asks           int
+		want           string
 	}{
-		{true, 1, "observed a exited after killed a 15"},
-		{false, 0, "observed a exited"},
+		{true, false, 1, "observed a exited after killed a 15"},
+		{false, false, 0, "observed a exited"},
+		{false, true, 1, "observed a exited after killed a 15"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFakeEngine()
 			f.start("a")
 			run := f.containers["a"].Run()
+			if tt.earlier {
+				run.Started -= int64(time.Hour)
+			}
 			time.Sleep(time.Second)
 			f.kill("a", 15)
 			time.Sleep(time.Second)
@@ -189,7 +193,7 @@ func TestWatchLostEndOfKnownRun(t *testing.T) {
 				0s observed b running 10.0.0.1
 				0s synced start`)
 			if f.killEventsCalls != tt.asks {
-				t.Errorf("alive %v: asked %d times, want %d", tt.alive, f.killEventsCalls, tt.asks)
+				t.Errorf("%+v: asked %d times", tt, f.killEventsCalls)
 			}
 		})
 	}

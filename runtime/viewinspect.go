@@ -32,7 +32,7 @@ func (v *view) endUnexplained(e *entry, c *Container, now time.Time) bool {
 		told := func(kind UpdateKind, signal int) bool {
 			return slices.ContainsFunc(own, func(u Update) bool { return u.Kind == kind && u.Signal == signal })
 		}
-		return (told(Died, 0) || v.knewAlive(e.id)) && !told(Killed, c.StopSignalNumber())
+		return (told(Died, 0) || v.endNotObserved(c)) && !told(Killed, c.StopSignalNumber())
 	case now.Sub(e.toldOf(c).stopAt) < max(c.StopTimeout, 0)+stopExplains:
 		return false
 	}

@@ -151,13 +151,14 @@ func (v *view) knew(c *Container) bool {
 	return run == c.Run() && run != Run{}
 }
 
-// knewAlive says that the Watcher before observed a container last while it ran.
-func (v *view) knewAlive(id string) bool {
+// endNotObserved says that the Watcher before did not observe how c's run ended: it observed a container
+// last while that ran, or in an earlier run.
+func (v *view) endNotObserved(c *Container) bool {
 	if v.knownRun == nil {
 		return false
 	}
-	_, alive := v.knownRun(id)
-	return alive
+	run, alive := v.knownRun(c.ID)
+	return alive || run != (Run{}) && run != c.Run()
 }
 
 // splitCauses divides the events that came before the first Observed of a container into

@@ -175,7 +175,7 @@ const chaosDetection = 2 * time.Second
 
 // noteOutlived notes whose signals the engine has outlived, as far as healthd could see.
 func (h *chaosHost) noteOutlived() {
-	if h.callsHang || h.hangingCalls > 0 || h.engine.shuttingDown { // it cannot see that just now
+	if h.callsHang || h.hangingCalls > 0 || h.engine.shuttingDown || h.daemon == nil || !h.daemon.stopRequestedAt.IsZero() { // it cannot see that just now
 		return
 	}
 	for _, c := range h.engine.containers {

@@ -199,15 +199,13 @@ func (v *evidence) whichRun(n *news) whichRun {
 }
 
 // runOfStart returns the run that has a start event which is not the newest run's, but came after
-// the run before. Only the engine's own times tell which of the two began first.
+// the run before. Only the engine's own times tell that it is a later one. Else it may be one
+// between the two, or the engine's clock was set back.
 func (v *evidence) runOfStart(start time.Time) whichRun {
-	switch {
-	case start.IsZero():
-		return presentRun
-	case start.UnixNano() < v.run.Started:
-		return earlierRun
+	if start.UnixNano() > v.run.Started && !start.IsZero() {
+		return nextRun
 	}
-	return nextRun
+	return presentRun
 }
 
 // meaning is what a signal turns out to be.

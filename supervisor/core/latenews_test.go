@@ -116,7 +116,7 @@ func TestSignalOfARunAhead(t *testing.T) {
 	for _, tt := range []struct {
 		started time.Duration // of the signal's run, since the start of the core's
 		want    meaning
-	}{{0, meansOperator}, {time.Second, meansOperator}, {time.Minute, meansNextRun}, {-time.Minute, meansNothing}} {
+	}{{0, meansOperator}, {time.Second, meansOperator}, {time.Minute, meansNextRun}, {-time.Minute, meansOperator}} {
 		var e Ending
 		m := e.signal(signal{news{at: at.Add(2 * time.Minute), of: runtime.RunHint{Run: a, Newer: true, Started: at.Add(tt.started)}}, 9},
 			&evidence{container: &runtime.Container{ID: "a"}, run: b, before: a, now: at})
