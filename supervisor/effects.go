@@ -239,14 +239,18 @@ func (q startQuestion) apply(l *loop) {
 }
 
 // stopNotNeeded inspects the container before a stop, as healthd may have missed that it
-// ended, has a new run, or was paused. A paused container is stopped only for an operator. An
-// engine that does not tell gets no stop either: it might carry it out late, when somebody has
-// started the next run.
+// ended, has a new run, or was paused. A paused container is stopped only for an operator. After
+// a look that hung there is no stop either: somebody may have started the next run meanwhile. One
+// that failed at once holds up nothing.
 func (r *callReturned) stopNotNeeded(ctx context.Context, engine Restarter, run runtime.Run, cause core.Cause) bool {
+	const atOnce = time.Second
+	began := time.Now()
 	c, err := engine.Inspect(ctx, r.id)
 	switch {
 	case ctx.Err() != nil: // the run is over
 		r.err = core.ErrNotSent
+	case err != nil && !errors.Is(err, runtime.ErrNotFound) && time.Since(began) < atOnce:
+		return false
 	case err != nil:
 		r.err = fmt.Errorf("%w: %w", core.ErrNotSent, err)
 	case !c.State.Alive():

@@ -101,6 +101,24 @@ func TestNoStopWithoutALook(t *testing.T) {
 	})
 }
 
+// A look that fails at once holds up no stop.
+func TestStopAfterALookThatFailed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHarness(t, webSpec())
+		defer h.close(t)
+		h.sendSynced()
+		h.engine.run("c1")
+		synctest.Wait()
+		h.engine.setLookTakes(10 * time.Millisecond)
+		h.probes.setResult("c1:1", refused)
+		time.Sleep(40 * time.Second)
+		h.engine.setLookTakes(0)
+		if calls := h.engine.calls(); !slices.Equal(calls, []string{"stop c1 30s"}) {
+			t.Errorf("calls %v", calls)
+		}
+	})
+}
+
 // A verdict is on one run. healthd does not stop the next one for it, which it sees only
 // when it looks before the stop.
 func TestStopOfAnEarlierRunIsNotSent(t *testing.T) {

@@ -91,8 +91,8 @@ type Effect struct {
 }
 
 // ErrNotSent is the error of a stop call that was not made, because the container had
-// already ended, had a new run or was paused, or wraps why the engine did not tell that. Who
-// ended it comes with the engine's events.
+// already ended, had a new run or was paused, or wraps why the engine did not tell that in time.
+// Who ended it comes with the engine's events.
 var ErrNotSent = errors.New("the stop was not sent")
 
 // OutcomeUnknown is the error of a call that was made, but whose outcome healthd could
