@@ -9,12 +9,11 @@ import (
 
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/client"
+
+	"healthd/runtime/hostproc"
 )
 
 const (
-	// markVariable is set in a command's environment. It finds the command's processes
-	// that left its session and its tree.
-	markVariable = "HEALTHD_EXEC"
 	// markNoTimeout is the mark of commands without a timeout (hooks). Their background
 	// processes may be meant to stay.
 	markNoTimeout = "lasting"
@@ -214,4 +213,10 @@ func (x *execution) inspect(ctx context.Context) (execState, error) {
 		x.container = in.ContainerID
 	}
 	return in, nil
+}
+
+// tree returns what runs of a command. With a remote engine the PID may belong to any process
+// of this host: those of the container have its full ID in the path of their cgroup.
+func tree(root int, container, mark string) hostproc.Tree {
+	return hostproc.Tree{Root: root, Mark: mark, Inside: func(pid int) bool { return hostproc.HasCgroup(pid, container) }}
 }

@@ -109,8 +109,8 @@ func (x *execution) kill(ctx context.Context, timeout time.Duration) (fate, erro
 	case x.pid == 0:
 		return dead, nil
 	}
-	t := processTree{root: x.pid, container: x.container, mark: x.mark}
-	if err := t.kill(killing); err != nil {
+	t := tree(x.pid, x.container, x.mark)
+	if err := t.Kill(killing); err != nil {
 		return x.fateUnkilled(ctx, err)
 	}
 	if err := x.pollUntil(killing, execState.ended); err != nil && !errors.Is(err, runtime.ErrNotFound) {
@@ -121,7 +121,7 @@ func (x *execution) kill(ctx context.Context, timeout time.Duration) (fate, erro
 
 // fateUnkilled asks the engine about a command whose processes could not be killed.
 func (x *execution) fateUnkilled(ctx context.Context, why error) (fate, error) {
-	if (processTree{root: x.pid, container: x.container}).rootEnded() {
+	if tree(x.pid, x.container, "").RootEnded() {
 		return dead, nil
 	}
 	switch in, err := x.inspect(ctx); {

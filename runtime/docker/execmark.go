@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"healthd/runtime/hostproc"
 )
 
 // owner is the Engine of the process that runs a command. While that process lives,
@@ -20,8 +22,8 @@ type owner struct {
 
 func newOwner() owner {
 	o := owner{pidNamespace: pidNamespace(), pid: os.Getpid(), id: rand.Text()}
-	if p, err := readProc(o.pid); err == nil {
-		o.startTime = p.startTime
+	if p, err := hostproc.Read(o.pid); err == nil {
+		o.startTime = p.StartTime
 	}
 	return o
 }
@@ -36,11 +38,11 @@ func (o owner) ended() bool {
 	if o.pidNamespace == "" || o.pidNamespace != pidNamespace() || o.startTime == 0 {
 		return false
 	}
-	p, err := readProc(o.pid)
-	return os.IsNotExist(err) || err == nil && p.startTime != o.startTime
+	p, err := hostproc.Read(o.pid)
+	return os.IsNotExist(err) || err == nil && p.StartTime != o.startTime
 }
 
-// mark is what markVariable says about a command.
+// mark is what hostproc.MarkVariable says about a command.
 type mark struct {
 	owner     owner
 	noTimeout bool
@@ -53,13 +55,13 @@ func (e *Engine) newMark(timeout time.Duration) string {
 		kind = markNoTimeout
 	}
 	o := e.owner
-	return fmt.Sprintf("%s=%s:%s:%d:%d:%s:%s", markVariable, kind, o.pidNamespace, o.pid, o.startTime, o.id, rand.Text())
+	return fmt.Sprintf("%s=%s:%s:%d:%d:%s:%s", hostproc.MarkVariable, kind, o.pidNamespace, o.pid, o.startTime, o.id, rand.Text())
 }
 
 // parseMark parses a mark. It returns false for other values: anybody may set the
 // variable.
 func parseMark(text string) (mark, bool) {
-	f := strings.Split(strings.TrimPrefix(text, markVariable+"="), ":")
+	f := strings.Split(strings.TrimPrefix(text, hostproc.MarkVariable+"="), ":")
 	if len(f) != 6 || f[0] != "probe" && f[0] != markNoTimeout {
 		return mark{}, false
 	}

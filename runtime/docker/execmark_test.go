@@ -5,6 +5,8 @@ import (
 	"os/exec"
 	"testing"
 	"time"
+
+	"healthd/runtime/hostproc"
 )
 
 func TestMark(t *testing.T) {
@@ -32,11 +34,11 @@ func TestOwnerEnded(t *testing.T) {
 	if err := child.Start(); err != nil {
 		t.Fatal(err)
 	}
-	p, err := readProc(child.Process.Pid)
+	p, err := hostproc.Read(child.Process.Pid)
 	if err != nil {
 		t.Fatal(err)
 	}
-	lives := owner{pidNamespace: self.pidNamespace, pid: p.pid, startTime: p.startTime}
+	lives := owner{pidNamespace: self.pidNamespace, pid: p.PID, startTime: p.StartTime}
 	if lives.ended() {
 		t.Error("one that lives is taken for gone")
 	}
@@ -51,8 +53,8 @@ func TestOwnerEnded(t *testing.T) {
 		"gone":              {lives, true},
 		"its PID is reused": {owner{pidNamespace: self.pidNamespace, pid: os.Getpid(), startTime: self.startTime + 1}, true},
 		"ourselves":         {self, false},
-		"elsewhere":         {owner{pidNamespace: "1", pid: p.pid, startTime: p.startTime}, false},
-		"unknown":           {owner{pidNamespace: self.pidNamespace, pid: p.pid}, false},
+		"elsewhere":         {owner{pidNamespace: "1", pid: p.PID, startTime: p.StartTime}, false},
+		"unknown":           {owner{pidNamespace: self.pidNamespace, pid: p.PID}, false},
 	} {
 		if got := tc.owner.ended(); got != tc.want {
 			t.Errorf("%s: got %v", name, got)

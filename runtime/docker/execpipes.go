@@ -25,11 +25,11 @@ type undetectedExit struct {
 // unblock kills the processes that hold output pipes once the engine is late, and says
 // whether it did.
 func (d *undetectedExit) unblock(ctx context.Context) bool {
-	t := processTree{root: d.pid, container: d.container}
+	t := tree(d.pid, d.container, "")
 	switch now := time.Now(); {
 	case d.containerHidden:
 		return false
-	case t.rootAlive():
+	case t.RootAlive():
 		d.goneSince = time.Time{}
 		return false
 	case d.goneSince.IsZero():
@@ -38,7 +38,7 @@ func (d *undetectedExit) unblock(ctx context.Context) bool {
 	case now.Sub(d.goneSince) < exitReportTimeout:
 		return false
 	}
-	d.containerHidden = len(t.processes()) == 0
+	d.containerHidden = len(t.Processes()) == 0
 	d.goneSince = time.Now()
 	return d.killPipeHolders(ctx, d.isLeftover) == nil
 }
@@ -58,7 +58,7 @@ func (d *undetectedExit) slowestPoll(now time.Time) time.Duration {
 // processGone says that the command's process has ended although the engine calls it
 // running: /proc shows other processes of the container, and not this one.
 func (d *undetectedExit) processGone() bool {
-	return processTree{root: d.pid, container: d.container}.rootEnded()
+	return tree(d.pid, d.container, "").RootEnded()
 }
 
 // exitCodeAfterTimeout returns the exit code of a command that ended in time, though the
@@ -88,8 +88,8 @@ func (x *execution) unblockInspect(ctx context.Context) (answered func()) {
 	done := make(chan struct{})
 	timer := time.AfterFunc(exitReportTimeout, func() {
 		defer close(done)
-		t := processTree{root: x.pid, container: x.container, mark: x.mark}
-		if t.orphaned() {
+		t := tree(x.pid, x.container, x.mark)
+		if t.Orphaned() {
 			_ = x.killPipeHolders(ctx, x.isOwnOrLeftover)
 		}
 	})
@@ -103,7 +103,7 @@ func (x *execution) unblockInspect(ctx context.Context) (answered func()) {
 func (x *execution) killPipeHolders(ctx context.Context, isLeftover func(mark string) bool) error {
 	ctx, cancel := context.WithTimeout(ctx, killTimeout)
 	defer cancel()
-	return processTree{container: x.container}.killPipeHolders(ctx, isLeftover)
+	return tree(0, x.container, "").KillPipeHolders(ctx, isLeftover)
 }
 
 // isLeftover says whether a process with that mark is a background process of a command

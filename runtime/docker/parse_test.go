@@ -104,19 +104,8 @@ func TestTranslate(t *testing.T) {
 	}
 }
 
-func TestParseStat(t *testing.T) {
-	stat := "42 (a) b (c) S 7 42 41 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 12345 1000 1 0"
-	p, err := parseStat(42, []byte(stat))
-	if err != nil || p != (proc{pid: 42, ppid: 7, session: 41, state: 'S', startTime: 12345}) {
-		t.Errorf("got %+v, %v", p, err)
-	}
-	if _, err := parseStat(42, []byte("42 (x")); err == nil {
-		t.Error("accepted what is cut off")
-	}
-}
-
 func TestProcessOutsideTheContainerIsNotKilled(t *testing.T) {
-	err := processTree{root: 1, container: "0123456789abcdef", mark: "x"}.kill(t.Context())
+	err := tree(1, "0123456789abcdef", "x").Kill(t.Context())
 	want := "process 1 of the engine's host cannot be seen from here"
 	if err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
