@@ -258,6 +258,44 @@ func HasCgroup(pid int, text string) bool {
 	return err == nil && text != "" && bytes.Contains(b, []byte(text))
 }
 
+// SameCgroup returns a function that says whether a process is in the cgroup of the process pid,
+// or in one inside it, in any hierarchy but the root of one.
+func SameCgroup(pid int) func(int) bool {
+	own := map[string]string{}
+	for hierarchy, path := range cgroups(pid) {
+		if path != "/" {
+			own[hierarchy] = path
+		}
+	}
+	return func(other int) bool {
+		for hierarchy, path := range cgroups(other) {
+			if own[hierarchy] != "" && strings.HasPrefix(path+"/", own[hierarchy]+"/") {
+				return true
+			}
+		}
+		return false
+	}
+}
+
+// cgroups yields the hierarchies of /proc/PID/cgroup, and the path of the process in each.
+func cgroups(pid int) func(yield func(hierarchy, path string) bool) {
+	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
+	return func(yield func(string, string) bool) {
+		for line := range bytes.Lines(b) {
+			f := strings.SplitN(strings.TrimSpace(string(line)), ":", 3)
+			if len(f) == 3 && !yield(f[0]+":"+f[1], f[2]) {
+				return
+			}
+		}
+	}
+}
+
+// Alive says whether a process exists and has not ended.
+func Alive(pid int) bool {
+	p, err := Read(pid)
+	return err == nil && p.Alive()
+}
+
 func (t Tree) marked(pid int) bool { return t.Mark != "" && MarkOf(pid) == t.Mark }
 
 // MarkOf returns the mark in a process's environment; empty when it has none.

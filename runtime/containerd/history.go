@@ -1,0 +1,57 @@
+package containerd
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"healthd/runtime"
+)
+
+// futureSlack is how far ahead of the clock a moment may be that was told by it.
+const futureSlack = time.Second
+
+// EventHistory says whether the state that containerd shows now, with the records, tells all
+// that happened since a moment. It does so within one boot of the host, even if containerd was
+// restarted: containers outlive it, and tasks show how they ended, or the records do. After a
+// reboot no task is left, so that the engine counts as restarted.
+//
+// When the records do not go back to that moment, or it was told by another clock, nothing is
+// known.
+func (e *Engine) EventHistory(_ context.Context, at time.Time) (runtime.EventHistory, error) {
+	switch {
+	case at.Before(e.records.since), at.After(e.clock.now().Add(futureSlack)):
+		return runtime.EventHistory{Full: true}, nil
+	case at.Before(e.clock.began()):
+		return runtime.EventHistory{}, nil
+	}
+	return runtime.EventHistory{HasEvent: true}, nil
+}
+
+// KillEvents returns an operator's stop of the run, as far as nerdctl's label tells of one.
+func (e *Engine) KillEvents(ctx context.Context, run runtime.Run) ([]runtime.Event, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	k, err := e.key(run.ID)
+	if err != nil {
+		return nil, err
+	}
+	c, err := e.client()
+	if err != nil {
+		return nil, err
+	}
+	found, err := c.ContainerService().Get(in(ctx, k.namespace), k.id)
+	if err != nil {
+		return nil, fmt.Errorf("cannot ask who ended it: %w", e.containerError(err, "inspect", k))
+	}
+	labels := labelSet(found.Labels)
+	now := e.clock.now()
+	rec := e.records.change(k, func(rec *record) { rec.noteStopped(labels.stopped(), now) })
+	e.records.save()
+	at, ok := rec.kill(labels.stopTakes(), now)
+	if !ok || rec.id(k) != run {
+		return nil, nil
+	}
+	signal := (&runtime.Container{StopSignal: labels[labelStopSignal]}).StopSignalNumber()
+	return []runtime.Event{{ID: run.ID, Action: runtime.ActionKill, Signal: signal, Time: at}}, nil
+}

@@ -1,0 +1,214 @@
+package containerd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/containerd/containerd/api/services/tasks/v1"
+	"github.com/containerd/containerd/api/types/task"
+	"github.com/containerd/containerd/v2/client"
+	"github.com/containerd/containerd/v2/core/containers"
+	"github.com/containerd/containerd/v2/pkg/cio"
+	"github.com/containerd/errdefs"
+	"github.com/containerd/typeurl/v2"
+	"github.com/opencontainers/runtime-spec/specs-go"
+	"go.uber.org/zap"
+	"golang.org/x/sys/unix"
+)
+
+const (
+	startTimeout = 2 * time.Minute
+	// startTries is how often Start looks again after somebody else was faster.
+	startTries = 5
+	// noLog is where the output goes of a container whose last one went to a client's FIFO.
+	// With no output at all its standard output would be read-only.
+	noLog = "file:///dev/null"
+)
+
+// Start starts the container in place: it deletes the task that has ended and makes another
+// one with the same log. A container that is running is no error, nor one that somebody else
+// starts at the same moment.
+func (e *Engine) Start(ctx context.Context, id string) error {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	k, err := e.key(id)
+	if err != nil {
+		return err
+	}
+	for range startTries {
+		var again bool
+		if again, err = e.startOnce(ctx, k); !again {
+			break
+		}
+	}
+	return e.containerError(err, "start", k)
+}
+
+// startOnce does what the present state of the container asks for. again says that somebody
+// else changed the state meanwhile; err is then why that could be seen.
+func (e *Engine) startOnce(ctx context.Context, k key) (again bool, err error) {
+	c, err := e.client()
+	if err != nil {
+		return false, err
+	}
+	l, err := e.look(ctx, c, k)
+	if err != nil {
+		return false, err
+	}
+	e.describe(l) // keeps the exit code and the log, which go with the task
+	e.records.save()
+	ctx = in(ctx, k.namespace)
+	if p := l.process; p != nil {
+		switch p.Status {
+		case task.Status_STOPPED:
+			if err := e.deleteTask(ctx, c, k, p.Pid); err != nil {
+				now, look := e.process(ctx, c, k.id)
+				return look == nil && (now == nil || now.Pid != p.Pid), err
+			}
+		case task.Status_CREATED: // whoever made it died, or is about to start it
+			return e.startTask(ctx, c, k)
+		default:
+			return false, nil
+		}
+	}
+	if settled, wait := e.calls.unsettled(k); settled != nil {
+		select {
+		case <-settled:
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return false, ctx.Err()
+		}
+		return true, errors.New("somebody else has deleted its task")
+	}
+	if err := e.prepare(ctx, c, l); err != nil {
+		return false, err
+	}
+	return e.newTask(ctx, c, l)
+}
+
+// deleteTask deletes a task that has ended.
+func (e *Engine) deleteTask(ctx context.Context, c *client.Client, k key, pid uint32) error {
+	e.calls.deleting(k, int(pid))
+	_, err := c.TaskService().Delete(ctx, &tasks.DeleteTaskRequest{ContainerID: k.id})
+	if err = native(err); err != nil {
+		e.calls.notDeleted(k, int(pid))
+	}
+	return err
+}
+
+// newTask makes a task and starts it. One whose start fails is deleted.
+func (e *Engine) newTask(ctx context.Context, c *client.Client, l *look) (again bool, err error) {
+	loaded, err := c.LoadContainer(ctx, l.id)
+	if err != nil {
+		return false, err
+	}
+	if _, err := loaded.NewTask(ctx, e.output(l)); err != nil {
+		return errdefs.IsAlreadyExists(err), err
+	}
+	again, err = e.startTask(ctx, c, l.key)
+	if err != nil && !again {
+		cleaning, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
+		defer cancel()
+		if p, look := e.process(cleaning, c, l.id); look == nil && p != nil {
+			made := &stopCall{engine: e, key: l.key, pid: p.Pid}
+			if made.signal(cleaning, unix.SIGKILL) == nil && made.wait(cleaning) == nil {
+				_ = e.deleteTask(cleaning, c, l.key, p.Pid)
+			}
+		}
+	}
+	return again, err
+}
+
+// startTask starts a task that was made. Somebody else may have done it.
+func (e *Engine) startTask(ctx context.Context, c *client.Client, k key) (again bool, err error) {
+	_, err = c.TaskService().Start(ctx, &tasks.StartRequest{ContainerID: k.id})
+	if err = native(err); err == nil {
+		return false, nil
+	}
+	if p, look := e.process(ctx, c, k.id); look == nil && (p == nil || p.Status != task.Status_CREATED) {
+		return errdefs.IsNotFound(err) || p != nil, err
+	}
+	return false, err
+}
+
+// output keeps the log of the newest task: logs go on.
+func (e *Engine) output(l *look) cio.Creator {
+	uri := e.records.get(l.key).LogURI
+	if uri == "" {
+		uri = labelSet(l.container.Labels).logURI()
+	}
+	if u, err := url.Parse(uri); err != nil || u.Scheme == "" {
+		uri = noLog
+	}
+	s := e.specs.read(l.key, &l.container)
+	return func(string) (cio.IO, error) {
+		return logIO{cio.Config{Terminal: s.process != nil && s.process.Terminal, Stdout: uri, Stderr: uri}}, nil
+	}
+}
+
+// logIO is output that the shim writes to a log.
+type logIO struct{ config cio.Config }
+
+func (l logIO) Config() cio.Config { return l.config }
+func (l logIO) Cancel()            {}
+func (l logIO) Wait()              {}
+func (l logIO) Close() error       { return nil }
+
+// prepare does what nerdctl's start does before it makes a task. It takes back nerdctl's label
+// of an operator's stop, so that the next stop shows, and joins the network of the container
+// that it shares one with: the specification names a process of that one's last run.
+func (e *Engine) prepare(ctx context.Context, c *client.Client, l *look) error {
+	labels := labelSet(l.container.Labels)
+	if labels.stopped() {
+		change := containers.Container{ID: l.id, Labels: map[string]string{labelStopped: "false"}}
+		if _, err := c.ContainerService().Update(ctx, change, "labels."+labelStopped); err != nil {
+			return fmt.Errorf("cannot take back the label %s: %w", labelStopped, err)
+		}
+		e.records.change(l.key, func(rec *record) { rec.noteStopped(false, e.clock.now()) })
+		e.records.save()
+	}
+	if owner := labels.networkOwner(); owner != "" {
+		return e.joinNetwork(ctx, c, l, owner)
+	}
+	return nil
+}
+
+func (e *Engine) joinNetwork(ctx context.Context, c *client.Client, l *look, owner string) error {
+	p, err := e.process(ctx, c, owner)
+	switch {
+	case err != nil:
+		return fmt.Errorf("cannot find the network of container %s: %w", short(owner), err)
+	case p == nil || p.Status != task.Status_RUNNING:
+		return fmt.Errorf("container %s, whose network it uses, does not run", short(owner))
+	}
+	var oci specs.Spec
+	if err := typeurl.UnmarshalTo(l.container.Spec, &oci); err != nil {
+		return fmt.Errorf("cannot read its specification: %w", err)
+	}
+	path := fmt.Sprintf("/proc/%d/ns/net", p.Pid)
+	if _, err := os.Stat(path); err != nil {
+		return fmt.Errorf("cannot find the network of container %s: %w", short(owner), err)
+	}
+	if oci.Linux == nil {
+		return nil
+	}
+	for i, n := range oci.Linux.Namespaces {
+		if n.Type != specs.NetworkNamespace || n.Path == path || !strings.HasPrefix(n.Path, "/proc/") {
+			continue
+		}
+		oci.Linux.Namespaces[i].Path = path
+		text, err := typeurl.MarshalAny(&oci)
+		if err != nil {
+			return err
+		}
+		e.log.Debug("joining the network of another container", zap.String("container", l.key.String()), zap.String("network of", owner))
+		_, err = c.ContainerService().Update(ctx, containers.Container{ID: l.id, Spec: text}, "spec")
+		return err
+	}
+	return nil
+}

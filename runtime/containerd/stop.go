@@ -1,0 +1,137 @@
+package containerd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/containerd/containerd/api/services/tasks/v1"
+	"github.com/containerd/containerd/api/types/task"
+	"github.com/containerd/errdefs"
+	"golang.org/x/sys/unix"
+
+	"healthd/runtime"
+)
+
+const (
+	// killTimeout is from SIGKILL to the end of the task.
+	killTimeout = 30 * time.Second
+	// waitPause is the time between two questions whether a task has ended, where containerd
+	// does not tell by itself.
+	waitPause = 100 * time.Millisecond
+)
+
+// Stop sends the container's stop signal, and SIGKILL after grace. It returns when the
+// container has ended. A container that is not running is no error. A paused one gets the
+// signal when it is resumed; SIGKILL ends it at once.
+//
+// The task stays, with its exit code, until the container is started again.
+func (e *Engine) Stop(ctx context.Context, id string, grace time.Duration) error {
+	grace = max(grace, 0)
+	ctx, cancel := context.WithTimeout(ctx, grace+killTimeout+callTimeout)
+	defer cancel()
+	k, err := e.key(id)
+	if err != nil {
+		return err
+	}
+	c, err := e.client()
+	if err != nil {
+		return err
+	}
+	l, err := e.look(ctx, c, k)
+	if err != nil {
+		return e.containerError(err, "stop", k)
+	}
+	found := e.describe(l)
+	e.records.save()
+	if !found.State.Alive() || l.process == nil {
+		return nil
+	}
+	s := &stopCall{engine: e, key: k, pid: l.process.Pid}
+	return e.containerError(s.run(in(ctx, k.namespace), found, grace), "stop", k)
+}
+
+// stopCall is one stop of one task.
+type stopCall struct {
+	engine *Engine
+	key    key
+	pid    uint32
+}
+
+func (s *stopCall) run(ctx context.Context, found *runtime.Container, grace time.Duration) error {
+	waiting, cancel := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() {
+		defer close(ended)
+		ended <- s.wait(waiting)
+	}()
+	defer func() {
+		cancel()
+		for range ended {
+		}
+	}()
+	calls := &s.engine.calls
+	calls.stopping(found.Run(), s.engine.clock.now())
+	for _, step := range []struct {
+		signal unix.Signal
+		wait   time.Duration
+	}{{unix.Signal(found.StopSignalNumber()), grace}, {unix.SIGKILL, killTimeout}} {
+		if err := s.signal(ctx, step.signal); err != nil {
+			return err
+		}
+		over := time.NewTimer(step.wait)
+		defer over.Stop()
+		select {
+		case err := <-ended:
+			calls.stopped(found.Run())
+			return err
+		case <-over.C:
+		}
+	}
+	return fmt.Errorf("it still runs %v after SIGKILL", killTimeout)
+}
+
+// signal sends a signal to the task. One that has ended is no error.
+func (s *stopCall) signal(ctx context.Context, sig unix.Signal) error {
+	asking, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	c, err := s.engine.client()
+	if err != nil {
+		return err
+	}
+	_, err = c.TaskService().Kill(asking, &tasks.KillRequest{ContainerID: s.key.id, Signal: uint32(sig)})
+	switch err = native(err); {
+	case errdefs.IsNotFound(err):
+		return nil
+	case err != nil && asking.Err() != nil && ctx.Err() == nil:
+		return errHung
+	}
+	return err
+}
+
+// wait returns when the task has ended. A restart of containerd does not end it.
+func (s *stopCall) wait(ctx context.Context) error {
+	for {
+		c, err := s.engine.client()
+		if err != nil {
+			return err
+		}
+		_, err = c.TaskService().Wait(ctx, &tasks.WaitRequest{ContainerID: s.key.id})
+		if err == nil {
+			return nil
+		}
+		p, err := s.engine.process(ctx, c, s.key.id)
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err == nil && (p == nil || p.Status == task.Status_STOPPED || p.Pid != s.pid):
+			return nil
+		}
+		select {
+		case <-time.After(waitPause):
+		case <-ctx.Done():
+			return errors.Join(ctx.Err(), err)
+		}
+	}
+}
