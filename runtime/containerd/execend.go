@@ -90,7 +90,7 @@ func (x *execution) kill(ctx context.Context, timeout time.Duration) (fate, erro
 	if f == dead || x.pid == 0 {
 		return f, err
 	}
-	why := x.tree().Kill(ctx)
+	why := x.tree(ctx).Kill(ctx)
 	if why != nil && hostproc.Alive(x.pid) {
 		// It may not be seen from here, and containerd can at least end the command itself.
 		_, err := x.client.TaskService().Kill(ctx, &tasks.KillRequest{ContainerID: x.key.id, ExecID: x.id, Signal: 9})
@@ -129,10 +129,10 @@ func (x *execution) ask(ctx context.Context) (fate, error) {
 
 // tree returns what runs of the command. Those of the container are in the cgroup of its main
 // process: IDs of containerd are no good sign, they may be as short as a name.
-func (x *execution) tree() hostproc.Tree {
-	main := x.engine.records.get(x.key).Pid
-	if main == 0 || !hostproc.Alive(main) {
-		main = x.pid
+func (x *execution) tree(ctx context.Context) hostproc.Tree {
+	main := x.pid
+	if p, err := x.engine.process(ctx, x.client, x.key.id); err == nil && p != nil {
+		main = int(p.Pid)
 	}
 	return hostproc.Tree{Root: x.pid, Mark: x.mark, Inside: hostproc.SameCgroup(main)}
 }
@@ -143,9 +143,9 @@ func (x *execution) finishOutput(ctx context.Context) {
 	if x.out.waitForRest() || x.timeout == noTimeout {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), execKillTimeout)
+	ctx, cancel := context.WithTimeout(in(context.WithoutCancel(ctx), x.key.namespace), execKillTimeout)
 	defer cancel()
-	_ = x.tree().KillPipeHolders(ctx, func(mark string) bool { return mark == x.mark })
+	_ = x.tree(ctx).KillPipeHolders(ctx, func(mark string) bool { return mark == x.mark })
 	x.out.waitForRest()
 }
 
