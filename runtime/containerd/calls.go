@@ -22,12 +22,19 @@ type ownCalls struct {
 	mu      sync.Mutex
 	deletes map[taskID]struct{}
 	foreign map[key]*foreignDelete
-	stops   map[runtime.Run][]time.Time // stop calls that no event has told of
+	stops   map[key]*ownStops
 }
 
 type taskID struct {
 	key
 	pid int
+}
+
+// ownStops are the Engine's stop calls of the newest run that it has stopped.
+type ownStops struct {
+	run  runtime.Run
+	at   []time.Time // when the stop signals left
+	told int         // so many of them on the event stream
 }
 
 // foreignDelete is the deletion of a task by somebody else.
@@ -112,29 +119,44 @@ func (o *ownCalls) unsettled(k key) (settled <-chan struct{}, wait time.Duration
 }
 
 // stopping says that the Engine sends the run its stop signal now.
-func (o *ownCalls) stopping(run runtime.Run, at time.Time) {
+func (o *ownCalls) stopping(k key, run runtime.Run, at time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.stops == nil || len(o.stops) >= callsKept {
-		o.stops = map[runtime.Run][]time.Time{}
+	if o.stops == nil {
+		o.stops = map[key]*ownStops{}
 	}
-	o.stops[run] = append(o.stops[run], at)
-}
-
-// stopped says that the run has ended.
-func (o *ownCalls) stopped(run runtime.Run) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	delete(o.stops, run)
+	if o.stops[k] == nil || o.stops[k].run != run {
+		o.stops[k] = &ownStops{run: run}
+	}
+	o.stops[k].at = append(o.stops[k].at, at)
 }
 
 // untoldStops returns when the Engine sent the run its stop signal, each time once.
-func (o *ownCalls) untoldStops(run runtime.Run) []time.Time {
+func (o *ownCalls) untoldStops(k key, run runtime.Run) []time.Time {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	at := slices.Clone(o.stops[run])
-	if at != nil {
-		o.stops[run] = nil
+	s := o.stops[k]
+	if s == nil || s.run != run {
+		return nil
 	}
-	return at
+	from := s.told
+	s.told = len(s.at)
+	return slices.Clone(s.at[from:])
+}
+
+// stopsOf returns when the Engine sent the run its stop signal.
+func (o *ownCalls) stopsOf(k key, run runtime.Run) []time.Time {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if s := o.stops[k]; s != nil && s.run == run {
+		return slices.Clone(s.at)
+	}
+	return nil
+}
+
+// forget drops a container that is gone.
+func (o *ownCalls) forget(k key) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.stops, k)
 }

@@ -55,8 +55,21 @@ func (c clock) ticksTime(ticks uint64) time.Time {
 	return time.Unix(0, c.anchor+int64(ticks)*int64(hostproc.Tick))
 }
 
-// fromWall returns the moment that the wall clock showed as at, a short time ago. It may not
-// be in the future, nor long ago: then the wall clock was set since.
+// eventDelay is how old an event may be: shims repeat them for some 15 s.
+const eventDelay = 30 * time.Second
+
+// fromEvent is fromWall for the time of an event, which was a moment ago. If it seems not to,
+// the wall clock was set since.
+func (c clock) fromEvent(at time.Time) time.Time {
+	now := c.now()
+	if told := c.fromWall(at); now.Sub(told) < eventDelay {
+		return told
+	}
+	return now
+}
+
+// fromWall returns the moment that the wall clock showed as at. One in the future shows that
+// the wall clock was set since.
 func (c clock) fromWall(at time.Time) time.Time {
 	now, lag := c.now(), time.Since(at.Round(0))
 	if lag < 0 || at.IsZero() {

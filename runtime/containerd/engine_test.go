@@ -410,3 +410,27 @@ func TestFrozenEngineDoesNotHoldUpCalls(t *testing.T) {
 		t.Error("subscribed to a frozen engine")
 	}
 }
+
+// nerdctl writes the addresses of its networks into a file.
+func TestAddressByNerdctl(t *testing.T) {
+	_, private := engine(t)
+	dir := t.TempDir()
+	e := connect(t, private, containerd.Config{NerdctlDir: dir})
+	id := private.Run(t, containerdtest.RunOptions{Name: "addressed", Cmd: deafSleep})
+	before := inspect(t, e, id)
+	meta := filepath.Join(dir, "etchosts", "default", id)
+	if err := os.MkdirAll(meta, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(meta, "meta.json"), []byte(`{"Networks":{"bridge":{"ips":[{"address":"10.4.0.9/24"}]}}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	after := inspect(t, e, id)
+	if before.Address != "" || after.Address != "10.4.0.9" || after.Network != "bridge" || after.Fingerprint == before.Fingerprint {
+		t.Errorf("got %+v, before that %+v", after, before)
+	}
+	private.Signal(t, id, syscall.SIGKILL)
+	if c := waitForState(t, e, id, runtime.Exited); c.Address != "" {
+		t.Errorf("got %+v", c)
+	}
+}

@@ -3,6 +3,7 @@ package containerd
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"healthd/runtime"
@@ -28,7 +29,8 @@ func (e *Engine) EventHistory(_ context.Context, at time.Time) (runtime.EventHis
 	return runtime.EventHistory{HasEvent: true}, nil
 }
 
-// KillEvents returns an operator's stop of the run, as far as nerdctl's label tells of one.
+// KillEvents returns an operator's stop of the run, as far as nerdctl's label tells of one, and
+// then healthd's own stops of the run with it, so that it is not taken for one of them.
 func (e *Engine) KillEvents(ctx context.Context, run runtime.Run) ([]runtime.Event, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -53,5 +55,10 @@ func (e *Engine) KillEvents(ctx context.Context, run runtime.Run) ([]runtime.Eve
 		return nil, nil
 	}
 	signal := (&runtime.Container{StopSignal: labels[labelStopSignal]}).StopSignalNumber()
-	return []runtime.Event{{ID: run.ID, Action: runtime.ActionKill, Signal: signal, Time: at}}, nil
+	var kills []runtime.Event
+	for _, at := range append(e.calls.stopsOf(k, run), at) {
+		kills = append(kills, runtime.Event{ID: run.ID, Action: runtime.ActionKill, Signal: signal, Time: at})
+	}
+	slices.SortStableFunc(kills, func(a, b runtime.Event) int { return a.Time.Compare(b.Time) })
+	return kills, nil
 }

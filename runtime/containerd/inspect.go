@@ -66,6 +66,7 @@ func (e *Engine) look(ctx context.Context, c *client.Client, k key) (*look, erro
 func (e *Engine) forget(k key) {
 	e.records.drop(k)
 	e.specs.drop(k)
+	e.calls.forget(k)
 }
 
 // Health returns the status of nerdctl's health check ("none" without one). nerdctl keeps the

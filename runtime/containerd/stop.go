@@ -71,8 +71,7 @@ func (s *stopCall) run(ctx context.Context, found *runtime.Container, grace time
 		for range ended {
 		}
 	}()
-	calls := &s.engine.calls
-	calls.stopping(found.Run(), s.engine.clock.now())
+	s.engine.calls.stopping(s.key, found.Run(), s.engine.clock.now())
 	for _, step := range []struct {
 		signal unix.Signal
 		wait   time.Duration
@@ -84,7 +83,6 @@ func (s *stopCall) run(ctx context.Context, found *runtime.Container, grace time
 		defer over.Stop()
 		select {
 		case err := <-ended:
-			calls.stopped(found.Run())
 			return err
 		case <-over.C:
 		}

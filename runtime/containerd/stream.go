@@ -12,9 +12,9 @@ import (
 	"healthd/runtime"
 )
 
-// shimDeath is how soon after its invented exit containerd deletes the task of a shim that has
-// died. A client that deletes a task takes longer.
-const shimDeath = time.Millisecond
+// shimDeath is how soon after the exit that it invents containerd tells that it has deleted the
+// task of a shim that has died: half a millisecond later. A client's deletion takes some 30.
+const shimDeath = 5 * time.Millisecond
 
 // batchMax is how many events are taken in with one write to the disk.
 const batchMax = 256
@@ -27,6 +27,13 @@ type stream struct {
 	ended  chan error
 	ready  []runtime.Event  // taken in, not returned yet
 	labels map[key]labelSet // of all containers, as last told
+	exits  map[key]exit     // the newest of each container
+}
+
+// exit is the news of a task's end, by containerd's clock.
+type exit struct {
+	pid  uint32
+	told time.Time
 }
 
 // Next waits for the next event of a container. What the event says is on the disk by then.
@@ -80,7 +87,7 @@ func (s *stream) translate(m *events.Envelope) {
 		s.engine.log.Warn("containerd sent an event that cannot be read", zap.String("topic", m.Topic), zap.Error(err))
 		return
 	}
-	at, ns := s.engine.clock.fromWall(m.Timestamp), m.Namespace
+	at, ns := s.engine.clock.fromEvent(m.Timestamp), m.Namespace
 	switch ev := message.(type) {
 	case *eventtypes.TaskCreate:
 		s.engine.calls.created(key{ns, ev.ContainerID})
@@ -92,10 +99,13 @@ func (s *stream) translate(m *events.Envelope) {
 			s.add(k, runtime.Event{Action: runtime.ActionExec, Time: at})
 			return
 		}
+		s.exits[k] = exit{ev.Pid, m.Timestamp}
 		s.exited(k, ev, at)
 	case *eventtypes.TaskDelete:
 		if k := (key{ns, ev.ContainerID}); ev.ID == "" || ev.ID == ev.ContainerID {
-			s.deleted(k, ev, at)
+			last := s.exits[k]
+			delete(s.exits, k)
+			s.deleted(k, ev, at, last.pid == ev.Pid && m.Timestamp.Sub(last.told) <= shimDeath)
 		}
 	case *eventtypes.TaskOOM:
 		k := key{ns, ev.ContainerID}
@@ -117,6 +127,7 @@ func (s *stream) translate(m *events.Envelope) {
 		s.add(k, runtime.Event{Action: runtime.ActionDestroy, Time: at})
 		s.engine.forget(k)
 		delete(s.labels, k)
+		delete(s.exits, k)
 	}
 }
 
@@ -130,7 +141,7 @@ func (s *stream) started(k key, pid int, at time.Time) {
 
 func (s *stream) exited(k key, ev *eventtypes.TaskExit, at time.Time) {
 	if ev.ExitedAt != nil {
-		at = s.engine.clock.fromWall(ev.ExitedAt.AsTime())
+		at = s.engine.clock.fromEvent(ev.ExitedAt.AsTime())
 	}
 	var told bool
 	rec := s.engine.records.change(k, func(rec *record) { told = rec.exited(s.engine.clock, int(ev.Pid), int(ev.ExitStatus), at) })
@@ -140,8 +151,9 @@ func (s *stream) exited(k key, ev *eventtypes.TaskExit, at time.Time) {
 }
 
 // deleted takes in that a task was deleted: by healthd, by somebody else, or by containerd
-// because its shim has died. Then containerd has invented the exit code.
-func (s *stream) deleted(k key, ev *eventtypes.TaskDelete, at time.Time) {
+// because its shim has died. Then that is told at once after the exit, and containerd has
+// invented the exit code.
+func (s *stream) deleted(k key, ev *eventtypes.TaskDelete, at time.Time, atOnce bool) {
 	if s.engine.calls.deleted(k, int(ev.Pid)) {
 		return
 	}
@@ -152,10 +164,10 @@ func (s *stream) deleted(k key, ev *eventtypes.TaskDelete, at time.Time) {
 		case rec.Ended == 0: // the news of its exit is lost
 			exited := at
 			if ev.ExitedAt != nil && !ev.ExitedAt.AsTime().IsZero() {
-				exited = s.engine.clock.fromWall(ev.ExitedAt.AsTime())
+				exited = s.engine.clock.fromEvent(ev.ExitedAt.AsTime())
 			}
 			died = rec.exited(s.engine.clock, int(ev.Pid), int(ev.ExitStatus), exited)
-		case rec.Code == killedCode && rec.Lost == "" && at.UnixNano()-rec.Ended <= int64(shimDeath):
+		case rec.Code == killedCode && rec.Lost == "" && atOnce:
 			rec.Code, rec.Lost, shimDied = lostCode, lostShim, true
 		}
 	})
@@ -201,7 +213,7 @@ func (s *stream) addStop(k key, rec *record, labels labelSet) {
 		return
 	}
 	signal := (&runtime.Container{StopSignal: labels[labelStopSignal]}).StopSignalNumber()
-	for _, own := range s.engine.calls.untoldStops(rec.id(k)) {
+	for _, own := range s.engine.calls.untoldStops(k, rec.id(k)) {
 		s.add(k, runtime.Event{Action: runtime.ActionKill, Signal: signal, Time: own})
 	}
 	s.add(k, runtime.Event{Action: runtime.ActionKill, Signal: signal, Time: at})

@@ -40,7 +40,7 @@ func (e *Engine) Subscribe(ctx context.Context, since time.Time) (runtime.Stream
 	if err != nil {
 		return nil, fmt.Errorf("cannot subscribe to events: %w", err)
 	}
-	s := &stream{engine: e, ctx: ctx, labels: map[key]labelSet{}, queue: make(chan *events.Envelope, queueSize), ended: make(chan error, 1)}
+	s := &stream{engine: e, ctx: ctx, labels: map[key]labelSet{}, exits: map[key]exit{}, queue: make(chan *events.Envelope, queueSize), ended: make(chan error, 1)}
 	if !since.IsZero() {
 		s.ready = []runtime.Event{{Action: runtime.ActionExec, Time: since}}
 	}

@@ -1,0 +1,159 @@
+package containerd_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"healthd/runtime"
+	"healthd/runtime/containerd"
+	"healthd/runtime/containerd/containerdtest"
+)
+
+// BenchmarkExec is one command. client-ms is the CPU of this process, all-ms that of
+// containerd, the shim and runc as well.
+func BenchmarkExec(b *testing.B) {
+	private := containerdtest.Start(b)
+	id := private.Run(b, containerdtest.RunOptions{Cmd: deafSleep})
+	e := connect(b, private, containerd.Config{})
+	own, all := cpu(os.Getpid()), cpuOf(private)
+	n := 0
+	for b.Loop() {
+		n++
+		if _, code, _, err := e.Exec(b.Context(), id, []string{"true"}, time.Minute, 100, nil); err != nil || code != 0 {
+			b.Fatal(code, err)
+		}
+	}
+	own, all = cpu(os.Getpid())-own, cpuOf(private)-all
+	b.ReportMetric(float64(own.Microseconds())/1e3/float64(n), "client-ms")
+	b.ReportMetric(float64((own+all).Microseconds())/1e3/float64(n), "all-ms")
+}
+
+// cpu returns the CPU time of a process and of its children that have ended.
+func cpu(pid int) time.Duration {
+	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	var ticks [4]int64
+	if f := strings.Fields(string(b[strings.LastIndexByte(string(b), ')')+1:])); len(f) > 14 {
+		for i := range ticks {
+			_, _ = fmt.Sscan(f[11+i], &ticks[i])
+		}
+	}
+	return time.Duration(ticks[0]+ticks[1]+ticks[2]+ticks[3]) * 10 * time.Millisecond
+}
+
+// cpuOf returns the CPU time of the engine and its shims.
+func cpuOf(private *containerdtest.Engine) time.Duration {
+	var sum time.Duration
+	dirs, _ := filepath.Glob("/proc/[0-9]*")
+	for _, dir := range dirs {
+		var pid int
+		args, _ := os.ReadFile(filepath.Join(dir, "cmdline"))
+		name, _, _ := strings.Cut(string(args), "\x00")
+		if _, err := fmt.Sscan(filepath.Base(dir), &pid); err == nil && strings.HasPrefix(filepath.Base(name), "containerd") && strings.Contains(string(args), private.Path()+"/") {
+			sum += cpu(pid)
+		}
+	}
+	return sum
+}
+
+func runMany(b *testing.B, private *containerdtest.Engine, many int) {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	slots := make(chan struct{}, 4)
+	for i := range many {
+		slots <- struct{}{}
+		wg.Go(func() {
+			private.Run(b, containerdtest.RunOptions{Name: fmt.Sprint("c", i), Cmd: deafSleep})
+			<-slots
+		})
+	}
+}
+
+// BenchmarkSync is how long it takes until 200 containers that run have been reported, by a
+// healthd that knows them.
+func BenchmarkSync(b *testing.B) {
+	const many = 200
+	private := containerdtest.Start(b)
+	runMany(b, private, many)
+	e := connect(b, private, containerd.Config{})
+	enough := errors.New("enough")
+	for b.Loop() {
+		n := 0
+		err := (&runtime.Watcher{Name: "containerd", Source: e}).Run(b.Context(), func(_ context.Context, u runtime.Update) error {
+			switch u.Kind {
+			case runtime.Observed:
+				n++
+			case runtime.Synced:
+				return enough
+			}
+			return nil
+		})
+		if !errors.Is(err, enough) || n != many {
+			b.Fatal(n, err)
+		}
+	}
+	began := time.Now()
+	if _, err := e.List(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+	b.ReportMetric(float64(time.Since(began).Microseconds())/1e3, "ms-of-it-listing")
+}
+
+// BenchmarkDeath is the way from the death of a container, by containerd's clock, to its
+// inspection having been delivered, which is what comes before a restart call; then the
+// restart in place.
+func BenchmarkDeath(b *testing.B) {
+	private := containerdtest.Start(b)
+	id := private.Run(b, containerdtest.RunOptions{Cmd: deafSleep})
+	e := connect(b, private, containerd.Config{})
+	type timed struct {
+		runtime.Update
+		at time.Time
+	}
+	updates := make(chan timed, 100)
+	ctx, cancel := context.WithCancel(b.Context())
+	done := make(chan error, 1)
+	go func() {
+		done <- (&runtime.Watcher{Name: "containerd", Source: e}).Run(ctx, func(ctx context.Context, u runtime.Update) error {
+			now, _ := e.Clock(ctx)
+			updates <- timed{u, now}
+			return nil
+		})
+	}()
+	await := func(state runtime.State) timed {
+		for u := range updates {
+			if u.Kind == runtime.Observed && u.Container.State == state {
+				return u
+			}
+		}
+		return timed{}
+	}
+	await(runtime.Running)
+	var deaths, starts time.Duration
+	n := time.Duration(0)
+	for b.Loop() {
+		n++
+		if err := private.Task(b, id).Kill(private.In(b, ""), syscall.SIGKILL); err != nil {
+			b.Fatal(err)
+		}
+		u := await(runtime.Exited)
+		deaths += u.at.Sub(u.Container.FinishedAt)
+		began := time.Now()
+		if err := e.Start(ctx, id); err != nil {
+			b.Fatal(err)
+		}
+		starts += time.Since(began)
+		await(runtime.Running)
+	}
+	b.ReportMetric(float64(deaths/n)/1e6, "ms-from-death")
+	b.ReportMetric(float64(starts/n)/1e6, "ms-to-start")
+	cancel()
+	<-done
+}
