@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -203,6 +204,24 @@ func TestPausedIsStopped(t *testing.T) {
 	}
 }
 
+// A container has an output that can be written even where there is no log to go on with: its
+// last output went to a client's FIFOs, or to a terminal.
+func TestStartWithoutALog(t *testing.T) {
+	e, private := engine(t)
+	noLog := map[string]string{"nerdctl/log-uri": ""}
+	terminal := private.Run(t, containerdtest.RunOptions{Terminal: true, Cmd: []string{"sh", "-c", "test -t 1 && echo hello && exec sleep 1000"}, Labels: noLog})
+	silent := private.Create(t, containerdtest.RunOptions{Cmd: []string{"sh", "-c", "echo hello && exec sleep 1000"}, Labels: noLog})
+	for _, id := range []string{terminal, silent} {
+		if err := e.Stop(t.Context(), id, 0); err != nil {
+			t.Fatal(err)
+		}
+		if err := e.Start(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "it could write", func() bool { return len(processesRunning(id, "sleep")) == 1 })
+	}
+}
+
 // Somebody made a task and died before it was started.
 func TestStartOfWhatIsMade(t *testing.T) {
 	e, private := engine(t)
@@ -358,16 +377,7 @@ func TestBadEndpoints(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			_, _ = c.Write([]byte("HTTP/1.1 400 Bad Request\r\n\r\n"))
-			_ = c.Close()
-		}
-	}()
+	go func() { _ = http.Serve(l, nil) }()
 	for endpoint, want := range map[string]string{
 		filepath.Join(dir, "none"): "there is no such socket; is containerd running?",
 		"unix://" + file:           "it is no socket",

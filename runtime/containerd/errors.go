@@ -58,7 +58,7 @@ func (e *Engine) connectReason(err error) error {
 		return errors.New("it is no socket")
 	case strings.Contains(err.Error(), "connection refused"):
 		return errors.New("connection refused; is containerd running?")
-	case strings.Contains(err.Error(), "server preface"):
+	case strings.Contains(err.Error(), "preface"):
 		return errors.New("what listens there is not containerd")
 	}
 	return err

@@ -25,7 +25,7 @@ const (
 	execKillTimeout   = 5 * time.Second        // from SIGKILL until the engine has noticed
 	killAgainTimeout  = 500 * time.Millisecond // the same, for another attempt
 	// deleteTimeout is for a command whose output is held open: a shim takes ten seconds.
-	deleteTimeout = 30 * time.Second
+	deleteTimeout = 15 * time.Second
 )
 
 // Exec runs argv inside the container, without a shell, as the user of its main process, and

@@ -41,6 +41,7 @@ func (u *unended) StillRuns(ctx context.Context) (bool, error) {
 	x.client = c
 	switch fate, err := x.kill(ctx, killAgainTimeout); fate {
 	case dead:
+		x.forget()
 		return false, nil
 	case alive:
 		u.reportOnce(err)
@@ -154,19 +155,20 @@ func (x *execution) delete() {
 	if x.cancel != nil {
 		x.cancel()
 	}
-	forget := func() {
-		ctx, cancel := context.WithTimeout(in(context.Background(), x.key.namespace), deleteTimeout)
-		defer cancel()
-		_, err := x.client.TaskService().DeleteProcess(ctx, &tasks.DeleteProcessRequest{ContainerID: x.key.id, ExecID: x.id})
-		if err = native(err); err != nil && !errdefs.IsNotFound(err) {
-			x.engine.log.Debug("a command cannot be deleted", zap.String("container", x.key.String()), zap.Error(err))
-		}
-	}
 	ended := x.out.ended()
 	x.out.close()
 	if ended {
-		forget()
+		x.forget()
 		return
 	}
-	x.engine.calling.Go(forget)
+	x.engine.calling.Go(x.forget)
+}
+
+func (x *execution) forget() {
+	ctx, cancel := context.WithTimeout(in(context.Background(), x.key.namespace), deleteTimeout)
+	defer cancel()
+	_, err := x.client.TaskService().DeleteProcess(ctx, &tasks.DeleteProcessRequest{ContainerID: x.key.id, ExecID: x.id})
+	if err = native(err); err != nil && !errdefs.IsNotFound(err) {
+		x.engine.log.Debug("a command cannot be deleted", zap.String("container", x.key.String()), zap.Error(err))
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/containerd/containerd/api/services/tasks/v1"
 	"github.com/containerd/containerd/api/types/task"
@@ -14,8 +15,13 @@ import (
 	"healthd/runtime"
 )
 
-// asksAtOnce bounds the questions about single tasks that are under way.
-const asksAtOnce = 16
+const (
+	// asksAtOnce bounds the questions about single tasks that are under way.
+	asksAtOnce = 16
+	// asksTimeout is for all these questions of one list. What is not answered by then counts
+	// as hung.
+	asksTimeout = 9 * time.Second
+)
 
 // List returns all containers of the configured namespaces, running or not.
 //
@@ -101,24 +107,34 @@ func (e *Engine) lookAll(ctx context.Context, c *client.Client, namespace string
 	if err != nil && !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
 		return nil, err
 	}
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	slots := make(chan struct{}, asksAtOnce)
+	var doubtful []*look
 	for i := range looks {
 		l := &looks[i]
 		l.process = processes[l.id]
 		// A list leaves out, or calls unknown, what a shim that hangs does not say.
 		rec := e.records.get(l.key)
-		if err == nil && (l.process == nil && !rec.runs() || l.process != nil && l.process.Status != task.Status_UNKNOWN) {
-			continue
+		if err != nil || l.process == nil && rec.runs() || l.process != nil && l.process.Status == task.Status_UNKNOWN {
+			doubtful = append(doubtful, l)
 		}
+	}
+	e.askEach(ctx, c, doubtful)
+	return looks, nil
+}
+
+// askEach asks for the task of each container by itself.
+func (e *Engine) askEach(ctx context.Context, c *client.Client, looks []*look) {
+	ctx, cancel := context.WithTimeout(ctx, asksTimeout)
+	defer cancel()
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	slots := make(chan struct{}, asksAtOnce)
+	for _, l := range looks {
 		slots <- struct{}{}
 		wg.Go(func() {
 			l.process, l.err = e.process(ctx, c, l.id)
 			<-slots
 		})
 	}
-	return looks, nil
 }
 
 // listTasks returns the main processes by container. Each shim that hangs delays containerd's

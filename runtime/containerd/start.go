@@ -28,6 +28,8 @@ const (
 	// noLog is where the output goes of a container whose last one went to a client's FIFO.
 	// With no output at all its standard output would be read-only.
 	noLog = "file:///dev/null"
+	// noTerminalLog is the same with a terminal, whose output containerd 1.6 writes into no file.
+	noTerminalLog = "/dev/null"
 )
 
 // Start starts the container in place: it deletes the task that has ended and makes another
@@ -142,13 +144,15 @@ func (e *Engine) output(l *look) cio.Creator {
 	if uri == "" {
 		uri = labelSet(l.container.Labels).logURI()
 	}
-	if u, err := url.Parse(uri); err != nil || u.Scheme == "" {
-		uri = noLog
-	}
 	s := e.specs.read(l.key, &l.container)
-	return func(string) (cio.IO, error) {
-		return logIO{cio.Config{Terminal: s.process != nil && s.process.Terminal, Stdout: uri, Stderr: uri}}, nil
+	config := cio.Config{Terminal: s.process != nil && s.process.Terminal, Stdout: uri, Stderr: uri}
+	if u, err := url.Parse(uri); err != nil || u.Scheme == "" {
+		config.Stdout, config.Stderr = noLog, noLog
+		if config.Terminal {
+			config.Stdout, config.Stderr = noTerminalLog, ""
+		}
 	}
+	return func(string) (cio.IO, error) { return logIO{config}, nil }
 }
 
 // logIO is output that the shim writes to a log.

@@ -42,6 +42,7 @@ type RunOptions struct {
 	StopTimeout *int  // seconds
 	Memory      int64 // bytes; 0: no limit
 	AutoRemove  bool
+	Terminal    bool
 }
 
 // Run creates and starts a container that is removed when the test ends, and returns its ID.
@@ -83,6 +84,9 @@ func (e *Engine) spec(o RunOptions, image client.Image) []oci.SpecOpts {
 	opts := []oci.SpecOpts{oci.WithImageConfig(image), oci.WithEnv(o.Env), oci.WithCgroup("/" + filepath.Base(e.dir) + "/" + o.ID)}
 	if len(o.Cmd) > 0 {
 		opts = append(opts, oci.WithProcessArgs(o.Cmd...))
+	}
+	if o.Terminal {
+		opts = append(opts, oci.WithTTY)
 	}
 	if o.Memory > 0 {
 		opts = append(opts, oci.WithMemoryLimit(uint64(o.Memory)))
@@ -186,12 +190,25 @@ func (e *Engine) MakeTask(tb testing.TB, namespace, id string) client.Task {
 	if err != nil {
 		tb.Fatalf("cannot find container %s: %v", id, err)
 	}
-	task, err := c.NewTask(ctx, cio.LogFile(e.LogFile(id)))
+	output := cio.LogFile(e.LogFile(id))
+	if spec, err := c.Spec(ctx); err == nil && spec.Process.Terminal {
+		output = func(string) (cio.IO, error) { return unlogged{}, nil }
+	}
+	task, err := c.NewTask(ctx, output)
 	if err != nil {
 		tb.Fatalf("cannot make a task of container %s: %v", id, err)
 	}
 	return task
 }
+
+// unlogged is the output of a terminal that goes nowhere: containerd 1.6 writes no terminal's
+// output into a file.
+type unlogged struct{}
+
+func (unlogged) Config() cio.Config { return cio.Config{Terminal: true, Stdout: "/dev/null"} }
+func (unlogged) Cancel()            {}
+func (unlogged) Wait()              {}
+func (unlogged) Close() error       { return nil }
 
 // SetLabel changes a label of a container.
 func (e *Engine) SetLabel(tb testing.TB, namespace, id, name, value string) {
