@@ -299,9 +299,9 @@ func TestStartBesideTheRestartPlugin(t *testing.T) {
 	e, private := engine(t)
 	d := watch(t, e)
 	n := d.waitFor(t, 0, "synced start")
-	id := private.Run(t, watched(t, containerdtest.RunOptions{Name: "twice", Cmd: deafSleep, Labels: map[string]string{
-		"containerd.io/restart.status": "running", "containerd.io/restart.policy": "always",
-	}}))
+	id := private.Run(t, watched(t, containerdtest.RunOptions{Name: "twice", Cmd: deafSleep, Labels: map[string]string{"containerd.io/restart.policy": "always"}}))
+	n = d.waitFor(t, n, "observed twice running")
+	private.SetLabel(t, "", id, "containerd.io/restart.status", "running") // the plugin would be faster than the test
 	n = d.waitFor(t, n, "observed twice running")
 	private.Signal(t, id, syscall.SIGKILL)
 	n = d.waitFor(t, n, "died twice 137", "observed twice running")

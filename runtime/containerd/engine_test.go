@@ -26,7 +26,7 @@ func TestInspectAndListAgree(t *testing.T) {
 	made := map[string]string{"parent": parent}
 	for name, o := range map[string]containerdtest.RunOptions{
 		"plain":   {Labels: map[string]string{"a": "b"}, StopTimeout: &seconds, StopSignal: "QUIT", Cmd: []string{"sleep", "1000"}},
-		"policy":  {Labels: map[string]string{"containerd.io/restart.status": "running", "containerd.io/restart.policy": "unless-stopped"}, Cmd: []string{"sleep", "1000"}},
+		"policy":  {Labels: map[string]string{"containerd.io/restart.policy": "unless-stopped"}, Cmd: []string{"sleep", "1000"}},
 		"sharing": {Network: "container:" + parent, Cmd: []string{"sleep", "1000"}, AutoRemove: true},
 		"ended":   {Cmd: []string{"sh", "-c", "exit 3"}},
 		"paused":  {Cmd: []string{"sleep", "1000"}},
@@ -34,6 +34,7 @@ func TestInspectAndListAgree(t *testing.T) {
 		o.Name = name
 		made[name] = private.Run(t, o)
 	}
+	private.SetLabel(t, "", made["policy"], "containerd.io/restart.status", "running")
 	made["created"] = private.Create(t, containerdtest.RunOptions{Name: "created"})
 	if err := private.Task(t, made["paused"]).Pause(private.In(t, "")); err != nil {
 		t.Fatal(err)

@@ -126,6 +126,16 @@ func TestExecSparesWhatDelaysNobody(t *testing.T) {
 	}
 }
 
+// A command runs as the container's main process does.
+func TestExecIsLikeTheMainProcess(t *testing.T) {
+	e, private := engine(t)
+	id := private.Run(t, containerdtest.RunOptions{User: 1234, Env: []string{"SAID=hello"}, Cmd: []string{"sleep", "1000"}})
+	output, code, _, err := e.Exec(t.Context(), id, []string{"sh", "-c", "id -u; id -g; pwd; echo $SAID; test -t 0 || grep CapEff /proc/self/status /proc/1/status | cut -d: -f3 | uniq | wc -l"}, time.Minute, 1000, nil)
+	if want := "1234\n1234\n/\nhello\n1\n"; string(output) != want || code != 0 || err != nil {
+		t.Errorf("got %q, %d, %v; want %q", output, code, err, want)
+	}
+}
+
 func TestExecTimeoutKillsTheTree(t *testing.T) {
 	e, private := engine(t)
 	id := private.Run(t, containerdtest.RunOptions{Cmd: []string{"tail", "-f", "/dev/null"}})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"syscall"
 	"testing"
@@ -225,6 +226,15 @@ func TestOperatorStopsWhatHealthdStops(t *testing.T) {
 	d.waitFor(t, n, "killed both 15", "killed both 15", "died both 137", "observed both exited 137")
 	if err := <-stopped; err != nil {
 		t.Error(err)
+	}
+	kills, err := e.KillEvents(t.Context(), inspect(t, e, id).Run())
+	if err != nil || len(kills) != 2 || !kills[0].Time.Before(kills[1].Time) {
+		t.Errorf("the signals to the run: got %+v, %v", kills, err)
+	}
+	for _, l := range d.updates {
+		if l.Kind == runtime.Killed && !slices.ContainsFunc(kills, func(k runtime.Event) bool { return k.Time.Equal(l.Time) }) {
+			t.Errorf("%+v is told as another signal later", l)
+		}
 	}
 }
 

@@ -43,6 +43,7 @@ type RunOptions struct {
 	Memory      int64 // bytes; 0: no limit
 	AutoRemove  bool
 	Terminal    bool
+	User        uint32 // user and group; 0: root
 }
 
 // Run creates and starts a container that is removed when the test ends, and returns its ID.
@@ -84,6 +85,9 @@ func (e *Engine) spec(o RunOptions, image client.Image) []oci.SpecOpts {
 	opts := []oci.SpecOpts{oci.WithImageConfig(image), oci.WithEnv(o.Env), oci.WithCgroup("/" + filepath.Base(e.dir) + "/" + o.ID)}
 	if len(o.Cmd) > 0 {
 		opts = append(opts, oci.WithProcessArgs(o.Cmd...))
+	}
+	if o.User != 0 {
+		opts = append(opts, oci.WithUIDGID(o.User, o.User))
 	}
 	if o.Terminal {
 		opts = append(opts, oci.WithTTY)
