@@ -73,6 +73,13 @@ func (o *ownCalls) deleted(k key, pid int) bool {
 	return false
 }
 
+// othersDelete says that somebody else deletes the task just now.
+func (o *ownCalls) othersDelete(k key) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.noteForeign(k)
+}
+
 // noteForeign needs mu.
 func (o *ownCalls) noteForeign(k key) {
 	if o.foreign == nil {

@@ -11,8 +11,6 @@ import (
 	"github.com/containerd/errdefs"
 	"github.com/containerd/errdefs/pkg/errgrpc"
 	"google.golang.org/grpc/status"
-
-	"healthd/runtime"
 )
 
 // native returns an error of the gRPC API, which the client's raw services return, as one of
@@ -69,11 +67,7 @@ func (e *Engine) containerError(err error, doing string, k key) error {
 	if err == nil {
 		return nil
 	}
-	err = e.explain(err)
-	if errdefs.IsNotFound(err) && !errors.Is(err, runtime.ErrNotFound) {
-		err = runtime.ErrNotFound
-	}
-	return fmt.Errorf("cannot %s container %s: %w", doing, short(k.String()), err)
+	return fmt.Errorf("cannot %s container %s: %w", doing, short(k.String()), e.explain(err))
 }
 
 // errHung says that a container's shim does not answer: nothing is known of its task.

@@ -104,7 +104,7 @@ func (x *execution) create(ctx context.Context, argv []string, limit int) error 
 	if err != nil {
 		return err
 	}
-	found, err := c.ContainerService().Get(ctx, x.key.id)
+	found, err := x.engine.container(ctx, c, x.key)
 	if err != nil {
 		return err
 	}

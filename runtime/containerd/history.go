@@ -2,7 +2,6 @@ package containerd
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -42,9 +41,9 @@ func (e *Engine) KillEvents(ctx context.Context, run runtime.Run) ([]runtime.Eve
 	if err != nil {
 		return nil, err
 	}
-	found, err := c.ContainerService().Get(in(ctx, k.namespace), k.id)
+	found, err := e.container(ctx, c, k)
 	if err != nil {
-		return nil, fmt.Errorf("cannot ask who ended it: %w", e.containerError(err, "inspect", k))
+		return nil, e.containerError(err, "ask who ended", k)
 	}
 	labels := labelSet(found.Labels)
 	now := e.clock.now()

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/containerd/containerd/v2/client"
+	"github.com/containerd/containerd/v2/core/containers"
 	"github.com/containerd/errdefs"
 
 	"healthd/runtime"
@@ -49,17 +50,24 @@ func (e *Engine) inspect(ctx context.Context, c *client.Client, k key, depth int
 
 // look asks for one container and its task.
 func (e *Engine) look(ctx context.Context, c *client.Client, k key) (*look, error) {
-	ctx = in(ctx, k.namespace)
-	found, err := c.ContainerService().Get(ctx, k.id)
+	found, err := e.container(ctx, c, k)
 	if err != nil {
-		if errdefs.IsNotFound(err) {
-			e.forget(k)
-		}
 		return nil, err
 	}
 	l := &look{key: k, container: found}
-	l.process, err = e.process(ctx, c, k.id)
+	l.process, err = e.process(in(ctx, k.namespace), c, k.id)
 	return l, err
+}
+
+// container asks for one container. Only here does "not found" mean that it is gone: a snapshot
+// or a task may be missing, too.
+func (e *Engine) container(ctx context.Context, c *client.Client, k key) (containers.Container, error) {
+	found, err := c.ContainerService().Get(in(ctx, k.namespace), k.id)
+	if errdefs.IsNotFound(err) {
+		e.forget(k)
+		return found, runtime.ErrNotFound
+	}
+	return found, err
 }
 
 // forget drops what is known of a container that is gone.
@@ -82,7 +90,7 @@ func (e *Engine) Health(ctx context.Context, id string) (status, output string, 
 	if err != nil {
 		return "", "", err
 	}
-	found, err := c.ContainerService().Get(in(ctx, k.namespace), k.id)
+	found, err := e.container(ctx, c, k)
 	if err != nil {
 		return "", "", e.containerError(err, "read the health of", k)
 	}

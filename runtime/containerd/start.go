@@ -72,8 +72,8 @@ func (e *Engine) startOnce(ctx context.Context, k key) (again bool, err error) {
 				now, look := e.process(ctx, c, k.id)
 				return look == nil && (now == nil || now.Pid != p.Pid), err
 			}
-		case task.Status_CREATED: // whoever made it died, or is about to start it
-			return e.startTask(ctx, c, k)
+		case task.Status_CREATED:
+			return e.startMade(ctx, c, k, p.Pid)
 		default:
 			return false, nil
 		}
@@ -107,10 +107,14 @@ func (e *Engine) deleteTask(ctx context.Context, c *client.Client, k key, pid ui
 func (e *Engine) newTask(ctx context.Context, c *client.Client, l *look) (again bool, err error) {
 	loaded, err := c.LoadContainer(ctx, l.id)
 	if err != nil {
-		return false, err
+		return errdefs.IsNotFound(err), err
 	}
 	if _, err := loaded.NewTask(ctx, e.output(l)); err != nil {
-		return errdefs.IsAlreadyExists(err), err
+		beingDeleted := strings.Contains(err.Error(), "file exists") // the bundle of the old task
+		if beingDeleted {
+			e.calls.othersDelete(l.key)
+		}
+		return beingDeleted || errdefs.IsAlreadyExists(err) || errdefs.IsNotFound(err), err
 	}
 	again, err = e.startTask(ctx, c, l.key)
 	if err != nil && !again {
@@ -124,6 +128,25 @@ func (e *Engine) newTask(ctx context.Context, c *client.Client, l *look) (again 
 		}
 	}
 	return again, err
+}
+
+// startMade starts a task that somebody else has made, if that one does not: it may have died.
+func (e *Engine) startMade(ctx context.Context, c *client.Client, k key, pid uint32) (again bool, err error) {
+	for begun := time.Now(); time.Since(begun) < settleTime; {
+		p, err := e.process(ctx, c, k.id)
+		if err != nil {
+			return false, err
+		}
+		if p == nil || p.Pid != pid || p.Status != task.Status_CREATED {
+			return true, errors.New("somebody else starts it")
+		}
+		select {
+		case <-time.After(waitPause):
+		case <-ctx.Done():
+			return false, ctx.Err()
+		}
+	}
+	return e.startTask(ctx, c, k)
 }
 
 // startTask starts a task that was made. Somebody else may have done it.

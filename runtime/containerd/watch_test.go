@@ -214,14 +214,12 @@ func TestOperatorStopsWhatHealthdStops(t *testing.T) {
 	e, private := engine(t)
 	d := watch(t, e)
 	n := d.waitFor(t, 0, "synced start")
-	id := private.Run(t, watched(t, containerdtest.RunOptions{Name: "both", Cmd: deafSleep}))
+	id := private.Run(t, watched(t, containerdtest.RunOptions{Name: "both", Cmd: []string{"sh", "-c", "trap 'echo again' TERM; echo ready; while :; do sleep 0.01; done"}}))
 	n = d.waitFor(t, n, "observed both running")
+	waitForLog(t, private, id, "ready\n")
 	stopped := make(chan error, 1)
-	began := time.Now()
 	go func() { stopped <- e.Stop(t.Context(), id, time.Second) }()
-	for time.Since(began) < 300*time.Millisecond {
-		time.Sleep(10 * time.Millisecond) // healthd's signal leaves in that time
-	}
+	waitForLog(t, private, id, "ready\nagain\n")
 	private.OperatorStops(t, id, syscall.SIGTERM)
 	d.waitFor(t, n, "killed both 15", "killed both 15", "died both 137", "observed both exited 137")
 	if err := <-stopped; err != nil {

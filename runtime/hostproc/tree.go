@@ -24,9 +24,6 @@ import (
 // its session and its tree.
 const MarkVariable = "HEALTHD_EXEC"
 
-// Tick is the unit of Proc.StartTime, the same on all of Go's Linux ports.
-const Tick = 10 * time.Millisecond
-
 // scanPause is the time between the first two scans of /proc, scanPauseMax between later
 // ones.
 const (
@@ -40,13 +37,6 @@ type Tree struct {
 	Root   int
 	Inside func(pid int) bool // whether a process is in the container
 	Mark   string             // an entry of the environment; empty: none
-}
-
-// Proc is one process, with the fields of proc(5).
-type Proc struct {
-	PID, PPID, Session int
-	State              byte
-	StartTime          uint64 // in clock ticks since the boot
 }
 
 // Kill kills all processes of the tree, and returns when none is left. It first stops
@@ -204,9 +194,6 @@ func (t Tree) Processes() []Proc {
 	return all
 }
 
-// Alive says that the process has not ended.
-func (p Proc) Alive() bool { return p.State != 'Z' && p.State != 'X' }
-
 // find returns the living processes of the tree.
 func (t Tree) find(root Proc) []Proc {
 	children := map[int][]Proc{}
@@ -252,50 +239,6 @@ func (t Tree) signal(p Proc, sig unix.Signal) error {
 	return nil
 }
 
-// HasCgroup says whether the path of the process's cgroup has text in it.
-func HasCgroup(pid int, text string) bool {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
-	return err == nil && text != "" && bytes.Contains(b, []byte(text))
-}
-
-// SameCgroup returns a function that says whether a process is in the cgroup of the process pid,
-// or in one inside it, in any hierarchy but the root of one.
-func SameCgroup(pid int) func(int) bool {
-	own := map[string]string{}
-	for hierarchy, path := range cgroups(pid) {
-		if path != "/" {
-			own[hierarchy] = path
-		}
-	}
-	return func(other int) bool {
-		for hierarchy, path := range cgroups(other) {
-			if own[hierarchy] != "" && strings.HasPrefix(path+"/", own[hierarchy]+"/") {
-				return true
-			}
-		}
-		return false
-	}
-}
-
-// cgroups yields the hierarchies of /proc/PID/cgroup, and the path of the process in each.
-func cgroups(pid int) func(yield func(hierarchy, path string) bool) {
-	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
-	return func(yield func(string, string) bool) {
-		for line := range bytes.Lines(b) {
-			f := strings.SplitN(strings.TrimSpace(string(line)), ":", 3)
-			if len(f) == 3 && !yield(f[0]+":"+f[1], f[2]) {
-				return
-			}
-		}
-	}
-}
-
-// Alive says whether a process exists and has not ended.
-func Alive(pid int) bool {
-	p, err := Read(pid)
-	return err == nil && p.Alive()
-}
-
 func (t Tree) marked(pid int) bool { return t.Mark != "" && MarkOf(pid) == t.Mark }
 
 // MarkOf returns the mark in a process's environment; empty when it has none.
@@ -310,25 +253,4 @@ func MarkOf(pid int) string {
 		}
 	}
 	return ""
-}
-
-// Read returns what /proc shows of a process.
-func Read(pid int) (Proc, error) {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return Proc{}, err
-	}
-	return parseStat(pid, b)
-}
-
-// parseStat parses /proc/PID/stat, whose second field may contain spaces and ")".
-func parseStat(pid int, b []byte) (Proc, error) {
-	f := bytes.Fields(b[bytes.LastIndexByte(b, ')')+1:])
-	if len(f) < 20 {
-		return Proc{}, fmt.Errorf("cannot read the state of process %d", pid)
-	}
-	ppid, err1 := strconv.Atoi(string(f[1]))
-	session, err2 := strconv.Atoi(string(f[3]))
-	start, err3 := strconv.ParseUint(string(f[19]), 10, 64)
-	return Proc{PID: pid, PPID: ppid, Session: session, State: f[0][0], StartTime: start}, errors.Join(err1, err2, err3)
 }

@@ -123,12 +123,14 @@ func freeze(pid int) error {
 	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
 		return err
 	}
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
 	deadline := time.Now().Add(stopTimeout)
 	for !frozen(pid) {
 		if time.Now().After(deadline) {
 			return fmt.Errorf("process %d does not stop", pid)
 		}
-		time.Sleep(time.Millisecond)
+		<-tick.C
 	}
 	return nil
 }

@@ -1,0 +1,79 @@
+package containerd_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"healthd/runtime"
+	"healthd/runtime/containerd"
+	"healthd/runtime/containerd/containerdtest"
+)
+
+func TestShimDies(t *testing.T) {
+	e, private := engine(t)
+	d := watch(t, e)
+	n := d.waitFor(t, 0, "synced start")
+	id := private.Run(t, watched(t, containerdtest.RunOptions{Name: "orphan", Cmd: deafSleep}))
+	n = d.waitFor(t, n, "observed orphan running")
+	killProcess(t, private.Shim(t, id))
+	n = d.waitFor(t, n, "died orphan 137", "observed orphan exited 255")
+	if c := inspect(t, e, id); !strings.Contains(c.Error, "shim died") {
+		t.Errorf("got %+v", c)
+	}
+	if err := e.Start(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	d.waitFor(t, n, "observed orphan running")
+}
+
+func TestShimHangs(t *testing.T) {
+	private := containerdtest.Start(t)
+	e := connect(t, private, containerd.Config{})
+	other := private.Run(t, watched(t, containerdtest.RunOptions{Name: "other", Cmd: deafSleep}))
+	var hung []string
+	for _, name := range []string{"hung", "hung2", "hung3"} {
+		hung = append(hung, private.Run(t, watched(t, containerdtest.RunOptions{Name: name, Cmd: deafSleep})))
+	}
+	d := watch(t, e)
+	n := d.waitFor(t, 0, "synced start")
+	for _, id := range hung {
+		private.FreezeShim(t, id)
+	}
+	began := time.Now()
+	list, err := e.List(t.Context())
+	if err != nil || len(list) != 4 {
+		t.Errorf("got %+v, %v", list, err)
+	}
+	if took := time.Since(began); took > 9*time.Second {
+		t.Errorf("the list took %v", took)
+	}
+	t.Logf("listed in %v", time.Since(began))
+	began = time.Now()
+	if c := inspect(t, e, other); c.State != runtime.Running || time.Since(began) > time.Second {
+		t.Errorf("got %+v after %v", c, time.Since(began))
+	}
+	for _, s := range list {
+		if s.Name != "other" && !s.State.Alive() {
+			t.Errorf("got %+v", s)
+		}
+	}
+	_, inspected := e.Inspect(t.Context(), hung[0])
+	stopped := e.Stop(t.Context(), hung[0], time.Second)
+	started := e.Start(t.Context(), hung[0])
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	_, _, _, executed := e.Exec(ctx, hung[0], []string{"true"}, time.Second, 10, nil)
+	for what, err := range map[string]error{"inspect": inspected, "stop": stopped, "start": started, "exec": executed} {
+		if err == nil || errors.Is(err, runtime.ErrNotFound) {
+			t.Errorf("%s: got %v", what, err)
+		}
+		t.Log(what, err)
+	}
+	private.Signal(t, other, syscall.SIGKILL)
+	d.waitFor(t, n, "observed other exited 137")
+	d.mustNotContain(t, "removed hung", "observed hung exited 255")
+}
