@@ -163,12 +163,24 @@ func mounts(dir string) []string {
 	return found
 }
 
+// removeCgroups removes those of the containers. One is busy until the kernel has done with the
+// processes that were killed in it.
 func removeCgroups(name string) {
-	roots, _ := filepath.Glob("/sys/fs/cgroup/*/" + name)
-	for _, root := range append(roots, "/sys/fs/cgroup/"+name) {
-		inner, _ := filepath.Glob(root + "/*/")
-		for _, dir := range append(inner, root) {
-			_ = syscall.Rmdir(strings.TrimSuffix(dir, "/"))
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(time.Second); time.Now().Before(deadline); <-tick.C {
+		roots, _ := filepath.Glob("/sys/fs/cgroup/*/" + name)
+		if _, err := os.Stat("/sys/fs/cgroup/" + name); err == nil {
+			roots = append(roots, "/sys/fs/cgroup/"+name)
+		}
+		if len(roots) == 0 {
+			return
+		}
+		for _, root := range roots {
+			inner, _ := filepath.Glob(root + "/*/")
+			for _, dir := range append(inner, root) {
+				_ = syscall.Rmdir(strings.TrimSuffix(dir, "/"))
+			}
 		}
 	}
 }
