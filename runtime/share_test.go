@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -105,5 +106,27 @@ func TestSharedNetworkChangesWhileFirstInspected(t *testing.T) {
 	}
 	if n := len(v.out); n != 2 || !v.out[1].Container.NetworkOwnerStartedAt.IsZero() {
 		t.Errorf("sent %+v", v.out)
+	}
+}
+
+// c uses b's network, which is a's. An event of a concerns both. Nor does a circle hang.
+func TestNetworkSharedInAChain(t *testing.T) {
+	for _, last := range []string{"", "c"} {
+		v := newView(nil)
+		owners := map[string]string{"a": last, "b": "a", "c": "b"}
+		v.applyList([]Summary{{ID: "a", State: Running}, {ID: "b", State: Running}, {ID: "c", State: Running}}, time.Unix(1, 0))
+		for e := v.nextToInspect(); e != nil; e = v.nextToInspect() {
+			v.applyInspection(e, &Container{ID: e.id, State: Running, NetworkOwner: owners[e.id]}, nil, time.Unix(1, 0))
+		}
+		v.synced, v.replaying = true, false
+		v.applyEvent(Event{ID: "a", Action: ActionNetwork, Time: time.Unix(3, 0)}, 0, time.Unix(3, 0))
+		var inspected []string
+		for e := v.nextToInspect(); e != nil; e = v.nextToInspect() {
+			inspected = append(inspected, e.id)
+		}
+		slices.Sort(inspected)
+		if want := []string{"a", "b", "c"}; !slices.Equal(inspected, want) {
+			t.Errorf("a uses the network of %q: inspected %v, want %v", last, inspected, want)
+		}
 	}
 }

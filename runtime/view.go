@@ -168,10 +168,8 @@ func (v *view) apply(ev Event, before mark, now time.Time) {
 	if ev.Action == ActionExec {
 		return
 	}
-	for id := range v.networkUsers[ev.ID] {
-		if e := v.entries[id]; e != nil && ev.Action != ActionKill {
-			v.requestInspection(e)
-		}
+	if ev.Action != ActionKill && len(v.networkUsers[ev.ID]) > 0 {
+		v.inspectNetworkUsers(ev.ID, map[string]bool{ev.ID: true})
 	}
 	e := v.entryOf(ev)
 	if e == nil {

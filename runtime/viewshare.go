@@ -27,6 +27,19 @@ func (v *view) setNetworkOwner(e *entry, c *Container) {
 	}
 }
 
+// inspectNetworkUsers has the containers inspected that use the network of one, and those that
+// use theirs in turn: an address comes from the last of such a chain. done are the ones before,
+// because what an engine tells may be a circle.
+func (v *view) inspectNetworkUsers(id string, done map[string]bool) {
+	for user := range v.networkUsers[id] {
+		if e := v.entries[user]; e != nil && !done[user] {
+			done[user] = true
+			v.requestInspection(e)
+			v.inspectNetworkUsers(user, done)
+		}
+	}
+}
+
 // networkMatches says whether the list shows the owner of c's network as c does.
 func (c *Container) networkMatches(all map[string]Summary) bool {
 	if c.NetworkOwner == "" {
