@@ -70,7 +70,7 @@ func (h *chaosHost) checkStart(c *chaosContainer, by actor) {
 // are down for failed probes than max_unavailable allows.
 func (h *chaosHost) checkGroup(c *chaosContainer) {
 	spec := h.specs[c.template.name]
-	if c.template.group == "" || !c.cause.ByProbe() || spec == nil {
+	if c.template.group == "" || !c.cause.ByProbe() || spec == nil || h.engine.shuttingDown { // which stops them all
 		return
 	}
 	var down []string
