@@ -24,6 +24,8 @@ import (
 	"github.com/containerd/containerd/v2/client"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
+
+	"healthd/runtime/enginetest"
 )
 
 const (
@@ -34,6 +36,7 @@ const (
 	// Namespace is where containers are made that name no other.
 	Namespace = "default"
 
+	dirPrefix    = "hct"
 	startTimeout = 60 * time.Second
 	stopTimeout  = 30 * time.Second
 	install      = "apt-get install -y --no-install-recommends containerd runc busybox-static"
@@ -45,7 +48,7 @@ type Engine struct {
 	Endpoint string
 
 	dir    string
-	daemon *process
+	daemon *enginetest.Process
 	client *client.Client
 }
 
@@ -112,7 +115,7 @@ func (e *Engine) Kill(tb testing.TB) { tb.Helper(); e.end(tb, syscall.SIGKILL) }
 
 func (e *Engine) end(tb testing.TB, sig syscall.Signal) {
 	tb.Helper()
-	if err := e.daemon.stop(sig, stopTimeout); err != nil {
+	if err := e.daemon.Stop(sig, stopTimeout); err != nil {
 		tb.Fatal(err)
 	}
 }
@@ -128,7 +131,7 @@ func (e *Engine) Up(tb testing.TB) {
 // Freeze stops containerd with SIGSTOP until Thaw: it accepts connections and does not answer.
 func (e *Engine) Freeze(tb testing.TB) {
 	tb.Helper()
-	if err := freeze(e.daemon.cmd.Process.Pid); err != nil {
+	if err := e.daemon.Freeze(); err != nil {
 		tb.Fatal(err)
 	}
 }
@@ -136,7 +139,7 @@ func (e *Engine) Freeze(tb testing.TB) {
 // Thaw undoes Freeze.
 func (e *Engine) Thaw(tb testing.TB) {
 	tb.Helper()
-	if err := e.daemon.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+	if err := e.daemon.Signal(syscall.SIGCONT); err != nil {
 		tb.Fatal(err)
 	}
 }
@@ -150,7 +153,7 @@ func start() (_ *Engine, err error) {
 	if os.Geteuid() != 0 {
 		return nil, errors.New("cannot start a private containerd: not root")
 	}
-	cleanUpAbandoned()
+	enginetest.CleanUpAbandoned(dirPrefix, enginetest.CleanUp)
 	// Not tb.TempDir: a Unix socket's path has 107 bytes at most.
 	dir, err := os.MkdirTemp("", dirPrefix)
 	if err != nil {
@@ -162,7 +165,7 @@ func start() (_ *Engine, err error) {
 			_ = e.close()
 		}
 	}()
-	if err := writeOwner(dir); err != nil {
+	if err := enginetest.Claim(dir); err != nil {
 		return nil, err
 	}
 	image := make(chan buildResult, 1)
@@ -201,11 +204,11 @@ interval = "1s"
 		}
 		e.client = c
 	}
-	e.daemon = newProcess("containerd", e.Path("containerd.log"), "containerd", "-c", file)
-	if err := e.daemon.start(); err != nil {
+	e.daemon = enginetest.NewProcess("containerd", e.Path("containerd.log"), "containerd", "-c", file)
+	if err := e.daemon.Start(); err != nil {
 		return err
 	}
-	return e.daemon.waitReady(startTimeout, func(ctx context.Context) error {
+	return e.daemon.WaitReady(startTimeout, func(ctx context.Context) error {
 		_, err := e.client.Version(ctx)
 		return err
 	})
@@ -216,8 +219,8 @@ func (e *Engine) close() error {
 	if e.client != nil {
 		_ = e.client.Close()
 	}
-	if e.daemon != nil && e.daemon.running() {
-		_ = e.daemon.stop(syscall.SIGTERM, stopTimeout)
+	if e.daemon != nil && e.daemon.Running() {
+		_ = e.daemon.Stop(syscall.SIGTERM, stopTimeout)
 	}
-	return cleanUp(e.dir)
+	return enginetest.CleanUp(e.dir)
 }

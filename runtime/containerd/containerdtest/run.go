@@ -22,6 +22,7 @@ import (
 	"github.com/containerd/errdefs"
 	"github.com/opencontainers/runtime-spec/specs-go"
 
+	"healthd/runtime/enginetest"
 	"healthd/runtime/hostproc"
 )
 
@@ -289,7 +290,7 @@ func (e *Engine) Shim(tb testing.TB, id string) int {
 func (e *Engine) FreezeShim(tb testing.TB, id string) {
 	tb.Helper()
 	shim := e.Shim(tb, id)
-	if err := freeze(shim); err != nil {
+	if err := enginetest.Freeze(shim); err != nil {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() { _ = syscall.Kill(shim, syscall.SIGCONT) })

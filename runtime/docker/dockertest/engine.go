@@ -12,6 +12,7 @@ package dockertest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -23,6 +24,8 @@ import (
 
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/client"
+
+	"healthd/runtime/enginetest"
 )
 
 const (
@@ -30,6 +33,7 @@ const (
 	// applets in /bin, and /bin/testserver, which is also what it runs by default.
 	Image = "healthd-test:1"
 
+	dirPrefix    = "hdt"
 	startTimeout = 60 * time.Second
 	stopTimeout  = 30 * time.Second
 	install      = "apt-get install -y --no-install-recommends docker.io busybox-static iproute2"
@@ -45,8 +49,8 @@ type Engine struct {
 	flags      []string
 	dir        string
 	network    network
-	containerd *process
-	dockerd    *process
+	containerd *enginetest.Process
+	dockerd    *enginetest.Process
 	client     *client.Client
 }
 
@@ -104,7 +108,7 @@ func (e *Engine) Client() *client.Client { return e.client }
 // Stop ends dockerd with SIGTERM. With live-restore, the default, its containers run on.
 func (e *Engine) Stop(tb testing.TB) {
 	tb.Helper()
-	if err := e.dockerd.stop(syscall.SIGTERM, stopTimeout); err != nil {
+	if err := e.dockerd.Stop(syscall.SIGTERM, stopTimeout); err != nil {
 		tb.Fatal(err)
 	}
 }
@@ -112,7 +116,7 @@ func (e *Engine) Stop(tb testing.TB) {
 // Kill ends dockerd with SIGKILL. Its containers run on.
 func (e *Engine) Kill(tb testing.TB) {
 	tb.Helper()
-	if err := e.dockerd.stop(syscall.SIGKILL, stopTimeout); err != nil {
+	if err := e.dockerd.Stop(syscall.SIGKILL, stopTimeout); err != nil {
 		tb.Fatal(err)
 	}
 }
@@ -128,20 +132,16 @@ func (e *Engine) Up(tb testing.TB) {
 // Freeze stops dockerd with SIGSTOP until Thaw: it accepts connections and does not answer.
 func (e *Engine) Freeze(tb testing.TB) {
 	tb.Helper()
-	e.signal(tb, syscall.SIGSTOP)
-	// The signal is delivered to each thread when it next runs.
-	if err := e.dockerd.waitReady(stopTimeout, func(context.Context) error { return checkStopped(e.dockerd.cmd.Process.Pid) }); err != nil {
+	if err := e.dockerd.Freeze(); err != nil {
 		tb.Fatal(err)
 	}
 }
 
 // Thaw undoes Freeze.
-func (e *Engine) Thaw(tb testing.TB) { tb.Helper(); e.signal(tb, syscall.SIGCONT) }
-
-func (e *Engine) signal(tb testing.TB, sig syscall.Signal) {
+func (e *Engine) Thaw(tb testing.TB) {
 	tb.Helper()
-	if err := e.dockerd.cmd.Process.Signal(sig); err != nil {
-		tb.Fatalf("cannot signal dockerd: %v", err)
+	if err := e.dockerd.Signal(syscall.SIGCONT); err != nil {
+		tb.Fatal(err)
 	}
 }
 
@@ -154,7 +154,7 @@ func start(flags ...string) (_ *Engine, err error) {
 	if os.Geteuid() != 0 {
 		return nil, fmt.Errorf("cannot start a private engine: not root")
 	}
-	cleanUpAbandoned()
+	enginetest.CleanUpAbandoned(dirPrefix, cleanUp)
 	// Not tb.TempDir: a Unix socket's path has 107 bytes at most.
 	dir, err := os.MkdirTemp("", dirPrefix)
 	if err != nil {
@@ -190,14 +190,14 @@ func start(flags ...string) (_ *Engine, err error) {
 	return e, e.importImage(b.tar)
 }
 
-// claim takes a network and writes who owns the directory, for sweepAbandoned.
+// claim takes a network and writes who owns the directory, for cleanUp.
 func (e *Engine) claim() error {
 	n, err := claimNetwork()
 	if err != nil {
 		return err
 	}
 	e.network = n
-	return writeOwner(e.dir, n)
+	return enginetest.Claim(e.dir, n.bridge)
 }
 
 func (e *Engine) startContainerd() error {
@@ -214,11 +214,11 @@ path = %q
 	if err := os.WriteFile(file, []byte(conf), 0o600); err != nil {
 		return err
 	}
-	e.containerd = newProcess("containerd", e.path("containerd.log"), "containerd", "-c", file)
-	if err := e.containerd.start(); err != nil {
+	e.containerd = enginetest.NewProcess("containerd", e.path("containerd.log"), "containerd", "-c", file)
+	if err := e.containerd.Start(); err != nil {
 		return err
 	}
-	return e.containerd.waitReady(startTimeout, func(context.Context) error {
+	return e.containerd.WaitReady(startTimeout, func(context.Context) error {
 		_, err := os.Stat(e.path("c.sock"))
 		return err
 	})
@@ -227,7 +227,7 @@ path = %q
 func (e *Engine) startDockerd() error {
 	// With the PID file of a dockerd that was killed, the next one would not start.
 	_ = os.Remove(e.path("d.pid"))
-	e.dockerd = newProcess("dockerd", e.path("dockerd.log"), append([]string{"dockerd",
+	e.dockerd = enginetest.NewProcess("dockerd", e.path("dockerd.log"), append([]string{"dockerd",
 		"--containerd", e.path("c.sock"), "--host", e.Endpoint, "--pidfile", e.path("d.pid"),
 		"--config-file", e.path("daemon.json"), "--data-root", e.path("data"), "--exec-root", e.path("exec"),
 		"--bridge", e.network.bridge, "--default-address-pool", e.network.pool,
@@ -236,10 +236,10 @@ func (e *Engine) startDockerd() error {
 	if err := os.WriteFile(e.path("daemon.json"), []byte("{}\n"), 0o600); err != nil {
 		return err
 	}
-	if err := e.dockerd.start(); err != nil {
+	if err := e.dockerd.Start(); err != nil {
 		return err
 	}
-	return e.dockerd.waitReady(startTimeout, func(ctx context.Context) error {
+	return e.dockerd.WaitReady(startTimeout, func(ctx context.Context) error {
 		_, err := e.client.Info(ctx)
 		return err
 	})
@@ -247,12 +247,12 @@ func (e *Engine) startDockerd() error {
 
 // close removes the containers, ends all processes and cleans up.
 func (e *Engine) close() error {
-	if e.dockerd != nil && e.dockerd.running() {
+	if e.dockerd != nil && e.dockerd.Running() {
 		e.removeContainers()
-		_ = e.dockerd.stop(syscall.SIGTERM, stopTimeout)
+		_ = e.dockerd.Stop(syscall.SIGTERM, stopTimeout)
 	}
-	if e.containerd != nil && e.containerd.running() {
-		_ = e.containerd.stop(syscall.SIGTERM, stopTimeout)
+	if e.containerd != nil && e.containerd.Running() {
+		_ = e.containerd.Stop(syscall.SIGTERM, stopTimeout)
 	}
 	if e.client != nil {
 		_ = e.client.Close()
@@ -279,3 +279,13 @@ func (e *Engine) path(elem ...string) string {
 }
 
 func (e *Engine) cgroup() string { return "/" + filepath.Base(e.dir) }
+
+// cleanUp kills every process of the engine in dir, and removes all that it has made.
+func cleanUp(dir string) error {
+	bridges := enginetest.Claimed(dir)
+	err := enginetest.CleanUp(dir)
+	for _, bridge := range bridges {
+		err = errors.Join(err, network{bridge: bridge}.remove())
+	}
+	return err
+}

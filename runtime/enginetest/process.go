@@ -1,4 +1,6 @@
-package containerdtest
+// Package enginetest is what private container engines for tests have in common: their daemons,
+// and what cleans up after them. dockertest and containerdtest start such engines.
+package enginetest
 
 import (
 	"context"
@@ -10,22 +12,24 @@ import (
 	"time"
 )
 
-// process is a daemon that is killed when the test binary dies.
-type process struct {
+// Process is a daemon that is killed when the test binary dies.
+type Process struct {
 	name, log string
 	cmd       *exec.Cmd
 	started   chan error
 	done      chan struct{}
 }
 
-func newProcess(name, log string, argv ...string) *process {
-	return &process{
+// NewProcess returns a daemon that is not started yet. Its output goes to the file log.
+func NewProcess(name, log string, argv ...string) *Process {
+	return &Process{
 		name: name, log: log, cmd: exec.Command(argv[0], argv[1:]...),
 		started: make(chan error, 1), done: make(chan struct{}),
 	}
 }
 
-func (p *process) start() error {
+// Start starts it.
+func (p *Process) Start() error {
 	out, err := os.OpenFile(p.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
@@ -53,7 +57,8 @@ func (p *process) start() error {
 	return nil
 }
 
-func (p *process) running() bool {
+// Running says that it has not ended. It must have been started.
+func (p *Process) Running() bool {
 	select {
 	case <-p.done:
 		return false
@@ -62,8 +67,9 @@ func (p *process) running() bool {
 	}
 }
 
-// wait returns when ready returns nil.
-func (p *process) waitReady(timeout time.Duration, ready func(context.Context) error) error {
+// WaitReady returns when ready returns nil, and an error with the end of its log when it ends, or is
+// not ready within timeout.
+func (p *Process) WaitReady(timeout time.Duration, ready func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -83,11 +89,11 @@ func (p *process) waitReady(timeout time.Duration, ready func(context.Context) e
 	}
 }
 
-// stop sends sig and waits for the end of the process. After timeout it sends SIGKILL and
+// Stop sends sig and waits for the end of the process. After timeout it sends SIGKILL and
 // returns an error.
-func (p *process) stop(sig syscall.Signal, timeout time.Duration) error {
-	if err := p.cmd.Process.Signal(sig); err != nil && p.running() {
-		return fmt.Errorf("cannot signal %s: %w", p.name, err)
+func (p *Process) Stop(sig syscall.Signal, timeout time.Duration) error {
+	if err := p.Signal(sig); err != nil && p.Running() {
+		return err
 	}
 	select {
 	case <-p.done:
@@ -99,7 +105,18 @@ func (p *process) stop(sig syscall.Signal, timeout time.Duration) error {
 	return fmt.Errorf("%s did not end within %v of %v; its log:\n%s", p.name, timeout, sig, p.logTail())
 }
 
-func (p *process) logTail() string {
+// Signal sends a signal.
+func (p *Process) Signal(sig syscall.Signal) error {
+	if err := p.cmd.Process.Signal(sig); err != nil {
+		return fmt.Errorf("cannot signal %s: %w", p.name, err)
+	}
+	return nil
+}
+
+// Freeze stops it with SIGSTOP until SIGCONT.
+func (p *Process) Freeze() error { return Freeze(p.cmd.Process.Pid) }
+
+func (p *Process) logTail() string {
 	const most = 8 << 10
 	b, err := os.ReadFile(p.log)
 	if err != nil {

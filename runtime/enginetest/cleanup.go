@@ -1,4 +1,4 @@
-package containerdtest
+package enginetest
 
 import (
 	"bytes"
@@ -15,26 +15,36 @@ import (
 	"healthd/runtime/hostproc"
 )
 
-const dirPrefix = "hct"
+// stopTimeout bounds how long processes may take to end or to freeze.
+const stopTimeout = 30 * time.Second
 
-// writeOwner writes which process made dir, so that another test binary can see whether that
-// process is gone.
-func writeOwner(dir string) error {
+// Claim writes which process made dir, so that another test binary can see whether that process is
+// gone, and what else CleanUp's caller has to remove.
+func Claim(dir string, more ...string) error {
 	p, err := hostproc.Read(os.Getpid())
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(dir, "owner"), fmt.Appendf(nil, "%d %d\n", p.PID, p.StartTime), 0o600)
+	return os.WriteFile(ownerOf(dir), fmt.Appendf(nil, "%d %d %s\n", p.PID, p.StartTime, strings.Join(more, " ")), 0o600)
 }
 
-// cleanUpAbandoned cleans up after test binaries that died before they could, for example at
-// go test's timeout.
-func cleanUpAbandoned() {
-	dirs, _ := filepath.Glob(filepath.Join(os.TempDir(), dirPrefix+"*"))
+// Claimed returns what Claim was told beside dir.
+func Claimed(dir string) []string {
+	b, _ := os.ReadFile(ownerOf(dir))
+	f := strings.Fields(string(b))
+	return f[min(2, len(f)):]
+}
+
+func ownerOf(dir string) string { return filepath.Join(dir, "owner") }
+
+// CleanUpAbandoned cleans up after test binaries that died before they could, for example at go
+// test's timeout. The directories of their engines begin with prefix.
+func CleanUpAbandoned(prefix string, cleanUp func(dir string) error) {
+	dirs, _ := filepath.Glob(filepath.Join(os.TempDir(), prefix+"*"))
 	for _, dir := range dirs {
 		var pid int
 		var start uint64
-		b, err := os.ReadFile(filepath.Join(dir, "owner"))
+		b, err := os.ReadFile(ownerOf(dir))
 		if err != nil {
 			continue
 		}
@@ -48,8 +58,8 @@ func cleanUpAbandoned() {
 	}
 }
 
-// cleanUp kills every process of the engine in dir, and removes its mounts, cgroups and files.
-func cleanUp(dir string) error {
+// CleanUp kills every process of the engine in dir, and removes its mounts, cgroups and files.
+func CleanUp(dir string) error {
 	var errs []error
 	if err := killAll(dir); err != nil {
 		errs = append(errs, err)
@@ -83,7 +93,7 @@ func killAll(dir string) error {
 	}
 }
 
-// processesOf finds containerd, its shims and runc by dir in their arguments, and those of
+// processesOf finds an engine, its shims and runc by dir in their arguments, and those of
 // containers as their children.
 func processesOf(dir string) []int {
 	dirs, _ := filepath.Glob("/proc/[0-9]*")
@@ -101,7 +111,7 @@ func processesOf(dir string) []int {
 		args, _ := os.ReadFile(filepath.Join(d, "cmdline"))
 		name, _, _ := bytes.Cut(args, []byte{0})
 		switch filepath.Base(string(name)) {
-		case "containerd", "containerd-shim-runc-v2", "runc":
+		case "dockerd", "containerd", "containerd-shim-runc-v2", "docker-init", "runc":
 			if bytes.Contains(args, []byte(dir+"/")) {
 				pids = append(pids, pid)
 			}
@@ -117,9 +127,9 @@ func processesOf(dir string) []int {
 	return pids
 }
 
-// freeze stops a process, and returns when all its threads are: each takes the signal when it
+// Freeze stops a process, and returns when all its threads are: each takes the signal when it
 // next runs.
-func freeze(pid int) error {
+func Freeze(pid int) error {
 	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
 		return err
 	}
