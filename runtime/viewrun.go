@@ -151,8 +151,8 @@ func (v *view) knew(c *Container) bool {
 	return run == c.Run() && run != Run{}
 }
 
-// endNotObserved says that the Watcher before did not observe how c's run ended: it observed a container
-// last while that ran, or in an earlier run.
+// endNotObserved says that the Watcher before did not observe how c's run ended: it observed a
+// container last while that ran, or in an earlier run.
 func (v *view) endNotObserved(c *Container) bool {
 	if v.knownRun == nil {
 		return false

@@ -314,8 +314,7 @@ func (l *loop) tellKills(e *entry, run runtime.Run, kills []runtime.Event, late 
 	}
 }
 
-// inspect asks the engine what the container is now. An error ends it: the core asks
-// again.
+// inspect asks the engine what the container is now. An error ends it: who asked asks again.
 func (l *loop) inspect(e *entry) {
 	engine, id := l.restarterOf(e), e.container.ID
 	l.wg.Go(func() {
@@ -333,11 +332,14 @@ const looksAtOnce = 64
 func (l *loop) lookAgain(engine *engineState) {
 	left := looksAtOnce
 	for _, e := range engine.entries.entries {
-		if e.container == e.reported || e.unreported || left == 0 || reflect.DeepEqual(e.container, e.reported) {
-			continue
+		switch {
+		case e.container == e.reported, e.unreported, left == 0:
+		case reflect.DeepEqual(e.container, e.reported):
+			e.reported = e.container // compared once
+		default:
+			left--
+			l.inspect(e)
 		}
-		left--
-		l.inspect(e)
 	}
 }
 

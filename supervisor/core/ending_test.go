@@ -87,6 +87,14 @@ func TestWhoEndedTheRun(t *testing.T) {
 			sim.endRun(137)
 			sim.step("", &Input{Kind: CallReturned, Call: StopCall})
 		}, EndedByOperator, false},
+		{"the same, told when the grace is over", []string{ownStop, "late-news=yes", "stop-takes=1h", "0s runs", "5s liveness fails", "10.1s"}, func(sim *simulation) {
+			in := sim.signalled(9)
+			in.Late = true
+			sim.advanceTo(sim.now.Add(4950 * time.Millisecond))
+			sim.step("", in)
+			sim.endRun(137)
+			sim.step("", &Input{Kind: CallReturned, Call: StopCall})
+		}, EndedByOperator, false},
 		{"an operator's stop of the next run, while the call for the run before has not returned", []string{ownStop, "drain=0s", "stop-takes=1h", "late-news=yes", "0s runs", "5s liveness fails", "10s liveness succeeds"}, func(sim *simulation) {
 			sim.step("", sim.signalled(15)) // healthd's
 			sim.endRun(143)
