@@ -144,6 +144,19 @@ func ended(t *testing.T, e *dockertest.Engine, name string) error {
 	return err
 }
 
+// endedFor returns nil when the container has not run for that time.
+func endedFor(t *testing.T, e *dockertest.Engine, name string, wanted time.Duration) error {
+	c, err := e.Client().ContainerInspect(t.Context(), name)
+	if err != nil {
+		return err
+	}
+	at, err := time.Parse(time.RFC3339Nano, c.State.FinishedAt)
+	if age := time.Since(at); err == nil && (c.State.Running || age < wanted) {
+		err = fmt.Errorf("%s runs, or ended only %v ago", name, age)
+	}
+	return err
+}
+
 // An engine that shuts down stops its containers, and starts only those with a restart
 // policy of its own again. healthd starts the others.
 func TestEngineRestartStartsWhatRan(t *testing.T) {

@@ -58,6 +58,8 @@ func (e *Engine) connectReason(err error) error {
 		return errors.New("connection refused; is containerd running?")
 	case strings.Contains(err.Error(), "preface"):
 		return errors.New("what listens there is not containerd")
+	case strings.Contains(err.Error(), "broken pipe"): // it closed the connection before it was greeted
+		return errors.New("what listens there is not containerd, or has just ended")
 	}
 	return err
 }
