@@ -25,6 +25,7 @@ package runtime
 
 import (
 	"errors"
+	"strings"
 	"time"
 )
 
@@ -59,12 +60,15 @@ type Run struct {
 // it was made, so goroutines may share it.
 type Container struct {
 	Runtime string // name of the runtime, e.g. "docker"
-	ID      string // full ID
-	Name    string // without the slash
-	Image   string // as given when it was created, e.g. "nginx:1.29"
-	ImageID string // digest of the image; empty when the engine does not say
-	Labels  map[string]string
-	Env     []string // "NAME=value" each; may hold secrets
+	ID      string // full ID; healthd's own where the engine's is not unique, see EngineID
+	// Namespace is the engine's namespace that the container is in; empty in its default one,
+	// and if the engine has none.
+	Namespace string
+	Name      string // without the slash
+	Image     string // as given when it was created, e.g. "nginx:1.29"
+	ImageID   string // digest of the image; empty when the engine does not say
+	Labels    map[string]string
+	Env       []string // "NAME=value" each; may hold secrets
 
 	State      State
 	StartedAt  time.Time // zero when it never ran
@@ -108,6 +112,19 @@ func (c *Container) Run() Run {
 		return Run{}
 	}
 	return Run{ID: c.ID, Started: c.StartedAt.UnixNano()}
+}
+
+// EngineID returns the ID by which the engine itself knows the container. Where an engine's
+// IDs are not unique on the host, what makes them so stands before a last colon.
+func (c *Container) EngineID() string { return c.ID[strings.LastIndexByte(c.ID, ':')+1:] }
+
+// QualifiedName returns RUNTIME:NAME or RUNTIME:NAMESPACE:NAME, which no container of
+// another runtime or namespace has. A runtime gives a name to one container at a time.
+func (c *Container) QualifiedName() string {
+	if c.Namespace != "" {
+		return c.Runtime + ":" + c.Namespace + ":" + c.Name
+	}
+	return c.Runtime + ":" + c.Name
 }
 
 // RunHint says which run of its container an event belongs to. It follows from the order

@@ -33,7 +33,7 @@ func (e *Engine) describe(l *look) *runtime.Container {
 	spec := e.specs.read(l.key, &l.container)
 	rec := e.records.change(l.key, func(rec *record) { rec.look(e.clock, l) })
 	c := &runtime.Container{
-		Runtime: e.conf.Name, ID: l.key.String(), Name: labels.name(l.id), Image: l.container.Image,
+		Runtime: e.conf.Name, ID: e.id(l.key), Name: labels.name(l.id), Image: l.container.Image,
 		Labels: labels.lasting(), Env: spec.env, State: rec.state(l.process),
 		RestartPolicy: labels.restartPolicy(), AutoRemove: labels.autoRemove(),
 		StopSignal: labels[labelStopSignal], StopTimeout: labels.stopTimeout(),
@@ -45,8 +45,11 @@ func (e *Engine) describe(l *look) *runtime.Container {
 	if rec.Ended != 0 {
 		c.FinishedAt, c.ExitCode, c.OOMKilled, c.Error = time.Unix(0, rec.Ended), rec.Code, rec.OOM, rec.Lost
 	}
-	if owner := labels.networkOwner(); owner != "" {
-		c.NetworkOwner = key{l.namespace, owner}.String()
+	if l.namespace != defaultNamespace {
+		c.Namespace = l.namespace
+	}
+	if owner := labels.networkOwner(); owner != "" && spec.joinsNetwork {
+		c.NetworkOwner = e.id(key{l.namespace, owner})
 	}
 	if c.State.Alive() {
 		c.Pid = rec.Pid

@@ -30,6 +30,7 @@ import (
 const (
 	defaultEndpoint  = "unix:///run/containerd/containerd.sock"
 	defaultNamespace = "default"
+	defaultName      = "containerd"
 	defaultFIFODir   = "/run/containerd/fifo"
 
 	callTimeout   = 10 * time.Second
@@ -40,7 +41,8 @@ const (
 
 // Config says which containerd to speak to.
 type Config struct {
-	// Name is Container.Runtime of its containers; empty means "containerd".
+	// Name is Container.Runtime of its containers; empty means "containerd". No two runtimes of
+	// a host have the same.
 	Name string
 	// Endpoint is "unix:///…" or the path of a socket; empty means containerd's usual one.
 	Endpoint string
@@ -85,7 +87,7 @@ var _ runtime.Source = (*Engine)(nil)
 // call. The error is about the configuration or the records.
 func New(conf Config) (*Engine, error) {
 	if conf.Name == "" {
-		conf.Name = "containerd"
+		conf.Name = defaultName
 	}
 	if conf.Endpoint == "" {
 		conf.Endpoint = defaultEndpoint

@@ -50,7 +50,7 @@ func (e *Engine) KillEvents(ctx context.Context, run runtime.Run) ([]runtime.Eve
 	rec := e.records.change(k, func(rec *record) { rec.noteStopped(labels.stopped(), now) })
 	e.records.save()
 	at, ok := rec.kill(labels.stopTakes(), now)
-	if !ok || rec.id(k) != run {
+	if !ok || rec.id(e.id(k)) != run {
 		return nil, nil
 	}
 	signal := (&runtime.Container{StopSignal: labels[labelStopSignal]}).StopSignalNumber()

@@ -3,6 +3,7 @@ package containerd
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"github.com/containerd/containerd/v2/client"
 	"github.com/containerd/containerd/v2/core/containers"
@@ -38,7 +39,8 @@ func (e *Engine) inspect(ctx context.Context, c *client.Client, k key, depth int
 	}
 	found := e.describe(l)
 	if found.NetworkOwner != "" && depth > 0 {
-		owner, err := e.inspect(ctx, c, parseKey(found.NetworkOwner), depth-1)
+		of := key{k.namespace, found.NetworkOwner[strings.LastIndexByte(found.NetworkOwner, ':')+1:]}
+		owner, err := e.inspect(ctx, c, of, depth-1)
 		if err != nil && !errors.Is(err, runtime.ErrNotFound) {
 			return nil, e.containerError(err, "inspect the network of", k)
 		}

@@ -14,7 +14,7 @@ import (
 // key is one container of containerd: IDs are unique in a namespace only.
 type key struct{ namespace, id string }
 
-// String returns the ID that healthd uses: containerd's own in the namespace "default", and
+// String returns containerd's own ID in the namespace "default", and
 // "NAMESPACE:ID" in others. It depends on the container alone, so it stays the same when
 // another namespace gets a container of the same ID, and when healthd restarts. No namespace
 // and no ID of containerd has a colon.
@@ -33,11 +33,24 @@ func parseKey(id string) key {
 	return key{defaultNamespace, id}
 }
 
-// key returns the container that healthd's ID stands for. One in a namespace that is not
-// configured is none of healthd's.
+// id returns the ID that healthd uses. In the first containerd of a host it is that of
+// key.String; in a further one it is RUNTIME:NAMESPACE:ID, because people choose these IDs.
+func (e *Engine) id(k key) string {
+	if e.conf.Name == defaultName {
+		return k.String()
+	}
+	return e.conf.Name + ":" + k.namespace + ":" + k.id
+}
+
+// key is the inverse of id. A container in a namespace that is not configured is none of
+// healthd's.
 func (e *Engine) key(id string) (key, error) {
-	k := parseKey(id)
-	if k.id == "" || !slices.Contains(e.conf.Namespaces, k.namespace) {
+	rest, ok := id, true
+	if e.conf.Name != defaultName {
+		rest, ok = strings.CutPrefix(id, e.conf.Name+":")
+	}
+	k := parseKey(rest)
+	if !ok || k.id == "" || !slices.Contains(e.conf.Namespaces, k.namespace) {
 		return k, fmt.Errorf("cannot find container %s in the namespaces %s: %w", id, strings.Join(e.conf.Namespaces, ", "), runtime.ErrNotFound)
 	}
 	return k, nil

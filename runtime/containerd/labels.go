@@ -5,10 +5,13 @@ import (
 	"hash/maphash"
 	"maps"
 	"math"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/containerd/containerd/v2/pkg/identifiers"
 )
 
 // Labels of nerdctl and of containerd's restart plugin.
@@ -24,7 +27,6 @@ const (
 	labelStopSignal    = "io.containerd.image.config.stop-signal"
 	labelRestartStatus = "containerd.io/restart.status"
 	labelRestartPolicy = "containerd.io/restart.policy"
-	labelRestartLog    = "containerd.io/restart.loguri"
 	// labelStopped is "true" from nerdctl's stop, restart and kill on, until its start.
 	labelStopped = "containerd.io/restart.explicitly-stopped"
 )
@@ -38,12 +40,16 @@ const (
 	policyNone = "no"
 )
 
+// nerdctlLogArgument is the argument with which nerdctl reads output on behalf of a shim.
+const nerdctlLogArgument = "_NERDCTL_INTERNAL_LOGGING"
+
 // labelSet is a container's labels. Images can set them, so nothing in them is trusted.
 type labelSet map[string]string
 
-// name returns the container's name: containers of ctr have none but their ID.
+// name returns the container's name: containers of ctr have none but their ID. What nerdctl
+// would refuse is none, for it may look like a name of another container's.
 func (l labelSet) name(id string) string {
-	if name := l[labelName]; name != "" {
+	if name := l[labelName]; identifiers.Validate(name) == nil {
 		return name
 	}
 	return id
@@ -145,12 +151,12 @@ func (l labelSet) health() string {
 	return healthNone
 }
 
-// logURI returns where the container's output goes by its labels; empty when they do not say.
-func (l labelSet) logURI() string {
-	if uri := l[labelLogURI]; uri != "" {
-		return uri
-	}
-	return l[labelRestartLog]
+// loggedBy says whether the container's output goes to nerdctl, whose data is in dir, by its
+// labels. A label that names another program or file says nothing: containerd's shim would run
+// the program, or write the file, as root.
+func (l labelSet) loggedBy(nerdctl, dir string) bool {
+	uri, err := url.Parse(l[labelLogURI])
+	return err == nil && uri.Scheme == "binary" && uri.Path == nerdctl && uri.RawQuery == nerdctlLogArgument+"="+url.QueryEscape(dir)
 }
 
 var labelSeed = maphash.MakeSeed()

@@ -47,14 +47,14 @@ func (e *Engine) List(ctx context.Context) ([]runtime.Summary, error) {
 		l := &all[i]
 		if listed[l.key] = nil; l.err == nil {
 			listed[l.key] = e.describe(l)
-			byID[l.key.String()] = listed[l.key]
+			byID[e.id(l.key)] = listed[l.key]
 		}
 	}
 	e.forgetOthers(func(k key) bool { _, ok := listed[k]; return ok }, began)
 	e.records.save()
 	summaries := make([]runtime.Summary, len(all))
 	for i := range all {
-		summaries[i] = summarize(&all[i], listed[all[i].key], byID)
+		summaries[i] = e.summarize(&all[i], listed[all[i].key], byID)
 	}
 	return summaries, nil
 }
@@ -65,10 +65,10 @@ func (e *Engine) forgetOthers(listed func(key) bool, since uint64) {
 	e.specs.dropOthers(listed)
 }
 
-func summarize(l *look, c *runtime.Container, byID map[string]*runtime.Container) runtime.Summary {
+func (e *Engine) summarize(l *look, c *runtime.Container, byID map[string]*runtime.Container) runtime.Summary {
 	if c == nil {
 		labels := labelSet(l.container.Labels)
-		return runtime.Summary{ID: l.key.String(), Name: labels.name(l.id), Labels: labels.lasting(), State: runtime.Running, Fingerprint: "not known"}
+		return runtime.Summary{ID: e.id(l.key), Name: labels.name(l.id), Labels: labels.lasting(), State: runtime.Running, Fingerprint: "not known"}
 	}
 	if c.NetworkOwner != "" {
 		share(c, byID[c.NetworkOwner])

@@ -114,11 +114,11 @@ func (rec *record) gone(at time.Time, why string) {
 func (rec *record) runs() bool { return rec.Started != 0 && rec.Ended == 0 }
 
 // id returns the identity of the run.
-func (rec *record) id(k key) runtime.Run {
+func (rec *record) id(container string) runtime.Run {
 	if rec.Started == 0 {
 		return runtime.Run{}
 	}
-	return runtime.Run{ID: k.String(), Started: rec.Started}
+	return runtime.Run{ID: container, Started: rec.Started}
 }
 
 // noteStopped takes in nerdctl's label explicitly-stopped. nerdctl sets it before it sends a

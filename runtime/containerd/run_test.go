@@ -2,6 +2,7 @@ package containerd
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -102,7 +103,7 @@ func TestStartEventsFitTheirRun(t *testing.T) {
 				rec.alive(c, 7, ticks(c, made), made.Add(after))
 			}
 			told, ok := rec.started(c, 7, ticks(c, made), made.Add(after))
-			if run := rec.id(key{"default", "x"}); !ok || !run.IsStart(told) {
+			if run := rec.id("x"); !ok || !run.IsStart(told) {
 				t.Errorf("%v after it was made: %v is not the start of %v", after, told, run)
 			}
 		}
@@ -214,6 +215,63 @@ func TestKeys(t *testing.T) {
 	for id, k := range map[string]key{"abc": {"default", "abc"}, "shop:abc": {"shop", "abc"}} {
 		if parseKey(id) != k || k.String() != id {
 			t.Errorf("%s: got %+v and %s", id, parseKey(id), k)
+		}
+	}
+}
+
+// The ID of a container of a second containerd tells its runtime: people choose these IDs.
+func TestIDsOfSeveralContainerds(t *testing.T) {
+	for id, tt := range map[string]struct {
+		runtime string
+		k       key
+	}{
+		"web":                      {"containerd", key{"default", "web"}},
+		"shop:web":                 {"containerd", key{"shop", "web"}},
+		"containerd-2:default:web": {"containerd-2", key{"default", "web"}},
+		"containerd-2:shop:web":    {"containerd-2", key{"shop", "web"}},
+	} {
+		e := &Engine{conf: Config{Name: tt.runtime, Namespaces: []string{"default", "shop"}}}
+		if got := e.id(tt.k); got != id {
+			t.Errorf("%s: got ID %s", id, got)
+		}
+		if k, err := e.key(id); err != nil || k != tt.k {
+			t.Errorf("%s: got %v, %v", id, k, err)
+		}
+		if c := (runtime.Container{ID: id}); c.EngineID() != "web" {
+			t.Errorf("%s: got the engine's ID %s", id, c.EngineID())
+		}
+	}
+	second := &Engine{conf: Config{Name: "containerd-2", Namespaces: []string{"default"}}}
+	if _, err := second.key("web"); !errors.Is(err, runtime.ErrNotFound) {
+		t.Errorf("a container of the first: got %v", err)
+	}
+}
+
+// An image may have any labels. What they name must not be run or written by a shim.
+func TestLogsThatLabelsName(t *testing.T) {
+	const nerdctl, dir = "/usr/local/bin/nerdctl", "/var/lib/nerdctl/1935db59"
+	for uri, want := range map[string]bool{
+		"binary:///usr/local/bin/nerdctl?_NERDCTL_INTERNAL_LOGGING=%2Fvar%2Flib%2Fnerdctl%2F1935db59":     true,
+		"binary:///usr/local/bin/nerdctl?_NERDCTL_INTERNAL_LOGGING=%2Fetc":                                false,
+		"binary:///usr/local/bin/nerdctl?_NERDCTL_INTERNAL_LOGGING=%2Fvar%2Flib%2Fnerdctl%2F1935db59&x=y": false,
+		"binary:///usr/local/bin/nerdctl?rm=web":                                                          false,
+		"binary:///bin/sh?-c=touch+%2Fowned":                                                              false,
+		"binary:///proc/4711/root/nerdctl?_NERDCTL_INTERNAL_LOGGING=%2Fvar%2Flib%2Fnerdctl%2F1935db59":    false,
+		"file:///etc/cron.d/owned": false,
+		"":                         false,
+		"::":                       false,
+	} {
+		if got := (labelSet{labelLogURI: uri}).loggedBy(nerdctl, dir); got != want {
+			t.Errorf("%s: got %v", uri, got)
+		}
+	}
+}
+
+// An image cannot say that its containers are named as another one.
+func TestNamesThatLabelsCannotGive(t *testing.T) {
+	for _, name := range []string{"", "docker:web", "a/b", "web\n", "-web", strings.Repeat("x", 77)} {
+		if got := (labelSet{labelName: name}).name("id"); got != "id" {
+			t.Errorf("%q: got %q", name, got)
 		}
 	}
 }

@@ -18,7 +18,9 @@ type spec struct {
 	env         []string
 	process     *specs.Process // of the main process; nil when it could not be read
 	hostNetwork bool
-	resources   string
+	// joinsNetwork says that its network is that of a process when it was made.
+	joinsNetwork bool
+	resources    string
 }
 
 // specCache keeps the specifications: each has some kilobytes of JSON, and hardly ever changes.
@@ -77,7 +79,12 @@ func parseSpec(text []byte) *spec {
 		s.env = oci.Process.Env
 	}
 	if oci.Linux != nil {
-		s.hostNetwork = !slices.ContainsFunc(oci.Linux.Namespaces, func(n specs.LinuxNamespace) bool { return n.Type == specs.NetworkNamespace })
+		s.hostNetwork = true
+		for _, n := range oci.Linux.Namespaces {
+			if n.Type == specs.NetworkNamespace {
+				s.hostNetwork, s.joinsNetwork = false, strings.HasPrefix(n.Path, "/proc/")
+			}
+		}
 		s.resources = resources(oci.Linux.Resources)
 	}
 	return s

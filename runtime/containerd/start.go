@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"os/exec"
 	"strings"
 	"time"
 
@@ -165,7 +166,7 @@ func (e *Engine) startTask(ctx context.Context, c *client.Client, k key) (again 
 func (e *Engine) output(l *look) cio.Creator {
 	uri := e.records.get(l.key).LogURI
 	if uri == "" {
-		uri = labelSet(l.container.Labels).logURI()
+		uri = e.nerdctlLog(labelSet(l.container.Labels))
 	}
 	s := e.specs.read(l.key, &l.container)
 	config := cio.Config{Terminal: s.process != nil && s.process.Terminal, Stdout: uri, Stderr: uri}
@@ -176,6 +177,15 @@ func (e *Engine) output(l *look) cio.Creator {
 		}
 	}
 	return func(string) (cio.IO, error) { return logIO{config}, nil }
+}
+
+// nerdctlLog returns where the output goes that nerdctl keeps; empty: it does not keep it.
+func (e *Engine) nerdctlLog(labels labelSet) string {
+	nerdctl, err := exec.LookPath("nerdctl")
+	if err == nil && labels.loggedBy(nerdctl, e.conf.NerdctlDir) {
+		return labels[labelLogURI]
+	}
+	return ""
 }
 
 // logIO is output that the shim writes to a log.

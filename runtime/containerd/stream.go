@@ -73,7 +73,7 @@ func (s *stream) take(m *events.Envelope) {
 
 // add adds an event about the container.
 func (s *stream) add(k key, ev runtime.Event) {
-	ev.ID = k.String()
+	ev.ID = s.engine.id(k)
 	if labels, ok := s.labels[k]; ok {
 		ev.Name, ev.Labels = labels.name(k.id), labels.lasting()
 	}
@@ -213,7 +213,7 @@ func (s *stream) addStop(k key, rec *record, labels labelSet) {
 		return
 	}
 	signal := (&runtime.Container{StopSignal: labels[labelStopSignal]}).StopSignalNumber()
-	for _, own := range s.engine.calls.untoldStops(k, rec.id(k)) {
+	for _, own := range s.engine.calls.untoldStops(k, rec.id(s.engine.id(k))) {
 		s.add(k, runtime.Event{Action: runtime.ActionKill, Signal: signal, Time: own})
 	}
 	s.add(k, runtime.Event{Action: runtime.ActionKill, Signal: signal, Time: at})
