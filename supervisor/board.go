@@ -2,12 +2,14 @@ package supervisor
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"healthd/runtime"
 	"healthd/supervisor/core"
 )
 
@@ -15,12 +17,10 @@ import (
 // any time; readers never make the loop wait. Only the loop writes it.
 type Board struct {
 	byID     sync.Map // full ID → *slot
-	byName   sync.Map // name → *slot
+	names    names
 	runtimes sync.Map // name → RuntimeView
 	lateness latenessCounts
 	changes  changes
-
-	shared map[string][]*slot // the containers of each name that several have; only the loop uses it
 }
 
 // slot holds the newest View of one container.
@@ -52,28 +52,75 @@ func NewBoard(runtimes []RuntimeView, views ...*core.View) *Board {
 // minPrefix is the length of the shortest ID prefix that Find accepts: "db" is a name.
 const minPrefix = 4
 
-// Find returns the container of that name, or else the one whose ID begins with name. A
-// prefix has at least four characters. A prefix of several IDs finds none of them.
-func (b *Board) Find(name string) (*core.View, bool) {
-	if s, ok := b.byName.Load(name); ok {
-		return s.(*slot).view.Load(), true
+// Find returns the container of that name, or else the one whose ID begins with name. A name
+// that containers of several runtimes or namespaces have must be qualified, as
+// runtime.Container.QualifiedName does. A prefix has at least four characters; a prefix of
+// several IDs finds none of them. The error is ErrUnknownContainer or an *AmbiguousNameError.
+func (b *Board) Find(name string) (*core.View, error) {
+	if slots := b.names.of(name); len(slots) == 1 {
+		return slots[0].view.Load(), nil
 	}
+	if found := b.names.find(name); len(found) > 0 {
+		return only(found)
+	}
+	return b.findID(name)
+}
+
+// FindMember is Find for a NAME or SERVICE/NAME, whose container must be published under the
+// service; another error is then ErrOtherService. Services may have a slash in their name,
+// containers cannot.
+func (b *Board) FindMember(name string) (*core.View, error) {
+	i := strings.LastIndexByte(name, '/')
+	if i < 0 {
+		return b.Find(name)
+	}
+	service, name := name[:i], name[i+1:]
+	v, err := b.Find(name)
+	if _, ambiguous := errors.AsType[*AmbiguousNameError](err); ambiguous {
+		members := slices.DeleteFunc(b.names.find(name), func(v *core.View) bool { return v.Service != service })
+		if len(members) == 0 {
+			return nil, ErrOtherService
+		}
+		return only(members)
+	}
+	if err == nil && v.Service != service {
+		return nil, ErrOtherService
+	}
+	return v, err
+}
+
+// NameOf returns the name by which Find finds a container: its own, unless containers of
+// other runtimes or namespaces have the same, then its qualified name.
+func (b *Board) NameOf(c *runtime.Container) string {
+	for _, s := range b.names.of(c.Name) {
+		if v := s.view.Load(); v.Container.ID != c.ID && v.Container.QualifiedName() != c.QualifiedName() {
+			return c.QualifiedName()
+		}
+	}
+	return c.Name
+}
+
+// findID returns the container whose ID, healthd's or the engine's, begins with a text.
+func (b *Board) findID(name string) (*core.View, error) {
 	if s, ok := b.byID.Load(name); ok {
-		return s.(*slot).view.Load(), true
+		return s.(*slot).view.Load(), nil
 	}
 	if !isIDPrefix(name) {
-		return nil, false
+		return nil, ErrUnknownContainer
 	}
 	var found *core.View
 	unique := true
-	b.byID.Range(func(id, s any) bool {
-		if strings.HasPrefix(id.(string), name) {
+	b.byID.Range(func(_, s any) bool {
+		if v := s.(*slot).view.Load(); strings.HasPrefix(v.Container.EngineID(), name) {
 			unique = found == nil
-			found = s.(*slot).view.Load()
+			found = v
 		}
 		return unique
 	})
-	return found, found != nil && unique
+	if found == nil || !unique {
+		return nil, ErrUnknownContainer
+	}
+	return found, nil
 }
 
 // isIDPrefix spares Find a walk over all IDs for a name that is no ID.
@@ -159,45 +206,17 @@ func (b *Board) put(s *slot, v *core.View) (changed bool) {
 		return !samePublished(old, v)
 	}
 	if old != nil {
-		b.release(old.Container.Name, s)
+		b.names.release(old.Container.Name, s)
 	}
-	if other, taken := b.byName.Swap(v.Container.Name, s); taken {
-		b.share(v.Container.Name, other.(*slot), s)
-	}
+	b.names.take(v.Container.Name, s)
 	b.byID.Store(v.Container.ID, s)
 	return true
-}
-
-// share notes that s has taken a name from its last owner, which still has it.
-func (b *Board) share(name string, owner, s *slot) {
-	if b.shared == nil {
-		b.shared = make(map[string][]*slot)
-	}
-	if b.shared[name] == nil {
-		b.shared[name] = []*slot{owner}
-	}
-	b.shared[name] = append(b.shared[name], s)
 }
 
 func (b *Board) remove(s *slot) {
 	v := s.view.Load()
 	b.byID.Delete(v.Container.ID)
-	b.release(v.Container.Name, s)
-}
-
-// release gives a name up. Another container of that name takes it over: two runtimes may
-// each have one.
-func (b *Board) release(name string, s *slot) {
-	others := b.shared[name]
-	if others == nil {
-		b.byName.Delete(name)
-		return
-	}
-	others = slices.DeleteFunc(others, func(o *slot) bool { return o == s })
-	b.byName.Store(name, others[len(others)-1])
-	if b.shared[name] = others; len(others) == 1 {
-		delete(b.shared, name)
-	}
+	b.names.release(v.Container.Name, s)
 }
 
 // samePublished says whether two views of a container are the same for a load balancer.

@@ -31,7 +31,7 @@ func (l *loop) carryOut(e *entry, f *core.Effect, now time.Time) {
 	case core.DialEngine:
 		l.dial(e)
 	case core.RecordEvent:
-		l.config.Journal.Record(core.Event{Time: now, Container: e.container.Name, Reason: f.Reason, Message: f.Message})
+		l.config.Journal.Record(core.Event{Time: now, Container: l.board.NameOf(e.container), Reason: f.Reason, Message: f.Message})
 	}
 }
 

@@ -18,6 +18,7 @@ type entry struct {
 	invalid   string     // what is wrong with its labels
 	identity  string
 	group     string
+	groupKey  string // of the guard's group: like group, but of a container alone its qualified name
 	service   string
 	state     core.State
 	slot      slot // its place on the board
@@ -86,7 +87,7 @@ func (l *loop) newEntry(c *runtime.Container) *entry {
 		l.step(e, &core.Input{Kind: core.EngineRestarted, Early: true})
 	}
 	if e.spec == nil {
-		l.record(c.Name, core.EventInvalid, "%s", e.invalid)
+		l.record(l.board.NameOf(c), core.EventInvalid, "%s", e.invalid)
 	}
 	return e
 }
@@ -102,6 +103,9 @@ func (e *entry) setSpec(c *runtime.Container, spec *core.Spec, err error) {
 	e.group, e.identity = core.GroupOf(c), core.IdentityOf(c)
 	if spec != nil && spec.Group.Name != "" {
 		e.group = spec.Group.Name
+	}
+	if e.groupKey = e.group; e.group == c.Name {
+		e.groupKey = c.QualifiedName()
 	}
 }
 

@@ -176,9 +176,9 @@ func (h *fakeHost) view(id string) *core.View {
 	if err := daemon.Ping(context.Background()); err != nil {
 		h.t.Fatal(err)
 	}
-	v, ok := daemon.Board().Find(id)
-	if !ok {
-		h.t.Fatalf("no container %s on the board", id)
+	v, err := daemon.Board().Find(id)
+	if err != nil {
+		h.t.Fatalf("container %s on the board: %v", id, err)
 	}
 	return v
 }
@@ -322,7 +322,7 @@ func (h hostEngine) call(do func() error) error {
 func (h hostEngine) Stop(ctx context.Context, id string, grace time.Duration) error {
 	return h.call(func() error {
 		if daemon, _ := h.host.current(); daemon != nil {
-			if v, ok := daemon.Board().Find(id); ok && v.State.Conditions.Ready.Status {
+			if v, err := daemon.Board().Find(id); err == nil && v.State.Conditions.Ready.Status {
 				h.host.t.Error("ready on the board while it is being stopped")
 			}
 		}

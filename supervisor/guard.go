@@ -57,7 +57,7 @@ func (g *guard) wait(e *entry, now time.Time) core.Wait {
 	default:
 		return core.Wait{Reason: core.WaitGroupLimit, On: "the first list of its engine's containers"}
 	}
-	if m := g.groups[e.group]; m.blocks(e, now) {
+	if m := g.groups[e.groupKey]; m.blocks(e, now) {
 		return m.wait(e)
 	}
 	return g.budget.wait(e, now)
@@ -66,7 +66,7 @@ func (g *guard) wait(e *entry, now time.Time) core.Wait {
 // update takes in a step of e: its restart for a failed probe has begun, its outage is
 // over, or it waits. before is why it was being stopped before the step.
 func (g *guard) update(e *entry, before core.Cause, now time.Time) {
-	s, m := &e.state, g.groups[e.group]
+	s, m := &e.state, g.groups[e.groupKey]
 	if before == core.NoCause && s.Action.Stopping.ByProbe() {
 		e.down = core.Outage{Run: e.state.Run.ID, Since: now}
 		g.budget.grant(e, now)
@@ -107,7 +107,7 @@ func (g *guard) unqueue(e *entry) {
 	}
 	e.place.began = 0
 	g.waiting--
-	g.leaveQueue(e, g.groups[e.group])
+	g.leaveQueue(e, g.groups[e.groupKey])
 }
 
 // leaveQueue takes e from the queue that it is in. Others may go on then.
@@ -199,10 +199,10 @@ func (g *guard) join(e *entry) {
 	if e.spec == nil {
 		return
 	}
-	m := g.groups[e.group]
+	m := g.groups[e.groupKey]
 	if m == nil {
 		m = newGroup()
-		g.groups[e.group] = m
+		g.groups[e.groupKey] = m
 	}
 	m.members++
 	m.updateDown(e, time.Now())
@@ -212,12 +212,12 @@ func (g *guard) join(e *entry) {
 
 // leave undoes join.
 func (g *guard) leave(e *entry) {
-	m := g.groups[e.group]
+	m := g.groups[e.groupKey]
 	if m == nil || e.spec == nil {
 		return
 	}
 	g.unqueue(e)
-	g.leaveGroup(e, m, e.group)
+	g.leaveGroup(e, m, e.groupKey)
 }
 
 func (g *guard) leaveGroup(e *entry, m *group, name string) {
@@ -232,10 +232,10 @@ func (g *guard) leaveGroup(e *entry, m *group, name string) {
 	}
 }
 
-// move takes e from the group named from to e.group. A container that waits keeps its
+// move takes e from the group named from to that of e. A container that waits keeps its
 // place in the queue of the host, and comes last in that of the new group.
 func (g *guard) move(e *entry, from string) {
-	if e.group == from {
+	if e.groupKey == from {
 		return
 	}
 	m, waits := g.groups[from], e.place.inGroup != nil
@@ -245,6 +245,6 @@ func (g *guard) move(e *entry, from string) {
 	g.leaveGroup(e, m, from)
 	g.join(e)
 	if waits {
-		g.enqueue(e, g.groups[e.group])
+		g.enqueue(e, g.groups[e.groupKey])
 	}
 }

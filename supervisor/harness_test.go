@@ -79,9 +79,9 @@ func (h *harness) view(t testing.TB, name string) *core.View {
 	if err := h.Ping(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	v, ok := h.Board().Find(name)
-	if !ok {
-		t.Fatalf("no container %s on the board", name)
+	v, err := h.Board().Find(name)
+	if err != nil {
+		t.Fatalf("container %s on the board: %v", name, err)
 	}
 	return v
 }

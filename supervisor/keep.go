@@ -3,6 +3,7 @@ package supervisor
 import (
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"healthd/runtime"
@@ -35,7 +36,7 @@ func (l *loop) loadMemories(past []core.Memory) {
 		case time.Since(m.Gone) > forgetAfter:
 			l.config.Store.Forget(m.ID)
 		default:
-			l.removed[m.Identity] = m
+			l.removed[lineageOf(&m.Facts)] = m
 		}
 	}
 	l.guard.budget.load(past, time.Now())
@@ -85,15 +86,24 @@ func (e *entry) memory() core.Memory {
 	return m
 }
 
+// lineage returns the key of what outlives a container: its identity, in its runtime and the
+// namespace there. An ID begins with what tells these apart, see runtime.Container.EngineID.
+func lineage(runtime, id, identity string) string {
+	return runtime + ":" + id[:strings.LastIndexByte(id, ':')+1] + identity
+}
+
+func lineageOf(f *core.Facts) string { return lineage(f.Runtime, f.ID, f.Identity) }
+
 // inherit gives a container that begins its first run what is remembered of its identity.
 // It must not come earlier: Compose makes the new container before it removes the old one.
 func (l *loop) inherit(e *entry) {
 	e.state.Engine.Resources = e.container.Resources
-	m, ok := l.removed[e.identity]
+	lineage := lineage(e.container.Runtime, e.container.ID, e.identity)
+	m, ok := l.removed[lineage]
 	if !ok || e.spec == nil {
 		return
 	}
-	delete(l.removed, e.identity)
+	delete(l.removed, lineage)
 	l.config.Store.Forget(m.ID)
 	if time.Since(m.Gone) > forgetAfter {
 		return
@@ -141,10 +151,10 @@ func (l *loop) removedBeforeSeen(id string) {
 
 func (l *loop) keepRemoved(m core.Memory) {
 	m.Gone, m.Down = time.Now(), core.Outage{}
-	if old, ok := l.removed[m.Identity]; ok && old.ID != m.ID {
+	if old, ok := l.removed[lineageOf(&m.Facts)]; ok && old.ID != m.ID {
 		l.config.Store.Forget(old.ID)
 	}
-	l.removed[m.Identity] = m
+	l.removed[lineageOf(&m.Facts)] = m
 	l.config.Store.Remember(m)
 	if len(l.removed) >= l.pruneAt {
 		l.pruneRemoved()

@@ -28,7 +28,7 @@ func TestEventsOfAnUnknownContainer(t *testing.T) {
 		}
 		time.Sleep(10 * time.Second)
 		h.view(t, "other")
-		if v, ok := h.Board().Find("c1"); ok {
+		if v, err := h.Board().Find("c1"); err == nil {
 			t.Errorf("found %+v", v)
 		}
 		for _, probe := range everyProbe {

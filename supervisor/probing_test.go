@@ -116,7 +116,7 @@ func TestRemovalEndsProbes(t *testing.T) {
 					if entries, waiting := loopSize(t, h); entries != 0 || waiting != 0 || h.probes.timesAsked(key) != asked {
 						t.Errorf("%d containers, %d wait; probed %d times, then %d", entries, waiting, asked, h.probes.timesAsked(key))
 					}
-					if v, ok := h.Board().Find("c1"); ok {
+					if v, err := h.Board().Find("c1"); err == nil {
 						t.Errorf("still on the board: %+v", v)
 					}
 				})

@@ -26,7 +26,7 @@ func (l *fakePublisher) Changed() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	shown := "none"
-	if v, ok := l.harness.Board().Find("c1"); ok {
+	if v, err := l.harness.Board().Find("c1"); err == nil {
 		ready, reason, _ := v.Readiness()
 		shown = map[bool]string{true: "ready", false: reason}[ready]
 	}

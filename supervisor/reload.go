@@ -60,7 +60,7 @@ func (l *loop) resolveAgain(e *entry) {
 
 // replaceSpec replaces a valid spec by another valid one.
 func (l *loop) replaceSpec(e *entry, spec *core.Spec) {
-	old, oldGroup := e.spec, e.group
+	old, oldGroup := e.spec, e.groupKey
 	e.setSpec(e.container, spec, nil)
 	l.guard.move(e, oldGroup)
 	if core.SameSpec(old, spec) {

@@ -163,7 +163,7 @@ func TestReloadWithoutASpec(t *testing.T) {
 			t.Fatal(err)
 		}
 		h.reload(t, map[string]*core.Spec{"": nil})
-		if _, ok := h.Board().Find("b"); ok {
+		if _, err := h.Board().Find("b"); err == nil {
 			t.Error("b is still on the board")
 		}
 		if v := h.view(t, "a"); !v.State.Draining() {
@@ -174,7 +174,7 @@ func TestReloadWithoutASpec(t *testing.T) {
 		if got, want := h.engine.calls(), []string{"stop a 30s", "start a"}; !slices.Equal(got, want) {
 			t.Errorf("calls %v, want %v", got, want)
 		}
-		if _, ok := h.Board().Find("a"); ok {
+		if _, err := h.Board().Find("a"); err == nil {
 			t.Error("a is still on the board")
 		}
 		asked := h.probes.timesAsked("a:1")

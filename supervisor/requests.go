@@ -101,10 +101,10 @@ func (run connectionsDrained) apply(l *loop) {
 // Ask runs one probe of a container once, now, and changes nothing. It returns
 // ErrUnknownContainer, ErrNoProbe or ErrNotRunning, or why the probe cannot be built.
 func (s *Supervisor) Ask(ctx context.Context, name string, t core.ProbeType) (prober.Result, error) {
-	v, ok := s.board.Find(name)
+	v, err := s.board.Find(name)
 	switch {
-	case !ok:
-		return prober.Result{}, ErrUnknownContainer
+	case err != nil:
+		return prober.Result{}, err
 	case v.Spec == nil:
 		return prober.Result{}, fmt.Errorf("%w: its labels are invalid: %s", ErrNoProbe, v.Invalid)
 	case v.Spec.Probes[t] == nil:
@@ -128,7 +128,9 @@ func target(c *runtime.Container, namespace *prober.Namespace) prober.Target {
 	return prober.Target{Runtime: c.Runtime, ID: c.ID, Address: c.Address, Namespace: namespace, Env: c.Env}
 }
 
-func namespaceOf(c *runtime.Container) *prober.Namespace { return prober.NewNamespace(c.Pid, c.ID) }
+func namespaceOf(c *runtime.Container) *prober.Namespace {
+	return prober.NewNamespace(c.Pid, c.EngineID())
+}
 
 // Ping returns nil when the loop has handled a message sent now. It returns ErrStopping
 // when the loop has ended, or the error of ctx.
@@ -138,9 +140,9 @@ func (s *Supervisor) Ping(ctx context.Context) error {
 
 // requestOf has the loop call do for one container.
 func (s *Supervisor) requestOf(ctx context.Context, name string, do func(*loop, *entry) error) error {
-	v, ok := s.board.Find(name)
-	if !ok {
-		return ErrUnknownContainer
+	v, err := s.board.Find(name)
+	if err != nil {
+		return err
 	}
 	return s.request(ctx, request{id: v.Container.ID, do: do})
 }

@@ -51,12 +51,13 @@ func TestResultsOnTheBoard(t *testing.T) {
 func wantResult(t *testing.T, h *harness, probe core.ProbeType, want prober.Outcome) {
 	t.Helper()
 	for _, name := range []string{"n-cafe0001", "cafe0001", "cafe"} {
-		v, ok := h.Board().Find(name)
-		if ok != (want != prober.Unknown) || ok && v.State.Health.Probes[probe].Result != want {
-			t.Errorf("%s: %+v, found %v; want %s", name, v, ok, want)
+		v, err := h.Board().Find(name)
+		found := err == nil
+		if found != (want != prober.Unknown) || found && v.State.Health.Probes[probe].Result != want {
+			t.Errorf("%s: %+v, %v; want %s", name, v, err, want)
 		}
-		if _, err := h.Ask(t.Context(), name, probe); errors.Is(err, ErrUnknownContainer) == ok {
-			t.Errorf("%s: found %v, but asking it says %v", name, ok, err)
+		if _, err := h.Ask(t.Context(), name, probe); errors.Is(err, ErrUnknownContainer) == found {
+			t.Errorf("%s: found %v, but asking it says %v", name, found, err)
 		}
 	}
 	if v := h.Board().Views()[len(h.Board().Views())-1]; v.Container.ID != "other" || v.State.Health.Probes[probe].Result != prober.Success {

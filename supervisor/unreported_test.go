@@ -33,7 +33,7 @@ func TestUnwantedDuringARestart(t *testing.T) {
 		if calls := h.engine.calls(); !slices.Equal(calls, []string{"stop c1 30s", "start c1"}) {
 			t.Errorf("calls %v", calls)
 		}
-		if _, ok := h.Board().Find("c1"); ok {
+		if _, err := h.Board().Find("c1"); err == nil {
 			t.Error("it is still supervised")
 		}
 	})
@@ -54,7 +54,7 @@ func TestUnwantedAndRemovedDuringARestart(t *testing.T) {
 		h.engine.deliver(runtime.Update{Kind: runtime.Removed, Runtime: "docker", ID: "c1", Unwanted: true})
 		h.engine.delete("c1")
 		time.Sleep(time.Hour)
-		if _, ok := h.Board().Find("c1"); ok {
+		if _, err := h.Board().Find("c1"); err == nil {
 			t.Error("it is still supervised")
 		}
 	})
@@ -80,7 +80,7 @@ func TestUnwantedAndEndedDuringARestart(t *testing.T) {
 		if calls := h.engine.calls(); !slices.Equal(calls, []string{"start c1"}) {
 			t.Errorf("calls %v", calls)
 		}
-		if _, ok := h.Board().Find("c1"); ok {
+		if _, err := h.Board().Find("c1"); err == nil {
 			t.Error("it is still supervised")
 		}
 	})

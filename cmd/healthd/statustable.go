@@ -113,7 +113,6 @@ func statusHeader(wide bool) []string {
 }
 
 func statusRow(s api.Status, wide bool, now time.Time) []cell {
-	const shortID = 12
 	state, since := stateOf(s)
 	row := []cell{
 		{text: s.Name}, {text: orDash(s.Service)}, state, readyCell(s), {text: fmt.Sprint(s.RestartCount)},
@@ -123,12 +122,19 @@ func statusRow(s api.Status, wide bool, now time.Time) []cell {
 		row[len(row)-1].text = formatAge(now.Sub(since))
 	}
 	if wide {
-		id := s.ID[:min(shortID, len(s.ID))]
+		id := shortID(s.ID)
 		for _, text := range []string{openGates(s), string(s.Phase), string(s.RestartPolicy), s.EnginePolicy, s.Spec, s.Group, s.Runtime, id, s.Image, readyCondition(s).Reason} {
 			row = append(row, cell{text: orDash(text)})
 		}
 	}
 	return row
+}
+
+// shortID shortens an ID, but not what stands before the engine's own.
+func shortID(id string) string {
+	const most = 12
+	own := strings.LastIndexByte(id, ':') + 1
+	return id[:min(own+most, len(id))]
 }
 
 // orDash returns "-" for an empty text.

@@ -28,12 +28,10 @@ const (
 
 // Reasons for a down, beside those of the supervisor.
 const (
-	reasonNoName    = "NoName"
-	reasonLongName  = "NameTooLong"
-	reasonUnknown   = "UnknownContainer"
-	reasonOtherName = "OtherService"
-	reasonEmpty     = "NotReady"
-	maxReason       = 64
+	reasonNoName   = "NoName"
+	reasonLongName = "NameTooLong"
+	reasonEmpty    = "NotReady"
+	maxReason      = 64
 )
 
 const (
@@ -124,20 +122,12 @@ func serve(conn net.Conn, board *supervisor.Board, p timeouts) {
 // until all containers are known: without an answer HAProxy keeps the server's state, so a
 // start of healthd takes no server down.
 func reply(board *supervisor.Board, name string) string {
-	service := ""
-	i := strings.LastIndexByte(name, '/')
-	if i >= 0 {
-		service, name = name[:i], name[i+1:]
-	}
-	v, ok := board.Find(name)
+	v, err := board.FindMember(name)
 	switch {
-	case !ok && !board.Synced():
+	case errors.Is(err, supervisor.ErrUnknownContainer) && !board.Synced():
 		return ""
-	case !ok:
-		return down + reasonUnknown + "\n"
-	}
-	if i >= 0 && v.Service != service {
-		return down + reasonOtherName + "\n"
+	case err != nil:
+		return down + cleanReason(supervisor.ReasonNotFound(err)) + "\n"
 	}
 	ready, reason, _ := v.Readiness()
 	switch {

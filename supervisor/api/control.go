@@ -52,7 +52,7 @@ func (a *API) restart(w http.ResponseWriter, r *http.Request) {
 
 // current returns the container as it is now, after a request.
 func (a *API) current(v *core.View) *core.View {
-	if now, ok := a.board.Find(v.Container.ID); ok {
+	if now, err := a.board.Find(v.Container.ID); err == nil {
 		return now
 	}
 	return v

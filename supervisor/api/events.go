@@ -21,8 +21,8 @@ func (a *API) events(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	container := query.Get("container")
-	if v, ok := a.board.Find(container); ok {
-		container = v.Container.Name // the query may have an ID prefix
+	if v, err := a.board.Find(container); err == nil {
+		container = a.board.NameOf(v.Container) // the query may have an ID prefix
 	}
 	if r.Method == http.MethodGet && strings.Contains(r.Header.Get("Accept"), "text/event-stream") {
 		a.stream(w, r, container, since)

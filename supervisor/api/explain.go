@@ -33,15 +33,15 @@ type Next struct {
 
 func (a *API) explain(w http.ResponseWriter, r *http.Request) {
 	if v := a.findOrFail(w, r); v != nil {
-		a.json(w, http.StatusOK, newExplanation(v, a.history))
+		a.json(w, http.StatusOK, newExplanation(v, a.history, a.board.NameOf(v.Container)))
 	}
 }
 
-func newExplanation(v *core.View, history History) Explanation {
+func newExplanation(v *core.View, history History, name string) Explanation {
 	const lastEvents = 10
 	e := Explanation{
 		Status: newStatus(v), Notes: notes(v), Next: next(v), Values: []Value{},
-		Events: history.Events(v.Container.Name, time.Time{}),
+		Events: history.Events(name, time.Time{}),
 	}
 	e.Events = e.Events[max(0, len(e.Events)-lastEvents):]
 	if v.Spec == nil {

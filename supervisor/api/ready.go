@@ -2,20 +2,20 @@ package api
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"strings"
 
+	"healthd/supervisor"
 	"healthd/supervisor/core"
 )
 
-// Texts and reasons in the answers to readiness checks.
+// Texts in the answers to readiness checks.
 const (
-	textReady       = "ready\n"
-	textDraining    = "draining\n"
-	textNotReady    = "not ready: "
-	reasonUnknown   = "UnknownContainer"
-	reasonOtherName = "OtherService"
+	textReady    = "ready\n"
+	textDraining = "draining\n"
+	textNotReady = "not ready: "
 )
 
 // stateHeader is the header in which HAProxy says how it sees the server (http-check
@@ -33,10 +33,11 @@ func readyName(path string) (name string, ok bool) {
 // An unknown name must give 503, or the server of a removed container would drain for ever.
 func (a *API) ready(w http.ResponseWriter, r *http.Request, name string) {
 	a.header(w, a.plainType)
-	v, reason := a.findInService(name)
-	if reason == reasonUnknown {
-		v, reason = a.awaitInService(r.Context(), name)
+	v, err := a.board.FindMember(name)
+	if errors.Is(err, supervisor.ErrUnknownContainer) {
+		v, err = a.awaitMember(r.Context(), name)
 	}
+	reason := supervisor.ReasonNotFound(err)
 	if v != nil {
 		if state := r.Header[stateHeader]; a.checked != nil && len(state) == 1 {
 			a.checked(v.Container.ID, state[0])
@@ -58,29 +59,11 @@ func (a *API) ready(w http.ResponseWriter, r *http.Request, name string) {
 	io.WriteString(w, "\n")
 }
 
-// awaitInService is findInService, but waits for a container that is not known yet.
-func (a *API) awaitInService(ctx context.Context, name string) (v *core.View, reason string) {
+// awaitMember is Board.FindMember, but waits for a container that is not known yet.
+func (a *API) awaitMember(ctx context.Context, name string) (v *core.View, err error) {
 	a.await(ctx, func() bool {
-		v, reason = a.findInService(name)
-		return reason != reasonUnknown
+		v, err = a.board.FindMember(name)
+		return !errors.Is(err, supervisor.ErrUnknownContainer)
 	})
-	return v, reason
-}
-
-// findInService returns the container of NAME or SERVICE/NAME. Services may have a slash in their
-// name, containers cannot.
-func (a *API) findInService(name string) (v *core.View, reason string) {
-	service := ""
-	i := strings.LastIndexByte(name, '/')
-	if i >= 0 {
-		service, name = name[:i], name[i+1:]
-	}
-	v, ok := a.board.Find(name)
-	if !ok {
-		return nil, reasonUnknown
-	}
-	if i >= 0 && v.Service != service {
-		return nil, reasonOtherName
-	}
-	return v, ""
+	return v, err
 }

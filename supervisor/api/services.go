@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"healthd/supervisor"
 	"healthd/supervisor/core"
 )
 
@@ -99,10 +100,11 @@ func groupByService(views []*core.View) []Service {
 
 func newService(name string, members []*core.View) Service {
 	s := Service{Name: name, Phase: core.ServicePhase(members)}
-	for _, v := range members {
+	names := supervisor.NamesAmong(members)
+	for i, v := range members {
 		ready, _, _ := v.Readiness()
 		e := Endpoint{
-			Container: v.Container.Name, Address: v.Container.Address,
+			Container: names[i], Address: v.Container.Address,
 			Ready: ready, Draining: v.State.Draining(),
 		}
 		if v.Spec != nil {

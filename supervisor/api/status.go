@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"healthd/prober"
+	"healthd/runtime"
 	"healthd/supervisor/core"
 )
 
@@ -13,6 +14,7 @@ type Status struct {
 	Name          string                 `json:"name"`
 	ID            string                 `json:"id"`
 	Runtime       string                 `json:"runtime"`
+	Namespace     string                 `json:"namespace,omitempty"` // the engine's, but for its default one
 	Image         string                 `json:"image"`
 	Spec          string                 `json:"spec"`
 	Service       string                 `json:"service"`
@@ -33,6 +35,11 @@ type Status struct {
 	Probes        map[string]ProbeStatus `json:"probes"` // by type
 	Invalid       string                 `json:"invalid"`
 	Warnings      []string               `json:"warnings"` // for example that another tool also restarts it
+}
+
+// QualifiedName is runtime.Container.QualifiedName.
+func (s *Status) QualifiedName() string {
+	return (&runtime.Container{Runtime: s.Runtime, Namespace: s.Namespace, Name: s.Name}).QualifiedName()
 }
 
 // ContainerState has at most one field set.
@@ -89,11 +96,12 @@ func (a *API) container(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// findOrFail returns the container that the path names, or answers 404.
+// findOrFail returns the container that the path names, or answers 404, or 409 when several
+// have the name.
 func (a *API) findOrFail(w http.ResponseWriter, r *http.Request) *core.View {
-	v, ok := a.board.Find(r.PathValue("name"))
-	if !ok {
-		a.failUnknown(w, r.PathValue("name"))
+	v, err := a.board.Find(r.PathValue("name"))
+	if err != nil {
+		a.failRequest(w, err, r.PathValue("name"))
 		return nil
 	}
 	return v
@@ -104,7 +112,7 @@ func newStatus(v *core.View) Status {
 	ready, _, _ := v.Readiness()
 	started, _ := v.Started()
 	status := Status{
-		Name: c.Name, ID: c.ID, Runtime: c.Runtime, Image: c.Image,
+		Name: c.Name, ID: c.ID, Runtime: c.Runtime, Namespace: c.Namespace, Image: c.Image,
 		Service: v.Service, Group: v.Group, Identity: v.Identity,
 		Phase: v.Phase(), Started: started, Ready: ready, Draining: s.Draining(),
 		Held: s.Lasting.Held, HeldUntil: s.Lasting.HeldUntil.UTC(), RestartCount: s.RestartCount(), Conditions: conditions(v),

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 
 	"healthd/runtime"
+	"healthd/supervisor"
 	"healthd/supervisor/core"
 )
 
@@ -47,32 +48,51 @@ func (m *member) reachable() bool { return m.address.IsValid() && m.port > 0 }
 // members returns the members of each backend. A backend can have one server of a name: of
 // several containers with the same name, the one that can take most traffic is chosen.
 func members(views []*core.View) map[string][]member {
-	type place struct{ backend, name string }
-	taken := map[place]int{} // index in the backend's members
-	backends := map[string][]member{}
+	of, services := map[string][]*core.View{}, map[string][]*core.View{}
 	for _, v := range views {
-		if v.Spec == nil || v.Spec.Publish.HAProxy.Backend == "" {
-			continue
+		if v.Spec != nil && v.Spec.Publish.HAProxy.Backend != "" {
+			of[v.Spec.Publish.HAProxy.Backend] = append(of[v.Spec.Publish.HAProxy.Backend], v)
 		}
-		m, at := newMember(v), place{v.Spec.Publish.HAProxy.Backend, v.Container.Name}
-		all := backends[at.backend]
-		i, clash := taken[at]
-		if !clash {
-			taken[at] = len(all)
-			backends[at.backend] = append(all, m)
-			continue
+		services[v.Service] = append(services[v.Service], v)
+	}
+	asked := make(map[string]string, len(views)) // by ID
+	for _, views := range services {
+		for i, name := range supervisor.NamesAmong(views) {
+			asked[views[i].Container.ID] = name
 		}
-		if m.reachable() && (!all[i].reachable() || m.want > all[i].want) {
-			all[i] = m
-		}
-		all[i].duplicateName = true
+	}
+	backends := make(map[string][]member, len(of))
+	for backend, views := range of {
+		backends[backend] = membersOf(views, asked)
 	}
 	return backends
 }
 
-func newMember(v *core.View) member {
+// membersOf returns the members of one backend. Containers of several runtimes or namespaces
+// with one name are servers with their qualified names. asked has the name in its service by
+// which healthd finds each container.
+func membersOf(views []*core.View, asked map[string]string) []member {
+	var all []member
+	taken := map[string]int{} // index in all
+	for i, name := range supervisor.NamesAmong(views) {
+		m := newMember(views[i], name, asked[views[i].Container.ID])
+		at, clash := taken[name]
+		if !clash {
+			taken[name] = len(all)
+			all = append(all, m)
+			continue
+		}
+		if m.reachable() && (!all[at].reachable() || m.want > all[at].want) {
+			all[at] = m
+		}
+		all[at].duplicateName = true
+	}
+	return all
+}
+
+func newMember(v *core.View, name, asked string) member {
 	m := member{
-		id: v.Container.ID, run: v.State.Run.ID, name: v.Container.Name, agentName: v.Container.Name,
+		id: v.Container.ID, run: v.State.Run.ID, name: name, agentName: asked,
 		port: v.Spec.Publish.Port, awaitsDrain: v.State.AwaitsDrain(),
 	}
 	if ask := v.Service + "/" + m.agentName; v.Service != "" && invalidCharacters(v.Service) == "" && len(ask) <= maxAgentName {

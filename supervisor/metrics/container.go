@@ -11,12 +11,12 @@ import (
 )
 
 func (c *Collector) collectContainer(s sink, v *core.View) {
-	name := v.Container.Name
+	name := c.board.NameOf(v.Container)
 	ready, _, _ := v.Readiness()
 	s.gauge(c.ready, boolValue(ready), name, v.Service)
 	started, _ := v.Started()
 	s.gauge(c.started, boolValue(started), name, v.Service)
-	c.collectRestarts(s, v)
+	c.collectRestarts(s, v, name)
 	if v.Spec == nil {
 		return
 	}
@@ -26,22 +26,22 @@ func (c *Collector) collectContainer(s sink, v *core.View) {
 	}
 	for t, p := range v.Spec.Probes {
 		if p != nil {
-			c.collectProbe(s, v, core.ProbeType(t))
+			c.collectProbe(s, v, core.ProbeType(t), name)
 		}
 	}
 }
 
 // collectRestarts sends a counter for each cause that core has.
-func (c *Collector) collectRestarts(s sink, v *core.View) {
+func (c *Collector) collectRestarts(s sink, v *core.View, name string) {
 	for i, n := range v.State.Lasting.Restarts {
 		if cause := core.Cause(i); cause != core.NoCause {
-			s.counter(c.restarts, float64(n), v.Container.Name, cause.String())
+			s.counter(c.restarts, float64(n), name, cause.String())
 		}
 	}
 }
 
-func (c *Collector) collectProbe(s sink, v *core.View, t core.ProbeType) {
-	name, totals := v.Container.Name, &v.State.Totals
+func (c *Collector) collectProbe(s sink, v *core.View, t core.ProbeType, name string) {
+	totals := &v.State.Totals
 	for outcome, result := range [...]string{
 		prober.Unknown: "unknown", prober.Success: "successful", prober.Failure: "failed",
 	} {

@@ -112,11 +112,11 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	s.gauge(c.invalid, float64(invalid))
 }
 
-// hasOwnName says whether the board finds v by its name. Another container may have the same
-// name for a moment, or in another runtime; a scrape with both would fail.
+// hasOwnName says whether the board finds v by its name. Another container of its runtime may
+// have the same name for a moment; a scrape with both would fail.
 func (c *Collector) hasOwnName(v *core.View) bool {
-	of, ok := c.board.Find(v.Container.Name)
-	return ok && of.Container.ID == v.Container.ID
+	of, err := c.board.Find(c.board.NameOf(v.Container))
+	return err == nil && of.Container.ID == v.Container.ID
 }
 
 func (c *Collector) collectRuntimes(s sink) {

@@ -183,6 +183,21 @@ healthd_container_ready{container="x`+"\uFFFD"+`",service="a\"b\n`+"\uFFFD"+`"} 
 }
 
 // A container without hooks has no such series; one that has ended is not started.
+// Two runtimes may each have a container of the same name.
+func TestNamesakesOfTwoRuntimes(t *testing.T) {
+	docker, containerd := web("web", "d0c0"), web("web", "c0de")
+	docker.Container.Runtime, containerd.Container.Runtime = "docker", "containerd"
+	want := `
+# HELP healthd_container_ready 1 if healthd publishes the container as ready, else 0.
+# TYPE healthd_container_ready gauge
+healthd_container_ready{container="containerd:web",service="shop"} 1
+healthd_container_ready{container="docker:web",service="shop"} 1
+`
+	if err := testutil.CollectAndCompare(New(board(docker, containerd), "v1"), strings.NewReader(want), "healthd_container_ready"); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestHooksAndEnds(t *testing.T) {
 	plain, hooked, ended := web("plain", "a"), web("hooked", "b"), web("ended", "c")
 	hooked.Spec.Lifecycle.PostStart = &prober.LifecycleHandler{}

@@ -1,0 +1,129 @@
+package supervisor
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+
+	"healthd/supervisor/core"
+)
+
+// names finds containers by their name. A runtime gives a name to one container at a time,
+// but for a moment an old and a new one may both have it; then it means the newer one.
+// Containers of several runtimes or namespaces may have one name for long: it means none of
+// them, and only their qualified names tell them apart.
+type names struct {
+	slots sync.Map // name → []*slot, newest last; the slices never change
+}
+
+// ErrOtherService is why a name is not found in a service: its container is not published there.
+var ErrOtherService = errors.New("the container of that name is not published under that service")
+
+// AmbiguousNameError says that a name stands for several containers.
+type AmbiguousNameError struct {
+	Candidates []string // their qualified names, sorted
+}
+
+// Error implements error.
+func (e *AmbiguousNameError) Error() string {
+	return "several containers have that name: " + strings.Join(e.Candidates, ", ")
+}
+
+// ReasonNotFound returns the reason, in one word and what helps, for an error of Board.Find or
+// FindMember, for load balancers; empty for nil.
+func ReasonNotFound(err error) string {
+	if err == nil {
+		return ""
+	}
+	if ambiguous, ok := errors.AsType[*AmbiguousNameError](err); ok {
+		return "AmbiguousName: " + strings.Join(ambiguous.Candidates, ", ")
+	}
+	if errors.Is(err, ErrOtherService) {
+		return "OtherService"
+	}
+	return "UnknownContainer"
+}
+
+// NamesAmong returns a name for each of views, by which FindMember finds it if they are a
+// service's: its container's own name, unless others of views from another runtime or
+// namespace have the same, then its qualified name.
+func NamesAmong(views []*core.View) []string {
+	first := map[string]*core.View{}
+	several := map[string]bool{}
+	for _, v := range views {
+		c := v.Container
+		if o := first[c.Name]; o != nil && o.Container.QualifiedName() != c.QualifiedName() {
+			several[c.Name] = true
+		}
+		first[c.Name] = v
+	}
+	all := make([]string, len(views))
+	for i, v := range views {
+		if all[i] = v.Container.Name; several[all[i]] {
+			all[i] = v.Container.QualifiedName()
+		}
+	}
+	return all
+}
+
+func (n *names) of(name string) []*slot {
+	slots, _ := n.slots.Load(name)
+	s, _ := slots.([]*slot)
+	return s
+}
+
+// take gives a name to s.
+func (n *names) take(name string, s *slot) {
+	n.slots.Store(name, append(slices.Clip(n.of(name)), s))
+}
+
+// release takes it away again.
+func (n *names) release(name string, s *slot) {
+	others := slices.DeleteFunc(slices.Clone(n.of(name)), func(o *slot) bool { return o == s })
+	if len(others) == 0 {
+		n.slots.Delete(name)
+		return
+	}
+	n.slots.Store(name, others)
+}
+
+// find returns the containers of that name, the newest of each runtime and namespace. A name
+// with a colon may be qualified.
+func (n *names) find(name string) []*core.View {
+	slots := n.of(name)
+	if i := strings.LastIndexByte(name, ':'); len(slots) == 0 && i >= 0 {
+		slots = slices.DeleteFunc(slices.Clone(n.of(name[i+1:])), func(s *slot) bool {
+			return s.view.Load().Container.QualifiedName() != name
+		})
+	}
+	if len(slots) == 1 {
+		return []*core.View{slots[0].view.Load()}
+	}
+	newest := map[string]*core.View{}
+	for _, s := range slots {
+		v := s.view.Load()
+		newest[v.Container.QualifiedName()] = v
+	}
+	found := make([]*core.View, 0, len(newest))
+	for _, v := range newest {
+		found = append(found, v)
+	}
+	return found
+}
+
+// only returns the only one of views, and otherwise why there is none.
+func only(views []*core.View) (*core.View, error) {
+	switch len(views) {
+	case 0:
+		return nil, ErrUnknownContainer
+	case 1:
+		return views[0], nil
+	}
+	e := &AmbiguousNameError{}
+	for _, v := range views {
+		e.Candidates = append(e.Candidates, v.Container.QualifiedName())
+	}
+	slices.Sort(e.Candidates)
+	return nil, e
+}
