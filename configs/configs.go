@@ -35,9 +35,11 @@ type Config struct {
 // Runtime is one engine to watch.
 type Runtime struct {
 	Name     string // "docker"; of another one of its type "docker-2"
-	Type     string // "docker"
-	Endpoint string // empty: DOCKER_HOST and its TLS variables decide
+	Type     string // "docker" or "containerd"
+	Endpoint string // empty: of Docker, what DOCKER_HOST and its TLS variables say; of containerd never
 	Relist   time.Duration
+	// Namespaces are those of containerd whose containers healthd looks at; nil for Docker.
+	Namespaces []string
 }
 
 // Listen says where to listen. HTTP and Agent may be empty, for off.

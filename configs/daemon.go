@@ -18,7 +18,17 @@ const (
 	defaultState   = "/var/lib/healthd"
 	defaultRelist  = time.Minute
 
-	maxRestarts = 1_000_000 // only catches slips
+	defaultContainerd = "unix:///run/containerd/containerd.sock"
+	defaultNamespace  = "default"
+
+	maxRestarts   = 1_000_000 // only catches slips
+	maxNamespaces = 100
+)
+
+// The types of runtimes.
+const (
+	typeDocker     = "docker"
+	TypeContainerd = "containerd"
 )
 
 // readDaemon reads the settings of the daemon itself. Without a [[runtime]]
@@ -38,8 +48,8 @@ func readDaemon(c *Config, runtimes []*node, sections map[string]*node) Problems
 		r.prefix = "runtime[#" + strconv.Itoa(i+1) + "]."
 		before := len(r.problems)
 		rt := readRuntime(r.root(n))
-		if i > 0 {
-			rt.Name += "-" + strconv.Itoa(i+1)
+		if n := countType(c.Runtimes, rt.Type); n > 0 {
+			rt.Name += "-" + strconv.Itoa(n+1)
 		}
 		same := func(o Runtime) bool { return o.Endpoint == rt.Endpoint }
 		if j := slices.IndexFunc(c.Runtimes, same); j >= 0 && len(r.problems) == before {
@@ -50,15 +60,44 @@ func readDaemon(c *Config, runtimes []*node, sections map[string]*node) Problems
 	return r.problems
 }
 
+func countType(all []Runtime, of string) int {
+	n := 0
+	for _, r := range all {
+		if r.Type == of {
+			n++
+		}
+	}
+	return n
+}
+
 func readRuntime(t *table) Runtime {
 	rt := Runtime{
-		Type:     t.choice("type", "docker"),
-		Endpoint: t.text("endpoint", "", checkEndpoint),
-		Relist:   t.duration("relist", defaultRelist, durations(time.Second)),
+		Type:   t.choice("type", typeDocker, TypeContainerd),
+		Relist: t.duration("relist", defaultRelist, durations(time.Second)),
 	}
 	rt.Name = rt.Type
+	if rt.Type == TypeContainerd {
+		rt.Endpoint = t.text("endpoint", defaultContainerd, checkUnixEndpoint)
+		rt.Namespaces = readNamespaces(t)
+	} else {
+		rt.Endpoint = t.text("endpoint", "", checkEndpoint)
+		if n := t.take("namespaces"); n != nil {
+			t.wrong(n, t.at("namespaces"), "only containerd has namespaces: set type = %s", quoteTOML(TypeContainerd))
+		}
+	}
 	t.done()
 	return rt
+}
+
+func readNamespaces(t *table) []string {
+	if !t.has("namespaces") {
+		return []string{defaultNamespace}
+	}
+	all := t.distinct("namespaces", "namespaces", maxNamespaces, checkNamespace, sameText)
+	if n := t.n.fields["namespaces"]; n.kind == arrayKind && len(n.items) == 0 {
+		t.wrong(n, t.at("namespaces"), "must have a namespace: without this key it is %s", quoteTOML(defaultNamespace))
+	}
+	return all
 }
 
 func readListen(t *table) Listen {

@@ -1,6 +1,9 @@
 package configs
 
-import "slices"
+import (
+	"reflect"
+	"slices"
+)
 
 // NeedsRestart returns the keys in which next differs from c and which a running
 // daemon cannot take over: it opens engines, listeners, files, its log and HAProxy's
@@ -11,7 +14,7 @@ func (c *Config) NeedsRestart(next *Config) []string {
 		key  string
 		same bool
 	}{
-		{"runtime", slices.Equal(c.Runtimes, next.Runtimes)},
+		{"runtime", reflect.DeepEqual(c.Runtimes, next.Runtimes)},
 		{"listen.http", c.Listen.HTTP == next.Listen.HTTP},
 		{"listen.agent", c.Listen.Agent == next.Listen.Agent},
 		{"listen.control", c.Listen.Control == next.Listen.Control},

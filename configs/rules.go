@@ -194,6 +194,26 @@ func checkDir(s string) string {
 	return ""
 }
 
+// checkUnixEndpoint is for containerd, which listens on a Unix socket only.
+func checkUnixEndpoint(s string) string {
+	u, err := url.Parse(s)
+	if err == nil && u.Scheme == "unix" && u.Host == "" && checkSocket(u.Path) == "" {
+		return ""
+	}
+	return `must be a Unix socket such as "` + defaultContainerd + `"`
+}
+
+// namespaceName is what containerd takes as the name of a namespace.
+var namespaceName = regexp.MustCompile(`^[A-Za-z0-9]+(?:[._-][A-Za-z0-9]+)*$`)
+
+func checkNamespace(s string) string {
+	const most = 76 // bytes
+	if len(s) > most || !namespaceName.MatchString(s) {
+		return "must be a namespace of containerd: letters and digits, with single . _ - between them"
+	}
+	return ""
+}
+
 func checkEndpoint(s string) string {
 	if s == "" {
 		return ""

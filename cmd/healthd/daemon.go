@@ -58,7 +58,7 @@ func run(ctx context.Context, c *configs.Config, r reloads, log *zap.Logger) err
 		return fmt.Errorf("cannot keep the journal: %w", err)
 	}
 	defer j.Close()
-	engines, err := openEngines(c.Runtimes, log)
+	engines, err := openEngines(c, log)
 	if err != nil {
 		return err
 	}

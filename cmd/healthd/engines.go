@@ -10,6 +10,7 @@ import (
 	"healthd/configs"
 	"healthd/prober"
 	"healthd/runtime"
+	"healthd/runtime/containerd"
 	"healthd/runtime/docker"
 	"healthd/supervisor"
 )
@@ -35,10 +36,10 @@ type engine struct {
 
 // openEngines makes the clients of all runtimes. An engine that does not answer is no
 // error: its Watcher waits for it.
-func openEngines(rs []configs.Runtime, log *zap.Logger) ([]*engine, error) {
+func openEngines(c *configs.Config, log *zap.Logger) ([]*engine, error) {
 	var engines []*engine
-	for _, r := range rs {
-		client, err := openEngine(r, log)
+	for _, r := range c.Runtimes {
+		client, err := openEngine(r, c.State.Dir, log.With(zap.String("runtime", r.Name)))
 		if err != nil {
 			closeEngines(engines)
 			return nil, fmt.Errorf("cannot use runtime %s: %w", r.Name, err)
@@ -51,12 +52,11 @@ func openEngines(rs []configs.Runtime, log *zap.Logger) ([]*engine, error) {
 	return engines, nil
 }
 
-func openEngine(r configs.Runtime, log *zap.Logger) (engineClient, error) {
-	switch r.Type {
-	case "docker":
-		return docker.New(docker.Config{Name: r.Name, Endpoint: r.Endpoint, Log: log.With(zap.String("runtime", r.Name))})
+func openEngine(r configs.Runtime, stateDir string, log *zap.Logger) (engineClient, error) {
+	if r.Type == configs.TypeContainerd {
+		return containerd.New(containerd.Config{Name: r.Name, Endpoint: r.Endpoint, Namespaces: r.Namespaces, StateDir: stateDir, Log: log})
 	}
-	return nil, fmt.Errorf("unknown runtime type %q", r.Type)
+	return docker.New(docker.Config{Name: r.Name, Endpoint: r.Endpoint, Log: log})
 }
 
 // rebooted returns the names of the engines that have ended with the host since an earlier

@@ -23,9 +23,9 @@ func TestSecondRuntimeHasItsOwnName(t *testing.T) {
 	}))
 	defer engine.Close()
 	endpoint := "tcp://" + engine.Listener.Addr().String()
-	engines, err := openEngines([]configs.Runtime{
+	engines, err := openEngines(&configs.Config{Runtimes: []configs.Runtime{
 		{Name: "docker", Type: "docker", Endpoint: endpoint}, {Name: "docker-2", Type: "docker", Endpoint: endpoint},
-	}, zap.NewNop())
+	}}, zap.NewNop())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -96,19 +96,20 @@ func TestRebooted(t *testing.T) {
 	if wasRebooted("another", "") {
 		t.Error("nobody knows of this boot")
 	}
-	engines, err := openEngines([]configs.Runtime{
+	engines, err := openEngines(&configs.Config{Runtimes: []configs.Runtime{
+		{Name: "containerd", Type: "containerd", Endpoint: "unix:///run/containerd/containerd.sock", Namespaces: []string{"default"}},
 		{Name: "socket", Type: "docker", Endpoint: "unix:///run/docker.sock"},
 		{Name: "proxy", Type: "docker", Endpoint: "tcp://127.0.0.1:2375"},
 		{Name: "proxy-by-name", Type: "docker", Endpoint: "http://localhost:2375"},
 		{Name: "any", Type: "docker", Endpoint: "tcp://0.0.0.0:2375"},
 		{Name: "remote", Type: "docker", Endpoint: "tcp://192.0.2.1:2375"},
 		{Name: "remote-by-name", Type: "docker", Endpoint: "tcp://docker.example:2375"},
-	}, zap.NewNop())
+	}}, zap.NewNop())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer closeEngines(engines)
-	if got := rebooted(engines, "another", now); !slices.Equal(got, []string{"socket", "proxy", "proxy-by-name", "any"}) {
+	if got := rebooted(engines, "another", now); !slices.Equal(got, []string{"containerd", "socket", "proxy", "proxy-by-name", "any"}) {
 		t.Errorf("the engines of %v have ended with the host", got)
 	}
 }

@@ -62,6 +62,7 @@ func (a *app) printContainerWarnings(ctx context.Context, c *client) {
 	if err != nil {
 		return
 	}
+	displayNames(all)
 	for _, warning := range containerWarnings(all) {
 		fmt.Fprintln(a.stderr, "warning:", line(warning))
 	}
