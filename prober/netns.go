@@ -269,13 +269,19 @@ func (n *Namespace) dial(ctx context.Context, address string) (net.Conn, error) 
 	if err != nil {
 		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: err}
 	}
+	return n.dialAny(ctx, addrs, uint16(number))
+}
+
+// dialAny connects to the first address that accepts, and otherwise returns the first error that
+// says something: where IPv6 is switched off, that of ::1 does not.
+func (n *Namespace) dialAny(ctx context.Context, addrs []netip.Addr, port uint16) (net.Conn, error) {
 	var first error
 	for _, a := range addrs {
-		c, err := n.connect(ctx, netip.AddrPortFrom(a.Unmap(), uint16(number)))
+		c, err := n.connect(ctx, netip.AddrPortFrom(a.Unmap(), port))
 		if err == nil {
 			return c, nil
 		}
-		if first == nil {
+		if first == nil || errors.Is(first, unix.EADDRNOTAVAIL) {
 			first = err
 		}
 	}

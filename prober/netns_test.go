@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"os"
 	"os/exec"
 	"strings"
@@ -209,6 +210,45 @@ func TestInContainer(t *testing.T) {
 		if got := inContainer(c.namespace.pid, id); got != want {
 			t.Errorf("%q: %v", id, got)
 		}
+	}
+}
+
+// The host knows localhost as ::1, too, which many containers do not have.
+func TestNameInsideWithoutIPv6(t *testing.T) {
+	c := startInside(t, "any")
+	own, err := ownNamespace()
+	if err == nil {
+		err = c.namespace.open()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	var switchOff error
+	fd, err := visit(func() error {
+		err := c.namespace.enter()
+		if err == nil {
+			switchOff = os.WriteFile("/proc/sys/net/ipv6/conf/all/disable_ipv6", []byte("1"), 0)
+		}
+		return err
+	}, own, unix.AF_INET)
+	if err != nil || switchOff != nil {
+		t.Fatal(err, switchOff)
+	}
+	_ = unix.Close(fd)
+	v4, v6 := netip.MustParseAddr("127.0.0.1"), netip.IPv6Loopback()
+	for _, addrs := range [][]netip.Addr{{v4, v6}, {v6, v4}} {
+		conn, err := c.namespace.dialAny(t.Context(), addrs, insideTCP)
+		if err != nil {
+			t.Errorf("%v: %v", addrs, err)
+			continue
+		}
+		_ = conn.Close()
+		if _, err = c.namespace.dialAny(t.Context(), addrs, 1); err == nil || classify(err) != Refused {
+			t.Errorf("%v: got %v, want a refusal", addrs, err)
+		}
+	}
+	if _, err := c.namespace.dialAny(t.Context(), []netip.Addr{v6}, insideTCP); err == nil || classify(err) != NotAsked {
+		t.Errorf("IPv6 alone: %v", err)
 	}
 }
 
