@@ -112,33 +112,69 @@ func (n *Namespace) open() error {
 		return nil
 	}
 	fd, err := unix.PidfdOpen(n.pid, 0)
-	if errors.Is(err, unix.ESRCH) {
+	if err == nil {
+		err = n.checkProcess(fd)
+	}
+	switch {
+	case err == nil:
+		n.process = fd
+		return nil
+	case fd >= 0:
+		_ = unix.Close(fd)
+	}
+	switch _, known := errors.AsType[cannotEnter](err); {
+	case known:
+		return err
+	case errors.Is(err, unix.ESRCH), errors.Is(err, unix.ENOENT):
 		return cannotEnter(fmt.Sprintf("process %d is not there; it has just ended, or healthd does not see the host's processes (--pid=host)", n.pid))
 	}
+	return cannotEnter(fmt.Sprintf("cannot open process %d: %v", n.pid, err))
+}
+
+// checkProcess returns nil if the process of a pidfd is the container's.
+func (n *Namespace) checkProcess(fd int) error {
+	// A /proc that was mounted from another PID namespace shows others under these PIDs.
+	if shown, err := shownPID(fd); err != nil || shown != n.pid {
+		return cmp.Or(err, error(unix.ESRCH))
+	}
+	in, err := inContainer(n.pid, n.container)
+	switch {
+	case err != nil || in:
+		return err
+	case hasEnded(fd):
+		return errOver
+	}
+	return cannotEnter(fmt.Sprintf("process %d is another container's or host's", n.pid))
+}
+
+// shownPID returns the PID under which /proc shows the process of a pidfd, and -1 if that
+// has ended.
+func shownPID(fd int) (int, error) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/self/fdinfo/%d", fd))
 	if err != nil {
-		return cannotEnter(fmt.Sprintf("cannot open process %d: %v", n.pid, err))
+		return 0, err
 	}
-	if !inContainer(n.pid, n.container) {
-		_ = unix.Close(fd)
-		return cannotEnter(fmt.Sprintf("process %d is another container's or host's", n.pid))
+	for line := range strings.Lines(string(b)) {
+		if pid, ok := strings.CutPrefix(line, "Pid:"); ok {
+			return strconv.Atoi(strings.TrimSpace(pid))
+		}
 	}
-	n.process = fd
-	return nil
+	return 0, errors.New("its descriptor does not tell its PID")
 }
 
 // inContainer says whether a process is in the container: its cgroup's path has a part
 // such as ID or docker-ID.scope.
-func inContainer(pid int, container string) bool {
+func inContainer(pid int, container string) (bool, error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
 	if err != nil || container == "" {
-		return false
+		return false, err
 	}
 	for part := range strings.FieldsFuncSeq(string(b), func(r rune) bool { return r == '/' || r == '\n' }) {
 		if part == container || strings.HasSuffix(part, "-"+container+".scope") {
-			return true
+			return true, nil
 		}
 	}
-	return false
+	return false, nil
 }
 
 // enter moves the thread into the namespace.

@@ -2,6 +2,7 @@ package prober
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"net/http"
@@ -204,11 +205,52 @@ func TestReusedPID(t *testing.T) {
 	})
 }
 
+// In a PID namespace of its own, but with the host's /proc, healthd opens another process than
+// the one that /proc shows to be the container's.
+func TestProcOfAnotherPIDNamespace(t *testing.T) {
+	c, other := startInside(t, "any"), startInside(t, "any")
+	for pid, want := range map[int]error{c.namespace.pid: nil, other.namespace.pid: unix.ESRCH, os.Getpid(): unix.ESRCH} {
+		fd, err := unix.PidfdOpen(pid, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.namespace.checkProcess(fd); !errors.Is(err, want) {
+			t.Errorf("process %d: got %v, want %v", pid, err, want)
+		}
+		_ = unix.Close(fd)
+	}
+}
+
+// With few descriptors left it is not known whose the process is.
+func TestNoDescriptorToLook(t *testing.T) {
+	c := startInside(t, "any")
+	var old unix.Rlimit
+	fd, err := unix.PidfdOpen(c.namespace.pid, 0)
+	if err == nil {
+		err = unix.Getrlimit(unix.RLIMIT_NOFILE, &old)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = unix.Close(fd)
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: uint64(fd) + 1, Max: old.Max}); err != nil {
+		t.Fatal(err)
+	}
+	err = c.namespace.open()
+	_ = unix.Setrlimit(unix.RLIMIT_NOFILE, &old)
+	if err == nil || !strings.Contains(err.Error(), "too many open files") {
+		t.Errorf("got %v", err)
+	}
+	if err := c.namespace.open(); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestInContainer(t *testing.T) {
 	c := startInside(t, "any")
 	for id, want := range map[string]bool{c.id: true, c.id[:12]: false, "": false, "docker": false, "x" + c.id: false} {
-		if got := inContainer(c.namespace.pid, id); got != want {
-			t.Errorf("%q: %v", id, got)
+		if got, err := inContainer(c.namespace.pid, id); got != want || err != nil {
+			t.Errorf("%q: %v, %v", id, got, err)
 		}
 	}
 }
