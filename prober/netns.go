@@ -279,6 +279,11 @@ func CanEnterNamespaces() error {
 		return err
 	}
 	_ = unix.Close(fd)
+	process, err := unix.PidfdOpen(os.Getpid(), 0)
+	if err != nil {
+		return cannotEnter(fmt.Sprintf("cannot open processes: %v", err))
+	}
+	_ = unix.Close(process)
 	// Without CAP_SYS_PTRACE, healthd may enter only through processes of its own user.
 	header, data := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, [2]unix.CapUserData{}
 	if err := unix.Capget(&header, &data[0]); err != nil {

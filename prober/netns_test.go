@@ -13,6 +13,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -373,9 +374,33 @@ func TestMainThreadStays(t *testing.T) {
 
 // powerlessRole makes the test binary ask itself inside its own namespace, without
 // some of root's capabilities.
-const powerlessRole = "PROBER_TEST_POWERLESS"
+const (
+	powerlessRole = "PROBER_TEST_POWERLESS"
+	withoutPidfd  = "pidfd_open"
+)
+
+// forbidPidfd takes pidfd_open(2) away from this process, as an old kernel or a seccomp filter does.
+func forbidPidfd() error {
+	filter := []unix.SockFilter{
+		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS}, // the number of the call
+		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, Jf: 1, K: unix.SYS_PIDFD_OPEN},
+		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ERRNO | uint32(unix.ENOSYS)},
+		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW},
+	}
+	program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
+	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC, uintptr(unsafe.Pointer(&program)))
+	if errno != 0 {
+		return errno
+	}
+	return nil
+}
 
 func askWithoutCapabilities() int {
+	if os.Getenv(powerlessRole) == withoutPidfd {
+		if err := forbidPidfd(); err != nil {
+			return fail(err)
+		}
+	}
 	fmt.Println(CanEnterNamespaces())
 	own, err := ownNamespace()
 	if err != nil {
@@ -392,11 +417,15 @@ func TestWithoutCapabilities(t *testing.T) {
 	}
 	const denied = "cannot enter the container's network namespace: operation not permitted (healthd needs CAP_SYS_ADMIN and CAP_SYS_PTRACE)"
 	for lacks, want := range map[string]string{
+		withoutPidfd:   "cannot enter the container's network namespace: cannot open processes: function not implemented\ntrue <nil>\n",
 		"-sys_admin":  denied + "\nfalse " + denied + "\n",
 		"-sys_ptrace": "cannot enter the container's network namespace: healthd has no CAP_SYS_PTRACE\ntrue <nil>\n",
 	} {
 		cmd := exec.Command("setpriv", "--bounding-set", lacks, "--inh-caps", lacks, os.Args[0])
-		cmd.Env = append(os.Environ(), powerlessRole+"=1")
+		if lacks == withoutPidfd {
+			cmd = exec.Command(os.Args[0])
+		}
+		cmd.Env = append(os.Environ(), powerlessRole+"="+lacks)
 		if out, err := cmd.CombinedOutput(); err != nil || string(out) != want {
 			t.Errorf("%s: %v, got %q, want %q", lacks, err, out, want)
 		}
