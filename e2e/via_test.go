@@ -93,6 +93,26 @@ func TestProbesInsideTheContainer(t *testing.T) {
 	})
 }
 
+// While the engine is away, only the probe sees that a container has ended.
+func TestEndSeenInsideTheContainer(t *testing.T) {
+	t.Parallel()
+	e := engines.Engine(t)
+	p := startProxy(t, e)
+	d := startBehindProxy(t, p, `
+[[spec]]
+name = "via-unseen"
+match = { e2e = "via-unseen" }
+readiness = { http_get = { port = 8080, path = "/healthz" }, period = "200ms" }
+`)
+	id := e.Run(t, onLoopback("via-unseen", "none"))
+	d.until(30*time.Second, "via-unseen", "ready", ready)
+	p.refuse()
+	d.endProcess(e, id)
+	d.until(10*time.Second, "via-unseen", "unready: it has ended", func(s status) bool { return !s.Ready })
+	p.accept()
+	d.until(30*time.Second, "via-unseen", "ready in its second run", func(s status) bool { return s.Ready && s.RestartCount == 1 })
+}
+
 // pidfds counts the processes that healthd holds.
 func (d *daemon) pidfds() int {
 	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", d.cmd.Process.Pid))

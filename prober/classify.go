@@ -30,6 +30,8 @@ func classify(err error) Cause {
 		return classifyErrno(errno)
 	}
 	switch {
+	case errors.Is(err, errEnded):
+		return Refused
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded):
 		return Timeout
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):

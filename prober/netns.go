@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -25,8 +26,9 @@ type Namespace struct {
 	pid       int
 	container string
 
-	mu      sync.Mutex // guards process
+	mu      sync.Mutex // guards process and endSeen
 	process int        // pidfd; -1: not opened
+	endSeen time.Time  // when a probe first found the process ended
 	closed  atomic.Bool
 }
 
@@ -83,6 +85,25 @@ const (
 	needs   = " (healthd needs CAP_SYS_ADMIN and CAP_SYS_PTRACE)"
 )
 
+// errEnded is why nobody answers in a namespace whose container has ended. Unlike cannotEnter it
+// is the container's Failure: while the engine is away, only the probe sees the end.
+var errEnded = errors.New("the container's main process has ended")
+
+// endPatience is how long the engine may take to tell of an end. A probe must not forestall it:
+// a container that ends by itself has failed no probe.
+const endPatience = 2 * time.Second
+
+// end returns why a container cannot be asked whose process has ended.
+func (n *Namespace) end() error {
+	if n.endSeen.IsZero() {
+		n.endSeen = time.Now()
+	}
+	if time.Since(n.endSeen) < endPatience {
+		return errOver
+	}
+	return errEnded
+}
+
 // socket opens a non-blocking TCP socket of a family inside the namespace.
 func (n *Namespace) socket(family int) (int, error) {
 	defer n.letGo()
@@ -96,10 +117,13 @@ func (n *Namespace) socket(family int) (int, error) {
 		return -1, err
 	}
 	fd, err := visit(n.enter, own, family)
-	if errors.Is(err, unix.ESRCH) {
-		return -1, errOver
+	switch {
+	case !errors.Is(err, unix.ESRCH):
+		return fd, err
+	case hasEnded(n.process):
+		return -1, n.end()
 	}
-	return fd, err
+	return -1, cannotEnter("its main process is ending, or only other threads of it run")
 }
 
 // open opens the process's descriptor, unless that is done. It looks whose the process is

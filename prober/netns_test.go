@@ -155,6 +155,24 @@ func wantNotAsked(t *testing.T, target Target, output string) {
 	}
 }
 
+// wantEnded wants all probes to fail when the engine has had time to tell of the end.
+func wantEnded(t *testing.T, target Target) {
+	t.Helper()
+	wantNotAsked(t, target, "cannot enter the container's network namespace: its run has ended")
+	target.Namespace.endSeen = target.Namespace.endSeen.Add(-endPatience)
+	const output = "the container's main process has ended"
+	for kind, tt := range insideHandlers("any") {
+		r := mustProbe(t, Config{}, tt.h, target).Ask(t.Context(), longTimeout)
+		if r.Outcome != Failure || r.Cause != Refused || !strings.Contains(r.Output, output) {
+			t.Errorf("%s: got %v %s %q, want %q", kind, r.Outcome, r.Cause, r.Output, output)
+		}
+	}
+	h := LifecycleHandler{HTTPGet: &HTTPGet{Via: ViaContainer, Port: insideHTTPS, Scheme: "https"}}
+	if r := mustHook(t, Config{}, h, target).Run(t.Context()); r.NotAsked || r.Err == nil || !strings.Contains(r.Err.Error(), output) {
+		t.Errorf("hook: got %+v, want %q", r, output)
+	}
+}
+
 func TestNamespaceThatIsGone(t *testing.T) {
 	t.Run("before it was entered", func(t *testing.T) {
 		c := startInside(t, "any")
@@ -166,13 +184,13 @@ func TestNamespaceThatIsGone(t *testing.T) {
 		r := mustProbe(t, Config{}, Handler{TCPSocket: &TCPSocket{Port: insideTCP}}, c.target()).Ask(t.Context(), longTimeout)
 		wantResult(t, r, Success, "")
 		c.stop()
-		wantNotAsked(t, c.target(), "cannot enter the container's network namespace: its run has ended")
+		wantEnded(t, c.target())
 	})
 	t.Run("closed", func(t *testing.T) {
 		c := startInside(t, "any")
 		c.namespace.Close()
 		c.namespace.Close()
-		wantNotAsked(t, c.target(), "its run has ended")
+		wantNotAsked(t, c.target(), "cannot enter the container's network namespace: its run has ended")
 	})
 	t.Run("on another host", func(t *testing.T) {
 		n := NewNamespace(0, "c1")
@@ -198,7 +216,7 @@ func TestReusedPID(t *testing.T) {
 		wantResult(t, r, Success, "")
 		old.stop()
 		old.namespace.pid = next.namespace.pid
-		wantNotAsked(t, old.target(), "its run has ended")
+		wantEnded(t, old.target())
 		own, _ := ownNamespace()
 		if fd, err := visit(old.namespace.enterByPath, own, unix.AF_INET); err == nil {
 			t.Errorf("entered by path, and opened descriptor %d", fd)
@@ -417,7 +435,7 @@ func TestWithoutCapabilities(t *testing.T) {
 	}
 	const denied = "cannot enter the container's network namespace: operation not permitted (healthd needs CAP_SYS_ADMIN and CAP_SYS_PTRACE)"
 	for lacks, want := range map[string]string{
-		withoutPidfd:   "cannot enter the container's network namespace: cannot open processes: function not implemented\ntrue <nil>\n",
+		withoutPidfd:  "cannot enter the container's network namespace: cannot open processes: function not implemented\ntrue <nil>\n",
 		"-sys_admin":  denied + "\nfalse " + denied + "\n",
 		"-sys_ptrace": "cannot enter the container's network namespace: healthd has no CAP_SYS_PTRACE\ntrue <nil>\n",
 	} {
