@@ -11,10 +11,8 @@ import (
 
 // By default the first restart is immediate, the next ones come after 10 s and 20 s. A
 // healthd that is killed in between keeps the back-off and the time already waited.
-func TestBackoffSurvivesHealthdRestart(t *testing.T) {
-	t.Parallel()
-	e := engines.Engine(t)
-	d := startDaemon(t, e.Endpoint, "[[spec]]\nname = \"looping\"\nmatch = { e2e = \"looping\" }\n")
+func backoffSurvivesHealthdRestart(t *testing.T, e engine) {
+	d := startDaemonOn(t, e, "[[spec]]\nname = \"looping\"\nmatch = { e2e = \"looping\" }\n")
 	e.Run(t, dockertest.RunOptions{Name: "looping", Labels: map[string]string{"e2e": "looping"}, Cmd: []string{"false"}})
 	waits := func(restarts int, wait string) func(status) bool {
 		return func(s status) bool {
@@ -35,18 +33,16 @@ func TestBackoffSurvivesHealthdRestart(t *testing.T) {
 	d.restart()
 	d.stays(time.Second, "looping", "waiting all the same", waits(1, "10s"))
 	d.until(20*time.Second, "looping", "waiting 20 s", waits(2, "20s"))
-	if waited := startedAt(t, e, "looping").Sub(ended); waited < wait || waited > away+wait { // as late as if the wait had begun afresh
+	if waited := d.newestStart(e, "looping").Sub(ended); waited < wait || waited > away+wait { // as late as if the wait had begun afresh
 		t.Errorf("it was started again %v after its end, want %v, and less than %v", waited, wait, away+wait)
 	}
 }
 
 // After a run longer than reset_after there is no back-off, and the next one is the
 // shortest.
-func TestBackoffIsForgottenAfterALongRun(t *testing.T) {
-	t.Parallel()
+func backoffIsForgottenAfterALongRun(t *testing.T, e engine) {
 	const long = 3 * time.Second
-	e := engines.Engine(t)
-	d := startDaemon(t, e.Endpoint, `
+	d := startDaemonOn(t, e, `
 [[spec]]
 name = "settles"
 match = { e2e = "settles" }

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,8 +10,6 @@ import (
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/docker/docker/api/types/container"
 
 	"healthd/runtime/docker/dockertest"
 )
@@ -30,10 +27,8 @@ service = %[1]q
 port = 8080
 `
 
-func TestStartRenameRemove(t *testing.T) {
-	t.Parallel()
-	e := engines.Engine(t)
-	d := startDaemon(t, e.Endpoint, fmt.Sprintf(webSpec, "life"))
+func startRenameRemove(t *testing.T, e engine) {
+	d := startDaemonOn(t, e, fmt.Sprintf(webSpec, "life"))
 	if _, err := d.status("life-a"); err == nil {
 		t.Fatal("a container is known that is not there")
 	}
@@ -42,9 +37,7 @@ func TestStartRenameRemove(t *testing.T) {
 	if code, body, err := d.get("/v1/ready/life/life-a"); code != 200 || body != "ready\n" {
 		t.Errorf("/v1/ready: %d %q %v", code, body, err)
 	}
-	if err := e.Client().ContainerRename(t.Context(), id, "life-b"); err != nil {
-		t.Fatal(err)
-	}
+	e.Rename(t, id, "life-b")
 	s := d.until(20*time.Second, "life-b", "known", func(status) bool { return true })
 	if !s.Ready || s.RestartCount != 0 {
 		t.Errorf("renaming changed more than the name: %+v", s)
@@ -66,9 +59,8 @@ func TestStartRenameRemove(t *testing.T) {
 }
 
 // Not parallel: it loads the whole machine.
-func TestHundredContainers(t *testing.T) {
-	e := engines.Engine(t)
-	d := startDaemon(t, e.Endpoint, fmt.Sprintf(webSpec, "hundred"))
+func hundredContainers(t *testing.T, e engine) {
+	d := startDaemonOn(t, e, fmt.Sprintf(webSpec, "hundred"))
 	var starting sync.WaitGroup
 	slots := make(chan struct{}, 8)
 	ids := make([]string, 100)
@@ -103,7 +95,7 @@ func TestHundredContainers(t *testing.T) {
 		t.Fatalf("%d endpoints, %v: %s", len(services.Endpoints), err, body)
 	}
 	for _, endpoint := range services.Endpoints {
-		if endpoint.Address == "" || endpoint.Port != 8080 {
+		if endpoint.Address != "" != e.Addresses() || endpoint.Port != 8080 {
 			t.Errorf("endpoint %+v", endpoint)
 		}
 	}
@@ -114,10 +106,8 @@ func TestHundredContainers(t *testing.T) {
 	}
 }
 
-func TestLabels(t *testing.T) {
-	t.Parallel()
-	e := engines.Engine(t)
-	d := startDaemon(t, e.Endpoint, fmt.Sprintf(webSpec, "labels"))
+func labelsOfContainers(t *testing.T, e engine) {
+	d := startDaemonOn(t, e, fmt.Sprintf(webSpec, "labels"))
 	t.Run("override", func(t *testing.T) {
 		e.Run(t, dockertest.RunOptions{Name: "labels-override", Labels: map[string]string{
 			"e2e": "labels", "healthd.readiness.http_get.path": "/no-such-page",
@@ -165,10 +155,8 @@ func TestLabels(t *testing.T) {
 }
 
 // The engine is down for ten seconds; its containers run on.
-func TestEngineAwayForTenSeconds(t *testing.T) {
-	t.Parallel()
-	e := dockertest.Start(t)
-	d := startDaemon(t, e.Endpoint, fmt.Sprintf(webSpec, "away")+`
+func engineAwayForTenSeconds(t *testing.T, e engine) {
+	d := startDaemonOn(t, e, fmt.Sprintf(webSpec, "away")+`
 [spec.liveness]
 http_get = { port = 8080, path = "/healthz" }
 period = "500ms"
@@ -204,50 +192,38 @@ timeout = "5s"
 
 func (d *daemon) runtimeUp(want string) error {
 	_, metrics, err := d.get("/metrics")
-	if err == nil && !strings.Contains(metrics, `healthd_runtime_up{runtime="docker"} `+want) {
+	if err == nil && !strings.Contains(metrics, fmt.Sprintf("healthd_runtime_up{runtime=%q} %s", d.runtime, want)) {
 		err = errors.New("healthd_runtime_up is not " + want)
 	}
 	return err
 }
 
 // startedAt asks the engine when a container's present run began.
-func startedAt(t *testing.T, e *dockertest.Engine, name string) time.Time {
+func startedAt(t *testing.T, e engine, name string) time.Time {
 	t.Helper()
-	c, err := e.Client().ContainerInspect(context.Background(), name)
-	if err != nil {
-		t.Fatal(err)
+	return e.Inspect(t, name).StartedAt
+}
+
+// newestStart is startedAt where a run may have ended already: containerd does not know the
+// start of such a run, so healthd's event tells it.
+func (d *daemon) newestStart(e engine, name string) time.Time {
+	d.t.Helper()
+	if at := startedAt(d.t, e, name); !at.IsZero() {
+		return at
 	}
-	at, err := time.Parse(time.RFC3339Nano, c.State.StartedAt)
-	if err != nil {
-		t.Fatal(err)
+	var at time.Time
+	for _, ev := range d.events(name) {
+		if ev.Reason == "Started" {
+			at = ev.Time
+		}
 	}
 	return at
 }
 
 // inside runs a command inside a container and waits for its success.
-func inside(t *testing.T, e *dockertest.Engine, name string, command ...string) {
+func inside(t *testing.T, e engine, name string, command ...string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
-	created, err := e.Client().ContainerExecCreate(ctx, name, container.ExecOptions{Cmd: command})
-	if err == nil {
-		err = e.Client().ContainerExecStart(ctx, created.ID, container.ExecStartOptions{Detach: true})
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		i, err := e.Client().ContainerExecInspect(ctx, created.ID)
-		switch {
-		case err != nil:
-			t.Fatal(err)
-		case !i.Running && i.Pid != 0 && i.ExitCode == 0:
-			return
-		case !i.Running && i.Pid != 0:
-			t.Fatalf("%v in %s: exit code %d", command, name, i.ExitCode)
-		}
-		<-tick.C
+	if code := e.Exec(t, name, command...); code != 0 {
+		t.Fatalf("%v in %s: exit code %d", command, name, code)
 	}
 }

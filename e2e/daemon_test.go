@@ -24,13 +24,15 @@ import (
 	"testing"
 	"time"
 
+	"healthd/runtime/containerd/containerdtest"
 	"healthd/runtime/docker/dockertest"
 )
 
 var (
-	engines dockertest.Shared
-	program = sync.OnceValues(build)
-	built   string // the directory of program
+	engines     dockertest.Shared
+	containerds containerdtest.Shared
+	program     = sync.OnceValues(build)
+	built       string // the directory of program
 )
 
 func TestMain(m *testing.M) {
@@ -39,7 +41,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(2)
 	}
-	code := engines.Main(m)
+	code := max(engines.Main(m), containerds.Close())
 	_ = os.RemoveAll(built)
 	os.Exit(code)
 }
@@ -76,6 +78,7 @@ type daemon struct {
 	path    string
 	config  string
 	under   []string // what runs it, if it is not run alone
+	runtime string   // the name of its runtime
 	url     string
 	cmd     *exec.Cmd
 	log     *lockedBuffer
@@ -87,7 +90,17 @@ type daemon struct {
 // first full sync. At the end of the test it is stopped, and must exit with 0.
 func startDaemon(t *testing.T, endpoint, specs string) *daemon {
 	t.Helper()
-	d := newDaemon(t, endpoint, specs)
+	return startedDaemon(newDaemon(t, endpoint, specs))
+}
+
+// startDaemonOn is startDaemon for any engine.
+func startDaemonOn(t *testing.T, e engine, specs string) *daemon {
+	t.Helper()
+	return startedDaemon(newDaemonOn(t, e, specs))
+}
+
+func startedDaemon(d *daemon) *daemon {
+	d.t.Helper()
 	d.start()
 	d.eventually(30*time.Second, "be synced", d.synced)
 	return d
@@ -122,6 +135,21 @@ func (d *daemon) rewrite(change func(string) string) {
 
 func newDaemon(t *testing.T, endpoint, specs string) *daemon {
 	t.Helper()
+	d := newDaemonWith(t, fmt.Sprintf("[[runtime]]\ntype = \"docker\"\nendpoint = %q\n", endpoint), specs)
+	d.runtime = "docker"
+	return d
+}
+
+func newDaemonOn(t *testing.T, e engine, specs string) *daemon {
+	t.Helper()
+	d := newDaemonWith(t, e.Runtime(), specs)
+	d.runtime = e.Name()
+	return d
+}
+
+// newDaemonWith takes the [[runtime]]s of the configuration.
+func newDaemonWith(t *testing.T, runtimes, specs string) *daemon {
+	t.Helper()
 	path, err := program()
 	if err != nil {
 		t.Fatal(err)
@@ -132,8 +160,8 @@ func newDaemon(t *testing.T, endpoint, specs string) *daemon {
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	address := freeAddress(t)
-	text := fmt.Sprintf("[[runtime]]\ntype = \"docker\"\nendpoint = %q\n[listen]\nhttp = %q\nagent = \"\"\ncontrol = %q\n[state]\ndir = %q\n[log]\nformat = \"console\"\nlevel = \"debug\"\n%s",
-		endpoint, address, filepath.Join(dir, "control.sock"), filepath.Join(dir, "state"), specs)
+	text := fmt.Sprintf("%s[listen]\nhttp = %q\nagent = \"\"\ncontrol = %q\n[state]\ndir = %q\n[log]\nformat = \"console\"\nlevel = \"debug\"\n%s",
+		runtimes, address, filepath.Join(dir, "control.sock"), filepath.Join(dir, "state"), specs)
 	config := filepath.Join(dir, "healthd.toml")
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)

@@ -13,29 +13,23 @@ import (
 	"testing"
 	"time"
 
-	"github.com/docker/docker/api/types/container"
-
 	"healthd/runtime/docker/dockertest"
 )
 
 // A container that had ended before healthd was first started is left alone: healthd cannot
 // know why it ended. Once somebody starts it, it is supervised. What the engine told less than 2 s
 // before the first connection may be from after it, because clocks differ: so its end is older.
-func TestContainerFoundStoppedIsLeftAlone(t *testing.T) {
-	t.Parallel()
-	e := engines.Engine(t)
+func containerFoundStoppedIsLeftAlone(t *testing.T, e engine) {
 	id := e.Run(t, dockertest.RunOptions{
 		Name: "relic", Labels: map[string]string{"e2e": "relic"}, Cmd: []string{"sh", "-c", "test -e /seen && exec sleep 1000; touch /seen; exit 1"},
 	})
-	d := newDaemon(t, e.Endpoint, "[[spec]]\nname = \"relic\"\nmatch = { e2e = \"relic\" }\n")
+	d := newDaemonOn(t, e, "[[spec]]\nname = \"relic\"\nmatch = { e2e = \"relic\" }\n")
 	d.eventually(20*time.Second, "see it ended for a while", func() error { return endedFor(t, e, id, 3*time.Second) })
 	d.start()
 	d.until(20*time.Second, "relic", "failed", func(s status) bool { return s.Phase == "Failed" })
 	d.stays(2*time.Second, "relic", "left alone", func(s status) bool { return s.Phase == "Failed" && s.RestartCount == 0 })
 	d.checkFoundStopped("relic")
-	if err := e.Client().ContainerStart(t.Context(), id, container.StartOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	e.StartByOperator(t, id)
 	d.until(20*time.Second, "relic", "ready", ready)
 	d.endProcess(e, id)
 	d.until(20*time.Second, "relic", "started again", restarted(1))
@@ -59,10 +53,8 @@ failure_threshold = 3
 
 // After a restart, healthd keeps the last readiness and started state of a run until its
 // probes reach a verdict.
-func TestReadyAndStartedSurviveHealthdRestart(t *testing.T) {
-	t.Parallel()
-	e := engines.Engine(t)
-	d := startDaemon(t, e.Endpoint, keptSpec)
+func readyAndStartedSurviveHealthdRestart(t *testing.T, e engine) {
+	d := startDaemonOn(t, e, keptSpec)
 	ids := map[string]string{}
 	for _, name := range []string{"kept-well", "kept-sickens", "kept-recovers", "kept-starts"} {
 		ids[name] = e.Run(t, dockertest.RunOptions{Name: name, Labels: map[string]string{"e2e": "kept"}})

@@ -52,17 +52,9 @@ func newBehindProxy(t *testing.T, p *proxy, specs string) *daemon {
 }
 
 // set changes the behaviour of the test server in a container, without the proxy.
-func set(t *testing.T, e *dockertest.Engine, id, how string) {
+func set(t *testing.T, e engine, id, how string) {
 	t.Helper()
-	c, err := e.Client().ContainerInspect(t.Context(), id)
-	if err != nil {
-		t.Fatal(err)
-	}
-	answer, err := http.Post("http://"+c.NetworkSettings.Networks["bridge"].IPAddress+":8080/set?"+how, "", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = answer.Body.Close()
+	inside(t, e, id, "/bin/wget", "-q", "-O", "-", "--post-data=", "http://127.0.0.1:8080/set?"+how)
 }
 
 // checkReadinessFollows checks that readiness still follows the probe.

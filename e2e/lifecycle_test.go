@@ -24,10 +24,8 @@ pre_stop   = { exec = { command = ["sh", "-c", "echo $0 >> /hooks", "pre_stop"] 
 
 // Hooks run inside a real container around a restart for a failed probe, with the
 // container's environment in their commands. The gate decides readiness.
-func TestHooksAndGates(t *testing.T) {
-	t.Parallel()
-	e := engines.Engine(t)
-	d := startDaemon(t, e.Endpoint, lifecycleSpec)
+func hooksAndGates(t *testing.T, e engine) {
+	d := startDaemonOn(t, e, lifecycleSpec)
 	e.Run(t, dockertest.RunOptions{Name: "hooked", Labels: map[string]string{"e2e": "hooked"}, Env: []string{"GREETING=hello"}})
 	d.until(20*time.Second, "hooked", "in its post_start hook", func(s status) bool { return !s.Started && s.condition("Ready").Reason == "PostStartPending" })
 	d.until(30*time.Second, "hooked", "started, but not ready", func(s status) bool {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -93,10 +94,8 @@ func TestAutoRemoveIsNeverRestarted(t *testing.T) {
 
 // A signal that is no stop signal does not count as an operator's stop, even if it ends the
 // container. The container's own stop signal does.
-func TestSignalsOfAnOperator(t *testing.T) {
-	t.Parallel()
-	e := engines.Engine(t)
-	d := startDaemon(t, e.Endpoint, fmt.Sprintf(restartSpec, "signalled", "Always"))
+func signalsOfAnOperator(t *testing.T, e engine) {
+	d := startDaemonOn(t, e, fmt.Sprintf(restartSpec, "signalled", "Always"))
 	run := func(name, stopSignal string) (id string) {
 		id = e.Run(t, dockertest.RunOptions{Name: name, Labels: map[string]string{"e2e": "signalled"}, StopSignal: stopSignal,
 			Cmd: []string{"sh", "-c", "trap 'exit 3' HUP USR1 INT; touch /deft; while :; do sleep 0.1; done"}})
@@ -104,18 +103,12 @@ func TestSignalsOfAnOperator(t *testing.T) {
 		d.until(20*time.Second, name, "ready", ready)
 		return id
 	}
-	kill := func(id, signal string) {
-		t.Helper()
-		if err := e.Client().ContainerKill(t.Context(), id, signal); err != nil {
-			t.Fatal(err)
-		}
-	}
 	plain, special := run("signalled", ""), run("signalled-specially", "USR1")
-	kill(plain, "HUP")
+	e.KillByOperator(t, plain, syscall.SIGHUP)
 	d.until(20*time.Second, "signalled", "started again", restarted(1))
 	inside(t, e, plain, "sh", "-c", "until test -e /deft; do sleep 0.1; done")
-	kill(plain, "INT")
-	kill(special, "USR1")
+	e.KillByOperator(t, plain, syscall.SIGINT)
+	e.KillByOperator(t, special, syscall.SIGUSR1)
 	for _, name := range []string{"signalled", "signalled-specially"} {
 		d.until(20*time.Second, name, "stopped by the operator", byOperator)
 		d.stays(2*time.Second, name, "stopped", byOperator)

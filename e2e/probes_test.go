@@ -8,10 +8,8 @@ import (
 	"healthd/runtime/docker/dockertest"
 )
 
-func TestReadyOnlyAfterDelayAndFirstSuccess(t *testing.T) {
-	t.Parallel()
-	e := engines.Engine(t)
-	d := startDaemon(t, e.Endpoint, `
+func readyOnlyAfterDelayAndFirstSuccess(t *testing.T, e engine) {
+	d := startDaemonOn(t, e, `
 [[spec]]
 name = "delay"
 match = { e2e = "delay" }
@@ -31,10 +29,8 @@ period = "200ms"
 	}
 }
 
-func TestWrongPortNeverReadyNeverRestarted(t *testing.T) {
-	t.Parallel()
-	e := engines.Engine(t)
-	d := startDaemon(t, e.Endpoint, `
+func wrongPortNeverReadyNeverRestarted(t *testing.T, e engine) {
+	d := startDaemonOn(t, e, `
 [[spec]]
 name = "wrongport"
 match = { e2e = "wrongport" }
@@ -53,10 +49,8 @@ failure_threshold = 1
 	}
 }
 
-func TestExecFileRemovedRestartsOnce(t *testing.T) {
-	t.Parallel()
-	e := engines.Engine(t)
-	d := startDaemon(t, e.Endpoint, `
+func execFileRemovedRestartsOnce(t *testing.T, e engine) {
+	d := startDaemonOn(t, e, `
 [[spec]]
 name = "file"
 match = { e2e = "file" }
@@ -86,10 +80,8 @@ termination_grace_period = "2s"
 	}
 }
 
-func TestStartupGatesLiveness(t *testing.T) {
-	t.Parallel()
-	e := engines.Engine(t)
-	d := startDaemon(t, e.Endpoint, `
+func startupGatesLiveness(t *testing.T, e engine) {
+	d := startDaemonOn(t, e, `
 [[spec]]
 name = "gate"
 match = { e2e = "gate" }
@@ -119,10 +111,8 @@ period = "200ms"
 	})
 }
 
-func TestStartupFailureRestarts(t *testing.T) {
-	t.Parallel()
-	e := engines.Engine(t)
-	d := startDaemon(t, e.Endpoint, `
+func startupFailureRestarts(t *testing.T, e engine) {
+	d := startDaemonOn(t, e, `
 [[spec]]
 name = "nostart"
 match = { e2e = "nostart" }
@@ -143,10 +133,8 @@ failure_threshold = 1
 }
 
 // healthd probe runs a probe once, with the same code as the daemon's own probes.
-func TestProbeCommand(t *testing.T) {
-	t.Parallel()
-	e := engines.Engine(t)
-	d := startDaemon(t, e.Endpoint, "")
+func probeCommand(t *testing.T, e engine) {
+	d := startDaemonOn(t, e, "")
 	for _, tt := range []struct {
 		name    string
 		labels  map[string]string
@@ -196,10 +184,8 @@ func TestProbeCommand(t *testing.T) {
 
 // Background processes of a probe's command that hold its output open delay neither its
 // next results nor those of another probe. The engine alone would report one in 4 s.
-func TestExecBackgroundProcessHoldsOutput(t *testing.T) {
-	t.Parallel()
-	e := engines.Engine(t)
-	d := startDaemon(t, e.Endpoint, `
+func execBackgroundProcessHoldsOutput(t *testing.T, e engine) {
+	d := startDaemonOn(t, e, `
 [[spec]]
 name = "holding"
 match = { e2e = "holding" }
@@ -221,10 +207,8 @@ timeout = "30s"
 	}
 }
 
-func TestGRPCNotServing(t *testing.T) {
-	t.Parallel()
-	e := engines.Engine(t)
-	d := startDaemon(t, e.Endpoint, "")
+func grpcNotServing(t *testing.T, e engine) {
+	d := startDaemonOn(t, e, "")
 	e.Run(t, dockertest.RunOptions{Name: "notserving", Labels: map[string]string{
 		"healthd.readiness.grpc.port": "9090", "healthd.readiness.period": "100ms", "healthd.readiness.failure_threshold": "1",
 	}})

@@ -73,27 +73,19 @@ func byOperator(s status) bool {
 
 // What the operator stopped stays stopped over restarts of healthd and the engine. What
 // crashed is started again, also when it crashed while healthd was down.
-func TestOperatorStopsSurviveRestarts(t *testing.T) {
-	t.Parallel()
-	e := dockertest.Start(t)
-	d := startDaemon(t, e.Endpoint, fmt.Sprintf(restartSpec, "wish", "Always"))
+func operatorStopsSurviveRestarts(t *testing.T, e engine) {
+	d := startDaemonOn(t, e, fmt.Sprintf(restartSpec, "wish", "Always"))
 	labels := map[string]string{"e2e": "wish"}
 	ids := map[string]string{}
 	for _, name := range []string{"runs", "stopped", "stopped-while-away", "crashes-while-away"} {
 		ids[name] = e.Run(t, dockertest.RunOptions{Name: name, Labels: labels})
 		d.until(20*time.Second, name, "ready", ready)
 	}
-	stop := func(name string) {
-		t.Helper()
-		if err := e.Client().ContainerStop(t.Context(), ids[name], container.StopOptions{}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	stop("stopped")
+	e.StopByOperator(t, "stopped")
 	d.until(20*time.Second, "stopped", "stopped by the operator", byOperator)
 	d.waitForJournal("stopped")
 	d.kill()
-	stop("stopped-while-away")
+	e.StopByOperator(t, "stopped-while-away")
 	d.endProcess(e, ids["crashes-while-away"])
 	d.restart()
 	d.until(20*time.Second, "crashes-while-away", "started again", func(s status) bool { return s.Ready && s.RestartCount == 1 })
@@ -110,51 +102,40 @@ func TestOperatorStopsSurviveRestarts(t *testing.T) {
 	d.until(20*time.Second, "runs", "ready", ready)
 	d.stays(2*time.Second, "stopped", "stopped", byOperator)
 	d.stays(time.Second, "stopped-while-away", "stopped", byOperator)
-	if err := e.Client().ContainerStart(t.Context(), ids["stopped"], container.StartOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	e.StartByOperator(t, ids["stopped"])
 	d.until(20*time.Second, "stopped", "ready, as somebody has started it", ready)
 }
 
 // endProcess kills a container's main process without the engine.
-func (d *daemon) endProcess(e *dockertest.Engine, id string) {
+func (d *daemon) endProcess(e engine, id string) {
 	d.t.Helper()
 	crash(d.t, e, id)
 	d.eventually(20*time.Second, "see the process end", func() error { return ended(d.t, e, id) })
 }
 
 // crash is endProcess for a container that the engine may not leave ended.
-func crash(t *testing.T, e *dockertest.Engine, id string) {
+func crash(t *testing.T, e engine, id string) {
 	t.Helper()
-	c, err := e.Client().ContainerInspect(t.Context(), id)
-	if err == nil {
-		err = syscall.Kill(c.State.Pid, syscall.SIGKILL)
-	}
-	if err != nil {
+	if err := syscall.Kill(e.Inspect(t, id).Pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
 }
 
 // ended returns nil when the container does not run.
-func ended(t *testing.T, e *dockertest.Engine, name string) error {
-	c, err := e.Client().ContainerInspect(t.Context(), name)
-	if err == nil && c.State.Running {
-		err = fmt.Errorf("%s still runs", name)
+func ended(t *testing.T, e engine, name string) error {
+	if e.Inspect(t, name).Running {
+		return fmt.Errorf("%s still runs", name)
 	}
-	return err
+	return nil
 }
 
 // endedFor returns nil when the container has not run for that time.
-func endedFor(t *testing.T, e *dockertest.Engine, name string, wanted time.Duration) error {
-	c, err := e.Client().ContainerInspect(t.Context(), name)
-	if err != nil {
-		return err
+func endedFor(t *testing.T, e engine, name string, wanted time.Duration) error {
+	c := e.Inspect(t, name)
+	if age := time.Since(c.FinishedAt); c.Running || age < wanted {
+		return fmt.Errorf("%s runs, or ended only %v ago", name, age)
 	}
-	at, err := time.Parse(time.RFC3339Nano, c.State.FinishedAt)
-	if age := time.Since(at); err == nil && (c.State.Running || age < wanted) {
-		err = fmt.Errorf("%s runs, or ended only %v ago", name, age)
-	}
-	return err
+	return nil
 }
 
 // An engine that shuts down stops its containers, and starts only those with a restart
@@ -205,22 +186,33 @@ initial = "1s"
 `
 
 // A healthd that is killed during a restart's stop finishes the restart when it is back.
-func TestKilledHealthdFinishesARestart(t *testing.T) {
-	t.Parallel()
-	e := engines.Engine(t)
-	d := startDaemon(t, e.Endpoint, fmt.Sprintf(hungSpec, "hung"))
-	e.Run(t, dockertest.RunOptions{
-		Name: "hung", Labels: map[string]string{"e2e": "hung"},
-		Cmd: []string{"sh", "-c", "trap '' TERM; rm -f /sick; while :; do sleep 0.2; done"},
-	})
-	d.until(20*time.Second, "hung", "ready", ready)
-	inside(t, e, "hung", "touch", "/sick")
-	d.until(20*time.Second, "hung", "being stopped", func(s status) bool { return s.Draining })
-	d.stays(300*time.Millisecond, "hung", "in its grace period", func(s status) bool { return s.Draining })
-	d.kill()
+func killedHealthdFinishesARestart(t *testing.T, e engine) {
+	d := killedDuringStop(t, e, "hung")
 	d.eventually(20*time.Second, "see the engine finish the stop", func() error { return ended(t, e, "hung") })
 	d.start()
 	d.until(10*time.Second, "hung", "running again", func(s status) bool { return s.Ready && s.RestartCount == 1 })
+}
+
+func killedHealthdFinishesAStop(t *testing.T, e engine) {
+	d := killedDuringStop(t, e, "hung-on")
+	d.start()
+	d.until(20*time.Second, "hung-on", "running again", func(s status) bool { return s.Ready && s.RestartCount == 1 })
+}
+
+// killedDuringStop returns a daemon that was killed while it stopped a hung container.
+func killedDuringStop(t *testing.T, e engine, name string) *daemon {
+	t.Helper()
+	d := startDaemonOn(t, e, fmt.Sprintf(hungSpec, name))
+	e.Run(t, dockertest.RunOptions{
+		Name: name, Labels: map[string]string{"e2e": name},
+		Cmd: []string{"sh", "-c", "trap '' TERM; rm -f /sick; while :; do sleep 0.2; done"},
+	})
+	d.until(20*time.Second, name, "ready", ready)
+	inside(t, e, name, "touch", "/sick")
+	d.until(20*time.Second, name, "being stopped", func(s status) bool { return s.Draining })
+	d.stays(300*time.Millisecond, name, "in its grace period", func(s status) bool { return s.Draining })
+	d.kill()
+	return d
 }
 
 const groupSpec = `
@@ -244,10 +236,8 @@ max_unavailable = 1
 
 // All members of a group fail at once: they are restarted one after the other, each when the
 // one before is ready, and one that recovers while it waits is not restarted.
-func TestGroupLimit(t *testing.T) {
-	t.Parallel()
-	e := engines.Engine(t)
-	d := startDaemon(t, e.Endpoint, groupSpec)
+func groupLimit(t *testing.T, e engine) {
+	d := startDaemonOn(t, e, groupSpec)
 	names := []string{"crowd-1", "crowd-2", "crowd-3"}
 	for _, name := range names {
 		e.Run(t, dockertest.RunOptions{
@@ -317,10 +307,8 @@ func (d *daemon) maxDownAtOnce() int {
 	return most
 }
 
-func TestHoldAndReload(t *testing.T) {
-	t.Parallel()
-	e := engines.Engine(t)
-	d := startDaemon(t, e.Endpoint, fmt.Sprintf(hungSpec, "held"))
+func holdAndReload(t *testing.T, e engine) {
+	d := startDaemonOn(t, e, fmt.Sprintf(hungSpec, "held"))
 	e.Run(t, dockertest.RunOptions{
 		Name: "held", Labels: map[string]string{"e2e": "held"}, Cmd: []string{"sh", "-c", "rm -f /sick; while :; do sleep 0.2; done"},
 	})
@@ -376,21 +364,14 @@ period = "300ms"
 
 // A container in another one's network is restarted when that one, which is not supervised,
 // has a new run. When it is gone, that is reported.
-func TestSharedNetworkRestartsWithItsOwner(t *testing.T) {
-	t.Parallel()
-	e := engines.Engine(t)
-	d := startDaemon(t, e.Endpoint, sharedSpec)
+func sharedNetworkRestartsWithItsOwner(t *testing.T, e engine) {
+	d := startDaemonOn(t, e, sharedSpec)
 	host := e.Run(t, dockertest.RunOptions{Name: "vpn", Cmd: []string{"sleep", "1000"}})
 	e.Run(t, dockertest.RunOptions{Name: "client", Labels: map[string]string{"e2e": "shared"}, Network: "container:" + host})
 	d.until(20*time.Second, "client", "ready", ready)
-	zero := 0
-	if err := e.Client().ContainerRestart(t.Context(), host, container.StopOptions{Timeout: &zero}); err != nil {
-		t.Fatal(err)
-	}
+	e.RestartByOperator(t, host)
 	d.until(60*time.Second, "client", "restarted", func(s status) bool { return s.RestartCount == 1 && s.Ready })
-	if err := e.Client().ContainerRemove(t.Context(), host, container.RemoveOptions{Force: true}); err != nil {
-		t.Fatal(err)
-	}
+	e.Remove(t, host)
 	d.eventually(20*time.Second, "report that the network is gone", func() error {
 		if r := d.reasons("client"); !slices.Contains(r, "NetworkLost") {
 			return fmt.Errorf("events %v", r)

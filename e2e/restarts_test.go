@@ -1,14 +1,12 @@
 package e2e
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
-
-	"github.com/docker/docker/api/types/container"
 
 	"healthd/runtime/docker/dockertest"
 )
@@ -25,14 +23,13 @@ max = "30s"
 
 // Not parallel: the times are checked to 0.3 s. They include the engine's own time for a
 // start, which is measured and subtracted. On a busy machine the test tries again.
-func TestCrashUnderAlwaysBacksOff(t *testing.T) {
-	e := engines.Engine(t)
-	d := startDaemon(t, e.Endpoint, fmt.Sprintf(restartSpec, "crash", "Always"))
+func crashUnderAlwaysBacksOff(t *testing.T, e engine) {
+	d := startDaemonOn(t, e, fmt.Sprintf(restartSpec, "crash", "Always"))
 	var off string
 	for try := range 3 {
 		name := fmt.Sprintf("crash-%d", try)
 		most := 300*time.Millisecond + startLatency(t, e)
-		e.Run(t, dockertest.RunOptions{Name: name, Labels: map[string]string{"e2e": "crash"}, Cmd: []string{"sh", "-c", "exit 1"}})
+		e.Run(t, dockertest.RunOptions{Name: name, Labels: map[string]string{"e2e": "crash"}, Cmd: []string{"sh", "-c", "sleep 0.5; exit 1"}})
 		off = ""
 		for restart, want := range []time.Duration{0, time.Second, 2 * time.Second, 4 * time.Second} {
 			s := d.until(time.Minute, name, "restarted again", func(s status) bool { return s.RestartCount == restart+1 })
@@ -51,20 +48,16 @@ func TestCrashUnderAlwaysBacksOff(t *testing.T) {
 }
 
 // startLatency measures how long the engine takes from a start request to the start.
-func startLatency(t *testing.T, e *dockertest.Engine) time.Duration {
+func startLatency(t *testing.T, e engine) time.Duration {
 	t.Helper()
-	id := e.Create(t, dockertest.RunOptions{Cmd: []string{"true"}})
+	id := e.Create(t, dockertest.RunOptions{Cmd: []string{"sleep", "1000"}})
 	begun := time.Now()
-	if err := e.Client().ContainerStart(t.Context(), id, container.StartOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	e.StartByOperator(t, id)
 	return startedAt(t, e, id).Sub(begun)
 }
 
-func TestPolicies(t *testing.T) {
-	t.Parallel()
-	e := engines.Engine(t)
-	d := startDaemon(t, e.Endpoint, fmt.Sprintf(restartSpec, "onfailure", "OnFailure")+fmt.Sprintf(restartSpec, "never", "Never"))
+func policies(t *testing.T, e engine) {
+	d := startDaemonOn(t, e, fmt.Sprintf(restartSpec, "onfailure", "OnFailure")+fmt.Sprintf(restartSpec, "never", "Never"))
 	for _, tt := range []struct {
 		name, spec, script string
 		restarts           bool
@@ -87,26 +80,18 @@ func TestPolicies(t *testing.T) {
 	}
 }
 
-func TestOperatorStopStays(t *testing.T) {
-	t.Parallel()
-	e := engines.Engine(t)
-	d := startDaemon(t, e.Endpoint, fmt.Sprintf(restartSpec, "operator", "Always"))
+func operatorStopStays(t *testing.T, e engine) {
+	d := startDaemonOn(t, e, fmt.Sprintf(restartSpec, "operator", "Always"))
 	id := e.Run(t, dockertest.RunOptions{Name: "operator", Labels: map[string]string{"e2e": "operator"}})
 	d.until(20*time.Second, "operator", "ready", ready)
-	if err := e.Client().ContainerStop(t.Context(), id, container.StopOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	e.StopByOperator(t, id)
 	d.until(20*time.Second, "operator", "stopped by the operator", func(s status) bool {
 		return s.State.Terminated != nil && s.State.Terminated.Reason == "StoppedByOperator"
 	})
 	d.stays(3*time.Second, "operator", "stopped", func(s status) bool { return s.State.Running == nil && s.RestartCount == 0 })
-	if err := e.Client().ContainerStart(t.Context(), id, container.StartOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	e.StartByOperator(t, id)
 	d.until(20*time.Second, "operator", "ready again", ready)
-	if err := e.Client().ContainerKill(t.Context(), id, "KILL"); err != nil {
-		t.Fatal(err)
-	}
+	e.KillByOperator(t, id, syscall.SIGKILL)
 	d.until(20*time.Second, "operator", "killed by the operator", func(s status) bool { return s.State.Terminated != nil })
 	d.stays(2*time.Second, "operator", "stopped", func(s status) bool { return s.State.Running == nil && s.RestartCount == 0 })
 	want := []string{"Started", "Ready", "NotReady", "OperatorStopped", "Started", "Ready", "NotReady", "OperatorStopped"}
@@ -115,10 +100,8 @@ func TestOperatorStopStays(t *testing.T) {
 	}
 }
 
-func TestRestartCommand(t *testing.T) {
-	t.Parallel()
-	e := engines.Engine(t)
-	d := startDaemon(t, e.Endpoint, "[[spec]]\nname = \"byhand\"\nmatch = { e2e = \"byhand\" }\nreadiness = { http_get = { port = 8080, path = \"/healthz\" }, period = \"200ms\" }\n")
+func restartCommand(t *testing.T, e engine) {
+	d := startDaemonOn(t, e, "[[spec]]\nname = \"byhand\"\nmatch = { e2e = \"byhand\" }\nreadiness = { http_get = { port = 8080, path = \"/healthz\" }, period = \"200ms\" }\n")
 	e.Run(t, dockertest.RunOptions{Name: "byhand", Labels: map[string]string{"e2e": "byhand"}})
 	d.until(20*time.Second, "byhand", "ready", ready)
 	if output, code := d.run("restart", "byhand"); code != 0 {
@@ -133,10 +116,8 @@ func TestRestartCommand(t *testing.T) {
 	}
 }
 
-func TestSIGTERMDuringDrainFinishes(t *testing.T) {
-	t.Parallel()
-	e := engines.Engine(t)
-	d := startDaemon(t, e.Endpoint, `
+func sigtermDuringDrainFinishes(t *testing.T, e engine) {
+	d := startDaemonOn(t, e, `
 [[spec]]
 name = "drain"
 match = { e2e = "drain" }
@@ -165,8 +146,7 @@ drain = "4s"
 	if after := startedAt(t, e, id); !after.After(before) {
 		t.Error("healthd ended without having finished the restart")
 	}
-	c, err := e.Client().ContainerInspect(context.Background(), id)
-	if err != nil || !c.State.Running {
-		t.Errorf("healthd left the container stopped: %v", err)
+	if !e.Inspect(t, id).Running {
+		t.Error("healthd left the container stopped")
 	}
 }

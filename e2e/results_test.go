@@ -7,16 +7,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/docker/docker/api/types/container"
-
 	"healthd/runtime/docker/dockertest"
 )
 
 // Before its first results a container is not ready, alive and not started. A missing probe
 // counts as Success.
-func TestResultsBeforeTheFirstProbe(t *testing.T) {
-	t.Parallel()
-	e := engines.Engine(t)
+func resultsBeforeTheFirstProbe(t *testing.T, e engine) {
 	tests := []struct {
 		name           string
 		probes         []string
@@ -35,7 +31,7 @@ func TestResultsBeforeTheFirstProbe(t *testing.T) {
 			fmt.Fprintf(&specs, "%s = { tcp_socket = { port = 8080 }, initial_delay = \"1h\" }\n", probe)
 		}
 	}
-	d := startDaemon(t, e.Endpoint, specs.String())
+	d := startDaemonOn(t, e, specs.String())
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -56,10 +52,8 @@ func TestResultsBeforeTheFirstProbe(t *testing.T) {
 }
 
 // The first probe comes exactly after initial_delay, not at a multiple of the period.
-func TestFirstProbeComesAtInitialDelay(t *testing.T) {
-	t.Parallel()
-	e := engines.Engine(t)
-	d := startDaemon(t, e.Endpoint, `
+func firstProbeComesAtInitialDelay(t *testing.T, e engine) {
+	d := startDaemonOn(t, e, `
 [[spec]]
 name = "onetime"
 match = { e2e = "onetime" }
@@ -77,16 +71,14 @@ period = "1h"
 }
 
 // The first probes of containers that ran before healthd are spread over the period.
-func TestFirstProbesAfterStartAreSpread(t *testing.T) {
-	t.Parallel()
+func firstProbesAfterStartAreSpread(t *testing.T, e engine) {
 	const n, period = 6, 4 * time.Second
-	e := engines.Engine(t)
 	var names []string
 	for i := range n {
 		names = append(names, fmt.Sprintf("spread-%d", i))
 		e.Run(t, dockertest.RunOptions{Name: names[i], Labels: map[string]string{"e2e": "spread"}})
 	}
-	d := startDaemon(t, e.Endpoint, `
+	d := startDaemonOn(t, e, `
 [[spec]]
 name = "spread"
 match = { e2e = "spread" }
@@ -114,11 +106,9 @@ timeout = "3s"
 }
 
 // Failures of one run do not count in the next one.
-func TestNewRunResetsCounts(t *testing.T) {
-	t.Parallel()
+func newRunResetsCounts(t *testing.T, e engine) {
 	const threshold = 10
-	e := engines.Engine(t)
-	d := startDaemon(t, e.Endpoint, `
+	d := startDaemonOn(t, e, `
 [[spec]]
 name = "afresh"
 match = { e2e = "afresh" }
@@ -129,10 +119,7 @@ failure_threshold = 10
 `)
 	id := e.Run(t, dockertest.RunOptions{Name: "afresh", Labels: map[string]string{"e2e": "afresh"}})
 	d.until(20*time.Second, "afresh", "on its way to a restart", func(s status) bool { return s.Probes["liveness"].Run >= 4 })
-	zero := 0
-	if err := e.Client().ContainerRestart(t.Context(), id, container.StopOptions{Timeout: &zero}); err != nil {
-		t.Fatal(err)
-	}
+	e.RestartByOperator(t, id)
 	d.eventually(20*time.Second, "restart it", func() error { return atLeast(1, d.countEvents("afresh", "Killing")) })
 	var failures []int // of each run
 	for _, reason := range d.reasons("afresh") {
@@ -149,10 +136,8 @@ failure_threshold = 10
 }
 
 // A paused container is not probed and not ready. Its counts go on when it is unpaused.
-func TestPausedKeepsItsCounts(t *testing.T) {
-	t.Parallel()
-	e := engines.Engine(t)
-	d := startDaemon(t, e.Endpoint, `
+func pausedKeepsItsCounts(t *testing.T, e engine) {
+	d := startDaemonOn(t, e, `
 [[spec]]
 name = "asleep"
 match = { e2e = "asleep" }
@@ -166,16 +151,12 @@ failure_threshold = 1000
 `)
 	id := e.Run(t, dockertest.RunOptions{Name: "asleep", Labels: map[string]string{"e2e": "asleep"}})
 	d.until(20*time.Second, "asleep", "ready, and failing", func(s status) bool { return s.Ready && s.Probes["liveness"].Run >= 5 })
-	if err := e.Client().ContainerPause(t.Context(), id); err != nil {
-		t.Fatal(err)
-	}
+	e.Pause(t, id)
 	paused := d.until(20*time.Second, "asleep", "paused", func(s status) bool { return s.condition("Ready").Reason == "Paused" })
 	d.stays(2*time.Second, "asleep", "paused, and not asked", func(s status) bool {
 		return !s.Ready && s.Probes["liveness"].Run == paused.Probes["liveness"].Run && s.Probes["readiness"] == paused.Probes["readiness"]
 	})
-	if err := e.Client().ContainerUnpause(t.Context(), id); err != nil {
-		t.Fatal(err)
-	}
+	e.Unpause(t, id)
 	before := paused.Probes["liveness"].Run
 	d.until(20*time.Second, "asleep", "ready and asked again", func(s status) bool {
 		if s.Probes["liveness"].Run < before {

@@ -89,10 +89,8 @@ func (d *daemon) unknownProbes(probe, name string) int {
 }
 
 // A body that is not complete within the timeout is a Failure, even with status 200.
-func TestStalledBodyIsAFailure(t *testing.T) {
-	t.Parallel()
-	e := engines.Engine(t)
-	d := startDaemon(t, e.Endpoint, `
+func stalledBodyIsAFailure(t *testing.T, e engine) {
+	d := startDaemonOn(t, e, `
 [[spec]]
 name = "stutters"
 match = { e2e = "stutters" }

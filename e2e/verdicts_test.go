@@ -27,9 +27,7 @@ period = "500ms"
 
 // After a failed probe, a container with OnFailure is started again even if it exits with 0.
 // With Never it stays stopped.
-func TestPolicyAfterAFailedProbe(t *testing.T) {
-	t.Parallel()
-	e := engines.Engine(t)
+func policyAfterAFailedProbe(t *testing.T, e engine) {
 	tests := []struct{ name, policy, probe, reason string }{
 		{"onfailure-liveness", "OnFailure", "liveness", "LivenessFailed"},
 		{"onfailure-startup", "OnFailure", "startup", "StartupFailed"},
@@ -40,7 +38,7 @@ func TestPolicyAfterAFailedProbe(t *testing.T) {
 	for _, tt := range tests {
 		specs += fmt.Sprintf(verdictSpec, tt.name, tt.policy, tt.probe)
 	}
-	d := startDaemon(t, e.Endpoint, specs)
+	d := startDaemonOn(t, e, specs)
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

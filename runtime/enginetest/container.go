@@ -6,6 +6,6 @@ import "time"
 type Container struct {
 	Running    bool
 	Pid        int       // of the main process, on the host
-	StartedAt  time.Time // of the present or last run
+	StartedAt  time.Time // of the present run, or the last one; zero where the engine does not tell
 	FinishedAt time.Time // of the last run that ended
 }

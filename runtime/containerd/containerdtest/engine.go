@@ -77,16 +77,18 @@ type Shared struct {
 
 // Main runs the tests and then stops the engine, if one was started. It returns what TestMain
 // should exit with.
-func (s *Shared) Main(m *testing.M) int {
-	code := m.Run()
+func (s *Shared) Main(m *testing.M) int { return max(m.Run(), s.Close()) }
+
+// Close stops the engine, if one was started. It returns 0, or 1 when that fails.
+func (s *Shared) Close() int {
 	if s.engine == nil {
-		return code
+		return 0
 	}
 	if err := s.engine.close(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
-		return max(code, 1)
+		return 1
 	}
-	return code
+	return 0
 }
 
 // Engine returns the shared engine, which the first call starts.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -20,6 +21,9 @@ import (
 
 // What operators do with nerdctl, which leaves its traces in labels. Containers are named by
 // ID or name.
+
+// Name is the name of such a runtime.
+func (e *Engine) Name() string { return "containerd" }
 
 // Runtime returns the [[runtime]] of a configuration for the engine.
 func (e *Engine) Runtime() string {
@@ -115,11 +119,18 @@ func (e *Engine) Inspect(tb testing.TB, name string) enginetest.Container {
 	c.Pid = int(task.Pid())
 	p, err := hostproc.Read(c.Pid)
 	must(tb, "find the process of", name, err)
-	var sinceBoot unix.Timespec
-	must(tb, "read the time since the boot for", name, unix.ClockGettime(unix.CLOCK_BOOTTIME, &sinceBoot))
-	c.StartedAt = time.Now().Add(time.Duration(p.StartTime)*hostproc.Tick - time.Duration(sinceBoot.Nano()))
+	c.StartedAt = booted().Add(time.Duration(p.StartTime) * hostproc.Tick)
 	return c
 }
+
+// booted returns when the host was booted, the same at each call.
+var booted = sync.OnceValue(func() time.Time {
+	var since unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &since); err != nil {
+		panic(err)
+	}
+	return time.Now().Round(0).Add(-time.Duration(since.Nano()))
+})
 
 // Exec is nerdctl exec: it runs a command and returns its exit code.
 func (e *Engine) Exec(tb testing.TB, name string, argv ...string) int {

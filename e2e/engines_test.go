@@ -1,0 +1,155 @@
+package e2e
+
+import (
+	"syscall"
+	"testing"
+
+	"healthd/runtime/containerd/containerdtest"
+	"healthd/runtime/docker/dockertest"
+	"healthd/runtime/enginetest"
+)
+
+// engine is a private engine, with what its operators do and what befalls it. Containers are
+// named by ID or name.
+type engine interface {
+	Name() string // of its runtime
+	// Addresses says that containers without a network mode have an address on the host.
+	Addresses() bool
+	Runtime() string // the [[runtime]] of a configuration
+
+	Run(testing.TB, dockertest.RunOptions) (id string)
+	Create(testing.TB, dockertest.RunOptions) (id string)
+	Inspect(tb testing.TB, name string) enginetest.Container
+	Exec(tb testing.TB, name string, argv ...string) (exitCode int)
+
+	StopByOperator(tb testing.TB, name string)
+	KillByOperator(tb testing.TB, name string, sig syscall.Signal)
+	StartByOperator(tb testing.TB, name string)
+	RestartByOperator(tb testing.TB, name string)
+	Pause(tb testing.TB, name string)
+	Unpause(tb testing.TB, name string)
+	Rename(tb testing.TB, name, to string)
+	Remove(tb testing.TB, name string)
+	RemoveAll(tb testing.TB, names ...string)
+
+	Stop(testing.TB)
+	Up(testing.TB)
+}
+
+// nerdctl is a containerd whose containers are made as nerdctl does. Those without a network
+// mode have a network of their own, which the host does not reach: their probes go inside.
+type nerdctl struct{ *containerdtest.Engine }
+
+func (nerdctl) Addresses() bool { return false }
+
+func nerdctlOptions(o dockertest.RunOptions) containerdtest.RunOptions {
+	return containerdtest.RunOptions{
+		Name: o.Name, Cmd: o.Cmd, Env: o.Env, Labels: o.Labels, Network: o.Network,
+		AutoRemove: o.AutoRemove, StopSignal: o.StopSignal, StopTimeout: o.StopTimeout,
+	}
+}
+
+func (n nerdctl) Create(tb testing.TB, o dockertest.RunOptions) string {
+	tb.Helper()
+	return n.Engine.Create(tb, nerdctlOptions(o))
+}
+
+func (n nerdctl) Run(tb testing.TB, o dockertest.RunOptions) string {
+	tb.Helper()
+	return n.Engine.Run(tb, nerdctlOptions(o))
+}
+
+// use says which engine a row needs.
+type use int
+
+const (
+	shared use = iota
+	// alone is the shared one while nothing else runs.
+	alone
+	// own is another one, as the row ends it.
+	own
+)
+
+// row is a scenario that both engines must play.
+type row struct {
+	name string
+	on   use
+	run  func(*testing.T, engine)
+	// cannot says why engines, by their names, cannot do it.
+	cannot map[string]string
+}
+
+// TestScenarios plays what users see of healthd on every engine.
+func TestScenarios(t *testing.T) {
+	for name, get := range map[string]func(*testing.T, use) engine{
+		"docker": func(t *testing.T, on use) engine {
+			if on == own {
+				return dockertest.Start(t)
+			}
+			return engines.Engine(t)
+		},
+		"containerd": func(t *testing.T, on use) engine {
+			if on == own {
+				return nerdctl{containerdtest.Start(t)}
+			}
+			return nerdctl{containerds.Engine(t)}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, r := range rows() {
+				t.Run(r.name, func(t *testing.T) {
+					if why := r.cannot[name]; why != "" {
+						t.Skipf("%s cannot: %s", name, why)
+					}
+					if r.on == shared || r.on == own {
+						t.Parallel()
+					}
+					r.run(t, get(t, r.on))
+				})
+			}
+		})
+	}
+}
+
+func rows() []row {
+	return []row{
+		{name: "start, rename, remove", run: startRenameRemove},
+		{name: "a hundred containers", on: alone, run: hundredContainers},
+		{name: "labels", run: labelsOfContainers},
+		{name: "the engine is away for ten seconds", on: own, run: engineAwayForTenSeconds},
+		{name: "a crash under Always backs off", on: alone, run: crashUnderAlwaysBacksOff},
+		{name: "restart policies", run: policies},
+		{name: "what an operator stops stays stopped", run: operatorStopStays},
+		{name: "healthd restart", run: restartCommand},
+		{name: "a SIGTERM while it drains", run: sigtermDuringDrainFinishes},
+		{name: "ready only after delay and first success", run: readyOnlyAfterDelayAndFirstSuccess},
+		{name: "a wrong port is never ready and never restarted", run: wrongPortNeverReadyNeverRestarted},
+		{name: "a failed exec probe restarts once", run: execFileRemovedRestartsOnce},
+		{name: "the startup probe comes before the others", run: startupGatesLiveness},
+		{name: "a failed startup probe restarts", run: startupFailureRestarts},
+		{name: "healthd probe", run: probeCommand},
+		{name: "background processes hold a command's output", run: execBackgroundProcessHoldsOutput},
+		{name: "gRPC: not serving", run: grpcNotServing},
+		{name: "results before the first probe", run: resultsBeforeTheFirstProbe},
+		{name: "the first probe comes at initial_delay", run: firstProbeComesAtInitialDelay},
+		{name: "first probes after a start of healthd are spread", run: firstProbesAfterStartAreSpread},
+		{name: "a new run resets counts", run: newRunResetsCounts},
+		{name: "a pause keeps counts", run: pausedKeepsItsCounts},
+		{name: "back-off survives a restart of healthd", run: backoffSurvivesHealthdRestart},
+		{name: "back-off is forgotten after a long run", run: backoffIsForgottenAfterALongRun},
+		{name: "a container found stopped is left alone", run: containerFoundStoppedIsLeftAlone},
+		{name: "ready and started survive a restart of healthd", run: readyAndStartedSurviveHealthdRestart},
+		{name: "an operator's stops survive restarts", on: own, run: operatorStopsSurviveRestarts},
+		{name: "a killed healthd finishes a restart in the middle of its stop", run: killedHealthdFinishesAStop},
+		{name: "a killed healthd finishes a restart after its stop", run: killedHealthdFinishesARestart, cannot: map[string]string{
+			"containerd": "a stop is its client's: nobody sends KILL while healthd is away"}},
+		{name: "a group has one member down at once", run: groupLimit},
+		{name: "hold and reload", run: holdAndReload},
+		{name: "a shared network restarts with its owner", run: sharedNetworkRestartsWithItsOwner},
+		{name: "signals of an operator", run: signalsOfAnOperator, cannot: map[string]string{
+			"containerd": "nerdctl's label tells that an operator has sent a signal, and not which"}},
+		{name: "the policy after a failed probe", run: policyAfterAFailedProbe},
+		{name: "hooks and gates", run: hooksAndGates},
+		{name: "a stalled body is a failure", run: stalledBodyIsAFailure},
+	}
+}

@@ -1,0 +1,98 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"healthd/runtime/containerd/containerdtest"
+	"healthd/runtime/docker/dockertest"
+)
+
+const namesakeSpec = `
+[[spec]]
+name = "namesake"
+match = { e2e = "namesake" }
+readiness = { tcp_socket = { port = 8080 }, period = "200ms" }
+`
+
+// A healthd that watches Docker and two namespaces of containerd tells their containers of one
+// name apart, and touches none in a namespace that it was not given.
+func TestNamesakesOfRuntimesAndNamespaces(t *testing.T) {
+	t.Parallel()
+	e, c := engines.Engine(t), containerds.Engine(t)
+	d := startedDaemon(newDaemonWith(t, e.Runtime()+c.Runtime()+"namespaces = [\"default\", \"blog\", \"not-there\"]\n", namesakeSpec))
+	labels := map[string]string{"e2e": "namesake"}
+	started := map[string]time.Time{}
+	e.Run(t, dockertest.RunOptions{Name: "namesake", Labels: labels})
+	c.Run(t, containerdtest.RunOptions{Name: "namesake", ID: "namesake-default", Labels: labels})
+	for _, namespace := range []string{"blog", "foreign"} {
+		c.Run(t, containerdtest.RunOptions{Name: "namesake", ID: "namesake", Namespace: namespace, Labels: labels})
+	}
+	all := []string{"containerd:blog:namesake", "containerd:namesake", "docker:namesake"}
+	for _, name := range all {
+		s := d.until(30*time.Second, name, "ready", ready)
+		started[name] = s.State.Running.StartedAt
+	}
+	if got := d.containers(t); !slices.Equal(got, []string{"containerd blog:namesake", "containerd namesake-default", "docker"}) {
+		t.Errorf("containers %q", got)
+	}
+	for _, args := range [][]string{{"restart", "namesake"}, {"hold", "namesake"}, {"explain", "namesake"}, {"probe", "namesake"}} {
+		if out, code := d.run(args...); code != 1 || !strings.Contains(out, strings.Join(all, ", ")) {
+			t.Errorf("%v: exit code %d, want 1 and the candidates: %s", args, code, out)
+		}
+	}
+	if code, body, err := d.get("/v1/ready/namesake"); code != 503 || !strings.Contains(body, "AmbiguousName: "+strings.Join(all, ", ")) {
+		t.Errorf("/v1/ready: %d %q %v", code, body, err)
+	}
+	if code, body, err := d.get("/v1/ready/namesake/containerd:blog:namesake"); code != 200 {
+		t.Errorf("/v1/ready: %d %q %v", code, body, err)
+	}
+	if out, code := d.run("restart", "containerd:blog:namesake"); code != 0 {
+		t.Fatalf("restart: exit code %d: %s", code, out)
+	}
+	d.until(20*time.Second, "containerd:blog:namesake", "ready again", func(s status) bool { return s.Ready && s.RestartCount == 1 })
+	for _, name := range []string{"containerd:namesake", "docker:namesake"} {
+		d.until(time.Second, name, "as before", func(s status) bool { return s.RestartCount == 0 && s.State.Running.StartedAt.Equal(started[name]) })
+	}
+	_, metrics, err := d.get("/metrics")
+	for _, name := range all {
+		if line := fmt.Sprintf("healthd_container_ready{container=%q,service=\"namesake\"} 1\n", name); err != nil || !strings.Contains(metrics, line) {
+			t.Errorf("no metric %s (%v)", line, err)
+		}
+	}
+	if out, code := d.run("status"); code != 0 || strings.Count(out, "docker:namesake") != 1 || strings.Count(out, "containerd:blog:namesake") != 1 {
+		t.Errorf("status: exit code %d\n%s", code, out)
+	}
+	if log := d.log.String(); !strings.Contains(log, "not-there") {
+		t.Error("no word in the log of the namespace that does not exist")
+	}
+}
+
+// containers returns runtime and, of containerd, ID of all containers, sorted.
+func (d *daemon) containers(t *testing.T) []string {
+	t.Helper()
+	var all []struct{ Name, Runtime, ID string }
+	_, body, err := d.get("/v1/containers")
+	if err == nil {
+		err = json.Unmarshal([]byte(body), &all)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	var texts []string
+	for _, c := range all {
+		switch {
+		case c.Name != "namesake": // of another test
+		case c.Runtime == "docker":
+			texts = append(texts, c.Runtime)
+		default:
+			texts = append(texts, c.Runtime+" "+c.ID)
+		}
+	}
+	slices.Sort(texts)
+	return texts
+}
