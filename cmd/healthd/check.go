@@ -2,8 +2,10 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -11,12 +13,14 @@ import (
 )
 
 func (a *app) checkCommand() *cobra.Command {
-	return &cobra.Command{
+	var daemon bool
+	cmd := &cobra.Command{
 		Use:   "check",
 		Short: "Validate the configuration",
 		Long: "Read and validate the configuration, and print every problem. If there is none, print a\n" +
 			"warning for everything that is valid but probably a mistake. If a daemon runs, also print\n" +
-			"its warnings about containers.",
+			"its warnings about containers. --daemon wants one to run, prints all of its warnings, and\n" +
+			"counts containers with wrong labels as problems.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := a.load()
@@ -33,10 +37,41 @@ func (a *app) checkCommand() *cobra.Command {
 			if _, err = fmt.Fprintln(a.stdout, "configuration is valid:", text); err != nil {
 				return err
 			}
-			a.printContainerWarnings(cmd.Context(), newClient(cmp.Or(a.socket, c.Listen.Control), warningsTimeout))
+			running := newClient(cmp.Or(a.socket, c.Listen.Control), warningsTimeout)
+			if daemon {
+				return a.checkDaemon(cmd.Context(), running)
+			}
+			a.printContainerWarnings(cmd.Context(), running)
 			return nil
 		},
 	}
+	cmd.Flags().BoolVar(&daemon, "daemon", false, "also check the running daemon's containers")
+	return cmd
+}
+
+// checkDaemon prints all that the running daemon warns of. The error counts the containers
+// with wrong labels.
+func (a *app) checkDaemon(ctx context.Context, c *client) error {
+	all, _, err := c.statuses(ctx, nil)
+	if err != nil {
+		return err
+	}
+	displayNames(all)
+	for _, warning := range slices.Concat(c.warnings(ctx), containerWarnings(all)) {
+		fmt.Fprintln(a.stderr, "warning:", line(warning))
+	}
+	invalid := 0
+	for _, s := range all {
+		if s.Invalid != "" {
+			invalid++
+			fmt.Fprintf(a.stderr, "%s is Invalid, healthd does not supervise it: %s\n", s.Name, line(s.Invalid))
+		}
+	}
+	if invalid > 0 {
+		return fmt.Errorf("cannot supervise %s: wrong labels", plural(invalid, "container"))
+	}
+	_, err = fmt.Fprintln(a.stdout, "the daemon's containers are valid:", plural(len(all), "container"))
+	return err
 }
 
 // load reads the configuration and prints its problems, one per line as editors

@@ -73,6 +73,28 @@ func TestWarningsOfADaemon(t *testing.T) {
 	}
 }
 
+// With --daemon, a daemon must answer, and wrong labels are problems.
+func TestCheckOfTheDaemon(t *testing.T) {
+	wrong := func(v *core.View) { v.Spec, v.Service, v.Invalid = nil, "", "label healthd.nope: unknown key" }
+	check := func(all ...*core.View) result {
+		socket, _ := daemonWith(t, &fake{warnings: []string{"autoheal runs, too"}}, all...)
+		return inside("check", "--daemon", "--config", write(t, "check.toml", ""), "--socket", socket)
+	}
+	const warnings = "warning: autoheal runs, too\nwarning: web-1: " + autohealedText + "\n"
+	got := check(container("web-1", autohealed), container("web-2", nil))
+	if got.code != 0 || got.stderr != warnings || !strings.HasSuffix(got.stdout, "\nthe daemon's containers are valid: 2 containers\n") {
+		t.Errorf("of valid ones: %+v", got)
+	}
+	got = check(container("web-1", autohealed), container("web-2", wrong))
+	if want := warnings + "web-2 is Invalid, healthd does not supervise it: label healthd.nope: unknown key\nhealthd: cannot supervise 1 container: wrong labels\n"; got.code != 1 || got.stderr != want {
+		t.Errorf("of a wrong one: %+v", got)
+	}
+	none := filepath.Join(t.TempDir(), "none")
+	if got := inside("check", "--daemon", "--config", write(t, "none.toml", ""), "--socket", none); got.code != 1 || !strings.Contains(got.stderr, "healthd: cannot ") {
+		t.Errorf("without a daemon: %+v", got)
+	}
+}
+
 // A configuration is no worse for a daemon that accepts and says nothing.
 func TestCheckBesideADaemonThatHangs(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "s")
