@@ -312,7 +312,7 @@ func (v *view) emitCause(e *entry, ev Event, now time.Time) {
 	case ActionDie:
 		u.Kind, u.ExitCode = Died, ev.ExitCode
 		e.stateFromEvent = true
-		v.lossy = v.lossy || e.known != nil && !e.alive
+		v.lossy = v.lossy || e.known != nil && !e.alive && !e.isOwnEnd(ev)
 		e.alive, e.dieEventSeen = false, true
 		e.diedMeanwhile = e.diedMeanwhile || e.inspect == inspectRunning
 		e.unexplainedEnd = nil

@@ -133,6 +133,12 @@ func (e *entry) endedBeforeSignal(ev Event) bool {
 	return e.known != nil && !e.newer && !e.known.State.Alive() && !e.known.FinishedAt.IsZero() && ev.Time.Sub(e.known.FinishedAt) > signalSlack
 }
 
+// isOwnEnd says that ev is the end of known's run, which an inspection showed before the stream came
+// to it.
+func (e *entry) isOwnEnd(ev Event) bool {
+	return !e.dieEventSeen && !e.newer && !e.known.State.Alive() && ev.Time.Sub(e.known.FinishedAt).Abs() <= signalSlack
+}
+
 // signalSlack is how long after the end of a run the engine may tell a signal to it.
 const signalSlack = time.Second
 

@@ -127,6 +127,21 @@ func TestWatch(t *testing.T) {
 			1m0.1s died a 137
 			1m0.1s observed a exited
 			1m0.1s synced interval`},
+		{"a signal makes healthd see the end before its event comes", nil, func(f *fakeEngine) {
+			f.silently(func() { f.run("a") })
+			time.Sleep(10 * time.Second)
+			f.silently(func() { f.end("a", 143) })
+			f.emit("a", ActionKill, 15)
+			time.Sleep(100 * time.Millisecond)
+			f.emit("a", ActionDie, 143)
+			time.Sleep(10 * time.Second)
+		}, `
+			0s connected unknown
+			0s observed a running 10.0.0.1
+			0s synced start
+			10s killed a 15
+			10s observed a exited
+			10.1s died a 143`},
 		{"a late kill explains an end of a container never observed", nil, func(f *fakeEngine) {
 			time.Sleep(10 * time.Second)
 			f.silently(func() { f.run("a"); f.end("a", 137) })
