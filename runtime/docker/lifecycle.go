@@ -3,8 +3,11 @@ package docker
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"time"
 
+	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
 
 	"healthd/runtime"
@@ -32,7 +35,8 @@ func (e *Engine) Stop(ctx context.Context, id string, grace time.Duration) error
 	return err
 }
 
-// Start starts the container. A container that is running is no error.
+// Start starts the container. A container that is running is no error. One that is being removed
+// is not found.
 func (e *Engine) Start(ctx context.Context, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
@@ -40,5 +44,9 @@ func (e *Engine) Start(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	return e.containerError(c.ContainerStart(ctx, id, container.StartOptions{}), "start", id)
+	err = c.ContainerStart(ctx, id, container.StartOptions{})
+	if errdefs.IsConflict(err) && strings.Contains(err.Error(), "marked for removal") {
+		err = fmt.Errorf("it is being removed: %w", runtime.ErrNotFound)
+	}
+	return e.containerError(err, "start", id)
 }
