@@ -2,58 +2,29 @@ package containerd_test
 
 import (
 	"errors"
-	"syscall"
 	"testing"
+	"time"
 
 	"healthd/runtime"
 	"healthd/runtime/containerd/containerdtest"
 )
 
-// nerdctl rm -f: its kill looks like a crash, and healthd is about to start it again.
-func TestStartOfWhatIsRemoved(t *testing.T) {
+// nerdctl rm removes the snapshot first, and then the container.
+func TestStartWithoutItsSnapshot(t *testing.T) {
 	e, private := engine(t)
-	d := watch(t, e)
-	n := d.waitFor(t, 0, "synced start")
-	for range 5 {
-		id := private.Run(t, watched(t, containerdtest.RunOptions{Name: "removed", Cmd: deafSleep}))
-		n = d.waitFor(t, n, "observed removed running")
-		removed := make(chan struct{})
-		go func() {
-			defer close(removed)
-			private.Remove(t, id)
-		}()
-		n = d.waitFor(t, n, "died removed 137")
-		err := e.Start(t.Context(), id)
-		<-removed
-		if err != nil && !errors.Is(err, runtime.ErrNotFound) {
-			t.Errorf("got %v", err)
-		}
-		t.Log(err)
+	id := private.Create(t, containerdtest.RunOptions{Cmd: deafSleep})
+	if err := private.Client().SnapshotService("overlayfs").Remove(private.In(t, ""), id); err != nil {
+		t.Fatal(err)
+	}
+	removed := make(chan struct{})
+	time.AfterFunc(200*time.Millisecond, func() {
+		defer close(removed)
 		private.Remove(t, id)
-		n = d.waitFor(t, n, "removed removed")
+	})
+	if err := e.Start(t.Context(), id); !errors.Is(err, runtime.ErrNotFound) {
+		t.Errorf("got %v", err)
 	}
-}
-
-// containerd's restart plugin starts it, too.
-func TestStartBesideTheRestartPlugin(t *testing.T) {
-	e, private := engine(t)
-	d := watch(t, e)
-	n := d.waitFor(t, 0, "synced start")
-	id := private.Run(t, watched(t, containerdtest.RunOptions{Name: "twice", Cmd: deafSleep, Labels: map[string]string{"containerd.io/restart.policy": "always"}}))
-	n = d.waitFor(t, n, "observed twice running")
-	private.SetLabel(t, "", id, "containerd.io/restart.status", "running") // the plugin would be faster than the test
-	n = d.waitFor(t, n, "observed twice running")
-	private.Signal(t, id, syscall.SIGKILL)
-	n = d.waitFor(t, n, "died twice 137", "observed twice running")
-	for range 3 {
-		if err := e.Stop(t.Context(), id, 0); err != nil {
-			t.Fatal(err)
-		}
-		if err := e.Start(t.Context(), id); err != nil {
-			t.Fatal(err)
-		}
-	}
-	d.waitFor(t, n, "observed twice running")
+	<-removed
 }
 
 func TestBadLabels(t *testing.T) {

@@ -111,7 +111,7 @@ func (e *Engine) newTask(ctx context.Context, c *client.Client, l *look) (again 
 		return errdefs.IsNotFound(err), err
 	}
 	if _, err := loaded.NewTask(ctx, e.output(l)); err != nil {
-		beingDeleted := strings.Contains(err.Error(), "file exists") // the bundle of the old task
+		beingDeleted := isBundleInUse(err) || e.snapshotGone(ctx, c, l)
 		if beingDeleted {
 			e.calls.othersDelete(l.key)
 		}
@@ -129,6 +129,21 @@ func (e *Engine) newTask(ctx context.Context, c *client.Client, l *look) (again 
 		}
 	}
 	return again, err
+}
+
+// isBundleInUse says that no task was made because somebody else made or deleted one meanwhile: the
+// directory of the container's task was still there, or gone while the shim was started in it.
+func isBundleInUse(err error) bool {
+	text := err.Error()
+	return strings.Contains(text, "file exists") ||
+		strings.Contains(text, "failed to start shim") && strings.Contains(text, "no such file or directory")
+}
+
+// snapshotGone says that the container has no file system any more: whoever removes a container
+// begins with that.
+func (e *Engine) snapshotGone(ctx context.Context, c *client.Client, l *look) bool {
+	_, err := c.SnapshotService(l.container.Snapshotter).Stat(ctx, l.container.SnapshotKey)
+	return errdefs.IsNotFound(err)
 }
 
 // startMade starts a task that somebody else has made, if that one does not: it may have died.
