@@ -1,16 +1,15 @@
 package containerd_test
 
 import (
-	"context"
 	"io"
 	"os"
 	"testing"
-	"time"
 
 	"healthd/prober"
 	"healthd/runtime"
 	"healthd/runtime/containerd"
 	"healthd/runtime/containerd/containerdtest"
+	"healthd/runtime/enginetest/scenarios"
 	"healthd/supervisor"
 )
 
@@ -49,32 +48,6 @@ func connect(tb testing.TB, private *containerdtest.Engine, conf containerd.Conf
 	return e
 }
 
-// eventually waits until ok returns true.
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for !ok() {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			t.Fatalf("still waiting that %s", what)
-		}
-	}
-}
-
-// waitUntilServing waits for the test server: as process 1 it ignores SIGTERM until it has
-// installed a handler.
-func waitUntilServing(t *testing.T, e *containerd.Engine, id string) {
-	t.Helper()
-	eventually(t, "the test server listens", func() bool {
-		_, code, _, err := e.Exec(t.Context(), id, []string{"sh", "-c", "ifconfig lo up 127.0.0.1; wget -q -O /dev/null http://127.0.0.1:8080/healthz"}, time.Minute, 0, nil)
-		return err == nil && code == 0
-	})
-}
-
 func inspect(t *testing.T, e *containerd.Engine, id string) *runtime.Container {
 	t.Helper()
 	c, err := e.Inspect(t.Context(), id)
@@ -87,6 +60,6 @@ func inspect(t *testing.T, e *containerd.Engine, id string) *runtime.Container {
 func waitForState(t *testing.T, e *containerd.Engine, id string, state runtime.State) *runtime.Container {
 	t.Helper()
 	var c *runtime.Container
-	eventually(t, "container "+id+" is "+string(state), func() bool { c = inspect(t, e, id); return c.State == state })
+	scenarios.Eventually(t, "container "+id+" is "+string(state), func() bool { c = inspect(t, e, id); return c.State == state })
 	return c
 }

@@ -11,35 +11,43 @@ import (
 	"healthd/runtime"
 	"healthd/runtime/containerd"
 	"healthd/runtime/containerd/containerdtest"
+	"healthd/runtime/enginetest/scenarios"
 )
+
+func killProcess(t *testing.T, pid int) {
+	t.Helper()
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+}
 
 func TestShimDies(t *testing.T) {
 	e, private := engine(t)
-	d := watch(t, e)
-	n := d.waitFor(t, 0, "synced start")
-	id := private.Run(t, watched(t, containerdtest.RunOptions{Name: "orphan", Cmd: deafSleep}))
-	n = d.waitFor(t, n, "observed orphan running")
+	l := scenarios.Watch(t, e)
+	n := l.WaitFor(t, 0, "synced start")
+	id := private.Run(t, containerdtest.RunOptions{Name: "orphan", Cmd: deafSleep, Labels: scenarios.Watched(t, nil)})
+	n = l.WaitFor(t, n, "observed orphan running")
 	killProcess(t, private.Shim(t, id))
-	n = d.waitFor(t, n, "died orphan 137", "observed orphan exited 255")
+	n = l.WaitFor(t, n, "died orphan 137", "observed orphan exited 255")
 	if c := inspect(t, e, id); !strings.Contains(c.Error, "shim died") {
 		t.Errorf("got %+v", c)
 	}
 	if err := e.Start(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}
-	d.waitFor(t, n, "observed orphan running")
+	l.WaitFor(t, n, "observed orphan running")
 }
 
 func TestShimHangs(t *testing.T) {
 	private := containerdtest.Start(t)
 	e := connect(t, private, containerd.Config{})
-	other := private.Run(t, watched(t, containerdtest.RunOptions{Name: "other", Cmd: deafSleep}))
+	other := private.Run(t, containerdtest.RunOptions{Name: "other", Cmd: deafSleep, Labels: scenarios.Watched(t, nil)})
 	var hung []string
 	for _, name := range []string{"hung", "hung2", "hung3"} {
-		hung = append(hung, private.Run(t, watched(t, containerdtest.RunOptions{Name: name, Cmd: deafSleep})))
+		hung = append(hung, private.Run(t, containerdtest.RunOptions{Name: name, Cmd: deafSleep, Labels: scenarios.Watched(t, nil)}))
 	}
-	d := watch(t, e)
-	n := d.waitFor(t, 0, "synced start")
+	l := scenarios.Watch(t, e)
+	n := l.WaitFor(t, 0, "synced start")
 	for _, id := range hung {
 		private.FreezeShim(t, id)
 	}
@@ -74,6 +82,6 @@ func TestShimHangs(t *testing.T) {
 		t.Log(what, err)
 	}
 	private.Signal(t, other, syscall.SIGKILL)
-	d.waitFor(t, n, "observed other exited 137")
-	d.mustNotContain(t, "removed hung", "observed hung exited 255")
+	l.WaitFor(t, n, "observed other exited 137")
+	l.MustNotContain(t, "removed hung", "observed hung exited 255")
 }

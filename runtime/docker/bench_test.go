@@ -16,10 +16,7 @@ import (
 func BenchmarkExec(b *testing.B) {
 	private := dockertest.Start(b)
 	id := private.Run(b, dockertest.RunOptions{Cmd: []string{"sleep", "1000"}})
-	e, err := newEngine(private)
-	if err != nil {
-		b.Fatal(err)
-	}
+	e := connect(b, private)
 	for b.Loop() {
 		if _, code, _, err := e.Exec(b.Context(), id, []string{"true"}, time.Minute, 100, nil); err != nil || code != 0 {
 			b.Fatal(code, err)
@@ -36,10 +33,7 @@ func BenchmarkSync(b *testing.B) {
 		ids[i] = private.Create(b, dockertest.RunOptions{Name: fmt.Sprint("c", i), Network: "none"})
 	}
 	b.Cleanup(func() { private.RemoveAll(b, ids...) })
-	e, err := newEngine(private)
-	if err != nil {
-		b.Fatal(err)
-	}
+	e := connect(b, private)
 	enough := errors.New("enough")
 	for b.Loop() {
 		n := 0
@@ -64,10 +58,7 @@ func BenchmarkSync(b *testing.B) {
 func BenchmarkDeath(b *testing.B) {
 	private := dockertest.Start(b)
 	id := private.Run(b, dockertest.RunOptions{Cmd: []string{"sleep", "1000"}, Network: "none"})
-	e, err := newEngine(private)
-	if err != nil {
-		b.Fatal(err)
-	}
+	e := connect(b, private)
 	source := &timedSource{Engine: e}
 	updates := make(chan timedUpdate, 100)
 	ctx, cancel := context.WithCancel(b.Context())

@@ -21,6 +21,7 @@ import (
 	"healthd/prober"
 	"healthd/runtime/docker"
 	"healthd/runtime/docker/dockertest"
+	"healthd/runtime/enginetest/scenarios"
 )
 
 // blindRole makes the test binary a prober that does not see the host's processes, as with
@@ -136,7 +137,7 @@ func TestExecThatCannotBeKilledDoesNotPileUp(t *testing.T) {
 		}
 		results = append(results, r)
 	}
-	if n := len(processesRunning(id, "sleep")); n != 1 {
+	if n := scenarios.ProcessesRunning(id, "sleep"); n != 1 {
 		t.Errorf("%d commands run, want 1", n)
 	}
 	if c, err := private.Client().ContainerInspect(t.Context(), id); err != nil || len(c.ExecIDs) != 1 {
@@ -155,15 +156,15 @@ func TestExecThatCannotBeKilledDoesNotPileUp(t *testing.T) {
 	if r.Outcome != "Unknown" || !strings.Contains(r.Output, "does not know whether the previous command still runs") {
 		t.Errorf("while the engine hangs: got %+v", r)
 	}
-	if r := blind.ask(t, "new"); r.Outcome != "Failure" || len(processesRunning(id, "sleep")) != 1 {
-		t.Errorf("after that: %d commands, %+v", len(processesRunning(id, "sleep")), r)
+	if r := blind.ask(t, "new"); r.Outcome != "Failure" || scenarios.ProcessesRunning(id, "sleep") != 1 {
+		t.Errorf("after that: %d commands, %+v", scenarios.ProcessesRunning(id, "sleep"), r)
 	}
 	none := 0
 	if err := private.Client().ContainerRestart(t.Context(), id, container.StopOptions{Timeout: &none}); err != nil {
 		t.Fatal(err)
 	}
 	r = blind.ask(t, "new")
-	if n := len(processesRunning(id, "sleep")); n != 1 || r.Outcome != "Failure" || strings.Contains(r.Output, "still runs") {
+	if n := scenarios.ProcessesRunning(id, "sleep"); n != 1 || r.Outcome != "Failure" || strings.Contains(r.Output, "still runs") {
 		t.Errorf("the next run: %d commands, %+v; want a new command", n, r)
 	}
 }

@@ -1,17 +1,16 @@
 package docker_test
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"healthd/prober"
 	"healthd/runtime/docker"
 	"healthd/runtime/docker/dockertest"
+	"healthd/runtime/enginetest/scenarios"
 )
 
 var private dockertest.Shared
@@ -35,44 +34,21 @@ func engine(t *testing.T) (*docker.Engine, *dockertest.Engine) {
 	return connect(t, private), private
 }
 
-func connect(t *testing.T, private *dockertest.Engine) *docker.Engine {
-	t.Helper()
+func connect(tb testing.TB, private *dockertest.Engine) *docker.Engine {
+	tb.Helper()
 	e, err := docker.New(docker.Config{Endpoint: private.Endpoint})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	t.Cleanup(func() { _ = e.Close() })
+	tb.Cleanup(func() { _ = e.Close() })
 	return e
-}
-
-// eventually waits until ok returns true.
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for !ok() {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			t.Fatalf("still waiting that %s", what)
-		}
-	}
-}
-
-func killProcess(t *testing.T, pid int) {
-	t.Helper()
-	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // waitUntilServing waits for the test server: as process 1 it ignores SIGTERM until it has
 // installed a handler.
 func waitUntilServing(t *testing.T, e *docker.Engine, id string) {
 	t.Helper()
-	eventually(t, "the test server listens", func() bool {
+	scenarios.Eventually(t, "the test server listens", func() bool {
 		_, code, _, err := e.Exec(t.Context(), id, []string{"wget", "-q", "-O", "/dev/null", "http://127.0.0.1:8080/healthz"}, time.Minute, 0, nil)
 		return err == nil && code == 0
 	})

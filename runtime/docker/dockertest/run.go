@@ -25,6 +25,8 @@ type RunOptions struct {
 	StopSignal    string
 	StopTimeout   *int // seconds
 	Init          bool
+	Memory        int64  // bytes; 0: no limit
+	User          string // empty: the image's, root
 	Health        *container.HealthConfig
 }
 
@@ -44,13 +46,14 @@ func (e *Engine) Run(tb testing.TB, o RunOptions) string {
 func (e *Engine) Create(tb testing.TB, o RunOptions) string {
 	tb.Helper()
 	created, err := e.client.ContainerCreate(tb.Context(), &container.Config{
-		Image: e.Image, Cmd: o.Cmd, Env: o.Env, Labels: o.Labels,
+		Image: e.Image, Cmd: o.Cmd, Env: o.Env, Labels: o.Labels, User: o.User,
 		StopSignal: o.StopSignal, StopTimeout: o.StopTimeout, Healthcheck: o.Health,
 	}, &container.HostConfig{
 		NetworkMode:   container.NetworkMode(o.Network),
 		RestartPolicy: container.RestartPolicy{Name: container.RestartPolicyMode(o.RestartPolicy)},
 		AutoRemove:    o.AutoRemove,
 		Init:          &o.Init,
+		Resources:     container.Resources{Memory: o.Memory},
 	}, nil, nil, o.Name)
 	if err != nil {
 		tb.Fatalf("cannot create container %s: %v", o.Name, err)

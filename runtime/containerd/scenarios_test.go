@@ -1,0 +1,94 @@
+package containerd_test
+
+import (
+	"fmt"
+	"maps"
+	"testing"
+
+	"github.com/containerd/containerd/v2/client"
+
+	"healthd/runtime/containerd"
+	"healthd/runtime/containerd/containerdtest"
+	"healthd/runtime/enginetest/scenarios"
+)
+
+func TestScenarios(t *testing.T) {
+	scenarios.Run(t, scenarios.Rig{
+		Shared: func(tb testing.TB) scenarios.Private { return operated{private.Engine(tb)} },
+		Start:  func(tb testing.TB, _ bool) scenarios.Private { return operated{containerdtest.Start(tb)} },
+	})
+}
+
+// operated is a private engine with what an operator does with nerdctl, which leaves its traces
+// in labels.
+type operated struct{ *containerdtest.Engine }
+
+func (o operated) Name() string  { return "containerd" }
+func (o operated) Image() string { return containerdtest.Image }
+
+func (o operated) Connect(tb testing.TB, stateDir string) scenarios.Engine {
+	return connect(tb, o.Engine, containerd.Config{StateDir: stateDir})
+}
+
+func (o operated) Create(tb testing.TB, c scenarios.Container) string {
+	tb.Helper()
+	labels := maps.Clone(c.Labels)
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	if c.Healthcheck {
+		labels["nerdctl/healthcheck"] = `{"Test":["CMD","true"]}`
+	}
+	if c.RestartPolicy != "" {
+		labels["containerd.io/restart.policy"] = c.RestartPolicy
+	}
+	return o.Engine.Create(tb, containerdtest.RunOptions{
+		Name: c.Name, Cmd: c.Cmd, Env: c.Env, Labels: labels, Network: c.Network, AutoRemove: c.AutoRemove,
+		StopSignal: c.StopSignal, StopTimeout: c.StopTimeout, Memory: c.Memory, User: c.User,
+	})
+}
+
+func (o operated) Run(tb testing.TB, c scenarios.Container) string {
+	tb.Helper()
+	id := o.Create(tb, c)
+	o.StartTask(tb, "", id)
+	if c.RestartPolicy != "" { // before that, the restart plugin would be faster than the start
+		o.SetLabel(tb, "", id, "containerd.io/restart.status", "running")
+	}
+	return id
+}
+
+func (o operated) Pause(tb testing.TB, id string) {
+	tb.Helper()
+	if err := o.Task(tb, id).Pause(o.In(tb, "")); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+func (o operated) Unpause(tb testing.TB, id string) {
+	tb.Helper()
+	if err := o.Task(tb, id).Resume(o.In(tb, "")); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+func (o operated) Rename(tb testing.TB, id, name string) {
+	tb.Helper()
+	o.SetLabel(tb, "", id, "nerdctl/name", name)
+}
+
+func (o operated) SetHealthy(tb testing.TB, id string, healthy bool) {
+	tb.Helper()
+	status := "unhealthy"
+	if healthy {
+		status = "healthy"
+	}
+	o.SetLabel(tb, "", id, "nerdctl/healthstate", fmt.Sprintf(`{"Status":%q,"FailingStreak":0}`, status))
+}
+
+func (o operated) DeleteTask(tb testing.TB, id string) {
+	tb.Helper()
+	if _, err := o.Task(tb, id).Delete(o.In(tb, ""), client.WithProcessKill); err != nil {
+		tb.Error(err)
+	}
+}

@@ -1,0 +1,80 @@
+package scenarios
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+)
+
+// holdTimeout is the timeout of a command whose output a background process holds open.
+const holdTimeout = 30 * time.Second
+
+// While an output is held open, engines tell seconds later of the ends of other commands, and
+// newer ones of the command's own.
+func commandAfterHeldOutput(t *testing.T, p Private) {
+	e := connect(t, p)
+	for name, child := range map[string]string{"a child": "sleep 1111", "one of its own session": "setsid sleep 1111"} {
+		t.Run(name, func(t *testing.T) {
+			id := p.Run(t, Container{Cmd: idle})
+			began := time.Now()
+			for i := range 10 {
+				began := time.Now()
+				argv := []string{"sh", "-c", fmt.Sprintf("%s & exit %d", child, i)}
+				_, code, timedOut, err := e.Exec(t.Context(), id, argv, holdTimeout, 100, nil)
+				if code != i || timedOut || err != nil {
+					t.Errorf("exit code %d, timed out %v, %v, want exit code %d", code, timedOut, err, i)
+				}
+				if took := time.Since(began); took > holdTimeout/3 {
+					t.Errorf("command %d took %v", i, took)
+				}
+			}
+			if took := time.Since(began); took > holdTimeout/2 { // the engine's own pace makes it 35 s
+				t.Errorf("all took %v", took)
+			}
+			if n := ProcessesRunning(id, "sleep"); n > 2 {
+				t.Errorf("%d sleeps are left, so they pile up", n)
+			}
+		})
+	}
+}
+
+// Several probes of a container ask at once, and each command holds its output open.
+func commandBesideHeldOutputs(t *testing.T, p Private) {
+	e := connect(t, p)
+	id := p.Run(t, Container{Cmd: idle})
+	var all sync.WaitGroup
+	for i := range 10 {
+		all.Go(func() {
+			began := time.Now()
+			argv := []string{"sh", "-c", fmt.Sprintf("sleep 1111 & exit %d", i)}
+			_, code, timedOut, err := e.Exec(t.Context(), id, argv, holdTimeout, 100, nil)
+			if took := time.Since(began); code != i || timedOut || err != nil || took > holdTimeout/2 {
+				t.Errorf("exit code %d, timed out %v, %v after %v, want exit code %d", code, timedOut, err, took, i)
+			}
+		})
+	}
+	all.Wait()
+}
+
+// What is killed as it delays others is what they wait for, and nothing else.
+func commandSparesWhatDelaysNobody(t *testing.T, p Private) {
+	e := connect(t, p)
+	id := p.Run(t, Container{Cmd: idle})
+	do := func(script string, timeout time.Duration) {
+		t.Helper()
+		if _, code, timedOut, err := e.Exec(t.Context(), id, []string{"sh", "-c", script}, timeout, 100, nil); code != 0 || timedOut || err != nil {
+			t.Errorf("%s: exit code %d, timed out %v, %v", script, code, timedOut, err)
+		}
+	}
+	do("nc -l -p 9999 >/dev/null 2>&1 &", time.Minute) // holds no output
+	do("tail -f /dev/null &", time.Duration(1<<63-1))  // a hook's
+	for range 3 {
+		do("sleep 1111 &", time.Minute)
+	}
+	for program, want := range map[string]int{"nc": 1, "tail": 2} {
+		if n := ProcessesRunning(id, program); n != want {
+			t.Errorf("%d of %s are there, want %d", n, program, want)
+		}
+	}
+}

@@ -1,0 +1,195 @@
+package scenarios
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"healthd/runtime"
+)
+
+// An engine dies, and ends and comes back while a container of it dies.
+func containersOutliveTheEngine(t *testing.T, p Private) {
+	e := connect(t, p)
+	for _, name := range []string{"stays", "also"} {
+		p.Run(t, watched(t, Container{Name: name, Cmd: deaf}))
+	}
+	dies := inspect(t, e, p.Run(t, watched(t, Container{Name: "dies", Cmd: deaf})))
+	back := map[string]string{
+		docker:     "connected restart", // it has forgotten its events
+		containerd: "connected complete",
+	}[p.Name()]
+	l := Watch(t, e)
+	n := l.WaitFor(t, 0, "synced start")
+	p.Kill(t)
+	n = l.WaitFor(t, n, "lost")
+	p.Up(t)
+	up := time.Now()
+	n = l.WaitFor(t, n, back, "synced reconnect")
+	t.Logf("in sync %v after the engine answers", time.Since(up))
+	p.Stop(t)
+	n = l.WaitFor(t, n, "lost")
+	signalFromHost(t, dies, syscall.SIGKILL)
+	p.Up(t)
+	l.WaitFor(t, n, back, "observed dies exited 137", "synced reconnect")
+	if c := inspect(t, e, dies.ID); c.State != runtime.Exited || c.Run() != dies.Run() {
+		t.Errorf("got %+v, want the run of %v", c, dies.StartedAt)
+	}
+	for _, name := range []string{"stays", "also"} {
+		l.MustNotContain(t, "removed "+name, "observed "+name+" exited")
+	}
+}
+
+func frozenEngine(t *testing.T, p Private) {
+	e := connect(t, p)
+	if err := e.Ping(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	p.Freeze(t)
+	defer p.Thaw(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if _, err := e.List(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v, want the deadline", err)
+	}
+	if _, err := e.Subscribe(ctx, time.Now()); err == nil {
+		t.Error("subscribed to a frozen engine")
+	}
+}
+
+func historyOfAFrozenEngine(t *testing.T, p Private) {
+	e := connect(t, p)
+	if m, err := e.EventHistory(t.Context(), time.Now()); err != nil || m.HasEvent {
+		t.Errorf("got %+v, %v", m, err)
+	}
+	p.Freeze(t)
+	defer p.Thaw(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if m, err := e.EventHistory(ctx, time.Now()); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %+v, %v, want the deadline", m, err)
+	}
+}
+
+// accepts checks whether the engine takes a new connection.
+func accepts(t *testing.T, e Engine, what string, want bool) {
+	t.Helper()
+	if err := e.Accept(t.Context()); (err == nil) != want {
+		t.Errorf("an engine that %s: got %v", what, err)
+	}
+}
+
+func acceptsWhileUp(t *testing.T, p Private) {
+	e := connect(t, p)
+	accepts(t, e, "runs", true)
+	p.Stop(t)
+	accepts(t, e, "has ended", false)
+	p.Up(t)
+	accepts(t, e, "is back", true)
+}
+
+// An engine that shuts down refuses new connections before it sends its first signal, and still
+// answers on the old ones.
+func refusesBeforeItKills(t *testing.T, p Private) {
+	e := connect(t, p)
+	l := Watch(t, e)
+	p.Run(t, watched(t, Container{Name: "slow", Cmd: handles("trap : TERM")}))
+	n := l.WaitFor(t, 0, "observed slow running")
+	var ending sync.WaitGroup
+	ending.Go(func() { p.Stop(t) })
+	l.WaitFor(t, n, "killed slow 15")
+	accepts(t, e, "shuts down", false)
+	l.MustNotContain(t, "lost")
+	ending.Wait()
+	p.Up(t)
+	accepts(t, e, "is back", true)
+}
+
+// healthdAway runs one healthd, does something while it is away, and checks that the next one,
+// which knows what the first one saw, tells of operators' stops of the stopped ones only.
+func healthdAway(t *testing.T, p Private, meanwhile func()) {
+	t.Helper()
+	dir := t.TempDir()
+	first := p.Connect(t, dir)
+	known := map[string]*runtime.Container{}
+	l := Watch(t, first)
+	l.WaitFor(t, 0, "synced start")
+	l.stop()
+	for _, u := range l.Updates() {
+		if u.Kind == runtime.Observed {
+			known[u.ID] = u.Container
+		}
+	}
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	meanwhile()
+	second := Record(t, &runtime.Watcher{
+		Name: p.Name(), Source: p.Connect(t, dir), Since: l.SeenUntil(),
+		KnownRun: func(id string) (runtime.Run, bool) {
+			if c := known[id]; c != nil {
+				return c.Run(), c.State.Alive()
+			}
+			return runtime.Run{}, false
+		},
+		Wanted: func(_ string, labels map[string]string) bool { return labels["watched"] == t.Name() },
+	})
+	second.WaitFor(t, 0, "connected complete", "synced start")
+	seen := 0
+	for _, u := range second.Updates() {
+		if u.Kind != runtime.Observed || known[u.ID] == nil {
+			continue
+		}
+		seen++
+		told := false
+		for _, cause := range u.Causes {
+			t.Logf("%s: %+v", u.Container.Name, cause)
+			told = told || cause.Kind == runtime.Killed
+		}
+		if told != strings.HasPrefix(u.Container.Name, "stopped") {
+			t.Errorf("%s: told of an operator's stop: %v", u.Container.Name, told)
+		}
+	}
+	if seen != len(known) {
+		t.Errorf("%d of %d containers were told of", seen, len(known))
+	}
+}
+
+func endsWhileHealthdIsAway(t *testing.T, p Private) {
+	e := connect(t, p)
+	run := func(name string) *runtime.Container {
+		c := inspect(t, e, p.Run(t, watched(t, Container{Name: name, Cmd: endsOn("USR1", 7)})))
+		waitForHandlers(t, c.ID)
+		return c
+	}
+	crashed, stopped, lives := run("crashed"), run("stopped"), run("lives")
+	healthdAway(t, p, func() {
+		p.OperatorStops(t, stopped.ID, syscall.SIGKILL)
+		signalFromHost(t, crashed, syscall.SIGUSR1)
+		waitForEnd(t, e, stopped.ID)
+		waitForEnd(t, e, crashed.ID)
+	})
+	if c := inspect(t, e, lives.ID); c.State != runtime.Running {
+		t.Errorf("got %+v", c)
+	}
+	if c := inspect(t, e, crashed.ID); c.ExitCode != 7 {
+		t.Errorf("got %+v", c)
+	}
+}
+
+func taskIsDeletedWhileHealthdIsAway(t *testing.T, p Private) {
+	e := connect(t, p)
+	stopped := p.Run(t, watched(t, Container{Name: "stopped-and-deleted", Cmd: deaf}))
+	deleted := p.Run(t, watched(t, Container{Name: "deleted", Cmd: deaf}))
+	healthdAway(t, p, func() {
+		p.OperatorStops(t, stopped, syscall.SIGKILL)
+		waitForEnd(t, e, stopped)
+		for _, id := range []string{stopped, deleted} {
+			p.(taskDeleter).DeleteTask(t, id)
+		}
+	})
+}

@@ -1,0 +1,21 @@
+package scenarios
+
+import "testing"
+
+func TestEachRowIsForSomeEngine(t *testing.T) {
+	seen := map[string]bool{}
+	for _, r := range rows() {
+		if seen[r.name] {
+			t.Errorf("two rows are called %q", r.name)
+		}
+		seen[r.name] = true
+		if r.cannot[docker] != "" && r.cannot[containerd] != "" {
+			t.Errorf("%s: nobody does it", r.name)
+		}
+		for name, why := range r.cannot {
+			if name != docker && name != containerd || why == "" {
+				t.Errorf("%s: %q cannot: %q", r.name, name, why)
+			}
+		}
+	}
+}
