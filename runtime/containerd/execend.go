@@ -92,7 +92,7 @@ func (x *execution) kill(ctx context.Context, timeout time.Duration) (fate, erro
 		return f, err
 	}
 	why := x.tree(ctx).Kill(ctx)
-	if why != nil && hostproc.Alive(x.pid) {
+	if why != nil {
 		// It may not be seen from here, and containerd can at least end the command itself.
 		_, err := x.client.TaskService().Kill(ctx, &tasks.KillRequest{ContainerID: x.key.id, ExecID: x.id, Signal: 9})
 		why = errors.Join(why, native(err))
