@@ -5,54 +5,88 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/containerd/containerd/v2/pkg/cio"
+	"golang.org/x/sys/unix"
 )
 
-// fifoPrefix begins the name of the directory where one healthd has its FIFOs: PID and start
-// of its process follow.
+// fifoPrefix begins the name of the directory where one Engine has its FIFOs.
 const fifoPrefix = "healthd-"
 
-// fifoDir makes FIFOs, in a directory of its own that goes with the process.
+// fifoDir makes FIFOs, in a directory of its own. A lock on it shows others that it is in use: a
+// healthd in a container does not see the processes of others.
 type fifoDir struct {
 	parent string
-	once   sync.Once
-	dir    string
+	mu     sync.Mutex
+	lock   *os.File // the directory; nil: there is none yet
 }
 
-// path returns the directory. It removes those of processes that are gone: a killed one leaves
-// its FIFOs.
-func (f *fifoDir) path() string {
-	f.once.Do(func() {
-		others, _ := filepath.Glob(filepath.Join(f.parent, fifoPrefix+"*-*"))
-		for _, other := range others {
-			pid, start, _ := strings.Cut(strings.TrimPrefix(filepath.Base(other), fifoPrefix), "-")
-			if n, err := strconv.Atoi(pid); err == nil && strconv.FormatUint(ticksOf(n), 10) != start {
-				_ = os.RemoveAll(other)
-			}
+// path returns the directory. The first call removes those that a killed healthd has left.
+func (f *fifoDir) path() (string, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.lock != nil {
+		return f.lock.Name(), nil
+	}
+	if err := os.MkdirAll(f.parent, 0o700); err != nil {
+		return "", err
+	}
+	others, _ := filepath.Glob(filepath.Join(f.parent, fifoPrefix+"*"))
+	for _, other := range others {
+		if lock := lockDir(other); lock != nil {
+			_ = os.RemoveAll(other)
+			_ = lock.Close()
 		}
-		f.dir = filepath.Join(f.parent, fmt.Sprintf("%s%d-%d", fifoPrefix, os.Getpid(), ticksOf(os.Getpid())))
-	})
-	return f.dir
+	}
+	for {
+		dir, err := os.MkdirTemp(f.parent, fifoPrefix)
+		if err != nil {
+			return "", err
+		}
+		if f.lock = lockDir(dir); f.lock != nil {
+			return dir, nil
+		}
+	}
 }
 
-// remove removes the directory, unless another Engine of the process uses it.
+// lockDir locks a directory. It returns nil if somebody else has locked or removed it.
+func lockDir(dir string) *os.File {
+	f, err := os.Open(dir)
+	if err != nil {
+		return nil
+	}
+	if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
+		opened, err := f.Stat()
+		if now, gone := os.Stat(dir); err == nil && gone == nil && os.SameFile(opened, now) {
+			return f
+		}
+	}
+	_ = f.Close()
+	return nil
+}
+
+// remove removes the directory.
 func (f *fifoDir) remove() {
-	if f.dir != "" {
-		_ = os.Remove(f.dir)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.lock != nil {
+		_ = os.RemoveAll(f.lock.Name())
+		_ = f.lock.Close()
+		f.lock = nil
 	}
 }
 
 // open makes the FIFOs of a command and begins to read them.
 func (f *fifoDir) open(id string, limit int) (*output, error) {
+	dir, err := f.path()
+	if err != nil {
+		return nil, fmt.Errorf("cannot make FIFOs for its output: %w", err)
+	}
 	o := &output{done: make(chan struct{}), stdout: bounded{limit: limit}, stderr: bounded{limit: limit}}
-	var err error
 	// With a buffer each: both are read at once.
-	if o.IO, err = cio.NewCreator(cio.WithStreams(nil, &o.stdout, &o.stderr), cio.WithFIFODir(f.path()))(id); err != nil {
+	if o.IO, err = cio.NewCreator(cio.WithStreams(nil, &o.stdout, &o.stderr), cio.WithFIFODir(dir))(id); err != nil {
 		return nil, fmt.Errorf("cannot make FIFOs for its output: %w", err)
 	}
 	go func() {
