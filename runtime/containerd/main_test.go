@@ -25,7 +25,12 @@ var _ interface {
 	OnHost() bool
 } = (*containerd.Engine)(nil)
 
-func TestMain(m *testing.M) { os.Exit(private.Main(m)) }
+func TestMain(m *testing.M) {
+	if scenarios.ActBlind(dial) {
+		return
+	}
+	os.Exit(private.Main(m))
+}
 
 func engine(t *testing.T) (*containerd.Engine, *containerdtest.Engine) {
 	t.Helper()

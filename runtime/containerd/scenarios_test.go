@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/containerd/containerd/v2/client"
+	"go.uber.org/zap"
 
 	"healthd/runtime/containerd"
 	"healthd/runtime/containerd/containerdtest"
@@ -19,12 +20,17 @@ func TestScenarios(t *testing.T) {
 	})
 }
 
+func dial(endpoint string, log *zap.Logger) (scenarios.Engine, error) {
+	return containerd.New(containerd.Config{Endpoint: endpoint, Log: log})
+}
+
 // operated is a private engine with what an operator does with nerdctl, which leaves its traces
 // in labels.
 type operated struct{ *containerdtest.Engine }
 
-func (o operated) Name() string  { return "containerd" }
-func (o operated) Image() string { return containerdtest.Image }
+func (o operated) Name() string    { return "containerd" }
+func (o operated) Image() string   { return containerdtest.Image }
+func (o operated) Address() string { return o.Endpoint }
 
 func (o operated) Connect(tb testing.TB, stateDir string) scenarios.Engine {
 	return connect(tb, o.Engine, containerd.Config{StateDir: stateDir})

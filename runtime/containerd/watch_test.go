@@ -26,6 +26,11 @@ func TestWatchKills(t *testing.T) {
 		t.Fatal(err)
 	}
 	n = l.WaitFor(t, n, "observed killed running")
+	if c, err := private.Client().LoadContainer(private.In(t, ""), id); err != nil {
+		t.Error(err)
+	} else if labels, err := c.Labels(private.In(t, "")); labels["containerd.io/restart.explicitly-stopped"] != "false" {
+		t.Errorf("healthd's start leaves the labels %v, %v: the restart plugin would not bring it back", labels, err)
+	}
 	private.OperatorStops(t, id, syscall.SIGHUP) // process 1 ignores it
 	n = l.WaitFor(t, n, "killed killed 15")
 	private.OperatorStops(t, id, syscall.SIGKILL) // tells nothing new

@@ -1,9 +1,7 @@
 package docker_test
 
 import (
-	"fmt"
 	"os"
-	"strings"
 	"testing"
 	"time"
 
@@ -18,11 +16,7 @@ var private dockertest.Shared
 var _ prober.Engine = (*docker.Engine)(nil)
 
 func TestMain(m *testing.M) {
-	if endpoint, id, ok := strings.Cut(os.Getenv(blindRole), " "); ok {
-		if err := probeBlindly(endpoint, id); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
+	if scenarios.ActBlind(dial) {
 		return
 	}
 	os.Exit(private.Main(m))

@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"github.com/docker/docker/api/types/container"
+	"go.uber.org/zap"
 
+	"healthd/runtime/docker"
 	"healthd/runtime/docker/dockertest"
 	"healthd/runtime/enginetest/scenarios"
 )
@@ -23,11 +25,16 @@ func TestScenarios(t *testing.T) {
 	})
 }
 
+func dial(endpoint string, log *zap.Logger) (scenarios.Engine, error) {
+	return docker.New(docker.Config{Endpoint: endpoint, Log: log})
+}
+
 // operated is a private engine with what an operator does with the docker command.
 type operated struct{ *dockertest.Engine }
 
-func (o operated) Name() string  { return "docker" }
-func (o operated) Image() string { return dockertest.Image }
+func (o operated) Name() string    { return "docker" }
+func (o operated) Image() string   { return dockertest.Image }
+func (o operated) Address() string { return o.Endpoint }
 
 func (o operated) Connect(tb testing.TB, _ string) scenarios.Engine { return connect(tb, o.Engine) }
 

@@ -1,4 +1,4 @@
-package docker_test
+package scenarios
 
 import (
 	"bufio"
@@ -14,19 +14,32 @@ import (
 	"testing"
 	"time"
 
-	"github.com/docker/docker/api/types/container"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
 	"healthd/prober"
-	"healthd/runtime/docker"
-	"healthd/runtime/docker/dockertest"
-	"healthd/runtime/enginetest/scenarios"
 )
 
 // blindRole makes the test binary a prober that does not see the host's processes, as with
-// a remote engine, or when healthd runs in a container.
-const blindRole = "DOCKER_TEST_BLIND"
+// a remote engine, or when healthd runs in a container. Its value is the endpoint and a container.
+const blindRole = "HEALTHD_TEST_BLIND"
+
+// Dial returns a client that logs.
+type Dial func(endpoint string, log *zap.Logger) (Engine, error)
+
+// ActBlind does the work of a test binary that a row has started as a blind prober, and says
+// whether it is one. TestMain calls it first.
+func ActBlind(dial Dial) bool {
+	endpoint, id, blind := strings.Cut(os.Getenv(blindRole), " ")
+	if !blind {
+		return false
+	}
+	if err := probeBlindly(dial, endpoint, id); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	return true
+}
 
 // blindResult is what the blind prober says about one probe.
 type blindResult struct {
@@ -40,7 +53,7 @@ const blindTimeout = 300 * time.Millisecond
 
 // probeBlindly probes the container once for each line of stdin. The line "new" begins with
 // a new Probe, as healthd does for each run and after a reload.
-func probeBlindly(endpoint, id string) error {
+func probeBlindly(dial Dial, endpoint, id string) error {
 	if err := syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""); err != nil {
 		return err
 	}
@@ -48,17 +61,17 @@ func probeBlindly(endpoint, id string) error {
 		return err
 	}
 	core, logs := observer.New(zap.InfoLevel)
-	e, err := docker.New(docker.Config{Endpoint: endpoint, Log: zap.New(core)})
+	e, err := dial(endpoint, zap.New(core))
 	if err != nil {
 		return err
 	}
 	defer e.Close()
-	all := prober.New(prober.Config{Engines: map[string]prober.Engine{"docker": e}})
+	all := prober.New(prober.Config{Engines: map[string]prober.Engine{"engine": e}})
 	var p prober.Probe
 	lines := bufio.NewScanner(os.Stdin)
 	for lines.Scan() {
 		if lines.Text() == "new" {
-			p, err = all.Probe(prober.Handler{Exec: &prober.Exec{Command: []string{"sleep", "1000"}}}, prober.Target{Runtime: "docker", ID: id})
+			p, err = all.Probe(prober.Handler{Exec: &prober.Exec{Command: []string{"sleep", "1000"}}}, prober.Target{Runtime: "engine", ID: id})
 			if err != nil {
 				return err
 			}
@@ -81,10 +94,10 @@ type blindProber struct {
 	stdout *bufio.Reader
 }
 
-func startBlindProber(t *testing.T, private *dockertest.Engine, id string) *blindProber {
+func startBlindProber(t *testing.T, p Private, id string) *blindProber {
 	t.Helper()
 	cmd := exec.Command("/proc/self/exe")
-	cmd.Env = append(os.Environ(), blindRole+"="+private.Endpoint+" "+id)
+	cmd.Env = append(os.Environ(), blindRole+"="+p.Address()+" "+id)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID | syscall.CLONE_NEWNS}
 	cmd.Stderr = os.Stderr
 	stdin, err := cmd.StdinPipe()
@@ -124,47 +137,58 @@ func (b *blindProber) ask(t *testing.T, line string) blindResult {
 	return r
 }
 
-// A command that healthd cannot kill runs on, and no other one joins it, until the run ends.
-func TestExecThatCannotBeKilledDoesNotPileUp(t *testing.T) {
-	private := private.Engine(t)
-	id := private.Run(t, dockertest.RunOptions{Cmd: []string{"tail", "-f", "/dev/null"}})
-	blind := startBlindProber(t, private, id)
-	var results []blindResult
+// askBlindly probes a container six times, as two runs of it, and returns the results.
+func askBlindly(t *testing.T, p Private) (id string, blind *blindProber, results []blindResult) {
+	t.Helper()
+	id = p.Run(t, Container{Cmd: idle})
+	blind = startBlindProber(t, p, id)
 	for _, line := range []string{"new", "", "", "new", "", ""} {
-		r := blind.ask(t, line)
-		if r.Outcome != "Failure" || !strings.Contains(r.Output, "cannot be seen from here") {
+		results = append(results, blind.ask(t, line))
+	}
+	if n := ProcessesRunning(id, "sleep"); n > 1 {
+		t.Errorf("%d commands run, want 1 at most", n)
+	}
+	const passing = 2 // a connection's
+	if first, last := results[1], results[len(results)-1]; last.Goroutines > first.Goroutines+passing {
+		t.Errorf("%d goroutines, there were %d", last.Goroutines, first.Goroutines)
+	}
+	return id, blind, results
+}
+
+func blindCommandsDoNotPileUp(t *testing.T, p Private) {
+	_, _, results := askBlindly(t, p)
+	for _, r := range results {
+		if r.Outcome != "Failure" {
 			t.Errorf("got %+v", r)
 		}
-		results = append(results, r)
 	}
-	if n := scenarios.ProcessesRunning(id, "sleep"); n != 1 {
-		t.Errorf("%d commands run, want 1", n)
+}
+
+// A command that healthd cannot kill runs on, and no other one joins it, until the run ends.
+func blindCommandRunsOn(t *testing.T, p Private) {
+	id, blind, results := askBlindly(t, p)
+	for _, r := range results {
+		if !strings.Contains(r.Output, "cannot be seen from here") {
+			t.Errorf("got %+v", r)
+		}
 	}
-	if c, err := private.Client().ContainerInspect(t.Context(), id); err != nil || len(c.ExecIDs) != 1 {
-		t.Errorf("the engine has the commands %v, %v, want 1", c.ExecIDs, err)
-	}
-	last := results[len(results)-1]
-	if last.Goroutines > results[1].Goroutines {
-		t.Errorf("%d goroutines, there were %d", last.Goroutines, results[1].Goroutines)
-	}
-	if len(last.Warnings) != 1 || !strings.Contains(last.Warnings[0], "runs on") {
+	if last := results[len(results)-1]; len(last.Warnings) != 1 || !strings.Contains(last.Warnings[0], "runs on") {
 		t.Errorf("got the warnings %q, want one", last.Warnings)
 	}
-	private.Freeze(t)
+	p.Freeze(t)
 	r := blind.ask(t, "new")
-	private.Thaw(t)
+	p.Thaw(t)
 	if r.Outcome != "Unknown" || !strings.Contains(r.Output, "does not know whether the previous command still runs") {
 		t.Errorf("while the engine hangs: got %+v", r)
 	}
-	if r := blind.ask(t, "new"); r.Outcome != "Failure" || scenarios.ProcessesRunning(id, "sleep") != 1 {
-		t.Errorf("after that: %d commands, %+v", scenarios.ProcessesRunning(id, "sleep"), r)
+	if r := blind.ask(t, "new"); r.Outcome != "Failure" || ProcessesRunning(id, "sleep") != 1 {
+		t.Errorf("after that: %d commands, %+v", ProcessesRunning(id, "sleep"), r)
 	}
-	none := 0
-	if err := private.Client().ContainerRestart(t.Context(), id, container.StopOptions{Timeout: &none}); err != nil {
-		t.Fatal(err)
-	}
+	e := connect(t, p)
+	stop(t, e, id, 0)
+	start(t, e, id)
 	r = blind.ask(t, "new")
-	if n := scenarios.ProcessesRunning(id, "sleep"); n != 1 || r.Outcome != "Failure" || strings.Contains(r.Output, "still runs") {
+	if n := ProcessesRunning(id, "sleep"); n != 1 || r.Outcome != "Failure" || strings.Contains(r.Output, "still runs") {
 		t.Errorf("the next run: %d commands, %+v; want a new command", n, r)
 	}
 }

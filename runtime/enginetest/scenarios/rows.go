@@ -19,6 +19,9 @@ func rows() []row {
 		{name: "a command answers after one that holds its output", run: commandAfterHeldOutput},
 		{name: "a command answers beside others that hold their output", run: commandBesideHeldOutputs},
 		{name: "a background process that delays nobody is spared", run: commandSparesWhatDelaysNobody},
+		{name: "commands of a healthd that sees no processes do not pile up", run: blindCommandsDoNotPileUp},
+		{name: "a command that healthd cannot kill runs on alone", on: alone, run: blindCommandRunsOn, cannot: map[string]string{
+			containerd: "it kills a command itself, which healthd need not see"}},
 
 		{name: "a list agrees with inspections", run: listAndInspectionAgree},
 		{name: "an inspection shows environment and limits", run: environmentAndLimits},

@@ -33,6 +33,8 @@ type Private interface {
 	// Name is Container.Runtime of its containers, Image the one that they are made of.
 	Name() string
 	Image() string
+	// Address is where it listens, for the Dial of ActBlind.
+	Address() string
 	// Connect returns another client, closed when the test ends. Clients with one state
 	// directory are one healthd's, one after the other.
 	Connect(tb testing.TB, stateDir string) Engine
