@@ -74,8 +74,8 @@ type Container struct {
 	StartedAt  time.Time // zero when it never ran
 	FinishedAt time.Time // end of the newest run that ended; zero when none did
 	ExitCode   int       // of the run that ended at FinishedAt; meaningless while it is alive
-	OOMKilled  bool
-	Error      string // why the engine could not start it, if so
+	OOMKilled  bool      // of the same run; meaningless while it is alive
+	Error      string    // why the engine could not start it, if so
 
 	// Pid is the main process as healthd's host counts; 0 while there is none, and if the
 	// engine is on another host. It changes with the run.

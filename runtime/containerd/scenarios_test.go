@@ -3,6 +3,7 @@ package containerd_test
 import (
 	"fmt"
 	"maps"
+	"syscall"
 	"testing"
 
 	"github.com/containerd/containerd/v2/client"
@@ -62,6 +63,13 @@ func (o operated) Run(tb testing.TB, c scenarios.Container) string {
 		o.SetLabel(tb, "", id, "containerd.io/restart.status", "running")
 	}
 	return id
+}
+
+func (o operated) OperatorRestarts(tb testing.TB, id string) {
+	tb.Helper()
+	o.OperatorStops(tb, id, syscall.SIGKILL)
+	o.DeleteTask(tb, id)
+	o.StartTask(tb, "", id)
 }
 
 func (o operated) Pause(tb testing.TB, id string) {

@@ -23,6 +23,7 @@ func TestNetworks(t *testing.T) {
 	for name, network := range map[string]string{"bridged": "", "user": "beta", "shared": "container:two"} {
 		made[name] = private.Run(t, dockertest.RunOptions{Name: name, Network: network, Cmd: []string{"sleep", "1000"}})
 	}
+	must(t, private.Client().ContainerPause(t.Context(), made["bridged"]))
 	got := map[string]*runtime.Container{}
 	for name, id := range made {
 		c, err := e.Inspect(t.Context(), id)
@@ -35,12 +36,12 @@ func TestNetworks(t *testing.T) {
 		got[name] = c
 	}
 	for name, want := range map[string]runtime.Container{
-		"bridged": {Network: "bridge", Address: got["bridged"].Address},
-		"user":    {Network: "beta", Address: got["user"].Address},
-		"two":     {Network: "alpha", Address: got["two"].Address},
-		"shared":  {Network: "alpha", Address: got["two"].Address, NetworkOwner: parent},
+		"bridged": {State: runtime.Paused, Network: "bridge", Address: got["bridged"].Address},
+		"user":    {State: runtime.Running, Network: "beta", Address: got["user"].Address},
+		"two":     {State: runtime.Running, Network: "alpha", Address: got["two"].Address},
+		"shared":  {State: runtime.Running, Network: "alpha", Address: got["two"].Address, NetworkOwner: parent},
 	} {
-		want.State, want.Name, want.ID, want.Runtime, want.Image = runtime.Running, name, made[name], "docker", dockertest.Image
+		want.Name, want.ID, want.Runtime, want.Image = name, made[name], "docker", dockertest.Image
 		scenarios.CompareContainer(t, got[name], want)
 	}
 	scenarios.ListMatches(t, e, got)

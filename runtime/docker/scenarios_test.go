@@ -69,6 +69,12 @@ func (o operated) OperatorStops(tb testing.TB, id string, signal syscall.Signal)
 	must(tb, o.Client().ContainerKill(tb.Context(), id, strconv.Itoa(int(signal))))
 }
 
+func (o operated) OperatorRestarts(tb testing.TB, id string) {
+	tb.Helper()
+	now := 0
+	must(tb, o.Client().ContainerRestart(tb.Context(), id, container.StopOptions{Timeout: &now}))
+}
+
 func (o operated) Pause(tb testing.TB, id string) {
 	tb.Helper()
 	must(tb, o.Client().ContainerPause(tb.Context(), id))

@@ -22,8 +22,7 @@ func sharedNetwork(t *testing.T, p Private) {
 	waitFor("the owner's run", func(c *runtime.Container) bool {
 		return c.NetworkOwner == owner && !c.NetworkOwnerGone && c.NetworkOwnerStartedAt.Equal(first)
 	})
-	stop(t, e, owner, 0)
-	start(t, e, owner)
+	p.OperatorRestarts(t, owner)
 	second := inspect(t, e, owner).StartedAt
 	waitFor("the owner's new run", func(c *runtime.Container) bool {
 		return second.After(first) && c.NetworkOwnerStartedAt.Equal(second)

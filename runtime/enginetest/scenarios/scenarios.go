@@ -44,6 +44,7 @@ type Private interface {
 	Run(tb testing.TB, c Container) (id string)
 	// OperatorStops sends a signal as the engine's own tool does for an operator.
 	OperatorStops(tb testing.TB, id string, signal syscall.Signal)
+	OperatorRestarts(tb testing.TB, id string)
 	Pause(tb testing.TB, id string)
 	Unpause(tb testing.TB, id string)
 	Rename(tb testing.TB, id, name string)

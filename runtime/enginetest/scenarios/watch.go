@@ -26,6 +26,8 @@ func lifeIsWatched(t *testing.T, p Private) {
 	if _, _, _, err := e.Exec(t.Context(), id, []string{"true"}, time.Minute, 0, nil); err != nil {
 		t.Fatal(err)
 	}
+	p.OperatorRestarts(t, id)
+	n = l.WaitFor(t, n, "killed life", "died life", "observed life running")
 	p.Pause(t, id)
 	n = l.WaitFor(t, n, "observed life paused")
 	p.Unpause(t, id)
