@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
-	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -15,15 +12,14 @@ import (
 	"healthd/runtime"
 	"healthd/runtime/containerd"
 	"healthd/runtime/containerd/containerdtest"
+	"healthd/runtime/enginetest"
 )
 
-// BenchmarkExec is one command. client-ms is the CPU of this process, all-ms that of
-// containerd, the shim and runc as well.
 func BenchmarkExec(b *testing.B) {
 	private := containerdtest.Start(b)
 	id := private.Run(b, containerdtest.RunOptions{Cmd: deafSleep})
 	e := connect(b, private, containerd.Config{})
-	own, all := cpu(os.Getpid()), cpuOf(private)
+	report := enginetest.ReportCPU(b, private.Endpoint)
 	n := 0
 	for b.Loop() {
 		n++
@@ -31,36 +27,7 @@ func BenchmarkExec(b *testing.B) {
 			b.Fatal(code, err)
 		}
 	}
-	own, all = cpu(os.Getpid())-own, cpuOf(private)-all
-	b.ReportMetric(float64(own.Microseconds())/1e3/float64(n), "client-ms")
-	b.ReportMetric(float64((own+all).Microseconds())/1e3/float64(n), "all-ms")
-}
-
-// cpu returns the CPU time of a process and of its children that have ended.
-func cpu(pid int) time.Duration {
-	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	var ticks [4]int64
-	if f := strings.Fields(string(b[strings.LastIndexByte(string(b), ')')+1:])); len(f) > 14 {
-		for i := range ticks {
-			_, _ = fmt.Sscan(f[11+i], &ticks[i])
-		}
-	}
-	return time.Duration(ticks[0]+ticks[1]+ticks[2]+ticks[3]) * 10 * time.Millisecond
-}
-
-// cpuOf returns the CPU time of the engine and its shims.
-func cpuOf(private *containerdtest.Engine) time.Duration {
-	var sum time.Duration
-	dirs, _ := filepath.Glob("/proc/[0-9]*")
-	for _, dir := range dirs {
-		var pid int
-		args, _ := os.ReadFile(filepath.Join(dir, "cmdline"))
-		name, _, _ := strings.Cut(string(args), "\x00")
-		if _, err := fmt.Sscan(filepath.Base(dir), &pid); err == nil && strings.HasPrefix(filepath.Base(name), "containerd") && strings.Contains(string(args), private.Path()+"/") {
-			sum += cpu(pid)
-		}
-	}
-	return sum
+	report(n)
 }
 
 // BenchmarkSync is how long it takes until all containers have been reported, by a healthd that
