@@ -93,8 +93,8 @@ func killAll(dir string) error {
 	}
 }
 
-// processesOf finds an engine, its shims and runc by dir in their arguments, and those of
-// containers as their children.
+// processesOf finds an engine, its shims, runc and what holds its root by dir in their arguments,
+// and those of containers as their children.
 func processesOf(dir string) []int {
 	dirs, _ := filepath.Glob("/proc/[0-9]*")
 	parent, pids := map[int]int{}, []int(nil)
@@ -111,7 +111,7 @@ func processesOf(dir string) []int {
 		args, _ := os.ReadFile(filepath.Join(d, "cmdline"))
 		name, _, _ := bytes.Cut(args, []byte{0})
 		switch filepath.Base(string(name)) {
-		case "dockerd", "containerd", "containerd-shim-runc-v2", "docker-init", "runc":
+		case "dockerd", "containerd", "containerd-shim-runc-v2", "docker-init", "runc", "podman", "conmon", "tail":
 			if bytes.Contains(args, []byte(dir+"/")) {
 				pids = append(pids, pid)
 			}

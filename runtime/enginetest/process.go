@@ -14,6 +14,8 @@ import (
 
 // Process is a daemon that is killed when the test binary dies.
 type Process struct {
+	Env []string // besides what every daemon gets
+
 	name, log string
 	cmd       *exec.Cmd
 	started   chan error
@@ -38,7 +40,7 @@ func (p *Process) Start() error {
 	p.cmd.Stdout, p.cmd.Stderr = out, out
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	// A private engine must not get the caller's proxies and DOCKER_* variables.
-	p.cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=/root"}
+	p.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=/root", "TMPDIR=" + os.TempDir()}, p.Env...)
 	go func() {
 		defer close(p.done)
 		// Pdeathsig is sent when the thread that started the process ends, so the thread

@@ -48,6 +48,7 @@ type Engine struct {
 	Endpoint string
 
 	dir    string
+	root   *enginetest.Root
 	daemon *enginetest.Process
 	client *client.Client
 }
@@ -170,6 +171,9 @@ func start() (_ *Engine, err error) {
 	if err := enginetest.Claim(dir); err != nil {
 		return nil, err
 	}
+	if e.root, err = enginetest.OpenRoot(dir); err != nil {
+		return nil, err
+	}
 	image := make(chan buildResult, 1)
 	go func() { image <- build(dir) }()
 	err = e.startDaemon()
@@ -206,7 +210,7 @@ interval = "1s"
 		}
 		e.client = c
 	}
-	e.daemon = enginetest.NewProcess("containerd", e.Path("containerd.log"), "containerd", "-c", file)
+	e.daemon = enginetest.NewProcess("containerd", e.Path("containerd.log"), e.root.Command("containerd", "-c", file)...)
 	if err := e.daemon.Start(); err != nil {
 		return err
 	}
@@ -224,5 +228,6 @@ func (e *Engine) close() error {
 	if e.daemon != nil && e.daemon.Running() {
 		_ = e.daemon.Stop(syscall.SIGTERM, stopTimeout)
 	}
+	e.root.Close()
 	return enginetest.CleanUp(e.dir)
 }

@@ -45,12 +45,15 @@ type Engine struct {
 	Endpoint string
 	// Image is the name of the image that it has.
 	Image string
+	// Bridge is the network of containers that name none.
+	Bridge string
 
 	flags      []string
 	dir        string
 	network    network
+	root       *enginetest.Root
 	containerd *enginetest.Process
-	dockerd    *enginetest.Process
+	daemon     *enginetest.Process
 	client     *client.Client
 }
 
@@ -108,7 +111,7 @@ func (e *Engine) Client() *client.Client { return e.client }
 // Stop ends dockerd with SIGTERM. With live-restore, the default, its containers run on.
 func (e *Engine) Stop(tb testing.TB) {
 	tb.Helper()
-	if err := e.dockerd.Stop(syscall.SIGTERM, stopTimeout); err != nil {
+	if err := e.daemon.Stop(syscall.SIGTERM, stopTimeout); err != nil {
 		tb.Fatal(err)
 	}
 }
@@ -116,7 +119,7 @@ func (e *Engine) Stop(tb testing.TB) {
 // Kill ends dockerd with SIGKILL. Its containers run on.
 func (e *Engine) Kill(tb testing.TB) {
 	tb.Helper()
-	if err := e.dockerd.Stop(syscall.SIGKILL, stopTimeout); err != nil {
+	if err := e.daemon.Stop(syscall.SIGKILL, stopTimeout); err != nil {
 		tb.Fatal(err)
 	}
 }
@@ -124,7 +127,7 @@ func (e *Engine) Kill(tb testing.TB) {
 // Up starts dockerd again after Stop or Kill and waits until it answers.
 func (e *Engine) Up(tb testing.TB) {
 	tb.Helper()
-	if err := e.startDockerd(); err != nil {
+	if err := e.startDaemon(); err != nil {
 		tb.Fatal(err)
 	}
 }
@@ -132,7 +135,7 @@ func (e *Engine) Up(tb testing.TB) {
 // Freeze stops dockerd with SIGSTOP until Thaw: it accepts connections and does not answer.
 func (e *Engine) Freeze(tb testing.TB) {
 	tb.Helper()
-	if err := e.dockerd.Freeze(); err != nil {
+	if err := e.daemon.Freeze(); err != nil {
 		tb.Fatal(err)
 	}
 }
@@ -140,7 +143,7 @@ func (e *Engine) Freeze(tb testing.TB) {
 // Thaw undoes Freeze.
 func (e *Engine) Thaw(tb testing.TB) {
 	tb.Helper()
-	if err := e.dockerd.Signal(syscall.SIGCONT); err != nil {
+	if err := e.daemon.Signal(syscall.SIGCONT); err != nil {
 		tb.Fatal(err)
 	}
 }
@@ -160,7 +163,10 @@ func start(flags ...string) (_ *Engine, err error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Engine{Endpoint: "unix://" + filepath.Join(dir, "d.sock"), Image: Image, flags: flags, dir: dir}
+	e := &Engine{Endpoint: "unix://" + filepath.Join(dir, "d.sock"), Image: Image, Bridge: "bridge", flags: flags, dir: dir}
+	if usePodman {
+		e.Bridge = "podman"
+	}
 	defer func() {
 		if err != nil {
 			_ = e.close()
@@ -173,21 +179,27 @@ func start(flags ...string) (_ *Engine, err error) {
 	if err != nil {
 		return nil, err
 	}
+	if e.root, err = enginetest.OpenRoot(dir); err != nil {
+		return nil, err
+	}
 	image := make(chan buildResult, 1)
 	go func() { image <- build(dir) }()
-	if err := e.startContainerd(); err != nil {
-		<-image
-		return nil, err
-	}
-	if err := e.startDockerd(); err != nil {
-		<-image
-		return nil, err
-	}
+	err = e.startDaemons()
 	b := <-image
-	if b.err != nil {
-		return nil, b.err
+	if err = errors.Join(err, b.err); err != nil {
+		return nil, err
 	}
 	return e, e.importImage(b.tar)
+}
+
+func (e *Engine) startDaemons() error {
+	if usePodman {
+		return e.startDaemon()
+	}
+	if err := e.startContainerd(); err != nil {
+		return err
+	}
+	return e.startDaemon()
 }
 
 // claim takes a network and writes who owns the directory, for cleanUp.
@@ -214,7 +226,7 @@ path = %q
 	if err := os.WriteFile(file, []byte(conf), 0o600); err != nil {
 		return err
 	}
-	e.containerd = enginetest.NewProcess("containerd", e.path("containerd.log"), "containerd", "-c", file)
+	e.containerd = enginetest.NewProcess("containerd", e.path("containerd.log"), e.root.Command("containerd", "-c", file)...)
 	if err := e.containerd.Start(); err != nil {
 		return err
 	}
@@ -224,36 +236,50 @@ path = %q
 	})
 }
 
-func (e *Engine) startDockerd() error {
-	// With the PID file of a dockerd that was killed, the next one would not start.
-	_ = os.Remove(e.path("d.pid"))
-	e.dockerd = enginetest.NewProcess("dockerd", e.path("dockerd.log"), append([]string{"dockerd",
-		"--containerd", e.path("c.sock"), "--host", e.Endpoint, "--pidfile", e.path("d.pid"),
-		"--config-file", e.path("daemon.json"), "--data-root", e.path("data"), "--exec-root", e.path("exec"),
-		"--bridge", e.network.bridge, "--default-address-pool", e.network.pool,
-		"--cgroup-parent", e.cgroup(), "--exec-opt", "native.cgroupdriver=cgroupfs",
-		"--live-restore", "--iptables=false", "--ip-forward=false", "--ip-masq=false", "--userland-proxy=false"}, e.flags...)...)
-	if err := os.WriteFile(e.path("daemon.json"), []byte("{}\n"), 0o600); err != nil {
+// startDaemon starts what listens on the endpoint.
+func (e *Engine) startDaemon() (err error) {
+	if usePodman {
+		e.daemon, err = e.podman()
+	} else {
+		e.daemon, err = e.dockerd()
+	}
+	if err != nil {
 		return err
 	}
-	if err := e.dockerd.Start(); err != nil {
+	if err := e.daemon.Start(); err != nil {
 		return err
 	}
-	return e.dockerd.WaitReady(startTimeout, func(ctx context.Context) error {
+	return e.daemon.WaitReady(startTimeout, func(ctx context.Context) error {
 		_, err := e.client.Info(ctx)
 		return err
 	})
 }
 
+func (e *Engine) dockerd() (*enginetest.Process, error) {
+	// With the PID file of a dockerd that was killed, the next one would not start.
+	_ = os.Remove(e.path("d.pid"))
+	if err := os.WriteFile(e.path("daemon.json"), []byte("{}\n"), 0o600); err != nil {
+		return nil, err
+	}
+	argv := append([]string{"dockerd",
+		"--containerd", e.path("c.sock"), "--host", e.Endpoint, "--pidfile", e.path("d.pid"),
+		"--config-file", e.path("daemon.json"), "--data-root", e.path("data"), "--exec-root", e.path("exec"),
+		"--bridge", e.network.bridge, "--default-address-pool", e.network.pool,
+		"--cgroup-parent", e.cgroup(), "--exec-opt", "native.cgroupdriver=cgroupfs",
+		"--live-restore", "--iptables=false", "--ip-forward=false", "--ip-masq=false", "--userland-proxy=false"}, e.flags...)
+	return enginetest.NewProcess("dockerd", e.path("dockerd.log"), e.root.Command(argv...)...), nil
+}
+
 // close removes the containers, ends all processes and cleans up.
 func (e *Engine) close() error {
-	if e.dockerd != nil && e.dockerd.Running() {
+	if e.daemon != nil && e.daemon.Running() {
 		e.removeContainers()
-		_ = e.dockerd.Stop(syscall.SIGTERM, stopTimeout)
+		_ = e.daemon.Stop(syscall.SIGTERM, stopTimeout)
 	}
 	if e.containerd != nil && e.containerd.Running() {
 		_ = e.containerd.Stop(syscall.SIGTERM, stopTimeout)
 	}
+	e.root.Close()
 	if e.client != nil {
 		_ = e.client.Close()
 	}

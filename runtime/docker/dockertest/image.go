@@ -97,5 +97,24 @@ func (e *Engine) importImage(fs []byte) error {
 	if bytes.Contains(out, []byte(`"error"`)) {
 		return fmt.Errorf("cannot import the test image: %s", out)
 	}
+	return e.nameImage(ctx)
+}
+
+// nameImage gives the only image the name that containers are made of: Podman 4.3 gives another
+// one to an import.
+func (e *Engine) nameImage(ctx context.Context) error {
+	if !usePodman {
+		return nil
+	}
+	images, err := e.client.ImageList(ctx, image.ListOptions{})
+	if err == nil && len(images) != 1 {
+		err = fmt.Errorf("there are %d images", len(images))
+	}
+	if err == nil {
+		err = e.client.ImageTag(ctx, images[0].ID, "docker.io/library/"+Image)
+	}
+	if err != nil {
+		return fmt.Errorf("cannot name the test image: %w", err)
+	}
 	return nil
 }

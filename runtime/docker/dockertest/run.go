@@ -45,6 +45,13 @@ func (e *Engine) Run(tb testing.TB, o RunOptions) string {
 // ID.
 func (e *Engine) Create(tb testing.TB, o RunOptions) string {
 	tb.Helper()
+	resources := container.Resources{Memory: o.Memory, CgroupParent: e.cgroup()}
+	if usePodman {
+		var err error
+		if resources.Ulimits, err = ulimits(); err != nil {
+			tb.Fatal(err)
+		}
+	}
 	created, err := e.client.ContainerCreate(tb.Context(), &container.Config{
 		Image: e.Image, Cmd: o.Cmd, Env: o.Env, Labels: o.Labels, User: o.User,
 		StopSignal: o.StopSignal, StopTimeout: o.StopTimeout, Healthcheck: o.Health,
@@ -53,7 +60,7 @@ func (e *Engine) Create(tb testing.TB, o RunOptions) string {
 		RestartPolicy: container.RestartPolicy{Name: container.RestartPolicyMode(o.RestartPolicy)},
 		AutoRemove:    o.AutoRemove,
 		Init:          &o.Init,
-		Resources:     container.Resources{Memory: o.Memory},
+		Resources:     resources,
 	}, nil, nil, o.Name)
 	if err != nil {
 		tb.Fatalf("cannot create container %s: %v", o.Name, err)
@@ -72,6 +79,9 @@ func (e *Engine) Remove(tb testing.TB, id string) {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
 	defer cancel()
+	if usePodman { // would ask it to end, and wait
+		_ = e.client.ContainerKill(ctx, id, "KILL")
+	}
 	err := e.client.ContainerRemove(ctx, id, container.RemoveOptions{Force: true, RemoveVolumes: true})
 	if err != nil && !errdefs.IsNotFound(err) && !errdefs.IsConflict(err) {
 		tb.Errorf("cannot remove container %s: %v", id, err)
