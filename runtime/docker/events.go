@@ -1,6 +1,7 @@
 package docker
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -46,6 +47,13 @@ func (e *Engine) Subscribe(ctx context.Context, since time.Time) (runtime.Stream
 	}
 }
 
+// What Podman calls differently. Docker has no such events of containers.
+const (
+	podmanRemove = "remove"
+	podmanExec   = "exec_died"
+	podmanDie    = "died" // 4.3 knows it by this name in filters only
+)
+
 // eventFilter keeps one of the three events of an exec. Exec probes and HEALTHCHECKs
 // cause most events of a host.
 func eventFilter() filters.Args {
@@ -53,7 +61,7 @@ func eventFilter() filters.Args {
 	for _, a := range []runtime.Action{
 		runtime.ActionCreate, runtime.ActionStart, runtime.ActionKill, runtime.ActionDie, runtime.ActionStop,
 		runtime.ActionOOM, runtime.ActionPause, runtime.ActionUnpause, runtime.ActionRename, runtime.ActionUpdate,
-		runtime.ActionDestroy, runtime.ActionExec, "connect", "disconnect",
+		runtime.ActionDestroy, runtime.ActionExec, "connect", "disconnect", podmanRemove, podmanExec, podmanDie,
 	} {
 		f.Add("event", string(a))
 	}
@@ -87,8 +95,16 @@ func translate(m events.Message) (runtime.Event, bool) {
 	ev := runtime.Event{ID: m.Actor.ID, Action: runtime.Action(m.Action), Time: eventTime(m.Time, m.TimeNano)}
 	attrs := m.Actor.Attributes
 	if m.Type == events.NetworkEventType {
-		ev.ID, ev.Action = attrs["container"], runtime.ActionNetwork
+		ev.ID, ev.Action = cmp.Or(attrs["container"], ev.ID), runtime.ActionNetwork // Podman's actor is the container
 		return ev, ev.ID != "" && (m.Action == events.ActionConnect || m.Action == events.ActionDisconnect)
+	}
+	switch ev.Action {
+	case podmanRemove:
+		ev.Action = runtime.ActionDestroy
+	case podmanExec:
+		ev.Action = runtime.ActionExec
+	case podmanDie:
+		ev.Action = runtime.ActionDie
 	}
 	// A missing number is 0, as the fields' comments say.
 	ev.Signal, _ = strconv.Atoi(attrs["signal"])

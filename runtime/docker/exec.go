@@ -142,7 +142,7 @@ func (x *execution) wait(ctx context.Context, out *output) (exitCode int, timedO
 		case err != nil:
 			return 0, false, errors.Join(err, x.end(ctx))
 		case in.ended():
-			if in.Pid == 0 && x.startedAt.IsZero() {
+			if in.failedToStart() && x.startedAt.IsZero() {
 				return 0, false, errNotStarted
 			}
 			return *in.ExitCode, false, nil
@@ -192,9 +192,20 @@ type execState struct {
 	Running     bool
 	ExitCode    *int
 	Pid         int
+	CanRemove   bool // Podman: it has ended
 }
 
-func (s execState) ended() bool { return !s.Running && s.ExitCode != nil }
+func (s execState) ended() bool { return !s.Running && s.ExitCode != nil && !s.zeroAtFirst() }
+
+// zeroAtFirst says that the exit code stands for none: Docker tells none of a command that has
+// not begun, Podman tells 0.
+func (s execState) zeroAtFirst() bool {
+	return s.Pid == 0 && !s.CanRemove && s.ExitCode != nil && *s.ExitCode == 0
+}
+
+// failedToStart says that a command that has ended never ran. Docker keeps the PID of one that
+// did; Podman tells none of all that have ended.
+func (s execState) failedToStart() bool { return s.Pid == 0 && !s.CanRemove }
 
 func (x *execution) inspect(ctx context.Context) (execState, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)

@@ -70,7 +70,7 @@ func (e *Engine) Health(ctx context.Context, id string) (status, output string, 
 // inspectNetworking also inspects the container whose network this one shares. That one
 // may be gone, or belong to another engine.
 func (e *Engine) inspectNetworking(ctx context.Context, c *client.Client, in *container.InspectResponse, depth int) (networking, error) {
-	n := networking{alive: runtime.State(in.State.Status).Alive(), startedAt: parseTime(in.State.StartedAt)}
+	n := networking{alive: stateOf(in.State.Status).Alive(), startedAt: parseTime(in.State.StartedAt)}
 	if in.HostConfig != nil {
 		n.mode = string(in.HostConfig.NetworkMode)
 	}
@@ -98,7 +98,7 @@ func (e *Engine) inspectNetworking(ctx context.Context, c *client.Client, in *co
 func (e *Engine) describe(in *container.InspectResponse, n networking) *runtime.Container {
 	c := &runtime.Container{
 		Runtime: e.conf.Name, ID: in.ID, Name: strings.TrimPrefix(in.Name, "/"), ImageID: in.Image,
-		State: runtime.State(in.State.Status), StartedAt: parseTime(in.State.StartedAt), FinishedAt: parseTime(in.State.FinishedAt),
+		State: stateOf(in.State.Status), StartedAt: parseTime(in.State.StartedAt), FinishedAt: parseTime(in.State.FinishedAt),
 		ExitCode: in.State.ExitCode, OOMKilled: in.State.OOMKilled, Error: in.State.Error,
 		NetworkOwner: n.sharedID, NetworkOwnerGone: n.sharedGone, RestartPolicy: string(container.RestartPolicyDisabled), StopTimeout: -1,
 	}
@@ -127,6 +127,18 @@ func (e *Engine) describe(in *container.InspectResponse, n networking) *runtime.
 		}
 	}
 	return c
+}
+
+// stateOf returns a state as Docker calls it. Podman has two more: a container is asked to end,
+// and it has ended, but is not tidied up yet.
+func stateOf(status string) runtime.State {
+	switch status {
+	case "stopping":
+		return runtime.Running
+	case "stopped":
+		return runtime.Exited
+	}
+	return runtime.State(status)
 }
 
 // resources lists the limits that are set. A 0 means no limit.

@@ -46,7 +46,7 @@ func summarize(listed []container.Summary, from, to time.Time) []runtime.Summary
 	}
 	all := make([]runtime.Summary, len(listed))
 	for i, l := range listed {
-		s := runtime.Summary{ID: l.ID, Name: nameOf(l.Names), Labels: l.Labels, State: runtime.State(l.State)}
+		s := runtime.Summary{ID: l.ID, Name: nameOf(l.Names), Labels: l.Labels, State: stateOf(l.State)}
 		st := parseStatus(l.Status)
 		s.Fingerprint = fingerprint(s.State, st.exitCode, listedNetworking(&l, byName, maxNetworkDepth))
 		if st.known {
@@ -60,7 +60,7 @@ func summarize(listed []container.Summary, from, to time.Time) []runtime.Summary
 // listedNetworking returns how a listed container is connected. It follows shared
 // networks, at most depth times.
 func listedNetworking(l *container.Summary, byName map[string]*container.Summary, depth int) networking {
-	n := networking{mode: l.HostConfig.NetworkMode, alive: runtime.State(l.State).Alive()}
+	n := networking{mode: l.HostConfig.NetworkMode, alive: stateOf(l.State).Alive()}
 	if l.NetworkSettings != nil {
 		n.endpoints = l.NetworkSettings.Networks
 	}

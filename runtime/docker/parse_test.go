@@ -2,6 +2,7 @@ package docker
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net"
 	"os"
@@ -99,8 +100,53 @@ func TestTranslate(t *testing.T) {
 	if !ok || ev.ID != "x" || ev.Action != runtime.ActionNetwork || ev.Labels != nil || ev.Name != "" {
 		t.Errorf("got %+v, %v", ev, ok)
 	}
+	for action, want := range map[events.Action]runtime.Action{"remove": runtime.ActionDestroy, "exec_died": runtime.ActionExec, "died": runtime.ActionDie} {
+		if ev, ok := translate(events.Message{Type: events.ContainerEventType, Action: action, Actor: events.Actor{ID: "x"}}); !ok || ev.Action != want {
+			t.Errorf("Podman's %s: got %+v, want %s", action, ev, want)
+		}
+	}
+	ev, ok = translate(events.Message{Type: events.NetworkEventType, Action: "connect", Actor: events.Actor{
+		ID: "x", Attributes: map[string]string{"network": "n", "name": "web"}}})
+	if !ok || ev.ID != "x" || ev.Action != runtime.ActionNetwork {
+		t.Errorf("Podman's connect: got %+v, %v", ev, ok)
+	}
 	if ev, ok := translate(events.Message{Type: events.NetworkEventType, Action: "create", Actor: events.Actor{ID: "net"}}); ok {
 		t.Errorf("got %+v of a network", ev)
+	}
+}
+
+func TestState(t *testing.T) {
+	for status, want := range map[string]runtime.State{
+		"running": runtime.Running, "exited": runtime.Exited, "stopping": runtime.Running, "stopped": runtime.Exited,
+	} {
+		if got := stateOf(status); got != want {
+			t.Errorf("%s: got %s, want %s", status, got, want)
+		}
+	}
+}
+
+// What engines tell of a command in a container before, while and after it runs.
+func TestExecStates(t *testing.T) {
+	for _, tt := range []struct {
+		name, answer  string
+		ended, failed bool
+	}{
+		{"Docker: not begun", `{"Running":false,"ExitCode":null,"Pid":0,"CanRemove":false}`, false, false},
+		{"Docker: running", `{"Running":true,"ExitCode":null,"Pid":7,"CanRemove":false}`, false, false},
+		{"Docker: ended", `{"Running":false,"ExitCode":0,"Pid":7,"CanRemove":false}`, true, false},
+		{"Docker: failed to start", `{"Running":false,"ExitCode":126,"Pid":0,"CanRemove":false}`, true, true},
+		{"Podman: not begun", `{"Running":false,"ExitCode":0,"Pid":0,"CanRemove":false}`, false, false},
+		{"Podman: running", `{"Running":true,"ExitCode":0,"Pid":7,"CanRemove":false}`, false, false},
+		{"Podman: ended", `{"Running":false,"ExitCode":0,"Pid":0,"CanRemove":true}`, true, false},
+		{"Podman: ended with 3", `{"Running":false,"ExitCode":3,"Pid":0,"CanRemove":true}`, true, false},
+	} {
+		var s execState
+		if err := json.Unmarshal([]byte(tt.answer), &s); err != nil {
+			t.Fatal(err)
+		}
+		if got := s.ended(); got != tt.ended || got && s.failedToStart() != tt.failed {
+			t.Errorf("%s: ended %v, failed to start %v", tt.name, got, s.failedToStart())
+		}
 	}
 }
 
