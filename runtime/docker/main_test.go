@@ -30,12 +30,27 @@ func engine(t *testing.T) (*docker.Engine, *dockertest.Engine) {
 
 func connect(tb testing.TB, private *dockertest.Engine) *docker.Engine {
 	tb.Helper()
-	e, err := docker.New(docker.Config{Endpoint: private.Endpoint})
+	e, err := docker.New(docker.Config{Endpoint: private.Endpoint, Name: engineName()})
 	if err != nil {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() { _ = e.Close() })
 	return e
+}
+
+func engineName() string {
+	if dockertest.Podman() {
+		return "podman"
+	}
+	return "docker"
+}
+
+// imageName is the test image's name as containers show it.
+func imageName() string {
+	if dockertest.Podman() {
+		return "docker.io/library/" + dockertest.Image
+	}
+	return dockertest.Image
 }
 
 // waitUntilServing waits for the test server: as process 1 it ignores SIGTERM until it has

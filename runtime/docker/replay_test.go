@@ -17,6 +17,7 @@ import (
 // A Watcher that was connected, and one that connects later, both see that the engine
 // restarted, however it ended.
 func TestReplayOverEngineRestarts(t *testing.T) {
+	dockertest.PodmanCannot(t, "its containers do not depend on its service, and so no restart of that is told")
 	for _, flag := range []string{"--live-restore=true", "--live-restore=false"} {
 		t.Run(flag, func(t *testing.T) {
 			private := dockertest.Start(t, flag)
@@ -77,6 +78,7 @@ func connected(t *testing.T, e *docker.Engine, since time.Time) runtime.Update {
 }
 
 func TestReplayWhileAway(t *testing.T) {
+	dockertest.PodmanCannot(t, "its history has no limit")
 	private := dockertest.Start(t)
 	e := connect(t, private)
 	l := watch(t, private)

@@ -32,8 +32,8 @@ func dial(endpoint string, log *zap.Logger) (scenarios.Engine, error) {
 // operated is a private engine with what an operator does with the docker command.
 type operated struct{ *dockertest.Engine }
 
-func (o operated) Name() string    { return "docker" }
-func (o operated) Image() string   { return dockertest.Image }
+func (o operated) Name() string    { return engineName() }
+func (o operated) Image() string   { return imageName() }
 func (o operated) Address() string { return o.Endpoint }
 
 func (o operated) Connect(tb testing.TB, _ string) scenarios.Engine { return connect(tb, o.Engine) }

@@ -11,12 +11,13 @@ import (
 // watch records what a Watcher sends of all containers.
 func watch(t *testing.T, private *dockertest.Engine) *scenarios.Log {
 	t.Helper()
-	return scenarios.Record(t, &runtime.Watcher{Name: "docker", Source: connect(t, private)})
+	return scenarios.Record(t, &runtime.Watcher{Name: engineName(), Source: connect(t, private)})
 }
 
 // docker network connect: neither containerd nor nerdctl gives a container that runs another
 // network.
 func TestWatchAddressChanges(t *testing.T) {
+	dockertest.PodmanCannot(t, "it connects no container that was made without a network")
 	e, private := engine(t)
 	private.Network(t, "watched-net")
 	l := scenarios.Watch(t, e)

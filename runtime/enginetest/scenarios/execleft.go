@@ -32,7 +32,8 @@ func commandAfterHeldOutput(t *testing.T, p Private) {
 			if took := time.Since(began); took > holdTimeout/2 { // the engine's own pace makes it 35 s
 				t.Errorf("all took %v", took)
 			}
-			if n := ProcessesRunning(id, "sleep"); n > 2 {
+			// Podman tells of the ends nevertheless, so that healthd need not kill any.
+			if n := ProcessesRunning(id, "sleep"); n > 2 && p.Name() != podman {
 				t.Errorf("%d sleeps are left, so they pile up", n)
 			}
 		})

@@ -2,6 +2,7 @@ package scenarios
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -81,6 +82,14 @@ func sharedNetworkWithoutEvents(t *testing.T, p Private) {
 		t.Errorf("got %+v", c)
 	}
 	stop(t, e, owner, 0)
+	// From Docker 26 on a list may show it as running for a moment after the call that stopped it.
+	Eventually(t, "a list shows the owner's end", func() bool {
+		list, err := e.List(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return !slices.ContainsFunc(list, func(s runtime.Summary) bool { return s.ID == owner && s.State.Alive() })
+	})
 	refresh <- struct{}{}
 	n = l.WaitFor(t, n, "observed hidden-borrower running", "synced refresh")
 	if c := l.Newest(child); !c.NetworkOwnerStartedAt.IsZero() || c.NetworkOwnerGone {

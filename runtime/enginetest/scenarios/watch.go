@@ -58,7 +58,10 @@ func stopByHealthd(t *testing.T, p Private) *Log {
 }
 
 func ownStopIsTold(t *testing.T, p Private) {
-	stopByHealthd(t, p).WaitFor(t, 0, "killed own 15", "died own 0", "stopped own")
+	l := stopByHealthd(t, p)
+	n := l.WaitFor(t, 0, "killed own 15")
+	l.WaitFor(t, n, "died own 0")
+	l.WaitFor(t, n, "stopped own") // before the end, from Docker 26 on
 }
 
 func ownStopIsNotTold(t *testing.T, p Private) {
@@ -193,8 +196,15 @@ func eventsOfALife(t *testing.T, p Private) {
 			t.Errorf("%s: got %q, %v", ev.Action, ev.Name, ev.Labels)
 		}
 	}
+	// Engines leave the network before or after they tell the end, and Podman 5.8 tells that of a
+	// command twice.
+	if end := len(got) - 2; got[end] == string(runtime.ActionNetwork) {
+		got = slices.Delete(got, end, end+1)
+	}
+	got = slices.Compact(got)
 	want := map[string]string{
 		docker:     "[create network start exec_die kill die]",
+		podman:     "[create start exec_die kill die]",
 		containerd: "[create start update exec_die kill die]", // the update is nerdctl's
 	}[p.Name()]
 	if s := fmt.Sprint(got); s != want {
