@@ -20,6 +20,7 @@ FUZZTIME   ?= 30s
 BENCHTIME  ?= 1s
 CHAOS      ?= 3m
 CHAOS_SEED ?= 0
+SUITES     ?= bookworm trixie forky
 
 .DEFAULT_GOAL := help
 .PHONY: build test race chaos compat conformance fuzz bench bench-once lint demo install uninstall clean help prerequisites
@@ -43,10 +44,8 @@ race: ## run the tests that need no engine ten times under the race detector
 chaos: prerequisites ## inject faults on a private Docker engine for CHAOS (3m), by CHAOS_SEED (0: a new one each time) (as root)
 	$(GO) test -race -count=1 -timeout 30m ./e2e -run 'TestChaos$$' -v -chaos=$(CHAOS) -chaos-seed=$(CHAOS_SEED)
 
-compat: prerequisites ## run the HAProxy tests on the next Debian's HAProxy (3.0 on bookworm), without installing it (Debian; as root)
-	scripts/haproxy-compat bin/haproxy-3
-	$(GO) test -race -count=1 ./supervisor/haproxy -haproxy=$(CURDIR)/bin/haproxy-3/haproxy
-	$(GO) test -race -count=1 -timeout 20m ./e2e -run TestHAProxy -v -haproxy=$(CURDIR)/bin/haproxy-3/haproxy
+compat: prerequisites ## run the tests of engines and HAProxy on those of the Debian SUITES (bookworm trixie forky), without installing them (Debian; as root)
+	scripts/compat $(SUITES)
 
 conformance: ## run the tests that need no engine and write docs/conformance.md, the kubelet's cases with their tests
 	$(GO) build -o bin/conformance ./conformance
