@@ -187,9 +187,9 @@ func removeCgroups(name string) {
 			return
 		}
 		for _, root := range roots {
-			inner, _ := filepath.Glob(root + "/*/")
+			inner, _ := filepath.Glob(root + "/*")
 			for _, dir := range append(inner, root) {
-				_ = syscall.Rmdir(strings.TrimSuffix(dir, "/"))
+				_ = syscall.Rmdir(dir) // of the files none is removed
 			}
 		}
 	}

@@ -24,7 +24,7 @@ func TestContainersSurviveRestartAndCleanUpIsComplete(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		waitForAnswer(t, "http://"+net.JoinHostPort(before.NetworkSettings.Networks["bridge"].IPAddress, "8080")+"/healthz")
+		waitForAnswer(t, "http://"+net.JoinHostPort(before.NetworkSettings.Networks[e.Bridge].IPAddress, "8080")+"/healthz")
 		for name, down := range map[string]func(testing.TB){"kill": e.Kill, "stop": e.Stop} {
 			down(t)
 			e.Up(t)
