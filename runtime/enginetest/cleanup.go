@@ -188,7 +188,8 @@ func removeCgroups(name string) {
 		}
 		for _, root := range roots {
 			inner, _ := filepath.Glob(root + "/*")
-			for _, dir := range append(inner, root) {
+			innermost, _ := filepath.Glob(root + "/*/*")
+			for _, dir := range slices.Concat(innermost, inner, []string{root}) {
 				_ = syscall.Rmdir(dir) // of the files none is removed
 			}
 		}

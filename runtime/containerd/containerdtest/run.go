@@ -84,7 +84,7 @@ func (e *Engine) Create(tb testing.TB, o RunOptions) string {
 }
 
 func (e *Engine) spec(o RunOptions, image client.Image) []oci.SpecOpts {
-	opts := []oci.SpecOpts{oci.WithImageConfig(image), oci.WithEnv(o.Env), oci.WithCgroup("/" + filepath.Base(e.dir) + "/" + cmp.Or(o.Namespace, Namespace) + "-" + o.ID)}
+	opts := []oci.SpecOpts{oci.WithImageConfig(image), oci.WithEnv(o.Env), oci.WithCgroup("/" + filepath.Base(e.dir) + "/" + cmp.Or(o.Namespace, Namespace) + "/" + o.ID)}
 	if len(o.Cmd) > 0 {
 		opts = append(opts, oci.WithProcessArgs(o.Cmd...))
 	}
