@@ -95,7 +95,7 @@ func hundredContainers(t *testing.T, e engine) {
 		t.Fatalf("%d endpoints, %v: %s", len(services.Endpoints), err, body)
 	}
 	for _, endpoint := range services.Endpoints {
-		if endpoint.Address != "" != e.Addresses() || endpoint.Port != 8080 {
+		if endpoint.Address == "" || endpoint.Port != 8080 {
 			t.Errorf("endpoint %+v", endpoint)
 		}
 	}

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"cmp"
 	"syscall"
 	"testing"
 
@@ -13,8 +14,6 @@ import (
 // named by ID or name.
 type engine interface {
 	Name() string // of its runtime
-	// Addresses says that containers without a network mode have an address on the host.
-	Addresses() bool
 	Runtime() string // the [[runtime]] of a configuration
 
 	Run(testing.TB, dockertest.RunOptions) (id string)
@@ -37,14 +36,12 @@ type engine interface {
 }
 
 // nerdctl is a containerd whose containers are made as nerdctl does. Those without a network
-// mode have a network of their own, which the host does not reach: their probes go inside.
+// mode are on its bridge.
 type nerdctl struct{ *containerdtest.Engine }
-
-func (nerdctl) Addresses() bool { return false }
 
 func nerdctlOptions(o dockertest.RunOptions) containerdtest.RunOptions {
 	return containerdtest.RunOptions{
-		Name: o.Name, Cmd: o.Cmd, Env: o.Env, Labels: o.Labels, Network: o.Network,
+		Name: o.Name, Cmd: o.Cmd, Env: o.Env, Labels: o.Labels, Network: cmp.Or(o.Network, containerdtest.Bridge),
 		AutoRemove: o.AutoRemove, StopSignal: o.StopSignal, StopTimeout: o.StopTimeout,
 	}
 }
@@ -151,5 +148,7 @@ func rows() []row {
 		{name: "the policy after a failed probe", run: policyAfterAFailedProbe},
 		{name: "hooks and gates", run: hooksAndGates},
 		{name: "a stalled body is a failure", run: stalledBodyIsAFailure},
+		{name: "services that only their own container reaches", run: servicesInsideTheContainer},
+		{name: "a new run is reached at its new address", run: newRunIsReachedAtItsNewAddress},
 	}
 }

@@ -8,11 +8,16 @@ import (
 )
 
 func TestContainersSurviveRestartAndCleanUpIsComplete(t *testing.T) {
-	var dir string
+	var traces []string
 	t.Run("use", func(t *testing.T) {
 		e := containerdtest.Start(t)
-		dir = e.Path()
-		id := e.Run(t, containerdtest.RunOptions{Name: "web"})
+		id := e.Run(t, containerdtest.RunOptions{Name: "web", Network: containerdtest.Bridge})
+		traces = e.Traces()
+		for _, trace := range traces {
+			if _, err := os.Stat(trace); err != nil {
+				t.Errorf("what should be gone later is not there: %v", err)
+			}
+		}
 		before := e.Task(t, id).Pid()
 		for name, down := range map[string]func(testing.TB){"kill": e.Kill, "stop": e.Stop} {
 			down(t)
@@ -22,7 +27,9 @@ func TestContainersSurviveRestartAndCleanUpIsComplete(t *testing.T) {
 			}
 		}
 	})
-	if _, err := os.Stat(dir); !os.IsNotExist(err) {
-		t.Errorf("%s is still there: %v", dir, err)
+	for _, trace := range traces {
+		if _, err := os.Stat(trace); !os.IsNotExist(err) {
+			t.Errorf("%s is still there: %v", trace, err)
+		}
 	}
 }

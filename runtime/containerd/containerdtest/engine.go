@@ -1,5 +1,6 @@
 // Package containerdtest runs private containerds for tests, with their own socket, root and
-// state, and an image that needs no registry.
+// state, and an image that needs no registry. What nerdctl does besides, they do as well: its
+// labels, and its hooks for a bridge.
 //
 //	e := containerdtest.Start(t)                        one engine for a test
 //	var s containerdtest.Shared; s.Main(m); s.Engine(t) one engine for all tests of a package
@@ -39,7 +40,7 @@ const (
 	dirPrefix    = "hct"
 	startTimeout = 60 * time.Second
 	stopTimeout  = 30 * time.Second
-	install      = "apt-get install -y --no-install-recommends containerd runc busybox-static"
+	install      = "apt-get install -y --no-install-recommends containerd runc busybox-static iproute2"
 )
 
 // Engine is one private containerd.
@@ -47,10 +48,12 @@ type Engine struct {
 	// Endpoint is where it listens: "unix:///…".
 	Endpoint string
 
-	dir    string
-	root   *enginetest.Root
-	daemon *enginetest.Process
-	client *client.Client
+	dir     string
+	root    *enginetest.Root
+	network enginetest.Network
+	nerdctl string // the directory of nerdctl's data
+	daemon  *enginetest.Process
+	client  *client.Client
 }
 
 // Start starts an engine that is stopped and removed when the test ends.
@@ -148,7 +151,7 @@ func (e *Engine) Thaw(tb testing.TB) {
 }
 
 func start() (_ *Engine, err error) {
-	for _, name := range []string{"containerd", "containerd-shim-runc-v2", "runc", "busybox"} {
+	for _, name := range []string{"containerd", "containerd-shim-runc-v2", "runc", "ip", "nsenter", "busybox"} {
 		if _, err := exec.LookPath(name); err != nil {
 			return nil, fmt.Errorf("cannot start a private containerd: %w; install it: %s", err, install)
 		}
@@ -156,7 +159,7 @@ func start() (_ *Engine, err error) {
 	if os.Geteuid() != 0 {
 		return nil, errors.New("cannot start a private containerd: not root")
 	}
-	enginetest.CleanUpAbandoned(dirPrefix, enginetest.CleanUp)
+	enginetest.CleanUpAbandoned(dirPrefix, cleanUp)
 	// Not tb.TempDir: a Unix socket's path has 107 bytes at most.
 	dir, err := os.MkdirTemp("", dirPrefix)
 	if err != nil {
@@ -168,7 +171,7 @@ func start() (_ *Engine, err error) {
 			_ = e.close()
 		}
 	}()
-	if err := enginetest.Claim(dir); err != nil {
+	if err := e.claim(); err != nil {
 		return nil, err
 	}
 	if e.root, err = enginetest.OpenRoot(dir); err != nil {
@@ -229,5 +232,5 @@ func (e *Engine) close() error {
 		_ = e.daemon.Stop(syscall.SIGTERM, stopTimeout)
 	}
 	e.root.Close()
-	return enginetest.CleanUp(e.dir)
+	return cleanUp(e.dir)
 }

@@ -7,6 +7,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -39,7 +40,7 @@ type RunOptions struct {
 	Cmd         []string // empty: the test server
 	Env         []string
 	Labels      map[string]string
-	Network     string // "host", "container:ID", or empty for a network without interfaces
+	Network     string // Bridge, "host", "container:ID", or empty or "none" for a network without interfaces
 	StopSignal  string
 	StopTimeout *int  // seconds
 	Memory      int64 // bytes; 0: no limit
@@ -60,27 +61,37 @@ func (e *Engine) Run(tb testing.TB, o RunOptions) string {
 // test ends, and returns its ID.
 func (e *Engine) Create(tb testing.TB, o RunOptions) string {
 	tb.Helper()
-	ctx := e.In(tb, o.Namespace)
-	if o.ID == "" {
-		o.ID = randomID()
-	}
+	o.complete()
 	image, err := e.client.GetImage(e.In(tb, ""), Image)
 	if err != nil {
 		tb.Fatalf("cannot find the test image: %v", err)
 	}
-	if o.Namespace != "" && o.Namespace != Namespace {
+	if o.Namespace != Namespace {
 		if image, err = e.imageIn(tb, o.Namespace); err != nil {
 			tb.Fatalf("cannot import the test image: %v", err)
 		}
 	}
-	_, err = e.client.NewContainer(ctx, o.ID,
-		client.WithImageName(Image), client.WithSnapshotter(snapshotter), client.WithNewSnapshot(o.ID, image),
-		client.WithNewSpec(e.spec(o, image)...), client.WithContainerLabels(o.labels(e)))
-	if err != nil {
+	if err := e.create(tb.Context(), o, image); err != nil {
 		tb.Fatalf("cannot create container %s: %v", o.Name, err)
 	}
 	tb.Cleanup(func() { e.RemoveIn(tb, o.Namespace, o.ID) })
 	return o.ID
+}
+
+func (o *RunOptions) complete() {
+	if o.Namespace == "" {
+		o.Namespace = Namespace
+	}
+	if o.ID == "" {
+		o.ID = randomID()
+	}
+}
+
+func (e *Engine) create(ctx context.Context, o RunOptions, image client.Image) error {
+	_, err := e.client.NewContainer(named(ctx, o.Namespace), o.ID,
+		client.WithImageName(Image), client.WithSnapshotter(snapshotter), client.WithNewSnapshot(o.ID, image),
+		client.WithNewSpec(e.spec(o, image)...), client.WithContainerLabels(o.labels(e)))
+	return err
 }
 
 func (e *Engine) spec(o RunOptions, image client.Image) []oci.SpecOpts {
@@ -98,6 +109,8 @@ func (e *Engine) spec(o RunOptions, image client.Image) []oci.SpecOpts {
 		opts = append(opts, oci.WithMemoryLimit(uint64(o.Memory)))
 	}
 	switch owner, shared := shares(o.Network); {
+	case o.Network == Bridge:
+		opts = append(opts, e.withBridge(o.Namespace, o.ID))
 	case o.Network == "host":
 		opts = append(opts, oci.WithHostNamespace(specs.NetworkNamespace))
 	case shared:
@@ -191,20 +204,23 @@ func (e *Engine) StartTask(tb testing.TB, namespace, id string) {
 // MakeTask makes a container's task without starting it.
 func (e *Engine) MakeTask(tb testing.TB, namespace, id string) client.Task {
 	tb.Helper()
-	ctx := e.In(tb, namespace)
+	task, err := e.makeTask(e.In(tb, namespace), id)
+	if err != nil {
+		tb.Fatalf("cannot make a task of container %s: %v", id, err)
+	}
+	return task
+}
+
+func (e *Engine) makeTask(ctx context.Context, id string) (client.Task, error) {
 	c, err := e.client.LoadContainer(ctx, id)
 	if err != nil {
-		tb.Fatalf("cannot find container %s: %v", id, err)
+		return nil, err
 	}
 	output := cio.LogFile(e.LogFile(id))
 	if spec, err := c.Spec(ctx); err == nil && spec.Process.Terminal {
 		output = func(string) (cio.IO, error) { return unlogged{}, nil }
 	}
-	task, err := c.NewTask(ctx, output)
-	if err != nil {
-		tb.Fatalf("cannot make a task of container %s: %v", id, err)
-	}
-	return task
+	return c.NewTask(ctx, output)
 }
 
 // unlogged is the output of a terminal that goes nowhere: containerd 1.6 writes no terminal's
@@ -306,16 +322,16 @@ func (e *Engine) RemoveIn(tb testing.TB, namespace, id string) {
 	ctx, cancel := context.WithTimeout(named(context.Background(), namespace), stopTimeout)
 	defer cancel()
 	c, err := e.client.LoadContainer(ctx, id)
-	if errdefs.IsNotFound(err) {
-		return
-	}
 	if err == nil {
 		if task, err := c.Task(ctx, nil); err == nil {
 			_, _ = task.Delete(ctx, client.WithProcessKill)
 		}
 		err = c.Delete(ctx, client.WithSnapshotCleanup)
 	}
-	if err != nil && !errdefs.IsNotFound(err) {
+	if errdefs.IsNotFound(err) {
+		err = nil
+	}
+	if err = errors.Join(err, e.forgetNetwork(ctx, id)); err != nil {
 		tb.Errorf("cannot remove container %s: %v", id, err)
 	}
 }

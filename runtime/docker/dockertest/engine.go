@@ -50,7 +50,7 @@ type Engine struct {
 
 	flags      []string
 	dir        string
-	network    network
+	network    enginetest.Network
 	root       *enginetest.Root
 	containerd *enginetest.Process
 	daemon     *enginetest.Process
@@ -204,12 +204,12 @@ func (e *Engine) startDaemons() error {
 
 // claim takes a network and writes who owns the directory, for cleanUp.
 func (e *Engine) claim() error {
-	n, err := claimNetwork()
+	n, err := enginetest.ClaimNetwork()
 	if err != nil {
 		return err
 	}
 	e.network = n
-	return enginetest.Claim(e.dir, n.bridge)
+	return enginetest.Claim(e.dir, n.Bridge)
 }
 
 func (e *Engine) startContainerd() error {
@@ -264,7 +264,7 @@ func (e *Engine) dockerd() (*enginetest.Process, error) {
 	argv := append([]string{"dockerd",
 		"--containerd", e.path("c.sock"), "--host", e.Endpoint, "--pidfile", e.path("d.pid"),
 		"--config-file", e.path("daemon.json"), "--data-root", e.path("data"), "--exec-root", e.path("exec"),
-		"--bridge", e.network.bridge, "--default-address-pool", e.network.pool,
+		"--bridge", e.network.Bridge, "--default-address-pool", e.network.Pool(),
 		"--cgroup-parent", e.cgroup(), "--exec-opt", "native.cgroupdriver=cgroupfs",
 		"--live-restore", "--iptables=false", "--ip-forward=false", "--ip-masq=false", "--userland-proxy=false"}, e.flags...)
 	return enginetest.NewProcess("dockerd", e.path("dockerd.log"), e.root.Command(argv...)...), nil
@@ -311,7 +311,7 @@ func cleanUp(dir string) error {
 	bridges := enginetest.Claimed(dir)
 	err := enginetest.CleanUp(dir)
 	for _, bridge := range bridges {
-		err = errors.Join(err, network{bridge: bridge}.remove())
+		err = errors.Join(err, enginetest.RemoveBridge(bridge))
 	}
 	return err
 }

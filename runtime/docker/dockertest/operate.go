@@ -18,9 +18,6 @@ import (
 // Name is the name of such a runtime.
 func (e *Engine) Name() string { return "docker" }
 
-// Addresses says that containers are on the engine's bridge unless they say otherwise.
-func (e *Engine) Addresses() bool { return true }
-
 // Runtime returns the [[runtime]] of a configuration for the engine.
 func (e *Engine) Runtime() string {
 	return fmt.Sprintf("[[runtime]]\ntype = \"docker\"\nendpoint = %q\n", e.Endpoint)

@@ -1,0 +1,80 @@
+package containerd_test
+
+import (
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"healthd/runtime"
+	"healthd/runtime/containerd/containerdtest"
+	"healthd/runtime/enginetest/scenarios"
+)
+
+// nerdctl gives each run of a container on its bridge another address.
+func TestAddressOnABridge(t *testing.T) {
+	e, private := engine(t)
+	l := scenarios.Watch(t, e)
+	n := l.WaitFor(t, 0, "synced start")
+	id := private.Run(t, containerdtest.RunOptions{Name: "bridged", Network: containerdtest.Bridge, Labels: scenarios.Watched(t, nil)})
+	sharing := private.Run(t, containerdtest.RunOptions{Name: "bridged-too", Network: "container:" + id, Cmd: deafSleep})
+	n = l.WaitFor(t, n, "observed bridged running")
+	before := inspect(t, e, id)
+	if other := inspect(t, e, sharing); before.Network != "bridge" || other.Address != before.Address || other.NetworkOwner != id {
+		t.Errorf("got %+v, and %+v, which shares its network", before, other)
+	}
+	waitForAnswer(t, before)
+	if err := e.Stop(t.Context(), id, time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	if c := inspect(t, e, id); c.State != runtime.Exited || c.Address != "" {
+		t.Errorf("got %+v", c)
+	}
+	if err := e.Start(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	after := inspect(t, e, id)
+	if after.Run() == before.Run() || after.Address == "" || after.Address == before.Address {
+		t.Errorf("got %+v, before that %+v", after, before)
+	}
+	waitForAnswer(t, after)
+	l.WaitFor(t, n, "died bridged 0", "observed bridged running")
+	if told := l.Newest(id); told == nil || told.Run() != after.Run() || told.Address != after.Address {
+		t.Errorf("the watcher sent %+v, want %+v", told, after)
+	}
+	scenarios.ListMatches(t, e, map[string]*runtime.Container{"bridged": after})
+}
+
+// waitForAnswer asks the container's server from the host.
+func waitForAnswer(t *testing.T, c *runtime.Container) {
+	t.Helper()
+	asking := http.Client{Timeout: time.Second}
+	scenarios.Eventually(t, "its server answers at "+c.Address, func() bool {
+		response, err := asking.Get("http://" + net.JoinHostPort(c.Address, "8080") + "/healthz")
+		if err != nil {
+			return false
+		}
+		_ = response.Body.Close()
+		return response.StatusCode == http.StatusOK
+	})
+}
+
+// A start whose network cannot be made leaves nothing that the next one stumbles over.
+func TestStartWithoutAFreeAddress(t *testing.T) {
+	e, private := engine(t)
+	id := private.Create(t, containerdtest.RunOptions{Name: "homeless", Network: containerdtest.Bridge})
+	release := private.TakeAddresses(t)
+	defer release()
+	if err := e.Start(t.Context(), id); err == nil || !strings.Contains(err.Error(), "no address is free") {
+		t.Errorf("got %v", err)
+	}
+	if c := inspect(t, e, id); c.State != runtime.Created || c.Address != "" {
+		t.Errorf("got %+v", c)
+	}
+	release()
+	if err := e.Start(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	waitForAnswer(t, inspect(t, e, id))
+}
