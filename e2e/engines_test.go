@@ -13,7 +13,7 @@ import (
 // engine is a private engine, with what its operators do and what befalls it. Containers are
 // named by ID or name.
 type engine interface {
-	Name() string // of its runtime
+	Name() string    // of its runtime
 	Runtime() string // the [[runtime]] of a configuration
 
 	Run(testing.TB, dockertest.RunOptions) (id string)
@@ -149,6 +149,5 @@ func rows() []row {
 		{name: "hooks and gates", run: hooksAndGates},
 		{name: "a stalled body is a failure", run: stalledBodyIsAFailure},
 		{name: "services that only their own container reaches", run: servicesInsideTheContainer},
-		{name: "a new run is reached at its new address", run: newRunIsReachedAtItsNewAddress},
 	}
 }
