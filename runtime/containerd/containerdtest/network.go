@@ -59,18 +59,6 @@ func makeNerdctlDir(dir string) (err error) {
 	return err
 }
 
-// cleanUp kills every process of the engine in dir, and removes all that it has made.
-func cleanUp(dir string) error {
-	claimed := enginetest.Claimed(dir)
-	err := enginetest.CleanUp(dir)
-	if len(claimed) < 2 {
-		return err
-	}
-	err = errors.Join(err, enginetest.RemoveBridge(claimed[0]), os.RemoveAll(claimed[1]))
-	_ = os.Remove(nerdctlParent) // only when it is empty
-	return err
-}
-
 // Traces returns what the engine has on the host while it has a container on its bridge.
 func (e *Engine) Traces() []string {
 	bridge := filepath.Join("/sys/class/net", e.network.Bridge)
