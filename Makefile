@@ -21,6 +21,7 @@ BENCHTIME  ?= 1s
 CHAOS      ?= 3m
 CHAOS_SEED ?= 0
 SUITES     ?= bookworm trixie forky
+RUNTIME    ?= docker
 
 .DEFAULT_GOAL := help
 .PHONY: build test race chaos compat conformance fuzz bench bench-once lint demo install uninstall clean help prerequisites
@@ -69,10 +70,10 @@ lint: ## check gofmt, vet, staticcheck, go.mod, who imports whom, and the script
 	scripts/arrows
 	shellcheck $$(git ls-files -z | xargs -0 awk 'FNR == 1 && /^#!.*[\/ ](ba|da)?sh( |$$)/ { print FILENAME } { nextfile }')
 
-demo: ## show how healthd heals a hung container behind HAProxy (as root; DEMO_SECONDS=60 runs it unattended)
+demo: ## show how healthd heals a hung container behind HAProxy (as root; DEMO_SECONDS=60 runs it unattended; RUNTIME=containerd)
 	scripts/prerequisites demo
 	$(GO) build -o bin/demo ./demo
-	bin/demo
+	bin/demo -runtime $(RUNTIME)
 
 install: build ## install the binary, the systemd unit and a configuration (PREFIX=/usr/local, DESTDIR=)
 	install -D -m 0755 bin/healthd $(DESTDIR)$(BINDIR)/healthd

@@ -10,17 +10,10 @@ import (
 	"path/filepath"
 	"syscall"
 	"time"
-
-	"github.com/docker/docker/api/types/container"
-
-	"healthd/runtime/docker/dockertest"
 )
 
 // config is healthd's configuration; the rest is in the containers' labels.
-const config = `[[runtime]]
-type     = "docker"
-endpoint = %q
-
+const config = `%s
 [listen]
 http    = %q
 agent   = %q
@@ -79,7 +72,7 @@ var replicas = []string{"web-1", "web-2", "web-3"}
 
 // demo is everything that runs beside the engine.
 type demo struct {
-	engine  *dockertest.Engine
+	engine  engine
 	program string
 	dir     string
 	config  string
@@ -88,7 +81,7 @@ type demo struct {
 	traffic *traffic
 }
 
-func newDemo(dir, program string, engine *dockertest.Engine) (*demo, error) {
+func newDemo(dir, program string, engine engine) (*demo, error) {
 	address, err := freeAddress("127.0.0.1:0")
 	if err != nil {
 		return nil, err
@@ -98,7 +91,7 @@ func newDemo(dir, program string, engine *dockertest.Engine) (*demo, error) {
 		return nil, err
 	}
 	s := &demo{engine: engine, program: program, dir: dir, config: filepath.Join(dir, "healthd.toml"), address: address}
-	text := fmt.Sprintf(config, engine.Endpoint, address, agent, filepath.Join(dir, "control.sock"), filepath.Join(dir, haproxySocket))
+	text := fmt.Sprintf(config, engine.Runtime(), address, agent, filepath.Join(dir, "control.sock"), filepath.Join(dir, haproxySocket))
 	return s, os.WriteFile(s.config, []byte(text), 0o600)
 }
 
@@ -184,14 +177,8 @@ func (s *demo) startContainers(ctx context.Context) error {
 		all = append(all, one{name: name, demo: "web"})
 	}
 	for _, c := range all {
-		created, err := s.engine.Client().ContainerCreate(ctx, &container.Config{
-			Image: s.engine.Image, Cmd: append([]string{"/bin/testserver"}, c.args...), Labels: map[string]string{"demo": c.demo},
-		}, nil, nil, nil, c.name)
-		if err == nil {
-			err = s.engine.Client().ContainerStart(ctx, created.ID, container.StartOptions{})
-		}
-		if err != nil {
-			return fmt.Errorf("cannot start container %s: %w", c.name, err)
+		if err := s.engine.Serve(ctx, c.name, map[string]string{"demo": c.demo}, c.args...); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -1,6 +1,6 @@
-// Command demo shows healthd at work on a private Docker engine: three web replicas, a
-// slow starter, a container that hangs 20 seconds after each start, and HAProxy, to which
-// healthd pushes readiness. healthd withdraws and restarts the hung container until it is
+// Command demo shows healthd at work on a private Docker engine, or with -runtime containerd on
+// a private containerd: three web replicas, a slow starter, a container that hangs 20 seconds
+// after each start, and HAProxy, to which healthd pushes readiness. healthd withdraws and restarts the hung container until it is
 // ready again. The demo removes all that it started, also after Ctrl-C. With
 // DEMO_SECONDS=N it runs for N seconds unattended, and fails if healthd did not heal the
 // hung container, if HAProxy did not take it out and in again, or if a request failed.
@@ -8,6 +8,7 @@ package main
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -17,19 +18,42 @@ import (
 	"syscall"
 	"time"
 
+	"healthd/runtime/containerd/containerdtest"
 	"healthd/runtime/docker/dockertest"
 )
+
+// engine is a private engine.
+type engine interface {
+	Runtime() string // the [[runtime]] of healthd's configuration
+	Serve(ctx context.Context, name string, labels map[string]string, args ...string) error
+	Close() error
+}
+
+// engines are the private engines by runtime.
+var engines = map[string]struct {
+	title string
+	open  func() (engine, error)
+}{
+	"docker":     {"Docker engine", func() (engine, error) { return dockertest.Open() }},
+	"containerd": {"containerd", func() (engine, error) { return containerdtest.Open() }},
+}
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
-	if err := run(ctx, os.Getenv("DEMO_SECONDS")); err != nil {
+	name := flag.String("runtime", "docker", "what runs the containers: docker or containerd")
+	flag.Parse()
+	if err := run(ctx, *name, os.Getenv("DEMO_SECONDS")); err != nil {
 		fmt.Fprintf(os.Stderr, "demo: %v\n", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, seconds string) (err error) {
+func run(ctx context.Context, runtime, seconds string) (err error) {
+	private, ok := engines[runtime]
+	if !ok {
+		return fmt.Errorf("cannot run on %q: it must be docker or containerd", runtime)
+	}
 	var length time.Duration
 	if seconds != "" {
 		n, err := strconv.Atoi(seconds)
@@ -51,10 +75,10 @@ func run(ctx context.Context, seconds string) (err error) {
 	if out, err := build.CombinedOutput(); err != nil {
 		return unlessCancelled(ctx, fmt.Errorf("cannot build healthd: %w\n%s", err, out))
 	}
-	fmt.Println("Starting a private Docker engine (the demo does not touch this machine's own engine) …")
-	engine, err := dockertest.Open()
+	fmt.Printf("Starting a private %s (the demo does not touch this machine's own) …\n", private.title)
+	engine, err := private.open()
 	if err != nil {
-		return err
+		return unlessCancelled(ctx, err)
 	}
 	defer func() {
 		fmt.Println("Removing the containers and the engine …")
