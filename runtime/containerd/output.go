@@ -2,6 +2,7 @@ package containerd
 
 import (
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -33,13 +34,7 @@ func (f *fifoDir) path() (string, error) {
 	if err := os.MkdirAll(f.parent, 0o700); err != nil {
 		return "", err
 	}
-	others, _ := filepath.Glob(filepath.Join(f.parent, fifoPrefix+"*"))
-	for _, other := range others {
-		if lock := lockDir(other); lock != nil {
-			_ = os.RemoveAll(other)
-			_ = lock.Close()
-		}
-	}
+	f.removeLeft()
 	for {
 		dir, err := os.MkdirTemp(f.parent, fifoPrefix)
 		if err != nil {
@@ -49,6 +44,36 @@ func (f *fifoDir) path() (string, error) {
 			return dir, nil
 		}
 	}
+}
+
+// removeLeft removes the FIFOs that a killed healthd has left. It reads from each: a shim that
+// waits for a reader answers no question about its container.
+func (f *fifoDir) removeLeft() {
+	others, _ := filepath.Glob(filepath.Join(f.parent, fifoPrefix+"*"))
+	for _, other := range others {
+		if lock := lockDir(other); lock != nil {
+			readers := openReaders(other)
+			_ = os.RemoveAll(other)
+			for _, fd := range readers {
+				_ = unix.Close(fd)
+			}
+			_ = lock.Close()
+		}
+	}
+}
+
+// openReaders opens all FIFOs in a directory, without waiting for those who write.
+func openReaders(dir string) (fds []int) {
+	_ = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.Type() != fs.ModeNamedPipe {
+			return nil
+		}
+		if fd, err := unix.Open(path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0); err == nil {
+			fds = append(fds, fd)
+		}
+		return nil
+	})
+	return fds
 }
 
 // lockDir locks a directory. It returns nil if somebody else has locked or removed it.

@@ -36,6 +36,7 @@ var errBehind = errors.New("too many events to take in")
 // The first event is of the moment since: what came after it is in the state that containerd
 // shows, as far as EventHistory says so.
 func (e *Engine) Subscribe(ctx context.Context, since time.Time) (runtime.Stream, error) {
+	e.fifos.removeLeft() // before anybody asks the shims that wait for them
 	c, err := e.renewClient(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("cannot subscribe to events: %w", err)
