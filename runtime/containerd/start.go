@@ -25,7 +25,7 @@ import (
 const (
 	startTimeout = 2 * time.Minute
 	// startTries is how often Start looks again after somebody else was faster.
-	startTries = 5
+	startTries = 20
 	// noLog is where the output goes of a container whose last one went to a client's FIFO.
 	// With no output at all its standard output would be read-only.
 	noLog = "file:///dev/null"
