@@ -52,49 +52,20 @@ func TestChaos(t *testing.T) {
 
 // chaos is one engine, the proxy in front of it, healthd and the model.
 type chaos struct {
-	t    *testing.T
-	seed uint64
-	e    *dockertest.Engine
-	p    *proxy
-	d    *daemon
-	logs []*lockedBuffer // of each healthd
+	*chaosRun
+	e *dockertest.Engine
+	p *proxy
 
-	operating sync.WaitGroup
-	raging    chan struct{} // closed when it is over
-	watching  sync.WaitGroup
-	over      chan struct{} // closed at the end
-	// engine is held shared by operators, and alone by who harms the engine.
-	engine sync.RWMutex
-
-	mu           sync.Mutex
-	begun        time.Time
-	subjects     []*target
-	byID         map[string]*target
-	activeFaults int       // faults under way, during which nothing is checked
-	calm         time.Time // when the last one ended
-	loss         *rand.Rand
-	lines        []chaosLine
-	wrongs       []chaosLine
-	acts         map[string]int
-}
-
-// chaosLine is a line of the log: something that was done or seen.
-type chaosLine struct {
-	at   time.Time
-	who  string
-	what string
-}
-
-func (l chaosLine) String() string {
-	return fmt.Sprintf("%s %s: %s", l.at.Format("15:04:05.000"), l.who, l.what)
+	// What follows is guarded by mu.
+	subjects []*target
+	byID     map[string]*target
+	loss     *rand.Rand
 }
 
 func newChaos(t *testing.T, seed uint64) *chaos {
 	t.Helper()
-	c := &chaos{
-		t: t, seed: seed, raging: make(chan struct{}), over: make(chan struct{}), begun: time.Now(), calm: time.Now(),
-		byID: map[string]*target{}, loss: rand.New(rand.NewPCG(seed, 0)), acts: map[string]int{},
-	}
+	again := fmt.Sprintf("-chaos-seed=%d -chaos-clocks=%v", seed, *chaosClocks)
+	c := &chaos{chaosRun: newChaosRun(t, seed, again), byID: map[string]*target{}, loss: rand.New(rand.NewPCG(seed, 0))}
 	// Registered before healthd's own, so that it runs after it: a failed test would
 	// make that print the whole log, once for each start of healthd.
 	t.Cleanup(c.report)
@@ -112,14 +83,6 @@ func newChaos(t *testing.T, seed uint64) *chaos {
 	return c
 }
 
-func (c *chaos) startHealthd() {
-	c.t.Helper()
-	c.d.log = &lockedBuffer{}
-	c.logs = append(c.logs, c.d.log)
-	c.d.start()
-	c.d.eventually(60*time.Second, "be synced", c.d.synced)
-}
-
 // populate makes the containers and waits until they are as they should be.
 func (c *chaos) populate() {
 	c.t.Helper()
@@ -128,7 +91,7 @@ func (c *chaos) populate() {
 	for _, k := range chaosKinds {
 		for i := range k.members {
 			s := &target{kind: k, name: fmt.Sprintf("%s-%d", k.name, i+1)}
-			c.subjects = append(c.subjects, s)
+			c.subjects, c.names = append(c.subjects, s), append(c.names, s.name)
 			wg.Go(func() {
 				room <- struct{}{}
 				defer func() { <-room }()
@@ -162,11 +125,6 @@ func (c *chaos) runFaults(during time.Duration) {
 	}
 	close(c.raging)
 	c.operating.Wait()
-}
-
-// pause waits for d, but not beyond end.
-func (c *chaos) pause(d time.Duration, end time.Time) {
-	time.Sleep(min(d, time.Until(end)))
 }
 
 // endFaults ends all faults and waits until everything is as the operators want.
@@ -215,79 +173,6 @@ func (c *chaos) excuseUnstartable() (all bool) {
 		c.mu.Unlock()
 	}
 	return true
-}
-
-// log logs something that was done or seen.
-func (c *chaos) log(who, format string, args ...any) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.lines = append(c.lines, chaosLine{time.Now(), who, fmt.Sprintf(format, args...)})
-}
-
-func (c *chaos) fail(who, format string, args ...any) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.failLocked(who, format, args...)
-}
-
-func (c *chaos) failLocked(who, format string, args ...any) {
-	l := chaosLine{time.Now(), who, "WRONG: " + fmt.Sprintf(format, args...)}
-	c.lines, c.wrongs = append(c.lines, l), append(c.wrongs, l)
-}
-
-// report prints each failure with what was done to its container, or to each that it
-// names, and what healthd reported about it.
-func (c *chaos) report() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, log := range c.logs {
-		if strings.Contains(log.String(), "DATA RACE") {
-			c.t.Errorf("a data race:\n%s", log)
-		}
-	}
-	reported := map[string]bool{}
-	for _, w := range c.wrongs {
-		c.t.Errorf("-chaos-seed=%d -chaos-clocks=%v: %v", c.seed, *chaosClocks, w)
-		if reported[w.who] {
-			continue
-		}
-		reported[w.who] = true
-		c.reportOn(w.who)
-		for _, s := range c.subjects {
-			if strings.Contains(w.what, s.name+" should be ") && !reported[s.name] {
-				reported[s.name] = true
-				c.reportOn(s.name)
-			}
-		}
-	}
-}
-
-func (c *chaos) reportOn(who string) {
-	c.t.Logf("what was done to %s:\n%s", who, c.linesOf(who))
-	c.t.Logf("what healthd said of %s:\n%s", who, c.logOf(who))
-}
-
-func (c *chaos) linesOf(who string) string {
-	var b strings.Builder
-	for _, l := range c.lines {
-		if l.who == who || l.who == "everybody" {
-			fmt.Fprintln(&b, l)
-		}
-	}
-	return b.String()
-}
-
-func (c *chaos) logOf(who string) string {
-	const most = 200
-	var found []string
-	for _, log := range c.logs {
-		for line := range strings.Lines(log.String()) {
-			if strings.Contains(line, who) || strings.Contains(line, "Runtime") || strings.Contains(line, "healthd runs") {
-				found = append(found, line)
-			}
-		}
-	}
-	return strings.Join(found[max(0, len(found)-most):], "")
 }
 
 // logSummary logs how much was done and how much could not be checked.

@@ -2,10 +2,8 @@ package e2e
 
 import (
 	"context"
-	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"os/exec"
 	"syscall"
 	"time"
 
@@ -58,12 +56,6 @@ func (c *chaos) exclusively(s *target, act func(*chaos, *target)) {
 	c.change(func() { s.busy, s.down = false, 0 })
 }
 
-func (c *chaos) change(do func()) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	do()
-}
-
 func (c *chaos) note(s *target, format string, args ...any) {
 	c.log(s.name, format+" → %v", append(args, c.snapshot(s).wanted)...)
 }
@@ -94,37 +86,6 @@ func (c *chaos) setWanted(s *target, w wantedState, since time.Time) {
 		s.taken = false
 	}
 	c.acts["wanted "+w.String()]++
-}
-
-func (c *chaos) context() (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(c.t.Context()), 30*time.Second)
-}
-
-func (c *chaos) await(within time.Duration, try func() error) error {
-	end, tick := time.After(within), time.NewTicker(20*time.Millisecond)
-	defer tick.Stop()
-	for {
-		err := try()
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-end:
-			return err
-		case <-tick.C:
-		}
-	}
-}
-
-// cli runs a client command; the daemon may be down.
-func (c *chaos) cli(args ...string) error {
-	ctx, cancel := c.context()
-	defer cancel()
-	out, err := exec.CommandContext(ctx, c.d.path, append(args, "--config", c.d.config)...).CombinedOutput()
-	if err != nil {
-		return fmt.Errorf("%w: %s", err, out)
-	}
-	return nil
 }
 
 func (c *chaos) hold(s *target) {

@@ -2,11 +2,8 @@ package e2e
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
@@ -173,30 +170,6 @@ func (c *chaos) checkContinuously() {
 	}
 }
 
-// healthdStatuses returns healthd's status of each container.
-func (c *chaos) healthdStatuses() (map[string]status, error) {
-	ctx, cancel := c.context()
-	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.d.url+"/v1/containers", nil)
-	if err != nil {
-		return nil, err
-	}
-	answer, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return nil, err
-	}
-	defer answer.Body.Close()
-	var all []status
-	if err := json.NewDecoder(answer.Body).Decode(&all); err != nil {
-		return nil, err
-	}
-	said := map[string]status{}
-	for _, s := range all {
-		said[s.Name] = s
-	}
-	return said, nil
-}
-
 // runningContainers returns, by ID, whether the engine says that a container runs.
 func (c *chaos) runningContainers() (map[string]bool, error) {
 	ctx, cancel := c.context()
@@ -274,55 +247,4 @@ func (c *chaos) matchesWanted() error {
 		}
 	}
 	return err
-}
-
-// resources are what a leak in healthd increases.
-type resources struct{ goroutines, descriptors int }
-
-// lowestResources returns the lowest values of some idle seconds. In a long test, idle connections
-// are closed by then.
-func (c *chaos) lowestResources() resources {
-	c.t.Helper()
-	lowest, err := c.readResources()
-	for end := time.Now().Add(min(*chaosFor/10, 12*time.Second)); time.Now().Before(end) && err == nil; time.Sleep(100 * time.Millisecond) {
-		var f resources
-		f, err = c.readResources()
-		lowest = resources{min(lowest.goroutines, f.goroutines), min(lowest.descriptors, f.descriptors)}
-	}
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	return lowest
-}
-
-func (c *chaos) readResources() (f resources, err error) {
-	_, text, err := c.d.get("/metrics")
-	for line := range strings.Lines(text) {
-		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
-		switch n, _ := strconv.ParseFloat(value, 64); name {
-		case "go_goroutines":
-			f.goroutines = int(n)
-		case "process_open_fds":
-			f.descriptors = int(n)
-		}
-	}
-	if err == nil && (f.goroutines == 0 || f.descriptors == 0) {
-		err = errors.New("/metrics does not tell goroutines and descriptors")
-	}
-	return f, err
-}
-
-// checkNoLeaks checks that healthd has no more goroutines and descriptors than before.
-// It closes idle connections after 10 s.
-func (c *chaos) checkNoLeaks(before resources) {
-	c.t.Helper()
-	const slack = 16 // connections to the engine come and go, with two goroutines each
-	var now resources
-	c.d.eventually(30*time.Second, "be as small as before", func() (err error) {
-		if now, err = c.readResources(); err == nil && (now.goroutines > before.goroutines+slack || now.descriptors > before.descriptors+slack) {
-			err = fmt.Errorf("%+v, before the chaos %+v", now, before)
-		}
-		return err
-	})
-	c.t.Logf("before %+v, afterwards %+v", before, now)
 }

@@ -52,13 +52,6 @@ func (c *chaos) killHealthd(during time.Duration) {
 	c.startHealthd()
 }
 
-// pauseOperators stops the operators until healthd has received what they did before.
-func (c *chaos) pauseOperators() (done func()) {
-	c.engine.Lock()
-	time.Sleep(300 * time.Millisecond)
-	return c.engine.Unlock
-}
-
 // restartEngine ends the engine and starts it again. Its containers run on.
 func (c *chaos) restartEngine(end func(*dockertest.Engine, testing.TB), during time.Duration) {
 	defer c.pauseOperators()()
