@@ -74,6 +74,7 @@ type Engine struct {
 	specs   specCache
 	calls   ownCalls
 	fifos   fifoDir
+	left    leftCommands
 	// calling are calls about commands that nobody waits for but Close.
 	calling sync.WaitGroup
 
@@ -128,6 +129,7 @@ func New(conf Config) (*Engine, error) {
 // ended are deleted first.
 func (e *Engine) Close() error {
 	e.calling.Wait()
+	e.deleteLeft()
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	err := e.closeClient()

@@ -25,6 +25,16 @@ func native(err error) error {
 	return err
 }
 
+// isUnanswered says that a call may have been carried out, or may be later. Where containerd
+// gives up first, the kind of its error is Unknown.
+func isUnanswered(err error) bool {
+	if errdefs.IsUnavailable(err) || errdefs.IsDeadlineExceeded(err) || errdefs.IsCanceled(err) {
+		return true
+	}
+	text := err.Error()
+	return strings.Contains(text, context.DeadlineExceeded.Error()) || strings.Contains(text, context.Canceled.Error())
+}
+
 // explain says in plain words why the engine did not answer. Errors that are an answer are
 // returned as they are.
 func (e *Engine) explain(err error) error {

@@ -130,6 +130,9 @@ func (x *execution) create(ctx context.Context, argv []string, limit int) error 
 		if err = native(err); errdefs.IsNotFound(err) {
 			return errors.New("it is not running")
 		}
+		if isUnanswered(err) {
+			x.engine.left.add(taskExec{x.key, x.id})
+		}
 		return err
 	}
 	x.client = c
@@ -148,7 +151,7 @@ func (x *execution) start(ctx context.Context, command string) error {
 		x.pid, x.began = int(answer.Pid), time.Now()
 		x.awaitExit()
 		return nil
-	case starting.Err() != nil:
+	case starting.Err() != nil, isUnanswered(err): // it may run
 		return errors.Join(ctx.Err(), x.engine.containerError(err, "start a command in", x.key), x.end(ctx))
 	case isCommandsFault(err):
 		return notStarted(fmt.Sprintf("cannot run %q in container %s: %v", command, short(x.key.String()), err))

@@ -163,12 +163,3 @@ func (x *execution) delete() {
 	}
 	x.engine.calling.Go(x.forget)
 }
-
-func (x *execution) forget() {
-	ctx, cancel := context.WithTimeout(in(context.Background(), x.key.namespace), deleteTimeout)
-	defer cancel()
-	_, err := x.client.TaskService().DeleteProcess(ctx, &tasks.DeleteProcessRequest{ContainerID: x.key.id, ExecID: x.id})
-	if err = native(err); err != nil && !errdefs.IsNotFound(err) {
-		x.engine.log.Debug("a command cannot be deleted", zap.String("container", x.key.String()), zap.Error(err))
-	}
-}

@@ -32,6 +32,7 @@ func (e *Engine) List(ctx context.Context) ([]runtime.Summary, error) {
 	if err != nil {
 		return nil, err
 	}
+	e.calling.Go(e.deleteLeft)
 	began := e.records.mark()
 	var all []look
 	for _, namespace := range e.conf.Namespaces {

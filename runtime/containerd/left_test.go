@@ -1,0 +1,58 @@
+package containerd_test
+
+import (
+	"context"
+	"syscall"
+	"testing"
+	"time"
+
+	eventtypes "github.com/containerd/containerd/api/events"
+	"github.com/containerd/containerd/api/services/tasks/v1"
+	"github.com/containerd/errdefs"
+	"github.com/containerd/errdefs/pkg/errgrpc"
+	"github.com/containerd/typeurl/v2"
+
+	"healthd/runtime/containerd/containerdtest"
+	"healthd/runtime/enginetest"
+	"healthd/runtime/enginetest/scenarios"
+)
+
+// The answer that a command was made may come when nobody waits for it any more. The next list
+// is a sign that containerd answers.
+func TestExecWhoseAnswerIsLostIsDeleted(t *testing.T) {
+	e, private := engine(t)
+	id := private.Run(t, containerdtest.RunOptions{Cmd: []string{"sleep", "1000"}})
+	made, errs := private.Client().EventService().Subscribe(t.Context(), `topic=="/tasks/exec-added"`)
+	shim := private.Shim(t, id)
+	if err := enginetest.Freeze(shim); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	defer cancel()
+	_, _, _, err := e.Exec(ctx, id, []string{"true"}, time.Minute, 100, nil)
+	if continued := syscall.Kill(shim, syscall.SIGCONT); err == nil || continued != nil {
+		t.Fatal(err, continued)
+	}
+	request := &tasks.GetRequest{ContainerID: id}
+	for request.ExecID == "" {
+		select {
+		case m := <-made:
+			if ev, err := typeurl.UnmarshalAny(m.Event); err != nil {
+				t.Fatal(err)
+			} else if ev := ev.(*eventtypes.TaskExecAdded); ev.ContainerID == id {
+				request.ExecID = ev.ExecID
+			}
+		case err := <-errs:
+			t.Fatal(err)
+		case <-time.After(20 * time.Second):
+			t.Fatal("the command was not made")
+		}
+	}
+	scenarios.Eventually(t, "the command is deleted", func() bool {
+		if _, err := e.List(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		_, err := private.Client().TaskService().Get(private.In(t, ""), request)
+		return errdefs.IsNotFound(errgrpc.ToNative(err))
+	})
+}
