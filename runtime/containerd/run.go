@@ -81,7 +81,8 @@ func (rec *record) begin(c clock, pid int, ticks uint64, began time.Time) {
 // exited takes in the end of a task. It returns false when it is of an earlier run: shims
 // repeat events.
 func (rec *record) exited(c clock, pid, code int, at time.Time) bool {
-	if !rec.isRun(c.boot, pid, 0) {
+	unwatched := !rec.isRun(c.boot, pid, 0)
+	if unwatched {
 		if rec.Boot == c.boot && at.UnixNano() < rec.Started {
 			return false
 		}
@@ -90,6 +91,9 @@ func (rec *record) exited(c clock, pid, code int, at time.Time) bool {
 	if rec.Ended == 0 || rec.Lost != "" {
 		rec.Ended, rec.Code, rec.Lost = max(at.UnixNano(), rec.Started), code, ""
 		rec.OOM = code == killedCode && rec.OOMAt != 0 && time.Duration(rec.Ended-rec.OOMAt).Abs() <= oomDelay
+	}
+	if unwatched && rec.Stopped { // nerdctl's start would have taken the label back
+		rec.StoppedBefore, rec.KillAt = false, rec.Ended
 	}
 	return true
 }

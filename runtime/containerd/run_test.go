@@ -126,6 +126,11 @@ func TestKillOfARun(t *testing.T) {
 		{"stopped after its end", func(r *record) { r.exited(c, 7, 1, at(5)); r.noteStopped(true, at(50)) }, 15 * time.Second, 5},
 		{"started by nerdctl since", func(r *record) { r.noteStopped(true, at(5)); r.exited(c, 7, 1, at(6)); r.noteStopped(false, at(9)) }, 15 * time.Second, -1},
 		{"crashed", func(r *record) { r.exited(c, 7, 1, at(5)) }, 15 * time.Second, -1},
+		{"began and was stopped while nobody watched", func(r *record) {
+			r.noteStopped(true, at(5))
+			r.exited(c, 7, 1, at(6))
+			r.exited(c, 8, 143, at(10))
+		}, 15 * time.Second, 10},
 		{"stopped before this run", func(r *record) {
 			r.noteStopped(true, at(5))
 			r.exited(c, 7, 1, at(6))
