@@ -3,13 +3,16 @@ package containerd_test
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"healthd/runtime"
 	"healthd/runtime/containerd"
 	"healthd/runtime/containerd/containerdtest"
+	"healthd/runtime/enginetest/scenarios"
 )
 
 // What an event told is known to the next healthd, even if this one is killed at once, and the
@@ -76,5 +79,39 @@ func TestDamagedRecords(t *testing.T) {
 		if err := e.Close(); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// An operator may stop what has ended, and what healthd would start after its back-off. Nothing
+// ends then, so the next subscription tells of it, and so does each later one: a healthd that
+// died may not have written it down.
+func TestStopOfWhatHasEndedWhileHealthdIsAway(t *testing.T) {
+	_, private := engine(t)
+	conf := containerd.Config{StateDir: t.TempDir()}
+	wanted := func(_ string, labels map[string]string) bool { return labels["watched"] == t.Name() }
+	id := private.Run(t, containerdtest.RunOptions{Name: "ended", Cmd: deafSleep, Labels: scenarios.Watched(t, nil)})
+	var since time.Time
+	t.Run("healthd sees the end", func(t *testing.T) {
+		l := scenarios.Record(t, &runtime.Watcher{Name: "containerd", Source: connect(t, private, conf), Wanted: wanted})
+		n := l.WaitFor(t, 0, "synced start")
+		private.Signal(t, id, syscall.SIGKILL)
+		l.WaitForEnd(t, n, "ended", 137)
+		since = l.SeenUntil()
+	})
+	private.OperatorStops(t, id, syscall.SIGTERM)
+	for _, name := range []string{"the next hears of the stop", "so does the one after it"} {
+		t.Run(name, func(t *testing.T) {
+			e := connect(t, private, conf)
+			run := inspect(t, e, id).Run()
+			l := scenarios.Record(t, &runtime.Watcher{
+				Name: "containerd", Source: e, Since: since, Wanted: wanted,
+				KnownRun: func(string) (runtime.Run, bool) { return run, false },
+			})
+			l.WaitFor(t, 0, "synced start")
+			stopped := func(u runtime.Update) bool { return u.Kind == runtime.Stopped }
+			if !slices.ContainsFunc(l.Updates(), func(u runtime.Update) bool { return stopped(u) || slices.ContainsFunc(u.Causes, stopped) }) {
+				t.Errorf("no word of the operator's stop: %+v", l.Updates())
+			}
+		})
 	}
 }

@@ -138,6 +138,11 @@ func (rec *record) noteStopped(stopped bool, at time.Time) {
 	rec.Stopped = stopped
 }
 
+// stoppedSince says that an operator stopped what had ended: no end is left to tell of it.
+func (rec *record) stoppedSince() bool {
+	return rec.Stopped && rec.Ended != 0 && rec.KillAt > rec.Ended
+}
+
 // kill returns when an operator's stop of the run began, of which the label is the only sign.
 // takes is how long a stop takes. A run that lived on for longer got a signal that stops
 // nothing, such as HUP. An operator who stops what has ended wants it to stay so.

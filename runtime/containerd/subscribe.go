@@ -129,7 +129,10 @@ func (s *stream) readLabels(c *client.Client) error {
 		for _, found := range all {
 			k, labels := key{namespace, found.ID}, labelSet(found.Labels)
 			s.labels[k] = labels
-			e.records.change(k, func(rec *record) { rec.noteStopped(labels.stopped(), now) })
+			rec := e.records.change(k, func(rec *record) { rec.noteStopped(labels.stopped(), now) })
+			if rec.stoppedSince() { // told each time: who heard it last may have died before it was written
+				s.addStop(k, &rec, labels)
+			}
 		}
 	}
 	e.records.tellNoneAgain()
