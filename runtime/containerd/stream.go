@@ -189,7 +189,7 @@ func (s *stream) updated(k key, labels map[string]string, at time.Time) {
 	var told bool
 	rec := s.engine.records.change(k, func(rec *record) {
 		rec.noteStopped(now.stopped(), at)
-		if unchanged && rec.StoppedBefore && before[labelHealthState] == now[labelHealthState] {
+		if unchanged && rec.Stopped && before[labelHealthState] == now[labelHealthState] {
 			rec.KillAt, rec.killTold = at.UnixNano(), false // it was true already, and was set again
 		}
 		told = rec.KillAt != 0 && !rec.killTold

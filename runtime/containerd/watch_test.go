@@ -11,7 +11,7 @@ import (
 
 var deafSleep = []string{"sleep", "1000"} // process 1 ignores TERM
 
-// ctr tasks kill is nobody's stop, and nerdctl's label tells of the first signal since a start.
+// ctr tasks kill is nobody's stop, and nerdctl's label tells of each signal of its own.
 func TestWatchKills(t *testing.T) {
 	e, private := engine(t)
 	l := scenarios.Watch(t, e)
@@ -33,7 +33,8 @@ func TestWatchKills(t *testing.T) {
 	}
 	private.OperatorStops(t, id, syscall.SIGHUP) // process 1 ignores it
 	n = l.WaitFor(t, n, "killed killed 15")
-	private.OperatorStops(t, id, syscall.SIGKILL) // tells nothing new
+	private.OperatorStops(t, id, syscall.SIGKILL) // the label does not change, but somebody sets it
+	n = l.WaitFor(t, n, "killed killed 15")
 	l.WaitForEnd(t, n, "killed", 137)
 }
 
