@@ -79,7 +79,11 @@ func (rec *record) look(c clock, l *look) {
 	}
 	switch p.Status {
 	case task.Status_RUNNING, task.Status_PAUSED, task.Status_PAUSING:
+		before := rec.Started
 		rec.alive(c, int(p.Pid), ticksOf(int(p.Pid)), now)
+		if rec.Started != before {
+			rec.adoptStop(c.fromWall(l.container.UpdatedAt))
+		}
 	case task.Status_STOPPED:
 		rec.exited(c, int(p.Pid), int(p.ExitStatus), c.fromWall(p.ExitedAt.AsTime()))
 	case task.Status_CREATED:

@@ -38,10 +38,8 @@ type record struct {
 
 	// Stopped is nerdctl's label explicitly-stopped, as last seen.
 	Stopped bool `json:"stopped,omitempty"`
-	// StoppedBefore says that the label was true already when the run began: it tells nothing
-	// of the run. It turned true in this run at KillAt; 0: it did not.
-	StoppedBefore bool  `json:"stoppedBefore,omitempty"`
-	KillAt        int64 `json:"killAt,omitzero"`
+	// KillAt is when it turned true in this run, or was set again; 0: it tells nothing of the run.
+	KillAt int64 `json:"killAt,omitzero"`
 
 	killTold bool   // on the present stream
 	version  uint64 // of its newest change

@@ -75,7 +75,7 @@ func (rec *record) begin(c clock, pid int, ticks uint64, began time.Time) {
 	// No run begins before the end of the one before, whatever the rounding of ticks says.
 	began = time.Unix(0, max(began.UnixNano(), rec.Started+1, rec.Ended+1))
 	rec.run = run{Boot: c.boot, Pid: pid, Ticks: ticks, Started: began.UnixNano()}
-	rec.StoppedBefore, rec.KillAt, rec.killTold, rec.OOMAt = rec.Stopped, 0, false, 0
+	rec.KillAt, rec.killTold, rec.OOMAt = 0, false, 0
 }
 
 // exited takes in the end of a task. It returns false when it is of an earlier run: shims
@@ -93,7 +93,7 @@ func (rec *record) exited(c clock, pid, code int, at time.Time) bool {
 		rec.OOM = code == killedCode && rec.OOMAt != 0 && time.Duration(rec.Ended-rec.OOMAt).Abs() <= oomDelay
 	}
 	if unwatched && rec.Stopped { // nerdctl's start would have taken the label back
-		rec.StoppedBefore, rec.KillAt = false, rec.Ended
+		rec.KillAt = rec.Ended
 	}
 	return true
 }
@@ -133,9 +133,17 @@ func (rec *record) noteStopped(stopped bool, at time.Time) {
 	case stopped:
 		rec.KillAt, rec.killTold = at.UnixNano(), false
 	default:
-		rec.KillAt, rec.StoppedBefore = 0, false
+		rec.KillAt = 0
 	}
 	rec.Stopped = stopped
+}
+
+// adoptStop takes in the label of a run that began while nobody watched. It was set in that run
+// if the container was changed since, for nerdctl's start takes it back.
+func (rec *record) adoptStop(changed time.Time) {
+	if rec.Stopped && changed.UnixNano() >= rec.Started {
+		rec.KillAt = changed.UnixNano()
+	}
 }
 
 // stoppedSince says that an operator stopped what had ended: no end is left to tell of it.

@@ -131,6 +131,18 @@ func TestKillOfARun(t *testing.T) {
 			r.exited(c, 7, 1, at(6))
 			r.exited(c, 8, 143, at(10))
 		}, 15 * time.Second, 10},
+		{"began while nobody watched, and is being stopped", func(r *record) {
+			r.noteStopped(true, at(12))
+			r.alive(c, 8, ticks(c, at(9)), at(12))
+			r.adoptStop(at(11))
+			r.exited(c, 8, 143, at(13))
+		}, 15 * time.Second, 11},
+		{"began while nobody watched, and was not stopped since", func(r *record) {
+			r.noteStopped(true, at(12))
+			r.alive(c, 8, ticks(c, at(9)), at(12))
+			r.adoptStop(at(8))
+			r.exited(c, 8, 1, at(13))
+		}, 15 * time.Second, -1},
 		{"stopped before this run", func(r *record) {
 			r.noteStopped(true, at(5))
 			r.exited(c, 7, 1, at(6))
