@@ -42,8 +42,8 @@ test: prerequisites ## run every test, also on a private Docker engine, and chec
 race: ## run the tests that need no engine ten times under the race detector
 	$(GO) test -race -shuffle=on -count=10 ./configs ./prober ./runtime ./supervisor/...
 
-chaos: prerequisites ## inject faults on a private Docker engine for CHAOS (3m), by CHAOS_SEED (0: a new one each time) (as root)
-	$(GO) test -race -count=1 -timeout 30m ./e2e -run 'TestChaos$$' -v -chaos=$(CHAOS) -chaos-seed=$(CHAOS_SEED)
+chaos: prerequisites ## inject faults on a private Docker and a private containerd, each for CHAOS (3m), by CHAOS_SEED (0: a new one each time) (as root)
+	$(GO) test -race -count=1 -timeout 30m ./e2e -run 'TestChaos(Containerd)?$$' -v -chaos=$(CHAOS) -chaos-seed=$(CHAOS_SEED)
 
 compat: prerequisites ## run the tests of engines and HAProxy on those of the Debian SUITES (bookworm trixie forky), without installing them (Debian; as root)
 	scripts/compat $(SUITES)

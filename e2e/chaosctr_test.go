@@ -49,14 +49,15 @@ type ctrChaos struct {
 	loss      *rand.Rand
 	losing    bool // answers
 	execs     map[string]*proxiedExec
-	killed    map[int]bool // which healthds had no time to clean up
+	killed    map[int]bool    // which healthds had no time to clean up
+	crossed   map[string]bool // which containers were removed while healthd started them
 }
 
 func newCtrChaos(t *testing.T, seed uint64) *ctrChaos {
 	t.Helper()
 	c := &ctrChaos{
 		chaosRun: newChaosRun(t, seed, fmt.Sprintf("-chaos-seed=%d", seed)), heard: make(chan struct{}, 1),
-		byKey: map[string]*ctrTarget{}, loss: rand.New(rand.NewPCG(seed, 0)), execs: map[string]*proxiedExec{}, killed: map[int]bool{},
+		byKey: map[string]*ctrTarget{}, loss: rand.New(rand.NewPCG(seed, 0)), execs: map[string]*proxiedExec{}, killed: map[int]bool{}, crossed: map[string]bool{},
 	}
 	t.Cleanup(c.report)
 	c.e = containerdtest.Start(t)

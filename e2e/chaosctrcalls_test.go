@@ -20,7 +20,7 @@ type ctrCall struct {
 	context.Context
 	id string
 	c  client.Container
-	e  interface{ LogFile(string) string }
+	of *ctrChaos
 }
 
 func (c *ctrChaos) call(s *ctrTarget) (*ctrCall, context.CancelFunc, error) {
@@ -28,7 +28,7 @@ func (c *ctrChaos) call(s *ctrTarget) (*ctrCall, context.CancelFunc, error) {
 	ctx = namespaces.WithNamespace(ctx, s.kind.space())
 	id := c.snapshot(s).id
 	loaded, err := c.e.Client().LoadContainer(ctx, id)
-	return &ctrCall{ctx, id, loaded, c.e}, cancel, err
+	return &ctrCall{ctx, id, loaded, c}, cancel, err
 }
 
 // label sets the label that nerdctl sets before it ends a container.
@@ -63,39 +63,39 @@ func (k *ctrCall) deleteTask(forced bool) error {
 	return err
 }
 
+// othersWork is how long somebody else may be at a container.
+const othersWork = 10 * time.Second
+
 // start makes that the container runs, whoever else starts it at the same time.
-func (k *ctrCall) start() (err error) {
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-		var runs bool
-		if runs, err = k.startOnce(); runs {
-			return k.label("false")
-		}
+func (k *ctrCall) start() error {
+	if err := k.of.await(othersWork, k.startOnce); err != nil {
+		return fmt.Errorf("it does not start: %w", err)
 	}
-	return fmt.Errorf("it does not start: %w", err)
+	return k.label("false")
 }
 
-func (k *ctrCall) startOnce() (runs bool, err error) {
+// startOnce returns nil when the container runs.
+func (k *ctrCall) startOnce() error {
 	task, err := k.c.Task(k, nil)
-	switch {
-	case errdefs.IsNotFound(err):
-		if task, err = k.c.NewTask(k, cio.LogFile(k.e.LogFile(k.id))); err == nil {
+	if errdefs.IsNotFound(err) {
+		if task, err = k.c.NewTask(k, cio.LogFile(k.of.e.LogFile(k.id))); err == nil {
 			err = task.Start(k)
 		}
-		return err == nil, err
-	case err != nil:
-		return false, err
+		return err
+	}
+	if err != nil {
+		return err
 	}
 	status, err := task.Status(k)
 	switch {
 	case err != nil:
-		return false, err
+		return err
 	case status.Status == client.Running:
-		return true, nil
+		return nil
 	case status.Status == client.Stopped:
-		_, err := task.Delete(k)
-		return false, err
+		_, err = task.Delete(k)
 	}
-	return false, errors.New("it is " + string(status.Status))
+	return errors.Join(errors.New("it is "+string(status.Status)), err)
 }
 
 func (k *ctrCall) pause() error {
@@ -115,14 +115,15 @@ func (k *ctrCall) unpause() error {
 }
 
 // remove is nerdctl rm -f.
-func (k *ctrCall) remove() (err error) {
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-		if err = k.deleteTask(true); err == nil {
+func (k *ctrCall) remove() error {
+	return k.of.await(othersWork, func() error {
+		err := k.deleteTask(true)
+		if err == nil {
 			err = k.c.Delete(k, client.WithSnapshotCleanup)
 		}
-		if err == nil || errdefs.IsNotFound(err) {
+		if errdefs.IsNotFound(err) {
 			return nil
 		}
-	}
-	return err
+		return err
+	})
 }

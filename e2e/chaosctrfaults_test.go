@@ -1,7 +1,9 @@
 package e2e
 
 import (
+	"errors"
 	"math/rand/v2"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -25,7 +27,7 @@ func (c *ctrChaos) injectFault(r *rand.Rand, mortal bool) {
 		{"SIGTERM to containerd", func(d time.Duration) { c.restartContainerd((*containerdtest.Engine).Stop, d) }},
 		{"SIGSTOP of containerd", c.freezeContainerd},
 		{"SIGHUP to healthd", c.reloadHealthd},
-		{"a cut connection", func(time.Duration) { c.p.cut() }},
+		{"a cut connection", c.cut},
 		{"connections refused", c.refuse},
 		{"a stalled connection", c.stall},
 		{"answers lost", c.loseAnswers},
@@ -119,12 +121,24 @@ func (c *ctrChaos) freezeContainerd(during time.Duration) {
 	time.Sleep(noticed)
 }
 
+func (c *ctrChaos) cut(time.Duration) { c.refuse(0) }
+
 func (c *ctrChaos) refuse(during time.Duration) {
 	c.isDeaf()
+	before := c.reconnections()
 	c.p.refuse()
 	time.Sleep(during)
 	c.p.accept()
+	c.d.eventually(60*time.Second, "notice that it was cut off", func() error {
+		if c.reconnections() == before {
+			return errors.New("no word of it")
+		}
+		return nil
+	})
 }
+
+// reconnections returns how often healthd was without containerd.
+func (c *ctrChaos) reconnections() int { return strings.Count(c.d.log.String(), "RuntimeBack") }
 
 func (c *ctrChaos) stall(during time.Duration) {
 	defer c.pauseOperators()()
@@ -136,7 +150,9 @@ func (c *ctrChaos) stall(during time.Duration) {
 }
 
 func (c *ctrChaos) loseAnswers(during time.Duration) {
+	c.isDeaf()
 	c.change(func() { c.losing = true })
 	time.Sleep(2 * during)
 	c.change(func() { c.losing = false })
+	c.cut(0) // whatever was lost before, this one is noticed
 }
