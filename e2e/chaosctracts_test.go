@@ -169,8 +169,9 @@ func (c *ctrChaos) healthdRestart(s *ctrTarget) {
 		return
 	}
 	c.setUnclear(s, underWay)
-	c.change(func() { s.present.asked = true })
+	c.change(func() { s.present.asked, s.asking = true, true })
 	err := c.cli("restart", s.name)
+	c.change(func() { s.asking = false })
 	switch {
 	case err == nil, before.wanted == wantedRunning && s.kind.policy == "Always":
 		c.change(func() {

@@ -70,6 +70,7 @@ type ctrTarget struct {
 	since    time.Time // of wantedStopped and wantedEnded: nobody may start it from then on
 	busy     bool      // an operator is at it
 	unjudged bool      // it ended while one was
+	asking   bool      // healthd is told to restart it
 	present  ctrRun
 	last     ctrRun               // the one before
 	pids     map[uint32]time.Time // when each was new

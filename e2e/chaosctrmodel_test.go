@@ -56,7 +56,7 @@ func (c *ctrChaos) began(s *ctrTarget, pid uint32) {
 	}
 	s.pids[pid] = time.Now()
 	s.last = s.present
-	s.present, s.down = ctrRun{pid: pid, began: time.Now(), runs: true}, 0
+	s.present, s.down = ctrRun{pid: pid, began: time.Now(), runs: true, asked: s.asking}, 0
 }
 
 // ended takes in that a run ended. Where an operator is at it, that one may have done it.
