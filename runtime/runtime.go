@@ -184,8 +184,9 @@ const (
 type Event struct {
 	ID       string // of the container
 	Action   Action
-	Signal   int // of a kill; 0 when the engine named none
-	ExitCode int // of a die
+	Signal   int  // of a kill; 0 when the engine named none
+	ExitCode int  // of a die
+	ByOthers bool // of a stop: it is certainly not healthd's
 	Time     time.Time
 	Name     string            // of the container; empty when the event has none
 	Labels   map[string]string // of the container; nil when the event has none
@@ -284,8 +285,9 @@ type Update struct {
 	// showed its state, and the change may be old.
 	StateFromEvent bool
 
-	Signal   int // of a Killed; 0 when the engine named none
-	ExitCode int // of a Died
+	Signal   int  // of a Killed; 0 when the engine named none
+	ExitCode int  // of a Died
+	ByOthers bool // of a Stopped; see Event
 	// Of is, for Killed, Died and Stopped, the run that they belong to.
 	Of RunHint
 	// Late says, of Killed, Died and Stopped, that the engine told it from its history:

@@ -317,7 +317,7 @@ func (v *view) emitCause(e *entry, ev Event, now time.Time) {
 		e.diedMeanwhile = e.diedMeanwhile || e.inspect == inspectRunning
 		e.unexplainedEnd = nil
 	case ActionStop:
-		u.Kind = Stopped
+		u.Kind, u.ByOthers = Stopped, ev.ByOthers
 	}
 	if u.Kind != 0 {
 		v.emitOrKeep(e, u)

@@ -74,7 +74,7 @@ func (l *loop) cause(e *entry, u update) core.Input {
 	case runtime.Died:
 		in.Kind, in.ExitCode = core.Died, u.ExitCode
 	case runtime.Stopped:
-		in.Kind = core.StopCarriedOut
+		in.Kind, in.ByOthers = core.StopCarriedOut, u.ByOthers
 	}
 	return in
 }

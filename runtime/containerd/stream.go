@@ -209,7 +209,7 @@ func (s *stream) updated(k key, labels map[string]string, at time.Time) {
 func (s *stream) addStop(k key, rec *record, labels labelSet) {
 	at := time.Unix(0, rec.KillAt)
 	if !rec.runs() {
-		s.add(k, runtime.Event{Action: runtime.ActionStop, Time: at})
+		s.add(k, runtime.Event{Action: runtime.ActionStop, ByOthers: true, Time: at})
 		return
 	}
 	signal := (&runtime.Container{StopSignal: labels[labelStopSignal]}).StopSignalNumber()

@@ -155,15 +155,16 @@ type evidence struct {
 
 // news is what all events that concern the end of a run have.
 type news struct {
-	at   time.Time       // engine's time
-	of   runtime.RunHint // the run that it belongs to
-	late bool            // from the engine's history
-	next bool            // told before the first observation of the run that it belongs to
-	life EngineLife      // of the engine that tells it
+	at      time.Time       // engine's time
+	of      runtime.RunHint // the run that it belongs to
+	late    bool            // from the engine's history
+	foreign bool            // certainly not of healthd's stop
+	next    bool            // told before the first observation of the run that it belongs to
+	life    EngineLife      // of the engine that tells it
 }
 
 func newsOf(in *Input) news {
-	return news{at: in.Time, of: in.Of, late: in.Late || in.Early, next: in.Early, life: in.Life}
+	return news{at: in.Time, of: in.Of, foreign: in.ByOthers, late: in.Late || in.Early, next: in.Early, life: in.Life}
 }
 
 // signal is the news of a signal.
@@ -357,7 +358,7 @@ func (e *Ending) carriedOut(n news, v *evidence) meaning {
 	switch {
 	case n.life.Restarted && !n.sinceBegan(): // the engine has told the signals of every operator's stop, too
 		return meansNothing
-	case which == earlierRun, v.stopping != NoCause:
+	case which == earlierRun, v.stopping != NoCause && !n.foreign:
 		return meansNothing
 	case which == nextRun:
 		e.noteNext(n)
@@ -367,7 +368,7 @@ func (e *Ending) carriedOut(n news, v *evidence) meaning {
 			e.First, e.MaybeEngine = n.at, true
 		}
 		return meansOperator
-	case v.calling: // it may be healthd's
+	case v.calling && !n.foreign: // it may be healthd's
 		return meansNothing
 	}
 	if !e.Signalled() && !e.CarriedOut {

@@ -47,6 +47,12 @@ func TestWhoEndedTheRun(t *testing.T) {
 		{"a stop request carried out, and the run lives on", []string{"0s runs", "10s stop-event", "60s exits 1"}, nil, EndedByItself, true},
 		{"a stop request carried out, told after the end", []string{"0s runs", "1s exits 1", "2s exits 143", "3s stop-event"}, nil, EndedByOperator, false},
 		{"healthd's stop", []string{ownStop, "0s runs", "5s liveness fails", "10.1s"}, nil, EndedByHealthd, true},
+		{"healthd's stop, and then an operator's, during the back-off", []string{"backoff=1m/1m/10m", "liveness=0s/10s/1/1", "0s runs", "1s exits 1", "10.1s", "30s liveness fails", "41s"}, func(sim *simulation) {
+			in := sim.event(StopCarriedOut)
+			in.ByOthers = true
+			sim.step("", in)
+			sim.play("5m")
+		}, EndedByOperator, false},
 		{"healthd's stop and its KILL", []string{ownStop, "stop-takes=6s", "0s runs", "5s liveness fails", "15s signalled 9", "16.5s"}, nil, EndedByHealthd, true},
 		{"healthd's KILL, of the stop of the daemon before", []string{ownStop, "stop-takes=1h", "0s runs", "5s liveness fails", "12s daemon-killed", "14900ms"}, func(sim *simulation) {
 			sim.advanceTo(at(sim, 15*time.Second))

@@ -46,6 +46,7 @@ type Input struct {
 	EngineNow    time.Time // with a Container or an event: the present time by the engine's clock; zero: as healthd's
 	Time         time.Time // of an event by the engine's clock; of HoldRequested and EngineAccepts by healthd's
 	ExitCode     int
+	ByOthers     bool            // of StopCarriedOut: the stop is certainly not healthd's
 	Of           runtime.RunHint // the run that an event belongs to
 	Late         bool            // the engine told the event from its history
 	Life         EngineLife      // of the engine that tells the event
