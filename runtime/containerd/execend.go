@@ -78,6 +78,7 @@ type fate int
 
 const (
 	unknown fate = iota
+	made         // and not started
 	alive
 	dead
 )
@@ -88,6 +89,12 @@ func (x *execution) kill(ctx context.Context, timeout time.Duration) (fate, erro
 	ctx, cancel := context.WithTimeout(in(ctx, x.key.namespace), timeout)
 	defer cancel()
 	f, err := x.ask(ctx)
+	if f == made { // if its start is only late, it fails
+		if err = x.engine.deleteCommand(ctx, taskExec{x.key, x.id}); err == nil || errdefs.IsNotFound(err) {
+			return dead, nil
+		}
+		return unknown, err
+	}
 	if f == dead || x.pid == 0 {
 		return f, err
 	}
@@ -121,6 +128,8 @@ func (x *execution) ask(ctx context.Context) (fate, error) {
 		return unknown, errHung
 	case answer.Process.Status == task.Status_STOPPED:
 		return dead, nil
+	case answer.Process.Status == task.Status_CREATED && x.pid == 0:
+		return made, nil
 	}
 	if x.pid == 0 {
 		x.pid = int(answer.Process.Pid)
