@@ -51,7 +51,7 @@ const repeated = 30 * time.Second
 
 // began takes in that a run began.
 func (c *ctrChaos) began(s *ctrTarget, pid uint32) {
-	if time.Since(s.pids[pid]) < repeated {
+	if s.present.pid == pid || time.Since(s.pids[pid]) < repeated {
 		return
 	}
 	s.pids[pid] = time.Now()

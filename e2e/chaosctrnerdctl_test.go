@@ -58,6 +58,7 @@ func (c *ctrChaos) judgeStop(s *ctrTarget, before ctrSnapshot, begun, labelled t
 		c.setUnclear(s, crossedStart)
 	case now.starting || now.startDone.After(begun) || now.startCall.After(begun) || now.pid != before.pid:
 		c.setUnclear(s, crossedStart)
+		c.change(func() { s.present.labelled, s.present.deafened = labelled, true }) // maybe before the run
 	case now.runs: // the signal ended nothing
 		c.change(func() {
 			s.present.deafened = s.present.deafened || !before.listening || !now.listening
