@@ -89,6 +89,8 @@ type execution struct {
 	cancel  context.CancelFunc // ends the call that waits for the exit
 	pid     int                // on the host; 0: not started, or not known
 	began   time.Time
+	ended   time.Time // by itself or not, as containerd says when it is asked
+	code    int       // with ended
 }
 
 type exitStatus struct {
@@ -191,7 +193,11 @@ func (x *execution) wait(ctx context.Context) (exitCode int, timedOut bool, err 
 		}
 		return exit.code, false, nil
 	case <-over:
-		return 0, true, x.end(ctx)
+		err := x.end(ctx)
+		if !x.ended.IsZero() && x.ended.Sub(x.began) <= x.timeout { // only the news of it is late
+			return x.code, false, nil
+		}
+		return 0, true, err
 	case <-ctx.Done():
 		return 0, false, errors.Join(ctx.Err(), x.end(ctx))
 	}

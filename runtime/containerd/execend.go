@@ -127,6 +127,7 @@ func (x *execution) ask(ctx context.Context) (fate, error) {
 	case answer.Process == nil || answer.Process.Status == task.Status_UNKNOWN:
 		return unknown, errHung
 	case answer.Process.Status == task.Status_STOPPED:
+		x.ended, x.code = answer.Process.ExitedAt.AsTime(), int(answer.Process.ExitStatus)
 		return dead, nil
 	case answer.Process.Status == task.Status_CREATED && x.pid == 0:
 		return made, nil

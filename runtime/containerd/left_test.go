@@ -12,6 +12,7 @@ import (
 	"github.com/containerd/errdefs/pkg/errgrpc"
 	"github.com/containerd/typeurl/v2"
 
+	"healthd/runtime/containerd"
 	"healthd/runtime/containerd/containerdtest"
 	"healthd/runtime/enginetest"
 	"healthd/runtime/enginetest/scenarios"
@@ -55,4 +56,19 @@ func TestExecWhoseAnswerIsLostIsDeleted(t *testing.T) {
 		_, err := private.Client().TaskService().Get(private.In(t, ""), request)
 		return errdefs.IsNotFound(errgrpc.ToNative(err))
 	})
+}
+
+// A command that ended in time did not time out, even if containerd tells of it later.
+func TestExecWhoseEndIsToldLate(t *testing.T) {
+	private := containerdtest.Start(t)
+	e := connect(t, private, containerd.Config{})
+	id := private.Run(t, containerdtest.RunOptions{Cmd: []string{"sleep", "1000"}})
+	const timeout = time.Second
+	_, code, timedOut, err := e.Exec(t.Context(), id, []string{"sh", "-c", "sleep 0.3; exit 7"}, timeout, 100, func() {
+		private.Freeze(t)
+		time.AfterFunc(2*timeout, func() { private.Thaw(t) })
+	})
+	if code != 7 || timedOut || err != nil {
+		t.Errorf("got %d, %v, %v; want exit code 7", code, timedOut, err)
+	}
 }
