@@ -46,6 +46,10 @@ func (c *ctrChaos) setWantedLocked(s *ctrTarget, w wantedState, since time.Time)
 	c.acts["wanted "+w.String()]++
 }
 
+// ctrNoticed is how long the news of an operator's stop may be on its way, and what healthd
+// asks of containerd before a start.
+const ctrNoticed = time.Second
+
 // repeated is how long a shim may repeat an event.
 const repeated = 30 * time.Second
 
@@ -197,7 +201,7 @@ func (c *ctrChaos) onStart(s *ctrTarget) {
 	if s.wanted != wantedStopped && s.wanted != wantedEnded {
 		return
 	}
-	if age := time.Since(s.since); age > noticed {
+	if age := time.Since(s.since); age > ctrNoticed {
 		c.failLocked(s.name, "healthd starts it %v after it was to stay down (%v)", age, s.wanted)
 	}
 	c.setWantedLocked(s, wantedUnclear, time.Time{}) // once is enough

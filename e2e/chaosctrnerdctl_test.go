@@ -53,7 +53,7 @@ func (c *ctrChaos) judgeStop(s *ctrTarget, before ctrSnapshot, begun, labelled t
 	switch {
 	case err != nil:
 		c.setUnclear(s, failedAct)
-	case now.startCall.After(labelled.Add(noticed)):
+	case now.startCall.After(labelled.Add(ctrNoticed)):
 		c.fail(s.name, "healthd started it at %v, which the operator stopped at %v", now.startCall, labelled)
 		c.setUnclear(s, crossedStart)
 	case now.starting || now.startDone.After(begun) || now.startCall.After(begun) || now.pid != before.pid:
@@ -128,7 +128,7 @@ func (c *ctrChaos) recreate(s *ctrTarget) {
 		}
 		c.change(func() {
 			first := s.startCall.Sub(begun)
-			c.crossed[s.key()] = starting || first > 0 && first < noticed
+			c.crossed[s.key()] = starting || first > 0 && first < ctrNoticed
 		})
 		c.note(s, "nerdctl rm -f (%v)", err)
 	}
