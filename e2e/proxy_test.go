@@ -35,6 +35,7 @@ type proxy struct {
 	server  *http.Server // nil while connections are refused
 	faults  []fault
 	calls   []string
+	allow   func(call string) bool     // says whether a request may pass; nil: all may
 	called  func(call string)          // called before each request is passed on
 	lost    func(ev proxiedEvent) bool // says whether a line of /events is dropped
 	stalled chan struct{}              // closed when the event streams flow again; nil: they flow
@@ -183,6 +184,10 @@ func callOf(r *http.Request) string {
 func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w = &datedWriter{ResponseWriter: w, clock: &p.clock}
 	call := callOf(r)
+	if p.allow != nil && !p.allow(call) {
+		http.Error(w, `{"message":"forbidden"}`, http.StatusForbidden)
+		return
+	}
 	if act := p.takeFault(call); act != nil {
 		act(w, r)
 		return
