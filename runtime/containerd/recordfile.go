@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"time"
 
@@ -87,6 +88,7 @@ func (r *records) open(file string, h *host) error {
 }
 
 func (r *records) read(file string, h *host) (err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true)) // a file that is cut off faults
 	defer func() {
 		if p := recover(); p != nil { // bbolt may panic about damage
 			r.db, err = nil, fmt.Errorf("it is damaged: %v", p)
@@ -193,6 +195,7 @@ func (r *records) update(f func(*bolt.Tx) error) (err error) {
 	if r.db == nil {
 		return nil
 	}
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if p := recover(); p != nil { // bbolt's way to say that the file is damaged
 			r.db, err = nil, fmt.Errorf("the file is damaged, so the records are in memory only: %v", p)
