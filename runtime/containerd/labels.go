@@ -6,12 +6,11 @@ import (
 	"maps"
 	"math"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/containerd/containerd/v2/pkg/identifiers"
 )
 
 // Labels of nerdctl and of containerd's restart plugin.
@@ -46,10 +45,13 @@ const nerdctlLogArgument = "_NERDCTL_INTERNAL_LOGGING"
 // labelSet is a container's labels. Images can set them, so nothing in them is trusted.
 type labelSet map[string]string
 
+// nerdctlName is what nerdctl takes as a name: a part of a path, as Docker's names are.
+var nerdctlName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,254}$`)
+
 // name returns the container's name: containers of ctr have none but their ID. What nerdctl
 // would refuse is none, for it may look like a name of another container's.
 func (l labelSet) name(id string) string {
-	if name := l[labelName]; identifiers.Validate(name) == nil {
+	if name := l[labelName]; nerdctlName.MatchString(name) {
 		return name
 	}
 	return id

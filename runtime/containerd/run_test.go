@@ -286,8 +286,17 @@ func TestLogsThatLabelsName(t *testing.T) {
 
 // An image cannot say that its containers are named as another one.
 func TestNamesThatLabelsCannotGive(t *testing.T) {
-	for _, name := range []string{"", "docker:web", "a/b", "web\n", "-web", strings.Repeat("x", 77)} {
+	for _, name := range []string{"", "docker:web", "a/b", "web\n", "-web", "..", strings.Repeat("x", 256)} {
 		if got := (labelSet{labelName: name}).name("id"); got != "id" {
+			t.Errorf("%q: got %q", name, got)
+		}
+	}
+}
+
+// nerdctl 2.x takes all names that Docker takes, older ones those with a single letter, too.
+func TestNamesOfNerdctl(t *testing.T) {
+	for _, name := range []string{"web", "w", "web__1", "web-", "web.-_", strings.Repeat("x", 255)} {
+		if got := (labelSet{labelName: name}).name("id"); got != name {
 			t.Errorf("%q: got %q", name, got)
 		}
 	}
