@@ -60,3 +60,16 @@ func TestStartOfWhatIsMade(t *testing.T) {
 		t.Errorf("got %+v", c)
 	}
 }
+
+// An image may have a label of nerdctl's about networks. It does not keep a container down that
+// has a network of its own.
+func TestStartWithTheLabelOfASharedNetwork(t *testing.T) {
+	e, private := engine(t)
+	id := private.Run(t, containerdtest.RunOptions{Cmd: deafSleep, Labels: map[string]string{"nerdctl/networks": `["container:none"]`}})
+	if err := e.Stop(t.Context(), id, 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Start(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -224,7 +224,7 @@ func (e *Engine) prepare(ctx context.Context, c *client.Client, l *look) error {
 		e.records.change(l.key, func(rec *record) { rec.noteStopped(false, e.clock.now()) })
 		e.records.save()
 	}
-	if owner := labels.networkOwner(); owner != "" {
+	if owner := labels.networkOwner(); owner != "" && e.specs.read(l.key, &l.container).joinsNetwork {
 		return e.joinNetwork(ctx, c, l, owner)
 	}
 	return nil
