@@ -2,6 +2,7 @@ package configs
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -129,6 +130,21 @@ relist = "5s"
 	}
 	if err != nil || !reflect.DeepEqual(c.Runtimes, want) {
 		t.Errorf("got %+v, %v; want %+v", c, err, want)
+	}
+}
+
+// Two runtimes of one engine would restart its containers twice.
+func TestRuntimesOfOneEngine(t *testing.T) {
+	for _, pair := range [][2]string{
+		{"unix:///run/containerd/containerd.sock", "unix:///run/containerd/containerd.sock"},
+		{"unix:///run/containerd/containerd.sock", "unix:///var/run/containerd/containerd.sock"},
+		{"unix:///run/containerd/containerd.sock", "unix:///run//containerd/./containerd.sock"},
+		{"unix:///srv/c.sock", "unix:///srv/c.sock/"},
+	} {
+		_, err := Parse("healthd.toml", fmt.Appendf(nil, "[[runtime]]\ntype = \"containerd\"\nendpoint = %q\n[[runtime]]\ntype = \"containerd\"\nendpoint = %q\n", pair[0], pair[1]))
+		if want := "healthd.toml:6: runtime[#2].endpoint: is also the endpoint of the runtime at healthd.toml:1"; err == nil || err.Error() != want {
+			t.Errorf("%q: got %v, want %s", pair, err, want)
+		}
 	}
 }
 

@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"net"
 	"net/netip"
+	"path"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"healthd/supervisor/core"
@@ -51,13 +53,26 @@ func readDaemon(c *Config, runtimes []*node, sections map[string]*node) Problems
 		if n := countType(c.Runtimes, rt.Type); n > 0 {
 			rt.Name += "-" + strconv.Itoa(n+1)
 		}
-		same := func(o Runtime) bool { return o.Endpoint == rt.Endpoint }
+		same := func(o Runtime) bool { return plainEndpoint(o.Endpoint) == plainEndpoint(rt.Endpoint) }
 		if j := slices.IndexFunc(c.Runtimes, same); j >= 0 && len(r.problems) == before {
 			r.wrong(cmp.Or(n.fields["endpoint"], n), "endpoint", "is also the endpoint of the runtime at %s", runtimes[j].at)
 		}
 		c.Runtimes = append(c.Runtimes, rt)
 	}
 	return r.problems
+}
+
+// plainEndpoint returns an endpoint in the one way to write it: /var/run is a link to /run.
+func plainEndpoint(endpoint string) string {
+	socket, ok := strings.CutPrefix(endpoint, "unix://")
+	if !ok {
+		return endpoint
+	}
+	socket = path.Clean(socket)
+	if rest, ok := strings.CutPrefix(socket, "/var/run/"); ok {
+		return "/run/" + rest
+	}
+	return socket
 }
 
 func countType(all []Runtime, of string) int {
