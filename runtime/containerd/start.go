@@ -26,6 +26,8 @@ const (
 	startTimeout = 2 * time.Minute
 	// startTries is how often Start looks again after somebody else was faster.
 	startTries = 20
+	// makingTime is how long a client takes at most to make a task, with its network.
+	makingTime = 10 * time.Second
 	// noLog is where the output goes of a container whose last one went to a client's FIFO.
 	// With no output at all its standard output would be read-only.
 	noLog = "file:///dev/null"
@@ -110,12 +112,16 @@ func (e *Engine) newTask(ctx context.Context, c *client.Client, l *look) (again 
 	if err != nil {
 		return errdefs.IsNotFound(err), err
 	}
-	if _, err := loaded.NewTask(ctx, e.output(l)); err != nil {
+	_, err = loaded.NewTask(ctx, e.output(l))
+	if errdefs.IsAlreadyExists(err) {
+		return true, errors.Join(err, e.awaitMade(ctx, c, l.key, makingTime))
+	}
+	if err != nil {
 		beingDeleted := isBundleInUse(err) || e.snapshotGone(ctx, c, l)
 		if beingDeleted {
 			e.calls.othersDelete(l.key)
 		}
-		return beingDeleted || errdefs.IsAlreadyExists(err) || errdefs.IsNotFound(err), err
+		return beingDeleted || errdefs.IsNotFound(err), err
 	}
 	again, err = e.startTask(ctx, c, l.key)
 	if err != nil && !again {
@@ -129,6 +135,29 @@ func (e *Engine) newTask(ctx context.Context, c *client.Client, l *look) (again 
 		}
 	}
 	return again, err
+}
+
+// awaitMade waits for the task that somebody else makes. If there is none after that time, only its
+// shim is there: whoever deleted the task was killed meanwhile, and another deletion removes the shim.
+func (e *Engine) awaitMade(ctx context.Context, c *client.Client, k key, patience time.Duration) error {
+	for over := time.Now().Add(patience); ; {
+		if p, err := e.process(ctx, c, k.id); p != nil || err != nil {
+			return err
+		}
+		if !time.Now().Before(over) {
+			break
+		}
+		select {
+		case <-time.After(waitPause):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	_, err := c.TaskService().Delete(ctx, &tasks.DeleteTaskRequest{ContainerID: k.id})
+	if err = native(err); errdefs.IsNotFound(err) {
+		return nil
+	}
+	return err
 }
 
 // isBundleInUse says that no task was made because somebody else made or deleted one meanwhile: the
