@@ -1,6 +1,7 @@
 package containerd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -106,7 +107,7 @@ func (e *Engine) lookAll(ctx context.Context, c *client.Client, namespace string
 	}
 	processes, err := e.listTasks(ctx, c)
 	if err != nil && !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
-		return nil, err
+		return nil, cmp.Or(err, ctx.Err())
 	}
 	var doubtful []*look
 	for i := range looks {
