@@ -54,6 +54,7 @@ func (e *Engine) KillEvents(ctx context.Context, run runtime.Run) ([]runtime.Eve
 		return nil, nil
 	}
 	signal := (&runtime.Container{StopSignal: labels[labelStopSignal]}).StopSignalNumber()
+	e.recallStops(k, &rec)
 	var kills []runtime.Event
 	for _, at := range append(e.calls.stopsOf(k, run), at) {
 		kills = append(kills, runtime.Event{ID: run.ID, Action: runtime.ActionKill, Signal: signal, Time: at})

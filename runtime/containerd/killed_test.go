@@ -74,3 +74,31 @@ func desert(t *testing.T, private *containerdtest.Engine, id, dir string) {
 	_ = dying.Close()
 	<-left
 }
+
+// An operator stops a container that two healthds were stopping when they were killed. The next
+// healthd tells all stops, or it would take the operator's for its own and start the container again.
+func TestStopsOfAKilledHealthdAndAnOperator(t *testing.T) {
+	private := private.Engine(t)
+	state := t.TempDir()
+	id := private.Run(t, containerdtest.RunOptions{Cmd: deafSleep})
+	var run runtime.Run
+	for range 2 {
+		killed := connect(t, private, containerd.Config{StateDir: state})
+		run = inspect(t, killed, id).Run()
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		if err := killed.Stop(ctx, id, time.Hour); err == nil {
+			t.Fatal("it stopped")
+		}
+		if err := killed.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	private.OperatorStops(t, id, unix.SIGKILL)
+	next := connect(t, private, containerd.Config{StateDir: state})
+	waitForState(t, next, id, runtime.Exited)
+	kills, err := next.KillEvents(t.Context(), run)
+	if err != nil || len(kills) != 3 || !kills[0].Time.Before(kills[1].Time) || !kills[1].Time.Before(kills[2].Time) {
+		t.Errorf("got %+v, %v; want three stops", kills, err)
+	}
+}

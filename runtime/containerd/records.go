@@ -55,6 +55,9 @@ type run struct {
 	Code    int    `json:"code,omitempty"`
 	Lost    string `json:"lost,omitempty"` // why the exit code is not known; empty: it is
 	OOM     bool   `json:"oom,omitempty"`
+	// OwnStops is how many stop signals healthd sent it, and OwnStop when the first one.
+	OwnStops int   `json:"ownStops,omitzero"`
+	OwnStop  int64 `json:"ownStop,omitzero"`
 }
 
 // get returns a copy of what is known of the container; a zero record for nothing.

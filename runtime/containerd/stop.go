@@ -52,6 +52,30 @@ func (e *Engine) Stop(ctx context.Context, id string, grace time.Duration) error
 	return e.containerError(s.run(in(ctx, k.namespace), found, grace), "stop", k)
 }
 
+// noteStop notes that the Engine sends the run its stop signal now, on the disk as well.
+func (e *Engine) noteStop(k key, run runtime.Run) {
+	now, before := e.clock.now(), e.records.get(k)
+	e.recallStops(k, &before)
+	e.calls.stopping(k, run, now)
+	e.records.change(k, func(rec *record) {
+		if rec.OwnStops++; rec.OwnStops == 1 {
+			rec.OwnStop = now.UnixNano()
+		}
+	})
+	e.records.save()
+}
+
+// recallStops notes the stops of earlier healthds, as stops of the Engine's.
+func (e *Engine) recallStops(k key, rec *record) {
+	run := rec.id(e.id(k))
+	if len(e.calls.stopsOf(k, run)) > 0 {
+		return
+	}
+	for i := range rec.OwnStops {
+		e.calls.stopping(k, run, time.Unix(0, rec.OwnStop+int64(i))) // no two at one moment
+	}
+}
+
 // stopCall is one stop of one task.
 type stopCall struct {
 	engine *Engine
@@ -71,7 +95,7 @@ func (s *stopCall) run(ctx context.Context, found *runtime.Container, grace time
 		for range ended {
 		}
 	}()
-	s.engine.calls.stopping(s.key, found.Run(), s.engine.clock.now())
+	s.engine.noteStop(s.key, found.Run())
 	for _, step := range []struct {
 		signal unix.Signal
 		wait   time.Duration

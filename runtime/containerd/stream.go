@@ -213,6 +213,7 @@ func (s *stream) addStop(k key, rec *record, labels labelSet) {
 		return
 	}
 	signal := (&runtime.Container{StopSignal: labels[labelStopSignal]}).StopSignalNumber()
+	s.engine.recallStops(k, rec)
 	for _, own := range s.engine.calls.untoldStops(k, rec.id(s.engine.id(k))) {
 		s.add(k, runtime.Event{Action: runtime.ActionKill, Signal: signal, Time: own})
 	}
