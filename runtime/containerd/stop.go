@@ -114,13 +114,17 @@ func (s *stopCall) run(ctx context.Context, found *runtime.Container, grace time
 	return fmt.Errorf("it still runs %v after SIGKILL", killTimeout)
 }
 
-// signal sends a signal to the task. One that has ended is no error.
+// signal sends a signal to the task. One that has ended is no error, nor that another one has
+// taken its place: a call names the container only.
 func (s *stopCall) signal(ctx context.Context, sig unix.Signal) error {
 	asking, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	c, err := s.engine.client()
 	if err != nil {
 		return err
+	}
+	if p, err := s.engine.process(asking, c, s.key.id); err == nil && (p == nil || p.Pid != s.pid) {
+		return nil
 	}
 	_, err = c.TaskService().Kill(asking, &tasks.KillRequest{ContainerID: s.key.id, Signal: uint32(sig)})
 	switch err = native(err); {
