@@ -67,8 +67,8 @@ func hundredContainers(t *testing.T, e engine) {
 	for i := range ids {
 		slots <- struct{}{}
 		starting.Go(func() {
+			defer func() { <-slots }()
 			ids[i] = e.Run(t, dockertest.RunOptions{Name: fmt.Sprintf("hundred-%d", i), Labels: map[string]string{"e2e": "hundred"}})
-			<-slots
 		})
 	}
 	starting.Wait()
