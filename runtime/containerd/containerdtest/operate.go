@@ -2,8 +2,10 @@ package containerdtest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strconv"
 	"sync"
 	"syscall"
@@ -118,6 +120,9 @@ func (e *Engine) Inspect(tb testing.TB, name string) enginetest.Container {
 	}
 	c.Pid = int(task.Pid())
 	p, err := hostproc.Read(c.Pid)
+	if errors.Is(err, os.ErrNotExist) { // it has just ended
+		return enginetest.Container{}
+	}
 	must(tb, "find the process of", name, err)
 	c.StartedAt = booted().Add(time.Duration(p.StartTime) * hostproc.Tick)
 	return c
