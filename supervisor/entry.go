@@ -101,10 +101,11 @@ func (e *entry) setSpec(c *runtime.Container, spec *core.Spec, err error) {
 		e.service = spec.Publish.Service
 	}
 	e.group, e.identity = core.GroupOf(c), core.IdentityOf(c)
-	if spec != nil && spec.Group.Name != "" {
-		e.group = spec.Group.Name
-	}
-	if e.groupKey = e.group; e.group == c.Name {
+	e.groupKey = e.group
+	switch {
+	case spec != nil && spec.Group.Name != "":
+		e.group, e.groupKey = spec.Group.Name, spec.Group.Name
+	case e.group == c.Name:
 		e.groupKey = c.QualifiedName()
 	}
 }

@@ -102,6 +102,15 @@ func TestNamesakesShareNothing(t *testing.T) {
 	if lineageOf(blog) == lineageOf(containerd) || lineageOf(blog) != lineageOf(again) {
 		t.Errorf("got %s, %s and then %s", lineageOf(containerd), lineageOf(blog), lineageOf(again))
 	}
+	spec := webSpec()
+	spec.Group.Name = "web"
+	member := &entry{}
+	member.setSpec(&runtime.Container{Runtime: "docker", ID: "d0c0", Name: "web"}, spec, nil)
+	other := &entry{}
+	other.setSpec(&runtime.Container{Runtime: "docker", ID: "d0c1", Name: "web-2"}, spec, nil)
+	if member.groupKey != other.groupKey {
+		t.Errorf("of a group that is named as one of its members: got %s and %s", member.groupKey, other.groupKey)
+	}
 	one, two := entryOf("docker", "d0c0", labels), entryOf("containerd", "c0de", labels)
 	if one.groupKey != "shop/web" || two.groupKey != one.groupKey || lineageOf(one) == lineageOf(two) {
 		t.Errorf("of one Compose service: got %s, %s", one.groupKey, two.groupKey)
