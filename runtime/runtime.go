@@ -25,7 +25,6 @@ package runtime
 
 import (
 	"errors"
-	"strings"
 	"time"
 )
 
@@ -112,19 +111,6 @@ func (c *Container) Run() Run {
 		return Run{}
 	}
 	return Run{ID: c.ID, Started: c.StartedAt.UnixNano()}
-}
-
-// EngineID returns the ID by which the engine itself knows the container. Where an engine's
-// IDs are not unique on the host, what makes them so stands before a last colon.
-func (c *Container) EngineID() string { return c.ID[strings.LastIndexByte(c.ID, ':')+1:] }
-
-// QualifiedName returns RUNTIME:NAME or RUNTIME:NAMESPACE:NAME, which no container of
-// another runtime or namespace has. A runtime gives a name to one container at a time.
-func (c *Container) QualifiedName() string {
-	if c.Namespace != "" {
-		return c.Runtime + ":" + c.Namespace + ":" + c.Name
-	}
-	return c.Runtime + ":" + c.Name
 }
 
 // RunHint says which run of its container an event belongs to. It follows from the order

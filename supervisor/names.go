@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 
+	"healthd/runtime"
 	"healthd/supervisor/core"
 )
 
@@ -46,25 +47,13 @@ func ReasonNotFound(err error) string {
 }
 
 // NamesAmong returns a name for each of views, by which FindMember finds it if they are a
-// service's: its container's own name, unless others of views from another runtime or
-// namespace have the same, then its qualified name.
+// service's. See runtime.NamesAmong.
 func NamesAmong(views []*core.View) []string {
-	first := map[string]*core.View{}
-	several := map[string]bool{}
-	for _, v := range views {
-		c := v.Container
-		if o := first[c.Name]; o != nil && o.Container.QualifiedName() != c.QualifiedName() {
-			several[c.Name] = true
-		}
-		first[c.Name] = v
-	}
-	all := make([]string, len(views))
+	containers := make([]*runtime.Container, len(views))
 	for i, v := range views {
-		if all[i] = v.Container.Name; several[all[i]] {
-			all[i] = v.Container.QualifiedName()
-		}
+		containers[i] = v.Container
 	}
-	return all
+	return runtime.NamesAmong(containers)
 }
 
 func (n *names) of(name string) []*slot {

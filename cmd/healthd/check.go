@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"healthd/configs"
+	"healthd/supervisor/api"
 )
 
 func (a *app) checkCommand() *cobra.Command {
@@ -56,7 +57,7 @@ func (a *app) checkDaemon(ctx context.Context, c *client) error {
 	if err != nil {
 		return err
 	}
-	displayNames(all)
+	api.DisplayNames(all)
 	for _, warning := range slices.Concat(c.warnings(ctx), containerWarnings(all)) {
 		fmt.Fprintln(a.stderr, "warning:", line(warning))
 	}

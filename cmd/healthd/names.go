@@ -44,7 +44,7 @@ func (c *client) names(ctx context.Context) []string {
 	if c.get(ctx, "/v1/containers", nil, &all) != nil {
 		return nil
 	}
-	displayNames(all)
+	api.DisplayNames(all)
 	names := make([]string, len(all))
 	for i, s := range all {
 		names[i] = s.Name

@@ -63,7 +63,7 @@ func (a *app) showStatus(ctx context.Context, c *client, w io.Writer, output str
 		encoder.SetIndent("", "  ")
 		err = encoder.Encode(all)
 	case len(all) > 0:
-		displayNames(all)
+		api.DisplayNames(all)
 		if err = writeStatuses(w, all, output == asWide, a.colours, a.columns(), time.Now()); err == nil {
 			err = writeWarnings(w, c.warnings(ctx), all, a.columns())
 		}

@@ -62,7 +62,7 @@ func (a *app) printContainerWarnings(ctx context.Context, c *client) {
 	if err != nil {
 		return
 	}
-	displayNames(all)
+	api.DisplayNames(all)
 	for _, warning := range containerWarnings(all) {
 		fmt.Fprintln(a.stderr, "warning:", line(warning))
 	}

@@ -3,7 +3,6 @@ package containerd_test
 import (
 	"fmt"
 	"maps"
-	"syscall"
 	"testing"
 
 	"github.com/containerd/containerd/v2/client"
@@ -29,7 +28,6 @@ func dial(endpoint string, log *zap.Logger) (scenarios.Engine, error) {
 // in labels.
 type operated struct{ *containerdtest.Engine }
 
-func (o operated) Name() string    { return "containerd" }
 func (o operated) Image() string   { return containerdtest.Image }
 func (o operated) Address() string { return o.Endpoint }
 
@@ -67,28 +65,7 @@ func (o operated) Run(tb testing.TB, c scenarios.Container) string {
 
 func (o operated) OperatorRestarts(tb testing.TB, id string) {
 	tb.Helper()
-	o.OperatorStops(tb, id, syscall.SIGKILL)
-	o.DeleteTask(tb, id)
-	o.StartTask(tb, "", id)
-}
-
-func (o operated) Pause(tb testing.TB, id string) {
-	tb.Helper()
-	if err := o.Task(tb, id).Pause(o.In(tb, "")); err != nil {
-		tb.Fatal(err)
-	}
-}
-
-func (o operated) Unpause(tb testing.TB, id string) {
-	tb.Helper()
-	if err := o.Task(tb, id).Resume(o.In(tb, "")); err != nil {
-		tb.Fatal(err)
-	}
-}
-
-func (o operated) Rename(tb testing.TB, id, name string) {
-	tb.Helper()
-	o.SetLabel(tb, "", id, "nerdctl/name", name)
+	o.RestartByOperator(tb, id)
 }
 
 func (o operated) SetHealthy(tb testing.TB, id string, healthy bool) {

@@ -3,7 +3,6 @@ package docker_test
 import (
 	"cmp"
 	"fmt"
-	"strconv"
 	"syscall"
 	"testing"
 	"time"
@@ -66,28 +65,12 @@ func options(c scenarios.Container) dockertest.RunOptions {
 
 func (o operated) OperatorStops(tb testing.TB, id string, signal syscall.Signal) {
 	tb.Helper()
-	must(tb, o.Client().ContainerKill(tb.Context(), id, strconv.Itoa(int(signal))))
+	o.KillByOperator(tb, id, signal)
 }
 
 func (o operated) OperatorRestarts(tb testing.TB, id string) {
 	tb.Helper()
-	now := 0
-	must(tb, o.Client().ContainerRestart(tb.Context(), id, container.StopOptions{Timeout: &now}))
-}
-
-func (o operated) Pause(tb testing.TB, id string) {
-	tb.Helper()
-	must(tb, o.Client().ContainerPause(tb.Context(), id))
-}
-
-func (o operated) Unpause(tb testing.TB, id string) {
-	tb.Helper()
-	must(tb, o.Client().ContainerUnpause(tb.Context(), id))
-}
-
-func (o operated) Rename(tb testing.TB, id, name string) {
-	tb.Helper()
-	must(tb, o.Client().ContainerRename(tb.Context(), id, name))
+	o.RestartByOperator(tb, id)
 }
 
 func (o operated) SetHealthy(tb testing.TB, id string, healthy bool) {

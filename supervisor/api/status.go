@@ -37,9 +37,16 @@ type Status struct {
 	Warnings      []string               `json:"warnings"` // for example that another tool also restarts it
 }
 
-// QualifiedName is runtime.Container.QualifiedName.
-func (s *Status) QualifiedName() string {
-	return (&runtime.Container{Runtime: s.Runtime, Namespace: s.Namespace, Name: s.Name}).QualifiedName()
+// DisplayNames gives each container the name by which commands find it, see
+// runtime.NamesAmong. In JSON, statuses keep the plain name beside runtime and namespace.
+func DisplayNames(all []Status) {
+	containers := make([]*runtime.Container, len(all))
+	for i, s := range all {
+		containers[i] = &runtime.Container{Runtime: s.Runtime, Namespace: s.Namespace, Name: s.Name}
+	}
+	for i, name := range runtime.NamesAmong(containers) {
+		all[i].Name = name
+	}
 }
 
 // ContainerState has at most one field set.
