@@ -1,0 +1,84 @@
+package e2e
+
+import (
+	"context"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/docker/docker/api/types/container"
+
+	"healthd/runtime/docker/dockertest"
+)
+
+// runInContainer runs the daemon in a container of e with the options that
+// docs/configuration.md and docs/runtimes.md name, and with dirs at their place.
+func (d *daemon) runInContainer(e *dockertest.Engine, dirs ...string) {
+	t := d.t
+	t.Helper()
+	program := filepath.Join(t.TempDir(), "healthd")
+	build := exec.Command("go", "build", "-buildvcs=false", "-o", program, "healthd/cmd/healthd")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("cannot build healthd: %v: %s", err, out)
+	}
+	binds := []string{program + ":/healthd:ro"}
+	for _, dir := range append(dirs, filepath.Dir(d.config)) {
+		binds = append(binds, dir+":"+dir)
+	}
+	made, err := e.Client().ContainerCreate(t.Context(), &container.Config{
+		Image: e.Image, Cmd: []string{"/healthd", "run", "--config", d.config},
+	}, &container.HostConfig{
+		NetworkMode: "host", PidMode: "host", CapAdd: []string{"SYS_ADMIN", "SYS_PTRACE"}, Binds: binds,
+	}, nil, nil, "healthd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx := context.WithoutCancel(t.Context())
+		if log, err := e.Client().ContainerLogs(ctx, made.ID, container.LogsOptions{ShowStdout: true, ShowStderr: true}); err == nil && t.Failed() {
+			b, _ := io.ReadAll(log)
+			t.Logf("log of healthd:\n%s", b)
+		}
+		e.Remove(t, made.ID)
+	})
+	if err := e.Client().ContainerStart(t.Context(), made.ID, container.StartOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	d.eventually(30*time.Second, "be synced", d.synced)
+}
+
+// In a container with the documented rights healthd does all that it does on the host.
+func TestHealthdInAContainer(t *testing.T) {
+	t.Parallel()
+	e, c := dockertest.Start(t), containerds.Engine(t)
+	d := newDaemonWith(t, e.Runtime()+c.Runtime(), `
+[[spec]]
+name = "inside"
+match = { e2e = "inside" }
+backoff = { initial = "100ms", max = "100ms" }
+liveness = { exec = { command = ["test", "!", "-e", "/sick"] }, period = "200ms", timeout = "5s" }
+readiness = { http_get = { port = 8080, path = "/healthz", via = "container" }, period = "200ms" }
+`)
+	d.runInContainer(e, socketDir(e.Endpoint), socketDir(c.Endpoint), "/run/containerd/fifo")
+	if out, code := d.run("check", "--daemon"); code != 0 {
+		t.Errorf("check: exit code %d\n%s", code, out)
+	}
+	for _, on := range []engine{e, nerdctl{c}} {
+		name := "inside-" + on.Name()
+		on.Run(t, dockertest.RunOptions{Name: name, Labels: map[string]string{"e2e": "inside"}, Network: "none"})
+		d.until(40*time.Second, name, "ready", ready)
+		on.Exec(t, name, "touch", "/sick")
+		d.until(40*time.Second, name, "restarted", func(s status) bool { return s.RestartCount == 1 })
+		on.Exec(t, name, "rm", "-f", "/sick")
+		d.until(40*time.Second, name, "ready again", ready)
+		on.KillByOperator(t, name, 9)
+		d.until(40*time.Second, name, "stopped by the operator", byOperator)
+	}
+}
+
+func socketDir(endpoint string) string { return filepath.Dir(strings.TrimPrefix(endpoint, "unix://")) }
