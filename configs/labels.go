@@ -47,7 +47,7 @@ func labelTree(labels map[string]string) (*node, Problems) {
 			problems = append(problems, at.problem(plain(path), "the key must have at most %d bytes, has %d", maxLabelKey, len(key)))
 		case len(labels[key]) > maxLabelValue:
 			problems = append(problems, at.problem(plain(path), "must have at most %d bytes, has %d", maxLabelValue, len(labels[key])))
-		case !utf8.ValidString(labels[key]):
+		case !isText(key) || !isText(labels[key]):
 			problems = append(problems, at.problem(plain(path), "must be UTF-8 text"))
 		case !plant(root, strings.Split(path, "."), &node{kind: labelKind, at: at, text: labels[key]}):
 			problems = append(problems, at.problem(plain(path), "another label sets a part of this path: remove one of them"))
@@ -55,6 +55,10 @@ func labelTree(labels map[string]string) (*node, Problems) {
 	}
 	return root, problems
 }
+
+// isText says that s was UTF-8 when somebody wrote it: what is read from an engine has U+FFFD in the
+// place of other bytes.
+func isText(s string) bool { return utf8.ValidString(s) && !strings.ContainsRune(s, utf8.RuneError) }
 
 // plant puts leaf into the table at path and says whether that was possible.
 func plant(table *node, path []string, leaf *node) bool {

@@ -121,6 +121,8 @@ func TestBadLabels(t *testing.T) {
 		{"control characters", labels(tcp, "healthd.x\x1b[2J=1", "healthd.restart_policy=\n\x00"),
 			`healthd.restart_policy: must be "Always", "OnFailure" or "Never", is "\n\x00"; label healthd."x\x1b[2J": unknown key`},
 		{"not UTF-8", labels(tcp, "healthd.liveness.exec.command=\xff"), "healthd.liveness.exec.command: must be UTF-8 text"},
+		{"not UTF-8, as it is read from an engine", labels(tcp, "healthd.liveness.exec.command=cat \uFFFD", "healthd.startup.\uFFFD=1"),
+			`healthd.liveness.exec.command: must be UTF-8 text; label healthd."startup.` + "\uFFFD" + `": must be UTF-8 text`},
 		{"value too long", labels(tcp, "healthd.liveness.period="+strings.Repeat("1", 5000)), "healthd.liveness.period: must have at most 4096 bytes, has 5000"},
 		{"long value", labels(tcp, "healthd.liveness.period="+strings.Repeat("1", 4000)),
 			`healthd.liveness.period: must be a duration such as "10s", is "` + strings.Repeat("1", 64) + `"...`},
