@@ -96,3 +96,43 @@ func (d *daemon) containers(t *testing.T) []string {
 	slices.Sort(texts)
 	return texts
 }
+
+const garbledSpec = `
+[[spec]]
+name = "garbled"
+match = { e2e = "garbled" }
+liveness = { exec = { command = ["test", "!", "-e", "/dev/shm/fail"] }, period = "200ms", failure_threshold = 1 }
+`
+
+// Labels that are not UTF-8 keep healthd from nothing but what they say.
+func TestLabelsThatAreNotUTF8(t *testing.T) {
+	t.Parallel()
+	c := containerdtest.Start(t)
+	ctr := func(args ...string) {
+		t.Helper()
+		if out, err := c.Ctr(t, args...); strings.Contains(out, "UTF-8") {
+			t.Skip("since 1.7, containerd takes no such labels")
+		} else if err != nil {
+			t.Fatal(out, err)
+		}
+	}
+	ids := map[string]string{}
+	for name, garbled := range map[string]string{"garbled-a": "bad\xff", "garbled-b": "healthd.liveness.period", "beside": ""} {
+		id := c.Run(t, containerdtest.RunOptions{Name: name, Labels: map[string]string{"e2e": "garbled"}})
+		if ids[name] = id; garbled != "" {
+			ctr("containers", "label", id, garbled+"=\xff")
+			t.Cleanup(func() { ctr("containers", "label", id, garbled+"=") }) // so that Run's cleanup can read it
+		}
+	}
+	d := startedDaemon(newDaemonWith(t, c.Runtime(), garbledSpec))
+	if s := d.until(10*time.Second, "garbled-b", "known", func(status) bool { return true }); s.Invalid != "label healthd.liveness.period: must be UTF-8 text" {
+		t.Errorf("garbled-b is invalid because of %q", s.Invalid)
+	}
+	before := d.until(10*time.Second, "beside", "ready", ready)
+	d.until(10*time.Second, "garbled-a", "ready", ready)
+	ctr("tasks", "exec", "--exec-id", "fail", ids["garbled-a"], "touch", "/dev/shm/fail")
+	d.until(30*time.Second, "garbled-a", "restarted", func(s status) bool { return s.Ready && s.RestartCount == 1 })
+	d.until(time.Second, "beside", "as before", func(s status) bool {
+		return s.Ready && s.RestartCount == 0 && s.State.Running.StartedAt.Equal(before.State.Running.StartedAt)
+	})
+}

@@ -82,6 +82,7 @@ func (e *Engine) newClient() (*client.Client, error) {
 	// Without a default namespace, so that a call which names none fails.
 	c, err := client.New(e.socket, client.WithExtraDialOpts([]grpc.DialOption{
 		grpc.WithUserAgent("healthd"),
+		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(newCodec())),
 		// containerd's own dialer waits for a socket that is not there.
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
 			return (&net.Dialer{}).DialContext(ctx, "unix", e.socket)

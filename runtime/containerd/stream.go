@@ -6,7 +6,6 @@ import (
 
 	eventtypes "github.com/containerd/containerd/api/events"
 	"github.com/containerd/containerd/v2/core/events"
-	"github.com/containerd/typeurl/v2"
 	"go.uber.org/zap"
 
 	"healthd/runtime"
@@ -82,7 +81,7 @@ func (s *stream) add(k key, ev runtime.Event) {
 
 // translate takes one event into the records, and adds what it means for the Watcher.
 func (s *stream) translate(m *events.Envelope) {
-	message, err := typeurl.UnmarshalAny(m.Event)
+	message, err := unmarshalEvent(m.Event)
 	if err != nil {
 		s.engine.log.Warn("containerd sent an event that cannot be read", zap.String("topic", m.Topic), zap.Error(err))
 		return
