@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"context"
+	"maps"
 	"time"
 
 	"healthd/prober"
@@ -110,12 +111,12 @@ func (e *entry) setSpec(c *runtime.Container, spec *core.Spec, err error) {
 	}
 }
 
-// setContainer takes in a newer inspection. It returns false when the new name has left
-// the container without this entry. A new address or main process resets the probes.
+// setContainer takes in a newer inspection. It returns false when the new name or labels, which
+// containerd lets others change, have left the container without this entry. A new address or main process resets the probes.
 func (l *loop) setContainer(e *entry, c *runtime.Container) bool {
 	old := e.container
 	e.container = c
-	if c.Name != old.Name {
+	if c.Name != old.Name || !maps.Equal(c.Labels, old.Labels) {
 		l.resolveAgain(e)
 	}
 	if c.Pid != old.Pid {

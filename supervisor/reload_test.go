@@ -268,6 +268,43 @@ func TestReloadAddsContainers(t *testing.T) {
 	})
 }
 
+// containerd lets others change the labels of a container while it runs.
+func TestLabelsChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHarnessWith(t, webSpec(), func(c *Config) {
+			byName := c.Resolve
+			c.Resolve = func(name string, labels map[string]string) (*core.Spec, error) {
+				if labels["policy"] != "" {
+					return memberSpec(core.RestartPolicy(labels["policy"])), nil
+				}
+				return byName(name, labels)
+			}
+		})
+		defer h.close(t)
+		h.sendSynced()
+		h.engine.run("a")
+		synctest.Wait()
+		started := h.view(t, "n-a").State.Run.StartedAt
+		label := func(labels map[string]string) *core.View {
+			c := *h.engine.containers["a"]
+			c.Labels = labels
+			h.engine.containers["a"] = &c
+			h.engine.deliver(h.engine.observation("a"))
+			_ = h.Ping(t.Context())
+			return h.view(t, "n-a")
+		}
+		if v := label(map[string]string{"policy": string(core.Never)}); v.Spec.RestartPolicy != core.Never {
+			t.Errorf("the spec is still %+v", v.Spec)
+		}
+		if v := label(map[string]string{"wrong": "no such policy"}); v.Invalid != "no such policy" {
+			t.Errorf("invalid: %q", v.Invalid)
+		}
+		if v := label(nil); v.Invalid != "" || v.Spec.RestartPolicy != webSpec().RestartPolicy || v.State.Run.StartedAt != started || v.State.RestartCount() != 0 {
+			t.Errorf("view %+v", v)
+		}
+	})
+}
+
 func TestRenameFindsAnotherSpec(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &slowStore{}
