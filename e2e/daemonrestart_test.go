@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -33,6 +34,26 @@ func containerFoundStoppedIsLeftAlone(t *testing.T, e engine) {
 	d.until(20*time.Second, "relic", "ready", ready)
 	d.endProcess(e, id)
 	d.until(20*time.Second, "relic", "started again", restarted(1))
+}
+
+// A container that was made and crashed while healthd was away is started again, unless an operator
+// stopped it.
+func madeWhileHealthdIsAway(t *testing.T, e engine) {
+	d := startDaemonOn(t, e, "[[spec]]\nname = \"newborn\"\nmatch = { e2e = \"newborn\" }\n")
+	run := func(name, command string) string {
+		return e.Run(t, dockertest.RunOptions{Name: name, Labels: map[string]string{"e2e": "newborn"}, Cmd: []string{"sh", "-c", command}})
+	}
+	run("newborn-before", "exec sleep 1000")
+	d.until(20*time.Second, "newborn-before", "ready", ready)
+	if err := d.stop(30 * time.Second); err != nil {
+		t.Fatal(err)
+	}
+	id := run("newborn", "test -e /seen && exec sleep 1000; touch /seen; exit 1")
+	d.eventually(20*time.Second, "see it ended", func() error { return endedFor(t, e, id, 0) })
+	e.KillByOperator(t, run("newborn-stopped", "exec sleep 1000"), syscall.SIGKILL)
+	d.start()
+	d.until(20*time.Second, "newborn", "started again", restarted(1))
+	d.stays(2*time.Second, "newborn-stopped", "left alone", func(s status) bool { return s.State.Running == nil && s.RestartCount == 0 })
 }
 
 const keptSpec = `

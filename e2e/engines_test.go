@@ -135,6 +135,7 @@ func rows() []row {
 		{name: "back-off survives a restart of healthd", run: backoffSurvivesHealthdRestart},
 		{name: "back-off is forgotten after a long run", run: backoffIsForgottenAfterALongRun},
 		{name: "a container found stopped is left alone", run: containerFoundStoppedIsLeftAlone},
+		{name: "made and crashed while healthd is away", run: madeWhileHealthdIsAway},
 		{name: "ready and started survive a restart of healthd", run: readyAndStartedSurviveHealthdRestart},
 		{name: "an operator's stops survive restarts", on: own, run: operatorStopsSurviveRestarts},
 		{name: "a killed healthd finishes a restart in the middle of its stop", run: killedHealthdFinishesAStop},

@@ -61,13 +61,13 @@ func (e *Engine) describe(l *look) *runtime.Container {
 
 // look takes in what containerd shows.
 func (rec *record) look(c clock, l *look) {
+	now, labels := c.now(), labelSet(l.container.Labels)
 	if created := l.container.CreatedAt.UnixNano(); rec.Created != created {
 		if rec.Created != 0 { // another container of this ID
 			*rec = record{version: rec.version}
 		}
-		rec.Created = created
+		rec.Created, rec.Seen = created, now.UnixNano()
 	}
-	now, labels := c.now(), labelSet(l.container.Labels)
 	rec.noteStopped(labels.stopped(), now)
 	p := l.process
 	if p == nil {

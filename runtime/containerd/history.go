@@ -20,12 +20,30 @@ const futureSlack = time.Second
 // known.
 func (e *Engine) EventHistory(_ context.Context, at time.Time) (runtime.EventHistory, error) {
 	switch {
-	case at.Before(e.records.since), at.After(e.clock.now().Add(futureSlack)):
+	case !e.recordsReach(at):
 		return runtime.EventHistory{Full: true}, nil
 	case at.Before(e.clock.began()):
 		return runtime.EventHistory{}, nil
 	}
 	return runtime.EventHistory{HasEvent: true}, nil
+}
+
+// recordsReach says that the records go back to that moment, which was told by their clock.
+func (e *Engine) recordsReach(at time.Time) bool {
+	return !at.Before(e.records.since) && !at.After(e.clock.now().Add(futureSlack))
+}
+
+// madeSince says that a container, whose record is rec, was made after a moment to which the
+// records reach. Its creation is known by the wall clock: it showed created, at told if nobody has
+// set it since, and shows wall now.
+//
+// Where the wall clock was set, an old container may seem to be new. So it is new only if it is by
+// either clock, and if no healthd has seen it by that moment.
+func (rec *record) madeSince(since, created, told, wall time.Time) bool {
+	if rec.Created == created.UnixNano() && rec.Seen <= since.UnixNano() {
+		return false
+	}
+	return told.After(since) && created.After(since) && !created.After(wall)
 }
 
 // KillEvents returns an operator's stop of the run, as far as nerdctl's label tells of one, and

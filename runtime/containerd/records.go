@@ -31,7 +31,8 @@ type records struct {
 
 // record is what is known of one container.
 type record struct {
-	Created int64 `json:"created"` // by containerd's clock: tells a new container of the same ID
+	Created int64 `json:"created"`       // by containerd's clock: tells a new container of the same ID
+	Seen    int64 `json:"seen,omitzero"` // when healthd first saw that container; 0: an older healthd did
 	run
 	LogURI string `json:"log,omitempty"`  // of the newest task, for the next one
 	OOMAt  int64  `json:"oomAt,omitzero"` // when the kernel last killed one of its processes for want of memory

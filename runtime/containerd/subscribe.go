@@ -34,7 +34,8 @@ var errBehind = errors.New("too many events to take in")
 
 // Subscribe returns all events from now on, until ctx ends. containerd has none of the past.
 // The first event is of the moment since: what came after it is in the state that containerd
-// shows, as far as EventHistory says so.
+// shows, as far as EventHistory says so. That does not show which containers nobody has watched
+// yet, so the creations of those that were made since then follow.
 func (e *Engine) Subscribe(ctx context.Context, since time.Time) (runtime.Stream, error) {
 	e.fifos.removeLeft() // before anybody asks the shims that wait for them
 	c, err := e.renewClient(ctx)
@@ -48,7 +49,7 @@ func (e *Engine) Subscribe(ctx context.Context, since time.Time) (runtime.Stream
 	if err := s.open(c); err != nil {
 		return nil, fmt.Errorf("cannot subscribe to events: %w", e.explain(err))
 	}
-	if err := s.readLabels(c); err != nil {
+	if err := s.readContainers(c, since); err != nil {
 		return nil, fmt.Errorf("cannot subscribe to events: %w", err)
 	}
 	return s, nil
@@ -114,11 +115,11 @@ func (s *stream) read(messages <-chan *events.Envelope, errs <-chan error, marke
 	}
 }
 
-// readLabels reads the labels of all containers: an event has all labels of its container, but
-// not what they were before.
-func (s *stream) readLabels(c *client.Client) error {
+// readContainers reads which containers there are, and their labels: an event has all labels of
+// its container, but not what they were before.
+func (s *stream) readContainers(c *client.Client, since time.Time) error {
 	e := s.engine
-	now := e.clock.now()
+	now, tellsNew := e.clock.now(), e.recordsReach(since)
 	for _, namespace := range e.conf.Namespaces {
 		ctx, cancel := context.WithTimeout(in(s.ctx, namespace), callTimeout)
 		all, err := c.ContainerService().List(ctx)
@@ -130,6 +131,11 @@ func (s *stream) readLabels(c *client.Client) error {
 			k, labels := key{namespace, found.ID}, labelSet(found.Labels)
 			s.labels[k] = labels
 			rec := e.records.change(k, func(rec *record) { rec.noteStopped(labels.stopped(), now) })
+			told := e.clock.fromWall(found.CreatedAt)
+			// A creation says nothing of who ended it: what an operator has stopped is to stay so.
+			if tellsNew && !labels.stopped() && rec.madeSince(since, found.CreatedAt, told, time.Now()) {
+				s.add(k, runtime.Event{Action: runtime.ActionCreate, Time: told})
+			}
 			if rec.stoppedSince() { // told each time: who heard it last may have died before it was written
 				s.addStop(k, &rec, labels)
 			}

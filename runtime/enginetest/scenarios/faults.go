@@ -3,6 +3,7 @@ package scenarios
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -112,8 +113,9 @@ func refusesBeforeItKills(t *testing.T, p Private) {
 }
 
 // healthdAway runs one healthd, does something while it is away, and checks that the next one,
-// which knows what the first one saw, tells of operators' stops of the stopped ones only.
-func healthdAway(t *testing.T, p Private, meanwhile func()) {
+// which knows what the first one saw, tells of operators' stops of the stopped ones only. It
+// returns what the next one tells.
+func healthdAway(t *testing.T, p Private, meanwhile func()) *Log {
 	t.Helper()
 	dir := t.TempDir()
 	first := p.Connect(t, dir)
@@ -159,6 +161,7 @@ func healthdAway(t *testing.T, p Private, meanwhile func()) {
 	if seen != len(known) {
 		t.Errorf("%d of %d containers were told of", seen, len(known))
 	}
+	return second
 }
 
 func endsWhileHealthdIsAway(t *testing.T, p Private) {
@@ -180,6 +183,37 @@ func endsWhileHealthdIsAway(t *testing.T, p Private) {
 	}
 	if c := inspect(t, e, crashed.ID); c.ExitCode != 7 {
 		t.Errorf("got %+v", c)
+	}
+}
+
+// What was made while healthd was away, and crashed, is known to have done so. What had ended when
+// healthd first came is not.
+func madeWhileHealthdIsAway(t *testing.T, p Private) {
+	e := connect(t, p)
+	crash := func(name string) {
+		waitForEnd(t, e, p.Run(t, watched(t, Container{Name: name, Cmd: []string{"sh", "-c", "exit 7"}})))
+	}
+	crash("found")
+	l := healthdAway(t, p, func() {
+		crash("crashed")
+		stopped := p.Run(t, watched(t, Container{Name: "stopped", Cmd: deaf}))
+		p.OperatorStops(t, stopped, syscall.SIGKILL)
+		waitForEnd(t, e, stopped)
+	})
+	seen := 0
+	for _, u := range l.Updates() {
+		if u.Kind != runtime.Observed {
+			continue
+		}
+		seen++
+		killed := slices.ContainsFunc(u.Causes, func(u runtime.Update) bool { return u.Kind == runtime.Killed })
+		crashed := u.StateFromEvent && !killed
+		if u.Container.State != runtime.Exited || crashed != (u.Container.Name == "crashed") {
+			t.Errorf("%s has crashed by itself: %v (%+v)", u.Container.Name, crashed, u)
+		}
+	}
+	if seen != 3 {
+		t.Errorf("%d of 3 containers were told of", seen)
 	}
 }
 

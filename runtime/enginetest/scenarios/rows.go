@@ -78,6 +78,7 @@ func rows() []row {
 			podman: "it starts the owner, too, and removes none whose network others use"}},
 
 		{name: "ends while healthd is away", on: alone, run: endsWhileHealthdIsAway, cannot: map[string]string{podman: podmanSignals}},
+		{name: "is made and ends while healthd is away", on: alone, run: madeWhileHealthdIsAway, cannot: map[string]string{podman: podmanSignals}},
 		{name: "a task is deleted while healthd is away", on: alone, run: taskIsDeletedWhileHealthdIsAway, cannot: map[string]string{
 			docker: "it keeps what it knows of a run as long as the container",
 			podman: "it keeps what it knows of a run as long as the container"}},
