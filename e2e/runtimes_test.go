@@ -67,9 +67,31 @@ func TestNamesakesOfRuntimesAndNamespaces(t *testing.T) {
 	if out, code := d.run("status"); code != 0 || strings.Count(out, "docker:namesake") != 1 || strings.Count(out, "containerd:blog:namesake") != 1 {
 		t.Errorf("status: exit code %d\n%s", code, out)
 	}
+	d.checkNamesThatAreLabels(c, labels)
 	if log := d.log.String(); !strings.Contains(log, "not-there") {
 		t.Error("no word in the log of the namespace that does not exist")
 	}
+}
+
+// checkNamesThatAreLabels makes another container of the name in the default namespace: neither is
+// acted on by guess, and neither answers for the other.
+func (d *daemon) checkNamesThatAreLabels(c *containerdtest.Engine, labels map[string]string) {
+	d.t.Helper()
+	another := c.Run(d.t, containerdtest.RunOptions{Name: "namesake", ID: "namesake-again", Labels: labels})
+	d.until(30*time.Second, "id:namesake-again", "ready", ready)
+	const candidates = "id:namesake-again, id:namesake-default"
+	if out, code := d.run("restart", "containerd:namesake"); code != 1 || !strings.Contains(out, candidates) {
+		d.t.Errorf("restart: exit code %d, want 1 and the candidates: %s", code, out)
+	}
+	if code, body, err := d.get("/v1/ready/containerd:namesake"); code != 503 || !strings.Contains(body, "AmbiguousName: "+candidates) {
+		d.t.Errorf("/v1/ready: %d %q %v", code, body, err)
+	}
+	if out, code := d.run("restart", "id:namesake-again"); code != 0 {
+		d.t.Fatalf("restart: exit code %d: %s", code, out)
+	}
+	d.until(20*time.Second, "id:namesake-again", "ready again", func(s status) bool { return s.Ready && s.RestartCount == 1 })
+	c.Remove(d.t, another)
+	d.until(20*time.Second, "containerd:namesake", "the only one again", func(s status) bool { return s.Ready && s.RestartCount == 0 })
 }
 
 // containers returns runtime and, of containerd, ID of all containers, sorted.

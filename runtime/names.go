@@ -7,7 +7,7 @@ import "strings"
 func (c *Container) EngineID() string { return c.ID[strings.LastIndexByte(c.ID, ':')+1:] }
 
 // QualifiedName returns RUNTIME:NAME or RUNTIME:NAMESPACE:NAME, which no container of
-// another runtime or namespace has. A runtime gives a name to one container at a time.
+// another runtime or namespace has.
 func (c *Container) QualifiedName() string {
 	if c.Namespace != "" {
 		return c.Runtime + ":" + c.Namespace + ":" + c.Name
@@ -15,21 +15,52 @@ func (c *Container) QualifiedName() string {
 	return c.Runtime + ":" + c.Name
 }
 
-// NamesAmong returns a name for each of all: its own, unless others of all from another runtime
-// or namespace have the same, then its qualified name.
-func NamesAmong(all []*Container) []string {
-	first, several := map[string]*Container{}, map[string]bool{}
-	for _, c := range all {
-		if o := first[c.Name]; o != nil && o.QualifiedName() != c.QualifiedName() {
-			several[c.Name] = true
-		}
-		first[c.Name] = c
+// IDPrefix stands before an ID where a name is expected. An ID alone may be another one's name.
+const IDPrefix = "id:"
+
+// Holder returns what has c's name, for comparisons: of containers with one holder, the newest has
+// the name. Where names are labels each container is one of its own.
+func (c *Container) Holder() string {
+	if c.SharesName {
+		return IDPrefix + c.ID
 	}
+	return c.QualifiedName()
+}
+
+// NamesAmong returns a name for each of all: its own, unless others of all have the same, then its
+// qualified name. If others of its runtime and namespace have the same, it is id:ID.
+func NamesAmong(all []*Container) []string {
+	several := heldBySeveral(all, func(c *Container) string { return c.Name })
+	var namesakes []*Container
+	for _, c := range all {
+		if several[c.Name] {
+			namesakes = append(namesakes, c)
+		}
+	}
+	inOnePlace := heldBySeveral(namesakes, (*Container).QualifiedName)
 	names := make([]string, len(all))
 	for i, c := range all {
-		if names[i] = c.Name; several[c.Name] {
+		switch {
+		case !several[c.Name]:
+			names[i] = c.Name
+		case !inOnePlace[c.QualifiedName()]:
 			names[i] = c.QualifiedName()
+		default:
+			names[i] = IDPrefix + c.ID
 		}
 	}
 	return names
+}
+
+// heldBySeveral returns the names that several containers have at once.
+func heldBySeveral(all []*Container, name func(*Container) string) map[string]bool {
+	first, several := map[string]*Container{}, map[string]bool{}
+	for _, c := range all {
+		n := name(c)
+		if o := first[n]; o != nil && o.Holder() != c.Holder() {
+			several[n] = true
+		}
+		first[n] = c
+	}
+	return several
 }

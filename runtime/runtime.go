@@ -64,10 +64,13 @@ type Container struct {
 	// and if the engine has none.
 	Namespace string
 	Name      string // without the slash
-	Image     string // as given when it was created, e.g. "nginx:1.29"
-	ImageID   string // digest of the image; empty when the engine does not say
-	Labels    map[string]string
-	Env       []string // "NAME=value" each; may hold secrets
+	// SharesName says that its engine gives the name to others of the namespace, too: names are
+	// labels. Else a newer container of the name takes it from an older one.
+	SharesName bool
+	Image      string // as given when it was created, e.g. "nginx:1.29"
+	ImageID    string // digest of the image; empty when the engine does not say
+	Labels     map[string]string
+	Env        []string // "NAME=value" each; may hold secrets
 
 	State      State
 	StartedAt  time.Time // zero when it never ran

@@ -53,10 +53,13 @@ func NewBoard(runtimes []RuntimeView, views ...*core.View) *Board {
 const minPrefix = 4
 
 // Find returns the container of that name, or else the one whose ID begins with name. A name
-// that containers of several runtimes or namespaces have must be qualified, as
-// runtime.Container.QualifiedName does. A prefix has at least four characters; a prefix of
-// several IDs finds none of them. The error is ErrUnknownContainer or an *AmbiguousNameError.
+// that several containers have must be as runtime.NamesAmong says. A prefix has at least four
+// characters; a prefix of several IDs finds none of them. The error is ErrUnknownContainer or an
+// *AmbiguousNameError.
 func (b *Board) Find(name string) (*core.View, error) {
+	if id, ok := strings.CutPrefix(name, runtime.IDPrefix); ok {
+		return b.findID(id)
+	}
 	if slots := b.names.of(name); len(slots) == 1 {
 		return slots[0].view.Load(), nil
 	}
@@ -89,15 +92,19 @@ func (b *Board) FindMember(name string) (*core.View, error) {
 	return v, err
 }
 
-// NameOf returns the name by which Find finds a container: its own, unless containers of
-// other runtimes or namespaces have the same, then its qualified name.
+// NameOf returns the name by which Find finds a container: its own, unless others have the same.
+// See runtime.NamesAmong.
 func (b *Board) NameOf(c *runtime.Container) string {
+	var others []*runtime.Container
 	for _, s := range b.names.of(c.Name) {
-		if v := s.view.Load(); v.Container.ID != c.ID && v.Container.QualifiedName() != c.QualifiedName() {
-			return c.QualifiedName()
+		if o := s.view.Load().Container; o.ID != c.ID {
+			others = append(others, o)
 		}
 	}
-	return c.Name
+	if len(others) == 0 {
+		return c.Name
+	}
+	return runtime.NamesAmong(append(others, c))[len(others)]
 }
 
 // findID returns the container whose ID, healthd's or the engine's, begins with a text.

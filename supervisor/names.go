@@ -10,10 +10,10 @@ import (
 	"healthd/supervisor/core"
 )
 
-// names finds containers by their name. A runtime gives a name to one container at a time,
-// but for a moment an old and a new one may both have it; then it means the newer one.
-// Containers of several runtimes or namespaces may have one name for long: it means none of
-// them, and only their qualified names tell them apart.
+// names finds containers by their name. Docker gives a name to one container at a time, but
+// for a moment an old and a new one may both have it; then it means the newer one. Containers
+// of several runtimes or namespaces, or of an engine where names are labels, may have one name
+// for long: it means none of them. See runtime.NamesAmong for what tells them apart.
 type names struct {
 	slots sync.Map // name → []*slot, newest last; the slices never change
 }
@@ -23,7 +23,7 @@ var ErrOtherService = errors.New("the container of that name is not published un
 
 // AmbiguousNameError says that a name stands for several containers.
 type AmbiguousNameError struct {
-	Candidates []string // their qualified names, sorted
+	Candidates []string // names that have one meaning, sorted
 }
 
 // Error implements error.
@@ -77,8 +77,8 @@ func (n *names) release(name string, s *slot) {
 	n.slots.Store(name, others)
 }
 
-// find returns the containers of that name, the newest of each runtime and namespace. A name
-// with a colon may be qualified.
+// find returns the containers of that name, the newest of each holder. A name with a colon may be
+// qualified.
 func (n *names) find(name string) []*core.View {
 	slots := n.of(name)
 	if i := strings.LastIndexByte(name, ':'); len(slots) == 0 && i >= 0 {
@@ -92,7 +92,7 @@ func (n *names) find(name string) []*core.View {
 	newest := map[string]*core.View{}
 	for _, s := range slots {
 		v := s.view.Load()
-		newest[v.Container.QualifiedName()] = v
+		newest[v.Container.Holder()] = v
 	}
 	found := make([]*core.View, 0, len(newest))
 	for _, v := range newest {
@@ -109,10 +109,7 @@ func only(views []*core.View) (*core.View, error) {
 	case 1:
 		return views[0], nil
 	}
-	e := &AmbiguousNameError{}
-	for _, v := range views {
-		e.Candidates = append(e.Candidates, v.Container.QualifiedName())
-	}
+	e := &AmbiguousNameError{Candidates: NamesAmong(views)}
 	slices.Sort(e.Candidates)
 	return nil, e
 }

@@ -49,6 +49,61 @@ func TestNamesOfSeveralRuntimes(t *testing.T) {
 	}
 }
 
+// labelled is named for an engine where names are labels.
+func labelled(namespace, id, name, service string) *core.View {
+	v := named("containerd", namespace, id, name, service)
+	v.Container.SharesName = true
+	return v
+}
+
+// Where names are labels, two containers of one namespace may have the same, or one the ID of the
+// other. None of them is acted on by guess, whichever is newer.
+func TestNamesThatAreLabels(t *testing.T) {
+	views := []*core.View{
+		labelled("", "web", "web", "shop"), labelled("", "c0de", "web", "shop"), labelled("blog", "blog:web", "web", "blog"),
+		labelled("", "c0d1", "db", "shop"), labelled("", "c0d2", "db", "other"), labelled("", "c0d3", "c0d4", "alone"), labelled("", "c0d4", "cache", "alone"),
+	}
+	b := NewBoard(nil, append(views, named("docker", "", "d0c0", "db", "shop"))...)
+	for name, want := range map[string]string{
+		"web": "AmbiguousName: containerd:blog:web, id:c0de, id:web", "containerd:web": "AmbiguousName: id:c0de, id:web",
+		"shop/web": "AmbiguousName: id:c0de, id:web", "blog/web": "blog:web", "containerd:blog:web": "blog:web",
+		"id:web": "web", "shop/id:web": "web", "id:c0de": "c0de", "c0de": "c0de", "id:blog:web": "blog:web", "id:db": "UnknownContainer", "id:": "UnknownContainer",
+		"db": "AmbiguousName: docker:db, id:c0d1, id:c0d2", "containerd:db": "AmbiguousName: id:c0d1, id:c0d2", "other/db": "c0d2", "other/containerd:db": "c0d2",
+		"shop/db": "AmbiguousName: containerd:db, docker:db", "shop/containerd:db": "c0d1",
+		"c0d4": "c0d3", "id:c0d4": "c0d4", "cache": "c0d4",
+	} {
+		v, err := b.FindMember(name)
+		got := ReasonNotFound(err)
+		if err == nil {
+			got = v.Container.ID
+		}
+		if got != want {
+			t.Errorf("%s: got %s, want %s", name, got, want)
+		}
+	}
+	for i, name := range NamesAmong(b.Views()) {
+		v := b.Views()[i]
+		if found, err := b.Find(name); err != nil || found != v || b.NameOf(v.Container) != name {
+			t.Errorf("the name of %s, %s, finds %v, %v; it is also %s", v.Container.ID, name, found, err, b.NameOf(v.Container))
+		}
+	}
+}
+
+// Once the other one is removed, a name that is a label is its container's own.
+func TestLabelIsFreeAgain(t *testing.T) {
+	b := &Board{}
+	older, newer := &slot{}, &slot{}
+	b.put(older, labelled("", "c0d1", "web", "shop"))
+	b.put(newer, labelled("", "c0d2", "web", "shop"))
+	if got := b.NameOf(older.view.Load().Container); got != "id:c0d1" {
+		t.Errorf("beside another one: got %s", got)
+	}
+	b.remove(older)
+	if v, err := b.Find("web"); err != nil || v != newer.view.Load() || b.NameOf(v.Container) != "web" {
+		t.Errorf("got %v, %v", v, err)
+	}
+}
+
 // A name is its container's own again once no other runtime has it.
 func TestNameIsFreeAgain(t *testing.T) {
 	b := &Board{}

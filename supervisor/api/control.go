@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"healthd/runtime"
 	"healthd/supervisor"
 	"healthd/supervisor/core"
 )
@@ -43,16 +44,19 @@ func (a *API) restart(w http.ResponseWriter, r *http.Request) {
 	if v == nil {
 		return
 	}
-	if err := a.controller.Restart(r.Context(), v.Container.ID); err != nil {
+	if err := a.controller.Restart(r.Context(), byID(v)); err != nil {
 		a.failRequest(w, err, v.Container.Name)
 		return
 	}
 	a.json(w, http.StatusAccepted, newStatus(a.current(v)))
 }
 
+// byID returns the name that finds just that container: its ID may be another one's name.
+func byID(v *core.View) string { return runtime.IDPrefix + v.Container.ID }
+
 // current returns the container as it is now, after a request.
 func (a *API) current(v *core.View) *core.View {
-	if now, err := a.board.Find(v.Container.ID); err == nil {
+	if now, err := a.board.Find(byID(v)); err == nil {
 		return now
 	}
 	return v
@@ -88,7 +92,7 @@ func (a *API) probe(w http.ResponseWriter, r *http.Request) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(timeout + slack))
 	ctx, cancel := context.WithTimeout(r.Context(), timeout)
 	defer cancel()
-	result, err := a.controller.Ask(ctx, v.Container.ID, t)
+	result, err := a.controller.Ask(ctx, byID(v), t)
 	if err != nil {
 		a.failRequest(w, err, v.Container.Name)
 		return

@@ -124,14 +124,14 @@ func invalidContainer(name string) *core.View {
 	return v
 }
 
-// controller is a Controller that does what its fields say.
+// controller is a Controller that does what its fields say, for the container of that ID.
 type controller struct {
 	ping     error
 	restart  func(name string) error
-	setGate  func(name, gate string, status bool) error
-	hold     func(name string, until time.Time) error
-	resume   func(name string) error
-	ask      func(name string, t core.ProbeType) (prober.Result, error)
+	setGate  func(id, gate string, status bool) error
+	hold     func(id string, until time.Time) error
+	resume   func(id string) error
+	ask      func(id string, t core.ProbeType) (prober.Result, error)
 	pingWait bool
 }
 
@@ -143,20 +143,28 @@ func (c *controller) Ping(ctx context.Context) error {
 	return c.ping
 }
 
-func (c *controller) Restart(_ context.Context, name string) error { return c.restart(name) }
+func (c *controller) Restart(_ context.Context, name string) error { return c.restart(idOf(name)) }
 
 func (c *controller) SetGate(_ context.Context, name, gate string, status bool) error {
-	return c.setGate(name, gate, status)
+	return c.setGate(idOf(name), gate, status)
 }
 
 func (c *controller) Hold(_ context.Context, name string, until time.Time) error {
-	return c.hold(name, until)
+	return c.hold(idOf(name), until)
 }
 
-func (c *controller) Resume(_ context.Context, name string) error { return c.resume(name) }
+func (c *controller) Resume(_ context.Context, name string) error { return c.resume(idOf(name)) }
 
 func (c *controller) Ask(_ context.Context, name string, t core.ProbeType) (prober.Result, error) {
-	return c.ask(name, t)
+	return c.ask(idOf(name), t)
+}
+
+// idOf returns the ID in a name that no other container can have.
+func idOf(name string) string {
+	if id, ok := strings.CutPrefix(name, runtime.IDPrefix); ok {
+		return id
+	}
+	return "maybe another " + name
 }
 
 func synced(name string) supervisor.RuntimeView {

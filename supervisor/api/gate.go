@@ -23,7 +23,7 @@ func (a *API) gate(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	gate := r.PathValue("type")
-	err = a.controller.SetGate(r.Context(), v.Container.ID, gate, status)
+	err = a.controller.SetGate(r.Context(), byID(v), gate, status)
 	switch v = a.current(v); {
 	case errors.Is(err, supervisor.ErrNoGate):
 		a.fail(w, http.StatusNotFound, noGate(v, gate))

@@ -36,7 +36,7 @@ func (a *API) hold(w http.ResponseWriter, r *http.Request) {
 		a.fail(w, http.StatusBadRequest, err.Error())
 		return
 	}
-	a.answerStatus(w, v, a.controller.Hold(r.Context(), v.Container.ID, until))
+	a.answerStatus(w, v, a.controller.Hold(r.Context(), byID(v), until))
 }
 
 // holdUntil returns zero, a hold without an end, only when the parameter is missing: a typo
@@ -54,7 +54,7 @@ func holdUntil(r *http.Request) (time.Time, error) {
 
 func (a *API) resume(w http.ResponseWriter, r *http.Request) {
 	if v := a.findOrFail(w, r); v != nil {
-		a.answerStatus(w, v, a.controller.Resume(r.Context(), v.Container.ID))
+		a.answerStatus(w, v, a.controller.Resume(r.Context(), byID(v)))
 	}
 }
 

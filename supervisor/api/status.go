@@ -38,11 +38,11 @@ type Status struct {
 }
 
 // DisplayNames gives each container the name by which commands find it, see
-// runtime.NamesAmong. In JSON, statuses keep the plain name beside runtime and namespace.
+// runtime.NamesAmong. In JSON, statuses keep the plain name beside runtime, namespace and ID.
 func DisplayNames(all []Status) {
 	containers := make([]*runtime.Container, len(all))
 	for i, s := range all {
-		containers[i] = &runtime.Container{Runtime: s.Runtime, Namespace: s.Namespace, Name: s.Name}
+		containers[i] = &runtime.Container{Runtime: s.Runtime, ID: s.ID, Namespace: s.Namespace, Name: s.Name, SharesName: true}
 	}
 	for i, name := range runtime.NamesAmong(containers) {
 		all[i].Name = name

@@ -68,8 +68,8 @@ func members(views []*core.View) map[string][]member {
 	return backends
 }
 
-// membersOf returns the members of one backend. Containers of several runtimes or namespaces
-// with one name are servers with their qualified names. asked has the name in its service by
+// membersOf returns the members of one backend. Containers with one name that may exist for long
+// are servers with the names of supervisor.NamesAmong. asked has the name in its service by
 // which healthd finds each container.
 func membersOf(views []*core.View, asked map[string]string) []member {
 	var all []member
