@@ -17,7 +17,8 @@ import (
 
 // Subscribe returns the events since the given moment, of which the engine keeps
 // the newest 256, and all later ones, until ctx ends. Those that it keeps from before come
-// first: Docker would not find all that came since, if its clock was set back meanwhile.
+// first: Docker would not find all that came since, if its clock was set back meanwhile. Podman
+// has more, and tells only those since then.
 func (e *Engine) Subscribe(ctx context.Context, since time.Time) (runtime.Stream, error) {
 	if err := e.renewClient(ctx); err != nil {
 		return nil, err
@@ -26,11 +27,13 @@ func (e *Engine) Subscribe(ctx context.Context, since time.Time) (runtime.Stream
 	if err != nil {
 		return nil, err
 	}
-	switch _, podman, err := e.ping(ctx); {
+	switch _, libpod, err := e.ping(ctx); {
 	case err != nil:
 		return nil, err
-	case !podman: // whose history is a log file without a limit
+	case libpod == "":
 		since = historyBegin
+	default: // Podman has a log without a limit, and leaves out the event of that moment
+		since = since.Add(-timeRounding)
 	}
 	s := &stream{}
 	s.messages, s.errs = c.Events(ctx, events.ListOptions{

@@ -46,54 +46,54 @@ func (e *Engine) Clock(ctx context.Context) (time.Time, error) {
 	return at, err
 }
 
-// ping returns the engine's time, and whether it is Podman.
-func (e *Engine) ping(ctx context.Context) (at time.Time, podman bool, err error) {
+// ping returns the engine's time, and the version of its own API if it is Podman.
+func (e *Engine) ping(ctx context.Context) (at time.Time, libpod string, err error) {
 	c, err := e.client(ctx)
 	if err != nil {
-		return time.Time{}, false, err
+		return time.Time{}, "", err
 	}
 	resp, err := e.doUnversioned(ctx, c, http.MethodGet, "/_ping", nil)
 	switch {
 	case isRefused(err):
-		return time.Now(), false, nil
+		return time.Now(), "", nil
 	case err != nil:
-		return time.Time{}, false, fmt.Errorf("cannot ask for the engine's time: %w", e.explain(err))
+		return time.Time{}, "", fmt.Errorf("cannot ask for the engine's time: %w", e.explain(err))
 	}
 	resp.Body.Close()
 	if at, err = http.ParseTime(resp.Header.Get("Date")); err != nil {
 		at = time.Now()
 	}
-	return at, resp.Header.Get("Libpod-API-Version") != "", nil
+	return at, resp.Header.Get("Libpod-API-Version"), nil
 }
 
 // historyEnd returns a time up to which to ask for past events: now by the engine's clock.
-// The engine keeps an answer open that is to end later.
-func (e *Engine) historyEnd(ctx context.Context) (time.Time, error) {
+// The engine keeps an answer open that is to end later. libpod is what ping returns.
+func (e *Engine) historyEnd(ctx context.Context) (end time.Time, libpod string, err error) {
 	before := time.Now()
-	at, err := e.Clock(ctx)
+	at, libpod, err := e.ping(ctx)
 	end, now := at.Add(time.Second), time.Now()             // the engine tells its time to the second
 	if err == nil && before.Before(end) && !at.After(now) { // the same clock
-		return now, nil
+		return now, libpod, nil
 	}
-	return end, err
+	return end, libpod, err
 }
 
 // EventHistory returns which past events the engine has. Began and LiveRestore are only
 // asked for when the answer depends on them.
 func (e *Engine) EventHistory(ctx context.Context, at time.Time) (runtime.EventHistory, error) {
-	end, err := e.historyEnd(ctx)
+	end, libpod, err := e.historyEnd(ctx)
 	if err != nil {
 		return runtime.EventHistory{}, err
 	}
-	from := at.Add(-timeRounding)
+	q := pastQuery{from: at.Add(-timeRounding), to: end, podman: libpod != ""}
 	for {
-		h, n, err := e.searchHistory(ctx, from, end, at)
+		h, n, err := e.searchHistory(ctx, q, at)
 		switch {
 		case err != nil, h.HasEvent:
 			return runtime.EventHistory{HasEvent: h.HasEvent}, err
-		case !from.Equal(historyBegin):
+		case !q.from.Equal(historyBegin):
 			// The short search finds no event that others with older times have followed.
-			from = historyBegin
+			q.from = historyBegin
 			continue
 		}
 		if h.Full = n >= fullAtLeast; h.Full {
@@ -118,7 +118,7 @@ func (e *Engine) began(ctx context.Context) (time.Time, error) {
 	if err != nil {
 		return time.Time{}, err
 	}
-	if _, podman, err := e.ping(ctx); err != nil || podman {
+	if _, libpod, err := e.ping(ctx); err != nil || libpod != "" {
 		return time.Time{}, err
 	}
 	for try := 1; ; try++ {
@@ -135,12 +135,12 @@ func (e *Engine) began(ctx context.Context) (time.Time, error) {
 }
 
 // searchHistory looks for the event of the moment at. n is how many others it has read.
-func (e *Engine) searchHistory(ctx context.Context, from, end, at time.Time) (h runtime.EventHistory, n int, err error) {
-	future := at.After(end) // its clock was set back: an answer that ends now has no events of before
-	if future || !from.Equal(historyBegin) {
-		end = at.Add(timeRounding)
+func (e *Engine) searchHistory(ctx context.Context, q pastQuery, at time.Time) (h runtime.EventHistory, n int, err error) {
+	q.open = at.After(q.to) // its clock was set back: an answer that ends now has no events of before
+	if q.open || !q.from.Equal(historyBegin) {
+		q.to = at.Add(timeRounding)
 	}
-	err = e.pastEvents(ctx, from, end, future, nil, func(ev events.Message) bool {
+	err = e.pastEvents(ctx, q, func(ev events.Message) bool {
 		t := eventTime(ev.Time, ev.TimeNano)
 		if n++; h.Oldest.IsZero() {
 			h.Oldest = t
@@ -179,13 +179,17 @@ func (e *Engine) liveRestore(ctx context.Context) (bool, error) {
 // KillEvents returns the kill events of one run that the engine still has, at most
 // killEventsMax.
 func (e *Engine) KillEvents(ctx context.Context, run runtime.Run) ([]runtime.Event, error) {
-	end, err := e.historyEnd(ctx)
+	end, libpod, err := e.historyEnd(ctx)
 	if err != nil {
 		return nil, err
 	}
 	filter := filters.NewArgs(filters.Arg("container", run.ID), filters.Arg("event", string(runtime.ActionKill)), filters.Arg("event", string(runtime.ActionStart)))
 	kills := runtime.FindKillsOf(run, killEventsMax)
-	err = e.pastEvents(ctx, historyBegin, end, false, &filter, func(m events.Message) bool {
+	q := pastQuery{from: historyBegin, to: end, podman: libpod != "", filter: &filter}
+	if q.podman { // its log has no limit, and finds what came since a moment
+		q.from = time.Unix(0, run.Started).Add(-timeRounding)
+	}
+	err = e.pastEvents(ctx, q, func(m events.Message) bool {
 		if ev, ok := translate(m); ok {
 			kills.Add(ev)
 		}
@@ -200,10 +204,34 @@ func (e *Engine) KillEvents(ctx context.Context, run runtime.Run) ([]runtime.Eve
 // errSilence ends an answer that the engine keeps open.
 var errSilence = errors.New("the engine has no more events")
 
-// pastEvents calls yield with the engine's events between the two moments, oldest first,
-// until yield returns false. open says that the second one is in the engine's future. filter
-// may be nil.
-func (e *Engine) pastEvents(ctx context.Context, from, to time.Time, open bool, filter *filters.Args, yield func(events.Message) bool) error {
+// pastQuery says which events to ask for.
+type pastQuery struct {
+	from, to time.Time
+	open     bool          // to is in the engine's future
+	podman   bool          // the engine is Podman: to does not matter
+	filter   *filters.Args // may be nil
+}
+
+// values returns the query of the request. Podman stops reading its log at the moment to,
+// whether it has come to its end or not; but it can be told not to wait for later events.
+func (q *pastQuery) values() (url.Values, error) {
+	v := url.Values{"since": {formatTime(q.from)}}
+	if q.podman {
+		v.Set("stream", "false")
+	} else {
+		v.Set("until", formatTime(q.to))
+	}
+	if q.filter == nil {
+		return v, nil
+	}
+	text, err := filters.ToJSON(*q.filter)
+	v.Set("filters", text)
+	return v, err
+}
+
+// pastEvents calls yield with the engine's events that q asks for, oldest first, until yield
+// returns false.
+func (e *Engine) pastEvents(ctx context.Context, q pastQuery, yield func(events.Message) bool) error {
 	// Cancelling closes the connection of an answer that was not read to its end.
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -211,13 +239,9 @@ func (e *Engine) pastEvents(ctx context.Context, from, to time.Time, open bool, 
 	if err != nil {
 		return err
 	}
-	query := url.Values{"since": {formatTime(from)}, "until": {formatTime(to)}}
-	if filter != nil {
-		text, err := filters.ToJSON(*filter)
-		if err != nil {
-			return err
-		}
-		query.Set("filters", text)
+	query, err := q.values()
+	if err != nil {
+		return err
 	}
 	resp, err := e.do(ctx, c, http.MethodGet, "/events?"+query.Encode(), nil)
 	if err != nil {
@@ -225,7 +249,7 @@ func (e *Engine) pastEvents(ctx context.Context, from, to time.Time, open bool, 
 	}
 	defer resp.Body.Close()
 	silence := time.AfterFunc(historySilence, func() {
-		if open {
+		if q.open {
 			cancel(errSilence)
 		}
 	})

@@ -189,8 +189,41 @@ func TestHistoryOfAnEngineAhead(t *testing.T) {
 		t.Fatal(err)
 	}
 	engineNow := time.Now().Add(1500 * time.Millisecond)
-	end, err := e.historyEnd(t.Context())
+	end, _, err := e.historyEnd(t.Context())
 	if err != nil || end.Before(engineNow) {
 		t.Errorf("history is asked up to %v before the engine's now (%v)", engineNow.Sub(end), err)
+	}
+}
+
+// Docker tells all that it has. Podman, which has more, must tell the event of the moment that is
+// asked for, too: the Watcher waits for it.
+func TestSubscribeSince(t *testing.T) {
+	at := time.Unix(1000, 5)
+	for libpod, want := range map[string]time.Time{"": historyBegin, "5.4.2": at.Add(-timeRounding)} {
+		asked := make(chan string, 1)
+		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("API-Version", "1.47")
+			if libpod != "" {
+				w.Header().Set("Libpod-API-Version", libpod)
+			}
+			if strings.HasSuffix(r.URL.Path, "/events") {
+				asked <- r.URL.Query().Get("since")
+				w.(http.Flusher).Flush()
+				<-r.Context().Done()
+			}
+		}))
+		defer srv.CloseClientConnections()
+		e, err := New(Config{Endpoint: "tcp://" + srv.Listener.Addr().String()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		if _, err := e.Subscribe(ctx, at); err != nil {
+			t.Fatal(err)
+		}
+		if got := <-asked; got != formatTime(want) {
+			t.Errorf("Podman %q: asked for events since %s, want %s", libpod, got, formatTime(want))
+		}
 	}
 }
