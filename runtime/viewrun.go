@@ -136,8 +136,13 @@ func (e *entry) endedBeforeSignal(ev Event) bool {
 // isOwnEnd says that ev is the end of known's run, which an inspection showed before the stream came
 // to it.
 func (e *entry) isOwnEnd(ev Event) bool {
-	return !e.dieEventSeen && !e.newer && !e.known.State.Alive() && ev.Time.Sub(e.known.FinishedAt).Abs() <= signalSlack
+	late := ev.Time.Sub(e.known.FinishedAt)
+	return !e.dieEventSeen && !e.newer && !e.known.State.Alive() && late >= -signalSlack && late <= endEventDelay
 }
+
+// endEventDelay is how long after the end of a run its event may be. Podman makes it when it has
+// tidied up, which takes its time on a busy host.
+const endEventDelay = 5 * time.Second
 
 // signalSlack is how long after the end of a run the engine may tell a signal to it.
 const signalSlack = time.Second
