@@ -45,7 +45,8 @@ type Source interface {
 	// it has the one of the moment at, which may be in the future by the engine's clock.
 	EventHistory(ctx context.Context, at time.Time) (EventHistory, error)
 	// KillEvents returns the kill events of one run of a container that the engine still
-	// has.
+	// has. Of an engine whose events tell no signals, there is one for each stop of the run
+	// that it tells in another way, with the same time whenever it is asked.
 	KillEvents(ctx context.Context, run Run) ([]Event, error)
 	// Clock returns the present time by the engine's clock, to the second.
 	Clock(ctx context.Context) (time.Time, error)

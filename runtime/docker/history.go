@@ -177,7 +177,9 @@ func (e *Engine) liveRestore(ctx context.Context) (bool, error) {
 }
 
 // KillEvents returns the kill events of one run that the engine still has, at most
-// killEventsMax.
+// killEventsMax. Podman's name no signal, and a stop has none: of a run that ended because
+// somebody, perhaps healthd, asked for it, the last one has the time of the end and the
+// container's stop signal.
 func (e *Engine) KillEvents(ctx context.Context, run runtime.Run) ([]runtime.Event, error) {
 	end, libpod, err := e.historyEnd(ctx)
 	if err != nil {
@@ -198,7 +200,10 @@ func (e *Engine) KillEvents(ctx context.Context, run runtime.Run) ([]runtime.Eve
 	if err != nil {
 		return nil, fmt.Errorf("cannot ask for past signals: %w", err)
 	}
-	return kills.Kills(), nil
+	if libpod == "" {
+		return kills.Kills(), nil
+	}
+	return e.addLibpodStop(ctx, libpod, run, kills.Kills())
 }
 
 // errSilence ends an answer that the engine keeps open.

@@ -14,15 +14,20 @@ import (
 	"github.com/docker/docker/client"
 )
 
-// Three requests do not use the client's own calls. Its exec start hijacks the connection
+// Four requests do not use the client's own calls. Its exec start hijacks the connection
 // and then ignores the context; without a request to upgrade, the engine answers as
 // usual. Its exec inspection drops whether there is an exit code. Its event stream drops
-// the answer's Date.
+// the answer's Date. Podman's own API it does not know.
 
 const maxAnswer = 1 << 20
 
 func (e *Engine) get(ctx context.Context, c *client.Client, path string, v any) error {
-	resp, err := e.do(ctx, c, http.MethodGet, path, nil)
+	return e.getUnversioned(ctx, c, "/v"+c.ClientVersion()+path, v)
+}
+
+// getUnversioned is get for a path that has its version.
+func (e *Engine) getUnversioned(ctx context.Context, c *client.Client, path string, v any) error {
+	resp, err := e.doUnversioned(ctx, c, http.MethodGet, path, nil)
 	if err != nil {
 		return err
 	}

@@ -137,3 +137,34 @@ func TestSignalOfARunTwoAhead(t *testing.T) {
 		t.Errorf("means %v", m)
 	}
 }
+
+// Some engines tell who stopped a run only when it has ended, in one signal of the time of the end,
+// and tell it again whenever they are asked.
+func TestStopToldAfterTheEnd(t *testing.T) {
+	at := time.Unix(1000, 0)
+	run := runtime.Run{ID: "a", Started: 1}
+	for _, tt := range []struct {
+		name      string
+		stopping  Cause
+		stopsSent int
+		want      meaning
+		who       Ender
+	}{
+		{"healthd's stop", ByLiveness, 1, meansOwn, EndedByHealthd},
+		{"an operator's, before healthd has sent its own", ByLiveness, 0, meansOperator, EndedByOperator},
+		{"an operator's", NoCause, 0, meansOperator, EndedByOperator},
+	} {
+		for _, alive := range []bool{true, false} { // healthd has not seen the end yet, or has
+			var e Ending
+			v := &evidence{
+				container: &runtime.Container{ID: "a"}, run: run, alive: alive, stopping: tt.stopping, stopsSent: tt.stopsSent,
+				openCall: tt.stopsSent > 0 || !alive, grace: time.Minute, sentAt: at.Add(-time.Second), now: at.Add(time.Second),
+			}
+			s := signal{news{at: at, late: true, of: runtime.RunHint{Run: run}}, 15}
+			first, again := e.signal(s, v), e.signal(s, v)
+			if who := e.Who(tt.stopping); first != tt.want || again != meansNothing || who != tt.who {
+				t.Errorf("%s, alive %v: means %v and then %v, ended by %v", tt.name, alive, first, again, who)
+			}
+		}
+	}
+}

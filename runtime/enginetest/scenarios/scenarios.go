@@ -90,6 +90,9 @@ type Rig struct {
 	Shared func(testing.TB) Private
 	// Start starts another one. endsContainers says that its containers end when it does.
 	Start func(tb testing.TB, endsContainers bool) Private
+	// Release returns what rows call older releases that cannot do what newer ones can; empty: the
+	// engine is none of them. It may be nil.
+	Release func(testing.TB) string
 }
 
 // use says which engine a row needs.
@@ -110,17 +113,22 @@ type row struct {
 	name string
 	on   use
 	run  func(*testing.T, Private)
-	// cannot says why engines, by their names, cannot do it.
+	// cannot says why engines, by their names or Rig.Release, cannot do it.
 	cannot map[string]string
 }
 
 // Run runs the table.
 func Run(t *testing.T, rig Rig) {
-	name := rig.Shared(t).Name()
+	name, release := rig.Shared(t).Name(), ""
+	if rig.Release != nil {
+		release = rig.Release(t)
+	}
 	for _, r := range rows() {
 		t.Run(r.name, func(t *testing.T) {
-			if why := r.cannot[name]; why != "" {
-				t.Skipf("%s cannot: %s", name, why)
+			for _, engine := range []string{name, release} {
+				if why := r.cannot[engine]; why != "" {
+					t.Skipf("%s cannot: %s", engine, why)
+				}
 			}
 			if r.on != alone {
 				t.Parallel()

@@ -16,7 +16,7 @@ func TestEachRowIsForSomeEngine(t *testing.T) {
 			t.Errorf("%s: nobody does it", r.name)
 		}
 		for name, why := range r.cannot {
-			if !slices.Contains([]string{docker, containerd, podman}, name) || why == "" {
+			if !slices.Contains([]string{docker, containerd, podman, podmanOld}, name) || why == "" {
 				t.Errorf("%s: %q cannot: %q", r.name, name, why)
 			}
 		}
