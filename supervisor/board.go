@@ -53,12 +53,15 @@ func NewBoard(runtimes []RuntimeView, views ...*core.View) *Board {
 const minPrefix = 4
 
 // Find returns the container of that name, or else the one whose ID begins with name. A name
-// that several containers have must be as runtime.NamesAmong says. A prefix has at least four
-// characters; a prefix of several IDs finds none of them. The error is ErrUnknownContainer or an
-// *AmbiguousNameError.
+// that several containers have must be as runtime.NamesAmong says: id:ID has the whole ID. A prefix
+// has at least four characters; a prefix of several IDs finds none of them. The error is
+// ErrUnknownContainer or an *AmbiguousNameError.
 func (b *Board) Find(name string) (*core.View, error) {
 	if id, ok := strings.CutPrefix(name, runtime.IDPrefix); ok {
-		return b.findID(id)
+		if s, ok := b.byID.Load(id); ok {
+			return s.(*slot).view.Load(), nil
+		}
+		return nil, ErrUnknownContainer
 	}
 	if slots := b.names.of(name); len(slots) == 1 {
 		return slots[0].view.Load(), nil

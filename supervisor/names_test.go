@@ -89,6 +89,24 @@ func TestNamesThatAreLabels(t *testing.T) {
 	}
 }
 
+// An ID that people chose may be the beginning of another one. Once its container is gone, id:ID is
+// nobody's: not that of the other container.
+func TestIDIsNoPrefix(t *testing.T) {
+	b := &Board{}
+	gone := &slot{}
+	b.put(gone, labelled("", "cafe", "web", "shop"))
+	b.put(&slot{}, named("docker", "", "cafe0123", "db", "shop"))
+	if v, err := b.Find("id:cafe"); err != nil || v.Container.ID != "cafe" {
+		t.Fatalf("got %v, %v", v, err)
+	}
+	b.remove(gone)
+	for _, name := range []string{"id:cafe", "shop/id:cafe"} {
+		if v, err := b.FindMember(name); err == nil {
+			t.Errorf("%s finds %s", name, v.Container.ID)
+		}
+	}
+}
+
 // Once the other one is removed, a name that is a label is its container's own.
 func TestLabelIsFreeAgain(t *testing.T) {
 	b := &Board{}
