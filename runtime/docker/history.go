@@ -178,20 +178,25 @@ func (e *Engine) liveRestore(ctx context.Context) (bool, error) {
 
 // KillEvents returns the kill events of one run that the engine still has, at most
 // killEventsMax. Podman's name no signal, and a stop has none: of a run that ended because
-// somebody, perhaps healthd, asked for it, the last one has the time of the end and the
+// somebody, perhaps healthd, asked for it, there is one with the time of the end and the
 // container's stop signal.
 func (e *Engine) KillEvents(ctx context.Context, run runtime.Run) ([]runtime.Event, error) {
 	end, libpod, err := e.historyEnd(ctx)
 	if err != nil {
 		return nil, err
 	}
-	filter := filters.NewArgs(filters.Arg("container", run.ID), filters.Arg("event", string(runtime.ActionKill)), filters.Arg("event", string(runtime.ActionStart)))
-	kills := runtime.FindKillsOf(run, killEventsMax)
-	q := pastQuery{from: historyBegin, to: end, podman: libpod != "", filter: &filter}
-	if q.podman { // its log has no limit, and finds what came since a moment
-		q.from = time.Unix(0, run.Started).Add(-timeRounding)
+	if libpod != "" {
+		return e.libpodStop(ctx, libpod, run)
 	}
-	err = e.pastEvents(ctx, q, func(m events.Message) bool {
+	return e.pastKills(ctx, run, pastQuery{from: historyBegin, to: end})
+}
+
+// pastKills returns the kill events of one run among the events that q asks for.
+func (e *Engine) pastKills(ctx context.Context, run runtime.Run, q pastQuery) ([]runtime.Event, error) {
+	filter := filters.NewArgs(filters.Arg("container", run.ID), filters.Arg("event", string(runtime.ActionKill)), filters.Arg("event", string(runtime.ActionStart)))
+	q.filter = &filter
+	kills := runtime.FindKillsOf(run, killEventsMax)
+	err := e.pastEvents(ctx, q, func(m events.Message) bool {
 		if ev, ok := translate(m); ok {
 			kills.Add(ev)
 		}
@@ -200,10 +205,7 @@ func (e *Engine) KillEvents(ctx context.Context, run runtime.Run) ([]runtime.Eve
 	if err != nil {
 		return nil, fmt.Errorf("cannot ask for past signals: %w", err)
 	}
-	if libpod == "" {
-		return kills.Kills(), nil
-	}
-	return e.addLibpodStop(ctx, libpod, run, kills.Kills())
+	return kills.Kills(), nil
 }
 
 // errSilence ends an answer that the engine keeps open.

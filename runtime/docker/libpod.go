@@ -30,48 +30,53 @@ type libpodContainer struct {
 	}
 }
 
-// survivedAfter is how long after a signal a run must go on to count as one that survived it.
-const survivedAfter = 30 * time.Second
+const (
+	// survivedAfter is how long after a signal a run must go on to count as one that survived it.
+	survivedAfter = 30 * time.Second
+	// logPatience is for Podman's log of events, which has no limit: whoever asks who ended a run does
+	// not wait long.
+	logPatience = time.Second
+)
 
-// addLibpodStop adds to the signals of a run the one that ended it, as far as libpod tells.
-// version is that of the API.
-func (e *Engine) addLibpodStop(ctx context.Context, version string, run runtime.Run, kills []runtime.Event) ([]runtime.Event, error) {
+// libpodStop returns the signal that ended a run, as far as libpod tells. version is that of the API.
+func (e *Engine) libpodStop(ctx context.Context, version string, run runtime.Run) ([]runtime.Event, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	c, err := e.client(ctx)
 	if err != nil {
-		return kills, err
+		return nil, err
 	}
 	var in libpodContainer
 	// Without a version, Podman does not know the path.
 	err = e.getUnversioned(ctx, c, "/v"+url.PathEscape(version)+"/libpod/containers/"+url.PathEscape(run.ID)+"/json", &in)
 	switch {
 	case isRefused(err): // or the container is gone
-		return kills, nil
+		return nil, nil
 	case err != nil:
-		return kills, fmt.Errorf("cannot ask Podman who ended a run: %w", e.explain(err))
-	case in.State.StartedAt.UnixNano() != run.Started || !in.endedByRequest(kills):
-		return kills, nil
+		return nil, fmt.Errorf("cannot ask Podman who ended a run: %w", e.explain(err))
+	case in.State.StartedAt.UnixNano() != run.Started, !in.State.StoppedByUser, stateOf(in.State.Status).Alive():
+		return nil, nil
+	case !in.endedAsStopped() && e.survivedSignal(ctx, run, in.State.FinishedAt):
+		return nil, nil
 	}
-	return append(kills, runtime.Event{ID: run.ID, Action: runtime.ActionKill, Signal: in.stopSignal(), Time: in.State.FinishedAt}), nil
+	return []runtime.Event{{ID: run.ID, Action: runtime.ActionKill, Signal: in.stopSignal(), Time: in.State.FinishedAt}}, nil
 }
 
-// endedByRequest says that somebody asked for the end of the run. kills are the signals to it,
-// without their numbers.
-func (c *libpodContainer) endedByRequest(kills []runtime.Event) bool {
-	s := &c.State
-	switch {
-	case !s.StoppedByUser || stateOf(s.Status).Alive():
-		return false
-	case len(kills) == 0: // so it was a stop or a restart
-		return true
-	case s.FinishedAt.Sub(kills[len(kills)-1].Time) <= survivedAfter:
-		return true
-	}
-	// The run went on after a signal, such as HUP to read its files again. Only how it ended
-	// tells whether there was a stop later.
+// endedAsStopped says that the run ended as one does that is stopped.
+func (c *libpodContainer) endedAsStopped() bool {
 	const bySignal = 128
+	s := &c.State
 	return s.ExitCode == 0 || s.ExitCode == bySignal+c.stopSignal() || s.ExitCode == bySignal+int(syscall.SIGKILL) && !s.OOMKilled
+}
+
+// survivedSignal says that the run went on after its last signal, such as HUP to read its files again.
+// A stop has no event. Where the log does not tell, somebody's request counts as one for the end.
+func (e *Engine) survivedSignal(ctx context.Context, run runtime.Run, ended time.Time) bool {
+	ctx, cancel := context.WithTimeout(ctx, logPatience)
+	defer cancel()
+	// The log finds what came since a moment.
+	kills, err := e.pastKills(ctx, run, pastQuery{from: time.Unix(0, run.Started).Add(-timeRounding), podman: true})
+	return err == nil && len(kills) > 0 && ended.Sub(kills[len(kills)-1].Time) > survivedAfter
 }
 
 // stopSignal returns the signal that a stop of the container begins with.
