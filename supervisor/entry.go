@@ -19,7 +19,7 @@ type entry struct {
 	invalid   string     // what is wrong with its labels
 	identity  string
 	group     string
-	groupKey  string // of the guard's group: like group, but of a container alone its qualified name
+	groupKey  string // of the guard's group: like group, but of a container alone that of its name's holder
 	service   string
 	state     core.State
 	slot      slot // its place on the board
@@ -107,7 +107,7 @@ func (e *entry) setSpec(c *runtime.Container, spec *core.Spec, err error) {
 	case spec != nil && spec.Group.Name != "":
 		e.group, e.groupKey = spec.Group.Name, spec.Group.Name
 	case e.group == c.Name:
-		e.groupKey = c.QualifiedName()
+		e.groupKey = c.Holder()
 	}
 }
 

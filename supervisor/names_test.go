@@ -166,6 +166,14 @@ func TestNamesakesShareNothing(t *testing.T) {
 	if docker.groupKey == containerd.groupKey || docker.group != "web" {
 		t.Errorf("alone: got the groups %s and %s", docker.groupKey, containerd.groupKey)
 	}
+	labelledAs := func(id string) *entry {
+		e := &entry{}
+		e.setSpec(labelled("", id, "web", "shop").Container, webSpec(), nil)
+		return e
+	}
+	if one, other := labelledAs("c0d1"), labelledAs("c0d2"); one.groupKey == other.groupKey || one.group != "web" {
+		t.Errorf("alone, by labels of one name: got the groups %s and %s", one.groupKey, other.groupKey)
+	}
 	blog, again := entryOf("containerd", "blog:c0de", nil), entryOf("containerd", "blog:b106", nil)
 	for _, other := range []*entry{containerd, blog} {
 		if lineageOf(docker) == lineageOf(other) {
