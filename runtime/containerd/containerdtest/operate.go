@@ -113,6 +113,9 @@ func (e *Engine) Inspect(tb testing.TB, name string) enginetest.Container {
 	}
 	ctx := named(context.WithoutCancel(tb.Context()), "")
 	status, err := task.Status(ctx)
+	if errdefs.IsNotFound(err) { // somebody has just deleted it, as a restart does
+		return enginetest.Container{}
+	}
 	must(tb, "inspect", name, err)
 	c := enginetest.Container{Running: status.Status == client.Running || status.Status == client.Paused, FinishedAt: status.ExitTime}
 	if !c.Running {
