@@ -61,7 +61,7 @@ func TestHealthdInAContainer(t *testing.T) {
 name = "inside"
 match = { e2e = "inside" }
 backoff = { initial = "100ms", max = "100ms" }
-liveness = { exec = { command = ["test", "!", "-e", "/sick"] }, period = "200ms", timeout = "5s" }
+liveness = { exec = { command = ["sh", "-c", "! rm /sick"] }, period = "200ms", timeout = "5s", failure_threshold = 1 } # once
 readiness = { http_get = { port = 8080, path = "/healthz", via = "container" }, period = "200ms" }
 `)
 	d.runInContainer(e, socketDir(e.Endpoint), socketDir(c.Endpoint), "/run/containerd/fifo")
@@ -74,7 +74,6 @@ readiness = { http_get = { port = 8080, path = "/healthz", via = "container" }, 
 		d.until(40*time.Second, name, "ready", ready)
 		on.Exec(t, name, "touch", "/sick")
 		d.until(40*time.Second, name, "restarted", func(s status) bool { return s.RestartCount == 1 })
-		on.Exec(t, name, "rm", "-f", "/sick")
 		d.until(40*time.Second, name, "ready again", ready)
 		on.KillByOperator(t, name, 9)
 		d.until(40*time.Second, name, "stopped by the operator", byOperator)
