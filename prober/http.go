@@ -219,10 +219,19 @@ func sameHostRedirects(req *http.Request, via []*http.Request) error {
 	return limitRedirects(req, via)
 }
 
-// limitRedirects follows redirects to any host, at most maxRedirects, as net/http does.
-func limitRedirects(_ *http.Request, via []*http.Request) error {
+// limitRedirects follows redirects to any host, at most maxRedirects, as net/http does. Another
+// server, also one at another port of the host, does not get the probe's headers: they may be
+// secrets, and net/http withholds only some of them, and only from other hosts.
+func limitRedirects(req *http.Request, via []*http.Request) error {
 	if len(via) >= maxRedirects {
 		return errRedirects
+	}
+	if first := via[0].URL; req.URL.Host != first.Host || req.URL.Scheme != first.Scheme {
+		for name := range req.Header {
+			if name != "Accept" && name != "User-Agent" {
+				delete(req.Header, name)
+			}
+		}
 	}
 	return nil
 }

@@ -175,3 +175,29 @@ func TestHTTPRedirectBody(t *testing.T) {
 		})
 	}
 }
+
+// A server that is redirected to gets the headers of the probe only if it is the one that was asked.
+func TestHTTPRedirectKeepsSecrets(t *testing.T) {
+	var got atomic.Value
+	look := func(w http.ResponseWriter, r *http.Request) { got.Store(r.Header.Get("X-Token")) }
+	other := webServer(t, look)
+	for _, anywhere := range []bool{false, true} {
+		for location, want := range map[string]string{
+			"/same": "secret", fmt.Sprintf("http://127.0.0.1:%d/other", other): "",
+		} {
+			got.Store("nobody asked")
+			port := webServer(t, func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path == "/" {
+					http.Redirect(w, r, location, http.StatusFound)
+					return
+				}
+				look(w, r)
+			})
+			h := Handler{HTTPGet: &HTTPGet{Port: port, Path: "/", Headers: []Header{{"X-Token", "secret"}}}}
+			wantResult(t, mustProbe(t, Config{FollowNonLocalRedirects: anywhere}, h, loopback).Ask(t.Context(), longTimeout), Success, "")
+			if got.Load() != want {
+				t.Errorf("%s, anywhere %v: got %q, want %q", location, anywhere, got.Load(), want)
+			}
+		}
+	}
+}
