@@ -94,7 +94,15 @@ func (a *app) listEvents(ctx context.Context, c *client, query url.Values, outpu
 var eventColumns = []flexible{{column: 3, least: 40, wraps: true}, {column: 1, least: 12}, {column: 3, least: 20, wraps: true}}
 
 func eventRow(ev core.Event) []cell {
-	return []cell{{text: formatTime(ev.Time)}, {text: orDash(ev.Container)}, {text: ev.Reason}, {text: line(ev.Message)}}
+	return []cell{{text: formatTime(ev.Time)}, {text: orDash(ev.Container)}, {text: ev.Reason}, {text: repeated(ev)}}
+}
+
+// repeated returns the message of ev, after how often it came if it stands for several.
+func repeated(ev core.Event) string {
+	if ev.Count == 0 {
+		return line(ev.Message)
+	}
+	return fmt.Sprintf("(x%d since %s) %s", ev.Count, formatTime(ev.First), line(ev.Message))
 }
 
 // checkExists returns an error when there are no events and no such container.

@@ -8,6 +8,10 @@ type Event struct {
 	Container string    `json:"container"` // name; empty when it concerns a whole runtime
 	Reason    string    `json:"reason"`
 	Message   string    `json:"message"`
+
+	// An event that stands for several has how many, Time is of the newest. Else Count is 0.
+	Count int       `json:"count,omitzero"`
+	First time.Time `json:"first,omitzero"`
 }
 
 // The reasons of events, Kubernetes' where it has one.

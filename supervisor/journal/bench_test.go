@@ -14,6 +14,13 @@ func BenchmarkRecord(b *testing.B) {
 		j := New()
 		b.ReportAllocs()
 		for b.Loop() {
+			j.keep(ev)
+		}
+	})
+	b.Run("folded", func(b *testing.B) {
+		j := New()
+		b.ReportAllocs()
+		for b.Loop() {
 			j.Record(ev)
 		}
 	})
@@ -22,7 +29,7 @@ func BenchmarkRecord(b *testing.B) {
 		run(b, j)
 		b.ReportAllocs()
 		for b.Loop() {
-			j.Record(ev)
+			j.keep(ev)
 		}
 	})
 }
@@ -49,7 +56,7 @@ func BenchmarkOpen(b *testing.B) {
 	dir := b.TempDir()
 	j := open(b, dir)
 	for n := range Size {
-		j.Record(event(n))
+		j.keep(event(n))
 	}
 	for n := range 1000 {
 		j.Remember(remember(fmt.Sprint(n), "web"))
@@ -76,7 +83,7 @@ func BenchmarkTakePending(b *testing.B) {
 	for b.Loop() {
 		b.StopTimer()
 		for n := range containers {
-			j.Record(event(n))
+			j.keep(event(n))
 			j.Remember(remember(fmt.Sprint(n), "web"))
 		}
 		b.StartTimer()

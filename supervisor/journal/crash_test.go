@@ -31,7 +31,7 @@ func rememberUntilKilled(dir string) {
 	}
 	go j.Run(context.Background())
 	for n := len(j.Memories()); ; n++ {
-		j.Record(core.Event{Time: time.Unix(int64(n), 0), Message: fmt.Sprint(n)})
+		j.keep(core.Event{Time: time.Unix(int64(n), 0), Message: fmt.Sprint(n)})
 		<-j.Remember(remember(fmt.Sprint(n), fmt.Sprint(n)))
 		fmt.Println(n)
 	}

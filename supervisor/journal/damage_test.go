@@ -29,7 +29,7 @@ func writeFile(t testing.TB) []byte {
 			j.Remember(remember(fmt.Sprintf("id-%02d", n), fmt.Sprint("web-", round)))
 		}
 		for n := range 100 {
-			j.Record(event(n))
+			j.keep(event(n))
 		}
 		if err := j.transact(j.takePending()); err != nil {
 			t.Fatal(err)
@@ -189,7 +189,7 @@ func checkUsable(t *testing.T, j *Journal, dir string, kept int) {
 	t.Helper()
 	before, reasons := j.Last(), ownReasons(j)
 	stop := run(t, j)
-	j.Record(event(1))
+	j.keep(event(1))
 	<-j.Remember(remember("mine", "1"))
 	if err := errors.Join(stop(), j.Close()); err != nil {
 		t.Fatal(err)

@@ -100,7 +100,7 @@ func TestRememberedIsDurable(t *testing.T) {
 		Facts: core.Facts{ID: "a", Name: "web", Kept: core.Kept{Conditions: core.Conditions{Ready: core.Condition{Status: true}}, Action: core.Action{Stopping: core.ByLiveness, NotBefore: time.Now().Add(5 * time.Second)}}},
 		Gates: []core.Gate{{Type: "lb", Status: true}},
 	}
-	j.Record(event(1))
+	j.keep(event(1))
 	j.SetSeen("docker", time.Unix(7, 0))
 	j.BootTaken()
 	<-j.Remember(full)
@@ -196,7 +196,7 @@ func TestPendingWritesShareATransaction(t *testing.T) {
 		var done []<-chan struct{}
 		for n := range 30 {
 			done = append(done, j.Remember(remember(fmt.Sprint("id", n%3), fmt.Sprint(n))))
-			j.Record(event(n))
+			j.keep(event(n))
 		}
 		begin := time.Now()
 		run(t, j)
@@ -207,9 +207,9 @@ func TestPendingWritesShareATransaction(t *testing.T) {
 			t.Errorf("%d transactions after %v", db.n.Load(), waited)
 		}
 
-		j.Record(event(30))
+		j.keep(event(30))
 		time.Sleep(eventWriteDelay / 2)
-		j.Record(event(31))
+		j.keep(event(31))
 		j.SetSeen("docker", time.Unix(1, 0))
 		time.Sleep(eventWriteDelay/2 - 1)
 		synctest.Wait()
@@ -249,12 +249,12 @@ func TestPendingWritesShareATransaction(t *testing.T) {
 func TestRunWritesTheRestAtItsEnd(t *testing.T) {
 	dir := t.TempDir()
 	j := open(t, dir)
-	j.Record(event(1))
+	j.keep(event(1))
 	done := j.Remember(remember("a", "1"))
 	if err := run(t, j)(); err != nil || !isClosedSoon(done) {
 		t.Errorf("error %v, answered %v", err, isClosedSoon(done))
 	}
-	j.Record(event(2))
+	j.keep(event(2))
 	if !isClosedSoon(j.Remember(remember("b", "1"))) {
 		t.Error("nobody will write this any more")
 	}
@@ -284,7 +284,7 @@ func TestInMemoryOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	stop := run(t, j)
-	j.Record(event(1))
+	j.keep(event(1))
 	j.SetSeen("docker", time.Unix(1, 0))
 	j.Forget("a")
 	if !isClosedSoon(j.Remember(remember("a", "1"))) || j.Last() != 1 || j.Seen("docker").IsZero() || len(j.Memories()) != 0 {
@@ -299,13 +299,13 @@ func TestReopenContinuesNumbersAndLogsNothingAgain(t *testing.T) {
 	dir := t.TempDir()
 	j := open(t, dir)
 	for n := range 5 {
-		j.Record(event(n))
+		j.keep(event(n))
 	}
 	run(t, j)()
 	j.Close()
 
 	j = open(t, dir)
-	j.Record(event(5))
+	j.keep(event(5))
 	if events, last, _ := j.After(3); last != 6 || len(events) != 3 || events[0].Message != "3" || events[2].Message != "5" {
 		t.Errorf("last %d, events %v", last, events)
 	}
@@ -326,7 +326,7 @@ func TestFileStaysSmall(t *testing.T) {
 	for n := 0; n < total; {
 		for range 1 + rand.N(300) { // as it is when a loaded host batches
 			if n < total {
-				j.Record(core.Event{
+				j.keep(core.Event{
 					Time: time.Unix(int64(n), 0), Container: "web-1", Reason: core.EventUnhealthy,
 					Message: fmt.Sprintf("liveness probe failed: GET http://172.17.0.2:8080/healthz: status 503 (%d)", n),
 				})
@@ -351,7 +351,7 @@ func TestFileStaysSmall(t *testing.T) {
 	if len(all) != Size || j.Last() != total || all[0].Time.Unix() != total-Size || all[Size-1].Time.Unix() != total-1 {
 		t.Errorf("%d events, last %d, first %+v", len(all), j.Last(), all[0])
 	}
-	j.Record(event(total))
+	j.keep(event(total))
 	if events, last, _ := j.After(total - 1); last != total+1 || len(events) != 2 || events[1].Message != fmt.Sprint(total) {
 		t.Errorf("a full history goes on with %v, %d", events, last)
 	}
@@ -361,8 +361,8 @@ func TestRecordsThatCannotBeWritten(t *testing.T) {
 	dir := t.TempDir()
 	j := open(t, dir)
 	stop := run(t, j)
-	j.Record(core.Event{Message: strings.Repeat("ä", maxText)})
-	j.Record(core.Event{Time: time.Date(12345, 1, 1, 0, 0, 0, 0, time.UTC), Message: "no JSON has this time"})
+	j.keep(core.Event{Message: strings.Repeat("ä", maxText)})
+	j.keep(core.Event{Time: time.Date(12345, 1, 1, 0, 0, 0, 0, time.UTC), Message: "no JSON has this time"})
 	for range 2 {
 		<-j.Remember(remember("", "no name"))
 		<-j.Remember(remember(strings.Repeat("x", 1<<16), "long name"))
@@ -397,7 +397,7 @@ func TestCheckAcceptsEveryWrittenFile(t *testing.T) {
 			} else {
 				j.Remember(remember(id, strings.Repeat("x", random.IntN(9)*random.IntN(2000))))
 			}
-			j.Record(core.Event{Message: strings.Repeat("y", random.IntN(9)*random.IntN(900))})
+			j.keep(core.Event{Message: strings.Repeat("y", random.IntN(9)*random.IntN(900))})
 		}
 		if b := j.takePending(); b != nil {
 			if err := j.transact(b); err != nil {

@@ -38,7 +38,7 @@ const escape = `\u0001`
 // historyBytes returns how much of the history a shortened event takes: the bytes of its
 // record or a little more, and at least leastEvent.
 func historyBytes(ev *core.Event) int {
-	const rest = 128 // names of fields, time, key and checksum
+	const rest = 192 // names of fields, times, count, key and checksum
 	if n := len(ev.Container) + len(ev.Reason) + len(ev.Message); rest+n*len(escape) <= leastEvent {
 		return leastEvent
 	}

@@ -70,7 +70,7 @@ func TestFullDisk(t *testing.T) {
 			t.Errorf("%s after %v", ownReasons(j), waited)
 		}
 		for n := range Size + 100 {
-			j.Record(event(n))
+			j.keep(event(n))
 		}
 		for _, want := range []time.Duration{1, 3, 7, 15, 31, 63, 123, 183} {
 			tries := f.tries.Load()
@@ -183,7 +183,7 @@ func TestBrokenFileIsReplaced(t *testing.T) {
 	dir := t.TempDir()
 	j, f := openWithFailingDatabase(t, dir, noFailure)
 	stop := run(t, j)
-	j.Record(event(1))
+	j.keep(event(1))
 	j.BootTaken()
 	<-j.Remember(remember("a", "1"))
 	<-j.Remember(remember("b", "1"))

@@ -32,10 +32,10 @@ func failure(container string, n int) core.Event {
 func recordQuiet(j *Journal) {
 	for n := range 20 {
 		for c := range 10 {
-			j.Record(core.Event{Time: time.Unix(int64(n), 0), Container: fmt.Sprint("quiet-", c), Reason: core.EventReady, Message: fmt.Sprint(n)})
+			j.keep(core.Event{Time: time.Unix(int64(n), 0), Container: fmt.Sprint("quiet-", c), Reason: core.EventReady, Message: fmt.Sprint(n)})
 		}
 	}
-	j.Record(core.Event{Time: time.Unix(99, 0), Reason: core.EventRuntimeBack, Message: "healthd is connected to runtime docker again"})
+	j.keep(core.Event{Time: time.Unix(99, 0), Reason: core.EventRuntimeBack, Message: "healthd is connected to runtime docker again"})
 }
 
 // checkQuiet checks that all that recordQuiet recorded is there, in order.
@@ -80,7 +80,7 @@ func TestNoisyContainerPushesOutNobody(t *testing.T) {
 	stop := run(t, j)
 	recordQuiet(j)
 	for n := range 3 * Size {
-		j.Record(failure("noisy", n))
+		j.keep(failure("noisy", n))
 	}
 	checkQuiet(t, j)
 	checkBounds(t, j)
@@ -102,7 +102,7 @@ func TestLongMessagesAreCut(t *testing.T) {
 	collect, logged := observer.New(zapcore.InfoLevel)
 	j := New()
 	for _, text := range []string{strings.Repeat("x", 1<<10), strings.Repeat("x", 1<<10+1), strings.Repeat("ä", 5<<10), "broken \xff"} {
-		j.Record(core.Event{Container: "web-1", Reason: core.EventUnhealthy, Message: text})
+		j.keep(core.Event{Container: "web-1", Reason: core.EventUnhealthy, Message: text})
 	}
 	const mark = "… (cut)"
 	want := []string{
@@ -169,7 +169,7 @@ func TestFileStaysSmallInAFlood(t *testing.T) {
 					default:
 						ev.Container, ev.Message = fmt.Sprint("web-", random.IntN(300)), "Container web is ready"
 					}
-					j.Record(ev)
+					j.keep(ev)
 				}
 				if err := j.transact(j.takePending()); err != nil {
 					t.Fatal(err)

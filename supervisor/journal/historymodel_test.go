@@ -119,7 +119,7 @@ func (m *modelled) writeAll(t *testing.T) {
 // record records n events that take a two-thousandth of the history each.
 func (m *modelled) record(n int, name func() string, random *rand.Rand) {
 	for range n {
-		m.Record(core.Event{Container: name(), Message: strings.Repeat("\x01", 900+random.IntN(200))})
+		m.keep(core.Event{Container: name(), Message: strings.Repeat("\x01", 900+random.IntN(200))})
 		m.follow()
 	}
 }

@@ -41,6 +41,7 @@ const (
 type Journal struct {
 	mu      sync.Mutex
 	history *history
+	folds   folds
 	last    uint64        // number of the newest event; the first one ever is 1
 	more    chan struct{} // closed with the next event; nil when nobody waits
 	pendingWrites
@@ -55,15 +56,40 @@ type Journal struct {
 
 // New returns an empty journal in memory, without a file.
 func New() *Journal {
-	return &Journal{history: newHistory(), pendingWrites: pendingWrites{seen: map[string]time.Time{}}}
+	return &Journal{history: newHistory(), folds: folds{repeats: map[foldKey]*repeats{}}, pendingWrites: pendingWrites{seen: map[string]time.Time{}}}
 }
 
 // Record adds an event, and cuts texts that are too long. It never blocks. Unless the disk
-// fails, the event is on it within a second.
+// fails, the event is on it within a second. One that repeats often is folded, see foldAfter:
+// Events has its count at once, After and the disk within foldEvery.
 func (j *Journal) Record(ev core.Event) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.record(ev)
+	if !j.folds.holdBack(shorten(ev), time.Now()) {
+		j.record(ev)
+		return
+	}
+	if j.folds.timer == nil {
+		j.folds.timer = time.AfterFunc(foldEvery, j.settleFolds)
+	}
+}
+
+// settleFolds adds the events that stand for what was held back.
+func (j *Journal) settleFolds() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.settleFoldsLocked()
+}
+
+// settleFoldsLocked is settleFolds. It needs mu.
+func (j *Journal) settleFoldsLocked() {
+	if j.folds.timer != nil {
+		j.folds.timer.Stop()
+		j.folds.timer = nil
+	}
+	for _, ev := range j.folds.settle() {
+		j.record(ev)
+	}
 }
 
 // record needs mu.
@@ -94,6 +120,11 @@ func (j *Journal) Events(container string, since time.Time) []core.Event {
 	for k := range j.history.of(container) {
 		if !k.Time.Before(since) {
 			events = append(events, k.Event)
+		}
+	}
+	for _, ev := range j.folds.pending(container) {
+		if !ev.Time.Before(since) {
+			events = append(events, ev)
 		}
 	}
 	return events

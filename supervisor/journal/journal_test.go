@@ -30,7 +30,7 @@ func TestEvents(t *testing.T) {
 		t.Errorf("empty journal: %v", got)
 	}
 	for n := range 6 {
-		j.Record(event(n))
+		j.keep(event(n))
 	}
 	for _, tt := range []struct {
 		container string
@@ -52,7 +52,7 @@ func TestEvents(t *testing.T) {
 func TestNewestEventsAreKept(t *testing.T) {
 	j := New()
 	for n := range 2*Size + 3 {
-		j.Record(event(n))
+		j.keep(event(n))
 	}
 	all := j.Events("", time.Time{})
 	if len(all) != Size || all[0].Message != fmt.Sprint(Size+3) || all[Size-1].Message != fmt.Sprint(2*Size+2) {
@@ -69,14 +69,14 @@ func TestNewestEventsAreKept(t *testing.T) {
 
 func TestAfterSignalsNewEvents(t *testing.T) {
 	j := New()
-	j.Record(event(1))
+	j.keep(event(1))
 	_, last, more := j.After(j.Last())
 	select {
 	case <-more:
 		t.Fatal("nothing has come yet")
 	default:
 	}
-	j.Record(event(2))
+	j.keep(event(2))
 	<-more
 	if events, _, _ := j.After(last); len(events) != 1 || events[0].Message != "2" {
 		t.Errorf("got %v", events)
@@ -90,7 +90,7 @@ func TestConcurrentUse(t *testing.T) {
 	for range writers {
 		wg.Go(func() {
 			for n := range each {
-				j.Record(event(n))
+				j.keep(event(n))
 			}
 		})
 	}
@@ -118,12 +118,12 @@ func TestLog(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() { defer close(done); j.Log(ctx, zap.New(collect)) }()
-		j.Record(core.Event{Container: "web-1", Reason: core.EventUnhealthy, Message: "1/3\nforged"})
+		j.keep(core.Event{Container: "web-1", Reason: core.EventUnhealthy, Message: "1/3\nforged"})
 		synctest.Wait()
 		if got := logged.Len(); got != 1 {
 			t.Errorf("%d lines while running, want 1", got)
 		}
-		j.Record(core.Event{Reason: core.EventRuntimeBack, Message: "back"})
+		j.keep(core.Event{Reason: core.EventRuntimeBack, Message: "back"})
 		cancel()
 		<-done
 	})
@@ -144,7 +144,7 @@ func TestLogReportsMissedEvents(t *testing.T) {
 	collect, logged := observer.New(zapcore.InfoLevel)
 	j := New()
 	for n := range Size + 7 {
-		j.Record(event(n))
+		j.keep(event(n))
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

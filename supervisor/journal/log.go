@@ -43,6 +43,9 @@ func logEvent(log *zap.Logger, ev core.Event) {
 	if ev.Container != "" {
 		fields = append(fields, zap.String("container", ev.Container))
 	}
+	if ev.Count > 0 {
+		fields = append(fields, zap.Int("count", ev.Count), zap.Time("first", ev.First))
+	}
 	entry.Write(fields...)
 }
 

@@ -50,6 +50,7 @@ func (j *Journal) Run(ctx context.Context) error {
 // writeRest writes what is pending, and releases all waiters.
 func (j *Journal) writeRest() error {
 	j.mu.Lock()
+	j.settleFoldsLocked()
 	var b *batch
 	if j.persistent && !j.due.IsZero() {
 		b = j.takePendingLocked()
