@@ -90,7 +90,7 @@ func daemonWith(t *testing.T, f *fake, views ...*core.View) (socket string, j *j
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- api.Serve(ctx, ln, a.Control(), nil) }()
+	go func() { done <- api.Serve(ctx, ln, a.Control(), 10, nil) }()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-done; err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
+	"golang.org/x/sys/unix"
 
 	"healthd/configs"
 	"healthd/prober"
@@ -174,16 +175,16 @@ func (d *daemon) servers() []server {
 		Metrics: metrics.Handler(board, thisBuild().version, errorLog, d.haproxy), Checked: d.haproxy.Checked,
 	})
 	servers := []server{{"serve the control socket", func(ctx context.Context) error {
-		return api.Serve(ctx, d.listeners.control, a.Control(), errorLog)
+		return api.Serve(ctx, d.listeners.control, a.Control(), connections(controlShare), errorLog)
 	}}}
 	if ln := d.listeners.http; ln != nil {
 		servers = append(servers, server{"serve HTTP", func(ctx context.Context) error {
-			return api.Serve(ctx, ln, a.ReadOnly(), errorLog)
+			return api.Serve(ctx, ln, a.ReadOnly(), connections(httpShare), errorLog)
 		}})
 	}
 	if ln := d.listeners.agent; ln != nil {
 		servers = append(servers, server{"serve agent checks", func(ctx context.Context) error {
-			return agent.Serve(ctx, ln, board)
+			return agent.Serve(ctx, ln, board, connections(agentShare))
 		}})
 	}
 	servers = append(servers, server{"push to HAProxy", func(ctx context.Context) error {
@@ -205,6 +206,25 @@ func (d *daemon) servers() []server {
 func (d *daemon) wanted(name string, labels map[string]string) bool {
 	spec, err := d.config.Load().Resolve(name, labels)
 	return spec != nil || err != nil
+}
+
+// Of the process's descriptors, listeners take these parts at most. The rest is for probes, engines
+// and HAProxy. A silent client of the agent holds its one for 50 ms when there are many, so it needs
+// more to be through with a crowd soon.
+const (
+	agentShare   = 2
+	httpShare    = 4
+	controlShare = 8
+)
+
+// connections returns how many clients a listener serves at once.
+func connections(share uint64) int {
+	const most = 1024
+	var limit unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil {
+		return most
+	}
+	return int(min(most, max(1, limit.Cur/share)))
 }
 
 // listeners are the daemon's listeners; http and agent are nil when they are off.

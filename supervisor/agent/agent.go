@@ -34,16 +34,12 @@ const (
 	maxReason      = 64
 )
 
-const (
-	acceptRetryDelay = 50 * time.Millisecond
-	// maxConnections are served at once. With more than half of them in use, the listener
-	// is overloaded: see timeoutsFor.
-	maxConnections = 1024
-)
+const acceptRetryDelay = 50 * time.Millisecond
 
-// Serve answers on ln until ctx ends and the last answer was sent. It closes ln. Its error
-// is one of ln that does not go away.
-func Serve(ctx context.Context, ln net.Listener, board *supervisor.Board) error {
+// Serve answers on ln until ctx ends and the last answer was sent, over at most most connections at
+// once. With more than half of them in use, the listener is overloaded: see timeoutsFor. It closes
+// ln. Its error is one of ln that does not go away.
+func Serve(ctx context.Context, ln net.Listener, board *supervisor.Board, most int) error {
 	var conns sync.WaitGroup
 	defer conns.Wait()
 	stop := context.AfterFunc(ctx, func() { ln.Close() })
@@ -52,7 +48,7 @@ func Serve(ctx context.Context, ln net.Listener, board *supervisor.Board) error 
 			ln.Close()
 		}
 	}()
-	slots := make(chan struct{}, maxConnections)
+	slots := make(chan struct{}, most)
 	for {
 		select {
 		case slots <- struct{}{}:
@@ -67,7 +63,7 @@ func Serve(ctx context.Context, ln net.Listener, board *supervisor.Board) error 
 			}
 			continue
 		}
-		p := timeoutsFor(len(slots) > maxConnections/2)
+		p := timeoutsFor(len(slots) > most/2)
 		conns.Go(func() {
 			defer func() { <-slots }()
 			serve(conn, board, p)

@@ -59,7 +59,7 @@ func startWith(t testing.TB, board *supervisor.Board) (address string) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- Serve(ctx, ln, board) }()
+	go func() { done <- Serve(ctx, ln, board, maxConnections) }()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-done; err != nil {

@@ -84,16 +84,16 @@ func New(c Config) *API {
 // ReadOnly returns the handler for the network. It changes nothing. It answers GET, HEAD and
 // OPTIONS alike: HAProxy's checks use OPTIONS by default.
 func (a *API) ReadOnly() http.Handler {
-	mux := http.NewServeMux()
+	mux, l := http.NewServeMux(), newLimits()
 	mux.HandleFunc("/{$}", a.index)
 	mux.HandleFunc("/livez", a.livez)
 	mux.HandleFunc("/readyz", a.readyz)
-	mux.HandleFunc("/v1/services", a.services)
+	mux.HandleFunc("/v1/services", a.list(l, a.services))
 	mux.HandleFunc("/v1/services/{service}", a.service)
 	mux.HandleFunc("/v1/services/{service}/ready", a.serviceReady)
-	mux.HandleFunc("/v1/containers", a.containers)
+	mux.HandleFunc("/v1/containers", a.list(l, a.containers))
 	mux.HandleFunc("/v1/containers/{name}", a.container)
-	mux.HandleFunc("/v1/events", a.events)
+	mux.HandleFunc("/v1/events", a.events(l))
 	if a.metrics != nil {
 		mux.Handle("/metrics", a.metrics)
 	}

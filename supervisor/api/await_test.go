@@ -210,7 +210,7 @@ func TestServeEndsChecksThatWait(t *testing.T) {
 	a := New(Config{Board: supervisor.NewBoard([]supervisor.RuntimeView{{Name: "docker"}})})
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- Serve(ctx, ln, a.ReadOnly(), nil) }()
+	go func() { ended <- Serve(ctx, ln, a.ReadOnly(), 10, nil) }()
 	got := make(chan int, 1)
 	go func() {
 		defer close(got)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,22 +14,42 @@ import (
 
 // events answers with the kept events, or with a stream of new ones when the client accepts
 // text/event-stream.
-func (a *API) events(w http.ResponseWriter, r *http.Request) {
+func (a *API) events(l *limits) http.HandlerFunc {
+	list := a.list(l, func(w http.ResponseWriter, r *http.Request) {
+		if container, since, ok := a.eventsQuery(w, r); ok {
+			jsonList(a, w, slices.Values(a.history.Events(container, since)))
+		}
+	})
+	return func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet || !strings.Contains(r.Header.Get("Accept"), "text/event-stream") {
+			list(w, r)
+			return
+		}
+		select {
+		case l.streams <- struct{}{}:
+			defer func() { <-l.streams }()
+			if container, since, ok := a.eventsQuery(w, r); ok {
+				a.stream(w, r, container, since)
+			}
+		default:
+			a.busy(w, fmt.Sprintf("there are %d event streams: end one, or ask again later", maxStreams))
+		}
+	}
+}
+
+// eventsQuery returns whose events since when are asked for, or answers 400.
+func (a *API) eventsQuery(w http.ResponseWriter, r *http.Request) (container string, since time.Time, ok bool) {
 	query := r.URL.Query()
 	since, err := ParseSince(query.Get("since"), time.Now())
 	if err != nil {
 		a.fail(w, http.StatusBadRequest, err.Error())
-		return
+		return "", since, false
 	}
-	container := query.Get("container")
+	container = query.Get("container")
 	if v, err := a.board.Find(container); err == nil {
 		container = a.board.NameOf(v.Container) // the query may have an ID prefix
 	}
-	if r.Method == http.MethodGet && strings.Contains(r.Header.Get("Accept"), "text/event-stream") {
-		a.stream(w, r, container, since)
-		return
-	}
-	a.json(w, http.StatusOK, a.history.Events(container, since))
+	return container, since, true
 }
 
 // ParseSince parses a duration before now or an RFC 3339 time. For an empty text it returns
@@ -56,7 +77,7 @@ func (a *API) stream(w http.ResponseWriter, r *http.Request, container string, s
 			return false
 		}
 		_, err := io.WriteString(w, text)
-		return err == nil && control.Flush() == nil
+		return err == nil
 	}
 
 	var seen uint64
@@ -66,39 +87,34 @@ func (a *API) stream(w http.ResponseWriter, r *http.Request, container string, s
 	a.header(w, []string{"text/event-stream"})
 	heartbeat := time.NewTicker(a.heartbeat)
 	defer heartbeat.Stop()
-	for text := ": events\n\n"; ; {
+	for beat := ": events\n\n"; ; {
 		events, last, more := a.history.After(seen)
 		seen = last
-		text += frames(events, container, since)
-		if text != "" && !send(text) {
+		sent := beat == "" || send(beat)
+		for i := 0; sent && i < len(events); i++ {
+			if ev := &events[i]; (container == "" || ev.Container == container) && !ev.Time.Before(since) {
+				sent = send(frame(ev))
+			}
+		}
+		if !sent || control.Flush() != nil {
 			return
 		}
-		text = ""
+		beat = ""
 		select {
 		case <-r.Context().Done():
 			return
 		case <-heartbeat.C:
-			text = ":\n\n"
+			beat = ":\n\n"
 		case <-more:
 		}
 	}
 }
 
-// frames writes events as server-sent events: one line of JSON each, which cannot
-// hold a line break.
-func frames(events []core.Event, container string, since time.Time) string {
-	var b strings.Builder
-	for _, ev := range events {
-		if container != "" && ev.Container != container || ev.Time.Before(since) {
-			continue
-		}
-		data, err := json.Marshal(ev)
-		if err != nil {
-			continue // cannot happen: an event has only texts and a time
-		}
-		b.WriteString("data: ")
-		b.Write(data)
-		b.WriteString("\n\n")
+// frame writes an event as a server-sent event: one line of JSON, which cannot hold a line break.
+func frame(ev *core.Event) string {
+	data, err := json.Marshal(ev)
+	if err != nil {
+		return "" // cannot happen: an event has only texts, times and a number
 	}
-	return b.String()
+	return "data: " + string(data) + "\n\n"
 }

@@ -179,11 +179,13 @@ func newAPI(views ...*core.View) (*API, *journal.Journal, *controller) {
 }
 
 // serve serves h over TCP for the time of the test and returns its URL.
-func serve(t *testing.T, ln net.Listener, h http.Handler) {
+func serve(t *testing.T, ln net.Listener, h http.Handler) { t.Helper(); serveMost(t, ln, h, 1000) }
+
+func serveMost(t *testing.T, ln net.Listener, h http.Handler, most int) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- Serve(ctx, ln, h, nil) }()
+	go func() { done <- Serve(ctx, ln, h, most, nil) }()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-done; err != nil {

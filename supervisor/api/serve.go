@@ -9,12 +9,15 @@ import (
 	"time"
 )
 
-// Serve answers on ln until ctx ends. It then waits at most shutdownTimeout for the requests
-// under way, and closes ln.
-func Serve(ctx context.Context, ln net.Listener, h http.Handler, errorLog *log.Logger) error {
+// Serve answers on ln until ctx ends, over at most most connections at once; see connections. It
+// then waits at most shutdownTimeout for the requests under way, and closes ln.
+func Serve(ctx context.Context, ln net.Listener, h http.Handler, most int, errorLog *log.Logger) error {
 	const shutdownTimeout = 2 * time.Second
+	c := newConnections(most)
 	server := &http.Server{
-		Handler:           h,
+		Handler:           c.busy(h),
+		ConnState:         c.state,
+		ConnContext:       c.context,
 		ErrorLog:          errorLog,
 		BaseContext:       func(net.Listener) context.Context { return ctx },
 		ReadHeaderTimeout: 5 * time.Second,

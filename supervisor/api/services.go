@@ -28,7 +28,7 @@ type Endpoint struct {
 }
 
 func (a *API) services(w http.ResponseWriter, _ *http.Request) {
-	a.json(w, http.StatusOK, groupByService(a.board.Views()))
+	jsonList(a, w, slices.Values(groupByService(a.board.Views())))
 }
 
 func (a *API) service(w http.ResponseWriter, r *http.Request) {

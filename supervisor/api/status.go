@@ -90,11 +90,13 @@ type ProbeStatus struct {
 }
 
 func (a *API) containers(w http.ResponseWriter, _ *http.Request) {
-	all := []Status{}
-	for _, v := range a.board.Views() {
-		all = append(all, newStatus(v))
-	}
-	a.json(w, http.StatusOK, all)
+	jsonList(a, w, func(yield func(Status) bool) {
+		for _, v := range a.board.Views() {
+			if !yield(newStatus(v)) {
+				return
+			}
+		}
+	})
 }
 
 func (a *API) container(w http.ResponseWriter, r *http.Request) {

@@ -1,0 +1,93 @@
+package api
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"net/http"
+	"testing"
+	"time"
+)
+
+// Clients that say nothing, or not all, make room for those who ask.
+func TestCrowdOfSilentClients(t *testing.T) {
+	const most, crowd = 8, 200
+	for name, says := range map[string]string{
+		"nothing": "", "half a request": "GET /v1/ready/web-1 HTTP/1.1\r\nHost:", "one request": "GET /v1/ready/web-1 HTTP/1.1\r\nHost: h\r\n\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, j, _ := newAPI(readyContainer("web-1"))
+			ln, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			serveMost(t, ln, a.ReadOnly(), most)
+			address := ln.Addr().String()
+			stream := follow(t, "http://"+address+"/v1/events?since=1h")
+			var open int
+			clients := make([]net.Conn, crowd)
+			for i := range clients {
+				if clients[i], err = net.Dial("tcp", address); err != nil {
+					t.Fatal(err)
+				}
+				defer clients[i].Close()
+				io.WriteString(clients[i], says)
+				if i%20 == 0 {
+					answer, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Get("http://" + address + "/v1/ready/web-1")
+					if err != nil {
+						t.Fatal(err)
+					}
+					answer.Body.Close()
+				}
+			}
+			for _, c := range clients {
+				if stays(c) {
+					open++
+				}
+			}
+			if open >= most {
+				t.Errorf("%d clients are still connected", open)
+			}
+			j.Record(event("web-1", "Ready", time.Now()))
+			if got := stream(); got == "end" {
+				t.Error("the stream was ended, too")
+			}
+		})
+	}
+}
+
+// stays says that the server has not closed the connection.
+func stays(c net.Conn) bool {
+	_ = c.SetReadDeadline(time.Now().Add(5 * time.Millisecond))
+	_, err := io.Copy(io.Discard, bufio.NewReader(c))
+	timeout, ok := err.(net.Error)
+	return ok && timeout.Timeout()
+}
+
+// Readers who take their time hold up others of their kind only, and these are told.
+func TestSlowReaders(t *testing.T) {
+	a, j, _ := newAPI(readyContainer("web-1"))
+	j.Record(event("web-1", "Ready", at(1)))
+	base := serveTCP(t, a.ReadOnly())
+	for range maxStreams {
+		follow(t, base+"/v1/events")
+	}
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, base+"/v1/events", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Accept", "text/event-stream")
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer.Body.Close()
+	if answer.StatusCode != http.StatusServiceUnavailable || answer.Header.Get("Retry-After") == "" {
+		t.Errorf("one stream more: %d %v", answer.StatusCode, answer.Header)
+	}
+	for _, path := range []string{"/v1/events", "/v1/ready/web-1", "/v1/containers"} {
+		if answer, body := ask(t, http.DefaultClient, http.MethodGet, base+path); answer.StatusCode != http.StatusOK {
+			t.Errorf("%s: %d %s", path, answer.StatusCode, body)
+		}
+	}
+}
