@@ -29,7 +29,8 @@ type Config struct {
 	Guard    core.Guard
 	HAProxy  HAProxy
 
-	specs []*fileSpec // in file order
+	labels labelRules
+	specs  []*fileSpec // in file order
 }
 
 // Runtime is one engine to watch.
@@ -109,7 +110,7 @@ type loader struct {
 func newLoader() *loader { return &loader{sections: map[string]*node{}} }
 
 // sectionKeys are the tables that all files share.
-func sectionKeys() []string { return []string{"listen", "state", "log", "guard", "haproxy"} }
+func sectionKeys() []string { return []string{"listen", "state", "log", "guard", "haproxy", "labels"} }
 
 func (l *loader) path(path string, optional bool) {
 	files := []string{path}

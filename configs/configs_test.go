@@ -313,6 +313,9 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("got %v and guard %+v", keys, c.Guard)
 		}
 		for _, s := range c.specs {
+			if !s.claimable {
+				continue
+			}
 			_, err := c.Resolve("c", map[string]string{specLabel: s.name})
 			// A label may give the port.
 			portless := s.node.below(backendPath) != nil && s.node.below("publish.port") == nil

@@ -42,6 +42,7 @@ func readDaemon(c *Config, runtimes []*node, sections map[string]*node) Problems
 	c.State = readState(section("state"))
 	c.Log = readLog(section("log"))
 	c.Guard = readGuard(section("guard"))
+	c.labels = readLabelRules(section("labels"))
 	c.HAProxy = readHAProxy(section("haproxy"), c.Listen.Agent)
 	if len(runtimes) == 0 {
 		c.Runtimes = []Runtime{readRuntime(r.root(nil))}

@@ -7,10 +7,11 @@ import (
 
 // fileSpec is one [[spec]] as the files have it.
 type fileSpec struct {
-	name  string
-	index int // from 1, over all files
-	match []pattern
-	node  *node
+	name      string
+	index     int // from 1, over all files
+	match     []pattern
+	node      *node
+	claimable bool // by the label healthd.spec
 }
 
 // pattern is one entry of match.
@@ -54,6 +55,7 @@ func readFileSpec(n *node, index int) (*fileSpec, Problems) {
 		t.text("name", "", checkName)
 	}
 	s.match = readMatch(t.sub("match"))
+	s.readClaimable(t)
 	readSpec(r, n)
 	return s, r.problems
 }

@@ -37,7 +37,7 @@ func TestGroup(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			var pairs []string
+			pairs := []string{"com.docker.compose.project=shop"}
 			for _, pair := range tt.labels {
 				pairs = append(pairs, "healthd.group."+pair)
 			}
@@ -74,8 +74,8 @@ group.max_unavailable = 3  (healthd.toml:4)
 			t.Errorf("got:\n%swant:\n%s", got, tt.want)
 		}
 	}
-	spec := resolveText(t, "group.name = \"a\"", "healthd.group.name=b", "healthd.group.max_unavailable=07%")
-	const want = `group.name = "b"  (label healthd.group.name)
+	spec := resolveText(t, "group.name = \"a\"", "healthd.group.name=a/b", "healthd.group.max_unavailable=07%", "com.docker.compose.project=a")
+	const want = `group.name = "a/b"  (label healthd.group.name)
 group.max_unavailable = "7%"  (label healthd.group.max_unavailable)
 `
 	if got := showValues(valuesBelow(spec, "group")); got != want {
@@ -85,7 +85,7 @@ group.max_unavailable = "7%"  (label healthd.group.max_unavailable)
 
 // A group says how a container is restarted, not that it is to be watched.
 func TestGroupByLabelOnly(t *testing.T) {
-	spec, err := mustParse(t, "").Resolve("c", labels("healthd.group.name=web", "healthd.group.max_unavailable=1"))
+	spec, err := mustParse(t, "").Resolve("c", labels("healthd.group.name=shop/web", "com.docker.compose.project=shop", "healthd.group.max_unavailable=1"))
 	if spec != nil || err != nil {
 		t.Errorf("got %v, %v, want it left alone", spec, err)
 	}

@@ -108,24 +108,24 @@ func (t *table) missing(key string) bool {
 }
 
 // requiredPort reads the port of a handler that may have a host. Where a file sets
-// host, labels must not set anything else there: they must not choose what healthd
-// asks another host.
+// host or headers, labels must not set anything else there: they must not choose what healthd
+// asks another host, or who is told what may be a secret.
 func (s *specReader) requiredPort(t *table) int {
 	if t.missing("port") {
 		return 0
 	}
 	number, named := s.port(t)
-	host := t.n.fields["host"]
-	if host == nil || host.text == "" || host.at.fromLabel() {
+	by, what := t.protected()
+	if by == nil {
 		return number
 	}
 	for _, key := range t.n.keys() {
 		if n := t.n.fields[key]; n.at.fromLabel() {
-			t.wrong(n, t.at(key), "cannot be set by a label, because %s sets host", host.at)
+			t.wrong(n, t.at(key), "cannot be set by a label, because %s sets %s", by.at, what)
 		}
 	}
 	if named != nil && named.at.fromLabel() {
-		t.wrong(named, "ports."+showKey(t.n.fields["port"].text), "cannot be set by a label, because %s sets host", host.at)
+		t.wrong(named, "ports."+showKey(t.n.fields["port"].text), "cannot be set by a label, because %s sets %s", by.at, what)
 	}
 	return number
 }

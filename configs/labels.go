@@ -26,7 +26,7 @@ const (
 
 // labelTree returns the labels that set fields as a table like a [[spec]]'s, and
 // what is wrong with their form.
-func labelTree(labels map[string]string) (*node, Problems) {
+func labelTree(labels map[string]string, allow []string) (*node, Problems) {
 	var problems Problems
 	root := newTable(place{label: "healthd"})
 	var keys []string
@@ -49,6 +49,8 @@ func labelTree(labels map[string]string) (*node, Problems) {
 			problems = append(problems, at.problem(plain(path), "must have at most %d bytes, has %d", maxLabelValue, len(labels[key])))
 		case !isText(key) || !isText(labels[key]):
 			problems = append(problems, at.problem(plain(path), "must be UTF-8 text"))
+		case !anyGlob(allow, path):
+			problems = append(problems, at.problem(plain(path), "cannot be set by a label: [labels] allow does not have it"))
 		case !plant(root, strings.Split(path, "."), &node{kind: labelKind, at: at, text: labels[key]}):
 			problems = append(problems, at.problem(plain(path), "another label sets a part of this path: remove one of them"))
 		}

@@ -34,7 +34,8 @@ func TestBadLabels(t *testing.T) {
 		{"host", labels("healthd.liveness.http_get.port=1", "healthd.liveness.http_get.host=x"), "healthd.liveness.http_get.host: cannot be set by a label"},
 		{"no handler", labels("healthd.liveness.period=1s"), live + "none"},
 		{"two handlers", labels(tcp, "healthd.liveness.grpc.port=1"), live + "tcp_socket and grpc"},
-		{"two handlers over the file's", labels("com.docker.compose.service=web", "com.example.stage=x", tcp, "healthd.liveness.http_get.port=2"), live + "http_get and tcp_socket"},
+		{"two handlers over the file's", labels("com.docker.compose.service=web", "com.example.stage=x", tcp, "healthd.liveness.http_get.port=2"),
+			"healthd.liveness.http_get.port: cannot be set by a label, because healthd.toml:7 sets headers; label " + live + "http_get and tcp_socket"},
 		{"two handlers over the file's, further in", labels("healthd.spec=fixed", "healthd.readiness.http_get.scheme=https", "healthd.readiness.engine_health="),
 			"healthd.readiness.http_get.scheme: cannot be set by a label, because healthd.toml:20 sets host; label " +
 				strings.Replace(live, "liveness", "readiness", 1) + "http_get and engine_health"},

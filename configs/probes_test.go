@@ -12,7 +12,9 @@ import (
 // resolveText returns what the only spec of a text makes of a container.
 func resolveText(t *testing.T, text string, pairs ...string) *core.Spec {
 	t.Helper()
-	spec, err := mustParse(t, "[[spec]]\nname = \"web\"\n"+text).Resolve("c", labels(append(pairs, specLabel+"=web")...))
+	c := mustParse(t, "[[spec]]\nname = \"web\"\n"+text)
+	c.specs[0].claimable = true
+	spec, err := c.Resolve("c", labels(append(pairs, specLabel+"=web")...))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,6 +19,7 @@ type reader struct {
 	prefix   string // of the paths of problems in files: "spec[web]."
 	problems Problems
 	values   []core.Value
+	rules    *labelRules // of values from labels; nil in files
 }
 
 // table reads one table. Each of its methods that reads a key also makes the key
@@ -140,21 +141,43 @@ func (t *table) duration(key string, otherwise time.Duration, bounds span[time.D
 		t.value(key, showDuration(otherwise), nil)
 		return otherwise
 	}
+	rule := ""
+	if n.at.fromLabel() {
+		bounds, rule = t.rules.bounds(key, bounds)
+	}
+	suffix := ""
+	if rule != "" {
+		suffix = " in a label ([labels] " + rule + ")"
+	}
 	d, err := time.ParseDuration(n.text)
 	switch {
 	case n.textual() && err != nil && endless.MatchString(n.text):
-		t.wrong(n, t.at(key), "must be at most %s, is %s", bareDuration(bounds.most), quote(n.text))
+		t.wrong(n, t.at(key), "must be at most %s%s, is %s", bareDuration(bounds.most), suffix, quote(n.text))
 	case !n.textual() || err != nil:
 		t.wrong(n, t.at(key), `must be a duration such as "10s", is %s`, n.describe())
 	case d < bounds.least:
-		t.wrong(n, t.at(key), "must be at least %s, is %s", bareDuration(bounds.least), quote(n.text))
+		t.wrong(n, t.at(key), "must be at least %s%s, is %s", bareDuration(bounds.least), suffix, quote(n.text))
 	case d > bounds.most:
-		t.wrong(n, t.at(key), "must be at most %s, is %s", bareDuration(bounds.most), quote(n.text))
+		t.wrong(n, t.at(key), "must be at most %s%s, is %s", bareDuration(bounds.most), suffix, quote(n.text))
 	default:
 		t.value(key, showDuration(d), n)
 		return d
 	}
 	return otherwise
+}
+
+// boolean reads true or false.
+func (t *table) boolean(key string, otherwise bool) bool {
+	n := t.take(key)
+	if n == nil {
+		return otherwise
+	}
+	if n.kind != boolKind {
+		t.wrong(n, t.at(key), "must be true or false, is %s", n.describe())
+		return otherwise
+	}
+	t.value(key, n.text, n)
+	return n.text == "true"
 }
 
 func (t *table) integer(key string, otherwise int, bounds span[int]) int {

@@ -9,6 +9,7 @@ import (
 
 // The labels that Docker Compose gives its containers.
 const (
+	composeProject = "com.docker.compose.project"
 	composeService = "com.docker.compose.service"
 	composeOneOff  = "com.docker.compose.oneoff"
 )
@@ -36,16 +37,17 @@ func (c *Config) Resolve(name string, labels map[string]string) (*core.Spec, err
 	if problems = append(problems, wrong...); len(wrong) > 0 {
 		return nil, problems.labelError()
 	}
-	tree, malformed := labelTree(labels)
+	tree, malformed := labelTree(labels, c.labels.allow)
 	problems = append(problems, malformed...)
 
-	base, r := newTable(tree.at), &reader{}
+	base, r := newTable(tree.at), &reader{rules: &c.labels}
 	if chosen != nil {
 		base, r.prefix = chosen.node, chosen.prefix()
 	}
 	merged := overlayLabels(base, tree)
 	spec := readSpec(r, merged)
 	c.checkPush(r, merged)
+	c.labels.checkNames(r, merged, labels[composeProject])
 	problems = append(problems, r.problems...)
 	if len(problems) > 0 {
 		return nil, problems.labelError()
@@ -98,6 +100,10 @@ func (c *Config) choose(labels map[string]string) (*fileSpec, string, Problems) 
 	names := make([]string, len(c.specs))
 	for i, s := range c.specs {
 		if names[i] = s.name; s.name == name {
+			if !s.claimable && !s.matches(labels) {
+				at := place{label: specLabel}
+				return nil, "", Problems{at.problem("spec", "%s cannot be chosen by a label: its claimable is false, as by default where a spec has headers", quote(name))}
+			}
 			return s, "label " + specLabel + "=" + name + " (" + s.node.at.String() + ")", nil
 		}
 	}

@@ -15,7 +15,7 @@ const webSpec = `
 [[spec]]
 name  = "web"
 match = { "com.docker.compose.service" = "web", "com.example.stage" = "*" }
-
+claimable = true
 [spec.liveness]
 http_get = { port = "http", path = "/healthz", headers = [{ name = "X-Token", value = "secret" }] }
 period   = "5s"
@@ -185,7 +185,8 @@ func show(h prober.Handler) string {
 }
 
 func TestLabelsOverSpec(t *testing.T) {
-	c := mustParse(t, webSpec)
+	const headers = `, headers = [{ name = "X-Token", value = "secret" }]`
+	c := mustParse(t, strings.Replace(webSpec, headers, "", 1))
 	spec, err := c.Resolve("shop-web-1", labels(
 		"healthd.spec=web",
 		"healthd.liveness.http_get.path=/live",
@@ -213,7 +214,7 @@ func TestLabelsOverSpec(t *testing.T) {
 		spec.TerminationGracePeriod, spec.Backoff.Initial, spec.Publish,
 	}
 	want := []any{
-		prober.HTTPGet{Scheme: "http", Port: 9090, Path: "/live", Headers: []prober.Header{{Name: "X-Token", Value: "secret"}}},
+		prober.HTTPGet{Scheme: "http", Port: 9090, Path: "/live"},
 		2 * time.Second, time.Second, 7, []string{"true"},
 		4 * time.Second, 9090, 2, core.OnFailure,
 		time.Minute, time.Second, core.Publish{Service: "shop", Port: 9090, Drain: 3 * time.Second},
@@ -278,7 +279,7 @@ func TestService(t *testing.T) {
 }
 
 func TestValues(t *testing.T) {
-	spec, err := mustParse(t, webSpec).Resolve("c", labels("healthd.spec=web", "healthd.liveness.timeout=90s"))
+	spec, err := mustParse(t, webSpec).Resolve("c", labels("healthd.spec=web", "healthd.liveness.timeout=45s"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -297,7 +298,7 @@ liveness.http_get.via = "host"; without an address "container"  (default)
 liveness.http_get.headers = [{ name = "X-Token", value = "***" }]  (healthd.toml:7)
 liveness.initial_delay = "0s"  (default)
 liveness.period = "5s"  (healthd.toml:8)
-liveness.timeout = "1m30s"  (label healthd.liveness.timeout)
+liveness.timeout = "45s"  (label healthd.liveness.timeout)
 liveness.success_threshold = 1  (default)
 liveness.failure_threshold = 3  (default)
 liveness.termination_grace_period = the spec's  (default)

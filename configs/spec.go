@@ -32,7 +32,7 @@ type specReader struct {
 // Name, MatchedBy and the default of Publish.Service are left to Resolve.
 func readSpec(r *reader, n *node) *core.Spec {
 	t := r.root(n)
-	t.fileOnly("name", "match")
+	t.fileOnly("name", "match", "claimable")
 	s := &specReader{reader: r}
 	spec := &core.Spec{
 		RestartPolicy: core.RestartPolicy(t.choice("restart_policy",

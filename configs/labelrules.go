@@ -1,0 +1,124 @@
+package configs
+
+import (
+	"slices"
+	"strings"
+	"time"
+)
+
+// What labels may set unless a file says otherwise.
+const (
+	defaultMaxTimeout = time.Minute
+	defaultMaxWait    = 10 * time.Minute
+	defaultMinBackoff = time.Second
+
+	maxPatterns = 100
+)
+
+// labelRules say what containers may set about themselves: labels are written by whoever may
+// start containers, and what one of them sets must not harm the others.
+type labelRules struct {
+	allow      []string // paths, as patterns
+	services   []string // what publish.service may be
+	backends   []string // what publish.haproxy.backend may be
+	groups     []string // what group.name may be besides groups of the container's own Compose project
+	maxTimeout time.Duration
+	maxWait    time.Duration
+	minBackoff time.Duration
+}
+
+func readLabelRules(t *table) labelRules {
+	patterns := func(key string, otherwise ...string) []string {
+		if !t.has(key) {
+			t.take(key)
+			return otherwise
+		}
+		return t.distinct(key, "patterns", maxPatterns, checkNotEmpty, sameText)
+	}
+	l := labelRules{
+		allow: patterns("allow", "*"), services: patterns("services", "*"), backends: patterns("backends", "*"), groups: patterns("groups"),
+		maxTimeout: t.duration("max_timeout", defaultMaxTimeout, durations(time.Second)),
+		maxWait:    t.duration("max_wait", defaultMaxWait, durations(time.Second)),
+		minBackoff: t.duration("min_backoff", defaultMinBackoff, durations(time.Millisecond)),
+	}
+	t.done()
+	return l
+}
+
+func anyGlob(patterns []string, s string) bool {
+	return slices.ContainsFunc(patterns, func(p string) bool { return glob(p, s) })
+}
+
+// bounds narrows those of a key's duration to what a label may set, and returns which of [labels]
+// it follows from. A nil l narrows nothing.
+func (l *labelRules) bounds(key string, b span[time.Duration]) (narrowed span[time.Duration], rule string) {
+	if l == nil {
+		return b, ""
+	}
+	narrowed = b
+	switch key {
+	case "timeout":
+		narrowed.most, rule = min(b.most, l.maxTimeout), "max_timeout"
+	case "drain", "termination_grace_period", "duration":
+		narrowed.most, rule = min(b.most, l.maxWait), "max_wait"
+	case "initial", "max", "reset_after":
+		narrowed.least, rule = max(b.least, l.minBackoff), "min_backoff"
+	}
+	if narrowed == b {
+		return b, ""
+	}
+	return narrowed, rule
+}
+
+// checkNames reports a label with the name of something that its container must not join.
+func (l *labelRules) checkNames(r *reader, spec *node, project string) {
+	for _, rule := range []struct {
+		path, key string
+		patterns  []string
+		check     func(string) string // what it fails is wrong already
+	}{
+		{"publish.service", "services", l.services, checkName}, {backendPath, "backends", l.backends, checkBackend}, {"group.name", "groups", l.groups, checkGroup},
+	} {
+		n := spec.below(rule.path)
+		if n == nil || !n.at.fromLabel() || !n.textual() || rule.check(n.text) != "" || anyGlob(rule.patterns, n.text) {
+			continue
+		}
+		own := ""
+		if rule.key == "groups" {
+			if project != "" && strings.HasPrefix(n.text, project+"/") {
+				continue
+			}
+			own = " other than PROJECT/NAME of its own Compose project"
+		}
+		r.wrong(n, rule.path, "%s cannot be set by a label%s: [labels] %s does not have it", quote(n.text), own, rule.key)
+	}
+}
+
+// readClaimable reads whether labels may choose the spec: one with headers, which may be secrets,
+// only if it says so.
+func (s *fileSpec) readClaimable(t *table) {
+	headers := func(handler *node) bool {
+		h := handler.below("http_get.headers")
+		return h != nil && len(h.items) > 0
+	}
+	secrets := false
+	for _, key := range probeKeys() {
+		secrets = secrets || headers(s.node.fields[key])
+	}
+	for _, key := range hookKeys() {
+		secrets = secrets || headers(s.node.below("lifecycle."+key))
+	}
+	s.claimable = t.boolean("claimable", !secrets)
+}
+
+// protected returns the place and the key of a file's setting in a handler that says or shows
+// something which labels must not redirect: another host, or headers, which may be secrets.
+func (t *table) protected() (by *node, key string) {
+	if n := t.n.fields["host"]; n != nil && n.text != "" && !n.at.fromLabel() {
+		return n, "host"
+	}
+	if n := t.n.fields["headers"]; n != nil && len(n.items) > 0 && !n.at.fromLabel() {
+		return n, "headers"
+	}
+	return nil, ""
+}
