@@ -25,6 +25,7 @@ type Config struct {
 	Runtimes []Runtime
 	Listen   Listen
 	State    State
+	Daemon   Daemon
 	Log      Log
 	Guard    core.Guard
 	HAProxy  HAProxy
@@ -48,6 +49,11 @@ type Listen struct {
 	HTTP    string // host:port
 	Agent   string // host:port
 	Control string // absolute path
+}
+
+// Daemon says how the daemon runs.
+type Daemon struct {
+	Shutdown time.Duration // what a SIGTERM may take at most
 }
 
 // State says what outlives the daemon.
@@ -110,7 +116,9 @@ type loader struct {
 func newLoader() *loader { return &loader{sections: map[string]*node{}} }
 
 // sectionKeys are the tables that all files share.
-func sectionKeys() []string { return []string{"listen", "state", "log", "guard", "haproxy", "labels"} }
+func sectionKeys() []string {
+	return []string{"listen", "state", "log", "guard", "haproxy", "labels", "daemon"}
+}
 
 func (l *loader) path(path string, optional bool) {
 	files := []string{path}

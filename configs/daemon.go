@@ -20,6 +20,8 @@ const (
 	defaultState   = "/var/lib/healthd"
 	defaultRelist  = time.Minute
 
+	defaultShutdown = 30 * time.Second
+
 	defaultContainerd = "unix:///run/containerd/containerd.sock"
 	defaultNamespace  = "default"
 
@@ -40,6 +42,7 @@ func readDaemon(c *Config, runtimes []*node, sections map[string]*node) Problems
 	section := func(key string) *table { return &table{reader: r, n: sections[key], path: key} }
 	c.Listen = readListen(section("listen"))
 	c.State = readState(section("state"))
+	c.Daemon = readDaemonSection(section("daemon"))
 	c.Log = readLog(section("log"))
 	c.Guard = readGuard(section("guard"))
 	c.labels = readLabelRules(section("labels"))
@@ -152,6 +155,12 @@ func readState(t *table) State {
 	s := State{Dir: t.text("dir", defaultState, checkDir)}
 	t.done()
 	return s
+}
+
+func readDaemonSection(t *table) Daemon {
+	d := Daemon{Shutdown: t.duration("shutdown", defaultShutdown, durations(time.Second))}
+	t.done()
+	return d
 }
 
 func readGuard(t *table) core.Guard {

@@ -19,6 +19,7 @@ func (c *Config) NeedsRestart(next *Config) []string {
 		{"listen.agent", c.Listen.Agent == next.Listen.Agent},
 		{"listen.control", c.Listen.Control == next.Listen.Control},
 		{"state.dir", c.State.Dir == next.State.Dir},
+		{"daemon.shutdown", c.Daemon == next.Daemon},
 		{"log.level", c.Log.Level == next.Log.Level},
 		{"log.format", c.Log.Format == next.Log.Format},
 		{"haproxy.sockets", slices.Equal(c.HAProxy.Sockets, next.HAProxy.Sockets)},

@@ -26,7 +26,7 @@ func newStillLoop(t testing.TB, n int, change func(*Config)) (*loop, []*entry) {
 	change(&c)
 	s := New(c)
 	asking, end := context.WithCancel(context.Background())
-	l := newLoop(s, &sync.WaitGroup{}, asking)
+	l := newLoop(s, &sync.WaitGroup{}, asking, asking)
 	t.Cleanup(func() { end(); l.wg.Wait() })
 	l.handle(update{Kind: runtime.Synced, Runtime: "docker"}) // healthd restarts nothing before
 	var all []*entry

@@ -121,10 +121,10 @@ func (h *hookEnded) apply(l *loop) {
 
 // callEngine stops or starts a container and then inspects it, as the engine may have
 // acted although the call failed, and the other way round. The end of healthd does not
-// cut the call short; the engine's client has deadlines.
+// cut the call short before Config.Shutdown is over; the engine's client has deadlines, too.
 func (l *loop) callEngine(e *entry, call core.Call, grace time.Duration) {
 	engine := l.restarterOf(e)
-	ctx, durable := context.WithoutCancel(l.workCtx), e.durable
+	ctx, durable := l.callCtx, e.durable
 	runCtx := e.runCtx // the look before a stop ends with the run. The stop does not: dockerd would carry it out
 	run := e.state.Run.ID
 	r := callReturned{id: e.container.ID, run: run, call: call}

@@ -157,7 +157,11 @@ func (e *fakeEngine) Stop(ctx context.Context, id string, grace time.Duration) e
 		return errors.New("tried to kill container, but did not receive an exit event")
 	}
 	if e.stopTakes > 0 {
-		time.Sleep(e.stopTakes) // virtual in tests
+		select {
+		case <-time.After(e.stopTakes):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
 	e.endRun(id, 0)
 	e.deliver(e.observation(id))

@@ -119,7 +119,7 @@ func (g *guardGame) boot() {
 		s.sliceSteps = 1
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	g.l, g.end, g.lost = newLoop(s, &sync.WaitGroup{}, ctx), cancel, false
+	g.l, g.end, g.lost = newLoop(s, &sync.WaitGroup{}, ctx, ctx), cancel, false
 	g.l.handle(update{Kind: runtime.Connected, Runtime: "docker", Replay: runtime.ReplayComplete})
 	for _, id := range g.present {
 		g.l.handle(update(g.engine.observation(id)))

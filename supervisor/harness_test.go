@@ -49,6 +49,7 @@ func newHarnessWith(t testing.TB, spec *core.Spec, change func(*Config)) *harnes
 		Runtimes: map[string]Restarter{"docker": h.engine},
 		Prober:   h.probes,
 		Journal:  h.journal,
+		Shutdown: 10 * time.Minute,
 	}
 	change(&c)
 	h.Supervisor = New(c)

@@ -10,6 +10,9 @@ import (
 	"healthd/supervisor/core"
 )
 
+// EventShutdown is the reason of the event about a shutdown that took too long.
+const EventShutdown = "ShutdownIncomplete"
+
 // loop is the state of Run. Only the goroutine of Run touches it.
 type loop struct {
 	*Supervisor
@@ -39,17 +42,22 @@ type loop struct {
 
 	wg      *sync.WaitGroup // all goroutines of the loop
 	workCtx context.Context // ends probes and hooks
+	callCtx context.Context // ends calls to engines
 }
 
-// Run supervises until ctx ends. It then finishes the restarts that are under way,
-// starts the containers that wait for their start, and returns nil. Call it once.
+// Run supervises until ctx ends. It then finishes the restarts that are under way and starts the
+// containers that wait for their start, as far as Config.Shutdown allows, and returns nil. Call it
+// once.
 func (s *Supervisor) Run(ctx context.Context) error {
 	workCtx, stopWork := context.WithCancel(context.WithoutCancel(ctx))
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer close(s.ended)
 	defer stopWork()
-	l := newLoop(s, &wg, workCtx)
+	callCtx, stopCalls := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopCalls()
+	l := newLoop(s, &wg, workCtx, callCtx)
+	var tooLate <-chan time.Time
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	done := ctx.Done()
@@ -72,7 +80,13 @@ func (s *Supervisor) Run(ctx context.Context) error {
 		case <-timer.C:
 		case <-done:
 			done = nil
+			if s.config.Shutdown > 0 {
+				tooLate = time.After(s.config.Shutdown)
+			}
 			l.beginShutdown()
+		case <-tooLate:
+			l.record("", EventShutdown, "healthd shuts down: after %v it leaves %d stops and starts to the next daemon", s.config.Shutdown, l.unsettled)
+			return nil
 		}
 		l.handleWaiting()
 	}
@@ -102,9 +116,9 @@ func (l *loop) handle(m message) {
 	}
 }
 
-func newLoop(s *Supervisor, wg *sync.WaitGroup, workCtx context.Context) *loop {
+func newLoop(s *Supervisor, wg *sync.WaitGroup, workCtx, callCtx context.Context) *loop {
 	l := &loop{
-		Supervisor: s, wg: wg, workCtx: workCtx,
+		Supervisor: s, wg: wg, workCtx: workCtx, callCtx: callCtx,
 		entries: make(map[string]*entry), queue: newQueue(), pruneAt: pruneMemories, guard: newGuard(s.config.Guard),
 		resolver: s.config.Resolve, dropped: make(map[string]*runtime.Container), engines: make(map[string]*engineState),
 	}
@@ -144,7 +158,11 @@ func (l *loop) next(now time.Time) time.Time {
 
 func (l *loop) beginShutdown() {
 	l.shuttingDown = true
-	l.eachLater(l.allEntries(), func(e *entry) { l.step(e, &core.Input{Kind: core.ShutdownBegun}) })
+	var until time.Time
+	if d := l.config.Shutdown; d > 0 {
+		until = time.Now().Add(d)
+	}
+	l.eachLater(l.allEntries(), func(e *entry) { l.step(e, &core.Input{Kind: core.ShutdownBegun, Time: until}) })
 }
 
 // noteSettled counts the entries with a stop or start that healthd must finish.

@@ -129,29 +129,69 @@ func TestSlowProbeNeitherOverlapsNorDrifts(t *testing.T) {
 	})
 }
 
+// A shutdown finishes restarts, and leaves one whose drain takes too long to the next daemon. Meanwhile
+// other containers are probed and published.
 func TestShutdownFinishesRestarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		spec := webSpec()
 		spec.Publish.Drain = 10 * time.Second
-		h := newHarness(t, spec)
-		h.engine.stopTakes = 3 * time.Second
+		h := newHarnessWith(t, spec, func(c *Config) { c.Shutdown = time.Minute })
+		h.engine.stopTakes = 25 * time.Second
+		long := webSpec()
+		long.Publish.Drain = time.Hour
+		h.specs["n-c2"] = long
 		h.sendSynced()
-		h.engine.run("c1")
+		for _, id := range []string{"c1", "c2", "c3"} {
+			h.engine.run(id)
+		}
 		synctest.Wait()
 		if err := h.Restart(t.Context(), "n-c1"); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(4 * time.Second)
+		time.Sleep(9 * time.Second)
+		if err := h.Restart(t.Context(), "n-c2"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Second)
 		began := time.Now()
+		h.stop()
+		asked := h.probes.timesAsked("c3:1")
+		time.Sleep(11 * time.Second)
+		if n := h.probes.timesAsked("c3:1"); n == asked {
+			t.Error("the other one is not probed any more")
+		}
 		h.close(t)
-		if took := time.Since(began); took != 9*time.Second {
-			t.Errorf("shutdown took %v, want the rest of the drain and the stop: 9 s", took)
+		if took := time.Since(began); took != 24*time.Second {
+			t.Errorf("shutdown took %v, want the rest of the stop: 24 s", took)
 		}
 		if got, want := h.engine.calls(), []string{"stop c1 30s", "start c1"}; !slices.Equal(got, want) {
 			t.Errorf("calls %v, want %v", got, want)
 		}
 		if err := h.Restart(t.Context(), "n-c1"); !errors.Is(err, ErrStopping) {
 			t.Errorf("a restart after the end: %v", err)
+		}
+	})
+}
+
+// A stop may take as long as a label says.
+func TestShutdownIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHarnessWith(t, webSpec(), func(c *Config) { c.Shutdown = 30 * time.Second })
+		h.engine.stopTakes = time.Hour
+		h.sendSynced()
+		h.engine.run("c1")
+		synctest.Wait()
+		if err := h.Restart(t.Context(), "n-c1"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		began := time.Now()
+		h.close(t)
+		if took := time.Since(began); took != 30*time.Second {
+			t.Errorf("shutdown took %v", took)
+		}
+		if !slices.Contains(h.journal.reasons(""), EventShutdown) {
+			t.Errorf("events %v", h.journal.reasons(""))
 		}
 	})
 }

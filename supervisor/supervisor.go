@@ -45,6 +45,9 @@ type Config struct {
 	Memories  []core.Memory // what an earlier daemon stored
 	Rebooted  []string      // the runtimes whose host was booted after that
 	Publisher Publisher     // nil: there is no load balancer to tell
+	// Shutdown is how long Run may take to end; zero means no bound. Then it leaves what it has
+	// not finished to the next daemon.
+	Shutdown time.Duration
 	// CannotEnter is why healthd cannot ask inside containers' network namespaces; empty:
 	// it can. Those whom that concerns get a warning.
 	CannotEnter string

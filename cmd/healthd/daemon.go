@@ -102,6 +102,7 @@ func newDaemon(c *configs.Config, r reloads, log *zap.Logger, ls *listeners, j *
 			Rebooted: rebooted,
 
 			Publisher: h,
+			Shutdown:  c.Daemon.Shutdown,
 
 			CannotEnter: textOf(cannotEnter),
 		}),

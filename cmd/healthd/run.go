@@ -19,7 +19,8 @@ func (a *app) runCommand() *cobra.Command {
 		Use:   "run",
 		Short: "Run the daemon",
 		Long: "Run the daemon in the foreground. SIGHUP reloads the configuration. SIGTERM or SIGINT\n" +
-			"finishes the restarts under way and then ends the daemon; a second one ends it at once.",
+			"finishes the restarts under way and then ends the daemon, after [daemon] shutdown at the\n" +
+			"latest; a second one ends it at once.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := a.load()

@@ -44,7 +44,7 @@ type Input struct {
 	Unwatched    bool      // nobody watched the engine since the change that it shows
 	Signal       int       // number
 	EngineNow    time.Time // with a Container or an event: the present time by the engine's clock; zero: as healthd's
-	Time         time.Time // of an event by the engine's clock; of HoldRequested and EngineAccepts by healthd's
+	Time         time.Time // of an event by the engine's clock; of HoldRequested, EngineAccepts and ShutdownBegun by healthd's
 	ExitCode     int
 	ByOthers     bool            // of StopCarriedOut: the stop is certainly not healthd's
 	Of           runtime.RunHint // the run that an event belongs to

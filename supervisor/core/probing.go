@@ -12,7 +12,7 @@ import (
 // for the startup probe. During a stop only readiness goes on. (kubelet prober worker)
 func (t *stepper) shouldProbe(probe ProbeType) bool {
 	switch {
-	case t.spec.Probes[probe] == nil, t.Engine.State != runtime.Running, t.Health.Probes[probe].OnHold, t.Shutdown.Begun, t.postStartPending():
+	case t.spec.Probes[probe] == nil, t.Engine.State != runtime.Running, t.Health.Probes[probe].OnHold, t.postStartPending():
 		return false
 	case probe == Startup:
 		return !t.Conditions.Started.Status && !t.Draining()

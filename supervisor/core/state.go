@@ -2,6 +2,7 @@ package core
 
 import (
 	"slices"
+	"time"
 
 	"healthd/prober"
 	"healthd/runtime"
@@ -68,7 +69,7 @@ func (s *State) pausedBeforeStop() bool {
 // Settled says that no stop or start is under way or due.
 func (s *State) Settled() bool {
 	if s.Engine.State.Alive() {
-		return s.Action.Call == NoCall && s.Action.Stopping == NoCause
+		return s.Action.Call == NoCall && (s.Action.Stopping == NoCause || s.stopLeft())
 	}
 	return s.Action.Call == NoCall && (s.Action.Restart == NoCause || s.Shutdown.LeftOver || s.startBlocked())
 }
@@ -79,10 +80,17 @@ func (s *State) containerReady() bool {
 		s.Health.Probes[Readiness].Result == prober.Success
 }
 
+// stopLeft says that healthd shuts down and leaves a stop to the next daemon, because its drain takes too
+// long: labels say how long.
+func (s *State) stopLeft() bool {
+	return s.Action.Stopping != NoCause && s.Action.StopCalls == 0 && s.Action.Call == NoCall &&
+		!s.Shutdown.Until.IsZero() && s.Action.NotBefore.After(s.Shutdown.Until)
+}
+
 // stopPending says that a stop call waits only for Action.NotBefore, the pre_stop hook or
 // another call.
 func (s *State) stopPending() bool {
-	return s.Engine.State.Alive() && s.Action.Stopping != NoCause && !s.Lost && !s.pausedBeforeStop()
+	return s.Engine.State.Alive() && s.Action.Stopping != NoCause && !s.Lost && !s.pausedBeforeStop() && !s.stopLeft()
 }
 
 // startPending says that a start call waits only for Action.NotBefore or another call.
@@ -152,6 +160,7 @@ func (s *State) postStartDue() bool {
 // Shutdown is the shutdown of healthd itself.
 type Shutdown struct {
 	Begun    bool
-	RunBegan bool // the run began after that: if it crashes, healthd does not start it again
-	LeftOver bool // a start is due, and healthd leaves it to the next daemon
+	Until    time.Time // when it is over; zero: it has no bound
+	RunBegan bool      // the run began after that: if it crashes, healthd does not start it again
+	LeftOver bool      // a start is due, and healthd leaves it to the next daemon
 }

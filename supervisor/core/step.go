@@ -81,6 +81,6 @@ func (t *stepper) apply(in *Input) {
 	case EngineAccepts:
 		t.engineAccepts(in.Time)
 	case ShutdownBegun:
-		t.beginShutdown()
+		t.beginShutdown(in.Time)
 	}
 }

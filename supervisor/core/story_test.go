@@ -301,7 +301,18 @@ var storyEvents = map[string]storyEvent{
 	},
 
 	// The daemon.
-	"shutdown": input(ShutdownBegun),
+	"shutdown": func(sim *simulation, what string, args []string) error { // [DURATION]: which takes no longer
+		in := &Input{Kind: ShutdownBegun}
+		if len(args) > 0 {
+			d, err := time.ParseDuration(args[0])
+			if err != nil {
+				return err
+			}
+			in.Time = sim.now.Add(d)
+		}
+		sim.step(what, in)
+		return nil
+	},
 	"daemon-killed": func(sim *simulation, what string, args []string) error { // [unheard]: and the next one starts
 		sim.restartDaemon(what, len(args) > 0 && args[0] == "unheard")
 		return nil
