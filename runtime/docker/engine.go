@@ -58,6 +58,7 @@ type Engine struct {
 
 	runningMarks sync.Map // marks of the commands that run
 	owner        owner    // of these
+	forged       forged
 
 	// clientLock guards current. It is a channel, so that waiting for it ends with a
 	// context.
@@ -74,6 +75,7 @@ func New(conf Config) (*Engine, error) {
 		conf.Name = "docker"
 	}
 	e := &Engine{conf: conf, log: conf.Log, clientLock: make(chan struct{}, 1), owner: newOwner()}
+	e.forged.stopSignal = e.stopSignal
 	if e.log == nil {
 		e.log = zap.NewNop()
 	}

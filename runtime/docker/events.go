@@ -32,10 +32,13 @@ func (e *Engine) Subscribe(ctx context.Context, since time.Time) (runtime.Stream
 		return nil, err
 	case libpod == "":
 		since = historyBegin
+		if err := e.forged.learn(ctx, c); err != nil {
+			return nil, fmt.Errorf("cannot subscribe to events: %w", e.explain(err))
+		}
 	default: // Podman has a log without a limit, and leaves out the event of that moment
 		since = since.Add(-timeRounding)
 	}
-	s := &stream{}
+	s := &stream{forged: &e.forged}
 	s.messages, s.errs = c.Events(ctx, events.ListOptions{
 		// The engine answers before it has subscribed. Without Since, the events in
 		// between would be lost.
@@ -72,6 +75,7 @@ func eventFilter() filters.Args {
 }
 
 type stream struct {
+	forged   *forged
 	messages <-chan events.Message
 	errs     <-chan error
 }
@@ -81,7 +85,7 @@ func (s *stream) Next() (runtime.Event, error) {
 	for {
 		select {
 		case m := <-s.messages:
-			if ev, ok := translate(m); ok {
+			if ev, ok := s.forged.translate(m); ok {
 				return ev, nil
 			}
 		case err := <-s.errs:

@@ -195,9 +195,9 @@ func (e *Engine) KillEvents(ctx context.Context, run runtime.Run) ([]runtime.Eve
 func (e *Engine) pastKills(ctx context.Context, run runtime.Run, q pastQuery) ([]runtime.Event, error) {
 	filter := filters.NewArgs(filters.Arg("container", run.ID), filters.Arg("event", string(runtime.ActionKill)), filters.Arg("event", string(runtime.ActionStart)))
 	q.filter = &filter
-	kills := runtime.FindKillsOf(run, killEventsMax)
+	kills, forged := runtime.FindKillsOf(run, killEventsMax), e.forged.again()
 	err := e.pastEvents(ctx, q, func(m events.Message) bool {
-		if ev, ok := translate(m); ok {
+		if ev, ok := forged.translate(m); ok {
 			kills.Add(ev)
 		}
 		return true

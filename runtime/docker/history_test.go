@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"path"
@@ -205,6 +206,9 @@ func TestSubscribeSince(t *testing.T) {
 			w.Header().Set("API-Version", "1.47")
 			if libpod != "" {
 				w.Header().Set("Libpod-API-Version", libpod)
+			}
+			if strings.HasSuffix(r.URL.Path, "/containers/json") {
+				_, _ = io.WriteString(w, "[]")
 			}
 			if strings.HasSuffix(r.URL.Path, "/events") {
 				asked <- r.URL.Query().Get("since")

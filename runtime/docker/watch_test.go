@@ -1,6 +1,7 @@
 package docker_test
 
 import (
+	"syscall"
 	"testing"
 
 	"healthd/runtime"
@@ -12,6 +13,22 @@ import (
 func watch(t *testing.T, private *dockertest.Engine) *scenarios.Log {
 	t.Helper()
 	return scenarios.Record(t, &runtime.Watcher{Name: engineName(), Source: connect(t, private)})
+}
+
+// A label cannot hide an operator's stop: Docker writes labels over the attributes of its events.
+func TestLabelsThatForgeSignals(t *testing.T) {
+	dockertest.PodmanCannot(t, "its events tell no signals")
+	_, private := engine(t)
+	labels := scenarios.Watched(t, map[string]string{"signal": "28", "exitCode": "0", "name": "other", "image": "other"})
+	before := private.Run(t, dockertest.RunOptions{Name: "forged-before", Labels: labels})
+	l := watch(t, private)
+	n := l.WaitFor(t, 0, "observed forged-before running")
+	after := private.Run(t, dockertest.RunOptions{Name: "forged-after", Labels: labels})
+	n = l.WaitFor(t, n, "observed forged-after running")
+	for name, id := range map[string]string{"forged-before": before, "forged-after": after} {
+		private.KillByOperator(t, id, syscall.SIGKILL)
+		l.WaitFor(t, l.WaitFor(t, n, "killed "+name+" 15"), "observed "+name+" exited 137")
+	}
 }
 
 // docker network connect: neither containerd nor nerdctl gives a container that runs another
