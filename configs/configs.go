@@ -49,6 +49,8 @@ type Listen struct {
 	HTTP    string // host:port
 	Agent   string // host:port
 	Control string // absolute path
+	// Hosts are further names by which an HTTP listener on a loopback address is called.
+	Hosts []string
 }
 
 // Daemon says how the daemon runs.

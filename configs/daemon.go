@@ -27,6 +27,7 @@ const (
 
 	maxRestarts   = 1_000_000 // only catches slips
 	maxNamespaces = 100
+	maxHosts      = 100
 )
 
 // The types of runtimes.
@@ -124,6 +125,7 @@ func readListen(t *table) Listen {
 		HTTP:    t.text("http", defaultHTTP, checkListen),
 		Agent:   t.text("agent", defaultAgent, checkListen),
 		Control: t.text("control", defaultControl, checkSocket),
+		Hosts:   t.distinct("hosts", "hosts", maxHosts, checkListenHost, strings.ToLower),
 	}
 	t.done()
 	if collide(l.HTTP, l.Agent) {

@@ -17,6 +17,7 @@ func (c *Config) NeedsRestart(next *Config) []string {
 		{"runtime", reflect.DeepEqual(c.Runtimes, next.Runtimes)},
 		{"listen.http", c.Listen.HTTP == next.Listen.HTTP},
 		{"listen.agent", c.Listen.Agent == next.Listen.Agent},
+		{"listen.hosts", slices.Equal(c.Listen.Hosts, next.Listen.Hosts)},
 		{"listen.control", c.Listen.Control == next.Listen.Control},
 		{"state.dir", c.State.Dir == next.State.Dir},
 		{"daemon.shutdown", c.Daemon == next.Daemon},

@@ -107,6 +107,13 @@ func checkHost(s string) string {
 	return ""
 }
 
+func checkListenHost(s string) string {
+	if s == "" || checkHost(s) != "" {
+		return "must be a host name, without port"
+	}
+	return ""
+}
+
 func checkHeaderName(s string) string {
 	switch {
 	case !headerForm.MatchString(s):

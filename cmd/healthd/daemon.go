@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -180,7 +181,7 @@ func (d *daemon) servers() []server {
 	}}}
 	if ln := d.listeners.http; ln != nil {
 		servers = append(servers, server{"serve HTTP", func(ctx context.Context) error {
-			return api.Serve(ctx, ln, a.ReadOnly(), connections(httpShare), errorLog)
+			return api.Serve(ctx, ln, d.readOnly(a, ln), connections(httpShare), errorLog)
 		}})
 	}
 	if ln := d.listeners.agent; ln != nil {
@@ -207,6 +208,14 @@ func (d *daemon) servers() []server {
 func (d *daemon) wanted(name string, labels map[string]string) bool {
 	spec, err := d.config.Load().Resolve(name, labels)
 	return spec != nil || err != nil
+}
+
+// readOnly returns the handler for the network. A loopback listener answers only to its own names.
+func (d *daemon) readOnly(a *api.API, ln net.Listener) http.Handler {
+	if address, ok := ln.Addr().(*net.TCPAddr); ok && address.IP.IsLoopback() {
+		return api.OnlyHosts(a.ReadOnly(), d.begun.Listen.Hosts)
+	}
+	return a.ReadOnly()
 }
 
 // Of the process's descriptors, listeners take these parts at most. The rest is for probes, engines
