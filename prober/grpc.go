@@ -20,8 +20,9 @@ import (
 const (
 	// grpcBuffer suits one message of a few bytes; the default is 32 KiB each way.
 	grpcBuffer = 4 << 10
-	// grpcMaxReply bounds the reply, which should have three bytes.
-	grpcMaxReply = 64 << 10
+	// grpcMaxReply bounds the reply, which should have three bytes, and grpcMaxHeaders its headers.
+	grpcMaxReply   = 10 << 10
+	grpcMaxHeaders = 64 << 10
 )
 
 // grpcProbe is the asker for grpc.health.v1.Health/Check.
@@ -58,6 +59,7 @@ func (p *grpcProbe) ask(ctx context.Context, timeout time.Duration) (Result, err
 		grpc.WithDisableRetry(),
 		grpc.WithReadBufferSize(grpcBuffer),
 		grpc.WithWriteBufferSize(grpcBuffer),
+		grpc.WithMaxHeaderListSize(grpcMaxHeaders),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(grpcMaxReply)),
 	)
 	if err != nil {
