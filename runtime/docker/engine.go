@@ -125,13 +125,11 @@ func (e *Engine) Accept(ctx context.Context) error {
 }
 
 func (e *Engine) newClient() (*client.Client, error) {
-	opts := []client.Opt{
-		client.WithHTTPClient(&http.Client{
-			Transport:     &http.Transport{MaxIdleConns: idleConns, MaxIdleConnsPerHost: idleConns, IdleConnTimeout: callTimeout},
-			CheckRedirect: client.CheckRedirect,
-		}),
-		client.WithUserAgent("healthd"),
+	transport := &http.Client{
+		Transport:     &http.Transport{MaxIdleConns: idleConns, MaxIdleConnsPerHost: idleConns, IdleConnTimeout: callTimeout},
+		CheckRedirect: client.CheckRedirect,
 	}
+	opts := []client.Opt{client.WithHTTPClient(transport), client.WithUserAgent("healthd")}
 	host, err := e.hostOptions()
 	if err != nil {
 		return nil, fmt.Errorf("cannot use the Docker endpoint %s: %w", e.endpoint(), err)
@@ -140,6 +138,7 @@ func (e *Engine) newClient() (*client.Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot use the Docker endpoint %s: %w", e.endpoint(), err)
 	}
+	transport.Transport = boundedTransport{transport.Transport}
 	return c, nil
 }
 

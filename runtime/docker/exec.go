@@ -188,11 +188,10 @@ func (x *execution) pollUntil(ctx context.Context, done func(execState) bool) er
 // execState is the answer to an exec's inspection. In the client's own type an exec that
 // has not begun looks like one that ended with 0.
 type execState struct {
-	ContainerID string
-	Running     bool
-	ExitCode    *int
-	Pid         int
-	CanRemove   bool // Podman: it has ended
+	Running   bool
+	ExitCode  *int
+	Pid       int
+	CanRemove bool // Podman: it has ended
 }
 
 func (s execState) ended() bool { return !s.Running && s.ExitCode != nil && !s.zeroAtFirst() }
@@ -220,14 +219,13 @@ func (x *execution) inspect(ctx context.Context) (execState, error) {
 	if in.Pid != 0 {
 		x.pid = in.Pid
 	}
-	if in.ContainerID != "" {
-		x.container = in.ContainerID
-	}
 	return in, nil
 }
 
-// tree returns what runs of a command. With a remote engine the PID may belong to any process
-// of this host: those of the container have its full ID in the path of their cgroup.
-func tree(root int, container, mark string) hostproc.Tree {
-	return hostproc.Tree{Root: root, Mark: mark, Inside: func(pid int) bool { return hostproc.HasCgroup(pid, container) }}
+// tree returns what runs of a command. The engine's answer does not choose what healthd kills: only
+// processes in the container that was asked for count, and none where the engine may be on another
+// host, whose PIDs are those of other processes here.
+func (x *execution) tree(root int, mark string) hostproc.Tree {
+	local := x.engine.scheme() == "unix"
+	return hostproc.Tree{Root: root, Mark: mark, Inside: func(pid int) bool { return local && hostproc.InContainer(pid, x.container) }}
 }

@@ -109,7 +109,7 @@ func (x *execution) kill(ctx context.Context, timeout time.Duration) (fate, erro
 	case x.pid == 0:
 		return dead, nil
 	}
-	t := tree(x.pid, x.container, x.mark)
+	t := x.tree(x.pid, x.mark)
 	if err := t.Kill(killing); err != nil {
 		return x.fateUnkilled(ctx, err)
 	}
@@ -121,7 +121,7 @@ func (x *execution) kill(ctx context.Context, timeout time.Duration) (fate, erro
 
 // fateUnkilled asks the engine about a command whose processes could not be killed.
 func (x *execution) fateUnkilled(ctx context.Context, why error) (fate, error) {
-	if tree(x.pid, x.container, "").RootEnded() {
+	if x.tree(x.pid, "").RootEnded() {
 		return dead, nil
 	}
 	switch in, err := x.inspect(ctx); {

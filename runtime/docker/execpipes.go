@@ -25,7 +25,7 @@ type undetectedExit struct {
 // unblock kills the processes that hold output pipes once the engine is late, and says
 // whether it did.
 func (d *undetectedExit) unblock(ctx context.Context) bool {
-	t := tree(d.pid, d.container, "")
+	t := d.tree(d.pid, "")
 	switch now := time.Now(); {
 	case d.containerHidden:
 		return false
@@ -58,7 +58,7 @@ func (d *undetectedExit) slowestPoll(now time.Time) time.Duration {
 // processGone says that the command's process has ended although the engine calls it
 // running: /proc shows other processes of the container, and not this one.
 func (d *undetectedExit) processGone() bool {
-	return tree(d.pid, d.container, "").RootEnded()
+	return d.tree(d.pid, "").RootEnded()
 }
 
 // exitCodeAfterTimeout returns the exit code of a command that ended in time, though the
@@ -88,7 +88,7 @@ func (x *execution) unblockInspect(ctx context.Context) (answered func()) {
 	done := make(chan struct{})
 	timer := time.AfterFunc(exitReportTimeout, func() {
 		defer close(done)
-		t := tree(x.pid, x.container, x.mark)
+		t := x.tree(x.pid, x.mark)
 		if t.Orphaned() {
 			_ = x.killPipeHolders(ctx, x.isOwnOrLeftover)
 		}
@@ -103,7 +103,7 @@ func (x *execution) unblockInspect(ctx context.Context) (answered func()) {
 func (x *execution) killPipeHolders(ctx context.Context, isLeftover func(mark string) bool) error {
 	ctx, cancel := context.WithTimeout(ctx, killTimeout)
 	defer cancel()
-	return tree(0, x.container, "").KillPipeHolders(ctx, isLeftover)
+	return x.tree(0, "").KillPipeHolders(ctx, isLeftover)
 }
 
 // isLeftover says whether a process with that mark is a background process of a command

@@ -3,6 +3,7 @@ package docker
 import (
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -48,14 +49,18 @@ func (n networking) address(preferred string) (addr, name string) {
 	return "", ""
 }
 
+// endpointAddress returns an address of a container only: no name, which a resolver would have to
+// find, and none of the host's own.
 func endpointAddress(s *network.EndpointSettings) string {
 	if s == nil {
 		return ""
 	}
-	if s.IPAddress != "" {
-		return s.IPAddress
+	for _, address := range []string{s.IPAddress, s.GlobalIPv6Address} {
+		if ip, err := netip.ParseAddr(address); err == nil && ip.Unmap().IsGlobalUnicast() && ip.Zone() == "" {
+			return address
+		}
 	}
-	return s.GlobalIPv6Address
+	return ""
 }
 
 // fingerprint returns runtime.Summary.Fingerprint. It gives the same for a list and an

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"os/exec"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -56,6 +58,10 @@ func TestAddress(t *testing.T) {
 		{"first by name", networking{alive: true, endpoints: endpoints{"b": v4, "a": v6}}, "", "fd00::3", "a"},
 		{"preferred", networking{alive: true, endpoints: endpoints{"b": v4, "a": v6}}, "b", "10.0.0.2", "b"},
 		{"preferred is not connected", networking{alive: true, endpoints: endpoints{"a": v6}}, "b", "fd00::3", "a"},
+		{"not an address of a container", networking{alive: true, endpoints: endpoints{
+			"a": {IPAddress: "127.0.0.1"}, "b": {IPAddress: "169.254.169.254"}, "c": {IPAddress: "metadata.example.com"}, "d": {IPAddress: "0.0.0.0"},
+			"e": {GlobalIPv6Address: "::1"}, "f": {GlobalIPv6Address: "fe80::1"}, "g": {GlobalIPv6Address: "::ffff:127.0.0.1"}, "h": {IPAddress: "224.0.0.1"},
+			"i": {IPAddress: "10.0.0.1:80"}, "j": {GlobalIPv6Address: "fd00::1%eth0"}}}, "", "", ""},
 		{"without address", networking{alive: true, endpoints: endpoints{"a": none, "b": v4, "c": nil}}, "a", "10.0.0.2", "b"},
 		{"not running", networking{endpoints: endpoints{"a": v4}}, "", "", ""},
 		{"host", networking{alive: true, mode: "host", endpoints: endpoints{"host": none}}, "", "127.0.0.1", "host"},
@@ -150,11 +156,28 @@ func TestExecStates(t *testing.T) {
 	}
 }
 
+// The engine's answer has the PID of a process that is not the container's, or the engine may be that
+// of another host.
 func TestProcessOutsideTheContainerIsNotKilled(t *testing.T) {
-	err := tree(1, "0123456789abcdef", "x").Kill(t.Context())
-	want := "process 1 of the engine's host cannot be seen from here"
-	if err == nil || err.Error() != want {
-		t.Errorf("got %v, want %s", err, want)
+	victim := exec.Command("sleep", "100")
+	must := func(err error) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(victim.Start())
+	t.Cleanup(func() { _ = victim.Process.Kill(); _ = victim.Wait() })
+	cgroup, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", victim.Process.Pid))
+	must(err)
+	for _, id := range []string{"", "0123456789abcdef", strings.Repeat("a", 64), strings.TrimSpace(string(cgroup)), "/", "0"} {
+		for _, endpoint := range []string{"unix:///run/x.sock", "tcp://127.0.0.1:2375"} {
+			x := &execution{engine: &Engine{conf: Config{Endpoint: endpoint}}, container: id}
+			err := x.tree(victim.Process.Pid, "x").Kill(t.Context())
+			want := fmt.Sprintf("process %d of the engine's host cannot be seen from here", victim.Process.Pid)
+			if err == nil || err.Error() != want {
+				t.Errorf("ID %q: got %v, want %s", id, err, want)
+			}
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -44,11 +45,23 @@ func parseStat(pid int, b []byte) (Proc, error) {
 	return Proc{PID: pid, PPID: ppid, Session: session, State: f[0][0], StartTime: start}, errors.Join(err1, err2, err3)
 }
 
-// HasCgroup says whether the path of the process's cgroup has text in it.
-func HasCgroup(pid int, text string) bool {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
-	return err == nil && text != "" && bytes.Contains(b, []byte(text))
+// InContainer says whether the process is in the container with that ID, which must be a full one:
+// the path of its cgroup has a part such as ID, docker-ID.scope or libpod-ID.
+func InContainer(pid int, id string) bool {
+	if !fullID.MatchString(id) {
+		return false
+	}
+	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
+	for part := range strings.FieldsFuncSeq(string(b), func(r rune) bool { return r == '/' || r == '\n' }) {
+		if part = strings.TrimSuffix(part, ".scope"); part == id || strings.HasSuffix(part, "-"+id) {
+			return true
+		}
+	}
+	return false
 }
+
+// fullID is the form of an ID that Docker and Podman make.
+var fullID = regexp.MustCompile("^[0-9a-f]{64}$")
 
 // SameCgroup returns a function that says whether a process is in the cgroup of the process pid,
 // or in one inside it, in any hierarchy but the root of one.
