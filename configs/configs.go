@@ -11,6 +11,7 @@ package configs
 import (
 	"errors"
 	"io/fs"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -75,6 +76,8 @@ type HAProxy struct {
 	// "unix@/PATH", "ipv4@IP:PORT", "ipv6@[IP]:PORT". No two are the same. Without
 	// any, healthd pushes nothing.
 	Sockets []string
+	// ChecksFrom are the addresses whose X-Haproxy-Server-State counts.
+	ChecksFrom []netip.Prefix
 }
 
 // DefaultPaths returns the paths that Load reads when it is given none.

@@ -1,6 +1,10 @@
 package configs
 
-import "healthd/supervisor/core"
+import (
+	"net/netip"
+
+	"healthd/supervisor/core"
+)
 
 const (
 	maxSockets = 16
@@ -14,7 +18,7 @@ const (
 // answers HAProxy's agent checks.
 func readHAProxy(t *table, agent string) HAProxy {
 	const key = "sockets"
-	h := HAProxy{Sockets: t.distinct(key, key, maxSockets, checkRuntimeSocket, sameSocket)}
+	h := HAProxy{Sockets: t.distinct(key, key, maxSockets, checkRuntimeSocket, sameSocket), ChecksFrom: readChecksFrom(t)}
 	t.done()
 	// HAProxy refuses "agent up" for a server without an agent check. After a restart
 	// it has forgotten what was pushed and must ask.
@@ -22,6 +26,45 @@ func readHAProxy(t *table, agent string) HAProxy {
 		t.wrong(t.n.below(key), t.at(key), "needs listen.agent, which is off: HAProxy accepts pushes only for servers with an agent check")
 	}
 	return h
+}
+
+// readChecksFrom reads addresses and prefixes. By default the host itself counts.
+func readChecksFrom(t *table) []netip.Prefix {
+	const key, most = "checks_from", 100
+	var all []netip.Prefix
+	texts := []string{"127.0.0.0/8", "::1"}
+	if t.has(key) {
+		texts = t.distinct(key, "addresses", most, checkPrefix, samePrefix)
+	} else {
+		t.take(key)
+	}
+	for _, s := range texts {
+		if p, err := parsePrefix(s); err == nil {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// parsePrefix reads an address, which is a prefix of one, or a prefix.
+func parsePrefix(s string) (netip.Prefix, error) {
+	if ip, err := netip.ParseAddr(s); err == nil && ip.Zone() == "" {
+		return ip.Unmap().Prefix(ip.Unmap().BitLen())
+	}
+	p, err := netip.ParsePrefix(s)
+	return p.Masked(), err
+}
+
+func checkPrefix(s string) string {
+	if _, err := parsePrefix(s); err != nil {
+		return `must be an IP address or a prefix such as "10.0.0.0/8"`
+	}
+	return ""
+}
+
+func samePrefix(s string) string {
+	p, _ := parsePrefix(s)
+	return p.String()
 }
 
 // readBackend records no value when there is no backend.

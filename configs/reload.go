@@ -23,6 +23,7 @@ func (c *Config) NeedsRestart(next *Config) []string {
 		{"daemon.shutdown", c.Daemon == next.Daemon},
 		{"log.level", c.Log.Level == next.Log.Level},
 		{"log.format", c.Log.Format == next.Log.Format},
+		{"haproxy.checks_from", slices.Equal(c.HAProxy.ChecksFrom, next.HAProxy.ChecksFrom)},
 		{"haproxy.sockets", slices.Equal(c.HAProxy.Sockets, next.HAProxy.Sockets)},
 	} {
 		if !setting.same {

@@ -174,7 +174,7 @@ func (d *daemon) servers() []server {
 	}
 	a := api.New(api.Config{
 		Board: board, History: d.journal, Controller: d.supervisor, Warnings: d.warnings,
-		Metrics: metrics.Handler(board, thisBuild().version, errorLog, d.haproxy), Checked: d.haproxy.Checked,
+		Metrics: metrics.Handler(board, thisBuild().version, errorLog, d.haproxy), Checked: d.haproxy.Checked, ChecksFrom: d.begun.HAProxy.ChecksFrom,
 	})
 	servers := []server{{"serve the control socket", func(ctx context.Context) error {
 		return api.Serve(ctx, d.listeners.control, a.Control(), connections(controlShare), errorLog)

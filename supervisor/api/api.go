@@ -12,6 +12,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"net/netip"
 	"path"
 	"time"
 
@@ -50,8 +51,9 @@ type Config struct {
 	Metrics    http.Handler
 	Warnings   func() []string // of the daemon; from any goroutine
 	// Checked is called when a readiness check of HAProxy says in its header
-	// X-Haproxy-Server-State how HAProxy sees the server.
-	Checked func(id, state string)
+	// X-Haproxy-Server-State how HAProxy sees the server, and comes from one of ChecksFrom.
+	Checked    func(id, state string)
+	ChecksFrom []netip.Prefix
 }
 
 // API holds the handlers of both listeners.
@@ -62,6 +64,7 @@ type API struct {
 	metrics    http.Handler
 	warnings   func() []string
 	checked    func(id, state string)
+	checksFrom []netip.Prefix
 	heartbeat  time.Duration // of event streams
 	waiting    chan struct{} // one for each check that waits; see await
 	// Header values are made once: load balancers send many checks.
@@ -71,7 +74,7 @@ type API struct {
 // New returns the API of c.
 func New(c Config) *API {
 	return &API{
-		board: c.Board, history: c.History, controller: c.Controller, metrics: c.Metrics, warnings: c.Warnings, checked: c.Checked,
+		board: c.Board, history: c.History, controller: c.Controller, metrics: c.Metrics, warnings: c.Warnings, checked: c.Checked, checksFrom: c.ChecksFrom,
 		heartbeat: 15 * time.Second,
 		waiting:   make(chan struct{}, maxWaiting),
 		plainType: []string{"text/plain; charset=utf-8"},

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/netip"
+	"slices"
 	"strings"
 
 	"healthd/supervisor"
@@ -39,7 +41,7 @@ func (a *API) ready(w http.ResponseWriter, r *http.Request, name string) {
 	}
 	reason := supervisor.ReasonNotFound(err)
 	if v != nil {
-		if state := r.Header[stateHeader]; a.checked != nil && len(state) == 1 {
+		if state := r.Header[stateHeader]; len(state) == 1 && a.believes(r.RemoteAddr) {
 			a.checked(v.Container.ID, state[0])
 		}
 		var ready bool
@@ -57,6 +59,13 @@ func (a *API) ready(w http.ResponseWriter, r *http.Request, name string) {
 	io.WriteString(w, textNotReady)
 	io.WriteString(w, reason)
 	io.WriteString(w, "\n")
+}
+
+// believes says whether what a client tells of HAProxy counts.
+func (a *API) believes(address string) bool {
+	from, err := netip.ParseAddrPort(address)
+	return err == nil && a.checked != nil &&
+		slices.ContainsFunc(a.checksFrom, func(p netip.Prefix) bool { return p.Contains(from.Addr().Unmap()) })
 }
 
 // awaitMember is Board.FindMember, but waits for a container that is not known yet.

@@ -140,7 +140,7 @@ func (h *HAProxy) LastUp(id string) string {
 			return "backend " + r.lastUp[id] + " of HAProxy"
 		}
 	}
-	return h.httpChecks.lastUpBackend(id, now)
+	return h.httpChecks.where(id, now)
 }
 
 // reportDrained calls Supervisor.Drained for each stopping member to which no instance has

@@ -92,22 +92,21 @@ func TestSocketNotation(t *testing.T) {
 func TestServerState(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
-		state, backend string
-		alone          bool
+		state string
+		alone bool
 	}{
-		{"UP 1/2; address=127.0.0.1; port=80; name=web/s1; node=lab1; weight=1/2; scur=0/0; qcur=0", "web", false},
-		{"UP; name=web/s1; weight=100/100; scur=0/0; qcur=0", "web", true},
-		{"UP; name=web/s1; weight=0/0", "web", false},
-		{"DOWN; name=web/s1; weight=100/100", "", false},
-		{"NOLB 2/3; name=web/s1; weight=100/100", "", false},
-		{"UP; weight=1/1", "", false},
-		{"UP; name=we b/s1; weight=1/1", "", false},
-		{"UP; name=web/s1; weight=one/one", "web", false},
-		{"UP; name=web/s1; weight=1/1;" + strings.Repeat(" ", 512), "", false},
-		{"", "", false},
+		{"UP 1/2; address=127.0.0.1; port=80; name=web/s1; node=lab1; weight=1/2; scur=0/0; qcur=0", false},
+		{"UP; name=web/s1; weight=100/100; scur=0/0; qcur=0", true},
+		{"UP; name=web/s1; weight=0/0", false},
+		{"DOWN; name=web/s1; weight=100/100", false},
+		{"NOLB 2/3; name=web/s1; weight=100/100", false},
+		{"UP; weight=1/1", true},
+		{"UP; name=web/s1; weight=one/one", false},
+		{"UP; name=web/s1; weight=1/1;" + strings.Repeat(" ", 512), false},
+		{"", false},
 	} {
-		if backend, alone := readState(tc.state); backend != tc.backend || alone != tc.alone {
-			t.Errorf("%q: got %s %v", tc.state, backend, alone)
+		if alone := isAlone(tc.state); alone != tc.alone {
+			t.Errorf("%q: got %v", tc.state, alone)
 		}
 	}
 }
@@ -119,7 +118,7 @@ func TestCheckedOverHTTP(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.Checked("c1", "UP; name=web/s1; weight=1/1")
-	if got := h.LastUp("c1"); got != "backend web of HAProxy" {
+	if got := h.LastUp("c1"); got != "a backend of HAProxy, by its checks" {
 		t.Errorf("got %q", got)
 	}
 	if got := h.LastUp("c2"); got != "" {
@@ -131,17 +130,17 @@ func TestCheckedOverHTTP(t *testing.T) {
 	}
 	now := time.Now()
 	for i := range maxHTTPChecks + 1 {
-		h.httpChecks.note(strings.Repeat("x", i), "web", true, now)
+		h.httpChecks.note(strings.Repeat("x", i), true, now)
 	}
 	if len(h.httpChecks.lastUp) != maxHTTPChecks {
 		t.Errorf("%d are kept, want %d", len(h.httpChecks.lastUp), maxHTTPChecks)
 	}
-	h.httpChecks.note("one more", "web", true, now.Add(httpCheckMaxAge+1))
+	h.httpChecks.note("one more", true, now.Add(httpCheckMaxAge+1))
 	if len(h.httpChecks.lastUp) != 1 {
 		t.Errorf("%d are kept when all but one are long ago", len(h.httpChecks.lastUp))
 	}
-	h.httpChecks.note("x", "web", true, now)
-	if got := h.httpChecks.lastUpBackend("x", now.Add(httpCheckMaxAge+1)); got != "" {
+	h.httpChecks.note("x", true, now)
+	if got := h.httpChecks.where("x", now.Add(httpCheckMaxAge+1)); got != "" {
 		t.Errorf("got %q of a check long ago", got)
 	}
 }
