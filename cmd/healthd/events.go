@@ -78,7 +78,7 @@ func (a *app) listEvents(ctx context.Context, c *client, query url.Values, outpu
 		return err
 	}
 	if output == asJSON {
-		encoder := json.NewEncoder(a.stdout)
+		encoder := json.NewEncoder(escaping{a.stdout})
 		encoder.SetIndent("", "  ")
 		return encoder.Encode(events)
 	}
@@ -168,7 +168,7 @@ func unlessCancelled(ctx context.Context, err error) error {
 
 func (a *app) printEvent(data, output string) error {
 	if output == asJSON {
-		_, err := fmt.Fprintln(a.stdout, data)
+		_, err := fmt.Fprintln(escaping{a.stdout}, data)
 		return err
 	}
 	var ev core.Event

@@ -18,7 +18,7 @@ func newLogger(c configs.Log, f *os.File) (*zap.Logger, error) {
 	if err != nil {
 		return nil, err
 	}
-	core := zapcore.NewCore(newEncoder(c.Format, f), zapcore.Lock(f), level)
+	core := zapcore.NewCore(newEncoder(c.Format, f), zapcore.Lock(zapcore.AddSync(escaping{f})), level)
 	return zap.New(core), nil
 }
 

@@ -59,7 +59,7 @@ func (a *app) showStatus(ctx context.Context, c *client, w io.Writer, output str
 	}
 	switch {
 	case output == asJSON:
-		encoder := json.NewEncoder(w)
+		encoder := json.NewEncoder(escaping{w})
 		encoder.SetIndent("", "  ")
 		err = encoder.Encode(all)
 	case len(all) > 0:
