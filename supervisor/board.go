@@ -52,7 +52,10 @@ func NewBoard(runtimes []RuntimeView, views ...*core.View) *Board {
 // minPrefix is the length of the shortest ID prefix that Find accepts: "db" is a name.
 const minPrefix = 4
 
-// Find returns the container of that name, or else the one whose ID begins with name. A name
+// fullID is the length of an ID that engines make. Others are chosen by people, as names are.
+const fullID = 64
+
+// Find returns the container of that full ID or name, or else the one whose ID begins with name. A name
 // that several containers have must be as runtime.NamesAmong says: id:ID has the whole ID. A prefix
 // has at least four characters; a prefix of several IDs finds none of them. The error is
 // ErrUnknownContainer or an *AmbiguousNameError.
@@ -62,6 +65,11 @@ func (b *Board) Find(name string) (*core.View, error) {
 			return s.(*slot).view.Load(), nil
 		}
 		return nil, ErrUnknownContainer
+	}
+	if len(name) == fullID { // or a container named so would get what is meant for the other
+		if s, ok := b.byID.Load(name); ok {
+			return s.(*slot).view.Load(), nil
+		}
 	}
 	if slots := b.names.of(name); len(slots) == 1 {
 		return slots[0].view.Load(), nil
@@ -135,7 +143,7 @@ func (b *Board) findID(name string) (*core.View, error) {
 
 // isIDPrefix spares Find a walk over all IDs for a name that is no ID.
 func isIDPrefix(name string) bool {
-	return len(name) >= minPrefix && len(name) <= 64 && strings.Trim(name, "0123456789abcdef") == ""
+	return len(name) >= minPrefix && len(name) <= fullID && strings.Trim(name, "0123456789abcdef") == ""
 }
 
 // Views returns all containers, sorted by name.

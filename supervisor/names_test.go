@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"strings"
 	"testing"
 
 	"healthd/runtime"
@@ -195,5 +196,16 @@ func TestNamesakesShareNothing(t *testing.T) {
 	one, two := entryOf("docker", "d0c0", labels), entryOf("containerd", "c0de", labels)
 	if one.groupKey != "shop/web" || two.groupKey != one.groupKey || lineageOf(one) == lineageOf(two) {
 		t.Errorf("of one Compose service: got %s, %s", one.groupKey, two.groupKey)
+	}
+}
+
+// A container that is named as another's full ID gets nothing that is meant for that one.
+func TestNamedAsAnotherID(t *testing.T) {
+	id, own := strings.Repeat("0d", 32), strings.Repeat("1e", 32)
+	b := NewBoard(nil, named("docker", "", id, "db", "shop"), named("docker", "", own, id, "shop"))
+	for name, want := range map[string]string{id: id, "shop/" + id: id, "db": id, own: own, "docker:" + id: own, "id:" + own: own} {
+		if v, err := b.FindMember(name); err != nil || v.Container.ID != want {
+			t.Errorf("%s: got %v, %v", name, v, err)
+		}
 	}
 }
