@@ -1,6 +1,10 @@
 package core
 
-import "healthd/runtime"
+import (
+	"strings"
+
+	"healthd/runtime"
+)
 
 // The labels that Docker Compose gives its containers.
 const (
@@ -15,17 +19,27 @@ const (
 // service's first member, but is no member.
 func GroupOf(c *runtime.Container) string {
 	project, service := c.Labels[ComposeProject], c.Labels[ComposeService]
-	if project == "" || service == "" || c.Labels[composeOneOff] == "True" {
+	if !composeName(project) || !composeName(service) || c.Labels[composeOneOff] == "True" {
 		return c.Name
 	}
 	return project + "/" + service
+}
+
+// composeName says that a label is what Compose could have written. Others may have written it, and it
+// becomes a part of names.
+func composeName(s string) bool {
+	const most = 128
+	odd := func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '_' && r != '.'
+	}
+	return s != "" && len(s) <= most && !strings.ContainsFunc(s, odd)
 }
 
 // IdentityOf returns the name that survives the re-creation of the container:
 // PROJECT/SERVICE/NUMBER of Docker Compose, else the container's name.
 func IdentityOf(c *runtime.Container) string {
 	number := c.Labels[ComposeNumber]
-	if g := GroupOf(c); g != c.Name && number != "" {
+	if g := GroupOf(c); g != c.Name && composeName(number) {
 		return g + "/" + number
 	}
 	return c.Name

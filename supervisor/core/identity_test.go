@@ -1,6 +1,7 @@
 package core
 
 import (
+	"strings"
 	"testing"
 
 	"healthd/runtime"
@@ -23,6 +24,25 @@ func TestIdentity(t *testing.T) {
 		c := &runtime.Container{Name: "shop-web-run-1", Labels: labels}
 		if g, id := GroupOf(c), IdentityOf(c); g != tt.group || id != tt.identity {
 			t.Errorf("one-off %q: group %s, identity %s", tt.oneOff, g, id)
+		}
+	}
+}
+
+// Compose's labels are anybody's: what Compose would not write makes no identity, and none that looks
+// like another's.
+func TestIdentityOfOddLabels(t *testing.T) {
+	for _, odd := range []string{"", "a/b", "a:b", "a b", "\x1b[31m", "ä", strings.Repeat("a", 129)} {
+		for _, key := range []string{ComposeProject, ComposeService, ComposeNumber} {
+			labels := map[string]string{ComposeProject: "shop", ComposeService: "web", ComposeNumber: "1"}
+			labels[key] = odd
+			want := "odd"
+			if key == ComposeNumber {
+				want = "shop/web"
+			}
+			c := &runtime.Container{Name: "odd", Labels: labels}
+			if g, id := GroupOf(c), IdentityOf(c); g != want || id != "odd" {
+				t.Errorf("%s=%q: group %s, identity %s", key, odd, g, id)
+			}
 		}
 	}
 }
