@@ -34,12 +34,19 @@ func (e *Engine) Inspect(ctx context.Context, id string) (*runtime.Container, er
 	return e.describe(&in, n), nil
 }
 
+// maxStopTimeout is in seconds: more, which whoever makes a container may ask for, is too long for a
+// time.Duration.
+const maxStopTimeout = 365 * 24 * 60 * 60
+
 // inspect returns an error for an answer without ID or state, which a proxy, or
-// something else that listens there, may give.
+// something else that listens there, may give, and for one about another container.
 func inspect(ctx context.Context, c *client.Client, id string) (container.InspectResponse, error) {
 	in, err := c.ContainerInspect(ctx, id)
 	if err == nil && (in.ContainerJSONBase == nil || in.ID == "" || in.State == nil || in.State.Status == "") {
 		err = errors.New("the engine's answer describes no container")
+	}
+	if err == nil && len(id) == len(in.ID) && id != in.ID {
+		err = errors.New("the engine's answer describes another container")
 	}
 	return in, err
 }
@@ -116,7 +123,7 @@ func (e *Engine) describe(in *container.InspectResponse, n networking) *runtime.
 	if in.Config != nil {
 		c.Image, c.Labels, c.Env, c.StopSignal = in.Config.Image, in.Config.Labels, in.Config.Env, in.Config.StopSignal
 		if t := in.Config.StopTimeout; t != nil {
-			c.StopTimeout = time.Duration(*t) * time.Second
+			c.StopTimeout = time.Duration(min(max(*t, -1), maxStopTimeout)) * time.Second
 		}
 	}
 	if h := in.HostConfig; h != nil {
