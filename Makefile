@@ -82,7 +82,7 @@ install: build ## install the binary, the systemd unit and a configuration (PREF
 	install -d -m 0755 $(DESTDIR)$(SYSCONF)/healthd/conf.d
 	test -e $(DESTDIR)$(SYSCONF)/healthd/healthd.toml || install -m 0644 configs/healthd.toml $(DESTDIR)$(SYSCONF)/healthd/healthd.toml
 	install -d -m 0755 $(DESTDIR)$(DOCDIR)/docs
-	install -m 0644 README.md CHANGELOG.md CONTRIBUTING.md LICENSE $(DESTDIR)$(DOCDIR)/
+	install -m 0644 README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md LICENSE $(DESTDIR)$(DOCDIR)/
 	install -m 0644 docs/*.md $(DESTDIR)$(DOCDIR)/docs/
 	install -d -m 0755 $(DESTDIR)$(DOCDIR)/examples
 	install -m 0644 configs/conf.d/*.toml $(DESTDIR)$(DOCDIR)/examples/
