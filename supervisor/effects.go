@@ -23,6 +23,9 @@ func (l *loop) carryOut(e *entry, f *core.Effect, now time.Time) {
 	case core.StopContainer:
 		l.callEngine(e, core.StopCall, f.Grace)
 	case core.StartContainer:
+		if e.state.CrashedSoon() {
+			l.crashes.note(now)
+		}
 		l.callEngine(e, core.StartCall, 0)
 	case core.RunHook:
 		l.runHook(e, f.Hook, f.Grace)

@@ -25,6 +25,7 @@ type loop struct {
 	backlog      []func()      // what changes of many containers still ask for
 	unsettled    int           // entries with a stop or start that healthd must finish
 	shuttingDown bool
+	crashes      crashStarts
 
 	// What outlives a daemon and a re-creation (keep.go).
 	notSeenYet   map[string]core.Memory // by container ID: this daemon has not seen the container yet
@@ -192,6 +193,7 @@ func (l *loop) step(e *entry, in *core.Input) {
 	if core.NeedsGuard(&e.state, in) {
 		in.Wait, in.LastUp = l.guard.wait(e, now), l.config.Publisher.LastUp(e.container.ID)
 	}
+	in.Crowded = l.crashes.crowded(now)
 	e.state, l.effects = core.Step(e.spec, e.container, &e.state, in, now, l.effects[:0])
 	if e.state.Run.ID != run || e.runCtx == nil {
 		e.beginRun(l.workCtx)

@@ -62,6 +62,10 @@ type Input struct {
 	OldSpec      *Spec
 	Early        bool // the observation that shows what followed comes next: decide nothing yet
 
+	// Crowded says that containers of the host crash and start again so often that one which does so
+	// soon after its start waits for DefaultBackoffInitial at least, whatever its own back-off is.
+	Crowded bool
+
 	// With every kind for which NeedsGuard says so.
 	Wait   Wait   // what a restart for a failed probe has to wait for
 	LastUp string // the load balancer's backend of which the container is the last server up; empty: none

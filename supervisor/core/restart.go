@@ -58,10 +58,15 @@ const lateNewsPause = 2 * time.Second
 func (t *stepper) scheduleStart(cause Cause) {
 	t.Action.Restart, t.Action.NotBefore = cause, t.now
 	if cause != ByOperator {
+		again := t.Lasting.Backoff.Active
 		t.Lasting.Backoff = t.spec.Backoff.next(t.Lasting.Backoff, t.runDuration())
-		t.Action.NotBefore = later(t.now, t.Run.EndedAt.Add(t.Lasting.Backoff.Delay))
-		if t.Lasting.Backoff.Delay > 0 {
-			t.record(EventBackOff, "Back-off %v restarting failed container %s", t.Lasting.Backoff.Delay, t.c.Name)
+		delay := t.Lasting.Backoff.Delay
+		if t.crowded && again && t.CrashedSoon() {
+			delay = max(delay, DefaultBackoffInitial)
+		}
+		t.Action.NotBefore = later(t.now, t.Run.EndedAt.Add(delay))
+		if delay > 0 {
+			t.record(EventBackOff, "Back-off %v restarting failed container %s", delay, t.c.Name)
 		}
 	}
 	if t.Ending.Survived && cause == ByExit {
@@ -70,6 +75,12 @@ func (t *stepper) scheduleStart(cause Cause) {
 	if t.Shutdown.Begun && !t.Shutdown.LeftOver {
 		t.Action.NotBefore = t.now
 	}
+}
+
+// CrashedSoon says that the container ended by itself within DefaultBackoffInitial after its start, and is
+// to be started again.
+func (s *State) CrashedSoon() bool {
+	return s.Action.Restart == ByExit && s.Run.Exit.FinishedAt.Sub(s.Run.Exit.StartedAt) < DefaultBackoffInitial
 }
 
 // RestartsAfter says whether healthd starts the container again if it ends by itself with

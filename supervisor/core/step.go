@@ -14,7 +14,7 @@ import (
 // The caller publishes the new state first, so that readiness is withdrawn before a stop,
 // and then carries out the effects in their order.
 func Step(spec *Spec, c *runtime.Container, s *State, in *Input, now time.Time, fx []Effect) (State, []Effect) {
-	t := stepper{State: *s, spec: spec, c: c, now: now, engineNow: in.EngineNow, fx: fx}
+	t := stepper{State: *s, spec: spec, c: c, now: now, engineNow: in.EngineNow, crowded: in.Crowded, fx: fx}
 	if t.engineNow.IsZero() {
 		t.engineNow = now
 	}

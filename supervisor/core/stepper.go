@@ -14,6 +14,7 @@ type stepper struct {
 	c         *runtime.Container
 	now       time.Time
 	engineNow time.Time
+	crowded   bool // see Input.Crowded
 	fx        []Effect
 }
 

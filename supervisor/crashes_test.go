@@ -1,0 +1,47 @@
+package supervisor
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"healthd/supervisor/core"
+)
+
+// Containers that crash at once and ask for a short back-off do not keep the engine busy. Who crashes for
+// the first time is started at once all the same.
+func TestCrashLoopsOfTheHost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hasty := webSpec()
+		hasty.Backoff = core.Backoff{Initial: time.Second, Max: time.Second, ResetAfter: time.Hour}
+		h := newHarness(t, hasty)
+		defer h.close(t)
+		h.sendSynced()
+		const loops = 20
+		for i := range loops {
+			h.engine.run(fmt.Sprint("c", i))
+		}
+		h.engine.run("calm")
+		synctest.Wait()
+		for range 5 * 60 {
+			time.Sleep(time.Second)
+			for i := range loops {
+				if id := fmt.Sprint("c", i); h.view(t, "n-"+id).State.Engine.State.Alive() {
+					h.engine.exit(id, 1)
+				}
+			}
+			synctest.Wait()
+		}
+		starts := strings.Count(strings.Join(h.engine.calls(), " "), "start ")
+		if least, most := 5*60, maxCrashStarts+5*60*loops/10+loops; starts < least || starts > most {
+			t.Errorf("%d starts in 5 minutes, want %d to %d", starts, least, most)
+		}
+		h.engine.exit("calm", 1)
+		synctest.Wait()
+		if !h.view(t, "n-calm").State.Engine.State.Alive() {
+			t.Error("one that crashed for the first time was not started at once")
+		}
+	})
+}
