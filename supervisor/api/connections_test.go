@@ -3,8 +3,11 @@ package api
 import (
 	"bufio"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 )
@@ -89,5 +92,50 @@ func TestSlowReaders(t *testing.T) {
 		if answer, body := ask(t, http.DefaultClient, http.MethodGet, base+path); answer.StatusCode != http.StatusOK {
 			t.Errorf("%s: %d %s", path, answer.StatusCode, body)
 		}
+	}
+}
+
+// Clients whose requests take long shut nobody out either, and do not end streams.
+func TestCrowdOfBusyClients(t *testing.T) {
+	const most, crowd = 8, 16
+	for name, says := range map[string]string{
+		"a body that does not come": "GET /v1/ready/web-1 HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\n\r\n",
+		"lists, all at once":        "GET /v1/events HTTP/1.1\r\nHost: h\r\n\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, j, _ := newAPI(readyContainer("web-1"))
+			for range 5_000 {
+				j.Record(event("web-1", strings.Repeat("x", 300)+strconv.Itoa(rand.Int()), time.Now()))
+			}
+			ln, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			serveMost(t, ln, a.ReadOnly(), most)
+			address := ln.Addr().String()
+			stream := follow(t, "http://"+address+"/v1/events")
+			for range crowd {
+				c, err := net.Dial("tcp", address)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer c.Close()
+				io.WriteString(c, says)
+			}
+			time.Sleep(100 * time.Millisecond)
+			began := time.Now()
+			answer, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Get("http://" + address + "/v1/ready/web-1")
+			if err != nil {
+				t.Fatal(err)
+			}
+			answer.Body.Close()
+			if d := time.Since(began); d > 500*time.Millisecond {
+				t.Errorf("an honest client waited for %v", d)
+			}
+			j.Record(event("web-1", "Ready", time.Now()))
+			if got := stream(); got == "end" {
+				t.Error("the stream was ended, too")
+			}
+		})
 	}
 }

@@ -28,6 +28,7 @@ func (a *API) events(l *limits) http.HandlerFunc {
 		select {
 		case l.streams <- struct{}{}:
 			defer func() { <-l.streams }()
+			stay(r)
 			if container, since, ok := a.eventsQuery(w, r); ok {
 				a.stream(w, r, container, since)
 			}
