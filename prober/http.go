@@ -226,7 +226,7 @@ func limitRedirects(req *http.Request, via []*http.Request) error {
 	if len(via) >= maxRedirects {
 		return errRedirects
 	}
-	if first := via[0].URL; req.URL.Host != first.Host || req.URL.Scheme != first.Scheme {
+	if serverOf(req.URL) != serverOf(via[0].URL) {
 		for name := range req.Header {
 			if name != "Accept" && name != "User-Agent" {
 				delete(req.Header, name)
@@ -234,6 +234,19 @@ func limitRedirects(req *http.Request, via []*http.Request) error {
 		}
 	}
 	return nil
+}
+
+// serverOf returns SCHEME://HOST:PORT. A redirect may leave out the port where it is that of the scheme.
+func serverOf(u *url.URL) string {
+	port := u.Port()
+	switch {
+	case port != "":
+	case u.Scheme == "https":
+		port = "443"
+	default:
+		port = "80"
+	}
+	return u.Scheme + "://" + net.JoinHostPort(u.Hostname(), port)
 }
 
 // firstResponse answers the first request with a response that is already there, so that

@@ -1,6 +1,7 @@
 package prober
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -173,6 +174,31 @@ func TestHTTPRedirectBody(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// The same server with the port of its scheme left out is no other one.
+func TestHTTPRedirectToDefaultPort(t *testing.T) {
+	for _, tt := range []struct {
+		from, to string
+		keeps    bool
+	}{
+		{"http://10.0.0.1:80/", "http://10.0.0.1/login", true},
+		{"https://10.0.0.1:443/", "https://10.0.0.1/login", true},
+		{"http://[fd00::1]:80/", "http://[fd00::1]/login", true},
+		{"http://10.0.0.1:8080/", "http://10.0.0.1/login", false},
+		{"http://10.0.0.1:80/", "https://10.0.0.1/login", false},
+		{"http://10.0.0.1:80/", "http://10.0.0.2/login", false},
+	} {
+		first, err1 := http.NewRequest(http.MethodGet, tt.from, nil)
+		next, err2 := http.NewRequest(http.MethodGet, tt.to, nil)
+		if err := errors.Join(err1, err2); err != nil {
+			t.Fatal(err)
+		}
+		next.Header.Set("X-Token", "secret")
+		if err := limitRedirects(next, []*http.Request{first}); err != nil || (next.Header.Get("X-Token") != "") != tt.keeps {
+			t.Errorf("from %s to %s: the header is %q, error %v", tt.from, tt.to, next.Header.Get("X-Token"), err)
+		}
 	}
 }
 
