@@ -14,14 +14,22 @@ const rtmin, rtmax = 34, 64
 // aliases are second names in the kernel's headers, which Docker accepts.
 var aliases = map[string]unix.Signal{"SIGIOT": unix.SIGABRT, "SIGCLD": unix.SIGCHLD, "SIGPOLL": unix.SIGIO}
 
+// UnknownSignal is the number of a signal that was sent, and of which nobody can tell which one it was.
+const UnknownSignal = -1
+
 // Stops says whether a signal is one that stops this container: KILL, TERM, INT, QUIT
-// or the container's own stop signal. HUP, USR1 and others have other uses.
+// or the container's own stop signal, or one that is not known. HUP, USR1 and others have other uses.
 func (c *Container) Stops(signal int) bool {
 	switch unix.Signal(signal) {
 	case unix.SIGKILL, unix.SIGTERM, unix.SIGINT, unix.SIGQUIT:
 		return true
 	}
-	return signal != 0 && signal == c.StopSignalNumber()
+	return signal == UnknownSignal || signal != 0 && signal == c.StopSignalNumber()
+}
+
+// BeginsStop says whether a stop of the container may begin with that signal.
+func (c *Container) BeginsStop(signal int) bool {
+	return signal == UnknownSignal || signal == c.StopSignalNumber()
 }
 
 // StopSignalNumber returns the signal that a stop of the container begins with.

@@ -14,6 +14,7 @@ func TestStops(t *testing.T) {
 		{"SIGRTMIN+3", 37, true}, {"RTMIN", 34, true}, {"SIGRTMIN+x", 34, false},
 		{"SIGNONSENSE", 0, false}, {"SIGWINCH", 28, true},
 		{"SIGRTMAX", 64, true}, {"rtmax", 64, true}, {"SIGRTMAX-14", 50, true}, {"SIGRTMAX-x", 64, false},
+		{"", UnknownSignal, true}, {"SIGUSR1", UnknownSignal, true},
 		{"SIGRTMAX-31", 33, false}, {"SIGRTMAX+1", 65, false}, {"SIGRTMIN+31", 65, false}, {"SIGRTMIN-1", 33, false},
 		{"SIGIOT", 6, true}, {"cld", 17, true}, {"SIGPOLL", 29, true}, {"SIGCLD", 18, false},
 	} {

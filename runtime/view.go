@@ -337,7 +337,7 @@ func (v *view) emitOrKeep(e *entry, u Update) {
 func (t *told) note(c *Container, signal int, at, now time.Time) {
 	t.signals = append(t.signals[max(0, len(t.signals)-causesMax+1):], at)
 	t.kill = t.kill || c.Stops(signal)
-	if signal == c.StopSignalNumber() {
+	if c.BeginsStop(signal) {
 		t.stopAt = now
 	}
 }

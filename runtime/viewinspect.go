@@ -29,10 +29,10 @@ func (v *view) endUnexplained(e *entry, c *Container, now time.Time) bool {
 		return false
 	case e.known == nil:
 		own, _ := v.splitCauses(e, c)
-		told := func(kind UpdateKind, signal int) bool {
-			return slices.ContainsFunc(own, func(u Update) bool { return u.Kind == kind && u.Signal == signal })
+		told := func(kind UpdateKind) bool {
+			return slices.ContainsFunc(own, func(u Update) bool { return u.Kind == kind && (kind != Killed || c.BeginsStop(u.Signal)) })
 		}
-		return (told(Died, 0) || v.endNotObserved(c)) && !told(Killed, c.StopSignalNumber())
+		return (told(Died) || v.endNotObserved(c)) && !told(Killed)
 	case now.Sub(e.toldOf(c).stopAt) < max(c.StopTimeout, 0)+stopExplains:
 		return false
 	}

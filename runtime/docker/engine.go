@@ -75,7 +75,6 @@ func New(conf Config) (*Engine, error) {
 		conf.Name = "docker"
 	}
 	e := &Engine{conf: conf, log: conf.Log, clientLock: make(chan struct{}, 1), owner: newOwner()}
-	e.forged.stopSignal = e.stopSignal
 	if e.log == nil {
 		e.log = zap.NewNop()
 	}

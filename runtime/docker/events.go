@@ -85,7 +85,7 @@ func (s *stream) Next() (runtime.Event, error) {
 	for {
 		select {
 		case m := <-s.messages:
-			if ev, ok := s.forged.translate(m); ok {
+			if ev, ok := s.forged.hear(m); ok {
 				return ev, nil
 			}
 		case err := <-s.errs:

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"syscall"
 
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/events"
@@ -19,18 +18,10 @@ import (
 // stop look like a change of a window's size, and healthd would start the container again.
 const signalLabel = "signal"
 
-// forged has the containers with such a label, by ID. What their signals are, is not known. So each
-// of a run counts as part of a stop: the first one as the stop signal, later ones as KILL.
+// forged has the containers with such a label, by ID. What their signals are, is not known.
 type forged struct {
-	stopSignal func(id string) int // asks the engine
-
 	mu  sync.Mutex
-	ids map[string]*forgedRun
-}
-
-type forgedRun struct {
-	stopSignal int // 0: not asked yet
-	signalled  bool
+	ids map[string]bool
 }
 
 // learn asks the engine which containers have the label. Later ones show it in their events.
@@ -46,68 +37,43 @@ func (f *forged) learn(ctx context.Context, c *client.Client) error {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.ids = map[string]*forgedRun{}
+	f.ids = map[string]bool{}
 	for _, c := range all {
 		if _, has := c.Labels[signalLabel]; has { // an engine may know no filter
-			f.ids[c.ID] = &forgedRun{}
+			f.ids[c.ID] = true
 		}
 	}
 	return nil
 }
 
-// again returns a forged that reads events of the past once more.
-func (f *forged) again() *forged {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	g := &forged{stopSignal: f.stopSignal, ids: make(map[string]*forgedRun, len(f.ids))}
-	for id, run := range f.ids {
-		g.ids[id] = &forgedRun{stopSignal: run.stopSignal}
-	}
-	return g
-}
-
-// translate is the function translate, but for the signals of such containers.
-func (f *forged) translate(m events.Message) (runtime.Event, bool) {
-	ev, ok := translate(m)
+// hear is read for news, which show what containers have the label.
+func (f *forged) hear(m events.Message) (runtime.Event, bool) {
+	ev, ok := f.read(m)
 	if !ok || m.Type != events.ContainerEventType {
 		return ev, ok
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	run := f.ids[ev.ID]
-	if _, shown := m.Actor.Attributes[signalLabel]; run == nil && shown && ev.Action != runtime.ActionKill {
-		if f.ids == nil {
-			f.ids = map[string]*forgedRun{}
-		}
-		run = &forgedRun{}
-		f.ids[ev.ID] = run
-	}
-	if run == nil {
-		return ev, true
-	}
-	switch ev.Action {
-	case runtime.ActionStart:
-		run.signalled = false
-	case runtime.ActionDestroy:
+	_, shown := m.Actor.Attributes[signalLabel]
+	switch {
+	case ev.Action == runtime.ActionDestroy:
 		delete(f.ids, ev.ID)
-	case runtime.ActionKill:
-		if ev.Signal = int(syscall.SIGKILL); !run.signalled {
-			if run.stopSignal == 0 {
-				run.stopSignal = f.stopSignal(ev.ID)
-			}
-			run.signalled, ev.Signal = true, run.stopSignal
+	case shown && ev.Action != runtime.ActionKill:
+		if f.ids == nil {
+			f.ids = map[string]bool{}
 		}
+		f.ids[ev.ID] = true
 	}
 	return ev, true
 }
 
-// stopSignal returns the signal that a stop of the container begins with, or TERM when the engine does
-// not tell.
-func (e *Engine) stopSignal(id string) int {
-	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
-	defer cancel()
-	if c, err := e.Inspect(ctx, id); err == nil {
-		return c.StopSignalNumber()
+// read is translate, but for the signals of such containers.
+func (f *forged) read(m events.Message) (runtime.Event, bool) {
+	ev, ok := translate(m)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if ev.Action == runtime.ActionKill && f.ids[ev.ID] {
+		ev.Signal = runtime.UnknownSignal
 	}
-	return int(syscall.SIGTERM)
+	return ev, ok
 }

@@ -41,9 +41,9 @@ func FuzzAnswers(f *testing.F) {
 		}
 		var m events.Message
 		if json.Unmarshal([]byte(event), &m) == nil {
-			forged := &forged{stopSignal: func(string) int { return 15 }}
+			forged := &forged{}
 			for range 2 {
-				if ev, ok := forged.translate(m); ok && (ev.ID == "" || ev.Action == runtime.ActionDie && ev.Labels["exitCode"] != "") {
+				if ev, ok := forged.hear(m); ok && (ev.ID == "" || ev.Action == runtime.ActionDie && ev.Labels["exitCode"] != "") {
 					t.Errorf("got %+v", ev)
 				}
 			}

@@ -195,9 +195,9 @@ func (e *Engine) KillEvents(ctx context.Context, run runtime.Run) ([]runtime.Eve
 func (e *Engine) pastKills(ctx context.Context, run runtime.Run, q pastQuery) ([]runtime.Event, error) {
 	filter := filters.NewArgs(filters.Arg("container", run.ID), filters.Arg("event", string(runtime.ActionKill)), filters.Arg("event", string(runtime.ActionStart)))
 	q.filter = &filter
-	kills, forged := runtime.FindKillsOf(run, killEventsMax), e.forged.again()
+	kills := runtime.FindKillsOf(run, killEventsMax)
 	err := e.pastEvents(ctx, q, func(m events.Message) bool {
-		if ev, ok := forged.translate(m); ok {
+		if ev, ok := e.forged.read(m); ok {
 			kills.Add(ev)
 		}
 		return true

@@ -173,6 +173,8 @@ type signal struct {
 	number int
 }
 
+func (s *signal) mayBeKill() bool { return s.number == killSignal || s.number == runtime.UnknownSignal }
+
 // whichRun is the run that news belongs to, as seen from the newest that healthd has
 // observed.
 type whichRun uint8
@@ -240,11 +242,11 @@ func (e *Ending) signal(s signal, v *evidence) meaning {
 		e.noteOwn(s, v)
 		return meansEarlierStop
 	case e.isOwn(s, v):
-		if s.number == v.container.StopSignalNumber() {
+		if s.number == v.container.StopSignalNumber() || s.number == runtime.UnknownSignal && e.OwnSignals < v.stopsSent {
 			e.noteOwn(s, v)
 		}
 		return meansOwn
-	case e.Overruled && v.stopping != NoCause && s.number == killSignal:
+	case e.Overruled && v.stopping != NoCause && s.mayBeKill():
 		return meansOwn
 	}
 	e.noteOperator(s, v)
@@ -312,10 +314,10 @@ func (e *Ending) isOwn(s signal, v *evidence) bool {
 	switch {
 	case v.stopping == NoCause, !v.openCall, v.stopsSent <= 0:
 		return false
-	case s.number == v.container.StopSignalNumber() && e.OwnSignals < v.stopsSent:
+	case v.container.BeginsStop(s.number) && e.OwnSignals < v.stopsSent:
 		return true
 	}
-	return s.number == killSignal && (e.OwnSignals > 0 || v.graceOfCallIsOver(s)) && e.graceIsOver(s, v)
+	return s.mayBeKill() && (e.OwnSignals > 0 || v.graceOfCallIsOver(s)) && e.graceIsOver(s, v)
 }
 
 // graceOfCallIsOver says that a KILL came just when the grace period of healthd's call was over, by
@@ -395,7 +397,7 @@ func (e *Ending) survived() { e.First, e.Survived = time.Time{}, true }
 // fromEarlierStop says that a signal comes from healthd's stop of the previous run. That
 // run ended by itself before the signal came, and this run followed.
 func (v *evidence) fromEarlierStop(s signal) bool {
-	return v.earlierStop && v.alive && v.stopping == NoCause && s.number == v.container.StopSignalNumber()
+	return v.earlierStop && v.alive && v.stopping == NoCause && v.container.BeginsStop(s.number)
 }
 
 // sentAtEngineStart says that the engine itself sent a signal. After an engine without

@@ -39,6 +39,7 @@ type simulation struct {
 	startFails         bool
 	startUnseen        bool
 	crashesAtStart     bool
+	unknownSignals     bool          // the engine does not tell which signals they are
 	lateStopSignal     bool          // the engine tells the signal of healthd's stop after the call has returned
 	clockOffset        time.Duration // how far the engine's clock is ahead
 	inspectionsFail    bool
@@ -84,7 +85,9 @@ func (sim *simulation) event(kind InputKind) *Input {
 // signalled returns the news of a signal.
 func (sim *simulation) signalled(number int) *Input {
 	in := sim.event(Signalled)
-	in.Signal = number
+	if in.Signal = number; sim.unknownSignals {
+		in.Signal = runtime.UnknownSignal
+	}
 	return in
 }
 

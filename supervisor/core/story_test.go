@@ -109,6 +109,8 @@ func (sim *simulation) set(key, value string) (err error) {
 		durations(&sim.spec.Backoff.Initial, &sim.spec.Backoff.Max, &sim.spec.Backoff.ResetAfter)
 	case "drain":
 		durations(&sim.spec.Publish.Drain)
+	case "unknown-signals":
+		sim.unknownSignals = value == "yes"
 	case "late-news":
 		sim.lateStopSignal = value == "yes"
 	case "grace":
