@@ -45,6 +45,8 @@ const (
 //	any other stop signal                                       an operator
 //	a stop request carried out that was not healthd's           an operator
 //	none of these, while healthd was stopping the run           healthd
+//	the same, but it had not sent the stop, and nobody had      unknown
+//	  watched the run
 //	the engine or the host restarted, and the run ended with it the engine
 //	the same, but the run ended long before the others of its   unknown
 //	  engine

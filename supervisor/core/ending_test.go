@@ -194,6 +194,22 @@ func TestWhoEndedTheRun(t *testing.T) {
 			sim.step("", &Input{Kind: RuntimeBack})
 		}, EndedUnseen, false},
 		{"found ended", []string{"0s found 1m ended"}, nil, EndedUnseen, false},
+		{"found ended, and the daemon before had left its stop to the next one", []string{ownStop, "drain=5m", "0s runs", "5s liveness fails", "15s shutdown 30s"}, func(sim *simulation) {
+			sim.endRun(143)
+			sim.restartDaemon("", true)
+		}, EndedUnseen, false},
+		{"the same, and its end was watched", []string{ownStop, "drain=5m", "0s runs", "5s liveness fails", "15s shutdown 30s"}, func(sim *simulation) {
+			sim.endRun(143)
+			sim.restartDaemon("", false)
+		}, EndedByHealthd, true},
+		{"the same, and it was an operator's restart", []string{ownStop, "drain=5m", "0s runs", "5s restart-asked", "15s shutdown 30s"}, func(sim *simulation) {
+			sim.endRun(143)
+			sim.restartDaemon("", true)
+		}, EndedByHealthd, true},
+		{"the same, and the daemon before had sent its stop", []string{ownStop, "stop-takes=1h", "0s runs", "5s liveness fails", "15s shutdown 30s"}, func(sim *simulation) {
+			sim.endRun(143)
+			sim.restartDaemon("", true)
+		}, EndedByHealthd, true},
 	} {
 		t.Run(tt.evidence, func(t *testing.T) {
 			sim := simulate(t, tt.story...)

@@ -212,7 +212,16 @@ func (t *stepper) endRun(unwatched, withEngine bool) {
 		t.Lasting.Backoff = BackoffState{} // also if an operator ended it
 	}
 	t.Ending.Unwatched, t.Ending.WithEngine = unwatched, withEngine
-	t.endedBy(t.Ending.Who(t.Action.Stopping))
+	t.endedBy(t.whoEnded())
+}
+
+// whoEnded returns who ended the run. One that ended unseen did not end by a stop that no daemon had sent:
+// an operator may have stopped it. A restart that an operator asked for is made all the same.
+func (t *stepper) whoEnded() Ender {
+	if t.Ending.Unwatched && t.Action.StopCalls == 0 && t.Action.Stopping != ByOperator {
+		return t.Ending.Who(NoCause)
+	}
+	return t.Ending.Who(t.Action.Stopping)
 }
 
 // reconsider decides again who ended the run after late news, and acts on a new answer. The
@@ -221,7 +230,7 @@ func (t *stepper) reconsider() {
 	if t.Engine.State.Alive() || t.Ending.By == NotEnded || t.Action.Restart == ByOperator {
 		return
 	}
-	if who := t.Ending.Who(t.Action.Stopping); who != t.Ending.By {
+	if who := t.whoEnded(); who != t.Ending.By {
 		t.endedBy(who)
 	}
 }
@@ -238,7 +247,7 @@ func (t *stepper) endedBy(who Ender) {
 	case EndedByEngine:
 		t.endedWithEngine()
 	case EndedUnseen:
-		t.Action.Restart = NoCause
+		t.Action.Restart, t.Action.Stopping = NoCause, NoCause
 		what := "was found stopped (exit code %d). healthd leaves it alone"
 		if before == EndedByEngine {
 			what = "ended long before its engine did (exit code %d), for an unknown reason: healthd leaves it alone"
