@@ -17,12 +17,13 @@ import (
 
 // fakeHost is an engine that outlives daemons, and what they have stored.
 type fakeHost struct {
-	t       *testing.T
-	engine  *fakeEngine
-	probes  *fakeProber
-	journal *fakeJournal
-	resolve Resolver
-	guard   core.Guard
+	t        *testing.T
+	engine   *fakeEngine
+	probes   *fakeProber
+	journal  *fakeJournal
+	resolve  Resolver
+	guard    core.Guard
+	shutdown time.Duration // Config.Shutdown
 
 	mu         sync.Mutex
 	daemon     *Supervisor // nil: none runs
@@ -129,7 +130,7 @@ func (h *fakeHost) startDaemon(replay runtime.Replay, repeated int, rebooted ...
 	}
 	s := New(Config{
 		Resolve: h.resolve, Runtimes: map[string]Restarter{"docker": hostEngine{h, h.generation}}, Prober: h.probes, Journal: h.journal,
-		Guard: h.guard, Store: hostStore{h, h.generation}, Memories: past, Rebooted: rebooted,
+		Guard: h.guard, Store: hostStore{h, h.generation}, Memories: past, Rebooted: rebooted, Shutdown: h.shutdown,
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	h.daemon, h.stop = s, cancel

@@ -175,7 +175,7 @@ func (e *entry) outage(now time.Time) (down bool, until time.Time) {
 	switch {
 	case e.down == core.Outage{}:
 		return false, time.Time{}
-	case s.Settled() && !s.Shutdown.LeftOver && (s.Run.ID == e.down.Run || !s.Engine.State.Alive()):
+	case s.Settled() && !s.Shutdown.LeftOver && !s.StopLeft() && (s.Run.ID == e.down.Run || !s.Engine.State.Alive()):
 		return false, time.Time{} // the restart was given up, or the container stays stopped
 	case s.Run.ID == e.down.Run:
 		return now.Before(last), time.Time{}

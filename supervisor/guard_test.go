@@ -368,3 +368,37 @@ func TestOutageOfAStartLeftOver(t *testing.T) {
 		t.Error("it no longer counts as down")
 	}
 }
+
+// So is a stop whose drain takes too long for a shutdown. Nobody else of the group is stopped meanwhile.
+func TestOutageOfAStopLeftOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		spec := slowReadySpec(core.Group{Name: "web", MaxUnavailable: core.Share{Number: 1}})
+		spec.Publish.Drain = 2 * time.Minute
+		h := newFakeHost(t, spec)
+		h.shutdown = 30 * time.Second
+		h.startDaemon(runtime.ReplayUnknown, 0)
+		for _, id := range []string{"a", "b", "c"} {
+			h.engine.run(id)
+		}
+		time.Sleep(10 * time.Second)
+		h.probes.setResult("a:2", refused)
+		time.Sleep(5 * time.Second)
+		h.shutDown()
+		h.startDaemon(runtime.ReplayComplete, 0)
+		time.Sleep(5 * time.Second)
+		h.probes.setResult("b:2", refused)
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		daemon, _ := h.current()
+		var draining []string
+		for _, v := range daemon.Board().Views() {
+			if v.State.Draining() {
+				draining = append(draining, v.Container.Name)
+			}
+		}
+		if len(draining) != 1 {
+			t.Errorf("draining at once: %v", draining)
+		}
+		h.kill()
+	})
+}

@@ -25,7 +25,7 @@ func (t *stepper) stop(cause Cause) {
 
 // endDrain ends the drain early: no load balancer has a request under way.
 func (t *stepper) endDrain() {
-	if t.AwaitsDrain() && !t.stopLeft() && t.now.Before(t.Action.NotBefore) {
+	if t.AwaitsDrain() && !t.StopLeft() && t.now.Before(t.Action.NotBefore) {
 		t.Action.NotBefore = t.now
 	}
 }

@@ -9,7 +9,7 @@ func (t *stepper) beginShutdown(until time.Time) {
 	if t.Action.Restart != NoCause {
 		t.Action.NotBefore = t.now
 	}
-	if t.Engine.State.Alive() && t.stopLeft() {
+	if t.Engine.State.Alive() && t.StopLeft() {
 		t.record(EventKilling, "healthd shuts down and leaves the stop of container %s to the next daemon", t.c.Name)
 	}
 }
@@ -17,7 +17,7 @@ func (t *stepper) beginShutdown(until time.Time) {
 // abandonStop cancels a stop that healthd cannot make before it ends. The container runs,
 // so healthd may end without it.
 func (t *stepper) abandonStop() {
-	if t.Engine.State.Alive() && t.Action.Stopping != NoCause && t.Action.Call == NoCall && (t.Lost || t.pausedBeforeStop()) && t.Shutdown.Begun && !t.stopLeft() {
+	if t.Engine.State.Alive() && t.Action.Stopping != NoCause && t.Action.Call == NoCall && (t.Lost || t.pausedBeforeStop()) && t.Shutdown.Begun && !t.StopLeft() {
 		t.Action.Stopping = NoCause
 	}
 }

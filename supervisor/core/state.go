@@ -69,7 +69,7 @@ func (s *State) pausedBeforeStop() bool {
 // Settled says that no stop or start is under way or due.
 func (s *State) Settled() bool {
 	if s.Engine.State.Alive() {
-		return s.Action.Call == NoCall && (s.Action.Stopping == NoCause || s.stopLeft())
+		return s.Action.Call == NoCall && (s.Action.Stopping == NoCause || s.StopLeft())
 	}
 	return s.Action.Call == NoCall && (s.Action.Restart == NoCause || s.Shutdown.LeftOver || s.startBlocked())
 }
@@ -80,9 +80,9 @@ func (s *State) containerReady() bool {
 		s.Health.Probes[Readiness].Result == prober.Success
 }
 
-// stopLeft says that healthd shuts down and leaves a stop to the next daemon, because its drain takes too
+// StopLeft says that healthd shuts down and leaves a stop to the next daemon, because its drain takes too
 // long: labels say how long.
-func (s *State) stopLeft() bool {
+func (s *State) StopLeft() bool {
 	return s.Action.Stopping != NoCause && s.Action.StopCalls == 0 && s.Action.Call == NoCall &&
 		!s.Shutdown.Until.IsZero() && s.Action.NotBefore.After(s.Shutdown.Until)
 }
@@ -90,7 +90,7 @@ func (s *State) stopLeft() bool {
 // stopPending says that a stop call waits only for Action.NotBefore, the pre_stop hook or
 // another call.
 func (s *State) stopPending() bool {
-	return s.Engine.State.Alive() && s.Action.Stopping != NoCause && !s.Lost && !s.pausedBeforeStop() && !s.stopLeft()
+	return s.Engine.State.Alive() && s.Action.Stopping != NoCause && !s.Lost && !s.pausedBeforeStop() && !s.StopLeft()
 }
 
 // startPending says that a start call waits only for Action.NotBefore or another call.
