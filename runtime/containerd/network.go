@@ -51,7 +51,7 @@ func parseMeta(b []byte, preferred string) (address, network string) {
 	return "", ""
 }
 
-// address returns the IPv4 address, else the IPv6 address.
+// address returns the IPv4 address, else the IPv6 address, but none of the host's own.
 func (r *cniResult) address() string {
 	if r == nil {
 		return ""
@@ -60,7 +60,7 @@ func (r *cniResult) address() string {
 	for _, ip := range r.IPs {
 		p, err := netip.ParsePrefix(ip.Address)
 		switch {
-		case err != nil:
+		case err != nil, !p.Addr().Unmap().IsGlobalUnicast():
 		case p.Addr().Is4():
 			return p.Addr().String()
 		case found == "":

@@ -307,6 +307,8 @@ func TestParseMeta(t *testing.T) {
 	for _, tt := range []struct{ text, preferred, address, network string }{
 		{meta, "", "10.3.0.2", "a"}, {meta, "b", "10.4.0.9", "b"}, {meta, "bad", "10.3.0.2", "a"}, {meta, "none", "10.3.0.2", "a"},
 		{`{"Networks":{"six":{"ips":[{"address":"fd00::2/64"}]}}}`, "", "fd00::2", "six"},
+		{`{"Networks":{"host's":{"ips":[{"address":"127.0.0.1/8"},{"address":"::1/128"},{"address":"0.0.0.0/0"}]}}}`, "", "", ""},
+		{`{"Networks":{"six":{"ips":[{"address":"fe80::2/64"},{"address":"fd00::2/64"}]}}}`, "", "fd00::2", "six"},
 		{"", "", "", ""}, {"[]", "", "", ""}, {"{}", "x", "", ""},
 	} {
 		if a, n := parseMeta([]byte(tt.text), tt.preferred); a != tt.address || n != tt.network {
