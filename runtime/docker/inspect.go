@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 
@@ -34,6 +35,9 @@ func (e *Engine) Inspect(ctx context.Context, id string) (*runtime.Container, er
 	return e.describe(&in, n), nil
 }
 
+// fullID is the form of an ID that engines make. A name may be as long.
+var fullID = regexp.MustCompile("^[0-9a-f]{64}$")
+
 // maxStopTimeout is in seconds: more, which whoever makes a container may ask for, is too long for a
 // time.Duration.
 const maxStopTimeout = 365 * 24 * 60 * 60
@@ -45,7 +49,7 @@ func inspect(ctx context.Context, c *client.Client, id string) (container.Inspec
 	if err == nil && (in.ContainerJSONBase == nil || in.ID == "" || in.State == nil || in.State.Status == "") {
 		err = errors.New("the engine's answer describes no container")
 	}
-	if err == nil && len(id) == len(in.ID) && id != in.ID {
+	if err == nil && fullID.MatchString(id) && id != in.ID {
 		err = errors.New("the engine's answer describes another container")
 	}
 	return in, err

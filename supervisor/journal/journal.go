@@ -112,7 +112,8 @@ func (j *Journal) recordOwnEvent(reason, message string) {
 }
 
 // Events returns the events of one container, or all when container is empty, that are
-// not older than since. The oldest comes first.
+// not older than since. The oldest comes first, but those that stand for repeats not before they are
+// kept.
 func (j *Journal) Events(container string, since time.Time) []core.Event {
 	j.mu.Lock()
 	defer j.mu.Unlock()
