@@ -74,3 +74,20 @@ func readMatch(t *table) []pattern {
 	}
 	return patterns
 }
+
+// readClaimable reads whether labels may choose the spec: one with headers, which may be secrets,
+// only if it says so.
+func (s *fileSpec) readClaimable(t *table) {
+	headers := func(handler *node) bool {
+		h := handler.below("http_get.headers")
+		return h != nil && len(h.items) > 0
+	}
+	secrets := false
+	for _, key := range probeKeys() {
+		secrets = secrets || headers(s.node.fields[key])
+	}
+	for _, key := range hookKeys() {
+		secrets = secrets || headers(s.node.below("lifecycle."+key))
+	}
+	s.claimable = t.boolean("claimable", !secrets)
+}

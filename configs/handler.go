@@ -130,6 +130,18 @@ func (s *specReader) requiredPort(t *table) int {
 	return number
 }
 
+// protected returns the place and the key of a file's setting in a handler that says or shows
+// something which labels must not redirect: another host, or headers, which may be secrets.
+func (t *table) protected() (by *node, key string) {
+	if n := t.n.fields["host"]; n != nil && n.text != "" && !n.at.fromLabel() {
+		return n, "host"
+	}
+	if n := t.n.fields["headers"]; n != nil && len(n.items) > 0 && !n.at.fromLabel() {
+		return n, "headers"
+	}
+	return nil, ""
+}
+
 func (t *table) host() string {
 	t.fileOnly("host")
 	if n := t.take("host"); n != nil && n.at.fromLabel() {

@@ -93,32 +93,3 @@ func (l *labelRules) checkNames(r *reader, spec *node, project string) {
 		r.wrong(n, rule.path, "%s cannot be set by a label%s: [labels] %s does not have it", quote(n.text), own, rule.key)
 	}
 }
-
-// readClaimable reads whether labels may choose the spec: one with headers, which may be secrets,
-// only if it says so.
-func (s *fileSpec) readClaimable(t *table) {
-	headers := func(handler *node) bool {
-		h := handler.below("http_get.headers")
-		return h != nil && len(h.items) > 0
-	}
-	secrets := false
-	for _, key := range probeKeys() {
-		secrets = secrets || headers(s.node.fields[key])
-	}
-	for _, key := range hookKeys() {
-		secrets = secrets || headers(s.node.below("lifecycle."+key))
-	}
-	s.claimable = t.boolean("claimable", !secrets)
-}
-
-// protected returns the place and the key of a file's setting in a handler that says or shows
-// something which labels must not redirect: another host, or headers, which may be secrets.
-func (t *table) protected() (by *node, key string) {
-	if n := t.n.fields["host"]; n != nil && n.text != "" && !n.at.fromLabel() {
-		return n, "host"
-	}
-	if n := t.n.fields["headers"]; n != nil && len(n.items) > 0 && !n.at.fromLabel() {
-		return n, "headers"
-	}
-	return nil, ""
-}

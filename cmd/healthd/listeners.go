@@ -1,0 +1,95 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"healthd/configs"
+	"healthd/supervisor/api"
+)
+
+// listeners are the daemon's listeners; http and agent are nil when they are off.
+type listeners struct{ control, http, agent net.Listener }
+
+func listen(c configs.Listen) (*listeners, error) {
+	ls := &listeners{}
+	err := ls.open(c)
+	if err != nil {
+		ls.close()
+		return nil, err
+	}
+	return ls, nil
+}
+
+func (ls *listeners) open(c configs.Listen) (err error) {
+	// The control socket comes first, as it knows best that there is another healthd.
+	if ls.control, err = api.ListenControl(c.Control); err != nil {
+		return err
+	}
+	if ls.http, err = listenTCP("http", c.HTTP); err != nil {
+		return err
+	}
+	ls.agent, err = listenTCP("agent", c.Agent)
+	return err
+}
+
+func listenTCP(key, address string) (net.Listener, error) {
+	if address == "" {
+		return nil, nil
+	}
+	ln, err := net.Listen("tcp", address)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, fmt.Errorf("cannot listen on %s: another program listens there: stop it, or change listen.%s", address, key)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot listen on %s (listen.%s): %w", address, key, err)
+	}
+	return ln, nil
+}
+
+func (ls *listeners) close() {
+	for _, c := range []net.Listener{ls.control, ls.http, ls.agent} {
+		if c != nil {
+			c.Close()
+		}
+	}
+}
+
+func address(ln net.Listener) string {
+	if ln == nil {
+		return ""
+	}
+	return ln.Addr().String()
+}
+
+// readOnly returns the handler for the network. A loopback listener answers only to its own names.
+func (d *daemon) readOnly(a *api.API, ln net.Listener) http.Handler {
+	if address, ok := ln.Addr().(*net.TCPAddr); ok && address.IP.IsLoopback() {
+		return api.OnlyHosts(a.ReadOnly(), d.begun.Listen.Hosts)
+	}
+	return a.ReadOnly()
+}
+
+// Of the process's descriptors, listeners take these parts at most. The rest is for probes, engines
+// and HAProxy. A silent client of the agent holds its one for 50 ms when there are many, so it needs
+// more to be through with a crowd soon.
+const (
+	agentShare   = 2
+	httpShare    = 4
+	controlShare = 8
+)
+
+// connections returns how many clients a listener serves at once.
+func connections(share uint64) int {
+	const most = 1024
+	var limit unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil {
+		return most
+	}
+	return int(min(most, max(1, limit.Cur/share)))
+}
