@@ -10,9 +10,6 @@ import (
 	"healthd/supervisor/core"
 )
 
-// EventShutdown is the reason of the event about a shutdown that took too long.
-const EventShutdown = "ShutdownIncomplete"
-
 // loop is the state of Run. Only the goroutine of Run touches it.
 type loop struct {
 	*Supervisor
@@ -86,7 +83,7 @@ func (s *Supervisor) Run(ctx context.Context) error {
 			}
 			l.beginShutdown()
 		case <-tooLate:
-			l.record("", EventShutdown, "healthd shuts down: after %v it leaves %d stops and starts to the next daemon", s.config.Shutdown, l.unsettled)
+			l.record("", core.EventShutdownIncomplete, "healthd shuts down: after %v it leaves %d stops and starts to the next daemon", s.config.Shutdown, l.unsettled)
 			return nil
 		}
 		l.handleWaiting()

@@ -190,7 +190,7 @@ func TestShutdownIsBounded(t *testing.T) {
 		if took := time.Since(began); took != 30*time.Second {
 			t.Errorf("shutdown took %v", took)
 		}
-		if !slices.Contains(h.journal.reasons(""), EventShutdown) {
+		if !slices.Contains(h.journal.reasons(""), core.EventShutdownIncomplete) {
 			t.Errorf("events %v", h.journal.reasons(""))
 		}
 	})

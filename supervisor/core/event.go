@@ -37,4 +37,6 @@ const (
 	EventFailedPostStartHook   = "FailedPostStartHook"
 	EventFailedPreStopHook     = "FailedPreStopHook"
 	EventLifecycleHTTPFallback = "LifecycleHTTPFallback"
+
+	EventShutdownIncomplete = "ShutdownIncomplete" // healthd leaves stops or starts to the next daemon
 )
