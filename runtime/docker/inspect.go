@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 	"time"
 
@@ -13,6 +12,7 @@ import (
 	"github.com/docker/docker/client"
 
 	"healthd/runtime"
+	"healthd/runtime/hostproc"
 )
 
 // Inspect returns the container with the ID, or an error that wraps
@@ -35,9 +35,6 @@ func (e *Engine) Inspect(ctx context.Context, id string) (*runtime.Container, er
 	return e.describe(&in, n), nil
 }
 
-// fullID is the form of an ID that engines make. A name may be as long.
-var fullID = regexp.MustCompile("^[0-9a-f]{64}$")
-
 // maxStopTimeout is in seconds: more, which whoever makes a container may ask for, is too long for a
 // time.Duration.
 const maxStopTimeout = 365 * 24 * 60 * 60
@@ -49,7 +46,7 @@ func inspect(ctx context.Context, c *client.Client, id string) (container.Inspec
 	if err == nil && (in.ContainerJSONBase == nil || in.ID == "" || in.State == nil || in.State.Status == "") {
 		err = errors.New("the engine's answer describes no container")
 	}
-	if err == nil && fullID.MatchString(id) && id != in.ID {
+	if err == nil && hostproc.IsFullID(id) && id != in.ID {
 		err = errors.New("the engine's answer describes another container")
 	}
 	return in, err

@@ -48,7 +48,7 @@ func parseStat(pid int, b []byte) (Proc, error) {
 // InContainer says whether the process is in the container with that ID, which must be a full one:
 // the path of its cgroup has a part such as ID, docker-ID.scope or libpod-ID.
 func InContainer(pid int, id string) bool {
-	if !fullID.MatchString(id) {
+	if !IsFullID(id) {
 		return false
 	}
 	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
@@ -60,7 +60,9 @@ func InContainer(pid int, id string) bool {
 	return false
 }
 
-// fullID is the form of an ID that Docker and Podman make.
+// IsFullID says that id has the form of those that Docker and Podman make. A name may have it, too.
+func IsFullID(id string) bool { return fullID.MatchString(id) }
+
 var fullID = regexp.MustCompile("^[0-9a-f]{64}$")
 
 // SameCgroup returns a function that says whether a process is in the cgroup of the process pid,
