@@ -66,7 +66,12 @@ func (b *haproxySetup) waitUntilReady(i int) {
 
 // askAgent asks the agent listener of a container as HAProxy does.
 func (b *haproxySetup) askAgent(name string) (string, error) {
-	conn, err := net.Dial("tcp", b.agent)
+	return askAgent(b.agent, "web/"+name)
+}
+
+// askAgent asks an agent listener, and returns its line.
+func askAgent(address, name string) (string, error) {
+	conn, err := net.Dial("tcp", address)
 	if err != nil {
 		return "", err
 	}
@@ -74,7 +79,7 @@ func (b *haproxySetup) askAgent(name string) (string, error) {
 	if err := conn.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
 		return "", err
 	}
-	if _, err := fmt.Fprintf(conn, "web/%s\n", name); err != nil {
+	if _, err := fmt.Fprintf(conn, "%s\n", name); err != nil {
 		return "", err
 	}
 	answer, err := io.ReadAll(conn)

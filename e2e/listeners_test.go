@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"net"
@@ -57,8 +56,8 @@ liveness = { exec = { command = ["true"] }, period = "500ms", timeout = "10s" }
 		if code, body, err := d.get("/v1/ready/crowded"); code != http.StatusOK {
 			t.Fatalf("%d %q %v", code, body, err)
 		}
-		if answer := askAgentOnce(t, agent, "crowded\n"); answer != "up 100%\n" {
-			t.Fatalf("the agent answers %q", answer)
+		if answer, err := askAgent(agent, "crowded"); answer != "up 100%" {
+			t.Fatalf("the agent answers %q, %v", answer, err)
 		}
 	}
 	before := d.until(20*time.Second, "crowded", "ready", ready).Probes["readiness"].LastProbeTime
@@ -74,20 +73,4 @@ liveness = { exec = { command = ["true"] }, period = "500ms", timeout = "10s" }
 	if err != nil || len(open) > descriptors*9/10 {
 		t.Errorf("%d descriptors are open: %v", len(open), err)
 	}
-}
-
-// askAgentOnce returns the answer to an agent check.
-func askAgentOnce(t *testing.T, address, name string) string {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
-	c, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	_ = c.SetDeadline(time.Now().Add(10 * time.Second))
-	_, _ = io.WriteString(c, name)
-	answer, _ := io.ReadAll(c)
-	return string(answer)
 }

@@ -75,16 +75,7 @@ func TestSlowReaders(t *testing.T) {
 	for range maxStreams {
 		follow(t, base+"/v1/events")
 	}
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, base+"/v1/events", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	request.Header.Set("Accept", "text/event-stream")
-	answer, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	answer.Body.Close()
+	answer := openStream(t, base+"/v1/events")
 	if answer.StatusCode != http.StatusServiceUnavailable || answer.Header.Get("Retry-After") == "" {
 		t.Errorf("one stream more: %d %v", answer.StatusCode, answer.Header)
 	}

@@ -41,8 +41,8 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// follow opens an event stream and returns what reads its next line of data.
-func follow(t *testing.T, url string) (next func() string) {
+// openStream asks for an event stream. The answer may be another one.
+func openStream(t *testing.T, url string) *http.Response {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
 	if err != nil {
@@ -54,6 +54,13 @@ func follow(t *testing.T, url string) (next func() string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { answer.Body.Close() })
+	return answer
+}
+
+// follow opens an event stream and returns what reads its next line of data.
+func follow(t *testing.T, url string) (next func() string) {
+	t.Helper()
+	answer := openStream(t, url)
 	if got := answer.Header.Get("Content-Type"); got != "text/event-stream" {
 		t.Fatalf("content type %q", got)
 	}
@@ -93,16 +100,7 @@ func TestStreamHeartbeat(t *testing.T) {
 	a, _, _ := newAPI()
 	a.heartbeat = time.Millisecond
 	base := serveTCP(t, a.ReadOnly())
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, base+"/v1/events", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	request.Header.Set("Accept", "text/event-stream")
-	answer, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer answer.Body.Close()
+	answer := openStream(t, base+"/v1/events")
 	lines := bufio.NewScanner(answer.Body)
 	for beats := 0; beats < 3 && lines.Scan(); {
 		if lines.Text() == ":" {

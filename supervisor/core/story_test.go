@@ -304,16 +304,7 @@ var storyEvents = map[string]storyEvent{
 
 	// The daemon.
 	"shutdown": func(sim *simulation, what string, args []string) error { // [DURATION]: which takes no longer
-		in := &Input{Kind: ShutdownBegun}
-		if len(args) > 0 {
-			d, err := time.ParseDuration(args[0])
-			if err != nil {
-				return err
-			}
-			in.Time = sim.now.Add(d)
-		}
-		sim.step(what, in)
-		return nil
+		return sim.stepUntil(what, &Input{Kind: ShutdownBegun}, args)
 	},
 	"daemon-killed": func(sim *simulation, what string, args []string) error { // [unheard]: and the next one starts
 		sim.restartDaemon(what, len(args) > 0 && args[0] == "unheard")
@@ -327,16 +318,7 @@ var storyEvents = map[string]storyEvent{
 	// Operators.
 	"restart-asked": input(RestartRequested),
 	"hold": func(sim *simulation, what string, args []string) error { // [DURATION]
-		in := &Input{Kind: HoldRequested}
-		if len(args) > 0 {
-			d, err := time.ParseDuration(args[0])
-			if err != nil {
-				return err
-			}
-			in.Time = sim.now.Add(d)
-		}
-		sim.step(what, in)
-		return nil
+		return sim.stepUntil(what, &Input{Kind: HoldRequested}, args)
 	},
 	"resume": input(ResumeRequested),
 	"gate": func(sim *simulation, what string, args []string) error { // TYPE True|False
@@ -510,5 +492,18 @@ func (sim *simulation) setAnswer(probe ProbeType, word string) error {
 		return fmt.Errorf("unknown answer %q", word)
 	}
 	sim.answers[probe] = r
+	return nil
+}
+
+// stepUntil steps with an input whose Time is a duration from now, if one is given.
+func (sim *simulation) stepUntil(what string, in *Input, args []string) error {
+	if len(args) > 0 {
+		d, err := time.ParseDuration(args[0])
+		if err != nil {
+			return err
+		}
+		in.Time = sim.now.Add(d)
+	}
+	sim.step(what, in)
 	return nil
 }
