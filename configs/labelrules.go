@@ -74,22 +74,43 @@ func (l *labelRules) bounds(key string, b span[time.Duration]) (narrowed span[ti
 func (l *labelRules) checkNames(r *reader, spec *node, project string) {
 	for _, rule := range []struct {
 		path, key string
-		patterns  []string
 		check     func(string) string // what it fails is wrong already
+		may       func(name, project string) bool
 	}{
-		{"publish.service", "services", l.services, checkName}, {backendPath, "backends", l.backends, checkBackend}, {"group.name", "groups", l.groups, checkGroup},
+		{"publish.service", "services", checkService, l.mayPublish},
+		{backendPath, "backends", checkBackend, func(name, _ string) bool { return anyGlob(l.backends, name) }},
+		{"group.name", "groups", checkGroup, l.mayJoin},
 	} {
 		n := spec.below(rule.path)
-		if n == nil || !n.at.fromLabel() || !n.textual() || rule.check(n.text) != "" || anyGlob(rule.patterns, n.text) {
+		if n == nil || !n.at.fromLabel() || !n.textual() || rule.check(n.text) != "" || rule.may(n.text, project) {
 			continue
 		}
 		own := ""
-		if rule.key == "groups" {
-			if project != "" && strings.HasPrefix(n.text, project+"/") {
-				continue
-			}
+		if !ofProject(n.text, project) && (rule.key == "groups" || strings.Contains(n.text, "/")) {
 			own = " other than PROJECT/NAME of its own Compose project"
 		}
 		r.wrong(n, rule.path, "%s cannot be set by a label%s: [labels] %s does not have it", quote(n.text), own, rule.key)
 	}
+}
+
+func (l *labelRules) mayJoin(group, project string) bool {
+	return anyGlob(l.groups, group) || ofProject(group, project)
+}
+
+// mayPublish says whether a label may name the service. What a file means for names alone does not
+// let one project publish under another's: that takes a pattern with a slash.
+func (l *labelRules) mayPublish(service, project string) bool {
+	name := service
+	switch {
+	case ofProject(service, project):
+		name = strings.TrimPrefix(service, project+"/")
+	case strings.Contains(service, "/"):
+		return slices.ContainsFunc(l.services, func(p string) bool { return strings.Contains(p, "/") && glob(p, service) })
+	}
+	return anyGlob(l.services, name) || project != "" && anyGlob(l.services, project+"/"+name)
+}
+
+// ofProject says whether a name is PROJECT/NAME of that project.
+func ofProject(name, project string) bool {
+	return project != "" && strings.HasPrefix(name, project+"/")
 }

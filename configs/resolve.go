@@ -1,17 +1,11 @@
 package configs
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
 	"healthd/supervisor/core"
-)
-
-// The labels that Docker Compose gives its containers.
-const (
-	composeProject = "com.docker.compose.project"
-	composeService = "com.docker.compose.service"
-	composeOneOff  = "com.docker.compose.oneoff"
 )
 
 // probeKeys are the keys of a spec that make a container supervised when a label
@@ -47,7 +41,7 @@ func (c *Config) Resolve(name string, labels map[string]string) (*core.Spec, err
 	merged := overlayLabels(base, tree)
 	spec := readSpec(r, merged)
 	c.checkPush(r, merged)
-	c.labels.checkNames(r, merged, labels[composeProject])
+	c.labels.checkNames(r, merged, core.ProjectOf(labels))
 	problems = append(problems, r.problems...)
 	if len(problems) > 0 {
 		return nil, problems.labelError()
@@ -59,9 +53,7 @@ func (c *Config) Resolve(name string, labels map[string]string) (*core.Spec, err
 	if chosen != nil {
 		spec.Name = chosen.name
 	}
-	if spec.Publish.Service == "" {
-		nameService(r, spec, name, serviceOf(labels))
-	}
+	nameService(r, spec, merged, name, labels)
 	spec.Values = r.values
 	return spec, nil
 }
@@ -76,7 +68,7 @@ func hasProbe(spec *core.Spec) bool {
 func readEnable(labels map[string]string) (bool, Problems) {
 	text, ok := labels[enableLabel]
 	if !ok {
-		return !oneOff(labels), nil
+		return !core.OneOff(labels), nil
 	}
 	enabled, err := strconv.ParseBool(strings.ToLower(text))
 	if err != nil {
@@ -111,31 +103,35 @@ func (c *Config) choose(labels map[string]string) (*fileSpec, string, Problems) 
 	return nil, "", Problems{at.problem("spec", "there is no spec named %s%s", quote(name), didYouMean(name, names))}
 }
 
-// oneOff says whether Compose made the container for one command (docker compose run).
-// It has the labels of the service but is not a replica, and it ends with the command.
-func oneOff(labels map[string]string) bool { return labels[composeOneOff] == "True" }
-
-// serviceOf is the compose service that a container is a replica of, if it is one.
-func serviceOf(labels map[string]string) string {
-	if oneOff(labels) {
-		return ""
+// nameService fills in publish.service. What a label calls NAME is NAME of the container's own
+// Compose project: two projects that think of the same name do not join each other's service.
+func nameService(r *reader, spec *core.Spec, merged *node, container string, labels map[string]string) {
+	if n := merged.below("publish.service"); n != nil {
+		spec.Publish.Owned = !n.at.fromLabel()
+		if project := core.ProjectOf(labels); !spec.Publish.Owned && project != "" && !strings.Contains(n.text, "/") {
+			spec.Publish.Service = project + "/" + n.text
+			r.values[slices.IndexFunc(r.values, func(v core.Value) bool { return v.Path == "publish.service" })].Value = quoteTOML(spec.Publish.Service)
+		}
+		return
 	}
-	return labels[composeService]
+	service, origin := defaultService(spec.Name, container, labels)
+	spec.Publish.Service = service
+	r.values = append(r.values, core.Value{Path: "publish.service", Value: quoteTOML(service), Origin: origin})
 }
 
-// nameService fills in the default of publish.service.
-func nameService(r *reader, spec *core.Spec, container, compose string) {
-	origin := originDefault
-	switch {
-	// Compose wrote its label, unless somebody else did: it must be a name.
-	case compose != "" && checkName(compose) == "":
-		spec.Publish.Service, origin = compose, "label "+composeService
-	case spec.Name != "":
-		spec.Publish.Service = spec.Name
-	default:
-		spec.Publish.Service = container
+// defaultService is the service of a container for which neither file nor labels name one, and where
+// the name is from.
+func defaultService(spec, container string, labels map[string]string) (service, origin string) {
+	_, inProject := labels[core.ComposeProject]
+	alone := labels[core.ComposeService]
+	switch service := core.ServiceOf(labels); {
+	case service != "":
+		return service, "labels " + core.ComposeProject + ", " + core.ComposeService
+	// Compose wrote its labels, unless somebody else did.
+	case !inProject && checkName(alone) == "" && !core.OneOff(labels):
+		return alone, "label " + core.ComposeService
+	case spec != "" && !core.OneOff(labels): // whose spec may be called as the service is
+		return spec, originDefault
 	}
-	r.values = append(r.values, core.Value{
-		Path: "publish.service", Value: quoteTOML(spec.Publish.Service), Origin: origin,
-	})
+	return container, originDefault
 }

@@ -248,18 +248,28 @@ func TestLabelReplacesHandler(t *testing.T) {
 
 func TestService(t *testing.T) {
 	c := mustParse(t, webSpec+"[spec.publish]\nservice = \"given\"\n")
+	inShop := func(more ...string) map[string]string {
+		return labels(append(more, "com.docker.compose.project=shop", "com.docker.compose.service=x")...)
+	}
+	const compose = "labels com.docker.compose.project, com.docker.compose.service"
 	tests := []struct {
 		labels       map[string]string
 		want, origin string
+		owned        bool
 	}{
-		{labels("healthd.spec=bare", "com.docker.compose.service=x"), "given", "healthd.toml:29"},
-		{labels("healthd.spec=bare", "healthd.publish.service=y"), "y", "label healthd.publish.service"},
-		{labels("healthd.spec=web", "com.docker.compose.service=x"), "x", "label com.docker.compose.service"},
-		{labels("healthd.spec=web", "com.docker.compose.service=../x"), "web", "default"},
-		{labels("healthd.spec=web"), "web", "default"},
-		{labels("healthd.spec=web", "healthd.enable=true", "com.docker.compose.service=x", "com.docker.compose.oneoff=True"), "web", "default"},
-		{labels("healthd.spec=web", "com.docker.compose.service=x", "com.docker.compose.oneoff=False"), "x", "label com.docker.compose.service"},
-		{labels("healthd.liveness.tcp_socket.port=1"), "c", "default"},
+		{labels("healthd.spec=bare"), "given", "healthd.toml:29", true},
+		{inShop("healthd.spec=bare"), "given", "healthd.toml:29", true},
+		{labels("healthd.spec=bare", "healthd.publish.service=y"), "y", "label healthd.publish.service", false},
+		{labels("healthd.spec=bare", "healthd.publish.service=shop/y", "com.docker.compose.project=shop"), "shop/y", "label healthd.publish.service", false},
+		{inShop("healthd.spec=bare", "healthd.publish.service=y"), "shop/y", "label healthd.publish.service", false},
+		{inShop("healthd.spec=web"), "shop/x", compose, false},
+		{inShop("healthd.liveness.tcp_socket.port=1", "com.docker.compose.oneoff=False"), "shop/x", compose, false},
+		{inShop("healthd.spec=web", "healthd.enable=true", "com.docker.compose.oneoff=True"), "c", "default", false},
+		{labels("healthd.spec=web", "com.docker.compose.service=x"), "x", "label com.docker.compose.service", false},
+		{labels("healthd.spec=web", "com.docker.compose.service=../x"), "web", "default", false},
+		{labels("healthd.spec=web", "com.docker.compose.project=../x", "com.docker.compose.service=x"), "web", "default", false},
+		{labels("healthd.spec=web"), "web", "default", false},
+		{labels("healthd.liveness.tcp_socket.port=1"), "c", "default", false},
 	}
 	for _, tt := range tests {
 		spec, err := c.Resolve("c", tt.labels)
@@ -272,8 +282,8 @@ func TestService(t *testing.T) {
 				origin += v.Origin
 			}
 		}
-		if spec.Publish.Service != tt.want || origin != tt.origin {
-			t.Errorf("%v: got %q from %q, want %q from %q", tt.labels, spec.Publish.Service, origin, tt.want, tt.origin)
+		if spec.Publish.Service != tt.want || origin != tt.origin || spec.Publish.Owned != tt.owned {
+			t.Errorf("%v: got %q from %q, owned %v, want %q from %q", tt.labels, spec.Publish.Service, origin, spec.Publish.Owned, tt.want, tt.origin)
 		}
 	}
 }

@@ -47,6 +47,14 @@ func checkGroup(s string) string {
 	return ""
 }
 
+// checkService is checkGroup of at most two parts.
+func checkService(s string) string {
+	if wrong := checkGroup(s); wrong != "" || strings.Count(s, "/") <= 1 {
+		return wrong
+	}
+	return "must be NAME or PROJECT/NAME"
+}
+
 // checkPortName is IANA_SVC_NAME (RFC 6335).
 func checkPortName(s string) string {
 	letter := strings.ContainsFunc(s, func(r rune) bool { return r >= 'a' && r <= 'z' })

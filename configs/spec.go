@@ -148,7 +148,7 @@ func (s *specReader) port(t *table) (number int, named *node) {
 func (s *specReader) publish(t *table) core.Publish {
 	var p core.Publish
 	if t.has("service") {
-		p.Service = t.text("service", "", checkName)
+		p.Service = t.text("service", "", checkService)
 	}
 	t.take("service")
 	p.Port, _ = s.port(t)

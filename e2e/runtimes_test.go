@@ -60,7 +60,7 @@ func TestNamesakesOfRuntimesAndNamespaces(t *testing.T) {
 	}
 	_, metrics, err := d.get("/metrics")
 	for _, name := range all {
-		if line := fmt.Sprintf("healthd_container_ready{container=%q,service=\"namesake\"} 1\n", name); err != nil || !strings.Contains(metrics, line) {
+		if line := fmt.Sprintf("healthd_container_ready{container=%q,project=\"\",service=\"namesake\"} 1\n", name); err != nil || !strings.Contains(metrics, line) {
 			t.Errorf("no metric %s (%v)", line, err)
 		}
 	}

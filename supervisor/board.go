@@ -18,6 +18,7 @@ import (
 type Board struct {
 	byID     sync.Map // full ID → *slot
 	names    names
+	services services
 	runtimes sync.Map // name → RuntimeView
 	lateness latenessCounts
 	changes  changes
@@ -81,8 +82,9 @@ func (b *Board) Find(name string) (*core.View, error) {
 }
 
 // FindMember is Find for a NAME or SERVICE/NAME, whose container must be published under the
-// service; another error is then ErrOtherService. Services may have a slash in their name,
-// containers cannot.
+// service; another error is then ErrOtherService. The service's project may be left out, also when
+// several have such a service: the container tells which is meant. Services may have a slash in
+// their name, containers cannot.
 func (b *Board) FindMember(name string) (*core.View, error) {
 	i := strings.LastIndexByte(name, '/')
 	if i < 0 {
@@ -91,13 +93,13 @@ func (b *Board) FindMember(name string) (*core.View, error) {
 	service, name := name[:i], name[i+1:]
 	v, err := b.Find(name)
 	if _, ambiguous := errors.AsType[*AmbiguousNameError](err); ambiguous {
-		members := slices.DeleteFunc(b.names.find(name), func(v *core.View) bool { return v.Service != service })
+		members := slices.DeleteFunc(b.names.find(name), func(v *core.View) bool { return !isMember(v, service) })
 		if len(members) == 0 {
 			return nil, ErrOtherService
 		}
 		return only(members)
 	}
-	if err == nil && v.Service != service {
+	if err == nil && !isMember(v, service) {
 		return nil, ErrOtherService
 	}
 	return v, err
@@ -220,6 +222,7 @@ func (b *Board) Lateness() (counts []uint64, sum float64) {
 // as for one.
 func (b *Board) put(s *slot, v *core.View) (changed bool) {
 	old := s.view.Swap(v)
+	b.services.move(serviceOf(old), serviceOf(v))
 	if old != nil && old.Container.Name == v.Container.Name {
 		return !samePublished(old, v)
 	}
@@ -233,6 +236,7 @@ func (b *Board) put(s *slot, v *core.View) (changed bool) {
 
 func (b *Board) remove(s *slot) {
 	v := s.view.Load()
+	b.services.move(serviceOf(v), service{})
 	b.byID.Delete(v.Container.ID)
 	b.names.release(v.Container.Name, s)
 }

@@ -31,14 +31,17 @@ func (e *AmbiguousNameError) Error() string {
 	return "several containers have that name: " + strings.Join(e.Candidates, ", ")
 }
 
-// ReasonNotFound returns the reason, in one word and what helps, for an error of Board.Find or
-// FindMember, for load balancers; empty for nil.
+// ReasonNotFound returns the reason, in one word and what helps, for an error of Board.Find,
+// FindMember or FindService, for load balancers; empty for nil.
 func ReasonNotFound(err error) string {
 	if err == nil {
 		return ""
 	}
 	if ambiguous, ok := errors.AsType[*AmbiguousNameError](err); ok {
 		return "AmbiguousName: " + strings.Join(ambiguous.Candidates, ", ")
+	}
+	if ambiguous, ok := errors.AsType[*AmbiguousServiceError](err); ok {
+		return "AmbiguousService: " + strings.Join(ambiguous.Candidates, ", ")
 	}
 	if errors.Is(err, ErrOtherService) {
 		return "OtherService"

@@ -283,7 +283,7 @@ func checkAnswers(t *testing.T, p *process) {
 			t.Errorf("%s: %d, want %d: %s", path, code, want, body)
 		}
 	}
-	if _, body := p.get(t, "/metrics"); !strings.Contains(body, `healthd_container_ready{container="web-1",service="web"} 1`) ||
+	if _, body := p.get(t, "/metrics"); !strings.Contains(body, `healthd_container_ready{container="web-1",project="",service="web"} 1`) ||
 		!strings.Contains(body, "\nhealthd_invalid_containers 1\n") {
 		t.Errorf("metrics: %s", body)
 	}

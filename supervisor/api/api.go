@@ -93,7 +93,10 @@ func (a *API) ReadOnly() http.Handler {
 	mux.HandleFunc("/readyz", a.readyz)
 	mux.HandleFunc("/v1/services", a.list(l, a.services))
 	mux.HandleFunc("/v1/services/{service}", a.service)
+	mux.HandleFunc("/v1/services/{project}/{service}", a.service)
+	// A service called ready of Compose is PROJECT%2Fready.
 	mux.HandleFunc("/v1/services/{service}/ready", a.serviceReady)
+	mux.HandleFunc("/v1/services/{project}/{service}/ready", a.serviceReady)
 	mux.HandleFunc("/v1/containers", a.list(l, a.containers))
 	mux.HandleFunc("/v1/containers/{name}", a.container)
 	mux.HandleFunc("/v1/events", a.events(l))

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -68,6 +69,44 @@ func TestServices(t *testing.T) {
 		if got := get(a.ReadOnly(), path).Code; got != want {
 			t.Errorf("%s: %d, want %d", path, got, want)
 		}
+	}
+}
+
+// A service of Compose is called PROJECT/SERVICE, and SERVICE while that is enough.
+func TestServicesOfProjects(t *testing.T) {
+	of := func(name, service string) *core.View {
+		v := readyContainer(name)
+		v.Service, v.Container.Labels = service, map[string]string{core.ComposeProject: service[:strings.Index(service, "/")]}
+		return v
+	}
+	a, _, _ := newAPI(of("shop-web-1", "shop/web"), of("blog-web-1", "blog/web"), of("shop-db-1", "shop/db"), of("shop-ready-1", "shop/ready"))
+	for path, want := range map[string]string{
+		"/v1/services/shop/web":         `200 {"name":"shop/web",`,
+		"/v1/services/shop%2Fweb":       `200 {"name":"shop/web",`,
+		"/v1/services/db":               `200 {"name":"shop/db",`,
+		"/v1/services/web":              `503 {"error":"several services have that name: blog/web, shop/web"}`,
+		"/v1/services/other/web":        `404 {"error":"no supervised container belongs to service \"other/web\""}`,
+		"/v1/services/shop/web/ready":   "200 ready",
+		"/v1/services/shop%2Fweb/ready": "200 ready",
+		"/v1/services/db/ready":         "200 ready",
+		"/v1/services/db/ready?min=2":   "503 not ready: 1 of 1 endpoints ready, 2 needed",
+		"/v1/services/web/ready":        "503 not ready: AmbiguousService: blog/web, shop/web",
+		"/v1/services/shop/ready":       "503 not ready: 0 of 0 endpoints ready, 1 needed",
+		"/v1/services/shop%2Fready":     `200 {"name":"shop/ready",`,
+		"/v1/services/shop/ready/ready": "200 ready",
+		"/v1/services/a/b/c":            "404 ",
+		"/v1/ready/web/shop-web-1":      "200 ready",
+		"/v1/ready/shop/web/shop-web-1": "200 ready",
+		"/v1/ready/blog/web/shop-web-1": "503 not ready: OtherService",
+	} {
+		answer := get(a.ReadOnly(), path)
+		if got := fmt.Sprint(answer.Code, " ", answer.Body); !strings.HasPrefix(got, want) {
+			t.Errorf("%s: %s, want %s", path, got, want)
+		}
+	}
+	var s Status
+	if err := json.Unmarshal(get(a.ReadOnly(), "/v1/containers/shop-web-1").Body.Bytes(), &s); err != nil || s.Project != "shop" || s.Service != "shop/web" {
+		t.Errorf("got %+v, %v", s, err)
 	}
 }
 

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -32,13 +33,24 @@ func (a *API) services(w http.ResponseWriter, _ *http.Request) {
 }
 
 func (a *API) service(w http.ResponseWriter, r *http.Request) {
-	name := r.PathValue("service")
-	members := a.members(name)
-	if len(members) == 0 {
+	name := serviceName(r)
+	full, members, err := a.board.FindService(name)
+	switch {
+	case errors.Is(err, supervisor.ErrUnknownService):
 		a.fail(w, http.StatusNotFound, fmt.Sprintf("no supervised container belongs to service %q", name))
-		return
+	case err != nil:
+		a.fail(w, http.StatusServiceUnavailable, err.Error())
+	default:
+		a.json(w, http.StatusOK, newService(full, members))
 	}
-	a.json(w, http.StatusOK, newService(name, members))
+}
+
+// serviceName returns the SERVICE or PROJECT/SERVICE in a request's path.
+func serviceName(r *http.Request) string {
+	if project := r.PathValue("project"); project != "" {
+		return project + "/" + r.PathValue("service")
+	}
+	return r.PathValue("service")
 }
 
 func (a *API) serviceReady(w http.ResponseWriter, r *http.Request) {
@@ -51,35 +63,34 @@ func (a *API) serviceReady(w http.ResponseWriter, r *http.Request) {
 		}
 		want = n
 	}
-	service := r.PathValue("service")
-	ready, all := 0, 0
+	ready, all, reason := 0, 0, ""
 	a.await(r.Context(), func() bool {
-		ready, all = a.countReady(service)
-		return ready >= want
+		ready, all, reason = a.countReady(serviceName(r))
+		return reason != "" || ready >= want
 	})
-	if ready < want {
-		a.text(w, http.StatusServiceUnavailable,
-			fmt.Sprintf("%s%d of %d endpoints ready, %d needed\n", textNotReady, ready, all, want))
+	if reason == "" && ready < want {
+		reason = fmt.Sprintf("%d of %d endpoints ready, %d needed", ready, all, want)
+	}
+	if reason != "" {
+		a.text(w, http.StatusServiceUnavailable, textNotReady+reason+"\n")
 		return
 	}
 	a.text(w, http.StatusOK, textReady)
 }
 
-// countReady returns how many members of a service are ready, and how many there are.
-func (a *API) countReady(service string) (ready, all int) {
-	members := a.members(service)
+// countReady returns how many members of a service are ready, and how many there are. An unknown
+// service has none. reason says why it is not clear which service is meant.
+func (a *API) countReady(service string) (ready, all int, reason string) {
+	_, members, err := a.board.FindService(service)
+	if err != nil && !errors.Is(err, supervisor.ErrUnknownService) {
+		return 0, 0, supervisor.ReasonNotFound(err)
+	}
 	for _, v := range members {
 		if ok, _, _ := v.Readiness(); ok {
 			ready++
 		}
 	}
-	return ready, len(members)
-}
-
-func (a *API) members(service string) []*core.View {
-	return slices.DeleteFunc(a.board.Views(), func(v *core.View) bool {
-		return v.Service == "" || v.Service != service
-	})
+	return ready, len(members), ""
 }
 
 // groupByService returns the services of these containers, sorted by name.

@@ -17,6 +17,7 @@ type Status struct {
 	Namespace     string                 `json:"namespace,omitempty"` // the engine's, but for its default one
 	Image         string                 `json:"image"`
 	Spec          string                 `json:"spec"`
+	Project       string                 `json:"project"` // of Docker Compose
 	Service       string                 `json:"service"`
 	Group         string                 `json:"group"`
 	Identity      string                 `json:"identity"`
@@ -122,7 +123,7 @@ func newStatus(v *core.View) Status {
 	started, _ := v.Started()
 	status := Status{
 		Name: c.Name, ID: c.ID, Runtime: c.Runtime, Namespace: c.Namespace, Image: c.Image,
-		Service: v.Service, Group: v.Group, Identity: v.Identity,
+		Project: core.ProjectOf(c.Labels), Service: v.Service, Group: v.Group, Identity: v.Identity,
 		Phase: v.Phase(), Started: started, Ready: ready, Draining: s.Draining(),
 		Held: s.Lasting.Held, HeldUntil: s.Lasting.HeldUntil.UTC(), RestartCount: s.RestartCount(), Conditions: conditions(v),
 		Probes: map[string]ProbeStatus{}, Invalid: v.Invalid, EnginePolicy: enginePolicy(v),

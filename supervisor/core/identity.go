@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"strings"
 
 	"healthd/runtime"
@@ -14,15 +15,32 @@ const (
 	composeOneOff  = "com.docker.compose.oneoff"
 )
 
-// GroupOf returns the name of the container's group: PROJECT/SERVICE of Docker Compose,
-// else the container's own name. A container of `docker compose run` has the labels of the
-// service's first member, but is no member.
-func GroupOf(c *runtime.Container) string {
-	project, service := c.Labels[ComposeProject], c.Labels[ComposeService]
-	if !composeName(project) || !composeName(service) || c.Labels[composeOneOff] == "True" {
-		return c.Name
+// ProjectOf returns the Docker Compose project that labels tell of, empty for none.
+func ProjectOf(labels map[string]string) string {
+	if project := labels[ComposeProject]; composeName(project) {
+		return project
+	}
+	return ""
+}
+
+// ServiceOf returns PROJECT/SERVICE of Docker Compose, empty when labels tell of no such service.
+// A container of `docker compose run` has the labels of the service's first member, but is no
+// member.
+func ServiceOf(labels map[string]string) string {
+	project, service := ProjectOf(labels), labels[ComposeService]
+	if project == "" || !composeName(service) || OneOff(labels) {
+		return ""
 	}
 	return project + "/" + service
+}
+
+// OneOff says whether Compose made the container for one command (docker compose run). It ends
+// with the command.
+func OneOff(labels map[string]string) bool { return labels[composeOneOff] == "True" }
+
+// GroupOf returns the name of the container's group: see ServiceOf, else the container's own name.
+func GroupOf(c *runtime.Container) string {
+	return cmp.Or(ServiceOf(c.Labels), c.Name)
 }
 
 // composeName says that a label is what Compose could have written. Others may have written it, and it
@@ -38,9 +56,9 @@ func composeName(s string) bool {
 // IdentityOf returns the name that survives the re-creation of the container:
 // PROJECT/SERVICE/NUMBER of Docker Compose, else the container's name.
 func IdentityOf(c *runtime.Container) string {
-	number := c.Labels[ComposeNumber]
-	if g := GroupOf(c); g != c.Name && composeName(number) {
-		return g + "/" + number
+	service, number := ServiceOf(c.Labels), c.Labels[ComposeNumber]
+	if service != "" && composeName(number) {
+		return service + "/" + number
 	}
 	return c.Name
 }

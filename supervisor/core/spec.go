@@ -104,7 +104,8 @@ type Backoff struct {
 
 // Publish says how healthd publishes the container's readiness.
 type Publish struct {
-	Service string        // name of the service
+	Service string        // name of the service: PROJECT/SERVICE, or NAME
+	Owned   bool          // a file names the service: NAME is then never short for PROJECT/NAME
 	Port    int           // the port that traffic goes to; 0: not given
 	Drain   time.Duration // time from withdrawing readiness to the stop; with a HAProxy backend the maximum
 	HAProxy HAProxy

@@ -3,6 +3,7 @@ package haproxy
 import (
 	"fmt"
 	"net/netip"
+	"strings"
 
 	"healthd/runtime"
 	"healthd/supervisor"
@@ -95,7 +96,7 @@ func newMember(v *core.View, name, asked string) member {
 		id: v.Container.ID, run: v.State.Run.ID, name: name, agentName: asked,
 		port: v.Spec.Publish.Port, awaitsDrain: v.State.AwaitsDrain(),
 	}
-	if ask := v.Service + "/" + m.agentName; v.Service != "" && invalidCharacters(v.Service) == "" && len(ask) <= maxAgentName {
+	if ask := v.Service + "/" + m.agentName; v.Service != "" && invalidCharacters(strings.Replace(v.Service, "/", "", 1)) == "" && len(ask) <= maxAgentName {
 		m.agentName = ask
 	}
 	switch {

@@ -20,13 +20,15 @@ func TestNamesakes(t *testing.T) {
 	all := members([]*core.View{
 		view("docker", "a", "shop", "shop"), view("containerd", "b", "shop", "shop"),
 		view("docker-2", "c", "shop", "other"), view("docker-3", "d", "blog", "blog"),
+		view("docker-4", "g", "p/web", "compose"),
 		view("containerd", "e", "twice", "twice"), view("containerd", "f", "twice", "twice"),
 	})
 	for backend, want := range map[string]map[string]string{ // agent names by server name
-		"shop":  {"docker:web": "shop/docker:web", "containerd:web": "shop/containerd:web"},
-		"other": {"web": "shop/docker-2:web"},
-		"blog":  {"web": "blog/web"},
-		"twice": {"id:e": "twice/id:e", "id:f": "twice/id:f"},
+		"shop":    {"docker:web": "shop/docker:web", "containerd:web": "shop/containerd:web"},
+		"other":   {"web": "shop/docker-2:web"},
+		"blog":    {"web": "blog/web"},
+		"compose": {"web": "p/web/web"},
+		"twice":   {"id:e": "twice/id:e", "id:f": "twice/id:f"},
 	} {
 		if len(all[backend]) != len(want) {
 			t.Errorf("%s: got %+v", backend, all[backend])

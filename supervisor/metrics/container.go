@@ -13,9 +13,10 @@ import (
 func (c *Collector) collectContainer(s sink, v *core.View) {
 	name := c.board.NameOf(v.Container)
 	ready, _, _ := v.Readiness()
-	s.gauge(c.ready, boolValue(ready), name, v.Service)
+	project := core.ProjectOf(v.Container.Labels)
+	s.gauge(c.ready, boolValue(ready), name, v.Service, project)
 	started, _ := v.Started()
-	s.gauge(c.started, boolValue(started), name, v.Service)
+	s.gauge(c.started, boolValue(started), name, v.Service, project)
 	c.collectRestarts(s, v, name)
 	if v.Spec == nil {
 		return
@@ -45,7 +46,7 @@ func (c *Collector) collectProbe(s sink, v *core.View, t core.ProbeType, name st
 	for outcome, result := range [...]string{
 		prober.Unknown: "unknown", prober.Success: "successful", prober.Failure: "failed",
 	} {
-		s.counter(c.probes, float64(totals.Outcomes[t][outcome]), t.Title(), result, name, v.Service)
+		s.counter(c.probes, float64(totals.Outcomes[t][outcome]), t.Title(), result, name, v.Service, core.ProjectOf(v.Container.Labels))
 	}
 	s.histogram(c.probeSeconds, core.LatencyBuckets[:], totals.Latency[t].Counts[:], totals.Latency[t].Sum, t.Title(), name)
 }

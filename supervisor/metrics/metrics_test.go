@@ -54,8 +54,8 @@ healthd_build_info{goversion="GOVERSION",version="v1"} 1
 healthd_container_backoff_seconds{container="web-1"} 20
 # HELP healthd_container_ready 1 if healthd publishes the container as ready, else 0.
 # TYPE healthd_container_ready gauge
-healthd_container_ready{container="web-1",service="shop"} 1
-healthd_container_ready{container="wrong",service=""} 0
+healthd_container_ready{container="web-1",project="",service="shop"} 1
+healthd_container_ready{container="wrong",project="",service=""} 0
 # HELP healthd_container_restarts_total Restarts of the container, by what caused them. Includes restarts by the engine's own restart policy.
 # TYPE healthd_container_restarts_total counter
 healthd_container_restarts_total{container="web-1",reason="exit"} 0
@@ -72,8 +72,8 @@ healthd_container_restarts_total{container="wrong",reason="post_start"} 0
 healthd_container_restarts_total{container="wrong",reason="startup"} 0
 # HELP healthd_container_started 1 if the container runs and its post_start hook and startup probe have succeeded, else 0.
 # TYPE healthd_container_started gauge
-healthd_container_started{container="web-1",service="shop"} 1
-healthd_container_started{container="wrong",service=""} 0
+healthd_container_started{container="web-1",project="",service="shop"} 1
+healthd_container_started{container="wrong",project="",service=""} 0
 # HELP healthd_invalid_containers Containers that healthd does not supervise because their labels are wrong.
 # TYPE healthd_invalid_containers gauge
 healthd_invalid_containers 1
@@ -127,9 +127,9 @@ prober_probe_duration_seconds_sum{container="web-1",probe_type="Liveness"} 12.5
 prober_probe_duration_seconds_count{container="web-1",probe_type="Liveness"} 4
 # HELP prober_probe_total Probes of the container, by result. An unknown result does not count towards a threshold.
 # TYPE prober_probe_total counter
-prober_probe_total{container="web-1",probe_type="Liveness",result="failed",service="shop"} 2
-prober_probe_total{container="web-1",probe_type="Liveness",result="successful",service="shop"} 4
-prober_probe_total{container="web-1",probe_type="Liveness",result="unknown",service="shop"} 1
+prober_probe_total{container="web-1",probe_type="Liveness",project="",result="failed",service="shop"} 2
+prober_probe_total{container="web-1",probe_type="Liveness",project="",result="successful",service="shop"} 4
+prober_probe_total{container="web-1",probe_type="Liveness",project="",result="unknown",service="shop"} 1
 `
 
 func TestCollect(t *testing.T) {
@@ -175,8 +175,8 @@ func TestDuplicateContainerName(t *testing.T) {
 	if err := testutil.CollectAndCompare(c, strings.NewReader(`
 # HELP healthd_container_ready 1 if healthd publishes the container as ready, else 0.
 # TYPE healthd_container_ready gauge
-healthd_container_ready{container="web-1",service="shop"} 1
-healthd_container_ready{container="x`+"\uFFFD"+`",service="a\"b\n`+"\uFFFD"+`"} 1
+healthd_container_ready{container="web-1",project="",service="shop"} 1
+healthd_container_ready{container="x`+"\uFFFD"+`",project="",service="a\"b\n`+"\uFFFD"+`"} 1
 `), "healthd_container_ready"); err != nil {
 		t.Error(err)
 	}
@@ -187,11 +187,12 @@ healthd_container_ready{container="x`+"\uFFFD"+`",service="a\"b\n`+"\uFFFD"+`"} 
 func TestNamesakesOfTwoRuntimes(t *testing.T) {
 	docker, containerd := web("web", "d0c0"), web("web", "c0de")
 	docker.Container.Runtime, containerd.Container.Runtime = "docker", "containerd"
+	docker.Container.Labels = map[string]string{core.ComposeProject: "eu"}
 	want := `
 # HELP healthd_container_ready 1 if healthd publishes the container as ready, else 0.
 # TYPE healthd_container_ready gauge
-healthd_container_ready{container="containerd:web",service="shop"} 1
-healthd_container_ready{container="docker:web",service="shop"} 1
+healthd_container_ready{container="containerd:web",project="",service="shop"} 1
+healthd_container_ready{container="docker:web",project="eu",service="shop"} 1
 `
 	if err := testutil.CollectAndCompare(New(board(docker, containerd), "v1"), strings.NewReader(want), "healthd_container_ready"); err != nil {
 		t.Error(err)
@@ -206,9 +207,9 @@ func TestHooksAndEnds(t *testing.T) {
 	if err := testutil.CollectAndCompare(c, strings.NewReader(`
 # HELP healthd_container_started 1 if the container runs and its post_start hook and startup probe have succeeded, else 0.
 # TYPE healthd_container_started gauge
-healthd_container_started{container="ended",service="shop"} 0
-healthd_container_started{container="hooked",service="shop"} 1
-healthd_container_started{container="plain",service="shop"} 1
+healthd_container_started{container="ended",project="",service="shop"} 0
+healthd_container_started{container="hooked",project="",service="shop"} 1
+healthd_container_started{container="plain",project="",service="shop"} 1
 # HELP healthd_lifecycle_http_fallbacks_total Lifecycle hooks that healthd repeated over http, because the server answered https in plain HTTP.
 # TYPE healthd_lifecycle_http_fallbacks_total counter
 healthd_lifecycle_http_fallbacks_total{container="hooked"} 0

@@ -1,0 +1,131 @@
+package supervisor
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+
+	"healthd/supervisor/core"
+)
+
+// ErrUnknownService is why a service is not found: no supervised container is published under it.
+var ErrUnknownService = errors.New("no supervised container belongs to that service")
+
+// AmbiguousServiceError says that a name stands for several services.
+type AmbiguousServiceError struct {
+	Candidates []string // their full names, sorted
+}
+
+// Error implements error.
+func (e *AmbiguousServiceError) Error() string {
+	return "several services have that name: " + strings.Join(e.Candidates, ", ")
+}
+
+// services finds services by their name, of which a part may be left out. The loop writes it, any
+// goroutine may read it.
+type services struct {
+	byPart  sync.Map        // last part of the name → []service, sorted by name; the slices never change
+	members map[service]int // how many containers; the loop's own
+}
+
+// service is a service's name, and what it is worth.
+type service struct {
+	name  string
+	owned bool // see core.Publish
+}
+
+func serviceOf(v *core.View) service {
+	if v == nil || v.Service == "" {
+		return service{}
+	}
+	return service{v.Service, v.Spec != nil && v.Spec.Publish.Owned}
+}
+
+// move takes a container out of one service and into another; the zero service is none.
+func (s *services) move(from, to service) {
+	if from == to {
+		return
+	}
+	if s.members == nil {
+		s.members = map[service]int{}
+	}
+	if to.name != "" {
+		s.members[to]++
+		if s.members[to] == 1 {
+			s.store(to.part(), append(slices.Clone(s.of(to.part())), to))
+		}
+	}
+	if from.name != "" {
+		s.members[from]--
+		if s.members[from] == 0 {
+			delete(s.members, from)
+			s.store(from.part(), slices.DeleteFunc(slices.Clone(s.of(from.part())), func(o service) bool { return o == from }))
+		}
+	}
+}
+
+func (s *services) of(part string) []service {
+	all, _ := s.byPart.Load(part)
+	found, _ := all.([]service)
+	return found
+}
+
+func (s *services) store(part string, all []service) {
+	if len(all) == 0 {
+		s.byPart.Delete(part)
+		return
+	}
+	slices.SortFunc(all, func(x, y service) int { return cmp.Compare(x.name, y.name) })
+	s.byPart.Store(part, all)
+}
+
+// find returns the full name of the service called name: the one of that name if it has a project or
+// a file gives it, else the only one of which that is the last part. The error is ErrUnknownService
+// or an *AmbiguousServiceError.
+func (s *services) find(name string) (string, error) {
+	exactly := strings.Contains(name, "/")
+	var candidates []string
+	for _, o := range s.of(lastPart(name)) {
+		if o.name == name && (exactly || o.owned) {
+			return name, nil
+		}
+		if !exactly && !slices.Contains(candidates, o.name) {
+			candidates = append(candidates, o.name)
+		}
+	}
+	switch len(candidates) {
+	case 0:
+		return "", ErrUnknownService
+	case 1:
+		return candidates[0], nil
+	}
+	return "", &AmbiguousServiceError{candidates}
+}
+
+func (s service) part() string { return lastPart(s.name) }
+
+func lastPart(name string) string { return name[strings.LastIndexByte(name, '/')+1:] }
+
+// isMember says whether v is published under the service called name, which may be its last part
+// alone: somebody who also says which container it is need not say which project.
+func isMember(v *core.View, name string) bool {
+	return v.Service != "" && (v.Service == name || lastPart(v.Service) == name)
+}
+
+// FindService returns the full name of a service and its containers, sorted by name. Its name is
+// PROJECT/NAME or NAME. NAME alone stands for PROJECT/NAME while there is no other such service; one
+// that a file calls just NAME comes before all others. The error is ErrUnknownService or an
+// *AmbiguousServiceError.
+func (b *Board) FindService(name string) (full string, members []*core.View, err error) {
+	full, err = b.services.find(name)
+	if err != nil {
+		return "", nil, err
+	}
+	members = slices.DeleteFunc(b.Views(), func(v *core.View) bool { return v.Service != full })
+	if len(members) == 0 { // gone since
+		return "", nil, ErrUnknownService
+	}
+	return full, members, nil
+}
