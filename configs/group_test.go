@@ -82,11 +82,3 @@ group.max_unavailable = "7%"  (label healthd.group.max_unavailable)
 		t.Errorf("got:\n%swant:\n%s", got, want)
 	}
 }
-
-// A group says how a container is restarted, not that it is to be watched.
-func TestGroupByLabelOnly(t *testing.T) {
-	spec, err := mustParse(t, "").Resolve("c", labels("healthd.group.name=shop/web", "com.docker.compose.project=shop", "healthd.group.max_unavailable=1"))
-	if spec != nil || err != nil {
-		t.Errorf("got %v, %v, want it left alone", spec, err)
-	}
-}

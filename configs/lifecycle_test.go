@@ -128,15 +128,11 @@ func TestHooksByLabel(t *testing.T) {
 	}
 }
 
-// A spec without hooks gets one by label; hooks alone make nobody supervised.
+// A spec without hooks gets one by label.
 func TestHookByLabelOnly(t *testing.T) {
 	const key = "healthd.lifecycle.pre_stop.sleep.duration"
 	if spec := resolveText(t, "", key+"=1s"); spec.Lifecycle.PreStop.Sleep.Duration != time.Second {
 		t.Errorf("got %s", showHook(spec.Lifecycle.PreStop))
-	}
-	spec, err := mustParse(t, "").Resolve("c", labels(key+"=1s"))
-	if spec != nil || err != nil {
-		t.Errorf("got %v, %v, want it left alone", spec, err)
 	}
 }
 

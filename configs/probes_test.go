@@ -112,7 +112,7 @@ http_get.headers = [{ name = "X-Forwarded-For", value = "1.2.3.4" }, { name = "X
 	}
 	t.Run("none", func(t *testing.T) {
 		t.Attr("kubelet", "246")
-		if spec := resolveText(t, ""); hasProbe(spec) {
+		if spec := resolveText(t, ""); spec.Probes != ([core.NumProbes]*core.ProbeSpec{}) {
 			t.Errorf("got %+v, want no probes", spec.Probes)
 		}
 	})

@@ -8,8 +8,7 @@ import (
 	"healthd/supervisor/core"
 )
 
-// probeKeys are the keys of a spec that make a container supervised when a label
-// has them.
+// probeKeys are the keys of a spec's probes.
 func probeKeys() []string {
 	var keys []string
 	for which := range core.ProbeType(core.NumProbes) {
@@ -28,6 +27,9 @@ func (c *Config) Resolve(name string, labels map[string]string) (*core.Spec, err
 		return nil, nil
 	}
 	chosen, matchedBy, wrong := c.choose(labels)
+	if chosen == nil && !hasLabel(labels) {
+		return nil, nil
+	}
 	if problems = append(problems, wrong...); len(wrong) > 0 {
 		return nil, problems.labelError()
 	}
@@ -46,9 +48,6 @@ func (c *Config) Resolve(name string, labels map[string]string) (*core.Spec, err
 	if len(problems) > 0 {
 		return nil, problems.labelError()
 	}
-	if chosen == nil && !hasProbe(spec) {
-		return nil, nil
-	}
 	spec.MatchedBy = matchedBy
 	if chosen != nil {
 		spec.Name = chosen.name
@@ -58,8 +57,14 @@ func (c *Config) Resolve(name string, labels map[string]string) (*core.Spec, err
 	return spec, nil
 }
 
-func hasProbe(spec *core.Spec) bool {
-	return spec.Probes != [core.NumProbes]*core.ProbeSpec{}
+// hasLabel says whether the container asks for healthd, be it with a label that is wrong.
+func hasLabel(labels map[string]string) bool {
+	for key := range labels {
+		if strings.HasPrefix(key, labelPrefix) {
+			return true
+		}
+	}
+	return false
 }
 
 // readEnable says whether the container may be supervised. A label that is neither a

@@ -118,7 +118,7 @@ func TestStatusOfADaemon(t *testing.T) {
 
 func TestStatusOfNothing(t *testing.T) {
 	socket, _ := daemonWith(t, &fake{})
-	if got := inside("status", "--socket", socket); got.code != 0 || got.stdout != "no container matches a spec or has a probe label\n" {
+	if got := inside("status", "--socket", socket); got.code != 0 || got.stdout != "no container matches a spec or has a healthd label\n" {
 		t.Errorf("%+v", got)
 	}
 	if got := inside("status", "-o", "json", "--socket", socket); got.stdout != "[]\n" {

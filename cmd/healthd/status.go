@@ -90,7 +90,7 @@ func (c *client) explainNone(ctx context.Context) string {
 	answer, err := c.send(ctx, http.MethodGet, "/readyz", nil, "", "text/plain")
 	if err == nil {
 		answer.Body.Close()
-		return "no container matches a spec or has a probe label"
+		return "no container matches a spec or has a healthd label"
 	}
 	if refused, ok := errors.AsType[*responseError](err); ok {
 		return "no container is known yet: " + line(refused.message)
