@@ -31,6 +31,9 @@ type Config struct {
 	Guard    core.Guard
 	HAProxy  HAProxy
 
+	// Observe is Spec.Observe of every container (daemon.mode).
+	Observe bool
+
 	labels labelRules
 	specs  []*fileSpec // in file order
 }

@@ -43,7 +43,7 @@ func readDaemon(c *Config, runtimes []*node, sections map[string]*node) Problems
 	section := func(key string) *table { return &table{reader: r, n: sections[key], path: key} }
 	c.Listen = readListen(section("listen"))
 	c.State = readState(section("state"))
-	c.Daemon = readDaemonSection(section("daemon"))
+	c.Daemon, c.Observe = readDaemonSection(section("daemon"))
 	c.Log = readLog(section("log"))
 	c.Guard = readGuard(section("guard"))
 	c.labels = readLabelRules(section("labels"))
@@ -159,10 +159,11 @@ func readState(t *table) State {
 	return s
 }
 
-func readDaemonSection(t *table) Daemon {
-	d := Daemon{Shutdown: t.duration("shutdown", defaultShutdown, durations(time.Second))}
+func readDaemonSection(t *table) (d Daemon, observe bool) {
+	d = Daemon{Shutdown: t.duration("shutdown", defaultShutdown, durations(time.Second))}
+	observe = t.choice("mode", modeEnforce, modeObserve) == modeObserve
 	t.done()
-	return d
+	return d, observe
 }
 
 func readGuard(t *table) core.Guard {

@@ -1,6 +1,7 @@
 package configs
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -96,6 +97,15 @@ func (t *table) value(key, value string, n *node) {
 		origin = n.at.String()
 	}
 	t.values = append(t.values, core.Value{Path: t.at(key), Value: value, Origin: origin})
+}
+
+// change replaces a recorded setting, and its origin unless that is empty.
+func (r *reader) change(path, value, origin string) {
+	for i := range r.values {
+		if v := &r.values[i]; v.Path == path {
+			v.Value, v.Origin = value, cmp.Or(origin, v.Origin)
+		}
+	}
 }
 
 // done reports the keys that nothing asked for.

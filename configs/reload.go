@@ -7,7 +7,7 @@ import (
 
 // NeedsRestart returns the keys in which next differs from c and which a running
 // daemon cannot take over: it opens engines, listeners, files, its log and HAProxy's
-// sockets once. It can take over specs and the guard.
+// sockets once. It can take over specs, the guard, and daemon.mode.
 func (c *Config) NeedsRestart(next *Config) []string {
 	var keys []string
 	for _, setting := range []struct {
@@ -20,7 +20,7 @@ func (c *Config) NeedsRestart(next *Config) []string {
 		{"listen.hosts", slices.Equal(c.Listen.Hosts, next.Listen.Hosts)},
 		{"listen.control", c.Listen.Control == next.Listen.Control},
 		{"state.dir", c.State.Dir == next.State.Dir},
-		{"daemon.shutdown", c.Daemon == next.Daemon},
+		{"daemon.shutdown", c.Daemon.Shutdown == next.Daemon.Shutdown},
 		{"log.level", c.Log.Level == next.Log.Level},
 		{"log.format", c.Log.Format == next.Log.Format},
 		{"haproxy.checks_from", slices.Equal(c.HAProxy.ChecksFrom, next.HAProxy.ChecksFrom)},

@@ -1,7 +1,6 @@
 package configs
 
 import (
-	"slices"
 	"strconv"
 	"strings"
 
@@ -53,6 +52,7 @@ func (c *Config) Resolve(name string, labels map[string]string) (*core.Spec, err
 		spec.Name = chosen.name
 	}
 	nameService(r, spec, merged, name, labels)
+	c.observe(r, spec)
 	spec.Values = r.values
 	return spec, nil
 }
@@ -108,6 +108,18 @@ func (c *Config) choose(labels map[string]string) (*fileSpec, string, Problems) 
 	return nil, "", Problems{at.problem("spec", "there is no spec named %s%s", quote(name), didYouMean(name, names))}
 }
 
+// observe has healthd only observe the container where the spec or the daemon says so. A hook is an
+// act, too.
+func (c *Config) observe(r *reader, spec *core.Spec) {
+	if c.Observe && !spec.Observe {
+		spec.Observe = true
+		r.change("mode", quoteTOML(modeObserve), "daemon.mode")
+	}
+	if spec.Observe {
+		spec.Lifecycle = core.Lifecycle{}
+	}
+}
+
 // nameService fills in publish.service. What a label calls NAME is NAME of the container's own
 // Compose project: two projects that think of the same name do not join each other's service.
 func nameService(r *reader, spec *core.Spec, merged *node, container string, labels map[string]string) {
@@ -115,7 +127,7 @@ func nameService(r *reader, spec *core.Spec, merged *node, container string, lab
 		spec.Publish.Owned = !n.at.fromLabel()
 		if project := core.ProjectOf(labels); !spec.Publish.Owned && project != "" && !strings.Contains(n.text, "/") {
 			spec.Publish.Service = project + "/" + n.text
-			r.values[slices.IndexFunc(r.values, func(v core.Value) bool { return v.Path == "publish.service" })].Value = quoteTOML(spec.Publish.Service)
+			r.change("publish.service", quoteTOML(spec.Publish.Service), "")
 		}
 		return
 	}

@@ -116,6 +116,7 @@ func TestResolveDefaults(t *testing.T) {
 	want := &core.Spec{
 		MatchedBy:     "labels only",
 		RestartPolicy: core.Always,
+		OnFailure:     core.RestartFailed,
 		Probes: [core.NumProbes]*core.ProbeSpec{core.Readiness: {
 			Handler:          prober.Handler{HTTPGet: &prober.HTTPGet{Scheme: "http", Port: 80, Path: "/"}},
 			Period:           10 * time.Second,
@@ -300,6 +301,8 @@ func TestValues(t *testing.T) {
 		fmt.Fprintf(&got, "%s = %s  (%s)\n", v.Path, v.Value, v.Origin)
 	}
 	const want = `restart_policy = "Always"  (default)
+on_failure = "restart"  (default)
+mode = "enforce"  (default)
 termination_grace_period = the container's stop timeout, else "30s"  (default)
 ports.http = 8080  (healthd.toml:11)
 liveness.http_get.port = "http"  (healthd.toml:7)
@@ -317,6 +320,7 @@ liveness.termination_grace_period = the spec's  (default)
 backoff.initial = "10s"  (default)
 backoff.max = "5m"  (default)
 backoff.reset_after = "10m"  (default)
+give_up = never  (default)
 group.name = the Compose project and service, else the container alone  (default)
 group.max_unavailable = 1  (default)
 publish.drain = "0s"  (default)

@@ -105,3 +105,19 @@ func (s *specReader) backoff(t *table) core.Backoff {
 	}
 	return b
 }
+
+// readGiveUp reads after how many restarts healthd gives up; without the table it never does.
+func readGiveUp(t *table) core.GiveUp {
+	const defaultWithin = time.Hour
+	if t.n == nil {
+		t.reader.values = append(t.reader.values, core.Value{Path: t.path, Value: "never", Origin: originDefault})
+		return core.GiveUp{}
+	}
+	var g core.GiveUp
+	if !t.missing("restarts") {
+		g.Restarts = t.integer("restarts", 0, span[int]{1, core.MaxGiveUp})
+	}
+	g.Within = t.duration("within", defaultWithin, durations(time.Second))
+	t.done()
+	return g
+}

@@ -14,6 +14,12 @@ const (
 	maxGates     = 32
 )
 
+// Modes of the daemon and of a spec.
+const (
+	modeEnforce = "enforce"
+	modeObserve = "observe"
+)
+
 // port is one entry of [spec.ports].
 type port struct {
 	number int
@@ -38,6 +44,8 @@ func readSpec(r *reader, n *node) *core.Spec {
 		RestartPolicy: core.RestartPolicy(t.choice("restart_policy",
 			string(core.Always), string(core.OnFailure), string(core.Never))),
 		RestartRules:           t.restartRules("restart_rules"),
+		OnFailure:              core.FailureAction(t.choice("on_failure", string(core.RestartFailed), string(core.StopFailed), string(core.TellFailed))),
+		Observe:                t.choice("mode", modeEnforce, modeObserve) == modeObserve,
 		TerminationGracePeriod: t.grace("the container's stop timeout, else " + showDuration(core.DefaultGrace)),
 	}
 	s.grace, s.graceAt = spec.TerminationGracePeriod, t.take("termination_grace_period")
@@ -51,6 +59,7 @@ func readSpec(r *reader, n *node) *core.Spec {
 	spec.ReadinessGates = t.distinct("readiness_gates", "gates", maxGates, checkGate, sameText)
 	spec.Lifecycle = s.lifecycle(t.sub("lifecycle"))
 	spec.Backoff = s.backoff(t.sub("backoff"))
+	spec.GiveUp = readGiveUp(t.sub("give_up"))
 	spec.Group = readGroup(t.sub("group"))
 	spec.Publish = s.publish(t.sub("publish"))
 	t.done()

@@ -75,7 +75,7 @@ func (g *guard) update(e *entry, before core.Cause, now time.Time) {
 		g.recheckLater(m)
 	}
 	switch {
-	case s.Health.Failed == core.NoCause, s.Health.Wait.Reason == core.WaitHeld:
+	case !s.Health.Wait.ByGuard():
 		g.unqueue(e)
 	case s.Health.Wait.Reason == core.WaitGroupLimit:
 		g.beginWait(e)

@@ -81,7 +81,7 @@ func (l *loop) remember(e *entry) {
 }
 
 func (e *entry) memory() core.Memory {
-	m := core.Memory{Facts: core.Remember(e.container, e.identity, &e.state), Gates: e.state.Gates, Granted: e.granted}
+	m := core.Memory{Facts: core.Remember(e.container, e.identity, &e.state), Gates: e.state.Gates, Restarted: e.state.Restarted, Granted: e.granted}
 	m.Down = e.down
 	return m
 }

@@ -82,7 +82,7 @@ func (l *loop) stopSupervising(e *entry) {
 		l.dropped[e.container.ID] = e.container
 	}
 	if e.remembered.ID != "" {
-		m := core.Memory{Facts: e.remembered, Gates: e.rememberedGates, Granted: e.granted}
+		m := core.Memory{Facts: e.remembered, Gates: e.rememberedGates, Restarted: e.state.Restarted, Granted: e.granted}
 		m.DroppedByReload = true
 		l.notSeenYet[m.ID], l.unsupervised[m.ID] = m, true
 		l.config.Store.Remember(m)

@@ -21,6 +21,7 @@ var (
 	ErrNotRunning       = errors.New("the container is not running")
 	ErrAutoRemove       = errors.New("the engine removes the container when it exits (--rm), so healthd cannot restart it")
 	ErrHeld             = errors.New("an operator holds the container: resume it first")
+	ErrObserved         = errors.New("healthd only observes the container (mode observe), so it does not restart it")
 	ErrRuntimeLost      = errors.New("healthd has no connection to the container's engine: try again when the engine is back")
 	ErrStopping         = errors.New("healthd is shutting down")
 )
@@ -29,7 +30,7 @@ var (
 // The restart policy does not matter. Restart returns when the restart has begun, and
 // returns nil when one is already under way.
 //
-// It returns ErrUnknownContainer, ErrHeld, ErrStopping, ErrAutoRemove when the engine
+// It returns ErrUnknownContainer, ErrHeld, ErrObserved, ErrStopping, ErrAutoRemove when the engine
 // would remove the container (--rm), or ErrRuntimeLost when healthd has no connection to
 // the engine: an event from before the request could then arrive after it.
 func (s *Supervisor) Restart(ctx context.Context, name string) error {
@@ -43,6 +44,8 @@ func (l *loop) restart(e *entry) error {
 		return ErrAutoRemove
 	case e.state.Lasting.Held:
 		return ErrHeld
+	case e.spec.Observe:
+		return ErrObserved
 	case e.state.Lost:
 		return ErrRuntimeLost
 	}
@@ -60,7 +63,7 @@ func (s *Supervisor) Hold(ctx context.Context, name string, until time.Time) err
 	})
 }
 
-// Resume ends a hold. It returns nil when there is none, and ErrUnknownContainer or
+// Resume ends a hold, and has healthd restart a container again that it has given up. It returns nil when there is none, and ErrUnknownContainer or
 // ErrStopping otherwise.
 func (s *Supervisor) Resume(ctx context.Context, name string) error {
 	return s.requestOf(ctx, name, func(l *loop, e *entry) error {

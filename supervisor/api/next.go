@@ -26,6 +26,8 @@ func nextSteps(v *core.View) []Next {
 		return []Next{{What: "healthd is stopping it now"}}
 	case s.Action.Call == core.StartCall:
 		return []Next{{What: "healthd is starting it now"}}
+	case s.Action.GaveUp && s.Action.Restart == core.ByExit:
+		return []Next{{What: fmt.Sprintf("healthd has given up, after %v: it stays stopped until somebody resumes it (healthd resume %s) or starts it", v.Spec.GiveUp, v.Container.Name)}}
 	case s.Lasting.Held && s.Action.Restart == core.ByExit:
 		return []Next{{What: "healthd starts it when the hold ends"}}
 	case s.Action.Restart != core.NoCause && s.Lost:
@@ -78,6 +80,10 @@ func nextAfterEnd(v *core.View) string {
 		return engineDecides(v)
 	case v.Container.AutoRemove:
 		return "the engine removes it (--rm)"
+	case v.Spec.Observe:
+		return "healthd only observes it (mode observe): it stays stopped until somebody starts it"
+	case v.Spec.OnFailure == core.StopFailed && (s.Action.Stopping == core.ByLiveness || s.Action.Stopping == core.ByStartup):
+		return "healthd stopped it (on_failure stop): it stays stopped until somebody starts it"
 	case v.RestartsAfter(s.Run.Exit.Code):
 		return "healthd did not see it end: it stays stopped until somebody starts it"
 	}
@@ -153,13 +159,13 @@ func nextProbe(v *core.View, t core.ProbeType, p *core.ProbeSpec) string {
 	case y.OnHold:
 		return t.String() + " probe: healthd does not run it again in this run"
 	case t == core.Startup && s.Health.Failed == core.ByStartup:
-		return "startup probe: " + success + ", it is started and healthd cancels the " + pendingCall(v)
+		return "startup probe: " + success + ", it is started and " + afterRecovery(v)
 	case t == core.Liveness && s.Health.Failed == core.ByLiveness:
-		return "liveness probe: " + success + ", healthd cancels the " + pendingCall(v)
+		return "liveness probe: " + success + ", " + afterRecovery(v)
 	case t == core.Startup:
-		return "startup probe: " + success + ", it is started; " + failure + ", " + afterFailure(v)
+		return "startup probe: " + success + ", it is started; " + failure + ", " + afterFailedProbe(v)
 	case t == core.Liveness:
-		return "liveness probe: " + failure + ", " + afterFailure(v)
+		return "liveness probe: " + failure + ", " + afterFailedProbe(v)
 	case y.Result == prober.Success && len(closedGates(v)) > 0:
 		return "readiness probe: " + failure + ", it is not ready whatever its gates are"
 	case y.Result == prober.Success:

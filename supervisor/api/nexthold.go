@@ -28,6 +28,11 @@ func nextVerdict(v *core.View) []Next {
 	switch s.Health.Wait.Reason {
 	case core.WaitGroupLimit:
 		return []Next{{What: fmt.Sprintf("%s when enough other members of group %s are up; it waits for %s", verdict, v.Group, s.Health.Wait.On)}}
+	case core.WaitGaveUp:
+		return []Next{{What: fmt.Sprintf("healthd has given up, after %v: it does not %s it until it recovers or somebody resumes it (healthd resume %s)",
+			v.Spec.GiveUp, pendingCall(v), v.Container.Name)}}
+	case core.WaitObserved:
+		return []Next{{What: "healthd would " + pendingCall(v) + " it, and only observes it (mode observe)"}}
 	case core.WaitRestartBudget:
 		return []Next{{s.Health.Wait.Until, fmt.Sprintf("%s at the earliest; it waits for %s", verdict, s.Health.Wait.On)}}
 	}
@@ -36,8 +41,16 @@ func nextVerdict(v *core.View) []Next {
 
 // pendingCall names what healthd does to a run whose probe or hook failed.
 func pendingCall(v *core.View) string {
-	if v.Spec.RestartPolicy == core.Never {
+	if v.Spec.RestartPolicy == core.Never || v.Spec.OnFailure == core.StopFailed {
 		return "stop"
 	}
 	return "restart"
+}
+
+// afterRecovery says what follows when the probe that failed succeeds again.
+func afterRecovery(v *core.View) string {
+	if w := v.State.Health.Wait.Reason; w == core.WaitGaveUp || w == core.WaitObserved {
+		return "it has recovered"
+	}
+	return "healthd cancels the " + pendingCall(v)
 }

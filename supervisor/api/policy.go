@@ -20,7 +20,23 @@ func engineDecides(v *core.View) string {
 	return "the engine's own restart policy decides (" + enginePolicy(v) + ")"
 }
 
-// afterFailure says what follows when a probe or the post_start hook has failed.
+// afterFailedProbe says what follows when a startup or liveness probe has failed.
+func afterFailedProbe(v *core.View) string {
+	switch {
+	case v.Container.AutoRemove:
+	case v.Spec.OnFailure == core.TellFailed:
+		return "healthd records it, and leaves the container as it is (on_failure none)"
+	case v.Spec.Observe:
+		return "healthd records that it would " + pendingCall(v) + " it (mode observe)"
+	case v.Spec.OnFailure == core.StopFailed && v.State.Lasting.Held:
+		return "healthd stops it when the hold ends"
+	case v.Spec.OnFailure == core.StopFailed:
+		return "healthd stops it (on_failure stop)"
+	}
+	return afterFailure(v)
+}
+
+// afterFailure says what follows when the post_start hook has failed, or a probe without on_failure.
 func afterFailure(v *core.View) string {
 	switch {
 	case v.Container.AutoRemove:
@@ -40,7 +56,10 @@ func afterFailure(v *core.View) string {
 // afterExit says what follows when a container ends by itself.
 func afterExit(v *core.View) string {
 	restarts := "healthd restarts it"
-	if v.State.Lasting.Held {
+	switch {
+	case v.Spec.Observe:
+		restarts = "healthd would restart it, and only observes it"
+	case v.State.Lasting.Held:
 		restarts = "when the hold ends, healthd restarts it"
 	}
 	policy, rules := v.Spec.RestartPolicy, v.Spec.RestartRules

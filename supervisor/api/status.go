@@ -35,7 +35,8 @@ type Status struct {
 	Conditions    []Condition            `json:"conditions"`
 	Probes        map[string]ProbeStatus `json:"probes"` // by type
 	Invalid       string                 `json:"invalid"`
-	Warnings      []string               `json:"warnings"` // for example that another tool also restarts it
+	Mode          string                 `json:"mode,omitempty"` // observe: healthd neither stops nor starts it
+	Warnings      []string               `json:"warnings"`       // for example that another tool also restarts it
 }
 
 // DisplayNames gives each container the name by which commands find it, see
@@ -134,6 +135,9 @@ func newStatus(v *core.View) Status {
 		return status
 	}
 	status.Spec, status.RestartPolicy = v.Spec.Name, v.Spec.RestartPolicy
+	if v.Spec.Observe {
+		status.Mode = "observe"
+	}
 	for t := range core.ProbeType(core.NumProbes) {
 		if p := v.Spec.Probes[t]; p != nil {
 			status.Probes[t.String()] = newProbeStatus(p, &s.Health.Probes[t])

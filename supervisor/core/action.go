@@ -15,6 +15,7 @@ type Action struct {
 	Restart   Cause         `json:"restart,omitempty"`   // why a start is due; NoCause: none is
 	NotBefore time.Time     `json:"notBefore,omitzero"`  // earliest time of the next call: end of the drain or back-off
 	Call      Call          `json:"call,omitempty"`      // the call under way
+	GaveUp    bool          `json:"gaveUp,omitempty"`    // healthd restarts it no more: see GiveUp
 }
 
 // Request is this daemon's newest call to the engine. It outlives the run, because news of

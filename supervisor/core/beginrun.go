@@ -21,6 +21,9 @@ func (t *stepper) beginRun(run runtime.Run, found bool) {
 	if t.spec.Lifecycle.PostStart != nil && !found && t.c.State.Alive() {
 		t.Run.Hooks[PostStart] = HookDue
 	}
+	if t.Action.GaveUp { // somebody else started it
+		t.Restarted = nil
+	}
 	t.Action = Action{Call: before.Action.Call}
 	t.Request.Error, t.Request.SentAt = "", time.Time{}
 	t.Request.Told = before.Action.Call == StopCall && before.Ending.OwnSignals >= before.Action.StopCalls

@@ -13,7 +13,7 @@ func (t *stepper) stop(cause Cause) {
 	if t.Run.Hooks[PreStop] == HookDone { // a hook that still runs counts for this stop
 		t.Run.Hooks[PreStop] = HookIdle
 	}
-	t.Action.Grace = grace(t.spec, t.c, cause)
+	t.Action.Grace, t.Action.GaveUp = grace(t.spec, t.c, cause), false
 	withdrawn := t.now
 	if !t.Conditions.Ready.Status {
 		withdrawn = t.Conditions.Ready.Since

@@ -271,15 +271,21 @@ func (t *stepper) exited() {
 		reason = EventOOMKilled
 	}
 	t.record(reason, "Container %s exited with code %d (%s)", t.c.Name, t.Run.Exit.Code, t.Run.Exit.Reason)
-	if t.shouldStart(cause) {
+	switch {
+	case t.shouldStart(cause) && cause == ByExit && t.mustGiveUp(cause):
+		t.giveUpStart()
+	case t.shouldStart(cause):
 		t.Shutdown.LeftOver = t.Shutdown.RunBegan && cause == ByExit
 		t.scheduleStart(cause)
+	case t.wouldStart(cause):
+		t.tellStart()
 	}
 }
 
 // endedWithEngine schedules the start of a container that ended with its engine or host.
 // That end is no failure of the container, so the back-off does not grow.
 func (t *stepper) endedWithEngine() {
+	t.Action.GaveUp = false // it ran
 	if t.Run.Exit.Reason == ReasonStoppedByOperator {
 		t.Run.Exit.Reason = ReasonError
 	}
@@ -291,9 +297,19 @@ func (t *stepper) endedWithEngine() {
 		t.record(EventExited, "Container %s ended with its engine (exit code %d). It stays stopped (%s)", t.c.Name, t.Run.Exit.Code, why)
 		return
 	}
+	if t.onlyObserved(ByExit) {
+		t.record(EventExited, "Container %s ended with its engine (exit code %d)", t.c.Name, t.Run.Exit.Code)
+		t.tellStart()
+		return
+	}
 	t.Action.Restart, t.Action.NotBefore = ByExit, t.now
 	if t.enginePolicy() {
 		t.Action.NotBefore = t.now.Add(engineStartWait)
 	}
 	t.record(EventExited, "Container %s ended with its engine (exit code %d). healthd starts it again", t.c.Name, t.Run.Exit.Code)
+}
+
+// tellStart records the start that healthd would make.
+func (t *stepper) tellStart() {
+	t.record(EventWouldRestart, "Container %s has ended, would be started again. healthd only observes it", t.c.Name)
 }

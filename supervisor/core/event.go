@@ -38,5 +38,9 @@ const (
 	EventFailedPreStopHook     = "FailedPreStopHook"
 	EventLifecycleHTTPFallback = "LifecycleHTTPFallback"
 
+	EventWouldRestart = "WouldRestart" // what healthd would do if it did not only observe
+
+	EventGaveUp = "GaveUp"
+
 	EventShutdownIncomplete = "ShutdownIncomplete" // healthd leaves stops or starts to the next daemon
 )

@@ -26,13 +26,22 @@ func (t *stepper) failRun(cause Cause) {
 	}
 }
 
+// tellFailure records the failure of a probe that healthd does not act upon.
+func (t *stepper) tellFailure(cause Cause, before prober.Outcome) {
+	if before != prober.Failure {
+		t.record(EventUnhealthy, "Container %s failed %s. healthd leaves it as it is (on_failure none)", t.c.Name, failureOf(cause))
+	}
+}
+
 // recoverRun cancels a restart that still waits, because its probe succeeds again.
 func (t *stepper) recoverRun(cause Cause) {
 	if t.Health.Failed != cause {
 		return
 	}
-	t.record(t.Health.Wait.Reason, "Container %s has recovered. healthd does not restart it", t.c.Name)
-	t.Health.Failed, t.Health.Wait = NoCause, Wait{}
+	if t.Health.Wait.Reason != WaitObserved { // who counts these events counts restarts
+		t.record(t.Health.Wait.Reason, "Container %s has recovered. healthd does not restart it", t.c.Name)
+	}
+	t.Health.Failed, t.Health.Wait, t.Action.GaveUp = NoCause, Wait{}, false
 }
 
 // stopFailedRun stops a run whose probe or hook failed, unless the restart has to wait.
@@ -42,14 +51,17 @@ func (t *stepper) stopFailedRun(in *Input) {
 		t.failRun(ByPostStart)
 	}
 	switch {
-	case t.Health.Failed == NoCause:
-		t.Health.Wait = Wait{}
-		return
-	case t.Engine.State != runtime.Running, t.Draining(), t.Lost, t.Shutdown.Begun:
+	case t.Health.Failed == NoCause, t.Engine.State != runtime.Running, t.Draining(), t.Lost, t.Shutdown.Begun:
 		t.Health.Failed, t.Health.Wait = NoCause, Wait{}
+		t.Action.GaveUp = t.Action.GaveUp && !t.Engine.State.Alive() && t.Action.Restart == ByExit
 		return
 	case t.Lasting.Held:
 		wait = Wait{Reason: WaitHeld, Until: t.Lasting.HeldUntil}
+	case t.spec.Observe:
+		wait = Wait{Reason: WaitObserved}
+	case t.spec.RestartPolicy != Never && !t.quarantines(t.Health.Failed) && t.mustGiveUp(t.Health.Failed):
+		t.Action.GaveUp = true
+		wait = Wait{Reason: WaitGaveUp}
 	}
 	if wait.Reason != "" {
 		if wait.Reason != t.Health.Wait.Reason {
@@ -69,19 +81,21 @@ func (t *stepper) stopFailedRun(in *Input) {
 	if in.LastUp != "" {
 		last = ", although it is the last server up in " + in.LastUp
 	}
-	t.record(EventKilling, "Container %s failed %s, %s%s", t.c.Name, failureOf(cause), t.whatFollows(), last)
+	t.record(EventKilling, "Container %s failed %s, will be %s%s", t.c.Name, failureOf(cause), t.whatFollows(cause), last)
 	t.stop(cause)
 }
 
-// whatFollows says what healthd does with a run that failed. The words are the kubelet's.
-func (t *stepper) whatFollows() string {
+// whatFollows says what becomes of a run that failed. The words are the kubelet's.
+func (t *stepper) whatFollows(cause Cause) string {
 	switch {
+	case t.quarantines(cause):
+		return "stopped (on_failure stop)"
 	case t.spec.RestartPolicy == Never && len(t.spec.RestartRules) > 0:
-		return "will be stopped (restart policy Never), and restarted if a restart rule matches its exit code"
+		return "stopped (restart policy Never), and restarted if a restart rule matches its exit code"
 	case t.spec.RestartPolicy == Never:
-		return "will be stopped (restart policy Never)"
+		return "stopped (restart policy Never)"
 	}
-	return "will be restarted"
+	return "restarted"
 }
 
 // recordWait records why a restart waits. The loop records WaitRestartBudget, once for all
@@ -90,6 +104,11 @@ func (t *stepper) recordWait(wait Wait) {
 	switch wait.Reason {
 	case WaitGroupLimit:
 		t.record(WaitGroupLimit, "Container %s failed %s, its restart waits for %s", t.c.Name, failureOf(t.Health.Failed), wait.On)
+	case WaitGaveUp:
+		t.record(EventGaveUp, "Container %s failed %s. It is not restarted, after %v, until it recovers or somebody resumes it (healthd resume %[1]s)",
+			t.c.Name, failureOf(t.Health.Failed), t.spec.GiveUp)
+	case WaitObserved:
+		t.record(EventWouldRestart, "Container %s failed %s, would be %s. healthd only observes it", t.c.Name, failureOf(t.Health.Failed), t.whatFollows(t.Health.Failed))
 	case WaitHeld:
 		t.record(EventHeld, "Container %s failed %s. healthd does not restart it while it is held", t.c.Name, failureOf(t.Health.Failed))
 	}

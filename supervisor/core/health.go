@@ -15,6 +15,8 @@ type Health struct {
 	Probes  [NumProbes]ProbeState
 	Failed  Cause // why a restart waits: the failed probe or hook; NoCause: none waits
 	Wait    Wait  // what that restart waits for
+	// NetworkTold: it was recorded that healthd would restart the container for its network
+	NetworkTold bool
 }
 
 // newHealth returns the Health of a run at its first observation.
@@ -110,7 +112,10 @@ func (h *Histogram) observe(d time.Duration) {
 // Wait is what a restart for a failed probe or hook waits for. The zero Wait: it need not
 // wait.
 type Wait struct {
-	Reason string    // WaitGroupLimit, WaitRestartBudget or WaitHeld
+	Reason string    // WaitGroupLimit, WaitRestartBudget, WaitHeld, WaitObserved or WaitGaveUp
 	On     string    // the containers or the budget that it waits for; for people
 	Until  time.Time // when the wait may be over; zero: unknown
 }
+
+// ByGuard says that the guard lets the restart wait, and will let it go on.
+func (w Wait) ByGuard() bool { return w.Reason == WaitGroupLimit || w.Reason == WaitRestartBudget }

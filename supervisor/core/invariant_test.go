@@ -73,6 +73,14 @@ func (sim *simulation) checkHoldsAndWaits(before State, in *Input, must must) {
 		begins = false // the stop of the previous run hit this one
 	}
 	must(!s.Lasting.Held || !begins, "no stop begins during a hold")
+	probed := s.Action.Stopping == ByLiveness || s.Action.Stopping == ByStartup
+	must(!begins || !sim.spec.Observe || s.Action.Stopping == ByOperator, "no stop begins where healthd only observes")
+	must(!begins || !probed || sim.spec.OnFailure != TellFailed, "no stop begins for a failure that healthd only tells")
+	must(!s.Action.GaveUp || !begins, "no stop begins after healthd gave up")
+	must(!s.Action.GaveUp || s.Health.Failed != NoCause || !s.Engine.State.Alive() && s.Action.Restart == ByExit, "healthd gives up a restart")
+	if g := sim.spec.GiveUp; g.Restarts > 0 {
+		must(len(s.Restarted) <= g.Restarts, "no more restarts are counted than matter")
+	}
 	must((s.Health.Failed == NoCause) == (s.Health.Wait == Wait{}), "a stop that need not wait begins")
 	must(s.Health.Failed == NoCause || s.Engine.State.Alive() && s.Action.Stopping == NoCause && !s.Lost && !s.Shutdown.Begun && !sim.c.AutoRemove, "only a stop that healthd may make waits")
 	must(!begins || !s.Action.Stopping.ByProbe() || sim.wait == Wait{}, "a stop that has to wait does not begin")
@@ -95,6 +103,9 @@ func (sim *simulation) checkEffects(before State, in *Input, fx []Effect, must m
 			must(!s.Engine.State.Alive(), "only a container that does not run is started")
 			must(!s.OperatorStopped(), "no start follows an operator's stop")
 			must(!s.Lasting.Held || s.Action.Restart != ByExit, "no start follows an exit during a hold")
+			must(!sim.spec.Observe || s.Action.Restart != ByExit, "no start follows an exit where healthd only observes")
+			must(!s.Action.GaveUp || s.Action.Restart != ByExit, "no start follows an exit after healthd gave up")
+			must(sim.spec.OnFailure != StopFailed || s.Action.Restart != ByLiveness && s.Action.Restart != ByStartup, "a container in quarantine stays stopped")
 		case RunHook:
 			must(before.Run.Hooks[f.Hook] != HookRunning || before.Run.ID != s.Run.ID, "a hook does not overlap itself")
 			must(s.Engine.State.Alive() && !s.Lost && f.Grace > 0, "a hook needs a running container and an engine")
@@ -158,11 +169,11 @@ func TestRandomScripts(t *testing.T) {
 
 // FuzzStep lets events happen in any order, at any time, with any kind of spec.
 func FuzzStep(f *testing.F) {
-	f.Add([]byte{0, 0, 1, 5, 2, 9, 3, 200, 4, 7})
-	f.Add([]byte("a container's life is short and full of events"))
-	f.Add([]byte{255, 0, 19, 60, 10, 30, 0, 1, 12, 5, 9, 60, 9, 3, 2, 1, 17, 2})
-	f.Add([]byte("P\x8e\xe0\x8a|\x9e\xfe\xa4/j\xb1\x05\xb1\xb6yI;\xbd`\xcbh\xb2\x9aZ\x13\r\xf7+\xd1r\b\x04\v\xe9\xc7ᢒ\xd6f\x1d\xa9]'D\x9a1\xb5\xf5`\xd6\xf5\x19\x94q*Vk\xbdmo\xa8\x17z(\x1ax\xfcG\xf6k\x80\x9c"))
-	f.Add([]byte("p\xf0f\xf5R\xc2\xc6\xfcp\x0f\xb6\xa1\xeaS\x88\x01Mw9mV\xf5\x91\x9a{\xc78\xad\x80\xe0\xd6k\xb2\xe5\u0338\xfcBho\x06\x94\x84\t\xfc\x92\xb3\x85\x14^\x02NXI/\xb3\xa5<\x05@<\xc5\xc7"))
+	f.Add([]byte{0, 0, 1, 0, 5, 2, 9, 3, 200, 4, 7})
+	f.Add([]byte("a c\x00ontainer's life is short and full of events"))
+	f.Add([]byte{255, 0, 19, 0, 60, 10, 30, 0, 1, 12, 5, 9, 60, 9, 3, 2, 1, 17, 2})
+	f.Add([]byte("P\x8e\xe0\x00\x8a|\x9e\xfe\xa4/j\xb1\x05\xb1\xb6yI;\xbd`\xcbh\xb2\x9aZ\x13\r\xf7+\xd1r\b\x04\v\xe9\xc7ᢒ\xd6f\x1d\xa9]'D\x9a1\xb5\xf5`\xd6\xf5\x19\x94q*Vk\xbdmo\xa8\x17z(\x1ax\xfcG\xf6k\x80\x9c"))
+	f.Add([]byte("p\xf0f\x00\xf5R\xc2\xc6\xfcp\x0f\xb6\xa1\xeaS\x88\x01Mw9mV\xf5\x91\x9a{\xc78\xad\x80\xe0\xd6k\xb2\xe5\u0338\xfcBho\x06\x94\x84\t\xfc\x92\xb3\x85\x14^\x02NXI/\xb3\xa5<\x05@<\xc5\xc7"))
 	f.Fuzz(func(t *testing.T, script []byte) {
 		if len(script) >= specBytes && len(script) <= 120 {
 			runScript(t, script)
@@ -170,15 +181,16 @@ func FuzzStep(f *testing.F) {
 	})
 }
 
-const specBytes = 3 // of a script
+const specBytes = 4 // of a script
 
-// runScript simulates a container as a script says: three bytes of spec, then pairs of an
+// runScript simulates a container as a script says: four bytes of spec, then pairs of an
 // event and the pause before it.
 func runScript(t *testing.T, script []byte) {
 	t.Helper()
 	sim := newSimulation(t)
 	sim.noTranscript = true
 	sim.chooseSpec(script[0], script[1], script[2])
+	sim.chooseActions(script[3])
 	at := sim.start
 	for i := specBytes; i+1 < len(script); i += 2 {
 		at = at.Add(fuzzedPause(script[i+1]))
@@ -226,6 +238,15 @@ func (sim *simulation) chooseSpec(a, b, c byte) {
 	}
 	if c>>6 == 3 {
 		sim.c.StopTimeout = 0
+	}
+}
+
+// chooseActions chooses what is done about failures.
+func (sim *simulation) chooseActions(b byte) {
+	sim.spec.OnFailure = []FailureAction{"", RestartFailed, StopFailed, TellFailed}[b&3]
+	sim.spec.Observe = b>>2&3 == 3
+	if b&16 != 0 {
+		sim.spec.GiveUp = GiveUp{Restarts: 1 + int(b>>5), Within: time.Minute}
 	}
 }
 

@@ -12,9 +12,10 @@ import (
 // this one. The journal keeps its JSON form.
 type Memory struct {
 	Facts
-	Written Stamp       `json:"written,omitzero"`  // when it was written; zero: never, or by an older daemon
-	Gates   []Gate      `json:"gates,omitempty"`   // never changed in place
-	Granted []time.Time `json:"granted,omitempty"` // recent restarts for failed probes and hooks; never changed in place; changes only together with Facts
+	Written   Stamp       `json:"written,omitzero"`    // when it was written; zero: never, or by an older daemon
+	Gates     []Gate      `json:"gates,omitempty"`     // never changed in place
+	Restarted []time.Time `json:"restarted,omitempty"` // see State; changes only together with Facts
+	Granted   []time.Time `json:"granted,omitempty"`   // recent restarts for failed probes and hooks; never changed in place; changes only together with Facts
 }
 
 // Facts is a Memory without its lists, so that it is comparable with ==.
@@ -59,7 +60,7 @@ func imageOf(c *runtime.Container) string {
 // observation then shows what has changed. Probes count afresh, but Ready and Started stay
 // until the first verdict. (kubelet since 1.35)
 func (m *Memory) State(spec *Spec, now time.Time) State {
-	s := State{Kept: m.Kept, Gates: slices.Clone(m.Gates)}
+	s := State{Kept: m.Kept, Gates: slices.Clone(m.Gates), Restarted: m.Restarted}
 	if s.Run.BeganAt.IsZero() { // an older daemon did not keep it
 		s.Run.BeganAt = now.Add(-max(0, now.Sub(m.Run.StartedAt)))
 	}
@@ -67,10 +68,23 @@ func (m *Memory) State(spec *Spec, now time.Time) State {
 	if m.Engine.State.Alive() {
 		s.Engine.State = runtime.Running
 	}
+	if spec.Observe {
+		s.onlyObserve()
+	}
 	s.recallCall()
 	s.recallProbes(spec, m.ReadinessSucceeded)
 	s.recallHooks(spec)
 	return s
+}
+
+// onlyObserve drops what the last daemon was about to do. What it had stopped is started again.
+func (s *State) onlyObserve() {
+	if s.Action.Restart == ByExit {
+		s.Action.Restart = NoCause
+	}
+	if s.Engine.State.Alive() && s.Action.Stopping != ByOperator && s.Action.StopCalls == 0 {
+		s.Action.Stopping = NoCause
+	}
 }
 
 // recallCall notes that the last daemon ended during a call, whose outcome is unknown.

@@ -52,7 +52,7 @@ func (m Memory) FromFile(now Stamp) Memory {
 
 // rebase moves all times of healthd's own so that they lie from to as they lay from from.
 func (m *Memory) rebase(from, to time.Time) {
-	m.Gates, m.Granted = slices.Clone(m.Gates), slices.Clone(m.Granted)
+	m.Gates, m.Granted, m.Restarted = slices.Clone(m.Gates), slices.Clone(m.Granted), slices.Clone(m.Restarted)
 	all := []*time.Time{
 		&m.Gone, &m.Down.Since, &m.Run.BeganAt, &m.Run.EndedAt, &m.Action.NotBefore, &m.Ending.OwnHeardAt, &m.Ending.ForgetAt,
 		&m.Conditions.Started.Since, &m.Conditions.ContainerReady.Since, &m.Conditions.Ready.Since, &m.Lasting.HeldUntil,
@@ -62,6 +62,9 @@ func (m *Memory) rebase(from, to time.Time) {
 	}
 	for i := range m.Granted {
 		all = append(all, &m.Granted[i])
+	}
+	for i := range m.Restarted {
+		all = append(all, &m.Restarted[i])
 	}
 	for _, at := range all {
 		if !at.IsZero() {

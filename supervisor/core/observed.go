@@ -74,6 +74,12 @@ func (t *stepper) followNetworkOwner() {
 	switch {
 	case t.Engine.State == runtime.Paused, t.Action.Stopping != NoCause, !t.Ending.First.IsZero(), t.Action.Call != NoCall, t.Lost, t.Lasting.Held, t.Shutdown.Begun:
 	case t.c.AutoRemove, t.spec.RestartPolicy == Never:
+	case t.networkChanged() && t.spec.Observe:
+		if !t.Health.NetworkTold {
+			t.Health.NetworkTold = true
+			t.record(EventWouldRestart, "Container %s would be restarted: it shares the network of container %s, which has a new run. healthd only observes it",
+				t.c.Name, short(t.c.NetworkOwner))
+		}
 	case t.networkChanged():
 		t.record(EventKilling, "Container %s will be restarted: it shares the network of container %s, which has a new run", t.c.Name, short(t.c.NetworkOwner))
 		t.stop(ByNetwork)

@@ -15,10 +15,7 @@ func (t *stepper) hold(until time.Time) {
 		return
 	}
 	t.Lasting.Held, t.Lasting.HeldUntil = true, until
-	if t.Action.Stopping != NoCause && t.Action.Stopping != ByOperator && t.Engine.State.Alive() &&
-		t.Action.StopCalls == 0 && t.Run.Hooks[PreStop] != HookRunning {
-		t.deferStop()
-	}
+	t.deferStop()
 	if until.IsZero() {
 		t.record(EventHeld, "Container %s is held: healthd does not restart it until an operator resumes it", t.c.Name)
 		return
@@ -26,9 +23,13 @@ func (t *stepper) hold(until time.Time) {
 	t.record(EventHeld, "Container %s is held: healthd does not restart it for %v", t.c.Name, until.Sub(t.now).Round(time.Second))
 }
 
-// deferStop turns a stop in its drain into one that waits for the end of the hold. The run
-// may recover meanwhile, so its probes go on.
+// deferStop turns a stop in its drain into one that waits for the end of the hold, or for ever if healthd
+// comes to only observe the container. The run may recover meanwhile, so its probes go on.
 func (t *stepper) deferStop() {
+	if t.Action.Stopping == NoCause || t.Action.Stopping == ByOperator || !t.Engine.State.Alive() ||
+		t.Action.StopCalls > 0 || t.Run.Hooks[PreStop] == HookRunning {
+		return
+	}
 	if t.Action.Stopping.ByProbe() { // for ByNetwork followNetworkOwner decides again after the hold
 		t.Health.Failed = t.Action.Stopping
 	}
@@ -46,6 +47,15 @@ func (t *stepper) resume(why string) {
 	}
 	t.Lasting.Held, t.Lasting.HeldUntil = false, time.Time{}
 	t.record(EventResumed, "Container %s is no longer held: %s", t.c.Name, why)
+}
+
+// resumeRequested ends a hold, and a GiveUp.
+func (t *stepper) resumeRequested() {
+	t.resume("an operator resumed it")
+	if t.Action.GaveUp {
+		t.takeUp()
+		t.record(EventResumed, "Container %s is restarted again: an operator resumed it", t.c.Name)
+	}
 }
 
 func (t *stepper) endHold() {
@@ -67,6 +77,9 @@ func (t *stepper) setGate(name string, status bool) {
 // requestRestart begins the restart that an operator requested. The request overrules
 // earlier stop signals of others, and a stop under way is followed by a start.
 func (t *stepper) requestRestart() {
+	if t.Action.GaveUp {
+		t.takeUp()
+	}
 	switch {
 	case t.Action.Call == StartCall:
 		return

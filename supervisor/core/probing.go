@@ -91,6 +91,9 @@ func (t *stepper) actOnVerdict(probe ProbeType, outcome prober.Outcome) {
 	switch {
 	case probe == Readiness: // setReadiness acts on it
 		y.Result = outcome
+	case outcome == prober.Failure && t.spec.OnFailure == TellFailed:
+		t.tellFailure(causeOf(probe), y.Result)
+		y.Result = prober.Failure
 	case outcome == prober.Failure:
 		y.Result = prober.Failure
 		t.failRun(causeOf(probe))

@@ -9,8 +9,13 @@ import (
 // OnFailure healthd also starts a container that exited with 0 after healthd stopped it
 // for a failed probe: the probe's failure counts.
 func (t *stepper) shouldStart(cause Cause) bool {
+	return t.wouldStart(cause) && !t.onlyObserved(cause)
+}
+
+// wouldStart is shouldStart for a container that healthd does not only observe.
+func (t *stepper) wouldStart(cause Cause) bool {
 	switch {
-	case t.c.AutoRemove:
+	case t.c.AutoRemove, t.quarantines(cause):
 		return false
 	case cause == ByOperator:
 		return true
@@ -29,6 +34,15 @@ func (t *stepper) shouldStart(cause Cause) bool {
 	}
 	return false
 }
+
+// quarantines says that healthd stops a run for that cause, and leaves the container stopped.
+func (t *stepper) quarantines(cause Cause) bool {
+	return t.spec.OnFailure == StopFailed && (cause == ByLiveness || cause == ByStartup)
+}
+
+// onlyObserved says that healthd tells of a start for that cause instead of making it. What healthd itself
+// has stopped, it starts again.
+func (t *stepper) onlyObserved(cause Cause) bool { return t.spec.Observe && cause == ByExit }
 
 // startsAfterEngine says whether a container is started that has ended with its engine or host. That
 // is no exit of its own, so that neither its exit code nor the engine's restart policy matters.
@@ -57,6 +71,7 @@ const lateNewsPause = 2 * time.Second
 // run, not from its news.
 func (t *stepper) scheduleStart(cause Cause) {
 	t.Action.Restart, t.Action.NotBefore = cause, t.now
+	t.countForGiveUp(cause)
 	if cause != ByOperator {
 		again := t.Lasting.Backoff.Active
 		t.Lasting.Backoff = t.spec.Backoff.next(t.Lasting.Backoff, t.runDuration())

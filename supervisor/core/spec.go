@@ -33,6 +33,16 @@ const (
 	Never     RestartPolicy = "Never"
 )
 
+// FailureAction says what healthd does with a run whose liveness or startup probe fails.
+type FailureAction string
+
+// The actions.
+const (
+	RestartFailed FailureAction = "restart" // by the restart policy
+	StopFailed    FailureAction = "stop"    // stop it; it stays stopped until somebody starts it
+	TellFailed    FailureAction = "none"    // record it, and nothing else
+)
+
 // Spec says how healthd supervises one container. It is complete (with defaults, and with
 // port names resolved) and never changes.
 type Spec struct {
@@ -42,6 +52,10 @@ type Spec struct {
 	// RestartRules come before RestartPolicy: if one matches the exit code, healthd
 	// starts the container.
 	RestartRules []RestartRule
+	OnFailure    FailureAction // empty: RestartFailed
+	// Observe keeps healthd from stopping and starting the container by itself: it records what it
+	// would do. It still finishes a restart that it has begun.
+	Observe bool
 	// TerminationGracePeriod is the time from the stop signal to the KILL; zero: the
 	// container's own stop timeout, else DefaultGrace.
 	TerminationGracePeriod time.Duration
@@ -49,6 +63,7 @@ type Spec struct {
 	ReadinessGates         []string              // must all be True for the container to be ready
 	Lifecycle              Lifecycle
 	Backoff                Backoff
+	GiveUp                 GiveUp
 	Publish                Publish
 	Group                  Group
 	Values                 []Value // every setting with its origin

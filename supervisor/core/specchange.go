@@ -21,10 +21,19 @@ func (t *stepper) changeSpec(old *Spec) {
 		t.Run.Hooks[PostStart] = HookIdle
 		t.setStarted(t.spec.Probes[Startup] == nil)
 	}
+	if t.spec.Observe {
+		t.deferStop()
+	}
+	if t.spec.OnFailure == TellFailed && t.Health.Failed != ByPostStart {
+		t.Health.Failed = NoCause
+	}
+	if old.GiveUp != t.spec.GiveUp && t.Action.GaveUp && (t.spec.GiveUp.Restarts == 0 || !t.exhausted()) {
+		t.Action.GaveUp = false
+	}
 	t.Lasting.Backoff.Delay = min(t.Lasting.Backoff.Delay, t.spec.Backoff.Max)
 	switch {
 	case t.Action.Restart == NoCause:
-	case t.Ending.By == EndedByEngine && t.Action.Restart == ByExit && t.startsAfterEngine(): // whatever its exit code
+	case t.Ending.By == EndedByEngine && t.Action.Restart == ByExit && t.startsAfterEngine() && !t.onlyObserved(ByExit): // whatever its exit code
 	case !t.shouldStart(t.Action.Restart):
 		t.Action.Restart = NoCause
 	default:

@@ -13,13 +13,16 @@ import (
 type State struct {
 	Kept
 
-	Gates    []Gate   // readiness gates that were set; outlive runs; never changed in place
-	Health   Health   // what the probes found; new with each run and each daemon
-	Request  Request  // this daemon's newest call to the engine
-	Checks   Checks   // questions to the engine about the end of the run, and when they are due
-	Totals   Totals   // counts over all runs since this daemon first saw the container
-	Shutdown Shutdown // how far healthd's own shutdown is
-	Lost     bool     // healthd cannot reach the engine
+	Gates []Gate // readiness gates that were set; outlive runs; never changed in place
+	// Restarted has the times of recent restarts, for GiveUp: at most as many as it allows; outlives runs;
+	// never changed in place.
+	Restarted []time.Time
+	Health    Health   // what the probes found; new with each run and each daemon
+	Request   Request  // this daemon's newest call to the engine
+	Checks    Checks   // questions to the engine about the end of the run, and when they are due
+	Totals    Totals   // counts over all runs since this daemon first saw the container
+	Shutdown  Shutdown // how far healthd's own shutdown is
+	Lost      bool     // healthd cannot reach the engine
 	// EngineRestarted: the engine restarted after the last observation of the container.
 	// That may have ended the run.
 	EngineRestarted bool
@@ -141,9 +144,9 @@ func firstUnmetGate(spec *Spec, s *State) string {
 }
 
 // startBlocked says that a start waits for the end of a hold, or for the container whose
-// network it shares. A hold does not block the start after healthd's own stop.
+// network it shares, or for ever. A hold does not block the start after healthd's own stop.
 func (s *State) startBlocked() bool {
-	return s.Lasting.Held && s.Action.Restart == ByExit || s.Engine.NetworkAway
+	return (s.Lasting.Held || s.Action.GaveUp) && s.Action.Restart == ByExit || s.Engine.NetworkAway
 }
 
 // postStartPending says that the post_start hook of the run has not succeeded yet. Until

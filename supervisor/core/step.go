@@ -60,7 +60,7 @@ func (t *stepper) apply(in *Input) {
 	case HoldRequested:
 		t.hold(in.Time)
 	case ResumeRequested:
-		t.resume("an operator resumed it")
+		t.resumeRequested()
 	case SpecChanged:
 		t.changeSpec(in.OldSpec)
 	case RestartRequested:

@@ -105,6 +105,15 @@ func (sim *simulation) set(key, value string) (err error) {
 	switch key {
 	case "policy":
 		sim.spec.RestartPolicy = RestartPolicy(value)
+	case "on-failure":
+		sim.spec.OnFailure = FailureAction(value)
+	case "observe":
+		sim.spec.Observe = value == "yes"
+	case "give-up":
+		n, within, _ := strings.Cut(value, "/")
+		if sim.spec.GiveUp.Restarts, err = strconv.Atoi(n); err == nil {
+			sim.spec.GiveUp.Within, err = time.ParseDuration(within)
+		}
 	case "backoff":
 		durations(&sim.spec.Backoff.Initial, &sim.spec.Backoff.Max, &sim.spec.Backoff.ResetAfter)
 	case "drain":

@@ -42,7 +42,7 @@ func (v *View) Phase() Phase {
 		return PhaseRunning
 	case s.Run.ID == runtime.Run{}: // even if its first start is under way
 		return PhasePending
-	case s.Engine.State == runtime.Restarting, s.Action.Restart != NoCause, s.Action.Call == StartCall:
+	case s.Engine.State == runtime.Restarting, s.Action.Restart != NoCause && !s.Action.GaveUp, s.Action.Call == StartCall:
 		return PhaseRunning
 	case s.Run.Exit.Code == 0:
 		return PhaseSucceeded
@@ -166,6 +166,8 @@ const (
 	WaitGroupLimit     = "GroupLimit"
 	WaitRestartBudget  = "RestartBudget"
 	WaitHeld           = "Held"
+	WaitObserved       = EventWouldRestart // for ever: healthd only observes the container
+	WaitGaveUp         = EventGaveUp
 	WaitNetwork        = "NetworkUnavailable"
 )
 
@@ -176,7 +178,15 @@ func (v *View) Waiting() *Waiting {
 	case s.Action.Restart != NoCause:
 		return v.waitingForStart()
 	case s.Health.Failed != NoCause:
-		message := "failed " + failureOf(s.Health.Failed) + ", its restart waits"
+		message := "failed " + failureOf(s.Health.Failed)
+		switch s.Health.Wait.Reason {
+		case WaitObserved:
+			message += ", and is only observed: healthd does not restart it"
+		case WaitGaveUp:
+			message += ", and is not restarted until it recovers or somebody resumes it: " + v.Spec.GiveUp.String()
+		default:
+			message += ", its restart waits"
+		}
 		if s.Health.Wait.On != "" {
 			message += " for " + s.Health.Wait.On
 		}
@@ -197,6 +207,8 @@ func (v *View) waitingForStart() *Waiting {
 	switch {
 	case s.Lost:
 		return &Waiting{Reason: WaitRuntimeUnknown, Message: "healthd cannot reach its engine, and restarts nothing until it can"}
+	case s.Action.Restart == ByExit && s.Action.GaveUp:
+		return &Waiting{Reason: WaitGaveUp, Message: "has ended, and is not started again until somebody resumes it: " + v.Spec.GiveUp.String()}
 	case s.Action.Restart == ByExit && s.Lasting.Held:
 		return &Waiting{Reason: WaitHeld, Message: "has ended and is held: healthd does not start it", Until: s.Lasting.HeldUntil}
 	case v.Container.NetworkOwnerGone:

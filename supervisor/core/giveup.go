@@ -1,0 +1,65 @@
+package core
+
+import (
+	"fmt"
+	"time"
+)
+
+// GiveUp says after how many restarts, within how long, healthd stops restarting a container until
+// somebody resumes it or starts it. Restarts that people ask for do not count.
+type GiveUp struct {
+	Restarts int // at most MaxGiveUp; 0: never
+	Within   time.Duration
+}
+
+// MaxGiveUp is the most restarts that GiveUp counts.
+const MaxGiveUp = 100
+
+// String returns it for people.
+func (g GiveUp) String() string {
+	if g.Restarts == 1 {
+		return fmt.Sprintf("1 restart within %v", g.Within)
+	}
+	return fmt.Sprintf("%d restarts within %v", g.Restarts, g.Within)
+}
+
+// mustGiveUp says that healthd does not restart the container for that cause. It goes on with what it
+// has stopped itself.
+func (t *stepper) mustGiveUp(cause Cause) bool {
+	if t.spec.GiveUp.Restarts == 0 || cause == ByOperator || cause == ByNetwork {
+		return false
+	}
+	return t.Action.GaveUp || t.exhausted()
+}
+
+// exhausted says that the restarts that GiveUp allows have been made.
+func (t *stepper) exhausted() bool {
+	n, since := 0, t.now.Add(-t.spec.GiveUp.Within)
+	for _, at := range t.Restarted {
+		if at.After(since) {
+			n++
+		}
+	}
+	return n >= t.spec.GiveUp.Restarts
+}
+
+// countForGiveUp counts a restart. States share the list, so it is copied.
+func (t *stepper) countForGiveUp(cause Cause) {
+	if t.spec.GiveUp.Restarts == 0 || cause != ByExit && !cause.ByProbe() {
+		return
+	}
+	kept := t.Restarted[max(0, len(t.Restarted)-t.spec.GiveUp.Restarts+1):]
+	t.Restarted = append(append([]time.Time(nil), kept...), t.now)
+}
+
+// giveUpStart leaves a container stopped that has ended by itself once too often.
+func (t *stepper) giveUpStart() {
+	t.Action.GaveUp, t.Action.Restart, t.Action.NotBefore = true, ByExit, t.now
+	t.record(EventGaveUp, "Container %s is not started again, after %v, until somebody resumes it (healthd resume %[1]s) or starts it", t.c.Name, t.spec.GiveUp)
+}
+
+// takeUp ends a GiveUp: the count begins afresh.
+func (t *stepper) takeUp() {
+	t.Action.GaveUp, t.Restarted = false, nil
+	t.Action.NotBefore = earlier(t.Action.NotBefore, t.now)
+}
