@@ -94,13 +94,7 @@ func DefaultPaths() []string {
 // error of type Problems.
 func Load(paths []string) (*Config, error) {
 	l := newLoader()
-	optional := len(paths) == 0
-	if optional {
-		paths = DefaultPaths()
-	}
-	for _, path := range paths {
-		l.path(path, optional)
-	}
+	l.load(paths)
 	return l.config()
 }
 
@@ -115,6 +109,7 @@ func Parse(file string, data []byte) (*Config, error) {
 type loader struct {
 	files      int
 	incomplete bool // a file could not be read: what seems to be missing may be in it
+	tolerant   bool // take what a broken file has before the place where it is broken
 	runtimes   []*node
 	specs      []*node
 	sections   map[string]*node // by their key
@@ -126,6 +121,16 @@ func newLoader() *loader { return &loader{sections: map[string]*node{}} }
 // sectionKeys are the tables that all files share.
 func sectionKeys() []string {
 	return []string{"listen", "state", "log", "guard", "haproxy", "labels", "daemon"}
+}
+
+func (l *loader) load(paths []string) {
+	optional := len(paths) == 0
+	if optional {
+		paths = DefaultPaths()
+	}
+	for _, path := range paths {
+		l.path(path, optional)
+	}
 }
 
 func (l *loader) path(path string, optional bool) {
@@ -178,11 +183,15 @@ func tomlFiles(dir string) ([]string, error) {
 // add joins one file to those before it.
 func (l *loader) add(file string, data []byte) {
 	l.files++
-	root, err := parseTOML(place{file: file, order: l.files}, data)
+	at := place{file: file, order: l.files}
+	root, err := parseTOML(at, data)
 	if problems, ok := errors.AsType[Problems](err); ok {
 		l.incomplete = true
 		l.problems = append(l.problems, problems...)
-		return
+		if !l.tolerant {
+			return
+		}
+		root = locate(at, string(data)).root
 	}
 	for _, key := range root.keys() {
 		n := root.fields[key]

@@ -27,8 +27,9 @@ type client struct {
 
 // responseError is an answer of the daemon that is not a success.
 type responseError struct {
-	status  int
-	message string
+	status   int
+	message  string
+	problems []string // of a configuration
 }
 
 func (r *responseError) Error() string { return r.message }
@@ -50,25 +51,19 @@ func newClient(socket string, timeout time.Duration) *client {
 	return &client{socket: socket, timeout: timeout, http: &http.Client{Transport: &http.Transport{DialContext: dial}}}
 }
 
-// controlSocket returns the daemon's socket. Where the default configuration cannot be
-// read, it returns the default socket: a user of the socket may lack that permission,
-// and the file may be broken by now.
+// controlSocket returns the daemon's socket: the configuration may be broken by now, and its reader may
+// lack the permission. Of files that the command line names, it must be certain: another daemon may
+// have the default one.
 func (a *app) controlSocket() (string, error) {
 	if a.socket != "" {
 		return a.socket, nil
 	}
-	c, err := configs.Load(a.configs)
-	if err == nil {
-		return c.Listen.Control, nil
-	}
-	if len(a.configs) > 0 {
+	socket, certain := configs.ControlSocket(a.configs)
+	if !certain && len(a.configs) > 0 {
+		_, err := configs.Load(a.configs)
 		return "", fmt.Errorf("cannot find the control socket (name it with --socket):\n%w", err)
 	}
-	defaults, err := configs.Parse("", nil)
-	if err != nil {
-		return "", fmt.Errorf("cannot find the control socket: %w", err)
-	}
-	return defaults.Listen.Control, nil
+	return socket, nil
 }
 
 // answerTimeout is for answers that need no work of the daemon.
@@ -139,14 +134,14 @@ func newResponseError(answer *http.Response) error {
 	if err != nil {
 		return fmt.Errorf("cannot read the daemon's answer: %w", err)
 	}
-	var body api.Error
+	var body api.RefusedReload // or api.Error
 	if json.Unmarshal(data, &body) != nil {
 		body.Error = strings.TrimSpace(string(data))
 	}
 	if body.Error == "" {
 		body.Error = "the daemon answers " + answer.Status
 	}
-	return &responseError{answer.StatusCode, body.Error}
+	return &responseError{answer.StatusCode, body.Error, body.Problems}
 }
 
 // connectError adds what to do about a daemon that does not answer.

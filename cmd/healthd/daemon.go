@@ -26,7 +26,7 @@ import (
 type daemon struct {
 	begun      *configs.Config // what was opened once is as it says
 	config     atomic.Pointer[configs.Config]
-	reloads    reloads
+	reloads    *reloads
 	log        *zap.Logger
 	notifier   notifier
 	listeners  *listeners
@@ -35,6 +35,9 @@ type daemon struct {
 	prober     *prober.Prober
 	haproxy    *haproxy.HAProxy
 	supervisor *supervisor.Supervisor
+
+	reloadMetrics *metrics.Reload
+	refused       atomic.Pointer[refusedReload] // nil: the newest reload was not refused
 	// cannotEnter is why healthd cannot ask inside containers' network namespaces; nil: it can.
 	cannotEnter error
 }
@@ -44,7 +47,7 @@ type daemon struct {
 const drainCommands = 5 * time.Second
 
 // run supervises until ctx ends and the restarts under way are done.
-func run(ctx context.Context, c *configs.Config, r reloads, log *zap.Logger) error {
+func run(ctx context.Context, c *configs.Config, r *reloads, log *zap.Logger) error {
 	ls, err := listen(c.Listen)
 	if err != nil {
 		return err
@@ -76,7 +79,7 @@ func run(ctx context.Context, c *configs.Config, r reloads, log *zap.Logger) err
 	return err
 }
 
-func newDaemon(c *configs.Config, r reloads, log *zap.Logger, ls *listeners, j *journal.Journal, engines []*engine, h *haproxy.HAProxy, rebooted []string) *daemon {
+func newDaemon(c *configs.Config, r *reloads, log *zap.Logger, ls *listeners, j *journal.Journal, engines []*engine, h *haproxy.HAProxy, rebooted []string) *daemon {
 	restarters := map[string]supervisor.Restarter{}
 	askers := map[string]prober.Engine{}
 	for _, e := range engines {
@@ -86,6 +89,8 @@ func newDaemon(c *configs.Config, r reloads, log *zap.Logger, ls *listeners, j *
 	cannotEnter := prober.CanEnterNamespaces()
 	d := &daemon{
 		cannotEnter: cannotEnter,
+
+		reloadMetrics: metrics.NewReload(),
 
 		begun: c, reloads: r, log: log, notifier: notifier{log: log}, listeners: ls, engines: engines, journal: j, prober: p, haproxy: h,
 		supervisor: supervisor.New(supervisor.Config{
@@ -169,8 +174,8 @@ func (d *daemon) servers() []server {
 		errorLog = l // what goes wrong with single clients
 	}
 	a := api.New(api.Config{
-		Board: board, History: d.journal, Controller: d.supervisor, Warnings: d.warnings,
-		Metrics: metrics.Handler(board, thisBuild().version, errorLog, d.haproxy), Checked: d.haproxy.Checked, ChecksFrom: d.begun.HAProxy.ChecksFrom,
+		Board: board, History: d.journal, Controller: d.supervisor, Warnings: d.warnings, Reload: d.reloads.wait,
+		Metrics: metrics.Handler(board, thisBuild().version, errorLog, d.haproxy, d.reloadMetrics), Checked: d.haproxy.Checked, ChecksFrom: d.begun.HAProxy.ChecksFrom,
 	})
 	servers := []server{{"serve the control socket", func(ctx context.Context) error {
 		return api.Serve(ctx, d.listeners.control, a.Control(), connections(controlShare), errorLog)

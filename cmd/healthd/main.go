@@ -124,7 +124,7 @@ func (a *app) rootCommand() *cobra.Command {
 	root.PersistentFlags().StringVar(&a.socket, "socket", "",
 		"use the daemon's control socket at `PATH` (default: as configured)")
 	root.AddCommand(
-		a.runCommand(), a.checkCommand(), a.statusCommand(), a.explainCommand(), a.eventsCommand(),
+		a.runCommand(), a.checkCommand(), a.reloadCommand(), a.statusCommand(), a.explainCommand(), a.eventsCommand(),
 		a.probeCommand(), a.restartCommand(), a.holdCommand(), a.resumeCommand(), a.gateCommand(), a.versionCommand(),
 	)
 	root.InitDefaultCompletionCmd()

@@ -5,24 +5,65 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
+	"time"
 
 	"go.uber.org/zap"
 
 	"healthd/configs"
+	"healthd/supervisor"
+	"healthd/supervisor/api"
+	"healthd/supervisor/core"
 )
 
 // reloads are the requests to reload the configuration, and how to read it.
 type reloads struct {
-	asked chan struct{} // has room for one; more would read the same files
 	read  func() (*configs.Config, error)
+	asked chan struct{} // has room for one; more would read the same files
+	ended chan struct{} // closed when no reload follows
+
+	mu      sync.Mutex
+	waiting []chan<- reloadOutcome // for the next reload; each has room for its outcome
 }
 
-func newReloads(read func() (*configs.Config, error)) reloads {
-	return reloads{make(chan struct{}, 1), read}
+// reloadOutcome is what a reload led to.
+type reloadOutcome struct {
+	api.Reload
+	err *api.ReloadError
+}
+
+func newReloads(read func() (*configs.Config, error)) *reloads {
+	return &reloads{read: read, asked: make(chan struct{}, 1), ended: make(chan struct{})}
 }
 
 // request asks for a reload. It never blocks.
-func (r reloads) request() { signalChannel(r.asked) }
+func (r *reloads) request() { signalChannel(r.asked) }
+
+// wait asks for a reload that reads the files after this moment, and waits for its outcome.
+func (r *reloads) wait(ctx context.Context) (api.Reload, *api.ReloadError) {
+	outcome := make(chan reloadOutcome, 1)
+	r.mu.Lock()
+	r.waiting = append(r.waiting, outcome)
+	r.mu.Unlock()
+	r.request()
+	select {
+	case o := <-outcome:
+		return o.Reload, o.err
+	case <-r.ended:
+		return api.Reload{}, &api.ReloadError{Text: supervisor.ErrStopping.Error()}
+	case <-ctx.Done():
+		return api.Reload{}, &api.ReloadError{Text: "the reload takes too long: the log tells how it ends"}
+	}
+}
+
+// take returns who waits for the reload that begins now.
+func (r *reloads) take() []chan<- reloadOutcome {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	waiting := r.waiting
+	r.waiting = nil
+	return waiting
+}
 
 func signalChannel(c chan<- struct{}) {
 	select {
@@ -33,34 +74,40 @@ func signalChannel(c chan<- struct{}) {
 
 // handleReloads carries out the requests until ctx ends.
 func (d *daemon) handleReloads(ctx context.Context) {
+	defer close(d.reloads.ended)
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-d.reloads.asked:
 		}
+		waiting := d.reloads.take()
 		d.notifier.reloading()
-		err := d.reload(ctx)
+		next, err := d.reload(ctx)
 		if ctx.Err() != nil {
 			return
 		}
+		outcome := d.tellReload(next, err, time.Now())
 		d.notifier.reloadDone(statusLine(d.supervisor.Board().Views()), reloadFailure(err))
+		for _, w := range waiting {
+			w <- outcome
+		}
 	}
 }
 
 // reload applies the configuration as it is in its files now, or changes nothing and
 // returns an error.
-func (d *daemon) reload(ctx context.Context) error {
+func (d *daemon) reload(ctx context.Context) (*configs.Config, error) {
 	next, err := d.reloads.read()
 	if err != nil {
 		d.logProblems(err)
-		return err
+		return nil, err
 	}
 	if err := d.supervisor.Reload(ctx, next.Resolve, next.Guard); err != nil {
 		if ctx.Err() == nil {
 			d.log.Error("cannot reload the configuration, nothing changes", zap.Error(err))
 		}
-		return err
+		return nil, err
 	}
 	// After the supervisor: it must have the specs of the containers that watchers report.
 	d.config.Store(next)
@@ -72,8 +119,47 @@ func (d *daemon) reload(ctx context.Context) error {
 		d.log.Warn("some changed settings need a restart of healthd", zap.Strings("keys", keys))
 	}
 	d.log.Info("the configuration was reloaded", zap.Strings("specs", next.SpecNames()))
-	return nil
+	return next, nil
 }
+
+// tellReload tells the history, the metrics and whoever asks for warnings how a reload ended.
+func (d *daemon) tellReload(next *configs.Config, err error, now time.Time) reloadOutcome {
+	d.reloadMetrics.Done(err == nil, now)
+	if err == nil {
+		d.refused.Store(nil)
+		d.journal.Record(core.Event{Time: now, Reason: core.EventReloaded, Message: "The configuration was reloaded: " + plural(len(next.SpecNames()), "spec")})
+		return reloadOutcome{Reload: api.Reload{
+			Specs: next.SpecNames(), Warnings: append([]string{}, next.Warnings()...), NeedsRestart: append([]string{}, d.begun.NeedsRestart(next)...),
+		}}
+	}
+	refused := &refusedReload{at: now, text: reloadFailure(err)}
+	d.refused.Store(refused)
+	failed := &api.ReloadError{Text: "the configuration was not reloaded, nothing changes: " + line(err.Error())}
+	if problems, ok := errors.AsType[configs.Problems](err); ok {
+		failed.Text = fmt.Sprintf("the configuration was not reloaded, nothing changes: it has %s", plural(len(problems), "problem"))
+		for _, p := range problems {
+			failed.Problems = append(failed.Problems, p.String())
+		}
+	}
+	d.journal.Record(core.Event{Time: now, Reason: core.EventReloadFailed, Message: strings.Join(append([]string{sentenceCase(failed.Text)}, failed.Problems...), "; ")})
+	return reloadOutcome{err: failed}
+}
+
+// refusedReload is a reload that changed nothing, and was not followed by one that did.
+type refusedReload struct {
+	at   time.Time
+	text string
+}
+
+// warning says for status that the files say something else than the daemon does.
+func (r *refusedReload) warning() string {
+	if r == nil {
+		return ""
+	}
+	return fmt.Sprintf("the reload of %s changed nothing (%s): the configuration before it is in force (healthd check shows the problems)", formatTime(r.at), r.text)
+}
+
+func sentenceCase(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
 // logProblems logs every problem of a configuration.
 func (d *daemon) logProblems(err error) {

@@ -73,6 +73,9 @@ func (l *rivalDetector) warning(now time.Time) string {
 // warnings returns the warnings that concern no single container.
 func (d *daemon) warnings() []string {
 	var all []string
+	if text := d.refused.Load().warning(); text != "" {
+		all = append(all, text)
+	}
 	now := time.Now()
 	for _, e := range d.engines {
 		if text := e.rivals.warning(now); text != "" {

@@ -115,7 +115,7 @@ func TestNoDaemon(t *testing.T) {
 	none := filepath.Join(t.TempDir(), "control.sock")
 	const hint = ": is healthd running? (systemctl start healthd)\n"
 	want := "healthd: cannot reach the daemon at " + none + hint
-	for _, args := range []string{"status", "status web-1", "status --watch", "explain web-1", "events", "events -f", "probe web-1", "restart web-1", "hold web-1", "resume web-1", "gate web-1 a True"} {
+	for _, args := range []string{"status", "status web-1", "status --watch", "explain web-1", "events", "events -f", "probe web-1", "restart web-1", "hold web-1", "resume web-1", "gate web-1 a True", "reload"} {
 		got := inside(append(strings.Fields(args), "--socket", none)...)
 		if got.code != 1 || got.stderr != want || got.stdout != "" {
 			t.Errorf("%s: %+v, want %q", args, got, want)

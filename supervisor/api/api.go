@@ -50,6 +50,8 @@ type Config struct {
 	Controller Controller
 	Metrics    http.Handler
 	Warnings   func() []string // of the daemon; from any goroutine
+	// Reload reads the configuration again and returns when it is in force, or why it is not.
+	Reload func(context.Context) (Reload, *ReloadError)
 	// Checked is called when a readiness check of HAProxy says in its header
 	// X-Haproxy-Server-State how HAProxy sees the server, and comes from one of ChecksFrom.
 	Checked    func(id, state string)
@@ -63,6 +65,7 @@ type API struct {
 	controller Controller
 	metrics    http.Handler
 	warnings   func() []string
+	reloader   func(context.Context) (Reload, *ReloadError)
 	checked    func(id, state string)
 	checksFrom []netip.Prefix
 	heartbeat  time.Duration // of event streams
@@ -74,7 +77,7 @@ type API struct {
 // New returns the API of c.
 func New(c Config) *API {
 	return &API{
-		board: c.Board, history: c.History, controller: c.Controller, metrics: c.Metrics, warnings: c.Warnings, checked: c.Checked, checksFrom: c.ChecksFrom,
+		board: c.Board, history: c.History, controller: c.Controller, metrics: c.Metrics, warnings: c.Warnings, reloader: c.Reload, checked: c.Checked, checksFrom: c.ChecksFrom,
 		heartbeat: 15 * time.Second,
 		waiting:   make(chan struct{}, maxWaiting),
 		plainType: []string{"text/plain; charset=utf-8"},

@@ -38,6 +38,8 @@ const (
 	EventFailedPreStopHook     = "FailedPreStopHook"
 	EventLifecycleHTTPFallback = "LifecycleHTTPFallback"
 
+	EventReloaded     = "Reloaded"     // the configuration was read again
+	EventReloadFailed = "ReloadFailed" // it was wrong, and nothing changed
 	EventWouldRestart = "WouldRestart" // what healthd would do if it did not only observe
 
 	EventGaveUp = "GaveUp"
