@@ -55,21 +55,32 @@ func encode(key string, v any) ([]byte, error) {
 		return nil, err
 	}
 	data := record.Bytes()[checksum : record.Len()-len("\n")]
-	if key == "" || len(key) > maxKey {
-		return nil, fmt.Errorf("its name has %d bytes", len(key))
-	}
-	if len(data) > maxRecord {
-		return nil, fmt.Errorf("it is longer than %d bytes", maxRecord)
+	if err := checkSize(key, data); err != nil {
+		return nil, err
 	}
 	binary.BigEndian.PutUint32(record.Bytes(), sum(key, data))
 	return record.Bytes()[:checksum+len(data)], nil
 }
 
+// decode reads what encode has written, and nothing that it would not write.
 func decode(key string, data []byte, v any) error {
 	if len(data) < checksum || binary.BigEndian.Uint32(data) != sum(key, data[checksum:]) {
 		return errSum
 	}
+	if err := checkSize(key, data[checksum:]); err != nil {
+		return err
+	}
 	return json.Unmarshal(data[checksum:], v)
+}
+
+func checkSize(key string, data []byte) error {
+	if key == "" || len(key) > maxKey {
+		return fmt.Errorf("its name has %d bytes", len(key))
+	}
+	if len(data) > maxRecord {
+		return fmt.Errorf("it is longer than %d bytes", maxRecord)
+	}
+	return nil
 }
 
 func sum(key string, data []byte) uint32 {
@@ -193,8 +204,13 @@ func checkVersion(meta *bolt.Bucket) error {
 	if meta == nil {
 		return fmt.Errorf("%w: it has no version", errDamaged)
 	}
+	return readVersion(meta.Get([]byte(versionKey)))
+}
+
+// readVersion returns an error unless the record is that of a version that this healthd reads.
+func readVersion(record []byte) error {
 	var v int
-	if err := decode(versionKey, meta.Get([]byte(versionKey)), &v); err != nil {
+	if err := decode(versionKey, record, &v); err != nil {
 		return fmt.Errorf("%w: its version cannot be read: %w", errDamaged, err)
 	}
 	if v > version {
