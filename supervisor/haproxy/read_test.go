@@ -39,6 +39,9 @@ func TestReadInvalidAnswers(t *testing.T) {
 		{"1\n# be_name\n", statText, "show servers state: there is no column be_id"},
 		{"1\n" + serversHeader + "4 dyn\n", statText, "show servers state: a line of 2 columns"},
 		{strings.Replace(serversText, "18001", "port", 1), statText, `show servers state: column srv_port is "port"`},
+		{strings.Replace(serversText, "18001", "65616", 1), statText, "show servers state: column srv_port is 65616"},
+		{strings.Replace(serversText, "18001", "-1", 1), statText, `show servers state: column srv_port is "-1"`},
+		{serversText, strings.Replace(statText, ",1,2,", ",9223372036854775807,2,", 1), `show stat: column scur is "9223372036854775807"`},
 		{serversText, "No such proxy.", `show stat: it answers "No such proxy."`},
 		{serversText, "# pxname,svname\n", "show stat: there is no column status"},
 		{serversText, strings.Replace(statText, ",50,", ",a\"b,", 1), "show stat: parse error on line 2, column 16: bare \" in non-quoted-field"},
@@ -54,8 +57,13 @@ func TestReadInvalidAnswers(t *testing.T) {
 			t.Errorf("%q, %q: got %v, want %s", tc.servers, tc.stat, err, tc.want)
 		}
 	}
-	if _, _, err := readInfo("Name: HAProxy\n"); err == nil || err.Error() != `show info: it answers "Name: HAProxy"` {
-		t.Errorf("got %v", err)
+	for _, info := range []string{"Name: HAProxy", "Pid: 8\nUptime_sec: -5", "Pid: 8\nUptime_sec: 1h5"} {
+		if _, _, err := readInfo(info + "\n"); err == nil || !strings.HasPrefix(err.Error(), `show info: it answers "`) {
+			t.Errorf("%q: got %v", info, err)
+		}
+	}
+	if backends, err := readServers(strings.Replace(serversText, " c1 ", " c1;quit ", 1)); err != nil || len(backends) != 0 {
+		t.Errorf("got %v, %v of a server that no command can name", backends, err)
 	}
 }
 
@@ -143,24 +151,6 @@ func TestCheckedOverHTTP(t *testing.T) {
 	if got := h.httpChecks.where("x", now.Add(httpCheckMaxAge+1)); got != "" {
 		t.Errorf("got %q of a check long ago", got)
 	}
-}
-
-func FuzzRead(f *testing.F) {
-	f.Add(serversText, statText)
-	f.Add("1\n"+serversHeader, "# pxname,svname\n\"")
-	f.Fuzz(func(t *testing.T, servers, stat string) {
-		backends, err := readServers(servers)
-		if err != nil {
-			return
-		}
-		for name, all := range backends {
-			if readStat(stat, all) != nil {
-				continue
-			}
-			p := &plan{backend: name, servers: all, agent: agentAddress{"127.0.0.1", 18647}, complete: true, slots: map[string]string{}, agentSend: map[string]string{}, newAgentSend: map[string]string{}, owners: map[string]string{}}
-			p.compute([]member{{name: "c1", agentName: "c1", want: wantUp}, {name: "c2", agentName: "web/c2", want: wantDrain}})
-		}
-	})
 }
 
 // However the bytes are split, the answer is the text between two prompts.

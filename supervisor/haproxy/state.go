@@ -4,6 +4,7 @@ import (
 	"encoding/csv"
 	"errors"
 	"fmt"
+	"math"
 	"net/netip"
 	"strconv"
 	"strings"
@@ -23,7 +24,9 @@ func readInfo(text string) (p process, age time.Duration, err error) {
 		case "Start_time_sec":
 			p.started = value
 		case "Uptime_sec":
-			age, err = time.ParseDuration(value + "s")
+			var seconds uint64
+			seconds, err = strconv.ParseUint(value, 10, 32)
+			age = time.Duration(seconds) * time.Second
 		}
 	}
 	if p.pid == "" || err != nil {
@@ -100,15 +103,18 @@ func readServers(text string) (map[string][]*server, error) {
 		}
 		s := &server{
 			backendID: r.number("be_id"), id: r.number("srv_id"), forcedID: r.number("srv_f_forced_id") == 1, name: r.text("srv_name"),
-			port: r.number("srv_port"), adminState: r.number("srv_admin_state"), weight: r.number("srv_uweight"), initialWeight: r.number("srv_iweight"),
+			port: r.port("srv_port"), adminState: r.number("srv_admin_state"), weight: r.number("srv_uweight"), initialWeight: r.number("srv_iweight"),
 			checkState: r.number("srv_check_state"), agentState: r.number("srv_agent_state"),
-			agentAddress: agentAddress{r.text("srv_agent_addr"), r.number("srv_agent_port")},
+			agentAddress: agentAddress{r.text("srv_agent_addr"), r.port("srv_agent_port")},
 		}
 		s.address, _ = netip.ParseAddr(r.text("srv_addr")) // "-" when it has none
 		if r.err != nil {
 			return nil, fmt.Errorf("show servers state: %w", r.err)
 		}
 		name := r.text("be_name")
+		if invalidCharacters(name+s.name) != "" { // no command can name it: it is one of HAProxy's own
+			continue
+		}
 		backends[name] = append(backends[name], s)
 	}
 	return backends, nil
@@ -198,9 +204,17 @@ func (r *row) number(column string) int {
 	if text == "" || text == "-" {
 		return 0
 	}
-	n, err := strconv.Atoi(text)
+	n, err := strconv.ParseUint(text, 10, 31) // so that a sum of two, too, is a number
 	if err != nil && r.err == nil {
 		r.err = fmt.Errorf("column %s is %q", column, clip(text))
+	}
+	return int(n)
+}
+
+func (r *row) port(column string) int {
+	n := r.number(column)
+	if n > math.MaxUint16 && r.err == nil {
+		r.err = fmt.Errorf("column %s is %d", column, n)
 	}
 	return n
 }
