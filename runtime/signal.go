@@ -41,9 +41,13 @@ func (c *Container) StopSignalNumber() int {
 }
 
 // signalNumber parses what Docker accepts as a signal: "SIGUSR1", "usr1", "10",
-// "SIGRTMIN+3", "RTMAX-1". It returns 0 for anything else.
+// "SIGRTMIN+3", "RTMAX-1". It returns 0 for anything else, as for a number that is no signal's:
+// sending that fails, and -1 is UnknownSignal.
 func signalNumber(s string) int {
 	if n, err := strconv.Atoi(s); err == nil {
+		if n < 1 || n > rtmax {
+			return 0
+		}
 		return n
 	}
 	name := "SIG" + strings.TrimPrefix(strings.ToUpper(s), "SIG")

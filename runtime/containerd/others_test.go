@@ -50,3 +50,14 @@ func TestBadLabels(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// No process can be sent such a signal: a stop that began with it would fail, and never come to KILL.
+func TestStopSignalsThatAreNone(t *testing.T) {
+	e, private := engine(t)
+	for _, signal := range []string{"4096", "-1"} {
+		id := private.Run(t, containerdtest.RunOptions{StopSignal: signal, Cmd: deafSleep})
+		if err := e.Stop(t.Context(), id, 0); err != nil {
+			t.Errorf("stop signal %s: %v", signal, err)
+		}
+	}
+}
