@@ -111,7 +111,7 @@ func (e *Engine) describe(in *container.InspectResponse, n networking) *runtime.
 		NetworkOwner: n.sharedID, NetworkOwnerGone: n.sharedGone, RestartPolicy: string(container.RestartPolicyDisabled), StopTimeout: -1,
 	}
 	if c.State.Alive() && e.OnHost() {
-		c.Pid = in.State.Pid
+		c.Pid = max(0, in.State.Pid)
 	}
 	if n.shared != nil && n.shared.alive {
 		c.NetworkOwnerStartedAt = n.shared.startedAt
