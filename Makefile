@@ -16,6 +16,7 @@ VERSION = $(shell git describe --tags --always --dirty 2>/dev/null || echo unkno
 COMMIT  = $(shell git rev-parse --short HEAD 2>/dev/null || echo unknown)
 
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.0
+GOVULNCHECK = golang.org/x/vuln/cmd/govulncheck@v1.9.0
 FUZZTIME   ?= 30s
 BENCHTIME  ?= 1s
 CHAOS      ?= 3m
@@ -24,7 +25,7 @@ SUITES     ?= bookworm trixie forky
 RUNTIME    ?= docker
 
 .DEFAULT_GOAL := help
-.PHONY: build test race chaos compat conformance fuzz bench bench-once lint demo install uninstall clean help prerequisites
+.PHONY: build test race chaos compat conformance fuzz bench bench-once lint vulncheck demo install uninstall clean help prerequisites
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -69,6 +70,9 @@ lint: ## check gofmt, vet, staticcheck, go.mod, who imports whom, and the script
 	$(GO) mod tidy -diff
 	scripts/arrows
 	shellcheck $$(git ls-files -z | xargs -0 awk 'FNR == 1 && /^#!.*[\/ ](ba|da)?sh( |$$)/ { print FILENAME } { nextfile }')
+
+vulncheck: ## look for known vulnerabilities in what healthd calls; run it before a release (needs vuln.go.dev, and is not part of CI)
+	$(GO) run $(GOVULNCHECK) ./...
 
 demo: ## show how healthd heals a hung container behind HAProxy (as root; DEMO_SECONDS=60 runs it unattended; RUNTIME=containerd)
 	scripts/prerequisites demo
