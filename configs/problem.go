@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"healthd/supervisor/core"
 )
 
 // Problem is one thing wrong with the configuration or with a label.
@@ -103,7 +105,7 @@ func (p place) problem(path, format string, args ...any) Problem {
 	}
 }
 
-const originDefault = "default"
+const originDefault = core.OriginDefault
 
 // maxShown bounds how much of a foreign text goes into a message.
 const maxShown = 64

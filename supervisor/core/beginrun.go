@@ -96,6 +96,11 @@ func (t *stepper) exit(code int) Exit {
 		e.Reason = ReasonStartupFailed
 	case ByPostStart:
 		e.Reason = ReasonError
+	case ByOperator, ByNetwork:
+		const signalled = 128
+		if e.Code == signalled+t.c.StopSignalNumber() { // it did as healthd told it
+			e.Reason = ReasonCompleted
+		}
 	}
 	return e
 }

@@ -159,8 +159,11 @@ type Guard struct {
 type Value struct {
 	Path   string // as in TOML below [[spec]]: "liveness.period"
 	Value  string // in TOML syntax, without header values
-	Origin string // "FILE:LINE", "label healthd.liveness.period", "default"
+	Origin string // "FILE:LINE", "label healthd.liveness.period", OriginDefault
 }
+
+// OriginDefault is the Origin of a Value that nobody has set.
+const OriginDefault = "default"
 
 // Defaults and minimums of a spec; the kubelet's where it has them.
 const (

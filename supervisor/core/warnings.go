@@ -2,6 +2,7 @@ package core
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"healthd/prober"
@@ -20,7 +21,7 @@ func (v *View) Warnings() []string {
 		return nil
 	}
 	var all []string
-	for _, text := range []string{v.warnTwoCommands(), v.warnShortGrace(), v.warnAutoheal(), v.warnInside()} {
+	for _, text := range []string{v.warnTwoCommands(), v.warnNoHealthcheck(), v.warnShortGrace(), v.warnJob(), v.warnAutoheal(), v.warnInside()} {
 		if text != "" {
 			all = append(all, text)
 		}
@@ -45,6 +46,37 @@ func (v *View) warnTwoCommands() string {
 	}
 	return "the engine runs the command of its HEALTHCHECK, and healthd the command of its " + strings.Join(probes, " and ") +
 		" probe: one command is enough with the handler engine_health"
+}
+
+// warnNoHealthcheck finds probes that never have a result.
+func (v *View) warnNoHealthcheck() string {
+	if v.Container.HasHealthcheck {
+		return ""
+	}
+	var probes []string
+	follows := map[ProbeType]string{Startup: "it never counts as started", Readiness: "it is never ready", Liveness: "nobody notices when it fails"}
+	what := ""
+	for _, t := range []ProbeType{Liveness, Readiness, Startup} { // the worst comes last
+		if p := v.Spec.Probes[t]; p != nil && p.Handler.EngineHealth != nil {
+			probes, what = append(probes, t.String()), follows[t]
+		}
+	}
+	if len(probes) == 0 {
+		return ""
+	}
+	return "its " + strings.Join(probes, " and ") + " probe asks for the engine's HEALTHCHECK, and the container has none: the result is Unknown for ever, so " + what
+}
+
+// warnJob finds a container that ends by itself with success and is started again, because nobody has said
+// that it should not be.
+func (v *View) warnJob() string {
+	byDefault := func(value Value) bool { return value.Path == "restart_policy" && value.Origin == OriginDefault }
+	s, policy := &v.State, v.Container.RestartPolicy
+	finished := s.Run.LastExit.Reason == ReasonCompleted && s.Lasting.Restarts[ByExit] > 0 || s.Run.Exit.Reason == ReasonCompleted && s.Action.Restart == ByExit
+	if !finished || policy != "" && policy != "no" || !slices.ContainsFunc(v.Spec.Values, byDefault) {
+		return ""
+	}
+	return "it exits with 0 by itself, and healthd starts it again and again, because no restart_policy is set: if it is a job, set restart_policy = \"OnFailure\" or \"Never\""
 }
 
 // warnShortGrace finds a container to which healthd gives less time to end than an

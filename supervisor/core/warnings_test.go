@@ -44,6 +44,10 @@ func TestWarnings(t *testing.T) {
 		{"two execs", checked, [NumProbes]*ProbeSpec{Liveness: exec(0), Readiness: exec(0)}, 0, []string{both}},
 		{"exec at the start only", checked, [NumProbes]*ProbeSpec{Startup: exec(0), Liveness: tcp(0)}, 0, nil},
 		{"healthcheck and engine_health", checked, [NumProbes]*ProbeSpec{Liveness: engineHealth}, 0, nil},
+		{"engine_health without a healthcheck", runtime.Container{StopTimeout: -1}, [NumProbes]*ProbeSpec{Liveness: engineHealth}, 0,
+			[]string{"its liveness probe asks for the engine's HEALTHCHECK, and the container has none: the result is Unknown for ever, so nobody notices when it fails"}},
+		{"engine_health without a healthcheck, for all", runtime.Container{StopTimeout: -1}, [NumProbes]*ProbeSpec{Startup: engineHealth, Liveness: engineHealth, Readiness: engineHealth}, 0,
+			[]string{"its liveness and readiness and startup probe asks for the engine's HEALTHCHECK, and the container has none: the result is Unknown for ever, so it never counts as started"}},
 		{"own stop timeout", slow, [NumProbes]*ProbeSpec{Liveness: tcp(0)}, 0, nil},
 		{"grace of the spec", slow, [NumProbes]*ProbeSpec{Liveness: tcp(0)}, 10 * time.Second, []string{short("10s after a failed liveness probe")}},
 		{"as long", slow, [NumProbes]*ProbeSpec{Liveness: tcp(0)}, time.Minute, nil},
@@ -95,5 +99,37 @@ func TestWarnings(t *testing.T) {
 	invalid := &View{Container: &runtime.Container{HasHealthcheck: true, Labels: map[string]string{"autoheal": "true"}}, Invalid: "label"}
 	if got := invalid.Warnings(); got != nil {
 		t.Errorf("invalid: %q", got)
+	}
+}
+
+// A job that nobody has called one is started for ever.
+func TestWarningOfAJob(t *testing.T) {
+	const job = `it exits with 0 by itself, and healthd starts it again and again, because no restart_policy is set: if it is a job, set restart_policy = "OnFailure" or "Never"`
+	for _, tt := range []struct {
+		name   string
+		change func(v *View)
+		want   string
+	}{
+		{"has ended", func(*View) {}, job},
+		{"runs again", func(v *View) {
+			v.State.Run.LastExit, v.State.Run.Exit, v.State.Action.Restart, v.State.Lasting.Restarts[ByExit] = v.State.Run.Exit, Exit{}, NoCause, 1
+		}, job},
+		{"was started by an operator", func(v *View) {
+			v.State.Run.LastExit, v.State.Run.Exit, v.State.Action.Restart = v.State.Run.Exit, Exit{}, NoCause
+		}, ""},
+		{"policy is meant", func(v *View) { v.Spec.Values[0].Origin = "healthd.toml:3" }, ""},
+		{"of the engine's policy", func(v *View) { v.Container.RestartPolicy = "always" }, ""},
+		{"stays stopped", func(v *View) { v.State.Action.Restart = NoCause }, ""},
+		{"has failed", func(v *View) { v.State.Run.Exit.Reason = ReasonError }, ""},
+	} {
+		v := &View{
+			Container: &runtime.Container{StopTimeout: -1, RestartPolicy: "no"},
+			Spec:      &Spec{RestartPolicy: Always, Values: []Value{{Path: "restart_policy", Value: `"Always"`, Origin: OriginDefault}}},
+			State:     State{Kept: Kept{Run: Run{Exit: Exit{Reason: ReasonCompleted}}, Action: Action{Restart: ByExit}}},
+		}
+		tt.change(v)
+		if got := v.warnJob(); got != tt.want {
+			t.Errorf("%s: %q", tt.name, got)
+		}
 	}
 }
