@@ -27,8 +27,19 @@ func (c *Container) Holder() string {
 	return c.QualifiedName()
 }
 
-// NamesAmong returns a name for each of all: its own, unless others of all have the same, then its
-// qualified name. If others of its runtime and namespace have the same, it is id:ID.
+// fullID is the length of an ID that engines make. Others are chosen by people, as names are.
+const fullID = 64
+
+// IsFullID says whether s has the form of an ID that engines make.
+func IsFullID(s string) bool {
+	return len(s) == fullID && strings.Trim(s, "0123456789abcdef") == ""
+}
+
+// NamedAsID says that the container's name is a full ID, and not its own: who says it means another one.
+func (c *Container) NamedAsID() bool { return IsFullID(c.Name) && c.Name != c.EngineID() }
+
+// NamesAmong returns a name for each of all: its own, unless others of all have the same or it is
+// NamedAsID, then its qualified name. If others of its runtime and namespace have the same, it is id:ID.
 func NamesAmong(all []*Container) []string {
 	several := heldBySeveral(all, func(c *Container) string { return c.Name })
 	var namesakes []*Container
@@ -41,7 +52,7 @@ func NamesAmong(all []*Container) []string {
 	names := make([]string, len(all))
 	for i, c := range all {
 		switch {
-		case !several[c.Name]:
+		case !several[c.Name] && !c.NamedAsID():
 			names[i] = c.Name
 		case !inOnePlace[c.QualifiedName()]:
 			names[i] = c.QualifiedName()

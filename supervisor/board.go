@@ -53,10 +53,8 @@ func NewBoard(runtimes []RuntimeView, views ...*core.View) *Board {
 // minPrefix is the length of the shortest ID prefix that Find accepts: "db" is a name.
 const minPrefix = 4
 
-// fullID is the length of an ID that engines make. Others are chosen by people, as names are.
-const fullID = 64
-
-// Find returns the container of that full ID or name, or else the one whose ID begins with name. A name
+// Find returns the container of that full ID or name, or else the one whose ID begins with name. What
+// has the form of a full ID is never a name. A name
 // that several containers have must be as runtime.NamesAmong says: id:ID has the whole ID. A prefix
 // has at least four characters; a prefix of several IDs finds none of them. The error is
 // ErrUnknownContainer or an *AmbiguousNameError.
@@ -67,10 +65,8 @@ func (b *Board) Find(name string) (*core.View, error) {
 		}
 		return nil, ErrUnknownContainer
 	}
-	if len(name) == fullID { // or a container named so would get what is meant for the other
-		if s, ok := b.byID.Load(name); ok {
-			return s.(*slot).view.Load(), nil
-		}
+	if runtime.IsFullID(name) { // a container named so would get what is meant for another, known or not
+		return b.findID(name)
 	}
 	if slots := b.names.of(name); len(slots) == 1 {
 		return slots[0].view.Load(), nil
@@ -114,7 +110,7 @@ func (b *Board) NameOf(c *runtime.Container) string {
 			others = append(others, o)
 		}
 	}
-	if len(others) == 0 {
+	if len(others) == 0 && !c.NamedAsID() {
 		return c.Name
 	}
 	return runtime.NamesAmong(append(others, c))[len(others)]
@@ -145,7 +141,7 @@ func (b *Board) findID(name string) (*core.View, error) {
 
 // isIDPrefix spares Find a walk over all IDs for a name that is no ID.
 func isIDPrefix(name string) bool {
-	return len(name) >= minPrefix && len(name) <= fullID && strings.Trim(name, "0123456789abcdef") == ""
+	return len(name) >= minPrefix && strings.Trim(name, "0123456789abcdef") == ""
 }
 
 // Views returns all containers, sorted by name.

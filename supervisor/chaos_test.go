@@ -72,7 +72,8 @@ type chaosHost struct {
 	callsHang    bool
 	hangingCalls int // calls that no one will answer
 	quiet        bool
-	engineBusy   bool // an action on the engine is under way
+	engineBusy   bool    // an action on the engine is under way
+	tenant       *tenant // nil: nobody means any harm
 
 	disturbedAt      time.Time // when something last kept healthd from its work
 	connectedSince   time.Time // since when the daemon is connected; zero: it is not
@@ -141,6 +142,9 @@ func (h *chaosHost) playSteps(n int) {
 	for step := 0; step < n && !h.failed(); step++ {
 		time.Sleep(h.nextDelay())
 		h.doRandomAction()
+		if h.tenant != nil {
+			h.tenant.act()
+		}
 		h.manageDaemon()
 		synctest.Wait()
 		h.checkAll()
@@ -250,7 +254,7 @@ func (h *chaosHost) shutDown() {
 		d.stop()
 		select {
 		case <-d.ended:
-		case <-time.After(5 * time.Minute):
+		case <-time.After(h.patienceAtTheEnd()):
 			h.fail("%s does not end", d.name())
 		}
 	}

@@ -168,7 +168,7 @@ func (h *chaosHost) requestRestart(c *chaosContainer) {
 	v := h.view(c)
 	seen := v != nil && v.State.Run.ID == c.info.Run()
 	h.mu.Unlock()
-	if err := d.sup.Restart(h.t.Context(), c.info.Name); err != nil {
+	if err := d.sup.Restart(h.t.Context(), h.called(c)); err != nil {
 		return
 	}
 	h.locked(func() {
@@ -189,7 +189,7 @@ func (h *chaosHost) requestRestart(c *chaosContainer) {
 func (h *chaosHost) requestHold(c *chaosContainer) {
 	if d := h.runningDaemon(); d != nil {
 		until := time.Now().Add(time.Duration(1+h.r.IntN(60)) * time.Second)
-		if d.sup.Hold(h.t.Context(), c.info.Name, until) == nil {
+		if d.sup.Hold(h.t.Context(), h.called(c), until) == nil {
 			h.locked(func() { c.heldAt, c.heldUntil = time.Now(), until })
 		}
 	}
@@ -197,13 +197,13 @@ func (h *chaosHost) requestHold(c *chaosContainer) {
 
 func (h *chaosHost) requestResume(c *chaosContainer) {
 	if d := h.runningDaemon(); d != nil {
-		_ = d.sup.Resume(h.t.Context(), c.info.Name)
+		_ = d.sup.Resume(h.t.Context(), h.called(c))
 	}
 }
 
 func (h *chaosHost) requestGate(c *chaosContainer) {
 	if d := h.runningDaemon(); d != nil {
-		_ = d.sup.SetGate(h.t.Context(), c.info.Name, "lb", h.r.IntN(3) > 0)
+		_ = d.sup.SetGate(h.t.Context(), h.called(c), "lb", h.r.IntN(3) > 0)
 	}
 }
 

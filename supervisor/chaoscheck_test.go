@@ -10,6 +10,9 @@ import (
 // checkCall checks a call of a daemon as it begins against the daemon's own board.
 func (h *chaosHost) checkCall(d *chaosDaemon, c *chaosContainer, what string) {
 	v := h.view(c)
+	if c.template.hostile {
+		return
+	}
 	switch {
 	case v == nil && h.supervised(c.template.name):
 		h.fail("%s: %s of a container that the board does not show", c.template.name, what)
@@ -49,6 +52,7 @@ func (h *chaosHost) checkCall(d *chaosDaemon, c *chaosContainer, what string) {
 func (h *chaosHost) checkStart(c *chaosContainer, by actor) {
 	rebooted := c.endLife != h.engine.life || c.opSignal.run == c.run-1 && c.opSignal.life != h.engine.life
 	switch {
+	case c.template.hostile:
 	case c.run == 1 && c.restartAskedAt.IsZero():
 		h.fail("%s: first start by healthd", c.template.name)
 	case c.template.enginePolicy != "no" && c.endedBy == byProcess && c.probeStoppedRun != c.run-1 && c.calls == 0 && !(c.engineLeaves && c.startedForProbe) && !rebooted && !c.endUnseen && c.expect != mustRun && c.restartAskedRun != c.run-1:
@@ -99,7 +103,7 @@ func (h *chaosHost) checkAll() {
 	h.noteDisturbances()
 	h.noteOutlived()
 	for _, c := range h.engine.containers {
-		if c.gone {
+		if c.gone || c.template.hostile {
 			continue
 		}
 		h.checkReady(c)
@@ -172,6 +176,9 @@ func (h *chaosHost) checkDown(c *chaosContainer) {
 		return
 	}
 	since, patience := c.endedAt, c.maxBackoff()+5*time.Second
+	if h.tenant != nil { // whose crashes may have used up the host's crash starts
+		patience += core.DefaultBackoffInitial
+	}
 	if c.template.enginePolicy != "no" {
 		patience += engineRestartWait
 	}
@@ -204,7 +211,7 @@ func (h *chaosHost) checkEnd() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, c := range h.engine.containers {
-		if c.gone || c.run == 0 {
+		if c.gone || c.run == 0 || c.template.hostile {
 			continue
 		}
 		v := h.view(c)

@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -65,7 +66,7 @@ func (h *chaosHost) bootDaemon(rebooted bool) {
 	h.logf("%s starts, with events seen up to %v", d.name(), h.sinceStart(seen))
 	d.sup = New(Config{
 		Resolve: resolverFor(specs), Runtimes: map[string]Restarter{"docker": d}, Prober: d, Journal: d,
-		Guard: h.guard, Store: d, Memories: past, Rebooted: booted,
+		Guard: h.guard, Store: d, Memories: past, Rebooted: booted, Shutdown: h.shutdownLimit(),
 	})
 	if h.roll("slices", d.name(), 2) == 0 {
 		d.sup.sliceSteps = 1 // as on a host with more containers than fit into a slice
@@ -78,10 +79,11 @@ func (h *chaosHost) bootDaemon(rebooted bool) {
 	watcher := runtime.Watcher{
 		Name: "docker", Source: d, Since: seen, Relist: chaosRelist, Refresh: d.refresh,
 		KnownRun: func(id string) (runtime.Run, bool) { return d.loaded[id].Run.ID, d.loaded[id].Engine.State.Alive() },
-		Wanted: func(name string, _ map[string]string) bool {
+		Wanted: func(name string, labels map[string]string) bool {
 			h.mu.Lock()
 			defer h.mu.Unlock()
-			return h.supervised(name)
+			spec, _ := resolverFor(h.specs)(name, labels)
+			return spec != nil
 		},
 	}
 	h.wg.Go(func() { _ = watcher.Run(watching, d.deliver) })
@@ -114,7 +116,9 @@ func (h *chaosHost) fromDisk(m core.Memory) core.Memory {
 const chaosRelist = 30 * time.Second
 
 func resolverFor(specs map[string]*core.Spec) Resolver {
-	return func(name string, _ map[string]string) (*core.Spec, error) { return specs[name], nil }
+	return func(name string, labels map[string]string) (*core.Spec, error) {
+		return specs[cmp.Or(labels[tenantLabel], name)], nil
+	}
 }
 
 func (d *chaosDaemon) name() string { return fmt.Sprintf("daemon %d", d.number) }
@@ -185,6 +189,9 @@ func (d *chaosDaemon) Record(e core.Event) {
 	d.host.mu.Lock()
 	defer d.host.mu.Unlock()
 	if !d.isKilled() {
+		if d.host.tenant != nil && d.host.tenant.record(e) {
+			return
+		}
 		d.host.logf("    %s %s %q", d.name(), e.Reason, e.Message)
 	}
 }

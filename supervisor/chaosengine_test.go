@@ -127,8 +127,12 @@ func (e *chaosEngine) newestOf(t *chaosTemplate) *chaosContainer {
 // create creates a container.
 func (e *chaosEngine) create(t *chaosTemplate) *chaosContainer {
 	e.created++
+	id, name := fmt.Sprintf("%04x%s", 0xa000+e.created, t.name), t.name
+	if e.host.tenant != nil {
+		id, name = e.host.tenant.identify(id, t)
+	}
 	c := &chaosContainer{template: t, info: runtime.Container{
-		Runtime: "docker", ID: fmt.Sprintf("%04x%s", 0xa000+e.created, t.name), Name: t.name, Image: "image", Labels: t.labels,
+		Runtime: "docker", ID: id, Name: name, Image: "image", Labels: t.labels,
 		State: runtime.Created, Address: "10.0.0.1", Network: "bridge", StopTimeout: t.stopTimeout, StopSignal: "",
 		RestartPolicy: t.enginePolicy, AutoRemove: t.autoRemove,
 	}}
@@ -310,6 +314,9 @@ func (e *chaosEngine) emit(c *chaosContainer, action runtime.Action, number int)
 		ev.Signal = number
 	case runtime.ActionDie:
 		ev.ExitCode = number
+	}
+	if c.template.hostile && action == runtime.ActionKill {
+		ev.Signal = runtime.UnknownSignal // a label hides it
 	}
 	e.host.logf("%s: %s %d", c.template.name, action, number)
 	if !e.up && !e.killingLeftovers {

@@ -36,9 +36,12 @@ func (p *chaosProbe) Ask(ctx context.Context, timeout time.Duration) prober.Resu
 	c := h.engine.find(p.id)
 	ok := c != nil && c.answersProbe(p.probe)
 	paused := c != nil && c.info.State == runtime.Paused
+	hostile := c != nil && c.template.hostile
 	unasked := !h.quiet && h.roll("unasked "+what, p.id, 40) == 0
 	h.mu.Unlock()
 	switch {
+	case hostile:
+		return h.tenant.answer(ctx, p.d, timeout)
 	case unasked:
 		return prober.Result{Cause: prober.NotAsked, Output: "too many open files"}
 	case paused:

@@ -30,6 +30,7 @@ type chaosTemplate struct {
 	maxLife            time.Duration // longest time until it ends by itself; 0: never
 	exitCode           int           // of that end
 	crowd              bool          // one of 10,000; see TestChaosOfMany
+	hostile            bool          // see TestChaosTenant
 }
 
 // newChaosTemplates returns the containers of a host, some of each kind.

@@ -209,3 +209,41 @@ func TestNamedAsAnotherID(t *testing.T) {
 		}
 	}
 }
+
+// A container that is called by another one's full ID never gets what is meant for that one, be it known,
+// removed or not supervised. It is shown, and found, under its qualified name.
+func TestNamedAsAnID(t *testing.T) {
+	id, other := strings.Repeat("ab", 32), strings.Repeat("cd", 32)
+	b, victim := &Board{}, &slot{}
+	b.put(&slot{}, named("docker", "", other, id, "shop"))
+	b.put(&slot{}, named("containerd", "blog", "blog:"+strings.Repeat("ef", 32), strings.Repeat("ef", 32), "blog")) // nobody named it
+	find := func(name string) string {
+		v, err := b.FindMember(name)
+		if err != nil {
+			return ReasonNotFound(err)
+		}
+		return v.Container.ID
+	}
+	for _, known := range []bool{false, true, false} {
+		want := "UnknownContainer"
+		if known {
+			b.put(victim, named("docker", "", id, "web", "shop"))
+			want = id
+		}
+		if got := find(id); got != want {
+			t.Errorf("known %v: the ID finds %s", known, got)
+		}
+		if got := find("docker:" + id); got != other {
+			t.Errorf("known %v: the qualified name finds %s", known, got)
+		}
+		if v, _ := b.Find(other); b.NameOf(v.Container) != "docker:"+id {
+			t.Errorf("known %v: it is called %s", known, b.NameOf(v.Container))
+		}
+		if known {
+			b.remove(victim)
+		}
+	}
+	if got := find(strings.Repeat("ef", 32)); got != "blog:"+strings.Repeat("ef", 32) {
+		t.Errorf("the ID of another namespace finds %s", got)
+	}
+}

@@ -1,9 +1,10 @@
 package core
 
 import (
-	"healthd/runtime"
 	"testing"
 	"time"
+
+	"healthd/runtime"
 )
 
 // `healthd restart` during a docker stop overrules it. The KILL of that docker stop is no
