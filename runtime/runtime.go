@@ -185,6 +185,7 @@ type Event struct {
 type Summary struct {
 	ID     string
 	Name   string
+	Image  string // as it was asked for, or its ID
 	Labels map[string]string
 	State  State
 	// Fingerprint changes when the container's address or run may have changed. It is

@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -177,18 +178,26 @@ func (a *app) printEvent(data, output string) error {
 	}
 	var b strings.Builder
 	t := table{flexible: eventColumns}
-	t.write(&b, eventRow(ev), followedWidths(a.columns()))
+	row := eventRow(ev)
+	t.write(&b, row, followedWidths(row, a.columns()))
 	_, err := io.WriteString(a.stdout, b.String())
 	return err
 }
 
-// followedWidths are the column widths of a table whose rows are not known yet.
-func followedWidths(columns int) []int {
+// followedWidths are the column widths of a table whose rows after this one are not known yet.
+func followedWidths(row []cell, columns int) []int {
 	const roomy = 100
 	const ofTime, ofName, ofShortName, ofReason = 19, 20, 12, 21
 	name := ofName
 	if columns < roomy {
 		name = ofShortName
 	}
-	return []int{ofTime, name, ofReason, columns - ofTime - name - ofReason - 3*len(gap)}
+	if columns < unlimited {
+		return []int{ofTime, name, ofReason, columns - ofTime - name - ofReason - 3*len(gap)}
+	}
+	widths := []int{ofTime, name, ofReason, 0}
+	for i, c := range row {
+		widths[i] = max(widths[i], utf8.RuneCountInString(c.text))
+	}
+	return widths
 }

@@ -103,7 +103,10 @@ func TestEventsFit(t *testing.T) {
 	socket, j := daemonWith(t, &fake{}, container("web-1", nil))
 	j.Record(core.Event{Time: clock, Container: "web-1", Reason: "LifecycleHTTPFallback", Message: longEvent.Message})
 	j.Record(longEvent)
-	got := inside("events", "--socket", socket)
+	if got := inside("events", "--socket", socket); !strings.Contains(got.stdout, longEvent.Message) || !strings.Contains(got.stdout, longEvent.Container) {
+		t.Errorf("cut without a terminal: %s", got.stdout)
+	}
+	got := insideTerminal(100, "events", "--socket", socket)
 	fits(t, got.stdout, 100)
 	golden(t, "events.txt", got.stdout)
 	for _, columns := range []int{80, 100, 250} {

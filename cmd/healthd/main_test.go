@@ -62,9 +62,12 @@ func healthd(t *testing.T, args ...string) result {
 }
 
 // inside runs a command line in this process.
-func inside(args ...string) result {
+func inside(args ...string) result { return insideTerminal(0, args...) }
+
+// insideTerminal is inside on a terminal of that width; 0: on none.
+func insideTerminal(columns int, args ...string) result {
 	var stdout, stderr bytes.Buffer
-	a := &app{stdout: &stdout, stderr: &stderr, size: func() (int, int, bool) { return 0, 0, false }}
+	a := &app{stdout: &stdout, stderr: &stderr, size: func() (int, int, bool) { return columns, 24, columns > 0 }}
 	code := a.execute(args)
 	return result{code, stdout.String(), stderr.String()}
 }

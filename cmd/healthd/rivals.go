@@ -13,8 +13,7 @@ import (
 	"healthd/runtime"
 )
 
-// rivals are the usual names, of containers or Compose services, of other programs that
-// restart unhealthy containers.
+// rivals are the names of images of other programs that restart unhealthy containers.
 var rivals = []string{"autoheal", "deunhealth"}
 
 // rivalDetector is an engine's Source that looks for a running rival in each list.
@@ -47,16 +46,21 @@ func (l *rivalDetector) List(ctx context.Context) ([]runtime.Summary, error) {
 	return all, err
 }
 
-// isRival goes by names: a list has nothing else that shows what a container does. A
-// restarting rival counts, because it will run again.
+// isRival goes by the image, whoever made it: a name alone shows nothing. A restarting rival counts, because
+// it will run again.
 func isRival(s runtime.Summary) bool {
 	if s.State != runtime.Running && s.State != runtime.Restarting {
 		return false
 	}
-	return slices.ContainsFunc(rivals, func(rival string) bool {
-		return strings.Contains(strings.ToLower(s.Name), rival) ||
-			strings.Contains(strings.ToLower(s.Labels["com.docker.compose.service"]), rival)
-	})
+	return slices.Contains(rivals, imageName(s.Image))
+}
+
+// imageName returns the last part of an image's name: "autoheal" of "docker.io/willfarrell/autoheal:1.2".
+func imageName(image string) string {
+	name := image[strings.LastIndexByte(image, '/')+1:]
+	name, _, _ = strings.Cut(name, "@")
+	name, _, _ = strings.Cut(name, ":")
+	return strings.ToLower(name)
 }
 
 // warning is about the rival, and empty when none was in the last three lists.
@@ -66,7 +70,7 @@ func (l *rivalDetector) warning(now time.Time) string {
 	if s == nil || now.Sub(s.at) > lists*l.relist {
 		return ""
 	}
-	return fmt.Sprintf("container %s (%s) runs beside healthd: by its name it also restarts unhealthy containers, and ignores drain, back-off and hold",
+	return fmt.Sprintf("container %s (%s) runs beside healthd: by its image it also restarts unhealthy containers, and ignores drain, back-off and hold",
 		s.name, l.engine)
 }
 

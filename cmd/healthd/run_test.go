@@ -230,7 +230,7 @@ func TestDaemon(t *testing.T) {
 	engine.Run(t, dockertest.RunOptions{Name: "web-1", Labels: map[string]string{"app": "web"}})
 	engine.Run(t, dockertest.RunOptions{Name: "wrong", Labels: map[string]string{"healthd.liveness.period": "soon"}})
 	engine.Run(t, dockertest.RunOptions{Name: "other"})
-	engine.Run(t, dockertest.RunOptions{Name: "autoheal"})
+	engine.Run(t, dockertest.RunOptions{Name: "nurse", Image: "example/autoheal:1.2"})
 	p := startDaemon(t, engine.Endpoint, `
 [[spec]]
 name = "web"
@@ -266,7 +266,7 @@ tcp_socket = { port = 8080 }
 	if _, err := os.Stat(p.socket); err == nil {
 		t.Error("the control socket was left behind")
 	}
-	for _, want := range []string{`"msg":"no container matches the spec so far","spec":"unused"`, `"reason":"Killing"`, `"warning":"container autoheal (docker) runs`} {
+	for _, want := range []string{`"msg":"no container matches the spec so far","spec":"unused"`, `"reason":"Killing"`, `"warning":"container nurse (docker) runs`} {
 		if !strings.Contains(p.log.String(), want) {
 			t.Errorf("the log has no %s", want)
 		}
@@ -299,7 +299,7 @@ func checkCommands(t *testing.T, p *process) {
 		want string
 	}{
 		{[]string{"status"}, "wrong is Invalid"},
-		{[]string{"status"}, "warning: container autoheal (docker) runs beside healthd"},
+		{[]string{"status"}, "warning: container nurse (docker) runs beside healthd"},
 		{[]string{"explain", "web-1"}, "readiness probe: after 3 failures in a row, it is not ready"},
 		{[]string{"explain", "web-1"}, "web, by match app"},
 		{[]string{"probe", "web-1"}, "liveness probe of web-1: Success"},
@@ -308,7 +308,7 @@ func checkCommands(t *testing.T, p *process) {
 		{[]string{"events", "web-1"}, "Killing"},
 	} {
 		got := healthd(t, append(tt.args, "--socket", p.socket)...)
-		if got.code != 0 || !strings.Contains(got.stdout, tt.want) || got.stderr != "" {
+		if got.code != 0 || !strings.Contains(got.stdout+got.stderr, tt.want) || got.stderr != "" && tt.args[0] != "status" {
 			t.Errorf("%v: %d %q, want %q in:\n%s", tt.args, got.code, got.stderr, tt.want, got.stdout)
 		}
 	}

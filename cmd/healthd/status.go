@@ -19,18 +19,21 @@ const (
 	asTable = "table"
 	asWide  = "wide"
 	asJSON  = "json"
+	asName  = "name"
 )
 
 func (a *app) statusCommand() *cobra.Command {
-	var output string
+	var f statusForm
 	var watch bool
 	cmd := &cobra.Command{
-		Use:               "status [NAME…]",
-		Short:             "Show the containers and their health",
-		Long:              "Show the health of all containers that healthd supervises, or of those named.",
+		Use:   "status [NAME…]",
+		Short: "Show the containers and their health",
+		Long: "Show the health of all containers that healthd supervises, or of those named. Warnings go to stderr.\n" +
+			"On a terminal the table has its width; elsewhere nothing is cut.",
+		Example:           "  healthd status\n  healthd status shop-web-1 -o json\n  healthd status -o name | xargs -n1 healthd hold",
 		ValidArgsFunction: a.completeNames,
 		RunE: func(cmd *cobra.Command, names []string) error {
-			if err := oneOf("output", output, asTable, asWide, asJSON); err != nil {
+			if err := oneOf("output", f.output, asTable, asWide, asJSON, asName); err != nil {
 				return err
 			}
 			c, err := a.client()
@@ -39,36 +42,54 @@ func (a *app) statusCommand() *cobra.Command {
 			}
 			ctx, cancel := interruptible(cmd)
 			defer cancel()
-			show := func(w io.Writer) error { return a.showStatus(ctx, c, w, output, names) }
 			if watch {
-				return a.watch(ctx, show)
+				return a.watch(ctx, func(w io.Writer) error { return a.showStatus(ctx, c, w, nil, f, names) })
 			}
-			return show(a.stdout)
+			return a.showStatus(ctx, c, a.stdout, a.stderr, f, names)
 		},
 	}
-	cmd.Flags().StringVarP(&output, "output", "o", asTable, "table, wide or json")
+	cmd.Flags().StringVarP(&f.output, "output", "o", asTable, "table, wide, json or name")
+	cmd.Flags().BoolVar(&f.noHeaders, "no-headers", false, "leave out the first line of the table")
 	cmd.Flags().BoolVar(&watch, "watch", false, "refresh until interrupted")
 	return cmd
 }
 
-// showStatus prints the named containers, and then an error for each unknown name.
-func (a *app) showStatus(ctx context.Context, c *client, w io.Writer, output string, names []string) error {
+// statusForm is how a status is printed.
+type statusForm struct {
+	output    string
+	noHeaders bool
+}
+
+// showStatus prints the named containers, and then an error for each unknown name. Warnings go to
+// warn, or if that is nil, below the table.
+func (a *app) showStatus(ctx context.Context, c *client, w, warn io.Writer, f statusForm, names []string) error {
 	all, failed, err := c.statuses(ctx, names)
 	if err != nil {
 		return err
 	}
-	switch {
-	case output == asJSON:
+	if f.output == asJSON {
 		encoder := json.NewEncoder(escaping{w})
 		encoder.SetIndent("", "  ")
-		err = encoder.Encode(all)
-	case len(all) > 0:
-		api.DisplayNames(all)
-		if err = writeStatuses(w, all, output == asWide, a.colours, a.columns(), time.Now()); err == nil {
-			err = writeWarnings(w, c.warnings(ctx), all, a.columns())
+		if err := encoder.Encode(all); err != nil {
+			return err
 		}
+		return errors.Join(failed...)
+	}
+	api.DisplayNames(all)
+	switch {
+	case f.output == asName:
+		err = writeNames(w, all)
+	case len(all) > 0:
+		err = writeStatuses(w, all, f, a.colours, a.columns(), time.Now())
 	case len(names) == 0:
 		_, err = fmt.Fprintln(w, c.explainNone(ctx))
+	}
+	if err == nil && f.output != asName && (len(all) > 0 || len(names) == 0) {
+		before := ""
+		if warn == nil {
+			warn, before = w, "\n"
+		}
+		err = writeWarnings(warn, before, c.warnings(ctx), all, a.columns())
 	}
 	if err != nil {
 		return err
@@ -76,13 +97,26 @@ func (a *app) showStatus(ctx context.Context, c *client, w io.Writer, output str
 	return errors.Join(failed...)
 }
 
-// columns is how wide a table may be.
+// unlimited is more columns than any text needs.
+const unlimited = 1 << 20
+
+// columns is how wide a line may be. What reads a pipe wants nothing cut.
 func (a *app) columns() int {
-	const unlessTerminal, least = 100, 80
+	const least = 80
 	if width, _, ok := a.size(); ok {
 		return max(width, least)
 	}
-	return unlessTerminal
+	return unlimited
+}
+
+// writeNames writes the names by which commands find the containers.
+func writeNames(w io.Writer, all []api.Status) error {
+	text := ""
+	for _, s := range all {
+		text += line(s.Name) + "\n"
+	}
+	_, err := io.WriteString(w, text)
+	return err
 }
 
 // explainNone says why there is no container to show.

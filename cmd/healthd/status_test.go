@@ -133,7 +133,7 @@ func TestTable(t *testing.T) {
 		wide bool
 	}{{"table.txt", false}, {"wide.txt", true}} {
 		var b bytes.Buffer
-		if err := writeStatuses(&b, statuses(), tt.wide, false, 100, clock); err != nil {
+		if err := writeStatuses(&b, statuses(), form(tt.wide), false, 100, clock); err != nil {
 			t.Fatal(err)
 		}
 		golden(t, tt.name, b.String())
@@ -150,10 +150,10 @@ func TestTable(t *testing.T) {
 
 func TestColours(t *testing.T) {
 	var with, without bytes.Buffer
-	if err := writeStatuses(&with, statuses(), false, true, 100, clock); err != nil {
+	if err := writeStatuses(&with, statuses(), form(false), true, 100, clock); err != nil {
 		t.Fatal(err)
 	}
-	if err := writeStatuses(&without, statuses(), false, false, 100, clock); err != nil {
+	if err := writeStatuses(&without, statuses(), form(false), false, 100, clock); err != nil {
 		t.Fatal(err)
 	}
 	bare := strings.NewReplacer(red, "", green, "", yellow, "", plain, "").Replace(with.String())
@@ -267,5 +267,47 @@ func TestFit(t *testing.T) {
 		if got := fit(tt.line, 4); got != tt.want {
 			t.Errorf("%q: %q, want %q", tt.line, got, tt.want)
 		}
+	}
+}
+
+func form(wide bool) statusForm {
+	if wide {
+		return statusForm{output: asWide}
+	}
+	return statusForm{output: asTable}
+}
+
+// The table fits an ordinary terminal, whatever its texts are; a pipe gets all of them.
+func TestTableFits(t *testing.T) {
+	all := statuses()
+	all[0].Name, all[0].Service = strings.Repeat("a-long-name-", 10), "a-long-project/with-a-long-service"
+	for columns, want := range map[int]string{80: "…", 100: "…", unlimited: all[0].Name + "  " + all[0].Service} {
+		var b bytes.Buffer
+		if err := writeStatuses(&b, all, form(false), false, columns, clock); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("%d columns: there is no %q in\n%s", columns, want, b.String())
+		}
+		for line := range strings.SplitSeq(b.String(), "\n") {
+			if n := utf8.RuneCountInString(line); n > columns {
+				t.Errorf("%d columns: %d are in %s", columns, n, line)
+			}
+		}
+	}
+}
+
+func TestStatusForOtherPrograms(t *testing.T) {
+	socket, _ := daemonWith(t, &fake{warnings: []string{"autoheal runs, too"}}, container("web-1", nil), container("web-2", nil))
+	if got := inside("status", "-o", "name", "--socket", socket); got.code != 0 || got.stdout != "web-1\nweb-2\n" || got.stderr != "" {
+		t.Errorf("names: %+v", got)
+	}
+	if got := inside("status", "--no-headers", "--socket", socket); got.code != 0 || !strings.HasPrefix(got.stdout, "web-1 ") || strings.Count(got.stdout, "\n") != 2 ||
+		got.stderr != "warning: autoheal runs, too\n" {
+		t.Errorf("without headers: %+v", got)
+	}
+	socket, _ = daemonWith(t, &fake{warnings: []string{"autoheal runs, too"}})
+	if got := inside("status", "--socket", socket); got.code != 0 || got.stderr != "warning: autoheal runs, too\n" {
+		t.Errorf("without containers: %+v", got)
 	}
 }

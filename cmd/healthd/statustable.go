@@ -12,10 +12,12 @@ import (
 )
 
 // writeStatuses writes the table, and below it what fits into no column.
-func writeStatuses(w io.Writer, all []api.Status, wide, colours bool, columns int, now time.Time) error {
-	t := table{header: statusHeader(wide), colours: colours}
-	if !wide {
-		t.width, t.flexible = columns, []flexible{{column: 1, least: 8}, {column: 0, least: 12}} // -o wide tells the rest
+func writeStatuses(w io.Writer, all []api.Status, f statusForm, colours bool, columns int, now time.Time) error {
+	wide := f.output == asWide
+	t := table{header: statusHeader(wide), colours: colours, bare: f.noHeaders}
+	if !wide { // which tells the rest
+		const service, startup = 1, 4 // as it is without the one before
+		t.width, t.flexible, t.drop = columns, []flexible{{column: service, least: 8}, {column: 0, least: 12}}, []int{service, startup}
 	}
 	below := ""
 	for _, s := range all {
@@ -46,6 +48,8 @@ func remark(s api.Status, now time.Time) string {
 		return fmt.Sprintf("%s is Invalid, healthd does not supervise it: %s", s.Name, line(s.Invalid))
 	case s.Held:
 		return fmt.Sprintf("%s is held %s%s", s.Name, heldText(s, now), text)
+	case text != "" && (s.State.Waiting.Reason == core.WaitGaveUp || s.State.Waiting.Reason == core.WaitObserved):
+		return s.Name + text
 	case text != "":
 		return s.Name + " waits" + text
 	case endedByItself(s) && s.EnginePolicy != "":
@@ -98,7 +102,7 @@ func list(texts []string) string {
 // waitsForOthers says whether a container waits for something beside time.
 func waitsForOthers(w *api.Waiting) bool {
 	switch w.Reason {
-	case core.WaitGroupLimit, core.WaitRestartBudget, core.WaitHeld:
+	case core.WaitGroupLimit, core.WaitRestartBudget, core.WaitHeld, core.WaitGaveUp, core.WaitObserved:
 		return true
 	}
 	return false
@@ -107,7 +111,7 @@ func waitsForOthers(w *api.Waiting) bool {
 func statusHeader(wide bool) []string {
 	h := []string{"NAME", "SERVICE", "STATE", "READY", "RESTARTS", "STARTUP", "LIVENESS", "READINESS", "SINCE"}
 	if wide {
-		h = append(h, "GATES", "PHASE", "POLICY", "ENGINE-POLICY", "SPEC", "GROUP", "RUNTIME", "ID", "IMAGE", "REASON")
+		h = append(h, "GATES", "PHASE", "POLICY", "ENGINE-POLICY", "SPEC", "GROUP", "ADDRESS", "RUNTIME", "ID", "IMAGE", "REASON")
 	}
 	return h
 }
@@ -123,7 +127,7 @@ func statusRow(s api.Status, wide bool, now time.Time) []cell {
 	}
 	if wide {
 		id := shortID(s.ID)
-		for _, text := range []string{openGates(s), string(s.Phase), string(s.RestartPolicy), s.EnginePolicy, s.Spec, s.Group, s.Runtime, id, s.Image, readyCondition(s).Reason} {
+		for _, text := range []string{openGates(s), string(s.Phase), string(s.RestartPolicy), s.EnginePolicy, s.Spec, s.Group, s.Address, s.Runtime, id, s.Image, readyCondition(s).Reason} {
 			row = append(row, cell{text: orDash(text)})
 		}
 	}

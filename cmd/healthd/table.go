@@ -23,6 +23,8 @@ type table struct {
 	indent   string     // before each line
 	width    int        // of a line at most; 0 means as wide as it gets
 	flexible []flexible // are made narrower to fit, one after the other
+	drop     []int      // columns to leave out, one after the other, if that is not enough
+	bare     bool       // without the header
 	colours  bool
 	rows     [][]cell
 }
@@ -40,13 +42,16 @@ func (t *table) add(row ...cell) { t.rows = append(t.rows, row) }
 
 // String returns the table. No line ends in blanks.
 func (t *table) String() string {
-	widths := t.widths()
+	t.dropColumns()
+	widths, _ := t.widths()
 	var b strings.Builder
 	header := make([]cell, len(t.header))
 	for i, h := range t.header {
 		header[i].text = h
 	}
-	t.write(&b, header, widths)
+	if !t.bare {
+		t.write(&b, header, widths)
+	}
 	for _, row := range t.rows {
 		t.write(&b, row, widths)
 	}
@@ -96,9 +101,9 @@ func (t *table) lines(text string, column, width int) []string {
 
 // widths gives each column what its widest text needs and, where that is too much,
 // takes from the flexible ones.
-func (t *table) widths() []int {
-	widths := make([]int, len(t.header))
-	total := len(t.indent) + len(gap)*(len(widths)-1)
+func (t *table) widths() (widths []int, total int) {
+	widths = make([]int, len(t.header))
+	total = len(t.indent) + len(gap)*(len(widths)-1)
 	for i, h := range t.header {
 		widths[i] = utf8.RuneCountInString(h)
 		for _, row := range t.rows {
@@ -113,5 +118,24 @@ func (t *table) widths() []int {
 			total -= less
 		}
 	}
-	return widths
+	return widths, total
+}
+
+// dropColumns leaves out what cannot be shown in the width of the table.
+func (t *table) dropColumns() {
+	for _, column := range slices.Clone(t.drop) {
+		if _, total := t.widths(); t.width == 0 || total <= t.width {
+			return
+		}
+		t.header = slices.Delete(slices.Clone(t.header), column, column+1)
+		for i := range t.rows {
+			t.rows[i] = slices.Delete(t.rows[i], column, column+1)
+		}
+		t.flexible = slices.DeleteFunc(slices.Clone(t.flexible), func(f flexible) bool { return f.column == column })
+		for i := range t.flexible {
+			if t.flexible[i].column > column {
+				t.flexible[i].column--
+			}
+		}
+	}
 }

@@ -26,7 +26,7 @@ func TestUsageErrors(t *testing.T) {
 		{"run extra", `healthd: unknown command "extra" for "healthd run"`},
 		{"check extra", `healthd: unknown command "extra"`},
 		{"check --config", "healthd: flag needs an argument: --config"},
-		{"status -o xml", `healthd: --output must be one of table, wide, json, it is "xml"`},
+		{"status -o xml", `healthd: --output must be one of table, wide, json, name, it is "xml"`},
 		{"events -o wide", `healthd: --output must be one of table, json, it is "wide"`},
 		{"events a b", "healthd: events takes [NAME]"},
 		{"events --since soon", "healthd: --since: since must be a duration such as 10m"},

@@ -22,20 +22,20 @@ func (c *client) warnings(ctx context.Context) []string {
 }
 
 // writeWarnings writes all warnings of the daemon, and the first few of the containers, so
-// that they do not push the table out of sight.
-func writeWarnings(w io.Writer, daemon []string, all []api.Status, columns int) error {
+// that they do not push the table out of sight. before comes first, if there are any.
+func writeWarnings(w io.Writer, before string, daemon []string, all []api.Status, columns int) error {
 	const most = 5
 	own := containerWarnings(all)
 	more := len(own) - most
 	text := ""
 	for _, warning := range slices.Concat(daemon, own[:min(most, len(own))]) {
-		text += "\n" + strings.Join(wrap("warning: "+line(warning), columns-2), "\n  ")
+		text += strings.Join(wrap("warning: "+line(warning), columns-2), "\n  ") + "\n"
 	}
 	if more > 0 {
-		text += fmt.Sprintf("\nand %d more: healthd explain NAME", more)
+		text += fmt.Sprintf("and %d more: healthd explain NAME\n", more)
 	}
 	if text != "" {
-		text += "\n"
+		text = before + text
 	}
 	_, err := io.WriteString(w, text)
 	return err

@@ -28,20 +28,20 @@ func TestWarningsBelowTheTable(t *testing.T) {
 	all[0].Warnings = []string{"one \x1b[2J thing that takes a good deal of words to be told, so that it does not fit on one line of the screen", "two"}
 	all[2].Warnings = []string{"three"}
 	var b bytes.Buffer
-	if err := writeWarnings(&b, []string{"the daemon's"}, all, 100); err != nil {
+	if err := writeWarnings(&b, "", []string{"the daemon's"}, all, 100); err != nil {
 		t.Fatal(err)
 	}
 	golden(t, "warnings.txt", b.String())
 	all[3].Warnings = []string{"four", "five", "six", "seven"}
 	b.Reset()
-	if err := writeWarnings(&b, nil, all, 100); err != nil {
+	if err := writeWarnings(&b, "", nil, all, 100); err != nil {
 		t.Fatal(err)
 	}
-	if got := b.String(); !strings.HasSuffix(got, "\nwarning: web-3: five\nand 2 more: healthd explain NAME\n") {
+	if got := b.String(); !strings.HasSuffix(got, "warning: web-3: five\nand 2 more: healthd explain NAME\n") {
 		t.Errorf("%s", got)
 	}
 	b.Reset()
-	if err := writeWarnings(&b, nil, statuses(), 100); err != nil || b.Len() > 0 {
+	if err := writeWarnings(&b, "", nil, statuses(), 100); err != nil || b.Len() > 0 {
 		t.Errorf("of nothing: %q, %v", b.String(), err)
 	}
 }
@@ -53,8 +53,7 @@ const autohealedText = "it has the label autoheal=true: if autoheal runs, it res
 func TestWarningsOfADaemon(t *testing.T) {
 	socket, _ := daemonWith(t, &fake{warnings: []string{"autoheal runs, too"}}, container("web-1", autohealed), container("web-2", nil))
 	got := inside("status", "--socket", socket)
-	if unwrapped := strings.ReplaceAll(got.stdout, "\n  ", " "); got.code != 0 || !strings.HasSuffix(unwrapped,
-		"\n\nwarning: autoheal runs, too\nwarning: web-1: "+autohealedText+"\n") {
+	if got.code != 0 || got.stderr != "warning: autoheal runs, too\nwarning: web-1: "+autohealedText+"\n" {
 		t.Errorf("status: %+v", got)
 	}
 	if got := inside("status", "-o", "json", "web-2", "--socket", socket); !strings.Contains(got.stdout, "\"warnings\": []\n") {
@@ -121,18 +120,24 @@ type lists struct {
 func (l *lists) List(context.Context) ([]runtime.Summary, error) { return l.all, l.err }
 
 func TestRivals(t *testing.T) {
-	service := func(name string) map[string]string { return map[string]string{"com.docker.compose.service": name} }
+	running := func(image string) runtime.Summary {
+		return runtime.Summary{Name: "nurse", Image: image, State: runtime.Running}
+	}
 	for _, tt := range []struct {
 		s    runtime.Summary
 		want bool
 	}{
-		{runtime.Summary{Name: "autoheal", State: runtime.Running}, true},
-		{runtime.Summary{Name: "ops-AutoHeal-1", State: runtime.Restarting}, true},
-		{runtime.Summary{Name: "nurse", Labels: service("deunhealth"), State: runtime.Running}, true},
-		{runtime.Summary{Name: "autoheal", State: runtime.Exited}, false},
-		{runtime.Summary{Name: "autoheal", State: runtime.Created}, false},
-		{runtime.Summary{Name: "web", Labels: map[string]string{"autoheal": "true"}, State: runtime.Running}, false},
-		{runtime.Summary{Name: "web", Labels: service("web"), State: runtime.Running}, false},
+		{running("willfarrell/autoheal"), true},
+		{running("registry.example:5000/ops/Autoheal:1.2"), true},
+		{running("qmcgaw/deunhealth@sha256:0123"), true},
+		{runtime.Summary{Image: "willfarrell/autoheal", State: runtime.Restarting}, true},
+		{runtime.Summary{Image: "willfarrell/autoheal", State: runtime.Exited}, false},
+		{runtime.Summary{Image: "willfarrell/autoheal", State: runtime.Created}, false},
+		{running("autoheal/web"), false},
+		{running("sha256:0123"), false},
+		{running(""), false},
+		{runtime.Summary{Name: "autoheal", Image: "busybox", State: runtime.Running}, false},
+		{runtime.Summary{Name: "web", Image: "busybox", Labels: map[string]string{"autoheal": "true"}, State: runtime.Running}, false},
 	} {
 		if got := isRival(tt.s); got != tt.want {
 			t.Errorf("%+v: %v", tt.s, got)
@@ -156,11 +161,11 @@ func TestLookout(t *testing.T) {
 		if got := d.warnings(); got != nil {
 			t.Errorf("of nobody: %q", got)
 		}
-		docker.all = append(docker.all, runtime.Summary{Name: "autoheal", State: runtime.Running})
+		docker.all = append(docker.all, runtime.Summary{Name: "autoheal", Image: "autoheal", State: runtime.Running})
 		list()
 		time.Sleep(time.Minute)
 		list()
-		want := []string{"container autoheal (docker) runs beside healthd: by its name it also restarts unhealthy containers, and ignores drain, back-off and hold"}
+		want := []string{"container autoheal (docker) runs beside healthd: by its image it also restarts unhealthy containers, and ignores drain, back-off and hold"}
 		if got := d.warnings(); !slices.Equal(got, want) {
 			t.Errorf("%q, want %q", got, want)
 		}

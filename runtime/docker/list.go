@@ -46,7 +46,7 @@ func summarize(listed []container.Summary, from, to time.Time) []runtime.Summary
 	}
 	all := make([]runtime.Summary, len(listed))
 	for i, l := range listed {
-		s := runtime.Summary{ID: l.ID, Name: nameOf(l.Names), Labels: l.Labels, State: stateOf(l.State)}
+		s := runtime.Summary{ID: l.ID, Name: nameOf(l.Names), Image: l.Image, Labels: l.Labels, State: stateOf(l.State)}
 		st := parseStatus(l.Status)
 		s.Fingerprint = fingerprint(s.State, st.exitCode, listedNetworking(&l, byName, maxNetworkDepth))
 		if st.known {

@@ -19,6 +19,7 @@ type Status struct {
 	Spec          string                 `json:"spec"`
 	Project       string                 `json:"project"` // of Docker Compose
 	Service       string                 `json:"service"`
+	Address       string                 `json:"address"` // IP address, empty without one
 	Group         string                 `json:"group"`
 	Identity      string                 `json:"identity"`
 	Phase         core.Phase             `json:"phase"`
@@ -124,7 +125,7 @@ func newStatus(v *core.View) Status {
 	started, _ := v.Started()
 	status := Status{
 		Name: c.Name, ID: c.ID, Runtime: c.Runtime, Namespace: c.Namespace, Image: c.Image,
-		Project: core.ProjectOf(c.Labels), Service: v.Service, Group: v.Group, Identity: v.Identity,
+		Project: core.ProjectOf(c.Labels), Service: v.Service, Address: c.Address, Group: v.Group, Identity: v.Identity,
 		Phase: v.Phase(), Started: started, Ready: ready, Draining: s.Draining(),
 		Held: s.Lasting.Held, HeldUntil: s.Lasting.HeldUntil.UTC(), RestartCount: s.RestartCount(), Conditions: conditions(v),
 		Probes: map[string]ProbeStatus{}, Invalid: v.Invalid, EnginePolicy: enginePolicy(v),

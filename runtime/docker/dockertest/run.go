@@ -1,6 +1,7 @@
 package dockertest
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"testing"
@@ -14,6 +15,7 @@ import (
 // test image with its test server on the engine's bridge.
 type RunOptions struct {
 	Name    string
+	Image   string   // another name that the image gets for it; empty: its own
 	Cmd     []string // empty: the test server
 	Env     []string
 	Labels  map[string]string
@@ -52,8 +54,13 @@ func (e *Engine) Create(tb testing.TB, o RunOptions) string {
 			tb.Fatal(err)
 		}
 	}
+	if o.Image != "" {
+		if err := e.client.ImageTag(tb.Context(), e.Image, o.Image); err != nil {
+			tb.Fatalf("cannot name the image %s: %v", o.Image, err)
+		}
+	}
 	created, err := e.client.ContainerCreate(tb.Context(), &container.Config{
-		Image: e.Image, Cmd: o.Cmd, Env: o.Env, Labels: o.Labels, User: o.User,
+		Image: cmp.Or(o.Image, e.Image), Cmd: o.Cmd, Env: o.Env, Labels: o.Labels, User: o.User,
 		StopSignal: o.StopSignal, StopTimeout: o.StopTimeout, Healthcheck: o.Health,
 	}, &container.HostConfig{
 		NetworkMode:   container.NetworkMode(o.Network),
