@@ -222,6 +222,14 @@ func TestEventsOfADaemon(t *testing.T) {
 	if got := inside("events", "gone", "-o", "json", "--socket", socket); !strings.Contains(got.stdout, `"message": "a\nb\u001b"`) {
 		t.Errorf("%+v", got)
 	}
+	for _, since := range []string{formatTime(time.Now().Add(-time.Hour)), "1d"} {
+		if got := inside("events", "--since", since, "-n", "1", "-o", "json", "--socket", socket); got.code != 0 || strings.Count(got.stdout, `"reason"`) > 1 {
+			t.Errorf("since %s: %+v", since, got)
+		}
+	}
+	if got := inside("events", "-n", "-1", "--socket", socket); got.code != 2 {
+		t.Errorf("a negative number: %+v", got)
+	}
 	if got := inside("events", "--since", "1ns", "-o", "json", "--socket", socket); got.stdout != "[]\n" {
 		t.Errorf("%+v", got)
 	}

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -22,9 +23,11 @@ import (
 func (a *app) eventsCommand() *cobra.Command {
 	var output, since string
 	var follow bool
+	var newest int
 	cmd := &cobra.Command{
 		Use:               "events [NAME]",
 		Short:             "Show what happened to all containers, or to one",
+		Example:           "  healthd events --since 1h\n  healthd events shop-web-1 -n 20 --follow",
 		Args:              argCount(0, 1),
 		ValidArgsFunction: a.completeName,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -34,6 +37,12 @@ func (a *app) eventsCommand() *cobra.Command {
 			query, err := eventsQuery(since, args)
 			if err != nil {
 				return err
+			}
+			if newest < 0 {
+				return usageError{fmt.Errorf("-n must be a number of events, it is %d", newest)}
+			}
+			if cmd.Flags().Changed("number") {
+				query.Set("n", strconv.Itoa(newest))
 			}
 			c, err := a.client()
 			if err != nil {
@@ -48,7 +57,8 @@ func (a *app) eventsCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVarP(&output, "output", "o", asTable, "table or json")
-	cmd.Flags().StringVar(&since, "since", "", "only events since then: a duration such as 10m, or an RFC 3339 time")
+	cmd.Flags().StringVar(&since, "since", "", "only events since then: a duration such as 10m or 1d, or a time such as \"2006-01-02 15:04:05\"")
+	cmd.Flags().IntVarP(&newest, "number", "n", 0, "only the `N` newest of them (default all)")
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on with new events until interrupted")
 	return cmd
 }
@@ -59,13 +69,21 @@ func eventsQuery(since string, args []string) (url.Values, error) {
 		query.Set("container", args[0])
 	}
 	if since != "" {
-		t, err := api.ParseSince(since, time.Now())
+		t, err := parseSince(since, time.Now())
 		if err != nil {
 			return nil, usageError{fmt.Errorf("--since: %w", err)}
 		}
 		query.Set("since", t.Format(time.RFC3339Nano))
 	}
 	return query, nil
+}
+
+// parseSince is api.ParseSince, and takes what the table shows: local times.
+func parseSince(text string, now time.Time) (time.Time, error) {
+	if t, err := time.ParseInLocation(timeLayout, text, time.Local); err == nil {
+		return t, nil
+	}
+	return api.ParseSince(text, now)
 }
 
 // listEvents prints the events. When there are none, it reports an unknown container; one

@@ -263,4 +263,6 @@ func writeNext(p *page, next []api.Next, now time.Time) {
 }
 
 // formatTime formats a time in the machine's time zone.
-func formatTime(t time.Time) string { return t.Local().Format("2006-01-02 15:04:05") }
+func formatTime(t time.Time) string { return t.Local().Format(timeLayout) }
+
+const timeLayout = "2006-01-02 15:04:05"

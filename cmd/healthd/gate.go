@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -20,11 +19,13 @@ func (a *app) gateCommand() *cobra.Command {
 		Long: "Set a readiness gate of a container to True or False, and print whether the container is\n" +
 			"ready. It is ready only when its readiness probe succeeds and all its gates are True. An\n" +
 			"unset gate is False. The key readiness_gates of the spec lists the gates.",
+		Example:           "  healthd gate shop-web-1 example.com/warmed-up true",
 		Args:              argCount(3, 3),
 		ValidArgsFunction: a.completeGate,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			name, gate, status := args[0], args[1], args[2]
-			if err := checkGateStatus(status); err != nil {
+			name, gate := args[0], args[1]
+			status, err := gateStatus(args[2])
+			if err != nil {
 				return err
 			}
 			c, err := a.client()
@@ -43,17 +44,14 @@ func (a *app) gateCommand() *cobra.Command {
 	}
 }
 
-func checkGateStatus(status string) error {
-	if slices.Contains(gateStatuses, status) {
-		return nil
-	}
-	hint := ""
-	for _, right := range gateStatuses {
-		if strings.EqualFold(status, right) {
-			hint = ": did you mean " + right + "?"
+// gateStatus returns the status as the daemon wants it, in whatever case it was typed.
+func gateStatus(text string) (string, error) {
+	for _, status := range gateStatuses {
+		if strings.EqualFold(text, status) {
+			return status, nil
 		}
 	}
-	return usageError{fmt.Errorf("the gate must be True or False, it is %q%s", status, hint)}
+	return "", usageError{fmt.Errorf("the gate must be True or False, it is %q", text)}
 }
 
 // readyInWords says whether a container is ready, and why not.

@@ -114,10 +114,12 @@ func (a *app) rootCommand() *cobra.Command {
 		Short:         "Container health supervisor for this host",
 		SilenceErrors: true,
 		SilenceUsage:  true,
+		Version:       thisBuild().version, // cobra adds the flag
 		PersistentPreRun: func(*cobra.Command, []string) {
 			a.began = true
 		},
 	}
+	root.SetVersionTemplate(versionText())
 	root.PersistentFlags().StringArrayVar(&a.configs, "config", nil,
 		"read the configuration at `PATH`, a file or a directory of *.toml files; may be repeated\n"+
 			"(default /etc/healthd/healthd.toml and /etc/healthd/conf.d)")

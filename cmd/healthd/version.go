@@ -48,15 +48,19 @@ func vcsCommit(settings []debug.BuildSetting) string {
 	return revision + modified
 }
 
+// versionText is what healthd version and --version print.
+func versionText() string {
+	b := thisBuild()
+	return fmt.Sprintf("healthd %s\ncommit: %s\ngo: %s %s/%s\n", b.version, b.commit, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+}
+
 func (a *app) versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print the version of healthd",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			b := thisBuild()
-			_, err := fmt.Fprintf(a.stdout, "healthd %s\ncommit: %s\ngo: %s %s/%s\n",
-				b.version, b.commit, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			_, err := fmt.Fprint(a.stdout, versionText())
 			return err
 		},
 	}

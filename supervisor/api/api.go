@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"net/netip"
 	"path"
+	"strings"
 	"time"
 
 	"healthd/prober"
@@ -112,6 +113,11 @@ func (a *API) ReadOnly() http.Handler {
 		switch r.Method {
 		case http.MethodGet, http.MethodHead, http.MethodOptions:
 		default:
+			// The control socket has more below a container.
+			if _, pattern := mux.Handler(r); pattern == "/" && !strings.HasPrefix(r.URL.Path, "/v1/ready/") && !strings.HasPrefix(r.URL.Path, "/v1/containers/") {
+				a.notFound(w, r)
+				return
+			}
 			a.wrongMethod(w, "GET, HEAD, OPTIONS")
 			return
 		}

@@ -114,7 +114,7 @@ func TestReadOnlyChangesNothing(t *testing.T) {
 	a, _, _ := newAPI(readyContainer("web-1"))
 	url := serveTCP(t, a.ReadOnly())
 	for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodPatch} {
-		for _, path := range []string{"/v1/ready/web-1", "/v1/containers/web-1/restart", "/v1/containers/web-1/gates/a", "/v1/containers", "/", "/nope"} {
+		for _, path := range []string{"/v1/ready/web-1", "/v1/containers/web-1/restart", "/v1/containers/web-1/gates/a", "/v1/containers", "/"} {
 			answer, body := ask(t, http.DefaultClient, method, url+path)
 			if answer.StatusCode != http.StatusMethodNotAllowed || answer.Header.Get("Allow") != "GET, HEAD, OPTIONS" {
 				t.Errorf("%s %s: %s %q", method, path, answer.Status, answer.Header.Get("Allow"))
@@ -128,6 +128,11 @@ func TestReadOnlyChangesNothing(t *testing.T) {
 
 func TestUnknownPaths(t *testing.T) {
 	a, _, _ := newAPI(readyContainer("web-1"))
+	for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodDelete} {
+		if answer, _ := ask(t, http.DefaultClient, method, serveTCP(t, a.ReadOnly())+"/nope"); answer.StatusCode != http.StatusNotFound {
+			t.Errorf("%s: %s", method, answer.Status)
+		}
+	}
 	for _, path := range []string{
 		"/nope", "/v1", "/v1/ready", "/v1/ready/", "/v1//containers", "/v1/containers/", "/v1/containers/nope",
 		"/v1/containers/web-1/explain", "/v1/containers/web-1/restart", "/metrics", "/v1/../livez",

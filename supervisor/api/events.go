@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -16,8 +17,8 @@ import (
 // text/event-stream.
 func (a *API) events(l *limits) http.HandlerFunc {
 	list := a.list(l, func(w http.ResponseWriter, r *http.Request) {
-		if container, since, ok := a.eventsQuery(w, r); ok {
-			jsonList(a, w, slices.Values(a.history.Events(container, since)))
+		if q, ok := a.eventsQuery(w, r); ok {
+			jsonList(a, w, slices.Values(newest(a.history.Events(q.container, q.since), q.newest)))
 		}
 	})
 	return func(w http.ResponseWriter, r *http.Request) {
@@ -29,8 +30,8 @@ func (a *API) events(l *limits) http.HandlerFunc {
 		case l.streams <- struct{}{}:
 			defer func() { <-l.streams }()
 			stay(r)
-			if container, since, ok := a.eventsQuery(w, r); ok {
-				a.stream(w, r, container, since)
+			if q, ok := a.eventsQuery(w, r); ok {
+				a.stream(w, r, q)
 			}
 		default:
 			a.busy(w, fmt.Sprintf("there are %d event streams: end one, or ask again later", maxStreams))
@@ -38,19 +39,40 @@ func (a *API) events(l *limits) http.HandlerFunc {
 	}
 }
 
-// eventsQuery returns whose events since when are asked for, or answers 400.
-func (a *API) eventsQuery(w http.ResponseWriter, r *http.Request) (container string, since time.Time, ok bool) {
+// eventQuery says which events are asked for.
+type eventQuery struct {
+	container string // empty: of all
+	since     time.Time
+	newest    int // of the kept ones; negative: all
+}
+
+// eventsQuery returns which events are asked for, or answers 400.
+func (a *API) eventsQuery(w http.ResponseWriter, r *http.Request) (q eventQuery, ok bool) {
 	query := r.URL.Query()
 	since, err := ParseSince(query.Get("since"), time.Now())
 	if err != nil {
 		a.fail(w, http.StatusBadRequest, err.Error())
-		return "", since, false
+		return q, false
 	}
-	container = query.Get("container")
-	if v, err := a.board.Find(container); err == nil {
-		container = a.board.NameOf(v.Container) // the query may have an ID prefix
+	q = eventQuery{container: query.Get("container"), since: since, newest: -1}
+	if text := query.Get("n"); text != "" {
+		if q.newest, err = strconv.Atoi(text); err != nil || q.newest < 0 {
+			a.fail(w, http.StatusBadRequest, fmt.Sprintf("n must be a number of events, it is %q", text))
+			return q, false
+		}
 	}
-	return container, since, true
+	if v, err := a.board.Find(q.container); err == nil {
+		q.container = a.board.NameOf(v.Container) // the query may have an ID prefix
+	}
+	return q, true
+}
+
+// newest returns the last n events, all if n is negative.
+func newest(events []core.Event, n int) []core.Event {
+	if n < 0 {
+		return events
+	}
+	return events[max(0, len(events)-n):]
 }
 
 // ParseSince parses a duration before now or an RFC 3339 time. For an empty text it returns
@@ -62,15 +84,20 @@ func ParseSince(s string, now time.Time) (time.Time, error) {
 	if d, err := time.ParseDuration(s); err == nil && d >= 0 {
 		return now.Add(-d), nil
 	}
+	if days, found := strings.CutSuffix(s, "d"); found { // as the ages of status are written
+		if n, err := strconv.ParseUint(days, 10, 16); err == nil {
+			return now.Add(-time.Duration(n) * 24 * time.Hour), nil
+		}
+	}
 	if t, err := time.Parse(time.RFC3339, s); err == nil {
 		return t, nil
 	}
-	return time.Time{}, fmt.Errorf("since must be a duration such as 10m or a time such as 2006-01-02T15:04:05Z, it is %q", s)
+	return time.Time{}, fmt.Errorf("since must be a duration such as 10m or 1d, or a time such as 2006-01-02T15:04:05Z, it is %q", s)
 }
 
 // stream sends events as they come, after the kept ones since a time, if one is given. It
 // ends with the request's context, or when the client does not read for writeTimeout.
-func (a *API) stream(w http.ResponseWriter, r *http.Request, container string, since time.Time) {
+func (a *API) stream(w http.ResponseWriter, r *http.Request, q eventQuery) {
 	const writeTimeout = 10 * time.Second
 	control := http.NewResponseController(w)
 	send := func(text string) bool {
@@ -82,7 +109,7 @@ func (a *API) stream(w http.ResponseWriter, r *http.Request, container string, s
 	}
 
 	var seen uint64
-	if since.IsZero() {
+	if q.since.IsZero() {
 		seen = a.history.Last()
 	}
 	a.header(w, []string{"text/event-stream"})
@@ -91,11 +118,11 @@ func (a *API) stream(w http.ResponseWriter, r *http.Request, container string, s
 	for beat := ": events\n\n"; ; {
 		events, last, more := a.history.After(seen)
 		seen = last
+		events = newest(q.filter(events), q.newest)
+		q.newest = -1 // those that follow all count
 		sent := beat == "" || send(beat)
 		for i := 0; sent && i < len(events); i++ {
-			if ev := &events[i]; (container == "" || ev.Container == container) && !ev.Time.Before(since) {
-				sent = send(frame(ev))
-			}
+			sent = send(frame(&events[i]))
 		}
 		if !sent || control.Flush() != nil {
 			return
@@ -109,6 +136,16 @@ func (a *API) stream(w http.ResponseWriter, r *http.Request, container string, s
 		case <-more:
 		}
 	}
+}
+
+func (q *eventQuery) filter(events []core.Event) []core.Event {
+	var found []core.Event
+	for _, ev := range events {
+		if (q.container == "" || ev.Container == q.container) && !ev.Time.Before(q.since) {
+			found = append(found, ev)
+		}
+	}
+	return found
 }
 
 // frame writes an event as a server-sent event: one line of JSON, which cannot hold a line break.

@@ -2,6 +2,7 @@ package api
 
 import (
 	"bufio"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -27,16 +28,40 @@ func TestEvents(t *testing.T) {
 	for query, want := range map[string]int{
 		"container=web-1": 2, "container=web-2": 1, "container=gone": 0,
 		"since=2026-01-02T03:04:03Z": 1, "since=2026-01-02T04:04:03%2B01:00&container=web-1": 1,
-		"since=1ns": 0, "since=1000000h": 3,
+		"since=1ns": 0, "since=1000000h": 3, "since=20000d": 3, "since=0d": 0,
+		"n=2": 2, "n=0": 0, "n=9": 3, "container=web-1&n=1": 1,
 	} {
 		body := get(a.ReadOnly(), "/v1/events?"+query).Body.String()
 		if got := strings.Count(body, `"reason"`); got != want {
 			t.Errorf("%s: %d events, want %d: %s", query, got, want, body)
 		}
 	}
-	for _, since := range []string{"x", "-5m", "12", "2026-01-02"} {
+	for _, since := range []string{"x", "-5m", "12", "2026-01-02", "-1d", "d", "99999999d", "1.5d"} {
 		if got := get(a.ReadOnly(), "/v1/events?since="+since).Code; got != http.StatusBadRequest {
 			t.Errorf("since=%s: %d, want 400", since, got)
+		}
+	}
+}
+
+// What follows the newest events counts in any case.
+func TestStreamOfTheNewestEvents(t *testing.T) {
+	a, j, _ := newAPI(readyContainer("web-1"))
+	for i := range 5 {
+		j.Record(event("web-1", fmt.Sprint("Reason", i), at(i)))
+	}
+	next := follow(t, serveTCP(t, a.ReadOnly())+"/v1/events?since=20000d&n=2")
+	for i, want := range []string{"Reason3", "Reason4", "Reason5", "Reason6"} {
+		if i == 2 {
+			j.Record(event("web-1", "Reason5", at(5)))
+			j.Record(event("web-1", "Reason6", at(6)))
+		}
+		if got := next(); !strings.Contains(got, `"`+want+`"`) {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+	for _, n := range []string{"-1", "x", "1.5"} {
+		if got := get(a.ReadOnly(), "/v1/events?n="+n).Code; got != http.StatusBadRequest {
+			t.Errorf("n=%s: %d", n, got)
 		}
 	}
 }
