@@ -1,8 +1,10 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"strings"
 	"time"
 
@@ -17,7 +19,9 @@ func (a *app) explainCommand() *cobra.Command {
 		Use:   "explain NAME",
 		Short: "Show why a container is in its state, and what happens next",
 		Long: "Show which spec a container has and why, the origin of each setting, each probe against its\n" +
-			"threshold, the last events, and what happens next and when.",
+			"threshold, the last events, and what happens next and when. Of a container that healthd leaves\n" +
+			"alone, show why.",
+		Example:           "  healthd explain shop-web-1",
 		Args:              argCount(1, 1),
 		ValidArgsFunction: a.completeName,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -29,6 +33,11 @@ func (a *app) explainCommand() *cobra.Command {
 			defer cancel()
 			var e api.Explanation
 			if err := c.get(ctx, containerPath(args[0], "explain"), nil, &e); err != nil {
+				if refused, ok := errors.AsType[*responseError](err); ok && refused.status == http.StatusNotFound {
+					if b := c.bystander(ctx, args[0]); b != nil {
+						return a.explainBystander(b)
+					}
+				}
 				return c.requestError(ctx, "explain", args[0], err)
 			}
 			return writeExplanation(a.stdout, e, a.columns(), time.Now())

@@ -175,13 +175,15 @@ func (d *daemon) reportSync() {
 
 // statusLine is the status for systemctl status.
 func statusLine(views []*core.View) string {
-	ready, restarting, held, invalid := 0, 0, 0, 0
+	ready, restarting, held, gaveUp, invalid := 0, 0, 0, 0, 0
 	for _, v := range views {
 		s := &v.State
 		if ok, _, _ := v.Readiness(); ok {
 			ready++
 		}
-		if s.Action.Stopping != core.NoCause || s.Action.Restart != core.NoCause || s.Action.Call != core.NoCall {
+		if s.Action.GaveUp {
+			gaveUp++
+		} else if s.Action.Stopping != core.NoCause || s.Action.Restart != core.NoCause || s.Action.Call != core.NoCall {
 			restarting++
 		}
 		if s.Lasting.Held {
@@ -194,6 +196,9 @@ func statusLine(views []*core.View) string {
 	text := fmt.Sprintf("%s, %d ready, %d restarting", plural(len(views), "container"), ready, restarting)
 	if held > 0 {
 		text += fmt.Sprintf(", %d held", held)
+	}
+	if gaveUp > 0 {
+		text += fmt.Sprintf(", %d given up", gaveUp)
 	}
 	if invalid > 0 {
 		text += fmt.Sprintf(", %d invalid", invalid)

@@ -141,7 +141,7 @@ func (d *daemon) tellReload(next *configs.Config, err error, now time.Time) relo
 			failed.Problems = append(failed.Problems, p.String())
 		}
 	}
-	d.journal.Record(core.Event{Time: now, Reason: core.EventReloadFailed, Message: strings.Join(append([]string{sentenceCase(failed.Text)}, failed.Problems...), "; ")})
+	d.journal.Record(core.Event{Time: now, Reason: core.EventReloadFailed, Message: sentenceCase(failed.Text) + " (healthd check)"}) // the network reads it: no problem may repeat a secret
 	return reloadOutcome{err: failed}
 }
 

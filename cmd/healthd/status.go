@@ -36,6 +36,9 @@ func (a *app) statusCommand() *cobra.Command {
 			if err := oneOf("output", f.output, asTable, asWide, asJSON, asName); err != nil {
 				return err
 			}
+			if f.all && len(names) > 0 {
+				return usageError{errors.New("--all goes with no names")}
+			}
 			c, err := a.client()
 			if err != nil {
 				return err
@@ -50,6 +53,7 @@ func (a *app) statusCommand() *cobra.Command {
 	}
 	cmd.Flags().StringVarP(&f.output, "output", "o", asTable, "table, wide, json or name")
 	cmd.Flags().BoolVar(&f.noHeaders, "no-headers", false, "leave out the first line of the table")
+	cmd.Flags().BoolVar(&f.all, "all", false, "also the containers that healthd leaves alone, with the reason")
 	cmd.Flags().BoolVar(&watch, "watch", false, "refresh until interrupted")
 	return cmd
 }
@@ -58,6 +62,7 @@ func (a *app) statusCommand() *cobra.Command {
 type statusForm struct {
 	output    string
 	noHeaders bool
+	all       bool // also what healthd leaves alone
 }
 
 // showStatus prints the named containers, and then an error for each unknown name. Warnings go to
@@ -66,6 +71,18 @@ func (a *app) showStatus(ctx context.Context, c *client, w, warn io.Writer, f st
 	all, failed, err := c.statuses(ctx, names)
 	if err != nil {
 		return err
+	}
+	if f.all {
+		u, err := c.unsupervised(ctx)
+		if err != nil {
+			return err
+		}
+		for _, b := range u.Containers {
+			all = append(all, statusOf(b))
+		}
+		for _, away := range u.Away {
+			failed = append(failed, fmt.Errorf("cannot list the containers of %s", line(away)))
+		}
 	}
 	if f.output == asJSON {
 		encoder := json.NewEncoder(escaping{w})

@@ -44,6 +44,8 @@ func remark(s api.Status, now time.Time) string {
 		text = ": " + line(w.Message)
 	}
 	switch {
+	case s.Unsupervised != "":
+		return fmt.Sprintf("%s is not supervised: %s", s.Name, line(s.Unsupervised))
 	case s.Invalid != "":
 		return fmt.Sprintf("%s is Invalid, healthd does not supervise it: %s", s.Name, line(s.Invalid))
 	case s.Held:
@@ -161,6 +163,8 @@ func stateOf(s api.Status) (cell, time.Time) {
 
 func stateWithoutHold(s api.Status) (cell, time.Time) {
 	switch {
+	case s.Unsupervised != "":
+		return cell{"unsupervised", ""}, time.Time{}
 	case s.Invalid != "":
 		return cell{"Invalid", red}, time.Time{}
 	case s.State.Waiting != nil:
@@ -184,6 +188,9 @@ func stateWithoutHold(s api.Status) (cell, time.Time) {
 }
 
 func readyCell(s api.Status) cell {
+	if s.Unsupervised != "" {
+		return cell{"-", ""}
+	}
 	if s.Ready {
 		return cell{"yes", green}
 	}

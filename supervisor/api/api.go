@@ -51,6 +51,8 @@ type Config struct {
 	Controller Controller
 	Metrics    http.Handler
 	Warnings   func() []string // of the daemon; from any goroutine
+	// Unsupervised asks the engines for the containers that healthd leaves alone.
+	Unsupervised func(context.Context) Unsupervised
 	// Reload reads the configuration again and returns when it is in force, or why it is not.
 	Reload func(context.Context) (Reload, *ReloadError)
 	// Checked is called when a readiness check of HAProxy says in its header
@@ -67,6 +69,8 @@ type API struct {
 	metrics    http.Handler
 	warnings   func() []string
 	reloader   func(context.Context) (Reload, *ReloadError)
+	bystanders func(context.Context) Unsupervised
+	listing    chan struct{} // has room for the one request of them
 	checked    func(id, state string)
 	checksFrom []netip.Prefix
 	heartbeat  time.Duration // of event streams
@@ -78,7 +82,7 @@ type API struct {
 // New returns the API of c.
 func New(c Config) *API {
 	return &API{
-		board: c.Board, history: c.History, controller: c.Controller, metrics: c.Metrics, warnings: c.Warnings, reloader: c.Reload, checked: c.Checked, checksFrom: c.ChecksFrom,
+		board: c.Board, history: c.History, controller: c.Controller, metrics: c.Metrics, warnings: c.Warnings, reloader: c.Reload, bystanders: c.Unsupervised, listing: make(chan struct{}, 1), checked: c.Checked, checksFrom: c.ChecksFrom,
 		heartbeat: 15 * time.Second,
 		waiting:   make(chan struct{}, maxWaiting),
 		plainType: []string{"text/plain; charset=utf-8"},

@@ -19,6 +19,7 @@ func (a *API) Control() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", a.ReadOnly())
 	mux.HandleFunc("/v1/daemon", a.requireMethod(http.MethodGet, a.daemon))
+	mux.HandleFunc("/v1/unsupervised", a.requireMethod(http.MethodGet, a.unsupervised))
 	mux.HandleFunc("/v1/reload", a.requireMethod(http.MethodPost, a.reload))
 	mux.HandleFunc("/v1/containers/{name}/explain", a.requireMethod(http.MethodGet, a.explain))
 	mux.HandleFunc("/v1/containers/{name}/restart", a.requireMethod(http.MethodPost, a.restart))

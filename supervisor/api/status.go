@@ -36,8 +36,9 @@ type Status struct {
 	Conditions    []Condition            `json:"conditions"`
 	Probes        map[string]ProbeStatus `json:"probes"` // by type
 	Invalid       string                 `json:"invalid"`
-	Mode          string                 `json:"mode,omitempty"` // observe: healthd neither stops nor starts it
-	Warnings      []string               `json:"warnings"`       // for example that another tool also restarts it
+	Mode          string                 `json:"mode,omitempty"`         // observe: healthd neither stops nor starts it
+	Unsupervised  string                 `json:"unsupervised,omitempty"` // why healthd leaves it alone; of healthd status --all
+	Warnings      []string               `json:"warnings"`               // for example that another tool also restarts it
 }
 
 // DisplayNames gives each container the name by which commands find it, see

@@ -1,0 +1,36 @@
+package configs
+
+import (
+	"slices"
+	"testing"
+)
+
+func TestWhyNot(t *testing.T) {
+	c := mustParse(t, webSpec)
+	const none = "it has no label that begins with healthd."
+	for _, tt := range []struct {
+		name   string
+		labels map[string]string
+		want   []string
+	}{
+		{"supervised", labels("com.docker.compose.service=web"), nil},
+		{"invalid", labels("healthd.x=1"), nil},
+		{"disabled", labels("healthd.enable=false"), []string{`it has the label healthd.enable="false"`}},
+		{"one-off", labels("com.docker.compose.service=web", "com.docker.compose.oneoff=True"),
+			[]string{"docker compose run made it for one command, and it has no label healthd.enable=true"}},
+		{"another", labels("com.docker.compose.service=db\x1b"), []string{
+			none,
+			`spec web (healthd.toml:2): its label com.docker.compose.service is "db\x1b", not web`,
+			`spec any-web (healthd.toml:13): its label com.docker.compose.service is "db\x1b", not web*`,
+			"spec fixed (healthd.toml:17): no match, only the label healthd.spec=fixed chooses it",
+			"spec bare (healthd.toml:26): no match, only the label healthd.spec=bare chooses it",
+		}},
+	} {
+		if got := c.WhyNot("c", tt.labels); !slices.Equal(got, tt.want) {
+			t.Errorf("%s: got %q, want %q", tt.name, got, tt.want)
+		}
+	}
+	if got := mustParse(t, "").WhyNot("c", nil); len(got) != 1 || got[0] != none[:len(none)]+", and there is no [[spec]]" {
+		t.Errorf("without specs: %q", got)
+	}
+}

@@ -1,0 +1,44 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"time"
+)
+
+// Unsupervised are the containers that healthd leaves alone.
+type Unsupervised struct {
+	Containers []Bystander `json:"containers"`
+	Away       []string    `json:"away"` // why an engine could not be asked
+}
+
+// Bystander is a container that healthd leaves alone.
+type Bystander struct {
+	Name    string   `json:"name"`
+	ID      string   `json:"id"`
+	Runtime string   `json:"runtime"`
+	Image   string   `json:"image"`
+	State   string   `json:"state"` // as the engine calls it
+	Why     []string `json:"why"`
+}
+
+// unsupervised asks the engines: nothing is kept of containers that healthd leaves alone. One request at
+// a time, as each costs an engine a list.
+func (a *API) unsupervised(w http.ResponseWriter, r *http.Request) {
+	const timeout = 20 * time.Second
+	select {
+	case a.listing <- struct{}{}:
+		defer func() { <-a.listing }()
+	default:
+		a.busy(w, "the engines are being asked already: ask again later")
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), timeout)
+	defer cancel()
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(2 * timeout))
+	u := Unsupervised{Containers: []Bystander{}, Away: []string{}}
+	if a.bystanders != nil {
+		u = a.bystanders(ctx)
+	}
+	a.json(w, http.StatusOK, u)
+}
