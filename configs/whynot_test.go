@@ -30,7 +30,7 @@ func TestWhyNot(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", tt.name, got, tt.want)
 		}
 	}
-	if got := mustParse(t, "").WhyNot("c", nil); len(got) != 1 || got[0] != none[:len(none)]+", and there is no [[spec]]" {
+	if got := mustParse(t, "").WhyNot("c", nil); len(got) != 1 || got[0] != none+", and there is no [[spec]]" {
 		t.Errorf("without specs: %q", got)
 	}
 }
