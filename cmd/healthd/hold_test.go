@@ -26,9 +26,45 @@ func TestHold(t *testing.T) {
 	}
 }
 
+// A word is a container, else a service, else a project; what is refused keeps nothing from the rest.
+func TestHoldOfSeveral(t *testing.T) {
+	in := func(service string) func(*core.View) {
+		return func(v *core.View) {
+			v.Service, v.Container.Labels = service, map[string]string{core.ComposeProject: service[:strings.Index(service, "/")]}
+		}
+	}
+	socket, _ := daemonWith(t, &fake{}, container("shop-web-1", in("shop/web")), container("shop-web-2", in("shop/web")), container("shop-db-1", in("shop/db")),
+		container("blog-web-1", in("blog/web")), container("db", in("blog/cache")))
+	const held = ": held\n"
+	for _, tt := range []struct{ args, said, failed string }{
+		{"hold shop-web-1 shop-web-1", "shop-web-1" + held, ""},
+		{"hold shop/web", "shop-web-1" + held + "shop-web-2" + held, ""},
+		{"hold shop", "shop-db-1" + held + "shop-web-1" + held + "shop-web-2" + held, ""},
+		{"hold db", "db" + held, ""}, // the container
+		{"hold cache shop-db-1", "db" + held + "shop-db-1" + held, ""},
+		{"hold web", "", "healthd: cannot hold web: several services have that name: blog/web, shop/web\n"},
+		{"hold nothing db", "db" + held, "healthd: cannot hold nothing: no supervised container has that name or ID\n"},
+		{"hold --all", "blog-web-1" + held + "db" + held + "shop-db-1" + held + "shop-web-1" + held + "shop-web-2" + held, ""},
+		{"resume --all", strings.ReplaceAll("blog-web-1"+held+"db"+held+"shop-db-1"+held+"shop-web-1"+held+"shop-web-2"+held, "held", "no longer held"), ""},
+	} {
+		got := inside(append(strings.Fields(tt.args), "--socket", socket)...)
+		if got.stdout != tt.said || got.stderr != tt.failed || (got.code != 0) != (tt.failed != "") {
+			t.Errorf("%s: %+v, want %q, %q", tt.args, got, tt.said, tt.failed)
+		}
+	}
+	if got := inside("status", "shop", "-o", "name", "--socket", socket); got.stdout != "shop-db-1\nshop-web-1\nshop-web-2\n" {
+		t.Errorf("status of a project: %+v", got)
+	}
+	for _, args := range []string{"hold", "hold --all web", "resume"} {
+		if got := inside(append(strings.Fields(args), "--socket", socket)...); got.code != 2 {
+			t.Errorf("%s: %+v", args, got)
+		}
+	}
+}
+
 func TestHoldCompletion(t *testing.T) {
 	socket, _ := daemonWith(t, &fake{}, container("web-1", nil), container("web-2", nil))
-	for args, want := range map[string]string{"hold": "web-1 web-2", "resume": "web-1 web-2", "hold web-1": "", "resume web-1": ""} {
+	for args, want := range map[string]string{"hold": "web-1 web-2", "resume": "web-1 web-2", "hold web-1": "web-2", "resume web-1": "web-2"} {
 		words := append([]string{"__complete", "--socket", socket}, strings.Fields(args)...)
 		got := inside(append(words, "")...)
 		offered, _, _ := strings.Cut(got.stdout, ":4\n")

@@ -28,7 +28,8 @@ func (a *app) statusCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status [NAME…]",
 		Short: "Show the containers and their health",
-		Long: "Show the health of all containers that healthd supervises, or of those named. Warnings go to stderr.\n" +
+		Long: "Show the health of all containers that healthd supervises, or of those named, of a service or of a\n" +
+			"Compose project. Warnings go to stderr.\n" +
 			"On a terminal the table has its width; elsewhere nothing is cut.",
 		Example:           "  healthd status\n  healthd status shop-web-1 -o json\n  healthd status -o name | xargs -n1 healthd hold",
 		ValidArgsFunction: a.completeNames,
@@ -149,25 +150,8 @@ func (c *client) explainNone(ctx context.Context) string {
 	return "no container is known: " + line(err.Error())
 }
 
-// statuses returns the containers of those names, or all; failed has an error for each
-// unknown name.
+// statuses returns the containers of those names, services and projects, or all; failed has an error
+// for each unknown name.
 func (c *client) statuses(ctx context.Context, names []string) (all []api.Status, failed []error, err error) {
-	if len(names) == 0 {
-		err = c.get(ctx, "/v1/containers", nil, &all)
-		return all, nil, err
-	}
-	all = []api.Status{}
-	for _, name := range names {
-		var s api.Status
-		err := c.get(ctx, containerPath(name), nil, &s)
-		if _, refused := errors.AsType[*responseError](err); err != nil && !refused {
-			return nil, nil, err
-		}
-		if err != nil {
-			failed = append(failed, c.requestError(ctx, "show", name, err))
-			continue
-		}
-		all = append(all, s)
-	}
-	return all, failed, nil
+	return c.targets(ctx, "show", names)
 }

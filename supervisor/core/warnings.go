@@ -72,7 +72,7 @@ func (v *View) warnNoHealthcheck() string {
 func (v *View) warnJob() string {
 	byDefault := func(value Value) bool { return value.Path == "restart_policy" && value.Origin == OriginDefault }
 	s, policy := &v.State, v.Container.RestartPolicy
-	finished := s.Run.LastExit.Reason == ReasonCompleted && s.Lasting.Restarts[ByExit] > 0 || s.Run.Exit.Reason == ReasonCompleted && s.Action.Restart == ByExit
+	finished := s.Run.LastExit.Reason == ReasonCompleted && s.Run.LastExit.Code == 0 && s.Lasting.Restarts[ByExit] > 0 || s.Run.Exit.Reason == ReasonCompleted && s.Action.Restart == ByExit
 	if !finished || policy != "" && policy != "no" || !slices.ContainsFunc(v.Spec.Values, byDefault) {
 		return ""
 	}
