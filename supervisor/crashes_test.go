@@ -45,3 +45,34 @@ func TestCrashLoopsOfTheHost(t *testing.T) {
 		}
 	})
 }
+
+// Labels may set a reset_after that is shorter than a crash loop's runs. Their back-off then never grows,
+// but each of them still crashes again.
+func TestCrashLoopsThatOutlastResetAfter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hasty := webSpec()
+		hasty.Probes = [core.NumProbes]*core.ProbeSpec{}
+		hasty.Backoff = core.Backoff{Initial: time.Second, Max: time.Second, ResetAfter: time.Second}
+		h := newHarness(t, hasty)
+		defer h.close(t)
+		h.sendSynced()
+		const loops, minutes = 20, 5
+		for i := range loops {
+			h.engine.run(fmt.Sprint("c", i))
+		}
+		synctest.Wait()
+		for range minutes * 60 / 2 {
+			time.Sleep(2 * time.Second) // longer than reset_after
+			for i := range loops {
+				if id := fmt.Sprint("c", i); h.view(t, "n-"+id).State.Engine.State.Alive() {
+					h.engine.exit(id, 1)
+				}
+			}
+			synctest.Wait()
+		}
+		starts := strings.Count(strings.Join(h.engine.calls(), " "), "start ")
+		if most := maxCrashStarts + minutes*60*loops/10 + loops; starts > most {
+			t.Errorf("%d starts in %d minutes, want at most %d", starts, minutes, most)
+		}
+	})
+}

@@ -209,7 +209,7 @@ func (t *stepper) endRun(unwatched, withEngine bool) {
 	t.Run.Exit, t.Request.Error = t.exit(t.c.ExitCode), ""
 	t.Run.EndedAt = t.now.Add(-t.sinceEnd())
 	if t.runDuration() > t.spec.Backoff.ResetAfter {
-		t.Lasting.Backoff = BackoffState{} // also if an operator ended it
+		t.Lasting.Backoff = BackoffState{Soon: t.Lasting.Backoff.Soon} // also if an operator ended it
 	}
 	t.Ending.Unwatched, t.Ending.WithEngine = unwatched, withEngine
 	t.endedBy(t.whoEnded())

@@ -16,6 +16,9 @@ type Lasting struct {
 type BackoffState struct {
 	Active bool          // a run has ended, and no long run has reset the back-off since
 	Delay  time.Duration // wait after the last end
+	// Soon says that the last restart was one after a crash within DefaultBackoffInitial. Labels
+	// may set a ResetAfter that is shorter, so a reset leaves it.
+	Soon bool `json:",omitempty"`
 }
 
 // next returns the state after the end of a run that lasted ran. Its Delay is the wait

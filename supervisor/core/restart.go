@@ -73,8 +73,9 @@ func (t *stepper) scheduleStart(cause Cause) {
 	t.Action.Restart, t.Action.NotBefore = cause, t.now
 	t.countForGiveUp(cause)
 	if cause != ByOperator {
-		again := t.Lasting.Backoff.Active
+		again := t.Lasting.Backoff.Active || t.Lasting.Backoff.Soon
 		t.Lasting.Backoff = t.spec.Backoff.next(t.Lasting.Backoff, t.runDuration())
+		t.Lasting.Backoff.Soon = t.CrashedSoon()
 		delay := t.Lasting.Backoff.Delay
 		if t.crowded && again && t.CrashedSoon() {
 			delay = max(delay, DefaultBackoffInitial)
