@@ -39,8 +39,8 @@ type History interface {
 	Events(container string, since time.Time) []core.Event
 	// Last returns the number of the newest event.
 	Last() uint64
-	// After returns the events after a number, the newest one's number and a
-	// channel that is closed when there are more.
+	// After returns the first events after a number, the number up to which these are all, and
+	// a channel that is closed when there are more.
 	After(seq uint64) ([]core.Event, uint64, <-chan struct{})
 }
 

@@ -92,15 +92,22 @@ func (h *history) drop() uint64 {
 }
 
 // after returns the events after the one with that number, oldest first.
-func (h *history) after(number uint64) []*kept {
+func (h *history) after(number uint64) []*kept { return h.firstAfter(number, h.all.Len()) }
+
+// firstAfter returns the oldest of these, so many at most.
+func (h *history) firstAfter(number uint64, most int) []*kept {
 	n, e := 0, h.all.Back()
 	for ; e != nil && e.Value.(*kept).number > number; e = e.Prev() {
 		n++
 	}
-	events := make([]*kept, n)
-	for e = h.all.Back(); n > 0; e = e.Prev() {
-		n--
-		events[n] = e.Value.(*kept)
+	if e == nil {
+		e = h.all.Front()
+	} else {
+		e = e.Next()
+	}
+	events := make([]*kept, min(n, most))
+	for i := range events {
+		events[i], e = e.Value.(*kept), e.Next()
 	}
 	return events
 }

@@ -118,6 +118,9 @@ func (j *Journal) Events(container string, since time.Time) []core.Event {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	events := []core.Event{}
+	if container == "" { // growing to this takes several times the memory
+		events = make([]core.Event, 0, j.history.all.Len())
+	}
 	for k := range j.history.of(container) {
 		if !k.Time.Before(since) {
 			events = append(events, k.Event)
@@ -139,18 +142,26 @@ func (j *Journal) Last() uint64 {
 	return j.last
 }
 
-// After returns the kept events after the one with number seq, oldest first, the number
-// of the newest one, and a channel that is closed when there are more. When
+// maxAfter is how many events After returns at most: a slow reader keeps its copies until it has
+// read them, and there may be many such readers.
+const maxAfter = 100
+
+// After returns the oldest kept events after the one with number seq, oldest first, the number
+// up to which these are all, and a channel that is closed when there are more. When
 // last - len(events) is greater than seq, that many less seq were missed. Numbers
 // continue from one daemon to the next.
 func (j *Journal) After(seq uint64) (events []core.Event, last uint64, more <-chan struct{}) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	kept := j.history.firstAfter(seq, maxAfter)
+	for _, k := range kept {
+		events = append(events, k.Event)
+	}
+	if len(kept) == maxAfter {
+		return events, kept[maxAfter-1].number, closedChannel()
+	}
 	if j.more == nil {
 		j.more = make(chan struct{})
-	}
-	for _, k := range j.history.after(seq) {
-		events = append(events, k.Event)
 	}
 	return events, j.last, j.more
 }

@@ -62,8 +62,32 @@ func TestNewestEventsAreKept(t *testing.T) {
 	if len(events) != 2 || last != 2*Size+3 {
 		t.Errorf("after: %d events, last %d", len(events), last)
 	}
-	if events, last, _ := j.After(5); len(events) != Size || last != 2*Size+3 {
+	events, last, more := j.After(5)
+	if len(events) != maxAfter || last != Size+3+maxAfter || events[0].Message != fmt.Sprint(Size+3) {
 		t.Errorf("far behind: %d events, last %d", len(events), last)
+	}
+	<-more // there are more at once
+	read := len(events)
+	for ; last < 2*Size+3; read += len(events) {
+		events, last, _ = j.After(last)
+	}
+	if read != Size {
+		t.Errorf("%d events in all", read)
+	}
+}
+
+// What the log has not read when the daemon ends is written, however much it is.
+func TestLogWritesTheRest(t *testing.T) {
+	collect, logged := observer.New(zapcore.InfoLevel)
+	j := New()
+	for n := range 5*maxAfter + 1 {
+		j.keep(event(n))
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	j.Log(ctx, zap.New(collect))
+	if got := logged.Len(); got != 5*maxAfter+1 {
+		t.Errorf("%d lines", got)
 	}
 }
 

@@ -23,7 +23,7 @@ func (j *Journal) Log(ctx context.Context, log *zap.Logger) {
 			logEvent(log, ev)
 		}
 		seen = last
-		if done {
+		if done && len(events) == 0 {
 			return
 		}
 		select {
