@@ -10,8 +10,7 @@ import (
 	"healthd/supervisor/core"
 )
 
-func (c *Collector) collectContainer(s sink, v *core.View) {
-	name := c.board.NameOf(v.Container)
+func (c *Collector) collectContainer(s sink, v *core.View, name string) {
 	ready, _, _ := v.Readiness()
 	project := core.ProjectOf(v.Container.Labels)
 	s.gauge(c.ready, boolValue(ready), name, v.Service, project)

@@ -9,6 +9,7 @@ import (
 	"log"
 	"net/http"
 	"runtime"
+	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -100,23 +101,27 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	counts, sum := c.board.Lateness()
 	s.histogram(c.lateness, supervisor.LatenessBuckets[:], counts, sum)
 
-	invalid := 0
+	invalid, taken := 0, map[string]bool{}
 	for _, v := range c.board.Views() {
 		if v.Invalid != "" {
 			invalid++
 		}
-		if c.hasOwnName(v) {
-			c.collectContainer(s, v)
+		// The board changes meanwhile: a name may pass from one container to the next.
+		if name, found := c.nameOf(v); found && !taken[name] {
+			taken[name] = true
+			c.collectContainer(s, v, name)
 		}
 	}
 	s.gauge(c.invalid, float64(invalid))
 }
 
-// hasOwnName says whether the board finds v by its name. Another container of its runtime may
-// have the same name for a moment; a scrape with both would fail.
-func (c *Collector) hasOwnName(v *core.View) bool {
-	of, err := c.board.Find(c.board.NameOf(v.Container))
-	return err == nil && of.Container.ID == v.Container.ID
+// nameOf returns the name of v in labels of metrics, and whether the board finds v by its name.
+// Another container of its runtime may have the same name for a moment; a scrape with both would
+// fail.
+func (c *Collector) nameOf(v *core.View) (name string, found bool) {
+	name = c.board.NameOf(v.Container)
+	of, err := c.board.Find(name)
+	return strings.ToValidUTF8(name, "\uFFFD"), err == nil && of.Container.ID == v.Container.ID
 }
 
 func (c *Collector) collectRuntimes(s sink) {
