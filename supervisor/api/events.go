@@ -108,18 +108,14 @@ func (a *API) stream(w http.ResponseWriter, r *http.Request, q eventQuery) {
 		return err == nil
 	}
 
-	var seen uint64
-	if q.since.IsZero() {
-		seen = a.history.Last()
-	}
+	seen := a.streamsAfter(&q)
 	a.header(w, []string{"text/event-stream"})
 	heartbeat := time.NewTicker(a.heartbeat)
 	defer heartbeat.Stop()
 	for beat := ": events\n\n"; ; {
 		events, last, more := a.history.After(seen)
 		seen = last
-		events = newest(q.filter(events), q.newest)
-		q.newest = -1 // those that follow all count
+		events = q.filter(events)
 		sent := beat == "" || send(beat)
 		for i := 0; sent && i < len(events); i++ {
 			sent = send(frame(&events[i]))
@@ -136,6 +132,23 @@ func (a *API) stream(w http.ResponseWriter, r *http.Request, q eventQuery) {
 		case <-more:
 		}
 	}
+}
+
+// streamsAfter returns the number of the event after which a stream begins. Of a stream that begins with
+// the newest events it changes since: all that follow count.
+func (a *API) streamsAfter(q *eventQuery) uint64 {
+	if q.since.IsZero() && q.newest < 0 {
+		return a.history.Last()
+	}
+	if q.newest >= 0 {
+		last := a.history.Last()
+		kept := newest(a.history.Events(q.container, q.since), q.newest)
+		if len(kept) == 0 {
+			return last
+		}
+		q.since = kept[0].Time
+	}
+	return 0
 }
 
 func (q *eventQuery) filter(events []core.Event) []core.Event {
