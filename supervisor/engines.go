@@ -57,6 +57,9 @@ func (u update) applyTo(l *loop, e *entry) {
 		return
 	}
 	if in := l.cause(e, u); in.Kind != 0 {
+		if e.spec == nil {
+			e.unjudged.hear(u)
+		}
 		l.step(e, &in)
 	}
 }
@@ -112,6 +115,9 @@ func (l *loop) observed(u update) {
 	in := core.Input{Kind: core.Observed, Container: c, EngineNow: e.engine.now(), Life: life}
 	if !known {
 		in.First, in.Unwatched = l.firstSight(e, u)
+		if e.spec == nil {
+			e.unjudged = unjudged{heard: u.Causes, ended: !c.State.Alive() && !in.Unwatched}
+		}
 	}
 	l.step(e, &in)
 }

@@ -17,6 +17,7 @@ type entry struct {
 	engine    *engineState
 	spec      *core.Spec // nil: see invalid
 	invalid   string     // what is wrong with its labels
+	unjudged  unjudged   // what happened while they were wrong
 	identity  string
 	group     string
 	groupKey  string // of the guard's group: like group, but of a container alone that of its name's holder
@@ -116,6 +117,9 @@ func (e *entry) setSpec(c *runtime.Container, spec *core.Spec, err error) {
 func (l *loop) setContainer(e *entry, c *runtime.Container) bool {
 	old := e.container
 	e.container = c
+	if e.spec == nil {
+		e.unjudged.observed(old, c, e.engine.view.Up && e.engine.replay == runtime.ReplayComplete)
+	}
 	if c.Name != old.Name || !maps.Equal(c.Labels, old.Labels) {
 		l.resolveAgain(e)
 	}

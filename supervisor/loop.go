@@ -214,14 +214,6 @@ func (l *loop) step(e *entry, in *core.Input) {
 	}
 }
 
-// stepInvalid shows a container with invalid labels. The core decides nothing about it.
-func (l *loop) stepInvalid(e *entry, in *core.Input) {
-	e.state = core.InvalidState(e.container, in.Kind == core.RuntimeLost || e.state.Lost && in.Kind != core.RuntimeBack)
-	l.queue.set(e, time.Time{})
-	l.show(e)
-	l.noteSettled(e, true)
-}
-
 // show puts the entry's newest view on the board.
 func (l *loop) show(e *entry) {
 	if l.board.put(&e.slot, &core.View{

@@ -52,9 +52,7 @@ func (l *loop) resolveAgain(e *entry) {
 	case spec == nil && err == nil:
 		l.stopSupervising(e)
 	case e.spec != nil || spec != nil || err.Error() != e.invalid:
-		c := e.container
-		l.stopSupervising(e)
-		l.observed(update{Runtime: c.Runtime, Container: c})
+		l.judgeAnew(e)
 	}
 }
 

@@ -186,8 +186,8 @@ func TestReloadWithoutASpec(t *testing.T) {
 	})
 }
 
-// A container that ended while healthd did not supervise it, or its labels were invalid,
-// was stopped by an operator: healthd did not watch.
+// A container that ended while healthd did not supervise it is left alone: healthd did not watch. It
+// did while labels were invalid.
 func TestReloadTakesContainersBack(t *testing.T) {
 	for _, wrong := range []bool{true, false} {
 		for _, stopped := range []bool{true, false} {
@@ -228,7 +228,8 @@ func TestReloadTakesContainersBack(t *testing.T) {
 				if v.State.Engine.State.Alive() == stopped || len(h.engine.calls()) != callsBefore || v.State.RestartCount() != count || v.State.Conditions.Ready.Status == stopped {
 					t.Errorf("wrong %v, stopped %v: calls %v, %+v", wrong, stopped, h.engine.calls(), v.State)
 				}
-				if events := h.journal.reasons("n-a")[eventsBefore:]; slices.Contains(events, core.EventStarted) || slices.Contains(events, core.EventExited) != stopped {
+				ended := map[bool]string{true: core.EventOperatorStopped, false: core.EventExited}[wrong]
+				if events := h.journal.reasons("n-a")[eventsBefore:]; slices.Contains(events, core.EventStarted) || slices.Contains(events, ended) != stopped {
 					t.Errorf("wrong %v, stopped %v: events %v", wrong, stopped, events)
 				}
 			})
