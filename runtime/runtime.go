@@ -183,11 +183,12 @@ type Event struct {
 
 // Summary is one container in a list: enough to see whether it must be inspected.
 type Summary struct {
-	ID     string
-	Name   string
-	Image  string // as it was asked for, or its ID
-	Labels map[string]string
-	State  State
+	ID        string
+	Namespace string // see Container
+	Name      string
+	Image     string // as it was asked for, or its ID
+	Labels    map[string]string
+	State     State
 	// Fingerprint changes when the container's address or run may have changed. It is
 	// only compared with Container.Fingerprint, and has no fixed format.
 	Fingerprint string

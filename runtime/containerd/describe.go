@@ -45,9 +45,7 @@ func (e *Engine) describe(l *look) *runtime.Container {
 	if rec.Ended != 0 {
 		c.FinishedAt, c.ExitCode, c.OOMKilled, c.Error = time.Unix(0, rec.Ended), rec.Code, rec.OOM, rec.Lost
 	}
-	if l.namespace != defaultNamespace {
-		c.Namespace = l.namespace
-	}
+	c.Namespace = shownNamespace(l.namespace)
 	if owner := labels.networkOwner(); owner != "" && spec.joinsNetwork {
 		c.NetworkOwner = e.id(key{l.namespace, owner})
 	}

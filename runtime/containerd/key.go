@@ -25,6 +25,14 @@ func (k key) String() string {
 	return k.namespace + ":" + k.id
 }
 
+// shownNamespace returns the namespace as runtime.Container has it.
+func shownNamespace(namespace string) string {
+	if namespace == defaultNamespace {
+		return ""
+	}
+	return namespace
+}
+
 // parseKey is the inverse of String.
 func parseKey(id string) key {
 	if namespace, rest, ok := strings.Cut(id, ":"); ok {

@@ -70,12 +70,15 @@ func (e *Engine) forgetOthers(listed func(key) bool, since uint64) {
 func (e *Engine) summarize(l *look, c *runtime.Container, byID map[string]*runtime.Container) runtime.Summary {
 	if c == nil {
 		labels := labelSet(l.container.Labels)
-		return runtime.Summary{ID: e.id(l.key), Name: labels.name(l.id), Image: l.container.Image, Labels: labels.lasting(), State: runtime.Running, Fingerprint: "not known"}
+		return runtime.Summary{
+			ID: e.id(l.key), Namespace: shownNamespace(l.namespace), Name: labels.name(l.id), Image: l.container.Image,
+			Labels: labels.lasting(), State: runtime.Running, Fingerprint: "not known",
+		}
 	}
 	if c.NetworkOwner != "" {
 		share(c, byID[c.NetworkOwner])
 	}
-	s := runtime.Summary{ID: c.ID, Name: c.Name, Image: c.Image, Labels: c.Labels, State: c.State, Fingerprint: fingerprint(c)}
+	s := runtime.Summary{ID: c.ID, Namespace: c.Namespace, Name: c.Name, Image: c.Image, Labels: c.Labels, State: c.State, Fingerprint: fingerprint(c)}
 	switch {
 	case c.State.Alive():
 		s.EarliestChange, s.LatestChange = c.StartedAt, c.StartedAt

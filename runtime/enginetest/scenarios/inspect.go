@@ -101,6 +101,9 @@ func ListMatches(t *testing.T, e runtime.Source, got map[string]*runtime.Contain
 		if !s.Matches(c) && !borrows {
 			t.Errorf("%s does not fit:\n%+v\n%+v", s.Name, s, c)
 		}
+		if s.Image == "" || s.Namespace != c.Namespace {
+			t.Errorf("%s has the image %q and the namespace %q, want one and %q", s.Name, s.Image, s.Namespace, c.Namespace)
+		}
 		if s.LatestChange.IsZero() != (s.State == runtime.Created) {
 			t.Errorf("%s: got bounds %v, %v", s.Name, s.EarliestChange, s.LatestChange)
 		}
