@@ -2,6 +2,7 @@ package configs
 
 import (
 	"fmt"
+	"strings"
 
 	"healthd/supervisor/core"
 )
@@ -28,15 +29,19 @@ func (c *Config) WhyNot(name string, labels map[string]string) []string {
 	return why
 }
 
-// whyNot says what keeps the spec from matching.
+// whyNot says what keeps the spec from matching: each label that does not fit.
 func (s *fileSpec) whyNot(labels map[string]string) string {
+	var missed []string
 	for _, p := range s.match {
 		switch value, ok := labels[p.label]; {
 		case !ok:
-			return "it has no label " + p.label
+			missed = append(missed, "it has no label "+p.label)
 		case !glob(p.glob, value):
-			return fmt.Sprintf("its label %s is %s, not %s", p.label, quote(value), p.glob)
+			missed = append(missed, fmt.Sprintf("its label %s is %s, not %s", p.label, quote(value), p.glob))
 		}
 	}
-	return "no match, only the label " + specLabel + "=" + s.name + " chooses it"
+	if len(missed) == 0 {
+		return "no match, only the label " + specLabel + "=" + s.name + " chooses it"
+	}
+	return strings.Join(missed, ", and ")
 }

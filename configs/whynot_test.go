@@ -20,7 +20,7 @@ func TestWhyNot(t *testing.T) {
 			[]string{"docker compose run made it for one command, and it has no label healthd.enable=true"}},
 		{"another", labels("com.docker.compose.service=db\x1b"), []string{
 			none,
-			`spec web (healthd.toml:2): its label com.docker.compose.service is "db\x1b", not web`,
+			`spec web (healthd.toml:2): its label com.docker.compose.service is "db\x1b", not web, and it has no label com.example.stage`,
 			`spec any-web (healthd.toml:13): its label com.docker.compose.service is "db\x1b", not web*`,
 			"spec fixed (healthd.toml:17): no match, only the label healthd.spec=fixed chooses it",
 			"spec bare (healthd.toml:26): no match, only the label healthd.spec=bare chooses it",
