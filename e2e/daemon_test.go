@@ -256,6 +256,7 @@ type status struct {
 	Draining     bool   `json:"draining"`
 	RestartCount int    `json:"restartCount"`
 	Invalid      string `json:"invalid"`
+	Unsupervised string `json:"unsupervised"`
 	State        struct {
 		Running    *struct{ StartedAt time.Time }    `json:"running"`
 		Waiting    *struct{ Reason, Message string } `json:"waiting"`

@@ -114,6 +114,7 @@ func rows() []row {
 		{name: "a hundred containers", on: alone, run: hundredContainers},
 		{name: "labels", run: labelsOfContainers},
 		{name: "services of Compose projects", run: servicesOfProjects},
+		{name: "why not supervised", run: whyNotSupervised},
 		{name: "the engine is away for ten seconds", on: own, run: engineAwayForTenSeconds},
 		{name: "a crash under Always backs off", on: alone, run: crashUnderAlwaysBacksOff},
 		{name: "restart policies", run: policies},

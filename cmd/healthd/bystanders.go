@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -36,7 +38,10 @@ func (d *daemon) unsupervised(ctx context.Context) api.Unsupervised {
 	return u
 }
 
-// bystandersAmong returns those of a list that the configuration leaves alone.
+const notTakenIn = "healthd has not taken it in yet"
+
+// bystandersAmong returns those of a list that the configuration leaves alone, or that healthd has not
+// taken in.
 func (d *daemon) bystandersAmong(engine string, all []runtime.Summary) []api.Bystander {
 	var left []api.Bystander
 	config, board := d.config.Load(), d.supervisor.Board()
@@ -44,9 +49,11 @@ func (d *daemon) bystandersAmong(engine string, all []runtime.Summary) []api.Bys
 		if _, err := board.Find(runtime.IDPrefix + s.ID); err == nil {
 			continue
 		}
-		if why := config.WhyNot(s.Name, s.Labels); len(why) > 0 {
-			left = append(left, api.Bystander{Name: s.Name, ID: s.ID, Runtime: engine, Image: s.Image, State: string(s.State), Why: why})
+		why := config.WhyNot(s.Name, s.Labels)
+		if len(why) == 0 { // it, or the configuration, is new
+			why = []string{notTakenIn}
 		}
+		left = append(left, api.Bystander{Name: s.Name, ID: s.ID, Runtime: engine, Namespace: s.Namespace, Image: s.Image, State: string(s.State), Why: why})
 	}
 	return left
 }
@@ -56,51 +63,106 @@ func (c *client) unsupervised(ctx context.Context) (u api.Unsupervised, err erro
 	const timeout = 30 * time.Second
 	patient := newClient(c.socket, timeout)
 	err = patient.get(ctx, "/v1/unsupervised", nil, &u)
+	if _, refused := errors.AsType[*responseError](err); refused {
+		err = fmt.Errorf("cannot list what healthd leaves alone: %w", err)
+	}
 	return u, err
 }
 
-// bystander returns the container of that name or ID prefix that healthd leaves alone, nil if there
-// is none, or several.
-func (c *client) bystander(ctx context.Context, name string) *api.Bystander {
+// findBystander returns the container that a name means, as Board.Find does: by its name, its
+// qualified name, its ID, or the beginning of that. It returns nil for none, and then maybe the names among
+// which to choose.
+func findBystander(all []api.Bystander, name string) (found *api.Bystander, candidates []string) {
 	const minPrefix = 4
-	u, err := c.unsupervised(ctx)
-	if err != nil {
-		return nil
+	for _, is := range []func(*runtime.Container) bool{
+		func(c *runtime.Container) bool { return runtime.IDPrefix+c.ID == name },
+		func(c *runtime.Container) bool { return c.Name == name && !c.NamedAsID() },
+		func(c *runtime.Container) bool { return c.QualifiedName() == name },
+		func(c *runtime.Container) bool { return c.ID == name },
+		func(c *runtime.Container) bool {
+			return len(name) >= minPrefix && strings.HasPrefix(c.EngineID(), name)
+		},
+	} {
+		var these []*runtime.Container
+		for i := range all {
+			if c := containerOf(all[i]); is(c) {
+				these, found = append(these, c), &all[i]
+			}
+		}
+		if len(these) == 1 {
+			return found, nil
+		}
+		if len(these) > 1 {
+			return nil, runtime.NamesAmong(these)
+		}
 	}
-	is := func(b api.Bystander) bool { return b.Name == name || b.ID == name }
-	if i := slices.IndexFunc(u.Containers, is); i >= 0 {
-		return &u.Containers[i]
-	}
-	begins := func(b api.Bystander) bool {
-		return len(name) >= minPrefix && strings.HasPrefix(b.ID[strings.LastIndexByte(b.ID, ':')+1:], name)
-	}
-	i := slices.IndexFunc(u.Containers, begins)
-	if i < 0 || slices.ContainsFunc(u.Containers[i+1:], begins) {
-		return nil
-	}
-	return &u.Containers[i]
+	return nil, nil
 }
 
-// statusOf is a container that healthd leaves alone as status --all shows it.
+// containerOf has what names are made of.
+func containerOf(b api.Bystander) *runtime.Container {
+	return &runtime.Container{Runtime: b.Runtime, ID: b.ID, Namespace: b.Namespace, Name: b.Name, SharesName: true}
+}
+
+// statusOf is a container that healthd leaves alone as status --all shows it. Of many specs it has a few.
 func statusOf(b api.Bystander) api.Status {
-	return api.Status{
-		Name: b.Name, ID: b.ID, Runtime: b.Runtime, Image: b.Image, Conditions: []api.Condition{}, Probes: map[string]api.ProbeStatus{}, Warnings: []string{},
-		Unsupervised: strings.Join(b.Why, "; "),
+	const most = 3
+	why := b.Why
+	if more := len(why) - most; more > 1 {
+		why = append(slices.Clone(why[:most]), fmt.Sprintf("and %d more specs: healthd explain tells of them", more))
 	}
+	return api.Status{
+		Name: b.Name, ID: b.ID, Runtime: b.Runtime, Namespace: b.Namespace, Image: b.Image, Conditions: []api.Condition{}, Probes: map[string]api.ProbeStatus{}, Warnings: []string{},
+		Unsupervised: strings.Join(why, "; "),
+	}
+}
+
+// explainOther explains a container that is not supervised. Of a name that no engine knows, it
+// suggests similar ones of all their containers. refused is what the daemon answered.
+func (a *app) explainOther(ctx context.Context, c *client, name string, refused error) error {
+	u, err := c.unsupervised(ctx)
+	if err != nil {
+		return errors.Join(c.requestError(ctx, "explain", name, refused), err)
+	}
+	notes := slices.Clone(u.Notes)
+	for _, away := range u.Away {
+		notes = append(notes, "the containers of an engine are not known: "+away)
+	}
+	b, candidates := findBystander(u.Containers, name)
+	switch {
+	case b != nil:
+		return a.explainBystander(b, notes)
+	case len(candidates) > 0:
+		return fmt.Errorf("cannot explain %s: several containers have that name: %s", name, strings.Join(candidates, ", "))
+	}
+	text := "no container has that name or ID"
+	if len(notes) > 0 {
+		text += " (" + line(strings.Join(notes, "; ")) + ")"
+	}
+	var all []api.Status
+	for _, b := range u.Containers {
+		all = append(all, statusOf(b))
+	}
+	return fmt.Errorf("cannot explain %s: %s%s", name, text, didYouMean(name, append(c.names(ctx), namesOf(all)...)))
 }
 
 // explainBystander is healthd explain of a container that healthd leaves alone.
-func (a *app) explainBystander(b *api.Bystander) error {
+func (a *app) explainBystander(b *api.Bystander, notes []string) error {
 	p := &page{columns: a.columns()}
 	p.WriteString(line(b.Name) + " is not supervised: healthd leaves it alone\n")
 	p.field("runtime", "%s, %s", line(b.Runtime), line(b.ID))
-	p.field("image", "%s", orDash(b.Image))
+	p.field("image", "%s", orDash(line(b.Image)))
 	p.field("state", "%s", orDash(b.State))
+	for _, note := range notes {
+		p.field("note", "%s", line(note))
+	}
 	p.WriteString("Why:\n")
 	for _, why := range b.Why {
 		p.write("  ", line(why), 4)
 	}
-	p.write("Next: ", "give it a label such as healthd.enable=true, or a [[spec]] that matches it, and then healthd reload", 6)
+	if !slices.Contains(b.Why, notTakenIn) {
+		p.write("Next: ", "give it a label such as healthd.enable=true, or a [[spec]] that matches it, and then healthd reload", 6)
+	}
 	_, err := a.stdout.Write([]byte(p.String()))
 	return err
 }

@@ -26,6 +26,8 @@ type fake struct {
 	hold   string // asked for last
 
 	warnings []string
+	starting bool             // healthd has not read the engine's first list
+	left     api.Unsupervised // what its engine has besides
 }
 
 func (f *fake) Ping(context.Context) error            { return nil }
@@ -80,8 +82,9 @@ func daemonWith(t *testing.T, f *fake, views ...*core.View) (socket string, j *j
 	t.Helper()
 	j = journal.New()
 	a := api.New(api.Config{
-		Board:   supervisor.NewBoard([]supervisor.RuntimeView{{Name: "docker", Synced: true}}, views...),
+		Board:   supervisor.NewBoard([]supervisor.RuntimeView{{Name: "docker", Synced: !f.starting}}, views...),
 		History: j, Controller: f, Warnings: func() []string { return f.warnings },
+		Unsupervised: func(context.Context) api.Unsupervised { return f.left },
 	})
 	socket = filepath.Join(t.TempDir(), "control.sock")
 	ln, err := api.ListenControl(socket)
@@ -151,7 +154,7 @@ func TestProbe(t *testing.T) {
 
 func TestUnknownContainer(t *testing.T) {
 	socket, _ := daemonWith(t, &fake{}, container("web-1", nil), container("db", nil))
-	for _, command := range []string{"explain", "probe", "restart", "hold", "resume", "events", "events --follow", "gate"} {
+	for _, command := range []string{"probe", "restart", "hold", "resume", "events", "events --follow", "gate"} {
 		args := append(strings.Fields(command), "web", "--socket", socket)
 		if command == "gate" {
 			args = append(args, "a", "True")

@@ -34,9 +34,7 @@ func (a *app) explainCommand() *cobra.Command {
 			var e api.Explanation
 			if err := c.get(ctx, containerPath(args[0], "explain"), nil, &e); err != nil {
 				if refused, ok := errors.AsType[*responseError](err); ok && refused.status == http.StatusNotFound {
-					if b := c.bystander(ctx, args[0]); b != nil {
-						return a.explainBystander(b)
-					}
+					return a.explainOther(ctx, c, args[0], err)
 				}
 				return c.requestError(ctx, "explain", args[0], err)
 			}

@@ -32,11 +32,16 @@ func (c *client) requestError(ctx context.Context, cannot, name string, err erro
 	if c.get(ctx, containerPath(name), nil, &known) == nil {
 		return fmt.Errorf("%s: %w", cannot, err)
 	}
-	hint := ""
-	if near := nearNames(name, c.names(ctx)); len(near) > 0 {
-		hint = ": did you mean " + strings.Join(near, ", ") + "?"
+	return fmt.Errorf("%s: no supervised container has that name or ID%s", cannot, didYouMean(name, c.names(ctx)))
+}
+
+// didYouMean suggests the names that are similar to a wrong one, if any.
+func didYouMean(wrong string, names []string) string {
+	near := nearNames(wrong, names)
+	if len(near) == 0 {
+		return ""
 	}
-	return fmt.Errorf("%s: no supervised container has that name or ID%s", cannot, hint)
+	return ": did you mean " + line(strings.Join(near, ", ")) + "?"
 }
 
 func (c *client) names(ctx context.Context) []string {
@@ -44,6 +49,11 @@ func (c *client) names(ctx context.Context) []string {
 	if c.get(ctx, "/v1/containers", nil, &all) != nil {
 		return nil
 	}
+	return namesOf(all)
+}
+
+// namesOf returns the names by which commands find these containers.
+func namesOf(all []api.Status) []string {
 	api.DisplayNames(all)
 	names := make([]string, len(all))
 	for i, s := range all {

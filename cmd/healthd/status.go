@@ -37,8 +37,8 @@ func (a *app) statusCommand() *cobra.Command {
 			if err := oneOf("output", f.output, asTable, asWide, asJSON, asName); err != nil {
 				return err
 			}
-			if f.all && len(names) > 0 {
-				return usageError{errors.New("--all goes with no names")}
+			if err := f.check(names, watch); err != nil {
+				return err
 			}
 			c, err := a.client()
 			if err != nil {
@@ -66,6 +66,17 @@ type statusForm struct {
 	all       bool // also what healthd leaves alone
 }
 
+// check says what is wrong with --all. For it engines list all their containers: not once a second.
+func (f statusForm) check(names []string, watch bool) error {
+	switch {
+	case f.all && len(names) > 0:
+		return usageError{errors.New("status takes names or --all, not both (healthd explain NAME tells of any container)")}
+	case f.all && watch:
+		return usageError{errors.New("status takes --all or --watch, not both")}
+	}
+	return nil
+}
+
 // showStatus prints the named containers, and then an error for each unknown name. Warnings go to
 // warn, or if that is nil, below the table.
 func (a *app) showStatus(ctx context.Context, c *client, w, warn io.Writer, f statusForm, names []string) error {
@@ -80,6 +91,9 @@ func (a *app) showStatus(ctx context.Context, c *client, w, warn io.Writer, f st
 		}
 		for _, b := range u.Containers {
 			all = append(all, statusOf(b))
+		}
+		for _, note := range u.Notes {
+			fmt.Fprintln(a.stderr, "warning:", line(note))
 		}
 		for _, away := range u.Away {
 			failed = append(failed, fmt.Errorf("cannot list the containers of %s", line(away)))

@@ -45,7 +45,7 @@ func remark(s api.Status, now time.Time) string {
 	}
 	switch {
 	case s.Unsupervised != "":
-		return fmt.Sprintf("%s is not supervised: %s", s.Name, line(s.Unsupervised))
+		return fmt.Sprintf("%s is not supervised: %s", line(s.Name), line(s.Unsupervised))
 	case s.Invalid != "":
 		return fmt.Sprintf("%s is Invalid, healthd does not supervise it: %s", s.Name, line(s.Invalid))
 	case s.Held:
@@ -121,7 +121,7 @@ func statusHeader(wide bool) []string {
 func statusRow(s api.Status, wide bool, now time.Time) []cell {
 	state, since := stateOf(s)
 	row := []cell{
-		{text: s.Name}, {text: orDash(s.Service)}, state, readyCell(s), {text: fmt.Sprint(s.RestartCount)},
+		{text: line(s.Name)}, {text: orDash(s.Service)}, state, readyCell(s), {text: fmt.Sprint(s.RestartCount)},
 		probeCell(s, "startup"), probeCell(s, "liveness"), readinessCell(s), {text: "-"},
 	}
 	if !since.IsZero() {

@@ -25,6 +25,8 @@ func TestUsageErrors(t *testing.T) {
 		{"check extra", `healthd: unknown command "extra"`},
 		{"check --config", "healthd: flag needs an argument: --config"},
 		{"status -o xml", `healthd: --output must be one of table, wide, json, name, it is "xml"`},
+		{"status web-1 --all", "healthd: status takes names or --all, not both"},
+		{"status --watch --all", "healthd: status takes --all or --watch, not both"},
 		{"events -o wide", `healthd: --output must be one of table, json, it is "wide"`},
 		{"events a b", "healthd: events takes [NAME]"},
 		{"events --since soon", "healthd: --since: since must be a duration such as 10m"},

@@ -9,17 +9,19 @@ import (
 // Unsupervised are the containers that healthd leaves alone.
 type Unsupervised struct {
 	Containers []Bystander `json:"containers"`
-	Away       []string    `json:"away"` // why an engine could not be asked
+	Away       []string    `json:"away"`  // why an engine could not be asked
+	Notes      []string    `json:"notes"` // what else may be missing
 }
 
 // Bystander is a container that healthd leaves alone.
 type Bystander struct {
-	Name    string   `json:"name"`
-	ID      string   `json:"id"`
-	Runtime string   `json:"runtime"`
-	Image   string   `json:"image"`
-	State   string   `json:"state"` // as the engine calls it
-	Why     []string `json:"why"`
+	Name      string   `json:"name"`
+	ID        string   `json:"id"`
+	Runtime   string   `json:"runtime"`
+	Namespace string   `json:"namespace,omitempty"`
+	Image     string   `json:"image"`
+	State     string   `json:"state"` // as the engine calls it
+	Why       []string `json:"why"`
 }
 
 // unsupervised asks the engines: nothing is kept of containers that healthd leaves alone. One request at
@@ -36,9 +38,13 @@ func (a *API) unsupervised(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), timeout)
 	defer cancel()
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(2 * timeout))
+	synced := a.board.Synced() // before the look
 	u := Unsupervised{Containers: []Bystander{}, Away: []string{}}
 	if a.bystanders != nil {
 		u = a.bystanders(ctx)
+	}
+	if u.Notes = []string{}; !synced {
+		u.Notes = append(u.Notes, "not all containers are known yet")
 	}
 	a.json(w, http.StatusOK, u)
 }
