@@ -16,12 +16,13 @@ import (
 // something, and details that the network must not get.
 func (a *API) Control() http.Handler {
 	const maxBody = 4 << 10
-	mux := http.NewServeMux()
+	mux, l := http.NewServeMux(), newLimits()
 	mux.Handle("/", a.ReadOnly())
 	mux.HandleFunc("/v1/daemon", a.requireMethod(http.MethodGet, a.daemon))
 	mux.HandleFunc("/v1/unsupervised", a.requireMethod(http.MethodGet, a.unsupervised))
 	mux.HandleFunc("/v1/reload", a.requireMethod(http.MethodPost, a.reload))
 	mux.HandleFunc("/v1/containers/{name}/explain", a.requireMethod(http.MethodGet, a.explain))
+	mux.HandleFunc("/v1/named/{name...}", a.requireMethod(http.MethodGet, a.list(l, a.named)))
 	mux.HandleFunc("/v1/containers/{name}/restart", a.requireMethod(http.MethodPost, a.restart))
 	mux.HandleFunc("/v1/containers/{name}/probe", a.requireMethod(http.MethodPost, a.probe))
 	mux.HandleFunc("/v1/containers/{name}/gates/{type...}", a.requireMethod(http.MethodPut, a.gate))
@@ -133,7 +134,7 @@ func (a *API) failRequest(w http.ResponseWriter, err error, name string) {
 	switch {
 	case errors.Is(err, supervisor.ErrUnknownContainer):
 		a.failUnknown(w, name)
-	case errors.Is(err, supervisor.ErrNoProbe):
+	case errors.Is(err, supervisor.ErrNoProbe), errors.Is(err, supervisor.ErrUnknownName):
 		a.fail(w, http.StatusNotFound, err.Error())
 	case errors.Is(err, supervisor.ErrStopping):
 		a.fail(w, http.StatusServiceUnavailable, err.Error())

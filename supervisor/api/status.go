@@ -93,16 +93,6 @@ type ProbeStatus struct {
 	LatencySeconds float64    `json:"latencySeconds"`
 }
 
-func (a *API) containers(w http.ResponseWriter, _ *http.Request) {
-	jsonList(a, w, func(yield func(Status) bool) {
-		for _, v := range a.board.Views() {
-			if !yield(newStatus(v)) {
-				return
-			}
-		}
-	})
-}
-
 func (a *API) container(w http.ResponseWriter, r *http.Request) {
 	if v := a.findOrFail(w, r); v != nil {
 		a.json(w, http.StatusOK, newStatus(v))
