@@ -255,6 +255,7 @@ type status struct {
 	Ready        bool   `json:"ready"`
 	Draining     bool   `json:"draining"`
 	RestartCount int    `json:"restartCount"`
+	Held         bool   `json:"held"`
 	Invalid      string `json:"invalid"`
 	Unsupervised string `json:"unsupervised"`
 	State        struct {

@@ -3,6 +3,7 @@ package e2e
 import (
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -57,6 +58,56 @@ readiness = { http_get = { port = 8080, path = "/healthz" }, period = "500ms", t
 	const line = `healthd_container_ready{container="e2e-blog-web-1",project="e2e-blog",service="e2e-blog/web"} 1` + "\n"
 	if _, metrics, err := d.get("/metrics"); err != nil || !strings.Contains(metrics, line) {
 		t.Errorf("no metric %s (%v)", line, err)
+	}
+}
+
+// A hold of a service or a project is one of each of its containers, and of no other one.
+func holdServicesAndProjects(t *testing.T, e engine) {
+	d := startDaemonOn(t, e, `
+[[spec]]
+name = "held"
+match = { "com.docker.compose.project" = "holding*" }
+liveness = { tcp_socket = { port = 8080 } }
+`)
+	names := map[string]string{"held-a-web": "holding-a front", "held-a-db": "holding-a store", "held-b-web": "holding-b front"}
+	for name, of := range names {
+		project, service, _ := strings.Cut(of, " ")
+		e.Run(t, dockertest.RunOptions{Name: name, Labels: map[string]string{"com.docker.compose.project": project, "com.docker.compose.service": service}})
+	}
+	for name := range names {
+		d.until(20*time.Second, name, "there", func(s status) bool { return s.Spec == "held" })
+	}
+	for _, tt := range []struct {
+		args string
+		code int
+		said string
+		held string // afterwards
+	}{
+		{"hold holding-a", 0, "held-a-db: held\nheld-a-web: held\n", "held-a-db held-a-web"},
+		{"resume store", 0, "held-a-db: no longer held\n", "held-a-web"},
+		{"resume holding-a/front nope", 1, "held-a-web: no longer held\n", ""},
+		{"hold front", 1, "several services have that name: holding-a/front, holding-b/front", ""},
+		{"hold --for 10m held-b-web holding-a/store", 0, "held-b-web: held for 10m0s\nheld-a-db: held for 10m0s\n", "held-a-db held-b-web"},
+		{"resume --all", 0, "held-b-web: no longer held\n", ""},
+		{"hold --all", 0, "held-a-web: held\n", "held-a-db held-a-web held-b-web"},
+	} {
+		out, code := d.run(strings.Fields(tt.args)...)
+		if code != tt.code || !strings.Contains(out, tt.said) {
+			t.Errorf("%s: exit code %d\n%s\nwant %d, %s", tt.args, code, out, tt.code, tt.said)
+		}
+		var held []string
+		for name := range names {
+			if s, err := d.status(name); err != nil || s.Held {
+				held = append(held, name)
+			}
+		}
+		slices.Sort(held)
+		if got := strings.Join(held, " "); got != tt.held {
+			t.Errorf("after %s: %q is held, want %q", tt.args, got, tt.held)
+		}
+	}
+	if out, code := d.run("status", "holding-a/front", "store", "-o", "name"); code != 0 || out != "held-a-web\nheld-a-db\n" {
+		t.Errorf("status: %d %s", code, out)
 	}
 }
 

@@ -24,6 +24,7 @@ type fake struct {
 	err    error
 	gate   string // set last
 	hold   string // asked for last
+	refuse string // the ID that can be neither held nor resumed
 
 	warnings []string
 	starting bool             // healthd has not read the engine's first list
@@ -36,14 +37,23 @@ func (f *fake) SetGate(_ context.Context, _, gate string, status bool) error {
 	f.gate = fmt.Sprint(gate, " ", status)
 	return f.err
 }
-func (f *fake) Hold(_ context.Context, _ string, until time.Time) error {
+func (f *fake) Hold(_ context.Context, name string, until time.Time) error {
 	f.hold = "until a resume"
 	if !until.IsZero() {
 		f.hold = time.Until(until).Round(time.Minute).String()
 	}
+	return f.unlessRefused(name)
+}
+func (f *fake) Resume(_ context.Context, name string) error {
+	f.hold = ""
+	return f.unlessRefused(name)
+}
+func (f *fake) unlessRefused(name string) error {
+	if f.refuse != "" && strings.HasSuffix(name, f.refuse) {
+		return supervisor.ErrStopping
+	}
 	return f.err
 }
-func (f *fake) Resume(context.Context, string) error { f.hold = ""; return f.err }
 func (f *fake) Ask(context.Context, string, core.ProbeType) (prober.Result, error) {
 	return f.result, f.err
 }
@@ -109,7 +119,7 @@ func TestStatusOfADaemon(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	got := inside("status", "web-2", "wbe-1", "--socket", socket)
-	const want = "healthd: cannot show wbe-1: no supervised container has that name or ID: did you mean web-1?\n"
+	const want = "healthd: cannot show wbe-1: no supervised container has that name or ID, and no service or project: did you mean web-1?\n"
 	if got.code != 1 || got.stderr != want || strings.Contains(got.stdout, "web-1") || !strings.Contains(got.stdout, "web-2") {
 		t.Errorf("%+v, want %q", got, want)
 	}
@@ -154,7 +164,7 @@ func TestProbe(t *testing.T) {
 
 func TestUnknownContainer(t *testing.T) {
 	socket, _ := daemonWith(t, &fake{}, container("web-1", nil), container("db", nil))
-	for _, command := range []string{"probe", "restart", "hold", "resume", "events", "events --follow", "gate"} {
+	for _, command := range []string{"probe", "restart", "events", "events --follow", "gate"} {
 		args := append(strings.Fields(command), "web", "--socket", socket)
 		if command == "gate" {
 			args = append(args, "a", "True")

@@ -14,6 +14,7 @@ import (
 
 	"healthd/runtime"
 	"healthd/supervisor/api"
+	"healthd/supervisor/core"
 )
 
 func (a *app) holdCommand() *cobra.Command {
@@ -27,7 +28,7 @@ func (a *app) holdCommand() *cobra.Command {
 			"service or a Compose project.",
 		Example:           "  healthd hold shop-web-1\n  healthd hold shop --for 10m",
 		Args:              namesOrAll(&all),
-		ValidArgsFunction: a.completeNames,
+		ValidArgsFunction: a.completeWords,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			query, forHow := url.Values{}, ""
 			if cmd.Flags().Changed("for") {
@@ -38,10 +39,11 @@ func (a *app) holdCommand() *cobra.Command {
 				query.Set("for", limit)
 				forHow = " for " + d.String()
 			}
-			return a.changeHold(cmd, "hold", args, query, "held"+forHow)
+			supervised := func(s api.Status) bool { return s.Invalid == "" }
+			return a.changeHold(cmd, holdChange{"hold", query, "held" + forHow, supervised}, args)
 		},
 	}
-	cmd.Flags().BoolVar(&all, "all", false, "all containers")
+	cmd.Flags().BoolVar(&all, "all", false, "all supervised containers")
 	cmd.Flags().StringVar(&limit, "for", "", "end the hold after this `DURATION`, such as 10m (default: at a resume)")
 	return cmd
 }
@@ -55,12 +57,12 @@ func (a *app) resumeCommand() *cobra.Command {
 			"for that, healthd begins it. NAME is a container, a service or a Compose project.",
 		Example:           "  healthd resume shop-web-1\n  healthd resume --all",
 		Args:              namesOrAll(&all),
-		ValidArgsFunction: a.completeNames,
+		ValidArgsFunction: a.completeWords,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.changeHold(cmd, "resume", args, nil, "no longer held")
+			return a.changeHold(cmd, holdChange{"resume", nil, "no longer held", awaitsResume}, args)
 		},
 	}
-	cmd.Flags().BoolVar(&all, "all", false, "all containers")
+	cmd.Flags().BoolVar(&all, "all", false, "all containers that are held or given up")
 	return cmd
 }
 
@@ -75,33 +77,89 @@ func namesOrAll(all *bool) cobra.PositionalArgs {
 	}
 }
 
-// changeHold requests a hold or its end for the containers of these names, or for all, and prints the
-// results. It goes on after one that is refused.
-func (a *app) changeHold(cmd *cobra.Command, what string, names []string, query url.Values, is string) error {
+// holdChange is a hold or its end.
+type holdChange struct {
+	what     string // the request
+	query    url.Values
+	is       string                // what a container is after it
+	concerns func(api.Status) bool // which of all containers
+}
+
+// awaitsResume says whether a resume changes something: it ends a hold, and healthd's giving up.
+func awaitsResume(s api.Status) bool {
+	return s.Held || s.State.Waiting != nil && s.State.Waiting.Reason == core.WaitGaveUp
+}
+
+// changeHold requests a hold or its end for the containers of these names, or for all, and prints of
+// which it came about. It goes on after one that is refused.
+func (a *app) changeHold(cmd *cobra.Command, change holdChange, names []string) error {
 	c, err := a.client()
 	if err != nil {
 		return err
 	}
 	ctx, cancel := interruptible(cmd)
 	defer cancel()
-	found, failed, err := c.targets(ctx, what, names)
+	starting := c.starting(ctx) // before the look at the containers, which then are all there are
+	found, failed, err := c.targets(ctx, change.what, names)
 	if err != nil {
 		return err
 	}
-	shown := slices.Clone(found)
-	api.DisplayNames(shown)
-	for i, target := range found {
-		name := shown[i].Name
-		var s api.Status
-		if err := c.post(ctx, containerPath(runtime.IDPrefix+target.ID, what), query, &s); err != nil {
-			failed = append(failed, c.requestError(ctx, what, name, err))
-			continue
-		}
-		if _, err := fmt.Fprintf(a.stdout, "%s: %s\n", line(name), is); err != nil {
-			return err
-		}
+	if len(names) == 0 {
+		found[0].containers = slices.DeleteFunc(found[0].containers, func(s api.Status) bool { return !change.concerns(s) })
+	}
+	refused, err := a.changeEach(ctx, c, change, found)
+	failed = append(failed, refused...)
+	switch {
+	case err != nil:
+		failed = append(failed, err)
+	case starting != nil && slices.ContainsFunc(found, target.isGroup):
+		failed = append(failed, fmt.Errorf("cannot %s what healthd does not know yet: %w", change.what, starting))
 	}
 	return errors.Join(failed...)
+}
+
+// changeEach requests the change for each container; failed has an error for each that is refused. What is
+// Invalid is refused only if it was named itself: else a hold of all would fail for one wrong label.
+func (a *app) changeEach(ctx context.Context, c *client, change holdChange, targets []target) (failed []error, err error) {
+	named := map[string]bool{}
+	for _, t := range targets {
+		if !t.isGroup() {
+			named[t.containers[0].ID] = true
+		}
+	}
+	all := containersOf(targets)
+	api.DisplayNames(all)
+	for _, s := range all {
+		if s.Invalid != "" && !named[s.ID] {
+			fmt.Fprintf(a.stderr, "warning: %s is Invalid: there is nothing to %s, healthd restarts nothing of it\n", line(s.Name), change.what)
+			continue
+		}
+		err := c.post(ctx, containerPath(runtime.IDPrefix+s.ID, change.what), change.query, &api.Status{})
+		if refused, ok := errors.AsType[*responseError](err); ok {
+			if gone := refused.status == http.StatusNotFound && !named[s.ID]; !gone { // removed since the look
+				failed = append(failed, c.requestError(ctx, change.what, s.Name, err))
+			}
+			continue
+		}
+		if err == nil {
+			_, err = fmt.Fprintf(a.stdout, "%s: %s\n", line(s.Name), change.is)
+		}
+		if err != nil {
+			return failed, err // nor would the rest succeed
+		}
+	}
+	return failed, nil
+}
+
+// starting returns why the daemon does not know all containers yet, nil when it does.
+func (c *client) starting(ctx context.Context) error {
+	return c.withTimeout(ctx, func(ctx context.Context) error {
+		answer, err := c.send(ctx, http.MethodGet, "/readyz", nil, "", "text/plain")
+		if err != nil {
+			return err
+		}
+		return answer.Body.Close()
+	})
 }
 
 // heldText says until when a container is held.

@@ -43,9 +43,11 @@ func TestHoldOfSeveral(t *testing.T) {
 		{"hold db", "db" + held, ""}, // the container
 		{"hold cache shop-db-1", "db" + held + "shop-db-1" + held, ""},
 		{"hold web", "", "healthd: cannot hold web: several services have that name: blog/web, shop/web\n"},
-		{"hold nothing db", "db" + held, "healthd: cannot hold nothing: no supervised container has that name or ID\n"},
+		{"hold nothing db", "db" + held, "healthd: cannot hold nothing: no supervised container has that name or ID, and no service or project\n"},
+		{"hold shpo", "", "healthd: cannot hold shpo: no supervised container has that name or ID, and no service or project: did you mean shop?\n"},
 		{"hold --all", "blog-web-1" + held + "db" + held + "shop-db-1" + held + "shop-web-1" + held + "shop-web-2" + held, ""},
-		{"resume --all", strings.ReplaceAll("blog-web-1"+held+"db"+held+"shop-db-1"+held+"shop-web-1"+held+"shop-web-2"+held, "held", "no longer held"), ""},
+		{"resume shop/web", "shop-web-1: no longer held\nshop-web-2: no longer held\n", ""},
+		{"resume --all", "", ""}, // none is held
 	} {
 		got := inside(append(strings.Fields(tt.args), "--socket", socket)...)
 		if got.stdout != tt.said || got.stderr != tt.failed || (got.code != 0) != (tt.failed != "") {
@@ -62,9 +64,55 @@ func TestHoldOfSeveral(t *testing.T) {
 	}
 }
 
+// One wrong label, or one container that cannot be held, does not keep the others from it.
+func TestHoldThatFails(t *testing.T) {
+	in := func(held bool, wrong string) func(*core.View) {
+		return func(v *core.View) {
+			v.Container.Labels = map[string]string{core.ComposeProject: "mart"}
+			if v.State.Lasting.Held = held; wrong != "" {
+				v.Spec, v.Service, v.Invalid = nil, "", wrong
+			}
+		}
+	}
+	socket, _ := daemonWith(t, &fake{refuse: "shop-2"}, container("shop-1", in(true, "")), container("shop-2", in(false, "")), container("shop-3", in(false, "")),
+		container("wrong", in(false, "label healthd.x: unknown key")), container("given-up", func(v *core.View) {
+			v.State.Health.Failed, v.State.Health.Wait = core.ByLiveness, core.Wait{Reason: core.WaitGaveUp}
+		}))
+	const refused = "healthd: cannot hold shop-2: the daemon is stopping\n"
+	for _, tt := range []struct{ args, said, failed string }{
+		{"hold mart", "shop-1: held\nshop-3: held\n", "warning: wrong is Invalid: there is nothing to hold, healthd restarts nothing of it\n" + refused},
+		{"hold --all", "given-up: held\nshop-1: held\nshop-3: held\n", refused},
+		{"resume --all", "given-up: no longer held\nshop-1: no longer held\n", ""},
+	} {
+		got := inside(append(strings.Fields(tt.args), "--socket", socket)...)
+		if got.stdout != tt.said || got.stderr != strings.ReplaceAll(tt.failed, "the daemon is stopping", supervisor.ErrStopping.Error()) ||
+			(got.code == 1) != strings.Contains(tt.failed, "cannot") {
+			t.Errorf("%s: %+v, want %q, %q", tt.args, got, tt.said, tt.failed)
+		}
+	}
+}
+
+// A project may have more containers than healthd knows yet. A container that is named is one.
+func TestHoldWhileHealthdStarts(t *testing.T) {
+	socket, _ := daemonWith(t, &fake{starting: true}, container("shop-1", func(v *core.View) {
+		v.Container.Labels = map[string]string{core.ComposeProject: "mart"}
+	}))
+	const notAll = "healthd: cannot hold what healthd does not know yet: not ready: waiting for the first full list from docker\n"
+	for _, args := range []string{"mart", "--all"} {
+		if got := inside("hold", args, "--socket", socket); got.code != 1 || got.stdout != "shop-1: held\n" || got.stderr != notAll {
+			t.Errorf("%s: %+v, want %q", args, got, notAll)
+		}
+	}
+	for _, name := range []string{"shop-1", "docker:shop-1", "id:0123456789abcdefshop-1", "01234567"} {
+		if got := inside("hold", name, "--socket", socket); got.code != 0 || got.stdout != "shop-1: held\n" || got.stderr != "" {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
 func TestHoldCompletion(t *testing.T) {
 	socket, _ := daemonWith(t, &fake{}, container("web-1", nil), container("web-2", nil))
-	for args, want := range map[string]string{"hold": "web-1 web-2", "resume": "web-1 web-2", "hold web-1": "web-2", "resume web-1": "web-2"} {
+	for args, want := range map[string]string{"hold": "shop web-1 web-2", "resume": "shop web-1 web-2", "hold web-1": "shop web-2", "resume web-1 shop": "web-2"} {
 		words := append([]string{"__complete", "--socket", socket}, strings.Fields(args)...)
 		got := inside(append(words, "")...)
 		offered, _, _ := strings.Cut(got.stdout, ":4\n")

@@ -26,13 +26,13 @@ func (a *app) statusCommand() *cobra.Command {
 	var f statusForm
 	var watch bool
 	cmd := &cobra.Command{
-		Use:   "status [NAME…]",
+		Use:   "status [NAME|SERVICE…]",
 		Short: "Show the containers and their health",
 		Long: "Show the health of all containers that healthd supervises, or of those named, of a service or of a\n" +
 			"Compose project. Warnings go to stderr.\n" +
 			"On a terminal the table has its width; elsewhere nothing is cut.",
-		Example:           "  healthd status\n  healthd status shop-web-1 -o json\n  healthd status -o name | xargs -n1 healthd hold",
-		ValidArgsFunction: a.completeNames,
+		Example:           "  healthd status\n  healthd status shop-web-1 -o json\n  healthd status -o name | xargs healthd hold",
+		ValidArgsFunction: a.completeWords,
 		RunE: func(cmd *cobra.Command, names []string) error {
 			if err := oneOf("output", f.output, asTable, asWide, asJSON, asName); err != nil {
 				return err
@@ -167,5 +167,6 @@ func (c *client) explainNone(ctx context.Context) string {
 // statuses returns the containers of those names, services and projects, or all; failed has an error
 // for each unknown name.
 func (c *client) statuses(ctx context.Context, names []string) (all []api.Status, failed []error, err error) {
-	return c.targets(ctx, "show", names)
+	found, failed, err := c.targets(ctx, "show", names)
+	return containersOf(found), failed, err
 }

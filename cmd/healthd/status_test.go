@@ -240,7 +240,7 @@ func TestWatchThatFails(t *testing.T) {
 func TestWatchOfWhatIsNotThere(t *testing.T) {
 	socket, _ := daemonWith(t, &fake{}, container("web-1", nil))
 	got := inside("status", "wbe-1", "--watch", "--socket", socket)
-	const want = "healthd: cannot show wbe-1: no supervised container has that name or ID: did you mean web-1?\n"
+	const want = "healthd: cannot show wbe-1: no supervised container has that name or ID, and no service or project: did you mean web-1?\n"
 	if got.code != 1 || got.stderr != want || got.stdout != "" {
 		t.Errorf("%+v, want %q", got, want)
 	}

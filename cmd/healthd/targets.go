@@ -3,72 +3,100 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 
+	"github.com/spf13/cobra"
+
+	"healthd/runtime"
 	"healthd/supervisor/api"
 )
 
-// named returns the containers that a word stands for: one of that name or ID, else those of the
-// service of that name, else those of the Compose project. The error is of the container, if none
-// of these is known.
-func (c *client) named(ctx context.Context, word string) ([]api.Status, error) {
-	var one api.Status
-	notFound := c.get(ctx, containerPath(word), nil, &one)
-	if notFound == nil {
-		return []api.Status{one}, nil
-	}
-	if !isRefusal(notFound, http.StatusNotFound) {
-		return nil, notFound
-	}
-	var service api.Service
-	err := c.get(ctx, "/v1/services/"+word, nil, &service)
-	if err != nil && !isRefusal(err, http.StatusNotFound) {
-		return nil, err // several services have that name
-	}
-	var all []api.Status
-	if err := c.get(ctx, "/v1/containers", nil, &all); err != nil {
-		return nil, err
-	}
-	other := func(s api.Status) bool { return s.Project != word }
-	if err == nil {
-		other = func(s api.Status) bool { return s.Service != service.Name }
-	}
-	if all = slices.DeleteFunc(all, other); len(all) == 0 {
-		return nil, notFound
-	}
-	return all, nil
+// target is what a word on the command line stands for.
+type target struct {
+	word       string       // empty for all
+	containers []api.Status // one, or those of a service or project
 }
 
-// isRefusal says whether err is an answer of the daemon with that status.
-func isRefusal(err error, status int) bool {
-	refused, ok := errors.AsType[*responseError](err)
-	return ok && refused.status == status
+// isGroup says that the word is not one container's name or ID: it may stand for any number of them.
+func (t target) isGroup() bool {
+	if len(t.containers) != 1 || t.word == "" {
+		return true
+	}
+	only := t.containers[0]
+	c := runtime.Container{Runtime: only.Runtime, Namespace: only.Namespace, ID: only.ID, Name: only.Name}
+	id := strings.TrimPrefix(t.word, runtime.IDPrefix)
+	return t.word != c.Name && t.word != c.QualifiedName() && id != c.ID && !strings.HasPrefix(c.EngineID(), id)
 }
 
-// targets are the containers of these words, or all, each once. failed has an error for each word that
-// stands for none; err is one of the daemon.
-func (c *client) targets(ctx context.Context, doWhat string, words []string) (all []api.Status, failed []error, err error) {
+// targets are what these words stand for, or all containers; the daemon decides. failed has an error for
+// each word that stands for none, or for several services; err is one of the daemon.
+func (c *client) targets(ctx context.Context, doWhat string, words []string) (found []target, failed []error, err error) {
 	if len(words) == 0 {
-		err = c.get(ctx, "/v1/containers", nil, &all)
-		return all, nil, err
+		var every target
+		err = c.get(ctx, "/v1/containers", nil, &every.containers)
+		return []target{every}, nil, err
 	}
-	all = []api.Status{}
-	seen := map[string]bool{}
 	for _, word := range words {
-		found, err := c.named(ctx, word)
+		t := target{word: word}
+		err := c.get(ctx, "/v1/named/"+word, nil, &t.containers)
 		if _, refused := errors.AsType[*responseError](err); err != nil && !refused {
 			return nil, nil, err
 		}
 		if err != nil {
-			failed = append(failed, c.requestError(ctx, doWhat, word, err))
+			failed = append(failed, c.targetError(ctx, doWhat, word, err))
+			continue
 		}
-		for _, s := range found {
-			if key := s.Runtime + " " + s.ID; !seen[key] {
-				seen[key] = true
+		found = append(found, t)
+	}
+	return found, failed, nil
+}
+
+// containersOf returns the containers of all targets, each once.
+func containersOf(targets []target) []api.Status {
+	all, seen := []api.Status{}, map[string]bool{}
+	for _, t := range targets {
+		for _, s := range t.containers {
+			if !seen[s.ID] {
+				seen[s.ID] = true
 				all = append(all, s)
 			}
 		}
 	}
-	return all, failed, nil
+	return all
+}
+
+// targetError suggests similar words for one that stands for nothing.
+func (c *client) targetError(ctx context.Context, doWhat, word string, err error) error {
+	if refused, ok := errors.AsType[*responseError](err); !ok || refused.status != http.StatusNotFound {
+		return c.requestError(ctx, doWhat, word, err)
+	}
+	return fmt.Errorf("cannot %s %s: no supervised container has that name or ID, and no service or project%s", doWhat, word, didYouMean(word, c.words(ctx)))
+}
+
+// words returns the names of all containers, services and projects.
+func (c *client) words(ctx context.Context) []string {
+	var all []api.Status
+	if c.get(ctx, "/v1/containers", nil, &all) != nil {
+		return nil
+	}
+	var words []string
+	for _, s := range all {
+		words = append(words, s.Service, s.Project)
+	}
+	words = append(words, namesOf(all)...)
+	slices.Sort(words)
+	return slices.DeleteFunc(slices.Compact(words), func(w string) bool { return w == "" })
+}
+
+// completeWords completes the names of containers, services and projects.
+func (a *app) completeWords(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	c, err := a.client()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	words := slices.DeleteFunc(c.words(cmd.Context()), func(w string) bool { return slices.Contains(args, w) })
+	return words, cobra.ShellCompDirectiveNoFileComp
 }
