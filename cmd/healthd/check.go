@@ -16,8 +16,9 @@ import (
 func (a *app) checkCommand() *cobra.Command {
 	var daemon bool
 	cmd := &cobra.Command{
-		Use:   "check",
-		Short: "Validate the configuration",
+		Use:     "check",
+		Example: "  healthd check --config /etc/healthd/conf.d\n  healthd check --daemon",
+		Short:   "Validate the configuration",
 		Long: "Read and validate the configuration, and print every problem. If there is none, print a\n" +
 			"warning for everything that is valid but probably a mistake. If a daemon runs, also print\n" +
 			"its warnings about containers. --daemon wants one to run, prints all of its warnings, and\n" +

@@ -27,7 +27,7 @@ func (a *app) eventsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:               "events [NAME]",
 		Short:             "Show what happened to all containers, or to one",
-		Example:           "  healthd events --since 1h\n  healthd events shop-web-1 -n 20 --follow",
+		Example:           "  healthd events --since 1h\n  healthd events --since \"2026-01-02 15:04:05\"\n  healthd events shop-web-1 -n 20 --follow",
 		Args:              argCount(0, 1),
 		ValidArgsFunction: a.completeName,
 		RunE: func(cmd *cobra.Command, args []string) error {

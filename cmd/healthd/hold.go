@@ -26,7 +26,7 @@ func (a *app) holdCommand() *cobra.Command {
 		Long: "Pause restarts of containers, whatever their probes say and however they end, until a resume or\n" +
 			"the end of the time. Probing goes on. A second hold replaces the first. NAME is a container, a\n" +
 			"service or a Compose project.",
-		Example:           "  healthd hold shop-web-1\n  healthd hold shop --for 10m",
+		Example:           "  healthd hold shop-web-1\n  healthd hold shop/web shop-db-1\n  healthd hold shop --for 10m\n  healthd hold --all --for 1h",
 		Args:              namesOrAll(&all),
 		ValidArgsFunction: a.completeWords,
 		RunE: func(cmd *cobra.Command, args []string) error {

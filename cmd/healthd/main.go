@@ -112,6 +112,7 @@ func (a *app) rootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "healthd",
 		Short:         "Container health supervisor for this host",
+		Example:       "  healthd check\n  healthd status\n  healthd explain shop-web-1",
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Version:       thisBuild().version, // cobra adds the flag
@@ -134,9 +135,11 @@ func (a *app) rootCommand() *cobra.Command {
 	for _, cmd := range root.Commands() {
 		switch cmd.Name() {
 		case "completion":
+			cmd.Example = "  healthd completion bash > /etc/bash_completion.d/healthd"
 			cmd.Args = argCount(0, 0) // any other argument names no shell that is known
 			cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 		case "help":
+			cmd.Example = "  healthd help status"
 			cmd.Args = nameCommand
 		}
 	}

@@ -16,8 +16,9 @@ import (
 func (a *app) probeCommand() *cobra.Command {
 	types := []string{"startup", "liveness", "readiness"}
 	return &cobra.Command{
-		Use:   "probe NAME [startup|liveness|readiness]",
-		Short: "Run a probe of a container once, now",
+		Use:     "probe NAME [startup|liveness|readiness]",
+		Example: "  healthd probe shop-web-1 readiness",
+		Short:   "Run a probe of a container once, now",
 		Long: "Run a probe of a container once, now, and print its outcome, latency and output. This changes\n" +
 			"nothing. Without a type healthd runs the liveness probe, else readiness, else startup. The\n" +
 			"exit code is 0 if the probe succeeds.",

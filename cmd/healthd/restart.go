@@ -15,8 +15,9 @@ import (
 func (a *app) restartCommand() *cobra.Command {
 	var timeout time.Duration
 	cmd := &cobra.Command{
-		Use:   "restart NAME",
-		Short: "Restart a container as after a failed liveness probe",
+		Use:     "restart NAME",
+		Example: "  healthd restart shop-web-1",
+		Short:   "Restart a container as after a failed liveness probe",
 		Long: "Withdraw a container's readiness, drain it, stop it, start it again, and wait for the new run.\n" +
 			"An interrupt ends the wait, not the restart. healthd does not restart a held container.",
 		Args:              argCount(1, 1),

@@ -16,8 +16,9 @@ import (
 
 func (a *app) runCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "run",
-		Short: "Run the daemon",
+		Use:     "run",
+		Example: "  healthd run --config /etc/healthd/healthd.toml",
+		Short:   "Run the daemon",
 		Long: "Run the daemon in the foreground. SIGHUP reloads the configuration. SIGTERM or SIGINT\n" +
 			"finishes the restarts under way and then ends the daemon, after [daemon] shutdown at the\n" +
 			"latest; a second one ends it at once.",

@@ -31,7 +31,7 @@ func (a *app) statusCommand() *cobra.Command {
 		Long: "Show the health of all containers that healthd supervises, or of those named, of a service or of a\n" +
 			"Compose project. Warnings go to stderr.\n" +
 			"On a terminal the table has its width; elsewhere nothing is cut.",
-		Example:           "  healthd status\n  healthd status shop-web-1 -o json\n  healthd status -o name | xargs healthd hold",
+		Example:           "  healthd status\n  healthd status --all\n  healthd status shop/web\n  healthd status shop-web-1 -o json\n  healthd status -o name | xargs healthd hold",
 		ValidArgsFunction: a.completeWords,
 		RunE: func(cmd *cobra.Command, names []string) error {
 			if err := oneOf("output", f.output, asTable, asWide, asJSON, asName); err != nil {

@@ -54,6 +54,46 @@ func TestUsageErrors(t *testing.T) {
 	}
 }
 
+// Every command shows an example in its help, and can be called as that says.
+func TestExamples(t *testing.T) {
+	root := (&app{}).rootCommand()
+	for _, cmd := range append(root.Commands(), root) {
+		if cmd.Example == "" {
+			t.Errorf("%s has no example", cmd.Name())
+		}
+		for example := range strings.Lines(cmd.Example) {
+			words := wordsOf(example)
+			called, args, err := (&app{}).rootCommand().Find(words[1:])
+			if err == nil {
+				err = called.ParseFlags(args)
+			}
+			if err == nil {
+				err = called.ValidateArgs(called.Flags().Args())
+			}
+			if err != nil || cmd != root && called.Name() != cmd.Name() && called.Parent().Name() != cmd.Name() || words[0] != "healthd" {
+				t.Errorf("%s: %s: %v", cmd.Name(), example, err)
+			}
+		}
+		if got := inside(cmd.Name(), "--help"); cmd != root && (got.code != 0 || !strings.Contains(got.stdout, "\nExamples:\n  healthd ")) {
+			t.Errorf("%s: %+v", cmd.Name(), got)
+		}
+	}
+}
+
+// wordsOf returns the words of the first command of a line, as a shell does.
+func wordsOf(line string) []string {
+	first := line[:strings.IndexAny(line+"|", "|>&\n")]
+	var words []string
+	for i, part := range strings.Split(first, `"`) {
+		if quoted := i%2 == 1; quoted {
+			words = append(words, part)
+			continue
+		}
+		words = append(words, strings.Fields(part)...)
+	}
+	return words
+}
+
 func TestProgramExitCodes(t *testing.T) {
 	bad := write(t, "bad.toml", "[listen]\nhttpd = 1\n[[spec]]\nname = 3\n")
 	good := write(t, "good.toml", "[[spec]]\nname = \"web\"\nmatch = { a = \"b\" }\n[spec.liveness]\ntcp_socket = { port = 80 }\n")
@@ -107,6 +147,9 @@ func TestVersion(t *testing.T) {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in %q", want, got)
 		}
+	}
+	if flag := inside("--version"); flag.code != 0 || flag.stdout != got || flag.stderr != "" {
+		t.Errorf("--version: %+v", flag)
 	}
 }
 

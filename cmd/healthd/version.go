@@ -56,9 +56,10 @@ func versionText() string {
 
 func (a *app) versionCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "version",
-		Short: "Print the version of healthd",
-		Args:  cobra.NoArgs,
+		Use:     "version",
+		Example: "  healthd version",
+		Short:   "Print the version of healthd",
+		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			_, err := fmt.Fprint(a.stdout, versionText())
 			return err

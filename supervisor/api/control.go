@@ -17,7 +17,8 @@ import (
 func (a *API) Control() http.Handler {
 	const maxBody = 4 << 10
 	mux, l := http.NewServeMux(), newLimits()
-	mux.Handle("/", a.ReadOnly())
+	readOnly := a.ReadOnly()
+	mux.Handle("/", readOnly)
 	mux.HandleFunc("/v1/daemon", a.requireMethod(http.MethodGet, a.daemon))
 	mux.HandleFunc("/v1/unsupervised", a.requireMethod(http.MethodGet, a.unsupervised))
 	mux.HandleFunc("/v1/reload", a.requireMethod(http.MethodPost, a.reload))
@@ -28,6 +29,8 @@ func (a *API) Control() http.Handler {
 	mux.HandleFunc("/v1/containers/{name}/gates/{type...}", a.requireMethod(http.MethodPut, a.gate))
 	mux.HandleFunc("/v1/containers/{name}/hold", a.requireMethod(http.MethodPost, a.hold))
 	mux.HandleFunc("/v1/containers/{name}/resume", a.requireMethod(http.MethodPost, a.resume))
+	mux.Handle("/v1/containers/{name}", readOnly)
+	mux.HandleFunc("/v1/containers/{name}/{rest...}", a.notFound) // whatever the method: readOnly answers 405
 	return http.MaxBytesHandler(a.rejectUnclean(mux.ServeHTTP), maxBody)
 }
 
