@@ -80,24 +80,9 @@ func (f statusForm) check(names []string, watch bool) error {
 // showStatus prints the named containers, and then an error for each unknown name. Warnings go to
 // warn, or if that is nil, below the table.
 func (a *app) showStatus(ctx context.Context, c *client, w, warn io.Writer, f statusForm, names []string) error {
-	all, failed, err := c.statuses(ctx, names)
+	all, failed, err := a.statusesFor(ctx, c, f, names)
 	if err != nil {
 		return err
-	}
-	if f.all {
-		u, err := c.unsupervised(ctx)
-		if err != nil {
-			return err
-		}
-		for _, b := range u.Containers {
-			all = append(all, statusOf(b))
-		}
-		for _, note := range u.Notes {
-			fmt.Fprintln(a.stderr, "warning:", line(note))
-		}
-		for _, away := range u.Away {
-			failed = append(failed, fmt.Errorf("cannot list the containers of %s", line(away)))
-		}
 	}
 	if f.output == asJSON {
 		encoder := json.NewEncoder(escaping{w})
@@ -108,13 +93,17 @@ func (a *app) showStatus(ctx context.Context, c *client, w, warn io.Writer, f st
 		return errors.Join(failed...)
 	}
 	api.DisplayNames(all)
+	beside := w
+	if warn != nil && (f.noHeaders || f.output == asName) { // a program reads w: rows only
+		beside = warn
+	}
 	switch {
+	case len(all) == 0 && len(names) == 0:
+		_, err = fmt.Fprintln(beside, c.explainNone(ctx))
 	case f.output == asName:
 		err = writeNames(w, all)
 	case len(all) > 0:
-		err = writeStatuses(w, all, f, a.colours, a.columns(), time.Now())
-	case len(names) == 0:
-		_, err = fmt.Fprintln(w, c.explainNone(ctx))
+		err = writeStatuses(w, beside, all, f, a.colours, a.columns(), time.Now())
 	}
 	if err == nil && f.output != asName && (len(all) > 0 || len(names) == 0) {
 		before := ""
@@ -127,6 +116,38 @@ func (a *app) showStatus(ctx context.Context, c *client, w, warn io.Writer, f st
 		return err
 	}
 	return errors.Join(failed...)
+}
+
+// statusesFor returns the containers to show. failed has an error for each name that is unknown, and for
+// each engine that is away.
+func (a *app) statusesFor(ctx context.Context, c *client, f statusForm, names []string) (all []api.Status, failed []error, err error) {
+	if !f.all {
+		return c.statuses(ctx, names)
+	}
+	u, err := c.unsupervised(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	// Asked for last, the supervised ones have what healthd has taken in meanwhile.
+	if all, _, err = c.statuses(ctx, nil); err != nil {
+		return nil, nil, err
+	}
+	supervised := map[string]bool{}
+	for _, s := range all {
+		supervised[s.ID] = true
+	}
+	for _, b := range u.Containers {
+		if !supervised[b.ID] {
+			all = append(all, statusOf(b))
+		}
+	}
+	for _, note := range u.Notes {
+		fmt.Fprintln(a.stderr, "warning:", line(note))
+	}
+	for _, away := range u.Away {
+		failed = append(failed, fmt.Errorf("cannot list the containers of %s", line(away)))
+	}
+	return all, failed, nil
 }
 
 // unlimited is more columns than any text needs.

@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"healthd/supervisor/api"
+	"healthd/supervisor/core"
 )
 
 // statuses are containers in all the states that look different.
@@ -127,13 +128,32 @@ func notReady(reason string) []api.Condition {
 	return []api.Condition{{Type: "Started", Status: "True"}, {Type: "ContainerReady"}, {Type: "Ready", Status: "False", Reason: reason}}
 }
 
+// A program that reads rows gets nothing else on stdout.
+func TestRowsOnly(t *testing.T) {
+	held := container("web-2", func(v *core.View) { v.State.Lasting.Held = true })
+	socket, _ := daemonWith(t, &fake{left: bystanders()}, container("web-1", nil), held)
+	got := inside("status", "--no-headers", "--socket", socket)
+	if got.code != 0 || strings.Count(got.stdout, "\n") != 2 || !strings.HasPrefix(got.stdout, "web-1 ") || got.stderr != "web-2 is held until a resume\n" {
+		t.Errorf("%+v", got)
+	}
+	if got := inside("status", "--no-headers", "--all", "--socket", socket); strings.Count(got.stdout, "\n") != 7 || !strings.Contains(got.stderr, "db is not supervised: ") {
+		t.Errorf("%+v", got)
+	}
+	none, _ := daemonWith(t, &fake{})
+	for _, args := range []string{"--no-headers", "-oname"} {
+		if got := inside("status", args, "--socket", none); got.stdout != "" || got.stderr != "no container matches a spec or has a healthd label\n" {
+			t.Errorf("%s: %+v", args, got)
+		}
+	}
+}
+
 func TestTable(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		wide bool
 	}{{"table.txt", false}, {"wide.txt", true}} {
 		var b bytes.Buffer
-		if err := writeStatuses(&b, statuses(), form(tt.wide), false, 100, clock); err != nil {
+		if err := writeStatuses(&b, &b, statuses(), form(tt.wide), false, 100, clock); err != nil {
 			t.Fatal(err)
 		}
 		golden(t, tt.name, b.String())
@@ -150,10 +170,10 @@ func TestTable(t *testing.T) {
 
 func TestColours(t *testing.T) {
 	var with, without bytes.Buffer
-	if err := writeStatuses(&with, statuses(), form(false), true, 100, clock); err != nil {
+	if err := writeStatuses(&with, &with, statuses(), form(false), true, 100, clock); err != nil {
 		t.Fatal(err)
 	}
-	if err := writeStatuses(&without, statuses(), form(false), false, 100, clock); err != nil {
+	if err := writeStatuses(&without, &without, statuses(), form(false), false, 100, clock); err != nil {
 		t.Fatal(err)
 	}
 	bare := strings.NewReplacer(red, "", green, "", yellow, "", plain, "").Replace(with.String())
@@ -283,7 +303,7 @@ func TestTableFits(t *testing.T) {
 	all[0].Name, all[0].Service = strings.Repeat("a-long-name-", 10), "a-long-project/with-a-long-service"
 	for columns, want := range map[int]string{80: "…", 100: "…", unlimited: all[0].Name + "  " + all[0].Service} {
 		var b bytes.Buffer
-		if err := writeStatuses(&b, all, form(false), false, columns, clock); err != nil {
+		if err := writeStatuses(&b, &b, all, form(false), false, columns, clock); err != nil {
 			t.Fatal(err)
 		}
 		if !strings.Contains(b.String(), want) {

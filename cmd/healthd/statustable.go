@@ -11,8 +11,8 @@ import (
 	"healthd/supervisor/core"
 )
 
-// writeStatuses writes the table, and below it what fits into no column.
-func writeStatuses(w io.Writer, all []api.Status, f statusForm, colours bool, columns int, now time.Time) error {
+// writeStatuses writes the table, and below it, or beside it, what fits into no column.
+func writeStatuses(w, beside io.Writer, all []api.Status, f statusForm, colours bool, columns int, now time.Time) error {
 	wide := f.output == asWide
 	t := table{header: statusHeader(wide), colours: colours, bare: f.noHeaders}
 	if !wide { // which tells the rest
@@ -32,7 +32,14 @@ func writeStatuses(w io.Writer, all []api.Status, f statusForm, colours bool, co
 	if below != "" {
 		below += "\n"
 	}
-	_, err := io.WriteString(w, t.String()+below)
+	if beside == w {
+		_, err := io.WriteString(w, t.String()+below)
+		return err
+	}
+	if _, err := io.WriteString(w, t.String()); err != nil {
+		return err
+	}
+	_, err := io.WriteString(beside, strings.TrimPrefix(below, "\n"))
 	return err
 }
 
