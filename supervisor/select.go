@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"healthd/runtime"
 	"healthd/supervisor/core"
 )
 
@@ -22,6 +23,9 @@ func (b *Board) Select(name string) ([]*core.View, error) {
 	}
 	if v != nil && !byIDPrefix(v, name) {
 		return []*core.View{v}, nil
+	}
+	if runtime.IsFullID(name) { // a service or project named so would get what is meant for a container
+		return nil, ErrUnknownName
 	}
 	_, members, err := b.FindService(name)
 	if !errors.Is(err, ErrUnknownService) {
