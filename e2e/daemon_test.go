@@ -312,6 +312,8 @@ func (d *daemon) status(name string) (status, error) {
 type event struct {
 	Time                       time.Time
 	Container, Reason, Message string
+	Count                      int
+	First                      time.Time
 }
 
 // events returns a container's events, or those of all for an empty name, oldest
