@@ -31,8 +31,11 @@ import (
 var (
 	engines     dockertest.Shared
 	containerds containerdtest.Shared
-	program     = sync.OnceValues(build)
-	built       string // the directory of program
+	program     = sync.OnceValues(func() (string, error) { return build("healthd", "-race") })
+	// plainProgram is what users run: the race detector takes several times the memory.
+	plainProgram = sync.OnceValues(func() (string, error) { return build("healthd-plain") })
+	// built is the directory of both.
+	built = sync.OnceValues(func() (string, error) { return os.MkdirTemp("", "healthd-e2e") })
 )
 
 func TestMain(m *testing.M) {
@@ -42,7 +45,9 @@ func TestMain(m *testing.M) {
 		os.Exit(2)
 	}
 	code := max(engines.Main(m), containerds.Close())
-	_ = os.RemoveAll(built)
+	if dir, err := built(); err == nil {
+		_ = os.RemoveAll(dir)
+	}
 	os.Exit(code)
 }
 
@@ -57,15 +62,15 @@ func doubleParallel() error {
 	return flag.Set("test.parallel", strconv.Itoa(2*runtime.GOMAXPROCS(0)))
 }
 
-// build builds healthd under the race detector.
-func build() (string, error) {
-	dir, err := os.MkdirTemp("", "healthd-e2e")
+// build builds healthd with these flags.
+func build(name string, flags ...string) (string, error) {
+	dir, err := built()
 	if err != nil {
 		return "", err
 	}
-	built = dir
-	path := filepath.Join(dir, "healthd")
-	out, err := exec.Command("go", "build", "-race", "-buildvcs=false", "-o", path, "healthd/cmd/healthd").CombinedOutput()
+	path := filepath.Join(dir, name)
+	args := slices.Concat([]string{"build", "-buildvcs=false"}, flags, []string{"-o", path, "healthd/cmd/healthd"})
+	out, err := exec.Command("go", args...).CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("cannot build healthd: %w: %s", err, out)
 	}

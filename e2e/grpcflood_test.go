@@ -199,9 +199,9 @@ func TestGRPCFloods(t *testing.T) {
 func floodedName(i int) string { return fmt.Sprintf("grpcflood-%d", i) }
 
 func floodProbes(t *testing.T, e *dockertest.Engine, serve func(*testing.T, *gate, *brake) int, want string) {
-	const most = 64 << 20 // of growth, under the race detector; without bounds 20 probes keep 300 MiB
+	const most = 24 << 20 // of growth; without bounds 20 probes keep 300 MiB
 	g, b := newGate(2*floodedContainers), &brake{}
-	d := startedDaemon(newDaemon(t, e.Endpoint, fmt.Sprintf(floodedSpec, serve(t, g, b))))
+	d := startedDaemon(newDaemon(t, e.Endpoint, fmt.Sprintf(floodedSpec, serve(t, g, b))).plain())
 	d.until(20*time.Second, "beside-grpcflood", "ready", ready)
 	select {
 	case <-g.full:

@@ -26,6 +26,17 @@ func (d *daemon) memory(name string) int {
 	return kilobytes << 10
 }
 
+// plain has the daemon run as its users run it.
+func (d *daemon) plain() *daemon {
+	d.t.Helper()
+	path, err := plainProgram()
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	d.path = path
+	return d
+}
+
 // resetPeak makes the present memory the highest so far.
 func (d *daemon) resetPeak() {
 	d.t.Helper()
