@@ -108,7 +108,7 @@ func (a *API) stream(w http.ResponseWriter, r *http.Request, q eventQuery) {
 		return err == nil
 	}
 
-	seen := a.streamsAfter(&q)
+	seen, skip, until := a.beginStream(q)
 	a.header(w, []string{"text/event-stream"})
 	heartbeat := time.NewTicker(a.heartbeat)
 	defer heartbeat.Stop()
@@ -116,6 +116,10 @@ func (a *API) stream(w http.ResponseWriter, r *http.Request, q eventQuery) {
 		events, last, more := a.history.After(seen)
 		seen = last
 		events = q.filter(events)
+		skipped := min(skip, len(events))
+		if events, skip = events[skipped:], skip-skipped; seen >= until {
+			skip = 0 // whatever has fallen out of the history meanwhile
+		}
 		sent := beat == "" || send(beat)
 		for i := 0; sent && i < len(events); i++ {
 			sent = send(frame(&events[i]))
@@ -134,21 +138,17 @@ func (a *API) stream(w http.ResponseWriter, r *http.Request, q eventQuery) {
 	}
 }
 
-// streamsAfter returns the number of the event after which a stream begins. Of a stream that begins with
-// the newest events it changes since: all that follow count.
-func (a *API) streamsAfter(q *eventQuery) uint64 {
+// beginStream returns the number of the event after which a stream begins, and how many of those asked for up
+// to the event until come before the newest ones that it is to begin with. All that follow count.
+func (a *API) beginStream(q eventQuery) (after uint64, skip int, until uint64) {
 	if q.since.IsZero() && q.newest < 0 {
-		return a.history.Last()
+		return a.history.Last(), 0, 0
 	}
 	if q.newest >= 0 {
-		last := a.history.Last()
-		kept := newest(a.history.Events(q.container, q.since), q.newest)
-		if len(kept) == 0 {
-			return last
-		}
-		q.since = kept[0].Time
+		until = a.history.Last()
+		skip = max(0, len(a.history.Events(q.container, q.since))-q.newest)
 	}
-	return 0
+	return 0, skip, until
 }
 
 func (q *eventQuery) filter(events []core.Event) []core.Event {

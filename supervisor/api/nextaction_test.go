@@ -36,7 +36,7 @@ func TestNextOfOtherActions(t *testing.T) {
 				"if it exits by itself: healthd would restart it, and only observes it (restart policy Always)"},
 		{"given up, runs", withFailedLiveness(with(func(v *core.View, s *core.State) { v.Spec.GiveUp, s.Action.GaveUp = gaveUp, true }), core.Wait{Reason: core.WaitGaveUp}),
 			"healthd has given up, after 3 restarts within 1h0m0s: it does not restart it until it recovers or somebody resumes it (healthd resume web-1)\n" +
-				"30 liveness probe: after 1 success, it has recovered\n" + exits},
+				"30 liveness probe: after 1 success, it has recovered\n" + "if it exits by itself: healthd has given up, and does not restart it (restart policy Always)"},
 		{"given up, has ended", with(func(v *core.View, s *core.State) {
 			v.Spec.GiveUp, s.Action.GaveUp, s.Action.Restart, s.Engine.State = gaveUp, true, core.ByExit, runtime.Exited
 		}), "healthd has given up, after 3 restarts within 1h0m0s: it stays stopped until somebody resumes it (healthd resume web-1) or starts it"},

@@ -41,7 +41,7 @@ func nextVerdict(v *core.View) []Next {
 
 // pendingCall names what healthd does to a run whose probe or hook failed.
 func pendingCall(v *core.View) string {
-	if v.Spec.RestartPolicy == core.Never || v.Spec.OnFailure == core.StopFailed {
+	if v.Spec.RestartPolicy == core.Never || v.Spec.OnFailure == core.StopFailed && v.State.Health.Failed != core.ByPostStart {
 		return "stop"
 	}
 	return "restart"

@@ -57,6 +57,8 @@ func afterFailure(v *core.View) string {
 func afterExit(v *core.View) string {
 	restarts := "healthd restarts it"
 	switch {
+	case v.State.Action.GaveUp:
+		restarts = "healthd has given up, and does not restart it"
 	case v.Spec.Observe:
 		restarts = "healthd would restart it, and only observes it"
 	case v.State.Lasting.Held:

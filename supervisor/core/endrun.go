@@ -272,7 +272,7 @@ func (t *stepper) exited() {
 	}
 	t.record(reason, "Container %s exited with code %d (%s)", t.c.Name, t.Run.Exit.Code, t.Run.Exit.Reason)
 	switch {
-	case t.shouldStart(cause) && cause == ByExit && t.mustGiveUp(cause):
+	case t.shouldStart(cause) && (cause == ByExit || t.spec.RestartPolicy == Never) && t.mustGiveUp(cause): // under Never a stop is no restart yet
 		t.giveUpStart()
 	case t.shouldStart(cause):
 		t.Shutdown.LeftOver = t.Shutdown.RunBegan && cause == ByExit

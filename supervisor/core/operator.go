@@ -54,7 +54,7 @@ func (t *stepper) resumeRequested() {
 	t.resume("an operator resumed it")
 	if t.Action.GaveUp {
 		t.takeUp()
-		t.record(EventResumed, "Container %s is restarted again: an operator resumed it", t.c.Name)
+		t.record(EventResumed, "Container %s is no longer given up: an operator resumed it", t.c.Name)
 	}
 }
 

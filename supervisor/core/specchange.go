@@ -29,12 +29,18 @@ func (t *stepper) changeSpec(old *Spec) {
 	}
 	if old.GiveUp != t.spec.GiveUp && t.Action.GaveUp && (t.spec.GiveUp.Restarts == 0 || !t.exhausted()) {
 		t.Action.GaveUp = false
+		if t.Action.Restart == ByExit {
+			t.countForGiveUp(ByExit) // its start follows
+		}
 	}
 	t.Lasting.Backoff.Delay = min(t.Lasting.Backoff.Delay, t.spec.Backoff.Max)
 	switch {
 	case t.Action.Restart == NoCause:
 	case t.Ending.By == EndedByEngine && t.Action.Restart == ByExit && t.startsAfterEngine() && !t.onlyObserved(ByExit): // whatever its exit code
 	case !t.shouldStart(t.Action.Restart):
+		if t.wouldStart(t.Action.Restart) {
+			t.tellStart()
+		}
 		t.Action.Restart = NoCause
 	default:
 		t.Action.NotBefore = earlier(t.Action.NotBefore, t.now.Add(t.Lasting.Backoff.Delay))
