@@ -47,7 +47,7 @@ func (g *guard) inconsistencies(entries map[string]*entry) (found []string) {
 	members := make(map[string][]*entry)
 	for _, e := range entries {
 		if e.spec != nil {
-			members[e.groupKey] = append(members[e.group], e)
+			members[e.groupKey] = append(members[e.groupKey], e)
 		}
 	}
 	for name, m := range g.groups {
