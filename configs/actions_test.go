@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"healthd/runtime"
 	"healthd/supervisor/core"
 )
 
@@ -26,7 +27,7 @@ func TestObserve(t *testing.T) {
 		if tt.label != "" {
 			of["healthd.mode"] = tt.label
 		}
-		got, err := mustParse(t, tt.file).Resolve("c", of)
+		got, err := mustParse(t, tt.file).Resolve(runtime.Traits{Name: "c", Labels: of})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -34,8 +34,9 @@ type Config struct {
 	// Observe is Spec.Observe of every container (daemon.mode).
 	Observe bool
 
-	labels labelRules
-	specs  []*fileSpec // in file order
+	labels   labelRules
+	defaults *node       // nil: none
+	specs    []*fileSpec // in file order
 }
 
 // Runtime is one engine to watch.
@@ -120,7 +121,7 @@ func newLoader() *loader { return &loader{sections: map[string]*node{}} }
 
 // sectionKeys are the tables that all files share.
 func sectionKeys() []string {
-	return []string{"listen", "state", "log", "guard", "haproxy", "labels", "daemon"}
+	return []string{"listen", "state", "log", "guard", "haproxy", "labels", "daemon", "defaults"}
 }
 
 func (l *loader) load(paths []string) {
@@ -248,13 +249,13 @@ func (l *loader) join(key string, earlier, n *node) *node {
 
 // config checks everything that was read.
 func (l *loader) config() (*Config, error) {
-	c := &Config{}
+	c := &Config{defaults: l.sections["defaults"]}
 	l.problems = append(l.problems, readDaemon(c, l.runtimes, l.sections)...)
+	l.checkDefaults(c.defaults)
 	places := map[string]place{}
 	for i, n := range l.specs {
 		s, problems := readFileSpec(n, i+1)
 		l.problems = append(l.problems, problems...)
-		l.checkPush(s)
 		if first, ok := places[s.name]; ok && s.name != "" {
 			l.wrong(n.fields["name"], s.prefix()+"name", "is already the name of the spec at %s", first)
 		} else {
@@ -262,6 +263,8 @@ func (l *loader) config() (*Config, error) {
 		}
 		c.specs = append(c.specs, s)
 	}
+	l.stack(c.specs, c.defaults)
+	l.checkSpecs(c.specs)
 	if len(l.problems) > 0 {
 		l.problems.sort()
 		return nil, l.problems

@@ -15,6 +15,7 @@ import (
 
 	"github.com/BurntSushi/toml"
 
+	"healthd/runtime"
 	"healthd/supervisor/core"
 )
 
@@ -316,7 +317,7 @@ func FuzzParse(f *testing.F) {
 			if !s.claimable {
 				continue
 			}
-			_, err := c.Resolve("c", map[string]string{specLabel: s.name})
+			_, err := c.Resolve(runtime.Traits{Name: "c", Labels: map[string]string{specLabel: s.name}})
 			// A label may give the port.
 			portless := s.node.below(backendPath) != nil && s.node.below("publish.port") == nil
 			if (err != nil) != portless {

@@ -1,21 +1,24 @@
 package configs
 
 import (
+	"slices"
 	"strconv"
-	"strings"
+
+	"healthd/supervisor/core"
 )
 
 // fileSpec is one [[spec]] as the files have it.
 type fileSpec struct {
-	name      string
-	index     int // from 1, over all files
-	match     []pattern
-	node      *node
+	name    string
+	index   int // from 1, over all files
+	matcher matcher
+	own     *node     // as it was written
+	base    *fileSpec // what it extends; nil: nothing
+	node    *node     // with the layers below it
+	// partial says that other specs extend it and no container matches it: it need not be complete.
+	partial   bool
 	claimable bool // by the label healthd.spec
 }
-
-// pattern is one entry of match.
-type pattern struct{ label, glob string }
 
 // prefix returns how problems call the spec.
 func (s *fileSpec) prefix() string {
@@ -25,27 +28,9 @@ func (s *fileSpec) prefix() string {
 	return "spec[" + s.name + "]."
 }
 
-func (s *fileSpec) matches(labels map[string]string) bool {
-	for _, p := range s.match {
-		if value, ok := labels[p.label]; !ok || !glob(p.glob, value) {
-			return false
-		}
-	}
-	return len(s.match) > 0
-}
-
-func (s *fileSpec) describeMatch() string {
-	parts := make([]string, len(s.match))
-	for i, p := range s.match {
-		parts[i] = p.label + "=" + p.glob
-	}
-	return strings.Join(parts, ", ")
-}
-
-// readFileSpec reads name and match of a [[spec]], and checks the rest as it is
-// without labels.
+// readFileSpec reads what is the [[spec]]'s own: its name, match and what it extends.
 func readFileSpec(n *node, index int) (*fileSpec, Problems) {
-	s := &fileSpec{index: index, node: n}
+	s := &fileSpec{index: index, own: n}
 	if name := n.fields["name"]; name != nil && name.textual() && checkName(name.text) == "" {
 		s.name = name.text
 	}
@@ -54,40 +39,46 @@ func readFileSpec(n *node, index int) (*fileSpec, Problems) {
 	if !t.missing("name") {
 		t.text("name", "", checkName)
 	}
-	s.match = readMatch(t.sub("match"))
-	s.readClaimable(t)
-	readSpec(r, n)
+	if t.has("extends") {
+		t.text("extends", "", checkName)
+	}
+	s.matcher = readMatcher(t)
+	if t.has("claimable") {
+		t.boolean("claimable", false)
+	}
 	return s, r.problems
 }
 
-func readMatch(t *table) []pattern {
-	if t.n == nil {
-		return nil
-	}
-	var patterns []pattern
-	for _, key := range t.n.keys() {
-		value := t.text(key, "", checkNotEmpty)
-		if key == "" {
-			t.wrong(t.n.fields[key], t.at(key), "must not be an empty label name")
-		}
-		patterns = append(patterns, pattern{key, value})
-	}
-	return patterns
+// check returns what is wrong with the spec and the layers below it, as it is without labels.
+func (s *fileSpec) check() Problems {
+	r := &reader{prefix: s.prefix(), partial: s.partial}
+	readSpec(r, withoutTimingOnly(s.node, s.own))
+	return r.problems
 }
 
-// readClaimable reads whether labels may choose the spec: one with headers, which may be secrets,
-// only if it says so.
-func (s *fileSpec) readClaimable(t *table) {
+// read returns the spec as it is without labels.
+func (s *fileSpec) read() *core.Spec { return readSpec(&reader{}, withoutTimingOnly(s.node, s.own)) }
+
+// setClaimable says whether labels may choose the spec: one with headers, which may be secrets,
+// only if it says so. Those of [defaults] are for every container anyway.
+func (s *fileSpec) setClaimable() {
+	if n := s.own.fields["claimable"]; n != nil && n.kind == boolKind {
+		s.claimable = n.text == "true"
+		return
+	}
+	s.claimable = true
+	for b, left := s, maxDepth; b != nil && left > 0; b, left = b.base, left-1 {
+		s.claimable = s.claimable && !hasSecrets(b.own)
+	}
+}
+
+// hasSecrets says whether a handler of the spec has headers, which may be secrets.
+func hasSecrets(spec *node) bool {
 	headers := func(handler *node) bool {
 		h := handler.below("http_get.headers")
 		return h != nil && len(h.items) > 0
 	}
-	secrets := false
-	for _, key := range probeKeys() {
-		secrets = secrets || headers(s.node.fields[key])
-	}
-	for _, key := range hookKeys() {
-		secrets = secrets || headers(s.node.below("lifecycle."+key))
-	}
-	s.claimable = t.boolean("claimable", !secrets)
+	probe := func(key string) bool { return headers(spec.fields[key]) }
+	hook := func(key string) bool { return headers(spec.below("lifecycle." + key)) }
+	return slices.ContainsFunc(probeKeys(), probe) || slices.ContainsFunc(hookKeys(), hook)
 }

@@ -3,6 +3,7 @@ package configs
 import (
 	"testing"
 
+	"healthd/runtime"
 	"healthd/supervisor/core"
 )
 
@@ -66,7 +67,7 @@ group.max_unavailable = 3  (healthd.toml:4)
 `},
 	}
 	for _, tt := range tests {
-		spec, err := mustParse(t, tt.text).Resolve("c", labels(tt.label))
+		spec, err := mustParse(t, tt.text).Resolve(runtime.Traits{Name: "c", Labels: labels(tt.label)})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -48,6 +48,7 @@ func (t *table) exactlyOne(keys []string, read func(key string)) {
 	rule := "must have exactly one of " + strings.Join(keys[:last], ", ") + " and " + keys[last] + ", has "
 	switch {
 	case t.broken:
+	case len(set) == 0 && t.partial:
 	case len(set) == 0:
 		t.wrong(t.n, t.path, "%snone", rule)
 	case len(set) > 1:
@@ -101,7 +102,7 @@ func (t *table) missing(key string) bool {
 	if t.take(key) != nil {
 		return false
 	}
-	if !t.broken {
+	if !t.broken && !t.partial {
 		t.wrong(t.n, t.at(key), "must be set")
 	}
 	return true

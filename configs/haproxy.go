@@ -83,12 +83,13 @@ func readBackend(t *table) core.HAProxy {
 // checkPush reports a spec with a backend where no sockets are set. It does not where
 // the sockets are wrong or may be in a file that could not be read: that is reported
 // already.
-func (l *loader) checkPush(s *fileSpec) {
+func (l *loader) checkPush(s *fileSpec) Problems {
 	sockets := l.sections["haproxy"].below("sockets")
 	off := sockets == nil || sockets.kind == arrayKind && len(sockets.items) == 0
 	if n := s.node.below(backendPath); n != nil && off && !l.incomplete {
-		l.wrong(n, s.prefix()+backendPath, needsSockets)
+		return Problems{n.at.problem(s.prefix()+backendPath, needsSockets)}
 	}
+	return nil
 }
 
 // checkPush reports what a container's backend lacks. In a file it may lack the port,

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"healthd/runtime"
 	"healthd/supervisor/core"
 )
 
@@ -108,7 +109,7 @@ func TestBackend(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			spec, err := c.Resolve("c", tt.labels)
+			spec, err := c.Resolve(runtime.Traits{Name: "c", Labels: tt.labels})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -155,7 +156,7 @@ func TestBadBackendLabels(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			m := tt.labels
 			m["healthd.liveness.tcp_socket.port"] = "1"
-			spec, err := mustParse(t, tt.text).Resolve("c", m)
+			spec, err := mustParse(t, tt.text).Resolve(runtime.Traits{Name: "c", Labels: m})
 			if err == nil {
 				t.Fatalf("got %+v, want an error", spec)
 			}

@@ -3,6 +3,8 @@ package configs
 import (
 	"strings"
 	"testing"
+
+	"healthd/runtime"
 )
 
 // Labels are written by whoever may start containers. What one sets must not harm the others.
@@ -60,7 +62,7 @@ func TestLabelRules(t *testing.T) {
 		{"a spec that does not want it", "[[spec]]\nname = \"a\"\nclaimable = false\n", labels("healthd.spec=a"), `healthd.spec: "a" cannot be chosen by a label: its claimable is false, as by default where a spec has headers`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			_, err := mustParse(t, tt.file).Resolve("c", tt.labels)
+			_, err := mustParse(t, tt.file).Resolve(runtime.Traits{Name: "c", Labels: tt.labels})
 			got := ""
 			if err != nil {
 				got = strings.TrimPrefix(err.Error(), "label ")

@@ -79,17 +79,6 @@ func plant(table *node, path []string, leaf *node) bool {
 	return true
 }
 
-// overlayLabels returns the spec with the labels put over it. A handler set by a
-// label replaces one of another kind that the spec has.
-func overlayLabels(spec, labels *node) *node {
-	base := dropReplaced(spec, labels, probeKeys(), handlerKeys())
-	const key = "lifecycle"
-	if under, over := base.fields[key], labels.fields[key]; under != nil && over != nil {
-		base.fields[key] = dropReplaced(under, over, hookKeys(), hookHandlerKeys())
-	}
-	return overlay(base, labels)
-}
-
 // dropReplaced returns a copy of under in which the tables called names are without
 // the handlers that those of over replace.
 func dropReplaced(under, over *node, names, handlers []string) *node {

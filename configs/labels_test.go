@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"healthd/prober"
+	"healthd/runtime"
 	"healthd/supervisor/core"
 )
 
@@ -133,7 +134,7 @@ func TestBadLabels(t *testing.T) {
 	c := mustParse(t, webSpec+hookSpec)
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			spec, err := c.Resolve("c", tt.labels)
+			spec, err := c.Resolve(runtime.Traits{Name: "c", Labels: tt.labels})
 			if err == nil {
 				t.Fatalf("got %+v, want an error", spec)
 			}
@@ -153,11 +154,11 @@ func TestTooManyLabels(t *testing.T) {
 		most["healthd.x"+strconv.Itoa(i)] = "1"
 	}
 	c := mustParse(t, "")
-	_, err := c.Resolve("c", many)
+	_, err := c.Resolve(runtime.Traits{Name: "c", Labels: many})
 	if want := "label healthd.*: at most 64 labels are allowed, there are 1000"; err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
-	_, err = c.Resolve("c", most)
+	_, err = c.Resolve(runtime.Traits{Name: "c", Labels: most})
 	if err == nil || !strings.HasSuffix(err.Error(), "; and 54 more") {
 		t.Errorf("got %v, want 54 more", err)
 	}
@@ -202,7 +203,7 @@ func FuzzLabels(f *testing.F) {
 
 func checkResolved(t *testing.T, c *Config, labels map[string]string) {
 	t.Helper()
-	spec, err := c.Resolve("c", labels)
+	spec, err := c.Resolve(runtime.Traits{Name: "c", Labels: labels})
 	if err != nil {
 		if text := err.Error(); len(text) > 10_000 || !strings.Contains(text, "label healthd.") ||
 			strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f }) {
@@ -282,7 +283,7 @@ func TestBenignLabels(t *testing.T) {
 	for i := range 500 {
 		m["com.example."+strconv.Itoa(i)] = "x"
 	}
-	if spec, err := mustParse(t, "").Resolve("c", m); err != nil || spec == nil {
+	if spec, err := mustParse(t, "").Resolve(runtime.Traits{Name: "c", Labels: m}); err != nil || spec == nil {
 		t.Errorf("got %v, %v", spec, err)
 	}
 }

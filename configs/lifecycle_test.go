@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"healthd/prober"
+	"healthd/runtime"
 )
 
 const hookSpec = `
@@ -114,7 +115,7 @@ func TestHooksByLabel(t *testing.T) {
 				key, value, _ := strings.Cut(pair, "=")
 				m["healthd.lifecycle."+key] = value
 			}
-			spec, err := c.Resolve("c", m)
+			spec, err := c.Resolve(runtime.Traits{Name: "c", Labels: m})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -132,7 +132,9 @@ func TestNoLineRatherThanAWrongOne(t *testing.T) {
 		}
 	}
 	n := nodeOf(decoded, place{file: "f.toml"})
-	_, problems := readFileSpec(n.fields["spec"].items[0], 1)
+	s, _ := readFileSpec(n.fields["spec"].items[0], 1)
+	s.node = s.own
+	problems := s.check()
 	if want := "f.toml: spec[web].period: unknown key\nf.toml: spec[web].x: unknown key"; problems.Error() != want {
 		t.Errorf("got %v, want %s", problems, want)
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"healthd/prober"
+	"healthd/runtime"
 	"healthd/supervisor/core"
 )
 
@@ -14,7 +15,7 @@ func resolveText(t *testing.T, text string, pairs ...string) *core.Spec {
 	t.Helper()
 	c := mustParse(t, "[[spec]]\nname = \"web\"\n"+text)
 	c.specs[0].claimable = true
-	spec, err := c.Resolve("c", labels(append(pairs, specLabel+"=web")...))
+	spec, err := c.Resolve(runtime.Traits{Name: "c", Labels: labels(append(pairs, specLabel+"=web")...)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,6 +21,7 @@ type reader struct {
 	problems Problems
 	values   []core.Value
 	rules    *labelRules // of values from labels; nil in files
+	partial  bool        // a layer, which others complete
 }
 
 // table reads one table. Each of its methods that reads a key also makes the key

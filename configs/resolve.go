@@ -1,9 +1,11 @@
 package configs
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
+	"healthd/runtime"
 	"healthd/supervisor/core"
 )
 
@@ -16,16 +18,16 @@ func probeKeys() []string {
 	return keys
 }
 
-// Resolve returns how the container called name with these labels is to be
-// supervised. It returns nil and no error when the container is to be left
-// alone, and an error when a label is wrong: the container is then Invalid. It
-// may be called from any goroutine.
-func (c *Config) Resolve(name string, labels map[string]string) (*core.Spec, error) {
+// Resolve returns how a container is to be supervised. It returns nil and no error when the
+// container is to be left alone, and an error when a label is wrong: the container is then
+// Invalid. It may be called from any goroutine.
+func (c *Config) Resolve(container runtime.Traits) (*core.Spec, error) {
+	labels := container.Labels
 	enabled, problems := readEnable(labels)
 	if !enabled {
 		return nil, nil
 	}
-	chosen, matchedBy, wrong := c.choose(labels)
+	chosen, matchedBy, wrong := c.choose(container)
 	if chosen == nil && !hasLabel(labels) {
 		return nil, nil
 	}
@@ -35,11 +37,11 @@ func (c *Config) Resolve(name string, labels map[string]string) (*core.Spec, err
 	tree, malformed := labelTree(labels, c.labels.allow)
 	problems = append(problems, malformed...)
 
-	base, r := newTable(tree.at), &reader{rules: &c.labels}
+	base, own, r := c.defaultsAt(tree.at), []*node{tree}, &reader{rules: &c.labels}
 	if chosen != nil {
-		base, r.prefix = chosen.node, chosen.prefix()
+		base, own, r.prefix = chosen.node, append(own, chosen.own), chosen.prefix()
 	}
-	merged := overlayLabels(base, tree)
+	merged := withoutTimingOnly(overlayHandlers(base, tree), own...)
 	spec := readSpec(r, merged)
 	c.checkPush(r, merged)
 	c.labels.checkNames(r, merged, core.ProjectOf(labels))
@@ -51,10 +53,40 @@ func (c *Config) Resolve(name string, labels map[string]string) (*core.Spec, err
 	if chosen != nil {
 		spec.Name = chosen.name
 	}
-	nameService(r, spec, merged, name, labels)
+	nameService(r, spec, merged, container.Name, labels)
 	c.observe(r, spec)
 	spec.Values = r.values
 	return spec, nil
+}
+
+// defaultsAt returns [defaults] as the spec of a container that has labels only.
+func (c *Config) defaultsAt(at place) *node {
+	if c.defaults == nil {
+		return newTable(at)
+	}
+	n := cloneTable(c.defaults)
+	n.at = at
+	return n
+}
+
+// MaySupervise says whether Resolve does not leave the container alone. Where the image is not known,
+// it says whether there is one with which that may be so.
+func (c *Config) MaySupervise(container runtime.Traits) bool {
+	if spec, err := c.Resolve(container); spec != nil || err != nil {
+		return true
+	}
+	if enabled, _ := readEnable(container.Labels); !enabled || container.Image != "" {
+		return false
+	}
+	return slices.ContainsFunc(c.specs, func(s *fileSpec) bool {
+		if s.matcher.image == "" {
+			return false
+		}
+		anyImage := s.matcher
+		anyImage.image = "*"
+		_, ok := anyImage.matches(container)
+		return ok
+	})
 }
 
 // hasLabel says whether the container asks for healthd, be it with a label that is wrong.
@@ -84,12 +116,12 @@ func readEnable(labels map[string]string) (bool, Problems) {
 }
 
 // choose returns the container's [[spec]], if any, and why it is that one.
-func (c *Config) choose(labels map[string]string) (*fileSpec, string, Problems) {
-	name, ok := labels[specLabel]
+func (c *Config) choose(container runtime.Traits) (*fileSpec, string, Problems) {
+	name, ok := container.Labels[specLabel]
 	if !ok {
 		for _, s := range c.specs {
-			if s.matches(labels) {
-				return s, "match " + s.describeMatch() + " (" + s.node.at.String() + ")", nil
+			if by, ok := s.matcher.matches(container); ok {
+				return s, s.matcher.describe(by) + " (" + s.own.at.String() + ")", nil
 			}
 		}
 		return nil, "labels only", nil
@@ -97,11 +129,11 @@ func (c *Config) choose(labels map[string]string) (*fileSpec, string, Problems) 
 	names := make([]string, len(c.specs))
 	for i, s := range c.specs {
 		if names[i] = s.name; s.name == name {
-			if !s.claimable && !s.matches(labels) {
+			if _, fits := s.matcher.matches(container); !s.claimable && !fits {
 				at := place{label: specLabel}
 				return nil, "", Problems{at.problem("spec", "%s cannot be chosen by a label: its claimable is false, as by default where a spec has headers", quote(name))}
 			}
-			return s, "label " + specLabel + "=" + name + " (" + s.node.at.String() + ")", nil
+			return s, "label " + specLabel + "=" + name + " (" + s.own.at.String() + ")", nil
 		}
 	}
 	at := place{label: specLabel}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"healthd/prober"
+	"healthd/runtime"
 	"healthd/supervisor/core"
 )
 
@@ -90,7 +91,7 @@ func TestResolveChooses(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			spec, err := c.Resolve("c", tt.labels)
+			spec, err := c.Resolve(runtime.Traits{Name: "c", Labels: tt.labels})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -108,7 +109,7 @@ func TestResolveChooses(t *testing.T) {
 }
 
 func TestResolveDefaults(t *testing.T) {
-	spec, err := mustParse(t, "").Resolve("web-1", labels("healthd.readiness.http_get.port=80"))
+	spec, err := mustParse(t, "").Resolve(runtime.Traits{Name: "web-1", Labels: labels("healthd.readiness.http_get.port=80")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,7 +173,7 @@ func TestHandlers(t *testing.T) {
 				key, value, _ := strings.Cut(pair, "=")
 				m["healthd.liveness."+key] = value
 			}
-			spec, err := c.Resolve("c", m)
+			spec, err := c.Resolve(runtime.Traits{Name: "c", Labels: m})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -190,7 +191,7 @@ func show(h prober.Handler) string {
 func TestLabelsOverSpec(t *testing.T) {
 	const headers = `, headers = [{ name = "X-Token", value = "secret" }]`
 	c := mustParse(t, strings.Replace(webSpec, headers, "", 1))
-	spec, err := c.Resolve("shop-web-1", labels(
+	spec, err := c.Resolve(runtime.Traits{Name: "shop-web-1", Labels: labels(
 		"healthd.spec=web",
 		"healthd.liveness.http_get.path=/live",
 		"healthd.liveness.period=2s",
@@ -206,7 +207,7 @@ func TestLabelsOverSpec(t *testing.T) {
 		"healthd.publish.port=http",
 		"healthd.publish.drain=3s",
 		"com.docker.compose.service=shop",
-	))
+	)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -226,7 +227,7 @@ func TestLabelsOverSpec(t *testing.T) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
 	// The labels of one container must not reach the next.
-	plain, err := c.Resolve("c", labels("healthd.spec=web"))
+	plain, err := c.Resolve(runtime.Traits{Name: "c", Labels: labels("healthd.spec=web")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -236,7 +237,7 @@ func TestLabelsOverSpec(t *testing.T) {
 }
 
 func TestLabelReplacesHandler(t *testing.T) {
-	spec, err := mustParse(t, webSpec).Resolve("c", labels("healthd.spec=fixed", "healthd.readiness.exec.command=true", "healthd.liveness.period=1s"))
+	spec, err := mustParse(t, webSpec).Resolve(runtime.Traits{Name: "c", Labels: labels("healthd.spec=fixed", "healthd.readiness.exec.command=true", "healthd.liveness.period=1s")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -275,7 +276,7 @@ func TestService(t *testing.T) {
 		{labels("healthd.liveness.tcp_socket.port=1"), "c", "default", false},
 	}
 	for _, tt := range tests {
-		spec, err := c.Resolve("c", tt.labels)
+		spec, err := c.Resolve(runtime.Traits{Name: "c", Labels: tt.labels})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -292,7 +293,7 @@ func TestService(t *testing.T) {
 }
 
 func TestValues(t *testing.T) {
-	spec, err := mustParse(t, webSpec).Resolve("c", labels("healthd.spec=web", "healthd.liveness.timeout=45s"))
+	spec, err := mustParse(t, webSpec).Resolve(runtime.Traits{Name: "c", Labels: labels("healthd.spec=web", "healthd.liveness.timeout=45s")})
 	if err != nil {
 		t.Fatal(err)
 	}

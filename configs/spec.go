@@ -38,7 +38,7 @@ type specReader struct {
 // Name, MatchedBy and the default of Publish.Service are left to Resolve.
 func readSpec(r *reader, n *node) *core.Spec {
 	t := r.root(n)
-	t.fileOnly("name", "match", "claimable")
+	t.fileOnly(ownKeys()...)
 	s := &specReader{reader: r}
 	spec := &core.Spec{
 		RestartPolicy: core.RestartPolicy(t.choice("restart_policy",
@@ -144,6 +144,9 @@ func (s *specReader) port(t *table) (number int, named *node) {
 	if err == nil && number >= 1 && number <= 65535 {
 		t.value(key, strconv.Itoa(number), n)
 		return number, nil
+	}
+	if err != nil && t.partial {
+		return 0, nil
 	}
 	if err == nil || n.text == "" {
 		t.wrong(n, t.at(key), "must be 1 to 65535 or a port name, is %s", quote(n.text))

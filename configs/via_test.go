@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"healthd/prober"
+	"healthd/runtime"
 	"healthd/supervisor/core"
 )
 
@@ -58,7 +59,7 @@ lifecycle = { post_start = { http_get = { port = 80, host = "::1", via = "contai
 // Whoever may write labels must not choose from where healthd asks another host.
 func TestViaByLabelBesideAHost(t *testing.T) {
 	c := mustParse(t, "[[spec]]\nname = \"web\"\nliveness = { tcp_socket = { port = 80, host = \"db\" } }\n")
-	_, err := c.Resolve("c", labels(specLabel+"=web", "healthd.liveness.tcp_socket.via=container"))
+	_, err := c.Resolve(runtime.Traits{Name: "c", Labels: labels(specLabel+"=web", "healthd.liveness.tcp_socket.via=container")})
 	if err == nil || !strings.Contains(err.Error(), "cannot be set by a label, because healthd.toml:3 sets host") {
 		t.Errorf("got %v", err)
 	}

@@ -4,7 +4,6 @@ import (
 	"math"
 	"reflect"
 	"slices"
-	"strings"
 	"time"
 
 	"healthd/prober"
@@ -20,13 +19,21 @@ const slowStart = 5 * time.Second
 func (c *Config) Warnings() []string {
 	var found Problems
 	for i, s := range c.specs {
-		spec := readSpec(&reader{}, s.node)
+		if s.partial {
+			continue
+		}
+		spec := s.read()
 		warn := func(key, text string) {
-			if text != "" {
-				found = append(found, s.node.below(key).at.problem(s.prefix()+key, "%s", text))
+			if text == "" {
+				return
+			}
+			p := s.node.below(key).at.problem(s.prefix()+key, "%s", text)
+			// What a spec has from another one is told there.
+			if !slices.ContainsFunc(found, func(f Problem) bool { return f.File == p.File && f.Line == p.Line && f.Text == p.Text }) {
+				found = append(found, p)
 			}
 		}
-		warn("match", s.neverChosen(c.specs[:i]))
+		warn(s.matchKey(), s.neverChosen(c.specs[:i]))
 		warn("liveness", killsBusy(spec))
 		warn("liveness", killsSlowStart(spec))
 		warn(backendPath, nowhereToPush(spec))
@@ -39,11 +46,21 @@ func (c *Config) Warnings() []string {
 	return lines
 }
 
+// matchKey is the key by which a spec chooses containers, "name" for one that chooses none.
+func (s *fileSpec) matchKey() string {
+	for _, key := range []string{"match", "match_name", "match_image"} {
+		if s.own.fields[key] != nil {
+			return key
+		}
+	}
+	return "name"
+}
+
 // AsksInside says whether a spec has a probe or hook with via = "container".
 func (c *Config) AsksInside() bool {
 	const address = "any" // only without one, via = "container" is a default
 	return slices.ContainsFunc(c.specs, func(s *fileSpec) bool {
-		spec := readSpec(&reader{}, s.node)
+		spec := s.read()
 		inside := func(p *core.ProbeSpec) bool { return p != nil && p.Handler.Inside(address) }
 		hook := func(h *prober.LifecycleHandler) bool { return h != nil && h.Inside(address) }
 		return slices.ContainsFunc(spec.Probes[:], inside) || hook(spec.Lifecycle.PostStart) || hook(spec.Lifecycle.PreStop)
@@ -53,30 +70,12 @@ func (c *Config) AsksInside() bool {
 // neverChosen warns of an earlier spec that takes every container that s matches.
 func (s *fileSpec) neverChosen(before []*fileSpec) string {
 	for _, other := range before {
-		if len(s.match) > 0 && other.covers(s) {
-			return "the spec at " + other.node.at.String() + " comes first and also matches all of these containers: only the label " +
+		if other.matcher.covers(&s.matcher) {
+			return "the spec at " + other.own.at.String() + " comes first and also matches all of these containers: only the label " +
 				specLabel + "=" + s.name + " selects this one"
 		}
 	}
 	return ""
-}
-
-// covers says that whatever other matches, s does too.
-func (s *fileSpec) covers(other *fileSpec) bool {
-	for _, p := range s.match {
-		wider := func(o pattern) bool { return o.label == p.label && wider(p.glob, o.glob) }
-		if !slices.ContainsFunc(other.match, wider) {
-			return false
-		}
-	}
-	return len(s.match) > 0
-}
-
-// wider says that pattern matches whatever narrow does. Read as a text, narrow must
-// match it; only a ? must not stand for a * then, which may be many characters.
-func wider(pattern, narrow string) bool {
-	plain := !strings.Contains(narrow, "*") || !strings.Contains(pattern, "?")
-	return pattern == narrow || plain && glob(pattern, narrow)
 }
 
 // killsBusy warns of a liveness probe that is the readiness probe again.

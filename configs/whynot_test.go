@@ -3,6 +3,8 @@ package configs
 import (
 	"slices"
 	"testing"
+
+	"healthd/runtime"
 )
 
 func TestWhyNot(t *testing.T) {
@@ -26,11 +28,11 @@ func TestWhyNot(t *testing.T) {
 			"spec bare (healthd.toml:26): no match, only the label healthd.spec=bare chooses it",
 		}},
 	} {
-		if got := c.WhyNot("c", tt.labels); !slices.Equal(got, tt.want) {
+		if got := c.WhyNot(runtime.Traits{Name: "c", Labels: tt.labels}); !slices.Equal(got, tt.want) {
 			t.Errorf("%s: got %q, want %q", tt.name, got, tt.want)
 		}
 	}
-	if got := mustParse(t, "").WhyNot("c", nil); len(got) != 1 || got[0] != none+", and there is no [[spec]]" {
+	if got := mustParse(t, "").WhyNot(runtime.Traits{Name: "c", Labels: nil}); len(got) != 1 || got[0] != none+", and there is no [[spec]]" {
 		t.Errorf("without specs: %q", got)
 	}
 }

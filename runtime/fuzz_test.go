@@ -35,7 +35,7 @@ func playAndCompare(t *testing.T, script []byte) {
 	checker := &updateChecker{t: t, engine: engine, sent: map[string]*Container{}}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
-	w := &Watcher{Name: "fake", Source: engine, Relist: 20 * time.Second, Wanted: func(name string, _ map[string]string) bool { return name != "e" }}
+	w := &Watcher{Name: "fake", Source: engine, Relist: 20 * time.Second, Wanted: func(c Traits) bool { return c.Name != "e" }}
 	go func() { done <- w.Run(ctx, checker.receive) }()
 	for _, b := range script {
 		act(engine, b)

@@ -94,7 +94,7 @@ func TestWatchRefresh(t *testing.T) {
 		refresh := make(chan struct{})
 		var wanted atomic.Value
 		wanted.Store("a")
-		w := &Watcher{Name: "fake", Source: f, Refresh: refresh, Wanted: func(name string, _ map[string]string) bool { return name == wanted.Load() }}
+		w := &Watcher{Name: "fake", Source: f, Refresh: refresh, Wanted: func(c Traits) bool { return c.Name == wanted.Load() }}
 		got := record(t, w, func(f *fakeEngine) {
 			f.silently(func() { f.run("a") })
 			f.silently(func() { f.run("b") })

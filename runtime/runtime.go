@@ -178,6 +178,7 @@ type Event struct {
 	ByOthers bool // of a stop: it is certainly not healthd's
 	Time     time.Time
 	Name     string            // of the container; empty when the event has none
+	Image    string            // of the container, as given when it was created; empty when the event has none
 	Labels   map[string]string // of the container; nil when the event has none
 }
 

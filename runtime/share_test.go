@@ -76,7 +76,7 @@ func TestWatchSharedNetwork(t *testing.T) {
 				f.run("parent")
 				f.shares["child"] = "parent"
 				f.run("child")
-				w := &Watcher{Name: "fake", Source: f, Wanted: func(name string, _ map[string]string) bool { return name == "child" || name == "next" }}
+				w := &Watcher{Name: "fake", Source: f, Wanted: func(c Traits) bool { return c.Name == "child" || c.Name == "next" }}
 				got := record(t, w, func(f *fakeEngine) {
 					time.Sleep(10 * time.Second)
 					tt.script(f)
@@ -92,7 +92,7 @@ func TestWatchSharedNetwork(t *testing.T) {
 
 // Only the first inspection of child shows that it uses parent's network.
 func TestSharedNetworkChangesWhileFirstInspected(t *testing.T) {
-	v := newView(func(name string, _ map[string]string) bool { return name == "child" })
+	v := newView(func(c Traits) bool { return c.Name == "child" })
 	v.applyList([]Summary{{ID: "child", Name: "child", State: Running}, {ID: "parent", Name: "parent", State: Running}}, time.Unix(1, 0))
 	e := v.nextToInspect()
 	v.applyEvent(Event{ID: "parent", Action: ActionDie, Time: time.Unix(3, 0), Name: "parent", Labels: map[string]string{}}, 0, time.Unix(9, 0))

@@ -17,7 +17,7 @@ const (
 // inspections follow from a list, an event or an inspection. It does no I/O: it
 // puts the updates to send into out, and the containers to inspect into inspectQueue.
 type view struct {
-	wanted   func(string, map[string]string) bool
+	wanted   func(Traits) bool
 	knownRun func(id string) (run Run, alive bool) // Watcher.KnownRun
 
 	entries         map[string]*entry
@@ -105,9 +105,9 @@ const (
 	inspectRunning
 )
 
-func newView(wanted func(string, map[string]string) bool) *view {
+func newView(wanted func(Traits) bool) *view {
 	if wanted == nil {
-		wanted = func(string, map[string]string) bool { return true }
+		wanted = func(Traits) bool { return true }
 	}
 	return &view{
 		wanted: wanted, entries: map[string]*entry{}, unwanted: map[string]struct{}{},
@@ -283,7 +283,7 @@ func (v *view) entryOf(ev Event) *entry {
 		// An event cannot make it unwanted: Docker puts labels and its own attributes
 		// into one map, and a label of the same key is lost. The inspection can.
 		return e
-	case described && !v.wanted(ev.Name, ev.Labels):
+	case described && !v.wanted(ev.traits()):
 		v.ignore(ev.ID)
 		return nil
 	case !described:

@@ -9,7 +9,7 @@ import (
 // Red Hat's images have a label "name". In events, the engine's own attribute of that name
 // replaces it.
 func TestLabelHiddenInEvents(t *testing.T) {
-	v := newView(func(_ string, l map[string]string) bool { return l["name"] == "db" })
+	v := newView(func(c Traits) bool { return c.Labels["name"] == "db" })
 	c := &Container{ID: "a", Name: "web", Labels: map[string]string{"name": "db"}, State: Running, StartedAt: time.Unix(1, 0)}
 	v.applyList([]Summary{{ID: "a", Name: "web", Labels: c.Labels, State: Running}}, time.Unix(1, 0))
 	v.applyInspection(v.nextToInspect(), c, nil, time.Unix(2, 0))
@@ -91,7 +91,7 @@ func TestSeenUntil(t *testing.T) {
 // The next update carries the lag of the newest event, once.
 func TestLag(t *testing.T) {
 	at := func(s int64) time.Time { return time.Unix(s, 0) }
-	v := newView(func(name string, _ map[string]string) bool { return name != "other" })
+	v := newView(func(c Traits) bool { return c.Name != "other" })
 	event := func(id string, a Action, s int64, lag time.Duration) {
 		v.applyEvent(Event{ID: id, Action: a, Time: at(s), Name: id, Labels: map[string]string{}}, lag, time.Unix(9, 0))
 	}

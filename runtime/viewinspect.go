@@ -80,7 +80,7 @@ func (v *view) applyInspection(e *entry, c *Container, err error, now time.Time)
 	case errors.Is(err, ErrNotFound):
 		v.remove(e, time.Time{})
 		return
-	case err == nil && !v.wanted(c.Name, c.Labels):
+	case err == nil && !v.wanted(c.Traits()):
 		v.ignore(e.id)
 		return
 	case diedMeanwhile:

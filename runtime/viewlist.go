@@ -29,7 +29,7 @@ func (v *view) applyList(all []Summary, now time.Time) {
 		present[s.ID] = s
 	}
 	for _, s := range all {
-		if !v.wanted(s.Name, s.Labels) {
+		if !v.wanted(s.Traits()) {
 			v.ignore(s.ID)
 			continue
 		}

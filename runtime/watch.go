@@ -79,10 +79,10 @@ type Watcher struct {
 	KnownRun func(id string) (run Run, alive bool)
 	// Relist is the time between two full lists; zero means DefaultRelist.
 	Relist time.Duration
-	// Wanted says which containers to report; nil means all. Its answer for a
-	// container may change: it takes effect with the next list. It is called by Run's
-	// goroutine only.
-	Wanted func(name string, labels map[string]string) bool
+	// Wanted says which containers to report; nil means all. Where the image is not known,
+	// it says whether the container may be one of them. Its answer for a container may
+	// change: it takes effect with the next list. It is called by Run's goroutine only.
+	Wanted func(Traits) bool
 	// Refresh makes a list at once with each value received; it may be nil.
 	Refresh <-chan struct{}
 	Log     *zap.Logger // may be nil

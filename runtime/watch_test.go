@@ -11,7 +11,7 @@ import (
 func TestWatch(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
-		wanted func(string, map[string]string) bool
+		wanted func(Traits) bool
 		script func(*fakeEngine)
 		want   string
 	}{
@@ -45,7 +45,7 @@ func TestWatch(t *testing.T) {
 			2s stopped a
 			2s observed a exited
 			3s removed a`},
-		{"only the wanted", func(name string, _ map[string]string) bool { return name != "b" }, func(f *fakeEngine) {
+		{"only the wanted", func(c Traits) bool { return c.Name != "b" }, func(f *fakeEngine) {
 			f.silently(func() { f.run("b") })
 			time.Sleep(time.Second)
 			f.die("b", 1)
@@ -63,7 +63,7 @@ func TestWatch(t *testing.T) {
 			1s observed a running 10.0.0.1
 			1m0s synced interval
 			2m0s synced interval`},
-		{"renamed out of sight and back", func(name string, _ map[string]string) bool { return name == "a" }, func(f *fakeEngine) {
+		{"renamed out of sight and back", func(c Traits) bool { return c.Name == "a" }, func(f *fakeEngine) {
 			f.silently(func() { f.run("a") })
 			for _, name := range []string{"z", "a"} {
 				time.Sleep(time.Second)

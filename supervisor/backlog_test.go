@@ -20,7 +20,7 @@ import (
 func newStillLoop(t testing.TB, n int, change func(*Config)) (*loop, []*entry) {
 	spec := webSpec()
 	c := Config{
-		Resolve: func(string, map[string]string) (*core.Spec, error) { return spec, nil }, Prober: hangingProber{},
+		Resolve: func(runtime.Traits) (*core.Spec, error) { return spec, nil }, Prober: hangingProber{},
 		Journal: journalFunc(func(core.Event) {}),
 	}
 	change(&c)
@@ -157,8 +157,8 @@ func TestReloadReturnsWhenAllHaveTheirSpecs(t *testing.T) {
 	l := slicedLoop(t, 10)
 	spec := webSpec()
 	go func() {
-		_ = l.Reload(context.Background(), func(name string, _ map[string]string) (*core.Spec, error) {
-			if name == "c1" {
+		_ = l.Reload(context.Background(), func(c runtime.Traits) (*core.Spec, error) {
+			if c.Name == "c1" {
 				return nil, nil
 			}
 			return spec, nil

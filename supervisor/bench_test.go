@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"healthd/prober"
+	"healthd/runtime"
 	"healthd/supervisor/core"
 )
 
@@ -133,9 +134,9 @@ func BenchmarkWaiting(b *testing.B) {
 // of which nearly all wait.
 func waitingLoop(b testing.TB, n int, groups string) (*loop, []*entry) {
 	l, all := newStillLoop(b, n, func(c *Config) {
-		c.Resolve = func(name string, _ map[string]string) (*core.Spec, error) {
+		c.Resolve = func(c runtime.Traits) (*core.Spec, error) {
 			var number int
-			_, err := fmt.Sscanf(name, "c%d", &number)
+			_, err := fmt.Sscanf(c.Name, "c%d", &number)
 			return slowReadySpec(core.Group{Name: map[string]string{"in pairs": fmt.Sprint(number / 2), "in one group": "web"}[groups]}), err
 		}
 		c.Guard = core.Guard{MaxRestarts: 10, Window: time.Hour}

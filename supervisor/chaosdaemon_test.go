@@ -79,10 +79,10 @@ func (h *chaosHost) bootDaemon(rebooted bool) {
 	watcher := runtime.Watcher{
 		Name: "docker", Source: d, Since: seen, Relist: chaosRelist, Refresh: d.refresh,
 		KnownRun: func(id string) (runtime.Run, bool) { return d.loaded[id].Run.ID, d.loaded[id].Engine.State.Alive() },
-		Wanted: func(name string, labels map[string]string) bool {
+		Wanted: func(t runtime.Traits) bool {
 			h.mu.Lock()
 			defer h.mu.Unlock()
-			spec, _ := resolverFor(h.specs)(name, labels)
+			spec, _ := resolverFor(h.specs)(t)
 			return spec != nil
 		},
 	}
@@ -116,8 +116,8 @@ func (h *chaosHost) fromDisk(m core.Memory) core.Memory {
 const chaosRelist = 30 * time.Second
 
 func resolverFor(specs map[string]*core.Spec) Resolver {
-	return func(name string, labels map[string]string) (*core.Spec, error) {
-		return specs[cmp.Or(labels[tenantLabel], name)], nil
+	return func(t runtime.Traits) (*core.Spec, error) {
+		return specs[cmp.Or(t.Labels[tenantLabel], t.Name)], nil
 	}
 }
 

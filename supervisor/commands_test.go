@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"healthd/prober"
+	"healthd/runtime"
 	"healthd/supervisor/core"
 )
 
@@ -167,7 +168,7 @@ func TestReloadStartsNoSecondCommand(t *testing.T) {
 		for failures := range 10 {
 			s := execSpec(10*time.Second, time.Second)
 			s.Probes[core.Liveness].FailureThreshold = 1000 + failures
-			if err := h.Reload(t.Context(), func(string, map[string]string) (*core.Spec, error) { return s, nil }, core.Guard{}); err != nil {
+			if err := h.Reload(t.Context(), func(runtime.Traits) (*core.Spec, error) { return s, nil }, core.Guard{}); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(time.Minute)

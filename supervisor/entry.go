@@ -66,7 +66,7 @@ type entry struct {
 // no spec matches the container.
 func (l *loop) newEntry(c *runtime.Container) *entry {
 	e := &entry{reported: c}
-	spec, err := l.resolver(c.Name, c.Labels)
+	spec, err := l.resolver(c.Traits())
 	if spec == nil && err == nil {
 		return nil
 	}
@@ -120,7 +120,7 @@ func (l *loop) setContainer(e *entry, c *runtime.Container) bool {
 	if e.spec == nil {
 		e.unjudged.observed(old, c, e.engine.view.Up && e.engine.replay == runtime.ReplayComplete)
 	}
-	if c.Name != old.Name || !maps.Equal(c.Labels, old.Labels) {
+	if c.Name != old.Name || c.Image != old.Image || !maps.Equal(c.Labels, old.Labels) {
 		l.resolveAgain(e)
 	}
 	if c.Pid != old.Pid {

@@ -49,7 +49,7 @@ type fakeHost struct {
 func newFakeHost(t *testing.T, spec *core.Spec) *fakeHost {
 	h := &fakeHost{
 		t: t, engine: newFakeEngine(), probes: newFakeProber(), journal: &fakeJournal{}, stored: make(map[string]core.Memory), killed: make(chan struct{}),
-		resolve: func(string, map[string]string) (*core.Spec, error) { return spec, nil },
+		resolve: func(runtime.Traits) (*core.Spec, error) { return spec, nil },
 	}
 	h.engine.deliver = h.report
 	return h

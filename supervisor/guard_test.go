@@ -192,8 +192,8 @@ func TestEndOfAnOutage(t *testing.T) {
 		}, 0},
 		{"of another group now", func(h *harness) {
 			group := slowReadySpec(core.Group{Name: "other"})
-			_ = h.Reload(context.Background(), func(name string, _ map[string]string) (*core.Spec, error) {
-				if name == "n-a" {
+			_ = h.Reload(context.Background(), func(c runtime.Traits) (*core.Spec, error) {
+				if c.Name == "n-a" {
 					return group, nil
 				}
 				return h.specs[""], nil

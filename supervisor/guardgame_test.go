@@ -96,7 +96,7 @@ func (g *guardGame) drawSpecs() {
 
 func (g *guardGame) resolver() Resolver {
 	specs := g.specs
-	return func(name string, _ map[string]string) (*core.Spec, error) { return specs[name], nil }
+	return func(c runtime.Traits) (*core.Spec, error) { return specs[c.Name], nil }
 }
 
 // boot starts a daemon with what the last one has stored.

@@ -37,11 +37,11 @@ func newHarnessWith(t testing.TB, spec *core.Spec, change func(*Config)) *harnes
 		specs: map[string]*core.Spec{"": spec}, finished: make(chan error, 1),
 	}
 	c := Config{
-		Resolve: func(name string, labels map[string]string) (*core.Spec, error) {
-			if wrong := labels["wrong"]; wrong != "" {
+		Resolve: func(c runtime.Traits) (*core.Spec, error) {
+			if wrong := c.Labels["wrong"]; wrong != "" {
 				return nil, errors.New(wrong)
 			}
-			if s, ok := h.specs[name]; ok {
+			if s, ok := h.specs[c.Name]; ok {
 				return s, nil
 			}
 			return h.specs[""], nil
@@ -188,8 +188,8 @@ func (h *harness) waitReason(t *testing.T, id string) string {
 // reload makes these the specs, by container name; "": of all others.
 func (h *harness) reload(t *testing.T, specs map[string]*core.Spec) {
 	t.Helper()
-	err := h.Reload(t.Context(), func(name string, _ map[string]string) (*core.Spec, error) {
-		if s, ok := specs[name]; ok {
+	err := h.Reload(t.Context(), func(c runtime.Traits) (*core.Spec, error) {
+		if s, ok := specs[c.Name]; ok {
 			return s, nil
 		}
 		return specs[""], nil

@@ -14,7 +14,7 @@ import (
 // wrongLabels runs a container and has a reload make its labels wrong, or begins with wrong ones.
 func wrongLabels(t *testing.T, fromTheStart bool) *harness {
 	t.Helper()
-	wrong := func(string, map[string]string) (*core.Spec, error) { return nil, errors.New("wrong") }
+	wrong := func(runtime.Traits) (*core.Spec, error) { return nil, errors.New("wrong") }
 	h := newHarnessWith(t, webSpec(), func(c *Config) {
 		if fromTheStart {
 			c.Resolve = wrong
@@ -57,7 +57,7 @@ func TestEndsWhileLabelsAreWrong(t *testing.T) {
 		"stop after a crash":      {func(_ *testing.T, h *harness) { h.engine.exit("a", 1); h.engine.run("a"); h.signalled("a") }, core.Always, false},
 		"wrong in another way": {func(t *testing.T, h *harness) {
 			h.engine.exit("a", 1)
-			if err := h.Reload(t.Context(), func(string, map[string]string) (*core.Spec, error) { return nil, errors.New("also") }, core.Guard{}); err != nil {
+			if err := h.Reload(t.Context(), func(runtime.Traits) (*core.Spec, error) { return nil, errors.New("also") }, core.Guard{}); err != nil {
 				t.Fatal(err)
 			}
 		}, core.Always, true},

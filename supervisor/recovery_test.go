@@ -277,8 +277,8 @@ func TestReboot(t *testing.T) {
 					for _, id := range []string{"alive", "stopped", "done", "backing-off"} {
 						h.engine.run(id)
 					}
-					h.resolve = func(name string, _ map[string]string) (*core.Spec, error) {
-						if name == "n-done" {
+					h.resolve = func(c runtime.Traits) (*core.Spec, error) {
+						if c.Name == "n-done" {
 							return plainSpec(core.OnFailure), nil
 						}
 						return plainSpec(core.Always), nil

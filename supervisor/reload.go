@@ -5,12 +5,13 @@ import (
 	"reflect"
 	"time"
 
+	"healthd/runtime"
 	"healthd/supervisor/core"
 )
 
 // Resolver returns the spec of a container. It returns nil and no error when healthd is
 // to leave the container alone, and an error when its labels are invalid.
-type Resolver func(name string, labels map[string]string) (*core.Spec, error)
+type Resolver func(runtime.Traits) (*core.Spec, error)
 
 // Reload replaces the resolver and the restart budget. A container whose spec is the same
 // as before keeps every count and timer. One with another spec is neither restarted nor
@@ -42,7 +43,7 @@ func (l *loop) observeDropped(id string) {
 
 // resolveAgain gives a container the spec that the resolver returns now.
 func (l *loop) resolveAgain(e *entry) {
-	spec, err := l.resolver(e.container.Name, e.container.Labels)
+	spec, err := l.resolver(e.container.Traits())
 	e.specOutdated = false
 	switch {
 	case spec != nil && e.spec != nil:

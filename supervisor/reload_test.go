@@ -138,7 +138,7 @@ func TestReloadChangesLimits(t *testing.T) {
 			{wide, core.Guard{MaxRestarts: 4, Window: time.Hour}, 4},
 			{wide, core.Guard{}, 6},
 		} {
-			if err := h.Reload(t.Context(), func(string, map[string]string) (*core.Spec, error) { return tt.spec, nil }, tt.guard); err != nil {
+			if err := h.Reload(t.Context(), func(runtime.Traits) (*core.Spec, error) { return tt.spec, nil }, tt.guard); err != nil {
 				t.Fatal(err)
 			}
 			if got := stops(); got != tt.want {
@@ -202,7 +202,7 @@ func TestReloadTakesContainersBack(t *testing.T) {
 				time.Sleep(time.Second)
 				synctest.Wait()
 				count := h.view(t, "a").State.RestartCount()
-				_ = h.Reload(t.Context(), func(string, map[string]string) (*core.Spec, error) {
+				_ = h.Reload(t.Context(), func(runtime.Traits) (*core.Spec, error) {
 					if wrong {
 						return nil, errors.New("wrong")
 					}
@@ -274,11 +274,11 @@ func TestLabelsChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarnessWith(t, webSpec(), func(c *Config) {
 			byName := c.Resolve
-			c.Resolve = func(name string, labels map[string]string) (*core.Spec, error) {
-				if labels["policy"] != "" {
-					return memberSpec(core.RestartPolicy(labels["policy"])), nil
+			c.Resolve = func(t runtime.Traits) (*core.Spec, error) {
+				if t.Labels["policy"] != "" {
+					return memberSpec(core.RestartPolicy(t.Labels["policy"])), nil
 				}
-				return byName(name, labels)
+				return byName(t)
 			}
 		})
 		defer h.close(t)

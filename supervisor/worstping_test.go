@@ -77,9 +77,9 @@ func newCrowd(b *testing.B, groups int) *crowd {
 // resolver gives each container a spec of its own. Another failure threshold makes it
 // another spec.
 func (c *crowd) resolver(threshold int) Resolver {
-	return func(name string, _ map[string]string) (*core.Spec, error) {
+	return func(t runtime.Traits) (*core.Spec, error) {
 		var number int
-		if _, err := fmt.Sscanf(name, "n-c%d", &number); err != nil {
+		if _, err := fmt.Sscanf(t.Name, "n-c%d", &number); err != nil {
 			return nil, err
 		}
 		return &core.Spec{

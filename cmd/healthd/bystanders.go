@@ -49,7 +49,7 @@ func (d *daemon) bystandersAmong(engine string, all []runtime.Summary) []api.Bys
 		if _, err := board.Find(runtime.IDPrefix + s.ID); err == nil {
 			continue
 		}
-		why := config.WhyNot(s.Name, s.Labels)
+		why := config.WhyNot(s.Traits())
 		if len(why) == 0 { // it, or the configuration, is new
 			why = []string{notTakenIn}
 		}

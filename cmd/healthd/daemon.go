@@ -206,7 +206,4 @@ func (d *daemon) servers() []server {
 }
 
 // wanted says whether a container is supervised, or has invalid labels, which status shows.
-func (d *daemon) wanted(name string, labels map[string]string) bool {
-	spec, err := d.config.Load().Resolve(name, labels)
-	return spec != nil || err != nil
-}
+func (d *daemon) wanted(t runtime.Traits) bool { return d.config.Load().MaySupervise(t) }

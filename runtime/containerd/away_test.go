@@ -88,7 +88,7 @@ func TestDamagedRecords(t *testing.T) {
 func TestStopOfWhatHasEndedWhileHealthdIsAway(t *testing.T) {
 	_, private := engine(t)
 	conf := containerd.Config{StateDir: t.TempDir()}
-	wanted := func(_ string, labels map[string]string) bool { return labels["watched"] == t.Name() }
+	wanted := func(c runtime.Traits) bool { return c.Labels["watched"] == t.Name() }
 	id := private.Run(t, containerdtest.RunOptions{Name: "ended", Cmd: deafSleep, Labels: scenarios.Watched(t, nil)})
 	var since time.Time
 	t.Run("healthd sees the end", func(t *testing.T) {

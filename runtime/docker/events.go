@@ -116,7 +116,7 @@ func translate(m events.Message) (runtime.Event, bool) {
 	// A missing number is 0, as the fields' comments say.
 	ev.Signal, _ = strconv.Atoi(attrs["signal"])
 	ev.ExitCode, _ = strconv.Atoi(attrs["exitCode"])
-	ev.Name = attrs["name"]
+	ev.Name, ev.Image = attrs["name"], attrs["image"]
 	ev.Labels = maps.Clone(attrs)
 	maps.DeleteFunc(ev.Labels, func(k, _ string) bool { return isAttribute(k) })
 	return ev, ev.ID != ""

@@ -34,7 +34,7 @@ func startWith(t *testing.T, runtimes ...string) *starting {
 	}
 	j := journal.New()
 	s := supervisor.New(supervisor.Config{
-		Resolve: func(string, map[string]string) (*core.Spec, error) {
+		Resolve: func(runtime.Traits) (*core.Spec, error) {
 			return &core.Spec{Name: "web", Publish: core.Publish{Service: "shop/web"}}, nil
 		},
 		Runtimes: restarters, Journal: j,

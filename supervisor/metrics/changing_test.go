@@ -20,7 +20,7 @@ func (noJournal) Record(core.Event) {}
 func supervise(t *testing.T) (board *supervisor.Board, deliver func(engine.Update)) {
 	t.Helper()
 	s := supervisor.New(supervisor.Config{
-		Resolve: func(string, map[string]string) (*core.Spec, error) { return &core.Spec{Name: "web"}, nil },
+		Resolve: func(engine.Traits) (*core.Spec, error) { return &core.Spec{Name: "web"}, nil },
 		Journal: noJournal{}, Runtimes: map[string]supervisor.Restarter{"docker": nil},
 	})
 	ctx, end := context.WithCancel(context.Background())

@@ -145,7 +145,7 @@ func healthdAway(t *testing.T, p Private, meanwhile func()) *Log {
 			}
 			return runtime.Run{}, false
 		},
-		Wanted: func(_ string, labels map[string]string) bool { return labels["watched"] == t.Name() },
+		Wanted: func(c runtime.Traits) bool { return c.Labels["watched"] == t.Name() },
 	})
 	second.WaitFor(t, 0, "connected complete", "synced start")
 	seen := 0

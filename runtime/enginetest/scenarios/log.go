@@ -24,7 +24,7 @@ type Log struct {
 // Watch records what a Watcher sends of the containers with the label watched=NAME OF THE TEST.
 func Watch(t *testing.T, source runtime.Source) *Log {
 	t.Helper()
-	return Record(t, &runtime.Watcher{Name: "engine", Source: source, Wanted: func(_ string, labels map[string]string) bool { return labels["watched"] == t.Name() }})
+	return Record(t, &runtime.Watcher{Name: "engine", Source: source, Wanted: func(c runtime.Traits) bool { return c.Labels["watched"] == t.Name() }})
 }
 
 // Watched returns labels with the one for which Watch looks.

@@ -75,7 +75,7 @@ func sharedNetworkWithoutEvents(t *testing.T, p Private) {
 	refresh := make(chan struct{})
 	l := Record(t, &runtime.Watcher{
 		Name: p.Name(), Source: eventHidingEngine{e, owner}, Refresh: refresh, Relist: time.Hour,
-		Wanted: func(name string, _ map[string]string) bool { return name == "hidden-borrower" },
+		Wanted: func(c runtime.Traits) bool { return c.Name == "hidden-borrower" },
 	})
 	n := l.WaitFor(t, 0, "synced start")
 	if c := l.Newest(child); c.NetworkOwnerStartedAt.IsZero() {
