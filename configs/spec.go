@@ -45,6 +45,7 @@ func readSpec(r *reader, n *node) *core.Spec {
 			string(core.Always), string(core.OnFailure), string(core.Never))),
 		RestartRules:           t.restartRules("restart_rules"),
 		OnFailure:              core.FailureAction(t.choice("on_failure", string(core.RestartFailed), string(core.StopFailed), string(core.TellFailed))),
+		Network:                t.network("network"),
 		Observe:                t.choice("mode", modeEnforce, modeObserve) == modeObserve,
 		TerminationGracePeriod: t.grace("the container's stop timeout, else " + showDuration(core.DefaultGrace)),
 	}
@@ -86,6 +87,15 @@ func (s *specReader) probe(t *table, which core.ProbeType) *core.ProbeSpec {
 	}
 	t.done()
 	return p
+}
+
+// network reads which of the container's networks gives its address.
+func (t *table) network(key string) string {
+	if !t.has(key) {
+		t.take(key)
+		return ""
+	}
+	return t.text(key, "", checkName)
 }
 
 // grace reads a grace period. When there is none it is zero, shown as otherwise.

@@ -85,6 +85,8 @@ type Container struct {
 
 	Address string // where probes go: an IP address; empty when there is none
 	Network string // name of the network that Address belongs to
+	// Networks are all in which the container has an address, by name; none while it does not run.
+	Networks []NetworkAddress
 	// NetworkOwner is the ID of the container whose network this one uses (network
 	// mode "container:ID"); empty otherwise. Address is then the owner's.
 	NetworkOwner string

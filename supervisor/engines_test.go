@@ -383,3 +383,37 @@ func TestLostRuntimeIsLeftAlone(t *testing.T) {
 		}
 	})
 }
+
+// A spec's network says where the container is probed and published, also after a reload.
+func TestNetworkOfTheSpec(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHarness(t, webSpec())
+		defer h.close(t)
+		h.sendSynced()
+		h.engine.run("c1")
+		synctest.Wait()
+		c := *h.engine.containers["c1"]
+		c.Address, c.Network = "127.0.0.2", "back"
+		c.Networks = []runtime.NetworkAddress{{Network: "back", Address: "127.0.0.2"}, {Network: "front", Address: "127.0.0.3"}}
+		h.engine.containers["c1"] = &c
+		h.engine.deliver(h.engine.observation("c1"))
+		for network, want := range map[string]string{"front": "127.0.0.3", "none": ""} {
+			spec := webSpec()
+			spec.Network = network
+			if err := h.Reload(t.Context(), func(runtime.Traits) (*core.Spec, error) { return spec, nil }, core.Guard{}); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(11 * time.Second)
+			synctest.Wait()
+			if at, shown := h.probes.address("c1:1"), h.view(t, "c1").Container.Address; at != want || shown != want {
+				t.Errorf("%s: probed at %q, published at %q", network, at, shown)
+			}
+			// The same inspection, once more, changes nothing.
+			h.engine.deliver(h.engine.observation("c1"))
+			synctest.Wait()
+			if shown := h.view(t, "c1").Container.Address; shown != want {
+				t.Errorf("%s: then published at %q", network, shown)
+			}
+		}
+	})
+}

@@ -13,6 +13,7 @@ import (
 // entry is one supervised container.
 type entry struct {
 	container *runtime.Container
+	reached   *runtime.Container // container with the address in the network of its spec
 	reported  *runtime.Container // as its watcher reported it last; container may be from a look of healthd's own
 	engine    *engineState
 	spec      *core.Spec // nil: see invalid
@@ -96,11 +97,11 @@ func (l *loop) newEntry(c *runtime.Container) *entry {
 
 // setSpec sets the container, what the resolver returned for it, and all that follows.
 func (e *entry) setSpec(c *runtime.Container, spec *core.Spec, err error) {
-	e.container, e.spec, e.invalid, e.service = c, spec, "", ""
+	e.container, e.reached, e.spec, e.invalid, e.service = c, c, spec, "", ""
 	if err != nil {
 		e.spec, e.invalid = nil, err.Error()
 	} else {
-		e.service = spec.Publish.Service
+		e.service, e.reached = spec.Publish.Service, c.InNetwork(spec.Network)
 	}
 	e.group, e.identity = core.GroupOf(c), core.IdentityOf(c)
 	e.groupKey = e.group
@@ -115,8 +116,11 @@ func (e *entry) setSpec(c *runtime.Container, spec *core.Spec, err error) {
 // setContainer takes in a newer inspection. It returns false when the new name or labels, which
 // containerd lets others change, have left the container without this entry. A new address or main process resets the probes.
 func (l *loop) setContainer(e *entry, c *runtime.Container) bool {
-	old := e.container
-	e.container = c
+	old, oldAddress := e.container, e.reached.Address
+	e.container, e.reached = c, c
+	if e.spec != nil {
+		e.reached = c.InNetwork(e.spec.Network)
+	}
 	if e.spec == nil {
 		e.unjudged.observed(old, c, e.engine.view.Up && e.engine.replay == runtime.ReplayComplete)
 	}
@@ -126,7 +130,7 @@ func (l *loop) setContainer(e *entry, c *runtime.Container) bool {
 	if c.Pid != old.Pid {
 		e.closeNamespace()
 	}
-	if (c.Address != old.Address || c.Pid != old.Pid) && e.spec != nil {
+	if (e.reached.Address != oldAddress || c.Pid != old.Pid) && e.spec != nil {
 		e.resetProbes(l.workCtx)
 	}
 	return l.entries[c.ID] == e
@@ -154,7 +158,7 @@ func (e *entry) target() prober.Target {
 	if e.namespace == nil {
 		e.namespace = namespaceOf(e.container)
 	}
-	return target(e.container, e.namespace)
+	return target(e.reached, e.namespace)
 }
 
 // closeNamespace gives up the network of a run that has ended. A hook under way keeps its

@@ -217,7 +217,7 @@ func (l *loop) step(e *entry, in *core.Input) {
 // show puts the entry's newest view on the board.
 func (l *loop) show(e *entry) {
 	if l.board.put(&e.slot, &core.View{
-		Container: e.container, Spec: e.spec, Invalid: e.invalid,
+		Container: e.reached, Spec: e.spec, Invalid: e.invalid,
 		Identity: e.identity, Group: e.group, Service: e.service, State: e.state,
 		CannotEnter: l.config.CannotEnter,
 	}) {

@@ -51,7 +51,7 @@ func (e *Engine) describe(l *look) *runtime.Container {
 	}
 	if c.State.Alive() {
 		c.Pid = rec.Pid
-		c.Address, c.Network = e.address(l.key, spec)
+		e.reach(c, l.key, spec)
 	}
 	c.Fingerprint = fmt.Sprintf("%s %d %d %x %x", c.State, rec.Pid, rec.Ended, labels.hash(), spec.sum)
 	return c
@@ -119,14 +119,14 @@ func (rec *record) state(p *task.Process) runtime.State {
 
 // share completes a container that uses the network of another one; nil: that is gone.
 func share(c, owner *runtime.Container) {
-	c.Address, c.Network = "", ""
+	c.Address, c.Network, c.Networks = "", "", nil
 	switch {
 	case owner == nil:
 		c.NetworkOwnerGone = true
 	case owner.State.Alive():
 		c.NetworkOwnerStartedAt = owner.StartedAt
 		if c.State.Alive() {
-			c.Address, c.Network = owner.Address, owner.Network
+			c.Address, c.Network, c.Networks = owner.Address, owner.Network, owner.Networks
 		}
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+
+	"healthd/runtime"
 )
 
 // metaMax bounds nerdctl's file about a container's networks.
@@ -18,37 +20,49 @@ type cniResult struct {
 	IPs []struct{ Address string }
 }
 
-// address returns where a container that runs is reached, and the name of the network. Both
-// are empty where nobody says: containerd knows no addresses. nerdctl writes those of its
-// networks into a file while the container runs.
-func (e *Engine) address(k key, s *spec) (address, network string) {
+// reach fills in where a container that runs is reached. That is empty where nobody says:
+// containerd knows no addresses. nerdctl writes those of its networks into a file while the
+// container runs.
+func (e *Engine) reach(c *runtime.Container, k key, s *spec) {
 	if s.hostNetwork {
-		return "127.0.0.1", "host"
+		c.Address, c.Network = "127.0.0.1", "host"
+		return
 	}
+	c.Networks = e.networks(k)
+	if len(c.Networks) == 0 {
+		return
+	}
+	preferred := slices.IndexFunc(c.Networks, func(n runtime.NetworkAddress) bool { return n.Network == e.conf.Network })
+	chosen := c.Networks[max(0, preferred)]
+	c.Address, c.Network = chosen.Address, chosen.Network
+}
+
+func (e *Engine) networks(k key) []runtime.NetworkAddress {
 	f, err := os.Open(filepath.Join(e.conf.NerdctlDir, "etchosts", k.namespace, k.id, "meta.json"))
 	if err != nil {
-		return "", ""
+		return nil
 	}
 	defer f.Close()
 	b, err := io.ReadAll(io.LimitReader(f, metaMax))
 	if err != nil {
-		return "", ""
+		return nil
 	}
-	return parseMeta(b, e.conf.Network)
+	return parseMeta(b)
 }
 
-// parseMeta returns the address in the preferred network, else in the first by name.
-func parseMeta(b []byte, preferred string) (address, network string) {
+// parseMeta returns the addresses that the file has, by the name of the network.
+func parseMeta(b []byte) []runtime.NetworkAddress {
 	var meta struct{ Networks map[string]*cniResult }
 	if json.Unmarshal(b, &meta) != nil {
-		return "", ""
+		return nil
 	}
-	for _, name := range append([]string{preferred}, slices.Sorted(maps.Keys(meta.Networks))...) {
+	var all []runtime.NetworkAddress
+	for _, name := range slices.Sorted(maps.Keys(meta.Networks)) {
 		if a := meta.Networks[name].address(); a != "" {
-			return a, name
+			all = append(all, runtime.NetworkAddress{Network: name, Address: a})
 		}
 	}
-	return "", ""
+	return all
 }
 
 // address returns the IPv4 address, else the IPv6 address, but none of the host's own.

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/netip"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -304,15 +306,35 @@ func TestNamesOfNerdctl(t *testing.T) {
 
 func TestParseMeta(t *testing.T) {
 	meta := `{"Networks":{"b":{"ips":[{"address":"fd00::2/64"},{"address":"10.4.0.9/24"}]},"a":{"ips":[{"address":"10.3.0.2/24","gateway":"x"}]},"bad":{"ips":[{"address":"nonsense"}]},"none":null}}`
-	for _, tt := range []struct{ text, preferred, address, network string }{
-		{meta, "", "10.3.0.2", "a"}, {meta, "b", "10.4.0.9", "b"}, {meta, "bad", "10.3.0.2", "a"}, {meta, "none", "10.3.0.2", "a"},
-		{`{"Networks":{"six":{"ips":[{"address":"fd00::2/64"}]}}}`, "", "fd00::2", "six"},
-		{`{"Networks":{"host's":{"ips":[{"address":"127.0.0.1/8"},{"address":"::1/128"},{"address":"0.0.0.0/0"}]}}}`, "", "", ""},
-		{`{"Networks":{"six":{"ips":[{"address":"fe80::2/64"},{"address":"fd00::2/64"}]}}}`, "", "fd00::2", "six"},
-		{"", "", "", ""}, {"[]", "", "", ""}, {"{}", "x", "", ""},
+	for _, tt := range []struct{ text, want string }{
+		{meta, "[{a 10.3.0.2} {b 10.4.0.9}]"},
+		{`{"Networks":{"six":{"ips":[{"address":"fd00::2/64"}]}}}`, "[{six fd00::2}]"},
+		{`{"Networks":{"host's":{"ips":[{"address":"127.0.0.1/8"},{"address":"::1/128"},{"address":"0.0.0.0/0"}]}}}`, "[]"},
+		{`{"Networks":{"six":{"ips":[{"address":"fe80::2/64"},{"address":"fd00::2/64"}]}}}`, "[{six fd00::2}]"},
+		{"", "[]"}, {"[]", "[]"}, {"{}", "[]"},
 	} {
-		if a, n := parseMeta([]byte(tt.text), tt.preferred); a != tt.address || n != tt.network {
-			t.Errorf("%s: got %s in %s", tt.text, a, n)
+		if got := fmt.Sprint(parseMeta([]byte(tt.text))); got != tt.want {
+			t.Errorf("%s: got %s", tt.text, got)
+		}
+	}
+}
+
+func TestPreferredNetwork(t *testing.T) {
+	dir := t.TempDir()
+	at := filepath.Join(dir, "etchosts", "default", "c")
+	if err := os.MkdirAll(at, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	const meta = `{"Networks":{"b":{"ips":[{"address":"10.4.0.9/24"}]},"a":{"ips":[{"address":"10.3.0.2/24"}]},"bad":{"ips":[]}}}`
+	if err := os.WriteFile(filepath.Join(at, "meta.json"), []byte(meta), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for preferred, want := range map[string]string{"": "10.3.0.2", "a": "10.3.0.2", "b": "10.4.0.9", "bad": "10.3.0.2", "none": "10.3.0.2"} {
+		c := &runtime.Container{}
+		e := &Engine{conf: Config{NerdctlDir: dir, Network: preferred}}
+		e.reach(c, key{"default", "c"}, &spec{})
+		if c.Address != want || len(c.Networks) != 2 {
+			t.Errorf("%q: got %s in %s of %v", preferred, c.Address, c.Network, c.Networks)
 		}
 	}
 }
@@ -367,8 +389,10 @@ func FuzzLabels(f *testing.F) {
 		if owner := l.networkOwner(); owner != "" && !strings.Contains(networks, "container:") && !json.Valid([]byte(networks)) {
 			t.Errorf("got %q", owner)
 		}
-		if a, n := parseMeta(meta, name); (a == "") && n != "" {
-			t.Errorf("got %q in %q", a, n)
+		for _, n := range parseMeta(meta) {
+			if ip, err := netip.ParseAddr(n.Address); err != nil || !ip.IsGlobalUnicast() {
+				t.Errorf("got %q in %q", n.Address, n.Network)
+			}
 		}
 		_ = parseSpec(meta)
 		_, _ = l.lasting(), l.hash()

@@ -120,6 +120,7 @@ func (e *Engine) describe(in *container.InspectResponse, n networking) *runtime.
 		c.HasHealthcheck = h.Status != "" && h.Status != container.NoHealthcheck
 	}
 	c.Address, c.Network = n.address(e.conf.Network)
+	c.Networks = n.addresses()
 	c.Fingerprint = fingerprint(c.State, c.ExitCode, n)
 	if in.Config != nil {
 		c.Image, c.Labels, c.Env, c.StopSignal = in.Config.Image, in.Config.Labels, in.Config.Env, in.Config.StopSignal

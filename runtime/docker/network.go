@@ -41,12 +41,27 @@ func (n networking) address(preferred string) (addr, name string) {
 	if a := endpointAddress(n.endpoints[preferred]); a != "" {
 		return a, preferred
 	}
-	for _, name := range slices.Sorted(maps.Keys(n.endpoints)) {
-		if a := endpointAddress(n.endpoints[name]); a != "" {
-			return a, name
-		}
+	for _, first := range n.addresses() {
+		return first.Address, first.Network
 	}
 	return "", ""
+}
+
+// addresses returns the container's address in each of its networks that has one, by name.
+func (n networking) addresses() []runtime.NetworkAddress {
+	switch {
+	case !n.alive:
+		return nil
+	case n.shared != nil:
+		return n.shared.addresses()
+	}
+	var all []runtime.NetworkAddress
+	for _, name := range slices.Sorted(maps.Keys(n.endpoints)) {
+		if a := endpointAddress(n.endpoints[name]); a != "" {
+			all = append(all, runtime.NetworkAddress{Network: name, Address: a})
+		}
+	}
+	return all
 }
 
 // endpointAddress returns an address of a container only: no name, which a resolver would have to

@@ -53,6 +53,9 @@ type Spec struct {
 	// starts the container.
 	RestartRules []RestartRule
 	OnFailure    FailureAction // empty: RestartFailed
+	// Network is the engine's network in which the container is probed and published; empty: where it
+	// has several, the one that Container.Network says.
+	Network string
 	// Observe keeps healthd from stopping and starting the container by itself: it records what it
 	// would do. It still finishes a restart that it has begun.
 	Observe bool

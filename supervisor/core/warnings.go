@@ -21,7 +21,7 @@ func (v *View) Warnings() []string {
 		return nil
 	}
 	var all []string
-	for _, text := range []string{v.warnTwoCommands(), v.warnNoHealthcheck(), v.warnShortGrace(), v.warnJob(), v.warnAutoheal(), v.warnInside()} {
+	for _, text := range []string{v.warnTwoCommands(), v.warnNoHealthcheck(), v.warnShortGrace(), v.warnJob(), v.warnAutoheal(), v.warnInside(), v.warnNetwork()} {
 		if text != "" {
 			all = append(all, text)
 		}
