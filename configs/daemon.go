@@ -177,7 +177,7 @@ func readGuard(t *table) core.Guard {
 
 func readLog(t *table) Log {
 	l := Log{
-		Level:  t.text("level", "info", oneOf("debug", "info", "warn", "error")),
+		Level:  t.word("level", "info", "debug", "info", "warn", "error"),
 		Format: t.choice("format", "auto", "console", "json", "journal"),
 	}
 	t.done()

@@ -155,7 +155,7 @@ func (t *table) host() string {
 func (t *table) via() prober.Via {
 	const key = "via"
 	if t.has(key) {
-		return prober.Via(t.text(key, "", oneOf(string(prober.ViaHost), string(prober.ViaContainer))))
+		return prober.Via(t.word(key, "", string(prober.ViaHost), string(prober.ViaContainer)))
 	}
 	t.take(key)
 	otherwise := `"host"; without an address "container"`
@@ -186,12 +186,20 @@ func (t *table) command(key string) []string {
 	if t.missing(key) {
 		return nil
 	}
+	if n := t.take(key); n.kind == stringKind {
+		t.wrong(n, t.at(key), "must be an array, is %s: write %s", n.describe(), commandInstead(n.text))
+		return nil
+	}
 	n, words, ok := t.words(key, checkWord)
 	if !ok {
 		return nil
 	}
 	if len(words) == 0 || words[0] == "" {
 		t.wrong(n, t.at(key), "must not be empty")
+		return nil
+	}
+	if wrong := dockerCommand(words); wrong != "" {
+		t.wrong(n, t.at(key), "%s", wrong)
 		return nil
 	}
 	t.value(key, showWords(words), n)

@@ -174,7 +174,7 @@ func TestWarnsOfBackendWithoutPort(t *testing.T) {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
 	for _, text := range []string{"", "port = 80\n", "port = 80\nhaproxy.backend = \"web\"\n", "port = \"http\"\nhaproxy.backend = \"web\"\n[spec.ports]\nhttp = 80\n"} {
-		if got := one(t, head+text); got != "" {
+		if got := one(t, head+text, "there is no readiness probe"); got != "" {
 			t.Errorf("%q: got %q", text, got)
 		}
 	}

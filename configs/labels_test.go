@@ -84,7 +84,7 @@ func TestBadLabels(t *testing.T) {
 		{"rule", labels(`healthd.restart_rules=[{"exit_codes":["42",1.5],"operator":"in"}]`),
 			`healthd.restart_rules[0].exit_codes[0]: must be an integer, is "42" (a string); ` +
 				"label healthd.restart_rules[0].exit_codes[1]: must be an integer, is 1.5; " +
-				`label healthd.restart_rules[0].operator: must be "In" or "NotIn", is "in"; label healthd.restart_rules[0].action: must be set`},
+				`label healthd.restart_rules[0].operator: must be "In" or "NotIn", is "in": write "In"; label healthd.restart_rules[0].action: must be set`},
 		{"gate", labels("healthd.readiness_gates=a /b"), `healthd.readiness_gates[1]: ` + gateRule + `, is "/b"`},
 		{"gate JSON", labels(`healthd.readiness_gates=["a",1]`), "healthd.readiness_gates[1]: must be a string, is 1 (an integer)"},
 		{"gate empty", labels(`healthd.readiness_gates=""`), `healthd.readiness_gates[0]: ` + gateRule + `, is ""`},

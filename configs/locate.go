@@ -138,6 +138,9 @@ func (l *locator) item(table *node, key string) (*node, bool) {
 	case list == nil:
 		list = &node{kind: arrayKind, at: l.at}
 		table.fields[key], l.made[list] = list, byHeader
+	case key == "spec" && len(l.path) == 1 && list.kind == tableKind:
+		l.path = nil
+		return nil, l.wrong("a table of [spec] is at %s, before the first [[spec]] that it could belong to: write it below", list.at)
 	case list.kind != arrayKind || l.made[list] != byHeader:
 		return nil, l.twice(list)
 	}
@@ -262,6 +265,9 @@ func (l *locator) separator(closing string) bool {
 func (l *locator) scalar() (string, bool) {
 	if l.next(`"`) || l.next("'") {
 		return l.take(quoted)
+	}
+	if quote := curlyQuote(l.text[l.pos:]); quote != "" {
+		return "", l.wrong("has the typographic quote %s: write \"", quote)
 	}
 	text, ok := l.take(bare)
 	text = strings.TrimRight(text, " \t") // a date may have a blank inside

@@ -116,16 +116,16 @@ func TestLocateRefuses(t *testing.T) {
 
 // Where the locator and the library should ever disagree, there is no line.
 func TestNoLineRatherThanAWrongOne(t *testing.T) {
-	const text = "[[spec]]\nname = 'web'\nperiod = 3.0\nx = 1979-05-27\n"
+	const text = "[[spec]]\nname = 'web'\ncolour = 3.0\nx = 1979-05-27\n"
 	right := locate(place{}, text).root
-	decoded := map[string]any{"spec": []map[string]any{{"name": "web", "period": 3.0, "x": 1}}}
+	decoded := map[string]any{"spec": []map[string]any{{"name": "web", "colour": 3.0, "x": 1}}}
 	if !fill(right, decoded) {
 		t.Error("the same is not the same")
 	}
 	for _, other := range []string{
-		"[[spec]]\nname = 'web'\nperiod = 3.0\n", "[[spec]]\nname = 'web'\nperiod = 3.0\ny = 1",
-		"[[spec]]\nname = 'web'\nperiod = '3.0'\nx = 1", "[[spec]]\nname = 1\nperiod = 3.0\nx = 1",
-		"[[spec]]\nname = 'web'\nperiod = []\nx = 1", "[spec]", "spec = 1", "spec = []", "",
+		"[[spec]]\nname = 'web'\ncolour = 3.0\n", "[[spec]]\nname = 'web'\ncolour = 3.0\ny = 1",
+		"[[spec]]\nname = 'web'\ncolour = '3.0'\nx = 1", "[[spec]]\nname = 1\ncolour = 3.0\nx = 1",
+		"[[spec]]\nname = 'web'\ncolour = []\nx = 1", "[spec]", "spec = 1", "spec = []", "",
 	} {
 		if fill(locate(place{}, other).root, decoded) {
 			t.Errorf("%q is taken for %q", other, text)
@@ -135,7 +135,7 @@ func TestNoLineRatherThanAWrongOne(t *testing.T) {
 	s, _ := readFileSpec(n.fields["spec"].items[0], 1)
 	s.node = s.own
 	problems := s.check()
-	if want := "f.toml: spec[web].period: unknown key\nf.toml: spec[web].x: unknown key"; problems.Error() != want {
+	if want := "f.toml: spec[web].colour: unknown key\nf.toml: spec[web].x: unknown key"; problems.Error() != want {
 		t.Errorf("got %v, want %s", problems, want)
 	}
 	if got := n.at.String(); got != "f.toml" {

@@ -182,6 +182,11 @@ func (t *table) alternative(all []alternative, n *node, path string) []alternati
 	sub := &table{reader: t.reader, n: n, path: path}
 	var a alternative
 	for _, key := range n.keys() {
+		if n := n.fields[key]; n.kind == tableKind {
+			label, value := dotted(key, n)
+			t.wrong(n, sub.at(key), "must be a string, is a table: a label with dots needs quotes: write %s = %s", quote(label), quote(value))
+			continue
+		}
 		value := sub.text(key, "", checkNotEmpty)
 		if key == "" {
 			t.wrong(n.fields[key], sub.at(key), "must not be an empty label name")

@@ -22,6 +22,7 @@ type reader struct {
 	values   []core.Value
 	rules    *labelRules // of values from labels; nil in files
 	partial  bool        // a layer, which others complete
+	inSpec   bool        // it reads a [[spec]], not the settings of the daemon
 }
 
 // table reads one table. Each of its methods that reads a key also makes the key
@@ -62,7 +63,7 @@ func (r *reader) wrongTable(n *node, path string) {
 		r.wrong(n, path, "takes no value, only keys below it, is %s", n.describe())
 		return
 	}
-	r.wrong(n, path, "must be a table, is %s", n.describe())
+	r.wrong(n, path, "must be a table, is %s%s", n.describe(), tableInstead(n, path))
 }
 
 // at returns the path of a key of the table.
@@ -116,7 +117,7 @@ func (t *table) done() {
 	}
 	for _, key := range t.n.keys() {
 		if !slices.Contains(t.known, key) {
-			t.wrong(t.n.fields[key], t.at(key), "unknown key%s", didYouMean(key, t.known))
+			t.wrong(t.n.fields[key], t.at(key), "unknown key%s", t.unknownKey(key))
 		}
 	}
 }
@@ -267,7 +268,7 @@ func (r *reader) checked(n *node, path string, check func(string) string) (strin
 
 // choice reads one of words. The first is the default.
 func (t *table) choice(key string, words ...string) string {
-	return t.text(key, words[0], oneOf(words...))
+	return t.word(key, words[0], words...)
 }
 
 // required reads a word that must be set.
@@ -275,16 +276,16 @@ func (t *table) required(key string, words ...string) string {
 	if t.missing(key) {
 		return ""
 	}
-	return t.text(key, "", oneOf(words...))
+	return t.word(key, "", words...)
 }
 
-func oneOf(words ...string) func(string) string {
-	return func(s string) string {
-		if slices.Contains(words, s) {
-			return ""
-		}
-		return "must be " + alternatives(words)
+// word reads one of words.
+func (t *table) word(key, otherwise string, words ...string) string {
+	if n := t.take(key); n != nil && n.textual() && !slices.Contains(words, n.text) {
+		t.wrong(n, t.at(key), "must be %s, is %s%s", alternatives(words), quote(n.text), insteadOf(n.text, words))
+		return otherwise
 	}
+	return t.text(key, otherwise, nil)
 }
 
 // showDuration returns d as TOML would write it.

@@ -99,6 +99,9 @@ func checkPath(s string) string {
 	if s == "" || strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
 		return "must not be empty or have spaces or control characters: write %20 for a space"
 	}
+	if before, _, _ := strings.Cut(s, "?"); strings.Contains(before, "://") {
+		return `must be the path alone, such as "/healthz": port, scheme and host are keys of their own`
+	}
 	return ""
 }
 

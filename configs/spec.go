@@ -37,9 +37,13 @@ type specReader struct {
 // readSpec turns one [[spec]], with or without labels put over it, into a Spec.
 // Name, MatchedBy and the default of Publish.Service are left to Resolve.
 func readSpec(r *reader, n *node) *core.Spec {
-	t := r.root(n)
+	r.inSpec = true
+	return readSpecTable(r.root(n))
+}
+
+func readSpecTable(t *table) *core.Spec {
 	t.fileOnly(ownKeys()...)
-	s := &specReader{reader: r}
+	s := &specReader{reader: t.reader}
 	spec := &core.Spec{
 		RestartPolicy: core.RestartPolicy(t.choice("restart_policy",
 			string(core.Always), string(core.OnFailure), string(core.Never))),

@@ -4,6 +4,7 @@ import (
 	"math"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	"healthd/prober"
@@ -22,21 +23,13 @@ func (c *Config) Warnings() []string {
 		if s.partial {
 			continue
 		}
-		spec := s.read()
-		warn := func(key, text string) {
-			if text == "" {
-				return
-			}
-			p := s.node.below(key).at.problem(s.prefix()+key, "%s", text)
+		for _, w := range append(s.warnMatch(c.specs[:i]), s.warnSpec(c.specs, c.specs[:i])...) {
+			p := s.nearest(w.key).at.problem(s.prefix()+w.key, "%s", w.text)
 			// What a spec has from another one is told there.
 			if !slices.ContainsFunc(found, func(f Problem) bool { return f.File == p.File && f.Line == p.Line && f.Text == p.Text }) {
 				found = append(found, p)
 			}
 		}
-		warn(s.matchKey(), s.neverChosen(c.specs[:i]))
-		warn("liveness", killsBusy(spec))
-		warn("liveness", killsSlowStart(spec))
-		warn(backendPath, nowhereToPush(spec))
 	}
 	found.sort()
 	var lines []string
@@ -46,14 +39,53 @@ func (c *Config) Warnings() []string {
 	return lines
 }
 
-// matchKey is the key by which a spec chooses containers, "name" for one that chooses none.
-func (s *fileSpec) matchKey() string {
-	for _, key := range []string{"match", "match_name", "match_image"} {
-		if s.own.fields[key] != nil {
-			return key
+// warning is one about the value of a spec at a path of keys.
+type warning struct{ key, text string }
+
+// nearest returns what is at a path of keys, or the last on the way there.
+func (s *fileSpec) nearest(key string) *node {
+	n := s.node
+	for part := range strings.SplitSeq(key, ".") {
+		part, _, _ = strings.Cut(part, "[")
+		if n.fields[part] == nil {
+			break
+		}
+		n = n.fields[part]
+	}
+	return n
+}
+
+// told returns the warnings that have a text.
+func told(all ...warning) []warning {
+	return slices.DeleteFunc(all, func(w warning) bool { return w.text == "" })
+}
+
+// warnSpec warns of what a spec says about the containers that it is for.
+func (s *fileSpec) warnSpec(all, before []*fileSpec) []warning {
+	spec := s.read()
+	found := told(
+		warning{"liveness", killsBusy(spec)},
+		warning{"liveness", killsSlowStart(spec)},
+		warning{backendPath, nowhereToPush(spec)},
+		warning{s.matchKey(), s.asksNothing(spec, before)},
+		warning{"publish.port", readyAtOnce(spec)},
+		warning{"publish.drain", drainsLong(spec)},
+		warning{"lifecycle.pre_stop", sleepsTooLong(spec)},
+	)
+	for which, p := range spec.Probes {
+		if p == nil {
+			continue
+		}
+		key := core.ProbeType(which).String()
+		found = append(found, told(warning{key + ".timeout", outlastsPeriod(p)})...)
+		found = append(found, warnHandler(key, p.Handler)...)
+	}
+	for i, h := range []*prober.LifecycleHandler{spec.Lifecycle.PostStart, spec.Lifecycle.PreStop} {
+		if h != nil {
+			found = append(found, warnHandler("lifecycle."+hookKeys()[i], prober.Handler{HTTPGet: h.HTTPGet, Exec: h.Exec})...)
 		}
 	}
-	return "name"
+	return append(found, s.unusedPorts(all)...)
 }
 
 // AsksInside says whether a spec has a probe or hook with via = "container".
@@ -65,17 +97,6 @@ func (c *Config) AsksInside() bool {
 		hook := func(h *prober.LifecycleHandler) bool { return h != nil && h.Inside(address) }
 		return slices.ContainsFunc(spec.Probes[:], inside) || hook(spec.Lifecycle.PostStart) || hook(spec.Lifecycle.PreStop)
 	})
-}
-
-// neverChosen warns of an earlier spec that takes every container that s matches.
-func (s *fileSpec) neverChosen(before []*fileSpec) string {
-	for _, other := range before {
-		if other.matcher.covers(&s.matcher) {
-			return "the spec at " + other.own.at.String() + " comes first and also matches all of these containers: only the label " +
-				specLabel + "=" + s.name + " selects this one"
-		}
-	}
-	return ""
 }
 
 // killsBusy warns of a liveness probe that is the readiness probe again.
@@ -125,4 +146,86 @@ func times(n int, d time.Duration) time.Duration {
 		return math.MaxInt64
 	}
 	return time.Duration(n) * d
+}
+
+// asksNothing warns of a spec whose containers nobody probes, though nobody says that restarts are
+// all that is wanted.
+func (s *fileSpec) asksNothing(spec *core.Spec, before []*fileSpec) string {
+	none := !slices.ContainsFunc(spec.Probes[:], func(p *core.ProbeSpec) bool { return p != nil })
+	silent := s.node.fields["restart_policy"] == nil && len(spec.RestartRules) == 0
+	if !none || !silent || s.matcher.none() || s.neverChosen(before) != "" {
+		return ""
+	}
+	return "the spec has no probe: healthd only starts its containers again when they end, and counts them as ready while they run"
+}
+
+// readyAtOnce warns of what goes to a load balancer before it can answer.
+func readyAtOnce(spec *core.Spec) string {
+	if spec.Publish.Port == 0 || spec.Probes[core.Readiness] != nil || spec.Probes[core.Startup] != nil || len(spec.ReadinessGates) > 0 {
+		return ""
+	}
+	return "there is no readiness probe: load balancers hear of a container as soon as it runs, and until it ends"
+}
+
+// longDrain is more than the longest of usual requests takes.
+const longDrain = 10 * time.Minute
+
+// drainsLong warns of a drain that keeps a broken container from its restart.
+func drainsLong(spec *core.Spec) string {
+	if spec.Publish.Drain <= longDrain {
+		return ""
+	}
+	return "is " + bareDuration(spec.Publish.Drain) + ": each restart takes so much longer, that of a container which answers nobody, too"
+}
+
+// sleepsTooLong warns of a pre_stop sleep that the container's own stop timeout may cut short. Where the
+// spec has a grace period, that is an error.
+func sleepsTooLong(spec *core.Spec) string {
+	h := spec.Lifecycle.PreStop
+	if h == nil || h.Sleep == nil || spec.TerminationGracePeriod != 0 || h.Sleep.Duration <= core.DefaultGrace {
+		return ""
+	}
+	return "sleeps " + bareDuration(h.Sleep.Duration) + " within the grace period, which is the container's stop timeout, else " +
+		bareDuration(core.DefaultGrace) + ": set termination_grace_period"
+}
+
+// outlastsPeriod warns of a timeout that makes the period a lie.
+func outlastsPeriod(p *core.ProbeSpec) string {
+	if p.Timeout <= p.Period {
+		return ""
+	}
+	return "is " + bareDuration(p.Timeout) + ", longer than the period (" + bareDuration(p.Period) + "): while probes are slow, they follow each other at once"
+}
+
+// unusedPorts warns of a port's name that neither the spec nor one that extends it uses.
+func (s *fileSpec) unusedPorts(all []*fileSpec) []warning {
+	own := s.own.fields["ports"]
+	if own == nil || own.kind != tableKind {
+		return nil
+	}
+	var found []warning
+	for _, name := range own.keys() {
+		uses := func(other *fileSpec) bool {
+			return (other == s || other.extends(s, len(all))) && usesPort(other.node, name)
+		}
+		if !slices.ContainsFunc(all, uses) {
+			found = append(found, warning{"ports." + showKey(name), "nothing in the spec uses this name as its port: write port = " + quoteTOML(name)})
+		}
+	}
+	return found
+}
+
+// extends says whether s has values of other, over at most so many others.
+func (s *fileSpec) extends(other *fileSpec, most int) bool {
+	return s.base != nil && most > 0 && (s.base == other || s.base.extends(other, most-1))
+}
+
+// usesPort says whether a key port below n has the name.
+func usesPort(n *node, name string) bool {
+	for key, field := range n.fields {
+		if key == "port" && field.text == name && field.textual() || field.kind == tableKind && usesPort(field, name) {
+			return true
+		}
+	}
+	return false
 }

@@ -1,6 +1,8 @@
 package configs
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -43,10 +45,13 @@ match = { service = "webshop" }
 	}
 }
 
-// one returns the text of the only warning of a text that has no more, or "".
-func one(t *testing.T, text string) string {
+// one returns the text of the only warning of a text that has no more, or "". It leaves out those that
+// have one of the other texts.
+func one(t *testing.T, text string, others ...string) string {
 	t.Helper()
-	warnings := mustParse(t, text).Warnings()
+	warnings := slices.DeleteFunc(mustParse(t, text).Warnings(), func(w string) bool {
+		return slices.ContainsFunc(others, func(other string) bool { return strings.Contains(w, other) })
+	})
 	if len(warnings) > 1 {
 		t.Fatalf("got %q, want at most one", warnings)
 	}
@@ -62,7 +67,7 @@ func TestWarnsOfBusy(t *testing.T) {
 		{"earlier", "failure_threshold = 2", "", true},
 		{"later", "failure_threshold = 4", "", false},
 		{"by period", `period = "11s"`, "", false},
-		{"by a timeout of more than the period", `timeout = "11s"`, "", false},
+		{"by a timeout of more than the period", `timeout = "11s"`, "", false}, // which is another warning
 		{"timeouts that change nothing", `timeout = "10s"`, "", true},
 		{"both slow", "period = \"3s\"\ntimeout = \"9s\"", "period = \"5s\"\ntimeout = \"6s\"\nfailure_threshold = 2", false},
 		{"readiness quick", "", `period = "2s"`, false},
@@ -73,7 +78,7 @@ func TestWarnsOfBusy(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			got := one(t, "[[spec]]\nname = \"a\"\nstartup.tcp_socket.port = 1\n[spec.liveness]\nhttp_get.port = 80\n"+tt.liveness+
-				"\n[spec.readiness]\nhttp_get.port = 80\n"+tt.readiness)
+				"\n[spec.readiness]\nhttp_get.port = 80\n"+tt.readiness, "longer than the period")
 			if (got != "") != tt.warned || tt.warned && !strings.HasPrefix(got, "healthd.toml:4: spec[a].liveness: runs the same check as readiness") {
 				t.Errorf("got %q", got)
 			}
@@ -138,12 +143,43 @@ func TestWarnsOfMatch(t *testing.T) {
 		{`a = "x?"`, `a = "x??"`, false},
 	}
 	for _, tt := range tests {
-		got := one(t, "[[spec]]\nname = \"1\"\nmatch = { "+tt.first+" }\n[[spec]]\nname = \"2\"\nmatch = { "+tt.second+" }\n")
+		got := one(t, "[[spec]]\nname = \"1\"\nmatch = { "+tt.first+" }\n[[spec]]\nname = \"2\"\nmatch = { "+tt.second+" }\n", "has no probe")
 		if (got != "") != tt.warned {
 			t.Errorf("%s before %s: got %q", tt.first, tt.second, got)
 		}
 	}
-	if got := one(t, "[[spec]]\nname = \"1\"\n[[spec]]\nname = \"2\"\nmatch = { a = \"*\" }\n[[spec]]\nname = \"3\"\n"); got != "" {
+	if got := one(t, "[[spec]]\nname = \"1\"\n[[spec]]\nname = \"2\"\nmatch = { a = \"*\" }\n[[spec]]\nname = \"3\"\n", "has no probe"); got != "" {
 		t.Errorf("specs without match: got %q", got)
+	}
+}
+
+// TestWarnedFiles has what is valid but probably a mistake, with the exact warnings beside it.
+func TestWarnedFiles(t *testing.T) {
+	t.Chdir("testdata/warn")
+	files, err := filepath.Glob("*.toml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no files: %v", err)
+	}
+	for _, file := range files {
+		t.Run(file, func(t *testing.T) {
+			c, err := Load([]string{file})
+			if err != nil {
+				t.Fatal(err)
+			}
+			golden := strings.TrimSuffix(file, ".toml") + ".txt"
+			got := strings.Join(c.Warnings(), "\n") + "\n"
+			if *update {
+				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got != string(want) {
+				t.Errorf("got:\n%swant:\n%s", got, want)
+			}
+		})
 	}
 }
