@@ -21,6 +21,7 @@ type Board struct {
 	services services
 	runtimes sync.Map // name → RuntimeView
 	lateness latenessCounts
+	budget   atomic.Pointer[BudgetView]
 	changes  changes
 }
 
@@ -212,6 +213,9 @@ func (b *Board) Lateness() (counts []uint64, sum float64) {
 	}
 	return counts, time.Duration(b.lateness.nanos.Load()).Seconds()
 }
+
+// Budget returns the host's restart budget; nil on a board of no Supervisor.
+func (b *Board) Budget() *BudgetView { return b.budget.Load() }
 
 // put shows a container's newest view. It returns true when load balancers need to know
 // of the change. The entry keeps its slot, so that put is as fast for 10,000 containers

@@ -16,13 +16,40 @@ type budget struct {
 	changed   bool        // the first in waiting may be allowed to go on
 	shown     int         // of waiting: how many the present look at all has reached
 	exhausted bool        // at the last newlyExhausted
+	board     *Board
 }
 
-func newBudget(limit core.Guard) budget {
-	return budget{limit: limit, waiting: entryHeap{
+func newBudget(limit core.Guard, board *Board) budget {
+	b := budget{limit: limit, board: board, waiting: entryHeap{
 		less:  func(a, b *entry) bool { return a.place.began < b.place.began },
 		place: func(e *entry) *int { return &e.place.budget },
 	}}
+	b.show()
+	return b
+}
+
+// BudgetView is what the Board shows of the host's restart budget.
+type BudgetView struct {
+	limit   core.Guard
+	granted []time.Time // oldest first
+}
+
+// Remaining returns how many restarts for failed probes may begin at now, and false when there is no
+// limit.
+func (v *BudgetView) Remaining(now time.Time) (n int, limited bool) {
+	if v.limit.MaxRestarts <= 0 {
+		return 0, false
+	}
+	old := slices.IndexFunc(v.granted, func(at time.Time) bool { return now.Before(at.Add(v.limit.Window)) })
+	if old < 0 {
+		return v.limit.MaxRestarts, true
+	}
+	return max(0, v.limit.MaxRestarts-len(v.granted[old:])), true
+}
+
+// show has the board show the budget as it is now.
+func (b *budget) show() {
+	b.board.budget.Store(&BudgetView{limit: b.limit, granted: slices.Clone(b.granted)})
 }
 
 // maxGranted is how many of its own restarts the Store keeps with a container.
@@ -63,6 +90,7 @@ func (b *budget) grant(e *entry, now time.Time) {
 		return
 	}
 	b.granted = append(b.granted, now)
+	b.show()
 	recent := append(slices.DeleteFunc(slices.Clone(e.granted), b.expired(now)), now)
 	e.granted = recent[max(0, len(recent)-maxGranted):]
 }
@@ -82,6 +110,7 @@ func (b *budget) load(past []core.Memory, now time.Time) {
 	}
 	b.granted = slices.DeleteFunc(b.granted, b.expired(now))
 	slices.SortFunc(b.granted, time.Time.Compare)
+	b.show()
 }
 
 // toShow returns the next of the waiting containers in the present look at all, so that

@@ -26,6 +26,12 @@ func TestRestartBudget(t *testing.T) {
 			if stops != want {
 				t.Fatalf("%d restarts after %d minutes, want %d", stops, i, want)
 			}
+			if left, limited := h.Board().Budget().Remaining(time.Now()); !limited || left != []int{0, 0, 1}[i] {
+				t.Errorf("after %d minutes %d restarts are left", i, left)
+			}
+			if left, _ := h.Board().Budget().Remaining(time.Now().Add(time.Hour)); left != 3 {
+				t.Errorf("in an hour %d restarts are left", left)
+			}
 			if i > 0 {
 				continue
 			}

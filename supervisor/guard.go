@@ -35,13 +35,14 @@ type place struct {
 	until   time.Time     // end of its outage; zero: not known, because its restart is under way
 }
 
-func newGuard(limit core.Guard) *guard {
-	return &guard{groups: make(map[string]*group), budget: newBudget(limit)}
+func newGuard(limit core.Guard, board *Board) *guard {
+	return &guard{groups: make(map[string]*group), budget: newBudget(limit, board)}
 }
 
 func (g *guard) setLimit(limit core.Guard) {
 	g.budget.limit = limit
 	g.budget.changed = true
+	g.budget.show()
 }
 
 // wait returns what a restart of e for a failed probe has to wait for; zero: nothing.

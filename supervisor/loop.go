@@ -117,7 +117,7 @@ func (l *loop) handle(m message) {
 func newLoop(s *Supervisor, wg *sync.WaitGroup, workCtx, callCtx context.Context) *loop {
 	l := &loop{
 		Supervisor: s, wg: wg, workCtx: workCtx, callCtx: callCtx,
-		entries: make(map[string]*entry), queue: newQueue(), pruneAt: pruneMemories, guard: newGuard(s.config.Guard),
+		entries: make(map[string]*entry), queue: newQueue(), pruneAt: pruneMemories, guard: newGuard(s.config.Guard, s.board),
 		resolver: s.config.Resolve, dropped: make(map[string]*runtime.Container), engines: make(map[string]*engineState),
 	}
 	l.loadMemories(s.config.Memories)

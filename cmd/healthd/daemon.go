@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
@@ -175,7 +176,7 @@ func (d *daemon) servers() []server {
 	}
 	a := api.New(api.Config{
 		Board: board, History: d.journal, Controller: d.supervisor, Warnings: d.warnings, Reload: d.reloads.wait, Unsupervised: d.unsupervised,
-		Metrics: metrics.Handler(board, thisBuild().version, errorLog, d.haproxy, d.reloadMetrics), Checked: d.haproxy.Checked, ChecksFrom: d.begun.HAProxy.ChecksFrom,
+		Metrics: metrics.Handler(board, thisBuild().version, errorLog, d.collectors()...), Checked: d.haproxy.Checked, ChecksFrom: d.begun.HAProxy.ChecksFrom,
 	})
 	servers := []server{{"serve the control socket", func(ctx context.Context) error {
 		return api.Serve(ctx, d.listeners.control, a.Control(), connections(controlShare), errorLog)
@@ -203,6 +204,15 @@ func (d *daemon) servers() []server {
 		}})
 	}
 	return servers
+}
+
+// collectors returns the metrics of what is not on the board.
+func (d *daemon) collectors() []prometheus.Collector {
+	all := []prometheus.Collector{d.haproxy, d.reloadMetrics}
+	if d.begun.State.Dir != "" {
+		all = append(all, metrics.NewJournal(d.journal.Up))
+	}
+	return all
 }
 
 // wanted says whether a container is supervised, or has invalid labels, which status shows.

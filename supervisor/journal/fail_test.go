@@ -66,6 +66,9 @@ func TestFullDisk(t *testing.T) {
 		j.Remember(remember("c", "1"))
 		j.Forget("b")
 		j.Forget("c")
+		if j.Up() {
+			t.Error("a journal on a full disk is up")
+		}
 		if waited := time.Since(begin); waited != 0 || ownReasons(j) != "JournalFailed" {
 			t.Errorf("%s after %v", ownReasons(j), waited)
 		}
@@ -88,6 +91,9 @@ func TestFullDisk(t *testing.T) {
 		f.how.Store(noFailure)
 		time.Sleep(time.Minute)
 		synctest.Wait()
+		if !j.Up() {
+			t.Error("it is written again, and not up")
+		}
 		all := j.Events("", time.Time{})
 		if got := all[len(all)-1]; got.Reason != EventJournalBack || !strings.HasSuffix(got.Message, "101 events are missing in it") {
 			t.Errorf("last event %+v", got)

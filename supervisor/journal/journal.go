@@ -134,6 +134,14 @@ func (j *Journal) Events(container string, since time.Time) []core.Event {
 	return events
 }
 
+// Up says whether what is recorded reaches the disk: there is a file, and the newest write has not
+// failed.
+func (j *Journal) Up() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.persistent && !j.failing
+}
+
 // Last returns the number of the newest event; 0 when there was none. After(Last())
 // waits for the next one.
 func (j *Journal) Last() uint64 {

@@ -17,8 +17,12 @@ func (c *Collector) collectContainer(s sink, v *core.View, name string) {
 	started, _ := v.Started()
 	s.gauge(c.started, boolValue(started), name, v.Service, project)
 	c.collectRestarts(s, v, name)
+	s.gauge(c.held, boolValue(v.State.Lasting.Held), name, v.Service, project)
 	if v.Spec == nil {
 		return
+	}
+	if w := v.Waiting(); w != nil {
+		s.gauge(c.waiting, 1, name, v.Service, project, w.Reason)
 	}
 	s.gauge(c.backoff, backoff(v, time.Now()).Seconds(), name)
 	if hooks := v.Spec.Lifecycle; hooks.PostStart != nil || hooks.PreStop != nil || v.State.Totals.HTTPFallbacks > 0 {

@@ -7,9 +7,11 @@ package metrics
 
 import (
 	"log"
+	"math"
 	"net/http"
 	"runtime"
 	"strings"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -42,6 +44,7 @@ type Collector struct {
 
 	probes, probeSeconds                                *prometheus.Desc
 	ready, started, restarts, backoff, invalid          *prometheus.Desc
+	held, waiting, budget                               *prometheus.Desc
 	fallbacks                                           *prometheus.Desc
 	runtimeUp, runtimeLag, relists, lateness, buildInfo *prometheus.Desc
 }
@@ -68,6 +71,12 @@ func New(board *supervisor.Board, version string) *Collector {
 			"Back-off before the container's last restart; 0 once the container has run for backoff.reset_after.", "container"),
 		fallbacks: desc("healthd_lifecycle_http_fallbacks_total",
 			"Lifecycle hooks that healthd repeated over http, because the server answered https in plain HTTP.", "container"),
+		held: desc("healthd_container_held",
+			"1 if somebody holds the container, so that healthd does not restart it, else 0.", "container", "service", "project"),
+		waiting: desc("healthd_container_waiting",
+			"1 while the container waits for something, by reason.", "container", "service", "project", "reason"),
+		budget: desc("healthd_restart_budget_remaining",
+			"Restarts for failed probes that may begin now on the whole host; +Inf without a limit."),
 		invalid: desc("healthd_invalid_containers",
 			"Containers that healthd does not supervise because their labels are wrong."),
 		runtimeUp: desc("healthd_runtime_up",
@@ -86,7 +95,7 @@ func New(board *supervisor.Board, version string) *Collector {
 // Describe implements prometheus.Collector.
 func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		c.probes, c.probeSeconds, c.ready, c.started, c.restarts, c.backoff, c.fallbacks, c.invalid,
+		c.probes, c.probeSeconds, c.ready, c.started, c.restarts, c.backoff, c.fallbacks, c.invalid, c.held, c.waiting, c.budget,
 		c.runtimeUp, c.runtimeLag, c.relists, c.lateness, c.buildInfo,
 	} {
 		ch <- d
@@ -113,6 +122,19 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 		}
 	}
 	s.gauge(c.invalid, float64(invalid))
+	c.collectBudget(s)
+}
+
+func (c *Collector) collectBudget(s sink) {
+	b := c.board.Budget()
+	if b == nil {
+		return
+	}
+	remaining := math.Inf(1)
+	if n, limited := b.Remaining(time.Now()); limited {
+		remaining = float64(n)
+	}
+	s.gauge(c.budget, remaining)
 }
 
 // nameOf returns the name of v in labels of metrics, and whether the board finds v by its name.

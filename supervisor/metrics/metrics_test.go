@@ -52,6 +52,10 @@ healthd_build_info{goversion="GOVERSION",version="v1"} 1
 # HELP healthd_container_backoff_seconds Back-off before the container's last restart; 0 once the container has run for backoff.reset_after.
 # TYPE healthd_container_backoff_seconds gauge
 healthd_container_backoff_seconds{container="web-1"} 20
+# HELP healthd_container_held 1 if somebody holds the container, so that healthd does not restart it, else 0.
+# TYPE healthd_container_held gauge
+healthd_container_held{container="web-1",project="",service="shop"} 0
+healthd_container_held{container="wrong",project="",service=""} 0
 # HELP healthd_container_ready 1 if healthd publishes the container as ready, else 0.
 # TYPE healthd_container_ready gauge
 healthd_container_ready{container="web-1",project="",service="shop"} 1
