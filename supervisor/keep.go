@@ -64,6 +64,9 @@ func (l *loop) restore(e *entry) bool {
 	delete(l.notSeenYet, m.ID)
 	e.remembered, e.rememberedGates, e.durable = m.Facts, m.Gates, closedChannel
 	e.state = m.State(e.spec, time.Now())
+	if told := m.WouldStart(e.spec); told != "" {
+		l.record(l.board.NameOf(e.container), core.EventWouldRestart, "%s", told)
+	}
 	e.down, e.granted = m.Down, m.Granted
 	e.missedEvents = l.unsupervised[m.ID]
 	delete(l.unsupervised, m.ID)

@@ -37,6 +37,11 @@ func TestNextOfOtherActions(t *testing.T) {
 		{"given up, runs", withFailedLiveness(with(func(v *core.View, s *core.State) { v.Spec.GiveUp, s.Action.GaveUp = gaveUp, true }), core.Wait{Reason: core.WaitGaveUp}),
 			"healthd has given up, after 3 restarts within 1h0m0s: it does not restart it until it recovers or somebody resumes it (healthd resume web-1)\n" +
 				"30 liveness probe: after 1 success, it has recovered\n" + "if it exits by itself: healthd has given up, and does not restart it (restart policy Always)"},
+		{"given up, its hook failed", with(func(v *core.View, s *core.State) {
+			v.Spec.GiveUp, s.Action.GaveUp = gaveUp, true
+			s.Health.Failed, s.Health.Wait, s.Run.Hooks[core.PostStart] = core.ByPostStart, core.Wait{Reason: core.WaitGaveUp}, core.HookFailed
+		}), "healthd has given up, after 3 restarts within 1h0m0s: it does not restart it until somebody resumes it (healthd resume web-1)\n" +
+			"healthd probes nothing in this run, because the post_start hook failed\n" + "if it exits by itself: healthd has given up, and does not restart it (restart policy Always)"},
 		{"given up, has ended", with(func(v *core.View, s *core.State) {
 			v.Spec.GiveUp, s.Action.GaveUp, s.Action.Restart, s.Engine.State = gaveUp, true, core.ByExit, runtime.Exited
 		}), "healthd has given up, after 3 restarts within 1h0m0s: it stays stopped until somebody resumes it (healthd resume web-1) or starts it"},

@@ -29,8 +29,8 @@ func nextVerdict(v *core.View) []Next {
 	case core.WaitGroupLimit:
 		return []Next{{What: fmt.Sprintf("%s when enough other members of group %s are up; it waits for %s", verdict, v.Group, s.Health.Wait.On)}}
 	case core.WaitGaveUp:
-		return []Next{{What: fmt.Sprintf("healthd has given up, after %v: it does not %s it until it recovers or somebody resumes it (healthd resume %s)",
-			v.Spec.GiveUp, pendingCall(v), v.Container.Name)}}
+		return []Next{{What: fmt.Sprintf("healthd has given up, after %v: it does not %s it until %s (healthd resume %s)",
+			v.Spec.GiveUp, pendingCall(v), s.Health.EndOfGivingUp(), v.Container.Name)}}
 	case core.WaitObserved:
 		return []Next{{What: "healthd would " + pendingCall(v) + " it, and only observes it (mode observe)"}}
 	case core.WaitRestartBudget:

@@ -98,6 +98,15 @@ func (t *stepper) whatFollows(cause Cause) string {
 	return "restarted"
 }
 
+// EndOfGivingUp says what ends the wait of a run that failed too often. A hook does not run again
+// in the run.
+func (h *Health) EndOfGivingUp() string {
+	if h.Failed == ByPostStart {
+		return "somebody resumes it"
+	}
+	return "it recovers or somebody resumes it"
+}
+
 // recordWait records why a restart waits. The loop records WaitRestartBudget, once for all
 // containers of the host.
 func (t *stepper) recordWait(wait Wait) {
@@ -105,8 +114,8 @@ func (t *stepper) recordWait(wait Wait) {
 	case WaitGroupLimit:
 		t.record(WaitGroupLimit, "Container %s failed %s, its restart waits for %s", t.c.Name, failureOf(t.Health.Failed), wait.On)
 	case WaitGaveUp:
-		t.record(EventGaveUp, "Container %s failed %s. It is not restarted, after %v, until it recovers or somebody resumes it (healthd resume %[1]s)",
-			t.c.Name, failureOf(t.Health.Failed), t.spec.GiveUp)
+		t.record(EventGaveUp, "Container %s failed %s. It is not restarted, after %v, until %s (healthd resume %[1]s)",
+			t.c.Name, failureOf(t.Health.Failed), t.spec.GiveUp, t.Health.EndOfGivingUp())
 	case WaitObserved:
 		t.record(EventWouldRestart, "Container %s failed %s, would be %s. healthd only observes it", t.c.Name, failureOf(t.Health.Failed), t.whatFollows(t.Health.Failed))
 	case WaitHeld:

@@ -77,6 +77,15 @@ func (m *Memory) State(spec *Spec, now time.Time) State {
 	return s
 }
 
+// WouldStart returns the message of EventWouldRestart for a start that the last daemon was about to make
+// and this one, which only observes, does not; "" for none.
+func (m *Memory) WouldStart(spec *Spec) string {
+	if !spec.Observe || m.Action.Restart != ByExit {
+		return ""
+	}
+	return wouldStart(m.Name)
+}
+
 // onlyObserve drops what the last daemon was about to do. What it had stopped is started again.
 func (s *State) onlyObserve() {
 	if s.Action.Restart == ByExit {

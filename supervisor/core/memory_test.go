@@ -56,3 +56,29 @@ func TestMemoryWithoutStamp(t *testing.T) {
 		t.Errorf("written at %v, want zero", m.Written.Wall)
 	}
 }
+
+// A daemon that begins to observe tells of the start that the one before was about to make.
+func TestStartOfTheLastDaemonIsTold(t *testing.T) {
+	const told = "Container web has ended, would be started again. healthd only observes it"
+	for _, tt := range []struct {
+		name    string
+		observe bool
+		restart Cause
+		want    string
+	}{
+		{"it waited for its back-off", true, ByExit, told},
+		{"healthd itself had stopped it", true, ByLiveness, ""},
+		{"nothing was to come", true, NoCause, ""},
+		{"healthd starts it", false, ByExit, ""},
+	} {
+		m := Memory{Facts: Facts{Name: "web"}}
+		m.Action.Restart = tt.restart
+		spec := &Spec{Observe: tt.observe}
+		if got := m.WouldStart(spec); got != tt.want {
+			t.Errorf("%s: got %q", tt.name, got)
+		}
+		if s := m.State(spec, time.Now()); tt.want != "" && s.Action.Restart != NoCause {
+			t.Errorf("%s: told, and done all the same", tt.name)
+		}
+	}
+}

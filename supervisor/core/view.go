@@ -183,7 +183,7 @@ func (v *View) Waiting() *Waiting {
 		case WaitObserved:
 			message += ", and is only observed: healthd does not restart it"
 		case WaitGaveUp:
-			message += ", and is not restarted until it recovers or somebody resumes it: " + v.Spec.GiveUp.String()
+			message += ", and is not restarted until " + s.Health.EndOfGivingUp() + ": " + v.Spec.GiveUp.String()
 		default:
 			message += ", its restart waits"
 		}
