@@ -16,7 +16,7 @@ var keysOfOthers = map[string]string{
 	"test": `write exec = { command = ["…"] }`, "cmd": `write exec = { command = ["…"] }`, "command": `write exec = { command = ["…"] }`,
 	"disable": "leave the probe out", "healthcheck": `write "liveness", "readiness" or "startup"`,
 	"livenessprobe": `write "liveness"`, "readinessprobe": `write "readiness"`, "startupprobe": `write "startup"`,
-	"restart": `write "restart_policy"`, "labels": `write "match"`, "selector": `write "match"`, "image": `write "match_image"`,
+	"restart": `write "restart_policy"`, "labels": `write "match"`, "match_labels": `write "match"`, "matchlabels": `write "match"`, "selector": `write "match"`, "image": `write "match_image"`,
 	"container": `write "match_name"`, "container_name": `write "match_name"`, "stop_grace_period": `write "termination_grace_period"`,
 	"http": `write "http_get"`, "tcp": `write "tcp_socket"`, "url": `write "port" and "path"`, "host_header": `write "headers"`,
 }

@@ -21,7 +21,7 @@ func (v *View) Warnings() []string {
 		return nil
 	}
 	var all []string
-	for _, text := range []string{v.warnTwoCommands(), v.warnNoHealthcheck(), v.warnShortGrace(), v.warnJob(), v.warnAutoheal(), v.warnInside(), v.warnNetwork()} {
+	for _, text := range []string{v.warnTwoCommands(), v.warnNoHealthcheck(), v.warnUnheard(), v.warnShortGrace(), v.warnJob(), v.warnAutoheal(), v.warnInside(), v.warnNetwork()} {
 		if text != "" {
 			all = append(all, text)
 		}
@@ -65,6 +65,15 @@ func (v *View) warnNoHealthcheck() string {
 		return ""
 	}
 	return "its " + strings.Join(probes, " and ") + " probe asks for the engine's HEALTHCHECK, and the container has none: the result is Unknown for ever, so " + what
+}
+
+// warnUnheard finds a container whose engine knows that it is unhealthy, and that nobody asks.
+func (v *View) warnUnheard() string {
+	probed := func(p *ProbeSpec) bool { return p != nil }
+	if !v.Container.HasHealthcheck || slices.ContainsFunc(v.Spec.Probes[:], probed) {
+		return ""
+	}
+	return "it has a HEALTHCHECK of the engine, and no probe: healthd does nothing when it is unhealthy; liveness.engine_health = {} has it restarted then"
 }
 
 // warnJob finds a container that ends by itself with success and is started again, because nobody has said

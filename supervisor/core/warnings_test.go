@@ -48,6 +48,8 @@ func TestWarnings(t *testing.T) {
 			[]string{"its liveness probe asks for the engine's HEALTHCHECK, and the container has none: the result is Unknown for ever, so nobody notices when it fails"}},
 		{"engine_health without a healthcheck, for all", runtime.Container{StopTimeout: -1}, [NumProbes]*ProbeSpec{Startup: engineHealth, Liveness: engineHealth, Readiness: engineHealth}, 0,
 			[]string{"its liveness and readiness and startup probe asks for the engine's HEALTHCHECK, and the container has none: the result is Unknown for ever, so it never counts as started"}},
+		{"a healthcheck that nobody asks", checked, [NumProbes]*ProbeSpec{}, 0,
+			[]string{"it has a HEALTHCHECK of the engine, and no probe: healthd does nothing when it is unhealthy; liveness.engine_health = {} has it restarted then"}},
 		{"own stop timeout", slow, [NumProbes]*ProbeSpec{Liveness: tcp(0)}, 0, nil},
 		{"grace of the spec", slow, [NumProbes]*ProbeSpec{Liveness: tcp(0)}, 10 * time.Second, []string{short("10s after a failed liveness probe")}},
 		{"as long", slow, [NumProbes]*ProbeSpec{Liveness: tcp(0)}, time.Minute, nil},
