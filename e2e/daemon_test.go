@@ -255,6 +255,7 @@ type status struct {
 	Name         string `json:"name"`
 	Spec         string `json:"spec"`
 	Service      string `json:"service"`
+	Address      string `json:"address"`
 	Phase        string `json:"phase"`
 	Started      bool   `json:"started"`
 	Ready        bool   `json:"ready"`

@@ -26,9 +26,9 @@ func (v *View) warnNetwork() string {
 	}
 	switch {
 	case wanted != "" && c.Network != wanted && len(names) == 0:
-		return "it is not in the network " + wanted + ", which its spec names: there is no address to probe or to publish"
+		return "it is not in the network " + wanted + ", which its spec names: load balancers get no address, and probes are asked inside it"
 	case wanted != "" && c.Network != wanted:
-		return "it is not in the network " + wanted + ", which its spec names, but in " + all + ": there is no address to probe or to publish"
+		return "it is not in the network " + wanted + ", which its spec names, but in " + all + ": load balancers get no address, and probes are asked inside it"
 	case wanted == "" && len(names) > 1:
 		return "it is in several networks (" + all + "), and healthd takes its address in " + c.Network + " to probe and to publish: choose one with network"
 	}
