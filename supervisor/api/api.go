@@ -95,21 +95,9 @@ func New(c Config) *API {
 // ReadOnly returns the handler for the network. It changes nothing. It answers GET, HEAD and
 // OPTIONS alike: HAProxy's checks use OPTIONS by default.
 func (a *API) ReadOnly() http.Handler {
-	mux, l := http.NewServeMux(), newLimits()
-	mux.HandleFunc("/{$}", a.index)
-	mux.HandleFunc("/livez", a.livez)
-	mux.HandleFunc("/readyz", a.readyz)
-	mux.HandleFunc("/v1/services", a.list(l, a.services))
-	mux.HandleFunc("/v1/services/{service}", a.service)
-	mux.HandleFunc("/v1/services/{project}/{service}", a.service)
-	// A service called ready of Compose is PROJECT%2Fready.
-	mux.HandleFunc("/v1/services/{service}/ready", a.serviceReady)
-	mux.HandleFunc("/v1/services/{project}/{service}/ready", a.serviceReady)
-	mux.HandleFunc("/v1/containers", a.list(l, a.containers))
-	mux.HandleFunc("/v1/containers/{name}", a.container)
-	mux.HandleFunc("/v1/events", a.events(l))
-	if a.metrics != nil {
-		mux.Handle("/metrics", a.metrics)
+	mux := http.NewServeMux()
+	for _, r := range a.readOnlyRoutes(newLimits()) {
+		mux.HandleFunc(r.pattern, r.handler)
 	}
 	mux.HandleFunc("/", a.notFound)
 

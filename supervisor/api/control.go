@@ -16,19 +16,11 @@ import (
 // something, and details that the network must not get.
 func (a *API) Control() http.Handler {
 	const maxBody = 4 << 10
-	mux, l := http.NewServeMux(), newLimits()
-	readOnly := a.ReadOnly()
+	mux, readOnly := http.NewServeMux(), a.ReadOnly()
 	mux.Handle("/", readOnly)
-	mux.HandleFunc("/v1/daemon", a.requireMethod(http.MethodGet, a.daemon))
-	mux.HandleFunc("/v1/unsupervised", a.requireMethod(http.MethodGet, a.unsupervised))
-	mux.HandleFunc("/v1/reload", a.requireMethod(http.MethodPost, a.reload))
-	mux.HandleFunc("/v1/containers/{name}/explain", a.requireMethod(http.MethodGet, a.explain))
-	mux.HandleFunc("/v1/named/{name...}", a.requireMethod(http.MethodGet, a.list(l, a.named)))
-	mux.HandleFunc("/v1/containers/{name}/restart", a.requireMethod(http.MethodPost, a.restart))
-	mux.HandleFunc("/v1/containers/{name}/probe", a.requireMethod(http.MethodPost, a.probe))
-	mux.HandleFunc("/v1/containers/{name}/gates/{type...}", a.requireMethod(http.MethodPut, a.gate))
-	mux.HandleFunc("/v1/containers/{name}/hold", a.requireMethod(http.MethodPost, a.hold))
-	mux.HandleFunc("/v1/containers/{name}/resume", a.requireMethod(http.MethodPost, a.resume))
+	for _, r := range a.controlRoutes(newLimits()) {
+		mux.HandleFunc(r.pattern, a.requireMethod(r.method, r.handler))
+	}
 	mux.Handle("/v1/containers/{name}", readOnly)
 	mux.HandleFunc("/v1/containers/{name}/{rest...}", a.notFound) // whatever the method: readOnly answers 405
 	return http.MaxBytesHandler(a.rejectUnclean(mux.ServeHTTP), maxBody)

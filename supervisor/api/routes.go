@@ -1,0 +1,48 @@
+package api
+
+import "net/http"
+
+// route is a path of a listener, written as a pattern of http.ServeMux.
+type route struct {
+	method  string // the one that it answers; empty: GET, HEAD and OPTIONS alike
+	pattern string
+	handler http.HandlerFunc
+}
+
+// readOnlyRoutes returns what both listeners answer, apart from readiness checks.
+func (a *API) readOnlyRoutes(l *limits) []route {
+	routes := []route{
+		{"", "/{$}", a.index},
+		{"", "/livez", a.livez},
+		{"", "/readyz", a.readyz},
+		{"", "/v1/services", a.list(l, a.services)},
+		{"", "/v1/services/{service}", a.service},
+		{"", "/v1/services/{project}/{service}", a.service},
+		// A service called ready of Compose is PROJECT%2Fready.
+		{"", "/v1/services/{service}/ready", a.serviceReady},
+		{"", "/v1/services/{project}/{service}/ready", a.serviceReady},
+		{"", "/v1/containers", a.list(l, a.containers)},
+		{"", "/v1/containers/{name}", a.container},
+		{"", "/v1/events", a.events(l)},
+	}
+	if a.metrics != nil {
+		routes = append(routes, route{"", "/metrics", a.metrics.ServeHTTP})
+	}
+	return routes
+}
+
+// controlRoutes returns what only the control socket answers.
+func (a *API) controlRoutes(l *limits) []route {
+	return []route{
+		{http.MethodGet, "/v1/daemon", a.daemon},
+		{http.MethodGet, "/v1/unsupervised", a.unsupervised},
+		{http.MethodPost, "/v1/reload", a.reload},
+		{http.MethodGet, "/v1/containers/{name}/explain", a.explain},
+		{http.MethodGet, "/v1/named/{name...}", a.list(l, a.named)},
+		{http.MethodPost, "/v1/containers/{name}/restart", a.restart},
+		{http.MethodPost, "/v1/containers/{name}/probe", a.probe},
+		{http.MethodPut, "/v1/containers/{name}/gates/{type...}", a.gate},
+		{http.MethodPost, "/v1/containers/{name}/hold", a.hold},
+		{http.MethodPost, "/v1/containers/{name}/resume", a.resume},
+	}
+}
