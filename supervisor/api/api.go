@@ -148,6 +148,7 @@ func (a *API) index(w http.ResponseWriter, _ *http.Request) {
 /v1/containers/NAME          one container
 /v1/events                   the history; ?since=10m&container=NAME
 /metrics                     for Prometheus
+/v1/openapi.json             all of this for programs: OpenAPI 3.1
 `)
 }
 

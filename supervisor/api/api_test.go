@@ -16,9 +16,17 @@ import (
 	"healthd/supervisor/core"
 )
 
-func get(h http.Handler, path string) *httptest.ResponseRecorder {
+// get asks a handler, and compares the answer with openapi.json.
+func get(t testing.TB, h http.Handler, path string) *httptest.ResponseRecorder {
+	t.Helper()
+	return record(t, h, httptest.NewRequest(http.MethodGet, path, nil))
+}
+
+func record(t testing.TB, h http.Handler, r *http.Request) *httptest.ResponseRecorder {
+	t.Helper()
 	w := httptest.NewRecorder()
-	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+	h.ServeHTTP(w, r)
+	checkAnswer(t, r, w.Code, w.Result().Header, w.Body.Bytes())
 	return w
 }
 
@@ -41,9 +49,9 @@ func TestStatusObjects(t *testing.T) {
 	again.State.Run.LastExit = core.Exit{Code: 1, Reason: core.ReasonError, StartedAt: at(0), FinishedAt: at(5)}
 	again.Container.Labels = map[string]string{"autoheal": "true"}
 	a, _, _ := newAPI(readyContainer("web-1"), crashed, ended, again, drainingContainer("drained"), gatedContainer("gated"), invalidContainer("wrong"))
-	w := get(a.ReadOnly(), "/v1/containers")
+	w := get(t, a.ReadOnly(), "/v1/containers")
 	golden(t, "containers.json", indented(t, w.Body.Bytes()))
-	one := get(a.ReadOnly(), "/v1/containers/web-1")
+	one := get(t, a.ReadOnly(), "/v1/containers/web-1")
 	golden(t, "container.json", indented(t, one.Body.Bytes()))
 	if got := one.Header().Get("Content-Type"); got != "application/json" {
 		t.Errorf("content type %q", got)
@@ -54,8 +62,8 @@ func TestServices(t *testing.T) {
 	other := readyContainer("db-1")
 	other.Service = "db"
 	a, _, _ := newAPI(readyContainer("web-1"), unreadyContainer("web-2"), drainingContainer("web-3"), other, invalidContainer("wrong"))
-	golden(t, "services.json", indented(t, get(a.ReadOnly(), "/v1/services").Body.Bytes()))
-	golden(t, "service.json", indented(t, get(a.ReadOnly(), "/v1/services/db").Body.Bytes()))
+	golden(t, "services.json", indented(t, get(t, a.ReadOnly(), "/v1/services").Body.Bytes()))
+	golden(t, "service.json", indented(t, get(t, a.ReadOnly(), "/v1/services/db").Body.Bytes()))
 	for path, want := range map[string]int{
 		"/v1/services/shop/ready":        200,
 		"/v1/services/shop/ready?min=1":  200,
@@ -66,7 +74,7 @@ func TestServices(t *testing.T) {
 		"/v1/services/none/ready":        503,
 		"/v1/services/none":              404,
 	} {
-		if got := get(a.ReadOnly(), path).Code; got != want {
+		if got := get(t, a.ReadOnly(), path).Code; got != want {
 			t.Errorf("%s: %d, want %d", path, got, want)
 		}
 	}
@@ -99,13 +107,13 @@ func TestServicesOfProjects(t *testing.T) {
 		"/v1/ready/shop/web/shop-web-1": "200 ready",
 		"/v1/ready/blog/web/shop-web-1": "503 not ready: OtherService",
 	} {
-		answer := get(a.ReadOnly(), path)
+		answer := get(t, a.ReadOnly(), path)
 		if got := fmt.Sprint(answer.Code, " ", answer.Body); !strings.HasPrefix(got, want) {
 			t.Errorf("%s: %s, want %s", path, got, want)
 		}
 	}
 	var s Status
-	if err := json.Unmarshal(get(a.ReadOnly(), "/v1/containers/shop-web-1").Body.Bytes(), &s); err != nil || s.Project != "shop" || s.Service != "shop/web" {
+	if err := json.Unmarshal(get(t, a.ReadOnly(), "/v1/containers/shop-web-1").Body.Bytes(), &s); err != nil || s.Project != "shop" || s.Service != "shop/web" {
 		t.Errorf("got %+v, %v", s, err)
 	}
 }
@@ -137,7 +145,7 @@ func TestUnknownPaths(t *testing.T) {
 		"/nope", "/v1", "/v1/ready", "/v1/ready/", "/v1//containers", "/v1/containers/", "/v1/containers/nope",
 		"/v1/containers/web-1/explain", "/v1/containers/web-1/restart", "/metrics", "/v1/../livez",
 	} {
-		w := get(a.ReadOnly(), path)
+		w := get(t, a.ReadOnly(), path)
 		if w.Code != http.StatusNotFound || !strings.HasPrefix(w.Body.String(), `{"error":"`) {
 			t.Errorf("%s: %d %s", path, w.Code, w.Body)
 		}
@@ -149,7 +157,7 @@ func TestHostileTextIsNotServedAsHTML(t *testing.T) {
 	v.Invalid = "<script>alert(1)</script>\n\x1b[2J"
 	a, _, _ := newAPI(v)
 	for _, path := range []string{"/v1/containers", "/nope/<script>", "/v1/containers/<script>", "/v1/ready/<script>"} {
-		w := get(a.ReadOnly(), path)
+		w := get(t, a.ReadOnly(), path)
 		if strings.Contains(w.Body.String(), "<script") || strings.Contains(w.Header().Get("Content-Type"), "html") ||
 			w.Header().Get("X-Content-Type-Options") != "nosniff" {
 			t.Errorf("%s: %v %s", path, w.Header(), w.Body)
@@ -159,11 +167,11 @@ func TestHostileTextIsNotServedAsHTML(t *testing.T) {
 
 func TestLivez(t *testing.T) {
 	a, _, c := newAPI()
-	if w := get(a.ReadOnly(), "/livez"); w.Code != http.StatusOK {
+	if w := get(t, a.ReadOnly(), "/livez"); w.Code != http.StatusOK {
 		t.Errorf("status %d", w.Code)
 	}
 	c.ping = errors.New("no loop")
-	if w := get(a.ReadOnly(), "/livez"); w.Code != http.StatusServiceUnavailable {
+	if w := get(t, a.ReadOnly(), "/livez"); w.Code != http.StatusServiceUnavailable {
 		t.Errorf("status %d", w.Code)
 	}
 }
@@ -172,7 +180,7 @@ func TestLivezWithAHungLoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, _, c := newAPI()
 		c.pingWait = true
-		if w := get(a.ReadOnly(), "/livez"); w.Code != http.StatusServiceUnavailable {
+		if w := get(t, a.ReadOnly(), "/livez"); w.Code != http.StatusServiceUnavailable {
 			t.Errorf("status %d", w.Code)
 		}
 	})
@@ -183,19 +191,19 @@ func TestReadyz(t *testing.T) {
 		synced("a"), {Name: "b", Err: errors.New("no socket")}, {Name: "c"},
 	})
 	a := New(Config{Board: board})
-	w := get(a.ReadOnly(), "/readyz")
+	w := get(t, a.ReadOnly(), "/readyz")
 	const want = "not ready: waiting for the first full list from b (no socket) c\n"
 	if w.Code != http.StatusServiceUnavailable || w.Body.String() != want {
 		t.Errorf("%d %q, want 503 %q", w.Code, w.Body, want)
 	}
 	a = New(Config{Board: supervisor.NewBoard([]supervisor.RuntimeView{synced("a")})})
-	if w := get(a.ReadOnly(), "/readyz"); w.Code != http.StatusOK || w.Body.String() != "ok\n" {
+	if w := get(t, a.ReadOnly(), "/readyz"); w.Code != http.StatusOK || w.Body.String() != "ok\n" {
 		t.Errorf("%d %q", w.Code, w.Body)
 	}
 	lost := synced("b")
 	lost.Up, lost.Err = false, errors.New("no socket")
 	a = New(Config{Board: supervisor.NewBoard([]supervisor.RuntimeView{synced("a"), lost})})
-	if w := get(a.ReadOnly(), "/readyz"); w.Code != http.StatusOK || w.Body.String() != "ok\nhealthd cannot reach runtime b: no socket\n" {
+	if w := get(t, a.ReadOnly(), "/readyz"); w.Code != http.StatusOK || w.Body.String() != "ok\nhealthd cannot reach runtime b: no socket\n" {
 		t.Errorf("%d %q", w.Code, w.Body)
 	}
 }
@@ -205,10 +213,10 @@ func TestMetricsAndIndex(t *testing.T) {
 	a := New(Config{Board: board, Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Write([]byte("metric 1\n"))
 	})})
-	if w := get(a.ReadOnly(), "/metrics"); w.Body.String() != "metric 1\n" {
+	if w := get(t, a.ReadOnly(), "/metrics"); w.Body.String() != "metric 1\n" {
 		t.Errorf("metrics: %q", w.Body)
 	}
-	if w := get(a.ReadOnly(), "/"); w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "/v1/containers") {
+	if w := get(t, a.ReadOnly(), "/"); w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "/v1/containers") {
 		t.Errorf("index: %d %q", w.Code, w.Body)
 	}
 }

@@ -15,13 +15,13 @@ func TestDaemonWarnings(t *testing.T) {
 		`{"warnings":["one","b"]}`: func() []string { return []string{"one", "b"} },
 	} {
 		a := New(Config{Board: supervisor.NewBoard(nil), Warnings: warnings})
-		w := controlRequest(a, http.MethodGet, "/v1/daemon")
+		w := controlRequest(t, a, http.MethodGet, "/v1/daemon")
 		if got := strings.TrimSpace(w.Body.String()); w.Code != http.StatusOK || got != want {
 			t.Errorf("%d %s, want %s", w.Code, got, want)
 		}
 	}
 	a, _, _ := newAPI()
-	if w := get(a.ReadOnly(), "/v1/daemon"); w.Code != http.StatusNotFound {
+	if w := get(t, a.ReadOnly(), "/v1/daemon"); w.Code != http.StatusNotFound {
 		t.Errorf("to the network: %d", w.Code)
 	}
 	w := httptest.NewRecorder()

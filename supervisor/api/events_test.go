@@ -18,26 +18,26 @@ func event(container, reason string, at time.Time) core.Event {
 
 func TestEvents(t *testing.T) {
 	a, j, _ := newAPI(readyContainer("web-1"))
-	if got := get(a.ReadOnly(), "/v1/events").Body.String(); got != "[]\n" {
+	if got := get(t, a.ReadOnly(), "/v1/events").Body.String(); got != "[]\n" {
 		t.Errorf("no events: %q", got)
 	}
 	j.Record(event("web-1", "Started", at(1)))
 	j.Record(event("web-2", "Started", at(2)))
 	j.Record(event("web-1", "Ready", at(3)))
-	golden(t, "events.json", indented(t, get(a.ReadOnly(), "/v1/events").Body.Bytes()))
+	golden(t, "events.json", indented(t, get(t, a.ReadOnly(), "/v1/events").Body.Bytes()))
 	for query, want := range map[string]int{
 		"container=web-1": 2, "container=web-2": 1, "container=gone": 0,
 		"since=2026-01-02T03:04:03Z": 1, "since=2026-01-02T04:04:03%2B01:00&container=web-1": 1,
 		"since=1ns": 0, "since=1000000h": 3, "since=20000d": 3, "since=0d": 0,
 		"n=2": 2, "n=0": 0, "n=9": 3, "container=web-1&n=1": 1,
 	} {
-		body := get(a.ReadOnly(), "/v1/events?"+query).Body.String()
+		body := get(t, a.ReadOnly(), "/v1/events?"+query).Body.String()
 		if got := strings.Count(body, `"reason"`); got != want {
 			t.Errorf("%s: %d events, want %d: %s", query, got, want, body)
 		}
 	}
 	for _, since := range []string{"x", "-5m", "12", "2026-01-02", "-1d", "d", "99999999d", "1.5d"} {
-		if got := get(a.ReadOnly(), "/v1/events?since="+since).Code; got != http.StatusBadRequest {
+		if got := get(t, a.ReadOnly(), "/v1/events?since="+since).Code; got != http.StatusBadRequest {
 			t.Errorf("since=%s: %d, want 400", since, got)
 		}
 	}
@@ -60,7 +60,7 @@ func TestStreamOfTheNewestEvents(t *testing.T) {
 		}
 	}
 	for _, n := range []string{"-1", "x", "1.5"} {
-		if got := get(a.ReadOnly(), "/v1/events?n="+n).Code; got != http.StatusBadRequest {
+		if got := get(t, a.ReadOnly(), "/v1/events?n="+n).Code; got != http.StatusBadRequest {
 			t.Errorf("n=%s: %d", n, got)
 		}
 	}
@@ -93,6 +93,9 @@ func follow(t *testing.T, url string) (next func() string) {
 	return func() string {
 		for lines.Scan() {
 			if data, ok := strings.CutPrefix(lines.Text(), "data: "); ok {
+				if err := theContract(t).validate("/components/schemas/Event", "application/json", []byte(data)); err != nil {
+					t.Error(err)
+				}
 				return data
 			}
 		}

@@ -210,7 +210,7 @@ func ask(t *testing.T, client *http.Client, method, url string) (*http.Response,
 	return put(t, client, method, url, "")
 }
 
-// put sends a request with a body and returns the answer with its body.
+// put sends a request with a body, compares the answer with openapi.json, and returns it with its body.
 func put(t *testing.T, client *http.Client, method, url, text string) (*http.Response, string) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(text))
@@ -226,5 +226,6 @@ func put(t *testing.T, client *http.Client, method, url, text string) (*http.Res
 	if err != nil {
 		t.Fatal(err)
 	}
+	checkAnswer(t, request, answer.StatusCode, answer.Header, body)
 	return answer, string(body)
 }

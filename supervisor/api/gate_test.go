@@ -78,7 +78,7 @@ func TestGateIsNotOnTheNetwork(t *testing.T) {
 	if answer.StatusCode != http.StatusMethodNotAllowed {
 		t.Errorf("%s", answer.Status)
 	}
-	if got := get(a.ReadOnly(), "/v1/containers/web-1/gates/ok").Code; got != http.StatusNotFound {
+	if got := get(t, a.ReadOnly(), "/v1/containers/web-1/gates/ok").Code; got != http.StatusNotFound {
 		t.Errorf("GET: %d", got)
 	}
 }

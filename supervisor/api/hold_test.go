@@ -13,10 +13,9 @@ import (
 )
 
 // controlRequest sends a request to the handler of the control socket.
-func controlRequest(a *API, method, path string) *httptest.ResponseRecorder {
-	w := httptest.NewRecorder()
-	a.Control().ServeHTTP(w, httptest.NewRequest(method, path, nil))
-	return w
+func controlRequest(t testing.TB, a *API, method, path string) *httptest.ResponseRecorder {
+	t.Helper()
+	return record(t, a.Control(), httptest.NewRequest(method, path, nil))
 }
 
 func TestHold(t *testing.T) {
@@ -38,7 +37,7 @@ func TestHold(t *testing.T) {
 			"hold?for=1h30m&x=": time.Now().Add(90 * time.Minute),
 		} {
 			asked = time.Unix(1, 0)
-			w := controlRequest(a, http.MethodPost, "/v1/containers/web-1/"+path)
+			w := controlRequest(t, a, http.MethodPost, "/v1/containers/web-1/"+path)
 			if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), `"name":"web-1"`) || !asked.Equal(want) {
 				t.Errorf("%s: until %v, want %v: %d %s", path, asked, want, w.Code, w.Body)
 			}
@@ -60,7 +59,7 @@ func TestHoldWithInvalidDuration(t *testing.T) {
 		"for=9999999h": `for must be a duration such as 10m`,
 		"for=1m;x=2":   "the parameters cannot be read",
 	} {
-		w := controlRequest(a, http.MethodPost, "/v1/containers/web-1/hold?"+query)
+		w := controlRequest(t, a, http.MethodPost, "/v1/containers/web-1/hold?"+query)
 		if w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), want) {
 			t.Errorf("%s: %d %s, want 400 %s", query, w.Code, w.Body, want)
 		}
@@ -71,7 +70,7 @@ func TestResume(t *testing.T) {
 	a, _, c := newAPI(readyContainer("web-1"))
 	resumed := ""
 	c.resume = func(id string) error { resumed = id; return nil }
-	w := controlRequest(a, http.MethodPost, "/v1/containers/web-1/resume")
+	w := controlRequest(t, a, http.MethodPost, "/v1/containers/web-1/resume")
 	if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), `"held":false`) || resumed != readyContainer("web-1").Container.ID {
 		t.Errorf("%q: %d %s", resumed, w.Code, w.Body)
 	}
@@ -83,17 +82,17 @@ func TestHoldErrors(t *testing.T) {
 		c.hold = func(string, time.Time) error { return err }
 		c.resume = func(string) error { return err }
 		for _, what := range []string{"hold", "resume"} {
-			w := controlRequest(a, http.MethodPost, "/v1/containers/web-1/"+what)
+			w := controlRequest(t, a, http.MethodPost, "/v1/containers/web-1/"+what)
 			if w.Code != want || !strings.Contains(w.Body.String(), err.Error()) {
 				t.Errorf("%s: %v: %d %s, want %d", what, err, w.Code, w.Body, want)
 			}
-			if w := controlRequest(a, http.MethodPost, "/v1/containers/nobody/"+what); w.Code != http.StatusNotFound {
+			if w := controlRequest(t, a, http.MethodPost, "/v1/containers/nobody/"+what); w.Code != http.StatusNotFound {
 				t.Errorf("%s of nobody: %d %s", what, w.Code, w.Body)
 			}
-			if w := controlRequest(a, http.MethodGet, "/v1/containers/web-1/"+what); w.Code != http.StatusMethodNotAllowed {
+			if w := controlRequest(t, a, http.MethodGet, "/v1/containers/web-1/"+what); w.Code != http.StatusMethodNotAllowed {
 				t.Errorf("GET %s: %d %s", what, w.Code, w.Body)
 			}
-			if w := get(a.ReadOnly(), "/v1/containers/web-1/"+what); w.Code != http.StatusNotFound {
+			if w := get(t, a.ReadOnly(), "/v1/containers/web-1/"+what); w.Code != http.StatusNotFound {
 				t.Errorf("%s on the network: %d %s", what, w.Code, w.Body)
 			}
 		}
@@ -103,7 +102,7 @@ func TestHoldErrors(t *testing.T) {
 func TestRestartOfAHeldContainer(t *testing.T) {
 	a, _, c := newAPI(readyContainer("web-1"))
 	c.restart = func(string) error { return supervisor.ErrHeld }
-	w := controlRequest(a, http.MethodPost, "/v1/containers/web-1/restart")
+	w := controlRequest(t, a, http.MethodPost, "/v1/containers/web-1/restart")
 	if w.Code != http.StatusConflict || !strings.Contains(w.Body.String(), "an operator holds the container") {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}

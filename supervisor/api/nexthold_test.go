@@ -102,5 +102,5 @@ func TestStatusWhileWaiting(t *testing.T) {
 	group := withFailedLiveness(readyContainer("group"), core.Wait{Reason: core.WaitGroupLimit, On: "limited", Until: at(45)})
 	verdict := withFailedLiveness(heldContainer("verdict", false), core.Wait{Reason: core.WaitHeld, Until: at(50)})
 	a, _, _ := newAPI(forever, limited, group, verdict)
-	golden(t, "waits.json", indented(t, get(a.ReadOnly(), "/v1/containers").Body.Bytes()))
+	golden(t, "waits.json", indented(t, get(t, a.ReadOnly(), "/v1/containers").Body.Bytes()))
 }

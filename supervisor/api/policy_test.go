@@ -14,7 +14,7 @@ func TestEnginePolicyInStatus(t *testing.T) {
 			v.Container.RestartPolicy = policy
 			a, _, _ := newAPI(v)
 			var got map[string]any
-			if err := json.Unmarshal(get(a.ReadOnly(), "/v1/containers/web-1").Body.Bytes(), &got); err != nil {
+			if err := json.Unmarshal(get(t, a.ReadOnly(), "/v1/containers/web-1").Body.Bytes(), &got); err != nil {
 				t.Fatal(err)
 			}
 			if got["enginePolicy"] != want {

@@ -2,12 +2,16 @@ package api
 
 import "net/http"
 
-// route is a path of a listener, written as a pattern of http.ServeMux.
+// route is a path of a listener, written as a pattern of http.ServeMux. Each belongs into
+// openapi.json, too.
 type route struct {
 	method  string // the one that it answers; empty: GET, HEAD and OPTIONS alike
 	pattern string
 	handler http.HandlerFunc
 }
+
+// readyPattern is the path of readiness checks, which bypass the router: see readyName.
+const readyPattern = "/v1/ready/{name...}"
 
 // readOnlyRoutes returns what both listeners answer, apart from readiness checks.
 func (a *API) readOnlyRoutes(l *limits) []route {
@@ -15,6 +19,7 @@ func (a *API) readOnlyRoutes(l *limits) []route {
 		{"", "/{$}", a.index},
 		{"", "/livez", a.livez},
 		{"", "/readyz", a.readyz},
+		{"", "/v1/openapi.json", a.openAPI},
 		{"", "/v1/services", a.list(l, a.services)},
 		{"", "/v1/services/{service}", a.service},
 		{"", "/v1/services/{project}/{service}", a.service},

@@ -39,10 +39,12 @@ func (a *API) unsupervised(w http.ResponseWriter, r *http.Request) {
 	defer cancel()
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(2 * timeout))
 	synced := a.board.Synced() // before the look
-	u := Unsupervised{Containers: []Bystander{}, Away: []string{}}
+	var u Unsupervised
 	if a.bystanders != nil {
 		u = a.bystanders(ctx)
 	}
+	// No list is null, also for readers that cannot take null for an empty one.
+	u.Containers, u.Away = append([]Bystander{}, u.Containers...), append([]string{}, u.Away...)
 	if u.Notes = []string{}; !synced {
 		u.Notes = append(u.Notes, "not all containers are known yet")
 	}

@@ -30,7 +30,7 @@ func TestUnsupervised(t *testing.T) {
 	if body := <-bodies; !strings.Contains(body, `"name":"db"`) || !strings.Contains(body, `"why":["it has no label app"]`) {
 		t.Errorf("got %s", body)
 	}
-	if got := get(a.ReadOnly(), "/v1/unsupervised").Code; got != http.StatusNotFound {
+	if got := get(t, a.ReadOnly(), "/v1/unsupervised").Code; got != http.StatusNotFound {
 		t.Errorf("on the network: %d", got)
 	}
 }
