@@ -34,6 +34,8 @@ type Config struct {
 	// Observe is Spec.Observe of every container (daemon.mode).
 	Observe bool
 
+	controlGroup place // where Listen.ControlGroup was written
+
 	labels   labelRules
 	defaults *node       // nil: none
 	specs    []*fileSpec // in file order
@@ -56,6 +58,8 @@ type Listen struct {
 	Control string // absolute path
 	// Hosts are further names by which an HTTP listener on a loopback address is called.
 	Hosts []string
+	// ControlGroup is the group of Control, a name or a number; empty: the daemon's own.
+	ControlGroup string
 }
 
 // Daemon says how the daemon runs.

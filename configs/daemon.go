@@ -42,6 +42,9 @@ func readDaemon(c *Config, runtimes []*node, sections map[string]*node) Problems
 	r := &reader{}
 	section := func(key string) *table { return &table{reader: r, n: sections[key], path: key} }
 	c.Listen = readListen(section("listen"))
+	if n := sections["listen"].below("control_group"); n != nil {
+		c.controlGroup = n.at
+	}
 	c.State = readState(section("state"))
 	c.Daemon, c.Observe = readDaemonSection(section("daemon"))
 	c.Log = readLog(section("log"))
@@ -126,6 +129,8 @@ func readListen(t *table) Listen {
 		Agent:   t.text("agent", defaultAgent, checkListen),
 		Control: t.text("control", defaultControl, checkSocket),
 		Hosts:   t.distinct("hosts", "hosts", maxHosts, checkListenHost, strings.ToLower),
+
+		ControlGroup: t.text("control_group", "", checkUnixGroup),
 	}
 	t.done()
 	if collide(l.HTTP, l.Agent) {
@@ -137,6 +142,10 @@ func readListen(t *table) Listen {
 	}
 	return l
 }
+
+// ControlGroupPlace returns where listen.control_group is written, as "FILE:LINE". Which groups there are
+// is not known here: who looks it up says with this what to mend.
+func (c *Config) ControlGroupPlace() string { return c.controlGroup.String() }
 
 // collide says whether two listeners cannot both have their address.
 func collide(a, b string) bool {

@@ -18,6 +18,7 @@ func (c *Config) NeedsRestart(next *Config) []string {
 		{"listen.http", c.Listen.HTTP == next.Listen.HTTP},
 		{"listen.agent", c.Listen.Agent == next.Listen.Agent},
 		{"listen.hosts", slices.Equal(c.Listen.Hosts, next.Listen.Hosts)},
+		{"listen.control_group", c.Listen.ControlGroup == next.Listen.ControlGroup},
 		{"listen.control", c.Listen.Control == next.Listen.Control},
 		{"state.dir", c.State.Dir == next.State.Dir},
 		{"daemon.shutdown", c.Daemon.Shutdown == next.Daemon.Shutdown},

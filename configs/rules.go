@@ -166,6 +166,14 @@ func checkSocket(s string) string {
 	return ""
 }
 
+// checkUnixGroup keeps out what no line of /etc/group has as a name.
+func checkUnixGroup(s string) string {
+	if strings.ContainsAny(s, ":,") || strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+		return "must be the name or number of a group"
+	}
+	return ""
+}
+
 // checkRuntimeSocket asks for one of the addresses of HAProxy that need no resolver.
 func checkRuntimeSocket(s string) string {
 	file := strings.TrimPrefix(s, "unix@")

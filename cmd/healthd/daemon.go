@@ -49,7 +49,7 @@ const drainCommands = 5 * time.Second
 
 // run supervises until ctx ends and the restarts under way are done.
 func run(ctx context.Context, c *configs.Config, r *reloads, log *zap.Logger) error {
-	ls, err := listen(c.Listen)
+	ls, err := listen(c)
 	if err != nil {
 		return err
 	}

@@ -3,8 +3,12 @@ package main
 import (
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"net/http"
+	"os"
+	"os/user"
+	"strconv"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -16,26 +20,58 @@ import (
 // listeners are the daemon's listeners; http and agent are nil when they are off.
 type listeners struct{ control, http, agent net.Listener }
 
-func listen(c configs.Listen) (*listeners, error) {
-	ls := &listeners{}
-	err := ls.open(c)
+func listen(c *configs.Config) (*listeners, error) {
+	group, err := controlGroup(c)
 	if err != nil {
+		return nil, err
+	}
+	ls := &listeners{}
+	if err := ls.open(c.Listen, group); err != nil {
 		ls.close()
 		return nil, err
 	}
 	return ls, nil
 }
 
-func (ls *listeners) open(c configs.Listen) (err error) {
+func (ls *listeners) open(c configs.Listen, group int) (err error) {
 	// The control socket comes first, as it knows best that there is another healthd.
 	if ls.control, err = api.ListenControl(c.Control); err != nil {
 		return err
+	}
+	if group != ownGroup {
+		if err := os.Chown(c.Control, -1, group); err != nil {
+			return fmt.Errorf("cannot give the control socket to listen.control_group: %w", err)
+		}
 	}
 	if ls.http, err = listenTCP("http", c.HTTP); err != nil {
 		return err
 	}
 	ls.agent, err = listenTCP("agent", c.Agent)
 	return err
+}
+
+// ownGroup is no group's number: files keep the group of who made them.
+const ownGroup = -1
+
+// controlGroup returns the number of listen.control_group. A group that the host does not have is an error
+// with the place of the key.
+func controlGroup(c *configs.Config) (int, error) {
+	name := c.Listen.ControlGroup
+	if name == "" {
+		return ownGroup, nil
+	}
+	text := name
+	switch g, err := user.LookupGroup(name); {
+	case err == nil:
+		text = g.Gid
+	case !errors.As(err, new(user.UnknownGroupError)):
+		return 0, fmt.Errorf("%s: listen.control_group: cannot look up the group %q: %w", c.ControlGroupPlace(), name, err)
+	}
+	number, err := strconv.ParseUint(text, 10, 32)
+	if err != nil || number == math.MaxUint32 { // which would be ownGroup
+		return 0, fmt.Errorf("%s: listen.control_group: there is no group %q on this host", c.ControlGroupPlace(), name)
+	}
+	return int(number), nil
 }
 
 func listenTCP(key, address string) (net.Listener, error) {
