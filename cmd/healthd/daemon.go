@@ -110,8 +110,16 @@ func newDaemon(c *configs.Config, r *reloads, log *zap.Logger, ls *listeners, j 
 			CannotEnter: textOf(cannotEnter),
 		}),
 	}
-	d.config.Store(c)
+	d.use(c)
 	return d
+}
+
+// use makes c the configuration in force.
+func (d *daemon) use(c *configs.Config) {
+	d.config.Store(c)
+	for _, e := range d.engines {
+		e.rivals.observes.Store(c.Observe)
+	}
 }
 
 func textOf(err error) string {

@@ -110,7 +110,7 @@ func (d *daemon) reload(ctx context.Context) (*configs.Config, error) {
 		return nil, err
 	}
 	// After the supervisor: it must have the specs of the containers that watchers report.
-	d.config.Store(next)
+	d.use(next)
 	for _, e := range d.engines {
 		signalChannel(e.refresh)
 	}

@@ -24,6 +24,8 @@ type rivalDetector struct {
 	relist time.Duration
 	log    *zap.Logger
 	newest atomic.Pointer[rivalSeen] // nil when there was none
+	// observes says that healthd restarts nothing: a rival is then the only master.
+	observes atomic.Bool
 }
 
 // rivalSeen is a rival that ran when a list was made.
@@ -35,7 +37,7 @@ type rivalSeen struct {
 // List returns the engine's list.
 func (l *rivalDetector) List(ctx context.Context) ([]runtime.Summary, error) {
 	all, err := l.Source.List(ctx)
-	if i := slices.IndexFunc(all, isRival); i >= 0 {
+	if i := slices.IndexFunc(all, isRival); i >= 0 && !l.observes.Load() {
 		now := time.Now()
 		known := l.warning(now) != ""
 		l.newest.Store(&rivalSeen{all[i].Name, now})
@@ -46,7 +48,7 @@ func (l *rivalDetector) List(ctx context.Context) ([]runtime.Summary, error) {
 	return all, err
 }
 
-// isRival goes by the image, whoever made it: a name alone shows nothing. A restarting rival counts, because
+// isRival goes by the image, whoever made it: a name alone shows nothing, nor does a label of those it may restart. A restarting rival counts, because
 // it will run again.
 func isRival(s runtime.Summary) bool {
 	if s.State != runtime.Running && s.State != runtime.Restarting {
@@ -63,11 +65,11 @@ func imageName(image string) string {
 	return strings.ToLower(name)
 }
 
-// warning is about the rival, and empty when none was in the last three lists.
+// warning is about the rival. It is empty when none was in the last three lists, and while healthd only observes.
 func (l *rivalDetector) warning(now time.Time) string {
 	const lists = 3
 	s := l.newest.Load()
-	if s == nil || now.Sub(s.at) > lists*l.relist {
+	if s == nil || l.observes.Load() || now.Sub(s.at) > lists*l.relist {
 		return ""
 	}
 	return fmt.Sprintf("container %s (%s) runs beside healthd: by its image it also restarts unhealthy containers, and ignores drain, back-off and hold",

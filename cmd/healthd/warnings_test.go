@@ -46,27 +46,30 @@ func TestWarningsBelowTheTable(t *testing.T) {
 	}
 }
 
-func autohealed(v *core.View) { v.Container.Labels = map[string]string{"autoheal": "true"} }
+// rushed gives a container less time than it asks for.
+func rushed(v *core.View) {
+	v.Container.StopTimeout, v.Spec.TerminationGracePeriod = time.Minute, 10*time.Second
+}
 
-const autohealedText = "it has the label autoheal=true: if autoheal runs, it restarts the container too, and ignores drain, back-off and hold"
+const rushedText = "its own stop timeout is 1m0s, but healthd gives it only 10s after a failed liveness probe (termination_grace_period)"
 
 func TestWarningsOfADaemon(t *testing.T) {
-	socket, _ := daemonWith(t, &fake{warnings: []string{"autoheal runs, too"}}, container("web-1", autohealed), container("web-2", nil))
+	socket, _ := daemonWith(t, &fake{warnings: []string{"autoheal runs, too"}}, container("web-1", rushed), container("web-2", nil))
 	got := inside("status", "--socket", socket)
-	if got.code != 0 || got.stderr != "warning: autoheal runs, too\nwarning: web-1: "+autohealedText+"\n" {
+	if got.code != 0 || got.stderr != "warning: autoheal runs, too\nwarning: web-1: "+rushedText+"\n" {
 		t.Errorf("status: %+v", got)
 	}
 	if got := inside("status", "-o", "json", "web-2", "--socket", socket); !strings.Contains(got.stdout, "\"warnings\": []\n") {
 		t.Errorf("status -o json: %+v", got)
 	}
 	unwrapped := strings.Join(strings.Fields(inside("explain", "web-1", "--socket", socket).stdout), " ")
-	if !strings.Contains(unwrapped, " warning "+autohealedText+" ") {
+	if !strings.Contains(unwrapped, " warning "+rushedText+" ") {
 		t.Errorf("explain: %s", unwrapped)
 	}
 	config := write(t, "good.toml", fmt.Sprintf("[listen]\ncontrol = %q\n", socket))
 	for _, flags := range [][]string{{"--config", config}, {"--config", write(t, "other.toml", ""), "--socket", socket}} {
 		got := inside(append([]string{"check"}, flags...)...)
-		if want := "warning: web-1: " + autohealedText + "\n"; got.code != 0 || got.stderr != want || got.stdout != "configuration is valid: 0 specs\n" {
+		if want := "warning: web-1: " + rushedText + "\n"; got.code != 0 || got.stderr != want || got.stdout != "configuration is valid: 0 specs\n" {
 			t.Errorf("check: %+v, want %q", got, want)
 		}
 	}
@@ -79,12 +82,12 @@ func TestCheckOfTheDaemon(t *testing.T) {
 		socket, _ := daemonWith(t, &fake{warnings: []string{"autoheal runs, too"}}, all...)
 		return inside("check", "--daemon", "--config", write(t, "check.toml", ""), "--socket", socket)
 	}
-	const warnings = "warning: autoheal runs, too\nwarning: web-1: " + autohealedText + "\n"
-	got := check(container("web-1", autohealed), container("web-2", nil))
+	const warnings = "warning: autoheal runs, too\nwarning: web-1: " + rushedText + "\n"
+	got := check(container("web-1", rushed), container("web-2", nil))
 	if got.code != 0 || got.stderr != warnings || !strings.HasSuffix(got.stdout, "\nthe daemon's containers are valid: 2 containers\n") {
 		t.Errorf("of valid ones: %+v", got)
 	}
-	got = check(container("web-1", autohealed), container("web-2", wrong))
+	got = check(container("web-1", rushed), container("web-2", wrong))
 	if want := warnings + "web-2 is Invalid, healthd does not supervise it: label healthd.nope: unknown key\nhealthd: cannot supervise 1 container: wrong labels\n"; got.code != 1 || got.stderr != want {
 		t.Errorf("of a wrong one: %+v", got)
 	}
@@ -141,6 +144,25 @@ func TestRivals(t *testing.T) {
 	} {
 		if got := isRival(tt.s); got != tt.want {
 			t.Errorf("%+v: %v", tt.s, got)
+		}
+	}
+}
+
+// A daemon that observes restarts nothing: there is no second master.
+func TestRivalsBesideADaemonThatObserves(t *testing.T) {
+	core, logged := observer.New(zap.InfoLevel)
+	docker := &lists{all: []runtime.Summary{{Name: "nurse", Image: "autoheal", State: runtime.Running}}}
+	d := &daemon{engines: []*engine{{rivals: &rivalDetector{Source: docker, relist: time.Hour, log: zap.New(core)}}}}
+	for _, tt := range []struct {
+		observe          bool
+		warnings, logged int
+	}{{true, 0, 0}, {false, 1, 1}, {true, 0, 1}} {
+		d.use(&configs.Config{Observe: tt.observe})
+		if all, err := d.engines[0].rivals.List(t.Context()); len(all) != 1 || err != nil {
+			t.Errorf("the list is %v, %v", all, err)
+		}
+		if got := d.warnings(); len(got) != tt.warnings || logged.Len() != tt.logged {
+			t.Errorf("observe %v: %q, logged %d times, want %d", tt.observe, got, logged.Len(), tt.logged)
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"healthd/runtime"
 	"healthd/supervisor"
@@ -47,7 +48,7 @@ func TestStatusObjects(t *testing.T) {
 	ended.State.Run.Exit = core.Exit{Code: 0, Reason: core.ReasonCompleted, StartedAt: at(0), FinishedAt: at(9)}
 	again := unreadyContainer("again")
 	again.State.Run.LastExit = core.Exit{Code: 1, Reason: core.ReasonError, StartedAt: at(0), FinishedAt: at(5)}
-	again.Container.Labels = map[string]string{"autoheal": "true"}
+	again.Container.StopTimeout, again.Spec.TerminationGracePeriod = time.Minute, 10*time.Second
 	a, _, _ := newAPI(readyContainer("web-1"), crashed, ended, again, drainingContainer("drained"), gatedContainer("gated"), invalidContainer("wrong"))
 	w := get(t, a.ReadOnly(), "/v1/containers")
 	golden(t, "containers.json", indented(t, w.Body.Bytes()))

@@ -8,9 +8,6 @@ import (
 	"healthd/prober"
 )
 
-// autohealLabel has the value "true" on the containers that autoheal restarts by default.
-const autohealLabel = "autoheal"
-
 // Warnings returns where somebody else looks after the container, too: valid, but probably
 // a mistake. It also returns why probes cannot be asked where they should be. The engine's
 // own restart policy is no conflict: the engine restarts the container after a crash, healthd
@@ -21,7 +18,7 @@ func (v *View) Warnings() []string {
 		return nil
 	}
 	var all []string
-	for _, text := range []string{v.warnTwoCommands(), v.warnNoHealthcheck(), v.warnUnheard(), v.warnShortGrace(), v.warnJob(), v.warnAutoheal(), v.warnInside(), v.warnNetwork()} {
+	for _, text := range []string{v.warnTwoCommands(), v.warnNoHealthcheck(), v.warnUnheard(), v.warnShortGrace(), v.warnJob(), v.warnInside(), v.warnNetwork()} {
 		if text != "" {
 			all = append(all, text)
 		}
@@ -105,14 +102,6 @@ func (v *View) warnShortGrace() string {
 		return ""
 	}
 	return fmt.Sprintf("its own stop timeout is %v, but healthd gives it only %s (termination_grace_period)", own, strings.Join(given, " and "))
-}
-
-// warnAutoheal finds a container that autoheal restarts, if autoheal runs on this host.
-func (v *View) warnAutoheal() string {
-	if v.Container.Labels[autohealLabel] != "true" {
-		return ""
-	}
-	return "it has the label " + autohealLabel + "=true: if autoheal runs, it restarts the container too, and ignores drain, back-off and hold"
 }
 
 // warnInside finds probes and hooks that healthd cannot run, because it cannot enter the

@@ -13,7 +13,6 @@ func TestWarnings(t *testing.T) {
 	const (
 		twice = "the engine runs the command of its HEALTHCHECK, and healthd the command of its liveness probe: one command is enough with the handler engine_health"
 		both  = "the engine runs the command of its HEALTHCHECK, and healthd the command of its liveness and readiness probe: one command is enough with the handler engine_health"
-		heals = "it has the label autoheal=true: if autoheal runs, it restarts the container too, and ignores drain, back-off and hold"
 	)
 	exec := func(grace time.Duration) *ProbeSpec {
 		return &ProbeSpec{Handler: prober.Handler{Exec: &prober.Exec{Command: []string{"true"}}}, TerminationGracePeriod: grace}
@@ -62,11 +61,10 @@ func TestWarnings(t *testing.T) {
 		{"never stopped", runtime.Container{StopTimeout: time.Minute, AutoRemove: true}, [NumProbes]*ProbeSpec{Liveness: tcp(0)}, 10 * time.Second, nil},
 		{"no stop timeout", runtime.Container{StopTimeout: -1}, [NumProbes]*ProbeSpec{Liveness: tcp(0)}, 3 * time.Second, nil},
 		{"policy of the engine", runtime.Container{StopTimeout: -1, RestartPolicy: "always"}, [NumProbes]*ProbeSpec{Liveness: tcp(0)}, 0, nil},
-		{"autoheal", runtime.Container{StopTimeout: -1, Labels: map[string]string{"autoheal": "true"}}, [NumProbes]*ProbeSpec{Liveness: tcp(0)}, 0, []string{heals}},
-		{"no autoheal", runtime.Container{StopTimeout: -1, Labels: map[string]string{"autoheal": "false"}}, [NumProbes]*ProbeSpec{Liveness: tcp(0)}, 0, nil},
+		{"autoheal's label, which says nothing of autoheal", runtime.Container{StopTimeout: -1, Labels: map[string]string{"autoheal": "true"}}, [NumProbes]*ProbeSpec{Liveness: tcp(0)}, 0, nil},
 		{
-			"all", runtime.Container{HasHealthcheck: true, StopTimeout: time.Minute, Labels: map[string]string{"autoheal": "true"}},
-			[NumProbes]*ProbeSpec{Liveness: exec(0)}, 10 * time.Second, []string{twice, short("10s after a failed liveness probe"), heals},
+			"all", runtime.Container{HasHealthcheck: true, StopTimeout: time.Minute},
+			[NumProbes]*ProbeSpec{Liveness: exec(0)}, 10 * time.Second, []string{twice, short("10s after a failed liveness probe")},
 		},
 	} {
 		v := &View{Container: &tt.c, Spec: &Spec{Probes: tt.probes, TerminationGracePeriod: tt.grace}}
@@ -98,7 +96,7 @@ func TestWarnings(t *testing.T) {
 			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
 		}
 	}
-	invalid := &View{Container: &runtime.Container{HasHealthcheck: true, Labels: map[string]string{"autoheal": "true"}}, Invalid: "label"}
+	invalid := &View{Container: &runtime.Container{HasHealthcheck: true, StopTimeout: time.Minute}, Invalid: "label"}
 	if got := invalid.Warnings(); got != nil {
 		t.Errorf("invalid: %q", got)
 	}
