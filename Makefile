@@ -15,6 +15,10 @@ DOCDIR  = $(PREFIX)/share/doc/healthd
 VERSION = $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 COMMIT  = $(shell git rev-parse --short HEAD 2>/dev/null || echo unknown)
 
+# Whether this is about the host's own systemd, and that runs.
+RUN_SYSTEMD = /run/systemd/system
+ON_SYSTEMD  = [ -z "$(DESTDIR)" ] && [ -d $(RUN_SYSTEMD) ]
+
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.0
 GOVULNCHECK = golang.org/x/vuln/cmd/govulncheck@v1.9.0
 FUZZTIME   ?= 30s
@@ -94,11 +98,14 @@ install: build ## install the binary, the systemd unit and a configuration (PREF
 	install -m 0644 configs/examples/haproxy/* $(DESTDIR)$(DOCDIR)/examples/haproxy/
 	install -d -m 0755 $(DESTDIR)$(DOCDIR)/configs
 	ln -sfn ../examples $(DESTDIR)$(DOCDIR)/configs/examples # docs link to it
-	if [ -z "$(DESTDIR)" ] && [ -d /run/systemd/system ]; then systemctl daemon-reload; fi
+	if $(ON_SYSTEMD); then systemctl daemon-reload; fi
 
-uninstall: ## remove what install installed, except the configuration
+uninstall: ## stop and disable healthd, and remove what install installed, except the configuration
+	if $(ON_SYSTEMD) && [ -e $(UNITDIR)/healthd.service ]; then systemctl disable --now healthd.service; fi
 	rm -f $(DESTDIR)$(BINDIR)/healthd $(DESTDIR)$(UNITDIR)/healthd.service
 	rm -rf $(DESTDIR)$(DOCDIR)
+	if $(ON_SYSTEMD); then systemctl daemon-reload; fi
+	@echo "healthd: left are the configuration, $(DESTDIR)$(SYSCONF)/healthd, and the journal, $(DESTDIR)/var/lib/healthd"
 
 clean: ## remove what was built
 	rm -rf bin
