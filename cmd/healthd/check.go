@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -13,42 +14,66 @@ import (
 	"healthd/supervisor/api"
 )
 
+// checkForm is what to check beside the configuration: at most one of these.
+type checkForm struct {
+	daemon bool // the running daemon's containers
+}
+
 func (a *app) checkCommand() *cobra.Command {
-	var daemon bool
+	var f checkForm
 	cmd := &cobra.Command{
 		Use:     "check",
 		Example: "  healthd check --config /etc/healthd/conf.d\n  healthd check --daemon",
 		Short:   "Validate the configuration",
-		Long: "Read and validate the configuration, and print every problem. If there is none, print a\n" +
-			"warning for everything that is valid but probably a mistake. If a daemon runs, also print\n" +
-			"its warnings about containers. --daemon wants one to run, prints all of its warnings, and\n" +
-			"counts containers with wrong labels as problems.",
-		Args: cobra.NoArgs,
+		Long: "Read and validate the configuration. Print the files and every problem. If there is none, print a\n" +
+			"warning for everything that is valid but probably a mistake, or that this host does not have. If\n" +
+			"a daemon runs, also print its warnings about containers. --daemon wants one to run, prints all of\n" +
+			"its warnings, and counts containers with wrong labels as problems.",
+		Args: noFiles,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := a.load()
+			c, err := a.checkConfig(cmd.Context())
 			if err != nil {
 				return err
 			}
-			text := plural(len(c.SpecNames()), "spec")
-			if warnings := c.Warnings(); len(warnings) > 0 {
-				text += ", " + plural(len(warnings), "warning")
-				for _, w := range warnings {
-					fmt.Fprintln(a.stderr, "warning:", w)
-				}
-			}
-			if _, err = fmt.Fprintln(a.stdout, "configuration is valid:", text); err != nil {
-				return err
-			}
 			running := newClient(cmp.Or(a.socket, c.Listen.Control), warningsTimeout)
-			if daemon {
+			if f.daemon {
 				return a.checkDaemon(cmd.Context(), running)
 			}
 			a.printContainerWarnings(cmd.Context(), running)
 			return nil
 		},
 	}
-	cmd.Flags().BoolVar(&daemon, "daemon", false, "also check the running daemon's containers")
+	cmd.Flags().BoolVar(&f.daemon, "daemon", false, "also check the running daemon's containers")
 	return cmd
+}
+
+// noFiles refuses arguments: nobody shall believe that a file was checked that was not.
+func noFiles(_ *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	return usageError{fmt.Errorf("check takes no arguments: healthd check --config %s", strings.Join(args, " --config "))}
+}
+
+// checkConfig prints the files, and problems or warnings.
+func (a *app) checkConfig(ctx context.Context) (*configs.Config, error) {
+	if err := a.printFiles(); err != nil {
+		return nil, err
+	}
+	c, err := a.load()
+	if err != nil {
+		return nil, err
+	}
+	warnings := slices.Concat(c.Warnings(), hostWarnings(ctx, c, resolveName))
+	for _, w := range warnings {
+		fmt.Fprintln(a.stderr, "warning:", line(w))
+	}
+	text := plural(len(c.SpecNames()), "spec")
+	if len(warnings) > 0 {
+		text += ", " + plural(len(warnings), "warning")
+	}
+	_, err = fmt.Fprintln(a.stdout, "configuration is valid:", text)
+	return c, err
 }
 
 // checkDaemon prints all that the running daemon warns of. The error counts the containers

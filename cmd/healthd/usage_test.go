@@ -22,7 +22,8 @@ func TestUsageErrors(t *testing.T) {
 		{"hold a --for 100000h", `healthd: --for must be at most 87600h, which is 10 years, it is "100000h"`},
 		{"--nope", "healthd: unknown flag: --nope"},
 		{"run extra", `healthd: unknown command "extra" for "healthd run"`},
-		{"check extra", `healthd: unknown command "extra"`},
+		{"check extra.toml", "healthd: check takes no arguments: healthd check --config extra.toml\n"},
+		{"check a b", "healthd: check takes no arguments: healthd check --config a --config b\n"},
 		{"check --config", "healthd: flag needs an argument: --config"},
 		{"status -o xml", `healthd: --output must be one of table, wide, json, name, it is "xml"`},
 		{"status web-1 --all", "healthd: status takes names or --all, not both"},
@@ -121,13 +122,13 @@ func TestProgramExitCodes(t *testing.T) {
 func TestCheck(t *testing.T) {
 	none := filepath.Join(t.TempDir(), "control.sock") // whatever runs on this machine is not asked
 	good := write(t, "good.toml", "[[spec]]\nname = \"web\"\nmatch = { a = \"b\" }\n[spec.liveness]\ntcp_socket = { port = 80 }\n")
-	if got := inside("check", "--config", good, "--socket", none); got.stdout != "configuration is valid: 1 spec\n" || got.stderr != "" {
+	if got := inside("check", "--config", good, "--socket", none); got.stdout != good+": 1 spec\nconfiguration is valid: 1 spec\n" || got.stderr != "" {
 		t.Errorf("%+v", got)
 	}
 	two := "[[spec]]\nname = \"a\"\nmatch = { a = \"*\" }\n[spec.readiness]\ntcp_socket = { port = 80 }\n" +
 		"[[spec]]\nname = \"b\"\nmatch = { a = \"b\" }\n[spec.readiness]\ntcp_socket = { port = 80 }\n"
 	doubtful := write(t, "doubtful.toml", two)
-	if got := inside("check", "--config", doubtful, "--socket", none); got.code != 0 || got.stdout != "configuration is valid: 2 specs, 1 warning\n" ||
+	if got := inside("check", "--config", doubtful, "--socket", none); got.code != 0 || got.stdout != doubtful+": 2 specs\nconfiguration is valid: 2 specs, 1 warning\n" ||
 		!strings.HasPrefix(got.stderr, "warning: "+doubtful+":8: spec[b].match: ") {
 		t.Errorf("%+v", got)
 	}
