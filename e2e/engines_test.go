@@ -115,6 +115,7 @@ func rows() []row {
 		{name: "labels", run: labelsOfContainers},
 		{name: "services of Compose projects", run: servicesOfProjects},
 		{name: "why not supervised", run: whyNotSupervised},
+		{name: "check a container", run: checkContainer},
 		{name: "hold services and projects", run: holdServicesAndProjects},
 		{name: "the engine is away for ten seconds", on: own, run: engineAwayForTenSeconds},
 		{name: "a crash under Always backs off", on: alone, run: crashUnderAlwaysBacksOff},

@@ -69,3 +69,43 @@ readiness = { http_get = { port = 8080, path = "/healthz" }, period = "500ms", t
 		t.Errorf("after a reload: %s", out)
 	}
 }
+
+// Of a container, check says what a daemon does, beside one and without.
+func checkContainer(t *testing.T, e engine) {
+	d := startDaemonOn(t, e, `
+[[spec]]
+name = "check"
+match = { e2e = "check" }
+readiness = { http_get = { port = 8080, path = "/healthz" }, period = "500ms", timeout = "5s" }
+`)
+	for name, labels := range map[string]map[string]string{
+		"check-good": {"e2e": "check", "healthd.readiness.period": "1s"}, "check-wrong": {"e2e": "check", "healthd.nope": "1"}, "check-other": {"e2e": "chek"},
+	} {
+		e.Run(t, dockertest.RunOptions{Name: name, Labels: labels})
+	}
+	d.until(20*time.Second, "check-good", "ready", ready)
+	for _, beside := range []bool{true, false} {
+		for name, want := range map[string]struct {
+			code int
+			text []string
+		}{
+			"check-good":  {0, []string{" spec check, by match e2e=check (" + d.config, "label healthd.readiness.period"}},
+			"check-wrong": {1, []string{" spec none: label healthd.nope: ", "healthd: cannot supervise check-wrong: wrong labels"}},
+			"check-other": {0, []string{"check-other is not supervised", `its label e2e is "chek", not check`}},
+			"check-othr":  {1, []string{"no container has that name or ID: did you mean check-other"}},
+		} {
+			out, code := d.run("check", "--container", name)
+			said := strings.Join(strings.Fields(out), " ")
+			for _, text := range want.text {
+				if code != want.code || !strings.Contains(said, text) {
+					t.Errorf("%s, beside a daemon %v: %d %s, want %d %s", name, beside, code, out, want.code, text)
+				}
+			}
+		}
+		if beside {
+			if err := d.stop(20 * time.Second); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}

@@ -15,18 +15,23 @@ import (
 
 // unsupervised asks all engines at once for the containers that healthd leaves alone, and says why.
 func (d *daemon) unsupervised(ctx context.Context) api.Unsupervised {
+	return listAll(ctx, d.engines, d.bystandersAmong)
+}
+
+// listAll asks all engines at once for their lists, and has choose make of each what it wants.
+func listAll(ctx context.Context, engines []*engine, choose func(engine string, all []runtime.Summary) []api.Bystander) api.Unsupervised {
 	const patience = 10 * time.Second
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	found := make([]api.Unsupervised, len(d.engines))
+	found := make([]api.Unsupervised, len(engines))
 	var asking sync.WaitGroup
-	for i, e := range d.engines {
+	for i, e := range engines {
 		asking.Go(func() {
 			all, err := e.client.List(ctx)
 			if err != nil {
 				found[i].Away = []string{e.name + ": " + err.Error()}
 			}
-			found[i].Containers = d.bystandersAmong(e.name, all)
+			found[i].Containers = choose(e.name, all)
 		})
 	}
 	asking.Wait()
@@ -53,9 +58,13 @@ func (d *daemon) bystandersAmong(engine string, all []runtime.Summary) []api.Bys
 		if len(why) == 0 { // it, or the configuration, is new
 			why = []string{notTakenIn}
 		}
-		left = append(left, api.Bystander{Name: s.Name, ID: s.ID, Runtime: engine, Namespace: s.Namespace, Image: s.Image, State: string(s.State), Why: why})
+		left = append(left, newBystander(engine, s, why))
 	}
 	return left
+}
+
+func newBystander(engine string, s runtime.Summary, why []string) api.Bystander {
+	return api.Bystander{Name: s.Name, ID: s.ID, Runtime: engine, Namespace: s.Namespace, Image: s.Image, State: string(s.State), Why: why}
 }
 
 // unsupervised asks the daemon for them.
@@ -124,26 +133,41 @@ func (a *app) explainOther(ctx context.Context, c *client, name string, refused 
 	if err != nil {
 		return errors.Join(c.requestError(ctx, "explain", name, refused), err)
 	}
+	b, err := pick("explain", u, name, func() []string { return c.names(ctx) })
+	if err != nil {
+		return err
+	}
+	return a.explainBystander(b, notesOf(u))
+}
+
+// notesOf says what may be missing in u.
+func notesOf(u api.Unsupervised) []string {
 	notes := slices.Clone(u.Notes)
 	for _, away := range u.Away {
 		notes = append(notes, "the containers of an engine are not known: "+away)
 	}
+	return notes
+}
+
+// pick returns the container of u that a name means. The error suggests similar names, also of the others that
+// there are.
+func pick(doWhat string, u api.Unsupervised, name string, others func() []string) (*api.Bystander, error) {
 	b, candidates := findBystander(u.Containers, name)
 	switch {
 	case b != nil:
-		return a.explainBystander(b, notes)
+		return b, nil
 	case len(candidates) > 0:
-		return fmt.Errorf("cannot explain %s: several containers have that name: %s", name, strings.Join(candidates, ", "))
+		return nil, fmt.Errorf("cannot %s %s: several containers have that name: %s", doWhat, name, strings.Join(candidates, ", "))
 	}
 	text := "no container has that name or ID"
-	if len(notes) > 0 {
+	if notes := notesOf(u); len(notes) > 0 {
 		text += " (" + line(strings.Join(notes, "; ")) + ")"
 	}
 	var all []api.Status
 	for _, b := range u.Containers {
 		all = append(all, statusOf(b))
 	}
-	return fmt.Errorf("cannot explain %s: %s%s", name, text, didYouMean(name, append(c.names(ctx), namesOf(all)...)))
+	return nil, fmt.Errorf("cannot %s %s: %s%s", doWhat, name, text, didYouMean(name, append(others(), namesOf(all)...)))
 }
 
 // explainBystander is healthd explain of a container that healthd leaves alone.

@@ -16,21 +16,30 @@ import (
 
 // checkForm is what to check beside the configuration: at most one of these.
 type checkForm struct {
-	daemon bool // the running daemon's containers
+	daemon    bool   // the running daemon's containers
+	container string // what would come of a container
 }
 
 func (a *app) checkCommand() *cobra.Command {
 	var f checkForm
 	cmd := &cobra.Command{
 		Use:     "check",
-		Example: "  healthd check --config /etc/healthd/conf.d\n  healthd check --daemon",
+		Example: "  healthd check --config /etc/healthd/conf.d\n  healthd check --daemon\n  healthd check --container shop-web-1",
 		Short:   "Validate the configuration",
 		Long: "Read and validate the configuration. Print the files and every problem. If there is none, print a\n" +
 			"warning for everything that is valid but probably a mistake, or that this host does not have. If\n" +
 			"a daemon runs, also print its warnings about containers. --daemon wants one to run, prints all of\n" +
-			"its warnings, and counts containers with wrong labels as problems.",
+			"its warnings, and counts containers with wrong labels as problems. --container asks the engines, with\n" +
+			"or without a daemon, and prints the spec that a container would have and the origin of each setting,\n" +
+			"or what each spec misses.",
 		Args: noFiles,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := f.check(cmd); err != nil {
+				return err
+			}
+			if f.container != "" {
+				return a.checkOne(cmd, f.container)
+			}
 			c, err := a.checkConfig(cmd.Context())
 			if err != nil {
 				return err
@@ -44,7 +53,37 @@ func (a *app) checkCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&f.daemon, "daemon", false, "also check the running daemon's containers")
+	cmd.Flags().StringVar(&f.container, "container", "", "show what would come of the container `NAME`")
+	_ = cmd.RegisterFlagCompletionFunc("container", a.completeNames)
 	return cmd
+}
+
+// check says what is wrong with the flags.
+func (f checkForm) check(cmd *cobra.Command) error {
+	var given []string
+	for _, flag := range []string{"daemon", "container"} {
+		if cmd.Flags().Changed(flag) {
+			given = append(given, "--"+flag)
+		}
+	}
+	switch {
+	case len(given) > 1:
+		return usageError{fmt.Errorf("check takes one of %s, not several", list(given))}
+	case cmd.Flags().Changed("container") && f.container == "":
+		return usageError{errors.New("--container needs a name")}
+	}
+	return nil
+}
+
+// checkOne prints what would come of a container, or the problems of the configuration.
+func (a *app) checkOne(cmd *cobra.Command, name string) error {
+	c, err := a.load()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := interruptible(cmd)
+	defer cancel()
+	return a.checkContainer(ctx, c, name)
 }
 
 // noFiles refuses arguments: nobody shall believe that a file was checked that was not.

@@ -84,12 +84,7 @@ func writeExplanation(w io.Writer, e api.Explanation, columns int, now time.Time
 		p.field("service", "%s", orDash(s.Service))
 		p.field("restarts", "%d (%s)", s.RestartCount, policyText(s))
 	}
-	for _, note := range e.Notes {
-		p.field("note", "%s", line(note))
-	}
-	for _, warning := range s.Warnings {
-		p.field("warning", "%s", line(warning))
-	}
+	writeRemarks(p, e)
 	writeProbes(p, s, now)
 	writeGates(p, s.Gates())
 	writeValues(p, e.Values)
@@ -97,6 +92,33 @@ func writeExplanation(w io.Writer, e api.Explanation, columns int, now time.Time
 	writeNext(p, e.Next, now)
 	_, err := io.WriteString(w, p.String())
 	return err
+}
+
+// writeSpecification writes the part of an explanation that follows from the configuration and the labels.
+func writeSpecification(w io.Writer, e api.Explanation, columns int) error {
+	p := &page{columns: columns}
+	s := e.Status
+	p.write("", fmt.Sprintf("%s (%s, %s)", line(s.Name), s.Runtime, line(s.Image)), 2)
+	p.field("spec", "%s", specText(e))
+	if s.Invalid == "" {
+		p.field("service", "%s", orDash(s.Service))
+		p.field("group", "%s", orDash(s.Group))
+		p.field("restarts", "%s", policyText(s))
+	}
+	writeRemarks(p, e)
+	writeValues(p, e.Values)
+	_, err := io.WriteString(w, p.String())
+	return err
+}
+
+// writeRemarks writes what changes the meaning of the settings, and what is probably a mistake.
+func writeRemarks(p *page, e api.Explanation) {
+	for _, note := range e.Notes {
+		p.field("note", "%s", line(note))
+	}
+	for _, warning := range e.Status.Warnings {
+		p.field("warning", "%s", line(warning))
+	}
 }
 
 func stateText(s api.Status, state string, since, now time.Time) string {

@@ -23,6 +23,8 @@ func TestUsageErrors(t *testing.T) {
 		{"--nope", "healthd: unknown flag: --nope"},
 		{"run extra", `healthd: unknown command "extra" for "healthd run"`},
 		{"check extra.toml", "healthd: check takes no arguments: healthd check --config extra.toml\n"},
+		{"check --daemon --container a", "healthd: check takes one of --daemon and --container, not several\n"},
+		{"check --container=", "healthd: --container needs a name\n"},
 		{"check a b", "healthd: check takes no arguments: healthd check --config a --config b\n"},
 		{"check --config", "healthd: flag needs an argument: --config"},
 		{"status -o xml", `healthd: --output must be one of table, wide, json, name, it is "xml"`},
