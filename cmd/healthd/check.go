@@ -16,29 +16,34 @@ import (
 
 // checkForm is what to check beside the configuration: at most one of these.
 type checkForm struct {
-	daemon    bool   // the running daemon's containers
-	container string // what would come of a container
+	daemon    bool     // the running daemon's containers
+	container string   // what would come of a container
+	compose   []string // what would come of the services in these files
 }
 
 func (a *app) checkCommand() *cobra.Command {
 	var f checkForm
 	cmd := &cobra.Command{
 		Use:     "check",
-		Example: "  healthd check --config /etc/healthd/conf.d\n  healthd check --daemon\n  healthd check --container shop-web-1",
+		Example: "  healthd check --config /etc/healthd/conf.d\n  healthd check --daemon\n  healthd check --container shop-web-1\n  healthd check --compose compose.yaml",
 		Short:   "Validate the configuration",
 		Long: "Read and validate the configuration. Print the files and every problem. If there is none, print a\n" +
 			"warning for everything that is valid but probably a mistake, or that this host does not have. If\n" +
 			"a daemon runs, also print its warnings about containers. --daemon wants one to run, prints all of\n" +
 			"its warnings, and counts containers with wrong labels as problems. --container asks the engines, with\n" +
 			"or without a daemon, and prints the spec that a container would have and the origin of each setting,\n" +
-			"or what each spec misses.",
+			"or what each spec misses. --compose does so in short for each service of a Compose file. Each file is a\n" +
+			"project of its own; docker compose config joins several, and - reads them from stdin.",
 		Args: noFiles,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := f.check(cmd); err != nil {
 				return err
 			}
-			if f.container != "" {
+			switch {
+			case f.container != "":
 				return a.checkOne(cmd, f.container)
+			case len(f.compose) > 0:
+				return a.checkCompose(cmd, f.compose)
 			}
 			c, err := a.checkConfig(cmd.Context())
 			if err != nil {
@@ -54,6 +59,7 @@ func (a *app) checkCommand() *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&f.daemon, "daemon", false, "also check the running daemon's containers")
 	cmd.Flags().StringVar(&f.container, "container", "", "show what would come of the container `NAME`")
+	cmd.Flags().StringArrayVar(&f.compose, "compose", nil, "show what would come of the services in a Compose `FILE`; may be repeated")
 	_ = cmd.RegisterFlagCompletionFunc("container", a.completeNames)
 	return cmd
 }
@@ -61,16 +67,18 @@ func (a *app) checkCommand() *cobra.Command {
 // check says what is wrong with the flags.
 func (f checkForm) check(cmd *cobra.Command) error {
 	var given []string
-	for _, flag := range []string{"daemon", "container"} {
+	for _, flag := range []string{"daemon", "container", "compose"} {
 		if cmd.Flags().Changed(flag) {
 			given = append(given, "--"+flag)
 		}
 	}
 	switch {
 	case len(given) > 1:
-		return usageError{fmt.Errorf("check takes one of %s, not several", list(given))}
+		return usageError{fmt.Errorf("check takes --daemon, --container or --compose, not %s", list(given))}
 	case cmd.Flags().Changed("container") && f.container == "":
 		return usageError{errors.New("--container needs a name")}
+	case slices.Contains(f.compose, ""):
+		return usageError{errors.New("--compose needs a file")}
 	}
 	return nil
 }
