@@ -113,11 +113,11 @@ func containerOf(b api.Bystander) *runtime.Container {
 	return &runtime.Container{Runtime: b.Runtime, ID: b.ID, Namespace: b.Namespace, Name: b.Name, SharesName: true}
 }
 
-// statusOf is a container that healthd leaves alone as status --all shows it. Of many specs it has a few.
-func statusOf(b api.Bystander) api.Status {
+// statusOf is a container that healthd leaves alone as status --all shows it. In brief it has a few of many specs.
+func statusOf(b api.Bystander, brief bool) api.Status {
 	const most = 3
 	why := b.Why
-	if more := len(why) - most; more > 1 {
+	if more := len(why) - most; brief && more > 1 {
 		why = append(slices.Clone(why[:most]), fmt.Sprintf("and %d more specs: healthd explain tells of them", more))
 	}
 	return api.Status{
@@ -165,7 +165,7 @@ func pick(doWhat string, u api.Unsupervised, name string, others func() []string
 	}
 	var all []api.Status
 	for _, b := range u.Containers {
-		all = append(all, statusOf(b))
+		all = append(all, statusOf(b, true))
 	}
 	return nil, fmt.Errorf("cannot %s %s: %s%s", doWhat, name, text, didYouMean(name, append(others(), namesOf(all)...)))
 }

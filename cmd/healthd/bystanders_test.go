@@ -86,7 +86,26 @@ func TestFindBystander(t *testing.T) {
 
 func TestReasonOfManySpecs(t *testing.T) {
 	why := slices.Repeat([]string{"x"}, 10)
-	if got := statusOf(api.Bystander{Why: why}).Unsupervised; got != "x; x; x; and 7 more specs: healthd explain tells of them" {
-		t.Error(got)
+	for brief, want := range map[bool]string{true: "x; x; x; and 7 more specs: healthd explain tells of them", false: strings.Join(why, "; ")} {
+		if got := statusOf(api.Bystander{Why: why}, brief).Unsupervised; got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}
+
+// Who looks at a terminal sees a few reasons; what reads a pipe, or JSON, has them all.
+func TestManyReasonsInAPipe(t *testing.T) {
+	f := &fake{left: api.Unsupervised{Containers: []api.Bystander{{Name: "db", ID: "db", Runtime: "docker", Why: strings.Split("abcdefghij", "")}}}}
+	socket, _ := daemonWith(t, f)
+	const all, few = "a; b; c; d; e; f; g; h; i; j", "a; b; c; and 7 more specs"
+	for _, tt := range []struct {
+		columns int
+		output  string
+		want    string
+	}{{0, asTable, all}, {120, asTable, few}, {0, asJSON, all}, {120, asJSON, all}} {
+		got := insideTerminal(tt.columns, "status", "--all", "-o", tt.output, "--socket", socket)
+		if got.code != 0 || !strings.Contains(got.stdout, tt.want) {
+			t.Errorf("%d columns, %s: %+v, want %s", tt.columns, tt.output, got, tt.want)
+		}
 	}
 }

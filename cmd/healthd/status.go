@@ -132,13 +132,14 @@ func (a *app) statusesFor(ctx context.Context, c *client, f statusForm, names []
 	if all, _, err = c.statuses(ctx, nil); err != nil {
 		return nil, nil, err
 	}
+	brief := a.onTerminal() && f.output != asJSON
 	supervised := map[string]bool{}
 	for _, s := range all {
 		supervised[s.ID] = true
 	}
 	for _, b := range u.Containers {
 		if !supervised[b.ID] {
-			all = append(all, statusOf(b))
+			all = append(all, statusOf(b, brief))
 		}
 	}
 	for _, note := range u.Notes {
@@ -161,6 +162,9 @@ func (a *app) columns() int {
 	}
 	return unlimited
 }
+
+// onTerminal says whether somebody looks at what is printed, and wants no more than fits.
+func (a *app) onTerminal() bool { return a.columns() < unlimited }
 
 // writeNames writes the names by which commands find the containers.
 func writeNames(w io.Writer, all []api.Status) error {

@@ -331,3 +331,16 @@ func TestStatusForOtherPrograms(t *testing.T) {
 		t.Errorf("without containers: %+v", got)
 	}
 }
+
+// What reads a pipe has every container that the engine looks after.
+func TestEngineNoteInAPipe(t *testing.T) {
+	var all []api.Status
+	for _, name := range strings.Split("abcde", "") {
+		all = append(all, api.Status{Name: name, EnginePolicy: "always"})
+	}
+	for columns, want := range map[int]string{100: "a (always), b (always), c (always) and 2 more (-o wide)", unlimited: "a (always), b (always), c (always), d (always) and e (always)"} {
+		if got := engineNote(all, columns); !strings.Contains(got, " exits of "+want+";") {
+			t.Errorf("%d columns: %s, want %s", columns, got, want)
+		}
+	}
+}

@@ -26,7 +26,7 @@ func writeStatuses(w, beside io.Writer, all []api.Status, f statusForm, colours 
 			below += "\n" + strings.Join(wrap(text, columns-2), "\n  ")
 		}
 	}
-	if text := engineNote(all); text != "" && !wide {
+	if text := engineNote(all, columns); text != "" && !wide {
 		below += "\n" + strings.Join(wrap(text, columns-2), "\n  ")
 	}
 	if below != "" {
@@ -80,10 +80,13 @@ func endedByItself(s api.Status) bool {
 	return false
 }
 
-// engineNote says of which containers the engine, and not healthd, looks after exits. -o wide
-// has it in a column.
-func engineNote(all []api.Status) string {
-	const most = 3
+// engineNote says of which containers the engine, and not healthd, looks after exits: on a terminal of a few,
+// as -o wide has it in a column.
+func engineNote(all []api.Status, columns int) string {
+	most := 3
+	if columns == unlimited {
+		most = len(all)
+	}
 	var texts []string
 	for _, s := range all {
 		if s.EnginePolicy != "" && s.Invalid == "" {

@@ -21,11 +21,14 @@ func (c *client) warnings(ctx context.Context) []string {
 	return d.Warnings
 }
 
-// writeWarnings writes all warnings of the daemon, and the first few of the containers, so
-// that they do not push the table out of sight. before comes first, if there are any.
+// writeWarnings writes all warnings of the daemon and of the containers; on a terminal only the first few of the
+// containers, so that they do not push the table out of sight. before comes first, if there are any.
 func writeWarnings(w io.Writer, before string, daemon []string, all []api.Status, columns int) error {
-	const most = 5
+	most := 5
 	own := containerWarnings(all)
+	if columns == unlimited {
+		most = len(own)
+	}
 	more := len(own) - most
 	text := ""
 	for _, warning := range slices.Concat(daemon, own[:min(most, len(own))]) {

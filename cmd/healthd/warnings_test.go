@@ -41,6 +41,13 @@ func TestWarningsBelowTheTable(t *testing.T) {
 		t.Errorf("%s", got)
 	}
 	b.Reset()
+	if err := writeWarnings(&b, "", nil, all, unlimited); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.String(); !strings.HasSuffix(got, "warning: web-3: six\nwarning: web-3: seven\n") {
+		t.Errorf("in a pipe: %s", got)
+	}
+	b.Reset()
 	if err := writeWarnings(&b, "", nil, statuses(), 100); err != nil || b.Len() > 0 {
 		t.Errorf("of nothing: %q, %v", b.String(), err)
 	}
