@@ -7,6 +7,7 @@ import (
 	"net"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -20,6 +21,9 @@ import (
 
 // fake is a daemon without a supervisor.
 type fake struct {
+	mu   sync.Mutex // for what programs of their own ask for, one after the other
+	held int        // how often somebody asked to hold, since takeHeld
+
 	result prober.Result
 	err    error
 	gate   string // set last
@@ -38,6 +42,9 @@ func (f *fake) SetGate(_ context.Context, _, gate string, status bool) error {
 	return f.err
 }
 func (f *fake) Hold(_ context.Context, name string, until time.Time) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.held++
 	f.hold = "until a resume"
 	if !until.IsZero() {
 		f.hold = time.Until(until).Round(time.Minute).String()
@@ -45,8 +52,17 @@ func (f *fake) Hold(_ context.Context, name string, until time.Time) error {
 	return f.unlessRefused(name)
 }
 func (f *fake) Resume(_ context.Context, name string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	f.hold = ""
 	return f.unlessRefused(name)
+}
+func (f *fake) takeHeld() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n := f.held
+	f.held = 0
+	return n
 }
 func (f *fake) unlessRefused(name string) error {
 	if f.refuse != "" && strings.HasSuffix(name, f.refuse) {

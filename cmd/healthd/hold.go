@@ -99,6 +99,7 @@ func (a *app) changeHold(cmd *cobra.Command, change holdChange, names []string) 
 	}
 	ctx, cancel := interruptible(cmd)
 	defer cancel()
+	defer outliveReader()()
 	starting := c.starting(ctx) // before the look at the containers, which then are all there are
 	found, failed, err := c.targets(ctx, change.what, names)
 	if err != nil {
@@ -118,8 +119,9 @@ func (a *app) changeHold(cmd *cobra.Command, change holdChange, names []string) 
 	return errors.Join(failed...)
 }
 
-// changeEach requests the change for each container; failed has an error for each that is refused. What is
-// Invalid is refused only if it was named itself: else a hold of all would fail for one wrong label.
+// changeEach requests the change for each container; failed has an error for each that is refused, and for
+// what could not be printed, which keeps nothing from the rest. What is Invalid is refused only if it was named
+// itself: else a hold of all would fail for one wrong label.
 func (a *app) changeEach(ctx context.Context, c *client, change holdChange, targets []target) (failed []error, err error) {
 	named := map[string]bool{}
 	for _, t := range targets {
@@ -129,6 +131,7 @@ func (a *app) changeEach(ctx context.Context, c *client, change holdChange, targ
 	}
 	all := containersOf(targets)
 	api.DisplayNames(all)
+	var unprinted error
 	for _, s := range all {
 		if s.Invalid != "" && !named[s.ID] {
 			fmt.Fprintf(a.stderr, "warning: %s is Invalid: there is nothing to %s, healthd restarts nothing of it\n", line(s.Name), change.what)
@@ -141,14 +144,14 @@ func (a *app) changeEach(ctx context.Context, c *client, change holdChange, targ
 			}
 			continue
 		}
-		if err == nil {
-			_, err = fmt.Fprintf(a.stdout, "%s: %s\n", line(s.Name), change.is)
-		}
 		if err != nil {
 			return failed, err // nor would the rest succeed
 		}
+		if unprinted == nil {
+			_, unprinted = fmt.Fprintf(a.stdout, "%s: %s\n", line(s.Name), change.is)
+		}
 	}
-	return failed, nil
+	return failed, unprinted
 }
 
 // starting returns why the daemon does not know all containers yet, nil when it does.

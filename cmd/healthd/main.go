@@ -164,6 +164,14 @@ func interruptible(cmd *cobra.Command) (context.Context, context.CancelFunc) {
 	return signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 }
 
+// outliveReader has a write fail whose reader is gone, such as head, until it is undone. Without it that ends the
+// program, in the middle of its work. Commands that only print want just that.
+func outliveReader() (undo func()) {
+	closed := make(chan os.Signal, 1)
+	signal.Notify(closed, syscall.SIGPIPE)
+	return func() { signal.Stop(closed) }
+}
+
 // oneOf checks a flag that takes one of a few words.
 func oneOf(flag, value string, words ...string) error {
 	for _, w := range words {
