@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"strconv"
 	"strings"
 	"syscall"
 	"unicode/utf8"
@@ -110,4 +111,12 @@ func clean(s string) string {
 		end--
 	}
 	return s[:end]
+}
+
+// shortQuote returns s in quotes, without control characters and not too long.
+func shortQuote(s string) string {
+	if len(s) > maxQuote {
+		return strconv.Quote(s[:maxQuote]) + "…"
+	}
+	return strconv.Quote(s)
 }
