@@ -56,6 +56,15 @@ func BenchmarkHTTP(b *testing.B) {
 	})
 }
 
+// BenchmarkHTTPExpect looks at the body, too.
+func BenchmarkHTTPExpect(b *testing.B) {
+	web, _ := startServer(b)
+	benchProbe(b, web, func(port int) Handler {
+		expect := &Expect{Status: []StatusRange{{200, 299}}, Body: "ok"}
+		return Handler{HTTPGet: &HTTPGet{Path: "/healthz", Port: port, Expect: expect}}
+	})
+}
+
 // BenchmarkHTTPChunked has replies that net/http reads.
 func BenchmarkHTTPChunked(b *testing.B) {
 	web, _ := startServer(b)

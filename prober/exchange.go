@@ -10,6 +10,9 @@ import (
 	"time"
 )
 
+// keepBody is the largest buffer that the next probe uses again, in bytes: few read long bodies.
+const keepBody = 4 * MaxOutput
+
 // closeWait bounds the wait for the server to close after a complete reply.
 const closeWait = 10 * time.Millisecond
 
@@ -20,11 +23,12 @@ type exchange struct {
 	br          *bufio.Reader    // of head
 	rest        io.LimitedReader // of br
 	body        bytes.Buffer
+	limit       int64 // of body
 	interrupted chan struct{}
 }
 
 func newExchange() *exchange {
-	x := &exchange{interrupted: make(chan struct{}, 1)}
+	x := &exchange{limit: MaxOutput, interrupted: make(chan struct{}, 1)}
 	x.br = bufio.NewReaderSize(&x.head, readBuffer)
 	return x
 }
@@ -58,6 +62,9 @@ func (x *exchange) do(ctx context.Context, deadline time.Time, to endpoint, requ
 		resetOnClose(fd)
 	}
 	x.head.R = nil
+	if x.body.Cap() > keepBody {
+		x.body = bytes.Buffer{}
+	}
 }
 
 // serverCloses waits for the server to close after its reply.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 )
@@ -15,6 +16,7 @@ const engineGrace = 10 * time.Second
 // execProbe is the asker that runs a command inside the container.
 type execProbe struct {
 	command
+	warning []int       // exit codes
 	running atomic.Bool // a command of this probe has not ended
 	asked   bool        // at least once; guarded by running
 }
@@ -24,7 +26,7 @@ func (p *Prober) execProbe(h *Exec, t Target) (asker, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &execProbe{command: c}, nil
+	return &execProbe{command: c, warning: h.WarningExitCodes}, nil
 }
 
 // Drain waits until no command of a probe or a hook runs, or returns an error when ctx
@@ -105,6 +107,9 @@ func (p *execProbe) toResult(r execReply, timeout, latency time.Duration) (Resul
 		return Result{Latency: latency}, errors.New("cannot run the command: " + p.words.maskValues(r.err.Error()))
 	case r.code != 0:
 		res.Outcome, res.Cause = Failure, ExitCode
+		if slices.Contains(p.warning, r.code) {
+			res.Outcome, res.Cause, res.Warning = Success, Warned, true
+		}
 		if res.Output == "" {
 			res.Output = fmt.Sprintf("command exited with code %d", r.code)
 		}

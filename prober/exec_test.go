@@ -335,3 +335,27 @@ func TestOutputLimitCutsNoSecret(t *testing.T) {
 		t.Errorf("the output ends in %q", r.Output[len(r.Output)-20:])
 	}
 }
+
+// Exit codes that are a warning count as a success, as in Consul.
+func TestWarningExitCodes(t *testing.T) {
+	for _, tt := range []struct {
+		reply   execReply
+		outcome Outcome
+		cause   Cause
+		output  string
+	}{
+		{execReply{code: 1, output: []byte("disk 90%")}, Success, Warned, "disk 90%"},
+		{execReply{code: 3}, Success, Warned, "command exited with code 3"},
+		{execReply{code: 2, output: []byte("no")}, Failure, ExitCode, "no"},
+		{execReply{output: []byte("OK")}, Success, "", "OK"},
+		{execReply{code: 1, timedOut: true}, Failure, Timeout, `command timed out: "a" timed out after 10s`},
+		{execReply{code: 1, err: errors.New("bad")}, Unknown, NotAsked, "cannot run the command: bad"},
+	} {
+		e := fakeEngine{exec: func(context.Context, string, []string, time.Duration) execReply { return tt.reply }}
+		h := Handler{Exec: &Exec{Command: []string{"a"}, WarningExitCodes: []int{1, 3}}}
+		r := mustProbe(t, engines(e), h, loopback).Ask(t.Context(), longTimeout)
+		if wantResult(t, r, tt.outcome, tt.cause); r.Output != tt.output || r.Warning != (tt.cause == Warned) {
+			t.Errorf("%+v: got %+v, want output %q", tt.reply, r, tt.output)
+		}
+	}
+}

@@ -2,6 +2,7 @@ package prober
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -12,6 +13,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/connectivity"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
@@ -31,6 +33,7 @@ type grpcProbe struct {
 	service   string
 	userAgent string
 	dial      dialer
+	tls       *tls.Config // nil: without TLS
 }
 
 func (p *Prober) grpcProbe(h *GRPC, t Target) (asker, error) {
@@ -38,20 +41,37 @@ func (p *Prober) grpcProbe(h *GRPC, t Target) (asker, error) {
 	if err != nil {
 		return nil, err
 	}
+	var secure *tls.Config
+	if h.TLS != nil {
+		if secure, err = newTLSConfig(h.TLS); err != nil {
+			return nil, err
+		}
+	}
 	return &grpcProbe{
 		address:   net.JoinHostPort(to.host, strconv.Itoa(h.Port)),
 		service:   h.Service,
 		userAgent: p.userAgent,
 		dial:      dialerOf(to.inside),
+		tls:       secure,
 	}, nil
 }
 
 func (p *grpcProbe) ask(ctx context.Context, timeout time.Duration) (Result, error) {
+	if p.tls == nil {
+		return p.askWith(ctx, timeout, insecure.NewCredentials(), &handshakes{})
+	}
+	seen := &handshakes{}
+	r, err := p.askWith(ctx, timeout, newGRPCTLS(p.tls, seen), seen)
+	return seen.conclude(r), err
+}
+
+// askWith asks with creds, of which seen notes the handshakes.
+func (p *grpcProbe) askWith(ctx context.Context, timeout time.Duration, creds credentials.TransportCredentials, seen *handshakes) (Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	d := grpcDialer{connect: p.dial}
 	conn, err := grpc.NewClient("passthrough:///"+p.address,
-		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithTransportCredentials(creds),
 		grpc.WithUserAgent(p.userAgent),
 		grpc.WithContextDialer(d.dial),
 		grpc.WithNoProxy(),
@@ -74,8 +94,12 @@ func (p *grpcProbe) ask(ctx context.Context, timeout time.Duration) (Result, err
 	// After a failed connection, this call fails at once with the reason.
 	reply, err := healthpb.NewHealthClient(conn).Check(ctx, &healthpb.HealthCheckRequest{Service: p.service})
 	if err != nil {
-		if dialErr := d.dialError(); dialErr != nil {
-			return failureOrRetry(dialErr, fmt.Sprintf("error: failed to connect service at %q: %v", p.address, dialErr))
+		connectErr := d.dialError()
+		if connectErr == nil {
+			connectErr = seen.handshakeError()
+		}
+		if connectErr != nil {
+			return failureOrRetry(connectErr, fmt.Sprintf("error: failed to connect service at %q: %v", p.address, connectErr))
 		}
 		return statusResult(err, state, conn.GetState(), timeout), nil
 	}

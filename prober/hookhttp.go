@@ -11,10 +11,12 @@ import (
 	"strings"
 )
 
-// httpHook sends a GET request to the container.
+// httpHook sends a request to the container.
 type httpHook struct {
 	prober *Prober
-	inside *Namespace    // nil: the hook goes out from the host
+	inside *Namespace // nil: the hook goes out from the host
+	get    *HTTPGet
+	tls    *tls.Config
 	req    *http.Request // never sent itself
 }
 
@@ -31,7 +33,11 @@ func (p *Prober) httpHook(h *HTTPGet, t Target) (Hook, error) {
 	if _, err := wireFormat(req); err != nil {
 		return nil, err
 	}
-	return &httpHook{prober: p, inside: to.inside, req: req}, nil
+	secure, err := newTLSConfig(h.TLS)
+	if err != nil {
+		return nil, err
+	}
+	return &httpHook{prober: p, inside: to.inside, get: h, tls: secure, req: req}, nil
 }
 
 // lifecycleAgent makes "healthd-lifecycle/1.0" of "healthd/1.0".
@@ -49,17 +55,27 @@ func (h *httpHook) Run(ctx context.Context) HookResult {
 	if err == nil {
 		return HookResult{}
 	}
-	failure := fmt.Errorf("cannot get %q: %s", h.req.URL.Redacted(), safeError(err))
-	// A server that spoke TLS before it redirected must not get the headers without TLS.
-	if !errors.Is(err, http.ErrSchemeMismatch) || redirected {
+	failure := h.failure(h.req, err)
+	// A server that spoke TLS before it redirected must not get the headers without TLS, nor one
+	// whose TLS the configuration asks for.
+	if !errors.Is(err, http.ErrSchemeMismatch) || redirected || h.get.TLS != nil {
 		return HookResult{Err: failure, NotAsked: classify(err) == NotAsked}
 	}
 	plain := plainHTTPRequest(ctx, h.req)
 	if _, err := h.send(ctx, plain); err != nil {
-		failure = fmt.Errorf("%w; cannot get %q: %s", failure, plain.URL.Redacted(), safeError(err))
+		failure = fmt.Errorf("%w; %w", failure, h.failure(plain, err))
 		return HookResult{Err: failure, NotAsked: classify(err) == NotAsked, HTTPFallback: true}
 	}
 	return HookResult{HTTPFallback: true}
+}
+
+// failure returns the error of a request that failed.
+func (h *httpHook) failure(req *http.Request, err error) error {
+	do := "get"
+	if h.get.method() != http.MethodGet {
+		do = "send " + h.get.method() + " to"
+	}
+	return fmt.Errorf("cannot %s %q: %s", do, req.URL.Redacted(), safeError(err))
 }
 
 // plainHTTPRequest returns req for HTTP without TLS and without credentials.
@@ -75,11 +91,13 @@ func plainHTTPRequest(ctx context.Context, req *http.Request) *http.Request {
 func (h *httpHook) send(ctx context.Context, req *http.Request) (redirected bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	transport, follow := newTransport(ctx, dialerOf(h.inside)), h.prober.redirects(h.get)
+	transport.TLSClientConfig = h.tls.Clone()
 	client := http.Client{
-		Transport: newTransport(ctx, dialerOf(h.inside)),
+		Transport: transport,
 		CheckRedirect: func(req *http.Request, via []*http.Request) error {
 			redirected = true
-			return h.prober.checkRedirect(req, via)
+			return follow(req, via)
 		},
 	}
 	resp, err := client.Do(req.WithContext(ctx))
@@ -107,7 +125,7 @@ func safeError(err error) string {
 	if cause == Protocol || cause == TLS && !isCryptoTLS(err) {
 		return "the reply cannot be understood"
 	}
-	return plainError(err)
+	return clean(plainError(err)) // a certificate may have many names
 }
 
 // isCryptoTLS says that err comes from crypto/tls, and is not another error whose text

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 )
 
@@ -21,14 +22,16 @@ const (
 
 var errRedirects = fmt.Errorf("stopped after %d redirects", maxRedirects)
 
-// httpProbe is the asker that sends a GET request. Plain HTTP to an IP address uses
-// exchange, which needs far less CPU; names, TLS, redirects and unusual replies use
+// httpProbe is the asker that sends a request. Plain HTTP to an IP address uses exchange, which
+// needs far less CPU; names, TLS, redirects, unusual replies, HEAD and headers that count use
 // net/http.
 type httpProbe struct {
 	prober *Prober
 	get    *HTTPGet
 	to     endpoint
 	wire   []byte // the request for exchange; nil: use net/http
+	expect *expectation
+	tls    *tls.Config
 }
 
 func (p *Prober) httpProbe(h *HTTPGet, t Target) (asker, error) {
@@ -45,7 +48,13 @@ func (p *Prober) httpProbe(h *HTTPGet, t Target) (asker, error) {
 		return nil, err
 	}
 	probe := &httpProbe{prober: p, get: h, to: to}
-	if to.sa != nil && req.URL.Scheme == "http" && req.URL.User == nil {
+	if probe.expect, err = newExpectation(h); err != nil {
+		return nil, err
+	}
+	if probe.tls, err = newTLSConfig(h.TLS); err != nil {
+		return nil, err
+	}
+	if to.sa != nil && req.URL.Scheme == "http" && req.URL.User == nil && req.Method != http.MethodHead && !probe.expect.needsHeader() {
 		probe.wire = wire
 	}
 	return probe, nil
@@ -59,6 +68,7 @@ func (p *httpProbe) ask(ctx context.Context, timeout time.Duration) (Result, err
 	}
 	x := p.prober.exchanges.Get().(*exchange)
 	defer p.prober.exchanges.Put(x)
+	x.limit = p.expect.bodyLimit()
 	var r Result
 	var err error
 	x.do(ctx, deadline, p.to, p.wire, func(rep reply, replyErr error) {
@@ -78,18 +88,20 @@ func (p *httpProbe) ask(ctx context.Context, timeout time.Duration) (Result, err
 // toResult returns the result for a reply. err is why the reply is not complete; status
 // is then noStatus when not even the headers arrived.
 func (p *httpProbe) toResult(status int, body []byte, err error, timeout time.Duration) (Result, error) {
-	switch {
-	case status != noStatus && (status < 200 || status >= 400):
-		// The body is left out: it may hold secrets, perhaps of another server than was
-		// meant, and everybody who may read events would see them.
-		return Result{
-			Outcome: Failure,
-			Cause:   Status,
-			Output:  fmt.Sprintf("HTTP probe failed with statuscode: %d", status),
-		}, nil
-	case err != nil:
+	if status != noStatus {
+		if why := p.expect.wrongStatus(status); why != "" {
+			// The body is left out: it may hold secrets, perhaps of another server than was
+			// meant, and everybody who may read events would see them.
+			return Result{Outcome: Failure, Cause: Status, Output: why}, nil
+		}
+	}
+	if err != nil {
 		return failureOrRetry(err, p.errorText(status, err, timeout))
-	case status >= 300:
+	}
+	if why := p.expect.wrongBody(body); why != "" {
+		return Result{Outcome: Failure, Cause: Content, Output: clean(why)}, nil
+	}
+	if status >= 300 && !p.expect.listsStatuses() {
 		return Result{
 			Outcome: Success,
 			Cause:   Redirect,
@@ -115,7 +127,8 @@ func (p *httpProbe) errorText(status int, err error, timeout time.Duration) stri
 	if err != nil {
 		return why
 	}
-	return fmt.Sprintf("Get %q: %s", u.Redacted(), why)
+	method := p.get.method()
+	return fmt.Sprintf("%s %q: %s", method[:1]+strings.ToLower(method[1:]), u.Redacted(), why) // as net/http
 }
 
 // newTransport returns the transport for one Ask that exchange cannot do, or for one request
@@ -173,21 +186,28 @@ func (p *httpProbe) askClient(ctx context.Context, deadline time.Time, timeout t
 	if err != nil {
 		return Result{}, err
 	}
+	var seen handshakes
+	transport := newTransport(ctx, dialerOf(p.to.inside))
+	transport.TLSClientConfig = seen.watch(p.tls)
 	client := http.Client{
-		Transport:     &firstResponse{resp: first, next: newTransport(ctx, dialerOf(p.to.inside))},
-		CheckRedirect: p.prober.checkRedirect,
+		Transport:     &firstResponse{resp: first, next: transport},
+		CheckRedirect: p.prober.redirects(p.get),
 	}
 	resp, err := client.Do(req.WithContext(ctx))
+	var r Result
 	if err != nil {
-		return p.toResult(noStatus, nil, rootCause(ctx, err), timeout)
+		seen.noteError(err)
+		r, err = p.toResult(noStatus, nil, rootCause(ctx, err), timeout)
+	} else {
+		defer resp.Body.Close()
+		r, err = p.readResult(ctx, deadline, timeout, resp)
 	}
-	defer resp.Body.Close()
-	return p.readResult(ctx, deadline, timeout, resp)
+	return seen.conclude(r), err
 }
 
 // readResult reads the body of resp, and returns the result.
 func (p *httpProbe) readResult(ctx context.Context, deadline time.Time, timeout time.Duration, resp *http.Response) (Result, error) {
-	body, err := io.ReadAll(io.LimitReader(resp.Body, MaxOutput))
+	body, err := io.ReadAll(io.LimitReader(resp.Body, p.expect.bodyLimit()))
 	switch {
 	case err == nil:
 	case !time.Now().Before(deadline):
@@ -196,7 +216,13 @@ func (p *httpProbe) readResult(ctx context.Context, deadline time.Time, timeout 
 	default:
 		err = rootCause(ctx, err)
 	}
-	return p.toResult(resp.StatusCode, body, err, timeout)
+	r, err := p.toResult(resp.StatusCode, body, err, timeout)
+	if p.expect.needsHeader() && r.Outcome == Success {
+		if value := resp.Header.Get(p.expect.WarningHeader); value != "" {
+			r.Warning, r.Cause, r.Output = true, Warned, clean(value)
+		}
+	}
+	return r, err
 }
 
 // rootCause returns the error below err, or that of ctx when it has ended.
@@ -208,6 +234,22 @@ func rootCause(ctx context.Context, err error) error {
 		return u.Err // errorText adds the URL
 	}
 	return err
+}
+
+// redirects returns the rule for the redirects that h gets.
+func (p *Prober) redirects(h *HTTPGet) func(req *http.Request, via []*http.Request) error {
+	if h.method() == http.MethodGet && h.Expect == nil && h.TLS == nil {
+		return p.checkRedirect
+	}
+	return func(req *http.Request, via []*http.Request) error {
+		final := h.Expect.names(req.Response.StatusCode)
+		// Another request than h's, with healthd's certificate or in plain HTTP.
+		elsewhere := h.TLS != nil && serverOf(req.URL) != serverOf(via[0].URL)
+		if final || elsewhere || h.method() == http.MethodPost || h.method() == http.MethodOptions {
+			return http.ErrUseLastResponse
+		}
+		return p.checkRedirect(req, via)
+	}
 }
 
 // sameHostRedirects does not follow a redirect to another host: that host would be probed

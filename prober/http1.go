@@ -34,13 +34,13 @@ var (
 // reply is what a probe needs of a response.
 type reply struct {
 	status int
-	body   []byte // at most MaxOutput bytes
+	body   []byte // at most exchange.limit bytes
 	// unusual is a response that net/http read. Its body is not read yet, and the other
 	// fields mean nothing.
 	unusual *http.Response
 }
 
-// readReply reads the response to a GET request. With an error the reply has as much as
+// readReply reads the response to a request that is not HEAD. With an error the reply has as much as
 // arrived. It parses the usual head itself, which costs no allocation. net/http reads all
 // other replies, so that it alone judges what is well formed, with TLS and without.
 func (x *exchange) readReply(conn io.Reader) (reply, error) {
@@ -88,7 +88,7 @@ func (x *exchange) readResponse() (*http.Response, error) {
 
 // readBody reads the body that follows h.
 func (x *exchange) readBody(h usualHead) (reply, error) {
-	want := int64(MaxOutput)
+	want := x.limit
 	if h.length >= 0 {
 		want = min(h.length, want)
 	}

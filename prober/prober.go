@@ -16,7 +16,9 @@
 package prober
 
 import (
+	"cmp"
 	"context"
+	"net/http"
 	"time"
 )
 
@@ -50,8 +52,8 @@ func (o Outcome) String() string {
 // Cause says why a probe did not succeed, or succeeded with a warning.
 type Cause string
 
-// The causes. NotAsked and Pending come with Unknown, Redirect with a Success that has
-// a warning, the others with Failure.
+// The causes. NotAsked and Pending come with Unknown, Redirect and Warned with a Success that
+// has a warning, the others with Failure.
 const (
 	Refused     Cause = "refused"
 	Timeout     Cause = "timeout"
@@ -62,6 +64,8 @@ const (
 	Status      Cause = "status"   // HTTP status, gRPC serving status, engine health
 	ExitCode    Cause = "exit code"
 	Redirect    Cause = "redirect"
+	Content     Cause = "content" // the body is not as expected
+	Warned      Cause = "warning" // by an exit code or a header that is called a warning
 	NotAsked    Cause = "could not ask"
 	Pending     Cause = "pending" // the HEALTHCHECK is still "starting"
 )
@@ -70,9 +74,12 @@ const (
 type Result struct {
 	Outcome Outcome
 	Cause   Cause  // empty for a Success without a warning
-	Warning bool   // a Success worth an event: a redirect that was not followed
+	Warning bool   // a Success worth an event: see Redirect and Warned
 	Output  string // at most MaxOutput bytes, valid UTF-8
 	Latency time.Duration
+	// Certificate is the end of the validity of the certificate that the server showed, be it
+	// valid or not; zero: it showed none.
+	Certificate time.Time
 }
 
 // Probe probes one run of a container.
@@ -133,15 +140,21 @@ func (h LifecycleHandler) Inside(address string) bool {
 	return Handler{HTTPGet: h.HTTPGet, TCPSocket: h.TCPSocket}.Inside(address)
 }
 
-// HTTPGet probes with a GET request. A status from 200 to 399 is a Success.
+// HTTPGet probes with a request. A status from 200 to 399 is a Success, unless Expect says
+// otherwise.
 type HTTPGet struct {
 	Via     Via
 	Scheme  string // "http" or "https"
 	Host    string // empty: see Via; on the host it is the container's address
 	Port    int
+	Method  string // GET, HEAD, POST or OPTIONS; empty: GET. Redirects of the last two are not followed
 	Path    string // may have a query
 	Headers []Header
+	Expect  *Expect    // nil: as the kubelet; a hook must have none
+	TLS     *TLSClient // of https; nil: any certificate is accepted. Redirects to another server are not followed with it
 }
+
+func (h *HTTPGet) method() string { return cmp.Or(h.Method, http.MethodGet) }
 
 // Header is one HTTP request header.
 type Header struct{ Name, Value string }
@@ -157,13 +170,18 @@ type TCPSocket struct {
 // is a Success. $(NAME) in an argument is replaced from Target.Env as in Kubernetes: an
 // unknown name stays as it is, and $$(NAME) becomes $(NAME). Results show $(NAME) in
 // place of a value, unless it is shorter than four bytes.
-type Exec struct{ Command []string }
+type Exec struct {
+	Command []string
+	// WarningExitCodes are exit codes that are a Success with a warning. A hook has none.
+	WarningExitCodes []int
+}
 
-// GRPC probes with grpc.health.v1.Health/Check, without TLS.
+// GRPC probes with grpc.health.v1.Health/Check.
 type GRPC struct {
 	Via     Via
 	Port    int
 	Service string
+	TLS     *TLSClient // nil: without TLS
 }
 
 // EngineHealth probes by reading the engine's result of the container's HEALTHCHECK.

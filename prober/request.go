@@ -14,11 +14,16 @@ import (
 
 // newRequest returns the request of an HTTP probe.
 func newRequest(h *HTTPGet, host, userAgent string) (*http.Request, error) {
+	switch h.method() {
+	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodOptions:
+	default:
+		return nil, fmt.Errorf("method is %q, not GET, HEAD, POST or OPTIONS", h.Method)
+	}
 	u, err := requestURL(h, host)
 	if err != nil {
 		return nil, err
 	}
-	req, err := http.NewRequest(http.MethodGet, u.String(), nil)
+	req, err := http.NewRequest(h.method(), u.String(), nil)
 	if err != nil {
 		return nil, err
 	}

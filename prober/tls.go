@@ -1,0 +1,152 @@
+package prober
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc/credentials"
+)
+
+// TLSClient says how a probe or hook speaks TLS. It has what the files held when the configuration was
+// read, so that a changed file is a changed handler.
+type TLSClient struct {
+	// Verify says whether the server's certificate must be valid. Without it any one is
+	// accepted, as in the kubelet: a probe checks health, not certificates.
+	Verify bool
+	// ServerName is the name that the server is asked for, and that its certificate must have;
+	// empty: the host that is asked, without Host an IP address.
+	ServerName string
+	CA         string // certificates in PEM that Verify trusts; empty: those of healthd's host
+	// Cert and Key are healthd's own certificate and its private key in PEM; both are empty
+	// where the server wants none.
+	Cert, Key string
+}
+
+// Check returns what is wrong with the certificates and the key, which no message repeats.
+func (t *TLSClient) Check() error {
+	_, err := newTLSConfig(t)
+	return err
+}
+
+// newTLSConfig returns the configuration of a client; of nil that of the kubelet.
+func newTLSConfig(t *TLSClient) (*tls.Config, error) {
+	if t == nil {
+		return &tls.Config{InsecureSkipVerify: true}, nil
+	}
+	c := &tls.Config{InsecureSkipVerify: !t.Verify, ServerName: t.ServerName}
+	if t.CA != "" {
+		c.RootCAs = x509.NewCertPool()
+		if !c.RootCAs.AppendCertsFromPEM([]byte(t.CA)) {
+			return nil, errors.New("there is no certificate in PEM for ca_file")
+		}
+	}
+	if t.Cert == "" && t.Key == "" {
+		return c, nil
+	}
+	pair, err := tls.X509KeyPair([]byte(t.Cert), []byte(t.Key))
+	if err != nil {
+		return nil, fmt.Errorf("cannot use the client certificate: %w", err)
+	}
+	c.Certificates = []tls.Certificate{pair}
+	return c, nil
+}
+
+// handshakes notes what the handshakes of one Ask showed. Its methods may be called from any
+// goroutine: a transport may still be connecting when Ask returns.
+type handshakes struct {
+	notAfter atomic.Pointer[time.Time] // of the first server's certificate
+	err      atomic.Pointer[error]     // of the last handshake that gRPC made
+	asked    atomic.Pointer[string]    // what to tell if the server asked for healthd's certificate
+}
+
+// watch returns c for a client whose handshakes h notes.
+func (h *handshakes) watch(c *tls.Config) *tls.Config {
+	c = c.Clone()
+	c.VerifyConnection = func(state tls.ConnectionState) error {
+		h.note(state.PeerCertificates)
+		return nil
+	}
+	own := c.Certificates
+	c.GetClientCertificate = func(asked *tls.CertificateRequestInfo) (*tls.Certificate, error) {
+		for i := range own {
+			if asked.SupportsCertificate(&own[i]) == nil {
+				h.asked.Store(new("the server asked for a client certificate, and may have refused healthd's"))
+				return &own[i], nil
+			}
+		}
+		h.asked.Store(new("the server asked for a client certificate that it trusts, and healthd has none"))
+		return &tls.Certificate{}, nil // as crypto/tls does
+	}
+	return c
+}
+
+// conclude adds to r what the handshakes showed. In TLS 1.3 the server refuses a client's certificate
+// only after the handshake, which HTTP/2 reports as a broken connection.
+func (h *handshakes) conclude(r Result) Result {
+	r.Certificate = h.certificate()
+	if why := h.asked.Load(); why != nil && (r.Cause == TLS || r.Cause == Reset || r.Cause == Protocol) {
+		r.Output = clean(r.Output + " (" + *why + ")")
+	}
+	return r
+}
+
+func (h *handshakes) note(certificates []*x509.Certificate) {
+	if len(certificates) > 0 {
+		h.notAfter.CompareAndSwap(nil, &certificates[0].NotAfter)
+	}
+}
+
+// noteError notes the certificate that a handshake failed for.
+func (h *handshakes) noteError(err error) {
+	if invalid, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		h.note(invalid.UnverifiedCertificates)
+	}
+}
+
+// certificate returns when the server's certificate ends; zero: there is none.
+func (h *handshakes) certificate() time.Time {
+	if at := h.notAfter.Load(); at != nil {
+		return *at
+	}
+	return time.Time{}
+}
+
+// handshakeError returns why the last handshake of gRPC failed; nil: it did not.
+func (h *handshakes) handshakeError() error {
+	if err := h.err.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// grpcTLS is the TLS of a gRPC client. It keeps the error of a handshake, of which a call has
+// only the text.
+type grpcTLS struct {
+	credentials.TransportCredentials
+	seen *handshakes
+}
+
+func newGRPCTLS(c *tls.Config, seen *handshakes) grpcTLS {
+	return grpcTLS{credentials.NewTLS(seen.watch(c)), seen}
+}
+
+// ClientHandshake implements credentials.TransportCredentials.
+func (g grpcTLS) ClientHandshake(ctx context.Context, authority string, c net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	secured, info, err := g.TransportCredentials.ClientHandshake(ctx, authority, c)
+	if err != nil && ctx.Err() == nil {
+		g.seen.noteError(err)
+		g.seen.err.Store(&err)
+	}
+	return secured, info, err
+}
+
+// Clone implements credentials.TransportCredentials.
+func (g grpcTLS) Clone() credentials.TransportCredentials {
+	return grpcTLS{g.TransportCredentials.Clone(), g.seen}
+}
