@@ -118,10 +118,11 @@ type loader struct {
 	runtimes   []*node
 	specs      []*node
 	sections   map[string]*node // by their key
+	pems       map[string]*pemFile
 	problems   Problems
 }
 
-func newLoader() *loader { return &loader{sections: map[string]*node{}} }
+func newLoader() *loader { return &loader{sections: map[string]*node{}, pems: map[string]*pemFile{}} }
 
 // sectionKeys are the tables that all files share.
 func sectionKeys() []string {
@@ -197,6 +198,9 @@ func (l *loader) add(file string, data []byte) {
 			return
 		}
 		root = locate(at, string(data)).root
+	}
+	if !l.tolerant {
+		l.readPEMs(root)
 	}
 	for _, key := range root.keys() {
 		n := root.fields[key]

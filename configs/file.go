@@ -1,7 +1,6 @@
 package configs
 
 import (
-	"slices"
 	"strconv"
 
 	"healthd/supervisor/core"
@@ -59,7 +58,7 @@ func (s *fileSpec) check() Problems {
 // read returns the spec as it is without labels.
 func (s *fileSpec) read() *core.Spec { return readSpec(&reader{}, withoutTimingOnly(s.node, s.own)) }
 
-// setClaimable says whether labels may choose the spec: one with headers, which may be secrets,
+// setClaimable says whether labels may choose the spec: one with headers, which may be secrets, or certificates
 // only if it says so. Those of [defaults] are for every container anyway.
 func (s *fileSpec) setClaimable() {
 	if n := s.own.fields["claimable"]; n != nil && n.kind == boolKind {
@@ -68,17 +67,31 @@ func (s *fileSpec) setClaimable() {
 	}
 	s.claimable = true
 	for b, left := s, maxDepth; b != nil && left > 0; b, left = b.base, left-1 {
-		s.claimable = s.claimable && !hasSecrets(b.own)
+		s.claimable = s.claimable && secretsIn(b.own) == ""
 	}
 }
 
-// hasSecrets says whether a handler of the spec has headers, which may be secrets.
-func hasSecrets(spec *node) bool {
-	headers := func(handler *node) bool {
-		h := handler.below("http_get.headers")
-		return h != nil && len(h.items) > 0
+// secretsIn returns what the handlers of a spec have that labels must not use: "headers", which may be
+// secrets, or "certificates". It is empty for none.
+func secretsIn(spec *node) string {
+	var handlers []*node
+	for _, key := range probeKeys() {
+		handlers = append(handlers, spec.below(key+".http_get"), spec.below(key+".grpc"))
 	}
-	probe := func(key string) bool { return headers(spec.fields[key]) }
-	hook := func(key string) bool { return headers(spec.below("lifecycle." + key)) }
-	return slices.ContainsFunc(probeKeys(), probe) || slices.ContainsFunc(hookKeys(), hook)
+	for _, key := range hookKeys() {
+		handlers = append(handlers, spec.below("lifecycle."+key+".http_get"))
+	}
+	what := ""
+	for _, h := range handlers {
+		if headers := h.below("headers"); headers != nil && len(headers.items) > 0 {
+			return "headers"
+		}
+		if h == nil {
+			continue
+		}
+		if by, _ := namesFiles(h); by != nil {
+			what = "certificates"
+		}
+	}
+	return what
 }

@@ -1,6 +1,7 @@
 package configs
 
 import (
+	"net/http"
 	"slices"
 	"strings"
 
@@ -23,10 +24,11 @@ func (s *specReader) handler(t *table) prober.Handler {
 		switch key {
 		case "http_get":
 			h.HTTPGet = s.httpGet(sub)
+			h.HTTPGet.Expect = sub.expect(h.HTTPGet.Method)
 		case "tcp_socket":
 			h.TCPSocket = s.tcpSocket(sub)
 		case "exec":
-			h.Exec = &prober.Exec{Command: sub.command("command")}
+			h.Exec = &prober.Exec{Command: sub.command("command"), WarningExitCodes: sub.warningCodes("warning_exit_codes")}
 		case "grpc":
 			h.GRPC = s.grpc(sub)
 		}
@@ -75,12 +77,23 @@ func (s *specReader) httpGet(t *table) *prober.HTTPGet {
 		Scheme:  strings.ToLower(t.choice("scheme", "http", "https", "HTTP", "HTTPS")),
 		Host:    t.host(),
 		Via:     t.via(),
+		Method:  t.method("method"),
 		Headers: t.headers("headers"),
+		TLS:     t.tls(),
 	}
+	t.needHTTPS(h.Scheme)
 	if !strings.HasPrefix(h.Path, "/") {
 		h.Path = "/" + h.Path // as the kubelet does
 	}
 	return h
+}
+
+func (t *table) method(key string) string {
+	if !t.has(key) {
+		t.take(key)
+		return ""
+	}
+	return t.word(key, "", http.MethodGet, http.MethodHead, http.MethodPost, http.MethodOptions)
 }
 
 func (s *specReader) tcpSocket(t *table) *prober.TCPSocket {
@@ -94,6 +107,8 @@ func (s *specReader) grpc(t *table) *prober.GRPC {
 	}
 	g.Service = t.text("service", "", checkLine)
 	g.Via = t.via()
+	g.TLS = t.tls()
+	t.protect(nil)
 	return g
 }
 
@@ -109,30 +124,37 @@ func (t *table) missing(key string) bool {
 }
 
 // requiredPort reads the port of a handler that may have a host. Where a file sets
-// host or headers, labels must not set anything else there: they must not choose what healthd
+// host, headers or certificates, labels must not set anything else there: they must not choose what healthd
 // asks another host, or who is told what may be a secret.
 func (s *specReader) requiredPort(t *table) int {
 	if t.missing("port") {
 		return 0
 	}
 	number, named := s.port(t)
+	t.protect(named)
+	return number
+}
+
+// protect reports what labels set in a handler, or for its port that is named, although a file sets
+// there what they must not redirect.
+func (t *table) protect(named *node) {
 	by, what := t.protected()
 	if by == nil {
-		return number
+		return
 	}
 	for _, key := range t.n.keys() {
-		if n := t.n.fields[key]; n.at.fromLabel() {
-			t.wrong(n, t.at(key), "cannot be set by a label, because %s sets %s", by.at, what)
+		if n, path := labelled(t.n.fields[key], t.at(key)); n != nil && !slices.Contains(pemKeys(), path[strings.LastIndexByte(path, '.')+1:]) {
+			t.wrong(n, path, "cannot be set by a label, because %s sets %s", by.at, what)
 		}
 	}
 	if named != nil && named.at.fromLabel() {
 		t.wrong(named, "ports."+showKey(t.n.fields["port"].text), "cannot be set by a label, because %s sets %s", by.at, what)
 	}
-	return number
 }
 
 // protected returns the place and the key of a file's setting in a handler that says or shows
-// something which labels must not redirect: another host, or headers, which may be secrets.
+// something which labels must not redirect: another host, headers, which may be secrets, or
+// certificates. Nor must they ask what the reply to these has in it.
 func (t *table) protected() (by *node, key string) {
 	if n := t.n.fields["host"]; n != nil && n.text != "" && !n.at.fromLabel() {
 		return n, "host"
@@ -140,7 +162,7 @@ func (t *table) protected() (by *node, key string) {
 	if n := t.n.fields["headers"]; n != nil && len(n.items) > 0 && !n.at.fromLabel() {
 		return n, "headers"
 	}
-	return nil, ""
+	return namesFiles(t.n)
 }
 
 func (t *table) host() string {

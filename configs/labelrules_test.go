@@ -54,12 +54,12 @@ func TestLabelRules(t *testing.T) {
 		{"a group of its own project", "", labels(tcp, "healthd.group.name=shop/web", "com.docker.compose.project=shop"), ""},
 		{"a group that the file allows", "[labels]\ngroups = [\"batch\"]\n", labels(tcp, "healthd.group.name=batch"), ""},
 
-		{"a spec with secrets", secret, labels("healthd.spec=pay"), `healthd.spec: "pay" cannot be chosen by a label: its claimable is false, as by default where a spec has headers`},
+		{"a spec with secrets", secret, labels("healthd.spec=pay"), `healthd.spec: "pay" cannot be chosen by a label: its claimable is false, as by default where a spec has headers or certificates`},
 		{"a spec with secrets that is meant", secret, labels("healthd.spec=pay", "app=pay"), ""},
 		{"secrets to another port", secret, labels("app=pay", "healthd.readiness.http_get.port=81"), `healthd.readiness.http_get.port: cannot be set by a label, because healthd.toml:5 sets headers`},
 		{"secrets to a named port", secret, labels("app=pay", "healthd.ports.http=81"), `healthd.ports.http: cannot be set by a label, because healthd.toml:5 sets headers`},
 		{"its own headers instead", secret, labels("app=pay", "healthd.readiness.http_get.port=81", `healthd.readiness.http_get.headers=[{"name":"A","value":"b"}]`), ""},
-		{"a spec that does not want it", "[[spec]]\nname = \"a\"\nclaimable = false\n", labels("healthd.spec=a"), `healthd.spec: "a" cannot be chosen by a label: its claimable is false, as by default where a spec has headers`},
+		{"a spec that does not want it", "[[spec]]\nname = \"a\"\nclaimable = false\n", labels("healthd.spec=a"), `healthd.spec: "a" cannot be chosen by a label: its claimable is false, as by default where a spec has headers or certificates`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := mustParse(t, tt.file).Resolve(runtime.Traits{Name: "c", Labels: tt.labels})

@@ -148,7 +148,11 @@ func (l *loader) checkDefaults(n *node) {
 			t.forbid(key, "must not be set in [defaults], which are for every container that healthd supervises")
 		}
 	}
-	if claimable := t.boolean("claimable", false); !claimable && hasSecrets(n) {
+	switch secrets := secretsIn(n); {
+	case t.boolean("claimable", false) || secrets == "":
+	case secrets == "certificates":
+		t.wrong(n, "", "has certificates, and every container with a label of healthd is asked with them: put them into a [[spec]], or set claimable = true here")
+	default:
 		t.wrong(n, "", "has headers, which may be secrets, and every container with a label of healthd gets them: put them into a [[spec]], or set claimable = true here")
 	}
 	readSpec(r, n)

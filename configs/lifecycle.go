@@ -37,6 +37,7 @@ func (s *specReader) hook(t *table, sleep func(*table) time.Duration) *prober.Li
 		sub := t.sub(key)
 		switch key {
 		case "http_get":
+			sub.forbid("expect", "must not be set on a hook, which succeeds with any reply")
 			h.HTTPGet = s.httpGet(sub)
 		case "tcp_socket":
 			h.TCPSocket = s.tcpSocket(sub)

@@ -31,6 +31,7 @@ type node struct {
 	number int64
 	items  []*node
 	fields map[string]*node
+	pem    *pemFile // of a text that names a file with certificates or a key; nil: it was not read
 }
 
 func newTable(at place) *node {

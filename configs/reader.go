@@ -184,7 +184,7 @@ func (t *table) boolean(key string, otherwise bool) bool {
 	if n == nil {
 		return otherwise
 	}
-	if n.kind != boolKind {
+	if n.kind != boolKind && (n.kind != labelKind || n.text != "true" && n.text != "false") {
 		t.wrong(n, t.at(key), "must be true or false, is %s", n.describe())
 		return otherwise
 	}

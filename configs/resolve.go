@@ -131,7 +131,7 @@ func (c *Config) choose(container runtime.Traits) (*fileSpec, string, Problems) 
 		if names[i] = s.name; s.name == name {
 			if _, fits := s.matcher.matches(container); !s.claimable && !fits {
 				at := place{label: specLabel}
-				return nil, "", Problems{at.problem("spec", "%s cannot be chosen by a label: its claimable is false, as by default where a spec has headers", quote(name))}
+				return nil, "", Problems{at.problem("spec", "%s cannot be chosen by a label: its claimable is false, as by default where a spec has headers or certificates", quote(name))}
 			}
 			return s, "label " + specLabel + "=" + name + " (" + s.own.at.String() + ")", nil
 		}

@@ -49,7 +49,7 @@ func (r *reader) restartRule(n *node, path string) core.RestartRule {
 	}
 	t := &table{reader: r, n: n, path: path}
 	rule := core.RestartRule{
-		ExitCodes: t.exitCodes("exit_codes"),
+		ExitCodes: t.exitCodes("exit_codes", 0),
 		Operator:  core.RuleOperator(t.required("operator", string(core.In), string(core.NotIn))),
 	}
 	t.required("action", "Restart")
@@ -57,7 +57,8 @@ func (r *reader) restartRule(n *node, path string) core.RestartRule {
 	return rule
 }
 
-func (t *table) exitCodes(key string) []int {
+// exitCodes reads a list of exit codes from least to 255.
+func (t *table) exitCodes(key string, least int) []int {
 	if t.missing(key) {
 		return nil
 	}
@@ -72,7 +73,7 @@ func (t *table) exitCodes(key string) []int {
 	var codes []int
 	var shown []string
 	for i, item := range n.items {
-		code, right := t.number(item, t.at(key)+index(i), span[int]{0, 255})
+		code, right := t.number(item, t.at(key)+index(i), span[int]{least, 255})
 		codes, shown, ok = append(codes, code), append(shown, strconv.Itoa(code)), ok && right
 	}
 	if ok {

@@ -16,7 +16,10 @@ func warnHandler(key string, h prober.Handler) []warning {
 		return told(
 			warning{key + ".http_get.port", speaksTLS(h.HTTPGet)},
 			warning{key + ".http_get.path", neverSent(h.HTTPGet.Path)},
+			warning{key + ".http_get.tls", verifiesAddress(h.HTTPGet.Host, h.HTTPGet.TLS)},
 		)
+	case h.GRPC != nil:
+		return told(warning{key + ".grpc.tls", verifiesAddress("", h.GRPC.TLS)})
 	case h.Exec != nil:
 		return told(warning{key + ".exec.command", notAShell(h.Exec.Command)})
 	}
@@ -29,6 +32,14 @@ func speaksTLS(h *prober.HTTPGet) string {
 		return ""
 	}
 	return `is usually one of TLS, which answers plain HTTP with an error: write scheme = "https"`
+}
+
+// verifiesAddress warns of a certificate that must be of the container's address.
+func verifiesAddress(host string, tls *prober.TLSClient) string {
+	if tls == nil || !tls.Verify || tls.ServerName != "" || host != "" {
+		return ""
+	}
+	return "there is no server_name: healthd accepts only a certificate of the container's IP address"
 }
 
 // neverSent warns of a fragment.

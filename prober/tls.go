@@ -43,7 +43,7 @@ func newTLSConfig(t *TLSClient) (*tls.Config, error) {
 	if t.CA != "" {
 		c.RootCAs = x509.NewCertPool()
 		if !c.RootCAs.AppendCertsFromPEM([]byte(t.CA)) {
-			return nil, errors.New("there is no certificate in PEM for ca_file")
+			return nil, errors.New("cannot use the authorities' certificates: no certificate in PEM")
 		}
 	}
 	if t.Cert == "" && t.Key == "" {

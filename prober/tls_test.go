@@ -267,8 +267,8 @@ func TestTLSClientCheck(t *testing.T) {
 	}{
 		{TLSClient{}, ""},
 		{TLSClient{CA: a.pem, Cert: cert, Key: key}, ""},
-		{TLSClient{CA: "s3cret"}, "there is no certificate in PEM for ca_file"},
-		{TLSClient{CA: key}, "there is no certificate in PEM for ca_file"},
+		{TLSClient{CA: "s3cret"}, "cannot use the authorities' certificates: no certificate in PEM"},
+		{TLSClient{CA: key}, "cannot use the authorities' certificates: no certificate in PEM"},
 		{TLSClient{Cert: cert, Key: another}, "cannot use the client certificate: tls: private key does not match public key"},
 		{TLSClient{Cert: cert}, "cannot use the client certificate: tls: failed to find any PEM data in key input"},
 		{TLSClient{Key: key}, "cannot use the client certificate: tls: failed to find any PEM data in certificate input"},
