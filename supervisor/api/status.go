@@ -91,6 +91,8 @@ type ProbeStatus struct {
 	Output         string     `json:"output"`
 	LastProbeTime  *time.Time `json:"lastProbeTime"`
 	LatencySeconds float64    `json:"latencySeconds"`
+	// CertificateExpiry is when the certificate of the server ends; zero: it has shown none.
+	CertificateExpiry time.Time `json:"certificateExpiry,omitzero"`
 }
 
 func (a *API) container(w http.ResponseWriter, r *http.Request) {
@@ -132,13 +134,13 @@ func newStatus(v *core.View) Status {
 	}
 	for t := range core.ProbeType(core.NumProbes) {
 		if p := v.Spec.Probes[t]; p != nil {
-			status.Probes[t.String()] = newProbeStatus(p, &s.Health.Probes[t])
+			status.Probes[t.String()] = newProbeStatus(p, &s.Health.Probes[t], &s.Certificates[t])
 		}
 	}
 	return status
 }
 
-func newProbeStatus(p *core.ProbeSpec, y *core.ProbeState) ProbeStatus {
+func newProbeStatus(p *core.ProbeSpec, y *core.ProbeState, c *core.Certificate) ProbeStatus {
 	threshold := p.SuccessThreshold
 	if y.Outcome == prober.Failure {
 		threshold = p.FailureThreshold
@@ -147,6 +149,7 @@ func newProbeStatus(p *core.ProbeSpec, y *core.ProbeState) ProbeStatus {
 		Result: y.Result.String(), Outcome: y.Outcome.String(),
 		Run: y.Run, Threshold: threshold, OnHold: y.OnHold,
 		Output: y.Last.Output, LastProbeTime: utcOrNil(y.LastAt), LatencySeconds: y.Last.Latency.Seconds(),
+		CertificateExpiry: c.NotAfter.UTC(),
 	}
 }
 

@@ -81,6 +81,7 @@ func (t *stepper) probeAnswered(probe ProbeType, r prober.Result) {
 	}
 	t.Totals.count(probe, r)
 	t.recordResult(probe, r, before)
+	t.noteCertificate(probe, &r)
 	if verdict {
 		t.actOnVerdict(probe, r.Outcome)
 	}

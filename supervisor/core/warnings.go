@@ -9,16 +9,16 @@ import (
 )
 
 // Warnings returns where somebody else looks after the container, too: valid, but probably
-// a mistake. It also returns why probes cannot be asked where they should be. The engine's
-// own restart policy is no conflict: the engine restarts the container after a crash, healthd
-// after a failed probe. An invalid container gets no warnings, because healthd does not
-// supervise it.
+// a mistake. It also returns why probes cannot be asked where they should be, and whose certificates
+// end soon. The engine's own restart policy is no conflict: the engine restarts the container after
+// a crash, healthd after a failed probe. An invalid container gets no warnings, because healthd does
+// not supervise it.
 func (v *View) Warnings() []string {
 	if v.Spec == nil {
 		return nil
 	}
 	var all []string
-	for _, text := range []string{v.warnTwoCommands(), v.warnNoHealthcheck(), v.warnUnheard(), v.warnShortGrace(), v.warnJob(), v.warnInside(), v.warnNetwork()} {
+	for _, text := range []string{v.warnTwoCommands(), v.warnNoHealthcheck(), v.warnUnheard(), v.warnShortGrace(), v.warnJob(), v.warnInside(), v.warnNetwork(), v.warnCertificate()} {
 		if text != "" {
 			all = append(all, text)
 		}

@@ -31,6 +31,7 @@ func (c *Collector) collectContainer(s sink, v *core.View, name string) {
 	for t, p := range v.Spec.Probes {
 		if p != nil {
 			c.collectProbe(s, v, core.ProbeType(t), name)
+			c.collectCertificate(s, v, core.ProbeType(t), name)
 		}
 	}
 }
@@ -52,6 +53,13 @@ func (c *Collector) collectProbe(s sink, v *core.View, t core.ProbeType, name st
 		s.counter(c.probes, float64(totals.Outcomes[t][outcome]), t.Title(), result, name, v.Service, core.ProjectOf(v.Container.Labels))
 	}
 	s.histogram(c.probeSeconds, core.LatencyBuckets[:], totals.Latency[t].Counts[:], totals.Latency[t].Sum, t.Title(), name)
+}
+
+// collectCertificate sends nothing for a probe that has seen no certificate.
+func (c *Collector) collectCertificate(s sink, v *core.View, t core.ProbeType, name string) {
+	if end := v.State.Certificates[t].NotAfter; !end.IsZero() {
+		s.gauge(c.certificate, float64(end.Unix()), t.Title(), name, v.Service, core.ProjectOf(v.Container.Labels))
+	}
 }
 
 // backoff returns 0 for a back-off that the present run has outlived: the next one starts

@@ -45,7 +45,7 @@ type Collector struct {
 	probes, probeSeconds                                *prometheus.Desc
 	ready, started, restarts, backoff, invalid          *prometheus.Desc
 	held, waiting, budget                               *prometheus.Desc
-	fallbacks                                           *prometheus.Desc
+	fallbacks, certificate                              *prometheus.Desc
 	runtimeUp, runtimeLag, relists, lateness, buildInfo *prometheus.Desc
 }
 
@@ -77,6 +77,8 @@ func New(board *supervisor.Board, version string) *Collector {
 			"1 while the container waits for something, by reason.", "container", "service", "project", "reason"),
 		budget: desc("healthd_restart_budget_remaining",
 			"Restarts for failed probes that may begin now on the whole host; +Inf without a limit."),
+		certificate: desc("healthd_tls_certificate_expiry_seconds",
+			"Unix time at which the certificate of the server that the probe asks ends.", "probe_type", "container", "service", "project"),
 		invalid: desc("healthd_invalid_containers",
 			"Containers that healthd does not supervise because their labels are wrong."),
 		runtimeUp: desc("healthd_runtime_up",
@@ -95,7 +97,7 @@ func New(board *supervisor.Board, version string) *Collector {
 // Describe implements prometheus.Collector.
 func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		c.probes, c.probeSeconds, c.ready, c.started, c.restarts, c.backoff, c.fallbacks, c.invalid, c.held, c.waiting, c.budget,
+		c.probes, c.probeSeconds, c.ready, c.started, c.restarts, c.backoff, c.fallbacks, c.certificate, c.invalid, c.held, c.waiting, c.budget,
 		c.runtimeUp, c.runtimeLag, c.relists, c.lateness, c.buildInfo,
 	} {
 		ch <- d
