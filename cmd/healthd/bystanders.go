@@ -129,6 +129,9 @@ func statusOf(b api.Bystander, brief bool) api.Status {
 // explainOther explains a container that is not supervised. Of a name that no engine knows, it
 // suggests similar ones of all their containers. refused is what the daemon answered.
 func (a *app) explainOther(ctx context.Context, c *client, name string, refused error) error {
+	if text := c.membersText(ctx, name); text != "" {
+		return fmt.Errorf("cannot explain %s: %s", name, text)
+	}
 	u, err := c.unsupervised(ctx)
 	if err != nil {
 		return errors.Join(c.requestError(ctx, "explain", name, refused), err)
@@ -185,8 +188,16 @@ func (a *app) explainBystander(b *api.Bystander, notes []string) error {
 		p.write("  ", line(why), 4)
 	}
 	if !slices.Contains(b.Why, notTakenIn) {
-		p.write("Next: ", "give it a label such as healthd.enable=true, or a [[spec]] that matches it, and then healthd reload", 6)
+		p.write("Next: ", nextOf(b), 6)
 	}
 	_, err := a.stdout.Write([]byte(p.String()))
 	return err
+}
+
+// nextOf says how to have healthd supervise the container. Engines take new labels only with a new container.
+func nextOf(b *api.Bystander) string {
+	if slices.ContainsFunc(b.Why, func(why string) bool { return strings.HasPrefix(why, "it has the label healthd.enable=") }) {
+		return "make it anew without the label healthd.enable"
+	}
+	return "make it anew with a label such as healthd.enable=true; or write a [[spec]] that matches it, and run healthd reload"
 }

@@ -330,3 +330,24 @@ func TestDaemonThatDoesNotAnswer(t *testing.T) {
 		t.Errorf("got %v, want %s", err, want)
 	}
 }
+
+// A name may stand for something else than a supervised container.
+func TestOtherMeaning(t *testing.T) {
+	member := func(id string) *core.View {
+		return container(id, func(v *core.View) { v.Service = "shop/web" })
+	}
+	left := api.Unsupervised{Containers: []api.Bystander{{Name: "cache", ID: "c0ffee", Runtime: "docker", Why: []string{"it has no label that begins with healthd."}}}}
+	socket, _ := daemonWith(t, &fake{left: left}, member("shop-web-1"), member("shop-web-2"), container("db", nil))
+	for _, tt := range []struct{ args, want string }{
+		{"probe web", "cannot probe web: that is a service or project; name one of its containers: shop-web-1, shop-web-2"},
+		{"restart shop/web", "cannot restart shop/web: that is a service or project; name one of its containers: shop-web-1, shop-web-2"},
+		{"explain web", "cannot explain web: that is a service or project; name one of its containers: shop-web-1, shop-web-2"},
+		{"events cache", "cannot show the events of cache: healthd leaves that container alone; healthd explain cache says why"},
+		{"gate cache a True", "cannot set a gate of cache: healthd leaves that container alone; healthd explain cache says why"},
+		{"hold cache", "cannot hold cache: healthd leaves that container alone; healthd explain cache says why"},
+	} {
+		if got := inside(append(strings.Fields(tt.args), "--socket", socket)...); got.code != 1 || got.stderr != "healthd: "+tt.want+"\n" {
+			t.Errorf("%s: %+v", tt.args, got)
+		}
+	}
+}

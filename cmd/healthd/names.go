@@ -18,7 +18,7 @@ func containerPath(name string, rest ...string) string {
 }
 
 // requestError says what could not be done to a container. When there is no such
-// container, it suggests similar names.
+// container, it says what else the name stands for, or suggests similar names.
 func (c *client) requestError(ctx context.Context, cannot, name string, err error) error {
 	refused, ok := errors.AsType[*responseError](err)
 	if !ok {
@@ -32,7 +32,44 @@ func (c *client) requestError(ctx context.Context, cannot, name string, err erro
 	if c.get(ctx, containerPath(name), nil, &known) == nil {
 		return fmt.Errorf("%s: %w", cannot, err)
 	}
+	if other := c.otherMeaning(ctx, name); other != "" {
+		return fmt.Errorf("%s: %s", cannot, other)
+	}
 	return fmt.Errorf("%s: no supervised container has that name or ID%s", cannot, didYouMean(name, c.names(ctx)))
+}
+
+// otherMeaning says what a name stands for that no supervised container has; "" for nothing.
+func (c *client) otherMeaning(ctx context.Context, name string) string {
+	if text := c.membersText(ctx, name); text != "" {
+		return text
+	}
+	return c.leftAloneText(ctx, name)
+}
+
+// membersText tells of a service or project of that name.
+func (c *client) membersText(ctx context.Context, name string) string {
+	var members []api.Status
+	if c.get(ctx, "/v1/named/"+name, nil, &members) != nil || len(members) == 0 {
+		return ""
+	}
+	const most = 5
+	names := namesOf(members)
+	if more := len(names) - most; more > 0 {
+		names = append(names[:most], fmt.Sprintf("%d more", more))
+	}
+	return "that is a service or project; name one of its containers: " + line(strings.Join(names, ", "))
+}
+
+// leftAloneText tells of a container of that name that healthd leaves alone.
+func (c *client) leftAloneText(ctx context.Context, name string) string {
+	u, err := c.unsupervised(ctx)
+	if err != nil {
+		return ""
+	}
+	if b, _ := findBystander(u.Containers, name); b == nil {
+		return ""
+	}
+	return "healthd leaves that container alone; healthd explain " + name + " says why"
 }
 
 // didYouMean suggests the names that are similar to a wrong one, if any.

@@ -73,6 +73,9 @@ func (c *client) targetError(ctx context.Context, doWhat, word string, err error
 	if refused, ok := errors.AsType[*responseError](err); !ok || refused.status != http.StatusNotFound {
 		return c.requestError(ctx, doWhat, word, err)
 	}
+	if left := c.leftAloneText(ctx, word); left != "" {
+		return fmt.Errorf("cannot %s %s: %s", doWhat, word, left)
+	}
 	return fmt.Errorf("cannot %s %s: no supervised container has that name or ID, and no service or project%s", doWhat, word, didYouMean(word, c.words(ctx)))
 }
 

@@ -70,6 +70,19 @@ type ProbeResult struct {
 	LatencySeconds float64 `json:"latencySeconds"`
 }
 
+// noProbe says why there is no such probe to run; nil: there is one.
+func noProbe(v *core.View, t core.ProbeType) error {
+	switch {
+	case v.Spec == nil:
+		return fmt.Errorf("%w: its labels are wrong: %s", supervisor.ErrNoProbe, v.Invalid)
+	case v.Spec.Probes == [core.NumProbes]*core.ProbeSpec{}:
+		return fmt.Errorf("%w: it has none at all", supervisor.ErrNoProbe)
+	case v.Spec.Probes[t] == nil:
+		return fmt.Errorf("%w: %s", supervisor.ErrNoProbe, t)
+	}
+	return nil
+}
+
 func (a *API) probe(w http.ResponseWriter, r *http.Request) {
 	v := a.findOrFail(w, r)
 	if v == nil {
@@ -80,8 +93,8 @@ func (a *API) probe(w http.ResponseWriter, r *http.Request) {
 		a.fail(w, http.StatusBadRequest, err.Error())
 		return
 	}
-	if v.Spec == nil || v.Spec.Probes[t] == nil {
-		a.failRequest(w, fmt.Errorf("%w: %s", supervisor.ErrNoProbe, t), v.Container.Name)
+	if err := noProbe(v, t); err != nil {
+		a.failRequest(w, err, v.Container.Name)
 		return
 	}
 	// The engine needs time to start and to kill a command, beside the probe's timeout.

@@ -52,7 +52,7 @@ func TestControlRoutes(t *testing.T) {
 		{"POST", "/v1/containers/web-1/probe?type=liveness", 200, `"outcome":"Failure"`},
 		{"POST", "/v1/containers/web-1/probe?type=startup", 404, "no such probe: startup"},
 		{"POST", "/v1/containers/web-1/probe?type=x", 400, `it is \"x\"`},
-		{"POST", "/v1/containers/wrong/probe", 404, "no such probe"},
+		{"POST", "/v1/containers/wrong/probe", 404, "no such probe: its labels are wrong: "},
 		{"POST", "/v1/containers", 405, "error"},
 		{"POST", "/v1/containers/web-1", 405, "error"},
 		{"POST", "/v1/containers/web-1/nope", 404, "no such path"},
