@@ -98,6 +98,13 @@ func (b *backendState) observe(p *plan, all []member) (wait bool) {
 	}
 	b.lastUp = ""
 	idle := make(map[runtime.Run]int)
+	pushed := commandsBySubject(b.dueCommands)
+	for i := range all { // what healthd brings up in this sync is not shown yet
+		s := p.server[all[i].name]
+		if all[i].want == wantUp && s != nil && !s.takesTraffic() && pushed[p.backend+"/"+s.name] != "" {
+			up++
+		}
+	}
 	for i := range all {
 		m := &all[i]
 		s := p.server[m.name]

@@ -172,3 +172,33 @@ func TestLastUp(t *testing.T) {
 		})
 	}
 }
+
+// While another server is about to be up, none is the last one: neither before healthd has looked at
+// HAProxy again, nor in the look that brings it up.
+func TestNotLastUpAtAHandOver(t *testing.T) {
+	t.Parallel()
+	b := startBalancer(t, dynamic)
+	e := b.startPushing()
+	e.set("c1", "A", "up")
+	eventually(t, "the last one up", func() error {
+		if e.h.LastUp("id-c1") == "" {
+			return errors.New("it is not")
+		}
+		return nil
+	})
+	e.set("c2", "B", "up")
+	eventually(t, "both up", func() error {
+		if last := e.h.LastUp("id-c1"); last != "" {
+			t.Fatalf("with another server on its way, it is the last one up in %s", last)
+		}
+		servers, err := b.servers("web")
+		if err != nil {
+			return err
+		}
+		up := slices.DeleteFunc(servers, func(s *server) bool { return !s.takesTraffic() })
+		if len(up) < 2 {
+			return fmt.Errorf("%d servers are up", len(up))
+		}
+		return nil
+	})
+}

@@ -67,6 +67,7 @@ type HAProxy struct {
 	httpChecks          checks
 	metrics             *metrics
 
+	changedAt     atomic.Pointer[time.Time] // of the newest Changed
 	mu            sync.Mutex
 	drainReported map[runtime.Run]time.Time // that they are drained
 }
@@ -123,6 +124,7 @@ func (h *HAProxy) Run(ctx context.Context, s Supervisor) error {
 // Changed implements supervisor.Publisher.
 func (h *HAProxy) Changed() {
 	now := time.Now()
+	h.changedAt.Store(&now)
 	for _, l := range h.instances {
 		select {
 		case l.changed <- now:
@@ -136,7 +138,8 @@ func (h *HAProxy) Changed() {
 func (h *HAProxy) LastUp(id string) string {
 	now := time.Now()
 	for _, l := range h.instances {
-		if r := l.report.Load(); r.fresh(now) && r.lastUp[id] != "" {
+		// Since a report before the newest change, another server may be about to be up.
+		if r := l.report.Load(); r.fresh(now) && r.lastUp[id] != "" && r.since(h.changedAt.Load()) {
 			return "backend " + r.lastUp[id] + " of HAProxy"
 		}
 	}
@@ -189,6 +192,9 @@ type report struct {
 	idle     map[runtime.Run]bool // gets no new requests, and none is under way
 	lastUp   map[string]string    // by container ID: the backend in which it is the last one up
 }
+
+// since says that the report began at that moment or later; nil is a moment before all.
+func (r *report) since(at *time.Time) bool { return at == nil || !r.at.Before(*at) }
 
 // fresh says that the report is recent enough to be used; nil is not.
 func (r *report) fresh(now time.Time) bool {
