@@ -40,7 +40,8 @@ func (a *app) holdCommand() *cobra.Command {
 				forHow = " for " + d.String()
 			}
 			supervised := func(s api.Status) bool { return s.Invalid == "" }
-			return a.changeHold(cmd, holdChange{"hold", query, "held" + forHow, supervised}, args)
+			held := func(api.Status) string { return "held" + forHow }
+			return a.changeHold(cmd, holdChange{"hold", query, held, supervised}, args)
 		},
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "all supervised containers")
@@ -59,7 +60,7 @@ func (a *app) resumeCommand() *cobra.Command {
 		Args:              namesOrAll(&all),
 		ValidArgsFunction: a.completeWords,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.changeHold(cmd, holdChange{"resume", nil, "no longer held", awaitsResume}, args)
+			return a.changeHold(cmd, holdChange{"resume", nil, afterResume, awaitsResume}, args)
 		},
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "all containers that are held or given up")
@@ -81,13 +82,24 @@ func namesOrAll(all *bool) cobra.PositionalArgs {
 type holdChange struct {
 	what     string // the request
 	query    url.Values
-	is       string                // what a container is after it
-	concerns func(api.Status) bool // which of all containers
+	is       func(before api.Status) string // what a container is after it
+	concerns func(api.Status) bool          // which of all containers
 }
 
 // awaitsResume says whether a resume changes something: it ends a hold, and healthd's giving up.
 func awaitsResume(s api.Status) bool {
 	return s.Held || s.State.Waiting != nil && s.State.Waiting.Reason == core.WaitGaveUp
+}
+
+// afterResume says what a resume has changed.
+func afterResume(before api.Status) string {
+	switch {
+	case before.Held:
+		return "no longer held"
+	case awaitsResume(before):
+		return "no longer given up"
+	}
+	return "was neither held nor given up: nothing changes"
 }
 
 // changeHold requests a hold or its end for the containers of these names, or for all, and prints of
@@ -148,7 +160,7 @@ func (a *app) changeEach(ctx context.Context, c *client, change holdChange, targ
 			return failed, err // nor would the rest succeed
 		}
 		if unprinted == nil {
-			_, unprinted = fmt.Fprintf(a.stdout, "%s: %s\n", line(s.Name), change.is)
+			_, unprinted = fmt.Fprintf(a.stdout, "%s: %s\n", line(s.Name), change.is(s))
 		}
 	}
 	return failed, unprinted

@@ -17,7 +17,7 @@ func TestHold(t *testing.T) {
 		{"hold web-1", "until a resume", "web-1: held\n"},
 		{"hold web-1 --for 10m", "10m0s", "web-1: held for 10m0s\n"},
 		{"hold --for 90m 0123456789abcdefweb-1", "1h30m0s", "web-1: held for 1h30m0s\n"},
-		{"resume web-1", "", "web-1: no longer held\n"},
+		{"resume web-1", "", "web-1: was neither held nor given up: nothing changes\n"},
 	} {
 		got := inside(append(strings.Fields(tt.args), "--socket", socket)...)
 		if got.code != 0 || got.stdout != tt.said || got.stderr != "" || f.hold != tt.asked {
@@ -33,9 +33,12 @@ func TestHoldOfSeveral(t *testing.T) {
 			v.Service, v.Container.Labels = service, map[string]string{core.ComposeProject: service[:strings.Index(service, "/")]}
 		}
 	}
-	socket, _ := daemonWith(t, &fake{}, container("shop-web-1", in("shop/web")), container("shop-web-2", in("shop/web")), container("shop-db-1", in("shop/db")),
+	socket, _ := daemonWith(t, &fake{}, container("shop-web-1", in("shop/web")), container("shop-web-2", in("shop/web")), container("shop-db-1", func(v *core.View) {
+		in("shop/db")(v)
+		v.State.Lasting.Held = true
+	}),
 		container("blog-web-1", in("blog/web")), container("db", in("blog/cache")))
-	const held = ": held\n"
+	const held, unheld = ": held\n", ": was neither held nor given up: nothing changes\n"
 	for _, tt := range []struct{ args, said, failed string }{
 		{"hold shop-web-1 shop-web-1", "shop-web-1" + held, ""},
 		{"hold shop/web", "shop-web-1" + held + "shop-web-2" + held, ""},
@@ -46,8 +49,8 @@ func TestHoldOfSeveral(t *testing.T) {
 		{"hold nothing db", "db" + held, "healthd: cannot hold nothing: no supervised container has that name or ID, and no service or project\n"},
 		{"hold shpo", "", "healthd: cannot hold shpo: no supervised container has that name or ID, and no service or project: did you mean shop?\n"},
 		{"hold --all", "blog-web-1" + held + "db" + held + "shop-db-1" + held + "shop-web-1" + held + "shop-web-2" + held, ""},
-		{"resume shop/web", "shop-web-1: no longer held\nshop-web-2: no longer held\n", ""},
-		{"resume --all", "", ""}, // none is held
+		{"resume shop/web shop-db-1", "shop-web-1" + unheld + "shop-web-2" + unheld + "shop-db-1: no longer held\n", ""},
+		{"resume --all", "shop-db-1: no longer held\n", ""}, // the others are not held
 	} {
 		got := inside(append(strings.Fields(tt.args), "--socket", socket)...)
 		if got.stdout != tt.said || got.stderr != tt.failed || (got.code != 0) != (tt.failed != "") {
@@ -82,7 +85,7 @@ func TestHoldThatFails(t *testing.T) {
 	for _, tt := range []struct{ args, said, failed string }{
 		{"hold mart", "shop-1: held\nshop-3: held\n", "warning: wrong is Invalid: there is nothing to hold, healthd restarts nothing of it\n" + refused},
 		{"hold --all", "given-up: held\nshop-1: held\nshop-3: held\n", refused},
-		{"resume --all", "given-up: no longer held\nshop-1: no longer held\n", ""},
+		{"resume --all", "given-up: no longer given up\nshop-1: no longer held\n", ""},
 	} {
 		got := inside(append(strings.Fields(tt.args), "--socket", socket)...)
 		if got.stdout != tt.said || got.stderr != strings.ReplaceAll(tt.failed, "the daemon is stopping", supervisor.ErrStopping.Error()) ||
