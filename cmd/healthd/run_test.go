@@ -367,7 +367,7 @@ func stubborn(t *testing.T, grace string) (p *process, id string) {
 	}})
 	p = startDaemon(t, engine.Endpoint, "")
 	p.notify.await(t, "STATUS=1 container, 1 ready, 0 restarting")
-	if got := healthd(t, "restart", "stubborn", "--timeout", "100ms", "--socket", p.socket); got.code != 1 ||
+	if got := healthd(t, "restart", "stubborn", "--timeout", "1s", "--socket", p.socket); got.code != 1 ||
 		!strings.Contains(got.stdout, "stubborn: draining and stopping\n") {
 		t.Fatalf("%+v", got)
 	}
@@ -377,7 +377,7 @@ func stubborn(t *testing.T, grace string) (p *process, id string) {
 }
 
 func TestDaemonEndsAfterTheRestart(t *testing.T) {
-	p, id := stubborn(t, "3s")
+	p, id := stubborn(t, "6s")
 	if code, body := p.get(t, "/v1/ready/stubborn"); code != http.StatusNotFound || body != "draining\n" {
 		t.Errorf("while it ends: %d %q", code, body)
 	}
