@@ -202,8 +202,8 @@ func TestRestartRefused(t *testing.T) {
 
 func TestRestartThatDoesNotCome(t *testing.T) {
 	socket, _ := daemonWith(t, &fake{}, container("web-1", nil))
-	got := inside("restart", "web-1", "--timeout", "50ms", "--socket", socket)
-	const want = "healthd: cannot see the new run of web-1: it has not begun after 50ms; the restart goes on\n"
+	got := inside("restart", "web-1", "--timeout", "1s", "--socket", socket)
+	const want = "healthd: cannot see the new run of web-1: it has not begun after 1s; the restart goes on\n"
 	if got.code != 1 || got.stderr != want || got.stdout != "web-1: restart requested\n" {
 		t.Errorf("%+v, want %q", got, want)
 	}
@@ -232,10 +232,10 @@ func TestRestartThatNobodyConfirms(t *testing.T) {
 	defer ln.Close()
 	waits, _ := daemonWith(t, &fake{}, container("web-1", nil))
 	for socket, want := range map[string]string{
-		silent: "healthd: cannot restart web-1: the daemon did not answer within 100ms\n",
-		waits:  "healthd: cannot see the new run of web-1: it has not begun after 100ms; the restart goes on\n",
+		silent: "healthd: cannot restart web-1: the daemon did not answer within 1s\n",
+		waits:  "healthd: cannot see the new run of web-1: it has not begun after 1s; the restart goes on\n",
 	} {
-		if got := inside("restart", "web-1", "--timeout", "100ms", "--socket", socket); got.code != 1 || got.stderr != want {
+		if got := inside("restart", "web-1", "--timeout", "1s", "--socket", socket); got.code != 1 || got.stderr != want {
 			t.Errorf("%+v, want %q", got, want)
 		}
 	}
