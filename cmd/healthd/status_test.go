@@ -257,6 +257,20 @@ func TestWatchThatFails(t *testing.T) {
 	}
 }
 
+// The table has no column for why a container waits.
+func TestRemarkOfAWait(t *testing.T) {
+	for reason, want := range map[string]string{
+		"CrashLoopBackOff": "", "Restarting": "", "Draining": "", "Created": "",
+		"GroupLimit": "web waits: M", "RestartBudget": "web waits: M", "NetworkUnavailable": "web waits: M", "RuntimeUnknown": "web waits: M",
+		"GaveUp": "web: M", "WouldRestart": "web: M",
+	} {
+		s := api.Status{Name: "web", State: api.ContainerState{Waiting: &api.Waiting{Reason: reason, Message: "M"}}}
+		if got := remark(s, clock); got != want {
+			t.Errorf("%s: %q, want %q", reason, got, want)
+		}
+	}
+}
+
 func TestWatchOfWhatIsNotThere(t *testing.T) {
 	socket, _ := daemonWith(t, &fake{}, container("web-1", nil))
 	got := inside("status", "wbe-1", "--watch", "--socket", socket)

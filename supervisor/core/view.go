@@ -212,9 +212,9 @@ func (v *View) waitingForStart() *Waiting {
 	case s.Action.Restart == ByExit && s.Lasting.Held:
 		return &Waiting{Reason: WaitHeld, Message: "has ended and is held: healthd does not start it", Until: s.Lasting.HeldUntil}
 	case v.Container.NetworkOwnerGone:
-		return &Waiting{Reason: WaitNetwork, Message: "shares the network of a container that is gone: re-create it"}
+		return &Waiting{Reason: WaitNetwork, Message: "shares the network of container " + short(v.Container.NetworkOwner) + ", which is gone: re-create it"}
 	case s.Engine.NetworkAway:
-		return &Waiting{Reason: WaitNetwork, Message: "shares the network of a container that does not run"}
+		return &Waiting{Reason: WaitNetwork, Message: "shares the network of container " + short(v.Container.NetworkOwner) + ", which does not run"}
 	case (s.Lasting.Backoff.Delay == 0 || s.Action.Restart == ByOperator) && s.Request.Error == "":
 		return &Waiting{Reason: WaitRestarting, Message: "is being started"}
 	}

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"healthd/prober"
+	"healthd/runtime"
 )
 
 // Only a container that is ready but for its drain finishes its last requests.
@@ -40,5 +41,23 @@ func TestDrainingReady(t *testing.T) {
 	}
 	if sim.state.Health.Probes[Readiness].Result != prober.Success {
 		t.Error("the readiness probe is to blame, and not what the test is about")
+	}
+}
+
+// Operators look for the container that the message names.
+func TestWaitForANetworkNamesItsOwner(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		gone bool
+		want string
+	}{
+		{"it does not run", false, "shares the network of container 0123456789ab, which does not run"},
+		{"it is gone", true, "shares the network of container 0123456789ab, which is gone: re-create it"},
+	} {
+		v := View{Spec: &Spec{}, Container: &runtime.Container{NetworkOwner: "0123456789abcdef", NetworkOwnerGone: tt.gone}}
+		v.State.Action.Restart, v.State.Engine.NetworkAway = ByExit, true
+		if x := v.Waiting(); x == nil || x.Reason != WaitNetwork || x.Message != tt.want {
+			t.Errorf("%s: %+v, want %q", tt.name, x, tt.want)
+		}
 	}
 }
