@@ -343,7 +343,7 @@ func TestSecondDaemon(t *testing.T) {
 	p := startDaemon(t, "unix://"+filepath.Join(t.TempDir(), "docker.sock"), "")
 	p.notify.await(t, "WATCHDOG=1")
 	for _, tt := range []struct{ socket, state, want string }{
-		{p.socket, t.TempDir(), "cannot listen on the control socket: another healthd answers on " + p.socket},
+		{p.socket, t.TempDir(), "cannot listen on the control socket: another healthd answers on " + p.socket + ": stop it or change listen.control"},
 		{filepath.Join(t.TempDir(), "s"), p.state, "cannot keep the journal: another healthd uses " + p.state + ": stop it or change state.dir"},
 	} {
 		config := write(t, "second.toml", fmt.Sprintf("[listen]\nhttp = \"\"\nagent = \"\"\ncontrol = %q\n[state]\ndir = %q\n", tt.socket, tt.state))

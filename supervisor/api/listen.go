@@ -51,7 +51,7 @@ func removeStale(path string) error {
 	conn, err := net.DialTimeout("unix", path, dialTimeout)
 	if err == nil {
 		conn.Close()
-		return fmt.Errorf("cannot listen on the control socket: another healthd answers on %s", path)
+		return fmt.Errorf("cannot listen on the control socket: another healthd answers on %s: stop it or change listen.control", path)
 	}
 	if !errors.Is(err, syscall.ECONNREFUSED) {
 		return fmt.Errorf("cannot tell whether another healthd is running: %w", err)
