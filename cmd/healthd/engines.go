@@ -74,6 +74,18 @@ func rebooted(engines []*engine, before, now string) []string {
 	return names
 }
 
+// lostEngines warns of engines that healthd cannot reach. Of an only one that it has never reached,
+// status tells in place of the containers.
+func lostEngines(all []supervisor.RuntimeView) []string {
+	var texts []string
+	for _, r := range all {
+		if !r.Up && r.Err != nil && (r.Synced || len(all) > 1) {
+			texts = append(texts, fmt.Sprintf("healthd cannot reach runtime %s: it keeps what it published, and restarts nothing there: %v", r.Name, r.Err))
+		}
+	}
+	return texts
+}
+
 func closeEngines(engines []*engine) {
 	for _, e := range engines {
 		e.client.Close()

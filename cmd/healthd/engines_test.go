@@ -2,14 +2,17 @@ package main
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
 	"go.uber.org/zap"
 
 	"healthd/configs"
+	"healthd/supervisor"
 )
 
 // Calls for a container go to the runtime that its engine's client names.
@@ -34,6 +37,28 @@ func TestSecondRuntimeHasItsOwnName(t *testing.T) {
 		c, err := e.client.Inspect(context.Background(), "c1")
 		if err != nil || c.Runtime != e.name {
 			t.Errorf("a container of %s: %+v, %v", e.name, c, err)
+		}
+	}
+}
+
+func TestLostEngines(t *testing.T) {
+	gone := errors.New("connection refused")
+	up := supervisor.RuntimeView{Name: "docker", Up: true, Synced: true}
+	lost := supervisor.RuntimeView{Name: "docker", Synced: true, Err: gone}
+	never := supervisor.RuntimeView{Name: "containerd", Err: gone}
+	const because = ": it keeps what it published, and restarts nothing there: connection refused"
+	for name, tt := range map[string]struct {
+		all  []supervisor.RuntimeView
+		want []string
+	}{
+		"all are up":              {[]supervisor.RuntimeView{up}, nil},
+		"one that was up is lost": {[]supervisor.RuntimeView{lost}, []string{"healthd cannot reach runtime docker" + because}},
+		"the only one never was":  {[]supervisor.RuntimeView{never}, nil},
+		"one of two never was":    {[]supervisor.RuntimeView{never, up}, []string{"healthd cannot reach runtime containerd" + because}},
+		"not connected yet":       {[]supervisor.RuntimeView{{Name: "containerd"}, up}, nil},
+	} {
+		if got := lostEngines(tt.all); !slices.Equal(got, tt.want) {
+			t.Errorf("%s: %q, want %q", name, got, tt.want)
 		}
 	}
 }
