@@ -26,13 +26,24 @@ func (v *View) warnNetwork() string {
 	}
 	switch {
 	case wanted != "" && c.Network != wanted && len(names) == 0:
-		return "it is not in the network " + wanted + ", which its spec names: load balancers get no address, and probes are asked inside it"
+		return "it is not in the network " + wanted + ", which its spec names: " + v.withoutAddress()
 	case wanted != "" && c.Network != wanted:
-		return "it is not in the network " + wanted + ", which its spec names, but in " + all + ": load balancers get no address, and probes are asked inside it"
+		return "it is not in the network " + wanted + ", which its spec names, but in " + all + ": " + v.withoutAddress()
 	case wanted == "" && len(names) > 1:
 		return "it is in several networks (" + all + "), and healthd takes its address in " + c.Network + " to probe and to publish: choose one with network"
 	}
 	return ""
+}
+
+// withoutAddress says what follows when the container has no address.
+func (v *View) withoutAddress() string {
+	fromHost := func(p *ProbeSpec) bool {
+		return p != nil && asksAddress(p.Handler) && !p.Handler.Inside("")
+	}
+	if slices.ContainsFunc(v.Spec.Probes[:], fromHost) {
+		return `load balancers get no address, and probes with via = "host" cannot run`
+	}
+	return "load balancers get no address, and probes are asked inside it"
 }
 
 // needsAddress says whether anything depends on the container's address: what healthd tells a load

@@ -11,6 +11,7 @@ func TestWarnsOfNetworks(t *testing.T) {
 	tcp := &ProbeSpec{Handler: prober.Handler{TCPSocket: &prober.TCPSocket{Port: 80}}}
 	elsewhere := &ProbeSpec{Handler: prober.Handler{TCPSocket: &prober.TCPSocket{Port: 80, Host: "10.0.0.1"}}}
 	inside := &ProbeSpec{Handler: prober.Handler{GRPC: &prober.GRPC{Port: 80, Via: prober.ViaContainer}}}
+	fromHost := &ProbeSpec{Handler: prober.Handler{TCPSocket: &prober.TCPSocket{Port: 80, Via: prober.ViaHost}}}
 	exec := &ProbeSpec{Handler: prober.Handler{Exec: &prober.Exec{Command: []string{"true"}}}}
 	of := func(names ...string) (all []runtime.NetworkAddress) {
 		for _, n := range names {
@@ -35,6 +36,8 @@ func TestWarnsOfNetworks(t *testing.T) {
 			"it is not in the network 3, which its spec names, but in 1, 2: load balancers get no address, and probes are asked inside it"},
 		{"in none", nil, Spec{Network: "3", Probes: [NumProbes]*ProbeSpec{Liveness: tcp}}, runtime.Running,
 			"it is not in the network 3, which its spec names: load balancers get no address, and probes are asked inside it"},
+		{"not in it, and asked from the host", of("1"), Spec{Network: "3", Probes: [NumProbes]*ProbeSpec{Liveness: fromHost}}, runtime.Running,
+			`it is not in the network 3, which its spec names, but in 1: load balancers get no address, and probes with via = "host" cannot run`},
 		{"stopped", nil, Spec{Network: "3", Probes: [NumProbes]*ProbeSpec{Liveness: tcp}}, runtime.Exited, ""},
 		{"other hosts", of("1", "2"), Spec{Probes: [NumProbes]*ProbeSpec{Liveness: elsewhere}}, runtime.Running, ""},
 		{"inside", of("1", "2"), Spec{Probes: [NumProbes]*ProbeSpec{Liveness: inside}}, runtime.Running, ""},
