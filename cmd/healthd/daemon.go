@@ -183,7 +183,7 @@ func (d *daemon) servers() []server {
 		errorLog = l // what goes wrong with single clients
 	}
 	a := api.New(api.Config{
-		Board: board, History: d.journal, Controller: d.supervisor, Warnings: func() []string { return append(d.warnings(), lostEngines(board.Runtimes())...) }, Reload: d.reloads.wait, Unsupervised: d.unsupervised,
+		Board: board, History: d.journal, Controller: d.supervisor, Warnings: d.shownWarnings, Reload: d.reloads.wait, Unsupervised: d.unsupervised,
 		Metrics: metrics.Handler(board, thisBuild().version, errorLog, d.collectors()...), Checked: d.haproxy.Checked, ChecksFrom: d.begun.HAProxy.ChecksFrom,
 	})
 	servers := []server{{"serve the control socket", func(ctx context.Context) error {

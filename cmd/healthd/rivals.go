@@ -76,7 +76,13 @@ func (l *rivalDetector) warning(now time.Time) string {
 		s.name, l.engine)
 }
 
-// warnings returns the warnings that concern no single container.
+// shownWarnings returns the warnings that concern no single container, with those of the engines, which
+// the log has already.
+func (d *daemon) shownWarnings() []string {
+	return append(d.warnings(), lostEngines(d.supervisor.Board().Runtimes())...)
+}
+
+// warnings returns those of shownWarnings that nothing else tells.
 func (d *daemon) warnings() []string {
 	var all []string
 	if text := d.refused.Load().warning(); text != "" {
