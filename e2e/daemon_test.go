@@ -82,6 +82,7 @@ type daemon struct {
 	t       *testing.T
 	path    string
 	config  string
+	more    []string // further configurations
 	under   []string // what runs it, if it is not run alone
 	runtime string   // the name of its runtime
 	url     string
@@ -198,7 +199,7 @@ func freeAddress(t *testing.T) string {
 
 func (d *daemon) start() {
 	d.t.Helper()
-	argv := append(slices.Clone(d.under), d.path, "run", "--config", d.config)
+	argv := slices.Concat(d.under, []string{d.path, "run"}, d.configFlags())
 	d.cmd = exec.Command(argv[0], argv[1:]...)
 	d.cmd.Stdout, d.cmd.Stderr = d.log, d.log
 	if err := d.cmd.Start(); err != nil {
@@ -218,6 +219,15 @@ func (d *daemon) start() {
 			d.t.Errorf("log of healthd:\n%s", log)
 		}
 	})
+}
+
+// configFlags name the configuration.
+func (d *daemon) configFlags() []string {
+	flags := []string{"--config", d.config}
+	for _, path := range d.more {
+		flags = append(flags, "--config", path)
+	}
+	return flags
 }
 
 // stop sends SIGTERM, waits for the end and returns the error of the process.
@@ -352,7 +362,7 @@ func (d *daemon) run(args ...string) (output string, code int) {
 	d.t.Helper()
 	ctx, cancel := context.WithTimeout(d.t.Context(), 2*time.Minute)
 	defer cancel()
-	out, err := exec.CommandContext(ctx, d.path, append(args, "--config", d.config)...).CombinedOutput()
+	out, err := exec.CommandContext(ctx, d.path, append(args, d.configFlags()...)...).CombinedOutput()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
 		d.t.Fatalf("healthd %v: %v", args, err)

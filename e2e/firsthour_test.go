@@ -1,0 +1,249 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"healthd/runtime/docker/dockertest"
+)
+
+const (
+	firstHourPage    = "../docs/first-hour.md"
+	firstHourCompose = "docker compose -f /srv/shop/compose.yaml up -d"
+	firstHourDB      = "127.0.0.1:5433" // where the page's database is published
+)
+
+// firstHour plays docs/first-hour.md: a host with its files below root, and its addresses replaced by
+// free ones.
+type firstHour struct {
+	t       *testing.T
+	root    string
+	engine  *dockertest.Engine
+	project *composeProject
+	daemon  *daemon
+	haproxy *haproxy
+	here    *strings.Replacer // what the page says → what it is here
+	there   *strings.Replacer // the other way round
+	played  map[string]int    // what was played, by first word
+}
+
+// The page and the program say the same.
+func TestFirstHour(t *testing.T) {
+	t.Parallel()
+	h := newFirstHour(t)
+	blocks := readPage(t, firstHourPage)
+	for i, b := range blocks {
+		switch {
+		case b.path() != "":
+			h.write(b)
+		case b.language == "sh":
+			var output *pageBlock
+			if i+1 < len(blocks) && blocks[i+1].language == "text" && blocks[i+1].path() == "" {
+				output = &blocks[i+1]
+			}
+			h.play(b, output)
+		case b.language != "text" || i == 0 || blocks[i-1].language != "sh":
+			t.Fatalf("%s:%d: neither a file, nor commands, nor their output", firstHourPage, b.line)
+		}
+	}
+	for _, word := range []string{"healthd", "docker", "haproxy", "systemctl", "curl", "echo", "sed", "rm", "make"} {
+		if h.played[word] == 0 {
+			t.Errorf("the page has no command %s: %v", word, h.played)
+		}
+	}
+}
+
+func newFirstHour(t *testing.T) *firstHour {
+	t.Helper()
+	path, err := program()
+	if err != nil {
+		t.Fatal(err)
+	}
+	root, err := os.MkdirTemp("", "hd-fh") // a socket's path has 107 bytes at most
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(root) })
+	h := &firstHour{t: t, root: root, engine: dockertest.Start(t), played: map[string]int{}}
+	h.project = &composeProject{t: t, engine: h.engine, standIns: map[string][]string{
+		"postgres:17": {"sh", "-c", "echo '#!/bin/sh' > /bin/pg_isready; chmod +x /bin/pg_isready; exec testserver -tcp :5432"},
+	}}
+	http, agent, www, db := freeAddress(t), freeAddress(t), freeAddress(t), freeAddress(t)
+	port := func(address string) string { return address[strings.LastIndex(address, ":")+1:] }
+	pairs := []string{
+		"127.0.0.1:8646", http, "127.0.0.1:8000", www, "127.0.0.1:5432", db,
+		"/etc/healthd/", root + "/etc/healthd/", "/srv/", root + "/srv/", "/run/haproxy/", root + "/haproxy/",
+	}
+	h.here = strings.NewReplacer(append(pairs, "/etc/haproxy/", root+"/haproxy/",
+		"agent-port 8647", "agent-port "+port(agent), "port 8646", "port "+port(http))...)
+	for i := 0; i < len(pairs); i += 2 {
+		pairs[i], pairs[i+1] = pairs[i+1], pairs[i]
+	}
+	h.there = strings.NewReplacer(pairs...)
+	for _, dir := range []string{"etc/healthd/conf.d", "haproxy", "srv/shop"} {
+		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	config := filepath.Join(root, "etc/healthd/healthd.toml")
+	text := fmt.Sprintf("%s[listen]\nhttp = %q\nagent = %q\ncontrol = %q\n[state]\ndir = %q\n",
+		h.engine.Runtime(), http, agent, filepath.Join(root, "control.sock"), filepath.Join(root, "state"))
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h.daemon = &daemon{t: t, path: path, config: config, more: []string{filepath.Join(root, "etc/healthd/conf.d")},
+		runtime: "docker", url: "http://" + http, log: &lockedBuffer{}}
+	h.haproxy = &haproxy{t: t, path: findHAProxy(t), dir: filepath.Join(root, "haproxy"), url: "http://" + www, log: &lockedBuffer{}}
+	return h
+}
+
+// write writes the file that a block is.
+func (h *firstHour) write(b pageBlock) {
+	h.t.Helper()
+	text := h.here.Replace(b.text)
+	if strings.Contains(text, firstHourDB) && b.language == "haproxy" {
+		text = strings.ReplaceAll(text, firstHourDB, h.address("shop-db-1")+":5432") // the test's engines publish no ports
+	}
+	if err := os.WriteFile(h.here.Replace(b.path()), []byte(text), 0o600); err != nil {
+		h.t.Fatalf("%s:%d: %v", firstHourPage, b.line, err)
+	}
+}
+
+// address is a container's, as the engine has it.
+func (h *firstHour) address(name string) string {
+	h.t.Helper()
+	c, err := h.engine.Client().ContainerInspect(h.t.Context(), name)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	for _, n := range c.NetworkSettings.Networks {
+		return n.IPAddress
+	}
+	h.t.Fatalf("%s has no network", name)
+	return ""
+}
+
+// play plays the commands of a block, and compares what the last one prints. One that only looks gets
+// time until it prints what the page says.
+func (h *firstHour) play(b pageBlock, output *pageBlock) {
+	h.t.Helper()
+	commands := strings.Split(strings.TrimSpace(b.text), "\n")
+	for i, command := range commands {
+		h.played[strings.Fields(command)[0]]++
+		try := func() error {
+			printed, err := h.run(command)
+			switch last := i == len(commands)-1; {
+			case last && output != nil && strings.Contains(output.text, "\nhealthd: cannot "):
+				if err == nil {
+					return fmt.Errorf("it succeeds and prints\n%s", printed)
+				}
+				return comparePage(output.text, printed)
+			case err != nil:
+				return fmt.Errorf("%w\n%s", err, printed)
+			case last && output != nil:
+				return comparePage(output.text, printed)
+			}
+			return nil
+		}
+		begun := time.Now()
+		if looks.MatchString(command) {
+			h.daemon.eventually(30*time.Second, "bring about "+command, try)
+		} else if err := try(); err != nil {
+			h.t.Fatalf("%s:%d: %s: %v", firstHourPage, b.line+i, command, err)
+		}
+		h.t.Logf("%6.1f s  %s", time.Since(begun).Seconds(), command)
+	}
+}
+
+var looks = regexp.MustCompile(`^(curl|echo "show|healthd (status|explain|events|check)) ?`)
+
+// run runs a command of the page and returns what it prints, as the host of the page would.
+func (h *firstHour) run(command string) (output string, err error) {
+	words := strings.Fields(h.here.Replace(command))
+	switch {
+	case words[0] == "healthd":
+		out, code := h.daemon.run(words[1:]...)
+		if code != 0 {
+			err = fmt.Errorf("exit code %d", code)
+		}
+		return h.there.Replace(out), err
+	case words[0] == "curl" && len(words) == 3 && words[1] == "-s":
+		return h.curl(strings.Trim(words[2], "'"))
+	case words[0] == "sed" || words[0] == "rm" || words[0] == "haproxy":
+		if words[0] == "haproxy" {
+			command = h.haproxy.path + strings.TrimPrefix(command, "haproxy")
+		}
+		out, err := exec.CommandContext(h.t.Context(), "sh", "-c", h.here.Replace(command)).CombinedOutput()
+		return string(out), err
+	case strings.HasPrefix(command, "docker exec "):
+		inside(h.t, h.engine, words[2], words[3:]...)
+		return "", nil
+	}
+	if found := stats.FindStringSubmatch(command); found != nil {
+		return h.stats(found[1], found[2])
+	}
+	return "", h.operate(command)
+}
+
+func (h *firstHour) curl(url string) (string, error) {
+	server := *h.daemon
+	if strings.HasPrefix(url, h.haproxy.url) {
+		server.url = h.haproxy.url
+	}
+	code, body, err := server.get(strings.TrimPrefix(url, server.url))
+	if err == nil && code != http.StatusOK {
+		err = fmt.Errorf("status %d", code)
+	}
+	return body, err
+}
+
+var stats = regexp.MustCompile(`^echo "(show stat)" \| socat stdio /run/haproxy/admin.sock \| cut -d, -f([0-9,]+)$`)
+
+// stats asks HAProxy, and cuts out fields of the table.
+func (h *firstHour) stats(command, fields string) (string, error) {
+	answer, err := h.haproxy.query(command)
+	if err != nil {
+		return "", err
+	}
+	text := ""
+	for row := range strings.Lines(answer) {
+		all, cut := strings.Split(strings.TrimSpace(row), ","), []string(nil)
+		for field := range strings.SplitSeq(fields, ",") {
+			if i, err := strconv.Atoi(field); err == nil && i > 0 && i <= len(all) {
+				cut = append(cut, all[i-1])
+			}
+		}
+		text += strings.Join(cut, ",") + "\n"
+	}
+	return text, nil
+}
+
+// operate does what the commands do that the test's host does not have.
+func (h *firstHour) operate(command string) error {
+	switch command {
+	case firstHourCompose:
+		h.project.up(h.here.Replace("/srv/shop/compose.yaml"))
+	case "make install": // what it installs is tested in systemd/
+	case "systemctl restart haproxy":
+		h.haproxy.start()
+		h.t.Cleanup(func() {
+			h.haproxy.kill()
+			if h.t.Failed() {
+				h.t.Logf("log of HAProxy:\n%s", h.haproxy.log)
+			}
+		})
+	case "systemctl enable --now healthd":
+		startedDaemon(h.daemon)
+	default:
+		return fmt.Errorf("the test does not know how to play it")
+	}
+	return nil
+}
