@@ -30,6 +30,7 @@ type firstHour struct {
 	project *composeProject
 	daemon  *daemon
 	haproxy *haproxy
+	agent   string            // address of healthd's agent listener
 	here    *strings.Replacer // what the page says → what it is here
 	there   *strings.Replacer // the other way round
 	played  map[string]int    // what was played, by first word
@@ -54,6 +55,7 @@ func TestFirstHour(t *testing.T) {
 			t.Fatalf("%s:%d: neither a file, nor commands, nor their output", firstHourPage, b.line)
 		}
 	}
+	h.balancers()
 	for _, word := range []string{"healthd", "docker", "haproxy", "systemctl", "curl", "echo", "sed", "rm", "make"} {
 		if h.played[word] == 0 {
 			t.Errorf("the page has no command %s: %v", word, h.played)
@@ -82,6 +84,7 @@ func newFirstHour(t *testing.T) *firstHour {
 		"127.0.0.1:8646", http, "127.0.0.1:8000", www, "127.0.0.1:5432", db,
 		"/etc/healthd/", root + "/etc/healthd/", "/srv/", root + "/srv/", "/run/haproxy/", root + "/haproxy/",
 	}
+	h.agent = agent
 	h.here = strings.NewReplacer(append(pairs, "/etc/haproxy/", root+"/haproxy/",
 		"agent-port 8647", "agent-port "+port(agent), "port 8646", "port "+port(http))...)
 	for i := 0; i < len(pairs); i += 2 {
