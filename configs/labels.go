@@ -80,15 +80,16 @@ func plant(table *node, path []string, leaf *node) bool {
 }
 
 // dropReplaced returns a copy of under in which the tables called names are without
-// the handlers that those of over replace.
+// the handlers that those of over replace. What is no table there is wrong already, and stays.
 func dropReplaced(under, over *node, names, handlers []string) *node {
 	kept := cloneTable(under)
 	for _, name := range names {
 		set := func(key string) bool { return over.fields[name].fields[key] != nil }
-		if over.fields[name] == nil || kept.fields[name] == nil || !slices.ContainsFunc(handlers, set) {
+		below := kept.fields[name]
+		if over.fields[name] == nil || below == nil || below.kind != tableKind || !slices.ContainsFunc(handlers, set) {
 			continue
 		}
-		table := cloneTable(kept.fields[name])
+		table := cloneTable(below)
 		for _, key := range handlers {
 			if !set(key) {
 				delete(table.fields, key)

@@ -52,7 +52,7 @@ func inherited(spec *node) *node {
 func overlayHandlers(under, over *node) *node {
 	base := dropReplaced(under, over, probeKeys(), handlerKeys())
 	const key = "lifecycle"
-	if u, o := base.fields[key], over.fields[key]; u != nil && o != nil {
+	if u, o := base.fields[key], over.fields[key]; u != nil && u.kind == tableKind && o != nil {
 		base.fields[key] = dropReplaced(u, o, hookKeys(), hookHandlerKeys())
 	}
 	return overlay(base, over)

@@ -169,3 +169,27 @@ readiness = { timeout = "1h1", http_get.port = "http" }
 		t.Errorf("got:\n%s\nwant:\n%s", problems, want)
 	}
 }
+
+// A layer of the wrong type is told, and does not stop the daemon that reads it.
+func TestLayersOfWrongTypes(t *testing.T) {
+	for _, tt := range []struct{ below, over, want string }{
+		{"liveness = 5", `liveness.tcp_socket.port = 80`, "liveness: must be a table, is 5 (an integer)"},
+		{"liveness = [{}]", `liveness.tcp_socket.port = 80`, "liveness: must be a table, is an array"},
+		{"lifecycle = 5", `lifecycle.pre_stop.sleep.duration = "1s"`, "lifecycle: must be a table, is 5 (an integer)"},
+		{"lifecycle.pre_stop = 5", `lifecycle.pre_stop.sleep.duration = "1s"`, "lifecycle.pre_stop: must be a table, is 5 (an integer)"},
+		{"lifecycle.pre_stop = 5", `lifecycle = true`, "lifecycle.pre_stop: must be a table, is 5 (an integer)"},
+		{"publish = 5", `publish.haproxy.backend = "b"`, "publish: must be a table, is 5 (an integer)"},
+		{"ports = 1979-05-27", `ports = { http = 80 }`, "ports: must be a table, is 1979-05-27"},
+	} {
+		over := "\n" + tt.over + "\n"
+		for where, file := range map[string]string{
+			"defaults.":  "[defaults]\n" + tt.below + "\n[[spec]]\nname = \"web\"" + over,
+			"spec[low].": "[[spec]]\nname = \"low\"\n" + tt.below + "\n[[spec]]\nname = \"web\"\nextends = \"low\"" + over,
+		} {
+			_, err := Parse("f", []byte(file))
+			if err == nil || !strings.Contains(err.Error(), where+tt.want) {
+				t.Errorf("%s: got %v", file, err)
+			}
+		}
+	}
+}
