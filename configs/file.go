@@ -13,7 +13,9 @@ type fileSpec struct {
 	matcher matcher
 	own     *node     // as it was written
 	base    *fileSpec // what it extends; nil: nothing
-	node    *node     // with the layers below it
+	node    *node     // with the layers below it; nil: not built yet
+	depth   int       // how many bases it has below it
+	secret  bool      // it or one of its bases has what secretsIn finds
 	// partial says that other specs extend it and no container matches it: it need not be complete.
 	partial   bool
 	claimable bool // by the label healthd.spec
@@ -65,10 +67,7 @@ func (s *fileSpec) setClaimable() {
 		s.claimable = n.text == "true"
 		return
 	}
-	s.claimable = true
-	for b, left := s, maxDepth; b != nil && left > 0; b, left = b.base, left-1 {
-		s.claimable = s.claimable && secretsIn(b.own) == ""
-	}
+	s.claimable = !s.secret
 }
 
 // secretsIn returns what the handlers of a spec have that labels must not use: "headers", which may be

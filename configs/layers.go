@@ -85,16 +85,26 @@ func (l *loader) stack(specs []*fileSpec, defaults *node) {
 	for _, s := range specs {
 		s.base = l.findBase(s, specs, byName)
 	}
+	l.cutCircles(specs)
 	for _, s := range specs {
-		if s.inCircle() {
-			l.wrong(s.own.fields["extends"], s.prefix()+"extends", "must not lead back to the spec itself")
-		}
-	}
-	for _, s := range specs {
-		s.node = s.layered(defaults, len(specs))
+		s.build(defaults)
 		if s.base != nil && s.base.matcher.none() {
 			s.base.partial = true
 		}
+	}
+}
+
+// cutCircles reports the specs whose bases lead back to them. Without these they need not be complete.
+func (l *loader) cutCircles(specs []*fileSpec) {
+	var circles []*fileSpec
+	for _, s := range specs {
+		if s.inCircle(len(specs)) {
+			circles = append(circles, s)
+		}
+	}
+	for _, s := range circles {
+		l.wrong(s.own.fields["extends"], s.prefix()+"extends", "must not lead back to the spec itself")
+		s.base, s.partial = nil, true
 	}
 }
 
@@ -115,25 +125,30 @@ func (l *loader) findBase(s *fileSpec, specs []*fileSpec, byName map[string]*fil
 	return base
 }
 
-// inCircle says whether the bases of s lead back to it.
-func (s *fileSpec) inCircle() bool {
-	seen := map[*fileSpec]bool{}
-	for b := s.base; b != nil && !seen[b]; b = b.base {
+// inCircle says whether the bases of s, at most so many, lead back to it.
+func (s *fileSpec) inCircle(most int) bool {
+	for b := s.base; b != nil && most > 0; b, most = b.base, most-1 {
 		if b == s {
 			return true
 		}
-		seen[b] = true
 	}
 	return false
 }
 
-// layered returns the spec over its bases, at most so many, and the defaults.
-func (s *fileSpec) layered(defaults *node, most int) *node {
-	below := defaults
-	if s.base != nil && most > 0 {
-		below = inherited(s.base.layered(defaults, most-1))
+// build puts the spec over its bases and the defaults. It builds the bases first, each once: many
+// specs may extend each other.
+func (s *fileSpec) build(defaults *node) {
+	if s.node != nil {
+		return
 	}
-	return layer(below, s.own)
+	below := defaults
+	s.secret = secretsIn(s.own) != ""
+	if s.base != nil {
+		s.base.build(defaults)
+		below, s.depth = inherited(s.base.node), s.base.depth+1
+		s.secret = s.secret || s.base.secret
+	}
+	s.node = layer(below, s.own)
 }
 
 // checkDefaults reports what is wrong with [defaults], which need not be complete.
@@ -168,7 +183,7 @@ func (l *loader) checkSpecs(specs []*fileSpec) {
 		told[key(p)] = true
 	}
 	byDepth := slices.Clone(specs)
-	slices.SortStableFunc(byDepth, func(a, b *fileSpec) int { return a.depth(len(specs)) - b.depth(len(specs)) })
+	slices.SortStableFunc(byDepth, func(a, b *fileSpec) int { return a.depth - b.depth })
 	for _, s := range byDepth {
 		s.setClaimable()
 		found := append(s.check(), l.checkPush(s)...)
@@ -182,12 +197,4 @@ func (l *loader) checkSpecs(specs []*fileSpec) {
 			told[key(p)] = true
 		}
 	}
-}
-
-// depth returns how many bases a spec has, at most so many.
-func (s *fileSpec) depth(most int) int {
-	if s.base == nil || most == 0 {
-		return 0
-	}
-	return 1 + s.base.depth(most-1)
 }

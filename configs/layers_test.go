@@ -2,6 +2,7 @@ package configs
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -191,5 +192,63 @@ func TestLayersOfWrongTypes(t *testing.T) {
 				t.Errorf("%s: got %v", file, err)
 			}
 		}
+	}
+}
+
+// chain is so many specs, each of which extends the one before. The first one has a secret.
+func chain(length int) string {
+	var b strings.Builder
+	for i := range length {
+		fmt.Fprintf(&b, "[[spec]]\nname = \"s%d\"\nmatch = { role = \"r%d\" }\n", i, i)
+		if i == 0 {
+			b.WriteString("readiness.http_get = { port = 80, headers = [{ name = \"Authorization\", value = \"x\" }] }\n")
+		} else {
+			fmt.Fprintf(&b, "extends = \"s%d\"\n", i-1)
+		}
+	}
+	return b.String()
+}
+
+func TestLongChain(t *testing.T) {
+	const length = 200
+	c := mustParse(t, chain(length))
+	last := fmt.Sprintf("s%d", length-1)
+	if _, err := c.Resolve(runtime.Traits{Name: "c", Labels: labels("healthd.spec=" + last)}); err == nil || !strings.Contains(err.Error(), "cannot be chosen by a label") {
+		t.Errorf("a label chooses a spec with a secret: %v", err)
+	}
+	if spec := resolved(t, c, fmt.Sprintf("role=r%d", length-1)); len(spec.Probes[core.Readiness].Handler.HTTPGet.Headers) != 1 {
+		t.Errorf("got %+v", spec)
+	}
+}
+
+// A spec is built once, however many extend it.
+func TestLongChainIsReadInLinearTime(t *testing.T) {
+	work := func(length int) float64 {
+		text := []byte(chain(length))
+		return testing.AllocsPerRun(1, func() {
+			c, err := Parse("f", text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.Warnings()
+		})
+	}
+	if short, long := work(40), work(400); long > 15*short {
+		t.Errorf("a chain of 400 takes %.0f allocations, one of 40 takes %.0f", long, short)
+	}
+}
+
+func TestCircles(t *testing.T) {
+	const rest = "match = { role = \"%s\" }\nreadiness.tcp_socket.port = 80\n"
+	file := ""
+	for _, pair := range []string{"a b", "b c", "c a", "into a", "self self"} {
+		name, base, _ := strings.Cut(pair, " ")
+		file += fmt.Sprintf("[[spec]]\nname = %q\nextends = %q\n"+rest, name, base, name)
+	}
+	_, err := Parse("f", []byte(file))
+	want := "f:3: spec[a].extends: must not lead back to the spec itself\nf:8: spec[b].extends: must not lead back to the spec itself\n" +
+		"f:13: spec[c].extends: must not lead back to the spec itself\nf:23: spec[self].extends: must not lead back to the spec itself"
+	if err == nil || err.Error() != want {
+		t.Errorf("got:\n%v\nwant:\n%s", err, want)
 	}
 }

@@ -1,6 +1,7 @@
 package configs
 
 import (
+	"maps"
 	"math"
 	"reflect"
 	"slices"
@@ -19,11 +20,12 @@ const slowStart = 5 * time.Second
 // sensible label changes.
 func (c *Config) Warnings() []string {
 	var found Problems
+	used := usedPorts(c.specs)
 	for i, s := range c.specs {
 		if s.partial {
 			continue
 		}
-		for _, w := range append(s.warnMatch(c.specs[:i]), s.warnSpec(c.specs, c.specs[:i])...) {
+		for _, w := range append(s.warnMatch(c.specs[:i]), s.warnSpec(used[s], c.specs[:i])...) {
 			p := s.nearest(w.key).at.problem(s.prefix()+w.key, "%s", w.text)
 			// What a spec has from another one is told there.
 			if !slices.ContainsFunc(found, func(f Problem) bool { return f.File == p.File && f.Line == p.Line && f.Text == p.Text }) {
@@ -61,7 +63,7 @@ func told(all ...warning) []warning {
 }
 
 // warnSpec warns of what a spec says about the containers that it is for.
-func (s *fileSpec) warnSpec(all, before []*fileSpec) []warning {
+func (s *fileSpec) warnSpec(usedPorts map[string]bool, before []*fileSpec) []warning {
 	spec := s.read()
 	found := told(
 		warning{"liveness", killsBusy(spec)},
@@ -85,7 +87,7 @@ func (s *fileSpec) warnSpec(all, before []*fileSpec) []warning {
 			found = append(found, warnHandler("lifecycle."+hookKeys()[i], prober.Handler{HTTPGet: h.HTTPGet, Exec: h.Exec})...)
 		}
 	}
-	return append(found, s.unusedPorts(all)...)
+	return append(found, s.unusedPorts(usedPorts)...)
 }
 
 // AsksInside says whether a spec has a probe or hook with via = "container".
@@ -198,34 +200,44 @@ func outlastsPeriod(p *core.ProbeSpec) string {
 }
 
 // unusedPorts warns of a port's name that neither the spec nor one that extends it uses.
-func (s *fileSpec) unusedPorts(all []*fileSpec) []warning {
+func (s *fileSpec) unusedPorts(used map[string]bool) []warning {
 	own := s.own.fields["ports"]
 	if own == nil || own.kind != tableKind {
 		return nil
 	}
 	var found []warning
 	for _, name := range own.keys() {
-		uses := func(other *fileSpec) bool {
-			return (other == s || other.extends(s, len(all))) && usesPort(other.node, name)
-		}
-		if !slices.ContainsFunc(all, uses) {
+		if !used[name] {
 			found = append(found, warning{"ports." + showKey(name), "nothing in the spec uses this name as its port: write port = " + quoteTOML(name)})
 		}
 	}
 	return found
 }
 
-// extends says whether s has values of other, over at most so many others.
-func (s *fileSpec) extends(other *fileSpec, most int) bool {
-	return s.base != nil && most > 0 && (s.base == other || s.base.extends(other, most-1))
-}
-
-// usesPort says whether a key port below n has the name.
-func usesPort(n *node, name string) bool {
-	for key, field := range n.fields {
-		if key == "port" && field.text == name && field.textual() || field.kind == tableKind && usesPort(field, name) {
-			return true
+// usedPorts returns for each spec which names of ports it uses, or one that extends it.
+func usedPorts(specs []*fileSpec) map[*fileSpec]map[string]bool {
+	used := map[*fileSpec]map[string]bool{}
+	for _, s := range specs {
+		used[s] = map[string]bool{}
+	}
+	upwards := slices.SortedStableFunc(slices.Values(specs), func(a, b *fileSpec) int { return b.depth - a.depth })
+	for _, s := range upwards {
+		addPorts(used[s], s.node)
+		if s.base != nil {
+			maps.Copy(used[s.base], used[s])
 		}
 	}
-	return false
+	return used
+}
+
+// addPorts adds the names that keys port below n have.
+func addPorts(names map[string]bool, n *node) {
+	for key, field := range n.fields {
+		switch {
+		case key == "port" && field.textual():
+			names[field.text] = true
+		case field.kind == tableKind:
+			addPorts(names, field)
+		}
+	}
 }
