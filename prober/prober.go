@@ -78,7 +78,7 @@ type Result struct {
 	Output  string // at most MaxOutput bytes, valid UTF-8
 	Latency time.Duration
 	// Certificate is the end of the validity of the certificate that the server showed, be it
-	// valid or not; zero: it showed none.
+	// valid or not, in the years 1 to 9999; zero: it showed none.
 	Certificate time.Time
 }
 

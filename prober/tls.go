@@ -98,8 +98,21 @@ func (h *handshakes) conclude(r Result) Result {
 
 func (h *handshakes) note(certificates []*x509.Certificate) {
 	if len(certificates) > 0 {
-		h.notAfter.CompareAndSwap(nil, &certificates[0].NotAfter)
+		h.notAfter.CompareAndSwap(nil, new(plainTime(certificates[0].NotAfter)))
 	}
+}
+
+// plainTime returns the nearest time that is not zero and that JSON can hold: a certificate's may
+// be in the year 10000, by an odd time zone.
+func plainTime(t time.Time) time.Time {
+	first, last := time.Time{}.Add(time.Second), time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)
+	switch {
+	case t.Before(first):
+		return first
+	case t.After(last):
+		return last
+	}
+	return t
 }
 
 // noteError notes the certificate that a handshake failed for.

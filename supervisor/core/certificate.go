@@ -28,10 +28,14 @@ func (c *Certificate) left(now time.Time) time.Duration { return c.NotAfter.Sub(
 
 // noteCertificate keeps the certificate that a probe saw, and records an event while it ends soon.
 func (t *stepper) noteCertificate(probe ProbeType, r *prober.Result) {
-	if r.Certificate.IsZero() { // the connection failed before
+	c := &t.Certificates[probe]
+	switch {
+	case r.Certificate.IsZero() && r.Outcome == prober.Success: // the server no longer has one
+		c.NotAfter, c.Soon = time.Time{}, false
+		return
+	case r.Certificate.IsZero(): // the connection failed before
 		return
 	}
-	c := &t.Certificates[probe]
 	c.NotAfter = r.Certificate
 	c.Soon = c.left(t.now) < certificateEndsSoon
 	if !c.Soon || !c.ToldAt.IsZero() && t.now.Sub(c.ToldAt) < certificateToldEvery {

@@ -99,3 +99,16 @@ func TestCertificateOfAChangedProbe(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 }
+
+// A redirect to TLS that is no longer there leaves no certificate behind, whose end would be an alarm.
+func TestCertificateOfAServerWithoutTLS(t *testing.T) {
+	sim := simulateProbe(t, Readiness, "0s/1m/1/3")
+	sim.c.Pid, sim.c.Address = 7, "10.0.0.1"
+	sim.answers[Readiness].Certificate = sim.start.Add(day)
+	sim.play("0s runs", "1m")
+	sim.answers[Readiness].Certificate = time.Time{}
+	sim.play("3m")
+	if got := sim.state.Certificates[Readiness]; !got.NotAfter.IsZero() || got.Soon || got.ToldAt.IsZero() || sim.view().Warnings() != nil {
+		t.Errorf("got %+v", got)
+	}
+}
