@@ -77,6 +77,7 @@ func viewOf(c *runtime.Container, spec *core.Spec, wrong error) *core.View {
 		Container: c, Spec: spec, Invalid: textOf(wrong), Identity: core.IdentityOf(c), Group: core.GroupOf(c), State: core.InvalidState(c, false),
 	}
 	if spec != nil {
+		v.Container = c.InNetwork(spec.Network)
 		v.Service, v.Group = spec.Publish.Service, cmp.Or(spec.Group.Name, v.Group)
 	}
 	if os.Geteuid() == 0 { // as the daemon runs; what others cannot enter, it may

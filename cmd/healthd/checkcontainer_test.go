@@ -14,7 +14,7 @@ import (
 func dockerWith(t *testing.T, containers map[string]map[string]string) (endpoint string) {
 	t.Helper()
 	state := map[string]any{"Status": "running", "Pid": 7, "StartedAt": "2026-01-02T03:04:05Z"}
-	network := map[string]any{"Networks": map[string]any{"bridge": map[string]any{"IPAddress": "172.17.0.2"}}}
+	network := map[string]any{"Networks": map[string]any{"bridge": map[string]any{"IPAddress": "172.17.0.2"}, "front": map[string]any{"IPAddress": "172.18.0.2"}}}
 	engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Api-Version", "1.41")
 		var answer any = map[string]any{}
@@ -109,5 +109,23 @@ func TestCheckOfAContainerWithoutAnEngine(t *testing.T) {
 	check = checkOn(t, "unix:///nonexistent/docker.sock", "a = 1\n")
 	if got, _ := check("web"); got.code != 1 || !strings.Contains(got.stderr, "healthd: cannot use the configuration: 1 problem\n") {
 		t.Errorf("%+v", got)
+	}
+}
+
+// A container is looked at in the network that its spec names, as the daemon does.
+func TestCheckOfAContainerInItsNetwork(t *testing.T) {
+	check := checkOn(t, dockerWith(t, map[string]map[string]string{
+		"chosen": {"healthd.liveness.tcp_socket.port": "80", "healthd.network": "front"},
+		"absent": {"healthd.liveness.tcp_socket.port": "80", "healthd.network": "back"},
+		"either": {"healthd.liveness.tcp_socket.port": "80"},
+	}), "")
+	for name, want := range map[string]string{
+		"chosen": "", "absent": "it is not in the network back, which its spec names, but in bridge, front:", "either": "it is in several networks (bridge, front),",
+	} {
+		got, said := check(name)
+		if got.code != 0 || !strings.Contains(said, want) || strings.Contains(said, "network back") != (name == "absent") ||
+			strings.Contains(said, "not in the network") != (name == "absent") || strings.Contains(said, "several networks") != (name == "either") {
+			t.Errorf("%s: %+v, want %s", name, got, want)
+		}
 	}
 }
