@@ -34,6 +34,18 @@ func parseTOML(at place, data []byte) (*node, error) {
 	return located.root, nil
 }
 
+// CountSpecs returns how many specs the text of a file has. The error says why it is not valid TOML.
+func CountSpecs(data []byte) (int, error) {
+	root, err := parseTOML(place{}, data)
+	if err != nil {
+		return 0, err
+	}
+	if list := root.fields["spec"]; list != nil {
+		return len(list.items), nil
+	}
+	return 0, nil
+}
+
 // noText returns what keeps data from being the text that TOML wants, and where.
 func noText(data string) (wrong string, offset int) {
 	for i, r := range data {

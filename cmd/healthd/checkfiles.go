@@ -8,8 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/BurntSushi/toml"
-
 	"healthd/configs"
 )
 
@@ -63,16 +61,9 @@ func describeFile(file string) string {
 	if err != nil {
 		return line(file) + ": cannot be read\n"
 	}
-	var content struct{ Spec any }
-	if toml.Unmarshal(data, &content) != nil {
+	specs, err := configs.CountSpecs(data)
+	if err != nil {
 		return line(file) + ": is not valid TOML\n"
-	}
-	specs := 0
-	switch list := content.Spec.(type) {
-	case []map[string]any:
-		specs = len(list)
-	case []any: // tables between brackets
-		specs = len(list)
 	}
 	return fmt.Sprintf("%s: %s\n", line(file), plural(specs, "spec"))
 }

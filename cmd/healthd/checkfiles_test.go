@@ -49,3 +49,15 @@ func TestCheckListsBrokenFiles(t *testing.T) {
 		t.Errorf("%+v, want %s", got, want)
 	}
 }
+
+// The library that reads TOML would need a stack without end for one of these, and days for the other.
+func TestCheckListsDeepFiles(t *testing.T) {
+	const levels = 1 << 20
+	for what, text := range map[string]string{"arrays": "a = " + strings.Repeat("[", levels), "keys": strings.Repeat("a.", levels) + "a = 1\n"} {
+		file := write(t, "deep.toml", text)
+		got := inside("check", "--config", file, "--socket", filepath.Join(t.TempDir(), "none"))
+		if got.code != 1 || got.stdout != file+": is not valid TOML\n" || !strings.Contains(got.stderr, "is nested more than 64 levels deep") {
+			t.Errorf("%s: %+v", what, got)
+		}
+	}
+}
