@@ -297,6 +297,10 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte(sections + groupSpec))
 	f.Add([]byte(warnedSpecs))
 	f.Add([]byte(haproxySpec))
+	f.Add([]byte(layered))
+	for _, text := range fuzzedLayers() {
+		f.Add([]byte(text))
+	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		checkTree(t, data)
 		c, err := Parse("f.toml", data)
@@ -322,7 +326,7 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("got %v and guard %+v", keys, c.Guard)
 		}
 		for _, s := range c.specs {
-			if !s.claimable {
+			if !s.claimable || s.partial { // labels may complete a layer
 				continue
 			}
 			_, err := c.Resolve(runtime.Traits{Name: "c", Labels: map[string]string{specLabel: s.name}})

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"reflect"
 	"strconv"
 	"strings"
 	"testing"
@@ -182,21 +183,30 @@ func FuzzLabels(f *testing.F) {
 		{"healthd.group.name", "/", "healthd.group.max_unavailable", "99999999999999999999%"},
 		{"healthd.publish.port", "http", "healthd.publish.haproxy.backend", "web"},
 		{"healthd.publish.haproxy", "{}", "healthd.publish.haproxy.backend", "web/s1; help"},
+		{"healthd.readiness.http_get.expect.json", "a == 'b'", "healthd.readiness.http_get.expect.status", `200 "300-399"`},
+		{"healthd.readiness.http_get.tls.verify", "true", "healthd.readiness.http_get.tls.ca_file", "/etc/passwd"},
+		{"healthd.liveness.exec.warning_exit_codes", "[1, 2]", "healthd.liveness.http_get.method", "HEAD"},
+		{"healthd.extends", "web", "healthd.match_image", "*"},
 	} {
 		f.Add(seed[0], seed[1], seed[2], seed[3])
 	}
-	c, err := Parse("healthd.toml", []byte(webSpec+hookSpec+haproxySpec))
+	c, err := Parse("healthd.toml", []byte(webSpec+hookSpec+haproxySpec+layered+guardedSpec))
+	if err != nil {
+		f.Fatal(err)
+	}
+	guarded, err := c.Resolve(runtime.Traits{Name: "c", Labels: map[string]string{specLabel: "guarded"}})
 	if err != nil {
 		f.Fatal(err)
 	}
 	f.Fuzz(func(t *testing.T, key1, value1, key2, value2 string) {
 		set := map[string]string{key1: value1, key2: value2}
-		for _, name := range []string{"", "web", "fixed", "hooks", "balanced"} {
+		for _, name := range []string{"", "web", "fixed", "hooks", "balanced", "api", "api-v2", "guarded"} {
 			m := maps.Clone(set)
 			if name != "" {
 				m[specLabel] = name
 			}
 			checkResolved(t, c, m)
+			checkGuarded(t, c, m, guarded)
 		}
 	})
 }
@@ -238,6 +248,36 @@ func checkResolved(t *testing.T, c *Config, labels map[string]string) {
 		if strings.Contains(fmt.Sprint(v), "secret") {
 			t.Errorf("a header's value is shown: %v", v)
 		}
+	}
+}
+
+// guardedSpec has what labels must not redirect, in a layer of its own.
+const guardedSpec = `
+[[spec]]
+name = "guarded-base"
+[spec.ports]
+https = 443
+[spec.readiness]
+http_get = { port = "https", scheme = "https", headers = [{ name = "Authorization", value = "secret" }] }
+[[spec]]
+name = "guarded"
+extends = "guarded-base"
+claimable = true
+[spec.readiness.http_get]
+method = "GET"
+expect = { status = [200], json = "up" }
+tls = { verify = true, server_name = "api" }
+`
+
+// checkGuarded says that labels leave a handler with a secret as it is, or replace all of it.
+func checkGuarded(t *testing.T, c *Config, labels map[string]string, guarded *core.Spec) {
+	t.Helper()
+	spec, err := c.Resolve(runtime.Traits{Name: "c", Labels: labels})
+	if err != nil || spec == nil || spec.Name != "guarded" || spec.Probes[core.Readiness].Handler.HTTPGet == nil {
+		return
+	}
+	if got, want := spec.Probes[core.Readiness].Handler, guarded.Probes[core.Readiness].Handler; !reflect.DeepEqual(got, want) {
+		t.Errorf("labels changed what is asked with a secret: %+v", got.HTTPGet)
 	}
 }
 

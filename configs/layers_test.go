@@ -252,3 +252,15 @@ func TestCircles(t *testing.T) {
 		t.Errorf("got:\n%v\nwant:\n%s", err, want)
 	}
 }
+
+// fuzzedLayers are files with layers of all shapes, right and wrong.
+func fuzzedLayers() []string {
+	return []string{
+		"[defaults]\nclaimable = true\nnetwork = \"n\"\nports = { http = 80 }\nliveness = { period = \"1s\", http_get = { port = \"http\", headers = [{ name = \"A\", value = \"b\" }] } }\n" +
+			"lifecycle.pre_stop.sleep.duration = \"1s\"\n[[spec]]\nname = \"a\"\nmatch = [{ a = \"1\" }, { b = \"*\", c = \"?\" }]\nlifecycle.pre_stop.exec.command = [\"x\"]\n",
+		"[[spec]]\nname = \"a\"\nextends = \"b\"\nmatch_name = \"x-*\"\n[[spec]]\nname = \"b\"\nextends = \"c\"\nmatch_image = \"i:*\"\nliveness = 5\n[[spec]]\nname = \"c\"\nextends = \"a\"\nliveness.tcp_socket.port = 1\n",
+		"[[spec]]\nname = \"a\"\nextends = \"b\"\nreadiness.http_get = { scheme = \"https\", method = \"HEAD\", expect = { status = [200, \"300-302\"], body = \"ok\", json = \"a[0].'b c' == 1e9 && d\", warning_header = \"X-W\" }, tls = { verify = true, server_name = \"s\" } }\n" +
+			"[[spec]]\nname = \"b\"\nreadiness = { http_get = { port = 1, tls = { ca_file = \"/nonexistent\", cert_file = \"/nonexistent\" } }, exec.warning_exit_codes = [1] }\n",
+		"[defaults]\nliveness = []\nreadiness = { grpc = { port = 1, tls = {} }, engine_health = {} }\npublish = { service = \"s\", port = 1 }\ngive_up = { restarts = 1 }\n[[spec]]\nname = \"a\"\nextends = \"a\"\nliveness.grpc.tls = 5\npublish.haproxy = { }\n",
+	}
+}
