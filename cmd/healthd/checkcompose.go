@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/compose-spec/compose-go/v2/cli"
 	"github.com/compose-spec/compose-go/v2/types"
@@ -21,6 +22,9 @@ import (
 	"healthd/supervisor/core"
 )
 
+// composePatience bounds the reading of one Compose file and of all that it names.
+const composePatience = 30 * time.Second
+
 // checkCompose says of each service in Compose files what the configuration would make of its containers. It
 // is an error when a service's labels are wrong, or a file is.
 func (a *app) checkCompose(cmd *cobra.Command, files []string) error {
@@ -31,7 +35,12 @@ func (a *app) checkCompose(cmd *cobra.Command, files []string) error {
 	var failed []error
 	invalid := 0
 	for _, file := range files {
-		project, err := loadCompose(cmd.Context(), file, a.stderr)
+		ctx, cancel := cmd.Context(), context.CancelFunc(func() {})
+		if file != "-" { // whose writer may take its time
+			ctx, cancel = context.WithTimeout(ctx, composePatience)
+		}
+		project, err := loadCompose(ctx, file, a.stderr)
+		cancel()
 		if err != nil {
 			failed = append(failed, fmt.Errorf("cannot read the Compose file %s: %s", line(file), line(err.Error())))
 			continue
@@ -94,12 +103,31 @@ func traitsOf(project string, service types.ServiceConfig) runtime.Traits {
 }
 
 // loadCompose reads a file as docker compose -f does, with every profile, and - from stdin. It runs nothing and
-// asks no network. The variables of containers are not needed, so neither are the files that have them.
+// asks no network. The variables of containers are not needed, so neither are the files that have them. It gives up
+// when ctx ends: a pipe that the file names would keep its reader for ever.
 func loadCompose(ctx context.Context, file string, warn io.Writer) (*types.Project, error) {
 	if info, err := os.Stat(file); err == nil && !info.Mode().IsRegular() { // a reader of a pipe would wait for ever
 		return nil, errors.New("it is not a regular file")
 	}
 	defer redirectComposeLog(warn)()
+	type loaded struct {
+		project *types.Project
+		err     error
+	}
+	done := make(chan loaded, 1)
+	go func() {
+		project, err := readCompose(ctx, file)
+		done <- loaded{project, err}
+	}()
+	select {
+	case l := <-done:
+		return l.project, l.err
+	case <-ctx.Done():
+		return nil, errors.New("it takes too long: does it name a pipe?")
+	}
+}
+
+func readCompose(ctx context.Context, file string) (*types.Project, error) {
 	options, err := cli.NewProjectOptions([]string{file},
 		cli.WithOsEnv, cli.WithEnvFiles(), cli.WithDotEnv, cli.WithProfiles([]string{"*"}), cli.WithoutEnvironmentResolution, cli.WithResourceLoader(noNetwork{}))
 	if err != nil {

@@ -1,10 +1,14 @@
 package main
 
 import (
+	"context"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 )
 
 // files writes a directory of files.
@@ -149,5 +153,35 @@ func TestCheckOfAComposeFromAPipe(t *testing.T) {
 	out, err := cmd.CombinedOutput()
 	if err != nil || !strings.HasPrefix(string(out), "shop/web: spec web, by match com.docker.compose.project=shop") {
 		t.Errorf("%v: %s", err, out)
+	}
+}
+
+// What a file names is a file, too, that may be a pipe which nobody writes.
+func TestCheckOfAComposeThatNamesAPipe(t *testing.T) {
+	for what, text := range map[string]string{
+		"label_file": "services:\n  a:\n    image: a\n    label_file: pipe\n",
+		"include":    "include: [pipe]\nservices:\n  a:\n    image: a\n",
+		".env":       "services:\n  a:\n    image: a\n",
+	} {
+		dir := files(t, map[string]string{"compose.yaml": text})
+		pipe := filepath.Join(dir, "pipe")
+		if what == ".env" {
+			pipe = filepath.Join(dir, ".env")
+		}
+		if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		_, err := loadCompose(ctx, filepath.Join(dir, "compose.yaml"), io.Discard)
+		cancel()
+		if err == nil || err.Error() != "it takes too long: does it name a pipe?" {
+			t.Errorf("%s: got %v", what, err)
+		}
+		// The reader that was left behind has its end.
+		writer, err := os.OpenFile(pipe, os.O_RDWR|syscall.O_NONBLOCK, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		writer.Close()
 	}
 }
