@@ -40,6 +40,7 @@ type Prober struct {
 	engines       map[string]*engine
 	checkRedirect func(req *http.Request, via []*http.Request) error
 	exchanges     sync.Pool // of *exchange
+	credentials   credentialsRead
 }
 
 // New returns a Prober. It need not be closed.

@@ -43,7 +43,7 @@ func (p *Prober) grpcProbe(h *GRPC, t Target) (asker, error) {
 	}
 	var secure *tls.Config
 	if h.TLS != nil {
-		if secure, err = newTLSConfig(h.TLS); err != nil {
+		if secure, err = p.credentials.config(h.TLS); err != nil {
 			return nil, err
 		}
 	}

@@ -33,7 +33,7 @@ func (p *Prober) httpHook(h *HTTPGet, t Target) (Hook, error) {
 	if _, err := wireFormat(req); err != nil {
 		return nil, err
 	}
-	secure, err := newTLSConfig(h.TLS)
+	secure, err := p.credentials.config(h.TLS)
 	if err != nil {
 		return nil, err
 	}

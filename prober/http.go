@@ -51,7 +51,7 @@ func (p *Prober) httpProbe(h *HTTPGet, t Target) (asker, error) {
 	if probe.expect, err = newExpectation(h); err != nil {
 		return nil, err
 	}
-	if probe.tls, err = newTLSConfig(h.TLS); err != nil {
+	if probe.tls, err = p.credentials.config(h.TLS); err != nil {
 		return nil, err
 	}
 	if to.sa != nil && req.URL.Scheme == "http" && req.URL.User == nil && req.Method != http.MethodHead && !probe.expect.needsHeader() {

@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
-	"fmt"
 	"net"
 	"sync/atomic"
 	"time"
@@ -30,31 +29,8 @@ type TLSClient struct {
 
 // Check returns what is wrong with the certificates and the key, which no message repeats.
 func (t *TLSClient) Check() error {
-	_, err := newTLSConfig(t)
+	_, err := new(credentialsRead).config(t)
 	return err
-}
-
-// newTLSConfig returns the configuration of a client; of nil that of the kubelet.
-func newTLSConfig(t *TLSClient) (*tls.Config, error) {
-	if t == nil {
-		return &tls.Config{InsecureSkipVerify: true}, nil
-	}
-	c := &tls.Config{InsecureSkipVerify: !t.Verify, ServerName: t.ServerName}
-	if t.CA != "" {
-		c.RootCAs = x509.NewCertPool()
-		if !c.RootCAs.AppendCertsFromPEM([]byte(t.CA)) {
-			return nil, errors.New("cannot use the authorities' certificates: no certificate in PEM")
-		}
-	}
-	if t.Cert == "" && t.Key == "" {
-		return c, nil
-	}
-	pair, err := tls.X509KeyPair([]byte(t.Cert), []byte(t.Key))
-	if err != nil {
-		return nil, fmt.Errorf("cannot use the client certificate: %w", err)
-	}
-	c.Certificates = []tls.Certificate{pair}
-	return c, nil
 }
 
 // handshakes notes what the handshakes of one Ask showed. Its methods may be called from any
