@@ -166,6 +166,24 @@ func TestCertificatesThatChange(t *testing.T) {
 	}
 }
 
+// A file is read and understood once, however many specs have it from [defaults].
+func TestCertificatesOfManySpecs(t *testing.T) {
+	certFile, keyFile, cert, _ := writePEMs(t)
+	work := func(authorities int) float64 {
+		if err := os.WriteFile(certFile+".ca", []byte(strings.Repeat(cert, authorities)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		text := fmt.Sprintf("[defaults]\nclaimable = true\nreadiness.grpc = { port = 80, tls = { ca_file = %q, cert_file = %q, key_file = %q } }\n", certFile+".ca", certFile, keyFile)
+		for i := range 100 {
+			text += fmt.Sprintf("[[spec]]\nname = \"s%d\"\nmatch = { app = \"%d\" }\n", i, i)
+		}
+		return testing.AllocsPerRun(1, func() { mustParse(t, text).Warnings() })
+	}
+	if few, many := work(1), work(100); many > 1.5*few {
+		t.Errorf("%.0f allocations with 100 authorities, %.0f with one", many, few)
+	}
+}
+
 // Labels name no files, and change nothing where a file lets healthd show who it is.
 func TestLabelsBesideCertificates(t *testing.T) {
 	certFile, keyFile, _, _ := writePEMs(t)

@@ -9,6 +9,7 @@ import (
 	"path"
 	"slices"
 	"strconv"
+	"sync"
 
 	"healthd/prober"
 )
@@ -18,8 +19,28 @@ const maxPEM = 1 << 20
 
 // pemFile is what a file with certificates or a key had when the configuration was read.
 type pemFile struct {
-	text string
-	err  error
+	text    string
+	err     error
+	checked sync.Map // what check found, by key
+}
+
+// check returns what is wrong with the file as certificates of that key; without key, of authorities. Many specs
+// may name the file, and one with the authorities of a distribution takes 10 ms.
+func (p *pemFile) check(key *pemFile) error {
+	type finding struct{ err error }
+	if p == nil { // nobody has read it
+		return nil
+	}
+	if found, ok := p.checked.Load(key); ok {
+		return found.(finding).err
+	}
+	client := &prober.TLSClient{CA: p.text}
+	if key != nil {
+		client = &prober.TLSClient{Cert: p.text, Key: key.text}
+	}
+	err := client.Check()
+	p.checked.Store(key, finding{err})
+	return err
 }
 
 // pemKeys are the keys of a tls table that name files.
@@ -99,7 +120,7 @@ func (t *table) tls() *prober.TLSClient {
 	}
 	sub.done()
 	if len(t.problems) == before {
-		sub.checkPEMs(c)
+		sub.checkPEMs()
 	}
 	return c
 }
@@ -134,7 +155,7 @@ func (t *table) pem(key string) string {
 
 // checkPEMs reports certificates that cannot be used. Labels change none of them, so that not each
 // container needs to have them parsed again.
-func (t *table) checkPEMs(c *prober.TLSClient) {
+func (t *table) checkPEMs() {
 	cert, key := t.n.fields["cert_file"], t.n.fields["key_file"]
 	switch {
 	case t.partial:
@@ -147,12 +168,12 @@ func (t *table) checkPEMs(c *prober.TLSClient) {
 		return
 	}
 	if ca := t.n.fields["ca_file"]; ca != nil {
-		if err := (&prober.TLSClient{CA: c.CA}).Check(); err != nil {
+		if err := ca.pem.check(nil); err != nil {
 			t.wrong(ca, t.at("ca_file"), "%s: %v", quote(ca.text), err)
 		}
 	}
 	if cert != nil && key != nil {
-		if err := (&prober.TLSClient{Cert: c.Cert, Key: c.Key}).Check(); err != nil {
+		if err := cert.pem.check(key.pem); err != nil {
 			t.wrong(cert, t.at("cert_file"), "%s: %v", quote(cert.text), err)
 		}
 	}
