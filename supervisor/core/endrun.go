@@ -206,13 +206,22 @@ func (t *stepper) endedBeforeEngine() {
 // engine when the run ended. withEngine: the run was meant to go on, but its engine or host
 // restarted.
 func (t *stepper) endRun(unwatched, withEngine bool) {
-	t.Run.Exit, t.Request.Error = t.exit(t.c.ExitCode), ""
+	t.Run.Exit, t.Request.Error = t.exit(t.exitCode()), ""
 	t.Run.EndedAt = t.now.Add(-t.sinceEnd())
 	if t.runDuration() > t.spec.Backoff.ResetAfter {
 		t.Lasting.Backoff = BackoffState{Soon: t.Lasting.Backoff.Soon} // also if an operator ended it
 	}
 	t.Ending.Unwatched, t.Ending.WithEngine = unwatched, withEngine
 	t.endedBy(t.whoEnded())
+}
+
+// exitCode returns the exit code of a run that an inspection shows ended. An engine that was killed
+// between telling the end and writing it down forgets the code, and shows 0.
+func (t *stepper) exitCode() int {
+	if t.c.ExitCode == 0 {
+		return t.Run.DiedCode
+	}
+	return t.c.ExitCode
 }
 
 // whoEnded returns who ended the run. One that ended unseen did not end by a stop that no daemon had sent:

@@ -168,3 +168,28 @@ func TestStopToldAfterTheEnd(t *testing.T) {
 		}
 	}
 }
+
+// An engine that is killed before it has written down the end that it told says, when it is back, that
+// the container exited with 0.
+func TestEngineForgetsTheExitCode(t *testing.T) {
+	for _, tt := range []struct {
+		name        string
+		told, shown int
+		want        int
+		restarts    bool
+	}{
+		{"forgotten", 3, 0, 3, true},
+		{"a success", 0, 0, 0, false},
+		{"both say so", 3, 3, 3, true},
+		{"told otherwise", 0, 3, 3, true},
+	} {
+		sim := simulatePolicy(t, OnFailure, "0s runs")
+		sim.now = sim.now.Add(time.Second)
+		sim.step("", sim.died(tt.told))
+		sim.endRun(tt.shown)
+		sim.step("seen", &Input{Kind: Observed})
+		if code := sim.state.Run.Exit.Code; code != tt.want || (sim.state.Action.Restart == ByExit) != tt.restarts {
+			t.Errorf("%s: exit code %d, restart %v", tt.name, code, sim.state.Action.Restart)
+		}
+	}
+}
