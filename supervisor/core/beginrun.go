@@ -17,6 +17,7 @@ func (t *stepper) beginRun(run runtime.Run, found bool) {
 	}
 	before := t.State
 	t.Run = Run{ID: run, Before: before.Run.ID, StartedAt: t.c.StartedAt, BeganAt: t.now.Add(-t.ageOf(&before)), LastExit: before.Run.Exit}
+	t.Run.LastByItself = before.Ending.By == EndedByItself
 	t.Run.Network = t.sharedNetwork(before.Engine.NetworkStartedAt)
 	if t.spec.Lifecycle.PostStart != nil && !found && t.c.State.Alive() {
 		t.Run.Hooks[PostStart] = HookDue

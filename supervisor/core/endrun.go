@@ -296,7 +296,7 @@ func (t *stepper) exited() {
 func (t *stepper) endedWithEngine() {
 	t.Action.GaveUp = false // it ran
 	if t.Run.Exit.Reason == ReasonStoppedByOperator {
-		t.Run.Exit.Reason = ReasonError
+		t.Run.Exit.Reason = exitOf(&runtime.Container{ExitCode: t.Run.Exit.Code}).Reason
 	}
 	if !t.startsAfterEngine() {
 		why := "restart policy Never"

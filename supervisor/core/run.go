@@ -19,6 +19,8 @@ type Run struct {
 	DiedCode  int                 `json:"diedCode,omitempty"` // exit code of that event
 	Exit      Exit                `json:"exit,omitzero"`      // how it ended; zero FinishedAt: it has not
 	LastExit  Exit                `json:"lastExit,omitzero"`  // how the previous run ended; zero FinishedAt: none known
+
+	LastByItself bool `json:"lastByItself,omitempty"` // the previous run ended by itself: nobody stopped it, nor did its engine end
 }
 
 // Network is the network of another container that a run shares.

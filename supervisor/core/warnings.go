@@ -78,8 +78,9 @@ func (v *View) warnUnheard() string {
 func (v *View) warnJob() string {
 	byDefault := func(value Value) bool { return value.Path == "restart_policy" && value.Origin == OriginDefault }
 	s, policy := &v.State, v.Container.RestartPolicy
-	finished := s.Run.LastExit.Reason == ReasonCompleted && s.Run.LastExit.Code == 0 && s.Lasting.Restarts[ByExit] > 0 || s.Run.Exit.Reason == ReasonCompleted && s.Action.Restart == ByExit
-	if !finished || policy != "" && policy != "no" || !slices.ContainsFunc(v.Spec.Values, byDefault) {
+	runsAgain := s.Run.LastByItself && s.Run.LastExit.Reason == ReasonCompleted && s.Lasting.Restarts[ByExit] > 0
+	ended := s.Ending.By == EndedByItself && s.Run.Exit.Reason == ReasonCompleted && s.Action.Restart == ByExit
+	if !runsAgain && !ended || policy != "" && policy != "no" || !slices.ContainsFunc(v.Spec.Values, byDefault) {
 		return ""
 	}
 	return "it exits with 0 by itself, and healthd starts it again and again, because no restart_policy is set: if it is a job, set restart_policy = \"OnFailure\" or \"Never\""

@@ -113,6 +113,7 @@ func TestWarningOfAJob(t *testing.T) {
 		{"has ended", func(*View) {}, job},
 		{"runs again", func(v *View) {
 			v.State.Run.LastExit, v.State.Run.Exit, v.State.Action.Restart, v.State.Lasting.Restarts[ByExit] = v.State.Run.Exit, Exit{}, NoCause, 1
+			v.State.Run.LastByItself, v.State.Ending.By = true, NotEnded
 		}, job},
 		{"was started by an operator", func(v *View) {
 			v.State.Run.LastExit, v.State.Run.Exit, v.State.Action.Restart = v.State.Run.Exit, Exit{}, NoCause
@@ -125,11 +126,31 @@ func TestWarningOfAJob(t *testing.T) {
 		v := &View{
 			Container: &runtime.Container{StopTimeout: -1, RestartPolicy: "no"},
 			Spec:      &Spec{RestartPolicy: Always, Values: []Value{{Path: "restart_policy", Value: `"Always"`, Origin: OriginDefault}}},
-			State:     State{Kept: Kept{Run: Run{Exit: Exit{Reason: ReasonCompleted}}, Action: Action{Restart: ByExit}}},
+			State:     State{Kept: Kept{Run: Run{Exit: Exit{Reason: ReasonCompleted}}, Action: Action{Restart: ByExit}, Ending: Ending{By: EndedByItself}}},
 		}
 		tt.change(v)
 		if got := v.warnJob(); got != tt.want {
 			t.Errorf("%s: %q", tt.name, got)
+		}
+	}
+}
+
+// What somebody else has ended is no job, although it exits with 0.
+func TestNoWarningOfAServerThatIsRestarted(t *testing.T) {
+	for name, story := range map[string][]string{
+		"by healthd restart": {"0s runs", "1m exits 1", "2m restart-asked", "3m"},
+		"with its engine":    {"0s runs", "1m engine-ends", "1m signalled 15", "1m exits 0", "61s engine-restarts", "3m"},
+		"by itself":          {"0s runs", "1m exits 0", "3m"},
+	} {
+		sim := newSimulation(t)
+		sim.spec.Values = []Value{{Path: "restart_policy", Origin: OriginDefault}}
+		sim.play(story...)
+		v := sim.view()
+		if s := &v.State; !s.Engine.State.Alive() || s.Run.LastExit.Code != 0 || s.Run.LastExit.Reason != ReasonCompleted {
+			t.Fatalf("%s: the last run ended by %+v:\n%s", name, s.Run.LastExit, sim.transcript.String())
+		}
+		if warned := v.warnJob() != ""; warned != (name == "by itself") {
+			t.Errorf("%s: warned %v\n%s", name, warned, sim.transcript.String())
 		}
 	}
 }
