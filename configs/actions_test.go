@@ -20,8 +20,8 @@ func TestObserve(t *testing.T) {
 		{spec + "mode = \"observe\"\n", "", true, `"observe"`, "healthd.toml:4"},
 		{spec + "mode = \"observe\"\n", "enforce", false, `"enforce"`, "label healthd.mode"},
 		{spec, "observe", true, `"observe"`, "label healthd.mode"},
-		{"[daemon]\nmode = \"observe\"\n" + spec, "", true, `"observe"`, "daemon.mode"},
-		{"[daemon]\nmode = \"observe\"\n" + spec, "enforce", true, `"observe"`, "daemon.mode"},
+		{"[daemon]\nmode = \"observe\"\n" + spec, "", true, `"observe"`, "healthd.toml:2"},
+		{"[daemon]\nmode = \"observe\"\n" + spec, "enforce", true, `"observe"`, "healthd.toml:2"},
 	} {
 		of := labels("healthd.spec=a")
 		if tt.label != "" {

@@ -34,6 +34,7 @@ type Config struct {
 	// Observe is Spec.Observe of every container (daemon.mode).
 	Observe bool
 
+	mode         place // where Observe was written
 	controlGroup place // where Listen.ControlGroup was written
 
 	labels   labelRules

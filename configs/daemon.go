@@ -47,6 +47,9 @@ func readDaemon(c *Config, runtimes []*node, sections map[string]*node) Problems
 	}
 	c.State = readState(section("state"))
 	c.Daemon, c.Observe = readDaemonSection(section("daemon"))
+	if n := sections["daemon"].below("mode"); n != nil {
+		c.mode = n.at
+	}
 	c.Log = readLog(section("log"))
 	c.Guard = readGuard(section("guard"))
 	c.labels = readLabelRules(section("labels"))

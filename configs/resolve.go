@@ -145,7 +145,7 @@ func (c *Config) choose(container runtime.Traits) (*fileSpec, string, Problems) 
 func (c *Config) observe(r *reader, spec *core.Spec) {
 	if c.Observe && !spec.Observe {
 		spec.Observe = true
-		r.change("mode", quoteTOML(modeObserve), "daemon.mode")
+		r.change("mode", quoteTOML(modeObserve), c.mode.String())
 	}
 	if spec.Observe {
 		spec.Lifecycle = core.Lifecycle{}
