@@ -84,6 +84,8 @@ func nextAfterEnd(v *core.View) string {
 		return "healthd only observes it (mode observe): it stays stopped until somebody starts it"
 	case v.Spec.OnFailure == core.StopFailed && (s.Action.Stopping == core.ByLiveness || s.Action.Stopping == core.ByStartup):
 		return "healthd stopped it (on_failure stop): it stays stopped until somebody starts it"
+	case v.RestartsAfter(s.Run.Exit.Code) && s.Ending.By == core.EndedByItself:
+		return "when it ended, healthd only observed it, or had another restart policy for it: it stays stopped until somebody starts it"
 	case v.RestartsAfter(s.Run.Exit.Code):
 		return "healthd did not see it end: it stays stopped until somebody starts it"
 	}

@@ -142,6 +142,8 @@ func TestNextAfterExit(t *testing.T) {
 		{"rules", endedContainer(core.Never, 1, in42), stays + ": restart policy Never, exit code 1, no restart rule matches"},
 		{"found stopped", endedContainer(core.Always, 1), "healthd did not see it end: " + stays},
 		{"found stopped, rule applies", endedContainer(core.Never, 42, in42), "healthd did not see it end: " + stays},
+		{"seen by a healthd that only observed", withChange(endedContainer(core.Always, 1), func(_ *core.View, s *core.State) { s.Ending.By = core.EndedByItself }),
+			"when it ended, healthd only observed it, or had another restart policy for it: " + stays},
 		{"by an operator", withChange(endedContainer(core.Always, 143), func(_ *core.View, s *core.State) { s.Ending.By = core.EndedByOperator }),
 			"an operator stopped it: " + stays},
 		{"engine's policy", withChange(endedContainer(core.Always, 1), func(v *core.View, _ *core.State) { v.Container.RestartPolicy = "on-failure" }),
