@@ -26,8 +26,14 @@ func writeStatuses(w, beside io.Writer, all []api.Status, f statusForm, colours 
 			below += "\n" + strings.Join(wrap(text, columns-2), "\n  ")
 		}
 	}
-	if text := engineNote(all, columns); text != "" && !wide {
-		below += "\n" + strings.Join(wrap(text, columns-2), "\n  ")
+	notes := []string{observedNote(all, columns)}
+	if !wide {
+		notes = append(notes, engineNote(all, columns))
+	}
+	for _, text := range notes {
+		if text != "" {
+			below += "\n" + strings.Join(wrap(text, columns-2), "\n  ")
+		}
 	}
 	if below != "" {
 		below += "\n"
@@ -41,83 +47,6 @@ func writeStatuses(w, beside io.Writer, all []api.Status, f statusForm, colours 
 	}
 	_, err := io.WriteString(beside, strings.TrimPrefix(below, "\n"))
 	return err
-}
-
-// remark says what is wrong with a container's labels, what its restart waits for
-// besides time, and how long it is held.
-func remark(s api.Status, now time.Time) string {
-	text := ""
-	if w := s.State.Waiting; w != nil && waitsForOthers(w) {
-		text = ": " + line(w.Message)
-	}
-	switch {
-	case s.Unsupervised != "":
-		return fmt.Sprintf("%s is not supervised: %s", line(s.Name), line(s.Unsupervised))
-	case s.Invalid != "":
-		return fmt.Sprintf("%s is Invalid, healthd does not supervise it: %s", s.Name, line(s.Invalid))
-	case s.Held:
-		return fmt.Sprintf("%s is held %s%s", s.Name, heldText(s, now), text)
-	case text != "" && (s.State.Waiting.Reason == core.WaitGaveUp || s.State.Waiting.Reason == core.WaitObserved):
-		return s.Name + text
-	case text != "":
-		return s.Name + " waits" + text
-	case endedByItself(s) && s.EnginePolicy != "":
-		return fmt.Sprintf("%s has ended, and healthd does not start it: the engine's own restart policy decides (%s)", s.Name, line(s.EnginePolicy))
-	}
-	return ""
-}
-
-// endedByItself says whether a container has ended, and neither healthd nor an operator
-// stopped it.
-func endedByItself(s api.Status) bool {
-	if s.State.Terminated == nil {
-		return false
-	}
-	switch s.State.Terminated.Reason {
-	case core.ReasonCompleted, core.ReasonError, core.ReasonOOMKilled:
-		return true
-	}
-	return false
-}
-
-// engineNote says of which containers the engine, and not healthd, looks after exits: on a terminal of a few,
-// as -o wide has it in a column.
-func engineNote(all []api.Status, columns int) string {
-	most := 3
-	if columns == unlimited {
-		most = len(all)
-	}
-	var texts []string
-	for _, s := range all {
-		if s.EnginePolicy != "" && s.Invalid == "" {
-			texts = append(texts, fmt.Sprintf("%s (%s)", s.Name, line(s.EnginePolicy)))
-		}
-	}
-	switch n := len(texts); {
-	case n == 0:
-		return ""
-	case n > most:
-		texts = append(texts[:most], fmt.Sprintf("%d more (-o wide)", n-most))
-	}
-	return "The engine's own restart policy decides after exits of " + list(texts) + "; healthd restarts after failed probes"
-}
-
-// list joins texts to "a, b and c".
-func list(texts []string) string {
-	last := len(texts) - 1
-	if last < 1 {
-		return strings.Join(texts, "")
-	}
-	return strings.Join(texts[:last], ", ") + " and " + texts[last]
-}
-
-// waitsForOthers says whether a container waits for something beside time.
-func waitsForOthers(w *api.Waiting) bool {
-	switch w.Reason {
-	case core.WaitGroupLimit, core.WaitRestartBudget, core.WaitHeld, core.WaitGaveUp, core.WaitObserved, core.WaitNetwork, core.WaitRuntimeUnknown:
-		return true
-	}
-	return false
 }
 
 func statusHeader(wide bool) []string {
