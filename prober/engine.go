@@ -3,6 +3,7 @@ package prober
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -32,6 +33,9 @@ func (p *engineProbe) ask(ctx context.Context, timeout time.Duration) (Result, e
 	case "healthy":
 		return Result{Outcome: Success, Output: output}, nil
 	case "unhealthy":
+		if strings.TrimSpace(output) == "" { // as of test -f
+			output = "HEALTHCHECK failed and printed nothing"
+		}
 		return Result{Outcome: Failure, Cause: Status, Output: output}, nil
 	case "starting":
 		return Result{Outcome: Unknown, Cause: Pending, Output: output}, nil

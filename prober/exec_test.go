@@ -278,13 +278,16 @@ func TestEngineHealth(t *testing.T) {
 		cause   Cause
 		output  string
 		calls   int
+		log     string
 	}{
-		{"healthy", nil, Success, "", "log", 1},
-		{"unhealthy", nil, Failure, Status, "log", 1},
-		{"starting", nil, Unknown, Pending, "log", 1},
-		{"none", nil, Unknown, NotAsked, "container has no HEALTHCHECK", 1},
-		{"odd", nil, Unknown, NotAsked, `engine reports unknown health status "odd"`, 1},
-		{"", errors.New("away"), Unknown, NotAsked, "cannot read the engine's health check: away", maxAttempts},
+		{"healthy", nil, Success, "", "log", 1, "log"},
+		{"healthy", nil, Success, "", "", 1, ""},
+		{"unhealthy", nil, Failure, Status, "log", 1, "log"},
+		{"unhealthy", nil, Failure, Status, "HEALTHCHECK failed and printed nothing", 1, "\n"},
+		{"starting", nil, Unknown, Pending, "log", 1, "log"},
+		{"none", nil, Unknown, NotAsked, "container has no HEALTHCHECK", 1, "log"},
+		{"odd", nil, Unknown, NotAsked, `engine reports unknown health status "odd"`, 1, "log"},
+		{"", errors.New("away"), Unknown, NotAsked, "cannot read the engine's health check: away", maxAttempts, "log"},
 	} {
 		t.Run(tt.status, func(t *testing.T) {
 			calls := 0
@@ -293,7 +296,7 @@ func TestEngineHealth(t *testing.T) {
 				if container != "c1" {
 					t.Errorf("asked for %q", container)
 				}
-				return tt.status, "log", tt.err
+				return tt.status, tt.log, tt.err
 			}}
 			r := mustProbe(t, engines(e), Handler{EngineHealth: &EngineHealth{}}, loopback).Ask(t.Context(), longTimeout)
 			wantResult(t, r, tt.outcome, tt.cause)
