@@ -3,6 +3,7 @@ package configs
 import (
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -23,10 +24,11 @@ var keysOfOthers = map[string]string{
 
 // unknownKey returns what follows "unknown key".
 func (t *table) unknownKey(key string) string {
-	if hint, ok := keysOfOthers[strings.ToLower(key)]; ok {
+	near := didYouMean(key, t.known)
+	if hint, ok := keysOfOthers[strings.ToLower(key)]; ok && (near == "" || t.knows(hint)) {
 		return ": " + hint
 	}
-	if near := didYouMean(key, t.known); near != "" {
+	if near != "" {
 		return near
 	}
 	switch {
@@ -39,6 +41,12 @@ func (t *table) unknownKey(key string) string {
 		return ": it is a key of a probe, so write it below [spec.liveness], [spec.readiness] or [spec.startup]"
 	}
 	return ""
+}
+
+// knows says whether the table itself has the key that a hint names: restart is near to restarts of
+// give_up, and else it means restart_policy.
+func (t *table) knows(hint string) bool {
+	return slices.ContainsFunc(t.known, func(key string) bool { return strings.Contains(hint, strconv.Quote(key)) })
 }
 
 // specKeys returns the keys of a [[spec]].
