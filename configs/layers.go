@@ -108,6 +108,18 @@ func (l *loader) cutCircles(specs []*fileSpec) {
 	}
 }
 
+// OwnSpecNames returns the names of the specs that containers may be expected to have, in file order: not
+// those that match nothing and are there for others to extend.
+func (c *Config) OwnSpecNames() []string {
+	var names []string
+	for _, s := range c.specs {
+		if !s.partial {
+			names = append(names, s.name)
+		}
+	}
+	return names
+}
+
 // findBase returns the spec that s extends, nil for none.
 func (l *loader) findBase(s *fileSpec, specs []*fileSpec, byName map[string]*fileSpec) *fileSpec {
 	n := s.own.fields["extends"]

@@ -92,6 +92,30 @@ func TestLayers(t *testing.T) {
 	}
 }
 
+// A base that matches nothing is there for others; one that matches something is a spec like any.
+func TestOwnSpecNames(t *testing.T) {
+	c := mustParse(t, `
+[[spec]]
+name = "base"
+[[spec]]
+name = "matching"
+match_name = "a-*"
+[[spec]]
+name = "b"
+extends = "base"
+[[spec]]
+name = "c"
+extends = "matching"
+match_name = "c-*"
+[[spec]]
+name = "by-label"
+restart_policy = "Never"
+`)
+	if got := strings.Join(c.OwnSpecNames(), " "); got != "matching b c by-label" {
+		t.Errorf("got %s", got)
+	}
+}
+
 func TestLayersOfLabels(t *testing.T) {
 	c := mustParse(t, layered)
 	alone := resolved(t, c, "healthd.liveness.tcp_socket.port=80")

@@ -165,7 +165,7 @@ func (d *daemon) feedWatchdog(serving context.Context) {
 func (d *daemon) reportSync() {
 	views := d.supervisor.Board().Views()
 	d.log.Info("all containers are known", zap.Int("supervised", len(views)))
-	for _, name := range d.config.Load().SpecNames() {
+	for _, name := range d.config.Load().OwnSpecNames() {
 		used := slices.ContainsFunc(views, func(v *core.View) bool { return v.Spec != nil && v.Spec.Name == name })
 		if !used {
 			d.log.Info("no container matches the spec so far", zap.String("spec", name))
