@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"healthd/supervisor/api"
+	"healthd/supervisor/core"
 )
 
 func (a *app) restartCommand() *cobra.Command {
@@ -115,6 +116,8 @@ func progress(before, now api.Status) string {
 	switch s := now.State; {
 	case s.Waiting != nil && s.Waiting.Reason == "Draining":
 		return "draining and stopping"
+	case s.Waiting != nil && s.Waiting.Reason == core.WaitRestarting:
+		return "stopped, is being started"
 	case s.Waiting != nil:
 		return "stopped, waiting: " + s.Waiting.Reason + ": " + line(s.Waiting.Message)
 	case newRun(before, now):
