@@ -71,7 +71,7 @@ func eventsQuery(since string, args []string) (url.Values, error) {
 	if since != "" {
 		t, err := parseSince(since, time.Now())
 		if err != nil {
-			return nil, usageError{fmt.Errorf("--since: %w", err)}
+			return nil, usageError{fmt.Errorf("--%w", err)} // it begins with "since"
 		}
 		query.Set("since", t.Format(time.RFC3339Nano))
 	}

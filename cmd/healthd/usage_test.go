@@ -34,7 +34,7 @@ func TestUsageErrors(t *testing.T) {
 		{"status --watch --all", "healthd: status takes --all or --watch, not both"},
 		{"events -o wide", `healthd: --output must be one of table, json, it is "wide"`},
 		{"events a b", "healthd: events takes [NAME]"},
-		{"events --since soon", "healthd: --since: since must be a duration such as 10m"},
+		{"events --since soon", "healthd: --since must be a duration such as 10m"},
 		{"probe", "healthd: probe takes NAME [startup|liveness|readiness]"},
 		{"probe web-1 health", "healthd: the probe must be one of startup, liveness, readiness, it is \"health\""},
 		{"explain", "healthd: explain takes NAME"},
