@@ -199,5 +199,8 @@ func nextOf(b *api.Bystander) string {
 	if slices.ContainsFunc(b.Why, func(why string) bool { return strings.HasPrefix(why, "it has the label healthd.enable=") }) {
 		return "make it anew without the label healthd.enable"
 	}
+	if slices.ContainsFunc(b.Why, func(why string) bool { return strings.HasPrefix(why, "docker compose run made it") }) {
+		return "if it shall be supervised, make it anew with docker compose run -l healthd.enable=true"
+	}
 	return "make it anew with a label such as healthd.enable=true; or write a [[spec]] that matches it, and run healthd reload"
 }

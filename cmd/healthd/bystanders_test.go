@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"healthd/configs"
+	"healthd/runtime"
 	"healthd/supervisor/api"
 )
 
@@ -72,6 +74,24 @@ func TestExplainBystanders(t *testing.T) {
 	} {
 		if got := inside("explain", name, "--socket", socket); got.code != 1 || got.stderr != "healthd: cannot explain "+name+": "+want+"\n" || got.stdout != "" {
 			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
+// A spec does not help a container that docker compose run made.
+func TestNextOfAOneOff(t *testing.T) {
+	labels := map[string]string{"com.docker.compose.oneoff": "True", "com.docker.compose.project": "shop"}
+	config, err := configs.Parse("healthd.toml", []byte("[[spec]]\nname = \"a\"\nmatch_name = \"*\"\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for want, of := range map[string]map[string]string{
+		"if it shall be supervised, make it anew with docker compose run -l healthd.enable=true": labels,
+		"make it anew without the label healthd.enable":                                          {"healthd.enable": "false"},
+	} {
+		b := &api.Bystander{Why: config.WhyNot(runtime.Traits{Name: "shop-web-run-1", Labels: of})}
+		if got := nextOf(b); got != want {
+			t.Errorf("%v: %s, want %s", of, got, want)
 		}
 	}
 }
