@@ -76,6 +76,7 @@ type Ending struct {
 
 	// Restarts of the engine.
 	MaybeEngine bool `json:"maybeEngine,omitempty"` // the stop signals may come from an engine that shuts down
+	MaybeEnded  bool `json:"maybeEnded,omitempty"`  // they did, and nobody has looked since whether the run has ended
 	WithEngine  bool `json:"withEngine,omitempty"`  // the run ended with its engine, which restarted
 	LongBefore  bool `json:"longBefore,omitempty"`  // but the run had ended long before the engine did
 	Unwatched   bool `json:"unwatched,omitempty"`   // nobody watched the engine when the run ended, or the news of that is lost
@@ -387,6 +388,7 @@ func (e *Ending) engineRestarted() {
 	if !e.MaybeEngine {
 		return
 	}
+	e.MaybeEnded = e.Signalled()
 	e.First, e.Next, e.CarriedOut, e.MaybeEngine = time.Time{}, NextRun{}, false, false
 	e.Heard = [4]int64{}
 	e.WithEngine = e.By == EndedByOperator

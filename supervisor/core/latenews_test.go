@@ -193,3 +193,26 @@ func TestEngineForgetsTheExitCode(t *testing.T) {
 		}
 	}
 }
+
+// A container that lives on although its engine had sent it a stop signal is ready again when the
+// engine is back, whether healthd could inspect it or not.
+func TestSurvivesTheEnginesEnd(t *testing.T) {
+	for name, news := range map[string][]*Input{
+		"unchanged":     {{Kind: RuntimeBack}},
+		"inspected":     {{Kind: Observed}, {Kind: RuntimeBack}},
+		"not inspected": {{Kind: RuntimeBack, NotInspected: true}},
+	} {
+		sim := simulate(t, "readiness=0s/5s/1/1", "0s runs", "10s engine-ends", "10s signalled 15")
+		sim.step("", &Input{Kind: RuntimeLost})
+		sim.step("", &Input{Kind: EngineRestarted})
+		if ready, why, _ := sim.view().Readiness(); ready || why != NotReadyDraining {
+			t.Errorf("%s: ready %v (%s) before anybody has looked", name, ready, why)
+		}
+		for _, in := range news {
+			sim.step("", in)
+		}
+		if ready, why, _ := sim.view().Readiness(); !ready || sim.state.Draining() {
+			t.Errorf("%s: not ready: %s\n%s", name, why, sim.transcript.String())
+		}
+	}
+}

@@ -13,7 +13,7 @@ func (t *stepper) observed(in *Input) {
 	if t.EngineRestarted && in.Life.EndedSince(t.c) {
 		withEngine, unwatched = false, true
 	}
-	t.EngineRestarted = false
+	t.EngineRestarted, t.Ending.MaybeEnded = false, false
 	if run := t.c.Run(); run != t.Run.ID && run != (runtime.Run{}) {
 		t.beginRun(run, in.Unwatched)
 	}

@@ -59,10 +59,10 @@ func (s *State) RestartCount() int {
 	return n
 }
 
-// Draining says that the container still runs, but healthd or an operator is stopping it.
-// It takes no new requests.
+// Draining says that the container still runs, but that healthd, an operator or an engine that
+// shuts down is stopping it. It takes no new requests.
 func (s *State) Draining() bool {
-	return s.Engine.State.Alive() && (s.Action.Stopping != NoCause || !s.Ending.First.IsZero())
+	return s.Engine.State.Alive() && (s.Action.Stopping != NoCause || s.Ending.Signalled() || s.Ending.MaybeEnded)
 }
 
 // pausedBeforeStop says that a stop waits because somebody paused the container. A restart

@@ -70,7 +70,7 @@ func (t *stepper) apply(in *Input) {
 	case RuntimeLost:
 		t.Lost, t.Health.Failed = true, NoCause // the first failure after the engine's return decides
 	case RuntimeBack:
-		t.Lost = false
+		t.Lost, t.Ending.MaybeEnded = false, false
 		if !in.NotInspected { // inspected, and unchanged: the restart did not end the run
 			t.EngineRestarted = false
 		}
