@@ -100,7 +100,7 @@ func TestServicesOfProjects(t *testing.T) {
 		"/v1/services/db/ready":         "200 ready",
 		"/v1/services/db/ready?min=2":   "503 not ready: 1 of 1 endpoints ready, 2 needed",
 		"/v1/services/web/ready":        "503 not ready: AmbiguousService: blog/web, shop/web",
-		"/v1/services/shop/ready":       "503 not ready: 0 of 0 endpoints ready, 1 needed",
+		"/v1/services/shop/ready":       "503 not ready: 0 of 0 endpoints ready, 1 needed: no container has that service",
 		"/v1/services/shop%2Fready":     `200 {"name":"shop/ready",`,
 		"/v1/services/shop/ready/ready": "200 ready",
 		"/v1/services/a/b/c":            "404 ",

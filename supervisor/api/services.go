@@ -70,6 +70,9 @@ func (a *API) serviceReady(w http.ResponseWriter, r *http.Request) {
 	})
 	if reason == "" && ready < want {
 		reason = fmt.Sprintf("%d of %d endpoints ready, %d needed", ready, all, want)
+		if all == 0 {
+			reason += ": no container has that service"
+		}
 	}
 	if reason != "" {
 		a.text(w, http.StatusServiceUnavailable, textNotReady+reason+"\n")
