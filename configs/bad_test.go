@@ -63,20 +63,25 @@ func TestBadFiles(t *testing.T) {
 			if cases := markedCases(t, string(text), problems); len(cases) > 0 {
 				t.Attr("kubelet", strings.Join(cases, " "))
 			}
-			golden := strings.TrimSuffix(file, ".toml") + ".txt"
-			got := problems.Error() + "\n"
-			if *update {
-				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got != string(want) {
-				t.Errorf("got:\n%swant:\n%s", got, want)
-			}
+			compareGolden(t, file, problems.Error()+"\n")
 		})
+	}
+}
+
+// compareGolden compares what is said of a file with the text beside it.
+func compareGolden(t *testing.T, file, got string) {
+	t.Helper()
+	golden := strings.TrimSuffix(file, ".toml") + ".txt"
+	if *update {
+		if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("got:\n%swant:\n%s", got, want)
 	}
 }

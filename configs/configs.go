@@ -144,7 +144,7 @@ func (l *loader) path(path string, optional bool) {
 	files := []string{path}
 	info, err := os.Stat(path)
 	if err == nil && info.IsDir() {
-		files, err = tomlFiles(path)
+		files, err = TOMLFiles(path)
 	}
 	if optional && errors.Is(err, fs.ErrNotExist) {
 		return
@@ -172,8 +172,9 @@ func (l *loader) unreadable(file string, err error) {
 	l.problems = append(l.problems, place{file: file, order: l.files}.problem("", "cannot be read: %v", err))
 }
 
-// tomlFiles returns what a shell makes of dir/*.toml.
-func tomlFiles(dir string) ([]string, error) {
+// TOMLFiles returns the files that Load reads of a directory: what a shell makes of dir/*.toml. With an
+// error it returns dir itself.
+func TOMLFiles(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return []string{dir}, err

@@ -1,7 +1,6 @@
 package configs
 
 import (
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -166,20 +165,7 @@ func TestWarnedFiles(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			golden := strings.TrimSuffix(file, ".toml") + ".txt"
-			got := strings.Join(c.Warnings(), "\n") + "\n"
-			if *update {
-				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got != string(want) {
-				t.Errorf("got:\n%swant:\n%s", got, want)
-			}
+			compareGolden(t, file, strings.Join(c.Warnings(), "\n")+"\n")
 		})
 	}
 }

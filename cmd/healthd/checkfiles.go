@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"healthd/configs"
@@ -35,18 +34,16 @@ func (a *app) printFiles() error {
 
 // describePath has a line for each file that a path stands for.
 func describePath(path string) string {
-	entries, err := os.ReadDir(path)
+	files, err := configs.TOMLFiles(path)
 	if err != nil { // it is no directory, or its reader is told why not
 		return describeFile(path)
 	}
-	text := ""
-	for _, e := range entries {
-		if !e.IsDir() && strings.HasSuffix(e.Name(), ".toml") && !strings.HasPrefix(e.Name(), ".") {
-			text += describeFile(filepath.Join(path, e.Name()))
-		}
-	}
-	if text == "" {
+	if len(files) == 0 {
 		return line(path) + ": a directory without *.toml files\n"
+	}
+	text := ""
+	for _, file := range files {
+		text += describeFile(file)
 	}
 	return text
 }
