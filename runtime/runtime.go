@@ -108,6 +108,10 @@ type Container struct {
 	// HasHealthcheck says that the image or the container has a HEALTHCHECK, which
 	// the engine runs.
 	HasHealthcheck bool
+
+	// From is from where healthd asks it; nil: from the host, where every address is reached.
+	From *Vantage
+	Self bool // healthd itself runs in it
 }
 
 // Run returns the identity of the container's present or last run.
@@ -199,6 +203,7 @@ type Summary struct {
 	// alive, or the newest end of one that is not: a list says "Up 5 minutes". Both
 	// are zero when the list does not say.
 	EarliestChange, LatestChange time.Time
+	Self                         bool // healthd itself runs in it
 }
 
 // Matches says whether the list shows the container as c does, so that it need not be

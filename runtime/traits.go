@@ -8,10 +8,13 @@ type Traits struct {
 	Name   string
 	Image  string // as given when it was created; empty: not known, or the engine does not say
 	Labels map[string]string
+	Self   bool // healthd itself runs in it
 }
 
 // Traits returns what the container is chosen by.
-func (c *Container) Traits() Traits { return Traits{Name: c.Name, Image: c.Image, Labels: c.Labels} }
+func (c *Container) Traits() Traits {
+	return Traits{Name: c.Name, Image: c.Image, Labels: c.Labels, Self: c.Self}
+}
 
 // imageID is what a list has in the place of an image's name when that name now means another image.
 var imageID = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
@@ -19,7 +22,7 @@ var imageID = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
 // Traits returns what the list says of them. Docker lists the image's ID once its name means
 // another image: the image is then not known here, and an inspection tells.
 func (s Summary) Traits() Traits {
-	t := Traits{Name: s.Name, Image: s.Image, Labels: s.Labels}
+	t := Traits{Name: s.Name, Image: s.Image, Labels: s.Labels, Self: s.Self}
 	if imageID.MatchString(s.Image) {
 		t.Image = ""
 	}

@@ -64,6 +64,14 @@ func (e *Engine) key(id string) (key, error) {
 	return k, nil
 }
 
+// IDs returns by which IDs healthd may know a container whose processes see that ID of containerd.
+func (e *Engine) IDs(own string) (all []string) {
+	for _, namespace := range e.conf.Namespaces {
+		all = append(all, e.id(key{namespace, own}))
+	}
+	return all
+}
+
 // in returns a context for calls about the namespace.
 func in(ctx context.Context, namespace string) context.Context {
 	return namespaces.WithNamespace(ctx, namespace)

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -370,6 +371,23 @@ func TestLabels(t *testing.T) {
 	}
 }
 
+func TestCreationFromLabels(t *testing.T) {
+	for _, tt := range []struct {
+		policy, check string
+		most          int
+		want          *runtime.Healthcheck
+	}{
+		{"on-failure:3", `{"Test":["CMD-SHELL","a"],"Interval":1000000000,"Retries":2,"StartInterval":5}`, 3,
+			&runtime.Healthcheck{Test: []string{"CMD-SHELL", "a"}, Interval: time.Second, Retries: 2, StartInterval: 5}},
+		{"on-failure:x", `{"Test":["NONE"]}`, 0, nil}, {"on-failure:-3", `{}`, 0, nil}, {"always", `[`, 0, nil}, {"", "", 0, nil},
+	} {
+		got := labelSet{labelRestartPolicy: tt.policy, labelHealthcheck: tt.check}.creation()
+		if got.RestartMax != tt.most || !reflect.DeepEqual(got.Healthcheck, tt.want) || got.Ports != nil {
+			t.Errorf("%+v: got %+v", tt, got)
+		}
+	}
+}
+
 // FuzzLabels reads labels of any content: they come from whoever made the image.
 func FuzzLabels(f *testing.F) {
 	f.Add("name", `["container:x"]`, "10", `{"Status":"healthy"}`, `{"Test":["NONE"]}`, "on-failure:3", []byte(`{"Networks":{"a":{"ips":[{"address":"10.0.0.2/8"}]}}}`))
@@ -396,5 +414,8 @@ func FuzzLabels(f *testing.F) {
 		}
 		_ = parseSpec(meta)
 		_, _ = l.lasting(), l.hash()
+		if made := l.creation(); made.RestartMax < 0 || made.Healthcheck != nil && len(made.Healthcheck.Test) == 0 {
+			t.Errorf("got %+v", made)
+		}
 	})
 }

@@ -1,10 +1,13 @@
 package docker_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/docker/docker/api/types/container"
 
@@ -97,5 +100,18 @@ func TestEndpointFromEnvironment(t *testing.T) {
 	defer e.Close()
 	if err := e.Ping(t.Context()); err != nil {
 		t.Error(err)
+	}
+}
+
+// What a container was made with is told as the engine has it, with its defaults left out.
+func TestCreationOfAContainer(t *testing.T) {
+	e, private := engine(t)
+	id := private.Create(t, dockertest.RunOptions{Health: &container.HealthConfig{Test: []string{"CMD", "true"}, Interval: time.Minute, Retries: 7}})
+	made, err := e.Creation(t.Context(), id)
+	if h := made.Healthcheck; err != nil || h == nil || !slices.Equal(h.Test, []string{"CMD", "true"}) || h.Interval != time.Minute || h.Retries != 7 {
+		t.Errorf("%+v, %v", made, err)
+	}
+	if _, err := e.Creation(t.Context(), strings.Repeat("0", 64)); !errors.Is(err, runtime.ErrNotFound) {
+		t.Errorf("of none: %v", err)
 	}
 }

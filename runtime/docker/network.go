@@ -1,13 +1,16 @@
 package docker
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
+	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/network"
 
 	"healthd/runtime"
@@ -74,6 +77,36 @@ func endpointAddress(s *network.EndpointSettings) string {
 		if ip, err := netip.ParseAddr(address); err == nil && ip.Unmap().IsGlobalUnicast() && ip.Zone() == "" {
 			return address
 		}
+	}
+	return ""
+}
+
+// Isolates says why the containers of a network may not reach each other; empty: they do, also where nobody may
+// ask for networks.
+func (e *Engine) Isolates(ctx context.Context, name string) (why string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	c, err := e.client(ctx)
+	if err != nil {
+		return "", err
+	}
+	n, err := c.NetworkInspect(ctx, name, network.InspectOptions{})
+	switch {
+	case errdefs.IsInvalidArgument(err): // a list of containers does not tell them apart, either
+		return "there are several networks " + name, nil
+	case err != nil && !isRefused(err):
+		return "", fmt.Errorf("cannot inspect the network %s: %w", name, e.explain(err))
+	}
+	return isolation(name, n.Options), nil
+}
+
+// isolation reads the options of a network as Docker does.
+func isolation(name string, options map[string]string) (why string) {
+	if reach, err := strconv.ParseBool(options["com.docker.network.bridge.enable_icc"]); err == nil && !reach {
+		return "containers of the network " + name + " do not reach each other (icc=false)"
+	}
+	if options["macvlan_mode"] == "private" {
+		return "containers of the network " + name + " do not reach each other (macvlan_mode=private)"
 	}
 	return ""
 }

@@ -138,8 +138,9 @@ func endForWantOfMemory(t *testing.T, p Private) {
 	e := connect(t, p)
 	l := Watch(t, e)
 	n := l.WaitFor(t, 0, "synced start")
-	// containerd's shim loses the news of the kernel if the cgroup is gone before it has read them.
-	const script = "test -e /tmp/again && exec sleep 1000; touch /tmp/again; sleep 0.3; tail /dev/zero; code=$?; sleep 0.2; exit $code"
+	// containerd's shim loses the news of the kernel if the cgroup is gone before it has read them, and the
+	// client takes no kill for the cause of an exit that comes a second later.
+	const script = "test -e /tmp/again && exec sleep 1000; touch /tmp/again; sleep 0.3; tail /dev/zero; code=$?; sleep 0.5; exit $code"
 	id := p.Run(t, watched(t, Container{Name: "greedy", Memory: 16 << 20, Cmd: []string{"sh", "-c", script}}))
 	n = l.WaitForEnd(t, n, "greedy", 137)
 	Eventually(t, "it is known to be killed for want of memory", func() bool { return inspect(t, e, id).OOMKilled })

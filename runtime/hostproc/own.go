@@ -1,0 +1,56 @@
+package hostproc
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+)
+
+// OwnContainer returns the full ID of the container that this process runs in, and nothing if it
+// seems to run in none. An engine that does not know the ID is not the one whose container it is. One that uses
+// another's network cannot always be told from that: Docker gives both the same files in /etc.
+func OwnContainer() string {
+	cgroup, _ := os.ReadFile("/proc/self/cgroup")
+	mounts, _ := os.ReadFile("/proc/self/mountinfo")
+	return ownContainer(string(cgroup), string(mounts))
+}
+
+// ownContainer prefers the cgroup's path, which shows nothing in a cgroup namespace.
+func ownContainer(cgroup, mounts string) string {
+	for line := range strings.Lines(cgroup) {
+		if id := lastID(line); id != "" {
+			return id
+		}
+	}
+	for line := range strings.Lines(mounts) {
+		// Engines mount these from a directory of the container.
+		f := strings.Fields(line)
+		if len(f) > 4 && slices.Contains([]string{"/etc/hostname", "/etc/hosts", "/etc/resolv.conf"}, f[4]) {
+			if id := lastID(f[3]); id != "" {
+				return id
+			}
+		}
+	}
+	return ""
+}
+
+// Beside says whether a process is in the cgroups of this one, as all of a container are.
+func Beside(pid int) bool {
+	own, err := os.ReadFile("/proc/self/cgroup")
+	other, err2 := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
+	return err == nil && err2 == nil && len(own) > 0 && bytes.Equal(own, other)
+}
+
+// lastID returns the last part of a path that is a full ID, or docker-ID.scope.
+func lastID(path string) string {
+	parts := strings.Split(strings.TrimSpace(path), "/")
+	for _, part := range slices.Backward(parts) {
+		part = strings.TrimSuffix(part, ".scope")
+		if id := part[strings.LastIndexByte(part, '-')+1:]; IsFullID(id) {
+			return id
+		}
+	}
+	return ""
+}
