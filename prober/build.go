@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/netip"
 	"runtime"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -102,11 +103,16 @@ var errNoHandler = errors.New("no handler")
 // errNoAddress is no error of the configuration: the next run may have an address.
 const errNoAddress = cannotAsk("container has no address")
 
+// errOwnLoopback keeps healthd from asking itself in the place of the host.
+const errOwnLoopback = cannotAsk("healthd runs in a container with a network of its own, where a loopback address is not the host's: run it with --network=host")
+
 // endpoint is what the socket of a probe connects to.
 type endpoint struct {
 	host   string
 	sa     syscall.Sockaddr // of host and port; nil: host is a name
 	inside *Namespace       // where the socket is opened; nil: on the host
+	// confined says that the socket is opened in the network of healthd's own container.
+	confined bool
 }
 
 // loopbackHost is the host of a probe inside the container's network namespace. Services
@@ -121,25 +127,46 @@ func newEndpoint(via Via, host string, port int, t Target) (endpoint, error) {
 	if via.inside(host, t.Address) {
 		e = endpoint{host: cmp.Or(host, loopbackHost), inside: t.Namespace}
 		if why := t.Namespace.notEnterable(); why != nil {
-			return endpoint{}, unreachable(via, why)
+			return endpoint{}, unreachable(via, why, t)
 		}
 	}
 	if e.host == "" {
-		return endpoint{}, errNoAddress
+		return endpoint{}, noAddress(t)
 	}
 	addr, err := netip.ParseAddr(e.host)
+	if e.inside == nil && t.Confined && (isLocalhost(e.host) || err == nil && isOwn(addr.Unmap().WithZone(""))) {
+		return endpoint{}, errOwnLoopback
+	}
+	e.confined = e.inside == nil && t.Confined
 	if err == nil && addr.Zone() == "" { // package net resolves names and zones
 		e.sa = sockaddr(netip.AddrPortFrom(addr.Unmap(), uint16(port)))
 	}
 	return e, nil
 }
 
+// isLocalhost says whether a name is one that resolvers take for a loopback address (RFC 6761).
+func isLocalhost(name string) bool {
+	name = strings.ToLower(strings.TrimSuffix(name, "."))
+	return name == "localhost" || strings.HasSuffix(name, ".localhost")
+}
+
+// isOwn says whether connections to the address go to this host, as those to 0.0.0.0 do, too.
+func isOwn(addr netip.Addr) bool { return addr.IsLoopback() || addr.IsUnspecified() }
+
 // unreachable says why a run cannot be asked in its network namespace.
-func unreachable(via Via, why error) cannotAsk {
+func unreachable(via Via, why error, t Target) cannotAsk {
 	if via == ViaContainer {
 		return cannotAsk(why.Error())
 	}
-	return errNoAddress + ", and healthd " + cannotAsk(why.Error())
+	return noAddress(t) + ", and healthd " + cannotAsk(why.Error())
+}
+
+// noAddress says why there is nothing to connect to.
+func noAddress(t Target) cannotAsk {
+	if t.Unreached != "" {
+		return cannotAsk("cannot reach the container: " + t.Unreached)
+	}
+	return errNoAddress
 }
 
 // engine is one of Config.Engines with the commands that run there. Engines do not share

@@ -27,6 +27,9 @@ func classify(err error) Cause {
 	if _, ok := errors.AsType[cannotEnter](err); ok {
 		return NotAsked
 	}
+	if _, ok := errors.AsType[noRoute](err); ok {
+		return NotAsked
+	}
 	if errno, ok := errors.AsType[syscall.Errno](err); ok {
 		return classifyErrno(errno)
 	}

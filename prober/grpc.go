@@ -51,7 +51,7 @@ func (p *Prober) grpcProbe(h *GRPC, t Target) (asker, error) {
 		address:   net.JoinHostPort(to.host, strconv.Itoa(h.Port)),
 		service:   h.Service,
 		userAgent: p.userAgent,
-		dial:      dialerOf(to.inside),
+		dial:      dialerOf(to),
 		tls:       secure,
 	}, nil
 }

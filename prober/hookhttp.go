@@ -14,7 +14,7 @@ import (
 // httpHook sends a request to the container.
 type httpHook struct {
 	prober *Prober
-	inside *Namespace // nil: the hook goes out from the host
+	to     endpoint
 	get    *HTTPGet
 	tls    *tls.Config
 	req    *http.Request // never sent itself
@@ -37,7 +37,7 @@ func (p *Prober) httpHook(h *HTTPGet, t Target) (Hook, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &httpHook{prober: p, inside: to.inside, get: h, tls: secure, req: req}, nil
+	return &httpHook{prober: p, to: to, get: h, tls: secure, req: req}, nil
 }
 
 // lifecycleAgent makes "healthd-lifecycle/1.0" of "healthd/1.0".
@@ -91,7 +91,7 @@ func plainHTTPRequest(ctx context.Context, req *http.Request) *http.Request {
 func (h *httpHook) send(ctx context.Context, req *http.Request) (redirected bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	transport, follow := newTransport(ctx, dialerOf(h.inside)), h.prober.redirects(h.get)
+	transport, follow := newTransport(ctx, dialerOf(h.to)), h.prober.redirects(h.get)
 	transport.TLSClientConfig = h.tls.Clone()
 	client := http.Client{
 		Transport: transport,

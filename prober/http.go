@@ -153,12 +153,20 @@ func newTransport(ctx context.Context, dial dialer) *http.Transport {
 // dialer connects to HOST:PORT.
 type dialer func(ctx context.Context, address string) (net.Conn, error)
 
-// dialerOf returns the dialer into a network namespace, or out from the host if that is nil.
-func dialerOf(inside *Namespace) dialer {
-	if inside != nil {
-		return inside.dial
+// dialerOf returns the dialer into a network namespace, or out from healthd's own.
+func dialerOf(to endpoint) dialer {
+	switch {
+	case to.inside != nil:
+		return to.inside.dial
+	case to.confined:
+		return dialFromContainer
 	}
 	return dialFromHost
+}
+
+func dialFromContainer(ctx context.Context, address string) (net.Conn, error) {
+	c, err := dialFromHost(ctx, address)
+	return c, blameOwn(err)
 }
 
 func dialFromHost(ctx context.Context, address string) (net.Conn, error) {
@@ -187,7 +195,7 @@ func (p *httpProbe) askClient(ctx context.Context, deadline time.Time, timeout t
 		return Result{}, err
 	}
 	var seen handshakes
-	transport := newTransport(ctx, dialerOf(p.to.inside))
+	transport := newTransport(ctx, dialerOf(p.to))
 	transport.TLSClientConfig = seen.watch(p.tls)
 	client := http.Client{
 		Transport:     &firstResponse{resp: first, next: transport},

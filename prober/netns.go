@@ -25,6 +25,7 @@ import (
 type Namespace struct {
 	pid       int
 	container string
+	barred    error // why nobody can enter it; nil: the rights are there
 
 	mu      sync.Mutex // guards process and endSeen
 	process int        // pidfd; -1: not opened
@@ -37,6 +38,11 @@ type Namespace struct {
 // the engine is on another host: nobody can enter the namespace.
 func NewNamespace(pid int, container string) *Namespace {
 	return &Namespace{pid: pid, container: container, process: -1}
+}
+
+// BarredNamespace returns one that healthd lacks the rights to enter. why says what it needs.
+func BarredNamespace(why string) *Namespace {
+	return &Namespace{process: -1, barred: cannotEnter(why)}
 }
 
 // Close lets go of the process. Sockets that are open stay so; no more can be opened.
@@ -62,7 +68,12 @@ func (n *Namespace) letGo() {
 // notEnterable returns why nobody can enter the namespace, as far as that is known without
 // trying it.
 func (n *Namespace) notEnterable() error {
-	if n == nil || n.pid <= 0 {
+	switch {
+	case n == nil:
+		return ErrOtherHost
+	case n.barred != nil:
+		return n.barred
+	case n.pid <= 0:
 		return ErrOtherHost
 	}
 	return nil
@@ -82,7 +93,7 @@ const (
 	ErrOtherHost = cannotEnter("its engine is on another host")
 
 	errOver = cannotEnter("its run has ended")
-	needs   = " (healthd needs CAP_SYS_ADMIN and CAP_SYS_PTRACE)"
+	needs   = " (healthd needs CAP_SYS_ADMIN and CAP_SYS_PTRACE; as a service, the drop-in namespaces.conf)"
 )
 
 // errEnded is why nobody answers in a namespace whose container has ended. Unlike cannotEnter it

@@ -433,7 +433,7 @@ func TestWithoutCapabilities(t *testing.T) {
 	if err := CanEnterNamespaces(); err != nil {
 		t.Errorf("root: %v", err)
 	}
-	const denied = "cannot enter the container's network namespace: operation not permitted (healthd needs CAP_SYS_ADMIN and CAP_SYS_PTRACE)"
+	const denied = "cannot enter the container's network namespace: operation not permitted (healthd needs CAP_SYS_ADMIN and CAP_SYS_PTRACE; as a service, the drop-in namespaces.conf)"
 	for lacks, want := range map[string]string{
 		withoutPidfd:  "cannot enter the container's network namespace: cannot open processes: function not implemented\ntrue <nil>\n",
 		"-sys_admin":  denied + "\nfalse " + denied + "\n",

@@ -226,7 +226,13 @@ type HookResult struct {
 type Target struct {
 	Runtime string // name of the runtime: selects one of Config.Engines
 	ID      string // of the container
-	Address string // IP address; empty when the container has none
+	Address string // IP address; empty when the container has none, and when healthd does not reach it
+	// Unreached says why healthd does not reach the address that the container has; empty where
+	// Address is not.
+	Unreached string
+	// Confined says that loopback addresses are those of healthd's own container: what listens on those
+	// of the host is not asked there.
+	Confined bool
 	// Namespace is the container's network namespace. The caller closes it when the run
 	// has ended. nil: nobody can enter it.
 	Namespace *Namespace

@@ -2,6 +2,7 @@ package prober
 
 import (
 	"context"
+	"errors"
 	"net/netip"
 	"os"
 	"syscall"
@@ -35,9 +36,28 @@ func startConnect(to endpoint) (fd int, err error) {
 	}
 	if _, err := connected(fd, to.sa); err != nil {
 		_ = syscall.Close(fd)
+		if to.confined {
+			err = blameOwn(err)
+		}
 		return -1, err
 	}
 	return fd, nil
+}
+
+// noRoute is why healthd's own container, which may lose a network at any moment, does not even try to
+// connect. It says nothing about the one that it would ask.
+type noRoute struct{ error }
+
+func (e noRoute) Error() string {
+	return e.error.Error() + ": healthd's own container has no network that leads there"
+}
+
+// blameOwn returns err as a noRoute if it is one.
+func blameOwn(err error) error {
+	if errors.Is(err, syscall.ENETUNREACH) {
+		return noRoute{err}
+	}
+	return err
 }
 
 func socket(family int) (int, error) {

@@ -80,7 +80,7 @@ func (p *tcpProbe) dialName(ctx context.Context, deadline time.Time) error {
 		ctx, cancel = context.WithDeadline(ctx, deadline)
 		defer cancel()
 	}
-	c, err := dialerOf(p.to.inside)(ctx, p.address)
+	c, err := dialerOf(p.to)(ctx, p.address)
 	if err != nil {
 		return err
 	}
