@@ -16,17 +16,21 @@ import (
 // Board has the newest View of every supervised container. Any goroutine may read it at
 // any time; readers never make the loop wait. Only the loop writes it.
 type Board struct {
-	byID     sync.Map // full ID → *slot
-	names    names
-	services services
-	runtimes sync.Map // name → RuntimeView
-	lateness latenessCounts
-	budget   atomic.Pointer[BudgetView]
-	changes  changes
+	byID      sync.Map // full ID → *slot
+	names     names
+	services  services
+	runtimes  sync.Map // name → RuntimeView
+	lateness  latenessCounts
+	latencies latencies
+	budget    atomic.Pointer[BudgetView]
+	changes   changes
 }
 
 // slot holds the newest View of one container.
-type slot struct{ view atomic.Pointer[core.View] }
+type slot struct {
+	view    atomic.Pointer[core.View]
+	latency *serviceLatency // where its probes are counted; the loop's own
+}
 
 // RuntimeView is what the Board shows of one runtime.
 type RuntimeView struct {
@@ -46,7 +50,9 @@ func NewBoard(runtimes []RuntimeView, views ...*core.View) *Board {
 		b.runtimes.Store(r.Name, r)
 	}
 	for _, v := range views {
-		b.put(&slot{}, v)
+		s := &slot{}
+		b.put(s, v)
+		s.latency.add(&v.State.Totals)
 	}
 	return b
 }
@@ -194,12 +200,7 @@ type latenessCounts struct {
 }
 
 func (l *latenessCounts) observe(d time.Duration) {
-	seconds := d.Seconds()
-	i := 0
-	for i < len(LatenessBuckets) && seconds > LatenessBuckets[i] {
-		i++
-	}
-	l.counts[i].Add(1)
+	l.counts[bucketOf(LatenessBuckets[:], d)].Add(1)
 	l.nanos.Add(int64(d))
 }
 
@@ -223,6 +224,7 @@ func (b *Board) Budget() *BudgetView { return b.budget.Load() }
 func (b *Board) put(s *slot, v *core.View) (changed bool) {
 	old := s.view.Swap(v)
 	b.services.move(serviceOf(old), serviceOf(v))
+	s.latency = b.latencies.move(s.latency, v)
 	if old != nil && old.Container.Name == v.Container.Name {
 		return !samePublished(old, v)
 	}
@@ -237,6 +239,7 @@ func (b *Board) put(s *slot, v *core.View) (changed bool) {
 func (b *Board) remove(s *slot) {
 	v := s.view.Load()
 	b.services.move(serviceOf(v), service{})
+	s.latency = b.latencies.move(s.latency, nil)
 	b.byID.Delete(v.Container.ID)
 	b.names.release(v.Container.Name, s)
 }

@@ -34,7 +34,10 @@ func (l *loop) carryOut(e *entry, f *core.Effect, now time.Time) {
 	case core.DialEngine:
 		l.dial(e)
 	case core.RecordEvent:
-		l.config.Journal.Record(core.Event{Time: now, Container: l.board.NameOf(e.container), Reason: f.Reason, Message: f.Message})
+		l.config.Journal.Record(core.Event{
+			Time: now, Container: l.board.NameOf(e.container), Reason: f.Reason, Message: f.Message,
+			Runtime: e.container.Runtime, Service: e.service, Probe: f.About,
+		})
 	}
 }
 
@@ -79,7 +82,12 @@ func (a *probeAnswer) apply(l *loop) {
 	if e.probesVersion != a.version {
 		a.result = prober.Result{Cause: prober.Pending, Output: "the container's address has changed"}
 	}
+	successes := &e.state.Totals.Outcomes[a.probe][prober.Success]
+	before := *successes
 	l.step(e, &core.Input{Kind: core.ProbeAnswered, Probe: a.probe, Result: a.result})
+	if *successes > before { // the core has no use for some late answers
+		e.slot.latency.observe(a.probe, a.result.Latency)
+	}
 }
 
 // runHook runs one hook, for at most limit. It ends an older hook: post_start ends before

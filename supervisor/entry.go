@@ -116,7 +116,7 @@ func (e *entry) setSpec(c *runtime.Container, spec *core.Spec, err error) {
 // setContainer takes in a newer inspection. It returns false when the new name or labels, which
 // containerd lets others change, have left the container without this entry. A new address or main process resets the probes.
 func (l *loop) setContainer(e *entry, c *runtime.Container) bool {
-	old, oldAddress := e.container, e.reached.Address
+	old, oldReached := e.container, e.reached
 	e.container, e.reached = c, c
 	if e.spec != nil {
 		e.reached = c.InNetwork(e.spec.Network)
@@ -130,10 +130,15 @@ func (l *loop) setContainer(e *entry, c *runtime.Container) bool {
 	if c.Pid != old.Pid {
 		e.closeNamespace()
 	}
-	if (e.reached.Address != oldAddress || c.Pid != old.Pid) && e.spec != nil {
+	if (!reachedAlike(e.reached, oldReached) || c.Pid != old.Pid) && e.spec != nil {
 		e.resetProbes(l.workCtx)
 	}
 	return l.entries[c.ID] == e
+}
+
+// reachedAlike says whether probes go to the same address, or are kept from it for the same reason.
+func reachedAlike(a, b *runtime.Container) bool {
+	return a.Address == b.Address && a.Unreached() == b.Unreached()
 }
 
 // beginRun ends the probes and hooks of the run before.
@@ -183,6 +188,9 @@ func (e *entry) cancelAll() {
 
 // remove forgets a container that is gone, but keeps what belongs to its identity.
 func (l *loop) remove(e *entry) {
+	if reason, message, told := core.EndOfRemoved(e.container, &e.state); told && e.spec != nil {
+		l.record(l.board.NameOf(e.container), reason, "%s", message)
+	}
 	l.drop(e)
 	l.rememberRemoved(e)
 }

@@ -33,7 +33,27 @@ func (l *loop) inconsistencies() (found []string) {
 	if n := len(l.allEntries()); n != len(l.entries) {
 		report("%d are in the sets of engines, %d in all", n, len(l.entries))
 	}
+	found = append(found, l.board.latencies.inconsistencies(l.entries)...)
 	return append(found, l.guard.inconsistencies(l.entries)...)
+}
+
+func (l *latencies) inconsistencies(entries map[string]*entry) (found []string) {
+	members := map[serviceOfProject]int{}
+	for _, e := range entries {
+		if e.slot.latency != nil {
+			members[e.slot.latency.of]++
+		}
+		if v := e.slot.view.Load(); v != nil && v.Service != "" && (e.slot.latency == nil || e.slot.latency.of.service != v.Service) {
+			found = append(found, fmt.Sprintf("the probes of %s are not counted for %s", v.Container.Name, v.Service))
+		}
+	}
+	l.byService.Range(func(of, s any) bool {
+		if n := s.(*serviceLatency).containers; n != members[of.(serviceOfProject)] || n == 0 {
+			found = append(found, fmt.Sprintf("latencies of %v are of %d containers, there are %d", of, n, members[of.(serviceOfProject)]))
+		}
+		return true
+	})
+	return found
 }
 
 // has looks where e says that it is.

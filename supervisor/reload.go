@@ -59,14 +59,14 @@ func (l *loop) resolveAgain(e *entry) {
 
 // replaceSpec replaces a valid spec by another valid one.
 func (l *loop) replaceSpec(e *entry, spec *core.Spec) {
-	old, oldGroup, oldAddress := e.spec, e.groupKey, e.reached.Address
+	old, oldGroup, oldReached := e.spec, e.groupKey, e.reached
 	e.setSpec(e.container, spec, nil)
 	l.guard.move(e, oldGroup)
 	if core.SameSpec(old, spec) {
 		l.show(e)
 		return
 	}
-	if !reflect.DeepEqual(old.Probes, spec.Probes) || e.reached.Address != oldAddress {
+	if !reflect.DeepEqual(old.Probes, spec.Probes) || !reachedAlike(e.reached, oldReached) {
 		e.resetProbes(l.workCtx)
 	}
 	l.step(e, &core.Input{Kind: core.SpecChanged, OldSpec: old})

@@ -128,10 +128,15 @@ func (s *Supervisor) Ask(ctx context.Context, name string, t core.ProbeType) (pr
 }
 
 func target(c *runtime.Container, namespace *prober.Namespace) prober.Target {
-	return prober.Target{Runtime: c.Runtime, ID: c.ID, Address: c.Address, Namespace: namespace, Env: c.Env}
+	return prober.Target{
+		Runtime: c.Runtime, ID: c.ID, Address: c.ProbeAddress(), Unreached: c.Unreached(), Confined: c.From.Confined(), Namespace: namespace, Env: c.Env,
+	}
 }
 
 func namespaceOf(c *runtime.Container) *prober.Namespace {
+	if c.From != nil && c.From.CannotEnter != "" && c.Pid > 0 {
+		return prober.BarredNamespace(c.From.CannotEnter)
+	}
 	return prober.NewNamespace(c.Pid, c.EngineID())
 }
 

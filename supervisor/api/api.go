@@ -165,7 +165,8 @@ func (a *API) livez(w http.ResponseWriter, r *http.Request) {
 }
 
 // readyz stays 200 when a runtime is lost later, because its last state stays published. The
-// body names the lost runtime.
+// body names the lost runtime. Before the first sync it has Retry-After while no engine is known
+// to be away.
 func (a *API) readyz(w http.ResponseWriter, _ *http.Request) {
 	if a.board.Synced() {
 		text := "ok\n"
@@ -177,15 +178,19 @@ func (a *API) readyz(w http.ResponseWriter, _ *http.Request) {
 		a.text(w, http.StatusOK, text)
 		return
 	}
-	text := "not ready: waiting for the first full list from"
+	text, soon := "not ready: waiting for the first full list from", true
 	for _, r := range a.board.Runtimes() {
 		if r.Synced {
 			continue
 		}
 		text += " " + r.Name
 		if r.Err != nil {
+			soon = false
 			text += " (" + r.Err.Error() + ")"
 		}
+	}
+	if soon {
+		w.Header().Set("Retry-After", "1")
 	}
 	a.text(w, http.StatusServiceUnavailable, text+"\n")
 }

@@ -194,8 +194,12 @@ func TestReadyz(t *testing.T) {
 	a := New(Config{Board: board})
 	w := get(t, a.ReadOnly(), "/readyz")
 	const want = "not ready: waiting for the first full list from b (no socket) c\n"
-	if w.Code != http.StatusServiceUnavailable || w.Body.String() != want {
+	if w.Code != http.StatusServiceUnavailable || w.Body.String() != want || w.Header().Get("Retry-After") != "" {
 		t.Errorf("%d %q, want 503 %q", w.Code, w.Body, want)
+	}
+	a = New(Config{Board: supervisor.NewBoard([]supervisor.RuntimeView{synced("a"), {Name: "c"}})})
+	if w := get(t, a.ReadOnly(), "/readyz"); w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") != "1" {
+		t.Errorf("before the first answer of an engine: %d %q", w.Code, w.Header())
 	}
 	a = New(Config{Board: supervisor.NewBoard([]supervisor.RuntimeView{synced("a")})})
 	if w := get(t, a.ReadOnly(), "/readyz"); w.Code != http.StatusOK || w.Body.String() != "ok\n" {

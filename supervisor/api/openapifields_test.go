@@ -37,10 +37,14 @@ func TestSchemasHaveTheFields(t *testing.T) {
 
 func compareFields(t *testing.T, name string, schema schemaObject, of reflect.Type) {
 	t.Helper()
-	required := []string{}
+	required, told := []string{}, 0
 	for i := range of.NumField() {
 		f := of.Field(i)
 		field, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if field == "-" {
+			continue
+		}
+		told++
 		property, ok := schema.Properties[field]
 		if !ok {
 			t.Errorf("%s: the field %s has no schema", name, field)
@@ -56,8 +60,8 @@ func compareFields(t *testing.T, name string, schema schemaObject, of reflect.Ty
 	if slices.Sort(required); !slices.Equal(slices.Sorted(slices.Values(schema.Required)), required) {
 		t.Errorf("%s: required are %v, want %v", name, schema.Required, required)
 	}
-	if len(schema.Properties) != of.NumField() {
-		t.Errorf("%s: %d fields are documented, there are %d", name, len(schema.Properties), of.NumField())
+	if len(schema.Properties) != told {
+		t.Errorf("%s: %d fields are documented, there are %d", name, len(schema.Properties), told)
 	}
 }
 

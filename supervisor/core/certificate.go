@@ -42,7 +42,7 @@ func (t *stepper) noteCertificate(probe ProbeType, r *prober.Result) {
 		return
 	}
 	c.ToldAt = t.now
-	t.record(EventProbeWarning, "%s probe warning: the server's certificate %s", probe.Title(), c.end(t.now))
+	t.recordOf(probe, EventProbeWarning, "%s probe warning: the server's certificate %s", probe.Title(), c.end(t.now))
 }
 
 // end returns when the certificate ends or ended.

@@ -12,6 +12,11 @@ type Event struct {
 	// An event that stands for several has how many, Time is of the newest. Else Count is 0.
 	Count int       `json:"count,omitzero"`
 	First time.Time `json:"first,omitzero"`
+
+	// What the log has beside the text; empty where it does not apply.
+	Runtime string `json:"-"`
+	Service string `json:"-"`
+	Probe   string `json:"-"` // startup, liveness or readiness
 }
 
 // The reasons of events, Kubernetes' where it has one.

@@ -29,7 +29,7 @@ func (t *stepper) failRun(cause Cause) {
 // tellFailure records the failure of a probe that healthd does not act upon.
 func (t *stepper) tellFailure(cause Cause, before prober.Outcome) {
 	if before != prober.Failure {
-		t.record(EventUnhealthy, "Container %s failed %s. healthd leaves it as it is (on_failure none)", t.c.Name, failureOf(cause))
+		t.recordFor(cause, EventUnhealthy, "Container %s failed %s. healthd leaves it as it is (on_failure none)", t.c.Name, failureOf(cause))
 	}
 }
 
@@ -39,7 +39,7 @@ func (t *stepper) recoverRun(cause Cause) {
 		return
 	}
 	if t.Health.Wait.Reason != WaitObserved { // who counts these events counts restarts
-		t.record(t.Health.Wait.Reason, "Container %s has recovered. healthd does not restart it", t.c.Name)
+		t.recordFor(cause, t.Health.Wait.Reason, "Container %s has recovered. healthd does not restart it", t.c.Name)
 	}
 	t.Health.Failed, t.Health.Wait, t.Action.GaveUp = NoCause, Wait{}, false
 }
@@ -81,7 +81,7 @@ func (t *stepper) stopFailedRun(in *Input) {
 	if in.LastUp != "" {
 		last = ", although it is the last server up in " + in.LastUp
 	}
-	t.record(EventKilling, "Container %s failed %s, will be %s%s", t.c.Name, failureOf(cause), t.whatFollows(cause), last)
+	t.recordFor(cause, EventKilling, "Container %s failed %s, will be %s%s", t.c.Name, failureOf(cause), t.whatFollows(cause), last)
 	t.stop(cause)
 }
 
@@ -112,13 +112,13 @@ func (h *Health) EndOfGivingUp() string {
 func (t *stepper) recordWait(wait Wait) {
 	switch wait.Reason {
 	case WaitGroupLimit:
-		t.record(WaitGroupLimit, "Container %s failed %s, its restart waits for %s", t.c.Name, failureOf(t.Health.Failed), wait.On)
+		t.recordFor(t.Health.Failed, WaitGroupLimit, "Container %s failed %s, its restart waits for %s", t.c.Name, failureOf(t.Health.Failed), wait.On)
 	case WaitGaveUp:
-		t.record(EventGaveUp, "Container %s failed %s. It is not restarted, after %v, until %s (healthd resume %[1]s)",
+		t.recordFor(t.Health.Failed, EventGaveUp, "Container %s failed %s. It is not restarted, after %v, until %s (healthd resume %[1]s)",
 			t.c.Name, failureOf(t.Health.Failed), t.spec.GiveUp, t.Health.EndOfGivingUp())
 	case WaitObserved:
-		t.record(EventWouldRestart, "Container %s failed %s, would be %s. healthd only observes it", t.c.Name, failureOf(t.Health.Failed), t.whatFollows(t.Health.Failed))
+		t.recordFor(t.Health.Failed, EventWouldRestart, "Container %s failed %s, would be %s. healthd only observes it", t.c.Name, failureOf(t.Health.Failed), t.whatFollows(t.Health.Failed))
 	case WaitHeld:
-		t.record(EventHeld, "Container %s failed %s. healthd does not restart it while it is held", t.c.Name, failureOf(t.Health.Failed))
+		t.recordFor(t.Health.Failed, EventHeld, "Container %s failed %s. healthd does not restart it while it is held", t.c.Name, failureOf(t.Health.Failed))
 	}
 }

@@ -93,6 +93,7 @@ type Effect struct {
 	Hook    HookType      // RunHook
 	Reason  string        // RecordEvent
 	Message string        // RecordEvent
+	About   string        // RecordEvent: the name of the probe that it is about; empty: of none
 }
 
 // ErrNotSent is the error of a stop call that was not made, because the container had

@@ -114,10 +114,10 @@ func (t *stepper) recordResult(probe ProbeType, r, before prober.Result) {
 	y, p := &t.Health.Probes[probe], t.spec.Probes[probe]
 	switch {
 	case r.Outcome == prober.Failure && y.Run <= p.FailureThreshold:
-		t.record(EventUnhealthy, "%s probe failed (%d/%d): %s", probe.Title(), y.Run, p.FailureThreshold, r.Output)
+		t.recordOf(probe, EventUnhealthy, "%s probe failed (%d/%d): %s", probe.Title(), y.Run, p.FailureThreshold, r.Output)
 	case r.Outcome == prober.Unknown && r.Cause == prober.NotAsked && before.Cause != prober.NotAsked:
-		t.record(EventUnhealthy, "%s probe could not run, which does not count: %s", probe.Title(), r.Output)
+		t.recordOf(probe, EventUnhealthy, "%s probe could not run, which does not count: %s", probe.Title(), r.Output)
 	case r.Warning && !before.Warning:
-		t.record(EventProbeWarning, "%s probe warning: %s", probe.Title(), r.Output)
+		t.recordOf(probe, EventProbeWarning, "%s probe warning: %s", probe.Title(), r.Output)
 	}
 }

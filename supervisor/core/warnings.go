@@ -18,7 +18,7 @@ func (v *View) Warnings() []string {
 		return nil
 	}
 	var all []string
-	for _, text := range []string{v.warnTwoCommands(), v.warnNoHealthcheck(), v.warnUnheard(), v.warnShortGrace(), v.warnJob(), v.warnInside(), v.warnNetwork(), v.warnCertificate()} {
+	for _, text := range []string{v.warnTwoCommands(), v.warnNoHealthcheck(), v.warnUnheard(), v.warnShortGrace(), v.warnJob(), v.warnInside(), v.warnUnreached(), v.warnUnkillable(), v.warnNetwork(), v.warnCertificate()} {
 		if text != "" {
 			all = append(all, text)
 		}
@@ -109,26 +109,69 @@ func (v *View) warnShortGrace() string {
 // container's network namespace.
 func (v *View) warnInside() string {
 	c, why := v.Container, v.CannotEnter
-	if c.Pid == 0 {
+	switch {
+	case c.Pid == 0:
 		why = prober.ErrOtherHost.Error()
+	case c.From != nil && c.From.CannotEnter != "":
+		why = "cannot enter the container's network namespace: " + c.From.CannotEnter
 	}
 	if why == "" || !c.State.Alive() {
 		return ""
 	}
-	var inside []string
-	for t := range ProbeType(NumProbes) {
-		if p := v.Spec.Probes[t]; p != nil && p.Handler.Inside(c.Address) {
-			inside = append(inside, t.String()+" probe")
-		}
-	}
-	if h := v.Spec.Lifecycle.PostStart; h != nil && h.Inside(c.Address) {
-		inside = append(inside, "post_start hook")
-	}
-	if h := v.Spec.Lifecycle.PreStop; h != nil && h.Inside(c.Address) {
-		inside = append(inside, "pre_stop hook")
-	}
+	inside := v.probesAndHooks(func(h prober.Handler) bool { return h.Inside(c.ProbeAddress()) })
 	if len(inside) == 0 {
 		return ""
 	}
-	return "its " + strings.Join(inside, " and ") + " cannot run: healthd " + why
+	text := "its " + strings.Join(inside, " and ") + " cannot run: "
+	if unreached := c.Unreached(); unreached != "" {
+		text += unreached + "; and "
+	}
+	return text + "healthd " + why
+}
+
+// probesAndHooks names those of the spec whose handler is one of these.
+func (v *View) probesAndHooks(is func(prober.Handler) bool) []string {
+	var names []string
+	for t := range ProbeType(NumProbes) {
+		if p := v.Spec.Probes[t]; p != nil && is(p.Handler) {
+			names = append(names, t.String()+" probe")
+		}
+	}
+	hooked := func(h *prober.LifecycleHandler) bool {
+		return h != nil && is(prober.Handler{HTTPGet: h.HTTPGet, TCPSocket: h.TCPSocket, Exec: h.Exec})
+	}
+	if hooked(v.Spec.Lifecycle.PostStart) {
+		names = append(names, "post_start hook")
+	}
+	if hooked(v.Spec.Lifecycle.PreStop) {
+		names = append(names, "pre_stop hook")
+	}
+	return names
+}
+
+// warnUnreached finds probes and hooks that may only ask from healthd's own network, which does not
+// lead to the container.
+func (v *View) warnUnreached() string {
+	why := v.Container.Unreached()
+	if why == "" || !v.Container.State.Alive() {
+		return ""
+	}
+	outside := v.probesAndHooks(func(h prober.Handler) bool { return asksAddress(h) && !h.Inside("") })
+	if len(outside) == 0 {
+		return ""
+	}
+	return "its " + strings.Join(outside, " and ") + " cannot run: " + why
+}
+
+// warnUnkillable finds commands that healthd could not end.
+func (v *View) warnUnkillable() string {
+	from := v.Container.From
+	if from == nil || !from.Blind {
+		return ""
+	}
+	commands := v.probesAndHooks(func(h prober.Handler) bool { return h.Exec != nil })
+	if len(commands) == 0 {
+		return ""
+	}
+	return "healthd cannot end a command that hangs in its " + strings.Join(commands, " and ") + ": healthd's own container (" + from.Own + ") needs --pid=host"
 }

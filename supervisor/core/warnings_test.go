@@ -27,6 +27,14 @@ func TestWarnings(t *testing.T) {
 	running := func(pid int, address string) runtime.Container {
 		return runtime.Container{State: runtime.Running, StopTimeout: -1, Pid: pid, Address: address}
 	}
+	seen := func(from runtime.Vantage) runtime.Container {
+		from.Own = "hd"
+		c := running(7, "10.0.0.1")
+		c.Network, c.From = "b", &from
+		return c
+	}
+	const unreached = "it is in the network b, and healthd's own container (hd) is not: connect that to b, or run healthd with --network=host"
+	tcpOutside := &ProbeSpec{Handler: prober.Handler{TCPSocket: &prober.TCPSocket{Port: 80, Via: prober.ViaHost}}}
 	grpcInside := &ProbeSpec{Handler: prober.Handler{GRPC: &prober.GRPC{Port: 80, Via: prober.ViaContainer}}}
 	getInside := &prober.LifecycleHandler{HTTPGet: &prober.HTTPGet{Port: 80, Via: prober.ViaContainer}}
 	checked := runtime.Container{HasHealthcheck: true, StopTimeout: -1}
@@ -89,6 +97,17 @@ func TestWarnings(t *testing.T) {
 			Probes:    [NumProbes]*ProbeSpec{Startup: grpcInside, Liveness: tcp(0), Readiness: tcp(0)},
 			Lifecycle: Lifecycle{PostStart: getInside, PreStop: getInside},
 		}, "cannot X", []string{"its startup probe and liveness probe and readiness probe and post_start hook and pre_stop hook cannot run: healthd cannot X"}},
+		{"in another network than healthd", seen(runtime.Vantage{CannotEnter: "hd needs X"}), Spec{Probes: [NumProbes]*ProbeSpec{Liveness: tcp(0)}}, "",
+			[]string{"its liveness probe cannot run: " + unreached + "; and healthd cannot enter the container's network namespace: hd needs X"}},
+		{"in another network, which healthd may enter", seen(runtime.Vantage{}), Spec{Probes: [NumProbes]*ProbeSpec{Liveness: tcp(0)}}, "", nil},
+		{"in another network, asked from the host", seen(runtime.Vantage{}), Spec{Probes: [NumProbes]*ProbeSpec{Readiness: tcpOutside}}, "",
+			[]string{"its readiness probe cannot run: " + unreached}},
+		{"in healthd's network", seen(runtime.Vantage{Networks: []string{"b"}, CannotEnter: "hd needs X"}), Spec{Probes: [NumProbes]*ProbeSpec{Liveness: tcp(0), Readiness: tcpOutside}}, "", nil},
+		{"inside, without the rights", seen(runtime.Vantage{HostNetwork: true, CannotEnter: "hd needs X"}), Spec{Probes: [NumProbes]*ProbeSpec{Startup: grpcInside}}, "",
+			[]string{"its startup probe cannot run: healthd cannot enter the container's network namespace: hd needs X"}},
+		{"commands that healthd does not see", seen(runtime.Vantage{Blind: true}), Spec{
+			Probes: [NumProbes]*ProbeSpec{Liveness: exec(0)}, Lifecycle: Lifecycle{PreStop: &prober.LifecycleHandler{Exec: &prober.Exec{Command: []string{"true"}}}},
+		}, "", []string{"healthd cannot end a command that hangs in its liveness probe and pre_stop hook: healthd's own container (hd) needs --pid=host"}},
 		{"does not run", runtime.Container{State: runtime.Exited, StopTimeout: -1}, Spec{Probes: [NumProbes]*ProbeSpec{Liveness: tcp(0)}}, "cannot X", nil},
 	} {
 		v := &View{Container: &tt.c, Spec: &tt.spec, CannotEnter: tt.cannotEnter}

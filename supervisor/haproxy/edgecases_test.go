@@ -323,3 +323,16 @@ func TestAddressOfAServerSetAside(t *testing.T) {
 		})
 	}
 }
+
+// During a deploy a container has its slot before it has an address. Nothing is set then: HAProxy would
+// be given the same commands again and again, and the history an error.
+func TestFreeSlotOfAContainerWithoutAddress(t *testing.T) {
+	t.Parallel()
+	b := startBalancer(t, slots)
+	e := b.startPushing()
+	e.setIn("web", "web-1", "", b.port("A"), "down")
+	b.expectNoCommands(e)
+	e.noErrors()
+	e.set("web-1", "A", "up")
+	b.waitForServers("web", sorry, "web-1 A UP 100", "web-2 0.0.0.0:0 MAINT 100", "web-3 0.0.0.0:0 MAINT 100")
+}

@@ -94,6 +94,7 @@ func New(c Config) (*HAProxy, error) {
 			return nil, err
 		}
 		h.instances = append(h.instances, newInstance(h, s))
+		h.metrics.begin(s)
 	}
 	return h, nil
 }

@@ -39,6 +39,14 @@ func newMetrics() *metrics {
 	return m
 }
 
+// begin shows the series of an instance before it has answered: a counter that comes with its first
+// error has no increase, and one that has never been reached must not look as if it were not configured.
+func (m *metrics) begin(s socket) {
+	m.setUp(s, false)
+	m.countCommands(s, 0, 0)
+	m.problems.WithLabelValues(s.text).Set(0)
+}
+
 func (m *metrics) setUp(s socket, up bool) {
 	value := 0.0
 	if up {

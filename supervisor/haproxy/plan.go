@@ -110,6 +110,9 @@ func (p *plan) compute(all []member) {
 // fillSlot makes a slot the member's server. drain or maint by an operator stays, also after
 // a reload in which HAProxy kept that state and lost the address.
 func (p *plan) fillSlot(s *server, m *member) {
+	if s.free() && !m.reachable() {
+		return // there is nothing to fill it with yet
+	}
 	restored := p.wasSetAside[s.name] && (s.port != 0 || s.adminState&adminDrain != 0)
 	fresh := s.free() && !restored
 	if fresh {

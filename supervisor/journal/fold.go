@@ -74,6 +74,9 @@ func (f *folds) fold(r *repeats, ev core.Event) {
 		return
 	}
 	r.mixed = r.mixed || ev.Message != r.folded.Message
+	if ev.Probe != r.folded.Probe {
+		r.folded.Probe = ""
+	}
 	r.folded.Time, r.folded.Message = ev.Time, ev.Message
 	r.folded.Count++
 }

@@ -142,6 +142,17 @@ func (j *Journal) Up() bool {
 	return j.persistent && !j.failing
 }
 
+// Problem returns what keeps the journal from being written, and what to do; empty: nothing, or it
+// has no directory.
+func (j *Journal) Problem() string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.dir == "" || j.persistent && !j.failing {
+		return ""
+	}
+	return j.problem
+}
+
 // Last returns the number of the newest event; 0 when there was none. After(Last())
 // waits for the next one.
 func (j *Journal) Last() uint64 {

@@ -40,8 +40,12 @@ func logEvent(log *zap.Logger, ev core.Event) {
 		return
 	}
 	fields := []zap.Field{zap.String("reason", ev.Reason), zap.String("message", ev.Message)}
-	if ev.Container != "" {
-		fields = append(fields, zap.String("container", ev.Container))
+	for _, f := range []struct{ name, value string }{
+		{"container", ev.Container}, {"probe", ev.Probe}, {"service", ev.Service}, {"runtime", ev.Runtime},
+	} {
+		if f.value != "" {
+			fields = append(fields, zap.String(f.name, f.value))
+		}
 	}
 	if ev.Count > 0 {
 		fields = append(fields, zap.Int("count", ev.Count), zap.Time("first", ev.First))

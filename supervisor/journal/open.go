@@ -80,7 +80,8 @@ func Open(c Config) (*Journal, error) {
 		j.recordOwnEvent(EventJournalDamaged, damage)
 	}
 	if err != nil {
-		j.recordOwnEvent(EventJournalFailed, j.failureMessage("use", err))
+		j.problem = j.failureMessage("use", err)
+		j.recordOwnEvent(EventJournalFailed, j.problem)
 	}
 	return j, nil
 }

@@ -39,7 +39,8 @@ type pendingWrites struct {
 	wake    chan struct{} // tells Run that due changed
 	settled chan struct{} // closed when the pending Memories were written or failed; nil when nobody waits
 
-	failing bool // reported, and not written since
+	failing bool   // reported, and not written since
+	problem string // what was reported last; empty once it is written again
 	backoff time.Duration
 	retryAt time.Time
 }
@@ -152,7 +153,7 @@ func (j *Journal) writeSucceeded(b *batch) {
 	j.writtenSeq, j.unreadable = max(j.writtenSeq, b.last), nil
 	b.notifyWaiters()
 	if j.failing {
-		j.failing = false
+		j.failing, j.problem = false, ""
 		j.recordOwnEvent(EventJournalBack, backMessage(j.missingEvents))
 	}
 	j.missingEvents = 0
@@ -208,7 +209,7 @@ func (j *Journal) reportFailure(b *batch, why string) {
 		j.settled = nil
 	}
 	if !j.failing {
-		j.failing, j.backoff = true, 0
+		j.failing, j.backoff, j.problem = true, 0, why
 		j.recordOwnEvent(EventJournalFailed, why)
 	}
 }

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"runtime/debug"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
 	berrors "go.etcd.io/bbolt/errors"
+	"golang.org/x/sys/unix"
 )
 
 // writeTimeout is how long a transaction may take before waiters are released.
@@ -159,9 +161,21 @@ func (j *Journal) goOnInMemory(b *batch, err error) {
 	j.persistent, j.due, j.outdated = false, time.Time{}, nil
 }
 
-// failureMessage says what could not be done and what follows.
+// failureMessage says what could not be done, what to do about it, and what follows.
 func (j *Journal) failureMessage(what string, err error) string {
-	return fmt.Sprintf("cannot %s %s: %v: what healthd knows is lost when it ends", what, j.path(), err)
+	return fmt.Sprintf("cannot %s %s: %v%s: what healthd knows is lost when it ends", what, j.path(), err, j.remedy(err))
+}
+
+// remedy says what to do about a directory that healthd may not write to. Under systemd the
+// whole file system is read-only for it but for the directories that the unit names.
+func (j *Journal) remedy(err error) string {
+	switch {
+	case errors.Is(err, unix.EROFS):
+		return fmt.Sprintf(" (make %s, write [Service] ReadWritePaths=%[1]s with systemctl edit healthd, and restart healthd)", j.dir)
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Sprintf(" (give %s to the user that healthd runs as: chown -R USER %[1]s)", j.dir)
+	}
+	return ""
 }
 
 func backMessage(missing uint64) string {

@@ -23,6 +23,8 @@ func (c *Collector) collectContainer(s sink, v *core.View, name string) {
 	}
 	if w := v.Waiting(); w != nil {
 		s.gauge(c.waiting, 1, name, v.Service, project, w.Reason)
+	} else if end := v.State.Run.Exit; !v.State.Engine.State.Alive() && end.Reason != "" {
+		s.gauge(c.terminated, 1, name, v.Service, project, end.Reason)
 	}
 	s.gauge(c.backoff, backoff(v, time.Now()).Seconds(), name)
 	if hooks := v.Spec.Lifecycle; hooks.PostStart != nil || hooks.PreStop != nil || v.State.Totals.HTTPFallbacks > 0 {
@@ -30,8 +32,8 @@ func (c *Collector) collectContainer(s sink, v *core.View, name string) {
 	}
 	for t, p := range v.Spec.Probes {
 		if p != nil {
-			c.collectProbe(s, v, core.ProbeType(t), name)
-			c.collectCertificate(s, v, core.ProbeType(t), name)
+			c.collectProbe(s, v, core.ProbeType(t), name, project)
+			c.collectCertificate(s, v, core.ProbeType(t), name, project)
 		}
 	}
 }
@@ -45,20 +47,22 @@ func (c *Collector) collectRestarts(s sink, v *core.View, name string) {
 	}
 }
 
-func (c *Collector) collectProbe(s sink, v *core.View, t core.ProbeType, name string) {
+func (c *Collector) collectProbe(s sink, v *core.View, t core.ProbeType, name, project string) {
 	totals := &v.State.Totals
 	for outcome, result := range [...]string{
 		prober.Unknown: "unknown", prober.Success: "successful", prober.Failure: "failed",
 	} {
-		s.counter(c.probes, float64(totals.Outcomes[t][outcome]), t.Title(), result, name, v.Service, core.ProjectOf(v.Container.Labels))
+		n := float64(totals.Outcomes[t][outcome])
+		s.counter(c.probes, n, t.Title(), result, name, v.Service, project)
+		s.counter(c.kubeletProbes, n, t.Title(), result, name, v.Service, project)
 	}
-	s.histogram(c.probeSeconds, core.LatencyBuckets[:], totals.Latency[t].Counts[:], totals.Latency[t].Sum, t.Title(), name)
+	s.histogram(c.kubeletSeconds, core.LatencyBuckets[:], totals.Latency[t].Counts[:], totals.Latency[t].Sum, t.Title(), name)
 }
 
 // collectCertificate sends nothing for a probe that has seen no certificate.
-func (c *Collector) collectCertificate(s sink, v *core.View, t core.ProbeType, name string) {
+func (c *Collector) collectCertificate(s sink, v *core.View, t core.ProbeType, name, project string) {
 	if end := v.State.Certificates[t].NotAfter; !end.IsZero() {
-		s.gauge(c.certificate, float64(end.Unix()), t.Title(), name, v.Service, core.ProjectOf(v.Container.Labels))
+		s.gauge(c.certificate, float64(end.Unix()), t.Title(), name, v.Service, project)
 	}
 }
 

@@ -25,7 +25,7 @@ import (
 // and of the daemon's process.
 func Handler(board *supervisor.Board, version string, errorLog *log.Logger, others ...prometheus.Collector) http.Handler {
 	const maxRequests = 4
-	registry := prometheus.NewPedanticRegistry()
+	registry := prometheus.NewRegistry()
 	registry.MustRegister(
 		New(board, version),
 		collectors.NewGoCollector(),
@@ -42,9 +42,9 @@ type Collector struct {
 	board   *supervisor.Board
 	version string
 
-	probes, probeSeconds                                *prometheus.Desc
+	probes, probeSeconds, kubeletProbes, kubeletSeconds *prometheus.Desc
 	ready, started, restarts, backoff, invalid          *prometheus.Desc
-	held, waiting, budget                               *prometheus.Desc
+	held, waiting, terminated, budget                   *prometheus.Desc
 	fallbacks, certificate                              *prometheus.Desc
 	runtimeUp, runtimeLag, relists, lateness, buildInfo *prometheus.Desc
 }
@@ -56,11 +56,16 @@ func New(board *supervisor.Board, version string) *Collector {
 	}
 	return &Collector{
 		board: board, version: version,
-		probes: desc("prober_probe_total",
+		probes: desc("healthd_probe_total",
 			"Probes of the container, by result. An unknown result does not count towards a threshold.",
 			"probe_type", "result", "container", "service", "project"),
-		probeSeconds: desc("prober_probe_duration_seconds",
-			"How long successful probes took.", "probe_type", "container"),
+		probeSeconds: desc("healthd_probe_duration_seconds",
+			"How long successful probes of the service's containers took.", "probe_type", "service", "project"),
+		kubeletProbes: desc("prober_probe_total",
+			"The same as healthd_probe_total, under the kubelet's name.",
+			"probe_type", "result", "container", "service", "project"),
+		kubeletSeconds: desc("prober_probe_duration_seconds",
+			"How long successful probes of the container took, under the kubelet's name.", "probe_type", "container"),
 		ready: desc("healthd_container_ready",
 			"1 if healthd publishes the container as ready, else 0.", "container", "service", "project"),
 		started: desc("healthd_container_started",
@@ -75,6 +80,8 @@ func New(board *supervisor.Board, version string) *Collector {
 			"1 if somebody holds the container, so that healthd does not restart it, else 0.", "container", "service", "project"),
 		waiting: desc("healthd_container_waiting",
 			"1 while the container waits for something, by reason.", "container", "service", "project", "reason"),
+		terminated: desc("healthd_container_terminated",
+			"1 while the container has ended and healthd does not start it again, by why it ended.", "container", "service", "project", "reason"),
 		budget: desc("healthd_restart_budget_remaining",
 			"Restarts for failed probes that may begin now on the whole host; +Inf without a limit."),
 		certificate: desc("healthd_tls_certificate_expiry_seconds",
@@ -97,7 +104,8 @@ func New(board *supervisor.Board, version string) *Collector {
 // Describe implements prometheus.Collector.
 func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		c.probes, c.probeSeconds, c.ready, c.started, c.restarts, c.backoff, c.fallbacks, c.certificate, c.invalid, c.held, c.waiting, c.budget,
+		c.probes, c.probeSeconds, c.kubeletProbes, c.kubeletSeconds,
+		c.ready, c.started, c.restarts, c.backoff, c.fallbacks, c.certificate, c.invalid, c.held, c.waiting, c.terminated, c.budget,
 		c.runtimeUp, c.runtimeLag, c.relists, c.lateness, c.buildInfo,
 	} {
 		ch <- d
@@ -112,7 +120,7 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	counts, sum := c.board.Lateness()
 	s.histogram(c.lateness, supervisor.LatenessBuckets[:], counts, sum)
 
-	invalid, taken := 0, map[string]bool{}
+	invalid, taken, probed := 0, map[string]bool{}, probed{}
 	for _, v := range c.board.Views() {
 		if v.Invalid != "" {
 			invalid++
@@ -121,8 +129,10 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 		if name, found := c.nameOf(v); found && !taken[name] {
 			taken[name] = true
 			c.collectContainer(s, v, name)
+			probed.note(v)
 		}
 	}
+	c.collectLatencies(s, probed)
 	s.gauge(c.invalid, float64(invalid))
 	c.collectBudget(s)
 }

@@ -84,6 +84,22 @@ healthd_invalid_containers 1
 # HELP healthd_lifecycle_http_fallbacks_total Lifecycle hooks that healthd repeated over http, because the server answered https in plain HTTP.
 # TYPE healthd_lifecycle_http_fallbacks_total counter
 healthd_lifecycle_http_fallbacks_total{container="web-1"} 5
+# HELP healthd_probe_duration_seconds How long successful probes of the service's containers took.
+# TYPE healthd_probe_duration_seconds histogram
+healthd_probe_duration_seconds_bucket{probe_type="Liveness",project="",service="shop",le="0.005"} 2
+healthd_probe_duration_seconds_bucket{probe_type="Liveness",project="",service="shop",le="0.01"} 2
+healthd_probe_duration_seconds_bucket{probe_type="Liveness",project="",service="shop",le="0.025"} 2
+healthd_probe_duration_seconds_bucket{probe_type="Liveness",project="",service="shop",le="0.05"} 3
+healthd_probe_duration_seconds_bucket{probe_type="Liveness",project="",service="shop",le="0.1"} 3
+healthd_probe_duration_seconds_bucket{probe_type="Liveness",project="",service="shop",le="0.25"} 3
+healthd_probe_duration_seconds_bucket{probe_type="Liveness",project="",service="shop",le="0.5"} 3
+healthd_probe_duration_seconds_bucket{probe_type="Liveness",project="",service="shop",le="1"} 3
+healthd_probe_duration_seconds_bucket{probe_type="Liveness",project="",service="shop",le="2.5"} 3
+healthd_probe_duration_seconds_bucket{probe_type="Liveness",project="",service="shop",le="5"} 3
+healthd_probe_duration_seconds_bucket{probe_type="Liveness",project="",service="shop",le="10"} 3
+healthd_probe_duration_seconds_bucket{probe_type="Liveness",project="",service="shop",le="+Inf"} 4
+healthd_probe_duration_seconds_sum{probe_type="Liveness",project="",service="shop"} 12.5
+healthd_probe_duration_seconds_count{probe_type="Liveness",project="",service="shop"} 4
 # HELP healthd_probe_lateness_seconds Time from when a probe was due until it started.
 # TYPE healthd_probe_lateness_seconds histogram
 healthd_probe_lateness_seconds_bucket{le="0.0005"} 0
@@ -101,6 +117,11 @@ healthd_probe_lateness_seconds_bucket{le="2.5"} 0
 healthd_probe_lateness_seconds_bucket{le="+Inf"} 0
 healthd_probe_lateness_seconds_sum 0
 healthd_probe_lateness_seconds_count 0
+# HELP healthd_probe_total Probes of the container, by result. An unknown result does not count towards a threshold.
+# TYPE healthd_probe_total counter
+healthd_probe_total{container="web-1",probe_type="Liveness",project="",result="failed",service="shop"} 2
+healthd_probe_total{container="web-1",probe_type="Liveness",project="",result="successful",service="shop"} 4
+healthd_probe_total{container="web-1",probe_type="Liveness",project="",result="unknown",service="shop"} 1
 # HELP healthd_runtime_event_lag_seconds Time from the runtime's newest event until healthd read it.
 # TYPE healthd_runtime_event_lag_seconds gauge
 healthd_runtime_event_lag_seconds{runtime="docker"} 0.25
@@ -113,7 +134,7 @@ healthd_runtime_relists_total{reason="start"} 3
 # TYPE healthd_runtime_up gauge
 healthd_runtime_up{runtime="docker"} 1
 healthd_runtime_up{runtime="docker-2"} 0
-# HELP prober_probe_duration_seconds How long successful probes took.
+# HELP prober_probe_duration_seconds How long successful probes of the container took, under the kubelet's name.
 # TYPE prober_probe_duration_seconds histogram
 prober_probe_duration_seconds_bucket{container="web-1",probe_type="Liveness",le="0.005"} 2
 prober_probe_duration_seconds_bucket{container="web-1",probe_type="Liveness",le="0.01"} 2
@@ -129,7 +150,7 @@ prober_probe_duration_seconds_bucket{container="web-1",probe_type="Liveness",le=
 prober_probe_duration_seconds_bucket{container="web-1",probe_type="Liveness",le="+Inf"} 4
 prober_probe_duration_seconds_sum{container="web-1",probe_type="Liveness"} 12.5
 prober_probe_duration_seconds_count{container="web-1",probe_type="Liveness"} 4
-# HELP prober_probe_total Probes of the container, by result. An unknown result does not count towards a threshold.
+# HELP prober_probe_total The same as healthd_probe_total, under the kubelet's name.
 # TYPE prober_probe_total counter
 prober_probe_total{container="web-1",probe_type="Liveness",project="",result="failed",service="shop"} 2
 prober_probe_total{container="web-1",probe_type="Liveness",project="",result="successful",service="shop"} 4
@@ -233,7 +254,17 @@ func TestBackoffIsForgotten(t *testing.T) {
 }
 
 func TestHandler(t *testing.T) {
-	s := httptest.NewServer(Handler(board(web("web-1", "a")), "v1", nil))
+	body := scrape(t, board(web("web-1", "a")))
+	for _, want := range []string{"go_goroutines ", "process_start_time_seconds ", `healthd_build_info{`, `healthd_container_ready{container="web-1"`} {
+		if !strings.Contains(body, want) {
+			t.Errorf("no %s", want)
+		}
+	}
+}
+
+func scrape(t *testing.T, b *supervisor.Board) string {
+	t.Helper()
+	s := httptest.NewServer(Handler(b, "v1", nil))
 	defer s.Close()
 	answer, err := http.Get(s.URL)
 	if err != nil {
@@ -244,11 +275,7 @@ func TestHandler(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"go_goroutines ", "process_start_time_seconds ", `healthd_build_info{`, `healthd_container_ready{container="web-1"`} {
-		if !strings.Contains(string(body), want) {
-			t.Errorf("no %s", want)
-		}
-	}
+	return string(body)
 }
 
 // A probe that has seen no certificate has no such series, nor does one that the spec no longer has.

@@ -63,10 +63,9 @@ func TestOutcomesAreCountedByName(t *testing.T) {
 			v.State.Totals.Outcomes[core.Liveness][outcome] = 7
 			want := map[string]float64{"successful": 0, "failed": 0, "unknown": 0}
 			want[name] = 7
-			got := values(t, v, "prober_probe_total", "result")
-			for result, n := range want {
-				if k, ok := got[result]; !ok || k != n || len(got) != len(want) {
-					t.Errorf("%v, want %v", got, want)
+			for _, metric := range []string{"healthd_probe_total", "prober_probe_total"} {
+				if got := values(t, v, metric, "result"); !maps.Equal(got, want) {
+					t.Errorf("%s: %v, want %v", metric, got, want)
 				}
 			}
 		})

@@ -1,0 +1,61 @@
+package supervisor
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+
+	"healthd/runtime"
+	"healthd/supervisor/core"
+)
+
+// A container that is removed at once, as by docker rm -f or a deploy, is gone before it can be
+// inspected: the history tells its end all the same, once.
+func TestEndOfARemovedContainerIsTold(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		steps func(*harness)
+		want  core.Event // its last event
+		count int        // of this reason
+	}{
+		{"stopped by an operator", func(h *harness) {
+			h.event(runtime.Killed, "web", 9)
+			h.engine.deliver(runtime.Update{Kind: runtime.Died, Runtime: "docker", ID: "web", ExitCode: 137})
+			h.reportRemoved("web")
+		}, core.Event{Reason: core.EventOperatorStopped, Message: "Container n-web was stopped by an operator (exit code 137) and removed"}, 1},
+		{"ended by itself", func(h *harness) {
+			h.engine.deliver(runtime.Update{Kind: runtime.Died, Runtime: "docker", ID: "web", ExitCode: 3})
+			h.reportRemoved("web")
+		}, core.Event{Reason: core.EventExited, Message: "Container n-web has ended (exit code 3) and was removed"}, 1},
+		{"gone unseen", func(h *harness) { h.reportRemoved("web") },
+			core.Event{Reason: core.EventExited, Message: "Container n-web has ended and was removed"}, 1},
+		{"inspected before", func(h *harness) {
+			h.event(runtime.Killed, "web", 15)
+			h.engine.exit("web", 143)
+			synctest.Wait()
+			h.reportRemoved("web")
+		}, core.Event{Reason: core.EventOperatorStopped, Message: "Container n-web was stopped by an operator (exit code 143). It stays stopped until somebody starts it"}, 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := newHarness(t, webSpec())
+				defer h.close(t)
+				h.sendSynced()
+				h.engine.run("web")
+				synctest.Wait()
+				tt.steps(h)
+				synctest.Wait()
+				reasons := slices.DeleteFunc(h.journal.reasons("n-web"), func(r string) bool { return r != tt.want.Reason })
+				last := core.Event{}
+				for _, e := range h.journal.all() {
+					if e.Reason == tt.want.Reason {
+						last = e
+					}
+				}
+				if len(reasons) != tt.count || last.Message != tt.want.Message {
+					t.Errorf("the history says %q %d times, want %q %d times", last.Message, len(reasons), tt.want.Message, tt.count)
+				}
+			})
+		})
+	}
+}
