@@ -31,6 +31,9 @@ type Config struct {
 	Guard    core.Guard
 	HAProxy  HAProxy
 
+	// Files is how many files it was read from; 0 when there are none at the default places.
+	Files int
+
 	// Observe is Spec.Observe of every container (daemon.mode).
 	Observe bool
 
@@ -259,7 +262,7 @@ func (l *loader) join(key string, earlier, n *node) *node {
 
 // config checks everything that was read.
 func (l *loader) config() (*Config, error) {
-	c := &Config{defaults: l.sections["defaults"]}
+	c := &Config{Files: l.files, defaults: l.sections["defaults"]}
 	l.problems = append(l.problems, readDaemon(c, l.runtimes, l.sections)...)
 	l.checkDefaults(c.defaults)
 	places := map[string]place{}

@@ -258,7 +258,7 @@ func (t *table) header(n *node, path string) (h prober.Header, ok bool) {
 	}
 	before := len(t.problems)
 	// A reader of its own keeps the header's value out of the spec's values.
-	r := &reader{prefix: t.prefix}
+	r := &reader{prefix: t.prefix, asked: t.asked}
 	item := &table{reader: r, n: n, path: path}
 	if !item.missing("name") {
 		h.Name = item.text("name", "", checkHeaderName)

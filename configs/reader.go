@@ -20,9 +20,10 @@ type reader struct {
 	prefix   string // of the paths of problems in files: "spec[web]."
 	problems Problems
 	values   []core.Value
-	rules    *labelRules // of values from labels; nil in files
-	partial  bool        // a layer, which others complete
-	inSpec   bool        // it reads a [[spec]], not the settings of the daemon
+	rules    *labelRules       // of values from labels; nil in files
+	partial  bool              // a layer, which others complete
+	inSpec   bool              // it reads a [[spec]], not the settings of the daemon
+	asked    func(path string) // hears of each key that there is; nil: nobody wants to
 }
 
 // table reads one table. Each of its methods that reads a key also makes the key
@@ -78,6 +79,9 @@ func (t *table) has(key string) bool { return t.n != nil && t.n.fields[key] != n
 
 func (t *table) take(key string) *node {
 	t.known = append(t.known, key)
+	if t.asked != nil {
+		t.asked(t.at(key))
+	}
 	if t.n == nil {
 		return nil
 	}

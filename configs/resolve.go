@@ -19,12 +19,12 @@ func probeKeys() []string {
 }
 
 // Resolve returns how a container is to be supervised. It returns nil and no error when the
-// container is to be left alone, and an error when a label is wrong: the container is then
-// Invalid. It may be called from any goroutine.
+// container is to be left alone, as healthd's own always is, and an error when a label is wrong: the
+// container is then Invalid. It may be called from any goroutine.
 func (c *Config) Resolve(container runtime.Traits) (*core.Spec, error) {
 	labels := container.Labels
 	enabled, problems := readEnable(labels)
-	if !enabled {
+	if !enabled || container.Self {
 		return nil, nil
 	}
 	chosen, matchedBy, wrong := c.choose(container)
@@ -75,7 +75,7 @@ func (c *Config) MaySupervise(container runtime.Traits) bool {
 	if spec, err := c.Resolve(container); spec != nil || err != nil {
 		return true
 	}
-	if enabled, _ := readEnable(container.Labels); !enabled || container.Image != "" {
+	if enabled, _ := readEnable(container.Labels); !enabled || container.Self || container.Image != "" {
 		return false
 	}
 	return slices.ContainsFunc(c.specs, func(s *fileSpec) bool {

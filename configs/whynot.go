@@ -8,6 +8,9 @@ import (
 	"healthd/supervisor/core"
 )
 
+// WhySelf is why healthd leaves its own container alone: nobody would start it again after the stop.
+const WhySelf = "healthd itself runs in it, and could not start it again after a stop"
+
 // WhyNot returns why Resolve leaves a container alone: what each spec misses. It is
 // empty for one that Resolve does not leave alone.
 func (c *Config) WhyNot(t runtime.Traits) []string {
@@ -17,6 +20,8 @@ func (c *Config) WhyNot(t runtime.Traits) []string {
 	labels := t.Labels
 	enabled, _ := readEnable(labels)
 	switch {
+	case t.Self:
+		return []string{WhySelf}
 	case !enabled && core.OneOff(labels) && labels[enableLabel] == "":
 		return []string{"docker compose run made it for one command, and it has no label " + enableLabel + "=true"}
 	case !enabled:

@@ -32,6 +32,13 @@ func TestWhyNot(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", tt.name, got, tt.want)
 		}
 	}
+	for _, labels := range []map[string]string{labels("healthd.enable=true"), labels("healthd.x=1"), labels("com.docker.compose.service=web"), nil} {
+		self := runtime.Traits{Name: "healthd", Labels: labels, Self: true}
+		spec, err := c.Resolve(self)
+		if got := c.WhyNot(self); !slices.Equal(got, []string{WhySelf}) || spec != nil || err != nil || c.MaySupervise(self) {
+			t.Errorf("healthd's own container %v: %q, %v, %v", labels, got, spec, err)
+		}
+	}
 	if got := mustParse(t, "").WhyNot(runtime.Traits{Name: "c", Labels: nil}); len(got) != 1 || got[0] != none+", and there is no [[spec]]" {
 		t.Errorf("without specs: %q", got)
 	}
