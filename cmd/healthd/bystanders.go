@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"healthd/configs"
 	"healthd/runtime"
 	"healthd/supervisor/api"
 )
@@ -27,7 +28,7 @@ func listAll(ctx context.Context, engines []*engine, choose func(engine string, 
 	var asking sync.WaitGroup
 	for i, e := range engines {
 		asking.Go(func() {
-			all, err := e.client.List(ctx)
+			all, err := e.source.List(ctx)
 			if err != nil {
 				found[i].Away = []string{e.name + ": " + err.Error()}
 			}
@@ -187,7 +188,7 @@ func (a *app) explainBystander(b *api.Bystander, notes []string) error {
 	for _, why := range b.Why {
 		p.write("  ", line(why), 4)
 	}
-	if !slices.Contains(b.Why, notTakenIn) {
+	if !slices.Contains(b.Why, notTakenIn) && !slices.Contains(b.Why, configs.WhySelf) {
 		p.write("Next: ", nextOf(b), 6)
 	}
 	_, err := a.stdout.Write([]byte(p.String()))

@@ -159,8 +159,19 @@ func (a *app) load() (*configs.Config, error) {
 	for _, p := range problems {
 		fmt.Fprintln(a.stderr, p)
 	}
-	return nil, fmt.Errorf("cannot use the configuration: %s", plural(len(problems), "problem"))
+	return nil, unusable{problems}
 }
+
+// unusable is the error for a configuration whose problems are printed already.
+type unusable struct{ problems configs.Problems }
+
+// Error counts the problems.
+func (u unusable) Error() string {
+	return "cannot use the configuration: " + plural(len(u.problems), "problem")
+}
+
+// Unwrap returns the problems.
+func (u unusable) Unwrap() error { return u.problems }
 
 // plural writes a number with its noun.
 func plural(n int, noun string) string {

@@ -146,7 +146,7 @@ func (noNetwork) Accept(ref string) bool {
 
 // Load refuses the reference.
 func (noNetwork) Load(_ context.Context, ref string) (string, error) {
-	return "", fmt.Errorf("%s is not a local file, and check asks no network", ref)
+	return "", fmt.Errorf("%s is not a local file, and healthd asks no network", ref)
 }
 
 // Dir is for references that were loaded.

@@ -125,7 +125,7 @@ func TestCheckOfAComposeThatIsWrong(t *testing.T) {
 	}
 	for name, want := range map[string]string{
 		"broken.yaml": "", "unknown.yaml": "", "no-such.yaml": "no such file", "a-directory.yaml": "it is not a regular file", "include-twice.yaml": "include cycle detected",
-		"include.yaml": "https://example.invalid/compose.yaml is not a local file, and check asks no network", "git.yaml": "git@example.invalid:a/b.git is not a local file",
+		"include.yaml": "https://example.invalid/compose.yaml is not a local file, and healthd asks no network", "git.yaml": "git@example.invalid:a/b.git is not a local file",
 		"oci.yaml": "oci://example.invalid/a is not a local file", "extends.yaml": "https://example.invalid/base.yaml is not a local file", "nested.yaml": "https://example.invalid/compose.yaml is not a local file",
 		"https://example.invalid/c.yaml": "https://example.invalid/c.yaml is not a local file",
 	} {

@@ -28,6 +28,7 @@ func (a *app) checkContainer(ctx context.Context, c *configs.Config, name string
 		return err
 	}
 	defer closeEngines(engines)
+	standIn(newStandpoint(), engines, func() {})
 	found := listAll(ctx, engines, func(engine string, all []runtime.Summary) []api.Bystander {
 		var listed []api.Bystander
 		for _, s := range all {
@@ -61,7 +62,7 @@ func inspect(ctx context.Context, engines []*engine, b *api.Bystander) (*runtime
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	i := slices.IndexFunc(engines, func(e *engine) bool { return e.name == b.Runtime })
-	container, err := engines[i].client.Inspect(ctx, b.ID)
+	container, err := engines[i].source.Inspect(ctx, b.ID)
 	switch {
 	case errors.Is(err, runtime.ErrNotFound):
 		return nil, fmt.Errorf("cannot check %s: it was removed just now", line(b.Name))

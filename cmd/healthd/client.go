@@ -30,6 +30,7 @@ type responseError struct {
 	status   int
 	message  string
 	problems []string // of a configuration
+	soon     bool     // the daemon expects to answer otherwise soon
 }
 
 func (r *responseError) Error() string { return r.message }
@@ -72,6 +73,36 @@ const answerTimeout = 10 * time.Second
 // get decodes what is at path into out.
 func (c *client) get(ctx context.Context, path string, query url.Values, out any) error {
 	return c.withTimeout(ctx, func(ctx context.Context) error { return c.do(ctx, http.MethodGet, path, query, "", out) })
+}
+
+// awaitSync waits while a daemon that has just started asks its engines for their containers, a few
+// seconds at most. It does not wait for an engine that is away: what follows tells of that.
+func (c *client) awaitSync(ctx context.Context) {
+	const patience, pause = 5 * time.Second, 50 * time.Millisecond
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for {
+		refused, ok := errors.AsType[*responseError](c.starting(ctx))
+		if !ok || refused.status != http.StatusServiceUnavailable || !refused.soon {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause):
+		}
+	}
+}
+
+// starting returns why the daemon does not know all containers yet, nil when it does.
+func (c *client) starting(ctx context.Context) error {
+	return c.withTimeout(ctx, func(ctx context.Context) error {
+		answer, err := c.send(ctx, http.MethodGet, "/readyz", nil, "", "text/plain")
+		if err != nil {
+			return err
+		}
+		return answer.Body.Close()
+	})
 }
 
 // put sends a text to path and decodes the answer into out.
@@ -141,7 +172,7 @@ func newResponseError(answer *http.Response) error {
 	if body.Error == "" {
 		body.Error = "the daemon answers " + answer.Status
 	}
-	return &responseError{answer.StatusCode, body.Error, body.Problems}
+	return &responseError{answer.StatusCode, body.Error, body.Problems, answer.Header.Get("Retry-After") != ""}
 }
 
 // connectError adds what to do about a daemon that does not answer.

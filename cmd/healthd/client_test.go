@@ -31,11 +31,12 @@ type fake struct {
 	refuse string // the ID that can be neither held nor resumed
 
 	warnings []string
+	stuck    error            // of the main loop
 	starting bool             // healthd has not read the engine's first list
 	left     api.Unsupervised // what its engine has besides
 }
 
-func (f *fake) Ping(context.Context) error            { return nil }
+func (f *fake) Ping(context.Context) error            { return f.stuck }
 func (f *fake) Restart(context.Context, string) error { return f.err }
 func (f *fake) SetGate(_ context.Context, _, gate string, status bool) error {
 	f.gate = fmt.Sprint(gate, " ", status)
@@ -107,8 +108,12 @@ var clock = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 func daemonWith(t *testing.T, f *fake, views ...*core.View) (socket string, j *journal.Journal) {
 	t.Helper()
 	j = journal.New()
+	engine := supervisor.RuntimeView{Name: "docker", Synced: !f.starting}
+	if f.starting { // commands wait for one that may answer soon
+		engine.Err = errors.New("nobody answers")
+	}
 	a := api.New(api.Config{
-		Board:   supervisor.NewBoard([]supervisor.RuntimeView{{Name: "docker", Synced: !f.starting}}, views...),
+		Board:   supervisor.NewBoard([]supervisor.RuntimeView{engine}, views...),
 		History: j, Controller: f, Warnings: func() []string { return f.warnings },
 		Unsupervised: func(context.Context) api.Unsupervised { return f.left },
 	})

@@ -29,7 +29,7 @@ type daemon struct {
 	config     atomic.Pointer[configs.Config]
 	reloads    *reloads
 	log        *zap.Logger
-	notifier   notifier
+	notifier   *notifier
 	listeners  *listeners
 	engines    []*engine
 	journal    *journal.Journal
@@ -41,6 +41,8 @@ type daemon struct {
 	refused       atomic.Pointer[refusedReload] // nil: the newest reload was not refused
 	// cannotEnter is why healthd cannot ask inside containers' network namespaces; nil: it can.
 	cannotEnter error
+	point       *runtime.Standpoint
+	tellOnce    sync.Once // what does not work in a container
 }
 
 // drainCommands is how long the daemon waits at its end until the commands of its exec
@@ -49,67 +51,62 @@ const drainCommands = 5 * time.Second
 
 // run supervises until ctx ends and the restarts under way are done.
 func run(ctx context.Context, c *configs.Config, r *reloads, log *zap.Logger) error {
-	ls, err := listen(c)
-	if err != nil {
+	n := &notifier{log: log}
+	s := &starter{
+		open:     func() (*opened, error) { return open(c, log) },
+		notifier: n, log: log, systemd: underSystemd(), failed: newStartMark(),
+	}
+	o, err := s.start(ctx)
+	if o == nil {
 		return err
 	}
-	defer ls.close()
-	boot := bootID()
-	j, err := journal.Open(journal.Config{Dir: c.State.Dir, Boot: boot})
-	if err != nil {
-		return fmt.Errorf("cannot keep the journal: %w", err)
-	}
-	defer j.Close()
-	engines, err := openEngines(c, log)
-	if err != nil {
-		return err
-	}
-	defer closeEngines(engines)
-	h, err := haproxy.New(haproxy.Config{Sockets: c.HAProxy.Sockets, Agent: address(ls.agent), Journal: j})
-	if err != nil {
-		return err
-	}
-	d := newDaemon(c, r, log, ls, j, engines, h, rebooted(engines, j.Boot(), boot))
+	defer o.close()
+	d := newDaemon(c, r, log, n, o)
 	b := thisBuild()
 	log.Info("healthd runs", zap.String("version", b.version), zap.String("commit", b.commit),
-		zap.Strings("specs", c.SpecNames()), zap.String("http", address(ls.http)),
-		zap.String("agent", address(ls.agent)), zap.String("control", c.Listen.Control), zap.String("state", c.State.Dir))
+		zap.Strings("specs", c.SpecNames()), zap.String("http", address(o.listeners.http)),
+		zap.String("agent", address(o.listeners.agent)), zap.String("control", c.Listen.Control), zap.String("state", c.State.Dir))
+	if c.Files == 0 {
+		log.Info("no configuration file: healthd supervises containers by their labels alone", zap.Strings("looked for", configs.DefaultPaths()))
+	}
 	d.logWarnings(c)
 	err = d.run(ctx)
 	log.Info("healthd has ended", zap.Error(err))
 	return err
 }
 
-func newDaemon(c *configs.Config, r *reloads, log *zap.Logger, ls *listeners, j *journal.Journal, engines []*engine, h *haproxy.HAProxy, rebooted []string) *daemon {
+func newDaemon(c *configs.Config, r *reloads, log *zap.Logger, n *notifier, o *opened) *daemon {
 	restarters := map[string]supervisor.Restarter{}
 	askers := map[string]prober.Engine{}
-	for _, e := range engines {
+	for _, e := range o.engines {
 		restarters[e.name], askers[e.name] = e.client, e.client
 	}
 	p := prober.New(prober.Config{UserAgent: "healthd/" + thisBuild().version, Engines: askers})
-	cannotEnter := prober.CanEnterNamespaces()
+	point := newStandpoint()
+	cannotEnter := point.Enters
 	d := &daemon{
-		cannotEnter: cannotEnter,
+		cannotEnter: cannotEnter, point: point,
 
 		reloadMetrics: metrics.NewReload(),
 
-		begun: c, reloads: r, log: log, notifier: notifier{log: log}, listeners: ls, engines: engines, journal: j, prober: p, haproxy: h,
+		begun: c, reloads: r, log: log, notifier: n, listeners: o.listeners, engines: o.engines, journal: o.journal, prober: p, haproxy: o.haproxy,
 		supervisor: supervisor.New(supervisor.Config{
 			Resolve:  c.Resolve,
 			Runtimes: restarters,
 			Prober:   p,
-			Journal:  j,
+			Journal:  o.journal,
 			Guard:    c.Guard,
-			Store:    j,
-			Memories: j.Memories(),
-			Rebooted: rebooted,
+			Store:    o.journal,
+			Memories: o.journal.Memories(),
+			Rebooted: rebooted(o.engines, o.journal.Boot(), o.boot),
 
-			Publisher: h,
+			Publisher: o.haproxy,
 			Shutdown:  c.Daemon.Shutdown,
 
 			CannotEnter: textOf(cannotEnter),
 		}),
 	}
+	standIn(point, o.engines, d.tellContainer)
 	d.use(c)
 	return d
 }

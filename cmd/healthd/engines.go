@@ -1,8 +1,10 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
+	"path/filepath"
 	"time"
 
 	"go.uber.org/zap"
@@ -23,6 +25,8 @@ type engineClient interface {
 	io.Closer
 
 	OnHost() bool // it runs on healthd's host
+	// Creation is for import: what a container was made with that the daemon need not know.
+	Creation(ctx context.Context, id string) (runtime.Creation, error)
 }
 
 // engine is one configured runtime.
@@ -30,6 +34,7 @@ type engine struct {
 	name    string
 	relist  time.Duration
 	client  engineClient
+	source  runtime.Source // the client, as it is seen from healthd's own container
 	rivals  *rivalDetector
 	refresh chan struct{} // has its watcher make a list; has room for one
 }
@@ -45,7 +50,7 @@ func openEngines(c *configs.Config, log *zap.Logger) ([]*engine, error) {
 			return nil, fmt.Errorf("cannot use runtime %s: %w", r.Name, err)
 		}
 		engines = append(engines, &engine{
-			name: r.Name, relist: r.Relist, client: client, refresh: make(chan struct{}, 1),
+			name: r.Name, relist: r.Relist, client: client, source: client, refresh: make(chan struct{}, 1),
 			rivals: &rivalDetector{Source: client, engine: r.Name, relist: r.Relist, log: log},
 		})
 	}
@@ -54,9 +59,19 @@ func openEngines(c *configs.Config, log *zap.Logger) ([]*engine, error) {
 
 func openEngine(r configs.Runtime, stateDir string, log *zap.Logger) (engineClient, error) {
 	if r.Type == configs.TypeContainerd {
-		return containerd.New(containerd.Config{Name: r.Name, Endpoint: r.Endpoint, Namespaces: r.Namespaces, StateDir: stateDir, Log: log})
+		return containerd.New(containerd.Config{Name: r.Name, Endpoint: r.Endpoint, Namespaces: r.Namespaces, StateDir: stateDir, FIFODir: fifoDir(), Log: log})
 	}
 	return docker.New(docker.Config{Name: r.Name, Endpoint: r.Endpoint, Log: log})
+}
+
+// fifoDir returns where the output of commands in containerd's containers comes through FIFOs. As a
+// service healthd may not write to containerd's own directory, but has one that containerd's shims
+// see, too. Empty: containerd's own.
+func fifoDir() string {
+	if dir := runtimeDir(); dir != "" {
+		return filepath.Join(dir, "fifo")
+	}
+	return ""
 }
 
 // rebooted returns the names of the engines that have ended with the host since an earlier

@@ -31,6 +31,7 @@ func (a *app) explainCommand() *cobra.Command {
 			}
 			ctx, cancel := interruptible(cmd)
 			defer cancel()
+			c.awaitSync(ctx)
 			var e api.Explanation
 			if err := c.get(ctx, containerPath(args[0], "explain"), nil, &e); err != nil {
 				if refused, ok := errors.AsType[*responseError](err); ok && refused.status == http.StatusNotFound {

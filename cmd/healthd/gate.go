@@ -34,6 +34,7 @@ func (a *app) gateCommand() *cobra.Command {
 			}
 			ctx, cancel := interruptible(cmd)
 			defer cancel()
+			c.awaitSync(ctx)
 			var s api.Status
 			if err := c.put(ctx, containerPath(name, "gates", gate), status, &s); err != nil {
 				return c.requestError(ctx, "set a gate of", name, err)

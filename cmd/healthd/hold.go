@@ -112,6 +112,7 @@ func (a *app) changeHold(cmd *cobra.Command, change holdChange, names []string) 
 	ctx, cancel := interruptible(cmd)
 	defer cancel()
 	defer outliveReader()()
+	c.awaitSync(ctx)
 	starting := c.starting(ctx) // before the look at the containers, which then are all there are
 	found, failed, err := c.targets(ctx, change.what, names)
 	if err != nil {
@@ -164,17 +165,6 @@ func (a *app) changeEach(ctx context.Context, c *client, change holdChange, targ
 		}
 	}
 	return failed, unprinted
-}
-
-// starting returns why the daemon does not know all containers yet, nil when it does.
-func (c *client) starting(ctx context.Context) error {
-	return c.withTimeout(ctx, func(ctx context.Context) error {
-		answer, err := c.send(ctx, http.MethodGet, "/readyz", nil, "", "text/plain")
-		if err != nil {
-			return err
-		}
-		return answer.Body.Close()
-	})
 }
 
 // heldText says until when a container is held.

@@ -100,7 +100,7 @@ func TestHoldWhileHealthdStarts(t *testing.T) {
 	socket, _ := daemonWith(t, &fake{starting: true}, container("shop-1", func(v *core.View) {
 		v.Container.Labels = map[string]string{core.ComposeProject: "mart"}
 	}))
-	const notAll = "healthd: cannot hold what healthd does not know yet: not ready: waiting for the first full list from docker\n"
+	const notAll = "healthd: cannot hold what healthd does not know yet: not ready: waiting for the first full list from docker (nobody answers)\n"
 	for _, args := range []string{"mart", "--all"} {
 		if got := inside("hold", args, "--socket", socket); got.code != 1 || got.stdout != "shop-1: held\n" || got.stderr != notAll {
 			t.Errorf("%s: %+v, want %q", args, got, notAll)

@@ -3,10 +3,10 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"net"
 	"net/http"
-	"os"
 	"os/user"
 	"strconv"
 	"syscall"
@@ -23,7 +23,7 @@ type listeners struct{ control, http, agent net.Listener }
 func listen(c *configs.Config) (*listeners, error) {
 	group, err := controlGroup(c)
 	if err != nil {
-		return nil, err
+		return nil, setupError{err}
 	}
 	ls := &listeners{}
 	if err := ls.open(c.Listen, group); err != nil {
@@ -39,8 +39,8 @@ func (ls *listeners) open(c configs.Listen, group int) (err error) {
 		return err
 	}
 	if group != ownGroup {
-		if err := os.Chown(c.Control, -1, group); err != nil {
-			return fmt.Errorf("cannot give the control socket to listen.control_group: %w", err)
+		if err := giveToGroup(c.Control, group); err != nil {
+			return fmt.Errorf("cannot give the control socket to listen.control_group: %w: write [Service] Group=%s with systemctl edit healthd", err, c.ControlGroup)
 		}
 	}
 	if ls.http, err = listenTCP("http", c.HTTP); err != nil {
@@ -81,6 +81,9 @@ func listenTCP(key, address string) (net.Listener, error) {
 	ln, err := net.Listen("tcp", address)
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return nil, fmt.Errorf("cannot listen on %s: another program listens there: stop it, or change listen.%s", address, key)
+	}
+	if errors.Is(err, syscall.EACCES) {
+		return nil, fmt.Errorf("cannot listen on %s: ports below 1024 need CAP_NET_BIND_SERVICE: choose another one as listen.%s: %w", address, key, fs.ErrPermission)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot listen on %s (listen.%s): %w", address, key, err)

@@ -12,11 +12,14 @@ import (
 	"healthd/configs"
 )
 
-// newLogger returns a logger that writes to f as configured.
+// newLogger returns a logger that writes to f as configured, or to journald if that is behind f.
 func newLogger(c configs.Log, f *os.File) (*zap.Logger, error) {
 	level, err := zapcore.ParseLevel(c.Level)
 	if err != nil {
 		return nil, err
+	}
+	if is, err := journal.StderrIsJournalStream(); err == nil && is && f == os.Stderr && (c.Format == "auto" || c.Format == "journal") {
+		return newJournaldLogger(level, journaldSocket, f), nil
 	}
 	core := zapcore.NewCore(newEncoder(c.Format, f), zapcore.Lock(zapcore.AddSync(escaping{f})), level)
 	return zap.New(core), nil

@@ -24,6 +24,7 @@ const (
 	exitOK      = 0
 	exitFailure = 1
 	exitUsage   = 2
+	exitSetup   = 78 // EX_CONFIG of sysexits.h; only of a daemon under systemd
 )
 
 // errReported ends a command with exitFailure when its errors are printed already.
@@ -86,10 +87,16 @@ func (a *app) execute(args []string) int {
 	}
 	if _, usage := errors.AsType[usageError](err); usage || !a.began {
 		fmt.Fprintf(a.stderr, "healthd: %v\nTry '%s --help'.\n", err, cmd.CommandPath())
+		if underSystemd() { // 2 is also how Go ends after a panic
+			return exitSetup
+		}
 		return exitUsage
 	}
 	if !errors.Is(err, errReported) {
 		a.printError(err)
+	}
+	if _, setup := errors.AsType[setupError](err); setup && underSystemd() {
+		return exitSetup
 	}
 	return exitFailure
 }
@@ -127,8 +134,8 @@ func (a *app) rootCommand() *cobra.Command {
 	root.PersistentFlags().StringVar(&a.socket, "socket", "",
 		"use the daemon's control socket at `PATH` (default: as configured)")
 	root.AddCommand(
-		a.runCommand(), a.checkCommand(), a.reloadCommand(), a.statusCommand(), a.explainCommand(), a.eventsCommand(),
-		a.probeCommand(), a.restartCommand(), a.holdCommand(), a.resumeCommand(), a.gateCommand(), a.versionCommand(),
+		a.runCommand(), a.checkCommand(), a.reloadCommand(), a.liveCommand(), a.statusCommand(), a.explainCommand(), a.eventsCommand(),
+		a.probeCommand(), a.restartCommand(), a.holdCommand(), a.resumeCommand(), a.gateCommand(), a.importCommand(), a.versionCommand(),
 	)
 	root.InitDefaultCompletionCmd()
 	root.InitDefaultHelpCmd()

@@ -2,30 +2,39 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	systemd "github.com/coreos/go-systemd/v22/daemon"
 	"go.uber.org/zap"
 
+	"healthd/supervisor"
 	"healthd/supervisor/core"
 )
 
-// notify reports to systemd: READY after the first full sync, STATUS when it changes,
-// WATCHDOG when the supervisor's loop answers, STOPPING when ctx has ended. It returns when
-// serving ends.
+// notify reports to systemd: READY when the supervisor's loop answers, STATUS when it changes,
+// WATCHDOG while the loop answers, STOPPING when ctx has ended. It returns when serving ends. READY
+// does not wait for the engines: a boot must not hang for one.
 func (d *daemon) notify(ctx, serving context.Context) {
 	const beforeSync, afterSync = 50 * time.Millisecond, time.Second
 	ticker := time.NewTicker(beforeSync)
 	defer ticker.Stop()
 	watchdog, stopWatchdog := d.watchdog()
 	defer stopWatchdog()
-	synced, stopping := false, ctx.Done()
+	ready, synced, stopping := false, false, ctx.Done()
 	for {
+		if !ready && d.answers(serving, beforeSync) {
+			d.notifier.setStatus(d.statusText())
+			ready = d.notifier.started()
+		}
 		select {
 		case <-serving.Done():
 			return
@@ -38,22 +47,27 @@ func (d *daemon) notify(ctx, serving context.Context) {
 			continue
 		case <-ticker.C:
 		}
-		if !synced {
-			if synced = d.supervisor.Board().Synced(); !synced {
-				continue
-			}
+		if !synced && d.supervisor.Board().Synced() {
+			synced = true
 			ticker.Reset(afterSync)
 			d.reportSync()
 			d.acknowledgeBoot(serving)
-			d.notifier.started()
 		}
-		d.notifier.setStatus(statusLine(d.supervisor.Board().Views()))
+		d.notifier.setStatus(d.statusText())
 	}
+}
+
+// answers says whether the supervisor's loop answers in this time.
+func (d *daemon) answers(ctx context.Context, within time.Duration) bool {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	return d.supervisor.Ping(ctx) == nil
 }
 
 // notifier sends messages to systemd, if it listens, and keeps the last status.
 type notifier struct {
-	log *zap.Logger
+	log  *zap.Logger
+	deaf atomic.Bool // systemd has not got the last message
 
 	mu      sync.Mutex
 	ready   bool
@@ -61,24 +75,29 @@ type notifier struct {
 	refused string // why the last reload changed nothing; empty when it did
 }
 
-// started reports READY for the first time.
-func (n *notifier) started() {
+// started reports READY for the first time, and says whether systemd was told: it kills a daemon
+// of which it does not hear that. The status comes first: systemctl returns with the READY.
+func (n *notifier) started() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.ready = true
-	n.send(systemd.SdNotifyReady)
+	n.ready = n.send(systemd.SdNotifyReady)
+	return n.ready
 }
 
-// setStatus reports the status if it has changed.
+// maxStatus keeps a status, in characters of up to four bytes, within the 4096 bytes beyond which
+// systemd ignores a message.
+const maxStatus = 1000
+
+// setStatus reports the status if it is not what systemd was told last.
 func (n *notifier) setStatus(status string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.refused != "" {
 		status += "; " + n.refused
 	}
-	if status != n.status {
+	status = shorten(status, maxStatus)
+	if status != n.status && n.send("STATUS="+status) {
 		n.status = status
-		n.send("STATUS=" + status)
 	}
 }
 
@@ -105,17 +124,22 @@ func (n *notifier) reloadDone(status, refused string) {
 	}
 }
 
-// send sends one message. go-systemd's SdNotify blocks for ever when nobody reads the
-// socket, and would keep the daemon from ending.
-func (n *notifier) send(state string) {
+// send sends one message, if systemd listens, and says whether it has got it. go-systemd's SdNotify
+// blocks for ever when nobody reads the socket, and would keep the daemon from ending.
+func (n *notifier) send(state string) bool {
 	const patience = time.Second
 	path := os.Getenv("NOTIFY_SOCKET")
 	if path == "" {
-		return
+		return true
 	}
 	if err := send(path, state, patience); err != nil {
-		n.log.Warn("cannot notify systemd", zap.String("state", state), zap.Error(err))
+		if !n.deaf.Swap(true) { // what is tried again would fill the log
+			n.log.Warn("cannot notify systemd", zap.String("state", state), zap.Error(err))
+		}
+		return false
 	}
+	n.deaf.Store(false)
+	return true
 }
 
 func send(path, state string, timeout time.Duration) error {
@@ -173,7 +197,63 @@ func (d *daemon) reportSync() {
 	}
 }
 
-// statusLine is the status for systemctl status.
+// statusText is the status for systemctl status.
+func (d *daemon) statusText() string {
+	board := d.supervisor.Board()
+	text := waitingLine(board.Runtimes())
+	if board.Synced() || text == "" {
+		text = statusLine(board.Views())
+	}
+	text += lostLine(board.Runtimes())
+	if problem := d.journal.Problem(); problem != "" {
+		text += "; " + shorten(line(problem), maxStatusPart)
+	}
+	if control := d.begun.Listen.Control; isGone(control) {
+		text += "; the control socket " + control + " is gone: systemctl restart healthd"
+	}
+	return text
+}
+
+// isGone says that somebody has removed what was at path.
+func isGone(path string) bool {
+	_, err := os.Lstat(path)
+	return errors.Is(err, fs.ErrNotExist)
+}
+
+// maxStatusPart bounds what a status tells of one engine or problem, in characters.
+const maxStatusPart = 300
+
+// waitingLine says which engines have not told their containers yet.
+func waitingLine(all []supervisor.RuntimeView) string {
+	var texts []string
+	for _, r := range all {
+		if r.Synced {
+			continue
+		}
+		text := r.Name
+		if r.Err != nil {
+			text += ": " + line(r.Err.Error())
+		}
+		texts = append(texts, shorten(text, maxStatusPart))
+	}
+	if len(texts) == 0 {
+		return ""
+	}
+	return "waiting for " + strings.Join(texts, "; ")
+}
+
+// lostLine says which engines are away that were there.
+func lostLine(all []supervisor.RuntimeView) string {
+	text := ""
+	for _, r := range all {
+		if r.Synced && !r.Up && r.Err != nil {
+			text += "; " + shorten("cannot reach "+r.Name+": "+line(r.Err.Error()), maxStatusPart)
+		}
+	}
+	return text
+}
+
+// statusLine counts the containers.
 func statusLine(views []*core.View) string {
 	ready, restarting, held, gaveUp, invalid := 0, 0, 0, 0, 0
 	for _, v := range views {

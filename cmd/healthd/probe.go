@@ -43,6 +43,7 @@ func (a *app) probeCommand() *cobra.Command {
 			}
 			ctx, cancel := interruptible(cmd)
 			defer cancel()
+			c.awaitSync(ctx)
 			// A ping tells a daemon that does not answer from a slow probe.
 			if err := c.get(ctx, containerPath(args[0]), nil, &api.Status{}); err != nil {
 				return c.requestError(ctx, "probe", args[0], err)

@@ -88,7 +88,7 @@ func (d *daemon) handleReloads(ctx context.Context) {
 			return
 		}
 		outcome := d.tellReload(next, err, time.Now())
-		d.notifier.reloadDone(statusLine(d.supervisor.Board().Views()), reloadFailure(err))
+		d.notifier.reloadDone(d.statusText(), reloadFailure(err))
 		for _, w := range waiting {
 			w <- outcome
 		}

@@ -34,6 +34,7 @@ func (a *app) restartCommand() *cobra.Command {
 			ctx, cancel := interruptible(cmd)
 			defer cancel()
 			defer outliveReader()()
+			c.awaitSync(ctx)
 			limited, cancelLimit := context.WithTimeout(ctx, timeout)
 			defer cancelLimit()
 			asked, err := a.restart(limited, c, args[0])

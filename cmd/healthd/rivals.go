@@ -4,17 +4,14 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
 
+	"healthd/configs/importer"
 	"healthd/runtime"
 )
-
-// rivals are the names of images of other programs that restart unhealthy containers.
-var rivals = []string{"autoheal", "deunhealth"}
 
 // rivalDetector is an engine's Source that looks for a running rival in each list.
 // Watcher.Wanted cannot do that: it does not get states, and a stopped rival does no harm.
@@ -54,15 +51,7 @@ func isRival(s runtime.Summary) bool {
 	if s.State != runtime.Running && s.State != runtime.Restarting {
 		return false
 	}
-	return slices.Contains(rivals, imageName(s.Image))
-}
-
-// imageName returns the last part of an image's name: "autoheal" of "docker.io/willfarrell/autoheal:1.2".
-func imageName(image string) string {
-	name := image[strings.LastIndexByte(image, '/')+1:]
-	name, _, _ = strings.Cut(name, "@")
-	name, _, _ = strings.Cut(name, ":")
-	return strings.ToLower(name)
+	return slices.Contains(importer.HealerImages(), importer.ImageName(s.Image))
 }
 
 // warning is about the rival. It is empty when none was in the last three lists, and while healthd only observes.

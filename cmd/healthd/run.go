@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -21,10 +22,14 @@ func (a *app) runCommand() *cobra.Command {
 		Short:   "Run the daemon",
 		Long: "Run the daemon in the foreground. SIGHUP reloads the configuration. SIGTERM or SIGINT\n" +
 			"finishes the restarts under way and then ends the daemon, after [daemon] shutdown at the\n" +
-			"latest; a second one ends it at once.",
+			"latest; a second one ends it at once.\n" +
+			"Under systemd the exit code is 78 where only mending the configuration or rights helps.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := a.load()
+			if autoFormat(os.Stderr) == "journal" {
+				a.stderr = leveled{a.stderr}
+			}
+			c, err := a.loadToRun()
 			if err != nil {
 				return err
 			}
@@ -32,6 +37,7 @@ func (a *app) runCommand() *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("cannot log: %w", err)
 			}
+			defer func() { _ = log.Sync() }()
 			// Libraries' own messages help to find the cause of a problem.
 			restore, err := zap.RedirectStdLogAt(log, zapcore.DebugLevel)
 			if err != nil {
@@ -45,6 +51,29 @@ func (a *app) runCommand() *cobra.Command {
 			return run(ctx, c, r, log)
 		},
 	}
+}
+
+// loadToRun is load, and tells systemd the first problem.
+func (a *app) loadToRun() (*configs.Config, error) {
+	c, err := a.load()
+	if err == nil {
+		return c, nil
+	}
+	text := line(err.Error())
+	if problems, ok := errors.AsType[configs.Problems](err); ok {
+		text = setupStatus(problems)
+	}
+	(&notifier{log: zap.NewNop()}).setStatus(text)
+	return nil, setupError{err}
+}
+
+// setupStatus says in one line what is wrong with a configuration, and what to do.
+func setupStatus(problems configs.Problems) string {
+	text := "cannot use the configuration: " + shorten(line(problems[0].String()), maxStatusPart)
+	if more := len(problems) - 1; more > 0 {
+		text += fmt.Sprintf(" (and %d more: healthd check)", more)
+	}
+	return text + ": mend it, then systemctl restart healthd"
 }
 
 // handleSignals calls stop at the first SIGINT or SIGTERM, exits at the second, and calls

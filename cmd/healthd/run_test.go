@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -248,9 +249,9 @@ match = { app = "nothing" }
 [spec.liveness]
 tcp_socket = { port = 8080 }
 `)
-	before := p.notify.await(t, "READY=1")
-	if strings.Contains(strings.Join(before, " "), "STATUS") {
-		t.Errorf("before READY: %q", before)
+	p.notify.await(t, "READY=1")
+	if got := healthd(t, "status", "web-1", "--socket", p.socket); got.code != 0 || !strings.Contains(got.stdout, "web-1") { // it waits for the engine
+		t.Errorf("status right after READY: %+v", got)
 	}
 	p.notify.await(t, "STATUS=2 containers, 1 ready, 0 restarting, 1 invalid")
 	p.notify.await(t, "WATCHDOG=1")
@@ -318,7 +319,12 @@ func checkCommands(t *testing.T, p *process) {
 }
 
 func TestDaemonWithoutAnEngine(t *testing.T) {
-	p := startDaemon(t, "unix://"+filepath.Join(t.TempDir(), "docker.sock"), "")
+	socket := filepath.Join(t.TempDir(), "docker.sock")
+	p := startDaemon(t, "unix://"+socket, "")
+	before := p.notify.await(t, "STATUS=waiting for docker: cannot connect to Docker at unix://"+socket+": there is no such socket; is the engine running?")
+	if !slices.Contains(before, "READY=1") { // systemd is told as soon as the listeners are open
+		p.notify.await(t, "READY=1")
+	}
 	p.notify.await(t, "WATCHDOG=1")
 	if code, body := p.get(t, "/readyz"); code != http.StatusServiceUnavailable || !strings.Contains(body, "docker") {
 		t.Errorf("%d %q", code, body)

@@ -49,6 +49,7 @@ func (a *app) statusCommand() *cobra.Command {
 			if watch {
 				return a.watch(ctx, func(w io.Writer) error { return a.showStatus(ctx, c, w, nil, f, names) })
 			}
+			c.awaitSync(ctx)
 			return a.showStatus(ctx, c, a.stdout, a.stderr, f, names)
 		},
 	}

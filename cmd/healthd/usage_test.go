@@ -45,6 +45,9 @@ func TestUsageErrors(t *testing.T) {
 		{"completion tcsh", "healthd: completion takes no arguments, not 1 argument"},
 		{"restart a --timeout 0", `healthd: --timeout must be more than 0s, it is "0s"`},
 		{"restart a --timeout -1s", `healthd: --timeout must be more than 0s, it is "-1s"`},
+		{"import", "healthd: import takes docker, compose, kubernetes or nomad\n"},
+		{"import systemd", "healthd: import takes docker, compose, kubernetes or nomad, not systemd\n"},
+		{"import compose", "healthd: import compose takes files, or - for stdin\n"},
 		{"help bogus", `healthd: unknown command "bogus" for "healthd"`},
 		{"help completion bogus", `healthd: unknown command "bogus" for "healthd completion"`},
 		{"restart --timeout x a", `healthd: invalid argument "x" for "--timeout" flag`},
@@ -162,7 +165,7 @@ func TestNoDaemon(t *testing.T) {
 	none := filepath.Join(t.TempDir(), "control.sock")
 	const hint = ": is healthd running? (systemctl start healthd)\n"
 	want := "healthd: cannot reach the daemon at " + none + hint
-	for _, args := range []string{"status", "status web-1", "status --watch", "explain web-1", "events", "events -f", "probe web-1", "restart web-1", "hold web-1", "resume web-1", "gate web-1 a True", "reload"} {
+	for _, args := range []string{"status", "status web-1", "status --watch", "explain web-1", "events", "events -f", "probe web-1", "restart web-1", "hold web-1", "resume web-1", "gate web-1 a True", "reload", "live"} {
 		got := inside(append(strings.Fields(args), "--socket", none)...)
 		if got.code != 1 || got.stderr != want || got.stdout != "" {
 			t.Errorf("%s: %+v, want %q", args, got, want)
