@@ -12,13 +12,34 @@ GO      ?= go
 BINDIR  = $(PREFIX)/bin
 UNITDIR = $(PREFIX)/lib/systemd/system
 DOCDIR  = $(PREFIX)/share/doc/healthd
-VERSION = $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
-COMMIT  = $(shell git rev-parse --short HEAD 2>/dev/null || echo unknown)
+MANDIR  = $(PREFIX)/share/man
+BASHDIR = $(PREFIX)/share/bash-completion/completions
+ZSHDIR  = $(PREFIX)/share/zsh/site-functions
+FISHDIR = $(PREFIX)/share/fish/vendor_completions.d
+# What install installs.
+BINARY  = bin/healthd
+
+VERSION = $(shell cat VERSION)
+# As long in every clone.
+COMMIT  = $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
+# What is made bears the time of its sources, so that the same sources make the same.
+SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || stat -c %Y VERSION)
+export SOURCE_DATE_EPOCH
+# The same binary from the same sources, wherever they are.
+BUILD   = CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags '-s -w -buildid= -X main.version=$(VERSION) -X main.commit=$(COMMIT)'
 
 # Whether this is about the host's own systemd, and that runs.
 RUN_SYSTEMD = /run/systemd/system
 ON_SYSTEMD  = [ -z "$(DESTDIR)" ] && [ -d $(RUN_SYSTEMD) ]
 
+ARCHES     ?= amd64 arm64
+FORMATS    ?= deb rpm
+DIST       ?= dist
+# Who answers for the packages; whoever passes them on puts in who that is.
+MAINTAINER ?= healthd maintainers <maintainers@healthd.invalid>
+
+# The program, and what makes its packages: none of its modules are the program's.
+MODULES     = . release/packages
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.0
 GOVULNCHECK = golang.org/x/vuln/cmd/govulncheck@v1.9.0
 FUZZTIME   ?= 30s
@@ -28,21 +49,35 @@ CHAOS_SEED ?= 0
 SUITES     ?= bookworm trixie forky
 RUNTIME    ?= docker
 
+# A systemd in a container mounts controllers of cgroups that the host has not mounted. While it runs, engines
+# are not told of containers that are killed for want of memory: its tests come after all others.
+TEST = $(GO) test -json -race -shuffle=on -timeout 20m
+
 .DEFAULT_GOAL := help
-.PHONY: build test race chaos compat conformance fuzz bench bench-once lint vulncheck demo install uninstall clean help prerequisites
+.PHONY: build image test race chaos compat conformance fuzz bench bench-once lint vulncheck demo manual packages release install install-files uninstall clean help prerequisites FORCE
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## build bin/healthd
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)' -o bin/healthd ./cmd/healthd
+	$(BUILD) -o bin/healthd ./cmd/healthd
+
+# What packages and images hold: bin/linux-amd64/healthd, bin/linux-arm64/healthd.
+bin/linux-%/healthd: FORCE
+	GOOS=linux GOARCH=$* $(BUILD) -o $@ ./cmd/healthd
+FORCE:
+
+image: bin/linux-amd64/healthd bin/linux-arm64/healthd ## write dist/healthd-image-ARCH.tar for docker load, and an OCI layout of both
+	$(GO) run ./release/image -version $(VERSION) -commit $(COMMIT) -created $(SOURCE_DATE_EPOCH) -out dist -binary amd64=bin/linux-amd64/healthd -binary arm64=bin/linux-arm64/healthd
 
 prerequisites: ## install what the tests need (Debian, Ubuntu; as root)
 	scripts/prerequisites test
 
 test: prerequisites ## run every test, also on a private Docker engine, and check docs/conformance.md (as root)
 	$(GO) build -o bin/conformance ./conformance
-	$(GO) test -json -race -shuffle=on -timeout 20m ./... | bin/conformance -check conformance/cases.txt docs/conformance.md
+	$(GO) -C release/packages test -race -shuffle=on ./...
+	{ $(TEST) $$($(GO) list ./... | grep -v /systemd$$); others=$$?; $(TEST) ./systemd && exit $$others; } | \
+		bin/conformance -check conformance/cases.txt docs/conformance.md
 
 race: ## run the tests that need no engine ten times under the race detector
 	$(GO) test -race -shuffle=on -count=10 ./configs ./prober ./runtime ./supervisor/...
@@ -69,9 +104,7 @@ bench-once: ## run each benchmark once, to see that it works (as root)
 lint: ## check gofmt, vet, staticcheck, go.mod, who imports whom, and the scripts (installs shellcheck if it is missing: as root)
 	scripts/prerequisites lint
 	@test -z "$$(gofmt -l .)" || { echo "not formatted:"; gofmt -l .; exit 1; }
-	$(GO) vet ./...
-	$(GO) run $(STATICCHECK) ./...
-	$(GO) mod tidy -diff
+	for module in $(MODULES); do $(GO) -C $$module vet ./... && $(GO) -C $$module run $(STATICCHECK) ./... && $(GO) -C $$module mod tidy -diff || exit 1; done
 	scripts/arrows
 	shellcheck $$(git ls-files -z | xargs -0 awk 'FNR == 1 && /^#!.*[\/ ](ba|da)?sh( |$$)/ { print FILENAME } { nextfile }')
 
@@ -83,12 +116,42 @@ demo: ## show how healthd heals a hung container behind HAProxy (as root; DEMO_S
 	$(GO) build -o bin/demo ./demo
 	bin/demo -runtime $(RUNTIME)
 
-install: build ## install the binary, the systemd unit and a configuration (PREFIX=/usr/local, DESTDIR=)
-	install -D -m 0755 bin/healthd $(DESTDIR)$(BINDIR)/healthd
-	sed 's|@BINDIR@|$(BINDIR)|; s|@DOCDIR@|$(DOCDIR)|' systemd/healthd.service.in > bin/healthd.service
-	install -D -m 0644 bin/healthd.service $(DESTDIR)$(UNITDIR)/healthd.service
+manual: build # the manual pages, and what shells complete
+	$(GO) -C release/packages run ./man -docs $(CURDIR)/docs -out $(CURDIR)/bin/manual -version $(VERSION)
+	gzip -9nf bin/manual/healthd.1 bin/manual/healthd.toml.5
+	mkdir -p bin/completions
+	for shell in bash zsh fish; do bin/healthd completion $$shell > bin/completions/$$shell || exit 1; done
+
+packages: manual $(ARCHES:%=bin/linux-%/healthd) ## make the packages of a release in dist/ (ARCHES="amd64 arm64", FORMATS="deb rpm", MAINTAINER)
+	rm -rf bin/stage
+	for arch in $(ARCHES); do \
+		$(MAKE) --no-print-directory install-files DESTDIR=$(CURDIR)/bin/stage/$$arch PREFIX=/usr SYSCONF=/etc BINARY=bin/linux-$$arch/healthd || exit 1; done
+	GO='$(GO)' $(GO) -C release/packages run . -sources $(CURDIR) -stage $(CURDIR)/bin/stage -dist $(abspath $(DIST)) \
+		-version $(VERSION) -maintainer '$(MAINTAINER)' -arches '$(ARCHES)' -formats '$(FORMATS)'
+
+release: ## make all of a release in dist/, anew: images, packages, lists of modules, checksums
+	rm -rf dist
+	@$(MAKE) --no-print-directory image
+	@$(MAKE) --no-print-directory packages DIST=dist
+
+install: manual ## install the program, its unit, manual, completions and documents, and a configuration (PREFIX=/usr/local, DESTDIR=)
+	@$(MAKE) --no-print-directory install-files
+	if $(ON_SYSTEMD); then systemctl daemon-reload; fi
+
+# The one list of what is installed. Packages hold what this puts into an empty directory.
+install-files:
+	install -D -m 0755 $(BINARY) $(DESTDIR)$(BINDIR)/healthd
+	install -d -m 0755 $(DESTDIR)$(UNITDIR)
+	sed 's|@BINDIR@|$(BINDIR)|; s|@DOCDIR@|$(DOCDIR)|' systemd/healthd.service.in > $(DESTDIR)$(UNITDIR)/healthd.service
+	chmod 0644 $(DESTDIR)$(UNITDIR)/healthd.service
 	install -d -m 0755 $(DESTDIR)$(SYSCONF)/healthd/conf.d
 	test -e $(DESTDIR)$(SYSCONF)/healthd/healthd.toml || install -m 0644 configs/healthd.toml $(DESTDIR)$(SYSCONF)/healthd/healthd.toml
+	test -e $(DESTDIR)$(SYSCONF)/default/healthd || install -D -m 0644 systemd/healthd.default $(DESTDIR)$(SYSCONF)/default/healthd
+	install -D -m 0644 bin/manual/healthd.1.gz $(DESTDIR)$(MANDIR)/man1/healthd.1.gz
+	install -D -m 0644 bin/manual/healthd.toml.5.gz $(DESTDIR)$(MANDIR)/man5/healthd.toml.5.gz
+	install -D -m 0644 bin/completions/bash $(DESTDIR)$(BASHDIR)/healthd
+	install -D -m 0644 bin/completions/zsh $(DESTDIR)$(ZSHDIR)/_healthd
+	install -D -m 0644 bin/completions/fish $(DESTDIR)$(FISHDIR)/healthd.fish
 	install -d -m 0755 $(DESTDIR)$(DOCDIR)/docs
 	install -m 0644 README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md LICENSE $(DESTDIR)$(DOCDIR)/
 	install -m 0644 docs/*.md $(DESTDIR)$(DOCDIR)/docs/
@@ -96,16 +159,25 @@ install: build ## install the binary, the systemd unit and a configuration (PREF
 	install -m 0644 configs/conf.d/*.toml $(DESTDIR)$(DOCDIR)/examples/
 	install -d -m 0755 $(DESTDIR)$(DOCDIR)/examples/haproxy
 	install -m 0644 configs/examples/haproxy/* $(DESTDIR)$(DOCDIR)/examples/haproxy/
+	install -d -m 0755 $(DESTDIR)$(DOCDIR)/examples/observability
+	install -m 0644 configs/observability/* $(DESTDIR)$(DOCDIR)/examples/observability/
+	install -d -m 0755 $(DESTDIR)$(DOCDIR)/examples/compose
+	install -m 0644 configs/examples/compose/* $(DESTDIR)$(DOCDIR)/examples/compose/
 	install -d -m 0755 $(DESTDIR)$(DOCDIR)/configs
 	ln -sfn ../examples $(DESTDIR)$(DOCDIR)/configs/examples # docs link to it
-	if $(ON_SYSTEMD); then systemctl daemon-reload; fi
+	ln -sfn ../examples/observability $(DESTDIR)$(DOCDIR)/configs/observability # and to it
+	$(if $(wildcard systemd/*.conf),install -D -m 0644 -t $(DESTDIR)$(DOCDIR)/examples/systemd systemd/*.conf)
+	install -D -m 0644 systemd/healthd.sysusers $(DESTDIR)$(PREFIX)/lib/sysusers.d/healthd.conf
 
 uninstall: ## stop and disable healthd, and remove what install installed, except the configuration
 	if $(ON_SYSTEMD) && [ -e $(UNITDIR)/healthd.service ]; then systemctl disable --now healthd.service; fi
 	rm -f $(DESTDIR)$(BINDIR)/healthd $(DESTDIR)$(UNITDIR)/healthd.service
+	rm -f $(DESTDIR)$(PREFIX)/lib/sysusers.d/healthd.conf
+	rm -f $(DESTDIR)$(MANDIR)/man1/healthd.1.gz $(DESTDIR)$(MANDIR)/man5/healthd.toml.5.gz
+	rm -f $(DESTDIR)$(BASHDIR)/healthd $(DESTDIR)$(ZSHDIR)/_healthd $(DESTDIR)$(FISHDIR)/healthd.fish
 	rm -rf $(DESTDIR)$(DOCDIR)
 	if $(ON_SYSTEMD); then systemctl daemon-reload; fi
-	@echo "healthd: left are the configuration, $(DESTDIR)$(SYSCONF)/healthd, and the journal, $(DESTDIR)/var/lib/healthd"
+	@echo "healthd: left are the configuration, $(DESTDIR)$(SYSCONF)/healthd and $(DESTDIR)$(SYSCONF)/default/healthd, and the journal, $(DESTDIR)/var/lib/healthd"
 
 clean: ## remove what was built
-	rm -rf bin
+	rm -rf bin dist

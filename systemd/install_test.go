@@ -27,10 +27,10 @@ func TestUninstall(t *testing.T) {
 		}
 		return err
 	})
-	if err != nil || !slices.Equal(left, []string{"/etc/healthd/healthd.toml"}) {
+	if err != nil || !slices.Equal(left, []string{"/etc/default/healthd", "/etc/healthd/healthd.toml"}) {
 		t.Errorf("left: %q, %v", left, err)
 	}
-	if want := "healthd: left are the configuration, " + root + "/etc/healthd, and the journal, " + root + "/var/lib/healthd\n"; !strings.Contains(said, want) {
+	if want := "healthd: left are the configuration, " + root + "/etc/healthd and " + root + "/etc/default/healthd, and the journal, " + root + "/var/lib/healthd\n"; !strings.Contains(said, want) {
 		t.Errorf("said %s, want %s", said, want)
 	}
 }

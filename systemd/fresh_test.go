@@ -1,0 +1,190 @@
+package systemd
+
+import (
+	"encoding/base64"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"healthd/docs/pagetest"
+	"healthd/runtime/docker/dockertest"
+)
+
+const firstHour = "../docs/first-hour.md"
+
+// composePlugin is where Debian has it: from trixie on.
+const composePlugin = "/usr/libexec/docker/cli-plugins/docker-compose"
+
+// freshMachine is a machine that has never seen healthd, with the engine and the HAProxy of its suite.
+type freshMachine struct {
+	*machine
+	user string // who types, with sudo; empty: root
+}
+
+// The first hour works on machines that are as their distribution makes them, with its Docker, its
+// HAProxy and its systemd. It is played word by word, from the package.
+func TestFreshMachines(t *testing.T) {
+	t.Parallel()
+	bookworm, trixie := newRoot(t, "bookworm"), newRoot(t, "trixie", "docker-cli", "docker-compose")
+	// Debian 12 has no Compose: people take Docker's plugin. This is the same program.
+	run(t, "install", "-D", trixie+composePlugin, bookworm+composePlugin)
+	ubuntu := copyRoot(t, trixie)
+	likeUbuntu(t, ubuntu)
+	e := dockertest.Start(t)
+	for name, m := range map[string]struct{ root, user string }{
+		"debian-12":   {bookworm, ""},
+		"debian-13":   {trixie, ""},
+		"ubuntu-like": {ubuntu, "ubuntu"},
+	} {
+		image := "healthd-fresh:" + name
+		images(t, m.root)
+		run(t, "cp", "-a", debs(t), m.root+packageRoot)
+		importRoot(t, e, m.root, image)
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := freshMachine{bootFresh(t, e, image, name), m.user}
+			f.playFirstHour()
+		})
+	}
+}
+
+// newRoot makes a root of a suite with Docker, HAProxy, and what the page and importing images need.
+func newRoot(t *testing.T, suite string, more ...string) string {
+	t.Helper()
+	dir := filepath.Join(temporary(t), suite)
+	t.Cleanup(func() { _ = os.RemoveAll(filepath.Dir(dir)) })
+	run(t, "../scripts/debian-root", append([]string{suite, dir,
+		"systemd", "systemd-sysv", "dbus", "docker.io", "iptables", "haproxy", "socat", "curl", "sudo"}, more...)...)
+	return dir
+}
+
+func copyRoot(t *testing.T, root string) string {
+	t.Helper()
+	dir := temporary(t)
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	run(t, "cp", "-a", root+"/.", dir)
+	return dir
+}
+
+// likeUbuntu makes a Debian what an Ubuntu is to a program and to who sits before it: it has another
+// name, and nobody logs in as root.
+func likeUbuntu(t *testing.T, root string) {
+	t.Helper()
+	if err := os.Remove(filepath.Join(root, "etc/os-release")); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(root, "etc/os-release"), `PRETTY_NAME="Ubuntu 24.04 LTS"
+NAME="Ubuntu"
+VERSION_ID="24.04"
+VERSION_CODENAME=noble
+ID=ubuntu
+ID_LIKE=debian
+UBUNTU_CODENAME=noble
+`)
+	run(t, "chroot", root, "useradd", "--create-home", "--shell", "/bin/bash", "ubuntu")
+	run(t, "chroot", root, "passwd", "--lock", "root")
+	write(t, filepath.Join(root, "etc/sudoers.d/ubuntu"), "ubuntu ALL=(ALL) NOPASSWD:ALL\n")
+}
+
+// images are the page's, as far as it uses them: the machine has no registry.
+func images(t *testing.T, root string) {
+	t.Helper()
+	dir := filepath.Join(root, "images")
+	bin := filepath.Join(dir, "bin")
+	if err := os.MkdirAll(bin, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	busybox, err := exec.LookPath("busybox")
+	if err != nil {
+		t.Fatal(err)
+	}
+	run(t, "cp", busybox, filepath.Join(bin, "busybox"))
+	for applet := range strings.FieldsSeq(run(t, busybox, "--list")) {
+		if err := os.Symlink("busybox", filepath.Join(bin, applet)); err != nil && applet != "busybox" {
+			t.Fatal(err)
+		}
+	}
+	run(t, "tar", "-C", dir, "--exclude=*.tar", "-cf", filepath.Join(dir, "busybox.tar"), "bin")
+	write(t, filepath.Join(bin, "pg_isready"), "#!/bin/sh\nexec nc 127.0.0.1 5432 </dev/null >/dev/null\n")
+	if err := os.Chmod(filepath.Join(bin, "pg_isready"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	run(t, "tar", "-C", dir, "--exclude=*.tar", "-cf", filepath.Join(dir, "postgres.tar"), "bin")
+}
+
+// bootFresh boots a machine, and gives its engine the images.
+func bootFresh(t *testing.T, e *dockertest.Engine, image, name string) *machine {
+	t.Helper()
+	m := bootAlone(t, e, image, name)
+	m.must("docker", "import", "/images/busybox.tar", "busybox:1.37")
+	m.must("docker", "import", "--change", `CMD ["httpd", "-f", "-p", "5432"]`, "/images/postgres.tar", "postgres:17")
+	return m
+}
+
+// playFirstHour writes the files of the page, runs its commands, and compares what they print.
+func (f freshMachine) playFirstHour() {
+	f.t.Helper()
+	blocks := pagetest.Read(f.t, firstHour)
+	for i, b := range blocks {
+		switch {
+		case b.Path() != "":
+			f.write(b)
+		case b.Language == "sh":
+			output := ""
+			if i+1 < len(blocks) && blocks[i+1].Language == "text" {
+				output = blocks[i+1].Text
+			}
+			f.play(b, output)
+		}
+	}
+}
+
+func (f freshMachine) write(b pagetest.Block) {
+	f.t.Helper()
+	text := base64.StdEncoding.EncodeToString([]byte(b.Text))
+	f.must("sh", "-c", fmt.Sprintf("mkdir -p %s && echo %s | base64 -d > %s", filepath.Dir(b.Path()), text, b.Path()))
+}
+
+// looks are commands that only look: what they show may take its time.
+var looks = regexp.MustCompile(`^(curl|echo "show|healthd (status|explain|events|check)) ?`)
+
+func (f freshMachine) play(b pagetest.Block, output string) {
+	f.t.Helper()
+	commands := strings.Split(strings.TrimSpace(strings.ReplaceAll(b.Text, "amd64", runtime.GOARCH)), "\n")
+	for i, command := range commands {
+		want := ""
+		if i == len(commands)-1 {
+			want = output
+		}
+		try := func() error { return f.try(command, want) }
+		begun := time.Now()
+		if looks.MatchString(command) {
+			f.await(command, try)
+		} else if err := try(); err != nil {
+			f.t.Fatalf("%s:%d: %s: %v", firstHour, b.Line+i, command, err)
+		}
+		f.t.Logf("%6.1f s  %s", time.Since(begun).Seconds(), command)
+	}
+}
+
+func (f freshMachine) try(command, want string) error {
+	argv := []string{"sh", "-c", "cd " + packageRoot + " && " + command}
+	if f.user != "" {
+		argv = slices.Concat([]string{"runuser", "-u", f.user, "--", "sudo"}, argv)
+	}
+	printed, code := f.run(argv...)
+	if refused := strings.Contains(want, "\nhealthd: cannot "); refused != (code != 0) {
+		return fmt.Errorf("exit code %d\n%s", code, printed)
+	}
+	if want == "" {
+		return nil
+	}
+	return pagetest.Compare(want, printed)
+}
