@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"healthd/docs/pagetest"
 )
 
 const balancersPage = "../docs/balancers.md"
@@ -25,18 +27,18 @@ func TestHAProxyAcceptsThePages(t *testing.T) {
 	dir, path := t.TempDir(), findHAProxy(t)
 	checked := 0
 	for _, page := range []string{balancersPage, firstHourPage} {
-		for _, b := range readPage(t, page) {
-			if b.language != "haproxy" {
+		for _, b := range pagetest.Read(t, page) {
+			if b.Language != "haproxy" {
 				continue
 			}
 			checked++
 			file := filepath.Join(dir, fmt.Sprintf("%d.cfg", checked)) // a HAProxy of another root sees no other files of the host
-			if err := os.WriteFile(file, []byte(b.text), 0o600); err != nil {
+			if err := os.WriteFile(file, []byte(b.Text), 0o600); err != nil {
 				t.Fatal(err)
 			}
 			out, err := exec.CommandContext(t.Context(), path, "-c", "-f", file).CombinedOutput()
 			if err != nil || strings.Contains(string(out), "WARNING") {
-				t.Errorf("%s:%d: %v\n%s", page, b.line, err, out)
+				t.Errorf("%s:%d: %v\n%s", page, b.Line, err, out)
 			}
 		}
 	}
@@ -48,9 +50,9 @@ func TestHAProxyAcceptsThePages(t *testing.T) {
 // Each whole file of the page says where it belongs.
 func TestBalancersFilesHaveTheirPaths(t *testing.T) {
 	t.Parallel()
-	for _, b := range readPage(t, balancersPage) {
-		if b.path() == "" && b.language != "text" {
-			t.Errorf("%s:%d: a block of %s without its path", balancersPage, b.line, b.language)
+	for _, b := range pagetest.Read(t, balancersPage) {
+		if b.Path() == "" && b.Language != "text" {
+			t.Errorf("%s:%d: a block of %s without its path", balancersPage, b.Line, b.Language)
 		}
 	}
 }
@@ -107,13 +109,13 @@ func (h *firstHour) askAgent(name string) (string, error) {
 // nginxScript runs the script for nginx, with a program in nginx's place that notes how it was called.
 func (h *firstHour) nginxScript() {
 	h.t.Helper()
-	blocks := readPage(h.t, balancersPage)
-	i := slices.IndexFunc(blocks, func(b pageBlock) bool { return b.path() == "/usr/local/sbin/healthd-nginx" })
+	blocks := pagetest.Read(h.t, balancersPage)
+	i := slices.IndexFunc(blocks, func(b pagetest.Block) bool { return b.Path() == "/usr/local/sbin/healthd-nginx" })
 	if i < 0 {
 		h.t.Fatalf("%s: found no script for nginx", balancersPage)
 	}
 	bin, file, calls := filepath.Join(h.root, "bin"), filepath.Join(h.root, "upstream.conf"), filepath.Join(h.root, "nginx.calls")
-	text := h.here.Replace(blocks[i].text)
+	text := h.here.Replace(blocks[i].Text)
 	script := strings.Replace(text, "file=/etc/nginx/conf.d/shop-web-upstream.conf", "file="+file, 1)
 	if script == text {
 		h.t.Fatalf("%s: the script does not name its file as expected", balancersPage)

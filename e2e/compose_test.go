@@ -13,6 +13,7 @@ import (
 
 	"github.com/compose-spec/compose-go/v2/loader"
 	composetypes "github.com/compose-spec/compose-go/v2/types"
+	"github.com/docker/docker/api/types/container"
 
 	"healthd/runtime/docker/dockertest"
 )
@@ -110,6 +111,7 @@ func (p *composeProject) upContainer(network string, s composeService, number in
 	if standIn := p.standIns[s.Image]; standIn != nil {
 		o.Cmd = standIn
 	}
+	o.RestartPolicy, o.Env, o.Health = s.Restart, s.environment(), s.healthcheck()
 	if s.StopGracePeriod != nil {
 		seconds := int(time.Duration(*s.StopGracePeriod).Seconds())
 		o.StopTimeout = &seconds
@@ -139,6 +141,37 @@ func (s composeService) labels(number int) map[string]string {
 	}
 	maps.Copy(labels, s.Labels)
 	return labels
+}
+
+// environment returns the variables of the service itself.
+func (s composeService) environment() []string {
+	var all []string
+	for name, value := range s.Environment {
+		if value != nil {
+			all = append(all, name+"="+*value)
+		}
+	}
+	return all
+}
+
+func (s composeService) healthcheck() *container.HealthConfig {
+	h := s.HealthCheck
+	if h == nil {
+		return nil
+	}
+	made := &container.HealthConfig{Test: h.Test}
+	for _, d := range []struct {
+		from *composetypes.Duration
+		to   *time.Duration
+	}{{h.Interval, &made.Interval}, {h.Timeout, &made.Timeout}, {h.StartPeriod, &made.StartPeriod}} {
+		if d.from != nil {
+			*d.to = time.Duration(*d.from)
+		}
+	}
+	if h.Retries != nil {
+		made.Retries = int(*h.Retries)
+	}
+	return made
 }
 
 // waitForEnd waits until a container has ended, as service_completed_successfully does.

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"healthd/docs/pagetest"
 	"healthd/runtime/docker/dockertest"
 )
 
@@ -40,23 +41,23 @@ type firstHour struct {
 func TestFirstHour(t *testing.T) {
 	t.Parallel()
 	h := newFirstHour(t)
-	blocks := readPage(t, firstHourPage)
+	blocks := pagetest.Read(t, firstHourPage)
 	for i, b := range blocks {
 		switch {
-		case b.path() != "":
+		case b.Path() != "":
 			h.write(b)
-		case b.language == "sh":
-			var output *pageBlock
-			if i+1 < len(blocks) && blocks[i+1].language == "text" && blocks[i+1].path() == "" {
+		case b.Language == "sh":
+			var output *pagetest.Block
+			if i+1 < len(blocks) && blocks[i+1].Language == "text" && blocks[i+1].Path() == "" {
 				output = &blocks[i+1]
 			}
 			h.play(b, output)
-		case b.language != "text" || i == 0 || blocks[i-1].language != "sh":
-			t.Fatalf("%s:%d: neither a file, nor commands, nor their output", firstHourPage, b.line)
+		case b.Language != "text" || i == 0 || blocks[i-1].Language != "sh":
+			t.Fatalf("%s:%d: neither a file, nor commands, nor their output", firstHourPage, b.Line)
 		}
 	}
 	h.balancers()
-	for _, word := range []string{"healthd", "docker", "haproxy", "systemctl", "curl", "echo", "sed", "rm", "make"} {
+	for _, word := range []string{"healthd", "docker", "haproxy", "systemctl", "curl", "echo", "sed", "rm", "apt"} {
 		if h.played[word] == 0 {
 			t.Errorf("the page has no command %s: %v", word, h.played)
 		}
@@ -109,14 +110,14 @@ func newFirstHour(t *testing.T) *firstHour {
 }
 
 // write writes the file that a block is.
-func (h *firstHour) write(b pageBlock) {
+func (h *firstHour) write(b pagetest.Block) {
 	h.t.Helper()
-	text := h.here.Replace(b.text)
-	if strings.Contains(text, firstHourDB) && b.language == "haproxy" {
+	text := h.here.Replace(b.Text)
+	if strings.Contains(text, firstHourDB) && b.Language == "haproxy" {
 		text = strings.ReplaceAll(text, firstHourDB, h.address("shop-db-1")+":5432") // the test's engines publish no ports
 	}
-	if err := os.WriteFile(h.here.Replace(b.path()), []byte(text), 0o600); err != nil {
-		h.t.Fatalf("%s:%d: %v", firstHourPage, b.line, err)
+	if err := os.WriteFile(h.here.Replace(b.Path()), []byte(text), 0o600); err != nil {
+		h.t.Fatalf("%s:%d: %v", firstHourPage, b.Line, err)
 	}
 }
 
@@ -136,23 +137,23 @@ func (h *firstHour) address(name string) string {
 
 // play plays the commands of a block, and compares what the last one prints. One that only looks gets
 // time until it prints what the page says.
-func (h *firstHour) play(b pageBlock, output *pageBlock) {
+func (h *firstHour) play(b pagetest.Block, output *pagetest.Block) {
 	h.t.Helper()
-	commands := strings.Split(strings.TrimSpace(b.text), "\n")
+	commands := strings.Split(strings.TrimSpace(b.Text), "\n")
 	for i, command := range commands {
 		h.played[strings.Fields(command)[0]]++
 		try := func() error {
 			printed, err := h.run(command)
 			switch last := i == len(commands)-1; {
-			case last && output != nil && strings.Contains(output.text, "\nhealthd: cannot "):
+			case last && output != nil && strings.Contains(output.Text, "\nhealthd: cannot "):
 				if err == nil {
 					return fmt.Errorf("it succeeds and prints\n%s", printed)
 				}
-				return comparePage(output.text, printed)
+				return pagetest.Compare(output.Text, printed)
 			case err != nil:
 				return fmt.Errorf("%w\n%s", err, printed)
 			case last && output != nil:
-				return comparePage(output.text, printed)
+				return pagetest.Compare(output.Text, printed)
 			}
 			return nil
 		}
@@ -160,7 +161,7 @@ func (h *firstHour) play(b pageBlock, output *pageBlock) {
 		if looks.MatchString(command) {
 			h.daemon.eventually(30*time.Second, "bring about "+command, try)
 		} else if err := try(); err != nil {
-			h.t.Fatalf("%s:%d: %s: %v", firstHourPage, b.line+i, command, err)
+			h.t.Fatalf("%s:%d: %s: %v", firstHourPage, b.Line+i, command, err)
 		}
 		h.t.Logf("%6.1f s  %s", time.Since(begun).Seconds(), command)
 	}
@@ -234,7 +235,7 @@ func (h *firstHour) operate(command string) error {
 	switch command {
 	case firstHourCompose:
 		h.project.up(h.here.Replace("/srv/shop/compose.yaml"))
-	case "make install": // what it installs is tested in systemd/
+	case "apt install ./healthd_0.1.0-1_amd64.deb": // systemd/ tests it, with this page
 	case "systemctl restart haproxy":
 		h.haproxy.start()
 		h.t.Cleanup(func() {

@@ -16,7 +16,7 @@ import (
 )
 
 // runInContainer runs the daemon in a container of e with the options that
-// docs/configuration.md and docs/runtimes.md name, and with dirs at their place.
+// docs/configuration.md and docs/container.md name, and with dirs at their place.
 func (d *daemon) runInContainer(e *dockertest.Engine, dirs ...string) {
 	t := d.t
 	t.Helper()

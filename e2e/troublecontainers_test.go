@@ -98,7 +98,7 @@ var restartTroubles = []trouble{
 		s.compose("worker", dockertest.RunOptions{Cmd: []string{"sh", "-c", "sleep 0.2; exit 1"}})
 	}},
 	{"A container is out of memory", service("import", ""), func(s *stage) {
-		s.compose("import", dockertest.RunOptions{Memory: 8 << 20, Cmd: []string{"sh", "-c", "sleep 1; tail /dev/zero; code=$?; sleep 0.2; exit $code"}})
+		s.compose("import", dockertest.RunOptions{Memory: 8 << 20, Cmd: []string{"sh", "-c", "sleep 1; tail /dev/zero; code=$?; sleep 2; exit $code"}})
 	}},
 	{"A container is restarted before it is up", service("api", `liveness = { http_get = { port = 8080, path = "/healthz" }, period = "500ms" }`), func(s *stage) {
 		s.compose("api", dockertest.RunOptions{Cmd: []string{"/bin/testserver", "-start-delay", "1m"}})

@@ -154,7 +154,7 @@ readiness = { tcp_socket = { port = 8080, via = "container" } }
 	e.Run(t, dockertest.RunOptions{Name: "powerless-host", Labels: map[string]string{"e2e": "powerless-host"}})
 	e.Run(t, onLoopback("powerless-none", "none"))
 	d.until(30*time.Second, "powerless-host", "ready", ready)
-	const why = "cannot enter the container's network namespace: operation not permitted (healthd needs CAP_SYS_ADMIN and CAP_SYS_PTRACE)"
+	const why = "cannot enter the container's network namespace: operation not permitted (healthd needs CAP_SYS_ADMIN and CAP_SYS_PTRACE; as a service, the drop-in namespaces.conf)"
 	d.until(30*time.Second, "powerless-none", "of unknown health", func(s status) bool {
 		p := s.Probes["readiness"]
 		return !s.Ready && s.RestartCount == 0 && p.Outcome == "Unknown" && strings.Contains(p.Output, why)
