@@ -160,6 +160,7 @@ func (s *answers) ofRequests(t *testing.T) {
 		"/v1/containers/web-1": 409, "/v1/containers/web-1/explain": 409, "/v1/containers/none/explain": 404,
 		"/v1/named/db": 200, "/v1/named/none": 404, "/v1/named/web": 409, "/v1/named/shop/web": 200, "/v1/named/shop/none": 404,
 		"/v1/daemon": 200, "/v1/unsupervised": 200,
+		"/debug/pprof/heap?debug=1": 200, "/debug/pprof/none": 404,
 	} {
 		s.want(t, a.Control(), status, http.MethodGet, path, "")
 	}
