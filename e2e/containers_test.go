@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -106,6 +107,8 @@ func hundredContainers(t *testing.T, e engine) {
 	}
 }
 
+var invalidContainers = regexp.MustCompile(`(?m)^healthd_invalid_containers [1-9]`)
+
 func labelsOfContainers(t *testing.T, e engine) {
 	d := startDaemonOn(t, e, fmt.Sprintf(webSpec, "labels"))
 	t.Run("override", func(t *testing.T) {
@@ -140,8 +143,9 @@ func labelsOfContainers(t *testing.T, e engine) {
 		if code != 0 || !strings.Contains(out, "Invalid") {
 			t.Errorf("status: exit code %d\n%s", code, out)
 		}
-		if _, metrics, _ := d.get("/metrics"); !strings.Contains(metrics, "healthd_invalid_containers 1") {
-			t.Error("healthd_invalid_containers is not 1")
+		// Other tests may have such containers on the engine, too.
+		if _, metrics, _ := d.get("/metrics"); !invalidContainers.MatchString(metrics) {
+			t.Error("healthd_invalid_containers is 0")
 		}
 	})
 	t.Run("disabled", func(t *testing.T) {

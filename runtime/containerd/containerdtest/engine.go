@@ -160,6 +160,9 @@ func start() (_ *Engine, err error) {
 		return nil, errors.New("cannot start a private containerd: not root")
 	}
 	enginetest.CleanUpAbandoned(dirPrefix, cleanUp)
+	if err := enginetest.MountCgroups(); err != nil {
+		return nil, err
+	}
 	// Not tb.TempDir: a Unix socket's path has 107 bytes at most.
 	dir, err := os.MkdirTemp("", dirPrefix)
 	if err != nil {

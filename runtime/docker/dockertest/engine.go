@@ -158,6 +158,9 @@ func start(flags ...string) (_ *Engine, err error) {
 		return nil, fmt.Errorf("cannot start a private engine: not root")
 	}
 	enginetest.CleanUpAbandoned(dirPrefix, cleanUp)
+	if err := enginetest.MountCgroups(); err != nil {
+		return nil, err
+	}
 	// Not tb.TempDir: a Unix socket's path has 107 bytes at most.
 	dir, err := os.MkdirTemp("", dirPrefix)
 	if err != nil {
