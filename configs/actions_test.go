@@ -32,7 +32,7 @@ func TestObserve(t *testing.T) {
 			t.Fatal(err)
 		}
 		value, origin := "", ""
-		for _, v := range got.Values {
+		for _, v := range got.Settings() {
 			if v.Path == "mode" {
 				value, origin = v.Value, v.Origin
 			}

@@ -43,6 +43,7 @@ type Config struct {
 	labels   labelRules
 	defaults *node       // nil: none
 	specs    []*fileSpec // in file order
+	drafts   *drafts
 }
 
 // Runtime is one engine to watch.
@@ -262,7 +263,7 @@ func (l *loader) join(key string, earlier, n *node) *node {
 
 // config checks everything that was read.
 func (l *loader) config() (*Config, error) {
-	c := &Config{Files: l.files, defaults: l.sections["defaults"]}
+	c := &Config{Files: l.files, defaults: l.sections["defaults"], drafts: &drafts{}}
 	l.problems = append(l.problems, readDaemon(c, l.runtimes, l.sections)...)
 	l.checkDefaults(c.defaults)
 	places := map[string]place{}

@@ -182,7 +182,7 @@ http_get = { port = 80 }
 		t.Fatal(err)
 	}
 	defaults := map[string]map[string]bool{}
-	for _, v := range spec.Values {
+	for _, v := range spec.Settings() {
 		leaf := v.Path[strings.LastIndexByte(v.Path, '.')+1:]
 		if defaults[leaf] == nil {
 			defaults[leaf] = map[string]bool{}

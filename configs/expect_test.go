@@ -81,7 +81,7 @@ readiness = { http_get = { port = 80, method = "POST", expect = { body = "ok", j
 		}
 	}
 	shown := map[string]string{}
-	for _, v := range resolveText(t, text).Values {
+	for _, v := range resolveText(t, text).Settings() {
 		shown[v.Path] = v.Value + " " + v.Origin
 	}
 	for path, want := range map[string]string{
@@ -126,7 +126,7 @@ func TestTLS(t *testing.T) {
 	if got := spec.Lifecycle.PreStop.HTTPGet.TLS; got == nil || *got != (prober.TLSClient{Verify: true, CA: cert, Cert: cert, Key: key}) {
 		t.Errorf("hook: %+v", got)
 	}
-	for _, v := range spec.Values {
+	for _, v := range spec.Settings() {
 		if strings.Contains(v.Value, "PRIVATE") || strings.Contains(v.Value, "BEGIN") {
 			t.Errorf("%s shows %s", v.Path, v.Value)
 		}

@@ -244,7 +244,7 @@ func checkResolved(t *testing.T, c *Config, labels map[string]string) {
 	}
 	checkRestarts(t, spec)
 	checkPushed(t, spec.Publish)
-	for _, v := range spec.Values {
+	for _, v := range spec.Settings() {
 		if strings.Contains(fmt.Sprint(v), "secret") {
 			t.Errorf("a header's value is shown: %v", v)
 		}

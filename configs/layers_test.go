@@ -52,7 +52,7 @@ func resolved(t *testing.T, c *Config, pairs ...string) *core.Spec {
 }
 
 func origin(spec *core.Spec, path string) string {
-	for _, v := range spec.Values {
+	for _, v := range spec.Settings() {
 		if v.Path == path {
 			return v.Value + " " + v.Origin
 		}

@@ -34,9 +34,21 @@ func (c *Config) Resolve(container runtime.Traits) (*core.Spec, error) {
 	if problems = append(problems, wrong...); len(wrong) > 0 {
 		return nil, problems.labelError()
 	}
-	tree, malformed := labelTree(labels, c.labels.allow)
-	problems = append(problems, malformed...)
+	d := c.drafts.of(chosen, labels, func() *draft { return c.draft(chosen, labels) })
+	if problems = append(problems, d.problems...); len(problems) > 0 {
+		return nil, problems.labelError()
+	}
+	spec := d.spec
+	spec.MatchedBy = matchedBy
+	if !d.named {
+		spec.Publish.Service, spec.ServiceOrigin = defaultService(spec.Name, container.Name, labels)
+	}
+	return &spec, nil
+}
 
+// draft reads what a [[spec]], if any, and labels say.
+func (c *Config) draft(chosen *fileSpec, labels map[string]string) *draft {
+	tree, problems := labelTree(labels, c.labels.allow)
 	base, own, r := c.defaultsAt(tree.at), []*node{tree}, &reader{rules: &c.labels}
 	if chosen != nil {
 		base, own, r.prefix = chosen.node, append(own, chosen.own), chosen.prefix()
@@ -45,18 +57,16 @@ func (c *Config) Resolve(container runtime.Traits) (*core.Spec, error) {
 	spec := readSpec(r, merged)
 	c.checkPush(r, merged)
 	c.labels.checkNames(r, merged, core.ProjectOf(labels))
-	problems = append(problems, r.problems...)
-	if len(problems) > 0 {
-		return nil, problems.labelError()
+	if problems = append(problems, r.problems...); len(problems) > 0 {
+		return &draft{problems: problems}
 	}
-	spec.MatchedBy = matchedBy
 	if chosen != nil {
 		spec.Name = chosen.name
 	}
-	nameService(r, spec, merged, container.Name, labels)
+	named := nameService(r, spec, merged, labels)
 	c.observe(r, spec)
-	spec.Values = r.values
-	return spec, nil
+	spec.Values = slices.Clip(r.values)
+	return &draft{spec: *spec, named: named}
 }
 
 // defaultsAt returns [defaults] as the spec of a container that has labels only.
@@ -152,20 +162,19 @@ func (c *Config) observe(r *reader, spec *core.Spec) {
 	}
 }
 
-// nameService fills in publish.service. What a label calls NAME is NAME of the container's own
-// Compose project: two projects that think of the same name do not join each other's service.
-func nameService(r *reader, spec *core.Spec, merged *node, container string, labels map[string]string) {
-	if n := merged.below("publish.service"); n != nil {
-		spec.Publish.Owned = !n.at.fromLabel()
-		if project := core.ProjectOf(labels); !spec.Publish.Owned && project != "" && !strings.Contains(n.text, "/") {
-			spec.Publish.Service = project + "/" + n.text
-			r.change("publish.service", quoteTOML(spec.Publish.Service), "")
-		}
-		return
+// nameService fills in publish.service where it is set, and says whether it is. What a label calls NAME is NAME of
+// the container's own Compose project: two projects that think of the same name do not join each other's service.
+func nameService(r *reader, spec *core.Spec, merged *node, labels map[string]string) bool {
+	n := merged.below("publish.service")
+	if n == nil {
+		return false
 	}
-	service, origin := defaultService(spec.Name, container, labels)
-	spec.Publish.Service = service
-	r.values = append(r.values, core.Value{Path: "publish.service", Value: quoteTOML(service), Origin: origin})
+	spec.Publish.Owned = !n.at.fromLabel()
+	if project := core.ProjectOf(labels); !spec.Publish.Owned && project != "" && !strings.Contains(n.text, "/") {
+		spec.Publish.Service = project + "/" + n.text
+		r.change("publish.service", quoteTOML(spec.Publish.Service), "")
+	}
+	return true
 }
 
 // defaultService is the service of a container for which neither file nor labels name one, and where

@@ -113,7 +113,7 @@ func TestResolveDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	spec.Values = nil
+	spec.Values, spec.ServiceOrigin = nil, ""
 	want := &core.Spec{
 		MatchedBy:     "labels only",
 		RestartPolicy: core.Always,
@@ -281,7 +281,7 @@ func TestService(t *testing.T) {
 			t.Fatal(err)
 		}
 		origin := ""
-		for _, v := range spec.Values {
+		for _, v := range spec.Settings() {
 			if v.Path == "publish.service" {
 				origin += v.Origin
 			}
@@ -298,7 +298,7 @@ func TestValues(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got strings.Builder
-	for _, v := range spec.Values {
+	for _, v := range spec.Settings() {
 		fmt.Fprintf(&got, "%s = %s  (%s)\n", v.Path, v.Value, v.Origin)
 	}
 	const want = `restart_policy = "Always"  (default)

@@ -54,7 +54,7 @@ func TestBackoff(t *testing.T) {
 
 // valuesBelow returns the values whose path begins with prefix.
 func valuesBelow(spec *core.Spec, prefix string) []core.Value {
-	return slices.DeleteFunc(slices.Clone(spec.Values), func(v core.Value) bool {
+	return slices.DeleteFunc(slices.Clone(spec.Settings()), func(v core.Value) bool {
 		return !strings.HasPrefix(v.Path, prefix)
 	})
 }

@@ -38,7 +38,7 @@ lifecycle = { post_start = { http_get = { port = 80, host = "::1", via = "contai
 		}
 	}
 	shown := map[string]string{}
-	for _, v := range spec.Values {
+	for _, v := range spec.Settings() {
 		if strings.HasSuffix(v.Path, ".via") {
 			shown[v.Path] = v.Value + " " + v.Origin
 		}

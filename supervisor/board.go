@@ -3,6 +3,7 @@ package supervisor
 import (
 	"cmp"
 	"errors"
+	"iter"
 	"slices"
 	"strings"
 	"sync"
@@ -151,13 +152,24 @@ func isIDPrefix(name string) bool {
 	return len(name) >= minPrefix && strings.Trim(name, "0123456789abcdef") == ""
 }
 
+// All yields all containers in no order.
+func (b *Board) All() iter.Seq[*core.View] {
+	return func(yield func(*core.View) bool) {
+		b.byID.Range(func(_, s any) bool { return yield(s.(*slot).view.Load()) })
+	}
+}
+
 // Views returns all containers, sorted by name.
-func (b *Board) Views() []*core.View {
+func (b *Board) Views() []*core.View { return b.sorted(func(*core.View) bool { return true }) }
+
+// sorted returns some containers, sorted by name.
+func (b *Board) sorted(wanted func(*core.View) bool) []*core.View {
 	var all []*core.View
-	b.byID.Range(func(_, s any) bool {
-		all = append(all, s.(*slot).view.Load())
-		return true
-	})
+	for v := range b.All() {
+		if wanted(v) {
+			all = append(all, v)
+		}
+	}
 	slices.SortFunc(all, func(x, y *core.View) int {
 		return cmp.Or(strings.Compare(x.Container.Name, y.Container.Name), strings.Compare(x.Container.ID, y.Container.ID))
 	})

@@ -2,7 +2,6 @@ package supervisor
 
 import (
 	"errors"
-	"slices"
 	"strings"
 
 	"healthd/runtime"
@@ -51,5 +50,5 @@ func (b *Board) ofProject(name string) []*core.View {
 	if name == "" {
 		return nil
 	}
-	return slices.DeleteFunc(b.Views(), func(v *core.View) bool { return core.ProjectOf(v.Container.Labels) != name })
+	return b.sorted(func(v *core.View) bool { return core.ProjectOf(v.Container.Labels) == name })
 }

@@ -123,7 +123,7 @@ func (b *Board) FindService(name string) (full string, members []*core.View, err
 	if err != nil {
 		return "", nil, err
 	}
-	members = slices.DeleteFunc(b.Views(), func(v *core.View) bool { return v.Service != full })
+	members = b.sorted(func(v *core.View) bool { return v.Service == full })
 	if len(members) == 0 { // gone since
 		return "", nil, ErrUnknownService
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"net"
 	"os"
 	"slices"
@@ -202,7 +203,7 @@ func (d *daemon) statusText() string {
 	board := d.supervisor.Board()
 	text := waitingLine(board.Runtimes())
 	if board.Synced() || text == "" {
-		text = statusLine(board.Views())
+		text = statusLine(board.All())
 	}
 	text += lostLine(board.Runtimes())
 	if problem := d.journal.Problem(); problem != "" {
@@ -254,9 +255,10 @@ func lostLine(all []supervisor.RuntimeView) string {
 }
 
 // statusLine counts the containers.
-func statusLine(views []*core.View) string {
-	ready, restarting, held, gaveUp, invalid := 0, 0, 0, 0, 0
-	for _, v := range views {
+func statusLine(views iter.Seq[*core.View]) string {
+	all, ready, restarting, held, gaveUp, invalid := 0, 0, 0, 0, 0, 0
+	for v := range views {
+		all++
 		s := &v.State
 		if ok, _, _ := v.Readiness(); ok {
 			ready++
@@ -273,7 +275,7 @@ func statusLine(views []*core.View) string {
 			invalid++
 		}
 	}
-	text := fmt.Sprintf("%s, %d ready, %d restarting", plural(len(views), "container"), ready, restarting)
+	text := fmt.Sprintf("%s, %d ready, %d restarting", plural(all, "container"), ready, restarting)
 	if held > 0 {
 		text += fmt.Sprintf(", %d held", held)
 	}

@@ -53,7 +53,7 @@ func ExplainSpec(v *core.View) Explanation {
 		return e
 	}
 	e.MatchedBy = v.Spec.MatchedBy
-	for _, value := range v.Spec.Values {
+	for _, value := range v.Spec.Settings() {
 		e.Values = append(e.Values, Value(value))
 	}
 	return e

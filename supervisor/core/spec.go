@@ -1,6 +1,8 @@
 package core
 
 import (
+	"slices"
+	"strconv"
 	"time"
 
 	"healthd/prober"
@@ -69,7 +71,17 @@ type Spec struct {
 	GiveUp                 GiveUp
 	Publish                Publish
 	Group                  Group
-	Values                 []Value // every setting with its origin
+	// Values has every setting with its origin, but for the service if no setting names it: see Settings.
+	Values        []Value
+	ServiceOrigin string // where the service is from if no setting names it
+}
+
+// Settings returns every setting with its origin.
+func (s *Spec) Settings() []Value {
+	if s.ServiceOrigin == "" {
+		return s.Values
+	}
+	return append(slices.Clip(s.Values), Value{Path: "publish.service", Value: strconv.Quote(s.Publish.Service), Origin: s.ServiceOrigin})
 }
 
 // ProbeSpec is one probe with its timing and thresholds.

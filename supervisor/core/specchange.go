@@ -66,10 +66,11 @@ func (t *stepper) changeProbe(probe ProbeType) {
 	}
 }
 
-// SameSpec says whether two specs lead to the same decisions. It ignores MatchedBy and
-// Values.
+// SameSpec says whether two specs lead to the same decisions. It ignores MatchedBy
+// and what Settings returns.
 func SameSpec(a, b *Spec) bool {
 	x, y := *a, *b
 	x.Values, y.Values, x.MatchedBy, y.MatchedBy = nil, nil, "", ""
+	x.ServiceOrigin, y.ServiceOrigin = "", ""
 	return reflect.DeepEqual(&x, &y)
 }

@@ -1,0 +1,66 @@
+package configs
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"healthd/supervisor/core"
+)
+
+// draft is a spec but for what follows from the container's own name, which is the same for all containers of a
+// [[spec]] whose labels for healthd are the same. They share what it points to.
+type draft struct {
+	spec     core.Spec
+	named    bool // a setting names the service
+	problems Problems
+}
+
+// maxDrafts bounds how many drafts are kept: whoever may start containers can make any number of labels.
+const maxDrafts = 1024
+
+// drafts are those of a Config. Reading one takes a hundred times longer than finding it, and more memory than
+// all else about a container.
+type drafts struct {
+	mu    sync.Mutex
+	byKey map[draftKey]*draft
+}
+
+// draftKey is what a draft is made of.
+type draftKey struct {
+	chosen  *fileSpec // nil: labels only
+	project string
+	labels  string // those for healthd
+}
+
+// of returns the draft, which read makes when it is new.
+func (d *drafts) of(chosen *fileSpec, labels map[string]string, read func() *draft) *draft {
+	key := draftKey{chosen, core.ProjectOf(labels), ownLabels(labels)}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if known := d.byKey[key]; known != nil {
+		return known
+	}
+	if d.byKey == nil || len(d.byKey) >= maxDrafts {
+		d.byKey = map[draftKey]*draft{}
+	}
+	made := read()
+	d.byKey[key] = made
+	return made
+}
+
+// ownLabels returns the labels for healthd as one text.
+func ownLabels(labels map[string]string) string {
+	if !hasLabel(labels) {
+		return ""
+	}
+	var b strings.Builder
+	for _, key := range slices.Sorted(maps.Keys(labels)) {
+		if value := labels[key]; strings.HasPrefix(key, labelPrefix) {
+			b.WriteString(strconv.Quote(key) + "=" + strconv.Quote(value) + " ")
+		}
+	}
+	return b.String()
+}

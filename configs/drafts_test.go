@@ -1,0 +1,66 @@
+package configs
+
+import (
+	"fmt"
+	"testing"
+
+	"healthd/runtime"
+	"healthd/supervisor/core"
+)
+
+// specOf returns the spec of a container with these labels, which must be right.
+func specOf(t *testing.T, c *Config, name string, own ...string) *core.Spec {
+	t.Helper()
+	all := labels(own...)
+	all["app"] = "web"
+	spec, err := c.Resolve(runtime.Traits{Name: name, Labels: all})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return spec
+}
+
+func TestContainersShareWhatIsTheSame(t *testing.T) {
+	c := mustParse(t, "[[spec]]\nname = \"web\"\nmatch = { app = \"web\" }\nliveness = { tcp_socket = { port = 80 } }\n")
+	one, other := specOf(t, c, "one"), specOf(t, c, "other")
+	if one == other || one.Probes[core.Liveness] != other.Probes[core.Liveness] || &one.Values[0] != &other.Values[0] {
+		t.Error("they share nothing, or all")
+	}
+	if one.Settings()[len(one.Settings())-1].Path != "publish.service" {
+		t.Errorf("the service is not among the settings: %v", one.Settings())
+	}
+	changed := specOf(t, c, "third", "healthd.liveness.period=3s")
+	if changed.Probes[core.Liveness].Period == one.Probes[core.Liveness].Period {
+		t.Error("a label has no effect on a spec that another container has had before")
+	}
+	alone, err := c.Resolve(runtime.Traits{Name: "alone", Labels: labels("healthd.liveness.tcp_socket.port=81")})
+	if err != nil || alone.Publish.Service != "alone" || alone.ServiceOrigin == "" {
+		t.Errorf("of labels only: %+v, %v", alone, err)
+	}
+	sibling, err := c.Resolve(runtime.Traits{Name: "sibling", Labels: labels("healthd.liveness.tcp_socket.port=81")})
+	if err != nil || sibling.Publish.Service != "sibling" {
+		t.Errorf("of the same labels only: %+v, %v", sibling, err)
+	}
+}
+
+// What containers of one project may name, those of another may not.
+func TestDraftsOfProjectsAreApart(t *testing.T) {
+	c := mustParse(t, "[labels]\ngroups = []\n")
+	for project, allowed := range map[string]bool{"shop": true, "blog": false} {
+		own := labels("healthd.readiness.tcp_socket.port=80", "healthd.group.name=shop/web")
+		own[core.ComposeProject], own[core.ComposeService] = project, "x"
+		if _, err := c.Resolve(runtime.Traits{Name: "x", Labels: own}); (err == nil) != allowed {
+			t.Errorf("%s joins shop/web: %v", project, err)
+		}
+	}
+}
+
+func TestDraftsAreBounded(t *testing.T) {
+	c := mustParse(t, "")
+	for port := range maxDrafts + 10 {
+		specOf(t, c, "x", fmt.Sprintf("healthd.readiness.tcp_socket.port=%d", port+1))
+	}
+	if n := len(c.drafts.byKey); n > maxDrafts {
+		t.Errorf("%d drafts are kept", n)
+	}
+}
