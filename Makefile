@@ -54,7 +54,7 @@ RUNTIME    ?= docker
 TEST = $(GO) test -json -race -shuffle=on -timeout 20m
 
 .DEFAULT_GOAL := help
-.PHONY: build image test race chaos compat conformance fuzz bench bench-once lint vulncheck demo manual packages release install install-files uninstall clean help prerequisites FORCE
+.PHONY: build image test race chaos compat conformance fuzz bench bench-once bench-scale lint vulncheck demo manual packages release install install-files uninstall clean help prerequisites FORCE
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -100,6 +100,11 @@ bench: prerequisites ## run the benchmarks (as root)
 
 bench-once: ## run each benchmark once, to see that it works (as root)
 	@$(MAKE) bench BENCHTIME=1x
+	@$(MAKE) bench-scale SCALE='-only steady -containers 100 -period 500ms -seconds 3 -churn 20'
+
+bench-scale: build ## measure healthd with 10,000 containers, for about 12 minutes (SCALE="-help" lists what can be set)
+	$(GO) build -o bin/bench ./bench
+	bin/bench -binary bin/healthd $(SCALE)
 
 lint: ## check gofmt, vet, staticcheck, go.mod, who imports whom, and the scripts (installs shellcheck if it is missing: as root)
 	scripts/prerequisites lint

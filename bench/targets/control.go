@@ -1,0 +1,133 @@
+package targets
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// Report is what the targets have seen of the probes in a window.
+type Report struct {
+	Probes int // of containers that have ports of their own
+	Asked  int // times, by all probes
+	Missed int // times that such a probe should have come in the window and did not
+	// P50, P99 and Max are how much later than in their regular phase probes came.
+	P50, P99, Max time.Duration
+}
+
+// Handler answers what the measurement asks of the targets:
+//
+//	POST /fail?from=N&to=M           these containers fail from now on, and no others; those with shared ports count as one above all
+//	POST /forget                     begins a new window
+//	GET  /report?period=D&to=M       a Report, of the containers below M
+//	GET  /asked?number=N&since=NANOS the times, in nanoseconds, at which container N was asked, as a JSON array
+//	GET  /begun?to=M                 how many containers below M were asked at all
+func (t *Targets) Handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /fail", func(_ http.ResponseWriter, r *http.Request) {
+		t.failing.Store(&interval{from: number(r, "from"), to: number(r, "to")})
+	})
+	mux.HandleFunc("POST /forget", func(http.ResponseWriter, *http.Request) {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		clear(t.probes)
+		t.shared = 0
+	})
+	mux.HandleFunc("GET /report", func(w http.ResponseWriter, r *http.Request) {
+		period, err := time.ParseDuration(r.URL.Query().Get("period"))
+		if err != nil || period <= 0 {
+			http.Error(w, fmt.Sprintf("period: %v", err), http.StatusBadRequest)
+			return
+		}
+		_ = json.NewEncoder(w).Encode(t.report(period, number(r, "to")))
+	})
+	mux.HandleFunc("GET /asked", func(w http.ResponseWriter, r *http.Request) {
+		_ = json.NewEncoder(w).Encode(t.asked(number(r, "number"), int64(number(r, "since"))))
+	})
+	mux.HandleFunc("GET /begun", func(w http.ResponseWriter, r *http.Request) {
+		_ = json.NewEncoder(w).Encode(t.begun(number(r, "to")))
+	})
+	return mux
+}
+
+func number(r *http.Request, key string) int {
+	n, _ := strconv.Atoi(r.URL.Query().Get(key))
+	return n
+}
+
+func (t *Targets) asked(number int, since int64) []int64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	times := []int64{}
+	for s, asked := range t.probes {
+		if s.number != number {
+			continue
+		}
+		for _, at := range asked {
+			if at.UnixNano() >= since {
+				times = append(times, at.UnixNano())
+			}
+		}
+	}
+	slices.Sort(times)
+	return times
+}
+
+func (t *Targets) begun(to int) int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	begun := map[int]bool{}
+	for s := range t.probes {
+		if s.number < to {
+			begun[s.number] = true
+		}
+	}
+	return len(begun)
+}
+
+func (t *Targets) report(period time.Duration, to int) Report {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	r := Report{Asked: t.shared}
+	var late []time.Duration
+	for s, asked := range t.probes {
+		if r.Asked += len(asked); s.number >= to {
+			continue
+		}
+		r.Probes++
+		offsets, missed := lateness(asked, period)
+		r.Missed += missed
+		late = append(late, offsets...)
+	}
+	if len(late) == 0 {
+		return r
+	}
+	slices.Sort(late)
+	r.P50, r.P99, r.Max = late[len(late)/2], late[len(late)*99/100], late[len(late)-1]
+	return r
+}
+
+// lateness returns how much later than the earliest of them, in the phase of the period, the others came, and how
+// many are missing between the first and the last. An earliest one that was late itself hides as much: with
+// as many probes as a window has, that is little.
+func lateness(asked []time.Time, period time.Duration) (late []time.Duration, missed int) {
+	first := asked[0]
+	var turns int
+	for i, at := range asked {
+		turn := int((at.Sub(first) + period/2) / period)
+		if i > 0 && turn > turns+1 {
+			missed += turn - turns - 1
+		}
+		turns = turn
+		late = append(late, at.Sub(first)-time.Duration(turn)*period)
+	}
+	earliest := slices.MinFunc(late, cmp.Compare[time.Duration])
+	for i := range late {
+		late[i] -= earliest
+	}
+	return late, missed
+}
