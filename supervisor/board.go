@@ -212,7 +212,7 @@ type latenessCounts struct {
 }
 
 func (l *latenessCounts) observe(d time.Duration) {
-	l.counts[bucketOf(LatenessBuckets[:], d)].Add(1)
+	l.counts[core.BucketOf(LatenessBuckets[:], d)].Add(1)
 	l.nanos.Add(int64(d))
 }
 

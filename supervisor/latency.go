@@ -33,17 +33,8 @@ type latencyCounts struct {
 }
 
 func (c *latencyCounts) observe(d time.Duration) {
-	c.counts[bucketOf(core.LatencyBuckets[:], d)].Add(1)
+	c.counts[core.BucketOf(core.LatencyBuckets[:], d)].Add(1)
 	c.nanos.Add(int64(d))
-}
-
-// bucketOf returns the index of the first of the bounds, in seconds, that is not below d.
-func bucketOf(bounds []float64, d time.Duration) int {
-	seconds, i := d.Seconds(), 0
-	for i < len(bounds) && seconds > bounds[i] {
-		i++
-	}
-	return i
 }
 
 // move has a container's probes counted for the service of v, and no longer for that of from. It

@@ -87,12 +87,3 @@ func TestLatencyFollowsTheService(t *testing.T) {
 	b.remove(other)
 	b.latencies.byService.Range(func(of, _ any) bool { t.Errorf("%v is left", of); return true })
 }
-
-// A bound belongs to the bucket that ends with it, as Prometheus has it.
-func TestBucketOf(t *testing.T) {
-	for d, want := range map[time.Duration]int{0: 0, 5 * time.Millisecond: 0, 6 * time.Millisecond: 1, 10 * time.Second: 10, time.Minute: 11} {
-		if got := bucketOf(core.LatencyBuckets[:], d); got != want {
-			t.Errorf("%v: got %d, want %d", d, got, want)
-		}
-	}
-}

@@ -89,26 +89,6 @@ func (t *Totals) count(probe ProbeType, r prober.Result) {
 	}
 }
 
-// Histogram counts durations by LatencyBuckets.
-type Histogram struct {
-	Counts [len(LatencyBuckets) + 1]uint64 // not cumulative; the last one is above all bounds
-	Sum    float64                         // seconds
-}
-
-// LatencyBuckets are the upper bounds, in seconds, of a Histogram's buckets:
-// Prometheus' defaults, which the kubelet uses for the same metric.
-var LatencyBuckets = [...]float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}
-
-func (h *Histogram) observe(d time.Duration) {
-	seconds := d.Seconds()
-	i := 0
-	for i < len(LatencyBuckets) && seconds > LatencyBuckets[i] {
-		i++
-	}
-	h.Counts[i]++
-	h.Sum += seconds
-}
-
 // Wait is what a restart for a failed probe or hook waits for. The zero Wait: it need not
 // wait.
 type Wait struct {
