@@ -41,19 +41,11 @@ type firstHour struct {
 func TestFirstHour(t *testing.T) {
 	t.Parallel()
 	h := newFirstHour(t)
-	blocks := pagetest.Read(t, firstHourPage)
-	for i, b := range blocks {
-		switch {
-		case b.Path() != "":
-			h.write(b)
-		case b.Language == "sh":
-			var output *pagetest.Block
-			if i+1 < len(blocks) && blocks[i+1].Language == "text" && blocks[i+1].Path() == "" {
-				output = &blocks[i+1]
-			}
-			h.play(b, output)
-		case b.Language != "text" || i == 0 || blocks[i-1].Language != "sh":
-			t.Fatalf("%s:%d: neither a file, nor commands, nor their output", firstHourPage, b.Line)
+	for _, s := range pagetest.Steps(t, firstHourPage) {
+		if s.Path() != "" {
+			h.write(s.Block)
+		} else {
+			h.play(s)
 		}
 	}
 	h.balancers()
@@ -135,39 +127,22 @@ func (h *firstHour) address(name string) string {
 	return ""
 }
 
-// play plays the commands of a block, and compares what the last one prints. One that only looks gets
-// time until it prints what the page says.
-func (h *firstHour) play(b pagetest.Block, output *pagetest.Block) {
+// play plays commands, and compares what the last one prints. One that only looks gets time until it prints what
+// the page says.
+func (h *firstHour) play(s pagetest.Step) {
 	h.t.Helper()
-	commands := strings.Split(strings.TrimSpace(b.Text), "\n")
-	for i, command := range commands {
-		h.played[strings.Fields(command)[0]]++
-		try := func() error {
-			printed, err := h.run(command)
-			switch last := i == len(commands)-1; {
-			case last && output != nil && strings.Contains(output.Text, "\nhealthd: cannot "):
-				if err == nil {
-					return fmt.Errorf("it succeeds and prints\n%s", printed)
-				}
-				return pagetest.Compare(output.Text, printed)
-			case err != nil:
-				return fmt.Errorf("%w\n%s", err, printed)
-			case last && output != nil:
-				return pagetest.Compare(output.Text, printed)
-			}
-			return nil
-		}
+	for _, c := range s.Commands() {
+		h.played[strings.Fields(c.Text)[0]]++
+		try := func() error { return c.Check(h.run(c.Text)) }
 		begun := time.Now()
-		if looks.MatchString(command) {
-			h.daemon.eventually(30*time.Second, "bring about "+command, try)
+		if c.Looks() {
+			h.daemon.eventually(30*time.Second, "bring about "+c.Text, try)
 		} else if err := try(); err != nil {
-			h.t.Fatalf("%s:%d: %s: %v", firstHourPage, b.Line+i, command, err)
+			h.t.Fatalf("%s:%d: %s: %v", firstHourPage, c.Line, c.Text, err)
 		}
-		h.t.Logf("%6.1f s  %s", time.Since(begun).Seconds(), command)
+		h.t.Logf("%6.1f s  %s", time.Since(begun).Seconds(), c.Text)
 	}
 }
-
-var looks = regexp.MustCompile(`^(curl|echo "show|healthd (status|explain|events|check)) ?`)
 
 // run runs a command of the page and returns what it prints, as the host of the page would.
 func (h *firstHour) run(command string) (output string, err error) {

@@ -37,14 +37,14 @@ func TestMigrating(t *testing.T) {
 	engine := dockertest.Start(t)
 	sections := readSections(t, migratingPage)
 	for title, heals := range map[string]string{"autoheal": "shop-web-1", "deunhealth": "", "Docker-Guardian": "", "HEALTHCHECK": "", "Compose": "store-web-2", "Kubernetes": "", "Nomad": ""} {
-		blocks := sections[title]
-		if len(blocks) < 3 {
+		steps := sections[title]
+		if len(steps) < 2 {
 			t.Fatalf("the page has no section %s with an example", title)
 		}
 		delete(sections, title)
 		t.Run(title, func(t *testing.T) {
 			m := newMigration(t, engine)
-			m.play(blocks)
+			m.play(steps)
 			if title == "Compose" {
 				m.project.up(m.here.Replace("/srv/store/compose.yaml"))
 				m.daemon.start()
@@ -60,8 +60,8 @@ func TestMigrating(t *testing.T) {
 	}
 }
 
-// readSections returns the blocks of a page by the heading that they are below.
-func readSections(t *testing.T, page string) map[string][]pagetest.Block {
+// readSections returns the steps of a page by the heading that they are below.
+func readSections(t *testing.T, page string) map[string][]pagetest.Step {
 	t.Helper()
 	text, err := os.ReadFile(page)
 	if err != nil {
@@ -75,9 +75,9 @@ func readSections(t *testing.T, page string) map[string][]pagetest.Block {
 		}
 		titles[i+1] = title
 	}
-	sections := map[string][]pagetest.Block{}
-	for _, b := range pagetest.Read(t, page) {
-		sections[titles[b.Line]] = append(sections[titles[b.Line]], b)
+	sections := map[string][]pagetest.Step{}
+	for _, s := range pagetest.Steps(t, page) {
+		sections[titles[s.Line]] = append(sections[titles[s.Line]], s)
 	}
 	return sections
 }
@@ -103,23 +103,16 @@ func newMigration(t *testing.T, engine *dockertest.Engine) *migration {
 }
 
 // play writes the files of a section and runs its commands.
-func (m *migration) play(blocks []pagetest.Block) {
+func (m *migration) play(steps []pagetest.Step) {
 	m.t.Helper()
-	for i, b := range blocks {
-		switch {
-		case b.Path() != "":
-			file := m.here.Replace(b.Path())
-			if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(b.Text), 0o600)); err != nil {
-				m.t.Fatal(err)
-			}
-		case b.Language == "sh":
-			output := ""
-			if i+1 < len(blocks) && blocks[i+1].Path() == "" && blocks[i+1].Language != "sh" {
-				output = blocks[i+1].Text
-			}
-			m.commands(b, output)
-		case i == 0 || blocks[i-1].Language != "sh":
-			m.t.Fatalf("%s:%d: neither a file, nor commands, nor their output", migratingPage, b.Line)
+	for _, s := range steps {
+		if s.Path() == "" {
+			m.commands(s)
+			continue
+		}
+		file := m.here.Replace(s.Path())
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(s.Text), 0o600)); err != nil {
+			m.t.Fatal(err)
 		}
 	}
 	if m.played["healthd"] == 0 {
@@ -127,28 +120,23 @@ func (m *migration) play(blocks []pagetest.Block) {
 	}
 }
 
-// commands runs those of a block, and compares what the last one prints. The page leaves out the comments at the top of an
+// commands runs those of a step, and compares what the last one prints. The page leaves out the comments at the top of an
 // import.
-func (m *migration) commands(b pagetest.Block, output string) {
+func (m *migration) commands(s pagetest.Step) {
 	m.t.Helper()
-	all := strings.Split(strings.TrimSpace(b.Text), "\n")
-	for i, command := range all {
-		m.played[strings.Fields(command)[0]]++
+	for _, c := range s.Commands() {
+		m.played[strings.Fields(c.Text)[0]]++
 		try := func() error {
-			printed, err := m.run(command)
-			if err != nil || i < len(all)-1 || output == "" {
-				return err
+			printed, err := m.run(c.Text)
+			if _, specs, ok := strings.Cut(printed, "\n\n[[spec]]"); ok && err == nil && c.Output != "" {
+				return sameLines(c.Output, "[[spec]]"+specs)
 			}
-			if _, specs, ok := strings.Cut(printed, "\n\n[[spec]]"); ok {
-				printed = "[[spec]]" + specs
-				return sameLines(output, printed)
-			}
-			return pagetest.Compare(output, printed)
+			return c.Check(printed, err)
 		}
-		if command == "healthd status" {
-			m.daemon.eventually(30*time.Second, "bring about "+command, try)
+		if c.Looks() {
+			m.daemon.eventually(30*time.Second, "bring about "+c.Text, try)
 		} else if err := try(); err != nil {
-			m.t.Errorf("%s:%d: %s: %v", migratingPage, b.Line+i, command, err)
+			m.t.Errorf("%s:%d: %s: %v", migratingPage, c.Line, c.Text, err)
 		}
 	}
 }
