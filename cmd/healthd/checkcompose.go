@@ -5,15 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"slices"
-	"strings"
-	"time"
 
-	"github.com/compose-spec/compose-go/v2/cli"
 	"github.com/compose-spec/compose-go/v2/types"
-	"github.com/sirupsen/logrus"
 	"github.com/spf13/cobra"
 
 	"healthd/configs"
@@ -21,9 +15,6 @@ import (
 	"healthd/supervisor/api"
 	"healthd/supervisor/core"
 )
-
-// composePatience bounds the reading of one Compose file and of all that it names.
-const composePatience = 30 * time.Second
 
 // checkCompose says of each service in Compose files what the configuration would make of its containers. It
 // is an error when a service's labels are wrong, or a file is.
@@ -100,74 +91,4 @@ func traitsOf(project string, service types.ServiceConfig) runtime.Traits {
 	return runtime.Traits{
 		Name: cmp.Or(service.ContainerName, project+"-"+service.Name+"-1"), Image: cmp.Or(service.Image, project+"-"+service.Name), Labels: labels,
 	}
-}
-
-// loadCompose reads a file as docker compose -f does, with every profile, and - from stdin. It runs nothing and
-// asks no network. The variables of containers are not needed, so neither are the files that have them. It gives up
-// when ctx ends: a pipe that the file names would keep its reader for ever.
-func loadCompose(ctx context.Context, file string, warn io.Writer) (*types.Project, error) {
-	if info, err := os.Stat(file); err == nil && !info.Mode().IsRegular() { // a reader of a pipe would wait for ever
-		return nil, errors.New("it is not a regular file")
-	}
-	defer redirectComposeLog(warn)()
-	type loaded struct {
-		project *types.Project
-		err     error
-	}
-	done := make(chan loaded, 1)
-	go func() {
-		project, err := readCompose(ctx, file)
-		done <- loaded{project, err}
-	}()
-	select {
-	case l := <-done:
-		return l.project, l.err
-	case <-ctx.Done():
-		return nil, errors.New("it takes too long: does it name a pipe?")
-	}
-}
-
-func readCompose(ctx context.Context, file string) (*types.Project, error) {
-	options, err := cli.NewProjectOptions([]string{file},
-		cli.WithOsEnv, cli.WithEnvFiles(), cli.WithDotEnv, cli.WithProfiles([]string{"*"}), cli.WithoutEnvironmentResolution, cli.WithResourceLoader(noNetwork{}))
-	if err != nil {
-		return nil, err
-	}
-	return options.LoadProject(ctx)
-}
-
-// noNetwork refuses what a Compose file includes or extends from elsewhere. What is not known to be remote is a file.
-type noNetwork struct{}
-
-// Accept says whether a reference is one to the network.
-func (noNetwork) Accept(ref string) bool {
-	return strings.Contains(ref, "://") || strings.HasPrefix(ref, "git@")
-}
-
-// Load refuses the reference.
-func (noNetwork) Load(_ context.Context, ref string) (string, error) {
-	return "", fmt.Errorf("%s is not a local file, and healthd asks no network", ref)
-}
-
-// Dir is for references that were loaded.
-func (noNetwork) Dir(string) string { return "" }
-
-// redirectComposeLog has the warnings of Compose's reader, such as of a variable that is not set, look like others,
-// until it is restored.
-func redirectComposeLog(w io.Writer) (restore func()) {
-	log := logrus.StandardLogger()
-	out, formatter := log.Out, log.Formatter
-	log.SetOutput(w)
-	log.SetFormatter(composeWarning{})
-	return func() {
-		log.SetOutput(out)
-		log.SetFormatter(formatter)
-	}
-}
-
-type composeWarning struct{}
-
-// Format implements logrus.Formatter.
-func (composeWarning) Format(entry *logrus.Entry) ([]byte, error) {
-	return []byte("warning: " + line(entry.Message) + "\n"), nil
 }

@@ -233,26 +233,5 @@ func (a *app) composeToImport(ctx context.Context, file string) (*types.Project,
 	return loadCompose(ctx, file, a.stderr)
 }
 
-// replaceStdin has the reader of Compose, which takes stdin to its end, get what was read from it.
-func replaceStdin(data []byte) (restore func(), err error) {
-	reader, writer, err := os.Pipe()
-	if err != nil {
-		return nil, err
-	}
-	written := make(chan struct{})
-	go func() { // ends when all is read, or when restore closes the pipe
-		defer close(written)
-		_, _ = writer.Write(data)
-		writer.Close()
-	}()
-	stdin := os.Stdin
-	os.Stdin = reader
-	return func() {
-		os.Stdin = stdin
-		reader.Close()
-		<-written
-	}, nil
-}
-
 // importPatience bounds the questions about one container.
 const importPatience = 10 * time.Second
