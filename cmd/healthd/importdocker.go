@@ -33,8 +33,7 @@ func (a *app) importDocker(ctx context.Context, names []string) (*importer.Docum
 	found := listAll(ctx, engines, func(engine string, all []runtime.Summary) []api.Bystander {
 		var listed []api.Bystander
 		for _, s := range all {
-			b := newBystander(engine, s, nil)
-			listed = append(listed, b)
+			listed = append(listed, newBystander(engine, s, nil))
 		}
 		return listed
 	})
