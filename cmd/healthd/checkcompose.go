@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -26,12 +25,7 @@ func (a *app) checkCompose(cmd *cobra.Command, files []string) error {
 	var failed []error
 	invalid := 0
 	for _, file := range files {
-		ctx, cancel := cmd.Context(), context.CancelFunc(func() {})
-		if file != "-" { // whose writer may take its time
-			ctx, cancel = context.WithTimeout(ctx, composePatience)
-		}
-		project, err := loadCompose(ctx, file, a.stderr)
-		cancel()
+		project, err := a.loadCompose(cmd.Context(), file)
 		if err != nil {
 			failed = append(failed, fmt.Errorf("cannot read the Compose file %s: %s", line(file), line(err.Error())))
 			continue

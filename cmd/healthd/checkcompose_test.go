@@ -172,7 +172,7 @@ func TestCheckOfAComposeThatNamesAPipe(t *testing.T) {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-		_, err := loadCompose(ctx, filepath.Join(dir, "compose.yaml"), io.Discard)
+		_, err := interpretCompose(ctx, filepath.Join(dir, "compose.yaml"), io.Discard)
 		cancel()
 		if err == nil || err.Error() != "it takes too long: does it name a pipe?" {
 			t.Errorf("%s: got %v", what, err)

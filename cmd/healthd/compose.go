@@ -10,20 +10,45 @@ import (
 	"time"
 
 	"github.com/compose-spec/compose-go/v2/cli"
+	"github.com/compose-spec/compose-go/v2/loader"
+	"github.com/compose-spec/compose-go/v2/template"
 	"github.com/compose-spec/compose-go/v2/types"
 	"github.com/sirupsen/logrus"
+
+	"healthd/configs/importer"
 )
 
 // composePatience bounds the reading of one Compose file and of all that it names.
 const composePatience = 30 * time.Second
 
 // loadCompose reads a file as docker compose -f does, with every profile, and - from stdin. It runs nothing and
-// asks no network. The variables of containers are not needed, so neither are the files that have them. It gives up
-// when ctx ends: a pipe that the file names would keep its reader for ever.
-func loadCompose(ctx context.Context, file string, warn io.Writer) (*types.Project, error) {
-	if info, err := os.Stat(file); err == nil && !info.Mode().IsRegular() { // a reader of a pipe would wait for ever
-		return nil, errors.New("it is not a regular file")
+// asks no network. The variables of containers are not needed, so neither are the files that have them.
+func (a *app) loadCompose(ctx context.Context, file string) (*types.Project, error) {
+	if remote := (noNetwork{}); remote.Accept(file) {
+		_, err := remote.Load(ctx, file)
+		return nil, err
 	}
+	f, err := readBounded(file)
+	if err != nil {
+		return nil, err
+	}
+	if err := importer.BoundAliases(f); err != nil {
+		return nil, err
+	}
+	if file == "-" {
+		restore, err := replaceStdin(f.Data)
+		if err != nil {
+			return nil, err
+		}
+		defer restore()
+	}
+	ctx, cancel := context.WithTimeout(ctx, composePatience)
+	defer cancel()
+	return interpretCompose(ctx, file, a.stderr)
+}
+
+// interpretCompose gives up when ctx ends: a pipe that the file names would keep its reader for ever.
+func interpretCompose(ctx context.Context, file string, warn io.Writer) (*types.Project, error) {
 	defer redirectComposeLog(warn)()
 	type loaded struct {
 		project *types.Project
@@ -44,11 +69,31 @@ func loadCompose(ctx context.Context, file string, warn io.Writer) (*types.Proje
 
 func readCompose(ctx context.Context, file string) (*types.Project, error) {
 	options, err := cli.NewProjectOptions([]string{file},
-		cli.WithOsEnv, cli.WithEnvFiles(), cli.WithDotEnv, cli.WithProfiles([]string{"*"}), cli.WithoutEnvironmentResolution, cli.WithResourceLoader(noNetwork{}))
+		cli.WithOsEnv, cli.WithEnvFiles(), cli.WithDotEnv, cli.WithProfiles([]string{"*"}), cli.WithoutEnvironmentResolution, cli.WithResourceLoader(noNetwork{}),
+		cli.WithLoadOptions(boundCompose))
 	if err != nil {
 		return nil, err
 	}
 	return options.LoadProject(ctx)
+}
+
+// boundCompose refuses a project that has very much when each alias is what it stands for, also in a file that is
+// included or extended: Compose's reader copies each value several times. It has values substituted before that.
+func boundCompose(o *loader.Options) {
+	if o.Interpolate == nil { // these options only find files
+		return
+	}
+	size, substitute := 0, o.Interpolate.Substitute
+	o.Interpolate.Substitute = func(text string, variables template.Mapping) (string, error) {
+		if size > importer.MaxExpanded { // the error is told, but the reader looks for more of them
+			return "", nil
+		}
+		text, err := substitute(text, variables)
+		if size += 1 + len(text); size > importer.MaxExpanded {
+			return "", fmt.Errorf("with its aliases and the files that it names it has more than %d MiB: split it", importer.MaxExpanded>>20)
+		}
+		return text, err
+	}
 }
 
 // replaceStdin has the reader of Compose, which takes stdin to its end, get what was read from it.

@@ -14,7 +14,7 @@ import (
 	"healthd/configs/importer"
 )
 
-// maxImport bounds a file to import, in bytes. Manifests of a whole cluster have less.
+// maxImport bounds a file to import, and a Compose file to check, in bytes. Manifests of a whole cluster have less.
 const maxImport = 8 << 20
 
 func (a *app) importCommand() *cobra.Command {
@@ -169,7 +169,7 @@ func readBounded(name string) (importer.File, error) {
 	return importer.File{Name: shown, Data: data}, nil
 }
 
-var errTooLong = fmt.Errorf("it is longer than %d MiB: import it in parts", maxImport>>20)
+var errTooLong = fmt.Errorf("it is longer than %d MiB: split it", maxImport>>20)
 
 // checkImport refuses what is no file of a usual size.
 func checkImport(name string) error {
@@ -198,7 +198,7 @@ func (a *app) importCompose(ctx context.Context, files []string) (*importer.Docu
 	var projects []*types.Project
 	var failed []error
 	for _, file := range files {
-		project, err := a.composeToImport(ctx, file)
+		project, err := a.loadCompose(ctx, file)
 		if err != nil {
 			failed = append(failed, fmt.Errorf("cannot import the Compose file %s: %s", line(file), line(err.Error())))
 		}
@@ -209,28 +209,6 @@ func (a *app) importCompose(ctx context.Context, files []string) (*importer.Docu
 	}
 	doc, err := importer.Compose(projects)
 	return doc, cannotImport(err)
-}
-
-func (a *app) composeToImport(ctx context.Context, file string) (*types.Project, error) {
-	f, err := readBounded(file)
-	if err != nil {
-		return nil, err
-	}
-	if err := importer.BoundAliases(f); err != nil {
-		return nil, err
-	}
-	if file != "-" {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, composePatience)
-		defer cancel()
-		return loadCompose(ctx, file, a.stderr)
-	}
-	restore, err := replaceStdin(f.Data)
-	if err != nil {
-		return nil, err
-	}
-	defer restore()
-	return loadCompose(ctx, file, a.stderr)
 }
 
 // importPatience bounds the questions about one container.

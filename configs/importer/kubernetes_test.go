@@ -83,8 +83,8 @@ spec: {template: {spec: {containers: [{name: c, livenessProbe: {tcpSocket: {port
 func TestYAMLBombs(t *testing.T) {
 	const pod = "kind: Pod\nmetadata: {name: a}\nspec:\n  containers:\n  - name: a\n    livenessProbe: {exec: {command: ["
 	for name, tt := range map[string]struct{ text, want string }{
-		"a long word often": {"x: &a " + strings.Repeat("x", 1<<20) + "\n" + pod + strings.Repeat("*a,", 100) + "*a]}}\n", "f:1: with its aliases it has more than 16 MiB: import it in parts"},
-		"in itself":         {"x: &a [*a]\n" + pod + "a]}}\n", "f:1: with its aliases it has more than 16 MiB: import it in parts"},
+		"a long word often": {"x: &a " + strings.Repeat("x", 1<<20) + "\n" + pod + strings.Repeat("*a,", 100) + "*a]}}\n", "f:1: with its aliases it has more than 16 MiB: split it"},
+		"in itself":         {"x: &a [*a]\n" + pod + "a]}}\n", "f:1: with its aliases it has more than 16 MiB: split it"},
 		"laughs": {"a: &a [x,x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b,*b]\nd: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c,*c]\n" +
 			"e: &e [*d,*d,*d,*d,*d,*d,*d,*d,*d,*d]\nf: &f [*e,*e,*e,*e,*e,*e,*e,*e,*e,*e]\ng: &g [*f,*f,*f,*f,*f,*f,*f,*f,*f,*f]\nh: [*g,*g,*g,*g,*g,*g,*g,*g,*g,*g]\n" + pod + "a]}}\n", "f:1: with its aliases it has more than 16 MiB"},
 		"a key twice":     {"kind: Pod\nspec:\n  containers: []\n  containers: []\n", "f:4: has the key \"containers\" twice, also in line 3: remove one"},

@@ -29,7 +29,9 @@ const (
 	maxDocuments = 10_000
 	maxAliases   = 10 // that lead from one to the next
 	maxItems     = 5000
-	maxExpanded  = 16 << 20 // bytes of a document when each alias is what it stands for
+
+	// MaxExpanded bounds a document, in bytes, when each alias is what it stands for.
+	MaxExpanded = 16 << 20
 )
 
 // readYAML returns the documents of a file.

@@ -64,16 +64,16 @@ func BoundAliases(f File) error {
 }
 
 func boundAliases(file string, n *yaml.Node) error {
-	if expanded(n, map[*yaml.Node]int{}) > maxExpanded {
-		return fmt.Errorf("%s:%d: with its aliases it has more than %d MiB: import it in parts", file, n.Line, maxExpanded>>20)
+	if expanded(n, map[*yaml.Node]int{}) > MaxExpanded {
+		return fmt.Errorf("%s:%d: with its aliases it has more than %d MiB: split it", file, n.Line, MaxExpanded>>20)
 	}
 	return nil
 }
 
-// expanded returns how many bytes a node has when each alias is what it stands for, or maxExpanded+1 for more. sizes are
+// expanded returns how many bytes a node has when each alias is what it stands for, or MaxExpanded+1 for more. sizes are
 // those that are known. A node that is in itself has more than any number.
 func expanded(n *yaml.Node, sizes map[*yaml.Node]int) int {
-	const more = maxExpanded + 1
+	const more = MaxExpanded + 1
 	if n == nil {
 		return 0
 	}
