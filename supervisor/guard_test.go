@@ -402,3 +402,26 @@ func TestOutageOfAStopLeftOver(t *testing.T) {
 		h.kill()
 	})
 }
+
+// Groups of containers that came and went are of no use to the guard, also while nobody waits for it: on
+// a host that runs jobs, each has a name that never comes again.
+func TestGuardForgetsGroupsThatAreGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHarness(t, webSpec())
+		defer h.close(t)
+		h.sendSynced()
+		for i := range 50 {
+			id := fmt.Sprint("job-", i)
+			h.engine.run(id)
+			h.remove(id)
+			synctest.Wait()
+		}
+		groups, rechecks := make(chan int, 1), make(chan int, 1)
+		if err := h.send(t.Context(), inspectLoop(func(l *loop) { groups <- len(l.guard.groups); rechecks <- len(l.guard.recheck) })); err != nil {
+			t.Fatal(err)
+		}
+		if n, recheck := <-groups, <-rechecks; n != 0 || recheck != 0 {
+			t.Errorf("there are %d groups, and %d to look at", n, recheck)
+		}
+	})
+}

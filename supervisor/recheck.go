@@ -17,7 +17,11 @@ const (
 // first.
 func (l *loop) recheckWaiting(now time.Time) {
 	due := !now.Before(l.recheckAt)
-	if l.guard.waiting == 0 || !due && !l.guard.changed() {
+	switch {
+	case l.guard.waiting == 0:
+		l.guard.toRecheck() // else they would pile up until somebody waits, also those that are gone
+		return
+	case !due && !l.guard.changed():
 		return
 	}
 	if due {
