@@ -15,8 +15,12 @@ import (
 const maxHold = 500 * time.Millisecond
 
 // credit is the most that a container can save: 1,500 usual starts. It also bounds for how
-// long a container is remembered that is gone.
+// long a container is remembered that is gone, where others go on to use places.
 const credit = time.Minute
+
+// forgetIdle is how long a container is remembered that asks for nothing. Where only those that come
+// and go use places, nobody ever uses up credit.
+const forgetIdle = time.Hour
 
 // minSweep is how many containers are remembered without a thought.
 const minSweep = 64
@@ -34,7 +38,7 @@ type places struct {
 	free     int
 	arrivals uint64
 	level    time.Duration         // the most that a container had used when it was served
-	users    map[string]*placeUser // all others have used level - credit
+	users    map[string]*placeUser // all others count as if they had used level - credit
 	waiting  map[string]*placeUser // those of users that wait
 	sweepAt  int                   // users are swept when there are so many
 }
@@ -43,6 +47,7 @@ type placeUser struct {
 	used  time.Duration
 	held  int
 	queue []*placeWaiter
+	last  time.Time // when it last asked for a place, or gave one back
 }
 
 type placeWaiter struct {
@@ -106,6 +111,7 @@ func (p *places) enqueue(container string) *placeWaiter {
 	p.arrivals++
 	w := &placeWaiter{arrival: p.arrivals, granted: make(chan *place, 1)}
 	u.queue, p.waiting[container] = append(u.queue, w), u
+	u.last = time.Now()
 	p.serve()
 	return w
 }
@@ -170,12 +176,15 @@ func (u *placeUser) before(v *placeUser) bool {
 
 func (u *placeUser) idle() bool { return u.held == 0 && len(u.queue) == 0 }
 
-// sweep forgets the containers that could not be told from new ones if they came back.
+// sweep forgets the containers that could not be told from new ones if they came back, and
+// those that have been idle for long.
 func (p *places) sweep() {
 	if len(p.users) < p.sweepAt {
 		return
 	}
-	maps.DeleteFunc(p.users, func(_ string, u *placeUser) bool { return u.idle() && u.used <= p.level-credit })
+	maps.DeleteFunc(p.users, func(_ string, u *placeUser) bool {
+		return u.idle() && (u.used <= p.level-credit || time.Since(u.last) > forgetIdle)
+	})
 	p.sweepAt = max(minSweep, 2*len(p.users))
 }
 
@@ -191,7 +200,8 @@ func (l *place) release() {
 	l.expiry.Stop()
 	u := p.users[l.container]
 	u.held--
-	u.used += time.Since(l.since)
+	u.last = time.Now()
+	u.used += u.last.Sub(l.since)
 	p.free++
 	p.serve()
 }

@@ -220,18 +220,50 @@ func TestPlacesAtTheLastMoment(t *testing.T) {
 	}
 }
 
-// Containers come and go for ever.
+// Containers come and go for ever, beside one that stays or not.
 func TestPlacesForget(t *testing.T) {
+	for name, staying := range map[string]bool{"beside a busy one": true, "beside none": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				q := newQueuer(t, 2)
+				for i := range 10_000 {
+					using := []*place{q.take(fmt.Sprint("passing-", i))}
+					if staying {
+						using = append(using, q.take("steady"))
+					}
+					time.Sleep(40 * time.Millisecond)
+					for _, l := range using {
+						l.release()
+					}
+					time.Sleep(time.Minute)
+				}
+				if n := len(q.places.users); n > 4*minSweep {
+					t.Errorf("%d containers are remembered", n)
+				}
+			})
+		})
+	}
+}
+
+// A container that asks more than once an hour is still told from one that has just come.
+func TestPlacesRememberRareCommands(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := newQueuer(t, 2)
-		for i := range 10_000 {
-			steady, passing := q.take("steady"), q.take(fmt.Sprint("passing-", i))
-			time.Sleep(40 * time.Millisecond)
-			steady.release()
-			passing.release()
+		q := newQueuer(t, 1)
+		use := func(container string) {
+			l := q.take(container)
+			time.Sleep(maxHold / 2)
+			l.release()
 		}
-		if n := len(q.places.users); n > 4*minSweep {
-			t.Errorf("%d containers are remembered", n)
+		for range 3 {
+			use("rare")
+			time.Sleep(forgetIdle / 2)
+			for i := range 2 * minSweep {
+				use(fmt.Sprint("passing-", i))
+			}
+			time.Sleep(forgetIdle / 4)
+		}
+		if u := q.places.users["rare"]; u == nil || u.used < 3*(maxHold/2) {
+			t.Errorf("it is remembered as %+v", u)
 		}
 	})
 }
