@@ -229,7 +229,8 @@ type UpdateKind int
 const (
 	// Observed: an inspection just showed the container as Container.
 	Observed UpdateKind = iota + 1
-	// Removed: container ID no longer exists, or is Unwanted.
+	// Removed: container ID no longer exists, or is Unwanted. That one is Removed again when
+	// it no longer exists.
 	Removed
 	// Killed: somebody, perhaps healthd, sent Signal to container ID. It always
 	// comes before the Observed of an end that the signal caused.

@@ -21,7 +21,7 @@ type view struct {
 	knownRun func(id string) (run Run, alive bool) // Watcher.KnownRun
 
 	entries         map[string]*entry
-	unwanted        map[string]struct{}            // IDs that wanted refused
+	unwanted        map[string]bool                // IDs that wanted refused; true: it was reported before
 	networkUsers    map[string]map[string]struct{} // container → those that use its network
 	waiting         map[*entry]struct{}            // with unexplainedEnd or retryAt set
 	listPending     map[*entry]struct{}            // in the present list, not yet delivered
@@ -70,6 +70,7 @@ type eventKey struct {
 type entry struct {
 	id             string
 	known          *Container // of the newest Observed; nil before the first
+	reported       bool       // there was an Observed, perhaps before wanted refused it and took it back
 	causes         []Update   // to be sent with the first Observed
 	stateFromEvent bool       // a create, start or die event came
 	alive          bool       // has a main process, by the newest event or inspection
@@ -110,7 +111,7 @@ func newView(wanted func(Traits) bool) *view {
 		wanted = func(Traits) bool { return true }
 	}
 	return &view{
-		wanted: wanted, entries: map[string]*entry{}, unwanted: map[string]struct{}{},
+		wanted: wanted, entries: map[string]*entry{}, unwanted: map[string]bool{},
 		networkUsers: map[string]map[string]struct{}{},
 		waiting:      map[*entry]struct{}{}, listPending: map[*entry]struct{}{},
 		unobserved: map[*entry]mark{}, recentEvents: map[eventKey]uint64{}, replaying: true,
@@ -277,7 +278,7 @@ func (v *view) entryOf(ev Event) *entry {
 	described := ev.Labels != nil && ev.Name != ""
 	switch {
 	case ev.Action == ActionDestroy:
-		delete(v.unwanted, ev.ID)
+		v.unwantedGone(ev.ID, ev.Time)
 		return e
 	case e != nil:
 		// An event cannot make it unwanted: Docker puts labels and its own attributes
@@ -291,7 +292,6 @@ func (v *view) entryOf(ev Event) *entry {
 			return nil
 		}
 	}
-	delete(v.unwanted, ev.ID)
 	return v.add(ev.ID)
 }
 
@@ -377,7 +377,8 @@ func (v *view) disconnected() {
 }
 
 func (v *view) add(id string) *entry {
-	e := &entry{id: id}
+	e := &entry{id: id, reported: v.unwanted[id]}
+	delete(v.unwanted, id)
 	v.entries[id] = e
 	return e
 }
@@ -395,22 +396,33 @@ func (v *view) requestInspection(e *entry) {
 }
 
 func (v *view) ignore(id string) {
+	reported := v.unwanted[id]
 	if e := v.entries[id]; e != nil {
+		reported = e.reported
 		v.forget(e, Update{Unwanted: true})
 	}
-	v.unwanted[id] = struct{}{}
+	v.unwanted[id] = reported
+}
+
+// unwantedGone takes in that a container no longer exists that wanted may have refused. Whoever was told
+// of it before may remember it.
+func (v *view) unwantedGone(id string, at time.Time) {
+	if v.unwanted[id] {
+		v.emit(Update{Kind: Removed, ID: id, Time: at})
+	}
+	delete(v.unwanted, id)
 }
 
 func (v *view) remove(e *entry, at time.Time) { v.forget(e, Update{Time: at}) }
 
-// forget drops e, and sends u as a Removed when e was ever observed.
+// forget drops e, and sends u as a Removed if that is news.
 func (v *view) forget(e *entry, u Update) {
 	v.setNetworkOwner(e, nil)
 	delete(v.entries, e.id)
 	delete(v.waiting, e)
 	delete(v.listPending, e)
 	delete(v.unobserved, e)
-	if e.known != nil {
+	if e.known != nil || e.reported && !u.Unwanted {
 		u.Kind, u.ID = Removed, e.id
 		v.emit(u)
 	}

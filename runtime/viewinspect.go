@@ -149,7 +149,7 @@ func (v *view) observe(e *entry, c *Container, now time.Time) {
 		}
 	}
 	v.emit(u)
-	e.known, e.causes, e.shownInLife = c, nil, true
+	e.known, e.reported, e.causes, e.shownInLife = c, true, nil, true
 	for _, u := range newer {
 		e.newer = true
 		v.emit(u)

@@ -33,7 +33,6 @@ func (v *view) applyList(all []Summary, now time.Time) {
 			v.ignore(s.ID)
 			continue
 		}
-		delete(v.unwanted, s.ID)
 		e := v.entries[s.ID]
 		if e == nil {
 			e = v.add(s.ID)
@@ -49,7 +48,7 @@ func (v *view) applyList(all []Summary, now time.Time) {
 	}
 	for id := range v.unwanted {
 		if _, ok := present[id]; !ok {
-			delete(v.unwanted, id)
+			v.unwantedGone(id, time.Time{})
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(v.entries)) {

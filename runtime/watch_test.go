@@ -81,6 +81,45 @@ func TestWatch(t *testing.T) {
 			0s synced start
 			1s unwanted a
 			2s observed a running 10.0.0.1`},
+		{"renamed out of sight and removed", func(c Traits) bool { return c.Name != "z" }, func(f *fakeEngine) {
+			f.silently(func() { f.run("a"); f.run("z") })
+			time.Sleep(time.Second)
+			f.silently(func() {
+				c := *f.containers["a"]
+				c.Name = "z"
+				f.containers["a"] = &c
+			})
+			f.emit("a", ActionRename, 0)
+			time.Sleep(time.Second)
+			f.remove("a")
+			f.remove("z") // was never reported
+			time.Sleep(time.Second)
+		}, `
+			0s connected unknown
+			0s observed a running 10.0.0.1
+			0s synced start
+			1s unwanted a
+			2s removed a`},
+		{"renamed out of sight and removed unseen", func(c Traits) bool { return c.Name != "z" }, func(f *fakeEngine) {
+			f.silently(func() { f.run("a"); f.run("z") })
+			time.Sleep(time.Second)
+			f.silently(func() {
+				c := *f.containers["a"]
+				c.Name = "z"
+				f.containers["a"] = &c
+			})
+			f.emit("a", ActionRename, 0)
+			time.Sleep(time.Second)
+			f.silently(func() { f.drop("a"); f.drop("z") })
+			time.Sleep(2 * time.Minute)
+		}, `
+			0s connected unknown
+			0s observed a running 10.0.0.1
+			0s synced start
+			1s unwanted a
+			1m0s removed a
+			1m0s synced interval
+			2m0s synced interval`},
 		{"a pause is missed, its end is not", nil, func(f *fakeEngine) {
 			f.silently(func() { f.run("a") })
 			time.Sleep(time.Second)
