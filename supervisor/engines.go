@@ -32,10 +32,11 @@ func (u update) apply(l *loop) {
 		}
 	case e != nil:
 		u.applyTo(l, e)
-	case u.Kind == runtime.Removed && l.dropped[u.ID] != nil:
-		delete(l.dropped, u.ID) // its watcher knows by now that no spec matches it
 	case u.Kind == runtime.Removed:
-		l.removedBeforeSeen(u.ID)
+		delete(l.dropped, u.ID) // its watcher knows by now that no spec matches it
+		if !u.Unwanted {
+			l.removedBeforeSeen(u.ID)
+		}
 	}
 	// Remember was called for all that follows from the update. After an engine restart
 	// that is so only when every container was inspected.

@@ -59,3 +59,35 @@ func TestEndOfARemovedContainerIsTold(t *testing.T) {
 		})
 	}
 }
+
+// A container that a reload has dropped is removed, before its watcher knows that no spec matches it or
+// after that. Only its identity is remembered, as of others.
+func TestRemovedAfterAReloadDroppedIt(t *testing.T) {
+	for name, unwanted := range map[string]bool{"before its watcher knew": false, "after that": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := newHarness(t, webSpec())
+				defer h.close(t)
+				h.sendSynced()
+				h.engine.run("web")
+				synctest.Wait()
+				h.reload(t, nil)
+				if unwanted {
+					h.engine.deliver(runtime.Update{Kind: runtime.Removed, Runtime: "docker", ID: "web", Unwanted: true})
+				}
+				h.reportRemoved("web")
+				left := make(chan int, 4)
+				if err := h.send(t.Context(), inspectLoop(func(l *loop) {
+					for _, n := range []int{len(l.notSeenYet), len(l.unsupervised), len(l.dropped), len(l.removed)} {
+						left <- n
+					}
+				})); err != nil {
+					t.Fatal(err)
+				}
+				if got := []int{<-left, <-left, <-left, <-left}; !slices.Equal(got, []int{0, 0, 0, 1}) {
+					t.Errorf("remembered are %v", got)
+				}
+			})
+		})
+	}
+}
