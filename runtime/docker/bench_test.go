@@ -11,23 +11,7 @@ import (
 	"healthd/runtime"
 	"healthd/runtime/docker"
 	"healthd/runtime/docker/dockertest"
-	"healthd/runtime/enginetest"
 )
-
-func BenchmarkExec(b *testing.B) {
-	private := dockertest.Start(b)
-	id := private.Run(b, dockertest.RunOptions{Cmd: []string{"sleep", "1000"}})
-	e := connect(b, private)
-	report := enginetest.ReportCPU(b, private.Endpoint)
-	n := 0
-	for b.Loop() {
-		n++
-		if _, code, _, err := e.Exec(b.Context(), id, []string{"true"}, time.Minute, 100, nil); err != nil || code != 0 {
-			b.Fatal(code, err)
-		}
-	}
-	report(n)
-}
 
 // BenchmarkSync is how long it takes until 1,000 containers have been reported.
 // They are not started, which makes no difference to lists and inspections.

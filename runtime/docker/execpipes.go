@@ -38,18 +38,24 @@ func (d *undetectedExit) unblock(ctx context.Context) bool {
 	case now.Sub(d.goneSince) < exitReportTimeout:
 		return false
 	}
-	d.containerHidden = len(t.Processes()) == 0
+	if d.containerHidden = len(t.Processes()) == 0; d.containerHidden {
+		return false
+	}
 	d.goneSince = time.Now()
 	return d.killPipeHolders(ctx, d.isLeftover) == nil
 }
 
 // slowestPoll returns how long the next inspection may wait. The end of a command's output
-// brings one at once, so a long pause delays only commands whose output is held open. It
-// grows with the command's age: thousands of commands that hang must not keep the engine
+// brings one at once, so a long pause delays only commands whose output is held open, and the
+// news that a command runs: its timeout begins then, so that may be late by a tenth of it. The
+// pause grows with the command's age: thousands of commands that hang must not keep the engine
 // busy.
 func (d *undetectedExit) slowestPoll(now time.Time) time.Duration {
 	late := !d.goneSince.IsZero() && !d.containerHidden
-	if d.startedAt.IsZero() || late {
+	switch {
+	case d.startedAt.IsZero():
+		return min(max(pollMin, d.timeout/10), pollMax)
+	case late:
 		return pollMax
 	}
 	return min(max(pollMax, now.Sub(d.startedAt)/10), pollSlowest)

@@ -43,7 +43,7 @@ func (a *fakeAnswers) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // engineThatAnswers speaks to an engine that gives these answers, without a socket between.
-func engineThatAnswers(tb testing.TB, answers *fakeAnswers) *Engine {
+func engineThatAnswers(tb testing.TB, answers http.RoundTripper) *Engine {
 	tb.Helper()
 	e, err := New(Config{Endpoint: "unix:///s"})
 	if err != nil {

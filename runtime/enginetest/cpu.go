@@ -10,14 +10,24 @@ import (
 	"time"
 )
 
+// CPU is the CPU time that processes have used, in user and system mode.
+type CPU struct {
+	Own    time.Duration // of this process
+	Engine time.Duration // of the engine, its shims, and what they started and saw end
+}
+
+// CPUOf returns what has been used so far, here and by the engine of the endpoint.
+func CPUOf(endpoint string) CPU {
+	return CPU{Own: ownCPU(), Engine: engineCPU(filepath.Dir(strings.TrimPrefix(endpoint, "unix://")))}
+}
+
 // ReportCPU has a benchmark report the CPU time of each of n operations since it was called:
-// client-ms is that of this process, all-ms also that of the engine of the endpoint, its shims and
-// what they started and saw end.
+// client-ms is that of this process, all-ms also that of the engine of the endpoint.
 func ReportCPU(b *testing.B, endpoint string) (report func(n int)) {
-	dir := filepath.Dir(strings.TrimPrefix(endpoint, "unix://"))
-	own, engine := ownCPU(), engineCPU(dir)
+	before := CPUOf(endpoint)
 	return func(n int) {
-		own, engine = ownCPU()-own, engineCPU(dir)-engine
+		after := CPUOf(endpoint)
+		own, engine := after.Own-before.Own, after.Engine-before.Engine
 		b.ReportMetric(float64(own.Microseconds())/1e3/float64(n), "client-ms")
 		b.ReportMetric(float64((own+engine).Microseconds())/1e3/float64(n), "all-ms")
 	}
