@@ -1,6 +1,7 @@
 package prober
 
 import (
+	"container/heap"
 	"context"
 	"fmt"
 	"maps"
@@ -39,7 +40,7 @@ type places struct {
 	arrivals uint64
 	level    time.Duration         // the most that a container had used when it was served
 	users    map[string]*placeUser // all others count as if they had used level - credit
-	waiting  map[string]*placeUser // those of users that wait
+	waiting  waitingUsers          // those of users that wait
 	sweepAt  int                   // users are swept when there are so many
 }
 
@@ -48,24 +49,26 @@ type placeUser struct {
 	held  int
 	queue []*placeWaiter
 	last  time.Time // when it last asked for a place, or gave one back
+	index int       // in places.waiting, while something is in the queue
 }
 
 type placeWaiter struct {
+	user    *placeUser
 	arrival uint64
 	granted chan *place // has room for one
 }
 
 // place is held by a command that starts.
 type place struct {
-	of        *places
-	container string
-	since     time.Time
-	expiry    *time.Timer
-	returned  bool // guarded by of.mu
+	of       *places
+	user     *placeUser
+	since    time.Time
+	expiry   *time.Timer
+	returned bool // guarded by of.mu
 }
 
 func newPlaces(n int) *places {
-	return &places{total: n, free: n, users: map[string]*placeUser{}, waiting: map[string]*placeUser{}}
+	return &places{total: n, free: n, users: map[string]*placeUser{}}
 }
 
 // acquire waits for a place. It returns an error when ctx ends or patience is over.
@@ -85,7 +88,7 @@ func (p *places) acquire(ctx context.Context, container string, patience time.Du
 	case <-tooLong.C:
 		err = fmt.Errorf("the engine is busy: it starts %d commands at a time, and this one had no turn within %v", p.total, patience)
 	}
-	if p.leaveQueue(container, w) {
+	if p.leaveQueue(w) {
 		return nil, err
 	}
 	granted := <-w.granted // at the last moment
@@ -109,59 +112,53 @@ func (p *places) enqueue(container string) *placeWaiter {
 		u.used = max(u.used, p.level-credit)
 	}
 	p.arrivals++
-	w := &placeWaiter{arrival: p.arrivals, granted: make(chan *place, 1)}
-	u.queue, p.waiting[container] = append(u.queue, w), u
+	w := &placeWaiter{user: u, arrival: p.arrivals, granted: make(chan *place, 1)}
+	if u.queue = append(u.queue, w); len(u.queue) == 1 {
+		heap.Push(&p.waiting, u)
+	}
 	u.last = time.Now()
 	p.serve()
 	return w
 }
 
 // leaveQueue returns false when w is no longer in the queue, because it has a place.
-func (p *places) leaveQueue(container string, w *placeWaiter) bool {
+func (p *places) leaveQueue(w *placeWaiter) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	u := p.waiting[container]
-	if u == nil {
-		return false
-	}
-	i := slices.Index(u.queue, w)
+	i := slices.Index(w.user.queue, w)
 	if i >= 0 {
-		p.dequeue(container, u, i)
+		p.dequeue(w.user, i)
 	}
 	return i >= 0
 }
 
-func (p *places) dequeue(container string, u *placeUser, i int) {
-	if u.queue = slices.Delete(u.queue, i, i+1); len(u.queue) == 0 {
-		delete(p.waiting, container)
+func (p *places) dequeue(u *placeUser, i int) {
+	u.queue = slices.Delete(u.queue, i, i+1)
+	p.moved(u)
+}
+
+// moved puts a user where it belongs among those that wait.
+func (p *places) moved(u *placeUser) {
+	if len(u.queue) == 0 {
+		heap.Remove(&p.waiting, u.index)
+		return
 	}
+	heap.Fix(&p.waiting, u.index)
 }
 
 // serve gives the free places to those that wait.
 func (p *places) serve() {
 	for p.free > 0 && len(p.waiting) > 0 {
-		container, u := p.next()
+		u := p.waiting[0]
 		w := u.queue[0]
-		p.dequeue(container, u, 0)
-		u.held++
 		p.free--
 		p.level = max(p.level, u.used)
-		granted := &place{of: p, container: container, since: time.Now()}
+		u.held++
+		p.dequeue(u, 0)
+		granted := &place{of: p, user: u, since: time.Now()}
 		granted.expiry = time.AfterFunc(maxHold, granted.release)
 		w.granted <- granted
 	}
-}
-
-// next returns the container whose turn it is.
-func (p *places) next() (string, *placeUser) {
-	var name string
-	var best *placeUser
-	for container, u := range p.waiting {
-		if best == nil || u.before(best) {
-			name, best = container, u
-		}
-	}
-	return name, best
 }
 
 func (u *placeUser) before(v *placeUser) bool {
@@ -198,10 +195,41 @@ func (l *place) release() {
 	}
 	l.returned = true
 	l.expiry.Stop()
-	u := p.users[l.container]
+	u := l.user
 	u.held--
 	u.last = time.Now()
 	u.used += u.last.Sub(l.since)
+	if len(u.queue) > 0 {
+		p.moved(u)
+	}
 	p.free++
 	p.serve()
+}
+
+// waitingUsers are a heap: the turn is that of the first one. None has an empty queue.
+type waitingUsers []*placeUser
+
+// Len, Less, Swap, Push and Pop are for container/heap.
+func (h waitingUsers) Len() int           { return len(h) }
+func (h waitingUsers) Less(i, j int) bool { return h[i].before(h[j]) }
+
+func (h waitingUsers) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].index, h[j].index = i, j
+}
+
+// Push is heap.Push's.
+func (h *waitingUsers) Push(x any) {
+	u := x.(*placeUser)
+	u.index = len(*h)
+	*h = append(*h, u)
+}
+
+// Pop is heap.Pop's.
+func (h *waitingUsers) Pop() any {
+	last := len(*h) - 1
+	u := (*h)[last]
+	(*h)[last] = nil
+	*h = (*h)[:last]
+	return u
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -217,6 +218,65 @@ func TestPlacesAtTheLastMoment(t *testing.T) {
 			synctest.Wait()
 			q.take("c").release()
 		})
+	}
+}
+
+// Whatever happens to whom, the one that is served next is before all others that wait.
+func TestPlacesServeTheFirst(t *testing.T) {
+	for seed := range uint64(100) {
+		synctest.Test(t, func(t *testing.T) {
+			random := rand.New(rand.NewPCG(seed, 0))
+			p := newPlaces(3)
+			var waiters []*placeWaiter
+			var held []*place
+			for range 200 {
+				time.Sleep(time.Duration(random.IntN(100)) * time.Millisecond)
+				switch i := random.IntN(100); {
+				case i < 50:
+					waiters = append(waiters, p.enqueue(fmt.Sprint("c", i%20)))
+				case i < 60 && len(waiters) > 0:
+					p.leaveQueue(waiters[random.IntN(len(waiters))])
+				case len(held) > 0:
+					held[0].release()
+					held = held[1:]
+				}
+				waiters, held = collectGranted(waiters, held)
+				wantFirst(t, p)
+			}
+		})
+	}
+}
+
+// collectGranted moves what has a place from the waiters to those that hold one.
+func collectGranted(waiters []*placeWaiter, held []*place) ([]*placeWaiter, []*place) {
+	waiters = slices.DeleteFunc(waiters, func(w *placeWaiter) bool {
+		select {
+		case l := <-w.granted:
+			held = append(held, l)
+			return true
+		default:
+			return false
+		}
+	})
+	return waiters, held
+}
+
+func wantFirst(t *testing.T, p *places) {
+	t.Helper()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	waiting := 0
+	for name, u := range p.users {
+		if len(u.queue) == 0 {
+			continue
+		}
+		waiting++
+		if p.waiting[u.index] != u || u.before(p.waiting[0]) {
+			t.Fatalf("%s is not where it belongs", name)
+		}
+	}
+	if waiting != len(p.waiting) || waiting > 0 && p.free > 0 {
+		t.Fatalf("%d wait, %d of them in the queue, and %d places are free", waiting, len(p.waiting), p.free)
 	}
 }
 
