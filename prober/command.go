@@ -57,6 +57,9 @@ func (c *command) start(ctx context.Context, t *turn, timeout time.Duration, end
 			t.started()
 			close(x.started)
 		})
+		if r.err == nil {
+			t.started() // even if it has ended before that was noticed
+		}
 		var left *leftCommand
 		if u, ok := errors.AsType[unended](r.err); ok {
 			left = &leftCommand{unended: u, container: c.container, line: c.line, started: startedAt}

@@ -128,6 +128,9 @@ func (c immuneCommand) StillRuns(context.Context) (bool, error) {
 
 // sleep returns nil after d, and the error of ctx when that ends before.
 func sleep(ctx context.Context, d time.Duration) error {
+	if d <= 0 { // such a timer in a bubble can crash Go 1.26 with -race
+		return ctx.Err()
+	}
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

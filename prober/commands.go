@@ -120,8 +120,8 @@ func (c *commands) run() bool {
 	return true
 }
 
-// started says that the process runs.
-func (t *turn) started() { t.place.release() }
+// started says that the process runs, or has run.
+func (t *turn) started() { t.place.started() }
 
 // askedBy says that a probe has begun a command of these words.
 func (t *turn) askedBy(ctx context.Context, line string) {

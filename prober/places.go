@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// maxHold is the longest time for which a command that starts holds its place. A start
-// takes about 40 ms of CPU, so one that has not ended by then waits for something, and
-// must not keep others from starting within their timeout, which is often 1 s.
+// maxHold is how long a command that starts may hold its place, unless all take longer. A start
+// takes about 40 ms of CPU, so one that has not ended by then waits for something, and must not
+// keep others from starting within their timeout, which is often 1 s.
 const maxHold = 500 * time.Millisecond
 
 // credit is the most that a container can save: 1,500 usual starts. It also bounds for how
@@ -32,11 +32,17 @@ const minSweep = 64
 // So containers whose commands start slowly or often do not hold up the others. One that
 // comes back counts as if it had used at most credit less than the busiest one: it cannot
 // save up time.
+//
+// A place is taken from a start that takes much longer than one that ended meanwhile: the first
+// one hangs. When none ends, either all hang or the engine is slow. Then one more may begin each
+// maxHold. If it ends, the others hang. If not, the engine is slow, and few more were asked of it.
 type places struct {
 	total int
 
 	mu       sync.Mutex
-	free     int
+	held     []*place    // the oldest first
+	moved    time.Time   // when a place was last given, or a command had started
+	stalled  *time.Timer // looks after maxHold whether one more may begin
 	arrivals uint64
 	level    time.Duration         // the most that a container had used when it was served
 	users    map[string]*placeUser // all others count as if they had used level - credit
@@ -63,12 +69,11 @@ type place struct {
 	of       *places
 	user     *placeUser
 	since    time.Time
-	expiry   *time.Timer
-	returned bool // guarded by of.mu
+	returned bool // by its owner; guarded by of.mu
 }
 
 func newPlaces(n int) *places {
-	return &places{total: n, free: n, users: map[string]*placeUser{}}
+	return &places{total: n, users: map[string]*placeUser{}}
 }
 
 // acquire waits for a place. It returns an error when ctx ends or patience is over.
@@ -134,11 +139,11 @@ func (p *places) leaveQueue(w *placeWaiter) bool {
 
 func (p *places) dequeue(u *placeUser, i int) {
 	u.queue = slices.Delete(u.queue, i, i+1)
-	p.moved(u)
+	p.sort(u)
 }
 
-// moved puts a user where it belongs among those that wait.
-func (p *places) moved(u *placeUser) {
+// sort puts a user that has waited where it belongs.
+func (p *places) sort(u *placeUser) {
 	if len(u.queue) == 0 {
 		heap.Remove(&p.waiting, u.index)
 		return
@@ -148,16 +153,51 @@ func (p *places) moved(u *placeUser) {
 
 // serve gives the free places to those that wait.
 func (p *places) serve() {
-	for p.free > 0 && len(p.waiting) > 0 {
+	now := time.Now()
+	for len(p.waiting) > 0 {
+		if len(p.held) == p.total {
+			if wait := maxHold - now.Sub(p.moved); wait > 0 {
+				p.serveAfter(wait)
+				return
+			}
+			p.take(p.held[0], now)
+		}
 		u := p.waiting[0]
 		w := u.queue[0]
-		p.free--
 		p.level = max(p.level, u.used)
 		u.held++
 		p.dequeue(u, 0)
-		granted := &place{of: p, user: u, since: time.Now()}
-		granted.expiry = time.AfterFunc(maxHold, granted.release)
+		granted := &place{of: p, user: u, since: now}
+		p.held, p.moved = append(p.held, granted), now
 		w.granted <- granted
+	}
+}
+
+func (p *places) serveAfter(wait time.Duration) {
+	if p.stalled != nil {
+		p.stalled.Reset(wait)
+		return
+	}
+	p.stalled = time.AfterFunc(wait, func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.serve()
+	})
+}
+
+// take takes the place back, if that was not done yet.
+func (p *places) take(l *place, now time.Time) {
+	i := slices.Index(p.held, l)
+	if i < 0 {
+		return
+	}
+	p.held = slices.Delete(p.held, i, i+1)
+	u := l.user
+	u.held--
+	u.last = now
+	u.used += now.Sub(l.since)
+	if len(u.queue) > 0 {
+		p.sort(u)
 	}
 }
 
@@ -185,24 +225,37 @@ func (p *places) sweep() {
 	p.sweepAt = max(minSweep, 2*len(p.users))
 }
 
-// release gives the place back. Further calls do nothing.
+// release gives the place back of a command that did not start. After it or started, further calls
+// of both do nothing.
 func (l *place) release() {
+	p := l.of
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.release(l, time.Now())
+}
+
+// started is release for a command that has started.
+func (l *place) started() {
 	p := l.of
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if l.returned {
 		return
 	}
-	l.returned = true
-	l.expiry.Stop()
-	u := l.user
-	u.held--
-	u.last = time.Now()
-	u.used += u.last.Sub(l.since)
-	if len(u.queue) > 0 {
-		p.moved(u)
+	now := time.Now()
+	p.moved = now
+	for slow := max(maxHold, 2*now.Sub(l.since)); len(p.held) > 0 && now.Sub(p.held[0].since) > slow; {
+		p.take(p.held[0], now)
 	}
-	p.free++
+	p.release(l, now)
+}
+
+func (p *places) release(l *place, now time.Time) {
+	if l.returned {
+		return
+	}
+	l.returned = true
+	p.take(l, now)
 	p.serve()
 }
 

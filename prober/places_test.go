@@ -157,7 +157,7 @@ func TestPlacesOfOneContainer(t *testing.T) {
 	})
 }
 
-// A start that hangs keeps its place for a second. The command goes on.
+// A start that hangs keeps its place for half a second. The command goes on.
 func TestPlaceExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueuer(t, 1)
@@ -173,6 +173,57 @@ func TestPlaceExpires(t *testing.T) {
 		}
 		next.release()
 		q.take("third").release()
+	})
+}
+
+// One that starts while others hang shows that they hang, so all their places are free.
+func TestHungStartsMakeRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueuer(t, 3)
+		hung := []*place{q.take("a"), q.take("b"), q.take("c")}
+		for range 2 { // one more each time, and it hangs, too
+			begin := time.Now()
+			l, err := q.places.acquire(t.Context(), "d", time.Minute)
+			if err != nil || time.Since(begin) != maxHold {
+				t.Fatalf("%v after %v", err, time.Since(begin))
+			}
+			hung = append(hung, l)
+		}
+		time.Sleep(maxHold)
+		begin := time.Now()
+		l := q.take("e")
+		time.Sleep(startCost)
+		l.started()
+		if time.Since(begin) != startCost {
+			t.Errorf("one more began after %v", time.Since(begin))
+		}
+		time.Sleep(time.Nanosecond)
+		for _, container := range []string{"f", "g", "h"} {
+			q.take(container)
+		}
+		for _, l := range hung { // their places are others' now
+			l.release()
+		}
+		if _, err := q.places.acquire(t.Context(), "i", time.Millisecond); err == nil {
+			t.Error("a place was given back twice")
+		}
+	})
+}
+
+// When all starts take long, one that ends makes no room for more than one.
+func TestSlowStartsMakeNoRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueuer(t, 3)
+		var slow []*place
+		for _, container := range []string{"a", "b", "c"} {
+			slow = append(slow, q.take(container))
+			time.Sleep(time.Second)
+		}
+		slow[0].started() // after 3 s
+		q.take("d")
+		if _, err := q.places.acquire(t.Context(), "e", maxHold-time.Millisecond); err == nil {
+			t.Error("b or c has lost its place")
+		}
 	})
 }
 
@@ -193,8 +244,8 @@ func TestPlacesGivenUp(t *testing.T) {
 		}
 		l.release()
 		q.take("d").release()
-		if len(q.places.waiting) > 0 || q.places.free != 1 {
-			t.Errorf("%d wait, %d places are free", len(q.places.waiting), q.places.free)
+		if len(q.places.waiting) > 0 || len(q.places.held) > 0 {
+			t.Errorf("%d wait, %d places are held", len(q.places.waiting), len(q.places.held))
 		}
 	})
 }
@@ -236,9 +287,12 @@ func TestPlacesServeTheFirst(t *testing.T) {
 					waiters = append(waiters, p.enqueue(fmt.Sprint("c", i%20)))
 				case i < 60 && len(waiters) > 0:
 					p.leaveQueue(waiters[random.IntN(len(waiters))])
-				case len(held) > 0:
+				case i < 80 && len(held) > 0:
 					held[0].release()
 					held = held[1:]
+				case len(held) > 0:
+					held[len(held)-1].started()
+					held = held[:len(held)-1]
 				}
 				waiters, held = collectGranted(waiters, held)
 				wantFirst(t, p)
@@ -275,8 +329,8 @@ func wantFirst(t *testing.T, p *places) {
 			t.Fatalf("%s is not where it belongs", name)
 		}
 	}
-	if waiting != len(p.waiting) || waiting > 0 && p.free > 0 {
-		t.Fatalf("%d wait, %d of them in the queue, and %d places are free", waiting, len(p.waiting), p.free)
+	if waiting != len(p.waiting) || waiting > 0 && len(p.held) < p.total {
+		t.Fatalf("%d wait, %d of them in the queue, and %d places are held", waiting, len(p.waiting), len(p.held))
 	}
 }
 
