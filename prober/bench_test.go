@@ -40,6 +40,11 @@ func benchProbe(b *testing.B, address string, h func(port int) Handler) {
 	if err != nil {
 		b.Fatal(err)
 	}
+	benchAsk(b, p)
+}
+
+func benchAsk(b *testing.B, p Probe) {
+	b.Helper()
 	ctx, cancel := context.WithCancel(b.Context())
 	defer cancel()
 	measure(b, func() {
@@ -76,14 +81,27 @@ func BenchmarkHTTPChunked(b *testing.B) {
 // BenchmarkHTTPMany runs several probes at once, as a busy daemon does.
 func BenchmarkHTTPMany(b *testing.B) {
 	web, _ := startServer(b)
-	ap := netip.MustParseAddrPort(web)
+	benchMany(b, web, func(port int) Handler {
+		return Handler{HTTPGet: &HTTPGet{Path: "/healthz", Port: port}}
+	})
+}
+
+// BenchmarkGRPCMany is BenchmarkHTTPMany for gRPC.
+func BenchmarkGRPCMany(b *testing.B) {
+	benchMany(b, startRole(b, grpcRole), func(port int) Handler {
+		return Handler{GRPC: &GRPC{Port: port}}
+	})
+}
+
+func benchMany(b *testing.B, address string, h func(port int) Handler) {
+	b.Helper()
+	ap := netip.MustParseAddrPort(address)
 	prober := New(Config{})
-	h := Handler{HTTPGet: &HTTPGet{Path: "/healthz", Port: int(ap.Port())}}
 	b.ReportAllocs()
 	b.SetParallelism(8)
 	before := cpuTime(b)
 	b.RunParallel(func(pb *testing.PB) {
-		p, err := prober.Probe(h, Target{Address: ap.Addr().String()})
+		p, err := prober.Probe(h(int(ap.Port())), Target{Address: ap.Addr().String()})
 		if err != nil {
 			b.Error(err)
 			return
@@ -137,6 +155,12 @@ func BenchmarkTCPNetDialer(b *testing.B) {
 		if err := c.Close(); err != nil {
 			b.Fatal(err)
 		}
+	})
+}
+
+func BenchmarkGRPC(b *testing.B) {
+	benchProbe(b, startRole(b, grpcRole), func(port int) Handler {
+		return Handler{GRPC: &GRPC{Port: port}}
 	})
 }
 

@@ -13,11 +13,17 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 )
 
 // serverRole makes the test binary a server for benchmarks, so that the CPU time
 // of this process is that of the probes alone.
 const serverRole = "PROBER_TEST_SERVER"
+
+// grpcRole is the value of serverRole for a server of the gRPC health protocol.
+const grpcRole = "grpc"
 
 // mainThread says that the main goroutine stays on the main thread, as in healthd itself:
 // see visit.
@@ -27,7 +33,11 @@ var mainThread = func() bool {
 }()
 
 func TestMain(m *testing.M) {
-	if os.Getenv(serverRole) != "" {
+	switch os.Getenv(serverRole) {
+	case "":
+	case grpcRole:
+		os.Exit(serveGRPC())
+	default:
 		os.Exit(serve())
 	}
 	if name := os.Getenv(insideRole); name != "" {
@@ -77,12 +87,33 @@ func serve() int {
 	return 0
 }
 
+// serveGRPC answers that it is healthy until stdin ends. It prints its address.
+func serveGRPC() int {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 1
+	}
+	server := grpc.NewServer()
+	healthpb.RegisterHealthServer(server, health.NewServer())
+	go func() { _ = server.Serve(l) }()
+	_, _ = io.WriteString(os.Stdout, l.Addr().String()+"\n")
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	return 0
+}
+
 // startServer starts serve in another process and returns the addresses of its
 // HTTP and its TCP server.
 func startServer(b *testing.B) (web, plain string) {
 	b.Helper()
+	web, plain, _ = strings.Cut(startRole(b, "1"), " ")
+	return web, plain
+}
+
+// startRole starts a server in another process and returns what it prints.
+func startRole(b *testing.B, role string) string {
+	b.Helper()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), serverRole+"=1")
+	cmd.Env = append(os.Environ(), serverRole+"="+role)
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		b.Fatal(err)
@@ -102,6 +133,5 @@ func startServer(b *testing.B) (web, plain string) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	web, plain, _ = strings.Cut(strings.TrimSpace(line), " ")
-	return web, plain
+	return strings.TrimSpace(line)
 }
