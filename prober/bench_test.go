@@ -164,6 +164,14 @@ func BenchmarkGRPC(b *testing.B) {
 	})
 }
 
+// BenchmarkGRPCLibrary is one call by grpc-go's client.
+func BenchmarkGRPCLibrary(b *testing.B) {
+	address := startRole(b, grpcRole)
+	ap := netip.MustParseAddrPort(address)
+	p := newLibraryProbe(b, &GRPC{Port: int(ap.Port())}, Target{Address: ap.Addr().String()})
+	benchAsk(b, p)
+}
+
 // BenchmarkVia compares probes of one container from the host and inside its network
 // namespace. Both ask at 127.0.0.1, so that only the way in differs.
 func BenchmarkVia(b *testing.B) {
@@ -190,11 +198,5 @@ func benchVia(b *testing.B, c *inside, h Handler) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(b.Context())
-	defer cancel()
-	measure(b, func() {
-		if r := p.Ask(ctx, time.Second); r.Outcome != Success {
-			b.Fatal(r)
-		}
-	})
+	benchAsk(b, p)
 }

@@ -41,6 +41,7 @@ type Prober struct {
 	engines       map[string]*engine
 	checkRedirect func(req *http.Request, via []*http.Request) error
 	exchanges     sync.Pool // of *exchange
+	grpcExchanges sync.Pool // of *grpcExchange
 	credentials   credentialsRead
 }
 
@@ -57,6 +58,7 @@ func New(c Config) *Prober {
 		engines:       make(map[string]*engine, len(c.Engines)),
 		checkRedirect: sameHostRedirects,
 		exchanges:     sync.Pool{New: func() any { return newExchange() }},
+		grpcExchanges: sync.Pool{New: func() any { return newGRPCExchange() }},
 	}
 	for name, e := range c.Engines {
 		p.engines[name] = &engine{e, newCommands("probes", c.MaxStarts), newCommands("hooks", c.MaxStarts)}

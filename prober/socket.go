@@ -135,7 +135,7 @@ func resetOnClose(fd int) {
 
 // interruptOnDone ends reads and writes of f when ctx ends. The caller calls release
 // before it closes f: after that f is not touched any more. done needs a capacity of 1.
-func interruptOnDone(ctx context.Context, f *os.File, done chan struct{}) (release func()) {
+func interruptOnDone(ctx context.Context, f interface{ SetDeadline(time.Time) error }, done chan struct{}) (release func()) {
 	if ctx.Done() == nil {
 		return func() {}
 	}

@@ -1,15 +1,11 @@
 package prober
 
 import (
-	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
-	"net"
 	"sync/atomic"
 	"time"
-
-	"google.golang.org/grpc/credentials"
 )
 
 // TLSClient says how a probe or hook speaks TLS. It has what the files held when the configuration was
@@ -37,7 +33,6 @@ func (t *TLSClient) Check() error {
 // goroutine: a transport may still be connecting when Ask returns.
 type handshakes struct {
 	notAfter atomic.Pointer[time.Time] // of the first server's certificate
-	err      atomic.Pointer[error]     // of the last handshake that gRPC made
 	asked    atomic.Pointer[string]    // what to tell if the server asked for healthd's certificate
 }
 
@@ -104,38 +99,4 @@ func (h *handshakes) certificate() time.Time {
 		return *at
 	}
 	return time.Time{}
-}
-
-// handshakeError returns why the last handshake of gRPC failed; nil: it did not.
-func (h *handshakes) handshakeError() error {
-	if err := h.err.Load(); err != nil {
-		return *err
-	}
-	return nil
-}
-
-// grpcTLS is the TLS of a gRPC client. It keeps the error of a handshake, of which a call has
-// only the text.
-type grpcTLS struct {
-	credentials.TransportCredentials
-	seen *handshakes
-}
-
-func newGRPCTLS(c *tls.Config, seen *handshakes) grpcTLS {
-	return grpcTLS{credentials.NewTLS(seen.watch(c)), seen}
-}
-
-// ClientHandshake implements credentials.TransportCredentials.
-func (g grpcTLS) ClientHandshake(ctx context.Context, authority string, c net.Conn) (net.Conn, credentials.AuthInfo, error) {
-	secured, info, err := g.TransportCredentials.ClientHandshake(ctx, authority, c)
-	if err != nil && ctx.Err() == nil {
-		g.seen.noteError(err)
-		g.seen.err.Store(&err)
-	}
-	return secured, info, err
-}
-
-// Clone implements credentials.TransportCredentials.
-func (g grpcTLS) Clone() credentials.TransportCredentials {
-	return grpcTLS{g.TransportCredentials.Clone(), g.seen}
 }

@@ -1,0 +1,88 @@
+package prober
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"syscall"
+	"time"
+
+	"google.golang.org/grpc/credentials"
+)
+
+// grpcConn is a connection that is perhaps still being made. Close resets it: a server waits for the next
+// call and does not close first, and the side that does keeps the connection in TIME_WAIT.
+type grpcConn interface {
+	io.ReadWriteCloser
+	SetDeadline(time.Time) error
+}
+
+// connect connects. seen notes the handshake.
+func (p *grpcProbe) connect(ctx context.Context, deadline time.Time, seen *handshakes) (grpcConn, error) {
+	if p.tls == nil && p.to.sa != nil {
+		fd, err := startConnect(p.to)
+		if err != nil {
+			return nil, dialError(p.address, err)
+		}
+		return plainConn{os.NewFile(uintptr(fd), ""), fd, p}, nil
+	}
+	ctx, cancel := context.WithDeadline(ctx, deadline)
+	defer cancel()
+	raw, err := dialerOf(p.to)(ctx, p.address)
+	if err != nil {
+		return nil, err
+	}
+	if p.tls == nil {
+		return netConn{raw, raw}, nil
+	}
+	conn, _, err := credentials.NewTLS(seen.watch(p.tls)).ClientHandshake(ctx, p.authority(), raw)
+	if err != nil {
+		seen.noteError(err)
+		return nil, err
+	}
+	return netConn{conn, raw}, nil
+}
+
+func dialError(address string, err error) error { return fmt.Errorf("dial tcp %s: %w", address, err) }
+
+// netConn is a grpcConn by package net.
+type netConn struct {
+	net.Conn
+	raw net.Conn // below Conn
+}
+
+func (c netConn) Close() error {
+	if t, ok := c.raw.(*net.TCPConn); ok {
+		_ = t.SetLinger(0)
+	}
+	return c.Conn.Close()
+}
+
+// plainConn is a grpcConn by the Go runtime's poller alone.
+type plainConn struct {
+	*os.File
+	fd    int
+	probe *grpcProbe
+}
+
+// Write has the error where the way to be connected ends: there is no need to wait twice.
+func (c plainConn) Write(b []byte) (int, error) {
+	n, err := c.File.Write(b)
+	errno, ok := errors.AsType[syscall.Errno](err)
+	if !ok || errno == syscall.EPIPE || errno == syscall.ECONNRESET {
+		return n, err
+	}
+	err = os.NewSyscallError("connect", errno)
+	if c.probe.to.confined {
+		err = blameOwn(err)
+	}
+	return n, connectError{dialError(c.probe.address, err)}
+}
+
+func (c plainConn) Close() error {
+	resetOnClose(c.fd)
+	return c.File.Close()
+}
