@@ -25,6 +25,7 @@ func (s *specReader) handler(t *table) prober.Handler {
 		case "http_get":
 			h.HTTPGet = s.httpGet(sub)
 			h.HTTPGet.Expect = sub.expect(h.HTTPGet.Method)
+			h.HTTPGet.KeepAlive = sub.keepAlive(h.HTTPGet.Headers)
 		case "tcp_socket":
 			h.TCPSocket = s.tcpSocket(sub)
 		case "exec":
@@ -108,6 +109,7 @@ func (s *specReader) grpc(t *table) *prober.GRPC {
 	g.Service = t.text("service", "", checkLine)
 	g.Via = t.via()
 	g.TLS = t.tls()
+	g.KeepAlive = t.keepAlive(nil)
 	t.protect(nil)
 	return g
 }
@@ -186,6 +188,24 @@ func (t *table) via() prober.Via {
 	}
 	t.value(key, otherwise, nil)
 	return prober.ViaDefault
+}
+
+// keepAlive reads whether a probe with these headers keeps its connection for the next one.
+func (t *table) keepAlive(headers []prober.Header) bool {
+	const key, keep = "connection", "keep-alive"
+	if t.choice(key, "close", keep) != keep {
+		return false
+	}
+	if !slices.ContainsFunc(headers, func(h prober.Header) bool { return strings.EqualFold(h.Name, key) }) {
+		return true
+	}
+	n, list := t.n.fields[key], t.n.fields["headers"]
+	if list.at.fromLabel() && !n.at.fromLabel() { // the file was right without the label
+		t.wrong(list, t.at("headers"), "must not have Connection, because %s sets connection", n.at)
+		return true
+	}
+	t.wrong(n, t.at(key), "must not be %s with a header Connection", quote(keep))
+	return true
 }
 
 // engineHealth reads a handler without keys. A label cannot write an empty

@@ -38,6 +38,7 @@ func (s *specReader) hook(t *table, sleep func(*table) time.Duration) *prober.Li
 		switch key {
 		case "http_get":
 			sub.forbid("expect", "must not be set on a hook, which succeeds with any reply")
+			sub.forbid("connection", "must not be set on a hook, which asks once")
 			h.HTTPGet = s.httpGet(sub)
 		case "tcp_socket":
 			h.TCPSocket = s.tcpSocket(sub)

@@ -102,11 +102,11 @@ func TestHooksByLabel(t *testing.T) {
 		labels             []string // below healthd.lifecycle.
 		postStart, preStop string
 	}{
-		{"none", nil, "&{Via: Scheme:http Host:lb.example.com Port:80 Method: Path:/ Headers:[] Expect:<nil> TLS:<nil>} <nil> <nil> <nil>", "<nil> <nil> <nil> &{Duration:10s}"},
+		{"none", nil, "&{Via: Scheme:http Host:lb.example.com Port:80 Method: Path:/ Headers:[] Expect:<nil> TLS:<nil> KeepAlive:false} <nil> <nil> <nil>", "<nil> <nil> <nil> &{Duration:10s}"},
 		{"other handlers", []string{"post_start.exec.command=warm up", "pre_stop.tcp_socket.port=http"},
 			"<nil> <nil> &{Command:[warm up] WarningExitCodes:[]} <nil>", "<nil> &{Via: Host: Port:80} <nil> <nil>"},
 		{"the same handler", []string{"pre_stop.sleep.duration=20s"},
-			"&{Via: Scheme:http Host:lb.example.com Port:80 Method: Path:/ Headers:[] Expect:<nil> TLS:<nil>} <nil> <nil> <nil>", "<nil> <nil> <nil> &{Duration:20s}"},
+			"&{Via: Scheme:http Host:lb.example.com Port:80 Method: Path:/ Headers:[] Expect:<nil> TLS:<nil> KeepAlive:false} <nil> <nil> <nil>", "<nil> <nil> <nil> &{Duration:20s}"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

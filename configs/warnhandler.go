@@ -1,6 +1,7 @@
 package configs
 
 import (
+	"net/http"
 	"path"
 	"regexp"
 	"slices"
@@ -17,6 +18,7 @@ func warnHandler(key string, h prober.Handler) []warning {
 			warning{key + ".http_get.port", speaksTLS(h.HTTPGet)},
 			warning{key + ".http_get.path", neverSent(h.HTTPGet.Path)},
 			warning{key + ".http_get.tls", verifiesAddress(h.HTTPGet.Host, h.HTTPGet.TLS)},
+			warning{key + ".http_get.connection", postsAnew(h.HTTPGet)},
 		)
 	case h.GRPC != nil:
 		return told(warning{key + ".grpc.tls", verifiesAddress("", h.GRPC.TLS)})
@@ -40,6 +42,14 @@ func verifiesAddress(host string, tls *prober.TLSClient) string {
 		return ""
 	}
 	return "there is no server_name: healthd accepts only a certificate of the container's IP address"
+}
+
+// postsAnew warns of a connection that is never kept.
+func postsAnew(h *prober.HTTPGet) string {
+	if !h.KeepAlive || h.Method != http.MethodPost {
+		return ""
+	}
+	return `has no effect with method = "POST": healthd opens a connection for each request that must not be sent twice`
 }
 
 // neverSent warns of a fragment.

@@ -79,7 +79,7 @@ func (s *fileSpec) warnSpec(usedPorts map[string]bool, before []*fileSpec) []war
 			continue
 		}
 		key := core.ProbeType(which).String()
-		found = append(found, told(warning{key + ".timeout", outlastsPeriod(p)})...)
+		found = append(found, told(warning{key + ".timeout", outlastsPeriod(p)}, warning{key + ".period", outlastsIdle(p)})...)
 		found = append(found, warnHandler(key, p.Handler)...)
 	}
 	for i, h := range []*prober.LifecycleHandler{spec.Lifecycle.PostStart, spec.Lifecycle.PreStop} {
@@ -197,6 +197,17 @@ func outlastsPeriod(p *core.ProbeSpec) string {
 		return ""
 	}
 	return "is " + bareDuration(p.Timeout) + ", longer than the period (" + bareDuration(p.Period) + "): while probes are slow, they follow each other at once"
+}
+
+// outlastsIdle warns of a period in which the kept connection is closed.
+func outlastsIdle(p *core.ProbeSpec) string {
+	h := p.Handler
+	keeps := h.HTTPGet != nil && h.HTTPGet.KeepAlive || h.GRPC != nil && h.GRPC.KeepAlive
+	if !keeps || p.Period < prober.MaxIdle {
+		return ""
+	}
+	return "is " + bareDuration(p.Period) + ", and healthd keeps an idle connection for " + bareDuration(prober.MaxIdle) +
+		`: connection = "keep-alive" has no effect`
 }
 
 // unusedPorts warns of a port's name that neither the spec nor one that extends it uses.

@@ -26,6 +26,9 @@ import (
 // kubelet).
 const MaxOutput = 10 << 10
 
+// MaxIdle is for how long a probe with KeepAlive keeps a connection that it does not use.
+const MaxIdle = 90 * time.Second
+
 // Outcome is the verdict of one probe.
 type Outcome uint8
 
@@ -152,6 +155,9 @@ type HTTPGet struct {
 	Headers []Header
 	Expect  *Expect    // nil: as the kubelet; a hook must have none
 	TLS     *TLSClient // of https; nil: any certificate is accepted. Redirects to another server are not followed with it
+	// KeepAlive keeps the connection for the next probe, for at most MaxIdle. A POST always makes a
+	// new one, and so does a hook.
+	KeepAlive bool
 }
 
 func (h *HTTPGet) method() string { return cmp.Or(h.Method, http.MethodGet) }
@@ -182,6 +188,8 @@ type GRPC struct {
 	Port    int
 	Service string
 	TLS     *TLSClient // nil: without TLS
+	// KeepAlive keeps the connection for the next probe, for at most MaxIdle.
+	KeepAlive bool
 }
 
 // EngineHealth probes by reading the engine's result of the container's HEALTHCHECK.
