@@ -28,6 +28,10 @@ type Config struct {
 	// CPU that Go may use: starting a command inside a container takes about 40 ms of CPU,
 	// so 8 per CPU have started after 320 ms, well within the usual timeout of 1 s.
 	MaxStarts int
+	// MaxKept is how many connections probes with KeepAlive may keep while they do not use them,
+	// all together. Beyond it, they are closed. 0 means one for every 16 descriptors that the
+	// process may have.
+	MaxKept int
 }
 
 const (
@@ -43,12 +47,16 @@ type Prober struct {
 	exchanges     sync.Pool // of *exchange
 	grpcExchanges sync.Pool // of *grpcExchange
 	credentials   credentialsRead
+	allowance     allowance // of kept connections
 }
 
 // New returns a Prober. It need not be closed.
 func New(c Config) *Prober {
 	if c.UserAgent == "" {
 		c.UserAgent = defaultUserAgent
+	}
+	if c.MaxKept <= 0 {
+		c.MaxKept = defaultMaxKept()
 	}
 	if c.MaxStarts <= 0 {
 		c.MaxStarts = startsPerCPU * runtime.GOMAXPROCS(0)
@@ -60,6 +68,7 @@ func New(c Config) *Prober {
 		exchanges:     sync.Pool{New: func() any { return newExchange() }},
 		grpcExchanges: sync.Pool{New: func() any { return newGRPCExchange() }},
 	}
+	p.allowance.left.Store(int64(c.MaxKept))
 	for name, e := range c.Engines {
 		p.engines[name] = &engine{e, newCommands("probes", c.MaxStarts), newCommands("hooks", c.MaxStarts)}
 	}
@@ -232,6 +241,13 @@ func (p probe) Ask(ctx context.Context, timeout time.Duration) Result {
 	}
 }
 
+// Close implements Probe.
+func (p probe) Close() {
+	if keeps, ok := p.asker.(interface{ close() }); ok {
+		keeps.close()
+	}
+}
+
 func cancelled(ctx context.Context, latency time.Duration) Result {
 	return Result{
 		Outcome: Unknown,
@@ -250,6 +266,9 @@ func (u cannotAsk) Error() string { return string(u) }
 
 // Ask implements Probe.
 func (u cannotAsk) Ask(context.Context, time.Duration) Result { return notAsked(string(u)) }
+
+// Close implements Probe.
+func (u cannotAsk) Close() {}
 
 // Run implements Hook.
 func (u cannotAsk) Run(context.Context) HookResult { return HookResult{Err: u, NotAsked: true} }

@@ -16,14 +16,23 @@ const keepBody = 4 * MaxOutput
 // closeWait bounds the wait for the server to close after a complete reply.
 const closeWait = 10 * time.Millisecond
 
-// exchange sends one request and reads its reply on a new connection. Its buffers are
-// used again by the next probe.
+// plainRequest is what an exchange sends, and where.
+type plainRequest struct {
+	to    endpoint
+	wire  []byte
+	limit int64             // of the body that is read
+	keep  *kept[connection] // nil: each request gets a new connection
+}
+
+// exchange sends one request and reads its reply. Its buffers are used again by the next
+// probe.
 type exchange struct {
 	head        io.LimitedReader // of the connection
 	br          *bufio.Reader    // of head
 	rest        io.LimitedReader // of br
 	body        bytes.Buffer
 	limit       int64 // of body
+	ended       bool  // the body was read to its end
 	interrupted chan struct{}
 }
 
@@ -34,37 +43,57 @@ func newExchange() *exchange {
 }
 
 // do sends the request, reads the reply and calls use, for the time of which the reply is
-// valid. With an error, the reply has as much as arrived.
-func (x *exchange) do(ctx context.Context, deadline time.Time, to endpoint, request []byte, use func(reply, error)) {
-	rep := reply{status: noStatus}
-	fd, err := startConnect(to)
-	if err != nil {
-		use(rep, err)
+// valid. With an error, the reply has as much as arrived. If use returns true, the connection may
+// be used again.
+func (x *exchange) do(ctx context.Context, deadline time.Time, r *plainRequest, use func(reply, error) bool) {
+	x.limit = r.limit
+	if c := takeIdle(r.keep); c.f != nil && x.doOn(ctx, deadline, r, c, true, use) {
 		return
 	}
-	f := os.NewFile(uintptr(fd), "")
-	defer f.Close()
-	err = f.SetDeadline(deadline)
-	release := interruptOnDone(ctx, f, x.interrupted)
-	defer release()
+	c, err := connect(r.to)
+	if err != nil {
+		use(reply{status: noStatus}, err)
+		return
+	}
+	x.doOn(ctx, deadline, r, c, false, use)
+}
+
+// doOn is do on a connection, which it keeps or closes. It returns false, without a call of use, if the
+// connection was used before and the server left it: it may do so at any time.
+func (x *exchange) doOn(ctx context.Context, deadline time.Time, r *plainRequest, c connection, used bool, use func(reply, error) bool) bool {
+	rep, err := reply{status: noStatus}, c.f.SetDeadline(deadline)
+	release := interruptOnDone(ctx, c.f, x.interrupted)
 	if err == nil {
 		// A socket on its way to be connected is not yet writable, and the write
 		// has the error where the way ends: there is no need to wait twice.
-		_, err = f.Write(request)
+		_, err = c.f.Write(r.wire)
 	}
 	if err == nil {
-		rep, err = x.readReply(f)
+		rep, err = x.readReply(c.f)
 	}
-	use(rep, err)
+	if used && rep.missed(err) {
+		release()
+		_ = c.Close()
+		return false
+	}
+	again := use(rep, err) && r.keep != nil && !rep.last && x.ended && x.br.Buffered() == 0
 	// The side that closes first keeps the connection in TIME_WAIT. When that would be
 	// healthd, a reset avoids it, so that probes do not use up the host's ports.
-	if err != nil || !serverCloses(ctx, f, x.br, deadline) {
-		resetOnClose(fd)
-	}
+	serverFirst := !again && err == nil && (r.keep == nil || rep.last) && serverCloses(ctx, c.f, x.br, deadline)
+	release()
 	x.head.R = nil
 	if x.body.Cap() > keepBody {
 		x.body = bytes.Buffer{}
 	}
+	switch {
+	case again:
+		r.keep.put(c)
+	case serverFirst:
+		_ = c.f.Close()
+	default:
+		_ = c.Close()
+	}
+	return true
 }
 
 // serverCloses waits for the server to close after its reply.

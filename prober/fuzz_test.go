@@ -18,10 +18,14 @@ type verdict struct {
 	location string
 	body     string
 	broken   bool // the body did not come to its end
+	last     bool // the server closes the connection after the reply
 }
 
 func verdictOf(resp *http.Response) verdict {
 	v := verdict{status: resp.StatusCode}
+	if v.status >= 200 {
+		v.last = resp.Close
+	}
 	if v.status < 200 || v.status >= 400 {
 		return v // no probe needs more
 	}
@@ -43,11 +47,11 @@ func verdictOfExchange(conn io.Reader) verdict {
 	case rep.unusual != nil:
 		return verdictOf(rep.unusual)
 	case rep.status == noStatus || rep.status >= 400:
-		return verdict{status: rep.status}
+		return verdict{status: rep.status, last: rep.last}
 	case err != nil:
-		return verdict{status: rep.status, broken: true}
+		return verdict{status: rep.status, broken: true, last: rep.last}
 	}
-	return verdict{status: rep.status, body: string(rep.body)}
+	return verdict{status: rep.status, body: string(rep.body), last: rep.last}
 }
 
 func verdictOfTransport(t *testing.T, conn io.Reader) verdict {

@@ -29,7 +29,7 @@ type httpProbe struct {
 	prober *Prober
 	get    *HTTPGet
 	to     endpoint
-	wire   []byte // the request for exchange; nil: use net/http
+	plain  *plainRequest // for exchange; nil: use net/http
 	expect *expectation
 	tls    *tls.Config
 }
@@ -43,6 +43,8 @@ func (p *Prober) httpProbe(h *HTTPGet, t Target) (asker, error) {
 	if err != nil {
 		return nil, err
 	}
+	keep := h.KeepAlive && req.Method != http.MethodPost
+	req.Close = !keep
 	wire, err := wireFormat(req)
 	if err != nil {
 		return nil, err
@@ -55,23 +57,32 @@ func (p *Prober) httpProbe(h *HTTPGet, t Target) (asker, error) {
 		return nil, err
 	}
 	if to.sa != nil && req.URL.Scheme == "http" && req.URL.User == nil && req.Method != http.MethodHead && !probe.expect.needsHeader() {
-		probe.wire = wire
+		probe.plain = &plainRequest{to: to, wire: wire, limit: probe.expect.bodyLimit()}
+	}
+	if keep && probe.plain != nil {
+		probe.plain.keep = &kept[connection]{allowance: &p.allowance}
 	}
 	return probe, nil
+}
+
+// close closes the connection that the probe keeps.
+func (p *httpProbe) close() {
+	if p.plain != nil && p.plain.keep != nil {
+		p.plain.keep.close()
+	}
 }
 
 func (p *httpProbe) ask(ctx context.Context, timeout time.Duration) (Result, error) {
 	start := time.Now()
 	deadline := start.Add(timeout)
-	if p.wire == nil {
+	if p.plain == nil {
 		return p.askClient(ctx, deadline, timeout, nil)
 	}
 	x := p.prober.exchanges.Get().(*exchange)
 	defer p.prober.exchanges.Put(x)
-	x.limit = p.expect.bodyLimit()
 	var r Result
 	var err error
-	x.do(ctx, deadline, p.to, p.wire, func(rep reply, replyErr error) {
+	x.do(ctx, deadline, p.plain, func(rep reply, replyErr error) bool {
 		switch {
 		case rep.unusual == nil:
 			r, err = p.toResult(rep.status, rep.body, replyErr, timeout)
@@ -81,6 +92,8 @@ func (p *httpProbe) ask(ctx context.Context, timeout time.Duration) (Result, err
 			r, err = p.readResult(ctx, deadline, timeout, rep.unusual)
 		}
 		r.Latency = time.Since(start)
+		// After a failure the next probe gets a new connection, in case it was due to this one.
+		return r.Outcome == Success
 	})
 	return r, err
 }

@@ -2,11 +2,13 @@ package prober
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"math"
 	"net/http"
 	"net/textproto"
+	"os"
 	"strconv"
 
 	"golang.org/x/net/http/httpguts"
@@ -35,9 +37,22 @@ var (
 type reply struct {
 	status int
 	body   []byte // at most exchange.limit bytes
+	last   bool   // the server closes the connection after it
 	// unusual is a response that net/http read. Its body is not read yet, and the other
 	// fields mean nothing.
 	unusual *http.Response
+}
+
+// missed says that rep, which came with err, answers no request: the server had closed the connection
+// before, or closes it because it saw no request for long.
+func (rep reply) missed(err error) bool {
+	switch {
+	case rep.unusual != nil:
+		return rep.unusual.StatusCode == http.StatusRequestTimeout
+	case rep.status == noStatus:
+		return err != nil && !errors.Is(err, os.ErrDeadlineExceeded)
+	}
+	return rep.status == http.StatusRequestTimeout
 }
 
 // readReply reads the response to a request that is not HEAD. With an error the reply has as much as
@@ -46,6 +61,7 @@ type reply struct {
 func (x *exchange) readReply(conn io.Reader) (reply, error) {
 	x.head = io.LimitedReader{R: conn, N: maxHead}
 	x.br.Reset(&x.head)
+	x.ended = false
 	if _, err := x.br.Peek(1); err != nil {
 		return reply{status: noStatus}, err
 	}
@@ -60,7 +76,7 @@ func (x *exchange) readReply(conn io.Reader) (reply, error) {
 	if err != nil {
 		return reply{status: noStatus}, err
 	}
-	return reply{unusual: resp}, nil
+	return reply{unusual: resp, last: resp.Close}, nil
 }
 
 // readResponse returns the first response that is not an interim one, as http.Transport
@@ -80,10 +96,23 @@ func (x *exchange) readResponse() (*http.Response, error) {
 			// the body may take long to come.
 			resp.Header = http.Header{"Location": resp.Header["Location"]}
 			// Close would read the body to its end, which may never come.
-			resp.Body = io.NopCloser(resp.Body)
+			resp.Body = io.NopCloser(&bodyReader{resp.Body, &x.ended})
 			return resp, nil
 		}
 	}
+}
+
+// bodyReader notes the end of a body.
+type bodyReader struct {
+	io.Reader
+	ended *bool
+}
+
+// Read implements io.Reader.
+func (b *bodyReader) Read(p []byte) (int, error) {
+	n, err := b.Reader.Read(p)
+	*b.ended = *b.ended || err == io.EOF
+	return n, err
 }
 
 // readBody reads the body that follows h.
@@ -98,7 +127,8 @@ func (x *exchange) readBody(h usualHead) (reply, error) {
 	if err == nil && x.rest.N > 0 && h.length >= 0 {
 		err = io.ErrUnexpectedEOF
 	}
-	return reply{status: h.status, body: x.body.Bytes()}, err
+	x.ended = err == nil && h.length == want
+	return reply{status: h.status, body: x.body.Bytes(), last: h.last()}, err
 }
 
 // usualHead is what a probe needs of a usual head.
@@ -106,7 +136,13 @@ type usualHead struct {
 	size   int // in bytes
 	status int
 	length int64 // of the body; -1: the body ends with the connection
+	old    bool  // HTTP/1.0
+	close  bool  // Connection: close
+	keep   bool  // Connection: keep-alive
 }
+
+// last says that the server closes the connection after the reply.
+func (h usualHead) last() bool { return h.length < 0 || h.close || h.old && !h.keep }
 
 // parseUsualHead parses the head that b begins with, if it is complete and of the form
 // that most servers send. It accepts less than net/http does, and never more.
@@ -140,6 +176,7 @@ func (h *usualHead) parseStatus(line []byte) bool {
 	line, ok := bytes.CutPrefix(line, []byte("HTTP/1.1 "))
 	if !ok {
 		line, ok = bytes.CutPrefix(line, []byte("HTTP/1.0 "))
+		h.old = true
 	}
 	if !ok || len(line) < 3 || !isText(line) || len(line) > 3 && line[3] != ' ' {
 		return false
@@ -163,6 +200,12 @@ func (h *usualHead) parseHeader(line []byte) bool {
 			return false
 		}
 		h.length = int64(n)
+	case bytes.EqualFold(name, []byte("Connection")):
+		for option := range bytes.SplitSeq(value, []byte(",")) {
+			option = textproto.TrimBytes(option)
+			h.close = h.close || bytes.EqualFold(option, []byte("close"))
+			h.keep = h.keep || bytes.EqualFold(option, []byte("keep-alive"))
+		}
 	}
 	return true
 }

@@ -95,6 +95,11 @@ type Probe interface {
 	// A goroutine that cannot come back from a container's network namespace stays locked
 	// to its thread, which must end with it. So Ask wants a goroutine of its own.
 	Ask(ctx context.Context, timeout time.Duration) Result
+
+	// Close closes the connection that the probe keeps. One that Ask uses just now is closed when
+	// that returns. A probe that was closed may be asked, but keeps no connection any more. Close may be
+	// called from any goroutine, more than once, and does not wait.
+	Close()
 }
 
 // Handler says how to probe. Exactly one field is set.

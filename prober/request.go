@@ -79,12 +79,10 @@ func requestHeader(list []Header, userAgent string) (http.Header, error) {
 	return header, nil
 }
 
-// wireFormat returns the bytes of req, with "Connection: close".
+// wireFormat returns the bytes of req.
 func wireFormat(req *http.Request) ([]byte, error) {
 	var b bytes.Buffer
-	once := *req
-	once.Close = true
-	if err := once.Write(&b); err != nil {
+	if err := req.Write(&b); err != nil {
 		return nil, err
 	}
 	return bytes.Clone(b.Bytes()), nil

@@ -49,6 +49,8 @@ func (hangingProber) Probe(prober.Handler, prober.Target) (prober.Probe, error) 
 
 type hangingProbe struct{}
 
+func (hangingProbe) Close() {}
+
 func (hangingProbe) Ask(ctx context.Context, _ time.Duration) prober.Result {
 	<-ctx.Done()
 	return prober.Result{Cause: prober.Pending}
@@ -249,6 +251,8 @@ func (p gatedProber) Probe(prober.Handler, prober.Target) (prober.Probe, error) 
 func (p gatedProber) Hook(prober.LifecycleHandler, prober.Target) (prober.Hook, error) {
 	return nil, errors.New("there are no hooks")
 }
+
+func (p gatedProber) Close() {}
 
 func (p gatedProber) Ask(context.Context, time.Duration) prober.Result {
 	<-p

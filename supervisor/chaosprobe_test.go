@@ -26,6 +26,8 @@ type chaosProbe struct {
 	probe core.ProbeType
 }
 
+func (p *chaosProbe) Close() {}
+
 // Ask asks the process, whatever the state of the engine is.
 func (p *chaosProbe) Ask(ctx context.Context, timeout time.Duration) prober.Result {
 	h, what := p.d.host, "probe"+p.probe.String()

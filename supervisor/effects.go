@@ -65,6 +65,8 @@ func (u unbuiltProbe) Ask(context.Context, time.Duration) prober.Result {
 	return prober.Result{Cause: prober.NotAsked, Output: u.err.Error()}
 }
 
+func (u unbuiltProbe) Close() {}
+
 // probeAnswer is the message that a probe came back.
 type probeAnswer struct {
 	id      string

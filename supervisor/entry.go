@@ -150,9 +150,7 @@ func (e *entry) beginRun(ctx context.Context) {
 
 // resetProbes ends the probes under way. The next ones are built anew.
 func (e *entry) resetProbes(ctx context.Context) {
-	if e.cancelProbes != nil {
-		e.cancelProbes()
-	}
+	e.endProbes()
 	e.probesVersion++
 	e.probeCtx, e.cancelProbes = context.WithCancel(ctx)
 	e.probes = [core.NumProbes]prober.Probe{}
@@ -181,8 +179,18 @@ func (e *entry) cancelAll() {
 	if e.cancelRun != nil {
 		e.cancelRun()
 	}
+	e.endProbes()
+}
+
+// endProbes ends the probes under way, and closes the connections that probes keep.
+func (e *entry) endProbes() {
 	if e.cancelProbes != nil {
 		e.cancelProbes()
+	}
+	for _, p := range e.probes {
+		if p != nil {
+			p.Close()
+		}
 	}
 }
 

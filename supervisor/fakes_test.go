@@ -238,10 +238,11 @@ type fakeProber struct {
 	addresses  map[string]string // of the newest probe
 	namespaces map[string]*prober.Namespace
 	hanging    map[string]bool
+	open       map[*fakeProbe]bool
 }
 
 func newFakeProber() *fakeProber {
-	return &fakeProber{results: make(map[string]prober.Result), asked: make(map[string]int), addresses: make(map[string]string), namespaces: make(map[string]*prober.Namespace), hanging: make(map[string]bool)}
+	return &fakeProber{results: make(map[string]prober.Result), asked: make(map[string]int), addresses: make(map[string]string), namespaces: make(map[string]*prober.Namespace), hanging: make(map[string]bool), open: make(map[*fakeProbe]bool)}
 }
 
 func (s *fakeProber) setResult(key string, r prober.Result) {
@@ -277,7 +278,9 @@ func (s *fakeProber) Probe(h prober.Handler, t prober.Target) (prober.Probe, err
 	defer s.mu.Unlock()
 	s.addresses[key] = t.Address
 	s.namespaces[key] = t.Namespace
-	return &fakeProbe{s, key}, nil
+	p := &fakeProbe{s, key}
+	s.open[p] = true
+	return p, nil
 }
 
 // Hook returns a hook whose result the test sets as that of "ID:post_start" or
@@ -300,6 +303,12 @@ func (p *fakeProbe) Run(ctx context.Context) prober.HookResult {
 type fakeProbe struct {
 	s   *fakeProber
 	key string
+}
+
+func (p *fakeProbe) Close() {
+	p.s.mu.Lock()
+	defer p.s.mu.Unlock()
+	delete(p.s.open, p)
 }
 
 func (p *fakeProbe) Ask(ctx context.Context, timeout time.Duration) prober.Result {

@@ -121,6 +121,7 @@ func (s *Supervisor) Ask(ctx context.Context, name string, t core.ProbeType) (pr
 	if err != nil {
 		return prober.Result{}, err
 	}
+	defer p.Close()
 	// The caller's goroutine may go on after the probe: that wants one of its own.
 	result := make(chan prober.Result)
 	go func() { result <- p.Ask(ctx, v.Spec.Probes[t].Timeout) }()

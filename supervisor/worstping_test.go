@@ -25,6 +25,8 @@ func (p *switchedProber) Hook(prober.LifecycleHandler, prober.Target) (prober.Ho
 	return nil, errors.New("there are no hooks")
 }
 
+func (p *switchedProber) Close() {}
+
 func (p *switchedProber) Ask(context.Context, time.Duration) prober.Result {
 	if p.fails.Load() {
 		return refused

@@ -1,0 +1,350 @@
+package prober
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+const replyOK = headOK + "Content-Length: 2\r\n\r\nok"
+
+// talkServer is a server that counts its connections, and the requests of all of them.
+type talkServer struct {
+	port            int
+	conns, requests atomic.Int32
+	last            atomic.Value // head of the newest request
+}
+
+// startTalk starts a server that gives each request what answer returns, by the numbers of its connection and
+// of the request there, both from 1. After an empty answer it closes the connection.
+func startTalk(t *testing.T, answer func(conn, request int) string) *talkServer {
+	t.Helper()
+	s := &talkServer{}
+	s.port = rawServer(t, false, func(c net.Conn, quit <-chan struct{}) {
+		conn := int(s.conns.Add(1))
+		done := make(chan struct{})
+		defer close(done)
+		go func() {
+			select {
+			case <-quit:
+				_ = c.Close()
+			case <-done:
+			}
+		}()
+		for request := 1; ; request++ {
+			head := readHeadOf(c)
+			if !strings.Contains(head, "\r\n\r\n") {
+				return
+			}
+			s.requests.Add(1)
+			s.last.Store(head)
+			reply := answer(conn, request)
+			if _, err := io.WriteString(c, reply); err != nil || reply == "" {
+				return
+			}
+		}
+	})
+	return s
+}
+
+func (s *talkServer) want(t *testing.T, conns, requests int) {
+	t.Helper()
+	if c, r := int(s.conns.Load()), int(s.requests.Load()); c != conns || r != requests {
+		t.Errorf("the server saw %d connections and %d requests, want %d and %d", c, r, conns, requests)
+	}
+}
+
+// keepAliveProbe is a probe that keeps its connection. It is closed when the test ends.
+func keepAliveProbe(t *testing.T, get HTTPGet) Probe {
+	t.Helper()
+	get.KeepAlive = true
+	p := mustProbe(t, Config{UserAgent: "healthd/1.0"}, Handler{HTTPGet: &get}, loopback)
+	t.Cleanup(p.Close)
+	return p
+}
+
+func wantSuccess(t *testing.T, p Probe) {
+	t.Helper()
+	wantResult(t, p.Ask(t.Context(), longTimeout), Success, "")
+}
+
+// Without headers of the user the server gets two: Connection is not needed.
+func TestKeepAlive(t *testing.T) {
+	s := startTalk(t, func(int, int) string { return replyOK })
+	left := countTimeWaits(t, s.port)
+	p := keepAliveProbe(t, HTTPGet{Port: s.port, Path: "/healthz"})
+	for range 10 {
+		wantSuccess(t, p)
+	}
+	s.want(t, 1, 10)
+	want := fmt.Sprintf("GET /healthz HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nUser-Agent: healthd/1.0\r\nAccept: */*\r\n\r\n", s.port)
+	if got := s.last.Load(); got != want {
+		t.Errorf("asked %q, want %q", got, want)
+	}
+	p.Close()
+	if n := left(); n > 0 {
+		t.Errorf("%d ports are in TIME_WAIT", n)
+	}
+	wantSuccess(t, p)
+	wantSuccess(t, p)
+	s.want(t, 3, 12)
+}
+
+// Two probes of one server have a connection each.
+func TestKeepAliveIsOfOneProbe(t *testing.T) {
+	s := startTalk(t, func(int, int) string { return replyOK })
+	one, other := keepAliveProbe(t, HTTPGet{Port: s.port}), keepAliveProbe(t, HTTPGet{Port: s.port})
+	for range 3 {
+		wantSuccess(t, one)
+		wantSuccess(t, other)
+	}
+	s.want(t, 2, 6)
+}
+
+// The replies after which a connection may be used again, and those after which it may not.
+func TestKeepAliveAfterReply(t *testing.T) {
+	closes := func(header string) string { return headOK + header + "\r\nContent-Length: 2\r\n\r\nok" }
+	for _, tt := range []struct {
+		name, reply string
+		kept        bool
+	}{
+		{"length", replyOK, true},
+		{"chunked", headChunked + "\r\n2\r\nok\r\n0\r\n\r\n", true},
+		{"trailer", headChunked + "\r\n2\r\nok\r\n0\r\nA: b\r\n\r\n", true},
+		{"interim", "HTTP/1.1 103 Early Hints\r\n\r\n" + replyOK, true},
+		{"no content", "HTTP/1.1 204 No Content\r\n\r\n", true},
+		{"said", closes("Connection: keep-alive"), true},
+		{"other option", closes("Connection: closed"), true},
+		{"old and said", "HTTP/1.0 200 OK\r\nConnection: Keep-Alive\r\nContent-Length: 2\r\n\r\nok", true},
+		{"as long as is read", headOK + fmt.Sprintf("Content-Length: %d\r\n\r\n", MaxOutput) + strings.Repeat("x", MaxOutput), true},
+		{"old", "HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nok", false},
+		{"close", closes("Connection: close"), false},
+		{"close among others", closes("Connection: a\r\nConnection: b , CLOSE"), false},
+		{"chunked and close", headChunked + "Connection: close\r\n\r\n2\r\nok\r\n0\r\n\r\n", false},
+		{"longer than is read", headOK + fmt.Sprintf("Content-Length: %d\r\n\r\n", MaxOutput+1) + strings.Repeat("x", MaxOutput+1), false},
+		{"more than the reply", replyOK + "x", false},
+		{"two replies", replyOK + replyOK, false},
+		{"more than the chunks", headChunked + "\r\n2\r\nok\r\n0\r\n\r\nx", false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := startTalk(t, func(int, int) string { return tt.reply })
+			p := keepAliveProbe(t, HTTPGet{Port: s.port})
+			for range 3 {
+				wantSuccess(t, p)
+			}
+			if tt.kept {
+				s.want(t, 1, 3)
+			} else {
+				s.want(t, 3, 3)
+			}
+		})
+	}
+}
+
+// The next probe after a failure must not depend on the same connection.
+func TestKeepAliveAfterFailure(t *testing.T) {
+	const head = "HTTP/1.1 503 No\r\nContent-Length: 2\r\n\r\n"
+	for name, reply := range map[string]string{"status": head + "no", "half a body": headOK + "Content-Length: 3\r\n\r\nok", "silence": headOK} {
+		t.Run(name, func(t *testing.T) {
+			s := startTalk(t, func(conn, request int) string {
+				if conn == 1 && request == 2 {
+					return reply
+				}
+				return replyOK
+			})
+			p := keepAliveProbe(t, HTTPGet{Port: s.port})
+			wantSuccess(t, p)
+			if r := p.Ask(t.Context(), shortTimeout); r.Outcome != Failure {
+				t.Errorf("got %+v", r)
+			}
+			wantSuccess(t, p)
+			wantSuccess(t, p)
+			s.want(t, 2, 4)
+		})
+	}
+}
+
+// A status that is expected is no failure, whatever it is.
+func TestKeepAliveOfExpectedStatus(t *testing.T) {
+	s := startTalk(t, func(int, int) string { return "HTTP/1.1 503 No\r\nContent-Length: 2\r\n\r\nno" })
+	p := keepAliveProbe(t, HTTPGet{Port: s.port, Expect: &Expect{Status: []StatusRange{{503, 503}}, Body: "no"}})
+	wantSuccess(t, p)
+	wantSuccess(t, p)
+	s.want(t, 1, 2)
+}
+
+// k/k#15643: the server closes the idle connection, before the request or when it arrives.
+func TestServerClosesKeptConnection(t *testing.T) {
+	for name, second := range map[string]string{
+		"without a reply":      "",
+		"with a status for it": "HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n",
+		"with nonsense":        "bye\r\n\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := startTalk(t, func(conn, request int) string {
+				if conn%2 == 1 && request == 2 {
+					return second
+				}
+				return replyOK
+			})
+			p := keepAliveProbe(t, HTTPGet{Port: s.port})
+			for range 3 {
+				wantSuccess(t, p)
+			}
+			s.want(t, 2, 4)
+		})
+	}
+}
+
+// A server that never answers is asked twice at most.
+func TestServerClosesEachConnection(t *testing.T) {
+	s := startTalk(t, func(conn, request int) string {
+		if conn == 1 && request == 1 {
+			return replyOK
+		}
+		return ""
+	})
+	p := keepAliveProbe(t, HTTPGet{Port: s.port})
+	wantSuccess(t, p)
+	wantResult(t, p.Ask(t.Context(), longTimeout), Failure, Reset)
+	s.want(t, 2, 3)
+	wantResult(t, p.Ask(t.Context(), longTimeout), Failure, Reset)
+	s.want(t, 3, 4)
+}
+
+func TestServerClosesIdleConnection(t *testing.T) {
+	for name, farewell := range map[string]string{"silently": "", "with words": "HTTP/1.1 408 Request Timeout\r\n\r\n"} {
+		t.Run(name, func(t *testing.T) {
+			var closed sync.WaitGroup
+			port := rawServer(t, true, func(c net.Conn, _ <-chan struct{}) {
+				_, _ = io.WriteString(c, replyOK+farewell)
+				_ = c.Close()
+				closed.Done()
+			})
+			p := keepAliveProbe(t, HTTPGet{Port: port})
+			for range 10 {
+				closed.Add(1)
+				wantSuccess(t, p)
+				closed.Wait()
+			}
+		})
+	}
+}
+
+// A request that the server may have read is not sent again when that is not safe.
+func TestKeepAliveOfMethods(t *testing.T) {
+	for method, conns := range map[string]int{"": 1, http.MethodGet: 1, http.MethodOptions: 1, http.MethodPost: 3} {
+		s := startTalk(t, func(int, int) string { return replyOK })
+		p := keepAliveProbe(t, HTTPGet{Port: s.port, Method: method})
+		for range 3 {
+			wantSuccess(t, p)
+		}
+		s.want(t, conns, 3)
+		if closes := strings.Contains(s.last.Load().(string), "\r\nConnection: close\r\n"); closes != (method == http.MethodPost) {
+			t.Errorf("%s: the last request asks the server to close: %v", method, closes)
+		}
+	}
+}
+
+// What a redirect leads to gets a connection of its own.
+func TestKeepAliveOfRedirects(t *testing.T) {
+	elsewhere := webServer(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") })
+	s := startTalk(t, func(int, int) string {
+		return fmt.Sprintf("HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:%d/\r\nContent-Length: 0\r\n\r\n", elsewhere)
+	})
+	p := keepAliveProbe(t, HTTPGet{Port: s.port})
+	for range 3 {
+		r := p.Ask(t.Context(), longTimeout)
+		if wantResult(t, r, Success, ""); r.Output != "ok" {
+			t.Errorf("got %+v", r)
+		}
+	}
+	s.want(t, 1, 3)
+}
+
+func TestKeepAliveIsCancelled(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	s := startTalk(t, func(conn, request int) string {
+		if conn == 1 && request == 2 {
+			cancel()
+			return headOK
+		}
+		return replyOK
+	})
+	p := keepAliveProbe(t, HTTPGet{Port: s.port})
+	wantSuccess(t, p)
+	wantResult(t, p.Ask(ctx, longTimeout), Unknown, NotAsked)
+	wantSuccess(t, p)
+	s.want(t, 2, 3)
+}
+
+func TestKeptConnectionsOfAProber(t *testing.T) {
+	s := startTalk(t, func(int, int) string { return replyOK })
+	prober := New(Config{MaxKept: 1})
+	var probes []Probe
+	for range 3 {
+		p, err := prober.Probe(Handler{HTTPGet: &HTTPGet{Port: s.port, KeepAlive: true}}, loopback)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer p.Close()
+		probes = append(probes, p)
+	}
+	for range 4 {
+		for _, p := range probes {
+			wantSuccess(t, p)
+		}
+	}
+	s.want(t, 1+2*4, 3*4)
+}
+
+// Probes that are closed while they ask leave no connection behind.
+func TestClosedProbesLeaveNoDescriptors(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, "ok")
+		if r.URL.Path == "/chunked" {
+			w.(http.Flusher).Flush()
+		}
+	}))
+	defer server.Close()
+	prober := New(Config{})
+	ask := func(path string) {
+		p, err := prober.Probe(Handler{HTTPGet: &HTTPGet{Port: portOf(t, server.URL), Path: path, KeepAlive: true}}, loopback)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			for range 5 {
+				if r := p.Ask(t.Context(), longTimeout); r.Outcome != Success {
+					t.Errorf("%+v", r)
+				}
+			}
+		})
+		wg.Go(p.Close)
+		wg.Wait()
+	}
+	ask("/")
+	server.CloseClientConnections()
+	before := descriptors(t)
+	for range 20 {
+		var wg sync.WaitGroup
+		for _, path := range []string{"/", "/chunked", "/", "/chunked"} {
+			wg.Go(func() { ask(path) })
+		}
+		wg.Wait()
+	}
+	server.CloseClientConnections() // those of its side, which are in this process, too
+	waitForNoGoroutine(t, "net/http.(*conn).serve")
+	if after := descriptors(t); after > before {
+		t.Errorf("%d descriptors are open, %d were before", after, before)
+	}
+}

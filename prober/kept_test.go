@@ -1,0 +1,91 @@
+package prober
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// closer counts how often it was closed.
+type closer struct{ closed int }
+
+func (c *closer) Close() error {
+	c.closed++
+	return nil
+}
+
+func newKept(most int64) *kept[*closer] {
+	k := &kept[*closer]{allowance: &allowance{}}
+	k.allowance.left.Store(most)
+	return k
+}
+
+func wantClosedConn(t *testing.T, c *closer, want int) {
+	t.Helper()
+	if synctest.Wait(); c.closed != want {
+		t.Errorf("closed %d times, want %d", c.closed, want)
+	}
+}
+
+func TestKeptConnectionExpires(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k, c := newKept(1), &closer{}
+		for range 3 { // each use gives it MaxIdle again
+			k.put(c)
+			time.Sleep(MaxIdle - 1)
+			wantClosedConn(t, c, 0)
+			if got := k.take(); got != c {
+				t.Fatalf("took %v", got)
+			}
+		}
+		time.Sleep(2 * MaxIdle) // it is in use
+		wantClosedConn(t, c, 0)
+		k.put(c)
+		time.Sleep(MaxIdle)
+		wantClosedConn(t, c, 1)
+		if got := k.take(); got != nil {
+			t.Errorf("took %v", got)
+		}
+		if n := k.allowance.left.Load(); n != 1 {
+			t.Errorf("%d more may be kept, want 1", n)
+		}
+	})
+}
+
+func TestKeptConnectionOfAClosedProbe(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k, c := newKept(1), &closer{}
+		k.put(c)
+		k.close()
+		k.close()
+		wantClosedConn(t, c, 1)
+		inUse := &closer{} // while the probe was closed
+		k.put(inUse)
+		wantClosedConn(t, inUse, 1)
+		if got := k.take(); got != nil {
+			t.Errorf("took %v", got)
+		}
+		if n := k.allowance.left.Load(); n != 1 {
+			t.Errorf("%d more may be kept, want 1", n)
+		}
+	})
+}
+
+func TestKeptConnectionsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		one, other := newKept(1), newKept(0)
+		other.allowance = one.allowance
+		first, second := &closer{}, &closer{}
+		one.put(first)
+		other.put(second)
+		wantClosedConn(t, first, 0)
+		wantClosedConn(t, second, 1)
+		if got := one.take(); got != first {
+			t.Errorf("took %v", got)
+		}
+		third := &closer{}
+		other.put(third)
+		wantClosedConn(t, third, 0)
+		other.close()
+	})
+}
