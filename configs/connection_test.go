@@ -10,12 +10,12 @@ import (
 
 func TestConnection(t *testing.T) {
 	const text = `
-startup   = { grpc = { port = 9000, connection = "keep-alive" } }
+startup   = { http_get = { port = 9000, connection = "keep-alive" } }
 liveness  = { http_get = { port = 80, connection = "close" } }
 readiness = { http_get = { port = 80 } }
 `
 	spec := resolveText(t, text, "healthd.liveness.http_get.connection=keep-alive")
-	if !spec.Probes[core.Startup].Handler.GRPC.KeepAlive || !spec.Probes[core.Liveness].Handler.HTTPGet.KeepAlive {
+	if !spec.Probes[core.Startup].Handler.HTTPGet.KeepAlive || !spec.Probes[core.Liveness].Handler.HTTPGet.KeepAlive {
 		t.Error("keeps no connection")
 	}
 	if spec.Probes[core.Readiness].Handler.HTTPGet.KeepAlive || resolveText(t, text).Probes[core.Liveness].Handler.HTTPGet.KeepAlive {
@@ -28,7 +28,7 @@ readiness = { http_get = { port = 80 } }
 		}
 	}
 	for path, want := range map[string]string{
-		"startup.grpc.connection":       `"keep-alive" healthd.toml:4`,
+		"startup.http_get.connection":   `"keep-alive" healthd.toml:4`,
 		"liveness.http_get.connection":  `"keep-alive" label healthd.liveness.http_get.connection`,
 		"readiness.http_get.connection": `"close" default`,
 	} {
@@ -57,6 +57,24 @@ func TestConnectionByLabel(t *testing.T) {
 			t.Errorf("%s: %v", tt.label, err)
 		case tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)):
 			t.Errorf("%s: got %v, want %s", tt.label, err, tt.want)
+		}
+	}
+}
+
+func TestConnectionThatIsNeverKept(t *testing.T) {
+	for handler, want := range map[string]string{
+		`port = 80`:                                             "",
+		`port = 80, host = "192.0.2.1"`:                         "",
+		`port = 80, method = "HEAD"`:                            `method = "HEAD"`,
+		`port = 80, method = "POST"`:                            `method = "POST"`,
+		`port = 444, scheme = "https"`:                          `scheme = "https"`,
+		`port = 80, host = "api.example.com"`:                   "a host that is a name",
+		`port = 80, expect = { warning_header = "X-Degraded" }`: "expect.warning_header",
+	} {
+		spec := resolveText(t, "readiness.http_get = { connection = \"keep-alive\", "+handler+" }")
+		got := keepsNone(spec.Probes[core.Readiness].Handler.HTTPGet)
+		if want == "" && got != "" || !strings.HasPrefix(got, strings.TrimSuffix("has no effect with "+want, "has no effect with ")) {
+			t.Errorf("%s: %q", handler, got)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package configs
 
 import (
+	"net"
 	"net/http"
 	"path"
 	"regexp"
@@ -18,7 +19,7 @@ func warnHandler(key string, h prober.Handler) []warning {
 			warning{key + ".http_get.port", speaksTLS(h.HTTPGet)},
 			warning{key + ".http_get.path", neverSent(h.HTTPGet.Path)},
 			warning{key + ".http_get.tls", verifiesAddress(h.HTTPGet.Host, h.HTTPGet.TLS)},
-			warning{key + ".http_get.connection", postsAnew(h.HTTPGet)},
+			warning{key + ".http_get.connection", keepsNone(h.HTTPGet)},
 		)
 	case h.GRPC != nil:
 		return told(warning{key + ".grpc.tls", verifiesAddress("", h.GRPC.TLS)})
@@ -44,12 +45,28 @@ func verifiesAddress(host string, tls *prober.TLSClient) string {
 	return "there is no server_name: healthd accepts only a certificate of the container's IP address"
 }
 
-// postsAnew warns of a connection that is never kept.
-func postsAnew(h *prober.HTTPGet) string {
-	if !h.KeepAlive || h.Method != http.MethodPost {
+// keepsNone warns of a connection that is never kept. Those with TLS and to names are net/http's, which makes a new
+// one for each probe.
+func keepsNone(h *prober.HTTPGet) string {
+	if !h.KeepAlive {
 		return ""
 	}
-	return `has no effect with method = "POST": healthd opens a connection for each request that must not be sent twice`
+	with := ""
+	switch {
+	case h.Method == http.MethodPost:
+		return `has no effect with method = "POST": healthd opens a connection for each request that must not be sent twice`
+	case h.Method == http.MethodHead:
+		with = `method = "HEAD"`
+	case h.Scheme == "https":
+		with = `scheme = "https"`
+	case h.Host != "" && net.ParseIP(h.Host) == nil:
+		with = "a host that is a name"
+	case h.Expect != nil && h.Expect.WarningHeader != "":
+		with = "expect.warning_header"
+	default:
+		return ""
+	}
+	return "has no effect with " + with + ": only plain HTTP to an address keeps its connection"
 }
 
 // neverSent warns of a fragment.

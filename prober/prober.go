@@ -160,7 +160,7 @@ type HTTPGet struct {
 	Headers []Header
 	Expect  *Expect    // nil: as the kubelet; a hook must have none
 	TLS     *TLSClient // of https; nil: any certificate is accepted. Redirects to another server are not followed with it
-	// KeepAlive keeps the connection for the next probe, for at most MaxIdle. A POST always makes a
+	// KeepAlive keeps the connection for the next probe, for at most MaxIdle, where it is plain HTTP to an IP address. A POST always makes a
 	// new one, and so does a hook.
 	KeepAlive bool
 }
@@ -193,8 +193,6 @@ type GRPC struct {
 	Port    int
 	Service string
 	TLS     *TLSClient // nil: without TLS
-	// KeepAlive keeps the connection for the next probe, for at most MaxIdle.
-	KeepAlive bool
 }
 
 // EngineHealth probes by reading the engine's result of the container's HEALTHCHECK.
