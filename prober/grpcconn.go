@@ -27,6 +27,8 @@ func (p *grpcProbe) connect(ctx context.Context, deadline time.Time, seen *hands
 		if err != nil {
 			return nil, dialError(p.address, err)
 		}
+		// A server may wait for a small frame, such as an acknowledgement, that follows another one.
+		_ = syscall.SetsockoptInt(fd, syscall.IPPROTO_TCP, syscall.TCP_NODELAY, 1)
 		return plainConn{os.NewFile(uintptr(fd), ""), fd, p}, nil
 	}
 	ctx, cancel := context.WithDeadline(ctx, deadline)
