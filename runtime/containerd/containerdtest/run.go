@@ -321,12 +321,9 @@ func (e *Engine) RemoveIn(tb testing.TB, namespace, id string) {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(named(context.Background(), namespace), stopTimeout)
 	defer cancel()
-	c, err := e.client.LoadContainer(ctx, id)
-	if err == nil {
-		if task, err := c.Task(ctx, nil); err == nil {
-			_, _ = task.Delete(ctx, client.WithProcessKill)
-		}
-		err = c.Delete(ctx, client.WithSnapshotCleanup)
+	err := e.removeOnce(ctx, id)
+	for errdefs.IsFailedPrecondition(err) && ctx.Err() == nil { // a healthd has started it again meanwhile
+		err = e.removeOnce(ctx, id)
 	}
 	if errdefs.IsNotFound(err) {
 		err = nil
@@ -334,6 +331,17 @@ func (e *Engine) RemoveIn(tb testing.TB, namespace, id string) {
 	if err = errors.Join(err, e.forgetNetwork(ctx, id)); err != nil {
 		tb.Errorf("cannot remove container %s: %v", id, err)
 	}
+}
+
+func (e *Engine) removeOnce(ctx context.Context, id string) error {
+	c, err := e.client.LoadContainer(ctx, id)
+	if err != nil {
+		return err
+	}
+	if task, err := c.Task(ctx, nil); err == nil {
+		_, _ = task.Delete(ctx, client.WithProcessKill)
+	}
+	return c.Delete(ctx, client.WithSnapshotCleanup)
 }
 
 // RemoveAll is Remove for many, some at a time.
