@@ -102,7 +102,7 @@ bench-once: ## run each benchmark once, to see that it works (as root)
 	@$(MAKE) bench BENCHTIME=1x
 	@$(MAKE) bench-scale SCALE='-only steady -containers 100 -period 500ms -seconds 3 -churn 20'
 
-bench-scale: build ## measure healthd with 10,000 containers, for about 12 minutes (SCALE="-help" lists what can be set)
+bench-scale: build ## measure healthd with 10,000 containers, for many minutes (SCALE="-help" lists what can be set)
 	$(GO) build -o bin/bench ./bench
 	bin/bench -binary bin/healthd $(SCALE)
 

@@ -75,7 +75,7 @@ func (r *rig) churn(w workload, first, last int) (latencies, error) {
 		}
 		wg.Go(func() {
 			err := r.post(r.engine, fmt.Sprintf("/containers/bench-%d/stop", n))
-			time.Sleep(100 * time.Millisecond)
+			err = errors.Join(err, r.sleep(100*time.Millisecond))
 			started[n] = time.Now()
 			err = errors.Join(err, r.post(r.engine, fmt.Sprintf("/containers/bench-%d/start", n)))
 			mu.Lock()

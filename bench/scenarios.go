@@ -288,12 +288,12 @@ func restarting(period time.Duration, more string) string {
 
 // storm has all containers fail, each by itself: the budget of the host holds.
 func storm(ctx context.Context, w workload, t *table) error {
-	return allFail(ctx, w, t, "storm", "[spec.group]\nmax_unavailable = 1\n", 0)
+	return allFail(ctx, w, t, "storm", "[spec.group]\nmax_unavailable = 1\n")
 }
 
 // crowd has all containers of one group fail: its limit holds, too.
 func crowd(ctx context.Context, w workload, t *table) error {
-	return allFail(ctx, w, t, "crowd", "[spec.group]\nname = \"crowd\"\nmax_unavailable = 2\n", 2)
+	return allFail(ctx, w, t, "crowd", "[spec.group]\nname = \"crowd\"\nmax_unavailable = 2\n")
 }
 
 // guardLimit is how many restarts [guard] allows in its window by itself.
@@ -302,7 +302,7 @@ const (
 	guardWindow = time.Minute
 )
 
-func allFail(ctx context.Context, w workload, t *table, name, group string, atOnce int) error {
+func allFail(ctx context.Context, w workload, t *table, name, group string) error {
 	return withRig(ctx, w, restarting(w.period, group), func(r *rig) error {
 		if err := r.awaitStarted(w); err != nil {
 			return err
@@ -325,9 +325,6 @@ func allFail(ctx context.Context, w workload, t *table, name, group string, atOn
 		allowed := guardLimit * int((time.Since(began)+guardWindow-1)/guardWindow)
 		stops := after["stop"] - before["stop"]
 		t.add(name, fmt.Sprintf("restarts while all %d fail", w.containers), fmt.Sprint(stops), fmt.Sprintf("1 to %d", allowed), 1 <= stops && stops <= allowed)
-		if atOnce > 0 {
-			t.note(name, "of them at once, at most", "%d", atOnce)
-		}
 		t.note(name, "CPU", "%.1f %% of a core", o.cpu)
 		t.atMost(name, "memory, peak", o.memory.peak, 150, "MB")
 		t.exactly(name, "missed probes", o.missed, 0)
