@@ -207,7 +207,7 @@ type orderedStore struct {
 	calls []string
 }
 
-func (s *orderedStore) Remember(core.Memory) <-chan struct{} {
+func (s *orderedStore) Remember(*core.Memory) <-chan struct{} {
 	s.calls = append(s.calls, "remember")
 	return closedChannel
 }

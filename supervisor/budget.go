@@ -102,7 +102,7 @@ func (b *budget) expired(now time.Time) func(time.Time) bool {
 
 // load counts the restarts that earlier daemons granted. One in the future counts as of
 // now: the clock was set back.
-func (b *budget) load(past []core.Memory, now time.Time) {
+func (b *budget) load(past []*core.Memory, now time.Time) {
 	for _, m := range past {
 		for _, at := range m.Granted {
 			b.granted = append(b.granted, earlier(at, now))

@@ -55,10 +55,11 @@ func (h *chaosHost) bootDaemon(rebooted bool) {
 		host: h, number: actor(h.daemons), killed: make(chan struct{}), ended: make(chan struct{}), refresh: make(chan struct{}, 1),
 		calling: make(map[string]string), loaded: maps.Clone(h.disk.memories),
 	}
-	past := make([]core.Memory, 0, len(h.disk.memories))
+	past := make([]*core.Memory, 0, len(h.disk.memories))
 	for _, id := range slices.Sorted(maps.Keys(h.disk.memories)) {
-		past = append(past, h.fromDisk(h.disk.memories[id]))
-		if m := h.disk.memories[id]; transcriptWanted() {
+		m := h.fromDisk(h.disk.memories[id])
+		past = append(past, &m)
+		if transcriptWanted() {
 			h.logf("    remembered: %s alive %v stopping %v restart %v killed %v stopped %v maybe by the engine %v held %v", m.Name, m.Engine.State.Alive(), m.Action.Stopping, m.Action.Restart, h.sinceStart(m.Ending.First), m.Ending.By == core.EndedByOperator, m.Ending.MaybeEngine, m.Lasting.Held)
 		}
 	}
@@ -197,7 +198,7 @@ func (d *chaosDaemon) Record(e core.Event) {
 }
 
 // Remember implements Store.
-func (d *chaosDaemon) Remember(m core.Memory) <-chan struct{} {
+func (d *chaosDaemon) Remember(m *core.Memory) <-chan struct{} {
 	return d.write(m.ID, func(disk *chaosDisk) { disk.memories[m.ID] = m.ForFile(d.host.stamp()) })
 }
 

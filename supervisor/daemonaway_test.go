@@ -159,7 +159,7 @@ func TestEndedLongBeforeItsEngine(t *testing.T) {
 		{"soon after, its clock ahead", engineLife{lostAt: at("12h59m50s"), cutOffAt: at("13h59m50s"), clockOffset: time.Hour}, "14h", false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			all := []*entry{{container: &runtime.Container{}}, {container: &runtime.Container{}}}
+			all := []*entry{{container: &runtime.Container{}, state: &core.State{}}, {container: &runtime.Container{}, state: &core.State{}}}
 			for i, end := range []string{tt.end, "15h"} {
 				all[i].state.Run.Exit.FinishedAt, all[i].maybeWithEngine = at(end), true
 			}

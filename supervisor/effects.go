@@ -51,9 +51,12 @@ func (l *loop) runProbe(e *entry, t core.ProbeType) {
 		}
 		e.probes[t] = p
 	}
-	ctx, a := e.probeCtx, probeAnswer{id: e.container.ID, run: e.state.Run.ID, version: e.probesVersion, probe: t}
+	ctx, cancel := context.WithCancel(l.workCtx)
+	e.cancelProbes[t] = cancel
+	a := probeAnswer{id: e.container.ID, run: e.state.Run.ID, version: e.probesVersion, probe: t}
 	l.wg.Go(func() {
 		a.result = p.Ask(ctx, spec.Timeout)
+		cancel()
 		_ = l.sendTo(l.workCtx, l.answers, &a)
 	})
 }
@@ -71,7 +74,7 @@ func (u unbuiltProbe) Close() {}
 type probeAnswer struct {
 	id      string
 	run     runtime.Run
-	version int
+	version uint64
 	probe   core.ProbeType
 	result  prober.Result
 }
@@ -81,13 +84,15 @@ func (a *probeAnswer) apply(l *loop) {
 	if e == nil || e.state.Run.ID != a.run {
 		return
 	}
-	if e.probesVersion != a.version {
+	if e.probesVersion == a.version {
+		e.cancelProbes[a.probe] = nil
+	} else {
 		a.result = prober.Result{Cause: prober.Pending, Output: "the container's address has changed"}
 	}
-	successes := &e.state.Totals.Outcomes[a.probe][prober.Success]
-	before := *successes
+	successes := func() uint64 { return e.state.Totals.Outcomes[a.probe][prober.Success] }
+	before := successes()
 	l.step(e, &core.Input{Kind: core.ProbeAnswered, Probe: a.probe, Result: a.result})
-	if *successes > before { // the core has no use for some late answers
+	if successes() > before { // the core has no use for some late answers
 		e.slot.latency.observe(a.probe, a.result.Latency)
 	}
 }
@@ -101,7 +106,7 @@ func (l *loop) runHook(e *entry, t core.HookType, limit time.Duration) {
 		handler = e.spec.Lifecycle.PreStop
 	}
 	h, err := l.config.Prober.Hook(*handler, e.target())
-	ctx, cancel := context.WithTimeout(e.runCtx, limit)
+	ctx, cancel := context.WithTimeout(l.runContext(e), limit)
 	if e.cancelHook != nil {
 		e.cancelHook()
 	}
@@ -138,7 +143,7 @@ func (h *hookEnded) apply(l *loop) {
 func (l *loop) callEngine(e *entry, call core.Call, grace time.Duration) {
 	engine := l.restarterOf(e)
 	ctx, durable := l.callCtx, e.durable
-	runCtx := e.runCtx // the look before a stop ends with the run. The stop does not: dockerd would carry it out
+	runCtx := l.runContext(e) // the look before a stop ends with the run. The stop does not: dockerd would carry it out
 	run := e.state.Run.ID
 	r := callReturned{id: e.container.ID, run: run, call: call}
 	retry, cause := e.state.Request.Error != "", e.state.Request.Cause

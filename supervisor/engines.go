@@ -131,7 +131,7 @@ func (l *loop) firstSight(e *entry, u update) (first, unwatched bool) {
 	sinceReload := time.Since(l.reloadedAt)
 	first = !e.engine.view.Up || !u.StateFromEvent && c.State.Alive() && e.engine.now().Sub(c.StartedAt) > sinceReload
 	eventsTell := e.engine.replay == runtime.ReplayComplete || e.state.Run.Died && !c.State.Alive() && c.Run() == e.state.Run.ID
-	if remembered := e.remembered.ID != ""; remembered && !e.missedEvents && eventsTell {
+	if remembered := e.remembered != nil; remembered && !e.missedEvents && eventsTell {
 		return first, false
 	}
 	if c.State.Alive() {

@@ -23,13 +23,11 @@ type entry struct {
 	group     string
 	groupKey  string // of the guard's group: like group, but of a container alone that of its name's holder
 	service   string
-	state     core.State
-	slot      slot // its place on the board
+	state     *core.State // of its newest View, so that it is kept once; never changed in place
+	slot      slot        // its place on the board
 
-	// What the Store has of it.
-	remembered      core.Facts
-	rememberedGates []core.Gate
-	durable         <-chan struct{} // closed when these are on the disk
+	remembered *core.Memory    // what the Store has of it; nil: nothing
+	durable    <-chan struct{} // closed when that is on the disk
 
 	// For the guard.
 	down    core.Outage // the outage that healthd makes for a failed probe; zero: none
@@ -44,14 +42,13 @@ type entry struct {
 
 	// The probes of the present run and address. Each is built when it is first needed.
 	probes        [core.NumProbes]prober.Probe
-	probeCtx      context.Context
-	cancelProbes  context.CancelFunc
-	probesVersion int // counts resets, so that answers of older probes are recognised
+	cancelProbes  [core.NumProbes]context.CancelFunc // of those under way
+	probesVersion uint64                             // see loop.newProbes
 	// namespace is the network of the present run, for its probes and hooks; nil: not needed yet
 	namespace *prober.Namespace
 
-	// The hooks of the present run.
-	runCtx     context.Context
+	// The hooks of the present run, and the looks before its stop.
+	runCtx     context.Context // see runContext
 	cancelRun  context.CancelFunc
 	cancelHook context.CancelFunc // of the newest hook
 
@@ -66,7 +63,7 @@ type entry struct {
 // newEntry makes the entry of a container that the loop has none for. It returns nil when
 // no spec matches the container.
 func (l *loop) newEntry(c *runtime.Container) *entry {
-	e := &entry{reported: c}
+	e := &entry{reported: c, state: &core.State{}, probesVersion: l.newProbes()}
 	spec, err := l.resolver(c.Traits())
 	if spec == nil && err == nil {
 		return nil
@@ -80,12 +77,13 @@ func (l *loop) newEntry(c *runtime.Container) *entry {
 	e.engine.entries.set(e, true)
 	l.noteSettled(e, e.state.Settled())
 	l.guard.join(e)
-	e.state.Shutdown.Begun = l.shuttingDown
 	// Two kinds of containers are left alone until all of their runtime are known: a new one
 	// may replace one that was removed, and one that has ended may have ended long before
 	// its engine did.
 	v := &e.engine.view
-	e.state.Lost = !v.Up && (v.Synced || e.isNew || restarted)
+	e.change(func(s *core.State) {
+		s.Shutdown.Begun, s.Lost = l.shuttingDown, !v.Up && (v.Synced || e.isNew || restarted)
+	})
 	if restarted {
 		l.step(e, &core.Input{Kind: core.EngineRestarted, Early: true})
 	}
@@ -131,7 +129,7 @@ func (l *loop) setContainer(e *entry, c *runtime.Container) bool {
 		e.closeNamespace()
 	}
 	if (!reachedAlike(e.reached, oldReached) || c.Pid != old.Pid) && e.spec != nil {
-		e.resetProbes(l.workCtx)
+		l.resetProbes(e)
 	}
 	return l.entries[c.ID] == e
 }
@@ -141,19 +139,40 @@ func reachedAlike(a, b *runtime.Container) bool {
 	return a.Address == b.Address && a.Unreached() == b.Unreached()
 }
 
+// change replaces the state by a changed copy: a View may show it.
+func (e *entry) change(f func(*core.State)) {
+	s := *e.state
+	f(&s)
+	e.state = &s
+}
+
 // beginRun ends the probes and hooks of the run before.
-func (e *entry) beginRun(ctx context.Context) {
+func (l *loop) beginRun(e *entry) {
 	e.cancelAll()
-	e.runCtx, e.cancelRun = context.WithCancel(ctx)
-	e.resetProbes(ctx)
+	l.resetProbes(e)
+}
+
+// runContext returns a context that ends with the present run. It is made when it is first needed,
+// because most runs need none.
+func (l *loop) runContext(e *entry) context.Context {
+	if e.runCtx == nil {
+		e.runCtx, e.cancelRun = context.WithCancel(l.workCtx)
+	}
+	return e.runCtx
 }
 
 // resetProbes ends the probes under way. The next ones are built anew.
-func (e *entry) resetProbes(ctx context.Context) {
+func (l *loop) resetProbes(e *entry) {
 	e.endProbes()
-	e.probesVersion++
-	e.probeCtx, e.cancelProbes = context.WithCancel(ctx)
+	e.probesVersion = l.newProbes()
 	e.probes = [core.NumProbes]prober.Probe{}
+}
+
+// newProbes returns a number that no probes had before, of any entry, so that answers of older ones are
+// recognised.
+func (l *loop) newProbes() uint64 {
+	l.probesMade++
+	return l.probesMade
 }
 
 // target is the container for its probes and hooks.
@@ -178,14 +197,18 @@ func (e *entry) cancelAll() {
 	e.closeNamespace()
 	if e.cancelRun != nil {
 		e.cancelRun()
+		e.runCtx, e.cancelRun = nil, nil
 	}
 	e.endProbes()
 }
 
 // endProbes ends the probes under way, and closes the connections that probes keep.
 func (e *entry) endProbes() {
-	if e.cancelProbes != nil {
-		e.cancelProbes()
+	for t, cancel := range e.cancelProbes {
+		if cancel != nil {
+			cancel()
+			e.cancelProbes[t] = nil
+		}
 	}
 	for _, p := range e.probes {
 		if p != nil {
@@ -196,7 +219,7 @@ func (e *entry) endProbes() {
 
 // remove forgets a container that is gone, but keeps what belongs to its identity.
 func (l *loop) remove(e *entry) {
-	if reason, message, told := core.EndOfRemoved(e.container, &e.state); told && e.spec != nil {
+	if reason, message, told := core.EndOfRemoved(e.container, e.state); told && e.spec != nil {
 		l.record(l.board.NameOf(e.container), reason, "%s", message)
 	}
 	l.drop(e)

@@ -110,7 +110,7 @@ func (h *fakeHost) shutDown() {
 func (h *fakeHost) startDaemon(replay runtime.Replay, repeated int, rebooted ...string) {
 	h.t.Helper()
 	h.mu.Lock()
-	var past []core.Memory
+	var past []*core.Memory
 	now := stamp()
 	for _, m := range h.stored { // as the journal does
 		text, err := json.Marshal(m)
@@ -121,7 +121,8 @@ func (h *fakeHost) startDaemon(replay runtime.Replay, repeated int, rebooted ...
 		if err := json.Unmarshal(text, &copied); err != nil {
 			h.t.Fatal(err)
 		}
-		past = append(past, copied.FromFile(now))
+		copied = copied.FromFile(now)
+		past = append(past, &copied)
 	}
 	from, _ := slices.BinarySearchFunc(h.events, h.seenUntil.Add(1), func(u runtime.Update, at time.Time) int { return u.SeenUntil.Compare(at) })
 	var missed []runtime.Update
@@ -259,7 +260,7 @@ type hostStore struct {
 	generation int
 }
 
-func (s hostStore) Remember(m core.Memory) <-chan struct{} {
+func (s hostStore) Remember(m *core.Memory) <-chan struct{} {
 	s.host.mu.Lock()
 	defer s.host.mu.Unlock()
 	if s.generation != s.host.generation {

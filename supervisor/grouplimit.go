@@ -171,7 +171,7 @@ func (e *entry) outageEnd() time.Time {
 // outage ends when e is ready again or has used up its startup budget. until is zero
 // while the restart is still under way.
 func (e *entry) outage(now time.Time) (down bool, until time.Time) {
-	s, last := &e.state, e.down.Since.Add(maxOutage)
+	s, last := e.state, e.down.Since.Add(maxOutage)
 	switch {
 	case e.down == core.Outage{}:
 		return false, time.Time{}

@@ -67,7 +67,7 @@ func (g *guard) wait(e *entry, now time.Time) core.Wait {
 // update takes in a step of e: its restart for a failed probe has begun, its outage is
 // over, or it waits. before is why it was being stopped before the step.
 func (g *guard) update(e *entry, before core.Cause, now time.Time) {
-	s, m := &e.state, g.groups[e.groupKey]
+	s, m := e.state, g.groups[e.groupKey]
 	if before == core.NoCause && s.Action.Stopping.ByProbe() {
 		e.down = core.Outage{Run: e.state.Run.ID, Since: now}
 		g.budget.grant(e, now)

@@ -101,14 +101,15 @@ func (g *guardGame) resolver() Resolver {
 
 // boot starts a daemon with what the last one has stored.
 func (g *guardGame) boot() {
-	var past []core.Memory
+	var past []*core.Memory
 	for _, id := range slices.Sorted(maps.Keys(g.stored)) {
 		var m core.Memory
 		text, err := json.Marshal(g.stored[id])
 		if err = errors.Join(err, json.Unmarshal(text, &m)); err != nil {
 			g.t.Error(err)
 		}
-		past = append(past, m.FromFile(stamp()))
+		m = m.FromFile(stamp())
+		past = append(past, &m)
 	}
 	clear(g.waits) // the new daemon begins anew
 	s := New(Config{
@@ -138,7 +139,7 @@ func (g *guardGame) kill() {
 }
 
 // Remember, Forget and SetSeen implement Store.
-func (g *guardGame) Remember(m core.Memory) <-chan struct{} {
+func (g *guardGame) Remember(m *core.Memory) <-chan struct{} {
 	g.stored[m.ID] = m.ForFile(stamp())
 	return closedChannel
 }

@@ -39,7 +39,7 @@ func (m *guardModel) errorf(format string, args ...any) {
 // down says whether a container is down for a failed probe.
 func (m *guardModel) down(e *entry) bool {
 	o, ok := m.outages[e.container.ID]
-	s := &e.state
+	s := e.state
 	switch {
 	case !ok, time.Since(o.Since) >= 15*time.Minute:
 		return false

@@ -43,9 +43,8 @@ func (j *unjudged) observed(before, c *runtime.Container, watched bool) {
 
 // stepInvalid shows a container with invalid labels. The core decides nothing about it.
 func (l *loop) stepInvalid(e *entry, in *core.Input) {
-	e.state = core.InvalidState(e.container, in.Kind == core.RuntimeLost || e.state.Lost && in.Kind != core.RuntimeBack)
 	l.queue.set(e, time.Time{})
-	l.show(e)
+	l.show(e, core.InvalidState(e.container, in.Kind == core.RuntimeLost || e.state.Lost && in.Kind != core.RuntimeBack))
 	l.noteSettled(e, true)
 }
 

@@ -22,8 +22,8 @@ const forgetAfter = time.Hour
 const pruneMemories = 1024
 
 // loadMemories sorts what an earlier daemon stored.
-func (l *loop) loadMemories(past []core.Memory) {
-	l.notSeenYet, l.removed = make(map[string]core.Memory), make(map[string]core.Memory)
+func (l *loop) loadMemories(past []*core.Memory) {
+	l.notSeenYet, l.removed = make(map[string]*core.Memory), make(map[string]*core.Memory)
 	l.unsupervised, l.seen = make(map[string]bool), make(map[string]time.Time)
 	for _, m := range past {
 		l.watchedUntil = later(l.watchedUntil, m.Written.Wall)
@@ -62,8 +62,9 @@ func (l *loop) restore(e *entry) bool {
 		return ok
 	}
 	delete(l.notSeenYet, m.ID)
-	e.remembered, e.rememberedGates, e.durable = m.Facts, m.Gates, closedChannel
-	e.state = m.State(e.spec, time.Now())
+	e.remembered, e.durable = m, closedChannel
+	state := m.State(e.spec, time.Now())
+	e.state = &state
 	if told := m.WouldStart(e.spec); told != "" {
 		l.record(l.board.NameOf(e.container), core.EventWouldRestart, "%s", told)
 	}
@@ -75,18 +76,22 @@ func (l *loop) restore(e *entry) bool {
 
 // remember stores what has changed of a container.
 func (l *loop) remember(e *entry) {
-	m := e.memory()
-	if m.Facts == e.remembered && slices.Equal(m.Gates, e.rememberedGates) {
+	facts := e.facts()
+	if old := e.remembered; old != nil && facts == old.Facts && slices.Equal(e.state.Gates, old.Gates) {
 		return
 	}
-	e.remembered, e.rememberedGates = m.Facts, m.Gates
-	e.durable = l.config.Store.Remember(m)
+	e.remembered = e.memory(&facts)
+	e.durable = l.config.Store.Remember(e.remembered)
 }
 
-func (e *entry) memory() core.Memory {
-	m := core.Memory{Facts: core.Remember(e.container, e.identity, &e.state), Gates: e.state.Gates, Restarted: e.state.Restarted, Granted: e.granted}
-	m.Down = e.down
-	return m
+func (e *entry) facts() core.Facts {
+	f := core.Remember(e.container, e.identity, e.state)
+	f.Down = e.down
+	return f
+}
+
+func (e *entry) memory(f *core.Facts) *core.Memory {
+	return &core.Memory{Facts: *f, Gates: e.state.Gates, Restarted: e.state.Restarted, Granted: e.granted}
 }
 
 // lineage returns the key of what outlives a container: its identity, in its runtime and the
@@ -100,7 +105,7 @@ func lineageOf(f *core.Facts) string { return lineage(f.Runtime, f.ID, f.Identit
 // inherit gives a container that begins its first run what is remembered of its identity.
 // It must not come earlier: Compose makes the new container before it removes the old one.
 func (l *loop) inherit(e *entry) {
-	e.state.Engine.Resources = e.container.Resources
+	e.change(func(s *core.State) { s.Engine.Resources = e.container.Resources })
 	lineage := lineage(e.container.Runtime, e.container.ID, e.identity)
 	m, ok := l.removed[lineage]
 	if !ok || e.spec == nil {
@@ -111,11 +116,14 @@ func (l *loop) inherit(e *entry) {
 	if time.Since(m.Gone) > forgetAfter {
 		return
 	}
-	own := e.state.Lasting.Backoff
-	e.state.Lasting, e.granted = m.Lasting, m.Granted
-	if !m.SameImageAndResources(e.container) {
-		e.state.Lasting.Backoff = own
-	}
+	e.granted = m.Granted
+	e.change(func(s *core.State) {
+		own := s.Lasting.Backoff
+		s.Lasting = m.Lasting
+		if !m.SameImageAndResources(e.container) {
+			s.Lasting.Backoff = own
+		}
+	})
 }
 
 // removeNotSeen runs when all containers of a runtime are known: those that are remembered
@@ -139,7 +147,8 @@ func (l *loop) rememberRemoved(e *entry) {
 		l.config.Store.Forget(e.container.ID)
 		return
 	}
-	l.keepRemoved(e.memory())
+	facts := e.facts()
+	l.keepRemoved(e.memory(&facts))
 }
 
 // removedBeforeSeen takes in that a container was removed of which the loop has a memory
@@ -152,20 +161,21 @@ func (l *loop) removedBeforeSeen(id string) {
 	}
 }
 
-func (l *loop) keepRemoved(m core.Memory) {
+func (l *loop) keepRemoved(last *core.Memory) {
+	m := *last
 	m.Gone, m.Down = time.Now(), core.Outage{}
 	if old, ok := l.removed[lineageOf(&m.Facts)]; ok && old.ID != m.ID {
 		l.config.Store.Forget(old.ID)
 	}
-	l.removed[lineageOf(&m.Facts)] = m
-	l.config.Store.Remember(m)
+	l.removed[lineageOf(&m.Facts)] = &m
+	l.config.Store.Remember(&m)
 	if len(l.removed) >= l.pruneAt {
 		l.pruneRemoved()
 	}
 }
 
 func (l *loop) pruneRemoved() {
-	maps.DeleteFunc(l.removed, func(_ string, m core.Memory) bool {
+	maps.DeleteFunc(l.removed, func(_ string, m *core.Memory) bool {
 		old := time.Since(m.Gone) > forgetAfter
 		if old {
 			l.config.Store.Forget(m.ID)

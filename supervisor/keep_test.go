@@ -18,11 +18,11 @@ type slowStore struct {
 	writeTime time.Duration // negative: for ever
 
 	mu     sync.Mutex
-	stored []core.Memory
+	stored []*core.Memory
 	seen   []time.Time
 }
 
-func (s *slowStore) Remember(m core.Memory) <-chan struct{} {
+func (s *slowStore) Remember(m *core.Memory) <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.stored = append(s.stored, m)
@@ -44,13 +44,13 @@ func (s *slowStore) SetSeen(_ string, at time.Time) {
 	s.seen = append(s.seen, at)
 }
 
-func (s *slowStore) newest() core.Memory {
+func (s *slowStore) newest() *core.Memory {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.stored[len(s.stored)-1]
 }
 
-func (s *slowStore) hasStored(like func(core.Memory) bool) bool {
+func (s *slowStore) hasStored(like func(*core.Memory) bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.ContainsFunc(s.stored, like)
@@ -72,7 +72,7 @@ func TestCallsWaitForTheStore(t *testing.T) {
 			}
 			<-h.engine.called
 			stopped := time.Now()
-			if !store.hasStored(func(m core.Memory) bool {
+			if !store.hasStored(func(m *core.Memory) bool {
 				return m.Action.Stopping == core.ByOperator && m.Engine.State.Alive() && m.Action.StopCalls == 1
 			}) {
 				t.Error("the stop was not kept before it was made")

@@ -23,14 +23,15 @@ type loop struct {
 	unsettled    int           // entries with a stop or start that healthd must finish
 	shuttingDown bool
 	crashes      crashStarts
+	probesMade   uint64 // see newProbes
 
 	// What outlives a daemon and a re-creation (keep.go).
-	notSeenYet   map[string]core.Memory // by container ID: this daemon has not seen the container yet
-	unsupervised map[string]bool        // those of notSeenYet that a reload dropped
-	watchedUntil time.Time              // when the last daemon wrote its newest memory; zero: not known
-	removed      map[string]core.Memory // by lineage: its container was removed
-	pruneAt      int                    // size of removed at which old ones are dropped
-	seen         map[string]time.Time   // by runtime: what to pass to Store.SetSeen after the backlog
+	notSeenYet   map[string]*core.Memory // by container ID: this daemon has not seen the container yet
+	unsupervised map[string]bool         // those of notSeenYet that a reload dropped
+	watchedUntil time.Time               // when the last daemon wrote its newest memory; zero: not known
+	removed      map[string]*core.Memory // by lineage: its container was removed
+	pruneAt      int                     // size of removed at which old ones are dropped
+	seen         map[string]time.Time    // by runtime: what to pass to Store.SetSeen after the backlog
 
 	engines map[string]*engineState // by runtime
 
@@ -121,6 +122,7 @@ func newLoop(s *Supervisor, wg *sync.WaitGroup, workCtx, callCtx context.Context
 		resolver: s.config.Resolve, dropped: make(map[string]*runtime.Container), engines: make(map[string]*engineState),
 	}
 	l.loadMemories(s.config.Memories)
+	l.config.Memories = nil // they change hands
 	return l
 }
 
@@ -187,15 +189,16 @@ func (l *loop) step(e *entry, in *core.Input) {
 	}
 	now := time.Now()
 	run, stopping := e.state.Run.ID, e.state.Action.Stopping
-	if core.NeedsGuard(&e.state, in) {
+	if core.NeedsGuard(e.state, in) {
 		in.Wait, in.LastUp = l.guard.wait(e, now), l.config.Publisher.LastUp(e.container.ID)
 	}
 	in.Crowded = l.crashes.crowded(now)
-	e.state, l.effects = core.Step(e.spec, e.container, &e.state, in, now, l.effects[:0])
-	if e.state.Run.ID != run || e.runCtx == nil {
-		e.beginRun(l.workCtx)
+	var state core.State
+	state, l.effects = core.Step(e.spec, e.container, e.state, in, now, l.effects[:0])
+	if state.Run.ID != run {
+		l.beginRun(e)
 	}
-	l.show(e)
+	l.show(e, state)
 	l.noteSettled(e, e.state.Settled())
 	e.engine.maybeStopped.set(e, e.state.Ending.MaybeEngine)
 	l.guard.update(e, stopping, now)
@@ -203,7 +206,7 @@ func (l *loop) step(e *entry, in *core.Input) {
 	for i := range l.effects {
 		l.carryOut(e, &l.effects[i], now)
 	}
-	l.queue.set(e, core.NextTick(&e.state))
+	l.queue.set(e, core.NextTick(e.state))
 	if e.specOutdated && e.state.Settled() {
 		l.resolveAgain(e)
 	}
@@ -214,13 +217,15 @@ func (l *loop) step(e *entry, in *core.Input) {
 	}
 }
 
-// show puts the entry's newest view on the board.
-func (l *loop) show(e *entry) {
-	if l.board.put(&e.slot, &core.View{
+// show makes state the entry's, and puts its newest view on the board.
+func (l *loop) show(e *entry, state core.State) {
+	v := &core.View{
 		Container: e.reached, Spec: e.spec, Invalid: e.invalid,
-		Identity: e.identity, Group: e.group, Service: e.service, State: e.state,
+		Identity: e.identity, Group: e.group, Service: e.service, State: state,
 		CannotEnter: l.config.CannotEnter,
-	}) {
+	}
+	e.state = &v.State
+	if l.board.put(&e.slot, v) {
 		l.tellChanged()
 	}
 }

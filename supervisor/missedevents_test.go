@@ -190,7 +190,7 @@ func TestNoStopAfterALookThatHung(t *testing.T) {
 // hungStore is a Store that never finishes a write.
 type hungStore struct{ noStore }
 
-func (hungStore) Remember(core.Memory) <-chan struct{} { return make(chan struct{}) }
+func (hungStore) Remember(*core.Memory) <-chan struct{} { return make(chan struct{}) }
 
 // A stop that waits for the Store has sent no signal yet.
 func TestSignalBeforeOwnStopIsSent(t *testing.T) {

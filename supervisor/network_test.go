@@ -75,7 +75,7 @@ func TestNetworksThatChange(t *testing.T) {
 }
 
 // versionOfProbes changes when the probes of c1 are built anew.
-func versionOfProbes(h *harness) (version int) {
+func versionOfProbes(h *harness) (version uint64) {
 	_ = h.send(context.Background(), inspectLoop(func(l *loop) { version = l.entries["c1"].probesVersion }))
 	synctest.Wait()
 	return version

@@ -63,11 +63,11 @@ func (l *loop) replaceSpec(e *entry, spec *core.Spec) {
 	e.setSpec(e.container, spec, nil)
 	l.guard.move(e, oldGroup)
 	if core.SameSpec(old, spec) {
-		l.show(e)
+		l.show(e, *e.state)
 		return
 	}
 	if !reflect.DeepEqual(old.Probes, spec.Probes) || !reachedAlike(e.reached, oldReached) {
-		e.resetProbes(l.workCtx)
+		l.resetProbes(e)
 	}
 	l.step(e, &core.Input{Kind: core.SpecChanged, OldSpec: old})
 }
@@ -80,11 +80,11 @@ func (l *loop) stopSupervising(e *entry) {
 	if !e.unreported {
 		l.dropped[e.container.ID] = e.container
 	}
-	if e.remembered.ID != "" {
-		m := core.Memory{Facts: e.remembered, Gates: e.rememberedGates, Restarted: e.state.Restarted, Granted: e.granted}
-		m.DroppedByReload = true
-		l.notSeenYet[m.ID], l.unsupervised[m.ID] = m, true
-		l.config.Store.Remember(m)
+	if e.remembered != nil {
+		m := *e.remembered
+		m.Restarted, m.Granted, m.DroppedByReload = e.state.Restarted, e.granted, true
+		l.notSeenYet[m.ID], l.unsupervised[m.ID] = &m, true
+		l.config.Store.Remember(&m)
 	}
 }
 

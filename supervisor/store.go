@@ -9,8 +9,9 @@ import (
 // Store keeps memories across daemons. The loop calls its methods: none may block.
 type Store interface {
 	// Remember replaces what is stored of the container m.ID. The channel is closed when
-	// m is on the disk, or when the Store has given up writing it.
-	Remember(m core.Memory) <-chan struct{}
+	// m is on the disk, or when the Store has given up writing it. Nobody changes m any more: the
+	// loop and the Store share it.
+	Remember(m *core.Memory) <-chan struct{}
 	// Forget drops what is stored of the container of that ID.
 	Forget(id string)
 	// SetSeen stores that Remember was called for all that follows from the runtime's
@@ -24,7 +25,7 @@ type noStore struct{}
 
 var closedChannel = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
 
-func (noStore) Remember(core.Memory) <-chan struct{} { return closedChannel }
+func (noStore) Remember(*core.Memory) <-chan struct{} { return closedChannel }
 
 func (noStore) Forget(string) {}
 

@@ -40,11 +40,11 @@ type Config struct {
 	Runtimes  map[string]Restarter // by runtime name
 	Prober    Prober
 	Journal   Journal
-	Guard     core.Guard    // zero: no restart budget
-	Store     Store         // nil: nothing outlives the daemon
-	Memories  []core.Memory // what an earlier daemon stored
-	Rebooted  []string      // the runtimes whose host was booted after that
-	Publisher Publisher     // nil: there is no load balancer to tell
+	Guard     core.Guard     // zero: no restart budget
+	Store     Store          // nil: nothing outlives the daemon
+	Memories  []*core.Memory // what an earlier daemon stored
+	Rebooted  []string       // the runtimes whose host was booted after that
+	Publisher Publisher      // nil: there is no load balancer to tell
 	// Shutdown is how long Run may take to end; zero means no bound. Then it leaves what it has
 	// not finished to the next daemon.
 	Shutdown time.Duration

@@ -151,7 +151,7 @@ func documentedBoard() *supervisor.Board {
 	return supervisor.NewBoard([]supervisor.RuntimeView{{Name: "docker", Relists: map[string]int{"start": 1}}},
 		view("asked", func(v *core.View) {
 			v.Spec.Probes[core.Readiness], v.Spec.Lifecycle.PreStop = &core.ProbeSpec{}, &prober.LifecycleHandler{}
-			v.State.Certificates[core.Readiness].NotAfter = time.Unix(1, 0)
+			v.State.Certificates[core.Readiness] = &core.Certificate{NotAfter: time.Unix(1, 0)}
 		}),
 		view("waits", func(v *core.View) { v.State.Action.Restart = core.ByExit }),
 		view("ended", func(v *core.View) {

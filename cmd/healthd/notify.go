@@ -52,6 +52,7 @@ func (d *daemon) notify(ctx, serving context.Context) {
 			synced = true
 			ticker.Reset(afterSync)
 			d.reportSync()
+			boundGarbage()
 			d.acknowledgeBoot(serving)
 		}
 		d.notifier.setStatus(d.statusText())

@@ -14,7 +14,7 @@ func TestCertificateExpiry(t *testing.T) {
 	addProbe(v, core.Readiness, core.ProbeState{Result: prober.Success, Outcome: prober.Success, Run: 1, LastAt: at(20)})
 	for _, want := range []string{"", `"certificateExpiry":"` + at(60).UTC().Format("2006-01-02T15:04:05Z07:00") + `"`} {
 		if want != "" {
-			v.State.Certificates[core.Readiness].NotAfter = at(60)
+			v.State.Certificates[core.Readiness] = &core.Certificate{NotAfter: at(60)}
 		}
 		text, err := json.Marshal(newStatus(v).Probes["readiness"])
 		if err != nil {

@@ -104,7 +104,7 @@ func (s *answers) ofContainers(t *testing.T) {
 	t.Helper()
 	named := unreadyContainer("named")
 	named.Container.Namespace, named.Container.RestartPolicy, named.Spec.Observe = "blog", "always", true
-	named.State.Certificates[core.Readiness].NotAfter = at(60)
+	named.State.Certificates[core.Readiness] = &core.Certificate{NotAfter: at(60)}
 	gone := withFailedLiveness(readyContainer("gone"), core.Wait{Reason: core.WaitGroupLimit, On: "web-2", Until: at(50)})
 	never := readyContainer("never")
 	never.State = core.State{}

@@ -134,13 +134,13 @@ func newStatus(v *core.View) Status {
 	}
 	for t := range core.ProbeType(core.NumProbes) {
 		if p := v.Spec.Probes[t]; p != nil {
-			status.Probes[t.String()] = newProbeStatus(p, &s.Health.Probes[t], &s.Certificates[t])
+			status.Probes[t.String()] = newProbeStatus(p, &s.Health.Probes[t], s.Certificate(t))
 		}
 	}
 	return status
 }
 
-func newProbeStatus(p *core.ProbeSpec, y *core.ProbeState, c *core.Certificate) ProbeStatus {
+func newProbeStatus(p *core.ProbeSpec, y *core.ProbeState, c core.Certificate) ProbeStatus {
 	threshold := p.SuccessThreshold
 	if y.Outcome == prober.Failure {
 		threshold = p.FailureThreshold

@@ -28,21 +28,42 @@ func (c *Certificate) left(now time.Time) time.Duration { return c.NotAfter.Sub(
 
 // noteCertificate keeps the certificate that a probe saw, and records an event while it ends soon.
 func (t *stepper) noteCertificate(probe ProbeType, r *prober.Result) {
-	c := &t.Certificates[probe]
 	switch {
 	case r.Certificate.IsZero() && r.Outcome == prober.Success: // the server no longer has one
-		c.NotAfter, c.Soon = time.Time{}, false
+		t.forgetCertificate(probe)
 		return
 	case r.Certificate.IsZero(): // the connection failed before
 		return
 	}
+	c := t.Certificate(probe)
 	c.NotAfter = r.Certificate
 	c.Soon = c.left(t.now) < certificateEndsSoon
-	if !c.Soon || !c.ToldAt.IsZero() && t.now.Sub(c.ToldAt) < certificateToldEvery {
+	tell := c.Soon && (c.ToldAt.IsZero() || t.now.Sub(c.ToldAt) >= certificateToldEvery)
+	if tell {
+		c.ToldAt = t.now
+	}
+	if c != t.Certificate(probe) {
+		t.Certificates[probe] = &c
+	}
+	if !tell {
 		return
 	}
-	c.ToldAt = t.now
 	t.recordOf(probe, EventProbeWarning, "%s probe warning: the server's certificate %s", probe.Title(), c.end(t.now))
+}
+
+// forgetCertificate keeps only when the newest event about it was recorded.
+func (t *stepper) forgetCertificate(probe ProbeType) {
+	if c := t.Certificate(probe); !c.NotAfter.IsZero() {
+		t.Certificates[probe] = &Certificate{ToldAt: c.ToldAt}
+	}
+}
+
+// Certificate returns what is known of the certificate that a probe sees; zero: nothing.
+func (s *State) Certificate(probe ProbeType) Certificate {
+	if c := s.Certificates[probe]; c != nil {
+		return *c
+	}
+	return Certificate{}
 }
 
 // end returns when the certificate ends or ended.
@@ -69,7 +90,7 @@ func days(d time.Duration) string {
 // warnCertificate finds probes whose server has a certificate that ends soon.
 func (v *View) warnCertificate() string {
 	for t := range ProbeType(NumProbes) {
-		if c := &v.State.Certificates[t]; v.Spec.Probes[t] != nil && c.Soon {
+		if c := v.State.Certificate(t); v.Spec.Probes[t] != nil && c.Soon {
 			return fmt.Sprintf("the certificate that its %s probe sees ends or ended at %s: renew it", t, c.NotAfter.UTC().Format(time.RFC3339))
 		}
 	}

@@ -51,7 +51,7 @@ func TestCertificateThatEnds(t *testing.T) {
 			if got := certificateEvents(sim); !slices.Equal(got, tt.want) {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}
-			if c := sim.state.Certificates[Readiness]; !c.NotAfter.Equal(sim.answers[Readiness].Certificate) || c.Soon != (len(tt.want) > 0) {
+			if c := sim.state.Certificate(Readiness); !c.NotAfter.Equal(sim.answers[Readiness].Certificate) || c.Soon != (len(tt.want) > 0) {
 				t.Errorf("got %+v", c)
 			}
 		})
@@ -75,7 +75,7 @@ func TestCertificateOverRuns(t *testing.T) {
 	}
 	sim.answers[Liveness] = prober.Result{Outcome: prober.Failure, Cause: prober.Refused}
 	sim.play("10m")
-	if got := sim.state.Certificates[Liveness]; !got.NotAfter.Equal(end) || !got.Soon {
+	if got := sim.state.Certificate(Liveness); !got.NotAfter.Equal(end) || !got.Soon {
 		t.Errorf("after a connection that failed: %+v", got)
 	}
 	sim.answers[Liveness] = prober.Result{Outcome: prober.Success, Certificate: end.Add(90 * day)}
@@ -95,7 +95,7 @@ func TestCertificateOfAChangedProbe(t *testing.T) {
 	changed.Period = time.Hour
 	sim.spec = &Spec{Name: old.Name, RestartPolicy: old.RestartPolicy, Backoff: old.Backoff, Probes: [NumProbes]*ProbeSpec{Readiness: &changed}}
 	sim.step("reload", &Input{Kind: SpecChanged, OldSpec: &old})
-	if got := sim.state.Certificates[Readiness]; !got.NotAfter.IsZero() || got.Soon || got.ToldAt.IsZero() {
+	if got := sim.state.Certificate(Readiness); !got.NotAfter.IsZero() || got.Soon || got.ToldAt.IsZero() {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -108,7 +108,7 @@ func TestCertificateOfAServerWithoutTLS(t *testing.T) {
 	sim.play("0s runs", "1m")
 	sim.answers[Readiness].Certificate = time.Time{}
 	sim.play("3m")
-	if got := sim.state.Certificates[Readiness]; !got.NotAfter.IsZero() || got.Soon || got.ToldAt.IsZero() || sim.view().Warnings() != nil {
+	if got := sim.state.Certificate(Readiness); !got.NotAfter.IsZero() || got.Soon || got.ToldAt.IsZero() || sim.view().Warnings() != nil {
 		t.Errorf("got %+v", got)
 	}
 }

@@ -51,7 +51,7 @@ func (t *stepper) changeSpec(old *Spec) {
 func (t *stepper) changeProbe(probe ProbeType) {
 	y, p := &t.Health.Probes[probe], t.spec.Probes[probe]
 	y.Outcome, y.Run, y.Due = prober.Unknown, 0, time.Time{}
-	t.Certificates[probe].NotAfter, t.Certificates[probe].Soon = time.Time{}, false // it may be another server
+	t.forgetCertificate(probe) // it may be another server
 	if t.Health.Failed == causeOf(probe) {
 		t.Health.Failed = NoCause // the restart that waits is for the old probe
 	}

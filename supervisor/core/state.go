@@ -22,8 +22,9 @@ type State struct {
 	Checks    Checks   // questions to the engine about the end of the run, and when they are due
 	Totals    Totals   // counts over all runs since this daemon first saw the container
 	Shutdown  Shutdown // how far healthd's own shutdown is
-	// Certificates are of the servers that the probes ask; outlive runs.
-	Certificates [NumProbes]Certificate
+	// Certificates are of the servers that the probes ask; outlive runs. Most probes see none: nil. Never
+	// changed in place.
+	Certificates [NumProbes]*Certificate
 	Lost         bool // healthd cannot reach the engine
 	// EngineRestarted: the engine restarted after the last observation of the container.
 	// That may have ended the run.

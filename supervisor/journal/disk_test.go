@@ -45,8 +45,8 @@ func run(t testing.TB, j *Journal) (stop func() error) {
 	return stop
 }
 
-func remember(id, name string) core.Memory {
-	return core.Memory{Facts: core.Facts{ID: id, Name: name}}
+func remember(id, name string) *core.Memory {
+	return &core.Memory{Facts: core.Facts{ID: id, Name: name}}
 }
 
 // memories formats what is remembered: "a=1 b=2".
@@ -103,10 +103,10 @@ func TestRememberedIsDurable(t *testing.T) {
 	j.keep(event(1))
 	j.SetSeen("docker", time.Unix(7, 0))
 	j.BootTaken()
-	<-j.Remember(full)
+	<-j.Remember(&full)
 
 	k := open(t, copyFile(t, dir))
-	if got := k.Memories(); len(got) != 1 || toMilliseconds(t, got[0]) != toMilliseconds(t, full) {
+	if got := k.Memories(); len(got) != 1 || toMilliseconds(t, *got[0]) != toMilliseconds(t, full) {
 		t.Errorf("got  %+v\nwant %+v", got, full)
 	}
 	if got := k.Events("", time.Time{}); len(got) != 1 || got[0].Message != "1" || k.Last() != 1 {
@@ -366,7 +366,7 @@ func TestRecordsThatCannotBeWritten(t *testing.T) {
 	for range 2 {
 		<-j.Remember(remember("", "no name"))
 		<-j.Remember(remember(strings.Repeat("x", 1<<16), "long name"))
-		<-j.Remember(core.Memory{Facts: core.Facts{ID: "far", Kept: core.Kept{Run: core.Run{StartedAt: time.Date(12345, 1, 1, 0, 0, 0, 0, time.UTC)}}}})
+		<-j.Remember(&core.Memory{Facts: core.Facts{ID: "far", Kept: core.Kept{Run: core.Run{StartedAt: time.Date(12345, 1, 1, 0, 0, 0, 0, time.UTC)}}}})
 		<-j.Remember(remember("a", strings.Repeat("x", maxRecord)))
 		<-j.Remember(remember("b", "fine"))
 	}

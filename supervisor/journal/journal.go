@@ -49,7 +49,6 @@ type Journal struct {
 	// What Open read. It does not change.
 	openedSeq uint64 // number of the newest event in the file
 	boot      string
-	memories  []core.Memory
 
 	file // used by Open, Run and Close only, one after another
 }

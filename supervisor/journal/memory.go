@@ -1,7 +1,9 @@
 package journal
 
 import (
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -9,8 +11,13 @@ import (
 	"healthd/supervisor/core"
 )
 
-// Memories returns what the previous daemon kept of each container, sorted by ID.
-func (j *Journal) Memories() []core.Memory { return slices.Clone(j.memories) }
+// Memories returns what the previous daemon kept of each container, sorted by ID. It is for the
+// start: Remember and Forget change what it returns.
+func (j *Journal) Memories() []*core.Memory {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return slices.SortedFunc(maps.Values(j.current), func(a, b *core.Memory) int { return strings.Compare(a.ID, b.ID) })
+}
 
 // Boot returns the ID of the host's boot at the previous daemon's BootTaken. It differs
 // from the present one when the host was rebooted since. Empty means unknown.
@@ -29,21 +36,21 @@ func (j *Journal) BootTaken() {
 	j.requestWrite(0) // happens once in a daemon's life
 }
 
-// Remember keeps m instead of the earlier Memory of the same container. It never blocks.
+// Remember keeps m instead of the earlier Memory of the same container. It never blocks. Nobody may
+// change m after it.
 //
 // The channel is closed when m, or a newer Memory of the container, is on the disk and
 // survives a power cut. It is also closed when the write failed, or took longer than
 // some seconds; Run then tries again, with the newest Memory, until it ends. It is closed
 // at once while the journal cannot be written or has no file. Nothing is written before
 // Run is called; when Run or Close ends, all channels are closed.
-func (j *Journal) Remember(m core.Memory) <-chan struct{} {
+func (j *Journal) Remember(m *core.Memory) <-chan struct{} {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if !j.persistent {
 		return closedChannel()
 	}
-	m = m.ForFile(j.stamp())
-	j.current[m.ID] = &m
+	j.current[m.ID] = m
 	j.dirtyIDs[m.ID] = struct{}{}
 	j.requestWrite(0)
 	if j.failing {

@@ -4,11 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"runtime/debug"
-	"slices"
 	"strings"
 	"time"
 
@@ -90,9 +88,9 @@ func Open(c Config) (*Journal, error) {
 func (j *Journal) load(c *fileContent) {
 	j.history, j.last, j.openedSeq, j.boot = c.events, c.last, c.last, c.boot
 	now := j.stamp()
-	for _, id := range slices.Sorted(maps.Keys(c.memories)) {
-		m := c.memories[id]
-		j.memories = append(j.memories, m.FromFile(now))
+	for id, m := range c.memories {
+		m := m.FromFile(now)
+		c.memories[id] = &m
 	}
 	j.pendingWrites = pendingWrites{
 		persistent: true, current: c.memories, storedIDs: map[string]struct{}{}, dirtyIDs: map[string]struct{}{},

@@ -112,8 +112,9 @@ func (j *Journal) applyBatch(tx *bolt.Tx, b *batch) error {
 	for _, r := range b.unreadable {
 		err = errors.Join(err, buckets[r.bucket].Delete([]byte(r.key)))
 	}
+	now := j.stamp()
 	for _, m := range b.memories {
-		set(memoriesBucket, m.ID, m)
+		set(memoriesBucket, m.ID, m.ForFile(now))
 	}
 	for _, id := range b.forgotten {
 		err = errors.Join(err, buckets[memoriesBucket].Delete([]byte(id)))

@@ -27,7 +27,7 @@ func TestVersion1IsRead(t *testing.T) {
 		j := open(t, dir)
 		got := j.Memories()
 		for i, want := range version1() {
-			if i >= len(got) || toMilliseconds(t, got[i]) != toMilliseconds(t, want) {
+			if i >= len(got) || toMilliseconds(t, *got[i]) != toMilliseconds(t, want) {
 				t.Errorf("%s: memory %d is\n%+v, want\n%+v", when, i, got[i:min(i+1, len(got))], want)
 			}
 		}

@@ -61,7 +61,7 @@ func (c *Collector) collectProbe(s sink, v *core.View, t core.ProbeType, name, p
 
 // collectCertificate sends nothing for a probe that has seen no certificate.
 func (c *Collector) collectCertificate(s sink, v *core.View, t core.ProbeType, name, project string) {
-	if end := v.State.Certificates[t].NotAfter; !end.IsZero() {
+	if end := v.State.Certificate(t).NotAfter; !end.IsZero() {
 		s.gauge(c.certificate, float64(end.Unix()), t.Title(), name, v.Service, project)
 	}
 }

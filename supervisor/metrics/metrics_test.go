@@ -281,8 +281,8 @@ func scrape(t *testing.T, b *supervisor.Board) string {
 // A probe that has seen no certificate has no such series, nor does one that the spec no longer has.
 func TestCertificates(t *testing.T) {
 	secure, plain := web("secure", "a"), web("plain", "b")
-	secure.State.Certificates[core.Liveness].NotAfter = time.Unix(1_800_000_000, 0)
-	secure.State.Certificates[core.Readiness].NotAfter = time.Unix(1_900_000_000, 0)
+	secure.State.Certificates[core.Liveness] = &core.Certificate{NotAfter: time.Unix(1_800_000_000, 0)}
+	secure.State.Certificates[core.Readiness] = &core.Certificate{NotAfter: time.Unix(1_900_000_000, 0)}
 	secure.Container.Labels = map[string]string{core.ComposeProject: "eu"}
 	if err := testutil.CollectAndCompare(New(board(secure, plain), "v1"), strings.NewReader(`
 # HELP healthd_tls_certificate_expiry_seconds Unix time at which the certificate of the server that the probe asks ends.
