@@ -70,7 +70,7 @@ type eventKey struct {
 type entry struct {
 	id             string
 	known          *Container // of the newest Observed; nil before the first
-	reported       bool       // there was an Observed, perhaps before wanted refused it and took it back
+	reported       bool       // there was an Observed, perhaps of the Watcher before, or before wanted refused it and took it back
 	causes         []Update   // to be sent with the first Observed
 	stateFromEvent bool       // a create, start or die event came
 	alive          bool       // has a main process, by the newest event or inspection
@@ -377,7 +377,7 @@ func (v *view) disconnected() {
 }
 
 func (v *view) add(id string) *entry {
-	e := &entry{id: id, reported: v.unwanted[id]}
+	e := &entry{id: id, reported: v.unwanted[id] || v.remembers(id)}
 	delete(v.unwanted, id)
 	v.entries[id] = e
 	return e

@@ -172,6 +172,15 @@ func (v *view) endNotObserved(c *Container) bool {
 	return alive || run != (Run{}) && run != c.Run()
 }
 
+// remembers says that the Watcher before observed a run of the container.
+func (v *view) remembers(id string) bool {
+	if v.knownRun == nil {
+		return false
+	}
+	run, _ := v.knownRun(id)
+	return run != Run{}
+}
+
 // splitCauses divides the events that came before the first Observed of a container into
 // those of the run that it shows and those of a later one. Those of earlier runs are dropped.
 func (v *view) splitCauses(e *entry, c *Container) (own, later []Update) {

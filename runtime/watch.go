@@ -86,6 +86,8 @@ type Watcher struct {
 	// Refresh makes a list at once with each value received; it may be nil.
 	Refresh <-chan struct{}
 	Log     *zap.Logger // may be nil
+
+	view *view // what Run knows; its goroutine's own
 }
 
 // Run sends updates until ctx ends or send fails, and returns why. It calls send
@@ -93,6 +95,7 @@ type Watcher struct {
 // tries again with a back-off, for ever.
 func (w *Watcher) Run(ctx context.Context, send func(context.Context, Update) error) error {
 	v := newView(w.Wanted)
+	w.view = v
 	v.knownRun = w.KnownRun
 	v.newest.at = w.Since
 	s := &sender{ctx: ctx, runtime: w.Name, send: send}
