@@ -10,12 +10,12 @@ import (
 
 func TestConnection(t *testing.T) {
 	const text = `
-startup   = { http_get = { port = 9000, connection = "keep-alive" } }
+startup   = { grpc = { port = 9000, connection = "keep-alive" } }
 liveness  = { http_get = { port = 80, connection = "close" } }
 readiness = { http_get = { port = 80 } }
 `
 	spec := resolveText(t, text, "healthd.liveness.http_get.connection=keep-alive")
-	if !spec.Probes[core.Startup].Handler.HTTPGet.KeepAlive || !spec.Probes[core.Liveness].Handler.HTTPGet.KeepAlive {
+	if !spec.Probes[core.Startup].Handler.GRPC.KeepAlive || !spec.Probes[core.Liveness].Handler.HTTPGet.KeepAlive {
 		t.Error("keeps no connection")
 	}
 	if spec.Probes[core.Readiness].Handler.HTTPGet.KeepAlive || resolveText(t, text).Probes[core.Liveness].Handler.HTTPGet.KeepAlive {
@@ -28,7 +28,7 @@ readiness = { http_get = { port = 80 } }
 		}
 	}
 	for path, want := range map[string]string{
-		"startup.http_get.connection":   `"keep-alive" healthd.toml:4`,
+		"startup.grpc.connection":       `"keep-alive" healthd.toml:4`,
 		"liveness.http_get.connection":  `"keep-alive" label healthd.liveness.http_get.connection`,
 		"readiness.http_get.connection": `"close" default`,
 	} {

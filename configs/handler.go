@@ -109,6 +109,7 @@ func (s *specReader) grpc(t *table) *prober.GRPC {
 	g.Service = t.text("service", "", checkLine)
 	g.Via = t.via()
 	g.TLS = t.tls()
+	g.KeepAlive = t.keepAlive(nil)
 	t.protect(nil)
 	return g
 }

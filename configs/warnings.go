@@ -202,7 +202,8 @@ func outlastsPeriod(p *core.ProbeSpec) string {
 // outlastsIdle warns of a period in which the kept connection is closed.
 func outlastsIdle(p *core.ProbeSpec) string {
 	h := p.Handler
-	if h.HTTPGet == nil || !h.HTTPGet.KeepAlive || p.Period < prober.MaxIdle {
+	keeps := h.HTTPGet != nil && h.HTTPGet.KeepAlive || h.GRPC != nil && h.GRPC.KeepAlive
+	if !keeps || p.Period < prober.MaxIdle {
 		return ""
 	}
 	return "is " + bareDuration(p.Period) + ", and healthd keeps an idle connection for " + bareDuration(prober.MaxIdle) +

@@ -2,14 +2,16 @@ package prober
 
 import (
 	"os"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
 
 // connection is a socket that is connected or on its way.
 type connection struct {
-	f  *os.File
-	fd int // of f
+	f     *os.File
+	fd    int // of f
+	since time.Time
 }
 
 func connect(to endpoint) (connection, error) {
@@ -17,7 +19,7 @@ func connect(to endpoint) (connection, error) {
 	if err != nil {
 		return connection{}, err
 	}
-	return connection{os.NewFile(uintptr(fd), ""), fd}, nil
+	return connection{os.NewFile(uintptr(fd), ""), fd, time.Now()}, nil
 }
 
 // Close resets the connection, so that it does not stay in TIME_WAIT.
@@ -25,6 +27,8 @@ func (c connection) Close() error {
 	resetOnClose(c.fd)
 	return c.f.Close()
 }
+
+func (c connection) opened() time.Time { return c.since }
 
 // quiet says that the server has neither closed the connection nor sent anything.
 func (c connection) quiet() bool {

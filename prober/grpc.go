@@ -23,6 +23,7 @@ type grpcProbe struct {
 	to      endpoint
 	tls     *tls.Config // nil: without TLS
 	request grpcRequest
+	keep    *kept[*grpcLink] // nil: each call gets a new connection
 }
 
 func (p *Prober) grpcProbe(h *GRPC, t Target) (asker, error) {
@@ -43,7 +44,17 @@ func (p *Prober) grpcProbe(h *GRPC, t Target) (asker, error) {
 	if g.request, err = newGRPCRequest(scheme, g.authority(), p.userAgent, h.Service); err != nil {
 		return nil, err
 	}
+	if h.KeepAlive {
+		g.keep = &kept[*grpcLink]{allowance: &p.allowance}
+	}
 	return g, nil
+}
+
+// close closes the connection that the probe keeps.
+func (p *grpcProbe) close() {
+	if p.keep != nil {
+		p.keep.close()
+	}
 }
 
 // authority is the name that the server is asked for.
@@ -56,30 +67,61 @@ func (p *grpcProbe) authority() string {
 
 func (p *grpcProbe) ask(ctx context.Context, timeout time.Duration) (Result, error) {
 	deadline := time.Now().Add(timeout)
-	var seen handshakes
-	answer := p.call(ctx, deadline, &seen)
-	if answer.unprocessed { // grpc-go asks once more, too
-		answer = p.call(ctx, deadline, &seen)
+	l, answer := p.callKept(ctx, deadline)
+	if answer.missed() {
+		l, answer = p.callNew(ctx, deadline)
+		if answer.unprocessed { // grpc-go asks once more, too
+			l, answer = p.callNew(ctx, deadline)
+		}
 	}
 	r, err := p.toResult(answer, timeout)
-	return seen.conclude(r), err
+	return l.seen.conclude(r), err
 }
 
-// call makes one call on a new connection.
-func (p *grpcProbe) call(ctx context.Context, deadline time.Time, seen *handshakes) grpcAnswer {
-	conn, err := p.connect(ctx, deadline, seen)
-	if err != nil {
-		return grpcAnswer{err: connectError{err}}
+// callKept makes a call on the connection that is kept. Without one that takes the call, the answer is missed.
+func (p *grpcProbe) callKept(ctx context.Context, deadline time.Time) (*grpcLink, grpcAnswer) {
+	if p.keep == nil {
+		return nil, grpcAnswer{}
 	}
-	defer conn.Close()
+	l := p.keep.take()
+	switch {
+	case l == nil:
+		return nil, grpcAnswer{}
+	case !l.takes(len(p.request.message)):
+		_ = l.Close()
+		return nil, grpcAnswer{}
+	}
+	return l, p.callOn(ctx, deadline, l)
+}
+
+// callNew makes a call on a new connection.
+func (p *grpcProbe) callNew(ctx context.Context, deadline time.Time) (*grpcLink, grpcAnswer) {
+	l, err := p.link(ctx, deadline)
+	if err != nil {
+		return l, grpcAnswer{err: connectError{err}}
+	}
+	return l, p.callOn(ctx, deadline, l)
+}
+
+// callOn makes a call on l, which it keeps or closes.
+func (p *grpcProbe) callOn(ctx context.Context, deadline time.Time, l *grpcLink) grpcAnswer {
 	x := p.prober.grpcExchanges.Get().(*grpcExchange)
 	defer p.prober.grpcExchanges.Put(x)
-	if err := conn.SetDeadline(deadline); err != nil {
+	if err := l.conn.SetDeadline(deadline); err != nil {
+		_ = l.Close()
 		return grpcAnswer{err: err}
 	}
-	release := interruptOnDone(ctx, conn, x.interrupted)
-	defer release()
-	return x.do(conn, &p.request, deadline)
+	release := interruptOnDone(ctx, l.conn, x.interrupted)
+	a := x.do(l, &p.request, deadline)
+	release()
+	// After a failure the next probe gets a new connection, in case it was due to this one.
+	if p.keep == nil || !a.healthy() || l.draining {
+		_ = l.Close()
+		return a
+	}
+	l.seen.accepted()
+	p.keep.put(l)
+	return a
 }
 
 // connectError is why there is no connection.

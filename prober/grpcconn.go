@@ -20,6 +20,14 @@ type grpcConn interface {
 	SetDeadline(time.Time) error
 }
 
+// link makes a connection. With an error it has what the handshake showed.
+func (p *grpcProbe) link(ctx context.Context, deadline time.Time) (*grpcLink, error) {
+	l := newGRPCLink()
+	var err error
+	l.conn, err = p.connect(ctx, deadline, &l.seen)
+	return l, err
+}
+
 // connect connects. seen notes the handshake.
 func (p *grpcProbe) connect(ctx context.Context, deadline time.Time, seen *handshakes) (grpcConn, error) {
 	if p.tls == nil && p.to.sa != nil {
@@ -60,7 +68,7 @@ func (c netConn) Close() error {
 	if t, ok := c.raw.(*net.TCPConn); ok {
 		_ = t.SetLinger(0)
 	}
-	return c.Conn.Close()
+	return c.raw.Close() // that of TLS may wait
 }
 
 // plainConn is a grpcConn by the Go runtime's poller alone.

@@ -35,14 +35,12 @@ const (
 	grpcWindow = 1<<16 - 1
 	// grpcTable is how many bytes of headers a server may have kept for the next ones.
 	grpcTable = 4 << 10
-	// grpcStream is the first stream that a client may open.
-	grpcStream = 1
 )
 
 // grpcRequest is a call of grpc.health.v1.Health/Check, ready to be sent.
 type grpcRequest struct {
-	// headers is a header block that leaves no trace in the server's table. It ends where the value of
-	// grpc-timeout follows.
+	// headers is a header block that leaves no trace in the server's table, so that it is the same for each
+	// call. It ends where the value of grpc-timeout follows.
 	headers []byte
 	message []byte
 }
@@ -111,11 +109,23 @@ type grpcAnswer struct {
 	serving healthpb.HealthCheckResponse_ServingStatus
 	// unprocessed says that the server has not begun with the call, and will not.
 	unprocessed bool
+	// begun says that something of the reply came.
+	begun bool
+}
+
+// missed says that the server, on a connection that had calls before, may have left without reading this one. It may do
+// so at any time.
+func (a grpcAnswer) missed() bool {
+	return a.unprocessed || !a.begun && !isTimeout(a.err)
+}
+
+func (a grpcAnswer) healthy() bool {
+	return a.err == nil && a.end.Code() == codes.OK && a.serving == healthpb.HealthCheckResponse_SERVING
 }
 
 // grpcExchange makes one call on a connection. Its buffers are used again by the next probe.
 type grpcExchange struct {
-	conn        io.ReadWriter
+	link        *grpcLink
 	in          io.LimitedReader // of Read
 	br          *bufio.Reader    // of in
 	out         bytes.Buffer     // frames that Read sends first
@@ -132,20 +142,24 @@ func newGRPCExchange() *grpcExchange {
 	return x
 }
 
-// do makes the call on a new connection.
-func (x *grpcExchange) do(conn io.ReadWriter, r *grpcRequest, deadline time.Time) grpcAnswer {
-	x.begin(conn)
+// do makes the call on a connection.
+func (x *grpcExchange) do(l *grpcLink, r *grpcRequest, deadline time.Time) grpcAnswer {
+	x.begin(l)
 	defer x.release()
+	first := l.isNew()
 	x.writeRequest(r, deadline)
 	if err := x.flush(); err != nil {
 		return grpcAnswer{err: err}
 	}
-	if err := x.readSettings(); err != nil {
-		return grpcAnswer{err: err}
+	if first {
+		if err := x.readSettings(); err != nil {
+			return grpcAnswer{err: err}
+		}
 	}
 	err := x.readReply()
+	l.keep(x.br)
 	a := grpcAnswer{
-		err: err, ready: true, end: x.reply.end, serving: x.reply.serving,
+		err: err, ready: true, end: x.reply.end, serving: x.reply.serving, begun: x.reply.came,
 		unprocessed: x.reply.refused || errors.Is(err, errDraining),
 	}
 	if a.end.Code() == codes.Canceled && !time.Now().Before(deadline) {
@@ -157,19 +171,19 @@ func (x *grpcExchange) do(conn io.ReadWriter, r *grpcRequest, deadline time.Time
 // errDraining is why a call failed that came after the last one that the server takes.
 var errDraining = errors.New("the connection is draining")
 
-func (x *grpcExchange) begin(conn io.ReadWriter) {
-	x.conn, x.lost, x.in = conn, nil, io.LimitedReader{R: x, N: grpcMaxFrames}
+func (x *grpcExchange) begin(l *grpcLink) {
+	x.link, x.lost, x.in = l, nil, io.LimitedReader{R: x, N: grpcMaxFrames}
 	x.br.Reset(&x.in)
 	x.reply.begin()
 	x.framer = http2.NewFramer(&x.out, x.br)
 	x.framer.SetReuseFrames()
 	x.framer.SetMaxReadFrameSize(grpcFrame)
 	x.framer.MaxHeaderListSize = grpcMaxHeaders
-	x.framer.ReadMetaHeaders = hpack.NewDecoder(grpcTable, nil)
+	x.framer.ReadMetaHeaders = l.decoder
 }
 
 func (x *grpcExchange) release() {
-	x.conn, x.in.R, x.framer = nil, nil, nil
+	x.link, x.in.R, x.framer = nil, nil, nil
 	x.out.Reset()
 	if x.out.Cap() > keepBody {
 		x.out = bytes.Buffer{}
@@ -179,20 +193,30 @@ func (x *grpcExchange) release() {
 	}
 }
 
-// writeRequest writes the beginning of a connection and the request to out, which does not fail.
+// writeRequest writes the request to out, which does not fail. Before the first one comes the beginning of a
+// connection.
 func (x *grpcExchange) writeRequest(r *grpcRequest, deadline time.Time) {
-	x.out.WriteString(http2.ClientPreface)
-	_ = x.framer.WriteSettings(
-		http2.Setting{ID: http2.SettingEnablePush, Val: 0},
-		http2.Setting{ID: http2.SettingMaxHeaderListSize, Val: grpcMaxHeaders})
+	l := x.link
+	if l.isNew() {
+		x.out.WriteString(http2.ClientPreface)
+		_ = x.framer.WriteSettings(
+			http2.Setting{ID: http2.SettingEnablePush, Val: 0},
+			http2.Setting{ID: http2.SettingMaxHeaderListSize, Val: grpcMaxHeaders})
+	}
+	if l.received > 0 {
+		_ = x.framer.WriteWindowUpdate(0, l.received)
+		l.received = 0
+	}
+	l.nextStream()
 	x.headers = appendTimeout(append(x.headers[:0], r.headers...), time.Until(deadline))
-	_ = x.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: grpcStream, BlockFragment: x.headers, EndHeaders: true})
+	_ = x.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: l.stream, BlockFragment: x.headers, EndHeaders: true})
 	message := r.message
+	l.window -= int64(len(message))
 	for len(message) > grpcFrame {
-		_ = x.framer.WriteData(grpcStream, false, message[:grpcFrame])
+		_ = x.framer.WriteData(l.stream, false, message[:grpcFrame])
 		message = message[grpcFrame:]
 	}
-	_ = x.framer.WriteData(grpcStream, true, message)
+	_ = x.framer.WriteData(l.stream, true, message)
 }
 
 // Read implements io.Reader: before healthd waits for the server, it sends what the server may wait for.
@@ -200,7 +224,11 @@ func (x *grpcExchange) Read(b []byte) (int, error) {
 	if err := x.flush(); err != nil {
 		return 0, err
 	}
-	n, err := x.conn.Read(b)
+	if n := copy(b, x.link.rest); n > 0 {
+		x.link.rest = x.link.rest[n:]
+		return n, nil
+	}
+	n, err := x.link.conn.Read(b)
 	if errors.Is(err, io.EOF) && x.lost != nil {
 		return n, x.lost // the kernel reports it once
 	}
@@ -212,7 +240,7 @@ func (x *grpcExchange) flush() error {
 	if x.out.Len() == 0 {
 		return nil
 	}
-	_, err := x.out.WriteTo(x.conn)
+	_, err := x.out.WriteTo(x.link.conn)
 	x.out.Reset()
 	if errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET) {
 		x.lost = err
@@ -243,7 +271,8 @@ func (x *grpcExchange) readReply() error {
 			if err := x.take(frame); err != nil {
 				return err
 			}
-		case ok && broken.StreamID == grpcStream:
+		case ok && broken.StreamID == x.link.stream:
+			x.reply.came = true
 			x.reply.malformed(broken.Code, x.framer.ErrorDetail())
 		case ok: // of no call
 		case x.in.N <= 0:
@@ -257,10 +286,11 @@ func (x *grpcExchange) readReply() error {
 
 // take does what a frame asks for. An error means that the connection is of no more use for the call.
 func (x *grpcExchange) take(frame http2.Frame) error {
-	ours := frame.Header().StreamID == grpcStream
+	l := x.link
 	switch f := frame.(type) {
 	case *http2.SettingsFrame:
 		if !f.IsAck() {
+			l.settings(f)
 			return x.framer.WriteSettingsAck()
 		}
 	case *http2.PingFrame:
@@ -268,25 +298,39 @@ func (x *grpcExchange) take(frame http2.Frame) error {
 			return x.framer.WritePing(true, f.Data)
 		}
 	case *http2.GoAwayFrame:
-		if f.LastStreamID < grpcStream {
+		l.draining = true
+		if f.LastStreamID < l.stream {
 			return errDraining
 		}
 	case *http2.PushPromiseFrame:
 		return errors.New("received PUSH_PROMISE, which the client has switched off")
-	case *http2.MetaHeadersFrame:
-		if ours {
-			x.reply.headers(f)
+	case *http2.WindowUpdateFrame:
+		if f.StreamID == 0 {
+			l.grow(f.Increment)
 		}
 	case *http2.DataFrame:
-		if ours {
-			x.reply.body(f)
-		}
-	case *http2.RSTStreamFrame:
-		if ours {
-			x.reply.reset(f.ErrCode)
-		}
+		l.received += f.Length
+		x.takeReply(frame)
+	default:
+		x.takeReply(frame)
 	}
 	return nil
+}
+
+// takeReply takes a frame that is perhaps one of the reply.
+func (x *grpcExchange) takeReply(frame http2.Frame) {
+	if frame.Header().StreamID != x.link.stream {
+		return
+	}
+	x.reply.came = true
+	switch f := frame.(type) {
+	case *http2.MetaHeadersFrame:
+		x.reply.headers(f)
+	case *http2.DataFrame:
+		x.reply.body(f)
+	case *http2.RSTStreamFrame:
+		x.reply.reset(f.ErrCode)
+	}
 }
 
 // bare returns the number of an error without the addresses that package net adds: a new one each time

@@ -104,13 +104,23 @@ func FuzzGRPCReply(f *testing.F) {
 	}
 	x := newGRPCExchange()
 	f.Fuzz(func(t *testing.T, sent []byte) {
-		a := x.do(newScriptedConn(sent), &request, time.Now().Add(longTimeout))
+		link := newGRPCLink()
+		link.conn = newScriptedConn(sent)
+		a := x.do(link, &request, time.Now().Add(longTimeout))
 		if size := cap(x.reply.data) + x.out.Cap(); size > 2*keepBody {
 			t.Errorf("keeps %d bytes", size)
 		}
 		r, err := (&grpcProbe{}).toResult(a, longTimeout)
 		if err != nil || r.Outcome == Unknown || len(r.Output) > MaxOutput {
 			t.Fatalf("%+v, %v", r, err)
+		}
+		if a.healthy() && !link.draining && link.takes(len(request.message)) { // the next call reads what is left, too
+			next := newScriptedConn(sent)
+			next.first, next.called, link.conn = nil, true, next
+			x.do(link, &request, time.Now().Add(longTimeout))
+		}
+		if len(link.rest) > readBuffer {
+			t.Errorf("keeps %d bytes for the next call", len(link.rest))
 		}
 		if r.Outcome != Success {
 			return

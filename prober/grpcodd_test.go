@@ -22,13 +22,14 @@ type h2Conn struct {
 	net.Conn
 	*http2.Framer
 	stream  uint32
-	acks    int // of its settings
+	acks    int   // of its settings
+	granted int64 // bytes of data, by WINDOW_UPDATE of the connection
 	block   bytes.Buffer
 	encoder *hpack.Encoder
 }
 
 func newH2Conn(c net.Conn) *h2Conn {
-	h := &h2Conn{Conn: c, Framer: http2.NewFramer(c, c), stream: grpcStream}
+	h := &h2Conn{Conn: c, Framer: http2.NewFramer(c, c), stream: 1}
 	h.AllowIllegalWrites = true
 	h.encoder = hpack.NewEncoder(&h.block)
 	return h
@@ -62,6 +63,9 @@ func (c *h2Conn) await(wanted func(http2.Frame) bool) {
 		}
 		if s, ok := f.(*http2.SettingsFrame); ok && s.IsAck() {
 			c.acks++
+		}
+		if w, ok := f.(*http2.WindowUpdateFrame); ok && w.StreamID == 0 {
+			c.granted += int64(w.Increment)
 		}
 		if wanted(f) {
 			return

@@ -33,6 +33,7 @@ type grpcReply struct {
 	end   *status.Status // nil: OK
 	// refused says that the server has not begun with the call.
 	refused bool
+	came    bool // a frame of the reply, whatever it says
 
 	begun    bool           // the headers of a gRPC reply came
 	encoding string         // of its messages

@@ -314,9 +314,10 @@ func TestClosedProbesLeaveNoDescriptors(t *testing.T) {
 		}
 	}))
 	defer server.Close()
+	calls := startCalls(t, always((*h2Conn).ok))
 	prober := New(Config{})
-	ask := func(path string) {
-		p, err := prober.Probe(Handler{HTTPGet: &HTTPGet{Port: portOf(t, server.URL), Path: path, KeepAlive: true}}, loopback)
+	ask := func(h Handler) {
+		p, err := prober.Probe(h, loopback)
 		if err != nil {
 			t.Error(err)
 			return
@@ -332,18 +333,26 @@ func TestClosedProbesLeaveNoDescriptors(t *testing.T) {
 		wg.Go(p.Close)
 		wg.Wait()
 	}
-	ask("/")
-	server.CloseClientConnections()
+	get := func(path string) Handler {
+		return Handler{HTTPGet: &HTTPGet{Port: portOf(t, server.URL), Path: path, KeepAlive: true}}
+	}
+	call := Handler{GRPC: &GRPC{Port: calls.port, KeepAlive: true}}
+	gone := func() { // the server's side, which is in this process, too
+		server.CloseClientConnections()
+		waitForNoGoroutine(t, "net/http.(*conn).serve", "rawServer.func1.1")
+	}
+	ask(get("/"))
+	ask(call)
+	gone()
 	before := descriptors(t)
 	for range 20 {
 		var wg sync.WaitGroup
-		for _, path := range []string{"/", "/chunked", "/", "/chunked"} {
-			wg.Go(func() { ask(path) })
+		for _, h := range []Handler{get("/"), get("/chunked"), call, call} {
+			wg.Go(func() { ask(h) })
 		}
 		wg.Wait()
 	}
-	server.CloseClientConnections() // those of its side, which are in this process, too
-	waitForNoGoroutine(t, "net/http.(*conn).serve")
+	gone()
 	if after := descriptors(t); after > before {
 		t.Errorf("%d descriptors are open, %d were before", after, before)
 	}

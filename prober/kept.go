@@ -41,6 +41,7 @@ func (a *allowance) giveBack() { a.left.Add(1) }
 type kept[C interface {
 	comparable
 	io.Closer // without waiting
+	opened() time.Time
 }] struct {
 	allowance *allowance
 
@@ -51,11 +52,17 @@ type kept[C interface {
 	closed bool
 }
 
-// take returns the connection, which is the caller's now, and the zero C without one.
+// take returns the connection, which is the caller's now, and the zero C without one that is young enough.
 func (k *kept[C]) take() C {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.takeLocked()
+	var none C
+	conn := k.takeLocked()
+	if conn != none && time.Since(conn.opened()) >= MaxAge {
+		_ = conn.Close()
+		return none
+	}
+	return conn
 }
 
 func (k *kept[C]) takeLocked() C {

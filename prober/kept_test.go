@@ -7,7 +7,14 @@ import (
 )
 
 // closer counts how often it was closed.
-type closer struct{ closed int }
+type closer struct {
+	closed int
+	since  time.Time
+}
+
+func newCloser() *closer { return &closer{since: time.Now()} }
+
+func (c *closer) opened() time.Time { return c.since }
 
 func (c *closer) Close() error {
 	c.closed++
@@ -29,7 +36,7 @@ func wantClosedConn(t *testing.T, c *closer, want int) {
 
 func TestKeptConnectionExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k, c := newKept(1), &closer{}
+		k, c := newKept(1), newCloser()
 		for range 3 { // each use gives it MaxIdle again
 			k.put(c)
 			time.Sleep(MaxIdle - 1)
@@ -52,14 +59,35 @@ func TestKeptConnectionExpires(t *testing.T) {
 	})
 }
 
+// A connection that is always in use gets old, too.
+func TestKeptConnectionGetsOld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k, c := newKept(1), newCloser()
+		for age := time.Duration(0); age < MaxAge; age += MaxAge / 5 {
+			if got := k.take(); age > 0 && got != c {
+				t.Fatalf("took %v after %v", got, age)
+			}
+			k.put(c)
+			time.Sleep(MaxAge / 5)
+		}
+		if got := k.take(); got != nil {
+			t.Errorf("took %v", got)
+		}
+		wantClosedConn(t, c, 1)
+		if n := k.allowance.left.Load(); n != 1 {
+			t.Errorf("%d more may be kept, want 1", n)
+		}
+	})
+}
+
 func TestKeptConnectionOfAClosedProbe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k, c := newKept(1), &closer{}
+		k, c := newKept(1), newCloser()
 		k.put(c)
 		k.close()
 		k.close()
 		wantClosedConn(t, c, 1)
-		inUse := &closer{} // while the probe was closed
+		inUse := newCloser() // while the probe was closed
 		k.put(inUse)
 		wantClosedConn(t, inUse, 1)
 		if got := k.take(); got != nil {
@@ -75,7 +103,7 @@ func TestKeptConnectionsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		one, other := newKept(1), newKept(0)
 		other.allowance = one.allowance
-		first, second := &closer{}, &closer{}
+		first, second := newCloser(), newCloser()
 		one.put(first)
 		other.put(second)
 		wantClosedConn(t, first, 0)
@@ -83,7 +111,7 @@ func TestKeptConnectionsAreBounded(t *testing.T) {
 		if got := one.take(); got != first {
 			t.Errorf("took %v", got)
 		}
-		third := &closer{}
+		third := newCloser()
 		other.put(third)
 		wantClosedConn(t, third, 0)
 		other.close()

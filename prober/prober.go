@@ -29,6 +29,10 @@ const MaxOutput = 10 << 10
 // MaxIdle is for how long a probe with KeepAlive keeps a connection that it does not use.
 const MaxIdle = 90 * time.Second
 
+// MaxAge is for how long such a connection is used. After that the next probe makes a new one, as a new client does: it sees
+// where a name leads now, which certificate the server has, and whether the server still accepts.
+const MaxAge = 5 * time.Minute
+
 // Outcome is the verdict of one probe.
 type Outcome uint8
 
@@ -193,6 +197,8 @@ type GRPC struct {
 	Port    int
 	Service string
 	TLS     *TLSClient // nil: without TLS
+	// KeepAlive keeps the connection for the next probe, for at most MaxIdle.
+	KeepAlive bool
 }
 
 // EngineHealth probes by reading the engine's result of the container's HEALTHCHECK.

@@ -67,6 +67,9 @@ func (h *handshakes) conclude(r Result) Result {
 	return r
 }
 
+// accepted notes that a reply came: a later failure is not due to healthd's certificate.
+func (h *handshakes) accepted() { h.asked.Store(nil) }
+
 func (h *handshakes) note(certificates []*x509.Certificate) {
 	if len(certificates) > 0 {
 		h.notAfter.CompareAndSwap(nil, new(plainTime(certificates[0].NotAfter)))
