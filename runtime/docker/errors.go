@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"strings"
+	"syscall"
 
 	"github.com/containerd/errdefs"
 	"github.com/docker/docker/client"
@@ -26,7 +28,7 @@ func (e *Engine) explain(err error) error {
 		return err
 	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("cannot connect to Docker at %s: permission denied; is healthd allowed to use the socket?", e.endpoint())
-	case client.IsErrConnectionFailed(err):
+	case client.IsErrConnectionFailed(err), isDial(err):
 		return fmt.Errorf("cannot connect to Docker at %s: %w", e.endpoint(), e.connectReason(err))
 	}
 	return err
@@ -42,10 +44,16 @@ func (e *Engine) connectReason(err error) error {
 	if _, stat := os.Stat(path); errors.Is(stat, fs.ErrNotExist) {
 		return errors.New("there is no such socket; is the engine running?")
 	}
-	if strings.Contains(err.Error(), "Is the docker daemon running") {
+	if errors.Is(err, syscall.ECONNREFUSED) || strings.Contains(err.Error(), "Is the docker daemon running") {
 		return errors.New("connection refused; is the engine running?")
 	}
 	return err
+}
+
+// isDial says that healthd could not connect to make a request of its own.
+func isDial(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "dial"
 }
 
 // containerError wraps err with what could not be done to which container.

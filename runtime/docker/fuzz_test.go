@@ -173,6 +173,9 @@ func FuzzList(f *testing.F) {
 	f.Add(`[{"Id":"x","Names":[],"State":"running","Status":"Up Less than a second","HostConfig":{"NetworkMode":"container:x"}},{"Id":"","State":"running"}]`)
 	f.Add(`[{"Id":"x","Names":["//"],"State":"restarting","Status":"Restarting (-1) 200 years ago","NetworkSettings":{"Networks":{"a":null,"b":{"IPAddress":"127.0.0.1"}}}}]`)
 	f.Add(`[{"Id":"x","State":"paused","Status":"Up About an hour (Paused)"},{"Id":"x","State":"stopping","Status":"Up 292 years"}]`)
+	f.Add(`[{"Id":"x","State":"running"}`)
+	f.Add(`[{"Id":"x","State":"running"}}`)
+	f.Add(`[{"Id":"x","State":"running"},`)
 	f.Add("[]")
 	f.Add("null")
 	answers := &fakeAnswers{}
@@ -183,7 +186,11 @@ func FuzzList(f *testing.F) {
 		if err != nil {
 			return
 		}
-		var all []container.Summary
+		var all []struct {
+			ID     string `json:"Id"`
+			Labels map[string]string
+			Status string
+		}
 		if err := json.NewDecoder(strings.NewReader(text)).Decode(&all); err != nil || len(all) != len(list) {
 			t.Fatalf("%d containers of %d: %v", len(list), len(all), err)
 		}

@@ -2,14 +2,16 @@ package docker
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
+	"io"
+	"net/http"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/network"
 
 	"healthd/runtime"
 )
@@ -27,43 +29,94 @@ func (e *Engine) List(ctx context.Context) ([]runtime.Summary, error) {
 		return nil, err
 	}
 	began := time.Now()
-	listed, err := c.ContainerList(ctx, container.ListOptions{All: true})
+	resp, err := e.do(ctx, c, http.MethodGet, "/containers/json?all=1", nil)
 	if err != nil {
 		return nil, fmt.Errorf("cannot list containers: %w", e.explain(err))
 	}
-	if listed == nil || slices.ContainsFunc(listed, func(l container.Summary) bool { return l.ID == "" || l.State == "" }) {
-		return nil, errors.New("cannot list containers: the engine's answer is no list of containers")
+	defer resp.Body.Close()
+	listed, err := readList(resp.Body)
+	if err != nil {
+		return nil, fmt.Errorf("cannot list containers: %w", e.explain(err))
 	}
 	return summarize(listed, began, time.Now()), nil
 }
 
-// summarize turns a list that was made between the two moments into summaries.
-func summarize(listed []container.Summary, from, to time.Time) []runtime.Summary {
-	byName := make(map[string]*container.Summary, 2*len(listed))
-	for i := range listed {
-		byName[listed[i].ID] = &listed[i]
-		byName[nameOf(listed[i].Names)] = &listed[i]
+// listed is what healthd reads of a container in a list.
+type listed struct {
+	ID              string `json:"Id"`
+	Names           []string
+	Image           string
+	Labels          map[string]string
+	State           string
+	Status          string
+	HostConfig      struct{ NetworkMode string }
+	NetworkSettings struct {
+		Networks map[string]*network.EndpointSettings
 	}
-	all := make([]runtime.Summary, len(listed))
-	for i, l := range listed {
+}
+
+var errNoList = errors.New("the engine's answer is no list of containers")
+
+// readList reads one container after the other: the text of many is larger than all that healthd knows
+// of them.
+func readList(body io.Reader) ([]listed, error) {
+	d := json.NewDecoder(body)
+	switch begin, err := d.Token(); {
+	case isSyntax(err):
+		return nil, errNoList
+	case err != nil:
+		return nil, err
+	case begin != json.Delim('['):
+		return nil, errNoList
+	}
+	var all []listed
+	for d.More() {
+		var l listed
+		if err := d.Decode(&l); err != nil {
+			return nil, fmt.Errorf("cannot read the engine's answer: %w", err)
+		}
+		if l.ID == "" || l.State == "" {
+			return nil, errNoList
+		}
+		all = append(all, l)
+	}
+	if _, err := d.Token(); err != nil { // it was cut off
+		return nil, fmt.Errorf("cannot read the engine's answer: %w", err)
+	}
+	return all, nil
+}
+
+// isSyntax says that an answer is empty or no JSON.
+func isSyntax(err error) bool {
+	var syntax *json.SyntaxError
+	return errors.As(err, &syntax) || err == io.EOF
+}
+
+// summarize turns a list that was made between the two moments into summaries.
+func summarize(all []listed, from, to time.Time) []runtime.Summary {
+	byName := make(map[string]*listed, 2*len(all))
+	for i := range all {
+		byName[all[i].ID] = &all[i]
+		byName[nameOf(all[i].Names)] = &all[i]
+	}
+	summaries := make([]runtime.Summary, len(all))
+	for i := range all {
+		l := &all[i]
 		s := runtime.Summary{ID: l.ID, Name: nameOf(l.Names), Image: l.Image, Labels: l.Labels, State: stateOf(l.State)}
 		st := parseStatus(l.Status)
-		s.Fingerprint = fingerprint(s.State, st.exitCode, listedNetworking(&l, byName, maxNetworkDepth))
+		s.Fingerprint = fingerprint(s.State, st.exitCode, listedNetworking(l, byName, maxNetworkDepth))
 		if st.known {
 			s.EarliestChange, s.LatestChange = from.Add(-st.maxAge-statusSlack), to.Add(-st.minAge+statusSlack)
 		}
-		all[i] = s
+		summaries[i] = s
 	}
-	return all
+	return summaries
 }
 
 // listedNetworking returns how a listed container is connected. It follows shared
 // networks, at most depth times.
-func listedNetworking(l *container.Summary, byName map[string]*container.Summary, depth int) networking {
-	n := networking{mode: l.HostConfig.NetworkMode, alive: stateOf(l.State).Alive()}
-	if l.NetworkSettings != nil {
-		n.endpoints = l.NetworkSettings.Networks
-	}
+func listedNetworking(l *listed, byName map[string]*listed, depth int) networking {
+	n := networking{mode: l.HostConfig.NetworkMode, alive: stateOf(l.State).Alive(), endpoints: l.NetworkSettings.Networks}
 	other, ok := strings.CutPrefix(n.mode, "container:")
 	if !ok {
 		return n

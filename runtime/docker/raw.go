@@ -14,9 +14,9 @@ import (
 	"github.com/docker/docker/client"
 )
 
-// Four requests do not use the client's own calls. Its exec start hijacks the connection
-// and then ignores the context; without a request to upgrade, the engine answers as
-// usual. Its exec inspection drops whether there is an exit code. Its event stream drops
+// Five requests do not use the client's own calls. Its list keeps the whole answer in memory. Its exec
+// start hijacks the connection and then ignores the context; without a request to upgrade, the engine
+// answers as usual. Its exec inspection drops whether there is an exit code. Its event stream drops
 // the answer's Date. Podman's own API it does not know.
 
 const maxAnswer = 1 << 20
