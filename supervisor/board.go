@@ -25,12 +25,14 @@ type Board struct {
 	latencies latencies
 	budget    atomic.Pointer[BudgetView]
 	changes   changes
+	tally     tally
 }
 
 // slot holds the newest View of one container.
 type slot struct {
 	view    atomic.Pointer[core.View]
 	latency *serviceLatency // where its probes are counted; the loop's own
+	counted counted         // how the tally counts it; the loop's own
 }
 
 // RuntimeView is what the Board shows of one runtime.
@@ -237,6 +239,7 @@ func (b *Board) put(s *slot, v *core.View) (changed bool) {
 	old := s.view.Swap(v)
 	b.services.move(serviceOf(old), serviceOf(v))
 	s.latency = b.latencies.move(s.latency, v)
+	b.count(s, countedOf(v))
 	if old != nil && old.Container.Name == v.Container.Name {
 		return !samePublished(old, v)
 	}
@@ -252,6 +255,7 @@ func (b *Board) remove(s *slot) {
 	v := s.view.Load()
 	b.services.move(serviceOf(v), service{})
 	s.latency = b.latencies.move(s.latency, nil)
+	b.count(s, counted{})
 	b.byID.Delete(v.Container.ID)
 	b.names.release(v.Container.Name, s)
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"iter"
 	"net"
 	"os"
 	"slices"
@@ -204,7 +203,7 @@ func (d *daemon) statusText() string {
 	board := d.supervisor.Board()
 	text := waitingLine(board.Runtimes())
 	if board.Synced() || text == "" {
-		text = statusLine(board.All())
+		text = statusLine(board.Counts())
 	}
 	text += lostLine(board.Runtimes())
 	if problem := d.journal.Problem(); problem != "" {
@@ -255,36 +254,17 @@ func lostLine(all []supervisor.RuntimeView) string {
 	return text
 }
 
-// statusLine counts the containers.
-func statusLine(views iter.Seq[*core.View]) string {
-	all, ready, restarting, held, gaveUp, invalid := 0, 0, 0, 0, 0, 0
-	for v := range views {
-		all++
-		s := &v.State
-		if ok, _, _ := v.Readiness(); ok {
-			ready++
-		}
-		if s.Action.GaveUp {
-			gaveUp++
-		} else if s.Action.Stopping != core.NoCause || s.Action.Restart != core.NoCause || s.Action.Call != core.NoCall {
-			restarting++
-		}
-		if s.Lasting.Held {
-			held++
-		}
-		if v.Invalid != "" {
-			invalid++
-		}
+// statusLine tells how many containers there are.
+func statusLine(c supervisor.Counts) string {
+	text := fmt.Sprintf("%s, %d ready, %d restarting", plural(c.All, "container"), c.Ready, c.Restarting)
+	if c.Held > 0 {
+		text += fmt.Sprintf(", %d held", c.Held)
 	}
-	text := fmt.Sprintf("%s, %d ready, %d restarting", plural(all, "container"), ready, restarting)
-	if held > 0 {
-		text += fmt.Sprintf(", %d held", held)
+	if c.GaveUp > 0 {
+		text += fmt.Sprintf(", %d given up", c.GaveUp)
 	}
-	if gaveUp > 0 {
-		text += fmt.Sprintf(", %d given up", gaveUp)
-	}
-	if invalid > 0 {
-		text += fmt.Sprintf(", %d invalid", invalid)
+	if c.Invalid > 0 {
+		text += fmt.Sprintf(", %d invalid", c.Invalid)
 	}
 	return text
 }
