@@ -26,6 +26,7 @@ const maxDrafts = 1024
 type drafts struct {
 	mu    sync.Mutex
 	byKey map[draftKey]*draft
+	texts map[string]string // of their settings: most are in many drafts
 }
 
 // draftKey is what a draft is made of.
@@ -35,20 +36,38 @@ type draftKey struct {
 	labels  string // those for healthd
 }
 
-// of returns the draft, which read makes when it is new.
-func (d *drafts) of(chosen *fileSpec, labels map[string]string, read func() *draft) *draft {
+// of returns the draft, which read makes when it is new, and matchedBy, which many containers have in common.
+func (d *drafts) of(chosen *fileSpec, labels map[string]string, matchedBy string, read func() *draft) (*draft, string) {
 	key := draftKey{chosen, core.ProjectOf(labels), ownLabels(labels)}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if known := d.byKey[key]; known != nil {
-		return known
+		return known, d.shared(matchedBy)
 	}
 	if d.byKey == nil || len(d.byKey) >= maxDrafts {
-		d.byKey = map[draftKey]*draft{}
+		d.byKey, d.texts = map[draftKey]*draft{}, map[string]string{}
 	}
 	made := read()
+	d.share(made.spec.Values)
 	d.byKey[key] = made
-	return made
+	return made, d.shared(matchedBy)
+}
+
+// share keeps equal texts of settings once.
+func (d *drafts) share(settings []core.Value) {
+	for i := range settings {
+		v := &settings[i]
+		v.Path, v.Value, v.Origin = d.shared(v.Path), d.shared(v.Value), d.shared(v.Origin)
+	}
+}
+
+func (d *drafts) shared(text string) string {
+	known, ok := d.texts[text]
+	if !ok {
+		known = text
+		d.texts[text] = text
+	}
+	return known
 }
 
 // ownLabels returns the labels for healthd as one text.

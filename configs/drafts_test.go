@@ -3,6 +3,7 @@ package configs
 import (
 	"fmt"
 	"testing"
+	"unsafe"
 
 	"healthd/runtime"
 	"healthd/supervisor/core"
@@ -40,6 +41,23 @@ func TestContainersShareWhatIsTheSame(t *testing.T) {
 	sibling, err := c.Resolve(runtime.Traits{Name: "sibling", Labels: labels("healthd.liveness.tcp_socket.port=81")})
 	if err != nil || sibling.Publish.Service != "sibling" {
 		t.Errorf("of the same labels only: %+v, %v", sibling, err)
+	}
+}
+
+// Of the settings of two drafts only the texts that differ take memory twice.
+func TestDraftsShareTexts(t *testing.T) {
+	c := mustParse(t, "[[spec]]\nname = \"web\"\nmatch = { app = \"web\" }\nliveness = { tcp_socket = { port = 80 } }\n")
+	one, other := specOf(t, c, "one", "healthd.liveness.period=3s"), specOf(t, c, "other", "healthd.liveness.period=4s")
+	if len(one.Values) != len(other.Values) || cap(one.Values) > len(one.Values)+len(one.Values)/4+1 {
+		t.Fatalf("%d and %d settings, room for %d", len(one.Values), len(other.Values), cap(one.Values))
+	}
+	for i, v := range one.Values {
+		o := other.Values[i]
+		for _, pair := range [][2]string{{v.Path, o.Path}, {v.Value, o.Value}, {v.Origin, o.Origin}} {
+			if pair[0] == pair[1] && unsafe.StringData(pair[0]) != unsafe.StringData(pair[1]) {
+				t.Errorf("%s: %q is there twice", v.Path, pair[0])
+			}
+		}
 	}
 }
 

@@ -213,7 +213,11 @@ func FuzzLabels(f *testing.F) {
 
 func checkResolved(t *testing.T, c *Config, labels map[string]string) {
 	t.Helper()
-	spec, err := c.Resolve(runtime.Traits{Name: "c", Labels: labels})
+	traits := runtime.Traits{Name: "c", Image: "x", Labels: labels}
+	spec, err := c.Resolve(traits)
+	if may := c.MaySupervise(traits); may != (spec != nil || err != nil) {
+		t.Errorf("it may be supervised: %v; the spec %v, the error %v", may, spec, err)
+	}
 	if err != nil {
 		if text := err.Error(); len(text) > 10_000 || !strings.Contains(text, "label healthd.") ||
 			strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f }) {

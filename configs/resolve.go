@@ -34,7 +34,7 @@ func (c *Config) Resolve(container runtime.Traits) (*core.Spec, error) {
 	if problems = append(problems, wrong...); len(wrong) > 0 {
 		return nil, problems.labelError()
 	}
-	d := c.drafts.of(chosen, labels, func() *draft { return c.draft(chosen, labels) })
+	d, matchedBy := c.drafts.of(chosen, labels, matchedBy, func() *draft { return c.draft(chosen, labels) })
 	if problems = append(problems, d.problems...); len(problems) > 0 {
 		return nil, problems.labelError()
 	}
@@ -65,7 +65,7 @@ func (c *Config) draft(chosen *fileSpec, labels map[string]string) *draft {
 	}
 	named := nameService(r, spec, merged, labels)
 	c.observe(r, spec)
-	spec.Values = slices.Clip(r.values)
+	spec.Values = slices.Clone(r.values)
 	return &draft{spec: *spec, named: named}
 }
 
@@ -82,11 +82,15 @@ func (c *Config) defaultsAt(at place) *node {
 // MaySupervise says whether Resolve does not leave the container alone. Where the image is not known,
 // it says whether there is one with which that may be so.
 func (c *Config) MaySupervise(container runtime.Traits) bool {
-	if spec, err := c.Resolve(container); spec != nil || err != nil {
+	enabled, _ := readEnable(container.Labels)
+	switch {
+	case !enabled || container.Self:
+		return false
+	case hasLabel(container.Labels): // be they right or wrong
 		return true
 	}
-	if enabled, _ := readEnable(container.Labels); !enabled || container.Self || container.Image != "" {
-		return false
+	if chosen, _, _ := c.choose(container); chosen != nil || container.Image != "" {
+		return chosen != nil
 	}
 	return slices.ContainsFunc(c.specs, func(s *fileSpec) bool {
 		if s.matcher.image == "" {
