@@ -38,7 +38,7 @@ func TestNameSharedByThreeContainers(t *testing.T) {
 		b, all := &Board{}, make([]*slot, 3)
 		for i, id := range []string{"a", "b", "c"} {
 			all[i] = &slot{}
-			b.put(all[i], &core.View{Container: &runtime.Container{ID: id, Name: "web"}})
+			b.put(all[i], &core.View{Container: &runtime.Container{ID: id, Name: "web"}, State: core.NewState()})
 		}
 		for _, i := range tt.gone {
 			b.remove(all[i])
@@ -60,10 +60,10 @@ func BenchmarkRemove(b *testing.B) {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			board := &Board{}
 			for i := range n {
-				board.put(&slot{}, &core.View{Container: &runtime.Container{ID: fmt.Sprint(i), Name: fmt.Sprint(i)}})
+				board.put(&slot{}, &core.View{Container: &runtime.Container{ID: fmt.Sprint(i), Name: fmt.Sprint(i)}, State: core.NewState()})
 			}
-			board.put(&slot{}, &core.View{Container: &runtime.Container{ID: "shares", Name: "1"}})
-			v, s := &core.View{Container: &runtime.Container{ID: "short", Name: "short"}}, &slot{}
+			board.put(&slot{}, &core.View{Container: &runtime.Container{ID: "shares", Name: "1"}, State: core.NewState()})
+			v, s := &core.View{Container: &runtime.Container{ID: "short", Name: "short"}, State: core.NewState()}, &slot{}
 			for b.Loop() {
 				s.view.Store(nil)
 				board.put(s, v)
@@ -74,7 +74,9 @@ func BenchmarkRemove(b *testing.B) {
 }
 
 func TestFindByPrefix(t *testing.T) {
-	view := func(id, name string) *core.View { return &core.View{Container: &runtime.Container{ID: id, Name: name}} }
+	view := func(id, name string) *core.View {
+		return &core.View{Container: &runtime.Container{ID: id, Name: name}, State: core.NewState()}
+	}
 	b := NewBoard(nil, view("db12ef00", "web"), view("db12ab00", "api"), view("cafe0000", "db12a"))
 	for name, want := range map[string]string{
 		"web": "db12ef00", "db12e": "db12ef00", "db12": "", "db1": "", "cafe": "cafe0000", "db12a": "cafe0000", "DB12E": "", "": "",

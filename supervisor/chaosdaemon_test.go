@@ -79,7 +79,7 @@ func (h *chaosHost) bootDaemon(rebooted bool) {
 	watching, stopWatching := context.WithCancel(context.Background())
 	watcher := runtime.Watcher{
 		Name: "docker", Source: d, Since: seen, Relist: chaosRelist, Refresh: d.refresh,
-		KnownRun: func(id string) (runtime.Run, bool) { return d.loaded[id].Run.ID, d.loaded[id].Engine.State.Alive() },
+		KnownRun: func(id string) (runtime.Run, bool) { return d.loadedOf(id).Run.ID, d.loadedOf(id).Engine.State.Alive() },
 		Wanted: func(t runtime.Traits) bool {
 			h.mu.Lock()
 			defer h.mu.Unlock()
@@ -99,6 +99,14 @@ func (h *chaosHost) bootDaemon(rebooted bool) {
 // stamp is the present moment by the host's clocks.
 func (h *chaosHost) stamp() core.Stamp {
 	return core.Stamp{Wall: time.Now(), Monotonic: time.Since(h.startedAt), Boot: fmt.Sprint("boot ", h.boots)}
+}
+
+// loadedOf is what the daemon before knew of a container; zero: nothing.
+func (d *chaosDaemon) loadedOf(id string) core.Kept {
+	if m, ok := d.loaded[id]; ok {
+		return *m.Kept
+	}
+	return core.Kept{}
 }
 
 // fromDisk returns what a daemon reads of a memory. If the clock was set at the boot, what

@@ -156,8 +156,8 @@ func (h *chaosHost) ambiguity(c *chaosContainer, signal int) string {
 // storedStop says whether a daemon has stored that it stops the present run, but did not
 // get as far as the signal.
 func (h *chaosHost) storedStop(c *chaosContainer) bool {
-	m := h.disk.memories[c.info.ID]
-	return m.Run.ID == c.info.Run() && m.Action.StopCalls > c.signals
+	m, ok := h.disk.memories[c.info.ID]
+	return ok && m.Run.ID == c.info.Run() && m.Action.StopCalls > c.signals
 }
 
 // noteRunEnded notes that a run has ended, and sets what must follow.
@@ -184,7 +184,7 @@ func (h *chaosHost) expected(c *chaosContainer, by actor) (expectation, string) 
 	switch {
 	case spec == nil || h.daemon != nil && !h.supervised(c.template.name):
 		return either, "healthd does not supervise it"
-	case h.daemon != nil && !h.daemon.everSynced && h.daemon.loaded[c.info.ID].Run.ID != c.info.Run():
+	case h.daemon != nil && !h.daemon.everSynced && h.daemon.loadedOf(c.info.ID).Run.ID != c.info.Run():
 		return either, "healthd has not seen this run"
 	case h.connectedSince.IsZero() && h.daemon != nil && h.view(c) == nil:
 		return either, "healthd has not seen it"

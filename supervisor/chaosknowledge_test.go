@@ -85,9 +85,9 @@ func (h *chaosHost) checkSubscription(d *chaosDaemon, since time.Time) {
 // new one has not loaded it.
 func (c *chaosContainer) mustHaveStored(d *chaosDaemon) bool {
 	switch {
-	case c.gone, c.template.autoRemove, !c.lossAt.IsZero(), d.loaded[c.info.ID].Run.ID != c.info.Run():
+	case c.gone, c.template.autoRemove, !c.lossAt.IsZero(), d.loadedOf(c.info.ID).Run.ID != c.info.Run():
 		return false
-	case c.opSignal.at.Before(d.host.firstConnectedAt), d.loaded[c.info.ID].Ending.By == core.EndedUnseen: // it is left alone, too
+	case c.opSignal.at.Before(d.host.firstConnectedAt), d.loadedOf(c.info.ID).Ending.By == core.EndedUnseen: // it is left alone, too
 		return false
 	case c.expect == either, c.uncertainRun == c.run, c.restartAskedRun == c.run:
 		return false
@@ -111,7 +111,7 @@ func (h *chaosHost) noteMissedHistory(d *chaosDaemon, since time.Time) {
 		return // EventHistory notes what is not
 	}
 	for _, c := range e.containers {
-		if m := d.loaded[c.info.ID]; m.Action.Restart == core.NoCause {
+		if d.loadedOf(c.info.ID).Action.Restart == core.NoCause {
 			c.makeUncertain("nobody can tell a new daemon how it ended")
 		}
 	}
@@ -121,7 +121,7 @@ func (h *chaosHost) noteMissedHistory(d *chaosDaemon, since time.Time) {
 func (h *chaosHost) makeEngineEndUncertain(d *chaosDaemon, why string) {
 	h.logf("%s", why)
 	for _, c := range h.engine.containers {
-		if c.endedBy == byEngine || c.endLife != h.engine.life || d != nil && !d.everSynced && d.loaded[c.info.ID].Action.Restart == core.NoCause {
+		if c.endedBy == byEngine || c.endLife != h.engine.life || d != nil && !d.everSynced && d.loadedOf(c.info.ID).Action.Restart == core.NoCause {
 			c.makeUncertain(why)
 		}
 	}

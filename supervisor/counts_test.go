@@ -35,7 +35,7 @@ func TestCounts(t *testing.T) {
 }
 
 func anyView(rnd *rand.Rand, id string) *core.View {
-	v := &core.View{Container: &runtime.Container{ID: id, Name: "web-" + id}}
+	v := &core.View{Container: &runtime.Container{ID: id, Name: "web-" + id}, State: core.NewState()}
 	s := &v.State
 	s.Conditions.Ready.Status, s.Lasting.Held, s.Action.GaveUp = rnd.IntN(2) == 0, rnd.IntN(2) == 0, rnd.IntN(2) == 0
 	s.Conditions.ContainerReady = s.Conditions.Ready

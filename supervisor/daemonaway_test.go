@@ -159,7 +159,8 @@ func TestEndedLongBeforeItsEngine(t *testing.T) {
 		{"soon after, its clock ahead", engineLife{lostAt: at("12h59m50s"), cutOffAt: at("13h59m50s"), clockOffset: time.Hour}, "14h", false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			all := []*entry{{container: &runtime.Container{}, state: &core.State{}}, {container: &runtime.Container{}, state: &core.State{}}}
+			one, other := core.NewState(), core.NewState()
+			all := []*entry{{container: &runtime.Container{}, state: &one}, {container: &runtime.Container{}, state: &other}}
 			for i, end := range []string{tt.end, "15h"} {
 				all[i].state.Run.Exit.FinishedAt, all[i].maybeWithEngine = at(end), true
 			}

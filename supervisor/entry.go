@@ -63,7 +63,8 @@ type entry struct {
 // newEntry makes the entry of a container that the loop has none for. It returns nil when
 // no spec matches the container.
 func (l *loop) newEntry(c *runtime.Container) *entry {
-	e := &entry{reported: c, state: &core.State{}, probesVersion: l.newProbes()}
+	state := core.NewState()
+	e := &entry{reported: c, state: &state, probesVersion: l.newProbes()}
 	spec, err := l.resolver(c.Traits())
 	if spec == nil && err == nil {
 		return nil
@@ -141,7 +142,7 @@ func reachedAlike(a, b *runtime.Container) bool {
 
 // change replaces the state by a changed copy: a View may show it.
 func (e *entry) change(f func(*core.State)) {
-	s := *e.state
+	s := e.state.Copy()
 	f(&s)
 	e.state = &s
 }

@@ -361,7 +361,7 @@ func TestRecoveryAmongManyWaiting(t *testing.T) {
 func TestOutageOfAStartLeftOver(t *testing.T) {
 	run := runtime.Run{ID: "a", Started: 1}
 	e := &entry{spec: plainSpec(core.Always), down: core.Outage{Run: run, Since: time.Now()}, state: &core.State{
-		Kept:     core.Kept{Engine: core.Engine{State: runtime.Exited}, Run: core.Run{ID: run}, Action: core.Action{Restart: core.ByLiveness}},
+		Kept:     &core.Kept{Engine: core.Engine{State: runtime.Exited}, Run: core.Run{ID: run}, Action: core.Action{Restart: core.ByLiveness}},
 		Shutdown: core.Shutdown{Begun: true, LeftOver: true},
 	}}
 	if down, _ := e.outage(time.Now()); !down {

@@ -77,7 +77,7 @@ func (l *loop) restore(e *entry) bool {
 // remember stores what has changed of a container.
 func (l *loop) remember(e *entry) {
 	facts := e.facts()
-	if old := e.remembered; old != nil && facts == old.Facts && slices.Equal(e.state.Gates, old.Gates) {
+	if old := e.remembered; old != nil && facts.Equal(&old.Facts) && slices.Equal(e.state.Gates, old.Gates) {
 		return
 	}
 	e.remembered = e.memory(&facts)

@@ -192,7 +192,7 @@ func TestClockSetWhileAway(t *testing.T) {
 	for _, step := range []time.Duration{0, -50 * time.Millisecond, -time.Hour, time.Hour, -100000 * time.Hour, 100000 * time.Hour} {
 		for _, rebooted := range []bool{false, true} {
 			now := time.Now()
-			m := core.Memory{Facts: core.Facts{Kept: core.Kept{
+			m := core.Memory{Facts: core.Facts{Kept: &core.Kept{
 				Action: core.Action{Restart: core.ByExit, NotBefore: now.Add(20 * time.Second)}, Lasting: core.Lasting{Held: true, HeldUntil: now.Add(time.Minute)},
 				Ending: core.Ending{ForgetAt: now.Add(40 * time.Second)}, Run: core.Run{BeganAt: now.Add(-time.Hour)},
 			}, Down: core.Outage{Since: now.Add(-time.Second)}}, Granted: []time.Time{now.Add(-2 * time.Second)}}

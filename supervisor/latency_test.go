@@ -78,7 +78,7 @@ func TestLatencyFollowsTheService(t *testing.T) {
 	if count("web") != 2 || count("shop") != 1 {
 		t.Errorf("web has %d, want 2; shop has %d, want 1", count("web"), count("shop"))
 	}
-	b.put(s, &core.View{Container: s.view.Load().Container, Invalid: "labels"})
+	b.put(s, &core.View{Container: s.view.Load().Container, Invalid: "labels", State: core.NewState()})
 	s.latency.observe(core.Liveness, 0)
 	if has("shop") || !has("web") {
 		t.Errorf("shop, which has no container, is there: %v; web: %v", has("shop"), has("web"))

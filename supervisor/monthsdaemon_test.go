@@ -66,8 +66,13 @@ func startMonthsDaemon(t *testing.T, e *monthsEngine, dir string, number int, co
 	})
 	d.watcher = &hruntime.Watcher{
 		Name: "docker", Source: e, Since: j.Seen("docker"), Relist: c.Runtimes[0].Relist, Refresh: d.refresh,
-		KnownRun: func(id string) (hruntime.Run, bool) { return past[id].Run.ID, past[id].Engine.State.Alive() },
-		Wanted:   func(t hruntime.Traits) bool { return d.config.Load().MaySupervise(t) },
+		KnownRun: func(id string) (hruntime.Run, bool) {
+			if m, ok := past[id]; ok {
+				return m.Run.ID, m.Engine.State.Alive()
+			}
+			return hruntime.Run{}, false
+		},
+		Wanted: func(t hruntime.Traits) bool { return d.config.Load().MaySupervise(t) },
 	}
 	d.metrics = metrics.Handler(d.supervisor.Board(), "test", log.Default(), d.reloads, metrics.NewJournal(j.Up))
 	d.run(t)

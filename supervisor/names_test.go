@@ -9,7 +9,7 @@ import (
 )
 
 func named(runtimeName, namespace, id, name, service string) *core.View {
-	return &core.View{Service: service, Container: &runtime.Container{Runtime: runtimeName, Namespace: namespace, ID: id, Name: name}}
+	return &core.View{Service: service, Container: &runtime.Container{Runtime: runtimeName, Namespace: namespace, ID: id, Name: name}, State: core.NewState()}
 }
 
 // Containers of several runtimes and namespaces may have one name. Nobody who says it may get

@@ -24,7 +24,7 @@ func TestSelect(t *testing.T) {
 		withID(strings.Repeat("cafe", 16), published("hex", "beef", false)), withID(strings.Repeat("beef", 16), published("hex2", "plain", false)),
 		withID(strings.Repeat("dead", 16), of("dead", published("hex3", "dead/z", false))), of("blog", published("shop-api-1", "blog/api", false)),
 		published("api", "api-service", false), published("twin", "plain", false), elsewhere,
-		&core.View{Container: &runtime.Container{Runtime: "docker", ID: "id-of-wrong", Name: "wrong", Labels: map[string]string{core.ComposeProject: "shop"}}, Invalid: "labels"})
+		&core.View{Container: &runtime.Container{Runtime: "docker", ID: "id-of-wrong", Name: "wrong", Labels: map[string]string{core.ComposeProject: "shop"}}, Invalid: "labels", State: core.NewState()})
 	const unknown = "no supervised container, service or project has that name or ID"
 	for name, want := range map[string]string{
 		"shop-web-1": "shop-web-1", "shop/web": "shop-web-1 shop-web-2", "shop": "shop-db-1 shop-web-1 shop-web-2 wrong",

@@ -12,7 +12,7 @@ import (
 func published(name, service string, owned bool) *core.View {
 	return &core.View{
 		Service: service, Spec: &core.Spec{Publish: core.Publish{Service: service, Owned: owned}},
-		Container: &runtime.Container{Runtime: "docker", ID: "id-of-" + name, Name: name},
+		Container: &runtime.Container{Runtime: "docker", ID: "id-of-" + name, Name: name}, State: core.NewState(),
 	}
 }
 
@@ -22,7 +22,7 @@ func TestServicesOfSeveralProjects(t *testing.T) {
 		published("shop-web-1", "shop/web", false), published("shop-web-2", "shop/web", false), published("blog-web-1", "blog/web", false),
 		published("shop-api-1", "shop/api", false), published("api", "api", true), published("fake", "api", false),
 		published("db", "db", false), published("shop-db-1", "shop/db", false), published("cache", "cache", false),
-		&core.View{Container: &runtime.Container{Runtime: "docker", ID: "id-of-wrong", Name: "wrong"}, Invalid: "labels"})
+		&core.View{Container: &runtime.Container{Runtime: "docker", ID: "id-of-wrong", Name: "wrong"}, Invalid: "labels", State: core.NewState()})
 	for name, want := range map[string]string{
 		"shop/web": "shop/web: shop-web-1 shop-web-2", "blog/web": "blog/web: blog-web-1", "other/web": "UnknownContainer",
 		"web":      "AmbiguousService: blog/web, shop/web",
@@ -68,7 +68,7 @@ func TestServiceComesAndGoes(t *testing.T) {
 	expect("a reload gives one the name", "web: blog-web-1")
 	b.put(blog, published("blog-web-1", "other", false))
 	expect("and another one", "shop/web: shop-web-1")
-	b.put(shop, &core.View{Container: shop.view.Load().Container, Invalid: "labels"})
+	b.put(shop, &core.View{Container: shop.view.Load().Container, Invalid: "labels", State: core.NewState()})
 	expect("invalid", "UnknownContainer")
 	b.put(shop, published("shop-web-1", "shop/web", false))
 	b.remove(shop)

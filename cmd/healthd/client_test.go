@@ -88,7 +88,7 @@ func container(name string, change func(*core.View)) *core.View {
 			},
 		},
 		Service: "shop", Group: "shop/web", Identity: "shop/web/1",
-		State: core.State{Kept: core.Kept{Engine: core.Engine{State: runtime.Running}, Run: core.Run{ID: runtime.Run{ID: name, Started: 1}, StartedAt: clock.Add(-time.Hour)}, Conditions: core.Conditions{Started: core.Condition{Status: true}, ContainerReady: core.Condition{Status: true}, Ready: core.Condition{Status: true, Since: clock.Add(-time.Hour)}}}},
+		State: core.State{Kept: &core.Kept{Engine: core.Engine{State: runtime.Running}, Run: core.Run{ID: runtime.Run{ID: name, Started: 1}, StartedAt: clock.Add(-time.Hour)}, Conditions: core.Conditions{Started: core.Condition{Status: true}, ContainerReady: core.Condition{Status: true}, Ready: core.Condition{Status: true, Since: clock.Add(-time.Hour)}}}},
 	}
 	v.Spec.Probes[core.Liveness] = &core.ProbeSpec{SuccessThreshold: 1, FailureThreshold: 3}
 	v.State.Health.Probes[core.Liveness] = core.ProbeState{

@@ -143,7 +143,7 @@ func documentedBoard() *supervisor.Board {
 	view := func(name string, change func(*core.View)) *core.View {
 		v := &core.View{
 			Container: &runtime.Container{ID: name, Name: name, State: runtime.Running}, Spec: &core.Spec{Name: name}, Service: name,
-			State: core.State{Kept: core.Kept{Engine: core.Engine{State: runtime.Running}}},
+			State: core.State{Kept: &core.Kept{Engine: core.Engine{State: runtime.Running}}},
 		}
 		change(v)
 		return v

@@ -20,7 +20,7 @@ import (
 func view(name string, change func(*core.View)) *core.View {
 	v := &core.View{
 		Container: &runtime.Container{ID: name + "-id", Name: name}, Spec: &core.Spec{}, Service: "web",
-		State: core.State{Kept: core.Kept{Engine: core.Engine{State: runtime.Running}, Conditions: core.Conditions{Started: core.Condition{Status: true}}}},
+		State: core.State{Kept: &core.Kept{Engine: core.Engine{State: runtime.Running}, Conditions: core.Conditions{Started: core.Condition{Status: true}}}},
 	}
 	change(v)
 	return v

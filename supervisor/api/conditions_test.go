@@ -40,7 +40,7 @@ func TestConditions(t *testing.T) {
 	ended.Spec.ReadinessGates = []string{"ok"}
 	ended.State.Gates = []core.Gate{{Type: "ok", Status: true, At: at(3)}}
 	created := readyContainer("created")
-	created.State = core.State{Kept: core.Kept{Engine: core.Engine{State: runtime.Created}}}
+	created.State = core.State{Kept: &core.Kept{Engine: core.Engine{State: runtime.Created}}}
 	for _, tt := range []struct {
 		v    *core.View
 		want string

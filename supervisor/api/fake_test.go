@@ -55,7 +55,7 @@ func readyContainer(name string) *core.View {
 			Values:  []core.Value{{Path: "liveness.period", Value: `"10s"`, Origin: "default"}},
 		},
 		Identity: "shop/web/1", Group: "shop/web", Service: "shop",
-		State: core.State{Kept: core.Kept{Engine: core.Engine{State: runtime.Running}, Run: core.Run{ID: runtime.Run{ID: id, Started: at(0).UnixNano()}, StartedAt: at(0)}, Conditions: core.Conditions{Started: core.Condition{Status: true, Since: at(1)}, ContainerReady: core.Condition{Status: true, Since: at(2)}, Ready: core.Condition{Status: true, Since: at(2)}}}},
+		State: core.State{Kept: &core.Kept{Engine: core.Engine{State: runtime.Running}, Run: core.Run{ID: runtime.Run{ID: id, Started: at(0).UnixNano()}, StartedAt: at(0)}, Conditions: core.Conditions{Started: core.Condition{Status: true, Since: at(1)}, ContainerReady: core.Condition{Status: true, Since: at(2)}, Ready: core.Condition{Status: true, Since: at(2)}}}},
 	}
 	addProbe(v, core.Liveness, core.ProbeState{
 		Result: prober.Success, Outcome: prober.Failure, Run: 2,
@@ -119,7 +119,7 @@ func gatedContainer(name string) *core.View {
 
 func invalidContainer(name string) *core.View {
 	v := readyContainer(name)
-	v.Spec, v.Service, v.State = nil, "", core.State{Kept: core.Kept{Engine: core.Engine{State: runtime.Running}}}
+	v.Spec, v.Service, v.State = nil, "", core.State{Kept: &core.Kept{Engine: core.Engine{State: runtime.Running}}}
 	v.Invalid = `label healthd.liveness.period: must be a duration, is "x"`
 	return v
 }

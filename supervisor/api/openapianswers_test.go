@@ -107,7 +107,7 @@ func (s *answers) ofContainers(t *testing.T) {
 	named.State.Certificates[core.Readiness] = &core.Certificate{NotAfter: at(60)}
 	gone := withFailedLiveness(readyContainer("gone"), core.Wait{Reason: core.WaitGroupLimit, On: "web-2", Until: at(50)})
 	never := readyContainer("never")
-	never.State = core.State{}
+	never.State = core.NewState()
 	for _, v := range []*core.View{
 		readyContainer("a"), unreadyContainer("a"), drainingContainer("a"), backingOffContainer("a"), gatedContainer("a"), invalidContainer("a"),
 		heldContainer("a", true), heldContainer("a", false), named, gone, never,

@@ -15,7 +15,7 @@ func (t *stepper) beginRun(run runtime.Run, found bool) {
 		}
 		t.countRestart()
 	}
-	before := t.State
+	before := t.State.Copy()
 	t.Run = Run{ID: run, Before: before.Run.ID, StartedAt: t.c.StartedAt, BeganAt: t.now.Add(-t.ageOf(&before)), LastExit: before.Run.Exit}
 	t.Run.LastByItself = before.Ending.By == EndedByItself
 	t.Run.Network = t.sharedNetwork(before.Engine.NetworkStartedAt)

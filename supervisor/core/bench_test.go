@@ -12,7 +12,8 @@ import (
 func BenchmarkStep(b *testing.B) {
 	spec, now := webSpec(), time.Now()
 	c := &runtime.Container{ID: "c1", Name: "web", State: runtime.Running, StartedAt: now, StopTimeout: -1}
-	s, fx := Step(spec, c, &State{}, &Input{Kind: Observed}, now, nil)
+	s := NewState()
+	s, fx := Step(spec, c, &s, &Input{Kind: Observed}, now, nil)
 	in := &Input{Kind: ProbeAnswered, Probe: Liveness, Result: prober.Result{Outcome: prober.Success, Latency: time.Millisecond}}
 	b.ReportAllocs()
 	for b.Loop() {

@@ -34,7 +34,7 @@ func TestInitialResults(t *testing.T) {
 		{"begins while healthd watches", each("144 146"), false, nil, Facts{}, initialResults},
 		{"begins while healthd watches, another run is remembered", each("144 146"), false, other, rememberedFacts(true, true), initialResults},
 		{"found, remembered as started and ready", each("145"), true, this, rememberedFacts(true, true), both},
-		{"found, remembered as neither", each("145"), true, this, Facts{}, initialResults},
+		{"found, remembered as neither", each("145"), true, this, rememberedFacts(false, false), initialResults},
 		{"found, remembered as started", each("147"), true, this, rememberedFacts(true, false), started},
 	} {
 		for _, probe := range everyProbe {

@@ -18,7 +18,7 @@ type Memory struct {
 	Granted   []time.Time `json:"granted,omitempty"`   // recent restarts for failed probes and hooks; never changed in place; changes only together with Facts
 }
 
-// Facts is a Memory without its lists, so that it is comparable with ==.
+// Facts is a Memory without its lists.
 type Facts struct {
 	ID       string `json:"id"`
 	Name     string `json:"name"`
@@ -29,7 +29,7 @@ type Facts struct {
 	Image           string    `json:"image,omitempty"`
 	Gone            time.Time `json:"gone,omitzero"`             // when the container was removed; zero: it was not
 	DroppedByReload bool      `json:"droppedByReload,omitempty"` // a reload ended its supervision: the rest is of that moment
-	Kept
+	*Kept
 	ReadinessSucceeded bool   `json:"readinessSucceeded,omitempty"` // the readiness probe's verdict
 	Down               Outage `json:"down,omitzero"`
 }
@@ -40,6 +40,16 @@ func Remember(c *runtime.Container, identity string, s *State) Facts {
 		ID: c.ID, Name: c.Name, Runtime: c.Runtime, Identity: identity, Image: imageOf(c),
 		Kept: s.Kept, ReadinessSucceeded: s.Health.Probes[Readiness].Result == prober.Success,
 	}
+}
+
+// Equal says whether two are the same facts.
+func (f *Facts) Equal(other *Facts) bool {
+	x, y := *f, *other
+	if *x.Kept != *y.Kept {
+		return false
+	}
+	x.Kept, y.Kept = nil, nil
+	return x == y
 }
 
 // SameImageAndResources says whether the remembered container has the image and the resources of c. If
@@ -60,7 +70,8 @@ func imageOf(c *runtime.Container) string {
 // observation then shows what has changed. Probes count afresh, but Ready and Started stay
 // until the first verdict. (kubelet since 1.35)
 func (m *Memory) State(spec *Spec, now time.Time) State {
-	s := State{Kept: m.Kept, Gates: slices.Clone(m.Gates), Restarted: m.Restarted}
+	kept := *m.Kept
+	s := State{Kept: &kept, Gates: slices.Clone(m.Gates), Restarted: m.Restarted}
 	if s.Run.BeganAt.IsZero() { // an older daemon did not keep it
 		s.Run.BeganAt = now.Add(-max(0, now.Sub(m.Run.StartedAt)))
 	}

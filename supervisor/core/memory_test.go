@@ -52,7 +52,8 @@ func (m *Memory) sameJSON(other *Memory) bool {
 // A memory without a stamp does not say when it was written.
 func TestMemoryWithoutStamp(t *testing.T) {
 	now := Stamp{Wall: time.Now(), Monotonic: time.Hour, Boot: "a"}
-	if m := (Memory{}).FromFile(now); !m.Written.Wall.IsZero() {
+	m := Memory{Facts: Facts{Kept: &Kept{}}}.FromFile(now)
+	if !m.Written.Wall.IsZero() {
 		t.Errorf("written at %v, want zero", m.Written.Wall)
 	}
 }
@@ -71,7 +72,7 @@ func TestStartOfTheLastDaemonIsTold(t *testing.T) {
 		{"nothing was to come", true, NoCause, ""},
 		{"healthd starts it", false, ByExit, ""},
 	} {
-		m := Memory{Facts: Facts{Name: "web"}}
+		m := Memory{Facts: Facts{Name: "web", Kept: &Kept{}}}
 		m.Action.Restart = tt.restart
 		spec := &Spec{Observe: tt.observe}
 		if got := m.WouldStart(spec); got != tt.want {

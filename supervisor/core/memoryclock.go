@@ -52,6 +52,8 @@ func (m Memory) FromFile(now Stamp) Memory {
 
 // rebase moves all times of healthd's own so that they lie from to as they lay from from.
 func (m *Memory) rebase(from, to time.Time) {
+	kept := *m.Kept
+	m.Kept = &kept
 	m.Gates, m.Granted, m.Restarted = slices.Clone(m.Gates), slices.Clone(m.Granted), slices.Clone(m.Restarted)
 	all := []*time.Time{
 		&m.Gone, &m.Down.Since, &m.Run.BeganAt, &m.Run.EndedAt, &m.Action.NotBefore, &m.Ending.OwnHeardAt, &m.Ending.ForgetAt,

@@ -33,6 +33,7 @@ func (m *Memory) UnmarshalJSON(data []byte) error {
 	case v.Version > memoryVersion:
 		return fmt.Errorf("a container's memory has version %d, this healthd reads versions up to %d", v.Version, memoryVersion)
 	case v.Version == memoryVersion:
+		m.Kept = &Kept{}
 		if err := json.Unmarshal(data, (*plainMemory)(m)); err != nil {
 			return err
 		}

@@ -95,7 +95,7 @@ func (v *memoryV1) memory() Memory {
 	return Memory{
 		Facts: Facts{
 			ID: v.ID, Name: v.Name, Runtime: v.Runtime, Identity: v.Identity, Image: v.Image,
-			Gone: v.Gone, DroppedByReload: v.Left, Kept: k, ReadinessSucceeded: v.Able, Down: v.Down,
+			Gone: v.Gone, DroppedByReload: v.Left, Kept: &k, ReadinessSucceeded: v.Able, Down: v.Down,
 		},
 		Gates: v.Gates, Granted: v.Granted,
 	}

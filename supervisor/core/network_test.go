@@ -47,7 +47,7 @@ func TestWarnsOfNetworks(t *testing.T) {
 		if len(tt.networks) > 0 {
 			c.Network, c.Address = tt.networks[0].Network, tt.networks[0].Address
 		}
-		v := &View{Container: c.InNetwork(tt.spec.Network), Spec: &tt.spec}
+		v := &View{Container: c.InNetwork(tt.spec.Network), Spec: &tt.spec, State: NewState()}
 		if got := v.warnNetwork(); got != tt.want {
 			t.Errorf("%s: got %q", tt.name, got)
 		}

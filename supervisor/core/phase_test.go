@@ -120,15 +120,15 @@ func TestPhases(t *testing.T) {
 		state State
 		want  Phase
 	}{
-		{"created", State{Kept: Kept{Engine: Engine{State: runtime.Created}}}, PhasePending},
-		{"first start under way", State{Kept: Kept{Engine: Engine{State: runtime.Created}, Action: Action{Restart: ByOperator, Call: StartCall}}}, PhasePending},
-		{"running", State{Kept: Kept{Engine: Engine{State: runtime.Running}, Run: Run{ID: run}}}, PhaseRunning},
-		{"paused", State{Kept: Kept{Engine: Engine{State: runtime.Paused}, Run: Run{ID: run}}}, PhaseRunning},
-		{"restarted by the engine", State{Kept: Kept{Engine: Engine{State: runtime.Restarting}, Run: Run{ID: run, Exit: Exit{Code: 1}}}}, PhaseRunning},
-		{"start due", State{Kept: Kept{Engine: Engine{State: runtime.Exited}, Run: Run{ID: run, Exit: Exit{Code: 1}}, Action: Action{Restart: ByExit}}}, PhaseRunning},
-		{"ended well", State{Kept: Kept{Engine: Engine{State: runtime.Exited}, Run: Run{ID: run}}}, PhaseSucceeded},
-		{"ended badly", State{Kept: Kept{Engine: Engine{State: runtime.Dead}, Run: Run{ID: run, Exit: Exit{Code: 1}}}}, PhaseFailed},
-		{"engine away", State{Kept: Kept{Engine: Engine{State: runtime.Running}, Run: Run{ID: run}}, Lost: true}, PhaseUnknown},
+		{"created", State{Kept: &Kept{Engine: Engine{State: runtime.Created}}}, PhasePending},
+		{"first start under way", State{Kept: &Kept{Engine: Engine{State: runtime.Created}, Action: Action{Restart: ByOperator, Call: StartCall}}}, PhasePending},
+		{"running", State{Kept: &Kept{Engine: Engine{State: runtime.Running}, Run: Run{ID: run}}}, PhaseRunning},
+		{"paused", State{Kept: &Kept{Engine: Engine{State: runtime.Paused}, Run: Run{ID: run}}}, PhaseRunning},
+		{"restarted by the engine", State{Kept: &Kept{Engine: Engine{State: runtime.Restarting}, Run: Run{ID: run, Exit: Exit{Code: 1}}}}, PhaseRunning},
+		{"start due", State{Kept: &Kept{Engine: Engine{State: runtime.Exited}, Run: Run{ID: run, Exit: Exit{Code: 1}}, Action: Action{Restart: ByExit}}}, PhaseRunning},
+		{"ended well", State{Kept: &Kept{Engine: Engine{State: runtime.Exited}, Run: Run{ID: run}}}, PhaseSucceeded},
+		{"ended badly", State{Kept: &Kept{Engine: Engine{State: runtime.Dead}, Run: Run{ID: run, Exit: Exit{Code: 1}}}}, PhaseFailed},
+		{"engine away", State{Kept: &Kept{Engine: Engine{State: runtime.Running}, Run: Run{ID: run}}, Lost: true}, PhaseUnknown},
 	} {
 		v := &View{State: tt.state}
 		if got := v.Phase(); got != tt.want {
@@ -142,11 +142,11 @@ func TestPhases(t *testing.T) {
 
 func TestServicePhaseOfDifferentMembers(t *testing.T) {
 	run := runtime.Run{ID: "c", Started: 1}
-	pending := &View{State: State{Kept: Kept{Engine: Engine{State: runtime.Created}}}}
-	running := &View{State: State{Kept: Kept{Engine: Engine{State: runtime.Running}, Run: Run{ID: run}}}}
-	succeeded := &View{State: State{Kept: Kept{Engine: Engine{State: runtime.Exited}, Run: Run{ID: run}}}}
-	failed := &View{State: State{Kept: Kept{Engine: Engine{State: runtime.Exited}, Run: Run{ID: run, Exit: Exit{Code: 1}}}}}
-	lost := &View{State: State{Kept: Kept{Engine: Engine{State: runtime.Running}, Run: Run{ID: run}}, Lost: true}}
+	pending := &View{State: State{Kept: &Kept{Engine: Engine{State: runtime.Created}}}}
+	running := &View{State: State{Kept: &Kept{Engine: Engine{State: runtime.Running}, Run: Run{ID: run}}}}
+	succeeded := &View{State: State{Kept: &Kept{Engine: Engine{State: runtime.Exited}, Run: Run{ID: run}}}}
+	failed := &View{State: State{Kept: &Kept{Engine: Engine{State: runtime.Exited}, Run: Run{ID: run, Exit: Exit{Code: 1}}}}}
+	lost := &View{State: State{Kept: &Kept{Engine: Engine{State: runtime.Running}, Run: Run{ID: run}}, Lost: true}}
 	for _, tt := range []struct {
 		name    string
 		members []*View

@@ -37,7 +37,7 @@ func TestReasonOfAStopThatSomebodyAskedFor(t *testing.T) {
 		{NoCause, "", 143, ReasonError},
 		{ByLiveness, "", 143, ReasonLivenessFailed},
 	} {
-		s := stepper{State: State{Kept: Kept{Action: Action{Stopping: tt.stopping}}}, c: &runtime.Container{StopSignal: tt.signal}}
+		s := stepper{State: State{Kept: &Kept{Action: Action{Stopping: tt.stopping}}}, c: &runtime.Container{StopSignal: tt.signal}}
 		if got := s.exit(tt.code).Reason; got != tt.want {
 			t.Errorf("stopped %v with %q, exit code %d: %s, want %s", tt.stopping, tt.signal, tt.code, got, tt.want)
 		}

@@ -53,7 +53,7 @@ type simulation struct {
 func newSimulation(t *testing.T) *simulation {
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	sim := &simulation{
-		t: t, now: start, start: start, scheduled: make(map[time.Time][]func()),
+		t: t, state: NewState(), now: start, start: start, scheduled: make(map[time.Time][]func()),
 		spec: &Spec{
 			Name: "web", RestartPolicy: Always,
 			Backoff: Backoff{Initial: DefaultBackoffInitial, Max: DefaultBackoffMax, ResetAfter: DefaultBackoffReset},

@@ -11,7 +11,7 @@ import (
 // State is everything that healthd knows about one container, in groups by subject and
 // lifetime. Only Step makes the next State.
 type State struct {
-	Kept
+	*Kept
 
 	Gates []Gate // readiness gates that were set; outlive runs; never changed in place
 	// Restarted has the times of recent restarts, for GiveUp: at most as many as it allows; outlives runs;
@@ -31,7 +31,9 @@ type State struct {
 	EngineRestarted bool
 }
 
-// Kept is the part of a State that the journal keeps unchanged. It is comparable with ==.
+// Kept is the part of a State that the journal keeps unchanged. It is comparable with ==. It changes
+// seldom: states that follow one another, and the Memory of their container, share one and do not change
+// it in place.
 type Kept struct {
 	Engine     Engine     `json:"engine,omitzero"`     // what the engine said last
 	Run        Run        `json:"run,omitzero"`        // the present run, or the last one
@@ -41,10 +43,20 @@ type Kept struct {
 	Lasting    Lasting    `json:"lasting,omitzero"`    // what else outlives runs
 }
 
+// NewState returns the state of a container of which nothing is known yet.
+func NewState() State { return State{Kept: &Kept{}} }
+
+// Copy returns a copy that may be changed in place.
+func (s *State) Copy() State {
+	c, kept := *s, *s.Kept
+	c.Kept = &kept
+	return c
+}
+
 // InvalidState returns the state of a container that healthd shows but does not supervise,
 // because its labels are wrong. lost says that healthd cannot reach its engine.
 func InvalidState(c *runtime.Container, lost bool) State {
-	s := State{Kept: Kept{Engine: Engine{State: c.State}, Run: Run{ID: c.Run(), StartedAt: c.StartedAt}}, Lost: lost}
+	s := State{Kept: &Kept{Engine: Engine{State: c.State}, Run: Run{ID: c.Run(), StartedAt: c.StartedAt}}, Lost: lost}
 	if !c.State.Alive() {
 		s.Run.Exit = exitOf(c)
 	}

@@ -14,14 +14,15 @@ import (
 // The caller publishes the new state first, so that readiness is withdrawn before a stop,
 // and then carries out the effects in their order.
 func Step(spec *Spec, c *runtime.Container, s *State, in *Input, now time.Time, fx []Effect) (State, []Effect) {
-	t := stepper{State: *s, spec: spec, c: c, now: now, engineNow: in.EngineNow, crowded: in.Crowded, fx: fx}
+	t := newStepper(s)
+	t.spec, t.c, t.now, t.engineNow, t.crowded, t.fx = spec, c, now, in.EngineNow, in.Crowded, fx
 	if t.engineNow.IsZero() {
 		t.engineNow = now
 	}
 	t.apply(in)
 	if in.Early {
 		t.setReadiness()
-		return t.State, t.fx
+		return t.end(s)
 	}
 	t.forgetSignals(in)
 	t.endHold()
@@ -34,7 +35,7 @@ func Step(spec *Spec, c *runtime.Container, s *State, in *Input, now time.Time, 
 	t.runPostStart()
 	t.scheduleProbes(in)
 	t.runProbes()
-	return t.State, t.fx
+	return t.end(s)
 }
 
 func (t *stepper) apply(in *Input) {

@@ -433,7 +433,7 @@ func (sim *simulation) lastFacts() Facts {
 // rememberedFacts returns the Facts of a run with these conditions.
 func rememberedFacts(started, ready bool) Facts {
 	return Facts{
-		Kept:               Kept{Conditions: Conditions{Started: Condition{Status: started}, ContainerReady: Condition{Status: ready}, Ready: Condition{Status: ready}}},
+		Kept:               &Kept{Conditions: Conditions{Started: Condition{Status: started}, ContainerReady: Condition{Status: ready}, Ready: Condition{Status: ready}}},
 		ReadinessSucceeded: ready,
 	}
 }
@@ -441,7 +441,7 @@ func rememberedFacts(started, ready bool) Facts {
 // findRun lets a daemon observe the container for the first time. last is what the last
 // daemon knew of its last run.
 func (sim *simulation) findRun(what string, last Facts) {
-	in := &Input{Kind: Observed, First: true, Unwatched: last == Facts{}}
+	in := &Input{Kind: Observed, First: true, Unwatched: last.Kept == nil}
 	if !in.Unwatched {
 		m := Memory{Facts: last}
 		m.Run.StartedAt, m.Engine.State = time.Unix(0, last.Run.ID.Started), runtime.Running

@@ -54,7 +54,7 @@ func TestWaitForANetworkNamesItsOwner(t *testing.T) {
 		{"it does not run", false, "shares the network of container 0123456789ab, which does not run"},
 		{"it is gone", true, "shares the network of container 0123456789ab, which is gone: re-create it"},
 	} {
-		v := View{Spec: &Spec{}, Container: &runtime.Container{NetworkOwner: "0123456789abcdef", NetworkOwnerGone: tt.gone}}
+		v := View{Spec: &Spec{}, Container: &runtime.Container{NetworkOwner: "0123456789abcdef", NetworkOwnerGone: tt.gone}, State: NewState()}
 		v.State.Action.Restart, v.State.Engine.NetworkAway = ByExit, true
 		if x := v.Waiting(); x == nil || x.Reason != WaitNetwork || x.Message != tt.want {
 			t.Errorf("%s: %+v, want %q", tt.name, x, tt.want)

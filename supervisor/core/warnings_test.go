@@ -75,7 +75,7 @@ func TestWarnings(t *testing.T) {
 			[NumProbes]*ProbeSpec{Liveness: exec(0)}, 10 * time.Second, []string{twice, short("10s after a failed liveness probe")},
 		},
 	} {
-		v := &View{Container: &tt.c, Spec: &Spec{Probes: tt.probes, TerminationGracePeriod: tt.grace}}
+		v := &View{Container: &tt.c, Spec: &Spec{Probes: tt.probes, TerminationGracePeriod: tt.grace}, State: NewState()}
 		if got := v.Warnings(); !slices.Equal(got, tt.want) {
 			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
 		}
@@ -110,12 +110,12 @@ func TestWarnings(t *testing.T) {
 		}, "", []string{"healthd cannot end a command that hangs in its liveness probe and pre_stop hook: healthd's own container (hd) needs --pid=host"}},
 		{"does not run", runtime.Container{State: runtime.Exited, StopTimeout: -1}, Spec{Probes: [NumProbes]*ProbeSpec{Liveness: tcp(0)}}, "cannot X", nil},
 	} {
-		v := &View{Container: &tt.c, Spec: &tt.spec, CannotEnter: tt.cannotEnter}
+		v := &View{Container: &tt.c, Spec: &tt.spec, CannotEnter: tt.cannotEnter, State: NewState()}
 		if got := v.Warnings(); !slices.Equal(got, tt.want) {
 			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
 		}
 	}
-	invalid := &View{Container: &runtime.Container{HasHealthcheck: true, StopTimeout: time.Minute}, Invalid: "label"}
+	invalid := &View{Container: &runtime.Container{HasHealthcheck: true, StopTimeout: time.Minute}, Invalid: "label", State: NewState()}
 	if got := invalid.Warnings(); got != nil {
 		t.Errorf("invalid: %q", got)
 	}
@@ -145,7 +145,7 @@ func TestWarningOfAJob(t *testing.T) {
 		v := &View{
 			Container: &runtime.Container{StopTimeout: -1, RestartPolicy: "no"},
 			Spec:      &Spec{RestartPolicy: Always, Values: []Value{{Path: "restart_policy", Value: `"Always"`, Origin: OriginDefault}}},
-			State:     State{Kept: Kept{Run: Run{Exit: Exit{Reason: ReasonCompleted}}, Action: Action{Restart: ByExit}, Ending: Ending{By: EndedByItself}}},
+			State:     State{Kept: &Kept{Run: Run{Exit: Exit{Reason: ReasonCompleted}}, Action: Action{Restart: ByExit}, Ending: Ending{By: EndedByItself}}},
 		}
 		tt.change(v)
 		if got := v.warnJob(); got != tt.want {

@@ -14,7 +14,8 @@ func TestNamesakes(t *testing.T) {
 	view := func(engine, id, service, backend string) *core.View {
 		return &core.View{
 			Container: &runtime.Container{Runtime: engine, ID: id, Name: "web", SharesName: engine == "containerd", Address: "172.18.0.5"}, Service: service,
-			Spec: &core.Spec{Publish: core.Publish{Service: service, Port: 80, HAProxy: core.HAProxy{Backend: backend}}},
+			Spec:  &core.Spec{Publish: core.Publish{Service: service, Port: 80, HAProxy: core.HAProxy{Backend: backend}}},
+			State: core.NewState(),
 		}
 	}
 	all := members([]*core.View{

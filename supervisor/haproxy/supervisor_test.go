@@ -167,7 +167,7 @@ func newView(backend, name, address string, port int, what string) *core.View {
 			Service: "web", Port: port, HAProxy: core.HAProxy{Backend: backend},
 		}},
 		Service: "web",
-		State:   core.State{Kept: core.Kept{Engine: core.Engine{State: runtime.Running}, Run: core.Run{ID: runtime.Run{ID: "id-" + name, Started: 1}}, Conditions: core.Conditions{Started: core.Condition{Status: true}}}},
+		State:   core.State{Kept: &core.Kept{Engine: core.Engine{State: runtime.Running}, Run: core.Run{ID: runtime.Run{ID: "id-" + name, Started: 1}}, Conditions: core.Conditions{Started: core.Condition{Status: true}}}},
 	}
 	readiness := &v.State.Health.Probes[core.Readiness].Result
 	*readiness = prober.Success

@@ -46,7 +46,7 @@ func run(t testing.TB, j *Journal) (stop func() error) {
 }
 
 func remember(id, name string) *core.Memory {
-	return &core.Memory{Facts: core.Facts{ID: id, Name: name}}
+	return &core.Memory{Facts: core.Facts{ID: id, Name: name, Kept: &core.Kept{}}}
 }
 
 // memories formats what is remembered: "a=1 b=2".
@@ -97,7 +97,7 @@ func TestRememberedIsDurable(t *testing.T) {
 	j := open(t, dir)
 	run(t, j)
 	full := core.Memory{
-		Facts: core.Facts{ID: "a", Name: "web", Kept: core.Kept{Conditions: core.Conditions{Ready: core.Condition{Status: true}}, Action: core.Action{Stopping: core.ByLiveness, NotBefore: time.Now().Add(5 * time.Second)}}},
+		Facts: core.Facts{ID: "a", Name: "web", Kept: &core.Kept{Conditions: core.Conditions{Ready: core.Condition{Status: true}}, Action: core.Action{Stopping: core.ByLiveness, NotBefore: time.Now().Add(5 * time.Second)}}},
 		Gates: []core.Gate{{Type: "lb", Status: true}},
 	}
 	j.keep(event(1))
@@ -366,7 +366,7 @@ func TestRecordsThatCannotBeWritten(t *testing.T) {
 	for range 2 {
 		<-j.Remember(remember("", "no name"))
 		<-j.Remember(remember(strings.Repeat("x", 1<<16), "long name"))
-		<-j.Remember(&core.Memory{Facts: core.Facts{ID: "far", Kept: core.Kept{Run: core.Run{StartedAt: time.Date(12345, 1, 1, 0, 0, 0, 0, time.UTC)}}}})
+		<-j.Remember(&core.Memory{Facts: core.Facts{ID: "far", Kept: &core.Kept{Run: core.Run{StartedAt: time.Date(12345, 1, 1, 0, 0, 0, 0, time.UTC)}}}})
 		<-j.Remember(remember("a", strings.Repeat("x", maxRecord)))
 		<-j.Remember(remember("b", "fine"))
 	}

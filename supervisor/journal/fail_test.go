@@ -225,7 +225,7 @@ func TestFileTruncatedWhileOpen(t *testing.T) {
 	j := open(t, dir)
 	stop := run(t, j)
 	for n := range 300 {
-		j.Remember(&core.Memory{Facts: core.Facts{ID: fmt.Sprint(n), Name: strings.Repeat("x", 500)}})
+		j.Remember(&core.Memory{Facts: core.Facts{ID: fmt.Sprint(n), Name: strings.Repeat("x", 500), Kept: &core.Kept{}}})
 	}
 	<-j.Remember(remember("a", "1"))
 	if err := os.Truncate(filepath.Join(dir, fileName), 0); err != nil {

@@ -27,7 +27,7 @@ func FuzzRecords(f *testing.F) {
 	memory := core.Memory{
 		Facts: core.Facts{
 			ID: "web-1", Name: "web", Runtime: "docker", Identity: "docker/web", Image: "sha256:1", Gone: moment,
-			Kept: core.Kept{
+			Kept: &core.Kept{
 				Engine: core.Engine{State: "running", Resources: "memory=1"},
 				Run:    core.Run{StartedAt: moment, BeganAt: moment, Died: true, DiedCode: 137, Exit: core.Exit{Code: 1, Reason: core.ReasonError, FinishedAt: moment}},
 				Action: core.Action{Stopping: core.ByLiveness, StopCalls: 1, Grace: time.Second, NotBefore: moment},

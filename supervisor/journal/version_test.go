@@ -77,7 +77,7 @@ func version1() []core.Memory {
 	return []core.Memory{
 		{Facts: core.Facts{
 			ID: "aaaa", Name: "all-1", Runtime: "docker", Identity: "shop/all/1", Image: "sha256:1", DroppedByReload: true,
-			Kept: core.Kept{
+			Kept: &core.Kept{
 				Engine: core.Engine{State: runtime.Running, Resources: "cpu=1"},
 				Run: core.Run{
 					ID: run("aaaa", 1), Before: run("aaaa", 0), StartedAt: at(1), Hooks: [2]core.HookState{core.HookDone, core.HookRunning}, Died: true,
@@ -99,7 +99,7 @@ func version1() []core.Memory {
 		}, Gates: []core.Gate{{Type: "example.com/warm", Status: true, At: at(12)}, {Type: "ok", At: at(13)}}, Granted: []time.Time{at(11), at(14)}},
 		{Facts: core.Facts{
 			ID: "bbbb", Name: "web-1", Runtime: "docker", Identity: "shop/web/1", Image: "sha256:2",
-			Kept: core.Kept{
+			Kept: &core.Kept{
 				Engine:     core.Engine{State: runtime.Running},
 				Run:        core.Run{ID: run("bbbb", 20), StartedAt: at(20), Hooks: [2]core.HookState{core.HookDone, core.HookIdle}},
 				Conditions: core.Conditions{Started: ready(true, 21), ContainerReady: ready(true, 22), Ready: ready(true, 22)},
@@ -108,7 +108,7 @@ func version1() []core.Memory {
 		}},
 		{Facts: core.Facts{
 			ID: "cccc", Name: "db", Runtime: "docker", Identity: "db",
-			Kept: core.Kept{
+			Kept: &core.Kept{
 				Engine: core.Engine{State: runtime.Exited},
 				Run: core.Run{
 					ID: run("cccc", 30), StartedAt: at(30),
@@ -120,7 +120,7 @@ func version1() []core.Memory {
 		}},
 		{Facts: core.Facts{
 			ID: "dddd", Name: "worker", Runtime: "docker", Identity: "worker",
-			Kept: core.Kept{
+			Kept: &core.Kept{
 				Engine: core.Engine{State: runtime.Exited},
 				Run: core.Run{
 					ID: run("dddd", 40), Before: run("dddd", 35), StartedAt: at(40),
@@ -135,7 +135,7 @@ func version1() []core.Memory {
 		}},
 		{Facts: core.Facts{
 			ID: "eeee", Name: "api", Runtime: "docker", Identity: "api",
-			Kept: core.Kept{
+			Kept: &core.Kept{
 				Engine:     core.Engine{State: runtime.Running},
 				Run:        core.Run{ID: run("eeee", 50), StartedAt: at(50)},
 				Action:     core.Action{Stopping: core.ByLiveness, StopCalls: 1, Grace: 10 * time.Second, NotBefore: at(53)},
@@ -145,7 +145,7 @@ func version1() []core.Memory {
 		}},
 		{Facts: core.Facts{
 			ID: "ffff", Name: "old", Runtime: "docker", Identity: "old", Gone: at(58),
-			Kept: core.Kept{
+			Kept: &core.Kept{
 				Engine: core.Engine{State: runtime.Exited},
 				Run: core.Run{
 					ID: run("ffff", 51), StartedAt: at(51),

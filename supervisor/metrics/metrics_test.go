@@ -26,7 +26,7 @@ func web(name, id string) *core.View {
 			Backoff: core.Backoff{ResetAfter: time.Hour},
 		},
 		Service: "shop",
-		State:   core.State{Kept: core.Kept{Engine: core.Engine{State: engine.Running}, Run: core.Run{BeganAt: time.Now()}, Conditions: core.Conditions{Started: core.Condition{Status: true}, ContainerReady: core.Condition{Status: true}, Ready: core.Condition{Status: true}}, Lasting: core.Lasting{Backoff: core.BackoffState{Active: true, Delay: 20 * time.Second}}}},
+		State:   core.State{Kept: &core.Kept{Engine: core.Engine{State: engine.Running}, Run: core.Run{BeganAt: time.Now()}, Conditions: core.Conditions{Started: core.Condition{Status: true}, ContainerReady: core.Condition{Status: true}, Ready: core.Condition{Status: true}}, Lasting: core.Lasting{Backoff: core.BackoffState{Active: true, Delay: 20 * time.Second}}}},
 	}
 	v.Spec.Probes[core.Liveness] = &core.ProbeSpec{}
 	totals := &v.State.Totals
@@ -159,7 +159,7 @@ prober_probe_total{container="web-1",probe_type="Liveness",project="",result="un
 
 func TestCollect(t *testing.T) {
 	wrong := &core.View{
-		Container: &engine.Container{ID: "b", Name: "wrong"}, Invalid: "label healthd.x: unknown key",
+		Container: &engine.Container{ID: "b", Name: "wrong"}, Invalid: "label healthd.x: unknown key", State: core.NewState(),
 	}
 	hooked := web("web-1", "a")
 	hooked.Spec.Lifecycle.PreStop = &prober.LifecycleHandler{}
