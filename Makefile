@@ -54,7 +54,7 @@ RUNTIME    ?= docker
 TEST = $(GO) test -json -race -shuffle=on -timeout 20m
 
 .DEFAULT_GOAL := help
-.PHONY: build image test race chaos compat conformance fuzz bench bench-once bench-scale lint vulncheck demo manual packages release install install-files uninstall clean help prerequisites FORCE
+.PHONY: build image test race chaos compat conformance fuzz bench bench-once bench-scale months lint vulncheck demo manual packages release install install-files uninstall clean help prerequisites FORCE
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -105,6 +105,10 @@ bench-once: ## run each benchmark once, to see that it works (as root)
 bench-scale: build ## measure healthd with 10,000 containers, for many minutes (SCALE="-help" lists what can be set)
 	$(GO) build -o bin/bench ./bench
 	bin/bench -binary bin/healthd $(SCALE)
+
+DAYS ?= 90
+months: ## play a host for DAYS (90) in virtual time, and count what healthd keeps: about 10 minutes
+	$(GO) test -count=1 -timeout 60m ./supervisor -run 'TestMonths$$' -v -args -months-days=$(DAYS)
 
 lint: ## check gofmt, vet, staticcheck, go.mod, who imports whom, and the scripts (installs shellcheck if it is missing: as root)
 	scripts/prerequisites lint

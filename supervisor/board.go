@@ -6,7 +6,6 @@ import (
 	"iter"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -17,10 +16,10 @@ import (
 // Board has the newest View of every supervised container. Any goroutine may read it at
 // any time; readers never make the loop wait. Only the loop writes it.
 type Board struct {
-	byID      sync.Map // full ID → *slot
+	byID      table[string, *slot] // by full ID
 	names     names
 	services  services
-	runtimes  sync.Map // name → RuntimeView
+	runtimes  table[string, RuntimeView] // by name
 	lateness  latenessCounts
 	latencies latencies
 	budget    atomic.Pointer[BudgetView]
@@ -50,7 +49,7 @@ type RuntimeView struct {
 func NewBoard(runtimes []RuntimeView, views ...*core.View) *Board {
 	b := &Board{}
 	for _, r := range runtimes {
-		b.runtimes.Store(r.Name, r)
+		b.runtimes.set(r.Name, r)
 	}
 	for _, v := range views {
 		s := &slot{}
@@ -70,8 +69,8 @@ const minPrefix = 4
 // ErrUnknownContainer or an *AmbiguousNameError.
 func (b *Board) Find(name string) (*core.View, error) {
 	if id, ok := strings.CutPrefix(name, runtime.IDPrefix); ok {
-		if s, ok := b.byID.Load(id); ok {
-			return s.(*slot).view.Load(), nil
+		if s, ok := b.byID.get(id); ok {
+			return s.view.Load(), nil
 		}
 		return nil, ErrUnknownContainer
 	}
@@ -128,21 +127,23 @@ func (b *Board) NameOf(c *runtime.Container) string {
 
 // findID returns the container whose ID, healthd's or the engine's, begins with a text.
 func (b *Board) findID(name string) (*core.View, error) {
-	if s, ok := b.byID.Load(name); ok {
-		return s.(*slot).view.Load(), nil
+	if s, ok := b.byID.get(name); ok {
+		return s.view.Load(), nil
 	}
 	if !isIDPrefix(name) {
 		return nil, ErrUnknownContainer
 	}
 	var found *core.View
 	unique := true
-	b.byID.Range(func(_, s any) bool {
-		if v := s.(*slot).view.Load(); strings.HasPrefix(v.Container.EngineID(), name) {
+	for v := range b.All() {
+		if strings.HasPrefix(v.Container.EngineID(), name) {
 			unique = found == nil
 			found = v
 		}
-		return unique
-	})
+		if !unique {
+			break
+		}
+	}
 	if found == nil || !unique {
 		return nil, ErrUnknownContainer
 	}
@@ -157,7 +158,7 @@ func isIDPrefix(name string) bool {
 // All yields all containers in no order.
 func (b *Board) All() iter.Seq[*core.View] {
 	return func(yield func(*core.View) bool) {
-		b.byID.Range(func(_, s any) bool { return yield(s.(*slot).view.Load()) })
+		b.byID.all(func(_ string, s *slot) bool { return yield(s.view.Load()) })
 	}
 }
 
@@ -181,22 +182,21 @@ func (b *Board) sorted(wanted func(*core.View) bool) []*core.View {
 // Runtimes returns all runtimes, sorted by name.
 func (b *Board) Runtimes() []RuntimeView {
 	var all []RuntimeView
-	b.runtimes.Range(func(_, r any) bool {
-		all = append(all, r.(RuntimeView))
-		return true
-	})
+	for _, r := range b.runtimes.all {
+		all = append(all, r)
+	}
 	slices.SortFunc(all, func(x, y RuntimeView) int { return strings.Compare(x.Name, y.Name) })
 	return all
 }
 
 // Synced says whether every runtime has been Synced. It is true when there is none.
 func (b *Board) Synced() bool {
-	synced := true
-	b.runtimes.Range(func(_, r any) bool {
-		synced = synced && r.(RuntimeView).Synced
-		return synced
-	})
-	return synced
+	for _, r := range b.runtimes.all {
+		if !r.Synced {
+			return false
+		}
+	}
+	return true
 }
 
 // Changed returns a channel that is closed with the next change of which Publisher.Changed
@@ -247,7 +247,7 @@ func (b *Board) put(s *slot, v *core.View) (changed bool) {
 		b.names.release(old.Container.Name, s)
 	}
 	b.names.take(v.Container.Name, s)
-	b.byID.Store(v.Container.ID, s)
+	b.byID.set(v.Container.ID, s)
 	return true
 }
 
@@ -256,7 +256,7 @@ func (b *Board) remove(s *slot) {
 	b.services.move(serviceOf(v), service{})
 	s.latency = b.latencies.move(s.latency, nil)
 	b.count(s, counted{})
-	b.byID.Delete(v.Container.ID)
+	b.byID.remove(v.Container.ID)
 	b.names.release(v.Container.Name, s)
 }
 

@@ -65,7 +65,7 @@ func (l *loop) allEntries() []*entry {
 func (l *loop) showEngine(name string) {
 	v := l.engine(name).view
 	v.Relists = maps.Clone(v.Relists)
-	l.afterBacklog(func() { l.board.runtimes.Store(name, v) })
+	l.afterBacklog(func() { l.board.runtimes.set(name, v) })
 }
 
 // lost takes in that the connection to a runtime is lost. healthd touches none of its

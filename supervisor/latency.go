@@ -1,7 +1,6 @@
 package supervisor
 
 import (
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -12,7 +11,7 @@ import (
 // added up from containers: a sum would shrink when one of several containers goes, which
 // Prometheus takes for a restart at zero.
 type latencies struct {
-	byService sync.Map // serviceOfProject → *serviceLatency; only the loop writes it
+	byService table[serviceOfProject, *serviceLatency]
 }
 
 // serviceOfProject is what containers have in common whose latencies are counted together. A file may give
@@ -49,14 +48,17 @@ func (l *latencies) move(from *serviceLatency, v *core.View) *serviceLatency {
 			return from
 		}
 		if from.containers--; from.containers == 0 {
-			l.byService.Delete(from.of)
+			l.byService.remove(from.of)
 		}
 	}
 	if to.service == "" {
 		return nil
 	}
-	found, _ := l.byService.LoadOrStore(to, &serviceLatency{of: to})
-	s := found.(*serviceLatency)
+	s, found := l.byService.get(to)
+	if !found {
+		s = &serviceLatency{of: to}
+		l.byService.set(to, s)
+	}
 	s.containers++
 	return s
 }
@@ -85,11 +87,11 @@ func (s *serviceLatency) add(t *core.Totals) {
 // those that are gone, since the service got its first one or the daemon started. It returns false while
 // the service has no container there.
 func (b *Board) Latency(service, project string, probe core.ProbeType) (h core.Histogram, found bool) {
-	s, found := b.latencies.byService.Load(serviceOfProject{service, project})
+	s, found := b.latencies.byService.get(serviceOfProject{service, project})
 	if !found {
 		return h, false
 	}
-	c := &s.(*serviceLatency).probes[probe]
+	c := &s.probes[probe]
 	for i := range c.counts {
 		h.Counts[i] = c.counts[i].Load()
 	}

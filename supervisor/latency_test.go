@@ -85,5 +85,7 @@ func TestLatencyFollowsTheService(t *testing.T) {
 	}
 	b.remove(s)
 	b.remove(other)
-	b.latencies.byService.Range(func(of, _ any) bool { t.Errorf("%v is left", of); return true })
+	for of := range b.latencies.byService.all {
+		t.Errorf("%v is left", of)
+	}
 }

@@ -47,12 +47,11 @@ func (l *latencies) inconsistencies(entries map[string]*entry) (found []string) 
 			found = append(found, fmt.Sprintf("the probes of %s are not counted for %s", v.Container.Name, v.Service))
 		}
 	}
-	l.byService.Range(func(of, s any) bool {
-		if n := s.(*serviceLatency).containers; n != members[of.(serviceOfProject)] || n == 0 {
-			found = append(found, fmt.Sprintf("latencies of %v are of %d containers, there are %d", of, n, members[of.(serviceOfProject)]))
+	for of, s := range l.byService.all {
+		if n := s.containers; n != members[of] || n == 0 {
+			found = append(found, fmt.Sprintf("latencies of %v are of %d containers, there are %d", of, n, members[of]))
 		}
-		return true
-	})
+	}
 	return found
 }
 

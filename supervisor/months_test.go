@@ -126,10 +126,11 @@ func boundsOf(containers int) map[string]int {
 		"supervisor.loop.removed": gone, "*core.Memory": memories, "*core.Kept": memories, "core.Memory.Granted": memories,
 		"journal.pendingWrites.current": memories, "journal.pendingWrites.storedIDs": memories,
 		"*prober.placeUser": asked * containers, "prober.places.users": asked * containers,
-		"*configs.draft": drafts, "configs.drafts.byKey": drafts, "*core.ProbeSpec": 3 * drafts, "core.Spec.Values": settings * drafts,
-		"configs.drafts.texts":      settings * drafts,
-		"runtime.view.recentEvents": 512, // see recentMax there
-		heapBytes:                   events,
+		"*configs.draft": drafts, "configs.drafts.byKey": drafts, "configs.drafts.texts": settings * drafts, "core.Spec.Values": settings * drafts,
+		"*core.ProbeSpec": 3 * drafts, "*prober.Exec": 3 * drafts, "prober.Exec.Command": settings * drafts,
+		"runtime.view.recentEvents": 512,        // see recentMax there
+		"supervisor.entry.granted":  containers, // the newest of those that had any: older ones go with the next
+		fileBytes:                   events, heapBytes: events,
 	}
 }
 

@@ -129,6 +129,11 @@ func (c *census) walkStruct(v reflect.Value, where string) {
 		}
 	case isAtomicPointer(t):
 		c.walk(reflect.NewAt(t.Field(0).Type.Elem().Elem(), v.FieldByName("v").UnsafePointer()), where)
+	case strings.HasPrefix(t.String(), "supervisor.table["): // one map, in parts
+		parts := v.FieldByName("parts")
+		for i := range parts.Len() {
+			c.walk(parts.Index(i), where)
+		}
 	case isOwn(t):
 		for i := range t.NumField() {
 			if mayHold(t.Field(i).Type) {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"slices"
 	"strings"
-	"sync"
 
 	"healthd/runtime"
 	"healthd/supervisor/core"
@@ -15,7 +14,7 @@ import (
 // of several runtimes or namespaces, or of an engine where names are labels, may have one name
 // for long: it means none of them. See runtime.NamesAmong for what tells them apart.
 type names struct {
-	slots sync.Map // name → []*slot, newest last; the slices never change
+	slots table[string, []*slot] // by name, newest last; the slices never change
 }
 
 // ErrOtherService is why a name is not found in a service: its container is not published there.
@@ -60,24 +59,23 @@ func NamesAmong(views []*core.View) []string {
 }
 
 func (n *names) of(name string) []*slot {
-	slots, _ := n.slots.Load(name)
-	s, _ := slots.([]*slot)
-	return s
+	slots, _ := n.slots.get(name)
+	return slots
 }
 
 // take gives a name to s.
 func (n *names) take(name string, s *slot) {
-	n.slots.Store(name, append(slices.Clip(n.of(name)), s))
+	n.slots.set(name, append(slices.Clip(n.of(name)), s))
 }
 
 // release takes it away again.
 func (n *names) release(name string, s *slot) {
 	others := slices.DeleteFunc(slices.Clone(n.of(name)), func(o *slot) bool { return o == s })
 	if len(others) == 0 {
-		n.slots.Delete(name)
+		n.slots.remove(name)
 		return
 	}
-	n.slots.Store(name, others)
+	n.slots.set(name, others)
 }
 
 // find returns the containers of that name, the newest of each holder. A name with a colon may be

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"slices"
 	"strings"
-	"sync"
 
 	"healthd/supervisor/core"
 )
@@ -26,8 +25,8 @@ func (e *AmbiguousServiceError) Error() string {
 // services finds services by their name, of which a part may be left out. The loop writes it, any
 // goroutine may read it.
 type services struct {
-	byPart  sync.Map        // last part of the name → []service, sorted by name; the slices never change
-	members map[service]int // how many containers; the loop's own
+	byPart  table[string, []service] // by the last part of the name, sorted by name; the slices never change
+	members map[service]int          // how many containers; the loop's own
 }
 
 // service is a service's name, and what it is worth.
@@ -67,18 +66,17 @@ func (s *services) move(from, to service) {
 }
 
 func (s *services) of(part string) []service {
-	all, _ := s.byPart.Load(part)
-	found, _ := all.([]service)
-	return found
+	all, _ := s.byPart.get(part)
+	return all
 }
 
 func (s *services) store(part string, all []service) {
 	if len(all) == 0 {
-		s.byPart.Delete(part)
+		s.byPart.remove(part)
 		return
 	}
 	slices.SortFunc(all, func(x, y service) int { return cmp.Compare(x.name, y.name) })
-	s.byPart.Store(part, all)
+	s.byPart.set(part, all)
 }
 
 // find returns the full name of the service called name: the one of that name if it has a project or

@@ -74,7 +74,9 @@ func TestServiceComesAndGoes(t *testing.T) {
 	b.remove(shop)
 	expect("removed", "UnknownContainer")
 	b.remove(blog)
-	b.services.byPart.Range(func(part, _ any) bool { t.Errorf("%s is left", part); return true })
+	for part := range b.services.byPart.all {
+		t.Errorf("%s is left", part)
+	}
 	if len(b.services.members) > 0 {
 		t.Errorf("%v are left", b.services.members)
 	}

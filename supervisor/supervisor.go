@@ -85,7 +85,7 @@ func New(c Config) *Supervisor {
 		s.config.Publisher = noPublisher{}
 	}
 	for name := range c.Runtimes {
-		s.board.runtimes.Store(name, RuntimeView{Name: name})
+		s.board.runtimes.set(name, RuntimeView{Name: name})
 	}
 	return s
 }
