@@ -39,7 +39,8 @@ func (c *Collector) collectLatencies(s sink, all probed) {
 			}
 			// The service may have gone meanwhile.
 			if h, found := c.board.Latency(of.service, of.project, core.ProbeType(t)); found {
-				s.histogram(c.probeSeconds, core.LatencyBuckets[:], h.Counts[:], h.Sum, core.ProbeType(t).Title(), shown.service, shown.project)
+				s.histogram(c.probeSeconds, core.LatencyBuckets[:], h.Counts[:], h.Sum,
+					probeTypes[t], newPair("project", shown.project), newPair("service", shown.service))
 			}
 		}
 	}

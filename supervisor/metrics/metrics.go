@@ -115,7 +115,7 @@ func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector.
 func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	s := sink(ch)
-	s.gauge(c.buildInfo, 1, c.version, runtime.Version())
+	s.gauge(c.buildInfo, 1, newPair("goversion", runtime.Version()), newPair("version", c.version))
 	c.collectRuntimes(s)
 	counts, sum := c.board.Lateness()
 	s.histogram(c.lateness, supervisor.LatenessBuckets[:], counts, sum)
@@ -161,13 +161,14 @@ func (c *Collector) nameOf(v *core.View) (name string, found bool) {
 func (c *Collector) collectRuntimes(s sink) {
 	relists := map[string]int{}
 	for _, r := range c.board.Runtimes() {
-		s.gauge(c.runtimeUp, boolValue(r.Up), r.Name)
-		s.gauge(c.runtimeLag, r.Lag.Seconds(), r.Name)
+		name := newPair("runtime", r.Name)
+		s.gauge(c.runtimeUp, boolValue(r.Up), name)
+		s.gauge(c.runtimeLag, r.Lag.Seconds(), name)
 		for reason, n := range r.Relists {
 			relists[reason] += n
 		}
 	}
 	for reason, n := range relists {
-		s.counter(c.relists, float64(n), reason)
+		s.counter(c.relists, float64(n), newPair("reason", reason))
 	}
 }
