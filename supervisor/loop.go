@@ -17,10 +17,10 @@ type loop struct {
 	entries      map[string]*entry // by container ID
 	queue        queue
 	guard        *guard
-	effects      []core.Effect // buffer that every step uses again
-	recheckAt    time.Time     // when to look again at the containers that wait for the guard
-	backlog      []func()      // what changes of many containers still ask for
-	unsettled    int           // entries with a stop or start that healthd must finish
+	room         core.Room // of every step
+	recheckAt    time.Time // when to look again at the containers that wait for the guard
+	backlog      []func()  // what changes of many containers still ask for
+	unsettled    int       // entries with a stop or start that healthd must finish
 	shuttingDown bool
 	crashes      crashStarts
 	probesMade   uint64 // see newProbes
@@ -193,8 +193,7 @@ func (l *loop) step(e *entry, in *core.Input) {
 		in.Wait, in.LastUp = l.guard.wait(e, now), l.config.Publisher.LastUp(e.container.ID)
 	}
 	in.Crowded = l.crashes.crowded(now)
-	var state core.State
-	state, l.effects = core.Step(e.spec, e.container, e.state, in, now, l.effects[:0])
+	state, effects := core.Step(e.spec, e.container, e.state, in, now, &l.room)
 	if state.Run.ID != run {
 		l.beginRun(e)
 	}
@@ -203,8 +202,8 @@ func (l *loop) step(e *entry, in *core.Input) {
 	e.engine.maybeStopped.set(e, e.state.Ending.MaybeEngine)
 	l.guard.update(e, stopping, now)
 	l.remember(e)
-	for i := range l.effects {
-		l.carryOut(e, &l.effects[i], now)
+	for i := range effects {
+		l.carryOut(e, &effects[i], now)
 	}
 	l.queue.set(e, core.NextTick(e.state))
 	if e.specOutdated && e.state.Settled() {

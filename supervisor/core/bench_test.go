@@ -13,12 +13,13 @@ func BenchmarkStep(b *testing.B) {
 	spec, now := webSpec(), time.Now()
 	c := &runtime.Container{ID: "c1", Name: "web", State: runtime.Running, StartedAt: now, StopTimeout: -1}
 	s := NewState()
-	s, fx := Step(spec, c, &s, &Input{Kind: Observed}, now, nil)
+	var room Room
+	s, _ = Step(spec, c, &s, &Input{Kind: Observed}, now, &room)
 	in := &Input{Kind: ProbeAnswered, Probe: Liveness, Result: prober.Result{Outcome: prober.Success, Latency: time.Millisecond}}
 	b.ReportAllocs()
 	for b.Loop() {
 		s.Health.Probes[Liveness].Running = true
-		s, fx = Step(spec, c, &s, in, now, fx[:0])
+		s, _ = Step(spec, c, &s, in, now, &room)
 	}
 }
 

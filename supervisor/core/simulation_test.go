@@ -129,7 +129,7 @@ func (sim *simulation) step(what string, in *Input) {
 	}
 	before := sim.state
 	in.Wait, in.LastUp = sim.wait, sim.lastUp
-	state, fx := Step(sim.spec, &c, &sim.state, in, sim.now, nil)
+	state, fx := Step(sim.spec, &c, &sim.state, in, sim.now, &Room{})
 	if sim.state = state; state.Run.ID != before.Run.ID {
 		sim.enderBefore = before.Ending.By
 	}

@@ -6,16 +6,16 @@ import (
 	"healthd/runtime"
 )
 
-// Step returns the state that follows s after an input, and appends to fx what the caller
-// has to do. It changes none of its arguments; s is passed by reference because a copy
-// costs as much as a decision. c is the container as last inspected; if the input has a
+// Step returns the state that follows s after an input, and what the caller has to do: it is in the
+// room, and valid until the next step there. It changes no other argument; s is passed by reference
+// because a copy costs as much as a decision. c is the container as last inspected; if the input has a
 // Container, c is that one.
 //
 // The caller publishes the new state first, so that readiness is withdrawn before a stop,
 // and then carries out the effects in their order.
-func Step(spec *Spec, c *runtime.Container, s *State, in *Input, now time.Time, fx []Effect) (State, []Effect) {
-	t := newStepper(s)
-	t.spec, t.c, t.now, t.engineNow, t.crowded, t.fx = spec, c, now, in.EngineNow, in.Crowded, fx
+func Step(spec *Spec, c *runtime.Container, s *State, in *Input, now time.Time, room *Room) (State, []Effect) {
+	t := room.begin(s)
+	t.spec, t.c, t.now, t.engineNow, t.crowded = spec, c, now, in.EngineNow, in.Crowded
 	if t.engineNow.IsZero() {
 		t.engineNow = now
 	}

@@ -2,7 +2,6 @@ package core
 
 import (
 	"fmt"
-	"sync"
 	"time"
 
 	"healthd/runtime"
@@ -20,29 +19,28 @@ type stepper struct {
 	fx        []Effect
 }
 
-// steppers are used again, because they are large.
-var steppers = sync.Pool{New: func() any { return new(stepper) }}
+// Room is what steps work in, one after the other, so that none has to take memory of its own. The zero Room is
+// ready for use.
+type Room struct{ step stepper }
 
-// newStepper returns a stepper from the state s.
-func newStepper(s *State) *stepper {
-	t := steppers.Get().(*stepper)
+// begin begins a step from the state s.
+func (r *Room) begin(s *State) *stepper {
+	t := &r.step
 	t.State, t.kept = *s, *s.Kept
-	t.Kept = &t.kept
+	t.Kept, t.fx = &t.kept, t.fx[:0]
 	return t
 }
 
-// end gives the stepper up, and returns the state that follows s, and the effects. Most steps leave what is kept
-// as it is: it is then shared.
+// end returns the state that follows s, and the effects. Most steps leave what is kept as it is: it is then
+// shared.
 func (t *stepper) end(s *State) (State, []Effect) {
-	next, fx := t.State, t.fx
+	next := t.State
 	next.Kept = s.Kept
 	if t.kept != *s.Kept {
 		kept := t.kept
 		next.Kept = &kept
 	}
-	t.spec, t.c, t.fx = nil, nil, nil // the rest is overwritten
-	steppers.Put(t)
-	return next, fx
+	return next, t.fx
 }
 
 func (t *stepper) record(reason, format string, args ...any) {
