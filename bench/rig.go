@@ -20,6 +20,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"healthd/bench/targets"
 )
 
@@ -127,8 +129,22 @@ func (r *rig) runDaemon(binary, specs string) error {
 	cmd := exec.Command(binary, "run", "--config", r.path("healthd.toml"))
 	cmd.Stdout, cmd.Stderr = log, log
 	r.started = time.Now()
-	r.daemon, err = start(cmd)
+	r.daemon, err = startWithSlack(cmd)
 	return err
+}
+
+// timerSlack is that of healthd's unit, TimerSlackNSec.
+const timerSlack = 2 * time.Millisecond
+
+// startWithSlack starts healthd as its unit does. A process inherits the slack of the thread that starts it.
+func startWithSlack(cmd *exec.Cmd) (*process, error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if err := unix.Prctl(unix.PR_SET_TIMERSLACK, uintptr(timerSlack), 0, 0, 0); err != nil {
+		return nil, err
+	}
+	defer unix.Prctl(unix.PR_SET_TIMERSLACK, 0, 0, 0, 0) // the thread's own again
+	return start(cmd)
 }
 
 // awaitSync waits until healthd knows all containers.

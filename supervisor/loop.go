@@ -205,7 +205,7 @@ func (l *loop) step(e *entry, in *core.Input) {
 	for i := range effects {
 		l.carryOut(e, &effects[i], now)
 	}
-	l.queue.set(e, core.NextTick(e.state))
+	l.queue.set(e, turnOf(core.NextTick(e.state), now))
 	if e.specOutdated && e.state.Settled() {
 		l.resolveAgain(e)
 	}

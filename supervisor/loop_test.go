@@ -62,10 +62,10 @@ func TestCrashLoopBacksOffFromExit(t *testing.T) {
 			synctest.Wait()
 			h.engine.exit("c1", 1)
 			ended := time.Now()
-			time.Sleep(want*time.Second + time.Millisecond)
+			time.Sleep(want*time.Second + turnEvery)
 			synctest.Wait()
 			v := h.view(t, "c1")
-			if got := v.State.Run.StartedAt.Sub(ended).Truncate(time.Millisecond); v.State.Engine.State != runtime.Running || got != want*time.Second {
+			if got := v.State.Run.StartedAt.Sub(ended).Truncate(turnEvery); v.State.Engine.State != runtime.Running || got != want*time.Second {
 				t.Fatalf("%s, started %v after the exit, want %v", v.State.Engine.State, got, want*time.Second)
 			}
 		}

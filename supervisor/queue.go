@@ -36,3 +36,20 @@ func later(x, y time.Time) time.Time {
 	}
 	return y
 }
+
+// turnEvery is the time between two turns in which the loop does what is due. To wake a process that sleeps costs more
+// than to carry out one probe: threads are switched, and the Go runtime looks after itself every 20 µs for a while.
+// With 2,000 probes a second, each woken for by itself, that was two fifths of healthd's CPU.
+const turnEvery = 10 * time.Millisecond
+
+// turnOf returns when the loop does what is due at a moment: at once, or in the first turn after that. Turns
+// are the same moments for all, so that a probe keeps its phase. The zero time stays.
+func turnOf(due, now time.Time) time.Time {
+	if !due.After(now) {
+		return due
+	}
+	if over := time.Duration(due.UnixNano()) % turnEvery; over > 0 {
+		return due.Add(turnEvery - over)
+	}
+	return due
+}

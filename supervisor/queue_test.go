@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -87,4 +88,65 @@ func TestQueueFirst(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What is due within the same turn is done together, so that healthd wakes less often; what is due already is done at
+// once.
+func TestTurnOf(t *testing.T) {
+	now := time.Date(2026, 11, 25, 12, 0, 0, int(3*time.Millisecond), time.UTC)
+	at := func(d time.Duration) time.Time { return now.Truncate(time.Second).Add(d) }
+	for _, tt := range []struct {
+		name      string
+		due, want time.Time
+	}{
+		{"nothing is due", time.Time{}, time.Time{}},
+		{"due before", at(2 * time.Millisecond), at(2 * time.Millisecond)},
+		{"due now", now, now},
+		{"due in a moment", now.Add(1), at(turnEvery)},
+		{"due shortly before a turn", at(turnEvery - 1), at(turnEvery)},
+		{"due in a turn", at(turnEvery), at(turnEvery)},
+		{"due shortly after a turn", at(turnEvery + 1), at(2 * turnEvery)},
+		{"due much later", at(time.Hour + time.Microsecond), at(time.Hour + turnEvery)},
+	} {
+		if got := turnOf(tt.due, now); !got.Equal(tt.want) {
+			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)
+		}
+	}
+}
+
+// Probes with phases of their own share the moments at which the loop wakes, and each keeps its phase.
+func TestProbesShareTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHarness(t, webSpec())
+		defer h.close(t)
+		const containers = 50
+		for i := range containers {
+			h.engine.run(fmt.Sprint("c", i))
+			time.Sleep(time.Second/containers + 7*time.Microsecond)
+		}
+		h.sendSynced()
+		last := func(i int) time.Time {
+			return h.view(t, fmt.Sprintf("n-c%d", i)).State.Health.Probes[core.Readiness].LastAt
+		}
+		time.Sleep(15 * time.Second)
+		before := make([]time.Time, containers)
+		for i := range before {
+			before[i] = last(i)
+		}
+		time.Sleep(50 * time.Second)
+		turns := map[time.Duration]bool{}
+		for i, was := range before {
+			at := last(i)
+			if passed := at.Sub(was); passed != 50*time.Second {
+				t.Errorf("container %d: %v passed between ten probes of a period of 5s", i, passed)
+			}
+			if over := time.Duration(at.UnixNano()) % turnEvery; over != 0 {
+				t.Errorf("container %d was probed %v after a turn", i, over)
+			}
+			turns[time.Duration(at.UnixNano())%(5*time.Second)] = true
+		}
+		if len(turns) < containers/2 {
+			t.Errorf("only %d phases of %d containers are left", len(turns), containers)
+		}
+	})
 }

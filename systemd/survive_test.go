@@ -19,7 +19,7 @@ func (m *machine) first() {
 	m.awaitStatus("1 container, 1 ready")
 	m.expect(map[string]string{
 		"Type": "notify", "WatchdogUSec": "30s", "Restart": "always", "NRestarts": "0", "NoNewPrivileges": "yes",
-		"MemoryMax": "1073741824", "StartLimitIntervalUSec": "0", "ActiveState": "active",
+		"MemoryMax": "1073741824", "StartLimitIntervalUSec": "0", "TimerSlackNSec": "2000000", "ActiveState": "active",
 	})
 	m.t.Logf("resident: %s", strings.TrimSpace(m.sh("grep VmRSS /proc/$(systemctl show -p MainPID --value healthd)/status")))
 	m.must("test", "-s", "/var/lib/healthd/journal.db")
