@@ -30,6 +30,7 @@ func (d *daemon) notify(ctx, serving context.Context) {
 	watchdog, stopWatchdog := d.watchdog()
 	defer stopWatchdog()
 	ready, synced, stopping := false, false, ctx.Done()
+	memory := newGarbage()
 	for {
 		if !ready && d.answers(serving, beforeSync) {
 			d.notifier.setStatus(d.statusText())
@@ -51,8 +52,11 @@ func (d *daemon) notify(ctx, serving context.Context) {
 			synced = true
 			ticker.Reset(afterSync)
 			d.reportSync()
-			boundGarbage()
+			memory.settle()
 			d.acknowledgeBoot(serving)
+		}
+		if synced {
+			memory.adjust(time.Now())
 		}
 		d.notifier.setStatus(d.statusText())
 	}
