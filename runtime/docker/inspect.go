@@ -105,7 +105,7 @@ func (e *Engine) inspectNetworking(ctx context.Context, c *client.Client, in *co
 
 func (e *Engine) describe(in *container.InspectResponse, n networking) *runtime.Container {
 	c := &runtime.Container{
-		Runtime: e.conf.Name, ID: in.ID, Name: strings.TrimPrefix(in.Name, "/"), ImageID: in.Image,
+		Runtime: e.conf.Name, ID: in.ID, Name: strings.TrimPrefix(in.Name, "/"), ImageID: runtime.Shared(in.Image),
 		State: stateOf(in.State.Status), StartedAt: parseTime(in.State.StartedAt), FinishedAt: parseTime(in.State.FinishedAt),
 		ExitCode: in.State.ExitCode, OOMKilled: in.State.OOMKilled, Error: in.State.Error,
 		NetworkOwner: n.sharedID, NetworkOwnerGone: n.sharedGone, RestartPolicy: string(container.RestartPolicyDisabled), StopTimeout: -1,
@@ -123,7 +123,8 @@ func (e *Engine) describe(in *container.InspectResponse, n networking) *runtime.
 	c.Networks = n.addresses()
 	c.Fingerprint = fingerprint(c.State, c.ExitCode, n)
 	if in.Config != nil {
-		c.Image, c.Labels, c.Env, c.StopSignal = in.Config.Image, in.Config.Labels, in.Config.Env, in.Config.StopSignal
+		c.Image, c.StopSignal = runtime.Shared(in.Config.Image), in.Config.StopSignal
+		c.Labels, c.Env = runtime.SharedKeys(in.Config.Labels), runtime.SharedAll(in.Config.Env)
 		if t := in.Config.StopTimeout; t != nil {
 			c.StopTimeout = time.Duration(min(max(*t, -1), maxStopTimeout)) * time.Second
 		}
