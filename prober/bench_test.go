@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"runtime"
 	"syscall"
 	"testing"
 	"time"
@@ -40,6 +41,7 @@ func benchProbe(b *testing.B, address string, h func(port int) Handler) {
 	if err != nil {
 		b.Fatal(err)
 	}
+	defer p.Close()
 	benchAsk(b, p)
 }
 
@@ -59,6 +61,80 @@ func BenchmarkHTTP(b *testing.B) {
 	benchProbe(b, web, func(port int) Handler {
 		return Handler{HTTPGet: &HTTPGet{Path: "/healthz", Port: port}}
 	})
+}
+
+// BenchmarkHTTPKept is BenchmarkHTTP on one connection.
+func BenchmarkHTTPKept(b *testing.B) {
+	web, _ := startServer(b)
+	benchProbe(b, web, func(port int) Handler {
+		return Handler{HTTPGet: &HTTPGet{Path: "/healthz", Port: port, KeepAlive: true}}
+	})
+}
+
+// BenchmarkHTTPS has a handshake for each probe.
+func BenchmarkHTTPS(b *testing.B) { benchHTTPS(b, false) }
+
+// BenchmarkHTTPSKept is BenchmarkHTTPS on one connection.
+func BenchmarkHTTPSKept(b *testing.B) { benchHTTPS(b, true) }
+
+func benchHTTPS(b *testing.B, keep bool) {
+	eachHTTPS(b, func(b *testing.B, address string) {
+		benchProbe(b, address, func(port int) Handler {
+			return Handler{HTTPGet: &HTTPGet{Scheme: "https", Path: "/healthz", Port: port, KeepAlive: keep}}
+		})
+	})
+}
+
+func eachHTTPS(b *testing.B, bench func(b *testing.B, address string)) {
+	for name, role := range map[string]string{"HTTP1": http1Role, "HTTP2": http2Role} {
+		b.Run(name, func(b *testing.B) { bench(b, startRole(b, role)) })
+	}
+}
+
+// BenchmarkHTTPSIdle tells what a connection costs while it is kept, as bytes/conn and goroutines/conn.
+func BenchmarkHTTPSIdle(b *testing.B) {
+	eachHTTPS(b, func(b *testing.B, address string) {
+		const conns = 200
+		var bytes, goroutines float64
+		for b.Loop() {
+			bytesBefore, goroutinesBefore := inUse(), runtime.NumGoroutine()
+			probes := keepHTTPS(b, address, conns)
+			bytes = float64(inUse()-bytesBefore) / conns
+			goroutines = float64(runtime.NumGoroutine()-goroutinesBefore) / conns
+			for _, p := range probes {
+				p.Close()
+			}
+		}
+		b.ReportMetric(bytes, "bytes/conn")
+		b.ReportMetric(goroutines, "goroutines/conn")
+	})
+}
+
+// keepHTTPS returns so many probes of one server that keep a connection each.
+func keepHTTPS(b *testing.B, address string, n int) []Probe {
+	b.Helper()
+	ap := netip.MustParseAddrPort(address)
+	prober, probes := New(Config{MaxKept: n}), make([]Probe, n)
+	for i := range probes {
+		var err error
+		h := Handler{HTTPGet: &HTTPGet{Scheme: "https", Port: int(ap.Port()), KeepAlive: true}}
+		if probes[i], err = prober.Probe(h, Target{Address: ap.Addr().String()}); err != nil {
+			b.Fatal(err)
+		}
+		if r := probes[i].Ask(b.Context(), longTimeout); r.Outcome != Success {
+			b.Fatal(r)
+		}
+	}
+	return probes
+}
+
+// inUse returns how many bytes the heap and the stacks of this process have, without garbage.
+func inUse() int64 {
+	runtime.GC()
+	runtime.GC() // what pools hold is gone after the second
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc + m.StackInuse)
 }
 
 // BenchmarkHTTPExpect looks at the body, too.
@@ -161,6 +237,13 @@ func BenchmarkTCPNetDialer(b *testing.B) {
 func BenchmarkGRPC(b *testing.B) {
 	benchProbe(b, startRole(b, grpcRole), func(port int) Handler {
 		return Handler{GRPC: &GRPC{Port: port}}
+	})
+}
+
+// BenchmarkGRPCKept is BenchmarkGRPC on one connection.
+func BenchmarkGRPCKept(b *testing.B) {
+	benchProbe(b, startRole(b, grpcRole), func(port int) Handler {
+		return Handler{GRPC: &GRPC{Port: port, KeepAlive: true}}
 	})
 }
 

@@ -71,7 +71,7 @@ func (x *exchange) doOn(ctx context.Context, deadline time.Time, r *plainRequest
 	if err == nil {
 		rep, err = x.readReply(c.f)
 	}
-	if used && rep.missed(err) {
+	if used && rep.missed(err) && time.Now().Before(deadline) {
 		release()
 		_ = c.Close()
 		return false

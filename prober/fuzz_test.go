@@ -56,7 +56,7 @@ func verdictOfExchange(conn io.Reader) verdict {
 
 func verdictOfTransport(t *testing.T, conn io.Reader) verdict {
 	t.Helper()
-	transport := newTransport(t.Context(), dialFromHost)
+	transport := oneTransport(t.Context(), dialFromHost)
 	transport.DialContext = func(context.Context, string, string) (net.Conn, error) {
 		return &answer{Reader: conn, asked: make(chan struct{})}, nil
 	}

@@ -91,7 +91,7 @@ func plainHTTPRequest(ctx context.Context, req *http.Request) *http.Request {
 func (h *httpHook) send(ctx context.Context, req *http.Request) (redirected bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	transport, follow := newTransport(ctx, dialerOf(h.to)), h.prober.redirects(h.get)
+	transport, follow := oneTransport(ctx, dialerOf(h.to)), h.prober.redirects(h.get)
 	transport.TLSClientConfig = h.tls.Clone()
 	client := http.Client{
 		Transport: transport,

@@ -29,7 +29,8 @@ type httpProbe struct {
 	prober *Prober
 	get    *HTTPGet
 	to     endpoint
-	plain  *plainRequest // for exchange; nil: use net/http
+	plain  *plainRequest    // for exchange; nil: use net/http
+	links  *kept[*httpLink] // of net/http; nil: each request gets a new connection
 	expect *expectation
 	tls    *tls.Config
 }
@@ -59,8 +60,11 @@ func (p *Prober) httpProbe(h *HTTPGet, t Target) (asker, error) {
 	if to.sa != nil && req.URL.Scheme == "http" && req.URL.User == nil && req.Method != http.MethodHead && !probe.expect.needsHeader() {
 		probe.plain = &plainRequest{to: to, wire: wire, limit: probe.expect.bodyLimit()}
 	}
-	if keep && probe.plain != nil {
+	switch {
+	case keep && probe.plain != nil:
 		probe.plain.keep = &kept[connection]{allowance: &p.allowance}
+	case keep:
+		probe.links = &kept[*httpLink]{allowance: &p.allowance}
 	}
 	return probe, nil
 }
@@ -69,6 +73,9 @@ func (p *Prober) httpProbe(h *HTTPGet, t Target) (asker, error) {
 func (p *httpProbe) close() {
 	if p.plain != nil && p.plain.keep != nil {
 		p.plain.keep.close()
+	}
+	if p.links != nil {
+		p.links.close()
 	}
 }
 
@@ -144,60 +151,6 @@ func (p *httpProbe) errorText(status int, err error, timeout time.Duration) stri
 	return fmt.Sprintf("%s %q: %s", method[:1]+strings.ToLower(method[1:]), u.Redacted(), why) // as net/http
 }
 
-// newTransport returns the transport for one Ask that exchange cannot do, or for one request
-// of a hook. It ends with ctx. It makes a new connection for each request, by dial, and uses
-// no proxy. No two of them share a transport: over HTTP/2, a transport sends a request to
-// 127.0.0.1 on the connection of another one, which may be in another network namespace,
-// and ends with that one.
-func newTransport(ctx context.Context, dial dialer) *http.Transport {
-	return &http.Transport{
-		DialContext: func(_ context.Context, _, address string) (net.Conn, error) {
-			return dial.during(ctx, address)
-		},
-		// As in the kubelet: a probe checks health, not certificates.
-		TLSClientConfig:        &tls.Config{InsecureSkipVerify: true},
-		ForceAttemptHTTP2:      true,
-		DisableKeepAlives:      true,
-		DisableCompression:     true,
-		MaxResponseHeaderBytes: maxHead,
-	}
-}
-
-// dialer connects to HOST:PORT.
-type dialer func(ctx context.Context, address string) (net.Conn, error)
-
-// dialerOf returns the dialer into a network namespace, or out from healthd's own.
-func dialerOf(to endpoint) dialer {
-	switch {
-	case to.inside != nil:
-		return to.inside.dial
-	case to.confined:
-		return dialFromContainer
-	}
-	return dialFromHost
-}
-
-func dialFromContainer(ctx context.Context, address string) (net.Conn, error) {
-	c, err := dialFromHost(ctx, address)
-	return c, blameOwn(err)
-}
-
-func dialFromHost(ctx context.Context, address string) (net.Conn, error) {
-	return (&net.Dialer{KeepAlive: -1}).DialContext(ctx, "tcp", address)
-}
-
-// during connects, and closes the connection when ctx ends. Without that, a transport goes
-// on with a TLS handshake for a later request, for ever if the server accepts and never
-// answers.
-func (dial dialer) during(ctx context.Context, address string) (net.Conn, error) {
-	c, err := dial(ctx, address)
-	if err != nil {
-		return nil, err
-	}
-	context.AfterFunc(ctx, func() { _ = c.Close() })
-	return c, nil
-}
-
 // askClient asks with net/http. first, if not nil, is a response that exchange already
 // got, and takes the place of the first request.
 func (p *httpProbe) askClient(ctx context.Context, deadline time.Time, timeout time.Duration, first *http.Response) (Result, error) {
@@ -208,22 +161,35 @@ func (p *httpProbe) askClient(ctx context.Context, deadline time.Time, timeout t
 		return Result{}, err
 	}
 	var seen handshakes
-	transport := newTransport(ctx, dialerOf(p.to))
-	transport.TLSClientConfig = seen.watch(p.tls)
-	client := http.Client{
-		Transport:     &firstResponse{resp: first, next: transport},
-		CheckRedirect: p.prober.redirects(p.get),
+	linked := &linkedRequest{probe: p, seen: &seen}
+	trips := &roundTrips{next: func(req *http.Request) (*http.Response, error) {
+		transport := oneTransport(ctx, dialerOf(p.to).resetting())
+		transport.TLSClientConfig = seen.watch(p.tls)
+		return transport.RoundTrip(req)
+	}}
+	switch {
+	case first != nil:
+		trips.first = func(req *http.Request) (*http.Response, error) {
+			first.Request = req
+			return first, nil
+		}
+	case p.links != nil:
+		trips.first = linked.send
 	}
-	resp, err := client.Do(req.WithContext(ctx))
-	var r Result
+	client := &http.Client{Transport: trips, CheckRedirect: p.prober.redirects(p.get)}
+	r, err := p.doClient(client, req.WithContext(ctx), deadline, timeout, &seen)
+	linked.end(r.Outcome == Success)
+	return seen.conclude(r), err
+}
+
+func (p *httpProbe) doClient(client *http.Client, req *http.Request, deadline time.Time, timeout time.Duration, seen *handshakes) (Result, error) {
+	resp, err := client.Do(req)
 	if err != nil {
 		seen.noteError(err)
-		r, err = p.toResult(noStatus, nil, rootCause(ctx, err), timeout)
-	} else {
-		defer resp.Body.Close()
-		r, err = p.readResult(ctx, deadline, timeout, resp)
+		return p.toResult(noStatus, nil, rootCause(req.Context(), err), timeout)
 	}
-	return seen.conclude(r), err
+	defer resp.Body.Close()
+	return p.readResult(req.Context(), deadline, timeout, resp)
 }
 
 // readResult reads the body of resp, and returns the result.
@@ -310,22 +276,4 @@ func serverOf(u *url.URL) string {
 		port = "80"
 	}
 	return u.Scheme + "://" + net.JoinHostPort(u.Hostname(), port)
-}
-
-// firstResponse answers the first request with a response that is already there, so that
-// net/http's rules for redirects apply without sending the request twice.
-type firstResponse struct {
-	resp *http.Response
-	next http.RoundTripper
-}
-
-// RoundTrip implements http.RoundTripper.
-func (r *firstResponse) RoundTrip(req *http.Request) (*http.Response, error) {
-	resp := r.resp
-	if resp == nil {
-		return r.next.RoundTrip(req)
-	}
-	r.resp = nil
-	resp.Request = req
-	return resp, nil
 }

@@ -119,7 +119,7 @@ func TestHTTPNoProxy(t *testing.T) {
 		t.Errorf("the proxy was asked %d times", n)
 	}
 	// net/http reads the environment once, perhaps long before this test.
-	if newTransport(t.Context(), dialFromHost).Proxy != nil {
+	if oneTransport(t.Context(), dialFromHost).Proxy != nil {
 		t.Error("the transport has a proxy")
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"runtime"
@@ -22,8 +23,12 @@ import (
 // of this process is that of the probes alone.
 const serverRole = "PROBER_TEST_SERVER"
 
-// grpcRole is the value of serverRole for a server of the gRPC health protocol.
-const grpcRole = "grpc"
+// The values of serverRole for a server of the gRPC health protocol, and for HTTPS of either version.
+const (
+	grpcRole  = "grpc"
+	http1Role = "https"
+	http2Role = "https, HTTP/2"
+)
 
 // mainThread says that the main goroutine stays on the main thread, as in healthd itself:
 // see visit.
@@ -37,6 +42,8 @@ func TestMain(m *testing.M) {
 	case "":
 	case grpcRole:
 		os.Exit(serveGRPC())
+	case http1Role, http2Role:
+		os.Exit(serveTLS(os.Getenv(serverRole) == http2Role))
 	default:
 		os.Exit(serve())
 	}
@@ -97,6 +104,16 @@ func serveGRPC() int {
 	healthpb.RegisterHealthServer(server, health.NewServer())
 	go func() { _ = server.Serve(l) }()
 	_, _ = io.WriteString(os.Stdout, l.Addr().String()+"\n")
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	return 0
+}
+
+// serveTLS answers HTTPS until stdin ends. It prints its address.
+func serveTLS(http2 bool) int {
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") }))
+	s.EnableHTTP2 = http2
+	s.StartTLS()
+	_, _ = io.WriteString(os.Stdout, s.Listener.Addr().String()+"\n")
 	_, _ = io.Copy(io.Discard, os.Stdin)
 	return 0
 }

@@ -164,8 +164,8 @@ type HTTPGet struct {
 	Headers []Header
 	Expect  *Expect    // nil: as the kubelet; a hook must have none
 	TLS     *TLSClient // of https; nil: any certificate is accepted. Redirects to another server are not followed with it
-	// KeepAlive keeps the connection for the next probe, for at most MaxIdle, where it is plain HTTP to an IP address. A POST always makes a
-	// new one, and so does a hook.
+	// KeepAlive keeps the connection for the next probe, for at most MaxIdle. A POST always makes a new one, and so do
+	// what a redirect leads to and a hook.
 	KeepAlive bool
 }
 

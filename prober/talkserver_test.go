@@ -1,0 +1,117 @@
+package prober
+
+import (
+	"cmp"
+	"crypto/tls"
+	"io"
+	"log"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+const replyOK = headOK + "Content-Length: 2\r\n\r\nok"
+
+// talkServer is a server that counts its connections, and the requests of all of them.
+type talkServer struct {
+	port            int
+	conns, requests atomic.Int32
+	last            atomic.Value // head of the newest request
+}
+
+// way is one of the ways to ask.
+type way struct {
+	name string
+	get  HTTPGet
+	tls  *tls.Config // of the server; nil: it speaks plain HTTP
+}
+
+// host is the one that is asked.
+func (w way) host() string { return cmp.Or(w.get.Host, loopback.Address) }
+
+// eachWay runs a test with each way in which a connection is kept.
+func eachWay(t *testing.T, test func(t *testing.T, w way)) {
+	secure := newAuthority(t, "a").server("api", time.Now().Add(time.Hour))
+	for _, w := range []way{
+		{"address", HTTPGet{}, nil},
+		{"name", HTTPGet{Host: "localhost"}, nil},
+		{"HTTPS", HTTPGet{Scheme: "https"}, secure},
+		{"header", HTTPGet{Expect: &Expect{WarningHeader: "X-Degraded"}}, nil},
+	} {
+		t.Run(w.name, func(t *testing.T) { test(t, w) })
+	}
+}
+
+// start starts a server that gives each request what answer returns, by the numbers of its connection and
+// of the request there, both from 1. After an empty answer it closes the connection.
+func (w way) start(t *testing.T, answer func(conn, request int) string) *talkServer {
+	t.Helper()
+	s := &talkServer{}
+	s.port = rawServer(t, false, func(c net.Conn, quit <-chan struct{}) {
+		conn := int(s.conns.Add(1))
+		done := make(chan struct{})
+		defer close(done)
+		c = w.server(c)
+		defer c.Close()
+		go func() {
+			select {
+			case <-quit:
+				_ = c.Close()
+			case <-done:
+			}
+		}()
+		for request := 1; ; request++ {
+			head := readHeadOf(c)
+			if !strings.Contains(head, "\r\n\r\n") {
+				return
+			}
+			s.requests.Add(1)
+			s.last.Store(head)
+			reply := answer(conn, request)
+			if _, err := io.WriteString(c, reply); err != nil || reply == "" {
+				return
+			}
+		}
+	})
+	return s
+}
+
+// server is the server's end of a connection.
+func (w way) server(c net.Conn) net.Conn {
+	if w.tls == nil {
+		return c
+	}
+	return tls.Server(c, w.tls)
+}
+
+func (s *talkServer) want(t *testing.T, conns, requests int) {
+	t.Helper()
+	if c, r := int(s.conns.Load()), int(s.requests.Load()); c != conns || r != requests {
+		t.Errorf("the server saw %d connections and %d requests, want %d and %d", c, r, conns, requests)
+	}
+}
+
+// probe is a probe that keeps its connection. It is closed when the test ends.
+func (w way) probe(t *testing.T, port int) Probe {
+	t.Helper()
+	get := w.get
+	get.Port, get.KeepAlive = port, true
+	p := mustProbe(t, Config{UserAgent: "healthd/1.0"}, Handler{HTTPGet: &get}, loopback)
+	t.Cleanup(p.Close)
+	return p
+}
+
+func wantSuccess(t *testing.T, p Probe) {
+	t.Helper()
+	wantResult(t, p.Ask(t.Context(), longTimeout), Success, "")
+}
+
+// discardLog silences what net/http says of replies that nobody asked for.
+func discardLog(t *testing.T) {
+	t.Helper()
+	to := log.Writer()
+	log.SetOutput(io.Discard)
+	t.Cleanup(func() { log.SetOutput(to) })
+}
