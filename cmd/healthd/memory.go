@@ -14,7 +14,10 @@ const (
 	usualGarbage = 12 << 20
 	leastGarbage = 15 // per cent
 	mostGarbage  = 100
-	garbageCheck = time.Minute
+	garbageCheck = 20 * time.Second
+	// leastUnused is how much healthd may hold for nothing, in bytes, and beside it a sixteenth of what is in use: the Go
+	// runtime keeps a tenth of what it once needed.
+	leastUnused = 4 << 20
 )
 
 // garbagePercent returns how much garbage may gather, in per cent of so many bytes in use.
@@ -41,16 +44,18 @@ func (g *garbage) set(percent int) {
 	}
 }
 
-// settle returns to the kernel what the first lists of the engines took for a moment. A start must not wait for that.
-func (g *garbage) settle() { go debug.FreeOSMemory() }
-
-// adjust looks once a garbageCheck what is in use now.
+// adjust looks once a garbageCheck what is in use now, from when all containers are known. What the first lists of
+// the engines took for a moment goes back to the kernel, which must not hold up a start.
 func (g *garbage) adjust(now time.Time) {
 	if now.Before(g.nextAt) {
 		return
 	}
 	g.nextAt = now.Add(garbageCheck)
-	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
-	metrics.Read(live)
-	g.set(garbagePercent(live[0].Value.Uint64()))
+	heap := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/memory/classes/heap/free:bytes"}}
+	metrics.Read(heap)
+	live, unused := heap[0].Value.Uint64(), heap[1].Value.Uint64()
+	g.set(garbagePercent(live))
+	if unused > leastUnused+live/16 {
+		go debug.FreeOSMemory()
+	}
 }

@@ -52,7 +52,6 @@ func (d *daemon) notify(ctx, serving context.Context) {
 			synced = true
 			ticker.Reset(afterSync)
 			d.reportSync()
-			memory.settle()
 			d.acknowledgeBoot(serving)
 		}
 		if synced {

@@ -43,6 +43,7 @@ type file struct {
 	lock               *os.File // the directory
 	db                 database // nil: in memory only
 	currentBoot        string
+	releasedAt         time.Time       // pages of db
 	replaced           bool            // db was replaced once, after it broke
 	reportedUnwritable map[string]bool // IDs of containers whose Memory cannot be written, once reported
 }

@@ -104,7 +104,15 @@ func (j *Journal) write(b *batch) (err error) {
 			<-reported
 		}
 	}()
-	return j.db.Update(func(tx *bolt.Tx) error { return j.applyBatch(tx, b) })
+	var size int64
+	err = j.db.Update(func(tx *bolt.Tx) error {
+		size = tx.Size()
+		return j.applyBatch(tx, b)
+	})
+	if err == nil {
+		j.releasePages(size)
+	}
+	return err
 }
 
 // bboltPanic is the value of a panic of bbolt, for example about a file that something else
