@@ -4,7 +4,6 @@ import (
 	"container/heap"
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -15,23 +14,27 @@ import (
 // keep others from starting within their timeout, which is often 1 s.
 const maxHold = 500 * time.Millisecond
 
-// credit is the most that a container can save: 1,500 usual starts. It also bounds for how
-// long a container is remembered that is gone, where others go on to use places.
-const credit = time.Minute
+// maxDebt is how much more than its share a container may have used, in seconds. More is forgotten: an hour in which its
+// starts hung must not keep it from having turns for as long.
+const maxDebt = float64(maxHold) / float64(time.Second)
 
-// forgetIdle is how long a container is remembered that asks for nothing. Where only those that come
-// and go use places, nobody ever uses up credit.
-const forgetIdle = time.Hour
-
-// minSweep is how many containers are remembered without a thought.
-const minSweep = 64
-
-// places are the right to start a command. They bound how many commands an engine starts
-// at once, and are shared between containers. The next one goes to the container that
-// holds the fewest, among these to the one that has held places for the shortest time.
-// So containers whose commands start slowly or often do not hold up the others. One that
-// comes back counts as if it had used at most credit less than the busiest one: it cannot
-// save up time.
+// places are the right to start a command. They bound how many commands an engine starts at once, and the containers that
+// ask share them evenly, by fair queueing.
+//
+// share is the place time that a container would have had by now if it had always asked: while somebody waits, it
+// grows by the number of places each second, divided by the number of containers that wait or hold one. (Were it the least
+// that anybody has used, as in the simplest kind of fair queueing, it would stand still while ever new containers
+// come, and the others would wait for ever.) used is what a container had, on the same scale, also only of times when
+// somebody waited. A new one begins with the share of now, one that comes back with no more than a usual start less:
+// nobody saves up time.
+//
+// The next place goes to the container that holds the fewest, among these to the one that will have used least after its
+// turn, if that takes as long as its last one. So containers whose commands start slowly or often do not hold up the others.
+// One that has asked in vain keeps its rank until it has a turn.
+//
+// No container waits for ever, whoever comes and goes: one that holds no place has one within n*(3*maxDebt+h)/total
+// seconds, where n containers ask meanwhile, and each holds a place for up to h. For it ranks by at most share+2*maxDebt,
+// and share grows by total/n each second. Once share has grown by 3*maxDebt, whoever comes, or has had a turn, ranks behind it.
 //
 // A place is taken from a start that takes much longer than one that ended meanwhile: the first
 // one hangs. When none ends, either all hang or the engine is slow. Then one more may begin each
@@ -39,28 +42,22 @@ const minSweep = 64
 type places struct {
 	total int
 
-	mu       sync.Mutex
-	held     []*place    // the oldest first
-	moved    time.Time   // when a place was last given, or a command had started
-	stalled  *time.Timer // looks after maxHold whether one more may begin
-	arrivals uint64
-	level    time.Duration         // the most that a container had used when it was served
-	users    map[string]*placeUser // all others count as if they had used level - credit
-	waiting  waitingUsers          // those of users that wait
-	sweepAt  int                   // users are swept when there are so many
-}
-
-type placeUser struct {
-	used  time.Duration
-	held  int
-	queue []*placeWaiter
-	last  time.Time // when it last asked for a place, or gave one back
-	index int       // in places.waiting, while something is in the queue
+	mu        sync.Mutex
+	held      []*place      // the oldest first
+	moved     time.Time     // when a place was last given, or a command had started
+	stalled   *time.Timer   // looks after maxHold whether one more may begin
+	counted   time.Time     // until when share and contended are counted
+	share     float64       // seconds
+	contended time.Duration // for how long somebody has waited, in all
+	usual     float64       // seconds for which the last ones held a place, on average
+	ranks     uint64        // given so far
+	users     map[string]*placeUser
+	waiting   waitingUsers // those of users that wait
+	sweepAt   int          // users are swept when there are so many
 }
 
 type placeWaiter struct {
 	user    *placeUser
-	arrival uint64
 	granted chan *place // has room for one
 }
 
@@ -69,7 +66,8 @@ type place struct {
 	of       *places
 	user     *placeUser
 	since    time.Time
-	returned bool // by its owner; guarded by of.mu
+	before   time.Duration // of.contended, when it was given
+	returned bool          // by its owner; guarded by of.mu
 }
 
 func newPlaces(n int) *places {
@@ -107,23 +105,41 @@ func (p *places) acquire(ctx context.Context, container string, patience time.Du
 func (p *places) enqueue(container string) *placeWaiter {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	now := time.Now()
+	p.count(now)
 	u := p.users[container]
 	if u == nil {
-		p.sweep()
-		u = &placeUser{}
+		p.sweep(now)
+		u = &placeUser{used: p.share}
 		p.users[container] = u
 	}
-	if u.idle() {
-		u.used = max(u.used, p.level-credit)
+	if u.idle() && !u.vain {
+		u.used = max(u.used, p.share-p.usual)
+		p.rankLast(u)
 	}
-	p.arrivals++
-	w := &placeWaiter{user: u, arrival: p.arrivals, granted: make(chan *place, 1)}
+	w := &placeWaiter{user: u, granted: make(chan *place, 1)}
 	if u.queue = append(u.queue, w); len(u.queue) == 1 {
 		heap.Push(&p.waiting, u)
 	}
-	u.last = time.Now()
-	p.serve()
+	u.last = now
+	p.serve(now)
 	return w
+}
+
+// count counts the time since it was last called. It comes before any change of who waits or holds a place.
+func (p *places) count(now time.Time) {
+	if len(p.waiting) > 0 {
+		passed := now.Sub(p.counted)
+		p.contended += passed
+		p.share += passed.Seconds() * float64(len(p.held)) / float64(len(p.held)+len(p.waiting))
+	}
+	p.counted = now
+}
+
+// rankLast puts a container behind all others with as much.
+func (p *places) rankLast(u *placeUser) {
+	p.ranks++
+	u.rank = p.ranks
 }
 
 // leaveQueue returns false when w is no longer in the queue, because it has a place.
@@ -131,10 +147,13 @@ func (p *places) leaveQueue(w *placeWaiter) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	i := slices.Index(w.user.queue, w)
-	if i >= 0 {
-		p.dequeue(w.user, i)
+	if i < 0 {
+		return false
 	}
-	return i >= 0
+	p.count(time.Now())
+	w.user.vain = true
+	p.dequeue(w.user, i)
+	return true
 }
 
 func (p *places) dequeue(u *placeUser, i int) {
@@ -152,8 +171,7 @@ func (p *places) sort(u *placeUser) {
 }
 
 // serve gives the free places to those that wait.
-func (p *places) serve() {
-	now := time.Now()
+func (p *places) serve(now time.Time) {
 	for len(p.waiting) > 0 {
 		if len(p.held) == p.total {
 			if wait := maxHold - now.Sub(p.moved); wait > 0 {
@@ -164,10 +182,10 @@ func (p *places) serve() {
 		}
 		u := p.waiting[0]
 		w := u.queue[0]
-		p.level = max(p.level, u.used)
 		u.held++
+		u.vain = false
 		p.dequeue(u, 0)
-		granted := &place{of: p, user: u, since: now}
+		granted := &place{of: p, user: u, since: now, before: p.contended}
 		p.held, p.moved = append(p.held, granted), now
 		w.granted <- granted
 	}
@@ -181,7 +199,9 @@ func (p *places) serveAfter(wait time.Duration) {
 	p.stalled = time.AfterFunc(wait, func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		p.serve()
+		now := time.Now()
+		p.count(now)
+		p.serve(now)
 	})
 }
 
@@ -195,34 +215,14 @@ func (p *places) take(l *place, now time.Time) {
 	u := l.user
 	u.held--
 	u.last = now
-	u.used += now.Sub(l.since)
+	u.used += (p.contended - l.before).Seconds()
+	u.used = min(max(u.used, p.share-p.usual), p.share+maxDebt)
+	u.takes = min(now.Sub(l.since), maxHold).Seconds()
+	p.usual += (u.takes - p.usual) / 32
+	p.rankLast(u)
 	if len(u.queue) > 0 {
 		p.sort(u)
 	}
-}
-
-func (u *placeUser) before(v *placeUser) bool {
-	switch {
-	case u.held != v.held:
-		return u.held < v.held
-	case u.used != v.used:
-		return u.used < v.used
-	}
-	return u.queue[0].arrival < v.queue[0].arrival
-}
-
-func (u *placeUser) idle() bool { return u.held == 0 && len(u.queue) == 0 }
-
-// sweep forgets the containers that could not be told from new ones if they came back, and
-// those that have been idle for long.
-func (p *places) sweep() {
-	if len(p.users) < p.sweepAt {
-		return
-	}
-	maps.DeleteFunc(p.users, func(_ string, u *placeUser) bool {
-		return u.idle() && (u.used <= p.level-credit || time.Since(u.last) > forgetIdle)
-	})
-	p.sweepAt = max(minSweep, 2*len(p.users))
 }
 
 // release gives the place back of a command that did not start. After it or started, further calls
@@ -231,7 +231,9 @@ func (l *place) release() {
 	p := l.of
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.release(l, time.Now())
+	now := time.Now()
+	p.count(now)
+	p.release(l, now)
 }
 
 // started is release for a command that has started.
@@ -243,6 +245,7 @@ func (l *place) started() {
 		return
 	}
 	now := time.Now()
+	p.count(now)
 	p.moved = now
 	for slow := max(maxHold, 2*now.Sub(l.since)); len(p.held) > 0 && now.Sub(p.held[0].since) > slow; {
 		p.take(p.held[0], now)
@@ -256,33 +259,5 @@ func (p *places) release(l *place, now time.Time) {
 	}
 	l.returned = true
 	p.take(l, now)
-	p.serve()
-}
-
-// waitingUsers are a heap: the turn is that of the first one. None has an empty queue.
-type waitingUsers []*placeUser
-
-// Len, Less, Swap, Push and Pop are for container/heap.
-func (h waitingUsers) Len() int           { return len(h) }
-func (h waitingUsers) Less(i, j int) bool { return h[i].before(h[j]) }
-
-func (h waitingUsers) Swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].index, h[j].index = i, j
-}
-
-// Push is heap.Push's.
-func (h *waitingUsers) Push(x any) {
-	u := x.(*placeUser)
-	u.index = len(*h)
-	*h = append(*h, u)
-}
-
-// Pop is heap.Pop's.
-func (h *waitingUsers) Pop() any {
-	last := len(*h) - 1
-	u := (*h)[last]
-	(*h)[last] = nil
-	*h = (*h)[:last]
-	return u
+	p.serve(now)
 }

@@ -93,25 +93,32 @@ func TestPlaces(t *testing.T) {
 				q.wait(c, short)
 			}
 			l.release()
-			q.want("new quick slow")
+			q.want("quick new slow")
 		}},
-		{"the past is forgotten when the others have had as much", func(q *queuer) {
-			q.wait("slow", long)
-			q.want("slow")
-			for range 60 {
-				q.wait("a", short)
-				q.wait("b", short)
-			}
-			time.Sleep(time.Minute)
-			for range 120 {
-				<-q.served
+		{"time in which nobody else waited is no matter", func(q *queuer) {
+			q.wait("seldom", short)
+			q.want("seldom")
+			for range 100 {
+				q.wait("often", short)
+				q.want("often")
 			}
 			l := q.take("z")
-			for _, c := range []string{"slow", "a", "b"} {
+			for _, c := range []string{"often", "seldom"} {
 				q.wait(c, short)
 			}
 			l.release()
-			q.want("slow a b")
+			q.want("often seldom")
+		}},
+		{"one that waited in vain keeps its rank", func(q *queuer) {
+			l := q.take("z")
+			if _, err := q.places.acquire(q.t.Context(), "vain", time.Second/4); err == nil {
+				q.t.Error("it got a place that was not free")
+			}
+			for _, c := range []string{"a", "b", "vain"} {
+				q.wait(c, short)
+			}
+			l.release()
+			q.want("vain a b")
 		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -120,24 +127,23 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-// One that comes back after a long time does not go first until it has used as much as all
-// others.
+// One that comes back after a long time has not saved up any.
 func TestPlacesCannotBeSaved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := newQueuer(t, 1)
-		use := func(container string, d time.Duration) {
-			l := q.take(container)
-			time.Sleep(d)
-			l.release()
+		c := newCrowd(1)
+		idle := &member{name: "idle", hold: startCost}
+		c.ask(idle)
+		busy := []*member{c.asksAlways("a", startCost), c.asksAlways("b", startCost)}
+		c.live(time.Hour)
+		for _, m := range busy {
+			m.longest = 0
 		}
-		use("idle", time.Millisecond)
-		for range 480 {
-			use("busy", maxHold/2)
-		}
-		use("idle", time.Millisecond)
-		busy, idle := q.places.users["busy"].used, q.places.users["idle"].used
-		if saved := busy - idle; busy < 2*credit-time.Second || saved > credit+maxHold || saved < credit-maxHold {
-			t.Errorf("busy has used %v, idle %v", busy, idle)
+		c.asksAlways("idle", startCost)
+		c.live(time.Minute)
+		for _, m := range busy {
+			if m.longest > 4*startCost {
+				t.Errorf("%s waited for up to %v", m.name, m.longest)
+			}
 		}
 	})
 }
@@ -325,6 +331,9 @@ func wantFirst(t *testing.T, p *places) {
 			continue
 		}
 		waiting++
+		if u.used > p.share+maxDebt {
+			t.Fatalf("%s has used %v, and its share is %v", name, u.used, p.share)
+		}
 		if p.waiting[u.index] != u || u.before(p.waiting[0]) {
 			t.Fatalf("%s is not where it belongs", name)
 		}
@@ -359,25 +368,42 @@ func TestPlacesForget(t *testing.T) {
 	}
 }
 
-// A container that asks more than once an hour is still told from one that has just come.
+// A container that asks more than once an hour, in vain, is still told from one that has just come.
 func TestPlacesRememberRareCommands(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueuer(t, 1)
-		use := func(container string) {
-			l := q.take(container)
-			time.Sleep(maxHold / 2)
-			l.release()
-		}
 		for range 3 {
-			use("rare")
+			l := q.take("z")
+			if _, err := q.places.acquire(t.Context(), "rare", time.Millisecond); err == nil {
+				t.Fatal("it got a place that was not free")
+			}
+			l.release()
 			time.Sleep(forgetIdle / 2)
 			for i := range 2 * minSweep {
-				use(fmt.Sprint("passing-", i))
+				q.take(fmt.Sprint("passing-", i)).release()
 			}
 			time.Sleep(forgetIdle / 4)
 		}
-		if u := q.places.users["rare"]; u == nil || u.used < 3*(maxHold/2) {
-			t.Errorf("it is remembered as %+v", u)
+		l := q.take("z")
+		q.wait("new", time.Millisecond)
+		q.wait("rare", time.Millisecond)
+		l.release()
+		q.want("rare new")
+	})
+}
+
+// However many come within an hour, and wait in vain, few are remembered.
+func TestPlacesForgetMany(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueuer(t, 1)
+		q.take("z")
+		most := 0
+		for i := range 5 * maxIdle {
+			q.places.leaveQueue(q.places.enqueue(fmt.Sprint("passing-", i)))
+			most = max(most, len(q.places.users))
+		}
+		if most > 2*maxIdle {
+			t.Errorf("%d containers were remembered", most)
 		}
 	})
 }

@@ -21,7 +21,7 @@ func BenchmarkPlaces(b *testing.B) {
 			for i := range waiting + p.total {
 				all.Go(func() { takeTurns(ctx, p, fmt.Sprint("c", i), turns) })
 			}
-			for p.queued() < waiting {
+			for p.known() < waiting+p.total {
 				runtime.Gosched()
 			}
 			measure(b, func() { <-turns })
@@ -44,9 +44,9 @@ func takeTurns(ctx context.Context, p *places, container string, turns chan<- st
 	}
 }
 
-// queued is how many containers wait.
-func (p *places) queued() int {
+// known is how many containers have asked.
+func (p *places) known() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return len(p.waiting)
+	return len(p.users)
 }
