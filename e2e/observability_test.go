@@ -39,7 +39,7 @@ const observedProbe = `http_get = { port = 8080, path = "/healthz" }, period = "
 func observedSpecs(tlsPort int, socket string) string {
 	specs := fmt.Sprintf("[haproxy]\nsockets = [%q]\n", socket)
 	for name, rest := range map[string]string{
-		"web":   "readiness = { " + observedProbe + " }\nliveness = { " + observedProbe + " }\npublish = { port = 8080, haproxy = { backend = \"web\" } }",
+		"web":   "readiness = { " + observedProbe + " }\nliveness = { exec = { command = [\"true\"] }, period = \"1s\", timeout = \"5s\" }\npublish = { port = 8080, haproxy = { backend = \"web\" } }",
 		"lost":  "readiness = { " + observedProbe + " }\npublish = { port = 8080, haproxy = { backend = \"absent\" } }",
 		"sick":  `readiness = { http_get = { port = 8080, path = "/no-such-page" }, period = "500ms", timeout = "5s" }`,
 		"loop":  `backoff = { initial = "2s", max = "5s" }` + "\npublish = { port = 8080, haproxy = { backend = \"web\" } }", // HAProxy is told of each start

@@ -23,6 +23,7 @@ const (
 type commands struct {
 	kind   string // "probes" or "hooks"
 	places *places
+	waits  waitCounts
 	most   int // that run
 
 	mu      sync.Mutex
@@ -56,12 +57,14 @@ func (c *commands) begin(ctx context.Context, container string, patience time.Du
 	if err := c.enter(ctx, container); err != nil {
 		return nil, err
 	}
-	t := &turn{commands: c, container: container}
+	t, asked := &turn{commands: c, container: container}, time.Now()
 	place, err := c.places.acquire(ctx, container, patience)
 	if err != nil {
+		c.waits.hadNoTurn(ctx)
 		c.leave(t)
 		return nil, err
 	}
+	c.waits.hadTurn(time.Since(asked))
 	if t.place = place; !c.run() {
 		place.release()
 		c.leave(t)

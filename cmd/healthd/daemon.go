@@ -213,7 +213,7 @@ func (d *daemon) servers() []server {
 
 // collectors returns the metrics of what is not on the board.
 func (d *daemon) collectors() []prometheus.Collector {
-	all := []prometheus.Collector{d.haproxy, d.reloadMetrics}
+	all := []prometheus.Collector{d.haproxy, d.reloadMetrics, metrics.NewCommands(d.prober.Waits)}
 	if d.begun.State.Dir != "" {
 		all = append(all, metrics.NewJournal(d.journal.Up))
 	}

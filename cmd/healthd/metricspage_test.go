@@ -135,7 +135,7 @@ func documentedDaemon(t *testing.T) *daemon {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &daemon{haproxy: h, reloadMetrics: metrics.NewReload(), journal: journal.New(), begun: &configs.Config{State: configs.State{Dir: "/var/lib/healthd"}}}
+	return &daemon{haproxy: h, reloadMetrics: metrics.NewReload(), journal: journal.New(), prober: prober.New(prober.Config{Engines: map[string]prober.Engine{"docker": nil}}), begun: &configs.Config{State: configs.State{Dir: "/var/lib/healthd"}}}
 }
 
 // documentedBoard has a container for each metric that not all of them have.
@@ -209,6 +209,7 @@ func TestMetricsPageHasLabels(t *testing.T) {
 func labelValues() map[string][]string {
 	all := map[string][]string{
 		"result": {"successful", "failed", "unknown"},
+		"kind":   {"probes", "hooks"},
 		"reason healthd_container_waiting": {core.WaitCrashLoop, core.WaitDraining, core.WaitRuntimeUnknown, core.WaitRestarting, core.WaitCreated,
 			core.WaitGroupLimit, core.WaitRestartBudget, core.WaitHeld, core.WaitObserved, core.WaitGaveUp, core.WaitNetwork},
 		"reason healthd_container_terminated": {core.ReasonCompleted, core.ReasonError, core.ReasonOOMKilled,
