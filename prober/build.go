@@ -29,8 +29,8 @@ type Config struct {
 	// so 8 per CPU have started after 320 ms, well within the usual timeout of 1 s.
 	MaxStarts int
 	// MaxKept is how many connections probes with KeepAlive may keep while they do not use them,
-	// all together. Beyond it, they are closed. 0 means one for every 16 descriptors that the
-	// process may have.
+	// all together. Beyond it, they are closed. 0 means half of the descriptors that the process may
+	// have beside those of healthd's listeners, and 65,536 at most.
 	MaxKept int
 }
 

@@ -9,17 +9,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// keptShare is the part of the process's descriptors that connections without a probe take at
-// most. Listeners may take seven eighths, so that it leaves as many for the probes under way.
-const keptShare = 16
+const (
+	// forListeners is how many descriptors healthd's listeners take at most, and seven eighths where there are few.
+	forListeners = 3 * 1024
+	// mostKept bounds what kept connections cost in memory: one of HTTPS takes 24 kB.
+	mostKept = 1 << 16
+)
 
-// defaultMaxKept returns how many connections may be kept.
+// defaultMaxKept returns how many connections may be kept: half of the process's descriptors that listeners leave.
+// Probes under way need the rest.
 func defaultMaxKept() int {
 	var limit unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil {
 		return 0
 	}
-	return int(min(limit.Cur, 1<<30) / keptShare)
+	return maxKept(limit.Cur)
+}
+
+func maxKept(descriptors uint64) int {
+	listened := min(descriptors/8*7, forListeners)
+	return int(min((descriptors-listened)/2, mostKept))
 }
 
 // allowance is how many more connections all probes may keep.
