@@ -1,7 +1,6 @@
 package configs
 
 import (
-	"net"
 	"net/http"
 	"path"
 	"regexp"
@@ -45,28 +44,12 @@ func verifiesAddress(host string, tls *prober.TLSClient) string {
 	return "there is no server_name: healthd accepts only a certificate of the container's IP address"
 }
 
-// keepsNone warns of a connection that is never kept. Those with TLS and to names are net/http's, which makes a new
-// one for each probe.
+// keepsNone warns of a connection that is never kept.
 func keepsNone(h *prober.HTTPGet) string {
-	if !h.KeepAlive {
+	if !h.KeepAlive || h.Method != http.MethodPost {
 		return ""
 	}
-	with := ""
-	switch {
-	case h.Method == http.MethodPost:
-		return `has no effect with method = "POST": healthd opens a connection for each request that must not be sent twice`
-	case h.Method == http.MethodHead:
-		with = `method = "HEAD"`
-	case h.Scheme == "https":
-		with = `scheme = "https"`
-	case h.Host != "" && net.ParseIP(h.Host) == nil:
-		with = "a host that is a name"
-	case h.Expect != nil && h.Expect.WarningHeader != "":
-		with = "expect.warning_header"
-	default:
-		return ""
-	}
-	return "has no effect with " + with + ": only plain HTTP to an address keeps its connection"
+	return `has no effect with method = "POST": healthd opens a connection for each request that must not be sent twice`
 }
 
 // neverSent warns of a fragment.
