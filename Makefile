@@ -103,6 +103,7 @@ bench-once: ## run each benchmark once, to see that it works (as root)
 	@$(MAKE) bench-scale SCALE='-only steady -containers 100 -period 500ms -seconds 3 -churn 20'
 
 bench-scale: build ## measure healthd with 10,000 containers, for many minutes (SCALE="-help" lists what can be set)
+	scripts/prerequisites bench
 	$(GO) build -o bin/bench ./bench
 	bin/bench -binary bin/healthd $(SCALE)
 

@@ -28,10 +28,24 @@ type workload struct {
 	binary     string
 	containers int
 	period     time.Duration
-	seconds    int     // of each window
-	churn      int     // starts, and as many stops, per second
-	failing    float64 // share of containers that fail in the phase failing
-	profiles   string  // directory; empty: none are taken
+	seconds    int             // of each window
+	churn      int             // starts, and as many stops, per second
+	failing    float64         // share of containers that fail in the phase failing
+	profiles   string          // directory; empty: none are taken
+	given      map[string]bool // flags that were set
+}
+
+// byDefault sets what no flag did.
+func (w *workload) byDefault(containers int, period time.Duration, seconds int) {
+	if !w.given["containers"] {
+		w.containers = containers
+	}
+	if !w.given["period"] {
+		w.period = period
+	}
+	if !w.given["seconds"] {
+		w.seconds = seconds
+	}
 }
 
 func main() {
@@ -98,6 +112,8 @@ func measure(ctx context.Context) error {
 	flag.StringVar(&w.profiles, "profiles", "", "directory for CPU and heap profiles of each scenario; empty: none")
 	only := flag.String("only", "", "regular expression of the scenarios to run: "+strings.Join(names, ", "))
 	flag.Parse()
+	w.given = map[string]bool{}
+	flag.Visit(func(f *flag.Flag) { w.given[f.Name] = true })
 	wanted, err := regexp.Compile("^(" + *only + ")$")
 	if err != nil {
 		return fmt.Errorf("-only: %w", err)

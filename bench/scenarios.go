@@ -23,6 +23,7 @@ var scenarios = []scenario{
 	{"failing", "a share of all containers fails for good", failing},
 	{"storm", "all containers fail at once", storm},
 	{"crowd", "all containers fail at once, and are one group", crowd},
+	{"sustained", "3,000 probes a second for two minutes, on new connections and on kept ones", sustained},
 }
 
 // threshold is how often in a row a probe fails before it counts.
@@ -76,6 +77,7 @@ func withRig(ctx context.Context, w workload, specs string, do func(*rig) error,
 
 // window is what a stretch of time cost.
 type window struct {
+	took        time.Duration
 	cpu, kernel float64 // share of one core, in per cent; share of the kernel in it
 	perProbe    time.Duration
 	memory      memory
@@ -83,6 +85,7 @@ type window struct {
 	descriptors int
 	answers     latencies // of the loop
 	asked       int
+	opened      int // connections
 	missed      int
 	p50         time.Duration
 	p99         time.Duration
@@ -115,6 +118,7 @@ func (r *rig) measureWindow(w workload, name string, to int, during func() error
 	out.cpu = 100 * used.Seconds() / took.Seconds()
 	out.kernel = 100 * (after.kernel - before.kernel).Seconds() / max(used.Seconds(), 0.001)
 	out.perProbe = used / time.Duration(max(rep.Asked, 1))
+	out.took, out.opened = took, rep.Opened
 	out.memory, out.asked, out.missed, out.p50, out.p99, out.max = mem, rep.Asked, rep.Missed, rep.P50, rep.P99, rep.Max
 	out.goroutines, out.descriptors, err = r.inside()
 	if err == nil && w.profiles != "" {

@@ -34,6 +34,14 @@ func (t *table) atMost(scenario, what string, reached, target float64, unit stri
 	t.add(scenario, what, fmt.Sprintf("%.3g %s", reached, unit), fmt.Sprintf("≤ %.3g %s", target, unit), reached <= target)
 }
 
+func (t *table) noMore(scenario, what string, reached, target int) {
+	t.add(scenario, what, fmt.Sprint(reached), fmt.Sprintf("≤ %d", target), reached <= target)
+}
+
+func (t *table) noLess(scenario, what string, reached, target int) {
+	t.add(scenario, what, fmt.Sprint(reached), fmt.Sprintf("≥ %d", target), reached >= target)
+}
+
 func (t *table) within(scenario, what string, reached, target time.Duration) {
 	t.add(scenario, what, short(reached), "≤ "+short(target), reached <= target)
 }

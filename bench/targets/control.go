@@ -14,6 +14,7 @@ import (
 type Report struct {
 	Probes int // of containers that have ports of their own
 	Asked  int // times, by all probes
+	Opened int // connections, by all probes
 	Missed int // times that such a probe should have come in the window and did not
 	// P50, P99 and Max are how much later than in their regular phase probes came.
 	P50, P99, Max time.Duration
@@ -36,6 +37,7 @@ func (t *Targets) Handler() http.Handler {
 		defer t.mu.Unlock()
 		clear(t.probes)
 		t.shared = 0
+		t.opened.Store(0)
 	})
 	mux.HandleFunc("GET /report", func(w http.ResponseWriter, r *http.Request) {
 		period, err := time.ParseDuration(r.URL.Query().Get("period"))
@@ -92,7 +94,7 @@ func (t *Targets) begun(to int) int {
 func (t *Targets) report(period time.Duration, to int) Report {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	r := Report{Asked: t.shared}
+	r := Report{Asked: t.shared, Opened: int(t.opened.Load())}
 	var late []time.Duration
 	for s, asked := range t.probes {
 		if r.Asked += len(asked); s.number >= to {

@@ -28,6 +28,7 @@ type Targets struct {
 	mu      sync.Mutex
 	probes  map[stream][]time.Time
 	shared  int // probes to ports that containers share
+	opened  atomic.Int64
 }
 
 // stream is one probe of one container.
@@ -75,15 +76,42 @@ func (t *Targets) note(local net.Addr, probe string) (number int) {
 	return shared
 }
 
+// Listens says whether targets of which so many have ports of their own listen on a port.
+func Listens(port, own int) bool {
+	own = min(own, engine.MaxOwn)
+	for _, first := range []int{0, engine.TCPOffset} {
+		shared, its := port-engine.SharedPort-first, port-engine.OwnPort-first
+		if 0 <= shared && shared < engine.Kinds || 0 <= its && its < own {
+			return true
+		}
+	}
+	return port == engine.GRPCPort
+}
+
+// countedListener counts what it accepts.
+type countedListener struct {
+	net.Listener
+	opened *atomic.Int64
+}
+
+// Accept implements net.Listener.
+func (l countedListener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err == nil {
+		l.opened.Add(1)
+	}
+	return c, err
+}
+
 // listen listens on ports of the loopback address.
-func listen(ctx context.Context, first, count int) ([]net.Listener, error) {
+func (t *Targets) listen(ctx context.Context, first, count int) ([]net.Listener, error) {
 	var all []net.Listener
 	for port := first; port < first+count; port++ {
 		ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp4", fmt.Sprintf("127.0.0.1:%d", port))
 		if err != nil {
 			return all, err
 		}
-		all = append(all, ln)
+		all = append(all, countedListener{ln, &t.opened})
 	}
 	return all, nil
 }
@@ -95,7 +123,7 @@ func (t *Targets) Serve(ctx context.Context) error {
 	healthpb.RegisterHealthServer(health, &healthServer{targets: t})
 	ended := make(chan error, 1)
 	serve := func(first, count int, serve func(net.Listener) error) error {
-		lns, err := listen(ctx, first, count)
+		lns, err := t.listen(ctx, first, count)
 		for _, ln := range lns {
 			context.AfterFunc(ctx, func() { _ = ln.Close() })
 			go func() {

@@ -38,3 +38,14 @@ func TestLateness(t *testing.T) {
 		})
 	}
 }
+
+func TestListens(t *testing.T) {
+	for port, want := range map[int]bool{
+		17999: false, 18000: true, 18049: true, 18050: false, 19000: true, 20000: true, 20002: true, 20003: false,
+		27999: false, 28000: true, 28049: true, 28050: false, 29000: false, 30000: true, 30002: true, 30003: false,
+	} {
+		if got := Listens(port, 3); got != want {
+			t.Errorf("port %d: %v, want %v", port, got, want)
+		}
+	}
+}
