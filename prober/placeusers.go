@@ -11,7 +11,7 @@ const forgetIdle = time.Hour
 const (
 	// minSweep is how many containers are remembered without a thought.
 	minSweep = 64
-	// maxIdle is how many may be remembered, with those that ask, before all are forgotten that ask for nothing.
+	// maxIdle is how many are remembered, with those that ask, before all are forgotten that ask for nothing.
 	maxIdle = 32768
 )
 
@@ -53,6 +53,9 @@ func (p *places) sweep(now time.Time) {
 	}
 	maps.DeleteFunc(p.users, func(_ string, u *placeUser) bool { return u.idle() && now.Sub(u.last) >= keep })
 	p.sweepAt = max(minSweep, 2*len(p.users))
+	if len(p.users) <= maxIdle {
+		p.sweepAt = min(p.sweepAt, maxIdle+1)
+	}
 }
 
 // waitingUsers are a heap: the turn is that of the first one. None has an empty queue.
