@@ -326,6 +326,11 @@ func oddGRPCReplies(tb testing.TB) []oddGRPCReply {
 			c.data([]byte(long[:1000]))
 			c.data([]byte(long[:1000]))
 		}, "status error: health rpc probe failed: rpc error: code = Unavailable desc = unexpected HTTP status code received from server: 503 (Service Unavailable); transport: received unexpected content-type \"text/html\"\ndata: \"xxx"},
+		{"a long page before its headers", func(c *h2Conn) {
+			c.data([]byte("\x00\x00\x00\x20\x00" + long[:2000]))
+			c.headers(false, ":status", "200", "content-type", "text/html")
+			_ = c.WriteData(c.stream, true, []byte("<html>"))
+		}, "code = Unknown desc = unexpected HTTP status code received from server: 200 (OK); transport: received unexpected content-type \"text/html\"\ndata: \"<html>\""},
 		{"a web page with trailers", func(c *h2Conn) {
 			c.headers(false, ":status", "403", "grpc-status", "0")
 			c.data([]byte("a"))

@@ -182,6 +182,9 @@ func (r *grpcReply) close(s *status.Status) {
 // foreignHeaders takes the first headers of a reply that is not gRPC's.
 func (r *grpcReply) foreignHeaders(h grpcHeaders, last bool) {
 	code, err := strconv.Atoi(h.httpStatus)
+	if err != nil || code/100 != 1 {
+		r.data = r.data[:0] // what came before these headers is not of the body
+	}
 	switch {
 	case h.httpStatus == "":
 		r.foreign = status.New(codes.Internal, "malformed header: missing HTTP status; "+h.contentType)
