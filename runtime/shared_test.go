@@ -10,7 +10,9 @@ import (
 
 func TestShared(t *testing.T) {
 	same := func(a, b string) bool { return unsafe.StringData(a) == unsafe.StringData(b) }
-	labels := func() map[string]string { return map[string]string{strings.Repeat("key", 2): "a", strings.Repeat("b", 3): "c"} }
+	labels := func() map[string]string {
+		return map[string]string{strings.Repeat("key", 2): "a", strings.Repeat("b", 3): "c"}
+	}
 	first, second := SharedKeys(labels()), SharedKeys(labels())
 	if !maps.Equal(first, labels()) || !maps.Equal(second, labels()) {
 		t.Errorf("%v and %v, want %v", first, second, labels())
