@@ -21,6 +21,10 @@ type draft struct {
 // maxDrafts bounds how many drafts are kept: whoever may start containers can make any number of labels.
 const maxDrafts = 1024
 
+// maxDraftKey is how many bytes of labels a draft that is kept may be made of. Few have as many as a kilobyte. Whoever
+// may start containers can write megabytes of wrong ones.
+const maxDraftKey = 8 << 10
+
 // drafts are those of a Config. Reading one takes a hundred times longer than finding it, and more memory than
 // all else about a container.
 type drafts struct {
@@ -43,6 +47,9 @@ func (d *drafts) of(chosen *fileSpec, labels map[string]string, matchedBy string
 	defer d.mu.Unlock()
 	if known := d.byKey[key]; known != nil {
 		return known, d.shared(matchedBy)
+	}
+	if len(key.labels) > maxDraftKey {
+		return read(), matchedBy
 	}
 	if d.byKey == nil || len(d.byKey) >= maxDrafts {
 		d.byKey, d.texts = map[draftKey]*draft{}, map[string]string{}

@@ -2,6 +2,7 @@ package configs
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"unsafe"
 
@@ -69,6 +70,28 @@ func TestDraftsOfProjectsAreApart(t *testing.T) {
 		own[core.ComposeProject], own[core.ComposeService] = project, "x"
 		if _, err := c.Resolve(runtime.Traits{Name: "x", Labels: own}); (err == nil) != allowed {
 			t.Errorf("%s joins shop/web: %v", project, err)
+		}
+	}
+}
+
+// A container leaves no draft behind that takes as much memory as somebody likes.
+func TestLongLabelsLeaveNoDraft(t *testing.T) {
+	long := strings.Repeat("x", 1<<20)
+	for name, own := range map[string][]string{
+		"right": {"healthd.liveness.http_get.port=80", "healthd.liveness.http_get.path=/" + long[:4090], "healthd.readiness.http_get.port=80", "healthd.readiness.http_get.path=/" + long[:4090]},
+		"wrong": {"healthd.liveness.http_get.path=" + long},
+	} {
+		c := mustParse(t, "")
+		_, _ = c.Resolve(runtime.Traits{Name: "x", Labels: labels(own...)})
+		kept := 0
+		for key := range c.drafts.byKey {
+			kept += len(key.project) + len(key.labels)
+		}
+		for text := range c.drafts.texts {
+			kept += len(text)
+		}
+		if kept > 10_000 {
+			t.Errorf("%s: keeps %d bytes", name, kept)
 		}
 	}
 }
