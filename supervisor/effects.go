@@ -81,7 +81,7 @@ type probeAnswer struct {
 
 func (a *probeAnswer) apply(l *loop) {
 	e := l.find(a.id)
-	if e == nil || e.state.Run.ID != a.run {
+	if e == nil || e.state.Run.ID != a.run || a.version < e.firstVersion {
 		return
 	}
 	if e.probesVersion == a.version {
@@ -111,7 +111,7 @@ func (l *loop) runHook(e *entry, t core.HookType, limit time.Duration) {
 		e.cancelHook()
 	}
 	e.cancelHook = cancel
-	m := hookEnded{id: e.container.ID, run: e.state.Run.ID, hook: t}
+	m := hookEnded{id: e.container.ID, run: e.state.Run.ID, version: e.probesVersion, hook: t}
 	l.wg.Go(func() {
 		if err != nil {
 			m.result = prober.HookResult{Err: err, NotAsked: true}
@@ -125,14 +125,15 @@ func (l *loop) runHook(e *entry, t core.HookType, limit time.Duration) {
 
 // hookEnded is the message that a hook ended.
 type hookEnded struct {
-	id     string
-	run    runtime.Run
-	hook   core.HookType
-	result prober.HookResult
+	id      string
+	run     runtime.Run
+	version uint64 // of the probes when it began
+	hook    core.HookType
+	result  prober.HookResult
 }
 
 func (h *hookEnded) apply(l *loop) {
-	if e := l.find(h.id); e != nil && e.state.Run.ID == h.run {
+	if e := l.find(h.id); e != nil && e.state.Run.ID == h.run && h.version >= e.firstVersion {
 		l.step(e, &core.Input{Kind: core.HookEnded, Hook: h.hook, HookResult: h.result})
 	}
 }

@@ -44,6 +44,7 @@ type entry struct {
 	probes        [core.NumProbes]prober.Probe
 	cancelProbes  [core.NumProbes]context.CancelFunc // of those under way
 	probesVersion uint64                             // see loop.newProbes
+	firstVersion  uint64                             // answers with older ones are of an entry that was dropped
 	// namespace is the network of the present run, for its probes and hooks; nil: not needed yet
 	namespace *prober.Namespace
 
@@ -64,7 +65,8 @@ type entry struct {
 // no spec matches the container.
 func (l *loop) newEntry(c *runtime.Container) *entry {
 	state := core.NewState()
-	e := &entry{reported: c, state: &state, probesVersion: l.newProbes()}
+	e := &entry{reported: c, state: &state, firstVersion: l.newProbes()}
+	e.probesVersion = e.firstVersion
 	spec, err := l.resolver(c.Traits())
 	if spec == nil && err == nil {
 		return nil
@@ -169,8 +171,8 @@ func (l *loop) resetProbes(e *entry) {
 	e.probes = [core.NumProbes]prober.Probe{}
 }
 
-// newProbes returns a number that no probes had before, of any entry, so that answers of older ones are
-// recognised.
+// newProbes returns a number that is greater than those of all probes before, of any entry, so that answers of older
+// ones are recognised.
 func (l *loop) newProbes() uint64 {
 	l.probesMade++
 	return l.probesMade
