@@ -299,7 +299,9 @@ func (x *grpcExchange) take(frame http2.Frame) error {
 		}
 	case *http2.GoAwayFrame:
 		l.draining = true
-		if f.LastStreamID < l.stream {
+		// A server may have stopped to answer long after it said that it takes later calls: the connection was not read.
+		left := l.stream > 1 && !x.reply.came
+		if left || f.LastStreamID < l.stream {
 			return errDraining
 		}
 	case *http2.PushPromiseFrame:

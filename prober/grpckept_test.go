@@ -194,6 +194,9 @@ func TestGRPCServerLeavesKeptConnection(t *testing.T) {
 			_ = c.WriteGoAway(1, http2.ErrCodeEnhanceYourCalm, []byte("too_many_pings"))
 			return false
 		},
+		"GOAWAY for later calls, and silence": func(c *h2Conn) bool { // as grpc-go where its connections may have little grace
+			return c.WriteGoAway(1<<31-1, http2.ErrCodeNo, nil) == nil
+		},
 		"GOAWAY and end": func(c *h2Conn) bool { _ = c.WriteGoAway(1<<31-1, http2.ErrCodeNo, nil); return false },
 		"refusal":        func(c *h2Conn) bool { return c.WriteRSTStream(c.stream, http2.ErrCodeRefusedStream) == nil },
 		"nonsense":       func(c *h2Conn) bool { _, err := c.Write(make([]byte, 99)); return err == nil },
