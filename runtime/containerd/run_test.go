@@ -9,12 +9,14 @@ import (
 	"path/filepath"
 	"reflect"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/containerd/containerd/api/types/task"
 	"github.com/containerd/containerd/v2/core/containers"
 	"go.uber.org/zap"
+	"google.golang.org/protobuf/types/known/anypb"
 
 	"healthd/runtime"
 )
@@ -418,4 +420,22 @@ func FuzzLabels(f *testing.F) {
 			t.Errorf("got %+v", made)
 		}
 	})
+}
+
+// Commands read the specification that inspections share: they must not change it.
+func TestInspectionsShareTheSpecification(t *testing.T) {
+	e, err := New(Config{Endpoint: "/nowhere"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &look{key: key{defaultNamespace, "web"}, container: containers.Container{ID: "web", Spec: &anypb.Any{Value: []byte(`{"process":{"env":["A=b"]}}`)}}}
+	var reading sync.WaitGroup
+	for range 4 {
+		reading.Go(func() {
+			if c := e.describe(l); len(c.Env) != 1 || c.Env[0] != "A=b" {
+				t.Errorf("got %q", c.Env)
+			}
+		})
+	}
+	reading.Wait()
 }

@@ -10,6 +10,8 @@ import (
 
 	"github.com/containerd/containerd/v2/core/containers"
 	"github.com/opencontainers/runtime-spec/specs-go"
+
+	"healthd/runtime"
 )
 
 // spec is what healthd needs of a container's OCI specification.
@@ -76,7 +78,7 @@ func parseSpec(text []byte) *spec {
 	}
 	s := &spec{process: oci.Process}
 	if oci.Process != nil {
-		s.env = oci.Process.Env
+		s.env = runtime.SharedAll(oci.Process.Env)
 	}
 	if oci.Linux != nil {
 		s.hostNetwork = true
