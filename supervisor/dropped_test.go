@@ -3,11 +3,13 @@ package supervisor
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"healthd/prober"
+	"healthd/runtime"
 	"healthd/supervisor/core"
 )
 
@@ -87,6 +89,42 @@ func TestHookFromBeforeTheContainerWasDropped(t *testing.T) {
 	playDropped(t, spec, func(h *harness, _ int) {
 		if v := h.view(t, "c1"); !v.State.Conditions.Started.Status || len(h.engine.calls()) > 0 {
 			t.Errorf("started: %v, calls: %q, events: %q", v.State.Conditions.Started.Status, h.engine.calls(), h.journal.reasons("n-c1"))
+		}
+	})
+}
+
+// A reload drops a container that has ended with its engine as soon as it turns out that nobody wants it started. Nothing
+// more is decided about it then, and it is counted no longer.
+func TestDroppedWhenItsEngineIsBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHarness(t, plainSpec(core.Always))
+		defer h.close(t)
+		h.sendSynced()
+		h.engine.run("c1")
+		h.engine.run("c2")
+		time.Sleep(time.Minute)
+		h.event(runtime.Lost, "", 0)
+		h.engine.endRun("c1", 0)
+		time.Sleep(10 * time.Minute)
+		h.engine.endRun("c2", 0)
+		h.engine.deliver(runtime.Update{Kind: runtime.Connected, Runtime: "docker", Replay: runtime.ReplayRestart})
+		for _, id := range []string{"c1", "c2"} {
+			h.engine.deliver(h.engine.observation(id))
+		}
+		h.reload(t, map[string]*core.Spec{"": plainSpec(core.Always), "n-c1": nil})
+		if _, err := h.Board().Find("c1"); err != nil {
+			t.Fatalf("dropped before its restart was decided: %v", err)
+		}
+		h.engine.deliver(runtime.Update{Kind: runtime.Synced, Runtime: "docker", Reason: runtime.RelistReconnect})
+		synctest.Wait()
+		if _, err := h.Board().Find("c1"); err == nil {
+			t.Error("it was not dropped")
+		}
+		if got, want := h.Board().Counts(), walked(h.Board()); got != want {
+			t.Errorf("counts %+v, want %+v", got, want)
+		}
+		if calls := h.engine.calls(); slices.Contains(calls, "start c1") {
+			t.Errorf("calls %q", calls)
 		}
 	})
 }

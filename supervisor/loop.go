@@ -178,9 +178,10 @@ func (l *loop) noteSettled(e *entry, settled bool) {
 }
 
 // step has the core decide about one container, publishes the new state and then
-// carries the effects out: readiness is withdrawn before a stop.
+// carries the effects out: readiness is withdrawn before a stop. It does nothing for an entry that was dropped, which
+// the step before may have done.
 func (l *loop) step(e *entry, in *core.Input) {
-	if len(e.owed) > 0 && !l.catchUp(e) {
+	if !l.catchUp(e) {
 		return
 	}
 	if e.spec == nil {
