@@ -60,6 +60,16 @@ func (d *drafts) of(chosen *fileSpec, labels map[string]string, matchedBy string
 	return made, d.shared(matchedBy)
 }
 
+// Retire lets go of what c keeps of the containers that it has resolved, once another configuration is in force. c can be used
+// as before.
+func (c *Config) Retire() {
+	if d := c.drafts; d != nil {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.byKey, d.texts = nil, nil
+	}
+}
+
 // share keeps equal texts of settings once.
 func (d *drafts) share(settings []core.Value) {
 	for i := range settings {

@@ -2,9 +2,11 @@ package configs
 
 import (
 	"fmt"
+	goruntime "runtime"
 	"strings"
 	"testing"
 	"unsafe"
+	"weak"
 
 	"healthd/runtime"
 	"healthd/supervisor/core"
@@ -103,5 +105,22 @@ func TestDraftsAreBounded(t *testing.T) {
 	}
 	if n := len(c.drafts.byKey); n > maxDrafts {
 		t.Errorf("%d drafts are kept", n)
+	}
+}
+
+func TestRetiredConfigKeepsNoSpecs(t *testing.T) {
+	c := mustParse(t, "[[spec]]\nname = \"web\"\nmatch = { app = \"web\" }\nliveness = { tcp_socket = { port = 80 } }\n")
+	kept := weak.Make(specOf(t, c, "one").Probes[core.Liveness])
+	goruntime.GC()
+	if kept.Value() == nil {
+		t.Fatal("it keeps no specs while it is in force")
+	}
+	c.Retire()
+	goruntime.GC()
+	if kept.Value() != nil {
+		t.Error("it keeps specs when it is no longer in force")
+	}
+	if spec := specOf(t, c, "one"); spec.Probes[core.Liveness].Handler.TCPSocket.Port != 80 {
+		t.Errorf("then it says %+v", spec)
 	}
 }

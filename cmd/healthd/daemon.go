@@ -111,9 +111,12 @@ func newDaemon(c *configs.Config, r *reloads, log *zap.Logger, n *notifier, o *o
 	return d
 }
 
-// use makes c the configuration in force.
+// use makes c the configuration in force. The daemon keeps the one that it began with, but nothing that this one has of
+// containers.
 func (d *daemon) use(c *configs.Config) {
-	d.config.Store(c)
+	if before := d.config.Swap(c); before != nil {
+		before.Retire()
+	}
 	for _, e := range d.engines {
 		e.rivals.observes.Store(c.Observe)
 	}

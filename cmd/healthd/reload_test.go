@@ -4,16 +4,20 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	goruntime "runtime"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
+	"weak"
 
 	"go.uber.org/zap"
 	"golang.org/x/sys/unix"
 
 	"healthd/configs"
+	"healthd/runtime"
 	"healthd/runtime/docker/dockertest"
+	"healthd/supervisor/core"
 )
 
 // specFor is a [[spec]] for the containers with the label app=NAME.
@@ -109,4 +113,29 @@ func TestReloadOfAConfigurationThatIsGone(t *testing.T) {
 	if got, want := reloadFailure(err), "not reloaded: 1 problem in the configuration, see the log"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
+}
+
+// The daemon keeps the configuration that it began with, which must not keep the specs of its containers for ever.
+func TestReloadLetsGoOfSpecs(t *testing.T) {
+	parse := func() *configs.Config {
+		t.Helper()
+		c, err := configs.Parse("healthd.toml", []byte("[[spec]]\nname = \"web\"\nmatch_name = \"*\"\n[spec.liveness]\ntcp_socket = { port = 80 }\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	d := &daemon{begun: parse()}
+	d.use(d.begun)
+	spec, err := d.begun.Resolve(runtime.Traits{Name: "web"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept := weak.Make(spec.Probes[core.Liveness])
+	d.use(parse())
+	goruntime.GC()
+	if kept.Value() != nil {
+		t.Error("after a reload a spec of the first configuration is kept")
+	}
+	goruntime.KeepAlive(d)
 }
