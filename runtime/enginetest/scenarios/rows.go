@@ -46,6 +46,12 @@ func rows() []row {
 			podman:     podmanHealth,
 			containerd: "nerdctl keeps the output where no label shows it"}},
 
+		{name: "the end of a log is read", run: logIsRead},
+		{name: "a log without a line break costs no more than its bound", run: logWithoutLineBreakIsBounded},
+		{name: "processes, memory and CPU are told", run: processesAndUsage},
+		{name: "what has ended has no processes", run: endedHasNoProcesses},
+		{name: "there is no evidence of a container that does not exist", run: noEvidenceOfNobody},
+
 		{name: "a container is stopped and started", run: stopAndStart},
 		{name: "a paused container is stopped", run: pausedIsStopped, cannot: map[string]string{
 			podman: "it refuses to tidy up a paused container that it has just killed"}},

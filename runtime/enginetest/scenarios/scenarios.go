@@ -25,6 +25,9 @@ type Engine interface {
 	Start(ctx context.Context, id string) error
 	Stop(ctx context.Context, id string, grace time.Duration) error
 	Accept(ctx context.Context) error
+	Logs(ctx context.Context, id string, lines, bytes int) (runtime.Log, error)
+	Processes(ctx context.Context, id string) (runtime.Processes, error)
+	Usage(ctx context.Context, id string) (runtime.Usage, error)
 	Close() error
 }
 
