@@ -70,7 +70,7 @@ func New(c Config) *Prober {
 	}
 	p.allowance.left.Store(int64(c.MaxKept))
 	for name, e := range c.Engines {
-		p.engines[name] = &engine{e, newCommands("probes", c.MaxStarts), newCommands("hooks", c.MaxStarts)}
+		p.engines[name] = &engine{e, newCommands("probes", c.MaxStarts), newCommands("hooks", c.MaxStarts), newCommands("flight records", c.MaxStarts)}
 	}
 	if c.FollowNonLocalRedirects {
 		p.checkRedirect = limitRedirects
@@ -181,11 +181,11 @@ func noAddress(t Target) cannotAsk {
 }
 
 // engine is one of Config.Engines with the commands that run there. Engines do not share
-// their bounds: one that hangs must not hold up the probes of another one. Probes and hooks
-// do not either: hooks take long.
+// their bounds: one that hangs must not hold up the probes of another one. Probes, hooks and
+// inquiries do not either: hooks take long, and what is asked for a flight record may hang.
 type engine struct {
 	Engine
-	probes, hooks *commands
+	probes, hooks, inquiries *commands
 }
 
 func (p *Prober) engine(t Target) (*engine, error) {

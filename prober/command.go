@@ -6,12 +6,13 @@ import (
 	"time"
 )
 
-// command is what an exec probe or hook runs inside the container.
+// command is what an exec probe, a hook or an inquiry runs inside the container.
 type command struct {
 	engine    Execer
 	container string
 	words     words
 	line      string
+	limit     int // bytes of output that are kept
 	commands  *commands
 }
 
@@ -36,7 +37,7 @@ func (p *Prober) command(h *Exec, t Target, of func(*engine) *commands) (command
 	if err != nil {
 		return command{}, err
 	}
-	return command{engine: e, container: t.ID, words: w, line: lineOf(w.argv), commands: of(e)}, nil
+	return command{engine: e, container: t.ID, words: w, line: lineOf(w.argv), limit: MaxOutput, commands: of(e)}, nil
 }
 
 // execution is one command that was begun.
@@ -52,7 +53,7 @@ func (c *command) start(ctx context.Context, t *turn, timeout time.Duration, end
 	go func() {
 		var r execReply
 		var startedAt time.Time
-		r.output, r.code, r.timedOut, r.err = c.engine.Exec(ctx, c.container, c.words.argv, timeout, MaxOutput+c.words.longestValue, func() {
+		r.output, r.code, r.timedOut, r.err = c.engine.Exec(ctx, c.container, c.words.argv, timeout, c.limit+c.words.longestValue, func() {
 			startedAt = time.Now()
 			t.started()
 			close(x.started)

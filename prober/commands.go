@@ -19,9 +19,9 @@ const (
 	maxRunning = 4096
 )
 
-// commands are all commands of probes, or all of hooks, on one engine.
+// commands are all commands of probes, or all of hooks, or all of inquiries, on one engine.
 type commands struct {
-	kind   string // "probes" or "hooks"
+	kind   string // "probes", "hooks" or "flight records"
 	places *places
 	waits  waitCounts
 	most   int // that run

@@ -29,17 +29,16 @@ func (p *Prober) execProbe(h *Exec, t Target) (asker, error) {
 	return &execProbe{command: c, warning: h.WarningExitCodes}, nil
 }
 
-// Drain waits until no command of a probe or a hook runs, or returns an error when ctx
-// ends. A command whose Ask or Run ended with its context is still being killed for a
+// Drain waits until no command of a probe, a hook or an inquiry runs, or returns an error when ctx
+// ends. A command whose Ask, Run or Inquire ended with its context is still being killed for a
 // moment, and would survive if the program exited before. No Ask and no Run should
 // begin meanwhile.
 func (p *Prober) Drain(ctx context.Context) error {
 	for _, e := range p.engines {
-		if err := e.probes.drain(ctx); err != nil {
-			return err
-		}
-		if err := e.hooks.drain(ctx); err != nil {
-			return err
+		for _, c := range []*commands{e.probes, e.hooks, e.inquiries} {
+			if err := c.drain(ctx); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -10,6 +10,8 @@
 //
 //	LifecycleHandler + Target ── Prober.Hook ──▶ Hook ── Run ──▶ HookResult
 //
+//	Exec + Target ── Prober.Inquire ──▶ Answer
+//
 // When to probe, thresholds and what follows from a result are left to package
 // supervisor. A new handler type needs a field in Handler, an asker, and a case in
 // Prober.asker.
