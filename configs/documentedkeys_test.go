@@ -177,6 +177,8 @@ match = { a = "b" }
 http_get = { port = 80, expect = { body = "x" } }
 [spec.liveness]
 http_get = { port = 80 }
+[spec.recorder]
+command = ["x"]
 `).Resolve(runtime.Traits{Labels: map[string]string{"a": "b"}})
 	if err != nil {
 		t.Fatal(err)

@@ -63,6 +63,7 @@ func readSpecTable(t *table) *core.Spec {
 	}
 	spec.ReadinessGates = t.distinct("readiness_gates", "gates", maxGates, checkGate, sameText)
 	spec.Lifecycle = s.lifecycle(t.sub("lifecycle"))
+	spec.Recorder = t.sub("recorder").recorder()
 	spec.Backoff = s.backoff(t.sub("backoff"))
 	spec.GiveUp = readGiveUp(t.sub("give_up"))
 	spec.Group = readGroup(t.sub("group"))

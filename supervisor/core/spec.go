@@ -67,6 +67,7 @@ type Spec struct {
 	Probes                 [NumProbes]*ProbeSpec // nil: no such probe
 	ReadinessGates         []string              // must all be True for the container to be ready
 	Lifecycle              Lifecycle
+	Recorder               Recorder
 	Backoff                Backoff
 	GiveUp                 GiveUp
 	Publish                Publish
@@ -121,6 +122,13 @@ type Lifecycle struct {
 	// PreStop runs before healthd's stop signal, within the grace period. If it fails,
 	// healthd records an event, and the stop goes on.
 	PreStop *prober.LifecycleHandler
+}
+
+// Recorder says what a flight record asks inside a container that healthd is about to stop for a
+// failure.
+type Recorder struct {
+	Command []string      // without a shell; empty: nothing is asked
+	Timeout time.Duration // what the command, and with it the record, may take; zero without a command
 }
 
 // Backoff says how long a start waits after the end of a run: not at all the first time,
@@ -196,6 +204,7 @@ const (
 	DefaultMaxUnavailable   = 1
 	DefaultGuardRestarts    = 10
 	DefaultGuardWindow      = time.Minute
+	DefaultRecorderTimeout  = 2 * time.Second
 	DefaultPushDrain        = time.Second // with a HAProxy backend, which can end the drain early
 )
 
