@@ -30,6 +30,7 @@ type Board struct {
 // slot holds the newest View of one container.
 type slot struct {
 	view    atomic.Pointer[core.View]
+	recent  recent
 	latency *serviceLatency // where its probes are counted; the loop's own
 	counted counted         // how the tally counts it; the loop's own
 }

@@ -86,6 +86,7 @@ func (a *probeAnswer) apply(l *loop) {
 	}
 	if e.probesVersion == a.version {
 		e.cancelProbes[a.probe] = nil
+		e.slot.recent.add(a.probe, &a.result, time.Now()) // before the step, which may begin a stop for it
 	} else {
 		a.result = prober.Result{Cause: prober.Pending, Output: "the container's address has changed"}
 	}
@@ -149,8 +150,10 @@ func (l *loop) callEngine(e *entry, call core.Call, grace time.Duration) {
 	r := callReturned{id: e.container.ID, run: run, call: call}
 	retry, cause := e.state.Request.Error != "", e.state.Request.Cause
 	byItself := e.state.Ending.By == core.EndedByItself
+	failure := l.beforeStop(e, call)
 	l.wg.Go(func() {
 		late := awaitDurable(durable)
+		l.recordStop(runCtx, failure) // before the look: the run may end meanwhile
 		switch {
 		case (retry || late && call == core.StartCall) && !stillDue(ctx, engine, &r, run),
 			(retry || late) && call == core.StartCall && !l.startWanted(ctx, engine, r.id, run, byItself),

@@ -34,6 +34,8 @@ type entry struct {
 	granted []time.Time // recent restarts for failed probes; never changed in place
 	place   place
 
+	recorded runtime.Run // the newest run that the Recorder was told of
+
 	specOutdated    bool // the spec has changed in the middle of a restart, which ends by the old one
 	isNew           bool // neither a daemon nor the Store knew it before the present connection
 	maybeWithEngine bool // it has ended unseen, with its engine or before it

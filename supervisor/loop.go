@@ -189,7 +189,7 @@ func (l *loop) step(e *entry, in *core.Input) {
 		return
 	}
 	now := time.Now()
-	run, stopping := e.state.Run.ID, e.state.Action.Stopping
+	before, run, stopping := e.state, e.state.Run.ID, e.state.Action.Stopping
 	if core.NeedsGuard(e.state, in) {
 		in.Wait, in.LastUp = l.guard.wait(e, now), l.config.Publisher.LastUp(e.container.ID)
 	}
@@ -206,6 +206,7 @@ func (l *loop) step(e *entry, in *core.Input) {
 	for i := range effects {
 		l.carryOut(e, &effects[i], now)
 	}
+	l.recordCrash(e, before)
 	l.queue.set(e, turnOf(core.NextTick(e.state), now))
 	if e.specOutdated && e.state.Settled() {
 		l.resolveAgain(e)

@@ -45,6 +45,7 @@ type Config struct {
 	Memories  []*core.Memory // what an earlier daemon stored
 	Rebooted  []string       // the runtimes whose host was booted after that
 	Publisher Publisher      // nil: there is no load balancer to tell
+	Recorder  Recorder       // nil: there are no flight records
 	// Shutdown is how long Run may take to end; zero means no bound. Then it leaves what it has
 	// not finished to the next daemon.
 	Shutdown time.Duration
