@@ -49,6 +49,7 @@ type Config struct {
 	Board      *supervisor.Board
 	History    History
 	Controller Controller
+	Records    Records // nil: there are none
 	Metrics    http.Handler
 	Warnings   func() []string // of the daemon; from any goroutine
 	// Unsupervised asks the engines for the containers that healthd leaves alone.
@@ -66,6 +67,7 @@ type API struct {
 	board      *supervisor.Board
 	history    History
 	controller Controller
+	recorder   Records
 	metrics    http.Handler
 	warnings   func() []string
 	reloader   func(context.Context) (Reload, *ReloadError)
@@ -82,7 +84,7 @@ type API struct {
 // New returns the API of c.
 func New(c Config) *API {
 	return &API{
-		board: c.Board, history: c.History, controller: c.Controller, metrics: c.Metrics, warnings: c.Warnings, reloader: c.Reload, bystanders: c.Unsupervised, listing: make(chan struct{}, 1), checked: c.Checked, checksFrom: c.ChecksFrom,
+		board: c.Board, history: c.History, controller: c.Controller, recorder: c.Records, metrics: c.Metrics, warnings: c.Warnings, reloader: c.Reload, bystanders: c.Unsupervised, listing: make(chan struct{}, 1), checked: c.Checked, checksFrom: c.ChecksFrom,
 		heartbeat: 15 * time.Second,
 		waiting:   make(chan struct{}, maxWaiting),
 		plainType: []string{"text/plain; charset=utf-8"},

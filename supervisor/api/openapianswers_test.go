@@ -56,6 +56,7 @@ func TestDocumentedAnswers(t *testing.T) {
 	s := &answers{theContract(t), map[string]bool{}}
 	s.ofTheNetwork(t)
 	s.ofContainers(t)
+	s.ofRecords(t)
 	s.ofRequests(t)
 	s.ofBrokenDaemons(t)
 	s.ofWrongHosts(t)

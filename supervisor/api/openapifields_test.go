@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"healthd/supervisor"
 	"healthd/supervisor/core"
 )
 
@@ -18,6 +19,8 @@ func TestSchemasHaveTheFields(t *testing.T) {
 	for _, v := range []any{
 		Status{}, ContainerState{}, Running{}, Waiting{}, Terminated{}, Condition{}, ProbeStatus{}, Service{}, Endpoint{}, core.Event{},
 		Explanation{}, Value{}, Next{}, ProbeResult{}, Unsupervised{}, Bystander{}, Daemon{}, Reload{}, RefusedReload{}, Error{},
+		supervisor.RecordInfo{}, supervisor.FlightRecord{}, supervisor.RecordedProbe{}, supervisor.RecordedResult{}, supervisor.RecordedCommand{}, supervisor.RecordedLog{},
+		supervisor.RecordedLine{}, supervisor.RecordedProcesses{}, supervisor.RecordedUsage{}, supervisor.RecordedInspection{},
 	} {
 		types[reflect.TypeOf(v).Name()] = reflect.TypeOf(v)
 	}

@@ -44,6 +44,8 @@ func (a *API) controlRoutes(l *limits) []route {
 		{http.MethodPost, "/v1/reload", a.reload},
 		{http.MethodGet, "/debug/pprof/{name}", a.profile},
 		{http.MethodGet, "/v1/containers/{name}/explain", a.explain},
+		{http.MethodGet, "/v1/containers/{name}/records", a.recordList},
+		{http.MethodGet, "/v1/containers/{name}/records/{run}", a.flightRecord},
 		{http.MethodGet, "/v1/named/{name...}", a.list(l, a.named)},
 		{http.MethodPost, "/v1/containers/{name}/restart", a.restart},
 		{http.MethodPost, "/v1/containers/{name}/probe", a.probe},
