@@ -34,6 +34,7 @@ type fake struct {
 	stuck    error            // of the main loop
 	starting bool             // healthd has not read the engine's first list
 	left     api.Unsupervised // what its engine has besides
+	records  fakeRecords
 }
 
 func (f *fake) Ping(context.Context) error            { return f.stuck }
@@ -114,7 +115,7 @@ func daemonWith(t *testing.T, f *fake, views ...*core.View) (socket string, j *j
 	}
 	a := api.New(api.Config{
 		Board:   supervisor.NewBoard([]supervisor.RuntimeView{engine}, views...),
-		History: j, Controller: f, Warnings: func() []string { return f.warnings },
+		History: j, Controller: f, Records: f.records, Warnings: func() []string { return f.warnings },
 		Unsupervised: func(context.Context) api.Unsupervised { return f.left },
 	})
 	socket = filepath.Join(t.TempDir(), "control.sock")

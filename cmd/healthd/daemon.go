@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,6 +22,7 @@ import (
 	"healthd/supervisor/haproxy"
 	"healthd/supervisor/journal"
 	"healthd/supervisor/metrics"
+	"healthd/supervisor/recorder"
 )
 
 // daemon is everything that healthd run runs.
@@ -35,6 +37,7 @@ type daemon struct {
 	journal    *journal.Journal
 	prober     *prober.Prober
 	haproxy    *haproxy.HAProxy
+	recorder   *recorder.Recorder
 	supervisor *supervisor.Supervisor
 
 	reloadMetrics *metrics.Reload
@@ -78,10 +81,12 @@ func run(ctx context.Context, c *configs.Config, r *reloads, log *zap.Logger) er
 func newDaemon(c *configs.Config, r *reloads, log *zap.Logger, n *notifier, o *opened) *daemon {
 	restarters := map[string]supervisor.Restarter{}
 	askers := map[string]prober.Engine{}
+	witnesses := map[string]recorder.Engine{}
 	for _, e := range o.engines {
-		restarters[e.name], askers[e.name] = e.client, e.client
+		restarters[e.name], askers[e.name], witnesses[e.name] = e.client, e.client, e.client
 	}
 	p := prober.New(prober.Config{UserAgent: "healthd/" + thisBuild().version, Engines: askers})
+	records := recorder.New(recorder.Config{Dir: recordsDir(c), Engines: witnesses, Asker: p, History: o.journal, Journal: o.journal})
 	point := newStandpoint()
 	cannotEnter := point.Enters
 	d := &daemon{
@@ -89,7 +94,7 @@ func newDaemon(c *configs.Config, r *reloads, log *zap.Logger, n *notifier, o *o
 
 		reloadMetrics: metrics.NewReload(),
 
-		begun: c, reloads: r, log: log, notifier: n, listeners: o.listeners, engines: o.engines, journal: o.journal, prober: p, haproxy: o.haproxy,
+		begun: c, reloads: r, log: log, notifier: n, listeners: o.listeners, engines: o.engines, journal: o.journal, prober: p, haproxy: o.haproxy, recorder: records,
 		supervisor: supervisor.New(supervisor.Config{
 			Resolve:  c.Resolve,
 			Runtimes: restarters,
@@ -101,6 +106,7 @@ func newDaemon(c *configs.Config, r *reloads, log *zap.Logger, n *notifier, o *o
 			Rebooted: rebooted(o.engines, o.journal.Boot(), o.boot),
 
 			Publisher: o.haproxy,
+			Recorder:  records,
 			Shutdown:  c.Daemon.Shutdown,
 
 			CannotEnter: textOf(cannotEnter),
@@ -120,6 +126,14 @@ func (d *daemon) use(c *configs.Config) {
 	for _, e := range d.engines {
 		e.rivals.observes.Store(c.Observe)
 	}
+}
+
+// recordsDir returns where flight records are kept; empty: in memory.
+func recordsDir(c *configs.Config) string {
+	if c.State.Dir == "" {
+		return ""
+	}
+	return filepath.Join(c.State.Dir, "records")
 }
 
 func textOf(err error) string {
@@ -183,7 +197,7 @@ func (d *daemon) servers() []server {
 		errorLog = l // what goes wrong with single clients
 	}
 	a := api.New(api.Config{
-		Board: board, History: d.journal, Controller: d.supervisor, Warnings: d.shownWarnings, Reload: d.reloads.wait, Unsupervised: d.unsupervised,
+		Board: board, History: d.journal, Controller: d.supervisor, Records: d.recorder, Warnings: d.shownWarnings, Reload: d.reloads.wait, Unsupervised: d.unsupervised,
 		Metrics: metrics.Handler(board, thisBuild().version, errorLog, d.collectors()...), Checked: d.haproxy.Checked, ChecksFrom: d.begun.HAProxy.ChecksFrom,
 	})
 	servers := []server{{"serve the control socket", func(ctx context.Context) error {
@@ -199,7 +213,7 @@ func (d *daemon) servers() []server {
 			return agent.Serve(ctx, ln, board, connections(agentShare))
 		}})
 	}
-	servers = append(servers, server{"push to HAProxy", func(ctx context.Context) error {
+	servers = append(servers, server{"keep flight records", d.recorder.Run}, server{"push to HAProxy", func(ctx context.Context) error {
 		return d.haproxy.Run(ctx, d.supervisor)
 	}})
 	for _, e := range d.engines {

@@ -15,6 +15,7 @@ import (
 	"healthd/runtime/containerd"
 	"healthd/runtime/docker"
 	"healthd/supervisor"
+	"healthd/supervisor/recorder"
 )
 
 // engineClient is all that the daemon needs of an engine.
@@ -22,6 +23,7 @@ type engineClient interface {
 	runtime.Source
 	supervisor.Restarter
 	prober.Engine
+	recorder.Engine
 	io.Closer
 
 	OnHost() bool // it runs on healthd's host

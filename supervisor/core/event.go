@@ -49,5 +49,7 @@ const (
 
 	EventGaveUp = "GaveUp"
 
+	EventRecorderFailed = "RecorderFailed" // flight records cannot be kept, or not all
+
 	EventShutdownIncomplete = "ShutdownIncomplete" // healthd leaves stops or starts to the next daemon
 )

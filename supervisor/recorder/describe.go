@@ -66,8 +66,7 @@ func causeOf(o *supervisor.Occasion) string {
 // message says in a line what happened.
 func message(o *supervisor.Occasion) string {
 	failed := func(t core.ProbeType) string {
-		y := &o.View.State.Health.Probes[t]
-		text := fmt.Sprintf("%s probe failed (%d in a row)", t, y.Run)
+		text := fmt.Sprintf("%s probe failed (%d in a row)", t, failuresInARow(o, t))
 		if results := o.Recent[t]; len(results) > 0 && results[len(results)-1].Output != "" {
 			text += ": " + results[len(results)-1].Output
 		}
@@ -88,6 +87,24 @@ func message(o *supervisor.Occasion) string {
 		text += " (" + name + ")"
 	}
 	return text
+}
+
+// failuresInARow returns how often a probe has failed, at least as often as its verdict needs: the
+// newest results may be fewer.
+func failuresInARow(o *supervisor.Occasion, t core.ProbeType) int {
+	n := 0
+	for _, r := range slices.Backward(o.Recent[t]) {
+		if r.Outcome == prober.Success {
+			break
+		}
+		if r.Outcome == prober.Failure {
+			n++
+		}
+	}
+	if p := o.View.Spec.Probes[t]; p != nil {
+		n = max(n, p.FailureThreshold)
+	}
+	return n
 }
 
 // signalOf returns the name of the signal that ended a process, by its exit code; empty: none did.

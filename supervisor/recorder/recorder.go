@@ -168,9 +168,6 @@ func (r *Recorder) Read(info supervisor.RecordInfo) (*supervisor.FlightRecord, e
 	return r.store.read(info.File)
 }
 
-// EventRecorderFailed is the reason of the event that flight records cannot be kept.
-const EventRecorderFailed = "RecorderFailed"
-
 // troubles tells the first of several failures in a row.
 type troubles struct{ told atomic.Bool }
 
@@ -178,5 +175,5 @@ func (t *troubles) note(j supervisor.Journal, err error) {
 	if failed := err != nil; t.told.Swap(failed) == failed || !failed {
 		return
 	}
-	j.Record(core.Event{Time: time.Now(), Reason: EventRecorderFailed, Message: fmt.Sprintf("healthd supervises as before, but flight records may be missing: %v", err)})
+	j.Record(core.Event{Time: time.Now(), Reason: core.EventRecorderFailed, Message: fmt.Sprintf("healthd supervises as before, but flight records may be missing: %v", err)})
 }

@@ -80,7 +80,6 @@ func (e *fakeEngine) told() []string {
 func viewOf(name string) *core.View {
 	s := core.NewState()
 	s.Run.StartedAt, s.Run.BeganAt = began, began
-	s.Health.Probes[core.Liveness].Run = 3
 	s.Lasting.Restarts[core.ByLiveness] = 2
 	return &core.View{
 		Container: &runtime.Container{
