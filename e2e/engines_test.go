@@ -129,6 +129,7 @@ func rows() []row {
 		{name: "the startup probe comes before the others", run: startupGatesLiveness},
 		{name: "a failed startup probe restarts", run: startupFailureRestarts},
 		{name: "healthd probe", run: probeCommand},
+		{name: "healthd why", run: whyCommand},
 		{name: "background processes hold a command's output", run: execBackgroundProcessHoldsOutput},
 		{name: "gRPC: not serving", run: grpcNotServing},
 		{name: "results before the first probe", run: resultsBeforeTheFirstProbe},
