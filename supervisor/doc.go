@@ -25,6 +25,8 @@
 //	requests.go    what people and load balancers ask: Restart, Hold, Resume, SetGate,
 //	               Drained, Ask, Ping
 //	effects.go     what a step asks for: probes, hooks, stops, starts, inspections
+//	occasion.go    failures that the Recorder is told of; flightrecord.go: what it makes of them
+//	recent.go      the newest results of each probe
 //	guard.go       which failed containers wait: grouplimit.go, budget.go; recheck.go: who
 //	               need not wait any more
 //	keep.go        what outlives a daemon and a re-creation
