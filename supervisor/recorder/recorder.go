@@ -54,27 +54,54 @@ type Config struct {
 
 const (
 	// stopsAtOnce and crashesAtOnce bound the records that are being made: of containers whose stop
-	// waits, and of others. Of these, crashesWaiting may wait for their turn.
-	stopsAtOnce    = 32
-	crashesAtOnce  = 8
-	crashesWaiting = 256
+	// waits, and of others. So many of each may wait for their turn.
+	stopsAtOnce   = 32
+	crashesAtOnce = 8
+	mostWaiting   = 256
 	// queueSize bounds the records that wait for the disk.
 	queueSize = 16
 	tidyEvery = time.Hour
+	// tellEvery is how often the same trouble is told at most, unless it was over meanwhile.
+	tellEvery = 10 * time.Minute
 )
 
 // Recorder makes and keeps flight records. Any goroutine may call its methods.
 type Recorder struct {
 	config  Config
 	store   *store
-	stops   chan struct{}
-	crashes chan struct{}
-	waiting atomic.Int64 // crashes
+	stops   turns
+	crashes turns
 	queue   chan *made
 	asking  sync.WaitGroup // goroutines that ask engines
-	crowded troubles
-	disk    troubles
+
+	crowded, slow, disk trouble
 }
+
+// turns bound how many records are made at once, and how many wait for that.
+type turns struct {
+	places  chan struct{}
+	waiting atomic.Int64
+}
+
+// take waits for a place until ctx ends, and returns false if there is none. leave gives it back.
+func (t *turns) take(ctx context.Context) bool {
+	defer t.waiting.Add(-1)
+	if t.waiting.Add(1) > mostWaiting {
+		return false
+	}
+	select {
+	case t.places <- struct{}{}:
+		if at, ok := ctx.Deadline(); ctx.Err() == nil && (!ok || time.Until(at) > leave) {
+			return true
+		}
+		t.leave() // there is no time left to ask anything
+		return false
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func (t *turns) leave() { <-t.places }
 
 // made is a record on its way to the disk.
 type made struct {
@@ -85,12 +112,12 @@ type made struct {
 // New returns a Recorder with the records that Dir has. A directory that cannot be used is told as
 // RecorderFailed.
 func New(c Config) *Recorder {
-	r := &Recorder{
-		config: c, stops: make(chan struct{}, stopsAtOnce), crashes: make(chan struct{}, crashesAtOnce), queue: make(chan *made, queueSize),
-	}
+	r := &Recorder{config: c, queue: make(chan *made, queueSize)}
+	r.stops.places, r.crashes.places = make(chan struct{}, stopsAtOnce), make(chan struct{}, crashesAtOnce)
 	var err error
-	r.store, err = openStore(c.Dir, time.Now())
-	r.disk.note(c.Journal, err)
+	if r.store, err = openStore(c.Dir, time.Now()); err != nil {
+		r.disk.tell(c.Journal, err)
+	}
 	return r
 }
 
@@ -119,7 +146,11 @@ func (r *Recorder) Run(ctx context.Context) error {
 }
 
 func (r *Recorder) keep(m *made) {
-	r.disk.note(r.config.Journal, r.store.add(m, time.Now()))
+	if err := r.store.add(m, time.Now()); err != nil {
+		r.disk.tell(r.config.Journal, err)
+		return
+	}
+	r.disk.over()
 }
 
 var (
@@ -129,28 +160,20 @@ var (
 
 // Record implements supervisor.Recorder.
 func (r *Recorder) Record(ctx context.Context, o *supervisor.Occasion) {
-	places := r.stops
+	turns := &r.stops
 	if o.Cause == core.ByExit {
-		places = r.crashes
-		defer r.waiting.Add(-1)
-		if r.waiting.Add(1) > crashesWaiting {
-			r.crowded.note(r.config.Journal, errCrowded)
-			return
-		}
+		turns = &r.crashes
 	}
-	select {
-	case places <- struct{}{}:
-		defer func() { <-places }()
-		r.crowded.note(r.config.Journal, nil)
-	case <-ctx.Done():
-		r.crowded.note(r.config.Journal, errCrowded)
+	if !turns.take(ctx) {
+		r.crowded.tell(r.config.Journal, errCrowded)
 		return
 	}
+	defer turns.leave()
 	m := &made{record: r.gather(ctx, o), key: keyOf(o.View), name: hashOf(o.View.Container.Name)}
 	select {
 	case r.queue <- m:
 	default:
-		r.disk.note(r.config.Journal, errSlow)
+		r.slow.tell(r.config.Journal, errSlow)
 	}
 }
 
@@ -168,12 +191,25 @@ func (r *Recorder) Read(info supervisor.RecordInfo) (*supervisor.FlightRecord, e
 	return r.store.read(info.File)
 }
 
-// troubles tells the first of several failures in a row.
-type troubles struct{ told atomic.Bool }
+// trouble is told once, and again after tellEvery or when it was over.
+type trouble struct {
+	mu     sync.Mutex
+	toldAt time.Time // zero: it is over
+}
 
-func (t *troubles) note(j supervisor.Journal, err error) {
-	if failed := err != nil; t.told.Swap(failed) == failed || !failed {
+func (t *trouble) tell(j supervisor.Journal, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := time.Now()
+	if !t.toldAt.IsZero() && now.Sub(t.toldAt) < tellEvery {
 		return
 	}
-	j.Record(core.Event{Time: time.Now(), Reason: core.EventRecorderFailed, Message: fmt.Sprintf("healthd supervises as before, but flight records may be missing: %v", err)})
+	t.toldAt = now
+	j.Record(core.Event{Time: now, Reason: core.EventRecorderFailed, Message: fmt.Sprintf("healthd supervises as before, but flight records may be missing: %v", err)})
+}
+
+func (t *trouble) over() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.toldAt = time.Time{}
 }

@@ -373,10 +373,13 @@ func TestCrowd(t *testing.T) {
 			return runtime.Log{}, ctx.Err()
 		}}
 		r := newRecorder(e, "")
+		running, end := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- r.Run(running) }()
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
 		var crashes sync.WaitGroup
-		for i := range 2 * crashesWaiting {
+		for i := range 2 * mostWaiting {
 			crashes.Go(func() { r.Record(ctx, crash(fmt.Sprint("c", i), 1)) })
 		}
 		synctest.Wait()
@@ -386,10 +389,16 @@ func TestCrowd(t *testing.T) {
 		stop, cancelStop := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancelStop()
 		r.Record(stop, hang("web-1"))
+		crashes.Wait()
+		end()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
 		if got := only(t, r, "web-1"); got.Cause != "liveness" || len(got.Processes.Rows) != 1 {
 			t.Errorf("got %+v", got)
 		}
-		crashes.Wait()
-		settle(t, r)
+		if got := e.told(); len(got) != 1 {
+			t.Errorf("told %q", got)
+		}
 	})
 }
