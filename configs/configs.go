@@ -30,6 +30,7 @@ type Config struct {
 	Log      Log
 	Guard    core.Guard
 	HAProxy  HAProxy
+	Notify   []Notify
 
 	// Files is how many files it was read from; 0 when there are none at the default places.
 	Files int
@@ -121,6 +122,7 @@ type loader struct {
 	incomplete bool // a file could not be read: what seems to be missing may be in it
 	tolerant   bool // take what a broken file has before the place where it is broken
 	runtimes   []*node
+	notifies   []*node
 	specs      []*node
 	sections   map[string]*node // by their key
 	pems       map[string]*pemFile
@@ -213,12 +215,14 @@ func (l *loader) add(file string, data []byte) {
 		switch {
 		case key == "runtime":
 			l.runtimes = append(l.runtimes, l.tables(key, n)...)
+		case key == "notify":
+			l.notifies = append(l.notifies, l.tables(key, n)...)
 		case key == "spec":
 			l.specs = append(l.specs, l.tables(key, n)...)
 		case slices.Contains(sectionKeys(), key):
 			l.sections[key] = l.join(key, l.sections[key], n)
 		default:
-			known := append(sectionKeys(), "runtime", "spec")
+			known := append(sectionKeys(), "runtime", "spec", "notify")
 			l.wrong(n, showKey(key), "unknown key%s", didYouMean(key, known))
 		}
 	}
@@ -265,6 +269,9 @@ func (l *loader) join(key string, earlier, n *node) *node {
 func (l *loader) config() (*Config, error) {
 	c := &Config{Files: l.files, defaults: l.sections["defaults"], drafts: &drafts{}}
 	l.problems = append(l.problems, readDaemon(c, l.runtimes, l.sections)...)
+	notifies, problems := readNotifies(l.notifies)
+	c.Notify = notifies
+	l.problems = append(l.problems, problems...)
 	l.checkDefaults(c.defaults)
 	places := map[string]place{}
 	for i, n := range l.specs {

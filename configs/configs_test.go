@@ -74,7 +74,7 @@ func TestShippedFiles(t *testing.T) {
 		}
 	}
 	c = mustParse(t, strings.Join(lines, ""))
-	if len(c.specs) != 1 || len(c.Runtimes) != 2 || len(lines) < 20 {
+	if len(c.specs) != 1 || len(c.Runtimes) != 2 || len(c.Notify) != 1 || len(lines) < 20 {
 		t.Errorf("not everything was found in the comments: %d lines", len(lines))
 	}
 }

@@ -37,7 +37,7 @@ const observedProbe = `http_get = { port = 8080, path = "/healthz" }, period = "
 
 // observedSpecs are of Compose services in the project seen.
 func observedSpecs(tlsPort int, socket string) string {
-	specs := fmt.Sprintf("[haproxy]\nsockets = [%q]\n", socket)
+	specs := fmt.Sprintf("[haproxy]\nsockets = [%q]\n[[notify]]\nname = \"oncall\"\ncommand = [\"true\"]\n", socket)
 	for name, rest := range map[string]string{
 		"web":   "readiness = { " + observedProbe + " }\nliveness = { exec = { command = [\"true\"] }, period = \"1s\", timeout = \"5s\" }\npublish = { port = 8080, haproxy = { backend = \"web\" } }",
 		"lost":  "readiness = { " + observedProbe + " }\npublish = { port = 8080, haproxy = { backend = \"absent\" } }",

@@ -69,6 +69,9 @@ func subcommandTable(cmd *cobra.Command) string {
 	}
 	text := "\n| command | does |\n|---|---|\n"
 	for _, sub := range cmd.Commands() {
+		if sub.Hidden {
+			continue
+		}
 		text += fmt.Sprintf("| `%s` | %s |\n", sub.CommandPath(), inMarkdown.Replace(sub.Short))
 	}
 	return text

@@ -22,6 +22,7 @@ import (
 	"healthd/supervisor/haproxy"
 	"healthd/supervisor/journal"
 	"healthd/supervisor/metrics"
+	"healthd/supervisor/notify"
 	"healthd/supervisor/recorder"
 )
 
@@ -40,6 +41,7 @@ type daemon struct {
 	recorder   *recorder.Recorder
 	supervisor *supervisor.Supervisor
 
+	notifications *notify.Notifier
 	reloadMetrics *metrics.Reload
 	refused       atomic.Pointer[refusedReload] // nil: the newest reload was not refused
 	// cannotEnter is why healthd cannot ask inside containers' network namespaces; nil: it can.
@@ -112,6 +114,7 @@ func newDaemon(c *configs.Config, r *reloads, log *zap.Logger, n *notifier, o *o
 			CannotEnter: textOf(cannotEnter),
 		}),
 	}
+	d.notifications = newNotifications(c, d.supervisor.Board(), o.journal)
 	standIn(point, o.engines, d.tellContainer)
 	d.use(c)
 	return d
@@ -197,7 +200,7 @@ func (d *daemon) servers() []server {
 		errorLog = l // what goes wrong with single clients
 	}
 	a := api.New(api.Config{
-		Board: board, History: d.journal, Controller: d.supervisor, Records: d.recorder, Warnings: d.shownWarnings, Reload: d.reloads.wait, Unsupervised: d.unsupervised,
+		Board: board, History: d.journal, Controller: d.supervisor, Records: d.recorder, Warnings: d.shownWarnings, Reload: d.reloads.wait, NotifyTest: d.testNotify, Unsupervised: d.unsupervised,
 		Metrics: metrics.Handler(board, thisBuild().version, errorLog, d.collectors()...), Checked: d.haproxy.Checked, ChecksFrom: d.begun.HAProxy.ChecksFrom,
 	})
 	servers := []server{{"serve the control socket", func(ctx context.Context) error {
@@ -216,6 +219,7 @@ func (d *daemon) servers() []server {
 	servers = append(servers, server{"keep flight records", d.recorder.Run}, server{"push to HAProxy", func(ctx context.Context) error {
 		return d.haproxy.Run(ctx, d.supervisor)
 	}})
+	servers = append(servers, server{"notify", d.notifications.Run})
 	for _, e := range d.engines {
 		w := runtime.Watcher{
 			Name: e.name, Source: e.rivals, Since: d.journal.Seen(e.name), KnownRun: knownRuns(d.journal, e.name), Relist: e.relist,
@@ -230,7 +234,7 @@ func (d *daemon) servers() []server {
 
 // collectors returns the metrics of what is not on the board.
 func (d *daemon) collectors() []prometheus.Collector {
-	all := []prometheus.Collector{d.haproxy, d.reloadMetrics, metrics.NewCommands(d.prober.Waits)}
+	all := []prometheus.Collector{d.haproxy, d.reloadMetrics, d.notifications, metrics.NewCommands(d.prober.Waits)}
 	if d.begun.State.Dir != "" {
 		all = append(all, metrics.NewJournal(d.journal.Up))
 	}

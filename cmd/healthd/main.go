@@ -135,7 +135,7 @@ func (a *app) rootCommand() *cobra.Command {
 		"use the daemon's control socket at `PATH` (default: as configured)")
 	root.AddCommand(
 		a.runCommand(), a.checkCommand(), a.reloadCommand(), a.liveCommand(), a.statusCommand(), a.explainCommand(), a.eventsCommand(), a.whyCommand(),
-		a.probeCommand(), a.restartCommand(), a.holdCommand(), a.resumeCommand(), a.gateCommand(), a.importCommand(), a.versionCommand(),
+		a.probeCommand(), a.restartCommand(), a.holdCommand(), a.resumeCommand(), a.gateCommand(), a.importCommand(), a.notifyCommand(), a.versionCommand(),
 	)
 	root.InitDefaultCompletionCmd()
 	root.InitDefaultHelpCmd()

@@ -21,6 +21,7 @@ import (
 	"healthd/supervisor/haproxy"
 	"healthd/supervisor/journal"
 	"healthd/supervisor/metrics"
+	"healthd/supervisor/notify"
 )
 
 const metricsPage = "../../docs/metrics.md"
@@ -135,7 +136,8 @@ func documentedDaemon(t *testing.T) *daemon {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &daemon{haproxy: h, reloadMetrics: metrics.NewReload(), journal: journal.New(), prober: prober.New(prober.Config{Engines: map[string]prober.Engine{"docker": nil}}), begun: &configs.Config{State: configs.State{Dir: "/var/lib/healthd"}}}
+	n := notify.New(notify.Config{Receivers: []notify.Receiver{{Name: "oncall"}}})
+	return &daemon{notifications: n, haproxy: h, reloadMetrics: metrics.NewReload(), journal: journal.New(), prober: prober.New(prober.Config{Engines: map[string]prober.Engine{"docker": nil}}), begun: &configs.Config{State: configs.State{Dir: "/var/lib/healthd"}}}
 }
 
 // documentedBoard has a container for each metric that not all of them have.
@@ -208,8 +210,10 @@ func TestMetricsPageHasLabels(t *testing.T) {
 
 func labelValues() map[string][]string {
 	all := map[string][]string{
-		"result": {"successful", "failed", "unknown"},
-		"kind":   {"probes", "hooks"},
+		"result prober_probe_total":          {"successful", "failed", "unknown"},
+		"result healthd_probe_total":         {"successful", "failed", "unknown"},
+		"result healthd_notifications_total": {"delivered", "failed", "dropped"},
+		"kind":                               {"probes", "hooks"},
 		"reason healthd_container_waiting": {core.WaitCrashLoop, core.WaitDraining, core.WaitRuntimeUnknown, core.WaitRestarting, core.WaitCreated,
 			core.WaitGroupLimit, core.WaitRestartBudget, core.WaitHeld, core.WaitObserved, core.WaitGaveUp, core.WaitNetwork},
 		"reason healthd_container_terminated": {core.ReasonCompleted, core.ReasonError, core.ReasonOOMKilled,

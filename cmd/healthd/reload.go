@@ -111,6 +111,9 @@ func (d *daemon) reload(ctx context.Context) (*configs.Config, error) {
 	}
 	// After the supervisor: it must have the specs of the containers that watchers report.
 	d.use(next)
+	if err := d.notifications.Reload(ctx, receiversOf(next)); err != nil {
+		return nil, err
+	}
 	for _, e := range d.engines {
 		signalChannel(e.refresh)
 	}

@@ -56,6 +56,9 @@ type Config struct {
 	Unsupervised func(context.Context) Unsupervised
 	// Reload reads the configuration again and returns when it is in force, or why it is not.
 	Reload func(context.Context) (Reload, *ReloadError)
+	// NotifyTest sends a test message to the receiver of that name, or to all if name is empty. The error says that
+	// there is none.
+	NotifyTest func(ctx context.Context, name string) ([]NotifyTest, error)
 	// Checked is called when a readiness check of HAProxy says in its header
 	// X-Haproxy-Server-State how HAProxy sees the server, and comes from one of ChecksFrom.
 	Checked    func(id, state string)
@@ -71,6 +74,7 @@ type API struct {
 	metrics    http.Handler
 	warnings   func() []string
 	reloader   func(context.Context) (Reload, *ReloadError)
+	testNotify func(ctx context.Context, name string) ([]NotifyTest, error)
 	bystanders func(context.Context) Unsupervised
 	listing    chan struct{} // has room for the one request of them
 	checked    func(id, state string)
@@ -84,7 +88,7 @@ type API struct {
 // New returns the API of c.
 func New(c Config) *API {
 	return &API{
-		board: c.Board, history: c.History, controller: c.Controller, recorder: c.Records, metrics: c.Metrics, warnings: c.Warnings, reloader: c.Reload, bystanders: c.Unsupervised, listing: make(chan struct{}, 1), checked: c.Checked, checksFrom: c.ChecksFrom,
+		board: c.Board, history: c.History, controller: c.Controller, recorder: c.Records, metrics: c.Metrics, warnings: c.Warnings, reloader: c.Reload, testNotify: c.NotifyTest, bystanders: c.Unsupervised, listing: make(chan struct{}, 1), checked: c.Checked, checksFrom: c.ChecksFrom,
 		heartbeat: 15 * time.Second,
 		waiting:   make(chan struct{}, maxWaiting),
 		plainType: []string{"text/plain; charset=utf-8"},

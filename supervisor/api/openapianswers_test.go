@@ -28,6 +28,12 @@ func everything(a *API, err error) {
 	a.reloader = func(context.Context) (Reload, *ReloadError) {
 		return Reload{Specs: []string{}, Warnings: []string{}, NeedsRestart: []string{}}, nil
 	}
+	a.testNotify = func(_ context.Context, name string) ([]NotifyTest, error) {
+		if name == "nobody" {
+			return nil, errors.New("there is no such receiver")
+		}
+		return []NotifyTest{{Receiver: "oncall", Seconds: 0.1}, {Receiver: "chat", Error: "it answers 500", Seconds: 1}}, nil
+	}
 }
 
 // answers collects which documented answers tests have seen.
@@ -156,6 +162,10 @@ func (s *answers) ofRequests(t *testing.T) {
 			s.want(t, a.Control(), 400, method, "/v1/containers/web-1/"+path, body)
 		}
 	}
+	told, _, _ := newAPI()
+	everything(told, nil)
+	s.want(t, told.Control(), 200, http.MethodPost, "/v1/notify/test", "")
+	s.want(t, told.Control(), 404, http.MethodPost, "/v1/notify/test?receiver=nobody", "")
 	a, _, _ := newAPI(of("shop/web", gatedContainer("web-1")), of("blog/web", twin), of("db/db", readyContainer("db")))
 	for path, status := range map[string]int{
 		"/v1/containers/web-1": 409, "/v1/containers/web-1/explain": 409, "/v1/containers/none/explain": 404,

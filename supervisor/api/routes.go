@@ -42,6 +42,7 @@ func (a *API) controlRoutes(l *limits) []route {
 		{http.MethodGet, "/v1/daemon", a.daemon},
 		{http.MethodGet, "/v1/unsupervised", a.unsupervised},
 		{http.MethodPost, "/v1/reload", a.reload},
+		{http.MethodPost, "/v1/notify/test", a.notifyTest},
 		{http.MethodGet, "/debug/pprof/{name}", a.profile},
 		{http.MethodGet, "/v1/containers/{name}/explain", a.explain},
 		{http.MethodGet, "/v1/containers/{name}/records", a.recordList},

@@ -50,8 +50,8 @@ const (
 	EventGaveUp = "GaveUp"
 
 	EventRecorderFailed = "RecorderFailed" // flight records cannot be kept, or not all
-	EventNotifyFailed = "NotifyFailed" // a receiver of notifications cannot be told
-	EventNotifyBack   = "NotifyBack"   // it can again
+	EventNotifyFailed   = "NotifyFailed"   // a receiver of notifications cannot be told
+	EventNotifyBack     = "NotifyBack"     // it can again
 
 	EventShutdownIncomplete = "ShutdownIncomplete" // healthd leaves stops or starts to the next daemon
 )
