@@ -106,7 +106,7 @@ func healerOf(name, image string, env map[string]string) *healer {
 	}
 	v.loses("POST_RESTART_SCRIPT", "a script is set: healthd runs none after a restart; follow healthd events instead (docs/api.md)")
 	for _, name := range v.webhooks() {
-		v.loses(name, "a webhook or another receiver of messages is set: healthd sends no messages itself; alert on its metrics or follow healthd events (docs/api.md)")
+		v.loses(name, "a webhook or another receiver of messages is set, which is a secret: write a [[notify]] (docs/notifications.md)")
 	}
 	if h.guardian {
 		h.tool = "Docker-Guardian"

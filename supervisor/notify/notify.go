@@ -144,7 +144,7 @@ func testMessage(receiver, host string, now time.Time) *Message {
 	at := now.UTC().Round(0)
 	return &Message{
 		Version: schemaVersion, ID: newID(), Time: at, Host: host, Receiver: receiver, Status: test,
-		Title: "Test of healthd on " + host, Count: 1,
+		Title: "[" + host + "] Test of healthd", Count: 1,
 		Text:    "Somebody ran healthd notify test on " + host + ". Nothing is wrong.\n",
 		Entries: []Entry{{Status: test, subject: subject{Reason: "Test"}, Since: at, Cause: "somebody ran healthd notify test"}},
 	}

@@ -445,7 +445,7 @@ func TestTest(t *testing.T) {
 		return nil
 	}
 	all, err := n.Test(t.Context(), "")
-	if err != nil || len(all) != 2 || all[0].Err != nil || all[0].Receiver != "a" || fmt.Sprint(all[1].Err) != "Test of healthd on host1" {
+	if err != nil || len(all) != 2 || all[0].Err != nil || all[0].Receiver != "a" || fmt.Sprint(all[1].Err) != "[host1] Test of healthd" {
 		t.Errorf("got %+v, %v", all, err)
 	}
 	one, err := n.Test(t.Context(), "a")
