@@ -34,7 +34,7 @@ func look(b *supervisor.Board, problem string, open map[string]incident, now tim
 	}
 	services := map[string]*members{}
 	for v := range b.All() {
-		f.addContainer(b, v)
+		f.addContainer(b, v, now)
 		if v.Service != "" {
 			m := services[v.Service]
 			if m == nil {
@@ -66,12 +66,12 @@ func lostRuntime(r supervisor.RuntimeView) incident {
 }
 
 // addContainer adds what is wrong with one container.
-func (f *facts) addContainer(b *supervisor.Board, v *core.View) {
+func (f *facts) addContainer(b *supervisor.Board, v *core.View, now time.Time) {
 	s := &v.State
 	if v.Spec == nil || s.Lost {
 		return
 	}
-	if s.Run.LastByItself && byEngine(v) {
+	if s.Run.LastByItself && byEngine(v) && now.Sub(s.Run.BeganAt) < crashLoopWindow {
 		i := incident{subject: subjectOf(b, v, CrashLoop), Cause: causeOf(v), Next: "the engine starts it again, by its own restart policy"}
 		f.ending[i.key()] = ending{i, s.RestartCount()}
 	}
@@ -148,7 +148,8 @@ func unasked(v *core.View) bool {
 func steady(v *core.View, now time.Time) bool {
 	s := &v.State
 	if !s.Engine.State.Alive() {
-		return s.Action.Restart == core.NoCause // nobody will start it: it has completed, or an operator stopped it
+		// Nobody will start it: it has completed, or an operator stopped it.
+		return s.Action.Restart == core.NoCause && s.Engine.State != runtime.Restarting
 	}
 	return s.Engine.State == runtime.Running && now.Sub(s.Run.BeganAt) >= min(steadyAfter, v.Spec.Backoff.ResetAfter)
 }

@@ -95,7 +95,8 @@ func TestLook(t *testing.T) {
 		{"waits for its group", engineUp, "", []*core.View{container("web-1", "", livenessFailed, func(v *core.View) {
 			v.State.Health.Failed, v.State.Health.Wait.Reason = core.ByLiveness, core.WaitGroupLimit
 		})}, nil},
-		{"started again by Docker", engineUp, "", []*core.View{container("web-1", "", byDocker)}, []string{"may be CrashLoop web-1"}},
+		{"started again by Docker", engineUp, "", []*core.View{container("web-1", "", byDocker, young)}, []string{"may be CrashLoop web-1"}},
+		{"started again by Docker long ago", engineUp, "", []*core.View{container("web-1", "", byDocker)}, nil},
 
 		{"service down", engineUp, "", []*core.View{container("web-1", "shop/web", unready), container("web-2", "shop/web", unready)},
 			[]string{"ServiceDown shop/web (30s): none of 2 containers is ready; web-1: ReadinessPending: ReadinessPending"}},
@@ -152,6 +153,7 @@ func TestUnsettled(t *testing.T) {
 		{"runs for a minute", crash, engineUp, []*core.View{container("web-1", "", young)}, true},
 		{"runs for longer than reset_after", crash, engineUp, []*core.View{container("web-1", "", young, func(v *core.View) { v.Spec.Backoff.ResetAfter = 30 * time.Second })}, false},
 		{"has ended, and starts again", crash, engineUp, []*core.View{container("web-1", "", backoff(time.Second))}, true},
+		{"waits for Docker to start it again", crash, engineUp, []*core.View{container("web-1", "", byDocker, ended, func(v *core.View) { v.State.Engine.State = runtime.Restarting })}, true},
 		{"somebody stopped it", crash, engineUp, []*core.View{container("web-1", "", stopped)}, false},
 		{"it is gone", crash, engineUp, nil, false},
 		{"its engine is away", crash, away, []*core.View{container("web-1", "", lost)}, true},

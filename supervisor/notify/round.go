@@ -39,10 +39,10 @@ func (n *Notifier) Run(ctx context.Context) error {
 	defer close(n.ended)
 	k := newKeeper(n.config.File)
 	s := &rounds{Notifier: n, incidents: newIncidents(), keeper: k, boxes: map[string]*outbox{}}
-	ctx, cancel := context.WithCancel(ctx)
+	keeping, stopKeeping := context.WithCancel(context.WithoutCancel(ctx))
 	defer n.running.Wait()
-	defer cancel()
-	n.running.Go(func() { k.run(ctx) })
+	defer stopKeeping() // after the last save
+	n.running.Go(func() { k.run(keeping) })
 	s.restore(n.config.Receivers)
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
@@ -101,7 +101,8 @@ func (s *rounds) configure(receivers []Receiver) {
 			s.record(core.EventNotifyFailed, "Receiver %s is not configured any more: %d messages were not sent to it", name, len(o.Queue))
 		}
 	}
-	s.all, s.boxes, s.stale, s.dirty = receivers, boxes, true, true
+	s.dirty = s.dirty || len(boxes)+len(s.boxes) > 0 // without receivers there is no file
+	s.all, s.boxes, s.stale = receivers, boxes, true
 	s.use(receivers)
 }
 

@@ -500,3 +500,29 @@ func TestBucket(t *testing.T) {
 		t.Errorf("a clock that was set back by an hour: room at %v", at)
 	}
 }
+
+// Without receivers nothing is written, and when the last one goes nothing is left of it.
+func TestNoReceivers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t)
+		s.start()
+		s.fails("web-1")
+		s.after(time.Hour)
+		s.end()
+		if _, err := os.Stat(s.file); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("there is a file: %v", err)
+		}
+		s.all = []Receiver{receiver("oncall")}
+		s.start()
+		s.after(time.Minute, "oncall: [host1] GaveUp: web-1")
+		s.end()
+		s.all = nil
+		s.start()
+		synctest.Wait()
+		s.end()
+		if k := s.kept(); len(k.Receivers) != 0 {
+			t.Errorf("kept %s", k.Receivers)
+		}
+		s.wantEvents()
+	})
+}

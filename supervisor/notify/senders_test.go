@@ -194,7 +194,7 @@ func TestBrokenWebhooks(t *testing.T) {
 			wantError(t, err, want)
 		})
 	}
-	wantError(t, send(t, Receiver{Webhook: "http://user:hidden-token@127.0.0.1:1/hidden-token"}, sample()), "connection refused")
+	wantError(t, send(t, Receiver{Webhook: "http://user:hidden-token@127.0.0.1:1/hidden-token"}, sample()), "127.0.0.1:1: connect: connection refused")
 	wantError(t, send(t, Receiver{Webhook: "http://127.0.0.1:1/\x7fhidden-token"}, sample()), "its URL cannot be used")
 }
 

@@ -72,6 +72,9 @@ func textOf(m *Message) string {
 		if i > 0 {
 			b.WriteString("\n")
 		}
+		if len(m.Entries) > 1 { // else it is the title
+			fmt.Fprintln(&b, entryTitle(&m.Entries[i]))
+		}
 		writeEntry(&b, &m.Entries[i], m.Time)
 	}
 	if more := len(m.Entries) - maxShown; more > 0 {
@@ -84,7 +87,6 @@ func textOf(m *Message) string {
 }
 
 func writeEntry(b *strings.Builder, e *Entry, now time.Time) {
-	fmt.Fprintln(b, entryTitle(e))
 	var of []string
 	for _, part := range []struct{ noun, name string }{{"service", e.Service}, {"project", e.Project}, {"runtime", e.Runtime}} {
 		if part.name != "" {

@@ -62,7 +62,7 @@ func sendWebhook(ctx context.Context, r *Receiver, m *Message, now time.Time) er
 		if failed, ok := errors.AsType[*url.Error](err); ok {
 			err = failed.Err // without the URL
 		}
-		return errors.New(redact(err.Error(), r.Webhook))
+		return errors.New(redact(err.Error(), request.URL.User.String()+"/"+request.URL.RequestURI())) // the host is none
 	}
 	defer reply.Body.Close()
 	_, _ = io.Copy(io.Discard, io.LimitReader(reply.Body, maxReply))
