@@ -25,6 +25,8 @@ type Board struct {
 	budget    atomic.Pointer[BudgetView]
 	changes   changes
 	tally     tally
+	began     time.Time     // timelines count from then
+	members   atomic.Uint64 // see Members
 }
 
 // slot holds the newest View of one container.
@@ -33,6 +35,8 @@ type slot struct {
 	recent  recent
 	latency *serviceLatency // where its probes are counted; the loop's own
 	counted counted         // how the tally counts it; the loop's own
+
+	timeline timeline
 }
 
 // RuntimeView is what the Board shows of one runtime.
@@ -48,13 +52,14 @@ type RuntimeView struct {
 // NewBoard returns a board with these runtimes and containers, for the tests of outlets.
 // A Supervisor makes its own board.
 func NewBoard(runtimes []RuntimeView, views ...*core.View) *Board {
-	b := &Board{}
+	b := &Board{began: time.Now()}
 	for _, r := range runtimes {
 		b.runtimes.set(r.Name, r)
 	}
 	for _, v := range views {
 		s := &slot{}
 		b.put(s, v)
+		s.timeline.note(nil, v, 0)
 		s.latency.add(&v.State.Totals)
 	}
 	return b
@@ -205,6 +210,10 @@ func (b *Board) Synced() bool {
 // after the look is missed.
 func (b *Board) Changed() <-chan struct{} { return b.changes.wait() }
 
+// Members returns a number that is another one when a container has come, has gone or has another name.
+// Changed tells of that, too.
+func (b *Board) Members() uint64 { return b.members.Load() }
+
 // LatenessBuckets are the upper bounds of the counts of Lateness, in seconds.
 var LatenessBuckets = [...]float64{.0005, .001, .0025, .005, .01, .02, .05, .1, .25, .5, 1, 2.5}
 
@@ -249,6 +258,7 @@ func (b *Board) put(s *slot, v *core.View) (changed bool) {
 	}
 	b.names.take(v.Container.Name, s)
 	b.byID.set(v.Container.ID, s)
+	b.members.Add(1)
 	return true
 }
 
@@ -259,6 +269,7 @@ func (b *Board) remove(s *slot) {
 	b.count(s, counted{})
 	b.byID.remove(v.Container.ID)
 	b.names.release(v.Container.Name, s)
+	b.members.Add(1)
 }
 
 // samePublished says whether two views of a container are the same for a load balancer.

@@ -90,10 +90,14 @@ func (a *probeAnswer) apply(l *loop) {
 	} else {
 		a.result = prober.Result{Cause: prober.Pending, Output: "the container's address has changed"}
 	}
-	successes := func() uint64 { return e.state.Totals.Outcomes[a.probe][prober.Success] }
-	before := successes()
+	before := e.state.Totals.Outcomes[a.probe]
 	l.step(e, &core.Input{Kind: core.ProbeAnswered, Probe: a.probe, Result: a.result})
-	if successes() > before { // the core has no use for some late answers
+	after := &e.state.Totals.Outcomes[a.probe]
+	if *after == before { // the core has no use for some late answers
+		return
+	}
+	e.slot.timeline.observe(a.probe, a.result, time.Since(l.board.began))
+	if after[prober.Success] > before[prober.Success] {
 		e.slot.latency.observe(a.probe, a.result.Latency)
 	}
 }

@@ -76,7 +76,7 @@ type message interface{ apply(*loop) }
 // New returns a Supervisor. It does nothing before Run.
 func New(c Config) *Supervisor {
 	s := &Supervisor{
-		config: c, board: &Board{}, inbox: make(chan message, inboxSize), answers: make(chan message, inboxSize),
+		config: c, board: &Board{began: time.Now()}, inbox: make(chan message, inboxSize), answers: make(chan message, inboxSize),
 		ended: make(chan struct{}), sliceSteps: sliceSteps,
 	}
 	if s.config.Store == nil {
