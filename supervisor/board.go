@@ -49,8 +49,8 @@ type RuntimeView struct {
 	Relists map[string]int // full lists, by reason
 }
 
-// NewBoard returns a board with these runtimes and containers, for the tests of outlets.
-// A Supervisor makes its own board.
+// NewBoard returns a board with these runtimes and containers, for the tests of outlets: see Show. A
+// Supervisor makes its own board.
 func NewBoard(runtimes []RuntimeView, views ...*core.View) *Board {
 	b := &Board{began: time.Now()}
 	for _, r := range runtimes {
@@ -59,7 +59,7 @@ func NewBoard(runtimes []RuntimeView, views ...*core.View) *Board {
 	for _, v := range views {
 		s := &slot{}
 		b.put(s, v)
-		s.timeline.note(nil, v, 0)
+		s.timeline.note(nil, v, time.Since(b.began))
 		s.latency.add(&v.State.Totals)
 	}
 	return b

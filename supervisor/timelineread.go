@@ -3,7 +3,6 @@ package supervisor
 import (
 	"time"
 
-	"healthd/prober"
 	"healthd/supervisor/core"
 )
 
@@ -73,6 +72,21 @@ func (b *Board) Minutes(id string, now time.Time) (minutes [TimelineMinutes]Look
 	return minutes
 }
 
+// LastRestart returns why the container of that ID was restarted last; NoCause: none of its newest changes is a restart.
+func (b *Board) LastRestart(id string) core.Cause {
+	s, found := b.byID.get(id)
+	if !found {
+		return core.NoCause
+	}
+	n := s.timeline.changes.Load()
+	for i := n; i > n-min(n, timelineChanges); i-- {
+		if c := unpackChange(s.timeline.newest[(i-1)%timelineChanges].Load()); c.restart != core.NoCause {
+			return c.restart
+		}
+	}
+	return core.NoCause
+}
+
 // minutes returns those from the first on. After the newest that was written, the container stayed as it was.
 func (t *timeline) minutes(first int64) (minutes [TimelineMinutes]LookSet) {
 	n, since := t.changes.Load(), t.since.Load()
@@ -111,28 +125,4 @@ func (c *change) of(at time.Time) Change {
 		out.Ended, out.ExitCode, out.Reason = true, int(c.exit.code), exitReasons[c.exit.reason-1]
 	}
 	return out
-}
-
-// Moment is something in the past of a container: a view of it, or else the result of a probe.
-type Moment struct {
-	At     time.Time
-	View   *core.View
-	Probe  core.ProbeType
-	Result prober.Result
-}
-
-// Play fills the timeline of a container of NewBoard with its past, oldest first, for the tests of outlets. Its
-// newest view stays on the board.
-func (b *Board) Play(id string, moments ...Moment) {
-	s, _ := b.byID.get(id)
-	s.timeline = timeline{}
-	var before *core.View
-	for _, m := range moments {
-		if m.View == nil {
-			s.timeline.observe(m.Probe, m.Result, m.At.Sub(b.began))
-			continue
-		}
-		s.timeline.note(before, m.View, m.At.Sub(b.began))
-		before = m.View
-	}
 }

@@ -19,6 +19,7 @@ import (
 
 	"healthd/prober"
 	"healthd/supervisor"
+	"healthd/supervisor/api/page"
 	"healthd/supervisor/core"
 )
 
@@ -139,8 +140,13 @@ func (a *API) rejectUnclean(h http.HandlerFunc) http.Handler {
 	})
 }
 
-// index stands in for the web page.
-func (a *API) index(w http.ResponseWriter, _ *http.Request) {
+// index answers with the page to browsers, and with a list of the paths to those who do not ask for HTML.
+func (a *API) index(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Vary", "Accept")
+	if strings.Contains(r.Header.Get("Accept"), "text/html") {
+		page.Serve(w, r, page.Index)
+		return
+	}
 	a.text(w, http.StatusOK, `healthd
 
 /livez                       200 while the main loop of healthd runs
@@ -152,10 +158,19 @@ func (a *API) index(w http.ResponseWriter, _ *http.Request) {
 /v1/services/SERVICE/ready   200 if one endpoint is ready; ?min=N: if N are
 /v1/containers               the containers and their health
 /v1/containers/NAME          one container
+/v1/containers/NAME/timeline its last hour
+/v1/overview                 the containers at a glance, as the page in a browser shows them
 /v1/events                   the history; ?since=10m&container=NAME
 /metrics                     for Prometheus
 /v1/openapi.json             all of this for programs: OpenAPI 3.1
 `)
+}
+
+// pageFile answers with a file that the page asks for.
+func (a *API) pageFile(w http.ResponseWriter, r *http.Request) {
+	if !page.Serve(w, r, r.PathValue("file")) {
+		a.fail(w, http.StatusNotFound, "the page has no such file: "+r.PathValue("file"))
+	}
 }
 
 // livez asks the supervisor's loop, not just this listener.

@@ -158,6 +158,9 @@ func (c *contract) check(r *http.Request, status int, header http.Header, body [
 		at = strings.TrimPrefix(response.Ref, "#")
 		response = c.doc.Components.Responses[path.Base(response.Ref)]
 	}
+	if status == http.StatusNotModified {
+		return nil // it has no body
+	}
 	kind, _, err := mime.ParseMediaType(header.Get("Content-Type"))
 	if _, ok := response.Content[kind]; !ok || err != nil {
 		return fmt.Errorf("%s: content type %q of status %d is not documented, %w", op.OperationID, header.Get("Content-Type"), status, err)

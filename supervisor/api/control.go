@@ -22,6 +22,7 @@ func (a *API) Control() http.Handler {
 		mux.HandleFunc(r.pattern, a.requireMethod(r.method, r.handler))
 	}
 	mux.Handle("/v1/containers/{name}", readOnly)
+	mux.Handle("/v1/containers/{name}/timeline", readOnly)
 	mux.HandleFunc("/v1/containers/{name}/{rest...}", a.notFound) // whatever the method: readOnly answers 405
 	return http.MaxBytesHandler(a.rejectUnclean(mux.ServeHTTP), maxBody)
 }

@@ -43,7 +43,10 @@ func (a *API) events(l *limits) http.HandlerFunc {
 type eventQuery struct {
 	container string // empty: of all
 	since     time.Time
-	newest    int // of the kept ones; negative: all
+	newest    int  // of the kept ones; negative: all
+	resumed   bool // after is the last event that the reader has
+	after     uint64
+	members   bool // tell of containers that come and go, too
 }
 
 // eventsQuery returns which events are asked for, or answers 400.
@@ -61,6 +64,18 @@ func (a *API) eventsQuery(w http.ResponseWriter, r *http.Request) (q eventQuery,
 			return q, false
 		}
 	}
+	last := query.Get("after")
+	if id := r.Header.Get("Last-Event-ID"); id != "" { // of a browser that has lost the stream
+		last = id
+	}
+	if last != "" {
+		q.resumed = true
+		if q.after, err = strconv.ParseUint(last, 10, 64); err != nil {
+			a.fail(w, http.StatusBadRequest, fmt.Sprintf("after must be the number of an event, it is %q", last))
+			return q, false
+		}
+	}
+	q.members = query.Has("members")
 	if v, err := a.board.Find(q.container); err == nil {
 		q.container = a.board.NameOf(v.Container) // the query may have an ID prefix
 	}
@@ -108,11 +123,19 @@ func (a *API) stream(w http.ResponseWriter, r *http.Request, q eventQuery) {
 		return err == nil
 	}
 
-	seen, skip, until := a.beginStream(q)
+	seen, skip, until := a.beginStream(&q)
+	members := a.board.Members()
 	a.header(w, []string{"text/event-stream"})
 	heartbeat := time.NewTicker(a.heartbeat)
 	defer heartbeat.Stop()
 	for beat := ": events\n\n"; ; {
+		var changed <-chan struct{}
+		if q.members {
+			changed = a.board.Changed()
+			if now := a.board.Members(); now != members {
+				members, beat = now, beat+membersFrame
+			}
+		}
 		events, last, more := a.history.After(seen)
 		seen = last
 		events = q.filter(events)
@@ -134,13 +157,23 @@ func (a *API) stream(w http.ResponseWriter, r *http.Request, q eventQuery) {
 		case <-heartbeat.C:
 			beat = ":\n\n"
 		case <-more:
+		case <-changed:
 		}
 	}
 }
 
+// membersFrame tells that a container has come or gone, or has another name. No event need tell that.
+const membersFrame = "event: members\ndata: {}\n\n"
+
 // beginStream returns the number of the event after which a stream begins, and how many of those asked for up
 // to the event until come before the newest ones that it is to begin with. All that follow count.
-func (a *API) beginStream(q eventQuery) (after uint64, skip int, until uint64) {
+func (a *API) beginStream(q *eventQuery) (after uint64, skip int, until uint64) {
+	switch {
+	case q.resumed && q.after > a.history.Last():
+		return 0, 0, 0 // of another journal, which was lost: all are new
+	case q.resumed:
+		return q.after, 0, 0
+	}
 	if q.since.IsZero() && q.newest < 0 {
 		return a.history.Last(), 0, 0
 	}
@@ -161,11 +194,12 @@ func (q *eventQuery) filter(events []core.Event) []core.Event {
 	return found
 }
 
-// frame writes an event as a server-sent event: one line of JSON, which cannot hold a line break.
+// frame writes an event as a server-sent event, whose ID a browser sends when it has lost the stream: one line of
+// JSON, which cannot hold a line break.
 func frame(ev *core.Event) string {
 	data, err := json.Marshal(ev)
 	if err != nil {
 		return "" // cannot happen: an event has only texts, times and a number
 	}
-	return "data: " + string(data) + "\n\n"
+	return "id: " + strconv.FormatUint(ev.Number, 10) + "\ndata: " + string(data) + "\n\n"
 }

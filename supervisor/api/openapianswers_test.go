@@ -67,6 +67,7 @@ func TestDocumentedAnswers(t *testing.T) {
 	s.ofBrokenDaemons(t)
 	s.ofWrongHosts(t)
 	s.ofCrowds(t)
+	s.ofBrowsers(t)
 	const elsewhere = "getMetrics 503" // in package metrics
 	for documented, item := range s.doc.Paths {
 		for method := range item {
@@ -93,13 +94,14 @@ func (s *answers) ofTheNetwork(t *testing.T) {
 	t.Helper()
 	a := withMetrics(of("shop/web", readyContainer("web-1")), of("shop/web", drainingContainer("web-2")), of("blog/web", unreadyContainer("web-3")), of("db", readyContainer("db-1")))
 	for path, status := range map[string]int{
-		"/": 200, "/livez": 200, "/readyz": 200, "/v1/openapi.json": 200, "/metrics": 200, "/v1/services": 200, "/v1/containers": 200, "/v1/events": 200,
+		"/": 200, "/page/index.html": 200, "/page/none.js": 404, "/livez": 200, "/readyz": 200, "/v1/openapi.json": 200, "/metrics": 200, "/v1/services": 200, "/v1/containers": 200, "/v1/events": 200,
 		"/v1/ready/web-1": 200, "/v1/ready/web-2": 404, "/v1/ready/web-3": 503, "/v1/ready/web/web-1": 200, "/v1/ready/web/web-2": 404,
 		"/v1/ready/db/web-1": 503, "/v1/ready/shop/web/web-1": 200, "/v1/ready/shop/web/web-2": 404, "/v1/ready/blog/web/web-1": 503,
 		"/v1/services/db": 200, "/v1/services/none": 404, "/v1/services/web": 503, "/v1/services/shop/web": 200, "/v1/services/shop/none": 404,
 		"/v1/services/db/ready": 200, "/v1/services/db/ready?min=x": 400, "/v1/services/web/ready": 503,
 		"/v1/services/shop/web/ready": 200, "/v1/services/shop/web/ready?min=x": 400, "/v1/services/shop/web/ready?min=2": 503,
-		"/v1/containers/web-1": 200, "/v1/containers/none": 404, "/v1/events?n=x": 400,
+		"/v1/containers/web-1": 200, "/v1/containers/none": 404, "/v1/events?n=x": 400, "/v1/events?after=x": 400,
+		"/v1/containers/web-1/timeline": 200, "/v1/containers/none/timeline": 404, "/v1/overview": 200, "/v1/overview?container=web-1": 200, "/v1/overview?container=none": 404,
 	} {
 		s.want(t, a.ReadOnly(), status, http.MethodGet, path, "")
 		s.want(t, a.Control(), status, http.MethodGet, path, "")
@@ -123,6 +125,8 @@ func (s *answers) ofContainers(t *testing.T) {
 		j.Record(event(v.Container.Name, "Started", at(1)))
 		s.want(t, a.Control(), 200, http.MethodGet, "/v1/containers/"+v.Container.Name, "")
 		s.want(t, a.Control(), 200, http.MethodGet, "/v1/containers/"+v.Container.Name+"/explain", "")
+		s.want(t, a.ReadOnly(), 200, http.MethodGet, "/v1/containers/"+v.Container.Name+"/timeline", "")
+		s.want(t, a.ReadOnly(), 200, http.MethodGet, "/v1/overview", "")
 	}
 }
 
@@ -168,7 +172,7 @@ func (s *answers) ofRequests(t *testing.T) {
 	s.want(t, told.Control(), 404, http.MethodPost, "/v1/notify/test?receiver=nobody", "")
 	a, _, _ := newAPI(of("shop/web", gatedContainer("web-1")), of("blog/web", twin), of("db/db", readyContainer("db")))
 	for path, status := range map[string]int{
-		"/v1/containers/web-1": 409, "/v1/containers/web-1/explain": 409, "/v1/containers/none/explain": 404,
+		"/v1/containers/web-1": 409, "/v1/containers/web-1/explain": 409, "/v1/containers/web-1/timeline": 409, "/v1/overview?container=web-1": 409, "/v1/containers/none/explain": 404,
 		"/v1/named/db": 200, "/v1/named/none": 404, "/v1/named/web": 409, "/v1/named/shop/web": 200, "/v1/named/shop/none": 404,
 		"/v1/daemon": 200, "/v1/unsupervised": 200,
 		"/debug/pprof/heap?debug=1": 200, "/debug/pprof/none": 404,
@@ -195,6 +199,23 @@ func (s *answers) ofBrokenDaemons(t *testing.T) {
 	}
 }
 
+// ofBrowsers asks for the page, and for what a browser has already.
+func (s *answers) ofBrowsers(t *testing.T) {
+	t.Helper()
+	h := withMetrics().ReadOnly()
+	for path, operation := range map[string]string{"/": "getIndex", "/page/index.html": "getPageFile"} {
+		r := httptest.NewRequest(http.MethodGet, path, nil)
+		r.Header.Set("Accept", "text/html,application/xhtml+xml,*/*;q=0.8")
+		first := record(t, h, r)
+		r.Header.Set("If-None-Match", first.Header().Get("ETag"))
+		again := record(t, h, r)
+		if first.Code != http.StatusOK || again.Code != http.StatusNotModified || !strings.HasPrefix(first.Header().Get("Content-Type"), "text/html") {
+			t.Errorf("%s: %d, again %d", path, first.Code, again.Code)
+		}
+		s.seen[operation+" 304"] = true
+	}
+}
+
 // ofWrongHosts asks everything by a name that the listener does not have.
 func (s *answers) ofWrongHosts(t *testing.T) {
 	t.Helper()
@@ -218,7 +239,7 @@ func (s *answers) ofCrowds(t *testing.T) {
 		for _, r := range append(a.readOnlyRoutes(l), a.controlRoutes(l)...) {
 			mux.HandleFunc(r.pattern, r.handler)
 		}
-		for _, path := range []string{"/v1/services", "/v1/containers", "/v1/events", "/v1/named/x", "/v1/named/x/x", "/v1/unsupervised"} {
+		for _, path := range []string{"/v1/services", "/v1/containers", "/v1/overview", "/v1/events", "/v1/named/x", "/v1/named/x/x", "/v1/unsupervised"} {
 			s.want(t, mux, 503, http.MethodGet, path, "")
 		}
 	})

@@ -21,6 +21,7 @@ func TestSchemasHaveTheFields(t *testing.T) {
 		Explanation{}, Value{}, Next{}, ProbeResult{}, Unsupervised{}, Bystander{}, Daemon{}, NotifyTest{}, Reload{}, RefusedReload{}, Error{},
 		supervisor.RecordInfo{}, supervisor.FlightRecord{}, supervisor.RecordedProbe{}, supervisor.RecordedResult{}, supervisor.RecordedCommand{}, supervisor.RecordedLog{},
 		supervisor.RecordedLine{}, supervisor.RecordedProcesses{}, supervisor.RecordedUsage{}, supervisor.RecordedInspection{},
+		Glance{}, Failing{}, Timeline{}, TimelineChange{}, TimelineProbe{},
 	} {
 		types[reflect.TypeOf(v).Name()] = reflect.TypeOf(v)
 	}

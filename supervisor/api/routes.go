@@ -17,6 +17,7 @@ const readyPattern = "/v1/ready/{name...}"
 func (a *API) readOnlyRoutes(l *limits) []route {
 	routes := []route{
 		{"", "/{$}", a.index},
+		{"", "/page/{file}", a.pageFile},
 		{"", "/livez", a.livez},
 		{"", "/readyz", a.readyz},
 		{"", "/v1/openapi.json", a.openAPI},
@@ -28,6 +29,8 @@ func (a *API) readOnlyRoutes(l *limits) []route {
 		{"", "/v1/services/{project}/{service}/ready", a.serviceReady},
 		{"", "/v1/containers", a.list(l, a.containers)},
 		{"", "/v1/containers/{name}", a.container},
+		{"", "/v1/containers/{name}/timeline", a.timeline},
+		{"", "/v1/overview", a.list(l, a.overview)},
 		{"", "/v1/events", a.events(l)},
 	}
 	if a.metrics != nil {

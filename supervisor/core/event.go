@@ -13,6 +13,9 @@ type Event struct {
 	Count int       `json:"count,omitzero"`
 	First time.Time `json:"first,omitzero"`
 
+	// Number is its place in the history, for readers that follow it; else 0.
+	Number uint64 `json:"-"`
+
 	// What the log has beside the text; empty where it does not apply.
 	Runtime string `json:"-"`
 	Service string `json:"-"`

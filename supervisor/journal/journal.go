@@ -164,7 +164,7 @@ func (j *Journal) Last() uint64 {
 // read them, and there may be many such readers.
 const maxAfter = 100
 
-// After returns the oldest kept events after the one with number seq, oldest first, the number
+// After returns the oldest kept events after the one with number seq, oldest first, with their numbers, the number
 // up to which these are all, and a channel that is closed when there are more. When
 // last - len(events) is greater than seq, that many less seq were missed. Numbers
 // continue from one daemon to the next.
@@ -173,7 +173,9 @@ func (j *Journal) After(seq uint64) (events []core.Event, last uint64, more <-ch
 	defer j.mu.Unlock()
 	kept := j.history.firstAfter(seq, maxAfter)
 	for _, k := range kept {
-		events = append(events, k.Event)
+		ev := k.Event
+		ev.Number = k.number
+		events = append(events, ev)
 	}
 	if len(kept) == maxAfter {
 		return events, kept[maxAfter-1].number, closedChannel()

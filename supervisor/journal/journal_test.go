@@ -63,7 +63,7 @@ func TestNewestEventsAreKept(t *testing.T) {
 		t.Errorf("after: %d events, last %d", len(events), last)
 	}
 	events, last, more := j.After(5)
-	if len(events) != maxAfter || last != Size+3+maxAfter || events[0].Message != fmt.Sprint(Size+3) {
+	if len(events) != maxAfter || last != Size+3+maxAfter || events[0].Message != fmt.Sprint(Size+3) || events[0].Number != Size+4 || events[maxAfter-1].Number != last {
 		t.Errorf("far behind: %d events, last %d", len(events), last)
 	}
 	<-more // there are more at once
