@@ -1,0 +1,80 @@
+package page_test
+
+import (
+	"encoding/json"
+	"os"
+	"testing"
+
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/chromedp"
+
+	"healthd/supervisor/core"
+)
+
+// rules is axe-core, which make prerequisites installs.
+const rules = "../../../bin/npm/node_modules/axe-core/axe.min.js"
+
+// violations runs axe-core and returns what breaks its rules, as "RULE: ELEMENT".
+const violations = `axe.run(document, {resultTypes: ["violations"]}).then((r) => JSON.stringify(
+	r.violations.flatMap((v) => v.nodes.map((n) => v.id + ": " + n.html.slice(0, 300) + " " + n.failureSummary))))`
+
+// Every view can be used with a screen reader, and be read: axe-core finds nothing.
+func TestAccessibility(t *testing.T) {
+	axe, err := os.ReadFile(rules)
+	if err != nil {
+		t.Fatalf("%v: make prerequisites installs it", err)
+	}
+	every := []*core.View{
+		container("shop", "web", 1), container("shop", "web", 2, notReady("503")), container("shop", "db", 1, crashLoop(1)), container("shop", "web", 3, starting),
+		container("shop", "mailer", 1, stoppedByOperator), container("blog", "web", 1, paused), container("blog", "web", 2, lost), container("blog", "web", 3, held, restartedBefore),
+		container("blog", "web", 4, invalid), container("blog", "web", 5, failingLiveness),
+	}
+	hosts := map[string]*host{"every state": newHost(t, every...), "all well": newHost(t, container("shop", "web", 1)), "nothing": newHost(t), "crowd": newHost(t, crowd(60, false)...)}
+	for i, reason := range []string{core.EventUnhealthy, core.EventReady, core.EventStarted, core.EventHeld, core.EventReloaded} {
+		hosts["every state"].happens(every[i], reason, reason)
+	}
+	hosts["every state"].past(every[1], 20, 40)
+	for name, h := range hosts {
+		for _, query := range []string{"", "?view=events", "?show=problems", "?c=shop-web-2", "?c=none"} {
+			for _, scheme := range []string{"light", "dark"} {
+				for _, width := range []int{1280, 400} {
+					if scheme == "dark" && width == 400 || name != "every state" && (scheme == "dark" || width == 400 || query == "?show=problems" || query == "?c=none") {
+						continue // what it would find there, it finds elsewhere
+					}
+					b := newTab(t, width, scheme)
+					call(b, page.SetBypassCSP, page.SetBypassCSPParams{Enabled: true}) // for axe-core
+					b.open(h.url(query))
+					if query == "?c=shop-web-2" && name == "every state" {
+						b.until(`document.querySelector("aside .timeline") !== null`)
+					}
+					b.do(chromedp.Evaluate[chromedp.Void](string(axe)))
+					var found []string
+					if err := json.Unmarshal([]byte(eval[string](b, violations)), &found); err != nil {
+						t.Fatal(err)
+					}
+					for _, v := range found {
+						t.Errorf("%s %q, %s, %d px: %s", name, query, scheme, width, v)
+					}
+					b.close()
+				}
+			}
+		}
+	}
+}
+
+// The rules do find what is wrong.
+func TestAccessibilityRulesFind(t *testing.T) {
+	axe, err := os.ReadFile(rules)
+	if err != nil {
+		t.Fatalf("%v: make prerequisites installs it", err)
+	}
+	b := newTab(t, 1280, "light")
+	call(b, page.SetBypassCSP, page.SetBypassCSPParams{Enabled: true})
+	b.open(newHost(t).url(""))
+	b.do(chromedp.Evaluate[chromedp.Void](string(axe)))
+	b.do(chromedp.Evaluate[chromedp.Void](`document.querySelector("#q").removeAttribute("aria-label"); document.querySelector("#q").placeholder = ""`))
+	var found []string
+	if err := json.Unmarshal([]byte(eval[string](b, violations)), &found); err != nil || len(found) != 1 {
+		t.Errorf("found %q, %v", found, err)
+	}
+}

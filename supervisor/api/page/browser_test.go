@@ -1,0 +1,228 @@
+package page_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/input"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+)
+
+var update = flag.Bool("update", false, "write the screenshots of the documents")
+
+// chromium is the browser of all tests, started by the first one that needs it. Each test has a tab of its own.
+var chromium struct {
+	once   sync.Once
+	ctx    context.Context
+	err    error
+	cancel []func()
+}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	for i := len(chromium.cancel) - 1; i >= 0; i-- { // the browser ends before its profile goes
+		chromium.cancel[i]()
+	}
+	os.Exit(code)
+}
+
+// startChromium starts Debian's chromium with a new profile. An absent one is a failed test: make
+// prerequisites installs it.
+func startChromium() {
+	profile, err := os.MkdirTemp("", "healthd-chromium")
+	if err != nil {
+		chromium.err = err
+		return
+	}
+	chromium.cancel = append(chromium.cancel, func() { os.RemoveAll(profile) })
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath("chromium"), chromedp.NoSandbox, chromedp.DisableGPU,
+		chromedp.UserDataDir(profile), chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-background-networking", true),
+		chromedp.Flag("disable-sync", true), chromedp.Flag("no-first-run", true), chromedp.WSURLReadTimeout(time.Minute))
+	allocator, end := chromedp.NewExecAllocator(context.Background(), options...)
+	ctx, cancel := chromedp.NewContext(allocator)
+	chromium.cancel = append(chromium.cancel, end, cancel)
+	chromium.ctx, chromium.err = ctx, chromedp.Do(ctx)
+}
+
+// tab is a tab of the browser. What the page writes to the console as an error fails the test.
+type tab struct {
+	t     *testing.T
+	ctx   context.Context
+	close func() // before the end of the test: a browser keeps six connections to a host
+	mu    sync.Mutex
+	calm  bool // errors are expected: of requests that find nobody
+	// changed counts requests that failed with networkChanged.
+	changed int
+}
+
+// wait is more than enough for whatever a test waits for.
+const wait = 20 * time.Second
+
+func newTab(t *testing.T, width int, scheme string) *tab {
+	t.Helper()
+	chromium.once.Do(startChromium)
+	if chromium.err != nil {
+		t.Fatalf("cannot start chromium: %v: make prerequisites installs it", chromium.err)
+	}
+	ctx, cancel := chromedp.NewContext(chromium.ctx)
+	t.Cleanup(cancel)
+	b := &tab{t: t, ctx: ctx, close: cancel}
+	if err := chromedp.Listen(ctx, b.listen); err != nil {
+		t.Fatal(err)
+	}
+	call(b, log.Enable, cdp.Empty{})
+	call(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
+		{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"}}})
+	b.do(chromedp.EmulateViewport(int64(width), 900))
+	return b
+}
+
+func (b *tab) listen(event any) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch e := event.(type) {
+	case *runtime.EventExceptionThrown:
+		text := e.ExceptionDetails.Text
+		if e.ExceptionDetails.Exception != nil {
+			text += " " + e.ExceptionDetails.Exception.Description
+		}
+		b.t.Errorf("the page threw %s", text)
+	case *log.EventEntryAdded:
+		switch {
+		case strings.Contains(e.Entry.Text, networkChanged):
+			b.changed++
+		case e.Entry.Level == log.EntryLevelError && !b.calm:
+			b.t.Errorf("the page's console: %s %s", e.Entry.Text, e.Entry.URL)
+		}
+	}
+}
+
+func (b *tab) expectErrors(expected bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.calm = expected
+}
+
+func (b *tab) do(actions ...chromedp.Action[chromedp.Void]) {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, wait)
+	defer cancel()
+	if err := chromedp.Do(ctx, actions...); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// call sends a command of the DevTools protocol.
+func call[P, R any](b *tab, command cdp.Command[P, R], params P) R {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, wait)
+	defer cancel()
+	result, err := chromedp.Call(ctx, command, params)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return result
+}
+
+// networkChanged is what the browser says of requests while the host gets or loses a network interface: engines of
+// other tests do that.
+const networkChanged = "net::ERR_NETWORK_CHANGED"
+
+// open goes to a page and waits until its data is drawn.
+func (b *tab) open(url string) {
+	b.t.Helper()
+	for tries := 0; ; tries++ {
+		before := b.changes()
+		b.do(chromedp.Navigate(url))
+		drawn := fmt.Sprintf(`performance.getEntriesByName("drawn").length > 0 || performance.now() > %d`, wait.Milliseconds()/2)
+		b.until(drawn)
+		if eval[int](b, `performance.getEntriesByName("drawn").length`) > 0 {
+			return
+		}
+		if b.changes() == before || tries == 5 {
+			b.until(`performance.getEntriesByName("drawn").length > 0`) // and say what is there
+		}
+	}
+}
+
+// changes returns how often the network of the host has changed under a request.
+func (b *tab) changes() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.changed
+}
+
+// eval returns the value of an expression.
+func eval[T any](b *tab, expression string) T {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, wait)
+	defer cancel()
+	value, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
+	if err != nil {
+		b.t.Fatalf("%s: %v", expression, err)
+	}
+	return value
+}
+
+// until waits until an expression is true.
+func (b *tab) until(expression string) {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, 2*wait)
+	defer cancel()
+	if _, err := chromedp.Run(ctx, chromedp.Poll[bool](expression, chromedp.WithPollingInterval(5*time.Millisecond), chromedp.WithPollingTimeout(wait))); err != nil {
+		text, _ := chromedp.Run(b.ctx, chromedp.Evaluate[string](`document.body.innerText.slice(0, 3000)`))
+		b.t.Fatalf("it never was so: %s: %v\nthe page says:\n%s", expression, err, text)
+	}
+}
+
+// says waits until an element's text contains a text.
+func (b *tab) says(selector, text string) {
+	b.t.Helper()
+	b.until(fmt.Sprintf(`document.querySelector(%q)?.textContent.replaceAll("\u00a0", " ").includes(%q)`, selector, text))
+}
+
+// text returns the text of an element as it is seen.
+func (b *tab) text(selector string) string {
+	b.t.Helper()
+	text := eval[string](b, fmt.Sprintf(`document.querySelector(%q)?.innerText ?? "no such element"`, selector))
+	return strings.TrimSpace(strings.ReplaceAll(text, "\u00a0", " "))
+}
+
+func (b *tab) want(selector, want string) {
+	b.t.Helper()
+	if got := b.text(selector); got != want {
+		b.t.Errorf("%s says %q, want %q", selector, got, want)
+	}
+}
+
+// press types a key as a person does.
+func (b *tab) press(keys string) {
+	b.t.Helper()
+	b.do(chromedp.KeyEvent(keys))
+}
+
+// search puts the cursor into the search box by its key. KeyEvent would type the key, too, whatever the page does
+// with it.
+func (b *tab) search(text string) {
+	b.t.Helper()
+	call(b, input.DispatchKeyEvent, input.DispatchKeyEventParams{Type: input.DispatchKeyEventTypeKeyDown, Key: "/", Text: "/"})
+	b.until(`document.activeElement.id === "q"`)
+	b.press(text)
+}
+
+// screenshot returns the visible part as a PNG.
+func (b *tab) screenshot() []byte {
+	b.t.Helper()
+	return call(b, page.CaptureScreenshot, page.CaptureScreenshotParams{}).Data
+}

@@ -1,0 +1,185 @@
+// From the API's terms to plain words. Nothing here touches the document.
+
+import { duration, now } from "./dom.js";
+
+/** @typedef {import("./store.js").Glance} Glance */
+
+/** The word for each look. */
+export const words = {
+  Ready: "Ready", Starting: "Starting", NotReady: "Not ready", Draining: "Draining", Paused: "Paused",
+  Waiting: "Restarting", Stopped: "Stopped", Unknown: "Unknown", Invalid: "Invalid",
+};
+
+/** The word for the state of one container. @param {Glance} c */
+export function word(c) {
+  switch (c.reason) {
+    case "GaveUp": return "Gave up";
+    case "CrashLoopBackOff": return "Crash loop";
+    case "NetworkUnavailable": return "No network";
+  }
+  if (c.look === "Waiting" && c.reason === "Held") return "Held";
+  if (c.look === "Waiting" && c.reason === "RuntimeUnknown") return "Unknown";
+  if (c.look === "Stopped" && !c.ended) return "Created";
+  return words[c.look] ?? c.look;
+}
+
+// Somebody wanted these ends.
+const wanted = new Set(["Completed", "StoppedByOperator"]);
+
+/**
+ * How bad it is: 3 it does not work, 2 it may soon not, or nobody knows, 1 it changes by itself, 0 as it should be.
+ * @param {Glance} c
+ */
+export function severity(c) {
+  switch (c.look) {
+    case "NotReady": case "Invalid": return 3;
+    case "Waiting": return c.reason === "Held" ? 2 : 3;
+    case "Stopped": return c.reason === "GaveUp" || (c.ended && !wanted.has(c.ended.reason)) ? 3 : 0;
+    case "Unknown": return 2;
+    case "Starting": return c.lastRestart && c.failing?.length ? 2 : 1;
+    case "Draining": return 1;
+    case "Ready": return c.failing?.some((f) => f.probe !== "readiness") || c.reason ? 2 : 0;
+  }
+  return 0;
+}
+
+/** Whether it counts as a problem. @param {Glance} c */
+export const isProblem = (c) => severity(c) >= 2;
+
+/** How a run ended. */
+export function ending(e) {
+  if (!e) return "";
+  const code = e.signal ? `signal ${e.signal}` : `exit code ${e.exitCode}`;
+  switch (e.reason) {
+    case "Completed": return "completed, exit code 0";
+    case "OOMKilled": return "killed for want of memory";
+    case "StoppedByOperator": return "stopped by an operator";
+    case "LivenessFailed": return "stopped by healthd: liveness probe failed";
+    case "StartupFailed": return "stopped by healthd: startup probe failed";
+  }
+  return `ended with ${code}`;
+}
+
+/** Why healthd or the engine began a new run. */
+export function cause(restart, ended) {
+  switch (restart) {
+    case "liveness": return "liveness probe failed";
+    case "startup": return "startup probe failed";
+    case "operator": return "an operator asked";
+    case "post_start": return "post_start hook failed";
+    case "network": return "the network it shares was renewed";
+    case "exit": return ended ? ending(ended) : "it ended";
+  }
+  return restart;
+}
+
+/** "Liveness probe failed 2 of 3 times: OUTPUT" */
+function failing(f) {
+  const name = f.probe[0].toUpperCase() + f.probe.slice(1);
+  const count = f.run >= f.threshold ? `fails (${f.run} in a row)` : `failed ${f.run} of ${f.threshold} times`;
+  return `${name} probe ${count}${f.output ? `: ${f.output}` : ""}`;
+}
+
+/**
+ * Why a container is as it is, in a sentence; empty if there is nothing to say.
+ * @param {Glance} c
+ */
+export function why(c) {
+  const first = c.failing?.[0];
+  switch (c.look) {
+    case "Waiting": return waiting(c);
+    case "NotReady": {
+      const f = c.failing?.find((x) => x.probe === "readiness") ?? first;
+      return c.reason === "ReadinessFailed" && f ? failing(f) : sentence(c.message || c.reason);
+    }
+    case "Stopped": return c.reason === "GaveUp" ? sentence(c.message) : sentence(ending(c.ended) || "it has never run");
+    case "Unknown": return "healthd cannot reach its engine. What was last published stays published.";
+    case "Paused": return "Somebody paused it.";
+    case "Starting": return first ? failing(first) : "";
+    case "Ready": return c.reason ? sentence(c.message || c.reason) : first ? failing(first) : "";
+  }
+  return sentence(c.message || c.reason || "");
+}
+
+function waiting(c) {
+  const end = c.ended ? sentence(ending(c.ended)) : "";
+  switch (c.reason) {
+    case "CrashLoopBackOff": {
+      const left = c.until ? Date.parse(c.until) - now() : 0;
+      const message = c.message?.startsWith("back-off") ? "" : ` ${sentence(c.message ?? "")}`;
+      const times = c.restarts > 1 ? ` Restarted ${c.restarts.toLocaleString("en")} times.` : "";
+      return `${end}${message}${times} ${left > 500 ? `Next start in ${duration(left)}.` : "Starts now."}`.trim();
+    }
+    case "Restarting": case "NotRunning": return `${end} ${sentence(c.message ?? "")}`.trim();
+  }
+  return sentence(c.message || c.reason || "");
+}
+
+/** Begins with a capital and ends with a dot. */
+function sentence(text) {
+  if (!text) return "";
+  const t = text.trim();
+  return t[0].toUpperCase() + t.slice(1) + (/[.!?…]$/.test(t) ? "" : ".");
+}
+
+/** "1 container", "3 containers" */
+export const count = (n, noun) => `${n.toLocaleString("en")}\u00a0${noun}${n === 1 ? "" : noun.endsWith("s") ? "es" : "s"}`;
+
+/**
+ * The one line that answers whether anything is wrong.
+ * @param {Glance[]} all
+ * @param {{name: string, members: Glance[]}[]} services
+ * @returns {{text: string, tone: string}}
+ */
+export function headline(all, services) {
+  if (all.length === 0) return { text: "healthd supervises no container", tone: "off" };
+  const problems = all.filter(isProblem);
+  if (problems.length === 0) {
+    const ready = all.filter((c) => c.ready).length;
+    if (ready === all.length) return { text: all.length === 1 ? "The container is ready" : `All ${count(all.length, "container")} are ready`, tone: "good" };
+    return { text: `Nothing is wrong: ${ready.toLocaleString("en")} of ${count(all.length, "container")} ready`, tone: "good" };
+  }
+  const down = services.filter((s) => isDown(s.members)).length;
+  const parts = down ? [`${count(down, "service")} down`] : [];
+  const kinds = new Map();
+  for (const c of problems) {
+    const kind = kindOf(c);
+    kinds.set(kind, (kinds.get(kind) ?? 0) + 1);
+  }
+  let first = true;
+  for (const kind of ["in a crash loop", "given up", "restarting", "stopped with an error", "not ready", "with invalid labels", "unknown: engine away", "failing a probe", "held"]) {
+    const n = kinds.get(kind);
+    if (!n) continue;
+    parts.push(first ? `${count(n, "container")} ${kind}` : `${n.toLocaleString("en")}\u00a0${kind}`);
+    first = false;
+  }
+  const worst = Math.max(...problems.map(severity));
+  return { text: parts.join(", "), tone: worst === 3 ? "bad" : "warn" };
+}
+
+/** No member takes traffic, and somebody wants one to. */
+export function isDown(members) {
+  return members.length > 0 && !members.some((c) => c.ready) && members.some((c) => severity(c) === 3);
+}
+
+function kindOf(c) {
+  if (c.reason === "GaveUp") return "given up";
+  if (c.reason === "CrashLoopBackOff") return "in a crash loop";
+  switch (c.look) {
+    case "Waiting": return c.reason === "Held" ? "held" : "restarting";
+    case "Stopped": return "stopped with an error";
+    case "NotReady": return "not ready";
+    case "Invalid": return "with invalid labels";
+    case "Unknown": return "unknown: engine away";
+  }
+  return "failing a probe";
+}
+
+/** What the last hour's strip says, for those who do not see it. @param {string} minutes */
+export function stripWords(minutes) {
+  const known = [...minutes].filter((m) => m !== "-");
+  if (known.length === 0) return "Last hour: not watched";
+  const ready = known.filter((m) => m.toLowerCase() === "r").length;
+  const restarts = known.filter((m) => m !== m.toLowerCase()).length;
+  return `Ready in ${ready} of the last ${known.length} minutes${restarts ? `, restarted in ${restarts}` : ""}`;
+}

@@ -1,0 +1,117 @@
+package page_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"healthd/supervisor/core"
+)
+
+// A change is on the screen at once, without a reload.
+func TestLive(t *testing.T) {
+	web := container("shop", "web", 1)
+	h := newHost(t, web, container("shop", "web", 2))
+	b := newTab(t, 1280, "light")
+	b.open(h.url("?c=shop-web-1"))
+	b.says("#connection", "Live")
+	b.want("#headline", "All 2 containers are ready")
+
+	began := time.Now()
+	h.happens(container("shop", "web", 1, notReady("the cache is cold")), core.EventNotReady, "not ready: ReadinessFailed")
+	b.says("#headline", "not ready")
+	t.Logf("a change is on the screen after %v", time.Since(began))
+	b.says("#problem-list", "the cache is cold")
+	b.says("#rows", "Not ready")
+	b.says("aside .state", "Not ready")
+	b.says("aside .events", "not ready: ReadinessFailed")
+
+	h.happens(web, core.EventReady, "ready")
+	b.says("#headline", "All 2")
+	h.board.Show(container("blog", "web", 1)) // no event tells of it
+	b.says("#headline", "All 3")
+	h.board.Remove(web.Container.ID)
+	b.says("#headline", "All 2")
+	b.says("#detail", "healthd supervises no container of this name.")
+}
+
+// While many change at once, the page asks for all of them now and then, and ends with what is.
+func TestStorm(t *testing.T) {
+	all := crowd(200, true)
+	h := newHost(t, all...)
+	b := newTab(t, 1280, "light")
+	b.open(h.url(""))
+	b.says("#connection", "Live")
+	for i := range all {
+		notReady("all at once")(all[i])
+		h.happens(all[i], core.EventNotReady, "not ready")
+	}
+	b.says("#headline", "200")
+	b.says("#problem-more", "All 200 problems")
+	if n := eval[int](b, `performance.getEntriesByType("resource").filter((r) => r.name.includes("/v1/overview")).length`); n > 60 {
+		t.Errorf("%d requests for 200 changes", n)
+	}
+}
+
+// A lost connection says so. When it is back, nothing is missing and nothing is there twice.
+func TestReconnect(t *testing.T) {
+	web := container("shop", "web", 1)
+	h := newHost(t, web)
+	for i := range 3 {
+		h.happens(web, core.EventUnhealthy, fmt.Sprint("before ", i))
+	}
+	b := newTab(t, 1280, "light")
+	b.open(h.url("?view=events"))
+	b.says("#event-list", "before 2")
+	h.happens(web, core.EventUnhealthy, "live 0")
+	b.says("#event-list", "live 0")
+
+	b.expectErrors(true)
+	h.stop()
+	b.says("#connection", "Connection lost")
+	b.says("#lost", "Shown is how it was at")
+	h.happens(container("shop", "web", 1, notReady("while nobody looked")), core.EventNotReady, "away 0")
+	h.happens(container("blog", "web", 1), core.EventReady, "away 1")
+	h.listen(h.address)
+	b.says("#connection", "Live")
+	b.says("#event-list", "away 1")
+	b.says("#headline", "not ready")
+	b.until(`document.querySelector("#lost").hidden`)
+	h.happens(web, core.EventReady, "live 1")
+	b.says("#event-list", "live 1")
+	const messages = `[...document.querySelectorAll("#event-list .message")].map((m) => m.textContent).join()`
+	if got, want := eval[string](b, messages), "live 1,away 1,away 0,live 0,before 2,before 1,before 0"; got != want {
+		t.Errorf("events %s, want %s", got, want)
+	}
+}
+
+// A page whose events have fallen out of the history, or whose healthd began anew, asks for everything again.
+func TestLostHistory(t *testing.T) {
+	web := container("shop", "web", 1)
+	h := newHost(t, web)
+	b := newTab(t, 1280, "light")
+	b.open(h.url(""))
+	for i := range 5 {
+		h.happens(web, core.EventUnhealthy, fmt.Sprint("old ", i))
+	}
+	b.until(`performance.getEntriesByType("resource").some((r) => r.name.includes("container="))`)
+	b.expectErrors(true)
+	h.stop()
+	b.says("#connection", "Connection lost")
+	other := newHost(t, container("shop", "web", 2)) // its journal was lost, too
+	other.stop()
+	other.listen(h.address)
+	b.says("#connection", "Live")
+	b.says("#rows", "shop-web-2")
+	b.until(`document.querySelectorAll("#rows tr").length === 1`)
+	other.happens(container("shop", "web", 3), core.EventReady, "new")
+	b.says("#rows", "shop-web-3")
+}
+
+// Before healthd answers, the page says that nothing is known.
+func TestNoData(t *testing.T) {
+	h := newHost(t)
+	b := newTab(t, 1280, "light")
+	b.open(h.url(""))
+	b.says("#empty", "Write a spec")
+}
