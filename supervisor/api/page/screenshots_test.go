@@ -58,10 +58,13 @@ func thousand(t *testing.T, healthy bool) *host {
 // documents show if -update is set, else all into the directory HEALTHD_SCREENSHOTS, if that is set.
 func TestScreenshots(t *testing.T) {
 	dir := os.Getenv("HEALTHD_SCREENSHOTS")
-	kept := map[string]bool{"shop-trouble-detail-1280-light": true, "thousand-trouble-1280-dark": true, "shop-trouble-400-light": true}
-	hosts := map[string]*host{"shop": shop(t, false), "shop-trouble": shop(t, true), "thousand": thousand(t, true), "thousand-trouble": thousand(t, false)}
+	kept := map[string]bool{"shop-trouble-detail-1280-light": true, "thousand-trouble-1280-dark": true, "shop-trouble-detail-400-dark": true}
+	hosts := map[string]func() *host{
+		"shop": func() *host { return shop(t, false) }, "shop-trouble": func() *host { return shop(t, true) },
+		"thousand": func() *host { return thousand(t, true) }, "thousand-trouble": func() *host { return thousand(t, false) },
+	}
 	views := map[string]string{"": "", "-detail": "?c=shop-web-2", "-events": "?view=events"}
-	for name, h := range hosts {
+	for name, newHost := range hosts {
 		for view, query := range views {
 			if view == "-detail" && (name == "thousand" || name == "thousand-trouble") {
 				query = "?c=shop-02-web-4"
@@ -78,7 +81,7 @@ func TestScreenshots(t *testing.T) {
 					}
 					t.Run(file, func(t *testing.T) {
 						b := newTab(t, width, scheme)
-						b.open(h.url(query))
+						b.open(newHost().url(query))
 						if view == "-detail" {
 							b.until(`document.querySelector("aside .timeline") !== null`)
 						}

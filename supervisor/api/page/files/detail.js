@@ -161,7 +161,7 @@ function probeOf(name, s, t) {
     failed && s.run < s.threshold ? `${s.threshold} make it fail` : "",
     s.onHold ? "done for this run" : "",
     asked ? `last at ${clock(s.lastProbeTime)}${s.latencySeconds ? ` in ${latency(s.latencySeconds)}` : ""}` : "",
-    t && !failed ? `fails after ${t.failureThreshold}` : "",
+    t && !failed ? `fails\u00a0after\u00a0${t.failureThreshold}` : "",
   ];
   const text = parts.filter(Boolean).join(" · ");
   return h("div", { class: "probe" }, h("p", {}, icon(!asked ? "Starting" : failed ? "NotReady" : "Ready"), h("b", {}, name), h("span", {}, text)),

@@ -175,9 +175,9 @@ function probeLane(name, p, start, x, y, width) {
 
 const many = (n) => (n === 255 ? "255 or more" : n);
 
-/** A probe that is far from its timeout fills the lane; one that comes near it shows how near. */
+/** A probe that comes near its timeout shows how near. One that is far from it has low bars. */
 function scaleOf(worst, timeout) {
-  return worst >= timeout / 2 ? Math.max(timeout, worst) : worst || 1;
+  return worst >= timeout / 2 ? Math.max(timeout, worst) : Math.max(worst, timeout / 8);
 }
 
 const seconds = (s) => (s < 1 ? `${Math.round(s * 1000)} ms` : duration(s * 1000));
