@@ -67,7 +67,7 @@ type tab struct {
 }
 
 // wait is more than enough for whatever a test waits for.
-const wait = 20 * time.Second
+const wait = time.Minute
 
 func newTab(t *testing.T, width int, scheme string) *tab {
 	t.Helper()
@@ -145,7 +145,7 @@ func (b *tab) open(url string) {
 	for tries := 0; ; tries++ {
 		before := b.changes()
 		b.do(chromedp.Navigate(url))
-		drawn := fmt.Sprintf(`performance.getEntriesByName("drawn").length > 0 || performance.now() > %d`, wait.Milliseconds()/2)
+		drawn := fmt.Sprintf(`performance.getEntriesByName("drawn").length > 0 || performance.now() > %d`, wait.Milliseconds()/4)
 		b.until(drawn)
 		if eval[int](b, `performance.getEntriesByName("drawn").length`) > 0 {
 			return

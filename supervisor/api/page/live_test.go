@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/chromedp"
+
 	"healthd/supervisor/core"
 )
 
@@ -30,9 +32,27 @@ func TestLive(t *testing.T) {
 	b.says("#headline", "All 2")
 	h.board.Show(container("blog", "web", 1)) // no event tells of it
 	b.says("#headline", "All 3")
+	b.expectErrors(true) // the panel may ask for what is gone
 	h.board.Remove(web.Container.ID)
 	b.says("#headline", "All 2")
 	b.says("#detail", "healthd supervises no container of this name.")
+}
+
+// What somebody is about to press stays where it is while the rest changes.
+func TestFocusStays(t *testing.T) {
+	h := newHost(t, container("shop", "web", 1), container("shop", "web", 2, notReady("no")), container("shop", "db", 1))
+	b := newTab(t, 1280, "light")
+	b.open(h.url(""))
+	b.says("#connection", "Live")
+	for i, selector := range []string{"#rows tr:nth-child(2) a", "#service-list a", "#filters a:nth-child(3)", "#counts a", "#problem-list a", "#project", "#q"} {
+		b.do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`window.before = document.querySelector(%q); before.focus()`, selector)))
+		project := fmt.Sprint("blog-", i)
+		h.happens(container(project, "web", 1, notReady("no")), core.EventNotReady, "not ready")
+		b.says("#rows", project)
+		if !eval[bool](b, `document.activeElement === before && before.isConnected`) {
+			t.Errorf("%s has lost the focus to %s", selector, eval[string](b, `document.activeElement.outerHTML.slice(0, 100)`))
+		}
+	}
 }
 
 // While many change at once, the page asks for all of them now and then, and ends with what is.

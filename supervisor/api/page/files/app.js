@@ -132,14 +132,22 @@ function drawTable(all) {
   const found = all.filter((c) => (place.project === null || c.project === place.project) && matches(c, wanted));
   const visible = found.filter(show);
   table.draw(visible, store.containers, place.c ? find(place.c)?.id ?? "" : "");
-  $("filters").replaceChildren(...Object.entries(filters).map(([key, name]) =>
-    h("a", { href: link({ show: key }), "data-link": true, "aria-current": key === place.show ? "true" : null }, name, " ",
-      h("span", {}, (key ? found.filter(shows.get(key)) : found).length.toLocaleString("en")))));
+  drawFilters(found);
   drawProjects(all);
   $("empty").hidden = visible.length > 0;
   $("table").hidden = visible.length === 0;
   setText($("empty"), all.length === 0 ? "healthd supervises no container. Write a spec that matches some, or give them labels: healthd.liveness.http_get.port=8080." :
     visible.length === 0 ? (place.show === "problems" && !place.q ? "Nothing needs attention." : "No container matches.") : "");
+}
+
+function drawFilters(found) {
+  for (const a of $("filters").children) {
+    const key = a.dataset.show;
+    a.setAttribute("href", link({ show: key }));
+    if (key === place.show) a.setAttribute("aria-current", "true");
+    else a.removeAttribute("aria-current");
+    setText(a.lastElementChild, (key ? found.filter(shows.get(key)) : found).length.toLocaleString("en"));
+  }
 }
 
 let projectsDrawn = "";
@@ -220,6 +228,7 @@ $("project").addEventListener("change", () => {
 addEventListener("popstate", arrive);
 narrow.addEventListener("change", drawSoon);
 
+$("filters").append(...Object.entries(filters).map(([key, name]) => h("a", { "data-link": true, "data-show": key }, name, " ", h("span"))));
 $("q").value = place.q;
 store.addEventListener("containers", drawSoon);
 store.addEventListener("events", drawSoon);

@@ -121,7 +121,7 @@ export class Detail {
     p.next.replaceChildren(...t.next.map((n) => h("li", {}, n.at ? h("b", {}, nextTime(n.at)) : null, n.at ? " " : null, n.what)));
     p.notes.replaceChildren(...t.notes.map((n) => h("li", {}, n)));
     const probes = Object.entries(s.probes);
-    p.probes.replaceChildren(...(probes.length ? probes.map(([name, probe]) => probeOf(name, probe, t.probes[name])) : [h("p", { class: "muted" }, "It has no probes.")]));
+    if (!p.probes.contains(document.activeElement)) p.probes.replaceChildren(...(probes.length ? probes.map(([name, probe]) => probeOf(name, probe, t.probes[name])) : [h("p", { class: "muted" }, "It has no probes.")]));
     const changes = changeWords(t.changes).slice(0, shownChanges);
     p.changes.replaceChildren(...changes.map((c) => h("li", { class: c.restart ? "restart" : null }, h("time", { datetime: c.at }, clock(c.at)), icon(c.look), h("span", {}, c.text))));
     drawEvents(p.events, events.reverse(), null);

@@ -63,7 +63,9 @@ export function drawProblems(containers, link, linkTo) {
   $("problems").hidden = problems.length === 0;
   const more = $("problem-more");
   more.hidden = problems.length <= shownProblems;
-  more.replaceChildren(h("a", { href: link({ show: "problems" }), "data-link": true }, `All ${problems.length.toLocaleString("en")} problems`));
+  const all = more.firstElementChild ?? more.appendChild(h("a", { "data-link": true }));
+  all.setAttribute("href", link({ show: "problems" }));
+  setText(all, `All ${problems.length.toLocaleString("en")} problems`);
 }
 
 function problemOf(c, linkTo) {
@@ -89,6 +91,8 @@ function problemOf(c, linkTo) {
 }
 
 const serviceElements = new Map(); // by name
+const projectElements = new Map();
+const more = h("button", { type: "button", class: "more" });
 let allServices = false;
 
 /** Draws a square for each member of each service, by project. */
@@ -101,14 +105,21 @@ export function drawServices(services, linkOf, redraw) {
   const names = [...projects.keys()].sort((a, b) => a.localeCompare(b));
   const rows = names.map((project) => {
     const list = projects.get(project).sort((a, b) => a.name.localeCompare(b.name)).map((s) => serviceOf(s, linkOf));
-    return h("div", { class: "row" }, h("h3", {}, project || "No project"), h("ul", {}, ...list));
+    const row = projectElements.get(project) ?? h("div", { class: "row" }, h("h3", {}, project || "No project"), h("ul"));
+    projectElements.set(project, row);
+    arrange(row.lastElementChild, list);
+    return row;
   });
+  const known = new Set(services.map((s) => s.name));
+  for (const name of serviceElements.keys()) if (!known.has(name)) serviceElements.delete(name);
+  for (const project of projectElements.keys()) if (!projects.has(project)) projectElements.delete(project);
   if (services.length > shownServices) {
     const rest = services.length - shown.length;
-    const text = tooMany ? `Show ${shown.length ? `the other ${rest.toLocaleString("en")}` : `all ${rest.toLocaleString("en")}`} services, in which nothing is wrong` : "Show only services with trouble";
-    rows.push(h("button", { type: "button", class: "more", onclick: () => { allServices = !allServices; redraw(); } }, text));
+    setText(more, tooMany ? `Show ${shown.length ? `the other ${rest.toLocaleString("en")}` : `all ${rest.toLocaleString("en")}`} services, in which nothing is wrong` : "Show only services with trouble");
+    more.onclick = () => { allServices = !allServices; redraw(); };
+    rows.push(more);
   }
-  $("service-list").replaceChildren(...rows);
+  arrange($("service-list"), rows);
   $("services").hidden = services.length === 0;
 }
 
