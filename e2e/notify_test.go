@@ -139,7 +139,7 @@ reset_after = "3s"
 func TestNotifications(t *testing.T) {
 	t.Parallel()
 	p, e := newPager(t), engines.Engine(t)
-	d := startDaemon(t, e.Endpoint, p.config("oncall", "")+loopSpec)
+	d := startDaemon(t, e.Endpoint, p.config("oncall", `reasons = ["CrashLoop"]`)+loopSpec) // on a slow machine the service is down, too
 	run := func(name, command string) string {
 		return e.Run(t, dockertest.RunOptions{Name: name, Labels: map[string]string{"e2e": "notify"}, Cmd: []string{"sh", "-c", command}})
 	}
