@@ -25,8 +25,8 @@ timeout = "5s"
 failure_threshold = 2
 termination_grace_period = "1s"
 [spec.recorder]
-command = ["sh", "-c", "cat /tmp/where; echo as $PASSWORD; sleep 100"]
-timeout = "3s"
+command = ["sh", "-c", "cat /tmp/where; echo as $PASSWORD"]
+timeout = "20s"
 `
 
 // whySecret is a value that no record may have.
@@ -100,7 +100,7 @@ func (d *daemon) checkHang() *supervisor.FlightRecord {
 	if hung.Cause != "liveness" || !strings.HasPrefix(hung.Message, "liveness probe failed (2 in a row)") || len(hung.Probes) != 1 || len(hung.Probes[0].Results) < 2 {
 		d.t.Errorf("got %+v", hung)
 	}
-	if c := hung.Command; c.Output != "waits for the lock of orders\nas $(PASSWORD)\n" || !c.TimedOut {
+	if c := hung.Command; c.Output != "waits for the lock of orders\nas $(PASSWORD)\n" || c.TimedOut || c.Error != "" {
 		d.t.Errorf("the command said %+v", c)
 	}
 	if l := hung.Log; l.Error != "" || len(l.Lines) != 1 || l.Lines[0].Text != "serving with $(PASSWORD)" {
@@ -111,7 +111,7 @@ func (d *daemon) checkHang() *supervisor.FlightRecord {
 	}
 	out, code := d.run("why", "why-a", "--run", "1")
 	for _, want := range []string{
-		"run 1: liveness probe failed (2 in a row)", "  | waits for the lock of orders\n", "it did not end in time, and was killed", "serving with $(PASSWORD)",
+		"run 1: liveness probe failed (2 in a row)", "  | waits for the lock of orders\n", "said (exit code 0)", "serving with $(PASSWORD)",
 		"sleep 4242", "Unhealthy", "variables", "PASSWORD",
 	} {
 		if code != 0 || !strings.Contains(out, want) {
