@@ -30,7 +30,7 @@ type Config struct {
 	MaxStarts int
 	// MaxKept is how many connections probes with KeepAlive may keep while they do not use them,
 	// all together. Beyond it, they are closed. 0 means half of the descriptors that the process may
-	// have beside those of healthd's listeners, and 65,536 at most.
+	// have beside those of healthd's listeners, and 16,384 at most.
 	MaxKept int
 }
 

@@ -12,8 +12,8 @@ import (
 const (
 	// forListeners is how many descriptors healthd's listeners take at most, and seven eighths where there are few.
 	forListeners = 3 * 1024
-	// mostKept bounds what kept connections cost in memory: one of HTTPS takes 24 kB.
-	mostKept = 1 << 16
+	// mostKept bounds what kept connections cost in memory: one of HTTPS takes 28 kB and two goroutines.
+	mostKept = 1 << 14
 )
 
 // defaultMaxKept returns how many connections may be kept: half of the process's descriptors that listeners leave.

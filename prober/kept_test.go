@@ -119,7 +119,7 @@ func TestKeptConnectionsAreBounded(t *testing.T) {
 }
 
 func TestMaxKept(t *testing.T) {
-	for descriptors, want := range map[uint64]int{0: 0, 8: 0, 256: 16, 1024: 64, 4096: 512, 20_000: 8464, 1 << 20: 65536, 1<<64 - 1: 65536} {
+	for descriptors, want := range map[uint64]int{0: 0, 8: 0, 256: 16, 1024: 64, 4096: 512, 20_000: 8464, 1 << 20: 16384, 1<<64 - 1: 16384} {
 		if got := maxKept(descriptors); got != want {
 			t.Errorf("%d connections of %d descriptors, want %d", got, descriptors, want)
 		}
