@@ -65,7 +65,9 @@ func (p *pager) serve(w http.ResponseWriter, r *http.Request) {
 		p.wrong = append(p.wrong, fmt.Sprintf("%s: %v", body, err))
 	}
 	p.tried = append(p.tried, n.ID)
-	if p.status == http.StatusOK {
+	// One that was answered just before a kill comes again, and has its ID.
+	again := slices.ContainsFunc(p.got, func(o notification) bool { return o.ID == n.ID })
+	if p.status == http.StatusOK && !again {
 		p.got = append(p.got, n)
 	}
 	w.WriteHeader(p.status)
