@@ -102,7 +102,7 @@ func (s *State) CrashedSoon() bool {
 // RestartsAfter says whether healthd starts the container again if it ends by itself with
 // that exit code. The view must be valid.
 func (v *View) RestartsAfter(code int) bool {
-	t := stepper{State: v.State, spec: v.Spec, c: v.Container}
+	t := stepper{State: v.State.Copy(), spec: v.Spec, c: v.Container}
 	t.Run.Exit.Code = code
 	return t.shouldStart(ByExit)
 }
