@@ -31,6 +31,7 @@ type workload struct {
 	seconds    int             // of each window
 	churn      int             // starts, and as many stops, per second
 	failing    float64         // share of containers that fail in the phase failing
+	backends   int             // of HAProxy; 0: first many, then one
 	profiles   string          // directory; empty: none are taken
 	given      map[string]bool // flags that were set
 }
@@ -109,6 +110,7 @@ func measure(ctx context.Context) error {
 	flag.IntVar(&w.seconds, "seconds", 60, "length of each window")
 	flag.IntVar(&w.churn, "churn", 100, "starts, and as many stops, in each second of the churn")
 	flag.Float64Var(&w.failing, "failing", 0.1, "share of the containers whose probes fail in the scenario failing")
+	flag.IntVar(&w.backends, "backends", 0, fmt.Sprintf("of HAProxy in the scenario balancer, %d or 1; 0: first the one, then the other", engine.Kinds))
 	flag.StringVar(&w.profiles, "profiles", "", "directory for CPU and heap profiles of each scenario; empty: none")
 	only := flag.String("only", "", "regular expression of the scenarios to run: "+strings.Join(names, ", "))
 	flag.Parse()

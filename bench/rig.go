@@ -40,6 +40,7 @@ type rig struct {
 	daemon  *process
 	others  []*process
 	started time.Time // of healthd
+	agent   string    // where healthd answers agent checks; empty: nowhere
 }
 
 // process is one that the rig started.
@@ -116,8 +117,8 @@ func onSocket(path string) *http.Client {
 
 // runDaemon starts healthd with these specs, without waiting for it.
 func (r *rig) runDaemon(binary, specs string) error {
-	config := fmt.Sprintf("[[runtime]]\ntype = \"docker\"\nendpoint = \"unix://%s\"\n[listen]\nhttp = \"\"\nagent = \"\"\ncontrol = %q\n[state]\ndir = %q\n[log]\nlevel = \"warn\"\n%s",
-		r.path("engine.sock"), r.path("control.sock"), r.path("state"), specs)
+	config := fmt.Sprintf("[[runtime]]\ntype = \"docker\"\nendpoint = \"unix://%s\"\n[listen]\nhttp = \"\"\nagent = %q\ncontrol = %q\n[state]\ndir = %q\n[log]\nlevel = \"warn\"\n%s",
+		r.path("engine.sock"), r.agent, r.path("control.sock"), r.path("state"), specs)
 	if err := os.WriteFile(r.path("healthd.toml"), []byte(config), 0o600); err != nil {
 		return err
 	}
@@ -243,7 +244,7 @@ func (r *rig) fail(from, to int) error {
 	return r.post(r.targets, fmt.Sprintf("/fail?from=%d&to=%d", from, to))
 }
 
-// usage is what healthd has used so far.
+// usage is what a process has used so far.
 type usage struct {
 	at           time.Time
 	user, kernel time.Duration
@@ -251,8 +252,10 @@ type usage struct {
 
 func (u usage) total() time.Duration { return u.user + u.kernel }
 
-func (r *rig) usage() (usage, error) {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", r.daemon.Process.Pid))
+func (r *rig) usage() (usage, error) { return r.daemon.usage() }
+
+func (p *process) usage() (usage, error) {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.Process.Pid))
 	if err != nil {
 		return usage{}, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -24,13 +25,14 @@ var scenarios = []scenario{
 	{"storm", "all containers fail at once", storm},
 	{"crowd", "all containers fail at once, and are one group", crowd},
 	{"sustained", "3,000 probes a second for two minutes, on new connections and on kept ones", sustained},
+	{"balancer", "all containers are servers of a real HAProxy, which starts, waits, and starts again", balance},
 }
 
 // threshold is how often in a row a probe fails before it counts.
 const threshold = 3
 
 // specs are three probes, of which two are active once a container has started. A host has more kinds of containers
-// than one.
+// than one. more is added to each spec, with {kind} and {port} as its own.
 func specs(period time.Duration, more string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `
@@ -50,8 +52,9 @@ period = %[1]q
 failure_threshold = %[2]d
 `, period, threshold)
 	for kind := range engine.Kinds {
+		port := engine.SharedPort + kind
 		fmt.Fprintf(&b, "[[spec]]\nname = \"kind-%[1]d\"\nmatch = { bench = \"%[1]d\" }\nports = { http = %[2]d, tcp = %[3]d }\n%[4]s",
-			kind, engine.SharedPort+kind, engine.SharedPort+engine.TCPOffset+kind, more)
+			kind, port, port+engine.TCPOffset, strings.NewReplacer("{kind}", strconv.Itoa(kind), "{port}", strconv.Itoa(port)).Replace(more))
 	}
 	return b.String()
 }

@@ -25,7 +25,8 @@ type Report struct {
 //	POST /fail?from=N&to=M           these containers fail from now on, and no others; those with shared ports count as one above all
 //	POST /forget                     begins a new window
 //	GET  /report?period=D&to=M       a Report, of the containers below M
-//	GET  /asked?number=N&since=NANOS the times, in nanoseconds, at which container N was asked, as a JSON array
+//	GET  /asked?number=N&since=NANOS the times, in nanoseconds, at which container N was asked, as a JSON array; with
+//	                                 &probe=/PATH by that one of its probes
 //	GET  /begun?to=M                 how many containers below M were asked at all
 func (t *Targets) Handler() http.Handler {
 	mux := http.NewServeMux()
@@ -48,7 +49,7 @@ func (t *Targets) Handler() http.Handler {
 		_ = json.NewEncoder(w).Encode(t.report(period, number(r, "to")))
 	})
 	mux.HandleFunc("GET /asked", func(w http.ResponseWriter, r *http.Request) {
-		_ = json.NewEncoder(w).Encode(t.asked(number(r, "number"), int64(number(r, "since"))))
+		_ = json.NewEncoder(w).Encode(t.asked(number(r, "number"), r.URL.Query().Get("probe"), int64(number(r, "since"))))
 	})
 	mux.HandleFunc("GET /begun", func(w http.ResponseWriter, r *http.Request) {
 		_ = json.NewEncoder(w).Encode(t.begun(number(r, "to")))
@@ -61,12 +62,12 @@ func number(r *http.Request, key string) int {
 	return n
 }
 
-func (t *Targets) asked(number int, since int64) []int64 {
+func (t *Targets) asked(number int, probe string, since int64) []int64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	times := []int64{}
 	for s, asked := range t.probes {
-		if s.number != number {
+		if s.number != number || probe != "" && s.probe != probe {
 			continue
 		}
 		for _, at := range asked {
