@@ -28,6 +28,7 @@ type instance struct {
 	socket  socket
 	changed chan time.Time // when the board changed; has room for one
 
+	conversation  *conversation
 	members       map[string][]member // by backend, from the board
 	membersStale  bool                // members are older than the board
 	changedAt     time.Time           // when the board changed
@@ -41,7 +42,7 @@ type instance struct {
 }
 
 func newInstance(h *HAProxy, s socket) *instance {
-	return &instance{h: h, socket: s, changed: make(chan time.Time, 1), membersStale: true, backends: map[string]*backendState{}}
+	return &instance{h: h, socket: s, changed: make(chan time.Time, 1), conversation: newConversation(), membersStale: true, backends: map[string]*backendState{}}
 }
 
 // run syncs until ctx ends.

@@ -162,7 +162,7 @@ func (l *instance) backendMissing(name string, b *backendState) {
 // query sends commands and returns an answer for each. It fails when permission is denied
 // for one.
 func (l *instance) query(ctx context.Context, commands []string) ([]string, error) {
-	answers, err := l.socket.exchange(ctx, commands)
+	answers, err := l.conversation.exchange(ctx, l.socket, commands)
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package haproxy
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -12,9 +13,10 @@ import (
 )
 
 const (
-	answerTimeout = 2 * time.Second // for the answers to one batch of commands
-	pipelineDepth = 64              // commands sent before their answers are read: they fit into HAProxy's buffer
-	maxAnswer     = 16 << 20        // bytes of all answers on a connection: more than 25,000 servers
+	answerTimeout   = 2 * time.Second  // without anything from HAProxy
+	exchangeTimeout = 30 * time.Second // for all answers on a connection
+	pipelineBytes   = 12 << 10         // of commands sent before their answers are read: they fit into HAProxy's buffer
+	maxAnswer       = 16 << 20         // bytes of all answers on a connection: more than 25,000 servers
 )
 
 // socket is the address of a Runtime API.
@@ -36,10 +38,20 @@ func newSocket(text string) (socket, error) {
 	return socket{text, network, address}, nil
 }
 
+// conversation is what exchange keeps for the next time.
+type conversation struct {
+	reader *bufio.Reader
+	text   bytes.Buffer // one answer
+}
+
+func newConversation() *conversation {
+	return &conversation{reader: bufio.NewReaderSize(nil, 32<<10)}
+}
+
 // exchange sends commands over a new connection and returns an answer for each. An old
 // connection would stay with the old process after a reload. A refusal is in the answer;
 // an error means that it is unknown which commands HAProxy executed.
-func (s socket) exchange(ctx context.Context, commands []string) ([]string, error) {
+func (c *conversation) exchange(ctx context.Context, s socket, commands []string) ([]string, error) {
 	dialer := net.Dialer{Timeout: answerTimeout}
 	conn, err := dialer.DialContext(ctx, s.network, s.address)
 	if err != nil {
@@ -47,28 +59,50 @@ func (s socket) exchange(ctx context.Context, commands []string) ([]string, erro
 	}
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
-	limited := &io.LimitedReader{R: conn, N: maxAnswer}
-	r := bufio.NewReaderSize(limited, 32<<10)
-	answers := make([]string, 0, len(commands))
+	limited := &io.LimitedReader{R: &patientReader{conn, time.Now().Add(exchangeTimeout)}, N: maxAnswer}
+	c.reader.Reset(limited)
+	defer c.reader.Reset(nil)
+	answers := make([]string, 0, len(commands)+1)
 	// Only the prompt marks reliably where one answer ends and the next begins.
 	for batch := append([]string{"prompt"}, commands...); len(batch) > 0; {
-		n := min(pipelineDepth, len(batch))
-		if err := conn.SetDeadline(time.Now().Add(answerTimeout)); err != nil {
+		n, size := 0, 0
+		for n < len(batch) && (n == 0 || size+len(batch[n]) < pipelineBytes) {
+			size += len(batch[n]) + 1
+			n++
+		}
+		if err := conn.SetWriteDeadline(time.Now().Add(answerTimeout)); err != nil {
 			return nil, err
 		}
 		if _, err := io.WriteString(conn, strings.Join(batch[:n], "\n")+"\n"); err != nil {
 			return nil, err
 		}
 		for range n {
-			answer, err := readAnswer(r)
-			if err != nil {
+			if err := readAnswer(c.reader, &c.text); err != nil {
 				return nil, broken(err, limited)
 			}
-			answers = append(answers, answer)
+			answers = append(answers, string(bytes.TrimSpace(c.text.Bytes())))
 		}
 		batch = batch[n:]
 	}
 	return answers[1:], nil
+}
+
+// patientReader reads as long as something comes: the answer about many servers takes its time on a busy host.
+type patientReader struct {
+	conn net.Conn
+	end  time.Time
+}
+
+// Read implements io.Reader.
+func (p *patientReader) Read(b []byte) (int, error) {
+	deadline := time.Now().Add(answerTimeout)
+	if deadline.After(p.end) {
+		deadline = p.end
+	}
+	if err := p.conn.SetReadDeadline(deadline); err != nil {
+		return 0, err
+	}
+	return p.conn.Read(b)
 }
 
 // broken returns a plain error for an answer without an end.
@@ -85,21 +119,21 @@ func broken(err error, limited *io.LimitedReader) error {
 var errMaster = errors.New("it is the socket of HAProxy's master: healthd needs a stats socket of its worker")
 
 // readAnswer reads up to the prompt at the beginning of a line.
-func readAnswer(r *bufio.Reader) (string, error) {
+func readAnswer(r *bufio.Reader, text *bytes.Buffer) error {
 	const prompt, master = "> ", "master> "
-	var text strings.Builder
+	text.Reset()
 	for {
 		head, err := r.Peek(len(prompt))
 		if err != nil {
-			return "", err
+			return err
 		}
 		if string(head) == prompt {
 			_, err := r.Discard(len(prompt))
-			return strings.TrimSpace(text.String()), err
+			return err
 		}
 		if string(head) == master[:len(prompt)] {
 			if head, err := r.Peek(len(master)); err == nil && string(head) == master {
-				return "", errMaster
+				return errMaster
 			}
 		}
 		for {
@@ -109,7 +143,7 @@ func readAnswer(r *bufio.Reader) (string, error) {
 				break
 			}
 			if !errors.Is(err, bufio.ErrBufferFull) {
-				return "", err
+				return err
 			}
 		}
 	}

@@ -1,10 +1,8 @@
 package haproxy
 
 import (
-	"encoding/csv"
 	"errors"
 	"fmt"
-	"math"
 	"net/netip"
 	"strconv"
 	"strings"
@@ -38,14 +36,11 @@ func readInfo(text string) (p process, age time.Duration, err error) {
 // Bits of srv_admin_state, and of srv_check_state and srv_agent_state. (HAProxy's
 // management guide, "show servers state"; include/haproxy/check-t.h)
 const (
-	adminMaint       = 0x01 // an operator set it to maint
-	adminConfigured  = 0x04 // disabled in the configuration, as slots of a server-template are
-	adminDrain       = 0x08 // an operator set it to drain
-	checkConfigured  = 0x02
-	checkEnabled     = 0x04
-	columnsOfServers = "be_id be_name srv_id srv_name srv_addr srv_admin_state srv_uweight srv_iweight srv_check_state " +
-		"srv_agent_state srv_f_forced_id srv_port srv_agent_addr srv_agent_port"
-	columnsOfStat = "svname status weight scur qcur act agent_health agent_rise"
+	adminMaint      = 0x01 // an operator set it to maint
+	adminConfigured = 0x04 // disabled in the configuration, as slots of a server-template are
+	adminDrain      = 0x08 // an operator set it to drain
+	checkConfigured = 0x02
+	checkEnabled    = 0x04
 )
 
 // server is one server of a backend, as HAProxy shows it.
@@ -84,40 +79,47 @@ func (s *server) free() bool { return !s.address.IsValid() || s.address.IsUnspec
 // setAside says that an operator set the server to drain or maint.
 func (s *server) setAside() bool { return s.adminState&(adminMaint|adminDrain) != 0 }
 
-// readServers parses the answer to "show servers state", by backend.
+// readServers parses the answer to "show servers state", by backend. The texts of a server are parts of the answer.
 func readServers(text string) (map[string][]*server, error) {
 	version, table, _ := strings.Cut(text, "\n")
 	header, rows, _ := strings.Cut(table, "\n")
 	if version != "1" || !strings.HasPrefix(header, "# ") {
 		return nil, unexpected("show servers state", text)
 	}
-	column, err := columns(strings.Fields(header[2:]), columnsOfServers)
+	columns, err := newColumns(strings.Fields(header[2:]), neededOfServers)
 	if err != nil {
 		return nil, fmt.Errorf("show servers state: %w", err)
 	}
 	backends := map[string][]*server{}
+	all := make([]server, 0, strings.Count(rows, "\n")+1)
 	for line := range strings.Lines(rows) {
-		r := row{fields: strings.Fields(line), column: column}
-		if len(r.fields) == 0 {
+		r := row{columns: columns}
+		if !r.readSpaced(line) {
 			continue
 		}
-		s := &server{
-			backendID: r.number("be_id"), id: r.number("srv_id"), forcedID: r.number("srv_f_forced_id") == 1, name: r.text("srv_name"),
-			port: r.port("srv_port"), adminState: r.number("srv_admin_state"), weight: r.number("srv_uweight"), initialWeight: r.number("srv_iweight"),
-			checkState: r.number("srv_check_state"), agentState: r.number("srv_agent_state"),
-			agentAddress: agentAddress{r.text("srv_agent_addr"), r.port("srv_agent_port")},
-		}
-		s.address, _ = netip.ParseAddr(r.text("srv_addr")) // "-" when it has none
+		s := readServer(&r)
 		if r.err != nil {
 			return nil, fmt.Errorf("show servers state: %w", r.err)
 		}
-		name := r.text("be_name")
-		if invalidCharacters(name+s.name) != "" { // no command can name it: it is one of HAProxy's own
+		name := r.fields[colBackend]
+		if invalidCharacters(name) != "" || invalidCharacters(s.name) != "" { // no command can name it: it is one of HAProxy's own
 			continue
 		}
-		backends[name] = append(backends[name], s)
+		all = append(all, s)
+		backends[name] = append(backends[name], &all[len(all)-1])
 	}
 	return backends, nil
+}
+
+func readServer(r *row) server {
+	s := server{
+		backendID: r.number(colBackendID), id: r.number(colID), forcedID: r.number(colForcedID) == 1, name: r.fields[colName],
+		port: r.port(colPort), adminState: r.number(colAdminState), weight: r.number(colWeight), initialWeight: r.number(colInitialWeight),
+		checkState: r.number(colCheckState), agentState: r.number(colAgentState),
+		agentAddress: agentAddress{r.fields[colAgentAddress], r.port(colAgentPort)},
+	}
+	s.address, _ = netip.ParseAddr(r.fields[colAddress]) // "-" when it has none
+	return s
 }
 
 // errIncompleteStat says that "show stat" lacks a server of "show servers state".
@@ -126,97 +128,72 @@ var errIncompleteStat = errors.New("show stat: it lacks a server of show servers
 // readStat parses the answer to "show stat" for one backend into its servers. It returns
 // errIncompleteStat unless all of them are in it.
 func readStat(text string, servers []*server) error {
-	r := csv.NewReader(strings.NewReader(strings.TrimPrefix(text, "# ")))
-	r.ReuseRecord = true
-	header, err := r.Read()
-	if err != nil || !strings.HasPrefix(text, "# pxname,") {
+	header, rows, _ := strings.Cut(text, "\n")
+	if !strings.HasPrefix(header, "# pxname,") {
 		return unexpected("show stat", text)
 	}
-	column, err := columns(header, columnsOfStat)
+	columns, err := newColumns(strings.Split(strings.TrimSuffix(header[2:], "\r"), ","), neededOfStat)
 	if err != nil {
 		return fmt.Errorf("show stat: %w", err)
 	}
-	byName := make(map[string]*server, len(servers))
-	for _, s := range servers {
-		byName[s.name] = s
-	}
-	r.FieldsPerRecord = -1
-	for {
-		fields, err := r.Read()
-		if fields == nil {
-			break
-		}
-		row := row{fields: fields, column: column, err: err}
-		name := row.text("svname")
-		s := byName[name]
-		if s == nil { // it was added in between
+	find := newFinder(servers)
+	for rows != "" {
+		if rows[0] == '\n' || rows[0] == '\r' {
+			rows = rows[1:]
 			continue
 		}
-		delete(byName, name)
-		s.status, s.active = row.text("status"), row.number("act") == 1
-		s.effectiveWeight, s.sessions = row.number("weight"), row.number("scur")+row.number("qcur")
-		if row.text("agent_rise") != "" { // there is an agent check
-			s.agentUp = row.number("agent_health") >= row.number("agent_rise")
+		r := row{columns: columns}
+		if rows = r.readCommas(rows); r.err == nil {
+			if s := find.take(r.fields[colServer]); s != nil { // else it was added in between
+				readServerStat(&r, s)
+			}
 		}
-		if row.err != nil {
-			return fmt.Errorf("show stat: %w", row.err)
+		if r.err != nil {
+			return fmt.Errorf("show stat: %w", r.err)
 		}
 	}
-	if len(byName) > 0 {
+	if find.left > 0 {
 		return errIncompleteStat
 	}
 	return nil
 }
 
-// columns returns the index of each column, and an error when a needed one is missing.
-func columns(header []string, needed string) (map[string]int, error) {
-	column := make(map[string]int, len(header))
-	for i, name := range header {
-		column[name] = i
+func readServerStat(r *row, s *server) {
+	s.status, s.active = r.fields[colStatus], r.number(colActive) == 1
+	s.effectiveWeight, s.sessions = r.number(colEffectiveWeight), r.number(colSessions)+r.number(colQueue)
+	if r.fields[colAgentRise] != "" { // there is an agent check
+		s.agentUp = r.number(colAgentHealth) >= r.number(colAgentRise)
 	}
-	for _, name := range strings.Fields(needed) {
-		if _, ok := column[name]; !ok {
-			return nil, fmt.Errorf("there is no column %s", name)
+}
+
+// finder finds each of some servers once, by name. HAProxy shows them in the same order in both tables.
+type finder struct {
+	servers []*server
+	next    int
+	left    int
+	byName  map[string]*server // those from next on; nil: the order has been the same so far
+}
+
+func newFinder(servers []*server) *finder { return &finder{servers: servers, left: len(servers)} }
+
+func (f *finder) take(name string) *server {
+	if f.byName == nil && f.next < len(f.servers) && f.servers[f.next].name == name {
+		f.next, f.left = f.next+1, f.left-1
+		return f.servers[f.next-1]
+	}
+	if f.byName == nil {
+		f.byName = make(map[string]*server, f.left)
+		for _, s := range f.servers[f.next:] {
+			f.byName[s.name] = s
 		}
+		f.left = len(f.byName)
 	}
-	return column, nil
-}
-
-// row is one line of a table. err is the first error in reading it.
-type row struct {
-	fields []string
-	column map[string]int
-	err    error
-}
-
-func (r *row) text(column string) string {
-	if i := r.column[column]; i < len(r.fields) {
-		return r.fields[i]
+	s := f.byName[name]
+	if s != nil {
+		delete(f.byName, name)
+		f.left--
 	}
-	if r.err == nil {
-		r.err = fmt.Errorf("a line of %d columns", len(r.fields))
-	}
-	return ""
-}
-
-func (r *row) number(column string) int {
-	text := r.text(column)
-	if text == "" || text == "-" {
-		return 0
-	}
-	n, err := strconv.ParseUint(text, 10, 31) // so that a sum of two, too, is a number
-	if err != nil && r.err == nil {
-		r.err = fmt.Errorf("column %s is %q", column, clip(text))
-	}
-	return int(n)
-}
-
-func (r *row) port(column string) int {
-	n := r.number(column)
-	if n > math.MaxUint16 && r.err == nil {
-		r.err = fmt.Errorf("column %s is %d", column, n)
-	}
-	return n
+	return s
 }
 
 // unexpected is the error for an answer that cannot be parsed.
