@@ -58,6 +58,7 @@ func (e *Engine) Serve(ctx context.Context, ln net.Listener) error {
 //	POST /bench/crash/NAME   the container ends with code 1, without a signal from the engine
 //	POST /bench/away?for=D   all connections are closed, and for that long no new one is answered
 //	GET  /bench/calls        how many requests there were, by kind
+//	GET  /bench/acts         the Acts since the last such request, as a JSON array
 func (e *Engine) Handler() http.Handler {
 	mux := http.NewServeMux()
 	handle := func(method, path, kind string, h http.HandlerFunc) {
@@ -72,12 +73,9 @@ func (e *Engine) Handler() http.Handler {
 	mux.HandleFunc("GET /containers/json", e.list)
 	handle("GET", "/containers/{id}/json", "inspect", e.with(e.inspect))
 	handle("POST", "/containers/create", "create", e.create)
-	handle("POST", "/containers/{id}/start", "start", e.with(changing(e.start)))
-	handle("POST", "/containers/{id}/stop", "stop", e.with(changing(e.stop)))
-	handle("DELETE", "/containers/{id}", "remove", e.with(func(w http.ResponseWriter, _ *http.Request, i *instance) {
-		e.remove(i)
-		w.WriteHeader(http.StatusNoContent)
-	}))
+	handle("POST", "/containers/{id}/start", "start", e.with(e.changing(Start, e.start)))
+	handle("POST", "/containers/{id}/stop", "stop", e.with(e.changing(Stop, e.stop)))
+	handle("DELETE", "/containers/{id}", "remove", e.with(e.removeContainer))
 	handle("POST", "/containers/{id}/exec", "exec create", e.with(e.execCreate))
 	handle("POST", "/exec/{id}/start", "exec start", e.execStart)
 	handle("GET", "/exec/{id}/json", "exec inspect", e.execInspect)
@@ -93,6 +91,7 @@ func (e *Engine) Handler() http.Handler {
 		defer e.calls.mu.Unlock()
 		answer(w, http.StatusOK, e.calls.byKind)
 	})
+	mux.HandleFunc("GET /bench/acts", e.takeActs)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { fail(w, http.StatusNotFound, "page not found") })
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if first, rest, ok := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/"); ok && strings.HasPrefix(first, "v1.") {
@@ -149,14 +148,25 @@ func (e *Engine) with(h func(http.ResponseWriter, *http.Request, *instance)) htt
 	}
 }
 
-func changing(change func(*instance) bool) func(http.ResponseWriter, *http.Request, *instance) {
-	return func(w http.ResponseWriter, _ *http.Request, i *instance) {
+// changing answers a request for a change that may be none, and notes whose it was.
+func (e *Engine) changing(kind string, change func(*instance) bool) func(http.ResponseWriter, *http.Request, *instance) {
+	return func(w http.ResponseWriter, r *http.Request, i *instance) {
 		if !change(i) {
 			w.WriteHeader(http.StatusNotModified)
 			return
 		}
+		e.noteAct(r, kind, i)
 		w.WriteHeader(http.StatusNoContent)
 	}
+}
+
+func (e *Engine) removeContainer(w http.ResponseWriter, r *http.Request, i *instance) {
+	if i.running && r.URL.Query().Get("force") == "" {
+		fail(w, http.StatusConflict, "cannot remove container "+i.name+": it is running")
+		return
+	}
+	e.remove(i)
+	w.WriteHeader(http.StatusNoContent)
 }
 
 func (e *Engine) list(w http.ResponseWriter, r *http.Request) {

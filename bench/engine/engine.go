@@ -38,6 +38,7 @@ type Engine struct {
 	created    int
 	history    []events.Message // the newest ones, as many as Docker keeps
 	listeners  map[*listener]bool
+	acts       []Act // since they were last asked for
 	down       bool
 }
 
@@ -73,17 +74,17 @@ func New(c Config) *Engine {
 	}
 	began := time.Now().Add(-time.Hour)
 	for n := range c.Containers {
-		i := e.add(fmt.Sprintf("bench-%d", n), e.labels(n))
+		i := e.add(fmt.Sprintf("bench-%d", n), c.Labels(n))
 		i.created, i.started, i.running = began, began, true
 	}
 	return e
 }
 
-// labels are those of Compose: without groups, each container has a service of its own.
-func (e *Engine) labels(n int) map[string]string {
+// Labels returns those of container n. They are Compose's, too: without groups, each container has a service of its own.
+func (c Config) Labels(n int) map[string]string {
 	service := n
-	if e.config.Groups > 0 {
-		service = n % e.config.Groups
+	if c.Groups > 0 {
+		service = n % c.Groups
 	}
 	all := map[string]string{
 		"bench":                                fmt.Sprint(n % Kinds),
@@ -94,7 +95,7 @@ func (e *Engine) labels(n int) map[string]string {
 		"com.docker.compose.config-hash":       hash("config", service),
 		"org.opencontainers.image.description": "a container of a measurement",
 	}
-	if n < e.config.Own {
+	if n < c.Own {
 		all["healthd.ports.http"], all["healthd.ports.tcp"] = fmt.Sprint(OwnPort+n), fmt.Sprint(OwnPort+TCPOffset+n)
 	}
 	return all
@@ -146,8 +147,10 @@ func (e *Engine) end(i *instance, code int) {
 	e.tell(i, events.ActionDie, map[string]string{"exitCode": fmt.Sprint(code)})
 }
 
+// remove removes a container. One that runs is killed first.
 func (e *Engine) remove(i *instance) {
 	if i.running {
+		e.tell(i, events.ActionKill, map[string]string{"signal": "9"})
 		e.end(i, 137)
 	}
 	delete(e.byID, i.id)

@@ -2,7 +2,11 @@ package engine
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -79,5 +83,52 @@ func TestCommandsEnd(t *testing.T) {
 	_, code, timedOut, err := client.Exec(t.Context(), e.containers[0].id, []string{"true"}, 5*time.Second, 100, nil)
 	if err != nil || code != 0 || timedOut {
 		t.Errorf("code %d, timed out: %v, %v", code, timedOut, err)
+	}
+}
+
+func TestRemovalOfARunningContainerIsAKill(t *testing.T) {
+	e, client := served(t, Config{Containers: 1})
+	stream, err := client.Subscribe(t.Context(), time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := e.containers[0].id
+	remove := func(query string) int {
+		w := httptest.NewRecorder()
+		e.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodDelete, "/containers/"+id+query, nil))
+		return w.Code
+	}
+	if first, second := remove(""), remove("?force=1"); first != http.StatusConflict || second != http.StatusNoContent {
+		t.Errorf("without force it answers %d, with it %d", first, second)
+	}
+	for _, want := range []runtime.Action{runtime.ActionKill, runtime.ActionDie, runtime.ActionDestroy} {
+		if ev, err := stream.Next(); err != nil || ev.Action != want || ev.ID != id {
+			t.Fatalf("got %+v, %v, want %s", ev, err, want)
+		}
+	}
+}
+
+func TestActsAreTheSupervisors(t *testing.T) {
+	e, client := served(t, Config{Containers: 1})
+	i := e.containers[0]
+	ask := func(method, path string) *httptest.ResponseRecorder {
+		r := httptest.NewRequest(method, path, nil)
+		r.Header.Set(ByMeasurement, "yes")
+		w := httptest.NewRecorder()
+		e.Handler().ServeHTTP(w, r)
+		return w
+	}
+	ask(http.MethodPost, "/containers/"+i.id+"/stop")
+	if err := errors.Join(client.Stop(t.Context(), i.id, time.Second), client.Start(t.Context(), i.id)); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []int{1, 0} { // the stop changed nothing; once told, it is told no more
+		var acts []Act
+		if err := json.Unmarshal(ask(http.MethodGet, "/bench/acts").Body.Bytes(), &acts); err != nil || len(acts) != want {
+			t.Fatalf("got %+v, %v, want %d", acts, err, want)
+		}
+		if want == 1 && (acts[0].Kind != Start || acts[0].ID != i.id || acts[0].Name != i.name) {
+			t.Errorf("got %+v", acts[0])
+		}
 	}
 }
