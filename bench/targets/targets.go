@@ -27,7 +27,8 @@ type Targets struct {
 	failing atomic.Pointer[interval]
 	mu      sync.Mutex
 	probes  map[stream][]time.Time
-	shared  int // probes to ports that containers share
+	sick    map[stream]bool // which fail besides those of failing
+	shared  int             // probes to ports that containers share
 	opened  atomic.Int64
 }
 
@@ -43,7 +44,7 @@ type interval struct{ from, to int }
 
 // New returns targets that all succeed, of which so many have ports of their own.
 func New(own int) *Targets {
-	t := &Targets{own: min(own, engine.MaxOwn), probes: map[stream][]time.Time{}}
+	t := &Targets{own: min(own, engine.MaxOwn), probes: map[stream][]time.Time{}, sick: map[stream]bool{}}
 	t.failing.Store(&interval{})
 	return t
 }
@@ -54,6 +55,23 @@ func (t *Targets) fails(number int) bool {
 		return f.to > t.own
 	}
 	return f.from <= number && number < f.to
+}
+
+// setSick has a probe of a container fail from now on, or no more.
+func (t *Targets) setSick(s stream, sick bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if sick {
+		t.sick[s] = true
+	} else {
+		delete(t.sick, s)
+	}
+}
+
+func (t *Targets) isSick(s stream) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.sick[s]
 }
 
 // shared is the number of a container that is not known by its port.
@@ -155,7 +173,7 @@ func (t *Targets) Serve(ctx context.Context) error {
 
 func (t *Targets) web(w http.ResponseWriter, r *http.Request) {
 	local := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
-	if t.fails(t.note(local, r.URL.Path)) {
+	if number := t.note(local, r.URL.Path); t.fails(number) || t.isSick(stream{number, r.URL.Path}) {
 		http.Error(w, "failing", http.StatusInternalServerError)
 		return
 	}

@@ -1,8 +1,15 @@
 package targets
 
 import (
+	"context"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
 	"testing"
 	"time"
+
+	"healthd/bench/engine"
 )
 
 func TestLateness(t *testing.T) {
@@ -47,5 +54,79 @@ func TestListens(t *testing.T) {
 		if got := Listens(port, 3); got != want {
 			t.Errorf("port %d: %v, want %v", port, got, want)
 		}
+	}
+}
+
+func TestGaps(t *testing.T) {
+	const period = 10 * time.Second
+	at := func(seconds float64) time.Time {
+		return time.Unix(1000, 0).Add(time.Duration(seconds * float64(time.Second)))
+	}
+	for name, tt := range map[string]struct {
+		asked    []float64
+		from, to float64
+		missed   int
+	}{
+		"in time":                   {[]float64{3, 13, 23}, 0, 30, 0},
+		"none is due yet":           {nil, 0, 9, 0},
+		"none came":                 {nil, 0, 31, 2},
+		"one is late":               {[]float64{3, 17.5, 23}, 0, 30, 0},
+		"one is missing":            {[]float64{3, 23}, 0, 30, 1},
+		"two are missing":           {[]float64{3, 33}, 0, 40, 2},
+		"the first is missing":      {[]float64{16}, 0, 20, 1},
+		"they end":                  {[]float64{3}, 0, 20, 1},
+		"another phase comes later": {[]float64{3, 17}, 0, 20, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var asked []time.Time
+			for _, s := range tt.asked {
+				asked = append(asked, at(s))
+			}
+			if missed := gaps(asked, at(tt.from), at(tt.to), period); missed != tt.missed {
+				t.Errorf("%d are missing, want %d", missed, tt.missed)
+			}
+		})
+	}
+}
+
+// A probe that comes no more is missed, too: those of the past tell that there should be some.
+func TestMissedProbesOfOneContainer(t *testing.T) {
+	targets, began := New(2), time.Unix(1000, 0)
+	targets.probes[stream{0, "/ready"}] = []time.Time{began, began.Add(time.Second), began.Add(2 * time.Second)}
+	targets.probes[stream{0, "tcp"}] = []time.Time{began}
+	targets.probes[stream{0, startup}] = []time.Time{began}
+	targets.probes[stream{1, "/ready"}] = []time.Time{began}
+	now := began.Add(2500 * time.Millisecond)
+	if got := targets.missed(0, began.Add(time.Second), now, time.Second); got != 1 { // tcp: 1.5 periods without one
+		t.Errorf("%d are missing, want 1", got)
+	}
+	if got := len(targets.probes[stream{0, "/ready"}]); got != 2 {
+		t.Errorf("%d times are kept, want 2", got)
+	}
+	if got := targets.missed(0, now, now.Add(2*time.Second), time.Second); got != 2 {
+		t.Errorf("later %d are missing, want 2", got)
+	}
+}
+
+func TestOneProbeOfOneContainerFails(t *testing.T) {
+	targets := New(2)
+	control := targets.Handler()
+	post := func(path string) {
+		control.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, path, nil))
+	}
+	ask := func(number int, path string) int {
+		local := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: engine.OwnPort + number}
+		r := httptest.NewRequest(http.MethodGet, path, nil)
+		w := httptest.NewRecorder()
+		targets.web(w, r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, local)))
+		return w.Code
+	}
+	post("/sick?number=1&probe=/live")
+	if got := []int{ask(1, "/live"), ask(1, "/ready"), ask(0, "/live")}; !slices.Equal(got, []int{500, 200, 200}) {
+		t.Errorf("sick: got %v", got)
+	}
+	post("/well?number=1&probe=/live")
+	if got := ask(1, "/live"); got != 200 {
+		t.Errorf("well: got %v", got)
 	}
 }
