@@ -84,7 +84,8 @@ func (b *balancer) ask(command string) (string, error) {
 		return "", errors.New("HAProxy does not run")
 	}
 	select {
-	case err := <-b.p.ended:
+	case <-b.p.ended:
+		err := b.p.err
 		b.p = nil
 		return "", errTail(fmt.Errorf("HAProxy has ended: %w", err), b.r.path("haproxy.out"))
 	default:

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -16,12 +15,12 @@ import (
 	"path/filepath"
 	"runtime"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"healthd/bench/engine"
 	"healthd/bench/targets"
 )
 
@@ -46,7 +45,8 @@ type rig struct {
 // process is one that the rig started.
 type process struct {
 	*exec.Cmd
-	ended chan error
+	ended chan struct{} // closed when it has ended
+	err   error         // why, once it has
 }
 
 func start(cmd *exec.Cmd) (*process, error) {
@@ -55,8 +55,11 @@ func start(cmd *exec.Cmd) (*process, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	p := &process{cmd, make(chan error, 1)}
-	go func() { p.ended <- cmd.Wait() }()
+	p := &process{Cmd: cmd, ended: make(chan struct{})}
+	go func() {
+		p.err = cmd.Wait()
+		close(p.ended)
+	}()
 	return p, nil
 }
 
@@ -64,11 +67,12 @@ func start(cmd *exec.Cmd) (*process, error) {
 func (p *process) end() error {
 	_ = p.Process.Signal(syscall.SIGTERM)
 	select {
-	case err := <-p.ended:
-		return err
+	case <-p.ended:
+		return p.err
 	case <-time.After(endPatience):
 		_ = p.Process.Kill()
-		return errors.Join(fmt.Errorf("%s did not end within %v", p.Path, endPatience), <-p.ended)
+		<-p.ended
+		return errors.Join(fmt.Errorf("%s did not end within %v", p.Path, endPatience), p.err)
 	}
 }
 
@@ -117,9 +121,7 @@ func onSocket(path string) *http.Client {
 
 // runDaemon starts healthd with these specs, without waiting for it.
 func (r *rig) runDaemon(binary, specs string) error {
-	config := fmt.Sprintf("[[runtime]]\ntype = \"docker\"\nendpoint = \"unix://%s\"\n[listen]\nhttp = \"\"\nagent = %q\ncontrol = %q\n[state]\ndir = %q\n[log]\nlevel = \"warn\"\n%s",
-		r.path("engine.sock"), r.agent, r.path("control.sock"), r.path("state"), specs)
-	if err := os.WriteFile(r.path("healthd.toml"), []byte(config), 0o600); err != nil {
+	if err := r.writeConfig(specs); err != nil {
 		return err
 	}
 	log, err := os.Create(r.path("healthd.log"))
@@ -146,6 +148,13 @@ func startWithSlack(cmd *exec.Cmd) (*process, error) {
 	}
 	defer unix.Prctl(unix.PR_SET_TIMERSLACK, 0, 0, 0, 0) // the thread's own again
 	return start(cmd)
+}
+
+// writeConfig writes the configuration of healthd with these specs.
+func (r *rig) writeConfig(specs string) error {
+	config := fmt.Sprintf("[[runtime]]\ntype = \"docker\"\nendpoint = \"unix://%s\"\n[listen]\nhttp = \"\"\nagent = %q\ncontrol = %q\n[state]\ndir = %q\n[log]\nlevel = \"warn\"\n%s",
+		r.path("engine.sock"), r.agent, r.path("control.sock"), r.path("state"), specs)
+	return os.WriteFile(r.path("healthd.toml"), []byte(config), 0o600)
 }
 
 // awaitSync waits until healthd knows all containers.
@@ -188,29 +197,43 @@ func (r *rig) sleep(d time.Duration) error {
 	select {
 	case <-time.After(d):
 		return nil
-	case err := <-r.daemonEnded():
-		return fmt.Errorf("healthd has ended: %v", err)
+	case <-r.daemonEnded():
+		return fmt.Errorf("healthd has ended: %v", r.daemon.err)
 	case <-r.ctx.Done():
 		return r.ctx.Err()
 	}
 }
 
-func (r *rig) daemonEnded() chan error {
+func (r *rig) daemonEnded() chan struct{} {
 	if r.daemon == nil {
 		return nil
 	}
 	return r.daemon.ended
 }
 
-func (r *rig) get(c *http.Client, path string, v any) error { return r.ask(c, http.MethodGet, path, v) }
+func (r *rig) get(c *http.Client, path string, v any) error {
+	return r.ask(c, http.MethodGet, path, nil, v)
+}
 
-func (r *rig) post(c *http.Client, path string) error { return r.ask(c, http.MethodPost, path, nil) }
+func (r *rig) post(c *http.Client, path string) error {
+	return r.ask(c, http.MethodPost, path, nil, nil)
+}
 
-func (r *rig) ask(c *http.Client, method, path string, v any) error {
-	req, err := http.NewRequestWithContext(r.ctx, method, "http://localhost"+path, nil)
+// ask sends in as JSON, and reads the answer into v: as it is into a text, else as JSON. Both may be nil.
+func (r *rig) ask(c *http.Client, method, path string, in, v any) error {
+	var sent io.Reader
+	if in != nil {
+		b, err := json.Marshal(in)
+		if err != nil {
+			return err
+		}
+		sent = bytes.NewReader(b)
+	}
+	req, err := http.NewRequestWithContext(r.ctx, method, "http://localhost"+path, sent)
 	if err != nil {
 		return err
 	}
+	req.Header.Set(engine.ByMeasurement, "yes")
 	resp, err := c.Do(req)
 	if err != nil {
 		return err
@@ -244,86 +267,8 @@ func (r *rig) fail(from, to int) error {
 	return r.post(r.targets, fmt.Sprintf("/fail?from=%d&to=%d", from, to))
 }
 
-// usage is what a process has used so far.
-type usage struct {
-	at           time.Time
-	user, kernel time.Duration
-}
-
-func (u usage) total() time.Duration { return u.user + u.kernel }
-
-func (r *rig) usage() (usage, error) { return r.daemon.usage() }
-
-func (p *process) usage() (usage, error) {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.Process.Pid))
-	if err != nil {
-		return usage{}, err
-	}
-	f := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
-	ticks := func(b []byte) time.Duration {
-		n, _ := strconv.Atoi(string(b))
-		return time.Duration(n) * time.Second / 100 // USER_HZ
-	}
-	return usage{time.Now(), ticks(f[11]), ticks(f[12])}, nil
-}
-
-// memory is what healthd holds now, and at most since resetPeak, in MB.
-type memory struct{ resident, peak float64 }
-
-func (r *rig) memory() (memory, error) {
-	f, err := os.Open(fmt.Sprintf("/proc/%d/status", r.daemon.Process.Pid))
-	if err != nil {
-		return memory{}, err
-	}
-	defer f.Close()
-	var m memory
-	for lines := bufio.NewScanner(f); lines.Scan(); {
-		key, value, _ := strings.Cut(lines.Text(), ":")
-		kb, _ := strconv.ParseFloat(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 64)
-		switch key {
-		case "VmHWM":
-			m.peak = kb / 1000 * 1.024
-		case "VmRSS":
-			m.resident = kb / 1000 * 1.024
-		}
-	}
-	return m, nil
-}
-
-func (r *rig) resetPeak() error {
-	return os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", r.daemon.Process.Pid), []byte("5"), 0)
-}
-
-// inside is how many goroutines and descriptors healthd has.
-func (r *rig) inside() (goroutines, descriptors int, err error) {
-	var text string
-	if err := r.get(r.control, "/debug/pprof/goroutine?debug=1", &text); err != nil {
-		return 0, 0, err
-	}
-	_, _ = fmt.Sscanf(text, "goroutine profile: total %d", &goroutines)
-	fds, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", r.daemon.Process.Pid))
-	return goroutines, len(fds), err
-}
-
 // calls is how many requests the engine has had, by kind.
 func (r *rig) calls() (map[string]int, error) {
 	var byKind map[string]int
 	return byKind, r.get(r.engine, "/bench/calls", &byKind)
-}
-
-// profile takes a CPU profile of so many seconds into a file.
-func (r *rig) profile(dir, name string, seconds int) error {
-	if dir == "" {
-		return r.sleep(time.Duration(seconds) * time.Second)
-	}
-	for kind, path := range map[string]string{"cpu": fmt.Sprintf("/debug/pprof/profile?seconds=%d", min(seconds, 25)), "heap": "/debug/pprof/heap"} {
-		var text string
-		if err := r.get(r.control, path, &text); err != nil {
-			return err
-		}
-		if err := os.WriteFile(filepath.Join(dir, name+"."+kind+".pprof"), []byte(text), 0o600); err != nil {
-			return err
-		}
-	}
-	return nil
 }
