@@ -38,8 +38,8 @@ DIST       ?= dist
 # Who answers for the packages; whoever passes them on puts in who that is.
 MAINTAINER ?= healthd maintainers <maintainers@healthd.invalid>
 
-# The program, and what makes its packages: none of its modules are the program's.
-MODULES     = . release/packages
+# The program, and what makes its packages and its drawings: none of their modules are the program's.
+MODULES     = . release/packages bench/plot
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.0
 GOVULNCHECK = golang.org/x/vuln/cmd/govulncheck@v1.9.0
 FUZZTIME   ?= 30s
@@ -54,7 +54,7 @@ RUNTIME    ?= docker
 TEST = $(GO) test -json -race -shuffle=on -timeout 20m
 
 .DEFAULT_GOAL := help
-.PHONY: build image test race chaos compat conformance fuzz bench bench-once bench-scale months lint vulncheck demo manual packages release install install-files uninstall clean help prerequisites FORCE
+.PHONY: build image test race chaos compat conformance fuzz bench bench-once bench-scale soak months lint vulncheck demo manual packages release install install-files uninstall clean help prerequisites FORCE
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -76,6 +76,7 @@ prerequisites: ## install what the tests need (Debian, Ubuntu; as root)
 test: prerequisites ## run every test, also on a private Docker engine, and check docs/conformance.md (as root)
 	$(GO) build -o bin/conformance ./conformance
 	$(GO) -C release/packages test -race -shuffle=on ./...
+	$(GO) -C bench/plot test -shuffle=on ./...
 	{ $(TEST) $$($(GO) list ./... | grep -v /systemd$$); others=$$?; $(TEST) ./systemd && exit $$others; } | \
 		bin/conformance -check conformance/cases.txt docs/conformance.md
 
@@ -101,11 +102,21 @@ bench: prerequisites ## run the benchmarks (as root)
 bench-once: ## run each benchmark once, to see that it works (as root)
 	@$(MAKE) bench BENCHTIME=1x
 	@$(MAKE) bench-scale SCALE='-only steady -containers 100 -period 500ms -seconds 3 -churn 20'
+	@$(MAKE) soak SOAK=20s SOAK_ARGS='-containers 60 -period 1s -slack 8' SOAK_SVG=bin/soak.svg
 
 bench-scale: build ## measure healthd with 10,000 containers, for many minutes (SCALE="-help" lists what can be set)
 	scripts/prerequisites bench
 	$(GO) build -o bin/bench ./bench
 	bin/bench -binary bin/healthd $(SCALE)
+
+SOAK      ?= 20m
+SOAK_ARGS ?=
+SOAK_SVG  ?= docs/images/soak.svg
+# What was found is drawn in any case: a leak above all.
+soak: build ## run healthd for SOAK (20m) on a host on which much happens, fail unless what it holds stays flat, and draw SOAK_SVG (SOAK_ARGS="-help" lists what can be set)
+	$(GO) build -o bin/bench ./bench
+	bin/bench soak -binary bin/healthd -for $(SOAK) -csv bin/soak.csv $(SOAK_ARGS); found=$$?; \
+		$(GO) -C bench/plot run . -samples $(CURDIR)/bin/soak.csv -out $(abspath $(SOAK_SVG)) && exit $$found
 
 DAYS ?= 90
 months: ## play a host for DAYS (90) in virtual time, and count what healthd keeps: about 10 minutes
@@ -166,7 +177,7 @@ install-files:
 	install -m 0644 README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md LICENSE $(DESTDIR)$(DOCDIR)/
 	install -m 0644 docs/*.md $(DESTDIR)$(DOCDIR)/docs/
 	install -d -m 0755 $(DESTDIR)$(DOCDIR)/docs/images
-	install -m 0644 docs/images/* $(DESTDIR)$(DOCDIR)/docs/images/
+	install -m 0644 docs/images/*.svg $(DESTDIR)$(DOCDIR)/docs/images/
 	install -d -m 0755 $(DESTDIR)$(DOCDIR)/examples
 	install -m 0644 configs/conf.d/*.toml $(DESTDIR)$(DOCDIR)/examples/
 	install -d -m 0755 $(DESTDIR)$(DOCDIR)/examples/haproxy

@@ -4,6 +4,11 @@
 //
 //	go run ./bench -binary bin/healthd
 //	go run ./bench -binary bin/healthd -only steady -containers 1000 -period 1s -seconds 60
+//
+// With "soak" as its first argument it plays a host for minutes or hours, and fails if what healthd holds grows, or if healthd
+// restarts a container that it should not, or does not restart one that it should:
+//
+//	go run ./bench soak -binary bin/healthd -for 20m
 package main
 
 import (
@@ -52,12 +57,19 @@ func (w *workload) byDefault(containers int, period time.Duration, seconds int) 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	role, args := "", os.Args[1:]
+	if len(args) > 0 {
+		role = args[0]
+	}
 	var err error
-	if len(os.Args) > 1 && os.Args[1] == "engine" {
-		err = runEngine(ctx, os.Args[2:])
-	} else if len(os.Args) > 1 && os.Args[1] == "targets" {
-		err = runTargets(ctx, os.Args[2:])
-	} else {
+	switch role {
+	case "engine":
+		err = runEngine(ctx, args[1:])
+	case "targets":
+		err = runTargets(ctx, args[1:])
+	case "soak":
+		err = runSoak(ctx, args[1:])
+	default:
 		err = measure(ctx)
 	}
 	if err != nil {

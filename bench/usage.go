@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -59,6 +60,34 @@ func (r *rig) memory() (memory, error) {
 
 func (r *rig) resetPeak() error {
 	return os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", r.daemon.Process.Pid), []byte("5"), 0)
+}
+
+// heap is what healthd's heap takes, in MB.
+type heap struct {
+	inUse float64 // pages with anything in them, garbage and holes included
+	live  float64 // what the last collection of garbage left, and about 1 MB of stacks and the like
+}
+
+// garbagePercent is how much healthd lets the heap grow between two collections: cmd/healthd/memory.go.
+const garbagePercent = 40
+
+func (r *rig) heap() (heap, error) {
+	var text string
+	if err := r.get(r.control, "/debug/pprof/heap?debug=1", &text); err != nil {
+		return heap{}, err
+	}
+	inUse, inUseErr := statistic(text, "HeapInuse")
+	goal, goalErr := statistic(text, "NextGC")
+	return heap{inUse: inUse / 1e6, live: goal / 1e6 / (1 + garbagePercent/100.0)}, errors.Join(inUseErr, goalErr)
+}
+
+// statistic returns a number of runtime.MemStats that is below the heap's profile.
+func statistic(profile, name string) (value float64, err error) {
+	_, rest, _ := strings.Cut(profile, "\n# "+name+" = ")
+	if _, err := fmt.Sscan(rest, &value); err != nil {
+		return 0, fmt.Errorf("the heap's profile does not tell %s: %w", name, err)
+	}
+	return value, nil
 }
 
 // inside is how many goroutines and descriptors healthd has.

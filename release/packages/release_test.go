@@ -163,6 +163,7 @@ func checkDeb(t *testing.T, dist, deb, arch string) {
 		" ./usr/share/bash-completion/completions/healthd\n", " ./usr/share/zsh/vendor-completions/_healthd\n",
 		" ./usr/share/fish/vendor_completions.d/healthd.fish\n", " ./usr/share/doc/healthd/third-party-licenses.txt\n",
 		" ./usr/share/doc/healthd/configs/examples -> ../examples\n", " ./usr/share/doc/healthd/examples/haproxy/push.cfg\n",
+		" ./usr/share/doc/healthd/docs/images/soak.svg\n",
 	} {
 		if !strings.Contains(files, want) {
 			t.Errorf("%s has no %q:\n%s", deb, want, files)
