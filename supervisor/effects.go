@@ -36,7 +36,7 @@ func (l *loop) carryOut(e *entry, f *core.Effect, now time.Time) {
 	case core.RecordEvent:
 		l.config.Journal.Record(core.Event{
 			Time: now, Container: l.board.NameOf(e.container), Reason: f.Reason, Message: f.Message,
-			Runtime: e.container.Runtime, Service: e.service, Probe: f.About,
+			Runtime: e.container.Runtime, Service: e.service, Probe: f.About, Detected: f.Detected,
 		})
 	}
 }

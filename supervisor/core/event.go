@@ -20,6 +20,10 @@ type Event struct {
 	Runtime string `json:"-"`
 	Service string `json:"-"`
 	Probe   string `json:"-"` // startup, liveness or readiness
+
+	// Detected is set on the Unhealthy event that is a probe's verdict: how long it took from the begin of the first
+	// of these failed probes. Of a readiness probe only if the container was ready by it before.
+	Detected time.Duration `json:"-"`
 }
 
 // The reasons of events, Kubernetes' where it has one.

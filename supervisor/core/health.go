@@ -45,6 +45,7 @@ type ProbeState struct {
 	Result  prober.Outcome // the verdict
 	Outcome prober.Outcome // the last outcome that was not Unknown
 	Run     int            // how many times in a row Outcome came
+	Since   time.Time      // when the first of these probes began
 	OnHold  bool           // the verdict stands: no more probes in this run
 	Last    prober.Result  // result of the last probe, Unknown included
 	LastAt  time.Time      // end of the last probe; zero: none yet
@@ -62,6 +63,9 @@ func (y *ProbeState) add(p *ProbeSpec, r prober.Result, now time.Time) (verdict 
 	}
 	if r.Outcome != y.Outcome {
 		y.Outcome, y.Run = r.Outcome, 0
+	}
+	if y.Run == 0 {
+		y.Since = now.Add(-r.Latency)
 	}
 	y.Run++
 	return y.Run >= p.threshold(r.Outcome)

@@ -94,6 +94,8 @@ type Effect struct {
 	Reason  string        // RecordEvent
 	Message string        // RecordEvent
 	About   string        // RecordEvent: the name of the probe that it is about; empty: of none
+	// Detected is Event.Detected; RecordEvent only.
+	Detected time.Duration
 }
 
 // ErrNotSent is the error of a stop call that was not made, because the container had

@@ -115,6 +115,9 @@ func (t *stepper) recordResult(probe ProbeType, r, before prober.Result) {
 	switch {
 	case r.Outcome == prober.Failure && y.Run <= p.FailureThreshold:
 		t.recordOf(probe, EventUnhealthy, "%s probe failed (%d/%d): %s", probe.Title(), y.Run, p.FailureThreshold, r.Output)
+		if y.Run == p.FailureThreshold && y.Result != prober.Failure {
+			t.fx[len(t.fx)-1].Detected = t.now.Sub(y.Since)
+		}
 	case r.Outcome == prober.Unknown && r.Cause == prober.NotAsked && before.Cause != prober.NotAsked:
 		t.recordOf(probe, EventUnhealthy, "%s probe could not run, which does not count: %s", probe.Title(), r.Output)
 	case r.Warning && !before.Warning:

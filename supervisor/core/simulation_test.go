@@ -31,6 +31,7 @@ type simulation struct {
 	answers    [NumProbes]prober.Result
 	hookTakes  [numHooks]time.Duration
 	hookEnds   [numHooks]prober.HookResult
+	detected   []time.Duration
 	remembered []string // conditions that the last daemon knew of the run that is found next; nil: nothing
 
 	// How the engine and the container behave.
@@ -136,6 +137,9 @@ func (sim *simulation) step(what string, in *Input) {
 	sim.checkInvariants(before, in, fx)
 	sim.writeTranscript(what, fx)
 	for _, f := range fx {
+		if f.Detected > 0 {
+			sim.detected = append(sim.detected, f.Detected)
+		}
 		sim.carryOut(f)
 	}
 }

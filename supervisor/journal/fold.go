@@ -77,7 +77,7 @@ func (f *folds) fold(r *repeats, ev core.Event) {
 	if ev.Probe != r.folded.Probe {
 		r.folded.Probe = ""
 	}
-	r.folded.Time, r.folded.Message = ev.Time, ev.Message
+	r.folded.Time, r.folded.Message, r.folded.Detected = ev.Time, ev.Message, max(r.folded.Detected, ev.Detected)
 	r.folded.Count++
 }
 

@@ -1,0 +1,79 @@
+package report
+
+import (
+	"strings"
+	"time"
+
+	"healthd/supervisor"
+	"healthd/supervisor/core"
+)
+
+// sightOf returns what a board shows. Containers of a runtime count once all of that runtime are known: a
+// service with half of its members would seem to be ill.
+func sightOf(b *supervisor.Board, now time.Time) *sight {
+	known := map[string]bool{}
+	for _, r := range b.Runtimes() {
+		known[r.Name] = r.Synced
+	}
+	seen := &sight{complete: b.Synced()}
+	places := map[string]int{}
+	for v := range b.All() {
+		if v.Spec == nil || v.Service == "" || !known[v.Container.Runtime] {
+			continue
+		}
+		name := strings.ToValidUTF8(v.Service, "\uFFFD") // as the file and the metrics have it
+		i, found := places[name]
+		project := core.ProjectOf(v.Container.Labels)
+		if !found {
+			i = len(seen.facts)
+			places[name] = i
+			seen.facts = append(seen.facts, fact{name: name, project: project})
+		}
+		f := &seen.facts[i]
+		if f.project != project {
+			f.project = ""
+		}
+		f.take(v, now)
+		seen.restarts = append(seen.restarts, restarts{v.Container.ID, name, v.State.Lasting.Restarts})
+	}
+	return seen
+}
+
+// take adds a member to what is known of its service.
+func (f *fact) take(v *core.View, now time.Time) {
+	ready, _, _ := v.Readiness()
+	if !ready && isStopped(v) {
+		f.stopped++
+	} else {
+		f.members++
+	}
+	since := v.State.Conditions.Ready.Since
+	if since.IsZero() {
+		since = now
+	}
+	age := now.Sub(since)
+	switch {
+	case ready:
+		f.ready++
+		f.upFor = max(f.upFor, age)
+	case f.members+f.stopped-f.ready == 1: // the first that is not ready
+		f.downFor = age
+	default:
+		f.downFor = min(f.downFor, age)
+	}
+}
+
+// isStopped says that nobody expects a container to serve: people stopped it, or are stopping it, or keep
+// it from being started, or it has done its work, or has never run. Who ended a run that nobody watched
+// is not known, and healthd leaves it as an operator's.
+func isStopped(v *core.View) bool {
+	s := &v.State
+	if s.Engine.State.Alive() {
+		return s.Ending.Signalled() && s.Action.Stopping == core.NoCause
+	}
+	switch phase := v.Phase(); {
+	case phase == core.PhaseSucceeded, phase == core.PhasePending, s.OperatorStopped(), s.Lasting.Held:
+		return true
+	}
+	return s.Ending.By == core.EndedUnseen && s.Action.Restart == core.NoCause
+}
