@@ -30,6 +30,8 @@ type fake struct {
 	hold   string // asked for last
 	refuse string // the ID that can be neither held nor resumed
 
+	report func(service string, since time.Time) (api.Report, error)
+
 	warnings []string
 	stuck    error            // of the main loop
 	starting bool             // healthd has not read the engine's first list
@@ -116,7 +118,7 @@ func daemonWith(t *testing.T, f *fake, views ...*core.View) (socket string, j *j
 	a := api.New(api.Config{
 		Board:   supervisor.NewBoard([]supervisor.RuntimeView{engine}, views...),
 		History: j, Controller: f, Records: f.records, Warnings: func() []string { return f.warnings },
-		Unsupervised: func(context.Context) api.Unsupervised { return f.left },
+		Unsupervised: func(context.Context) api.Unsupervised { return f.left }, Report: f.report,
 	})
 	socket = filepath.Join(t.TempDir(), "control.sock")
 	ln, err := api.ListenControl(socket)

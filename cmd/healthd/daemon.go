@@ -24,6 +24,7 @@ import (
 	"healthd/supervisor/metrics"
 	"healthd/supervisor/notify"
 	"healthd/supervisor/recorder"
+	"healthd/supervisor/report"
 )
 
 // daemon is everything that healthd run runs.
@@ -40,6 +41,7 @@ type daemon struct {
 	haproxy    *haproxy.HAProxy
 	recorder   *recorder.Recorder
 	supervisor *supervisor.Supervisor
+	report     *report.Keeper
 
 	notifications *notify.Notifier
 	reloadMetrics *metrics.Reload
@@ -115,6 +117,7 @@ func newDaemon(c *configs.Config, r *reloads, log *zap.Logger, n *notifier, o *o
 		}),
 	}
 	d.notifications = newNotifications(c, d.supervisor.Board(), o.journal)
+	d.report = report.Open(report.Config{Dir: c.State.Dir, Board: d.supervisor.Board(), Journal: o.journal})
 	standIn(point, o.engines, d.tellContainer)
 	d.use(c)
 	return d
@@ -200,7 +203,7 @@ func (d *daemon) servers() []server {
 		errorLog = l // what goes wrong with single clients
 	}
 	a := api.New(api.Config{
-		Board: board, History: d.journal, Controller: d.supervisor, Records: d.recorder, Warnings: d.shownWarnings, Reload: d.reloads.wait, NotifyTest: d.testNotify, Unsupervised: d.unsupervised,
+		Board: board, History: d.journal, Controller: d.supervisor, Records: d.recorder, Warnings: d.shownWarnings, Reload: d.reloads.wait, NotifyTest: d.testNotify, Unsupervised: d.unsupervised, Report: d.reportOf,
 		Metrics: metrics.Handler(board, thisBuild().version, errorLog, d.collectors()...), Checked: d.haproxy.Checked, ChecksFrom: d.begun.HAProxy.ChecksFrom,
 	})
 	servers := []server{{"serve the control socket", func(ctx context.Context) error {
@@ -220,6 +223,7 @@ func (d *daemon) servers() []server {
 		return d.haproxy.Run(ctx, d.supervisor)
 	}})
 	servers = append(servers, server{"notify", d.notifications.Run})
+	servers = append(servers, server{"keep the report", d.report.Run})
 	for _, e := range d.engines {
 		w := runtime.Watcher{
 			Name: e.name, Source: e.rivals, Since: d.journal.Seen(e.name), KnownRun: knownRuns(d.journal, e.name), Relist: e.relist,
@@ -234,7 +238,7 @@ func (d *daemon) servers() []server {
 
 // collectors returns the metrics of what is not on the board.
 func (d *daemon) collectors() []prometheus.Collector {
-	all := []prometheus.Collector{d.haproxy, d.reloadMetrics, d.notifications, metrics.NewCommands(d.prober.Waits)}
+	all := []prometheus.Collector{d.haproxy, d.reloadMetrics, d.notifications, d.report, metrics.NewCommands(d.prober.Waits)}
 	if d.begun.State.Dir != "" {
 		all = append(all, metrics.NewJournal(d.journal.Up))
 	}

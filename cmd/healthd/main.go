@@ -134,7 +134,7 @@ func (a *app) rootCommand() *cobra.Command {
 	root.PersistentFlags().StringVar(&a.socket, "socket", "",
 		"use the daemon's control socket at `PATH` (default: as configured)")
 	root.AddCommand(
-		a.runCommand(), a.checkCommand(), a.reloadCommand(), a.liveCommand(), a.statusCommand(), a.explainCommand(), a.eventsCommand(), a.whyCommand(),
+		a.runCommand(), a.checkCommand(), a.reloadCommand(), a.liveCommand(), a.statusCommand(), a.explainCommand(), a.eventsCommand(), a.whyCommand(), a.reportCommand(),
 		a.probeCommand(), a.restartCommand(), a.holdCommand(), a.resumeCommand(), a.gateCommand(), a.importCommand(), a.notifyCommand(), a.versionCommand(),
 	)
 	root.InitDefaultCompletionCmd()

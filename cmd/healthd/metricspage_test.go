@@ -137,7 +137,7 @@ func documentedDaemon(t *testing.T) *daemon {
 		t.Fatal(err)
 	}
 	n := notify.New(notify.Config{Receivers: []notify.Receiver{{Name: "oncall"}}})
-	return &daemon{notifications: n, haproxy: h, reloadMetrics: metrics.NewReload(), journal: journal.New(), prober: prober.New(prober.Config{Engines: map[string]prober.Engine{"docker": nil}}), begun: &configs.Config{State: configs.State{Dir: "/var/lib/healthd"}}}
+	return &daemon{notifications: n, report: observedService(), haproxy: h, reloadMetrics: metrics.NewReload(), journal: journal.New(), prober: prober.New(prober.Config{Engines: map[string]prober.Engine{"docker": nil}}), begun: &configs.Config{State: configs.State{Dir: "/var/lib/healthd"}}}
 }
 
 // documentedBoard has a container for each metric that not all of them have.

@@ -60,6 +60,9 @@ type Config struct {
 	// NotifyTest sends a test message to the receiver of that name, or to all if name is empty. The error says that
 	// there is none.
 	NotifyTest func(ctx context.Context, name string) ([]NotifyTest, error)
+	// Report returns how healthy a service was since a time, or all are if its name is empty. An error is
+	// supervisor.ErrUnknownService or a *supervisor.AmbiguousServiceError. nil: there is no such path.
+	Report func(service string, since time.Time) (Report, error)
 	// Checked is called when a readiness check of HAProxy says in its header
 	// X-Haproxy-Server-State how HAProxy sees the server, and comes from one of ChecksFrom.
 	Checked    func(id, state string)
@@ -77,6 +80,7 @@ type API struct {
 	reloader   func(context.Context) (Reload, *ReloadError)
 	testNotify func(ctx context.Context, name string) ([]NotifyTest, error)
 	bystanders func(context.Context) Unsupervised
+	report     func(service string, since time.Time) (Report, error)
 	listing    chan struct{} // has room for the one request of them
 	checked    func(id, state string)
 	checksFrom []netip.Prefix
@@ -89,7 +93,7 @@ type API struct {
 // New returns the API of c.
 func New(c Config) *API {
 	return &API{
-		board: c.Board, history: c.History, controller: c.Controller, recorder: c.Records, metrics: c.Metrics, warnings: c.Warnings, reloader: c.Reload, testNotify: c.NotifyTest, bystanders: c.Unsupervised, listing: make(chan struct{}, 1), checked: c.Checked, checksFrom: c.ChecksFrom,
+		board: c.Board, history: c.History, controller: c.Controller, recorder: c.Records, metrics: c.Metrics, warnings: c.Warnings, reloader: c.Reload, testNotify: c.NotifyTest, bystanders: c.Unsupervised, report: c.Report, listing: make(chan struct{}, 1), checked: c.Checked, checksFrom: c.ChecksFrom,
 		heartbeat: 15 * time.Second,
 		waiting:   make(chan struct{}, maxWaiting),
 		plainType: []string{"text/plain; charset=utf-8"},
@@ -161,6 +165,7 @@ func (a *API) index(w http.ResponseWriter, r *http.Request) {
 /v1/containers/NAME/timeline its last hour
 /v1/overview                 the containers at a glance, as the page in a browser shows them
 /v1/events                   the history; ?since=10m&container=NAME
+/v1/report                   how healthy services were; ?since=7d&service=SERVICE
 /metrics                     for Prometheus
 /v1/openapi.json             all of this for programs: OpenAPI 3.1
 `)

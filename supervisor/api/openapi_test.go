@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"healthd/supervisor"
 	"healthd/supervisor/core"
@@ -22,7 +23,21 @@ func withMetrics(views ...*core.View) *API {
 		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 		w.Write([]byte("metric 1\n"))
 	})
+	a.report = fakeReport
 	return a
+}
+
+// fakeReport knows the service shop/web, and several that are called web.
+func fakeReport(service string, since time.Time) (Report, error) {
+	switch service {
+	case "", "shop/web":
+	case "web":
+		return Report{}, &supervisor.AmbiguousServiceError{Candidates: []string{"blog/web", "shop/web"}}
+	default:
+		return Report{}, supervisor.ErrUnknownService
+	}
+	p := ReportPeriod{ObservedSeconds: 10, ReadySeconds: 9.5, CapacitySeconds: 9, Outages: 1, LongestOutageSeconds: .5, Restarts: map[string]int{"exit": 1}}
+	return Report{From: since.UTC(), To: at(9), Since: at(1), Services: []ServiceReport{{Name: "shop/web", Project: "shop", Total: p, Days: []ReportDay{{"2026-01-02", p}}}}}, nil
 }
 
 var parameter = regexp.MustCompile(`\{[a-z]+\}`)

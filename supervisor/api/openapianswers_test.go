@@ -102,6 +102,8 @@ func (s *answers) ofTheNetwork(t *testing.T) {
 		"/v1/services/shop/web/ready": 200, "/v1/services/shop/web/ready?min=x": 400, "/v1/services/shop/web/ready?min=2": 503,
 		"/v1/containers/web-1": 200, "/v1/containers/none": 404, "/v1/events?n=x": 400, "/v1/events?after=x": 400,
 		"/v1/containers/web-1/timeline": 200, "/v1/containers/none/timeline": 404, "/v1/overview": 200, "/v1/overview?container=web-1": 200, "/v1/overview?container=none": 404,
+		"/v1/report": 200, "/v1/report?since=1h&service=shop/web": 200, "/v1/report?since=90d": 200, "/v1/report?since=59m": 400, "/v1/report?since=91d": 400,
+		"/v1/report?since=x": 400, "/v1/report?service=none": 404, "/v1/report?service=web": 503,
 	} {
 		s.want(t, a.ReadOnly(), status, http.MethodGet, path, "")
 		s.want(t, a.Control(), status, http.MethodGet, path, "")
@@ -239,7 +241,7 @@ func (s *answers) ofCrowds(t *testing.T) {
 		for _, r := range append(a.readOnlyRoutes(l), a.controlRoutes(l)...) {
 			mux.HandleFunc(r.pattern, r.handler)
 		}
-		for _, path := range []string{"/v1/services", "/v1/containers", "/v1/overview", "/v1/events", "/v1/named/x", "/v1/named/x/x", "/v1/unsupervised"} {
+		for _, path := range []string{"/v1/services", "/v1/containers", "/v1/overview", "/v1/events", "/v1/report", "/v1/named/x", "/v1/named/x/x", "/v1/unsupervised"} {
 			s.want(t, mux, 503, http.MethodGet, path, "")
 		}
 	})

@@ -33,6 +33,9 @@ func (a *API) readOnlyRoutes(l *limits) []route {
 		{"", "/v1/overview", a.list(l, a.overview)},
 		{"", "/v1/events", a.events(l)},
 	}
+	if a.report != nil {
+		routes = append(routes, route{"", "/v1/report", a.list(l, a.reportOf)})
+	}
 	if a.metrics != nil {
 		routes = append(routes, route{"", "/metrics", a.metrics.ServeHTTP})
 	}
