@@ -91,6 +91,9 @@ func newTab(t *testing.T, width int, scheme string) *tab {
 func (b *tab) listen(event any) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.t.Context().Err() != nil {
+		return // the test is over: its host may be gone before the tab
+	}
 	switch e := event.(type) {
 	case *runtime.EventExceptionThrown:
 		text := e.ExceptionDetails.Text
