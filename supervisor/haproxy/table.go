@@ -46,7 +46,7 @@ var (
 	neededOfStat = strings.Fields("svname status weight scur qcur act agent_health agent_rise")
 )
 
-const maxNeeded = 14
+const neededColumns = 14
 
 // columns says where a table has the needed columns.
 type columns struct {
@@ -75,7 +75,7 @@ func newColumns(header, needed []string) (columns, error) {
 // reading them.
 type row struct {
 	columns
-	fields [maxNeeded]string
+	fields [neededColumns]string
 	err    error
 }
 

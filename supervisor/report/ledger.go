@@ -55,7 +55,7 @@ type sight struct {
 type ledger struct {
 	began    time.Time // by the wall clock: its first look ever
 	services map[string]*service
-	omitted  int // services for which there was no room
+	omitted  int // services for which there was no room at the last look
 
 	looking bool                      // this daemon has looked
 	looked  time.Duration             // until then all time is counted
@@ -134,7 +134,8 @@ func (l *ledger) room(name string, now time.Time) *service {
 		s.seen = now
 		return s
 	}
-	if len(l.services) >= maxServices && !l.evict() {
+	// Once nobody can make room, nobody can in the rest of the look: there may be thousands that want it.
+	if len(l.services) >= maxServices && (l.omitted > 0 || !l.evict()) {
 		l.omitted++
 		return nil
 	}
