@@ -177,7 +177,7 @@ install-files:
 	install -m 0644 README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md LICENSE $(DESTDIR)$(DOCDIR)/
 	install -m 0644 docs/*.md $(DESTDIR)$(DOCDIR)/docs/
 	install -d -m 0755 $(DESTDIR)$(DOCDIR)/docs/images
-	install -m 0644 docs/images/*.svg $(DESTDIR)$(DOCDIR)/docs/images/
+	install -m 0644 docs/images/* $(DESTDIR)$(DOCDIR)/docs/images/
 	install -d -m 0755 $(DESTDIR)$(DOCDIR)/examples
 	install -m 0644 configs/conf.d/*.toml $(DESTDIR)$(DOCDIR)/examples/
 	install -d -m 0755 $(DESTDIR)$(DOCDIR)/examples/haproxy
