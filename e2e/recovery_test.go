@@ -176,7 +176,7 @@ const hungSpec = `
 [[spec]]
 name = %[1]q
 match = { e2e = %[1]q }
-termination_grace_period = "3s"
+termination_grace_period = "5s"
 [spec.liveness]
 exec = { command = ["test", "!", "-e", "/sick"] }
 period = "200ms"
@@ -210,7 +210,8 @@ func killedDuringStop(t *testing.T, e engine, name string) *daemon {
 	d.until(20*time.Second, name, "ready", ready)
 	inside(t, e, name, "touch", "/sick")
 	d.until(20*time.Second, name, "being stopped", func(s status) bool { return s.Draining })
-	d.stays(300*time.Millisecond, name, "in its grace period", func(s status) bool { return s.Draining })
+	// The stop is sent when the flight record is made, within two seconds.
+	d.stays(2300*time.Millisecond, name, "in its grace period", func(s status) bool { return s.Draining })
 	d.kill()
 	return d
 }
