@@ -61,3 +61,16 @@ func TestWaitForANetworkNamesItsOwner(t *testing.T) {
 		}
 	}
 }
+
+// A question changes nothing: the loop, the journal and other readers share what a view has.
+func TestRestartsAfterChangesNothing(t *testing.T) {
+	state := NewState()
+	state.Run.Exit.Code = 3
+	v := &View{Container: &runtime.Container{Name: "web"}, Spec: &Spec{RestartPolicy: OnFailure}, State: state}
+	if v.RestartsAfter(0) || !v.RestartsAfter(7) {
+		t.Error("OnFailure restarts after code 0, or not after 7")
+	}
+	if got := v.State.Run.Exit.Code; got != 3 {
+		t.Errorf("after two questions the last exit code is %d", got)
+	}
+}
