@@ -64,7 +64,7 @@ func EventReasons() []string {
 		"Invalid", "Held", "Resumed", "GroupLimit", "RestartBudget", "RuntimeLost", "RuntimeBack", "NetworkLost",
 		"FailedPostStartHook", "FailedPreStopHook", "LifecycleHTTPFallback", "Reloaded", "ReloadFailed", "WouldRestart", "GaveUp",
 		"ShutdownIncomplete", "JournalFailed", "JournalBack", "JournalDamaged", "HAProxyLost", "HAProxyBack", "HAProxyError",
-		"HAProxyServer", "NotifyFailed", "NotifyBack", "RecorderFailed",
+		"HAProxyServer", "NotifyFailed", "NotifyBack", "RecorderFailed", "ReportFailed", "ReportBack", "ReportDamaged",
 	}
 }
 

@@ -65,9 +65,11 @@ func (p *pager) serve(w http.ResponseWriter, r *http.Request) {
 		p.wrong = append(p.wrong, fmt.Sprintf("%s: %v", body, err))
 	}
 	p.tried = append(p.tried, n.ID)
-	// One that was answered just before a kill comes again, and has its ID.
-	again := slices.ContainsFunc(p.got, func(o notification) bool { return o.ID == n.ID })
-	if p.status == http.StatusOK && !again {
+	// One that was answered just before a kill comes again, with its ID, and may not keep back the next one.
+	if slices.ContainsFunc(p.got, func(o notification) bool { return o.ID == n.ID }) {
+		return
+	}
+	if p.status == http.StatusOK {
 		p.got = append(p.got, n)
 	}
 	w.WriteHeader(p.status)
