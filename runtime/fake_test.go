@@ -337,6 +337,7 @@ func record(t *testing.T, w *Watcher, script func(*fakeEngine)) []string {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {
+		time.Sleep(time.Nanosecond) // until the script waits: what it does at first is there before the Watcher is
 		done <- w.Run(ctx, func(_ context.Context, u Update) error {
 			mu.Lock()
 			defer mu.Unlock()
