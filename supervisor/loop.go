@@ -220,6 +220,9 @@ func (l *loop) step(e *entry, in *core.Input) {
 
 // show makes state the entry's, and puts its newest view on the board.
 func (l *loop) show(e *entry, state core.State) {
+	if m := e.remembered; m != nil && state.Kept != m.Kept && *state.Kept == *m.Kept {
+		state.Kept = m.Kept // both stay: once is enough
+	}
 	v := &core.View{
 		Container: e.reached, Spec: e.spec, Invalid: e.invalid,
 		Identity: e.identity, Group: e.group, Service: e.service, State: state,
