@@ -12,7 +12,7 @@ import (
 const (
 	startGarbage = 50 // per cent of what is in use, until all containers are known: much is read then
 	usualGarbage = 12 << 20
-	leastGarbage = 15 // per cent
+	leastGarbage = 10 // per cent
 	mostGarbage  = 100
 	garbageCheck = 20 * time.Second
 	// leastUnused is how much healthd may hold for nothing, in bytes, and beside it a sixteenth of what is in use: the Go
@@ -27,8 +27,9 @@ func garbagePercent(used uint64) int {
 
 // garbage keeps healthd's memory small, unless whoever runs it has said how with GOGC.
 type garbage struct {
-	percent int
-	nextAt  time.Time
+	percent  int
+	nextAt   time.Time
+	released bool // the program's pages
 }
 
 func newGarbage() *garbage {
@@ -51,6 +52,10 @@ func (g *garbage) adjust(now time.Time) {
 		return
 	}
 	g.nextAt = now.Add(garbageCheck)
+	if !g.released {
+		g.released = true
+		releaseProgram()
+	}
 	heap := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/memory/classes/heap/free:bytes"}}
 	metrics.Read(heap)
 	live, unused := heap[0].Value.Uint64(), heap[1].Value.Uint64()

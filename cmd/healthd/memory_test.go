@@ -11,7 +11,7 @@ func TestGarbagePercent(t *testing.T) {
 		used uint64
 		want int
 	}{
-		{0, 100}, {1 << 20, 100}, {12 << 20, 100}, {24 << 20, 50}, {48 << 20, 25}, {100 << 20, 15}, {10 << 30, 15},
+		{0, 100}, {1 << 20, 100}, {12 << 20, 100}, {24 << 20, 50}, {48 << 20, 25}, {100 << 20, 12}, {10 << 30, 10},
 	} {
 		if got := garbagePercent(tt.used); got != tt.want {
 			t.Errorf("%d MiB in use: %d, want %d", tt.used>>20, got, tt.want)
