@@ -82,8 +82,8 @@ const (
 // Result is the result of one probe.
 type Result struct {
 	Outcome Outcome
-	Cause   Cause  // empty for a Success without a warning
 	Warning bool   // a Success worth an event: see Redirect and Warned
+	Cause   Cause  // empty for a Success without a warning
 	Output  string // at most MaxOutput bytes, valid UTF-8
 	Latency time.Duration
 	// Certificate is the end of the validity of the certificate that the server showed, be it

@@ -76,10 +76,11 @@ func (s *serviceLatency) add(t *core.Totals) {
 		return
 	}
 	for probe := range s.probes {
-		for i, n := range t.Latency[probe].Counts {
+		h := t.Latency(core.ProbeType(probe))
+		for i, n := range h.Counts {
 			s.probes[probe].counts[i].Add(n)
 		}
-		s.probes[probe].nanos.Add(int64(t.Latency[probe].Sum * float64(time.Second)))
+		s.probes[probe].nanos.Add(int64(h.Sum * float64(time.Second)))
 	}
 }
 

@@ -43,15 +43,16 @@ func initialResult(p *ProbeSpec, t ProbeType) prober.Outcome {
 // ProbeState is the state of one probe in the present run.
 type ProbeState struct {
 	Result  prober.Outcome // the verdict
+	OnHold  bool           // the verdict stands: no more probes in this run
+	Running bool           // a probe is under way
+
 	Outcome prober.Outcome // the last outcome that was not Unknown
 	Run     int            // how many times in a row Outcome came
 	Since   time.Time      // when the first of these probes began
-	OnHold  bool           // the verdict stands: no more probes in this run
-	Last    prober.Result  // result of the last probe, Unknown included
-	LastAt  time.Time      // end of the last probe; zero: none yet
 
-	Due     time.Time // when the next probe is due; zero: none is scheduled
-	Running bool      // a probe is under way
+	Last   prober.Result // result of the last probe, Unknown included
+	LastAt time.Time     // end of the last probe; zero: none yet
+	Due    time.Time     // when the next probe is due; zero: none is scheduled
 }
 
 // add counts the result of one probe, and says whether the threshold is reached. An
@@ -79,19 +80,24 @@ func (p *ProbeSpec) threshold(o prober.Outcome) int {
 	return p.SuccessThreshold
 }
 
-// Totals are counts over all runs since this daemon first saw the container.
+// Totals are counts over all runs since this daemon first saw the container. They are part of each of its states, and
+// so narrow: a probe each second fills one in a century.
 type Totals struct {
-	Outcomes      [NumProbes][3]uint64 // by probe and prober.Outcome
-	Latency       [NumProbes]Histogram // of successes
-	HTTPFallbacks uint64               // HTTPS hooks that healthd repeated without TLS
+	Outcomes      [NumProbes][3]uint32 // by probe and prober.Outcome
+	latency       [NumProbes]latencies // of successes
+	HTTPFallbacks uint32               // HTTPS hooks that healthd repeated without TLS
 }
 
-func (t *Totals) count(probe ProbeType, r prober.Result) {
+// Count counts the result of a probe.
+func (t *Totals) Count(probe ProbeType, r prober.Result) {
 	t.Outcomes[probe][r.Outcome]++
 	if r.Outcome == prober.Success {
-		t.Latency[probe].observe(r.Latency)
+		t.latency[probe].observe(r.Latency)
 	}
 }
+
+// Latency returns how long the successes of a probe took.
+func (t *Totals) Latency(probe ProbeType) Histogram { return t.latency[probe].histogram() }
 
 // Wait is what a restart for a failed probe or hook waits for. The zero Wait: it need not
 // wait.

@@ -12,9 +12,23 @@ type Histogram struct {
 // Prometheus' defaults, which the kubelet uses for the same metric.
 var LatencyBuckets = [...]float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}
 
-func (h *Histogram) observe(d time.Duration) {
-	h.Counts[BucketOf(LatencyBuckets[:], d)]++
-	h.Sum += d.Seconds()
+// latencies is what a Histogram has of one container, in half the memory.
+type latencies struct {
+	sum    time.Duration
+	counts [len(LatencyBuckets) + 1]uint32
+}
+
+func (l *latencies) observe(d time.Duration) {
+	l.counts[BucketOf(LatencyBuckets[:], d)]++
+	l.sum += d
+}
+
+func (l *latencies) histogram() Histogram {
+	h := Histogram{Sum: l.sum.Seconds()}
+	for i, n := range l.counts {
+		h.Counts[i] = uint64(n)
+	}
+	return h
 }
 
 // BucketOf returns the index of the first of the ascending bounds, in seconds, that is not below d, and

@@ -3,6 +3,8 @@ package core
 import (
 	"testing"
 	"time"
+
+	"healthd/prober"
 )
 
 func TestBucketOf(t *testing.T) {
@@ -10,8 +12,9 @@ func TestBucketOf(t *testing.T) {
 		if got := BucketOf(LatencyBuckets[:], d); got != want {
 			t.Errorf("%v: got %d, want %d", d, got, want)
 		}
-		var h Histogram
-		if h.observe(d); h.Counts[want] != 1 || h.Sum != d.Seconds() {
+		var totals Totals
+		totals.Count(Readiness, prober.Result{Outcome: prober.Success, Latency: d})
+		if h := totals.Latency(Readiness); h.Counts[want] != 1 || h.Sum != d.Seconds() {
 			t.Errorf("%v: got %+v", d, h)
 		}
 	}

@@ -79,7 +79,7 @@ func (t *stepper) probeAnswered(probe ProbeType, r prober.Result) {
 	if r.Outcome == prober.Success && t.Engine.State.Alive() && !t.Run.Died {
 		t.Health.AliveAt = t.now
 	}
-	t.Totals.count(probe, r)
+	t.Totals.Count(probe, r)
 	t.recordResult(probe, r, before)
 	t.noteCertificate(probe, &r)
 	if verdict {

@@ -25,11 +25,11 @@ func simulateProbe(t *testing.T, probe ProbeType, timing string, lines ...string
 
 // probeCount returns how often a probe has run, over all runs of the container.
 func probeCount(sim *simulation, probe ProbeType) int {
-	n := uint64(0)
+	n := 0
 	for _, k := range sim.state.Totals.Outcomes[probe] {
-		n += k
+		n += int(k)
 	}
-	return int(n)
+	return n
 }
 
 // probedAgain lets more time pass than any back-off takes, and says whether the probe ran

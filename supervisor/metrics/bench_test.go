@@ -8,7 +8,9 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
+	"healthd/prober"
 	"healthd/supervisor/core"
 )
 
@@ -21,7 +23,9 @@ func BenchmarkScrape(b *testing.B) {
 		v.Container.Labels = map[string]string{core.ComposeProject: "shop"}
 		for t := range v.Spec.Probes {
 			v.Spec.Probes[t] = &core.ProbeSpec{}
-			v.State.Totals.Outcomes[t], v.State.Totals.Latency[t] = v.State.Totals.Outcomes[core.Liveness], v.State.Totals.Latency[core.Liveness]
+			for ms := range time.Duration(10) {
+				v.State.Totals.Count(core.ProbeType(t), prober.Result{Outcome: prober.Success, Latency: ms * time.Millisecond})
+			}
 		}
 		views = append(views, v)
 	}

@@ -50,7 +50,8 @@ func (c *Collector) collectProbe(s sink, v *core.View, t core.ProbeType, of owne
 		s.counter(c.probes, n, labels...)
 		s.counter(c.kubeletProbes, n, labels...)
 	}
-	s.histogram(c.kubeletSeconds, core.LatencyBuckets[:], totals.Latency[t].Counts[:], totals.Latency[t].Sum, of.container, probeTypes[t])
+	latency := totals.Latency(t)
+	s.histogram(c.kubeletSeconds, core.LatencyBuckets[:], latency.Counts[:], latency.Sum, of.container, probeTypes[t])
 }
 
 // collectCertificate sends nothing for a probe that has seen no certificate.

@@ -30,10 +30,12 @@ func web(name, id string) *core.View {
 	}
 	v.Spec.Probes[core.Liveness] = &core.ProbeSpec{}
 	totals := &v.State.Totals
-	totals.Outcomes[core.Liveness] = [3]uint64{prober.Unknown: 1, prober.Success: 4, prober.Failure: 2}
-	latency := &totals.Latency[core.Liveness]
-	latency.Counts[0], latency.Counts[3], latency.Counts[len(core.LatencyBuckets)] = 2, 1, 1
-	latency.Sum = 12.5
+	for _, latency := range []time.Duration{5 * time.Millisecond, 5 * time.Millisecond, 40 * time.Millisecond, 12450 * time.Millisecond} {
+		totals.Count(core.Liveness, prober.Result{Outcome: prober.Success, Latency: latency})
+	}
+	for _, outcome := range []prober.Outcome{prober.Unknown, prober.Failure, prober.Failure} {
+		totals.Count(core.Liveness, prober.Result{Outcome: outcome})
+	}
 	v.State.Lasting.Restarts[core.ByLiveness], v.State.Lasting.Restarts[core.ByOperator], v.State.Lasting.Restarts[core.ByPostStart] = 3, 1, 2
 	return v
 }

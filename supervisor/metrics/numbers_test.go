@@ -59,7 +59,7 @@ func TestOutcomesAreCountedByName(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Attr("kubelet", "171")
 			v := web("web-1", "a")
-			v.State.Totals.Outcomes[core.Liveness] = [3]uint64{}
+			v.State.Totals.Outcomes[core.Liveness] = [3]uint32{}
 			v.State.Totals.Outcomes[core.Liveness][outcome] = 7
 			want := map[string]float64{"successful": 0, "failed": 0, "unknown": 0}
 			want[name] = 7
