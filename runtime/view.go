@@ -43,7 +43,7 @@ type view struct {
 	sinceUpdate     int                 // events since the newest update
 	lag             time.Duration       // of the newest event, until an update carries it
 	recentEvents    map[eventKey]uint64 // → its eventSeq
-	recentOrder     [recentMax]eventKey // ring, indexed by eventSeq
+	recentOrder     []eventKey          // ring of recentMax, indexed by eventSeq
 
 	out          []Update
 	inspectQueue []*entry
@@ -114,7 +114,7 @@ func newView(wanted func(Traits) bool) *view {
 		wanted: wanted, entries: map[string]*entry{}, unwanted: map[string]bool{},
 		networkUsers: map[string]map[string]struct{}{},
 		waiting:      map[*entry]struct{}{}, listPending: map[*entry]struct{}{},
-		unobserved: map[*entry]mark{}, recentEvents: map[eventKey]uint64{}, replaying: true,
+		unobserved: map[*entry]mark{}, recentEvents: map[eventKey]uint64{}, recentOrder: make([]eventKey, recentMax), replaying: true,
 	}
 }
 

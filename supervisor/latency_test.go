@@ -34,7 +34,9 @@ func TestLatencyOutlivesAContainer(t *testing.T) {
 			}
 			return n, found.Sum
 		}
-		liveness := func(id string) uint64 { return uint64(h.view(t, id).State.Totals.Outcomes[core.Liveness][prober.Success]) }
+		liveness := func(id string) uint64 {
+			return uint64(h.view(t, id).State.Totals.Outcomes[core.Liveness][prober.Success])
+		}
 		both := liveness("c1") + liveness("c2")
 		n, sum := count(core.Liveness)
 		if h, _ := h.Board().Latency("web", "shop", core.Liveness); n != both || n < 6 || h.Counts[3] != n || sum < 0.029*float64(n) || sum > 0.031*float64(n) {

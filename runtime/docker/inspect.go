@@ -83,7 +83,12 @@ func (e *Engine) inspectNetworking(ctx context.Context, c *client.Client, in *co
 		n.mode = string(in.HostConfig.NetworkMode)
 	}
 	if in.NetworkSettings != nil {
-		n.endpoints = in.NetworkSettings.Networks
+		n.endpoints = make(map[string]endpoint, len(in.NetworkSettings.Networks))
+		for name, s := range in.NetworkSettings.Networks {
+			if s != nil {
+				n.endpoints[name] = endpoint{s.IPAddress, s.GlobalIPv6Address}
+			}
+		}
 	}
 	other, ok := strings.CutPrefix(n.mode, "container:")
 	if !ok || depth == 0 {

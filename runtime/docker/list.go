@@ -11,8 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/docker/docker/api/types/network"
-
 	"healthd/runtime"
 )
 
@@ -51,7 +49,7 @@ type listed struct {
 	Status          string
 	HostConfig      struct{ NetworkMode string }
 	NetworkSettings struct {
-		Networks map[string]*network.EndpointSettings
+		Networks map[string]endpoint
 	}
 }
 

@@ -23,12 +23,15 @@ const maxNetworkDepth = 4
 type networking struct {
 	mode       string
 	alive      bool
-	startedAt  time.Time // of the newest run; zero from a list, which does not have it
-	endpoints  map[string]*network.EndpointSettings
-	shared     *networking // of the container whose network this one uses; nil: none
+	startedAt  time.Time           // of the newest run; zero from a list, which does not have it
+	endpoints  map[string]endpoint // by network
+	shared     *networking         // of the container whose network this one uses; nil: none
 	sharedID   string
 	sharedGone bool // an inspection found that the engine no longer has it
 }
+
+// endpoint is what healthd reads of an endpoint: a list has those of all containers.
+type endpoint struct{ IPAddress, GlobalIPv6Address string }
 
 // address returns the container's IP address and the network that it belongs to. Both
 // are empty where there is none.
@@ -69,10 +72,7 @@ func (n networking) addresses() []runtime.NetworkAddress {
 
 // endpointAddress returns an address of a container only: no name, which a resolver would have to
 // find, and none of the host's own.
-func endpointAddress(s *network.EndpointSettings) string {
-	if s == nil {
-		return ""
-	}
+func endpointAddress(s endpoint) string {
 	for _, address := range []string{s.IPAddress, s.GlobalIPv6Address} {
 		if ip, err := netip.ParseAddr(address); err == nil && ip.Unmap().IsGlobalUnicast() && ip.Zone() == "" {
 			return address

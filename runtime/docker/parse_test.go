@@ -14,7 +14,6 @@ import (
 
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/events"
-	"github.com/docker/docker/api/types/network"
 	"github.com/docker/go-units"
 
 	"healthd/runtime"
@@ -44,10 +43,10 @@ func TestStatusWithoutAge(t *testing.T) {
 }
 
 func TestAddress(t *testing.T) {
-	v4 := &network.EndpointSettings{IPAddress: "10.0.0.2", GlobalIPv6Address: "fd00::2"}
-	v6 := &network.EndpointSettings{GlobalIPv6Address: "fd00::3"}
-	none := &network.EndpointSettings{}
-	type endpoints = map[string]*network.EndpointSettings
+	v4 := endpoint{IPAddress: "10.0.0.2", GlobalIPv6Address: "fd00::2"}
+	v6 := endpoint{GlobalIPv6Address: "fd00::3"}
+	none := endpoint{}
+	type endpoints = map[string]endpoint
 	for _, tt := range []struct {
 		name            string
 		n               networking
@@ -62,7 +61,7 @@ func TestAddress(t *testing.T) {
 			"a": {IPAddress: "127.0.0.1"}, "b": {IPAddress: "169.254.169.254"}, "c": {IPAddress: "metadata.example.com"}, "d": {IPAddress: "0.0.0.0"},
 			"e": {GlobalIPv6Address: "::1"}, "f": {GlobalIPv6Address: "fe80::1"}, "g": {GlobalIPv6Address: "::ffff:127.0.0.1"}, "h": {IPAddress: "224.0.0.1"},
 			"i": {IPAddress: "10.0.0.1:80"}, "j": {GlobalIPv6Address: "fd00::1%eth0"}}}, "", "", ""},
-		{"without address", networking{alive: true, endpoints: endpoints{"a": none, "b": v4, "c": nil}}, "a", "10.0.0.2", "b"},
+		{"without address", networking{alive: true, endpoints: endpoints{"a": none, "b": v4}}, "a", "10.0.0.2", "b"},
 		{"not running", networking{endpoints: endpoints{"a": v4}}, "", "", ""},
 		{"host", networking{alive: true, mode: "host", endpoints: endpoints{"host": none}}, "", "127.0.0.1", "host"},
 		{"none", networking{alive: true, mode: "none", endpoints: endpoints{"none": none}}, "", "", ""},

@@ -8,15 +8,15 @@ import (
 	"healthd/supervisor/core"
 )
 
-// sightOf returns what a board shows. Containers of a runtime count once all of that runtime are known: a
+// read makes it what a board shows. Containers of a runtime count once all of that runtime are known: a
 // service with half of its members would seem to be ill.
-func sightOf(b *supervisor.Board, now time.Time) *sight {
+func (seen *sight) read(b *supervisor.Board, now time.Time) {
 	known := map[string]bool{}
 	for _, r := range b.Runtimes() {
 		known[r.Name] = r.Synced
 	}
-	seen := &sight{complete: b.Synced()}
-	places := map[string]int{}
+	seen.complete, seen.facts, seen.restarts = b.Synced(), seen.facts[:0], seen.restarts[:0]
+	places := make(map[string]int, cap(seen.facts))
 	for v := range b.All() {
 		if v.Spec == nil || v.Service == "" || !known[v.Container.Runtime] {
 			continue
@@ -36,7 +36,6 @@ func sightOf(b *supervisor.Board, now time.Time) *sight {
 		f.take(v, now)
 		seen.restarts = append(seen.restarts, restarts{v.Container.ID, name, v.State.Lasting.Restarts})
 	}
-	return seen
 }
 
 // take adds a member to what is known of its service.

@@ -55,6 +55,7 @@ type Keeper struct {
 
 	mu     sync.Mutex
 	ledger *ledger
+	seen   sight // of the newest look; the next one writes over it
 }
 
 // Open returns the keeper, with what an earlier one has left in the directory. A file that cannot be read is set
@@ -125,7 +126,8 @@ func (k *Keeper) look() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	now := time.Now() // with the lock: no look may come before an older one
-	k.ledger.look(sightOf(k.board, now), moment{wall: now.Round(0), mono: now.Sub(k.started)})
+	k.seen.read(k.board, now)
+	k.ledger.look(&k.seen, moment{wall: now.Round(0), mono: now.Sub(k.started)})
 }
 
 // readEvents takes in the events after a number, and returns a channel that is closed when there are more.
