@@ -149,6 +149,11 @@ func (l *instance) sync(ctx context.Context, s Supervisor) error {
 // plan returns an empty plan for the servers of one backend.
 func (l *instance) plan(backend string, servers []*server) *plan {
 	p := &plan{backend: backend, servers: servers, agent: l.h.agent, agentOnAllAddresses: l.h.agentOnAllAddresses, newAgentSend: map[string]string{}}
+	all := 0
+	for _, members := range l.members {
+		all += len(members)
+	}
+	p.agentInterval = agentInterval(all)
 	if b := l.backends[backend]; b != nil {
 		p.slots, p.agentSend, p.wasSetAside, p.owners = b.slots, b.agentSend, b.wasSetAside, b.owners
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // The IDs of servers that healthd adds. By its ID, a healthd without any state recognizes
@@ -29,6 +30,7 @@ type plan struct {
 	agentSend           map[string]string // server → its agent-send, as far as healthd set it in this process
 	wasSetAside         map[string]bool   // servers in drain or maint at the last poll
 	owners              map[string]string // server → ID of its container, as far as it is known; changed in place
+	agentInterval       time.Duration     // of the agent checks of servers that are added
 
 	server       map[string]*server // member → its server
 	ids          map[int]bool       // in use; nil: not computed yet
@@ -153,8 +155,8 @@ func (p *plan) addServer(m *member) {
 	}
 	p.server[m.name] = s
 	p.commands = append(p.commands, command{
-		fmt.Sprintf("add server %s %s weight 100 check inter 2s fall 3 rise 2 agent-check agent-addr %s agent-port %d agent-inter 1s agent-send %s, id %d",
-			s.key(p.backend), net.JoinHostPort(m.address.String(), strconv.Itoa(m.port)), p.agent.host, p.agent.port, m.agentName, s.id),
+		fmt.Sprintf("add server %s %s weight 100 check inter 2s fall 3 rise 2 agent-check agent-addr %s agent-port %d agent-inter %ds agent-send %s, id %d",
+			s.key(p.backend), net.JoinHostPort(m.address.String(), strconv.Itoa(m.port)), p.agent.host, p.agent.port, p.agentInterval/time.Second, m.agentName, s.id),
 		s.key(p.backend), isText("New server registered."),
 	})
 	p.newAgentSend[s.name] = m.agentName
@@ -170,6 +172,13 @@ func (p *plan) enableAdded(s *server) {
 	p.command("enable agent "+s.key(p.backend), s, isSilent)
 	p.set(s, "agent down")
 	p.pollSoon = true
+}
+
+// agentInterval is that of the agent checks of added servers when there are so many: all together are about a
+// thousand in a second. What changes is pushed, and does not wait for them.
+func agentInterval(servers int) time.Duration {
+	const perSecond = 1000
+	return time.Duration(max(1, (servers+perSecond-1)/perSecond)) * time.Second
 }
 
 // freeID returns an ID that no server of the backend has. Another healthd, with another
