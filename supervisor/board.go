@@ -65,6 +65,15 @@ func NewBoard(runtimes []RuntimeView, views ...*core.View) *Board {
 	return b
 }
 
+// ByID returns the container with that ID; nil when it is not supervised.
+func (b *Board) ByID(id string) *core.View {
+	s, ok := b.byID.get(id)
+	if !ok {
+		return nil
+	}
+	return s.view.Load()
+}
+
 // minPrefix is the length of the shortest ID prefix that Find accepts: "db" is a name.
 const minPrefix = 4
 

@@ -126,7 +126,7 @@ func (l *loop) synced(u update) {
 	l.lookAgain(engine)
 	l.showEngine(u.Runtime)
 	if back {
-		l.afterBacklog(l.tellChanged) // a container that is not on the board by now is gone
+		l.afterBacklog(func() { l.tellChanged("") }) // a container that is not on the board by now is gone
 	}
 }
 

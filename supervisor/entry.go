@@ -241,5 +241,5 @@ func (l *loop) drop(e *entry) {
 	l.noteSettled(e, true)
 	l.guard.leave(e)
 	l.board.remove(&e.slot)
-	l.tellChanged()
+	l.tellChanged(e.container.ID)
 }

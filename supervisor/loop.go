@@ -231,7 +231,7 @@ func (l *loop) show(e *entry, state core.State) {
 	e.state = &v.State
 	e.slot.timeline.note(e.slot.view.Load(), v, time.Since(l.board.began))
 	if l.board.put(&e.slot, v) {
-		l.tellChanged()
+		l.tellChanged(v.Container.ID)
 	}
 }
 

@@ -7,18 +7,19 @@ import "sync"
 type Publisher interface {
 	// Changed tells that the Board shows a change which matters to load balancers: a
 	// container is new or gone, its readiness, run, address, name or spec has changed, or
-	// its drain has begun or ended.
-	Changed()
+	// its drain has begun or ended. id is the container's; it is empty when all containers of
+	// a runtime are known now.
+	Changed(id string)
 	// LastUp returns the backends in which the container of that ID is the last one that
 	// takes traffic. It is empty when there are others, or when nothing is known.
 	LastUp(id string) (where string)
 }
 
 // tellChanged tells everybody who wants to know that the Board shows such a change, or that
-// all containers of a runtime are known.
-func (l *loop) tellChanged() {
+// all containers of a runtime are known; then id is empty.
+func (l *loop) tellChanged(id string) {
 	l.board.changes.tell()
-	l.config.Publisher.Changed()
+	l.config.Publisher.Changed(id)
 }
 
 // changes tells of the next change to those who wait for it.
@@ -48,5 +49,5 @@ func (c *changes) tell() {
 // noPublisher is the Publisher when Config.Publisher is nil.
 type noPublisher struct{}
 
-func (noPublisher) Changed()             {}
+func (noPublisher) Changed(string)       {}
 func (noPublisher) LastUp(string) string { return "" }

@@ -14,7 +14,7 @@ import (
 	"healthd/supervisor/core"
 )
 
-// fakePublisher keeps what the Board showed at each call of Changed.
+// fakePublisher keeps what the Board showed of c1 at each call of Changed; for another ID, it begins with that.
 type fakePublisher struct {
 	mu      sync.Mutex
 	harness *harness
@@ -22,13 +22,20 @@ type fakePublisher struct {
 	lastUp  string
 }
 
-func (l *fakePublisher) Changed() {
+func (l *fakePublisher) Changed(id string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	shown := "none"
 	if v, err := l.harness.Board().Find("c1"); err == nil {
 		ready, reason, _ := v.Readiness()
 		shown = map[bool]string{true: "ready", false: reason}[ready]
+	}
+	switch id {
+	case "c1":
+	case "":
+		shown = "all: " + shown
+	default:
+		shown = id + ": " + shown
 	}
 	l.changes = append(l.changes, shown)
 }
@@ -72,7 +79,7 @@ func TestPublisherIsTold(t *testing.T) {
 		h, l := newPublisherHarness(t)
 		defer h.close(t)
 		h.sendSynced()
-		if got := l.newChanges(); !slices.Equal(got, []string{"none"}) {
+		if got := l.newChanges(); !slices.Equal(got, []string{"all: none"}) {
 			t.Errorf("at the first sync: %v", got)
 		}
 		h.probes.setResult("c1:1", prober.Result{Outcome: prober.Success})

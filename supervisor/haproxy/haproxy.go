@@ -123,7 +123,7 @@ func (h *HAProxy) Run(ctx context.Context, s Supervisor) error {
 }
 
 // Changed implements supervisor.Publisher.
-func (h *HAProxy) Changed() {
+func (h *HAProxy) Changed(string) {
 	now := time.Now()
 	h.changedAt.Store(&now)
 	for _, l := range h.instances {

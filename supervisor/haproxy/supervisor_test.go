@@ -141,7 +141,7 @@ func (e *fakeSupervisor) updateBoard() {
 	}
 	e.board = supervisor.NewBoard([]supervisor.RuntimeView{{Name: "docker", Up: true, Synced: e.synced}}, all...)
 	e.mu.Unlock()
-	e.h.Changed()
+	e.h.Changed("")
 }
 
 // set sets the state of a container of backend web, whose application has that letter: "up", "down", "draining", "stopping" (by healthd, after the drain), "hangs and
