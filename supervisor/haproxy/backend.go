@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"healthd/runtime"
@@ -12,56 +13,157 @@ import (
 
 // backendState is what an instance keeps about one backend.
 type backendState struct {
-	slots          map[string]string // member → its slot
-	agentSend      map[string]string // server → its agent-send in this process
-	plannedMembers []member          // of the newest plan
-	dueCommands    []command         // of the newest plan
-	pollAt         time.Time
-	pollSoonUntil  time.Time
-	owners         map[string]string       // server → ID of its container
-	recordedSlots  map[string]string       // slots of the newest EventServer of each member
-	wasSetAside    map[string]bool         // servers in drain or maint
-	idlePolls      map[runtime.Run]int     // polls in a row that showed no request under way
-	lastUp         string                  // ID of the container that is the last one up
-	missing        bool                    // HAProxy has no such backend
-	repeats        map[string]repeat       // by subject
-	openProblems   map[string]*openProblem // by subject
+	servers   []*server            // as last shown; nil: a whole look must come first
+	server    map[string]*server   // member → its server, of the newest plan
+	settled   bool                 // that plan found nothing to do
+	complete  bool                 // it knew all containers
+	pollAt    time.Time            // of the next whole look
+	notBefore time.Time            // no whole look comes earlier
+	took      time.Duration        // what the newest whole look took
+	watched   map[string]time.Time // members whose servers are looked at by themselves, at least once and until then
+	watchAt   time.Time
+
+	slots         map[string]string       // member → its slot
+	agentSend     map[string]string       // server → its agent-send in this process
+	owners        map[string]string       // server → ID of its container
+	recordedSlots map[string]string       // slots of the newest EventServer of each member
+	wasSetAside   map[string]bool         // servers in drain or maint
+	idlePolls     map[runtime.Run]int     // looks in a row that showed no request under way
+	lastUp        string                  // ID of the container that is the last one up
+	missing       bool                    // HAProxy has no such backend
+	repeats       map[string]repeat       // by subject
+	openProblems  map[string]*openProblem // by subject
 }
 
 func newBackendState() *backendState {
 	return &backendState{
 		slots: map[string]string{}, agentSend: map[string]string{}, idlePolls: map[runtime.Run]int{}, openProblems: map[string]*openProblem{},
-		repeats: map[string]repeat{}, owners: map[string]string{},
+		repeats: map[string]repeat{}, owners: map[string]string{}, watched: map[string]time.Time{},
 	}
 }
 
-// finishBackend takes in the outcome of a plan: failed has the error of each server whose
-// commands failed.
-func (l *instance) finishBackend(name string, p *plan, failed map[string]string, began time.Time) {
-	b, all, now := l.backends[name], l.members[name], time.Now()
-	b.plannedMembers = all
-	wait := b.observe(p, all)
-	b.noteAgentSend(p, failed)
-	took := now.Sub(began)
-	switch {
-	case p.pollSoon && len(b.dueCommands) > 0:
-		b.pollAt, b.pollSoonUntil = now, now.Add(pollSoonFor)
-	case len(b.dueCommands) > 0, wait, now.Before(b.pollSoonUntil):
-		b.pollAt = now.Add(max(pollSoon, took))
-	default:
-		b.pollAt = now.Add(max(pollInterval, 100*took)) // polling a huge backend takes at most 1 % of the time
+// newPlan returns an empty plan for the servers of one backend.
+func (l *instance) newPlan(backend string, b *backendState, servers []*server) *plan {
+	return &plan{
+		backend: backend, servers: servers, agent: l.h.agent, agentOnAllAddresses: l.h.agentOnAllAddresses, newAgentSend: map[string]string{},
+		slots: b.slots, agentSend: b.agentSend, wasSetAside: b.wasSetAside, owners: b.owners,
 	}
-	l.recordSlots(b, p, all)
-	b.countRepeats(b.dueCommands, failed, now)
-	l.updateProblems(b, p, b.dueCommands, failed, now)
-	if len(all) == 0 && len(b.openProblems) == 0 && !slices.ContainsFunc(p.servers, p.managed) {
-		delete(l.backends, name)
+}
+
+// plan computes the commands of a look.
+func (l *instance) plan(k *look, complete bool, now time.Time) {
+	b := k.b
+	switch {
+	case !k.whole:
+		l.planWatched(k)
+		return
+	case b.settled && b.complete == complete && !k.roll.changed() && len(b.watched) == 0 && slices.EqualFunc(b.servers, k.servers, sameServer):
+		k.servers = b.servers
+		return
+	}
+	k.plan = l.newPlan(k.name, b, k.servers)
+	k.plan.complete, k.plan.agentInterval = complete, agentInterval(l.roster.size())
+	k.plan.compute(k.members)
+	k.commands = b.dueOf(k.plan, now)
+}
+
+// sameServer says that a plan has the same to do for two states of a server. Requests come and go: who waits for the end
+// of the last one has the plan made anyway.
+func sameServer(a, b *server) bool {
+	x := *a
+	x.sessions = b.sessions
+	return x == *b
+}
+
+// finish takes in the outcome of a look that took so long: failed has the error of each server whose commands failed.
+func (l *instance) finish(k *look, failed map[string]string, took time.Duration) {
+	b, now := k.b, time.Now()
+	done := commandsBySubject(k.commands)
+	if !k.whole {
+		k.finishWatched(done, failed, took, now)
+		return
+	}
+	b.took, b.notBefore = took, now.Add(busyShare*took)
+	if k.plan == nil {
+		b.pollAt = now.Add(l.idleInterval())
+		b.dropRepeats(now)
+		return
+	}
+	k.roll.clear()
+	b.keep(k)
+	b.observe(k, done)
+	b.noteAgentSend(k.plan, done, failed)
+	l.recordSlots(b, k.plan, k.members)
+	b.countRepeats(done, failed, now)
+	l.updateProblems(b, k.plan, done, failed, now)
+	b.settled = len(k.plan.commands) == 0 && len(k.plan.problems) == 0 && len(b.openProblems) == 0 && k.roll.awaiting == 0
+	b.complete = k.plan.complete
+	l.schedule(k, now)
+	if len(k.members) == 0 && len(b.openProblems) == 0 && !slices.ContainsFunc(k.servers, k.plan.managed) {
+		delete(l.backends, k.name)
+	}
+}
+
+// schedule says when a backend is looked at next, after a whole look.
+func (l *instance) schedule(k *look, now time.Time) {
+	b := k.b
+	for _, name := range k.plan.fresh {
+		b.watched[name] = now.Add(pollSoonFor)
+	}
+	unwatched := false // a drain waits for a whole look
+	if k.roll.awaiting > 0 {
+		for i := range k.members {
+			if m := &k.members[i]; m.awaitsDrain {
+				b.watched[m.name] = later(now, b.watched[m.name])
+				unwatched = unwatched || k.plan.server[m.name] == nil
+			}
+		}
+	}
+	maps.DeleteFunc(b.watched, func(name string, until time.Time) bool { return until.Before(now) || k.plan.server[name] == nil })
+	tooMany := len(b.watched) > watchMost(len(b.servers))
+	switch {
+	case k.cut:
+		b.pollAt, b.notBefore = now, now
+	case k.plan.pollSoon && len(k.commands) > 0:
+		b.pollAt = now
+	case len(k.commands) > 0, tooMany, unwatched:
+		b.pollAt = now.Add(l.soonInterval())
+	default:
+		b.pollAt = now.Add(l.idleInterval())
+	}
+	b.watchAt = now.Add(pollSoon)
+	if tooMany {
+		b.watchAt = b.pollAt
+	}
+}
+
+// keep keeps what HAProxy has shown, without the whole text of its answers.
+func (b *backendState) keep(k *look) {
+	texts := map[string]string{}
+	one := func(text string) string {
+		kept, ok := texts[text]
+		if !ok {
+			kept = strings.Clone(text)
+			texts[kept] = kept
+		}
+		return kept
+	}
+	for i, s := range k.servers {
+		if i < len(b.servers) && b.servers[i].name == s.name {
+			s.name = b.servers[i].name
+		} else {
+			s.name = strings.Clone(s.name)
+		}
+		s.status, s.agentAddress.host = one(s.status), one(s.agentAddress.host)
+	}
+	b.servers, b.server = k.servers, k.plan.server
+	if b.servers == nil {
+		b.servers = []*server{}
 	}
 }
 
 // noteAgentSend keeps what agent checks send from now on.
-func (b *backendState) noteAgentSend(p *plan, failed map[string]string) {
-	done := commandsBySubject(b.dueCommands)
+func (b *backendState) noteAgentSend(p *plan, done, failed map[string]string) {
 	for server, ask := range p.newAgentSend {
 		about := p.backend + "/" + server
 		switch {
@@ -77,6 +179,9 @@ func (b *backendState) noteAgentSend(p *plan, failed map[string]string) {
 // recordSlots records an event for each container that got a slot: the slot's name does not
 // show whose it is.
 func (l *instance) recordSlots(b *backendState, p *plan, all []member) {
+	if len(p.slots) == 0 && len(b.recordedSlots) == 0 {
+		return
+	}
 	for i := range all {
 		m := &all[i]
 		if slot := p.slots[m.name]; slot != b.recordedSlots[m.name] && slot != "" {
@@ -87,45 +192,64 @@ func (l *instance) recordSlots(b *backendState, p *plan, all []member) {
 	b.recordedSlots = maps.Clone(p.slots)
 }
 
-// observe takes in what HAProxy shows of the members. wait says that the supervisor waits
-// for a member's last request, to stop it.
-func (b *backendState) observe(p *plan, all []member) (wait bool) {
+// observe takes in what HAProxy shows of the members. done are the commands that were executed.
+func (b *backendState) observe(k *look, done map[string]string) {
 	up, alone := 0, (*server)(nil)
-	for _, s := range p.servers {
+	for _, s := range k.servers {
 		if s.takesTraffic() {
 			up, alone = up+1, s
 		}
 	}
-	b.lastUp = ""
-	idle := make(map[runtime.Run]int)
-	pushed := commandsBySubject(b.dueCommands)
-	for i := range all { // what healthd brings up in this sync is not shown yet
-		s := p.server[all[i].name]
-		if all[i].want == wantUp && s != nil && !s.takesTraffic() && pushed[p.backend+"/"+s.name] != "" {
+	for _, s := range k.plan.raised { // what healthd brings up in this sync is not shown yet
+		if !s.takesTraffic() && done[s.key(k.name)] != "" {
 			up++
 		}
 	}
-	for i := range all {
-		m := &all[i]
-		s := p.server[m.name]
-		if up == 1 && s == alone {
-			b.lastUp = m.id
-		}
-		if m.awaitsDrain {
-			wait = true
-			if s == nil || !s.takesTraffic() && s.sessions == 0 {
-				idle[m.run] = b.idlePolls[m.run] + 1
+	b.lastUp = ""
+	if up == 1 {
+		for i := range k.members {
+			if k.plan.server[k.members[i].name] == alone && alone != nil {
+				b.lastUp = k.members[i].id
 			}
 		}
 	}
-	b.idlePolls = idle
+	b.observeDrains(k)
+	if !k.whole {
+		return // servers that are set aside are not watched
+	}
 	b.wasSetAside = map[string]bool{}
-	for _, s := range p.servers {
+	for _, s := range k.servers {
 		if s.setAside() && !s.free() {
 			b.wasSetAside[s.name] = true
 		}
 	}
-	return wait
+}
+
+// observeDrains counts the looks in a row in which a member that is to be stopped had no request under way.
+func (b *backendState) observeDrains(k *look) {
+	if k.roll.awaiting == 0 {
+		clear(b.idlePolls)
+		return
+	}
+	seen := make(map[string]bool, len(k.watched))
+	for _, w := range k.watched {
+		seen[w.member.name] = true
+	}
+	idle := make(map[runtime.Run]int)
+	for i := range k.members {
+		m := &k.members[i]
+		if !m.awaitsDrain {
+			continue
+		}
+		s := k.plan.server[m.name]
+		switch {
+		case !k.whole && !seen[m.name]:
+			idle[m.run] = b.idlePolls[m.run]
+		case s == nil || !s.takesTraffic() && s.sessions == 0:
+			idle[m.run] = b.idlePolls[m.run] + 1
+		}
+	}
+	b.idlePolls = idle
 }
 
 // publish makes the report of this sync.

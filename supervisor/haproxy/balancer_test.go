@@ -55,7 +55,7 @@ func startBalancer(t testing.TB, backends string) *balancer {
 		defer b.log.Close()
 		if t.Failed() {
 			text, _ := os.ReadFile(b.log.Name())
-			t.Logf("log of HAProxy:\n%s", text)
+			t.Logf("log of HAProxy, the end:\n%s", text[max(0, len(text)-10_000):])
 		}
 	})
 	return b
@@ -229,7 +229,12 @@ func (b *balancer) waitForServers(backend string, want ...string) {
 
 func eventually(t testing.TB, what string, try func() error) {
 	t.Helper()
-	end := time.Now().Add(15 * time.Second)
+	eventuallyIn(t, 15*time.Second, what, try)
+}
+
+func eventuallyIn(t testing.TB, patience time.Duration, what string, try func() error) {
+	t.Helper()
+	end := time.Now().Add(patience)
 	for {
 		err := try()
 		if err == nil {

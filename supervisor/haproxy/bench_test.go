@@ -2,8 +2,8 @@ package haproxy
 
 import (
 	"fmt"
-	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -15,27 +15,31 @@ import (
 func BenchmarkPush(b *testing.B) {
 	for _, others := range []int{2, 999} {
 		b.Run(fmt.Sprintf("%d-servers", others+1), func(b *testing.B) {
-			h := startBalancer(b, "backend web\n")
+			h := startBenched(b, "backend web\n")
 			e := h.newSupervisor()
-			pushed := make(pushTimes, 1)
-			e.pushed = pushed
+			e.pushed = make(pushTimes, 1)
 			e.startDaemon(h.socket())
-			e.addMany(others)
-			e.set("c1", "A", "up")
-			eventually(b, "all are there", func() error { return h.expectServers("web", others+1) })
-			pushed.drain()
-			var took []time.Duration
-			before := cpuTime(b)
-			for b.Loop() {
-				e.set("c1", "A", [...]string{"down", "up"}[len(took)%2])
-				took = append(took, <-pushed)
-			}
-			b.ReportMetric(float64((cpuTime(b)-before).Microseconds())/float64(b.N), "cpu-µs/op")
-			slices.Sort(took)
-			b.ReportMetric(float64(took[len(took)/2].Microseconds())/1000, "p50-ms")
-			b.ReportMetric(float64(took[len(took)*99/100].Microseconds())/1000, "p99-ms")
+			e.addMany("web", others)
+			e.set("c1", "S", "up")
+			eventually(b, "all are there", func() error { return h.expectServers(others + 1) })
+			benchPush(b, e, "web")
 		})
 	}
+}
+
+func benchPush(b *testing.B, e *fakeSupervisor, backend string) {
+	pushed := e.pushed.(pushTimes)
+	pushed.drain()
+	var took []time.Duration
+	before := cpuTime(b)
+	for b.Loop() {
+		e.setIn(backend, "c1", "127.0.0.1", e.b.port("S"), [...]string{"down", "up"}[len(took)%2])
+		took = append(took, <-pushed)
+	}
+	b.ReportMetric(float64((cpuTime(b)-before).Microseconds())/float64(b.N), "cpu-µs/op")
+	slices.Sort(took)
+	b.ReportMetric(float64(took[len(took)/2].Microseconds())/1000, "p50-ms")
+	b.ReportMetric(float64(took[len(took)*99/100].Microseconds())/1000, "p99-ms")
 }
 
 // pushTimes is the histogram of pushes, as what they took one by one.
@@ -68,66 +72,116 @@ func BenchmarkFullSync(b *testing.B) {
 			fmt.Sprintf("  server-template web- %d 0.0.0.0:0 disabled\n", servers),
 	} {
 		b.Run(name, func(b *testing.B) {
-			h := startBalancer(b, config)
+			h := startBenched(b, config)
 			e := h.startPushing()
-			e.addMany(servers)
-			eventually(b, "all are there", func() error { return h.expectServers("web", servers) })
-			var total time.Duration
-			for b.Loop() {
-				h.kill()
-				h.start()
-				begun := time.Now()
-				eventually(b, "all are there", func() error { return h.expectServers("web", servers) })
-				total += time.Since(begun)
-			}
-			b.ReportMetric(float64(total.Milliseconds())/float64(b.N), "again-ms")
+			e.addMany("web", servers)
+			eventually(b, "all are there", func() error { return h.expectServers(servers) })
+			benchFullSync(b, h, servers)
 		})
 	}
 }
 
+func benchFullSync(b *testing.B, h *balancer, servers int) {
+	var total time.Duration
+	before := cpuTime(b)
+	for b.Loop() {
+		h.kill()
+		h.start()
+		begun := time.Now()
+		eventuallyIn(b, time.Minute, "all are there", func() error { return h.expectServers(servers) })
+		total += time.Since(begun)
+	}
+	b.ReportMetric(float64((cpuTime(b)-before).Milliseconds())/float64(b.N), "cpu-ms/op")
+	b.ReportMetric(float64(total.Milliseconds())/float64(b.N), "again-ms")
+}
+
 // BenchmarkPoll is what a look at 1,000 servers costs each second that nothing happens.
 func BenchmarkPoll(b *testing.B) {
-	h := startBalancer(b, "backend web\n")
+	h := startBenched(b, "backend web\n")
 	e := h.startPushing()
-	e.addMany(1000)
-	eventually(b, "all are there", func() error { return h.expectServers("web", 1000) })
+	e.addMany("web", 1000)
+	eventually(b, "all are there", func() error { return h.expectServers(1000) })
+	benchPoll(b, e)
+}
+
+func benchPoll(b *testing.B, e *fakeSupervisor) {
 	l := newInstance(e.h, e.h.instances[0].socket)
-	l.members = members(e.Board().Views())
+	sync := func() {
+		if err := l.sync(b.Context(), e); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for sync(); l.pause(time.Now()) < aliveInterval; { // until nothing is left to do
+		sync()
+	}
 	before := cpuTime(b)
 	b.ReportAllocs()
 	for b.Loop() {
-		l.needsFullSync = true
-		shows, err := l.poll(b.Context(), l.due(time.Time{}))
-		if err != nil {
-			b.Fatal(err)
+		for _, s := range l.backends {
+			s.pollAt, s.notBefore = time.Time{}, time.Time{}
 		}
-		p := l.plan("web", shows["web"])
-		p.compute(l.members["web"])
+		for l.pause(time.Now()) < time.Millisecond {
+			sync()
+		}
 	}
 	b.ReportMetric(float64((cpuTime(b)-before).Microseconds())/float64(b.N), "cpu-µs/op")
 }
 
-// addMany adds so many ready containers, to which no checks go.
-func (e *fakeSupervisor) addMany(n int) {
+// BenchmarkMany is the same as the others, with 10,000 servers in 50 backends.
+func BenchmarkMany(b *testing.B) {
+	const backends, each = 50, 200
+	var config strings.Builder
+	for n := range backends {
+		fmt.Fprintf(&config, "backend b%d\n", n)
+	}
+	h := startBenched(b, config.String())
+	e := h.newSupervisor()
+	e.pushed = make(pushTimes, 1)
+	e.startDaemon(h.socket())
+	for n := range backends {
+		e.addMany(fmt.Sprintf("b%d", n), each)
+	}
+	e.setIn("b0", "c1", "127.0.0.1", h.port("S"), "up")
+	const servers = backends*each + 1
+	eventuallyIn(b, time.Minute, "all are there", func() error { return h.expectServers(servers) })
+	b.Run("Push", func(b *testing.B) { benchPush(b, e, "b0") })
+	e.setIn("b0", "c1", "127.0.0.1", h.port("S"), "up")
+	b.Run("Poll", func(b *testing.B) { benchPoll(b, e) })
+	b.Run("FullSync", func(b *testing.B) { benchFullSync(b, h, servers) })
+}
+
+// startBenched starts HAProxy with a port, that of the application S, at which it answers the checks of the servers itself: they
+// cost this process nothing.
+func startBenched(b *testing.B, backends string) *balancer {
+	port := freePort(b)
+	h := startBalancer(b, fmt.Sprintf("frontend checked\n  bind 127.0.0.1:%d\n  mode tcp\n  tcp-request connection reject\n", port)+backends)
+	h.ports["S"] = port
+	return h
+}
+
+// addMany adds so many ready containers to a backend.
+func (e *fakeSupervisor) addMany(backend string, n int) {
 	e.mu.Lock()
 	for i := range n {
-		v := newView("web", fmt.Sprintf("m%d", i), netip.AddrFrom4([4]byte{127, 1, byte(i >> 8), byte(i)}).String(), 80, "up")
+		v := newView(backend, fmt.Sprintf("%s-m%d", backend, i), "127.0.0.1", e.b.port("S"), "up")
 		e.views[v.Container.Name] = v
 	}
 	e.mu.Unlock()
 	e.updateBoard()
 }
 
-// expectServers returns nil when HAProxy shows so many servers to which traffic would go.
-func (b *balancer) expectServers(backend string, want int) error {
-	answer, err := b.try("show stat " + backend + " 4 -1")
+// expectServers returns nil when so many servers of all backends are up, by HAProxy's own sums.
+func (b *balancer) expectServers(want int) error {
+	answer, err := b.try("show stat -1 2 -1")
 	if err != nil {
 		return err
 	}
-	got := 0
-	for line := range strings.Lines(answer) {
-		if strings.HasPrefix(line, backend+",") && !strings.Contains(line, ",MAINT,") && !strings.Contains(line, "(agent)") {
-			got++
+	header, rows, _ := strings.Cut(answer, "\n")
+	act, got := slices.Index(strings.Split(header, ","), "act"), 0
+	for line := range strings.Lines(rows) {
+		if fields := strings.Split(line, ","); act >= 0 && act < len(fields) {
+			n, _ := strconv.Atoi(fields[act])
+			got += n
 		}
 	}
 	if got != want {

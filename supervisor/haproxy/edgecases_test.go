@@ -143,6 +143,7 @@ func TestDuplicateContainerName(t *testing.T) {
 	e.mu.Lock()
 	e.views["of another engine"] = stopped
 	e.mu.Unlock()
+	e.updateBoard("a-lower-id")
 	e.set("c1", "A", "up")
 	b.waitForServers("web", "c1 A UP 100", sorry)
 	e.waitForEvent(EventError, "several containers are called c1, and there can be one server of a name")
@@ -228,7 +229,12 @@ func TestBackendsAreForgotten(t *testing.T) {
 	e.set("c1", "A", "up")
 	e.set("c1", "A", "gone")
 	b.waitForServers("web", sorry)
-	time.Sleep(2 * pollInterval)
+	eventually(t, "the backends are forgotten", func() error {
+		if r := e.h.instances[0].report.Load(); r == nil || len(r.backends) > 0 {
+			return fmt.Errorf("the report is %+v", r)
+		}
+		return nil
+	})
 	end()
 	if books := e.h.instances[0].backends; len(books) > 0 {
 		t.Errorf("%d backends are remembered", len(books))
@@ -310,7 +316,7 @@ func TestAddressOfAServerSetAside(t *testing.T) {
 			b := startBalancer(t, config)
 			e := b.startPushing()
 			e.set("web-1", "A", "up")
-			eventually(t, "it is up", func() error { return b.expectServers("web", 2) })
+			eventually(t, "it is up", func() error { return b.expectServers(1) })
 			b.runCommand("set server web/web-1 state maint")
 			e.set("web-1", "A", "gone")
 			e.waitForEvent(EventError, "server web/web-1 is in drain or maint and its container is gone")

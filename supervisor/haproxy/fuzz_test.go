@@ -62,6 +62,7 @@ func FuzzRead(f *testing.F) {
 				}
 			}
 			checkPlan(t, name, all, state)
+			checkWatched(t, name, all, state)
 		}
 	})
 }
@@ -160,6 +161,32 @@ func checkPlan(t *testing.T, backend string, all []*server, state uint16) {
 		}
 		if err := checkCommand(p, members, byName, given, c.text); err != nil {
 			t.Errorf("%q: %v", c.text, err)
+		}
+	}
+}
+
+// checkWatched checks that a change of readiness has the same commands, whether its server is looked at by itself or all
+// are planned.
+func checkWatched(t *testing.T, backend string, all []*server, state uint16) {
+	t.Helper()
+	members := membersFor(state)
+	p := planFor(backend, all, members, state)
+	p.compute(members)
+	for i := range members {
+		s := p.server[members[i].name]
+		for w := range wantUp + 1 {
+			members := membersFor(state)
+			members[i].want = w
+			single, whole := planFor(backend, all, members, state), planFor(backend, all, members, state)
+			if s == nil || !slices.Contains(all, s) || !single.followsReadiness(s, &members[i]) {
+				continue
+			}
+			single.applyWant(s, &members[i])
+			whole.compute(members)
+			own := slices.DeleteFunc(whole.commands, func(c command) bool { return c.subject != s.key(backend) })
+			if !slices.EqualFunc(single.commands, own, func(a, b command) bool { return a.text == b.text }) || len(single.problems) > 0 {
+				t.Errorf("%+v alone gets %v, %v, and among others %v", members[i], single.commands, single.problems, own)
+			}
 		}
 	}
 }

@@ -3,15 +3,16 @@
 // when a server has no request under way (drained), and which server is the last one up.
 //
 //	supervisor ── Changed ──▶ instance.run, one goroutine for each HAProxy: sync
-//	                            Board ── members ──▶ what each backend should have
-//	                            poll: show info, servers state, stat ──▶ what it has
+//	                            Board ── roster ──▶ what each backend should have
+//	                            look: show info, servers state, stat ──▶ what it has
 //	                            plan.compute: the difference, as commands (no I/O)
 //	                            execute ──▶ HAProxy
 //	                            publish ──▶ LastUp;  reportDrained ──▶ Supervisor.Drained
-//	                            again on Changed, every pollInterval, and for a new process
+//	                            again on Changed, when a look is due (pace.go), and for a new process
 //
-// Each sync compares anew, so a restart of healthd or HAProxy loses nothing. Whether a
-// container is ready is decided by package supervisor.
+// Each whole look compares anew, so a restart of healthd or HAProxy loses nothing. Readiness alone
+// is compared for the servers that it is about (watch.go). Whether a container is ready is decided
+// by package supervisor.
 //
 // healthd sets agent up, agent down and weights, as the agent check does. It never sets a
 // server that takes traffic to drain or maint: those states are the operator's.
@@ -123,14 +124,11 @@ func (h *HAProxy) Run(ctx context.Context, s Supervisor) error {
 }
 
 // Changed implements supervisor.Publisher.
-func (h *HAProxy) Changed(string) {
+func (h *HAProxy) Changed(id string) {
 	now := time.Now()
 	h.changedAt.Store(&now)
 	for _, l := range h.instances {
-		select {
-		case l.changed <- now:
-		default: // an earlier change is not synced yet
-		}
+		l.changes.tell(id, now)
 	}
 }
 
@@ -149,7 +147,7 @@ func (h *HAProxy) LastUp(id string) string {
 
 // reportDrained calls Supervisor.Drained for each stopping member to which no instance has
 // a request under way. While an instance that has the backend does not answer, none is.
-func (h *HAProxy) reportDrained(ctx context.Context, s Supervisor, all map[string][]member) {
+func (h *HAProxy) reportDrained(ctx context.Context, s Supervisor, all *roster) {
 	const again = time.Second
 	now := time.Now()
 	h.mu.Lock()
@@ -159,8 +157,12 @@ func (h *HAProxy) reportDrained(ctx context.Context, s Supervisor, all map[strin
 			delete(h.drainReported, run)
 		}
 	}
-	for backend, members := range all {
-		for _, m := range members {
+	for backend, r := range all.backends {
+		if r.awaiting == 0 {
+			continue
+		}
+		for i := range r.members {
+			m := &r.members[i]
 			if _, reported := h.drainReported[m.run]; m.awaitsDrain && !reported && h.drained(backend, m.run, now) {
 				h.drainReported[m.run] = now
 				_ = s.Drained(ctx, m.run) // fails when the supervisor has ended

@@ -2,47 +2,36 @@ package haproxy
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"healthd/supervisor/core"
 )
 
-const (
-	aliveInterval = 200 * time.Millisecond // between checks whether HAProxy is still the same process
-	pollInterval  = time.Second            // between polls of a backend's servers
-	pollSoon      = 50 * time.Millisecond  // until the poll after a command, and while a stop waits for the last request
-	pollSoonFor   = 2 * time.Second        // how long to pollSoon after a server got a container: an old answer of its agent check may still come
-	retryMin      = 50 * time.Millisecond
-	retryMax      = time.Second
-	// reloadGrace is how long after a reload the old process may still have requests under
-	// way, which the new process does not show.
-	reloadGrace = 30 * time.Second
-)
-
-// instance pushes to one HAProxy. Only the goroutine of run uses its fields, except changed
+// instance pushes to one HAProxy. Only the goroutine of run uses its fields, except changes
 // and report.
 type instance struct {
 	h       *HAProxy
 	socket  socket
-	changed chan time.Time // when the board changed; has room for one
+	changes *changes
 
 	conversation  *conversation
-	members       map[string][]member // by backend, from the board
-	membersStale  bool                // members are older than the board
-	changedAt     time.Time           // when the board changed
+	roster        *roster
+	changedAt     time.Time // the oldest change that HAProxy does not have; zero: it has all
+	pushed        bool      // commands were sent since then
 	process       process
 	processAge    time.Duration            // of the process
 	needsFullSync bool                     // the process may not have all state
 	backends      map[string]*backendState // by backend
+	behind        bool                     // changes wait for a later sync
 	lost          bool
 
 	report reportPointer
 }
 
 func newInstance(h *HAProxy, s socket) *instance {
-	return &instance{h: h, socket: s, changed: make(chan time.Time, 1), conversation: newConversation(), membersStale: true, backends: map[string]*backendState{}}
+	return &instance{h: h, socket: s, changes: newChanges(), conversation: newConversation(), roster: newRoster(), backends: map[string]*backendState{}}
 }
 
 // run syncs until ctx ends.
@@ -70,19 +59,9 @@ func (l *instance) run(ctx context.Context, s Supervisor) {
 		select {
 		case <-ctx.Done():
 		case <-timer.C:
-		case at := <-l.changed:
-			l.membersStale, l.changedAt = true, at
+		case <-l.changes.signal:
 		}
 	}
-}
-
-// pause returns the time until the next sync if nothing changes.
-func (l *instance) pause(now time.Time) time.Duration {
-	d := aliveInterval
-	for _, b := range l.backends {
-		d = min(d, b.pollAt.Sub(now))
-	}
-	return max(d, time.Millisecond)
 }
 
 // noteReachable records an event when HAProxy stops or begins to answer.
@@ -104,77 +83,53 @@ func (l *instance) record(reason, format string, args ...any) {
 	l.h.journal.Record(core.Event{Time: time.Now(), Reason: reason, Message: fmt.Sprintf(format, args...)})
 }
 
-// sync polls the backends that are due, and executes the commands of their plans.
+// sync looks at the backends that are due, and executes the commands of their plans.
 func (l *instance) sync(ctx context.Context, s Supervisor) error {
-	complete := s.Board().Synced() // before Views: a container that comes in between must not be cleaned up
-	select {
-	case at := <-l.changed:
-		l.membersStale, l.changedAt = true, at
-	default:
-	}
-	if l.membersStale {
-		l.members, l.membersStale = members(s.Board().Views()), false
-	}
+	complete := s.Board().Synced() // before the changes: a container that comes in between must not be cleaned up
+	l.takeChanges(s.Board())
 	began := time.Now()
-	due := l.due(began)
-	shows, err := l.poll(ctx, due)
+	looks, err := l.look(ctx, began)
 	if err != nil {
-		l.membersStale = true
 		return err
 	}
 	var commands []command
-	plans := make(map[string]*plan, len(shows))
-	for name, servers := range shows {
-		b, p := l.backends[name], l.plan(name, servers)
-		p.complete = complete
-		p.compute(l.members[name])
-		plans[name], b.dueCommands = p, b.dueOf(p, began)
-		commands = append(commands, b.dueCommands...)
+	for _, k := range looks {
+		l.plan(k, complete, began)
+		commands = append(commands, k.commands...)
 	}
-	failed, err := l.execute(ctx, commands)
+	took := time.Since(began)
+	done, failed, err := l.execute(ctx, commands, max(executeFor, executePerLook*took))
 	if err != nil {
 		l.requestFullSync()
+		if errors.Is(err, errNewProcess) {
+			return nil // the next sync looks at that one
+		}
 		return err
 	}
-	l.changedAt = time.Time{}
-	for name, p := range plans {
-		l.finishBackend(name, p, failed, began)
+	servers := 0
+	for _, k := range looks {
+		servers += k.size()
+	}
+	for _, k := range looks {
+		done -= k.cutAfter(done)
+		l.finish(k, failed, took*time.Duration(k.size())/time.Duration(max(servers, 1)))
+		l.behind = l.behind || k.cut
 	}
 	l.h.metrics.setProblems(l.socket, l.backends)
-	l.publish(began)
-	l.h.reportDrained(ctx, s, l.members)
+	if !l.behind {
+		l.notePushed()
+		l.publish(began)
+	}
+	l.h.reportDrained(ctx, s, l.roster)
 	return nil
 }
 
-// plan returns an empty plan for the servers of one backend.
-func (l *instance) plan(backend string, servers []*server) *plan {
-	p := &plan{backend: backend, servers: servers, agent: l.h.agent, agentOnAllAddresses: l.h.agentOnAllAddresses, newAgentSend: map[string]string{}}
-	all := 0
-	for _, members := range l.members {
-		all += len(members)
+// notePushed notes that HAProxy has all changes.
+func (l *instance) notePushed() {
+	if l.pushed && !l.changedAt.IsZero() {
+		l.h.metrics.observePush(time.Since(l.changedAt))
 	}
-	p.agentInterval = agentInterval(all)
-	if b := l.backends[backend]; b != nil {
-		p.slots, p.agentSend, p.wasSetAside, p.owners = b.slots, b.agentSend, b.wasSetAside, b.owners
-	}
-	return p
-}
-
-// due returns the backends to poll now.
-func (l *instance) due(now time.Time) []string {
-	for name := range l.members {
-		if l.backends[name] == nil {
-			l.backends[name] = newBackendState()
-		}
-	}
-	var due []string
-	for name, b := range l.backends {
-		if !now.Before(b.pollAt) || !slices.Equal(b.plannedMembers, l.members[name]) {
-			due = append(due, name)
-		}
-	}
-	slices.Sort(due)
-	return due
+	l.pushed, l.changedAt = false, time.Time{}
 }
 
 // requestFullSync makes the next sync set everything again.
@@ -184,6 +139,7 @@ func (l *instance) requestFullSync() {
 		clear(b.agentSend)
 		clear(b.idlePolls)
 		clear(b.repeats)
-		b.plannedMembers, b.pollAt = nil, time.Time{}
+		clear(b.watched)
+		b.servers, b.settled, b.pollAt, b.notBefore = nil, false, time.Time{}, time.Time{}
 	}
 }

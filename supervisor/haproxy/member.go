@@ -92,10 +92,7 @@ func membersOf(views []*core.View, asked map[string]string) []member {
 }
 
 func newMember(v *core.View, name, asked string) member {
-	m := member{
-		id: v.Container.ID, run: v.State.Run.ID, name: name, agentName: asked,
-		port: v.Spec.Publish.Port, awaitsDrain: v.State.AwaitsDrain(),
-	}
+	m := member{id: v.Container.ID, name: name, agentName: asked}
 	if ask := v.Service + "/" + m.agentName; v.Service != "" && invalidCharacters(strings.Replace(v.Service, "/", "", 1)) == "" && len(ask) <= maxAgentName {
 		m.agentName = ask
 	}
@@ -105,6 +102,13 @@ func newMember(v *core.View, name, asked string) member {
 	case invalidCharacters(m.name) != "":
 		m.invalid = fmt.Sprintf("container %s cannot be a server: HAProxy takes no %q in names", m.name, invalidCharacters(m.name))
 	}
+	m.follow(v)
+	return m
+}
+
+// follow takes in what may change of a container while its names stay.
+func (m *member) follow(v *core.View) {
+	m.run, m.port, m.awaitsDrain, m.want = v.State.Run.ID, v.Spec.Publish.Port, v.State.AwaitsDrain(), wantDown
 	m.address, _ = netip.ParseAddr(v.Container.Address) // none: it has no network now
 	ready, _, _ := v.Readiness()
 	switch {
@@ -113,5 +117,4 @@ func newMember(v *core.View, name, asked string) member {
 	case v.DrainingReady():
 		m.want = wantDrain
 	}
-	return m
 }

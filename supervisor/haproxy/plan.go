@@ -38,7 +38,9 @@ type plan struct {
 	commands     []command
 	newAgentSend map[string]string // becomes agentSend when the commands succeed; empty: delete it there
 	problems     []problem
-	pollSoon     bool // poll again at once: a server was added, filled or moved
+	pollSoon     bool      // look again at once: a server was added, filled or moved
+	fresh        []string  // the members of these servers
+	raised       []*server // of members that shall get requests, and that have commands
 }
 
 // agentAddress is where a server's agent check connects to.
@@ -78,36 +80,59 @@ func (p *plan) incomplete(s *server) bool {
 // managed says that the server belongs to a container, which may be gone.
 func (p *plan) managed(s *server) bool { return p.addedByHealthd(s) || p.isSlot(s) && !s.free() }
 
-// compute finds the commands and problems for these members.
+// compute finds the commands and problems for these members. Those of servers that are new come last: they may be so many
+// that there is no time for all.
 func (p *plan) compute(all []member) {
 	p.assign(all)
+	hasSlots := slices.ContainsFunc(p.servers, p.isSlot)
+	var ofNew []command
 	for i := range all {
-		m := &all[i]
-		if m.duplicateName {
-			p.addProblem(m.name, fmt.Sprintf("several containers are called %s, and there can be one server of a name", m.name))
-		}
-		s := p.server[m.name]
-		switch {
-		case m.invalid != "":
-			p.addProblem(m.name, m.invalid)
-		case s != nil && p.isSlot(s):
-			p.fillSlot(s, m)
-		case s != nil && p.addedByHealthd(s):
-			p.updateAdded(s, m)
-		case s != nil:
-			p.applyWant(s, m)
-		case !m.reachable():
-			// A container that does not run has no address.
-		case slices.ContainsFunc(p.servers, p.isSlot):
-			p.addProblem(m.name, fmt.Sprintf("there is no free server-template slot for container %s in backend %s", m.name, p.backend))
-		default:
-			p.addServer(m)
+		before, fresh := len(p.commands), len(p.fresh)
+		p.computeMember(&all[i], hasSlots)
+		p.noteRaised(&all[i], before)
+		if len(p.fresh) > fresh {
+			ofNew = append(ofNew, p.commands[before:]...)
+			p.commands = p.commands[:before]
 		}
 	}
 	if p.complete {
 		p.cleanUp()
 	}
+	p.commands = append(p.commands, ofNew...)
 }
+
+func (p *plan) computeMember(m *member, hasSlots bool) {
+	if m.duplicateName {
+		p.addProblem(m.name, fmt.Sprintf("several containers are called %s, and there can be one server of a name", m.name))
+	}
+	s := p.server[m.name]
+	switch {
+	case m.invalid != "":
+		p.addProblem(m.name, m.invalid)
+	case s != nil && p.isSlot(s):
+		p.fillSlot(s, m)
+	case s != nil && p.addedByHealthd(s):
+		p.updateAdded(s, m)
+	case s != nil:
+		p.applyWant(s, m)
+	case !m.reachable():
+		// A container that does not run has no address.
+	case hasSlots:
+		p.addProblem(m.name, fmt.Sprintf("there is no free server-template slot for container %s in backend %s", m.name, p.backend))
+	default:
+		p.addServer(m)
+	}
+}
+
+// noteRaised notes the server of a member that shall get requests, if it has commands beyond the first so many.
+func (p *plan) noteRaised(m *member, before int) {
+	if m.want == wantUp && len(p.commands) > before {
+		p.raised = append(p.raised, p.server[m.name])
+	}
+}
+
+// lookSoon has the member's server looked at again, before it gets requests and for some time.
+func (p *plan) lookSoon(m *member) { p.pollSoon, p.fresh = true, append(p.fresh, m.name) }
 
 // fillSlot makes a slot the member's server. drain or maint by an operator stays, also after
 // a reload in which HAProxy kept that state and lost the address.
@@ -121,7 +146,7 @@ func (p *plan) fillSlot(s *server, m *member) {
 		p.set(s, "weight 0%")
 		p.set(s, "state ready")
 		p.set(s, "agent down")
-		p.pollSoon = true
+		p.lookSoon(m)
 	}
 	p.setAgentSend(s, m)
 	if moved := p.updateAddress(s, m); !moved && !fresh {
@@ -134,7 +159,7 @@ func (p *plan) updateAdded(s *server, m *member) {
 	half := p.incomplete(s)
 	switch {
 	case half:
-		p.enableAdded(s)
+		p.enableAdded(s, m)
 	case s.agentState&checkEnabled == 0:
 		p.addProblem(s.key(p.backend), "the agent check of server "+s.key(p.backend)+" is disabled: healthd does not change the server until it is enabled")
 		return
@@ -160,18 +185,18 @@ func (p *plan) addServer(m *member) {
 		s.key(p.backend), isText("New server registered."),
 	})
 	p.newAgentSend[s.name] = m.agentName
-	p.enableAdded(s)
+	p.enableAdded(s, m)
 }
 
 // enableAdded enables a server that healthd added, as one that is down. It enables the
 // agent check last, so that an interruption leaves the server incomplete.
-func (p *plan) enableAdded(s *server) {
+func (p *plan) enableAdded(s *server, m *member) {
 	p.set(s, "weight 0%")
 	p.set(s, "state ready")
 	p.command("enable health "+s.key(p.backend), s, isSilent)
 	p.command("enable agent "+s.key(p.backend), s, isSilent)
 	p.set(s, "agent down")
-	p.pollSoon = true
+	p.lookSoon(m)
 }
 
 // agentInterval is that of the agent checks of added servers when there are so many: all together are about a
@@ -215,7 +240,7 @@ func (p *plan) updateAddress(s *server, m *member) (moved bool) {
 		p.set(s, "agent down")
 	}
 	p.setAddress(s, m.address, m.port)
-	p.pollSoon = true
+	p.lookSoon(m)
 	return true
 }
 

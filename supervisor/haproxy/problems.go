@@ -53,10 +53,10 @@ type repeat struct {
 	last     time.Time
 }
 
-// countRepeats makes commands fail that HAProxy accepts again and again without effect:
+// countRepeats makes executed commands fail that HAProxy accepts again and again without effect:
 // an operator, or an agent check at another address, reverts them.
-func (b *backendState) countRepeats(done []command, failed map[string]string, now time.Time) {
-	for about, commands := range commandsBySubject(done) {
+func (b *backendState) countRepeats(done, failed map[string]string, now time.Time) {
+	for about, commands := range done {
 		if strings.HasPrefix(commands, "del server ") {
 			continue // repeated until no client is connected
 		}
@@ -70,13 +70,18 @@ func (b *backendState) countRepeats(done []command, failed map[string]string, no
 			failed[about] = fmt.Sprintf("server %s does not keep its state (%q): its agent check or an operator changes it back", about, clip(commands))
 		}
 	}
+	b.dropRepeats(now)
+}
+
+// dropRepeats forgets those of long ago.
+func (b *backendState) dropRepeats(now time.Time) {
 	maps.DeleteFunc(b.repeats, func(_ string, r repeat) bool { return now.Sub(r.last) > 2*maxRetryDelay })
 }
 
-// updateProblems reports what went wrong with a backend when these commands of its plan were
+// updateProblems reports what went wrong with a backend when the commands tried of its plan were
 // executed, and drops problems that are over.
-func (l *instance) updateProblems(b *backendState, p *plan, done []command, failed map[string]string, now time.Time) {
-	by, tried := commandsBySubject(p.commands), commandsBySubject(done)
+func (l *instance) updateProblems(b *backendState, p *plan, tried, failed map[string]string, now time.Time) {
+	by := commandsBySubject(p.commands)
 	still := map[string]bool{}
 	for about := range by {
 		still[about] = tried[about] == "" // waits for its retry

@@ -3,6 +3,7 @@ package haproxy
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -29,6 +30,20 @@ func TestNewProcessGetsAFullSync(t *testing.T) {
 			e.noErrors()
 		})
 	}
+}
+
+// A backend that has no servers but healthd's is empty in a new process, as it was before all.
+func TestNewProcessWithAnEmptyBackend(t *testing.T) {
+	t.Parallel()
+	b := startBalancer(t, "backend web\n")
+	e := b.startPushing()
+	e.set("c1", "A", "up")
+	b.waitForServers("web", "c1 A UP 100")
+	time.Sleep(3 * pollSoon) // nothing is left to do
+	b.kill()
+	b.start()
+	b.waitForServers("web", "c1 A UP 100")
+	e.noErrors()
 }
 
 // A process that replaces another so fast that no poll fails in between, as in a
@@ -118,7 +133,7 @@ func TestIncompleteServersAreCompleted(t *testing.T) {
 				e := b.newSupervisor()
 				end := e.startDaemon(b.socket())
 				e.set("c1", "A", tc.before)
-				time.Sleep(2 * pollSoon)
+				b.waitForState("A", map[string]string{"up": "UP", "down": "DOWN (agent)"}[tc.before])
 				end()
 				e.set("c1", tc.letter, tc.then)
 				commands := b.plannedCommands(e.Board())
@@ -147,20 +162,31 @@ func TestIncompleteServersAreCompleted(t *testing.T) {
 	}
 }
 
+// waitForState waits until HAProxy shows that state of the application's server, or no such server when it is empty.
+func (b *balancer) waitForState(letter, state string) {
+	b.t.Helper()
+	eventually(b.t, "HAProxy shows the state", func() error {
+		lines, err := b.show("web")
+		at := slices.IndexFunc(lines, func(line string) bool { return strings.Contains(line, " "+letter+" ") })
+		if err != nil || (at < 0) != (state == "") || at >= 0 && !strings.Contains(lines[at], " "+state+" ") {
+			return fmt.Errorf("%q, %v, want %q", lines, err, state)
+		}
+		return nil
+	})
+}
+
 // plannedCommands returns what a daemon would tell HAProxy about the board.
 func (b *balancer) plannedCommands(board *supervisor.Board) (commands []string) {
 	b.t.Helper()
 	l := newInstance(&HAProxy{agent: agentAddress{"127.0.0.1", 9}}, socket{network: "unix", address: b.socket()})
-	l.members = members(board.Views())
+	l.takeChanges(board)
 	l.backends["web"] = newBackendState()
-	shows, err := l.poll(b.t.Context(), []string{"web"})
-	if err != nil {
-		b.t.Fatal(err)
+	looks, err := l.look(b.t.Context(), time.Now())
+	if err != nil || len(looks) != 1 {
+		b.t.Fatalf("%d looks, %v", len(looks), err)
 	}
-	p := l.plan("web", shows["web"])
-	p.complete = true
-	p.compute(l.members["web"])
-	for _, c := range p.commands {
+	l.plan(looks[0], true, time.Now())
+	for _, c := range looks[0].commands {
 		commands = append(commands, c.text)
 	}
 	return commands

@@ -5,9 +5,9 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"io"
 	"net"
 	"os"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,14 +17,14 @@ import (
 func TestSlowAnswers(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		pause time.Duration // between two bytes
-		bytes int
+		pause time.Duration // before each byte
+		text  string
 		took  time.Duration
 		err   error
 	}{
-		"slow":    {answerTimeout - time.Second, 5, 5 * (answerTimeout - time.Second), io.EOF},
-		"silent":  {answerTimeout + time.Second, 5, answerTimeout, os.ErrDeadlineExceeded},
-		"endless": {answerTimeout - time.Second, 100, exchangeTimeout, os.ErrDeadlineExceeded},
+		"slow":    {answerTimeout - time.Second, "yes\n> ", 6 * (answerTimeout - time.Second), nil},
+		"silent":  {answerTimeout + time.Second, "yes\n> ", answerTimeout, os.ErrDeadlineExceeded},
+		"endless": {answerTimeout - time.Second, strings.Repeat("x", 100), exchangeTimeout, os.ErrDeadlineExceeded},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -32,13 +32,13 @@ func TestSlowAnswers(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				go func() {
 					defer there.Close()
-					for range tc.bytes {
+					for _, c := range []byte(tc.text) {
 						select {
 						case <-time.After(tc.pause):
 						case <-ctx.Done():
 							return
 						}
-						if _, err := there.Write([]byte{'x'}); err != nil {
+						if _, err := there.Write([]byte{c}); err != nil {
 							return
 						}
 					}

@@ -132,8 +132,9 @@ func (e *fakeSupervisor) waitForEvent(reason, text string) {
 	})
 }
 
-// updateBoard makes the board anew; the caller holds no lock.
-func (e *fakeSupervisor) updateBoard() {
+// updateBoard makes the board anew, on which the containers with these IDs have changed, or without any anything may have; the
+// caller holds no lock.
+func (e *fakeSupervisor) updateBoard(ids ...string) {
 	e.mu.Lock()
 	var all []*core.View
 	for _, v := range e.views {
@@ -141,7 +142,12 @@ func (e *fakeSupervisor) updateBoard() {
 	}
 	e.board = supervisor.NewBoard([]supervisor.RuntimeView{{Name: "docker", Up: true, Synced: e.synced}}, all...)
 	e.mu.Unlock()
-	e.h.Changed("")
+	if len(ids) == 0 {
+		e.h.Changed("")
+	}
+	for _, id := range ids {
+		e.h.Changed(id)
+	}
 }
 
 // set sets the state of a container of backend web, whose application has that letter: "up", "down", "draining", "stopping" (by healthd, after the drain), "hangs and
@@ -157,7 +163,7 @@ func (e *fakeSupervisor) setIn(backend, name, address string, port int, what str
 		delete(e.views, name)
 	}
 	e.mu.Unlock()
-	e.updateBoard()
+	e.updateBoard("id-" + name)
 }
 
 func newView(backend, name, address string, port int, what string) *core.View {
