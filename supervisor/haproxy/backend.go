@@ -67,8 +67,8 @@ func (l *instance) plan(k *look, complete bool, now time.Time) {
 	k.commands = b.dueOf(k.plan, now)
 }
 
-// sameServer says that a plan has the same to do for two states of a server. Requests come and go: who waits for the end
-// of the last one has the plan made anyway.
+// sameServer says that a plan has the same to do for two states of a server. Requests come and go: a plan that waits for
+// the last one is not settled.
 func sameServer(a, b *server) bool {
 	x := *a
 	x.sessions = b.sessions
@@ -96,7 +96,7 @@ func (l *instance) finish(k *look, failed map[string]string, took time.Duration)
 	l.recordSlots(b, k.plan, k.members)
 	b.countRepeats(done, failed, now)
 	l.updateProblems(b, k.plan, done, failed, now)
-	b.settled = len(k.plan.commands) == 0 && len(k.plan.problems) == 0 && len(b.openProblems) == 0 && k.roll.awaiting == 0
+	b.settled = len(k.plan.commands) == 0 && !k.plan.waits && len(k.plan.problems) == 0 && len(b.openProblems) == 0 && k.roll.awaiting == 0
 	b.complete = k.plan.complete
 	l.schedule(k, now)
 	if len(k.members) == 0 && len(b.openProblems) == 0 && !slices.ContainsFunc(k.servers, k.plan.managed) {

@@ -80,6 +80,38 @@ func TestDrained(t *testing.T) {
 	e.noErrors()
 }
 
+// The server of a container that was removed goes with its last request: until then HAProxy refuses to delete it.
+func TestDeletedAfterItsLastRequest(t *testing.T) {
+	t.Parallel()
+	front := freePort(t)
+	port, letGo := application(t)
+	b := startBalancer(t, dynamic+frontend(front))
+	b.ports["A"] = port
+	e := b.newSupervisor()
+	e.startDaemon(b.socket())
+	e.set("c1", "A", "up")
+	b.waitForServers("web", "c1 A UP 100", sorry)
+	answered := make(chan error, 1)
+	go func() {
+		response, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d/slow", front))
+		if err == nil {
+			response.Body.Close()
+		}
+		answered <- err
+	}()
+	eventually(t, "the request is under way", func() error { return b.sessions("c1", 1) })
+	e.set("c1", "A", "gone")
+	b.waitForServers("web", "c1 A DOWN (agent) 100", sorry)
+	time.Sleep(pollInterval + 20*pollSoon) // it is looked at again, more than once
+	b.waitForServers("web", "c1 A DOWN (agent) 100", sorry)
+	close(letGo)
+	if err := <-answered; err != nil {
+		t.Error(err)
+	}
+	b.waitForServers("web", sorry)
+	e.noErrors()
+}
+
 // While one HAProxy does not answer, it may still have requests under way.
 func TestNotDrainedWhileOneIsAway(t *testing.T) {
 	t.Parallel()

@@ -38,6 +38,7 @@ type plan struct {
 	commands     []command
 	newAgentSend map[string]string // becomes agentSend when the commands succeed; empty: delete it there
 	problems     []problem
+	waits        bool      // for the last request of a server that is to be deleted
 	pollSoon     bool      // look again at once: a server was added, filled or moved
 	fresh        []string  // the members of these servers
 	raised       []*server // of members that shall get requests, and that have commands
@@ -298,6 +299,7 @@ func (p *plan) deleteServer(s *server) {
 		p.set(s, "agent down")
 	}
 	if s.sessions > 0 {
+		p.waits = true
 		return
 	}
 	if s.weight > 0 {
