@@ -21,7 +21,7 @@ func TestSchemasHaveTheFields(t *testing.T) {
 		Report{}, ServiceReport{}, ReportDay{}, ReportPeriod{}, Explanation{}, Value{}, Next{}, ProbeResult{}, Unsupervised{}, Bystander{}, Daemon{}, NotifyTest{}, Reload{}, RefusedReload{}, Error{},
 		supervisor.RecordInfo{}, supervisor.FlightRecord{}, supervisor.RecordedProbe{}, supervisor.RecordedResult{}, supervisor.RecordedCommand{}, supervisor.RecordedLog{},
 		supervisor.RecordedLine{}, supervisor.RecordedProcesses{}, supervisor.RecordedUsage{}, supervisor.RecordedInspection{},
-		Glance{}, Failing{}, Timeline{}, TimelineChange{}, TimelineProbe{},
+		Glance{}, Failing{}, Timeline{}, TimelineChange{}, TimelineProbe{}, TimelineRecord{},
 	} {
 		types[reflect.TypeOf(v).Name()] = reflect.TypeOf(v)
 	}

@@ -4,9 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"regexp"
 	"slices"
 	"strconv"
+	"time"
 
+	shellquote "github.com/kballard/go-shellquote"
+
+	"healthd/runtime"
 	"healthd/supervisor"
 	"healthd/supervisor/core"
 )
@@ -65,4 +70,37 @@ func (a *API) findRecords(w http.ResponseWriter, r *http.Request) (infos []super
 		return nil, false
 	}
 	return infos, true
+}
+
+// TimelineRecord tells of a flight record, and how to see it. What is in the record may be secret: it is not here.
+type TimelineRecord struct {
+	Run     int       `json:"run"`
+	Time    time.Time `json:"time"`
+	Cause   string    `json:"cause"`
+	Command string    `json:"command"` // prints the record; for a shell on the host
+}
+
+// timelineRecords returns the records that are kept of a container, newest first.
+func (a *API) timelineRecords(v *core.View) []TimelineRecord {
+	all := []TimelineRecord{}
+	if a.recorder == nil {
+		return all
+	}
+	name := a.typedName(v.Container)
+	for _, info := range a.recorder.Find(v, v.Container.Name) {
+		all = append(all, TimelineRecord{info.Run, info.Time.UTC(), info.Cause, fmt.Sprintf("healthd why %s --run %d", name, info.Run)})
+	}
+	return all
+}
+
+// plainName is of names that no shell and no terminal takes for more.
+var plainName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.:/-]{0,255}$`)
+
+// typedName returns what people type for a container: its name, or its ID where somebody could have chosen the name
+// for what a shell or terminal makes of it.
+func (a *API) typedName(c *runtime.Container) string {
+	if name := a.board.NameOf(c); plainName.MatchString(name) {
+		return name
+	}
+	return shellquote.Join(runtime.IDPrefix + c.ID)
 }

@@ -70,6 +70,7 @@ func (s *answers) ofRecords(t *testing.T) {
 	} {
 		s.want(t, a.Control(), status, http.MethodGet, path, "")
 	}
+	s.want(t, a.ReadOnly(), 200, http.MethodGet, "/v1/containers/web-1/timeline", "")
 }
 
 func TestRecords(t *testing.T) {
@@ -103,10 +104,43 @@ func TestRecordsAreNotOnTheNetwork(t *testing.T) {
 	}
 }
 
+// The network is told which records there are, and what prints one: nothing of what is in it.
+func TestRecordsOfTheTimeline(t *testing.T) {
+	const id = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+	for name, typed := range map[string]string{
+		"web-1": "web-1", "shop_web.1": "shop_web.1",
+		"-o": "id:" + id, "$(reboot)": "id:" + id, "a b": "id:" + id, "a;b": "id:" + id, "a\nb": "id:" + id, "a\x1b[2J": "id:" + id, "\u202eweb": "id:" + id, "~root": "id:" + id, "": "id:" + id,
+		strings.Repeat("a", 64): "docker:" + strings.Repeat("a", 64), // as an ID of another
+	} {
+		v := readyContainer(name)
+		v.Container.ID = id
+		a, _, _ := newAPI(v)
+		a.recorder = fakeRecords{name: {fullRecord(4), bareRecord(2)}}
+		answer := get(t, a.ReadOnly(), "/v1/containers/id:"+id+"/timeline").Body.String()
+		var got Timeline
+		if err := json.Unmarshal([]byte(answer), &got); err != nil {
+			t.Fatalf("%q: %v: %s", name, err, answer)
+		}
+		want := []TimelineRecord{{4, at(9), "crash", "healthd why " + typed + " --run 4"}, {2, at(9), "liveness", "healthd why " + typed + " --run 2"}}
+		if !reflect.DeepEqual(got.Records, want) {
+			t.Errorf("%q: got %+v, want %+v", name, got.Records, want)
+		}
+		if found, err := a.board.Find(typed); err != nil || found.Container.ID != id {
+			t.Errorf("nobody finds %s: %v", typed, err)
+		}
+		if strings.Contains(answer, "jstack") || strings.Contains(answer, "bye") {
+			t.Errorf("it has what is in the record: %s", answer)
+		}
+	}
+}
+
 // Without a recorder there are none.
 func TestNoRecorder(t *testing.T) {
 	a, _, _ := newAPI(readyContainer("web-1"))
 	if w := get(t, a.Control(), "/v1/containers/web-1/records"); w.Code != http.StatusOK || strings.TrimSpace(w.Body.String()) != "[]" {
+		t.Errorf("got %d %s", w.Code, w.Body)
+	}
+	if w := get(t, a.ReadOnly(), "/v1/containers/web-1/timeline"); !strings.Contains(w.Body.String(), `"records":[]`) {
 		t.Errorf("got %d %s", w.Code, w.Body)
 	}
 }

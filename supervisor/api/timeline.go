@@ -21,6 +21,7 @@ type Timeline struct {
 	Probes  map[string]TimelineProbe `json:"probes"`  // by type
 	Notes   []string                 `json:"notes"`
 	Next    []Next                   `json:"next"`
+	Records []TimelineRecord         `json:"records"` // newest first
 }
 
 // TimelineChange is a moment at which a container looked different, ended or was restarted.
@@ -55,6 +56,7 @@ func (a *API) timeline(w http.ResponseWriter, r *http.Request) {
 	t := Timeline{
 		Status: newStatus(v), Start: past.Start.UTC(), Now: now.UTC(), Since: past.Since.UTC(), Minutes: minuteLetters(past.Minutes),
 		Changes: make([]TimelineChange, len(past.Changes)), Probes: map[string]TimelineProbe{}, Notes: notes(v), Next: next(v),
+		Records: a.timelineRecords(v),
 	}
 	for i, c := range past.Changes {
 		t.Changes[i] = TimelineChange{At: c.At.UTC(), Look: c.Look.String(), Restart: c.Restart.String()}

@@ -8,6 +8,7 @@ import (
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 
+	"healthd/supervisor"
 	"healthd/supervisor/core"
 )
 
@@ -34,6 +35,7 @@ func TestAccessibility(t *testing.T) {
 		hosts["every state"].happens(every[i], reason, reason)
 	}
 	hosts["every state"].past(every[1], 20, 40)
+	hosts["every state"].records.keep(every[1], 2, supervisor.RecordLiveness)
 	for name, h := range hosts {
 		for _, query := range []string{"", "?view=events", "?show=problems", "?c=shop-web-2", "?c=none"} {
 			for _, scheme := range []string{"light", "dark"} {

@@ -4,9 +4,11 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"sync"
 	"testing"
 	"time"
 
@@ -23,13 +25,37 @@ type host struct {
 	t       *testing.T
 	board   *supervisor.Board
 	journal *journal.Journal
+	records *records
 	address string
 	stop    func()
 }
 
+// records are the flight records of containers, by ID, newest first.
+type records struct {
+	mu  sync.Mutex
+	all map[string][]supervisor.RecordInfo
+}
+
+func (r *records) Find(v *core.View, _ string) []supervisor.RecordInfo {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.all[v.Container.ID]
+}
+
+func (r *records) Read(supervisor.RecordInfo) (*supervisor.FlightRecord, error) {
+	return nil, errors.New("nobody reads a record for the page")
+}
+
+// keep adds a record of a run.
+func (r *records) keep(v *core.View, run int, cause string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.all[v.Container.ID] = append([]supervisor.RecordInfo{{Run: run, Time: time.Now(), Cause: cause, Bytes: 7}}, r.all[v.Container.ID]...)
+}
+
 func newHost(t *testing.T, views ...*core.View) *host {
 	t.Helper()
-	h := &host{t: t, journal: journal.New(), board: supervisor.NewBoard([]supervisor.RuntimeView{{Name: "docker", Up: true, Synced: true}}, views...)}
+	h := &host{t: t, journal: journal.New(), records: &records{all: map[string][]supervisor.RecordInfo{}}, board: supervisor.NewBoard([]supervisor.RuntimeView{{Name: "docker", Up: true, Synced: true}}, views...)}
 	h.listen("127.0.0.1:0")
 	t.Cleanup(func() { h.stop() })
 	return h
@@ -43,7 +69,7 @@ func (h *host) listen(address string) {
 		h.t.Fatal(err)
 	}
 	h.address = ln.Addr().String()
-	a := api.New(api.Config{Board: h.board, History: h.journal})
+	a := api.New(api.Config{Board: h.board, History: h.journal, Records: h.records})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- api.Serve(ctx, ln, api.OnlyHosts(a.ReadOnly(), nil), 1000, nil) }()

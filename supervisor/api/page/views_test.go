@@ -134,7 +134,7 @@ func TestKeyboard(t *testing.T) {
 // The panel has what explain says, but for the settings.
 func TestDetail(t *testing.T) {
 	v := container("shop", "web", 2, notReady("HTTP probe failed with statuscode: 503"), restartedBefore)
-	v.Spec.Values = []core.Value{{Path: "readiness.http_get.headers", Value: "Authorization: secret", Origin: "healthd.toml:3"}}
+	v.Spec.Values = []core.Value{{Path: "readiness.http_get.headers", Value: "Authorization: hunter2", Origin: "healthd.toml:3"}}
 	h := newHost(t, container("shop", "web", 1), v)
 	h.past(v, 34)
 	h.happens(v, core.EventUnhealthy, "Readiness probe failed (3/3): statuscode 503")
@@ -155,7 +155,7 @@ func TestDetail(t *testing.T) {
 	if !strings.Contains(label, "restarted in 1") || !strings.Contains(label, "by liveness") || !strings.Contains(label, "readiness probe: ") {
 		t.Errorf("the timeline says to a screen reader: %s", label)
 	}
-	if text := eval[string](b, `document.documentElement.textContent`); strings.Contains(text, "secret") {
+	if text := eval[string](b, `document.documentElement.textContent`); strings.Contains(text, "hunter2") {
 		t.Error("it shows a setting")
 	}
 	b.open(h.url("?c=gone"))

@@ -4,17 +4,19 @@ import { ago, clock, h, icon, latency, now, duration, setAgo, setText } from "./
 import { drawEvents } from "./events.js";
 import { get } from "./store.js";
 import { changeWords, drawTimeline } from "./timeline.js";
-import { count, isProblem, severity, why, word } from "./words.js";
+import { count, isProblem, recordCause, severity, why, word } from "./words.js";
 
 const refreshEvery = 5000; // of latencies and last outputs, which no event tells
 const shownEvents = 50;
 const shownChanges = 12;
+const shownRecords = 5;
 
 export class Detail {
   #aside = document.getElementById("detail");
   #container = null; // the glance
   #parts = null;
   #timeline = null;
+  #records = "";
   #busy = false;
   #again = false;
   #onclose;
@@ -65,13 +67,16 @@ export class Detail {
       mark: h("span", { class: "mark" }), name: h("h2", { id: "detail-name" }), state: h("span", { class: "state" }), since: ago(""), facts: h("p", { class: "facts" }),
       why: h("p", { class: "why" }), chart: h("div", { class: "chart" }), next: h("ul", { class: "next" }), notes: h("ul", { class: "notes" }),
       probes: h("div", { class: "probes" }), changes: h("ol", { class: "changes" }), events: h("ol", { class: "events" }), none: h("p", { class: "muted" }), gates: h("ul", { class: "notes" }),
+      records: h("ol", { class: "records" }), moreRecords: h("p", { class: "legend" }),
     };
     this.#parts = p;
     this.#timeline = null;
+    this.#records = "";
+    p.recorded = h("section", { hidden: true }, h("h3", {}, "Flight records"), h("p", { class: "legend" }, "What it was doing when it failed. They may hold secrets, so they are seen on the host only:"), p.records, p.moreRecords);
     const section = (title, ...content) => h("section", {}, h("h3", {}, title), ...content);
     this.#aside.replaceChildren(
       h("header", {}, this.#close(), p.mark, h("div", {}, p.name, h("p", {}, p.state, " ", p.since))), p.why, p.facts, p.gates,
-      section("Last hour", p.chart, h("p", { class: "legend" }, "Each bar is a minute: results above, the longest answer below. ▼ is a restart.")), section("What happens next", p.next, p.notes), section("Probes", p.probes), section("Restarts and changes", p.changes), section("Events", p.events, p.none));
+      section("Last hour", p.chart, h("p", { class: "legend" }, "Each bar is a minute: results above, the longest answer below. ▼ is a restart.")), section("What happens next", p.next, p.notes), section("Probes", p.probes), section("Restarts and changes", p.changes), p.recorded, section("Events", p.events, p.none));
   }
 
   #head() {
@@ -124,8 +129,21 @@ export class Detail {
     if (!p.probes.contains(document.activeElement)) p.probes.replaceChildren(...(probes.length ? probes.map(([name, probe]) => probeOf(name, probe, t.probes[name])) : [h("p", { class: "muted" }, "It has no probes.")]));
     const changes = changeWords(t.changes).slice(0, shownChanges);
     p.changes.replaceChildren(...changes.map((c) => h("li", { class: c.restart ? "restart" : null }, h("time", { datetime: c.at }, clock(c.at)), icon(c.look), h("span", {}, c.text))));
+    this.#drawRecords(t.records);
     drawEvents(p.events, events.reverse(), null);
     setText(p.none, events.length ? "" : "No events are kept of it.");
+  }
+
+  /** Draws them only if they are others: who is about to copy a command keeps the button. */
+  #drawRecords(records) {
+    const key = JSON.stringify(records);
+    if (key === this.#records) return;
+    this.#records = key;
+    const p = this.#parts;
+    p.recorded.hidden = records.length === 0;
+    p.records.replaceChildren(...records.slice(0, shownRecords).map(recordOf));
+    const more = records.length - shownRecords;
+    setText(p.moreRecords, more > 0 ? `${count(more, "older one")}: each of these commands lists them.` : "");
   }
 
   #draw() {
@@ -166,4 +184,20 @@ function probeOf(name, s, t) {
   const text = parts.filter(Boolean).join(" · ");
   return h("div", { class: "probe" }, h("p", {}, icon(!asked ? "Starting" : failed ? "NotReady" : "Ready"), h("b", {}, name), h("span", {}, text)),
     s.output ? h("pre", { tabindex: "0", role: "group", "aria-label": `Output of the ${name} probe` }, s.output) : null);
+}
+
+/** A flight record, by the command that shows it. */
+function recordOf(r) {
+  return h("li", {}, h("time", { datetime: r.time }, clock(r.time)), h("span", {}, `run ${r.run}: ${recordCause(r.cause)}`), h("code", {}, r.command), copier(r.command));
+}
+
+/** A button that copies a text; none where the browser lets no page do that. */
+function copier(text) {
+  if (!navigator.clipboard) return null;
+  const button = h("button", { type: "button", "aria-label": `Copy ${text}`, onclick: () => navigator.clipboard.writeText(text).then(() => said("Copied"), () => said("Not copied")) }, "Copy");
+  const said = (word) => {
+    setText(button, word);
+    setTimeout(() => setText(button, "Copy"), 2000);
+  };
+  return button;
 }

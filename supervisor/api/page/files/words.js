@@ -73,6 +73,15 @@ export function cause(restart, ended) {
   return restart;
 }
 
+/** Why a flight record was made. */
+export function recordCause(name) {
+  switch (name) {
+    case "crash": return "crashed";
+    case "oom": return "out of memory";
+  }
+  return cause(name, null);
+}
+
 /** "Liveness probe failed 2 of 3 times: OUTPUT" */
 function failing(f) {
   const name = f.probe[0].toUpperCase() + f.probe.slice(1);
