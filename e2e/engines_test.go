@@ -130,6 +130,7 @@ func rows() []row {
 		{name: "a failed startup probe restarts", run: startupFailureRestarts},
 		{name: "healthd probe", run: probeCommand},
 		{name: "healthd why", run: whyCommand},
+		{name: "healthd report", run: reportOfServices},
 		{name: "background processes hold a command's output", run: execBackgroundProcessHoldsOutput},
 		{name: "gRPC: not serving", run: grpcNotServing},
 		{name: "results before the first probe", run: resultsBeforeTheFirstProbe},
