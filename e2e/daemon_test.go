@@ -26,6 +26,7 @@ import (
 
 	"healthd/runtime/containerd/containerdtest"
 	"healthd/runtime/docker/dockertest"
+	"healthd/supervisor/api/page/chromiumtest"
 )
 
 var (
@@ -45,6 +46,7 @@ func TestMain(m *testing.M) {
 		os.Exit(2)
 	}
 	code := max(engines.Main(m), containerds.Close())
+	chromiumtest.Close()
 	if dir, err := built(); err == nil {
 		_ = os.RemoveAll(dir)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"healthd/supervisor"
+	"healthd/supervisor/api/page/chromiumtest"
 	"healthd/supervisor/core"
 )
 
@@ -43,21 +44,21 @@ func TestAccessibility(t *testing.T) {
 					if scheme == "dark" && width == 400 || name != "every state" && (scheme == "dark" || width == 400 || query == "?show=problems" || query == "?c=none") {
 						continue // what it would find there, it finds elsewhere
 					}
-					b := newTab(t, width, scheme)
-					call(b, page.SetBypassCSP, page.SetBypassCSPParams{Enabled: true}) // for axe-core
-					b.open(h.url(query))
+					b := chromiumtest.New(t, width, scheme)
+					chromiumtest.Call(b, page.SetBypassCSP, page.SetBypassCSPParams{Enabled: true}) // for axe-core
+					b.Open(h.url(query))
 					if query == "?c=shop-web-2" && name == "every state" {
-						b.until(`document.querySelector("aside .timeline") !== null`)
+						b.Until(`document.querySelector("aside .timeline") !== null`)
 					}
-					b.do(chromedp.Evaluate[chromedp.Void](string(axe)))
+					b.Do(chromedp.Evaluate[chromedp.Void](string(axe)))
 					var found []string
-					if err := json.Unmarshal([]byte(eval[string](b, violations)), &found); err != nil {
+					if err := json.Unmarshal([]byte(chromiumtest.Eval[string](b, violations)), &found); err != nil {
 						t.Fatal(err)
 					}
 					for _, v := range found {
 						t.Errorf("%s %q, %s, %d px: %s", name, query, scheme, width, v)
 					}
-					b.close()
+					b.Close()
 				}
 			}
 		}
@@ -70,13 +71,13 @@ func TestAccessibilityRulesFind(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v: make prerequisites installs it", err)
 	}
-	b := newTab(t, 1280, "light")
-	call(b, page.SetBypassCSP, page.SetBypassCSPParams{Enabled: true})
-	b.open(newHost(t).url(""))
-	b.do(chromedp.Evaluate[chromedp.Void](string(axe)))
-	b.do(chromedp.Evaluate[chromedp.Void](`document.querySelector("#q").removeAttribute("aria-label"); document.querySelector("#q").placeholder = ""`))
+	b := chromiumtest.New(t, 1280, "light")
+	chromiumtest.Call(b, page.SetBypassCSP, page.SetBypassCSPParams{Enabled: true})
+	b.Open(newHost(t).url(""))
+	b.Do(chromedp.Evaluate[chromedp.Void](string(axe)))
+	b.Do(chromedp.Evaluate[chromedp.Void](`document.querySelector("#q").removeAttribute("aria-label"); document.querySelector("#q").placeholder = ""`))
 	var found []string
-	if err := json.Unmarshal([]byte(eval[string](b, violations)), &found); err != nil || len(found) != 1 {
+	if err := json.Unmarshal([]byte(chromiumtest.Eval[string](b, violations)), &found); err != nil || len(found) != 1 {
 		t.Errorf("found %q, %v", found, err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"healthd/prober"
+	"healthd/supervisor/api/page/chromiumtest"
 	"healthd/supervisor/core"
 )
 
@@ -32,32 +33,32 @@ func TestHostileTexts(t *testing.T) {
 		h.record(v, hostile[i], hostile[i], v.State.Run.StartedAt)
 	}
 	for _, width := range []int{1280, 400} {
-		b := newTab(t, width, "light")
+		b := chromiumtest.New(t, width, "light")
 		for _, query := range []string{"", "?view=events", "?show=problems&q=%3Cscript%3E"} {
-			b.open(h.url(query))
-			b.harmless(t)
+			b.Open(h.url(query))
+			harmless(t, b)
 		}
 		for _, v := range all {
-			b.open(h.url("?c=id:" + v.Container.ID))
-			b.until(`document.querySelector("aside .timeline") !== null`)
-			b.harmless(t)
+			b.Open(h.url("?c=id:" + v.Container.ID))
+			b.Until(`document.querySelector("aside .timeline") !== null`)
+			harmless(t, b)
 		}
-		b.open(h.url("?c=%3Cimg+src=x+onerror=window.pwned=1%3E&q=%3Cscript%3Ewindow.pwned=1%3C/script%3E&show=__proto__&view=constructor&project=%3Cb%3E"))
-		b.harmless(t)
+		b.Open(h.url("?c=%3Cimg+src=x+onerror=window.pwned=1%3E&q=%3Cscript%3Ewindow.pwned=1%3C/script%3E&show=__proto__&view=constructor&project=%3Cb%3E"))
+		harmless(t, b)
 	}
 }
 
 // harmless checks that the page has only elements of its own, that no code ran, and that it fits its width.
-func (b *tab) harmless(t *testing.T) {
+func harmless(t *testing.T, b *chromiumtest.Tab) {
 	t.Helper()
 	const own = `window.pwned === undefined && document.querySelectorAll("body script, body style, img, iframe, a[href^='http'], a[href^='javascript'], title *").length === 0`
-	if !eval[bool](b, own) {
-		t.Errorf("a text became markup: %s", eval[string](b, `location.href`))
+	if !chromiumtest.Eval[bool](b, own) {
+		t.Errorf("a text became markup: %s", chromiumtest.Eval[string](b, `location.href`))
 	}
-	if wide := eval[int](b, `document.documentElement.scrollWidth - innerWidth`); wide > 0 {
-		t.Errorf("%s is %d px too wide", eval[string](b, `location.href`), wide)
+	if wide := chromiumtest.Eval[int](b, `document.documentElement.scrollWidth - innerWidth`); wide > 0 {
+		t.Errorf("%s is %d px too wide", chromiumtest.Eval[string](b, `location.href`), wide)
 	}
-	if other := eval[string](b, `performance.getEntriesByType("resource").map((r) => r.name).filter((n) => !n.startsWith(location.origin)).join()`); other != "" {
+	if other := chromiumtest.Eval[string](b, `performance.getEntriesByType("resource").map((r) => r.name).filter((n) => !n.startsWith(location.origin)).join()`); other != "" {
 		t.Errorf("it asked somebody else: %s", other)
 	}
 }

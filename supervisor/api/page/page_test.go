@@ -1,13 +1,24 @@
 package page_test
 
 import (
+	"flag"
 	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+
+	"healthd/supervisor/api/page/chromiumtest"
 )
+
+var update = flag.Bool("update", false, "write the screenshots of the documents")
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	chromiumtest.Close()
+	os.Exit(code)
+}
 
 // markup is what makes elements or code of a text. None of it may be in the page's files.
 var markup = regexp.MustCompile(`innerHTML|outerHTML|insertAdjacentHTML|document\.write|DOMParser|createContextualFragment|\beval\(|new Function|\bon[a-z]+=|style=|javascript:|srcdoc|setHTML|https?://(?:www\.w3\.org)?`)

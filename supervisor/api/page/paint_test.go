@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/chromedp/chromedp"
+
+	"healthd/supervisor/api/page/chromiumtest"
 )
 
 // How long a page with 1,000 containers takes, in a browser that has its files already and in one that has not. What
@@ -12,11 +14,11 @@ import (
 func TestFirstPaint(t *testing.T) {
 	h := newHost(t, crowd(1000, false)...)
 	for range 2 {
-		b := newTab(t, 1280, "light")
-		b.open(h.url(""))
-		b.until(`performance.getEntriesByName("first-contentful-paint").length > 0 && document.querySelectorAll("#rows tr").length === 1000`)
+		b := chromiumtest.New(t, 1280, "light")
+		b.Open(h.url(""))
+		b.Until(`performance.getEntriesByName("first-contentful-paint").length > 0 && document.querySelectorAll("#rows tr").length === 1000`)
 		var took map[string]float64
-		if err := json.Unmarshal([]byte(eval[string](b, `JSON.stringify({
+		if err := json.Unmarshal([]byte(chromiumtest.Eval[string](b, `JSON.stringify({
 			first: performance.getEntriesByName("first-contentful-paint")[0].startTime,
 			drawn: performance.getEntriesByName("drawn")[0].startTime,
 			asked: performance.getEntriesByType("resource").find((r) => r.name.endsWith("/v1/overview")).startTime,
@@ -36,10 +38,10 @@ func TestFirstPaint(t *testing.T) {
 // 1,000 rows are scrolled through: how many frames came late is logged.
 func TestScrolling(t *testing.T) {
 	h := newHost(t, crowd(1000, false)...)
-	b := newTab(t, 1280, "light")
-	b.open(h.url(""))
-	b.until(`document.querySelectorAll("#rows tr").length === 1000`)
-	b.do(chromedp.Evaluate[chromedp.Void](`window.frames_ = []; window.scrolled = false; (() => {
+	b := chromiumtest.New(t, 1280, "light")
+	b.Open(h.url(""))
+	b.Until(`document.querySelectorAll("#rows tr").length === 1000`)
+	b.Do(chromedp.Evaluate[chromedp.Void](`window.frames_ = []; window.scrolled = false; (() => {
 		let last = performance.now();
 		const step = (now) => {
 			frames_.push(now - last); last = now;
@@ -48,16 +50,16 @@ func TestScrolling(t *testing.T) {
 		};
 		requestAnimationFrame(step);
 	})()`))
-	b.until(`scrolled`)
+	b.Until(`scrolled`)
 	var frames []float64
-	if err := json.Unmarshal([]byte(eval[string](b, `JSON.stringify(frames_.slice(1).sort((a, b) => a - b))`)), &frames); err != nil {
+	if err := json.Unmarshal([]byte(chromiumtest.Eval[string](b, `JSON.stringify(frames_.slice(1).sort((a, b) => a - b))`)), &frames); err != nil {
 		t.Fatal(err)
 	}
 	if len(frames) < 30 {
 		t.Fatalf("%d frames", len(frames))
 	}
 	t.Logf("%d frames of 600 px: half within %.0f ms, 99 %% within %.0f ms, the longest %.0f ms", len(frames), frames[len(frames)/2], frames[len(frames)*99/100], frames[len(frames)-1])
-	if !eval[bool](b, `document.querySelector("#rows tr:last-child").getBoundingClientRect().top < innerHeight`) {
+	if !chromiumtest.Eval[bool](b, `document.querySelector("#rows tr:last-child").getBoundingClientRect().top < innerHeight`) {
 		t.Error("the last row is not on the screen")
 	}
 }

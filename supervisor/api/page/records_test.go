@@ -9,6 +9,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"healthd/supervisor"
+	"healthd/supervisor/api/page/chromiumtest"
 	"healthd/supervisor/core"
 )
 
@@ -16,36 +17,36 @@ import (
 func TestFlightRecords(t *testing.T) {
 	v := container("shop", "web", 1, restartedBefore)
 	h := newHost(t, v)
-	b := newTab(t, 1280, "light")
-	b.open(h.url("?c=shop-web-1"))
-	b.until(`document.querySelector("aside .timeline") !== null`)
-	if shown := eval[bool](b, `document.querySelector("aside .records").checkVisibility()`); shown {
+	b := chromiumtest.New(t, 1280, "light")
+	b.Open(h.url("?c=shop-web-1"))
+	b.Until(`document.querySelector("aside .timeline") !== null`)
+	if shown := chromiumtest.Eval[bool](b, `document.querySelector("aside .records").checkVisibility()`); shown {
 		t.Error("records are shown, and there are none")
 	}
 	for run, cause := range []string{supervisor.RecordStartup, supervisor.RecordOOM, supervisor.RecordCrash, supervisor.RecordPostStart, supervisor.RecordCrash, supervisor.RecordLiveness} {
 		h.records.keep(v, run+1, cause)
 	}
 	h.happens(v, core.EventKilling, "will be restarted")
-	b.says("aside .records", "run 6")
+	b.Says("aside .records", "run 6")
 	const rows = `[...document.querySelectorAll("aside .records li")].map((l) => l.querySelector("span").textContent + ": " + l.querySelector("code").textContent).join("\n")`
 	want := []string{"run 6: liveness probe failed", "run 5: crashed", "run 4: post_start hook failed", "run 3: crashed", "run 2: out of memory"}
 	for i := range want {
 		want[i] += fmt.Sprintf(": healthd why shop-web-1 --run %d", 6-i)
 	}
-	if got := eval[string](b, rows); got != strings.Join(want, "\n") {
+	if got := chromiumtest.Eval[string](b, rows); got != strings.Join(want, "\n") {
 		t.Errorf("got\n%s", got)
 	}
-	b.says("aside", "1 older one")
+	b.Says("aside", "1 older one")
 
 	for _, name := range []string{"clipboard-read", "clipboard-write"} { // the first for the test only
-		call(b, browser.SetPermission, browser.SetPermissionParams{Permission: &browser.PermissionDescriptor{Name: name}, Setting: browser.PermissionSettingGranted})
+		chromiumtest.Call(b, browser.SetPermission, browser.SetPermissionParams{Permission: &browser.PermissionDescriptor{Name: name}, Setting: browser.PermissionSettingGranted})
 	}
-	b.do(chromedp.Evaluate[chromedp.Void](`window.button = document.querySelector("aside .records li:nth-child(2) button"); button.focus()`))
+	b.Do(chromedp.Evaluate[chromedp.Void](`window.button = document.querySelector("aside .records li:nth-child(2) button"); button.focus()`))
 	h.happens(v, core.EventReady, "ready") // the panel is drawn anew
-	b.says("aside .events", "ready")
-	b.press("\r")
-	b.until(`button.textContent === "Copied" && document.activeElement === button`)
-	if got := eval[string](b, `navigator.clipboard.readText()`); got != "healthd why shop-web-1 --run 5" {
+	b.Says("aside .events", "ready")
+	b.Press("\r")
+	b.Until(`button.textContent === "Copied" && document.activeElement === button`)
+	if got := chromiumtest.Eval[string](b, `navigator.clipboard.readText()`); got != "healthd why shop-web-1 --run 5" {
 		t.Errorf("copied %q", got)
 	}
 }
@@ -57,10 +58,10 @@ func TestRecordsOfAHostileName(t *testing.T) {
 		v.Container.Name = name
 		h := newHost(t, v)
 		h.records.keep(v, 2, supervisor.RecordCrash)
-		b := newTab(t, 1280, "light")
-		b.open(h.url("?c=id:" + v.Container.ID))
-		b.says("aside .records code", "healthd why id:"+v.Container.ID+" --run 2")
-		b.harmless(t)
-		b.close()
+		b := chromiumtest.New(t, 1280, "light")
+		b.Open(h.url("?c=id:" + v.Container.ID))
+		b.Says("aside .records code", "healthd why id:"+v.Container.ID+" --run 2")
+		harmless(t, b)
+		b.Close()
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"healthd/supervisor/api/page/chromiumtest"
 	"healthd/supervisor/core"
 )
 
@@ -80,12 +81,12 @@ func TestScreenshots(t *testing.T) {
 						continue
 					}
 					t.Run(file, func(t *testing.T) {
-						b := newTab(t, width, scheme)
-						b.open(newHost().url(query))
+						b := chromiumtest.New(t, width, scheme)
+						b.Open(newHost().url(query))
 						if view == "-detail" {
-							b.until(`document.querySelector("aside .timeline") !== null`)
+							b.Until(`document.querySelector("aside .timeline") !== null`)
 						}
-						png := b.screenshot()
+						png := b.Screenshot()
 						if len(png) < 5000 {
 							t.Errorf("a picture of %d bytes", len(png))
 						}

@@ -7,6 +7,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
+	"healthd/supervisor/api/page/chromiumtest"
 	"healthd/supervisor/core"
 )
 
@@ -29,19 +30,19 @@ func TestHeadline(t *testing.T) {
 		{"invalid", "1 container with invalid labels", `Label healthd.liveness.period: must be a duration, is "soon".`, []*core.View{container("shop", "web", 1, invalid)}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			b := newTab(t, 1280, "light")
-			b.open(newHost(t, tt.views...).url(""))
-			if got := b.text("#headline"); got != tt.headline {
+			b := chromiumtest.New(t, 1280, "light")
+			b.Open(newHost(t, tt.views...).url(""))
+			if got := b.Text("#headline"); got != tt.headline {
 				t.Errorf("headline %q, want %q", got, tt.headline)
 			}
 			if tt.problem == "" {
-				b.until(`document.querySelector("#problems").hidden`)
+				b.Until(`document.querySelector("#problems").hidden`)
 				return
 			}
-			if got := b.text("#problem-list li .why"); !strings.HasPrefix(got, tt.problem) {
+			if got := b.Text("#problem-list li .why"); !strings.HasPrefix(got, tt.problem) {
 				t.Errorf("problem %q, want %q", got, tt.problem)
 			}
-			if title := eval[string](b, `document.title`); !strings.HasPrefix(title, "(") || !strings.HasSuffix(eval[string](b, `document.querySelector("#icon").href`), ".svg") {
+			if title := chromiumtest.Eval[string](b, `document.title`); !strings.HasPrefix(title, "(") || !strings.HasSuffix(chromiumtest.Eval[string](b, `document.querySelector("#icon").href`), ".svg") {
 				t.Errorf("title %q", title)
 			}
 		})
@@ -50,19 +51,19 @@ func TestHeadline(t *testing.T) {
 
 func TestTableAndServices(t *testing.T) {
 	h := newHost(t, container("shop", "web", 1), container("shop", "web", 2, starting), container("shop", "web", 10, held), container("blog", "web", 1, notReady("no")))
-	b := newTab(t, 1280, "light")
-	b.open(h.url(""))
+	b := chromiumtest.New(t, 1280, "light")
+	b.Open(h.url(""))
 	names := `[...document.querySelectorAll("#rows td.name a")].map((a) => a.textContent).join(" ")`
-	if got, want := eval[string](b, names), "blog-web-1 shop-web-1 shop-web-2 shop-web-10"; got != want {
+	if got, want := chromiumtest.Eval[string](b, names), "blog-web-1 shop-web-1 shop-web-2 shop-web-10"; got != want {
 		t.Errorf("rows %s, want %s", got, want)
 	}
-	if got, want := eval[string](b, `[...document.querySelectorAll("#rows td.state")].map((a) => a.textContent).join()`), "Not ready,Ready,Starting,Ready, held"; got != want {
+	if got, want := chromiumtest.Eval[string](b, `[...document.querySelectorAll("#rows td.state")].map((a) => a.textContent).join()`), "Not ready,Ready,Starting,Ready, held"; got != want {
 		t.Errorf("states %s, want %s", got, want)
 	}
-	if got := eval[string](b, `[...document.querySelectorAll("#service-list li")].map((a) => a.innerText.replace(/\s+/g, " ")).join("; ")`); !strings.HasPrefix(got, "web 0/1") || !strings.Contains(got, "web 2/3") {
+	if got := chromiumtest.Eval[string](b, `[...document.querySelectorAll("#service-list li")].map((a) => a.innerText.replace(/\s+/g, " ")).join("; ")`); !strings.HasPrefix(got, "web 0/1") || !strings.Contains(got, "web 2/3") {
 		t.Errorf("services %s", got)
 	}
-	if got := eval[string](b, `document.querySelector("#rows .hour").getAttribute("aria-label")`); !strings.HasPrefix(got, "Ready in 0 of the last 1 minute") {
+	if got := chromiumtest.Eval[string](b, `document.querySelector("#rows .hour").getAttribute("aria-label")`); !strings.HasPrefix(got, "Ready in 0 of the last 1 minute") {
 		t.Errorf("strip %q", got)
 	}
 }
@@ -70,65 +71,65 @@ func TestTableAndServices(t *testing.T) {
 // The URL says what is searched, filtered and open, so that it can be sent to somebody; going back goes back.
 func TestPlaces(t *testing.T) {
 	h := newHost(t, container("shop", "web", 1), container("shop", "db", 1, notReady("out of disk")), container("blog", "web", 1, restartedBefore))
-	b := newTab(t, 1280, "light")
+	b := chromiumtest.New(t, 1280, "light")
 	names := `[...document.querySelectorAll("#rows td.name a")].map((a) => a.textContent).join(" ")`
 	rows := func(want string) {
 		t.Helper()
-		b.until(names + ` === "` + want + `"`)
+		b.Until(names + ` === "` + want + `"`)
 	}
 	for query, want := range map[string]string{
 		"?q=SHOP+db": "shop-db-1", "?show=problems": "shop-db-1", "?show=restarted": "blog-web-1", "?project=blog": "blog-web-1",
 		"?q=web&project=shop": "shop-web-1", "?show=NotReady": "shop-db-1", "?q=readinessfailed": "shop-db-1",
 	} {
-		b.open(h.url(query))
+		b.Open(h.url(query))
 		rows(want)
 	}
-	b.open(h.url("?q=nobody"))
-	b.says("#empty", "No container matches.")
+	b.Open(h.url("?q=nobody"))
+	b.Says("#empty", "No container matches.")
 
-	b.open(h.url(""))
-	b.search("blog")
+	b.Open(h.url(""))
+	b.Search("blog")
 	rows("blog-web-1")
-	if got := eval[string](b, `location.search`); got != "?q=blog" {
+	if got := chromiumtest.Eval[string](b, `location.search`); got != "?q=blog" {
 		t.Errorf("typing leads to %s", got)
 	}
-	b.press(kb.Escape)
+	b.Press(kb.Escape)
 	rows("blog-web-1 shop-db-1 shop-web-1")
-	b.do(chromedp.Click("#filters a:nth-child(2)"))
+	b.Do(chromedp.Click("#filters a:nth-child(2)"))
 	rows("shop-db-1")
-	b.search(kb.ArrowDown + kb.Enter)
-	b.says("#detail-name", "shop-db-1")
-	if got := eval[string](b, `location.search`); got != "?show=problems&c=shop-db-1" && got != "?c=shop-db-1&show=problems" {
+	b.Search(kb.ArrowDown + kb.Enter)
+	b.Says("#detail-name", "shop-db-1")
+	if got := chromiumtest.Eval[string](b, `location.search`); got != "?show=problems&c=shop-db-1" && got != "?c=shop-db-1&show=problems" {
 		t.Errorf("opening leads to %s", got)
 	}
-	b.do(chromedp.NavigateBack())
-	b.until(`document.querySelector("#detail").hidden`)
+	b.Do(chromedp.NavigateBack())
+	b.Until(`document.querySelector("#detail").hidden`)
 	rows("shop-db-1")
-	b.do(chromedp.NavigateBack())
+	b.Do(chromedp.NavigateBack())
 	rows("blog-web-1 shop-db-1 shop-web-1")
 }
 
 // All can be done with the keyboard.
 func TestKeyboard(t *testing.T) {
 	h := newHost(t, container("shop", "web", 1), container("shop", "web", 2), container("shop", "web", 3))
-	b := newTab(t, 1280, "light")
-	b.open(h.url(""))
+	b := chromiumtest.New(t, 1280, "light")
+	b.Open(h.url(""))
 	at := `document.activeElement.textContent`
-	b.do(chromedp.Evaluate[chromedp.Void](`document.querySelector('#rows a[tabindex="0"]').focus()`))
+	b.Do(chromedp.Evaluate[chromedp.Void](`document.querySelector('#rows a[tabindex="0"]').focus()`))
 	for _, step := range []struct{ key, want string }{{kb.ArrowDown, "shop-web-2"}, {kb.End, "shop-web-3"}, {kb.ArrowDown, "shop-web-3"}, {kb.ArrowUp, "shop-web-2"}, {kb.Home, "shop-web-1"}, {kb.ArrowDown, "shop-web-2"}} {
-		b.press(step.key)
-		if got := eval[string](b, at); got != step.want {
+		b.Press(step.key)
+		if got := chromiumtest.Eval[string](b, at); got != step.want {
 			t.Errorf("focus on %q, want %q", got, step.want)
 		}
 	}
-	if got := eval[int](b, `document.querySelectorAll('#rows a[tabindex="0"]').length`); got != 1 {
+	if got := chromiumtest.Eval[int](b, `document.querySelectorAll('#rows a[tabindex="0"]').length`); got != 1 {
 		t.Errorf("%d rows are stops of the Tab key", got)
 	}
-	b.press(kb.Enter)
-	b.says("#detail-name", "shop-web-2")
-	b.until(`document.activeElement.id === "detail"`)
-	b.press(kb.Escape)
-	b.until(`document.querySelector("#detail").hidden && ` + at + ` === "shop-web-2"`)
+	b.Press(kb.Enter)
+	b.Says("#detail-name", "shop-web-2")
+	b.Until(`document.activeElement.id === "detail"`)
+	b.Press(kb.Escape)
+	b.Until(`document.querySelector("#detail").hidden && ` + at + ` === "shop-web-2"`)
 }
 
 // The panel has what explain says, but for the settings.
@@ -138,10 +139,10 @@ func TestDetail(t *testing.T) {
 	h := newHost(t, container("shop", "web", 1), v)
 	h.past(v, 34)
 	h.happens(v, core.EventUnhealthy, "Readiness probe failed (3/3): statuscode 503")
-	b := newTab(t, 1280, "light")
-	b.open(h.url("?c=shop-web-2"))
-	b.until(`document.querySelector("aside .timeline") !== null`)
-	b.want("#detail-name", "shop-web-2")
+	b := chromiumtest.New(t, 1280, "light")
+	b.Open(h.url("?c=shop-web-2"))
+	b.Until(`document.querySelector("aside .timeline") !== null`)
+	b.Want("#detail-name", "shop-web-2")
 	for selector, want := range map[string]string{
 		"aside .state": "Not ready", "aside > .why": "Readiness probe fails (24 in a row): HTTP probe failed with statuscode: 503",
 		"aside .facts": "restarts 1, policy Always", "aside .next": "readiness probe: after 1 success, it is ready",
@@ -149,17 +150,17 @@ func TestDetail(t *testing.T) {
 		"aside .changes": "restarted: liveness probe failed", "aside .events": "Readiness probe failed (3/3)",
 		"aside .timeline": "Liveness: TCP every 10 s", "aside .timeline .cause": "liveness",
 	} {
-		b.says(selector, want)
+		b.Says(selector, want)
 	}
-	label := eval[string](b, `document.querySelector("aside .timeline").getAttribute("aria-label")`)
+	label := chromiumtest.Eval[string](b, `document.querySelector("aside .timeline").getAttribute("aria-label")`)
 	if !strings.Contains(label, "restarted in 1") || !strings.Contains(label, "by liveness") || !strings.Contains(label, "readiness probe: ") {
 		t.Errorf("the timeline says to a screen reader: %s", label)
 	}
-	if text := eval[string](b, `document.documentElement.textContent`); strings.Contains(text, "hunter2") {
+	if text := chromiumtest.Eval[string](b, `document.documentElement.textContent`); strings.Contains(text, "hunter2") {
 		t.Error("it shows a setting")
 	}
-	b.open(h.url("?c=gone"))
-	b.says("#detail", "healthd supervises no container of this name.")
+	b.Open(h.url("?c=gone"))
+	b.Says("#detail", "healthd supervises no container of this name.")
 }
 
 func TestEventsView(t *testing.T) {
@@ -167,13 +168,13 @@ func TestEventsView(t *testing.T) {
 	h := newHost(t, v)
 	h.happens(v, core.EventStarted, "container started")
 	h.happens(v, core.EventReady, "ready")
-	b := newTab(t, 1280, "light")
-	b.open(h.url("?view=events"))
-	b.until(`document.querySelectorAll("#event-list li").length === 2`)
+	b := chromiumtest.New(t, 1280, "light")
+	b.Open(h.url("?view=events"))
+	b.Until(`document.querySelectorAll("#event-list li").length === 2`)
 	h.happens(v, core.EventUnhealthy, "Liveness probe failed (1/3)")
-	b.says("#event-list li:first-child", "Liveness probe failed (1/3)")
-	b.search("unhealthy")
-	b.until(`document.querySelectorAll("#event-list li").length === 1`)
-	b.do(chromedp.Click("#event-list .who"))
-	b.says("#detail-name", "shop-web-1")
+	b.Says("#event-list li:first-child", "Liveness probe failed (1/3)")
+	b.Search("unhealthy")
+	b.Until(`document.querySelectorAll("#event-list li").length === 1`)
+	b.Do(chromedp.Click("#event-list .who"))
+	b.Says("#detail-name", "shop-web-1")
 }

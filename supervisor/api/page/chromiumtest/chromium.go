@@ -1,8 +1,9 @@
-package page_test
+// Package chromiumtest opens pages in Chromium for tests, as people do: it waits for what is on the screen, types, clicks
+// and looks. Each process has one browser, each tab belongs to a test.
+package chromiumtest
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"os"
 	"strings"
@@ -19,9 +20,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-var update = flag.Bool("update", false, "write the screenshots of the documents")
-
-// chromium is the browser of all tests, started by the first one that needs it. Each test has a tab of its own.
+// chromium is the browser of all tests, started by the first one that needs it.
 var chromium struct {
 	once   sync.Once
 	ctx    context.Context
@@ -29,12 +28,11 @@ var chromium struct {
 	cancel []func()
 }
 
-func TestMain(m *testing.M) {
-	code := m.Run()
+// Close ends the browser, if a test has started one. Call it at the end of TestMain.
+func Close() {
 	for i := len(chromium.cancel) - 1; i >= 0; i-- { // the browser ends before its profile goes
 		chromium.cancel[i]()
 	}
-	os.Exit(code)
 }
 
 // startChromium starts Debian's chromium with a new profile. An absent one is a failed test: make
@@ -55,11 +53,12 @@ func startChromium() {
 	chromium.ctx, chromium.err = ctx, chromedp.Do(ctx)
 }
 
-// tab is a tab of the browser. What the page writes to the console as an error fails the test.
-type tab struct {
-	t     *testing.T
-	ctx   context.Context
-	close func() // before the end of the test: a browser keeps six connections to a host
+// Tab is a tab of the browser. What the page writes to the console as an error fails the test.
+type Tab struct {
+	t   *testing.T
+	ctx context.Context
+	// Close closes the tab before the end of the test: a browser keeps six connections to a host.
+	Close func()
 	mu    sync.Mutex
 	calm  bool // errors are expected: of requests that find nobody
 	// changed counts requests that failed with networkChanged.
@@ -69,7 +68,8 @@ type tab struct {
 // wait is more than enough for whatever a test waits for.
 const wait = time.Minute
 
-func newTab(t *testing.T, width int, scheme string) *tab {
+// New opens a tab of so many pixels for a test, and closes it when the test ends. The scheme is light or dark.
+func New(t *testing.T, width int, scheme string) *Tab {
 	t.Helper()
 	chromium.once.Do(startChromium)
 	if chromium.err != nil {
@@ -77,18 +77,18 @@ func newTab(t *testing.T, width int, scheme string) *tab {
 	}
 	ctx, cancel := chromedp.NewContext(chromium.ctx)
 	t.Cleanup(cancel)
-	b := &tab{t: t, ctx: ctx, close: cancel}
+	b := &Tab{t: t, ctx: ctx, Close: cancel}
 	if err := chromedp.Listen(ctx, b.listen); err != nil {
 		t.Fatal(err)
 	}
-	call(b, log.Enable, cdp.Empty{})
-	call(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
+	Call(b, log.Enable, cdp.Empty{})
+	Call(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
 		{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"}}})
-	b.do(chromedp.EmulateViewport(int64(width), 900))
+	b.Do(chromedp.EmulateViewport(int64(width), 900))
 	return b
 }
 
-func (b *tab) listen(event any) {
+func (b *Tab) listen(event any) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.t.Context().Err() != nil {
@@ -111,13 +111,15 @@ func (b *tab) listen(event any) {
 	}
 }
 
-func (b *tab) expectErrors(expected bool) {
+// ExpectErrors says whether errors in the console are expected from now on.
+func (b *Tab) ExpectErrors(expected bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.calm = expected
 }
 
-func (b *tab) do(actions ...chromedp.Action[chromedp.Void]) {
+// Do does what may take a minute at most.
+func (b *Tab) Do(actions ...chromedp.Action[chromedp.Void]) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, wait)
 	defer cancel()
@@ -126,8 +128,8 @@ func (b *tab) do(actions ...chromedp.Action[chromedp.Void]) {
 	}
 }
 
-// call sends a command of the DevTools protocol.
-func call[P, R any](b *tab, command cdp.Command[P, R], params P) R {
+// Call sends a command of the DevTools protocol.
+func Call[P, R any](b *Tab, command cdp.Command[P, R], params P) R {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, wait)
 	defer cancel()
@@ -142,32 +144,32 @@ func call[P, R any](b *tab, command cdp.Command[P, R], params P) R {
 // other tests do that.
 const networkChanged = "net::ERR_NETWORK_CHANGED"
 
-// open goes to a page and waits until its data is drawn.
-func (b *tab) open(url string) {
+// Open goes to a page and waits until its data is drawn.
+func (b *Tab) Open(url string) {
 	b.t.Helper()
 	for tries := 0; ; tries++ {
 		before := b.changes()
-		b.do(chromedp.Navigate(url))
+		b.Do(chromedp.Navigate(url))
 		drawn := fmt.Sprintf(`performance.getEntriesByName("drawn").length > 0 || performance.now() > %d`, wait.Milliseconds()/4)
-		b.until(drawn)
-		if eval[int](b, `performance.getEntriesByName("drawn").length`) > 0 {
+		b.Until(drawn)
+		if Eval[int](b, `performance.getEntriesByName("drawn").length`) > 0 {
 			return
 		}
 		if b.changes() == before || tries == 5 {
-			b.until(`performance.getEntriesByName("drawn").length > 0`) // and say what is there
+			b.Until(`performance.getEntriesByName("drawn").length > 0`) // and say what is there
 		}
 	}
 }
 
 // changes returns how often the network of the host has changed under a request.
-func (b *tab) changes() int {
+func (b *Tab) changes() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.changed
 }
 
-// eval returns the value of an expression.
-func eval[T any](b *tab, expression string) T {
+// Eval returns the value of an expression.
+func Eval[T any](b *Tab, expression string) T {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, wait)
 	defer cancel()
@@ -178,8 +180,8 @@ func eval[T any](b *tab, expression string) T {
 	return value
 }
 
-// until waits until an expression is true.
-func (b *tab) until(expression string) {
+// Until waits until an expression is true.
+func (b *Tab) Until(expression string) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, 2*wait)
 	defer cancel()
@@ -189,43 +191,44 @@ func (b *tab) until(expression string) {
 	}
 }
 
-// says waits until an element's text contains a text.
-func (b *tab) says(selector, text string) {
+// Says waits until an element's text contains a text.
+func (b *Tab) Says(selector, text string) {
 	b.t.Helper()
-	b.until(fmt.Sprintf(`document.querySelector(%q)?.textContent.replaceAll("\u00a0", " ").includes(%q)`, selector, text))
+	b.Until(fmt.Sprintf(`document.querySelector(%q)?.textContent.replaceAll("\u00a0", " ").includes(%q)`, selector, text))
 }
 
-// text returns the text of an element as it is seen.
-func (b *tab) text(selector string) string {
+// Text returns the text of an element as it is seen.
+func (b *Tab) Text(selector string) string {
 	b.t.Helper()
-	text := eval[string](b, fmt.Sprintf(`document.querySelector(%q)?.innerText ?? "no such element"`, selector))
+	text := Eval[string](b, fmt.Sprintf(`document.querySelector(%q)?.innerText ?? "no such element"`, selector))
 	return strings.TrimSpace(strings.ReplaceAll(text, "\u00a0", " "))
 }
 
-func (b *tab) want(selector, want string) {
+// Want fails the test unless an element's text is that.
+func (b *Tab) Want(selector, want string) {
 	b.t.Helper()
-	if got := b.text(selector); got != want {
+	if got := b.Text(selector); got != want {
 		b.t.Errorf("%s says %q, want %q", selector, got, want)
 	}
 }
 
-// press types a key as a person does.
-func (b *tab) press(keys string) {
+// Press types a key as a person does.
+func (b *Tab) Press(keys string) {
 	b.t.Helper()
-	b.do(chromedp.KeyEvent(keys))
+	b.Do(chromedp.KeyEvent(keys))
 }
 
-// search puts the cursor into the search box by its key. KeyEvent would type the key, too, whatever the page does
+// Search puts the cursor into the search box by its key. KeyEvent would type the key, too, whatever the page does
 // with it.
-func (b *tab) search(text string) {
+func (b *Tab) Search(text string) {
 	b.t.Helper()
-	call(b, input.DispatchKeyEvent, input.DispatchKeyEventParams{Type: input.DispatchKeyEventTypeKeyDown, Key: "/", Text: "/"})
-	b.until(`document.activeElement.id === "q"`)
-	b.press(text)
+	Call(b, input.DispatchKeyEvent, input.DispatchKeyEventParams{Type: input.DispatchKeyEventTypeKeyDown, Key: "/", Text: "/"})
+	b.Until(`document.activeElement.id === "q"`)
+	b.Press(text)
 }
 
-// screenshot returns the visible part as a PNG.
-func (b *tab) screenshot() []byte {
+// Screenshot returns the visible part as a PNG.
+func (b *Tab) Screenshot() []byte {
 	b.t.Helper()
-	return call(b, page.CaptureScreenshot, page.CaptureScreenshotParams{}).Data
+	return Call(b, page.CaptureScreenshot, page.CaptureScreenshotParams{}).Data
 }
