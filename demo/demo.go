@@ -122,10 +122,19 @@ func (s *demo) run(ctx context.Context, length time.Duration) (err error) {
 	}
 	finish()
 	fmt.Print("\n" + s.traffic.summary())
-	if err != nil || length == 0 {
+	if err != nil {
 		return err
 	}
-	return s.checkRecovery()
+	if length == 0 {
+		if s.recorded() {
+			err = s.why()
+		}
+		return err
+	}
+	if err := s.checkRecovery(); err != nil {
+		return err
+	}
+	return s.why()
 }
 
 // startTraffic sends requests through HAProxy, once it can answer them, and watches the
@@ -152,6 +161,7 @@ func (s *demo) startTraffic() (finish func()) {
 // header explains what the demo shows.
 func (s *demo) header() string {
 	return fmt.Sprintf("HAProxy listens on http://%[1]s. In another terminal, try: curl http://%[1]s/\n", s.haproxy.address) +
+		fmt.Sprintf("Open http://%s/ in a browser: healthd's page.\n", s.address) +
 		fmt.Sprintf("healthd listens on http://%s. Try /v1/services/web, /v1/ready/web/%s, /metrics.\n", s.address, hungContainer) +
 		fmt.Sprintf("%s hangs 20 seconds after each start. Watch how healthd withdraws and restarts it.\n", hungContainer)
 }

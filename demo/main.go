@@ -1,7 +1,7 @@
 // Command demo shows healthd at work on a private Docker engine, or with -runtime containerd on
 // a private containerd: three web replicas, a slow starter, a container that hangs 20 seconds
 // after each start, and HAProxy, to which healthd pushes readiness. healthd withdraws and restarts the hung container until it is
-// ready again. The demo removes all that it started, also after Ctrl-C. With
+// ready again, and at the end prints what healthd recorded of it. The demo removes all that it started, also after Ctrl-C. With
 // DEMO_SECONDS=N it runs for N seconds unattended, and fails if healthd did not heal the
 // hung container, if HAProxy did not take it out and in again, or if a request failed.
 package main
