@@ -68,15 +68,6 @@ func EventReasons() []string {
 	}
 }
 
-// ChatSchemes returns the schemes that url may have: those of shoutrrr.
-func ChatSchemes() []string {
-	return []string{
-		"bark", "discord", "generic", "googlechat", "gotify", "hangouts", "ifttt", "join", "lark", "logger", "matrix", "mattermost",
-		"notifiarr", "ntfy", "opsgenie", "pagerduty", "pushbullet", "pushover", "rocketchat", "signal", "slack", "smtp", "teams",
-		"telegram", "wecom", "zulip",
-	}
-}
-
 // readNotifies reads all [[notify]].
 func readNotifies(nodes []*node) ([]Notify, Problems) {
 	r := &reader{}
@@ -193,8 +184,12 @@ func checkChatURL(s string) string {
 	case !slices.Contains(ChatSchemes(), scheme):
 		return "has the unknown scheme " + quote(scheme) + didYouMean(scheme, ChatSchemes()) + ": shoutrrr knows " + strings.Join(ChatSchemes(), ", ")
 	}
-	if _, err := url.Parse(s); err != nil {
+	u, err := url.Parse(s)
+	switch {
+	case err != nil:
 		return "is no valid URL: write %XX for special characters (it is a secret, so it is not shown here)"
+	case !readsChatURL(*u):
+		return "is no URL as shoutrrr wants it for " + scheme + ": https://shoutrrr.nickfedor.com/ says what it must have (it is a secret, so it is not shown here)"
 	}
 	return ""
 }

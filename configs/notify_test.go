@@ -20,7 +20,7 @@ func TestNotify(t *testing.T) {
 		return path
 	}
 	key := write("key", "secret\n")
-	write("oncall-url", "slack://token@channel\r\n")
+	write("oncall-url", "ntfy://token@ntfy.example/topic\r\n")
 	t.Setenv("CREDENTIALS_DIRECTORY", dir)
 	c := mustParse(t, `
 [[notify]]
@@ -47,7 +47,7 @@ max_per_hour = 5
 	want := []Notify{
 		{Name: "hook", Webhook: "https://user:pass@alerts.example/healthd?token=x", Secret: []byte("secret"), Reasons: []string{"GaveUp", "OOMKilled"},
 			Services: []string{"shop/*", "db"}, Projects: []string{"shop"}, Repeat: repeat, Timeout: timeout, PerHour: 20},
-		{Name: "chat", URL: "slack://token@channel", GroupWait: wait, Repeat: repeat, Timeout: timeout, PerHour: 20},
+		{Name: "chat", URL: "ntfy://token@ntfy.example/topic", GroupWait: wait, Repeat: repeat, Timeout: timeout, PerHour: 20},
 		{Name: "page", Command: []string{"/usr/local/bin/page", "--now"}, GroupWait: wait, Repeat: time.Hour, Timeout: time.Minute, PerHour: 5},
 	}
 	if !reflect.DeepEqual(c.Notify, want) {

@@ -226,6 +226,7 @@ func TestNotifyTest(t *testing.T) {
 	if out, code := d.run("notify", "test"); code != 1 || !strings.Contains(out, "the configuration has no [[notify]]") {
 		t.Errorf("without a receiver: %d: %s", code, out)
 	}
+	d.refusesChatURL("slack://" + pagerToken + "@nowhere")
 	file := filepath.Join(t.TempDir(), "message")
 	if out, code := d.notifyReload(p.config("oncall", "") + `
 [[notify]]
@@ -237,7 +238,7 @@ command = ["sleep", "1000"]
 timeout = "1s"
 [[notify]]
 name = "chat"
-url  = "slack://` + pagerToken + `@nowhere"
+url  = "generic://127.0.0.1:1/` + pagerToken + `?disabletls=yes"
 `); code != 0 {
 		t.Fatalf("reload: %d: %s", code, out)
 	}
@@ -267,6 +268,23 @@ url  = "slack://` + pagerToken + `@nowhere"
 		t.Errorf("the webhook got %q", got)
 	}
 	p.check(d)
+}
+
+// refusesChatURL checks that a URL which no service takes is found before anybody needs it, and is not shown.
+func (d *daemon) refusesChatURL(url string) {
+	d.t.Helper()
+	bad := fmt.Sprintf("[[notify]]\nname = \"bad\"\nurl = %q\n", url)
+	reloaded, code := d.notifyReload(bad)
+	checked, checkCode := d.run("check")
+	for _, out := range []string{reloaded, checked} {
+		if !strings.Contains(out, ": notify[#1].url: is no URL as shoutrrr wants it for slack") || strings.Contains(out, pagerToken) {
+			d.t.Errorf("got %s", out)
+		}
+	}
+	if code != 1 || checkCode != 1 {
+		d.t.Errorf("exit codes %d of the reload, %d of the check", code, checkCode)
+	}
+	d.rewrite(func(text string) string { return strings.TrimSuffix(text, bad) })
 }
 
 // notifyReload adds to the configuration, and reloads it.

@@ -22,9 +22,6 @@ func TestNotifyWords(t *testing.T) {
 	if got, want := configs.IncidentReasons(), notify.Reasons(); !slices.Equal(got, want) {
 		t.Errorf("incidents %v, want %v", got, want)
 	}
-	if got, want := configs.ChatSchemes(), slices.Sorted(slices.Values(notify.ChatSchemes())); !slices.Equal(got, want) {
-		t.Errorf("schemes %v, want %v", got, want)
-	}
 	want := append(eventConstants(t), core.WaitGroupLimit, core.WaitRestartBudget)
 	got := configs.EventReasons()
 	slices.Sort(got)

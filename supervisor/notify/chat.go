@@ -79,6 +79,3 @@ func titleOfService(m chatMessage) *types.Params {
 	}
 	return &types.Params{}
 }
-
-// ChatSchemes returns the schemes of the URLs that can be told.
-func ChatSchemes() []string { return (&router.ServiceRouter{}).ListServices() }
