@@ -1,6 +1,7 @@
 package configs
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -241,15 +242,19 @@ func checkSecretFile(s string) string {
 	return "must be an absolute path, or the name of a credential of systemd"
 }
 
+// unitCredentials is where systemd has the credentials of healthd while it runs: healthd check is asked by people and
+// packages, to whom systemd gives none.
+const unitCredentials = "/run/credentials/healthd.service"
+
 func secretPath(name string) (string, error) {
 	if filepath.IsAbs(name) {
 		return name, nil
 	}
-	dir := os.Getenv("CREDENTIALS_DIRECTORY")
-	if dir == "" {
-		return "", fmt.Errorf("systemd has given no credentials: write LoadCredential=%s:PATH with systemctl edit healthd, or name a file by its absolute path", name)
+	path := filepath.Join(cmp.Or(os.Getenv("CREDENTIALS_DIRECTORY"), unitCredentials), name)
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("systemd has not given this credential: write LoadCredential=%s:PATH with systemctl edit healthd, then systemctl restart healthd, or name a file by its absolute path", name)
 	}
-	return filepath.Join(dir, name), nil
+	return path, nil
 }
 
 func readSecret(path string) (string, error) {

@@ -49,6 +49,7 @@ func TestUnit(t *testing.T) {
 		{"the runtime directory is removed", (*machine).runtimeDirectoryGone},
 		{"the group of the control socket", (*machine).controlGroup},
 		{"HAProxy", (*machine).haproxy},
+		{"notifications", (*machine).notifications},
 		{"commands that are left in containers", (*machine).leftCommands},
 		{"containerd", (*machine).containerd},
 		{"namespaces.conf", (*machine).namespaces},
