@@ -53,15 +53,18 @@ func TestFlightRecords(t *testing.T) {
 
 // Who has chosen the name of a container has not chosen what people copy into a shell.
 func TestRecordsOfAHostileName(t *testing.T) {
-	for _, name := range hostile {
-		v := container("shop", "web", 1)
+	var all []*core.View
+	for i, name := range hostile {
+		v := container("shop", "web", i+1)
 		v.Container.Name = name
-		h := newHost(t, v)
+		all = append(all, v)
+	}
+	h := newHost(t, all...)
+	b := chromiumtest.New(t, 1280, "light")
+	for _, v := range all {
 		h.records.keep(v, 2, supervisor.RecordCrash)
-		b := chromiumtest.New(t, 1280, "light")
 		b.Open(h.url("?c=id:" + v.Container.ID))
 		b.Says("aside .records code", "healthd why id:"+v.Container.ID+" --run 2")
 		harmless(t, b)
-		b.Close()
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 // What is wrong is the first line; why is the second.
 func TestHeadline(t *testing.T) {
+	b := chromiumtest.New(t, 1280, "light")
 	for _, tt := range []struct {
 		name, headline, problem string
 		views                   []*core.View
@@ -29,23 +30,20 @@ func TestHeadline(t *testing.T) {
 		{"engine away", "2 containers unknown: engine away", "healthd cannot reach its engine.", []*core.View{container("shop", "web", 1, lost), container("shop", "web", 2, lost)}},
 		{"invalid", "1 container with invalid labels", `Label healthd.liveness.period: must be a duration, is "soon".`, []*core.View{container("shop", "web", 1, invalid)}},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			b := chromiumtest.New(t, 1280, "light")
-			b.Open(newHost(t, tt.views...).url(""))
-			if got := b.Text("#headline"); got != tt.headline {
-				t.Errorf("headline %q, want %q", got, tt.headline)
-			}
-			if tt.problem == "" {
-				b.Until(`document.querySelector("#problems").hidden`)
-				return
-			}
-			if got := b.Text("#problem-list li .why"); !strings.HasPrefix(got, tt.problem) {
-				t.Errorf("problem %q, want %q", got, tt.problem)
-			}
-			if title := chromiumtest.Eval[string](b, `document.title`); !strings.HasPrefix(title, "(") || !strings.HasSuffix(chromiumtest.Eval[string](b, `document.querySelector("#icon").href`), ".svg") {
-				t.Errorf("title %q", title)
-			}
-		})
+		b.Open(newHost(t, tt.views...).url(""))
+		if got := b.Text("#headline"); got != tt.headline {
+			t.Errorf("%s: headline %q, want %q", tt.name, got, tt.headline)
+		}
+		if tt.problem == "" {
+			b.Until(`document.querySelector("#problems").hidden`)
+			continue
+		}
+		if got := b.Text("#problem-list li .why"); !strings.HasPrefix(got, tt.problem) {
+			t.Errorf("%s: problem %q, want %q", tt.name, got, tt.problem)
+		}
+		if title := chromiumtest.Eval[string](b, `document.title`); !strings.HasPrefix(title, "(") || !strings.HasSuffix(chromiumtest.Eval[string](b, `document.querySelector("#icon").href`), ".svg") {
+			t.Errorf("%s: title %q", tt.name, title)
+		}
 	}
 }
 
