@@ -112,6 +112,9 @@ func (e *fakeEngine) exit(id string, code int) {
 func (e *fakeEngine) endRun(id string, code int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if e.containers[id] == nil { // it was removed meanwhile
+		return
+	}
 	c := *e.containers[id]
 	c.State, c.ExitCode, c.FinishedAt = runtime.Exited, code, time.Now()
 	e.containers[id] = &c
@@ -164,7 +167,9 @@ func (e *fakeEngine) Stop(ctx context.Context, id string, grace time.Duration) e
 		}
 	}
 	e.endRun(id, 0)
-	e.deliver(e.observation(id))
+	if u := e.observation(id); u.Container != nil {
+		e.deliver(u)
+	}
 	return nil
 }
 
