@@ -59,6 +59,7 @@ type Engine struct {
 	runningMarks sync.Map // marks of the commands that run
 	owner        owner    // of these
 	forged       forged
+	labels       knownLabels
 
 	// clientLock guards current. It is a channel, so that waiting for it ends with a
 	// context.

@@ -83,12 +83,13 @@ func (e *Engine) inspectNetworking(ctx context.Context, c *client.Client, in *co
 		n.mode = string(in.HostConfig.NetworkMode)
 	}
 	if in.NetworkSettings != nil {
-		n.endpoints = make(map[string]endpoint, len(in.NetworkSettings.Networks))
+		endpoints := make(map[string]endpoint, len(in.NetworkSettings.Networks))
 		for name, s := range in.NetworkSettings.Networks {
 			if s != nil {
-				n.endpoints[name] = endpoint{s.IPAddress, s.GlobalIPv6Address}
+				endpoints[name] = endpoint{s.IPAddress, s.GlobalIPv6Address}
 			}
 		}
+		n.endpoints = addressesOf(endpoints)
 	}
 	other, ok := strings.CutPrefix(n.mode, "container:")
 	if !ok || depth == 0 {
@@ -129,7 +130,7 @@ func (e *Engine) describe(in *container.InspectResponse, n networking) *runtime.
 	c.Fingerprint = fingerprint(c.State, c.ExitCode, n)
 	if in.Config != nil {
 		c.Image, c.StopSignal = runtime.Shared(in.Config.Image), in.Config.StopSignal
-		c.Labels, c.Env = runtime.SharedKeys(in.Config.Labels), runtime.SharedAll(in.Config.Env)
+		c.Labels, c.Env = e.labels.keep(in.ID, runtime.SharedKeys(in.Config.Labels)), runtime.SharedAll(in.Config.Env)
 		if t := in.Config.StopTimeout; t != nil {
 			c.StopTimeout = time.Duration(min(max(*t, -1), maxStopTimeout)) * time.Second
 		}

@@ -32,10 +32,11 @@ func (e *Engine) List(ctx context.Context) ([]runtime.Summary, error) {
 		return nil, fmt.Errorf("cannot list containers: %w", e.explain(err))
 	}
 	defer resp.Body.Close()
-	listed, err := readList(resp.Body)
+	listed, err := readList(resp.Body, &e.labels)
 	if err != nil {
 		return nil, fmt.Errorf("cannot list containers: %w", e.explain(err))
 	}
+	e.labels.prune(listed)
 	return summarize(listed, began, time.Now()), nil
 }
 
@@ -49,15 +50,16 @@ type listed struct {
 	Status          string
 	HostConfig      struct{ NetworkMode string }
 	NetworkSettings struct {
-		Networks map[string]endpoint
+		Networks map[string]endpoint // nil when endpoints are read
 	}
+	endpoints []runtime.NetworkAddress
 }
 
 var errNoList = errors.New("the engine's answer is no list of containers")
 
 // readList reads one container after the other: the text of many is larger than all that healthd knows
 // of them.
-func readList(body io.Reader) ([]listed, error) {
+func readList(body io.Reader, known *knownLabels) ([]listed, error) {
 	d := json.NewDecoder(body)
 	switch begin, err := d.Token(); {
 	case isSyntax(err):
@@ -76,6 +78,9 @@ func readList(body io.Reader) ([]listed, error) {
 		if l.ID == "" || l.State == "" {
 			return nil, errNoList
 		}
+		l.ID, l.Labels = known.share(l.ID, l.Labels)
+		l.endpoints, l.NetworkSettings.Networks = addressesOf(l.NetworkSettings.Networks), nil
+		l.Image, l.HostConfig.NetworkMode = runtime.Shared(l.Image), runtime.Shared(l.HostConfig.NetworkMode)
 		all = append(all, l)
 	}
 	if _, err := d.Token(); err != nil { // it was cut off
@@ -114,7 +119,7 @@ func summarize(all []listed, from, to time.Time) []runtime.Summary {
 // listedNetworking returns how a listed container is connected. It follows shared
 // networks, at most depth times.
 func listedNetworking(l *listed, byName map[string]*listed, depth int) networking {
-	n := networking{mode: l.HostConfig.NetworkMode, alive: stateOf(l.State).Alive(), endpoints: l.NetworkSettings.Networks}
+	n := networking{mode: l.HostConfig.NetworkMode, alive: stateOf(l.State).Alive(), endpoints: l.endpoints}
 	other, ok := strings.CutPrefix(n.mode, "container:")
 	if !ok {
 		return n

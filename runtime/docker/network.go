@@ -23,15 +23,25 @@ const maxNetworkDepth = 4
 type networking struct {
 	mode       string
 	alive      bool
-	startedAt  time.Time           // of the newest run; zero from a list, which does not have it
-	endpoints  map[string]endpoint // by network
-	shared     *networking         // of the container whose network this one uses; nil: none
+	startedAt  time.Time                // of the newest run; zero from a list, which does not have it
+	endpoints  []runtime.NetworkAddress // by name; without those that have none
+	shared     *networking              // of the container whose network this one uses; nil: none
 	sharedID   string
 	sharedGone bool // an inspection found that the engine no longer has it
 }
 
-// endpoint is what healthd reads of an endpoint: a list has those of all containers.
+// endpoint is what healthd reads of an endpoint.
 type endpoint struct{ IPAddress, GlobalIPv6Address string }
+
+// addressesOf returns the addresses of endpoints, which are by network.
+func addressesOf(endpoints map[string]endpoint) (all []runtime.NetworkAddress) {
+	for _, name := range slices.Sorted(maps.Keys(endpoints)) {
+		if a := endpointAddress(endpoints[name]); a != "" {
+			all = append(all, runtime.NetworkAddress{Network: runtime.Shared(name), Address: a})
+		}
+	}
+	return all
+}
 
 // address returns the container's IP address and the network that it belongs to. Both
 // are empty where there is none.
@@ -44,13 +54,11 @@ func (n networking) address(preferred string) (addr, name string) {
 	case n.mode == "host":
 		return "127.0.0.1", "host"
 	}
-	if a := endpointAddress(n.endpoints[preferred]); a != "" {
-		return a, preferred
+	if len(n.endpoints) == 0 {
+		return "", ""
 	}
-	for _, first := range n.addresses() {
-		return first.Address, first.Network
-	}
-	return "", ""
+	i := max(0, slices.IndexFunc(n.endpoints, func(a runtime.NetworkAddress) bool { return a.Network == preferred }))
+	return n.endpoints[i].Address, n.endpoints[i].Network
 }
 
 // addresses returns the container's address in each of its networks that has one, by name.
@@ -61,13 +69,7 @@ func (n networking) addresses() []runtime.NetworkAddress {
 	case n.shared != nil:
 		return n.shared.addresses()
 	}
-	var all []runtime.NetworkAddress
-	for _, name := range slices.Sorted(maps.Keys(n.endpoints)) {
-		if a := endpointAddress(n.endpoints[name]); a != "" {
-			all = append(all, runtime.NetworkAddress{Network: name, Address: a})
-		}
-	}
-	return all
+	return n.endpoints
 }
 
 // endpointAddress returns an address of a container only: no name, which a resolver would have to
@@ -128,10 +130,8 @@ func (n networking) fingerprint() string {
 		return n.sharedID + " " + n.shared.fingerprint()
 	}
 	var b strings.Builder
-	for _, name := range slices.Sorted(maps.Keys(n.endpoints)) {
-		if a := endpointAddress(n.endpoints[name]); a != "" {
-			fmt.Fprintf(&b, "%s %s ", name, a)
-		}
+	for _, a := range n.endpoints {
+		fmt.Fprintf(&b, "%s %s ", a.Network, a.Address)
 	}
 	return b.String()
 }

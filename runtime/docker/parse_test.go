@@ -53,18 +53,18 @@ func TestAddress(t *testing.T) {
 		preferred       string
 		address, ofName string
 	}{
-		{"bridge", networking{alive: true, endpoints: endpoints{"bridge": v4}}, "", "10.0.0.2", "bridge"},
-		{"first by name", networking{alive: true, endpoints: endpoints{"b": v4, "a": v6}}, "", "fd00::3", "a"},
-		{"preferred", networking{alive: true, endpoints: endpoints{"b": v4, "a": v6}}, "b", "10.0.0.2", "b"},
-		{"preferred is not connected", networking{alive: true, endpoints: endpoints{"a": v6}}, "b", "fd00::3", "a"},
-		{"not an address of a container", networking{alive: true, endpoints: endpoints{
+		{"bridge", networking{alive: true, endpoints: addressesOf(endpoints{"bridge": v4})}, "", "10.0.0.2", "bridge"},
+		{"first by name", networking{alive: true, endpoints: addressesOf(endpoints{"b": v4, "a": v6})}, "", "fd00::3", "a"},
+		{"preferred", networking{alive: true, endpoints: addressesOf(endpoints{"b": v4, "a": v6})}, "b", "10.0.0.2", "b"},
+		{"preferred is not connected", networking{alive: true, endpoints: addressesOf(endpoints{"a": v6})}, "b", "fd00::3", "a"},
+		{"not an address of a container", networking{alive: true, endpoints: addressesOf(endpoints{
 			"a": {IPAddress: "127.0.0.1"}, "b": {IPAddress: "169.254.169.254"}, "c": {IPAddress: "metadata.example.com"}, "d": {IPAddress: "0.0.0.0"},
 			"e": {GlobalIPv6Address: "::1"}, "f": {GlobalIPv6Address: "fe80::1"}, "g": {GlobalIPv6Address: "::ffff:127.0.0.1"}, "h": {IPAddress: "224.0.0.1"},
-			"i": {IPAddress: "10.0.0.1:80"}, "j": {GlobalIPv6Address: "fd00::1%eth0"}}}, "", "", ""},
-		{"without address", networking{alive: true, endpoints: endpoints{"a": none, "b": v4}}, "a", "10.0.0.2", "b"},
-		{"not running", networking{endpoints: endpoints{"a": v4}}, "", "", ""},
-		{"host", networking{alive: true, mode: "host", endpoints: endpoints{"host": none}}, "", "127.0.0.1", "host"},
-		{"none", networking{alive: true, mode: "none", endpoints: endpoints{"none": none}}, "", "", ""},
+			"i": {IPAddress: "10.0.0.1:80"}, "j": {GlobalIPv6Address: "fd00::1%eth0"}})}, "", "", ""},
+		{"without address", networking{alive: true, endpoints: addressesOf(endpoints{"a": none, "b": v4})}, "a", "10.0.0.2", "b"},
+		{"not running", networking{endpoints: addressesOf(endpoints{"a": v4})}, "", "", ""},
+		{"host", networking{alive: true, mode: "host", endpoints: addressesOf(endpoints{"host": none})}, "", "127.0.0.1", "host"},
+		{"none", networking{alive: true, mode: "none", endpoints: addressesOf(endpoints{"none": none})}, "", "", ""},
 		{"another's", networking{alive: true, mode: "container:x", shared: &networking{alive: true, mode: "host"}}, "", "127.0.0.1", "host"},
 		{"another's that does not run", networking{alive: true, mode: "container:x", shared: &networking{mode: "host"}}, "", "", ""},
 	} {
