@@ -8,14 +8,36 @@ import (
 
 func TestGarbagePercent(t *testing.T) {
 	for _, tt := range []struct {
-		used uint64
-		want int
+		used, made uint64
+		want       int
 	}{
-		{0, 100}, {1 << 20, 100}, {12 << 20, 100}, {24 << 20, 50}, {48 << 20, 25}, {100 << 20, 12}, {10 << 30, 10},
+		{0, 0, 100}, {1 << 20, 0, 100}, {12 << 20, 0, 100}, {24 << 20, 0, 50}, {48 << 20, 3 << 20, 25}, {100 << 20, 0, 12}, {10 << 30, 0, 10},
+		{100 << 20, 6 << 20, 18}, {100 << 20, 10 << 20, 30}, {100 << 20, 100 << 20, 100},
 	} {
-		if got := garbagePercent(tt.used); got != tt.want {
-			t.Errorf("%d MiB in use: %d, want %d", tt.used>>20, got, tt.want)
+		if got := garbagePercent(tt.used, tt.made); got != tt.want {
+			t.Errorf("%d MiB in use, %d made a second: %d, want %d", tt.used>>20, tt.made>>20, got, tt.want)
 		}
+	}
+}
+
+// One busy second moves little, and is soon forgotten; a busy minute counts in full.
+func TestGarbageRate(t *testing.T) {
+	g := garbage{rate: 4}
+	g.note(24)
+	if g.rate != 9 {
+		t.Errorf("after a busy second: %v, want 9", g.rate)
+	}
+	for range 10 {
+		g.note(4)
+	}
+	if g.rate > 5 {
+		t.Errorf("ten seconds later: %v, want about 4", g.rate)
+	}
+	for range 60 {
+		g.note(24)
+	}
+	if g.rate < 23 {
+		t.Errorf("after a busy minute: %v, want about 24", g.rate)
 	}
 }
 
