@@ -83,7 +83,7 @@ func (l *instance) finish(k *look, failed map[string]string, took time.Duration)
 		k.finishWatched(done, failed, took, now)
 		return
 	}
-	b.took, b.notBefore = took, now.Add(busyShare*took)
+	b.took, b.notBefore = took, now.Add(busy(took))
 	if k.plan == nil {
 		b.pollAt = now.Add(l.idleInterval())
 		b.dropRepeats(now)

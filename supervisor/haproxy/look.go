@@ -15,6 +15,7 @@ type look struct {
 	roll    *roll
 	members []member
 	whole   bool
+	due     time.Time
 	watched []watched // unless whole
 
 	servers  []*server // as HAProxy shows them
@@ -116,6 +117,8 @@ func (l *instance) read(ctx context.Context, looks []*look, answers []string) (r
 		case !k.whole:
 			if k.readWatched(mine) {
 				read = append(read, k)
+			} else {
+				l.behind = true
 			}
 		default:
 			there, err := l.readServers(k, mine[0])
@@ -227,7 +230,7 @@ func (l *instance) backendMissing(k *look) {
 func (k *look) postpone(now time.Time) {
 	k.roll.clear()
 	k.b.pollAt, k.b.lastUp, k.b.settled = now.Add(pollInterval), "", false
-	k.b.servers = []*server{}
+	k.b.servers, k.b.server = []*server{}, nil
 	clear(k.b.idlePolls)
 	clear(k.b.watched)
 }

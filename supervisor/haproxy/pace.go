@@ -21,8 +21,8 @@ const (
 	// come at least each maxPollInterval.
 	idleShare       = 20
 	maxPollInterval = 10 * time.Second
-	// After a whole look, the next one at the same backend waits so many times as long as it took. Readiness
-	// does not need one: see watch.go.
+	// After a whole look, the next one at the same backend waits so many times as long as it took, and maxPollInterval at
+	// most: HAProxy or healthd may have stood still meanwhile. Readiness does not need one: see watch.go.
 	busyShare = 4
 	// Whole looks that are due within that time come along with others: what a sync costs besides is shared.
 	alongWith = 100 * time.Millisecond
@@ -43,6 +43,9 @@ func (l *instance) idleInterval() time.Duration {
 func (l *instance) soonInterval() time.Duration {
 	return max(pollSoon, min(busyShare*l.lookTime(), pollInterval))
 }
+
+// busy is how long a backend is left alone after a look that took so long.
+func busy(took time.Duration) time.Duration { return min(busyShare*took, maxPollInterval) }
 
 // lookTime is what whole looks at all backends take.
 func (l *instance) lookTime() (sum time.Duration) {
@@ -101,7 +104,7 @@ func (l *instance) choose(now time.Time) (looks []*look) {
 	for name, b := range l.backends {
 		r := l.roster.roll(name)
 		at, whole := b.nextLook(r, now)
-		k := look{name: name, b: b, roll: r, members: r.members, whole: whole}
+		k := look{name: name, b: b, roll: r, members: r.members, whole: whole, due: at}
 		switch {
 		case at.After(now):
 			l.behind = l.behind || r.changed()
@@ -110,8 +113,10 @@ func (l *instance) choose(now time.Time) (looks []*look) {
 			}
 		case !whole && l.watch(&k):
 			looks = append(looks, new(k))
+			l.behind = l.behind || r.remade
 		case now.Before(b.notBefore):
-			r.remade, l.behind = true, true
+			b.needWhole(r)
+			l.behind = true
 		default:
 			k.whole, k.watched = true, nil
 			wholes = append(wholes, new(k))
@@ -121,7 +126,7 @@ func (l *instance) choose(now time.Time) (looks []*look) {
 }
 
 // chooseWholes returns as many of the whole looks that are due as a sync has time for: those at backends that have changed, or
-// wait for long, come first. Those along come only with others.
+// wait for long, come first, each in its turn. Those along come only with others.
 func (l *instance) chooseWholes(due, along []*look, now time.Time) []*look {
 	if len(due) == 0 {
 		return nil
@@ -134,7 +139,7 @@ func (l *instance) chooseWholes(due, along []*look, now time.Time) []*look {
 	}
 	due = append(due, along...)
 	slices.SortFunc(due, func(a, b *look) int {
-		return cmp.Or(cmp.Compare(first(a), first(b)), a.b.pollAt.Compare(b.b.pollAt), cmp.Compare(a.name, b.name))
+		return cmp.Or(cmp.Compare(first(a), first(b)), a.due.Compare(b.due), cmp.Compare(a.name, b.name))
 	})
 	servers := 0
 	chosen := due[:0]

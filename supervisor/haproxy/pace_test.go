@@ -73,6 +73,29 @@ func TestIntervals(t *testing.T) {
 	}
 }
 
+// A backend that changes all the time does not keep others waiting that have changed, too.
+func TestChangedBackendsTakeTurns(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1000, 0)
+	l := newInstance(&HAProxy{}, socket{})
+	for name, pollAt := range map[string]time.Time{"busy": now, "other": now.Add(maxPollInterval)} {
+		l.backends[name] = &backendState{servers: make([]*server, serversAtOnce), pollAt: pollAt, notBefore: pollAt.Add(-maxPollInterval)}
+		l.roster.roll(name).remade = true
+	}
+	l.backends["busy"].notBefore = now
+	const turns = 3
+	for range turns {
+		for _, k := range l.choose(now) {
+			if k.name == "other" {
+				return
+			}
+			k.b.pollAt, k.b.notBefore = now, now // it got many commands, and has changed again
+		}
+		now = now.Add(10 * time.Millisecond)
+	}
+	t.Errorf("after %d turns of the one, the other still waits", turns)
+}
+
 // A sync looks at a bounded number of servers, those of changed backends first; single servers come in any case.
 func TestLooksOfOneSync(t *testing.T) {
 	t.Parallel()

@@ -73,6 +73,15 @@ func (b *backendState) countRepeats(done, failed map[string]string, now time.Tim
 	b.dropRepeats(now)
 }
 
+// endRepeats ends those of servers that have got other commands without a whole look.
+func (b *backendState) endRepeats(done map[string]string) {
+	for about, commands := range done {
+		if b.repeats[about].commands != commands {
+			delete(b.repeats, about)
+		}
+	}
+}
+
 // dropRepeats forgets those of long ago.
 func (b *backendState) dropRepeats(now time.Time) {
 	maps.DeleteFunc(b.repeats, func(_ string, r repeat) bool { return now.Sub(r.last) > 2*maxRetryDelay })

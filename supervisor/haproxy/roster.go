@@ -32,7 +32,7 @@ type roll struct {
 	members  []member
 	awaiting int             // members that await the end of a drain
 	remade   bool            // there are others, or others with these names
-	touched  map[string]bool // names of members of which only the state of their container has changed
+	touched  map[string]bool // names of members of which only the state of their container has changed, maxWatched at most
 }
 
 func newRoster() *roster { return &roster{places: map[string]place{}, backends: map[string]*roll{}} }
@@ -118,13 +118,17 @@ func (r *roster) take(ids map[string]bool, board *supervisor.Board) {
 		}
 	}
 	r.remake(backends, services, board)
+	for backend, views := range touched {
+		if backends[backend] {
+			r.roll(backend).touchAnew(views)
+		}
+	}
 }
 
 // touch changes the members of a backend to what the views say. It returns false when it would be cheaper to
 // make all members anew, or when their names may mean others now.
 func (l *roll) touch(views []*core.View) bool {
-	const most = 32 // a member is searched for
-	if len(views) > most {
+	if len(views) > maxSearched {
 		return false
 	}
 	for _, v := range views {
@@ -143,8 +147,29 @@ func (l *roll) touch(views []*core.View) bool {
 		l.members[i] = m
 		l.touched[m.name] = true
 	}
+	if len(l.touched) > maxWatched { // that needs a whole look, and HAProxy may be away for long
+		l.remade = true
+		clear(l.touched)
+	}
 	return true
 }
+
+// touchAnew notes the members of a remade roll of which only the state of their container has changed: readiness need not wait
+// for what makes the others new.
+func (l *roll) touchAnew(views []*core.View) {
+	if len(views) > maxSearched {
+		return
+	}
+	for _, v := range views {
+		i := slices.IndexFunc(l.members, func(m member) bool { return m.id == v.Container.ID })
+		if i >= 0 && !l.members[i].duplicateName && len(l.touched) < maxWatched {
+			l.touched[l.members[i].name] = true
+		}
+	}
+}
+
+// maxSearched is how many members are searched for among all of a backend.
+const maxSearched = 32
 
 // remake makes the members of these backends anew, and of those that have containers of these services: a name
 // in a service depends on the others there.

@@ -133,6 +133,22 @@ func TestRosterFollowsTheBoard(t *testing.T) {
 	}
 }
 
+// While HAProxy is away for long, containers come, change and go: what is kept of them has a bound, and a whole look comes.
+func TestTouchedMembersAreBounded(t *testing.T) {
+	t.Parallel()
+	r := newRoster()
+	for i := range 10 * maxWatched {
+		id := fmt.Sprint(i)
+		for _, what := range []string{"up", "down"} {
+			r.take(map[string]bool{id: true}, boardOf(map[string]*core.View{id: placed("web", "shop", "docker", id, "c"+id, what)}))
+		}
+		r.take(map[string]bool{id: true}, boardOf(nil))
+	}
+	if l := r.roll("web"); len(l.touched) > maxWatched || !l.remade {
+		t.Errorf("%d are kept, want %d at most; remade: %v", len(l.touched), maxWatched, l.remade)
+	}
+}
+
 // Changes are known one by one up to a bound, and each is taken once.
 func TestChangesAreBounded(t *testing.T) {
 	t.Parallel()

@@ -18,9 +18,11 @@ type watched struct {
 
 // watchMost is how many servers are watched in a backend of so many: to look at all of them is cheaper then.
 func watchMost(servers int) int {
-	const least, most, part = 4, 64, 8
-	return max(least, min(servers/part, most))
+	const least, part = 4, 8
+	return max(least, min(servers/part, maxWatched))
 }
+
+const maxWatched = 64
 
 // watch chooses the servers of a backend to look at by themselves. It returns false when the backend needs a whole look.
 func (l *instance) watch(k *look) bool {
@@ -74,7 +76,7 @@ func (k *look) readWatched(answers []string) bool {
 	for i, w := range k.watched {
 		shown := *w.server
 		if err := readStat(answers[i], []*server{&shown}); err != nil || strings.HasPrefix(shown.status, "MAINT") || strings.HasPrefix(shown.status, "DRAIN") {
-			k.b.needWhole()
+			k.b.needWhole(k.roll)
 			return false
 		}
 		shown.status = strings.Clone(shown.status)
@@ -83,8 +85,13 @@ func (k *look) readWatched(answers []string) bool {
 	return true
 }
 
-// needWhole has a whole look come as soon as one may.
-func (b *backendState) needWhole() { b.pollAt, b.settled = time.Time{}, false }
+// needWhole has a whole look come as soon as one may, which is not before notBefore. Until then, what is watched and what was
+// touched waits with it: to ask for them again at once would show the same.
+func (b *backendState) needWhole(r *roll) {
+	r.remade = true
+	clear(r.touched)
+	b.watchAt = later(b.watchAt, b.notBefore)
+}
 
 // planWatched plans what the watched servers get. One that has not changed should not need anything: whatever it may be,
 // it is left to a whole look.
@@ -96,7 +103,7 @@ func (l *instance) planWatched(k *look) {
 		k.plan.applyWant(w.server, w.member)
 		if !w.touched && len(k.plan.commands) > n {
 			k.plan.commands = k.plan.commands[:n]
-			k.b.needWhole()
+			k.b.needWhole(k.roll)
 		}
 		k.plan.noteRaised(w.member, n)
 	}
@@ -106,11 +113,13 @@ func (l *instance) planWatched(k *look) {
 // finishWatched takes in the outcome of a look that took so long.
 func (k *look) finishWatched(done, failed map[string]string, took time.Duration, now time.Time) {
 	b := k.b
+	clear(k.roll.touched) // other members wait for a whole look
+	b.endRepeats(done)
 	for _, w := range k.watched {
 		about := w.server.key(k.name)
 		switch {
 		case failed[about] != "", done[about] == "" && k.cut:
-			b.needWhole()
+			b.needWhole(k.roll)
 		case done[about] != "":
 			switch w.member.want { // the weight is not among what single servers show
 			case wantDrain:
@@ -128,10 +137,9 @@ func (k *look) finishWatched(done, failed map[string]string, took time.Duration,
 			b.watched[w.member.name] = later(now, b.watched[w.member.name])
 		}
 	}
-	k.roll.clear()
 	b.observe(k, done)
 	if len(b.watched) <= watchMost(len(b.servers)) { // else whole looks come for those
-		b.watchAt = now.Add(max(pollSoon, busyShare*took))
+		b.watchAt = now.Add(max(pollSoon, busy(took)))
 	}
 }
 
