@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -54,6 +55,23 @@ func (t *testResult) String() string {
 
 // failed says whether the test failed or did not finish.
 func (t *testResult) failed() bool { return t.result == failed || t.result == unfinished }
+
+// complaint is a line that a test itself wrote: its place and the text.
+var complaint = regexp.MustCompile(`^\s+\w+\.go:\d+: `)
+
+// complaints returns the first lines that the test itself wrote, shortened: of a long run perhaps only the end is read.
+func (t *testResult) complaints() string {
+	const lines, bytes = 5, 300
+	var b strings.Builder
+	n := 0
+	for line := range strings.Lines(t.output.String()) {
+		if line = strings.TrimRight(line, "\n"); n < lines && complaint.MatchString(line) {
+			b.WriteString("\n" + line[:min(len(line), bytes)])
+			n++
+		}
+	}
+	return b.String()
+}
 
 // contains says whether part is a subtest of t, or a test of the package t.
 func (t *testResult) contains(part *testResult) bool {

@@ -23,7 +23,7 @@ func assignTests(cases []kubeletCase, o testResults) (rows []row, problems []str
 	}
 	for _, t := range o {
 		if o.failedItself(t) {
-			problems = append(problems, fmt.Sprintf("%v %v", t, t.result))
+			problems = append(problems, fmt.Sprintf("%v %v%s", t, t.result, t.complaints()))
 		}
 		for _, value := range t.caseAttrs {
 			problems = append(problems, assignCases(rows, t, value)...)
