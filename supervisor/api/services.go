@@ -114,17 +114,8 @@ func groupByService(views []*core.View) []Service {
 
 func newService(name string, members []*core.View) Service {
 	s := Service{Name: name, Phase: core.ServicePhase(members)}
-	names := supervisor.NamesAmong(members)
-	for i, v := range members {
-		ready, _, _ := v.Readiness()
-		e := Endpoint{
-			Container: names[i], Address: v.Container.Address,
-			Ready: ready, Draining: v.State.Draining(),
-		}
-		if v.Spec != nil {
-			e.Port = v.Spec.Publish.Port
-		}
-		s.Endpoints = append(s.Endpoints, e)
+	for _, e := range supervisor.Endpoints(members) {
+		s.Endpoints = append(s.Endpoints, Endpoint{Container: e.Container, Address: e.Address, Port: e.Port, Ready: e.Ready, Draining: e.Draining})
 	}
 	return s
 }
