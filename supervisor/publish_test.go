@@ -156,6 +156,42 @@ func TestFailureDuringDrainIsTold(t *testing.T) {
 	})
 }
 
+// The drain begins with the word of those who reload balancers, and HAProxy's cannot end it before.
+func TestWithdrawnBeginsTheDrain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		spec := webSpec()
+		spec.Publish.Drain, spec.Publish.LeastDrain, spec.Publish.WithdrawWithin = 10*time.Second, 2*time.Second, 20*time.Second
+		h, _ := newPublisherHarnessOf(t, spec)
+		defer h.close(t)
+		h.sendSynced()
+		h.probes.setResult("c1:2", prober.Result{Outcome: prober.Success})
+		h.engine.run("c1")
+		h.probes.setResult("c1:1", refused)
+		time.Sleep(20*time.Second + time.Millisecond) // the third failure
+		run := h.view(t, "c1").State.Run.ID
+		tell := func(what func(context.Context, runtime.Run) error, run runtime.Run) {
+			if err := what(t.Context(), run); err != nil {
+				t.Error(err)
+			}
+			synctest.Wait()
+		}
+		tell(h.Drained, run)
+		tell(h.Withdrawn, runtime.Run{ID: "c1", Started: run.Started - 1})
+		tell(h.Withdrawn, runtime.Run{ID: "c2", Started: run.Started})
+		if !h.view(t, "c1").State.AwaitsWithdrawal() {
+			t.Fatal("others told of another run, and HAProxy of this one: it waits no more")
+		}
+		tell(h.Withdrawn, run)
+		tell(h.Drained, run)
+		if s := h.view(t, "c1").State; s.AwaitsWithdrawal() || len(h.engine.calls()) > 0 {
+			t.Fatalf("it does not drain: %v, %+v", h.engine.calls(), s)
+		}
+		if time.Sleep(2*time.Second + 10*time.Millisecond); !slices.Contains(h.engine.calls(), "stop c1 30s") {
+			t.Errorf("calls %v, want a stop after the least drain: %+v", h.engine.calls(), h.view(t, "c1").State.Action)
+		}
+	})
+}
+
 func TestDrainedEndsTheDrain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, l := newPublisherHarness(t)

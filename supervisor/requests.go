@@ -86,10 +86,26 @@ func (s *Supervisor) SetGate(ctx context.Context, name, gate string, status bool
 }
 
 // Drained reports that load balancers send nothing more to that run and that all its
-// requests are answered. A stop that waits for the drain is made at once. Drained has no
-// effect when no stop waits. It returns ErrStopping or the error of ctx.
+// requests are answered of HAProxy are answered. A stop that waits for the drain is made as soon as core.Publish.LeastDrain is over. Drained has no
+// effect when no stop waits, or before the drain has begun. It returns ErrStopping or the error of ctx.
 func (s *Supervisor) Drained(ctx context.Context, run runtime.Run) error {
 	return s.send(ctx, connectionsDrained(run))
+}
+
+// Withdrawn reports that all load balancers that are told by something slower than a message know that the run takes no new
+// requests: its drain begins. Withdrawn has no effect on any other run, or when the drain has begun already. The error is
+// ErrStopping, or that of ctx.
+func (s *Supervisor) Withdrawn(ctx context.Context, run runtime.Run) error {
+	return s.send(ctx, withdrawn(run))
+}
+
+// withdrawn is the message that load balancers know of a withdrawal.
+type withdrawn runtime.Run
+
+func (run withdrawn) apply(l *loop) {
+	if e := l.find(run.ID); e != nil && e.spec != nil && e.state.Run.ID == runtime.Run(run) {
+		l.step(e, &core.Input{Kind: core.Withdrawn})
+	}
 }
 
 // connectionsDrained is the message that load balancers have drained a run.

@@ -91,6 +91,9 @@ func walkSpec(r *rand.Rand) *core.Spec {
 	}
 	s.RestartPolicy = []core.RestartPolicy{core.Always, core.Always, core.OnFailure, core.Never}[r.IntN(4)]
 	s.Publish.Drain, s.Publish.Service = time.Duration(r.IntN(3))*time.Second, fmt.Sprint("s", r.IntN(3))
+	if r.IntN(3) == 0 {
+		s.Publish.WithdrawWithin, s.Publish.LeastDrain = 5*time.Second, s.Publish.Drain/2
+	}
 	if r.IntN(2) == 0 {
 		s.Group = core.Group{Name: fmt.Sprint("g", r.IntN(2))}
 	}
@@ -171,16 +174,27 @@ func (w *walker) step(id string) {
 	}
 }
 
-// operator asks for something that may be refused.
+// operator asks for something that may be refused, or load balancers tell something.
 func (w *walker) operator(id string) {
-	switch w.IntN(3) {
+	switch w.IntN(5) {
 	case 0:
 		_ = w.Hold(w.t.Context(), id, time.Now().Add(time.Minute))
 	case 1:
 		_ = w.Resume(w.t.Context(), id)
 	case 2:
 		_ = w.Restart(w.t.Context(), id)
+	case 3:
+		_ = w.Withdrawn(w.t.Context(), w.runOf(id))
+	case 4:
+		_ = w.Drained(w.t.Context(), w.runOf(id))
 	}
+}
+
+func (w *walker) runOf(id string) runtime.Run {
+	if v := w.board.ByID(id); v != nil {
+		return v.State.Run.ID
+	}
+	return runtime.Run{}
 }
 
 // change gives a container other labels and another address.

@@ -91,7 +91,7 @@ func drainingContainer(name string) *core.View {
 	v := readyContainer(name)
 	v.State.Conditions.ContainerReady.Status, v.State.Conditions.Ready.Status = false, false
 	v.State.Action.Stopping = core.ByLiveness
-	v.State.Action.NotBefore = at(40)
+	v.State.Action.NotBefore, v.State.Action.Withdrawn = at(40), at(35)
 	return v
 }
 

@@ -61,6 +61,8 @@ func nextStop(v *core.View) []Next {
 		return []Next{{What: "healthd stops it when it can reach the engine again"}}
 	case s.Request.Error != "":
 		return []Next{{s.Action.NotBefore, "healthd tries the stop again"}}
+	case s.AwaitsWithdrawal():
+		return []Next{{What: "the drain begins when all published files are without it and their balancers have reloaded"}, {s.Action.NotBefore, "healthd stops it in any case"}}
 	case s.Run.Hooks[core.PreStop] == core.HookIdle && v.Spec.Lifecycle.PreStop != nil:
 		return []Next{{s.Action.NotBefore, "the drain ends: healthd runs its pre_stop hook, then stops it"}}
 	}

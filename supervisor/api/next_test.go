@@ -103,6 +103,8 @@ func TestNextWhileStopping(t *testing.T) {
 		want string
 	}{
 		{"no hook", drainingContainer("web-1"), "40 the drain ends: healthd stops it"},
+		{"reload under way", stopping(func(_ *core.View, s *core.State) { s.Action.Withdrawn = time.Time{} }),
+			"the drain begins when all published files are without it and their balancers have reloaded\n40 healthd stops it in any case"},
 		{"hook to come", stopping(func(*core.View, *core.State) {}),
 			"40 the drain ends: healthd runs its pre_stop hook, then stops it"},
 		{"hook runs", stopping(func(_ *core.View, s *core.State) {

@@ -14,6 +14,7 @@ type Action struct {
 	Grace     time.Duration `json:"grace,omitempty"`     // grace period of the present stop, less the time of its pre_stop hook
 	Restart   Cause         `json:"restart,omitempty"`   // why a start is due; NoCause: none is
 	NotBefore time.Time     `json:"notBefore,omitzero"`  // earliest time of the next call: end of the drain or back-off
+	Withdrawn time.Time     `json:"withdrawn,omitzero"`  // when load balancers knew that the run takes no new requests; zero: see AwaitsWithdrawal
 	Call      Call          `json:"call,omitempty"`      // the call under way
 	GaveUp    bool          `json:"gaveUp,omitempty"`    // healthd restarts it no more: see GiveUp
 }

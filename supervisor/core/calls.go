@@ -18,15 +18,29 @@ func (t *stepper) stop(cause Cause) {
 	if !t.Conditions.Ready.Status {
 		withdrawn = t.Conditions.Ready.Since
 	}
-	if end := withdrawn.Add(t.spec.Publish.Drain); end.After(t.now) {
-		t.Action.NotBefore = end
+	publish := &t.spec.Publish
+	known := withdrawn.Add(publish.WithdrawWithin)
+	t.Action.Withdrawn = time.Time{}
+	if !known.After(t.now) {
+		t.Action.Withdrawn = known
+	}
+	t.Action.NotBefore = later(t.now, known.Add(publish.Drain))
+}
+
+// withdrawn begins the drain: all load balancers know that the run takes no new requests.
+func (t *stepper) withdrawn() {
+	if t.AwaitsWithdrawal() && !t.StopLeft() {
+		t.Action.Withdrawn = t.now
+		t.Action.NotBefore = earlier(t.Action.NotBefore, t.now.Add(t.spec.Publish.Drain))
 	}
 }
 
-// endDrain ends the drain early: no load balancer has a request under way.
+// endDrain ends the drain early: no request is under way from HAProxy. The others know of the withdrawal, and have had
+// their time.
 func (t *stepper) endDrain() {
-	if t.AwaitsDrain() && !t.StopLeft() && t.now.Before(t.Action.NotBefore) {
-		t.Action.NotBefore = t.now
+	if t.AwaitsDrain() && !t.StopLeft() && !t.AwaitsWithdrawal() {
+		end := later(t.now, t.Action.Withdrawn.Add(t.spec.Publish.LeastDrain))
+		t.Action.NotBefore = earlier(t.Action.NotBefore, end)
 	}
 }
 

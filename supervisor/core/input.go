@@ -26,6 +26,7 @@ const (
 	SpecChanged                             // a reload changed the spec: OldSpec
 	RestartRequested                        // an operator asked healthd for a restart
 	ConnectionsDrained                      // no load balancer has a request under way to the container
+	Withdrawn                               // all load balancers know that the container takes no new requests
 	RuntimeLost                             // healthd cannot reach the engine
 	RuntimeBack                             // it can again: NotInspected
 	EngineAccepts                           // the engine accepted a connection begun at Time: it was not shutting down

@@ -131,6 +131,9 @@ func (sim *simulation) checkStop(f Effect, must must) {
 	must(!s.Lost && s.Run.ID != (runtime.Run{}), "a stop needs an engine and a known run")
 	must(s.Engine.State.Alive(), "only a running container is stopped")
 	must(!sim.c.AutoRemove, "--rm containers are never stopped")
+	if p := sim.spec.Publish; s.Action.StopCalls == 1 && !s.Action.Withdrawn.IsZero() && sim.spec.Lifecycle.PreStop == nil {
+		must(!sim.now.Before(s.Action.Withdrawn.Add(p.LeastDrain)), "load balancers that know of the withdrawal have had their time")
+	}
 	must(f.Grace >= MinGrace, "the stop signal gets its minimum time")
 	must(s.Run.Hooks[PreStop] != HookRunning, "pre_stop ends before the stop")
 	must(sim.spec.Lifecycle.PreStop == nil || s.Run.Hooks[PreStop] == HookDone || sim.c.StopTimeout == 0, "pre_stop comes before the stop")
@@ -223,6 +226,9 @@ func (sim *simulation) chooseSpec(a, b, c byte) {
 	}
 	if b&16 != 0 {
 		sim.spec.Publish.Drain = 5 * time.Second
+	}
+	if b&24 == 24 {
+		sim.spec.Publish.LeastDrain, sim.spec.Publish.WithdrawWithin = 2*time.Second, 10*time.Second
 	}
 	sim.stopTakes = time.Duration(b>>5) * time.Second
 	for hook, takes := range [numHooks][]string{{"", "0s", "3s", "1h"}, {"", "0s", "3s", "1h"}} {
@@ -343,7 +349,13 @@ var randomEvents = []func(sim *simulation, b byte){
 		sim.playNow("resume")
 	},
 	func(sim *simulation, _ byte) { sim.playNow("limit another") },
-	func(sim *simulation, _ byte) { sim.playNow("limit-over") },
+	func(sim *simulation, b byte) {
+		if b > 128 {
+			sim.playNow("withdrawn")
+			return
+		}
+		sim.playNow("limit-over")
+	},
 	func(sim *simulation, b byte) {
 		if b > 128 {
 			sim.inspectionsFail, sim.refusesConnections = !sim.inspectionsFail, b > 192

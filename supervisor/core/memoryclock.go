@@ -56,7 +56,7 @@ func (m *Memory) rebase(from, to time.Time) {
 	m.Kept = &kept
 	m.Gates, m.Granted, m.Restarted = slices.Clone(m.Gates), slices.Clone(m.Granted), slices.Clone(m.Restarted)
 	all := []*time.Time{
-		&m.Gone, &m.Down.Since, &m.Run.BeganAt, &m.Run.EndedAt, &m.Action.NotBefore, &m.Ending.OwnHeardAt, &m.Ending.ForgetAt,
+		&m.Gone, &m.Down.Since, &m.Run.BeganAt, &m.Run.EndedAt, &m.Action.NotBefore, &m.Action.Withdrawn, &m.Ending.OwnHeardAt, &m.Ending.ForgetAt,
 		&m.Conditions.Started.Since, &m.Conditions.ContainerReady.Since, &m.Conditions.Ready.Since, &m.Lasting.HeldUntil,
 	}
 	for i := range m.Gates {

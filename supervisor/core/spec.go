@@ -146,7 +146,14 @@ type Publish struct {
 	Owned   bool          // a file names the service: NAME is then never short for PROJECT/NAME
 	Port    int           // the port that traffic goes to; 0: not given
 	Drain   time.Duration // time from withdrawing readiness to the stop; with a HAProxy backend the maximum
-	HAProxy HAProxy
+	// LeastDrain is the part of Drain that lasts even if HAProxy has no request under way any more: other load
+	// balancers may still send new ones.
+	LeastDrain time.Duration
+	// WithdrawWithin is how long load balancers may need until they know of the withdrawal, such as for a reload.
+	// The drain begins when the input Withdrawn tells that they do, and at its end at the latest. Zero: it
+	// begins at once.
+	WithdrawWithin time.Duration
+	HAProxy        HAProxy
 }
 
 // HAProxy says in which backend of HAProxy the container is a server.

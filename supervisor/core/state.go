@@ -123,6 +123,10 @@ func (s *State) AwaitsDrain() bool {
 	return s.Engine.State.Alive() && s.Action.Stopping != NoCause && s.Action.StopCalls == 0 && s.Action.Call == NoCall && s.Run.Hooks[PreStop] == HookIdle
 }
 
+// AwaitsWithdrawal says that the drain has not begun, because load balancers may not know yet that the run takes no new
+// requests. The input Withdrawn says that they do.
+func (s *State) AwaitsWithdrawal() bool { return s.AwaitsDrain() && s.Action.Withdrawn.IsZero() }
+
 // OperatorStopped says that an operator ended the run, and that the container stays
 // stopped until somebody starts it.
 func (s *State) OperatorStopped() bool {

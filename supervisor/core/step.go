@@ -68,6 +68,8 @@ func (t *stepper) apply(in *Input) {
 		t.requestRestart()
 	case ConnectionsDrained:
 		t.endDrain()
+	case Withdrawn:
+		t.withdrawn()
 	case RuntimeLost:
 		t.Lost, t.Health.Failed = true, NoCause // the first failure after the engine's return decides
 	case RuntimeBack:

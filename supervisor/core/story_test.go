@@ -118,6 +118,10 @@ func (sim *simulation) set(key, value string) (err error) {
 		durations(&sim.spec.Backoff.Initial, &sim.spec.Backoff.Max, &sim.spec.Backoff.ResetAfter)
 	case "drain":
 		durations(&sim.spec.Publish.Drain)
+	case "least-drain":
+		durations(&sim.spec.Publish.LeastDrain)
+	case "withdraw-within":
+		durations(&sim.spec.Publish.WithdrawWithin)
 	case "unknown-signals":
 		sim.unknownSignals = value == "yes"
 	case "late-news":
@@ -346,7 +350,8 @@ var storyEvents = map[string]storyEvent{
 	},
 
 	// Load balancers, and others of the group.
-	"drained": input(ConnectionsDrained),
+	"drained":   input(ConnectionsDrained),
+	"withdrawn": input(Withdrawn),
 	"last-up": func(sim *simulation, _ string, args []string) error { // BACKEND: it is the last server up there
 		sim.lastUp = strings.Join(args, " ")
 		return nil
