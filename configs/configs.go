@@ -41,6 +41,7 @@ type Config struct {
 	mode         place // where Observe was written
 	controlGroup place // where Listen.ControlGroup was written
 
+	outlets  []*outlet
 	labels   labelRules
 	defaults *node       // nil: none
 	specs    []*fileSpec // in file order
@@ -133,7 +134,7 @@ func newLoader() *loader { return &loader{sections: map[string]*node{}, pems: ma
 
 // sectionKeys are the tables that all files share.
 func sectionKeys() []string {
-	return []string{"listen", "state", "log", "guard", "haproxy", "labels", "daemon", "defaults"}
+	return []string{"listen", "state", "log", "guard", "haproxy", "traefik", "labels", "daemon", "defaults"}
 }
 
 func (l *loader) load(paths []string) {

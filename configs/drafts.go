@@ -15,6 +15,7 @@ import (
 type draft struct {
 	spec     core.Spec
 	named    bool // a setting names the service
+	drainSet bool // a setting says how long its drain is
 	problems Problems
 }
 

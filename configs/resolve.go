@@ -43,6 +43,7 @@ func (c *Config) Resolve(container runtime.Traits) (*core.Spec, error) {
 	if !d.named {
 		spec.Publish.Service, spec.ServiceOrigin = defaultService(spec.Name, container.Name, labels)
 	}
+	c.drainForOutlets(&spec, d.drainSet)
 	return &spec, nil
 }
 
@@ -66,7 +67,7 @@ func (c *Config) draft(chosen *fileSpec, labels map[string]string) *draft {
 	named := nameService(r, spec, merged, labels)
 	c.observe(r, spec)
 	spec.Values = slices.Clone(r.values)
-	return &draft{spec: *spec, named: named}
+	return &draft{spec: *spec, named: named, drainSet: merged.below("publish.drain") != nil}
 }
 
 // defaultsAt returns [defaults] as the spec of a container that has labels only.

@@ -75,14 +75,31 @@ type Spec struct {
 	// Values has every setting with its origin, but for the service if no setting names it: see Settings.
 	Values        []Value
 	ServiceOrigin string // where the service is from if no setting names it
+	DrainValue    *Value // Publish.Drain where load balancers need longer than Values say; nil: they do not
 }
 
 // Settings returns every setting with its origin.
 func (s *Spec) Settings() []Value {
-	if s.ServiceOrigin == "" {
-		return s.Values
+	all := slices.Clip(s.Values)
+	if s.DrainValue != nil {
+		all = slices.Clone(all)
+		i := slices.IndexFunc(all, func(v Value) bool { return v.Path == s.DrainValue.Path })
+		all[i] = *s.DrainValue
 	}
-	return append(slices.Clip(s.Values), Value{Path: "publish.service", Value: strconv.Quote(s.Publish.Service), Origin: s.ServiceOrigin})
+	if s.ServiceOrigin != "" {
+		all = append(all, Value{Path: "publish.service", Value: strconv.Quote(s.Publish.Service), Origin: s.ServiceOrigin})
+	}
+	return all
+}
+
+// ValueOf returns the setting at a path; the zero Value where there is none.
+func (s *Spec) ValueOf(path string) Value {
+	for _, v := range s.Settings() {
+		if v.Path == path {
+			return v
+		}
+	}
+	return Value{}
 }
 
 // ProbeSpec is one probe with its timing and thresholds.

@@ -1,0 +1,71 @@
+package configs
+
+import (
+	"time"
+
+	"healthd/supervisor/core"
+)
+
+const (
+	// What these need at worst from a withdrawal to their last new request, measured: docs/balancers.md.
+	defaultDNSDrain     = 3 * time.Second         // nginx with valid=1s; Caddy with refresh 1s
+	defaultTraefikDrain = 7500 * time.Millisecond // pollInterval 5s, providersThrottleDuration 2s
+
+	longestOutletDrain = 10 * time.Minute
+)
+
+// outlet is a way in which load balancers learn who is ready, and which HAProxy's sockets are not.
+type outlet struct {
+	covers func(service string) bool
+	drain  time.Duration // what its balancers need at worst until their last new request
+	shown  core.Value    // the drain of a spec that this makes longer
+	within time.Duration // what they may need until they know; 0: they ask
+}
+
+func newOutlet(name string, at place, covers func(service string) bool, drain, within time.Duration) *outlet {
+	shown := core.Value{Path: "publish.drain", Value: showDuration(drain), Origin: name + " at " + at.String()}
+	return &outlet{covers: covers, drain: drain, shown: shown, within: within}
+}
+
+func anyService(string) bool { return true }
+
+// readOutletDrain reads the drain that the balancers of a section need.
+func readOutletDrain(t *table, otherwise time.Duration) time.Duration {
+	d := t.duration("drain", otherwise, span[time.Duration]{0, longestOutletDrain})
+	t.done()
+	return d
+}
+
+// drainForOutlets has the drain of a container that takes traffic last as long as the outlets of its service need, unless a
+// setting says how long it is.
+func (c *Config) drainForOutlets(spec *core.Spec, drainSet bool) {
+	p := &spec.Publish
+	if p.Port == 0 {
+		return
+	}
+	longest := &outlet{}
+	for _, o := range c.outlets {
+		if !o.covers(p.Service) {
+			continue
+		}
+		p.WithdrawWithin = max(p.WithdrawWithin, o.within)
+		if o.drain > longest.drain {
+			longest = o
+		}
+	}
+	if longest.drain > p.Drain && !drainSet {
+		p.Drain, spec.DrainValue = longest.drain, &longest.shown
+	}
+	p.LeastDrain = min(longest.drain, p.Drain)
+}
+
+// warnDrain warns of a drain that ends while load balancers may still send new requests.
+func (c *Config) warnDrain(spec *core.Spec) []warning {
+	settled := *spec
+	c.drainForOutlets(&settled, false)
+	if settled.DrainValue == nil || spec.ValueOf("publish.drain").Origin == core.OriginDefault {
+		return nil
+	}
+	return told(warning{"publish.drain", "is " + bareDuration(spec.Publish.Drain) + ": load balancers may send requests to a stopped container: " +
+		settled.DrainValue.Origin + " needs " + bareDuration(settled.Publish.Drain)})
+}

@@ -1,0 +1,55 @@
+package configs
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"healthd/runtime"
+)
+
+// The drain of a spec lasts as long as the balancers of its outlets need, unless it says itself how long.
+func TestDrainForOutlets(t *testing.T) {
+	const spec = "[[spec]]\nname = \"web\"\nmatch = { a = \"b\" }\n"
+	for _, tt := range []struct {
+		name, text string
+		want       string // drain, least drain, what explain shows
+	}{
+		{"no outlet", spec + "publish.port = 80", `0s 0s "0s" default`},
+		{"Traefik", "[traefik]\n" + spec + "publish.port = 80", `7.5s 7.5s "7.5s" [traefik] at healthd.toml:1`},
+		{"Traefik asks often", "[traefik]\ndrain = \"1.1s\"\n" + spec + "publish.port = 80", `1.1s 1.1s "1.1s" [traefik] at healthd.toml:1`},
+		{"no traffic", "[traefik]\n" + spec, `0s 0s "0s" default`},
+		{"its own, longer", "[traefik]\n" + spec + "publish = { port = 80, drain = \"20s\" }", `20s 7.5s "20s" healthd.toml:5`},
+		{"its own, shorter", "[traefik]\n" + spec + "publish = { port = 80, drain = \"1s\" }", `1s 1s "1s" healthd.toml:5`},
+		{"HAProxy, too", "[traefik]\n[haproxy]\nsockets = [\"/run/a.sock\"]\n" + spec + "publish = { port = 80, haproxy.backend = \"web\" }",
+			`7.5s 7.5s "7.5s" [traefik] at healthd.toml:1`},
+		{"HAProxy alone", "[haproxy]\nsockets = [\"/run/a.sock\"]\n" + spec + "publish = { port = 80, haproxy.backend = \"web\" }", `1s 0s "1s" default`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c := mustParse(t, tt.text)
+			s, err := c.Resolve(runtime.Traits{Name: "web-1", Labels: map[string]string{"a": "b"}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			shown := s.ValueOf("publish.drain")
+			if got := fmt.Sprint(s.Publish.Drain, " ", s.Publish.LeastDrain, " ", shown.Value, " ", shown.Origin); got != tt.want {
+				t.Errorf("got %s, want %s", got, tt.want)
+			}
+			if s.Publish.WithdrawWithin != 0 {
+				t.Errorf("who asks is waited for %v", s.Publish.WithdrawWithin)
+			}
+		})
+	}
+}
+
+func TestDrainTooShortForOutlets(t *testing.T) {
+	const want = "healthd.toml:5: spec[web].publish.drain: is 2s: load balancers may send requests to a stopped container: [traefik] at healthd.toml:1 needs 7.5s"
+	text := "[traefik]\n[[spec]]\nname = \"web\"\nmatch = { a = \"b\" }\npublish = { port = 80, drain = \"%v\" }\nreadiness.tcp_socket.port = 80\n"
+	if got := mustParse(t, fmt.Sprintf(text, 2*time.Second)).Warnings(); !slices.Contains(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got := mustParse(t, fmt.Sprintf(text, 8*time.Second)).Warnings(); len(got) > 0 {
+		t.Errorf("warns of a drain that is long enough: %q", got)
+	}
+}
