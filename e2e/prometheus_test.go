@@ -51,6 +51,13 @@ func startPrometheus(t *testing.T, healthd string) *prometheus {
 			t.Fatal(err)
 		}
 	}
+	return runPrometheus(t, dir, address)
+}
+
+// runPrometheus starts Prometheus with the prometheus.yml of a directory, in which it also keeps its data. It ends with
+// the test.
+func runPrometheus(t *testing.T, dir, address string) *prometheus {
+	t.Helper()
 	log := &lockedBuffer{}
 	cmd := exec.Command(findProgram(t, "prometheus"), "--config.file="+filepath.Join(dir, "prometheus.yml"),
 		"--storage.tsdb.path="+filepath.Join(dir, "data"), "--web.listen-address="+address, "--log.level=warn")

@@ -160,6 +160,8 @@ func (a *API) index(w http.ResponseWriter, r *http.Request) {
 /v1/services                 the services and their endpoints
 /v1/services/SERVICE         one service
 /v1/services/SERVICE/ready   200 if one endpoint is ready; ?min=N: if N are
+/v1/discovery/traefik        the services with their ready endpoints, for Traefik's HTTP provider
+/v1/discovery/prometheus     all endpoints, for Prometheus' http_sd_configs
 /v1/containers               the containers and their health
 /v1/containers/NAME          one container
 /v1/containers/NAME/timeline its last hour

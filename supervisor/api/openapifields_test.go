@@ -18,6 +18,7 @@ func TestSchemasHaveTheFields(t *testing.T) {
 	types := map[string]reflect.Type{}
 	for _, v := range []any{
 		Status{}, ContainerState{}, Running{}, Waiting{}, Terminated{}, Condition{}, ProbeStatus{}, Service{}, Endpoint{}, core.Event{},
+		TraefikConfig{}, TraefikHTTP{}, TraefikService{}, TraefikServers{}, TraefikServer{}, TargetGroup{}, TargetLabels{},
 		Report{}, ServiceReport{}, ReportDay{}, ReportPeriod{}, Explanation{}, Value{}, Next{}, ProbeResult{}, Unsupervised{}, Bystander{}, Daemon{}, NotifyTest{}, Reload{}, RefusedReload{}, Error{},
 		supervisor.RecordInfo{}, supervisor.FlightRecord{}, supervisor.RecordedProbe{}, supervisor.RecordedResult{}, supervisor.RecordedCommand{}, supervisor.RecordedLog{},
 		supervisor.RecordedLine{}, supervisor.RecordedProcesses{}, supervisor.RecordedUsage{}, supervisor.RecordedInspection{},

@@ -27,6 +27,8 @@ func (a *API) readOnlyRoutes(l *limits) []route {
 		// A service called ready of Compose is PROJECT%2Fready.
 		{"", "/v1/services/{service}/ready", a.serviceReady},
 		{"", "/v1/services/{project}/{service}/ready", a.serviceReady},
+		{"", "/v1/discovery/traefik", a.list(l, a.traefik)},
+		{"", "/v1/discovery/prometheus", a.list(l, a.prometheus)},
 		{"", "/v1/containers", a.list(l, a.containers)},
 		{"", "/v1/containers/{name}", a.container},
 		{"", "/v1/containers/{name}/timeline", a.timeline},
