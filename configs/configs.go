@@ -42,6 +42,7 @@ type Config struct {
 	controlGroup place // where Listen.ControlGroup was written
 
 	outlets  []*outlet
+	traefik  bool // there is a [traefik]
 	labels   labelRules
 	defaults *node       // nil: none
 	specs    []*fileSpec // in file order

@@ -27,6 +27,9 @@ func newOutlet(name string, at place, covers func(service string) bool, drain, w
 	return &outlet{covers: covers, drain: drain, shown: shown, within: within}
 }
 
+// ExpectsTraefik says whether drains last as long as Traefik's HTTP provider needs.
+func (c *Config) ExpectsTraefik() bool { return c.traefik }
+
 func anyService(string) bool { return true }
 
 // readOutletDrain reads the drain that the balancers of a section need.

@@ -43,6 +43,7 @@ type daemon struct {
 	supervisor *supervisor.Supervisor
 	report     *report.Keeper
 
+	traefik       poller // of /v1/discovery/traefik
 	notifications *notify.Notifier
 	reloadMetrics *metrics.Reload
 	refused       atomic.Pointer[refusedReload] // nil: the newest reload was not refused
@@ -204,7 +205,7 @@ func (d *daemon) servers() []server {
 	}
 	a := api.New(api.Config{
 		Board: board, History: d.journal, Controller: d.supervisor, Records: d.recorder, Warnings: d.shownWarnings, Reload: d.reloads.wait, NotifyTest: d.testNotify, Unsupervised: d.unsupervised, Report: d.reportOf,
-		Metrics: metrics.Handler(board, thisBuild().version, errorLog, d.collectors()...), Checked: d.haproxy.Checked, ChecksFrom: d.begun.HAProxy.ChecksFrom,
+		Metrics: metrics.Handler(board, thisBuild().version, errorLog, d.collectors()...), Checked: d.haproxy.Checked, ChecksFrom: d.begun.HAProxy.ChecksFrom, TraefikAsks: func() { d.traefik.asked(time.Now()) },
 	})
 	servers := []server{{"serve the control socket", func(ctx context.Context) error {
 		return api.Serve(ctx, d.listeners.control, a.Control(), connections(controlShare), errorLog)

@@ -78,6 +78,9 @@ func (d *daemon) warnings() []string {
 		all = append(all, text)
 	}
 	now := time.Now()
+	if text := d.traefikUnexpected(now); text != "" {
+		all = append(all, text)
+	}
 	for _, e := range d.engines {
 		if text := e.rivals.warning(now); text != "" {
 			all = append(all, text)

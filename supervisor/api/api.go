@@ -45,7 +45,7 @@ type History interface {
 	After(seq uint64) ([]core.Event, uint64, <-chan struct{})
 }
 
-// Config is what an API answers from. Metrics, Warnings and Checked may be nil.
+// Config is what an API answers from. Metrics, Warnings, Checked and TraefikAsks may be nil.
 type Config struct {
 	Board      *supervisor.Board
 	History    History
@@ -67,6 +67,8 @@ type Config struct {
 	// X-Haproxy-Server-State how HAProxy sees the server, and comes from one of ChecksFrom.
 	Checked    func(id, state string)
 	ChecksFrom []netip.Prefix
+	// TraefikAsks is called at each request of Traefik's HTTP provider.
+	TraefikAsks func()
 }
 
 // API holds the handlers of both listeners.
@@ -83,6 +85,7 @@ type API struct {
 	report     func(service string, since time.Time) (Report, error)
 	listing    chan struct{} // has room for the one request of them
 	checked    func(id, state string)
+	asked      func() // by Traefik
 	checksFrom []netip.Prefix
 	heartbeat  time.Duration // of event streams
 	waiting    chan struct{} // one for each check that waits; see await
@@ -93,7 +96,7 @@ type API struct {
 // New returns the API of c.
 func New(c Config) *API {
 	return &API{
-		board: c.Board, history: c.History, controller: c.Controller, recorder: c.Records, metrics: c.Metrics, warnings: c.Warnings, reloader: c.Reload, testNotify: c.NotifyTest, bystanders: c.Unsupervised, report: c.Report, listing: make(chan struct{}, 1), checked: c.Checked, checksFrom: c.ChecksFrom,
+		board: c.Board, history: c.History, controller: c.Controller, recorder: c.Records, metrics: c.Metrics, warnings: c.Warnings, reloader: c.Reload, testNotify: c.NotifyTest, bystanders: c.Unsupervised, report: c.Report, listing: make(chan struct{}, 1), checked: c.Checked, asked: c.TraefikAsks, checksFrom: c.ChecksFrom,
 		heartbeat: 15 * time.Second,
 		waiting:   make(chan struct{}, maxWaiting),
 		plainType: []string{"text/plain; charset=utf-8"},

@@ -50,6 +50,9 @@ type TargetLabels struct {
 
 // traefik answers Traefik's HTTP provider.
 func (a *API) traefik(w http.ResponseWriter, _ *http.Request) {
+	if a.asked != nil {
+		a.asked()
+	}
 	if a.knowsAll(w) {
 		a.json(w, http.StatusOK, traefikConfig(a.board.Services()))
 	}
