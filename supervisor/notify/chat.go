@@ -11,6 +11,8 @@ import (
 
 	"github.com/nicholas-fedor/shoutrrr/pkg/router"
 	"github.com/nicholas-fedor/shoutrrr/pkg/types"
+
+	"healthd/runtime/hostproc"
 )
 
 // Chat and mail go through shoutrrr, in a process of their own: its senders know no deadline, some of them hang
@@ -41,7 +43,7 @@ func sendChat(ctx context.Context, command []string, to string, m *Message) erro
 
 // chatEnvironment has what decides about proxies and certificates, besides the bare one.
 func chatEnvironment() []string {
-	all := bareEnvironment()
+	all := hostproc.BareEnvironment()
 	for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR"} {
 		for _, name := range []string{name, strings.ToLower(name)} {
 			if value := os.Getenv(name); value != "" {
