@@ -32,6 +32,8 @@ type Config struct {
 	HAProxy  HAProxy
 	Notify   []Notify
 
+	PublishFiles []PublishFile
+
 	// Files is how many files it was read from; 0 when there are none at the default places.
 	Files int
 
@@ -125,6 +127,7 @@ type loader struct {
 	tolerant   bool // take what a broken file has before the place where it is broken
 	runtimes   []*node
 	notifies   []*node
+	publishes  []*node
 	specs      []*node
 	sections   map[string]*node // by their key
 	pems       map[string]*pemFile
@@ -219,12 +222,14 @@ func (l *loader) add(file string, data []byte) {
 			l.runtimes = append(l.runtimes, l.tables(key, n)...)
 		case key == "notify":
 			l.notifies = append(l.notifies, l.tables(key, n)...)
+		case key == "publish_file":
+			l.publishes = append(l.publishes, l.tables(key, n)...)
 		case key == "spec":
 			l.specs = append(l.specs, l.tables(key, n)...)
 		case slices.Contains(sectionKeys(), key):
 			l.sections[key] = l.join(key, l.sections[key], n)
 		default:
-			known := append(sectionKeys(), "runtime", "spec", "notify")
+			known := append(sectionKeys(), "runtime", "spec", "notify", "publish_file")
 			l.wrong(n, showKey(key), "unknown key%s", didYouMean(key, known))
 		}
 	}
@@ -273,6 +278,9 @@ func (l *loader) config() (*Config, error) {
 	l.problems = append(l.problems, readDaemon(c, l.runtimes, l.sections)...)
 	notifies, problems := readNotifies(l.notifies)
 	c.Notify = notifies
+	l.problems = append(l.problems, problems...)
+	publishes, problems := readPublishFiles(l.publishes)
+	c.PublishFiles = publishes
 	l.problems = append(l.problems, problems...)
 	l.checkDefaults(c.defaults)
 	places := map[string]place{}

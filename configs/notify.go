@@ -35,11 +35,15 @@ type Notify struct {
 // Wants says whether the receiver is told of that service and project; empty: of what has none. A pattern
 // without a slash also fits the last part of a service.
 func (n *Notify) Wants(service, project string) bool {
-	named := func(pattern string) bool {
-		return glob(pattern, service) || !strings.Contains(pattern, "/") && glob(pattern, service[strings.LastIndexByte(service, '/')+1:])
-	}
-	return (n.Services == nil || service != "" && slices.ContainsFunc(n.Services, named)) &&
+	return (n.Services == nil || service != "" && namesService(n.Services, service)) &&
 		(n.Projects == nil || project != "" && slices.ContainsFunc(n.Projects, func(p string) bool { return glob(p, project) }))
+}
+
+// namesService says whether one of the patterns fits a service. One without a slash also fits the last part of its name.
+func namesService(patterns []string, service string) bool {
+	return slices.ContainsFunc(patterns, func(pattern string) bool {
+		return glob(pattern, service) || !strings.Contains(pattern, "/") && glob(pattern, service[strings.LastIndexByte(service, '/')+1:])
+	})
 }
 
 const (
@@ -65,7 +69,7 @@ func EventReasons() []string {
 		"Invalid", "Held", "Resumed", "GroupLimit", "RestartBudget", "RuntimeLost", "RuntimeBack", "NetworkLost",
 		"FailedPostStartHook", "FailedPreStopHook", "LifecycleHTTPFallback", "Reloaded", "ReloadFailed", "WouldRestart", "GaveUp",
 		"ShutdownIncomplete", "JournalFailed", "JournalBack", "JournalDamaged", "HAProxyLost", "HAProxyBack", "HAProxyError",
-		"HAProxyServer", "NotifyFailed", "NotifyBack", "RecorderFailed", "ReportFailed", "ReportBack", "ReportDamaged",
+		"HAProxyServer", "NotifyFailed", "NotifyBack", "FileFailed", "FileBack", "RecorderFailed", "ReportFailed", "ReportBack", "ReportDamaged",
 	}
 }
 

@@ -7,7 +7,7 @@ import (
 
 // NeedsRestart returns the keys in which next differs from c and which a running
 // daemon cannot take over: it opens engines, listeners, files, its log and HAProxy's
-// sockets once. It can take over specs, the guard, receivers of notifications, and daemon.mode.
+// sockets once. It can take over specs, the guard, receivers of notifications, published files, and daemon.mode.
 func (c *Config) NeedsRestart(next *Config) []string {
 	var keys []string
 	for _, setting := range []struct {

@@ -33,6 +33,7 @@ func (c *Config) Warnings() []string {
 			}
 		}
 	}
+	found = append(found, c.warnPublishFiles()...)
 	found.sort()
 	var lines []string
 	for _, p := range found {

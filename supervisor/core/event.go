@@ -59,6 +59,8 @@ const (
 	EventRecorderFailed = "RecorderFailed" // flight records cannot be kept, or not all
 	EventNotifyFailed   = "NotifyFailed"   // a receiver of notifications cannot be told
 	EventNotifyBack     = "NotifyBack"     // it can again
+	EventFileFailed     = "FileFailed"     // a published file is not what it should be, or its reader may not know it
+	EventFileBack       = "FileBack"       // it is again
 
 	EventShutdownIncomplete = "ShutdownIncomplete" // healthd leaves stops or starts to the next daemon
 )

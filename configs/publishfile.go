@@ -1,0 +1,173 @@
+package configs
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// PublishFile is a file that healthd writes for those who send traffic: which members of services are ready.
+type PublishFile struct {
+	Template string   // one of ShippedTemplates, or the absolute path of a template
+	Path     string   // absolute and clean; no two are the same
+	Services []string // patterns; nil: all
+	Check    []string // nil: none
+	Reload   []string // nil: none
+
+	MinInterval time.Duration // between a write and the next that takes nobody out
+	Timeout     time.Duration // of Check and Reload each
+	Drain       time.Duration // from the end of Reload to the last new request to a member that is out, at worst
+
+	place  place // of its template
+	number int   // from 1
+}
+
+// Covers says whether the file has that service. A pattern without a slash also fits the last part of its name.
+func (f *PublishFile) Covers(service string) bool {
+	return service != "" && (f.Services == nil || namesService(f.Services, service))
+}
+
+// Own says that the template is a file of the operator's.
+func (f *PublishFile) Own() bool { return filepath.IsAbs(f.Template) }
+
+// TemplateProblem returns a problem with the template, such as of its text, which is not read here.
+func (f *PublishFile) TemplateProblem(text string) Problem {
+	return f.place.problem(f.prefix()+"template", "%s", text)
+}
+
+func (f *PublishFile) prefix() string { return "publish_file[#" + strconv.Itoa(f.number) + "]." }
+
+// candidateWord stands in an argument of check for the path of the file to be.
+const candidateWord = "{candidate}"
+
+const (
+	maxPublishFiles = 64
+
+	defaultCommand = 10 * time.Second
+)
+
+// templateDefaults are the defaults of a file by its template: what was measured of each balancer.
+type templateDefaults struct{ minInterval, drain time.Duration }
+
+// shippedTemplates has the templates that healthd ships. nginx and Caddy lose a request or a WebSocket with each
+// reload. Traefik and Prometheus gather by themselves.
+var shippedTemplates = map[string]templateDefaults{
+	"nginx":       {time.Second, time.Second},
+	"caddy":       {time.Second, 500 * time.Millisecond},
+	"traefik":     {0, 2500 * time.Millisecond},
+	"envoy":       {0, time.Second},
+	"prometheus":  {5 * time.Second, 0},
+	"haproxy-map": {0, time.Second},
+}
+
+// ShippedTemplates returns the names of the templates that healthd ships.
+func ShippedTemplates() []string {
+	return []string{"nginx", "caddy", "traefik", "envoy", "prometheus", "haproxy-map"}
+}
+
+// defaultsOf returns the defaults of a file. Nobody knows how fast the reader of an own template is: with a reload
+// it is taken for one like nginx, without for one that watches the file.
+func defaultsOf(template string, reload bool) templateDefaults {
+	if known, ok := shippedTemplates[template]; ok {
+		return known
+	}
+	if reload {
+		return templateDefaults{time.Second, time.Second}
+	}
+	return templateDefaults{time.Second, 2500 * time.Millisecond}
+}
+
+// readPublishFiles reads all [[publish_file]].
+func readPublishFiles(nodes []*node) ([]PublishFile, Problems) {
+	r := &reader{}
+	var all []PublishFile
+	places := map[string]place{}
+	for i, n := range nodes {
+		f := PublishFile{number: i + 1}
+		r.prefix = f.prefix()
+		f.read(r.root(n))
+		if first, twice := places[f.Path]; twice && f.Path != "" {
+			r.wrong(n.fields["path"], "path", "is also the path of the publish_file at %s", first)
+		}
+		places[f.Path] = n.at
+		all = append(all, f)
+	}
+	if len(all) > maxPublishFiles {
+		r.prefix = ""
+		r.wrong(nodes[maxPublishFiles], "publish_file", "must be there at most %d times, is %d times", maxPublishFiles, len(all))
+	}
+	return all, r.problems
+}
+
+func (f *PublishFile) read(t *table) {
+	if !t.missing("template") {
+		f.Template, f.place = t.template("template"), t.n.fields["template"].at
+	}
+	if !t.missing("path") {
+		f.Path = filepath.Clean(t.text("path", "", checkTarget))
+		if f.Path == "." { // which is reported
+			f.Path = ""
+		}
+	}
+	f.Services = t.distinct("services", "services", maxFilters, checkNotEmpty, sameText)
+	if n := t.take("services"); n != nil && n.kind == arrayKind && len(n.items) == 0 {
+		t.wrong(n, t.at("services"), "must not be empty: the file would have no service")
+	}
+	f.Check, f.Reload = t.optionalCommand("check"), t.optionalCommand("reload")
+	for i, word := range f.Reload {
+		if strings.Contains(word, candidateWord) {
+			t.wrong(t.n.fields["reload"].items[i], t.at("reload")+index(i), "must not have %s: only check runs before the file is in place", candidateWord)
+		}
+	}
+	otherwise := defaultsOf(f.Template, len(f.Reload) > 0)
+	f.MinInterval = t.duration("min_interval", otherwise.minInterval, span[time.Duration]{0, time.Hour})
+	f.Timeout = t.duration("timeout", defaultCommand, span[time.Duration]{100 * time.Millisecond, 5 * time.Minute})
+	f.Drain = t.duration("drain", otherwise.drain, span[time.Duration]{0, 10 * time.Minute})
+	t.done()
+}
+
+// template reads the name of a shipped template, or a path.
+func (t *table) template(key string) string {
+	n := t.take(key)
+	if n.textual() && !filepath.IsAbs(n.text) && !slices.Contains(ShippedTemplates(), n.text) {
+		t.wrong(n, t.at(key), "must be %s, or the absolute path of a template, is %s%s",
+			strings.Join(ShippedTemplates(), ", "), quote(n.text), didYouMean(n.text, ShippedTemplates()))
+		return ""
+	}
+	return t.text(key, "", checkLine)
+}
+
+// optionalCommand reads a command that need not be there.
+func (t *table) optionalCommand(key string) []string {
+	if t.take(key) == nil {
+		return nil
+	}
+	return t.command(key)
+}
+
+// checkTarget asks for the path of a file that can be replaced.
+func checkTarget(s string) string {
+	if !filepath.IsAbs(s) || checkLine(s) != "" {
+		return "must be an absolute path"
+	}
+	if info, err := os.Stat(s); strings.HasSuffix(s, "/") || err == nil && info.IsDir() {
+		return "must be the path of a file, not of a directory"
+	}
+	return ""
+}
+
+// warnPublishFiles warns of files that nobody would read.
+func (c *Config) warnPublishFiles() Problems {
+	var found Problems
+	for i := range c.PublishFiles {
+		f := &c.PublishFiles[i]
+		reader := map[string]string{"nginx": "nginx reads", "haproxy-map": "HAProxy reads", "caddy": "Caddy, unless it runs with --watch, reads"}[f.Template]
+		if reader != "" && f.Reload == nil {
+			found = append(found, f.place.problem(f.prefix()+"reload", "is not set: %s the file only when it is reloaded", reader))
+		}
+	}
+	return found
+}

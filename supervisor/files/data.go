@@ -1,0 +1,189 @@
+package files
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"net/netip"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"healthd/supervisor"
+)
+
+// Service is a service as templates see it. All its texts have letters, digits, "-", "_" and "." only, Name a slash
+// between two of them.
+type Service struct {
+	Name    string // PROJECT/SERVICE, or NAME
+	Plain   string // Name for files to which a slash means something; no two services have the same
+	Project string // empty: it has none
+
+	// Ready and Draining are those of All that are; All are sorted by address. Who has neither an address nor a
+	// port is not there.
+	Ready, Draining, All []*Member
+}
+
+// Member is a container of a service.
+type Member struct {
+	Container string // its name, or its ID where the name has other characters
+	Address   string // an IP address
+	Port      int
+	HostPort  string // an IPv6 address is in brackets
+	Ready     bool   // it takes new requests
+	Draining  bool   // it takes no new ones, and still runs
+	Service   string // Service.Name
+
+	id string // of its container
+}
+
+// snapshot is what a file is made of.
+type snapshot struct {
+	services []*Service // sorted by name
+	byName   map[string]*Service
+	covers   func(service string) bool
+	refused  []string // services whose names could break a syntax; sorted
+}
+
+const plainLetters = `[A-Za-z0-9_.-]+`
+
+var (
+	plainText   = regexp.MustCompile(`^` + plainLetters + `$`)
+	serviceName = regexp.MustCompile(`^` + plainLetters + `(/` + plainLetters + `)?$`)
+)
+
+// maxServiceName is that of the configuration, in bytes.
+const maxServiceName = 253
+
+func isServiceName(s string) bool { return len(s) <= maxServiceName && serviceName.MatchString(s) }
+
+// snapshotOf returns the services that a file covers, and those that were known before and have no containers any
+// more.
+func snapshotOf(all []supervisor.Service, covers func(string) bool, known []string) *snapshot {
+	s := &snapshot{byName: map[string]*Service{}, covers: covers}
+	for i := range all {
+		of := &all[i]
+		switch {
+		case !covers(of.Name):
+		case !isServiceName(of.Name):
+			s.refused = append(s.refused, of.Name)
+		default:
+			s.add(serviceOf(of))
+		}
+	}
+	for _, name := range known {
+		if s.byName[name] == nil && covers(name) && isServiceName(name) {
+			s.add(emptyService(name))
+		}
+	}
+	slices.SortFunc(s.services, func(a, b *Service) int { return strings.Compare(a.Name, b.Name) })
+	return s
+}
+
+func (s *snapshot) add(of *Service) {
+	s.services = append(s.services, of)
+	s.byName[of.Name] = of
+}
+
+func emptyService(name string) *Service {
+	return &Service{Name: name, Plain: supervisor.PlainName(name), Project: supervisor.Project(name)}
+}
+
+func serviceOf(from *supervisor.Service) *Service {
+	type placed struct {
+		*Member
+		at netip.AddrPort
+	}
+	var members []placed
+	for i := range from.Endpoints {
+		if m, at, ok := memberOf(&from.Endpoints[i]); ok {
+			m.Service = from.Name
+			members = append(members, placed{m, at})
+		}
+	}
+	slices.SortFunc(members, func(a, b placed) int {
+		return cmp.Or(a.at.Compare(b.at), strings.Compare(a.Container, b.Container), strings.Compare(a.id, b.id))
+	})
+	s := emptyService(from.Name)
+	for _, m := range members {
+		s.All = append(s.All, m.Member)
+		if m.Ready {
+			s.Ready = append(s.Ready, m.Member)
+		}
+		if m.Draining {
+			s.Draining = append(s.Draining, m.Member)
+		}
+	}
+	return s
+}
+
+// memberOf leaves out an endpoint to which nobody can send anything. A zone would be a text of its own.
+func memberOf(e *supervisor.Endpoint) (*Member, netip.AddrPort, bool) {
+	ip, err := netip.ParseAddr(e.Address)
+	if err != nil || ip.Zone() != "" || e.Port < 1 || e.Port > 65535 {
+		return nil, netip.AddrPort{}, false
+	}
+	at := netip.AddrPortFrom(ip.Unmap(), uint16(e.Port))
+	return &Member{
+		Container: containerText(e), Address: at.Addr().String(), Port: e.Port, HostPort: at.String(),
+		Ready: e.Ready, Draining: e.Draining, id: e.ID,
+	}, at, true
+}
+
+// containerText returns a container's name, or its ID, or what stands for that: containerd lets its clients choose both.
+func containerText(e *supervisor.Endpoint) string {
+	for _, text := range []string{e.Container, e.ID} {
+		if len(text) <= maxServiceName && plainText.MatchString(text) {
+			return text
+		}
+	}
+	sum := sha256.Sum256([]byte(e.ID))
+	return hex.EncodeToString(sum[:])
+}
+
+// names returns the names of the services.
+func (s *snapshot) names() []string {
+	all := make([]string, len(s.services))
+	for i, of := range s.services {
+		all[i] = of.Name
+	}
+	return all
+}
+
+// destination is where requests go.
+type destination struct{ service, hostPort string }
+
+// ready returns where requests may go to.
+func (s *snapshot) ready() map[destination]bool {
+	all := map[destination]bool{}
+	for _, of := range s.services {
+		for _, m := range of.Ready {
+			all[destination{of.Name, m.HostPort}] = true
+		}
+	}
+	return all
+}
+
+// readyContainers returns the IDs of the containers to which requests may go.
+func (s *snapshot) readyContainers() map[string]bool {
+	all := map[string]bool{}
+	for _, of := range s.services {
+		for _, m := range of.Ready {
+			all[m.id] = true
+		}
+	}
+	return all
+}
+
+// version returns a text that is another one when anything of the services is.
+func (s *snapshot) version() string {
+	h := sha256.New()
+	for _, of := range s.services {
+		h.Write([]byte(of.Name + "\n"))
+		for _, m := range of.All {
+			h.Write([]byte(m.Container + " " + m.HostPort + " " + strconv.FormatBool(m.Ready) + " " + strconv.FormatBool(m.Draining) + "\n"))
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil)[:8])
+}
