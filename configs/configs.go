@@ -281,6 +281,9 @@ func (l *loader) config() (*Config, error) {
 	l.problems = append(l.problems, problems...)
 	publishes, problems := readPublishFiles(l.publishes)
 	c.PublishFiles = publishes
+	for i := range publishes {
+		c.outlets = append(c.outlets, publishes[i].outlet())
+	}
 	l.problems = append(l.problems, problems...)
 	l.checkDefaults(c.defaults)
 	places := map[string]place{}

@@ -3,6 +3,7 @@ package configs
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 // The drain of a spec lasts as long as the balancers of its outlets need, unless it says itself how long.
 func TestDrainForOutlets(t *testing.T) {
 	const spec = "[[spec]]\nname = \"web\"\nmatch = { a = \"b\" }\n"
+	const nginx = "[[publish_file]]\ntemplate = \"nginx\"\npath = \"/etc/nginx/healthd.conf\"\nreload = [\"nginx\", \"-s\", \"reload\"]\n"
 	for _, tt := range []struct {
 		name, text string
 		want       string // drain, least drain, what explain shows
@@ -24,6 +26,10 @@ func TestDrainForOutlets(t *testing.T) {
 		{"its own, shorter", "[traefik]\n" + spec + "publish = { port = 80, drain = \"1s\" }", `1s 1s "1s" healthd.toml:5`},
 		{"HAProxy, too", "[traefik]\n[haproxy]\nsockets = [\"/run/a.sock\"]\n" + spec + "publish = { port = 80, haproxy.backend = \"web\" }",
 			`7.5s 7.5s "7.5s" [traefik] at healthd.toml:1`},
+		{"nginx", nginx + spec + "publish.port = 80", `1s 1s "1s" [[publish_file]] at healthd.toml:2`},
+		{"nginx without the service", nginx + "services = [\"other\"]\n" + spec + "publish.port = 80", `0s 0s "0s" default`},
+		{"Prometheus", "[[publish_file]]\ntemplate = \"prometheus\"\npath = \"/etc/prometheus/healthd.json\"\n" + spec + "publish.port = 80", `0s 0s "0s" default`},
+		{"two", "[traefik]\n" + nginx + spec + "publish.port = 80", `7.5s 7.5s "7.5s" [traefik] at healthd.toml:1`},
 		{"HAProxy alone", "[haproxy]\nsockets = [\"/run/a.sock\"]\n" + spec + "publish = { port = 80, haproxy.backend = \"web\" }", `1s 0s "1s" default`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -36,8 +42,8 @@ func TestDrainForOutlets(t *testing.T) {
 			if got := fmt.Sprint(s.Publish.Drain, " ", s.Publish.LeastDrain, " ", shown.Value, " ", shown.Origin); got != tt.want {
 				t.Errorf("got %s, want %s", got, tt.want)
 			}
-			if s.Publish.WithdrawWithin != 0 {
-				t.Errorf("who asks is waited for %v", s.Publish.WithdrawWithin)
+			if got := s.Publish.WithdrawWithin; (got != 0) != (strings.Contains(tt.text, "nginx") && !strings.Contains(tt.text, "other")) || got != 0 && got != 11*time.Second {
+				t.Errorf("it waits %v until load balancers know", got)
 			}
 		})
 	}

@@ -38,6 +38,21 @@ func (f *PublishFile) TemplateProblem(text string) Problem {
 	return f.place.problem(f.prefix()+"template", "%s", text)
 }
 
+// outlet is what the drains of the file's services wait for: until it is in place and read, and for its readers' last
+// requests. Nothing waits for a file without a drain: its readers send no traffic.
+func (f *PublishFile) outlet() *outlet {
+	within := time.Second // for the writing
+	for _, command := range [][]string{f.Check, f.Reload} {
+		if command != nil {
+			within += f.Timeout
+		}
+	}
+	if f.Drain == 0 {
+		within = 0
+	}
+	return newOutlet("[[publish_file]]", f.place, f.Covers, f.Drain, within)
+}
+
 func (f *PublishFile) prefix() string { return "publish_file[#" + strconv.Itoa(f.number) + "]." }
 
 // candidateWord stands in an argument of check for the path of the file to be.
