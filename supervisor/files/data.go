@@ -77,8 +77,12 @@ func snapshotOf(all []supervisor.Service, covers func(string) bool, known []stri
 			s.add(emptyService(name))
 		}
 	}
-	slices.SortFunc(s.services, func(a, b *Service) int { return strings.Compare(a.Name, b.Name) })
+	s.sort()
 	return s
+}
+
+func (s *snapshot) sort() {
+	slices.SortFunc(s.services, func(a, b *Service) int { return strings.Compare(a.Name, b.Name) })
 }
 
 func (s *snapshot) add(of *Service) {

@@ -15,7 +15,9 @@ var update = flag.Bool("update", false, "rewrite testdata")
 
 func everything(string) bool { return true }
 
-func shipped() []string { return []string{"nginx", "caddy", "traefik", "envoy", "prometheus", "haproxy-map"} }
+func shipped() []string {
+	return []string{"nginx", "caddy", "traefik", "envoy", "prometheus", "haproxy-map"}
+}
 
 func mustShip(t testing.TB, name string) *Template {
 	t.Helper()
@@ -164,14 +166,13 @@ func TestOwnTemplate(t *testing.T) {
 // A template that does not end, or makes too much, is an error that says where, and takes neither long nor much memory.
 func TestTemplateThatDoesNotEnd(t *testing.T) {
 	for what, tt := range map[string]struct{ text, want string }{
-		"a long loop":       {"\n{{range 1000000000}}x{{end}}", "own.tmpl:2:8: it takes more than 1000000 steps or 2s: does it end?"},
-		"an empty loop":     {"{{range 1000000000}}{{end}}", "own.tmpl:1:8: it takes more than 1000000 steps or 2s: does it end?"},
+		"an empty loop":     {"\n{{range 1000000000}}{{end}}", "own.tmpl:2:8: it takes more than 1000000 steps or 2s: does it end?"},
 		"nested loops":      {"{{range 100000}}{{range 100000}}{{if true}}{{end}}{{end}}{{end}}", "own.tmpl:1:24: it takes more than"},
 		"loop in an else":   {"{{range 0}}{{else}}{{if false}}{{else}}{{with 1}}{{range 1000000000}}{{continue}}{{end}}{{end}}{{end}}{{end}}", "own.tmpl:1:57: it takes more than"},
 		"itself":            {`{{define "a"}}{{template "a" .}}{{end}}{{template "a" .}}`, "templates call each other more than 100 deep"},
 		"each other":        {`{{define "a"}}{{template "b" .}}{{end}}{{define "b"}}{{template "a" .}}{{end}}{{template "a" .}}`, "templates call each other more than 100 deep"},
 		"twice itself":      {`{{define "a"}}{{if gt . 0}}{{template "a" (slice "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx" . | len)}}{{template "a" 36}}{{end}}{{end}}{{template "a" 1}}`, "own.tmpl:1"},
-		"a flood":           {`{{range 100000}}{{printf "%200d" 1}}{{end}}`, "it makes more than 16 MB"},
+		"a flood":           {`{{range 1000}}{{printf "%100000d" 1}}{{end}}`, "it makes more than 16 MB"},
 		"a doubling text":   {`{{$x := "xxxxxxxxxxxxxxxx"}}{{range 60}}{{$x = print $x $x}}{{end}}`, "it makes more than 16 MB"},
 		"a replaced text":   {`{{$x := printf "%1000000d" 1}}{{replace " " $x $x}}`, "it makes more than 16 MB"},
 		"a joined list":     {`{{$x := printf "%1000000d" 1}}{{range 100}}{{join $x services}}{{end}}`, "it makes more than 16 MB"},

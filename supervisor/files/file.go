@@ -1,0 +1,236 @@
+package files
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"healthd/supervisor"
+	"healthd/supervisor/core"
+)
+
+// file is the state of one file. Only its goroutine uses it.
+type file struct {
+	*File
+	p     *Publisher
+	board *supervisor.Board
+
+	loaded  string // as entry.Loaded
+	names   map[string]time.Time
+	placed  placed // what is in place
+	tried   time.Time
+	failed  failure
+	told    stage           // of the newest event
+	refused map[string]bool // services that were told of
+}
+
+// placed is who is ready in a content.
+type placed struct {
+	content    digest
+	ready      map[destination]bool // nil: nobody knows
+	containers map[string]bool
+}
+
+func newFile(p *Publisher, board *supervisor.Board, f *File) *file {
+	e := p.kept.of(f.Path)
+	return &file{File: f, p: p, board: board, loaded: e.Loaded, names: e.Services, refused: map[string]bool{}}
+}
+
+// run writes the file until ctx ends.
+func (f *file) run(ctx context.Context) {
+	const idle = time.Hour // services are forgotten, too
+	f.cleanUp()
+	timer := time.NewTimer(idle)
+	defer timer.Stop()
+	for {
+		changed := f.board.Changed()
+		next := f.round(ctx)
+		wait := idle
+		if !next.IsZero() {
+			wait = max(time.Millisecond, min(idle, time.Until(next)))
+		}
+		timer.Reset(wait)
+		select {
+		case <-ctx.Done():
+			return
+		case <-changed:
+		case <-timer.C:
+		}
+	}
+}
+
+// round does what is due, and returns when to look again; zero: when something changes.
+func (f *file) round(ctx context.Context) (next time.Time) {
+	f.p.known.unknown(f.Path) // before the look at the board: whoever is out then is not put in again
+	if !f.board.Synced() {
+		return time.Time{}
+	}
+	for ctx.Err() == nil {
+		now := time.Now()
+		s, next := f.look(now)
+		if s == nil {
+			return next
+		}
+		do, at := decide(&s.situation, f.MinInterval, now)
+		switch do {
+		case nothing:
+			f.settle(s)
+			return at
+		case write:
+			f.replace(ctx, s)
+		case reload:
+			f.reloadNow(ctx, s.content)
+		}
+	}
+	return time.Time{}
+}
+
+// seen is a situation with what led to it.
+type seen struct {
+	situation
+	snapshot *snapshot
+	text     []byte
+	target   string
+	there    content
+}
+
+// look compares what the file is with what it should be. It returns nil if it cannot, and when to look again.
+func (f *file) look(now time.Time) (*seen, time.Time) {
+	if err := f.p.putBack(f.Path); err != nil {
+		return nil, f.fail(atWrite, digest{}, err, now)
+	}
+	s := &seen{snapshot: f.snapshot(now)}
+	var err error
+	if s.text, err = f.Template.render(s.snapshot); err != nil {
+		return nil, f.fail(atRender, digest{}, err, now)
+	}
+	s.target, err = resolve(f.Path)
+	if err == nil {
+		s.there, err = readContent(s.target)
+	}
+	if err != nil {
+		return nil, f.fail(atWrite, digest{}, err, now)
+	}
+	if f.failed.content == (digest{}) { // it was one of those above
+		f.failed = failure{}
+	}
+	wanted, there := content{text: s.text}, s.there.digest()
+	ready := s.snapshot.ready()
+	s.situation = situation{content: wanted.digest(), tried: f.tried, failed: f.failed}
+	s.same = s.there.exists && there == s.content
+	if s.same {
+		f.placed = placed{there, ready, s.snapshot.readyContainers()}
+	} else if f.placed.content != there {
+		f.placed = placed{}
+	}
+	s.foreign = f.placed.ready == nil
+	s.takesOut = s.foreign || takesOut(f.placed.ready, ready)
+	s.owed = s.there.exists && f.Reload != nil && f.loaded != there.String()
+	return s, time.Time{}
+}
+
+// snapshot returns what the file should have, and remembers its services.
+func (f *file) snapshot(now time.Time) *snapshot {
+	all := f.board.Services()
+	live := snapshotOf(all, f.Covers, nil)
+	names, changed := remember(f.names, live.names(), now)
+	if f.names = names; changed {
+		f.p.kept.update(f.Path, func(e *entry) { e.Services = names })
+	}
+	for name := range names {
+		if live.byName[name] == nil && f.Covers(name) {
+			live.add(emptyService(name))
+		}
+	}
+	live.sort()
+	f.tellRefused(live.refused)
+	return live
+}
+
+// settle takes in that nothing is to be done now.
+func (f *file) settle(s *seen) {
+	if s.same && !s.owed {
+		f.succeed()
+	}
+	if f.failed.stage == noStage && !s.owed && !s.takesOut {
+		f.p.known.is(f.Path, f.placed.containers)
+	}
+}
+
+// fail takes in that something failed, and returns when to try it again.
+func (f *file) fail(at stage, of digest, err error, now time.Time) time.Time {
+	f.failed = f.failed.failed(at, of, now)
+	f.p.metrics.up.WithLabelValues(f.Path).Set(0)
+	if f.told != at {
+		f.told = at
+		f.p.record(core.EventFileFailed, failureTexts[at], f.Path, err)
+	}
+	return f.failed.again()
+}
+
+var failureTexts = map[stage]string{
+	atRender: "Cannot render %s: %v: the file stays as it is",
+	atWrite:  "Cannot write %s: %v: healthd keeps trying",
+	atCheck:  "The check refuses %s: %v: the file stays as it was",
+	atReload: "The reload for %s failed: %v: healthd keeps trying",
+}
+
+// succeed takes in that the file is what it should be, and that its reader knows.
+func (f *file) succeed() {
+	f.p.metrics.up.WithLabelValues(f.Path).Set(1)
+	if f.failed = (failure{}); f.told != noStage {
+		f.told = noStage
+		f.p.record(core.EventFileBack, "%s is what it should be again", f.Path)
+	}
+}
+
+// tellRefused tells once of each service that the file cannot have. Whoever may start containers can name any number.
+func (f *file) tellRefused(services []string) {
+	const most = 100
+	for _, name := range services {
+		if f.refused[name] || len(f.refused) >= most {
+			continue
+		}
+		f.refused[name] = true
+		f.p.record(core.EventFileFailed, "Service %q is not in %s: its name has other characters than letters, digits, -, _ and . with one slash at most", clip(name), f.Path)
+	}
+}
+
+// setLoaded keeps what the file's reader has read; empty: nobody knows.
+func (f *file) setLoaded(loaded string) {
+	if f.loaded != loaded {
+		f.loaded = loaded
+		f.p.kept.update(f.Path, func(e *entry) { e.Loaded = loaded })
+	}
+}
+
+// reloadNow has the file's reader read it.
+func (f *file) reloadNow(ctx context.Context, of digest) {
+	if err := f.reloadOnce(ctx); err != nil {
+		if ctx.Err() == nil {
+			f.fail(atReload, of, err, time.Now())
+		}
+		return
+	}
+	f.setLoaded(of.String())
+	f.failed = failure{}
+}
+
+func (f *file) reloadOnce(ctx context.Context) error {
+	begun := time.Now()
+	var before nginxLook
+	if isNginx(f.Reload) {
+		before = f.p.workers()
+	}
+	err := f.p.runCommand(ctx, f.Reload, f.Timeout)
+	if err == nil && before.masters > 0 {
+		err = f.p.awaitWorkers(ctx, before)
+	}
+	if err == nil {
+		f.p.metrics.reload.WithLabelValues(f.Path).Observe(time.Since(begun).Seconds())
+	}
+	return err
+}
+
+// errStopped is why a check ended that ctx has killed.
+var errStopped = errors.New("healthd stops")

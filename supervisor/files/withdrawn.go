@@ -1,0 +1,133 @@
+package files
+
+import (
+	"context"
+	"maps"
+	"sync"
+	"time"
+
+	"healthd/runtime"
+	"healthd/supervisor"
+	"healthd/supervisor/core"
+)
+
+// knowledge is which containers the readers of each file may send requests to.
+type knowledge struct {
+	changed chan struct{} // has room for one
+
+	mu    sync.Mutex
+	files []*File
+	ready map[string]map[string]bool // by path: IDs of containers; none: it is not known
+}
+
+func newKnowledge() *knowledge {
+	return &knowledge{changed: make(chan struct{}, 1), ready: map[string]map[string]bool{}}
+}
+
+func (k *knowledge) configure(files []File) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.files = nil
+	stale := maps.Clone(k.ready)
+	for i := range files {
+		k.files = append(k.files, &files[i])
+		delete(stale, files[i].Path)
+	}
+	for path := range stale {
+		delete(k.ready, path)
+	}
+}
+
+// unknown says that a file may be about to change.
+func (k *knowledge) unknown(path string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.ready, path)
+}
+
+// is says what the reader of a file knows.
+func (k *knowledge) is(path string, ready map[string]bool) {
+	k.mu.Lock()
+	k.ready[path] = ready
+	k.mu.Unlock()
+	select {
+	case k.changed <- struct{}{}:
+	default:
+	}
+}
+
+// out says that there are files for a service, and that no reader of one sends requests to the container.
+func (k *knowledge) out(service, container string) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	covered := false
+	for _, f := range k.files {
+		if !f.Covers(service) {
+			continue
+		}
+		covered = true
+		if ready, known := k.ready[f.Path]; !known || ready[container] {
+			return false
+		}
+	}
+	return covered
+}
+
+const (
+	tellAgain  = time.Second // while a run still awaits it
+	tellWithin = 5 * time.Second
+)
+
+// tellWithdrawn tells the supervisor of runs that no file has any more, until ctx ends. It looks at the board before it
+// looks at what readers know: a container that is out by then is put into no file again.
+func (p *Publisher) tellWithdrawn(ctx context.Context, s Supervisor) {
+	board := s.Board()
+	told := map[runtime.Run]time.Time{}
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		changed := board.Changed()
+		next := time.Time{}
+		awaiting := awaitingRuns(board)
+		for run := range told {
+			if awaiting[run] == nil {
+				delete(told, run)
+			}
+		}
+		for run, v := range awaiting {
+			now := time.Now()
+			if at := told[run].Add(tellAgain); now.Before(at) {
+				next = earliest(next, at)
+			} else if p.known.out(v.Service, v.Container.ID) {
+				told[run] = now
+				next = earliest(next, now.Add(tellAgain))
+				waiting, cancel := context.WithTimeout(ctx, tellWithin)
+				_ = s.Withdrawn(waiting, run) // it is told again
+				cancel()
+			}
+		}
+		wait := time.Hour
+		if !next.IsZero() {
+			wait = max(time.Millisecond, time.Until(next))
+		}
+		timer.Reset(wait)
+		select {
+		case <-ctx.Done():
+			return
+		case <-changed:
+		case <-p.known.changed:
+		case <-timer.C:
+		}
+	}
+}
+
+// awaitingRuns returns the runs whose drain waits for a withdrawal.
+func awaitingRuns(board *supervisor.Board) map[runtime.Run]*core.View {
+	all := map[runtime.Run]*core.View{}
+	for v := range board.All() {
+		if v.Service != "" && v.State.AwaitsWithdrawal() {
+			all[v.State.Run.ID] = v
+		}
+	}
+	return all
+}
