@@ -186,6 +186,10 @@ install-files:
 	install -m 0644 configs/observability/* $(DESTDIR)$(DOCDIR)/examples/observability/
 	install -d -m 0755 $(DESTDIR)$(DOCDIR)/examples/compose
 	install -m 0644 configs/examples/compose/* $(DESTDIR)$(DOCDIR)/examples/compose/
+	install -d -m 0755 $(DESTDIR)$(DOCDIR)/examples/files
+	install -m 0644 configs/examples/files/* $(DESTDIR)$(DOCDIR)/examples/files/
+	install -d -m 0755 $(DESTDIR)$(DOCDIR)/examples/templates
+	install -m 0644 supervisor/files/templates/* $(DESTDIR)$(DOCDIR)/examples/templates/
 	install -d -m 0755 $(DESTDIR)$(DOCDIR)/configs
 	ln -sfn ../examples $(DESTDIR)$(DOCDIR)/configs/examples # docs link to it
 	ln -sfn ../examples/observability $(DESTDIR)$(DOCDIR)/configs/observability # and to it

@@ -151,7 +151,7 @@ func (a *app) checkDaemon(ctx context.Context, c *client) error {
 // load reads the configuration and prints its problems, one per line as editors
 // like it.
 func (a *app) load() (*configs.Config, error) {
-	c, err := configs.Load(a.configs)
+	c, err := loadConfig(a.configs)
 	problems, ok := errors.AsType[configs.Problems](err)
 	if !ok {
 		return c, err

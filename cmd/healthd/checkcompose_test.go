@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// files writes a directory of files.
-func files(t *testing.T, texts map[string]string) (dir string) {
+// filesIn writes a directory of files.
+func filesIn(t *testing.T, texts map[string]string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
 	for name, text := range texts {
@@ -56,7 +56,7 @@ tcp_socket = { port = 6379 }
 func TestCheckOfACompose(t *testing.T) {
 	t.Setenv("READY_PERIOD", "2s")
 	t.Setenv("COMPOSE_PROJECT_NAME", "")
-	dir := files(t, map[string]string{
+	dir := filesIn(t, map[string]string{
 		"healthd.toml": composeSpecs,
 		".env":         "PORT=5432\n",
 		"labels.env":   "healthd.liveness.tcp_socket.port=1\n",
@@ -97,7 +97,7 @@ services:
 
 func TestCheckOfAComposeThatIsWrong(t *testing.T) {
 	const anyService = "services:\n  a:\n    image: a\n"
-	dir := files(t, map[string]string{
+	dir := filesIn(t, map[string]string{
 		"healthd.toml":           composeSpecs,
 		"wrong/compose.yaml":     "name: shop\nservices:\n  web:\n    image: web\n    labels: { healthd.readiness.period: soon }\n  db:\n    image: db\n    labels: { healthd.nope: 1 }\n  good:\n    image: good\n    labels: { healthd.enable: 'true' }\n",
 		"good/compose.yaml":      anyService,
@@ -163,7 +163,7 @@ func TestCheckOfAComposeThatNamesAPipe(t *testing.T) {
 		"include":    "include: [pipe]\nservices:\n  a:\n    image: a\n",
 		".env":       "services:\n  a:\n    image: a\n",
 	} {
-		dir := files(t, map[string]string{"compose.yaml": text})
+		dir := filesIn(t, map[string]string{"compose.yaml": text})
 		pipe := filepath.Join(dir, "pipe")
 		if what == ".env" {
 			pipe = filepath.Join(dir, ".env")

@@ -10,7 +10,7 @@ import (
 // it names.
 func TestAliasesOfACompose(t *testing.T) {
 	bomb := "name: shop\nx-a: &a " + strings.Repeat("x", 1<<20) + "\nservices:\n  web: {image: web, healthcheck: {test: [CMD" + strings.Repeat(", *a", 100) + "]}}\n"
-	dir := files(t, map[string]string{
+	dir := filesIn(t, map[string]string{
 		"h.toml":       "",
 		"bomb.yaml":    bomb,
 		"include.yaml": "name: shop\ninclude: [nested/compose.yaml]\nservices:\n  db: {image: db}\n", "nested/compose.yaml": "include: [../bomb.yaml]\n",

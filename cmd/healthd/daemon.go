@@ -19,6 +19,7 @@ import (
 	"healthd/supervisor"
 	"healthd/supervisor/agent"
 	"healthd/supervisor/api"
+	"healthd/supervisor/files"
 	"healthd/supervisor/haproxy"
 	"healthd/supervisor/journal"
 	"healthd/supervisor/metrics"
@@ -42,6 +43,7 @@ type daemon struct {
 	recorder   *recorder.Recorder
 	supervisor *supervisor.Supervisor
 	report     *report.Keeper
+	publisher  *files.Publisher
 
 	traefik       poller // of /v1/discovery/traefik
 	notifications *notify.Notifier
@@ -118,6 +120,7 @@ func newDaemon(c *configs.Config, r *reloads, log *zap.Logger, n *notifier, o *o
 		}),
 	}
 	d.notifications = newNotifications(c, d.supervisor.Board(), o.journal)
+	d.publisher = newPublisher(c, o.files, o.journal)
 	d.report = report.Open(report.Config{Dir: c.State.Dir, Board: d.supervisor.Board(), Journal: o.journal})
 	standIn(point, o.engines, d.tellContainer)
 	d.use(c)
@@ -222,6 +225,8 @@ func (d *daemon) servers() []server {
 	}
 	servers = append(servers, server{"keep flight records", d.recorder.Run}, server{"push to HAProxy", func(ctx context.Context) error {
 		return d.haproxy.Run(ctx, d.supervisor)
+	}}, server{"write published files", func(ctx context.Context) error {
+		return d.publisher.Run(ctx, d.supervisor)
 	}})
 	servers = append(servers, server{"notify", d.notifications.Run})
 	servers = append(servers, server{"keep the report", d.report.Run})
@@ -239,7 +244,7 @@ func (d *daemon) servers() []server {
 
 // collectors returns the metrics of what is not on the board.
 func (d *daemon) collectors() []prometheus.Collector {
-	all := []prometheus.Collector{d.haproxy, d.reloadMetrics, d.notifications, d.report, metrics.NewCommands(d.prober.Waits)}
+	all := []prometheus.Collector{d.haproxy, d.reloadMetrics, d.notifications, d.report, d.publisher, metrics.NewCommands(d.prober.Waits)}
 	if d.begun.State.Dir != "" {
 		all = append(all, metrics.NewJournal(d.journal.Up))
 	}

@@ -27,7 +27,7 @@ func imported(t *testing.T, args ...string) result {
 const somePod = "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec:\n  containers:\n  - name: web\n    livenessProbe: {httpGet: {port: 8080}, nope: 1}\n"
 
 func TestImportOfFiles(t *testing.T) {
-	dir := files(t, map[string]string{
+	dir := filesIn(t, map[string]string{
 		"pod.yaml": somePod, "two.yaml": strings.ReplaceAll(somePod, "name: web", "name: two"),
 		"compose.yaml": "name: shop\nservices:\n  web:\n    image: web\n    restart: always\n    healthcheck: {test: [CMD, \"true\"]}\n",
 		"web.hcl":      "job \"web\" {\n  group \"web\" {\n    task \"web\" {\n      driver = \"docker\"\n    }\n  }\n}\n",

@@ -18,6 +18,7 @@ import (
 	"healthd/runtime"
 	"healthd/supervisor"
 	"healthd/supervisor/core"
+	"healthd/supervisor/files"
 	"healthd/supervisor/haproxy"
 	"healthd/supervisor/journal"
 	"healthd/supervisor/metrics"
@@ -137,7 +138,8 @@ func documentedDaemon(t *testing.T) *daemon {
 		t.Fatal(err)
 	}
 	n := notify.New(notify.Config{Receivers: []notify.Receiver{{Name: "oncall"}}})
-	return &daemon{notifications: n, report: observedService(), haproxy: h, reloadMetrics: metrics.NewReload(), journal: journal.New(), prober: prober.New(prober.Config{Engines: map[string]prober.Engine{"docker": nil}}), begun: &configs.Config{State: configs.State{Dir: "/var/lib/healthd"}}}
+	published := files.New(files.Config{Files: []files.File{{Path: "/etc/nginx/conf.d/healthd.conf", Reload: []string{"true"}}}})
+	return &daemon{publisher: published, notifications: n, report: observedService(), haproxy: h, reloadMetrics: metrics.NewReload(), journal: journal.New(), prober: prober.New(prober.Config{Engines: map[string]prober.Engine{"docker": nil}}), begun: &configs.Config{State: configs.State{Dir: "/var/lib/healthd"}}}
 }
 
 // documentedBoard has a container for each metric that not all of them have.

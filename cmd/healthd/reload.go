@@ -103,6 +103,11 @@ func (d *daemon) reload(ctx context.Context) (*configs.Config, error) {
 		d.logProblems(err)
 		return nil, err
 	}
+	published, err := filesOf(next)
+	if err != nil {
+		d.logProblems(err)
+		return nil, err
+	}
 	if err := d.supervisor.Reload(ctx, next.Resolve, next.Guard); err != nil {
 		if ctx.Err() == nil {
 			d.log.Error("cannot reload the configuration, nothing changes", zap.Error(err))
@@ -112,6 +117,9 @@ func (d *daemon) reload(ctx context.Context) (*configs.Config, error) {
 	// After the supervisor: it must have the specs of the containers that watchers report.
 	d.use(next)
 	if err := d.notifications.Reload(ctx, receiversOf(next)); err != nil {
+		return nil, err
+	}
+	if err := d.publisher.Reload(ctx, published); err != nil {
 		return nil, err
 	}
 	for _, e := range d.engines {

@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap"
 
 	"healthd/configs"
+	"healthd/supervisor/files"
 	"healthd/supervisor/haproxy"
 	"healthd/supervisor/journal"
 )
@@ -35,6 +36,7 @@ type opened struct {
 	journal   *journal.Journal
 	engines   []*engine
 	haproxy   *haproxy.HAProxy
+	files     []files.File
 	boot      string
 }
 
@@ -56,6 +58,9 @@ func open(c *configs.Config, log *zap.Logger) (_ *opened, err error) {
 			o.close()
 		}
 	}()
+	if o.files, err = filesOf(c); err != nil {
+		return nil, setupError{err}
+	}
 	if o.listeners, err = listen(c); err != nil {
 		return nil, err
 	}

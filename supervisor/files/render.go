@@ -24,6 +24,7 @@ const (
 type Template struct {
 	name, text string
 	parsed     *template.Template
+	steps      int        // at most
 	run        *rendering // the one under way
 }
 
@@ -38,7 +39,7 @@ func Parse(name, text string) (*Template, error) {
 	if len(text) > maxTemplate {
 		return nil, fmt.Errorf("%s has more than %d bytes", name, maxTemplate)
 	}
-	t := &Template{name: name, text: text, run: &rendering{}}
+	t := &Template{name: name, text: text, steps: maxSteps, run: &rendering{}}
 	parsed, err := template.New(name).Option("missingkey=error").Funcs(t.functions()).Parse(text)
 	if err != nil {
 		return nil, plainError(err)
@@ -53,14 +54,14 @@ func (t *Template) Same(other *Template) bool { return t.name == other.name && t
 
 // rendering is the state of one execution.
 type rendering struct {
-	from         *snapshot
-	steps, depth int
-	end          time.Time
+	from        *snapshot
+	left, depth int // steps that are left; templates that are under way
+	end         time.Time
 }
 
 // render returns the content. It ends in bounded time and memory, whatever the template says.
 func (t *Template) render(from *snapshot) (_ []byte, err error) {
-	*t.run = rendering{from: from, end: time.Now().Add(renderTime)}
+	*t.run = rendering{from: from, left: t.steps, end: time.Now().Add(renderTime)}
 	defer func() { *t.run = rendering{} }()
 	out := &boundedBuffer{}
 	if err := t.parsed.Execute(out, Data{from.services, from.version()}); err != nil {
@@ -86,10 +87,10 @@ var (
 	errTooMuch = fmt.Errorf("it takes more than %d steps or %v: does it end?", maxSteps, renderTime)
 )
 
-// step counts a step. It is an error when there were too many.
+// step takes a step. It is an error when there were too many.
 func (r *rendering) step() error {
 	const now = 1 << 10 // as often it looks at the clock
-	if r.steps++; r.steps > maxSteps || r.steps%now == 0 && time.Now().After(r.end) {
+	if r.left--; r.left < 0 || r.left%now == 0 && time.Now().After(r.end) {
 		return errTooMuch
 	}
 	return nil

@@ -183,6 +183,9 @@ func TestTemplateThatDoesNotEnd(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 			continue
 		}
+		if what != "nested loops" { // of one, all
+			tmpl.steps = 20_000
+		}
 		if _, err := tmpl.render(sample()); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: got %v, want %s", what, err, tt.want)
 		}

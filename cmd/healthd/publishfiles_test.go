@@ -1,0 +1,96 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"healthd/configs"
+	"healthd/supervisor/files"
+)
+
+// Every template that the configuration knows is there, works, and no other one is.
+func TestShippedTemplates(t *testing.T) {
+	for _, name := range configs.ShippedTemplates() {
+		tmpl, err := files.Shipped(name)
+		if err == nil {
+			err = tmpl.Try(func(string) bool { return true })
+		}
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	there, err := filepath.Glob("../../supervisor/files/templates/*.tmpl")
+	if err != nil || len(there) != len(configs.ShippedTemplates()) {
+		t.Errorf("there are %v, %v", there, err)
+	}
+	for _, path := range there {
+		if name := strings.TrimSuffix(filepath.Base(path), ".tmpl"); !slices.Contains(configs.ShippedTemplates(), name) {
+			t.Errorf("the configuration does not know %s", name)
+		}
+	}
+}
+
+// All that a [[publish_file]] says reaches its file.
+func TestFilesOf(t *testing.T) {
+	c, err := configs.Parse("healthd.toml", []byte(`
+[[publish_file]]
+template = "nginx"
+path     = "/etc/nginx/conf.d/healthd.conf"
+services = ["shop/*"]
+check    = ["nginx", "-t"]
+reload   = ["nginx", "-s", "reload"]
+min_interval = "3s"
+timeout  = "4s"
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := filesOf(c)
+	if err != nil || len(all) != 1 {
+		t.Fatalf("got %v, %v", all, err)
+	}
+	f, of := all[0], c.PublishFiles[0]
+	if f.Path != of.Path || !slices.Equal(f.Check, of.Check) || !slices.Equal(f.Reload, of.Reload) || !slices.Equal(f.Services, of.Services) ||
+		f.MinInterval != of.MinInterval || f.Timeout != of.Timeout || !f.Covers("shop/web") || f.Covers("blog/web") {
+		t.Errorf("got %+v of %+v", f, of)
+	}
+}
+
+// A template with a mistake is a problem of the configuration, with the places of both, for check and for the daemon.
+func TestBadTemplates(t *testing.T) {
+	dir := filesIn(t, map[string]string{
+		"syntax.tmpl": "a\n{{range services}}",
+		"field.tmpl":  "a\n{{range services}}\n{{range .Ready}}{{.Host}}{{end}}{{end}}",
+		"other.tmpl":  `{{(service "blog/web").Name}}`,
+		"empty.tmpl":  "{{range services}}{{end}}",
+	})
+	text := ""
+	for _, name := range []string{"syntax", "field", "other", "empty", "missing"} {
+		text += "[[publish_file]]\ntemplate = \"" + dir + "/" + name + ".tmpl\"\npath = \"/srv/" + name + "\"\nservices = [\"shop/*\"]\n"
+	}
+	config := filepath.Join(dir, "healthd.toml")
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		":2: publish_file[#1].template: " + dir + "/syntax.tmpl:2: unexpected EOF",
+		":6: publish_file[#2].template: " + dir + "/field.tmpl:3:",
+		":10: publish_file[#3].template: " + dir + "/other.tmpl:1:",
+		":14: publish_file[#4].template: " + dir + "/empty.tmpl makes an empty file",
+		":18: publish_file[#5].template: " + dir + "/missing.tmpl cannot be read: no such file or directory",
+	}
+	_, err := loadConfig([]string{config})
+	problems, ok := errors.AsType[configs.Problems](err)
+	if !ok || len(problems) != len(want) {
+		t.Fatalf("got %v", err)
+	}
+	for i, p := range problems {
+		if !strings.HasPrefix(p.String(), config+want[i]) {
+			t.Errorf("got  %s\nwant %s%s", p, config, want[i])
+		}
+	}
+}
