@@ -32,7 +32,7 @@ func filesOf(c *configs.Config) ([]files.File, error) {
 		}
 		all = append(all, files.File{
 			Path: f.Path, Template: t, Covers: f.Covers, Services: f.Services, Check: f.Check, Reload: f.Reload,
-			MinInterval: f.MinInterval, Timeout: f.Timeout,
+			MinInterval: f.MinInterval, Timeout: f.Timeout, Drain: f.Drain,
 		})
 	}
 	if problems != nil {

@@ -55,7 +55,7 @@ timeout  = "4s"
 	}
 	f, of := all[0], c.PublishFiles[0]
 	if f.Path != of.Path || !slices.Equal(f.Check, of.Check) || !slices.Equal(f.Reload, of.Reload) || !slices.Equal(f.Services, of.Services) ||
-		f.MinInterval != of.MinInterval || f.Timeout != of.Timeout || !f.Covers("shop/web") || f.Covers("blog/web") {
+		f.MinInterval != of.MinInterval || f.Timeout != of.Timeout || f.Drain != of.Drain || !f.Covers("shop/web") || f.Covers("blog/web") {
 		t.Errorf("got %+v of %+v", f, of)
 	}
 }

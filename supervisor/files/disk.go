@@ -111,12 +111,13 @@ func newCandidate(places []string, name string, text []byte, like *content) (pat
 	return "", err
 }
 
-// writeNew writes a file that was not there, whole and on the disk, or none.
+// writeNew writes a new file, whole and on the disk, or none.
 func writeNew(path string, text []byte, like *content) (err error) {
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+	const flags = os.O_WRONLY | os.O_CREATE | os.O_EXCL
+	f, err := os.OpenFile(path, flags, 0o600)
+	if errors.Is(err, fs.ErrExist) && os.Remove(path) == nil { // what a daemon that was killed has left
+		f, err = os.OpenFile(path, flags, 0o600)
 	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}

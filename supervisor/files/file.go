@@ -44,7 +44,7 @@ func (f *file) run(ctx context.Context) {
 	defer timer.Stop()
 	for {
 		changed := f.board.Changed()
-		next := f.round(ctx)
+		next := earliest(f.round(ctx), f.p.kept.again(time.Now()))
 		wait := idle
 		if !next.IsZero() {
 			wait = max(time.Millisecond, min(idle, time.Until(next)))

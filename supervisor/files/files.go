@@ -38,12 +38,13 @@ type File struct {
 	Check, Reload []string // nil: none
 	MinInterval   time.Duration
 	Timeout       time.Duration // of Check and Reload each
+	Drain         time.Duration // what its reader needs until its last new request; 0: it sends none, and nobody waits for it
 }
 
 // same says whether two files are written in the same way.
 func (f *File) same(other *File) bool {
 	return f.Path == other.Path && f.Template.Same(other.Template) && slices.Equal(f.Services, other.Services) && (f.Services == nil) == (other.Services == nil) &&
-		reflect.DeepEqual(f.Check, other.Check) && reflect.DeepEqual(f.Reload, other.Reload) && f.MinInterval == other.MinInterval && f.Timeout == other.Timeout
+		reflect.DeepEqual(f.Check, other.Check) && reflect.DeepEqual(f.Reload, other.Reload) && f.MinInterval == other.MinInterval && f.Timeout == other.Timeout && f.Drain == other.Drain
 }
 
 // Config is what a Publisher works with.

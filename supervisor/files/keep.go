@@ -22,6 +22,8 @@ const (
 	maxKnown    = 1000                // services of a file
 	forgetAfter = 30 * 24 * time.Hour // without a container
 	seenEvery   = time.Hour           // how exactly that is known
+
+	saveAgain = time.Minute
 )
 
 // entry is what is kept of a file.
@@ -59,7 +61,8 @@ type keeper struct {
 
 	mu    sync.Mutex
 	files map[string]*entry
-	bad   bool
+	bad   bool      // the last save failed
+	saved time.Time // when that was
 }
 
 func (k *keeper) path() string { return filepath.Join(k.dir, "publish_files.json") }
@@ -114,6 +117,19 @@ func (k *keeper) owing() []string {
 	return all
 }
 
+// again saves what could not be saved a while ago. It returns when to call it again; zero: when something changes.
+func (k *keeper) again(now time.Time) time.Time {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.bad && !now.Before(k.saved.Add(saveAgain)) {
+		k.save()
+	}
+	if !k.bad {
+		return time.Time{}
+	}
+	return k.saved.Add(saveAgain)
+}
+
 func (k *keeper) save() {
 	if k.dir == "" {
 		return
@@ -128,7 +144,7 @@ func (k *keeper) save() {
 			err = os.Rename(next, k.path())
 		}
 	}
-	if (err != nil) != k.bad {
+	if k.saved = time.Now(); (err != nil) != k.bad {
 		k.bad = err != nil
 		k.tell(err)
 	}

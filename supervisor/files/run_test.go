@@ -484,6 +484,21 @@ func TestWithdrawnWhileOthersWait(t *testing.T) {
 	})
 }
 
+// Nothing waits for the file of somebody who sends no requests.
+func TestFileWithoutDrain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, nil)
+		s.add("scraped", func(f *File) { f.Drain, f.Reload = 0, []string{"reload"} })
+		s.fails("reload")
+		s.ready("a")
+		s.start()
+		s.after(time.Second)
+		s.awaits("a")
+		s.wantsWithdrawn("1s a")
+		s.end()
+	})
+}
+
 // A service that no file has is none of a Publisher's business.
 func TestNoFileOfService(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

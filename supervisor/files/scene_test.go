@@ -53,7 +53,7 @@ func newScene(t *testing.T, change func(*File)) *scene {
 // add adds a file of that name.
 func (s *scene) add(name string, change func(*File)) {
 	s.t.Helper()
-	f := File{Path: filepath.Join(s.dir, name), Template: mustParse(s.t, short), Covers: everything, MinInterval: time.Second, Timeout: 10 * time.Second}
+	f := File{Path: filepath.Join(s.dir, name), Template: mustParse(s.t, short), Covers: everything, MinInterval: time.Second, Timeout: 10 * time.Second, Drain: time.Second}
 	if change != nil {
 		change(&f)
 	}
@@ -276,4 +276,20 @@ func (s *scene) wantsClean(names ...string) {
 			}
 		}
 	}
+}
+
+// boardOf is a board with these members of shop/web, which are ready.
+func boardOf(names ...string) *supervisor.Board {
+	b := supervisor.NewBoard([]supervisor.RuntimeView{{Name: "docker", Synced: true}})
+	for _, name := range names {
+		b.Show(member("shop/web", name, int(name[0]-'a'), isReady))
+	}
+	return b
+}
+
+func must[T any](value T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return value
 }

@@ -56,13 +56,13 @@ func (k *knowledge) is(path string, ready map[string]bool) {
 	}
 }
 
-// out says that there are files for a service, and that no reader of one sends requests to the container.
+// out says that there are files for a service whose readers send requests, and that none sends any to the container.
 func (k *knowledge) out(service, container string) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	covered := false
 	for _, f := range k.files {
-		if !f.Covers(service) {
+		if f.Drain == 0 || !f.Covers(service) {
 			continue
 		}
 		covered = true
