@@ -184,7 +184,7 @@ func (p *Publisher) record(reason, format string, args ...any) {
 	p.config.History.Record(core.Event{Time: time.Now(), Reason: reason, Message: fmt.Sprintf(format, args...)})
 }
 
-// runCommand runs a command within a time, and has the begin of its output in the error.
+// runCommand runs a command within a time, and has the end of its output in the error.
 func (p *Publisher) runCommand(ctx context.Context, words []string, timeout time.Duration) error {
 	waiting, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -195,7 +195,7 @@ func (p *Publisher) runCommand(ctx context.Context, words []string, timeout time
 	case ctx.Err() == nil && errors.Is(waiting.Err(), context.DeadlineExceeded):
 		err = fmt.Errorf("it takes longer than %v", timeout)
 	}
-	if said = clip(said); said != "" {
+	if said = clipBegin(said); said != "" {
 		return fmt.Errorf("%w: %s", err, said)
 	}
 	return err
