@@ -193,6 +193,8 @@ install-files:
 	install -d -m 0755 $(DESTDIR)$(DOCDIR)/configs
 	ln -sfn ../examples $(DESTDIR)$(DOCDIR)/configs/examples # docs link to it
 	ln -sfn ../examples/observability $(DESTDIR)$(DOCDIR)/configs/observability # and to it
+	install -d -m 0755 $(DESTDIR)$(DOCDIR)/supervisor/files
+	ln -sfn ../../examples/templates $(DESTDIR)$(DOCDIR)/supervisor/files/templates # and to these
 	$(if $(wildcard systemd/*.conf),install -D -m 0644 -t $(DESTDIR)$(DOCDIR)/examples/systemd systemd/*.conf)
 	install -D -m 0644 systemd/healthd.sysusers $(DESTDIR)$(PREFIX)/lib/sysusers.d/healthd.conf
 

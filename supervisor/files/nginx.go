@@ -41,8 +41,8 @@ type nginxLook struct {
 	workers map[nginxWorker]bool // that take new connections
 }
 
-// lookAtNginx looks at all processes that healthd sees. In a container, and in the unit unless ProtectProc=default, it sees
-// none of nginx.
+// lookAtNginx looks at all processes that healthd sees. In a container it sees none of nginx. In the unit it does: ProtectProc
+// hides nothing from root's group.
 func lookAtNginx() nginxLook {
 	look := nginxLook{workers: map[nginxWorker]bool{}}
 	entries, err := os.ReadDir("/proc")
