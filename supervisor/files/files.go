@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"sync"
@@ -108,7 +109,7 @@ func (p *Publisher) Run(ctx context.Context, s Supervisor) error {
 		p.record(core.EventFileFailed, "Cannot read what was kept of published files: %v: services without containers are not in them any more, and all are reloaded", err)
 	}
 	goroutines.Go(func() { p.tellWithdrawn(ctx, s) })
-	all := map[string]*running{}
+	all, ending := map[string]*running{}, map[string]*running{} // by path
 	use := func(files []File) {
 		next := map[string]*running{}
 		paths := []string{}
@@ -120,11 +121,16 @@ func (p *Publisher) Run(ctx context.Context, s Supervisor) error {
 				next[f.Path] = before
 				continue
 			}
+			if before == nil {
+				before = ending[f.Path]
+			}
 			next[f.Path] = p.begin(ctx, &goroutines, s.Board(), f, before)
 		}
+		maps.DeleteFunc(ending, func(_ string, r *running) bool { return r.hasEnded() })
 		for path, r := range all {
 			if next[path] != r {
 				r.stop()
+				ending[path] = r
 			}
 		}
 		all = next
@@ -141,6 +147,15 @@ func (p *Publisher) Run(ctx context.Context, s Supervisor) error {
 		case files := <-p.reload:
 			use(files)
 		}
+	}
+}
+
+func (r *running) hasEnded() bool {
+	select {
+	case <-r.ended:
+		return true
+	default:
+		return false
 	}
 }
 

@@ -413,6 +413,34 @@ func TestReloadWhileOneHangs(t *testing.T) {
 	})
 }
 
+// A file that is taken out and put in again, while its first goroutine has not ended, has one at a time.
+func TestReloadTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, reloaded)
+		under, most := 0, 0
+		s.answers(func(context.Context, string) (string, error) { // it does not hear that it is to end
+			under++
+			most = max(most, under)
+			time.Sleep(time.Second)
+			under--
+			return "", nil
+		})
+		s.ready("a")
+		s.start()
+		synctest.Wait()
+		for _, files := range [][]File{nil, s.files, nil, s.files} {
+			if err := s.now.Reload(t.Context(), files); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.after(10 * time.Second)
+		if most != 1 {
+			t.Errorf("%d reloads at a time", most)
+		}
+		s.end()
+	})
+}
+
 // A container is withdrawn once all files of its service are without it and their reloads have ended. It is told once, and
 // again each second while the drain has not begun.
 func TestWithdrawn(t *testing.T) {
