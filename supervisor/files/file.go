@@ -15,13 +15,15 @@ type file struct {
 	p     *Publisher
 	board *supervisor.Board
 
-	loaded  string // as entry.Loaded
-	names   map[string]time.Time
-	placed  placed // what is in place
-	tried   time.Time
-	failed  failure
-	told    stage           // of the newest event
-	refused map[string]bool // services that were told of
+	loaded string // as entry.Loaded
+	names  map[string]time.Time
+	placed placed // what is in place
+	tried  time.Time
+	failed failure
+	told   stage // of the newest event
+
+	lookTook time.Duration   // the newest look
+	refused  map[string]bool // services that were told of
 }
 
 // placed is who is ready in a content.
@@ -54,8 +56,19 @@ func (f *file) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-changed:
+			f.rest(ctx)
 		case <-timer.C:
 		}
+	}
+}
+
+// rest leaves half of a core to others on a host where something changes all the time. What a look costs grows with the
+// number of containers.
+func (f *file) rest(ctx context.Context) {
+	const longest = time.Second
+	select {
+	case <-ctx.Done():
+	case <-time.After(min(f.lookTook, longest)):
 	}
 }
 
@@ -68,6 +81,7 @@ func (f *file) round(ctx context.Context) (next time.Time) {
 	for ctx.Err() == nil {
 		now := time.Now()
 		s, next := f.look(now)
+		f.lookTook = time.Since(now)
 		if s == nil {
 			return next
 		}
