@@ -10,6 +10,7 @@ import (
 // Service is a service with its endpoints, as those see it who send traffic. It never changes.
 type Service struct {
 	Name      string     // PROJECT/SERVICE, or NAME
+	Owned     bool       // a file names it: see core.Publish
 	Endpoints []Endpoint // sorted by container; at least one
 }
 
@@ -46,7 +47,8 @@ func (b *Board) Services() []Service {
 	}
 	all := make([]Service, 0, len(members))
 	for name, of := range members {
-		all = append(all, Service{Name: name, Endpoints: Endpoints(of)})
+		owned := slices.ContainsFunc(of, func(v *core.View) bool { return serviceOf(v).owned })
+		all = append(all, Service{Name: name, Owned: owned, Endpoints: Endpoints(of)})
 	}
 	slices.SortFunc(all, func(x, y Service) int { return strings.Compare(x.Name, y.Name) })
 	return all

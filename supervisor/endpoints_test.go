@@ -22,14 +22,20 @@ func TestServices(t *testing.T) {
 		view("shop-web-2", "shop/web", "10.0.0.2", 80, func(s *core.State) { s.Action.Stopping = core.ByLiveness }),
 		view("shop-web-1", "shop/web", "10.0.0.1", 80, ready),
 		view("shop-web-3", "shop/web", "fd00::3", 80, func(*core.State) {}),
-		view("db", "db", "10.0.0.9", 0, ready),
+		owned(view("db-1", "db", "10.0.0.9", 0, ready)),
+		view("db-2", "db", "", 0, ready),
 		view("none", "", "10.0.0.8", 80, ready))
-	const want = `db: db=10.0.0.9:0 ready, unreachable
+	const want = `db, named by a file: db-1=10.0.0.9:0 ready, unreachable; db-2=:0 ready, unreachable
 shop/web (shop): shop-web-1=10.0.0.1:80 ready; shop-web-2=10.0.0.2:80 draining; shop-web-3=fd00::3:80
 `
 	if got := servicesText(b.Services()); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
+}
+
+func owned(v *core.View) *core.View {
+	v.Spec.Publish.Owned = true
+	return v
 }
 
 func servicesText(all []Service) string {
@@ -38,6 +44,9 @@ func servicesText(all []Service) string {
 		b.WriteString(s.Name)
 		if p := Project(s.Name); p != "" {
 			b.WriteString(" (" + p + ")")
+		}
+		if s.Owned {
+			b.WriteString(", named by a file")
 		}
 		for i, e := range s.Endpoints {
 			fmt.Fprintf(&b, "%s%s=%s:%d", map[bool]string{true: ": ", false: "; "}[i == 0], e.Container, e.Address, e.Port)
