@@ -19,6 +19,7 @@ require (
 	github.com/envoyproxy/go-control-plane/envoy v1.40.0
 	github.com/hashicorp/hcl/v2 v2.25.0
 	github.com/kballard/go-shellquote v0.0.0-20180428030007-95032a82bc51
+	github.com/miekg/dns v1.1.73
 	github.com/moby/docker-image-spec v1.3.1
 	github.com/nicholas-fedor/shoutrrr v0.13.2
 	github.com/opencontainers/go-digest v1.0.0

@@ -61,7 +61,7 @@ type Runtime struct {
 	Namespaces []string
 }
 
-// Listen says where to listen. HTTP and Agent may be empty, for off.
+// Listen says where to listen. HTTP, Agent and DNS may be empty, for off.
 type Listen struct {
 	HTTP    string // host:port
 	Agent   string // host:port
@@ -70,6 +70,7 @@ type Listen struct {
 	Hosts []string
 	// ControlGroup is the group of Control, a name or a number; empty: the daemon's own.
 	ControlGroup string
+	DNS          string // host:port, of TCP and UDP
 }
 
 // Daemon says how the daemon runs.

@@ -101,7 +101,7 @@ func TestExamples(t *testing.T) {
 
 func TestDefaults(t *testing.T) {
 	c := mustParse(t, "")
-	if got, want := c.Listen, (Listen{"127.0.0.1:8646", "127.0.0.1:8647", "/run/healthd/control.sock", nil, ""}); !reflect.DeepEqual(got, want) {
+	if got, want := c.Listen, (Listen{"127.0.0.1:8646", "127.0.0.1:8647", "/run/healthd/control.sock", nil, "", ""}); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 	if got, want := c.State, (State{"/var/lib/healthd"}); got != want {
@@ -176,7 +176,7 @@ func TestLoadJoinsFiles(t *testing.T) {
 	if got := strings.Join(names, " "); got != "a b c" {
 		t.Errorf("got specs %q, want a b c", got)
 	}
-	if got, want := c.Listen, (Listen{"", "127.0.0.1:1", defaultControl, nil, ""}); !reflect.DeepEqual(got, want) {
+	if got, want := c.Listen, (Listen{"", "127.0.0.1:1", defaultControl, nil, "", ""}); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 	if got, want := c.Guard, (core.Guard{Window: 10 * time.Second}); got != want || c.State.Dir != "" {

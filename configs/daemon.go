@@ -134,20 +134,28 @@ func readListen(t *table) Listen {
 	l := Listen{
 		HTTP:    t.text("http", defaultHTTP, checkListen),
 		Agent:   t.text("agent", defaultAgent, checkListen),
+		DNS:     t.text("dns", "", checkListen),
 		Control: t.text("control", defaultControl, checkSocket),
 		Hosts:   t.distinct("hosts", "hosts", maxHosts, checkListenHost, strings.ToLower),
 
 		ControlGroup: t.text("control_group", "", checkUnixGroup),
 	}
 	t.done()
-	if collide(l.HTTP, l.Agent) {
-		key, other := "agent", "http"
-		if !t.has(key) {
-			key, other = other, key
-		}
-		t.wrong(t.n.fields[key], t.at(key), "must not overlap with listen.%s", other)
-	}
+	t.apart("agent", l.Agent, "http", l.HTTP)
+	t.apart("dns", l.DNS, "http", l.HTTP)
+	t.apart("dns", l.DNS, "agent", l.Agent)
 	return l
+}
+
+// apart reports two listeners that cannot both have their address, at a key that somebody has written.
+func (t *table) apart(key, address, other, otherAddress string) {
+	if !collide(address, otherAddress) {
+		return
+	}
+	if !t.has(key) {
+		key, other = other, key
+	}
+	t.wrong(t.n.fields[key], t.at(key), "must not overlap with listen.%s", other)
 }
 
 // ControlGroupPlace returns where listen.control_group is written, as "FILE:LINE". Which groups there are

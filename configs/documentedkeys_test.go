@@ -119,7 +119,7 @@ func TestDocumentedDaemonKeys(t *testing.T) {
 	got, want := mustParse(t, block), mustParse(t, "")
 	for _, pair := range [][2]any{
 		{got.Runtimes, want.Runtimes}, {got.State, want.State}, {got.Daemon, want.Daemon}, {got.Log, want.Log}, {got.Guard, want.Guard},
-		{got.HAProxy, want.HAProxy}, {got.Observe, want.Observe}, {got.Listen.HTTP, want.Listen.HTTP}, {got.Listen.Agent, want.Listen.Agent},
+		{got.HAProxy, want.HAProxy}, {got.Observe, want.Observe}, {got.Listen.HTTP, want.Listen.HTTP}, {got.Listen.Agent, want.Listen.Agent}, {got.Listen.DNS, want.Listen.DNS},
 		{got.Listen.Control, want.Listen.Control}, {got.Listen.ControlGroup, want.Listen.ControlGroup}, {len(got.Listen.Hosts), 0},
 		{len(got.labels.groups), 0}, {got.labels.allow, want.labels.allow}, {got.labels.services, want.labels.services},
 		{got.labels.backends, want.labels.backends}, {got.labels.maxTimeout, want.labels.maxTimeout},

@@ -69,7 +69,7 @@ func EventReasons() []string {
 		"Invalid", "Held", "Resumed", "GroupLimit", "RestartBudget", "RuntimeLost", "RuntimeBack", "NetworkLost",
 		"FailedPostStartHook", "FailedPreStopHook", "LifecycleHTTPFallback", "Reloaded", "ReloadFailed", "WouldRestart", "GaveUp",
 		"ShutdownIncomplete", "JournalFailed", "JournalBack", "JournalDamaged", "HAProxyLost", "HAProxyBack", "HAProxyError",
-		"HAProxyServer", "NotifyFailed", "NotifyBack", "FileFailed", "FileBack", "RecorderFailed", "ReportFailed", "ReportBack", "ReportDamaged",
+		"HAProxyServer", "DNSError", "NotifyFailed", "NotifyBack", "FileFailed", "FileBack", "RecorderFailed", "ReportFailed", "ReportBack", "ReportDamaged",
 	}
 }
 

@@ -17,6 +17,7 @@ func (c *Config) NeedsRestart(next *Config) []string {
 		{"runtime", reflect.DeepEqual(c.Runtimes, next.Runtimes)},
 		{"listen.http", c.Listen.HTTP == next.Listen.HTTP},
 		{"listen.agent", c.Listen.Agent == next.Listen.Agent},
+		{"listen.dns", c.Listen.DNS == next.Listen.DNS},
 		{"listen.hosts", slices.Equal(c.Listen.Hosts, next.Listen.Hosts)},
 		{"listen.control_group", c.Listen.ControlGroup == next.Listen.ControlGroup},
 		{"listen.control", c.Listen.Control == next.Listen.Control},

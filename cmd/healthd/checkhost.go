@@ -36,6 +36,7 @@ func hostWarnings(ctx context.Context, c *configs.Config, resolve resolver) []st
 	}
 	warn(warnListen(ctx, "listen.http", c.Listen.HTTP, resolve))
 	warn(warnListen(ctx, "listen.agent", c.Listen.Agent, resolve))
+	warn(warnListen(ctx, "listen.dns", c.Listen.DNS, resolve))
 	if _, err := controlGroup(c); err != nil {
 		warn(err.Error())
 	}

@@ -54,6 +54,7 @@ func TestWarningsOfTheHost(t *testing.T) {
 		{"no such name", "[listen]\nhttp = \"nowhere:8646\"\nagent = \"nothing:1\"\n", []string{
 			`listen.http: the name in "nowhere:8646" does not resolve: the daemon cannot listen there`, `listen.agent: the name in "nothing:1" does not resolve: the daemon cannot listen there`,
 		}},
+		{"another host's address for DNS", "[listen]\ndns = \"192.0.2.1:8653\"\n", []string{`listen.dns: "192.0.2.1:8653" is no address of this host: the daemon cannot listen there`}},
 		{"another host's address", "[listen]\nhttp = \"192.0.2.1:8646\"\nagent = \"elsewhere:1\"\n", []string{
 			`listen.http: "192.0.2.1:8646" is no address of this host: the daemon cannot listen there`, `listen.agent: "elsewhere:1" is no address of this host: the daemon cannot listen there`,
 		}},

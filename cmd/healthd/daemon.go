@@ -19,6 +19,7 @@ import (
 	"healthd/supervisor"
 	"healthd/supervisor/agent"
 	"healthd/supervisor/api"
+	"healthd/supervisor/dns"
 	"healthd/supervisor/files"
 	"healthd/supervisor/haproxy"
 	"healthd/supervisor/journal"
@@ -40,6 +41,7 @@ type daemon struct {
 	journal    *journal.Journal
 	prober     *prober.Prober
 	haproxy    *haproxy.HAProxy
+	dns        *dns.Server
 	recorder   *recorder.Recorder
 	supervisor *supervisor.Supervisor
 	report     *report.Keeper
@@ -75,7 +77,7 @@ func run(ctx context.Context, c *configs.Config, r *reloads, log *zap.Logger) er
 	b := thisBuild()
 	log.Info("healthd runs", zap.String("version", b.version), zap.String("commit", b.commit),
 		zap.Strings("specs", c.SpecNames()), zap.String("http", address(o.listeners.http)),
-		zap.String("agent", address(o.listeners.agent)), zap.String("control", c.Listen.Control), zap.String("state", c.State.Dir))
+		zap.String("agent", address(o.listeners.agent)), zap.String("dns", o.listeners.dnsAddress()), zap.String("control", c.Listen.Control), zap.String("state", c.State.Dir))
 	if c.Files == 0 {
 		log.Info("no configuration file: healthd supervises containers by their labels alone", zap.Strings("looked for", configs.DefaultPaths()))
 	}
@@ -119,6 +121,7 @@ func newDaemon(c *configs.Config, r *reloads, log *zap.Logger, n *notifier, o *o
 			CannotEnter: textOf(cannotEnter),
 		}),
 	}
+	d.dns = dns.New(d.supervisor.Board(), o.journal)
 	d.notifications = newNotifications(c, d.supervisor.Board(), o.journal)
 	d.publisher = newPublisher(c, o.files, o.journal)
 	d.report = report.Open(report.Config{Dir: c.State.Dir, Board: d.supervisor.Board(), Journal: o.journal})
@@ -223,6 +226,11 @@ func (d *daemon) servers() []server {
 			return agent.Serve(ctx, ln, board, connections(agentShare))
 		}})
 	}
+	if ls := d.listeners.dns; ls != nil {
+		servers = append(servers, server{"answer DNS queries", func(ctx context.Context) error {
+			return d.dns.Serve(ctx, ls, min(connections(dnsShare), dns.MaxTCP))
+		}})
+	}
 	servers = append(servers, server{"keep flight records", d.recorder.Run}, server{"push to HAProxy", func(ctx context.Context) error {
 		return d.haproxy.Run(ctx, d.supervisor)
 	}}, server{"write published files", func(ctx context.Context) error {
@@ -245,6 +253,9 @@ func (d *daemon) servers() []server {
 // collectors returns the metrics of what is not on the board.
 func (d *daemon) collectors() []prometheus.Collector {
 	all := []prometheus.Collector{d.haproxy, d.reloadMetrics, d.notifications, d.report, d.publisher, metrics.NewCommands(d.prober.Waits)}
+	if d.begun.Listen.DNS != "" {
+		all = append(all, d.dns)
+	}
 	if d.begun.State.Dir != "" {
 		all = append(all, metrics.NewJournal(d.journal.Up))
 	}

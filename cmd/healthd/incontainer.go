@@ -109,14 +109,10 @@ func containerLimits(from *runtime.Vantage, c *configs.Config, ls *listeners, fo
 
 // onLoopback returns the keys of those that listen on a loopback address.
 func (ls *listeners) onLoopback() (keys []string) {
-	for _, l := range []struct {
-		key string
-		ln  net.Listener
-	}{{"listen.agent", ls.agent}, {"listen.http", ls.http}} {
-		if l.ln == nil {
-			continue
-		}
-		if a, ok := l.ln.Addr().(*net.TCPAddr); ok && a.IP.IsLoopback() {
+	for _, l := range []struct{ key, address string }{
+		{"listen.agent", address(ls.agent)}, {"listen.dns", ls.dnsAddress()}, {"listen.http", address(ls.http)},
+	} {
+		if a, err := netip.ParseAddrPort(l.address); err == nil && a.Addr().IsLoopback() {
 			keys = append(keys, l.key)
 		}
 	}

@@ -15,10 +15,14 @@ import (
 
 	"healthd/configs"
 	"healthd/supervisor/api"
+	"healthd/supervisor/dns"
 )
 
-// listeners are the daemon's listeners; http and agent are nil when they are off.
-type listeners struct{ control, http, agent net.Listener }
+// listeners are the daemon's listeners; http, agent and dns are nil when they are off.
+type listeners struct {
+	control, http, agent net.Listener
+	dns                  *dns.Listeners
+}
 
 func listen(c *configs.Config) (*listeners, error) {
 	group, err := controlGroup(c)
@@ -46,7 +50,10 @@ func (ls *listeners) open(c configs.Listen, group int) (err error) {
 	if ls.http, err = listenTCP("http", c.HTTP); err != nil {
 		return err
 	}
-	ls.agent, err = listenTCP("agent", c.Agent)
+	if ls.agent, err = listenTCP("agent", c.Agent); err != nil {
+		return err
+	}
+	ls.dns, err = listenDNS(c.DNS)
 	return err
 }
 
@@ -79,16 +86,32 @@ func listenTCP(key, address string) (net.Listener, error) {
 		return nil, nil
 	}
 	ln, err := net.Listen("tcp", address)
-	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, fmt.Errorf("cannot listen on %s: another program listens there: stop it, or change listen.%s", address, key)
-	}
-	if errors.Is(err, syscall.EACCES) {
-		return nil, fmt.Errorf("cannot listen on %s: ports below 1024 need CAP_NET_BIND_SERVICE: choose another one as listen.%s: %w", address, key, fs.ErrPermission)
-	}
 	if err != nil {
-		return nil, fmt.Errorf("cannot listen on %s (listen.%s): %w", address, key, err)
+		return nil, listenError(key, address, err)
 	}
 	return ln, nil
+}
+
+func listenDNS(address string) (*dns.Listeners, error) {
+	if address == "" {
+		return nil, nil
+	}
+	ls, err := dns.Listen(address)
+	if err != nil {
+		return nil, listenError("dns", address, err)
+	}
+	return ls, nil
+}
+
+// listenError says what to do about it.
+func listenError(key, address string, err error) error {
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return fmt.Errorf("cannot listen on %s: another program listens there: stop it, or change listen.%s", address, key)
+	case errors.Is(err, syscall.EACCES):
+		return fmt.Errorf("cannot listen on %s: ports below 1024 need CAP_NET_BIND_SERVICE: choose another one as listen.%s: %w", address, key, fs.ErrPermission)
+	}
+	return fmt.Errorf("cannot listen on %s (listen.%s): %w", address, key, err)
 }
 
 func (ls *listeners) close() {
@@ -97,6 +120,9 @@ func (ls *listeners) close() {
 			c.Close()
 		}
 	}
+	if ls.dns != nil {
+		ls.dns.Close()
+	}
 }
 
 func address(ln net.Listener) string {
@@ -104,6 +130,14 @@ func address(ln net.Listener) string {
 		return ""
 	}
 	return ln.Addr().String()
+}
+
+// dnsAddress is that of TCP and UDP; empty: DNS is off.
+func (ls *listeners) dnsAddress() string {
+	if ls.dns == nil {
+		return ""
+	}
+	return ls.dns.Addr().String()
 }
 
 // readOnly returns the handler for the network. A loopback listener answers only to its own names.
@@ -121,6 +155,7 @@ const (
 	agentShare   = 2
 	httpShare    = 4
 	controlShare = 8
+	dnsShare     = 32
 )
 
 // connections returns how many clients a listener serves at once.

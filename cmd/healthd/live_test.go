@@ -26,7 +26,7 @@ func TestContainerLimits(t *testing.T) {
 	const (
 		forgets  = "state.dir /var/lib/healthd is in the container's own file system: what healthd remembers is lost when the container is made anew: mount a volume there (-v healthd:/var/lib/healthd)"
 		networks = "it reaches only containers of its own networks (a, b): probes of others by HTTP, TCP and gRPC are Unknown; connect it to their networks, or run it with --network=host"
-		unheard  = "nobody outside of it reaches listen.agent and listen.http on 127.0.0.1: set 0.0.0.0 and publish the port to have metrics and checks"
+		unheard  = "nobody outside of it reaches listen.agent and listen.dns and listen.http on 127.0.0.1: set 0.0.0.0 and publish the port to have metrics and checks"
 		commands = "without --pid=host it cannot end commands of probes that hang"
 		inside   = `without --pid=host --cap-add SYS_ADMIN --cap-add SYS_PTRACE it cannot ask inside the network of a container (via = "container")`
 	)
@@ -34,13 +34,16 @@ func TestContainerLimits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	on := func(http, agent string) *listeners {
+	on := func(http, agent, dns string) *listeners {
 		ls := &listeners{}
 		var err error
 		if ls.http, err = listenTCP("http", http); err != nil {
 			t.Fatal(err)
 		}
 		if ls.agent, err = listenTCP("agent", agent); err != nil {
+			t.Fatal(err)
+		}
+		if ls.dns, err = listenDNS(dns); err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(ls.close)
@@ -53,9 +56,9 @@ func TestContainerLimits(t *testing.T) {
 		forgets bool
 		want    []string
 	}{
-		{"bare", runtime.Vantage{Networks: []string{"a", "b"}, Blind: true, CannotEnter: "x"}, on("127.0.0.1:0", "127.0.0.1:0"), true, []string{forgets, networks, unheard, commands, inside}},
-		{"with all rights", runtime.Vantage{HostNetwork: true}, on("127.0.0.1:0", ""), false, nil},
-		{"listens", runtime.Vantage{Networks: []string{"a", "b"}}, on("0.0.0.0:0", ""), false, []string{networks}},
+		{"bare", runtime.Vantage{Networks: []string{"a", "b"}, Blind: true, CannotEnter: "x"}, on("127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0"), true, []string{forgets, networks, unheard, commands, inside}},
+		{"with all rights", runtime.Vantage{HostNetwork: true}, on("127.0.0.1:0", "", ""), false, nil},
+		{"listens", runtime.Vantage{Networks: []string{"a", "b"}}, on("0.0.0.0:0", "", "[::]:0"), false, []string{networks}},
 	} {
 		if got := containerLimits(&tt.from, c, tt.ls, tt.forgets); strings.Join(got, "\n") != strings.Join(tt.want, "\n") {
 			t.Errorf("%s: got %q, want %q", tt.name, got, tt.want)

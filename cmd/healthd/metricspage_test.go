@@ -18,6 +18,7 @@ import (
 	"healthd/runtime"
 	"healthd/supervisor"
 	"healthd/supervisor/core"
+	"healthd/supervisor/dns"
 	"healthd/supervisor/files"
 	"healthd/supervisor/haproxy"
 	"healthd/supervisor/journal"
@@ -139,7 +140,7 @@ func documentedDaemon(t *testing.T) *daemon {
 	}
 	n := notify.New(notify.Config{Receivers: []notify.Receiver{{Name: "oncall"}}})
 	published := files.New(files.Config{Files: []files.File{{Path: "/etc/nginx/conf.d/healthd.conf", Reload: []string{"true"}}}})
-	return &daemon{publisher: published, notifications: n, report: observedService(), haproxy: h, reloadMetrics: metrics.NewReload(), journal: journal.New(), prober: prober.New(prober.Config{Engines: map[string]prober.Engine{"docker": nil}}), begun: &configs.Config{State: configs.State{Dir: "/var/lib/healthd"}}}
+	return &daemon{publisher: published, notifications: n, dns: dns.New(supervisor.NewBoard(nil), nil), report: observedService(), haproxy: h, reloadMetrics: metrics.NewReload(), journal: journal.New(), prober: prober.New(prober.Config{Engines: map[string]prober.Engine{"docker": nil}}), begun: &configs.Config{Listen: configs.Listen{DNS: "127.0.0.1:8653"}, State: configs.State{Dir: "/var/lib/healthd"}}}
 }
 
 // documentedBoard has a container for each metric that not all of them have.
