@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/miekg/dns"
+
 	"healthd/runtime/docker/dockertest"
 )
 
@@ -75,13 +77,13 @@ func (n *notifications) awaitAny(t *testing.T, what string, is func(string) bool
 
 // process is a healthd that runs as a program of its own.
 type process struct {
-	socket, http, agent string
-	config, daemon      string // its file, and how that begins
-	state               string // directory
-	notify              *notifications
-	signal              func(os.Signal)
-	wait                func() (code int)
-	log                 *bytes.Buffer // to be read after wait
+	socket, http, agent, dns string
+	config, daemon           string // its file, and how that begins
+	state                    string // directory
+	notify                   *notifications
+	signal                   func(os.Signal)
+	wait                     func() (code int)
+	log                      *bytes.Buffer // to be read after wait
 }
 
 func freePort(t *testing.T) string {
@@ -99,20 +101,20 @@ func newProcess(t *testing.T, endpoint, specs string) *process {
 	t.Helper()
 	dir := t.TempDir()
 	p := &process{
-		socket: filepath.Join(dir, "run", "control.sock"), http: freePort(t), agent: freePort(t), state: filepath.Join(dir, "state"),
+		socket: filepath.Join(dir, "run", "control.sock"), http: freePort(t), agent: freePort(t), dns: freePort(t), state: filepath.Join(dir, "state"),
 		config: filepath.Join(dir, "healthd.toml"),
 	}
-	p.daemon = fmt.Sprintf(`
-[[runtime]]
+	p.daemon = fmt.Sprintf(`[[runtime]]
 type = "docker"
 endpoint = %q
 [listen]
 http = %q
 agent = %q
+dns = %q
 control = %q
 [state]
 dir = %q
-`, endpoint, p.http, p.agent, p.socket, p.state)
+`, endpoint, p.http, p.agent, p.dns, p.socket, p.state)
 	p.configure(t, specs)
 	return p
 }
@@ -226,6 +228,16 @@ func (p *process) askAgent(t *testing.T, name string) string {
 	return string(answer)
 }
 
+// askDNS returns the answer to a question for SRV records.
+func (p *process) askDNS(t *testing.T, name string) *dns.Msg {
+	t.Helper()
+	answer, _, err := new(dns.Client).Exchange(new(dns.Msg).SetQuestion(name, dns.TypeSRV), p.dns)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer
+}
+
 func TestDaemon(t *testing.T) {
 	engine := private.Engine(t)
 	engine.Run(t, dockertest.RunOptions{Name: "web-1", Labels: map[string]string{"app": "web"}})
@@ -242,6 +254,7 @@ period = "100ms"
 [spec.liveness]
 tcp_socket = { port = 8080 }
 [spec.publish]
+port = 8080
 drain = "100ms"
 [[spec]]
 name = "unused"
@@ -267,7 +280,7 @@ tcp_socket = { port = 8080 }
 	if _, err := os.Stat(p.socket); err == nil {
 		t.Error("the control socket was left behind")
 	}
-	for _, want := range []string{`"msg":"no container matches the spec so far","spec":"unused"`, `"reason":"Killing"`, `"warning":"container nurse (docker) runs`} {
+	for _, want := range []string{`"msg":"no container matches the spec so far","spec":"unused"`, `"dns":"` + p.dns + `"`, `"reason":"Killing"`, `"warning":"container nurse (docker) runs`} {
 		if !strings.Contains(p.log.String(), want) {
 			t.Errorf("the log has no %s", want)
 		}
@@ -286,6 +299,12 @@ func checkAnswers(t *testing.T, p *process) {
 	}
 	if _, body := p.get(t, "/metrics"); !strings.Contains(body, `healthd_container_ready{container="web-1",project="",service="web"} 1`) ||
 		!strings.Contains(body, "\nhealthd_invalid_containers 1\n") {
+		t.Errorf("metrics: %s", body)
+	}
+	if got := p.askDNS(t, "_http._tcp.web.healthd.").Answer; len(got) != 1 || !strings.HasSuffix(got[0].String(), "SRV\t0 1 8080 web-1.web.healthd.") {
+		t.Errorf("DNS: %v", got)
+	}
+	if _, body := p.get(t, "/metrics"); !strings.Contains(body, `healthd_dns_queries_total{rcode="NOERROR",type="SRV"} 1`) {
 		t.Errorf("metrics: %s", body)
 	}
 	if got := p.askAgent(t, "web/web-1\n"); got != "up 100%\n" {
@@ -331,6 +350,9 @@ func TestDaemonWithoutAnEngine(t *testing.T) {
 	}
 	if code, _ := p.get(t, "/livez"); code != http.StatusOK {
 		t.Errorf("livez: %d", code)
+	}
+	if got := p.askDNS(t, "web.healthd."); got.Rcode != dns.RcodeServerFailure {
+		t.Errorf("DNS: %v", got)
 	}
 	if _, body := p.get(t, "/metrics"); !strings.Contains(body, `healthd_runtime_up{runtime="docker"} 0`) {
 		t.Errorf("metrics: %s", body)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -195,6 +196,20 @@ func TestSocketFromTheConfiguration(t *testing.T) {
 	got := inside("status", "--config", config+".none")
 	if got.code != 1 || !strings.Contains(got.stderr, "cannot find the control socket (name it with --socket)") {
 		t.Errorf("%+v", got)
+	}
+}
+
+// DNS needs the port for UDP, too.
+func TestRunRefusesAPortTakenForUDP(t *testing.T) {
+	taken, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	config := write(t, "h.toml", fmt.Sprintf("[listen]\nhttp = \"\"\nagent = \"\"\ndns = %q\ncontrol = %q\n[state]\ndir = \"\"\n", taken.LocalAddr(), t.TempDir()+"/s"))
+	want := "healthd: cannot listen on " + taken.LocalAddr().String() + ": another program listens there: stop it, or change listen.dns\n"
+	if got := healthd(t, "run", "--config", config); got.code != 1 || got.stderr != want {
+		t.Errorf("%+v, want %q", got, want)
 	}
 }
 

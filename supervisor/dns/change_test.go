@@ -216,3 +216,54 @@ func TestNothingBeforeTheSync(t *testing.T) {
 		t.Error("there is an index")
 	}
 }
+
+// Silence hangs requests of nginx and Caddy: no query is lost, also while many wait for the next index.
+func TestNoQueryIsLost(t *testing.T) {
+	const clients, queries = 100, 50
+	views := many("shop/web", 2000)
+	for i, v := range views {
+		v.Service = fmt.Sprintf("shop/web%d", i/10)
+	}
+	s, board := server(views...)
+	address := start(t, s, 4)
+	done := make(chan struct{})
+	var changer, askers sync.WaitGroup
+	changer.Go(func() {
+		for i := 0; ; i++ {
+			select {
+			case <-done:
+				return
+			default:
+			}
+			v := view("shop-web-1", "shop/web0", "10.0.0.1")
+			if i%2 == 0 {
+				unready(v)
+			}
+			board.Show(v)
+			time.Sleep(time.Millisecond) // changes come by and by
+		}
+	})
+	for range clients {
+		askers.Go(func() {
+			conn, err := miekg.Dial("udp", address)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer conn.Close()
+			for range queries {
+				_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+				if err := conn.WriteMsg(question("web7.shop.healthd. A", 1232)); err != nil {
+					t.Error(err)
+				}
+				if m, err := conn.ReadMsg(); err != nil || len(m.Answer) != 10 {
+					t.Errorf("%v, %v", m, err)
+					return
+				}
+			}
+		})
+	}
+	askers.Wait()
+	close(done)
+	changer.Wait()
+}
