@@ -139,7 +139,7 @@ func newLoader() *loader { return &loader{sections: map[string]*node{}, pems: ma
 
 // sectionKeys are the tables that all files share.
 func sectionKeys() []string {
-	return []string{"listen", "state", "log", "guard", "haproxy", "traefik", "labels", "daemon", "defaults"}
+	return []string{"listen", "state", "log", "guard", "haproxy", "dns", "traefik", "labels", "daemon", "defaults"}
 }
 
 func (l *loader) load(paths []string) {

@@ -54,10 +54,7 @@ func readDaemon(c *Config, runtimes []*node, sections map[string]*node) Problems
 	c.Guard = readGuard(section("guard"))
 	c.labels = readLabelRules(section("labels"))
 	c.HAProxy = readHAProxy(section("haproxy"), c.Listen.Agent)
-	if traefik := sections["traefik"]; traefik != nil {
-		c.traefik = true
-		c.outlets = append(c.outlets, newOutlet("[traefik]", traefik.at, anyService, readOutletDrain(section("traefik"), defaultTraefikDrain), 0))
-	}
+	c.readAskers(section, sections)
 	if len(runtimes) == 0 {
 		c.Runtimes = []Runtime{readRuntime(r.root(nil))}
 	}

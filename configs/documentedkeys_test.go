@@ -76,7 +76,7 @@ func daemonKeys(t *testing.T) map[string]map[string]bool {
 		"runtime": func(t *table) { readRuntime(t) }, "listen": func(t *table) { readListen(t) }, "state": func(t *table) { readState(t) },
 		"daemon": func(t *table) { readDaemonSection(t) }, "log": func(t *table) { readLog(t) }, "guard": func(t *table) { readGuard(t) },
 		"haproxy": func(t *table) { readHAProxy(t, "127.0.0.1:1") }, "labels": func(t *table) { readLabelRules(t) },
-		"traefik": func(t *table) { readOutletDrain(t, 0) },
+		"traefik": func(t *table) { readOutletDrain(t, 0) }, "dns": func(t *table) { readOutletDrain(t, 0) },
 	}
 	all := map[string]map[string]bool{}
 	for section, read := range read {

@@ -32,6 +32,18 @@ func (c *Config) ExpectsTraefik() bool { return c.traefik }
 
 func anyService(string) bool { return true }
 
+// readAskers reads what the drains of all services wait for: those who ask healthd.
+func (c *Config) readAskers(section func(string) *table, sections map[string]*node) {
+	drain := readOutletDrain(section("dns"), defaultDNSDrain)
+	if c.Listen.DNS != "" {
+		c.outlets = append(c.outlets, newOutlet("listen.dns", sections["listen"].below("dns").at, anyService, drain, 0))
+	}
+	if traefik := sections["traefik"]; traefik != nil {
+		c.traefik = true
+		c.outlets = append(c.outlets, newOutlet("[traefik]", traefik.at, anyService, readOutletDrain(section("traefik"), defaultTraefikDrain), 0))
+	}
+}
+
 // readOutletDrain reads the drain that the balancers of a section need.
 func readOutletDrain(t *table, otherwise time.Duration) time.Duration {
 	d := t.duration("drain", otherwise, span[time.Duration]{0, longestOutletDrain})

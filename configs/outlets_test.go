@@ -29,6 +29,8 @@ func TestDrainForOutlets(t *testing.T) {
 		{"nginx", nginx + spec + "publish.port = 80", `1s 1s "1s" [[publish_file]] at healthd.toml:2`},
 		{"nginx without the service", nginx + "services = [\"other\"]\n" + spec + "publish.port = 80", `0s 0s "0s" default`},
 		{"Prometheus", "[[publish_file]]\ntemplate = \"prometheus\"\npath = \"/etc/prometheus/healthd.json\"\n" + spec + "publish.port = 80", `0s 0s "0s" default`},
+		{"DNS", "listen.dns = \"127.0.0.1:8653\"\n" + spec + "publish.port = 80", `3s 3s "3s" listen.dns at healthd.toml:1`},
+		{"DNS, asked each minute", "listen.dns = \"127.0.0.1:8653\"\ndns.drain = \"61s\"\n" + spec + "publish.port = 80", `1m1s 1m1s "1m1s" listen.dns at healthd.toml:1`},
 		{"two", "[traefik]\n" + nginx + spec + "publish.port = 80", `7.5s 7.5s "7.5s" [traefik] at healthd.toml:1`},
 		{"HAProxy alone", "[haproxy]\nsockets = [\"/run/a.sock\"]\n" + spec + "publish = { port = 80, haproxy.backend = \"web\" }", `1s 0s "1s" default`},
 	} {
