@@ -1,22 +1,15 @@
 package dns
 
 import (
-	"context"
 	"encoding/binary"
 	"errors"
 	"io"
 	"net"
-	"strings"
-	"sync"
 	"syscall"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	miekg "github.com/miekg/dns"
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/testutil"
-	dto "github.com/prometheus/client_model/go"
 )
 
 func packed(t testing.TB, m *miekg.Msg) []byte {
@@ -151,180 +144,6 @@ func TestPipelined(t *testing.T) {
 	}
 }
 
-// backlog is a listener whose clients the test makes.
-type backlog struct {
-	conns  chan net.Conn
-	closed chan struct{}
-}
-
-func (b *backlog) Accept() (net.Conn, error) {
-	select {
-	case conn := <-b.conns:
-		return conn, nil
-	case <-b.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-func (b *backlog) Close() error   { close(b.closed); return nil }
-func (b *backlog) Addr() net.Addr { return &net.TCPAddr{} }
-
-func (b *backlog) connect() net.Conn {
-	client, server := net.Pipe()
-	b.conns <- server
-	return client
-}
-
-func TestSlowClients(t *testing.T) {
-	query := packed(t, question("db.healthd. A", 0))
-	framed := append(binary.BigEndian.AppendUint16(nil, uint16(len(query))), query...)
-	for name, behave := range map[string]func(net.Conn){
-		"silent": func(net.Conn) {},
-		"byte by byte": func(conn net.Conn) {
-			for _, c := range framed {
-				if _, err := conn.Write([]byte{c}); err != nil {
-					return
-				}
-				time.Sleep(150 * time.Millisecond)
-			}
-		},
-		"takes no answer": func(conn net.Conn) { _, _ = conn.Write(framed) },
-		"asks for ever": func(conn net.Conn) {
-			for {
-				if _, err := conn.Write(framed); err != nil {
-					return
-				}
-				if _, err := io.ReadFull(conn, make([]byte, 2)); err != nil {
-					return
-				}
-				_, _ = conn.Read(make([]byte, maxTCP))
-			}
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				const most, crowd = 64, 512
-				s, _ := server(shop()...)
-				b := &backlog{make(chan net.Conn, crowd+1), make(chan struct{})}
-				ctx, cancel := context.WithCancel(t.Context())
-				done := make(chan error, 1)
-				begin := time.Now()
-				go func() { done <- s.serveTCP(ctx, b, most) }()
-				var clients sync.WaitGroup
-				for range crowd {
-					conn := b.connect()
-					clients.Go(func() { behave(conn) })
-				}
-				honest := b.connect()
-				go func() { _, _ = honest.Write(framed) }()
-				c := miekg.Conn{Conn: honest}
-				answer, err := c.ReadMsg()
-				took := time.Since(begin)
-				t.Logf("the honest one had its answer after %v", took)
-				if err != nil || line(answer) != "10.0.1.1" || took > 7*time.Second {
-					t.Errorf("got %v, %v after %v", answer, err, took)
-				}
-				cancel()
-				b.Close() // as Serve does
-				if err := <-done; err != nil {
-					t.Error(err)
-				}
-				for len(b.conns) > 0 {
-					(<-b.conns).Close()
-				}
-				clients.Wait()
-			})
-		})
-	}
-}
-
-// The end does not wait for clients that are silent: see serve.
-func TestEnd(t *testing.T) {
-	s, _ := server(shop()...)
-	address := start(t, s, 8)
-	for range 4 {
-		conn, err := net.Dial("tcp", address)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer conn.Close()
-	}
-	ask(t, address, "tcp", question("db.healthd. A", 0))
-}
-
-// A listener that is gone ends the server.
-func TestLostListener(t *testing.T) {
-	s, _ := server(shop()...)
-	ls, err := Listen("127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ls.udp.Close()
-	if err := s.Serve(t.Context(), ls, 1); !errors.Is(err, net.ErrClosed) {
-		t.Errorf("got %v", err)
-	}
-}
-
-// Another program may have the address for one of both only.
-func TestListen(t *testing.T) {
-	udp, err := net.ListenPacket("udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer udp.Close()
-	tcp, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer tcp.Close()
-	for _, address := range []string{udp.LocalAddr().String(), tcp.Addr().String()} {
-		if _, err := Listen(address); !errors.Is(err, syscall.EADDRINUSE) {
-			t.Errorf("got %v", err)
-		}
-	}
-	if free, err := net.Listen("tcp", udp.LocalAddr().String()); err != nil {
-		t.Errorf("TCP was kept: %v", err)
-	} else {
-		free.Close()
-	}
-	if _, err := Listen("192.0.2.1:0"); !errors.Is(err, syscall.EADDRNOTAVAIL) {
-		t.Errorf("got %v", err)
-	}
-	if _, err := Listen("nonsense"); err == nil {
-		t.Error("nonsense is an address")
-	}
-}
-
-func TestMetrics(t *testing.T) {
-	s, _ := server(append(shop(), view("x", "x/a..b", "10.0.0.1"))...)
-	if n := testutil.CollectAndCount(s); n != 4*7+1 {
-		t.Errorf("%d series before the first query", n)
-	}
-	for _, q := range []string{"web.shop.healthd. A", "web.shop.healthd. A", "x.healthd. SRV", "web.shop.healthd. TYPE65280", "example.com. AAAA"} {
-		m := question(q, 0)
-		if strings.HasSuffix(q, "TYPE65280") {
-			m.Question[0].Qtype = 65280
-		}
-		put(t, s, m, false)
-	}
-	s.respond(newWriter(maxUDP), make([]byte, headerLength), false)
-	const want = `
-# HELP healthd_dns_queries_total DNS queries that healthd answered.
-# TYPE healthd_dns_queries_total counter
-healthd_dns_queries_total{rcode="NOERROR",type="A"} 2
-healthd_dns_queries_total{rcode="NXDOMAIN",type="SRV"} 1
-healthd_dns_queries_total{rcode="NOERROR",type="other"} 1
-healthd_dns_queries_total{rcode="REFUSED",type="AAAA"} 1
-healthd_dns_queries_total{rcode="FORMERR",type="other"} 1
-# HELP healthd_dns_unserved_services Services for which healthd does not answer DNS queries: they have no DNS name, or share it with others.
-# TYPE healthd_dns_unserved_services gauge
-healthd_dns_unserved_services 1
-`
-	if err := testutil.CollectAndCompare(nonzero{s}, strings.NewReader(want)); err != nil {
-		t.Error(err)
-	}
-}
-
 // FuzzServe answers any packet, also a second time, with what can be read.
 func FuzzServe(f *testing.F) {
 	for _, h := range hostile(f) {
@@ -364,20 +183,4 @@ func FuzzServe(f *testing.F) {
 			}
 		}
 	})
-}
-
-// nonzero leaves out the counters of what has not happened.
-type nonzero struct{ *Server }
-
-// Collect implements prometheus.Collector.
-func (n nonzero) Collect(ch chan<- prometheus.Metric) {
-	all := make(chan prometheus.Metric, 100)
-	n.Server.Collect(all)
-	close(all)
-	for m := range all {
-		var value dto.Metric
-		if err := m.Write(&value); err != nil || value.GetCounter().GetValue()+value.GetGauge().GetValue() > 0 {
-			ch <- m
-		}
-	}
 }
