@@ -1,38 +1,23 @@
 package e2e
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
-
-	"healthd/runtime/docker/dockertest"
 )
 
 // haproxySetup is HAProxy in front of replicas that healthd supervises, all configured as in
 // the examples. Three replicas run, the others may be started.
 type haproxySetup struct {
-	t         *testing.T
-	whole     *haproxySetup // what a subtest is a part of
-	e         *dockertest.Engine
-	d         *daemon
-	h         *haproxy
-	agent     string // the address of the agent listener
-	replicas  []replica
-	names     []string // of those that run
-	addresses []string
-	within    time.Duration // for HAProxy to withdraw what is not ready, by the example's numbers
-}
-
-type replica struct {
-	name, address string
-	labels        map[string]string
-	lingers       bool // takes new requests for a second after its stop signal
+	replicaSet
+	whole  *haproxySetup // what a subtest is a part of
+	h      *haproxy
+	agent  string        // the address of the agent listener
+	within time.Duration // for HAProxy to withdraw what is not ready, by the example's numbers
 }
 
 // startHAProxySetup starts all with one of the examples, agent or httpchk, and servers for
@@ -40,7 +25,7 @@ type replica struct {
 // published ports.
 func startHAProxySetup(t *testing.T, example string, within time.Duration, servers int) *haproxySetup {
 	t.Helper()
-	b := &haproxySetup{t: t, e: engines.Engine(t), within: within}
+	b := &haproxySetup{replicaSet: replicaSet{t: t, e: engines.Engine(t)}, within: within}
 	text, err := os.ReadFile(filepath.Join(haproxyExamples, "healthd.toml"))
 	if err != nil {
 		t.Fatal(err)
@@ -83,40 +68,11 @@ func (d *daemon) answerAgents(address string) {
 	})
 }
 
-// startAll starts healthd and three of the replicas.
-func (b *haproxySetup) startAll() {
-	b.t.Helper()
-	b.d.start()
-	b.d.eventually(30*time.Second, "be synced", b.d.synced)
-	for _, r := range b.replicas[:3] {
-		b.names, b.addresses = append(b.names, r.name), append(b.addresses, r.address)
-	}
-	for i := range b.names {
-		b.run(i)
-	}
-	for _, name := range b.names {
-		b.d.until(30*time.Second, name, "ready", ready)
-	}
-}
-
-func portOf(address string) string { return address[strings.LastIndexByte(address, ':')+1:] }
-
 // in is all of it for a subtest.
 func (b *haproxySetup) in(t *testing.T) *haproxySetup {
 	sub := *b
 	sub.t, sub.whole, sub.d, sub.h = t, b, b.d.in(t), b.h.in(t)
 	return &sub
-}
-
-// run starts a replica. Its container lives as long as the test.
-func (b *haproxySetup) run(i int) {
-	b.t.Helper()
-	r := b.replicas[i]
-	command := []string{"/bin/testserver", "-finish", "-http", r.address, "-grpc", "127.0.0.1:0", "-tcp", "127.0.0.1:0"}
-	if r.lingers {
-		command = []string{"sh", "-c", strings.Join(command, " ") + ` & trap 'echo asked to stop; sleep 1; kill $!' TERM; wait; wait`}
-	}
-	b.e.Run(b.t, dockertest.RunOptions{Name: r.name, Network: "host", Labels: r.labels, Cmd: command})
 }
 
 // restartHealthd starts healthd again, for longer than the subtest.
@@ -140,46 +96,6 @@ func (b *haproxySetup) setServer(i int, what string) {
 func (b *haproxySetup) waitForServers(want string, servers ...string) {
 	b.t.Helper()
 	b.d.eventually(30*time.Second, "have HAProxy see it", func() error { return b.h.checkServers(want, servers...) })
-}
-
-// set tells a replica how to answer from now on, such as "ready=503".
-func (b *haproxySetup) set(i int, what string) {
-	b.t.Helper()
-	response, err := http.Post("http://"+b.addresses[i]+"/set?"+what, "text/plain", nil)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		b.t.Fatalf("%s answers %s", b.names[i], response.Status)
-	}
-}
-
-// requestCount is what a replica itself has counted.
-type requestCount struct {
-	Count int
-	Last  time.Time
-}
-
-func (b *haproxySetup) requestCount(i int) (w requestCount) {
-	b.t.Helper()
-	response, err := http.Get("http://" + b.addresses[i] + "/worked")
-	if err == nil {
-		err = json.NewDecoder(response.Body).Decode(&w)
-		response.Body.Close()
-	}
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	return w
-}
-
-// makeUnready lets a replica fail readiness and returns when healthd's verdict came.
-func (b *haproxySetup) makeUnready(i int) time.Time {
-	b.t.Helper()
-	b.set(i, "ready=503")
-	b.d.until(30*time.Second, b.names[i], "not ready", func(s status) bool { return !s.Ready })
-	return b.last(b.names[i], "NotReady").Time
 }
 
 // makeReady lets a replica be ready again and waits until HAProxy knows.

@@ -20,7 +20,7 @@ const pushDrain = 20 * time.Second
 // are replaced, and pushes to it. The replicas are one service, each at a port of its own.
 func startPushSetup(t *testing.T, service, example string, replace ...string) *haproxySetup {
 	t.Helper()
-	b := &haproxySetup{t: t, e: engines.Engine(t), within: 50 * time.Millisecond}
+	b := &haproxySetup{replicaSet: replicaSet{t: t, e: engines.Engine(t)}, within: 50 * time.Millisecond}
 	text, err := os.ReadFile(filepath.Join(haproxyExamples, "push.toml"))
 	if err != nil {
 		t.Fatal(err)
@@ -211,18 +211,6 @@ func (l *load) answeredBefore(address string, verdict, signal time.Time) (underw
 		}
 	}
 	return underway, last
-}
-
-// last returns the last event of that reason.
-func (b *haproxySetup) last(name, reason string) event {
-	b.t.Helper()
-	for _, e := range slices.Backward(b.d.events(name)) {
-		if e.Reason == reason {
-			return e
-		}
-	}
-	b.t.Fatalf("%s has no event %s", name, reason)
-	return event{}
 }
 
 // A restart of the last server that is up takes the service down, and the event says so.

@@ -26,7 +26,7 @@ import (
 //	GET  /redirect-foreign     301 to http://example.invalid/
 //	GET  /echo                 the request's headers
 //	POST /exit?code=N          ends the process
-//	POST /work?for=20ms        200 after this, with the address that was asked
+//	ANY  /work?for=20ms        200 after this, with the address that was asked
 //	GET  /worked               how many requests came to /work, and the time of the last one
 type httpServer struct {
 	status, ready, delay atomic.Int64
@@ -62,7 +62,7 @@ func (s *httpServer) handler() http.Handler {
 		os.Exit(code)
 	})
 	mux.HandleFunc("/ready", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(int(s.ready.Load())) })
-	mux.HandleFunc("POST /work", s.work.serve)
+	mux.HandleFunc("/work", s.work.serve)
 	mux.HandleFunc("/worked", s.work.report)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.hang.Load() && r.URL.Path != "/set" {

@@ -14,14 +14,24 @@ import (
 const (
 	loadRate    = 500 // requests per second
 	loadWorkers = 96  // requests that are under way at most
-	leastRate   = 50  // what a busy machine must still manage for a count to say anything
+	leastShare  = 0.1 // of its rate, what a busy machine must still manage for a count to say anything
+	longestLoad = 3 * time.Minute
 )
+
+// traffic says what a load sends.
+type traffic struct {
+	method string
+	rate   int           // requests per second
+	long   time.Duration // what each hundredth request takes; the others take 20 ms
+	once   bool          // each request has a connection of its own
+}
 
 // load is a steady stream of requests, counted by what became of them.
 type load struct {
-	t      *testing.T
-	begun  time.Time
-	url    string
+	t     *testing.T
+	begun time.Time
+	url   string
+	traffic
 	cancel context.CancelFunc
 	ended  sync.WaitGroup
 
@@ -40,30 +50,31 @@ type load struct {
 // answer is one request that was answered.
 type answer struct{ sent, came time.Time }
 
-// startLoad sends requests that take 20 ms, and each hundredth as long as is given, over
-// connections that are kept. It ends with finish, with the test, and after a minute
+// startLoad posts requests that take 20 ms, and each hundredth as long as is given, over
+// connections that are kept. It ends with finish, with the test, and after longestLoad
 // whatever happens.
 func startLoad(t *testing.T, url string, long time.Duration) *load {
-	return sendLoad(t, url, long, true)
+	// Not with GET, which the client would quietly send again.
+	return sendLoad(t, url, traffic{method: http.MethodPost, rate: loadRate, long: long})
 }
 
 // startLoadOfNewConnections has a connection for each request. A process that ends closes
 // those that are kept, also while a request is on its way to it, which no client can tell
 // from a lost one.
 func startLoadOfNewConnections(t *testing.T, url string, long time.Duration) *load {
-	return sendLoad(t, url, long, false)
+	return sendLoad(t, url, traffic{method: http.MethodPost, rate: loadRate, long: long, once: true})
 }
 
-func sendLoad(t *testing.T, url string, long time.Duration, keep bool) *load {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	l := &load{t: t, begun: time.Now(), url: url, cancel: cancel, failures: map[string]int{}, by: map[string]int{}, since: map[string]int{}, answers: map[string][]answer{}}
+func sendLoad(t *testing.T, url string, what traffic) *load {
+	ctx, cancel := context.WithTimeout(context.Background(), longestLoad)
+	l := &load{t: t, begun: time.Now(), url: url, traffic: what, cancel: cancel, failures: map[string]int{}, by: map[string]int{}, since: map[string]int{}, answers: map[string][]answer{}}
 	turns := make(chan time.Duration)
 	for range loadWorkers {
-		l.ended.Go(func() { l.work(turns, keep) })
+		l.ended.Go(func() { l.work(turns) })
 	}
 	l.ended.Go(func() {
 		defer close(turns)
-		l.dispatch(ctx, turns, long)
+		l.dispatch(ctx, turns)
 	})
 	l.ended.Go(func() { l.measureStalls(ctx) })
 	t.Cleanup(func() { l.finish() })
@@ -72,32 +83,31 @@ func sendLoad(t *testing.T, url string, long time.Duration, keep bool) *load {
 
 // work sends a request for each turn, over a connection of its own: a client that many share
 // opens spare ones, which HAProxy takes for clients that are too slow.
-func (l *load) work(turns <-chan time.Duration, keep bool) {
+func (l *load) work(turns <-chan time.Duration) {
 	transport := &http.Transport{
-		MaxConnsPerHost: 1, DisableKeepAlives: !keep,
+		MaxConnsPerHost: 1, DisableKeepAlives: l.once,
 		IdleConnTimeout: 5 * time.Second, // before HAProxy's own ends
 	}
 	defer transport.CloseIdleConnections()
 	client := &http.Client{Timeout: 15 * time.Second, Transport: transport}
 	for d := range turns {
 		sent := time.Now()
-		// Not a GET, which the client would quietly send again.
-		replica, err := post(client, fmt.Sprintf("%s/work?for=%v", l.url, d))
+		replica, err := send(client, l.method, fmt.Sprintf("%s/work?for=%v", l.url, d))
 		l.count(sent, replica, err)
 	}
 }
 
 // dispatch sends the turns at the load's rate. It makes up for some turns that a busy
 // machine delayed, and drops the others.
-func (l *load) dispatch(ctx context.Context, turns chan<- time.Duration, long time.Duration) {
-	tick := time.NewTicker(time.Second / loadRate)
+func (l *load) dispatch(ctx context.Context, turns chan<- time.Duration) {
+	tick := time.NewTicker(l.pause())
 	defer tick.Stop()
 	next := l.begun
 	for n := 0; ; {
 		for burst := 0; burst < 10 && time.Now().After(next); burst++ {
 			d := 20 * time.Millisecond
 			if n%100 == 99 {
-				d = long
+				d = l.long
 			}
 			select {
 			case turns <- d:
@@ -105,7 +115,7 @@ func (l *load) dispatch(ctx context.Context, turns chan<- time.Duration, long ti
 				return
 			}
 			n++
-			next = next.Add(time.Second / loadRate)
+			next = next.Add(l.pause())
 		}
 		if late := time.Now().Add(-100 * time.Millisecond); next.Before(late) {
 			l.stall(late.Sub(next))
@@ -118,6 +128,9 @@ func (l *load) dispatch(ctx context.Context, turns chan<- time.Duration, long ti
 		}
 	}
 }
+
+// pause is the time from one request to the next.
+func (l *load) pause() time.Duration { return time.Second / time.Duration(l.rate) }
 
 func (l *load) stall(d time.Duration) {
 	l.mu.Lock()
@@ -132,8 +145,12 @@ func (l *load) stalled() time.Duration {
 	return l.late
 }
 
-func post(client *http.Client, url string) (replica string, err error) {
-	response, err := client.Post(url, "text/plain", nil)
+func send(client *http.Client, method, url string) (replica string, err error) {
+	request, err := http.NewRequest(method, url, nil)
+	if err != nil {
+		return "", err
+	}
+	response, err := client.Do(request)
 	if err != nil {
 		return "", err
 	}
@@ -177,6 +194,18 @@ func (l *load) reached(replicas ...string) error {
 		}
 	}
 	return nil
+}
+
+// firstSince is how long after a moment the first request came that a replica answered.
+func (l *load) firstSince(address string, at time.Time) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, a := range l.answers[address] { // in the order of their ends
+		if a.sent.After(at) {
+			return a.sent.Sub(at)
+		}
+	}
+	return 0
 }
 
 // measureStalls measures for how long the machine does not run the test.
@@ -234,7 +263,7 @@ func (l *load) noFailuresSince(at time.Time) {
 	if n := len(slices.DeleteFunc(l.failedAt, at.After)); n > 0 {
 		l.t.Errorf("%d of %d requests failed, %d after %v: %v", l.failed, l.sent, n, at, l.failures)
 	}
-	if rate := float64(l.sent) / took; rate < leastRate {
+	if rate := float64(l.sent) / took; rate < leastShare*float64(l.rate) {
 		l.t.Errorf("the load was %.0f requests/s only", rate)
 	}
 }
