@@ -54,7 +54,7 @@ RUNTIME    ?= docker
 TEST = $(GO) test -json -race -shuffle=on -timeout 20m
 
 .DEFAULT_GOAL := help
-.PHONY: build image test race chaos compat conformance fuzz bench bench-once bench-scale soak months lint vulncheck demo manual packages release install install-files uninstall clean help prerequisites FORCE
+.PHONY: build image test race chaos compat balancers bench-balancers conformance fuzz bench bench-once bench-scale soak months lint vulncheck demo manual packages release install install-files uninstall clean help prerequisites FORCE
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -88,6 +88,15 @@ chaos: prerequisites ## inject faults on a private Docker and a private containe
 
 compat: prerequisites ## run the tests of engines and HAProxy on those of the Debian SUITES (bookworm trixie forky), without installing them (Debian; as root)
 	scripts/compat $(SUITES)
+
+# TestBalancers is the only one that takes Traefik, which no Debian has: CI does without these six minutes.
+balancers: prerequisites ## run the tests of load balancers with Traefik, too, which is built for them: six minutes the first time (as root)
+	scripts/traefik
+	$(GO) test -race -count=1 -timeout 20m ./e2e -run 'TestBalancers$$' -v -traefik=$(CURDIR)/bin/traefik
+
+bench-balancers: prerequisites ## measure load balancers for half an hour and print a table of what they lose (as root)
+	scripts/traefik
+	$(GO) test -count=1 -timeout 90m ./e2e -run 'TestBalancers$$' -v -traefik=$(CURDIR)/bin/traefik -balancer-figures
 
 conformance: ## run the tests that need no engine and write docs/conformance.md, the kubelet's cases with their tests
 	$(GO) build -o bin/conformance ./conformance

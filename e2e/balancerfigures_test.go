@@ -1,0 +1,56 @@
+package e2e
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// lost is how many requests there were, and how many of them failed.
+type lost struct{ sentGets, gets, sentPosts, posts int }
+
+func (n lost) String() string {
+	return fmt.Sprintf("%d/%d GET, %d/%d POST", n.gets, n.sentGets, n.posts, n.sentPosts)
+}
+
+// figures are what was measured of a way.
+type figures struct {
+	way     *way
+	out, in []time.Duration // from the verdict to the last request, or the first
+	unready, restarts, dies,
+	reloads lost
+}
+
+// figureTable prints the figures of all ways when they are there.
+type figureTable struct {
+	mu   sync.Mutex
+	rows []figures
+}
+
+func (f *figureTable) add(row figures) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.rows = append(f.rows, row)
+}
+
+// print writes Markdown.
+func (f *figureTable) print() {
+	if !*balancerFigures {
+		return
+	}
+	fmt.Printf("\n| way | not ready → last request, p50 / max | ready → first request, p50 / max | failures and returns | restarts | healthd killed for %v | reloads |\n|---|---|---|---|---|---|---|\n", longLab.away)
+	for _, row := range f.rows {
+		reloads := row.reloads.String()
+		if row.way.reload == nil {
+			reloads = "–"
+		}
+		fmt.Println(strings.Join([]string{"", row.way.name, spread(row.out), spread(row.in), row.unready.String(), row.restarts.String(), row.dies.String(), reloads, ""}, " | "))
+	}
+}
+
+// spread writes the median and the greatest.
+func spread(all []time.Duration) string {
+	return fmt.Sprintf("%d / %d ms", median(all).Milliseconds(), slices.Max(all).Milliseconds())
+}
