@@ -74,13 +74,17 @@ func (c *Config) drainForOutlets(spec *core.Spec, drainSet bool) {
 	p.LeastDrain = min(longest.drain, p.Drain)
 }
 
-// warnDrain warns of a drain that ends while load balancers may still send new requests.
-func (c *Config) warnDrain(spec *core.Spec) []warning {
-	settled := *spec
-	c.drainForOutlets(&settled, false)
-	if settled.DrainValue == nil || spec.ValueOf("publish.drain").Origin == core.OriginDefault {
+// warnDrain warns of a drain that a spec sets and that ends while load balancers may still send new requests.
+func (c *Config) warnDrain(s *fileSpec) []warning {
+	if s.node.below("publish.drain") == nil {
 		return nil
 	}
-	return told(warning{"publish.drain", "is " + bareDuration(spec.Publish.Drain) + ": load balancers may send requests to a stopped container: " +
+	set := s.read()
+	settled := *set
+	c.drainForOutlets(&settled, false)
+	if settled.DrainValue == nil {
+		return nil
+	}
+	return told(warning{"publish.drain", "is " + bareDuration(set.Publish.Drain) + ": load balancers may send requests to a stopped container: " +
 		settled.DrainValue.Origin + " needs " + bareDuration(settled.Publish.Drain)})
 }

@@ -60,4 +60,7 @@ func TestDrainTooShortForOutlets(t *testing.T) {
 	if got := mustParse(t, fmt.Sprintf(text, 8*time.Second)).Warnings(); len(got) > 0 {
 		t.Errorf("warns of a drain that is long enough: %q", got)
 	}
+	if got := mustParse(t, strings.Replace(text, `, drain = "%v"`, "", 1)).Warnings(); len(got) > 0 {
+		t.Errorf("warns of a drain that nobody has set: %q", got)
+	}
 }

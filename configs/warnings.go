@@ -25,7 +25,7 @@ func (c *Config) Warnings() []string {
 		if s.partial {
 			continue
 		}
-		for _, w := range slices.Concat(s.warnMatch(c.specs[:i]), s.warnSpec(used[s], c.specs[:i]), c.warnDrain(s.read())) {
+		for _, w := range slices.Concat(s.warnMatch(c.specs[:i]), s.warnSpec(used[s], c.specs[:i]), c.warnDrain(s)) {
 			p := s.nearest(w.key).at.problem(s.prefix()+w.key, "%s", w.text)
 			// What a spec has from another one is told there.
 			if !slices.ContainsFunc(found, func(f Problem) bool { return f.File == p.File && f.Line == p.Line && f.Text == p.Text }) {
