@@ -89,10 +89,10 @@ chaos: prerequisites ## inject faults on a private Docker and a private containe
 compat: prerequisites ## run the tests of engines and HAProxy on those of the Debian SUITES (bookworm trixie forky), without installing them (Debian; as root)
 	scripts/compat $(SUITES)
 
-# TestBalancers is the only one that takes Traefik, which no Debian has: CI does without these six minutes.
-balancers: prerequisites ## run the tests of load balancers with Traefik, too, which is built for them: six minutes the first time (as root)
+# Traefik is in no Debian. CI does without the six minutes that it takes to build it.
+balancers: prerequisites ## run the tests of load balancers that take Traefik, which is built for them: six minutes the first time (as root)
 	scripts/traefik
-	$(GO) test -race -count=1 -timeout 20m ./e2e -run 'TestBalancers$$' -v -traefik=$(CURDIR)/bin/traefik
+	$(GO) test -race -count=1 -timeout 20m ./e2e -run 'TestBalancers$$/Traefik' -v -traefik=$(CURDIR)/bin/traefik
 
 bench-balancers: prerequisites ## measure load balancers for half an hour and print a table of what they lose (as root)
 	scripts/traefik

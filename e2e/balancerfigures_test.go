@@ -17,10 +17,9 @@ func (n lost) String() string {
 
 // figures are what was measured of a way.
 type figures struct {
-	way     *way
-	out, in []time.Duration // from the verdict to the last request, or the first
-	unready, restarts, dies,
-	reloads lost
+	way                                    *way
+	out, in                                []time.Duration // from the verdict to the last request, or the first
+	unready, restarts, dies, back, reloads lost
 }
 
 // figureTable prints the figures of all ways when they are there.
@@ -40,13 +39,13 @@ func (f *figureTable) print() {
 	if !*balancerFigures {
 		return
 	}
-	fmt.Printf("\n| way | not ready → last request, p50 / max | ready → first request, p50 / max | failures and returns | restarts | healthd killed for %v | reloads |\n|---|---|---|---|---|---|---|\n", longLab.away)
+	fmt.Printf("\n| way | not ready → last request, p50 / max | ready → first request, p50 / max | failures and returns | restarts | healthd killed for %v | restart just after | reloads |\n|---|---|---|---|---|---|---|---|\n", longLab.away)
 	for _, row := range f.rows {
 		reloads := row.reloads.String()
 		if row.way.reload == nil {
 			reloads = "–"
 		}
-		fmt.Println(strings.Join([]string{"", row.way.name, spread(row.out), spread(row.in), row.unready.String(), row.restarts.String(), row.dies.String(), reloads, ""}, " | "))
+		fmt.Println("| " + strings.Join([]string{row.way.name, spread(row.out), spread(row.in), row.unready.String(), row.restarts.String(), row.dies.String(), row.back.String(), reloads}, " | ") + " |")
 	}
 }
 

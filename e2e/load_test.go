@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -15,7 +16,7 @@ const (
 	loadRate    = 500 // requests per second
 	loadWorkers = 96  // requests that are under way at most
 	leastShare  = 0.1 // of its rate, what a busy machine must still manage for a count to say anything
-	longestLoad = 3 * time.Minute
+	longestLoad = 5 * time.Minute
 )
 
 // traffic says what a load sends.
@@ -177,6 +178,19 @@ func (l *load) count(sent time.Time, replica string, err error) {
 	l.since[replica]++
 }
 
+// cut is how many requests failed without an answer.
+func (l *load) cut() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := l.failed
+	for text, times := range l.failures {
+		if strings.HasPrefix(text, "status ") {
+			n -= times
+		}
+	}
+	return n
+}
+
 // resetReplicas forgets which replicas answered, for reached.
 func (l *load) resetReplicas() {
 	l.mu.Lock()
@@ -186,10 +200,11 @@ func (l *load) resetReplicas() {
 
 // reached returns nil when each of the replicas has answered some requests.
 func (l *load) reached(replicas ...string) error {
+	enough := min(20, l.rate/10)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, address := range replicas {
-		if l.since[address] < 20 {
+		if l.since[address] < enough {
 			return fmt.Errorf("%s has answered %d requests; failures: %v", address, l.since[address], l.failures)
 		}
 	}

@@ -1,0 +1,143 @@
+package e2e
+
+import (
+	"context"
+	"math/rand/v2"
+	"net/http"
+	"os/exec"
+	"time"
+)
+
+// clients send GET over kept connections and POST over new ones: whoever closes a kept connection while a request is on
+// its way loses it, and clients repeat only GET.
+type clients struct{ get, post *load }
+
+func (b *lab) load(how extent) clients {
+	const long = 200 * time.Millisecond
+	return clients{
+		sendLoad(b.t, b.url, traffic{method: http.MethodGet, rate: how.gets, long: long}),
+		sendLoad(b.t, b.url, traffic{method: http.MethodPost, rate: how.posts, long: long, once: true}),
+	}
+}
+
+func (c clients) reached(addresses ...string) error {
+	if err := c.get.reached(addresses...); err != nil {
+		return err
+	}
+	return c.post.reached(addresses...)
+}
+
+func (c clients) reset() { c.get.resetReplicas(); c.post.resetReplicas() }
+
+func (c clients) finish() { c.get.finish(); c.post.finish() }
+
+// none finishes the clients' requests and returns how many failed. Unless some may, any is an error.
+func (b *lab) none(c clients, during string, may bool) lost {
+	b.t.Helper()
+	c.finish()
+	n := lost{c.get.sent, c.get.failed, c.post.sent, c.post.failed}
+	b.t.Logf("%s: %v (stalled for %v)", during, n, c.get.stalled()+c.post.stalled())
+	cut, failed := c.get.cut()+c.post.cut(), n.gets+n.posts
+	if failed > 0 {
+		b.t.Logf("%s: %v %v", during, c.get.failures, c.post.failures)
+	}
+	if b.cuts && cut <= maxCut {
+		failed -= cut
+	}
+	if failed > 0 && !may {
+		b.t.Errorf("%s: %d requests failed", during, failed)
+	}
+	return n
+}
+
+// maxCut is how many connections a balancer may cut that does so with each reload now and then.
+const maxCut = 5
+
+// withdrawals lets replicas fail readiness and return.
+func (b *lab) withdrawals(how extent) {
+	b.t.Helper()
+	c := b.load(how)
+	for n := range how.tries {
+		i := n % len(b.names)
+		c.reset()
+		b.d.eventually(30*time.Second, "let requests reach all", func() error { return c.reached(b.addresses...) })
+		if how.apart {
+			c.get.until(time.Now().Add(rand.N(b.within)))
+		}
+		verdict := b.makeUnready(i)
+		c.get.until(verdict.Add(b.within + slack))
+		late := b.requestCount(i).Last.Sub(verdict)
+		if most := b.within + slack/4 + c.get.stalled() + c.post.stalled(); late > most {
+			b.t.Errorf("a request came %v after the verdict, want at most %v", late, most)
+		}
+		c.reset()
+		b.set(i, "ready=200")
+		b.d.until(30*time.Second, b.names[i], "ready", ready)
+		b.d.eventually(30*time.Second, "have it taken back", func() error { return c.reached(b.addresses[i]) })
+		back := c.get.firstSince(b.addresses[i], b.last(b.names[i], "Ready").Time)
+		b.row.out, b.row.in = append(b.row.out, max(late, 0)), append(b.row.in, back)
+	}
+	b.row.unready = b.none(c, "a replica fails readiness and returns", false)
+}
+
+// restarts has each replica restarted as an operator does.
+func (b *lab) restarts(how extent) {
+	b.t.Helper()
+	c := b.load(how)
+	for range how.rounds {
+		for i := range b.names {
+			b.restart(i)
+		}
+	}
+	c.reset()
+	b.d.eventually(30*time.Second, "let requests reach all", func() error { return c.reached(b.addresses...) })
+	b.row.restarts = b.none(c, "each replica is restarted", false)
+}
+
+// healthdDies kills healthd and starts it again, and has a replica restarted as soon as it is back.
+func (b *lab) healthdDies(how extent) {
+	b.t.Helper()
+	for _, name := range b.names {
+		b.d.waitForJournal(name)
+	}
+	c := b.load(how)
+	b.d.kill()
+	c.get.until(time.Now().Add(how.away))
+	b.d.restart()
+	b.row.dies = b.none(c, "healthd is killed and started again", false)
+	c = b.load(how)
+	b.restart(0)
+	c.reset()
+	b.d.eventually(30*time.Second, "let requests reach all", func() error { return c.reached(b.addresses...) })
+	b.row.back = b.none(c, "a replica is restarted as soon as healthd is back", b.seldom)
+}
+
+// restart restarts a replica and returns when it is ready again.
+func (b *lab) restart(i int) {
+	b.t.Helper()
+	if out, code := b.d.run("restart", b.names[i]); code != 0 {
+		b.t.Fatalf("restart of %s: exit %d: %s", b.names[i], code, out)
+	}
+	b.addresses[i] = b.d.until(30*time.Second, b.names[i], "ready again", ready).Address + ":8080"
+}
+
+// reloads reloads the balancer, as an operator does who changed something else.
+func (b *lab) reloads(how extent) {
+	b.t.Helper()
+	if b.reload == nil {
+		return
+	}
+	c := b.load(how)
+	for range how.reloads {
+		c.reset()
+		ctx, cancel := context.WithTimeout(b.t.Context(), 20*time.Second)
+		argv := b.command(b.reload)
+		out, err := exec.CommandContext(ctx, argv[0], argv[1:]...).CombinedOutput()
+		cancel()
+		if err != nil {
+			b.t.Fatalf("%v: %v: %s", argv, err, out)
+		}
+		b.d.eventually(30*time.Second, "let requests reach all", func() error { return c.reached(b.addresses...) })
+	}
+	b.row.reloads = b.none(c, "the balancer is reloaded", false)
+}
