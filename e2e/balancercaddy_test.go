@@ -37,4 +37,21 @@ import DIR/upstreams.caddy
 		healthd:   publishedFile("caddy", "upstreams.caddy", caddyReload...),
 		published: "DIR/upstreams.caddy", within: 500 * time.Millisecond, cuts: true,
 	},
+	{
+		name: "Caddy DNS, refresh 1s", program: "caddy", argv: caddyArgv, reload: caddyForced,
+		files: map[string]string{"Caddyfile": strings.Replace(caddyConfig, "HOW", `
+:FRONTPORT {
+	bind 127.0.0.1
+	reverse_proxy {
+		dynamic srv _http._tcp.web.NAME.healthd {
+			refresh 1s
+			resolvers tcp/DNS
+		}
+		transport http {
+			resolvers tcp/DNS
+		}
+	}
+}`, 1)},
+		healthd: listenDNS, within: 3 * time.Second, cuts: true, loses: true,
+	},
 }

@@ -28,13 +28,15 @@ type way struct {
 	program   string
 	files     map[string]string // its configuration
 	argv      []string
-	reload    []string      // nil: there is no such thing
-	healthd   string        // what healthd's configuration has for it
-	within    time.Duration // what the balancer may need to notice, as healthd's default drain has it
-	slow      bool          // too slow for a short test
-	seldom    bool          // it asks seldom after an outage of healthd: a restart then loses requests
-	published string        // the file that healthd writes, if the balancer does not start without it
-	cuts      bool          // its reload resets a new connection now and then, whatever healthd does
+	reload    []string         // nil: there is no such thing
+	before    func(*lab) error // a reload
+	healthd   string           // what healthd's configuration has for it
+	within    time.Duration    // what the balancer may need to notice, as healthd's default drain has it
+	slow      bool             // too slow for a short test
+	seldom    bool             // it asks seldom after an outage of healthd: a restart then loses requests
+	published string           // the file that healthd writes, if the balancer does not start without it
+	cuts      bool             // its reload resets a new connection now and then, whatever healthd does
+	loses     bool             // requests fail while healthd is away
 }
 
 // lab is a way at work: a balancer in front of three replicas.
@@ -72,6 +74,8 @@ readiness = { http_get = { port = 8080, path = "/ready" }, period = "200ms", tim
 publish   = { port = 8080 }
 `
 
+const listenDNS = "[listen]\ndns = \"DNS\"\n"
+
 // publishedFile has healthd write a file in the balancer's directory, and reload the balancer.
 func publishedFile(template, path string, reload ...string) string {
 	text := fmt.Sprintf("[[publish_file]]\ntemplate = %q\npath = \"DIR/%s\"\n", template, path)
@@ -91,7 +95,7 @@ func TestBalancers(t *testing.T) {
 	}
 	table := &figureTable{}
 	t.Cleanup(table.print)
-	for _, w := range slices.Concat(nginxWays, caddyWays, traefikWays) {
+	for _, w := range slices.Concat(nginxWays, caddyWays, haproxyWays, traefikWays) {
 		switch {
 		case w.slow && !*balancerFigures:
 			continue
@@ -151,8 +155,11 @@ func newLab(t *testing.T, w *way) *lab {
 		}
 	}
 	b.here = strings.NewReplacer("DIR", dir, "FRONTPORT", portOf(front), "FRONT", front, "ADMIN", freeAddress(t), "HEALTHD", strings.TrimPrefix(b.d.url, "http://"),
-		"NAME", name, "PROGRAM", b.path())
+		"DNS", freeAddress(t), "NAME", name, "PROGRAM", b.path())
 	b.d.rewrite(func(text string) string {
+		if w.healthd == listenDNS {
+			return b.here.Replace(strings.Replace(text, "[listen]\n", w.healthd, 1) + labSpec)
+		}
 		return b.here.Replace(text + labSpec + w.healthd)
 	})
 	for i := 1; i <= 3; i++ {

@@ -39,4 +39,18 @@ var nginxWays = []way{
 		healthd:   publishedFile("nginx", "upstreams.conf", nginxReload...),
 		published: "DIR/upstreams.conf", within: time.Second,
 	},
+	// nginx tells an absent name from a silent server only by its answer: without healthd each request fails, once
+	// valid is over.
+	{
+		name: "nginx DNS, valid 1s", program: "nginx", argv: nginxArgv, reload: nginxReload,
+		files: map[string]string{"nginx.conf": strings.Replace(nginxConfig, "HOW", `
+    resolver DNS valid=1s ipv6=off;
+    resolver_timeout 2s;
+    server {
+        listen FRONT;
+        set $web web.NAME.healthd;
+        location / { proxy_pass http://$web:8080; }
+    }`, 1)},
+		healthd: listenDNS, within: 3 * time.Second, loses: true,
+	},
 }

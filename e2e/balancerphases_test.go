@@ -104,7 +104,10 @@ func (b *lab) healthdDies(how extent) {
 	b.d.kill()
 	c.get.until(time.Now().Add(how.away))
 	b.d.restart()
-	b.row.dies = b.none(c, "healthd is killed and started again", false)
+	b.row.dies = b.none(c, "healthd is killed and started again", b.loses)
+	if b.loses && b.row.dies.gets+b.row.dies.posts == 0 {
+		b.t.Error("no request failed while healthd was away: say so")
+	}
 	c = b.load(how)
 	b.restart(0)
 	c.reset()
@@ -130,6 +133,11 @@ func (b *lab) reloads(how extent) {
 	c := b.load(how)
 	for range how.reloads {
 		c.reset()
+		if b.before != nil {
+			if err := b.before(b); err != nil {
+				b.t.Fatal(err)
+			}
+		}
 		ctx, cancel := context.WithTimeout(b.t.Context(), 20*time.Second)
 		argv := b.command(b.reload)
 		out, err := exec.CommandContext(ctx, argv[0], argv[1:]...).CombinedOutput()
