@@ -8,11 +8,19 @@ import (
 	"time"
 )
 
-// lost is how many requests there were, and how many of them failed.
-type lost struct{ sentGets, gets, sentPosts, posts int }
+// lost is how many requests there were, how many of them failed, and how many were answered late: those that were sent to a
+// container whose address nobody had, until its next run had it.
+type lost struct{ sentGets, gets, sentPosts, posts, late int }
+
+// tooLate is how long a late answer takes. None is meant to take more than 200 ms.
+const tooLate = time.Second
 
 func (n lost) String() string {
-	return fmt.Sprintf("%d/%d GET, %d/%d POST", n.gets, n.sentGets, n.posts, n.sentPosts)
+	text := fmt.Sprintf("%d/%d GET, %d/%d POST", n.gets, n.sentGets, n.posts, n.sentPosts)
+	if n.late > 0 {
+		text += fmt.Sprintf(", %d late", n.late)
+	}
+	return text
 }
 
 // figures are what was measured of a way.

@@ -35,7 +35,7 @@ func (c clients) finish() { c.get.finish(); c.post.finish() }
 func (b *lab) none(c clients, during string, may bool) lost {
 	b.t.Helper()
 	c.finish()
-	n := lost{c.get.sent, c.get.failed, c.post.sent, c.post.failed}
+	n := lost{c.get.sent, c.get.failed, c.post.sent, c.post.failed, c.get.slower(tooLate) + c.post.slower(tooLate)}
 	b.t.Logf("%s: %v (stalled for %v)", during, n, c.get.stalled()+c.post.stalled())
 	cut, failed := c.get.cut()+c.post.cut(), n.gets+n.posts
 	if failed > 0 {

@@ -191,6 +191,20 @@ func (l *load) cut() int {
 	return n
 }
 
+// slower is how many answers took longer.
+func (l *load) slower(than time.Duration) (n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, of := range l.answers {
+		for _, a := range of {
+			if a.came.Sub(a.sent) > than {
+				n++
+			}
+		}
+	}
+	return n
+}
+
 // resetReplicas forgets which replicas answered, for reached.
 func (l *load) resetReplicas() {
 	l.mu.Lock()
