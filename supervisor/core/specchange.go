@@ -24,6 +24,9 @@ func (t *stepper) changeSpec(old *Spec) {
 	if t.spec.Observe {
 		t.deferStop()
 	}
+	if t.spec.Publish.WithdrawWithin == 0 { // nobody will tell of the withdrawal
+		t.withdrawn()
+	}
 	if t.spec.OnFailure == TellFailed && t.Health.Failed != ByPostStart {
 		t.Health.Failed = NoCause
 	}
