@@ -496,6 +496,25 @@ func TestNotWithdrawn(t *testing.T) {
 	}
 }
 
+// A drain does not go on waiting for a file that fails once it is out of the configuration.
+func TestWithdrawnWhenFileIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, nil)
+		s.add("broken", reloaded)
+		s.fails("reload")
+		s.ready("a", "b")
+		s.start()
+		s.awaits("a")
+		s.after(10 * time.Second)
+		s.wantsWithdrawn()
+		if err := s.now.Reload(t.Context(), s.files[:1]); err != nil {
+			t.Fatal(err)
+		}
+		s.wantsWithdrawn("10s a")
+		s.end()
+	})
+}
+
 // Somebody who waits to be back does not hold up who is out already.
 func TestWithdrawnWhileOthersWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -24,7 +24,9 @@ func newKnowledge() *knowledge {
 	return &knowledge{changed: make(chan struct{}, 1), ready: map[string]map[string]bool{}}
 }
 
+// configure replaces the files. Somebody may have waited for one that is gone.
 func (k *knowledge) configure(files []File) {
+	defer k.tell()
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.files = nil
@@ -50,6 +52,10 @@ func (k *knowledge) is(path string, ready map[string]bool) {
 	k.mu.Lock()
 	k.ready[path] = ready
 	k.mu.Unlock()
+	k.tell()
+}
+
+func (k *knowledge) tell() {
 	select {
 	case k.changed <- struct{}{}:
 	default:
