@@ -44,7 +44,7 @@ func TestDrainForOutlets(t *testing.T) {
 			if got := fmt.Sprint(s.Publish.Drain, " ", s.Publish.LeastDrain, " ", shown.Value, " ", shown.Origin); got != tt.want {
 				t.Errorf("got %s, want %s", got, tt.want)
 			}
-			if got := s.Publish.WithdrawWithin; (got != 0) != (strings.Contains(tt.text, "nginx") && !strings.Contains(tt.text, "other")) || got != 0 && got != 11*time.Second {
+			if got := s.Publish.WithdrawWithin; (got != 0) != (strings.Contains(tt.text, "nginx") && !strings.Contains(tt.text, "other")) || got != 0 && got != 21*time.Second {
 				t.Errorf("it waits %v until load balancers know", got)
 			}
 		})

@@ -44,7 +44,7 @@ func (f *PublishFile) outlet() *outlet {
 	within := time.Second // for the writing
 	for _, command := range [][]string{f.Check, f.Reload} {
 		if command != nil {
-			within += f.Timeout
+			within += 2 * f.Timeout // those of an earlier change may have just begun
 		}
 	}
 	if f.Drain == 0 {

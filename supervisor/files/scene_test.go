@@ -31,6 +31,8 @@ type scene struct {
 	files []File
 	state string
 
+	plays Supervisor // nil: the scene itself
+
 	now *Publisher // of this daemon
 	end func()
 
@@ -99,7 +101,11 @@ func (s *scene) start() {
 	p.workers = func() nginxLook { return nginxLook{} }
 	ctx, cancel := context.WithCancel(s.t.Context())
 	done := make(chan error, 1)
-	go func() { done <- p.Run(ctx, s) }()
+	var of Supervisor = s
+	if s.plays != nil {
+		of = s.plays
+	}
+	go func() { done <- p.Run(ctx, of) }()
 	s.now, s.end = p, func() {
 		s.t.Helper()
 		cancel()
