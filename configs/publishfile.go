@@ -21,8 +21,9 @@ type PublishFile struct {
 	Timeout     time.Duration // of Check and Reload each
 	Drain       time.Duration // from the end of Reload to the last new request to a member that is out, at worst
 
-	place  place // of its template
-	number int   // from 1
+	place     place // of its template
+	pathPlace place
+	number    int // from 1
 }
 
 // Covers says whether the file has that service. A pattern without a slash also fits the last part of its name.
@@ -36,6 +37,11 @@ func (f *PublishFile) Own() bool { return filepath.IsAbs(f.Template) }
 // TemplateProblem returns a problem with the template, such as of its text, which is not read here.
 func (f *PublishFile) TemplateProblem(text string) Problem {
 	return f.place.problem(f.prefix()+"template", "%s", text)
+}
+
+// PathProblem returns a problem with the path, of which text says what it is.
+func (f *PublishFile) PathProblem(text string) Problem {
+	return f.pathPlace.problem(f.prefix()+"path", "%s", text)
 }
 
 // outlet is what the drains of the file's services wait for: until it is in place and read, and for its readers' last
@@ -123,6 +129,7 @@ func (f *PublishFile) read(t *table) {
 	}
 	if !t.missing("path") {
 		f.Path = filepath.Clean(t.text("path", "", checkTarget))
+		f.pathPlace = t.n.fields["path"].at
 		if f.Path == "." { // which is reported
 			f.Path = ""
 		}

@@ -38,11 +38,11 @@ reload   = ["true"]
 	const ten = 10 * time.Second
 	want := []PublishFile{
 		{Template: "nginx", Path: "/etc/nginx/conf.d/healthd.conf", Services: []string{"shop/*", "db"}, Check: []string{"nginx", "-t"}, Reload: []string{"nginx", "-s", "reload"},
-			MinInterval: 3 * time.Second, Timeout: 20 * time.Second, Drain: 2 * time.Second, place: at(3), number: 1},
-		{Template: "prometheus", Path: "/etc/prometheus/healthd.json", MinInterval: 5 * time.Second, Timeout: ten, place: at(13), number: 2},
-		{Template: "/etc/healthd/own.tmpl", Path: "/srv/own", MinInterval: time.Second, Timeout: ten, Drain: 2500 * time.Millisecond, place: at(17), number: 3},
+			MinInterval: 3 * time.Second, Timeout: 20 * time.Second, Drain: 2 * time.Second, place: at(3), pathPlace: at(4), number: 1},
+		{Template: "prometheus", Path: "/etc/prometheus/healthd.json", MinInterval: 5 * time.Second, Timeout: ten, place: at(13), pathPlace: at(14), number: 2},
+		{Template: "/etc/healthd/own.tmpl", Path: "/srv/own", MinInterval: time.Second, Timeout: ten, Drain: 2500 * time.Millisecond, place: at(17), pathPlace: at(18), number: 3},
 		{Template: "/etc/healthd/own.tmpl", Path: "/srv/reloaded", Check: []string{"check", "--file={candidate}"}, Reload: []string{"true"},
-			MinInterval: time.Second, Timeout: ten, Drain: time.Second, place: at(21), number: 4},
+			MinInterval: time.Second, Timeout: ten, Drain: time.Second, place: at(21), pathPlace: at(22), number: 4},
 	}
 	if !reflect.DeepEqual(c.PublishFiles, want) {
 		t.Errorf("got\n%+v, want\n%+v", c.PublishFiles, want)

@@ -94,3 +94,47 @@ func TestBadTemplates(t *testing.T) {
 		}
 	}
 }
+
+// A file that would replace what it must not is refused, also where links lead there.
+func TestPathsThatClash(t *testing.T) {
+	dir := t.TempDir()
+	state := filepath.Join(dir, "state")
+	own := filepath.Join(dir, "own.tmpl")
+	for _, err := range []error{
+		os.Mkdir(state, 0o700), os.WriteFile(own, []byte("# nobody\n"), 0o600),
+		os.Symlink(own, filepath.Join(dir, "to-own")), os.Symlink("absent.conf", filepath.Join(dir, "to-absent")),
+		os.Symlink(state, filepath.Join(dir, "to-state")),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, tt := range []struct{ name, first, second, want string }{
+		{"its template", "to-own", "", "path: is also the template: healthd would replace it"},
+		{"the same by a link", "absent.conf", "to-absent", "path: leads to DIR/absent.conf, as DIR/absent.conf does"},
+		{"the journal", "to-state/journal.db", "", "path: must not be in healthd's own state directory"},
+		{"in a directory of it", "state/records/x", "", "path: must not be in healthd's own state directory"},
+		{"beside it", "state.conf", "absent.conf", ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			text := "[state]\ndir = \"" + state + "\"\n"
+			for _, path := range []string{tt.first, tt.second} {
+				if path != "" {
+					text += "[[publish_file]]\ntemplate = \"" + own + "\"\npath = \"" + filepath.Join(dir, path) + "\"\n"
+				}
+			}
+			c, err := configs.Parse("healthd.toml", []byte(text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = filesOf(c)
+			got := ""
+			if err != nil {
+				got = strings.ReplaceAll(err.Error(), dir, "DIR")
+			}
+			if (got == "") != (tt.want == "") || !strings.HasSuffix(got, tt.want) {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}

@@ -54,8 +54,8 @@ func readContent(path string) (content, error) {
 	return content{text: text, exists: true, mode: info.Mode().Perm(), uid: int(owner.Uid), gid: int(owner.Gid)}, err
 }
 
-// resolve follows links, also to a file that does not exist yet.
-func resolve(path string) (string, error) {
+// Resolve follows links, also to a file that does not exist yet.
+func Resolve(path string) (string, error) {
 	const most = 40 // links, as in the kernel
 	for range most {
 		target, err := os.Readlink(path)

@@ -118,7 +118,7 @@ func (f *file) look(now time.Time) (*seen, time.Time) {
 	if s.text, err = f.Template.render(s.snapshot); err != nil {
 		return nil, f.fail(atRender, digest{}, err, now)
 	}
-	s.target, err = resolve(f.Path)
+	s.target, err = Resolve(f.Path)
 	if err == nil {
 		s.there, err = readContent(s.target)
 	}

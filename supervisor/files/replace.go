@@ -169,7 +169,7 @@ func (note *restore) apply(path, stateDir string) error {
 
 // cleanUp removes what a daemon that was killed has left.
 func (f *file) cleanUp() {
-	target, err := resolve(f.Path)
+	target, err := Resolve(f.Path)
 	if err != nil {
 		return
 	}
