@@ -181,7 +181,14 @@ func checkTarget(s string) string {
 	return ""
 }
 
-// warnPublishFiles warns of files that nobody would read.
+// sharedNames says what becomes of a balancer that gets a name from its file which it has already: those who start containers choose
+// the names of services.
+var sharedNames = map[string]string{
+	"nginx": "an upstream of any name, such as localhost or one that nginx has already: nginx then sends other requests there, or refuses its configuration",
+	"caddy": "a snippet of any name, such as one that Caddy has already: Caddy then refuses its configuration",
+}
+
+// warnPublishFiles warns of files that nobody would read, and of those in which anybody can put any name.
 func (c *Config) warnPublishFiles() Problems {
 	var found Problems
 	for i := range c.PublishFiles {
@@ -189,6 +196,9 @@ func (c *Config) warnPublishFiles() Problems {
 		reader := map[string]string{"nginx": "nginx reads", "haproxy-map": "HAProxy reads", "caddy": "Caddy, unless it runs with --watch, reads"}[f.Template]
 		if reader != "" && f.Reload == nil {
 			found = append(found, f.place.problem(f.prefix()+"reload", "is not set: %s the file only when it is reloaded", reader))
+		}
+		if names := sharedNames[f.Template]; names != "" && f.Services == nil {
+			found = append(found, f.place.problem(f.prefix()+"services", "is not set: who may start containers can add %s", names))
 		}
 	}
 	return found
