@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -18,7 +19,6 @@ import (
 	"testing"
 	"time"
 
-	"healthd/runtime/hostproc"
 	"healthd/supervisor"
 )
 
@@ -86,11 +86,7 @@ func (h *host) begin(t *testing.T) {
 	p := New(Config{History: h, StateDir: h.state, Files: h.files})
 	p.workers = func() nginxLook { // other tests may run other nginxes
 		look := lookAtNginx()
-		for w := range look.workers {
-			if proc, err := hostproc.Read(w.pid); err != nil || proc.PPID != int(h.master.Load()) {
-				delete(look.workers, w)
-			}
-		}
+		maps.DeleteFunc(look.masters, func(m nginxProcess, _ bool) bool { return m.pid != int(h.master.Load()) })
 		return look
 	}
 	ctx, cancel := context.WithCancel(t.Context())

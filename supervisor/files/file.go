@@ -237,7 +237,7 @@ func (f *file) reloadOnce(ctx context.Context) error {
 		before = f.p.workers()
 	}
 	err := f.p.runCommand(ctx, f.Reload, f.Timeout)
-	if err == nil && before.masters > 0 {
+	if err == nil && len(before.masters) > 0 {
 		err = f.p.awaitWorkers(ctx, before)
 	}
 	if err == nil {

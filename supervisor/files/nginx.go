@@ -21,48 +21,72 @@ const nginxWait = 2 * time.Second
 // signal.
 var errNoWorkers = errors.New("nginx has started no new workers: its error log says why")
 
-// isNginx says whether a command is about nginx.
+// isNginx says whether a command is about nginx on this host: that of another one starts no workers here.
 func isNginx(command []string) bool {
-	return slices.ContainsFunc(command, func(word string) bool {
+	return len(command) > 0 && filepath.Base(command[0]) != "ssh" && slices.ContainsFunc(command, func(word string) bool {
 		name := filepath.Base(word)
 		return name == "nginx" || name == "nginx.service"
 	})
 }
 
-// nginxWorker is a worker process, and no other one that has its number later.
-type nginxWorker struct {
+// nginxProcess is a process, and no other one that has its number later.
+type nginxProcess struct {
 	pid     int
 	started uint64
 }
 
-// nginxLook is what /proc shows of nginx.
+// nginxLook is what /proc shows of nginx, on the host and in containers.
 type nginxLook struct {
-	masters int
-	workers map[nginxWorker]bool // that take new connections
+	masters map[nginxProcess]bool
+	workers map[nginxProcess]nginxProcess // that take new connections, with their masters
+}
+
+// reloaded says that a master which was there before, or one that came in place of another, has a worker that was not. A new
+// nginx that starts beside them tells nothing.
+func (before *nginxLook) reloaded(now *nginxLook) bool {
+	replaced := false
+	for m := range before.masters {
+		replaced = replaced || !now.masters[m]
+	}
+	for w, master := range now.workers {
+		if _, old := before.workers[w]; !old && (before.masters[master] || replaced && now.masters[master]) {
+			return true
+		}
+	}
+	return false
 }
 
 // lookAtNginx looks at all processes that healthd sees. In a container it sees none of nginx. In the unit it does: ProtectProc
 // hides nothing from root's group.
 func lookAtNginx() nginxLook {
-	look := nginxLook{workers: map[nginxWorker]bool{}}
+	look := nginxLook{masters: map[nginxProcess]bool{}, workers: map[nginxProcess]nginxProcess{}}
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
 		return look
 	}
+	masters, parents := map[int]nginxProcess{}, map[nginxProcess]int{}
 	for _, e := range entries {
 		pid, err := strconv.Atoi(e.Name())
 		if err != nil {
 			continue
 		}
 		title := titleOf(pid)
-		switch {
-		case strings.HasPrefix(title, "nginx: master process"):
-			look.masters++
-		case strings.HasPrefix(title, "nginx: worker process") && !strings.Contains(title, "shutting down"):
-			if p, err := hostproc.Read(pid); err == nil {
-				look.workers[nginxWorker{pid, p.StartTime}] = true
-			}
+		master := strings.HasPrefix(title, "nginx: master process")
+		if !master && (!strings.HasPrefix(title, "nginx: worker process") || strings.Contains(title, "shutting down")) {
+			continue
 		}
+		p, err := hostproc.Read(pid)
+		if err != nil {
+			continue
+		}
+		if process := (nginxProcess{pid, p.StartTime}); master {
+			masters[pid], look.masters[process] = process, true
+		} else {
+			parents[process] = p.PPID
+		}
+	}
+	for worker, parent := range parents {
+		look.workers[worker] = masters[parent]
 	}
 	return look
 }
@@ -79,15 +103,13 @@ func titleOf(pid int) string {
 	return string(text)
 }
 
-// awaitWorkers waits until nginx has a worker that was not there before.
+// awaitWorkers waits until nginx has reloaded.
 func (p *Publisher) awaitWorkers(ctx context.Context, before nginxLook) error {
 	const firstPause, lastPause = 10 * time.Millisecond, 200 * time.Millisecond
 	end := time.Now().Add(nginxWait)
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
-		for w := range p.workers().workers {
-			if !before.workers[w] {
-				return nil
-			}
+		if now := p.workers(); before.reloaded(&now) {
+			return nil
 		}
 		if time.Now().After(end) {
 			return errNoWorkers
