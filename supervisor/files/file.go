@@ -56,7 +56,7 @@ func (f *file) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-changed:
-			f.rest(ctx)
+			rest(ctx, f.lookTook)
 		case <-timer.C:
 		}
 	}
@@ -64,11 +64,11 @@ func (f *file) run(ctx context.Context) {
 
 // rest leaves half of a core to others on a host where something changes all the time. What a look costs grows with the
 // number of containers.
-func (f *file) rest(ctx context.Context) {
+func rest(ctx context.Context, lookTook time.Duration) {
 	const longest = time.Second
 	select {
 	case <-ctx.Done():
-	case <-time.After(min(f.lookTook, longest)):
+	case <-time.After(min(lookTook, longest)):
 	}
 }
 

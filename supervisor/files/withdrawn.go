@@ -3,6 +3,7 @@ package files
 import (
 	"context"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -62,6 +63,13 @@ func (k *knowledge) tell() {
 	}
 }
 
+// any says that somebody waits for one of the files.
+func (k *knowledge) any() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return slices.ContainsFunc(k.files, func(f *File) bool { return f.Drain > 0 })
+}
+
 // out says that there are files for a service whose readers send requests, and that none sends any to the container.
 func (k *knowledge) out(service, container string) bool {
 	k.mu.Lock()
@@ -94,7 +102,12 @@ func (p *Publisher) tellWithdrawn(ctx context.Context, s Supervisor) {
 	for {
 		changed := board.Changed()
 		next := time.Time{}
-		awaiting := awaitingRuns(board)
+		var awaiting map[runtime.Run]*core.View
+		began := time.Now()
+		if p.known.any() {
+			awaiting = awaitingRuns(board)
+		}
+		lookTook := time.Since(began)
 		for run := range told {
 			if awaiting[run] == nil {
 				delete(told, run)
@@ -121,6 +134,7 @@ func (p *Publisher) tellWithdrawn(ctx context.Context, s Supervisor) {
 		case <-ctx.Done():
 			return
 		case <-changed:
+			rest(ctx, lookTook)
 		case <-p.known.changed:
 		case <-timer.C:
 		}
