@@ -1,11 +1,13 @@
 package configs
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -175,8 +177,14 @@ func checkTarget(s string) string {
 	if !filepath.IsAbs(s) || checkLine(s) != "" {
 		return "must be an absolute path"
 	}
-	if info, err := os.Stat(s); strings.HasSuffix(s, "/") || err == nil && info.IsDir() {
+	info, err := os.Stat(s)
+	switch {
+	case strings.HasSuffix(s, "/") || err == nil && info.IsDir():
 		return "must be the path of a file, not of a directory"
+	case err == nil && !info.Mode().IsRegular():
+		return "must be the path of a regular file"
+	case errors.Is(err, syscall.ELOOP):
+		return "leads to too many links"
 	}
 	return ""
 }
