@@ -45,6 +45,7 @@ type Config struct {
 
 	outlets  []*outlet
 	traefik  bool // there is a [traefik]
+	dnsDrain time.Duration
 	labels   labelRules
 	defaults *node       // nil: none
 	specs    []*fileSpec // in file order

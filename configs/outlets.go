@@ -23,8 +23,11 @@ type outlet struct {
 }
 
 func newOutlet(name string, at place, covers func(service string) bool, drain, within time.Duration) *outlet {
-	shown := core.Value{Path: "publish.drain", Value: showDuration(drain), Origin: name + " at " + at.String()}
-	return &outlet{covers: covers, drain: drain, shown: shown, within: within}
+	return &outlet{covers: covers, drain: drain, shown: shownDrain(drain, name+" at "+at.String()), within: within}
+}
+
+func shownDrain(drain time.Duration, origin string) core.Value {
+	return core.Value{Path: "publish.drain", Value: showDuration(drain), Origin: origin}
 }
 
 // ExpectsTraefik says whether drains last as long as Traefik's HTTP provider needs.
@@ -34,14 +37,24 @@ func anyService(string) bool { return true }
 
 // readAskers reads what the drains of all services wait for: those who ask healthd.
 func (c *Config) readAskers(section func(string) *table, sections map[string]*node) {
-	drain := readOutletDrain(section("dns"), defaultDNSDrain)
+	c.dnsDrain = readOutletDrain(section("dns"), defaultDNSDrain)
 	if c.Listen.DNS != "" {
-		c.outlets = append(c.outlets, newOutlet("listen.dns", sections["listen"].below("dns").at, anyService, drain, 0))
+		c.outlets = append(c.outlets, newOutlet("listen.dns", sections["listen"].below("dns").at, anyService, c.dnsDrain, 0))
 	}
 	if traefik := sections["traefik"]; traefik != nil {
 		c.traefik = true
 		c.outlets = append(c.outlets, newOutlet("[traefik]", traefik.at, anyService, readOutletDrain(section("traefik"), defaultTraefikDrain), 0))
 	}
+}
+
+// KeepDrains has drains wait for those who ask by DNS, too, if the daemon began with that and c is without: it answers them
+// until it ends. Call it before Resolve.
+func (c *Config) KeepDrains(begun *Config) {
+	if c.Listen.DNS != "" || begun.Listen.DNS == "" {
+		return
+	}
+	drain := max(begun.dnsDrain, c.dnsDrain)
+	c.outlets = append(c.outlets, &outlet{covers: anyService, drain: drain, shown: shownDrain(drain, "listen.dns before the reload")})
 }
 
 // readOutletDrain reads the drain that the balancers of a section need.

@@ -51,6 +51,31 @@ func TestDrainForOutlets(t *testing.T) {
 	}
 }
 
+// A daemon goes on answering DNS queries after a reload that takes listen.dns away.
+func TestDrainAfterReload(t *testing.T) {
+	const spec = "[[spec]]\nname = \"web\"\nmatch_name = \"web\"\npublish.port = 80\n"
+	const dns = "listen.dns = \"127.0.0.1:8653\"\n"
+	for _, tt := range []struct{ name, begun, next, want string }{
+		{"it stays", dns, dns, `3s 3s "3s" listen.dns at healthd.toml:1`},
+		{"it goes", dns, "", `3s 3s "3s" listen.dns before the reload`},
+		{"it goes with its drain", dns + "dns.drain = \"61s\"\n", "", `1m1s 1m1s "1m1s" listen.dns before the reload`},
+		{"it goes, and Traefik needs longer", dns, "traefik.drain = \"4s\"\n", `4s 4s "4s" [traefik] at healthd.toml:1`},
+		{"it comes", "", dns, `3s 3s "3s" listen.dns at healthd.toml:1`},
+		{"it was never there", "", "", `0s 0s "0s" default`},
+	} {
+		next := mustParse(t, tt.next+spec)
+		next.KeepDrains(mustParse(t, tt.begun+spec))
+		s, err := next.Resolve(runtime.Traits{Name: "web"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		shown := s.ValueOf("publish.drain")
+		if got := fmt.Sprint(s.Publish.Drain, " ", s.Publish.LeastDrain, " ", shown.Value, " ", shown.Origin); got != tt.want {
+			t.Errorf("%s: got %s, want %s", tt.name, got, tt.want)
+		}
+	}
+}
+
 func TestDrainTooShortForOutlets(t *testing.T) {
 	const want = "healthd.toml:5: spec[web].publish.drain: is 2s: load balancers may send requests to a stopped container: [traefik] at healthd.toml:1 needs 7.5s"
 	text := "[traefik]\n[[spec]]\nname = \"web\"\nmatch = { a = \"b\" }\npublish = { port = 80, drain = \"%v\" }\nreadiness.tcp_socket.port = 80\n"

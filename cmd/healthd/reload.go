@@ -108,6 +108,7 @@ func (d *daemon) reload(ctx context.Context) (*configs.Config, error) {
 		d.logProblems(err)
 		return nil, err
 	}
+	next.KeepDrains(d.begun)
 	if err := d.supervisor.Reload(ctx, next.Resolve, next.Guard); err != nil {
 		if ctx.Err() == nil {
 			d.log.Error("cannot reload the configuration, nothing changes", zap.Error(err))

@@ -88,6 +88,24 @@ func TestReload(t *testing.T) {
 	}
 }
 
+// The DNS listener answers until the daemon ends, and drains wait for those who ask it.
+func TestReloadWithoutDNS(t *testing.T) {
+	engine := private.Engine(t)
+	engine.Run(t, dockertest.RunOptions{Name: "aa", Labels: map[string]string{"app": "aa"}})
+	spec := specFor("aa") + "[spec.publish]\nport = 8080\n"
+	p := startDaemon(t, engine.Endpoint, spec)
+	p.notify.await(t, "STATUS=1 container, 1 ready, 0 restarting")
+	p.daemon = strings.Replace(p.daemon, fmt.Sprintf("dns = %q\n", p.dns), "", 1)
+	p.reload(t, spec)
+	if got := p.askDNS(t, "aa.healthd."); len(got.Answer) != 1 {
+		t.Errorf("it answers %v", got)
+	}
+	got := healthd(t, "explain", "aa", "--socket", p.socket)
+	if want := "listen.dns before the reload"; !strings.Contains(got.stdout, want) {
+		t.Errorf("no %q:\n%s%s", want, got.stdout, got.stderr)
+	}
+}
+
 // A READY that ends a reload must not be the first one.
 func TestReloadBeforeTheDaemonIsReady(t *testing.T) {
 	systemd := listenNotifications(t)
