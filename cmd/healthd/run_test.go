@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -301,7 +302,7 @@ func checkAnswers(t *testing.T, p *process) {
 		!strings.Contains(body, "\nhealthd_invalid_containers 1\n") {
 		t.Errorf("metrics: %s", body)
 	}
-	if got := p.askDNS(t, "_http._tcp.web.healthd.").Answer; len(got) != 1 || !strings.HasSuffix(got[0].String(), "SRV\t0 1 8080 web-1.web.healthd.") {
+	if got := p.askDNS(t, "_http._tcp.web.healthd.").Answer; len(got) != 1 || !regexp.MustCompile(`SRV\t0 1 8080 [0-9a-f]{12}\.web\.healthd\.$`).MatchString(got[0].String()) {
 		t.Errorf("DNS: %v", got)
 	}
 	if _, body := p.get(t, "/metrics"); !strings.Contains(body, `healthd_dns_queries_total{rcode="NOERROR",type="SRV"} 1`) {

@@ -41,7 +41,7 @@ func TestAnswers(t *testing.T) {
 		{"web.healthd. A", "10.0.0.1 10.0.0.2"},
 		{"_http._tcp.web.shop.healthd. SRV", "shop-web-1.web.shop.healthd.:8080 shop-web-2.web.shop.healthd.:8081 shop-web-5.web.shop.healthd.:8080 " +
 			"+shop-web-1=10.0.0.1 +shop-web-2=10.0.0.2 +shop-web-5=fd00::5"},
-		{"_X-1._TCP.db.healthd. SRV", "db.db.healthd.:8080 +db=10.0.1.1"},
+		{"_X-1._TCP.db.healthd. SRV", idOf("db")[:12] + ".db.healthd.:8080 +" + idOf("db")[:12] + "=10.0.1.1"},
 		{"_http._tcp.web.shop.healthd. A", "+soa"},
 		{"_tcp.web.shop.healthd. SRV", "+soa"},
 		{"_http._udp.web.shop.healthd. SRV", "NXDOMAIN +soa"},
@@ -202,6 +202,9 @@ func TestNames(t *testing.T) {
 			"web.healthd. A +soa (several services have that name: a/web, b/web)", ""},
 		{"a container is called as a service", []*core.View{view("v1", "shop/api", "10.0.0.1"), view("a", "shop/v1.api", "10.0.0.2")}, "v1.api.shop.healthd. A 10.0.0.2", ""},
 		{"it has another name", []*core.View{view("v1", "shop/api", "10.0.0.1"), view("a", "shop/v1.api", "10.0.0.2")}, idOf("v1")[:12] + ".api.shop.healthd. A 10.0.0.1", ""},
+		{"a container is called as a service of others, which is away", []*core.View{view("web", "shop", "10.0.0.1"), view("a", "shop/api", "10.0.0.2")}, "web.shop.healthd. A NXDOMAIN +soa", ""},
+		{"it has another name", []*core.View{view("web", "shop", "10.0.0.1")}, "shop.healthd. SRV " + idOf("web")[:12] + ".shop.healthd.:8080 +" + idOf("web")[:12] + "=10.0.0.1", ""},
+		{"a file may call it so", []*core.View{view("web", "shop", "10.0.0.1", owned)}, "web.shop.healthd. A 10.0.0.1", ""},
 		{"containers in capitals", []*core.View{view("WEB", "shop/web", "10.0.0.1"), view("web", "shop/web", "10.0.0.2")}, "web.web.shop.healthd. A 10.0.0.1", ""},
 		{"of two engines", []*core.View{view("web", "shop/web", "10.0.0.1", engine("docker")), view("web", "shop/web", "10.0.0.2", engine("containerd"))},
 			idOf("docker")[:12] + ".web.shop.healthd. A 10.0.0.1", ""},

@@ -80,7 +80,7 @@ func newIndex(services []supervisor.Service) *index {
 	}
 	for i := range services {
 		if s := served[&services[i]]; s != nil {
-			x.addEndpoints(s, services[i].Endpoints)
+			x.addEndpoints(s, &services[i])
 		}
 	}
 	slices.SortFunc(x.problems, func(a, b problem) int { return strings.Compare(a.about, b.about) })
@@ -169,14 +169,15 @@ func parent(name string) string { return name[strings.IndexByte(name, '.')+1:] }
 
 // addEndpoints gives each container with an address a name of its own. It has it also while it is not ready: who
 // has got the name a moment ago may ask for it late.
-func (x *index) addEndpoints(s *service, all []supervisor.Endpoint) {
-	for i := range all {
-		e := &all[i]
+func (x *index) addEndpoints(s *service, of *supervisor.Service) {
+	tries := triesFor(of)
+	for i := range of.Endpoints {
+		e := &of.Endpoints[i]
 		ip, ok := parseAddress(e.Address)
 		if !ok {
 			continue
 		}
-		target := x.targetOf(e, s.name)
+		target := x.targetOf(e, s.name, tries)
 		if target != "" {
 			x.nodes[target] = node{exists: true, host: ip}
 		}
@@ -188,9 +189,9 @@ func (x *index) addEndpoints(s *service, all []supervisor.Endpoint) {
 }
 
 // targetOf returns a name below a service's that is still free.
-func (x *index) targetOf(e *supervisor.Endpoint, base string) string {
-	for try := range labelTries {
-		label := labelOf(e, try)
+func (x *index) targetOf(e *supervisor.Endpoint, base string, tries []labelTry) string {
+	for _, try := range tries {
+		label := try(e)
 		if !isLabel(label) || len(label)+1+len(base) > fullLength {
 			continue
 		}

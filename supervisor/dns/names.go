@@ -66,23 +66,30 @@ func isLabel(s string) bool {
 	return s != "" && len(s) <= labelLength
 }
 
-// labelOf returns the label by which a container is known below its service: its name if that can be one, else its
-// ID. If others have that, each further try gives another one; empty: there are no more.
-func labelOf(e *supervisor.Endpoint, try int) string {
-	switch try {
-	case 0:
-		return e.Container
-	case 1:
+// labelTry is a label by which a container may be known below its service.
+type labelTry func(*supervisor.Endpoint) string
+
+// labelTries are what a container is known by: its name if that can be a label and no other has it, else its ID.
+var labelTries = []labelTry{
+	func(e *supervisor.Endpoint) string { return e.Container },
+	func(e *supervisor.Endpoint) string {
 		id := e.ID[strings.LastIndexByte(e.ID, ':')+1:] // the engine's own
 		return id[:min(len(id), shortID)]
-	case 2:
+	},
+	func(e *supervisor.Endpoint) string {
 		sum := sha256.Sum256([]byte(e.ID))
 		return "c" + hex.EncodeToString(sum[:8])
-	}
-	return ""
+	},
 }
 
-const labelTries = 3
+// triesFor returns what the containers of a service may be known by. Below a service without a project, such as shop, the
+// container web would have the name of shop/web, which may be away: only a file may mean that. Nobody chooses an ID.
+func triesFor(s *supervisor.Service) []labelTry {
+	if supervisor.Project(s.Name) == "" && !s.Owned {
+		return labelTries[1:]
+	}
+	return labelTries
+}
 
 // isServiceLabel says whether s is _NAME, as it stands before _tcp, in lower case.
 func isServiceLabel(s string) bool {
