@@ -214,6 +214,17 @@ func (b *Board) Synced() bool {
 	return true
 }
 
+// Waits says whether healthd is about to know the containers of a runtime. Of one that it has failed to reach since it
+// began, nobody knows when that will be.
+func (b *Board) Waits() bool {
+	for _, r := range b.runtimes.all {
+		if !r.Synced && r.Err == nil {
+			return true
+		}
+	}
+	return false
+}
+
 // Changed returns a channel that is closed with the next change of which Publisher.Changed
 // tells, or when Synced has become true. Call it before a look at the board: then no change
 // after the look is missed.

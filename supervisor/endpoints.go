@@ -38,9 +38,22 @@ func (e *Endpoint) Reachable() bool { return e.Address != "" && e.Port != 0 }
 
 // Services returns all services, sorted by name. It costs as much as the board has containers: keep what
 // it returned until the channel is closed that Changed returned before.
-func (b *Board) Services() []Service {
+func (b *Board) Services() []Service { return b.servicesOf(func(*core.View) bool { return true }) }
+
+// ServicesSynced is Services without the containers of runtimes that are not Synced. all says that there are none of these.
+func (b *Board) ServicesSynced() (services []Service, all bool) {
+	missing := map[string]bool{}
+	for name, r := range b.runtimes.all {
+		if !r.Synced {
+			missing[name] = true
+		}
+	}
+	return b.servicesOf(func(v *core.View) bool { return !missing[v.Container.Runtime] }), len(missing) == 0
+}
+
+func (b *Board) servicesOf(wanted func(*core.View) bool) []Service {
 	members := map[string][]*core.View{}
-	for _, v := range b.Views() {
+	for _, v := range b.sorted(wanted) {
 		if v.Service != "" {
 			members[v.Service] = append(members[v.Service], v)
 		}

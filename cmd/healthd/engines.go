@@ -96,8 +96,12 @@ func rebooted(engines []*engine, before, now string) []string {
 func lostEngines(all []supervisor.RuntimeView) []string {
 	var texts []string
 	for _, r := range all {
-		if !r.Up && r.Err != nil && (r.Synced || len(all) > 1) {
+		switch {
+		case r.Up || r.Err == nil:
+		case r.Synced:
 			texts = append(texts, fmt.Sprintf("healthd cannot reach runtime %s: it keeps what it published, and restarts nothing there: %v", r.Name, r.Err))
+		case len(all) > 1:
+			texts = append(texts, fmt.Sprintf("healthd has not reached runtime %s since it began: its services have no DNS names, /v1/discovery and published files wait for it: %v", r.Name, r.Err))
 		}
 	}
 	return texts

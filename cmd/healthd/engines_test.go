@@ -54,8 +54,9 @@ func TestLostEngines(t *testing.T) {
 		"all are up":              {[]supervisor.RuntimeView{up}, nil},
 		"one that was up is lost": {[]supervisor.RuntimeView{lost}, []string{"healthd cannot reach runtime docker" + because}},
 		"the only one never was":  {[]supervisor.RuntimeView{never}, nil},
-		"one of two never was":    {[]supervisor.RuntimeView{never, up}, []string{"healthd cannot reach runtime containerd" + because}},
-		"not connected yet":       {[]supervisor.RuntimeView{{Name: "containerd"}, up}, nil},
+		"one of two never was": {[]supervisor.RuntimeView{never, up}, []string{"healthd has not reached runtime containerd since it began: its services have no DNS names, " +
+			"/v1/discovery and published files wait for it: connection refused"}},
+		"not connected yet": {[]supervisor.RuntimeView{{Name: "containerd"}, up}, nil},
 	} {
 		if got := lostEngines(tt.all); !slices.Equal(got, tt.want) {
 			t.Errorf("%s: %q, want %q", name, got, tt.want)

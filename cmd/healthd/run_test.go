@@ -338,6 +338,31 @@ func checkCommands(t *testing.T, p *process) {
 	}
 }
 
+// An engine that is not there does not keep DNS from answering for the containers of another one.
+func TestDaemonWithoutOneEngine(t *testing.T) {
+	engine := private.Engine(t)
+	engine.Run(t, dockertest.RunOptions{Name: "aa", Labels: map[string]string{"app": "aa"}})
+	away := fmt.Sprintf("[[runtime]]\nendpoint = \"unix://%s\"\n", filepath.Join(t.TempDir(), "docker.sock"))
+	p := startDaemon(t, engine.Endpoint, away+specFor("aa")+"[spec.publish]\nport = 8080\n")
+	p.notify.await(t, "READY=1")
+	if code, body := p.get(t, "/v1/services/aa/ready"); code != http.StatusOK { // it waits for that
+		t.Fatalf("%d %s", code, body)
+	}
+	if got := p.askDNS(t, "aa.healthd."); len(got.Answer) != 1 {
+		t.Errorf("of one that is there: %v", got)
+	}
+	if got := p.askDNS(t, "bb.healthd."); got.Rcode != dns.RcodeServerFailure {
+		t.Errorf("of one that may be: %v", got)
+	}
+	if code, body := p.get(t, "/v1/discovery/prometheus"); code != http.StatusServiceUnavailable {
+		t.Errorf("discovery: %d %s", code, body)
+	}
+	const want = "warning: healthd has not reached runtime docker-2 since it began: its services have no DNS names, /v1/discovery and published files wait for it: cannot connect"
+	if got := healthd(t, "status", "--socket", p.socket); !strings.Contains(got.stderr, want) {
+		t.Errorf("%+v", got)
+	}
+}
+
 func TestDaemonWithoutAnEngine(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "docker.sock")
 	p := startDaemon(t, "unix://"+socket, "")

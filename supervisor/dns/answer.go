@@ -43,9 +43,12 @@ func reply(q miekg.Question, x *index, live func(*service) *service) answer {
 		return answer{records: records}
 	}
 	if x == nil {
-		return answer{rcode: miekg.RcodeServerFailure, outside: true, code: miekg.ExtendedErrorCodeNotReady, why: "healthd does not know all containers yet"}
+		return unknown("healthd does not know all containers yet")
 	}
 	n, srvOnly := x.find(name)
+	if !n.exists && n.why == "" && x.gaps {
+		return unknown("healthd knows no container of that name, and cannot reach an engine")
+	}
 	a := answer{code: miekg.ExtendedErrorCodeOther, why: n.why}
 	switch {
 	case !n.exists:
@@ -58,6 +61,11 @@ func reply(q miekg.Question, x *index, live func(*service) *service) answer {
 		a.addresses = []netip.Addr{n.host}
 	}
 	return a
+}
+
+// unknown answers about what may be there: then clients keep what they have.
+func unknown(why string) answer {
+	return answer{rcode: miekg.RcodeServerFailure, outside: true, code: miekg.ExtendedErrorCodeNotReady, why: why}
 }
 
 func (a *answer) fill(s *service, qtype uint16, srvOnly bool) {

@@ -1,6 +1,7 @@
 package dns
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -111,6 +112,28 @@ func TestNotSynced(t *testing.T) {
 		"x.healthd. SRV":      "SERVFAIL not-ours (healthd does not know all containers yet)",
 		"healthd. SOA":        "soa",
 		"example.com. A":      "REFUSED not-ours (healthd answers only for names in healthd.)",
+	} {
+		if got := line(put(t, s, questionOf(question), false)); got != want {
+			t.Errorf("%s: got %s, want %s", question, got, want)
+		}
+	}
+}
+
+// An engine that is away for long takes no name from the containers of others.
+func TestEngineAway(t *testing.T) {
+	runtimes := []supervisor.RuntimeView{{Name: "docker", Synced: true}, {Name: "containerd", Err: errors.New("no such socket")}}
+	away := func(v *core.View) { v.Container.Runtime = "containerd" }
+	s := New(supervisor.NewBoard(runtimes, append(shop(), view("shop-web-8", "shop/web", "10.0.9.1", away), view("shop-job-1", "shop/job", "10.0.9.2", away))...), &history{})
+	const unknown = "SERVFAIL not-ours (healthd knows no container of that name, and cannot reach an engine)"
+	for question, want := range map[string]string{
+		"web.shop.healthd. A":            "10.0.0.1 10.0.0.2",
+		"down.shop.healthd. A":           "+soa",
+		"api.healthd. A":                 "NXDOMAIN +soa (several services have that name: blog/api, shop/api)",
+		"job.shop.healthd. A":            unknown, // it is there, but not yet whole
+		"shop-web-8.web.shop.healthd. A": unknown,
+		"_x._tcp.job.shop.healthd. SRV":  unknown,
+		"healthd. A":                     "+soa",
+		"example.com. A":                 "REFUSED not-ours (healthd answers only for names in healthd.)",
 	} {
 		if got := line(put(t, s, questionOf(question), false)); got != want {
 			t.Errorf("%s: got %s, want %s", question, got, want)

@@ -80,8 +80,7 @@ func (s *Server) watch(ctx context.Context) error {
 	const lull = 5 * time.Second
 	for ctx.Err() == nil {
 		changed := s.board.Changed()
-		if s.board.Synced() {
-			x, _ := s.current()
+		if x, _ := s.current(); x != nil {
 			changed = x.changed
 		}
 		select {
@@ -102,13 +101,13 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// current returns the newest index; nil until all containers are known. It is stale when the board has changed since
+// current returns the newest index; nil while containers become known. Of an engine that is away for long it has none. It is stale when the board has changed since
 // and indexes take so much time that the next one has to wait: then what it says of endpoints must be looked up.
 func (s *Server) current() (x *index, stale bool) {
 	if x := s.newest.Load(); x.fresh() {
 		return x, false
 	}
-	if !s.board.Synced() {
+	if s.board.Waits() {
 		return nil, false
 	}
 	s.building.Lock() // who waits here need not make another one
@@ -122,8 +121,9 @@ func (s *Server) current() (x *index, stale bool) {
 		return x, true
 	}
 	changed := s.board.Changed()
-	x = newIndex(s.board.Services())
-	x.changed = changed
+	services, all := s.board.ServicesSynced()
+	x = newIndex(services)
+	x.changed, x.gaps = changed, !all
 	s.newest.Store(x)
 	end := time.Now()
 	s.pace.spend(end.Sub(begin))

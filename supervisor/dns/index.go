@@ -12,6 +12,7 @@ import (
 // index has all names of the zone at one moment. It never changes.
 type index struct {
 	changed  <-chan struct{} // closed when the board shows something else
+	gaps     bool            // it has no containers of an engine that is away
 	nodes    map[string]node // by name, in lower case
 	problems []problem       // sorted
 	unserved int             // services without a name
