@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// lost is how many requests there were, how many of them failed, and how many were answered late: those that were sent to a
-// container whose address nobody had, until its next run had it.
+// lost is how many requests there were, how many of them failed, and how many waited: for a resolver, or for an address that
+// nobody has until the container's next run has it.
 type lost struct{ sentGets, gets, sentPosts, posts, late int }
 
 // tooLate is how long a late answer takes. None is meant to take more than 200 ms.
