@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -10,9 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -57,8 +54,7 @@ func TestBalancersFilesHaveTheirPaths(t *testing.T) {
 	}
 }
 
-// balancers asks the host of the first hour for all that docs/balancers.md has balancers ask, and runs its
-// script.
+// balancers asks the host of the first hour for all that docs/balancers.md has balancers ask.
 func (h *firstHour) balancers() {
 	h.t.Helper()
 	page, err := os.ReadFile(balancersPage)
@@ -87,7 +83,6 @@ func (h *firstHour) balancers() {
 	if len(names) == 0 {
 		h.t.Errorf("%s: found no agent-send", balancersPage)
 	}
-	h.nginxScript()
 }
 
 func (h *firstHour) askAgent(name string) (string, error) {
@@ -104,67 +99,4 @@ func (h *firstHour) askAgent(name string) (string, error) {
 	}
 	answer, err := io.ReadAll(conn)
 	return string(answer), err
-}
-
-// nginxScript runs the script for nginx, with a program in nginx's place that notes how it was called.
-func (h *firstHour) nginxScript() {
-	h.t.Helper()
-	blocks := pagetest.Read(h.t, balancersPage)
-	i := slices.IndexFunc(blocks, func(b pagetest.Block) bool { return b.Path() == "/usr/local/sbin/healthd-nginx" })
-	if i < 0 {
-		h.t.Fatalf("%s: found no script for nginx", balancersPage)
-	}
-	bin, file, calls := filepath.Join(h.root, "bin"), filepath.Join(h.root, "upstream.conf"), filepath.Join(h.root, "nginx.calls")
-	text := h.here.Replace(blocks[i].Text)
-	script := strings.Replace(text, "file=/etc/nginx/conf.d/shop-web-upstream.conf", "file="+file, 1)
-	if script == text {
-		h.t.Fatalf("%s: the script does not name its file as expected", balancersPage)
-	}
-	err := errors.Join(os.Mkdir(bin, 0o755),
-		os.WriteFile(filepath.Join(bin, "nginx"), []byte("#!/bin/sh\necho \"$*\" >>"+calls+"\n"), 0o755),
-		os.WriteFile(filepath.Join(bin, "healthd-nginx"), []byte(script), 0o755))
-	if err != nil {
-		h.t.Fatal(err)
-	}
-	log := &lockedBuffer{}
-	cmd := exec.Command(filepath.Join(bin, "healthd-nginx"))
-	cmd.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"))
-	cmd.Stdout, cmd.Stderr = log, log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // to end what it runs, too
-	if err := cmd.Start(); err != nil {
-		h.t.Fatal(err)
-	}
-	defer func() {
-		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
-		_ = cmd.Wait()
-		if h.t.Failed() {
-			h.t.Logf("the script for nginx printed:\n%s", log)
-		}
-	}()
-	server := func(name string) string { return "    server " + h.address(name) + ":8080;\n" }
-	both := []string{server("shop-web-1"), server("shop-web-2")}
-	slices.Sort(both)
-	h.eventuallyWritten(file, strings.Join(both, ""))
-	inside(h.t, h.engine, "shop-web-1", "rm", "/www/ready")
-	h.eventuallyWritten(file, server("shop-web-2"))
-	inside(h.t, h.engine, "shop-web-2", "rm", "/www/ready")
-	h.eventuallyWritten(file, "    server 127.0.0.1:9 down;\n")
-	h.daemon.eventually(10*time.Second, "have nginx reloaded", func() error {
-		got, err := os.ReadFile(calls)
-		if want := strings.Repeat("-t -q\n-s reload\n", 3); err == nil && string(got) != want {
-			err = fmt.Errorf("nginx was called with\n%s\nwant\n%s", got, want)
-		}
-		return err
-	})
-}
-
-func (h *firstHour) eventuallyWritten(file, servers string) {
-	h.t.Helper()
-	h.daemon.eventually(20*time.Second, "have nginx's upstream written", func() error {
-		got, err := os.ReadFile(file)
-		if want := "upstream shop-web {\n" + servers + "}\n"; err == nil && string(got) != want {
-			err = fmt.Errorf("it is\n%s\nwant\n%s", got, want)
-		}
-		return err
-	})
 }
