@@ -4,7 +4,7 @@
 //
 //	runtime.Watcher ─ Deliver ─┐                ┌─▶ probes, hooks, calls to the engine:
 //	people ─ Restart, Hold … ──┼▶ inbox ─▶ loop ┤   one goroutine each, which sends its
-//	load balancers ─ Drained ──┘            │   │   result to the inbox, a probe's to answers
+//	outlets ─ Drained, Withdrawn ┘          │   │   result to the inbox, a probe's to answers
 //	timers: a heap of due times ───────────▶│   └─▶ Journal, Store, Publisher: never block
 //	                                        ▼
 //	                           core.Step for one container
@@ -23,7 +23,7 @@
 //	engines.go     what runtimes report of containers: inspections and causes
 //	enginelife.go  what they report of themselves: connected, synced, lost
 //	requests.go    what people and load balancers ask: Restart, Hold, Resume, SetGate,
-//	               Drained, Ask, Ping
+//	               Drained, Withdrawn, Ask, Ping
 //	effects.go     what a step asks for: probes, hooks, stops, starts, inspections
 //	occasion.go    failures that the Recorder is told of; flightrecord.go: what it makes of them
 //	recent.go      the newest results of each probe
@@ -32,6 +32,6 @@
 //	keep.go        what outlives a daemon and a re-creation
 //	reload.go      new specs for the containers that run
 //	queue.go       due times
-//	board.go       the newest views
+//	board.go       the newest views; services.go, endpoints.go: by service
 //	store.go, publish.go   outlets that the loop calls: Store, Journal, Publisher
 package supervisor
