@@ -88,6 +88,7 @@ func TestPace(t *testing.T) {
 func TestOneIndexForAll(t *testing.T) {
 	s, board := server(many("shop/web", 1000)...)
 	before, _ := s.current()
+	s.pace = pace{} // a busy machine may have taken so long that the next one has to wait
 	board.Show(view("shop-web-1", "shop/web", "10.0.0.1", unready))
 	found := make([]*index, 50)
 	var askers sync.WaitGroup
