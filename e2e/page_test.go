@@ -28,7 +28,7 @@ initial = "1s"
 // container crashes, and the page has the command that tells what it was doing.
 func TestPageOfAnEngine(t *testing.T) {
 	t.Parallel()
-	e := engines.Engine(t)
+	e := dockertest.Start(t) // the page counts all containers, also those of other tests that have labels for healthd
 	d := startDaemon(t, e.Endpoint, pageSpec)
 	run := func(name, command string) string {
 		return e.Run(t, dockertest.RunOptions{Name: name, Labels: map[string]string{"e2e": "page"}, Cmd: []string{"sh", "-c", command + "exec sleep 4242"}})

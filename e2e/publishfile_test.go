@@ -30,6 +30,7 @@ func TestPublishedFile(t *testing.T) {
 [[publish_file]]
 template = %q
 path     = %q
+services = ["pub"]
 reload   = ["sh", "-c", %q]
 drain    = "2s"
 
