@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -33,8 +34,20 @@ func Project(service string) string {
 	return project
 }
 
-// Reachable says whether traffic can be sent to the endpoint at all.
-func (e *Endpoint) Reachable() bool { return e.Address != "" && e.Port != 0 }
+// IP returns the endpoint's address; false: it has none, or one that means something on this host only.
+func (e *Endpoint) IP() (netip.Addr, bool) {
+	ip, err := netip.ParseAddr(e.Address)
+	return ip.Unmap(), err == nil && ip.Zone() == ""
+}
+
+// At returns where traffic for the endpoint goes; false: nobody can send it any.
+func (e *Endpoint) At() (netip.AddrPort, bool) {
+	ip, ok := e.IP()
+	if !ok || e.Port < 1 || e.Port > 65535 {
+		return netip.AddrPort{}, false
+	}
+	return netip.AddrPortFrom(ip, uint16(e.Port)), true
+}
 
 // Services returns all services, sorted by name. It costs as much as the board has containers: keep what
 // it returned until the channel is closed that Changed returned before.

@@ -38,6 +38,29 @@ func owned(v *core.View) *core.View {
 	return v
 }
 
+// What nobody can send traffic to is told to nobody, whatever an engine calls an address.
+func TestWhereTrafficGoes(t *testing.T) {
+	for _, tt := range []struct {
+		address string
+		port    int
+		want    string
+	}{
+		{"10.0.0.1", 80, "10.0.0.1:80"}, {"fd00::1", 80, "[fd00::1]:80"}, {"::ffff:10.0.0.1", 80, "10.0.0.1:80"},
+		{"10.0.0.1", 0, ""}, {"10.0.0.1", -1, ""}, {"10.0.0.1", 65536, ""},
+		{"", 80, ""}, {"fe80::1%eth0", 80, ""}, {"host", 80, ""}, {"10.0.0.1; evil", 80, ""},
+	} {
+		e := Endpoint{Address: tt.address, Port: tt.port}
+		at, ok := e.At()
+		got := ""
+		if ok {
+			got = at.String()
+		}
+		if got != tt.want {
+			t.Errorf("%s, port %d: got %q, want %q", tt.address, tt.port, got, tt.want)
+		}
+	}
+}
+
 func servicesText(all []Service) string {
 	var b strings.Builder
 	for _, s := range all {
@@ -50,10 +73,11 @@ func servicesText(all []Service) string {
 		}
 		for i, e := range s.Endpoints {
 			fmt.Fprintf(&b, "%s%s=%s:%d", map[bool]string{true: ": ", false: "; "}[i == 0], e.Container, e.Address, e.Port)
+			_, reachable := e.At()
 			for _, w := range []struct {
 				is   bool
 				text string
-			}{{e.Ready, " ready"}, {e.Draining, " draining"}, {!e.Reachable(), ", unreachable"}} {
+			}{{e.Ready, " ready"}, {e.Draining, " draining"}, {!reachable, ", unreachable"}} {
 				if w.is {
 					b.WriteString(w.text)
 				}

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"net"
 	"net/http"
 	"strconv"
 
@@ -84,8 +83,8 @@ func traefikConfig(services []supervisor.Service) TraefikConfig {
 		meant, servers := false, []TraefikServer{}
 		for _, e := range s.Endpoints {
 			meant = meant || e.Port != 0
-			if e.Ready && e.Reachable() {
-				servers = append(servers, TraefikServer{URL: "http://" + hostPort(e)})
+			if at, ok := e.At(); ok && e.Ready {
+				servers = append(servers, TraefikServer{URL: "http://" + at.String()})
 			}
 		}
 		if meant {
@@ -104,17 +103,12 @@ func targetGroups(services []supervisor.Service) []TargetGroup {
 	all := []TargetGroup{}
 	for _, s := range services {
 		for _, e := range s.Endpoints {
-			if e.Reachable() {
-				all = append(all, TargetGroup{[]string{hostPort(e)}, TargetLabels{
+			if at, ok := e.At(); ok {
+				all = append(all, TargetGroup{[]string{at.String()}, TargetLabels{
 					Project: supervisor.Project(s.Name), Service: s.Name, Container: e.Container, Ready: strconv.FormatBool(e.Ready),
 				}})
 			}
 		}
 	}
 	return all
-}
-
-// hostPort writes an IPv6 address in brackets.
-func hostPort(e supervisor.Endpoint) string {
-	return net.JoinHostPort(e.Address, strconv.Itoa(e.Port))
 }

@@ -174,7 +174,7 @@ func (x *index) addEndpoints(s *service, of *supervisor.Service) {
 	tries := triesFor(of)
 	for i := range of.Endpoints {
 		e := &of.Endpoints[i]
-		ip, ok := parseAddress(e.Address)
+		ip, ok := e.IP()
 		if !ok {
 			continue
 		}
@@ -182,8 +182,8 @@ func (x *index) addEndpoints(s *service, of *supervisor.Service) {
 		if target != "" {
 			x.nodes[target] = node{exists: true, host: ip}
 		}
-		if e.Ready && e.Reachable() {
-			s.endpoints = append(s.endpoints, endpoint{e.ID, target, ip, uint16(e.Port)})
+		if at, ok := e.At(); ok && e.Ready {
+			s.endpoints = append(s.endpoints, endpoint{e.ID, target, at.Addr(), at.Port()})
 		}
 	}
 	s.sum()
@@ -219,12 +219,6 @@ func (s *service) sum() {
 	}
 }
 
-// parseAddress returns false for what is no address that DNS could tell.
-func parseAddress(s string) (netip.Addr, bool) {
-	ip, err := netip.ParseAddr(s)
-	return ip.Unmap(), err == nil && ip.Zone() == ""
-}
-
 // live returns the service as the board shows it now, without what is new since the index was made.
 func (s *service) live(board *supervisor.Board) *service {
 	now := &service{name: s.name, full: s.full}
@@ -234,7 +228,8 @@ func (s *service) live(board *supervisor.Board) *service {
 			continue
 		}
 		ready, _, _ := v.Readiness()
-		if ip, ok := parseAddress(v.Container.Address); ok && ready && ip == e.ip {
+		shown := supervisor.Endpoint{Address: v.Container.Address}
+		if ip, ok := shown.IP(); ok && ready && ip == e.ip {
 			now.endpoints = append(now.endpoints, e)
 		}
 	}

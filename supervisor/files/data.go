@@ -122,17 +122,13 @@ func serviceOf(from *supervisor.Service) *Service {
 	return s
 }
 
-// memberOf leaves out an endpoint to which nobody can send anything. A zone would be a text of its own.
+// memberOf leaves out an endpoint to which nobody can send anything.
 func memberOf(e *supervisor.Endpoint) (*Member, netip.AddrPort, bool) {
-	ip, err := netip.ParseAddr(e.Address)
-	if err != nil || ip.Zone() != "" || e.Port < 1 || e.Port > 65535 {
-		return nil, netip.AddrPort{}, false
-	}
-	at := netip.AddrPortFrom(ip.Unmap(), uint16(e.Port))
+	at, ok := e.At()
 	return &Member{
 		Container: containerText(e), Address: at.Addr().String(), Port: e.Port, HostPort: at.String(),
 		Ready: e.Ready, Draining: e.Draining, id: e.ID,
-	}, at, true
+	}, at, ok
 }
 
 // containerText returns a container's name, or its ID, or what stands for that: containerd lets its clients choose both.
