@@ -59,7 +59,7 @@ func readDaemon(c *Config, runtimes []*node, sections map[string]*node) Problems
 		c.Runtimes = []Runtime{readRuntime(r.root(nil))}
 	}
 	for i, n := range runtimes {
-		r.prefix = "runtime[#" + strconv.Itoa(i+1) + "]."
+		r.prefix = numbered("runtime", i+1)
 		before := len(r.problems)
 		rt := readRuntime(r.root(n))
 		if n := countType(c.Runtimes, rt.Type); n > 0 {

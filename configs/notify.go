@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -75,23 +74,14 @@ func EventReasons() []string {
 
 // readNotifies reads all [[notify]].
 func readNotifies(nodes []*node) ([]Notify, Problems) {
-	r := &reader{}
+	l := listReader{section: "notify", most: maxNotify, key: "name", twice: "is already the name of the notify at %s"}
 	var all []Notify
-	places := map[string]place{}
-	for i, n := range nodes {
-		r.prefix = "notify[#" + strconv.Itoa(i+1) + "]."
-		notify := readNotify(r.root(n))
-		if first, twice := places[notify.Name]; twice && notify.Name != "" {
-			r.wrong(n.fields["name"], "name", "is already the name of the notify at %s", first)
-		}
-		places[notify.Name] = n.at
-		all = append(all, notify)
-	}
-	if len(all) > maxNotify {
-		r.prefix = ""
-		r.wrong(nodes[maxNotify], "notify", "must be there at most %d times, is %d times", maxNotify, len(all))
-	}
-	return all, r.problems
+	problems := l.read(nodes, func(t *table, _ int) string {
+		n := readNotify(t)
+		all = append(all, n)
+		return n.Name
+	})
+	return all, problems
 }
 
 func readNotify(t *table) Notify {

@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -61,68 +60,69 @@ func (f *PublishFile) outlet() *outlet {
 	return newOutlet("[[publish_file]]", f.place, f.Covers, f.Drain, within)
 }
 
-func (f *PublishFile) prefix() string { return "publish_file[#" + strconv.Itoa(f.number) + "]." }
+func (f *PublishFile) prefix() string { return numbered(publishFileSection, f.number) }
 
 // candidateWord stands in an argument of check for the path of the file to be.
 const candidateWord = "{candidate}"
 
 const (
+	publishFileSection = "publish_file"
+
 	maxPublishFiles = 64
 
 	defaultCommand = 10 * time.Second
 )
 
-// templateDefaults are the defaults of a file by its template: what was measured of each balancer.
-type templateDefaults struct{ minInterval, drain time.Duration }
+// shippedTemplate is a template that healthd ships, with the defaults of a file that it makes: what was measured of
+// each balancer.
+type shippedTemplate struct {
+	name               string
+	minInterval, drain time.Duration
+}
 
-// shippedTemplates has the templates that healthd ships. nginx and Caddy lose a request or a WebSocket with each
-// reload. Traefik and Prometheus gather by themselves.
-var shippedTemplates = map[string]templateDefaults{
-	"nginx":       {time.Second, time.Second},
-	"caddy":       {time.Second, 500 * time.Millisecond},
-	"traefik":     {0, 2500 * time.Millisecond},
-	"envoy":       {0, time.Second},
-	"prometheus":  {5 * time.Second, 0},
-	"haproxy-map": {0, time.Second},
+// shippedTemplates are in the order in which people are told of them. nginx and Caddy lose a request or a WebSocket with
+// each reload. Traefik and Prometheus gather by themselves.
+var shippedTemplates = []shippedTemplate{
+	{"nginx", time.Second, time.Second},
+	{"caddy", time.Second, 500 * time.Millisecond},
+	{"traefik", 0, 2500 * time.Millisecond},
+	{"envoy", 0, time.Second},
+	{"prometheus", 5 * time.Second, 0},
+	{"haproxy-map", 0, time.Second},
 }
 
 // ShippedTemplates returns the names of the templates that healthd ships.
 func ShippedTemplates() []string {
-	return []string{"nginx", "caddy", "traefik", "envoy", "prometheus", "haproxy-map"}
+	var names []string
+	for _, t := range shippedTemplates {
+		names = append(names, t.name)
+	}
+	return names
 }
 
 // defaultsOf returns the defaults of a file. Nobody knows how fast the reader of an own template is: with a reload
 // it is taken for one like nginx, without for one that watches the file.
-func defaultsOf(template string, reload bool) templateDefaults {
-	if known, ok := shippedTemplates[template]; ok {
-		return known
+func defaultsOf(template string, reload bool) shippedTemplate {
+	if i := slices.Index(ShippedTemplates(), template); i >= 0 {
+		return shippedTemplates[i]
 	}
 	if reload {
-		return templateDefaults{time.Second, time.Second}
+		return shippedTemplate{template, time.Second, time.Second}
 	}
-	return templateDefaults{time.Second, 2500 * time.Millisecond}
+	return shippedTemplate{template, time.Second, 2500 * time.Millisecond}
 }
 
 // readPublishFiles reads all [[publish_file]].
 func readPublishFiles(nodes []*node) ([]PublishFile, Problems) {
-	r := &reader{}
+	l := listReader{section: publishFileSection, most: maxPublishFiles, key: "path", twice: "is also the path of the publish_file at %s"}
 	var all []PublishFile
-	places := map[string]place{}
-	for i, n := range nodes {
-		f := PublishFile{number: i + 1}
-		r.prefix = f.prefix()
-		f.read(r.root(n))
-		if first, twice := places[f.Path]; twice && f.Path != "" {
-			r.wrong(n.fields["path"], "path", "is also the path of the publish_file at %s", first)
-		}
-		places[f.Path] = n.at
+	problems := l.read(nodes, func(t *table, number int) string {
+		f := PublishFile{number: number}
+		f.read(t)
 		all = append(all, f)
-	}
-	if len(all) > maxPublishFiles {
-		r.prefix = ""
-		r.wrong(nodes[maxPublishFiles], "publish_file", "must be there at most %d times, is %d times", maxPublishFiles, len(all))
-	}
-	return all, r.problems
+		return f.Path
+	})
+	return all, problems
 }
 
 func (f *PublishFile) read(t *table) {

@@ -59,8 +59,8 @@ reload   = ["true"]
 func TestShippedTemplatesHaveDefaults(t *testing.T) {
 	names := ShippedTemplates()
 	for _, name := range names {
-		if _, ok := shippedTemplates[name]; !ok {
-			t.Errorf("%s has no defaults", name)
+		if got := defaultsOf(name, false); got.name != name {
+			t.Errorf("%s has the defaults %+v", name, got)
 		}
 	}
 	if len(names) != len(shippedTemplates) {
@@ -91,8 +91,8 @@ func TestDocumentedPublishFileKeys(t *testing.T) {
 	if keys := keysOf(func(t *table) { (&PublishFile{}).read(t) }); !reflect.DeepEqual(documented, keys) {
 		t.Errorf("documented are\n%v, the keys are\n%v", documented, keys)
 	}
-	for name, d := range shippedTemplates {
-		if row := "| `" + name + "` | " + bareDuration(d.minInterval) + " | " + bareDuration(d.drain) + " |"; !strings.Contains(part, row) {
+	for _, d := range shippedTemplates {
+		if row := "| `" + d.name + "` | " + bareDuration(d.minInterval) + " | " + bareDuration(d.drain) + " |"; !strings.Contains(part, row) {
 			t.Errorf("the page does not have %s", row)
 		}
 	}

@@ -92,16 +92,6 @@ func (s *Spec) Settings() []Value {
 	return all
 }
 
-// ValueOf returns the setting at a path; the zero Value where there is none.
-func (s *Spec) ValueOf(path string) Value {
-	for _, v := range s.Settings() {
-		if v.Path == path {
-			return v
-		}
-	}
-	return Value{}
-}
-
 // ProbeSpec is one probe with its timing and thresholds.
 type ProbeSpec struct {
 	Handler          prober.Handler
