@@ -21,7 +21,7 @@ import (
 	"healthd/supervisor/core"
 )
 
-// Config is a configuration without problems. It is never changed after Load.
+// Config is a configuration without problems. After Load only KeepDrains changes it, before anybody else has it.
 type Config struct {
 	Runtimes []Runtime
 	Listen   Listen

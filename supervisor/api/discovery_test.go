@@ -94,11 +94,15 @@ func TestDiscoveryWaitsForAllEngines(t *testing.T) {
 		{"both are", []supervisor.RuntimeView{synced("docker"), synced("containerd")}, http.StatusOK},
 		{"one is lost", []supervisor.RuntimeView{synced("docker"), {Name: "containerd", Synced: true}}, http.StatusOK},
 	} {
-		a := New(Config{Board: supervisor.NewBoard(tt.runtimes, web)})
+		asked := 0
+		a := New(Config{Board: supervisor.NewBoard(tt.runtimes, web), TraefikAsks: func() { asked++ }})
 		for _, path := range []string{"/v1/discovery/traefik", "/v1/discovery/prometheus"} {
 			if w := get(t, a.ReadOnly(), path); w.Code != tt.want {
 				t.Errorf("%s: %s: %d %s, want %d", tt.name, path, w.Code, w.Body, tt.want)
 			}
+		}
+		if asked != 1 {
+			t.Errorf("%s: Traefik asked %d times", tt.name, asked)
 		}
 	}
 }

@@ -15,7 +15,7 @@
 // there. So changes that come and go cost nothing, and whatever moment a daemon is killed at, the next one ends right.
 // The file is replaced, never written in place, emptied or removed.
 //
-//	files.go     Publisher, File; file.go: one file; decide.go: what to do for it
+//	files.go     Publisher, File; crew.go: a goroutine for each; file.go: what it does; decide.go: what that is now
 //	data.go      what templates get; render.go, guard.go, functions.go: how they run; shipped.go, try.go
 //	replace.go   the way of a new content; disk.go: candidates, links, owners; nginx.go: whether a reload was one
 //	keep.go      what outlives the daemon

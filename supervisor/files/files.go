@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"reflect"
 	"slices"
-	"sync"
 	"time"
 
 	"healthd/runtime"
@@ -93,86 +91,25 @@ func (p *Publisher) Reload(ctx context.Context, files []File) error {
 	}
 }
 
-// running is a file whose goroutine runs.
-type running struct {
-	file  *File
-	stop  context.CancelFunc
-	ended chan struct{}
-}
-
 // Run writes the files until ctx ends. Then they stay as they are. It returns nil.
 func (p *Publisher) Run(ctx context.Context, s Supervisor) error {
 	defer close(p.ended)
-	var goroutines sync.WaitGroup
-	defer goroutines.Wait()
 	if err := p.kept.load(); err != nil {
 		p.record(core.EventFileFailed, "Cannot read what was kept of published files: %v: services without containers are not in them any more, and all are reloaded", err)
 	}
-	goroutines.Go(func() { p.tellWithdrawn(ctx, s) })
-	all, ending := map[string]*running{}, map[string]*running{} // by path
-	use := func(files []File) {
-		next := map[string]*running{}
-		paths := []string{}
-		for i := range files {
-			f := &files[i]
-			paths = append(paths, f.Path)
-			before := all[f.Path]
-			if before != nil && before.file.same(f) {
-				next[f.Path] = before
-				continue
-			}
-			if before == nil {
-				before = ending[f.Path]
-			}
-			next[f.Path] = p.begin(ctx, &goroutines, s.Board(), f, before)
-		}
-		maps.DeleteFunc(ending, func(_ string, r *running) bool { return r.hasEnded() })
-		for path, r := range all {
-			if next[path] != r {
-				r.stop()
-				ending[path] = r
-			}
-		}
-		all = next
-		p.kept.keepOnly(paths)
-		p.known.configure(files)
-		p.metrics.files(files)
-	}
-	use(p.config.Files)
-	p.restoreOthers(all)
+	c := &crew{p: p, board: s.Board(), all: map[string]*running{}, ending: map[string]*running{}}
+	defer c.goroutines.Wait()
+	c.goroutines.Go(func() { p.tellWithdrawn(ctx, s) })
+	c.use(ctx, p.config.Files)
+	p.restoreOthers(c.all)
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case files := <-p.reload:
-			use(files)
+			c.use(ctx, files)
 		}
 	}
-}
-
-func (r *running) hasEnded() bool {
-	select {
-	case <-r.ended:
-		return true
-	default:
-		return false
-	}
-}
-
-// begin starts the goroutine of a file, after that of the one before it on the same path, if any, has ended.
-func (p *Publisher) begin(ctx context.Context, goroutines *sync.WaitGroup, board *supervisor.Board, f *File, before *running) *running {
-	own, stop := context.WithCancel(ctx)
-	r := &running{file: f, stop: stop, ended: make(chan struct{})}
-	goroutines.Go(func() {
-		defer close(r.ended)
-		defer stop()
-		if before != nil {
-			before.stop()
-			<-before.ended
-		}
-		newFile(p, board, f).run(own)
-	})
-	return r
 }
 
 // restoreOthers puts back old files of paths that are not configured any more.

@@ -32,5 +32,8 @@ func TestWarningOfTraefik(t *testing.T) {
 		if got := d.traefikUnexpected(now); (got != "") != tt.warns {
 			t.Errorf("%s: %q", tt.name, got)
 		}
+		if got := d.warnings(); (len(got) == 1) != tt.warns {
+			t.Errorf("%s: status warns %q", tt.name, got)
+		}
 	}
 }
