@@ -29,7 +29,8 @@ scrape_configs:
 // Prometheus finds the containers by http_sd, with their labels, and keeps them while healthd is away.
 func TestPrometheusDiscovery(t *testing.T) {
 	t.Parallel()
-	e := dockertest.Start(t) // not the shared one: others' containers would be targets, too
+	// Not the shared one: others' containers would be targets, too.
+	e := dockertest.Start(t)
 	specs := strings.Replace(fmt.Sprintf(webSpec, "found"), `service = "found"`, "", 1) // Compose may say which
 	d := startDaemon(t, e.Endpoint, specs)
 	prom := discoverWith(t, d.url)
