@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"cmp"
 	"encoding/csv"
 	"errors"
 	"flag"
@@ -169,6 +170,17 @@ func (h *haproxy) sessions(address string) (string, error) {
 
 // row is all that HAProxy shows of the server at an address.
 func (h *haproxy) row(address string) (map[string]string, error) {
+	rows, err := h.rows()
+	for _, row := range rows {
+		if row["addr"] == address {
+			return row, nil
+		}
+	}
+	return nil, cmp.Or(err, fmt.Errorf("HAProxy has no server at %s", address))
+}
+
+// rows is all that HAProxy shows of the servers of the backend.
+func (h *haproxy) rows() (all []map[string]string, err error) {
 	answer, err := h.query("show stat web 4 -1")
 	if err != nil {
 		return nil, err
@@ -182,11 +194,9 @@ func (h *haproxy) row(address string) (map[string]string, error) {
 		for i, name := range rows[0] {
 			row[name] = fields[i]
 		}
-		if row["addr"] == address {
-			return row, nil
-		}
+		all = append(all, row)
 	}
-	return nil, fmt.Errorf("HAProxy has no server at %s", address)
+	return all, nil
 }
 
 // upOrSo is UP, whatever the next check is about to change.

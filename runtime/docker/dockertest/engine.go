@@ -17,6 +17,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"testing"
@@ -49,6 +50,7 @@ type Engine struct {
 	Bridge string
 
 	flags      []string
+	netns      string // empty: the host's own
 	dir        string
 	network    enginetest.Network
 	root       *enginetest.Root
@@ -61,7 +63,19 @@ type Engine struct {
 // dockerd come after those that every engine has, such as --live-restore.
 func Start(tb testing.TB, flags ...string) *Engine {
 	tb.Helper()
-	e, err := start(flags...)
+	return started(tb, "", flags)
+}
+
+// StartIn is Start for an engine in the network namespace of that name (ip netns), as on a host of its own: it makes
+// its bridge there, and publishes ports.
+func StartIn(tb testing.TB, netns string, flags ...string) *Engine {
+	tb.Helper()
+	return started(tb, netns, flags)
+}
+
+func started(tb testing.TB, netns string, flags []string) *Engine {
+	tb.Helper()
+	e, err := start(netns, flags...)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -98,7 +112,7 @@ func (s *Shared) Main(m *testing.M) int {
 // Engine returns the shared engine, which the first call starts.
 func (s *Shared) Engine(tb testing.TB) *Engine {
 	tb.Helper()
-	s.once.Do(func() { s.engine, s.err = start() })
+	s.once.Do(func() { s.engine, s.err = start("") })
 	if s.err != nil {
 		tb.Fatal(s.err)
 	}
@@ -148,7 +162,7 @@ func (e *Engine) Thaw(tb testing.TB) {
 	}
 }
 
-func start(flags ...string) (_ *Engine, err error) {
+func start(netns string, flags ...string) (_ *Engine, err error) {
 	for _, name := range []string{"containerd", "dockerd", "runc", "ip", "busybox"} {
 		if _, err := exec.LookPath(name); err != nil {
 			return nil, fmt.Errorf("cannot start a private engine: %w; install it: %s", err, install)
@@ -166,7 +180,7 @@ func start(flags ...string) (_ *Engine, err error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Engine{Endpoint: "unix://" + filepath.Join(dir, "d.sock"), Image: Image, Bridge: "bridge", flags: flags, dir: dir}
+	e := &Engine{Endpoint: "unix://" + filepath.Join(dir, "d.sock"), Image: Image, Bridge: "bridge", flags: flags, netns: netns, dir: dir}
 	if usePodman {
 		e.Bridge = "podman"
 	}
@@ -207,6 +221,9 @@ func (e *Engine) startDaemons() error {
 
 // claim takes a network and writes who owns the directory, for cleanUp.
 func (e *Engine) claim() error {
+	if e.netns != "" {
+		return enginetest.Claim(e.dir)
+	}
 	n, err := enginetest.ClaimNetwork()
 	if err != nil {
 		return err
@@ -229,7 +246,7 @@ path = %q
 	if err := os.WriteFile(file, []byte(conf), 0o600); err != nil {
 		return err
 	}
-	e.containerd = enginetest.NewProcess("containerd", e.path("containerd.log"), e.root.Command("containerd", "-c", file)...)
+	e.containerd = enginetest.NewProcess("containerd", e.path("containerd.log"), e.command("containerd", "-c", file)...)
 	if err := e.containerd.Start(); err != nil {
 		return err
 	}
@@ -264,13 +281,24 @@ func (e *Engine) dockerd() (*enginetest.Process, error) {
 	if err := os.WriteFile(e.path("daemon.json"), []byte("{}\n"), 0o600); err != nil {
 		return nil, err
 	}
-	argv := append([]string{"dockerd",
+	network := []string{"--bridge", e.network.Bridge, "--default-address-pool", e.network.Pool(), "--userland-proxy=false"}
+	if e.netns != "" {
+		network = nil
+	}
+	argv := slices.Concat([]string{"dockerd",
 		"--containerd", e.path("c.sock"), "--host", e.Endpoint, "--pidfile", e.path("d.pid"),
 		"--config-file", e.path("daemon.json"), "--data-root", e.path("data"), "--exec-root", e.path("exec"),
-		"--bridge", e.network.Bridge, "--default-address-pool", e.network.Pool(),
 		"--cgroup-parent", e.cgroup(), "--exec-opt", "native.cgroupdriver=cgroupfs",
-		"--live-restore", "--iptables=false", "--ip-forward=false", "--ip-masq=false", "--userland-proxy=false"}, e.flags...)
-	return enginetest.NewProcess("dockerd", e.path("dockerd.log"), e.root.Command(argv...)...), nil
+		"--live-restore", "--iptables=false", "--ip-forward=false", "--ip-masq=false"}, network, e.flags)
+	return enginetest.NewProcess("dockerd", e.path("dockerd.log"), e.command(argv...)...), nil
+}
+
+// command returns the arguments that run a program where the engine is.
+func (e *Engine) command(argv ...string) []string {
+	if e.netns != "" {
+		argv = append([]string{"nsenter", "--net=/run/netns/" + e.netns, "--"}, argv...)
+	}
+	return e.root.Command(argv...)
 }
 
 // close removes the containers, ends all processes and cleans up.

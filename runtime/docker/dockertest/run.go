@@ -9,6 +9,7 @@ import (
 	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
 	apinetwork "github.com/docker/docker/api/types/network"
+	"github.com/docker/go-connections/nat"
 )
 
 // RunOptions says what Run and Create make. The zero value is a container of the
@@ -20,6 +21,7 @@ type RunOptions struct {
 	Env     []string
 	Labels  map[string]string
 	Network string // network mode: "host", "none", "container:ID" or a network's name
+	Publish string // a port of the host, as docker run -p has it: "127.0.0.1:8081:8080"; empty: none
 	// Networks are connected to besides Network.
 	Networks      []string
 	RestartPolicy string // empty: "no"
@@ -59,11 +61,20 @@ func (e *Engine) Create(tb testing.TB, o RunOptions) string {
 			tb.Fatalf("cannot name the image %s: %v", o.Image, err)
 		}
 	}
+	exposed, ports := nat.PortSet(nil), nat.PortMap(nil)
+	if o.Publish != "" {
+		var err error
+		if exposed, ports, err = nat.ParsePortSpecs([]string{o.Publish}); err != nil {
+			tb.Fatal(err)
+		}
+	}
 	created, err := e.client.ContainerCreate(tb.Context(), &container.Config{
-		Image: cmp.Or(o.Image, e.Image), Cmd: o.Cmd, Env: o.Env, Labels: o.Labels, User: o.User,
+		ExposedPorts: exposed,
+		Image:        cmp.Or(o.Image, e.Image), Cmd: o.Cmd, Env: o.Env, Labels: o.Labels, User: o.User,
 		StopSignal: o.StopSignal, StopTimeout: o.StopTimeout, Healthcheck: o.Health,
 	}, &container.HostConfig{
 		NetworkMode:   container.NetworkMode(o.Network),
+		PortBindings:  ports,
 		RestartPolicy: container.RestartPolicy{Name: container.RestartPolicyMode(o.RestartPolicy)},
 		AutoRemove:    o.AutoRemove,
 		Init:          &o.Init,
