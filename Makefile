@@ -197,6 +197,8 @@ install-files:
 	install -m 0644 configs/examples/compose/* $(DESTDIR)$(DOCDIR)/examples/compose/
 	install -d -m 0755 $(DESTDIR)$(DOCDIR)/examples/files
 	install -m 0644 configs/examples/files/* $(DESTDIR)$(DOCDIR)/examples/files/
+	install -d -m 0755 $(DESTDIR)$(DOCDIR)/examples/fleet
+	install -m 0644 configs/examples/fleet/* $(DESTDIR)$(DOCDIR)/examples/fleet/
 	install -d -m 0755 $(DESTDIR)$(DOCDIR)/examples/templates
 	install -m 0644 supervisor/files/templates/* $(DESTDIR)$(DOCDIR)/examples/templates/
 	install -d -m 0755 $(DESTDIR)$(DOCDIR)/configs

@@ -23,7 +23,7 @@ import (
 
 // Config is a configuration without problems. After Load only KeepDrains changes it, before anybody else has it.
 type Config struct {
-	Runtimes []Runtime
+	Runtimes []Runtime // none only with Fleet
 	Listen   Listen
 	State    State
 	Daemon   Daemon
@@ -31,6 +31,7 @@ type Config struct {
 	Guard    core.Guard
 	HAProxy  HAProxy
 	Notify   []Notify
+	Fleet    *Fleet // nil: the host is alone
 
 	PublishFiles []PublishFile
 
@@ -128,6 +129,7 @@ type loader struct {
 	incomplete bool // a file could not be read: what seems to be missing may be in it
 	tolerant   bool // take what a broken file has before the place where it is broken
 	runtimes   []*node
+	noRuntimes *node // runtime = []; nil: nobody has written that
 	notifies   []*node
 	publishes  []*node
 	specs      []*node
@@ -140,7 +142,7 @@ func newLoader() *loader { return &loader{sections: map[string]*node{}, pems: ma
 
 // sectionKeys are the tables that all files share.
 func sectionKeys() []string {
-	return []string{"listen", "state", "log", "guard", "haproxy", "dns", "traefik", "labels", "daemon", "defaults"}
+	return []string{"listen", "state", "log", "guard", "haproxy", "dns", "traefik", fleetSection, "labels", "daemon", "defaults"}
 }
 
 func (l *loader) load(paths []string) {
@@ -220,6 +222,8 @@ func (l *loader) add(file string, data []byte) {
 	for _, key := range root.keys() {
 		n := root.fields[key]
 		switch {
+		case key == "runtime" && n.kind == arrayKind && len(n.items) == 0:
+			l.noRuntimes = n
 		case key == "runtime":
 			l.runtimes = append(l.runtimes, l.tables(key, n)...)
 		case key == "notify":
@@ -277,7 +281,7 @@ func (l *loader) join(key string, earlier, n *node) *node {
 // config checks everything that was read.
 func (l *loader) config() (*Config, error) {
 	c := &Config{Files: l.files, defaults: l.sections["defaults"], drafts: &drafts{}}
-	l.problems = append(l.problems, readDaemon(c, l.runtimes, l.sections)...)
+	l.problems = append(l.problems, readDaemon(c, l)...)
 	notifies, problems := readNotifies(l.notifies)
 	c.Notify = notifies
 	l.problems = append(l.problems, problems...)

@@ -36,10 +36,9 @@ const (
 	TypeContainerd = "containerd"
 )
 
-// readDaemon reads the settings of the daemon itself. Without a [[runtime]]
-// there is one, the Docker engine that the environment names.
-func readDaemon(c *Config, runtimes []*node, sections map[string]*node) Problems {
-	r := &reader{}
+// readDaemon reads the settings of the daemon itself.
+func readDaemon(c *Config, l *loader) Problems {
+	r, sections := &reader{}, l.sections
 	section := func(key string) *table { return &table{reader: r, n: sections[key], path: key} }
 	c.Listen = readListen(section("listen"))
 	if n := sections["listen"].below("control_group"); n != nil {
@@ -54,9 +53,23 @@ func readDaemon(c *Config, runtimes []*node, sections map[string]*node) Problems
 	c.Guard = readGuard(section("guard"))
 	c.labels = readLabelRules(section("labels"))
 	c.HAProxy = readHAProxy(section("haproxy"), c.Listen.Agent)
+	c.Fleet = readFleet(section(fleetSection), l.noRuntimes == nil)
 	c.readAskers(section, sections)
-	if len(runtimes) == 0 {
+	c.readRuntimes(r, l)
+	return r.problems
+}
+
+// readRuntimes reads all [[runtime]]. Without any there is one, the Docker engine that the environment names, but for
+// runtime = [], with which there is none.
+func (c *Config) readRuntimes(r *reader, l *loader) {
+	runtimes := l.runtimes
+	switch none := l.noRuntimes; {
+	case none == nil && len(runtimes) == 0:
 		c.Runtimes = []Runtime{readRuntime(r.root(nil))}
+	case none != nil && len(runtimes) > 0:
+		r.wrong(none, "runtime", "must not be empty: there is a runtime at %s", runtimes[0].at)
+	case none != nil && c.Fleet == nil && !l.incomplete:
+		r.wrong(none, "runtime", "must not be empty without [fleet]: healthd would have no containers")
 	}
 	for i, n := range runtimes {
 		r.prefix = numbered("runtime", i+1)
@@ -71,7 +84,6 @@ func readDaemon(c *Config, runtimes []*node, sections map[string]*node) Problems
 		}
 		c.Runtimes = append(c.Runtimes, rt)
 	}
-	return r.problems
 }
 
 // plainEndpoint returns an endpoint in the one way to write it: /var/run is a link to /run.

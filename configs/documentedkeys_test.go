@@ -84,7 +84,7 @@ func daemonKeys(t *testing.T) map[string]map[string]bool {
 	}
 	all["runtime"]["namespaces"] = true // of another type
 	for _, section := range sectionKeys() {
-		if section != "defaults" && all[section] == nil {
+		if section != "defaults" && section != fleetSection && all[section] == nil {
 			t.Errorf("[%s] is not in this test", section)
 		}
 	}
@@ -156,7 +156,7 @@ func TestDocumentedSpecKeys(t *testing.T) {
 		keys[key] = true
 	}
 	rows := 0
-	others := append(keyRows(notifyPart(t)), keyRows(filesPart(t))...)
+	others := slices.Concat(keyRows(notifyPart(t)), keyRows(filesPart(t)), keyRows(fleetPart(t, text)))
 	for _, row := range keyRows(text) {
 		if slices.Contains(others, row) {
 			continue
@@ -197,7 +197,7 @@ command = ["x"]
 		defaults[leaf][v.Value] = v.Origin == originDefault
 	}
 	compared := 0
-	others := append(keyRows(notifyPart(t)), keyRows(filesPart(t))...)
+	others := slices.Concat(keyRows(notifyPart(t)), keyRows(filesPart(t)), keyRows(fleetPart(t, readReference(t))))
 	for _, row := range keyRows(readReference(t)) {
 		if slices.Contains(others, row) {
 			continue

@@ -28,6 +28,12 @@ func readGroup(t *table) core.Group {
 		t.value("name", defaultGroup, nil)
 	}
 	g.MaxUnavailable = t.share("max_unavailable", core.DefaultMaxUnavailable)
+	// Members of other hosts wait for those of a group over all hosts, and a container that says it is in none does not
+	// wait for them.
+	t.fileOnly("scope", "unreachable")
+	g.Fleet = t.has("scope") && t.choice("scope", scopeHost, scopeFleet) == scopeFleet
+	wait := t.has("unreachable") && t.choice("unreachable", unreachableLocal, unreachableWait) == unreachableWait
+	g.FleetWait = g.Fleet && wait
 	t.done()
 	return g
 }

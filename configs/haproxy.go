@@ -80,13 +80,12 @@ func readBackend(t *table) core.HAProxy {
 	return h
 }
 
-// checkPush reports a spec with a backend where no sockets are set. It does not where
-// the sockets are wrong or may be in a file that could not be read: that is reported
-// already.
+// checkPush reports a spec with a backend where no sockets are set, and HAProxy is on no other host, either. It does
+// not where the sockets are wrong or may be in a file that could not be read: that is reported already.
 func (l *loader) checkPush(s *fileSpec) Problems {
 	sockets := l.sections["haproxy"].below("sockets")
 	off := sockets == nil || sockets.kind == arrayKind && len(sockets.items) == 0
-	if n := s.node.below(backendPath); n != nil && off && !l.incomplete {
+	if n := s.node.below(backendPath); n != nil && off && !l.incomplete && l.sections[fleetSection] == nil {
 		return Problems{n.at.problem(s.prefix()+backendPath, needsSockets)}
 	}
 	return nil
@@ -99,7 +98,7 @@ func (c *Config) checkPush(r *reader, spec *node) {
 	if n == nil {
 		return
 	}
-	if len(c.HAProxy.Sockets) == 0 {
+	if len(c.HAProxy.Sockets) == 0 && c.Fleet == nil {
 		r.wrong(n, backendPath, needsSockets)
 	}
 	if spec.below("publish.port") == nil {

@@ -180,6 +180,8 @@ func FuzzLabels(f *testing.F) {
 		{"healthd.lifecycle.post_start.exec.command", "/warm.sh", "healthd.lifecycle.pre_stop.http_get.port", "http"},
 		{"healthd.lifecycle.post_start.http_get.host", "x", "healthd.lifecycle", "{}"},
 		{"healthd.group.name", "shop/web", "healthd.group.max_unavailable", "25%"},
+		{"healthd.group.scope", "fleet", "healthd.group.unreachable", "wait"},
+		{"healthd.publish.address", "container", "healthd.publish.port", "80"},
 		{"healthd.group.name", "/", "healthd.group.max_unavailable", "99999999999999999999%"},
 		{"healthd.publish.port", "http", "healthd.publish.haproxy.backend", "web"},
 		{"healthd.publish.haproxy", "{}", "healthd.publish.haproxy.backend", "web/s1; help"},

@@ -183,7 +183,7 @@ func (l *loader) checkDefaults(n *node) {
 		t.wrong(n, "", "has headers, which may be secrets, and every container with a label of healthd gets them: put them into a [[spec]], or set claimable = true here")
 	}
 	readSpec(r, n)
-	l.problems = append(l.problems, r.problems...)
+	l.problems = slices.Concat(l.problems, r.problems, l.checkScope(r.prefix, n))
 }
 
 // checkSpecs reports what is wrong with the specs in their layers. What a spec has from another one
@@ -198,7 +198,7 @@ func (l *loader) checkSpecs(specs []*fileSpec) {
 	slices.SortStableFunc(byDepth, func(a, b *fileSpec) int { return a.depth - b.depth })
 	for _, s := range byDepth {
 		s.setClaimable()
-		found := append(s.check(), l.checkPush(s)...)
+		found := slices.Concat(s.check(), l.checkPush(s), l.checkScope(s.prefix(), s.node))
 		inherits := s.base != nil || l.sections["defaults"] != nil
 		for _, p := range found {
 			if !inherits || !told[key(p)] {

@@ -1,6 +1,7 @@
 package configs
 
 import (
+	"slices"
 	"time"
 
 	"healthd/supervisor/core"
@@ -20,6 +21,9 @@ type outlet struct {
 	drain  time.Duration // what its balancers need at worst until their last new request
 	shown  core.Value    // the drain of a spec that this makes longer
 	within time.Duration // what they may need until they know; 0: they ask
+	// notHAProxy says that the drain is not for a container with a backend: on whichever host HAProxy is, it says
+	// itself when it has no request under way.
+	notHAProxy bool
 }
 
 func newOutlet(name string, at place, covers func(service string) bool, drain, within time.Duration) *outlet {
@@ -45,16 +49,34 @@ func (c *Config) readAskers(section func(string) *table, sections map[string]*no
 		c.traefik = true
 		c.outlets = append(c.outlets, newOutlet("[traefik]", traefik.at, anyService, readOutletDrain(section("traefik"), defaultTraefikDrain), 0))
 	}
+	if c.Fleet != nil {
+		c.outlets = append(c.outlets, c.Fleet.outlet())
+	}
 }
 
 // KeepDrains has drains wait for those who ask by DNS, too, if the daemon began with that and c is without: it answers them
-// until it ends. Call it before Resolve.
+// until it ends. For other hosts they wait as the daemon began: it tells these as long, and nobody else. Call it before
+// Resolve.
 func (c *Config) KeepDrains(begun *Config) {
+	c.keepFleet(begun.Fleet)
 	if c.Listen.DNS != "" || begun.Listen.DNS == "" {
 		return
 	}
 	drain := max(begun.dnsDrain, c.dnsDrain)
 	c.outlets = append(c.outlets, &outlet{covers: anyService, drain: drain, shown: shownDrain(drain, "listen.dns before the reload")})
+}
+
+// keepFleet has drains wait for other hosts as in the fleet that the daemon began with; nil: in none.
+func (c *Config) keepFleet(begun *Fleet) {
+	if len(c.Fleet.fleetNeedsRestart(begun)) == 0 {
+		return
+	}
+	c.outlets = slices.DeleteFunc(c.outlets, func(o *outlet) bool { return o.notHAProxy })
+	if begun != nil {
+		o := begun.outlet()
+		o.shown = shownDrain(o.drain, "[fleet] before the reload")
+		c.outlets = append(c.outlets, o)
+	}
 }
 
 // readOutletDrain reads the drain that the balancers of a section need.
@@ -71,20 +93,23 @@ func (c *Config) drainForOutlets(spec *core.Spec, drainSet bool) {
 	if p.Port == 0 {
 		return
 	}
-	longest := &outlet{}
+	longest, least := &outlet{}, time.Duration(0)
 	for _, o := range c.outlets {
 		if !o.covers(p.Service) {
 			continue
 		}
 		p.WithdrawWithin = max(p.WithdrawWithin, o.within)
-		if o.drain > longest.drain {
+		if !o.notHAProxy {
+			least = max(least, o.drain)
+		}
+		if o.drain > longest.drain && (!o.notHAProxy || p.HAProxy.Backend == "") {
 			longest = o
 		}
 	}
 	if longest.drain > p.Drain && !drainSet {
 		p.Drain, spec.DrainValue = longest.drain, &longest.shown
 	}
-	p.LeastDrain = min(longest.drain, p.Drain)
+	p.LeastDrain = min(least, p.Drain)
 }
 
 // warnDrain warns of a drain that a spec sets and that ends while load balancers may still send new requests.

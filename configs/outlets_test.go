@@ -32,6 +32,14 @@ func TestDrainForOutlets(t *testing.T) {
 		{"Prometheus", "[[publish_file]]\ntemplate = \"prometheus\"\npath = \"/etc/prometheus/healthd.json\"\n" + spec + "publish.port = 80", `0s 0s "0s" default`},
 		{"DNS", "listen.dns = \"127.0.0.1:8653\"\n" + spec + "publish.port = 80", `3s 3s "3s" listen.dns at healthd.toml:1`},
 		{"DNS, asked each minute", "listen.dns = \"127.0.0.1:8653\"\ndns.drain = \"61s\"\n" + spec + "publish.port = 80", `1m1s 1m1s "1m1s" listen.dns at healthd.toml:1`},
+		{"other hosts", fleetText + spec + "publish.port = 80", `3s 0s "3s" [fleet] at healthd.toml:1`},
+		{"other hosts, slow", strings.Replace(fleetText, "adv", "drain = \"5s\", adv", 1) + spec + "publish.port = 80", `5s 0s "5s" [fleet] at healthd.toml:1`},
+		{"other hosts and their HAProxy", fleetText + "[haproxy]\nsockets = [\"/run/a.sock\"]\n" + spec + "publish = { port = 80, haproxy.backend = \"web\" }", `1s 0s "1s" default`},
+		{"other hosts and Traefik", fleetText + "[traefik]\n" + spec + "publish.port = 80", `7.5s 7.5s "7.5s" [traefik] at healthd.toml:2`},
+		{"other hosts longer than DNS", fleetText + "listen.dns = \"127.0.0.1:8653\"\ndns.drain = \"1s\"\n" + spec + "publish.port = 80", `3s 1s "3s" [fleet] at healthd.toml:1`},
+		{"other hosts, HAProxy and DNS", fleetText + "listen.dns = \"127.0.0.1:8653\"\ndns.drain = \"2s\"\n[haproxy]\nsockets = [\"/run/a.sock\"]\n" + spec +
+			"publish = { port = 80, haproxy.backend = \"web\" }", `2s 2s "2s" listen.dns at healthd.toml:2`},
+		{"other hosts, no traffic", fleetText + spec, `0s 0s "0s" default`},
 		{"two", "[traefik]\n" + nginx + spec + "publish.port = 80", `7.5s 7.5s "7.5s" [traefik] at healthd.toml:1`},
 		{"HAProxy alone", "[haproxy]\nsockets = [\"/run/a.sock\"]\n" + spec + "publish = { port = 80, haproxy.backend = \"web\" }", `1s 0s "1s" default`},
 	} {
@@ -45,8 +53,15 @@ func TestDrainForOutlets(t *testing.T) {
 			if got := fmt.Sprint(s.Publish.Drain, " ", s.Publish.LeastDrain, " ", shown.Value, " ", shown.Origin); got != tt.want {
 				t.Errorf("got %s, want %s", got, tt.want)
 			}
-			if got := s.Publish.WithdrawWithin; (got != 0) != (strings.Contains(tt.text, "nginx") && !strings.Contains(tt.text, "other")) || got != 0 && got != 21*time.Second {
-				t.Errorf("it waits %v until load balancers know", got)
+			within := time.Duration(0)
+			switch {
+			case strings.Contains(tt.text, "nginx") && !strings.Contains(tt.text, "other"):
+				within = 21 * time.Second
+			case strings.Contains(tt.text, "fleet") && s.Publish.Port != 0:
+				within = 3 * time.Second
+			}
+			if got := s.Publish.WithdrawWithin; got != within {
+				t.Errorf("it waits %v until load balancers know, want %v", got, within)
 			}
 		})
 	}
@@ -72,6 +87,32 @@ func TestDrainAfterReload(t *testing.T) {
 		}
 		shown := shownIn(s, "publish.drain")
 		if got := fmt.Sprint(s.Publish.Drain, " ", s.Publish.LeastDrain, " ", shown.Value, " ", shown.Origin); got != tt.want {
+			t.Errorf("%s: got %s, want %s", tt.name, got, tt.want)
+		}
+	}
+}
+
+// A daemon tells other hosts as it began until it ends, whatever a reload makes of [fleet].
+func TestDrainAfterReloadOfFleet(t *testing.T) {
+	const spec = "[[spec]]\nname = \"web\"\nmatch_name = \"web\"\npublish.port = 80\n"
+	slow := strings.Replace(fleetText, "adv", "drain = \"5s\", adv", 1)
+	for _, tt := range []struct{ name, begun, next, want string }{
+		{"it stays", fleetText, fleetText, `3s 0s 3s "3s" [fleet] at healthd.toml:1`},
+		{"it moves", fleetText, "\n" + fleetText, `3s 0s 3s "3s" [fleet] at healthd.toml:2`},
+		{"it goes", fleetText, "", `3s 0s 3s "3s" [fleet] before the reload`},
+		{"it gets another drain", slow, fleetText, `5s 0s 3s "5s" [fleet] before the reload`},
+		{"it goes, and Traefik needs longer", fleetText, "traefik.drain = \"4s\"\n", `4s 4s 3s "4s" [traefik] at healthd.toml:1`},
+		{"it comes", "", fleetText, `0s 0s 0s "0s" default`},
+		{"it was never there", "", "", `0s 0s 0s "0s" default`},
+	} {
+		next := mustParse(t, tt.next+spec)
+		next.KeepDrains(mustParse(t, tt.begun+spec))
+		s, err := next.Resolve(runtime.Traits{Name: "web"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		shown := shownIn(s, "publish.drain")
+		if got := fmt.Sprint(s.Publish.Drain, " ", s.Publish.LeastDrain, " ", s.Publish.WithdrawWithin, " ", shown.Value, " ", shown.Origin); got != tt.want {
 			t.Errorf("%s: got %s, want %s", tt.name, got, tt.want)
 		}
 	}

@@ -6,8 +6,8 @@ import (
 )
 
 // NeedsRestart returns the keys in which next differs from c and which a running
-// daemon cannot take over: it opens engines, listeners, files, its log and HAProxy's
-// sockets once. It can take over specs, the guard, receivers of notifications, published files, and daemon.mode.
+// daemon cannot take over: it opens engines, listeners, files, its log, HAProxy's
+// sockets and etcd once. It can take over specs, the guard, receivers of notifications, published files, and daemon.mode.
 func (c *Config) NeedsRestart(next *Config) []string {
 	var keys []string
 	for _, setting := range []struct {
@@ -32,5 +32,5 @@ func (c *Config) NeedsRestart(next *Config) []string {
 			keys = append(keys, setting.key)
 		}
 	}
-	return keys
+	return append(keys, c.Fleet.fleetNeedsRestart(next.Fleet)...)
 }

@@ -179,6 +179,9 @@ func (s *specReader) publish(t *table) core.Publish {
 	}
 	t.take("service")
 	p.Port, _ = s.port(t)
+	if t.take("address") != nil {
+		p.Address = core.PublishAddress(t.choice("address", string(core.HostAddress), string(core.ContainerAddress)))
+	}
 	p.HAProxy = readBackend(t.sub("haproxy"))
 	drain := time.Duration(0)
 	if p.HAProxy.Backend != "" {

@@ -34,6 +34,7 @@ func (c *Config) Warnings() []string {
 		}
 	}
 	found = append(found, c.warnPublishFiles()...)
+	found = append(found, c.warnFleet()...)
 	found.sort()
 	var lines []string
 	for _, p := range found {
@@ -74,6 +75,7 @@ func (s *fileSpec) warnSpec(usedPorts map[string]bool, before []*fileSpec) []war
 		warning{"publish.port", readyAtOnce(spec)},
 		warning{"publish.drain", drainsLong(spec)},
 		warning{"lifecycle.pre_stop", sleepsTooLong(spec)},
+		warning{"group.unreachable", s.waitsForNobody(spec)},
 	)
 	for which, p := range spec.Probes {
 		if p == nil {

@@ -161,7 +161,18 @@ type Publish struct {
 	// begins at once.
 	WithdrawWithin time.Duration
 	HAProxy        HAProxy
+	Address        PublishAddress // what other hosts are told; empty: HostAddress
 }
+
+// PublishAddress says which address of a container those are told who send traffic from other hosts. On its own host
+// it is always the container's.
+type PublishAddress string
+
+// The addresses.
+const (
+	HostAddress      PublishAddress = "host"      // where the engine publishes the container's port
+	ContainerAddress PublishAddress = "container" // the container's own, in a network that reaches over hosts
+)
 
 // HAProxy says in which backend of HAProxy the container is a server.
 type HAProxy struct {
@@ -172,6 +183,8 @@ type HAProxy struct {
 type Group struct {
 	Name           string // empty: see GroupOf
 	MaxUnavailable Share  // zero: 1
+	Fleet          bool   // the limit is over all hosts of the fleet: scope = "fleet"
+	FleetWait      bool   // while etcd cannot be reached nothing is restarted for a failed probe: unreachable = "wait"
 }
 
 // Share is a number of members or, if Percent is not 0, a percentage of them.
