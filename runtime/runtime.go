@@ -87,6 +87,10 @@ type Container struct {
 	Network string // name of the network that Address belongs to
 	// Networks are all in which the container has an address, by name; none while it does not run.
 	Networks []NetworkAddress
+	// HostPorts are those that the engine publishes while it runs: sorted, at most MaxHostPorts. They may change
+	// with the run. Of a container in another one's network they are the owner's.
+	HostPorts   []HostPort
+	HostNetwork bool // it runs in the host's network: its ports are the host's
 	// NetworkOwner is the ID of the container whose network this one uses (network
 	// mode "container:ID"); empty otherwise. Address is then the owner's.
 	NetworkOwner string

@@ -119,7 +119,7 @@ func (rec *record) state(p *task.Process) runtime.State {
 
 // share completes a container that uses the network of another one; nil: that is gone.
 func share(c, owner *runtime.Container) {
-	c.Address, c.Network, c.Networks = "", "", nil
+	c.Address, c.Network, c.Networks, c.HostPorts, c.HostNetwork = "", "", nil, nil, false
 	switch {
 	case owner == nil:
 		c.NetworkOwnerGone = true
@@ -127,6 +127,7 @@ func share(c, owner *runtime.Container) {
 		c.NetworkOwnerStartedAt = owner.StartedAt
 		if c.State.Alive() {
 			c.Address, c.Network, c.Networks = owner.Address, owner.Network, owner.Networks
+			c.HostPorts, c.HostNetwork = owner.HostPorts, owner.HostNetwork
 		}
 	}
 }

@@ -88,9 +88,9 @@ func (e *Engine) summarize(l *look, c *runtime.Container, byID map[string]*runti
 	return s
 }
 
-// fingerprint adds the address, which may be that of another container.
+// fingerprint adds the address and the ports, which may be those of another container.
 func fingerprint(c *runtime.Container) string {
-	return c.Fingerprint + " " + c.Network + " " + c.Address
+	return c.Fingerprint + " " + c.Network + " " + c.Address + runtime.HostPortsFingerprint(c.HostPorts)
 }
 
 // lookAll looks at all containers of a namespace.

@@ -12,7 +12,7 @@ import (
 	"healthd/runtime"
 )
 
-// metaMax bounds nerdctl's file about a container's networks.
+// metaMax bounds each of nerdctl's files about a container's networks.
 const metaMax = 1 << 20
 
 // cniResult is what a CNI plugin said of a container in one network.
@@ -25,10 +25,10 @@ type cniResult struct {
 // container runs.
 func (e *Engine) reach(c *runtime.Container, k key, s *spec) {
 	if s.hostNetwork {
-		c.Address, c.Network = "127.0.0.1", "host"
+		c.Address, c.Network, c.HostNetwork = "127.0.0.1", "host", true
 		return
 	}
-	c.Networks = e.networks(k)
+	c.Networks, c.HostPorts = e.networks(k), e.hostPorts(k)
 	if len(c.Networks) == 0 {
 		return
 	}
@@ -38,7 +38,18 @@ func (e *Engine) reach(c *runtime.Container, k key, s *spec) {
 }
 
 func (e *Engine) networks(k key) []runtime.NetworkAddress {
-	f, err := os.Open(filepath.Join(e.conf.NerdctlDir, "etchosts", k.namespace, k.id, "meta.json"))
+	return parseMeta(e.nerdctlFile("etchosts", k, "meta.json"))
+}
+
+// hostPorts returns the ports that nerdctl publishes. It writes them into a file from 2.1.3 on. Before that it set a
+// label, which images can set as well: whoever made one could have others send traffic to any port of the host.
+func (e *Engine) hostPorts(k key) []runtime.HostPort {
+	return parsePorts(e.nerdctlFile("containers", k, "network-config.json"))
+}
+
+// nerdctlFile returns what nerdctl has written about a container into one of its directories; nil: nothing.
+func (e *Engine) nerdctlFile(dir string, k key, name string) []byte {
+	f, err := os.Open(filepath.Join(e.conf.NerdctlDir, dir, k.namespace, k.id, name))
 	if err != nil {
 		return nil
 	}
@@ -47,7 +58,27 @@ func (e *Engine) networks(k key) []runtime.NetworkAddress {
 	if err != nil {
 		return nil
 	}
-	return parseMeta(b)
+	return b
+}
+
+// parsePorts returns the TCP ports that the file has.
+func parsePorts(b []byte) []runtime.HostPort {
+	var config struct {
+		PortMappings []struct {
+			HostPort, ContainerPort int
+			Protocol, HostIP        string
+		}
+	}
+	if json.Unmarshal(b, &config) != nil {
+		return nil
+	}
+	var ports []runtime.HostPort
+	for _, m := range config.PortMappings {
+		if m.Protocol == "tcp" {
+			ports = append(ports, runtime.HostPortsOf(m.ContainerPort, m.HostIP, m.HostPort)...)
+		}
+	}
+	return runtime.KeptHostPorts(ports)
 }
 
 // parseMeta returns the addresses that the file has, by the name of the network.

@@ -89,7 +89,7 @@ func (e *Engine) inspectNetworking(ctx context.Context, c *client.Client, in *co
 				endpoints[name] = endpoint{s.IPAddress, s.GlobalIPv6Address}
 			}
 		}
-		n.endpoints = addressesOf(endpoints)
+		n.endpoints, n.ports = addressesOf(endpoints), inspectedPorts(in.NetworkSettings)
 	}
 	other, ok := strings.CutPrefix(n.mode, "container:")
 	if !ok || depth == 0 {
@@ -127,6 +127,7 @@ func (e *Engine) describe(in *container.InspectResponse, n networking) *runtime.
 	}
 	c.Address, c.Network = n.address(e.conf.Network)
 	c.Networks = n.addresses()
+	c.HostPorts, c.HostNetwork = n.published()
 	c.Fingerprint = fingerprint(c.State, c.ExitCode, n)
 	if in.Config != nil {
 		c.Image, c.StopSignal = runtime.Shared(in.Config.Image), in.Config.StopSignal

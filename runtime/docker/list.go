@@ -48,6 +48,7 @@ type listed struct {
 	Labels          map[string]string
 	State           string
 	Status          string
+	Ports           listedPorts
 	HostConfig      struct{ NetworkMode string }
 	NetworkSettings struct {
 		Networks map[string]endpoint // nil when endpoints are read
@@ -119,7 +120,7 @@ func summarize(all []listed, from, to time.Time) []runtime.Summary {
 // listedNetworking returns how a listed container is connected. It follows shared
 // networks, at most depth times.
 func listedNetworking(l *listed, byName map[string]*listed, depth int) networking {
-	n := networking{mode: l.HostConfig.NetworkMode, alive: stateOf(l.State).Alive(), endpoints: l.endpoints}
+	n := networking{mode: l.HostConfig.NetworkMode, alive: stateOf(l.State).Alive(), endpoints: l.endpoints, ports: l.Ports}
 	other, ok := strings.CutPrefix(n.mode, "container:")
 	if !ok {
 		return n

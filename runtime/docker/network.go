@@ -25,6 +25,7 @@ type networking struct {
 	alive      bool
 	startedAt  time.Time                // of the newest run; zero from a list, which does not have it
 	endpoints  []runtime.NetworkAddress // by name; without those that have none
+	ports      []runtime.HostPort       // that the engine publishes
 	shared     *networking              // of the container whose network this one uses; nil: none
 	sharedID   string
 	sharedGone bool // an inspection found that the engine no longer has it
@@ -70,6 +71,18 @@ func (n networking) addresses() []runtime.NetworkAddress {
 		return n.shared.addresses()
 	}
 	return n.endpoints
+}
+
+// published returns the ports that the engine publishes on the host, and whether the container has the host's network,
+// where all of its ports are.
+func (n networking) published() (ports []runtime.HostPort, host bool) {
+	switch {
+	case !n.alive:
+		return nil, false
+	case n.shared != nil:
+		return n.shared.published()
+	}
+	return n.ports, n.mode == "host"
 }
 
 // endpointAddress returns an address of a container only: no name, which a resolver would have to
@@ -133,5 +146,5 @@ func (n networking) fingerprint() string {
 	for _, a := range n.endpoints {
 		fmt.Fprintf(&b, "%s %s ", a.Network, a.Address)
 	}
-	return b.String()
+	return b.String() + runtime.HostPortsFingerprint(n.ports)
 }

@@ -165,7 +165,7 @@ type Publish struct {
 }
 
 // PublishAddress says which address of a container those are told who send traffic from other hosts. On its own host
-// it is always the container's.
+// it is always the container's. See runtime.Container.Advertised.
 type PublishAddress string
 
 // The addresses.
