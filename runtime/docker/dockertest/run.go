@@ -3,6 +3,7 @@ package dockertest
 import (
 	"cmp"
 	"context"
+	"strings"
 	"sync"
 	"testing"
 
@@ -21,7 +22,7 @@ type RunOptions struct {
 	Env     []string
 	Labels  map[string]string
 	Network string // network mode: "host", "none", "container:ID" or a network's name
-	Publish string // a port of the host, as docker run -p has it: "127.0.0.1:8081:8080"; empty: none
+	Publish string // ports of the host, each as docker run -p has it: "127.0.0.1:8081:8080 9000:53/udp"; empty: none
 	// Networks are connected to besides Network.
 	Networks      []string
 	RestartPolicy string // empty: "no"
@@ -64,7 +65,7 @@ func (e *Engine) Create(tb testing.TB, o RunOptions) string {
 	exposed, ports := nat.PortSet(nil), nat.PortMap(nil)
 	if o.Publish != "" {
 		var err error
-		if exposed, ports, err = nat.ParsePortSpecs([]string{o.Publish}); err != nil {
+		if exposed, ports, err = nat.ParsePortSpecs(strings.Fields(o.Publish)); err != nil {
 			tb.Fatal(err)
 		}
 	}
