@@ -21,9 +21,6 @@ const (
 	// fleetWithin is what a withdrawal needs at most until the balancers of other hosts know, while etcd answers.
 	fleetWithin = 3 * time.Second
 
-	maxEndpoints = 16
-	maxPrefix    = 128
-
 	onStopKeep  = "keep"
 	onStopLeave = "leave"
 
@@ -125,7 +122,8 @@ func (t *table) fleetEndpoints(key string) []string {
 			return nil
 		}
 	}
-	all := t.distinct(key, key, maxEndpoints, checkFleetEndpoint, sameFleetEndpoint)
+	const most = 16
+	all := t.distinct(key, key, most, checkFleetEndpoint, sameFleetEndpoint)
 	if n.kind == arrayKind && len(n.items) == 0 {
 		t.wrong(n, t.at(key), "must have the URL of a member of etcd")
 	}
@@ -164,8 +162,9 @@ func (t *table) keyPrefix(key string) string {
 }
 
 func checkKeyPrefix(s string) string {
+	const most = 128 // with the slash at its end
 	odd := func(r rune) bool { return r <= ' ' || r > '~' }
-	if !strings.HasPrefix(s, "/") || len(strings.TrimSuffix(s, "/")) >= maxPrefix || strings.ContainsFunc(s, odd) {
+	if !strings.HasPrefix(s, "/") || len(strings.TrimSuffix(s, "/")) >= most || strings.ContainsFunc(s, odd) {
 		return `must be at most 128 printable ASCII characters without blanks, a / first, such as "/healthd/"`
 	}
 	return ""

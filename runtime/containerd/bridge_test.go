@@ -1,6 +1,7 @@
 package containerd_test
 
 import (
+	"fmt"
 	"net"
 	"net/http"
 	"strings"
@@ -44,6 +45,49 @@ func TestAddressOnABridge(t *testing.T) {
 		t.Errorf("the watcher sent %+v, want %+v", told, after)
 	}
 	scenarios.ListMatches(t, e, map[string]*runtime.Container{"bridged": after})
+}
+
+// Other hosts are told where nerdctl publishes ports. A label does not say so: images have labels, too.
+func TestPublishedPorts(t *testing.T) {
+	const mapping = `[{"HostPort":8080,"ContainerPort":80,"Protocol":"tcp","HostIP":"0.0.0.0"},{"HostPort":53,"ContainerPort":53,"Protocol":"udp","HostIP":"0.0.0.0"}]`
+	e, private := engine(t)
+	run := func(o containerdtest.RunOptions) *runtime.Container {
+		t.Helper()
+		o.Cmd = deafSleep
+		return inspect(t, e, private.Run(t, o))
+	}
+	id := private.Run(t, containerdtest.RunOptions{Name: "published", Network: containerdtest.Bridge, Cmd: deafSleep})
+	private.PublishPorts(t, id, mapping)
+	all := map[string]*runtime.Container{
+		"published": inspect(t, e, id),
+		"sharing":   run(containerdtest.RunOptions{Name: "sharing", Network: "container:" + id}),
+		"labelled":  run(containerdtest.RunOptions{Name: "labelled", Network: containerdtest.Bridge, Labels: map[string]string{"nerdctl/ports": mapping}}),
+		"on-host":   run(containerdtest.RunOptions{Name: "on-host", Network: "host"}),
+	}
+	want := map[string]string{"published": "[{80 0.0.0.0 8080}] false", "sharing": "[{80 0.0.0.0 8080}] false", "labelled": "[] false", "on-host": "[] true"}
+	for name, c := range all {
+		if got := fmt.Sprint(c.HostPorts, " ", c.HostNetwork); got != want[name] {
+			t.Errorf("%s: got %s, want %s", name, got, want[name])
+		}
+	}
+	scenarios.ListMatches(t, e, all)
+	private.PublishPorts(t, id, "[]")
+	list, err := e.List(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range list {
+		if c := all[s.Name]; c != nil && s.ID == c.ID && s.Matches(c) != (len(c.HostPorts) == 0) {
+			t.Errorf("%s: a list without its ports shows it as before: %v", s.Name, s.Matches(c))
+		}
+	}
+	if err := e.Stop(t.Context(), id, 0); err != nil {
+		t.Fatal(err)
+	}
+	private.PublishPorts(t, id, mapping)
+	if c := inspect(t, e, id); len(c.HostPorts) > 0 {
+		t.Errorf("while it does not run it has %v", c.HostPorts)
+	}
 }
 
 // waitForAnswer asks the container's server from the host.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -307,6 +308,24 @@ func TestNamesOfNerdctl(t *testing.T) {
 	}
 }
 
+func TestParsePorts(t *testing.T) {
+	for _, tt := range []struct{ text, want string }{
+		{"", "[]"},
+		{"{}", "[]"},
+		{`{"portMappings":null}`, "[]"},
+		{`{"portMappings":[{"HostPort":8080,"ContainerPort":80,"Protocol":"tcp","HostIP":"127.0.0.1"}]}`, "[{80 127.0.0.1 8080}]"},
+		{`{"portMappings":[{"HostPort":8080,"ContainerPort":80,"Protocol":"tcp"}]}`, "[{80 0.0.0.0 8080} {80 :: 8080}]"},
+		{`{"portMappings":[{"HostPort":8080,"ContainerPort":80,"Protocol":"udp","HostIP":"0.0.0.0"}]}`, "[]"},
+		{`{"portMappings":[{"HostPort":-1,"ContainerPort":80,"Protocol":"tcp","HostIP":"0.0.0.0"}]}`, "[]"},
+		{`{"portMappings":[{"HostPort":8080,"ContainerPort":80,"Protocol":"tcp","HostIP":"example.com"}]}`, "[]"},
+		{`{"portMappings":[{"HostPort":"8080"`, "[]"},
+	} {
+		if got := fmt.Sprint(parsePorts([]byte(tt.text))); got != tt.want {
+			t.Errorf("%s: got %s, want %s", tt.text, got, tt.want)
+		}
+	}
+}
+
 func TestParseMeta(t *testing.T) {
 	meta := `{"Networks":{"b":{"ips":[{"address":"fd00::2/64"},{"address":"10.4.0.9/24"}]},"a":{"ips":[{"address":"10.3.0.2/24","gateway":"x"}]},"bad":{"ips":[{"address":"nonsense"}]},"none":null}}`
 	for _, tt := range []struct{ text, want string }{
@@ -413,6 +432,9 @@ func FuzzLabels(f *testing.F) {
 			if ip, err := netip.ParseAddr(n.Address); err != nil || !ip.IsGlobalUnicast() {
 				t.Errorf("got %q in %q", n.Address, n.Network)
 			}
+		}
+		if ports := parsePorts(meta); !slices.Equal(runtime.KeptHostPorts(slices.Clone(ports)), ports) {
+			t.Errorf("got %v", ports)
 		}
 		_ = parseSpec(meta)
 		_, _ = l.lasting(), l.hash()

@@ -72,6 +72,8 @@ func FuzzInspection(f *testing.F) {
 		strings.Replace(inspection, "fd00::2", "fe80::1%eth0", 1), strings.Replace(inspection, "10.0.0.2", "::ffff:169.254.169.254", 1),
 		strings.Replace(inspection, `"Name":"/web"`, `"Name":"//web"`, 1), strings.Replace(inspection, "T03:04:05.6Z", "T03:04:05+24:00", 1),
 		`{"Id":"` + fuzzedID + `","State":{"Status":"running"},"NetworkSettings":{"Networks":{"a":null}}}`, "null", "{}",
+		strings.Replace(inspection, `"NetworkSettings":{`, `"NetworkSettings":{"Ports":{"80/tcp":[{"HostIp":"0.0.0.0","HostPort":"8080"},{"HostIp":"::","HostPort":"8080"}],"53/udp":null},`, 1),
+		strings.Replace(inspection, `"NetworkSettings":{`, `"NetworkSettings":{"Ports":{"80-90/tcp":[{"HostIp":"","HostPort":"99999"}],"/":[{"HostIp":"fe80::1%a","HostPort":"1"}]},`, 1),
 	} {
 		f.Add(own, inspection)
 		f.Add(own, host)
@@ -127,9 +129,21 @@ func checkContainer(t *testing.T, c *runtime.Container, in *container.InspectRes
 	if in.Config != nil && (!maps.Equal(c.Labels, in.Config.Labels) || !slices.Equal(c.Env, in.Config.Env)) || in.Config == nil && len(c.Labels)+len(c.Env) > 0 {
 		t.Errorf("the labels %q, the environment %q", c.Labels, c.Env)
 	}
+	checkPorts(t, c)
 	shares := in.HostConfig != nil && strings.HasPrefix(string(in.HostConfig.NetworkMode), "container:")
 	if (c.NetworkOwner != "" || c.NetworkOwnerGone || !c.NetworkOwnerStartedAt.IsZero()) && !shares {
 		t.Errorf("it uses the network of %q", c.NetworkOwner)
+	}
+}
+
+// checkPorts checks that the ports are such, in order, and not too many.
+func checkPorts(t *testing.T, c *runtime.Container) {
+	t.Helper()
+	if !c.State.Alive() && (c.HostPorts != nil || c.HostNetwork) || len(c.HostPorts) > runtime.MaxHostPorts {
+		t.Errorf("%d ports of the host for one that is %s", len(c.HostPorts), c.State)
+	}
+	if !reflect.DeepEqual(runtime.KeptHostPorts(slices.Clone(c.HostPorts)), c.HostPorts) {
+		t.Errorf("got %v", c.HostPorts)
 	}
 }
 
@@ -173,6 +187,8 @@ func FuzzList(f *testing.F) {
 	f.Add(`[{"Id":"x","Names":[],"State":"running","Status":"Up Less than a second","HostConfig":{"NetworkMode":"container:x"}},{"Id":"","State":"running"}]`)
 	f.Add(`[{"Id":"x","Names":["//"],"State":"restarting","Status":"Restarting (-1) 200 years ago","NetworkSettings":{"Networks":{"a":null,"b":{"IPAddress":"127.0.0.1"}}}}]`)
 	f.Add(`[{"Id":"x","State":"paused","Status":"Up About an hour (Paused)"},{"Id":"x","State":"stopping","Status":"Up 292 years"}]`)
+	f.Add(`[{"Id":"x","State":"running","Status":"Up 1 second","Ports":[{"IP":"0.0.0.0","PrivatePort":80,"PublicPort":8080,"Type":"tcp"},{"PrivatePort":1e99,"Type":1}]}]`)
+	f.Add(`[{"Id":"x","State":"running","Ports":"80/tcp"}]`)
 	f.Add(`[{"Id":"x","State":"running"}`)
 	f.Add(`[{"Id":"x","State":"running"}}`)
 	f.Add(`[{"Id":"x","State":"running"},`)

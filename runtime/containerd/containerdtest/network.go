@@ -95,6 +95,17 @@ func (e *Engine) forgetNetwork(ctx context.Context, id string) error {
 	return os.RemoveAll(filepath.Dir(e.metaFile(namespace, id)))
 }
 
+// PublishPorts writes, as nerdctl does, that it publishes ports of a container. The mappings are CNI's, in JSON.
+func (e *Engine) PublishPorts(tb testing.TB, id, mappings string) {
+	tb.Helper()
+	dir := filepath.Join(e.nerdctl, "containers", Namespace, id)
+	tb.Cleanup(func() { _ = os.RemoveAll(dir) })
+	file := filepath.Join(dir, "network-config.json")
+	if err := errors.Join(os.MkdirAll(dir, 0o700), os.WriteFile(file, []byte(`{"portMappings":`+mappings+`}`), 0o600)); err != nil {
+		tb.Fatal(err)
+	}
+}
+
 // TakeAddresses takes all addresses that are free, until the function is called that it returns.
 func (e *Engine) TakeAddresses(tb testing.TB) (release func()) {
 	tb.Helper()
