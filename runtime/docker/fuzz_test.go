@@ -189,6 +189,7 @@ func FuzzList(f *testing.F) {
 	f.Add(`[{"Id":"x","State":"paused","Status":"Up About an hour (Paused)"},{"Id":"x","State":"stopping","Status":"Up 292 years"}]`)
 	f.Add(`[{"Id":"x","State":"running","Status":"Up 1 second","Ports":[{"IP":"0.0.0.0","PrivatePort":80,"PublicPort":8080,"Type":"tcp"},{"PrivatePort":1e99,"Type":1}]}]`)
 	f.Add(`[{"Id":"x","State":"running","Ports":"80/tcp"}]`)
+	f.Add(`[{"Id":"x","State":"restarting","Status":"Restarting (0) 0 years"}]`)
 	f.Add(`[{"Id":"x","State":"running"}`)
 	f.Add(`[{"Id":"x","State":"running"}}`)
 	f.Add(`[{"Id":"x","State":"running"},`)

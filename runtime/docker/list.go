@@ -201,7 +201,7 @@ func parseAge(text string) statusAge {
 	s := statusAge{known: true, minAge: time.Duration(n) * size, maxAge: time.Duration(n+1) * size}
 	if size >= time.Hour {
 		// Hours are rounded, and the larger units are made from them.
-		s.minAge -= time.Hour / 2
+		s.minAge = max(0, s.minAge-time.Hour/2)
 		s.maxAge += time.Hour / 2
 	}
 	return s
