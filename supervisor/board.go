@@ -2,7 +2,6 @@ package supervisor
 
 import (
 	"cmp"
-	"errors"
 	"iter"
 	"slices"
 	"strings"
@@ -13,12 +12,14 @@ import (
 	"healthd/supervisor/core"
 )
 
-// Board has the newest View of every supervised container. Any goroutine may read it at
-// any time; readers never make the loop wait. Only the loop writes it.
+// Board has the newest View of every supervised container, and with a fleet the members of other hosts. Any goroutine
+// may read it at any time; readers never make a writer wait. Only the loop writes what is of this host. One other
+// goroutine writes what is of others: see ShowRemote. The two share nothing but what Changed tells.
 type Board struct {
 	byID      table[string, *slot] // by full ID
 	names     names
 	services  services
+	remote    remote
 	runtimes  table[string, RuntimeView] // by name
 	lateness  latenessCounts
 	latencies latencies
@@ -101,30 +102,6 @@ func (b *Board) Find(name string) (*core.View, error) {
 	return b.findID(name)
 }
 
-// FindMember is Find for a NAME or SERVICE/NAME, whose container must be published under the
-// service; another error is then ErrOtherService. The service's project may be left out, also when
-// several have such a service: the container tells which is meant. Services may have a slash in
-// their name, containers cannot.
-func (b *Board) FindMember(name string) (*core.View, error) {
-	i := strings.LastIndexByte(name, '/')
-	if i < 0 {
-		return b.Find(name)
-	}
-	service, name := name[:i], name[i+1:]
-	v, err := b.Find(name)
-	if _, ambiguous := errors.AsType[*AmbiguousNameError](err); ambiguous {
-		members := slices.DeleteFunc(b.names.find(name), func(v *core.View) bool { return !isMember(v, service) })
-		if len(members) == 0 {
-			return nil, ErrOtherService
-		}
-		return only(members)
-	}
-	if err == nil && !isMember(v, service) {
-		return nil, ErrOtherService
-	}
-	return v, err
-}
-
 // NameOf returns the name by which Find finds a container: its own, unless others have the same.
 // See runtime.NamesAmong.
 func (b *Board) NameOf(c *runtime.Container) string {
@@ -204,7 +181,8 @@ func (b *Board) Runtimes() []RuntimeView {
 	return all
 }
 
-// Synced says whether every runtime has been Synced. It is true when there is none.
+// Synced says whether every runtime has been Synced. It is true when there is none. Of other hosts it says nothing: see
+// Complete.
 func (b *Board) Synced() bool {
 	for _, r := range b.runtimes.all {
 		if !r.Synced {
@@ -226,11 +204,11 @@ func (b *Board) Waits() bool {
 }
 
 // Changed returns a channel that is closed with the next change of which Publisher.Changed
-// tells, or when Synced has become true. Call it before a look at the board: then no change
+// tells or which ShowRemote shows, or when Synced or Complete has become true. Call it before a look at the board: then no change
 // after the look is missed.
 func (b *Board) Changed() <-chan struct{} { return b.changes.wait() }
 
-// Members returns a number that is another one when a container has come, has gone or has another name.
+// Members returns a number that is another one when a container of this host has come, has gone or has another name.
 // Changed tells of that, too.
 func (b *Board) Members() uint64 { return b.members.Load() }
 
@@ -297,5 +275,6 @@ func samePublished(a, b *core.View) bool {
 	return a.Spec == b.Spec && a.Service == b.Service && a.Container.Name == b.Container.Name &&
 		a.Container.Address == b.Container.Address && a.State.Run.ID == b.State.Run.ID &&
 		a.State.Conditions.Ready.Status == b.State.Conditions.Ready.Status && a.State.Draining() == b.State.Draining() &&
-		a.DrainingReady() == b.DrainingReady() && a.State.AwaitsDrain() == b.State.AwaitsDrain()
+		a.DrainingReady() == b.DrainingReady() && a.State.AwaitsDrain() == b.State.AwaitsDrain() &&
+		a.State.AwaitsWithdrawal() == b.State.AwaitsWithdrawal()
 }

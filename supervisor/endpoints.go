@@ -12,13 +12,15 @@ import (
 type Service struct {
 	Name      string     // PROJECT/SERVICE, or NAME
 	Owned     bool       // a file names it: see core.Publish
-	Endpoints []Endpoint // sorted by container; at least one
+	Endpoints []Endpoint // this host's come first, then those of each other host, sorted by container; at least one
 }
 
 // Endpoint is a container of a service. At most one of Ready and Draining is true.
 type Endpoint struct {
-	Container string // its name, by which Board.Find finds it
-	ID        string
+	Container string // its name, by which Board.FindMember finds it
+	Host      string // of the fleet; empty: this one
+	ID        string // see Member.ID
+	Phase     core.Phase
 	Address   string // an IP address; empty: it has none
 	Port      int    // publish.port; 0: not given
 	Ready     bool   // it takes new requests
@@ -49,11 +51,12 @@ func (e *Endpoint) At() (netip.AddrPort, bool) {
 	return netip.AddrPortFrom(ip, uint16(e.Port)), true
 }
 
-// Services returns all services, sorted by name. It costs as much as the board has containers: keep what
-// it returned until the channel is closed that Changed returned before.
+// Services returns all services, sorted by name, with their members on all hosts. It costs as much as the board has
+// containers and members: keep what it returned until the channel is closed that Changed returned before.
 func (b *Board) Services() []Service { return b.servicesOf(func(*core.View) bool { return true }) }
 
-// ServicesSynced is Services without the containers of runtimes that are not Synced. all says that there are none of these.
+// ServicesSynced is Services without the containers of runtimes that are not Synced. all says that there are none of
+// these, and that the members of other hosts are known.
 func (b *Board) ServicesSynced() (services []Service, all bool) {
 	missing := map[string]bool{}
 	for name, r := range b.runtimes.all {
@@ -61,37 +64,48 @@ func (b *Board) ServicesSynced() (services []Service, all bool) {
 			missing[name] = true
 		}
 	}
-	return b.servicesOf(func(v *core.View) bool { return !missing[v.Container.Runtime] }), len(missing) == 0
+	all = len(missing) == 0 && b.remoteComplete() // before the look, which then sees them
+	return b.servicesOf(func(v *core.View) bool { return !missing[v.Container.Runtime] }), all
 }
 
 func (b *Board) servicesOf(wanted func(*core.View) bool) []Service {
-	members := map[string][]*core.View{}
+	members := map[string][]Member{}
 	for _, v := range b.sorted(wanted) {
 		if v.Service != "" {
-			members[v.Service] = append(members[v.Service], v)
+			members[v.Service] = append(members[v.Service], MemberOf(v))
 		}
+	}
+	for _, m := range b.remote.sorted(func(m *Member) bool { return m.Service != "" }) {
+		members[m.Service] = append(members[m.Service], m)
 	}
 	all := make([]Service, 0, len(members))
 	for name, of := range members {
-		owned := slices.ContainsFunc(of, func(v *core.View) bool { return serviceOf(v).owned })
-		all = append(all, Service{Name: name, Owned: owned, Endpoints: Endpoints(of)})
+		all = append(all, ServiceOf(name, of))
 	}
 	slices.SortFunc(all, func(x, y Service) int { return strings.Compare(x.Name, y.Name) })
 	return all
 }
 
-// Endpoints returns the endpoints of a service's containers, in their order.
-func Endpoints(members []*core.View) []Endpoint {
-	all := make([]Endpoint, len(members))
-	for i, name := range NamesAmong(members) {
-		v := members[i]
-		ready, _, _ := v.Readiness()
-		all[i] = Endpoint{Container: name, ID: v.Container.ID, Address: v.Container.Address, Ready: ready, Draining: v.State.Draining()}
-		if v.Spec != nil {
-			all[i].Port = v.Spec.Publish.Port
+// ServiceOf returns a service with these members, in their order.
+func ServiceOf(name string, members []Member) Service {
+	s := Service{Name: name, Endpoints: make([]Endpoint, len(members))}
+	for i, name := range MemberNames(members) {
+		m := &members[i]
+		s.Owned = s.Owned || m.Owned
+		s.Endpoints[i] = Endpoint{
+			Container: name, Host: m.Host, ID: m.ID, Phase: m.Phase, Address: m.Address, Port: m.Port, Ready: m.Ready, Draining: m.Draining,
 		}
 	}
-	return all
+	return s
+}
+
+// Phase returns the service's phase: see core.ServicePhase.
+func (s *Service) Phase() core.Phase {
+	phases := make([]core.Phase, len(s.Endpoints))
+	for i := range s.Endpoints {
+		phases[i] = s.Endpoints[i].Phase
+	}
+	return core.PhaseOfAll(phases)
 }
 
 // PlainName writes a service's name with letters, digits, "-", "_" and "." only, for files and protocols to which a slash

@@ -33,7 +33,7 @@ func TestNamesOfSeveralRuntimes(t *testing.T) {
 		got := ""
 		v, err := b.FindMember(name)
 		if got = ReasonNotFound(err); err == nil {
-			got = v.Container.ID
+			got = v.ID
 		}
 		if got != want {
 			t.Errorf("%s: got %s, want %s", name, got, want)
@@ -76,7 +76,7 @@ func TestNamesThatAreLabels(t *testing.T) {
 		v, err := b.FindMember(name)
 		got := ReasonNotFound(err)
 		if err == nil {
-			got = v.Container.ID
+			got = v.ID
 		}
 		if got != want {
 			t.Errorf("%s: got %s, want %s", name, got, want)
@@ -103,7 +103,7 @@ func TestIDIsNoPrefix(t *testing.T) {
 	b.remove(gone)
 	for _, name := range []string{"id:cafe", "shop/id:cafe"} {
 		if v, err := b.FindMember(name); err == nil {
-			t.Errorf("%s finds %s", name, v.Container.ID)
+			t.Errorf("%s finds %s", name, v.ID)
 		}
 	}
 }
@@ -204,7 +204,7 @@ func TestNamedAsAnotherID(t *testing.T) {
 	id, own := strings.Repeat("0d", 32), strings.Repeat("1e", 32)
 	b := NewBoard(nil, named("docker", "", id, "db", "shop"), named("docker", "", own, id, "shop"))
 	for name, want := range map[string]string{id: id, "shop/" + id: id, "db": id, own: own, "docker:" + id: own, "id:" + own: own} {
-		if v, err := b.FindMember(name); err != nil || v.Container.ID != want {
+		if v, err := b.FindMember(name); err != nil || v.ID != want {
 			t.Errorf("%s: got %v, %v", name, v, err)
 		}
 	}
@@ -222,7 +222,7 @@ func TestNamedAsAnID(t *testing.T) {
 		if err != nil {
 			return ReasonNotFound(err)
 		}
-		return v.Container.ID
+		return v.ID
 	}
 	for _, known := range []bool{false, true, false} {
 		want := "UnknownContainer"

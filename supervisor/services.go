@@ -22,11 +22,11 @@ func (e *AmbiguousServiceError) Error() string {
 	return "several services have that name: " + strings.Join(e.Candidates, ", ")
 }
 
-// services finds services by their name, of which a part may be left out. The loop writes it, any
-// goroutine may read it.
+// services finds services by their name, of which a part may be left out. One goroutine writes it, any
+// may read it.
 type services struct {
 	byPart  table[string, []service] // by the last part of the name, sorted by name; the slices never change
-	members map[service]int          // how many containers; the loop's own
+	members map[service]int          // how many containers; the writer's own
 }
 
 // service is a service's name, and what it is worth.
@@ -75,17 +75,24 @@ func (s *services) store(part string, all []service) {
 		s.byPart.remove(part)
 		return
 	}
-	slices.SortFunc(all, func(x, y service) int { return cmp.Compare(x.name, y.name) })
+	sortServices(all)
 	s.byPart.set(part, all)
 }
 
-// find returns the full name of the service called name: the one of that name if it has a project or
+func sortServices(all []service) {
+	slices.SortFunc(all, func(x, y service) int { return cmp.Compare(x.name, y.name) })
+}
+
+// find is findService among all.
+func (s *services) find(name string) (string, error) { return findService(name, s.of(lastPart(name))) }
+
+// findService returns the full name of the service called name, among those with its last part: the one of that name if it has a project or
 // a file gives it, else the only one of which that is the last part. The error is ErrUnknownService
 // or an *AmbiguousServiceError.
-func (s *services) find(name string) (string, error) {
+func findService(name string, all []service) (string, error) {
 	exactly := strings.Contains(name, "/")
 	var candidates []string
-	for _, o := range s.of(lastPart(name)) {
+	for _, o := range all {
 		if o.name == name && (exactly || o.owned) {
 			return name, nil
 		}
@@ -106,13 +113,13 @@ func (s service) part() string { return lastPart(s.name) }
 
 func lastPart(name string) string { return name[strings.LastIndexByte(name, '/')+1:] }
 
-// isMember says whether v is published under the service called name, which may be its last part
+// isMember says whether what is published under a service is meant by that name of one, which may be its last part
 // alone: somebody who also says which container it is need not say which project.
-func isMember(v *core.View, name string) bool {
-	return v.Service != "" && (v.Service == name || lastPart(v.Service) == name)
+func isMember(service, name string) bool {
+	return service != "" && (service == name || lastPart(service) == name)
 }
 
-// FindService returns the full name of a service and its containers, sorted by name. Its name is
+// FindService returns the full name of a service and its containers on this host, sorted by name. Its name is
 // PROJECT/NAME or NAME. NAME alone stands for PROJECT/NAME while there is no other such service; one
 // that a file calls just NAME comes before all others. The error is ErrUnknownService or an
 // *AmbiguousServiceError.

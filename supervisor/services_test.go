@@ -41,7 +41,7 @@ func TestServicesOfSeveralProjects(t *testing.T) {
 		got := ""
 		v, err := b.FindMember(name)
 		if got = ReasonNotFound(err); err == nil {
-			got = v.Container.Name
+			got = v.Container
 		}
 		if got != want {
 			t.Errorf("%s: got %s, want %s", name, got, want)

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 )
 
-// table is a map that the loop alone writes. Any goroutine may read it: neither waits for the other. A
+// table is a map that one goroutine alone writes. Any goroutine may read it: neither waits for the other. A
 // write copies the part that the key is in, of tableParts. It takes a fifth of the memory of a sync.Map. The
 // zero table is empty.
 type table[K comparable, V any] struct {

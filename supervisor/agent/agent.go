@@ -1,6 +1,6 @@
 // Package agent answers HAProxy's agent checks from the supervisor's board.
 //
-//	HAProxy ── "SERVICE/NAME\n" ──▶ up 100%             the container is ready
+//	HAProxy ── "SERVICE/NAME\n" ──▶ up 100%             the container is ready, on whatever host
 //	                                down # REASON       it is not, or is unknown
 //	                                up 0% # draining    no new requests
 //
@@ -115,24 +115,26 @@ func serve(conn net.Conn, board *supervisor.Board, p timeouts) {
 }
 
 // reply returns the answer for NAME or SERVICE/NAME. For an unknown container it is empty
-// until all containers are known: without an answer HAProxy keeps the server's state, so a
-// start of healthd takes no server down.
+// until all are known that may have that name: without an answer HAProxy keeps the server's
+// state, so a start of healthd takes no server down.
 func reply(board *supervisor.Board, name string) string {
-	v, err := board.FindMember(name)
-	switch {
-	case errors.Is(err, supervisor.ErrUnknownContainer) && !board.Synced():
-		return ""
-	case err != nil:
+	m, err := board.FindMember(name)
+	if errors.Is(err, supervisor.ErrUnknownContainer) {
+		if !board.Knows(name) {
+			return ""
+		}
+		m, err = board.FindMember(name) // it may have come in between
+	}
+	if err != nil {
 		return down + cleanReason(supervisor.ReasonNotFound(err)) + "\n"
 	}
-	ready, reason, _ := v.Readiness()
 	switch {
-	case ready:
+	case m.Ready:
 		return up
-	case v.DrainingReady():
+	case m.DrainingReady:
 		return draining
 	}
-	return down + cleanReason(reason) + "\n"
+	return down + cleanReason(m.Reason) + "\n"
 }
 
 // cleanReason makes a reason printable and short enough for HAProxy.

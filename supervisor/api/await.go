@@ -15,12 +15,12 @@ const (
 	lookPause = 20 * time.Millisecond
 )
 
-// await calls look until it returns true, all containers are known, ctx ends or maxWait is
-// over; at least once. Just after its start, healthd does not know yet who is ready: an
+// await calls look until it returns true, known does, ctx ends or maxWait is over; at least
+// once. known says that all is on the board that look looks for. Just after its start, healthd does not know yet who is ready: an
 // answer would take down servers that are.
-func (a *API) await(ctx context.Context, look func() bool) {
-	synced := a.board.Synced() // before the look, which then sees all containers
-	if look() || synced {
+func (a *API) await(ctx context.Context, known, look func() bool) {
+	all := known() // before the look, which then sees all
+	if look() || all {
 		return
 	}
 	select {
@@ -34,8 +34,8 @@ func (a *API) await(ctx context.Context, look func() bool) {
 	pause := time.NewTicker(lookPause)
 	defer pause.Stop()
 	for {
-		changed, synced := a.board.Changed(), a.board.Synced()
-		if look() || synced || !receive(ctx, changed) || !receive(ctx, pause.C) {
+		changed, all := a.board.Changed(), known()
+		if look() || all || !receive(ctx, changed) || !receive(ctx, pause.C) {
 			return
 		}
 	}

@@ -44,7 +44,8 @@ type TargetLabels struct {
 	Project   string `json:"project"`
 	Service   string `json:"service"`
 	Container string `json:"container"`
-	Ready     string `json:"ready"` // true or false
+	Host      string `json:"host,omitempty"` // of the fleet; empty: this one
+	Ready     string `json:"ready"`          // true or false
 }
 
 // traefik answers Traefik's HTTP provider.
@@ -64,15 +65,19 @@ func (a *API) prometheus(w http.ResponseWriter, _ *http.Request) {
 	}
 }
 
-// knowsAll answers 503 until all containers are known. Who gets it keeps the answer before; a list with
+// knowsAll answers 503 until all containers are known, with a fleet also those of other hosts. Who gets it keeps the answer before; a list with
 // gaps would take away what is ready.
 func (a *API) knowsAll(w http.ResponseWriter) bool {
-	if !a.board.Synced() {
-		w.Header().Set("Retry-After", "1")
-		a.fail(w, http.StatusServiceUnavailable, "healthd does not know all containers yet: see /readyz")
-		return false
+	if a.board.Complete() {
+		return true
 	}
-	return true
+	missing := "all containers yet: see /readyz"
+	if a.board.Synced() {
+		missing = "the containers of other hosts yet"
+	}
+	w.Header().Set("Retry-After", "1")
+	a.fail(w, http.StatusServiceUnavailable, "healthd does not know "+missing)
+	return false
 }
 
 // traefikConfig has the ready endpoints of each service that traffic can be meant for. A service with
@@ -105,7 +110,7 @@ func targetGroups(services []supervisor.Service) []TargetGroup {
 		for _, e := range s.Endpoints {
 			if at, ok := e.At(); ok {
 				all = append(all, TargetGroup{[]string{at.String()}, TargetLabels{
-					Project: supervisor.Project(s.Name), Service: s.Name, Container: e.Container, Ready: strconv.FormatBool(e.Ready),
+					Project: supervisor.Project(s.Name), Service: s.Name, Container: e.Container, Host: e.Host, Ready: strconv.FormatBool(e.Ready),
 				}})
 			}
 		}

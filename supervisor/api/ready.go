@@ -35,17 +35,16 @@ func readyName(path string) (name string, ok bool) {
 // An unknown name must give 503, or the server of a removed container would drain for ever.
 func (a *API) ready(w http.ResponseWriter, r *http.Request, name string) {
 	a.header(w, a.plainType)
-	v, err := a.board.FindMember(name)
+	m, err := a.board.FindMember(name)
 	if errors.Is(err, supervisor.ErrUnknownContainer) {
-		v, err = a.awaitMember(r.Context(), name)
+		m, err = a.awaitMember(r.Context(), name)
 	}
 	reason := supervisor.ReasonNotFound(err)
-	if v != nil {
+	if err == nil {
 		if state := r.Header[stateHeader]; len(state) == 1 && a.believes(r.RemoteAddr) {
-			a.checked(v.Container.ID, state[0])
+			a.checked(m.ID, state[0])
 		}
-		var ready bool
-		if ready, reason, _ = v.Readiness(); ready {
+		if reason = m.Reason; m.Ready {
 			io.WriteString(w, textReady)
 			return
 		}
@@ -69,10 +68,11 @@ func (a *API) believes(address string) bool {
 }
 
 // awaitMember is Board.FindMember, but waits for a container that is not known yet.
-func (a *API) awaitMember(ctx context.Context, name string) (v *core.View, err error) {
-	a.await(ctx, func() bool {
-		v, err = a.board.FindMember(name)
+func (a *API) awaitMember(ctx context.Context, name string) (m supervisor.Member, err error) {
+	known := func() bool { return a.board.Knows(name) }
+	a.await(ctx, known, func() bool {
+		m, err = a.board.FindMember(name)
 		return !errors.Is(err, supervisor.ErrUnknownContainer)
 	})
-	return v, err
+	return m, err
 }

@@ -4,9 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"strconv"
-	"strings"
 
 	"healthd/supervisor"
 	"healthd/supervisor/core"
@@ -22,6 +20,7 @@ type Service struct {
 // Endpoint is a container of a service.
 type Endpoint struct {
 	Container string `json:"container"`
+	Host      string `json:"host,omitempty"` // of the fleet; empty: this one
 	Address   string `json:"address"`
 	Port      int    `json:"port"`
 	Ready     bool   `json:"ready"`
@@ -29,19 +28,27 @@ type Endpoint struct {
 }
 
 func (a *API) services(w http.ResponseWriter, _ *http.Request) {
-	jsonList(a, w, slices.Values(groupByService(a.board.Views())))
+	jsonList(a, w, func(yield func(Service) bool) {
+		all := a.board.Services()
+		for i := range all {
+			if !yield(newService(&all[i])) {
+				return
+			}
+		}
+	})
 }
 
 func (a *API) service(w http.ResponseWriter, r *http.Request) {
 	name := serviceName(r)
-	full, members, err := a.board.FindService(name)
+	full, members, err := a.board.FindServiceMembers(name)
 	switch {
 	case errors.Is(err, supervisor.ErrUnknownService):
 		a.fail(w, http.StatusNotFound, fmt.Sprintf("no supervised container belongs to service %q", name))
 	case err != nil:
 		a.fail(w, http.StatusServiceUnavailable, err.Error())
 	default:
-		a.json(w, http.StatusOK, newService(full, members))
+		s := supervisor.ServiceOf(full, members)
+		a.json(w, http.StatusOK, newService(&s))
 	}
 }
 
@@ -64,7 +71,7 @@ func (a *API) serviceReady(w http.ResponseWriter, r *http.Request) {
 		want = n
 	}
 	ready, all, reason := 0, 0, ""
-	a.await(r.Context(), func() bool {
+	a.await(r.Context(), a.board.Complete, func() bool {
 		ready, all, reason = a.countReady(serviceName(r))
 		return reason != "" || ready >= want
 	})
@@ -84,38 +91,25 @@ func (a *API) serviceReady(w http.ResponseWriter, r *http.Request) {
 // countReady returns how many members of a service are ready, and how many there are. An unknown
 // service has none. reason says why it is not clear which service is meant.
 func (a *API) countReady(service string) (ready, all int, reason string) {
-	_, members, err := a.board.FindService(service)
+	_, members, err := a.board.FindServiceMembers(service)
 	if err != nil && !errors.Is(err, supervisor.ErrUnknownService) {
 		return 0, 0, supervisor.ReasonNotFound(err)
 	}
-	for _, v := range members {
-		if ok, _, _ := v.Readiness(); ok {
+	for i := range members {
+		if members[i].Ready {
 			ready++
 		}
 	}
 	return ready, len(members), ""
 }
 
-// groupByService returns the services of these containers, sorted by name.
-func groupByService(views []*core.View) []Service {
-	members := map[string][]*core.View{}
-	for _, v := range views {
-		if v.Service != "" {
-			members[v.Service] = append(members[v.Service], v)
-		}
-	}
-	services := make([]Service, 0, len(members))
-	for name, of := range members {
-		services = append(services, newService(name, of))
-	}
-	slices.SortFunc(services, func(x, y Service) int { return strings.Compare(x.Name, y.Name) })
-	return services
-}
-
-func newService(name string, members []*core.View) Service {
-	s := Service{Name: name, Phase: core.ServicePhase(members)}
-	for _, e := range supervisor.Endpoints(members) {
-		s.Endpoints = append(s.Endpoints, Endpoint{Container: e.Container, Address: e.Address, Port: e.Port, Ready: e.Ready, Draining: e.Draining})
+func newService(of *supervisor.Service) Service {
+	s := Service{Name: of.Name, Phase: of.Phase()}
+	for i := range of.Endpoints {
+		e := &of.Endpoints[i]
+		s.Endpoints = append(s.Endpoints, Endpoint{
+			Container: e.Container, Host: e.Host, Address: e.Address, Port: e.Port, Ready: e.Ready, Draining: e.Draining,
+		})
 	}
 	return s
 }

@@ -61,9 +61,18 @@ func (v *View) Phase() Phase {
 //
 // Members with invalid labels count like all others: the engine runs them, too.
 func ServicePhase(members []*View) Phase {
+	phases := make([]Phase, len(members))
+	for i, v := range members {
+		phases[i] = v.Phase()
+	}
+	return PhaseOfAll(phases)
+}
+
+// PhaseOfAll is ServicePhase of members with these phases.
+func PhaseOfAll(phases []Phase) Phase {
 	has := make(map[Phase]bool)
-	for _, v := range members {
-		has[v.Phase()] = true
+	for _, p := range phases {
+		has[p] = true
 	}
 	for _, p := range []Phase{PhaseUnknown, PhasePending, PhaseRunning, PhaseFailed, PhaseSucceeded} {
 		if has[p] {
