@@ -232,7 +232,7 @@ func (d *daemon) servers() []server {
 		}})
 	}
 	servers = append(servers, server{"keep flight records", d.recorder.Run}, server{"push to HAProxy", func(ctx context.Context) error {
-		return d.haproxy.Run(ctx, d.supervisor)
+		return d.haproxy.Run(ctx, alone{d.supervisor})
 	}}, server{"write published files", func(ctx context.Context) error {
 		return d.publisher.Run(ctx, d.supervisor)
 	}})

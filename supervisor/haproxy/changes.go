@@ -57,9 +57,11 @@ func (c *changes) take() (ids map[string]bool, all bool, since time.Time) {
 	return ids, all, since
 }
 
-// takeChanges takes the changes of the board into the roster.
-func (l *instance) takeChanges(board *supervisor.Board) {
+// takeChanges takes the changes of the board into the roster. When the board has become complete, that is the whole
+// board: what was shown before that may be told of later, and must not be cleaned up.
+func (l *instance) takeChanges(board *supervisor.Board, complete bool) {
 	ids, all, since := l.changes.take()
+	all, l.complete = all || complete && !l.complete, complete
 	if l.changedAt.IsZero() {
 		l.changedAt = since
 	}

@@ -51,8 +51,10 @@ type Config struct {
 // Supervisor is what HAProxy needs of supervisor.Supervisor.
 type Supervisor interface {
 	Board() *supervisor.Board
-	// Drained says that no request is under way to that run.
+	// Drained says that no request is under way to that run, of this host or another one.
 	Drained(ctx context.Context, run runtime.Run) error
+	// NotServed says of a run that awaits Drained that no HAProxy has its backend: all have been asked lately.
+	NotServed(ctx context.Context, run runtime.Run) error
 }
 
 // HAProxy pushes to all configured HAProxy instances. It is a supervisor.Publisher and a
@@ -70,7 +72,7 @@ type HAProxy struct {
 
 	changedAt     atomic.Pointer[time.Time] // of the newest Changed
 	mu            sync.Mutex
-	drainReported map[runtime.Run]time.Time // that they are drained
+	drainReported map[runtime.Run]time.Time // that they are drained, or not served
 }
 
 // New returns an HAProxy that does nothing until Run is called. Without sockets it only
@@ -146,7 +148,8 @@ func (h *HAProxy) LastUp(id string) string {
 }
 
 // reportDrained calls Supervisor.Drained for each stopping member to which no instance has
-// a request under way. While an instance that has the backend does not answer, none is.
+// a request under way, and Supervisor.NotServed for one whose backend none has. While an
+// instance does not answer, it calls neither.
 func (h *HAProxy) reportDrained(ctx context.Context, s Supervisor, all *roster) {
 	const again = time.Second
 	now := time.Now()
@@ -163,29 +166,47 @@ func (h *HAProxy) reportDrained(ctx context.Context, s Supervisor, all *roster) 
 		}
 		for i := range r.members {
 			m := &r.members[i]
-			if _, reported := h.drainReported[m.run]; m.awaitsDrain && !reported && h.drained(backend, m.run, now) {
+			if _, reported := h.drainReported[m.run]; !m.awaitsDrain || reported {
+				continue
+			}
+			switch h.servingOf(backend, m.run, now) {
+			case drained:
 				h.drainReported[m.run] = now
 				_ = s.Drained(ctx, m.run) // fails when the supervisor has ended
+			case notServed:
+				h.drainReported[m.run] = now
+				_ = s.NotServed(ctx, m.run) // as that
 			}
 		}
 	}
 }
 
-func (h *HAProxy) drained(backend string, run runtime.Run, now time.Time) bool {
-	known := false
+// serving is what the instances do with a run.
+type serving int
+
+const (
+	unclear   serving = iota // some may have requests under way
+	drained                  // those that have its backend have none
+	notServed                // none has its backend
+)
+
+func (h *HAProxy) servingOf(backend string, run runtime.Run, now time.Time) serving {
+	state := notServed
 	for _, l := range h.instances {
 		r := l.report.Load()
 		if !r.fresh(now) {
-			return false
+			return unclear
 		}
-		if r.backends[backend] {
-			known = true
-			if !r.idle[run] {
-				return false
-			}
+		switch has, asked := r.backends[backend]; {
+		case has && !r.idle[run]:
+			return unclear
+		case has:
+			state = drained
+		case !asked && state == notServed:
+			state = unclear
 		}
 	}
-	return known
+	return state
 }
 
 // report is what one instance showed in its last sync. Nobody changes it.

@@ -18,6 +18,7 @@ type instance struct {
 
 	conversation  *conversation
 	roster        *roster
+	complete      bool      // the roster has all that a complete board had
 	changedAt     time.Time // the oldest change that HAProxy does not have; zero: it has all
 	pushed        bool      // commands were sent since then
 	process       process
@@ -85,8 +86,8 @@ func (l *instance) record(reason, format string, args ...any) {
 
 // sync looks at the backends that are due, and executes the commands of their plans.
 func (l *instance) sync(ctx context.Context, s Supervisor) error {
-	complete := s.Board().Synced() // before the changes: a container that comes in between must not be cleaned up
-	l.takeChanges(s.Board())
+	complete := s.Board().Complete() // before the changes: a container that comes in between must not be cleaned up
+	l.takeChanges(s.Board(), complete)
 	began := time.Now()
 	looks, err := l.look(ctx, began)
 	if err != nil {

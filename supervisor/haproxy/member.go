@@ -7,7 +7,6 @@ import (
 
 	"healthd/runtime"
 	"healthd/supervisor"
-	"healthd/supervisor/core"
 )
 
 // want is what a server shall get.
@@ -19,16 +18,16 @@ const (
 	wantUp                // requests
 )
 
-// member is a container that shall be a server of a backend.
+// member is a container, of this host or another one, that shall be a server of a backend.
 type member struct {
 	id          string
 	run         runtime.Run
-	name        string // of the container
+	name        string // of the container; HOST:CONTAINER of another host's
 	agentName   string // what the agent check sends to healthd: SERVICE/NAME
 	address     netip.Addr
 	port        int
 	want        want
-	awaitsDrain bool // healthd stops it once no request is under way
+	awaitsDrain bool // its healthd stops it once no request is under way
 
 	invalid       string // why it cannot be a server
 	duplicateName bool   // another container has the same name
@@ -48,35 +47,35 @@ func (m *member) reachable() bool { return m.address.IsValid() && m.port > 0 }
 
 // members returns the members of each backend. A backend can have one server of a name: of
 // several containers with the same name, the one that can take most traffic is chosen.
-func members(views []*core.View) map[string][]member {
-	of, services := map[string][]*core.View{}, map[string][]*core.View{}
-	for _, v := range views {
-		if v.Spec != nil && v.Spec.Publish.HAProxy.Backend != "" {
-			of[v.Spec.Publish.HAProxy.Backend] = append(of[v.Spec.Publish.HAProxy.Backend], v)
+func members(all []supervisor.Member) map[string][]member {
+	of, services := map[string][]supervisor.Member{}, map[string][]supervisor.Member{}
+	for _, m := range all {
+		if m.Backend != "" {
+			of[m.Backend] = append(of[m.Backend], m)
 		}
-		services[v.Service] = append(services[v.Service], v)
+		services[m.Service] = append(services[m.Service], m)
 	}
-	asked := make(map[string]string, len(views)) // by ID
-	for _, views := range services {
-		for i, name := range supervisor.NamesAmong(views) {
-			asked[views[i].Container.ID] = name
+	asked := make(map[string]string, len(all)) // by ID
+	for _, these := range services {
+		for i, name := range supervisor.MemberNames(these) {
+			asked[these[i].ID] = name
 		}
 	}
 	backends := make(map[string][]member, len(of))
-	for backend, views := range of {
-		backends[backend] = membersOf(views, asked)
+	for backend, these := range of {
+		backends[backend] = membersOf(these, asked)
 	}
 	return backends
 }
 
 // membersOf returns the members of one backend. Containers with one name that may exist for long
-// are servers with the names of supervisor.NamesAmong. asked has the name in its service by
+// are servers with the names of supervisor.MemberNames. asked has the name in its service by
 // which healthd finds each container.
-func membersOf(views []*core.View, asked map[string]string) []member {
+func membersOf(these []supervisor.Member, asked map[string]string) []member {
 	var all []member
 	taken := map[string]int{} // index in all
-	for i, name := range supervisor.NamesAmong(views) {
-		m := newMember(views[i], name, asked[views[i].Container.ID])
+	for i, name := range supervisor.MemberNames(these) {
+		m := newMember(&these[i], name, asked[these[i].ID])
 		at, clash := taken[name]
 		if !clash {
 			taken[name] = len(all)
@@ -91,9 +90,9 @@ func membersOf(views []*core.View, asked map[string]string) []member {
 	return all
 }
 
-func newMember(v *core.View, name, asked string) member {
-	m := member{id: v.Container.ID, name: name, agentName: asked}
-	if ask := v.Service + "/" + m.agentName; v.Service != "" && invalidCharacters(strings.Replace(v.Service, "/", "", 1)) == "" && len(ask) <= maxAgentName {
+func newMember(of *supervisor.Member, name, asked string) member {
+	m := member{id: of.ID, name: name, agentName: asked}
+	if ask := of.Service + "/" + m.agentName; of.Service != "" && invalidCharacters(strings.Replace(of.Service, "/", "", 1)) == "" && len(ask) <= maxAgentName {
 		m.agentName = ask
 	}
 	switch {
@@ -102,19 +101,18 @@ func newMember(v *core.View, name, asked string) member {
 	case invalidCharacters(m.name) != "":
 		m.invalid = fmt.Sprintf("container %s cannot be a server: HAProxy takes no %q in names", m.name, invalidCharacters(m.name))
 	}
-	m.follow(v)
+	m.follow(of)
 	return m
 }
 
 // follow takes in what may change of a container while its names stay.
-func (m *member) follow(v *core.View) {
-	m.run, m.port, m.awaitsDrain, m.want = v.State.Run.ID, v.Spec.Publish.Port, v.State.AwaitsDrain(), wantDown
-	m.address, _ = netip.ParseAddr(v.Container.Address) // none: it has no network now
-	ready, _, _ := v.Readiness()
+func (m *member) follow(of *supervisor.Member) {
+	m.run, m.port, m.awaitsDrain, m.want = of.Run, of.Port, of.AwaitsDrain, wantDown
+	m.address, _ = netip.ParseAddr(of.Address) // none: it has no network now
 	switch {
-	case ready:
+	case of.Ready:
 		m.want = wantUp
-	case v.DrainingReady():
+	case of.DrainingReady:
 		m.want = wantDrain
 	}
 }

@@ -179,7 +179,7 @@ func (b *balancer) waitForState(letter, state string) {
 func (b *balancer) plannedCommands(board *supervisor.Board) (commands []string) {
 	b.t.Helper()
 	l := newInstance(&HAProxy{agent: agentAddress{"127.0.0.1", 9}}, socket{network: "unix", address: b.socket()})
-	l.takeChanges(board)
+	l.takeChanges(board, board.Complete())
 	l.backends["web"] = newBackendState()
 	looks, err := l.look(b.t.Context(), time.Now())
 	if err != nil || len(looks) != 1 {

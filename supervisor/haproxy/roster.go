@@ -1,31 +1,23 @@
 package haproxy
 
 import (
-	"cmp"
 	"slices"
-	"strings"
 
 	"healthd/supervisor"
-	"healthd/supervisor/core"
 )
 
 // roster is which members the backends should have, by the board. Taking in the change of one container costs
-// as much as its backend and service have members, however many others there are.
+// as much as its backend and service have members, however many others there are. Containers of other hosts are as those
+// of this one.
 type roster struct {
 	places   map[string]place // by container ID
 	backends map[string]*roll // by name
 }
 
-// place is where a container is a member. Its view is not kept: there may be a newer one by the next change.
-type place struct{ backend, service, name string }
+// place is where a container is a member. Its state is not kept: there may be a newer one by the next change.
+type place struct{ backend, service, host, name string }
 
-func placeOf(v *core.View) place {
-	p := place{service: v.Service, name: v.Container.Name}
-	if v.Spec != nil {
-		p.backend = v.Spec.Publish.HAProxy.Backend
-	}
-	return p
-}
+func placeOf(m *supervisor.Member) place { return place{m.Backend, m.Service, m.Host, m.Container} }
 
 // roll is the members of one backend, and what of them has changed since clear.
 type roll struct {
@@ -77,12 +69,12 @@ func (l *roll) set(members []member) {
 // takeAll takes in the whole board.
 func (r *roster) takeAll(board *supervisor.Board) {
 	r.places = map[string]place{}
-	var views []*core.View
-	for v := range board.All() {
-		r.places[v.Container.ID] = placeOf(v)
-		views = append(views, v)
+	var found []supervisor.Member
+	for m := range board.AllMembers() {
+		r.places[m.ID] = placeOf(&m)
+		found = append(found, m)
 	}
-	all := membersByBackend(views)
+	all := membersByBackend(found)
 	for backend := range all {
 		r.roll(backend)
 	}
@@ -93,18 +85,18 @@ func (r *roster) takeAll(board *supervisor.Board) {
 
 // take takes in the containers with these IDs; those that are not on the board are gone.
 func (r *roster) take(ids map[string]bool, board *supervisor.Board) {
-	backends, services, touched := map[string]bool{}, map[string]bool{}, map[string][]*core.View{}
+	backends, services, touched := map[string]bool{}, map[string]bool{}, map[string][]supervisor.Member{}
 	for id := range ids {
 		old, was := r.places[id]
-		v := board.ByID(id)
+		m, there := board.Member(id)
 		delete(r.places, id)
-		if v != nil {
-			r.places[id] = placeOf(v)
+		if there {
+			r.places[id] = placeOf(&m)
 			if was && old == r.places[id] {
-				touched[old.backend] = append(touched[old.backend], v)
+				touched[old.backend] = append(touched[old.backend], m)
 				continue
 			}
-			backends[r.places[id].backend], services[v.Service] = true, true
+			backends[m.Backend], services[m.Service] = true, true
 		}
 		if was {
 			backends[old.backend], services[old.service] = true, true
@@ -112,32 +104,32 @@ func (r *roster) take(ids map[string]bool, board *supervisor.Board) {
 	}
 	delete(backends, "")
 	delete(touched, "")
-	for backend, views := range touched {
-		if !backends[backend] && !r.roll(backend).touch(views) {
+	for backend, these := range touched {
+		if !backends[backend] && !r.roll(backend).touch(these) {
 			backends[backend] = true
 		}
 	}
 	r.remake(backends, services, board)
-	for backend, views := range touched {
+	for backend, these := range touched {
 		if backends[backend] {
-			r.roll(backend).touchAnew(views)
+			r.roll(backend).touchAnew(these)
 		}
 	}
 }
 
-// touch changes the members of a backend to what the views say. It returns false when it would be cheaper to
+// touch changes the members of a backend to what these say. It returns false when it would be cheaper to
 // make all members anew, or when their names may mean others now.
-func (l *roll) touch(views []*core.View) bool {
-	if len(views) > maxSearched {
+func (l *roll) touch(these []supervisor.Member) bool {
+	if len(these) > maxSearched {
 		return false
 	}
-	for _, v := range views {
-		i := slices.IndexFunc(l.members, func(m member) bool { return m.id == v.Container.ID })
+	for k := range these {
+		i := slices.IndexFunc(l.members, func(m member) bool { return m.id == these[k].ID })
 		if i < 0 || l.members[i].duplicateName {
 			return false
 		}
 		m := l.members[i]
-		m.follow(v)
+		m.follow(&these[k])
 		if m == l.members[i] {
 			continue
 		}
@@ -156,12 +148,12 @@ func (l *roll) touch(views []*core.View) bool {
 
 // touchAnew notes the members of a remade roll of which only the state of their container has changed: readiness need not wait
 // for what makes the others new.
-func (l *roll) touchAnew(views []*core.View) {
-	if len(views) > maxSearched {
+func (l *roll) touchAnew(these []supervisor.Member) {
+	if len(these) > maxSearched {
 		return
 	}
-	for _, v := range views {
-		i := slices.IndexFunc(l.members, func(m member) bool { return m.id == v.Container.ID })
+	for k := range these {
+		i := slices.IndexFunc(l.members, func(m member) bool { return m.id == these[k].ID })
 		if i >= 0 && !l.members[i].duplicateName && len(l.touched) < maxWatched {
 			l.touched[l.members[i].name] = true
 		}
@@ -187,24 +179,22 @@ func (r *roster) remake(backends, services map[string]bool, board *supervisor.Bo
 			services[p.service] = true
 		}
 	}
-	var views []*core.View
+	var found []supervisor.Member
 	for id, p := range r.places {
 		if backends[p.backend] || services[p.service] {
-			if v := board.ByID(id); v != nil { // else its end is told of later
-				views = append(views, v)
+			if m, there := board.Member(id); there { // else its end is told of later
+				found = append(found, m)
 			}
 		}
 	}
-	all := membersByBackend(views)
+	all := membersByBackend(found)
 	for backend := range backends {
 		r.roll(backend).set(all[backend])
 	}
 }
 
-// membersByBackend is members, of views in any order.
-func membersByBackend(views []*core.View) map[string][]member {
-	slices.SortFunc(views, func(a, b *core.View) int {
-		return cmp.Or(strings.Compare(a.Container.Name, b.Container.Name), strings.Compare(a.Container.ID, b.Container.ID))
-	})
-	return members(views)
+// membersByBackend is members, of containers in any order.
+func membersByBackend(all []supervisor.Member) map[string][]member {
+	supervisor.SortMembers(all)
+	return members(all)
 }

@@ -28,12 +28,14 @@ type fakeSupervisor struct {
 	agent     string              // empty: where nobody answers
 	lingering time.Duration       // zero: all processes count as old
 
-	mu      sync.Mutex
-	board   *supervisor.Board
-	synced  bool
-	views   map[string]*core.View
-	events  []core.Event
-	drained []runtime.Run
+	mu       sync.Mutex
+	board    *supervisor.Board
+	synced   bool
+	views    map[string]*core.View
+	events   []core.Event
+	drained  []runtime.Run
+	unserved []runtime.Run
+	remote   map[string]supervisor.Member // by ID
 }
 
 // startPushing pushes a fakeSupervisor's board to HAProxy until the test ends.
@@ -98,6 +100,13 @@ func (e *fakeSupervisor) Drained(_ context.Context, run runtime.Run) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.drained = append(e.drained, run)
+	return nil
+}
+
+func (e *fakeSupervisor) NotServed(_ context.Context, run runtime.Run) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.unserved = append(e.unserved, run)
 	return nil
 }
 
