@@ -274,12 +274,15 @@ func TestPromtool(t *testing.T) {
 		var found []struct {
 			Labels map[string]string `json:"labels"`
 		}
-		if err != nil || json.Unmarshal(out, &found) != nil || len(found) != 6 {
+		if err != nil || json.Unmarshal(out, &found) != nil || len(found) != 7 {
 			t.Fatalf("%s: %v: %s", what, err, out)
 		}
 		for _, f := range found {
 			if f.Labels["instance"] == "172.18.0.5:8080" && (f.Labels["service"] != "shop/web" || f.Labels["project"] != "shop" || f.Labels["container"] != "shop-web-4" || f.Labels["ready"] != "false" || f.Labels["draining"] != "true") {
 				t.Errorf("got %v", f.Labels)
+			}
+			if host, ok := f.Labels["host"]; ok != (f.Labels["instance"] == "192.168.0.2:32768") || ok && (host != "h2" || f.Labels["container"] != "h2:shop-web-1") {
+				t.Errorf("of another host, got %v", f.Labels)
 			}
 		}
 	}

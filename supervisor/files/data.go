@@ -14,7 +14,7 @@ import (
 )
 
 // Service is a service as templates see it. All its texts have letters, digits, "-", "_" and "." only, Name a slash
-// between two of them.
+// between two of them, and the Container of another host's member a colon after the host.
 type Service struct {
 	Name    string // PROJECT/SERVICE, or NAME
 	Plain   string // Name for files to which a slash means something; no two services have the same
@@ -27,7 +27,9 @@ type Service struct {
 
 // Member is a container of a service.
 type Member struct {
-	Container string // its name, or its ID where the name has other characters
+	Container string // its name, or its ID where the name has other characters; of another host HOST:NAME
+	Plain     string // Container for files to which a colon means something; no two containers have the same
+	Host      string // of the fleet; empty: this one
 	Address   string // an IP address
 	Port      int
 	HostPort  string // an IPv6 address is in brackets
@@ -125,20 +127,41 @@ func serviceOf(from *supervisor.Service) *Service {
 // memberOf leaves out an endpoint to which nobody can send anything.
 func memberOf(e *supervisor.Endpoint) (*Member, netip.AddrPort, bool) {
 	at, ok := e.At()
+	name, plain := containerText(e)
 	return &Member{
-		Container: containerText(e), Address: at.Addr().String(), Port: e.Port, HostPort: at.String(),
+		Container: name, Plain: plain, Host: hostText(e.Host), Address: at.Addr().String(), Port: e.Port, HostPort: at.String(),
 		Ready: e.Ready, Draining: e.Draining, id: e.ID,
 	}, at, ok
 }
 
 // containerText returns a container's name, or its ID, or what stands for that: containerd lets its clients choose both.
-func containerText(e *supervisor.Endpoint) string {
-	for _, text := range []string{e.Container, e.ID} {
+// plain is the same without a colon.
+func containerText(e *supervisor.Endpoint) (name, plain string) {
+	if e.Host == "" {
+		name = textOf(e.ID, e.Container)
+		return name, supervisor.PlainName(name)
+	}
+	name = textOf(e.ID, strings.TrimPrefix(e.Container, e.Host+":"), strings.TrimPrefix(e.ID, e.Host+"/"))
+	host := hostText(e.Host)
+	return host + ":" + name, supervisor.PlainName(host + "/" + name)
+}
+
+// hostText returns a host's name, or what stands for it; empty: it is this one.
+func hostText(host string) string {
+	if host == "" {
+		return ""
+	}
+	return textOf(host)
+}
+
+// textOf returns the first of texts that no syntax takes for something else, or id, or what stands for that.
+func textOf(id string, texts ...string) string {
+	for _, text := range append(texts, id) {
 		if len(text) <= maxServiceName && plainText.MatchString(text) {
 			return text
 		}
 	}
-	sum := sha256.Sum256([]byte(e.ID))
+	sum := sha256.Sum256([]byte(id))
 	return hex.EncodeToString(sum[:])
 }
 

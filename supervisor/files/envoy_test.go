@@ -34,7 +34,7 @@ func TestEnvoyFormat(t *testing.T) {
 			}
 		}
 	}
-	if len(ready) != 5 || len(ready["shop/web"]) != 2 || len(ready["blog/api"]) != 1 || ready["blog/api"][0] != "fd00::2" || len(ready["shop/old"]) != 0 {
+	if len(ready) != 5 || len(ready["shop/web"]) != 3 || len(ready["blog/api"]) != 1 || ready["blog/api"][0] != "fd00::2" || len(ready["shop/old"]) != 0 {
 		t.Errorf("got %v", ready)
 	}
 	if err := protojson.Unmarshal([]byte(mustRender(t, mustShip(t, "envoy"), snapshotOf(nil, everything, nil))), &got); err != nil || len(got.Resources) != 0 {

@@ -75,7 +75,7 @@ func rest(ctx context.Context, lookTook time.Duration) {
 // round does what is due, and returns when to look again; zero: when something changes.
 func (f *file) round(ctx context.Context) (next time.Time) {
 	f.p.known.unknown(f.Path) // before the look at the board: whoever is out then is not put in again
-	if !f.board.Synced() {
+	if !f.board.Complete() {
 		return time.Time{}
 	}
 	for ctx.Err() == nil {

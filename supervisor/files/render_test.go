@@ -101,7 +101,7 @@ func TestSnapshot(t *testing.T) {
 		"  10.0.0.10:80 a true", "  [fd00::1]:80 beef true",
 	}
 	if len(got) > 2 {
-		want[2] = "  10.0.0.6:80 " + containerText(&supervisor.Endpoint{ID: "no id"})[:20] + " true"
+		want[2] = "  10.0.0.6:80 " + textOf("no id")[:20] + " true"
 	}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
@@ -133,15 +133,16 @@ func TestVersion(t *testing.T) {
 func TestOwnTemplate(t *testing.T) {
 	for _, tt := range []struct{ text, want string }{
 		{`{{range service "shop/web" | ready}}x{{end}}`, `error: own.tmpl:1: function "ready" not defined`},
-		{`{{with service "shop/web"}}{{len .Ready}} {{len .Draining}} {{len .All}} {{.Plain}} {{.Project}}{{end}}`, "2 1 4 shop--web shop"},
+		{`{{with service "shop/web"}}{{len .Ready}} {{len .Draining}} {{len .All}} {{.Plain}} {{.Project}}{{end}}`, "3 1 5 shop--web shop"},
 		{`{{(service "shop/new").Name}} {{len (service "shop/new").All}}`, "shop/new 0"},
 		{`{{service "shop web"}}`, `error: own.tmpl:1:2: executing "own.tmpl" at <service "shop web">: error calling service: "shop web" is no name of a service: write NAME or PROJECT/NAME`},
 		{"\n\n{{range services}}\n{{.Addres}}{{end}}", `error: own.tmpl:4:2: executing "own.tmpl" at <.Addres>: can't evaluate field Addres in type *files.Service`},
-		{`{{range .Services}}{{range .Ready}}{{.Container}},{{end}}{{end}}`, "blog-api-1,shop-web-1,shop-web-2,"},
+		{`{{range .Services}}{{range .Ready}}{{.Container}},{{end}}{{end}}`, "blog-api-1,shop-web-1,shop-web-2,h2:shop-web-1,"},
 		{`{{range services}}{{if hasPrefix .Name "shop/"}}{{trimPrefix .Name "shop/"}} {{end}}{{end}}`, "old web worker "},
-		{`{{range (service "shop/web").Ready}}{{json .HostPort}} {{replace "." "-" .Address}} {{lower "A"}} {{end}}`, `"172.18.0.2:8080" 172-18-0-2 a "172.18.0.3:8080" 172-18-0-3 a `},
+		{`{{range (service "shop/web").Ready}}{{json .HostPort}} {{replace "." "-" .Address}} {{lower "A"}} {{end}}`, `"172.18.0.2:8080" 172-18-0-2 a "172.18.0.3:8080" 172-18-0-3 a "192.168.0.2:32768" 192-168-0-2 a `},
 		{`{{printf "%05d %v" 7 (contains "abc" "b")}}{{print 1 2}}`, "00007 true1 2"},
-		{`{{range $i, $m := (service "shop/web").All}}{{if $i}}, {{end}}{{.Port}}{{end}}`, "8080, 8080, 8080, 8080"},
+		{`{{range $i, $m := (service "shop/web").All}}{{if $i}}, {{end}}{{.Port}}{{end}}`, "8080, 8080, 8080, 8080, 32768"},
+		{`{{range (service "shop/web").Ready}}{{.Host}}/{{.Plain}} {{end}}`, "/shop-web-1 /shop-web-2 h2/h2--shop-web-1 "},
 		{`{{range (service "shop/web").Draining}}{{.HostPort}}{{else}}none{{end}}`, "172.18.0.5:8080"},
 		{"{{if false}}x{{end}} \n", "error: own.tmpl makes an empty file: let it have at least a comment"},
 		{`{{join ", " (service "shop/web").Ready}}`, "…"},

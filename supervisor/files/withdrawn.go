@@ -9,7 +9,6 @@ import (
 
 	"healthd/runtime"
 	"healthd/supervisor"
-	"healthd/supervisor/core"
 )
 
 // knowledge is which containers the readers of each file may send requests to.
@@ -71,7 +70,8 @@ func (k *knowledge) any() bool {
 }
 
 // out says that there are files for a service whose readers send requests, and that none sends any to the container.
-func (k *knowledge) out(service, container string) bool {
+// Without such a file it says what is to be said then.
+func (k *knowledge) out(service, container string, uncovered bool) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	covered := false
@@ -84,7 +84,7 @@ func (k *knowledge) out(service, container string) bool {
 			return false
 		}
 	}
-	return covered
+	return covered || uncovered
 }
 
 const (
@@ -93,31 +93,30 @@ const (
 )
 
 // tellWithdrawn tells the supervisor of runs that no file has any more, until ctx ends. It looks at the board before it
-// looks at what readers know: a container that is out by then is put into no file again.
+// looks at what readers know: a container that is out by then is put into no file again. In a fleet, hosts whose readers
+// never know a run must say so, too: each run ends when all have.
 func (p *Publisher) tellWithdrawn(ctx context.Context, s Supervisor) {
 	board := s.Board()
+	fleet := board.ExpectsRemote()
 	told := map[runtime.Run]time.Time{}
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
 		changed := board.Changed()
 		next := time.Time{}
-		var awaiting map[runtime.Run]*core.View
 		began := time.Now()
-		if p.known.any() {
-			awaiting = awaitingRuns(board)
-		}
+		awaiting := awaitingRuns(board, fleet || p.known.any())
 		lookTook := time.Since(began)
 		for run := range told {
-			if awaiting[run] == nil {
+			if _, still := awaiting[run]; !still {
 				delete(told, run)
 			}
 		}
-		for run, v := range awaiting {
+		for run, service := range awaiting {
 			now := time.Now()
 			if at := told[run].Add(tellAgain); now.Before(at) {
 				next = earliest(next, at)
-			} else if p.known.out(v.Service, v.Container.ID) {
+			} else if p.known.out(service, run.ID, fleet) {
 				told[run] = now
 				next = earliest(next, now.Add(tellAgain))
 				waiting, cancel := context.WithTimeout(ctx, tellWithin)
@@ -141,12 +140,20 @@ func (p *Publisher) tellWithdrawn(ctx context.Context, s Supervisor) {
 	}
 }
 
-// awaitingRuns returns the runs whose drain waits for a withdrawal.
-func awaitingRuns(board *supervisor.Board) map[runtime.Run]*core.View {
-	all := map[runtime.Run]*core.View{}
-	for v := range board.All() {
-		if v.Service != "" && v.State.AwaitsWithdrawal() {
-			all[v.State.Run.ID] = v
+// awaitingRuns returns the runs whose drain waits for a withdrawal, with their services: those of other hosts, and if
+// wanted those of this one.
+func awaitingRuns(board *supervisor.Board, local bool) map[runtime.Run]string {
+	all := map[runtime.Run]string{}
+	if local {
+		for v := range board.All() {
+			if v.Service != "" && v.State.AwaitsWithdrawal() {
+				all[v.State.Run.ID] = v.Service
+			}
+		}
+	}
+	for m := range board.RemoteMembers() {
+		if m.AwaitsWithdrawal {
+			all[m.Run] = m.Service
 		}
 	}
 	return all
