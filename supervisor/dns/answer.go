@@ -47,7 +47,11 @@ func reply(q miekg.Question, x *index, live func(*service) *service) answer {
 	}
 	n, srvOnly := x.find(name)
 	if !n.exists && n.why == "" && x.gaps {
-		return unknown("healthd knows no container of that name, and cannot reach an engine")
+		missing := "cannot reach an engine"
+		if x.alone {
+			missing = "not all of other hosts"
+		}
+		return unknown("healthd knows no container of that name, and " + missing)
 	}
 	a := answer{code: miekg.ExtendedErrorCodeOther, why: n.why}
 	switch {

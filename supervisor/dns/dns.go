@@ -5,6 +5,7 @@
 //	_http._tcp.web.shop.healthd.  SRV       the same
 //	web.healthd.                            the same, while only one service is called web
 //	shop-web-1.web.shop.healthd.  A, AAAA   that container, ready or not
+//	h2-web-1.web.shop.healthd.              that of host h2 in the fleet
 //
 // A query after a change is answered with what is then on the board. Names are in an index, which is made anew when
 // somebody asks after a change; see Server.current. Nothing here makes the supervisor's loop wait.
@@ -123,7 +124,7 @@ func (s *Server) current() (x *index, stale bool) {
 	changed := s.board.Changed()
 	services, all := s.board.ServicesSynced()
 	x = newIndex(services)
-	x.changed, x.gaps = changed, !all
+	x.changed, x.gaps, x.alone = changed, !all, s.board.Synced()
 	s.newest.Store(x)
 	end := time.Now()
 	s.pace.spend(end.Sub(begin))

@@ -12,7 +12,8 @@ import (
 // index has all names of the zone at one moment. It never changes.
 type index struct {
 	changed  <-chan struct{} // closed when the board shows something else
-	gaps     bool            // it has no containers of an engine that is away
+	gaps     bool            // it has no containers of an engine that is away, or of other hosts
+	alone    bool            // it has all of this host's
 	nodes    map[string]node // by name, in lower case
 	problems []problem       // sorted
 	unserved int             // services without a name
@@ -223,13 +224,12 @@ func (s *service) sum() {
 func (s *service) live(board *supervisor.Board) *service {
 	now := &service{name: s.name, full: s.full}
 	for _, e := range s.endpoints {
-		v := board.ByID(e.id)
-		if v == nil || v.Service != s.full {
+		m, there := board.Member(e.id)
+		if !there || !m.Ready || m.Service != s.full {
 			continue
 		}
-		ready, _, _ := v.Readiness()
-		shown := supervisor.Endpoint{Address: v.Container.Address}
-		if ip, ok := shown.IP(); ok && ready && ip == e.ip {
+		shown := supervisor.Endpoint{Address: m.Address}
+		if ip, ok := shown.IP(); ok && ip == e.ip {
 			now.endpoints = append(now.endpoints, e)
 		}
 	}

@@ -69,11 +69,18 @@ func isLabel(s string) bool {
 // labelTry is a label by which a container may be known below its service.
 type labelTry func(*supervisor.Endpoint) string
 
-// labelTries are what a container is known by: its name if that can be a label and no other has it, else its ID.
+// labelTries are what a container is known by: its name if that can be a label and no other has it, else its ID. That of
+// another host has the host before its name, whoever else is there: its name must not become another one when a
+// container comes.
 var labelTries = []labelTry{
-	func(e *supervisor.Endpoint) string { return e.Container },
 	func(e *supervisor.Endpoint) string {
-		id := e.ID[strings.LastIndexByte(e.ID, ':')+1:] // the engine's own
+		if e.Host == "" {
+			return e.Container
+		}
+		return strings.ReplaceAll(e.Host, ".", "-") + "-" + strings.TrimPrefix(e.Container, e.Host+":")
+	},
+	func(e *supervisor.Endpoint) string {
+		id := e.ID[strings.LastIndexAny(e.ID, ":/")+1:] // the engine's own
 		return id[:min(len(id), shortID)]
 	},
 	func(e *supervisor.Endpoint) string {
