@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -28,14 +29,15 @@ type fakeSupervisor struct {
 	agent     string              // empty: where nobody answers
 	lingering time.Duration       // zero: all processes count as old
 
-	mu       sync.Mutex
-	board    *supervisor.Board
-	synced   bool
-	views    map[string]*core.View
-	events   []core.Event
-	drained  []runtime.Run
-	unserved []runtime.Run
-	remote   map[string]supervisor.Member // by ID
+	mu           sync.Mutex
+	board        *supervisor.Board
+	synced       bool
+	views        map[string]*core.View
+	events       []core.Event
+	drained      []runtime.Run
+	unserved     []runtime.Run
+	remote       map[string]supervisor.Member // by ID
+	fleet, known bool                         // there is one; its members are known
 }
 
 // startPushing pushes a fakeSupervisor's board to HAProxy until the test ends.
@@ -47,7 +49,7 @@ func (b *balancer) startPushing() *fakeSupervisor {
 }
 
 func (b *balancer) newSupervisor() *fakeSupervisor {
-	return &fakeSupervisor{t: b.t, b: b, synced: true, views: map[string]*core.View{}}
+	return &fakeSupervisor{t: b.t, b: b, synced: true, views: map[string]*core.View{}, remote: map[string]supervisor.Member{}}
 }
 
 // forget removes these containers from the next daemon's board.
@@ -150,6 +152,13 @@ func (e *fakeSupervisor) updateBoard(ids ...string) {
 		all = append(all, v)
 	}
 	e.board = supervisor.NewBoard([]supervisor.RuntimeView{{Name: "docker", Up: true, Synced: e.synced}}, all...)
+	if e.fleet {
+		e.board.ExpectRemote()
+	}
+	e.board.ShowRemote(slices.Collect(maps.Values(e.remote)), nil)
+	if e.known {
+		e.board.RemoteKnown()
+	}
 	e.mu.Unlock()
 	if len(ids) == 0 {
 		e.h.Changed("")
