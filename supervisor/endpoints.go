@@ -69,32 +69,45 @@ func (b *Board) ServicesSynced() (services []Service, all bool) {
 }
 
 func (b *Board) servicesOf(wanted func(*core.View) bool) []Service {
-	members := map[string][]Member{}
+	local, others := map[string][]*core.View{}, map[string][]*Member{}
 	for _, v := range b.sorted(wanted) {
 		if v.Service != "" {
-			members[v.Service] = append(members[v.Service], MemberOf(v))
+			local[v.Service] = append(local[v.Service], v)
 		}
 	}
 	for _, m := range b.remote.sorted(func(m *Member) bool { return m.Service != "" }) {
-		members[m.Service] = append(members[m.Service], m)
+		others[m.Service] = append(others[m.Service], m)
 	}
-	all := make([]Service, 0, len(members))
-	for name, of := range members {
-		all = append(all, ServiceOf(name, of))
+	all := make([]Service, 0, len(local))
+	for name, views := range local {
+		all = append(all, serviceWith(name, views, others[name]))
+	}
+	for name, members := range others {
+		if local[name] == nil {
+			all = append(all, serviceWith(name, nil, members))
+		}
 	}
 	slices.SortFunc(all, func(x, y Service) int { return strings.Compare(x.Name, y.Name) })
 	return all
 }
 
-// ServiceOf returns a service with these members, in their order.
-func ServiceOf(name string, members []Member) Service {
-	s := Service{Name: name, Endpoints: make([]Endpoint, len(members))}
-	for i, name := range MemberNames(members) {
-		m := &members[i]
-		s.Owned = s.Owned || m.Owned
-		s.Endpoints[i] = Endpoint{
-			Container: name, Host: m.Host, ID: m.ID, Phase: m.Phase, Address: m.Address, Port: m.Port, Ready: m.Ready, Draining: m.Draining,
+// serviceWith returns a service with these containers of this host, in their order, and then those of others.
+func serviceWith(name string, local []*core.View, others []*Member) Service {
+	s := Service{Name: name, Endpoints: make([]Endpoint, 0, len(local)+len(others))}
+	for i, name := range NamesAmong(local) {
+		v := local[i]
+		e := Endpoint{Container: name, ID: v.Container.ID, Phase: v.Phase(), Address: v.Container.Address, Draining: v.State.Draining()}
+		if e.Ready, _, _ = v.Readiness(); v.Spec != nil {
+			e.Port = v.Spec.Publish.Port
 		}
+		s.Owned = s.Owned || serviceOf(v).owned
+		s.Endpoints = append(s.Endpoints, e)
+	}
+	for _, m := range others {
+		s.Owned = s.Owned || m.Owned
+		s.Endpoints = append(s.Endpoints, Endpoint{
+			Container: m.RemoteName(), Host: m.Host, ID: m.ID, Phase: m.Phase, Address: m.Address, Port: m.Port, Ready: m.Ready, Draining: m.Draining,
+		})
 	}
 	return s
 }

@@ -172,18 +172,40 @@ func (b *Board) findLocal(service, name string, inService bool) (*core.View, err
 // FindServiceMembers is FindService for the members of all hosts, which are sorted as SortMembers does. Services of all
 // hosts count for what a name means.
 func (b *Board) FindServiceMembers(name string) (full string, members []Member, err error) {
-	full, err = b.findServiceOfAll(name)
+	full, local, others, err := b.findOnAllHosts(name)
 	if err != nil {
 		return "", nil, err
 	}
-	for _, v := range b.sorted(func(v *core.View) bool { return v.Service == full }) {
+	members = make([]Member, 0, len(local)+len(others))
+	for _, v := range local {
 		members = append(members, MemberOf(v))
 	}
-	members = append(members, b.remote.sorted(func(m *Member) bool { return m.Service == full })...)
-	if len(members) == 0 { // gone since
-		return "", nil, ErrUnknownService
+	for _, m := range others {
+		members = append(members, *m)
 	}
 	return full, members, nil
+}
+
+// FindWholeService is FindServiceMembers for the service as Services has it.
+func (b *Board) FindWholeService(name string) (Service, error) {
+	full, local, others, err := b.findOnAllHosts(name)
+	if err != nil {
+		return Service{}, err
+	}
+	return serviceWith(full, local, others), nil
+}
+
+func (b *Board) findOnAllHosts(name string) (full string, local []*core.View, others []*Member, err error) {
+	full, err = b.findServiceOfAll(name)
+	if err != nil {
+		return "", nil, nil, err
+	}
+	local = b.sorted(func(v *core.View) bool { return v.Service == full })
+	others = b.remote.sorted(func(m *Member) bool { return m.Service == full })
+	if len(local)+len(others) == 0 { // gone since
+		return "", nil, nil, ErrUnknownService
+	}
+	return full, local, others, nil
 }
 
 func (b *Board) findServiceOfAll(name string) (string, error) {

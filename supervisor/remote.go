@@ -94,7 +94,7 @@ func (r *remote) find(name string) *Member {
 }
 
 // sorted returns the wanted members, sorted as SortMembers does.
-func (r *remote) sorted(wanted func(*Member) bool) []Member {
+func (r *remote) sorted(wanted func(*Member) bool) []*Member {
 	var all []*Member
 	r.byID.all(func(_ string, m *Member) bool {
 		if wanted(m) {
@@ -103,11 +103,7 @@ func (r *remote) sorted(wanted func(*Member) bool) []Member {
 		return true
 	})
 	slices.SortFunc(all, compareMembers)
-	members := make([]Member, len(all))
-	for i, m := range all {
-		members[i] = *m
-	}
-	return members
+	return all
 }
 
 // put shows a member. It returns false when it is there as it is.

@@ -40,14 +40,13 @@ func (a *API) services(w http.ResponseWriter, _ *http.Request) {
 
 func (a *API) service(w http.ResponseWriter, r *http.Request) {
 	name := serviceName(r)
-	full, members, err := a.board.FindServiceMembers(name)
+	s, err := a.board.FindWholeService(name)
 	switch {
 	case errors.Is(err, supervisor.ErrUnknownService):
 		a.fail(w, http.StatusNotFound, fmt.Sprintf("no supervised container belongs to service %q", name))
 	case err != nil:
 		a.fail(w, http.StatusServiceUnavailable, err.Error())
 	default:
-		s := supervisor.ServiceOf(full, members)
 		a.json(w, http.StatusOK, newService(&s))
 	}
 }
@@ -91,16 +90,16 @@ func (a *API) serviceReady(w http.ResponseWriter, r *http.Request) {
 // countReady returns how many members of a service are ready, and how many there are. An unknown
 // service has none. reason says why it is not clear which service is meant.
 func (a *API) countReady(service string) (ready, all int, reason string) {
-	_, members, err := a.board.FindServiceMembers(service)
+	s, err := a.board.FindWholeService(service)
 	if err != nil && !errors.Is(err, supervisor.ErrUnknownService) {
 		return 0, 0, supervisor.ReasonNotFound(err)
 	}
-	for i := range members {
-		if members[i].Ready {
+	for i := range s.Endpoints {
+		if s.Endpoints[i].Ready {
 			ready++
 		}
 	}
-	return ready, len(members), ""
+	return ready, len(s.Endpoints), ""
 }
 
 func newService(of *supervisor.Service) Service {
