@@ -1,8 +1,8 @@
 // Package api is healthd's HTTP API: readiness, status and events, and on the control socket
 // also requests that change something. The command line is its client.
 //
-//	network         ── ReadOnly ──▶ Board (containers, services, readiness), History (events)
-//	control socket  ── Control  ──▶ the same, and Controller: restart, hold, resume, gate, probe
+//	network         ── ReadOnly ──▶ Board (containers, services, readiness), History (events), Fleet (other hosts)
+//	control socket  ── Control  ──▶ the same, and Controller: restart, hold, resume, gate, probe; Fleet: hold, resume
 //
 // It keeps no state. What a request does is decided by package supervisor.
 package api
@@ -63,6 +63,8 @@ type Config struct {
 	// Report returns how healthy a service was since a time, or all are if its name is empty. An error is
 	// supervisor.ErrUnknownService or a *supervisor.AmbiguousServiceError. nil: there is no such path.
 	Report func(service string, since time.Time) (Report, error)
+	// Fleet are the hosts that share their members over etcd. nil: this one is in no fleet.
+	Fleet Fleet
 	// Checked is called when a readiness check of HAProxy says in its header
 	// X-Haproxy-Server-State how HAProxy sees the server, and comes from one of ChecksFrom.
 	Checked    func(id, state string)
@@ -83,6 +85,7 @@ type API struct {
 	testNotify func(ctx context.Context, name string) ([]NotifyTest, error)
 	bystanders func(context.Context) Unsupervised
 	report     func(service string, since time.Time) (Report, error)
+	fleet      Fleet
 	listing    chan struct{} // has room for the one request of them
 	checked    func(id, state string)
 	asked      func() // by Traefik
@@ -96,7 +99,7 @@ type API struct {
 // New returns the API of c.
 func New(c Config) *API {
 	return &API{
-		board: c.Board, history: c.History, controller: c.Controller, recorder: c.Records, metrics: c.Metrics, warnings: c.Warnings, reloader: c.Reload, testNotify: c.NotifyTest, bystanders: c.Unsupervised, report: c.Report, listing: make(chan struct{}, 1), checked: c.Checked, asked: c.TraefikAsks, checksFrom: c.ChecksFrom,
+		board: c.Board, history: c.History, controller: c.Controller, recorder: c.Records, metrics: c.Metrics, warnings: c.Warnings, reloader: c.Reload, testNotify: c.NotifyTest, bystanders: c.Unsupervised, report: c.Report, fleet: c.Fleet, listing: make(chan struct{}, 1), checked: c.Checked, asked: c.TraefikAsks, checksFrom: c.ChecksFrom,
 		heartbeat: 15 * time.Second,
 		waiting:   make(chan struct{}, maxWaiting),
 		plainType: []string{"text/plain; charset=utf-8"},
@@ -171,6 +174,7 @@ func (a *API) index(w http.ResponseWriter, r *http.Request) {
 /v1/overview                 the containers at a glance, as the page in a browser shows them
 /v1/events                   the history; ?since=10m&container=NAME
 /v1/report                   how healthy services were; ?since=7d&service=SERVICE
+/v1/fleet                    the hosts that share their containers over etcd
 /metrics                     for Prometheus
 /v1/openapi.json             all of this for programs: OpenAPI 3.1
 `)

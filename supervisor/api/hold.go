@@ -31,25 +31,28 @@ func (a *API) hold(w http.ResponseWriter, r *http.Request) {
 	if v == nil {
 		return
 	}
-	until, err := holdUntil(r)
+	d, err := holdDuration(r)
 	if err != nil {
 		a.fail(w, http.StatusBadRequest, err.Error())
 		return
 	}
+	var until time.Time
+	if d > 0 {
+		until = time.Now().Add(d)
+	}
 	a.answerStatus(w, v, a.controller.Hold(r.Context(), byID(v), until))
 }
 
-// holdUntil returns zero, a hold without an end, only when the parameter is missing: a typo
+// holdDuration returns zero, a hold without an end, only when the parameter is missing: a typo
 // in it must not have that effect.
-func holdUntil(r *http.Request) (time.Time, error) {
+func holdDuration(r *http.Request) (time.Duration, error) {
 	if err := r.ParseForm(); err != nil {
-		return time.Time{}, fmt.Errorf("the parameters cannot be read: %w", err)
+		return 0, fmt.Errorf("the parameters cannot be read: %w", err)
 	}
 	if !r.Form.Has("for") {
-		return time.Time{}, nil
+		return 0, nil
 	}
-	d, err := ParseHold(r.Form.Get("for"))
-	return time.Now().Add(d), err
+	return ParseHold(r.Form.Get("for"))
 }
 
 func (a *API) resume(w http.ResponseWriter, r *http.Request) {

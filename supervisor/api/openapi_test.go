@@ -23,7 +23,7 @@ func withMetrics(views ...*core.View) *API {
 		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 		w.Write([]byte("metric 1\n"))
 	})
-	a.report = fakeReport
+	a.report, a.fleet = fakeReport, theFleet()
 	return a
 }
 

@@ -64,6 +64,7 @@ func TestDocumentedAnswers(t *testing.T) {
 	s.ofContainers(t)
 	s.ofRecords(t)
 	s.ofRequests(t)
+	s.ofFleets(t)
 	s.ofBrokenDaemons(t)
 	s.ofWrongHosts(t)
 	s.ofCrowds(t)
@@ -241,7 +242,7 @@ func (s *answers) ofCrowds(t *testing.T) {
 		for _, r := range append(a.readOnlyRoutes(l), a.controlRoutes(l)...) {
 			mux.HandleFunc(r.pattern, r.handler)
 		}
-		for _, path := range []string{"/v1/services", "/v1/discovery/traefik", "/v1/discovery/prometheus", "/v1/containers", "/v1/overview", "/v1/events", "/v1/report", "/v1/named/x", "/v1/named/x/x", "/v1/unsupervised"} {
+		for _, path := range []string{"/v1/services", "/v1/discovery/traefik", "/v1/discovery/prometheus", "/v1/containers", "/v1/overview", "/v1/events", "/v1/report", "/v1/fleet", "/v1/named/x", "/v1/named/x/x", "/v1/unsupervised"} {
 			s.want(t, mux, 503, http.MethodGet, path, "")
 		}
 	})

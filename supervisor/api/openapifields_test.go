@@ -19,6 +19,7 @@ func TestSchemasHaveTheFields(t *testing.T) {
 	for _, v := range []any{
 		Status{}, ContainerState{}, Running{}, Waiting{}, Terminated{}, Condition{}, ProbeStatus{}, Service{}, Endpoint{}, core.Event{},
 		TraefikConfig{}, TraefikHTTP{}, TraefikService{}, TraefikServers{}, TraefikServer{}, TargetGroup{}, TargetLabels{},
+		FleetView{}, FleetHost{}, FleetMember{}, FleetHold{}, FleetHeld{},
 		Report{}, ServiceReport{}, ReportDay{}, ReportPeriod{}, Explanation{}, Value{}, Next{}, ProbeResult{}, Unsupervised{}, Bystander{}, Daemon{}, NotifyTest{}, Reload{}, RefusedReload{}, Error{},
 		supervisor.RecordInfo{}, supervisor.FlightRecord{}, supervisor.RecordedProbe{}, supervisor.RecordedResult{}, supervisor.RecordedCommand{}, supervisor.RecordedLog{},
 		supervisor.RecordedLine{}, supervisor.RecordedProcesses{}, supervisor.RecordedUsage{}, supervisor.RecordedInspection{},

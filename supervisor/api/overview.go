@@ -54,7 +54,7 @@ const lookLetters = "-rsndpwxui"
 // maxGlance is how many bytes of a text a Glance has.
 const maxGlance = 300
 
-// overview answers with a Glance of each container, or of one.
+// overview answers with a Glance of each container, or of one, and says whether this host is in a fleet.
 func (a *API) overview(w http.ResponseWriter, r *http.Request) {
 	now, all := time.Now(), a.board.All()
 	if name := r.URL.Query().Get("container"); name != "" {
@@ -64,6 +64,9 @@ func (a *API) overview(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		all = func(yield func(*core.View) bool) { yield(v) }
+	}
+	if a.fleet != nil {
+		w.Header().Set(fleetHeader, "true")
 	}
 	jsonList(a, w, a.glances(all, now))
 }

@@ -33,6 +33,7 @@ func (a *API) readOnlyRoutes(l *limits) []route {
 		{"", "/v1/containers/{name}", a.container},
 		{"", "/v1/containers/{name}/timeline", a.timeline},
 		{"", "/v1/overview", a.list(l, a.overview)},
+		{"", "/v1/fleet", a.list(l, a.fleetView)},
 		{"", "/v1/events", a.events(l)},
 	}
 	if a.report != nil {
@@ -61,5 +62,9 @@ func (a *API) controlRoutes(l *limits) []route {
 		{http.MethodPut, "/v1/containers/{name}/gates/{type...}", a.gate},
 		{http.MethodPost, "/v1/containers/{name}/hold", a.hold},
 		{http.MethodPost, "/v1/containers/{name}/resume", a.resume},
+		{http.MethodPost, "/v1/fleet/services/{service}/hold", a.fleetHold},
+		{http.MethodPost, "/v1/fleet/services/{project}/{service}/hold", a.fleetHold},
+		{http.MethodPost, "/v1/fleet/services/{service}/resume", a.fleetResume},
+		{http.MethodPost, "/v1/fleet/services/{project}/{service}/resume", a.fleetResume},
 	}
 }
