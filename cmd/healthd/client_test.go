@@ -31,6 +31,7 @@ type fake struct {
 	refuse string // the ID that can be neither held nor resumed
 
 	report func(service string, since time.Time) (api.Report, error)
+	fleet  api.Fleet // nil: it is in none
 
 	warnings []string
 	stuck    error            // of the main loop
@@ -118,7 +119,7 @@ func daemonWith(t *testing.T, f *fake, views ...*core.View) (socket string, j *j
 	a := api.New(api.Config{
 		Board:   supervisor.NewBoard([]supervisor.RuntimeView{engine}, views...),
 		History: j, Controller: f, Records: f.records, Warnings: func() []string { return f.warnings },
-		Unsupervised: func(context.Context) api.Unsupervised { return f.left }, Report: f.report,
+		Unsupervised: func(context.Context) api.Unsupervised { return f.left }, Report: f.report, Fleet: f.fleet,
 	})
 	socket = filepath.Join(t.TempDir(), "control.sock")
 	ln, err := api.ListenControl(socket)

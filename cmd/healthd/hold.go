@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -19,16 +18,16 @@ import (
 
 func (a *app) holdCommand() *cobra.Command {
 	var limit string
-	var all bool
+	var all, fleet bool
 	cmd := &cobra.Command{
-		Use:   "hold NAME… | --all",
+		Use:   "hold NAME… | --all | --fleet SERVICE…",
 		Short: "Pause restarts of containers, for maintenance",
 		Long: "Pause restarts of containers, whatever their probes say and however they end, until a resume or\n" +
 			"the end of the time. Probing goes on. A second hold replaces the first. NAME is a container, a\n" +
-			"service or a Compose project.",
-		Example:           "  healthd hold shop-web-1\n  healthd hold shop/web shop-db-1\n  healthd hold shop --for 10m\n  healthd hold --all --for 1h",
-		Args:              namesOrAll(&all),
-		ValidArgsFunction: a.completeWords,
+			"service or a Compose project. With --fleet it is for all containers of a service, on all hosts.",
+		Example:           "  healthd hold shop-web-1\n  healthd hold shop/web shop-db-1\n  healthd hold shop --for 10m\n  healthd hold --all --for 1h\n  healthd hold --fleet shop/web --for 1h",
+		Args:              namesOrAll(&all, &fleet),
+		ValidArgsFunction: a.completeFleet(&fleet, false, a.completeWords),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			query, forHow := url.Values{}, ""
 			if cmd.Flags().Changed("for") {
@@ -39,43 +38,41 @@ func (a *app) holdCommand() *cobra.Command {
 				query.Set("for", limit)
 				forHow = " for " + d.String()
 			}
+			if fleet {
+				return a.changeFleetHold(cmd, "hold", query, "held on all hosts"+forHow, args)
+			}
 			supervised := func(s api.Status) bool { return s.Invalid == "" }
 			held := func(api.Status) string { return "held" + forHow }
 			return a.changeHold(cmd, holdChange{"hold", query, held, supervised}, args)
 		},
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "all supervised containers")
+	cmd.Flags().BoolVar(&fleet, "fleet", false, "the names are services of the fleet: hold them on all hosts")
 	cmd.Flags().StringVar(&limit, "for", "", "end the hold after this `DURATION`, such as 10m (default: at a resume)")
 	return cmd
 }
 
 func (a *app) resumeCommand() *cobra.Command {
-	var all bool
+	var all, fleet bool
 	cmd := &cobra.Command{
-		Use:   "resume NAME… | --all",
+		Use:   "resume NAME… | --all | --fleet SERVICE…",
 		Short: "End the hold of containers",
 		Long: "End the hold of containers, and have healthd restart again what it has given up. If a restart waited\n" +
-			"for that, healthd begins it. NAME is a container, a service or a Compose project.",
-		Example:           "  healthd resume shop-web-1\n  healthd resume --all",
-		Args:              namesOrAll(&all),
-		ValidArgsFunction: a.completeWords,
+			"for that, healthd begins it. NAME is a container, a service or a Compose project. With --fleet it is\n" +
+			"the end of the hold of a service on all hosts; a container that was held by its name stays held.",
+		Example:           "  healthd resume shop-web-1\n  healthd resume --all\n  healthd resume --fleet shop/web",
+		Args:              namesOrAll(&all, &fleet),
+		ValidArgsFunction: a.completeFleet(&fleet, false, a.completeWords),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if fleet {
+				return a.changeFleetHold(cmd, "resume", nil, "no longer held on all hosts", args)
+			}
 			return a.changeHold(cmd, holdChange{"resume", nil, afterResume, awaitsResume}, args)
 		},
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "all containers that are held or given up")
+	cmd.Flags().BoolVar(&fleet, "fleet", false, "the names are services of the fleet: end their hold on all hosts")
 	return cmd
-}
-
-// namesOrAll checks that there are names, or --all in their place.
-func namesOrAll(all *bool) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if (len(args) > 0) != *all {
-			return nil
-		}
-		name, _, _ := strings.Cut(cmd.Use, " ")
-		return usageError{fmt.Errorf("%s takes names, or --all", name)}
-	}
 }
 
 // holdChange is a hold or its end.

@@ -26,13 +26,15 @@ func (a *app) statusCommand() *cobra.Command {
 	var f statusForm
 	var watch bool
 	cmd := &cobra.Command{
-		Use:   "status [NAME|SERVICE…]",
+		Use:   "status [NAME|SERVICE…] | --fleet [HOST|SERVICE…]",
 		Short: "Show the containers and their health",
 		Long: "Show the health of all containers that healthd supervises, or of those named, of a service or of a\n" +
 			"Compose project. Warnings go to stderr.\n" +
+			"With --fleet, show the hosts that share their containers over etcd, and their services; -o wide has the\n" +
+			"members, too. With names, only what belongs to these hosts and services is shown and counted.\n" +
 			"On a terminal the table has its width; elsewhere nothing is cut.",
-		Example:           "  healthd status\n  healthd status --all\n  healthd status shop/web\n  healthd status shop-web-1 -o json\n  healthd status -o name | xargs healthd hold",
-		ValidArgsFunction: a.completeWords,
+		Example:           "  healthd status\n  healthd status --all\n  healthd status shop/web\n  healthd status shop-web-1 -o json\n  healthd status -o name | xargs healthd hold\n  healthd status --fleet\n  healthd status --fleet shop/web -o wide",
+		ValidArgsFunction: a.completeFleet(&f.fleet, true, a.completeWords),
 		RunE: func(cmd *cobra.Command, names []string) error {
 			if err := oneOf("output", f.output, asTable, asWide, asJSON, asName); err != nil {
 				return err
@@ -46,16 +48,23 @@ func (a *app) statusCommand() *cobra.Command {
 			}
 			ctx, cancel := interruptible(cmd)
 			defer cancel()
-			if watch {
-				return a.watch(ctx, func(w io.Writer) error { return a.showStatus(ctx, c, w, nil, f, names) })
+			show := a.showStatus
+			if f.fleet {
+				show = a.showFleet
 			}
-			c.awaitSync(ctx)
-			return a.showStatus(ctx, c, a.stdout, a.stderr, f, names)
+			if watch {
+				return a.watch(ctx, func(w io.Writer) error { return show(ctx, c, w, nil, f, names) })
+			}
+			if !f.fleet { // which the daemon knows by other means
+				c.awaitSync(ctx)
+			}
+			return show(ctx, c, a.stdout, a.stderr, f, names)
 		},
 	}
 	cmd.Flags().StringVarP(&f.output, "output", "o", asTable, "table, wide, json or name")
 	cmd.Flags().BoolVar(&f.noHeaders, "no-headers", false, "leave out the first line of the table")
 	cmd.Flags().BoolVar(&f.all, "all", false, "also the containers that healthd leaves alone, with the reason")
+	cmd.Flags().BoolVar(&f.fleet, "fleet", false, "the hosts of the fleet and their services; names are of these")
 	cmd.Flags().BoolVar(&watch, "watch", false, "refresh until interrupted")
 	return cmd
 }
@@ -65,11 +74,16 @@ type statusForm struct {
 	output    string
 	noHeaders bool
 	all       bool // also what healthd leaves alone
+	fleet     bool // hosts and services in place of containers
 }
 
-// check says what is wrong with --all. For it engines list all their containers: not once a second.
+// check says what is wrong with --all and --fleet. For --all engines list all their containers: not once a second.
 func (f statusForm) check(names []string, watch bool) error {
 	switch {
+	case f.fleet && f.all:
+		return usageError{errors.New("status takes --fleet or --all, not both")}
+	case f.fleet && f.output == asName:
+		return usageError{errors.New("status --fleet takes -o table, wide or json, not name")}
 	case f.all && len(names) > 0:
 		return usageError{errors.New("status takes names or --all, not both (healthd explain NAME tells of any container)")}
 	case f.all && watch:

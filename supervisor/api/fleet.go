@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -189,10 +190,18 @@ func (v *FleetView) hasService(name string) bool {
 func (v *FleetView) AwayText(now time.Time) string {
 	text := "etcd cannot be reached"
 	if !v.Since.IsZero() {
-		text += " for " + max(0, now.Sub(v.Since)).Truncate(time.Second).String()
+		text += " for " + span(now.Sub(v.Since))
 	}
 	if v.Error != "" {
 		text += ": " + v.Error
 	}
 	return text
+}
+
+// span writes a duration in seconds, or from a minute on in minutes.
+func span(d time.Duration) string {
+	if d < time.Minute {
+		return max(0, d).Truncate(time.Second).String()
+	}
+	return strings.TrimSuffix(d.Truncate(time.Minute).String(), "0s")
 }

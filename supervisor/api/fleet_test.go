@@ -163,9 +163,14 @@ func TestFleetHoldWithoutEtcd(t *testing.T) {
 		f.view.Connected, f.view.Since, f.view.Error = false, time.Now().Add(-3*time.Minute-200*time.Millisecond), "no leader"
 		for _, service := range []string{"db", "nobody"} {
 			w := controlRequest(t, withFleet(f), http.MethodPost, "/v1/fleet/services/"+service+"/resume")
-			const want = `{"error":"etcd cannot be reached for 3m0s: no leader"}` + "\n"
+			const want = `{"error":"etcd cannot be reached for 3m: no leader"}` + "\n"
 			if w.Code != http.StatusServiceUnavailable || w.Body.String() != want {
 				t.Errorf("%s: %d %s", service, w.Code, w.Body)
+			}
+		}
+		for ago, want := range map[time.Duration]string{-time.Second: "0s", 10*time.Second + 1: "10s", time.Hour: "1h0m", 70*time.Minute + time.Second: "1h10m"} {
+			if got := span(ago); got != want {
+				t.Errorf("%v: %s, want %s", ago, got, want)
 			}
 		}
 		f.view.Since, f.view.Error = time.Time{}, ""
