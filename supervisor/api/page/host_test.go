@@ -26,6 +26,7 @@ type host struct {
 	board   *supervisor.Board
 	journal *journal.Journal
 	records *records
+	fleet   api.Fleet // nil: it is in none
 	address string
 	stop    func()
 }
@@ -55,7 +56,12 @@ func (r *records) keep(v *core.View, run int, cause string) {
 
 func newHost(t *testing.T, views ...*core.View) *host {
 	t.Helper()
-	h := &host{t: t, journal: journal.New(), records: &records{all: map[string][]supervisor.RecordInfo{}}, board: supervisor.NewBoard([]supervisor.RuntimeView{{Name: "docker", Up: true, Synced: true}}, views...)}
+	return newHostIn(t, nil, views...)
+}
+
+func newHostIn(t *testing.T, fleet api.Fleet, views ...*core.View) *host {
+	t.Helper()
+	h := &host{t: t, fleet: fleet, journal: journal.New(), records: &records{all: map[string][]supervisor.RecordInfo{}}, board: supervisor.NewBoard([]supervisor.RuntimeView{{Name: "docker", Up: true, Synced: true}}, views...)}
 	h.listen("127.0.0.1:0")
 	t.Cleanup(func() { h.stop() })
 	return h
@@ -69,7 +75,7 @@ func (h *host) listen(address string) {
 		h.t.Fatal(err)
 	}
 	h.address = ln.Addr().String()
-	a := api.New(api.Config{Board: h.board, History: h.journal, Records: h.records})
+	a := api.New(api.Config{Board: h.board, History: h.journal, Records: h.records, Fleet: h.fleet})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- api.Serve(ctx, ln, api.OnlyHosts(a.ReadOnly(), nil), 1000, nil) }()

@@ -1,6 +1,7 @@
 package page_test
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 
@@ -28,7 +29,7 @@ func TestHostileTexts(t *testing.T) {
 		v.Spec.ReadinessGates = []string{text}
 		all = append(all, v)
 	}
-	h := newHost(t, all...)
+	h := newHostIn(t, newFleet(hostileFleet), all...)
 	for i, v := range all {
 		h.record(v, hostile[i], hostile[i], v.State.Run.StartedAt)
 	}
@@ -36,6 +37,9 @@ func TestHostileTexts(t *testing.T) {
 		b := chromiumtest.New(t, width, "light")
 		for _, query := range []string{"", "?view=events", "?show=problems&q=%3Cscript%3E"} {
 			b.Open(h.url(query))
+			if query == "" {
+				b.Until(`document.querySelectorAll("#fleet-hosts li").length === ` + strconv.Itoa(len(hostile)))
+			}
 			harmless(t, b)
 		}
 		for _, v := range all {

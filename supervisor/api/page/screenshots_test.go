@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -62,11 +63,19 @@ func TestScreenshots(t *testing.T) {
 	kept := map[string]bool{"shop-trouble-detail-1280-light": true, "thousand-trouble-1280-dark": true, "shop-trouble-detail-400-dark": true}
 	hosts := map[string]func() *host{
 		"shop": func() *host { return shop(t, false) }, "shop-trouble": func() *host { return shop(t, true) },
-		"thousand": func() *host { return thousand(t, true) }, "thousand-trouble": func() *host { return thousand(t, false) },
+		"fleet": func() *host {
+			return newHostIn(t, newFleet(everyHost), container("shop", "web", 1), container("shop", "web", 2), container("shop", "db", 1))
+		},
+		"fleet-away": func() *host { return newHostIn(t, newFleet(everyHost, etcdAway), container("shop", "web", 1)) },
+		"fleet-many": func() *host { return newHostIn(t, newFleet(manyHosts(80)), container("shop", "web", 1)) },
+		"thousand":   func() *host { return thousand(t, true) }, "thousand-trouble": func() *host { return thousand(t, false) },
 	}
 	views := map[string]string{"": "", "-detail": "?c=shop-web-2", "-events": "?view=events"}
 	for name, newHost := range hosts {
 		for view, query := range views {
+			if view != "" && strings.HasPrefix(name, "fleet") {
+				continue // they look as those of the others
+			}
 			if view == "-detail" && (name == "thousand" || name == "thousand-trouble") {
 				query = "?c=shop-02-web-4"
 			}
@@ -82,7 +91,11 @@ func TestScreenshots(t *testing.T) {
 					}
 					t.Run(file, func(t *testing.T) {
 						b := chromiumtest.New(t, width, scheme)
-						b.Open(newHost().url(query))
+						h := newHost()
+						b.Open(h.url(query))
+						if h.fleet != nil && view == "" {
+							b.Until(`!document.querySelector("#fleet").hidden`)
+						}
 						if view == "-detail" {
 							b.Until(`document.querySelector("aside .timeline") !== null`)
 						}

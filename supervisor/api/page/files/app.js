@@ -3,6 +3,7 @@
 import { clock, h, setText, tick } from "./dom.js";
 import { Detail } from "./detail.js";
 import { drawEvents } from "./events.js";
+import { drawFleet } from "./fleet.js";
 import { Store } from "./store.js";
 import { drawHeadline, drawProblems, drawServices, servicesOf } from "./summary.js";
 import { inOrder, Table } from "./table.js";
@@ -98,7 +99,8 @@ function draw() {
   drawHeadline(all, services, place.show, (changes) => link({ view: "", ...changes }));
   drawProblems(all, link, linkTo);
   drawServices(services, (s) => (s.members.length === 1 ? linkTo(s.members[0]) : link({ q: s.name })), draw);
-  if (filtered || onEvents) $("problems").hidden = $("services").hidden = true;
+  drawFleet(store.fleet);
+  if (filtered || onEvents) $("problems").hidden = $("fleet").hidden = $("services").hidden = true;
   if (onEvents) drawEventView();
   else drawTable(all);
   drawDetail();
@@ -232,6 +234,7 @@ $("filters").append(...Object.entries(filters).map(([key, name]) => h("a", { "da
 $("q").value = place.q;
 store.addEventListener("containers", drawSoon);
 store.addEventListener("events", drawSoon);
+store.addEventListener("fleet", drawSoon);
 store.addEventListener("heard", (e) => {
   if (place.view === "events") drawSoon();
   const c = place.c && find(place.c);

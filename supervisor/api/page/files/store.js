@@ -26,9 +26,22 @@ import { noteClock } from "./dom.js";
  * @property {string} minutes
  */
 
+/**
+ * @typedef {Object} Fleet the hosts that share their containers, see /v1/fleet; without the members
+ * @property {string} host this one
+ * @property {boolean} connected to etcd
+ * @property {string} since
+ * @property {string} [error]
+ * @property {{name: string, state: string, since: string, ready: number, draining: number, down: number}[]} hosts
+ * @property {{service: string, by: string, since: string, for?: string}[]} holds
+ * @property {number} wrongKeys
+ * @property {string[]} problems
+ */
+
 const manyNames = 8; // more changes at once are one list
 const keptEvents = 1000;
 const relistEvery = 60_000; // strips move on, and warnings come without an event
+const fleetEvery = 5000; // other hosts make no events here
 const firstRetry = 500;
 const lastRetry = 5000;
 const requestTimeout = 10_000;
@@ -43,6 +56,8 @@ export class Store extends EventTarget {
   /** @type {"connecting"|"live"|"lost"} */
   connection = "connecting";
   loaded = false;
+  /** @type {Fleet|null} null: there is none, or nothing is known of it yet */
+  fleet = null;
   /** when the data was last right */
   asOf = 0;
   retryAt = 0;
@@ -56,10 +71,13 @@ export class Store extends EventTarget {
   #all = false;
   #busy = false;
   #cost = 0;
+  #inFleet = false;
+  #fleetBusy = false;
 
   start() {
     this.#open();
     setInterval(() => this.refresh(), relistEvery); // also in the background: the tab's title says how things are
+    setInterval(() => !document.hidden && this.connection === "live" && this.#loadFleet(), fleetEvery);
     addEventListener("online", () => this.retryNow());
     document.addEventListener("visibilitychange", () => {
       clearTimeout(this.#hiding);
@@ -175,10 +193,24 @@ export class Store extends EventTarget {
   }
 
   async #loadAll() {
-    const list = await get("/v1/overview");
+    const { list, inFleet } = await overview();
+    this.#inFleet = inFleet;
+    this.#loadFleet(); // which the containers do not wait for
     this.containers = new Map(list.map((c) => [c.id, c]));
     this.loaded = true;
     this.#changed();
+  }
+
+  async #loadFleet() {
+    if (this.#fleetBusy || (!this.#inFleet && !this.fleet)) return;
+    this.#fleetBusy = true;
+    try {
+      this.fleet = this.#inFleet ? await get("/v1/fleet?members=false") : null;
+      this.dispatchEvent(new Event("fleet"));
+    } catch {
+      // What was known stays until the next time.
+    }
+    this.#fleetBusy = false;
   }
 
   async #loadOne(name) {
@@ -204,10 +236,20 @@ function ask(url) {
   return fetch(url, { signal: AbortSignal.timeout(requestTimeout), cache: "no-store" });
 }
 
-/** Asks healthd for JSON. */
-export async function get(url) {
+/** Asks for all containers, and whether this host is in a fleet. */
+async function overview() {
+  const response = await succeed("/v1/overview");
+  return { list: await response.json(), inFleet: response.headers.get("Healthd-Fleet") === "true" };
+}
+
+async function succeed(url) {
   const response = await ask(url);
   if (!response.ok) throw new Error(`healthd answered ${response.status}`);
   noteClock(response.headers.get("Date"));
-  return response.json();
+  return response;
+}
+
+/** Asks healthd for JSON. */
+export async function get(url) {
+  return (await succeed(url)).json();
 }
