@@ -1,0 +1,438 @@
+package fleet
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// record is a key below PREFIX/v1/ as the store has it, or that it was deleted.
+type record struct {
+	name    string
+	value   []byte
+	rev     int64 // of the write, or of the deletion
+	lease   int64
+	deleted bool
+}
+
+// limits bound what a store can make healthd keep.
+type limits struct {
+	keys  int // of hosts and members
+	bytes int // of their names and values
+	wrong int // keys that are none of healthd's, by name
+	gone  int // hosts that are not live
+}
+
+var defaultLimits = limits{keys: 1_000_000, bytes: 64 << 20, wrong: 1000, gone: 1000}
+
+const (
+	graceExtra  = 3 * time.Second // what a host needs to write again all that a lost lease took with it
+	forgetAfter = 24 * time.Hour  // a host that is not live
+	wrongAgain  = time.Hour       // between two events about wrong keys
+	// After a longer break all is listed: the store may have been replaced by an older one that has as many revisions by now.
+	resumeWithin = 5 * time.Second
+)
+
+// view is what a store says of other hosts, as it is shown: a fold of lists and of what a watch reports. It is pure: its
+// methods take the time. What a break in the watch may have hidden does not remove a member at once:
+//
+//   - A key that the newest list lacks stays for TTL + 3 s of live watch: its host may be about to write it again. After the
+//     store went back to an older state it stays for 2 × TTL.
+//   - So does all that an expired lease took while the watch was broken. The store itself may have stood still.
+//   - A lease whose end a live watch reports takes its members with it at once; so does a single deleted member.
+type view struct {
+	self   string
+	ttl    time.Duration
+	local  bool // see memberValue.check
+	limits limits
+
+	revision int64 // the highest that was folded
+	replay   int64 // up to this one the watch reports what a break had hidden
+	live     liveTime
+	entries  map[string]*entry // of hosts and members, by key
+	bytes    int
+	absent   map[*entry]bool
+	hosts    map[string]*host
+	shown    map[string]*shown // by ID
+	words    map[key]wordValue // what others say of runs of this host
+	wrong    wrongKeys
+	over     bool // there is more than limits allow
+
+	out *changes
+}
+
+// entry is one key of another host.
+type entry struct {
+	key    key
+	name   string
+	size   int
+	rev    int64
+	host   hostValue
+	member memberValue
+
+	gone time.Duration // in live time; when an absent entry goes
+	// next is what the list after a step back has, and is older than what was known.
+	next *record
+}
+
+// shown is what the Board shows under one ID: the newest of its entries.
+type shown struct {
+	entries []*entry
+	now     remote
+}
+
+// remote is a member of another host.
+type remote struct {
+	host, service string
+	memberValue
+}
+
+func (r remote) boardID() string { return r.host + "/" + r.ID }
+
+// changes are what a fold has changed.
+type changes struct {
+	put   []remote
+	gone  []string // IDs on the board
+	hosts bool     // a host, or how many members it has
+	words bool     // what others say of runs of this host
+	tell  []told
+
+	ids     map[string]bool
+	touched map[string]bool // hosts
+}
+
+type told struct{ reason, message string }
+
+func newView(self string, ttl time.Duration, local bool) *view {
+	return &view{
+		self: self, ttl: ttl, local: local, limits: defaultLimits,
+		entries: map[string]*entry{}, absent: map[*entry]bool{}, hosts: map[string]*host{}, shown: map[string]*shown{},
+		words: map[key]wordValue{}, wrong: wrongKeys{names: map[string]bool{}},
+	}
+}
+
+// fold collects what a function changes.
+func (v *view) fold(now time.Time, do func()) *changes {
+	v.out = &changes{ids: map[string]bool{}, touched: map[string]bool{}}
+	v.live.advance(now)
+	do()
+	v.judgeHosts(now)
+	v.show()
+	v.tellWrong(now)
+	return v.out
+}
+
+// list takes in a linearizable list of all keys. back says that the store went back to an older state.
+func (v *view) list(all []record, revision int64, now time.Time) (_ *changes, back bool) {
+	back = revision < v.revision
+	return v.fold(now, func() {
+		v.live.begin(now)
+		grace := v.ttl + graceExtra
+		if back {
+			grace = 2 * v.ttl
+		}
+		v.revision, v.replay, v.over = revision, 0, false
+		v.wrong.relist()
+		v.forgetWords()
+		listed := make(map[string]bool, len(all))
+		reborn := v.reborn(all)
+		for i := range all {
+			r := &all[i]
+			listed[r.name] = true
+			if !back || !v.keepNewer(r, reborn, grace) {
+				v.put(r)
+			}
+		}
+		for name, e := range v.entries {
+			if !listed[name] {
+				v.miss(e, grace)
+			}
+		}
+	}), back
+}
+
+// resume says that the watch goes on after the folded revision, and that the store is at revision now.
+func (v *view) resume(revision int64, now time.Time) *changes {
+	return v.fold(now, func() {
+		v.live.begin(now)
+		v.replay = max(v.replay, revision)
+	})
+}
+
+// broke says that the watch is not live any more.
+func (v *view) broke(now time.Time) { v.live.end(now) }
+
+// behind says that an answer of the watch has a lower revision than one before.
+func (v *view) behind(revision int64) bool { return revision < v.revision }
+
+// progress takes in that a live watch has reported all up to a revision.
+func (v *view) progress(revision int64, now time.Time) *changes {
+	return v.fold(now, func() { v.revision = max(v.revision, revision) })
+}
+
+// events takes in what a watch reports, in its order.
+func (v *view) events(all []record, revision int64, now time.Time) *changes {
+	return v.fold(now, func() {
+		expired := v.hidden(all)
+		for i := range all {
+			r := &all[i]
+			e := v.entries[r.name]
+			switch {
+			case r.rev <= v.revision: // the list had it
+			case !r.deleted:
+				v.put(r)
+			case e != nil && expired[hostAt{e.key.host, r.rev}]:
+				v.miss(e, v.ttl+graceExtra)
+			default:
+				v.remove(r.name)
+			}
+		}
+		v.revision = max(v.revision, revision)
+	})
+}
+
+type hostAt struct {
+	host string
+	rev  int64
+}
+
+// hidden returns whose lease ended while the watch was broken, and when. A host that leaves says so before.
+func (v *view) hidden(all []record) map[hostAt]bool {
+	found := map[hostAt]bool{}
+	for i := range all {
+		r := &all[i]
+		if e := v.entries[r.name]; r.deleted && r.rev <= v.replay && e != nil && e.key.kind == hostKey && !e.host.Leaving {
+			found[hostAt{e.key.host, r.rev}] = true
+		}
+	}
+	return found
+}
+
+// tick removes what was absent for long enough, and forgets hosts.
+func (v *view) tick(now time.Time) *changes {
+	return v.fold(now, func() {
+		for e := range v.absent {
+			if !v.live.running || v.live.ran < e.gone { // nobody leaves while the connection is down
+				continue
+			}
+			if next := e.next; next != nil {
+				v.put(next)
+			} else {
+				v.remove(e.name)
+			}
+		}
+		v.forgetHosts(now)
+	})
+}
+
+// next returns when tick has something to do; zero: nothing that is known now.
+func (v *view) next(now time.Time) time.Time {
+	v.live.advance(now)
+	var next time.Time
+	if v.live.running {
+		for e := range v.absent {
+			if at := now.Add(e.gone - v.live.ran); next.IsZero() || at.Before(next) {
+				next = at
+			}
+		}
+	}
+	return next
+}
+
+// put takes in a value, and what it says of the key before.
+func (v *view) put(r *record) {
+	k, err := parseKey(r.name)
+	if err == nil {
+		err = v.take(k, r)
+	}
+	if err != nil {
+		v.remove(r.name)
+		v.wrong.add(r.name, v.limits.wrong)
+		return
+	}
+	delete(v.wrong.names, r.name)
+}
+
+// take takes in a value of a key.
+func (v *view) take(k key, r *record) (err error) {
+	e := &entry{key: k, name: r.name, size: len(r.name) + len(r.value), rev: r.rev}
+	switch k.kind {
+	case hostKey:
+		e.host, err = decodeHost(r.value)
+	case memberKey:
+		e.member, err = decodeMember(r.value, k, v.local)
+	case wordKey:
+		var word wordValue
+		if word, err = decodeWord(r.value); err == nil && k.host == v.self && k.balancer != v.self {
+			v.words[k] = word
+			v.out.words = true
+		}
+		return err
+	case placeKey:
+		_, err = decodePlace(r.value)
+		return err
+	case holdKey:
+		_, err = decodeHold(r.value)
+		return err
+	}
+	if err == nil && k.host != v.self {
+		v.enter(e)
+	}
+	return err
+}
+
+// enter puts an entry in the place of the one before it, if there is room.
+func (v *view) enter(e *entry) {
+	old := v.entries[e.name]
+	size, n := e.size, 1
+	if old != nil {
+		size, n = size-old.size, 0
+	}
+	if len(v.entries)+n > v.limits.keys || v.bytes+size > v.limits.bytes {
+		if !v.over {
+			v.over = true
+			v.tell(eventError, "The fleet has more than %d keys or %d MB of hosts and members: the others are not shown", v.limits.keys, v.limits.bytes>>20)
+		}
+		if old != nil {
+			v.remove(e.name)
+		}
+		return
+	}
+	if old != nil {
+		v.leave(old)
+	}
+	v.entries[e.name] = e
+	v.bytes += e.size
+	v.hostOf(e.key.host).add(e)
+	v.out.touched[e.key.host] = true
+	if e.key.kind == memberKey {
+		id := e.key.host + "/" + e.member.ID
+		if v.shown[id] == nil {
+			v.shown[id] = &shown{}
+		}
+		v.shown[id].entries = append(v.shown[id].entries, e)
+		v.out.ids[id] = true
+	}
+}
+
+// leave takes an entry out of everything that has it.
+func (v *view) leave(e *entry) {
+	delete(v.entries, e.name)
+	delete(v.absent, e)
+	v.bytes -= e.size
+	v.hosts[e.key.host].drop(e)
+	v.out.touched[e.key.host] = true
+	if e.key.kind == memberKey {
+		id := e.key.host + "/" + e.member.ID
+		s := v.shown[id]
+		s.entries = slices.DeleteFunc(s.entries, func(o *entry) bool { return o == e })
+		v.out.ids[id] = true
+	}
+}
+
+// remove takes in that a key is gone.
+func (v *view) remove(name string) {
+	delete(v.wrong.names, name)
+	if e := v.entries[name]; e != nil {
+		v.leave(e)
+		return
+	}
+	if k, err := parseKey(name); err == nil && k.kind == wordKey {
+		if _, ok := v.words[k]; ok {
+			delete(v.words, k)
+			v.out.words = true
+		}
+	}
+}
+
+// miss takes in that a key is absent, after a while of live watch. A longer wait that has begun already goes on.
+func (v *view) miss(e *entry, grace time.Duration) {
+	if v.absent[e] && e.next == nil {
+		return
+	}
+	e.next = nil
+	e.gone = v.live.ran + grace
+	v.absent[e] = true
+}
+
+// reborn returns the hosts whose key in a list is of another instance than the one that is known: their revisions have begun anew.
+func (v *view) reborn(all []record) map[string]bool {
+	found := map[string]bool{}
+	for i := range all {
+		if e := v.entries[all[i].name]; e != nil && e.key.kind == hostKey {
+			listed, err := decodeHost(all[i].value)
+			found[e.key.host] = err != nil || listed.Instance != e.host.Instance
+		}
+	}
+	return found
+}
+
+// keepNewer says that the store, which went back, has an older value of a member than is known of the same instance: its host
+// is about to write the newer one again.
+func (v *view) keepNewer(r *record, reborn map[string]bool, grace time.Duration) bool {
+	e := v.entries[r.name]
+	if e == nil || e.key.kind != memberKey || reborn[e.key.host] {
+		return false
+	}
+	listed, err := decodeMember(r.value, e.key, v.local)
+	if err != nil || listed.Revision >= e.member.Revision {
+		return false
+	}
+	e.next = &record{name: r.name, value: slices.Clone(r.value), rev: r.rev, lease: r.lease}
+	e.gone = v.live.ran + grace
+	v.absent[e] = true
+	return true
+}
+
+// show finds what has changed for those who look at the board.
+func (v *view) show() {
+	for _, id := range slices.Sorted(maps.Keys(v.out.ids)) {
+		s := v.shown[id]
+		if len(s.entries) == 0 {
+			delete(v.shown, id)
+			if s.now.host != "" {
+				v.out.gone = append(v.out.gone, id)
+			}
+			continue
+		}
+		e := slices.MaxFunc(s.entries, func(a, b *entry) int { return cmp.Or(cmp.Compare(a.rev, b.rev), strings.Compare(a.name, b.name)) })
+		next := remote{host: e.key.host, service: e.key.service, memberValue: e.member}
+		before := s.now
+		s.now = next
+		next.Revision, before.Revision = 0, 0
+		if next != before {
+			v.out.put = append(v.out.put, s.now)
+		}
+	}
+}
+
+func (v *view) forgetWords() {
+	if len(v.words) > 0 {
+		clear(v.words)
+		v.out.words = true
+	}
+}
+
+func (v *view) tell(reason, format string, args ...any) {
+	v.out.tell = append(v.out.tell, told{reason, fmt.Sprintf(format, args...)})
+}
+
+// liveTime counts how long the watch was live.
+type liveTime struct {
+	running bool
+	at      time.Time // up to which it is counted
+	ran     time.Duration
+}
+
+func (l *liveTime) advance(now time.Time) {
+	if l.running && now.After(l.at) {
+		l.ran += now.Sub(l.at)
+	}
+	l.at = now
+}
+
+func (l *liveTime) begin(now time.Time) { l.advance(now); l.running = true }
+func (l *liveTime) end(now time.Time)   { l.advance(now); l.running = false }
