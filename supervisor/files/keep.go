@@ -2,17 +2,13 @@ package files
 
 import (
 	"cmp"
-	"encoding/json"
-	"errors"
-	"fmt"
-	"io"
-	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"sync"
 	"time"
+
+	"healthd/supervisor/statefile"
 )
 
 const (
@@ -65,7 +61,9 @@ type keeper struct {
 	saved time.Time // when that was
 }
 
-func (k *keeper) path() string { return filepath.Join(k.dir, "publish_files.json") }
+func (k *keeper) file() statefile.File {
+	return statefile.File{Path: filepath.Join(k.dir, "publish_files.json"), Version: keptVersion, Most: maxKept}
+}
 
 // of returns a copy of what is kept of a file.
 func (k *keeper) of(path string) entry {
@@ -134,16 +132,7 @@ func (k *keeper) save() {
 	if k.dir == "" {
 		return
 	}
-	text, err := json.Marshal(kept{keptVersion, k.files})
-	if err == nil {
-		err = os.MkdirAll(k.dir, 0o700)
-	}
-	if err == nil {
-		next := k.path() + ".new"
-		if err = writeNew(next, text, &content{mode: 0o600, uid: os.Geteuid(), gid: os.Getegid()}); err == nil {
-			err = os.Rename(next, k.path())
-		}
-	}
+	err := k.file().Write(kept{keptVersion, k.files})
 	if k.saved = time.Now(); (err != nil) != k.bad {
 		k.bad = err != nil
 		k.tell(err)
@@ -156,38 +145,16 @@ func (k *keeper) load() error {
 	if k.dir == "" {
 		return nil
 	}
-	files, err := readKept(k.path())
-	if err == nil {
-		k.files = files
-		return nil
+	var state kept
+	if _, err := k.file().Read(&state); err != nil {
+		return k.file().SetAside(err)
 	}
-	aside := k.path() + ".damaged"
-	if renamed := os.Rename(k.path(), aside); renamed != nil {
-		return errors.Join(err, renamed)
-	}
-	return fmt.Errorf("%w: it is now %s", err, aside)
+	k.files = filesOf(state)
+	return nil
 }
 
-func readKept(path string) (map[string]*entry, error) {
-	f, err := os.Open(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return map[string]*entry{}, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxKept))
-	if err != nil {
-		return nil, err
-	}
-	var state kept
-	if err := json.Unmarshal(text, &state); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	if state.Version != keptVersion {
-		return nil, fmt.Errorf("%s has version %d, this healthd knows %d", path, state.Version, keptVersion)
-	}
+// filesOf leaves out what somebody has written into the file that is no file's.
+func filesOf(state kept) map[string]*entry {
 	files := map[string]*entry{}
 	for path, e := range state.Files {
 		if e == nil {
@@ -196,7 +163,7 @@ func readKept(path string) (map[string]*entry, error) {
 		maps.DeleteFunc(e.Services, func(name string, _ time.Time) bool { return !isServiceName(name) })
 		files[path] = e
 	}
-	return files, nil
+	return files
 }
 
 // remember returns the services that a file has had, with those that have containers now, and whether that is to be

@@ -3,12 +3,8 @@ package notify
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
-	"io"
-	"io/fs"
-	"os"
-	"path/filepath"
+
+	"healthd/supervisor/statefile"
 )
 
 const (
@@ -65,7 +61,7 @@ func dropNil(queue []*pending) []*pending {
 
 // keeper writes the newest state to the file, in a goroutine of its own: the disk may hang.
 type keeper struct {
-	path string
+	file statefile.File
 	jobs chan keepJob  // the newest
 	done chan keptNews // of the newest that was written
 	bad  bool          // the last write failed
@@ -84,7 +80,7 @@ type keptNews struct {
 }
 
 func newKeeper(path string) *keeper {
-	return &keeper{path: path, jobs: make(chan keepJob, 1), done: make(chan keptNews, 1)}
+	return &keeper{file: statefile.File{Path: path, Version: keptVersion, Most: maxKept}, jobs: make(chan keepJob, 1), done: make(chan keptNews, 1)}
 }
 
 // keep replaces a state that is not being written yet. It never blocks.
@@ -119,7 +115,7 @@ func (k *keeper) run(ctx context.Context) {
 
 func (k *keeper) write(job keepJob) keptNews {
 	news := keptNews{version: job.version}
-	err := k.replace(job.state)
+	err := k.file.Write(job.state)
 	switch {
 	case err != nil && !k.bad:
 		news.failed = err
@@ -130,60 +126,11 @@ func (k *keeper) write(job keepJob) keptNews {
 	return news
 }
 
-// replace writes a new file and renames it, so that the old one stays whole until then.
-func (k *keeper) replace(state *kept) (err error) {
-	if k.path == "" {
-		return nil
-	}
-	text, err := json.Marshal(state)
-	if err != nil {
-		return err
-	}
-	if err := os.MkdirAll(filepath.Dir(k.path), 0o700); err != nil {
-		return err
-	}
-	next := k.path + ".new"
-	f, err := os.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(text)
-	if err == nil {
-		err = f.Sync()
-	}
-	err = errors.Join(err, f.Close())
-	if err == nil {
-		err = os.Rename(next, k.path)
-	}
-	if err != nil {
-		_ = os.Remove(next)
-	}
-	return err
-}
-
 // load returns what an earlier daemon has kept; nil: nothing.
 func (k *keeper) load() (*kept, error) {
-	if k.path == "" {
-		return nil, nil
-	}
-	f, err := os.Open(k.path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxKept))
-	if err != nil {
-		return nil, err
-	}
 	var state kept
-	if err := json.Unmarshal(text, &state); err != nil {
-		return nil, fmt.Errorf("%s: %w", k.path, err)
-	}
-	if state.Version != keptVersion {
-		return nil, fmt.Errorf("%s has version %d, this healthd knows %d", k.path, state.Version, keptVersion)
+	if found, err := k.file.Read(&state); err != nil || !found {
+		return nil, err
 	}
 	return &state, nil
 }
