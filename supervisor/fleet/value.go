@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -107,6 +108,9 @@ func (v *memberValue) check(local bool) error {
 		ip, err := addressOf(v.Address, local)
 		errs = append(errs, err)
 		v.Address = ip.String()
+	}
+	if strings.Contains(v.ID, "/") { // HOST/ID has one
+		errs = append(errs, fmt.Errorf("%.40q is no container's ID", v.ID))
 	}
 	if v.Port < 0 || v.Port > 65535 {
 		errs = append(errs, fmt.Errorf("%d is no port", v.Port))

@@ -1,0 +1,24 @@
+// Package fleet lets many hosts serve one another's containers, by way of etcd. Each publishes its own members there under one
+// lease, and shows those of the others on its Board, from where the outlets serve them as they serve local ones.
+//
+//	                    ┌─ keeper ──── lease, name ────▶┐
+//	Board ── Changed ──▶ publisher ─ what differs ─────▶│ etcd, PREFIX/v1/
+//	Board ◀─ ShowRemote ─ watcher ◀─ list, then watch ──┘
+//	                        │ words of others
+//	HAProxy, files ── words ┴▶ closer ── Drained, Withdrawn ──▶ Supervisor
+//
+// Nothing local waits for etcd. While it is away what was known last goes on being served, also by a daemon that is started
+// then. Only an end of a lease that a live watch reports, or an absence that lasts, removes a member: see view.go.
+//
+//	key.go, value.go        what is in the store; class.go: what its errors mean
+//	view.go, viewhosts.go   the fold of what the store says of others, pure; wrong.go: keys that are none of healthd's
+//	watch.go                the list and the watch
+//	lease.go                the lease and the name of this host
+//	wanted.go, own.go       what the store should have of this host, and what it has; publish.go: writes what differs
+//	words.go                the loop of drains over hosts
+//	keep.go                 what outlives the daemon
+//	client.go, certificate.go
+//	fleet.go, status.go, problems.go, events.go, metrics.go
+//
+// All times are of this host. Those of others are names of runs, and never compared with it.
+package fleet

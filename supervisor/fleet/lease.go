@@ -1,0 +1,263 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+const (
+	renewWithin = 1500 * time.Millisecond
+	renewAgain  = 200 * time.Millisecond
+	askEvery    = time.Minute
+)
+
+// held is the lease of this host.
+type held struct {
+	id clientv3.LeaseID
+	// renewed is when the newest renewal began that etcd has confirmed: the lease lives for its TTL from then at least.
+	renewed time.Time
+	claimed bool // the host's key is there, under this lease: everything else may be written
+}
+
+// keeper keeps the lease of the host alive, and its name. It renews by KeepAliveOnce, each time a call of its own that goes to
+// the next member: the stream of KeepAlive stays on a member that hangs until the lease has ended. Errors end nothing: only
+// when etcd says that the lease is gone does it ask for another.
+//
+// A lease is renewed each third of its TTL with a password, too, for it ends else; that costs the servers 60 ms of CPU each
+// time. The call each minute is for the token of etcd 3.4, which must not expire.
+type keeper struct {
+	f    *Fleet
+	wake chan struct{} // has room for one
+
+	mu    sync.Mutex
+	held  held
+	asked time.Time // when etcd was last asked whether the key is there
+}
+
+func newKeeper(f *Fleet) *keeper { return &keeper{f: f, wake: make(chan struct{}, 1)} }
+
+// now returns the lease; false: there is none.
+func (k *keeper) now() (held, bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.held, k.held.id != 0
+}
+
+// lost says that etcd does not know a lease any more.
+func (k *keeper) lost(id clientv3.LeaseID) {
+	k.mu.Lock()
+	if k.held.id == id {
+		k.held = held{}
+	}
+	k.mu.Unlock()
+	signal(k.wake)
+}
+
+// unclaim says that the host's key is not there, or not under this lease.
+func (k *keeper) unclaim(id clientv3.LeaseID) {
+	k.mu.Lock()
+	if k.held.id == id {
+		k.held.claimed = false
+	}
+	k.mu.Unlock()
+	signal(k.wake)
+}
+
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// run renews until ctx ends. It begins with the lease of an earlier daemon.
+func (k *keeper) run(ctx context.Context) {
+	k.mu.Lock()
+	k.held.id = clientv3.LeaseID(k.f.self.lease(k.f.config.TTL))
+	k.mu.Unlock()
+	for ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+		case <-k.wake:
+		case <-time.After(k.round(ctx)):
+		}
+	}
+}
+
+// round does what is due, and returns the time until the next one.
+func (k *keeper) round(ctx context.Context) time.Duration {
+	third := k.f.config.TTL / 3
+	began := time.Now()
+	if err := k.renew(ctx); err != nil {
+		k.tellFailed(err)
+		if classOf(err) == refused {
+			return third
+		}
+		return renewAgain
+	}
+	k.f.mend(aboutLease)
+	h, _ := k.now()
+	if h.claimed && began.Sub(k.asked) >= askEvery {
+		k.ask(ctx, h)
+		h, _ = k.now()
+	}
+	if !h.claimed {
+		if err := k.claim(ctx, h); err != nil {
+			return k.tellUnclaimed(err, third)
+		}
+		k.f.mend(aboutName)
+		signal(k.f.publisher.wake)
+	}
+	return max(renewAgain, third-time.Since(began))
+}
+
+// renew renews the lease, or gets one.
+func (k *keeper) renew(ctx context.Context) error {
+	h, ok := k.now()
+	began := time.Now()
+	if ok {
+		err := k.f.store.do(ctx, renewWithin, func(ctx context.Context, c *clientv3.Client) error {
+			_, err := c.KeepAliveOnce(ctx, h.id)
+			return err
+		})
+		switch {
+		case err == nil:
+			k.f.metrics.renewed("ok")
+			k.take(h.id, began)
+			return nil
+		case classOf(err) != noLease:
+			k.f.metrics.renewed("failed")
+			return err
+		}
+		k.f.metrics.renewed("lost")
+	}
+	return k.grant(ctx)
+}
+
+func (k *keeper) grant(ctx context.Context) error {
+	ttl := k.f.config.TTL
+	began := time.Now()
+	var id clientv3.LeaseID
+	err := k.f.store.do(ctx, callWithin, func(ctx context.Context, c *clientv3.Client) error {
+		answer, err := c.Grant(ctx, max(1, int64((ttl+time.Second-1)/time.Second)))
+		if err == nil {
+			id = answer.ID
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	k.f.self.setLease(int64(id), ttl)
+	k.take(id, began)
+	return nil
+}
+
+func (k *keeper) take(id clientv3.LeaseID, began time.Time) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.held = held{id: id, renewed: began, claimed: k.held.claimed && k.held.id == id}
+}
+
+// tellFailed tells of a lease that may have ended. That etcd is not reached is told by the watcher.
+func (k *keeper) tellFailed(err error) {
+	c := classOf(err)
+	if c == notReached || c == noLeader {
+		return
+	}
+	k.f.fail(aboutLease, c, fmt.Sprintf("cannot renew the lease of this host: %v", err))
+}
+
+var errClaimed = errors.New("another daemon")
+
+// claim writes the host's key, unless another instance has it.
+func (k *keeper) claim(ctx context.Context, h held) error {
+	f := k.f
+	name := key{kind: hostKey, host: f.config.Host}.String()
+	value, err := encode(f.hostValue(false))
+	if err != nil {
+		return err
+	}
+	var revision int64
+	err = f.store.do(ctx, callWithin, func(ctx context.Context, c *clientv3.Client) error {
+		there, err := c.Get(ctx, f.base+name)
+		if err != nil {
+			return err
+		}
+		seen := int64(0)
+		if len(there.Kvs) > 0 {
+			kv := there.Kvs[0]
+			seen = kv.ModRevision
+			if v, err := decodeHost(kv.Value); kv.Lease != int64(h.id) && (err != nil || v.Instance != f.self.instance()) {
+				return fmt.Errorf("%w has the host name %s in the fleet: nothing of this host is published. Two hosts cannot have one name ([fleet] host)", errClaimed, f.config.Host)
+			}
+		}
+		done, err := c.Txn(ctx).If(clientv3.Compare(clientv3.ModRevision(f.base+name), "=", seen)).
+			Then(clientv3.OpPut(f.base+name, value, clientv3.WithLease(h.id))).Commit()
+		if err == nil && !done.Succeeded {
+			err = errChanged
+		}
+		if err == nil {
+			revision = done.Header.Revision
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	f.own.wrote(name, value, int64(h.id), revision)
+	f.metrics.writes.Inc()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.asked = time.Now()
+	if k.held.id == h.id {
+		k.held.claimed = true
+	}
+	return nil
+}
+
+var errChanged = errors.New("it has changed meanwhile")
+
+// tellUnclaimed returns when to try again.
+func (k *keeper) tellUnclaimed(err error, third time.Duration) time.Duration {
+	h, _ := k.now()
+	switch c := classOf(err); {
+	case errors.Is(err, errClaimed):
+		k.f.fail(aboutName, failed, err.Error())
+		return third
+	case errors.Is(err, errChanged):
+		return renewAgain
+	case c == noLease:
+		k.lost(h.id)
+		return renewAgain
+	case c == notReached, c == noLeader:
+		return renewAgain
+	default:
+		k.f.fail(aboutPublish, c, fmt.Sprintf("cannot publish: %v", err))
+		return third
+	}
+}
+
+// ask asks whether the host's key is as it was written.
+func (k *keeper) ask(ctx context.Context, h held) {
+	f := k.f
+	there := false
+	err := f.store.do(ctx, callWithin, func(ctx context.Context, c *clientv3.Client) error {
+		answer, err := c.Get(ctx, f.base+key{kind: hostKey, host: f.config.Host}.String())
+		if err == nil {
+			there = len(answer.Kvs) > 0 && answer.Kvs[0].Lease == int64(h.id)
+		}
+		return err
+	})
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.asked = time.Now()
+	if err == nil && !there && k.held.id == h.id {
+		k.held.claimed = false
+	}
+}

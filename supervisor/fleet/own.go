@@ -1,0 +1,117 @@
+package fleet
+
+import (
+	"slices"
+	"sync"
+)
+
+// ownKeys is what the store has of this host, as far as that is known: by what etcd has confirmed and by what the watch shows.
+// Of two reports of a key the one of the higher revision is true.
+type ownKeys struct {
+	mu   sync.Mutex
+	keys map[string]ownKey
+}
+
+type ownKey struct {
+	body    string // see bodyOf
+	lease   int64
+	rev     int64
+	deleted bool
+}
+
+// isOwn says whether nobody else writes a key.
+func isOwn(k key, host string) bool {
+	return (k.kind == hostKey || k.kind == memberKey) && k.host == host || k.kind == wordKey && k.balancer == host
+}
+
+func (o *ownKeys) set(name string, k ownKey) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if k.rev >= o.keys[name].rev {
+		o.keys[name] = k
+	}
+}
+
+// wrote takes in that etcd has confirmed a put.
+func (o *ownKeys) wrote(name, value string, lease, rev int64) {
+	o.set(name, ownKey{body: bodyOf(value), lease: lease, rev: rev})
+}
+
+// deleted takes in that etcd has confirmed a deletion.
+func (o *ownKeys) deleted(name string, rev int64) { o.set(name, ownKey{rev: rev, deleted: true}) }
+
+// saw takes in what the watch shows.
+func (o *ownKeys) saw(r *record) {
+	o.set(r.name, ownKey{body: bodyOf(string(r.value)), lease: r.lease, rev: r.rev, deleted: r.deleted})
+}
+
+// listed takes in all keys of this host. back says that the store went back: then nothing else counts.
+func (o *ownKeys) listed(all []record, revision int64, back bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	next := map[string]ownKey{}
+	for i := range all {
+		r := &all[i]
+		next[r.name] = ownKey{body: bodyOf(string(r.value)), lease: r.lease, rev: r.rev}
+	}
+	for name, k := range o.keys {
+		if !back && k.rev > revision {
+			next[name] = k // written since
+		}
+	}
+	o.keys = next
+}
+
+// unknown says that nobody knows whether keys were written.
+func (o *ownKeys) unknown(names []string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, name := range names {
+		delete(o.keys, name)
+	}
+}
+
+// has says whether the store has a key with that body.
+func (o *ownKeys) has(name, body string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	k, ok := o.keys[name]
+	return ok && !k.deleted && k.body == body
+}
+
+// diff returns what has to be put and deleted, so that the store has what is wanted, all of it under one lease. all says that
+// nothing else is wanted; otherwise nothing is deleted but words.
+func (o *ownKeys) diff(wanted map[string]string, lease int64, all bool) (puts, deletes []string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for name, body := range wanted {
+		if k, ok := o.keys[name]; !ok || k.deleted || k.body != body || k.lease != lease {
+			puts = append(puts, name)
+		}
+	}
+	for name, k := range o.keys {
+		if _, ok := wanted[name]; !ok && !k.deleted && (all || isWord(name)) {
+			deletes = append(deletes, name)
+		}
+	}
+	slices.Sort(puts)
+	slices.Sort(deletes)
+	return puts, deletes
+}
+
+func isWord(name string) bool {
+	k, err := parseKey(name)
+	return err == nil && k.kind == wordKey
+}
+
+// members returns how many members of this host the store has.
+func (o *ownKeys) members() (n int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for name, k := range o.keys {
+		if len(name) > len(memberKey) && name[:len(memberKey)] == string(memberKey) && !k.deleted {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,150 @@
+package fleet
+
+import (
+	"healthd/runtime"
+	"healthd/supervisor"
+	"healthd/supervisor/core"
+)
+
+// memberOf returns what others are told of a container. Its name is the one by which this host's board finds it.
+func (f *Fleet) memberOf(v *core.View, name string) memberValue {
+	m := supervisor.MemberOf(v)
+	value := memberValue{
+		Container: name, ID: m.ID, Run: m.Run.Started, State: stateOf(&m), Answers: m.DrainingReady, Awaits: awaitsOf(&m),
+		Reason: cut(m.Reason, maxReason), Backend: m.Backend, Owned: m.Owned, Phase: m.Phase, Group: m.Group,
+	}
+	if ip, port := f.config.AddressOf(v); ip.IsValid() {
+		value.Address, value.Port = ip.Unmap().String(), port
+	}
+	return value
+}
+
+func stateOf(m *supervisor.Member) string {
+	switch {
+	case m.Ready:
+		return stateReady
+	case m.Draining:
+		return stateDraining
+	}
+	return stateDown
+}
+
+func awaitsOf(m *supervisor.Member) string {
+	switch {
+	case m.AwaitsWithdrawal:
+		return awaitsWithdrawal
+	case m.AwaitsDrain:
+		return awaitsDrain
+	}
+	return ""
+}
+
+// boardMember is the other way.
+func (r remote) boardMember() supervisor.Member {
+	id := r.boardID()
+	reason := r.Reason
+	if r.State == stateDraining && reason == "" {
+		reason = core.NotReadyDraining
+	}
+	return supervisor.Member{
+		Host: r.host, Container: r.Container, ID: id, Run: runtime.Run{ID: id, Started: r.Run}, Service: r.service, Owned: r.Owned, Group: r.Group,
+		Backend: r.Backend, Address: r.Address, Port: r.Port, Phase: r.Phase,
+		Ready: r.State == stateReady, Reason: reason, Draining: r.State == stateDraining, DrainingReady: r.State == stateDraining && r.Answers,
+		AwaitsDrain: r.State == stateDraining && r.Awaits != "", AwaitsWithdrawal: r.State == stateDraining && r.Awaits == awaitsWithdrawal,
+	}
+}
+
+// localRun is a run of this host that is about to be stopped.
+type localRun struct {
+	run        runtime.Run
+	container  string // its name in keys
+	key, body  string // what others must be told of it
+	withdrawal bool   // it awaits that first
+}
+
+// wanted is what the store should have of this host.
+type wanted struct {
+	keys     map[string]string // key to body
+	awaiting []localRun
+	refused  int  // containers whose names others do not take
+	all      bool // nothing else is wanted: all containers of this host are known
+}
+
+// cached is what was told of a container, so that each look at the board does not write all values anew.
+type cached struct {
+	value memberValue
+	body  string
+	key   string
+	seen  uint64
+}
+
+// look finds out what the store should have.
+func (p *publisher) look() *wanted {
+	f, board := p.f, p.board
+	w := &wanted{keys: map[string]string{}, all: board.Synced()}
+	p.looks++
+	for v := range board.All() {
+		if v.Service == "" {
+			continue
+		}
+		c := p.entryOf(v)
+		if c == nil {
+			w.refused++
+			continue
+		}
+		w.keys[c.key] = c.body
+		if c.value.Awaits != "" && c.value.State == stateDraining {
+			w.awaiting = append(w.awaiting, localRun{v.State.Run.ID, c.value.Container, c.key, c.body, c.value.Awaits == awaitsWithdrawal})
+		}
+	}
+	for id, c := range p.cache {
+		if c.seen != p.looks {
+			delete(p.cache, id)
+		}
+	}
+	if body, err := encode(f.hostValue(runtimesUp(board))); err == nil {
+		w.keys[p.hostKey] = body
+	}
+	f.words.wanted(w.keys)
+	return w
+}
+
+// entryOf returns a container's key and body; nil: others take none of that name.
+func (p *publisher) entryOf(v *core.View) *cached {
+	value := p.f.memberOf(v, p.board.NameOf(v.Container))
+	k := key{kind: memberKey, service: v.Service, host: p.f.config.Host, container: value.Container}
+	c := p.cache[v.Container.ID]
+	if c == nil {
+		c = &cached{}
+	}
+	if c.value != value || c.key == "" || c.key != k.String() {
+		text, err := value.encode()
+		if err != nil || k.check() != nil {
+			return nil
+		}
+		*c = cached{value: value, body: bodyOf(text), key: k.String()}
+	}
+	c.seen = p.looks
+	p.cache[v.Container.ID] = c
+	return c
+}
+
+func runtimesUp(board *supervisor.Board) bool {
+	for _, r := range board.Runtimes() {
+		if !r.Up {
+			return false
+		}
+	}
+	return true
+}
+
+// hostValue is what this host says of itself.
+func (f *Fleet) hostValue(up bool) hostValue {
+	v := hostValue{
+		Instance: f.self.instance(), Version: cut(f.config.Version, maxName), Balancer: f.config.Balancer, Files: f.config.Files, RuntimesUp: up,
+	}
+	if f.config.Advertise.IsValid() {
+		v.Advertise = f.config.Advertise.Unmap().String()
+	}
+	return v
+}
