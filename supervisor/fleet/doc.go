@@ -16,6 +16,7 @@
 //	lease.go                the lease and the name of this host
 //	wanted.go, own.go       what the store should have of this host, and what it has; publish.go: writes what differs
 //	words.go                the loop of drains over hosts
+//	holds.go                holds of services on all hosts
 //	keep.go                 what outlives the daemon
 //	client.go, certificate.go
 //	fleet.go, status.go, problems.go, events.go, metrics.go

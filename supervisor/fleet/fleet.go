@@ -50,6 +50,9 @@ type Supervisor interface {
 	Drained(ctx context.Context, run runtime.Run) error
 	// Withdrawn says that nobody is told to send new requests to a run any more.
 	Withdrawn(ctx context.Context, run runtime.Run) error
+	// Hold pauses the restarts of a container; the zero time: until Resume.
+	Hold(ctx context.Context, name string, until time.Time) error
+	Resume(ctx context.Context, name string) error
 }
 
 // Fleet publishes the members of this host, and shows those of other hosts on the board. Its methods may be called from any
@@ -67,9 +70,11 @@ type Fleet struct {
 	watcher   *watcher
 	words     *words
 	closer    *closer
+	holds     *holds
 
 	others   []func(records []record, list bool)
 	seen     atomic.Pointer[Status]
+	began    time.Time
 	problems problems
 	metrics  *metrics
 }
@@ -87,11 +92,13 @@ func New(c Config) (*Fleet, error) {
 		return nil, err
 	}
 	f := &Fleet{
-		config: c, base: c.Prefix + layout, self: newSelf(c.StateDir), viewFile: stateFile(c.StateDir, "fleet-members.json"),
+		config: c, base: c.Prefix + layout, began: time.Now(), self: newSelf(c.StateDir), viewFile: stateFile(c.StateDir, "fleet-members.json"),
 		problems: problems{now: map[about]problem{}}, metrics: newMetrics(), words: newWords(c.Host), own: ownKeys{keys: map[string]ownKey{}},
 	}
 	f.store = newConnection(&f.config, certificates)
 	f.lease, f.publisher, f.watcher, f.closer = newKeeper(f), newPublisher(f), newWatcher(f), newCloser(f)
+	f.holds = newHolds(f)
+	f.subscribe(f.holds.told)
 	f.seen.Store(&Status{Host: c.Host, Prefix: c.Prefix})
 	return f, nil
 }
@@ -121,6 +128,7 @@ func (f *Fleet) Run(ctx context.Context, s Supervisor) error {
 	goroutines.Go(func() { f.lease.run(ctx) })
 	goroutines.Go(func() { f.publisher.run(ctx) })
 	goroutines.Go(func() { f.closer.run(ctx, s) })
+	goroutines.Go(func() { f.holds.run(ctx, s) })
 	goroutines.Go(func() { f.watchCertificate(ctx) })
 	goroutines.Wait()
 	if f.config.Leave {
@@ -164,7 +172,7 @@ func (f *Fleet) leave() {
 // Status returns what is known now.
 func (f *Fleet) Status() *Status {
 	s := *f.seen.Load()
-	s.Error, s.Published = f.problems.text(), f.own.members()
+	s.Error, s.Published, s.Began, s.Balancer = f.problems.text(), f.own.members(), f.began, f.config.Balancer
 	if h, ok := f.lease.now(); ok && !h.renewed.IsZero() {
 		s.LeaseEnds = h.renewed.Add(f.config.TTL)
 	}

@@ -5,7 +5,9 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
+	"maps"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -30,6 +32,8 @@ type kept struct {
 	Lease    int64  `json:"lease,omitzero"`
 	TTL      int64  `json:"ttl,omitzero"` // that the lease was asked with, in nanoseconds
 	Reserved uint64 `json:"reserved"`     // no higher revision was given to a member
+	// Held has the IDs of the containers that holds of the fleet have held, by service.
+	Held map[string][]string `json:"held,omitempty"`
 }
 
 // self is what outlives the daemon of a host. Any goroutine may use it; run writes it.
@@ -113,6 +117,26 @@ func (s *self) nextRevision() uint64 {
 		s.touch()
 	}
 	return s.revision
+}
+
+// held returns what setHeld has set last. Nobody changes it.
+func (s *self) held() map[string][]string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.kept.Held
+}
+
+func (s *self) setHeld(held map[string][]string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !maps.EqualFunc(held, s.kept.Held, sameIDs) {
+		s.kept.Held = held
+		s.touch()
+	}
+}
+
+func sameIDs(a, b []string) bool {
+	return len(a) == len(b) && slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
 }
 
 func (s *self) save() error {

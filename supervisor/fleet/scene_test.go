@@ -67,12 +67,13 @@ type daemon struct {
 	told   []string // "drained ID", "withdrawn ID"
 	gone   []string // members that the board has lost: "HOST:CONTAINER"
 	was    map[string]bool
+	held   map[string]bool // containers, by the name that Hold was given
 }
 
 // newDaemon returns a host that does not run. Its prefix is the test's.
 func newDaemon(t *testing.T, host string, endpoints []string, change func(*Config)) *daemon {
 	t.Helper()
-	d := &daemon{t: t, was: map[string]bool{}}
+	d := &daemon{t: t, was: map[string]bool{}, held: map[string]bool{}}
 	d.config = Config{
 		Endpoints: endpoints, Prefix: "/" + strings.ReplaceAll(t.Name(), "/", "-") + "/", Host: host, Advertise: netip.MustParseAddr("10.0.0.9"), TTL: 3 * time.Second,
 		Version: "1.2.3", StateDir: t.TempDir(), Journal: d, Changed: d.changed,
@@ -152,6 +153,39 @@ func (d *daemon) tell(what string, run runtime.Run) error {
 		d.told = append(d.told, text)
 	}
 	return nil
+}
+
+func (d *daemon) Hold(_ context.Context, name string, _ time.Time) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.held[name] = true
+	return nil
+}
+
+func (d *daemon) Resume(_ context.Context, name string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.held, name)
+	return nil
+}
+
+// holding returns the names of the containers that are held.
+func (d *daemon) holding() string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var all []string
+	for v := range d.board.All() {
+		if d.held[runtime.IDPrefix+v.Container.ID] {
+			all = append(all, v.Container.Name)
+		}
+	}
+	slices.Sort(all)
+	return strings.Join(all, " ")
+}
+
+func (d *daemon) awaitHeld(want string) {
+	d.t.Helper()
+	d.until(func() bool { return d.holding() == want }, "%s to hold %q, not %q", d.config.Host, want, d.holding)
 }
 
 // changed notes which members are gone.

@@ -9,6 +9,8 @@ type Status struct {
 	Error     string    `json:"error,omitempty"` // why it is not Connected, or cannot publish; empty: nothing is wrong
 	Revision  int64     `json:"revision"`        // of the store, up to which all is known; 0: nothing is
 	Host      string    `json:"host"`            // this one
+	Began     time.Time `json:"began"`           // this daemon
+	Balancer  bool      `json:"balancer"`        // this host pushes to HAProxy
 	Prefix    string    `json:"prefix"`
 	Published int       `json:"published"`           // members of this host that the store has
 	LeaseEnds time.Time `json:"leaseEnds,omitzero"`  // at the earliest, unless it is renewed; zero: there is none
