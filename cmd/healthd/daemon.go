@@ -21,6 +21,7 @@ import (
 	"healthd/supervisor/api"
 	"healthd/supervisor/dns"
 	"healthd/supervisor/files"
+	"healthd/supervisor/fleet"
 	"healthd/supervisor/haproxy"
 	"healthd/supervisor/journal"
 	"healthd/supervisor/metrics"
@@ -46,6 +47,7 @@ type daemon struct {
 	supervisor *supervisor.Supervisor
 	report     *report.Keeper
 	publisher  *files.Publisher
+	fleet      *fleet.Fleet // nil: this host is in none
 
 	traefik       poller // of /v1/discovery/traefik
 	notifications *notify.Notifier
@@ -120,6 +122,9 @@ func newDaemon(c *configs.Config, r *reloads, log *zap.Logger, n *notifier, o *o
 
 			CannotEnter: textOf(cannotEnter),
 		}),
+	}
+	if d.fleet = o.fleet; d.fleet != nil {
+		d.supervisor.Board().ExpectRemote()
 	}
 	d.dns = dns.New(d.supervisor.Board(), o.journal)
 	d.notifications = newNotifications(c, d.supervisor.Board(), o.journal)
@@ -212,6 +217,7 @@ func (d *daemon) servers() []server {
 	a := api.New(api.Config{
 		Board: board, History: d.journal, Controller: d.supervisor, Records: d.recorder, Warnings: d.shownWarnings, Reload: d.reloads.wait, NotifyTest: d.testNotify, Unsupervised: d.unsupervised, Report: d.reportOf,
 		Metrics: metrics.Handler(board, thisBuild().version, errorLog, d.collectors()...), Checked: d.haproxy.Checked, ChecksFrom: d.begun.HAProxy.ChecksFrom, TraefikAsks: func() { d.traefik.asked(time.Now()) },
+		Fleet: d.fleetOf(),
 	})
 	servers := []server{{"serve the control socket", func(ctx context.Context) error {
 		return api.Serve(ctx, d.listeners.control, a.Control(), connections(controlShare), errorLog)
@@ -232,10 +238,15 @@ func (d *daemon) servers() []server {
 		}})
 	}
 	servers = append(servers, server{"keep flight records", d.recorder.Run}, server{"push to HAProxy", func(ctx context.Context) error {
-		return d.haproxy.Run(ctx, alone{d.supervisor})
+		return d.haproxy.Run(ctx, d.balanced())
 	}}, server{"write published files", func(ctx context.Context) error {
-		return d.publisher.Run(ctx, d.supervisor)
+		return d.publisher.Run(ctx, d.balanced())
 	}})
+	if d.fleet != nil {
+		servers = append(servers, server{"share members with the fleet", func(ctx context.Context) error {
+			return d.fleet.Run(ctx, d.supervisor)
+		}})
+	}
 	servers = append(servers, server{"notify", d.notifications.Run})
 	servers = append(servers, server{"keep the report", d.report.Run})
 	for _, e := range d.engines {
@@ -255,6 +266,9 @@ func (d *daemon) collectors() []prometheus.Collector {
 	all := []prometheus.Collector{d.haproxy, d.reloadMetrics, d.notifications, d.report, d.publisher, metrics.NewCommands(d.prober.Waits)}
 	if d.begun.Listen.DNS != "" {
 		all = append(all, d.dns)
+	}
+	if d.fleet != nil {
+		all = append(all, d.fleet)
 	}
 	if d.begun.State.Dir != "" {
 		all = append(all, metrics.NewJournal(d.journal.Up))

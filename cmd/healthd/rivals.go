@@ -68,7 +68,7 @@ func (l *rivalDetector) warning(now time.Time) string {
 // shownWarnings returns the warnings that concern no single container, with those of the engines, which
 // the log has already.
 func (d *daemon) shownWarnings() []string {
-	return append(d.warnings(), lostEngines(d.supervisor.Board().Runtimes())...)
+	return slices.Concat(d.warnings(), lostEngines(d.supervisor.Board().Runtimes()), d.fleetWarnings())
 }
 
 // warnings returns those of shownWarnings that nothing else tells.

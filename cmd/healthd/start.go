@@ -16,6 +16,7 @@ import (
 
 	"healthd/configs"
 	"healthd/supervisor/files"
+	"healthd/supervisor/fleet"
 	"healthd/supervisor/haproxy"
 	"healthd/supervisor/journal"
 )
@@ -37,6 +38,7 @@ type opened struct {
 	engines   []*engine
 	haproxy   *haproxy.HAProxy
 	files     []files.File
+	fleet     *fleet.Fleet // nil: none
 	boot      string
 }
 
@@ -72,6 +74,9 @@ func open(c *configs.Config, log *zap.Logger) (_ *opened, err error) {
 	}
 	if o.haproxy, err = haproxy.New(haproxy.Config{Sockets: c.HAProxy.Sockets, Agent: address(o.listeners.agent), Journal: o.journal}); err != nil {
 		return nil, setupError{err}
+	}
+	if o.fleet, err = openFleet(c, o.haproxy, o.files, o.journal, log); err != nil {
+		return nil, err
 	}
 	return o, nil
 }
