@@ -2,6 +2,7 @@ package haproxy
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -107,10 +108,23 @@ func TestRosterFollowsTheBoard(t *testing.T) {
 	for seed := range uint64(10) {
 		random := rand.New(rand.NewPCG(seed, 1))
 		pick := func(from ...string) string { return from[random.IntN(len(from))] }
-		views := map[string]*core.View{}
+		views, there := map[string]*core.View{}, map[string]supervisor.Member{}
+		board := func() *supervisor.Board {
+			b := boardOf(views)
+			b.ShowRemote(slices.Collect(maps.Values(there)), nil)
+			return b
+		}
 		r := newRoster()
 		for turn := range 50 {
 			ids := map[string]bool{}
+			if name := pick("c1", "c2", "c3"); random.IntN(2) == 0 {
+				m := elsewhere(pick("", "web", "api"), name, 80, pick("up", "down", "stopping"))
+				m.Service = pick("shop", "blog")
+				there[m.ID], ids[m.ID] = m, true
+			} else {
+				delete(there, "h2/id-"+name)
+				ids["h2/id-"+name] = true
+			}
 			for range 1 + random.IntN(3)*20 {
 				n := random.IntN(60)
 				id, engine := fmt.Sprint(n), []string{"docker", "podman", "containerd"}[n%3]
@@ -124,8 +138,8 @@ func TestRosterFollowsTheBoard(t *testing.T) {
 					views[id] = placed(pick("", "web", "api"), pick("shop", "blog"), engine, id, pick("c1", "c2", "c"+id), pick("up", "down", "stopping"))
 				}
 			}
-			r.take(ids, boardOf(views))
-			compareRosters(t, fmt.Sprintf("seed %d, turn %d", seed, turn), r, boardOf(views))
+			r.take(ids, board())
+			compareRosters(t, fmt.Sprintf("seed %d, turn %d", seed, turn), r, board())
 			if t.Failed() {
 				return
 			}
