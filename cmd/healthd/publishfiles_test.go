@@ -64,7 +64,7 @@ timeout  = "4s"
 func TestBadTemplates(t *testing.T) {
 	dir := filesIn(t, map[string]string{
 		"syntax.tmpl": "a\n{{range services}}",
-		"field.tmpl":  "a\n{{range services}}\n{{range .Ready}}{{.Host}}{{end}}{{end}}",
+		"field.tmpl":  "a\n{{range services}}\n{{range .Ready}}{{.Adress}}{{end}}{{end}}",
 		"other.tmpl":  `{{(service "blog/web").Name}}`,
 		"empty.tmpl":  "{{range services}}{{end}}",
 	})
