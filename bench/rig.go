@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -40,6 +41,8 @@ type rig struct {
 	others  []*process
 	started time.Time // of healthd
 	agent   string    // where healthd answers agent checks; empty: nowhere
+
+	runtimes string // the configuration's, in place of the engine
 }
 
 // process is one that the rig started.
@@ -152,8 +155,9 @@ func startWithSlack(cmd *exec.Cmd) (*process, error) {
 
 // writeConfig writes the configuration of healthd with these specs.
 func (r *rig) writeConfig(specs string) error {
-	config := fmt.Sprintf("[[runtime]]\ntype = \"docker\"\nendpoint = \"unix://%s\"\n[listen]\nhttp = \"\"\nagent = %q\ncontrol = %q\n[state]\ndir = %q\n[log]\nlevel = \"warn\"\n%s",
-		r.path("engine.sock"), r.agent, r.path("control.sock"), r.path("state"), specs)
+	runtimes := cmp.Or(r.runtimes, fmt.Sprintf("[[runtime]]\ntype = \"docker\"\nendpoint = \"unix://%s\"\n", r.path("engine.sock")))
+	config := fmt.Sprintf("%s[listen]\nhttp = \"\"\nagent = %q\ncontrol = %q\n[state]\ndir = %q\n[log]\nlevel = \"warn\"\n%s",
+		runtimes, r.agent, r.path("control.sock"), r.path("state"), specs)
 	return os.WriteFile(r.path("healthd.toml"), []byte(config), 0o600)
 }
 

@@ -26,6 +26,7 @@ var scenarios = []scenario{
 	{"crowd", "all containers fail at once, and are one group", crowd},
 	{"sustained", "3,000 probes a second for two minutes, on new connections and on kept ones", sustained},
 	{"balancer", "all containers are servers of a real HAProxy, which starts, waits, and starts again", balance},
+	{"fleet", "10,000 members of 100 hosts come from a real etcd to a healthd beside a real HAProxy", fleet},
 }
 
 // threshold is how often in a row a probe fails before it counts.
