@@ -14,17 +14,25 @@ import (
 type group struct {
 	members   int
 	down      entryHeap  // the outage that ends first comes first
-	away      int        // members that are down, or wait for the host's budget and go down next
+	away      int        // members that are down, or wait for the fleet or the host's budget and go down next
 	waiting   *list.List // of *entry, longest wait first
-	queued    int        // place in guard.queued, when there are any in waiting
+	wanting   entryHeap  // wait for a place of the fleet, longest wait first
+	queued    int        // place in guard.queued from 1; 0: it is not there
 	rechecked bool       // it is in guard.recheck
 }
 
 func newGroup() *group {
-	return &group{waiting: list.New(), down: entryHeap{
-		less:  func(a, b *entry) bool { return a.outageEnd().Before(b.outageEnd()) },
-		place: func(e *entry) *int { return &e.place.down },
-	}}
+	return &group{
+		waiting: list.New(),
+		down: entryHeap{
+			less:  func(a, b *entry) bool { return a.outageEnd().Before(b.outageEnd()) },
+			place: func(e *entry) *int { return &e.place.down },
+		},
+		wanting: entryHeap{
+			less:  func(a, b *entry) bool { return a.place.began < b.place.began },
+			place: func(e *entry) *int { return &e.place.wanting },
+		},
+	}
 }
 
 // shownWaits is how many of the first containers in a queue show whom they wait for as of
@@ -38,6 +46,24 @@ func (m *group) first() *entry {
 	return nil
 }
 
+// longest returns the member that has waited longest for the group or the fleet, nil when none waits.
+func (m *group) longest() *entry {
+	e, wanting := m.first(), m.wanting.first()
+	if e == nil || wanting != nil && wanting.place.began < e.place.began {
+		return wanting
+	}
+	return e
+}
+
+// most is how many members may be down at once, as seen by e.
+func (m *group) most(e *entry) int {
+	most := e.spec.Group.MaxUnavailable.Of(m.members)
+	if e.spec.Group.Fleet {
+		most = min(most, MaxPlaces) // more could not get a place
+	}
+	return most
+}
+
 // blocks says whether too many members are down, or are to be restarted before e, for e to
 // be restarted now.
 func (m *group) blocks(e *entry, now time.Time) bool {
@@ -47,14 +73,14 @@ func (m *group) blocks(e *entry, now time.Time) bool {
 	m.expire(now)
 	before := 0
 	switch {
-	case e.place.budget > 0: // it is before all others, unless the group allows less by now
-		return m.downWithout(e) >= e.spec.Group.MaxUnavailable.Of(m.members)
+	case e.place.passed(): // it is before all others, unless the group allows less by now
+		return m.downWithout(e) >= m.most(e)
 	case e.place.inGroup == nil:
 		before = m.waiting.Len()
 	case m.first() != e:
 		return true
 	}
-	return m.used(e)+before >= e.spec.Group.MaxUnavailable.Of(m.members)
+	return m.used(e)+before >= m.most(e)
 }
 
 // used is how many other members are down, or may go down before those in waiting.
@@ -72,9 +98,9 @@ func (m *group) downWithout(e *entry) int {
 	return m.down.Len()
 }
 
-// recount takes in that e has gone down or up, or into the queue of the host or out of it.
+// recount takes in that e has gone down or up, or has passed the group's limit or no longer has.
 func (m *group) recount(e *entry) {
-	if away := e.place.down > 0 || e.place.budget > 0; away != e.place.away {
+	if away := e.place.down > 0 || e.place.passed(); away != e.place.away {
 		if e.place.away = away; away {
 			m.away++
 		} else {
@@ -105,11 +131,16 @@ func (m *group) wait(e *entry) core.Wait {
 	return w
 }
 
-// usedBy lists the members that used counts. It names only those that are down, and only
-// as many as a list shows.
+// usedBy lists the members that used counts. It names only those that are down or want a place
+// of the fleet, and only as many as a list shows.
 func (m *group) usedBy(e *entry) (on nameList) {
 	for _, other := range m.down.entries[:min(m.down.Len(), len(on.first)+1)] {
 		if other != e {
+			on.add(other)
+		}
+	}
+	for _, other := range m.wanting.entries[:min(m.wanting.Len(), len(on.first)+1)] {
+		if other != e && other.place.down == 0 { // else it is on the list already
 			on.add(other)
 		}
 	}

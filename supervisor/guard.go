@@ -11,32 +11,54 @@ import (
 
 // guard decides which of the containers whose probes ask for a restart may be restarted
 // now. Two limits hold, one after the other: max_unavailable of the container's group
-// (grouplimit.go), then the restart budget of the host (budget.go). In each queue the
+// (grouplimit.go), then the restart budget of the host (budget.go). If the limit of the group is
+// over all hosts of a fleet, a place of the fleet comes last (places.go). In each queue the
 // longest wait comes first. Only the loop uses it, and no call costs more with more
 // containers, but for a logarithm.
 type guard struct {
 	groups  map[string]*group
 	budget  budget
 	begun   uint64   // waits that have begun
-	waiting int      // containers that wait for either limit
-	queued  []*group // in which containers wait
+	waiting int      // containers that wait for any limit
+	queued  []*group // in which containers wait for the group or the fleet
 	looked  int      // of queued: how many the present look at all has reached
 	recheck []*group // whose first waiting containers may be allowed to go on
 	reloads int      // under way: not all containers are in their groups yet
+
+	places  Places              // nil: there is no fleet
+	wanting map[*group]struct{} // those in which containers want a place of the fleet
+	placed  entryHeap           // those that are down and want their place as long; the outage that ends first comes first
 }
 
 // place is where an entry stands in the guard.
 type place struct {
 	began   uint64        // number of its wait; 0: it does not wait
+	stage   stage         // what it waits for
+	next    stage         // stage as of the newest wait of the guard; update makes it stage
 	inGroup *list.Element // of group.waiting; nil: it is not there
+	wanting int           // in group.wanting
 	budget  int           // in budget.waiting
 	down    int           // in group.down
+	placed  int           // in guard.placed
 	away    bool          // it is among group.away
 	until   time.Time     // end of its outage; zero: not known, because its restart is under way
+	wish    *wish         // nil: it wants no place of the fleet
 }
 
-func newGuard(limit core.Guard, board *Board) *guard {
-	return &guard{groups: make(map[string]*group), budget: newBudget(limit, board)}
+// passed says that the container's group allows its restart, which still waits for another limit.
+func (p *place) passed() bool { return p.wanting > 0 || p.budget > 0 }
+
+// waitsForPlace says that it wants a place of the fleet for a restart to come.
+func (p *place) waitsForPlace() bool { return p.stage == wantsPlace || p.stage == inBudgetWithPlace }
+
+func newGuard(limit core.Guard, board *Board, places Places) *guard {
+	return &guard{
+		groups: make(map[string]*group), budget: newBudget(limit, board), places: places, wanting: make(map[*group]struct{}),
+		placed: entryHeap{
+			less:  func(a, b *entry) bool { return a.outageEnd().Before(b.outageEnd()) },
+			place: func(e *entry) *int { return &e.place.placed },
+		},
+	}
 }
 
 func (g *guard) setLimit(limit core.Guard) {
@@ -49,9 +71,11 @@ func (g *guard) setLimit(limit core.Guard) {
 // Before the first list of its engine, and during a reload, members of its group may be
 // down that are not known as members yet.
 func (g *guard) wait(e *entry, now time.Time) core.Wait {
+	e.place.next = inGroup
 	switch {
 	case g.reloads == 0 && e.engine.view.Synced:
 	case e.place.began > 0:
+		e.place.next = e.place.stage
 		return e.state.Health.Wait
 	case g.reloads > 0:
 		return core.Wait{Reason: core.WaitGroupLimit, On: "the end of a reload"}
@@ -61,6 +85,10 @@ func (g *guard) wait(e *entry, now time.Time) core.Wait {
 	if m := g.groups[e.groupKey]; m.blocks(e, now) {
 		return m.wait(e)
 	}
+	if g.places != nil && e.spec.Group.Fleet {
+		return g.fleetWait(e, now)
+	}
+	e.place.next = inBudget
 	return g.budget.wait(e, now)
 }
 
@@ -75,23 +103,36 @@ func (g *guard) update(e *entry, before core.Cause, now time.Time) {
 	if m.updateDown(e, now) {
 		g.recheckLater(m)
 	}
-	switch {
-	case !s.Health.Wait.ByGuard():
+	if s.Health.Wait.ByGuard() {
+		g.beginWait(e)
+		g.queue(e, m, e.place.next)
+	} else {
 		g.unqueue(e)
-	case s.Health.Wait.Reason == core.WaitGroupLimit:
-		g.beginWait(e)
-		if g.budget.waiting.has(e) { // the group allows less than when e came into that queue
-			g.leaveQueue(e, m)
-		}
-		if e.place.inGroup == nil {
-			g.enqueue(e, m)
-		}
-	case !g.budget.waiting.has(e):
-		g.beginWait(e)
-		g.leaveQueue(e, m)
-		g.budget.waiting.put(e)
-		m.recount(e)
 	}
+	g.settlePlace(e)
+}
+
+// queue puts e where those of that stage wait. In the group it comes last, also when the group allows
+// less than when e went on from there.
+func (g *guard) queue(e *entry, m *group, to stage) {
+	from := e.place.stage
+	e.place.stage = to
+	if from == to || from >= inBudget && to >= inBudget {
+		return
+	}
+	if from != noStage {
+		g.leaveQueue(e, m)
+	}
+	switch to {
+	case inGroup:
+		e.place.inGroup = m.waiting.PushBack(e)
+	case wantsPlace:
+		m.wanting.put(e)
+	default:
+		g.budget.waiting.put(e)
+	}
+	m.recount(e)
+	g.noteQueued(m)
 }
 
 func (g *guard) beginWait(e *entry) {
@@ -106,7 +147,7 @@ func (g *guard) unqueue(e *entry) {
 	if e.place.began == 0 {
 		return
 	}
-	e.place.began = 0
+	e.place.began, e.place.stage = 0, noStage
 	g.waiting--
 	g.leaveQueue(e, g.groups[e.groupKey])
 }
@@ -114,31 +155,34 @@ func (g *guard) unqueue(e *entry) {
 // leaveQueue takes e from the queue that it is in. Others may go on then.
 func (g *guard) leaveQueue(e *entry, m *group) {
 	if e.place.inGroup != nil {
-		g.dequeue(e, m)
+		m.waiting.Remove(e.place.inGroup)
+		e.place.inGroup = nil
 	}
+	m.wanting.remove(e)
 	if g.budget.waiting.remove(e) {
-		m.recount(e)
 		g.budget.changed = true
 	}
+	m.recount(e)
+	g.noteQueued(m)
 	g.recheckLater(m)
 }
 
-// enqueue puts e at the end of its group's queue.
-func (g *guard) enqueue(e *entry, m *group) {
-	e.place.inGroup = m.waiting.PushBack(e)
-	if m.waiting.Len() == 1 {
-		m.queued = len(g.queued)
-		g.queued = append(g.queued, m)
+// noteQueued takes in whether containers wait in a group, or want a place of the fleet.
+func (g *guard) noteQueued(m *group) {
+	if m.wanting.Len() > 0 {
+		g.wanting[m] = struct{}{}
+	} else {
+		delete(g.wanting, m)
 	}
-}
-
-func (g *guard) dequeue(e *entry, m *group) {
-	m.waiting.Remove(e.place.inGroup)
-	e.place.inGroup = nil
-	if last := len(g.queued) - 1; m.waiting.Len() == 0 {
-		g.queued[m.queued] = g.queued[last]
-		g.queued[m.queued].queued = m.queued
+	switch last := len(g.queued) - 1; {
+	case m.longest() == nil && m.queued > 0:
+		g.queued[m.queued-1] = g.queued[last]
+		g.queued[m.queued-1].queued = m.queued
+		g.queued[last], m.queued = nil, 0
 		g.queued = g.queued[:last]
+	case m.longest() != nil && m.queued == 0:
+		g.queued = append(g.queued, m)
+		m.queued = len(g.queued)
 	}
 }
 
@@ -190,8 +234,8 @@ func (g *guard) toRecheck() []*group {
 	for _, m := range groups {
 		m.rechecked = false
 	}
-	groups = slices.DeleteFunc(groups, func(m *group) bool { return m.first() == nil })
-	slices.SortFunc(groups, func(a, b *group) int { return cmp.Compare(a.first().place.began, b.first().place.began) })
+	groups = slices.DeleteFunc(groups, func(m *group) bool { return m.longest() == nil })
+	slices.SortFunc(groups, func(a, b *group) int { return cmp.Compare(a.longest().place.began, b.longest().place.began) })
 	return groups
 }
 
@@ -208,6 +252,7 @@ func (g *guard) join(e *entry) {
 	m.members++
 	m.updateDown(e, time.Now())
 	m.recount(e)
+	g.settlePlace(e)
 	g.recheckLater(m)
 }
 
@@ -223,6 +268,7 @@ func (g *guard) leave(e *entry) {
 
 func (g *guard) leaveGroup(e *entry, m *group, name string) {
 	m.down.remove(e)
+	g.settlePlace(e)
 	if e.place.away {
 		e.place.away = false
 		m.away--
@@ -233,19 +279,23 @@ func (g *guard) leaveGroup(e *entry, m *group, name string) {
 	}
 }
 
-// move takes e from the group named from to that of e. A container that waits keeps its
-// place in the queue of the host, and comes last in that of the new group.
+// move takes e from the group named from to that of e. A container that waits for the host's budget
+// keeps its place in that queue. Any other comes last in the queue of the new group.
 func (g *guard) move(e *entry, from string) {
 	if e.groupKey == from {
 		return
 	}
-	m, waits := g.groups[from], e.place.inGroup != nil
-	if waits {
-		g.dequeue(e, m)
+	m, waits := g.groups[from], e.place.stage == inGroup || e.place.stage == wantsPlace
+	switch {
+	case waits:
+		e.place.stage = noStage
+		g.leaveQueue(e, m)
+	case e.place.stage == inBudgetWithPlace:
+		e.place.stage = inBudget
 	}
 	g.leaveGroup(e, m, from)
 	g.join(e)
 	if waits {
-		g.enqueue(e, g.groups[e.groupKey])
+		g.queue(e, g.groups[e.groupKey], inGroup)
 	}
 }

@@ -23,7 +23,7 @@ var guardSeedFlag = flag.Int("guard-seed", 0, "the one seed that TestGuardGame p
 
 // TestGuardGame plays random moves on some containers in groups: probes fail and recover,
 // containers become ready, end, go and come back, operators hold them, specs and limits
-// change, the engine and the daemon are lost. guardModel knows the rules in their simplest
+// change, the engine and the daemon are lost, and the fleet grants places and takes them. guardModel knows the rules in their simplest
 // form, and checks each restart and everybody who waits. A failure names its seed:
 //
 //	go test ./supervisor -run GuardGame -args -guard-seed=17
@@ -42,7 +42,7 @@ func TestGuardGame(t *testing.T) {
 
 func playGuardGame(t *testing.T, seed int) {
 	g := &guardGame{t: t, r: rand.New(rand.NewPCG(uint64(seed), 0)), engine: newFakeEngine(), stored: make(map[string]core.Memory)}
-	g.guardModel = newGuardModel(g)
+	g.guardModel, g.places = newGuardModel(g), newGamePlaces(g)
 	g.engine.deliver = func(u runtime.Update) { _ = g.l.send(context.Background(), update(u)) }
 	g.limit = core.Guard{MaxRestarts: g.r.IntN(4), Window: 2 * time.Minute}
 	g.drawSpecs()
@@ -76,6 +76,7 @@ type guardGame struct {
 	names   int
 	present []string // IDs
 	lost    bool
+	places  *gamePlaces
 }
 
 const guardGameNames = 10
@@ -84,9 +85,10 @@ const guardGameNames = 10
 func (g *guardGame) drawSpecs() {
 	g.specs = make(map[string]*core.Spec)
 	most := []core.Share{{}, {Number: 1 + g.r.IntN(3)}, {Percent: 1 + g.r.IntN(100)}}
+	fleet, wait := g.r.IntN(8), g.r.IntN(8) // of which groups, as bits
 	for i := range guardGameNames {
 		group := g.r.IntN(3)
-		spec := slowReadySpec(core.Group{Name: fmt.Sprint(group), MaxUnavailable: most[group]})
+		spec := slowReadySpec(core.Group{Name: fmt.Sprint(group), MaxUnavailable: most[group], Fleet: fleet>>group&1 == 1, FleetWait: wait>>group&1 == 1})
 		spec.RestartPolicy = core.Always
 		spec.Probes[core.Readiness].InitialDelay = time.Duration(6*i) * time.Second // a reload must not end an outage, nor begin it again
 		spec.Publish.Drain = time.Duration(g.r.IntN(3)) * 10 * time.Second
@@ -112,9 +114,10 @@ func (g *guardGame) boot() {
 		past = append(past, &m)
 	}
 	clear(g.waits) // the new daemon begins anew
+	g.places.forget()
 	s := New(Config{
 		Resolve: g.resolver(), Runtimes: map[string]Restarter{"docker": g.engine}, Prober: hangingProber{},
-		Journal: journalFunc(g.recorded), Guard: g.limit, Store: g, Memories: past,
+		Journal: journalFunc(g.recorded), Guard: g.limit, Store: g, Memories: past, Places: g.places,
 	})
 	if g.r.IntN(2) == 0 {
 		s.sliceSteps = 1
@@ -164,6 +167,8 @@ func (g *guardGame) settle() {
 		switch {
 		case first != nil && !first.wake.After(now):
 			l.stepDue(now)
+		case l.guard.placed.Len() > 0 && !now.Before(l.guard.placed.first().outageEnd()):
+			l.recheckWaiting(now)
 		case l.guard.waiting > 0 && (l.guard.changed() || !now.Before(l.recheckAt)):
 			l.recheckWaiting(now)
 		case len(l.backlog) > 0:

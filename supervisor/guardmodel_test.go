@@ -131,6 +131,11 @@ func (m *guardModel) checkRestart(e *entry) {
 			down, most = append(down, id), e.spec.Group.MaxUnavailable.Of(m.members(m.groupOf(id)))
 		}
 	}
+	if g := e.spec.Group; g.Fleet {
+		if state := m.g.places.State(e.container.ID); !state.Granted && (g.FleetWait || !state.Unreachable) {
+			m.errorf("%s is restarted without a place of the fleet: %+v", e.container.Name, state)
+		}
+	}
 	if len(down) >= most {
 		m.errorf("%s is restarted, and %v of its group are down already, of which %d may be", e.container.Name, down, most)
 	}
@@ -156,10 +161,11 @@ func (m *guardModel) checkWaits() {
 		m.errorf("%s", text)
 	}
 	m.noteWaits()
+	m.checkPlaces()
 	byGroup := make(map[string][]*entry)
 	for _, e := range m.g.l.entries {
 		switch {
-		case waitsFor(e, core.WaitGroupLimit):
+		case m.waitsForGroup(e):
 			byGroup[e.group] = append(byGroup[e.group], e)
 		case waitsFor(e, core.WaitRestartBudget) && m.ofBudget() < m.g.limit.MaxRestarts:
 			m.errorf("%s waits for the budget, of which %d of %d are used", e.container.Name, m.ofBudget(), m.g.limit.MaxRestarts)
@@ -190,7 +196,7 @@ func (m *guardModel) noteWaits() {
 			continue
 		}
 		w := modelWait{began: cmp.Or(before.began, m.begun)}
-		if wait.Reason == core.WaitGroupLimit {
+		if m.waitsForGroup(e) {
 			w.group, w.queued = e.group, m.begun
 			if before.group == e.group {
 				w.queued = before.queued
@@ -205,7 +211,7 @@ func (m *guardModel) checkFirst(e *entry) {
 	others, most := m.others(e)
 	var on []string
 	for _, o := range others {
-		if m.down(o) || waitsFor(o, core.WaitRestartBudget) {
+		if m.down(o) || waitsFor(o, core.WaitRestartBudget) || m.waitsForPlace(o) {
 			on = append(on, o.container.Name)
 		}
 	}

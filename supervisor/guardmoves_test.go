@@ -31,6 +31,7 @@ var guardMoves = []struct {
 	{2, "reload", (*guardGame).reload},
 	{1, "the engine is lost or back", (*guardGame).loseEngine},
 	{2, "the daemon is killed", (*guardGame).restartDaemon},
+	{20, "the fleet does something", func(g *guardGame, e *entry) { g.places.play(e) }},
 	{30, "time passes", (*guardGame).passTime},
 }
 

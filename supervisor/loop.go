@@ -118,7 +118,7 @@ func (l *loop) handle(m message) {
 func newLoop(s *Supervisor, wg *sync.WaitGroup, workCtx, callCtx context.Context) *loop {
 	l := &loop{
 		Supervisor: s, wg: wg, workCtx: workCtx, callCtx: callCtx,
-		entries: make(map[string]*entry), queue: newQueue(), pruneAt: pruneMemories, guard: newGuard(s.config.Guard, s.board),
+		entries: make(map[string]*entry), queue: newQueue(), pruneAt: pruneMemories, guard: newGuard(s.config.Guard, s.board, s.config.Places),
 		resolver: s.config.Resolve, dropped: make(map[string]*runtime.Container), engines: make(map[string]*engineState),
 	}
 	l.loadMemories(s.config.Memories)
@@ -152,6 +152,9 @@ func (l *loop) next(now time.Time) time.Time {
 		at = now
 	case at.IsZero() || l.recheckAt.Before(at):
 		at = l.recheckAt
+	}
+	if e := l.guard.placed.first(); e != nil && (at.IsZero() || e.outageEnd().Before(at)) {
+		at = e.outageEnd()
 	}
 	return at
 }

@@ -70,21 +70,34 @@ func (g *guard) inconsistencies(entries map[string]*entry) (found []string) {
 		}
 	}
 	for name, m := range g.groups {
-		away, down, queued := 0, 0, 0
+		away, down, queued, wanting := 0, 0, 0, 0
 		for _, e := range members[name] {
-			if g.budget.waiting.has(e) || m.down.has(e) {
+			if g.budget.waiting.has(e) || m.wanting.has(e) || m.down.has(e) {
 				away++
 			}
+			in := noStage
 			switch {
 			case g.budget.waiting.has(e):
+				in = inBudget
+			case m.wanting.has(e):
+				in = wantsPlace
+				wanting++
 			case e.place.inGroup != nil:
+				in = inGroup
 				queued++
-			case e.place.began > 0:
-				report("%s waits in no queue", e.container.Name)
+			}
+			if stage := e.place.stage; in != min(stage, inBudget) || (stage == noStage) != (e.place.began == 0) {
+				report("%s waits in queue %d, and knows %d", e.container.Name, in, stage)
+			}
+			if g.placed.has(e) != (e.place.wish != nil && m.down.has(e)) {
+				report("%s is down: %v, and down with a wish for a place: %v", e.container.Name, m.down.has(e), g.placed.has(e))
 			}
 			if m.down.has(e) {
 				down++
 			}
+		}
+		if _, in := g.wanting[m]; m.wanting.Len() != wanting || in != (wanting > 0) || (m.queued > 0) != (wanting+queued > 0) || m.queued > 0 && g.queued[m.queued-1] != m {
+			report("group %s: %d want a place, counted are %d, in the set: %v, %d", name, wanting, m.wanting.Len(), in, m.queued)
 		}
 		if m.members != len(members[name]) || m.away != away || m.down.Len() != down || m.waiting.Len() != queued {
 			report("group %s: %d members, %d away, %d down, %d wait; counted are %d, %d, %d, %d",

@@ -16,6 +16,7 @@ const (
 // recheckWaiting lets the containers go on that need not wait any more, longest wait
 // first.
 func (l *loop) recheckWaiting(now time.Time) {
+	l.guard.expire(now)
 	due := !now.Before(l.recheckAt)
 	switch {
 	case l.guard.waiting == 0:
@@ -56,6 +57,11 @@ func (l *loop) recheckGroups(now time.Time, s *slice) {
 }
 
 func (l *loop) recheckGroup(m *group, now time.Time, s *slice) {
+	for i, e := range m.wantingInOrder() {
+		if l.guard.wait(e, now); i < shownWaits || e.place.next != wantsPlace {
+			l.showWait(e, now)
+		}
+	}
 	for e := m.first(); e != nil && !m.blocks(e, now); {
 		l.step(e, &core.Input{Kind: core.Tick})
 		next := m.first()
@@ -94,7 +100,7 @@ func (l *loop) recheckBudget(now time.Time, s *slice) {
 
 // showWait has the view of a waiting container say what it waits for now.
 func (l *loop) showWait(e *entry, now time.Time) {
-	if e.place.began > 0 && l.guard.wait(e, now) != e.state.Health.Wait {
+	if e.place.began > 0 && (l.guard.wait(e, now) != e.state.Health.Wait || e.place.stage != e.place.next) {
 		l.step(e, &core.Input{Kind: core.Tick})
 	}
 }

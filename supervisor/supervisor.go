@@ -46,6 +46,7 @@ type Config struct {
 	Rebooted  []string       // the runtimes whose host was booted after that
 	Publisher Publisher      // nil: there is no load balancer to tell
 	Recorder  Recorder       // nil: there are no flight records
+	Places    Places         // nil: there is no fleet
 	// Shutdown is how long Run may take to end; zero means no bound. Then it leaves what it has
 	// not finished to the next daemon.
 	Shutdown time.Duration
