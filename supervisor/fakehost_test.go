@@ -24,6 +24,8 @@ type fakeHost struct {
 	resolve  Resolver
 	guard    core.Guard
 	shutdown time.Duration // Config.Shutdown
+	places   func() Places // of the next daemon, whose Journal is log then; nil: there is no fleet
+	log      Journal
 
 	mu         sync.Mutex
 	daemon     *Supervisor // nil: none runs
@@ -129,10 +131,14 @@ func (h *fakeHost) startDaemon(replay runtime.Replay, repeated int, rebooted ...
 	if replay == runtime.ReplayComplete {
 		missed = slices.Clone(h.events[max(0, from-repeated):])
 	}
-	s := New(Config{
+	c := Config{
 		Resolve: h.resolve, Runtimes: map[string]Restarter{"docker": hostEngine{h, h.generation}}, Prober: h.probes, Journal: h.journal,
 		Guard: h.guard, Store: hostStore{h, h.generation}, Memories: past, Rebooted: rebooted, Shutdown: h.shutdown,
-	})
+	}
+	if h.places != nil {
+		c.Journal, c.Places = h.log, h.places()
+	}
+	s := New(c)
 	ctx, cancel := context.WithCancel(context.Background())
 	h.daemon, h.stop = s, cancel
 	h.ended.Go(func() { _ = s.Run(ctx) })

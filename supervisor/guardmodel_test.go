@@ -39,16 +39,20 @@ func (m *guardModel) errorf(format string, args ...any) {
 // down says whether a container is down for a failed probe.
 func (m *guardModel) down(e *entry) bool {
 	o, ok := m.outages[e.container.ID]
-	s := e.state
+	return ok && stillDown(e.state, e.spec, o)
+}
+
+// stillDown says whether a container is down for the restart that began that outage.
+func stillDown(s *core.State, spec *core.Spec, o core.Outage) bool {
 	switch {
-	case !ok, time.Since(o.Since) >= 15*time.Minute:
+	case time.Since(o.Since) >= 15*time.Minute:
 		return false
 	case s.Settled() && !s.Shutdown.LeftOver && (s.Run.ID == o.Run || !s.Engine.State.Alive()):
 		return false
 	case s.Run.ID == o.Run:
 		return true
 	}
-	return !s.Conditions.Ready.Status && time.Now().Before(s.Run.BeganAt.Add(e.spec.TimeToReady()))
+	return !s.Conditions.Ready.Status && time.Now().Before(s.Run.BeganAt.Add(spec.TimeToReady()))
 }
 
 // endOutages forgets the outages that are over: they do not come back.
