@@ -19,7 +19,7 @@ import (
 
 var (
 	fleetSeedsFlag = flag.Int("fleet-seeds", 0, "how many seeds TestFleetPlaces plays; 0: some seconds of them")
-	fleetSeedFlag  = flag.Int("fleet-seed", 0, "the one seed that TestFleetPlaces plays, with all that happens")
+	fleetSeedFlag  = flag.Int("fleet-seed", 0, "the first seed that TestFleetPlaces plays; without -fleet-seeds the only one, with all that happens")
 )
 
 // TestFleetPlaces plays three to five hosts with one service, whose group's limit is over all of them. Probes fail, also
@@ -34,7 +34,7 @@ func TestFleetPlaces(t *testing.T) {
 	first, n := 1, *fleetSeedsFlag
 	switch {
 	case *fleetSeedFlag > 0:
-		first, n = *fleetSeedFlag, 1
+		first, n = *fleetSeedFlag, max(1, n)
 	case n == 0:
 		n = 40
 	}
@@ -228,7 +228,7 @@ func (f *fleetSim) each(do func(h *fleetSimHost, id string)) {
 }
 
 func (f *fleetSim) logf(format string, args ...any) {
-	if *fleetSeedFlag > 0 {
+	if *fleetSeedFlag > 0 && *fleetSeedsFlag == 0 {
 		f.t.Logf("%v: %s", time.Since(f.began), fmt.Sprintf(format, args...))
 	}
 }

@@ -53,6 +53,8 @@ type Supervisor interface {
 	// Hold pauses the restarts of a container; the zero time: until Resume.
 	Hold(ctx context.Context, name string, until time.Time) error
 	Resume(ctx context.Context, name string) error
+	// PlacesChanged says that the state of places has changed.
+	PlacesChanged(ctx context.Context) error
 }
 
 // Fleet publishes the members of this host, and shows those of other hosts on the board. Its methods may be called from any
@@ -71,6 +73,7 @@ type Fleet struct {
 	words     *words
 	closer    *closer
 	holds     *holds
+	places    *places
 
 	others   []func(records []record, list bool)
 	seen     atomic.Pointer[Status]
@@ -99,6 +102,7 @@ func New(c Config) (*Fleet, error) {
 	f.lease, f.publisher, f.watcher, f.closer = newKeeper(f), newPublisher(f), newWatcher(f), newCloser(f)
 	f.holds = newHolds(f)
 	f.subscribe(f.holds.told)
+	f.places = newPlaces(f)
 	f.seen.Store(&Status{Host: c.Host, Prefix: c.Prefix})
 	return f, nil
 }
@@ -118,7 +122,7 @@ func (f *Fleet) Run(ctx context.Context, s Supervisor) error {
 	if err := f.self.load(); err != nil {
 		f.record(eventError, "Fleet: cannot read what was kept: %v: this host is a new one to others until its old lease has ended", err)
 	}
-	f.publisher.board, f.watcher.board = s.Board(), s.Board()
+	f.publisher.board, f.watcher.board, f.places.board = s.Board(), s.Board(), s.Board()
 	var keeping sync.WaitGroup
 	ending, ended := context.WithCancel(context.Background())
 	keeping.Go(func() { f.keepSelf(ending) })
@@ -129,6 +133,7 @@ func (f *Fleet) Run(ctx context.Context, s Supervisor) error {
 	goroutines.Go(func() { f.publisher.run(ctx) })
 	goroutines.Go(func() { f.closer.run(ctx, s) })
 	goroutines.Go(func() { f.holds.run(ctx, s) })
+	goroutines.Go(func() { f.places.run(ctx, s) })
 	goroutines.Go(func() { f.watchCertificate(ctx) })
 	goroutines.Wait()
 	if f.config.Leave {

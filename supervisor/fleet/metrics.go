@@ -7,6 +7,7 @@ type metrics struct {
 	hosts       *prometheus.Desc
 	members     *prometheus.Desc
 	wrong       *prometheus.Desc
+	places      *prometheus.Desc
 	renewals    *prometheus.CounterVec
 	writes      prometheus.Counter
 	relists     *prometheus.CounterVec
@@ -19,6 +20,7 @@ func newMetrics() *metrics {
 		hosts:   prometheus.NewDesc("healthd_fleet_hosts", "How many other hosts of the fleet are in that state: live, lost or left.", []string{"state"}, nil),
 		members: prometheus.NewDesc("healthd_fleet_members", "How many members other hosts of the fleet have in that state: ready, draining or down.", []string{"state"}, nil),
 		wrong:   prometheus.NewDesc("healthd_fleet_wrong_keys", "How many keys below the fleet's prefix are none of healthd's; 1000 stands for more, too.", nil, nil),
+		places:  prometheus.NewDesc("healthd_fleet_places", "How many places this host holds, of groups whose limit is over all hosts of the fleet.", nil, nil),
 		renewals: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "healthd_fleet_lease_renewals_total", Help: "How often this host's lease was renewed (ok), could not be (failed), or had ended (lost).",
 		}, []string{"result"}),
@@ -46,7 +48,7 @@ func (m *metrics) renewed(result string) { m.renewals.WithLabelValues(result).In
 // Describe implements prometheus.Collector.
 func (f *Fleet) Describe(ch chan<- *prometheus.Desc) {
 	m := f.metrics
-	for _, d := range []*prometheus.Desc{m.up, m.hosts, m.members, m.wrong} {
+	for _, d := range []*prometheus.Desc{m.up, m.hosts, m.members, m.wrong, m.places} {
 		ch <- d
 	}
 	m.renewals.Describe(ch)
@@ -83,6 +85,7 @@ func (f *Fleet) Collect(ch chan<- prometheus.Metric) {
 		gauge(m.members, *members.of(state), state)
 	}
 	gauge(m.wrong, len(s.WrongKeys))
+	gauge(m.places, f.places.held())
 	m.renewals.Collect(ch)
 	m.writes.Collect(ch)
 	m.relists.Collect(ch)

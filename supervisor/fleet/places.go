@@ -1,0 +1,515 @@
+package fleet
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"healthd/supervisor"
+	"healthd/supervisor/core"
+)
+
+const (
+	placesAwayAfter = 3 * time.Second // without an answer, or without a lease, the store counts as unreachable
+	placesAgain     = 500 * time.Millisecond
+	placesStale     = 100 * time.Millisecond
+	placesLook      = 2 * time.Second        // while somebody waits, whatever the watch says
+	placesSpread    = 100 * time.Millisecond // hosts that wait for one place try at different times
+	settledAfter    = 5 * time.Second        // from when all containers are listed until all who want a place have said so
+	settledAnyway   = 15 * time.Minute       // an outage lasts no longer
+)
+
+// places are the places of groups whose limit is over all hosts. Who holds one has its key, under the lease of its host: a host
+// that dies gives it back when the lease ends. One transaction takes the first free place, so that never more are taken than there
+// are. It implements supervisor.Places: those methods look at memory only.
+type places struct {
+	f     *Fleet
+	board *supervisor.Board
+	wake  chan struct{} // has room for one
+	tell  chan struct{} // has room for one
+	begun time.Time
+
+	mu      sync.Mutex
+	wants   map[string]*want // by container ID
+	order   uint64
+	spots   map[string]map[int]spot // what the store has, by group and number
+	names   map[string]string       // who holds the places of a group, for people; dropped when that changes
+	ours    map[string]bool         // containers for which this daemon has wanted a place
+	failing time.Time               // since when no call has come through; zero: the last one has
+	synced  time.Time               // since when all containers are listed
+	shown   placesShown
+}
+
+// want is a place that the loop wants.
+type want struct {
+	id, group string
+	share     core.Share
+	order     uint64
+	n         int // of its place
+	has       bool
+}
+
+// spot is a place as the store has it. A free one is kept for its revision.
+type spot struct {
+	free       bool
+	leaving    bool // it is being given back: nobody may count on it, whatever becomes of that
+	rev, lease int64
+	text       string
+	value      placeValue
+}
+
+// placesShown is what the loop was told of.
+type placesShown struct {
+	held        int
+	fresh, away bool
+}
+
+func newPlaces(f *Fleet) *places {
+	p := &places{
+		f: f, wake: make(chan struct{}, 1), tell: make(chan struct{}, 1), wants: map[string]*want{}, spots: map[string]map[int]spot{},
+		names: map[string]string{}, ours: map[string]bool{},
+	}
+	f.subscribe(p.told)
+	return p
+}
+
+// Places returns the places of the fleet, for supervisor.Config.
+func (f *Fleet) Places() supervisor.Places { return f.places }
+
+// Want implements supervisor.Places.
+func (p *places) Want(id, group string, share core.Share) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	w := p.wants[id]
+	if w == nil {
+		p.order++
+		w = &want{id: id, group: group, order: p.order}
+		p.wants[id] = w
+		if !p.settledLocked(time.Now()) {
+			p.ours[id] = true
+		}
+		p.settleLocked()
+	}
+	w.share = share
+	signal(p.wake)
+}
+
+// Release implements supervisor.Places.
+func (p *places) Release(id string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.wants, id)
+	p.settleLocked()
+	signal(p.wake)
+}
+
+// State implements supervisor.Places.
+func (p *places) State(id string) supervisor.PlaceState {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := supervisor.PlaceState{Unreachable: p.awayLocked(time.Now())}
+	w := p.wants[id]
+	switch {
+	case w == nil:
+	case !w.has:
+		s.On = p.namesLocked(w.group)
+	case !p.fresh(time.Now()):
+		signal(p.f.lease.wake) // it is renewed right now
+		signal(p.wake)
+	default:
+		s.Granted = true
+	}
+	return s
+}
+
+// fresh says whether the lease was renewed so lately that it lives until a restart has begun. The clock that does not
+// stand still while the host sleeps counts as well.
+func (p *places) fresh(now time.Time) bool {
+	h, ok := p.f.lease.now()
+	age := max(now.Sub(h.renewed), now.Round(0).Sub(h.renewed.Round(0)))
+	return ok && h.claimed && !h.renewed.IsZero() && age < p.f.config.TTL/2
+}
+
+func (p *places) awayLocked(now time.Time) bool {
+	return !p.failing.IsZero() && now.Sub(p.failing) >= placesAwayAfter
+}
+
+// namesLocked returns who holds the places of a group.
+func (p *places) namesLocked(group string) string {
+	if text, ok := p.names[group]; ok {
+		return text
+	}
+	var names []string
+	for _, s := range p.spots[group] {
+		if !s.free {
+			names = append(names, p.nameOf(&s.value))
+		}
+	}
+	slices.Sort(names)
+	text := ""
+	if len(names) > 0 {
+		text = names[0]
+	}
+	if more := len(names) - 1; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	p.names[group] = text
+	return text
+}
+
+func (p *places) nameOf(v *placeValue) string {
+	if p.board != nil && v.Host == p.f.config.Host {
+		if view := p.board.ByID(v.ID); view != nil {
+			return p.board.NameOf(view.Container)
+		}
+	} else if p.board != nil {
+		if m, ok := p.board.Member(v.Host + "/" + v.ID); ok {
+			return m.RemoteName()
+		}
+	}
+	return v.Host + ":" + v.ID[:min(12, len(v.ID))]
+}
+
+// told takes in what the store has.
+func (p *places) told(records []record, list bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	before := p.spots
+	if list { // what was taken since comes with the watch
+		p.spots, p.names = map[string]map[int]spot{}, map[string]string{}
+	}
+	freed := list
+	for i := range records {
+		r := &records[i]
+		if k, err := parseKey(r.name); err == nil && k.kind == placeKey {
+			value, err := decodePlace(r.value)
+			s := spot{free: r.deleted, rev: r.rev, lease: r.lease, text: string(r.value), value: value}
+			if old := before[k.group][k.n]; old.rev == s.rev {
+				s.leaving = old.leaving
+			}
+			p.setLocked(k.group, k.n, s)
+			freed = freed || r.deleted || err != nil
+		}
+	}
+	p.settleLocked()
+	if freed && len(p.wants) > 0 {
+		signal(p.wake)
+	}
+}
+
+func (p *places) setLocked(group string, n int, s spot) {
+	if p.spots[group] == nil {
+		p.spots[group] = map[int]spot{}
+	}
+	if s.rev < p.spots[group][n].rev {
+		return
+	}
+	p.spots[group][n] = s
+	delete(p.names, group)
+	for _, w := range p.wants {
+		if w.group == group {
+			signal(p.tell)
+			break
+		}
+	}
+}
+
+// mine says whether a place is this host's.
+func (p *places) mine(s *spot) bool {
+	return !s.free && s.value.Host == p.f.config.Host && s.value.Instance == p.f.self.instance()
+}
+
+// settleLocked finds out who holds a place, and returns what is to be given back: what nobody wants, what is under another lease,
+// and a second one. What an earlier daemon held is given back only when all who want a place have said so.
+func (p *places) settleLocked() (back []key) {
+	for _, w := range p.wants {
+		w.has = false
+	}
+	h, _ := p.f.lease.now()
+	for group, spots := range p.spots {
+		for n, s := range spots {
+			if !p.mine(&s) {
+				continue
+			}
+			switch w := p.wants[s.value.ID]; {
+			case s.leaving:
+				back = append(back, key{kind: placeKey, group: group, n: n})
+			case w == nil && !p.ours[s.value.ID] && !p.settledLocked(time.Now()):
+			case w == nil || w.group != group || w.has || s.lease != int64(h.id):
+				back = append(back, key{kind: placeKey, group: group, n: n})
+			default:
+				w.has, w.n = true, n
+			}
+		}
+	}
+	return back
+}
+
+func (p *places) settledLocked(now time.Time) bool {
+	return !p.synced.IsZero() && now.Sub(p.synced) >= settledAfter || !p.begun.IsZero() && now.Sub(p.begun) >= settledAnyway
+}
+
+// run takes places and gives them back until ctx ends.
+func (p *places) run(ctx context.Context, s Supervisor) {
+	p.mu.Lock()
+	p.begun = time.Now()
+	p.mu.Unlock()
+	var telling sync.WaitGroup
+	defer telling.Wait()
+	telling.Go(func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-p.tell:
+				_ = s.PlacesChanged(ctx) // the loop looks each second, too
+			}
+		}
+	})
+	for ctx.Err() == nil {
+		next := p.round(ctx)
+		select {
+		case <-ctx.Done():
+		case <-time.After(next):
+		case <-p.wake:
+			if p.crowded() {
+				sleep(ctx, rand.N(placesSpread))
+			}
+		}
+	}
+}
+
+// crowded says whether somebody waits for a place that others may want as well.
+func (p *places) crowded() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, w := range p.wants {
+		if !w.has && len(p.spots[w.group]) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// round makes the calls that are due, and returns the time until the next one.
+func (p *places) round(ctx context.Context) time.Duration {
+	p.mu.Lock()
+	if p.synced.IsZero() && p.board.Synced() {
+		p.synced = time.Now()
+	}
+	back, waiting, wanted := p.settleLocked(), p.waitingLocked(), len(p.wants) > 0
+	p.mu.Unlock()
+	var err error
+	if h, ok := p.f.lease.now(); wanted && (!ok || !h.claimed || time.Since(h.renewed) > p.f.config.TTL/3+renewWithin) {
+		err = errNoLease
+	} else {
+		err = p.work(ctx, back, waiting, h)
+	}
+	now := time.Now()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case err == nil:
+		p.failing = time.Time{}
+	case p.failing.IsZero():
+		p.failing = now
+	}
+	left := p.settleLocked()
+	if p.settledLocked(now) {
+		clear(p.ours)
+	}
+	shown := placesShown{fresh: p.fresh(now), away: p.awayLocked(now)}
+	held := false
+	for _, w := range p.wants {
+		if w.has {
+			shown.held++
+			held = true
+		}
+	}
+	if shown != p.shown {
+		p.shown = shown
+		signal(p.tell)
+	}
+	switch {
+	case err != nil:
+		return placesAgain
+	case held && !shown.fresh:
+		return placesStale
+	case len(left) > 0 || len(p.wants) > 0:
+		return placesLook - rand.N(placesLook/2)
+	case !p.settledLocked(now):
+		return time.Second
+	}
+	return time.Hour
+}
+
+// waitingLocked returns those who want a place and have none, longest wait first.
+func (p *places) waitingLocked() (all []want) {
+	for _, w := range p.wants {
+		if !w.has {
+			all = append(all, *w)
+		}
+	}
+	slices.SortFunc(all, func(a, b want) int { return cmp.Compare(a.order, b.order) })
+	return all
+}
+
+// work gives places back and takes others, up to the first error.
+func (p *places) work(ctx context.Context, back []key, waiting []want, h held) error {
+	for _, k := range back {
+		if err := p.giveBack(ctx, k); err != nil {
+			return err
+		}
+	}
+	if len(waiting) == 0 {
+		return nil
+	}
+	members := p.membersOf()
+	for i := range waiting {
+		w := &waiting[i]
+		k := min(w.share.Of(max(1, members[w.group])), maxPlaces)
+		if p.taken(w.group) >= k {
+			continue
+		}
+		if err := p.take(ctx, w, k, h); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+var errNoLease = errors.New("this host has no lease, or not its name")
+
+// taken is how many places of a group are taken, as far as is known.
+func (p *places) taken(group string) (n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, s := range p.spots[group] {
+		if !s.free {
+			n++
+		}
+	}
+	return n
+}
+
+// membersOf returns how many members each group has over all hosts.
+func (p *places) membersOf() map[string]int {
+	members := map[string]int{}
+	for m := range p.board.AllMembers() {
+		members[m.Group]++
+	}
+	return members
+}
+
+// take takes the first free of k places, if there is one.
+func (p *places) take(ctx context.Context, w *want, k int, h held) error {
+	value := placeValue{Host: p.f.config.Host, Instance: p.f.self.instance(), ID: w.id}
+	if v := p.board.ByID(w.id); v != nil {
+		value.Run = v.State.Run.ID.Started
+	}
+	text, err := encode(value)
+	if err != nil {
+		return err
+	}
+	got, revision := -1, int64(0)
+	err = p.f.store.do(ctx, callWithin, func(ctx context.Context, c *clientv3.Client) error {
+		isFree, put, others := p.firstFree(w.group, text, k, h.id)
+		answer, err := c.Txn(ctx).If(isFree...).Then(put...).Else(others...).Commit()
+		if err == nil {
+			got, revision = tookOf(answer), answer.Header.Revision
+		}
+		return err
+	})
+	if err != nil {
+		if classOf(err) == noLease {
+			p.f.lease.lost(h.id)
+		}
+		return err
+	}
+	if got >= 0 {
+		p.f.metrics.writes.Inc()
+		p.mu.Lock()
+		p.setLocked(w.group, got, spot{rev: revision, lease: int64(h.id), text: text, value: value})
+		p.mu.Unlock()
+	}
+	return nil
+}
+
+// firstFree returns a transaction: if the first place is free, take it, else the same with the second one, and so on.
+func (p *places) firstFree(group, text string, k int, lease clientv3.LeaseID) (isFree []clientv3.Cmp, put, others []clientv3.Op) {
+	for n := k - 1; n >= 0; n-- {
+		if put != nil {
+			others = []clientv3.Op{clientv3.OpTxn(isFree, put, others)}
+		}
+		name := p.f.base + key{kind: placeKey, group: group, n: n}.String()
+		isFree = []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(name), "=", 0)}
+		put = []clientv3.Op{clientv3.OpPut(name, text, clientv3.WithLease(lease))}
+	}
+	return isFree, put, others
+}
+
+// tookOf returns the number of the place that was taken; -1: none was free.
+func tookOf(answer *clientv3.TxnResponse) int {
+	for n := 0; ; n++ {
+		if answer.Succeeded {
+			return n
+		}
+		if len(answer.Responses) == 0 || answer.Responses[0].GetResponseTxn() == nil {
+			return -1
+		}
+		answer = (*clientv3.TxnResponse)(answer.Responses[0].GetResponseTxn())
+	}
+}
+
+// giveBack gives a place back, unless somebody else has it by now.
+func (p *places) giveBack(ctx context.Context, k key) error {
+	s, ok := p.leave(k)
+	if !ok {
+		return nil
+	}
+	name := p.f.base + k.String()
+	return p.f.store.do(ctx, callWithin, func(ctx context.Context, c *clientv3.Client) error {
+		answer, err := c.Txn(ctx).If(clientv3.Compare(clientv3.Value(name), "=", s.text), clientv3.Compare(clientv3.ModRevision(name), "=", s.rev)).
+			Then(clientv3.OpDelete(name)).Commit()
+		if err != nil {
+			return err
+		}
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		switch {
+		case answer.Succeeded:
+			p.f.metrics.writes.Inc()
+			p.setLocked(k.group, k.n, spot{free: true, rev: answer.Header.Revision})
+		case p.spots[k.group][k.n] == s: // it was not ours any more: the watch tells whose it is
+			delete(p.spots[k.group], k.n)
+		}
+		return nil
+	})
+}
+
+// leave has nobody count on a place any more. It returns false if somebody wants it again.
+func (p *places) leave(k key) (spot, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !slices.Contains(p.settleLocked(), k) {
+		return spot{}, false
+	}
+	s := p.spots[k.group][k.n]
+	s.leaving = true
+	p.spots[k.group][k.n] = s
+	return s, true
+}
+
+// held is how many places this host holds.
+func (p *places) held() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.shown.held
+}
