@@ -12,14 +12,13 @@ import (
 // gamePlaces is the Places of a host whose fleet is played: others of it take places and give them back,
 // grants come late, are not confirmed for a while, or are lost, and the store cannot be reached.
 type gamePlaces struct {
-	g       *guardGame
-	wished  map[string]wish // by container ID
-	order   []string        // of those in wished, longest wait first
-	held    map[string]string
-	others  map[string]int // places that the rest of the fleet holds, by group
-	stale   bool           // what is held is not confirmed lately enough
-	away    bool           // the store cannot be reached
-	refused []string
+	g      *guardGame
+	wished map[string]wish // by container ID
+	order  []string        // of those in wished, longest wait first
+	held   map[string]string
+	others map[string]int // places that the rest of the fleet holds, by group
+	stale  bool           // what is held is not confirmed lately enough
+	away   bool           // the store cannot be reached
 }
 
 func newGamePlaces(g *guardGame) *gamePlaces {
