@@ -118,6 +118,7 @@ func newDaemon(c *configs.Config, r *reloads, log *zap.Logger, n *notifier, o *o
 
 			Publisher: o.haproxy,
 			Recorder:  records,
+			Places:    placesOf(o.fleet),
 			Shutdown:  c.Daemon.Shutdown,
 
 			CannotEnter: textOf(cannotEnter),

@@ -54,6 +54,14 @@ func openFleet(c *configs.Config, h *haproxy.HAProxy, all []files.File, j *journ
 	return f, nil
 }
 
+// placesOf returns the places of groups over all hosts; nil: there are none.
+func placesOf(f *fleet.Fleet) supervisor.Places {
+	if f == nil {
+		return nil
+	}
+	return f.Places()
+}
+
 // advertised returns where other hosts reach a container; why says why they do not.
 func advertised(v *core.View, advertise netip.Addr) (address netip.Addr, port int, why string) {
 	if v.Spec == nil {
