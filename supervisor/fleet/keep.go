@@ -189,7 +189,7 @@ type keptGone struct {
 
 // keep copies what is to be kept: the view goes on changing, its entries do not.
 func (v *view) keep() *keptView {
-	k := &keptView{Version: keptVersion, Revision: v.revision}
+	k := &keptView{Version: keptVersion, Revision: v.seen}
 	for _, e := range v.entries {
 		k.values = append(k.values, e)
 	}
@@ -225,7 +225,7 @@ func (v *view) restore(k *keptView, now time.Time) *changes {
 		for _, r := range k.Keys {
 			v.put(&record{name: r.Key, value: r.Value})
 		}
-		v.revision = max(0, k.Revision)
+		v.seen = max(0, k.Revision)
 		v.wrong.relist()
 		v.wrong.isNew = false // somebody has written into the file
 	})

@@ -49,17 +49,20 @@ type view struct {
 	local  bool // see memberValue.check
 	limits limits
 
-	revision int64 // the highest that was folded
-	replay   int64 // up to this one the watch reports what a break had hidden
-	live     liveTime
-	entries  map[string]*entry // of hosts and members, by key
-	bytes    int
-	absent   map[*entry]bool
-	hosts    map[string]*host
-	shown    map[string]*shown // by ID
-	words    map[key]wordValue // what others say of runs of this host
-	wrong    wrongKeys
-	over     bool // there is more than limits allow
+	revision int64 // of the newest list or event that was folded: the watch goes on after it
+	// seen is the highest revision of any answer. That nothing below it is to come is not said: etcd before 3.4.25 and 3.5.8
+	// reports progress ahead of events that it has yet to send.
+	seen    int64
+	replay  int64 // up to this one the watch reports what a break had hidden
+	live    liveTime
+	entries map[string]*entry // of hosts and members, by key
+	bytes   int
+	absent  map[*entry]bool
+	hosts   map[string]*host
+	shown   map[string]*shown // by ID
+	words   map[key]wordValue // what others say of runs of this host
+	wrong   wrongKeys
+	over    bool // there is more than limits allow
 
 	out *changes
 }
@@ -127,14 +130,14 @@ func (v *view) fold(now time.Time, do func()) *changes {
 
 // list takes in a linearizable list of all keys. back says that the store went back to an older state.
 func (v *view) list(all []record, revision int64, now time.Time) (_ *changes, back bool) {
-	back = revision < v.revision
+	back = revision < v.seen
 	return v.fold(now, func() {
 		v.live.begin(now)
 		grace := v.ttl + graceExtra
 		if back {
 			grace = 2 * v.ttl
 		}
-		v.revision, v.replay, v.over = revision, 0, false
+		v.revision, v.seen, v.replay, v.over = revision, revision, 0, false
 		v.wrong.relist()
 		v.forgetWords()
 		listed := make(map[string]bool, len(all))
@@ -158,7 +161,7 @@ func (v *view) list(all []record, revision int64, now time.Time) (_ *changes, ba
 func (v *view) resume(revision int64, now time.Time) *changes {
 	return v.fold(now, func() {
 		v.live.begin(now)
-		v.replay = max(v.replay, revision)
+		v.seen, v.replay = max(v.seen, revision), max(v.replay, revision)
 	})
 }
 
@@ -166,22 +169,22 @@ func (v *view) resume(revision int64, now time.Time) *changes {
 func (v *view) broke(now time.Time) { v.live.end(now) }
 
 // behind says that an answer of the watch has a lower revision than one before.
-func (v *view) behind(revision int64) bool { return revision < v.revision }
+func (v *view) behind(revision int64) bool { return revision < v.seen }
 
-// progress takes in that a live watch has reported all up to a revision.
-func (v *view) progress(revision int64, now time.Time) *changes {
-	return v.fold(now, func() { v.revision = max(v.revision, revision) })
-}
+// progress takes in the revision of an answer without events.
+func (v *view) progress(revision int64) { v.seen = max(v.seen, revision) }
 
 // events takes in what a watch reports, in its order.
 func (v *view) events(all []record, revision int64, now time.Time) *changes {
 	return v.fold(now, func() {
 		expired := v.hidden(all)
+		known := v.revision
 		for i := range all {
 			r := &all[i]
 			e := v.entries[r.name]
+			v.revision = max(v.revision, r.rev)
 			switch {
-			case r.rev <= v.revision: // the list had it
+			case r.rev <= known: // the list had it
 			case !r.deleted:
 				v.put(r)
 			case e != nil && expired[hostAt{e.key.host, r.rev}]:
@@ -190,7 +193,7 @@ func (v *view) events(all []record, revision int64, now time.Time) *changes {
 				v.remove(r.name)
 			}
 		}
-		v.revision = max(v.revision, revision)
+		v.seen = max(v.seen, v.revision, revision)
 	})
 }
 

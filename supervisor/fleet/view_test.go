@@ -100,7 +100,7 @@ func (p *viewPlay) line(line string) error {
 		if p.view.behind(revision) {
 			fmt.Fprintln(&p.out, "         it is behind")
 		}
-		p.show(p.view.progress(revision, p.clock()))
+		p.view.progress(revision)
 	case "break":
 		p.view.broke(p.clock())
 	case "wait":

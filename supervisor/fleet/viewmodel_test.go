@@ -192,6 +192,9 @@ func (g *modelGame) watch() {
 		c, _ := g.view.list(all, g.store.revision, g.now)
 		g.take(c)
 	}
+	if g.view.progress(g.store.revision); g.random.IntN(3) == 0 {
+		return // before the events, which come later
+	}
 	first, _ := slices.BinarySearchFunc(g.store.history, g.view.revision+1, func(r record, rev int64) int { return cmp.Compare(r.rev, rev) })
 	g.take(g.view.events(g.store.history[first:], g.store.revision, g.now))
 	g.take(g.view.tick(g.now))

@@ -345,7 +345,8 @@ func (w *watcher) remoteKnown() {
 func (w *watcher) report(answer *clientv3.WatchResponse) {
 	now := time.Now()
 	if len(answer.Events) == 0 {
-		w.take(w.view.progress(answer.Header.Revision, now))
+		w.view.progress(answer.Header.Revision)
+		w.showRevision()
 		return
 	}
 	all := make([]record, len(answer.Events))
@@ -390,11 +391,21 @@ func (w *watcher) take(c *changes) {
 	}
 	w.dirty = w.dirty || len(put)+len(c.gone) > 0 || c.hosts
 	old := w.f.seen.Load()
-	if c.hosts || len(c.put)+len(c.gone) > 0 || old.Revision != w.view.revision || len(old.WrongKeys) != len(w.view.wrong.names) {
+	if c.hosts || len(old.WrongKeys) != len(w.view.wrong.names) {
 		w.show(old.Connected)
 	}
+	w.showRevision()
 	if c.hosts {
 		signal(w.f.closer.wake)
+	}
+}
+
+// showRevision keeps the Status true when nothing but the revision has changed.
+func (w *watcher) showRevision() {
+	if old := w.f.seen.Load(); old.Revision != w.view.seen {
+		s := *old
+		s.Revision = w.view.seen
+		w.f.seen.Store(&s)
 	}
 }
 
@@ -402,7 +413,7 @@ func (w *watcher) take(c *changes) {
 func (w *watcher) show(connected bool) {
 	old := w.f.seen.Load()
 	s := &Status{
-		Connected: connected, Since: old.Since, Revision: w.view.revision, Host: w.f.config.Host, Prefix: w.f.config.Prefix,
+		Connected: connected, Since: old.Since, Revision: w.view.seen, Host: w.f.config.Host, Prefix: w.f.config.Prefix,
 		Hosts: w.view.hostList(), WrongKeys: w.view.wrong.list(),
 	}
 	if connected != old.Connected || old.Since.IsZero() {
@@ -427,7 +438,7 @@ func (w *watcher) restore() {
 
 // offer gives what is known of others to who keeps it, if that has changed and the last is being written no more.
 func (w *watcher) offer() {
-	if !w.dirty || w.view.revision == 0 {
+	if !w.dirty || w.view.revision == 0 { // nothing is known but what was kept
 		return
 	}
 	select {
