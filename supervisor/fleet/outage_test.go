@@ -164,16 +164,18 @@ func TestUnknownAuthority(t *testing.T) {
 	h1.awaitEvent(eventLost, "unknown authority")
 }
 
-// A full etcd takes nothing. What is there lives on, and the rest comes when there is room.
+// A full etcd takes nothing but deletions. What is there lives on, what is not ready any more is taken away, and the rest
+// comes when there is room.
 func TestNoSpace(t *testing.T) {
 	t.Parallel()
 	c := etcdtest.New(t, etcdtest.Options{Members: 1, Flags: []string{"--quota-backend-bytes", "1500000"}})
 	client := c.Client(t)
 	h1 := newDaemon(t, "h1", c.Endpoints, nil)
 	h1.has("a", stateReady)
+	h1.has("c", stateReady)
 	h1.start()
 	h2 := newDaemon(t, "h2", c.Endpoints, nil).start()
-	h2.await("h1:a ready")
+	h2.await("h1:a ready, h1:c ready")
 	var err error
 	for i := 0; err == nil && i < 100; i++ {
 		_, err = client.Put(t.Context(), "filler", strings.Repeat("x", 200_000))
@@ -184,6 +186,8 @@ func TestNoSpace(t *testing.T) {
 	h1.has("b", stateReady)
 	h1.awaitEvent(eventError, "etcd is full")
 	time.Sleep(ttlAndMore(h1))
+	h1.has("c", stateDraining)
+	h2.await("h1:a ready")
 	if got := h2.shows(); got != "h1:a ready" {
 		t.Errorf("h2 shows %q", got)
 	}
@@ -202,7 +206,7 @@ func TestNoSpace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h2.await("h1:a ready, h1:b ready")
+	h2.await("h1:a ready, h1:b ready, h1:c draining")
 	h1.awaitEvent(eventBack, "published again")
 }
 

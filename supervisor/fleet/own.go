@@ -71,6 +71,14 @@ func (o *ownKeys) unknown(names []string) {
 	}
 }
 
+// isThere says whether the store has a key.
+func (o *ownKeys) isThere(name string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	k, ok := o.keys[name]
+	return ok && !k.deleted
+}
+
 // has says whether the store has a key with that body.
 func (o *ownKeys) has(name, body string) bool {
 	o.mu.Lock()

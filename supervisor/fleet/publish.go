@@ -3,6 +3,8 @@ package fleet
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -14,7 +16,6 @@ const (
 	maxOperations = 100 // of a transaction; etcd takes 128
 	backoffLeast  = 500 * time.Millisecond
 	backoffMost   = 5 * time.Second
-	spaceAgain    = 30 * time.Second
 	longestRest   = time.Second
 	lookEvery     = 5 * time.Second // of phases and runtimes the board does not tell
 )
@@ -75,6 +76,9 @@ func (p *publisher) write(ctx context.Context, w *wanted) (again time.Duration) 
 		n := min(len(puts), maxOperations)
 		m := min(len(deletes), maxOperations-n)
 		if err := p.transact(ctx, h.id, w.keys, puts[:n], deletes[:m]); err != nil {
+			if classOf(err) == noSpace {
+				p.withdraw(ctx, h.id, w)
+			}
 			return p.failed(err, h.id)
 		}
 		puts, deletes = puts[n:], deletes[m:]
@@ -139,10 +143,27 @@ func (p *publisher) failed(err error, lease clientv3.LeaseID) time.Duration {
 		return p.backoff // the watcher tells
 	}
 	p.f.fail(aboutPublish, c, "cannot publish members of this host: "+explain(c, err))
-	if c == noSpace {
-		return spaceAgain
-	}
 	return backoffMost
+}
+
+// withdraw deletes what must not go on being served, when etcd is full: it takes no other word for that then.
+func (p *publisher) withdraw(ctx context.Context, lease clientv3.LeaseID, w *wanted) {
+	puts, deletes := p.f.own.diff(w.keys, int64(lease), w.all)
+	for _, name := range puts {
+		if p.f.own.isThere(name) && !isReady(w.keys[name]) && strings.HasPrefix(name, string(memberKey)+"/") {
+			deletes = append(deletes, name)
+		}
+	}
+	for some := range slices.Chunk(deletes, maxOperations) {
+		if p.transact(ctx, lease, nil, nil, some) != nil {
+			return
+		}
+	}
+}
+
+func isReady(body string) bool {
+	var v memberValue
+	return decode([]byte(body), &v) == nil && v.State == stateReady
 }
 
 // explain says what helps.
