@@ -131,9 +131,9 @@ func TestForeignKeysInTheStore(t *testing.T) {
 	h2.start()
 	h2.await("h1:a ready")
 	h2.awaitEvent(eventError, "left alone")
-	// One that looks like h2's own is h2's to clean up.
-	h2.until(func() bool { return len(h2.fleet.Status().WrongKeys) == len(foreign)-1 }, "the wrong keys")
-	if got := keys(t, client, base); len(got) != len(foreign)-1+3 {
+	// Those that look like its host's own are left alone, too.
+	h2.until(func() bool { return len(h2.fleet.Status().WrongKeys) == len(foreign) && h2.fleet.Status().Connected }, "the wrong keys, not %q; own are %v", func() string { return fmt.Sprintf("%q", h2.fleet.Status().WrongKeys) }, func() string { return fmt.Sprint(h2.fleet.own.keys) })
+	if got := keys(t, client, base); len(got) != len(foreign)+3 {
 		t.Errorf("the store has %q", got)
 	}
 	for i := range 3 { // more than a watch's answer should have
@@ -143,9 +143,54 @@ func TestForeignKeysInTheStore(t *testing.T) {
 	}
 	h1.has("a", stateDraining)
 	h2.await("h1:a draining")
+	if got := keys(t, client, base); len(got) != len(foreign)+3+3 {
+		t.Errorf("the store has %q", got)
+	}
 	if h2.happened(eventLost, "") {
 		t.Error("the watch was lost")
 	}
+}
+
+// Others in this package hear of all keys, first of those that are there.
+func TestSubscribers(t *testing.T) {
+	t.Parallel()
+	c := sharedCluster(t)
+	client := c.Client(t)
+	h1 := newDaemon(t, "h1", c.Endpoints, nil)
+	var heard []string
+	h1.begin = func(f *Fleet) {
+		f.subscribe(func(records []record, list bool) {
+			h1.mu.Lock()
+			defer h1.mu.Unlock()
+			for _, r := range records {
+				if k, err := parseKey(r.name); err == nil && (k.kind == placeKey || k.kind == holdKey) {
+					heard = append(heard, fmt.Sprintf("%s %q list:%t deleted:%t", r.name, r.value, list, r.deleted))
+				}
+			}
+		})
+	}
+	hears := func(want string) {
+		t.Helper()
+		h1.until(func() bool {
+			h1.mu.Lock()
+			defer h1.mu.Unlock()
+			return len(heard) > 0 && heard[len(heard)-1] == want
+		}, want)
+	}
+	base := h1.config.Prefix + layout
+	if _, err := client.Put(t.Context(), base+"places/web/0", "x"); err != nil {
+		t.Fatal(err)
+	}
+	h1.start()
+	hears(`places/web/0 "x" list:true deleted:false`)
+	if _, err := client.Put(t.Context(), base+"holds/web", "y"); err != nil {
+		t.Fatal(err)
+	}
+	hears(`holds/web "y" list:false deleted:false`)
+	if _, err := client.Delete(t.Context(), base+"places/web/0"); err != nil {
+		t.Fatal(err)
+	}
+	hears(`places/web/0 "" list:false deleted:true`)
 }
 
 // A host whose lease has ended while it could not be reached comes back by itself.

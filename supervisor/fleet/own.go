@@ -17,6 +17,27 @@ type ownKey struct {
 	lease   int64
 	rev     int64
 	deleted bool
+	foreign bool // its value is none of healthd's: it may be overwritten, and is never deleted
+}
+
+func ownKeyOf(r *record) ownKey {
+	return ownKey{body: bodyOf(string(r.value)), lease: r.lease, rev: r.rev, deleted: r.deleted, foreign: !r.deleted && !isValue(r)}
+}
+
+// isValue says whether a value of one of this host's keys is healthd's.
+func isValue(r *record) bool {
+	k, err := parseKey(r.name)
+	if err == nil {
+		switch k.kind {
+		case hostKey:
+			_, err = decodeHost(r.value)
+		case memberKey:
+			_, err = decodeMember(r.value, k, true)
+		default:
+			_, err = decodeWord(r.value)
+		}
+	}
+	return err == nil
 }
 
 // isOwn says whether nobody else writes a key.
@@ -42,7 +63,7 @@ func (o *ownKeys) deleted(name string, rev int64) { o.set(name, ownKey{rev: rev,
 
 // saw takes in what the watch shows.
 func (o *ownKeys) saw(r *record) {
-	o.set(r.name, ownKey{body: bodyOf(string(r.value)), lease: r.lease, rev: r.rev, deleted: r.deleted})
+	o.set(r.name, ownKeyOf(r))
 }
 
 // listed takes in all keys of this host. back says that the store went back: then nothing else counts.
@@ -52,7 +73,7 @@ func (o *ownKeys) listed(all []record, revision int64, back bool) {
 	next := map[string]ownKey{}
 	for i := range all {
 		r := &all[i]
-		next[r.name] = ownKey{body: bodyOf(string(r.value)), lease: r.lease, rev: r.rev}
+		next[r.name] = ownKeyOf(r)
 	}
 	for name, k := range o.keys {
 		if !back && k.rev > revision {
@@ -98,7 +119,7 @@ func (o *ownKeys) diff(wanted map[string]string, lease int64, all bool) (puts, d
 		}
 	}
 	for name, k := range o.keys {
-		if _, ok := wanted[name]; !ok && !k.deleted && (all || isWord(name)) {
+		if _, ok := wanted[name]; !ok && !k.deleted && !k.foreign && (all || isWord(name)) {
 			deletes = append(deletes, name)
 		}
 	}
@@ -117,7 +138,7 @@ func (o *ownKeys) members() (n int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for name, k := range o.keys {
-		if len(name) > len(memberKey) && name[:len(memberKey)] == string(memberKey) && !k.deleted {
+		if len(name) > len(memberKey) && name[:len(memberKey)] == string(memberKey) && !k.deleted && !k.foreign {
 			n++
 		}
 	}

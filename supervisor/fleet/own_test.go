@@ -63,6 +63,9 @@ func TestWhatDiffers(t *testing.T) {
 			o.wrote(name("a"), member("a", stateReady), lease, 9)
 			o.listed([]record{at("b", stateReady, 3)}, 8, true)
 		}, true, []string{"a"}, nil},
+		{"a foreign value", func(o *ownKeys) {
+			o.listed([]record{at("a", stateReady, 3), {name: name("b"), value: []byte("x"), rev: 3}, {name: name("c"), value: []byte("x"), rev: 3}}, 5, false)
+		}, true, []string{"b"}, nil},
 		{"nobody knows whether it was written", func(o *ownKeys) {
 			o.listed([]record{at("a", stateReady, 3), at("b", stateReady, 3)}, 5, false)
 			o.unknown([]string{name("a")})

@@ -60,7 +60,8 @@ type daemon struct {
 	config Config
 	board  *supervisor.Board
 	fleet  *Fleet
-	end    func() // kills the Fleet: it does not leave
+	begin  func(*Fleet) // before Run; nil: nothing
+	end    func()       // kills the Fleet: it does not leave
 
 	mu     sync.Mutex
 	events []core.Event
@@ -101,6 +102,9 @@ func (d *daemon) start() *daemon {
 		d.t.Fatal(err)
 	}
 	d.fleet = f
+	if d.begin != nil {
+		d.begin(f)
+	}
 	d.board.ExpectRemote()
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})

@@ -1,22 +1,20 @@
 package fleet
 
 import (
+	"net/netip"
+
 	"healthd/runtime"
 	"healthd/supervisor"
 	"healthd/supervisor/core"
 )
 
-// memberOf returns what others are told of a container. Its name is the one by which this host's board finds it.
-func (f *Fleet) memberOf(v *core.View, name string) memberValue {
+// memberOf returns what others are told of a container, but not where it is. Its name is the one by which this host's board finds it.
+func memberOf(v *core.View, name string) memberValue {
 	m := supervisor.MemberOf(v)
-	value := memberValue{
+	return memberValue{
 		Container: name, ID: m.ID, Run: m.Run.Started, State: stateOf(&m), Answers: m.DrainingReady, Awaits: awaitsOf(&m),
 		Reason: cut(m.Reason, maxReason), Backend: m.Backend, Owned: m.Owned, Phase: m.Phase, Group: m.Group,
 	}
-	if ip, port := f.config.AddressOf(v); ip.IsValid() {
-		value.Address, value.Port = ip.Unmap().String(), port
-	}
-	return value
 }
 
 func stateOf(m *supervisor.Member) string {
@@ -72,16 +70,18 @@ type wanted struct {
 
 // cached is what was told of a container, so that each look at the board does not write all values anew.
 type cached struct {
-	value memberValue
-	body  string
-	key   string
-	seen  uint64
+	service string
+	ip      netip.Addr
+	value   memberValue
+	body    string
+	key     string
+	seen    uint64
 }
 
 // look finds out what the store should have.
 func (p *publisher) look() *wanted {
 	f, board := p.f, p.board
-	w := &wanted{keys: map[string]string{}, all: board.Synced()}
+	w := &wanted{keys: make(map[string]string, len(p.cache)+1), all: board.Synced()}
 	p.looks++
 	for v := range board.All() {
 		if v.Service == "" {
@@ -111,18 +111,24 @@ func (p *publisher) look() *wanted {
 
 // entryOf returns a container's key and body; nil: others take none of that name.
 func (p *publisher) entryOf(v *core.View) *cached {
-	value := p.f.memberOf(v, p.board.NameOf(v.Container))
-	k := key{kind: memberKey, service: v.Service, host: p.f.config.Host, container: value.Container}
 	c := p.cache[v.Container.ID]
 	if c == nil {
 		c = &cached{}
 	}
-	if c.value != value || c.key == "" || c.key != k.String() {
+	value := memberOf(v, p.board.NameOf(v.Container))
+	ip, port := p.f.config.AddressOf(v)
+	if ip.IsValid() {
+		if value.Address, value.Port = c.value.Address, port; c.ip != ip {
+			value.Address = ip.Unmap().String()
+		}
+	}
+	if c.value != value || c.service != v.Service || c.ip != ip {
+		k := key{kind: memberKey, service: v.Service, host: p.f.config.Host, container: value.Container}
 		text, err := value.encode()
 		if err != nil || k.check() != nil {
 			return nil
 		}
-		*c = cached{value: value, body: bodyOf(text), key: k.String()}
+		*c = cached{service: v.Service, ip: ip, value: value, body: bodyOf(text), key: k.String()}
 	}
 	c.seen = p.looks
 	p.cache[v.Container.ID] = c
