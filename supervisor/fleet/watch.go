@@ -20,6 +20,7 @@ const (
 	listEvery     = 10 * time.Minute // whatever the watch says: it cannot tell of a store that was replaced in a moment
 	listWithin    = 30 * time.Second // all pages
 	pageKeys      = 5000
+	pageWithin    = 4 * time.Second
 	tellLostAfter = 4 * time.Second // two attempts: the first may have met a member of etcd that hangs
 )
 
@@ -229,7 +230,7 @@ func (w *watcher) getAll(ctx context.Context) (all []record, revision int64, err
 	from, end := w.f.base, clientv3.GetPrefixRangeEnd(w.f.base)
 	for {
 		var answer *clientv3.GetResponse
-		err = w.f.store.do(ctx, listWithin/3, func(ctx context.Context, c *clientv3.Client) (err error) {
+		err = w.f.store.do(ctx, pageWithin, func(ctx context.Context, c *clientv3.Client) (err error) {
 			answer, err = c.Get(ctx, from, clientv3.WithRange(end), clientv3.WithLimit(w.page), clientv3.WithRev(revision))
 			return err
 		})
