@@ -42,6 +42,7 @@ const (
 //   - A key that the newest list lacks stays for TTL + 3 s of live watch: its host may be about to write it again. After the
 //     store went back to an older state it stays for 2 × TTL.
 //   - So does all that an expired lease took while the watch was broken. The store itself may have stood still.
+//   - So does a key whose value cannot be read any more: somebody else has written it.
 //   - A lease whose end a live watch reports takes its members with it at once; so does a single deleted member.
 type view struct {
 	self   string
@@ -224,7 +225,7 @@ func (v *view) tick(now time.Time) *changes {
 			if next := e.next; next != nil {
 				v.put(next)
 			} else {
-				v.remove(e.name)
+				v.leave(e)
 			}
 		}
 		v.forgetHosts(now)
@@ -252,8 +253,12 @@ func (v *view) put(r *record) {
 		err = v.take(k, r)
 	}
 	if err != nil {
-		v.remove(r.name)
 		v.wrong.add(r.name, v.limits.wrong)
+		if e := v.entries[r.name]; e != nil { // its host is about to write it again
+			v.miss(e, v.ttl+graceExtra)
+		} else {
+			v.forgetWord(k)
+		}
 		return
 	}
 	delete(v.wrong.names, r.name)
@@ -343,11 +348,15 @@ func (v *view) remove(name string) {
 		v.leave(e)
 		return
 	}
-	if k, err := parseKey(name); err == nil && k.kind == wordKey {
-		if _, ok := v.words[k]; ok {
-			delete(v.words, k)
-			v.out.words = true
-		}
+	if k, err := parseKey(name); err == nil {
+		v.forgetWord(k)
+	}
+}
+
+func (v *view) forgetWord(k key) {
+	if _, ok := v.words[k]; ok {
+		delete(v.words, k)
+		v.out.words = true
 	}
 }
 
