@@ -126,6 +126,7 @@ func newDaemon(c *configs.Config, r *reloads, log *zap.Logger, n *notifier, o *o
 	}
 	if d.fleet = o.fleet; d.fleet != nil {
 		d.supervisor.Board().ExpectRemote()
+		d.tellFiles(o.files)
 	}
 	d.dns = dns.New(d.supervisor.Board(), o.journal)
 	d.notifications = newNotifications(c, d.supervisor.Board(), o.journal)

@@ -25,7 +25,7 @@ import (
 )
 
 // openFleet returns the fleet that a configuration wants; nil: none.
-func openFleet(c *configs.Config, h *haproxy.HAProxy, all []files.File, j *journal.Journal, log *zap.Logger) (*fleet.Fleet, error) {
+func openFleet(c *configs.Config, h *haproxy.HAProxy, j *journal.Journal, log *zap.Logger) (*fleet.Fleet, error) {
 	if c.Fleet == nil {
 		return nil, nil
 	}
@@ -40,7 +40,7 @@ func openFleet(c *configs.Config, h *haproxy.HAProxy, all []files.File, j *journ
 	f, err := fleet.New(fleet.Config{
 		Endpoints: c.Fleet.Endpoints, Prefix: c.Fleet.Prefix, Host: host, Advertise: c.Fleet.Advertise, TTL: c.Fleet.TTL,
 		CAFile: c.Fleet.CAFile, CertFile: c.Fleet.CertFile, KeyFile: c.Fleet.KeyFile, User: c.Fleet.User, PasswordFile: c.Fleet.PasswordFile,
-		Leave: c.Fleet.Leave, Balancer: len(c.HAProxy.Sockets) > 0, Files: slices.ContainsFunc(all, func(f files.File) bool { return f.Drain > 0 }),
+		Leave: c.Fleet.Leave, Balancer: len(c.HAProxy.Sockets) > 0,
 		Version: thisBuild().version, StateDir: c.State.Dir,
 		AddressOf: func(v *core.View) (netip.Addr, int) {
 			address, port, _ := advertised(v, c.Fleet.Advertise)
@@ -69,6 +69,13 @@ func advertised(v *core.View, advertise netip.Addr) (address netip.Addr, port in
 	}
 	p := &v.Spec.Publish
 	return v.Container.Advertised(p.Port, p.Address == core.ContainerAddress, advertise)
+}
+
+// tellFiles tells the fleet whether this host writes files whose readers send requests.
+func (d *daemon) tellFiles(all []files.File) {
+	if d.fleet != nil {
+		d.fleet.SetFiles(slices.ContainsFunc(all, func(f files.File) bool { return f.Drain > 0 }))
+	}
 }
 
 // balanced is the supervisor as load balancers' outlets know it: with a fleet, what they say counts on the host whose container it is about.

@@ -120,6 +120,7 @@ func (d *daemon) reload(ctx context.Context) (*configs.Config, error) {
 	if err := d.notifications.Reload(ctx, receiversOf(next)); err != nil {
 		return nil, err
 	}
+	d.tellFiles(published)
 	if err := d.publisher.Reload(ctx, published); err != nil {
 		return nil, err
 	}

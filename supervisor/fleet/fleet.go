@@ -30,7 +30,6 @@ type Config struct {
 
 	Leave    bool // at the end of Run this host leaves: its members go at once, and not when its lease has ended
 	Balancer bool // this daemon pushes to HAProxy
-	Files    bool // it writes files whose readers know at once
 
 	Version  string
 	StateDir string // empty: nothing outlives the daemon
@@ -78,6 +77,7 @@ type Fleet struct {
 	others   []func(records []record, list bool)
 	seen     atomic.Pointer[Status]
 	began    time.Time
+	files    atomic.Bool
 	problems problems
 	metrics  *metrics
 }
@@ -182,6 +182,15 @@ func (f *Fleet) Status() *Status {
 		s.LeaseEnds = h.renewed.Add(f.config.TTL)
 	}
 	return &s
+}
+
+// SetFiles says whether this host writes files whose readers send requests: then a drain anywhere waits for its Withdrawn. At first
+// it does not.
+func (f *Fleet) SetFiles(writes bool) {
+	if f.files.Swap(writes) != writes {
+		signal(f.publisher.wake)
+		signal(f.closer.wake)
+	}
 }
 
 // Drained takes in that this host's HAProxies send nothing more to a run, of any host, and that all its requests are answered.

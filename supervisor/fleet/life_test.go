@@ -261,13 +261,16 @@ func TestDrainOverHosts(t *testing.T) {
 	t.Parallel()
 	c := sharedCluster(t)
 	client := c.Client(t)
-	h1 := newDaemon(t, "h1", c.Endpoints, func(c *Config) { c.Balancer, c.Files = true, true })
-	h2 := newDaemon(t, "h2", c.Endpoints, func(c *Config) { c.Balancer, c.Files = true, true })
+	h1 := newDaemon(t, "h1", c.Endpoints, func(c *Config) { c.Balancer = true }).start()
+	h2 := newDaemon(t, "h2", c.Endpoints, func(c *Config) { c.Balancer = true }).start()
+	for _, d := range []*daemon{h1, h2} {
+		d.fleet.SetFiles(true)
+	}
+	h1.until(func() bool {
+		return slices.ContainsFunc(h1.fleet.Status().Hosts, func(h Host) bool { return h.Name == "h2" && h.Files && h.Balancer })
+	}, "h1 to know what h2 does")
 	id := h1.has("a", stateDraining)
-	h1.start()
-	h2.start()
 	h2.await("h1:a draining")
-	h1.awaitHost("h2", HostLive)
 	local, remote := runtime.Run{ID: id, Started: 1}, runtime.Run{ID: "h1/" + id, Started: 1}
 	ctx := context.Background()
 	_ = h1.fleet.NotServed(ctx, local)

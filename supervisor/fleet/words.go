@@ -225,7 +225,7 @@ func tellRun(ctx context.Context, run runtime.Run, tell func(context.Context, ru
 func (c *closer) situation(l *localRun, others map[key]wordValue, status *Status) *situation {
 	f := c.f
 	s := &situation{
-		connected: status.Connected, told: f.own.has(l.key, l.body), balancer: f.config.Balancer, files: f.config.Files, own: f.words.of(l.run),
+		connected: status.Connected, told: f.own.has(l.key, l.body), balancer: f.config.Balancer, files: f.files.Load(), own: f.words.of(l.run),
 		hosts: status.Hosts, others: map[string]said{},
 	}
 	for k, v := range others {
