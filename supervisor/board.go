@@ -25,6 +25,7 @@ type Board struct {
 	latencies latencies
 	budget    atomic.Pointer[BudgetView]
 	changes   changes
+	local     changes // of this host's containers alone
 	tally     tally
 	began     time.Time     // timelines count from then
 	members   atomic.Uint64 // see Members
@@ -207,6 +208,15 @@ func (b *Board) Waits() bool {
 // tells or which ShowRemote shows, or when Synced or Complete has become true. Call it before a look at the board: then no change
 // after the look is missed.
 func (b *Board) Changed() <-chan struct{} { return b.changes.wait() }
+
+// ChangedHere is Changed for the containers of this host alone.
+func (b *Board) ChangedHere() <-chan struct{} { return b.local.wait() }
+
+// tellChanged tells of a change of a container of this host.
+func (b *Board) tellChanged() {
+	b.local.tell()
+	b.changes.tell()
+}
 
 // Members returns a number that is another one when a container of this host has come, has gone or has another name.
 // Changed tells of that, too.

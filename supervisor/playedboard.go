@@ -18,7 +18,7 @@ func (b *Board) Show(v *core.View) {
 	}
 	s.timeline.note(s.view.Load(), v, time.Since(b.began))
 	if b.put(s, v) {
-		b.changes.tell()
+		b.tellChanged()
 	}
 }
 
@@ -26,7 +26,7 @@ func (b *Board) Show(v *core.View) {
 func (b *Board) Remove(id string) {
 	if s, known := b.byID.get(id); known {
 		b.remove(s)
-		b.changes.tell()
+		b.tellChanged()
 	}
 }
 

@@ -18,7 +18,7 @@ type Publisher interface {
 // tellChanged tells everybody who wants to know that the Board shows such a change, or that
 // all containers of a runtime are known; then id is empty.
 func (l *loop) tellChanged(id string) {
-	l.board.changes.tell()
+	l.board.tellChanged()
 	l.config.Publisher.Changed(id)
 }
 

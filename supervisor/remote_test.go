@@ -5,6 +5,9 @@ import (
 	"slices"
 	"sync"
 	"testing"
+
+	"healthd/runtime"
+	"healthd/supervisor/core"
 )
 
 // Whoever waits for a change hears of each that is one, and of no other.
@@ -29,17 +32,25 @@ func TestChangesOfOtherHostsAreTold(t *testing.T) {
 		{"it is gone", func() { b.ShowRemote(nil, []string{"h2/1"}) }, true},
 		{"and again", func() { b.ShowRemote(nil, []string{"h2/1"}) }, false},
 	} {
-		changed := b.Changed()
+		changed, here := b.Changed(), b.ChangedHere()
 		step.do()
-		told := false
-		select {
-		case <-changed:
-			told = true
-		default:
+		if told := isClosed(changed); told != step.told || isClosed(here) {
+			t.Errorf("%s: told %v, want %v; as one of this host: %v", step.what, told, step.told, isClosed(here))
 		}
-		if told != step.told {
-			t.Errorf("%s: told %v, want %v", step.what, told, step.told)
-		}
+	}
+	changed, here := b.Changed(), b.ChangedHere()
+	b.Show(&core.View{Container: &runtime.Container{ID: "a", Name: "a"}, State: core.NewState()})
+	if !isClosed(changed) || !isClosed(here) {
+		t.Error("a container of this host is not told of")
+	}
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
 	}
 }
 

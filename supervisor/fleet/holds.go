@@ -79,7 +79,7 @@ func (h *holds) known() (map[string]holdValue, bool) {
 func (h *holds) run(ctx context.Context, s Supervisor) {
 	board := s.Board()
 	for {
-		changed := board.Changed()
+		changed := board.ChangedHere()
 		var again <-chan time.Time
 		if now, listed := h.known(); listed && !h.settle(ctx, s, board, now) {
 			again = time.After(holdAgain)

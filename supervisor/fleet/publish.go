@@ -41,7 +41,7 @@ func newPublisher(f *Fleet) *publisher {
 // run publishes until ctx ends.
 func (p *publisher) run(ctx context.Context) {
 	for ctx.Err() == nil {
-		changed := p.board.Changed()
+		changed := p.board.ChangedHere()
 		began := time.Now()
 		w := p.look()
 		took := time.Since(began)
