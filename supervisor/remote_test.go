@@ -67,15 +67,16 @@ func TestReadersOfOtherHosts(t *testing.T) {
 		}
 	})
 	writers.Go(func() {
-		slots := make([]slot, 5)
+		slots := make([]*slot, 5)
 		for i := range 2000 {
 			s := &slots[i%len(slots)]
-			if s.view.Load() != nil {
-				b.remove(s)
-				s.view.Store(nil)
+			if *s != nil {
+				b.remove(*s)
+				*s = nil // a reader may still have it
 				continue
 			}
-			b.put(s, published(fmt.Sprint("web-", i%len(slots)), fmt.Sprint("p", i%3, "/web"), i%2 == 0))
+			*s = &slot{}
+			b.put(*s, published(fmt.Sprint("web-", i%len(slots)), fmt.Sprint("p", i%3, "/web"), i%2 == 0))
 		}
 	})
 	look := func() {
