@@ -204,8 +204,9 @@ func (c *fleetClient) turn(ctx context.Context, r *rand.Rand) {
 	c.mu.Unlock()
 	if due {
 		began := time.Now()
-		c.call(ctx, r, func() (err error) {
-			c.host.lease, err = store.renew(c.host.lease)
+		c.call(ctx, r, func() error {
+			lease, err := store.renew(int(c.host.lease.Load()))
+			c.host.lease.Store(int64(lease))
 			return err
 		}, func() { c.renewedAt = began })
 	}
@@ -223,12 +224,12 @@ func (c *fleetClient) turn(ctx context.Context, r *rand.Rand) {
 		w, wished := c.wished[id]
 		granted := c.granted[id]
 		c.mu.Unlock()
-		if !wished || granted || c.host.lease == 0 {
+		if !wished || granted || c.host.lease.Load() == 0 {
 			continue
 		}
 		got := false
 		c.call(ctx, r, func() (err error) {
-			got, err = store.take(w.group, fleetPlace{c.host.lease, c.host.name, id})
+			got, err = store.take(w.group, fleetPlace{int(c.host.lease.Load()), c.host.name, id})
 			return err
 		}, func() {
 			if _, still := c.wished[id]; got && still {
@@ -271,7 +272,8 @@ func (c *fleetClient) call(ctx context.Context, r *rand.Rand, do func() error, t
 	c.failing = time.Time{}
 	if errors.Is(err, errLeaseNotFound) {
 		clear(c.granted)
-		c.host.lease, c.renewedAt = 0, time.Time{}
+		c.host.lease.Store(0)
+		c.renewedAt = time.Time{}
 	}
 	if err == nil {
 		then()
