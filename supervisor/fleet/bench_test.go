@@ -1,82 +1,113 @@
 package fleet
 
 import (
+	"flag"
 	"fmt"
+	"math/rand/v2"
 	"net/netip"
+	"slices"
 	"testing"
 	"time"
 
+	"healthd/supervisor"
 	"healthd/supervisor/core"
+	"healthd/supervisor/fleet/etcdtest"
 )
 
-// A look at the board of a host with 10,000 containers, of which one has changed.
-func BenchmarkLook(b *testing.B) {
-	f, err := New(Config{
-		Endpoints: []string{"http://127.0.0.1:1"}, Prefix: "/b/", Host: "h1", TTL: 10 * time.Second,
-		AddressOf: func(*core.View) (netip.Addr, int) { return netip.AddrFrom4([4]byte{10, 0, 0, 1}), 80 },
-	})
+var benchHosts = flag.Int("bench-hosts", 20, "how many hosts BenchmarkHosts has")
+
+// BenchmarkHosts has hosts with a hundred containers each share them over three real members of etcd, in one process: all of
+// them watch all. Each round is one change of readiness, until another host shows it.
+//
+//	go test ./supervisor/fleet -run '^$' -bench Hosts -benchtime 300x -args -bench-hosts=100
+func BenchmarkHosts(b *testing.B) {
+	const each = 100
+	hosts := *benchHosts
+	cluster, err := etcdtest.Start(b.TempDir(), etcdtest.Options{})
 	if err != nil {
 		b.Fatal(err)
 	}
-	d := &daemon{}
-	d.board = d.newBoard()
-	for i := range 10_000 {
-		d.has(fmt.Sprint("web-", i), stateReady)
+	b.Cleanup(cluster.Close)
+	began := time.Now()
+	var all []*benchHost
+	for i := range hosts {
+		all = append(all, startBenchHost(b, cluster.Endpoints, fmt.Sprintf("h%d", i), each))
 	}
-	f.publisher.board = d.board
-	w := f.publisher.look()
-	for name, body := range w.keys {
-		f.own.wrote(name, body, 7, 1)
-	}
-	b.ReportAllocs()
-	for i := 0; b.Loop(); i++ {
-		d.has("web-0", []string{stateReady, stateDraining}[i%2])
-		w := f.publisher.look()
-		if puts, _ := f.own.diff(w.keys, 7, true); len(w.keys) != 10_001 || len(puts) > 1 {
-			b.Fatalf("%d keys, %d to put", len(w.keys), len(puts))
-		}
-	}
-}
-
-// A list of 10,000 members of 100 hosts, nothing of which is new.
-func BenchmarkList(b *testing.B) {
-	var all []record
-	for h := range 100 {
-		for c := range 100 {
-			some, err := records(fmt.Sprintf("h%d c%d ready", h+1, c), 10)
-			if err != nil {
-				b.Fatal(err)
+	for _, h := range all {
+		for n := 0; n != (hosts-1)*each; {
+			n = 0
+			for range h.board.RemoteMembers() {
+				n++
 			}
-			all = append(all, some...)
+			if time.Since(began) > 5*time.Minute {
+				b.Fatalf("%s shows %d members", h.name, n)
+			}
+			time.Sleep(time.Millisecond)
 		}
 	}
-	v := newView("h0", 10*time.Second, false)
-	b.ReportAllocs()
-	for b.Loop() {
-		v.list(all, 10, playBegin)
+	joined := time.Since(began)
+	var took []time.Duration
+	for n := 0; b.Loop(); n++ {
+		from, to := all[rand.IntN(hosts)], all[n%hosts]
+		if from == to {
+			to = all[(n+1)%hosts]
+		}
+		i := rand.IntN(each)
+		begin := time.Now()
+		want := from.flip(i)
+		id := from.name + "/" + from.id(i)
+		for {
+			changed := to.board.Changed()
+			if m, ok := to.board.Member(id); ok && m.Ready == want {
+				break
+			}
+			<-changed
+		}
+		took = append(took, time.Since(begin))
 	}
+	slices.Sort(took)
+	at := func(q float64) float64 {
+		return float64(took[int(q*float64(len(took)-1))].Microseconds()) / 1000
+	}
+	b.ReportMetric(at(0.5), "ms-p50")
+	b.ReportMetric(at(0.99), "ms-p99")
+	b.ReportMetric(joined.Seconds(), "s-join")
+	b.ReportMetric(float64(hosts*each)/joined.Seconds(), "joins/s")
 }
 
-// One change of a member of a fleet of 10,000.
-func BenchmarkEvent(b *testing.B) {
-	v := newView("h0", 10*time.Second, false)
-	for h := range 100 {
-		for c := range 100 {
-			some, _ := records(fmt.Sprintf("h%d c%d ready", h+1, c), 10)
-			v.events(some, 10, playBegin)
-			v.revision = 0
-		}
+// benchHost is a host of the benchmark.
+type benchHost struct {
+	*daemon
+	name  string
+	views []*core.View
+}
+
+func startBenchHost(b *testing.B, endpoints []string, name string, containers int) *benchHost {
+	d := &daemon{t: b, was: map[string]bool{}, held: map[string]bool{}}
+	h := &benchHost{daemon: d, name: name}
+	d.board = supervisor.NewBoard([]supervisor.RuntimeView{{Name: "docker", Up: true, Synced: true}})
+	d.config = Config{
+		Endpoints: endpoints, Prefix: "/bench/", Host: name, Advertise: netip.MustParseAddr("10.0.0.9"), TTL: 10 * time.Second, StateDir: b.TempDir(), Journal: d,
+		AddressOf: func(*core.View) (netip.Addr, int) { return netip.MustParseAddr("10.0.0.9"), 80 },
 	}
-	one, _ := records("h1 c1 draining", 10)
-	two, _ := records("h1 c1 ready", 10)
-	b.ReportAllocs()
-	for rev := int64(11); b.Loop(); rev++ {
-		some := one
-		if rev%2 == 0 {
-			some = two
-		}
-		some[0].rev = rev
-		v.events(some, rev, playBegin)
-		v.hostList()
+	for i := range containers {
+		d.has(fmt.Sprintf("c%d", i), stateReady)
+		h.views = append(h.views, d.board.ByID(h.id(i)))
 	}
+	d.start()
+	return h
+}
+
+func (h *benchHost) id(i int) string { return fmt.Sprintf("%064x", fmt.Sprintf("c%d", i)) }
+
+// flip makes a container ready that was not, or the other way.
+func (h *benchHost) flip(i int) (ready bool) {
+	v := *h.views[i]
+	ready = !v.State.Conditions.Ready.Status
+	kept := *v.State.Kept
+	kept.Conditions.Ready.Status = ready
+	v.State.Kept = &kept
+	h.views[i] = &v
+	h.board.Show(&v)
+	return ready
 }

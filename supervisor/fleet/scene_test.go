@@ -56,7 +56,7 @@ const patience = 40 * time.Second
 
 // daemon is a host with a board that a test plays, and a Fleet.
 type daemon struct {
-	t      *testing.T
+	t      testing.TB
 	config Config
 	board  *supervisor.Board
 	fleet  *Fleet
