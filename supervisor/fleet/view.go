@@ -169,8 +169,14 @@ func (v *view) resume(revision int64, now time.Time) *changes {
 // broke says that the watch is not live any more.
 func (v *view) broke(now time.Time) { v.live.end(now) }
 
-// behind says that an answer of the watch has a lower revision than one before.
-func (v *view) behind(revision int64) bool { return revision < v.seen }
+// behind says that an answer of the store is of an older state than one before. etcd may tell progress before the events up to
+// there, so an answer with events is compared with events only.
+func (v *view) behind(revision int64, events bool) bool {
+	if events {
+		return revision < v.revision
+	}
+	return revision < v.seen
+}
 
 // progress takes in the revision of an answer without events.
 func (v *view) progress(revision int64) { v.seen = max(v.seen, revision) }

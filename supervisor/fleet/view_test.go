@@ -93,11 +93,14 @@ func (p *viewPlay) line(line string) error {
 		}
 		p.show(changes)
 	case "event":
+		if p.view.behind(revision, true) {
+			fmt.Fprintln(&p.out, "         it is behind")
+		}
 		p.show(p.view.events(records, revision, p.clock()))
 	case "resume":
 		p.show(p.view.resume(revision, p.clock()))
 	case "progress":
-		if p.view.behind(revision) {
+		if p.view.behind(revision, false) {
 			fmt.Fprintln(&p.out, "         it is behind")
 		}
 		p.view.progress(revision)
