@@ -31,7 +31,9 @@ var defaultLimits = limits{keys: 1_000_000, bytes: 64 << 20, wrong: 1000, gone: 
 const (
 	graceExtra  = 3 * time.Second // what a host needs to write again all that a lost lease took with it
 	forgetAfter = 24 * time.Hour  // a host that is not live
-	wrongAgain  = time.Hour       // between two events about wrong keys
+	// maxUnanswered is how many asks an answer may be of: with more the watch counts as silent.
+	maxUnanswered = int(silence/progressEvery) + 1
+	wrongAgain    = time.Hour // between two events about wrong keys
 	// After a longer break all is listed: the store may have been replaced by an older one that has as many revisions by now.
 	resumeWithin = 5 * time.Second
 )
@@ -62,6 +64,7 @@ type view struct {
 	hosts   map[string]*host
 	shown   map[string]*shown // by ID
 	words   map[key]wordValue // what others say of runs of this host
+	asks    []int64           // what was seen at the newest asks
 	wrong   wrongKeys
 	over    bool // there is more than limits allow
 
@@ -167,15 +170,28 @@ func (v *view) resume(revision int64, now time.Time) *changes {
 }
 
 // broke says that the watch is not live any more.
-func (v *view) broke(now time.Time) { v.live.end(now) }
+func (v *view) broke(now time.Time) {
+	v.asks = nil
+	v.live.end(now)
+}
 
-// behind says that an answer of the store is of an older state than one before. etcd may tell progress before the events up to
-// there, so an answer with events is compared with events only.
-func (v *view) behind(revision int64, events bool) bool {
+// behind says that a store at this revision has an older state than before.
+func (v *view) behind(revision int64) bool { return revision < v.seen }
+
+// ask says that the watch is asked for its progress now, as it is each second.
+func (v *view) ask() {
+	if v.asks = append(v.asks, v.seen); len(v.asks) > maxUnanswered {
+		v.asks = v.asks[1:]
+	}
+}
+
+// wentBack says that an answer of the watch is of an older state than before. Events are compared with events: etcd may tell progress
+// first. Progress is compared with what was seen when it was asked for at the earliest: it may be told after events that came since.
+func (v *view) wentBack(revision int64, events bool) bool {
 	if events {
 		return revision < v.revision
 	}
-	return revision < v.seen
+	return len(v.asks) == maxUnanswered && revision < v.asks[0]
 }
 
 // progress takes in the revision of an answer without events.

@@ -17,7 +17,7 @@ import (
 var updateFlag = flag.Bool("update", false, "rewrite the transcripts")
 
 // A story is a file of two parts: what a store tells one host, and, after a line of dashes, what the host shows then. A line is
-// TIME list|event REVISION WHAT; WHAT …, TIME resume|progress REVISION or TIME break. WHAT is HOST, HOST leaving, HOST CONTAINER
+// TIME list|event REVISION WHAT; WHAT …, TIME resume|progress REVISION, TIME ask or TIME break. WHAT is HOST, HOST leaving, HOST CONTAINER
 // STATE [REVISION] or, for what is deleted, -HOST or -HOST CONTAINER. The TTL is 10 s.
 func TestViewStories(t *testing.T) {
 	files, err := filepath.Glob("testdata/view/*.txt")
@@ -93,17 +93,19 @@ func (p *viewPlay) line(line string) error {
 		}
 		p.show(changes)
 	case "event":
-		if p.view.behind(revision, true) {
+		if p.view.wentBack(revision, true) {
 			fmt.Fprintln(&p.out, "         it is behind")
 		}
 		p.show(p.view.events(records, revision, p.clock()))
 	case "resume":
 		p.show(p.view.resume(revision, p.clock()))
 	case "progress":
-		if p.view.behind(revision, false) {
+		if p.view.wentBack(revision, false) {
 			fmt.Fprintln(&p.out, "         it is behind")
 		}
 		p.view.progress(revision)
+	case "ask":
+		p.view.ask()
 	case "break":
 		p.view.broke(p.clock())
 	case "wait":

@@ -176,7 +176,7 @@ func (g *modelGame) watch() {
 		g.take(g.view.tick(g.now))
 		return
 	}
-	lower := g.view.behind(g.store.revision, false)
+	lower := g.view.behind(g.store.revision)
 	if !g.live {
 		g.live = true
 		if !lower && g.view.revision >= g.store.compact && g.view.revision > 0 && g.now.Sub(g.broken) < resumeWithin {

@@ -190,7 +190,7 @@ func (w *watcher) resume(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if w.view.behind(revision, false) {
+	if w.view.behind(revision) {
 		return errBack
 	}
 	w.take(w.view.resume(revision, time.Now()))
@@ -281,7 +281,7 @@ func (w *watcher) watch(ctx context.Context, client *clientv3.Client) (watched b
 				return watched, err
 			}
 			heard = time.Now()
-			if w.view.behind(answer.Header.Revision, len(answer.Events) > 0) {
+			if w.view.wentBack(answer.Header.Revision, len(answer.Events) > 0) {
 				return watched, errBack // or that member is: the list tells
 			}
 			if !watched {
@@ -309,6 +309,7 @@ func (w *watcher) watch(ctx context.Context, client *clientv3.Client) (watched b
 func (w *watcher) ask(ctx context.Context, client *clientv3.Client) {
 	ctx, cancel := context.WithTimeout(ctx, progressEvery/2)
 	defer cancel()
+	w.view.ask()
 	_ = client.RequestProgress(ctx) // silence tells
 }
 
