@@ -171,8 +171,11 @@ func (f *Fleet) leave() {
 		f.record(eventError, "Fleet: cannot leave: %v: others see this host until its lease ends", err)
 		return
 	}
-	f.self.setLease(0, 0)
+	f.self.setLease(0, "", 0)
 }
+
+// named is the prefix and the name under which this host is in the store.
+func (f *Fleet) named() string { return f.base + key{kind: hostKey, host: f.config.Host}.String() }
 
 // Status returns what is known now.
 func (f *Fleet) Status() *Status {

@@ -30,8 +30,9 @@ type kept struct {
 	Version  int    `json:"version"`
 	Instance string `json:"instance"`
 	Lease    int64  `json:"lease,omitzero"`
-	TTL      int64  `json:"ttl,omitzero"` // that the lease was asked with, in nanoseconds
-	Reserved uint64 `json:"reserved"`     // no higher revision was given to a member
+	For      string `json:"for,omitempty"` // the prefix and name of the host under which it has the lease
+	TTL      int64  `json:"ttl,omitzero"`  // that the lease was asked with, in nanoseconds
+	Reserved uint64 `json:"reserved"`      // no higher revision was given to a member
 	// Held has the IDs of the containers that holds of the fleet have held, by service.
 	Held map[string][]string `json:"held,omitempty"`
 }
@@ -89,20 +90,21 @@ func (s *self) instance() string {
 	return s.kept.Instance
 }
 
-// lease returns the lease of an earlier daemon that has asked for the same TTL; 0: there is none.
-func (s *self) lease(ttl time.Duration) int64 {
+// lease returns the lease of an earlier daemon that has asked for the same TTL; 0: there is none. One of another name or prefix
+// is left to end: what is under it would live as long as it is renewed, and nobody would take it away.
+func (s *self) lease(of string, ttl time.Duration) int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.kept.TTL != int64(ttl) {
+	if s.kept.TTL != int64(ttl) || s.kept.For != of {
 		return 0
 	}
 	return s.kept.Lease
 }
 
-func (s *self) setLease(id int64, ttl time.Duration) {
+func (s *self) setLease(id int64, of string, ttl time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.kept.Lease, s.kept.TTL = id, int64(ttl)
+	s.kept.Lease, s.kept.For, s.kept.TTL = id, of, int64(ttl)
 	s.touch()
 }
 
@@ -169,6 +171,7 @@ func (f *Fleet) keepSelf(ctx context.Context) {
 // keptView is what is kept of other hosts.
 type keptView struct {
 	Version  int        `json:"version"`
+	Prefix   string     `json:"prefix"` // of the fleet that has them
 	Revision int64      `json:"revision"`
 	Keys     []keptKey  `json:"keys"`
 	Gone     []keptGone `json:"gone,omitempty"` // hosts without a key
@@ -231,14 +234,14 @@ func (v *view) restore(k *keptView, now time.Time) *changes {
 	})
 }
 
-// loadView reads what an earlier daemon knew of others; nil: nothing.
-func loadView(file statefile.File) (*keptView, error) {
+// loadView reads what an earlier daemon knew of others in the fleet of a prefix; nil: nothing.
+func loadView(file statefile.File, prefix string) (*keptView, error) {
 	k := &keptView{}
 	found, err := file.Read(k)
 	if err != nil {
 		return nil, file.SetAside(err)
 	}
-	if !found {
+	if !found || k.Prefix != prefix {
 		return nil, nil
 	}
 	return k, nil
@@ -248,6 +251,7 @@ func loadView(file statefile.File) (*keptView, error) {
 func (f *Fleet) keepView(ctx context.Context, file statefile.File, views <-chan *keptView) {
 	for k := range views {
 		began := time.Now()
+		k.Prefix = f.config.Prefix
 		k.encode()
 		if err := file.Write(k); err != nil {
 			f.fail(aboutKnown, failed, "cannot keep what is known of other hosts: "+err.Error())

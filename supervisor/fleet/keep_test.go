@@ -21,7 +21,7 @@ func TestWhatOutlivesTheDaemon(t *testing.T) {
 		return s
 	}
 	first := load()
-	first.setLease(77, 10*time.Second)
+	first.setLease(77, "h1", 10*time.Second)
 	last := uint64(0)
 	for range 3 * reserve { // killed in the midst of this
 		if last = first.nextRevision(); last%reserve == reserve/2 {
@@ -34,11 +34,14 @@ func TestWhatOutlivesTheDaemon(t *testing.T) {
 		t.Fatal(err)
 	}
 	second := load()
-	if second.instance() != first.instance() || second.lease(10*time.Second) != 77 {
+	if second.instance() != first.instance() || second.lease("h1", 10*time.Second) != 77 {
 		t.Errorf("the second is %+v, the first was %+v", second.kept, first.kept)
 	}
-	if got := second.lease(20 * time.Second); got != 0 {
+	if got := second.lease("h1", 20*time.Second); got != 0 {
 		t.Errorf("with another TTL the lease is %d", got)
+	}
+	if got := second.lease("h2", 10*time.Second); got != 0 {
+		t.Errorf("under another name the lease is %d", got)
 	}
 	if got := second.nextRevision(); got <= last {
 		t.Errorf("revision %d comes after %d", got, last)
@@ -50,7 +53,7 @@ func TestWhatOutlivesTheDaemon(t *testing.T) {
 	if err := third.load(); err == nil || !strings.Contains(err.Error(), "fleet.json.damaged") {
 		t.Errorf("a damaged file: %v", err)
 	}
-	if third.instance() == first.instance() || third.lease(10*time.Second) != 0 || !instancePattern.MatchString(third.instance()) {
+	if third.instance() == first.instance() || third.lease("h1", 10*time.Second) != 0 || !instancePattern.MatchString(third.instance()) {
 		t.Errorf("after a damaged file it is %+v", third.kept)
 	}
 }
@@ -63,13 +66,17 @@ func TestWhatIsKnownIsKept(t *testing.T) {
 	v.events(gone, 13, playBegin.Add(time.Second))
 	file := stateFile(t.TempDir(), "fleet-members.json")
 	k := v.keep()
+	k.Prefix = "/healthd/"
 	k.encode()
 	if err := file.Write(k); err != nil {
 		t.Fatal(err)
 	}
-	read, err := loadView(file)
+	read, err := loadView(file, "/healthd/")
 	if err != nil {
 		t.Fatal(err)
+	}
+	if other, err := loadView(file, "/other/"); err != nil || other != nil {
+		t.Errorf("in another fleet: %+v, %v", other, err)
 	}
 	w := newView("h0", 10*time.Second, false)
 	c := w.restore(read, playBegin.Add(time.Minute))

@@ -78,7 +78,7 @@ func signal(c chan struct{}) {
 // run renews until ctx ends. It begins with the lease of an earlier daemon.
 func (k *keeper) run(ctx context.Context) {
 	k.mu.Lock()
-	k.held.id = clientv3.LeaseID(k.f.self.lease(k.f.config.TTL))
+	k.held.id = clientv3.LeaseID(k.f.self.lease(k.f.named(), k.f.config.TTL))
 	k.mu.Unlock()
 	for ctx.Err() == nil {
 		select {
@@ -153,7 +153,7 @@ func (k *keeper) grant(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	k.f.self.setLease(int64(id), ttl)
+	k.f.self.setLease(int64(id), k.f.named(), ttl)
 	k.take(id, began)
 	return nil
 }

@@ -426,7 +426,7 @@ func (w *watcher) show(connected bool) {
 
 // restore shows what an earlier daemon knew last.
 func (w *watcher) restore() {
-	k, err := loadView(w.f.viewFile)
+	k, err := loadView(w.f.viewFile, w.f.config.Prefix)
 	if err != nil {
 		w.f.record(eventError, "Fleet: cannot read what was known of other hosts: %v", err)
 	}

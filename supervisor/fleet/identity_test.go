@@ -1,0 +1,63 @@
+package fleet
+
+import "testing"
+
+// What a host has published under another name ends with the lease of that time: nobody would take it away else.
+func TestRenamedHost(t *testing.T) {
+	t.Parallel()
+	c := sharedCluster(t)
+	h2 := newDaemon(t, "h2", c.Endpoints, nil).start()
+	h1 := newDaemon(t, "h1", c.Endpoints, nil)
+	h1.has("a", stateReady)
+	h1.start()
+	h2.await("h1:a ready")
+	h1.end()
+	h1.config.Host = "h3"
+	h1.restart()
+	h2.await("h3:a ready")
+	h2.awaitHost("h1", HostLost)
+}
+
+func TestSwappedNames(t *testing.T) {
+	t.Parallel()
+	c := sharedCluster(t)
+	h3 := newDaemon(t, "h3", c.Endpoints, nil).start()
+	h1, h2 := newDaemon(t, "h1", c.Endpoints, nil), newDaemon(t, "h2", c.Endpoints, nil)
+	h1.has("a", stateReady)
+	h2.has("b", stateReady)
+	h1.start()
+	h2.start()
+	h3.await("h1:a ready, h2:b ready")
+	h1.end()
+	h2.end()
+	h1.config.Host, h2.config.Host = "h2", "h1"
+	h1.restart()
+	h2.restart()
+	h3.await("h1:b ready, h2:a ready")
+}
+
+// What a host has published below another prefix ends, too, and what it knew of that fleet is not served in this one.
+func TestChangedPrefix(t *testing.T) {
+	t.Parallel()
+	c := sharedCluster(t)
+	h2 := newDaemon(t, "h2", c.Endpoints, nil).start()
+	h1 := newDaemon(t, "h1", c.Endpoints, nil)
+	h1.has("a", stateReady)
+	h1.start()
+	h2.has("b", stateReady)
+	h2.await("h1:a ready")
+	h1.await("h2:b ready")
+	h1.until(func() bool {
+		k, err := loadView(h1.fleet.viewFile, h1.config.Prefix)
+		return err == nil && k != nil && len(k.Keys) == 2
+	}, "h1 to keep what it knows")
+	h1.end()
+	h1.config.Prefix += "other/"
+	h1.restart()
+	h1.leaseID()
+	if got := h1.shows(); got != "" {
+		t.Errorf("in the other fleet h1 shows %q", got)
+	}
+	h2.await("")
+	h2.awaitHost("h1", HostLost)
+}
