@@ -88,7 +88,8 @@ type fleetOutage struct {
 	core.Outage
 	host  *fleetSimHost
 	id    string
-	lease int // under which its place is held; 0: it has none
+	lease int       // under which its place is held; 0: it has none
+	until time.Time // when the run that came after it has had its time; zero: there was none at the last look
 }
 
 func playFleet(t *testing.T, seed int, sum *fleetCounts) {
@@ -264,11 +265,20 @@ func (f *fleetSim) forgetOutages(id string) {
 			o.lease = 0
 		}
 		daemon, _ := o.host.current()
-		if daemon == nil || o.id == id {
-			return o.id == id
+		switch {
+		case o.id == id:
+			return true
+		case daemon == nil: // whatever the container does later, the next daemon finds this outage over
+			return !o.until.IsZero() && !time.Now().Before(o.until)
 		}
 		v, err := daemon.Board().Find(o.id)
-		return err == nil && !stillDown(&v.State, f.spec, o.Outage)
+		if err != nil {
+			return false
+		}
+		if o.until = (time.Time{}); v.State.Run.ID != o.Run {
+			o.until = v.State.Run.BeganAt.Add(f.spec.TimeToReady())
+		}
+		return !stillDown(&v.State, f.spec, o.Outage)
 	})
 }
 
