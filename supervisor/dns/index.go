@@ -228,8 +228,9 @@ func (s *service) live(board *supervisor.Board) *service {
 		if !there || !m.Ready || m.Service != s.full {
 			continue
 		}
-		shown := supervisor.Endpoint{Address: m.Address}
-		if ip, ok := shown.IP(); ok && ip == e.ip {
+		// Another host's may have another port after a restart, at the same address.
+		shown := supervisor.Endpoint{Address: m.Address, Port: m.Port}
+		if at, ok := shown.At(); ok && at == netip.AddrPortFrom(e.ip, e.port) {
 			now.endpoints = append(now.endpoints, e)
 		}
 	}

@@ -69,6 +69,28 @@ func TestOtherHostsPaced(t *testing.T) {
 	})
 }
 
+// A restart may give a member of another host another port, at the same address: nobody is told the old one any more.
+func TestOtherHostsPortPaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, board := server()
+		web := []supervisor.Member{elsewhere("h2", "1", "shop/web", "10.1.0.1"), elsewhere("h2", "2", "shop/web", "10.1.0.1")}
+		web[1].Port = 32769
+		board.ShowRemote(web, nil)
+		expect := func(when, want string) {
+			t.Helper()
+			if got := line(put(t, s, questionWithout("web.shop.healthd. SRV"), false)); got != want {
+				t.Errorf("%s: got %s, want %s", when, got, want)
+			}
+		}
+		one, two := "h2-1.web.shop.healthd.", "h2-2.web.shop.healthd."
+		expect("at first", one+":32768 "+two+":32769 +h2-1=10.1.0.1 +h2-2=10.1.0.1")
+		s.pace.spend(paceFree + 20*time.Millisecond)
+		web[0].Port = 40000
+		board.ShowRemote(web[:1], nil)
+		expect("restarted", two+":32769 +h2-2=10.1.0.1")
+	})
+}
+
 // Until other hosts' containers are known, what is there is answered, and what may be there is not denied.
 func TestFleetIsNotKnown(t *testing.T) {
 	s, board := server(shop()...)
