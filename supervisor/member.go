@@ -122,15 +122,16 @@ func (b *Board) AllMembers() iter.Seq[Member] {
 // FindMember is Find for a NAME or SERVICE/NAME, whose container must be published under the
 // service; another error is then ErrOtherService. The service's project may be left out, also when
 // several have such a service: the container tells which is meant. Services may have a slash in
-// their name, containers cannot. NAME is HOST:CONTAINER of another host's; if this host has such a container, too, of
-// that service, it means that.
+// their name, containers cannot. NAME is HOST:CONTAINER of another host's; if this host has a container that NameOf calls
+// so, of that service, it means that.
 func (b *Board) FindMember(name string) (Member, error) {
 	service, name, inService := cutService(name)
 	v, err := b.findLocal(service, name, inService)
-	if err == nil {
+	m := b.remote.find(name)
+	if err == nil && (m == nil || inService && !isMember(m.Service, service) || b.NameOf(v.Container) == name) {
 		return MemberOf(v), nil
 	}
-	if m := b.remote.find(name); m != nil {
+	if m != nil {
 		if !inService || isMember(m.Service, service) {
 			return *m, nil
 		}

@@ -64,6 +64,26 @@ func TestNamesOfOtherHosts(t *testing.T) {
 	}
 }
 
+// A host may be called as a runtime of this one is. Its members are not taken for this host's containers, whose names need no
+// runtime.
+func TestHostWithTheNameOfARuntime(t *testing.T) {
+	b := NewBoard(nil, published("web-1", "shop/web", false), published("db", "db", true), named("podman", "", "of-podman", "db", "db"))
+	b.ShowRemote([]Member{elsewhere("docker", "1", "web-1", "shop/web"), elsewhere("podman", "1", "web-1", "blog/web"), elsewhere("docker", "2", "db", "db")}, nil)
+	for name, want := range map[string]string{
+		"web-1": "id-of-web-1", "docker:web-1": "docker/1", "shop/web/docker:web-1": "docker/1", "web/docker:web-1": "docker/1",
+		"podman:web-1": "podman/1", "shop/web/podman:web-1": "OtherService", "shop/docker:web-1": "OtherService",
+		"docker:db": "id-of-db", "db/docker:db": "id-of-db", "db/podman:db": "of-podman",
+	} {
+		if got := found(b, name); got != want {
+			t.Errorf("%s: got %s, want %s", name, got, want)
+		}
+	}
+	b.ShowRemote(nil, []string{"docker/1"})
+	if got := found(b, "shop/web/docker:web-1"); got != "id-of-web-1" {
+		t.Errorf("without the host: got %s", got)
+	}
+}
+
 // For a moment a container and the one that replaces it are both there. Whoever goes, the other keeps the name.
 func TestNameOfOtherHostIsTakenOver(t *testing.T) {
 	old, next := elsewhere("h2", "old", "web", "shop"), elsewhere("h2", "new", "web", "shop")
