@@ -17,7 +17,7 @@ import (
 
 // notAgainstAnybody are limits that bound no hostile input: intervals, slips in files, and what others' limits
 // follow from.
-var notAgainstAnybody = regexp.MustCompile(`(?i)(retry|reconnect|poll|pause|delay|repeats|history|attempts|quote|granted|batch|causes|recent|` +
+var notAgainstAnybody = regexp.MustCompile(`(?i)(retry|reconnect|poll|pause|delay|repeats|history|attempts|missed|operations|quote|granted|batch|causes|recent|` +
 	`killEvents|startError|pageSize|stopTimeout|backoff|threshold|members|restarts|namespaces|hosts|patterns|alternatives|sockets?|hold|body|` +
 	`gate|configs\.maxName|haproxy\.maxName|maxAgentName|containerd\.maxNetworkDepth)(Max)?$|Default`)
 

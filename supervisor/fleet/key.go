@@ -7,16 +7,18 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"healthd/supervisor"
 )
 
 // The version of the layout. Another one that old daemons misread gets another name, so that both may live in one store.
 const layout = "v1/"
 
 const (
-	maxName   = 255     // bytes of a name in a key or a value
-	maxHost   = 64      // bytes of a host's name
-	maxKey    = 4 << 10 // bytes of a key below the prefix
-	maxPlaces = 120     // places of a group: one transaction takes the first free one
+	maxName   = 255                  // bytes of a name in a key or a value
+	maxHost   = 64                   // bytes of a host's name
+	maxKey    = 4 << 10              // bytes of a key below the prefix
+	maxPlaces = supervisor.MaxPlaces // of a group: one transaction takes the first free one
 )
 
 // kind is what a key is about.
