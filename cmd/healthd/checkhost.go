@@ -41,7 +41,7 @@ func hostWarnings(ctx context.Context, c *configs.Config, resolve resolver) []st
 		warn(err.Error())
 	}
 	warn(warnStateDir(c.State.Dir))
-	return all
+	return append(all, fleetHostWarnings(c.Fleet, time.Now())...)
 }
 
 func warnListen(ctx context.Context, key, address string, resolve resolver) string {
