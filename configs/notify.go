@@ -69,6 +69,7 @@ func EventReasons() []string {
 		"FailedPostStartHook", "FailedPreStopHook", "LifecycleHTTPFallback", "Reloaded", "ReloadFailed", "WouldRestart", "GaveUp",
 		"ShutdownIncomplete", "JournalFailed", "JournalBack", "JournalDamaged", "HAProxyLost", "HAProxyBack", "HAProxyError",
 		"HAProxyServer", "DNSError", "NotifyFailed", "NotifyBack", "FileFailed", "FileBack", "RecorderFailed", "ReportFailed", "ReportBack", "ReportDamaged",
+		"FleetLost", "FleetBack", "FleetHostLost", "FleetHostBack", "FleetError",
 	}
 }
 

@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"healthd/runtime/docker/dockertest"
+	"healthd/supervisor/fleet/etcdtest"
 )
 
 // observed is a healthd with containers that are well and ill, and the Prometheus that watches it.
@@ -36,8 +37,8 @@ type observed struct {
 const observedProbe = `http_get = { port = 8080, path = "/healthz" }, period = "500ms", timeout = "5s"`
 
 // observedSpecs are of Compose services in the project seen.
-func observedSpecs(tlsPort int, socket string) string {
-	specs := fmt.Sprintf("[haproxy]\nsockets = [%q]\n[[notify]]\nname = \"oncall\"\ncommand = [\"true\"]\n", socket)
+func observedSpecs(tlsPort int, socket, etcd string) string {
+	specs := fmt.Sprintf("[haproxy]\nsockets = [%q]\n[fleet]\nendpoints = [%q]\nhost = \"h1\"\nadvertise = \"10.0.0.11\"\n[[notify]]\nname = \"oncall\"\ncommand = [\"true\"]\n", socket, etcd)
 	for name, rest := range map[string]string{
 		"web":   "readiness = { " + observedProbe + " }\nliveness = { exec = { command = [\"true\"] }, period = \"1s\", timeout = \"5s\" }\npublish = { port = 8080, haproxy = { backend = \"web\" } }",
 		"lost":  "readiness = { " + observedProbe + " }\npublish = { port = 8080, haproxy = { backend = \"absent\" } }",
@@ -59,7 +60,7 @@ func observe(t *testing.T) *observed {
 	agent := freeAddress(t)
 	h := startHAProxy(t, "push.cfg", "agent-port 8647", "agent-port "+portOf(agent))
 	e := engines.Engine(t)
-	d := newDaemon(t, e.Endpoint, observedSpecs(serveTLS(t, 48*time.Hour), h.socket()))
+	d := newDaemon(t, e.Endpoint, observedSpecs(serveTLS(t, 48*time.Hour), h.socket(), etcdtest.New(t, etcdtest.Options{Members: 1}).Endpoints[0]))
 	d.answerAgents(agent)
 	startedDaemon(d)
 	fails := []string{"sh", "-c", "sleep 0.2; exit 1"}

@@ -35,7 +35,8 @@ type stage struct {
 	d   *daemon // the one that all share, unless play sets its own
 	log string  // of daemons that did not start
 
-	endpoint string // of the engine, for a daemon of its own
+	endpoint string   // of the engine, for a daemon of its own
+	replaced []string // further texts of outputs, each before what an installed healthd has in its place
 }
 
 // Each symptom of docs/troubleshooting.md is made for real, and the commands of the page are
@@ -45,7 +46,7 @@ func TestTroubleshooting(t *testing.T) {
 	sections, preface := readTroubles(t)
 	plays := map[string]trouble{}
 	specs := "[guard]\nmax_restarts = 0\n" // the probes of one trouble must not delay the restarts of another
-	for _, p := range slices.Concat(daemonTroubles, seenTroubles, readinessTroubles, restartTroubles, waitingTroubles) {
+	for _, p := range slices.Concat(daemonTroubles, seenTroubles, readinessTroubles, restartTroubles, waitingTroubles, fleetTroubles) {
 		plays[p.heading] = p
 		specs += p.specs
 	}
@@ -185,13 +186,13 @@ func (s *stage) curl(words []string) string {
 // asInstalled replaces the paths and addresses of a test by those of an installed healthd.
 func (s *stage) asInstalled(output string) string {
 	dir := filepath.Dir(s.d.config)
-	return strings.NewReplacer(
+	return strings.NewReplacer(append(slices.Clone(s.replaced),
 		s.d.config, "/etc/healthd/healthd.toml",
 		filepath.Join(dir, "control.sock"), "/run/healthd/control.sock",
 		filepath.Join(dir, "state"), "/var/lib/healthd",
 		strings.TrimPrefix(s.d.url, "http://"), "127.0.0.1:8646",
 		strings.TrimPrefix(s.endpoint, "unix://"), "/var/run/docker.sock",
-	).Replace(output)
+	)...).Replace(output)
 }
 
 // newTroubleDaemon logs as systemd's journal shows it.

@@ -20,6 +20,8 @@ import (
 	"healthd/supervisor/core"
 	"healthd/supervisor/dns"
 	"healthd/supervisor/files"
+	"healthd/supervisor/fleet"
+	"healthd/supervisor/fleet/etcdtest"
 	"healthd/supervisor/haproxy"
 	"healthd/supervisor/journal"
 	"healthd/supervisor/metrics"
@@ -140,7 +142,13 @@ func documentedDaemon(t *testing.T) *daemon {
 	}
 	n := notify.New(notify.Config{Receivers: []notify.Receiver{{Name: "oncall"}}})
 	published := files.New(files.Config{Files: []files.File{{Path: "/etc/nginx/conf.d/healthd.conf", Reload: []string{"true"}}}})
-	return &daemon{publisher: published, notifications: n, dns: dns.New(supervisor.NewBoard(nil), nil), report: observedService(), haproxy: h, reloadMetrics: metrics.NewReload(), journal: journal.New(), prober: prober.New(prober.Config{Engines: map[string]prober.Engine{"docker": nil}}), begun: &configs.Config{Listen: configs.Listen{DNS: "127.0.0.1:8653"}, State: configs.State{Dir: "/var/lib/healthd"}}}
+	authority := etcdtest.NewTLS(t)
+	cert, key := authority.Sign(t, "h1", time.Now().Add(time.Hour))
+	joined, err := fleet.New(fleet.Config{Endpoints: []string{"https://127.0.0.1:2379"}, Prefix: "/healthd/", Host: "h1", CAFile: authority.CA, CertFile: cert, KeyFile: key})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &daemon{fleet: joined, publisher: published, notifications: n, dns: dns.New(supervisor.NewBoard(nil), nil), report: observedService(), haproxy: h, reloadMetrics: metrics.NewReload(), journal: journal.New(), prober: prober.New(prober.Config{Engines: map[string]prober.Engine{"docker": nil}}), begun: &configs.Config{Listen: configs.Listen{DNS: "127.0.0.1:8653"}, State: configs.State{Dir: "/var/lib/healthd"}}}
 }
 
 // documentedBoard has a container for each metric that not all of them have.
@@ -213,10 +221,13 @@ func TestMetricsPageHasLabels(t *testing.T) {
 
 func labelValues() map[string][]string {
 	all := map[string][]string{
-		"result prober_probe_total":          {"successful", "failed", "unknown"},
-		"result healthd_probe_total":         {"successful", "failed", "unknown"},
-		"result healthd_notifications_total": {"delivered", "failed", "dropped"},
+		"result prober_probe_total":                 {"successful", "failed", "unknown"},
+		"result healthd_probe_total":                {"successful", "failed", "unknown"},
+		"result healthd_notifications_total":        {"delivered", "failed", "dropped"},
+		"result healthd_fleet_lease_renewals_total": {"ok", "failed", "lost"},
 		"kind":                               {"probes", "hooks"},
+		"reason healthd_fleet_relists_total": {"start", "break", "compacted", "back", "big", "regular"},
+		"state":                              {string(fleet.HostLive), string(fleet.HostLost), string(fleet.HostLeft), "ready", "draining", "down"},
 		"reason healthd_container_waiting": {core.WaitCrashLoop, core.WaitDraining, core.WaitRuntimeUnknown, core.WaitRestarting, core.WaitCreated,
 			core.WaitGroupLimit, core.WaitRestartBudget, core.WaitHeld, core.WaitObserved, core.WaitGaveUp, core.WaitNetwork},
 		"reason healthd_container_terminated": {core.ReasonCompleted, core.ReasonError, core.ReasonOOMKilled,

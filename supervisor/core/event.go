@@ -62,5 +62,11 @@ const (
 	EventFileFailed     = "FileFailed"     // a published file is not what it should be, or its reader may not know it
 	EventFileBack       = "FileBack"       // it is again
 
+	EventFleetLost     = "FleetLost" // the fleet's store cannot be reached: what was known last goes on being served
+	EventFleetBack     = "FleetBack" // it can again, or what FleetError told of is well
+	EventFleetHostLost = "FleetHostLost"
+	EventFleetHostBack = "FleetHostBack"
+	EventFleetError    = "FleetError" // the store, or what is in it, is not as it should be
+
 	EventShutdownIncomplete = "ShutdownIncomplete" // healthd leaves stops or starts to the next daemon
 )
