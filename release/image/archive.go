@@ -66,7 +66,7 @@ func imageConfig(r release, img *builtImage) docker.DockerOCIImage {
 			ImageConfig: oci.ImageConfig{
 				Env: []string{"PATH=/"}, Entrypoint: []string{"/healthd"}, Cmd: []string{"run"}, WorkingDir: "/", StopSignal: "SIGTERM",
 				Labels: map[string]string{
-					oci.AnnotationTitle: "healthd", oci.AnnotationDescription: "container health supervisor for a single Docker or containerd host",
+					oci.AnnotationTitle: "healthd", oci.AnnotationDescription: "container health supervisor for Docker and containerd hosts",
 					oci.AnnotationVersion: r.version, oci.AnnotationRevision: r.commit, oci.AnnotationLicenses: "Apache-2.0",
 					oci.AnnotationCreated: r.created.Format(time.RFC3339),
 					// Another healthd on the host leaves this one alone, unless somebody sets the label.

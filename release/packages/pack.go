@@ -20,7 +20,7 @@ const (
 	packagedAs = "1" // the release of the package, of one version of healthd
 )
 
-const description = `container health supervisor for a single Docker or containerd host
+const description = `container health supervisor for Docker and containerd hosts
 healthd probes containers by HTTP, TCP, gRPC, a command in the container, or
 the engine's own HEALTHCHECK. It restarts containers that hang or crash, with
 exponential back-off, and tells load balancers which containers are ready.
