@@ -65,6 +65,12 @@ func startHAProxy(t *testing.T, example string, replace ...string) *haproxy {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return startHAProxyWith(t, string(text), replace...)
+}
+
+// startHAProxyWith is startHAProxy with that configuration.
+func startHAProxyWith(t *testing.T, text string, replace ...string) *haproxy {
+	t.Helper()
 	dir, err := os.MkdirTemp("", "hd-ha") // a socket's path has 107 bytes at most
 	if err != nil {
 		t.Fatal(err)
@@ -73,7 +79,7 @@ func startHAProxy(t *testing.T, example string, replace ...string) *haproxy {
 	front := freeAddress(t)
 	h := &haproxy{t: t, path: findHAProxy(t), dir: dir, url: "http://" + front, log: &lockedBuffer{}}
 	replace = append(replace, "/run/haproxy/admin.sock", h.socket(), "bind 127.0.0.1:8000", "bind "+front)
-	config := strings.NewReplacer(replace...).Replace(string(text))
+	config := strings.NewReplacer(replace...).Replace(text)
 	if err := os.WriteFile(h.config(), []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}

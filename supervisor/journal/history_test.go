@@ -98,6 +98,18 @@ func TestNoisyContainerPushesOutNobody(t *testing.T) {
 	}
 }
 
+// What an operator may have to look into shows with journalctl -p warning.
+func TestLevelsOfFleets(t *testing.T) {
+	for reason, want := range map[string]zapcore.Level{
+		core.EventFleetLost: zapcore.WarnLevel, core.EventFleetHostLost: zapcore.WarnLevel, core.EventFleetError: zapcore.WarnLevel,
+		core.EventFleetBack: zapcore.InfoLevel, core.EventFleetHostBack: zapcore.InfoLevel,
+	} {
+		if got := level(reason); got != want {
+			t.Errorf("%s is logged as %v, want %v", reason, got, want)
+		}
+	}
+}
+
 func TestLongMessagesAreCut(t *testing.T) {
 	collect, logged := observer.New(zapcore.InfoLevel)
 	j := New()
