@@ -42,6 +42,8 @@ func openFleet(c *configs.Config, h *haproxy.HAProxy, j *journal.Journal, log *z
 		CAFile: c.Fleet.CAFile, CertFile: c.Fleet.CertFile, KeyFile: c.Fleet.KeyFile, User: c.Fleet.User, PasswordFile: c.Fleet.PasswordFile,
 		Leave: c.Fleet.Leave, Balancer: len(c.HAProxy.Sockets) > 0,
 		Version: thisBuild().version, StateDir: c.State.Dir,
+		// Without an engine all that it served may be what other hosts publish now.
+		Earlier: j.Boot() != "" && len(c.Runtimes) > 0,
 		AddressOf: func(v *core.View) (netip.Addr, int) {
 			address, port, _ := advertised(v, c.Fleet.Advertise)
 			return address, port

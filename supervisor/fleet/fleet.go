@@ -33,6 +33,8 @@ type Config struct {
 
 	Version  string
 	StateDir string // empty: nothing outlives the daemon
+	// Earlier says that an earlier daemon has kept its state in StateDir. If that has nothing of a fleet, it was in none.
+	Earlier bool
 
 	// AddressOf returns where other hosts send a container's traffic; the zero address: nowhere.
 	AddressOf func(*core.View) (netip.Addr, int)
@@ -119,7 +121,7 @@ func (f *Fleet) tellOthers(all []record, list bool) {
 
 // Run works until ctx ends. It returns nil.
 func (f *Fleet) Run(ctx context.Context, s Supervisor) error {
-	if err := f.self.load(); err != nil {
+	if err := f.self.load(f.config.Earlier); err != nil {
 		f.record(eventError, "Fleet: cannot read what was kept: %v: this host is a new one to others until its old lease has ended", err)
 	}
 	f.publisher.board, f.watcher.board, f.places.board = s.Board(), s.Board(), s.Board()

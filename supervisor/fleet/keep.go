@@ -33,6 +33,8 @@ type kept struct {
 	For      string `json:"for,omitempty"` // the prefix and name of the host under which it has the lease
 	TTL      int64  `json:"ttl,omitzero"`  // that the lease was asked with, in nanoseconds
 	Reserved uint64 `json:"reserved"`      // no higher revision was given to a member
+	// Alone says that no daemon of this host has ever known members of others: nobody was told of any.
+	Alone bool `json:"alone,omitempty"`
 	// Held has the IDs of the containers that holds of the fleet have held, by service.
 	Held map[string][]string `json:"held,omitempty"`
 }
@@ -59,8 +61,9 @@ func stateFile(dir, name string) statefile.File {
 	return f
 }
 
-// load reads what an earlier daemon has left. Without that the host is another instance. The error says what was set aside.
-func (s *self) load() error {
+// load reads what an earlier daemon has left. Without that the host is another instance. earlier says that there was one, maybe
+// without a fleet. The error says what was set aside.
+func (s *self) load(earlier bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	found, err := s.file.Read(&s.kept)
@@ -70,7 +73,7 @@ func (s *self) load() error {
 	if !found || !instancePattern.MatchString(s.kept.Instance) {
 		id := make([]byte, 16)
 		_, _ = rand.Read(id)
-		s.kept = kept{Version: keptVersion, Instance: hex.EncodeToString(id)}
+		s.kept = kept{Version: keptVersion, Instance: hex.EncodeToString(id), Alone: earlier && !found && err == nil}
 	}
 	s.revision = s.kept.Reserved
 	s.touch()
@@ -88,6 +91,23 @@ func (s *self) instance() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.kept.Instance
+}
+
+// alone says that nobody was ever told of members of other hosts.
+func (s *self) alone() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.kept.Alone
+}
+
+// knowsOthers takes in that they are known.
+func (s *self) knowsOthers() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.kept.Alone {
+		s.kept.Alone = false
+		s.touch()
+	}
 }
 
 // lease returns the lease of an earlier daemon that has asked for the same TTL; 0: there is none. One of another name or prefix

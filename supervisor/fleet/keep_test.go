@@ -15,7 +15,7 @@ func TestWhatOutlivesTheDaemon(t *testing.T) {
 	load := func() *self {
 		t.Helper()
 		s := newSelf(dir)
-		if err := s.load(); err != nil {
+		if err := s.load(false); err != nil {
 			t.Fatal(err)
 		}
 		return s
@@ -50,11 +50,43 @@ func TestWhatOutlivesTheDaemon(t *testing.T) {
 		t.Fatal(err)
 	}
 	third := newSelf(dir)
-	if err := third.load(); err == nil || !strings.Contains(err.Error(), "fleet.json.damaged") {
+	if err := third.load(true); err == nil || !strings.Contains(err.Error(), "fleet.json.damaged") {
 		t.Errorf("a damaged file: %v", err)
 	}
-	if third.instance() == first.instance() || third.lease("h1", 10*time.Second) != 0 || !instancePattern.MatchString(third.instance()) {
+	if third.alone() || third.instance() == first.instance() || third.lease("h1", 10*time.Second) != 0 || !instancePattern.MatchString(third.instance()) {
 		t.Errorf("after a damaged file it is %+v", third.kept)
+	}
+}
+
+// Only a host of which no daemon has known others serves its own members at once.
+func TestAloneUntilOthersAreKnown(t *testing.T) {
+	dir := t.TempDir()
+	for _, step := range []struct {
+		what                 string
+		earlier, knows, want bool
+	}{
+		{"the first daemon with a fleet", true, false, true}, {"the next one", true, false, true}, {"one that has known others", true, true, false},
+		{"the one after it", true, false, false},
+	} {
+		s := newSelf(dir)
+		if err := s.load(step.earlier); err != nil {
+			t.Fatal(err)
+		}
+		if step.knows {
+			s.knowsOthers()
+		}
+		if got := s.alone(); got != step.want {
+			t.Errorf("%s: alone is %t", step.what, got)
+		}
+		if err := s.save(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for what, dir := range map[string]string{"its state is gone": t.TempDir(), "it keeps nothing": ""} {
+		s := newSelf(dir)
+		if err := s.load(false); err != nil || s.alone() {
+			t.Errorf("%s: alone is %t, %v", what, s.alone(), err)
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package fleet
 import (
 	"context"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -253,6 +254,41 @@ func TestCompaction(t *testing.T) {
 	h2.await("h1:a draining, h1:b ready")
 	if got := h2.lost(); len(got) != 0 {
 		t.Errorf("gone are %v", got)
+	}
+}
+
+// A host that joins a fleet while etcd is away waits for nobody to serve its own containers. Nor does its next daemon.
+// One that may have served others' and has lost its state waits.
+func TestFirstStartWithoutStore(t *testing.T) {
+	t.Parallel()
+	c := sharedCluster(t)
+	way := etcdtest.NewProxy(t, c.Endpoints[2])
+	way.Cut()
+	h1 := newDaemon(t, "h1", c.Endpoints, nil)
+	h1.has("a", stateReady)
+	h1.start()
+	h2 := newDaemon(t, "h2", []string{way.Endpoint}, func(c *Config) { c.Earlier = true }).start()
+	for range 2 {
+		h2.until(h2.board.Complete, "the board to be complete")
+		h2.restart()
+	}
+	lost := newDaemon(t, "h3", []string{way.Endpoint}, nil).start()
+	lost.awaitEvent(eventLost, "etcd")
+	if lost.board.Complete() {
+		t.Error("it does not wait for what it may have served")
+	}
+	way.Mend()
+	lost.await("h1:a ready")
+	h2.await("h1:a ready")
+	h2.end()
+	if err := os.Remove(h2.fleet.viewFile.Path); err != nil {
+		t.Fatal(err)
+	}
+	way.Cut()
+	h2.restart()
+	h2.until(func() bool { return h2.fleet.Status().Error != "" }, "the loss of etcd")
+	if h2.board.Complete() {
+		t.Error("it does not wait for what it has served")
 	}
 }
 

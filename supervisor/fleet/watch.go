@@ -205,6 +205,7 @@ func (w *watcher) listAll(ctx context.Context) error {
 		return err
 	}
 	w.f.metrics.relists.WithLabelValues(string(reason)).Inc()
+	w.f.self.knowsOthers()
 	w.list, w.listed, w.page = "", time.Now(), pageKeys
 	changes, back := w.view.list(all, revision, w.listed)
 	var own []record
@@ -424,13 +425,17 @@ func (w *watcher) show(connected bool) {
 	w.f.seen.Store(s)
 }
 
-// restore shows what an earlier daemon knew last.
+// restore shows what an earlier daemon knew last. Where none has ever known other hosts nobody can lose their members: this host
+// need not wait for etcd to serve its own.
 func (w *watcher) restore() {
 	k, err := loadView(w.f.viewFile, w.f.config.Prefix)
 	if err != nil {
 		w.f.record(eventError, "Fleet: cannot read what was known of other hosts: %v", err)
 	}
 	if k == nil {
+		if err == nil && w.f.self.alone() {
+			w.remoteKnown()
+		}
 		return
 	}
 	w.take(w.view.restore(k, time.Now()))
