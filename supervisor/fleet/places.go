@@ -374,8 +374,8 @@ func (p *places) work(ctx context.Context, back []key, waiting []want, h held) e
 	members := p.membersOf()
 	for i := range waiting {
 		w := &waiting[i]
-		k := min(w.share.Of(max(1, members[w.group])), maxPlaces)
-		if p.taken(w.group) >= k {
+		k := p.room(w.group, min(w.share.Of(max(1, members[w.group])), maxPlaces))
+		if k == 0 {
 			continue
 		}
 		if err := p.take(ctx, w, k, h); err != nil {
@@ -387,16 +387,38 @@ func (p *places) work(ctx context.Context, back []key, waiting []want, h held) e
 
 var errNoLease = errors.New("this host has no lease, or not its name")
 
-// taken is how many places of a group are taken, as far as is known.
-func (p *places) taken(group string) (n int) {
+// room is how many of the first places of a group may be taken, if k may be held, as far as is known.
+func (p *places) room(group string, k int) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, s := range p.spots[group] {
+	return roomAmong(p.spots[group], k)
+}
+
+// roomAmong is room. Together with those that are held beyond them they are k at most: some may be, from when there were more
+// members, and of several hosts that see one more allowed each may take another one.
+func roomAmong(spots map[int]spot, k int) int {
+	var held []int
+	for n, s := range spots {
 		if !s.free {
-			n++
+			held = append(held, n)
 		}
 	}
-	return n
+	if len(held) >= k {
+		return 0
+	}
+	beyond := func(m int) (n int) {
+		for _, at := range held {
+			if at >= m {
+				n++
+			}
+		}
+		return n
+	}
+	m := k
+	for m+beyond(m) > k {
+		m--
+	}
+	return m
 }
 
 // membersOf returns how many members each group has over all hosts.

@@ -70,6 +70,35 @@ func TestPlacesOfManyHosts(t *testing.T) {
 	all[0].until(func() bool { return all[0].placeKeys(t) == "" }, "all places to be free")
 }
 
+// Whatever k was before, and whoever else takes a place at the same moment: never more than k are held.
+func TestRoomAmongPlaces(t *testing.T) {
+	for _, tt := range []struct {
+		taken string // x: it is
+		k     int
+		want  int
+	}{
+		{"", 3, 3}, {"x", 3, 3}, {".xx", 3, 3}, {"xxx", 3, 0}, {"...x", 2, 1}, {"x..x", 2, 0}, {"..xx", 3, 1}, {"x.x.", 2, 0}, {".....xx", 3, 1}, {"...xxx", 3, 0}, {"..x", 1, 0},
+	} {
+		spots := map[int]spot{}
+		for n, c := range tt.taken {
+			spots[n] = spot{free: c != 'x'}
+		}
+		got := roomAmong(spots, tt.k)
+		if got != tt.want {
+			t.Errorf("%q, %d: got %d, want %d", tt.taken, tt.k, got, tt.want)
+		}
+		held := strings.Count(tt.taken, "x")
+		for n := range got { // each taken by another host
+			if s, ok := spots[n]; !ok || s.free {
+				held++
+			}
+		}
+		if got > 0 && held > tt.k {
+			t.Errorf("%q, %d: %d may be held", tt.taken, tt.k, held)
+		}
+	}
+}
+
 // The place of a host that dies is free when its lease has ended. Others see who holds it.
 func TestPlaceOfADeadHost(t *testing.T) {
 	cluster := sharedCluster(t)
