@@ -198,8 +198,7 @@ func (p *places) told(records []record, list bool) {
 			freed = freed || r.deleted || err != nil
 		}
 	}
-	p.settleLocked()
-	if freed && len(p.wants) > 0 {
+	if back := p.settleLocked(); len(back) > 0 || freed && len(p.wants) > 0 {
 		signal(p.wake)
 	}
 }

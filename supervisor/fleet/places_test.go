@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
+
 	"healthd/supervisor/core"
 	"healthd/supervisor/fleet/etcdtest"
 )
@@ -158,6 +160,29 @@ func TestPlaceOfTheNextDaemon(t *testing.T) {
 	if !d.granted(two) {
 		t.Error("the place of web-2 is lost")
 	}
+}
+
+// A place that was taken, but whose answer was lost, is known by the watch, maybe when nobody wants it any more. It is given
+// back then: nothing else would do that before the next restart on this host.
+func TestPlaceWhoseAnswerWasLost(t *testing.T) {
+	t.Parallel()
+	d := newDaemon(t, "a", sharedCluster(t).Endpoints, nil).start()
+	lease := d.leaseID()
+	d.until(func() bool {
+		p := d.fleet.places
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return p.settledLocked(time.Now().Add(-2 * time.Second)) // it has nothing to do for an hour
+	}, "all who want a place to have said so")
+	text, err := encode(placeValue{Host: "a", Instance: d.fleet.self.instance(), ID: "web-1", Run: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := sharedCluster(t).Client(t)
+	if _, err := client.Put(t.Context(), d.config.Prefix+layout+"places/web/0", text, clientv3.WithLease(lease)); err != nil {
+		t.Fatal(err)
+	}
+	d.until(func() bool { return d.placeKeys(t) == "" }, "the place to be free")
 }
 
 // A store that does not answer is told within seconds, and so is its return.
