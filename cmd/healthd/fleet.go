@@ -25,7 +25,7 @@ import (
 )
 
 // openFleet returns the fleet that a configuration wants; nil: none.
-func openFleet(c *configs.Config, h *haproxy.HAProxy, j *journal.Journal, log *zap.Logger) (*fleet.Fleet, error) {
+func openFleet(c *configs.Config, h *haproxy.HAProxy, j *journal.Journal, boot string, log *zap.Logger) (*fleet.Fleet, error) {
 	if c.Fleet == nil {
 		return nil, nil
 	}
@@ -43,7 +43,7 @@ func openFleet(c *configs.Config, h *haproxy.HAProxy, j *journal.Journal, log *z
 		Leave: c.Fleet.Leave, Balancer: len(c.HAProxy.Sockets) > 0,
 		Version: thisBuild().version, StateDir: c.State.Dir,
 		// Without an engine all that it served may be what other hosts publish now.
-		Earlier: j.Boot() != "" && len(c.Runtimes) > 0,
+		Earlier: j.Boot() != "" && len(c.Runtimes) > 0, Boot: boot,
 		AddressOf: func(v *core.View) (netip.Addr, int) {
 			address, port, _ := advertised(v, c.Fleet.Advertise)
 			return address, port

@@ -75,7 +75,7 @@ func open(c *configs.Config, log *zap.Logger) (_ *opened, err error) {
 	if o.haproxy, err = haproxy.New(haproxy.Config{Sockets: c.HAProxy.Sockets, Agent: address(o.listeners.agent), Journal: o.journal}); err != nil {
 		return nil, setupError{err}
 	}
-	if o.fleet, err = openFleet(c, o.haproxy, o.journal, log); err != nil {
+	if o.fleet, err = openFleet(c, o.haproxy, o.journal, o.boot, log); err != nil {
 		return nil, err
 	}
 	return o, nil

@@ -35,6 +35,7 @@ type Config struct {
 	StateDir string // empty: nothing outlives the daemon
 	// Earlier says that an earlier daemon has kept its state in StateDir. If that has nothing of a fleet, it was in none.
 	Earlier bool
+	Boot    string // the ID of the host's boot; empty: unknown
 
 	// AddressOf returns where other hosts send a container's traffic; the zero address: nowhere.
 	AddressOf func(*core.View) (netip.Addr, int)
@@ -121,7 +122,7 @@ func (f *Fleet) tellOthers(all []record, list bool) {
 
 // Run works until ctx ends. It returns nil.
 func (f *Fleet) Run(ctx context.Context, s Supervisor) error {
-	if err := f.self.load(f.config.Earlier); err != nil {
+	if err := f.self.load(f.config.Earlier, f.config.Boot); err != nil {
 		f.record(eventError, "Fleet: cannot read what was kept: %v: this host is a new one to others until its old lease has ended", err)
 	}
 	f.publisher.board, f.watcher.board, f.places.board = s.Board(), s.Board(), s.Board()

@@ -30,9 +30,11 @@ type kept struct {
 	Version  int    `json:"version"`
 	Instance string `json:"instance"`
 	Lease    int64  `json:"lease,omitzero"`
-	For      string `json:"for,omitempty"` // the prefix and name of the host under which it has the lease
-	TTL      int64  `json:"ttl,omitzero"`  // that the lease was asked with, in nanoseconds
-	Reserved uint64 `json:"reserved"`      // no higher revision was given to a member
+	For      string `json:"for,omitempty"`  // the prefix and name of the host under which it has the lease
+	TTL      int64  `json:"ttl,omitzero"`   // that the lease was asked with, in nanoseconds
+	Boot     string `json:"boot,omitempty"` // of the host, in which the lease was had
+	Ended    int64  `json:"ended,omitzero"` // a lease of an earlier boot, which may still live
+	Reserved uint64 `json:"reserved"`       // no higher revision was given to a member
 	// Alone says that no daemon of this host has ever known members of others: nobody was told of any.
 	Alone bool `json:"alone,omitempty"`
 	// Held has the IDs of the containers that holds of the fleet have held, by service.
@@ -62,8 +64,9 @@ func stateFile(dir, name string) statefile.File {
 }
 
 // load reads what an earlier daemon has left. Without that the host is another instance. earlier says that there was one, maybe
-// without a fleet. The error says what was set aside.
-func (s *self) load(earlier bool) error {
+// without a fleet. The lease of an earlier boot has ended: the reboot has ended all that was published under it. The error says what
+// was set aside.
+func (s *self) load(earlier bool, boot string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	found, err := s.file.Read(&s.kept)
@@ -74,6 +77,12 @@ func (s *self) load(earlier bool) error {
 		id := make([]byte, 16)
 		_, _ = rand.Read(id)
 		s.kept = kept{Version: keptVersion, Instance: hex.EncodeToString(id), Alone: earlier && !found && err == nil}
+	}
+	if boot != "" && s.kept.Boot != boot {
+		if s.kept.Boot != "" && s.kept.Lease != 0 {
+			s.kept.Ended, s.kept.Lease = s.kept.Lease, 0
+		}
+		s.kept.Boot = boot
 	}
 	s.revision = s.kept.Reserved
 	s.touch()
@@ -119,6 +128,20 @@ func (s *self) lease(of string, ttl time.Duration) int64 {
 		return 0
 	}
 	return s.kept.Lease
+}
+
+// ended returns the lease of an earlier boot that is to be revoked; 0: there is none.
+func (s *self) ended() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.kept.Ended
+}
+
+func (s *self) revoked() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.kept.Ended = 0
+	s.touch()
 }
 
 func (s *self) setLease(id int64, of string, ttl time.Duration) {

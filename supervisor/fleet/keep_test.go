@@ -15,7 +15,7 @@ func TestWhatOutlivesTheDaemon(t *testing.T) {
 	load := func() *self {
 		t.Helper()
 		s := newSelf(dir)
-		if err := s.load(false); err != nil {
+		if err := s.load(false, ""); err != nil {
 			t.Fatal(err)
 		}
 		return s
@@ -50,7 +50,7 @@ func TestWhatOutlivesTheDaemon(t *testing.T) {
 		t.Fatal(err)
 	}
 	third := newSelf(dir)
-	if err := third.load(true); err == nil || !strings.Contains(err.Error(), "fleet.json.damaged") {
+	if err := third.load(true, ""); err == nil || !strings.Contains(err.Error(), "fleet.json.damaged") {
 		t.Errorf("a damaged file: %v", err)
 	}
 	if third.alone() || third.instance() == first.instance() || third.lease("h1", 10*time.Second) != 0 || !instancePattern.MatchString(third.instance()) {
@@ -69,7 +69,7 @@ func TestAloneUntilOthersAreKnown(t *testing.T) {
 		{"the one after it", true, false, false},
 	} {
 		s := newSelf(dir)
-		if err := s.load(step.earlier); err != nil {
+		if err := s.load(step.earlier, ""); err != nil {
 			t.Fatal(err)
 		}
 		if step.knows {
@@ -84,7 +84,7 @@ func TestAloneUntilOthersAreKnown(t *testing.T) {
 	}
 	for what, dir := range map[string]string{"its state is gone": t.TempDir(), "it keeps nothing": ""} {
 		s := newSelf(dir)
-		if err := s.load(false); err != nil || s.alone() {
+		if err := s.load(false, ""); err != nil || s.alone() {
 			t.Errorf("%s: alone is %t, %v", what, s.alone(), err)
 		}
 	}

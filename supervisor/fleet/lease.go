@@ -136,7 +136,27 @@ func (k *keeper) renew(ctx context.Context) error {
 		}
 		k.f.metrics.renewed("lost")
 	}
+	if err := k.end(ctx); err != nil {
+		return err
+	}
 	return k.grant(ctx)
+}
+
+// end revokes the lease of an earlier boot of the host, whose containers nobody has asked since.
+func (k *keeper) end(ctx context.Context) error {
+	id := clientv3.LeaseID(k.f.self.ended())
+	if id == 0 {
+		return nil
+	}
+	err := k.f.store.do(ctx, callWithin, func(ctx context.Context, c *clientv3.Client) error {
+		_, err := c.Revoke(ctx, id)
+		return err
+	})
+	if err != nil && classOf(err) != noLease && classOf(err) != refused {
+		return err
+	}
+	k.f.self.revoked()
+	return nil
 }
 
 func (k *keeper) grant(ctx context.Context) error {

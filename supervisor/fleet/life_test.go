@@ -12,6 +12,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"healthd/runtime"
+	"healthd/supervisor"
 	"healthd/supervisor/fleet/etcdtest"
 )
 
@@ -83,6 +84,37 @@ func (d *daemon) leaseID() clientv3.LeaseID {
 		return h.claimed
 	}, "a lease")
 	return id
+}
+
+// A host that is back within the TTL after a reboot has none of its containers, whatever its engine does: they go when its daemon is
+// there, and not when their lease ends.
+func TestRebootedHost(t *testing.T) {
+	t.Parallel()
+	c := sharedCluster(t)
+	h1 := newDaemon(t, "h1", c.Endpoints, func(c *Config) { c.Boot, c.TTL = "one", time.Minute })
+	h1.has("a", stateReady)
+	h1.start()
+	h2 := newDaemon(t, "h2", c.Endpoints, nil).start()
+	h2.await("h1:a ready")
+	away := func() *supervisor.Board {
+		return supervisor.NewBoard([]supervisor.RuntimeView{{Name: "docker"}})
+	}
+	lease := h1.leaseID()
+	h1.end()
+	h1.board = away()
+	h1.start()
+	if got := h1.leaseID(); got != lease {
+		t.Errorf("in the same boot the lease is %x, want %x", got, lease)
+	}
+	if got := h2.shows(); got != "h1:a ready" {
+		t.Errorf("h2 shows %q: healthd was restarted only", got)
+	}
+	h1.end()
+	h1.config.Boot, h1.board = "two", away()
+	h1.start()
+	h2.await("")
+	h1.has("a", stateReady)
+	h2.await("h1:a ready")
 }
 
 func TestTwoDaemonsOfOneName(t *testing.T) {
