@@ -3,6 +3,8 @@ package fleet
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -83,8 +85,19 @@ func newPlaces(f *Fleet) *places {
 // Places returns the places of the fleet, for supervisor.Config.
 func (f *Fleet) Places() supervisor.Places { return f.places }
 
+// groupName returns what a group is called in keys: its name, or what stands for one that is too long for a key or has characters that
+// cannot be printed. Labels make it.
+func groupName(group string) string {
+	if checkName("group", group) == nil {
+		return group
+	}
+	sum := sha256.Sum256([]byte(group))
+	return hex.EncodeToString(sum[:])
+}
+
 // Want implements supervisor.Places.
 func (p *places) Want(id, group string, share core.Share) {
+	group = groupName(group)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	w := p.wants[id]
@@ -424,7 +437,7 @@ func roomAmong(spots map[int]spot, k int) int {
 func (p *places) membersOf() map[string]int {
 	members := map[string]int{}
 	for m := range p.board.AllMembers() {
-		members[m.Group]++
+		members[groupName(m.Group)]++
 	}
 	return members
 }

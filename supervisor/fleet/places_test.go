@@ -162,6 +162,26 @@ func TestPlaceOfTheNextDaemon(t *testing.T) {
 	}
 }
 
+// Whatever a group is called, its places are seen by all.
+func TestPlacesOfOddGroups(t *testing.T) {
+	t.Parallel()
+	a, b := newDaemon(t, "a", sharedCluster(t).Endpoints, nil).start(), newDaemon(t, "b", sharedCluster(t).Endpoints, nil).start()
+	id := a.has("web-1", stateReady)
+	for _, group := range []string{strings.Repeat("x", 257), "web\n1", "%", "a/b/0", "web 1"} {
+		a.fleet.places.Want(id, group, core.Share{})
+		a.awaitGranted(id)
+		b.fleet.places.Want(id, group, core.Share{})
+		b.until(func() bool { return strings.HasPrefix(b.fleet.places.State(id).On, "a:") }, "who holds the place of %q", group)
+		a.fleet.places.Release(id)
+		b.awaitGranted(id)
+		b.fleet.places.Release(id)
+		b.until(func() bool { return b.placeKeys(t) == "" }, "all places of %q to be free", group)
+	}
+	if wrong := a.fleet.Status().WrongKeys; len(wrong) > 0 {
+		t.Errorf("%q are wrong", wrong)
+	}
+}
+
 // A place that was taken, but whose answer was lost, is known by the watch, maybe when nobody wants it any more. It is given
 // back then: nothing else would do that before the next restart on this host.
 func TestPlaceWhoseAnswerWasLost(t *testing.T) {
