@@ -230,5 +230,24 @@ func (d *daemon) fleetWarnings() (all []string) {
 	if more > most {
 		all = append(all, fmt.Sprintf("fleet: other hosts cannot reach %d more containers", more-most))
 	}
-	return all
+	return append(all, groupsOfOne(d.supervisor.Board().Views())...)
+}
+
+// groupsOfOne warns of containers that are to be in a group over all hosts and share theirs with their namesakes at most.
+func groupsOfOne(views []*core.View) []string {
+	var names []string
+	for _, v := range views {
+		if v.Spec != nil && v.Spec.Group.Fleet && v.Spec.Group.Name == "" && core.ServiceOf(v.Container.Labels) == "" {
+			names = append(names, v.Container.Name)
+		}
+	}
+	const most = 3
+	text := strings.Join(names[:min(len(names), most)], ", ")
+	switch more := len(names) - most; {
+	case len(names) == 0:
+		return nil
+	case more > 0:
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return []string{"fleet: only containers of the same name wait for " + text + ": a container that Compose has not made needs group.name to be in a group"}
 }
