@@ -61,6 +61,31 @@ func TestMembersOfEtcdFail(t *testing.T) {
 }
 
 // ttlAndMore is how long a lease lives that nobody renews.
+// A store of one member stands still for about as long as the TTL, or for longer, as a virtual machine does of which somebody takes a
+// snapshot. When it goes on it ends all leases, and nobody has renewed one: no host is gone for that.
+func TestStoreStandsStill(t *testing.T) {
+	t.Parallel()
+	c := etcdtest.New(t, etcdtest.Options{Members: 1})
+	ttl := func(c *Config) { c.TTL = 5 * time.Second }
+	h1, h2 := newDaemon(t, "h1", c.Endpoints, ttl), newDaemon(t, "h2", c.Endpoints, ttl)
+	h1.has("a", stateReady)
+	h1.start()
+	h2.start()
+	h2.await("h1:a ready")
+	for _, still := range []time.Duration{3700 * time.Millisecond, 4 * time.Second, 4200 * time.Millisecond, 6 * time.Second, 8 * time.Second} {
+		lease := h1.leaseID()
+		c.Stop(t, 0)
+		time.Sleep(still)
+		c.Cont(t, 0)
+		time.Sleep(6 * time.Second)
+		if got := h2.lost(); len(got) > 0 || h2.shows() != "h1:a ready" {
+			t.Fatalf("after %v h2 shows %q, and had lost %v; the lease is another one: %t", still, h2.shows(), got, h1.leaseID() != lease)
+		}
+	}
+	h1.end()
+	h2.await("")
+}
+
 func ttlAndMore(d *daemon) time.Duration { return d.config.TTL + 2*time.Second }
 
 // A store that was restored from an older snapshot gets all again, and nobody is taken away.

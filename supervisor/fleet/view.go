@@ -36,6 +36,10 @@ const (
 	wrongAgain    = time.Hour // between two events about wrong keys
 	// After a longer break all is listed: the store may have been replaced by an older one that has as many revisions by now.
 	resumeWithin = 5 * time.Second
+	// After a silence this long, or a break, ends of leases are in doubt for a while: a store that stood still for longer than the TTL
+	// ends the leases of hosts that live, half a second after it goes on. Half a silence is shorter than two thirds of the least TTL.
+	standstill = 2 * time.Second
+	doubtFor   = 3 * time.Second
 )
 
 // view is what a store says of other hosts, as it is shown: a fold of lists and of what a watch reports. It is pure: its
@@ -43,7 +47,7 @@ const (
 //
 //   - A key that the newest list lacks stays for TTL + 3 s of live watch: its host may be about to write it again. After the
 //     store went back to an older state it stays for 2 × TTL.
-//   - So does all that an expired lease took while the watch was broken. The store itself may have stood still.
+//   - So does all that an expired lease took while the watch was broken, or just after that. The store itself may have stood still.
 //   - So does a key whose value cannot be read any more: somebody else has written it.
 //   - A lease whose end a live watch reports takes its members with it at once; so does a single deleted member.
 type view struct {
@@ -58,6 +62,7 @@ type view struct {
 	seen    int64
 	replay  int64 // up to this one the watch reports what a break had hidden
 	live    liveTime
+	doubt   time.Duration     // up to this live time ends of leases are in doubt
 	entries map[string]*entry // of hosts and members, by key
 	bytes   int
 	absent  map[*entry]bool
@@ -136,7 +141,7 @@ func (v *view) fold(now time.Time, do func()) *changes {
 func (v *view) list(all []record, revision int64, now time.Time) (_ *changes, back bool) {
 	back = revision < v.seen
 	return v.fold(now, func() {
-		v.live.begin(now)
+		v.begin(now)
 		grace := v.ttl + graceExtra
 		if back {
 			grace = 2 * v.ttl
@@ -164,9 +169,20 @@ func (v *view) list(all []record, revision int64, now time.Time) (_ *changes, ba
 // resume says that the watch goes on after the folded revision, and that the store is at revision now.
 func (v *view) resume(revision int64, now time.Time) *changes {
 	return v.fold(now, func() {
-		v.live.begin(now)
+		v.begin(now)
 		v.seen, v.replay = max(v.seen, revision), max(v.replay, revision)
 	})
+}
+
+func (v *view) begin(now time.Time) {
+	v.live.begin(now)
+	v.doubt = v.live.ran + doubtFor
+}
+
+// stood says that nothing was heard for some time up to now: the store stood still, or this daemon did.
+func (v *view) stood(now time.Time) {
+	v.live.at = now
+	v.doubt = v.live.ran + doubtFor
 }
 
 // broke says that the watch is not live any more.
@@ -225,12 +241,12 @@ type hostAt struct {
 	rev  int64
 }
 
-// hidden returns whose lease ended while the watch was broken, and when. A host that leaves says so before.
+// hidden returns whose lease ended while the watch was broken, or soon after that, and when. A host that leaves says so before.
 func (v *view) hidden(all []record) map[hostAt]bool {
 	found := map[hostAt]bool{}
 	for i := range all {
 		r := &all[i]
-		if e := v.entries[r.name]; r.deleted && r.rev <= v.replay && e != nil && e.key.kind == hostKey && !e.host.Leaving {
+		if e := v.entries[r.name]; r.deleted && (r.rev <= v.replay || v.live.ran < v.doubt) && e != nil && e.key.kind == hostKey && !e.host.Leaving {
 			found[hostAt{e.key.host, r.rev}] = true
 		}
 	}

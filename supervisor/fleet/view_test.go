@@ -17,7 +17,7 @@ import (
 var updateFlag = flag.Bool("update", false, "rewrite the transcripts")
 
 // A story is a file of two parts: what a store tells one host, and, after a line of dashes, what the host shows then. A line is
-// TIME list|event REVISION WHAT; WHAT …, TIME resume|progress REVISION, TIME ask or TIME break. WHAT is HOST, HOST leaving, HOST CONTAINER
+// TIME list|event REVISION WHAT; WHAT …, TIME resume|progress REVISION, TIME ask or TIME break|stood. WHAT is HOST, HOST leaving, HOST CONTAINER
 // STATE [REVISION] or, for what is deleted, -HOST or -HOST CONTAINER. The TTL is 10 s.
 func TestViewStories(t *testing.T) {
 	files, err := filepath.Glob("testdata/view/*.txt")
@@ -108,6 +108,8 @@ func (p *viewPlay) line(line string) error {
 		p.view.ask()
 	case "break":
 		p.view.broke(p.clock())
+	case "stood":
+		p.view.stood(p.clock())
 	case "wait":
 	default:
 		return fmt.Errorf("%s is no verb", verb)

@@ -274,10 +274,12 @@ func (w *watcher) watch(ctx context.Context, client *clientv3.Client) (watched b
 		if next := w.view.next(time.Now()); !next.IsZero() {
 			tick.Reset(max(time.Millisecond, time.Until(next)))
 		}
+		turned := time.Now()
 		select {
 		case <-ctx.Done():
 			return watched, ctx.Err()
 		case answer, ok := <-answers:
+			w.awake(heard)
 			if err := endOf(&answer, ok); err != nil {
 				return watched, err
 			}
@@ -291,6 +293,7 @@ func (w *watcher) watch(ctx context.Context, client *clientv3.Client) (watched b
 			}
 			w.report(&answer)
 		case now := <-progress.C:
+			w.awake(turned)
 			if now.Sub(heard) > silence {
 				return watched, errSilent
 			}
@@ -301,8 +304,16 @@ func (w *watcher) watch(ctx context.Context, client *clientv3.Client) (watched b
 			w.offer()
 			w.take(w.view.tick(now)) // hosts are forgotten
 		case now := <-tick.C:
+			w.awake(turned)
 			w.take(w.view.tick(now))
 		}
+	}
+}
+
+// awake takes in that nothing has happened since a time: something does each second, unless etcd or this daemon stands still.
+func (w *watcher) awake(since time.Time) {
+	if now := time.Now(); now.Sub(since) > standstill {
+		w.view.stood(now)
 	}
 }
 

@@ -281,6 +281,23 @@ func (c *Cluster) Restore(t testing.TB, snapshot string) {
 	}
 }
 
+// Replace kills all members, and starts others at their addresses that have nothing.
+func (c *Cluster) Replace(t testing.TB) {
+	t.Helper()
+	for i := range c.members {
+		c.kill(i)
+	}
+	c.life++
+	for i := range c.members {
+		if err := c.start(i); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := c.await(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func (c *Cluster) etcdctl(t testing.TB, args ...string) {
 	t.Helper()
 	command := exec.Command("etcdctl", args...)
