@@ -61,3 +61,28 @@ func TestChangedPrefix(t *testing.T) {
 	h2.await("")
 	h2.awaitHost("h1", HostLost)
 }
+
+// Somebody has overwritten the host's key. Its members stay under its lease, and what is down is not served as ready.
+func TestOverwrittenName(t *testing.T) {
+	t.Parallel()
+	c := sharedCluster(t)
+	h1, h2 := newDaemon(t, "h1", c.Endpoints, nil), newDaemon(t, "h2", c.Endpoints, nil)
+	h1.has("a", stateReady)
+	id := h1.has("b", stateReady)
+	h1.start()
+	h2.start()
+	h2.await("h1:a ready, h1:b ready")
+	client := c.Client(t)
+	if _, err := client.Put(t.Context(), h1.fleet.named(), `{"instance":"00112233445566778899aabbccddeeff"}`); err != nil {
+		t.Fatal(err)
+	}
+	h1.awaitEvent(eventError, "another daemon has the host name h1")
+	h1.has("a", stateDown)
+	h1.board.Remove(id)
+	h1.has("c", stateReady)
+	h2.await("h1:a down")
+	if _, err := client.Delete(t.Context(), h1.fleet.named()); err != nil {
+		t.Fatal(err)
+	}
+	h2.await("h1:a down, h1:c ready")
+}

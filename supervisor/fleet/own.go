@@ -100,6 +100,14 @@ func (o *ownKeys) isThere(name string) bool {
 	return ok && !k.deleted
 }
 
+// isUnder says whether the store has a key under a lease.
+func (o *ownKeys) isUnder(name string, lease int64) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	k, ok := o.keys[name]
+	return ok && !k.deleted && k.lease == lease
+}
+
 // has says whether the store has a key with that body.
 func (o *ownKeys) has(name, body string) bool {
 	o.mu.Lock()

@@ -68,8 +68,12 @@ func (p *publisher) run(ctx context.Context) {
 // write writes what differs. It returns when to try again, if that has failed.
 func (p *publisher) write(ctx context.Context, w *wanted) (again time.Duration) {
 	h, ok := p.f.lease.now()
-	if !ok || !h.claimed {
+	if !ok {
 		return 0 // the keeper tells when it is
+	}
+	if !h.claimed {
+		p.correct(ctx, h.id, w)
+		return 0
 	}
 	puts, deletes := p.f.own.diff(w.keys, int64(h.id), w.all)
 	for len(puts)+len(deletes) > 0 {
@@ -144,6 +148,47 @@ func (p *publisher) failed(err error, lease clientv3.LeaseID) time.Duration {
 	}
 	p.f.fail(aboutPublish, c, "cannot publish members of this host: "+explain(c, err))
 	return backoffMost
+}
+
+// correct writes what is not true any more while the name of the host is not its own: the lease of its members lives on, so others
+// would send requests to what is down. Only keys under this lease are touched: another daemon of the name has its own.
+func (p *publisher) correct(ctx context.Context, lease clientv3.LeaseID, w *wanted) {
+	puts, deletes := p.f.own.diff(w.keys, int64(lease), w.all)
+	for _, name := range slices.Concat(puts, deletes) {
+		if h, _ := p.f.lease.now(); h.claimed || h.id != lease {
+			return // all is written
+		}
+		if !strings.HasPrefix(name, string(memberKey)+"/") || !p.f.own.isUnder(name, int64(lease)) {
+			continue
+		}
+		if p.correctOne(ctx, lease, name, w.keys[name]) != nil {
+			return // the next look tries again
+		}
+	}
+}
+
+// correctOne writes or, without a body, deletes a member, if it is still under a lease.
+func (p *publisher) correctOne(ctx context.Context, lease clientv3.LeaseID, name, body string) error {
+	operation, value := clientv3.OpDelete(p.f.base+name), ""
+	if body != "" {
+		value = withRevision(body, p.f.self.nextRevision())
+		operation = clientv3.OpPut(p.f.base+name, value, clientv3.WithLease(lease))
+	}
+	var answer *clientv3.TxnResponse
+	err := p.f.store.do(ctx, callWithin, func(ctx context.Context, c *clientv3.Client) (err error) {
+		answer, err = c.Txn(ctx).If(clientv3.Compare(clientv3.LeaseValue(p.f.base+name), "=", lease)).Then(operation).Commit()
+		return err
+	})
+	switch {
+	case err != nil || !answer.Succeeded:
+		return err
+	case body == "":
+		p.f.own.deleted(name, answer.Header.Revision)
+	default:
+		p.f.own.wrote(name, value, int64(lease), answer.Header.Revision)
+	}
+	p.f.metrics.writes.Inc()
+	return nil
 }
 
 // withdraw deletes what must not go on being served, when etcd is full: it takes no other word for that then.
