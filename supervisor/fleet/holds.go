@@ -38,10 +38,15 @@ type holds struct {
 	mu     sync.Mutex
 	listed bool // all holds are known
 	now    map[string]holdValue
+	since  map[string]time.Time // when this daemon has seen each first
+	// missing are those that a store lacks that went back: they hold on until somebody has written them again.
+	missing map[string]holdValue
 }
 
 func newHolds(f *Fleet) *holds {
-	return &holds{f: f, wake: make(chan struct{}, 1), now: map[string]holdValue{}}
+	return &holds{
+		f: f, wake: make(chan struct{}, 1), now: map[string]holdValue{}, since: map[string]time.Time{}, missing: map[string]holdValue{},
+	}
 }
 
 // told takes in what the store has.
@@ -49,8 +54,9 @@ func (h *holds) told(records []record, list bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	defer signal(h.wake)
+	before := h.now
 	if list {
-		h.listed, h.now = true, map[string]holdValue{}
+		h.listed, h.now = true, maps.Clone(h.missing)
 	}
 	for i := range records {
 		r := &records[i]
@@ -62,10 +68,59 @@ func (h *holds) told(records []record, list bool) {
 		switch {
 		case r.deleted:
 			delete(h.now, k.service)
+			delete(h.missing, k.service)
 		case err == nil:
+			if old, ok := before[k.service]; ok && old != v {
+				delete(h.since, k.service) // another hold begins now
+			}
 			h.now[k.service] = v
+			delete(h.missing, k.service)
 		}
 	}
+	h.note(time.Now())
+}
+
+// note remembers since when each hold is known.
+func (h *holds) note(now time.Time) {
+	maps.DeleteFunc(h.since, func(service string, _ time.Time) bool { _, ok := h.now[service]; return !ok })
+	for service := range h.now {
+		if _, ok := h.since[service]; !ok {
+			h.since[service] = now
+		}
+	}
+}
+
+// wentBack takes in that the next list is of a store that went back: a hold that it lacks was ended by nobody.
+func (h *holds) wentBack() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.missing = maps.Clone(h.now)
+}
+
+// rewrite writes again what a store lacks that went back. It says whether all of that is done.
+func (h *holds) rewrite(ctx context.Context) bool {
+	h.mu.Lock()
+	missing, since := maps.Clone(h.missing), maps.Clone(h.since)
+	h.mu.Unlock()
+	done := true
+	for service, v := range missing {
+		left := time.Duration(0)
+		if v.For != "" {
+			whole, _ := time.ParseDuration(v.For) // it was checked when it was read
+			if left = whole - time.Since(since[service]); left <= 0 {
+				h.told([]record{{name: key{kind: holdKey, service: service}.String(), deleted: true}}, false)
+				continue
+			}
+		}
+		if h.f.putHold(ctx, service, v, left, clientv3.Compare(clientv3.CreateRevision(h.f.base+key{kind: holdKey, service: service}.String()), "=", 0)) != nil {
+			done = false
+			continue
+		}
+		h.mu.Lock()
+		delete(h.missing, service) // it is there, or another one is
+		h.mu.Unlock()
+	}
+	return done
 }
 
 // known returns the services that are held; false: nobody knows yet.
@@ -81,7 +136,8 @@ func (h *holds) run(ctx context.Context, s Supervisor) {
 	for {
 		changed := board.ChangedHere()
 		var again <-chan time.Time
-		if now, listed := h.known(); listed && !h.settle(ctx, s, board, now) {
+		rewritten := h.rewrite(ctx)
+		if now, listed := h.known(); !rewritten || listed && !h.settle(ctx, s, board, now) {
 			again = time.After(holdAgain)
 		}
 		if len(h.f.self.held()) == 0 && !h.any() {
@@ -155,6 +211,11 @@ func (f *Fleet) Hold(ctx context.Context, service string, d time.Duration) error
 	if d > 0 {
 		value.For = d.String()
 	}
+	return f.putHold(ctx, service, value, d)
+}
+
+// putHold writes a hold that etcd ends after a time, by its own clock; 0: nobody does. With conditions it is no error that they are not met.
+func (f *Fleet) putHold(ctx context.Context, service string, value holdValue, d time.Duration, conditions ...clientv3.Cmp) error {
 	k := key{kind: holdKey, service: service}
 	text, err := encode(value)
 	if err = errors.Join(err, k.check()); err != nil {
@@ -162,14 +223,14 @@ func (f *Fleet) Hold(ctx context.Context, service string, d time.Duration) error
 	}
 	return f.store.do(ctx, callWithin, func(ctx context.Context, c *clientv3.Client) error {
 		var options []clientv3.OpOption
-		if d > 0 { // etcd ends it, by its own clock
+		if d > 0 {
 			lease, err := c.Grant(ctx, int64((d+time.Second-1)/time.Second))
 			if err != nil {
 				return err
 			}
 			options = append(options, clientv3.WithLease(lease.ID))
 		}
-		_, err := c.Put(ctx, f.base+k.String(), text, options...)
+		_, err := c.Txn(ctx).If(conditions...).Then(clientv3.OpPut(f.base+k.String(), text, options...)).Commit()
 		return err
 	})
 }

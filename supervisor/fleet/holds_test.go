@@ -3,10 +3,12 @@ package fleet
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
 	"healthd/runtime"
+	"healthd/supervisor/fleet/etcdtest"
 )
 
 // A hold of a service reaches all hosts, and who comes later. Its end resumes just those, also where healthd was away meanwhile.
@@ -71,4 +73,53 @@ func TestHoldForSomeTime(t *testing.T) {
 	if err := h1.fleet.Hold(ctx, "web", 0); err == nil {
 		t.Error("a hold that nobody waits for succeeds")
 	}
+}
+
+// A store that has lost all, or some, gets the holds again as well: nobody has ended them.
+func TestHoldsOutliveTheStore(t *testing.T) {
+	t.Parallel()
+	c := etcdtest.New(t, etcdtest.Options{Members: 1})
+	h1, h2 := newDaemon(t, "h1", c.Endpoints, nil), newDaemon(t, "h2", c.Endpoints, nil)
+	h1.has("a", stateReady)
+	h1.start()
+	h2.has("b", stateReady)
+	h2.start()
+	h1.await("h2:b ready")
+	h2.await("h1:a ready")
+	for service, d := range map[string]time.Duration{"web": 0, "other": time.Hour, "short": 4 * time.Second} {
+		if err := h1.fleet.Hold(t.Context(), service, d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h1.awaitHeld("a")
+	h2.awaitHeld("b")
+	began := time.Now()
+	holds := func(h *daemon) string {
+		var all []string
+		for _, hold := range h.fleet.Holds() {
+			all = append(all, hold.Service)
+		}
+		return strings.Join(all, " ")
+	}
+	h2.until(func() bool { return holds(h2) == "other short web" }, "all holds, not %q", func() string { return holds(h2) })
+	c.Replace(t)
+	client := c.Client(t)
+	h1.awaitEvent(eventError, "older state")
+	h2.awaitEvent(eventError, "older state")
+	h1.until(func() bool {
+		return time.Since(began) > 8*time.Second && holds(h1) == "other web" && holds(h2) == "other web"
+	}, "two holds, not %q", func() string { return holds(h1) })
+	if got := keys(t, client, h1.config.Prefix+layout+"holds/"); strings.Join(got, " ") != "other web" {
+		t.Errorf("the store has the holds %q", got)
+	}
+	for _, h := range []*daemon{h1, h2} {
+		if got := h.resumptions(); got > 0 {
+			t.Errorf("%s has resumed %d containers that are held", h.config.Host, got)
+		}
+	}
+	if err := h1.fleet.Resume(t.Context(), "web"); err != nil {
+		t.Fatal(err)
+	}
+	h1.awaitHeld("")
+	h2.awaitHeld("")
 }

@@ -69,6 +69,7 @@ type daemon struct {
 	gone   []string // members that the board has lost: "HOST:CONTAINER"
 	was    map[string]bool
 	held   map[string]bool // containers, by the name that Hold was given
+	freed  int             // how many Resume has ended
 }
 
 // newDaemon returns a host that does not run. Its prefix is the test's.
@@ -170,7 +171,14 @@ func (d *daemon) Resume(_ context.Context, name string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.held, name)
+	d.freed++
 	return nil
+}
+
+func (d *daemon) resumptions() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.freed
 }
 
 // holding returns the names of the containers that are held.

@@ -215,6 +215,9 @@ func (w *watcher) listAll(ctx context.Context) error {
 		}
 	}
 	w.f.own.listed(own, revision, back)
+	if back {
+		w.f.holds.wentBack()
+	}
 	w.f.tellOthers(all, true)
 	if back {
 		w.f.record(eventError, "The fleet's store has an older state than before: it was restored. What this host publishes is written again; what others have published stays for %v", 2*w.f.config.TTL)

@@ -67,8 +67,10 @@ func (w *words) show(put []remote, gone []string) (changed bool) {
 		maps.DeleteFunc(w.draining, func(o runtime.Run, _ remote) bool { return o.ID == run.ID && o != run })
 		if r.State == stateDraining && r.Awaits != "" {
 			w.draining[run] = r
-		} else {
+		} else if _, was := w.draining[run]; was { // it goes on being served: what was said is true no more
 			delete(w.draining, run)
+			delete(w.said, run)
+			delete(w.at, run)
 		}
 		changed = true
 	}

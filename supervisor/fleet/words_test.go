@@ -62,6 +62,14 @@ func TestWordsLiveAsLongAsTheirRun(t *testing.T) {
 	if got := wanted()["words/h1/a/h0"]; got != `{"run":1,"id":"x","drained":true}` {
 		t.Errorf("the word is %s", got)
 	}
+	ready := draining(1, "")
+	ready.State = stateReady
+	w.show([]remote{ready}, nil) // its healthd was ended meanwhile
+	w.show([]remote{draining(1, awaitsDrain)}, nil)
+	if got := wanted(); len(got) != 0 {
+		t.Errorf("of one that was ready again since: %v", got)
+	}
+	w.say(run, said{drained: true}, now)
 	w.show([]remote{draining(2, awaitsDrain)}, nil) // another run
 	if got := wanted(); len(got) != 0 {
 		t.Errorf("of another run: %v", got)
