@@ -1,6 +1,9 @@
 package fleet
 
-import "testing"
+import (
+	"testing"
+	"time"
+)
 
 // What a host has published under another name ends with the lease of that time: nobody would take it away else.
 func TestRenamedHost(t *testing.T) {
@@ -85,4 +88,26 @@ func TestOverwrittenName(t *testing.T) {
 		t.Fatal(err)
 	}
 	h2.await("h1:a down, h1:c ready")
+}
+
+// A host that has lost what it keeps is a new one, and has its name as soon as its old lease has ended.
+func TestLostState(t *testing.T) {
+	t.Parallel()
+	c := sharedCluster(t)
+	ttl := func(c *Config) { c.TTL = 15 * time.Second }
+	h1, h2 := newDaemon(t, "h1", c.Endpoints, ttl), newDaemon(t, "h2", c.Endpoints, ttl)
+	h1.has("a", stateReady)
+	h1.start()
+	h2.start()
+	h2.await("h1:a ready")
+	h1.end()
+	h1.config.StateDir = t.TempDir()
+	h1.restart()
+	h1.awaitEvent(eventError, "another daemon has the host name h1")
+	h2.until(func() bool { return h2.shows() == "" }, "the old lease to end")
+	gone := time.Now()
+	h2.await("h1:a ready")
+	if gap := time.Since(gone); gap > 2*time.Second {
+		t.Errorf("h1 was gone for %v", gap)
+	}
 }

@@ -373,6 +373,9 @@ func (w *watcher) report(answer *clientv3.WatchResponse) {
 		if k, err := parseKey(all[i].name); err == nil && isOwn(k, w.f.config.Host) {
 			w.f.own.saw(&all[i])
 			own = true
+			if all[i].deleted && k.kind == hostKey {
+				signal(w.f.lease.wake) // whoever had the name has left it
+			}
 		}
 	}
 	w.f.tellOthers(all, false)
