@@ -64,6 +64,7 @@ type Supervisor interface {
 type Fleet struct {
 	config   Config
 	base     string // PREFIX/v1/
+	daemon   string // another one with each start
 	store    *connection
 	self     *self
 	viewFile statefile.File
@@ -98,7 +99,7 @@ func New(c Config) (*Fleet, error) {
 		return nil, err
 	}
 	f := &Fleet{
-		config: c, base: c.Prefix + layout, began: time.Now(), self: newSelf(c.StateDir), viewFile: stateFile(c.StateDir, "fleet-members.json"),
+		config: c, base: c.Prefix + layout, daemon: randomHex(8), began: time.Now(), self: newSelf(c.StateDir), viewFile: stateFile(c.StateDir, "fleet-members.json"),
 		problems: problems{now: map[about]problem{}}, metrics: newMetrics(), words: newWords(c.Host), own: ownKeys{keys: map[string]ownKey{}},
 	}
 	f.store = newConnection(&f.config, certificates)

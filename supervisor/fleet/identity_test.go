@@ -1,8 +1,11 @@
 package fleet
 
 import (
+	"os"
 	"testing"
 	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 // What a host has published under another name ends with the lease of that time: nobody would take it away else.
@@ -109,5 +112,51 @@ func TestLostState(t *testing.T) {
 	h2.await("h1:a ready")
 	if gap := time.Since(gone); gap > 2*time.Second {
 		t.Errorf("h1 was gone for %v", gap)
+	}
+}
+
+// Two daemons of one name that have one state, as of a copied virtual machine: one of them publishes.
+func TestCopiedState(t *testing.T) {
+	t.Parallel()
+	c := sharedCluster(t)
+	h1, h2 := newDaemon(t, "h1", c.Endpoints, nil), newDaemon(t, "h2", c.Endpoints, nil)
+	h1.has("a", stateReady)
+	h1.start()
+	h2.start()
+	h2.await("h1:a ready")
+	lease := h1.leaseID()
+	h1.until(func() bool {
+		k := &kept{}
+		ok, err := h1.fleet.self.file.Read(k)
+		return ok && err == nil && k.Lease == int64(lease)
+	}, "h1 to keep its lease")
+	twin := newDaemon(t, "h1", c.Endpoints, nil)
+	if err := os.CopyFS(twin.config.StateDir, os.DirFS(h1.config.StateDir)); err != nil {
+		t.Fatal(err)
+	}
+	twin.has("a", stateDown)
+	twin.has("b", stateReady)
+	twin.start()
+	h1.awaitEvent(eventError, "a copy of this host's state")
+	h1.awaitEvent(eventError, "another daemon has the host name h1")
+	h2.await("h1:a down, h1:b ready")
+	writes := func() int64 {
+		answer, err := c.Client(t).Get(t.Context(), h1.fleet.base, clientv3.WithPrefix(), clientv3.WithSort(clientv3.SortByModRevision, clientv3.SortDescend), clientv3.WithLimit(1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return answer.Kvs[0].ModRevision
+	}
+	before := writes()
+	time.Sleep(ttlAndMore(h1))
+	if got := writes(); got != before || h2.shows() != "h1:a down, h1:b ready" {
+		t.Errorf("they have written up to revision %d since %d; h2 shows %q", got, before, h2.shows())
+	}
+	twin.end()
+	h2.await("h1:a ready")
+	h1.restart() // it keeps who it is
+	time.Sleep(ttlAndMore(h1))
+	if got := h2.shows(); got != "h1:a ready" {
+		t.Errorf("h2 shows %q", got)
 	}
 }

@@ -74,9 +74,7 @@ func (s *self) load(earlier bool, boot string) error {
 		err = s.file.SetAside(err)
 	}
 	if !found || !instancePattern.MatchString(s.kept.Instance) {
-		id := make([]byte, 16)
-		_, _ = rand.Read(id)
-		s.kept = kept{Version: keptVersion, Instance: hex.EncodeToString(id), Alone: earlier && !found && err == nil}
+		s.kept = kept{Version: keptVersion, Instance: randomHex(16), Alone: earlier && !found && err == nil}
 	}
 	if boot != "" && s.kept.Boot != boot {
 		if s.kept.Boot != "" && s.kept.Lease != 0 {
@@ -87,6 +85,20 @@ func (s *self) load(earlier bool, boot string) error {
 	s.revision = s.kept.Reserved
 	s.touch()
 	return err
+}
+
+func randomHex(bytes int) string {
+	id := make([]byte, bytes)
+	_, _ = rand.Read(id)
+	return hex.EncodeToString(id)
+}
+
+// anew makes the host another instance, without a lease.
+func (s *self) anew() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.kept.Instance, s.kept.Lease = randomHex(16), 0
+	s.touch()
 }
 
 func (s *self) touch() {

@@ -37,6 +37,7 @@ type keeper struct {
 	mu    sync.Mutex
 	held  held
 	asked time.Time // when etcd was last asked whether the key is there
+	wrote int64     // the revision at which this daemon wrote the key
 }
 
 func newKeeper(f *Fleet) *keeper { return &keeper{f: f, wake: make(chan struct{}, 1)} }
@@ -66,6 +67,24 @@ func (k *keeper) unclaim(id clientv3.LeaseID) {
 	}
 	k.mu.Unlock()
 	signal(k.wake)
+}
+
+// saw takes in that the host's key was written. If another daemon has done that as this instance, after this one, it has a copy of this
+// host's state, such as that of a virtual machine has: both would renew one lease and write the same keys. This one becomes another
+// instance then, which waits for the name.
+func (k *keeper) saw(r *record) {
+	v, err := decodeHost(r.value)
+	k.mu.Lock()
+	twin := err == nil && k.wrote > 0 && r.rev > k.wrote && v.Daemon != "" && v.Daemon != k.f.daemon && v.Instance == k.f.self.instance()
+	if twin {
+		k.f.self.anew()
+		k.held, k.wrote = held{}, 0
+	}
+	k.mu.Unlock()
+	if twin {
+		k.f.record(eventError, "Fleet: another daemon runs with a copy of this host's state, and has its name %s: this host is a new one to others, and waits for the name", k.f.config.Host)
+		signal(k.wake)
+	}
 }
 
 func signal(c chan struct{}) {
@@ -106,6 +125,9 @@ func (k *keeper) round(ctx context.Context) time.Duration {
 		k.ask(ctx, h)
 		h, _ = k.now()
 	}
+	if h.id == 0 {
+		return renewAgain // it was lost meanwhile
+	}
 	if !h.claimed {
 		if err := k.claim(ctx, h); err != nil {
 			return k.tellUnclaimed(err, third)
@@ -128,7 +150,7 @@ func (k *keeper) renew(ctx context.Context) error {
 		switch {
 		case err == nil:
 			k.f.metrics.renewed("ok")
-			k.take(h.id, began)
+			k.renewed(h.id, began)
 			return nil
 		case classOf(err) != noLease:
 			k.f.metrics.renewed("failed")
@@ -181,7 +203,16 @@ func (k *keeper) grant(ctx context.Context) error {
 func (k *keeper) take(id clientv3.LeaseID, began time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.held = held{id: id, renewed: began, claimed: k.held.claimed && k.held.id == id}
+	k.held = held{id: id, renewed: began}
+}
+
+// renewed takes in that a lease was renewed, unless it was given up meanwhile.
+func (k *keeper) renewed(id clientv3.LeaseID, began time.Time) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.held.id == id {
+		k.held.renewed = began
+	}
 }
 
 // tellFailed tells of a lease that may have ended. That etcd is not reached is told by the watcher.
@@ -213,7 +244,7 @@ func (k *keeper) claim(ctx context.Context, h held) error {
 		if len(there.Kvs) > 0 {
 			kv := there.Kvs[0]
 			seen = kv.ModRevision
-			if v, err := decodeHost(kv.Value); kv.Lease != int64(h.id) && (err != nil || v.Instance != f.self.instance()) {
+			if v, err := decodeHost(kv.Value); err != nil || v.Instance != f.self.instance() {
 				return fmt.Errorf("%w has the host name %s in the fleet: nothing of this host is published. Two hosts cannot have one name ([fleet] host)", errClaimed, f.config.Host)
 			}
 		}
@@ -234,7 +265,7 @@ func (k *keeper) claim(ctx context.Context, h held) error {
 	f.metrics.writes.Inc()
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.asked = time.Now()
+	k.asked, k.wrote = time.Now(), revision
 	if k.held.id == h.id {
 		k.held.claimed = true
 	}

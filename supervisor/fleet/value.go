@@ -22,7 +22,8 @@ const (
 
 // hostValue is what a host says of itself.
 type hostValue struct {
-	Instance   string `json:"instance"` // of its state directory: two daemons of one name have two
+	Instance   string `json:"instance"`         // of its state directory: two daemons of one name have two
+	Daemon     string `json:"daemon,omitempty"` // another one with each start
 	Version    string `json:"version,omitempty"`
 	Advertise  string `json:"advertise,omitempty"`
 	Balancer   bool   `json:"balancer,omitempty"` // it pushes to HAProxy
@@ -96,7 +97,7 @@ func (v *hostValue) check() error {
 	if !instancePattern.MatchString(v.Instance) {
 		err = errors.Join(err, fmt.Errorf("%.40q is no instance", v.Instance))
 	}
-	return errors.Join(err, checkText("version", v.Version))
+	return errors.Join(err, checkText("daemon", v.Daemon), checkText("version", v.Version))
 }
 
 // check says what is wrong with a member. local says that loopback addresses mean the same to everybody: the fleet is on one machine.

@@ -147,7 +147,7 @@ func runtimesUp(board *supervisor.Board) bool {
 // hostValue is what this host says of itself.
 func (f *Fleet) hostValue(up bool) hostValue {
 	v := hostValue{
-		Instance: f.self.instance(), Version: cut(f.config.Version, maxName), Balancer: f.config.Balancer, Files: f.files.Load(), RuntimesUp: up,
+		Instance: f.self.instance(), Daemon: f.daemon, Version: cut(f.config.Version, maxName), Balancer: f.config.Balancer, Files: f.files.Load(), RuntimesUp: up,
 	}
 	if f.config.Advertise.IsValid() {
 		v.Advertise = f.config.Advertise.Unmap().String()

@@ -373,8 +373,12 @@ func (w *watcher) report(answer *clientv3.WatchResponse) {
 		if k, err := parseKey(all[i].name); err == nil && isOwn(k, w.f.config.Host) {
 			w.f.own.saw(&all[i])
 			own = true
-			if all[i].deleted && k.kind == hostKey {
+			switch {
+			case k.kind != hostKey:
+			case all[i].deleted:
 				signal(w.f.lease.wake) // whoever had the name has left it
+			default:
+				w.f.lease.saw(&all[i])
 			}
 		}
 	}
