@@ -30,7 +30,7 @@ var ErrNoHold = errors.New("the service is not held on all hosts")
 const holdAgain = time.Second
 
 // holds carries out the holds of the store on this host: a hold of a service holds each of its containers here once, new ones
-// when they come, and its end resumes just these. So who resumes one container here is not overruled. Which were
+// when they come, and its end resumes just these. So who resumes one container here is not overruled, nor who holds one. Which were
 // held outlives the daemon: a hold may end while it is away.
 type holds struct {
 	f      *Fleet
@@ -173,6 +173,7 @@ func (h *holds) settle(ctx context.Context, s Supervisor, board *supervisor.Boar
 		case service == "":
 		case slices.Contains(was[service], id) && held:
 			is[service] = append(is[service], id)
+		case held && v.State.Lasting.Held: // by somebody on this host, whose hold the end of this one must not end
 		case held:
 			if err := s.Hold(ctx, runtime.IDPrefix+id, time.Time{}); err == nil {
 				is[service] = append(is[service], id)

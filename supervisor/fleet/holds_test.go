@@ -52,6 +52,36 @@ func TestHoldOnAllHosts(t *testing.T) {
 	h2.awaitHeld("")
 }
 
+// What somebody holds on one host stays as it is when a hold on all hosts begins and ends. When that one ends first, the other counts.
+func TestHoldOfWhatIsHeld(t *testing.T) {
+	t.Parallel()
+	c := sharedCluster(t)
+	h1 := newDaemon(t, "h1", c.Endpoints, nil)
+	h1.has("a", stateReady)
+	heldHere := func(name string, is bool) {
+		v := *h1.board.ByID(h1.has(name, stateReady))
+		v.State.Lasting.Held = is
+		h1.board.Show(&v)
+	}
+	heldHere("b", true)
+	heldHere("c", true)
+	h1.start()
+	h1.until(func() bool { return h1.fleet.Status().Connected }, "a connection")
+	if err := h1.fleet.Hold(t.Context(), "web", 0); err != nil {
+		t.Fatal(err)
+	}
+	h1.awaitHeld("a")
+	heldHere("c", false)
+	h1.awaitHeld("a c")
+	if err := h1.fleet.Resume(t.Context(), "web"); err != nil {
+		t.Fatal(err)
+	}
+	h1.awaitHeld("")
+	if got := h1.resumptions(); got != 2 {
+		t.Errorf("it has resumed %d containers", got)
+	}
+}
+
 // A hold for some time ends by itself, by etcd's clock.
 func TestHoldForSomeTime(t *testing.T) {
 	t.Parallel()

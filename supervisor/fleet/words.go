@@ -25,6 +25,7 @@ type words struct {
 	said     map[runtime.Run]said
 	at       map[runtime.Run]time.Time
 	draining map[runtime.Run]remote // those of other hosts
+	awaiting map[runtime.Run]bool   // those of this host
 	own      string
 }
 
@@ -101,6 +102,13 @@ func (w *words) forget(local []localRun, now time.Time) {
 	for _, l := range local {
 		await[l.run] = true
 	}
+	for run := range w.awaiting {
+		if !await[run] { // it goes on, as when somebody holds it: what was said is true no more
+			delete(w.said, run)
+			delete(w.at, run)
+		}
+	}
+	w.awaiting = await
 	for run := range w.said {
 		if _, ok := w.draining[run]; !ok && !await[run] && now.Sub(w.at[run]) > forgetSaid {
 			delete(w.said, run)

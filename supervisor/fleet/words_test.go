@@ -83,3 +83,24 @@ func TestWordsLiveAsLongAsTheirRun(t *testing.T) {
 		t.Errorf("kept are %v", w.said)
 	}
 }
+
+// A hold ends a drain, and the run goes on being served. What was said of that drain does not count for the next one.
+func TestWordsOfADrainThatEnds(t *testing.T) {
+	w := newWords("h0")
+	run := runtime.Run{ID: "x", Started: 1}
+	w.say(run, said{drained: true}, playBegin) // before it is known to await anything
+	w.forget(nil, playBegin.Add(time.Second))
+	if !w.of(run).drained {
+		t.Error("the word is forgotten before the drain is known")
+	}
+	awaits := []localRun{{run: run}}
+	w.forget(awaits, playBegin.Add(time.Second))
+	if !w.of(run).drained {
+		t.Error("the word is forgotten in the drain")
+	}
+	w.forget(nil, playBegin.Add(2*time.Second))
+	w.forget(awaits, playBegin.Add(3*time.Second))
+	if w.of(run).drained {
+		t.Error("the word counts for the next drain")
+	}
+}
