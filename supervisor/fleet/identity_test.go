@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"os"
+	"slices"
 	"testing"
 	"time"
 
