@@ -161,3 +161,32 @@ func TestCopiedState(t *testing.T) {
 		t.Errorf("h2 shows %q", got)
 	}
 }
+
+// A copied virtual machine that gets a name of its own takes nothing from the one that it is a copy of.
+func TestCopyWithAnotherName(t *testing.T) {
+	t.Parallel()
+	c := sharedCluster(t)
+	boot := func(boot string) func(*Config) { return func(c *Config) { c.Boot = boot } }
+	h1, h2 := newDaemon(t, "h1", c.Endpoints, boot("one")), newDaemon(t, "h2", c.Endpoints, nil)
+	h1.has("a", stateReady)
+	h1.start()
+	h2.start()
+	h2.await("h1:a ready")
+	lease := h1.leaseID()
+	h1.until(func() bool {
+		k := &kept{}
+		ok, err := h1.fleet.self.file.Read(k)
+		return ok && err == nil && k.Lease == int64(lease)
+	}, "h1 to keep its lease")
+	h3 := newDaemon(t, "h3", c.Endpoints, boot("two"))
+	if err := os.CopyFS(h3.config.StateDir, os.DirFS(h1.config.StateDir)); err != nil {
+		t.Fatal(err)
+	}
+	h3.has("b", stateReady)
+	h3.start()
+	h2.await("h1:a ready, h3:b ready")
+	time.Sleep(ttlAndMore(h1))
+	if got := h2.lost(); len(got) > 0 || h1.leaseID() != lease {
+		t.Errorf("h2 has lost %v; the lease is %x, not %x", got, h1.leaseID(), lease)
+	}
+}

@@ -142,10 +142,14 @@ func (s *self) lease(of string, ttl time.Duration) int64 {
 	return s.kept.Lease
 }
 
-// ended returns the lease of an earlier boot that is to be revoked; 0: there is none.
-func (s *self) ended() int64 {
+// ended returns the lease of an earlier boot that is to be revoked; 0: there is none. One of another name may be another host's, of which
+// this one is a copy.
+func (s *self) ended(of string) int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.kept.For != of {
+		s.kept.Ended = 0
+	}
 	return s.kept.Ended
 }
 

@@ -166,7 +166,7 @@ func (k *keeper) renew(ctx context.Context) error {
 
 // end revokes the lease of an earlier boot of the host, whose containers nobody has asked since.
 func (k *keeper) end(ctx context.Context) error {
-	id := clientv3.LeaseID(k.f.self.ended())
+	id := clientv3.LeaseID(k.f.self.ended(k.f.named()))
 	if id == 0 {
 		return nil
 	}
