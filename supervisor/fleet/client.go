@@ -17,6 +17,8 @@ const (
 	callWithin = 2 * time.Second // any call but a renewal. It is repeated rather than waited for
 	maxAnswer  = 64 << 20        // bytes
 	maxMissed  = 2               // deadlines in a row, after which a client with a password is replaced
+	// A client with a password that is refused is replaced this often: the password may be another one now. A login takes etcd 60 ms.
+	refusedAgain = 10 * time.Second
 )
 
 // connection has the client that everything in the package uses. A client is made when the first call needs it: with a
@@ -29,13 +31,14 @@ type connection struct {
 	tls    *certificates
 	log    *zap.Logger
 
-	making chan struct{} // has room for the one who makes or replaces the client
-	mu     sync.Mutex
-	client *clientv3.Client
-	missed int
-	closed bool
-	life   context.Context // of clients
-	end    context.CancelFunc
+	making  chan struct{} // has room for the one who makes or replaces the client
+	mu      sync.Mutex
+	client  *clientv3.Client
+	missed  int
+	closed  bool
+	life    context.Context // of clients
+	end     context.CancelFunc
+	refused time.Time // when a client was replaced for that
 }
 
 func newConnection(c *Config, tls *certificates) *connection {
@@ -117,6 +120,11 @@ func (s *connection) count(client *clientv3.Client, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if client == nil || client != s.client {
+		return
+	}
+	if err != nil && classOf(err) == refused && s.config.User != "" && time.Since(s.refused) >= refusedAgain {
+		s.refused = time.Now()
+		s.dropLocked() // the next one reads the password anew
 		return
 	}
 	if err == nil || classOf(err) != notReached || errors.Is(err, context.Canceled) {

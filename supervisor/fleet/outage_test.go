@@ -150,7 +150,7 @@ func TestRights(t *testing.T) {
 	h1.awaitEvent(eventError, "permission denied")
 	boss, err := clientv3.New(clientv3.Config{Endpoints: c.Endpoints, Username: "root", Password: "root", DialTimeout: 5 * time.Second})
 	do(nil, err)
-	defer boss.Close()
+	defer func() { boss.Close() }()
 	prefix := h1.config.Prefix
 	do(boss.RoleGrantPermission(ctx, "healthd", prefix, clientv3.GetPrefixRangeEnd(prefix), clientv3.PermissionType(clientv3.PermReadWrite)))
 	h1.awaitEvent(eventBack, "store")
@@ -160,6 +160,13 @@ func TestRights(t *testing.T) {
 	time.Sleep(4 * time.Second) // the tokens have ended
 	h1.has("a", stateDraining)
 	h2.await("h1:a draining")
+	boss.Close() // its token has ended, too
+	boss, err = clientv3.New(clientv3.Config{Endpoints: c.Endpoints, Username: "root", Password: "root", DialTimeout: 5 * time.Second})
+	do(nil, err)
+	do(boss.UserChangePassword(ctx, "healthd", "changed"))
+	do(nil, os.WriteFile(password, []byte("changed\n"), 0o600))
+	h1.has("a", stateReady)
+	h2.await("h1:a ready")
 }
 
 func TestExpiredCertificate(t *testing.T) {
