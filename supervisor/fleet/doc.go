@@ -11,11 +11,12 @@
 // then. Only an end of a lease that a live watch reports, or an absence that lasts, removes a member: see view.go.
 //
 //	key.go, value.go        what is in the store; class.go: what its errors mean
-//	view.go, viewhosts.go   the fold of what the store says of others, pure; wrong.go: keys that are none of healthd's
-//	watch.go                the list and the watch
+//	view.go, view….go       the fold of what the store says of others, pure; wrong.go: keys that are none of healthd's
+//	watch.go, list.go       the watch and the list; watchshow.go: what the board shows of them
 //	lease.go                the lease and the name of this host
 //	wanted.go, own.go       what the store should have of this host, and what it has; publish.go: writes what differs
 //	words.go                the loop of drains over hosts
+//	places.go               places for restarts, as the loop sees them; placesround.go: takes them and gives them back
 //	holds.go                holds of services on all hosts
 //	keep.go                 what outlives the daemon
 //	client.go, certificate.go

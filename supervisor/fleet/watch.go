@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"strings"
 	"time"
 
-	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"healthd/supervisor"
@@ -23,20 +21,6 @@ const (
 	pageWithin    = 4 * time.Second
 	tellLostAfter = 4 * time.Second // two attempts: the first may have met a member of etcd that hangs
 )
-
-// listReason is why all is listed.
-type listReason string
-
-const (
-	listStart     listReason = "start"
-	listBreak     listReason = "break" // the watch was broken for long
-	listCompacted listReason = "compacted"
-	listBack      listReason = "back" // an answer had a lower revision than one before
-	listBig       listReason = "big"  // too much came at once
-	listRegular   listReason = "regular"
-)
-
-var listReasons = []listReason{listStart, listBreak, listCompacted, listBack, listBig, listRegular}
 
 // watcher shows on the board what the store has of other hosts. It lists, and watches from there. A watch that is silent although
 // it is asked each second, or that has no leader, is given up: the next one is with another member, and goes on at the same
@@ -177,92 +161,6 @@ func (w *watcher) session(ctx context.Context) (watched bool, err error) {
 	return w.watch(ctx, client)
 }
 
-// resume makes sure that the store has not gone back: a watch of a revision to come is silent.
-func (w *watcher) resume(ctx context.Context) error {
-	var revision int64
-	err := w.f.store.do(ctx, callWithin, func(ctx context.Context, c *clientv3.Client) error {
-		answer, err := c.Get(ctx, w.f.base+key{kind: hostKey, host: w.f.config.Host}.String(), clientv3.WithKeysOnly())
-		if err == nil {
-			revision = answer.Header.Revision
-		}
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	if w.view.behind(revision) {
-		return errBack
-	}
-	w.take(w.view.resume(revision, time.Now()))
-	return nil
-}
-
-// listAll takes in all keys.
-func (w *watcher) listAll(ctx context.Context) error {
-	reason := w.list
-	all, revision, err := w.getAll(ctx)
-	if err != nil {
-		return err
-	}
-	w.f.metrics.relists.WithLabelValues(string(reason)).Inc()
-	w.f.self.knowsOthers()
-	w.list, w.listed, w.page = "", time.Now(), pageKeys
-	changes, back := w.view.list(all, revision, w.listed)
-	var own []record
-	for i := range all {
-		if k, err := parseKey(all[i].name); err == nil && isOwn(k, w.f.config.Host) {
-			own = append(own, all[i])
-		}
-	}
-	w.f.own.listed(own, revision, back)
-	if back {
-		w.f.holds.wentBack()
-	}
-	w.f.tellOthers(all, true)
-	if back {
-		w.f.record(eventError, "The fleet's store has an older state than before: it was restored. What this host publishes is written again; what others have published stays for %v", 2*w.f.config.TTL)
-	}
-	w.take(changes)
-	signal(w.f.publisher.wake)
-	return nil
-}
-
-// getAll reads all keys as of one revision, in pages: an answer has a bound.
-func (w *watcher) getAll(ctx context.Context) (all []record, revision int64, err error) {
-	ctx, cancel := context.WithTimeout(ctx, listWithin)
-	defer cancel()
-	from, end := w.f.base, clientv3.GetPrefixRangeEnd(w.f.base)
-	for {
-		var answer *clientv3.GetResponse
-		err = w.f.store.do(ctx, pageWithin, func(ctx context.Context, c *clientv3.Client) (err error) {
-			answer, err = c.Get(ctx, from, clientv3.WithRange(end), clientv3.WithLimit(w.page), clientv3.WithRev(revision))
-			return err
-		})
-		if err != nil {
-			return nil, 0, err
-		}
-		if revision == 0 {
-			revision = answer.Header.Revision
-		}
-		for _, kv := range answer.Kvs {
-			all = append(all, w.record(kv, false))
-		}
-		if !answer.More {
-			return all, revision, nil
-		}
-		from = string(answer.Kvs[len(answer.Kvs)-1].Key) + "\x00"
-	}
-}
-
-// record copies a key of etcd's. What is too big is not copied: it is none of healthd's.
-func (w *watcher) record(kv *mvccpb.KeyValue, deleted bool) record {
-	r := record{name: strings.TrimPrefix(string(kv.Key), w.f.base), value: kv.Value, rev: kv.ModRevision, lease: kv.Lease, deleted: deleted}
-	if len(kv.Value) > maxValue {
-		r.value = make([]byte, maxValue+1)
-	}
-	return r
-}
-
 // watch takes in what changes, until the watch ends.
 func (w *watcher) watch(ctx context.Context, client *clientv3.Client) (watched bool, err error) {
 	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
@@ -350,14 +248,6 @@ func (w *watcher) connected() {
 	signal(w.f.closer.wake)
 }
 
-func (w *watcher) remoteKnown() {
-	if !w.known {
-		w.known = true
-		w.board.RemoteKnown()
-		w.f.changed("")
-	}
-}
-
 // report takes in one answer of the watch.
 func (w *watcher) report(answer *clientv3.WatchResponse) {
 	now := time.Now()
@@ -386,92 +276,5 @@ func (w *watcher) report(answer *clientv3.WatchResponse) {
 	w.take(w.view.events(all, answer.Header.Revision, now))
 	if own {
 		signal(w.f.publisher.wake)
-	}
-}
-
-// take shows what has changed.
-func (w *watcher) take(c *changes) {
-	put := make([]supervisor.Member, len(c.put))
-	for i, r := range c.put {
-		put[i] = r.boardMember()
-	}
-	if len(put)+len(c.gone) > 0 {
-		w.board.ShowRemote(put, c.gone)
-		for i := range put {
-			w.f.changed(put[i].ID)
-		}
-		for _, id := range c.gone {
-			w.f.changed(id)
-		}
-		if w.f.words.show(c.put, c.gone) {
-			signal(w.f.publisher.wake)
-		}
-	}
-	for _, told := range c.tell {
-		w.f.record(told.reason, "%s", told.message)
-	}
-	if c.words {
-		w.f.closer.setOthers(maps.Clone(w.view.words))
-	}
-	w.dirty = w.dirty || len(put)+len(c.gone) > 0 || c.hosts
-	old := w.f.seen.Load()
-	if c.hosts || len(old.WrongKeys) != len(w.view.wrong.names) {
-		w.show(old.Connected)
-	}
-	w.showRevision()
-	if c.hosts {
-		signal(w.f.closer.wake)
-	}
-}
-
-// showRevision keeps the Status true when nothing but the revision has changed.
-func (w *watcher) showRevision() {
-	if old := w.f.seen.Load(); old.Revision != w.view.seen {
-		s := *old
-		s.Revision = w.view.seen
-		w.f.seen.Store(&s)
-	}
-}
-
-// show makes a new Status.
-func (w *watcher) show(connected bool) {
-	old := w.f.seen.Load()
-	s := &Status{
-		Connected: connected, Since: old.Since, Revision: w.view.seen, Host: w.f.config.Host, Prefix: w.f.config.Prefix,
-		Hosts: w.view.hostList(), WrongKeys: w.view.wrong.list(),
-	}
-	if connected != old.Connected || old.Since.IsZero() {
-		s.Since = time.Now()
-	}
-	w.f.seen.Store(s)
-}
-
-// restore shows what an earlier daemon knew last. Where none has ever known other hosts nobody can lose their members: this host
-// need not wait for etcd to serve its own.
-func (w *watcher) restore() {
-	k, err := loadView(w.f.viewFile, w.f.config.Prefix)
-	if err != nil {
-		w.f.record(eventError, "Fleet: cannot read what was known of other hosts: %v", err)
-	}
-	if k == nil {
-		if err == nil && w.f.self.alone() {
-			w.remoteKnown()
-		}
-		return
-	}
-	w.take(w.view.restore(k, time.Now()))
-	w.dirty = false
-	w.remoteKnown()
-}
-
-// offer gives what is known of others to who keeps it, if that has changed and the last is being written no more.
-func (w *watcher) offer() {
-	if !w.dirty || w.view.revision == 0 { // nothing is known but what was kept
-		return
-	}
-	select {
-	case w.keep <- w.view.keep():
-		w.dirty = false
-	default:
 	}
 }
