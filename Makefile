@@ -51,7 +51,7 @@ RUNTIME    ?= docker
 
 # A systemd in a container mounts controllers of cgroups that the host has not mounted. While it runs, engines
 # are not told of containers that are killed for want of memory: its tests come after all others.
-TEST = $(GO) test -json -race -shuffle=on -timeout 20m
+TEST = $(GO) test -json -race -shuffle=on -timeout 30m
 
 .DEFAULT_GOAL := help
 .PHONY: build image test race chaos compat balancers bench-balancers conformance fuzz bench bench-once bench-scale soak months lint vulncheck demo manual packages release install install-files uninstall clean help prerequisites FORCE
