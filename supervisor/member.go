@@ -50,6 +50,24 @@ func MemberOf(v *core.View) Member {
 	return m
 }
 
+// The states of a member, as other hosts and people are told of it.
+const (
+	MemberReady    = "ready"
+	MemberDraining = "draining" // it takes no new requests, and still runs
+	MemberDown     = "down"
+)
+
+// State returns one of these.
+func (m *Member) State() string {
+	switch {
+	case m.Ready:
+		return MemberReady
+	case m.Draining:
+		return MemberDraining
+	}
+	return MemberDown
+}
+
 // RemoteName returns the name of another host's member: HOST:CONTAINER.
 func (m *Member) RemoteName() string { return m.Host + ":" + m.Container }
 
@@ -170,24 +188,7 @@ func (b *Board) findLocal(service, name string, inService bool) (*core.View, err
 	return v, err
 }
 
-// FindServiceMembers is FindService for the members of all hosts, which are sorted as SortMembers does. Services of all
-// hosts count for what a name means.
-func (b *Board) FindServiceMembers(name string) (full string, members []Member, err error) {
-	full, local, others, err := b.findOnAllHosts(name)
-	if err != nil {
-		return "", nil, err
-	}
-	members = make([]Member, 0, len(local)+len(others))
-	for _, v := range local {
-		members = append(members, MemberOf(v))
-	}
-	for _, m := range others {
-		members = append(members, *m)
-	}
-	return full, members, nil
-}
-
-// FindWholeService is FindServiceMembers for the service as Services has it.
+// FindWholeService is FindService for the service of all hosts, as Services has it. Services of all hosts count for what a name means.
 func (b *Board) FindWholeService(name string) (Service, error) {
 	full, local, others, err := b.findOnAllHosts(name)
 	if err != nil {

@@ -115,11 +115,15 @@ func TestNameOfOtherHostIsTakenOver(t *testing.T) {
 	}
 }
 
-func membersText(full string, members []Member, err error) string {
+func endpointsText(s Service, err error) string {
 	if err != nil {
 		return ReasonNotFound(err)
 	}
-	return full + ": " + strings.Join(MemberNames(members), " ")
+	var names []string
+	for _, e := range s.Endpoints {
+		names = append(names, e.Container)
+	}
+	return s.Name + ": " + strings.Join(names, " ")
 }
 
 // What a short name of a service means depends on the services of all hosts. What is done on this host is not.
@@ -128,7 +132,7 @@ func TestServicesOfAllHosts(t *testing.T) {
 	check := func(when string, want map[string]string) {
 		t.Helper()
 		for name, want := range want {
-			if got := membersText(b.FindServiceMembers(name)); got != want {
+			if got := endpointsText(b.FindWholeService(name)); got != want {
 				t.Errorf("%s: %q: got %s, want %s", when, name, got, want)
 			}
 		}

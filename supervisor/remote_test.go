@@ -83,11 +83,11 @@ func TestReadersOfOtherHosts(t *testing.T) {
 		if m, err := b.FindMember("web/h2:web-3"); err == nil && (m.Container != "web-3" || int64(m.Port) != m.Run.Started) {
 			t.Errorf("half a member: %+v", m)
 		}
-		_, members, _ := b.FindServiceMembers("p1/web")
-		if slices.ContainsFunc(members, func(m Member) bool { return m.Service != "p1/web" }) {
-			t.Errorf("members of other services: %+v", members)
+		_, local, others, _ := b.findOnAllHosts("p1/web")
+		if slices.ContainsFunc(local, func(v *core.View) bool { return v.Service != "p1/web" }) || slices.ContainsFunc(others, func(m *Member) bool { return m.Service != "p1/web" }) {
+			t.Errorf("members of other services: %+v, %+v", local, others)
 		}
-		_, _, _ = b.FindServiceMembers("web")
+		_, _ = b.FindWholeService("web")
 		_, _ = b.Member("h2/3")
 		for range b.AllMembers() {
 		}

@@ -240,9 +240,9 @@ func (d *daemon) servers() []server {
 		}})
 	}
 	servers = append(servers, server{"keep flight records", d.recorder.Run}, server{"push to HAProxy", func(ctx context.Context) error {
-		return d.haproxy.Run(ctx, d.balanced())
+		return d.haproxy.Run(ctx, d.outletsSupervisor())
 	}}, server{"write published files", func(ctx context.Context) error {
-		return d.publisher.Run(ctx, d.balanced())
+		return d.publisher.Run(ctx, d.outletsSupervisor())
 	}})
 	if d.fleet != nil {
 		servers = append(servers, server{"share members with the fleet", func(ctx context.Context) error {

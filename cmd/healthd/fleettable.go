@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"healthd/supervisor"
 	"healthd/supervisor/api"
 )
 
@@ -140,7 +141,7 @@ func holdCell(h *api.FleetHold) cell {
 
 func memberTable(v *api.FleetView) *table {
 	t := &table{header: []string{"SERVICE", "HOST", "CONTAINER", "STATE", "ADDRESS", "REASON"}}
-	colours := map[string]string{api.FleetMemberReady: green, api.FleetMemberDraining: yellow, api.FleetMemberDown: red}
+	colours := map[string]string{supervisor.MemberReady: green, supervisor.MemberDraining: yellow, supervisor.MemberDown: red}
 	for _, m := range v.Members {
 		address := line(m.Address)
 		if strings.Contains(address, ":") {

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"healthd/supervisor"
 	"healthd/supervisor/api"
 )
 
@@ -116,9 +117,9 @@ func narrow(v *api.FleetView, names []string) (failed []error) {
 // countOf returns the number of a host's members that are in a state.
 func countOf(h *api.FleetHost, state string) *int {
 	switch state {
-	case api.FleetMemberReady:
+	case supervisor.MemberReady:
 		return &h.Ready
-	case api.FleetMemberDraining:
+	case supervisor.MemberDraining:
 		return &h.Draining
 	}
 	return &h.Down
@@ -192,7 +193,7 @@ func serviceRows(v *api.FleetView) []*serviceRow {
 	}
 	for _, m := range v.Members {
 		s := row(m.Service)
-		if s.total++; m.State == api.FleetMemberReady {
+		if s.total++; m.State == supervisor.MemberReady {
 			s.ready++
 		}
 		if !slices.Contains(s.hosts, m.Host) {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"healthd/supervisor"
 	"healthd/supervisor/api"
 )
 
@@ -49,12 +50,12 @@ func threeHosts() *fakeFleet {
 			{Name: "h4", State: api.FleetHostLive, Since: clock.Add(-40 * time.Second), Address: "10.0.0.4", Version: "0.2.0", Ready: 1, Down: 2},
 		},
 		Members: []api.FleetMember{
-			member("blog/web", "h4", "blog-web-1", api.FleetMemberDown, "ReadinessFailed"),
-			member("db", "h1", "db", api.FleetMemberReady, ""),
-			{Service: "shop/cart", Host: "h4", Container: "shop-cart-1", Address: "fd00::4", State: api.FleetMemberDown, Reason: "NotRunning"},
-			member("shop/web", "h1", "shop-web-1", api.FleetMemberReady, ""),
-			member("shop/web", "h1", "shop-web-2", api.FleetMemberDraining, "Draining"),
-			member("shop/web", "h4", "shop-web-1", api.FleetMemberReady, ""),
+			member("blog/web", "h4", "blog-web-1", supervisor.MemberDown, "ReadinessFailed"),
+			member("db", "h1", "db", supervisor.MemberReady, ""),
+			{Service: "shop/cart", Host: "h4", Container: "shop-cart-1", Address: "fd00::4", State: supervisor.MemberDown, Reason: "NotRunning"},
+			member("shop/web", "h1", "shop-web-1", supervisor.MemberReady, ""),
+			member("shop/web", "h1", "shop-web-2", supervisor.MemberDraining, "Draining"),
+			member("shop/web", "h4", "shop-web-1", supervisor.MemberReady, ""),
 		},
 		Holds: []api.FleetHold{
 			{Service: "shop/web", By: "h4", Since: clock.Add(-10 * time.Minute), For: "1h0m0s"}, {Service: "old/api", By: "h1", Since: clock.Add(-time.Minute)},

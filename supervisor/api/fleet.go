@@ -59,13 +59,6 @@ type FleetHost struct {
 	Down     int       `json:"down"`
 }
 
-// States of a FleetMember.
-const (
-	FleetMemberReady    = "ready"
-	FleetMemberDraining = "draining"
-	FleetMemberDown     = "down"
-)
-
 // FleetMember is a published container of a host, this one included.
 type FleetMember struct {
 	Service   string `json:"service"`
@@ -73,7 +66,7 @@ type FleetMember struct {
 	Container string `json:"container"`
 	Address   string `json:"address"`
 	Port      int    `json:"port"`
-	State     string `json:"state"`
+	State     string `json:"state"`            // as supervisor.Member.State
 	Reason    string `json:"reason,omitempty"` // why it is not ready
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"healthd/supervisor"
 	"net/http"
 	"strings"
 	"testing"
@@ -39,9 +40,9 @@ func theFleet() *fleet {
 				{Name: "h4", State: FleetHostLive, Since: at(3), Draining: 1, Down: 1},
 			},
 			Members: []FleetMember{
-				{Service: "db", Host: "h4", Container: "db-1", State: FleetMemberDown, Reason: "ReadinessFailed"},
-				{Service: "shop/web", Host: "h1", Container: "shop-web-1", Address: "10.0.0.5", Port: 32768, State: FleetMemberReady},
-				{Service: "shop/web", Host: "h4", Container: "shop-web-1", Address: "10.0.0.8", Port: 8080, State: FleetMemberDraining, Reason: "Draining"},
+				{Service: "db", Host: "h4", Container: "db-1", State: supervisor.MemberDown, Reason: "ReadinessFailed"},
+				{Service: "shop/web", Host: "h1", Container: "shop-web-1", Address: "10.0.0.5", Port: 32768, State: supervisor.MemberReady},
+				{Service: "shop/web", Host: "h4", Container: "shop-web-1", Address: "10.0.0.8", Port: 8080, State: supervisor.MemberDraining, Reason: "Draining"},
 			},
 			Holds:     []FleetHold{{Service: "shop/web", By: "h4", Since: at(5), For: "1h0m0s"}, {Service: "gone", By: "h1", Since: at(6)}},
 			WrongKeys: 2, Problems: []string{"two daemons are called h3"},

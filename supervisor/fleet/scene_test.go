@@ -239,14 +239,7 @@ func (d *daemon) happened(reason, text string) bool {
 func (d *daemon) shows() string {
 	var all []string
 	for m := range d.board.RemoteMembers() {
-		state := stateDown
-		switch {
-		case m.Ready:
-			state = stateReady
-		case m.Draining:
-			state = stateDraining
-		}
-		all = append(all, m.RemoteName()+" "+state)
+		all = append(all, m.RemoteName()+" "+m.State())
 	}
 	slices.Sort(all)
 	return strings.Join(all, ", ")

@@ -12,6 +12,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"healthd/supervisor"
 	"healthd/supervisor/core"
 )
 
@@ -34,9 +35,9 @@ type hostValue struct {
 
 // The states of a member.
 const (
-	stateReady    = "ready"
-	stateDraining = "draining"
-	stateDown     = "down"
+	stateReady    = supervisor.MemberReady
+	stateDraining = supervisor.MemberDraining
+	stateDown     = supervisor.MemberDown
 )
 
 // What a draining member awaits.

@@ -12,19 +12,9 @@ import (
 func memberOf(v *core.View, name string) memberValue {
 	m := supervisor.MemberOf(v)
 	return memberValue{
-		Container: name, ID: m.ID, Run: m.Run.Started, State: stateOf(&m), Answers: m.DrainingReady, Awaits: awaitsOf(&m),
+		Container: name, ID: m.ID, Run: m.Run.Started, State: m.State(), Answers: m.DrainingReady, Awaits: awaitsOf(&m),
 		Reason: cut(m.Reason, maxReason), Backend: m.Backend, Owned: m.Owned, Phase: m.Phase, Group: m.Group,
 	}
-}
-
-func stateOf(m *supervisor.Member) string {
-	switch {
-	case m.Ready:
-		return stateReady
-	case m.Draining:
-		return stateDraining
-	}
-	return stateDown
 }
 
 func awaitsOf(m *supervisor.Member) string {
