@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -147,6 +148,6 @@ func (m *group) wantingInOrder() []*entry {
 		return nil
 	}
 	all := slices.Clone(m.wanting.entries)
-	slices.SortFunc(all, func(a, b *entry) int { return int(a.place.began) - int(b.place.began) })
+	slices.SortFunc(all, func(a, b *entry) int { return cmp.Compare(a.place.began, b.place.began) })
 	return all
 }

@@ -3,6 +3,7 @@ package fleet
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -27,8 +28,15 @@ const (
 )
 
 // refusals are the texts of errors about rights. A watch has the text alone.
-var refusals = []error{
-	rpctypes.ErrPermissionDenied, rpctypes.ErrAuthFailed, rpctypes.ErrUserEmpty, rpctypes.ErrInvalidAuthToken, rpctypes.ErrPermissionNotGranted,
+var refusals = append([]error{rpctypes.ErrPermissionDenied, rpctypes.ErrPermissionNotGranted}, loginRefusals...)
+
+// loginRefusals are those that another password may mend.
+var loginRefusals = []error{rpctypes.ErrAuthFailed, rpctypes.ErrUserEmpty, rpctypes.ErrInvalidAuthToken}
+
+func isLogin(err error) bool { return hasText(err, loginRefusals) }
+
+func hasText(err error, of []error) bool {
+	return slices.ContainsFunc(of, func(o error) bool { return strings.Contains(err.Error(), o.Error()) })
 }
 
 // classOf returns the class of an error of a client's.
@@ -37,12 +45,9 @@ func classOf(err error) class {
 	if e, ok := errors.AsType[rpctypes.EtcdError](err); ok {
 		code = e.Code()
 	}
-	for _, refusal := range refusals {
-		if strings.Contains(text, refusal.Error()) {
-			return refused
-		}
-	}
 	switch {
+	case hasText(err, refusals):
+		return refused
 	case is(err, rpctypes.ErrNoLeader):
 		return noLeader
 	case is(err, rpctypes.ErrLeaseNotFound):

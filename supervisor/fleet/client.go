@@ -122,7 +122,7 @@ func (s *connection) count(client *clientv3.Client, err error) {
 	if client == nil || client != s.client {
 		return
 	}
-	if err != nil && classOf(err) == refused && s.config.User != "" && time.Since(s.refused) >= refusedAgain {
+	if err != nil && isLogin(err) && s.config.User != "" && time.Since(s.refused) >= refusedAgain {
 		s.refused = time.Now()
 		s.dropLocked() // the next one reads the password anew
 		return

@@ -18,7 +18,7 @@
 //	words.go                the loop of drains over hosts
 //	places.go               places for restarts, as the loop sees them; placesround.go: takes them and gives them back
 //	holds.go                holds of services on all hosts
-//	keep.go                 what outlives the daemon
+//	self.go, keptview.go    what outlives the daemon, of this host and of others
 //	client.go, certificate.go
 //	fleet.go, status.go, problems.go, events.go, metrics.go
 //

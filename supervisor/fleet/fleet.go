@@ -185,9 +185,6 @@ func (f *Fleet) named() string { return f.base + key{kind: hostKey, host: f.conf
 func (f *Fleet) Status() *Status {
 	s := *f.seen.Load()
 	s.Error, s.Published, s.Began, s.Balancer = f.problems.text(), f.own.members(), f.began, f.config.Balancer
-	if h, ok := f.lease.now(); ok && !h.renewed.IsZero() {
-		s.LeaseEnds = h.renewed.Add(f.config.TTL)
-	}
 	return &s
 }
 
@@ -232,5 +229,25 @@ func (f *Fleet) say(run runtime.Run, s said) {
 func (f *Fleet) changed(id string) {
 	if f.config.Changed != nil {
 		f.config.Changed(id)
+	}
+}
+
+// signal wakes who waits for a channel that has room for one.
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// sleep waits, and says whether ctx goes on.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
 	}
 }

@@ -87,13 +87,6 @@ func (k *keeper) saw(r *record) {
 	}
 }
 
-func signal(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}
-
 // run renews until ctx ends. It begins with the lease of an earlier daemon.
 func (k *keeper) run(ctx context.Context) {
 	k.mu.Lock()

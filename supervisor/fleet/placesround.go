@@ -82,11 +82,9 @@ func (p *places) round(ctx context.Context) time.Duration {
 		clear(p.ours)
 	}
 	shown := placesShown{fresh: p.fresh(now), away: p.awayLocked(now)}
-	held := false
 	for _, w := range p.wants {
 		if w.has {
 			shown.held++
-			held = true
 		}
 	}
 	if shown != p.shown {
@@ -96,7 +94,7 @@ func (p *places) round(ctx context.Context) time.Duration {
 	switch {
 	case err != nil:
 		return placesAgain
-	case held && !shown.fresh:
+	case shown.held > 0 && !shown.fresh:
 		return placesStale
 	case len(left) > 0 || len(p.wants) > 0:
 		return placesLook - rand.N(placesLook/2)

@@ -20,9 +20,7 @@ const (
 
 // MemberCounts says how many members a host has.
 type MemberCounts struct {
-	Ready    int `json:"ready"`
-	Draining int `json:"draining"`
-	Down     int `json:"down"`
+	Ready, Draining, Down int
 }
 
 func (c *MemberCounts) of(state string) *int {

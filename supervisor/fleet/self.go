@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
-	"encoding/json"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -20,10 +19,15 @@ const (
 	// Revisions are reserved in advance, so that the file is not written with each change of a member.
 	reserve   = 1000
 	keepAgain = time.Minute // after a failure
-	// What is known of others is written this often, and costs a fiftieth of a disk at most.
-	keepViewEvery = 5 * time.Second
-	keepViewShare = 50
 )
+
+func stateFile(dir, name string) statefile.File {
+	f := statefile.File{Version: keptVersion, Most: maxKept}
+	if dir != "" {
+		f.Path = filepath.Join(dir, name)
+	}
+	return f
+}
 
 // kept is what a host keeps of itself.
 type kept struct {
@@ -55,14 +59,6 @@ func newSelf(dir string) *self {
 	return &self{file: stateFile(dir, "fleet.json"), changed: make(chan struct{}, 1)}
 }
 
-func stateFile(dir, name string) statefile.File {
-	f := statefile.File{Version: keptVersion, Most: maxKept}
-	if dir != "" {
-		f.Path = filepath.Join(dir, name)
-	}
-	return f
-}
-
 // load reads what an earlier daemon has left. Without that the host is another instance. earlier says that there was one, maybe
 // without a fleet. The lease of an earlier boot has ended: the reboot has ended all that was published under it. The error says what
 // was set aside.
@@ -83,7 +79,7 @@ func (s *self) load(earlier bool, boot string) error {
 		s.kept.Boot = boot
 	}
 	s.revision = s.kept.Reserved
-	s.touch()
+	signal(s.changed)
 	return err
 }
 
@@ -98,14 +94,7 @@ func (s *self) anew() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.kept.Instance, s.kept.Lease = randomHex(16), 0
-	s.touch()
-}
-
-func (s *self) touch() {
-	select {
-	case s.changed <- struct{}{}:
-	default:
-	}
+	signal(s.changed)
 }
 
 func (s *self) instance() string {
@@ -127,7 +116,7 @@ func (s *self) knowsOthers() {
 	defer s.mu.Unlock()
 	if s.kept.Alone {
 		s.kept.Alone = false
-		s.touch()
+		signal(s.changed)
 	}
 }
 
@@ -148,7 +137,7 @@ func (s *self) ended(of string) int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.kept.For != of {
-		s.kept.Ended = 0
+		return 0
 	}
 	return s.kept.Ended
 }
@@ -157,14 +146,17 @@ func (s *self) revoked() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.kept.Ended = 0
-	s.touch()
+	signal(s.changed)
 }
 
 func (s *self) setLease(id int64, of string, ttl time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.kept.For != of {
+		s.kept.Ended = 0 // it is not this name's to revoke
+	}
 	s.kept.Lease, s.kept.For, s.kept.TTL = id, of, int64(ttl)
-	s.touch()
+	signal(s.changed)
 }
 
 // nextRevision returns a number that no member of this instance has had. Publishing never waits for the disk: if it hangs for
@@ -175,7 +167,7 @@ func (s *self) nextRevision() uint64 {
 	s.revision++
 	if s.revision+reserve/2 > s.kept.Reserved {
 		s.kept.Reserved = s.revision + reserve
-		s.touch()
+		signal(s.changed)
 	}
 	return s.revision
 }
@@ -192,7 +184,7 @@ func (s *self) setHeld(held map[string][]string) {
 	defer s.mu.Unlock()
 	if !maps.EqualFunc(held, s.kept.Held, sameIDs) {
 		s.kept.Held = held
-		s.touch()
+		signal(s.changed)
 	}
 }
 
@@ -224,111 +216,5 @@ func (f *Fleet) keepSelf(ctx context.Context) {
 			continue
 		}
 		f.mend(aboutState)
-	}
-}
-
-// keptView is what is kept of other hosts.
-type keptView struct {
-	Version  int        `json:"version"`
-	Prefix   string     `json:"prefix"` // of the fleet that has them
-	Revision int64      `json:"revision"`
-	Keys     []keptKey  `json:"keys"`
-	Gone     []keptGone `json:"gone,omitempty"` // hosts without a key
-	values   []*entry   // what Keys are made of, in the goroutine that writes
-}
-
-type keptKey struct {
-	Key   string          `json:"key"`
-	Value json.RawMessage `json:"value"`
-}
-
-type keptGone struct {
-	Name  string    `json:"name"`
-	State HostState `json:"state"`
-	Since time.Time `json:"since"`
-	Last  hostValue `json:"last"`
-}
-
-// keep copies what is to be kept: the view goes on changing, its entries do not.
-func (v *view) keep() *keptView {
-	k := &keptView{Version: keptVersion, Revision: v.seen}
-	for _, e := range v.entries {
-		k.values = append(k.values, e)
-	}
-	for _, h := range v.hosts {
-		if h.state != HostLive {
-			k.Gone = append(k.Gone, keptGone{h.name, h.state, h.since, h.last})
-		}
-	}
-	return k
-}
-
-func (k *keptView) encode() {
-	for _, e := range k.values {
-		var value any = e.host
-		if e.key.kind == memberKey {
-			value = e.member
-		}
-		if text, err := encode(value); err == nil {
-			k.Keys = append(k.Keys, keptKey{e.name, json.RawMessage(text)})
-		}
-	}
-	k.values = nil
-}
-
-// restore shows what an earlier daemon knew last. All of it is as if seen before a break.
-func (v *view) restore(k *keptView, now time.Time) *changes {
-	return v.fold(now, func() {
-		for _, g := range k.Gone {
-			if checkHost(g.Name) == nil && g.Name != v.self && (g.State == HostLost || g.State == HostLeft) {
-				v.hosts[g.Name] = &host{name: g.Name, state: g.State, since: g.Since, last: g.Last}
-			}
-		}
-		for _, r := range k.Keys {
-			v.put(&record{name: r.Key, value: r.Value})
-		}
-		v.seen = max(0, k.Revision)
-		v.wrong.relist()
-		v.wrong.isNew = false // somebody has written into the file
-	})
-}
-
-// loadView reads what an earlier daemon knew of others in the fleet of a prefix; nil: nothing.
-func loadView(file statefile.File, prefix string) (*keptView, error) {
-	k := &keptView{}
-	found, err := file.Read(k)
-	if err != nil {
-		return nil, file.SetAside(err)
-	}
-	if !found || k.Prefix != prefix {
-		return nil, nil
-	}
-	return k, nil
-}
-
-// keepView writes the newest of what it gets until the channel is closed.
-func (f *Fleet) keepView(ctx context.Context, file statefile.File, views <-chan *keptView) {
-	for k := range views {
-		began := time.Now()
-		k.Prefix = f.config.Prefix
-		k.encode()
-		if err := file.Write(k); err != nil {
-			f.fail(aboutKnown, failed, "cannot keep what is known of other hosts: "+err.Error())
-		} else {
-			f.mend(aboutKnown)
-		}
-		sleep(ctx, max(keepViewEvery, keepViewShare*time.Since(began)))
-	}
-}
-
-// sleep waits, and says whether ctx goes on.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
 	}
 }
