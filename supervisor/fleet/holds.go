@@ -26,8 +26,11 @@ type Hold struct {
 // ErrNoHold is why a hold cannot be ended: there is none.
 var ErrNoHold = errors.New("the service is not held on all hosts")
 
-// holdAgain is when containers that could not be held are tried again.
-const holdAgain = time.Second
+const (
+	holdAgain = time.Second     // after something that failed
+	holdLook  = 5 * time.Second // while somebody on this host holds what is held on all hosts: the board does not tell when that ends
+	holdRest  = 200 * time.Millisecond
+)
 
 // holds carries out the holds of the store on this host: a hold of a service holds each of its containers here once, new ones
 // when they come, and its end resumes just these. So who resumes one container here is not overruled, nor who holds one. Which were
@@ -53,10 +56,10 @@ func newHolds(f *Fleet) *holds {
 func (h *holds) told(records []record, list bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	defer signal(h.wake)
 	before := h.now
 	if list {
 		h.listed, h.now = true, maps.Clone(h.missing)
+		signal(h.wake)
 	}
 	for i := range records {
 		r := &records[i]
@@ -64,11 +67,11 @@ func (h *holds) told(records []record, list bool) {
 		if err != nil || k.kind != holdKey {
 			continue
 		}
+		signal(h.wake)
 		v, err := decodeHold(r.value)
 		switch {
 		case r.deleted:
-			delete(h.now, k.service)
-			delete(h.missing, k.service)
+			h.ended(k.service)
 		case err == nil:
 			if old, ok := before[k.service]; ok && old != v {
 				delete(h.since, k.service) // another hold begins now
@@ -78,6 +81,12 @@ func (h *holds) told(records []record, list bool) {
 		}
 	}
 	h.note(time.Now())
+}
+
+// ended forgets a hold.
+func (h *holds) ended(service string) {
+	delete(h.now, service)
+	delete(h.missing, service)
 }
 
 // note remembers since when each hold is known.
@@ -108,11 +117,13 @@ func (h *holds) rewrite(ctx context.Context) bool {
 		if v.For != "" {
 			whole, _ := time.ParseDuration(v.For) // it was checked when it was read
 			if left = whole - time.Since(since[service]); left <= 0 {
-				h.told([]record{{name: key{kind: holdKey, service: service}.String(), deleted: true}}, false)
+				h.mu.Lock()
+				h.ended(service)
+				h.mu.Unlock()
 				continue
 			}
 		}
-		if h.f.putHold(ctx, service, v, left, clientv3.Compare(clientv3.CreateRevision(h.f.base+key{kind: holdKey, service: service}.String()), "=", 0)) != nil {
+		if h.f.putHold(ctx, service, v, left, clientv3.Compare(clientv3.CreateRevision(h.f.holdName(service)), "=", 0)) != nil {
 			done = false
 			continue
 		}
@@ -136,9 +147,8 @@ func (h *holds) run(ctx context.Context, s Supervisor) {
 	for {
 		changed := board.ChangedHere()
 		var again <-chan time.Time
-		rewritten := h.rewrite(ctx)
-		if now, listed := h.known(); !rewritten || listed && !h.settle(ctx, s, board, now) {
-			again = time.After(holdAgain)
+		if next := h.round(ctx, s); next > 0 {
+			again = time.After(next)
 		}
 		if len(h.f.self.held()) == 0 && !h.any() {
 			changed = nil // nobody is held: containers may come and go
@@ -147,7 +157,7 @@ func (h *holds) run(ctx context.Context, s Supervisor) {
 		case <-ctx.Done():
 			return
 		case <-changed:
-			if !sleep(ctx, holdAgain/5) {
+			if !sleep(ctx, holdRest) {
 				return
 			}
 		case <-h.wake:
@@ -156,16 +166,34 @@ func (h *holds) run(ctx context.Context, s Supervisor) {
 	}
 }
 
+// round does what is due, and returns when to look again; 0: when something changes.
+func (h *holds) round(ctx context.Context, s Supervisor) time.Duration {
+	failed, others := !h.rewrite(ctx), false
+	if now, listed := h.known(); listed {
+		var done bool
+		done, others = h.settle(ctx, s, now)
+		failed = failed || !done
+	}
+	switch {
+	case failed:
+		return holdAgain
+	case others:
+		return holdLook
+	}
+	return 0
+}
+
 func (h *holds) any() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return len(h.now) > 0
 }
 
-// settle holds who is to be held, and resumes who was. It says whether all of that was done.
-func (h *holds) settle(ctx context.Context, s Supervisor, board *supervisor.Board, now map[string]holdValue) bool {
-	was, done := h.f.self.held(), true
-	is := map[string][]string{}
+// settle holds who is to be held, and resumes who was. It says whether all of that was done, and whether somebody on this host holds
+// others of these services.
+func (h *holds) settle(ctx context.Context, s Supervisor, now map[string]holdValue) (done, others bool) {
+	board, was, is := s.Board(), h.f.self.held(), map[string][]string{}
+	done = true
 	for v := range board.All() {
 		id, service := v.Container.ID, v.Service
 		_, held := now[service]
@@ -173,7 +201,8 @@ func (h *holds) settle(ctx context.Context, s Supervisor, board *supervisor.Boar
 		case service == "":
 		case slices.Contains(was[service], id) && held:
 			is[service] = append(is[service], id)
-		case held && v.State.Lasting.Held: // by somebody on this host, whose hold the end of this one must not end
+		case held && v.State.Lasting.Held:
+			others = true // the end of this hold must not end theirs
 		case held:
 			if err := s.Hold(ctx, runtime.IDPrefix+id, time.Time{}); err == nil {
 				is[service] = append(is[service], id)
@@ -196,7 +225,7 @@ func (h *holds) settle(ctx context.Context, s Supervisor, board *supervisor.Boar
 		}
 	}
 	h.f.self.setHeld(is)
-	return done
+	return done, others
 }
 
 func union(a, b []string) []string {
@@ -215,6 +244,10 @@ func (f *Fleet) Hold(ctx context.Context, service string, d time.Duration) error
 	return f.putHold(ctx, service, value, d)
 }
 
+func (f *Fleet) holdName(service string) string {
+	return f.base + key{kind: holdKey, service: service}.String()
+}
+
 // putHold writes a hold that etcd ends after a time, by its own clock; 0: nobody does. With conditions it is no error that they are not met.
 func (f *Fleet) putHold(ctx context.Context, service string, value holdValue, d time.Duration, conditions ...clientv3.Cmp) error {
 	k := key{kind: holdKey, service: service}
@@ -231,7 +264,7 @@ func (f *Fleet) putHold(ctx context.Context, service string, value holdValue, d 
 			}
 			options = append(options, clientv3.WithLease(lease.ID))
 		}
-		_, err := c.Txn(ctx).If(conditions...).Then(clientv3.OpPut(f.base+k.String(), text, options...)).Commit()
+		_, err := c.Txn(ctx).If(conditions...).Then(clientv3.OpPut(f.holdName(service), text, options...)).Commit()
 		return err
 	})
 }
@@ -243,7 +276,7 @@ func (f *Fleet) Resume(ctx context.Context, service string) error {
 		return err
 	}
 	return f.store.do(ctx, callWithin, func(ctx context.Context, c *clientv3.Client) error {
-		answer, err := c.Delete(ctx, f.base+k.String())
+		answer, err := c.Delete(ctx, f.holdName(service))
 		if err == nil && answer.Deleted == 0 {
 			err = ErrNoHold
 		}

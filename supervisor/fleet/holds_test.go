@@ -58,20 +58,23 @@ func TestHoldOfWhatIsHeld(t *testing.T) {
 	c := sharedCluster(t)
 	h1 := newDaemon(t, "h1", c.Endpoints, nil)
 	h1.has("a", stateReady)
-	heldHere := func(name string, is bool) {
-		v := *h1.board.ByID(h1.has(name, stateReady))
-		v.State.Lasting.Held = is
+	heldHere := func(id string, is bool) { // which the board tells nobody of
+		v := *h1.board.ByID(id)
+		kept := *v.State.Kept
+		kept.Lasting.Held, v.State.Kept = is, &kept
 		h1.board.Show(&v)
 	}
-	heldHere("b", true)
-	heldHere("c", true)
+	b, c2 := h1.has("b", stateReady), h1.has("c", stateReady)
+	heldHere(b, true)
+	heldHere(c2, true)
 	h1.start()
 	h1.until(func() bool { return h1.fleet.Status().Connected }, "a connection")
 	if err := h1.fleet.Hold(t.Context(), "web", 0); err != nil {
 		t.Fatal(err)
 	}
 	h1.awaitHeld("a")
-	heldHere("c", false)
+	time.Sleep(time.Second) // until nothing else has it look
+	heldHere(c2, false)
 	h1.awaitHeld("a c")
 	if err := h1.fleet.Resume(t.Context(), "web"); err != nil {
 		t.Fatal(err)
