@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -33,10 +34,10 @@ func TestFleet(t *testing.T) {
 	t.Run("daemon-stopped", func(t *testing.T) { f.in(t).daemonWakesUp() })
 	t.Run("restore", func(t *testing.T) { f.in(t).etcdIsRestored() })
 	t.Run("hold", func(t *testing.T) { f.in(t).holdOnAllHosts() })
+	t.Run("host-dies", func(t *testing.T) { f.in(t).hostDies() })
 	if n := f.restarts(); n != before {
 		t.Errorf("%d containers were restarted for what happened to others", n-before)
 	}
-	t.Run("host-dies", func(t *testing.T) { f.in(t).hostDies() })
 }
 
 func (f *fleet) unreadyIsWithdrawn() {
@@ -65,29 +66,16 @@ func (f *fleet) fewAreDownAtOnce() {
 			h.set(i, "status=500")
 		}
 	}
-	worst := 0
 	f.eventually(3*time.Minute, "restart all replicas", func() error {
-		down, restarted := 0, 0
-		for _, h := range f.hosts {
-			for i := range webPerHost {
-				s, err := h.status(webName(i))
-				if err != nil {
-					return err
-				}
-				if !s.Ready {
-					down++
-				}
-				if s.RestartCount == 1 && s.Ready {
-					restarted++
-				}
+		return f.each(func(h *fleetHost, name string) error {
+			s, err := h.status(name)
+			if err == nil && (s.RestartCount != 1 || !s.Ready) {
+				err = fmt.Errorf("%s of %s: %d restarts, ready: %v", name, h.name, s.RestartCount, s.Ready)
 			}
-		}
-		worst = max(worst, down)
-		if all := len(f.hosts) * webPerHost; restarted < all {
-			return fmt.Errorf("%d of %d are restarted and ready", restarted, all)
-		}
-		return nil
+			return err
+		})
 	})
+	worst := f.mostDown()
 	f.t.Logf("at most %d were down at once", worst)
 	if worst > most {
 		f.t.Errorf("%d were down at once, want at most %d", worst, most)
@@ -97,6 +85,48 @@ func (f *fleet) fewAreDownAtOnce() {
 	}
 	f.eventually(20*time.Second, "have HAProxy send requests to all again", func() error { return f.up(f.replicas(f.hosts...)...) })
 	l.noFailures()
+}
+
+// each calls a function for each replica, up to the first error.
+func (f *fleet) each(do func(h *fleetHost, name string) error) error {
+	for _, h := range f.hosts {
+		for i := range webPerHost {
+			if err := do(h, webName(i)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// mostDown is how many replicas were down at once for a restart by healthd: from the decision until they were ready again. All hosts
+// have one clock here.
+func (f *fleet) mostDown() (most int) {
+	f.t.Helper()
+	changes := map[time.Time]int{}
+	_ = f.each(func(h *fleetHost, name string) error {
+		down := false
+		for _, e := range h.events(name) {
+			switch {
+			case e.Reason == "Killing" && !down:
+				changes[e.Time]++
+				down = true
+			case e.Reason == "Ready" && down:
+				changes[e.Time]--
+				down = false
+			}
+		}
+		return nil
+	})
+	now := 0
+	for _, at := range slices.SortedFunc(maps.Keys(changes), time.Time.Compare) {
+		now += changes[at]
+		most = max(most, now)
+	}
+	if now != 0 || most == 0 {
+		f.t.Errorf("%d are down in the end, at most %d were: the events are not whole", now, most)
+	}
+	return most
 }
 
 // A daemon that is killed and comes back within the life of its lease is not missed.
@@ -115,25 +145,20 @@ func (f *fleet) daemonDiesAndReturns() {
 
 func (f *fleet) oneMemberOfEtcdAway() {
 	l := startLoad(f.t, f.haproxy.url, 20*time.Millisecond)
-	m := f.etcd.members[:1]
-	mend := f.etcd.cutOff(m, slices.Concat(addressesOf(f.etcd.members...), f.addresses())...)
+	mend := f.etcd.cutOff([]int{0}, slices.Concat(f.etcd.addresses(), f.addresses())...)
 	f.allStayUp(2 * fleetGone)
 	mend()
-	f.etcd.healthy()
 	f.allStayUp(fleetTTL)
 	l.noFailures()
 }
 
 func (f *fleet) quorumLost() {
 	l := startLoad(f.t, f.haproxy.url, 20*time.Millisecond)
-	two := f.etcd.members[1:]
-	f.etcd.stop(two...)
+	f.etcd.Kill(f.t, 1)
+	f.etcd.Kill(f.t, 2)
 	f.eventually(30*time.Second, "say that etcd is away", func() error { return f.balancer.connected(false) })
 	f.allStayUp(2 * fleetTTL)
-	for _, m := range two {
-		f.etcd.start(m)
-	}
-	f.etcd.healthy()
+	f.etcd.Start(f.t, 1, 2)
 	f.eventually(30*time.Second, "say that etcd is back", func() error { return f.balancer.connected(true) })
 	f.allStayUp(fleetGone + fleetTTL)
 	l.noFailures()
@@ -189,15 +214,18 @@ func (f *fleet) daemonWakesUp() {
 // etcd is set back to an older state. Whoever is ready stays, and what has changed since then is not forgotten.
 func (f *fleet) etcdIsRestored() {
 	l := startLoad(f.t, f.haproxy.url, 20*time.Millisecond)
-	snapshot := f.etcd.save()
+	snapshot := f.etcd.Snapshot(f.t)
 	h := f.hosts[2]
 	h.set(0, "ready=503")
 	others := slices.DeleteFunc(f.replicas(f.hosts...), func(a string) bool { return a == h.replica(0) })
 	f.eventually(20*time.Second, "withdraw a replica", func() error { return f.up(others...) })
+	client := f.etcd.Client(f.t)
 	for range 50 { // so that the older state has a lower revision for a while
-		f.etcd.must("put", "/other/key", "x")
+		if _, err := client.Put(f.t.Context(), "/other/key", "x"); err != nil {
+			f.t.Fatal(err)
+		}
 	}
-	f.etcd.restore(snapshot)
+	f.etcd.Restore(f.t, snapshot)
 	f.stay(2*fleetTTL+fleetGone, others...)
 	h.set(0, "ready=200")
 	f.eventually(20*time.Second, "send requests to all", func() error { return f.up(f.replicas(f.hosts...)...) })

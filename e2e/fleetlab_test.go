@@ -38,7 +38,6 @@ type fleetHost struct {
 	*daemon
 	name, ns, address string
 	engine            *dockertest.Engine // nil: none
-	ids               []string           // of the replicas' containers
 	whole             *daemon            // that of the whole test
 }
 
@@ -84,7 +83,7 @@ func (f *fleet) newHost(name string, number int, runtimes, specs string) *fleetH
 	f.t.Helper()
 	h := &fleetHost{name: name, ns: f.net.netns(name, number), address: f.net.address(number)}
 	h.daemon = newDaemonWith(f.t, runtimes, fmt.Sprintf("[fleet]\nendpoints = %q\nhost = %q\nadvertise = %q\nttl = \"%v\"\n%s",
-		f.etcd.endpoints(), name, h.address, fleetTTL, specs))
+		f.etcd.Endpoints, name, h.address, fleetTTL, specs))
 	h.rewrite(func(text string) string {
 		return strings.NewReplacer(strings.TrimPrefix(h.url, "http://"), h.address+":8646", `agent = ""`, fmt.Sprintf("agent = %q", h.address+":8647"),
 			`" "http`, `", "http`).Replace(text)
@@ -115,7 +114,7 @@ func (f *fleet) startHost(i int) *fleetHost {
 			o.Network, o.Cmd = "host", append(o.Cmd, "-http", at, "-grpc", "127.0.0.1:0", "-tcp", "127.0.0.1:0")
 			o.Labels["healthd.ports.http"] = port
 		}
-		h.ids = append(h.ids, h.engine.Run(f.t, o))
+		h.engine.Run(f.t, o)
 	}
 	h.start()
 	return h
@@ -213,14 +212,13 @@ func (h *fleetHost) set(i int, what string) {
 // restarts is how often healthd has restarted the replicas of all hosts.
 func (f *fleet) restarts() (n int) {
 	f.t.Helper()
-	for _, h := range f.hosts {
-		for i := range webPerHost {
-			s, err := h.status(webName(i))
-			if err != nil {
-				f.t.Fatal(err)
-			}
-			n += s.RestartCount
-		}
+	err := f.each(func(h *fleetHost, name string) error {
+		s, err := h.status(name)
+		n += s.RestartCount
+		return err
+	})
+	if err != nil {
+		f.t.Fatal(err)
 	}
 	return n
 }

@@ -2,38 +2,33 @@ package e2e
 
 import (
 	"fmt"
-	"os"
 	"os/exec"
 	"strings"
 	"testing"
+
+	"healthd/runtime/enginetest"
 )
 
 // segment is a private network whose hosts are network namespaces. The test itself reaches all of them.
 type segment struct {
 	t      *testing.T
 	bridge string
-	prefix string // of addresses: "10.214.7."
+	prefix string // of addresses: "10.213.7."
 }
 
-// newSegment makes a network that is removed at the end of the test. Its name stands for its addresses: no other test binary
-// can have the same ones.
+// newSegment makes a network that is removed at the end of the test.
 func newSegment(t *testing.T) *segment {
 	t.Helper()
-	const most = 256
-	var last error
-	for i := range most {
-		number := (os.Getpid() + i) % most
-		s := &segment{t: t, bridge: fmt.Sprintf("hdf%d", number), prefix: fmt.Sprintf("10.214.%d.", number)}
-		if last = s.try("link", "add", s.bridge, "type", "bridge"); last != nil {
-			continue
-		}
-		t.Cleanup(func() { s.ip("link", "del", s.bridge) })
-		s.ip("addr", "add", s.address(1)+"/24", "dev", s.bridge)
-		s.ip("link", "set", s.bridge, "up")
-		return s
+	n, err := enginetest.ClaimNetwork()
+	if err != nil {
+		t.Fatal(err)
 	}
-	t.Fatalf("cannot find a free network: %v", last)
-	return nil
+	t.Cleanup(func() {
+		if err := enginetest.RemoveBridge(n.Bridge); err != nil {
+			t.Error(err)
+		}
+	})
+	return &segment{t: t, bridge: n.Bridge, prefix: n.Prefix + "."}
 }
 
 func (s *segment) address(number int) string { return fmt.Sprint(s.prefix, number) }
@@ -46,7 +41,7 @@ func (s *segment) netns(name string, number int) string {
 	s.t.Cleanup(func() { s.ip("netns", "del", ns) })
 	s.ip("link", "add", port, "type", "veth", "peer", "name", "eth0", "netns", ns)
 	s.ip("link", "set", port, "master", s.bridge, "up")
-	s.ip("-n", ns, "addr", "add", s.address(number)+"/24", "dev", "eth0")
+	s.ip("-n", ns, "addr", "add", s.address(number)+"/25", "dev", "eth0")
 	s.ip("-n", ns, "link", "set", "lo", "up")
 	s.ip("-n", ns, "link", "set", "eth0", "up")
 	return ns

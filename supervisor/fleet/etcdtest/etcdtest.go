@@ -4,6 +4,7 @@ package etcdtest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -12,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -23,9 +25,16 @@ import (
 
 // Options are how a cluster is to be.
 type Options struct {
-	Members int  // 0: three
-	TLS     *TLS // of clients; nil: none
+	Members int    // 0: three
+	Hosts   []Host // of the members; none: all are on this one, on free ports of 127.0.0.1
+	TLS     *TLS   // of clients; nil: none
 	Flags   []string
+}
+
+// Host is where a member is.
+type Host struct {
+	Address string
+	Under   []string // what runs a program there, such as nsenter
 }
 
 // Cluster is a running cluster.
@@ -39,6 +48,7 @@ type Cluster struct {
 
 type member struct {
 	name         string
+	under        []string
 	client, peer string // URLs
 	command      *exec.Cmd
 	ended        chan struct{}
@@ -62,11 +72,8 @@ func New(t testing.TB, o Options) *Cluster {
 
 // Start is New without a test: somebody has to Close it. What it keeps is in a directory.
 func Start(dir string, o Options) (*Cluster, error) {
-	if o.Members == 0 {
-		o.Members = 3
-	}
 	c := &Cluster{options: o, dir: dir}
-	addresses, err := freeAddresses(2 * o.Members)
+	addresses, err := o.addresses()
 	if err != nil {
 		return nil, err
 	}
@@ -74,8 +81,11 @@ func Start(dir string, o Options) (*Cluster, error) {
 	if o.TLS != nil {
 		scheme = "https"
 	}
-	for i := range o.Members {
+	for i := range len(addresses) / 2 {
 		m := &member{name: fmt.Sprintf("m%d", i), client: scheme + "://" + addresses[2*i], peer: "http://" + addresses[2*i+1]}
+		if len(o.Hosts) > 0 {
+			m.under = o.Hosts[i].Under
+		}
 		c.members = append(c.members, m)
 		c.Endpoints = append(c.Endpoints, m.client)
 	}
@@ -91,6 +101,17 @@ func Start(dir string, o Options) (*Cluster, error) {
 		return nil, fmt.Errorf("%w\n%s", err, logs)
 	}
 	return c, nil
+}
+
+// addresses returns two for each member: for clients and for the other members.
+func (o *Options) addresses() (all []string, err error) {
+	if len(o.Hosts) == 0 {
+		return freeAddresses(2 * cmp.Or(o.Members, 3))
+	}
+	for _, h := range o.Hosts {
+		all = append(all, net.JoinHostPort(h.Address, "2379"), net.JoinHostPort(h.Address, "2380"))
+	}
+	return all, nil
 }
 
 // freeAddresses returns addresses on which nobody listens now.
@@ -133,7 +154,8 @@ func (c *Cluster) start(i int) error {
 		return err
 	}
 	defer log.Close()
-	m.command = exec.Command("etcd", append(args, c.options.Flags...)...)
+	argv := slices.Concat(m.under, []string{"etcd"}, args, c.options.Flags)
+	m.command = exec.Command(argv[0], argv[1:]...)
 	m.command.Stdout, m.command.Stderr = log, log
 	m.command.Env = []string{"PATH=" + os.Getenv("PATH"), "GOMAXPROCS=2"}
 	m.command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
@@ -239,16 +261,20 @@ func (c *Cluster) kill(i int) {
 	}
 }
 
-// Start starts a member that was killed, and waits until it answers.
-func (c *Cluster) Start(t testing.TB, i int) {
+// Start starts members that were killed, and waits until they answer.
+func (c *Cluster) Start(t testing.TB, members ...int) {
 	t.Helper()
-	if err := c.start(i); err != nil {
-		t.Fatal(err)
+	for _, i := range members {
+		if err := c.start(i); err != nil {
+			t.Fatal(err)
+		}
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 	defer cancel()
-	if err := c.awaitMember(ctx, c.Endpoints[i]); err != nil {
-		t.Fatal(err)
+	for _, i := range members {
+		if err := c.awaitMember(ctx, c.Endpoints[i]); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
