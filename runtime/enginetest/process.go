@@ -84,9 +84,9 @@ func (p *Process) WaitReady(timeout time.Duration, ready func(context.Context) e
 		select {
 		case <-tick.C:
 		case <-p.done:
-			return fmt.Errorf("%s ended with %v; its log:\n%s", p.name, p.cmd.ProcessState, p.logTail())
+			return fmt.Errorf("%s ended with %v; its log:\n%s", p.name, p.cmd.ProcessState, p.LogTail())
 		case <-ctx.Done():
-			return fmt.Errorf("%s is not ready after %v: %w; its log:\n%s", p.name, timeout, err, p.logTail())
+			return fmt.Errorf("%s is not ready after %v: %w; its log:\n%s", p.name, timeout, err, p.LogTail())
 		}
 	}
 }
@@ -104,7 +104,7 @@ func (p *Process) Stop(sig syscall.Signal, timeout time.Duration) error {
 	}
 	_ = p.cmd.Process.Kill()
 	<-p.done
-	return fmt.Errorf("%s did not end within %v of %v; its log:\n%s", p.name, timeout, sig, p.logTail())
+	return fmt.Errorf("%s did not end within %v of %v; its log:\n%s", p.name, timeout, sig, p.LogTail())
 }
 
 // Signal sends a signal.
@@ -118,7 +118,8 @@ func (p *Process) Signal(sig syscall.Signal) error {
 // Freeze stops it with SIGSTOP until SIGCONT.
 func (p *Process) Freeze() error { return Freeze(p.cmd.Process.Pid) }
 
-func (p *Process) logTail() string {
+// LogTail returns the end of what it has logged.
+func (p *Process) LogTail() string {
 	const most = 8 << 10
 	b, err := os.ReadFile(p.log)
 	if err != nil {

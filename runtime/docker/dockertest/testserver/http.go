@@ -27,7 +27,7 @@ import (
 //	GET  /echo                 the request's headers
 //	POST /exit?code=N          ends the process
 //	ANY  /work?for=20ms        200 after this, with the address that was asked
-//	GET  /worked               how many requests came to /work, and the time of the last one
+//	GET  /worked               how many requests came to /work, the time of the last one, and how many are under way
 type httpServer struct {
 	status, ready, delay atomic.Int64
 	hang                 atomic.Bool

@@ -12,15 +12,22 @@ import (
 // work counts the requests that a load balancer sends.
 type workCounter struct {
 	mu    sync.Mutex
-	Count int
-	Last  time.Time
+	Count    int
+	Last     time.Time
+	UnderWay int
 }
 
 func (k *workCounter) serve(w http.ResponseWriter, r *http.Request) {
 	k.mu.Lock()
 	k.Count++
 	k.Last = time.Now()
+	k.UnderWay++
 	k.mu.Unlock()
+	defer func() {
+		k.mu.Lock()
+		k.UnderWay--
+		k.mu.Unlock()
+	}()
 	d, err := time.ParseDuration(r.FormValue("for"))
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)

@@ -1,0 +1,10 @@
+package balancers
+
+import (
+	"os"
+	"testing"
+
+	"healthd/e2e/harness"
+)
+
+func TestMain(m *testing.M) { os.Exit(harness.Main(m)) }

@@ -1,0 +1,113 @@
+package engines
+
+import (
+	"testing"
+
+	"healthd/e2e/harness"
+	"healthd/runtime/containerd/containerdtest"
+	"healthd/runtime/docker/dockertest"
+)
+
+// use says which engine a row needs.
+type use int
+
+const (
+	shared use = iota
+	// alone is the shared one while nothing else runs.
+	alone
+	// own is another one, as the row ends it.
+	own
+)
+
+// row is a scenario that both engines must play.
+type row struct {
+	name string
+	on   use
+	run  func(*testing.T, harness.Engine)
+	// cannot says why engines, by their names, cannot do it.
+	cannot map[string]string
+}
+
+// TestScenarios plays what users see of healthd on every engine.
+func TestScenarios(t *testing.T) {
+	for name, get := range map[string]func(*testing.T, use) harness.Engine{
+		"docker": func(t *testing.T, on use) harness.Engine {
+			if on == own {
+				return dockertest.Start(t)
+			}
+			return harness.Docker.Engine(t)
+		},
+		"containerd": func(t *testing.T, on use) harness.Engine {
+			if on == own {
+				return harness.Nerdctl{Engine: containerdtest.Start(t)}
+			}
+			return harness.Nerdctl{Engine: harness.Containerd.Engine(t)}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, r := range rows() {
+				t.Run(r.name, func(t *testing.T) {
+					if why := r.cannot[name]; why != "" {
+						t.Skipf("%s cannot: %s", name, why)
+					}
+					if r.on == shared || r.on == own {
+						t.Parallel()
+					}
+					r.run(t, get(t, r.on))
+				})
+			}
+		})
+	}
+}
+
+func rows() []row {
+	return []row{
+		{name: "start, rename, remove", run: startRenameRemove},
+		{name: "a hundred containers", on: alone, run: hundredContainers},
+		{name: "labels", run: labelsOfContainers},
+		{name: "services of Compose projects", run: servicesOfProjects},
+		{name: "why not supervised", run: whyNotSupervised},
+		{name: "check a container", run: checkContainer},
+		{name: "hold services and projects", run: holdServicesAndProjects},
+		{name: "the engine is away", on: own, run: engineAway},
+		{name: "a crash under Always backs off", run: crashUnderAlwaysBacksOff},
+		{name: "restart policies", run: policies},
+		{name: "what an operator stops stays stopped", run: operatorStopStays},
+		{name: "healthd restart", run: restartCommand},
+		{name: "a SIGTERM while it drains", run: sigtermDuringDrainFinishes},
+		{name: "ready only after delay and first success", run: readyOnlyAfterDelayAndFirstSuccess},
+		{name: "a wrong port is never ready and never restarted", run: wrongPortNeverReadyNeverRestarted},
+		{name: "a failed exec probe restarts once", run: execFileRemovedRestartsOnce},
+		{name: "the startup probe comes before the others", run: startupGatesLiveness},
+		{name: "a failed startup probe restarts", run: startupFailureRestarts},
+		{name: "healthd probe", run: probeCommand},
+		{name: "healthd why", run: whyCommand},
+		{name: "healthd report", run: reportOfServices},
+		{name: "background processes hold a command's output", run: execBackgroundProcessHoldsOutput},
+		{name: "gRPC: not serving", run: grpcNotServing},
+		{name: "results before the first probe", run: resultsBeforeTheFirstProbe},
+		{name: "the first probe comes at initial_delay", run: firstProbeComesAtInitialDelay},
+		{name: "a new run resets counts", run: newRunResetsCounts},
+		{name: "a pause keeps counts", run: pausedKeepsItsCounts},
+		{name: "back-off survives a restart of healthd", run: backoffSurvivesHealthdRestart},
+		{name: "back-off is forgotten after a long run", run: backoffIsForgottenAfterALongRun},
+		{name: "a container found stopped is left alone", run: containerFoundStoppedIsLeftAlone},
+		{name: "made and crashed while healthd is away", run: madeWhileHealthdIsAway},
+		{name: "ready and started survive a restart of healthd", run: readyAndStartedSurviveHealthdRestart},
+		{name: "an operator's stops survive restarts", on: own, run: operatorStopsSurviveRestarts},
+		{name: "a killed healthd finishes a restart in the middle of its stop", run: killedHealthdFinishesAStop},
+		{name: "a killed healthd finishes a restart after its stop", run: killedHealthdFinishesARestart, cannot: map[string]string{
+			"containerd": "a stop is its client's: nobody sends KILL while healthd is away"}},
+		{name: "a group has one member down at once", run: groupLimit},
+		{name: "hold and reload", run: holdAndReload},
+		{name: "a shared network restarts with its owner", run: sharedNetworkRestartsWithItsOwner},
+		{name: "signals of an operator", run: signalsOfAnOperator, cannot: map[string]string{
+			"containerd": "nerdctl's label tells that an operator has sent a signal, and not which"}},
+		{name: "the policy after a failed probe", run: policyAfterAFailedProbe},
+		{name: "hooks and gates", run: hooksAndGates},
+		{name: "a stalled body is a failure", run: stalledBodyIsAFailure},
+		{name: "every outlet follows readiness", run: everyOutletFollowsReadiness},
+		{name: "a fleet of two", run: fleetOfTwo},
+		{name: "services that only their own container reaches", run: servicesInsideTheContainer},
+	}
+}
