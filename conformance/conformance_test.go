@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"flag"
 	"io"
 	"os"
@@ -21,7 +22,8 @@ func conform(t *testing.T, list, stream string) (page, stderr string, err error)
 	t.Helper()
 	table := filepath.Join(t.TempDir(), "table.md")
 	var w bytes.Buffer
-	err = run(list, strings.NewReader(stream), io.Discard, &w, func(page []byte) error { return write(table, page) })
+	c := conformance{progress: io.Discard, problems: &w, list: list, save: func(page []byte) error { return write(table, page) }}
+	err = c.run(strings.NewReader(stream))
 	text, readErr := os.ReadFile(table)
 	if readErr != nil && !os.IsNotExist(readErr) {
 		t.Fatal(readErr)
@@ -74,13 +76,41 @@ func TestProgress(t *testing.T) {
 		stream = stream[:last+1]
 	}
 	var progress bytes.Buffer
-	err := run(testCases, strings.NewReader(stream), &progress, io.Discard, func([]byte) error { return nil })
+	c := conformance{progress: &progress, problems: io.Discard, list: testCases, save: func([]byte) error { return nil }}
+	err := c.run(strings.NewReader(stream))
 	if err == nil {
 		t.Error("got no error")
 	}
 	if got, want := progress.String(), "ok  \thealthd/prober\t1.013s\nok  \thealthd/supervisor/api\t1.011s\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
+}
+
+// The summary has what took long, and ends with how many tests there were.
+func TestSummary(t *testing.T) {
+	var progress bytes.Buffer
+	c := conformance{progress: &progress, problems: io.Discard} // without cases
+	if err := c.run(strings.NewReader(read(t, "testdata/slow.json"))); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "testdata/slow.txt", progress.String())
+}
+
+// What failed runs again, by itself and alone; that it passes then is told, and does not count.
+func TestAgain(t *testing.T) {
+	var problems bytes.Buffer
+	var ran []string
+	c := conformance{progress: io.Discard, problems: &problems, again: func(pkg, pattern string) error {
+		ran = append(ran, pkg+" "+pattern)
+		if strings.Contains(pattern, "TestRefused") {
+			return errors.New("exit status 1")
+		}
+		return nil
+	}}
+	if err := c.run(strings.NewReader(read(t, "testdata/fail.json"))); err == nil {
+		t.Error("got no error")
+	}
+	golden(t, "testdata/again.txt", strings.Join(ran, "\n")+"\n"+problems.String())
 }
 
 // With -check an outdated table is an error. The table stays as it is.
@@ -99,7 +129,8 @@ func TestCheck(t *testing.T) {
 			if err := os.WriteFile(table, []byte(c.table), 0o644); err != nil {
 				t.Fatal(err)
 			}
-			err := run(testCases, strings.NewReader(read(t, c.stream)), io.Discard, io.Discard, func(page []byte) error { return compare(table, page) })
+			of := conformance{progress: io.Discard, problems: io.Discard, list: testCases, save: func(page []byte) error { return compare(table, page) }}
+			err := of.run(strings.NewReader(read(t, c.stream)))
 			if err == nil && c.want != "" || err != nil && (c.want == "" || !strings.Contains(err.Error(), c.want)) {
 				t.Errorf("got error %v, want %q", err, c.want)
 			}

@@ -1,9 +1,12 @@
-// Command conformance writes the table of the kubelet's test cases and the tests of healthd
-// that cover them. It fails when an applicable case has no test or a test of it did not
-// pass, and when any other test failed. With -check it writes nothing, and also fails
-// when the table differs.
+// Command conformance reports a run of the tests: each package as it ends, what failed, what took long. It fails when
+// a test failed.
 //
-//	go test -json ──▶ readResults ──▶ assignTests ──▶ writePage ──▶ docs/conformance.md
+// With a list of cases it writes the table of the kubelet's test cases and the tests of healthd that cover them. Then
+// it also fails when an applicable case has no test or a test of it did not pass. With -check it writes nothing, and
+// also fails when the table differs. With -again each failed test runs again, alone, and the report says how it ended.
+//
+//	go test -json ──▶ readResults ──▶ writeFailures, writeSummary
+//	                       └─────▶ assignTests ──▶ writePage ──▶ docs/conformance.md
 //	conformance/cases.txt ── parseCases ─┘
 //
 // A test names the cases that it covers: t.Attr("kubelet", "22 23").
@@ -15,57 +18,89 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
+	"strings"
 )
 
 func main() {
 	check := flag.Bool("check", false, "compare with TABLE.md instead of writing it")
+	again := flag.String("again", "", "run failed tests again with this `command`, such as \"go test -race -count=1\"")
 	flag.Usage = func() {
-		fmt.Fprintln(flag.CommandLine.Output(), "usage: go test -json PACKAGE… | conformance [-check] CASES TABLE.md")
+		fmt.Fprintln(flag.CommandLine.Output(), "usage: go test -json PACKAGE… | conformance [-again COMMAND] [[-check] CASES TABLE.md]")
 		flag.PrintDefaults()
 	}
 	flag.Parse()
-	if flag.NArg() != 2 {
+	if flag.NArg() != 2 && flag.NArg() != 0 {
 		flag.Usage()
 		os.Exit(2)
 	}
-	save := write
+	c := conformance{progress: os.Stdout, problems: os.Stderr, list: flag.Arg(0)}
+	c.save = func(page []byte) error { return write(flag.Arg(1), page) }
 	if *check {
-		save = compare
+		c.save = func(page []byte) error { return compare(flag.Arg(1), page) }
 	}
-	if err := run(flag.Arg(0), os.Stdin, os.Stdout, os.Stderr, func(page []byte) error { return save(flag.Arg(1), page) }); err != nil {
+	if *again != "" {
+		c.again = func(pkg, pattern string) error { return runTest(*again, pkg, pattern) }
+	}
+	if err := c.run(os.Stdin); err != nil {
 		fmt.Fprintf(os.Stderr, "conformance: %v\n", err)
 		os.Exit(1)
 	}
 }
 
-// run reads the cases from the file list and the output of go test -json from stream, and
-// hands the page to save. It prints each package to progress when its tests have ended, and
-// failures to problems.
-func run(list string, stream io.Reader, progress, problems io.Writer, save func(page []byte) error) error {
-	text, err := os.ReadFile(list)
-	if err != nil {
-		return fmt.Errorf("cannot read the cases: %w", err)
+// conformance is what a run of the program does.
+type conformance struct {
+	progress, problems io.Writer
+	list               string // the file of the cases; empty: none
+	save               func(page []byte) error
+	again              func(pkg, pattern string) error // runs a test; nil: none runs again
+}
+
+// run reads the output of go test -json from stream.
+func (c *conformance) run(stream io.Reader) error {
+	var cases []kubeletCase
+	if c.list != "" {
+		text, err := os.ReadFile(c.list)
+		if err != nil {
+			return fmt.Errorf("cannot read the cases: %w", err)
+		}
+		if cases, err = parseCases(c.list, string(text)); err != nil {
+			return err
+		}
 	}
-	cases, err := parseCases(list, string(text))
-	if err != nil {
-		return err
-	}
-	o, err := readResults(stream, progress)
+	o, err := readResults(stream, c.progress)
 	if err != nil {
 		return err
 	}
 	rows, wrong := assignTests(cases, o)
-	var page bytes.Buffer
-	writePage(&page, rows)
-	saved := save(page.Bytes())
-	o.writeFailures(problems)
+	var saved error
+	if c.list != "" {
+		var page bytes.Buffer
+		writePage(&page, rows)
+		saved = c.save(page.Bytes())
+	}
+	o.writeFailures(c.problems)
+	o.writeSummary(c.progress)
 	for _, p := range wrong {
-		fmt.Fprintln(problems, p)
+		fmt.Fprintln(c.problems, p)
+	}
+	if c.again != nil {
+		o.runAgain(c.problems, c.again)
 	}
 	if len(wrong) > 0 { // the cause, if the table differs
 		return fmt.Errorf("not conforming, problems: %d", len(wrong))
 	}
 	return saved
+}
+
+// runTest runs one test with a command of words.
+func runTest(command, pkg, pattern string) error {
+	words := append(strings.Fields(command), "-run", pattern, pkg)
+	if out, err := exec.Command(words[0], words[1:]...).CombinedOutput(); err != nil {
+		const most = 2 << 10
+		return fmt.Errorf("%w: %s", err, out[:min(len(out), most)])
+	}
+	return nil
 }
 
 func write(table string, page []byte) error {

@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 )
 
 const (
@@ -20,6 +21,7 @@ const (
 // event is a line of go test -json. (go doc test2json)
 type event struct {
 	Action, Package, Test, Output, Key, Value string
+	Elapsed                                   float64 // seconds, with pass, fail and skip
 }
 
 // result is how a test ended; a worse one is greater.
@@ -41,6 +43,7 @@ func (r result) String() string {
 type testResult struct {
 	pkg, name string
 	result    result
+	elapsed   time.Duration
 	caseAttrs []string // the values of its attributes
 	output    strings.Builder
 }
@@ -138,6 +141,7 @@ func addEvent(tests map[testKey]*testResult, e event) {
 		t = &testResult{pkg: k.pkg, name: k.name}
 		tests[k] = t
 	}
+	t.elapsed += time.Duration(e.Elapsed * float64(time.Second))
 	switch e.Action {
 	case "attr":
 		if e.Key == key {

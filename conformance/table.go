@@ -15,8 +15,8 @@ type row struct {
 	pass  bool
 }
 
-// assignTests gives each case its tests. The problems include failures of tests that name
-// no case.
+// assignTests gives each case its tests. Without cases nothing is said of those that tests name. The problems include
+// failures of tests that name no case.
 func assignTests(cases []kubeletCase, o testResults) (rows []row, problems []string) {
 	for _, c := range cases {
 		rows = append(rows, row{kubeletCase: c})
@@ -24,6 +24,9 @@ func assignTests(cases []kubeletCase, o testResults) (rows []row, problems []str
 	for _, t := range o {
 		if o.failedItself(t) {
 			problems = append(problems, fmt.Sprintf("%v %v%s", t, t.result, t.complaints()))
+		}
+		if len(rows) == 0 {
+			continue
 		}
 		for _, value := range t.caseAttrs {
 			problems = append(problems, assignCases(rows, t, value)...)

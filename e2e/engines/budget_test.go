@@ -32,6 +32,7 @@ failure_threshold = 1
 // Unrelated containers fail at once: one is restarted, the others wait for the host's
 // restart budget, and all are restarted in the end. A crash does not wait.
 func TestRestartBudget(t *testing.T) {
+	harness.RingTwo(t, "make test-engines")
 	t.Parallel()
 	const window = 10 * time.Second // longer than a busy machine takes until all three have failed
 	e := harness.Docker.Engine(t)

@@ -138,6 +138,7 @@ func checkRememberedUntilVerdict(d *harness.Daemon) {
 // A readiness check that comes before healthd has listed the containers waits for the list:
 // a restart of healthd takes no ready container down.
 func TestChecksWaitWhileHealthdStarts(t *testing.T) {
+	harness.RingTwo(t, "make test-engines")
 	t.Parallel()
 	e := harness.Docker.Engine(t)
 	p := harness.StartProxy(t, e)

@@ -54,6 +54,7 @@ func runInContainer(d *harness.Daemon, e *dockertest.Engine, dirs ...string) {
 
 // In a container with the documented rights healthd does all that it does on the host.
 func TestHealthdInAContainer(t *testing.T) {
+	harness.RingTwo(t, "make test-engines")
 	t.Parallel()
 	e, c := dockertest.Start(t), harness.Containerd.Engine(t)
 	d := harness.NewDaemonWith(t, e.Runtime()+c.Runtime(), `

@@ -39,6 +39,7 @@ network = "layers-beta"
 // Containers are chosen by name, image and alternatives, have their settings from layers, and are reached in
 // the network that their spec names.
 func TestChosenAndLayered(t *testing.T) {
+	harness.RingTwo(t, "make test-engines")
 	t.Parallel()
 	e := harness.Docker.Engine(t)
 	e.Network(t, "layers-alpha")

@@ -114,7 +114,9 @@ func everyOutletFollowsReadiness(t *testing.T, e harness.Engine) {
 	o.here = strings.NewReplacer(words...).Replace
 	o.d = harness.NewDaemonOn(t, e, o.here(outletsSpec))
 	o.d.AnswerAgents(o.agent)
-	o.d.Rewrite(func(text string) string { return strings.Replace(text, "[listen]\n", fmt.Sprintf("[listen]\ndns = %q\n", o.named), 1) })
+	o.d.Rewrite(func(text string) string {
+		return strings.Replace(text, "[listen]\n", fmt.Sprintf("[listen]\ndns = %q\n", o.named), 1)
+	})
 	id := e.Run(t, dockertest.RunOptions{Name: "told", Labels: map[string]string{"e2e": "told"}})
 	o.startNginx()
 	harness.StartedDaemon(o.d)

@@ -27,6 +27,7 @@ service = %[1]q
 // With an engine restart policy, the engine starts what ended by itself, and healthd
 // restarts what hangs. Neither starts what an operator stopped.
 func TestEngineRestartPolicy(t *testing.T) {
+	harness.RingTwo(t, "make test-engines")
 	t.Parallel()
 	e := harness.Docker.Engine(t)
 	p := harness.StartProxy(t, e)
@@ -64,6 +65,7 @@ func TestEngineRestartPolicy(t *testing.T) {
 
 // A --rm container is probed and published, and neither stopped nor started.
 func TestAutoRemoveIsNeverRestarted(t *testing.T) {
+	harness.RingTwo(t, "make test-engines")
 	t.Parallel()
 	e := harness.Docker.Engine(t)
 	p := harness.StartProxy(t, e)

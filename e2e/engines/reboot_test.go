@@ -70,6 +70,7 @@ const (
 // engine's start tells the same, and a container that has ended since is left alone. The
 // engine's history is full by then, so that it shows neither.
 func TestHostReboot(t *testing.T) {
+	harness.RingTwo(t, "make test-engines")
 	t.Parallel()
 	for _, tt := range []struct {
 		name string

@@ -62,6 +62,7 @@ func endedFor(t *testing.T, e harness.Engine, name string, wanted time.Duration)
 // An engine that shuts down stops its containers, and starts only those with a restart
 // policy of its own again. healthd starts the others.
 func TestEngineRestartStartsWhatRan(t *testing.T) {
+	harness.RingTwo(t, "make test-engines")
 	t.Parallel()
 	for name, end := range map[string]func(*dockertest.Engine, testing.TB){
 		"gracefully": (*dockertest.Engine).Stop, "killed": (*dockertest.Engine).Kill,

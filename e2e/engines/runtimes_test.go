@@ -23,6 +23,7 @@ readiness = { tcp_socket = { port = 8080 }, period = "200ms" }
 // A healthd that watches Docker and two namespaces of containerd tells their containers of one
 // name apart, and touches none in a namespace that it was not given.
 func TestNamesakesOfRuntimesAndNamespaces(t *testing.T) {
+	harness.RingTwo(t, "make test-engines")
 	t.Parallel()
 	e, c := harness.Docker.Engine(t), harness.Containerd.Engine(t)
 	d := harness.StartedDaemon(harness.NewDaemonWith(t, e.Runtime()+c.Runtime()+"namespaces = [\"default\", \"blog\", \"not-there\"]\n", namesakeSpec))
@@ -131,6 +132,7 @@ liveness = { exec = { command = ["test", "!", "-e", "/dev/shm/fail"] }, period =
 
 // Labels that are not UTF-8 keep healthd from nothing but what they say.
 func TestLabelsThatAreNotUTF8(t *testing.T) {
+	harness.RingTwo(t, "make test-engines")
 	t.Parallel()
 	c := containerdtest.Start(t)
 	ctr := func(args ...string) {

@@ -104,6 +104,7 @@ period = "1s"
 // The grace is the failed probe's, else the spec's, else the container's own, else
 // 30 s; a pre_stop hook takes its time from it, but never the last 2 s.
 func TestGrace(t *testing.T) {
+	harness.RingTwo(t, "make test-engines")
 	t.Parallel()
 	e := harness.Docker.Engine(t)
 	g := &graces{p: harness.StartProxy(t, e), of: map[string]string{}}

@@ -84,6 +84,7 @@ func servicesInsideTheContainer(t *testing.T, e harness.Engine) {
 
 // Where it has an address, via = "container" says so.
 func TestProbesInsideAnInternalNetwork(t *testing.T) {
+	harness.RingTwo(t, "make test-engines")
 	t.Parallel()
 	e := harness.Docker.Engine(t)
 	d := harness.StartDaemon(t, e.Endpoint, `
@@ -101,6 +102,7 @@ readiness = { http_get = { port = 8080, path = "/redirect-local", via = "contain
 
 // While the engine is away, only the probe sees that a container has ended.
 func TestEndSeenInsideTheContainer(t *testing.T) {
+	harness.RingTwo(t, "make test-engines")
 	t.Parallel()
 	e := harness.Docker.Engine(t)
 	p := harness.StartProxy(t, e)
@@ -136,6 +138,7 @@ func pidfds(d *harness.Daemon) int {
 
 // Without CAP_SYS_ADMIN, only what needs it does not work, and healthd says so.
 func TestNoCapabilityForNamespaces(t *testing.T) {
+	harness.RingTwo(t, "make test-engines")
 	t.Parallel()
 	e := harness.Docker.Engine(t)
 	d := harness.NewDaemon(t, e.Endpoint, `

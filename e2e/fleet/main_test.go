@@ -7,4 +7,4 @@ import (
 	"healthd/e2e/harness"
 )
 
-func TestMain(m *testing.M) { os.Exit(harness.Main(m)) }
+func TestMain(m *testing.M) { os.Exit(harness.MainOfRingTwo(m, "make test-fleet")) }

@@ -47,6 +47,24 @@ func Main(m *testing.M) int {
 	return code
 }
 
+// MainOfRingTwo is Main for a package of which make test runs nothing.
+func MainOfRingTwo(m *testing.M, target string) int {
+	flag.Parse()
+	if testing.Short() {
+		fmt.Println(target, "runs these tests")
+		return 0
+	}
+	return Main(m)
+}
+
+// RingTwo leaves a test to that target of the Makefile, a part of make test-all: make test has -short.
+func RingTwo(t *testing.T, target string) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip(target + " runs it")
+	}
+}
+
 // doubleParallel runs twice as many tests at once as go test would, unless -parallel is
 // set: a test needs a quarter of a core, and waits for the rest of its time.
 func doubleParallel() error {
