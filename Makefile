@@ -49,12 +49,17 @@ CHAOS_SEED ?= 0
 SUITES     ?= bookworm trixie forky
 RUNTIME    ?= docker
 
-# A systemd in a container mounts controllers of cgroups that the host has not mounted. While it runs, engines
-# are not told of containers that are killed for want of memory: its tests come after all others.
-TEST = $(GO) test -json -race -shuffle=on -timeout 30m
+# Tests wait as long as it takes: a package that reaches this limit hangs.
+TEST   = $(GO) test -json -shuffle=on -timeout 60m -exec $(CURDIR)/scripts/measured
+# What fails runs again, alone: both are told, and both are failures.
+REPORT = bin/conformance -again '$(GO) test -count=1'
+# What make test tests. Of the rest, each target tests a part.
+RING_ONE = $(shell $(GO) list ./... | grep -vE '/systemd$$|/release/|/e2e/(balancers|chaos|docs|faults|fleet|page)$$|/api/page/browser$$')
+# Packages whose goroutines the race detector watches.
+RACING   = ./bench/... ./cmd/... ./prober/... ./runtime/... ./supervisor/...
 
 .DEFAULT_GOAL := help
-.PHONY: build image test race chaos compat balancers bench-balancers conformance fuzz bench bench-once bench-scale soak months lint vulncheck demo manual packages release install install-files uninstall clean help prerequisites FORCE
+.PHONY: build image test test-all test-engines test-balancers test-fleet test-page test-docs test-chaos test-packages test-systemd test-loaded test-fresh ring-two race chaos compat balancers bench-balancers conformance fuzz bench bench-once bench-scale soak months lint vulncheck demo manual packages release install install-files uninstall clean help prerequisites FORCE
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -70,21 +75,68 @@ FORCE:
 image: bin/linux-amd64/healthd bin/linux-arm64/healthd ## write dist/healthd-image-ARCH.tar for docker load, and an OCI layout of both
 	$(GO) run ./release/image -version $(VERSION) -commit $(COMMIT) -created $(SOURCE_DATE_EPOCH) -out dist -binary amd64=bin/linux-amd64/healthd -binary arm64=bin/linux-arm64/healthd
 
-prerequisites: ## install what the tests need (Debian, Ubuntu; as root)
+prerequisites: ## install what make test needs (Debian, Ubuntu; as root)
 	scripts/prerequisites test
 
-test: prerequisites ## run every test, also on a private Docker engine, and check docs/conformance.md (as root)
-	$(GO) build -o bin/conformance ./conformance
-	$(GO) -C release/packages test -race -shuffle=on ./...
-	$(GO) -C bench/plot test -shuffle=on ./...
-	{ $(TEST) $$($(GO) list ./... | grep -v /systemd$$); others=$$?; $(TEST) ./systemd && exit $$others; } | \
-		bin/conformance -check conformance/cases.txt docs/conformance.md
+test: prerequisites bin/conformance ## run the tests that need no more than private engines, and check docs/conformance.md: minutes (as root)
+	$(TEST) -short -race $(RING_ONE) | $(REPORT) -check conformance/cases.txt docs/conformance.md
+
+# In the order of what fails most. A systemd in a container mounts controllers of cgroups that the host has not mounted.
+# While it runs, engines are not told of containers that are killed for want of memory: its tests come after all others.
+REST = test-engines test-balancers test-fleet test-page test-docs test-chaos test-packages test-systemd
+test-all: ## run everything else that must hold before a release, one target after the other, and go on after a failure (as root)
+	@failed=; for target in $(REST); do echo "healthd: $$target"; $(MAKE) --no-print-directory $$target || failed="$$failed $$target"; done; \
+		[ -z "$$failed" ] || { echo "healthd: failed:$$failed"; exit 1; }
+
+test-engines: ## all that happens on engines, with faults of theirs; and probes at full length
+	scripts/prerequisites $@
+	@$(MAKE) --no-print-directory ring-two PACKAGES='./e2e/engines ./e2e/faults ./runtime/... ./prober'
+
+test-balancers: ## HAProxy, nginx, Caddy, Prometheus and DNS as readers of what healthd tells
+	scripts/prerequisites $@
+	@$(MAKE) --no-print-directory ring-two PACKAGES='./e2e/balancers ./supervisor/haproxy ./supervisor/files ./supervisor/dns ./supervisor/agent'
+
+test-fleet: ## many hosts, in network namespaces, and what befalls their etcd
+	scripts/prerequisites $@
+	@$(MAKE) --no-print-directory ring-two PACKAGES='./e2e/fleet ./supervisor/fleet'
+
+test-page: ## the web page in Chromium
+	scripts/prerequisites $@
+	@$(MAKE) --no-print-directory ring-two PACKAGES='./e2e/page ./supervisor/api/...'
+
+test-docs: ## every page of the documentation, as its reader would follow it
+	scripts/prerequisites $@
+	@$(MAKE) --no-print-directory ring-two PACKAGES='./e2e/docs ./cmd/healthd'
+
+test-chaos: ## random faults: on engines, and in virtual time, with more seeds
+	scripts/prerequisites $@
+	@$(MAKE) --no-print-directory ring-two PACKAGES='./e2e/chaos ./supervisor ./supervisor/core'
+
+test-packages: ## packages, images, manual pages: what a release has, installed where it goes
+	scripts/prerequisites $@
+
+test-systemd: ## the unit, under a real systemd
+	scripts/prerequisites $@
+	@$(MAKE) --no-print-directory ring-two PACKAGES=./systemd
+
+ring-two: bin/conformance # PACKAGES=…
+	$(TEST) -race $(PACKAGES) | $(REPORT)
+
+bin/conformance: FORCE
+	$(GO) build -o $@ ./conformance
+
+LOADED ?= 5
+test-loaded: ## run make test LOADED (5) times beside four busy loops and a disk that is written to
+	scripts/loaded $(LOADED) $(MAKE) test
+
+test-fresh: ## run make test on a Debian that has Go and nothing else
+	scripts/fresh make test
 
 race: ## run the tests that need no engine ten times under the race detector
 	$(GO) test -race -shuffle=on -count=10 ./configs ./prober ./runtime ./supervisor/...
 
 chaos: prerequisites ## inject faults on a private Docker and a private containerd, each for CHAOS (3m), by CHAOS_SEED (0: a new one each time) (as root)
-	$(GO) test -race -count=1 -timeout 30m ./e2e -run 'TestChaos(Containerd)?$$' -v -chaos=$(CHAOS) -chaos-seed=$(CHAOS_SEED)
+	$(GO) test -race -count=1 -timeout 30m ./e2e/chaos -run 'TestChaos(Containerd)?$$' -v -chaos=$(CHAOS) -chaos-seed=$(CHAOS_SEED)
 
 compat: prerequisites ## run the tests of engines and HAProxy on those of the Debian SUITES (bookworm trixie forky), without installing them (Debian; as root)
 	scripts/compat $(SUITES)
@@ -92,15 +144,15 @@ compat: prerequisites ## run the tests of engines and HAProxy on those of the De
 # Traefik is in no Debian. CI does without the six minutes that it takes to build it.
 balancers: prerequisites ## run the tests of load balancers that take Traefik, which is built for them: six minutes the first time (as root)
 	scripts/traefik
-	$(GO) test -race -count=1 -timeout 20m ./e2e -run 'TestBalancers$$/Traefik' -v -traefik=$(CURDIR)/bin/traefik
+	$(GO) test -race -count=1 -timeout 20m ./e2e/balancers -run 'TestBalancers$$/Traefik' -v -traefik=$(CURDIR)/bin/traefik
 
 bench-balancers: prerequisites ## measure load balancers for half an hour and print a table of what they lose (as root)
 	scripts/traefik
-	$(GO) test -count=1 -timeout 90m ./e2e -run 'TestBalancers$$' -v -traefik=$(CURDIR)/bin/traefik -balancer-figures
+	$(GO) test -count=1 -timeout 90m ./e2e/balancers -run 'TestBalancers$$' -v -traefik=$(CURDIR)/bin/traefik -balancer-figures
 
-conformance: ## run the tests that need no engine and write docs/conformance.md, the kubelet's cases with their tests
-	$(GO) build -o bin/conformance ./conformance
-	$(GO) test -json -race -shuffle=on ./configs ./prober ./runtime ./supervisor/... | bin/conformance conformance/cases.txt docs/conformance.md
+conformance: bin/conformance ## run the tests that name the kubelet's cases, and write docs/conformance.md
+	$(GO) test -json -short -shuffle=on $$(git grep -l '"kubelet", "' -- '*_test.go' | xargs -n1 dirname | sort -u | sed 's|^|./|') | \
+		bin/conformance conformance/cases.txt docs/conformance.md
 
 fuzz: ## run every fuzz target for FUZZTIME (30s) each
 	scripts/fuzz $(FUZZTIME)
