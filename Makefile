@@ -50,7 +50,9 @@ SUITES     ?= bookworm trixie forky
 RUNTIME    ?= docker
 
 # Tests wait as long as it takes: a package that reaches this limit hangs.
-TEST   = $(GO) test -json -shuffle=on -timeout 60m -exec $(CURDIR)/scripts/measured
+TEST   = $(GO) test -json -shuffle=on -timeout 60m -exec $(CURDIR)/scripts/measured -artifacts -outputdir $(LOGS)
+# Where failed tests leave logs.
+LOGS   = $(CURDIR)/bin/artifacts
 # What fails runs again, alone: both are told, and both are failures.
 REPORT = bin/conformance -again '$(GO) test -count=1'
 # What make test tests. Of the rest, each target tests a part.
@@ -78,7 +80,7 @@ image: bin/linux-amd64/healthd bin/linux-arm64/healthd ## write dist/healthd-ima
 prerequisites: ## install what make test needs (Debian, Ubuntu; as root)
 	scripts/prerequisites test
 
-test: prerequisites bin/conformance ## run the tests that need no more than private engines, and check docs/conformance.md: minutes (as root)
+test: prerequisites bin/conformance $(LOGS) ## run the tests that need no more than private engines, and check docs/conformance.md: minutes (as root)
 	$(TEST) -short -race $(RING_ONE) | $(REPORT) -check conformance/cases.txt docs/conformance.md
 
 # In the order of what fails most. A systemd in a container mounts controllers of cgroups that the host has not mounted.
@@ -119,8 +121,11 @@ test-systemd: ## the unit, under a real systemd
 	scripts/prerequisites $@
 	@$(MAKE) --no-print-directory ring-two PACKAGES=./systemd
 
-ring-two: bin/conformance # PACKAGES=…
+ring-two: bin/conformance $(LOGS) # PACKAGES=…
 	$(TEST) -race $(PACKAGES) | $(REPORT)
+
+$(LOGS):
+	mkdir -p $@
 
 bin/conformance: FORCE
 	$(GO) build -o $@ ./conformance
@@ -183,11 +188,12 @@ DAYS ?= 90
 months: ## play a host for DAYS (90) in virtual time, and count what healthd keeps: about 10 minutes
 	$(GO) test -count=1 -timeout 60m ./supervisor -run 'TestMonths$$' -v -args -months-days=$(DAYS)
 
-lint: ## check gofmt, vet, staticcheck, go.mod, who imports whom, and the scripts (installs shellcheck if it is missing: as root)
+lint: ## check gofmt, vet, staticcheck, go.mod, who imports whom, what tests wait for, and the scripts (installs shellcheck if it is missing: as root)
 	scripts/prerequisites lint
 	@test -z "$$(gofmt -l .)" || { echo "not formatted:"; gofmt -l .; exit 1; }
 	for module in $(MODULES); do $(GO) -C $$module vet ./... && $(GO) -C $$module run $(STATICCHECK) ./... && $(GO) -C $$module mod tidy -diff || exit 1; done
 	scripts/arrows
+	scripts/waits
 	shellcheck $$(git ls-files -z | xargs -0 awk 'FNR == 1 && /^#!.*[\/ ](ba|da)?sh( |$$)/ { print FILENAME } { nextfile }')
 
 vulncheck: ## look for known vulnerabilities in what healthd calls; run it before a release (needs vuln.go.dev, and is not part of CI)

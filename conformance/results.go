@@ -22,6 +22,7 @@ const (
 type event struct {
 	Action, Package, Test, Output, Key, Value string
 	Elapsed                                   float64 // seconds, with pass, fail and skip
+	Path                                      string  // with artifacts
 }
 
 // result is how a test ended; a worse one is greater.
@@ -44,6 +45,7 @@ type testResult struct {
 	pkg, name string
 	result    result
 	elapsed   time.Duration
+	kept      string   // where a failed test has left logs; empty: nowhere
 	caseAttrs []string // the values of its attributes
 	output    strings.Builder
 }
@@ -62,7 +64,8 @@ func (t *testResult) failed() bool { return t.result == failed || t.result == un
 // complaint is a line that a test itself wrote: its place and the text.
 var complaint = regexp.MustCompile(`^\s+\w+\.go:\d+: `)
 
-// complaints returns the first lines that the test itself wrote, shortened: of a long run perhaps only the end is read.
+// complaints returns the first lines that the test itself wrote, shortened, and where it has left logs: of a long run
+// perhaps only the end is read.
 func (t *testResult) complaints() string {
 	const lines, bytes = 5, 300
 	var b strings.Builder
@@ -72,6 +75,9 @@ func (t *testResult) complaints() string {
 			b.WriteString("\n" + line[:min(len(line), bytes)])
 			n++
 		}
+	}
+	if t.kept != "" {
+		b.WriteString("\n    logs: " + t.kept)
 	}
 	return b.String()
 }
@@ -147,6 +153,8 @@ func addEvent(tests map[testKey]*testResult, e event) {
 		if e.Key == key {
 			t.caseAttrs = append(t.caseAttrs, e.Value)
 		}
+	case "artifacts":
+		t.kept = e.Path
 	case "output":
 		if !strings.HasPrefix(e.Output, "=== ") {
 			t.output.WriteString(e.Output)

@@ -132,12 +132,22 @@ func NewDaemonWith(t *testing.T, runtimes, specs string) *Daemon {
 		t.Fatal(err)
 	}
 	d := &Daemon{T: t, Path: path, Config: config, URL: "http://" + address, Log: &Buffer{}}
-	t.Cleanup(func() { // after it has ended
-		if log := d.Log.String(); t.Failed() || strings.Contains(log, "DATA RACE") {
-			t.Errorf("log of healthd:\n%s", log)
-		}
-	})
+	t.Cleanup(d.tellFailure) // after it has ended
 	return d
+}
+
+// tellFailure leaves the logs of a failed test where its report says.
+func (d *Daemon) tellFailure() {
+	log := d.Log.String()
+	if !d.T.Failed() && !strings.Contains(log, "DATA RACE") {
+		return
+	}
+	d.T.Errorf("log of healthd:\n%s", log)
+	dir := d.T.ArtifactDir()
+	_ = os.WriteFile(filepath.Join(dir, "healthd.log"), []byte(log), 0o600)
+	if d.engine != nil {
+		_ = os.WriteFile(filepath.Join(dir, "engine.log"), []byte(d.engine.Log()), 0o600)
+	}
 }
 
 // Start starts it. At the end of the test it is stopped, and must end well.
