@@ -92,7 +92,8 @@ func NewHAProxy(t *testing.T) *HAProxy {
 // StartWith starts it with a configuration, in which words are replaced. It is killed at the end of the test.
 func (h *HAProxy) StartWith(text string, replace ...string) {
 	h.T.Helper()
-	replace = append(replace, "/run/haproxy/admin.sock", h.Socket(), "bind 127.0.0.1:8000", "bind "+strings.TrimPrefix(h.URL, "http://"))
+	// A busy machine may answer late. Nothing here waits for a check of HAProxy's own to time out.
+	replace = append(replace, "timeout check 2s", "timeout check 30s", "/run/haproxy/admin.sock", h.Socket(), "bind 127.0.0.1:8000", "bind "+strings.TrimPrefix(h.URL, "http://"))
 	config := strings.NewReplacer(replace...).Replace(text)
 	if err := os.WriteFile(h.config(), []byte(config), 0o600); err != nil {
 		h.T.Fatal(err)
