@@ -262,9 +262,9 @@ func (f *fleet) hostDies() {
 	h := f.hosts[2]
 	port := fmt.Sprintf("%s-%d", f.net.bridge, 13)
 	f.net.ip("link", "set", port, "down")
-	f.eventually("drop the members of a host that died", func() error { return f.up(f.replicas(f.hosts[:2]...)...) })
+	f.eventually("see that a host died", func() error { return f.lost(h.name) })
+	f.eventually("drop its members", func() error { return f.up(f.replicas(f.hosts[:2]...)...) })
 	dropped := time.Now()
-	f.lost(h.name)
 	l.Until(dropped.Add(5 * time.Second))
 	l.NoFailuresSince(dropped)
 	f.net.ip("link", "set", port, "up")
@@ -333,17 +333,16 @@ func connected(d *harness.Daemon, want bool) error {
 	return err
 }
 
-// lost checks that the balancer's healthd shows a host as lost.
-func (f *fleet) lost(host string) {
-	f.t.Helper()
+// lost returns nil when the balancer's healthd shows a host as lost.
+func (f *fleet) lost(host string) error {
 	v, err := fleetOf(f.balancer.Daemon)
 	if err != nil {
-		f.t.Fatal(err)
+		return err
 	}
 	for _, h := range v.Hosts {
 		if h.Name == host && h.State == "lost" {
-			return
+			return nil
 		}
 	}
-	f.t.Errorf("%s is not lost: %+v", host, v)
+	return fmt.Errorf("%s is not lost: %+v", host, v)
 }

@@ -129,7 +129,8 @@ func (f *fleet) startBalancer() {
 		f.t.Fatal(err)
 	}
 	_, slots, _ := strings.Cut(string(text), "HTTP/1.1 hdr Host www.example.com\n")
-	f.haproxy = harness.StartHAProxy(f.t, "push.cfg", slots, "", "agent-addr 127.0.0.1", "agent-addr "+f.net.address(balancerNumber))
+	f.haproxy = harness.StartHAProxy(f.t, "push.cfg", slots, "", "agent-addr 127.0.0.1", "agent-addr "+f.net.address(balancerNumber),
+		"uri /healthz", "uri /echo") // what HAProxy itself sees of a failed liveness probe is not what is tested
 	f.file = filepath.Join(f.haproxy.Dir, "upstreams.conf")
 	f.balancer = f.newHost("lb", balancerNumber, "runtime = []\n", fmt.Sprintf("[haproxy]\nsockets = [%q]\n[[publish_file]]\ntemplate = \"nginx\"\npath = %q\nmin_interval = \"1s\"\n", f.haproxy.Socket(), f.file))
 	f.balancer.Rewrite(func(text string) string {
