@@ -30,56 +30,39 @@ type freshMachine struct {
 // The first hour works on machines that are as their distribution makes them, with its Docker, its
 // HAProxy and its systemd. It is played word by word, from the package.
 func TestFreshMachines(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-packages runs it")
+	}
 	t.Parallel()
-	bookworm, trixie := newRoot(t, "bookworm"), newRoot(t, "trixie", "docker-cli", "docker-compose")
-	// Debian 12 has no Compose: people take Docker's plugin. This is the same program.
-	run(t, "install", "-D", trixie+composePlugin, bookworm+composePlugin)
-	ubuntu := copyRoot(t, trixie)
-	likeUbuntu(t, ubuntu)
 	e := dockertest.Start(t)
-	for name, m := range map[string]struct{ root, user string }{
+	bookworm := importDebian(t, e, "bookworm", "docker", docker...)
+	trixie := importDebian(t, e, "trixie", "docker", slices.Concat(docker, []string{"docker-cli", "docker-compose"})...)
+	files := t.TempDir()
+	run(t, "cp", "-a", debs(t)+"/.", files)
+	images(t, files)
+	// Debian 12 has no Compose: people take Docker's plugin. This is the same program.
+	run(t, "install", "-D", "../bin/roots/trixie-docker"+composePlugin, files+composePlugin)
+	for name, m := range map[string]struct{ image, user string }{
 		"debian-12":   {bookworm, ""},
 		"debian-13":   {trixie, ""},
-		"ubuntu-like": {ubuntu, "ubuntu"},
+		"ubuntu-like": {trixie, "ubuntu"},
 	} {
-		image := "healthd-fresh:" + name
-		images(t, m.root)
-		run(t, "cp", "-a", debs(t), m.root+packageRoot)
-		importRoot(t, e, m.root, image)
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := freshMachine{bootFresh(t, e, image, name), m.user}
+			f := freshMachine{bootFresh(t, e, m.image, name, files), m.user}
+			if m.user != "" {
+				f.likeUbuntu()
+			}
 			f.playFirstHour()
 		})
 	}
 }
 
-// newRoot makes a root of a suite with Docker, HAProxy, and what the page and importing images need.
-func newRoot(t *testing.T, suite string, more ...string) string {
-	t.Helper()
-	dir := filepath.Join(temporary(t), suite)
-	t.Cleanup(func() { _ = os.RemoveAll(filepath.Dir(dir)) })
-	run(t, "../scripts/debian-root", append([]string{suite, dir,
-		"systemd", "systemd-sysv", "dbus", "docker.io", "iptables", "haproxy", "socat", "curl", "sudo"}, more...)...)
-	return dir
-}
-
-func copyRoot(t *testing.T, root string) string {
-	t.Helper()
-	dir := temporary(t)
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	run(t, "cp", "-a", root+"/.", dir)
-	return dir
-}
-
 // likeUbuntu makes a Debian what an Ubuntu is to a program and to who sits before it: it has another
 // name, and nobody logs in as root.
-func likeUbuntu(t *testing.T, root string) {
-	t.Helper()
-	if err := os.Remove(filepath.Join(root, "etc/os-release")); err != nil {
-		t.Fatal(err)
-	}
-	write(t, filepath.Join(root, "etc/os-release"), `PRETTY_NAME="Ubuntu 24.04 LTS"
+func (f freshMachine) likeUbuntu() {
+	f.must("rm", "/etc/os-release")
+	f.file("/etc/os-release", `PRETTY_NAME="Ubuntu 24.04 LTS"
 NAME="Ubuntu"
 VERSION_ID="24.04"
 VERSION_CODENAME=noble
@@ -87,9 +70,8 @@ ID=ubuntu
 ID_LIKE=debian
 UBUNTU_CODENAME=noble
 `)
-	run(t, "chroot", root, "useradd", "--create-home", "--shell", "/bin/bash", "ubuntu")
-	run(t, "chroot", root, "passwd", "--lock", "root")
-	write(t, filepath.Join(root, "etc/sudoers.d/ubuntu"), "ubuntu ALL=(ALL) NOPASSWD:ALL\n")
+	f.sh("useradd --create-home --shell /bin/bash ubuntu; passwd --lock root")
+	f.file("/etc/sudoers.d/ubuntu", "ubuntu ALL=(ALL) NOPASSWD:ALL\n")
 }
 
 // images are the page's, as far as it uses them: the machine has no registry.
@@ -119,9 +101,9 @@ func images(t *testing.T, root string) {
 }
 
 // bootFresh boots a machine, and gives its engine the images.
-func bootFresh(t *testing.T, e *dockertest.Engine, image, name string) *machine {
+func bootFresh(t *testing.T, e *dockertest.Engine, image, name, files string) *machine {
 	t.Helper()
-	m := bootAlone(t, e, image, name)
+	m := bootAlone(t, e, image, name, files)
 	m.must("docker", "import", "/images/busybox.tar", "busybox:1.37")
 	m.must("docker", "import", "--change", `CMD ["httpd", "-f", "-p", "5432"]`, "/images/postgres.tar", "postgres:17")
 	return m

@@ -2,17 +2,16 @@ package systemd
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/image"
@@ -20,51 +19,55 @@ import (
 	"github.com/docker/docker/pkg/stdcopy"
 	"golang.org/x/sys/unix"
 
+	"healthd/e2e/patience"
 	"healthd/runtime/docker/dockertest"
 )
 
-const systemImage = "healthd-systemd:1"
+// docker is what a host with Docker, HAProxy and what docs/first-hour.md uses has beside systemd.
+var docker = []string{"docker.io", "containerd", "runc", "iptables", "haproxy", "iproute2", "socat", "curl", "sudo"}
 
-// fresh is what all tests copy their Debian from, by the packages it has beside systemd; each made by
-// the first that wants one.
-var fresh = struct {
+// shared are directories that tests share, by what is in them; each made by the first that wants it.
+var shared = struct {
 	sync.Mutex
-	roots map[string]string
-}{roots: map[string]string{}}
-
-// cleanUp are directories that tests share.
-var cleanUp []string
+	dirs map[string]string
+}{dirs: map[string]string{}}
 
 func TestMain(m *testing.M) {
 	code := m.Run()
-	for _, dir := range cleanUp {
+	for _, dir := range shared.dirs {
 		_ = os.RemoveAll(dir)
 	}
 	os.Exit(code)
 }
 
-// debian returns the directory of a small Debian (or Ubuntu, on Ubuntu) with systemd and these
-// packages, which is the test's own.
-func debian(t *testing.T, packages ...string) string {
+// once returns the directory that fill has filled, which is for reading.
+func once(t *testing.T, name string, fill func(dir string)) string {
 	t.Helper()
-	fresh.Lock()
-	defer fresh.Unlock()
-	include := strings.Join(append([]string{"systemd", "systemd-sysv", "dbus"}, packages...), ",")
-	if fresh.roots[include] == "" {
-		suite := run(t, "sh", "-c", ". /etc/os-release && echo $VERSION_CODENAME")
-		root := temporary(t)
-		defer func() {
-			if fresh.roots[include] == "" {
-				_ = os.RemoveAll(root)
-			}
-		}()
-		run(t, "debootstrap", "--variant=minbase", "--include="+include, strings.TrimSpace(suite), root)
-		fresh.roots[include], cleanUp = root, append(cleanUp, root)
+	shared.Lock()
+	defer shared.Unlock()
+	if dir := shared.dirs[name]; dir != "" {
+		return dir
 	}
-	root := temporary(t)
-	t.Cleanup(func() { _ = os.RemoveAll(root) })
-	run(t, "cp", "-a", fresh.roots[include]+"/.", root)
-	return root
+	dir := temporary(t)
+	filled := false
+	defer func() {
+		if !filled {
+			_ = os.RemoveAll(dir)
+		}
+	}()
+	fill(dir)
+	filled, shared.dirs[name] = true, dir
+	return dir
+}
+
+// importDebian gives the engine an image of a small Debian with systemd and these packages. Its root is kept in bin/roots.
+func importDebian(t *testing.T, e *dockertest.Engine, suite, kind string, packages ...string) (name string) {
+	t.Helper()
+	root := filepath.Join("..", "bin", "roots", suite+"-"+kind)
+	run(t, "../scripts/debian-root", append([]string{suite, root, "systemd", "systemd-sysv", "dbus"}, packages...)...)
+	name = "healthd-" + kind + ":" + suite
+	importRoot(t, e, root, name)
+	return name
 }
 
 func temporary(t *testing.T) string {
@@ -85,9 +88,7 @@ func write(t *testing.T, path, text string) {
 
 func run(t *testing.T, name string, args ...string) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
-	defer cancel()
-	out, err := exec.CommandContext(ctx, name, args...).CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), name, args...).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%s %v: %v\n%s", name, args, err, out)
 	}
@@ -97,25 +98,38 @@ func run(t *testing.T, name string, args ...string) string {
 // importRoot makes an image of this name of a directory.
 func importRoot(t *testing.T, e *dockertest.Engine, root, name string) {
 	t.Helper()
-	pack := exec.CommandContext(t.Context(), "tar", "-C", root, "-c", ".")
+	err := packed(t, root, func(files io.Reader) error {
+		answer, err := e.Client().ImageImport(t.Context(), image.ImportSource{Source: files, SourceName: "-"}, name, image.ImportOptions{})
+		if err != nil {
+			return err
+		}
+		defer answer.Close()
+		_, err = io.Copy(io.Discard, answer)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// packed has use read the files of a directory, as a tar.
+func packed(t *testing.T, dir string, use func(io.Reader) error) error {
+	t.Helper()
+	pack := exec.CommandContext(t.Context(), "tar", "-C", dir, "-c", ".")
 	r, err := pack.StdoutPipe()
 	if err == nil {
 		err = pack.Start()
 	}
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
-	answer, err := e.Client().ImageImport(t.Context(), image.ImportSource{Source: r, SourceName: "-"}, name, image.ImportOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer answer.Close()
-	if _, err := io.Copy(io.Discard, answer); err != nil {
-		t.Fatal(err)
+	if err := use(r); err != nil {
+		return err
 	}
 	if err := pack.Wait(); err != nil {
-		t.Fatalf("cannot pack %s: %v", root, err)
+		return fmt.Errorf("cannot pack %s: %w", dir, err)
 	}
+	return nil
 }
 
 // machine is a running Debian.
@@ -126,20 +140,19 @@ type machine struct {
 }
 
 // boot starts systemd as process 1 of a container that sees the engine it is on.
-func boot(t *testing.T, e *dockertest.Engine) *machine {
+func boot(t *testing.T, e *dockertest.Engine, image, files string) *machine {
 	t.Helper()
 	socket := strings.TrimPrefix(e.Endpoint, "unix://")
-	return bootImage(t, e, systemImage, "machine", func(c *container.HostConfig) {
+	return bootImage(t, e, image, "machine", files, func(c *container.HostConfig) {
 		c.NetworkMode = "host"
 		c.Binds = append(c.Binds, socket+":/engine/d.sock")
 	})
 }
 
-// bootAlone is boot for a machine of another image and name, with an engine of its own, and no network
-// but that one's.
-func bootAlone(t *testing.T, e *dockertest.Engine, image, name string) *machine {
+// bootAlone is boot for a machine with an engine of its own, and no network but that one's.
+func bootAlone(t *testing.T, e *dockertest.Engine, image, name, files string) *machine {
 	t.Helper()
-	return bootImage(t, e, image, name, func(c *container.HostConfig) {
+	return bootImage(t, e, image, name, files, func(c *container.HostConfig) {
 		c.NetworkMode = "none"
 		c.ExtraHosts = []string{name + ":127.0.1.1"}
 		c.Sysctls = map[string]string{"net.ipv4.ip_unprivileged_port_start": "1024"} // as on a host
@@ -150,7 +163,8 @@ func bootAlone(t *testing.T, e *dockertest.Engine, image, name string) *machine 
 	})
 }
 
-func bootImage(t *testing.T, e *dockertest.Engine, image, name string, change func(*container.HostConfig)) *machine {
+// bootImage starts a machine that has the files of a directory beside those of its image.
+func bootImage(t *testing.T, e *dockertest.Engine, image, name, files string, change func(*container.HostConfig)) *machine {
 	t.Helper()
 	ctx := t.Context()
 	host := &container.HostConfig{
@@ -168,6 +182,12 @@ func bootImage(t *testing.T, e *dockertest.Engine, image, name string, change fu
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { e.Remove(t, created.ID) })
+	unpack := func(files io.Reader) error {
+		return e.Client().CopyToContainer(ctx, created.ID, "/", files, container.CopyToContainerOptions{})
+	}
+	if err := packed(t, files, unpack); err != nil {
+		t.Fatal(err)
+	}
 	m := &machine{t, e, created.ID}
 	m.start()
 	return m
@@ -191,8 +211,8 @@ func (m *machine) start() {
 // reboot stops the machine in order, and starts it again.
 func (m *machine) reboot() {
 	m.t.Helper()
-	patience := 30
-	if err := m.e.Client().ContainerStop(m.t.Context(), m.id, container.StopOptions{Timeout: &patience}); err != nil {
+	limit := int(patience.Limit.Seconds())
+	if err := m.e.Client().ContainerStop(m.t.Context(), m.id, container.StopOptions{Timeout: &limit}); err != nil {
 		m.t.Fatal(err)
 	}
 	m.start()
@@ -239,19 +259,9 @@ func capabilities(t *testing.T) []string {
 
 func (m *machine) await(what string, try func() error) {
 	m.t.Helper()
-	end := time.Now().Add(time.Minute)
-	tick := time.NewTicker(100 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		err := try()
-		if err == nil {
-			return
-		}
-		if time.Now().After(end) {
-			log, _ := m.run("journalctl", "-u", unit, "--no-pager", "-n", "50")
-			m.t.Fatalf("no %s within a minute: %v\n%s", what, err, log)
-		}
-		<-tick.C
+	if err := patience.Try(what, try); err != nil {
+		log, _ := m.run("journalctl", "-u", unit, "--no-pager", "-n", "50")
+		m.t.Fatalf("%v\n%s", err, log)
 	}
 }
 
@@ -268,9 +278,7 @@ func (m *machine) must(argv ...string) string {
 
 func (m *machine) run(argv ...string) (output string, code int) {
 	m.t.Helper()
-	ctx, cancel := context.WithTimeout(m.t.Context(), 2*time.Minute)
-	defer cancel()
-	c := m.e.Client()
+	ctx, c := m.t.Context(), m.e.Client()
 	created, err := c.ContainerExecCreate(ctx, m.id, container.ExecOptions{
 		Cmd: argv, AttachStdout: true, AttachStderr: true,
 		Env: []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"},

@@ -7,14 +7,13 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"healthd/runtime/docker/dockertest"
 )
 
 const (
-	packageRoot = "/root/packages"
+	packageRoot = "/opt/packages"
 	olderDeb    = packageRoot + "/healthd_0.0.9-1_" + runtime.GOARCH + ".deb"
 
 	// Five lines, as a first user writes them, for this engine and a container that crashes.
@@ -41,13 +40,13 @@ type packaged struct {
 // An administrator installs the package, configures, starts, upgrades, goes back, removes and purges.
 // No container notices, and in the end nothing is left.
 func TestDebianPackage(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-packages runs it")
+	}
 	t.Parallel()
-	root := debian(t)
-	run(t, "cp", "-a", debs(t), filepath.Join(root, packageRoot))
 	version := thisVersion(t)
 	e := dockertest.Start(t)
-	importRoot(t, e, root, systemImage)
-	p := &packaged{boot(t, e), packageRoot + "/healthd_" + version + "-1_" + runtime.GOARCH + ".deb", version}
+	p := &packaged{boot(t, e, importDebian(t, e, "bookworm", "plain"), debs(t)), packageRoot + "/healthd_" + version + "-1_" + runtime.GOARCH + ".deb", version}
 	e.Run(t, dockertest.RunOptions{Name: "web-1", Labels: map[string]string{"unit": "web"}, Network: "host"})
 	before := p.files()
 
@@ -64,12 +63,6 @@ func TestDebianPackage(t *testing.T) {
 	p.purge(before)
 }
 
-// built are the packages of this version and of one before it, which all tests share.
-var built struct {
-	sync.Mutex
-	dir string
-}
-
 func thisVersion(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile("../VERSION")
@@ -79,27 +72,20 @@ func thisVersion(t *testing.T) string {
 	return strings.TrimSpace(string(text))
 }
 
-// debs returns a directory with the packages of this version and of one before it. The one before came
-// with other configuration files.
+// debs returns a directory of files for machines: the packages of this version and of one before it, which came with
+// other configuration files.
 func debs(t *testing.T) string {
 	t.Helper()
-	built.Lock()
-	defer built.Unlock()
-	if built.dir != "" {
-		return built.dir
-	}
-	sources := t.TempDir()
-	run(t, "sh", "-c", "cd .. && git ls-files -z --cached --others --exclude-standard | tar --null --files-from=- --ignore-failed-read -c | tar -C "+sources+" -x --no-same-owner")
-	dir := temporary(t)
-	cleanUp = append(cleanUp, dir)
-	make := func(args ...string) {
-		run(t, "env", append([]string{"-u", "MAKEFLAGS", "make", "-C", sources, "packages", "DIST=" + dir, "FORMATS=deb", "ARCHES=" + runtime.GOARCH, "COMMIT=0123456789ab"}, args...)...)
-	}
-	make()
-	run(t, "sh", "-c", "cd "+sources+" && echo '# as 0.0.9 had it' | tee -a configs/healthd.toml >> systemd/healthd.default")
-	make("VERSION=0.0.9")
-	built.dir = dir
-	return dir
+	return once(t, "packages", func(root string) {
+		sources, dist := t.TempDir(), filepath.Join(root, packageRoot)
+		run(t, "sh", "-ec", "cd ..; git ls-files -z --cached --others --exclude-standard | tar --null --files-from=- --ignore-failed-read -c | tar -C "+sources+" -x --no-same-owner; chmod 755 "+root)
+		build := func(args ...string) {
+			run(t, "env", append([]string{"-u", "MAKEFLAGS", "make", "-C", sources, "packages", "DIST=" + dist, "FORMATS=deb", "ARCHES=" + runtime.GOARCH, "COMMIT=0123456789ab"}, args...)...)
+		}
+		build()
+		run(t, "sh", "-c", "cd "+sources+" && echo '# as 0.0.9 had it' | tee -a configs/healthd.toml >> systemd/healthd.default")
+		build("VERSION=0.0.9")
+	})
 }
 
 // apt installs a package without a network, as an administrator who keeps edited configuration files.
@@ -132,17 +118,9 @@ func (p *packaged) install() {
 		return contains(p.must("healthd", "status", "--no-headers"), "web-1")
 	})
 	p.e.Run(p.t, dockertest.RunOptions{Name: "crashing", Labels: map[string]string{"unit": "crashing"}, Cmd: []string{"false"}})
-	p.awaits("10m")
+	p.awaitBackOff("crashing", "10m")
 	p.must("healthd", "hold", "web-1", "--for", "2h")
 	p.must("sh", "-c", "echo '# mine' >> /etc/healthd/healthd.toml")
-}
-
-// awaits waits until the container that crashes waits so long for its next start.
-func (p *packaged) awaits(wait string) {
-	p.t.Helper()
-	p.await("back-off of "+wait, func() error {
-		return contains(p.must("healthd", "status", "crashing", "-o", "json"), "back-off "+wait)
-	})
 }
 
 // pid returns the process of the daemon.
@@ -160,7 +138,7 @@ func (p *packaged) upgrade() {
 	if p.pid() == pid {
 		p.t.Error("the older daemon goes on")
 	}
-	p.awaits("20m") // the end of the older one has started it once more, docs/semantics.md
+	p.awaitBackOff("crashing", "20m") // the end of the older one has started it once more, docs/semantics.md
 	p.await("the hold", func() error {
 		return contains(p.must("healthd", "status", "web-1", "-o", "json"), `"held": true`)
 	})
@@ -177,7 +155,7 @@ func (p *packaged) stayStopped() {
 	p.apt(p.newer, "--reinstall")
 	p.shows("systemctl is-enabled healthd; systemctl is-active healthd", "enabled\ninactive")
 	p.must("systemctl", "start", "healthd")
-	p.awaits("40m")
+	p.awaitBackOff("crashing", "40m")
 	p.must("systemctl", "disable", "healthd")
 	pid := p.pid()
 	p.apt(p.newer, "--reinstall")
@@ -193,7 +171,7 @@ func (p *packaged) downgrade() {
 	p.t.Helper()
 	p.apt(olderDeb, "--allow-downgrades")
 	p.shows("systemctl is-active healthd; healthd version | head -1", "active\nhealthd 0.0.9")
-	p.awaits("1h")
+	p.awaitBackOff("crashing", "1h")
 	p.await("the hold", func() error {
 		return contains(p.must("healthd", "status", "web-1", "-o", "json"), `"held": true`)
 	})

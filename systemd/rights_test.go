@@ -10,7 +10,7 @@ import (
 // fields are how journalctl finds what is about a container.
 func (m *machine) fields() {
 	m.container("evil", "--label", "healthd.liveness.exec.command=[\"sh\",\"-c\",\"printf 'a\\\\nPRIORITY=0\\\\n\\\\033[2J'; exit 1\"]",
-		"--label", "healthd.liveness.period=1s", "--label", "healthd.liveness.failure_threshold=1000", "healthd-test:1")
+		"--label", "healthd.liveness.period=1s", "--label", "healthd.liveness.timeout=30s", "--label", "healthd.liveness.failure_threshold=1000", "healthd-test:1")
 	defer m.must("docker", "rm", "-f", "evil")
 	m.await("the failure in the journal", func() error {
 		return contains(m.must("journalctl", "-u", unit, "CONTAINER=evil", "PROBE=liveness", "REASON=Unhealthy", "RUNTIME=docker", "SERVICE=evil", "-o", "cat", "--no-pager"),
