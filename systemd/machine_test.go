@@ -12,6 +12,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/image"
@@ -259,7 +260,14 @@ func capabilities(t *testing.T) []string {
 
 func (m *machine) await(what string, try func() error) {
 	m.t.Helper()
-	if err := patience.Try(what, try); err != nil {
+	err := patience.Try(what, func() error {
+		err := try()
+		if err != nil {
+			time.Sleep(100 * time.Millisecond) // each look costs a process or two
+		}
+		return err
+	})
+	if err != nil {
 		log, _ := m.run("journalctl", "-u", unit, "--no-pager", "-n", "50")
 		m.t.Fatalf("%v\n%s", err, log)
 	}

@@ -103,6 +103,9 @@ func blobOf(t *testing.T, files map[string][]byte, d oci.Descriptor) []byte {
 }
 
 func TestImage(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-packages runs it")
+	}
 	binaries := programs(t)
 	dir := makeImages(t, binaries)
 	for _, arch := range []string{"amd64", "arm64"} {
@@ -175,6 +178,9 @@ func checkImage(t *testing.T, files map[string][]byte, d oci.Descriptor, arch st
 }
 
 func TestRefusedPrograms(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-packages runs it")
+	}
 	binaries := programs(t)
 	amd64 := strings.TrimPrefix(binaries[1], "amd64=")
 	text := filepath.Join(t.TempDir(), "script")

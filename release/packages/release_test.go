@@ -63,42 +63,55 @@ const made = "SOURCE_DATE_EPOCH=1700000000 COMMIT=0123456789ab"
 // Who builds in another directory, as another kind of user, gets the same files. They are what
 // people and their tools expect of packages.
 func TestRelease(t *testing.T) {
-	dir, other := sources(t), sources(t)
+	if testing.Short() {
+		t.Skip("make test-packages runs it")
+	}
+	dir := sources(t)
 	run(t, dir, "umask 022 && make packages DIST=out "+made)
-	run(t, other, "umask 077 && TZ=Asia/Tokyo LC_ALL=C make packages DIST=out "+made)
 	dist := filepath.Join(dir, "out")
-	var names []string
-	entries, err := os.ReadDir(dist)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, e := range entries {
-		names = append(names, e.Name())
-		one, _ := os.ReadFile(filepath.Join(dist, e.Name()))
-		two, err := os.ReadFile(filepath.Join(other, "out", e.Name()))
-		if err != nil || !bytes.Equal(one, two) {
-			t.Errorf("%s is not the same in two builds: %v", e.Name(), err)
-		}
-	}
 	v := strings.TrimSpace(run(t, dir, "cat VERSION"))
-	want := []string{
-		"SHA256SUMS", "healthd-" + v + "-1.aarch64.rpm", "healthd-" + v + "-1.x86_64.rpm",
-		"healthd-" + v + "-linux-amd64.spdx.json", "healthd-" + v + "-linux-arm64.spdx.json",
-		"healthd_" + v + "-1_amd64.deb", "healthd_" + v + "-1_arm64.deb",
-	}
-	if !slices.Equal(names, want) {
-		t.Errorf("made %q, want %q", names, want)
-	}
 	if sums := run(t, dist, "sha256sum --check --strict SHA256SUMS && wc -l < SHA256SUMS"); !strings.HasSuffix(sums, "\n6\n") {
 		t.Errorf("the checksums are not of all files:\n%s", sums)
 	}
+	t.Run("another build", func(t *testing.T) { // which only links: it must come after the first
+		t.Parallel()
+		other := sources(t)
+		run(t, other, "umask 077 && TZ=Asia/Tokyo LC_ALL=C make packages DIST=out "+made)
+		checkSame(t, dist, filepath.Join(other, "out"), []string{
+			"SHA256SUMS", "healthd-" + v + "-1.aarch64.rpm", "healthd-" + v + "-1.x86_64.rpm",
+			"healthd-" + v + "-linux-amd64.spdx.json", "healthd-" + v + "-linux-arm64.spdx.json",
+			"healthd_" + v + "-1_amd64.deb", "healthd_" + v + "-1_arm64.deb",
+		})
+		t.Run("rpm", func(t *testing.T) { checkRPM(t, other, v) })
+	})
 	for _, arch := range []string{"amd64", "arm64"} {
 		t.Run(arch, func(t *testing.T) {
+			t.Parallel()
 			checkSBOM(t, filepath.Join(dist, "healthd-"+v+"-linux-"+arch+".spdx.json"), filepath.Join(dir, "bin", "linux-"+arch, "healthd"), arch)
 			checkDeb(t, dist, "healthd_"+v+"-1_"+arch+".deb", arch)
 		})
 	}
-	t.Run("rpm", func(t *testing.T) { checkRPM(t, dir, v) })
+}
+
+// checkSame compares the files of two builds.
+func checkSame(t *testing.T, dist, other string, want []string) {
+	t.Helper()
+	entries, err := os.ReadDir(dist)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+		one, _ := os.ReadFile(filepath.Join(dist, e.Name()))
+		two, err := os.ReadFile(filepath.Join(other, e.Name()))
+		if err != nil || !bytes.Equal(one, two) {
+			t.Errorf("%s is not the same in two builds: %v", e.Name(), err)
+		}
+	}
+	if !slices.Equal(names, want) {
+		t.Errorf("made %q, want %q", names, want)
+	}
 }
 
 // checkSBOM compares the document with what the binary says of itself.

@@ -13,6 +13,9 @@ const docs = "../../../docs"
 
 // The pages of this repository become pages with which man and mandoc find nothing wrong.
 func TestPages(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-packages runs it")
+	}
 	dir := t.TempDir()
 	if err := writeAll(docs, dir, "0.1.0", "1700000000"); err != nil {
 		t.Fatal(err)
