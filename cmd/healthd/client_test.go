@@ -210,9 +210,10 @@ func TestRestartRefused(t *testing.T) {
 }
 
 func TestRestartThatDoesNotCome(t *testing.T) {
+	t.Parallel()
 	socket, _ := daemonWith(t, &fake{}, container("web-1", nil))
-	got := inside("restart", "web-1", "--timeout", "1s", "--socket", socket)
-	const want = "healthd: cannot see the new run of web-1: it has not begun after 1s; the restart goes on\n"
+	got := inside("restart", "web-1", "--timeout", "5s", "--socket", socket)
+	const want = "healthd: cannot see the new run of web-1: it has not begun after 5s; the restart goes on\n"
 	if got.code != 1 || got.stderr != want || got.stdout != "web-1: restart requested\n" {
 		t.Errorf("%+v, want %q", got, want)
 	}
@@ -233,6 +234,7 @@ func TestRestartOfAContainerThatStaysStopped(t *testing.T) {
 
 // A restart that was not confirmed is not said to go on.
 func TestRestartThatNobodyConfirms(t *testing.T) {
+	t.Parallel()
 	silent := filepath.Join(t.TempDir(), "s")
 	ln, err := net.Listen("unix", silent)
 	if err != nil {
@@ -241,10 +243,10 @@ func TestRestartThatNobodyConfirms(t *testing.T) {
 	defer ln.Close()
 	waits, _ := daemonWith(t, &fake{}, container("web-1", nil))
 	for socket, want := range map[string]string{
-		silent: "healthd: cannot restart web-1: the daemon did not answer within 1s\n",
-		waits:  "healthd: cannot see the new run of web-1: it has not begun after 1s; the restart goes on\n",
+		silent: "healthd: cannot restart web-1: the daemon did not answer within 5s\n",
+		waits:  "healthd: cannot see the new run of web-1: it has not begun after 5s; the restart goes on\n",
 	} {
-		if got := inside("restart", "web-1", "--timeout", "1s", "--socket", socket); got.code != 1 || got.stderr != want {
+		if got := inside("restart", "web-1", "--timeout", "5s", "--socket", socket); got.code != 1 || got.stderr != want {
 			t.Errorf("%+v, want %q", got, want)
 		}
 	}

@@ -28,11 +28,17 @@ func TestAliasesOfACompose(t *testing.T) {
 			path = filepath.Join(dir, file)
 		}
 		for what, args := range map[string][]string{"read": {"check", "--config", filepath.Join(dir, "h.toml"), "--compose"}, "import": {"import", "compose"}} {
-			cmd := program(t, append(args, path)...)
-			cmd.Stdin = strings.NewReader(bomb)
-			out, err := cmd.CombinedOutput()
-			if got := strings.ReplaceAll(string(out), dir+"/", ""); err == nil || got != "healthd: cannot "+what+" the Compose file "+want {
-				t.Errorf("%v: %v: %.300s", args, err, out)
+			var got result
+			if file == "-" {
+				cmd := program(t, append(args, path)...)
+				cmd.Stdin = strings.NewReader(bomb)
+				out, _ := cmd.CombinedOutput()
+				got = result{code: cmd.ProcessState.ExitCode(), stderr: string(out)}
+			} else {
+				got = inside(append(args, path)...)
+			}
+			if text := strings.ReplaceAll(got.stdout+got.stderr, dir+"/", ""); got.code != 1 || text != "healthd: cannot "+what+" the Compose file "+want {
+				t.Errorf("%v: exit code %d: %.300s", args, got.code, text)
 			}
 		}
 	}

@@ -77,6 +77,9 @@ func TestOpenGates(t *testing.T) {
 }
 
 func TestGateOfADaemon(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-engines runs it")
+	}
 	engine := private.Engine(t)
 	engine.Run(t, dockertest.RunOptions{Name: "gated", Labels: map[string]string{
 		"healthd.liveness.tcp_socket.port": "8080", "healthd.readiness_gates": "example.com/warm",

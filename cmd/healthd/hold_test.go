@@ -152,6 +152,9 @@ func TestHeldText(t *testing.T) {
 // A container that hangs is not restarted while it is held, and is as soon as it no
 // longer is.
 func TestHoldOfADaemon(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-engines runs it")
+	}
 	engine := private.Engine(t)
 	engine.Run(t, dockertest.RunOptions{Name: "hung", Labels: map[string]string{
 		"healthd.liveness.tcp_socket.port": "1", "healthd.liveness.period": "100ms", "healthd.liveness.failure_threshold": "3",

@@ -18,6 +18,9 @@ import (
 
 // What a hold has to outlive is above all a restart of healthd.
 func TestHoldOutlivesTheDaemon(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-engines runs it")
+	}
 	engine := private.Engine(t)
 	engine.Run(t, dockertest.RunOptions{Name: "aa", Labels: map[string]string{"app": "aa"}})
 	p := startDaemon(t, engine.Endpoint, specFor("aa"))
@@ -52,6 +55,9 @@ func (p *process) keptBoot(t *testing.T) string {
 
 // A daemon whose engine never answered has not taken in that the host was started anew.
 func TestBootIsTakenWhenTheEngineHasAnswered(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-engines runs it")
+	}
 	engine := private.Engine(t)
 	away := "unix://" + filepath.Join(t.TempDir(), "docker.sock")
 	p := newProcess(t, away, specFor("aa"))

@@ -124,7 +124,7 @@ func appendField(b []byte, name, value string, most int) []byte {
 }
 
 // journald sends entries to journald. It waits for a journald that does not read, once for
-// patience, and then for no more than impatience until it reads again.
+// journaldPatience, and then for no more than journaldImpatience until it reads again.
 type journald struct {
 	path string
 
@@ -135,8 +135,8 @@ type journald struct {
 }
 
 const (
-	patience   = time.Second
-	impatience = 5 * time.Millisecond
+	journaldPatience   = time.Second
+	journaldImpatience = 5 * time.Millisecond
 )
 
 // send sends one entry, after a note of those that were lost before. It returns
@@ -181,9 +181,9 @@ func (j *journald) writeOnce(entry []byte) error {
 		_ = conn.SetWriteBuffer(8 << 20)
 		j.conn = conn
 	}
-	limit := patience
+	limit := journaldPatience
 	if j.slow {
-		limit = impatience
+		limit = journaldImpatience
 	}
 	err := j.conn.SetWriteDeadline(time.Now().Add(limit))
 	if err == nil {

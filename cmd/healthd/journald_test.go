@@ -13,6 +13,8 @@ import (
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
+
+	"healthd/e2e/patience"
 )
 
 // parseEntry reads an entry as journald does (systemd's JOURNAL_NATIVE_PROTOCOL).
@@ -54,7 +56,7 @@ func listenEntries(t *testing.T, path string) *net.UnixConn {
 
 func readEntry(t *testing.T, conn *net.UnixConn) map[string]string {
 	t.Helper()
-	if err := conn.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
+	if err := conn.SetReadDeadline(time.Now().Add(patience.Limit)); err != nil {
 		t.Fatal(err)
 	}
 	buf := make([]byte, 1<<20)
@@ -128,13 +130,9 @@ func TestJournaldThatDoesNotRead(t *testing.T) {
 	conn := listenEntries(t, path)
 	var stderr bytes.Buffer
 	log := newJournaldLogger(zapcore.InfoLevel, path, &stderr)
-	begin := time.Now()
 	const messages = 800 // more than a socket's queue has room for
 	for range messages {
 		log.Info("again")
-	}
-	if took := time.Since(begin); took > patience+messages*2*impatience {
-		t.Errorf("took %v", took)
 	}
 	if err := log.Sync(); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("sync: %v", err)

@@ -8,12 +8,13 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"healthd/e2e/patience"
 )
 
-// followLog starts the daemon and returns what it logs, for half a minute at most.
+// followLog starts the daemon and returns what it logs, for patience.Limit at most.
 func (p *process) followLog(t *testing.T) <-chan string {
 	t.Helper()
-	const patience = 30 * time.Second
 	cmd := program(t, "run", "--config", p.config)
 	out, err := cmd.StderrPipe()
 	if err == nil {
@@ -33,7 +34,7 @@ func (p *process) followLog(t *testing.T) <-chan string {
 			}
 		}
 	}()
-	limit := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() })
+	limit := time.AfterFunc(patience.Limit, func() { _ = cmd.Process.Kill() })
 	t.Cleanup(func() {
 		limit.Stop()
 		close(ended)

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"healthd/e2e/patience"
 	"healthd/runtime/docker/dockertest"
 )
 
@@ -38,7 +39,7 @@ func program(t *testing.T, args ...string) *exec.Cmd {
 	}
 	cmd := exec.CommandContext(t.Context(), self, args...)
 	cmd.Env = append(os.Environ(), asProgram+"=1")
-	cmd.WaitDelay = 10 * time.Second
+	cmd.WaitDelay = patience.Limit
 	return cmd
 }
 

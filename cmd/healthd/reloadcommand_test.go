@@ -9,6 +9,9 @@ import (
 
 // Whoever reloads learns what came of it, and whoever looks later, too.
 func TestReloadCommand(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-engines runs it")
+	}
 	engine := private.Engine(t)
 	engine.Run(t, dockertest.RunOptions{Name: "reloaded", Labels: map[string]string{"app": "aa"}})
 	p := startDaemon(t, engine.Endpoint, specFor("aa"))

@@ -19,6 +19,7 @@ import (
 
 	"github.com/miekg/dns"
 
+	"healthd/e2e/patience"
 	"healthd/runtime/docker/dockertest"
 )
 
@@ -61,8 +62,7 @@ func (n *notifications) await(t *testing.T, want string) (before []string) {
 
 func (n *notifications) awaitAny(t *testing.T, what string, is func(string) bool) (before []string, found string) {
 	t.Helper()
-	const patience = 30 * time.Second
-	timeout := time.After(patience)
+	timeout := time.After(patience.Limit)
 	for {
 		select {
 		case got := <-n.messages:
@@ -160,13 +160,12 @@ func (p *process) start(t *testing.T) {
 		}
 	}
 	p.wait = func() int {
-		const patience = 30 * time.Second
 		select {
 		case <-ended:
-		case <-time.After(patience):
+		case <-time.After(patience.Limit):
 			_ = cmd.Process.Signal(syscall.SIGQUIT) // its goroutines go to its log
 			<-ended
-			t.Fatalf("the daemon still runs after %s", patience)
+			t.Fatalf("the daemon still runs after %s", patience.Limit)
 		}
 		return cmd.ProcessState.ExitCode()
 	}
@@ -190,7 +189,6 @@ func (p *process) get(t *testing.T, path string) (int, string) {
 // follow reads the events of a container, old and new, until one has that text.
 func (p *process) follow(t *testing.T, name, text string) {
 	t.Helper()
-	const patience = 30 * time.Second
 	cmd := program(t, "events", name, "--follow", "-o", "json", "--socket", p.socket)
 	out, err := cmd.StdoutPipe()
 	if err == nil {
@@ -199,7 +197,7 @@ func (p *process) follow(t *testing.T, name, text string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer time.AfterFunc(patience, func() { _ = cmd.Process.Kill() }).Stop()
+	defer time.AfterFunc(patience.Limit, func() { _ = cmd.Process.Kill() }).Stop()
 	var seen []string
 	for lines := bufio.NewScanner(out); lines.Scan(); {
 		if seen = append(seen, lines.Text()); strings.Contains(lines.Text(), text) {
@@ -340,6 +338,9 @@ func checkCommands(t *testing.T, p *process) {
 
 // An engine that is not there does not keep DNS from answering for the containers of another one.
 func TestDaemonWithoutOneEngine(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-engines runs it")
+	}
 	engine := private.Engine(t)
 	engine.Run(t, dockertest.RunOptions{Name: "aa", Labels: map[string]string{"app": "aa"}})
 	away := fmt.Sprintf("[[runtime]]\nendpoint = \"unix://%s\"\n", filepath.Join(t.TempDir(), "docker.sock"))
@@ -421,9 +422,21 @@ func stubborn(t *testing.T, grace string) (p *process, id string) {
 	}})
 	p = startDaemon(t, engine.Endpoint, "")
 	p.notify.await(t, "STATUS=1 container, 1 ready, 0 restarting")
-	if got := healthd(t, "restart", "stubborn", "--timeout", "1s", "--socket", p.socket); got.code != 1 ||
-		!strings.Contains(got.stdout, "stubborn: draining and stopping\n") {
-		t.Fatalf("%+v", got)
+	restart := program(t, "restart", "stubborn", "--socket", p.socket)
+	out, err := restart.StdoutPipe()
+	if err == nil {
+		err = restart.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := ""
+	for lines := bufio.NewScanner(out); said != "stubborn: draining and stopping" && lines.Scan(); {
+		said = lines.Text()
+	}
+	_ = restart.Process.Kill()
+	if _ = restart.Wait(); said != "stubborn: draining and stopping" {
+		t.Fatalf("it ended with %q", said)
 	}
 	p.signal(syscall.SIGTERM)
 	p.notify.await(t, "STOPPING=1")
@@ -431,7 +444,10 @@ func stubborn(t *testing.T, grace string) (p *process, id string) {
 }
 
 func TestDaemonEndsAfterTheRestart(t *testing.T) {
-	p, id := stubborn(t, "6s")
+	if testing.Short() {
+		t.Skip("make test-engines runs it")
+	}
+	p, id := stubborn(t, "15s")
 	if code, body := p.get(t, "/v1/ready/stubborn"); code != http.StatusNotFound || body != "draining\n" {
 		t.Errorf("while it ends: %d %q", code, body)
 	}
@@ -451,7 +467,10 @@ func TestDaemonEndsAfterTheRestart(t *testing.T) {
 }
 
 func TestSecondSignalEndsAtOnce(t *testing.T) {
-	p, _ := stubborn(t, "60s")
+	if testing.Short() {
+		t.Skip("make test-engines runs it")
+	}
+	p, _ := stubborn(t, "10m")
 	p.signal(syscall.SIGTERM)
 	if code := p.wait(); code != 1 {
 		t.Errorf("exit code %d", code)

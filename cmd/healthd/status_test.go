@@ -6,8 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"os/signal"
 	"strings"
+	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 	"unicode/utf8"
 
@@ -189,7 +193,18 @@ func TestNoColoursInAPipe(t *testing.T) {
 	}
 }
 
-func TestWatch(t *testing.T) {
+// inBubble has a test watch in virtual time. What waits for signals must be there before.
+func inBubble(t *testing.T, test func(*testing.T)) {
+	t.Helper()
+	resized := make(chan os.Signal, 1)
+	signal.Notify(resized, syscall.SIGWINCH)
+	defer signal.Stop(resized)
+	synctest.Test(t, test)
+}
+
+func TestWatch(t *testing.T) { inBubble(t, testWatch) }
+
+func testWatch(t *testing.T) {
 	const height = 4
 	for _, onTerminal := range []bool{true, false} {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -219,7 +234,9 @@ func TestWatch(t *testing.T) {
 }
 
 // What cannot be shown at all is not watched; what was shown once is waited for.
-func TestWatchThatFails(t *testing.T) {
+func TestWatchThatFails(t *testing.T) { inBubble(t, testWatchThatFails) }
+
+func testWatchThatFails(t *testing.T) {
 	for _, onTerminal := range []bool{true, false} {
 		ctx, cancel := context.WithCancel(t.Context())
 		var out, complaints bytes.Buffer

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"healthd/e2e/patience"
 )
 
 // openTerminal returns the two ends of a terminal of which nobody has said how large it
@@ -71,7 +73,7 @@ func TestWatchOnATerminalOfUnknownSize(t *testing.T) {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	}()
-	defer time.AfterFunc(30*time.Second, func() { _ = before.Close(); _ = inside.Close() }).Stop()
+	defer time.AfterFunc(patience.Limit, func() { _ = before.Close(); _ = inside.Close() }).Stop()
 	var seen strings.Builder
 	for screen := bufio.NewReader(io.TeeReader(before, &seen)); ; {
 		line, err := screen.ReadString('\n')

@@ -93,11 +93,11 @@ func TestHoldForSomeTime(t *testing.T) {
 	h1.has("a", stateReady)
 	h1.start()
 	h1.until(func() bool { return h1.fleet.Status().Connected }, "a connection")
-	if err := h1.fleet.Hold(t.Context(), "web", 3*time.Second); err != nil {
+	if err := h1.fleet.Hold(t.Context(), "web", 20*time.Second); err != nil {
 		t.Fatal(err)
 	}
 	h1.awaitHeld("a")
-	if all := h1.fleet.Holds(); len(all) != 1 || all[0].For != "3s" {
+	if all := h1.fleet.Holds(); len(all) != 1 || all[0].For != "20s" {
 		t.Errorf("the holds are %+v", all)
 	}
 	h1.awaitHeld("")
@@ -111,7 +111,7 @@ func TestHoldForSomeTime(t *testing.T) {
 // A store that has lost all, or some, gets the holds again as well: nobody has ended them.
 func TestHoldsOutliveTheStore(t *testing.T) {
 	t.Parallel()
-	c := etcdtest.New(t, etcdtest.Options{Members: 1})
+	c := newCluster(t, etcdtest.Options{Members: 1})
 	h1, h2 := newDaemon(t, "h1", c.Endpoints, nil), newDaemon(t, "h2", c.Endpoints, nil)
 	h1.has("a", stateReady)
 	h1.start()
@@ -119,7 +119,7 @@ func TestHoldsOutliveTheStore(t *testing.T) {
 	h2.start()
 	h1.await("h2:b ready")
 	h2.await("h1:a ready")
-	for service, d := range map[string]time.Duration{"web": 0, "other": time.Hour, "short": 4 * time.Second} {
+	for service, d := range map[string]time.Duration{"web": 0, "other": time.Hour, "short": 20 * time.Second} {
 		if err := h1.fleet.Hold(t.Context(), service, d); err != nil {
 			t.Fatal(err)
 		}
@@ -140,7 +140,7 @@ func TestHoldsOutliveTheStore(t *testing.T) {
 	h1.awaitEvent(eventError, "older state")
 	h2.awaitEvent(eventError, "older state")
 	h1.until(func() bool {
-		return time.Since(began) > 8*time.Second && holds(h1) == "other web" && holds(h2) == "other web"
+		return time.Since(began) > 25*time.Second && holds(h1) == "other web" && holds(h2) == "other web"
 	}, "two holds, not %q", func() string { return holds(h1) })
 	if got := keys(t, client, h1.config.Prefix+layout+"holds/"); strings.Join(got, " ") != "other web" {
 		t.Errorf("the store has the holds %q", got)

@@ -24,15 +24,16 @@ type held struct {
 	claimed bool // the host's key is there, under this lease: everything else may be written
 }
 
-// keeper keeps the lease of the host alive, and its name. It renews by KeepAliveOnce, each time a call of its own that goes to
-// the next member: the stream of KeepAlive stays on a member that hangs until the lease has ended. Errors end nothing: only
-// when etcd says that the lease is gone does it ask for another.
+// keeper keeps the lease of the host alive, and its name. It renews by KeepAliveOnce, each time a call of its own: the stream of
+// KeepAlive stays on a member that hangs until the lease has ended. Errors end nothing: only when etcd says that the lease is gone
+// does it ask for another.
 //
 // A lease is renewed each third of its TTL with a password, too, for it ends else; that costs the servers 60 ms of CPU each
 // time. The call each minute is for the token of etcd 3.4, which must not expire.
 type keeper struct {
-	f    *Fleet
-	wake chan struct{} // has room for one
+	f      *Fleet
+	wake   chan struct{} // has room for one
+	within time.Duration // a renewal must be answered
 
 	mu    sync.Mutex
 	held  held
@@ -40,7 +41,9 @@ type keeper struct {
 	wrote int64     // the revision at which this daemon wrote the key
 }
 
-func newKeeper(f *Fleet) *keeper { return &keeper{f: f, wake: make(chan struct{}, 1)} }
+func newKeeper(f *Fleet) *keeper {
+	return &keeper{f: f, wake: make(chan struct{}, 1), within: renewWithin}
+}
 
 // now returns the lease; false: there is none.
 func (k *keeper) now() (held, bool) {
@@ -136,10 +139,7 @@ func (k *keeper) renew(ctx context.Context) error {
 	h, ok := k.now()
 	began := time.Now()
 	if ok {
-		err := k.f.store.do(ctx, renewWithin, func(ctx context.Context, c *clientv3.Client) error {
-			_, err := c.KeepAliveOnce(ctx, h.id)
-			return err
-		})
+		err := k.keepAlive(ctx, h.id)
 		switch {
 		case err == nil:
 			k.f.metrics.renewed("ok")

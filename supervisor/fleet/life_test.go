@@ -11,6 +11,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"healthd/e2e/patience"
 	"healthd/runtime"
 	"healthd/supervisor"
 	"healthd/supervisor/fleet/etcdtest"
@@ -18,12 +19,12 @@ import (
 
 func TestMembersOfAnotherHost(t *testing.T) {
 	t.Parallel()
-	c := sharedCluster(t)
+	c := spineCluster(t)
 	h1 := newDaemon(t, "h1", c.Endpoints, func(c *Config) { c.Leave = true })
 	h1.has("a", stateReady)
 	h1.has("b", stateDown)
 	h1.start()
-	h2 := newDaemon(t, "h2", c.Endpoints, nil).start()
+	h2 := newDaemon(t, "h2", c.Endpoints, short).start()
 	h2.await("h1:a ready, h1:b down")
 	if !h2.board.Complete() {
 		t.Error("the board is not complete")
@@ -53,18 +54,18 @@ func TestMembersOfAnotherHost(t *testing.T) {
 func TestKilledDaemon(t *testing.T) {
 	t.Parallel()
 	c := sharedCluster(t)
-	h1 := newDaemon(t, "h1", c.Endpoints, nil)
+	h1 := newDaemon(t, "h1", c.Endpoints, ttl(15*time.Second))
 	h1.has("a", stateReady)
 	id := h1.has("b", stateReady)
 	h1.start()
-	h2 := newDaemon(t, "h2", c.Endpoints, nil).start()
+	h2 := newDaemon(t, "h2", c.Endpoints, short).start()
 	h2.await("h1:a ready, h1:b ready")
 	lease := h1.leaseID()
 	h1.end()
 	h1.board.Remove(id)
 	h1.restart()
 	h2.await("h1:a ready")
-	time.Sleep(h1.config.TTL + time.Second) // its lease would have ended
+	h1.awaitRenewals(3) // its lease would have ended
 	if got := h2.lost(); !slices.Equal(got, []string{"h1:b"}) || h1.leaseID() != lease {
 		t.Errorf("gone are %v, the lease is %x, want b alone, and %x", got, h1.leaseID(), lease)
 	}
@@ -94,7 +95,7 @@ func TestRebootedHost(t *testing.T) {
 	h1 := newDaemon(t, "h1", c.Endpoints, func(c *Config) { c.Boot, c.TTL = "one", time.Minute })
 	h1.has("a", stateReady)
 	h1.start()
-	h2 := newDaemon(t, "h2", c.Endpoints, nil).start()
+	h2 := newDaemon(t, "h2", c.Endpoints, short).start()
 	h2.await("h1:a ready")
 	away := func() *supervisor.Board {
 		return supervisor.NewBoard([]supervisor.RuntimeView{{Name: "docker"}})
@@ -123,9 +124,10 @@ func TestTwoDaemonsOfOneName(t *testing.T) {
 	h1 := newDaemon(t, "h1", c.Endpoints, nil)
 	h1.has("a", stateReady)
 	h1.start()
-	h2 := newDaemon(t, "h2", c.Endpoints, nil).start()
+	h2 := newDaemon(t, "h2", c.Endpoints, short).start()
 	h2.await("h1:a ready")
-	twin := newDaemon(t, "h1", c.Endpoints, nil)
+	lease := h1.leaseID()
+	twin := newDaemon(t, "h1", c.Endpoints, ttl(4*patience.Limit)) // it does not look again for longer than the test waits
 	twin.has("b", stateReady)
 	twin.start()
 	twin.awaitEvent(eventError, "another daemon has the host name h1")
@@ -136,6 +138,7 @@ func TestTwoDaemonsOfOneName(t *testing.T) {
 		t.Errorf("h2 shows %q", got)
 	}
 	h1.end()
+	expire(t, c, lease)
 	h2.await("h1:b ready")
 	twin.awaitEvent(eventBack, "name")
 }
@@ -231,7 +234,7 @@ func TestLostLease(t *testing.T) {
 	t.Parallel()
 	c := sharedCluster(t)
 	way := etcdtest.NewProxy(t, c.Endpoints[0])
-	h1 := newDaemon(t, "h1", []string{way.Endpoint}, nil)
+	h1 := newDaemon(t, "h1", []string{way.Endpoint}, short)
 	h1.has("a", stateReady)
 	h1.start()
 	h2 := newDaemon(t, "h2", c.Endpoints, nil)
@@ -327,7 +330,7 @@ func TestFirstStartWithoutStore(t *testing.T) {
 // The stop of a container waits for the load balancers of all hosts.
 func TestDrainOverHosts(t *testing.T) {
 	t.Parallel()
-	c := sharedCluster(t)
+	c := spineCluster(t)
 	client := c.Client(t)
 	h1 := newDaemon(t, "h1", c.Endpoints, func(c *Config) { c.Balancer = true }).start()
 	h2 := newDaemon(t, "h2", c.Endpoints, func(c *Config) { c.Balancer = true }).start()

@@ -11,18 +11,18 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"healthd/e2e/patience"
 	"healthd/supervisor/fleet/etcdtest"
 )
 
 // Members of etcd hang, die and come back. No lease ends, and nobody is taken away.
 func TestMembersOfEtcdFail(t *testing.T) {
 	t.Parallel()
-	c := etcdtest.New(t, etcdtest.Options{})
-	ttl := func(c *Config) { c.TTL = 5 * time.Second }
-	h1 := newDaemon(t, "h1", c.Endpoints, ttl)
+	c := newCluster(t, etcdtest.Options{})
+	h1 := newDaemon(t, "h1", c.Endpoints, ttl(15*time.Second))
 	h1.has("a", stateReady)
 	h1.start()
-	h2 := newDaemon(t, "h2", c.Endpoints, ttl)
+	h2 := newDaemon(t, "h2", c.Endpoints, ttl(15*time.Second))
 	h2.has("z", stateReady)
 	h2.start()
 	h2.await("h1:a ready")
@@ -32,7 +32,7 @@ func TestMembersOfEtcdFail(t *testing.T) {
 	leader := c.Leader(t)
 	hung := (leader + 1) % 3
 	c.Stop(t, hung)
-	time.Sleep(ttlAndMore(h1))
+	h1.awaitRenewals(3)
 	h1.has("a", stateDraining)
 	h2.await("h1:a draining")
 	c.Cont(t, hung)
@@ -40,7 +40,7 @@ func TestMembersOfEtcdFail(t *testing.T) {
 	c.Kill(t, leader)
 	h1.has("a", stateReady)
 	h2.await("h1:a ready")
-	time.Sleep(ttlAndMore(h1))
+	h1.awaitRenewals(3)
 	if h1.leaseID() != lease || len(h1.lost())+len(h2.lost()) > 0 {
 		t.Errorf("after a hung member and a dead leader the lease is %x, not %x; gone are %v and %v", h1.leaseID(), lease, h1.lost(), h2.lost())
 	}
@@ -48,7 +48,7 @@ func TestMembersOfEtcdFail(t *testing.T) {
 	c.Kill(t, hung) // no majority is left
 	h2.awaitEvent(eventLost, "")
 	h1.has("a", stateDraining)
-	time.Sleep(ttlAndMore(h1))
+	time.Sleep(h1.config.TTL + 2*time.Second) // they would go
 	if got := h2.shows(); got != "h1:a ready" {
 		t.Errorf("without a majority h2 shows %q", got)
 	}
@@ -60,14 +60,12 @@ func TestMembersOfEtcdFail(t *testing.T) {
 	}
 }
 
-// ttlAndMore is how long a lease lives that nobody renews.
 // A store of one member stands still for about as long as the TTL, or for longer, as a virtual machine does of which somebody takes a
 // snapshot. When it goes on it ends all leases, and nobody has renewed one: no host is gone for that.
 func TestStoreStandsStill(t *testing.T) {
 	t.Parallel()
-	c := etcdtest.New(t, etcdtest.Options{Members: 1})
-	ttl := func(c *Config) { c.TTL = 5 * time.Second }
-	h1, h2 := newDaemon(t, "h1", c.Endpoints, ttl), newDaemon(t, "h2", c.Endpoints, ttl)
+	c := newCluster(t, etcdtest.Options{Members: 1})
+	h1, h2 := newDaemon(t, "h1", c.Endpoints, ttl(5*time.Second)), newDaemon(t, "h2", c.Endpoints, ttl(5*time.Second))
 	h1.has("a", stateReady)
 	h1.start()
 	h2.start()
@@ -86,17 +84,15 @@ func TestStoreStandsStill(t *testing.T) {
 	h2.await("")
 }
 
-func ttlAndMore(d *daemon) time.Duration { return d.config.TTL + 2*time.Second }
-
 // A store that was restored from an older snapshot gets all again, and nobody is taken away.
 func TestRestoredStore(t *testing.T) {
 	t.Parallel()
-	c := etcdtest.New(t, etcdtest.Options{Members: 1})
+	c := newCluster(t, etcdtest.Options{Members: 1})
 	client := c.Client(t)
-	h1 := newDaemon(t, "h1", c.Endpoints, nil)
+	h1 := newDaemon(t, "h1", c.Endpoints, ttl(15*time.Second))
 	h1.has("a", stateDown)
 	h1.start()
-	h2 := newDaemon(t, "h2", c.Endpoints, nil).start()
+	h2 := newDaemon(t, "h2", c.Endpoints, ttl(15*time.Second)).start()
 	h2.await("h1:a down")
 	snapshot := c.Snapshot(t)
 	for range 200 {
@@ -123,13 +119,14 @@ func TestRestoredStore(t *testing.T) {
 // etcd names whoever may not do something. Rights that are given later are enough. Tokens end soon here.
 func TestRights(t *testing.T) {
 	t.Parallel()
-	c := etcdtest.New(t, etcdtest.Options{Members: 1, Flags: []string{"--auth-token-ttl", "3"}})
+	c := newCluster(t, etcdtest.Options{Members: 1, Flags: []string{"--auth-token-ttl", "3"}})
 	root := c.Client(t)
 	password := t.TempDir() + "/password"
 	if err := os.WriteFile(password, []byte("secret\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	h1 := newDaemon(t, "h1", c.Endpoints, func(c *Config) { c.User, c.PasswordFile = "healthd", password })
+	login := func(c *Config) { c.User, c.PasswordFile, c.TTL = "healthd", password, 3*time.Second } // what is refused is tried each third of that
+	h1 := newDaemon(t, "h1", c.Endpoints, login)
 	h1.has("a", stateReady)
 	ctx := t.Context()
 	do := func(_ any, err error) {
@@ -148,20 +145,20 @@ func TestRights(t *testing.T) {
 	h1.start()
 	h1.awaitEvent(eventLost, "etcd refuses to show the fleet")
 	h1.awaitEvent(eventError, "permission denied")
-	boss, err := clientv3.New(clientv3.Config{Endpoints: c.Endpoints, Username: "root", Password: "root", DialTimeout: 5 * time.Second})
+	boss, err := clientv3.New(clientv3.Config{Endpoints: c.Endpoints, Username: "root", Password: "root", DialTimeout: patience.Limit})
 	do(nil, err)
 	defer func() { boss.Close() }()
 	prefix := h1.config.Prefix
 	do(boss.RoleGrantPermission(ctx, "healthd", prefix, clientv3.GetPrefixRangeEnd(prefix), clientv3.PermissionType(clientv3.PermReadWrite)))
 	h1.awaitEvent(eventBack, "store")
 	h1.until(func() bool { s := h1.fleet.Status(); return s.Published == 1 && s.Error == "" }, "its member")
-	h2 := newDaemon(t, "h2", c.Endpoints, func(c *Config) { c.User, c.PasswordFile = "healthd", password }).start()
+	h2 := newDaemon(t, "h2", c.Endpoints, login).start()
 	h2.await("h1:a ready")
 	time.Sleep(4 * time.Second) // the tokens have ended
 	h1.has("a", stateDraining)
 	h2.await("h1:a draining")
 	boss.Close() // its token has ended, too
-	boss, err = clientv3.New(clientv3.Config{Endpoints: c.Endpoints, Username: "root", Password: "root", DialTimeout: 5 * time.Second})
+	boss, err = clientv3.New(clientv3.Config{Endpoints: c.Endpoints, Username: "root", Password: "root", DialTimeout: patience.Limit})
 	do(nil, err)
 	do(boss.UserChangePassword(ctx, "healthd", "changed"))
 	do(nil, os.WriteFile(password, []byte("changed\n"), 0o600))
@@ -172,7 +169,7 @@ func TestRights(t *testing.T) {
 func TestExpiredCertificate(t *testing.T) {
 	t.Parallel()
 	authority := etcdtest.NewTLS(t)
-	c := etcdtest.New(t, etcdtest.Options{Members: 1, TLS: authority})
+	c := newCluster(t, etcdtest.Options{Members: 1, TLS: authority})
 	cert, key := authority.Sign(t, "h1", time.Now().Add(-time.Hour))
 	h1 := newDaemon(t, "h1", c.Endpoints, func(c *Config) { c.CAFile, c.CertFile, c.KeyFile = authority.CA, cert, key })
 	h1.has("a", stateReady)
@@ -189,7 +186,7 @@ func TestExpiredCertificate(t *testing.T) {
 
 func TestUnknownAuthority(t *testing.T) {
 	t.Parallel()
-	c := etcdtest.New(t, etcdtest.Options{Members: 1, TLS: etcdtest.NewTLS(t)})
+	c := newCluster(t, etcdtest.Options{Members: 1, TLS: etcdtest.NewTLS(t)})
 	other := etcdtest.NewTLS(t)
 	cert, key := other.Sign(t, "h1", time.Now().Add(time.Hour))
 	h1 := newDaemon(t, "h1", c.Endpoints, func(c *Config) { c.CAFile, c.CertFile, c.KeyFile = other.CA, cert, key }).start()
@@ -200,9 +197,9 @@ func TestUnknownAuthority(t *testing.T) {
 // comes when there is room.
 func TestNoSpace(t *testing.T) {
 	t.Parallel()
-	c := etcdtest.New(t, etcdtest.Options{Members: 1, Flags: []string{"--quota-backend-bytes", "1500000"}})
+	c := newCluster(t, etcdtest.Options{Members: 1, Flags: []string{"--quota-backend-bytes", "1500000"}})
 	client := c.Client(t)
-	h1 := newDaemon(t, "h1", c.Endpoints, nil)
+	h1 := newDaemon(t, "h1", c.Endpoints, ttl(15*time.Second))
 	h1.has("a", stateReady)
 	h1.has("c", stateReady)
 	h1.start()
@@ -217,13 +214,13 @@ func TestNoSpace(t *testing.T) {
 	}
 	h1.has("b", stateReady)
 	h1.awaitEvent(eventError, "etcd is full")
-	time.Sleep(ttlAndMore(h1))
+	h1.awaitRenewals(3) // its lease would have ended
 	h1.has("c", stateDraining)
 	h2.await("h1:a ready")
 	if got := h2.shows(); got != "h1:a ready" {
 		t.Errorf("h2 shows %q", got)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience.Limit)
 	defer cancel()
 	answer, err := client.Get(ctx, "filler")
 	if err == nil {

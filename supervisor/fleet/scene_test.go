@@ -2,6 +2,8 @@ package fleet
 
 import (
 	"context"
+	"errors"
+	"flag"
 	"fmt"
 	"net/netip"
 	"os"
@@ -13,13 +15,14 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"healthd/e2e/patience"
 	"healthd/runtime"
 	"healthd/supervisor"
 	"healthd/supervisor/core"
 	"healthd/supervisor/fleet/etcdtest"
 )
 
-// shared is a cluster for all tests that do it no harm. Each has a prefix of its own.
+// shared is a cluster for all tests that do it no harm, in ring one of one member. Each has a prefix of its own.
 var shared struct {
 	once    sync.Once
 	cluster *etcdtest.Cluster
@@ -27,6 +30,10 @@ var shared struct {
 }
 
 func TestMain(m *testing.M) {
+	flag.Parse()
+	if err := flag.Set("test.parallel", "12"); err != nil { // they wait for leases, not for the CPU
+		panic(err)
+	}
 	dir, err := os.MkdirTemp("", "fleet")
 	if err != nil {
 		panic(err)
@@ -42,17 +49,55 @@ func TestMain(m *testing.M) {
 
 var sharedDir string
 
+// sharedCluster returns the cluster to tests of ring two.
 func sharedCluster(t *testing.T) *etcdtest.Cluster {
 	t.Helper()
-	shared.once.Do(func() { shared.cluster, shared.err = etcdtest.Start(sharedDir, etcdtest.Options{}) })
+	ringTwo(t)
+	return spineCluster(t)
+}
+
+func ringTwo(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("make test-fleet runs it")
+	}
+}
+
+// newCluster returns a cluster of the test's own.
+func newCluster(t *testing.T, o etcdtest.Options) *etcdtest.Cluster {
+	t.Helper()
+	ringTwo(t)
+	return etcdtest.New(t, o)
+}
+
+func spineCluster(t *testing.T) *etcdtest.Cluster {
+	t.Helper()
+	shared.once.Do(func() {
+		o := etcdtest.Options{}
+		if testing.Short() {
+			o.Members = 1
+		}
+		shared.cluster, shared.err = etcdtest.Start(sharedDir, o)
+	})
 	if shared.err != nil {
 		t.Fatal(shared.err)
 	}
 	return shared.cluster
 }
 
-// patience is how long a test waits for what must happen.
-const patience = 40 * time.Second
+// ttl has leases end after a time. Without it they live for longer than a machine stands still; expire ends one at once.
+func ttl(d time.Duration) func(*Config) { return func(c *Config) { c.TTL = d } }
+
+// short is for what waits for the end of leases, and does not mind if one ends because the machine stands still.
+var short = ttl(3 * time.Second)
+
+// expire ends a lease as etcd does when its TTL is over.
+func expire(t *testing.T, c *etcdtest.Cluster, lease clientv3.LeaseID) {
+	t.Helper()
+	if _, err := c.Client(t).Revoke(t.Context(), lease); err != nil {
+		t.Fatal(err)
+	}
+}
 
 // daemon is a host with a board that a test plays, and a Fleet.
 type daemon struct {
@@ -77,7 +122,7 @@ func newDaemon(t *testing.T, host string, endpoints []string, change func(*Confi
 	t.Helper()
 	d := &daemon{t: t, was: map[string]bool{}, held: map[string]bool{}}
 	d.config = Config{
-		Endpoints: endpoints, Prefix: "/" + strings.ReplaceAll(t.Name(), "/", "-") + "/", Host: host, Advertise: netip.MustParseAddr("10.0.0.9"), TTL: 3 * time.Second,
+		Endpoints: endpoints, Prefix: "/" + strings.ReplaceAll(t.Name(), "/", "-") + "/", Host: host, Advertise: netip.MustParseAddr("10.0.0.9"), TTL: time.Minute,
 		Version: "1.2.3", StateDir: t.TempDir(), Journal: d, Changed: d.changed,
 		AddressOf: func(v *core.View) (netip.Addr, int) {
 			ip, _ := netip.ParseAddr(v.Container.Address)
@@ -272,18 +317,32 @@ func (d *daemon) awaitEvent(reason, text string) {
 // until waits for something. Functions among what is printed are called then.
 func (d *daemon) until(is func() bool, what string, args ...any) {
 	d.t.Helper()
-	for end := time.Now().Add(patience); !is(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().Before(end) {
-			continue
+	if patience.Try("", func() error { return unless(is()) }) == nil {
+		return
+	}
+	for i, arg := range args {
+		if f, ok := arg.(func() string); ok {
+			args[i] = f()
 		}
-		for i, arg := range args {
-			if f, ok := arg.(func() string); ok {
-				args[i] = f()
-			}
-		}
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		d.t.Fatalf("waited in vain for "+what+"\nevents: %+v\nstatus: %+v", append(args, d.events, d.fleet.Status())...)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.t.Fatalf("waited in vain for "+what+"\nevents: %+v\nstatus: %+v", append(args, d.events, d.fleet.Status())...)
+}
+
+func unless(is bool) error {
+	if is {
+		return nil
+	}
+	return errors.New("not yet")
+}
+
+// awaitRenewals waits until the daemon has renewed its lease so often, which shows that etcd has it.
+func (d *daemon) awaitRenewals(n int) {
+	d.t.Helper()
+	for range n {
+		was, _ := d.fleet.lease.now()
+		d.until(func() bool { h, _ := d.fleet.lease.now(); return h.renewed.After(was.renewed) }, "a renewal")
 	}
 }
 
@@ -309,7 +368,7 @@ func (d *daemon) has(name, state string) string {
 // keys returns the keys of a prefix, in plain words.
 func keys(t *testing.T, client *clientv3.Client, prefix string) []string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience.Limit)
 	defer cancel()
 	answer, err := client.Get(ctx, prefix, clientv3.WithPrefix(), clientv3.WithKeysOnly())
 	if err != nil {

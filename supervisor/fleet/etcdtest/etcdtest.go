@@ -21,6 +21,8 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+
+	"healthd/e2e/patience"
 )
 
 // Options are how a cluster is to be.
@@ -172,7 +174,7 @@ func (c *Cluster) start(i int) error {
 
 // await waits until every member answers what needs a leader.
 func (c *Cluster) await() error {
-	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience.Limit)
 	defer cancel()
 	for _, endpoint := range c.Endpoints {
 		if err := c.awaitMember(ctx, endpoint); err != nil {
@@ -189,7 +191,7 @@ func (c *Cluster) awaitMember(ctx context.Context, endpoint string) error {
 	}
 	defer client.Close()
 	for {
-		once, cancel := context.WithTimeout(ctx, time.Second)
+		once, cancel := context.WithTimeout(ctx, 5*time.Second)
 		_, err := client.Get(once, "etcdtest")
 		cancel()
 		if err == nil || strings.Contains(err.Error(), "user name is empty") { // it asks for passwords
@@ -226,16 +228,21 @@ func (c *Cluster) Client(t testing.TB) *clientv3.Client {
 func (c *Cluster) Leader(t testing.TB) int {
 	t.Helper()
 	client := c.Client(t)
-	for i, endpoint := range c.Endpoints {
-		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
-		status, err := client.Status(ctx, endpoint)
-		cancel()
-		if err == nil && status.Header.MemberId == status.Leader {
-			return i
+	leader := 0
+	patience.Until(t, "a member leads", func() (err error) {
+		for i, endpoint := range c.Endpoints {
+			var status *clientv3.StatusResponse
+			ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+			status, err = client.Status(ctx, endpoint)
+			cancel()
+			if err == nil && status.Header.MemberId == status.Leader {
+				leader = i
+				return nil
+			}
 		}
-	}
-	t.Fatal("nobody leads")
-	return 0
+		return errors.Join(errors.New("none does"), err)
+	})
+	return leader
 }
 
 func (c *Cluster) signal(t testing.TB, i int, s syscall.Signal) {
@@ -269,7 +276,7 @@ func (c *Cluster) Start(t testing.TB, members ...int) {
 			t.Fatal(err)
 		}
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience.Limit)
 	defer cancel()
 	for _, i := range members {
 		if err := c.awaitMember(ctx, c.Endpoints[i]); err != nil {

@@ -14,6 +14,8 @@ type Proxy struct {
 	target   string
 	listener net.Listener
 
+	passing sync.RWMutex // locked: it hangs
+
 	mu    sync.Mutex
 	cut   bool
 	conns map[net.Conn]bool
@@ -64,9 +66,9 @@ func (p *Proxy) pass(from net.Conn) {
 	defer p.remove(from)
 	p.wg.Go(func() {
 		defer from.Close()
-		_, _ = io.Copy(from, to)
+		_, _ = io.Copy(from, p.passed(to))
 	})
-	_, _ = io.Copy(to, from)
+	_, _ = io.Copy(to, p.passed(from))
 }
 
 func (p *Proxy) add(conn net.Conn) bool {
@@ -84,6 +86,27 @@ func (p *Proxy) remove(conn net.Conn) {
 	defer p.mu.Unlock()
 	delete(p.conns, conn)
 }
+
+// reader has what it reads wait while the way hangs.
+type reader struct {
+	io.Reader
+	way *Proxy
+}
+
+func (r reader) Read(b []byte) (int, error) {
+	n, err := r.Reader.Read(b)
+	r.way.passing.RLock()
+	defer r.way.passing.RUnlock()
+	return n, err
+}
+
+func (p *Proxy) passed(conn net.Conn) io.Reader { return reader{conn, p} }
+
+// Hang lets nothing more through, but its connections stay. The test must call Release before it ends.
+func (p *Proxy) Hang() { p.passing.Lock() }
+
+// Release ends a Hang.
+func (p *Proxy) Release() { p.passing.Unlock() }
 
 // Cut ends all connections, and lets no new ones through.
 func (p *Proxy) Cut() {
