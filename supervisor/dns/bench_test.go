@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"healthd/e2e/patience"
 	"healthd/supervisor"
 )
 
@@ -82,7 +83,7 @@ func dialUDP(b *testing.B, address string) *client {
 }
 
 func (c *client) query(b *testing.B) {
-	_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+	_ = c.SetDeadline(time.Now().Add(patience.Limit))
 	if _, err := c.Write(c.packet); err != nil {
 		b.Error(err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	miekg "github.com/miekg/dns"
 
+	"healthd/e2e/patience"
 	"healthd/supervisor"
 )
 
@@ -253,7 +254,7 @@ func TestNoQueryIsLost(t *testing.T) {
 			}
 			defer conn.Close()
 			for range queries {
-				_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+				_ = conn.SetDeadline(time.Now().Add(patience.Limit))
 				if err := conn.WriteMsg(question("web7.shop.healthd. A", 1232)); err != nil {
 					t.Error(err)
 				}

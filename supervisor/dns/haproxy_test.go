@@ -12,8 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
+	"healthd/e2e/patience"
 	"healthd/supervisor"
 )
 
@@ -96,16 +96,12 @@ func serversOf(state string) string {
 
 func until(t *testing.T, what string, get func() string, want string) {
 	t.Helper()
-	begin := time.Now()
-	var got string
-	for time.Since(begin) < 20*time.Second {
-		if got = get(); got == want {
-			t.Logf("%s: after %v", what, time.Since(begin).Round(10*time.Millisecond))
-			return
+	patience.Until(t, what, func() error { // HAProxy tells nobody
+		if got := get(); got != want {
+			return fmt.Errorf("the servers are %q, want %q", got, want)
 		}
-		time.Sleep(5 * time.Millisecond) // HAProxy tells nobody
-	}
-	t.Fatalf("%s: the servers are %q, want %q", what, got, want)
+		return nil
+	})
 }
 
 // A real HAProxy fills the servers of a template from healthd's answers.

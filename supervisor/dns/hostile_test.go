@@ -10,6 +10,8 @@ import (
 	"time"
 
 	miekg "github.com/miekg/dns"
+
+	"healthd/e2e/patience"
 )
 
 func packed(t testing.TB, m *miekg.Msg) []byte {
@@ -73,7 +75,7 @@ func TestHostilePackets(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		_ = conn.SetReadDeadline(time.Now().Add(10 * time.Second))
+		_ = conn.SetReadDeadline(time.Now().Add(patience.Limit))
 		buf := make([]byte, maxTCP)
 		n, err := conn.Read(buf)
 		answer := new(miekg.Msg)
@@ -109,7 +111,7 @@ func TestHostileConnections(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+		_ = conn.SetDeadline(time.Now().Add(patience.Limit))
 		if _, err := io.WriteString(conn, send); err != nil {
 			t.Fatal(err)
 		}
@@ -129,7 +131,7 @@ func TestPipelined(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+	_ = conn.SetDeadline(time.Now().Add(patience.Limit))
 	c := miekg.Conn{Conn: conn}
 	names := []string{"db.healthd. A", "web.shop.healthd. A", "nobody.healthd. A"}
 	for _, name := range append(names, names...) {

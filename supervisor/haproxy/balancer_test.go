@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"healthd/e2e/patience"
 )
 
 var program = flag.String("haproxy", "haproxy", "the HAProxy that the tests start")
@@ -68,7 +70,7 @@ func (b *balancer) operatorSocket() string { return filepath.Join(b.dir, "weak.s
 func (b *balancer) start() {
 	b.t.Helper()
 	b.launch()
-	eventually(b.t, "HAProxy listens", func() error { _, err := b.try("show info"); return err })
+	patience.Until(b.t, "HAProxy listens", func() error { _, err := b.try("show info"); return err })
 }
 
 // reload starts a new process that replaces the old one, which goes on until its last
@@ -85,7 +87,7 @@ func (b *balancer) reload() {
 	}
 	exited := b.exited
 	b.launch("-sf", old.pid)
-	eventually(b.t, "the new HAProxy listens", func() error {
+	patience.Until(b.t, "the new HAProxy listens", func() error {
 		answer, err := b.try("show info")
 		if err == nil && strings.Contains(answer, "Pid: "+old.pid+"\n") {
 			err = errors.New("it is the old one")
@@ -120,7 +122,7 @@ func (b *balancer) kill() {
 	_ = b.cmd.Process.Signal(syscall.SIGTERM)
 	select {
 	case <-b.exited:
-	case <-time.After(10 * time.Second):
+	case <-time.After(patience.Limit):
 		_ = b.cmd.Process.Kill()
 		<-b.exited
 	}
@@ -218,31 +220,11 @@ func (b *balancer) show(backend string) ([]string, error) {
 // waitForServers waits until HAProxy shows just these servers.
 func (b *balancer) waitForServers(backend string, want ...string) {
 	b.t.Helper()
-	eventually(b.t, "HAProxy shows it", func() error {
+	patience.Until(b.t, "HAProxy shows it", func() error {
 		got, err := b.show(backend)
 		if err == nil && !slices.Equal(got, want) {
 			err = fmt.Errorf("it shows\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 		}
 		return err
 	})
-}
-
-func eventually(t testing.TB, what string, try func() error) {
-	t.Helper()
-	eventuallyIn(t, 15*time.Second, what, try)
-}
-
-func eventuallyIn(t testing.TB, patience time.Duration, what string, try func() error) {
-	t.Helper()
-	end := time.Now().Add(patience)
-	for {
-		err := try()
-		if err == nil {
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatalf("%s: not in time: %v", what, err)
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
 }

@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"healthd/e2e/patience"
 )
 
 // BenchmarkPush is the time from a change on the board until HAProxy has it, its answer
@@ -21,7 +23,7 @@ func BenchmarkPush(b *testing.B) {
 			e.startDaemon(h.socket())
 			e.addMany("web", others)
 			e.set("c1", "S", "up")
-			eventually(b, "all are there", func() error { return h.expectServers(others + 1) })
+			patience.Until(b, "all are there", func() error { return h.expectServers(others + 1) })
 			benchPush(b, e, "web")
 		})
 	}
@@ -75,7 +77,7 @@ func BenchmarkFullSync(b *testing.B) {
 			h := startBenched(b, config)
 			e := h.startPushing()
 			e.addMany("web", servers)
-			eventually(b, "all are there", func() error { return h.expectServers(servers) })
+			patience.Until(b, "all are there", func() error { return h.expectServers(servers) })
 			benchFullSync(b, h, servers)
 		})
 	}
@@ -88,7 +90,7 @@ func benchFullSync(b *testing.B, h *balancer, servers int) {
 		h.kill()
 		h.start()
 		begun := time.Now()
-		eventuallyIn(b, time.Minute, "all are there", func() error { return h.expectServers(servers) })
+		patience.Until(b, "all are there", func() error { return h.expectServers(servers) })
 		total += time.Since(begun)
 	}
 	b.ReportMetric(float64((cpuTime(b)-before).Milliseconds())/float64(b.N), "cpu-ms/op")
@@ -100,7 +102,7 @@ func BenchmarkPoll(b *testing.B) {
 	h := startBenched(b, "backend web\n")
 	e := h.startPushing()
 	e.addMany("web", 1000)
-	eventually(b, "all are there", func() error { return h.expectServers(1000) })
+	patience.Until(b, "all are there", func() error { return h.expectServers(1000) })
 	benchPoll(b, e)
 }
 
@@ -143,7 +145,7 @@ func BenchmarkMany(b *testing.B) {
 	}
 	e.setIn("b0", "c1", "127.0.0.1", h.port("S"), "up")
 	const servers = backends*each + 1
-	eventuallyIn(b, time.Minute, "all are there", func() error { return h.expectServers(servers) })
+	patience.Until(b, "all are there", func() error { return h.expectServers(servers) })
 	b.Run("Push", func(b *testing.B) { benchPush(b, e, "b0") })
 	e.setIn("b0", "c1", "127.0.0.1", h.port("S"), "up")
 	b.Run("Poll", func(b *testing.B) { benchPoll(b, e) })

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"healthd/e2e/patience"
 	"healthd/runtime"
 )
 
@@ -60,7 +61,7 @@ func TestDrained(t *testing.T) {
 		}
 		answered <- err
 	}()
-	eventually(t, "the request is under way", func() error { return other.sessions("web-1", 1) })
+	patience.Until(t, "the request is under way", func() error { return other.sessions("web-1", 1) })
 	e.set("c1", "A", "stopping")
 	other.waitForServers("web", sorry, "web-1 A UP 0", "web-2 B DOWN (agent) 100", "web-3 0.0.0.0:0 MAINT 100")
 	time.Sleep(20 * pollSoon) // it is looked at many times
@@ -71,7 +72,7 @@ func TestDrained(t *testing.T) {
 	if err := <-answered; err != nil {
 		t.Error(err)
 	}
-	eventually(t, "it is drained", func() error {
+	patience.Until(t, "it is drained", func() error {
 		if got := e.drainedRuns(); !slices.Contains(got, runtime.Run{ID: "id-c1", Started: 1}) {
 			return fmt.Errorf("drained: %v", got)
 		}
@@ -99,7 +100,7 @@ func TestDeletedAfterItsLastRequest(t *testing.T) {
 		}
 		answered <- err
 	}()
-	eventually(t, "the request is under way", func() error { return b.sessions("c1", 1) })
+	patience.Until(t, "the request is under way", func() error { return b.sessions("c1", 1) })
 	e.set("c1", "A", "gone")
 	b.waitForServers("web", "c1 A DOWN (agent) 100", sorry)
 	time.Sleep(pollInterval + 20*pollSoon) // it is looked at again, more than once
@@ -131,7 +132,7 @@ func TestNotDrainedWhileOneIsAway(t *testing.T) {
 		t.Errorf("%v is said to be drained", runs)
 	}
 	other.start()
-	eventually(t, "it is drained", func() error {
+	patience.Until(t, "it is drained", func() error {
 		if len(e.drainedRuns()) == 0 {
 			return errors.New("it is not")
 		}
@@ -184,7 +185,7 @@ func TestLastUp(t *testing.T) {
 			e := b.startPushing()
 			is := func(name, want string) {
 				t.Helper()
-				eventually(t, "the last one up", func() error {
+				patience.Until(t, "the last one up", func() error {
 					if got := e.h.LastUp("id-" + name); got != want {
 						return fmt.Errorf("%s: %q, want %q", name, got, want)
 					}
@@ -212,14 +213,14 @@ func TestNotLastUpAtAHandOver(t *testing.T) {
 	b := startBalancer(t, dynamic)
 	e := b.startPushing()
 	e.set("c1", "A", "up")
-	eventually(t, "the last one up", func() error {
+	patience.Until(t, "the last one up", func() error {
 		if e.h.LastUp("id-c1") == "" {
 			return errors.New("it is not")
 		}
 		return nil
 	})
 	e.set("c2", "B", "up")
-	eventually(t, "both up", func() error {
+	patience.Until(t, "both up", func() error {
 		if last := e.h.LastUp("id-c1"); last != "" {
 			t.Fatalf("with another server on its way, it is the last one up in %s", last)
 		}

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"healthd/e2e/patience"
 )
 
 // A frontend may have the backend's name, and HAProxy finds the frontend first.
@@ -18,7 +20,7 @@ func TestFrontendOfTheSameName(t *testing.T) {
 	b := startBalancer(t, strings.Replace(frontend(freePort(t)), "www", "web", 1)+dynamic)
 	e := b.startPushing()
 	e.set("c1", "A", "up")
-	eventually(t, "it is known to be the last one up", func() error {
+	patience.Until(t, "it is known to be the last one up", func() error {
 		if e.h.LastUp("id-c1") == "" {
 			return errors.New("it is not")
 		}
@@ -26,7 +28,7 @@ func TestFrontendOfTheSameName(t *testing.T) {
 	})
 	b.expectNoCommands(e)
 	e.set("c1", "A", "stopping")
-	eventually(t, "it is drained", func() error {
+	patience.Until(t, "it is drained", func() error {
 		if len(e.drainedRuns()) == 0 {
 			return errors.New("it is not")
 		}
@@ -229,7 +231,7 @@ func TestBackendsAreForgotten(t *testing.T) {
 	e.set("c1", "A", "up")
 	e.set("c1", "A", "gone")
 	b.waitForServers("web", sorry)
-	eventually(t, "the backends are forgotten", func() error {
+	patience.Until(t, "the backends are forgotten", func() error {
 		if r := e.h.instances[0].report.Load(); r == nil || len(r.backends) > 0 {
 			return fmt.Errorf("the report is %+v", r)
 		}
@@ -316,7 +318,7 @@ func TestAddressOfAServerSetAside(t *testing.T) {
 			b := startBalancer(t, config)
 			e := b.startPushing()
 			e.set("web-1", "A", "up")
-			eventually(t, "it is up", func() error { return b.expectServers(1) })
+			patience.Until(t, "it is up", func() error { return b.expectServers(1) })
 			b.runCommand("set server web/web-1 state maint")
 			e.set("web-1", "A", "gone")
 			e.waitForEvent(EventError, "server web/web-1 is in drain or maint and its container is gone")

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"healthd/e2e/patience"
 )
 
 // A socket that does not answer is reported once, and does not keep the other HAProxy
@@ -132,7 +134,7 @@ func TestProblemsAreRecorded(t *testing.T) {
 	for _, name := range []string{"c1", "c2", "c3", "c;4"} {
 		e.set(name, "A", "gone")
 	}
-	eventually(t, "the problems are forgotten", func() error {
+	patience.Until(t, "the problems are forgotten", func() error {
 		if n := testutil.ToFloat64(e.h.metrics.problems.WithLabelValues(b.socket())); n != 0 {
 			return fmt.Errorf("metrics count %v problems", n)
 		}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"healthd/e2e/patience"
 	"healthd/runtime"
 	"healthd/supervisor"
 )
@@ -69,7 +70,7 @@ func TestMembersOfOtherHosts(t *testing.T) {
 			b.waitForServers("web", tt.down...)
 			e.setThere("web", "c1", "B", "up")
 			e.set("c1", "A", "down")
-			eventually(t, "it is the last one up", func() error {
+			patience.Until(t, "it is the last one up", func() error {
 				if got := e.h.LastUp("h2/id-c1"); got != "backend web of HAProxy" {
 					return fmt.Errorf("%q", got)
 				}
@@ -84,7 +85,7 @@ func TestMembersOfOtherHosts(t *testing.T) {
 				answered <- err
 			}()
 			server := map[string]string{"dynamic": "h2:c1", "slots": "web-2"}[name]
-			eventually(t, "the request is under way", func() error { return b.sessions(server, 1) })
+			patience.Until(t, "the request is under way", func() error { return b.sessions(server, 1) })
 			e.set("c1", "A", "up")
 			e.setThere("web", "c1", "B", "stopping")
 			b.waitForServers("web", tt.draining...)
@@ -109,7 +110,7 @@ func TestMembersOfOtherHosts(t *testing.T) {
 
 func (e *fakeSupervisor) waitForDrained(run runtime.Run) {
 	e.t.Helper()
-	eventually(e.t, "it is drained", func() error {
+	patience.Until(e.t, "it is drained", func() error {
 		if got := e.drainedRuns(); !slices.Contains(got, run) {
 			return fmt.Errorf("drained: %v", got)
 		}
@@ -145,7 +146,7 @@ func TestNotServed(t *testing.T) {
 	}
 	other.start()
 	e.waitForDrained(runtime.Run{ID: "h2/id-c3", Started: 1})
-	eventually(t, "they are not served", func() error {
+	patience.Until(t, "they are not served", func() error {
 		got := e.unservedRuns()
 		for _, id := range []string{"h2/id-c2", "id-c4"} {
 			if !slices.Contains(got, runtime.Run{ID: id, Started: 1}) {

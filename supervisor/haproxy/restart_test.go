@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"healthd/e2e/patience"
 	"healthd/supervisor"
 )
 
@@ -56,7 +57,7 @@ func TestReloadGetsAFullSync(t *testing.T) {
 	b.waitForServers("web", "c1 A UP 100", sorry)
 	b.reload()
 	b.waitForServers("web", "c1 A UP 100", sorry)
-	eventually(t, "an event", func() error {
+	patience.Until(t, "an event", func() error {
 		back := e.recorded(EventBack)
 		if !slices.ContainsFunc(back, func(string) bool { return true }) {
 			return fmt.Errorf("events: %q", back)
@@ -165,7 +166,7 @@ func TestIncompleteServersAreCompleted(t *testing.T) {
 // waitForState waits until HAProxy shows that state of the application's server, or no such server when it is empty.
 func (b *balancer) waitForState(letter, state string) {
 	b.t.Helper()
-	eventually(b.t, "HAProxy shows the state", func() error {
+	patience.Until(b.t, "HAProxy shows the state", func() error {
 		lines, err := b.show("web")
 		at := slices.IndexFunc(lines, func(line string) bool { return strings.Contains(line, " "+letter+" ") })
 		if err != nil || (at < 0) != (state == "") || at >= 0 && !strings.Contains(lines[at], " "+state+" ") {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"healthd/e2e/patience"
 	"healthd/prober"
 	"healthd/runtime"
 	"healthd/supervisor"
@@ -134,7 +135,7 @@ func (e *fakeSupervisor) recorded(reason string) []string {
 // waitForEvent waits until an event of that reason says that.
 func (e *fakeSupervisor) waitForEvent(reason, text string) {
 	e.t.Helper()
-	eventually(e.t, "an event", func() error {
+	patience.Until(e.t, "an event", func() error {
 		all := e.recorded(reason)
 		if slices.ContainsFunc(all, func(m string) bool { return strings.Contains(m, text) }) {
 			return nil

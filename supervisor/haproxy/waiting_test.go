@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"healthd/e2e/patience"
 )
 
 // startInstance is a daemon whose syncs the test makes, one after the other.
@@ -22,7 +24,7 @@ func (e *fakeSupervisor) startInstance() *instance {
 // syncUntil syncs as run does until HAProxy shows these servers, and nothing is under way.
 func (e *fakeSupervisor) syncUntil(l *instance, servers ...string) {
 	e.t.Helper()
-	eventuallyIn(e.t, 2*maxPollInterval, "nothing is under way", func() error {
+	patience.Until(e.t, "nothing is under way", func() error {
 		if err := l.sync(context.Background(), e); err != nil {
 			return err
 		}

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"healthd/e2e/patience"
 )
 
 // recorder stands between healthd and HAProxy, and notes what healthd says.
@@ -83,7 +85,7 @@ func TestReadinessIsWatchedAlone(t *testing.T) {
 			}
 			e.set("web-1", "A", "stopping")
 			b.waitForServers("web", states(name, "web-1 A UP 0", "web-2 B UP 100")...)
-			eventually(t, "it is drained", func() error {
+			patience.Until(t, "it is drained", func() error {
 				if len(e.drainedRuns()) == 0 {
 					return fmt.Errorf("it is not")
 				}
@@ -119,7 +121,7 @@ func TestChangesByHandAreFound(t *testing.T) {
 	for _, command := range []string{"set server web/c1 agent down", "set server web/c1 weight 0", "set server web/c2 agent up"} {
 		before := count()
 		b.runCommand(command)
-		eventually(t, "it is found", func() error {
+		patience.Until(t, "it is found", func() error {
 			if count() == before {
 				return fmt.Errorf("%s: HAProxy got no command", command)
 			}

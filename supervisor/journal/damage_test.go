@@ -228,10 +228,9 @@ func TestOldDamagedFilesAreDeleted(t *testing.T) {
 func TestLock(t *testing.T) {
 	dir := t.TempDir()
 	j := open(t, dir)
-	begin := time.Now()
 	_, err := Open(Config{Dir: dir})
-	if !errors.Is(err, ErrLocked) || time.Since(begin) > time.Second {
-		t.Errorf("%v after %v", err, time.Since(begin))
+	if !errors.Is(err, ErrLocked) {
+		t.Error(err)
 	}
 	if want := "another healthd uses " + dir + ": stop it or change state.dir"; err.Error() != want {
 		t.Errorf("got %q, want %q", err, want)

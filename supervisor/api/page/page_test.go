@@ -1,24 +1,17 @@
 package page_test
 
 import (
-	"flag"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 
-	"healthd/supervisor/api/page/chromiumtest"
+	"healthd/supervisor"
+	"healthd/supervisor/api"
 )
-
-var update = flag.Bool("update", false, "write the screenshots of the documents")
-
-func TestMain(m *testing.M) {
-	code := m.Run()
-	chromiumtest.Close()
-	os.Exit(code)
-}
 
 // markup is what makes elements or code of a text. None of it may be in the page's files.
 var markup = regexp.MustCompile(`innerHTML|outerHTML|insertAdjacentHTML|document\.write|DOMParser|createContextualFragment|\beval\(|new Function|\bon[a-z]+=|style=|javascript:|srcdoc|setHTML|https?://(?:www\.w3\.org)?`)
@@ -46,20 +39,20 @@ func TestSourcesWriteNoMarkup(t *testing.T) {
 
 // Every file says what it is, lets nothing else in, and is sent again only if it is another one.
 func TestHeaders(t *testing.T) {
-	h := newHost(t)
-	index := ask(t, h.url(""), "Accept", "text/html,*/*")
+	host := serve(t)
+	index := ask(t, host, "Accept", "text/html,*/*")
 	files, err := filepath.Glob("files/*")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, file := range files {
 		name := filepath.Base(file)
-		answer := ask(t, h.url("page/"+name), "Accept", "*/*")
+		answer := ask(t, host+"page/"+name, "Accept", "*/*")
 		want := map[string]string{".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}[filepath.Ext(name)]
 		if got := answer.Header.Get("Content-Type"); answer.StatusCode != http.StatusOK || !strings.HasPrefix(got, want) || want == "" {
 			t.Errorf("%s: %d %s", name, answer.StatusCode, got)
 		}
-		again := ask(t, h.url("page/"+name), "If-None-Match", answer.Header.Get("ETag"))
+		again := ask(t, host+"page/"+name, "If-None-Match", answer.Header.Get("ETag"))
 		if again.StatusCode != http.StatusNotModified {
 			t.Errorf("%s again: %d", name, again.StatusCode)
 		}
@@ -74,15 +67,15 @@ func TestHeaders(t *testing.T) {
 			}
 		}
 	}
-	if got := ask(t, h.url(""), "Accept", "*/*"); !strings.HasPrefix(got.Header.Get("Content-Type"), "text/plain") || got.Header.Get("Vary") != "Accept" {
+	if got := ask(t, host, "Accept", "*/*"); !strings.HasPrefix(got.Header.Get("Content-Type"), "text/plain") || got.Header.Get("Vary") != "Accept" {
 		t.Errorf("without HTML in Accept: %v", got.Header)
 	}
 }
 
 // A web page of another name sees nothing of it.
 func TestOtherHostsAreRefused(t *testing.T) {
-	h := newHost(t)
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, h.url(""), nil)
+	host := serve(t)
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, host, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,6 +88,15 @@ func TestOtherHostsAreRefused(t *testing.T) {
 	if answer.StatusCode != http.StatusMisdirectedRequest {
 		t.Errorf("status %d", answer.StatusCode)
 	}
+}
+
+// serve returns the URL of a read-only listener of a healthd without containers.
+func serve(t *testing.T) string {
+	t.Helper()
+	a := api.New(api.Config{Board: supervisor.NewBoard([]supervisor.RuntimeView{{Name: "docker", Up: true, Synced: true}})})
+	server := httptest.NewServer(api.OnlyHosts(a.ReadOnly(), nil))
+	t.Cleanup(server.Close)
+	return server.URL + "/"
 }
 
 func ask(t *testing.T, url, header, value string) *http.Response {

@@ -18,6 +18,8 @@ import (
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
+
+	"healthd/e2e/patience"
 )
 
 // chromium is the browser of all tests, started by the first one that needs it.
@@ -46,7 +48,7 @@ func startChromium() {
 	chromium.cancel = append(chromium.cancel, func() { os.RemoveAll(profile) })
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath("chromium"), chromedp.NoSandbox, chromedp.DisableGPU,
 		chromedp.UserDataDir(profile), chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-background-networking", true),
-		chromedp.Flag("disable-sync", true), chromedp.Flag("no-first-run", true), chromedp.WSURLReadTimeout(time.Minute))
+		chromedp.Flag("disable-sync", true), chromedp.Flag("no-first-run", true), chromedp.WSURLReadTimeout(wait))
 	allocator, end := chromedp.NewExecAllocator(context.Background(), options...)
 	ctx, cancel := chromedp.NewContext(allocator)
 	chromium.cancel = append(chromium.cancel, end, cancel)
@@ -65,12 +67,15 @@ type Tab struct {
 	changed int
 }
 
-// wait is more than enough for whatever a test waits for.
-const wait = time.Minute
+// wait is how long a test waits for whatever comes.
+const wait = patience.Limit
 
-// New opens a tab of so many pixels for a test, and closes it when the test ends. The scheme is light or dark.
+// New opens a tab of so many pixels for a test of ring two, and closes it when the test ends. The scheme is light or dark.
 func New(t *testing.T, width int, scheme string) *Tab {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("make test-page runs it")
+	}
 	chromium.once.Do(startChromium)
 	if chromium.err != nil {
 		t.Fatalf("cannot start chromium: %v: make prerequisites installs it", chromium.err)
@@ -118,7 +123,7 @@ func (b *Tab) ExpectErrors(expected bool) {
 	b.calm = expected
 }
 
-// Do does what may take a minute at most.
+// Do does what may take as long as wait at most.
 func (b *Tab) Do(actions ...chromedp.Action[chromedp.Void]) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, wait)

@@ -1,4 +1,4 @@
-package page_test
+package browser_test
 
 import (
 	"fmt"
@@ -85,7 +85,7 @@ func TestScreenshots(t *testing.T) {
 					into := filepath.Join(dir, file+".png")
 					switch {
 					case *update && kept[file]:
-						into = filepath.Join("../../../docs/images", file+".png")
+						into = filepath.Join("../../../../docs/images", file+".png")
 					case dir == "" && (*update || file != "shop-trouble-detail-1280-light"):
 						continue
 					}

@@ -1,4 +1,4 @@
-package page_test
+package browser_test
 
 import (
 	"encoding/json"
@@ -14,7 +14,19 @@ import (
 )
 
 // rules is axe-core, which make prerequisites installs.
-const rules = "../../../bin/npm/node_modules/axe-core/axe.min.js"
+const rules = "../../../../bin/npm/node_modules/axe-core/axe.min.js"
+
+func axeCore(t *testing.T) []byte {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("make test-page runs it")
+	}
+	text, err := os.ReadFile(rules)
+	if err != nil {
+		t.Fatalf("%v: make prerequisites installs it", err)
+	}
+	return text
+}
 
 // violations runs axe-core and returns what breaks its rules, as "RULE: ELEMENT".
 const violations = `axe.run(document, {resultTypes: ["violations"]}).then((r) => JSON.stringify(
@@ -22,10 +34,7 @@ const violations = `axe.run(document, {resultTypes: ["violations"]}).then((r) =>
 
 // Every view can be used with a screen reader, and be read: axe-core finds nothing.
 func TestAccessibility(t *testing.T) {
-	axe, err := os.ReadFile(rules)
-	if err != nil {
-		t.Fatalf("%v: make prerequisites installs it", err)
-	}
+	axe := axeCore(t)
 	every := []*core.View{
 		container("shop", "web", 1), container("shop", "web", 2, notReady("503")), container("shop", "db", 1, crashLoop(1)), container("shop", "web", 3, starting),
 		container("shop", "mailer", 1, stoppedByOperator), container("blog", "web", 1, paused), container("blog", "web", 2, lost), container("blog", "web", 3, held, restartedBefore),
@@ -77,10 +86,7 @@ func violationsOf(t *testing.T, b *chromiumtest.Tab, axe []byte) (found []string
 
 // The rules do find what is wrong.
 func TestAccessibilityRulesFind(t *testing.T) {
-	axe, err := os.ReadFile(rules)
-	if err != nil {
-		t.Fatalf("%v: make prerequisites installs it", err)
-	}
+	axe := axeCore(t)
 	b := chromiumtest.New(t, 1280, "light")
 	chromiumtest.Call(b, page.SetBypassCSP, page.SetBypassCSPParams{Enabled: true})
 	b.Open(newHost(t).url(""))
