@@ -374,7 +374,11 @@ func (d *document) again() {
 // FuzzLocate compares the lines with those of a document that is made from seed. What
 // junk does to it must end in an error or in lines.
 func FuzzLocate(f *testing.F) {
-	for seed := range uint64(200) {
+	seeds := uint64(200)
+	if testing.Short() {
+		seeds = 50
+	}
+	for seed := range seeds {
 		f.Add(seed, uint(0), []byte(nil))
 	}
 	for i, junk := range []string{"\"", "'''", "[", "]]", "{", "}", "a.b = 1\n", "\\", "\n", "\r", "\x00", "\xff", ",", "=", "#", `\\""""""`, "\ufeff"} {

@@ -107,6 +107,9 @@ func until(t *testing.T, what string, get func() string, want string) {
 // A real HAProxy fills the servers of a template from healthd's answers.
 func TestHAProxy(t *testing.T) {
 	for _, protocol := range []string{"tcp@", ""} {
+		if testing.Short() && protocol == "" {
+			continue
+		}
 		t.Run(protocol, func(t *testing.T) {
 			t.Parallel()
 			board := supervisor.NewBoard(synced, view("web-1", "shop/web", "127.0.1.1"), view("web-2", "shop/web", "127.0.1.2", port(8081)), view("web-3", "shop/web", "127.0.1.3", unready))
@@ -129,6 +132,9 @@ func TestHAProxy(t *testing.T) {
 
 // As many as docs/dns.md says fit into what HAProxy takes at once.
 func TestHAProxyLargeService(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-balancers runs it")
+	}
 	t.Parallel()
 	const members = 120
 	s, _ := server(many("shop/web", members)...)

@@ -3,6 +3,7 @@ package files
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -19,17 +20,19 @@ import (
 	"testing"
 	"time"
 
+	"healthd/e2e/patience"
 	"healthd/supervisor"
 )
 
 // await waits until something is so.
 func await(t *testing.T, what string, is func() bool) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !is(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("%s: not within 20 s", what)
+	patience.Until(t, what, func() error {
+		if !is() {
+			return errors.New("not yet")
 		}
-	}
+		return nil
+	})
 }
 
 func freePort(t *testing.T) int {
@@ -228,6 +231,9 @@ server { listen 127.0.0.1:%[2]d; location / { proxy_pass http://shop--web; } }
 
 // A private Caddy goes by the file that healthd writes.
 func TestCaddy(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-balancers runs it")
+	}
 	dir := t.TempDir()
 	port, admin := freePort(t), freePort(t)
 	conf := filepath.Join(dir, "Caddyfile")
@@ -258,6 +264,9 @@ func TestCaddy(t *testing.T) {
 
 // Prometheus reads what healthd writes, and has the labels.
 func TestPromtool(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-balancers runs it")
+	}
 	for what, s := range map[string]*snapshot{"sample": sample(), "empty": snapshotOf(nil, everything, nil)} {
 		dir := t.TempDir()
 		file := filepath.Join(dir, "healthd.json")
@@ -308,6 +317,9 @@ func documented(t *testing.T, language, firstLine string) string {
 
 // The balancers accept the configurations of the documentation, beside what healthd writes for them.
 func TestDocumentedBalancers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-balancers runs it")
+	}
 	dir := t.TempDir()
 	in := func(name, text string) string {
 		for from, to := range map[string]string{"/etc/caddy/": dir + "/", "/etc/haproxy/": dir + "/", "/etc/prometheus/": dir + "/"} {
@@ -336,6 +348,9 @@ func TestDocumentedBalancers(t *testing.T) {
 
 // The map decides as the documentation says: nobody of a service is ready, and HAProxy says sorry.
 func TestHAProxyMap(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-balancers runs it")
+	}
 	dir := t.TempDir()
 	port := freePort(t)
 	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "a") }))

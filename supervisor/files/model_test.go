@@ -231,9 +231,17 @@ func (m *model) settles() {
 	}
 }
 
+// seeds is how many hosts are played: in ring one fewer.
+func seeds() int {
+	if testing.Short() {
+		return min(*modelSeeds, 3)
+	}
+	return *modelSeeds
+}
+
 // Whatever happens, nobody is told of a withdrawal whose readers do not know of it, and in the end all know what is.
 func TestModel(t *testing.T) {
-	for seed := range *modelSeeds {
+	for seed := range seeds() {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				m := newModel(t, uint64(seed))
@@ -254,7 +262,7 @@ func TestModel(t *testing.T) {
 
 // A file is written as often as somebody must be taken out, and else once within its time.
 func TestModelWrites(t *testing.T) {
-	for seed := range *modelSeeds {
+	for seed := range seeds() {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				m := newModel(t, uint64(seed))

@@ -33,9 +33,18 @@ type balancer struct {
 	ports map[string]int // by letter
 }
 
-// startBalancer starts HAProxy with these backends. Agent checks go where nobody
+// startBalancer starts HAProxy with these backends for a test of ring two. Agent checks go where nobody
 // answers, so it keeps its last state.
 func startBalancer(t testing.TB, backends string) *balancer {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("make test-balancers runs it")
+	}
+	return startSpine(t, backends)
+}
+
+// startSpine is startBalancer for a test of ring one.
+func startSpine(t testing.TB, backends string) *balancer {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "hd-ha") // a socket's path has 107 bytes at most
 	if err != nil {

@@ -24,7 +24,7 @@ func (e *fakeSupervisor) noErrors() {
 
 func TestServersAreAddedAndDeleted(t *testing.T) {
 	t.Parallel()
-	b := startBalancer(t, dynamic)
+	b := startSpine(t, dynamic)
 	e := b.startPushing()
 	e.set("c1", "A", "up")
 	e.set("c2", "B", "down")
@@ -46,7 +46,7 @@ func TestServersAreAddedAndDeleted(t *testing.T) {
 
 func TestSlotsAreFilledAndFreed(t *testing.T) {
 	t.Parallel()
-	b := startBalancer(t, slots)
+	b := startSpine(t, slots)
 	e := b.startPushing()
 	b.waitForServers("web", sorry, "web-1 0.0.0.0:0 MAINT 100", "web-2 0.0.0.0:0 MAINT 100", "web-3 0.0.0.0:0 MAINT 100")
 	e.set("c1", "A", "up")

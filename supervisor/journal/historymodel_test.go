@@ -153,7 +153,11 @@ func TestHistoryFollowsItsModel(t *testing.T) {
 	names := 4
 	name := func() string { return fmt.Sprint("web-", random.IntN(1+random.IntN(names))) } // some are noisier
 	some := func() { m.record(random.IntN(100), name, random) }
-	for n := 1; n <= 3000; n++ {
+	turns := 3000
+	if testing.Short() {
+		turns = 1000
+	}
+	for n := 1; n <= turns; n++ {
 		if n%700 == 0 { // until the shares of all do not fit
 			names *= 6
 		}

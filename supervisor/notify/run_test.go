@@ -85,6 +85,7 @@ func (s *scene) start() {
 			s.t.Error(err)
 		}
 	}
+	synctest.Wait() // it has looked once
 }
 
 // say changes what the board shows, and wakes the Notifier as the history does.
@@ -284,7 +285,7 @@ func TestNextDaemon(t *testing.T) {
 		s.recovers("web-1")
 		s.end()
 		s.start()
-		s.after(time.Minute, append(both, "oncall: [host1] Resolved: GaveUp: web-1, after 1h2m")...)
+		s.after(time.Minute, append(both, "oncall: [host1] Resolved: GaveUp: web-1, after 1h1m")...)
 		s.end()
 		s.wantEvents("NotifyFailed: Cannot notify oncall")
 	})

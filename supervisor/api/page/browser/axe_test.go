@@ -34,6 +34,7 @@ const violations = `axe.run(document, {resultTypes: ["violations"]}).then((r) =>
 
 // Every view can be used with a screen reader, and be read: axe-core finds nothing.
 func TestAccessibility(t *testing.T) {
+	t.Parallel()
 	axe := axeCore(t)
 	every := []*core.View{
 		container("shop", "web", 1), container("shop", "web", 2, notReady("503")), container("shop", "db", 1, crashLoop(1)), container("shop", "web", 3, starting),

@@ -19,6 +19,7 @@ var hostile = []string{
 
 // Whatever containers write is text: in names, images, services, outputs and events.
 func TestHostileTexts(t *testing.T) {
+	t.Parallel()
 	var all []*core.View
 	for i, text := range hostile {
 		v := container("shop", "web", i+1, notReady(text))
