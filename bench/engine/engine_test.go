@@ -80,7 +80,7 @@ func TestStopsAndStartsAreTold(t *testing.T) {
 
 func TestCommandsEnd(t *testing.T) {
 	e, client := served(t, Config{Containers: 1, ExecTime: 20 * time.Millisecond})
-	_, code, timedOut, err := client.Exec(t.Context(), e.containers[0].id, []string{"true"}, 5*time.Second, 100, nil)
+	_, code, timedOut, err := client.Exec(t.Context(), e.containers[0].id, []string{"true"}, time.Minute, 100, nil)
 	if err != nil || code != 0 || timedOut {
 		t.Errorf("code %d, timed out: %v, %v", code, timedOut, err)
 	}

@@ -2,6 +2,7 @@ package api
 
 import (
 	"bufio"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
@@ -10,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"healthd/e2e/patience"
 )
 
 // Clients that say nothing, or not all, make room for those who ask.
@@ -42,18 +45,18 @@ func TestCrowdOfSilentClients(t *testing.T) {
 					answer.Body.Close()
 				}
 			}
-			open := most
-			for deadline := time.Now().Add(10 * time.Second); open >= most && time.Now().Before(deadline); { // the server may not have seen the last ones yet
-				open = 0
+			patience.Until(t, "most clients are sent away", func() error { // the server may not have seen the last ones yet
+				open := 0
 				for _, c := range clients {
 					if stays(c) {
 						open++
 					}
 				}
-			}
-			if open >= most {
-				t.Errorf("%d clients are still connected", open)
-			}
+				if open >= most {
+					return fmt.Errorf("%d are still connected", open)
+				}
+				return nil
+			})
 			j.Record(event("web-1", "Ready", time.Now()))
 			if got := stream(); got == "end" {
 				t.Error("the stream was ended, too")

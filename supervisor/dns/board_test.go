@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	miekg "github.com/miekg/dns"
 
@@ -138,7 +137,7 @@ func put(t testing.TB, s *Server, m *miekg.Msg, tcp bool) *miekg.Msg {
 // ask asks over the network.
 func ask(t testing.TB, address, network string, m *miekg.Msg) *miekg.Msg {
 	t.Helper()
-	c := miekg.Client{Net: network, Timeout: 10 * time.Second, UDPSize: maxTCP}
+	c := miekg.Client{Net: network, Timeout: patience.Limit, UDPSize: maxTCP}
 	answer, _, err := c.Exchange(m, address)
 	if err != nil {
 		t.Fatalf("%v %s: %v", m.Question, network, err)

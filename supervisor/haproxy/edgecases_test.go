@@ -290,7 +290,7 @@ func TestChecksDisabledByHandStay(t *testing.T) {
 	e.set("c1", "A", "down")
 	e.set("c2", "B", "up")
 	b.waitForServers("web", "c1 A DOWN (agent) 0", "c2 B UP 100", sorry)
-	time.Sleep(2 * pollSoon) // the instance has polled since the command
+	time.Sleep(20 * pollSoon) // the instance has polled since the command
 	b.runCommand("disable agent web/c1")
 	b.runCommand("disable health web/c2")
 	b.runCommand("disable agent web/c2")

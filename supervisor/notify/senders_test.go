@@ -54,7 +54,7 @@ func sample() *Message {
 func send(t *testing.T, r Receiver, m *Message) error {
 	t.Helper()
 	if r.Timeout == 0 {
-		r.Timeout = 10 * time.Second
+		r.Timeout = patience.Limit
 	}
 	n := New(Config{Chat: chatCommand()})
 	return n.attempt(t.Context(), &r, m)
@@ -192,8 +192,11 @@ func TestBrokenWebhooks(t *testing.T) {
 		"close": "EOF", "flood": "<nil>",
 	} {
 		t.Run(do, func(t *testing.T) {
-			err := send(t, Receiver{Webhook: server.URL + "/hidden-token?do=" + do, Timeout: 300 * time.Millisecond}, sample())
-			wantError(t, err, want)
+			r := Receiver{Webhook: server.URL + "/hidden-token?do=" + do}
+			if do == "hang" {
+				r.Timeout = 300 * time.Millisecond
+			}
+			wantError(t, send(t, r, sample()), want)
 		})
 	}
 	wantError(t, send(t, Receiver{Webhook: "http://user:hidden-token@127.0.0.1:1/hidden-token"}, sample()), "127.0.0.1:1: connect: connection refused")
@@ -235,18 +238,22 @@ func TestCommand(t *testing.T) {
 
 // A command that fails, hangs or floods is ended, with all of its process group, and its output is bounded.
 func TestBrokenCommands(t *testing.T) {
-	for _, tt := range []struct{ name, script, want string }{
-		{"fails", "echo no; exit 3", "exit status 3: no"},
-		{"hangs", "trap '' TERM INT; sleep 1000", "it takes longer than 500ms"},
-		{"floods", "exec yes", "it takes longer than 500ms"},
-		{"ignores its input", "exec true", "<nil>"},
-		{"leaves something", "sleep 1000 & exit 0", "<nil>"},
-		{"leaves something at a failure", "sleep 1000 & exit 1", "exit status 1"},
-		{"ends by a signal", "kill -9 $$", "signal: killed"},
+	for _, tt := range []struct {
+		name, script, want string
+		timeout            time.Duration
+	}{
+		{"fails", "echo no; exit 3", "exit status 3: no", patience.Limit},
+		{"hangs", "trap '' TERM INT; sleep 1000", "it takes longer than 3s", 3 * time.Second},
+		{"floods", "exec yes", "it takes longer than 3s", 3 * time.Second},
+		{"ignores its input", "exec true", "<nil>", patience.Limit},
+		{"leaves something", "sleep 1000 & exit 0", "<nil>", patience.Limit},
+		{"leaves something at a failure", "sleep 1000 & exit 1", "exit status 1", patience.Limit},
+		{"ends by a signal", "kill -9 $$", "signal: killed", patience.Limit},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
 			file := filepath.Join(t.TempDir(), "pid")
-			err := send(t, Receiver{Command: []string{"sh", "-c", "echo $$ > " + file + "; " + tt.script}, Timeout: 500 * time.Millisecond}, sample())
+			err := send(t, Receiver{Command: []string{"sh", "-c", "echo $$ > " + file + "; " + tt.script}, Timeout: tt.timeout}, sample())
 			wantError(t, err, tt.want)
 			wantGone(t, file)
 		})
