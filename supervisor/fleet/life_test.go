@@ -237,7 +237,7 @@ func TestLostLease(t *testing.T) {
 	h1 := newDaemon(t, "h1", []string{way.Endpoint}, short)
 	h1.has("a", stateReady)
 	h1.start()
-	h2 := newDaemon(t, "h2", c.Endpoints, nil)
+	h2 := newDaemon(t, "h2", c.Endpoints, ttl(15*time.Second))
 	h2.has("z", stateReady)
 	h2.start()
 	h2.await("h1:a ready")
