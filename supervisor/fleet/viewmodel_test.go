@@ -274,7 +274,11 @@ func (g *modelGame) second() {
 
 // TestViewModel plays random lives of hosts, of a store and of a connection to it.
 func TestViewModel(t *testing.T) {
-	for seed := range uint64(12) {
+	seeds := uint64(12)
+	if testing.Short() {
+		seeds = 3
+	}
+	for seed := range seeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			g := &modelGame{
 				t: t, random: rand.New(rand.NewPCG(seed, 7)), now: playBegin, store: newModelStore(),
