@@ -2,6 +2,7 @@ package browser_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"testing"
 
@@ -52,26 +53,29 @@ func TestAccessibility(t *testing.T) {
 		scheme string
 		width  int
 	}{{"light", 1280}, {"light", 400}, {"dark", 1280}} { // what dark and narrow would find, these find
-		b := chromiumtest.New(t, look.width, look.scheme)
-		chromiumtest.Call(b, page.SetBypassCSP, page.SetBypassCSPParams{Enabled: true}) // for axe-core
-		for name, h := range hosts {
-			for _, query := range []string{"", "?view=events", "?show=problems", "?c=shop-web-2", "?c=none"} {
-				first := look.scheme == "light" && look.width == 1280
-				if name != "every state" && (!first && (name != "fleet" || query != "") || query == "?show=problems" || query == "?c=none") {
-					continue // what it would find there, it finds elsewhere
-				}
-				b.Open(h.url(query))
-				if name == "fleet" && query == "" {
-					b.Until(`!document.querySelector("#fleet").hidden`)
-				}
-				if query == "?c=shop-web-2" && name == "every state" {
-					b.Until(`document.querySelector("aside .timeline") !== null`)
-				}
-				for _, v := range violationsOf(t, b, axe) {
-					t.Errorf("%s %q, %s, %d px: %s", name, query, look.scheme, look.width, v)
+		t.Run(fmt.Sprint(look.scheme, look.width), func(t *testing.T) {
+			t.Parallel()
+			b := chromiumtest.New(t, look.width, look.scheme)
+			chromiumtest.Call(b, page.SetBypassCSP, page.SetBypassCSPParams{Enabled: true}) // for axe-core
+			for name, h := range hosts {
+				for _, query := range []string{"", "?view=events", "?show=problems", "?c=shop-web-2", "?c=none"} {
+					first := look.scheme == "light" && look.width == 1280
+					if name != "every state" && (!first && (name != "fleet" || query != "") || query == "?show=problems" || query == "?c=none") {
+						continue // what it would find there, it finds elsewhere
+					}
+					b.Open(h.url(query))
+					if name == "fleet" && query == "" {
+						b.Until(`!document.querySelector("#fleet").hidden`)
+					}
+					if query == "?c=shop-web-2" && name == "every state" {
+						b.Until(`document.querySelector("aside .timeline") !== null`)
+					}
+					for _, v := range violationsOf(t, b, axe) {
+						t.Errorf("%s %q, %s, %d px: %s", name, query, look.scheme, look.width, v)
+					}
 				}
 			}
-		}
+		})
 	}
 }
 
