@@ -50,13 +50,14 @@ SUITES     ?= bookworm trixie forky
 RUNTIME    ?= docker
 
 # Tests wait as long as it takes: a package that reaches this limit hangs.
-TEST   = $(GO) test -json -shuffle=on -timeout 60m -exec $(CURDIR)/scripts/measured -artifacts -outputdir $(LOGS)
+TESTED = -json -shuffle=on -timeout 60m -exec $(CURDIR)/scripts/measured -artifacts -outputdir $(LOGS)
+TEST   = $(GO) test $(TESTED)
 # Where failed tests leave logs.
 LOGS   = $(CURDIR)/bin/artifacts
 # What fails runs again, alone: both are told, and both are failures.
 REPORT = bin/conformance -again '$(GO) test -count=1'
 # What make test tests. Of the rest, each target tests a part.
-RING_ONE = $(shell $(GO) list ./... | grep -vE '/systemd$$|/release/|/e2e/(balancers|chaos|docs|faults|fleet|page)$$|/api/page/browser$$')
+RING_ONE = $(shell $(GO) list ./... | grep -vE '/release/|/e2e/(balancers|chaos|docs|faults|fleet|page)$$|/api/page/(browser|chromiumtest)$$')
 # Packages whose goroutines the race detector watches.
 RACING   = ./bench/... ./cmd/... ./prober/... ./runtime/... ./supervisor/...
 
@@ -92,34 +93,37 @@ test-all: ## run everything else that must hold before a release, one target aft
 
 test-engines: ## all that happens on engines, with faults of theirs; and probes at full length
 	scripts/prerequisites $@
-	@$(MAKE) --no-print-directory ring-two PACKAGES='./e2e/engines ./e2e/faults ./runtime/... ./prober'
+	@$(MAKE) --no-print-directory ring-two PACKAGES='./e2e/engines ./e2e/faults ./runtime/... ./prober ./cmd/healthd'
 
 test-balancers: ## HAProxy, nginx, Caddy, Prometheus and DNS as readers of what healthd tells
 	scripts/prerequisites $@
-	@$(MAKE) --no-print-directory ring-two PACKAGES='./e2e/balancers ./supervisor/haproxy ./supervisor/files ./supervisor/dns ./supervisor/agent'
+	@$(MAKE) --no-print-directory ring-two PACKAGES='./e2e/balancers ./supervisor/haproxy ./supervisor/files ./supervisor/dns'
 
 test-fleet: ## many hosts, in network namespaces, and what befalls their etcd
 	scripts/prerequisites $@
-	@$(MAKE) --no-print-directory ring-two PACKAGES='./e2e/fleet ./supervisor/fleet'
+	@$(MAKE) --no-print-directory ring-two PACKAGES='./e2e/fleet ./supervisor/fleet/...'
 
 test-page: ## the web page in Chromium
 	scripts/prerequisites $@
-	@$(MAKE) --no-print-directory ring-two PACKAGES='./e2e/page ./supervisor/api/...'
+	@$(MAKE) --no-print-directory ring-two PACKAGES='./e2e/page ./supervisor/api/page/...'
 
 test-docs: ## every page of the documentation, as its reader would follow it
 	scripts/prerequisites $@
-	@$(MAKE) --no-print-directory ring-two PACKAGES='./e2e/docs ./cmd/healthd'
+	@$(MAKE) --no-print-directory ring-two PACKAGES=./e2e/docs
 
-test-chaos: ## random faults: on engines, and in virtual time, with more seeds
+test-chaos: ## random faults: on engines, and in virtual time, with more seeds; and floods of what is kept
 	scripts/prerequisites $@
-	@$(MAKE) --no-print-directory ring-two PACKAGES='./e2e/chaos ./supervisor ./supervisor/core'
+	@$(MAKE) --no-print-directory ring-two PACKAGES='./e2e/chaos ./supervisor ./supervisor/core ./supervisor/journal ./supervisor/report ./configs'
 
-test-packages: ## packages, images, manual pages: what a release has, installed where it goes
+# The tests of ./systemd that install packages. None of these packages has goroutines of its own for the race detector.
+PACKAGE_TESTS = ^Test(DebianPackage|FreshMachines)$$
+test-packages: bin/conformance $(LOGS) ## packages, images, manual pages: what a release has, installed where it goes
 	scripts/prerequisites $@
+	{ $(GO) -C release/packages test $(TESTED) ./...; $(GO) -C bench/plot test $(TESTED) ./...; $(TEST) ./release/image; $(TEST) ./systemd -run '$(PACKAGE_TESTS)'; } | bin/conformance
 
-test-systemd: ## the unit, under a real systemd
+test-systemd: bin/conformance $(LOGS) ## the unit, under a real systemd
 	scripts/prerequisites $@
-	@$(MAKE) --no-print-directory ring-two PACKAGES=./systemd
+	$(TEST) ./systemd -skip '$(PACKAGE_TESTS)' | $(REPORT)
 
 ring-two: bin/conformance $(LOGS) # PACKAGES=…
 	$(TEST) -race $(PACKAGES) | $(REPORT)
