@@ -179,7 +179,7 @@ func (c *chaos) noteEnd(s *target, sig syscall.Signal, err error) {
 		c.setWanted(s, wantedUnclear, time.Time{})
 	case stays:
 		c.setWanted(s, wantedEnded, k.diedAt)
-	case held && !k.heldAt.IsZero() && k.diedAt.Sub(k.heldAt) > certainly:
+	case held && !k.heldAt.IsZero() && k.diedAt.Sub(k.heldAt) > certainly: // waits: what is not certain is not judged
 		c.setWanted(s, wantedEnded, k.diedAt)
 		c.change(func() { s.restartAfterHold = true })
 	}

@@ -155,7 +155,7 @@ func (c *ctrChaos) deleteTask(s *ctrTarget, forced bool) {
 		_ = c.awaitEnd(s, before.pid, time.Second)
 	}
 	c.mu.Lock()
-	seen := !c.listening.IsZero() && time.Since(c.listening) > noticed && time.Since(s.present.ended) > noticed
+	seen := !c.listening.IsZero() && time.Since(c.listening) > noticed && time.Since(s.present.ended) > noticed // waits: likewise
 	c.mu.Unlock()
 	if !seen && s.kind.policy == "OnFailure" && c.snapshot(s).wanted != wantedStopped {
 		c.setUnclear(s, lostCode)

@@ -114,7 +114,7 @@ func (c *ctrChaos) readStates(ctx context.Context) {
 
 // process asks for the process of a container, or of a command in it.
 func (c *ctrChaos) process(ctx context.Context, namespace, id, exec string) (*task.Process, error) {
-	ctx, cancel := context.WithTimeout(namespaces.WithNamespace(ctx, namespace), 5*time.Second)
+	ctx, cancel := context.WithTimeout(namespaces.WithNamespace(ctx, namespace), 5*time.Second) // waits: the next look asks again
 	defer cancel()
 	answer, err := c.e.Client().TaskService().Get(ctx, &tasks.GetRequest{ContainerID: id, ExecID: exec})
 	return answer.GetProcess(), errgrpc.ToNative(err)

@@ -141,7 +141,7 @@ func (c *chaos) setClocks(r *rand.Rand) {
 		select {
 		case <-c.raging:
 			return
-		case <-time.After(3*time.Second + time.Duration(r.Int64N(int64(6*time.Second)))):
+		case <-time.After(3*time.Second + time.Duration(r.Int64N(int64(6*time.Second)))): // waits: the clock runs on
 		}
 		before := c.p.Clock.OffsetAt(time.Now())
 		offset := before + chooseClockStep(r, before)

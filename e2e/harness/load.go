@@ -203,7 +203,7 @@ func (l *Load) Slower(than time.Duration) (n int) {
 	defer l.Mu.Unlock()
 	for _, of := range l.Answers {
 		for _, a := range of {
-			if a.Came.Sub(a.Sent) > than {
+			if a.Came.Sub(a.Sent) > than { // waits: a figure
 				n++
 			}
 		}

@@ -121,7 +121,7 @@ func (p *viewPlay) line(line string) error {
 func (p *viewPlay) passUntil(until time.Duration) {
 	for {
 		next := p.view.next(p.clock())
-		if next.IsZero() || next.Sub(playBegin) > until {
+		if next.IsZero() || next.Sub(playBegin) > until { // waits: times of a play
 			break
 		}
 		p.now = next.Sub(playBegin)

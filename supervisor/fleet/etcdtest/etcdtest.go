@@ -191,7 +191,7 @@ func (c *Cluster) awaitMember(ctx context.Context, endpoint string) error {
 	}
 	defer client.Close()
 	for {
-		once, cancel := context.WithTimeout(ctx, 5*time.Second)
+		once, cancel := context.WithTimeout(ctx, 5*time.Second) // waits: asked again
 		_, err := client.Get(once, "etcdtest")
 		cancel()
 		if err == nil || strings.Contains(err.Error(), "user name is empty") { // it asks for passwords
@@ -232,7 +232,7 @@ func (c *Cluster) Leader(t testing.TB) int {
 	patience.Until(t, "a member leads", func() (err error) {
 		for i, endpoint := range c.Endpoints {
 			var status *clientv3.StatusResponse
-			ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+			ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second) // waits: asked again
 			status, err = client.Status(ctx, endpoint)
 			cancel()
 			if err == nil && status.Header.MemberId == status.Leader {
