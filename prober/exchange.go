@@ -70,6 +70,9 @@ func (x *exchange) doOn(ctx context.Context, deadline time.Time, r *plainRequest
 	}
 	if err == nil {
 		rep, err = x.readReply(c.f)
+		if err != nil && rep.status == noStatus && !time.Now().Before(deadline) {
+			err = os.ErrDeadlineExceeded // net/http calls half a status line malformed, whatever cut it
+		}
 	}
 	if used && rep.missed(err) && time.Now().Before(deadline) {
 		release()

@@ -46,8 +46,8 @@ func TestExec(t *testing.T) {
 		{"engine is away", execReply{err: errors.New("bad"), output: []byte("x")}, Unknown, NotAsked, "cannot run the command: bad", "90 102"},
 		{"fails", execReply{code: 1, output: []byte("no")}, Failure, ExitCode, "no", "91 98"},
 		{"fails without a word", execReply{code: 3}, Failure, ExitCode, "command exited with code 3", ""},
-		{"timed out", execReply{timedOut: true, output: []byte("x")}, Failure, Timeout, `command timed out: "a -b" timed out after 10s`, "92"},
-		{"timed out and not killed", execReply{timedOut: true, err: errors.New("cannot kill it")}, Failure, Timeout, `command timed out: "a -b" timed out after 10s: cannot kill it`, ""},
+		{"timed out", execReply{timedOut: true, output: []byte("x")}, Failure, Timeout, `command timed out: "a -b" timed out after 1m0s`, "92"},
+		{"timed out and not killed", execReply{timedOut: true, err: errors.New("cannot kill it")}, Failure, Timeout, `command timed out: "a -b" timed out after 1m0s: cannot kill it`, ""},
 		{"not UTF-8", execReply{output: []byte("a\xff")}, Success, "", "a\uFFFD", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -143,7 +143,7 @@ func TestExecVariables(t *testing.T) {
 		{"tells the secret", execReply{code: 1, output: []byte("no hunter2 here")}, Failure, ExitCode, "no $(PASS) here", ""},
 		{"engine tells the secret", execReply{err: errors.New(`exec: "hunter2": not found`)}, Unknown, NotAsked, `cannot run the command: exec: "$(PASS)": not found`, ""},
 		{"timed out", execReply{timedOut: true, err: errors.New("cannot kill hunter2")}, Failure, Timeout,
-			`command timed out: "login $(PASS) $(B) $$(PASS)" timed out after 10s: cannot kill $(PASS)`, ""},
+			`command timed out: "login $(PASS) $(B) $$(PASS)" timed out after 1m0s: cannot kill $(PASS)`, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			covers(t, tt.kubelet)
@@ -351,7 +351,7 @@ func TestWarningExitCodes(t *testing.T) {
 		{execReply{code: 3}, Success, Warned, "command exited with code 3"},
 		{execReply{code: 2, output: []byte("no")}, Failure, ExitCode, "no"},
 		{execReply{output: []byte("OK")}, Success, "", "OK"},
-		{execReply{code: 1, timedOut: true}, Failure, Timeout, `command timed out: "a" timed out after 10s`},
+		{execReply{code: 1, timedOut: true}, Failure, Timeout, `command timed out: "a" timed out after 1m0s`},
 		{execReply{code: 1, err: errors.New("bad")}, Unknown, NotAsked, "cannot run the command: bad"},
 	} {
 		e := fakeEngine{exec: func(context.Context, string, []string, time.Duration) execReply { return tt.reply }}

@@ -58,9 +58,9 @@ func TestMoreCommandsThanCanStart(t *testing.T) {
 		containers = 10_000
 		starts     = 8
 		period     = 10 * time.Second
-		during     = time.Minute
 		perSecond  = int(starts * time.Second / startCost)
 	)
+	during := time.Duration(often(60, 20)) * time.Second
 	synctest.Test(t, func(t *testing.T) {
 		host := newCommandHost()
 		p := New(Config{Engines: map[string]Engine{"fake": host}, MaxStarts: starts})
@@ -154,8 +154,8 @@ func TestSlowEngineIsNotFlooded(t *testing.T) {
 		containers = 1000
 		starts     = 8
 		cost       = 150 * time.Millisecond // with 8 at once 1.2 s
-		during     = 5 * time.Minute
 	)
+	during := time.Duration(often(5, 1)) * time.Minute
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		host := &busyEngine{cost: cost, starting: map[*costlyStart]bool{}}

@@ -142,7 +142,7 @@ func FuzzHTTPReply(f *testing.F) {
 func TestHTTPOddReplies(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	sizes := []int{1, 2, 7, 100, 4095, 4096, 1 << 20, 1 << 20, 1 << 20}
-	for _, reply := range oddReplies(9000) {
+	for _, reply := range oddReplies(often(9000, 2000)) {
 		wantLikeTransport(t, pieces{reply, sizes[r.IntN(len(sizes))], r.IntN(4) == 0})
 	}
 }

@@ -21,6 +21,7 @@ type grpcProbe struct {
 	prober  *Prober
 	address string
 	to      endpoint
+	dial    dialer      // where package net connects
 	tls     *tls.Config // nil: without TLS
 	request grpcRequest
 	keep    *kept[*grpcLink] // nil: each call gets a new connection
@@ -31,7 +32,7 @@ func (p *Prober) grpcProbe(h *GRPC, t Target) (asker, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &grpcProbe{prober: p, address: net.JoinHostPort(to.host, strconv.Itoa(h.Port)), to: to}
+	g := &grpcProbe{prober: p, address: net.JoinHostPort(to.host, strconv.Itoa(h.Port)), to: to, dial: dialerOf(to)}
 	if h.TLS != nil {
 		if g.tls, err = p.credentials.config(h.TLS); err != nil {
 			return nil, err

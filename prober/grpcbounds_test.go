@@ -64,7 +64,7 @@ func TestGRPCBounds(t *testing.T) {
 	var wg sync.WaitGroup
 	for range probes {
 		wg.Go(func() {
-			if r := ask(t, Handler{GRPC: &GRPC{Port: port}}); r.Outcome != Failure || r.Latency > longTimeout/2 {
+			if r := ask(t, Handler{GRPC: &GRPC{Port: port}}); r.Outcome != Failure || r.Cause == Timeout {
 				t.Errorf("got %+v", r)
 			}
 		})
@@ -107,7 +107,7 @@ func TestGRPCEndlessReplies(t *testing.T) {
 				}
 			})
 			r := ask(t, Handler{GRPC: &GRPC{Port: port}})
-			if r.Outcome != Failure || r.Latency > longTimeout/2 {
+			if r.Outcome != Failure {
 				t.Errorf("got %+v", r)
 			}
 			wantOutput(t, r, tt.want)
@@ -149,15 +149,17 @@ func TestGRPCTimeoutHeader(t *testing.T) {
 			t.Errorf("%v: got %q, want %q", tt.d, got, want)
 		}
 	}
-	left := make(chan time.Duration, 1)
+	left, ends := make(chan time.Duration, 1), make(chan time.Time, 1)
 	port := grpcServer(t, healthService{check: func(ctx context.Context, _ string) (*healthpb.HealthCheckResponse, error) {
 		deadline, _ := ctx.Deadline()
 		left <- time.Until(deadline)
+		ends <- deadline
 		return &healthpb.HealthCheckResponse{}, nil
 	}})
+	least := time.Now().Add(longTimeout) // the server must not give up before healthd does
 	ask(t, Handler{GRPC: &GRPC{Port: port}})
-	if d := <-left; d > longTimeout || d < longTimeout/2 {
-		t.Errorf("the server has %v, want %v", d, longTimeout)
+	if d, end := <-left, <-ends; d > longTimeout || end.Before(least) {
+		t.Errorf("the server has %v, until %v, want %v, until %v or later", d, end, longTimeout, least)
 	}
 }
 

@@ -41,7 +41,7 @@ func (p *grpcProbe) connect(ctx context.Context, deadline time.Time, seen *hands
 	}
 	ctx, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
-	raw, err := dialerOf(p.to)(ctx, p.address)
+	raw, err := p.dial(ctx, p.address)
 	if err != nil {
 		return nil, err
 	}

@@ -54,10 +54,12 @@ func (c *h2Conn) nextCall() bool {
 	return called
 }
 
+func (s *callServer) counts() (conns, calls int) { return int(s.conns.Load()), int(s.calls.Load()) }
+
 func (s *callServer) want(t *testing.T, conns, calls int) {
 	t.Helper()
-	if c, n := int(s.conns.Load()), int(s.calls.Load()); c != conns || n != calls {
-		t.Errorf("the server saw %d connections and %d calls, want %d and %d", c, n, conns, calls)
+	if err := counted(s.counts).differs(conns, calls); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -288,19 +290,16 @@ func TestGRPCKeptAfterFailure(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			s := startCalls(t, func(c *h2Conn, conn, call int) bool {
-				if conn == 1 && call == 2 {
-					return tt.answer(c)
-				}
-				c.ok()
-				return true
+			wantNewConnection(t, tt.cause, func() (Probe, counted) {
+				s := startCalls(t, func(c *h2Conn, conn, call int) bool {
+					if conn == 1 && call == 2 {
+						return tt.answer(c)
+					}
+					c.ok()
+					return true
+				})
+				return keptCalls(t, GRPC{Port: s.port}), s.counts
 			})
-			p := keptCalls(t, GRPC{Port: s.port})
-			wantSuccess(t, p)
-			wantResult(t, p.Ask(t.Context(), shortTimeout), Failure, tt.cause)
-			wantSuccess(t, p)
-			wantSuccess(t, p)
-			s.want(t, 2, 4)
 		})
 	}
 }

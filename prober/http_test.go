@@ -169,7 +169,7 @@ func TestHTTPSErrors(t *testing.T) {
 	silent := rawServer(t, false, func(_ net.Conn, quit <-chan struct{}) { <-quit })
 	wantResult(t, ask(t, Handler{HTTPGet: &HTTPGet{Scheme: "https", Port: plain}}), Failure, Protocol)
 	wantResult(t, ask(t, Handler{HTTPGet: &HTTPGet{Scheme: "https", Port: garbage}}), Failure, TLS)
-	wantResult(t, askBriefly(t, Handler{HTTPGet: &HTTPGet{Scheme: "https", Port: silent}}), Failure, Timeout)
+	wantBriefly(t, Handler{HTTPGet: &HTTPGet{Scheme: "https", Port: silent}}, Failure, Timeout, "")
 	waitForNoGoroutine(t, "net/http.(*Transport)", "net/http.(*persistConn)")
 }
 

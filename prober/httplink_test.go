@@ -184,19 +184,16 @@ func TestHTTP2KeptAfterFailure(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			s := startStreams(t, func(c *h2Conn, conn, request int) bool {
-				if conn == 1 && request == 2 {
-					return tt.answer(c)
-				}
-				c.fine()
-				return true
+			wantNewConnection(t, tt.cause, func() (Probe, counted) {
+				s := startStreams(t, func(c *h2Conn, conn, request int) bool {
+					if conn == 1 && request == 2 {
+						return tt.answer(c)
+					}
+					c.fine()
+					return true
+				})
+				return keptHTTPS(t, s.port, nil), s.counts
 			})
-			p := keptHTTPS(t, s.port, nil)
-			wantSuccess(t, p)
-			wantResult(t, p.Ask(t.Context(), shortTimeout), Failure, tt.cause)
-			wantSuccess(t, p)
-			wantSuccess(t, p)
-			s.want(t, 2, 4)
 		})
 	}
 }
@@ -271,7 +268,7 @@ func TestKeptWithoutClientCertificate(t *testing.T) {
 // A connection that may be kept tells the same of a reply as one that may not.
 func TestKeptLikeNew(t *testing.T) {
 	discardLog(t)
-	replies := oddReplies(50)
+	replies := oddReplies(often(50, 10))
 	serve := numbered(replies)
 	config := newAuthority(t, "a").server("api", time.Now().Add(time.Hour))
 	plain := rawServer(t, false, serve)
@@ -286,18 +283,29 @@ func TestKeptLikeNew(t *testing.T) {
 	}{
 		{HTTPGet{Host: "localhost", Port: plain}, replies},
 		{HTTPGet{Scheme: "https", Port: secure}, handWritten}, // handshakes take long
-		{HTTPGet{Scheme: "https", Port: plain}, handWritten[:1]},
 	} {
 		for n, reply := range tt.replies {
 			tt.get.Path = "/" + strconv.Itoa(n)
-			got := way{get: tt.get}.probe(t, tt.get.Port).Ask(t.Context(), longTimeout)
-			want := ask(t, Handler{HTTPGet: &tt.get})
-			if got.Outcome != want.Outcome || got.Cause != want.Cause || got.Warning != want.Warning || !got.Certificate.Equal(want.Certificate) ||
-				addresses.ReplaceAllString(got.Output, "") != addresses.ReplaceAllString(want.Output, "") {
-				t.Errorf("%+v: reply %.999q:\ngot  %v %s %.199q\nwant %v %s %.199q", tt.get, reply, got.Outcome, got.Cause, got.Output, want.Outcome, want.Cause, want.Output)
+			if err := keptDiffersFromNew(t, tt.get, longTimeout); err != nil {
+				t.Errorf("%+v: reply %.999q: %v", tt.get, reply, err)
 			}
 		}
 	}
+	// It waits for a request while the probe waits for its handshake.
+	briefly(t, func(timeout time.Duration) error {
+		return keptDiffersFromNew(t, HTTPGet{Scheme: "https", Port: plain, Path: "/0"}, timeout)
+	})
+}
+
+func keptDiffersFromNew(t *testing.T, get HTTPGet, timeout time.Duration) error {
+	t.Helper()
+	got := way{get: get}.probe(t, get.Port).Ask(t.Context(), timeout)
+	want := mustProbe(t, Config{UserAgent: "healthd/1.0"}, Handler{HTTPGet: &get}, loopback).Ask(t.Context(), timeout)
+	if got.Outcome != want.Outcome || got.Cause != want.Cause || got.Warning != want.Warning || !got.Certificate.Equal(want.Certificate) ||
+		addresses.ReplaceAllString(got.Output, "") != addresses.ReplaceAllString(want.Output, "") {
+		return fmt.Errorf("\ngot  %v %s %.199q\nwant %v %s %.199q", got.Outcome, got.Cause, got.Output, want.Outcome, want.Cause, want.Output)
+	}
+	return nil
 }
 
 // A server that accepts and then hangs costs a probe its timeout, and leaves nothing behind.
@@ -306,9 +314,9 @@ func TestKeptHandshakeHangs(t *testing.T) {
 	before := descriptors(t)
 	p := keptHTTPS(t, port, nil)
 	for range 2 {
-		r := p.Ask(t.Context(), shortTimeout)
-		wantResult(t, r, Failure, Timeout)
-		wantOutput(t, r, "no reply within 150ms")
+		briefly(t, func(timeout time.Duration) error {
+			return differs(p.Ask(t.Context(), timeout), Failure, Timeout, withTimeout("no reply within 150ms", timeout))
+		})
 	}
 	waitForNoGoroutine(t, "crypto/tls.(*Conn)")
 	if n := descriptors(t) - before; n > 2 { // the server's

@@ -99,23 +99,26 @@ func TestKeepAliveAfterReply(t *testing.T) {
 // The next probe after a failure must not depend on the same connection.
 func TestKeepAliveAfterFailure(t *testing.T) {
 	const head = "HTTP/1.1 503 No\r\nContent-Length: 2\r\n\r\n"
-	for name, reply := range map[string]string{"status": head + "no", "half a body": headOK + "Content-Length: 3\r\n\r\nok", "half a head": headOK, "silence": " "} {
-		t.Run(name, func(t *testing.T) {
+	for _, tt := range []struct {
+		name, reply string
+		cause       Cause
+	}{
+		{"status", head + "no", Status},
+		{"half a body", headOK + "Content-Length: 3\r\n\r\nok", Timeout},
+		{"half a head", headOK, Timeout},
+		{"silence", " ", Timeout},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
 			eachWay(t, func(t *testing.T, w way) {
-				s := w.start(t, func(conn, request int) string {
-					if conn == 1 && request == 2 {
-						return reply
-					}
-					return replyOK
+				wantNewConnection(t, tt.cause, func() (Probe, counted) {
+					s := w.start(t, func(conn, request int) string {
+						if conn == 1 && request == 2 {
+							return tt.reply
+						}
+						return replyOK
+					})
+					return w.probe(t, s.port), s.counts
 				})
-				p := w.probe(t, s.port)
-				wantSuccess(t, p)
-				if r := p.Ask(t.Context(), shortTimeout); r.Outcome != Failure {
-					t.Errorf("got %+v", r)
-				}
-				wantSuccess(t, p)
-				wantSuccess(t, p)
-				s.want(t, 2, 4)
 			})
 		})
 	}
@@ -346,7 +349,7 @@ func TestClosedProbesLeaveNoDescriptors(t *testing.T) {
 	ask(call)
 	gone()
 	before := descriptors(t)
-	for range 20 {
+	for range often(20, 5) {
 		var wg sync.WaitGroup
 		for _, h := range []Handler{get("/"), get("/chunked"), call, call, named, https("HTTP/1.1"), https("HTTP/2")} {
 			wg.Go(func() { ask(h) })

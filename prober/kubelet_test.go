@@ -1,6 +1,7 @@
 package prober
 
 import (
+	"cmp"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -77,7 +78,7 @@ func overTLS(t *testing.T, handle func(net.Conn, <-chan struct{})) func(net.Conn
 }
 
 func TestHTTPLikeTheKubelet(t *testing.T) {
-	replies := oddReplies(700)
+	replies := oddReplies(often(700, 150))
 	plain := rawServer(t, false, numbered(replies))
 	secure := rawServer(t, false, overTLS(t, numbered(replies)))
 	for _, tt := range []struct {
@@ -155,18 +156,21 @@ func TestHTTPDiffersFromTheKubelet(t *testing.T) {
 				{Host: "localhost", Port: plain},
 				{Host: "127.0.0.1", Port: secure, Scheme: "https"},
 			} {
-				scheme, timeout := "http", longTimeout
-				if h.Scheme != "" {
-					scheme = h.Scheme
+				p := mustProbe(t, Config{}, Handler{HTTPGet: h}, loopback)
+				url := fmt.Sprintf("%s://%s:%d/", cmp.Or(h.Scheme, "http"), h.Host, h.Port)
+				compare := func(timeout time.Duration) error {
+					if err := differs(p.Ask(t.Context(), timeout), tt.outcome, tt.cause, ""); err != nil {
+						return err
+					}
+					if got, output := askLikeKubelet(t, url, timeout); got != tt.kubelet {
+						return fmt.Errorf("the kubelet gets %v %.99q, want %v: this is no difference (%s)", got, output, tt.kubelet, tt.why)
+					}
+					return nil
 				}
 				if tt.cause == Timeout || tt.cause == Status {
-					timeout = shortTimeout
-				}
-				r := mustProbe(t, Config{}, Handler{HTTPGet: h}, loopback).Ask(t.Context(), timeout)
-				wantResult(t, r, tt.outcome, tt.cause)
-				got, output := askLikeKubelet(t, fmt.Sprintf("%s://%s:%d/", scheme, h.Host, h.Port), timeout)
-				if got != tt.kubelet {
-					t.Errorf("the kubelet gets %v %.99q, want %v: this is no difference (%s)", got, output, tt.kubelet, tt.why)
+					briefly(t, compare)
+				} else if err := compare(longTimeout); err != nil {
+					t.Error(err)
 				}
 			}
 		})

@@ -503,6 +503,7 @@ func TestNamespacesComeAndGo(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				var probes sync.WaitGroup
 				var mine atomic.Int64
+				var stopping atomic.Bool
 				half := make(chan struct{})
 				for _, h := range []Handler{
 					{HTTPGet: &HTTPGet{Port: insideHTTP}},
@@ -522,6 +523,9 @@ func TestNamespacesComeAndGo(t *testing.T) {
 								return
 							}
 							asked.Add(1)
+							if r.Outcome == Failure && !stopping.Load() {
+								t.Errorf("%s: %+v", name, r)
+							}
 							if h.HTTPGet != nil && r.Outcome == Success && r.Output != name {
 								t.Errorf("%s answered as %q", name, r.Output)
 							}
@@ -532,6 +536,7 @@ func TestNamespacesComeAndGo(t *testing.T) {
 					})
 				}
 				<-half
+				stopping.Store(true)
 				c.stop()
 				c.namespace.Close()
 				cancel()
@@ -543,9 +548,6 @@ func TestNamespacesComeAndGo(t *testing.T) {
 	wantAllHome(t)
 	if after := descriptors(t); after > before+1 {
 		t.Errorf("%d descriptors became %d", before, after)
-	}
-	if outcomes[Failure].Load() > asked.Load()/20 {
-		t.Errorf("%d of %d failed", outcomes[Failure].Load(), asked.Load())
 	}
 	t.Logf("%d probes of %d containers, %d at once: %d succeeded, %d failed, %d more found their container gone",
 		asked.Load(), runs.Load(), atOnce, outcomes[Success].Load(), outcomes[Failure].Load(), outcomes[Unknown].Load())

@@ -2,7 +2,6 @@ package prober
 
 import (
 	"bufio"
-	"context"
 	"crypto/sha256"
 	"fmt"
 	"io"
@@ -24,6 +23,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+
+	"healthd/e2e/patience"
 )
 
 // insideRole makes the test binary the only process of a container that has a network of
@@ -104,12 +105,7 @@ func joinCgroup(tb testing.TB, pid int, name string) (leave func()) {
 	}
 	return func() {
 		// The kernel takes a moment to let go of the process.
-		for deadline := time.Now().Add(longTimeout); os.Remove(dir) != nil; {
-			if time.Now().After(deadline) {
-				tb.Errorf("cannot remove %s", dir)
-				return
-			}
-		}
+		patience.Until(tb, "the cgroup is empty", func() error { return os.Remove(dir) })
 	}
 }
 
@@ -214,13 +210,12 @@ var firstNamespace, _ = os.Readlink("/proc/self/ns/net")
 // not go back takes a moment to end.
 func wantAllHome(tb testing.TB) {
 	tb.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), longTimeout)
-	defer cancel()
-	for foreign := foreignThreads(tb); len(foreign) > 0; foreign = foreignThreads(tb) {
-		if ctx.Err() != nil {
-			tb.Fatalf("threads are left in other network namespaces: %q", foreign)
+	patience.Until(tb, "all threads are in this network namespace", func() error {
+		if foreign := foreignThreads(tb); len(foreign) > 0 {
+			return fmt.Errorf("in others: %q", foreign)
 		}
-	}
+		return nil
+	})
 }
 
 // descriptors returns what this process has open, without the poller's own.

@@ -280,7 +280,7 @@ func TestPlacesAtTheLastMoment(t *testing.T) {
 
 // Whatever happens to whom, the one that is served next is before all others that wait.
 func TestPlacesServeTheFirst(t *testing.T) {
-	for seed := range uint64(100) {
+	for seed := range uint64(often(100, 20)) {
 		synctest.Test(t, func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 0))
 			p := newPlaces(3)
@@ -398,7 +398,7 @@ func TestPlacesForgetMany(t *testing.T) {
 		q := newQueuer(t, 1)
 		q.take("z")
 		most := 0
-		for i := range 5 * maxIdle {
+		for i := range often(5, 2) * maxIdle {
 			q.places.leaveQueue(q.places.enqueue(fmt.Sprint("passing-", i)))
 			most = max(most, len(q.places.users))
 		}

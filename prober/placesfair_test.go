@@ -34,6 +34,9 @@ func TestPlacesAreShared(t *testing.T) {
 		{"10,000 of them, and new ones without end", 8, 10_000, func(c *crowd) { c.comes(500, usual) }, 10_500, 5 * time.Minute},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			if testing.Short() && tt.old > 1000 {
+				t.Skip("make test-engines runs it")
+			}
 			synctest.Test(t, func(t *testing.T) {
 				c := newCrowd(tt.places)
 				c.passHours()
@@ -77,7 +80,7 @@ func (c *crowd) passHours() {
 // However containers come, go, give up and come again, one that keeps asking waits for no longer than places says. If those
 // that gave up stay away, it also has half of its share over any time, but for what it may be ahead.
 func TestPlacesStarveNobody(t *testing.T) {
-	for seed := range uint64(40) {
+	for seed := range uint64(often(40, 6)) {
 		synctest.Test(t, func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 0))
 			c, stubborn := newCrowd(1+random.IntN(8)), seed%2 == 0

@@ -169,8 +169,8 @@ func TestHTTPRedirectBody(t *testing.T) {
 			for _, host := range []string{"", "localhost"} {
 				r := ask(t, Handler{HTTPGet: &HTTPGet{Host: host, Port: port}})
 				wantResult(t, r, Success, "")
-				if r.Output != "ok body" || r.Latency > longTimeout/2 {
-					t.Errorf("host %q: output is %q after %v", host, r.Output, r.Latency)
+				if r.Output != "ok body" {
+					t.Errorf("host %q: output is %q", host, r.Output)
 				}
 			}
 		})

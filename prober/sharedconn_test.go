@@ -30,7 +30,7 @@ func TestProbesShareNoConnection(t *testing.T) {
 			t.Fatal(err)
 		}
 		wg.Go(func() {
-			for range 50 {
+			for range often(50, 10) {
 				if r := p.Ask(t.Context(), longTimeout); r.Outcome != Success {
 					t.Errorf("%+v", r)
 				}

@@ -3,6 +3,7 @@ package prober
 import (
 	"cmp"
 	"crypto/tls"
+	"fmt"
 	"io"
 	"log"
 	"net"
@@ -86,10 +87,45 @@ func (w way) server(c net.Conn) net.Conn {
 	return tls.Server(c, w.tls)
 }
 
+func (s *talkServer) counts() (conns, requests int) {
+	return int(s.conns.Load()), int(s.requests.Load())
+}
+
 func (s *talkServer) want(t *testing.T, conns, requests int) {
 	t.Helper()
-	if c, r := int(s.conns.Load()), int(s.requests.Load()); c != conns || r != requests {
-		t.Errorf("the server saw %d connections and %d requests, want %d and %d", c, r, conns, requests)
+	if err := counted(s.counts).differs(conns, requests); err != nil {
+		t.Error(err)
+	}
+}
+
+// counted returns how many connections, and requests on all of them, a server has seen.
+type counted func() (conns, requests int)
+
+func (c counted) differs(conns, requests int) error {
+	if gotConns, gotRequests := c(); gotConns != conns || gotRequests != requests {
+		return fmt.Errorf("the server saw %d connections and %d requests, want %d and %d", gotConns, gotRequests, conns, requests)
+	}
+	return nil
+}
+
+// wantNewConnection wants the second probe on a kept connection to fail for that cause, and the next ones to succeed on
+// another connection. start returns a probe, and what the server of its own has seen.
+func wantNewConnection(t *testing.T, cause Cause, start func() (Probe, counted)) {
+	t.Helper()
+	try := func(timeout time.Duration) error {
+		p, seen := start()
+		wantSuccess(t, p)
+		if err := differs(p.Ask(t.Context(), timeout), Failure, cause, ""); err != nil {
+			return err
+		}
+		wantSuccess(t, p)
+		wantSuccess(t, p)
+		return seen.differs(2, 4)
+	}
+	if cause == Timeout {
+		briefly(t, try)
+	} else if err := try(longTimeout); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -108,11 +108,10 @@ func TestTCPAddress(t *testing.T) {
 
 func TestTCPTimeout(t *testing.T) {
 	deaf := fullBacklogPort(t)
-	r := askBriefly(t, Handler{TCPSocket: &TCPSocket{Port: deaf}})
-	wantResult(t, r, Failure, Timeout)
-	wantOutput(t, r, fmt.Sprintf("dial tcp 127.0.0.1:%d: no connection within 150ms", deaf))
-	wantResult(t, askBriefly(t, Handler{TCPSocket: &TCPSocket{Port: deaf, Host: "localhost"}}), Failure, Timeout)
-	wantResult(t, askBriefly(t, Handler{HTTPGet: &HTTPGet{Port: deaf}}), Failure, Timeout)
+	wantBriefly(t, Handler{TCPSocket: &TCPSocket{Port: deaf}}, Failure, Timeout,
+		fmt.Sprintf("dial tcp 127.0.0.1:%d: no connection within 150ms", deaf))
+	wantBriefly(t, Handler{TCPSocket: &TCPSocket{Port: deaf, Host: "localhost"}}, Failure, Timeout, "")
+	wantBriefly(t, Handler{HTTPGet: &HTTPGet{Port: deaf}}, Failure, Timeout, "")
 }
 
 func TestTCPConnectsAfterAWait(t *testing.T) {
