@@ -25,6 +25,7 @@ func TestWithoutANameOfNerdctl(t *testing.T) {
 }
 
 func TestNamespaces(t *testing.T) {
+	onlyInRingTwo(t)
 	private := containerdtest.Start(t)
 	e := connect(t, private, containerd.Config{Namespaces: []string{"default", "shop", "missing"}})
 	other := connect(t, private, containerd.Config{})

@@ -8,6 +8,9 @@ import (
 
 // The answer to a command's start may be lost before the start: there is nothing to kill.
 func TestEndOfACommandThatHasNotStarted(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-engines runs it")
+	}
 	private := containerdtest.Start(t)
 	e, err := New(Config{Endpoint: private.Endpoint, StateDir: t.TempDir()})
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 // Labels that are not UTF-8 are their container's matter: healthd sees it, restarts it and hears
 // of its operator, and keeps its other containers.
 func TestLabelsThatAreNotUTF8(t *testing.T) {
+	onlyInRingTwo(t)
 	private := containerdtest.Start(t)
 	e := connect(t, private, containerd.Config{})
 	l := scenarios.Watch(t, e)

@@ -21,14 +21,13 @@ import (
 // A shim waits for somebody who reads a command's output. A healthd that was killed does not: the
 // next one lets the shim go on.
 func TestKilledAsACommandStarts(t *testing.T) {
+	onlyInRingTwo(t)
 	private := private.Engine(t)
 	fifos := t.TempDir()
 	e := connect(t, private, containerd.Config{FIFODir: fifos})
 	id := private.Run(t, containerdtest.RunOptions{Name: "deserted", Cmd: deafSleep})
 	desert(t, private, id, filepath.Join(fifos, "healthd-killed", "1"))
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	if _, err := e.Subscribe(ctx, time.Time{}); err != nil {
+	if _, err := e.Subscribe(t.Context(), time.Time{}); err != nil {
 		t.Fatal(err)
 	}
 	if c := inspect(t, e, id); c.State != runtime.Running {
@@ -78,16 +77,21 @@ func desert(t *testing.T, private *containerdtest.Engine, id, dir string) {
 // An operator stops a container that two healthds were stopping when they were killed. The next
 // healthd tells all stops, or it would take the operator's for its own and start the container again.
 func TestStopsOfAKilledHealthdAndAnOperator(t *testing.T) {
+	onlyInRingTwo(t)
 	private := private.Engine(t)
 	state := t.TempDir()
-	id := private.Run(t, containerdtest.RunOptions{Cmd: deafSleep})
+	id := private.Run(t, containerdtest.RunOptions{Cmd: []string{"sh", "-c", "trap 'tail -f /dev/null &' TERM; while :; do sleep 0.1; done"}})
+	scenarios.Eventually(t, "the command has set its trap", func() bool { return scenarios.ProcessesRunning(id, "sleep") > 0 })
 	var run runtime.Run
-	for range 2 {
+	for i := range 2 {
 		killed := connect(t, private, containerd.Config{StateDir: state})
 		run = inspect(t, killed, id).Run()
-		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-		defer cancel()
-		if err := killed.Stop(ctx, id, time.Hour); err == nil {
+		ctx, cancel := context.WithCancel(t.Context())
+		stopped := make(chan error, 1)
+		go func() { stopped <- killed.Stop(ctx, id, time.Hour) }()
+		scenarios.Eventually(t, "the signal has come", func() bool { return scenarios.ProcessesRunning(id, "tail") == i+1 })
+		cancel()
+		if err := <-stopped; err == nil {
 			t.Fatal("it stopped")
 		}
 		if err := killed.Close(); err != nil {

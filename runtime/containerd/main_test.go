@@ -34,8 +34,17 @@ func TestMain(m *testing.M) {
 
 func engine(t *testing.T) (*containerd.Engine, *containerdtest.Engine) {
 	t.Helper()
+	onlyInRingTwo(t)
 	private := private.Engine(t)
 	return connect(t, private, containerd.Config{}), private
+}
+
+// onlyInRingTwo skips a test that has a real engine, but is not in the spine of scenarios.
+func onlyInRingTwo(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("make test-engines runs it")
+	}
 }
 
 // connect returns a client of the private engine, closed when the test ends.

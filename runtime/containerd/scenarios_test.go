@@ -16,7 +16,6 @@ import (
 func TestScenarios(t *testing.T) {
 	scenarios.Run(t, scenarios.Rig{
 		Shared: func(tb testing.TB) scenarios.Private { return operated{private.Engine(tb)} },
-		Start:  func(tb testing.TB, _ bool) scenarios.Private { return operated{containerdtest.Start(tb)} },
 	})
 }
 

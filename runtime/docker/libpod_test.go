@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"healthd/e2e/patience"
 	"healthd/runtime"
 )
 
@@ -178,11 +179,16 @@ func TestLibpodIsAskedOnlyWhereItIs(t *testing.T) {
 func TestLibpodTellsWithoutTheLog(t *testing.T) {
 	for code, state := range map[int]map[string]any{137: {}, 3: {"ExitCode": 3}} {
 		f := &fakeLibpod{version: "5.4.2", answer: stopped(state, "SIGTERM"), status: http.StatusOK, longLog: true}
-		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second) // as the supervisor waits
-		defer cancel()
-		if got, err := f.serve(t).KillEvents(ctx, libpodRun); err != nil || len(got) != 1 || got[0].Signal != 15 {
-			t.Errorf("exit code %d: got %+v, %v", code, got, err)
-		}
+		e, most := f.serve(t), time.Second // half of it is for the log
+		patience.Until(t, "the signal is known", func() error {
+			ctx, cancel := context.WithTimeout(t.Context(), most)
+			defer cancel()
+			most *= 3
+			if got, err := e.KillEvents(ctx, libpodRun); err != nil || len(got) != 1 || got[0].Signal != 15 {
+				return fmt.Errorf("exit code %d: got %+v, %v", code, got, err)
+			}
+			return nil
+		})
 	}
 }
 

@@ -24,8 +24,17 @@ func TestMain(m *testing.M) {
 
 func engine(t *testing.T) (*docker.Engine, *dockertest.Engine) {
 	t.Helper()
+	onlyInRingTwo(t)
 	private := private.Engine(t)
 	return connect(t, private), private
+}
+
+// onlyInRingTwo skips a test that has a real engine, but is not in the spine of scenarios.
+func onlyInRingTwo(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("make test-engines runs it")
+	}
 }
 
 func connect(tb testing.TB, private *dockertest.Engine) *docker.Engine {

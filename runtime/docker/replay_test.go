@@ -17,6 +17,7 @@ import (
 // A Watcher that was connected, and one that connects later, both see that the engine
 // restarted, however it ended.
 func TestReplayOverEngineRestarts(t *testing.T) {
+	onlyInRingTwo(t)
 	dockertest.PodmanCannot(t, "its containers do not depend on its service, and so no restart of that is told")
 	for _, flag := range []string{"--live-restore=true", "--live-restore=false"} {
 		t.Run(flag, func(t *testing.T) {
@@ -79,8 +80,7 @@ func connected(t *testing.T, e *docker.Engine, since time.Time) runtime.Update {
 
 func TestReplayWhileAway(t *testing.T) {
 	dockertest.PodmanCannot(t, "its history has no limit")
-	private := dockertest.Start(t)
-	e := connect(t, private)
+	e, private := engine(t)
 	l := watch(t, private)
 	n := l.WaitFor(t, 0, "synced start")
 	id := private.Run(t, dockertest.RunOptions{Name: "web", Cmd: []string{"sleep", "1000"}})

@@ -18,10 +18,8 @@ import (
 
 func TestScenarios(t *testing.T) {
 	scenarios.Run(t, scenarios.Rig{
-		Shared: func(tb testing.TB) scenarios.Private { return operated{private.Engine(tb)} },
-		Start: func(tb testing.TB, endsContainers bool) scenarios.Private {
-			return operated{dockertest.Start(tb, fmt.Sprintf("--live-restore=%v", !endsContainers))}
-		},
+		Shared:  func(tb testing.TB) scenarios.Private { return operated{private.Engine(tb)} },
+		Mortal:  func(tb testing.TB) scenarios.Private { return operated{dockertest.Start(tb, "--live-restore=false")} },
 		Release: release,
 	})
 }

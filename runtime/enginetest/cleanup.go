@@ -12,11 +12,12 @@ import (
 	"syscall"
 	"time"
 
+	"healthd/e2e/patience"
 	"healthd/runtime/hostproc"
 )
 
 // stopTimeout bounds how long processes may take to end or to freeze.
-const stopTimeout = 30 * time.Second
+const stopTimeout = patience.Limit
 
 // Claim writes which process made dir, so that another test binary can see whether that process is
 // gone, and what else CleanUp's caller has to remove.

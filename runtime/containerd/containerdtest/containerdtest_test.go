@@ -8,6 +8,9 @@ import (
 )
 
 func TestContainersSurviveRestartAndCleanUpIsComplete(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-engines runs it")
+	}
 	var traces []string
 	t.Run("use", func(t *testing.T) {
 		e := containerdtest.Start(t)

@@ -26,6 +26,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 
+	"healthd/e2e/patience"
 	"healthd/runtime/enginetest"
 )
 
@@ -38,8 +39,8 @@ const (
 	Namespace = "default"
 
 	dirPrefix    = "hct"
-	startTimeout = 60 * time.Second
-	stopTimeout  = 30 * time.Second
+	startTimeout = patience.Limit
+	stopTimeout  = patience.Limit
 	install      = "apt-get install -y --no-install-recommends containerd runc busybox-static iproute2"
 )
 
@@ -180,14 +181,11 @@ func start() (_ *Engine, err error) {
 	if e.root, err = enginetest.OpenRoot(dir); err != nil {
 		return nil, err
 	}
-	image := make(chan buildResult, 1)
-	go func() { image <- build(dir) }()
-	err = e.startDaemon()
-	b := <-image
-	if err = errors.Join(err, b.err); err != nil {
+	go func() { _, _ = enginetest.ImageLayer() }() // while the engine starts
+	if err := e.startDaemon(); err != nil {
 		return nil, err
 	}
-	return e, e.importImage(b.tar)
+	return e, e.importImage()
 }
 
 func (e *Engine) startDaemon() error {

@@ -17,6 +17,7 @@ import (
 	"github.com/containerd/errdefs"
 	"golang.org/x/sys/unix"
 
+	"healthd/e2e/patience"
 	"healthd/runtime/enginetest"
 	"healthd/runtime/hostproc"
 )
@@ -143,8 +144,7 @@ var booted = sync.OnceValue(func() time.Time {
 // Exec is nerdctl exec: it runs a command and returns its exit code.
 func (e *Engine) Exec(tb testing.TB, name string, argv ...string) int {
 	tb.Helper()
-	const most = 20 * time.Second
-	ctx, cancel := context.WithTimeout(e.In(tb, ""), most)
+	ctx, cancel := context.WithTimeout(e.In(tb, ""), patience.Limit)
 	defer cancel()
 	id := e.find(tb, name)
 	spec, err := e.load(tb, id).Spec(ctx)

@@ -168,11 +168,11 @@ func (e *Engine) imageIn(tb testing.TB, namespace string) (client.Image, error) 
 	if image, err := e.client.GetImage(ctx, Image); err == nil {
 		return image, nil
 	}
-	b := build(e.dir)
-	if b.err != nil {
-		return nil, b.err
+	b, err := packImage()
+	if err != nil {
+		return nil, err
 	}
-	images, err := e.client.Import(ctx, bytes.NewReader(b.tar))
+	images, err := e.client.Import(ctx, bytes.NewReader(b))
 	if err != nil {
 		return nil, err
 	}

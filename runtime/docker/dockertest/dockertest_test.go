@@ -1,7 +1,6 @@
 package dockertest_test
 
 import (
-	"context"
 	"net"
 	"net/http"
 	"os"
@@ -9,10 +8,14 @@ import (
 	"testing"
 	"time"
 
+	"healthd/e2e/patience"
 	"healthd/runtime/docker/dockertest"
 )
 
 func TestContainersSurviveRestartAndCleanUpIsComplete(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-engines runs it")
+	}
 	var dir string
 	t.Run("use", func(t *testing.T) {
 		began := time.Now()
@@ -44,24 +47,11 @@ func TestContainersSurviveRestartAndCleanUpIsComplete(t *testing.T) {
 
 func waitForAnswer(t *testing.T, url string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	patience.Until(t, "the test server answers", func() error {
+		resp, err := http.Get(url)
 		if err != nil {
-			t.Fatal(err)
+			return err
 		}
-		resp, err := http.DefaultClient.Do(req)
-		if err == nil {
-			_ = resp.Body.Close()
-			return
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			t.Fatal(err)
-		}
-	}
+		return resp.Body.Close()
+	})
 }

@@ -21,11 +21,11 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/client"
 
+	"healthd/e2e/patience"
 	"healthd/runtime/enginetest"
 )
 
@@ -35,8 +35,8 @@ const (
 	Image = "healthd-test:1"
 
 	dirPrefix    = "hdt"
-	startTimeout = 60 * time.Second
-	stopTimeout  = 30 * time.Second
+	startTimeout = patience.Limit
+	stopTimeout  = patience.Limit
 	install      = "apt-get install -y --no-install-recommends docker.io busybox-static iproute2"
 )
 
@@ -199,14 +199,11 @@ func start(netns string, flags ...string) (_ *Engine, err error) {
 	if e.root, err = enginetest.OpenRoot(dir); err != nil {
 		return nil, err
 	}
-	image := make(chan buildResult, 1)
-	go func() { image <- build(dir) }()
-	err = e.startDaemons()
-	b := <-image
-	if err = errors.Join(err, b.err); err != nil {
+	go func() { _, _ = enginetest.ImageLayer() }() // while the engine starts
+	if err := e.startDaemons(); err != nil {
 		return nil, err
 	}
-	return e, e.importImage(b.tar)
+	return e, e.importImage()
 }
 
 func (e *Engine) startDaemons() error {

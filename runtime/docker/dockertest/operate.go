@@ -10,6 +10,7 @@ import (
 
 	"github.com/docker/docker/api/types/container"
 
+	"healthd/e2e/patience"
 	"healthd/runtime/enginetest"
 )
 
@@ -81,8 +82,7 @@ func (e *Engine) Inspect(tb testing.TB, name string) enginetest.Container {
 // Exec is docker exec: it runs a command and returns its exit code.
 func (e *Engine) Exec(tb testing.TB, name string, argv ...string) int {
 	tb.Helper()
-	const most = 20 * time.Second
-	ctx, cancel := context.WithTimeout(tb.Context(), most)
+	ctx, cancel := context.WithTimeout(tb.Context(), patience.Limit)
 	defer cancel()
 	made, err := e.client.ContainerExecCreate(ctx, name, container.ExecOptions{Cmd: argv})
 	must(tb, "run a command in", name, err)

@@ -1,7 +1,7 @@
 package scenarios
 
 import (
-	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"healthd/e2e/patience"
 	"healthd/runtime"
 )
 
@@ -56,17 +57,25 @@ func ProcessesRunning(id, program string) int {
 // Eventually waits until ok returns true.
 func Eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for !ok() {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			t.Fatalf("still waiting that %s", what)
+	patience.Until(t, what, func() error {
+		if !ok() {
+			return errors.New("it is not so yet")
+		}
+		return nil
+	})
+}
+
+// briefly calls try with a short time, and with longer ones while it fails: a busy machine may not get as far within a
+// short one as try wants to see.
+func briefly(t *testing.T, try func(d time.Duration) error) {
+	t.Helper()
+	var err error
+	for d := 300 * time.Millisecond; d < patience.Limit; d *= 4 {
+		if err = try(d); err == nil {
+			return
 		}
 	}
+	t.Error(err)
 }
 
 // connect returns a client of a healthd of its own.

@@ -73,11 +73,7 @@ func logWithoutLineBreakIsBounded(t *testing.T, p Private) {
 	const most = 64 << 10
 	id := p.Run(t, Container{Cmd: []string{"sh", "-c", "dd if=/dev/zero bs=65536 count=1000 2>/dev/null | tr '\\0' x; exit 0"}})
 	waitForEnd(t, e, id)
-	began := time.Now()
 	l := lastLines(t, e, id, 200, most)
-	if took := time.Since(began); took > 2*time.Second {
-		t.Errorf("it took %v", took)
-	}
 	size := 0
 	for _, line := range l.Lines {
 		size += len(line.Text)

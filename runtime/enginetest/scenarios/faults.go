@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"healthd/e2e/patience"
 	"healthd/runtime"
 )
 
@@ -27,6 +28,7 @@ func containersOutliveTheEngine(t *testing.T, p Private) {
 	}[p.Name()]
 	l := Watch(t, e)
 	n := l.WaitFor(t, 0, "synced start")
+	accepts(t, e, "runs", true)
 	p.Kill(t)
 	n = l.WaitFor(t, n, "lost")
 	p.Up(t)
@@ -35,8 +37,10 @@ func containersOutliveTheEngine(t *testing.T, p Private) {
 	t.Logf("in sync %v after the engine answers", time.Since(up))
 	p.Stop(t)
 	n = l.WaitFor(t, n, "lost")
+	accepts(t, e, "has ended", false)
 	signalFromHost(t, dies, syscall.SIGKILL)
 	p.Up(t)
+	accepts(t, e, "is back", true)
 	// From 1.7 on containerd deletes the task at its start, and the exit code is lost with it.
 	l.WaitFor(t, n, back, "observed dies exited", "synced reconnect")
 	if c := inspect(t, e, dies.ID); c.State != runtime.Exited || c.Run() != dies.Run() {
@@ -86,27 +90,21 @@ func accepts(t *testing.T, e Engine, what string, want bool) {
 	}
 }
 
-func acceptsWhileUp(t *testing.T, p Private) {
-	e := connect(t, p)
-	accepts(t, e, "runs", true)
-	p.Stop(t)
-	accepts(t, e, "has ended", false)
-	p.Up(t)
-	accepts(t, e, "is back", true)
-}
-
 // An engine that shuts down refuses new connections before it sends its first signal, and still
 // answers on the old ones.
 func refusesBeforeItKills(t *testing.T, p Private) {
 	e := connect(t, p)
 	l := Watch(t, e)
-	p.Run(t, watched(t, Container{Name: "slow", Cmd: handles("trap : TERM")}))
+	grace := int(patience.Limit / time.Second) // the test ends it before
+	slow := inspect(t, e, p.Run(t, watched(t, Container{Name: "slow", StopTimeout: &grace, Cmd: handles("trap : TERM")})))
 	n := l.WaitFor(t, 0, "observed slow running")
+	waitForHandlers(t, slow.ID)
 	var ending sync.WaitGroup
 	ending.Go(func() { p.Stop(t) })
 	l.WaitFor(t, n, "killed slow 15")
 	accepts(t, e, "shuts down", false)
 	l.MustNotContain(t, "lost")
+	signalFromHost(t, slow, syscall.SIGKILL)
 	ending.Wait()
 	p.Up(t)
 	accepts(t, e, "is back", true)

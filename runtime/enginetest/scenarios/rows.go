@@ -18,7 +18,7 @@ const (
 // rows returns the table.
 func rows() []row {
 	return []row{
-		{name: "a command answers", run: commandAnswers},
+		{name: "a command answers", spine: true, run: commandAnswers},
 		{name: "a command is like the main process", run: commandIsLikeTheMainProcess},
 		{name: "a command that times out is killed with all its processes", run: commandTimesOut},
 		{name: "a command tells that it runs", run: commandTellsThatItRuns},
@@ -35,24 +35,24 @@ func rows() []row {
 		{name: "a command that healthd cannot kill runs on alone", on: alone, run: blindCommandRunsOn, cannot: map[string]string{
 			containerd: "it kills a command itself, which healthd need not see"}},
 
-		{name: "a list agrees with inspections", run: listAndInspectionAgree},
+		{name: "a list agrees with inspections", spine: true, run: listAndInspectionAgree},
 		{name: "an inspection shows environment and limits", run: environmentAndLimits},
 		{name: "a container that does not exist is not found", run: noSuchContainer},
 		{name: "an empty ID is not found", run: emptyID, cannot: map[string]string{
 			docker: "its client refuses to ask", podman: "its client refuses to ask"}},
-		{name: "a HEALTHCHECK is read", run: healthcheckIsRead, cannot: map[string]string{podman: podmanHealth}},
+		{name: "a HEALTHCHECK is read", spine: true, run: healthcheckIsRead, cannot: map[string]string{podman: podmanHealth}},
 		{name: "a HEALTHCHECK's results are no news", run: healthResultsAreNoNews, cannot: map[string]string{podman: podmanHealth}},
 		{name: "a HEALTHCHECK's output is read", run: healthcheckOutputIsRead, cannot: map[string]string{
 			podman:     podmanHealth,
 			containerd: "nerdctl keeps the output where no label shows it"}},
 
-		{name: "the end of a log is read", run: logIsRead},
+		{name: "the end of a log is read", spine: true, run: logIsRead},
 		{name: "a log without a line break costs no more than its bound", run: logWithoutLineBreakIsBounded},
-		{name: "processes, memory and CPU are told", run: processesAndUsage},
+		{name: "processes, memory and CPU are told", spine: true, run: processesAndUsage},
 		{name: "what has ended has no processes", run: endedHasNoProcesses},
 		{name: "there is no evidence of a container that does not exist", run: noEvidenceOfNobody},
 
-		{name: "a container is stopped and started", run: stopAndStart},
+		{name: "a container is stopped and started", spine: true, run: stopAndStart},
 		{name: "a paused container is stopped", run: pausedIsStopped, cannot: map[string]string{
 			podman: "it refuses to tidy up a paused container that it has just killed"}},
 		{name: "many start a container at once", run: startByManyAtOnce},
@@ -61,7 +61,7 @@ func rows() []row {
 			podman: "it tells one that was removed meanwhile by an internal error"}},
 		{name: "a container is started beside the engine's own policy", run: startBesideThePolicy},
 
-		{name: "a life is watched", run: lifeIsWatched, cannot: map[string]string{podmanOld: podmanStops}},
+		{name: "a life is watched", spine: true, run: lifeIsWatched, cannot: map[string]string{podmanOld: podmanStops}},
 		{name: "the events of a life", run: eventsOfALife},
 		{name: "many come and go at once", run: manyAtOnce},
 		{name: "an end for want of memory", run: endForWantOfMemory, cannot: map[string]string{
@@ -69,7 +69,7 @@ func rows() []row {
 
 		{name: "a kill from the host is nobody's stop", run: killFromHostIsNobodysStop},
 		{name: "an operator stops what healthd stops", run: operatorStopsWhatHealthdStops, cannot: map[string]string{podman: podmanSignals}},
-		{name: "an operator's signals are of one run", on: alone, run: signalsAreOfARun, cannot: map[string]string{podmanOld: podmanStops}},
+		{name: "an operator's signals are of one run", spine: true, on: alone, run: signalsAreOfARun, cannot: map[string]string{podmanOld: podmanStops}},
 		{name: "an operator's signals by their numbers, also of the run before", on: alone, run: signalsByTheirNumbers, cannot: map[string]string{
 			podman:     podmanSignals,
 			containerd: "nerdctl's label tells of the first signal only and not its number, and of the newest run"}},
@@ -91,11 +91,10 @@ func rows() []row {
 			docker: "it keeps what it knows of a run as long as the container",
 			podman: "it keeps what it knows of a run as long as the container"}},
 
-		{name: "containers outlive the engine", on: own, run: containersOutliveTheEngine},
-		{name: "a frozen engine holds up no call", on: own, run: frozenEngine},
-		{name: "a frozen engine holds up no question about its history", on: own, run: historyOfAFrozenEngine, cannot: map[string]string{
+		{name: "containers outlive the engine", spine: true, on: alone, run: containersOutliveTheEngine},
+		{name: "a frozen engine holds up no call", on: alone, run: frozenEngine},
+		{name: "a frozen engine holds up no question about its history", on: alone, run: historyOfAFrozenEngine, cannot: map[string]string{
 			containerd: "it keeps no events: the history is healthd's own records"}},
-		{name: "an engine accepts connections while it is up", on: own, run: acceptsWhileUp},
 		{name: "an engine that kills its containers first refuses connections", on: mortal, run: refusesBeforeItKills, cannot: map[string]string{
 			podman:     "its containers outlive it",
 			containerd: "its containers outlive it"}},

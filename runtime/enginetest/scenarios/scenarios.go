@@ -91,8 +91,8 @@ type Container struct {
 type Rig struct {
 	// Shared returns the one that most rows share.
 	Shared func(testing.TB) Private
-	// Start starts another one. endsContainers says that its containers end when it does.
-	Start func(tb testing.TB, endsContainers bool) Private
+	// Mortal starts another one, whose containers end when it does.
+	Mortal func(testing.TB) Private
 	// Release returns what rows call older releases that cannot do what newer ones can; empty: the
 	// engine is none of them. It may be nil.
 	Release func(testing.TB) string
@@ -105,17 +105,16 @@ const (
 	shared use = iota
 	// alone is the shared one while no other row runs.
 	alone
-	// own is another one, as the row ends or freezes it.
-	own
-	// mortal is own with containers that end with it.
+	// mortal is another one, with containers that end with it.
 	mortal
 )
 
 // row is one scenario.
 type row struct {
-	name string
-	on   use
-	run  func(*testing.T, Private)
+	name  string
+	spine bool // it also runs with -short: together these rows make each call that healthd makes of an engine
+	on    use
+	run   func(*testing.T, Private)
 	// cannot says why engines, by their names or Rig.Release, cannot do it.
 	cannot map[string]string
 }
@@ -127,6 +126,9 @@ func Run(t *testing.T, rig Rig) {
 		release = rig.Release(t)
 	}
 	for _, r := range rows() {
+		if testing.Short() && !r.spine {
+			continue
+		}
 		t.Run(r.name, func(t *testing.T) {
 			for _, engine := range []string{name, release} {
 				if why := r.cannot[engine]; why != "" {
@@ -136,11 +138,10 @@ func Run(t *testing.T, rig Rig) {
 			if r.on != alone {
 				t.Parallel()
 			}
-			switch r.on {
-			case shared, alone:
+			if r.on == mortal {
+				r.run(t, rig.Mortal(t))
+			} else {
 				r.run(t, rig.Shared(t))
-			case own, mortal:
-				r.run(t, rig.Start(t, r.on == mortal))
 			}
 		})
 	}

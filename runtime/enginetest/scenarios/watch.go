@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"healthd/e2e/patience"
 	"healthd/runtime"
 )
 
@@ -66,7 +67,7 @@ func stopByHealthd(t *testing.T, p Private) *Log {
 	id := p.Run(t, watched(t, Container{Name: "own", Cmd: endsOn("TERM", 0)}))
 	n = l.WaitFor(t, n, "observed own running")
 	waitForHandlers(t, id)
-	stop(t, e, id, 10*time.Second)
+	stop(t, e, id, patience.Limit)
 	n = l.WaitForEnd(t, n, "own", 0)
 	start(t, e, id)
 	l.WaitFor(t, n, "observed own running")
@@ -108,10 +109,16 @@ func operatorStopsWhatHealthdStops(t *testing.T, p Private) {
 	n = l.WaitFor(t, n, "observed both running")
 	waitForHandlers(t, id)
 	stopped := make(chan error, 1)
-	go func() { stopped <- e.Stop(t.Context(), id, time.Second) }()
+	go func() { stopped <- e.Stop(t.Context(), id, patience.Limit) }()
 	Eventually(t, "healthd's signal has come", func() bool { return ProcessesRunning(id, "tail") == 1 })
 	p.OperatorStops(t, id, syscall.SIGTERM)
-	l.WaitForEnd(t, l.WaitFor(t, n, "killed both 15", "killed both 15"), "both", 137)
+	n = l.WaitFor(t, n, "killed both 15", "killed both 15")
+	if p.Name() == containerd { // a further stop by healthd is told to no one
+		signalFromHost(t, inspect(t, e, id), syscall.SIGKILL)
+	} else {
+		stop(t, e, id, 0)
+	}
+	l.WaitForEnd(t, n, "both", 137)
 	if err := <-stopped; err != nil {
 		t.Error(err)
 	}
@@ -139,11 +146,20 @@ func endForWantOfMemory(t *testing.T, p Private) {
 	l := Watch(t, e)
 	n := l.WaitFor(t, 0, "synced start")
 	// containerd's shim loses the news of the kernel if the cgroup is gone before it has read them, and the
-	// client takes no kill for the cause of an exit that comes a second later.
+	// client takes no kill for the cause of an exit that comes a second later, as on a busy machine.
 	const script = "test -e /tmp/again && exec sleep 1000; touch /tmp/again; sleep 0.3; tail /dev/zero; code=$?; sleep 0.5; exit $code"
-	id := p.Run(t, watched(t, Container{Name: "greedy", Memory: 16 << 20, Cmd: []string{"sh", "-c", script}}))
-	n = l.WaitForEnd(t, n, "greedy", 137)
-	Eventually(t, "it is known to be killed for want of memory", func() bool { return inspect(t, e, id).OOMKilled })
+	var id string
+	patience.Until(t, "it is known to be killed for want of memory", func() error {
+		if id != "" {
+			p.Remove(t, id)
+		}
+		id = p.Run(t, watched(t, Container{Name: "greedy", Memory: 16 << 20, Cmd: []string{"sh", "-c", script}}))
+		n = l.WaitForEnd(t, n, "greedy", 137)
+		if c := inspect(t, e, id); !c.OOMKilled {
+			return fmt.Errorf("got %+v", c)
+		}
+		return nil
+	})
 	start(t, e, id)
 	n = l.WaitFor(t, n, "observed greedy running")
 	signalFromHost(t, inspect(t, e, id), syscall.SIGKILL)
@@ -207,8 +223,8 @@ func eventsOfALife(t *testing.T, p Private) {
 		}
 		got = append(got, string(ev.Action))
 		now, _ := e.Clock(t.Context())
-		if lag := now.Add(time.Second).Sub(ev.Time); lag < 0 || lag > time.Minute { // Clock is to the second
-			t.Errorf("%s: lag %v", ev.Action, lag)
+		if ev.Time.Before(since) || ev.Time.After(now.Add(time.Second)) { // Clock is to the second
+			t.Errorf("%s: at %v, want it from %v to %v", ev.Action, ev.Time, since, now)
 		}
 		if ev.Action == runtime.ActionStart && !run.IsStart(ev.Time) {
 			t.Errorf("the start event of %v is not that of %+v", ev.Time, run)
