@@ -52,7 +52,14 @@ func TestAnswersAreBounded(t *testing.T) {
 		most int
 		ask  func(context.Context, *Engine) error
 	}{
-		{"/containers/x/json", maxOtherAnswer, func(ctx context.Context, e *Engine) error { _, err := e.Inspect(ctx, "x"); return err }},
+		{"/containers/x/json", maxOtherAnswer, func(ctx context.Context, e *Engine) error { // Inspect waits for no more than callTimeout
+			c, err := e.client(ctx)
+			if err != nil {
+				return err
+			}
+			_, err = inspect(ctx, c, "x")
+			return err
+		}},
 		{"/exec/x/json", maxAnswer, func(ctx context.Context, e *Engine) error {
 			c, err := e.client(ctx)
 			if err != nil {

@@ -16,6 +16,7 @@ import (
 
 func stopAndStart(t *testing.T, p Private) {
 	e := connect(t, p)
+	hours := 36_000 // in seconds; the grace counts, not the container's own
 	for _, tt := range []struct {
 		name  string
 		c     Container
@@ -24,8 +25,8 @@ func stopAndStart(t *testing.T, p Private) {
 	}{
 		{"signal", Container{Cmd: endsOn("TERM", 5)}, patience.Limit, 5},
 		{"its own signal", Container{StopSignal: "SIGUSR1", Cmd: endsOn("USR1", 6)}, patience.Limit, 6},
-		{"deaf", Container{Cmd: handles("trap '' TERM")}, 300 * time.Millisecond, 137},
-		{"no grace", Container{Cmd: handles("trap '' TERM")}, 0, 137},
+		{"deaf", Container{StopTimeout: &hours, Cmd: handles("trap '' TERM")}, 300 * time.Millisecond, 137},
+		{"no grace", Container{StopTimeout: &hours, Cmd: handles("trap '' TERM")}, 0, 137},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			id := p.Run(t, tt.c)
