@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 )
 
@@ -251,8 +252,9 @@ func TestKeepAliveOfRedirects(t *testing.T) {
 func TestKeepAliveIsCancelled(t *testing.T) {
 	eachWay(t, func(t *testing.T, w way) {
 		ctx, cancel := context.WithCancel(t.Context())
-		s := w.start(t, func(conn, request int) string {
-			if conn == 1 && request == 2 {
+		var asked atomic.Int32
+		s := w.start(t, func(int, int) string {
+			if asked.Add(1) == 2 {
 				cancel()
 				return headOK
 			}
