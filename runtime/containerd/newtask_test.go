@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/containerd/containerd/api/services/tasks/v1"
+	"github.com/containerd/containerd/api/types/task"
 	"github.com/containerd/containerd/v2/client"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -28,6 +29,32 @@ func (s *emptyShim) Get(context.Context, *tasks.GetRequest, ...grpc.CallOption) 
 func (s *emptyShim) Delete(context.Context, *tasks.DeleteTaskRequest, ...grpc.CallOption) (*tasks.DeleteResponse, error) {
 	s.deleted++
 	return nil, errNotCreated
+}
+
+// killedShim is that of a task whose process was killed before it was started. Its end is not told yet.
+type killedShim struct{ tasks.TasksClient }
+
+func (killedShim) Start(context.Context, *tasks.StartRequest, ...grpc.CallOption) (*tasks.StartResponse, error) {
+	return nil, status.Error(codes.Unknown, "OCI runtime start failed: cannot start a container that has stopped: unknown")
+}
+
+func (killedShim) Get(context.Context, *tasks.GetRequest, ...grpc.CallOption) (*tasks.GetResponse, error) {
+	return &tasks.GetResponse{Process: &task.Process{Pid: 7, Status: task.Status_CREATED}}, nil
+}
+
+// containerd's restart plugin may kill a task that healthd has made, and make another one: the next try finds that.
+func TestTaskIsKilledBeforeItsStart(t *testing.T) {
+	e, err := New(Config{FIFODir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := client.New("", client.WithServices(client.WithTaskClient(killedShim{})))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := e.startTask(t.Context(), c, key{"default", "web"}); !again || err == nil {
+		t.Errorf("tried again: %v, %v", again, err)
+	}
 }
 
 func TestEmptyShimIsDeleted(t *testing.T) {

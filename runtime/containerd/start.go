@@ -203,7 +203,9 @@ func (e *Engine) startTask(ctx context.Context, c *client.Client, k key) (again 
 	if p, look := e.process(ctx, c, k.id); look == nil && (p == nil || p.Status != task.Status_CREATED) {
 		return errdefs.IsNotFound(err) || p != nil, err
 	}
-	return false, err
+	// It was killed since it was made, as containerd's restart plugin does, which makes another one. The task that is
+	// there now may be that one, or the end of this one is not told yet.
+	return strings.Contains(err.Error(), "a container that has stopped"), err
 }
 
 // output keeps the log of the newest task: logs go on.
