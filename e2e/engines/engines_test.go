@@ -87,7 +87,7 @@ func rows() []row {
 		{name: "a failed startup probe restarts", spine: true, run: startupFailureRestarts},
 		{name: "healthd probe", spine: true, run: probeCommand},
 		{name: "healthd why", spine: true, run: whyCommand},
-		{name: "healthd report", spine: true, run: reportOfServices},
+		{name: "healthd report", run: reportOfServices},
 		{name: "background processes hold a command's output", run: execBackgroundProcessHoldsOutput},
 		{name: "gRPC: not serving", spine: true, run: grpcNotServing},
 		{name: "results before the first probe", run: resultsBeforeTheFirstProbe},
