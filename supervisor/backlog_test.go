@@ -239,7 +239,7 @@ func TestAnswersOfManyProbesKeepNobodyWaiting(t *testing.T) {
 		if n := <-answered; n > 500 {
 			t.Errorf("%d answers came before the message", n)
 		}
-		h.close(t)
+		h.close()
 	})
 }
 

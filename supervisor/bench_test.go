@@ -23,12 +23,12 @@ func BenchmarkExitToStart(b *testing.B) {
 	for b.Loop() {
 		h.engine.exit("c1", 1)
 		<-h.engine.called
-		for h.view(b, "c1").State.Action.Call != core.NoCall { // and the call has returned
+		for h.view("c1").State.Action.Call != core.NoCall { // and the call has returned
 			goruntime.Gosched()
 		}
 	}
 	b.StopTimer()
-	h.close(b)
+	h.close()
 }
 
 // BenchmarkIdleProbes measures the memory of 1,000 containers with 3,000 probes between
@@ -45,7 +45,7 @@ func BenchmarkIdleProbes(b *testing.B) {
 		startThousand(b, h, 3000)
 		b.ReportMetric(float64(heapBytes()-before)/1e6, "MB/3000-probes")
 		b.ReportMetric(float64(goruntime.NumGoroutine()-goroutines), "goroutines")
-		h.close(b)
+		h.close()
 	}
 }
 
@@ -57,7 +57,7 @@ func BenchmarkStartThousand(b *testing.B) {
 		h := newHarness(b, spec) // not synced: healthd finds the containers running
 		startThousand(b, h, 2000)
 		b.StopTimer()
-		h.close(b)
+		h.close()
 		b.StartTimer()
 	}
 }

@@ -11,17 +11,14 @@ import (
 
 // Compose gives a new container the name of the one that it is about to remove.
 func TestNameSharedByTwoContainers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := newHarness(t, webSpec())
-		defer h.close(t)
-		h.sendSynced()
+	play(t, webSpec(), func(h *harness) {
 		h.engine.names["c1"], h.engine.names["c2"] = "web", "web"
 		h.engine.run("c1")
 		h.engine.run("c2")
 		h.engine.deliver(runtime.Update{Kind: runtime.Removed, Runtime: "docker", ID: "c2"})
 		synctest.Wait()
-		if v := h.view(t, "web"); v.Container.ID != "c1" {
-			t.Errorf("web is %s, want c1", v.Container.ID)
+		if v := h.view("web"); v.Container.ID != "c1" {
+			h.t.Errorf("web is %s, want c1", v.Container.ID)
 		}
 	})
 }

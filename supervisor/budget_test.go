@@ -13,9 +13,7 @@ import (
 )
 
 func TestRestartBudget(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := newHarnessWith(t, slowReadySpec(core.Group{}), func(c *Config) { c.Guard = core.Guard{MaxRestarts: 3, Window: time.Minute} })
-		defer h.close(t)
+	playWith(t, slowReadySpec(core.Group{}), func(c *Config) { c.Guard = core.Guard{MaxRestarts: 3, Window: time.Minute} }, func(h *harness) {
 		ids := startReplicas(h, 8)
 		began := time.Now()
 		h.failLiveness(ids...)
@@ -24,36 +22,36 @@ func TestRestartBudget(t *testing.T) {
 			synctest.Wait()
 			stops := strings.Count(strings.Join(h.engine.calls(), " "), "stop")
 			if stops != want {
-				t.Fatalf("%d restarts after %d minutes, want %d", stops, i, want)
+				h.t.Fatalf("%d restarts after %d minutes, want %d", stops, i, want)
 			}
 			if left, limited := h.Board().Budget().Remaining(time.Now()); !limited || left != []int{0, 0, 1}[i] {
-				t.Errorf("after %d minutes %d restarts are left", i, left)
+				h.t.Errorf("after %d minutes %d restarts are left", i, left)
 			}
 			if left, _ := h.Board().Budget().Remaining(time.Now().Add(time.Hour)); left != 3 {
-				t.Errorf("in an hour %d restarts are left", left)
+				h.t.Errorf("in an hour %d restarts are left", left)
 			}
 			if i > 0 {
 				continue
 			}
 			if n := len(h.journal.reasons("")); n != 1 || h.journal.reasons("")[0] != core.WaitRestartBudget {
-				t.Errorf("events of the host: %v", h.journal.reasons(""))
+				h.t.Errorf("events of the host: %v", h.journal.reasons(""))
 			}
 			waits := 0
 			for _, id := range ids {
-				if w := h.view(t, id).Waiting(); w != nil && w.Reason == core.WaitRestartBudget && time.Until(w.Until) > 0 {
+				if w := h.view(id).Waiting(); w != nil && w.Reason == core.WaitRestartBudget && time.Until(w.Until) > 0 {
 					waits++
 				}
 			}
 			if waits != 5 {
-				t.Errorf("%d wait for the budget, want 5", waits)
+				h.t.Errorf("%d wait for the budget, want 5", waits)
 			}
 		}
 		h.engine.exit("a", 1) // the budget does not limit this
-		_ = h.Restart(t.Context(), "b")
+		_ = h.Restart(h.t.Context(), "b")
 		synctest.Wait()
 		for _, id := range []string{"a", "b"} {
-			if n := h.view(t, id).State.RestartCount(); n != 2 {
-				t.Errorf("%s has %d restarts", id, n)
+			if n := h.view(id).State.RestartCount(); n != 2 {
+				h.t.Errorf("%s has %d restarts", id, n)
 			}
 		}
 	})
@@ -61,15 +59,13 @@ func TestRestartBudget(t *testing.T) {
 
 // A container that waits for its group does not use up the budget.
 func TestWaitingForAGroupLeavesTheBudget(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := newHarnessWith(t, slowReadySpec(core.Group{Name: "web"}), func(c *Config) { c.Guard = core.Guard{MaxRestarts: 3, Window: time.Hour} })
-		defer h.close(t)
+	playWith(t, slowReadySpec(core.Group{Name: "web"}), func(c *Config) { c.Guard = core.Guard{MaxRestarts: 3, Window: time.Hour} }, func(h *harness) {
 		h.specs["n-f"] = slowReadySpec(core.Group{Name: "db"})
 		startReplicas(h, 6)
 		h.failLiveness("a", "b", "c", "d", "e")
 		h.failLiveness("f")
-		if w := h.waitReason(t, "f"); w != "" || h.view(t, "f").State.RestartCount() != 1 {
-			t.Errorf("f waits: %s", w)
+		if w := h.waitReason("f"); w != "" || h.view("f").State.RestartCount() != 1 {
+			h.t.Errorf("f waits: %s", w)
 		}
 	})
 }
@@ -78,8 +74,7 @@ func TestWaitingForAGroupLeavesTheBudget(t *testing.T) {
 func TestNoWaitingRestartWhileLostOrShuttingDown(t *testing.T) {
 	for _, what := range []string{"lost", "shutdown"} {
 		t.Run(what, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				h := newHarness(t, slowReadySpec(core.Group{Name: "web"}))
+			play(t, slowReadySpec(core.Group{Name: "web"}), func(h *harness) {
 				startReplicas(h, 2)
 				h.failLiveness("a")
 				h.failLiveness("b")
@@ -89,19 +84,19 @@ func TestNoWaitingRestartWhileLostOrShuttingDown(t *testing.T) {
 					synctest.Wait()
 				}
 				if calls := h.engine.calls(); slices.Contains(calls, "stop b 30s") {
-					t.Errorf("calls %v", calls)
+					h.t.Errorf("calls %v", calls)
 				}
 				if what == "lost" {
 					h.sendSynced()
 					time.Sleep(time.Second)
 					synctest.Wait()
 					if !slices.Contains(h.engine.calls(), "stop b 30s") {
-						t.Error("b was not restarted after the return of the engine")
+						h.t.Error("b was not restarted after the return of the engine")
 					}
 				}
-				h.close(t)
+				h.close()
 				if calls := h.engine.calls(); what == "shutdown" && slices.Contains(calls, "stop b 30s") {
-					t.Errorf("calls %v", calls)
+					h.t.Errorf("calls %v", calls)
 				}
 			})
 		})
@@ -109,13 +104,11 @@ func TestNoWaitingRestartWhileLostOrShuttingDown(t *testing.T) {
 }
 
 func TestBudgetEventOnlyWhenAContainerWaits(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := newHarnessWith(t, slowReadySpec(core.Group{}), func(c *Config) { c.Guard = core.Guard{MaxRestarts: 5, Window: time.Minute} })
-		defer h.close(t)
+	playWith(t, slowReadySpec(core.Group{}), func(c *Config) { c.Guard = core.Guard{MaxRestarts: 5, Window: time.Minute} }, func(h *harness) {
 		h.failLiveness(startReplicas(h, 5)...)
 		time.Sleep(time.Minute)
 		for _, reason := range h.journal.reasons("") {
-			t.Errorf("event %s", reason)
+			h.t.Errorf("event %s", reason)
 		}
 	})
 }

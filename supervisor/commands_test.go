@@ -110,7 +110,7 @@ func TestHangingCommandsDelayNobodysRestart(t *testing.T) {
 			exits[fmt.Sprint("hung-", i)] = -1
 		}
 		h, e := newCommandHarness(t, exits, false)
-		defer h.close(t)
+		defer h.close()
 		h.specs["n-healthy"], h.specs["n-dead"] = execSpec(time.Second, time.Second), execSpec(time.Second, time.Second)
 		for id := range exits {
 			h.engine.run(id)
@@ -120,7 +120,7 @@ func TestHangingCommandsDelayNobodysRestart(t *testing.T) {
 		if n := e.times("healthy"); n != 15 {
 			t.Errorf("the healthy container was asked %d times of 15", n)
 		}
-		if n := h.view(t, "dead").State.RestartCount(); n == 0 {
+		if n := h.view("dead").State.RestartCount(); n == 0 {
 			t.Error("the dead container was not restarted")
 		}
 	})
@@ -131,12 +131,12 @@ func TestHangingCommandsDelayNobodysRestart(t *testing.T) {
 func TestRestartEndsACommandThatCannotBeKilled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, e := newCommandHarness(t, map[string]int{"c": -1}, true)
-		defer h.close(t)
+		defer h.close()
 		h.specs["n-c"] = execSpec(10*time.Second, time.Second)
 		h.engine.run("c")
 		time.Sleep(5 * time.Minute)
 		synctest.Wait()
-		v := h.view(t, "c")
+		v := h.view("c")
 		if v.State.RestartCount() < 5 {
 			t.Errorf("%d restarts", v.State.RestartCount())
 		}
@@ -163,7 +163,7 @@ func TestRestartEndsACommandThatCannotBeKilled(t *testing.T) {
 func TestReloadStartsNoSecondCommand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, e := newCommandHarness(t, map[string]int{"c": -1}, true)
-		defer h.close(t)
+		defer h.close()
 		h.engine.run("c")
 		for failures := range 10 {
 			s := execSpec(10*time.Second, time.Second)
@@ -176,7 +176,7 @@ func TestReloadStartsNoSecondCommand(t *testing.T) {
 		if n := e.times("c"); n != 1 {
 			t.Errorf("%d commands", n)
 		}
-		if y := h.view(t, "c").State.Health.Probes[core.Liveness]; y.Last.Outcome != prober.Failure {
+		if y := h.view("c").State.Health.Probes[core.Liveness]; y.Last.Outcome != prober.Failure {
 			t.Errorf("got %+v", y.Last)
 		}
 	})

@@ -48,16 +48,17 @@ func (s slowProber) Close() {}
 // back. What began then is answered after the first one has failed.
 func playDropped(t *testing.T, spec *core.Spec, answered func(h *harness, others int)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		slow := slowProber{make(chan chan prober.Result, 100), make(chan struct{})}
-		h := newHarnessWith(t, spec, func(c *Config) { c.Prober = slow })
-		defer h.close(t)
+	var slow slowProber
+	playWith(t, spec, func(c *Config) {
+		slow = slowProber{make(chan chan prober.Result, 100), make(chan struct{})} // in the bubble
+		c.Prober = slow
+	}, func(h *harness) {
 		defer close(slow.over)
 		h.sendSynced()
 		h.engine.run("c1")
 		first := <-slow.asked
-		h.reload(t, map[string]*core.Spec{})
-		h.reload(t, map[string]*core.Spec{"": spec})
+		h.reload(map[string]*core.Spec{})
+		h.reload(map[string]*core.Spec{"": spec})
 		present := <-slow.asked
 		first <- refused
 		time.Sleep(5 * time.Second)
@@ -76,7 +77,7 @@ func TestProbeFromBeforeTheContainerWasDropped(t *testing.T) {
 		if others > 0 {
 			t.Errorf("the probe was asked %d times while it was under way", others)
 		}
-		if last := h.view(t, "c1").State.Health.Probes[core.Liveness].Last; last.Output != "present" {
+		if last := h.view("c1").State.Health.Probes[core.Liveness].Last; last.Output != "present" {
 			t.Errorf("the last result is %+v", last)
 		}
 	})
@@ -87,7 +88,7 @@ func TestHookFromBeforeTheContainerWasDropped(t *testing.T) {
 	spec.Probes = [core.NumProbes]*core.ProbeSpec{}
 	spec.Lifecycle.PostStart = &prober.LifecycleHandler{Exec: &prober.Exec{Command: []string{"warm-up"}}}
 	playDropped(t, spec, func(h *harness, _ int) {
-		if v := h.view(t, "c1"); !v.State.Conditions.Started.Status || len(h.engine.calls()) > 0 {
+		if v := h.view("c1"); !v.State.Conditions.Started.Status || len(h.engine.calls()) > 0 {
 			t.Errorf("started: %v, calls: %q, events: %q", v.State.Conditions.Started.Status, h.engine.calls(), h.journal.reasons("n-c1"))
 		}
 	})
@@ -96,10 +97,7 @@ func TestHookFromBeforeTheContainerWasDropped(t *testing.T) {
 // A reload drops a container that has ended with its engine as soon as it turns out that nobody wants it started. Nothing
 // more is decided about it then, and it is counted no longer.
 func TestDroppedWhenItsEngineIsBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := newHarness(t, plainSpec(core.Always))
-		defer h.close(t)
-		h.sendSynced()
+	play(t, plainSpec(core.Always), func(h *harness) {
 		h.engine.run("c1")
 		h.engine.run("c2")
 		time.Sleep(time.Minute)
@@ -111,20 +109,20 @@ func TestDroppedWhenItsEngineIsBack(t *testing.T) {
 		for _, id := range []string{"c1", "c2"} {
 			h.engine.deliver(h.engine.observation(id))
 		}
-		h.reload(t, map[string]*core.Spec{"": plainSpec(core.Always), "n-c1": nil})
+		h.reload(map[string]*core.Spec{"": plainSpec(core.Always), "n-c1": nil})
 		if _, err := h.Board().Find("c1"); err != nil {
-			t.Fatalf("dropped before its restart was decided: %v", err)
+			h.t.Fatalf("dropped before its restart was decided: %v", err)
 		}
 		h.engine.deliver(runtime.Update{Kind: runtime.Synced, Runtime: "docker", Reason: runtime.RelistReconnect})
 		synctest.Wait()
 		if _, err := h.Board().Find("c1"); err == nil {
-			t.Error("it was not dropped")
+			h.t.Error("it was not dropped")
 		}
 		if got, want := h.Board().Counts(), walked(h.Board()); got != want {
-			t.Errorf("counts %+v, want %+v", got, want)
+			h.t.Errorf("counts %+v, want %+v", got, want)
 		}
 		if calls := h.engine.calls(); slices.Contains(calls, "start c1") {
-			t.Errorf("calls %q", calls)
+			h.t.Errorf("calls %q", calls)
 		}
 	})
 }

@@ -2,7 +2,6 @@ package supervisor
 
 import (
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"healthd/runtime"
@@ -14,10 +13,7 @@ import (
 // An engine that shuts down stops its containers, waits for the slowest, and is back
 // much later.
 func TestEngineShutsDownSlowly(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := newHarness(t, plainSpec(core.Always))
-		defer h.close(t)
-		h.sendSynced()
+	play(t, plainSpec(core.Always), func(h *harness) {
 		for _, id := range []string{"c1", "c2"} {
 			h.engine.run(id)
 		}
@@ -38,8 +34,8 @@ func TestEngineShutsDownSlowly(t *testing.T) {
 		h.engine.deliver(runtime.Update{Kind: runtime.Synced, Runtime: "docker", Reason: runtime.RelistReconnect})
 		time.Sleep(time.Second)
 		for _, id := range []string{"c1", "c2"} {
-			if s := h.view(t, id).State; s.Engine.State != runtime.Running {
-				t.Errorf("%s is %s, stopped by an operator: %v", id, s.Engine.State, s.OperatorStopped())
+			if s := h.view(id).State; s.Engine.State != runtime.Running {
+				h.t.Errorf("%s is %s, stopped by an operator: %v", id, s.Engine.State, s.OperatorStopped())
 			}
 		}
 	})
@@ -106,10 +102,7 @@ func TestSignalAfterEngineStart(t *testing.T) {
 		}, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				h := newHarness(t, plainSpec(core.Always))
-				defer h.close(t)
-				h.sendSynced()
+			play(t, plainSpec(core.Always), func(h *harness) {
 				h.engine.run("c1")
 				time.Sleep(time.Minute)
 				h.event(runtime.Lost, "", 0)
@@ -121,8 +114,8 @@ func TestSignalAfterEngineStart(t *testing.T) {
 				h.engine.deliver(h.engine.observation("c1"))
 				h.engine.deliver(runtime.Update{Kind: runtime.Synced, Runtime: "docker", Reason: runtime.RelistReconnect})
 				time.Sleep(time.Minute)
-				if s := h.view(t, "c1").State; s.Engine.State.Alive() != tt.runs || s.OperatorStopped() == tt.runs {
-					t.Errorf("it is %s, stopped by an operator: %v", s.Engine.State, s.OperatorStopped())
+				if s := h.view("c1").State; s.Engine.State.Alive() != tt.runs || s.OperatorStopped() == tt.runs {
+					h.t.Errorf("it is %s, stopped by an operator: %v", s.Engine.State, s.OperatorStopped())
 				}
 			})
 		})
@@ -131,10 +124,7 @@ func TestSignalAfterEngineStart(t *testing.T) {
 
 // A container that ends after the engine has started did not end with the engine.
 func TestEndAfterEngineStart(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := newHarness(t, plainSpec(core.OnFailure))
-		defer h.close(t)
-		h.sendSynced()
+	play(t, plainSpec(core.OnFailure), func(h *harness) {
 		h.engine.run("c1")
 		time.Sleep(time.Minute)
 		h.event(runtime.Lost, "", 0)
@@ -142,8 +132,8 @@ func TestEndAfterEngineStart(t *testing.T) {
 		h.engine.exit("c1", 0)
 		h.engine.deliver(runtime.Update{Kind: runtime.Synced, Runtime: "docker", Reason: runtime.RelistReconnect})
 		time.Sleep(time.Minute)
-		if s := h.view(t, "c1").State; s.Engine.State.Alive() || s.Run.Exit.Reason != core.ReasonCompleted {
-			t.Errorf("it is %s: %+v", s.Engine.State, s.Run.Exit)
+		if s := h.view("c1").State; s.Engine.State.Alive() || s.Run.Exit.Reason != core.ReasonCompleted {
+			h.t.Errorf("it is %s: %+v", s.Engine.State, s.Run.Exit)
 		}
 	})
 }
@@ -151,10 +141,7 @@ func TestEndAfterEngineStart(t *testing.T) {
 // A container that has ended has not survived its signal, however long the engine takes
 // to show its end.
 func TestEndInspectedLate(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := newHarness(t, webSpec())
-		defer h.close(t)
-		h.sendSynced()
+	play(t, webSpec(), func(h *harness) {
 		h.engine.run("c1")
 		time.Sleep(time.Minute)
 		h.event(runtime.Killed, "c1", 9)
@@ -164,8 +151,8 @@ func TestEndInspectedLate(t *testing.T) {
 		time.Sleep(10 * time.Minute)
 		h.engine.deliver(h.engine.observation("c1"))
 		time.Sleep(time.Minute)
-		if calls := h.engine.calls(); len(calls) > 0 || !h.view(t, "c1").State.OperatorStopped() {
-			t.Errorf("calls %v", calls)
+		if calls := h.engine.calls(); len(calls) > 0 || !h.view("c1").State.OperatorStopped() {
+			h.t.Errorf("calls %v", calls)
 		}
 	})
 }
@@ -173,18 +160,16 @@ func TestEndInspectedLate(t *testing.T) {
 // After an engine restart healthd stores its conclusions before it stores the events as
 // seen.
 func TestSetSeenAfterEngineStart(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := &slowStore{}
-		h := newHarnessWith(t, plainSpec(core.Always), func(c *Config) { c.Store = store })
-		defer h.close(t)
+	store := &slowStore{}
+	playWith(t, plainSpec(core.Always), func(c *Config) { c.Store = store }, func(h *harness) {
 		h.engine.deliver(runtime.Update{Kind: runtime.Connected, Runtime: "docker", Replay: runtime.ReplayRestart, SeenUntil: time.Unix(1, 0)})
 		h.engine.deliver(runtime.Update{Kind: runtime.Bookmark, Runtime: "docker", SeenUntil: time.Unix(2, 0)})
-		if h.drainInbox(t); len(store.seen) > 0 {
-			t.Errorf("noted %v before everything was looked at", store.seen)
+		if h.drainInbox(); len(store.seen) > 0 {
+			h.t.Errorf("noted %v before everything was looked at", store.seen)
 		}
 		h.engine.deliver(runtime.Update{Kind: runtime.Synced, Runtime: "docker", Reason: runtime.RelistStart, SeenUntil: time.Unix(3, 0)})
-		if h.drainInbox(t); len(store.seen) != 1 {
-			t.Errorf("noted %v", store.seen)
+		if h.drainInbox(); len(store.seen) != 1 {
+			h.t.Errorf("noted %v", store.seen)
 		}
 	})
 }

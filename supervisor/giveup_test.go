@@ -63,13 +63,11 @@ func TestGiveUpOutlivesDaemons(t *testing.T) {
 // Where healthd only observes, nothing reaches the engine, whoever asks, and others in the group and the
 // host's budget are not kept from their restarts.
 func TestObservedContainer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		observed, enforced := slowReadySpec(core.Group{}), slowReadySpec(core.Group{})
-		observed.Observe = true
-		h := newHarnessWith(t, nil, func(c *Config) {
-			c.Guard = core.Guard{MaxRestarts: 1, Window: time.Hour}
-		})
-		defer h.close(t)
+	observed, enforced := slowReadySpec(core.Group{}), slowReadySpec(core.Group{})
+	observed.Observe = true
+	playWith(t, nil, func(c *Config) {
+		c.Guard = core.Guard{MaxRestarts: 1, Window: time.Hour}
+	}, func(h *harness) {
 		h.specs = map[string]*core.Spec{"n-a": observed, "n-b": enforced}
 		h.engine.run("a")
 		h.engine.run("b")
@@ -78,19 +76,19 @@ func TestObservedContainer(t *testing.T) {
 		h.failLiveness("a", "b")
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if err := h.Restart(t.Context(), "n-a"); !errors.Is(err, ErrObserved) {
-			t.Errorf("restart: %v", err)
+		if err := h.Restart(h.t.Context(), "n-a"); !errors.Is(err, ErrObserved) {
+			h.t.Errorf("restart: %v", err)
 		}
-		if w := h.view(t, "a").Waiting(); w == nil || w.Reason != core.WaitObserved {
-			t.Errorf("waits for %+v", w)
+		if w := h.view("a").Waiting(); w == nil || w.Reason != core.WaitObserved {
+			h.t.Errorf("waits for %+v", w)
 		}
 		for _, call := range h.engine.calls() {
 			if call != "stop b 30s" && call != "start b" {
-				t.Errorf("call %s", call)
+				h.t.Errorf("call %s", call)
 			}
 		}
 		if len(h.engine.calls()) == 0 {
-			t.Error("the other container is not restarted")
+			h.t.Error("the other container is not restarted")
 		}
 	})
 }

@@ -57,9 +57,7 @@ func TestGroupLimit(t *testing.T) {
 		{"all", core.Share{Percent: 100}, 4, 4},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				h := newHarness(t, slowReadySpec(core.Group{Name: "web", MaxUnavailable: tt.max}))
-				defer h.close(t)
+			play(t, slowReadySpec(core.Group{Name: "web", MaxUnavailable: tt.max}), func(h *harness) {
 				ids := startReplicas(h, tt.members)
 				h.failLiveness(ids...)
 				most, done := 0, false
@@ -68,7 +66,7 @@ func TestGroupLimit(t *testing.T) {
 					down := 0
 					done = true
 					for _, id := range ids {
-						if s := h.view(t, id).State; !s.Conditions.Ready.Status {
+						if s := h.view(id).State; !s.Conditions.Ready.Status {
 							down++
 						} else if s.RestartCount() == 0 {
 							done = false
@@ -82,11 +80,11 @@ func TestGroupLimit(t *testing.T) {
 					time.Sleep(100 * time.Millisecond)
 				}
 				if most != tt.atOnce || !done {
-					t.Errorf("at most %d were down at once, want %d; all restarted: %v", most, tt.atOnce, done)
+					h.t.Errorf("at most %d were down at once, want %d; all restarted: %v", most, tt.atOnce, done)
 				}
 				for _, id := range ids {
-					if n := h.view(t, id).State.RestartCount(); n != 1 {
-						t.Errorf("%s was restarted %d times", id, n)
+					if n := h.view(id).State.RestartCount(); n != 1 {
+						h.t.Errorf("%s was restarted %d times", id, n)
 					}
 				}
 			})
@@ -97,38 +95,34 @@ func TestGroupLimit(t *testing.T) {
 // The container that has waited longest comes first, and the view says what each waits
 // for.
 func TestGroupLimitIsFairAndShown(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := newHarness(t, slowReadySpec(core.Group{Name: "web"}))
-		defer h.close(t)
+	play(t, slowReadySpec(core.Group{Name: "web"}), func(h *harness) {
 		startReplicas(h, 3)
 		h.failLiveness("b")
 		h.failLiveness("c")
 		h.failLiveness("a")
-		if got, want := h.waitReason(t, "c"), "GroupLimit failed liveness probe, its restart waits for n-b"; got != want {
-			t.Errorf("c: %q, want %q", got, want)
+		if got, want := h.waitReason("c"), "GroupLimit failed liveness probe, its restart waits for n-b"; got != want {
+			h.t.Errorf("c: %q, want %q", got, want)
 		}
-		if got, want := h.waitReason(t, "a"), "GroupLimit failed liveness probe, its restart waits for n-b, n-c"; got != want {
-			t.Errorf("a: %q, want %q", got, want)
+		if got, want := h.waitReason("a"), "GroupLimit failed liveness probe, its restart waits for n-b, n-c"; got != want {
+			h.t.Errorf("a: %q, want %q", got, want)
 		}
-		if v := h.view(t, "a"); !v.State.Conditions.Ready.Status || v.Waiting().Until.IsZero() {
-			t.Errorf("it is withdrawn while it waits, or no end is known: %+v", v.Waiting())
+		if v := h.view("a"); !v.State.Conditions.Ready.Status || v.Waiting().Until.IsZero() {
+			h.t.Errorf("it is withdrawn while it waits, or no end is known: %+v", v.Waiting())
 		}
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		want := []string{"stop b 30s", "start b", "stop c 30s", "start c", "stop a 30s", "start a"}
 		if got := h.engine.calls(); !slices.Equal(got, want) {
-			t.Errorf("calls %v, want %v", got, want)
+			h.t.Errorf("calls %v, want %v", got, want)
 		}
 		if n := strings.Count(strings.Join(h.journal.reasons("n-a"), " "), core.WaitGroupLimit); n != 1 {
-			t.Errorf("%d events that it waits", n)
+			h.t.Errorf("%d events that it waits", n)
 		}
 	})
 }
 
 func TestRecoveredContainerIsNotRestarted(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := newHarness(t, slowReadySpec(core.Group{Name: "web"}))
-		defer h.close(t)
+	play(t, slowReadySpec(core.Group{Name: "web"}), func(h *harness) {
 		startReplicas(h, 2)
 		h.failLiveness("a")
 		h.failLiveness("b")
@@ -136,14 +130,14 @@ func TestRecoveredContainerIsNotRestarted(t *testing.T) {
 		h.probes.setResult("b:2", success)
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if s := h.view(t, "b").State; s.RestartCount() != 0 || s.Health.Failed != core.NoCause || h.probes.timesAsked("b:2") < asked+30 {
-			t.Errorf("restarted or not probed: %+v", s)
+		if s := h.view("b").State; s.RestartCount() != 0 || s.Health.Failed != core.NoCause || h.probes.timesAsked("b:2") < asked+30 {
+			h.t.Errorf("restarted or not probed: %+v", s)
 		}
-		if w := h.waitReason(t, "b"); w != "" {
-			t.Errorf("still waits: %s", w)
+		if w := h.waitReason("b"); w != "" {
+			h.t.Errorf("still waits: %s", w)
 		}
 		if got := h.journal.reasons("n-b"); got[len(got)-1] != core.WaitGroupLimit || len(h.engine.calls()) != 2 {
-			t.Errorf("events %v, calls %v", got, h.engine.calls())
+			h.t.Errorf("events %v, calls %v", got, h.engine.calls())
 		}
 	})
 }
@@ -151,26 +145,24 @@ func TestRecoveredContainerIsNotRestarted(t *testing.T) {
 // A container that is down for another reason than a failed probe does not count for the
 // limit, and is not limited.
 func TestGroupLimitIsForProbesOnly(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := newHarness(t, slowReadySpec(core.Group{Name: "web"}))
-		defer h.close(t)
+	play(t, slowReadySpec(core.Group{Name: "web"}), func(h *harness) {
 		startReplicas(h, 4)
 		h.failLiveness("a")
 		h.engine.exit("b", 1)
-		if err := h.Restart(t.Context(), "c"); err != nil {
-			t.Fatal(err)
+		if err := h.Restart(h.t.Context(), "c"); err != nil {
+			h.t.Fatal(err)
 		}
 		synctest.Wait()
 		if calls := h.engine.calls(); !slices.Contains(calls, "start b") || !slices.Contains(calls, "start c") {
-			t.Errorf("calls %v", calls)
+			h.t.Errorf("calls %v", calls)
 		}
 		time.Sleep(10 * time.Second) // a is ready again
-		if err := h.Restart(t.Context(), "c"); err != nil {
-			t.Fatal(err)
+		if err := h.Restart(h.t.Context(), "c"); err != nil {
+			h.t.Fatal(err)
 		}
 		h.failLiveness("d")
-		if w := h.waitReason(t, "d"); w != "" || h.view(t, "d").State.RestartCount() != 1 {
-			t.Errorf("d waits: %s", w)
+		if w := h.waitReason("d"); w != "" || h.view("d").State.RestartCount() != 1 {
+			h.t.Errorf("d waits: %s", w)
 		}
 	})
 }
@@ -201,12 +193,10 @@ func TestEndOfAnOutage(t *testing.T) {
 		}, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				h := newHarness(t, slowReadySpec(core.Group{Name: "web"}))
-				defer h.close(t)
+			play(t, slowReadySpec(core.Group{Name: "web"}), func(h *harness) {
 				startReplicas(h, 2)
 				h.failLiveness("a")
-				began := h.view(t, "a").State.Run.BeganAt
+				began := h.view("a").State.Run.BeganAt
 				h.failLiveness("b")
 				tt.do(h)
 				for range 1000 {
@@ -219,7 +209,7 @@ func TestEndOfAnOutage(t *testing.T) {
 				// b failed a second after a, and the loop looks at least once a second.
 				got, want := time.Since(began), max(tt.free, time.Second)
 				if got < want-100*time.Millisecond || got > want+1100*time.Millisecond {
-					t.Errorf("b was restarted %v after the new run of a began, want %v", got, want)
+					h.t.Errorf("b was restarted %v after the new run of a began, want %v", got, want)
 				}
 			})
 		})
@@ -240,9 +230,7 @@ func TestGroupMembership(t *testing.T) {
 		{"alone", core.Group{}, nil, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				h := newHarness(t, slowReadySpec(tt.group))
-				defer h.close(t)
+			playWith(t, slowReadySpec(tt.group), nil, func(h *harness) {
 				h.engine.onStopOf = func(id string) { h.probes.setResult(id+":2", success) }
 				h.sendSynced()
 				for _, id := range []string{"a", "b"} {
@@ -251,9 +239,9 @@ func TestGroupMembership(t *testing.T) {
 				}
 				time.Sleep(6 * time.Second)
 				h.failLiveness("a", "b")
-				waits := h.waitReason(t, "a")+h.waitReason(t, "b") != ""
+				waits := h.waitReason("a")+h.waitReason("b") != ""
 				if waits != tt.waits {
-					t.Errorf("waits: %v, want %v", waits, tt.waits)
+					h.t.Errorf("waits: %v, want %v", waits, tt.waits)
 				}
 			})
 		})
@@ -263,31 +251,29 @@ func TestGroupMembership(t *testing.T) {
 // A failed post_start hook waits for the group as a failed probe does, also after the
 // engine was lost.
 func TestFailedPostStartWaitsForItsGroup(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		spec := slowReadySpec(core.Group{Name: "web"})
-		spec.Lifecycle.PostStart = &prober.LifecycleHandler{Exec: &prober.Exec{Command: []string{"post_start"}}}
-		h := newHarness(t, spec)
-		defer h.close(t)
+	spec := slowReadySpec(core.Group{Name: "web"})
+	spec.Lifecycle.PostStart = &prober.LifecycleHandler{Exec: &prober.Exec{Command: []string{"post_start"}}}
+	play(t, spec, func(h *harness) {
 		startReplicas(h, 2)
 		h.probes.setResult("b:post_start", refused)
 		h.probes.setHanging("a:post_start") // a counts as down for five minutes
 		h.failLiveness("a")
 		h.engine.run("b")
 		synctest.Wait()
-		if got := h.waitReason(t, "b"); !strings.HasPrefix(got, "GroupLimit failed its post_start hook") {
-			t.Fatalf("b waits for %q", got)
+		if got := h.waitReason("b"); !strings.HasPrefix(got, "GroupLimit failed its post_start hook") {
+			h.t.Fatalf("b waits for %q", got)
 		}
 		h.engine.deliver(runtime.Update{Kind: runtime.Lost, Runtime: "docker", Err: errors.New("gone")})
 		h.probes.setResult("b:post_start", success)
 		h.sendSynced()
 		synctest.Wait()
-		if got := h.waitReason(t, "b"); !strings.HasPrefix(got, "GroupLimit failed its post_start hook") {
-			t.Fatalf("after the return of the engine b waits for %q", got)
+		if got := h.waitReason("b"); !strings.HasPrefix(got, "GroupLimit failed its post_start hook") {
+			h.t.Fatalf("after the return of the engine b waits for %q", got)
 		}
 		time.Sleep(10 * time.Minute)
 		synctest.Wait()
-		if s := h.view(t, "b").State; !s.Conditions.Ready.Status || s.Lasting.Restarts[core.ByPostStart] != 1 {
-			t.Errorf("b in the end: %+v", s)
+		if s := h.view("b").State; !s.Conditions.Ready.Status || s.Lasting.Restarts[core.ByPostStart] != 1 {
+			h.t.Errorf("b in the end: %+v", s)
 		}
 	})
 }
@@ -406,10 +392,7 @@ func TestOutageOfAStopLeftOver(t *testing.T) {
 // Groups of containers that came and went are of no use to the guard, also while nobody waits for it: on
 // a host that runs jobs, each has a name that never comes again.
 func TestGuardForgetsGroupsThatAreGone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := newHarness(t, webSpec())
-		defer h.close(t)
-		h.sendSynced()
+	play(t, webSpec(), func(h *harness) {
 		for i := range 50 {
 			id := fmt.Sprint("job-", i)
 			h.engine.run(id)
@@ -417,11 +400,11 @@ func TestGuardForgetsGroupsThatAreGone(t *testing.T) {
 			synctest.Wait()
 		}
 		groups, rechecks := make(chan int, 1), make(chan int, 1)
-		if err := h.send(t.Context(), inspectLoop(func(l *loop) { groups <- len(l.guard.groups); rechecks <- len(l.guard.recheck) })); err != nil {
-			t.Fatal(err)
+		if err := h.send(h.t.Context(), inspectLoop(func(l *loop) { groups <- len(l.guard.groups); rechecks <- len(l.guard.recheck) })); err != nil {
+			h.t.Fatal(err)
 		}
 		if n, recheck := <-groups, <-rechecks; n != 0 || recheck != 0 {
-			t.Errorf("there are %d groups, and %d to look at", n, recheck)
+			h.t.Errorf("there are %d groups, and %d to look at", n, recheck)
 		}
 	})
 }

@@ -135,9 +135,7 @@ func TestLabelsCannotBlockAGroup(t *testing.T) {
 		{"back-off", func(s *core.Spec) { s.Backoff = core.Backoff{Initial: days, Max: days, ResetAfter: days} }},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				h := newHarness(t, slowReadySpec(core.Group{Name: "shop/web"}))
-				defer h.close(t)
+			playWith(t, slowReadySpec(core.Group{Name: "shop/web"}), nil, func(h *harness) {
 				slow := slowReadySpec(core.Group{Name: "shop/web"})
 				tt.change(slow)
 				h.specs["n-c"] = slow
@@ -153,11 +151,11 @@ func TestLabelsCannotBlockAGroup(t *testing.T) {
 					calls := strings.Join(h.engine.calls(), ", ")
 					a, b := strings.Contains(calls, "start a"), strings.Contains(calls, "start b")
 					if want := after > maxOutage; a != want || b != want {
-						t.Errorf("after %v: %s", after, calls)
+						h.t.Errorf("after %v: %s", after, calls)
 					}
 				}
 				if slices.Contains(h.engine.calls(), "stop c 30s") && tt.name == "drain" {
-					t.Error("c was stopped within its drain")
+					h.t.Error("c was stopped within its drain")
 				}
 			})
 		})

@@ -15,6 +15,7 @@ import (
 // harness is a Supervisor with fakes of all that it talks to.
 type harness struct {
 	*Supervisor
+	t        testing.TB
 	engine   *fakeEngine
 	probes   *fakeProber
 	journal  *fakeJournal
@@ -23,16 +24,36 @@ type harness struct {
 	finished chan error
 }
 
+// play runs a test in virtual time, with a supervisor that has had its first list.
+func play(t *testing.T, spec *core.Spec, do func(h *harness)) {
+	t.Helper()
+	playWith(t, spec, nil, func(h *harness) {
+		h.sendSynced()
+		do(h)
+	})
+}
+
+// playWith is play with a changed configuration, before the first list.
+func playWith(t *testing.T, spec *core.Spec, change func(*Config), do func(h *harness)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		h := newHarnessWith(t, spec, change)
+		defer h.close()
+		do(h)
+	})
+}
+
 // newHarness runs a supervisor. Call close at the end.
 func newHarness(t testing.TB, spec *core.Spec) *harness {
 	t.Helper()
-	return newHarnessWith(t, spec, func(*Config) {})
+	return newHarnessWith(t, spec, nil)
 }
 
 // newHarnessWith is newHarness with a changed configuration.
 func newHarnessWith(t testing.TB, spec *core.Spec, change func(*Config)) *harness {
 	t.Helper()
 	h := &harness{
+		t:      t,
 		engine: newFakeEngine(), probes: newFakeProber(), journal: &fakeJournal{},
 		specs: map[string]*core.Spec{"": spec}, finished: make(chan error, 1),
 	}
@@ -51,12 +72,17 @@ func newHarnessWith(t testing.TB, spec *core.Spec, change func(*Config)) *harnes
 		Journal:  h.journal,
 		Shutdown: 10 * time.Minute,
 	}
-	change(&c)
+	if change != nil {
+		change(&c)
+	}
 	h.Supervisor = New(c)
 	ctx, cancel := context.WithCancel(context.Background())
 	h.stop = cancel
 	h.engine.deliver = func(u runtime.Update) { _ = h.Deliver(context.Background(), h.engine.asWatcher(u)) }
-	go func() { h.finished <- h.Run(ctx) }()
+	go func() {
+		defer close(h.finished)
+		h.finished <- h.Run(ctx)
+	}()
 	return h
 }
 
@@ -65,24 +91,24 @@ func (h *harness) sendSynced() {
 	h.engine.deliver(runtime.Update{Kind: runtime.Synced, Runtime: "docker", Reason: runtime.RelistStart})
 }
 
-// close stops the supervisor and waits for it.
-func (h *harness) close(t testing.TB) {
-	t.Helper()
+// close stops the supervisor and waits for it, unless the test has done that.
+func (h *harness) close() {
+	h.t.Helper()
 	h.stop()
-	if err := <-h.finished; err != nil {
-		t.Errorf("Run: %v", err)
+	if err, running := <-h.finished; running && err != nil {
+		h.t.Errorf("Run: %v", err)
 	}
 }
 
 // view returns the newest view of a container after the loop has handled all messages.
-func (h *harness) view(t testing.TB, name string) *core.View {
-	t.Helper()
+func (h *harness) view(name string) *core.View {
+	h.t.Helper()
 	if err := h.Ping(context.Background()); err != nil {
-		t.Fatal(err)
+		h.t.Fatal(err)
 	}
 	v, err := h.Board().Find(name)
 	if err != nil {
-		t.Fatalf("container %s on the board: %v", name, err)
+		h.t.Fatalf("container %s on the board: %v", name, err)
 	}
 	return v
 }
@@ -107,11 +133,11 @@ func webSpec() *core.Spec {
 var refused = prober.Result{Outcome: prober.Failure, Cause: prober.Refused, Output: "connection refused"}
 
 // removedIdentities returns how many identities without a container the loop remembers.
-func (h *harness) removedIdentities(t *testing.T) int {
-	t.Helper()
+func (h *harness) removedIdentities() int {
+	h.t.Helper()
 	n := make(chan int, 1)
-	if err := h.send(t.Context(), inspectLoop(func(l *loop) { n <- len(l.removed) })); err != nil {
-		t.Fatal(err)
+	if err := h.send(h.t.Context(), inspectLoop(func(l *loop) { n <- len(l.removed) })); err != nil {
+		h.t.Fatal(err)
 	}
 	return <-n
 }
@@ -161,9 +187,9 @@ func (h *harness) exitOnTerm(id string) {
 }
 
 // drainInbox waits until the loop has handled all messages sent so far.
-func (h *harness) drainInbox(t *testing.T) {
-	if err := h.Ping(t.Context()); err != nil {
-		t.Fatal(err)
+func (h *harness) drainInbox() {
+	if err := h.Ping(h.t.Context()); err != nil {
+		h.t.Fatal(err)
 	}
 }
 
@@ -177,25 +203,25 @@ func (h *harness) failLiveness(ids ...string) {
 }
 
 // waitReason returns what a container waits for; empty: nothing.
-func (h *harness) waitReason(t *testing.T, id string) string {
-	t.Helper()
-	if w := h.view(t, id).Waiting(); w != nil {
+func (h *harness) waitReason(id string) string {
+	h.t.Helper()
+	if w := h.view(id).Waiting(); w != nil {
 		return w.Reason + " " + w.Message
 	}
 	return ""
 }
 
 // reload makes these the specs, by container name; "": of all others.
-func (h *harness) reload(t *testing.T, specs map[string]*core.Spec) {
-	t.Helper()
-	err := h.Reload(t.Context(), func(c runtime.Traits) (*core.Spec, error) {
+func (h *harness) reload(specs map[string]*core.Spec) {
+	h.t.Helper()
+	err := h.Reload(h.t.Context(), func(c runtime.Traits) (*core.Spec, error) {
 		if s, ok := specs[c.Name]; ok {
 			return s, nil
 		}
 		return specs[""], nil
 	}, core.Guard{})
 	if err != nil {
-		t.Fatal(err)
+		h.t.Fatal(err)
 	}
 }
 

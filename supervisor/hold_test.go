@@ -29,13 +29,13 @@ func newHeldHarness(t *testing.T, d time.Duration) *harness {
 func TestHeldContainerIsProbedAndNotRestarted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHeldHarness(t, 0)
-		defer h.close(t)
+		defer h.close()
 		h.failLiveness("a")
 		asked := h.probes.timesAsked("a:2")
 		h.probes.setResult("a:3", refused)
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		v := h.view(t, "a")
+		v := h.view("a")
 		if len(h.engine.calls()) != 0 || v.State.Conditions.Ready.Status || h.probes.timesAsked("a:2") < asked+3000 {
 			t.Errorf("calls %v, ready %v", h.engine.calls(), v.State.Conditions.Ready.Status)
 		}
@@ -62,17 +62,17 @@ func TestHeldContainerIsProbedAndNotRestarted(t *testing.T) {
 func TestHoldEndsByItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHeldHarness(t, time.Minute)
-		defer h.close(t)
+		defer h.close()
 		h.engine.exit("a", 1)
 		time.Sleep(time.Minute - time.Second)
 		synctest.Wait()
-		v := h.view(t, "a")
+		v := h.view("a")
 		if w := v.Waiting(); len(h.engine.calls()) != 0 || w == nil || w.Reason != core.WaitHeld || time.Until(w.Until) != time.Second {
 			t.Errorf("calls %v, waits for %+v", h.engine.calls(), w)
 		}
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if got := h.engine.calls(); !slices.Equal(got, []string{"start a"}) || h.view(t, "a").State.Lasting.Held {
+		if got := h.engine.calls(); !slices.Equal(got, []string{"start a"}) || h.view("a").State.Lasting.Held {
 			t.Errorf("calls %v", got)
 		}
 	})
@@ -80,20 +80,17 @@ func TestHoldEndsByItself(t *testing.T) {
 
 func TestResumeFollowsThePolicy(t *testing.T) {
 	for policy, want := range map[core.RestartPolicy]int{core.Always: 1, core.OnFailure: 0, core.Never: 0} {
-		synctest.Test(t, func(t *testing.T) {
-			h := newHarness(t, plainSpec(policy))
-			defer h.close(t)
-			h.sendSynced()
+		play(t, plainSpec(policy), func(h *harness) {
 			h.engine.run("a")
-			_ = h.Ping(t.Context())
-			_ = h.Hold(t.Context(), "a", time.Time{})
-			_ = h.Hold(t.Context(), "a", time.Time{}) // changes nothing
+			_ = h.Ping(h.t.Context())
+			_ = h.Hold(h.t.Context(), "a", time.Time{})
+			_ = h.Hold(h.t.Context(), "a", time.Time{}) // changes nothing
 			h.engine.exit("a", 0)
 			time.Sleep(time.Hour)
-			_ = h.Resume(t.Context(), "a")
+			_ = h.Resume(h.t.Context(), "a")
 			synctest.Wait()
 			if got := h.engine.calls(); len(got) != want {
-				t.Errorf("%s: calls %v", policy, got)
+				h.t.Errorf("%s: calls %v", policy, got)
 			}
 			held := 0
 			for _, reason := range h.journal.reasons("n-a") {
@@ -102,7 +99,7 @@ func TestResumeFollowsThePolicy(t *testing.T) {
 				}
 			}
 			if held != 1 {
-				t.Errorf("%d events that it is held", held)
+				h.t.Errorf("%d events that it is held", held)
 			}
 		})
 	}
@@ -111,25 +108,23 @@ func TestResumeFollowsThePolicy(t *testing.T) {
 // A hold during a restart: healthd starts again what it has stopped, and gives up a stop
 // that still drains.
 func TestHoldDuringARestart(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		spec := slowReadySpec(core.Group{})
-		spec.Publish.Drain = 10 * time.Second
-		h := newHarness(t, spec)
-		defer h.close(t)
+	spec := slowReadySpec(core.Group{})
+	spec.Publish.Drain = 10 * time.Second
+	playWith(t, spec, nil, func(h *harness) {
 		h.engine.stopTakes = 5 * time.Second
 		startReplicas(h, 1)
 		h.failLiveness("a")
-		_ = h.Hold(t.Context(), "a", time.Time{})
-		if s := h.view(t, "a").State; s.Action.Stopping != core.NoCause || s.Health.Failed != core.ByLiveness || !s.Conditions.Ready.Status {
-			t.Errorf("held during the drain: %+v", s)
+		_ = h.Hold(h.t.Context(), "a", time.Time{})
+		if s := h.view("a").State; s.Action.Stopping != core.NoCause || s.Health.Failed != core.ByLiveness || !s.Conditions.Ready.Status {
+			h.t.Errorf("held during the drain: %+v", s)
 		}
-		_ = h.Resume(t.Context(), "a")
+		_ = h.Resume(h.t.Context(), "a")
 		time.Sleep(12 * time.Second) // the stop is under way
-		_ = h.Hold(t.Context(), "a", time.Time{})
+		_ = h.Hold(h.t.Context(), "a", time.Time{})
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if s := h.view(t, "a").State; !s.Lasting.Held || !s.Conditions.Ready.Status || s.RestartCount() != 1 {
-			t.Errorf("held during the stop: %+v", s)
+		if s := h.view("a").State; !s.Lasting.Held || !s.Conditions.Ready.Status || s.RestartCount() != 1 {
+			h.t.Errorf("held during the stop: %+v", s)
 		}
 	})
 }
@@ -137,12 +132,12 @@ func TestHoldDuringARestart(t *testing.T) {
 func TestOperatorStopsAHeldContainer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHeldHarness(t, time.Minute)
-		defer h.close(t)
+		defer h.close()
 		h.engine.deliver(runtime.Update{Kind: runtime.Killed, Runtime: "docker", ID: "a", Signal: 15, Time: time.Now()})
 		h.engine.exit("a", 143)
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if s := h.view(t, "a").State; !s.OperatorStopped() || len(h.engine.calls()) != 0 {
+		if s := h.view("a").State; !s.OperatorStopped() || len(h.engine.calls()) != 0 {
 			t.Errorf("calls %v, %+v", h.engine.calls(), s)
 		}
 	})

@@ -96,17 +96,17 @@ func TestPostStartComesAfterTheStartAndBeforeProbes(t *testing.T) {
 	t.Attr("kubelet", "241")
 	synctest.Test(t, func(t *testing.T) {
 		h, hooks := newHookHarness(t, noDrainSpec(), core.PostStart)
-		defer h.close(t)
+		defer h.close()
 		h.sendSynced()
 		h.engine.run("c1")
 		wantCalls(t, h, time.Minute, "PostStart of c1 began")
-		v := h.view(t, "c1")
+		v := h.view("c1")
 		if _, reason, _ := v.Readiness(); reason != core.NotReadyPostStart || v.State.Conditions.Started.Status || h.probes.timesAsked("c1:1")+h.probes.timesAsked("c1:2") != 0 {
 			t.Errorf("probed or ready before post_start has ended: %s, %+v", reason, v.State)
 		}
 		hooks.results <- prober.HookResult{}
 		synctest.Wait()
-		if v := h.view(t, "c1"); !v.State.Conditions.Ready.Status || h.probes.timesAsked("c1:1") != 1 {
+		if v := h.view("c1"); !v.State.Conditions.Ready.Status || h.probes.timesAsked("c1:1") != 1 {
 			t.Errorf("not ready after post_start: %+v", v.State)
 		}
 		if err := h.Restart(t.Context(), "c1"); err != nil {
@@ -122,11 +122,11 @@ func TestNoPostStartForRunningContainers(t *testing.T) {
 	t.Attr("kubelet", "241")
 	synctest.Test(t, func(t *testing.T) {
 		h, _ := newHookHarness(t, noDrainSpec(), core.PostStart)
-		defer h.close(t)
+		defer h.close()
 		h.engine.run("c1")
 		h.sendSynced()
 		wantCalls(t, h, time.Minute)
-		if !h.view(t, "c1").State.Conditions.Ready.Status {
+		if !h.view("c1").State.Conditions.Ready.Status {
 			t.Error("a container found running is not ready")
 		}
 	})
@@ -136,13 +136,13 @@ func TestFailedPostStartStopsTheRun(t *testing.T) {
 	t.Attr("kubelet", "241")
 	synctest.Test(t, func(t *testing.T) {
 		h, hooks := newHookHarness(t, noDrainSpec(), core.PostStart)
-		defer h.close(t)
+		defer h.close()
 		h.sendSynced()
 		h.engine.run("c1")
 		synctest.Wait()
 		hooks.results <- prober.HookResult{Err: errors.New("exited with code 1")}
 		wantCalls(t, h, time.Second, "PostStart of c1 began", "stop c1 30s", "start c1", "PostStart of c1 began")
-		if s := h.view(t, "c1").State; s.Lasting.Restarts[core.ByPostStart] != 1 || !slices.Contains(h.journal.reasons("n-c1"), core.EventFailedPostStartHook) {
+		if s := h.view("c1").State; s.Lasting.Restarts[core.ByPostStart] != 1 || !slices.Contains(h.journal.reasons("n-c1"), core.EventFailedPostStartHook) {
 			t.Errorf("restarts %v, events %v", s.Lasting.Restarts, h.journal.reasons("n-c1"))
 		}
 		hooks.results <- prober.HookResult{}
@@ -152,7 +152,7 @@ func TestFailedPostStartStopsTheRun(t *testing.T) {
 func TestPostStartIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, hooks := newHookHarness(t, noDrainSpec(), core.PostStart)
-		defer h.close(t)
+		defer h.close()
 		h.sendSynced()
 		h.engine.run("c1")
 		wantCalls(t, h, core.PostStartTimeout, "PostStart of c1 began")
@@ -165,7 +165,7 @@ func TestPostStartIsBounded(t *testing.T) {
 func TestUnbuiltPostStartIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, hooks := newHookHarness(t, noDrainSpec(), core.PostStart)
-		defer h.close(t)
+		defer h.close()
 		hooks.setMakeError(errors.New("unknown runtime"))
 		h.sendSynced()
 		h.engine.run("c1")
@@ -174,7 +174,7 @@ func TestUnbuiltPostStartIsTriedAgain(t *testing.T) {
 		wantCalls(t, h, 2*time.Millisecond, "PostStart of c1 began")
 		hooks.results <- prober.HookResult{}
 		synctest.Wait()
-		if v := h.view(t, "c1"); !v.State.Conditions.Ready.Status || v.State.RestartCount() != 0 {
+		if v := h.view("c1"); !v.State.Conditions.Ready.Status || v.State.RestartCount() != 0 {
 			t.Errorf("after the second try: %+v", v.State)
 		}
 	})
@@ -184,7 +184,7 @@ func TestPreStopComesBeforeTheStop(t *testing.T) {
 	t.Attr("kubelet", "238")
 	synctest.Test(t, func(t *testing.T) {
 		h, hooks := newHookHarness(t, webSpec(), core.PreStop)
-		defer h.close(t)
+		defer h.close()
 		h.sendSynced()
 		h.engine.run("c1")
 		synctest.Wait()
@@ -192,7 +192,7 @@ func TestPreStopComesBeforeTheStop(t *testing.T) {
 		wantCalls(t, h, 30*time.Second) // the third failure; it now drains for 5 s
 		wantCalls(t, h, 5*time.Second+time.Millisecond, "PreStop of c1 began")
 		h.probes.setResult("c1:1", prober.Result{Outcome: prober.Success})
-		v := h.view(t, "c1")
+		v := h.view("c1")
 		if x := v.Waiting(); v.State.Conditions.Ready.Status || x == nil || !strings.Contains(x.Message, "pre_stop hook runs") {
 			t.Errorf("while pre_stop runs: ready %v, waits for %+v", v.State.Conditions.Ready.Status, x)
 		}
@@ -205,7 +205,7 @@ func TestPreStopComesBeforeTheStop(t *testing.T) {
 func TestPreStopMayTakeTheWholeGracePeriod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, _ := newHookHarness(t, noDrainSpec(), core.PreStop)
-		defer h.close(t)
+		defer h.close()
 		h.sendSynced()
 		h.engine.run("c1")
 		synctest.Wait()
@@ -226,7 +226,7 @@ func TestNewAddressDoesNotEndAHook(t *testing.T) {
 		t.Run(hook.Title(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				h, hooks := newHookHarness(t, noDrainSpec(), hook)
-				defer h.close(t)
+				defer h.close()
 				h.sendSynced()
 				h.engine.run("c1")
 				synctest.Wait()
@@ -243,7 +243,7 @@ func TestNewAddressDoesNotEndAHook(t *testing.T) {
 				wantCalls(t, h, time.Second, hook.Title()+" of c1 began")
 				hooks.results <- prober.HookResult{}
 				synctest.Wait()
-				if s := h.view(t, "c1").State; !s.Conditions.Ready.Status {
+				if s := h.view("c1").State; !s.Conditions.Ready.Status {
 					t.Errorf("the end of the hook was not noticed: %+v", s)
 				}
 			})
@@ -256,7 +256,7 @@ func TestRemovedContainerEndsItsHook(t *testing.T) {
 		t.Run(hook.Title(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				h, _ := newHookHarness(t, noDrainSpec(), hook)
-				defer h.close(t)
+				defer h.close()
 				h.sendSynced()
 				h.engine.run("c1")
 				synctest.Wait()
@@ -277,11 +277,11 @@ func TestRemovedContainerEndsItsHook(t *testing.T) {
 func TestHookOfAnEarlierRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, hooks := newHookHarness(t, noDrainSpec(), core.PostStart)
-		defer h.close(t)
+		defer h.close()
 		h.sendSynced()
 		h.engine.run("c1")
 		synctest.Wait()
-		first := h.view(t, "c1").State.Run.ID
+		first := h.view("c1").State.Run.ID
 		h.engine.exit("c1", 1)
 		synctest.Wait()
 		got := h.engine.calls()
@@ -296,12 +296,12 @@ func TestHookOfAnEarlierRun(t *testing.T) {
 		} {
 			_ = h.send(t.Context(), &late)
 		}
-		if s := h.view(t, "c1").State; s.Run.Hooks[core.PostStart] != core.HookRunning || s.Conditions.Started.Status || s.Action.Stopping != core.NoCause {
+		if s := h.view("c1").State; s.Run.Hooks[core.PostStart] != core.HookRunning || s.Conditions.Started.Status || s.Action.Stopping != core.NoCause {
 			t.Errorf("an earlier run's hook counted: %+v", s)
 		}
 		hooks.results <- prober.HookResult{}
 		synctest.Wait()
-		if s := h.view(t, "c1").State; !s.Conditions.Ready.Status || s.Lasting.Restarts[core.ByExit] != 1 {
+		if s := h.view("c1").State; !s.Conditions.Ready.Status || s.Lasting.Restarts[core.ByExit] != 1 {
 			t.Errorf("after its own hook: %+v", s)
 		}
 	})
@@ -314,7 +314,7 @@ func TestShutdownEndsPostStart(t *testing.T) {
 		h.engine.run("c1")
 		synctest.Wait()
 		began := time.Now()
-		h.close(t)
+		h.close()
 		if took := time.Since(began); took != 0 {
 			t.Errorf("the shutdown took %v", took)
 		}
@@ -335,7 +335,7 @@ func TestShutdownWaitsForPreStop(t *testing.T) {
 		h.stop()
 		wantCalls(t, h, 10*time.Second, "PreStop of c1 began")
 		hooks.results <- prober.HookResult{}
-		h.close(t)
+		h.close()
 		wantCalls(t, h, 0, "PreStop of c1 began", "stop c1 20s", "start c1")
 	})
 }

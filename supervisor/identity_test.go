@@ -13,11 +13,11 @@ import (
 )
 
 // loseEngine reports that the connection to the engine is lost.
-func loseEngine(t *testing.T, h *harness) {
-	t.Helper()
+func loseEngine(h *harness) {
+	h.t.Helper()
 	h.engine.deliver(runtime.Update{Kind: runtime.Lost, Runtime: "docker", Err: errors.New("gone")})
-	if err := h.Ping(t.Context()); err != nil {
-		t.Fatal(err)
+	if err := h.Ping(h.t.Context()); err != nil {
+		h.t.Fatal(err)
 	}
 }
 
@@ -25,36 +25,33 @@ func loseEngine(t *testing.T, h *harness) {
 // spec and starts afresh; healthd does not make its first start.
 func TestChangedImageIsANewContainer(t *testing.T) {
 	t.Attr("kubelet", "208")
-	synctest.Test(t, func(t *testing.T) {
-		h := newHarness(t, webSpec())
-		defer h.close(t)
-		h.sendSynced()
+	play(t, webSpec(), func(h *harness) {
 		h.create(runtime.Container{ID: "c1", Name: "web", ImageID: "sha256:1"})
 		h.create(runtime.Container{ID: "other", Name: "other", ImageID: "sha256:1"})
 		h.engine.run("other")
 		h.crash("c1", 4)
-		old, other := h.view(t, "web"), h.view(t, "other").State.Run.ID
+		old, other := h.view("web"), h.view("other").State.Run.ID
 		h.remove("c1")
 		h.create(runtime.Container{ID: "c2", Name: "web", ImageID: "sha256:2"})
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		calls := len(h.engine.calls())
-		if v := h.view(t, "web"); v.Container.ID != "c2" || v.State.Engine.State != runtime.Created || calls != 3 {
-			t.Fatalf("the new container is %s %s, %d calls", v.Container.ID, v.State.Engine.State, calls)
+		if v := h.view("web"); v.Container.ID != "c2" || v.State.Engine.State != runtime.Created || calls != 3 {
+			h.t.Fatalf("the new container is %s %s, %d calls", v.Container.ID, v.State.Engine.State, calls)
 		}
 		h.engine.run("c2")
 		synctest.Wait()
-		now := h.view(t, "web")
+		now := h.view("web")
 		if now.Spec != old.Spec || now.Identity != old.Identity || now.State.Lasting.Backoff.Active || !now.State.Conditions.Ready.Status || now.State.Run.LastExit != (core.Exit{}) {
-			t.Errorf("the new container: %+v", now.State)
+			h.t.Errorf("the new container: %+v", now.State)
 		}
 		h.engine.exit("c2", 1)
 		synctest.Wait()
-		if v := h.view(t, "web"); v.State.Engine.State != runtime.Running || len(h.engine.calls()) != calls+1 {
-			t.Errorf("not started at once after its first end: %+v", v.State)
+		if v := h.view("web"); v.State.Engine.State != runtime.Running || len(h.engine.calls()) != calls+1 {
+			h.t.Errorf("not started at once after its first end: %+v", v.State)
 		}
-		if run := h.view(t, "other").State.Run.ID; run != other {
-			t.Error("the other container was touched")
+		if run := h.view("other").State.Run.ID; run != other {
+			h.t.Error("the other container was touched")
 		}
 	})
 }
@@ -108,16 +105,13 @@ func TestRestartCountBelongsToTheIdentity(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Attr("kubelet", "227")
-			synctest.Test(t, func(t *testing.T) {
-				h := newHarness(t, webSpec())
-				defer h.close(t)
-				h.sendSynced()
+			play(t, webSpec(), func(h *harness) {
 				for _, step := range tt.steps {
 					step(h)
 					synctest.Wait()
 				}
-				if s := h.view(t, tt.id).State; s.RestartCount() != tt.want || s.Lasting.Restarts[core.ByExit] != tt.want {
-					t.Errorf("restarts %v, want %d", s.Lasting.Restarts, tt.want)
+				if s := h.view(tt.id).State; s.RestartCount() != tt.want || s.Lasting.Restarts[core.ByExit] != tt.want {
+					h.t.Errorf("restarts %v, want %d", s.Lasting.Restarts, tt.want)
 				}
 			})
 		})
@@ -126,10 +120,7 @@ func TestRestartCountBelongsToTheIdentity(t *testing.T) {
 
 func TestOldIdentitiesAreForgotten(t *testing.T) {
 	t.Attr("kubelet", "176")
-	synctest.Test(t, func(t *testing.T) {
-		h := newHarness(t, &core.Spec{RestartPolicy: core.Never})
-		defer h.close(t)
-		h.sendSynced()
+	play(t, &core.Spec{RestartPolicy: core.Never}, func(h *harness) {
 		come := func(id string) {
 			h.engine.run(id)
 			h.remove(id)
@@ -143,12 +134,12 @@ func TestOldIdentitiesAreForgotten(t *testing.T) {
 		for i := range pruneMemories - old - 1 {
 			come(fmt.Sprintf("young-%d", i))
 		}
-		if n := h.removedIdentities(t); n != pruneMemories-1 {
-			t.Fatalf("%d memories before clearing, want %d", n, pruneMemories-1)
+		if n := h.removedIdentities(); n != pruneMemories-1 {
+			h.t.Fatalf("%d memories before clearing, want %d", n, pruneMemories-1)
 		}
 		come("last")
-		if n := h.removedIdentities(t); n != pruneMemories-old {
-			t.Errorf("%d memories, want the %d young ones", n, pruneMemories-old)
+		if n := h.removedIdentities(); n != pruneMemories-old {
+			h.t.Errorf("%d memories, want the %d young ones", n, pruneMemories-old)
 		}
 	})
 }
@@ -164,18 +155,15 @@ func TestIdentityIsForgottenAfterAnHour(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Attr("kubelet", "176")
-			synctest.Test(t, func(t *testing.T) {
-				h := newHarness(t, webSpec())
-				defer h.close(t)
-				h.sendSynced()
+			play(t, webSpec(), func(h *harness) {
 				h.create(runtime.Container{ID: "c1", Name: "web"})
 				h.crash("c1", 2)
 				h.remove("c1")
 				time.Sleep(tt.away)
 				h.create(runtime.Container{ID: "c2", Name: "web"})
 				h.engine.run("c2")
-				if d := h.view(t, "c2").State.Lasting.Backoff.Delay; d != tt.want {
-					t.Errorf("back-off %v, want %v", d, tt.want)
+				if d := h.view("c2").State.Lasting.Backoff.Delay; d != tt.want {
+					h.t.Errorf("back-off %v, want %v", d, tt.want)
 				}
 			})
 		})
@@ -185,10 +173,7 @@ func TestIdentityIsForgottenAfterAnHour(t *testing.T) {
 // A container with invalid labels neither inherits nor drops what is remembered of its
 // identity.
 func TestInvalidContainerDoesNotInherit(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := newHarness(t, webSpec())
-		defer h.close(t)
-		h.sendSynced()
+	play(t, webSpec(), func(h *harness) {
 		h.create(runtime.Container{ID: "c1", Name: "web"})
 		h.crash("c1", 2)
 		h.remove("c1")
@@ -197,8 +182,8 @@ func TestInvalidContainerDoesNotInherit(t *testing.T) {
 		h.remove("c2")
 		h.create(runtime.Container{ID: "c3", Name: "web"})
 		h.engine.run("c3")
-		if s := h.view(t, "c3").State; s.Lasting.Backoff.Delay == 0 || s.RestartCount() == 0 {
-			t.Errorf("back-off %v and %d restarts, want those of c1", s.Lasting.Backoff.Delay, s.RestartCount())
+		if s := h.view("c3").State; s.Lasting.Backoff.Delay == 0 || s.RestartCount() == 0 {
+			h.t.Errorf("back-off %v and %d restarts, want those of c1", s.Lasting.Backoff.Delay, s.RestartCount())
 		}
 	})
 }
@@ -245,15 +230,12 @@ func TestBackoffBelongsToIdentityImageAndResources(t *testing.T) {
 
 // backoffSurvives says whether a container inherits the back-off of the one it replaces.
 func backoffSurvives(t *testing.T, old runtime.Container, change func(*runtime.Container)) (kept bool) {
-	synctest.Test(t, func(t *testing.T) {
-		h := newHarness(t, webSpec())
-		defer h.close(t)
-		h.sendSynced()
+	play(t, webSpec(), func(h *harness) {
 		h.create(old)
 		h.crash("c1", 3)
-		before := h.view(t, "c1").State.Lasting.Backoff
+		before := h.view("c1").State.Lasting.Backoff
 		if before.Delay != 2*time.Second {
-			t.Fatalf("back-off %+v after three crashes, want 2 s", before)
+			h.t.Fatalf("back-off %+v after three crashes, want 2 s", before)
 		}
 		next := old
 		next.ID, next.Labels = "c2", make(map[string]string)
@@ -264,10 +246,10 @@ func backoffSurvives(t *testing.T, old runtime.Container, change func(*runtime.C
 		h.remove("c1")
 		h.create(next)
 		h.engine.run("c2")
-		after := h.view(t, "c2").State.Lasting.Backoff
+		after := h.view("c2").State.Lasting.Backoff
 		kept = after == before
 		if !kept && after.Active {
-			t.Errorf("back-off %+v, want none or %+v", after, before)
+			h.t.Errorf("back-off %+v, want none or %+v", after, before)
 		}
 	})
 	return kept

@@ -28,7 +28,7 @@ func wrongLabels(t *testing.T, fromTheStart bool) *harness {
 		t.Fatal(err)
 	}
 	time.Sleep(time.Minute)
-	if v := h.view(t, "a"); v.Invalid != "wrong" || !v.State.Engine.State.Alive() {
+	if v := h.view("a"); v.Invalid != "wrong" || !v.State.Engine.State.Alive() {
 		t.Fatalf("view %+v", v)
 	}
 	return h
@@ -79,7 +79,7 @@ func TestEndsWhileLabelsAreWrong(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					h := wrongLabels(t, fromTheStart)
-					defer h.close(t)
+					defer h.close()
 					tt.ends(t, h)
 					time.Sleep(time.Minute)
 					synctest.Wait()
@@ -88,7 +88,7 @@ func TestEndsWhileLabelsAreWrong(t *testing.T) {
 					}
 					spec := webSpec()
 					spec.RestartPolicy = tt.policy
-					h.reload(t, map[string]*core.Spec{"": spec})
+					h.reload(map[string]*core.Spec{"": spec})
 					time.Sleep(time.Minute)
 					synctest.Wait()
 					if calls := h.engine.calls(); slices.Equal(calls, []string{"start a"}) != tt.started || len(calls) > 1 {

@@ -59,45 +59,42 @@ func (s *slowStore) hasStored(like func(*core.Memory) bool) bool {
 // A call to the engine waits until the Store has written the decision, but not for ever.
 func TestCallsWaitForTheStore(t *testing.T) {
 	for takes, want := range map[time.Duration]time.Duration{0: 0, 500 * time.Millisecond: 500 * time.Millisecond, time.Minute: 2 * time.Second, -1: 2 * time.Second} {
-		synctest.Test(t, func(t *testing.T) {
-			store := &slowStore{writeTime: takes}
-			h := newHarnessWith(t, plainSpec(core.Always), func(c *Config) { c.Store = store })
+		store := &slowStore{writeTime: takes}
+		playWith(t, plainSpec(core.Always), func(c *Config) { c.Store = store }, func(h *harness) {
 			h.engine.called = make(chan string, 10)
 			h.sendSynced()
 			h.engine.run("a")
 			synctest.Wait()
 			began := time.Now()
-			if err := h.Restart(t.Context(), "a"); err != nil {
-				t.Fatal(err)
+			if err := h.Restart(h.t.Context(), "a"); err != nil {
+				h.t.Fatal(err)
 			}
 			<-h.engine.called
 			stopped := time.Now()
 			if !store.hasStored(func(m *core.Memory) bool {
 				return m.Action.Stopping == core.ByOperator && m.Engine.State.Alive() && m.Action.StopCalls == 1
 			}) {
-				t.Error("the stop was not kept before it was made")
+				h.t.Error("the stop was not kept before it was made")
 			}
 			if got := stopped.Sub(began); got != want {
-				t.Errorf("writes take %v: stopped after %v, want %v", takes, got, want)
+				h.t.Errorf("writes take %v: stopped after %v, want %v", takes, got, want)
 			}
 			<-h.engine.called
 			if got := time.Since(stopped); got > want {
-				t.Errorf("writes take %v: started %v after the stop, want %v", takes, got, want)
+				h.t.Errorf("writes take %v: started %v after the stop, want %v", takes, got, want)
 			}
-			if err := h.Ping(t.Context()); err != nil {
-				t.Error(err)
+			if err := h.Ping(h.t.Context()); err != nil {
+				h.t.Error(err)
 			}
-			h.close(t)
+			h.close()
 		})
 	}
 }
 
 // The loop stores only what has changed: a probe's success changes nothing.
 func TestOnlyChangesAreStored(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := &slowStore{}
-		h := newHarnessWith(t, webSpec(), func(c *Config) { c.Store = store })
-		defer h.close(t)
+	store := &slowStore{}
+	playWith(t, webSpec(), func(c *Config) { c.Store = store }, func(h *harness) {
 		h.sendSynced()
 		h.engine.run("a")
 		time.Sleep(time.Minute)
@@ -106,17 +103,15 @@ func TestOnlyChangesAreStored(t *testing.T) {
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		if len(store.stored) != n || n > 3 {
-			t.Errorf("%d writes, then %d in an hour of successes", n, len(store.stored)-n)
+			h.t.Errorf("%d writes, then %d in an hour of successes", n, len(store.stored)-n)
 		}
 	})
 }
 
 // SetSeen follows the Remember calls that its events lead to.
 func TestSetSeenAfterEachUpdate(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := &slowStore{}
-		h := newHarnessWith(t, plainSpec(core.Always), func(c *Config) { c.Store = store })
-		defer h.close(t)
+	store := &slowStore{}
+	playWith(t, plainSpec(core.Always), func(c *Config) { c.Store = store }, func(h *harness) {
 		h.sendSynced()
 		at := time.Now()
 		var want []time.Time
@@ -125,11 +120,11 @@ func TestSetSeenAfterEachUpdate(t *testing.T) {
 			want = append(want, seen)
 			h.engine.deliver(runtime.Update{Kind: kind, Runtime: "docker", ID: "a", Err: errConnectionClosed, SeenUntil: seen})
 		}
-		if err := h.Ping(t.Context()); err != nil {
-			t.Fatal(err)
+		if err := h.Ping(h.t.Context()); err != nil {
+			h.t.Fatal(err)
 		}
 		if !slices.Equal(store.seen, want) {
-			t.Errorf("noted %v, want %v", store.seen, want)
+			h.t.Errorf("noted %v, want %v", store.seen, want)
 		}
 	})
 }

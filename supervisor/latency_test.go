@@ -12,10 +12,7 @@ import (
 
 // What a service has counted stays when one of its containers goes, and goes with the last one.
 func TestLatencyOutlivesAContainer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := newHarness(t, webSpec())
-		defer h.close(t)
-		h.sendSynced()
+	play(t, webSpec(), func(h *harness) {
 		for _, id := range []string{"c1", "c2"} {
 			h.create(runtime.Container{ID: id, Name: id, Labels: map[string]string{core.ComposeProject: "shop"}})
 			h.probes.setResult(id+":1", prober.Result{Outcome: prober.Success, Latency: 30 * time.Millisecond})
@@ -27,7 +24,7 @@ func TestLatencyOutlivesAContainer(t *testing.T) {
 		count := func(probe core.ProbeType) (n uint64, sum float64) {
 			found, ok := h.Board().Latency("web", "shop", probe)
 			if !ok {
-				t.Fatal("the service is not there")
+				h.t.Fatal("the service is not there")
 			}
 			for _, k := range found.Counts {
 				n += k
@@ -35,25 +32,25 @@ func TestLatencyOutlivesAContainer(t *testing.T) {
 			return n, found.Sum
 		}
 		liveness := func(id string) uint64 {
-			return uint64(h.view(t, id).State.Totals.Outcomes[core.Liveness][prober.Success])
+			return uint64(h.view(id).State.Totals.Outcomes[core.Liveness][prober.Success])
 		}
 		both := liveness("c1") + liveness("c2")
 		n, sum := count(core.Liveness)
-		if h, _ := h.Board().Latency("web", "shop", core.Liveness); n != both || n < 6 || h.Counts[3] != n || sum < 0.029*float64(n) || sum > 0.031*float64(n) {
-			t.Errorf("%d probes, %v, %v s; the containers have %d", n, h.Counts, sum, both)
+		if l, _ := h.Board().Latency("web", "shop", core.Liveness); n != both || n < 6 || l.Counts[3] != n || sum < 0.029*float64(n) || sum > 0.031*float64(n) {
+			h.t.Errorf("%d probes, %v, %v s; the containers have %d", n, l.Counts, sum, both)
 		}
 		if n, _ := count(core.Readiness); n != 0 {
-			t.Errorf("%d failed probes have a latency", n)
+			h.t.Errorf("%d failed probes have a latency", n)
 		}
 		h.remove("c1")
 		synctest.Wait()
 		if after, _ := count(core.Liveness); after != n {
-			t.Errorf("%d once one has gone, it was %d", after, n)
+			h.t.Errorf("%d once one has gone, it was %d", after, n)
 		}
 		h.remove("c2")
 		synctest.Wait()
 		if _, found := h.Board().Latency("web", "shop", core.Liveness); found {
-			t.Error("a service without containers is still there")
+			h.t.Error("a service without containers is still there")
 		}
 	})
 }

@@ -17,10 +17,7 @@ import (
 // one that has survived its signal.
 func TestInspectionAfterASignal(t *testing.T) {
 	for _, ended := range []bool{true, false} {
-		synctest.Test(t, func(t *testing.T) {
-			h := newHarness(t, webSpec())
-			defer h.close(t)
-			h.sendSynced()
+		play(t, webSpec(), func(h *harness) {
 			h.engine.run("c1")
 			synctest.Wait()
 			h.event(runtime.Killed, "c1", 15)
@@ -28,12 +25,12 @@ func TestInspectionAfterASignal(t *testing.T) {
 				h.engine.endRun("c1", 143)
 			}
 			time.Sleep(time.Hour)
-			s := h.view(t, "c1").State
+			s := h.view("c1").State
 			if s.Engine.State.Alive() == ended || s.OperatorStopped() != ended || s.Ending.Survived == ended || s.Conditions.Ready.Status == ended {
-				t.Errorf("ended %v: it is %s, stopped by an operator %v, survived %v, ready %v", ended, s.Engine.State, s.OperatorStopped(), s.Ending.Survived, s.Conditions.Ready.Status)
+				h.t.Errorf("ended %v: it is %s, stopped by an operator %v, survived %v, ready %v", ended, s.Engine.State, s.OperatorStopped(), s.Ending.Survived, s.Conditions.Ready.Status)
 			}
 			if calls := h.engine.calls(); len(calls) > 0 {
-				t.Errorf("ended %v: calls %v", ended, calls)
+				h.t.Errorf("ended %v: calls %v", ended, calls)
 			}
 		})
 	}
@@ -43,18 +40,15 @@ func TestInspectionAfterASignal(t *testing.T) {
 // before an inspection tells who ended it.
 func TestStopOfAnEndedContainer(t *testing.T) {
 	for _, signalled := range []bool{true, false} {
-		synctest.Test(t, func(t *testing.T) {
-			h := newHarness(t, webSpec())
-			defer h.close(t)
-			h.sendSynced()
+		play(t, webSpec(), func(h *harness) {
 			h.engine.run("c1")
 			synctest.Wait()
 			h.engine.endRun("c1", 143)
 			at := time.Now()
 			h.probes.setResult("c1:1", refused)
 			time.Sleep(time.Minute)
-			if calls := h.engine.calls(); len(calls) > 0 || h.view(t, "c1").State.Action.Stopping == core.NoCause {
-				t.Fatalf("calls %v", calls)
+			if calls := h.engine.calls(); len(calls) > 0 || h.view("c1").State.Action.Stopping == core.NoCause {
+				h.t.Fatalf("calls %v", calls)
 			}
 			if signalled {
 				h.engine.deliver(runtime.Update{Kind: runtime.Killed, Runtime: "docker", ID: "c1", Signal: 15, Time: at})
@@ -62,8 +56,8 @@ func TestStopOfAnEndedContainer(t *testing.T) {
 			h.probes.setResult("c1:1", success)
 			h.engine.deliver(h.engine.observation("c1"))
 			time.Sleep(time.Minute)
-			if s := h.view(t, "c1").State; s.OperatorStopped() != signalled || s.Engine.State.Alive() == signalled {
-				t.Errorf("signalled %v: it is %s, stopped by an operator %v", signalled, s.Engine.State, s.OperatorStopped())
+			if s := h.view("c1").State; s.OperatorStopped() != signalled || s.Engine.State.Alive() == signalled {
+				h.t.Errorf("signalled %v: it is %s, stopped by an operator %v", signalled, s.Engine.State, s.OperatorStopped())
 			}
 		})
 	}
@@ -72,10 +66,7 @@ func TestStopOfAnEndedContainer(t *testing.T) {
 // The engine does not answer healthd's look before a stop. Meanwhile the run ends, and somebody
 // starts the next one: a stop that left now would hit that.
 func TestNoStopWithoutALook(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := newHarness(t, webSpec())
-		defer h.close(t)
-		h.sendSynced()
+	play(t, webSpec(), func(h *harness) {
 		h.engine.run("c1")
 		synctest.Wait()
 		h.engine.setLookTakes(20 * time.Second)
@@ -88,25 +79,22 @@ func TestNoStopWithoutALook(t *testing.T) {
 		h.probes.setResult("c1:1", success)
 		time.Sleep(time.Minute)
 		if calls := h.engine.calls(); len(calls) > 0 {
-			t.Errorf("calls %v", calls)
+			h.t.Errorf("calls %v", calls)
 		}
-		if s := h.view(t, "c1").State; s.Action.Stopping != core.NoCause || !s.Engine.State.Alive() {
-			t.Errorf("stopping %v, it is %s", s.Action.Stopping, s.Engine.State)
+		if s := h.view("c1").State; s.Action.Stopping != core.NoCause || !s.Engine.State.Alive() {
+			h.t.Errorf("stopping %v, it is %s", s.Action.Stopping, s.Engine.State)
 		}
 		if !slices.ContainsFunc(h.journal.all(), func(e core.Event) bool {
 			return e.Reason == core.EventKilling && strings.Contains(e.Message, "the stop was not sent")
 		}) {
-			t.Errorf("events %v", h.journal.all())
+			h.t.Errorf("events %v", h.journal.all())
 		}
 	})
 }
 
 // A look that fails at once holds up no stop.
 func TestStopAfterALookThatFailed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := newHarness(t, webSpec())
-		defer h.close(t)
-		h.sendSynced()
+	play(t, webSpec(), func(h *harness) {
 		h.engine.run("c1")
 		synctest.Wait()
 		h.engine.setLookTakes(10 * time.Millisecond)
@@ -114,7 +102,7 @@ func TestStopAfterALookThatFailed(t *testing.T) {
 		time.Sleep(40 * time.Second)
 		h.engine.setLookTakes(0)
 		if calls := h.engine.calls(); !slices.Equal(calls, []string{"stop c1 30s"}) {
-			t.Errorf("calls %v", calls)
+			h.t.Errorf("calls %v", calls)
 		}
 	})
 }
@@ -122,23 +110,20 @@ func TestStopAfterALookThatFailed(t *testing.T) {
 // A verdict is on one run. healthd does not stop the next one for it, which it sees only
 // when it looks before the stop.
 func TestStopOfAnEarlierRunIsNotSent(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := newHarness(t, webSpec())
-		defer h.close(t)
-		h.sendSynced()
+	play(t, webSpec(), func(h *harness) {
 		h.probes.setResult("c1:1", refused)
 		h.engine.run("c1")
 		time.Sleep(15 * time.Second)
 		h.engine.endRun("c1", 1)
 		h.engine.beginRun("c1")
 		time.Sleep(20 * time.Second) // the third failure came after 20 s, and the drain is over
-		s := h.view(t, "c1").State
+		s := h.view("c1").State
 		if calls := h.engine.calls(); len(calls) > 0 || s.Run.ID.Started != h.engine.newestStart().UnixNano() || s.Action.Stopping != core.NoCause {
-			t.Fatalf("calls %v, run %v, stopping %v", calls, s.Run.ID, s.Action.Stopping)
+			h.t.Fatalf("calls %v, run %v, stopping %v", calls, s.Run.ID, s.Action.Stopping)
 		}
 		time.Sleep(time.Minute)
 		if calls := h.engine.calls(); !slices.Contains(calls, "stop c1 30s") {
-			t.Errorf("calls %v after its own failures", calls)
+			h.t.Errorf("calls %v after its own failures", calls)
 		}
 	})
 }
@@ -160,20 +145,18 @@ func (e *hungEngine) Inspect(ctx context.Context, id string) (*runtime.Container
 // healthd looks before it stops a container. When the engine hangs meanwhile, and there is a
 // new run before it answers, healthd sends no stop: it would end that run.
 func TestNoStopAfterALookThatHung(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		engine := &hungEngine{}
-		engine.hangs.Store(true)
-		h := newHarnessWith(t, webSpec(), func(c *Config) {
-			engine.fakeEngine = c.Runtimes["docker"].(*fakeEngine)
-			c.Runtimes["docker"] = engine
-		})
-		defer h.close(t)
+	engine := &hungEngine{}
+	engine.hangs.Store(true)
+	playWith(t, webSpec(), func(c *Config) {
+		engine.fakeEngine = c.Runtimes["docker"].(*fakeEngine)
+		c.Runtimes["docker"] = engine
+	}, func(h *harness) {
 		h.sendSynced()
 		h.probes.setResult("c1:1", refused)
 		h.engine.run("c1")
 		time.Sleep(30 * time.Second)
-		if s := h.view(t, "c1").State; len(h.engine.calls()) > 0 || s.Action.Call != core.StopCall {
-			t.Fatalf("calls %v, under way %v", h.engine.calls(), s.Action.Call)
+		if s := h.view("c1").State; len(h.engine.calls()) > 0 || s.Action.Call != core.StopCall {
+			h.t.Fatalf("calls %v, under way %v", h.engine.calls(), s.Action.Call)
 		}
 		h.probes.setResult("c1:1", success)
 		h.engine.endRun("c1", 1)
@@ -181,8 +164,8 @@ func TestNoStopAfterALookThatHung(t *testing.T) {
 		synctest.Wait()
 		engine.hangs.Store(false)
 		time.Sleep(time.Minute)
-		if s := h.view(t, "c1").State; len(h.engine.calls()) > 0 || s.Action.Call != core.NoCall || !s.Engine.State.Alive() {
-			t.Errorf("calls %v, under way %v", h.engine.calls(), s.Action.Call)
+		if s := h.view("c1").State; len(h.engine.calls()) > 0 || s.Action.Call != core.NoCall || !s.Engine.State.Alive() {
+			h.t.Errorf("calls %v, under way %v", h.engine.calls(), s.Action.Call)
 		}
 	})
 }
@@ -194,34 +177,29 @@ func (hungStore) Remember(*core.Memory) <-chan struct{} { return make(chan struc
 
 // A stop that waits for the Store has sent no signal yet.
 func TestSignalBeforeOwnStopIsSent(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := newHarnessWith(t, plainSpec(core.Always), func(c *Config) { c.Store = hungStore{} })
-		defer h.close(t)
+	playWith(t, plainSpec(core.Always), func(c *Config) { c.Store = hungStore{} }, func(h *harness) {
 		h.sendSynced()
 		h.engine.run("c1")
 		synctest.Wait()
-		if err := h.Restart(t.Context(), "c1"); err != nil {
-			t.Fatal(err)
+		if err := h.Restart(h.t.Context(), "c1"); err != nil {
+			h.t.Fatal(err)
 		}
 		synctest.Wait()
 		if calls := h.engine.calls(); len(calls) > 0 {
-			t.Fatalf("calls %v", calls)
+			h.t.Fatalf("calls %v", calls)
 		}
 		h.event(runtime.Killed, "c1", 15)
 		h.exitOnTerm("c1")
 		time.Sleep(time.Minute)
-		if s := h.view(t, "c1").State; s.Engine.State.Alive() || !s.OperatorStopped() {
-			t.Errorf("it is %s, stopped by an operator: %v", s.Engine.State, s.OperatorStopped())
+		if s := h.view("c1").State; s.Engine.State.Alive() || !s.OperatorStopped() {
+			h.t.Errorf("it is %s, stopped by an operator: %v", s.Engine.State, s.OperatorStopped())
 		}
 	})
 }
 
 // A signal that is delivered twice counts once.
 func TestSignalDeliveredTwice(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := newHarness(t, plainSpec(core.Always))
-		defer h.close(t)
-		h.sendSynced()
+	play(t, plainSpec(core.Always), func(h *harness) {
 		h.engine.run("c1")
 		synctest.Wait()
 		survived := runtime.Update{Kind: runtime.Killed, Runtime: "docker", ID: "c1", Signal: 15, Time: time.Now()}
@@ -230,26 +208,23 @@ func TestSignalDeliveredTwice(t *testing.T) {
 		h.engine.deliver(survived)
 		h.engine.exit("c1", 1)
 		time.Sleep(time.Minute)
-		if s := h.view(t, "c1").State; !s.Engine.State.Alive() {
-			t.Fatalf("it is %s, stopped by an operator: %v", s.Engine.State, s.OperatorStopped())
+		if s := h.view("c1").State; !s.Engine.State.Alive() {
+			h.t.Fatalf("it is %s, stopped by an operator: %v", s.Engine.State, s.OperatorStopped())
 		}
 		stop := runtime.Update{Kind: runtime.Killed, Runtime: "docker", ID: "c1", Signal: 15, Time: time.Now()}
 		h.engine.deliver(stop)
 		h.exitOnTerm("c1")
 		time.Sleep(time.Minute)
 		h.engine.deliver(stop)
-		if s := h.view(t, "c1").State; !s.OperatorStopped() || s.Ending.MaybeEngine {
-			t.Errorf("stopped by an operator: %v, doubtful: %v", s.OperatorStopped(), s.Ending.MaybeEngine)
+		if s := h.view("c1").State; !s.OperatorStopped() || s.Ending.MaybeEngine {
+			h.t.Errorf("stopped by an operator: %v, doubtful: %v", s.OperatorStopped(), s.Ending.MaybeEngine)
 		}
 	})
 }
 
 // Two signals count twice when the second one reaches a run that healthd has not seen.
 func TestSignalToAnUnseenRun(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := newHarness(t, plainSpec(core.Always))
-		defer h.close(t)
-		h.sendSynced()
+	play(t, plainSpec(core.Always), func(h *harness) {
 		h.engine.run("c1")
 		synctest.Wait()
 		h.event(runtime.Killed, "c1", 15)
@@ -261,26 +236,23 @@ func TestSignalToAnUnseenRun(t *testing.T) {
 		h.engine.endRun("c1", 143)
 		h.engine.deliver(h.engine.observation("c1"))
 		time.Sleep(time.Minute)
-		if s := h.view(t, "c1").State; s.Engine.State.Alive() || !s.OperatorStopped() {
-			t.Errorf("it is %s, stopped by an operator: %v", s.Engine.State, s.OperatorStopped())
+		if s := h.view("c1").State; s.Engine.State.Alive() || !s.OperatorStopped() {
+			h.t.Errorf("it is %s, stopped by an operator: %v", s.Engine.State, s.OperatorStopped())
 		}
 	})
 }
 
 // A clock that was set back does not make a new signal an old one.
 func TestSignalAfterTheClockWasSetBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := newHarness(t, plainSpec(core.Always))
-		defer h.close(t)
-		h.sendSynced()
+	play(t, plainSpec(core.Always), func(h *harness) {
 		h.engine.started = time.Now().Add(time.Hour) // by the clock before it was set back
 		h.engine.run("c1")
 		synctest.Wait()
 		h.event(runtime.Killed, "c1", 15)
 		h.exitOnTerm("c1")
 		time.Sleep(time.Minute)
-		if s := h.view(t, "c1").State; s.Engine.State.Alive() || !s.OperatorStopped() {
-			t.Errorf("it is %s, stopped by an operator: %v", s.Engine.State, s.OperatorStopped())
+		if s := h.view("c1").State; s.Engine.State.Alive() || !s.OperatorStopped() {
+			h.t.Errorf("it is %s, stopped by an operator: %v", s.Engine.State, s.OperatorStopped())
 		}
 	})
 }
@@ -296,10 +268,7 @@ func TestOwnKillWithoutItsFirstSignal(t *testing.T) {
 		{"before the end is seen", 30 * time.Second, true}, {"afterwards", 30 * time.Second, true}, {"never", 30 * time.Second, true},
 		{"never", 20 * time.Second, false}, {"never", time.Minute, false},
 	} {
-		synctest.Test(t, func(t *testing.T) {
-			h := newHarness(t, plainSpec(core.Always))
-			defer h.close(t)
-			h.sendSynced()
+		play(t, plainSpec(core.Always), func(h *harness) {
 			h.engine.run("c1")
 			synctest.Wait()
 			made, deliver := make(chan time.Time, 1), h.engine.deliver
@@ -310,8 +279,8 @@ func TestOwnKillWithoutItsFirstSignal(t *testing.T) {
 				h.engine.endRun("c1", 137)
 				made <- at
 			}
-			if err := h.Restart(t.Context(), "c1"); err != nil {
-				t.Fatal(err)
+			if err := h.Restart(h.t.Context(), "c1"); err != nil {
+				h.t.Fatal(err)
 			}
 			first := runtime.Update{Kind: runtime.Killed, Runtime: "docker", ID: "c1", Signal: 15, Time: <-made}
 			if tt.delivered == "before the end is seen" {
@@ -323,8 +292,8 @@ func TestOwnKillWithoutItsFirstSignal(t *testing.T) {
 				deliver(first)
 			}
 			time.Sleep(time.Minute)
-			if s := h.view(t, "c1").State; s.Engine.State.Alive() != tt.own || s.OperatorStopped() == tt.own {
-				t.Errorf("%+v: it is %s, stopped by an operator: %v", tt, s.Engine.State, s.OperatorStopped())
+			if s := h.view("c1").State; s.Engine.State.Alive() != tt.own || s.OperatorStopped() == tt.own {
+				h.t.Errorf("%+v: it is %s, stopped by an operator: %v", tt, s.Engine.State, s.OperatorStopped())
 			}
 		})
 	}
@@ -373,9 +342,7 @@ func TestStartAfterASlowDisk(t *testing.T) {
 		},
 	} {
 		t.Run(what, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				h := newHarnessWith(t, plainSpec(core.Always), func(c *Config) { c.Store = hungStore{} })
-				defer h.close(t)
+			playWith(t, plainSpec(core.Always), func(c *Config) { c.Store = hungStore{} }, func(h *harness) {
 				h.sendSynced()
 				h.engine.run("c1")
 				time.Sleep(time.Minute)
@@ -384,8 +351,8 @@ func TestStartAfterASlowDisk(t *testing.T) {
 				operator(h)
 				time.Sleep(time.Minute)
 				h.engine.deliver(h.engine.observation("c1"))
-				if s := h.view(t, "c1").State; s.Engine.State.Alive() || len(h.engine.calls()) > 0 {
-					t.Errorf("it is %s, calls %v", s.Engine.State, h.engine.calls())
+				if s := h.view("c1").State; s.Engine.State.Alive() || len(h.engine.calls()) > 0 {
+					h.t.Errorf("it is %s, calls %v", s.Engine.State, h.engine.calls())
 				}
 			})
 		})
@@ -396,10 +363,7 @@ func TestStartAfterASlowDisk(t *testing.T) {
 // than the end of healthd's call. The engine's history tells it.
 func TestSignalDuringOwnStop(t *testing.T) {
 	for _, lost := range []int{0, 9, 15} {
-		synctest.Test(t, func(t *testing.T) {
-			h := newHarness(t, webSpec())
-			defer h.close(t)
-			h.sendSynced()
+		play(t, webSpec(), func(h *harness) {
 			h.engine.run("c1")
 			synctest.Wait()
 			h.engine.stopTakes = time.Second
@@ -415,8 +379,8 @@ func TestSignalDuringOwnStop(t *testing.T) {
 			}
 			h.probes.setResult("c1:1", refused)
 			time.Sleep(time.Minute)
-			if s := h.view(t, "c1").State; len(h.engine.calls()) == 0 || s.OperatorStopped() != (lost != 0) || s.Engine.State.Alive() != (lost == 0) {
-				t.Errorf("signal %d was lost: it is %s, stopped by an operator %v; calls %v", lost, s.Engine.State, s.OperatorStopped(), h.engine.calls())
+			if s := h.view("c1").State; len(h.engine.calls()) == 0 || s.OperatorStopped() != (lost != 0) || s.Engine.State.Alive() != (lost == 0) {
+				h.t.Errorf("signal %d was lost: it is %s, stopped by an operator %v; calls %v", lost, s.Engine.State, s.OperatorStopped(), h.engine.calls())
 			}
 		})
 	}
@@ -425,10 +389,7 @@ func TestSignalDuringOwnStop(t *testing.T) {
 // The engine's clock is set back within healthd's grace period: its KILL seems to come too early
 // for healthd's own, in the engine's history, too.
 func TestClockSetWithinOwnGrace(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := newHarness(t, webSpec())
-		defer h.close(t)
-		h.sendSynced()
+	play(t, webSpec(), func(h *harness) {
 		h.engine.run("c1")
 		synctest.Wait()
 		h.engine.stopTakes = 30 * time.Second // webSpec's grace period
@@ -443,8 +404,8 @@ func TestClockSetWithinOwnGrace(t *testing.T) {
 		}
 		h.probes.setResult("c1:1", refused)
 		time.Sleep(2 * time.Minute)
-		if s := h.view(t, "c1").State; len(h.engine.calls()) != 2 || s.OperatorStopped() || !s.Engine.State.Alive() {
-			t.Errorf("it is %s, stopped by an operator %v; calls %v", s.Engine.State, s.OperatorStopped(), h.engine.calls())
+		if s := h.view("c1").State; len(h.engine.calls()) != 2 || s.OperatorStopped() || !s.Engine.State.Alive() {
+			h.t.Errorf("it is %s, stopped by an operator %v; calls %v", s.Engine.State, s.OperatorStopped(), h.engine.calls())
 		}
 	})
 }
@@ -453,10 +414,7 @@ func TestClockSetWithinOwnGrace(t *testing.T) {
 // than healthd remembers, and all are its own.
 func TestManyOwnStops(t *testing.T) {
 	const stops = 5
-	synctest.Test(t, func(t *testing.T) {
-		h := newHarness(t, webSpec())
-		defer h.close(t)
-		h.sendSynced()
+	play(t, webSpec(), func(h *harness) {
 		h.engine.run("c1")
 		synctest.Wait()
 		h.engine.survives = stops - 1
@@ -470,8 +428,8 @@ func TestManyOwnStops(t *testing.T) {
 		}
 		h.probes.setResult("c1:1", refused)
 		time.Sleep(5 * time.Minute)
-		if s := h.view(t, "c1").State; len(h.engine.calls()) != stops+1 || s.OperatorStopped() || !s.Engine.State.Alive() {
-			t.Errorf("it is %s, stopped by an operator %v; calls %v", s.Engine.State, s.OperatorStopped(), h.engine.calls())
+		if s := h.view("c1").State; len(h.engine.calls()) != stops+1 || s.OperatorStopped() || !s.Engine.State.Alive() {
+			h.t.Errorf("it is %s, stopped by an operator %v; calls %v", s.Engine.State, s.OperatorStopped(), h.engine.calls())
 		}
 	})
 }

@@ -30,7 +30,7 @@ func (h *harness) namespace(port string) *prober.Namespace {
 	return h.probes.namespaces["c1:"+port]
 }
 
-func wantClosed(t *testing.T, n *prober.Namespace, want bool) {
+func wantClosed(t testing.TB, n *prober.Namespace, want bool) {
 	t.Helper()
 	handler := prober.Handler{TCPSocket: &prober.TCPSocket{Via: prober.ViaContainer, Port: 1}}
 	p, err := prober.New(prober.Config{}).Probe(handler, prober.Target{ID: "c1", Namespace: n})
@@ -46,45 +46,42 @@ func wantClosed(t *testing.T, n *prober.Namespace, want bool) {
 // The probes of a run share its network namespace, which is closed when the run ends.
 func TestNamespaceOfARun(t *testing.T) {
 	const nobody = 1 << 29 // no Linux has so many processes
-	synctest.Test(t, func(t *testing.T) {
-		h := newHarness(t, webSpec())
-		defer h.close(t)
-		h.sendSynced()
+	play(t, webSpec(), func(h *harness) {
 		h.engine.beginRun("c1")
 		h.observe(func(c *runtime.Container) { c.Pid, c.Address = nobody, "" })
 		first := h.namespace("1")
 		if first == nil || h.namespace("2") != first {
-			t.Fatalf("the probes have %v and %v", first, h.namespace("2"))
+			h.t.Fatalf("the probes have %v and %v", first, h.namespace("2"))
 		}
-		wantClosed(t, first, false)
+		wantClosed(h.t, first, false)
 		h.observe(func(c *runtime.Container) { c.Address = "127.0.0.9" })
 		if h.namespace("1") != first {
-			t.Error("a new address made another namespace")
+			h.t.Error("a new address made another namespace")
 		}
-		wantClosed(t, first, false)
+		wantClosed(h.t, first, false)
 
-		if _, err := h.Ask(t.Context(), "c1", core.Liveness); err != nil {
-			t.Fatal(err)
+		if _, err := h.Ask(h.t.Context(), "c1", core.Liveness); err != nil {
+			h.t.Fatal(err)
 		}
 		asked := h.namespace("1")
-		wantClosed(t, asked, true)
-		wantClosed(t, first, false)
+		wantClosed(h.t, asked, true)
+		wantClosed(h.t, first, false)
 
 		h.engine.endRun("c1", 1)
 		h.observe(func(c *runtime.Container) { c.Pid = 0 })
-		wantClosed(t, first, true)
+		wantClosed(h.t, first, true)
 		h.engine.beginRun("c1")
 		h.observe(func(c *runtime.Container) { c.Pid = nobody + 1 })
 		second := h.namespace("1")
-		wantClosed(t, second, false)
+		wantClosed(h.t, second, false)
 		h.engine.beginRun("c1") // its end was missed
 		h.observe(func(c *runtime.Container) { c.Pid = nobody + 2 })
 		third := h.namespace("1")
-		wantClosed(t, second, true)
-		wantClosed(t, third, false)
+		wantClosed(h.t, second, true)
+		wantClosed(h.t, third, false)
 		h.engine.delete("c1")
 		h.engine.deliver(runtime.Update{Kind: runtime.Removed, Runtime: "docker", ID: "c1"})
 		synctest.Wait()
-		wantClosed(t, third, true)
+		wantClosed(h.t, third, true)
 	})
 }

@@ -14,12 +14,9 @@ import (
 // A container is connected and disconnected while it runs and a probe waits, and a reload names another
 // network. Only its address in the network of the spec counts, and no answer of an older one.
 func TestNetworksThatChange(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		spec := webSpec()
-		spec.Network = "front"
-		h := newHarness(t, spec)
-		defer h.close(t)
-		h.sendSynced()
+	spec := webSpec()
+	spec.Network = "front"
+	play(t, spec, func(h *harness) {
 		h.probes.setHanging("c1:1")
 		h.engine.run("c1")
 		synctest.Wait()
@@ -35,8 +32,8 @@ func TestNetworksThatChange(t *testing.T) {
 		name := func(network string) {
 			next := *spec
 			next.Network = network
-			if err := h.Reload(t.Context(), func(runtime.Traits) (*core.Spec, error) { return &next, nil }, core.Guard{}); err != nil {
-				t.Fatal(err)
+			if err := h.Reload(h.t.Context(), func(runtime.Traits) (*core.Spec, error) { return &next, nil }, core.Guard{}); err != nil {
+				h.t.Fatal(err)
 			}
 		}
 		for _, tt := range []struct {
@@ -58,17 +55,17 @@ func TestNetworksThatChange(t *testing.T) {
 			tt.do()
 			time.Sleep(11 * time.Second)
 			synctest.Wait()
-			v := h.view(t, "c1")
+			v := h.view("c1")
 			if at := h.probes.address("c1:1"); at != tt.want || v.Container.Address != tt.want || (versionOfProbes(h) != before) != tt.disturbed {
-				t.Errorf("%s: probed at %q, published at %q, want %q; probes %d, then %d", tt.what, at, v.Container.Address, tt.want, before, versionOfProbes(h))
+				h.t.Errorf("%s: probed at %q, published at %q, want %q; probes %d, then %d", tt.what, at, v.Container.Address, tt.want, before, versionOfProbes(h))
 			}
 			if !tt.disturbed {
 				continue
 			}
 			_ = h.send(context.Background(), &probeAnswer{id: "c1", run: v.State.Run.ID, version: before, probe: core.Liveness, result: refused})
 			synctest.Wait()
-			if y := h.view(t, "c1").State.Health.Probes[core.Liveness]; y.Outcome == prober.Failure {
-				t.Errorf("%s: an answer of before counts: %+v", tt.what, y)
+			if y := h.view("c1").State.Health.Probes[core.Liveness]; y.Outcome == prober.Failure {
+				h.t.Errorf("%s: an answer of before counts: %+v", tt.what, y)
 			}
 		}
 	})

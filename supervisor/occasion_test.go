@@ -94,7 +94,7 @@ func TestStopWaitsForItsRecord(t *testing.T) {
 				r, spec := &fakeRecorder{takes: tt.takes}, recordedSpec()
 				spec.Recorder.Timeout = tt.timeout
 				h := withRecorder(t, r, spec)
-				defer h.close(t)
+				defer h.close()
 				stopped := h.stopTimes()
 				r.onCall = func(*Occasion) { h.probes.setResult("c1:1", prober.Result{Outcome: prober.Success}) }
 				h.engine.run("c1")
@@ -127,7 +127,7 @@ func TestRecordDelaysNobodyElse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &fakeRecorder{takes: time.Hour}
 		h := withRecorder(t, r, recordedSpec())
-		defer h.close(t)
+		defer h.close()
 		stopped := h.stopTimes()
 		for _, id := range []string{"c1", "c2"} {
 			h.engine.run(id)
@@ -196,7 +196,7 @@ func TestOccasions(t *testing.T) {
 					tt.change(spec)
 				}
 				h := withRecorder(t, r, spec)
-				defer h.close(t)
+				defer h.close()
 				// Only the first failure counts.
 				r.onCall = func(*Occasion) { h.probes.setResult("c1:1", prober.Result{Outcome: prober.Success}) }
 				h.engine.run("c1")
@@ -228,7 +228,7 @@ func TestShutdownDuringARecord(t *testing.T) {
 		time.Sleep(1500 * time.Millisecond)
 		synctest.Wait()
 		began := time.Now()
-		h.close(t)
+		h.close()
 		if took := time.Since(began); took > 3*time.Second || !slices.Contains(h.engine.calls(), "stop c1 30s") {
 			t.Errorf("it took %v, calls %v", took, h.engine.calls())
 		}
@@ -236,19 +236,17 @@ func TestShutdownDuringARecord(t *testing.T) {
 }
 
 func TestBoardHasRecentResults(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := newHarness(t, recordedSpec())
-		defer h.close(t)
+	playWith(t, recordedSpec(), nil, func(h *harness) {
 		h.engine.run("c1")
 		h.sendSynced()
 		time.Sleep(3500 * time.Millisecond)
 		synctest.Wait()
 		all := h.Board().Recent("c1")
 		if got := told(all[core.Liveness]); got != "s s s" || len(all[core.Readiness]) != 0 {
-			t.Errorf("got %q and %v", got, all[core.Readiness])
+			h.t.Errorf("got %q and %v", got, all[core.Readiness])
 		}
 		if got := h.Board().Recent("c2"); len(got[core.Liveness]) != 0 {
-			t.Errorf("of nobody: %v", got)
+			h.t.Errorf("of nobody: %v", got)
 		}
 	})
 }

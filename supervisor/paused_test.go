@@ -25,48 +25,45 @@ func TestPausedIsNotRestarted(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		name string
-		do   func(*testing.T, *harness)
+		do   func(*harness)
 		want []string
 	}{
-		{"while it drains", func(_ *testing.T, h *harness) {
+		{"while it drains", func(h *harness) {
 			h.probes.setResult("c1:1", refused)
 			time.Sleep(32 * time.Second)
 			pause(h, true)
 		}, nil},
-		{"while its verdict waits", func(_ *testing.T, h *harness) {
+		{"while its verdict waits", func(h *harness) {
 			_ = h.Hold(context.Background(), "n-c1", time.Now().Add(time.Minute))
 			h.probes.setResult("c1:1", refused)
 			time.Sleep(40 * time.Second)
 			pause(h, true)
 		}, nil},
-		{"without an event, while its probe fails", func(_ *testing.T, h *harness) {
+		{"without an event, while its probe fails", func(h *harness) {
 			pause(h, false)
 			h.probes.setResult("c1:1", refused)
 		}, nil},
-		{"and shares the network of a container with a new run", func(_ *testing.T, h *harness) {
+		{"and shares the network of a container with a new run", func(h *harness) {
 			pause(h, false)
 			u := h.engine.observation("c1")
 			u.Container.NetworkOwner, u.Container.NetworkOwnerStartedAt = "c2", time.Now().Add(time.Second)
 			h.engine.deliver(u)
 		}, nil},
-		{"but an operator requests a restart", func(t *testing.T, h *harness) {
+		{"but an operator requests a restart", func(h *harness) {
 			pause(h, true)
-			if err := h.Restart(t.Context(), "n-c1"); err != nil {
-				t.Error(err)
+			if err := h.Restart(h.t.Context(), "n-c1"); err != nil {
+				h.t.Error(err)
 			}
 		}, []string{"stop c1 30s", "start c1"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				h := newHarness(t, webSpec())
-				defer h.close(t)
-				h.sendSynced()
+			play(t, webSpec(), func(h *harness) {
 				h.engine.run("c1")
 				synctest.Wait()
-				tt.do(t, h)
+				tt.do(h)
 				time.Sleep(10 * time.Minute)
 				if calls := h.engine.calls(); !slices.Equal(calls, tt.want) {
-					t.Errorf("calls %v, want %v", calls, tt.want)
+					h.t.Errorf("calls %v, want %v", calls, tt.want)
 				}
 			})
 		})
@@ -76,10 +73,7 @@ func TestPausedIsNotRestarted(t *testing.T) {
 // The event of a pause is lost, and healthd's look before a stop finds the container paused. Its
 // watcher knows nothing of that, so that the end of the pause is no news to it.
 func TestPauseThatOnlyALookHasShown(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := newHarness(t, webSpec())
-		defer h.close(t)
-		h.sendSynced()
+	play(t, webSpec(), func(h *harness) {
 		h.engine.run("c1")
 		synctest.Wait()
 		setState := func(s runtime.State) {
@@ -92,21 +86,21 @@ func TestPauseThatOnlyALookHasShown(t *testing.T) {
 		setState(runtime.Paused)
 		h.probes.setResult("c1:1", refused)
 		time.Sleep(time.Minute)
-		if s := h.view(t, "c1").State.Engine.State; s != runtime.Paused {
-			t.Fatalf("it is %s", s)
+		if s := h.view("c1").State.Engine.State; s != runtime.Paused {
+			h.t.Fatalf("it is %s", s)
 		}
 		setState(runtime.Running)
 		h.probes.setResult("c1:1", success)
 		h.sendSynced()
 		synctest.Wait()
-		if s := h.view(t, "c1").State.Engine.State; s != runtime.Running {
-			t.Errorf("after the next list it is %s", s)
+		if s := h.view("c1").State.Engine.State; s != runtime.Running {
+			h.t.Errorf("after the next list it is %s", s)
 		}
 		inspections := h.engine.inspections()
 		h.sendSynced()
 		synctest.Wait()
 		if n := h.engine.inspections() - inspections; n != 0 {
-			t.Errorf("inspected %d times after a list that showed nothing new", n)
+			h.t.Errorf("inspected %d times after a list that showed nothing new", n)
 		}
 	})
 }

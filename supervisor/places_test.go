@@ -87,13 +87,13 @@ var fleetGroup = core.Group{Name: "web", Fleet: true}
 func TestRestartNeedsAPlaceOfTheFleet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newPlacesHarness(t, 1, core.Guard{}, fleetGroup)
-		defer h.close(t)
+		defer h.close()
 		h.expect("before", h.places.take(), "")
 		h.failLiveness("a")
-		h.expect("wait", h.waitReason(t, "a"), "GroupLimit failed liveness probe, its restart waits for a place of the fleet")
+		h.expect("wait", h.waitReason("a"), "GroupLimit failed liveness probe, its restart waits for a place of the fleet")
 		h.expect("places", h.places.take(), "want a web")
 		h.set(PlaceState{On: "h1:web-1 and 2 more"})
-		h.expect("wait", h.waitReason(t, "a"), "GroupLimit failed liveness probe, its restart waits for h1:web-1 and 2 more")
+		h.expect("wait", h.waitReason("a"), "GroupLimit failed liveness probe, its restart waits for h1:web-1 and 2 more")
 		h.set(PlaceState{On: "h1:web-1 and 2 more", Unreachable: true})
 		h.set(PlaceState{On: "h1:web-1"})
 		h.expectCalls("stop a 30s, start a") // unreachable = "local"
@@ -107,11 +107,11 @@ func TestRestartNeedsAPlaceOfTheFleet(t *testing.T) {
 func TestRestartWaitsWhileTheFleetIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newPlacesHarness(t, 1, core.Guard{}, core.Group{Name: "web", Fleet: true, FleetWait: true})
-		defer h.close(t)
+		defer h.close()
 		h.set(PlaceState{Unreachable: true})
 		h.failLiveness("a")
 		time.Sleep(time.Hour)
-		h.expect("wait", h.waitReason(t, "a"), "GroupLimit failed liveness probe, its restart waits for etcd, which cannot be reached")
+		h.expect("wait", h.waitReason("a"), "GroupLimit failed liveness probe, its restart waits for etcd, which cannot be reached")
 		h.expectCalls("")
 		h.set(PlaceState{Granted: true})
 		h.expectCalls("stop a 30s, start a")
@@ -122,10 +122,10 @@ func TestRestartWaitsWhileTheFleetIsAway(t *testing.T) {
 func TestOneMemberOfAHostWaitsForAPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newPlacesHarness(t, 3, core.Guard{}, fleetGroup)
-		defer h.close(t)
+		defer h.close()
 		h.failLiveness("b")
 		h.failLiveness("a")
-		h.expect("wait", h.waitReason(t, "a"), "GroupLimit failed liveness probe, its restart waits for n-b")
+		h.expect("wait", h.waitReason("a"), "GroupLimit failed liveness probe, its restart waits for n-b")
 		h.expect("places", h.places.take(), "want b web")
 		h.set(PlaceState{Granted: true})
 		time.Sleep(time.Minute)
@@ -153,26 +153,26 @@ func TestEndOfAWaitForAPlace(t *testing.T) {
 		{"an operator restarts it", func(h *placesHarness) error { return h.Restart(h.t.Context(), "a") }, "release a"},
 		{"the engine is lost", func(h *placesHarness) error { h.event(runtime.Lost, "", 0); return nil }, "release a"},
 		{"its group is of this host now", func(h *placesHarness) error {
-			h.reload(h.t, map[string]*core.Spec{"": slowReadySpec(core.Group{Name: "web"})})
+			h.reload(map[string]*core.Spec{"": slowReadySpec(core.Group{Name: "web"})})
 			return nil
 		}, "release a"},
 		{"another group", func(h *placesHarness) error {
-			h.reload(h.t, map[string]*core.Spec{"": slowReadySpec(core.Group{Name: "api", Fleet: true})})
+			h.reload(map[string]*core.Spec{"": slowReadySpec(core.Group{Name: "api", Fleet: true})})
 			return nil
 		}, "release a, want a api"},
 		{"another share", func(h *placesHarness) error {
-			h.reload(h.t, map[string]*core.Spec{"": slowReadySpec(core.Group{Name: "web", Fleet: true, MaxUnavailable: core.Share{Number: 2}})})
+			h.reload(map[string]*core.Spec{"": slowReadySpec(core.Group{Name: "web", Fleet: true, MaxUnavailable: core.Share{Number: 2}})})
 			return nil
 		}, "want a web"},
 		{"nothing in particular", func(h *placesHarness) error {
-			h.reload(h.t, map[string]*core.Spec{"": slowReadySpec(fleetGroup)})
+			h.reload(map[string]*core.Spec{"": slowReadySpec(fleetGroup)})
 			return nil
 		}, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				h := newPlacesHarness(t, 1, core.Guard{}, fleetGroup)
-				defer h.close(t)
+				defer h.close()
 				h.failLiveness("a")
 				h.places.take()
 				if err := tt.do(h); err != nil {
@@ -198,7 +198,7 @@ func TestPlacesAndTheBudgetOfTheHost(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			h := newPlacesHarness(t, 2, core.Guard{MaxRestarts: 1, Window: tt.window}, core.Group{Name: "web", Fleet: true, MaxUnavailable: core.Share{Number: 5}})
-			defer h.close(t)
+			defer h.close()
 			h.specs["n-c"] = slowReadySpec(core.Group{})
 			h.engine.run("c")
 			time.Sleep(6 * time.Second)
@@ -210,7 +210,7 @@ func TestPlacesAndTheBudgetOfTheHost(t *testing.T) {
 			h.expect("places of a, which waits for the budget", h.places.take(), "")
 			h.set(PlaceState{Granted: true})
 			h.expect("places of b, granted when the budget is used up", h.places.take(), tt.then)
-			h.expect("wait", strings.Split(h.waitReason(t, "b"), " ")[0], core.WaitRestartBudget)
+			h.expect("wait", strings.Split(h.waitReason("b"), " ")[0], core.WaitRestartBudget)
 			time.Sleep(tt.window)
 			synctest.Wait()
 			if calls := h.engine.calls(); !slices.Equal(calls[2:], []string{"stop b 30s", "start b"}) {
@@ -224,7 +224,7 @@ func TestPlacesAndTheBudgetOfTheHost(t *testing.T) {
 func TestPlaceIsGivenBackWithoutTheEngine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newPlacesHarness(t, 1, core.Guard{}, fleetGroup)
-		defer h.close(t)
+		defer h.close()
 		h.set(PlaceState{Granted: true})
 		h.engine.stopTakes = time.Hour
 		h.failLiveness("a")

@@ -11,18 +11,15 @@ import (
 // A name comes before a prefix of another container's ID. When the container of that name is gone, the
 // prefix counts, as in Docker.
 func TestNameThatIsAPrefix(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := newHarness(t, webSpec())
-		defer h.close(t)
-		h.sendSynced()
+	play(t, webSpec(), func(h *harness) {
 		const id = "abcd1234"
 		h.create(runtime.Container{ID: "0123", Name: "abcd"})
 		h.create(runtime.Container{ID: id, Name: "other"})
 		synctest.Wait()
 		hold := func(want string) {
-			t.Helper()
-			if err := h.Hold(t.Context(), "abcd", time.Time{}); err != nil {
-				t.Fatal(err)
+			h.t.Helper()
+			if err := h.Hold(h.t.Context(), "abcd", time.Time{}); err != nil {
+				h.t.Fatal(err)
 			}
 			for _, name := range []string{"0123", id} {
 				v, err := h.Board().Find("id:" + name)
@@ -30,7 +27,7 @@ func TestNameThatIsAPrefix(t *testing.T) {
 					continue // it is gone
 				}
 				if held := v.State.Lasting.Held; held != (name == want) {
-					t.Errorf("%s is held: %v", name, held)
+					h.t.Errorf("%s is held: %v", name, held)
 				}
 			}
 		}

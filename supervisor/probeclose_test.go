@@ -20,18 +20,15 @@ func (s *fakeProber) openProbes() map[*fakeProbe]bool {
 
 // A probe is closed when its run, address or spec is over: it may keep a connection.
 func TestProbesAreClosed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := newHarness(t, webSpec())
-		defer h.close(t)
-		h.sendSynced()
+	play(t, webSpec(), func(h *harness) {
 		h.engine.beginRun("c1")
 		h.observe(func(c *runtime.Container) { c.Pid, c.Address = 7, "127.0.0.9" })
 		open := h.probes.openProbes()
 		want := func(what string, n int, same bool) {
-			t.Helper()
+			h.t.Helper()
 			now := h.probes.openProbes()
 			if len(now) != n || maps.Equal(now, open) != same {
-				t.Errorf("%s: %d probes are open, want %d; the same ones: %v", what, len(now), n, maps.Equal(now, open))
+				h.t.Errorf("%s: %d probes are open, want %d; the same ones: %v", what, len(now), n, maps.Equal(now, open))
 			}
 			open = now
 		}
@@ -40,14 +37,14 @@ func TestProbesAreClosed(t *testing.T) {
 		want("asked again", 2, true)
 		h.observe(func(c *runtime.Container) { c.Address = "127.0.0.10" })
 		want("another address", 2, false)
-		if _, err := h.Ask(t.Context(), "c1", core.Liveness); err != nil {
-			t.Fatal(err)
+		if _, err := h.Ask(h.t.Context(), "c1", core.Liveness); err != nil {
+			h.t.Fatal(err)
 		}
 		want("asked by an operator", 2, true)
 		changed := webSpec()
 		changed.RestartPolicy = core.Never
 		changed.Probes[core.Liveness].Handler = prober.Handler{TCPSocket: &prober.TCPSocket{Port: 3}}
-		h.reload(t, map[string]*core.Spec{"": changed})
+		h.reload(map[string]*core.Spec{"": changed})
 		time.Sleep(time.Minute)
 		want("another spec", 2, false)
 		h.engine.endRun("c1", 1)

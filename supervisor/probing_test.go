@@ -88,12 +88,12 @@ func TestRemovalEndsProbes(t *testing.T) {
 				t.Attr("kubelet", "133")
 				synctest.Test(t, func(t *testing.T) {
 					h, probes := newCountingHarness(t, probesSpec(time.Second, probe))
-					defer h.close(t)
+					defer h.close()
 					key := fmt.Sprintf("c1:%d", probe+1)
 					h.probes.hanging[key] = hangs && probe == core.Startup // a startup probe ends with its first success
 					h.engine.run("c1")
 					synctest.Wait()
-					if y := h.view(t, "c1").State.Health.Probes[probe]; (y.Result == prober.Success) == (hangs && probe == core.Startup) {
+					if y := h.view("c1").State.Health.Probes[probe]; (y.Result == prober.Success) == (hangs && probe == core.Startup) {
 						t.Fatalf("at first: %+v", y)
 					}
 					h.probes.mu.Lock()
@@ -138,7 +138,7 @@ func TestContainerWithoutProbes(t *testing.T) {
 	t.Attr("kubelet", "148")
 	synctest.Test(t, func(t *testing.T) {
 		h, _ := newCountingHarness(t, memberSpec(core.Always))
-		defer h.close(t)
+		defer h.close()
 		h.engine.run("c1")
 		time.Sleep(time.Hour)
 		if got := armedProbes(t, h); len(got) != 0 {
@@ -154,7 +154,7 @@ func TestThreeOfSixContainersHaveProbes(t *testing.T) {
 	t.Attr("kubelet", "149")
 	synctest.Test(t, func(t *testing.T) {
 		h, _ := newCountingHarness(t, nil)
-		defer h.close(t)
+		defer h.close()
 		startMembers(h, map[string]*core.Spec{
 			"a": delayedSpec(core.Readiness), "b": memberSpec(core.Always), "c": delayedSpec(core.Liveness),
 			"d": memberSpec(core.Always), "e": delayedSpec(core.Startup), "f": memberSpec(core.Always),
@@ -195,9 +195,9 @@ func TestRemovalConcernsOneContainer(t *testing.T) {
 			t.Attr("kubelet", "150")
 			synctest.Test(t, func(t *testing.T) {
 				h, _ := newCountingHarness(t, nil)
-				defer h.close(t)
+				defer h.close()
 				startMembers(h, map[string]*core.Spec{"plain": memberSpec(core.Always), "web": delayedSpec(core.Liveness, core.Readiness)})
-				before := h.view(t, "web").State
+				before := h.view("web").State
 				for _, id := range tt.removed {
 					h.reportRemoved(id)
 				}
@@ -207,7 +207,7 @@ func TestRemovalConcernsOneContainer(t *testing.T) {
 				if entries, waiting := loopSize(t, h); entries != tt.left || waiting != min(1, len(tt.want)) {
 					t.Errorf("%d containers, %d wait; want %d", entries, waiting, tt.left)
 				}
-				if len(tt.want) > 0 && h.view(t, "web").State.Health.Probes != before.Health.Probes {
+				if len(tt.want) > 0 && h.view("web").State.Health.Probes != before.Health.Probes {
 					t.Error("the probes of the other container were touched")
 				}
 			})
@@ -229,7 +229,7 @@ func TestUnsupervisedContainerIsNotProbed(t *testing.T) {
 			t.Attr("kubelet", "151")
 			synctest.Test(t, func(t *testing.T) {
 				h, _ := newCountingHarness(t, tt.spec)
-				defer h.close(t)
+				defer h.close()
 				h.engine.run("c1")
 				synctest.Wait()
 				for _, probe := range everyProbe {
@@ -253,7 +253,7 @@ func TestProbesOfOthersGoOn(t *testing.T) {
 	t.Attr("kubelet", "152")
 	synctest.Test(t, func(t *testing.T) {
 		h, _ := newCountingHarness(t, probesSpec(time.Second, everyProbe...))
-		defer h.close(t)
+		defer h.close()
 		h.engine.run("unwanted")
 		h.engine.run("wanted")
 		time.Sleep(2500 * time.Millisecond)
@@ -270,7 +270,7 @@ func TestProbesOfOthersGoOn(t *testing.T) {
 				t.Errorf("%s ran %d times, want %d", key, n, want)
 			}
 		}
-		if s := h.view(t, "wanted").State; !s.Conditions.Ready.Status || !s.Conditions.Started.Status || s.RestartCount() != 0 {
+		if s := h.view("wanted").State; !s.Conditions.Ready.Status || !s.Conditions.Started.Status || s.RestartCount() != 0 {
 			t.Errorf("the other container: %+v", s)
 		}
 	})
@@ -282,7 +282,7 @@ func TestAllRemovedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const containers = 100
 		h, probes := newCountingHarness(t, probesSpec(time.Second, everyProbe...))
-		defer h.close(t)
+		defer h.close()
 		id := func(i int) string { return fmt.Sprintf("c%d", i) }
 		for i := range containers {
 			h.probes.mu.Lock()

@@ -77,7 +77,7 @@ func newPublisherHarnessOf(t *testing.T, spec *core.Spec) (*harness, *fakePublis
 func TestPublisherIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, l := newPublisherHarness(t)
-		defer h.close(t)
+		defer h.close()
 		h.sendSynced()
 		if got := l.newChanges(); !slices.Equal(got, []string{"all: none"}) {
 			t.Errorf("at the first sync: %v", got)
@@ -111,7 +111,7 @@ func TestPublisherIsTold(t *testing.T) {
 func TestDiedWithdrawsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, l := newPublisherHarness(t)
-		defer h.close(t)
+		defer h.close()
 		h.sendSynced()
 		h.probes.setResult("c1:2", prober.Result{Outcome: prober.Success})
 		h.engine.run("c1")
@@ -138,19 +138,19 @@ func TestFailureDuringDrainIsTold(t *testing.T) {
 		spec := webSpec()
 		spec.Publish.Drain = 30 * time.Second
 		h, l := newPublisherHarnessOf(t, spec)
-		defer h.close(t)
+		defer h.close()
 		h.sendSynced()
 		h.probes.setResult("c1:2", prober.Result{Outcome: prober.Success})
 		h.engine.run("c1")
 		h.probes.setResult("c1:1", refused)
 		time.Sleep(20*time.Second + time.Millisecond) // the third failure of liveness
 		l.newChanges()
-		if v := h.view(t, "c1"); !v.DrainingReady() {
+		if v := h.view("c1"); !v.DrainingReady() {
 			t.Fatalf("it does not drain while ready: %+v", v.State)
 		}
 		h.probes.setResult("c1:2", refused)
 		time.Sleep(5 * time.Second)
-		if got := l.newChanges(); !slices.Equal(got, []string{"Draining"}) || h.view(t, "c1").DrainingReady() {
+		if got := l.newChanges(); !slices.Equal(got, []string{"Draining"}) || h.view("c1").DrainingReady() {
 			t.Errorf("when readiness fails: %v", got)
 		}
 	})
@@ -162,13 +162,13 @@ func TestWithdrawnBeginsTheDrain(t *testing.T) {
 		spec := webSpec()
 		spec.Publish.Drain, spec.Publish.LeastDrain, spec.Publish.WithdrawWithin = 10*time.Second, 2*time.Second, 20*time.Second
 		h, _ := newPublisherHarnessOf(t, spec)
-		defer h.close(t)
+		defer h.close()
 		h.sendSynced()
 		h.probes.setResult("c1:2", prober.Result{Outcome: prober.Success})
 		h.engine.run("c1")
 		h.probes.setResult("c1:1", refused)
 		time.Sleep(20*time.Second + time.Millisecond) // the third failure
-		run := h.view(t, "c1").State.Run.ID
+		run := h.view("c1").State.Run.ID
 		tell := func(what func(context.Context, runtime.Run) error, run runtime.Run) {
 			if err := what(t.Context(), run); err != nil {
 				t.Error(err)
@@ -178,16 +178,16 @@ func TestWithdrawnBeginsTheDrain(t *testing.T) {
 		tell(h.Drained, run)
 		tell(h.Withdrawn, runtime.Run{ID: "c1", Started: run.Started - 1})
 		tell(h.Withdrawn, runtime.Run{ID: "c2", Started: run.Started})
-		if !h.view(t, "c1").State.AwaitsWithdrawal() {
+		if !h.view("c1").State.AwaitsWithdrawal() {
 			t.Fatal("others told of another run, and HAProxy of this one: it waits no more")
 		}
 		tell(h.Withdrawn, run)
 		tell(h.Drained, run)
-		if s := h.view(t, "c1").State; s.AwaitsWithdrawal() || len(h.engine.calls()) > 0 {
+		if s := h.view("c1").State; s.AwaitsWithdrawal() || len(h.engine.calls()) > 0 {
 			t.Fatalf("it does not drain: %v, %+v", h.engine.calls(), s)
 		}
 		if time.Sleep(2*time.Second + 10*time.Millisecond); !slices.Contains(h.engine.calls(), "stop c1 30s") {
-			t.Errorf("calls %v, want a stop after the least drain: %+v", h.engine.calls(), h.view(t, "c1").State.Action)
+			t.Errorf("calls %v, want a stop after the least drain: %+v", h.engine.calls(), h.view("c1").State.Action)
 		}
 	})
 }
@@ -195,16 +195,16 @@ func TestWithdrawnBeginsTheDrain(t *testing.T) {
 func TestDrainedEndsTheDrain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, l := newPublisherHarness(t)
-		defer h.close(t)
+		defer h.close()
 		h.sendSynced()
 		h.probes.setResult("c1:2", prober.Result{Outcome: prober.Success})
 		h.engine.run("c1")
 		l.lastUp = "backend web"
 		h.probes.setResult("c1:1", refused)
 		time.Sleep(20*time.Second + time.Millisecond) // the third failure
-		run := h.view(t, "c1").State.Run.ID
-		if !h.view(t, "c1").State.AwaitsDrain() {
-			t.Fatalf("it does not drain: %+v", h.view(t, "c1").State)
+		run := h.view("c1").State.Run.ID
+		if !h.view("c1").State.AwaitsDrain() {
+			t.Fatalf("it does not drain: %+v", h.view("c1").State)
 		}
 		for _, other := range []runtime.Run{{}, {ID: "c1", Started: run.Started - 1}, {ID: "c2", Started: run.Started}} {
 			if err := h.Drained(context.Background(), other); err != nil {

@@ -13,9 +13,7 @@ import (
 // Of two containers in back-off, healthd starts first the one whose back-off ends first.
 func TestEarlierBackoffStartsFirst(t *testing.T) {
 	t.Attr("kubelet", "191 192")
-	synctest.Test(t, func(t *testing.T) {
-		h := newHarness(t, nil)
-		defer h.close(t)
+	playWith(t, nil, nil, func(h *harness) {
 		h.specs["n-long"] = &core.Spec{RestartPolicy: core.Always, Backoff: core.Backoff{Initial: 5 * time.Second, Max: time.Minute, ResetAfter: time.Hour}}
 		h.specs["n-short"] = &core.Spec{RestartPolicy: core.Always, Backoff: core.Backoff{Initial: 3 * time.Second, Max: time.Minute, ResetAfter: time.Hour}}
 		h.sendSynced()
@@ -37,7 +35,7 @@ func TestEarlierBackoffStartsFirst(t *testing.T) {
 			time.Sleep(time.Until(began.Add(tt.at)))
 			synctest.Wait()
 			if got := h.engine.calls()[2:]; !slices.Equal(got, tt.want) {
-				t.Errorf("after %v: %v, want %v", tt.at, got, tt.want)
+				h.t.Errorf("after %v: %v, want %v", tt.at, got, tt.want)
 			}
 		}
 	})
@@ -116,9 +114,7 @@ func TestTurnOf(t *testing.T) {
 
 // Probes with phases of their own share the moments at which the loop wakes, and each keeps its phase.
 func TestProbesShareTurns(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := newHarness(t, webSpec())
-		defer h.close(t)
+	playWith(t, webSpec(), nil, func(h *harness) {
 		const containers = 50
 		for i := range containers {
 			h.engine.run(fmt.Sprint("c", i))
@@ -126,7 +122,7 @@ func TestProbesShareTurns(t *testing.T) {
 		}
 		h.sendSynced()
 		last := func(i int) time.Time {
-			return h.view(t, fmt.Sprintf("n-c%d", i)).State.Health.Probes[core.Readiness].LastAt
+			return h.view(fmt.Sprintf("n-c%d", i)).State.Health.Probes[core.Readiness].LastAt
 		}
 		time.Sleep(15 * time.Second)
 		before := make([]time.Time, containers)
@@ -138,15 +134,15 @@ func TestProbesShareTurns(t *testing.T) {
 		for i, was := range before {
 			at := last(i)
 			if passed := at.Sub(was); passed != 50*time.Second {
-				t.Errorf("container %d: %v passed between ten probes of a period of 5s", i, passed)
+				h.t.Errorf("container %d: %v passed between ten probes of a period of 5s", i, passed)
 			}
 			if over := time.Duration(at.UnixNano()) % turnEvery; over != 0 {
-				t.Errorf("container %d was probed %v after a turn", i, over)
+				h.t.Errorf("container %d was probed %v after a turn", i, over)
 			}
 			turns[time.Duration(at.UnixNano())%(5*time.Second)] = true
 		}
 		if len(turns) < containers/2 {
-			t.Errorf("only %d phases of %d containers are left", len(turns), containers)
+			h.t.Errorf("only %d phases of %d containers are left", len(turns), containers)
 		}
 	})
 }

@@ -13,7 +13,7 @@ func TestReadinessComesAndGoes(t *testing.T) {
 	t.Attr("kubelet", "162")
 	synctest.Test(t, func(t *testing.T) {
 		h, _ := newCountingHarness(t, probesSpec(time.Second, core.Readiness))
-		defer h.close(t)
+		defer h.close()
 		h.engine.run("c1")
 		for _, tt := range []struct {
 			answer prober.Result
@@ -22,7 +22,7 @@ func TestReadinessComesAndGoes(t *testing.T) {
 			h.probes.setResult("c1:3", tt.answer)
 			time.Sleep(time.Second + time.Millisecond)
 			synctest.Wait()
-			if ready, reason, _ := h.view(t, "c1").Readiness(); ready != tt.want {
+			if ready, reason, _ := h.view("c1").Readiness(); ready != tt.want {
 				t.Errorf("the probe says %s, ready %v %s", tt.answer.Outcome, ready, reason)
 			}
 		}

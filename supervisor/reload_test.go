@@ -14,77 +14,69 @@ import (
 )
 
 func TestReloadOfTheSameSpecs(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := newHarness(t, webSpec())
-		defer h.close(t)
-		h.sendSynced()
+	play(t, webSpec(), func(h *harness) {
 		h.engine.run("a")
 		synctest.Wait()
 		h.engine.exit("a", 1)
 		time.Sleep(7 * time.Second)
 		h.probes.setHanging("a:1")
 		time.Sleep(5 * time.Second)
-		before := h.view(t, "a").State
+		before := h.view("a").State
 		if !before.Health.Probes[core.Liveness].Running {
-			t.Fatal("no probe is under way")
+			h.t.Fatal("no probe is under way")
 		}
 		spec := webSpec()
 		spec.Values, spec.MatchedBy = []core.Value{{Path: "a", Value: "b", Origin: "elsewhere:1"}}, "somewhere else"
-		h.reload(t, map[string]*core.Spec{"": spec})
-		v := h.view(t, "a")
+		h.reload(map[string]*core.Spec{"": spec})
+		v := h.view("a")
 		if !reflect.DeepEqual(v.State, before) || v.Spec != spec {
-			t.Errorf("before %+v\nafter %+v", before, v.State)
+			h.t.Errorf("before %+v\nafter %+v", before, v.State)
 		}
-		_ = h.send(t.Context(), &probeAnswer{id: "a", run: before.Run.ID, version: 2, probe: core.Liveness, result: success})
-		if y := h.view(t, "a").State.Health.Probes[core.Liveness]; y.Running || y.Outcome != prober.Success {
-			t.Errorf("the probe under way was dropped: %+v", y)
+		_ = h.send(h.t.Context(), &probeAnswer{id: "a", run: before.Run.ID, version: 2, probe: core.Liveness, result: success})
+		if y := h.view("a").State.Health.Probes[core.Liveness]; y.Running || y.Outcome != prober.Success {
+			h.t.Errorf("the probe under way was dropped: %+v", y)
 		}
 	})
 }
 
 func TestReloadOfAnotherSpec(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := newHarness(t, webSpec())
-		defer h.close(t)
-		h.sendSynced()
+	play(t, webSpec(), func(h *harness) {
 		h.engine.run("a")
 		time.Sleep(time.Second)
-		run := h.view(t, "a").State.Run.ID
+		run := h.view("a").State.Run.ID
 		spec := webSpec()
 		spec.Probes[core.Readiness] = tcpProbe(3, 2*time.Second, 1)
 		spec.Probes[core.Startup] = tcpProbe(4, time.Second, 1)
 		h.probes.setResult("a:3", refused)
 		events := len(h.journal.reasons("n-a"))
-		h.reload(t, map[string]*core.Spec{"": spec})
-		if s := h.view(t, "a").State; !s.Conditions.Ready.Status || s.Run.ID != run || len(h.journal.reasons("n-a")) != events {
-			t.Errorf("withdrawn or restarted: %+v", s)
+		h.reload(map[string]*core.Spec{"": spec})
+		if s := h.view("a").State; !s.Conditions.Ready.Status || s.Run.ID != run || len(h.journal.reasons("n-a")) != events {
+			h.t.Errorf("withdrawn or restarted: %+v", s)
 		}
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
-		if s := h.view(t, "a").State; s.Conditions.Ready.Status || s.Run.ID != run || h.probes.timesAsked("a:4") != 0 {
-			t.Errorf("the new probe does not count: %+v", s)
+		if s := h.view("a").State; s.Conditions.Ready.Status || s.Run.ID != run || h.probes.timesAsked("a:4") != 0 {
+			h.t.Errorf("the new probe does not count: %+v", s)
 		}
 	})
 }
 
 // A verdict that waits is dropped with the probe that gave it.
 func TestReloadForgetsTheVerdictOfAnotherProbe(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := newHarness(t, slowReadySpec(core.Group{Name: "web"}))
-		defer h.close(t)
+	play(t, slowReadySpec(core.Group{Name: "web"}), func(h *harness) {
 		startReplicas(h, 2)
 		h.failLiveness("a")
 		h.failLiveness("b")
-		if h.waitReason(t, "b") == "" {
-			t.Fatal("b does not wait")
+		if h.waitReason("b") == "" {
+			h.t.Fatal("b does not wait")
 		}
 		spec := slowReadySpec(core.Group{Name: "web"})
 		spec.Probes[core.Liveness] = nil
-		h.reload(t, map[string]*core.Spec{"": h.specs[""], "n-b": spec})
+		h.reload(map[string]*core.Spec{"": h.specs[""], "n-b": spec})
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if s := h.view(t, "b").State; s.RestartCount() != 0 || s.Health.Failed != core.NoCause {
-			t.Errorf("restarted for a removed probe: %+v", s)
+		if s := h.view("b").State; s.RestartCount() != 0 || s.Health.Failed != core.NoCause {
+			h.t.Errorf("restarted for a removed probe: %+v", s)
 		}
 	})
 }
@@ -93,29 +85,25 @@ func TestReloadForgetsTheVerdictOfAnotherProbe(t *testing.T) {
 // containers.
 func TestReloadKeepsTheQueue(t *testing.T) {
 	for range 10 {
-		synctest.Test(t, func(t *testing.T) {
-			h := newHarness(t, slowReadySpec(core.Group{Name: "web"}))
-			defer h.close(t)
+		play(t, slowReadySpec(core.Group{Name: "web"}), func(h *harness) {
 			startReplicas(h, 5)
 			for _, id := range []string{"b", "d", "a", "c"} {
 				h.failLiveness(id)
 			}
-			h.reload(t, map[string]*core.Spec{"": slowReadySpec(core.Group{Name: "web"})})
+			h.reload(map[string]*core.Spec{"": slowReadySpec(core.Group{Name: "web"})})
 			time.Sleep(time.Minute)
 			synctest.Wait()
 			want := []string{"start b", "start d", "start a", "start c"}
 			got := slices.DeleteFunc(h.engine.calls(), func(c string) bool { return c[:4] == "stop" })
 			if !slices.Equal(got, want) {
-				t.Errorf("calls %v, want %v", got, want)
+				h.t.Errorf("calls %v, want %v", got, want)
 			}
 		})
 	}
 }
 
 func TestReloadChangesLimits(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := newHarnessWith(t, slowReadySpec(core.Group{Name: "web"}), func(c *Config) { c.Guard = core.Guard{MaxRestarts: 2, Window: time.Hour} })
-		defer h.close(t)
+	playWith(t, slowReadySpec(core.Group{Name: "web"}), func(c *Config) { c.Guard = core.Guard{MaxRestarts: 2, Window: time.Hour} }, func(h *harness) {
 		h.failLiveness(startReplicas(h, 6)...)
 		wide := slowReadySpec(core.Group{Name: "web", MaxUnavailable: core.Share{Percent: 100}})
 		stops := func() int {
@@ -138,11 +126,11 @@ func TestReloadChangesLimits(t *testing.T) {
 			{wide, core.Guard{MaxRestarts: 4, Window: time.Hour}, 4},
 			{wide, core.Guard{}, 6},
 		} {
-			if err := h.Reload(t.Context(), func(runtime.Traits) (*core.Spec, error) { return tt.spec, nil }, tt.guard); err != nil {
-				t.Fatal(err)
+			if err := h.Reload(h.t.Context(), func(runtime.Traits) (*core.Spec, error) { return tt.spec, nil }, tt.guard); err != nil {
+				h.t.Fatal(err)
 			}
 			if got := stops(); got != tt.want {
-				t.Errorf("%+v and %+v: %d stops, want %d", tt.spec.Group, tt.guard, got, tt.want)
+				h.t.Errorf("%+v and %+v: %d stops, want %d", tt.spec.Group, tt.guard, got, tt.want)
 			}
 		}
 	})
@@ -150,38 +138,35 @@ func TestReloadChangesLimits(t *testing.T) {
 
 // A container without a spec leaves the board, but not in the middle of a restart.
 func TestReloadWithoutASpec(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		spec := webSpec()
-		spec.Publish.Drain = 10 * time.Second
-		h := newHarness(t, spec)
-		defer h.close(t)
-		h.sendSynced()
+	spec := webSpec()
+	spec.Publish.Drain = 10 * time.Second
+	play(t, spec, func(h *harness) {
 		h.engine.run("a")
 		h.engine.run("b")
 		synctest.Wait()
-		if err := h.Restart(t.Context(), "a"); err != nil {
-			t.Fatal(err)
+		if err := h.Restart(h.t.Context(), "a"); err != nil {
+			h.t.Fatal(err)
 		}
-		h.reload(t, map[string]*core.Spec{"": nil})
+		h.reload(map[string]*core.Spec{"": nil})
 		if _, err := h.Board().Find("b"); err == nil {
-			t.Error("b is still on the board")
+			h.t.Error("b is still on the board")
 		}
-		if v := h.view(t, "a"); !v.State.Draining() {
-			t.Errorf("the restart was given up: %+v", v.State)
+		if v := h.view("a"); !v.State.Draining() {
+			h.t.Errorf("the restart was given up: %+v", v.State)
 		}
 		time.Sleep(20 * time.Second)
 		synctest.Wait()
 		if got, want := h.engine.calls(), []string{"stop a 30s", "start a"}; !slices.Equal(got, want) {
-			t.Errorf("calls %v, want %v", got, want)
+			h.t.Errorf("calls %v, want %v", got, want)
 		}
 		if _, err := h.Board().Find("a"); err == nil {
-			t.Error("a is still on the board")
+			h.t.Error("a is still on the board")
 		}
 		asked := h.probes.timesAsked("a:1")
 		h.engine.exit("a", 1)
 		time.Sleep(time.Hour)
 		if h.probes.timesAsked("a:1") != asked || len(h.engine.calls()) != 2 {
-			t.Error("a is still supervised")
+			h.t.Error("a is still supervised")
 		}
 	})
 }
@@ -191,25 +176,22 @@ func TestReloadWithoutASpec(t *testing.T) {
 func TestReloadTakesContainersBack(t *testing.T) {
 	for _, wrong := range []bool{true, false} {
 		for _, stopped := range []bool{true, false} {
-			synctest.Test(t, func(t *testing.T) {
-				h := newHarness(t, webSpec())
-				defer h.close(t)
-				h.sendSynced()
+			play(t, webSpec(), func(h *harness) {
 				h.engine.run("a")
 				time.Sleep(time.Second)
 				synctest.Wait()
 				h.engine.exit("a", 1)
 				time.Sleep(time.Second)
 				synctest.Wait()
-				count := h.view(t, "a").State.RestartCount()
-				_ = h.Reload(t.Context(), func(runtime.Traits) (*core.Spec, error) {
+				count := h.view("a").State.RestartCount()
+				_ = h.Reload(h.t.Context(), func(runtime.Traits) (*core.Spec, error) {
 					if wrong {
 						return nil, errors.New("wrong")
 					}
 					return nil, nil
 				}, core.Guard{})
-				if wrong && h.view(t, "a").Invalid != "wrong" {
-					t.Errorf("view %+v", h.view(t, "a"))
+				if wrong && h.view("a").Invalid != "wrong" {
+					h.t.Errorf("view %+v", h.view("a"))
 				}
 				if stopped {
 					h.engine.deliver(runtime.Update{Kind: runtime.Killed, Runtime: "docker", ID: "a", Signal: 15, Time: time.Now()})
@@ -218,19 +200,19 @@ func TestReloadTakesContainersBack(t *testing.T) {
 				}
 				time.Sleep(time.Minute)
 				callsBefore, eventsBefore := len(h.engine.calls()), len(h.journal.reasons("n-a"))
-				h.reload(t, map[string]*core.Spec{"": webSpec()})
+				h.reload(map[string]*core.Spec{"": webSpec()})
 				if !wrong { // it comes with the next list
 					h.engine.deliver(h.engine.observation("a"))
 				}
 				time.Sleep(time.Minute)
 				synctest.Wait()
-				v := h.view(t, "a")
+				v := h.view("a")
 				if v.State.Engine.State.Alive() == stopped || len(h.engine.calls()) != callsBefore || v.State.RestartCount() != count || v.State.Conditions.Ready.Status == stopped {
-					t.Errorf("wrong %v, stopped %v: calls %v, %+v", wrong, stopped, h.engine.calls(), v.State)
+					h.t.Errorf("wrong %v, stopped %v: calls %v, %+v", wrong, stopped, h.engine.calls(), v.State)
 				}
 				ended := map[bool]string{true: core.EventOperatorStopped, false: core.EventExited}[wrong]
 				if events := h.journal.reasons("n-a")[eventsBefore:]; slices.Contains(events, core.EventStarted) || slices.Contains(events, ended) != stopped {
-					t.Errorf("wrong %v, stopped %v: events %v", wrong, stopped, events)
+					h.t.Errorf("wrong %v, stopped %v: events %v", wrong, stopped, events)
 				}
 			})
 		}
@@ -240,77 +222,70 @@ func TestReloadTakesContainersBack(t *testing.T) {
 // Containers that a reload brings in ran before. Their start is neither recorded nor
 // followed by a hook.
 func TestReloadAddsContainers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := newHarness(t, nil)
-		defer h.close(t)
-		h.sendSynced()
+	play(t, nil, func(h *harness) {
 		for _, id := range []string{"a", "b", "c"} {
 			h.engine.run(id)
 		}
 		time.Sleep(time.Second)
 		spec := webSpec()
 		spec.Lifecycle.PostStart = &prober.LifecycleHandler{Exec: &prober.Exec{Command: []string{"post_start"}}}
-		h.reload(t, map[string]*core.Spec{"": spec})
+		h.reload(map[string]*core.Spec{"": spec})
 		for _, id := range []string{"a", "b", "c"} {
 			h.engine.deliver(h.engine.observation(id))
 		}
 		spread := make(map[time.Duration]bool)
 		for _, id := range []string{"a", "b", "c"} {
-			spread[time.Until(h.view(t, id).State.Health.Probes[core.Readiness].Due)] = true
+			spread[time.Until(h.view(id).State.Health.Probes[core.Readiness].Due)] = true
 		}
 		h.engine.run("d") // started after the reload
 		synctest.Wait()
 		if h.probes.timesAsked("a:post_start") != 0 || len(h.journal.reasons("n-a")) != 0 || len(spread) != 3 {
-			t.Errorf("hook %d times, events %v, first probes in %v", h.probes.timesAsked("a:post_start"), h.journal.reasons("n-a"), spread)
+			h.t.Errorf("hook %d times, events %v, first probes in %v", h.probes.timesAsked("a:post_start"), h.journal.reasons("n-a"), spread)
 		}
 		if h.probes.timesAsked("d:post_start") != 1 {
-			t.Error("the hook of a container that began later has not run")
+			h.t.Error("the hook of a container that began later has not run")
 		}
 	})
 }
 
 // containerd lets others change the labels of a container while it runs.
 func TestLabelsChange(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := newHarnessWith(t, webSpec(), func(c *Config) {
-			byName := c.Resolve
-			c.Resolve = func(t runtime.Traits) (*core.Spec, error) {
-				if t.Labels["policy"] != "" {
-					return memberSpec(core.RestartPolicy(t.Labels["policy"])), nil
-				}
-				return byName(t)
+	playWith(t, webSpec(), func(c *Config) {
+		byName := c.Resolve
+		c.Resolve = func(t runtime.Traits) (*core.Spec, error) {
+			if t.Labels["policy"] != "" {
+				return memberSpec(core.RestartPolicy(t.Labels["policy"])), nil
 			}
-		})
-		defer h.close(t)
+			return byName(t)
+		}
+	}, func(h *harness) {
 		h.sendSynced()
 		h.engine.run("a")
 		synctest.Wait()
-		started := h.view(t, "n-a").State.Run.StartedAt
+		started := h.view("n-a").State.Run.StartedAt
 		label := func(labels map[string]string) *core.View {
 			c := *h.engine.containers["a"]
 			c.Labels = labels
 			h.engine.containers["a"] = &c
 			h.engine.deliver(h.engine.observation("a"))
-			_ = h.Ping(t.Context())
-			return h.view(t, "n-a")
+			_ = h.Ping(h.t.Context())
+			return h.view("n-a")
 		}
 		if v := label(map[string]string{"policy": string(core.Never)}); v.Spec.RestartPolicy != core.Never {
-			t.Errorf("the spec is still %+v", v.Spec)
+			h.t.Errorf("the spec is still %+v", v.Spec)
 		}
 		if v := label(map[string]string{"wrong": "no such policy"}); v.Invalid != "no such policy" {
-			t.Errorf("invalid: %q", v.Invalid)
+			h.t.Errorf("invalid: %q", v.Invalid)
 		}
 		if v := label(nil); v.Invalid != "" || v.Spec.RestartPolicy != webSpec().RestartPolicy || v.State.Run.StartedAt != started || v.State.RestartCount() != 0 {
-			t.Errorf("view %+v", v)
+			h.t.Errorf("view %+v", v)
 		}
 	})
 }
 
 func TestRenameFindsAnotherSpec(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := &slowStore{}
-		h := newHarnessWith(t, webSpec(), func(c *Config) { c.Store = store })
-		defer h.close(t)
+	store := &slowStore{}
+	playWith(t, webSpec(), func(c *Config) { c.Store = store }, func(h *harness) {
 		h.specs["alone"], h.specs["other"] = nil, memberSpec(core.Never)
 		h.sendSynced()
 		h.engine.run("a")
@@ -320,22 +295,22 @@ func TestRenameFindsAnotherSpec(t *testing.T) {
 			c.Name = name
 			h.engine.containers["a"] = &c
 			h.engine.deliver(h.engine.observation("a"))
-			_ = h.Ping(t.Context())
+			_ = h.Ping(h.t.Context())
 		}
 		rename("same")
 		if m := store.newest(); m.Name != "same" || m.Identity != "same" {
-			t.Errorf("kept as %s, %s", m.Name, m.Identity)
+			h.t.Errorf("kept as %s, %s", m.Name, m.Identity)
 		}
-		if v := h.view(t, "same"); v.Identity != "same" || v.Group != "same" || !v.State.Conditions.Ready.Status {
-			t.Errorf("view %+v", v)
+		if v := h.view("same"); v.Identity != "same" || v.Group != "same" || !v.State.Conditions.Ready.Status {
+			h.t.Errorf("view %+v", v)
 		}
 		rename("other")
-		if v := h.view(t, "other"); v.Spec.RestartPolicy != core.Never || v.State.RestartCount() != 0 {
-			t.Errorf("view %+v", v)
+		if v := h.view("other"); v.Spec.RestartPolicy != core.Never || v.State.RestartCount() != 0 {
+			h.t.Errorf("view %+v", v)
 		}
 		rename("alone")
 		if views := h.Board().Views(); len(views) != 0 {
-			t.Errorf("still on the board: %+v", views[0])
+			h.t.Errorf("still on the board: %+v", views[0])
 		}
 	})
 }

@@ -37,10 +37,7 @@ func TestEndOfARemovedContainerIsTold(t *testing.T) {
 		}, core.Event{Reason: core.EventOperatorStopped, Message: "Container n-web was stopped by an operator (exit code 143). It stays stopped until somebody starts it"}, 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				h := newHarness(t, webSpec())
-				defer h.close(t)
-				h.sendSynced()
+			play(t, webSpec(), func(h *harness) {
 				h.engine.run("web")
 				synctest.Wait()
 				tt.steps(h)
@@ -53,7 +50,7 @@ func TestEndOfARemovedContainerIsTold(t *testing.T) {
 					}
 				}
 				if len(reasons) != tt.count || last.Message != tt.want.Message {
-					t.Errorf("the history says %q %d times, want %q %d times", last.Message, len(reasons), tt.want.Message, tt.count)
+					h.t.Errorf("the history says %q %d times, want %q %d times", last.Message, len(reasons), tt.want.Message, tt.count)
 				}
 			})
 		})
@@ -65,27 +62,24 @@ func TestEndOfARemovedContainerIsTold(t *testing.T) {
 func TestRemovedAfterAReloadDroppedIt(t *testing.T) {
 	for name, unwanted := range map[string]bool{"before its watcher knew": false, "after that": true} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				h := newHarness(t, webSpec())
-				defer h.close(t)
-				h.sendSynced()
+			play(t, webSpec(), func(h *harness) {
 				h.engine.run("web")
 				synctest.Wait()
-				h.reload(t, nil)
+				h.reload(nil)
 				if unwanted {
 					h.engine.deliver(runtime.Update{Kind: runtime.Removed, Runtime: "docker", ID: "web", Unwanted: true})
 				}
 				h.reportRemoved("web")
 				left := make(chan int, 4)
-				if err := h.send(t.Context(), inspectLoop(func(l *loop) {
+				if err := h.send(h.t.Context(), inspectLoop(func(l *loop) {
 					for _, n := range []int{len(l.notSeenYet), len(l.unsupervised), len(l.dropped), len(l.removed)} {
 						left <- n
 					}
 				})); err != nil {
-					t.Fatal(err)
+					h.t.Fatal(err)
 				}
 				if got := []int{<-left, <-left, <-left, <-left}; !slices.Equal(got, []int{0, 0, 0, 1}) {
-					t.Errorf("remembered are %v", got)
+					h.t.Errorf("remembered are %v", got)
 				}
 			})
 		})

@@ -12,23 +12,20 @@ import (
 // Restart fails while healthd has no connection to the engine: an older signal could
 // arrive after it.
 func TestRestartWhileRuntimeIsLost(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := newHarness(t, webSpec())
-		defer h.close(t)
-		h.sendSynced()
+	play(t, webSpec(), func(h *harness) {
 		h.engine.run("c1")
 		h.event(runtime.Lost, "", 0)
 		synctest.Wait()
-		if err := h.Restart(t.Context(), "c1"); !errors.Is(err, ErrRuntimeLost) {
-			t.Errorf("got %v", err)
+		if err := h.Restart(h.t.Context(), "c1"); !errors.Is(err, ErrRuntimeLost) {
+			h.t.Errorf("got %v", err)
 		}
 		h.sendSynced()
-		if err := h.Restart(t.Context(), "c1"); err != nil {
-			t.Error(err)
+		if err := h.Restart(h.t.Context(), "c1"); err != nil {
+			h.t.Error(err)
 		}
 		time.Sleep(time.Minute)
 		if calls := h.engine.calls(); len(calls) != 2 {
-			t.Errorf("calls %v", calls)
+			h.t.Errorf("calls %v", calls)
 		}
 	})
 }

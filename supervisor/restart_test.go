@@ -22,41 +22,39 @@ import (
 // is stopped, and that is recorded.
 func TestRestartOfAMissingContainer(t *testing.T) {
 	t.Attr("kubelet", "237")
-	synctest.Test(t, func(t *testing.T) {
-		h := newHarness(t, webSpec())
-		defer h.close(t)
+	playWith(t, webSpec(), nil, func(h *harness) {
 		h.config.Runtimes["docker"] = emptyEngine{h.engine}
 		h.sendSynced()
 		h.engine.run("c1")
 		synctest.Wait()
-		if err := h.Restart(t.Context(), "nobody"); !errors.Is(err, ErrUnknownContainer) {
-			t.Errorf("restart of a container that does not exist: %v", err)
+		if err := h.Restart(h.t.Context(), "nobody"); !errors.Is(err, ErrUnknownContainer) {
+			h.t.Errorf("restart of a container that does not exist: %v", err)
 		}
-		if err := h.Restart(t.Context(), "n-c1"); err != nil {
-			t.Errorf("restart of a container whose removal healthd has not seen yet: %v", err)
+		if err := h.Restart(h.t.Context(), "n-c1"); err != nil {
+			h.t.Errorf("restart of a container whose removal healthd has not seen yet: %v", err)
 		}
 		time.Sleep(6 * time.Second) // the drain
 		synctest.Wait()
-		if s := h.view(t, "c1").State; !strings.Contains(s.Request.Error, runtime.ErrNotFound.Error()) {
-			t.Errorf("the look before the stop failed, and the error is %q", s.Request.Error)
+		if s := h.view("c1").State; !strings.Contains(s.Request.Error, runtime.ErrNotFound.Error()) {
+			h.t.Errorf("the look before the stop failed, and the error is %q", s.Request.Error)
 		}
 		if got, want := h.journal.reasons("n-c1"), []string{core.EventStarted, core.EventReady, core.EventKilling, core.EventNotReady, core.EventKilling}; !slices.Equal(got, want) {
-			t.Errorf("events %v, want %v: the failed look, too", got, want)
+			h.t.Errorf("events %v, want %v: the failed look, too", got, want)
 		}
 		h.engine.deliver(runtime.Update{Kind: runtime.Removed, Runtime: "docker", ID: "c1"})
 		synctest.Wait()
 		for _, name := range []string{"n-c1", "c1"} {
-			if err := h.Restart(t.Context(), name); !errors.Is(err, ErrUnknownContainer) {
-				t.Errorf("restart of %s, which was removed: %v", name, err)
+			if err := h.Restart(h.t.Context(), name); !errors.Is(err, ErrUnknownContainer) {
+				h.t.Errorf("restart of %s, which was removed: %v", name, err)
 			}
 		}
 		late := request{id: "c1", do: (*loop).restart} // made while the board still showed it
-		if err := h.request(t.Context(), late); !errors.Is(err, ErrUnknownContainer) {
-			t.Errorf("a late request: %v", err)
+		if err := h.request(h.t.Context(), late); !errors.Is(err, ErrUnknownContainer) {
+			h.t.Errorf("a late request: %v", err)
 		}
 		time.Sleep(time.Minute)
 		if got := h.engine.calls(); len(got) > 0 {
-			t.Errorf("calls %v for a removed container", got)
+			h.t.Errorf("calls %v for a removed container", got)
 		}
 	})
 }
@@ -92,12 +90,12 @@ func TestPreStopHTTPHost(t *testing.T) {
 				RestartPolicy: core.Never, TerminationGracePeriod: 30 * time.Second,
 				Lifecycle: core.Lifecycle{PreStop: &prober.LifecycleHandler{HTTPGet: &prober.HTTPGet{Scheme: "http", Host: tt.host, Port: port, Path: "/bye"}}},
 			})
-			defer h.close(t)
+			defer h.close()
 			h.config.Prober = prober.New(prober.Config{})
 			h.engine.called = make(chan string, 10)
 			h.sendSynced()
 			h.engine.run("c1")
-			h.view(t, "c1")
+			h.view("c1")
 			if err := h.Restart(t.Context(), "c1"); err != nil {
 				t.Fatal(err)
 			}

@@ -29,7 +29,7 @@ func TestResultsOnTheBoard(t *testing.T) {
 				t.Attr("kubelet", tt.kubelet)
 				synctest.Test(t, func(t *testing.T) {
 					h, _ := newCountingHarness(t, probesSpec(time.Second, probe))
-					defer h.close(t)
+					defer h.close()
 					h.engine.run("other")
 					if tt.stage > 0 {
 						h.engine.run("cafe0001")
@@ -95,18 +95,18 @@ func TestResultEvents(t *testing.T) {
 				spec := probesSpec(time.Second, tt.probe)
 				spec.Publish.Drain = time.Hour
 				h, _ := newCountingHarness(t, spec)
-				defer h.close(t)
+				defer h.close()
 				key := fmt.Sprintf("c1:%d", tt.probe+1)
 				h.probes.setResult(key, tt.before)
 				h.engine.run("c1")
 				time.Sleep(500 * time.Millisecond)
 				synctest.Wait()
-				old, before := h.view(t, "c1"), len(h.journal.reasons("n-c1"))
+				old, before := h.view("c1"), len(h.journal.reasons("n-c1"))
 				h.probes.setResult(key, tt.answer)
 				asked := h.probes.timesAsked(key)
 				time.Sleep(10 * time.Second)
 				synctest.Wait()
-				v := h.view(t, "c1")
+				v := h.view("c1")
 				if got := h.journal.reasons("n-c1")[before:]; !slices.Equal(got, tt.want) {
 					t.Errorf("events %v, want %v", got, tt.want)
 				}

@@ -57,9 +57,7 @@ func TestEachMemberFollowsItsOwnPolicy(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Attr("kubelet", tt.kubelet)
-			synctest.Test(t, func(t *testing.T) {
-				h := newHarness(t, nil)
-				defer h.close(t)
+			playWith(t, nil, nil, func(h *harness) {
 				startMembers(h, map[string]*core.Spec{"a0": memberSpec(tt.own), "b111": memberSpec(tt.own), "c1": memberSpec(tt.other)})
 				for id, code := range map[string]int{"a0": 0, "b111": 111, "c1": 1} {
 					h.engine.exit(id, code)
@@ -69,7 +67,7 @@ func TestEachMemberFollowsItsOwnPolicy(t *testing.T) {
 				got := h.engine.calls()
 				slices.Sort(got)
 				if !slices.Equal(got, tt.want) {
-					t.Errorf("calls %v, want %v", got, tt.want)
+					h.t.Errorf("calls %v, want %v", got, tt.want)
 				}
 			})
 		})
@@ -90,29 +88,27 @@ func TestFailedProbeConcernsOneContainer(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Attr("kubelet", tt.kubelet)
-			synctest.Test(t, func(t *testing.T) {
-				h := newHarness(t, nil)
-				defer h.close(t)
+			playWith(t, nil, nil, func(h *harness) {
 				h.probes.setResult(tt.failing, refused)
 				spec := probesSpec(10*time.Second, tt.probe)
 				spec.Probes[tt.probe].InitialDelay = time.Second
 				startMembers(h, map[string]*core.Spec{"a": spec, "b": spec, "c": spec})
-				first := h.view(t, "b").State.Run.ID
+				first := h.view("b").State.Run.ID
 				time.Sleep(500 * time.Millisecond)
-				runs := map[string]runtime.Run{"a": h.view(t, "a").State.Run.ID, "c": h.view(t, "c").State.Run.ID}
+				runs := map[string]runtime.Run{"a": h.view("a").State.Run.ID, "c": h.view("c").State.Run.ID}
 				time.Sleep(600 * time.Millisecond) // the probe has failed once
 				h.probes.setResult(tt.failing, prober.Result{Outcome: prober.Success})
 				time.Sleep(time.Minute)
 				synctest.Wait()
 				if got, want := h.engine.calls(), []string{"stop b 30s", "start b"}; !slices.Equal(got, want) {
-					t.Errorf("calls %v, want %v", got, want)
+					h.t.Errorf("calls %v, want %v", got, want)
 				}
-				if s := h.view(t, "b").State; s.Run.ID == first || s.Lasting.Restarts[tt.cause] != 1 || s.Run.LastExit.Reason == core.ReasonError {
-					t.Errorf("b after its failed probe: %+v", s)
+				if s := h.view("b").State; s.Run.ID == first || s.Lasting.Restarts[tt.cause] != 1 || s.Run.LastExit.Reason == core.ReasonError {
+					h.t.Errorf("b after its failed probe: %+v", s)
 				}
 				for id, run := range runs {
-					if s := h.view(t, id).State; s.Run.ID != run || s.RestartCount() != 0 || !s.Conditions.Ready.Status {
-						t.Errorf("%s was touched: %+v", id, s)
+					if s := h.view(id).State; s.Run.ID != run || s.RestartCount() != 0 || !s.Conditions.Ready.Status {
+						h.t.Errorf("%s was touched: %+v", id, s)
 					}
 				}
 			})
@@ -137,9 +133,7 @@ func TestStartDoesNotWaitForLivenessOfOthers(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Attr("kubelet", tt.kubelet)
-			synctest.Test(t, func(t *testing.T) {
-				h := newHarness(t, nil)
-				defer h.close(t)
+			playWith(t, nil, nil, func(h *harness) {
 				h.engine.stopTakes = 20 * time.Second
 				h.probes.hanging["a:2"] = tt.hangs
 				h.probes.setResult("a:2", prober.Result{Outcome: tt.answer})
@@ -149,13 +143,13 @@ func TestStartDoesNotWaitForLivenessOfOthers(t *testing.T) {
 				h.probes.setResult("a:2", prober.Result{Outcome: prober.Success})
 				h.engine.exit("b", 1)
 				synctest.Wait()
-				if s := h.view(t, "b").State; s.Engine.State != runtime.Running || s.RestartCount() != 1 {
-					t.Errorf("b was not started at once: %+v", s)
+				if s := h.view("b").State; s.Engine.State != runtime.Running || s.RestartCount() != 1 {
+					h.t.Errorf("b was not started at once: %+v", s)
 				}
 				time.Sleep(time.Minute)
 				synctest.Wait()
 				if got := h.engine.calls(); !slices.Equal(got, tt.want) {
-					t.Errorf("calls %v, want %v", got, tt.want)
+					h.t.Errorf("calls %v, want %v", got, tt.want)
 				}
 			})
 		})
@@ -179,9 +173,7 @@ func TestStartupConcernsItsOwnContainer(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Attr("kubelet", "223")
-			synctest.Test(t, func(t *testing.T) {
-				h := newHarness(t, nil)
-				defer h.close(t)
+			playWith(t, nil, nil, func(h *harness) {
 				h.engine.stopTakes = 20 * time.Second
 				h.probes.hanging["a:1"] = tt.hangs
 				h.probes.setResult("a:1", prober.Result{Outcome: tt.answer})
@@ -190,17 +182,17 @@ func TestStartupConcernsItsOwnContainer(t *testing.T) {
 				startMembers(h, map[string]*core.Spec{"a": a, "b": memberSpec(core.OnFailure)})
 				h.engine.exit("b", 1)
 				synctest.Wait()
-				if s := h.view(t, "b").State; s.Engine.State != runtime.Running || s.RestartCount() != 1 {
-					t.Errorf("b was not started at once: %+v", s)
+				if s := h.view("b").State; s.Engine.State != runtime.Running || s.RestartCount() != 1 {
+					h.t.Errorf("b was not started at once: %+v", s)
 				}
 				if live, ready := h.probes.timesAsked("a:2"), h.probes.timesAsked("a:3"); live != tt.asked || ready != tt.asked {
-					t.Errorf("liveness ran %d times and readiness %d times, want %d", live, ready, tt.asked)
+					h.t.Errorf("liveness ran %d times and readiness %d times, want %d", live, ready, tt.asked)
 				}
 				h.probes.setResult("a:1", prober.Result{Outcome: prober.Success})
 				time.Sleep(time.Minute)
 				synctest.Wait()
 				if got := h.engine.calls(); !slices.Equal(got, tt.want) {
-					t.Errorf("calls %v, want %v", got, tt.want)
+					h.t.Errorf("calls %v, want %v", got, tt.want)
 				}
 			})
 		})
@@ -212,44 +204,42 @@ func TestStartupConcernsItsOwnContainer(t *testing.T) {
 func TestAlwaysBesideNever(t *testing.T) {
 	for _, tt := range []struct {
 		name string
-		act  func(t *testing.T, h *harness)
+		act  func(*harness)
 		want []string
 	}{
-		{"exited with 137", func(_ *testing.T, h *harness) {
+		{"exited with 137", func(h *harness) {
 			h.engine.exit("a", 137)
 			h.engine.exit("b", 137)
 		}, []string{"start a"}},
-		{"unknown, and it has exited", func(t *testing.T, h *harness) {
-			loseEngine(t, h)
+		{"unknown, and it has exited", func(h *harness) {
+			loseEngine(h)
 			h.engine.exit("a", 137)
 			h.engine.exit("b", 137)
 		}, []string{"start a"}},
-		{"unknown, and a restart was pending", func(t *testing.T, h *harness) {
+		{"unknown, and a restart was pending", func(h *harness) {
 			h.specs["a"].Publish.Drain = 5 * time.Second
-			if err := h.Restart(t.Context(), "a"); err != nil {
-				t.Error(err)
+			if err := h.Restart(h.t.Context(), "a"); err != nil {
+				h.t.Error(err)
 			}
-			loseEngine(t, h)
+			loseEngine(h)
 			h.engine.exit("b", 137)
 		}, []string{"stop a 30s", "start a"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Attr("kubelet", "224")
-			synctest.Test(t, func(t *testing.T) {
-				h := newHarness(t, nil)
-				defer h.close(t)
+			playWith(t, nil, nil, func(h *harness) {
 				startMembers(h, map[string]*core.Spec{"a": memberSpec(core.Always), "b": memberSpec(core.Never)})
-				tt.act(t, h)
+				tt.act(h)
 				time.Sleep(time.Minute)
 				synctest.Wait()
-				if v := h.view(t, "a"); v.State.Lost && len(h.engine.calls()) != 0 {
-					t.Fatalf("calls %v while the engine is unknown", h.engine.calls())
+				if v := h.view("a"); v.State.Lost && len(h.engine.calls()) != 0 {
+					h.t.Fatalf("calls %v while the engine is unknown", h.engine.calls())
 				}
 				h.sendSynced()
 				time.Sleep(time.Minute)
 				synctest.Wait()
 				if got := h.engine.calls(); !slices.Equal(got, tt.want) {
-					t.Errorf("calls %v, want %v", got, tt.want)
+					h.t.Errorf("calls %v, want %v", got, tt.want)
 				}
 			})
 		})

@@ -54,10 +54,7 @@ func (c Change) textOf(start time.Time) string {
 }
 
 func TestTimelineOfARestart(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := newHarness(t, webSpec())
-		defer h.close(t)
-		h.sendSynced()
+	play(t, webSpec(), func(h *harness) {
 		began := time.Now()
 		h.engine.run("c1")
 		time.Sleep(10*time.Minute - time.Second) // between two probes
@@ -71,31 +68,31 @@ func TestTimelineOfARestart(t *testing.T) {
 
 		got, found := h.Board().Timeline("c1", time.Now())
 		if !found || !got.Since.Equal(began) {
-			t.Fatalf("found %v, since %v, want %v", found, got.Since, began)
+			h.t.Fatalf("found %v, since %v, want %v", found, got.Since, began)
 		}
 		if got, want := letters(got.Minutes), strings.Repeat(".", 34)+"SRRRRRRRRRW*RRRRRRRRWW*RRRRR"; got != want {
-			t.Errorf("minutes:\ngot  %s\nwant %s", got, want)
+			h.t.Errorf("minutes:\ngot  %s\nwant %s", got, want)
 		}
 		var changes []string
 		for _, c := range got.Changes {
 			changes = append(changes, c.textOf(began))
 		}
-		t.Log(strings.Join(changes, "\n"))
+		h.t.Log(strings.Join(changes, "\n"))
 		for _, want := range []string{"10m20s Draining", "10m25s Waiting ended 0 LivenessFailed", "10m25s Starting restarted by liveness", "19m59s Waiting ended 7 Error", "Starting restarted by exit"} {
 			if !slices.ContainsFunc(changes, func(c string) bool { return strings.HasSuffix(c, want) }) {
-				t.Errorf("no change %q", want)
+				h.t.Errorf("no change %q", want)
 			}
 		}
 		p := got.Probes[core.Liveness]
 		failed := p[slices.IndexFunc(p[:], func(m ProbeMinute) bool { return m.Failures > 0 })]
 		if failed.Failures != 7 || failed.Worst < 297*time.Millisecond || failed.Worst > 303*time.Millisecond {
-			t.Errorf("the minute of the failures: %+v", failed)
+			h.t.Errorf("the minute of the failures: %+v", failed)
 		}
 		if got.Probes[core.Startup] != nil {
-			t.Error("it has no startup probe")
+			h.t.Error("it has no startup probe")
 		}
 		if p := got.Probes[core.Readiness]; p[TimelineMinutes-2].Successes != 12 {
-			t.Errorf("a minute of the readiness probe, which is every 5 s: %+v", p[TimelineMinutes-2])
+			h.t.Errorf("a minute of the readiness probe, which is every 5 s: %+v", p[TimelineMinutes-2])
 		}
 	})
 }

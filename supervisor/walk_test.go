@@ -51,7 +51,7 @@ func walk(t *testing.T, r *rand.Rand) {
 		c.Guard = core.Guard{MaxRestarts: 3, Window: time.Minute}
 		c.Shutdown = time.Minute
 	})
-	defer h.close(t)
+	defer h.close()
 	h.engine.stopTakes = time.Duration(r.IntN(4)) * time.Second
 	w := &walker{h, r, t}
 	if w.oneOf(2) {
