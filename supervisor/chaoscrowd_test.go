@@ -16,13 +16,14 @@ import (
 func TestChaosOfMany(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const crowd = 10_000
-		h := newChaos(t, 1)
-		h.guard, h.lossPerMille, h.historyCap, h.callsFail = core.Guard{MaxRestarts: 10, Window: time.Minute}, 0, chaosHistory, false
+		k := chaosKnobs(1)
+		k.guard, k.lossPerMille, k.historyCap, k.callsFail = core.Guard{MaxRestarts: 10, Window: time.Minute}, 0, 0, false
+		h := newWorld(t, k)
 		h.addCrowd(crowd)
 		h.bootDaemon(false)
 		h.playSteps(1)
 		for _, all := range []struct {
-			befall func(*chaosContainer)
+			befall func(*worldContainer)
 			pause  time.Duration
 		}{
 			{h.hangCrowd, crowdPause}, {h.freeCrowd, crowdPause}, {h.disconnectEngine, crowdPause}, {h.reload, 0}, {h.killDaemon, crowdPause},
@@ -47,9 +48,9 @@ const crowdPause = 40 * time.Second
 
 // addCrowd adds containers that only what befalls all of them can disturb. Half of them
 // are one group.
-func (h *chaosHost) addCrowd(n int) {
+func (h *world) addCrowd(n int) {
 	for i := range n {
-		t := &chaosTemplate{name: fmt.Sprint("crowd", i), policy: core.Never, enginePolicy: "no", stopTimeout: 5 * time.Second, crowd: true}
+		t := &worldTemplate{name: fmt.Sprint("crowd", i), policy: core.Never, enginePolicy: "no", stopTimeout: 5 * time.Second, crowd: true}
 		if i%8 < 2 { // the race detector needs 100 kB for each start that is under way
 			t.policy = core.Always
 		}
@@ -58,7 +59,7 @@ func (h *chaosHost) addCrowd(n int) {
 			t.labels = map[string]string{core.ComposeProject: "p", core.ComposeService: "crowd", core.ComposeNumber: fmt.Sprint(i)}
 		}
 		h.specs[t.name] = &core.Spec{
-			Name: t.name, RestartPolicy: t.policy, Backoff: core.Backoff{Initial: chaosBackoff, Max: chaosBackoffMax, ResetAfter: chaosReset},
+			Name: t.name, RestartPolicy: t.policy, Backoff: core.Backoff{Initial: worldBackoff, Max: worldBackoffMax, ResetAfter: worldReset},
 			Probes: [core.NumProbes]*core.ProbeSpec{core.Liveness: {
 				Handler: prober.Handler{TCPSocket: &prober.TCPSocket{Port: int(core.Liveness)}}, Period: crowdPause, Timeout: time.Second, SuccessThreshold: 1, FailureThreshold: 1,
 			}},
@@ -67,10 +68,10 @@ func (h *chaosHost) addCrowd(n int) {
 	}
 }
 
-func (h *chaosHost) hangCrowd(*chaosContainer) { h.setCrowdHung(true) }
-func (h *chaosHost) freeCrowd(*chaosContainer) { h.setCrowdHung(false) }
+func (h *world) hangCrowd(*worldContainer) { h.setCrowdHung(true) }
+func (h *world) freeCrowd(*worldContainer) { h.setCrowdHung(false) }
 
-func (h *chaosHost) setCrowdHung(hung bool) {
+func (h *world) setCrowdHung(hung bool) {
 	h.locked(func() {
 		h.logf("> all of the crowd hang: %v", hung)
 		for _, c := range h.engine.containers {

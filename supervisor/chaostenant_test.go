@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"healthd/prober"
@@ -19,23 +18,16 @@ import (
 // name, its answers and its end let it do, to the bounds that labels have by default (docs/security.md).
 // The others are judged as ever: they come back in time, by their names and IDs, with all of their history.
 // The flags are those of TestChaos.
-func TestChaosTenant(t *testing.T) {
-	first, n := 1, max(chaosTenantSeeds, *seedsFlag)
-	if *seedFlag > 0 {
-		first, n = *seedFlag, max(1, *seedsFlag)
-	}
-	for seed := first; seed < first+n; seed++ {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) { runChaosWithTenant(t, seed) })
-		})
-	}
-}
+func TestChaosTenant(t *testing.T) { tenantSeeds.play(t, runChaosWithTenant) }
 
-const chaosTenantSeeds = 9 // three of each kind
+// tenantSeeds are some of each kind.
+var tenantSeeds = seeds{chaosSeeds.first, chaosSeeds.count, int(numTenants), 3 * int(numTenants)}
 
 func runChaosWithTenant(t *testing.T, seed int) {
-	h := newChaos(t, seed)
+	k := chaosKnobs(seed)
+	k.historyCap = 0 // the tenant has its part in what falls out of a short one
+	k.shutdown = 30 * time.Second
+	h := newWorld(t, k)
 	h.addTenant(tenantKind(seed % int(numTenants)))
 	h.bootDaemon(false)
 	h.playSteps(chaosSteps)
@@ -47,7 +39,7 @@ func runChaosWithTenant(t *testing.T, seed int) {
 		h.tenant.checkHistory()
 	}
 	h.shutDown()
-	if h.failed() || transcriptWanted() {
+	if h.failed() || chaosSeeds.one() {
 		t.Log(h.transcript())
 	}
 }
@@ -67,9 +59,9 @@ const tenantLabel = "tenant"
 
 // tenant is a container that means harm.
 type tenant struct {
-	host     *chaosHost
+	host     *world
 	kind     tenantKind
-	template *chaosTemplate
+	template *worldTemplate
 	victim   string // full ID that the newest one has as its name
 	history  *journal.Journal
 	recorded map[string]int // events of the others
@@ -82,11 +74,10 @@ const (
 	tenantBackoff = time.Second
 )
 
-// addTenant gives all containers IDs as Docker makes them, so that one can be called by another's.
-func (h *chaosHost) addTenant(kind tenantKind) {
+func (h *world) addTenant(kind tenantKind) {
 	h.tenant = &tenant{
 		host: h, kind: kind, history: journal.New(), recorded: map[string]int{},
-		template: &chaosTemplate{
+		template: &worldTemplate{
 			name: "tenant", hostile: true, policy: core.Always, enginePolicy: "no", ignoresTerm: true, stopTimeout: tenantWait, exitCode: 1,
 			labels: map[string]string{tenantLabel: "tenant", core.ComposeProject: "p/g0", core.ComposeService: "g0/../g0", core.ComposeNumber: "1\x1b"},
 		},
@@ -95,16 +86,6 @@ func (h *chaosHost) addTenant(kind tenantKind) {
 		h.tenant.template.maxLife = 200 * time.Millisecond
 	}
 	h.specs["tenant"] = h.tenant.spec()
-	h.historyCap = chaosHistory // Docker's own; the tenant has its part in what falls out of a shorter one
-	old := h.engine.containers
-	h.engine.containers, h.engine.history = nil, nil
-	for _, c := range old {
-		c.gone, c.run = true, -c.run // nothing more befalls it
-		fresh := h.engine.create(c.template)
-		if c.run != 0 {
-			h.engine.beginRun(fresh, byOperator)
-		}
-	}
 }
 
 func (t *tenant) spec() *core.Spec {
@@ -156,21 +137,17 @@ func (t *tenant) act() {
 	}
 }
 
-// identify returns ID and name of a new container. The tenant is called by the ID of another one.
-func (t *tenant) identify(id string, template *chaosTemplate) (longID, name string) {
-	id = id[:4] + strings.Repeat("0", 60) // the number, which is hexadecimal
-	if !template.hostile {
-		return id, template.name
-	}
+// takeName returns the tenant's next name, which is the ID of another container.
+func (t *tenant) takeName(id string) string {
 	victim := t.host.templates[t.host.roll("victim", id, len(t.host.templates))]
 	if c := t.host.engine.newestOf(victim); c != nil {
 		t.victim = c.info.ID
 	}
-	return id, t.victim
+	return t.victim
 }
 
 // answer fails with a text that is long, and would do harm on a terminal.
-func (t *tenant) answer(ctx context.Context, d *chaosDaemon, timeout time.Duration) prober.Result {
+func (t *tenant) answer(ctx context.Context, d *worldDaemon, timeout time.Duration) prober.Result {
 	if t.kind == tenantHolds {
 		_ = d.wait(ctx, timeout)
 	}
@@ -213,25 +190,9 @@ func (t *tenant) checkHistory() {
 }
 
 // called returns what people call a container. Where others may take its ID as their name, they say that.
-func (h *chaosHost) called(c *chaosContainer) string {
+func (h *world) called(c *worldContainer) string {
 	if h.tenant != nil && h.roll("called", c.info.ID, 2) == 0 {
 		return c.info.ID
 	}
 	return c.info.Name
-}
-
-// shutdownLimit is [daemon] shutdown; zero: none.
-func (h *chaosHost) shutdownLimit() time.Duration {
-	if h.tenant != nil {
-		return 30 * time.Second
-	}
-	return 0
-}
-
-// patienceAtTheEnd is how long the last daemon may take to end.
-func (h *chaosHost) patienceAtTheEnd() time.Duration {
-	if limit := h.shutdownLimit(); limit > 0 {
-		return limit + 5*time.Second
-	}
-	return 5 * time.Minute
 }

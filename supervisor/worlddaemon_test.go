@@ -6,19 +6,21 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"healthd/runtime"
 	"healthd/supervisor/core"
 )
 
-// chaosDaemon is one daemon: a Supervisor and a Watcher, and their connections to the
+// worldDaemon is one daemon: a Supervisor and a Watcher, and their connections to the
 // host. Nothing that a killed daemon still does has any effect.
-type chaosDaemon struct {
-	host            *chaosHost
+type worldDaemon struct {
+	host            *world
 	number          actor
 	killed          chan struct{} // closed by kill
 	sup             *Supervisor
+	watcher         *runtime.Watcher
 	stop            context.CancelFunc // is SIGTERM
 	ended           chan struct{}      // Run has returned
 	refresh         chan struct{}
@@ -32,26 +34,26 @@ type chaosDaemon struct {
 	cutOff          bool // its connection broke since it was last synced
 
 	calling       map[string]string // calls under way, by container
-	pendingWrites []func(*chaosDisk)
+	pendingWrites []func(*worldDisk)
 	pendingIDs    []string // what these writes are about
 	flushed       chan struct{}
 }
 
-// chaosDisk is what outlives a daemon.
-type chaosDisk struct {
+// worldDisk is what outlives a daemon.
+type worldDisk struct {
 	memories map[string]core.Memory
 	seen     time.Time
 }
 
 // bootDaemon starts a daemon. It is called without the lock.
-func (h *chaosHost) bootDaemon(rebooted bool) {
+func (h *world) bootDaemon(rebooted bool) {
 	var booted []string
 	if rebooted {
 		booted = []string{"docker"}
 	}
 	h.mu.Lock()
 	h.daemons++
-	d := &chaosDaemon{
+	d := &worldDaemon{
 		host: h, number: actor(h.daemons), killed: make(chan struct{}), ended: make(chan struct{}), refresh: make(chan struct{}, 1),
 		calling: make(map[string]string), loaded: maps.Clone(h.disk.memories),
 	}
@@ -59,26 +61,18 @@ func (h *chaosHost) bootDaemon(rebooted bool) {
 	for _, id := range slices.Sorted(maps.Keys(h.disk.memories)) {
 		m := h.fromDisk(h.disk.memories[id])
 		past = append(past, &m)
-		if transcriptWanted() {
+		if chaosSeeds.one() {
 			h.logf("    remembered: %s alive %v stopping %v restart %v killed %v stopped %v maybe by the engine %v held %v", m.Name, m.Engine.State.Alive(), m.Action.Stopping, m.Action.Restart, h.sinceStart(m.Ending.First), m.Ending.By == core.EndedByOperator, m.Ending.MaybeEngine, m.Lasting.Held)
 		}
 	}
 	seen, specs := h.disk.seen, h.specs
 	h.logf("%s starts, with events seen up to %v", d.name(), h.sinceStart(seen))
-	d.sup = New(Config{
+	c := Config{
 		Resolve: resolverFor(specs), Runtimes: map[string]Restarter{"docker": d}, Prober: d, Journal: d,
-		Guard: h.guard, Store: d, Memories: past, Rebooted: booted, Shutdown: h.shutdownLimit(),
-	})
-	if h.roll("slices", d.name(), 2) == 0 {
-		d.sup.sliceSteps = 1 // as on a host with more containers than fit into a slice
+		Guard: h.guard, Store: d, Memories: past, Rebooted: booted, Shutdown: h.shutdown,
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	d.stop, h.daemon = cancel, d
-	h.noteDaemonStart(d)
-	h.mu.Unlock()
-	watching, stopWatching := context.WithCancel(context.Background())
-	watcher := runtime.Watcher{
-		Name: "docker", Source: d, Since: seen, Relist: chaosRelist, Refresh: d.refresh,
+	d.watcher = &runtime.Watcher{
+		Name: "docker", Source: d, Since: seen, Relist: worldRelist, Refresh: d.refresh,
 		KnownRun: func(id string) (runtime.Run, bool) { return d.loadedOf(id).Run.ID, d.loadedOf(id).Engine.State.Alive() },
 		Wanted: func(t runtime.Traits) bool {
 			h.mu.Lock()
@@ -87,22 +81,38 @@ func (h *chaosHost) bootDaemon(rebooted bool) {
 			return spec != nil
 		},
 	}
-	h.wg.Go(func() { _ = watcher.Run(watching, d.deliver) })
+	if h.assemble != nil {
+		h.assemble(d, &c, d.watcher)
+	}
+	d.sup = New(c)
+	if h.roll("slices", d.name(), 2) == 0 {
+		d.sup.sliceSteps = 1 // as on a host with more containers than fit into a slice
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	d.stop, h.daemon = cancel, d
+	h.noteDaemonStart(d)
+	h.mu.Unlock()
+	watching, stopWatching := context.WithCancel(context.Background())
+	var watched sync.WaitGroup
+	watched.Go(func() { _ = d.watcher.Run(watching, d.deliver) })
 	h.wg.Go(func() {
-		_ = d.sup.Run(ctx)
+		if err := d.sup.Run(ctx); err != nil && !d.isKilled() {
+			h.locked(func() { h.fail("%s ends: %v", d.name(), err) })
+		}
 		stopWatching()
 		d.flush()
+		watched.Wait()
 		close(d.ended)
 	})
 }
 
 // stamp is the present moment by the host's clocks.
-func (h *chaosHost) stamp() core.Stamp {
+func (h *world) stamp() core.Stamp {
 	return core.Stamp{Wall: time.Now(), Monotonic: time.Since(h.startedAt), Boot: fmt.Sprint("boot ", h.boots)}
 }
 
 // loadedOf is what the daemon before knew of a container; zero: nothing.
-func (d *chaosDaemon) loadedOf(id string) core.Kept {
+func (d *worldDaemon) loadedOf(id string) core.Kept {
 	if m, ok := d.loaded[id]; ok {
 		return *m.Kept
 	}
@@ -111,7 +121,7 @@ func (d *chaosDaemon) loadedOf(id string) core.Kept {
 
 // fromDisk returns what a daemon reads of a memory. If the clock was set at the boot, what
 // was written before is by another clock.
-func (h *chaosHost) fromDisk(m core.Memory) core.Memory {
+func (h *world) fromDisk(m core.Memory) core.Memory {
 	now := h.stamp()
 	if written := m.Written; written.Boot != now.Boot {
 		moved := written
@@ -122,7 +132,7 @@ func (h *chaosHost) fromDisk(m core.Memory) core.Memory {
 	return m.FromFile(now)
 }
 
-const chaosRelist = 30 * time.Second
+const worldRelist = 30 * time.Second
 
 func resolverFor(specs map[string]*core.Spec) Resolver {
 	return func(t runtime.Traits) (*core.Spec, error) {
@@ -130,9 +140,9 @@ func resolverFor(specs map[string]*core.Spec) Resolver {
 	}
 }
 
-func (d *chaosDaemon) name() string { return fmt.Sprintf("daemon %d", d.number) }
+func (d *worldDaemon) name() string { return fmt.Sprintf("daemon %d", d.number) }
 
-func (d *chaosDaemon) isKilled() bool {
+func (d *worldDaemon) isKilled() bool {
 	select {
 	case <-d.killed:
 		return true
@@ -142,7 +152,7 @@ func (d *chaosDaemon) isKilled() bool {
 }
 
 // kill ends a daemon at once. Its goroutines end by themselves and have no effect.
-func (d *chaosDaemon) kill() {
+func (d *worldDaemon) kill() {
 	d.host.mu.Lock()
 	d.host.logf("%s is killed", d.name())
 	close(d.killed)
@@ -160,7 +170,7 @@ func (d *chaosDaemon) kill() {
 }
 
 // deliver hands an update of the Watcher to the Supervisor.
-func (d *chaosDaemon) deliver(ctx context.Context, u runtime.Update) error {
+func (d *worldDaemon) deliver(ctx context.Context, u runtime.Update) error {
 	if d.isKilled() {
 		return errKilled
 	}
@@ -194,34 +204,37 @@ func (d *chaosDaemon) deliver(ctx context.Context, u runtime.Update) error {
 }
 
 // Record implements Journal.
-func (d *chaosDaemon) Record(e core.Event) {
-	d.host.mu.Lock()
-	defer d.host.mu.Unlock()
-	if !d.isKilled() {
-		if d.host.tenant != nil && d.host.tenant.record(e) {
-			return
-		}
-		d.host.logf("    %s %s %q", d.name(), e.Reason, e.Message)
+func (d *worldDaemon) Record(e core.Event) {
+	if d.isKilled() {
+		return
 	}
+	if d.host.recorded != nil {
+		d.host.recorded(d, e)
+	}
+	d.host.locked(func() {
+		if d.host.tenant == nil || !d.host.tenant.record(e) {
+			d.host.logf("    %s %s %q", d.name(), e.Reason, e.Message)
+		}
+	})
 }
 
 // Remember implements Store.
-func (d *chaosDaemon) Remember(m *core.Memory) <-chan struct{} {
-	return d.write(m.ID, func(disk *chaosDisk) { disk.memories[m.ID] = m.ForFile(d.host.stamp()) })
+func (d *worldDaemon) Remember(m *core.Memory) <-chan struct{} {
+	return d.write(m.ID, func(disk *worldDisk) { disk.memories[m.ID] = m.ForFile(d.host.stamp()) })
 }
 
 // Forget implements Store.
-func (d *chaosDaemon) Forget(id string) {
-	d.write(id, func(disk *chaosDisk) { delete(disk.memories, id) })
+func (d *worldDaemon) Forget(id string) {
+	d.write(id, func(disk *worldDisk) { delete(disk.memories, id) })
 }
 
 // SetSeen implements Store.
-func (d *chaosDaemon) SetSeen(_ string, at time.Time) {
-	d.write("seen", func(disk *chaosDisk) { disk.seen = at })
+func (d *worldDaemon) SetSeen(_ string, at time.Time) {
+	d.write("seen", func(disk *worldDisk) { disk.seen = at })
 }
 
 // write puts a change onto the disk, in order, a little later. Sometimes the disk hangs.
-func (d *chaosDaemon) write(what string, op func(*chaosDisk)) <-chan struct{} {
+func (d *worldDaemon) write(what string, op func(*worldDisk)) <-chan struct{} {
 	d.host.mu.Lock()
 	defer d.host.mu.Unlock()
 	d.pendingWrites, d.pendingIDs = append(d.pendingWrites, op), append(d.pendingIDs, what)
@@ -236,7 +249,7 @@ func (d *chaosDaemon) write(what string, op func(*chaosDisk)) <-chan struct{} {
 	return d.flushed
 }
 
-func (d *chaosDaemon) flush() {
+func (d *worldDaemon) flush() {
 	d.host.mu.Lock()
 	defer d.host.mu.Unlock()
 	if d.isKilled() || d.flushed == nil {
@@ -250,7 +263,7 @@ func (d *chaosDaemon) flush() {
 }
 
 // Stop implements Restarter.
-func (d *chaosDaemon) Stop(ctx context.Context, id string, grace time.Duration) error {
+func (d *worldDaemon) Stop(ctx context.Context, id string, grace time.Duration) error {
 	done, err := d.beginCall("stop", id)
 	if err != nil {
 		return err
@@ -260,7 +273,7 @@ func (d *chaosDaemon) Stop(ctx context.Context, id string, grace time.Duration) 
 }
 
 // Start implements Restarter.
-func (d *chaosDaemon) Start(ctx context.Context, id string) error {
+func (d *worldDaemon) Start(ctx context.Context, id string) error {
 	done, err := d.beginCall("start", id)
 	if err != nil {
 		return err
@@ -278,7 +291,7 @@ func (d *chaosDaemon) Start(ctx context.Context, id string) error {
 }
 
 // beginCall checks a call as it begins.
-func (d *chaosDaemon) beginCall(what, id string) (done func(), err error) {
+func (d *worldDaemon) beginCall(what, id string) (done func(), err error) {
 	d.host.mu.Lock()
 	defer d.host.mu.Unlock()
 	if d.isKilled() {
@@ -305,7 +318,7 @@ func (d *chaosDaemon) beginCall(what, id string) (done func(), err error) {
 // call takes its time to reach the engine, has the engine carry it out, and takes its
 // time to return. A killed daemon does not see the outcome; its call may still reach the
 // engine.
-func (d *chaosDaemon) call(ctx context.Context, what, id string, most time.Duration, do func() error) error {
+func (d *worldDaemon) call(ctx context.Context, what, id string, most time.Duration, do func() error) error {
 	h := d.host
 	if err := d.wait(ctx, h.randomDuration(what+" there", id, time.Millisecond, 30*time.Millisecond)); err != nil && h.roll(what+" survives", id, 2) == 0 {
 		return err

@@ -8,7 +8,7 @@ import (
 )
 
 // noteEventRead notes that a daemon has read an event.
-func (h *chaosHost) noteEventRead(d *chaosDaemon, ev runtime.Event) {
+func (h *world) noteEventRead(d *worldDaemon, ev runtime.Event) {
 	if ev.Action != runtime.ActionKill {
 		return
 	}
@@ -19,20 +19,20 @@ func (h *chaosHost) noteEventRead(d *chaosDaemon, ev runtime.Event) {
 }
 
 // loadedSignal says whether a daemon has loaded the operator's signal from disk.
-func (d *chaosDaemon) loadedSignal(c *chaosContainer) bool {
+func (d *worldDaemon) loadedSignal(c *worldContainer) bool {
 	m, ok := d.loaded[c.info.ID]
 	return ok && m.Run.ID == c.info.Run() && (m.Ending.By == core.EndedByOperator || !m.Ending.First.IsZero())
 }
 
 // knowsSignal says whether a daemon has known the operator's signal for a moment. A
 // daemon stores what it decides before it acts.
-func (d *chaosDaemon) knowsSignal(c *chaosContainer) bool {
+func (d *worldDaemon) knowsSignal(c *worldContainer) bool {
 	at := c.opSignal.readAt[d.number]
 	return !at.IsZero() && time.Since(at) > 25*time.Millisecond || d.loadedSignal(c)
 }
 
 // noteDaemonStart notes what a new daemon cannot know.
-func (h *chaosHost) noteDaemonStart(d *chaosDaemon) {
+func (h *world) noteDaemonStart(d *worldDaemon) {
 	for _, c := range h.engine.containers {
 		m, ok := d.loaded[c.info.ID]
 		same := ok && m.Run.ID == c.info.Run()
@@ -51,7 +51,7 @@ func (h *chaosHost) noteDaemonStart(d *chaosDaemon) {
 }
 
 // makeUncertain drops the expectation that an ended container is started.
-func (c *chaosContainer) makeUncertain(why string) {
+func (c *worldContainer) makeUncertain(why string) {
 	if !c.info.State.Alive() && c.expect == mustRun {
 		c.expect, c.why = either, why
 	}
@@ -59,7 +59,7 @@ func (c *chaosContainer) makeUncertain(why string) {
 
 // checkSubscription checks where a daemon begins to listen. The engine must send it
 // every signal that it has not stored.
-func (h *chaosHost) checkSubscription(d *chaosDaemon, since time.Time) {
+func (h *world) checkSubscription(d *worldDaemon, since time.Time) {
 	if d.subscribed {
 		return
 	}
@@ -83,9 +83,9 @@ func (h *chaosHost) checkSubscription(d *chaosDaemon, since time.Time) {
 
 // mustHaveStored says whether the last daemon had to store the operator's signal, but the
 // new one has not loaded it.
-func (c *chaosContainer) mustHaveStored(d *chaosDaemon) bool {
+func (c *worldContainer) mustHaveStored(d *worldDaemon) bool {
 	switch {
-	case c.gone, c.template.autoRemove, !c.lossAt.IsZero(), d.loadedOf(c.info.ID).Run.ID != c.info.Run():
+	case c.template.autoRemove, !c.lossAt.IsZero(), d.loadedOf(c.info.ID).Run.ID != c.info.Run():
 		return false
 	case c.opSignal.at.Before(d.host.firstConnectedAt), d.loadedOf(c.info.ID).Ending.By == core.EndedUnseen: // it is left alone, too
 		return false
@@ -96,14 +96,14 @@ func (c *chaosContainer) mustHaveStored(d *chaosDaemon) bool {
 }
 
 // noteMissedHistory notes what the first connection of a daemon cannot tell.
-func (h *chaosHost) noteMissedHistory(d *chaosDaemon, since time.Time) {
+func (h *world) noteMissedHistory(d *worldDaemon, since time.Time) {
 	e := h.engine
 	for _, ev := range e.history {
 		if ev.Time.Equal(since) {
 			return
 		}
 	}
-	full := len(e.history) >= h.historyCap*200/chaosHistory
+	full := len(e.history) >= h.historyCap*200/worldHistory
 	switch restarted := e.order[since.UnixNano()] < e.lifeBegan && !h.disk.seen.IsZero(); {
 	case restarted && !full:
 		return // it is clear that the engine was restarted
@@ -118,7 +118,7 @@ func (h *chaosHost) noteMissedHistory(d *chaosDaemon, since time.Time) {
 }
 
 // makeEngineEndUncertain notes that nobody can tell whether the engine was restarted.
-func (h *chaosHost) makeEngineEndUncertain(d *chaosDaemon, why string) {
+func (h *world) makeEngineEndUncertain(d *worldDaemon, why string) {
 	h.logf("%s", why)
 	for _, c := range h.engine.containers {
 		if c.endedBy == byEngine || c.endLife != h.engine.life || d != nil && !d.everSynced && d.loadedOf(c.info.ID).Action.Restart == core.NoCause {
@@ -129,7 +129,7 @@ func (h *chaosHost) makeEngineEndUncertain(d *chaosDaemon, why string) {
 
 // makeNewEndsUncertain notes that nobody can tell why containers have ended since the
 // engine's start.
-func (h *chaosHost) makeNewEndsUncertain(why string) {
+func (h *world) makeNewEndsUncertain(why string) {
 	h.logf("%s", why)
 	for _, c := range h.engine.containers {
 		if c.endLife == h.engine.life {
@@ -139,7 +139,7 @@ func (h *chaosHost) makeNewEndsUncertain(why string) {
 }
 
 // noteDisconnect notes that no daemon is connected to the engine from now on.
-func (h *chaosHost) noteDisconnect() {
+func (h *world) noteDisconnect() {
 	h.noteOutlived()
 	if !h.connectedSince.IsZero() {
 		h.unwatchedSince = time.Now()
@@ -152,7 +152,7 @@ func (h *chaosHost) noteDisconnect() {
 }
 
 // noteConnected notes what a connection cannot tell.
-func (h *chaosHost) noteConnected(d *chaosDaemon) {
+func (h *world) noteConnected(d *worldDaemon) {
 	if h.firstConnectedAt.IsZero() {
 		h.firstConnectedAt = time.Now()
 	}
@@ -169,28 +169,28 @@ func (h *chaosHost) noteConnected(d *chaosDaemon) {
 	}
 }
 
-// chaosDetection is how long healthd may need to find out that the engine does not shut
+// worldDetection is how long healthd may need to find out that the engine does not shut
 // down.
-const chaosDetection = 2 * time.Second
+const worldDetection = 2 * time.Second
 
 // noteOutlived notes whose signals the engine has outlived, as far as healthd could see.
-func (h *chaosHost) noteOutlived() {
+func (h *world) noteOutlived() {
 	if h.callsHang || h.hangingCalls > 0 || h.engine.shuttingDown || h.daemon == nil || !h.daemon.stopRequestedAt.IsZero() { // it cannot see that just now
 		return
 	}
 	for _, c := range h.engine.containers {
 		since := h.knownSince(c)
-		if !h.connectedSince.IsZero() && c.endLife == h.engine.life && !c.endedAt.IsZero() && time.Since(since) > chaosDetection {
+		if !h.connectedSince.IsZero() && c.endLife == h.engine.life && !c.endedAt.IsZero() && time.Since(since) > worldDetection {
 			c.engineOutlived = true
 		}
 	}
 }
 
 // knownSince is when healthd knew of the container's end, at the latest.
-func (h *chaosHost) knownSince(c *chaosContainer) time.Time {
+func (h *world) knownSince(c *worldContainer) time.Time {
 	since := later(later(c.endedAt, h.connectedSince), later(h.disturbedAt, c.disturbedAt))
 	if c.lossAt.After(c.beganAt) {
-		since = since.Add(2 * chaosRelist)
+		since = since.Add(2 * worldRelist)
 	}
 	return since
 }

@@ -9,8 +9,8 @@ import (
 	"healthd/supervisor/core"
 )
 
-// chaosTemplate is how a container is created and how its process behaves.
-type chaosTemplate struct {
+// worldTemplate is how a container is created and how its process behaves.
+type worldTemplate struct {
 	name         string
 	labels       map[string]string
 	group        string
@@ -31,30 +31,33 @@ type chaosTemplate struct {
 	exitCode           int           // of that end
 	crowd              bool          // one of 10,000; see TestChaosOfMany
 	hostile            bool          // see TestChaosTenant
+	image              string        // empty: "image"
+	networkOwner       string        // ID of the container whose network it shares
+	failures           int           // of the one of it that was removed last
 }
 
-// newChaosTemplates returns the containers of a host, some of each kind.
-func newChaosTemplates(r *rand.Rand) []*chaosTemplate {
-	var all []*chaosTemplate
-	add := func(name string, change func(*chaosTemplate)) {
-		t := newChaosTemplate(r, name)
+// newWorldTemplates returns the containers of a host, some of each kind.
+func newWorldTemplates(r *rand.Rand) []*worldTemplate {
+	var all []*worldTemplate
+	add := func(name string, change func(*worldTemplate)) {
+		t := newWorldTemplate(r, name)
 		change(t)
 		all = append(all, t)
 	}
 	for g := range 1 + r.IntN(2) {
 		for i := range 3 {
-			add(fmt.Sprintf("g%d-%d", g, i), func(t *chaosTemplate) {
+			add(fmt.Sprintf("g%d-%d", g, i), func(t *worldTemplate) {
 				t.group = fmt.Sprintf("p/g%d", g)
 				t.labels = map[string]string{core.ComposeProject: "p", core.ComposeService: fmt.Sprintf("g%d", g), core.ComposeNumber: fmt.Sprint(i)}
 				t.policy, t.probes[core.Liveness], t.probes[core.Readiness] = core.Always, true, true
 			})
 		}
 	}
-	add("rm", func(t *chaosTemplate) { t.autoRemove, t.postStart = true, false })
-	add("engine", func(t *chaosTemplate) { t.enginePolicy, t.policy = "always", core.Always })
-	add("loop", func(t *chaosTemplate) { t.maxLife, t.policy = 5*time.Second, core.Always })
+	add("rm", func(t *worldTemplate) { t.autoRemove, t.postStart = true, false })
+	add("engine", func(t *worldTemplate) { t.enginePolicy, t.policy = "always", core.Always })
+	add("loop", func(t *worldTemplate) { t.maxLife, t.policy = 5*time.Second, core.Always })
 	for i := range 2 + r.IntN(6) {
-		add(fmt.Sprintf("any%d", i), func(t *chaosTemplate) {
+		add(fmt.Sprintf("any%d", i), func(t *worldTemplate) {
 			t.policy = []core.RestartPolicy{core.Always, core.OnFailure, core.Never}[i%3]
 			if r.IntN(3) == 0 {
 				t.maxLife = time.Duration(10+r.IntN(200)) * time.Second
@@ -64,8 +67,8 @@ func newChaosTemplates(r *rand.Rand) []*chaosTemplate {
 	return all
 }
 
-func newChaosTemplate(r *rand.Rand, name string) *chaosTemplate {
-	t := &chaosTemplate{
+func newWorldTemplate(r *rand.Rand, name string) *worldTemplate {
+	t := &worldTemplate{
 		name: name, policy: core.Always, enginePolicy: "no", labels: map[string]string{},
 		hasGate: r.IntN(6) == 0, postStart: r.IntN(5) == 0, preStop: r.IntN(5) == 0, ignoresTerm: r.IntN(5) == 0,
 		stopTime: time.Duration(r.IntN(3000)) * time.Millisecond, termCode: []int{0, 143}[r.IntN(2)],
@@ -82,10 +85,10 @@ func newChaosTemplate(r *rand.Rand, name string) *chaosTemplate {
 }
 
 // spec is how healthd supervises the container. Some numbers change with each reload.
-func (t *chaosTemplate) spec(r *rand.Rand) *core.Spec {
+func (t *worldTemplate) spec(r *rand.Rand) *core.Spec {
 	s := &core.Spec{
 		Name: t.name, RestartPolicy: t.policy, Publish: core.Publish{Service: t.name, Drain: t.drain},
-		Backoff: core.Backoff{Initial: chaosBackoff, Max: chaosBackoffMax, ResetAfter: chaosReset},
+		Backoff: core.Backoff{Initial: worldBackoff, Max: worldBackoffMax, ResetAfter: worldReset},
 	}
 	for i, wanted := range t.probes {
 		if wanted {

@@ -8,7 +8,7 @@ import (
 )
 
 // checkCall checks a call of a daemon as it begins against the daemon's own board.
-func (h *chaosHost) checkCall(d *chaosDaemon, c *chaosContainer, what string) {
+func (h *world) checkCall(d *worldDaemon, c *worldContainer, what string) {
 	v := h.view(c)
 	if c.template.hostile {
 		return
@@ -49,7 +49,7 @@ func (h *chaosHost) checkCall(d *chaosDaemon, c *chaosContainer, what string) {
 }
 
 // checkStart checks a start by healthd that the engine has carried out.
-func (h *chaosHost) checkStart(c *chaosContainer, by actor) {
+func (h *world) checkStart(c *worldContainer, by actor) {
 	rebooted := c.endLife != h.engine.life || c.opSignal.run == c.run-1 && c.opSignal.life != h.engine.life
 	switch {
 	case c.template.hostile:
@@ -72,14 +72,14 @@ func (h *chaosHost) checkStart(c *chaosContainer, by actor) {
 
 // checkGroup checks, when healthd sends a stop signal to c, that no more of its group
 // are down for failed probes than max_unavailable allows.
-func (h *chaosHost) checkGroup(c *chaosContainer) {
+func (h *world) checkGroup(c *worldContainer) {
 	spec := h.specs[c.template.name]
 	if c.template.group == "" || !c.cause.ByProbe() || spec == nil || h.engine.shuttingDown { // which stops them all
 		return
 	}
 	var down []string
 	for _, other := range h.engine.containers {
-		if other.template.group == c.template.group && !other.gone && other.downByProbe() {
+		if other.template.group == c.template.group && other.downByProbe() {
 			down = append(down, other.template.name)
 		}
 	}
@@ -90,20 +90,20 @@ func (h *chaosHost) checkGroup(c *chaosContainer) {
 
 // downByProbe says whether healthd has stopped the run for a failed probe and still has
 // to start another one.
-func (c *chaosContainer) downByProbe() bool {
+func (c *worldContainer) downByProbe() bool {
 	return c.signals > 0 && c.cause.ByProbe() && c.uncertainRun != c.run &&
 		(c.info.State.Alive() && c.opSignal.run != c.run || !c.info.State.Alive() && c.expect == mustRun)
 }
 
 // checkAll checks everything once.
-func (h *chaosHost) checkAll() {
+func (h *world) checkAll() {
 	h.checkLoop()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.noteDisturbances()
 	h.noteOutlived()
 	for _, c := range h.engine.containers {
-		if c.gone || c.template.hostile {
+		if c.template.hostile {
 			continue
 		}
 		h.checkReady(c)
@@ -112,7 +112,7 @@ func (h *chaosHost) checkAll() {
 }
 
 // checkLoop checks what the daemon's loop keeps up to date step by step.
-func (h *chaosHost) checkLoop() {
+func (h *world) checkLoop() {
 	d := h.runningDaemon()
 	if d == nil {
 		return
@@ -129,7 +129,7 @@ func (h *chaosHost) checkLoop() {
 }
 
 // noteDisturbances notes what keeps healthd from its work just now.
-func (h *chaosHost) noteDisturbances() {
+func (h *world) noteDisturbances() {
 	d := h.daemon
 	if d == nil || !d.synced || !d.stopRequestedAt.IsZero() || !h.engine.up || h.engine.shuttingDown || h.engine.unreachable || h.callsHang || h.hangingCalls > 0 {
 		h.disturbedAt = time.Now()
@@ -144,7 +144,7 @@ func (h *chaosHost) noteDisturbances() {
 
 // checkReady fails when the board shows a container as ready that does not run. healthd
 // needs a moment for that, and longer after a disturbance.
-func (h *chaosHost) checkReady(c *chaosContainer) {
+func (h *world) checkReady(c *worldContainer) {
 	v := h.view(c)
 	if v == nil || !v.State.Conditions.Ready.Status || c.info.State == runtime.Running || v.State.Lost {
 		return
@@ -155,23 +155,23 @@ func (h *chaosHost) checkReady(c *chaosContainer) {
 	}
 	patience := 3 * time.Second
 	if h.disturbed(c, since) {
-		since, patience = later(since, later(h.disturbedAt, c.disturbedAt)), chaosRecovery
+		since, patience = later(since, later(h.disturbedAt, c.disturbedAt)), worldRecovery
 	}
 	if time.Since(since) > patience {
 		h.fail("%s: the board shows it as ready, but it has been %s for %v", c.template.name, c.info.State, time.Since(since))
 	}
 }
 
-// chaosRecovery is how long healthd may need after a disturbance: to connect again, to
+// worldRecovery is how long healthd may need after a disturbance: to connect again, to
 // repeat an inspection that failed, and to list all containers.
-const chaosRecovery = 13*time.Second + 30*time.Second + chaosRelist
+const worldRecovery = 13*time.Second + 30*time.Second + worldRelist
 
-func (h *chaosHost) disturbed(c *chaosContainer, since time.Time) bool {
+func (h *world) disturbed(c *worldContainer, since time.Time) bool {
 	return !h.disturbedAt.Before(since) || !c.disturbedAt.Before(since) || !c.lossAt.IsZero() && c.lossAt.After(since.Add(-time.Minute))
 }
 
 // checkDown fails when a container stays down that should run.
-func (h *chaosHost) checkDown(c *chaosContainer) {
+func (h *world) checkDown(c *worldContainer) {
 	if c.info.State.Alive() || c.expect != mustRun || c.run == 0 {
 		return
 	}
@@ -184,7 +184,7 @@ func (h *chaosHost) checkDown(c *chaosContainer) {
 	}
 	if h.disturbed(c, since) {
 		since = later(since, later(h.disturbedAt, later(c.disturbedAt, c.lossAt)))
-		patience += chaosRecovery
+		patience += worldRecovery
 	}
 	if time.Since(later(since, c.heldUntil)) > patience {
 		h.fail("%s: it has been down for %v, %v since the last disturbance, although it %s (%s)", c.template.name, time.Since(c.endedAt), time.Since(since), c.expect, c.why)
@@ -192,26 +192,26 @@ func (h *chaosHost) checkDown(c *chaosContainer) {
 }
 
 // maxBackoff is the longest that the next start may have to wait.
-func (c *chaosContainer) maxBackoff() time.Duration {
+func (c *worldContainer) maxBackoff() time.Duration {
 	var d time.Duration
 	for range c.failures - 1 {
-		d = min(max(2*d, chaosBackoff), chaosBackoffMax)
+		d = min(max(2*d, worldBackoff), worldBackoffMax)
 	}
 	return d
 }
 
 const (
-	chaosBackoff    = 2 * time.Second
-	chaosBackoffMax = 20 * time.Second
-	chaosReset      = 2 * time.Minute
+	worldBackoff    = 2 * time.Second
+	worldBackoffMax = 20 * time.Second
+	worldReset      = 2 * time.Minute
 )
 
 // checkEnd checks everything after a long quiet time.
-func (h *chaosHost) checkEnd() {
+func (h *world) checkEnd() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, c := range h.engine.containers {
-		if c.gone || c.run == 0 || c.template.hostile {
+		if c.run == 0 || c.template.hostile {
 			continue
 		}
 		v := h.view(c)

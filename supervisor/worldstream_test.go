@@ -9,35 +9,35 @@ import (
 	"healthd/runtime"
 )
 
-// chaosStream is an event stream of one daemon. Events arrive in order, a little late.
-type chaosStream struct {
-	d     *chaosDaemon
+// worldStream is an event stream of one daemon. Events arrive in order, a little late.
+type worldStream struct {
+	d     *worldDaemon
 	ctx   context.Context
-	queue []chaosDelivery
+	queue []worldDelivery
 	more  chan struct{} // buffered for one
 	err   error
 }
 
-type chaosDelivery struct {
+type worldDelivery struct {
 	ev runtime.Event
 	at time.Time
 }
 
-func (s *chaosStream) deliver(ev runtime.Event) {
+func (s *worldStream) deliver(ev runtime.Event) {
 	at := time.Now().Add(s.d.host.randomDuration("news", ev.ID+string(ev.Action), time.Millisecond, 100*time.Millisecond))
 	if n := len(s.queue); n > 0 {
 		at = later(at, s.queue[n-1].at.Add(1))
 	}
-	s.queue = append(s.queue, chaosDelivery{ev, at})
+	s.queue = append(s.queue, worldDelivery{ev, at})
 	s.wake()
 }
 
-func (s *chaosStream) end(err error) {
+func (s *worldStream) end(err error) {
 	s.err, s.queue = err, nil
 	s.wake()
 }
 
-func (s *chaosStream) wake() {
+func (s *worldStream) wake() {
 	select {
 	case s.more <- struct{}{}:
 	default:
@@ -45,7 +45,7 @@ func (s *chaosStream) wake() {
 }
 
 // Next waits for the next event.
-func (s *chaosStream) Next() (runtime.Event, error) {
+func (s *worldStream) Next() (runtime.Event, error) {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
@@ -80,7 +80,7 @@ func (s *chaosStream) Next() (runtime.Event, error) {
 
 // Subscribe implements runtime.Source. It takes so long that the jitter of the Watcher's
 // back-off, which no seed controls, makes no difference.
-func (d *chaosDaemon) Subscribe(ctx context.Context, since time.Time) (runtime.Stream, error) {
+func (d *worldDaemon) Subscribe(ctx context.Context, since time.Time) (runtime.Stream, error) {
 	context.AfterFunc(ctx, func() {
 		d.host.mu.Lock()
 		defer d.host.mu.Unlock()
@@ -102,10 +102,10 @@ func (d *chaosDaemon) Subscribe(ctx context.Context, since time.Time) (runtime.S
 	if !d.host.reachable() || d.host.engine.shuttingDown {
 		return nil, errUnreachable
 	}
-	s := &chaosStream{d: d, ctx: ctx, more: make(chan struct{}, 1)}
+	s := &worldStream{d: d, ctx: ctx, more: make(chan struct{}, 1)}
 	d.host.checkSubscription(d, since)
 	for _, ev := range d.host.engine.history {
-		s.queue = append(s.queue, chaosDelivery{ev, time.Now()})
+		s.queue = append(s.queue, worldDelivery{ev, time.Now()})
 	}
 	d.host.engine.streams = append(d.host.engine.streams, s)
 	return s, nil
@@ -123,7 +123,7 @@ func afterJitter(d time.Duration) time.Duration {
 }
 
 // EventHistory implements runtime.Source.
-func (d *chaosDaemon) EventHistory(ctx context.Context, at time.Time) (runtime.EventHistory, error) {
+func (d *worldDaemon) EventHistory(ctx context.Context, at time.Time) (runtime.EventHistory, error) {
 	if err := d.answer(ctx, "recall", ""); err != nil {
 		d.host.mu.Lock()
 		d.host.makeEngineEndUncertain(d, "nobody can tell whether events were lost")
@@ -133,7 +133,7 @@ func (d *chaosDaemon) EventHistory(ctx context.Context, at time.Time) (runtime.E
 	d.host.mu.Lock()
 	defer d.host.mu.Unlock()
 	e := d.host.engine
-	m := runtime.EventHistory{LiveRestore: e.liveRestore, Full: len(e.history) >= d.host.historyCap*200/chaosHistory}
+	m := runtime.EventHistory{LiveRestore: e.liveRestore, Full: len(e.history) >= d.host.historyCap*200/worldHistory}
 	for _, ev := range e.history {
 		m.HasEvent = m.HasEvent || ev.Time.Equal(at)
 	}
@@ -154,7 +154,7 @@ func (d *chaosDaemon) EventHistory(ctx context.Context, at time.Time) (runtime.E
 }
 
 // KillEvents implements runtime.Source.
-func (d *chaosDaemon) KillEvents(ctx context.Context, run runtime.Run) ([]runtime.Event, error) {
+func (d *worldDaemon) KillEvents(ctx context.Context, run runtime.Run) ([]runtime.Event, error) {
 	err := d.answer(ctx, "kills", run.ID)
 	d.host.mu.Lock()
 	defer d.host.mu.Unlock()
@@ -164,7 +164,7 @@ func (d *chaosDaemon) KillEvents(ctx context.Context, run runtime.Run) ([]runtim
 		}
 		return nil, err
 	}
-	kills := runtime.FindKillsOf(run, chaosHistory)
+	kills := runtime.FindKillsOf(run, worldHistory)
 	for _, ev := range d.host.engine.history {
 		kills.Add(ev)
 	}
@@ -172,7 +172,7 @@ func (d *chaosDaemon) KillEvents(ctx context.Context, run runtime.Run) ([]runtim
 }
 
 // Clock implements runtime.Source.
-func (d *chaosDaemon) Clock(ctx context.Context) (time.Time, error) {
+func (d *worldDaemon) Clock(ctx context.Context) (time.Time, error) {
 	if err := d.answer(ctx, "clock", ""); err != nil {
 		return time.Time{}, err
 	}
@@ -182,7 +182,7 @@ func (d *chaosDaemon) Clock(ctx context.Context) (time.Time, error) {
 }
 
 // Accept implements Restarter.
-func (d *chaosDaemon) Accept(ctx context.Context) error {
+func (d *worldDaemon) Accept(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	if err := d.answer(ctx, "accept", ""); err != nil {
@@ -197,7 +197,7 @@ func (d *chaosDaemon) Accept(ctx context.Context) error {
 }
 
 // List implements runtime.Source.
-func (d *chaosDaemon) List(ctx context.Context) ([]runtime.Summary, error) {
+func (d *worldDaemon) List(ctx context.Context) ([]runtime.Summary, error) {
 	if err := d.answer(ctx, "list", ""); err != nil {
 		return nil, err
 	}
@@ -205,9 +205,6 @@ func (d *chaosDaemon) List(ctx context.Context) ([]runtime.Summary, error) {
 	defer d.host.mu.Unlock()
 	var all []runtime.Summary
 	for _, c := range d.host.engine.containers {
-		if c.gone {
-			continue
-		}
 		s := runtime.Summary{ID: c.info.ID, Name: c.info.Name, Labels: c.info.Labels, State: c.info.State, Fingerprint: c.info.Fingerprint}
 		at := c.info.FinishedAt
 		if c.info.State.Alive() {
@@ -222,7 +219,7 @@ func (d *chaosDaemon) List(ctx context.Context) ([]runtime.Summary, error) {
 }
 
 // Inspect implements runtime.Source and Restarter.
-func (d *chaosDaemon) Inspect(ctx context.Context, id string) (*runtime.Container, error) {
+func (d *worldDaemon) Inspect(ctx context.Context, id string) (*runtime.Container, error) {
 	if err := d.answer(ctx, "inspect", id); err != nil {
 		return nil, err
 	}
@@ -238,13 +235,13 @@ func (d *chaosDaemon) Inspect(ctx context.Context, id string) (*runtime.Containe
 }
 
 // Ping implements runtime.Source.
-func (d *chaosDaemon) Ping(ctx context.Context) error { return d.answer(ctx, "ping", "") }
+func (d *worldDaemon) Ping(ctx context.Context) error { return d.answer(ctx, "ping", "") }
 
-const chaosCallTimeout = 10 * time.Second
+const worldCallTimeout = 10 * time.Second
 
 // answer is what all requests to the engine share. They take a moment; an engine whose
 // calls hang may never answer.
-func (d *chaosDaemon) answer(ctx context.Context, what, id string) error {
+func (d *worldDaemon) answer(ctx context.Context, what, id string) error {
 	if err := d.wait(ctx, d.host.randomDuration(what, id, time.Millisecond, 10*time.Millisecond)); err != nil {
 		return err
 	}
@@ -258,7 +255,7 @@ func (d *chaosDaemon) answer(ctx context.Context, what, id string) error {
 		return nil
 	}
 	d.host.locked(func() { d.host.hangingCalls++ })
-	err := d.wait(ctx, chaosCallTimeout)
+	err := d.wait(ctx, worldCallTimeout)
 	d.host.locked(func() { d.host.hangingCalls--; d.host.disturbedAt = time.Now() })
 	if err != nil {
 		return err
@@ -269,7 +266,7 @@ func (d *chaosDaemon) answer(ctx context.Context, what, id string) error {
 var errKilled = errors.New("the daemon was killed")
 
 // wait waits for t. It ends early with the context or the daemon.
-func (d *chaosDaemon) wait(ctx context.Context, t time.Duration) error {
+func (d *worldDaemon) wait(ctx context.Context, t time.Duration) error {
 	timer := time.NewTimer(max(t, 1))
 	defer timer.Stop()
 	select {

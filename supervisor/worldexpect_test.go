@@ -16,8 +16,8 @@ const (
 	either   expectation = "may be started or not" // healthd cannot know
 )
 
-// chaosRecord is what the test knows about a container, whether healthd knows it or not.
-type chaosRecord struct {
+// worldRecord is what the test knows about a container, whether healthd knows it or not.
+type worldRecord struct {
 	expect          expectation // set when a run has ended
 	why             string
 	endedBy         actor
@@ -63,7 +63,7 @@ type operatorSignal struct {
 
 // whoEnded says who wanted the end of a run that a signal has ended. An operator's
 // signal comes before all others.
-func (c *chaosContainer) whoEnded() actor {
+func (c *worldContainer) whoEnded() actor {
 	switch {
 	case c.signalState() != noSignal:
 		return byOperator
@@ -82,7 +82,7 @@ const (
 	freshSignal
 )
 
-func (c *chaosContainer) signalState() signalState {
+func (c *worldContainer) signalState() signalState {
 	age := time.Since(c.opSignal.at)
 	switch {
 	case c.opSignal.run != c.run || c.opSignal.survivable && age > c.template.stopTimeout+30*time.Second:
@@ -94,7 +94,7 @@ func (c *chaosContainer) signalState() signalState {
 }
 
 // answersProbe says whether the process answers a probe with success.
-func (c *chaosContainer) answersProbe(probe core.ProbeType) bool {
+func (c *worldContainer) answersProbe(probe core.ProbeType) bool {
 	up := c.info.State == runtime.Running && time.Since(c.beganAt) >= c.template.startupTime
 	if probe == core.Readiness {
 		return up && !c.notReady && !c.hung
@@ -103,19 +103,19 @@ func (c *chaosContainer) answersProbe(probe core.ProbeType) bool {
 }
 
 // noteRunBegan notes that a run has begun.
-func (h *chaosHost) noteRunBegan(c *chaosContainer, by actor) {
-	old := c.chaosRecord
+func (h *world) noteRunBegan(c *worldContainer, by actor) {
+	old := c.worldRecord
 	if by > 0 {
 		h.checkStart(c, by)
 	}
 	if c.run > 1 && old.endedBy == byProcess && by != byEngine {
 		h.logf("%s runs again after %v", c.template.name, time.Since(old.endedAt))
 	}
-	c.chaosRecord = chaosRecord{failures: old.failures, disturbedAt: old.disturbedAt, lossAt: old.lossAt, probeStoppedRun: old.probeStoppedRun}
+	c.worldRecord = worldRecord{failures: old.failures, disturbedAt: old.disturbedAt, lossAt: old.lossAt, probeStoppedRun: old.probeStoppedRun}
 }
 
 // noteSignal notes a signal.
-func (h *chaosHost) noteSignal(c *chaosContainer, signal int, by actor, eventAt time.Time) {
+func (h *world) noteSignal(c *worldContainer, signal int, by actor, eventAt time.Time) {
 	switch {
 	case signal == 1:
 	case by == byOperator:
@@ -140,7 +140,7 @@ func (h *chaosHost) noteSignal(c *chaosContainer, signal int, by actor, eventAt 
 // ambiguity says why healthd may take an operator's signal for its own. A stop that
 // healthd called for without a known outcome explains one signal. The engine sends KILL
 // at the end of the grace period.
-func (h *chaosHost) ambiguity(c *chaosContainer, signal int) string {
+func (h *world) ambiguity(c *worldContainer, signal int) string {
 	underWay := h.daemon != nil && h.daemon.calling[c.info.ID] == "stop"
 	switch {
 	case h.daemon == nil && signal != killSignal && h.storedStop(c):
@@ -155,14 +155,14 @@ func (h *chaosHost) ambiguity(c *chaosContainer, signal int) string {
 
 // storedStop says whether a daemon has stored that it stops the present run, but did not
 // get as far as the signal.
-func (h *chaosHost) storedStop(c *chaosContainer) bool {
+func (h *world) storedStop(c *worldContainer) bool {
 	m, ok := h.disk.memories[c.info.ID]
 	return ok && m.Run.ID == c.info.Run() && m.Action.StopCalls > c.signals
 }
 
 // noteRunEnded notes that a run has ended, and sets what must follow.
-func (h *chaosHost) noteRunEnded(c *chaosContainer, by actor) {
-	if time.Since(c.beganAt) > chaosReset && h.engine.clockSetAt.IsZero() { // else healthd may think that the run was shorter
+func (h *world) noteRunEnded(c *worldContainer, by actor) {
+	if time.Since(c.beganAt) > worldReset && h.engine.clockSetAt.IsZero() { // else healthd may think that the run was shorter
 		c.failures = 0
 	}
 	c.failures++
@@ -174,7 +174,7 @@ func (h *chaosHost) noteRunEnded(c *chaosContainer, by actor) {
 
 const exitedWithZero = "it exited with 0"
 
-func (h *chaosHost) expected(c *chaosContainer, by actor) (expectation, string) {
+func (h *world) expected(c *worldContainer, by actor) (expectation, string) {
 	spec := h.specs[c.template.name]
 	asked, signal := c.restartAskedRun == c.run, c.signalState()
 	stopping := h.stopCause(c)
@@ -230,20 +230,20 @@ func (h *chaosHost) expected(c *chaosContainer, by actor) (expectation, string) 
 }
 
 // runUnseen says that the running daemon has not seen the present run, by its board.
-func (h *chaosHost) runUnseen(c *chaosContainer) bool {
+func (h *world) runUnseen(c *worldContainer) bool {
 	v := h.view(c)
 	return v != nil && v.State.Run.ID != c.info.Run()
 }
 
 // stopCause is why the running daemon stops the present run, by its board.
-func (h *chaosHost) stopCause(c *chaosContainer) core.Cause {
+func (h *world) stopCause(c *worldContainer) core.Cause {
 	if v := h.view(c); v != nil && v.State.Run.ID == c.info.Run() {
 		return v.State.Action.Stopping
 	}
 	return core.NoCause
 }
 
-func (h *chaosHost) view(c *chaosContainer) *core.View {
+func (h *world) view(c *worldContainer) *core.View {
 	if h.daemon == nil {
 		return nil
 	}

@@ -11,25 +11,25 @@ import (
 )
 
 // Probe implements Prober. The port says which probe it is.
-func (d *chaosDaemon) Probe(h prober.Handler, t prober.Target) (prober.Probe, error) {
-	return &chaosProbe{d: d, id: t.ID, probe: core.ProbeType(h.TCPSocket.Port)}, nil
+func (d *worldDaemon) Probe(h prober.Handler, t prober.Target) (prober.Probe, error) {
+	return &worldProbe{d: d, id: t.ID, probe: core.ProbeType(h.TCPSocket.Port)}, nil
 }
 
 // Hook implements Prober.
-func (d *chaosDaemon) Hook(h prober.LifecycleHandler, t prober.Target) (prober.Hook, error) {
-	return &chaosHook{d: d, id: t.ID, duration: h.Sleep.Duration}, nil
+func (d *worldDaemon) Hook(h prober.LifecycleHandler, t prober.Target) (prober.Hook, error) {
+	return &worldHook{d: d, id: t.ID, duration: h.Sleep.Duration}, nil
 }
 
-type chaosProbe struct {
-	d     *chaosDaemon
+type worldProbe struct {
+	d     *worldDaemon
 	id    string
 	probe core.ProbeType
 }
 
-func (p *chaosProbe) Close() {}
+func (p *worldProbe) Close() {}
 
 // Ask asks the process, whatever the state of the engine is.
-func (p *chaosProbe) Ask(ctx context.Context, timeout time.Duration) prober.Result {
+func (p *worldProbe) Ask(ctx context.Context, timeout time.Duration) prober.Result {
 	h, what := p.d.host, "probe"+p.probe.String()
 	if err := p.d.wait(ctx, h.randomDuration(what, p.id, time.Millisecond, 20*time.Millisecond)); err != nil {
 		return prober.Result{Cause: prober.Pending, Output: err.Error()}
@@ -55,14 +55,14 @@ func (p *chaosProbe) Ask(ctx context.Context, timeout time.Duration) prober.Resu
 	return prober.Result{Outcome: prober.Success, Latency: time.Millisecond}
 }
 
-type chaosHook struct {
-	d        *chaosDaemon
+type worldHook struct {
+	d        *worldDaemon
 	id       string
 	duration time.Duration
 }
 
 // Run takes the hook's time and sometimes fails.
-func (h *chaosHook) Run(ctx context.Context) prober.HookResult {
+func (h *worldHook) Run(ctx context.Context) prober.HookResult {
 	err := h.d.wait(ctx, h.duration+h.d.host.randomDuration("hook", h.id, 1, time.Millisecond))
 	h.d.host.mu.Lock()
 	defer h.d.host.mu.Unlock()

@@ -7,85 +7,68 @@ import (
 	"healthd/runtime"
 )
 
-// chaosAction is something that happens to that container, to the engine or to the
-// daemon. do is called without the lock.
-type chaosAction struct {
-	weight int
-	name   string
-	do     func(h *chaosHost, c *chaosContainer)
-}
-
-var chaosActions = []chaosAction{
-	{6, "docker stop", (*chaosHost).dockerStop},
-	{4, "docker kill", (*chaosHost).dockerKill},
-	{2, "docker kill -s TERM", (*chaosHost).dockerTerm},
-	{1, "docker kill -s HUP", (*chaosHost).dockerHup},
-	{10, "docker start", (*chaosHost).dockerStart},
-	{3, "docker restart", (*chaosHost).dockerRestart},
-	{3, "docker pause", (*chaosHost).dockerPause},
-	{4, "docker unpause", (*chaosHost).dockerUnpause},
-	{2, "docker rm -f and run", (*chaosHost).recreate},
-	{6, "healthd restart", (*chaosHost).requestRestart},
-	{2, "healthd hold", (*chaosHost).requestHold},
-	{4, "healthd resume", (*chaosHost).requestResume},
-	{4, "healthd gate", (*chaosHost).requestGate},
-	{3, "reload", (*chaosHost).reload},
-	{10, "toggles hanging", func(h *chaosHost, c *chaosContainer) { h.locked(func() { c.hung = !c.hung }) }},
-	{6, "toggles readiness", func(h *chaosHost, c *chaosContainer) { h.locked(func() { c.notReady = !c.notReady }) }},
-	{8, "crashes", (*chaosHost).crash},
-	{3, "engine disconnects", (*chaosHost).disconnectEngine},
-	{2, "SIGTERM to the engine", (*chaosHost).terminateEngine},
-	{2, "SIGKILL to the engine", (*chaosHost).killEngine},
-	{2, "engine calls hang", (*chaosHost).hangCalls},
-	{3, "SIGTERM to healthd", (*chaosHost).terminateDaemon},
-	{4, "SIGKILL to healthd", (*chaosHost).killDaemon},
-	{1, "power failure", (*chaosHost).reboot},
-	{6, "sets the engine's clock", func(h *chaosHost, _ *chaosContainer) {
+// worldActions are what happens to some container, to the engine or to the daemon. They are done without the lock.
+var worldActions = []weighted[func(*world, *worldContainer)]{
+	{6, "docker stop", (*world).dockerStop},
+	{4, "docker kill", (*world).dockerKill},
+	{2, "docker kill -s TERM", (*world).dockerTerm},
+	{1, "docker kill -s HUP", (*world).dockerHup},
+	{10, "docker start", (*world).dockerStart},
+	{3, "docker restart", (*world).dockerRestart},
+	{3, "docker pause", (*world).dockerPause},
+	{4, "docker unpause", (*world).dockerUnpause},
+	{2, "docker rm -f and run", (*world).recreate},
+	{6, "healthd restart", (*world).requestRestart},
+	{2, "healthd hold", (*world).requestHold},
+	{4, "healthd resume", (*world).requestResume},
+	{4, "healthd gate", (*world).requestGate},
+	{3, "reload", (*world).reload},
+	{10, "toggles hanging", func(h *world, c *worldContainer) { h.locked(func() { c.hung = !c.hung }) }},
+	{6, "toggles readiness", func(h *world, c *worldContainer) { h.locked(func() { c.notReady = !c.notReady }) }},
+	{8, "crashes", (*world).crash},
+	{3, "engine disconnects", (*world).disconnectEngine},
+	{2, "SIGTERM to the engine", (*world).terminateEngine},
+	{2, "SIGKILL to the engine", (*world).killEngine},
+	{2, "engine calls hang", (*world).hangCalls},
+	{3, "SIGTERM to healthd", (*world).terminateDaemon},
+	{4, "SIGKILL to healthd", (*world).killDaemon},
+	{1, "power failure", (*world).reboot},
+	{6, "sets the engine's clock", func(h *world, _ *worldContainer) {
 		if h.clocks {
 			h.locked(func() { h.engine.setClock(h.r) })
 		}
 	}},
 }
 
-var chaosActionsWeight = func() (n int) {
-	for _, d := range chaosActions {
-		n += d.weight
-	}
-	return n
-}()
-
 // doRandomAction does one random action to one container.
-func (h *chaosHost) doRandomAction() {
-	t, n := h.templates[h.r.IntN(len(h.templates))], h.r.IntN(chaosActionsWeight)
-	i := 0
-	for ; n >= chaosActions[i].weight; i++ {
-		n -= chaosActions[i].weight
-	}
+func (h *world) doRandomAction() {
+	t := h.templates[h.r.IntN(len(h.templates))]
+	action := draw(h.r, worldActions)
 	h.mu.Lock()
 	c := h.engine.newestOf(t)
 	if c == nil && h.engine.up { // somebody creates it again
 		c = h.engine.create(t)
 	}
 	if c != nil {
-		h.logf("> %s: %s", chaosActions[i].name, t.name)
+		h.logf("> %s: %s", action.name, t.name)
 	}
 	h.mu.Unlock()
 	if c != nil {
-		chaosActions[i].do(h, c)
+		action.do(h, c)
 	}
 }
 
-func (h *chaosHost) locked(do func()) {
+func (h *world) locked(do func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	do()
 }
 
-func (h *chaosHost) dockerStop(c *chaosContainer) {
+func (h *world) dockerStop(c *worldContainer) {
 	h.wg.Go(func() { _ = h.engine.stop(c.info.ID, c.template.stopTimeout, byOperator) })
 }
 
-func (h *chaosHost) dockerSignal(c *chaosContainer, signal int) {
+func (h *world) dockerSignal(c *worldContainer, signal int) {
 	h.locked(func() {
 		if h.engine.up && c.info.State.Alive() {
 			c.stoppedByAPI = true
@@ -94,15 +77,15 @@ func (h *chaosHost) dockerSignal(c *chaosContainer, signal int) {
 	})
 }
 
-func (h *chaosHost) dockerKill(c *chaosContainer) { h.dockerSignal(c, killSignal) }
-func (h *chaosHost) dockerTerm(c *chaosContainer) { h.dockerSignal(c, 15) }
-func (h *chaosHost) dockerHup(c *chaosContainer)  { h.dockerSignal(c, 1) }
+func (h *world) dockerKill(c *worldContainer) { h.dockerSignal(c, killSignal) }
+func (h *world) dockerTerm(c *worldContainer) { h.dockerSignal(c, 15) }
+func (h *world) dockerHup(c *worldContainer)  { h.dockerSignal(c, 1) }
 
-func (h *chaosHost) dockerStart(c *chaosContainer) {
+func (h *world) dockerStart(c *worldContainer) {
 	h.wg.Go(func() { _ = h.engine.start(c.info.ID, byOperator) })
 }
 
-func (h *chaosHost) dockerRestart(c *chaosContainer) {
+func (h *world) dockerRestart(c *worldContainer) {
 	h.wg.Go(func() {
 		if h.engine.stop(c.info.ID, c.template.stopTimeout, byOperator) == nil {
 			_ = h.engine.start(c.info.ID, byOperator)
@@ -110,7 +93,7 @@ func (h *chaosHost) dockerRestart(c *chaosContainer) {
 	})
 }
 
-func (h *chaosHost) dockerPause(c *chaosContainer) {
+func (h *world) dockerPause(c *worldContainer) {
 	h.locked(func() {
 		if h.engine.up && c.info.State == runtime.Running {
 			c.info.State, c.pausedAt = runtime.Paused, time.Now()
@@ -119,7 +102,7 @@ func (h *chaosHost) dockerPause(c *chaosContainer) {
 	})
 }
 
-func (h *chaosHost) dockerUnpause(c *chaosContainer) {
+func (h *world) dockerUnpause(c *worldContainer) {
 	h.locked(func() {
 		if h.engine.up && c.info.State == runtime.Paused {
 			c.info.State = runtime.Running
@@ -129,7 +112,7 @@ func (h *chaosHost) dockerUnpause(c *chaosContainer) {
 }
 
 // recreate does what Compose does after the image has changed.
-func (h *chaosHost) recreate(c *chaosContainer) {
+func (h *world) recreate(c *worldContainer) {
 	h.wg.Go(func() {
 		h.locked(func() {
 			if h.engine.up && c.info.State.Alive() {
@@ -137,7 +120,7 @@ func (h *chaosHost) recreate(c *chaosContainer) {
 			}
 		})
 		time.Sleep(20 * time.Millisecond)
-		var fresh *chaosContainer
+		var fresh *worldContainer
 		h.locked(func() {
 			if h.engine.up && !c.info.State.Alive() && c == h.engine.newestOf(c.template) {
 				h.engine.remove(c)
@@ -152,13 +135,13 @@ func (h *chaosHost) recreate(c *chaosContainer) {
 }
 
 // runningDaemon returns the daemon, nil when none runs.
-func (h *chaosHost) runningDaemon() *chaosDaemon {
+func (h *world) runningDaemon() *worldDaemon {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.daemon
 }
 
-func (h *chaosHost) requestRestart(c *chaosContainer) {
+func (h *world) requestRestart(c *worldContainer) {
 	d := h.runningDaemon()
 	if d == nil {
 		return
@@ -186,7 +169,7 @@ func (h *chaosHost) requestRestart(c *chaosContainer) {
 	})
 }
 
-func (h *chaosHost) requestHold(c *chaosContainer) {
+func (h *world) requestHold(c *worldContainer) {
 	if d := h.runningDaemon(); d != nil {
 		until := time.Now().Add(time.Duration(1+h.r.IntN(60)) * time.Second)
 		if d.sup.Hold(h.t.Context(), h.called(c), until) == nil {
@@ -195,20 +178,20 @@ func (h *chaosHost) requestHold(c *chaosContainer) {
 	}
 }
 
-func (h *chaosHost) requestResume(c *chaosContainer) {
+func (h *world) requestResume(c *worldContainer) {
 	if d := h.runningDaemon(); d != nil {
 		_ = d.sup.Resume(h.t.Context(), h.called(c))
 	}
 }
 
-func (h *chaosHost) requestGate(c *chaosContainer) {
+func (h *world) requestGate(c *worldContainer) {
 	if d := h.runningDaemon(); d != nil {
 		_ = d.sup.SetGate(h.t.Context(), h.called(c), "lb", h.r.IntN(3) > 0)
 	}
 }
 
 // reload changes some specs. Sometimes it ends the supervision of the container.
-func (h *chaosHost) reload(c *chaosContainer) {
+func (h *world) reload(c *worldContainer) {
 	h.mu.Lock()
 	specs := maps.Clone(h.specs)
 	for _, t := range h.templates {
@@ -242,7 +225,7 @@ func (h *chaosHost) reload(c *chaosContainer) {
 	}
 }
 
-func (h *chaosHost) crash(c *chaosContainer) {
+func (h *world) crash(c *worldContainer) {
 	h.locked(func() {
 		if c.info.State == runtime.Running {
 			h.engine.endRun(c, c.template.exitCode, byProcess)

@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -25,11 +26,11 @@ const killSignal = 9
 // has a restart policy of the engine.
 const engineRestartWait = 10 * time.Second
 
-// chaosEngine is an engine in memory that behaves as Docker does. It sends its events in
+// worldEngine is an engine in memory that behaves as Docker does. It sends its events in
 // the order that was measured there. Methods that take no time are called with the lock
 // held.
-type chaosEngine struct {
-	host             *chaosHost
+type worldEngine struct {
+	host             *world
 	up               bool
 	shuttingDown     bool
 	killingLeftovers bool // it starts, and stops the containers that outlived its last life
@@ -37,24 +38,23 @@ type chaosEngine struct {
 	unreachable      bool // it runs, but nobody can connect
 	life             int  // counts its starts
 	ended            chan struct{}
-	containers       []*chaosContainer
-	byID             map[string]*chaosContainer
+	containers       []*worldContainer
+	byID             map[string]*worldContainer
 	history          []runtime.Event
-	historyCut       bool // an event was dropped from history
-	streams          []*chaosStream
+	streams          []*worldStream
 	clock            time.Time     // the newest time that it showed
 	clockOffset      time.Duration // how far it is ahead
 	clockSetAt       time.Time
-	created          int
+	created, events  int           // so far
 	order            map[int64]int // numbers of all events ever, by their times in nanoseconds
 	lifeBegan        int           // number of the newest event of an earlier life
 	began            time.Time     // by its clock: when it made its default network
 	endEventsLost    bool          // events of its shutdown were lost
 }
 
-// chaosContainer is one container, and what the test knows about it.
-type chaosContainer struct {
-	template     *chaosTemplate
+// worldContainer is one container, and what the test knows about it.
+type worldContainer struct {
+	template     *worldTemplate
 	info         runtime.Container
 	run          int
 	beganAt      time.Time     // start of that run
@@ -64,22 +64,23 @@ type chaosContainer struct {
 	engineTries  int  // restarts by the engine's own policy
 
 	hung, notReady    bool // what its process answers
+	crashes           int  // runs to come that end soon
 	pausedAt          time.Time
 	heldAt, heldUntil time.Time
 
-	chaosRecord
+	worldRecord
 }
 
 var errUnreachable = errors.New("cannot connect to the engine")
 
-const chaosHistory = 256
+const worldHistory = 256
 
 // now is the present time by the engine's clock.
-func (e *chaosEngine) now() time.Time { return time.Now().Add(e.clockOffset) }
+func (e *worldEngine) now() time.Time { return time.Now().Add(e.clockOffset) }
 
 // stamp is now, but never the same time twice, as long as nobody sets the clock, and no time
 // of an event.
-func (e *chaosEngine) stamp() time.Time {
+func (e *worldEngine) stamp() time.Time {
 	at := e.now()
 	if d := at.Sub(e.clock); d <= 0 && d > -time.Millisecond {
 		at = e.clock.Add(1)
@@ -92,7 +93,7 @@ func (e *chaosEngine) stamp() time.Time {
 }
 
 // setClock sets the engine's clock.
-func (e *chaosEngine) setClock(r *rand.Rand) {
+func (e *worldEngine) setClock(r *rand.Rand) {
 	steps := []time.Duration{50 * time.Millisecond, time.Second, 5 * time.Second, time.Minute, 10 * time.Minute, 2 * time.Hour, 10000 * time.Hour}
 	step := time.Duration(1 + r.Int64N(int64(steps[r.IntN(len(steps))])))
 	switch r.IntN(5) {
@@ -107,17 +108,12 @@ func (e *chaosEngine) setClock(r *rand.Rand) {
 	e.host.logf("the engine's clock is now %v ahead", e.clockOffset)
 }
 
-func (e *chaosEngine) find(id string) *chaosContainer {
-	if c := e.byID[id]; c != nil && !c.gone {
-		return c
-	}
-	return nil
-}
+func (e *worldEngine) find(id string) *worldContainer { return e.byID[id] }
 
 // newestOf returns the newest container of that template, nil when it was removed.
-func (e *chaosEngine) newestOf(t *chaosTemplate) *chaosContainer {
+func (e *worldEngine) newestOf(t *worldTemplate) *worldContainer {
 	for _, c := range slices.Backward(e.containers) {
-		if c.template == t && !c.gone {
+		if c.template == t {
 			return c
 		}
 	}
@@ -125,23 +121,19 @@ func (e *chaosEngine) newestOf(t *chaosTemplate) *chaosContainer {
 }
 
 // create creates a container.
-func (e *chaosEngine) create(t *chaosTemplate) *chaosContainer {
+func (e *worldEngine) create(t *worldTemplate) *worldContainer {
 	e.created++
-	id, name := fmt.Sprintf("%04x%s", 0xa000+e.created, t.name), t.name
-	if e.host.tenant != nil {
-		id, name = e.host.tenant.identify(id, t)
+	id, name := fmt.Sprintf("%08x%056x", 0xa0000000+e.created, 0), t.name
+	if t.hostile {
+		name = e.host.tenant.takeName(id)
 	}
-	c := &chaosContainer{template: t, info: runtime.Container{
-		Runtime: "docker", ID: id, Name: name, Image: "image", Labels: t.labels,
-		State: runtime.Created, Address: "10.0.0.1", Network: "bridge", StopTimeout: t.stopTimeout, StopSignal: "",
-		RestartPolicy: t.enginePolicy, AutoRemove: t.autoRemove,
+	c := &worldContainer{template: t, info: runtime.Container{
+		Runtime: "docker", ID: id, Name: name, Image: cmp.Or(t.image, "image"), Labels: t.labels,
+		State: runtime.Created, Address: fmt.Sprintf("10.%d.%d.%d", e.created>>16&0xff, e.created>>8&0xff, e.created&0xff), Network: "bridge",
+		StopTimeout: t.stopTimeout, RestartPolicy: t.enginePolicy, AutoRemove: t.autoRemove, NetworkOwner: t.networkOwner, HasHealthcheck: true,
 	}}
 	c.info.Fingerprint = fingerprintOf(&c.info)
-	for _, old := range e.containers {
-		if old.template == t {
-			c.failures = old.failures // back-off belongs to the identity
-		}
-	}
+	c.failures = t.failures // back-off belongs to the identity
 	e.containers, e.byID[c.info.ID] = append(e.containers, c), c
 	e.emit(c, runtime.ActionCreate, 0)
 	return c
@@ -155,20 +147,24 @@ func fingerprintOf(c *runtime.Container) string {
 }
 
 // beginRun starts a run.
-func (e *chaosEngine) beginRun(c *chaosContainer, by actor) {
+func (e *worldEngine) beginRun(c *worldContainer, by actor) {
 	c.run++
 	c.runEnded, c.stoppedByAPI, c.hung = make(chan struct{}), false, false
 	c.info.State, c.info.StartedAt, c.beganAt = runtime.Running, e.stamp(), time.Now()
 	c.info.Fingerprint = fingerprintOf(&c.info)
 	e.host.noteRunBegan(c, by)
 	e.emit(c, runtime.ActionStart, 0)
+	if c.crashes > 0 {
+		c.crashes--
+		e.exitAfter(c, 20*time.Second, 1)
+	}
 	if c.template.maxLife > 0 {
 		e.exitAfter(c, e.host.randomDuration("lives", c.info.ID, c.template.maxLife/4, c.template.maxLife), c.template.exitCode)
 	}
 }
 
 // exitAfter ends the present run after d, if it still runs then.
-func (e *chaosEngine) exitAfter(c *chaosContainer, d time.Duration, code int) {
+func (e *worldEngine) exitAfter(c *worldContainer, d time.Duration, code int) {
 	run := c.run
 	e.host.afterFunc(d, func() {
 		if c.run == run && c.info.State.Alive() && !e.host.quiet {
@@ -178,7 +174,7 @@ func (e *chaosEngine) exitAfter(c *chaosContainer, d time.Duration, code int) {
 }
 
 // endRun ends the present run. by says who wanted it.
-func (e *chaosEngine) endRun(c *chaosContainer, code int, by actor) {
+func (e *worldEngine) endRun(c *worldContainer, code int, by actor) {
 	c.info.State, c.info.FinishedAt, c.info.ExitCode = runtime.Exited, e.stamp(), code
 	c.info.Fingerprint = fingerprintOf(&c.info)
 	close(c.runEnded)
@@ -195,7 +191,7 @@ func (e *chaosEngine) endRun(c *chaosContainer, code int, by actor) {
 }
 
 // restartByPolicy starts a container by the engine's own restart policy.
-func (e *chaosEngine) restartByPolicy(c *chaosContainer, d time.Duration) {
+func (e *worldEngine) restartByPolicy(c *worldContainer, d time.Duration) {
 	boot, run := e.life, c.run
 	e.host.afterFunc(d, func() {
 		if e.up && !e.shuttingDown && e.life == boot && c.run == run && !c.gone && !c.info.State.Alive() && !c.stoppedByAPI {
@@ -204,17 +200,19 @@ func (e *chaosEngine) restartByPolicy(c *chaosContainer, d time.Duration) {
 	})
 }
 
-func (e *chaosEngine) remove(c *chaosContainer) {
+func (e *worldEngine) remove(c *worldContainer) {
 	if c.gone {
 		return
 	}
-	c.gone = true
+	c.gone, c.template.failures = true, c.failures
+	delete(e.byID, c.info.ID)
+	e.containers = slices.DeleteFunc(slices.Clone(e.containers), func(o *worldContainer) bool { return o == c })
 	e.host.logf("%s is removed", c.template.name)
 	e.emit(c, runtime.ActionDestroy, 0)
 }
 
 // signal sends a signal. Whoever sends one that stops the process has ended the run.
-func (e *chaosEngine) signal(c *chaosContainer, signal int, by actor) {
+func (e *worldEngine) signal(c *worldContainer, signal int, by actor) {
 	e.host.noteSignal(c, signal, by, e.emit(c, runtime.ActionKill, signal))
 	switch {
 	case signal == 1:
@@ -225,7 +223,7 @@ func (e *chaosEngine) signal(c *chaosContainer, signal int, by actor) {
 	}
 }
 
-func (e *chaosEngine) endAfterSignal(c *chaosContainer, d time.Duration, code int) {
+func (e *worldEngine) endAfterSignal(c *worldContainer, d time.Duration, code int) {
 	run := c.run
 	e.host.afterFunc(d, func() {
 		if c.run == run && c.info.State.Alive() {
@@ -235,7 +233,7 @@ func (e *chaosEngine) endAfterSignal(c *chaosContainer, d time.Duration, code in
 }
 
 // stop does what docker stop does. It takes time, and takes the lock when it needs it.
-func (e *chaosEngine) stop(id string, grace time.Duration, by actor) error {
+func (e *worldEngine) stop(id string, grace time.Duration, by actor) error {
 	e.host.mu.Lock()
 	c, boot, ended := e.find(id), e.life, e.ended
 	switch {
@@ -285,7 +283,7 @@ func await(dead, ended <-chan struct{}, d time.Duration) bool {
 }
 
 // start does what docker start does.
-func (e *chaosEngine) start(id string, by actor) error {
+func (e *worldEngine) start(id string, by actor) error {
 	time.Sleep(e.host.randomDuration("start", id, 5*time.Millisecond, 50*time.Millisecond))
 	e.host.mu.Lock()
 	defer e.host.mu.Unlock()
@@ -302,12 +300,12 @@ func (e *chaosEngine) start(id string, by actor) error {
 }
 
 // hasEvent says whether the engine still has the event of that time.
-func (e *chaosEngine) hasEvent(at time.Time) bool {
+func (e *worldEngine) hasEvent(at time.Time) bool {
 	return slices.ContainsFunc(e.history, func(ev runtime.Event) bool { return ev.Time.Equal(at) })
 }
 
 // emit sends an event to all streams and puts it into the history.
-func (e *chaosEngine) emit(c *chaosContainer, action runtime.Action, number int) time.Time {
+func (e *worldEngine) emit(c *worldContainer, action runtime.Action, number int) time.Time {
 	ev := runtime.Event{ID: c.info.ID, Action: action, Time: e.stamp(), Name: c.info.Name, Labels: c.info.Labels}
 	switch action {
 	case runtime.ActionKill:
@@ -322,10 +320,14 @@ func (e *chaosEngine) emit(c *chaosContainer, action runtime.Action, number int)
 	if !e.up && !e.killingLeftovers {
 		return ev.Time
 	}
-	e.order[ev.Time.UnixNano()] = len(e.order) + 1
+	e.events++
+	e.order[ev.Time.UnixNano()] = e.events
 	e.history = append(e.history, ev)
 	if len(e.history) > e.host.historyCap {
-		e.history, e.historyCut = e.history[1:], true
+		if e.host.forgets {
+			delete(e.order, e.history[0].Time.UnixNano())
+		}
+		e.history = e.history[1:]
 	}
 	for _, s := range e.streams {
 		if s.ctx.Err() != nil || s.d.isKilled() {

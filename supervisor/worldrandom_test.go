@@ -10,16 +10,16 @@ import (
 // roll draws a number below n for something that happens to a container now. The number
 // depends on nothing else, so the order in which goroutines run at the same time makes
 // no difference.
-func (h *chaosHost) roll(what, id string, n int) int {
+func (h *world) roll(what, id string, n int) int {
 	return int(h.hash(what, id) % uint64(n))
 }
 
 // randomDuration draws a duration from low up to high.
-func (h *chaosHost) randomDuration(what, id string, low, high time.Duration) time.Duration {
+func (h *world) randomDuration(what, id string, low, high time.Duration) time.Duration {
 	return low + time.Duration(h.hash(what, id)%uint64(high-low))
 }
 
-func (h *chaosHost) hash(what, id string) uint64 {
+func (h *world) hash(what, id string) uint64 {
 	sum := fnv.New64a()
 	fmt.Fprint(sum, h.seed, what, id, time.Since(h.startedAt))
 	x := sum.Sum64()
@@ -29,7 +29,7 @@ func (h *chaosHost) hash(what, id string) uint64 {
 }
 
 // afterFunc calls do after d, with the lock held.
-func (h *chaosHost) afterFunc(d time.Duration, do func()) {
+func (h *world) afterFunc(d time.Duration, do func()) {
 	time.AfterFunc(max(d, 1), func() {
 		h.mu.Lock()
 		defer h.mu.Unlock()
@@ -37,25 +37,28 @@ func (h *chaosHost) afterFunc(d time.Duration, do func()) {
 	})
 }
 
-func (h *chaosHost) reachable() bool { return h.engine.up && !h.engine.unreachable }
+func (h *world) reachable() bool { return h.engine.up && !h.engine.unreachable }
 
-func (h *chaosHost) supervised(name string) bool {
+func (h *world) supervised(name string) bool {
 	return h.specs[name] != nil
 }
 
-func (h *chaosHost) sinceStart(t time.Time) time.Duration {
+func (h *world) sinceStart(t time.Time) time.Duration {
 	if t.IsZero() {
 		return 0
 	}
 	return t.Sub(h.startedAt)
 }
 
-func (h *chaosHost) logf(format string, args ...any) {
-	h.lines = append(h.lines, chaosLine{time.Since(h.startedAt), format, args})
+func (h *world) logf(format string, args ...any) {
+	if n := len(h.lines); n == 4*shownLines && !chaosSeeds.one() {
+		h.lines = append(h.lines[:0], h.lines[n-shownLines:]...)
+	}
+	h.lines = append(h.lines, worldLine{time.Since(h.startedAt), format, args})
 }
 
 // fail reports a violation. It is called with the lock held.
-func (h *chaosHost) fail(format string, args ...any) {
+func (h *world) fail(format string, args ...any) {
 	if h.failures++; h.failures > 5 {
 		return
 	}
@@ -64,19 +67,22 @@ func (h *chaosHost) fail(format string, args ...any) {
 	h.t.Errorf("seed %d at %v: %s", h.seed, time.Since(h.startedAt), message)
 }
 
-func (h *chaosHost) failed() bool {
+func (h *world) failed() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.failures > 0
 }
 
-// transcript returns what happened: all of it with -seed, else the last 60 lines.
-func (h *chaosHost) transcript() string {
+// shownLines is how many lines a transcript has, unless only one seed is played.
+const shownLines = 60
+
+// transcript returns what happened at the end, or all of it with -seed.
+func (h *world) transcript() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	lines := h.lines
-	if !transcriptWanted() {
-		lines = lines[max(0, len(lines)-60):]
+	if !chaosSeeds.one() {
+		lines = lines[max(0, len(lines)-shownLines):]
 	}
 	var b strings.Builder
 	for _, l := range lines {
@@ -96,7 +102,7 @@ const (
 )
 
 // callOutcome decides the outcome of a call that has reached the engine.
-func (h *chaosHost) callOutcome(what, id string) callOutcome {
+func (h *world) callOutcome(what, id string) callOutcome {
 	switch {
 	case h.callsHang && h.roll("outcome "+what, id, 2) == 0:
 		return callHangs

@@ -5,7 +5,7 @@ import (
 )
 
 // claimEngine returns false when another action on the engine is under way.
-func (h *chaosHost) claimEngine() bool {
+func (h *world) claimEngine() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.engineBusy || !h.engine.up {
@@ -15,7 +15,7 @@ func (h *chaosHost) claimEngine() bool {
 	return true
 }
 
-func (h *chaosHost) disconnectEngine(*chaosContainer) {
+func (h *world) disconnectEngine(*worldContainer) {
 	if !h.claimEngine() {
 		return
 	}
@@ -29,11 +29,11 @@ func (h *chaosHost) disconnectEngine(*chaosContainer) {
 }
 
 // randomOutage is how long an outage lasts: a moment or longer.
-func (h *chaosHost) randomOutage() time.Duration {
+func (h *world) randomOutage() time.Duration {
 	return time.Duration(1 + h.r.IntN([]int{int(time.Second), int(30 * time.Second)}[h.r.IntN(2)]))
 }
 
-func (h *chaosHost) terminateEngine(*chaosContainer) {
+func (h *world) terminateEngine(*worldContainer) {
 	if !h.claimEngine() {
 		return
 	}
@@ -45,7 +45,7 @@ func (h *chaosHost) terminateEngine(*chaosContainer) {
 	})
 }
 
-func (h *chaosHost) killEngine(*chaosContainer) {
+func (h *world) killEngine(*worldContainer) {
 	if !h.claimEngine() {
 		return
 	}
@@ -60,7 +60,7 @@ func (h *chaosHost) killEngine(*chaosContainer) {
 	})
 }
 
-func (h *chaosHost) hangCalls(*chaosContainer) {
+func (h *world) hangCalls(*worldContainer) {
 	well := h.randomOutage()
 	h.locked(func() {
 		h.callsHang, h.disturbedAt = true, time.Now()
@@ -68,7 +68,7 @@ func (h *chaosHost) hangCalls(*chaosContainer) {
 	})
 }
 
-func (h *chaosHost) terminateDaemon(*chaosContainer) {
+func (h *world) terminateDaemon(*worldContainer) {
 	d := h.runningDaemon()
 	h.locked(func() { h.nextDaemonAt = time.Now() })
 	if d != nil && d.stopRequestedAt.IsZero() {
@@ -77,7 +77,7 @@ func (h *chaosHost) terminateDaemon(*chaosContainer) {
 	}
 }
 
-func (h *chaosHost) killDaemon(*chaosContainer) {
+func (h *world) killDaemon(*worldContainer) {
 	away := h.randomOutage()
 	if d := h.runningDaemon(); d != nil {
 		h.locked(func() { h.nextDaemonAt = time.Now().Add(away) })
@@ -86,7 +86,7 @@ func (h *chaosHost) killDaemon(*chaosContainer) {
 }
 
 // reboot ends the daemon, the engine and all containers at once.
-func (h *chaosHost) reboot(c *chaosContainer) {
+func (h *world) reboot(c *worldContainer) {
 	if !h.claimEngine() {
 		return
 	}

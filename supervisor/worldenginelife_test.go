@@ -8,11 +8,11 @@ import (
 )
 
 // shutDown is SIGTERM to an engine without live-restore. It takes time.
-func (e *chaosEngine) shutDown() {
+func (e *worldEngine) shutDown() {
 	e.host.locked(func() {
 		e.shuttingDown = true
 		for _, c := range e.containers {
-			c.engineEndedSoon = c.engineEndedSoon || time.Since(e.host.knownSince(c)) < chaosDetection
+			c.engineEndedSoon = c.engineEndedSoon || time.Since(e.host.knownSince(c)) < worldDetection
 		}
 	})
 	e.stopAll()
@@ -21,12 +21,12 @@ func (e *chaosEngine) shutDown() {
 }
 
 // stopAll stops all running containers. It takes time.
-func (e *chaosEngine) stopAll() {
+func (e *worldEngine) stopAll() {
 	e.host.mu.Lock()
-	var all []*chaosContainer
+	var all []*worldContainer
 	var deaths []<-chan struct{}
 	for _, c := range e.containers {
-		if c.info.State.Alive() && !c.gone {
+		if c.info.State.Alive() {
 			e.signal(c, 15, byEngine)
 			all, deaths = append(all, c), append(deaths, c.runEnded)
 		}
@@ -59,7 +59,7 @@ func (e *chaosEngine) stopAll() {
 // killLeftovers is the start of a killed engine without live-restore whose containers
 // have outlived it. The engine stops them all before it accepts connections. It takes
 // time.
-func (e *chaosEngine) killLeftovers() {
+func (e *worldEngine) killLeftovers() {
 	e.host.locked(func() {
 		e.host.logf("the engine starts, and stops the containers that it finds")
 		e.beginLife()
@@ -74,7 +74,7 @@ func (e *chaosEngine) killLeftovers() {
 }
 
 // goDown ends the engine; its containers run on for now.
-func (e *chaosEngine) goDown() {
+func (e *worldEngine) goDown() {
 	e.host.logf("the engine is down")
 	e.host.noteDisconnect()
 	e.up, e.shuttingDown, e.endEventsLost = false, false, false
@@ -84,12 +84,12 @@ func (e *chaosEngine) goDown() {
 		}
 	}
 	close(e.ended)
-	e.history, e.historyCut = nil, false
+	e.history = nil
 	e.closeStreams()
 }
 
 // closeStreams ends all event streams.
-func (e *chaosEngine) closeStreams() {
+func (e *worldEngine) closeStreams() {
 	for _, s := range e.streams {
 		s.end(errUnreachable)
 	}
@@ -98,7 +98,7 @@ func (e *chaosEngine) closeStreams() {
 
 // comeUp starts the engine again. Without live-restore its containers have ended and no
 // event tells of it, as after a boot of the host.
-func (e *chaosEngine) comeUp(live bool) {
+func (e *worldEngine) comeUp(live bool) {
 	if e.up || e.killingLeftovers {
 		return
 	}
@@ -107,31 +107,29 @@ func (e *chaosEngine) comeUp(live bool) {
 }
 
 // beginLife begins a new life of the engine.
-func (e *chaosEngine) beginLife() {
+func (e *worldEngine) beginLife() {
 	e.life++
-	e.lifeBegan = len(e.order)
+	e.lifeBegan = e.events
 	e.ended = make(chan struct{})
 }
 
 // listen has the engine accept connections and restart containers by its own policy.
-func (e *chaosEngine) listen(live bool) {
+func (e *worldEngine) listen(live bool) {
 	e.host.logf("the engine is up again, live-restore %v", live)
 	for _, c := range e.containers {
 		switch {
-		case c.gone:
-			continue
 		case c.info.State.Alive() && !live:
 			e.endRun(c, 255, byEngine)
 		case c.info.State == runtime.Restarting:
 			c.info.State = runtime.Exited
 		}
 	}
-	if !live || !slices.ContainsFunc(e.containers, func(c *chaosContainer) bool { return c.info.State.Alive() && !c.gone }) {
+	if !live || !slices.ContainsFunc(e.containers, func(c *worldContainer) bool { return c.info.State.Alive() }) {
 		e.began = e.stamp() // see runtime.EventHistory
 	}
 	e.up, e.liveRestore = true, live
 	for _, c := range e.containers {
-		if c.gone || c.info.State.Alive() || c.info.State == runtime.Created {
+		if c.info.State.Alive() || c.info.State == runtime.Created {
 			continue
 		}
 		if c.template.autoRemove {
