@@ -1,4 +1,4 @@
-package supervisor_test
+package supervisor
 
 import (
 	"flag"
@@ -19,7 +19,7 @@ var monthsDays = flag.Int("months-days", 0, "how many days TestMonths plays, on 
 // in the first third restarts of healthd and of the engine, too, which a leak could hide behind. In the
 // last third nothing that healthd keeps may be more than in the second, and once all containers are gone,
 // nothing of them may be left. It is the daemon without its servers: watcher, loop, prober, journal with
-// its file, metrics, configuration. The engine is in memory, and answers the probes. It does not run
+// its file, metrics, configuration. The world's engine answers the probes. It does not run
 // beside other tests, whose memory it would measure.
 //
 //	go test ./supervisor -run 'Months$' -timeout 60m -v -args -months-days=90
@@ -37,7 +37,7 @@ func TestMonths(t *testing.T) {
 const censusEvery = 6 * time.Hour
 
 func playMonths(t *testing.T, length time.Duration, services int) {
-	h := newMonthsHost(t, services)
+	h := newMonths(t, services)
 	empty := h.sizesIn(time.Minute)
 	h.populate()
 	second, last := map[string]int{}, map[string]int{}
@@ -53,7 +53,7 @@ func playMonths(t *testing.T, length time.Duration, services int) {
 			noteMost(second, sizes)
 		}
 		if at%(24*time.Hour) == 0 {
-			t.Logf("day %d: %s, %d probes", at/(24*time.Hour), describeSizes(sizes), h.engine.probes.Load())
+			t.Logf("day %d: %s, %d probes", at/(24*time.Hour), describeSizes(sizes), h.probes)
 		}
 	}
 	checkCounted(t, last)
@@ -63,11 +63,11 @@ func playMonths(t *testing.T, length time.Duration, services int) {
 	}
 	h.removeAll()
 	h.checkGrowth("before there was a container", empty, "after the last one is gone", h.sizesIn(3*time.Hour))
-	h.daemon.stop()
+	h.stopDaemon()
 }
 
 // playUntil has things happen until that time.
-func (h *monthsHost) playUntil(end time.Time) {
+func (h *months) playUntil(end time.Time) {
 	for {
 		pause := time.Duration(1 + h.r.Int64N(int64(10*time.Minute)))
 		if time.Now().Add(pause).After(end) {
@@ -81,11 +81,11 @@ func (h *monthsHost) playUntil(end time.Time) {
 }
 
 // sizesIn counts all after a time, when all is quiet.
-func (h *monthsHost) sizesIn(d time.Duration) map[string]int {
+func (h *months) sizesIn(d time.Duration) map[string]int {
 	h.t.Helper()
 	time.Sleep(d)
 	synctest.Wait()
-	return h.daemon.sizes(h.t, h.dir)
+	return h.sizes()
 }
 
 func noteMost(most, sizes map[string]int) {
@@ -95,7 +95,7 @@ func noteMost(most, sizes map[string]int) {
 }
 
 // checkGrowth fails for each thing of which there is more by more than chance, and more than its bound.
-func (h *monthsHost) checkGrowth(when string, before map[string]int, later string, after map[string]int) {
+func (h *months) checkGrowth(when string, before map[string]int, later string, after map[string]int) {
 	h.t.Helper()
 	bounds := boundsOf(h.services * replicas)
 	for _, name := range slices.Sorted(maps.Keys(after)) {
@@ -130,7 +130,7 @@ func boundsOf(containers int) map[string]int {
 		"*core.ProbeSpec": 3 * drafts, "*prober.Exec": 3 * drafts, "prober.Exec.Command": settings * drafts,
 		"runtime.view.recentEvents": 512,        // see recentMax there
 		"supervisor.entry.granted":  containers, // the newest of those that had any: older ones go with the next
-		fileBytes:                   events, heapBytes: events,
+		fileBytes:                   events, heapTaken: events,
 	}
 }
 
@@ -152,5 +152,5 @@ func checkCounted(t *testing.T, sizes map[string]int) {
 
 func describeSizes(sizes map[string]int) string {
 	return fmt.Sprintf("%d memories, %d series, %d events, journal %.1f MiB, heap %.1f MiB, %d goroutines",
-		sizes["journal.pendingWrites.current"], sizes[seriesShown], sizes[eventsKept], float64(sizes[fileBytes])/(1<<20), float64(sizes[heapBytes])/(1<<20), sizes[goroutines])
+		sizes["journal.pendingWrites.current"], sizes[seriesShown], sizes[eventsKept], float64(sizes[fileBytes])/(1<<20), float64(sizes[heapTaken])/(1<<20), sizes[goroutines])
 }

@@ -1,4 +1,4 @@
-package supervisor_test
+package supervisor
 
 import (
 	"fmt"
@@ -9,186 +9,165 @@ import (
 )
 
 // monthsActions are what happens on the host, and how often in comparison.
-var monthsActions = []struct {
-	name   string
-	weight int
-	do     func(*monthsHost)
-}{
-	{"deploy", 8, func(h *monthsHost) { h.deploy(h.r.IntN(h.services), unchanged) }},
-	{"deploy with a wrong label", 1, (*monthsHost).deployWrongly},
-	{"new name for a project", 1, (*monthsHost).renameProject},
-	{"crash", 12, func(h *monthsHost) {
-		h.withAny(func(c *monthsContainer) {
-			n := h.r.IntN(8)
-			h.engine.locked(func() { c.crashes = n })
-			h.engine.end(c, 1)
-		})
-	}},
-	{"out of memory", 3, func(h *monthsHost) { h.withAny(h.engine.endForMemory) }},
-	{"hang", 10, func(h *monthsHost) { h.withAny(h.hang) }},
-	{"hang of a service", 1, func(h *monthsHost) {
+var monthsActions = []weighted[func(*months)]{
+	{8, "deploy", func(h *months) { h.deploy(h.r.IntN(h.services), unchanged) }},
+	{1, "deploy with a wrong label", (*months).deployWrongly},
+	{1, "new name for a project", (*months).renameProject},
+	{12, "crash", toAny(func(h *months, c *worldContainer) {
+		n := h.r.IntN(8)
+		h.locked(func() { c.crashes = n })
+		h.end(c, 1)
+	})},
+	{3, "out of memory", toAny((*months).endForMemory)},
+	{10, "hang", toAny((*months).hang)},
+	{1, "hang of a service", func(h *months) {
 		for _, c := range h.membersOf(h.r.IntN(h.services)) {
 			h.hang(c)
 		}
 	}},
-	{"not ready", 12, func(h *monthsHost) {
-		h.withAny(func(c *monthsContainer) {
-			n := 1 + h.r.IntN(4)
-			h.engine.locked(func() { c.unready = n })
-		})
+	{12, "not ready", toAny(func(h *months, c *worldContainer) {
+		set := func(notReady bool) { h.locked(func() { c.notReady = notReady }) }
+		set(true)
+		h.later(time.Hour, func() { set(false) })
+	})},
+	{5, "operator stops", toAny(func(h *months, c *worldContainer) {
+		h.stop(c)
+		h.later(5*time.Hour, func() { h.begin(c) })
+	})},
+	{2, "operator kills", toAny(func(h *months, c *worldContainer) {
+		h.dockerKill(c)
+		h.later(time.Hour, func() { h.begin(c) })
+	})},
+	{3, "pause", toAny(func(h *months, c *worldContainer) {
+		h.dockerPause(c)
+		h.later(time.Hour, func() { h.dockerUnpause(c) })
+	})},
+	{2, "rename", toAny(func(h *months, c *worldContainer) {
+		h.named++
+		name := c.info.Name
+		h.rename(c, fmt.Sprintf("old-%d", h.named))
+		h.later(time.Hour, func() { h.rename(c, name) })
+	})},
+	{15, "job", func(h *months) { h.runJob(h.job()) }},
+	{3, "job in another's network", toAny(func(h *months, owner *worldContainer) {
+		t := h.job()
+		t.networkOwner = owner.info.ID
+		h.runJob(t)
+	})},
+	{5, "job that is removed later", (*months).runOneOff},
+	{8, "not for healthd", func(h *months) {
+		t := h.job()
+		t.name = "build-" + t.name
+		h.runJob(t)
 	}},
-	{"operator stops", 5, func(h *monthsHost) {
-		h.withAny(func(c *monthsContainer) {
-			h.engine.stop(c)
-			h.later(5*time.Hour, func() { h.engine.begin(c) })
-		})
+	{4, "removed at once", func(h *months) {
+		c := h.create(h.job())
+		h.begin(c)
+		h.remove(c)
 	}},
-	{"operator kills", 2, func(h *monthsHost) {
-		h.withAny(func(c *monthsContainer) {
-			h.engine.kill(c, 9)
-			h.later(time.Hour, func() { h.engine.begin(c) })
-		})
-	}},
-	{"pause", 3, func(h *monthsHost) {
-		h.withAny(func(c *monthsContainer) {
-			h.engine.pause(c, runtime.Running, runtime.Paused, runtime.ActionPause)
-			h.later(time.Hour, func() { h.engine.pause(c, runtime.Paused, runtime.Running, runtime.ActionUnpause) })
-		})
-	}},
-	{"rename", 2, func(h *monthsHost) {
-		h.withAny(func(c *monthsContainer) {
-			h.named++
-			name := c.info.Name
-			h.engine.rename(c, fmt.Sprintf("old-%d", h.named))
-			h.later(time.Hour, func() { h.engine.rename(c, name) })
-		})
-	}},
-	{"job", 15, func(h *monthsHost) { h.runJob(h.job()) }},
-	{"job in another's network", 3, func(h *monthsHost) {
-		h.withAny(func(owner *monthsContainer) {
-			c := h.job()
-			c.NetworkOwner = owner.info.ID
-			h.runJob(c)
-		})
-	}},
-	{"job that is removed later", 5, (*monthsHost).runOneOff},
-	{"not for healthd", 8, func(h *monthsHost) {
-		c := h.job()
-		c.Name = "build-" + c.Name
-		h.runJob(c)
-	}},
-	{"removed at once", 4, func(h *monthsHost) {
-		c := h.engine.create(h.job())
-		h.engine.begin(c)
-		h.engine.remove(c)
-	}},
-	{"never looked at", 2, (*monthsHost).createUnseen},
-	{"engine too busy to look", 2, func(h *monthsHost) {
+	{2, "never looked at", (*months).createUnseen},
+	{2, "engine too busy to look", func(h *months) {
 		n := 1 + h.r.IntN(20)
-		h.engine.locked(func() { h.engine.failLooks = n })
+		h.locked(func() { h.engine.failLooks = n })
 	}},
-	{"hold", 2, func(h *monthsHost) {
-		h.withAny(func(c *monthsContainer) {
-			_ = h.daemon.supervisor.Hold(h.t.Context(), c.info.Name, time.Now().Add(time.Hour))
-		})
-	}},
-	{"restart asked for", 3, func(h *monthsHost) {
-		h.withAny(func(c *monthsContainer) { _ = h.daemon.supervisor.Restart(h.t.Context(), c.info.Name) })
-	}},
-	{"gate", 4, func(h *monthsHost) {
-		h.withAny(func(c *monthsContainer) {
-			_ = h.daemon.supervisor.SetGate(h.t.Context(), c.info.Name, "warm", h.r.IntN(3) > 0)
-		})
-	}},
-	{"reload", 2, (*monthsHost).changeSpecs},
-	{"restart of healthd", 1, func(h *monthsHost) {
-		if !h.steady {
-			h.daemon.stop()
-			time.Sleep(time.Duration(1+h.r.IntN(60)) * time.Second)
-			h.startDaemon()
-		}
-	}},
-	{"restart of the engine", 1, func(h *monthsHost) {
-		if !h.steady {
-			h.engine.restart(time.Duration(1+h.r.IntN(60)) * time.Second)
-		}
-	}},
-	{"lost connection", 1, func(h *monthsHost) {
-		if !h.steady {
-			h.engine.cut()
-		}
-	}},
+	{2, "hold", toAny(func(h *months, c *worldContainer) {
+		_ = h.daemon.sup.Hold(h.t.Context(), c.info.Name, time.Now().Add(time.Hour))
+	})},
+	{3, "restart asked for", toAny(func(h *months, c *worldContainer) { _ = h.daemon.sup.Restart(h.t.Context(), c.info.Name) })},
+	{4, "gate", toAny(func(h *months, c *worldContainer) {
+		_ = h.daemon.sup.SetGate(h.t.Context(), c.info.Name, "warm", h.r.IntN(3) > 0)
+	})},
+	{2, "reload", (*months).changeSpecs},
+	{1, "restart of healthd", unlessSteady(func(h *months, away time.Duration) {
+		h.stopDaemon()
+		time.Sleep(away)
+		h.startDaemon()
+	})},
+	{1, "restart of the engine", unlessSteady(func(h *months, away time.Duration) {
+		h.locked(h.engine.goDown)
+		time.Sleep(away)
+		h.locked(func() { h.engine.comeUp(false) })
+	})},
+	{1, "lost connection", unlessSteady(func(h *months, _ time.Duration) { h.locked(h.engine.closeStreams) })},
 }
 
 // act has one thing happen: first each of them, then any.
-func (h *monthsHost) act() {
-	h.acted++
-	if h.acted <= len(monthsActions) {
+func (h *months) act() {
+	if h.acted++; h.acted <= len(monthsActions) {
 		monthsActions[h.acted-1].do(h)
 		return
 	}
-	all := 0
-	for _, a := range monthsActions {
-		all += a.weight
-	}
-	n := h.r.IntN(all)
-	for _, a := range monthsActions {
-		if n -= a.weight; n < 0 {
-			a.do(h)
-			return
+	draw(h.r, monthsActions).do(h)
+}
+
+// toAny does something to any container.
+func toAny(do func(*months, *worldContainer)) func(*months) {
+	return func(h *months) {
+		if c := h.any(); c != nil {
+			do(h, c)
 		}
 	}
 }
 
-func (h *monthsHost) withAny(do func(*monthsContainer)) {
-	if c := h.any(); c != nil {
-		do(c)
+// unlessSteady does what takes something away for a while, and could hide a leak.
+func unlessSteady(do func(h *months, away time.Duration)) func(*months) {
+	return func(h *months) {
+		if !h.steady {
+			do(h, time.Duration(1+h.r.IntN(60))*time.Second)
+		}
 	}
 }
 
 // hang has the process of a container answer no probe, until its end.
-func (h *monthsHost) hang(c *monthsContainer) {
-	h.engine.locked(func() { c.failures = 1000 })
+func (h *months) hang(c *worldContainer) { h.locked(func() { c.hung = true }) }
+
+// endForMemory is an end by the kernel's killer.
+func (h *months) endForMemory(c *worldContainer) {
+	h.locked(func() {
+		if c.info.State.Alive() {
+			c.info.OOMKilled = true
+			h.engine.emit(c, runtime.ActionOOM, 0)
+			h.engine.endRun(c, 137, byProcess)
+		}
+	})
 }
 
 // runJob is docker run --rm.
-func (h *monthsHost) runJob(c runtime.Container) {
-	c.AutoRemove = true
-	made := h.engine.create(c)
-	h.engine.begin(made)
-	code := h.r.IntN(2)
-	h.later(time.Hour, func() { h.engine.end(made, code) })
+func (h *months) runJob(t *worldTemplate) {
+	t.autoRemove = true
+	c, code := h.create(t), h.r.IntN(2)
+	h.begin(c)
+	h.later(time.Hour, func() { h.end(c, code) })
 }
 
 // runOneOff is docker compose run, without --rm.
-func (h *monthsHost) runOneOff() {
-	s := h.r.IntN(h.services)
-	c, job := h.member(s, 0), h.job()
-	c.Name, c.Labels["com.docker.compose.oneoff"] = fmt.Sprintf("%s-run-%s", c.Name, job.Name), "True"
-	made := h.engine.create(c)
-	h.engine.begin(made)
+func (h *months) runOneOff() {
+	t, job := h.member(h.r.IntN(h.services), 0), h.job()
+	t.name, t.labels["com.docker.compose.oneoff"] = fmt.Sprintf("%s-run-%s", t.name, job.name), "True"
+	c := h.create(t)
+	h.begin(c)
 	h.later(time.Hour, func() {
-		h.engine.kill(made, 9)
-		h.later(6*time.Hour, func() { h.engine.remove(made) })
+		h.dockerKill(c)
+		h.later(6*time.Hour, func() { h.remove(c) })
 	})
 }
 
 // createUnseen has a container come and go while nobody can look at it.
-func (h *monthsHost) createUnseen() {
-	h.engine.locked(func() { h.engine.failLooks = 5 })
-	c := h.engine.create(h.job())
-	h.engine.begin(c)
+func (h *months) createUnseen() {
+	h.locked(func() { h.engine.failLooks = 5 })
+	c := h.create(h.job())
+	h.begin(c)
 	time.Sleep(time.Duration(1+h.r.IntN(4)) * time.Second)
-	h.engine.remove(c)
+	h.remove(c)
 }
 
 // deployWrongly gives one container of a service a label that healthd refuses. The next deploy mends
 // that.
-func (h *monthsHost) deployWrongly() {
+func (h *months) deployWrongly() {
 	s := h.r.IntN(h.services)
-	h.deploy(s, func(n int, c *runtime.Container) {
+	h.deploy(s, func(n int, t *worldTemplate) {
 		if n == 0 {
-			c.Labels["healthd.liveness.period"] = "soon"
+			t.labels["healthd.liveness.period"] = "soon"
 		}
 	})
 	h.later(12*time.Hour, func() { h.deploy(s, unchanged) })
@@ -196,7 +175,7 @@ func (h *monthsHost) deployWrongly() {
 
 // renameProject gives a Compose project a name that was never used: its containers are new ones with
 // new names, in new services.
-func (h *monthsHost) renameProject() {
+func (h *months) renameProject() {
 	p := h.r.IntN(len(h.projects))
 	h.named++
 	h.projects[p] = fmt.Sprintf("shop%d-%d", p, h.named)
@@ -205,8 +184,8 @@ func (h *monthsHost) renameProject() {
 			continue
 		}
 		for _, c := range h.membersOf(s) {
-			h.engine.stop(c)
-			h.engine.remove(c)
+			h.stop(c)
+			h.remove(c)
 		}
 		h.deploy(s, unchanged)
 	}
@@ -214,21 +193,20 @@ func (h *monthsHost) renameProject() {
 
 // changeSpecs reloads the configuration: some services lose their specs, others get theirs back, and one
 // is asked in another period.
-func (h *monthsHost) changeSpecs() {
+func (h *months) changeSpecs() {
 	h.dropped = h.r.IntN(2*h.services) - h.services
 	h.slow = h.r.IntN(h.services)
-	h.daemon.reload(h.t, h.config())
+	h.reload()
 }
 
 // running returns how many containers of services run.
-func (h *monthsHost) running() (n int) {
-	all := h.engine.all()
-	h.engine.locked(func() {
-		for _, c := range all {
-			if c.info.Labels[core.ComposeService] != "" && c.info.State.Alive() {
+func (h *months) running() (n int) {
+	for _, c := range h.all() {
+		h.locked(func() {
+			if c.template.labels[core.ComposeService] != "" && c.info.State.Alive() {
 				n++
 			}
-		}
-	})
+		})
+	}
 	return n
 }

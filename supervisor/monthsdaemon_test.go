@@ -1,174 +1,182 @@
-package supervisor_test
+package supervisor
 
 import (
 	"bufio"
 	"bytes"
 	"context"
 	"fmt"
-	"log"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"runtime"
+	goruntime "runtime"
 	"sync"
 	"sync/atomic"
-	"testing"
 	"time"
 
 	"go.uber.org/zap"
 
 	"healthd/configs"
 	"healthd/prober"
-	hruntime "healthd/runtime"
-	"healthd/supervisor"
+	"healthd/runtime"
 	"healthd/supervisor/core"
 	"healthd/supervisor/journal"
-	"healthd/supervisor/metrics"
 )
 
-// monthsDaemon is one daemon, of the parts that the program is made of.
-type monthsDaemon struct {
-	engine     *monthsEngine
+// monthsParts are what the present daemon of months is made of, beside those of any daemon of a world.
+type monthsParts struct {
 	config     atomic.Pointer[configs.Config]
-	supervisor *supervisor.Supervisor
-	loop       any
 	journal    *journal.Journal
 	prober     *prober.Prober
-	watcher    *hruntime.Watcher
-	refresh    chan struct{}
-	reloads    *metrics.Reload
 	metrics    http.Handler
-	stop       func()
+	noteReload func(ok bool, at time.Time)
+	endJournal func()
 }
 
-// startMonthsDaemon starts the daemon of that number in a journal's directory.
-func startMonthsDaemon(t *testing.T, e *monthsEngine, dir string, number int, config []byte) *monthsDaemon {
-	t.Helper()
+// NewMetrics serves the metrics of a board. monthsmetrics_test.go sets it.
+var NewMetrics func(b *Board, journalUp func() bool) (metrics http.Handler, noteReload func(ok bool, at time.Time))
+
+// assemble makes a daemon of the program's own parts.
+func (h *months) assemble(d *worldDaemon, c *Config, w *runtime.Watcher) {
 	// Each daemon has a boot of its own: what the kernel tells of the present one is not in virtual time.
-	j, err := journal.Open(journal.Config{Dir: dir, Boot: fmt.Sprint("boot ", number)})
+	j, err := journal.Open(journal.Config{Dir: h.dir, Boot: fmt.Sprint("boot ", d.number)})
 	if err != nil {
-		t.Fatal(err)
+		h.t.Error(err)
+		return
 	}
-	d := &monthsDaemon{
-		engine: e, journal: j, refresh: make(chan struct{}, 1), reloads: metrics.NewReload(),
-		prober: prober.New(prober.Config{UserAgent: "healthd", Engines: map[string]prober.Engine{"docker": e}}),
-	}
-	c := d.parse(t, config)
-	d.config.Store(c)
-	past := map[string]core.Memory{}
+	h.journal = j
+	h.prober = prober.New(prober.Config{UserAgent: "healthd", Engines: map[string]prober.Engine{"docker": h}})
+	config := h.parse()
+	h.config.Store(config)
 	for _, m := range j.Memories() {
-		past[m.ID] = *m
+		d.loaded[m.ID] = *m
 	}
-	d.supervisor = supervisor.New(supervisor.Config{
-		Resolve: c.Resolve, Runtimes: map[string]supervisor.Restarter{"docker": e}, Prober: d.prober, Journal: j,
-		Guard: c.Guard, Store: j, Memories: j.Memories(), Shutdown: c.Daemon.Shutdown,
-	})
-	d.watcher = &hruntime.Watcher{
-		Name: "docker", Source: e, Since: j.Seen("docker"), Relist: c.Runtimes[0].Relist, Refresh: d.refresh,
-		KnownRun: func(id string) (hruntime.Run, bool) {
-			if m, ok := past[id]; ok {
-				return m.Run.ID, m.Engine.State.Alive()
-			}
-			return hruntime.Run{}, false
-		},
-		Wanted: func(t hruntime.Traits) bool { return d.config.Load().MaySupervise(t) },
-	}
-	d.metrics = metrics.Handler(d.supervisor.Board(), "test", log.Default(), d.reloads, metrics.NewJournal(j.Up))
-	d.run(t)
-	if d.loop, err = supervisor.LoopOf(t.Context(), d.supervisor); err != nil {
-		t.Fatal(err)
-	}
-	return d
-}
-
-// run starts what runs, in the order of the program.
-func (d *monthsDaemon) run(t *testing.T) {
-	var keeping, watching, supervising sync.WaitGroup
-	begin := func(wg *sync.WaitGroup, do func(context.Context)) context.CancelFunc {
-		ctx, cancel := context.WithCancel(context.Background())
-		wg.Go(func() { do(ctx) })
-		return cancel
-	}
-	endLog := begin(&keeping, func(ctx context.Context) { d.journal.Log(ctx, zap.NewNop()) })
-	endJournal := begin(&keeping, func(ctx context.Context) {
-		if err := d.journal.Run(ctx); err != nil {
-			t.Errorf("the journal ends: %v", err)
+	c.Resolve, c.Prober, c.Journal, c.Guard, c.Store = config.Resolve, h.prober, j, config.Guard, j
+	c.Memories, c.Shutdown = j.Memories(), config.Daemon.Shutdown
+	w.Since, w.Relist = j.Seen("docker"), config.Runtimes[0].Relist
+	w.Wanted = func(t runtime.Traits) bool { return h.config.Load().MaySupervise(t) }
+	ctx, cancel := context.WithCancel(context.Background())
+	var keeping sync.WaitGroup
+	keeping.Go(func() { j.Log(ctx, zap.NewNop()) })
+	keeping.Go(func() {
+		if err := j.Run(ctx); err != nil {
+			h.t.Errorf("the journal ends: %v", err)
 		}
 	})
-	endWatcher := begin(&watching, func(ctx context.Context) { _ = d.watcher.Run(ctx, d.supervisor.Deliver) })
-	endSupervisor := begin(&supervising, func(ctx context.Context) {
-		if err := d.supervisor.Run(ctx); err != nil {
-			t.Errorf("the supervisor ends: %v", err)
-		}
-	})
-	d.stop = func() {
-		endSupervisor()
-		supervising.Wait()
-		endWatcher()
-		watching.Wait()
-		endJournal()
-		endLog()
+	h.endJournal = func() {
+		cancel()
 		keeping.Wait()
-		if err := d.journal.Close(); err != nil {
-			t.Errorf("the journal closes: %v", err)
+		if err := j.Close(); err != nil {
+			h.t.Errorf("the journal closes: %v", err)
 		}
 	}
 }
 
-func (*monthsDaemon) parse(t *testing.T, config []byte) *configs.Config {
-	t.Helper()
-	c, err := configs.Parse("healthd.toml", config)
+// startDaemon starts a daemon.
+func (h *months) startDaemon() {
+	h.bootDaemon(false)
+	h.metrics, h.noteReload = NewMetrics(h.daemon.sup.Board(), h.journal.Up)
+}
+
+// stopDaemon ends what runs, in the order of the program.
+func (h *months) stopDaemon() {
+	d := h.daemon
+	h.terminateDaemon(nil)
+	<-d.ended
+	h.endJournal()
+	h.locked(func() { h.daemon = nil })
+}
+
+func (h *months) parse() *configs.Config {
+	text := h.configText()
+	c, err := configs.Parse("healthd.toml", text)
 	if err != nil {
-		t.Fatalf("%v in:\n%s", err, config)
+		panic(fmt.Sprintf("%v in:\n%s", err, text))
 	}
 	return c
 }
 
 // reload is healthd reload with another file.
-func (d *monthsDaemon) reload(t *testing.T, config []byte) {
-	t.Helper()
-	c := d.parse(t, config)
-	if err := d.supervisor.Reload(t.Context(), c.Resolve, c.Guard); err != nil {
-		t.Fatal(err)
+func (h *months) reload() {
+	c := h.parse()
+	if err := h.daemon.sup.Reload(h.t.Context(), c.Resolve, c.Guard); err != nil {
+		h.t.Fatal(err)
 	}
-	d.config.Store(c)
+	h.config.Store(c)
 	select {
-	case d.refresh <- struct{}{}:
+	case h.daemon.refresh <- struct{}{}:
 	default:
 	}
-	d.reloads.Done(true, time.Now())
-	d.journal.Record(core.Event{Time: time.Now(), Reason: core.EventReloaded, Message: "The configuration was reloaded"})
+	h.noteReload(true, time.Now())
+	h.journal.Record(core.Event{Time: time.Now(), Reason: core.EventReloaded, Message: "The configuration was reloaded"})
+}
+
+// asked returns the container that a probe asks.
+func (h *months) asked(id string) (*worldContainer, error) {
+	h.probes++
+	switch c := h.engine.find(id); {
+	case !h.reachable():
+		return nil, errUnreachable
+	case c == nil:
+		return nil, fmt.Errorf("container %s: %w", id, runtime.ErrNotFound)
+	default:
+		return c, nil
+	}
+}
+
+// Exec answers the command of a liveness or startup probe.
+func (h *months) Exec(_ context.Context, id string, _ []string, _ time.Duration, _ int, started func()) (output []byte, exitCode int, timedOut bool, err error) {
+	started()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if c, err := h.asked(id); err != nil {
+		return nil, 0, false, err
+	} else if !c.answersProbe(core.Liveness) {
+		return fmt.Appendf(nil, "no answer since %v", h.engine.clock.Unix()), 1, false, nil
+	}
+	return nil, 0, false, nil
+}
+
+// Health answers a readiness probe.
+func (h *months) Health(_ context.Context, id string) (status, output string, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if c, err := h.asked(id); err != nil {
+		return "", "", err
+	} else if !c.answersProbe(core.Readiness) {
+		return "unhealthy", "busy", nil
+	}
+	return "healthy", "", nil
 }
 
 // sizes is all that is looked at: the census, and what it cannot see.
-func (d *monthsDaemon) sizes(t *testing.T, dir string) map[string]int {
-	t.Helper()
-	all := takeCensus(d.loop, d.journal, d.prober, d.watcher, d.config.Load())
-	d.letGoOn(t)
-	all[eventsKept] = len(d.journal.Events("", time.Time{}))
-	all[seriesShown] = d.series(t)
-	file, err := os.Stat(filepath.Join(dir, "journal.db"))
+func (h *months) sizes() map[string]int {
+	h.t.Helper()
+	all := takeCensus(h.loop(), h.journal, h.prober, h.daemon.watcher, h.config.Load())
+	h.loop() // tells the race detector that what the loop, its probes and the watcher change from here on comes later
+	h.locked(func() {})
+	all[eventsKept] = len(h.journal.Events("", time.Time{}))
+	all[seriesShown] = h.series()
+	file, err := os.Stat(filepath.Join(h.dir, "journal.db"))
 	if err != nil {
-		t.Fatal(err)
+		h.t.Fatal(err)
 	}
 	all[fileBytes] = int(file.Size())
-	all[goroutines] = runtime.NumGoroutine()
-	runtime.GC()
-	var mem runtime.MemStats
-	runtime.ReadMemStats(&mem)
-	all[heapBytes] = int(mem.HeapAlloc)
+	all[goroutines] = goruntime.NumGoroutine()
+	goruntime.GC()
+	var mem goruntime.MemStats
+	goruntime.ReadMemStats(&mem)
+	all[heapTaken] = int(mem.HeapAlloc)
 	return all
 }
 
-// letGoOn tells the race detector that what the loop, its probes and the watcher change from here on comes after
-// what was read before.
-func (d *monthsDaemon) letGoOn(t *testing.T) {
-	t.Helper()
-	if _, err := supervisor.LoopOf(t.Context(), d.supervisor); err != nil {
-		t.Fatal(err)
+// loop returns the daemon's loop. It may be looked at only while all goroutines wait.
+func (h *months) loop() *loop {
+	found := make(chan *loop, 1)
+	if err := h.daemon.sup.send(h.t.Context(), inspectLoop(func(l *loop) { found <- l })); err != nil {
+		h.t.Fatal(err)
 	}
-	d.engine.locked(func() {})
+	return <-found
 }
 
 // What the census cannot see.
@@ -177,16 +185,16 @@ const (
 	seriesShown = "series of metrics"
 	fileBytes   = "bytes of journal.db"
 	goroutines  = "goroutines"
-	heapBytes   = "bytes of the heap"
+	heapTaken   = "bytes of the heap"
 )
 
 // series scrapes the metrics, and returns how many there are.
-func (d *monthsDaemon) series(t *testing.T) int {
-	t.Helper()
+func (h *months) series() int {
+	h.t.Helper()
 	w := httptest.NewRecorder()
-	d.metrics.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	h.metrics.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	if w.Code != http.StatusOK {
-		t.Fatalf("a scrape gets %d: %s", w.Code, w.Body)
+		h.t.Fatalf("a scrape gets %d: %s", w.Code, w.Body)
 	}
 	n := 0
 	for lines := bufio.NewScanner(w.Body); lines.Scan(); {

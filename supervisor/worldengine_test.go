@@ -46,6 +46,7 @@ type worldEngine struct {
 	clockOffset      time.Duration // how far it is ahead
 	clockSetAt       time.Time
 	created, events  int           // so far
+	failLooks        int           // inspections to come that fail
 	order            map[int64]int // numbers of all events ever, by their times in nanoseconds
 	lifeBegan        int           // number of the newest event of an earlier life
 	began            time.Time     // by its clock: when it made its default network
@@ -306,7 +307,7 @@ func (e *worldEngine) hasEvent(at time.Time) bool {
 
 // emit sends an event to all streams and puts it into the history.
 func (e *worldEngine) emit(c *worldContainer, action runtime.Action, number int) time.Time {
-	ev := runtime.Event{ID: c.info.ID, Action: action, Time: e.stamp(), Name: c.info.Name, Labels: c.info.Labels}
+	ev := runtime.Event{ID: c.info.ID, Action: action, Time: e.stamp(), Name: c.info.Name, Image: c.info.Image, Labels: c.info.Labels}
 	switch action {
 	case runtime.ActionKill:
 		ev.Signal = number

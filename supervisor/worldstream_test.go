@@ -229,7 +229,17 @@ func (d *worldDaemon) Inspect(ctx context.Context, id string) (*runtime.Containe
 		d.host.mu.Unlock()
 		return nil, fmt.Errorf("inspect %s: %w", id, runtime.ErrNotFound)
 	}
+	if d.host.engine.failLooks > 0 {
+		d.host.engine.failLooks--
+		d.host.mu.Unlock()
+		return nil, errors.New("the engine is busy")
+	}
 	copied := c.info
+	if owner := d.host.engine.find(copied.NetworkOwner); owner != nil {
+		copied.NetworkOwnerStartedAt = owner.info.StartedAt
+	} else {
+		copied.NetworkOwnerGone = copied.NetworkOwner != ""
+	}
 	d.host.mu.Unlock()
 	return &copied, d.wait(ctx, d.host.randomDuration("inspected", id, time.Millisecond, 10*time.Millisecond))
 }
