@@ -2,7 +2,6 @@ package supervisor
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -17,10 +16,7 @@ import (
 	"healthd/supervisor/core"
 )
 
-var (
-	fleetSeedsFlag = flag.Int("fleet-seeds", 0, "how many seeds TestFleetPlaces plays; 0: some seconds of them")
-	fleetSeedFlag  = flag.Int("fleet-seed", 0, "the first seed that TestFleetPlaces plays; without -fleet-seeds the only one, with all that happens")
-)
+var fleetSeeds = newSeeds("fleet-", "TestFleetPlaces", 3, 15)
 
 // TestFleetPlaces plays three to five hosts with one service, whose group's limit is over all of them. Probes fail, also
 // those of all containers at once, daemons are killed or paused, hosts are cut off from the store of the places,
@@ -31,21 +27,10 @@ var (
 //	go test ./supervisor -run FleetPlaces -args -fleet-seed=17
 //	go test ./supervisor -run FleetPlaces -v -args -fleet-seeds=1000
 func TestFleetPlaces(t *testing.T) {
-	first, n := 1, *fleetSeedsFlag
-	switch {
-	case *fleetSeedFlag > 0:
-		first, n = *fleetSeedFlag, max(1, n)
-	case n == 0:
-		n = 15 // under the race detector one takes a second
-	}
 	var sum fleetCounts
+	n := 0
 	t.Run("seeds", func(t *testing.T) {
-		for seed := first; seed < first+n; seed++ {
-			t.Run(fmt.Sprint(seed), func(t *testing.T) {
-				t.Parallel()
-				synctest.Test(t, func(t *testing.T) { playFleet(t, seed, &sum) })
-			})
-		}
+		n = fleetSeeds.play(t, func(t *testing.T, seed int) { playFleet(t, seed, &sum) })
 	})
 	t.Logf("%d restarts with a place, %d by the host's own limit; %d of the former while as many members were down, not all of which count; %d kills, %d pauses, %d cuts",
 		sum.placed.Load(), sum.local.Load(), sum.over.Load(), sum.kills.Load(), sum.pauses.Load(), sum.cuts.Load())
@@ -70,12 +55,11 @@ type fleetSim struct {
 	outages []*fleetOutage
 }
 
-// fleetSimHost is a host of it, which outlives its daemons.
+// fleetSimHost is a world with a host of it.
 type fleetSimHost struct {
-	*fakeHost
+	*world
 	sim       *fleetSim
 	name      string
-	ids       []string
 	cut, slow atomic.Bool
 	lease     atomic.Int64 // as the host's state file has it
 	client    *fleetClient
@@ -87,7 +71,7 @@ type fleetSimHost struct {
 type fleetOutage struct {
 	core.Outage
 	host  *fleetSimHost
-	id    string
+	name  string
 	lease int       // under which its place is held; 0: it has none
 	until time.Time // when the run that came after it has had its time; zero: there was none at the last look
 }
@@ -97,22 +81,22 @@ func playFleet(t *testing.T, seed int, sum *fleetCounts) {
 	f.spec = f.drawSpec()
 	members := 0
 	for i := range 3 + f.r.IntN(3) {
-		h := &fleetSimHost{fakeHost: newFakeHost(t, f.spec), sim: f, name: fmt.Sprint("h", i)}
-		h.log, h.places = journalFunc(h.recorded), h.newClient
-		h.guard = core.Guard{MaxRestarts: f.r.IntN(4), Window: time.Duration(1+f.r.IntN(3)) * time.Minute}
-		h.engine.onStopOf = func(id string) { h.probes.setResult(id+":2", success) }
+		h := &fleetSimHost{sim: f, name: fmt.Sprint("h", i)}
+		k := knobs{seed: uint64(seed + i<<32), r: f.r, recorded: h.recorded, assemble: h.assemble}
+		k.guard = core.Guard{MaxRestarts: f.r.IntN(4), Window: time.Duration(1+f.r.IntN(3)) * time.Minute}
 		for j := range 1 + f.r.IntN(3) {
-			h.ids = append(h.ids, fmt.Sprintf("%s-%d", h.name, j))
+			k.templates = append(k.templates, &worldTemplate{name: fmt.Sprintf("%s-%d", h.name, j), own: f.spec, enginePolicy: "no", stopTimeout: -1, exitCode: 1})
 			members++
+		}
+		h.world = newWorld(t, k)
+		for _, t := range h.templates {
+			h.dockerStart(h.engine.newestOf(t)) // unless it runs
 		}
 		f.hosts = append(f.hosts, h)
 	}
 	f.store = newFleetStore(f.spec.Group.MaxUnavailable.Of(members), 10*time.Second)
 	for _, h := range f.hosts {
 		h.boot()
-		for _, id := range h.ids {
-			h.engine.run(id)
-		}
 	}
 	time.Sleep(20 * time.Second)
 	for range 60 {
@@ -122,6 +106,7 @@ func playFleet(t *testing.T, seed int, sum *fleetCounts) {
 	f.settle()
 	for _, h := range f.hosts {
 		h.die()
+		h.wg.Wait()
 	}
 }
 
@@ -129,40 +114,44 @@ func (f *fleetSim) drawSpec() *core.Spec {
 	most := []core.Share{{}, {Number: 2}, {Percent: 40}}[f.r.IntN(3)]
 	spec := slowReadySpec(core.Group{Name: "web", MaxUnavailable: most, Fleet: true, FleetWait: f.r.IntN(2) == 0})
 	spec.Probes[core.Liveness].Period, spec.Probes[core.Readiness].Period = 4*time.Second, 4*time.Second
+	for probe, p := range spec.Probes {
+		if p != nil {
+			p.Handler.TCPSocket.Port = probe // as the world's containers answer them
+		}
+	}
 	spec.Publish.Drain = time.Duration(f.r.IntN(2)) * 5 * time.Second
 	return spec
 }
 
 // boot starts a daemon, with the lease that the last one had.
 func (h *fleetSimHost) boot() {
-	h.startDaemon(runtime.ReplayComplete, 0)
-	daemon, _ := h.current()
+	h.bootDaemon(false)
+	sup, c := h.runningDaemon().sup, h.client
 	ctx, cancel := context.WithCancel(context.Background())
-	c := h.client
-	c.changed = func() { _ = daemon.PlacesChanged(ctx) }
+	c.changed = func() { _ = sup.PlacesChanged(ctx) }
 	var ended sync.WaitGroup
 	ended.Go(func() { c.run(ctx) })
 	h.end = func() { cancel(); ended.Wait() }
 }
 
-func (h *fleetSimHost) newClient() Places {
+func (h *fleetSimHost) assemble(_ *worldDaemon, c *Config, _ *runtime.Watcher) {
 	h.client = &fleetClient{
 		host: h, wake: make(chan struct{}, 1), wished: make(map[string]wish), granted: make(map[string]bool),
-		back: make(map[string]string), r: rand.New(rand.NewPCG(h.sim.r.Uint64(), 0)),
+		back: make(map[string]string), r: rand.New(rand.NewPCG(h.r.Uint64(), 0)),
 	}
-	return h.client
+	c.Places = h.client
 }
 
 // die is kill -9 of the daemon.
 func (h *fleetSimHost) die() {
-	h.kill()
+	h.runningDaemon().kill()
 	h.end()
 	synctest.Wait()
 }
 
-func (h *fleetSimHost) alive() bool {
-	daemon, _ := h.current()
-	return daemon != nil
+// set has the process of a container hang until its end, or be ready or not.
+func (h *fleetSimHost) set(c *worldContainer, hung, notReady bool) {
+	h.locked(func() { c.hung, c.notReady = hung, notReady })
 }
 
 // act has something happen.
@@ -172,27 +161,31 @@ func (f *fleetSim) act() {
 	f.forgetOutages("") // one that is over does not come back
 	f.mu.Unlock()
 	for _, h := range f.hosts {
-		if !h.alive() && !time.Now().Before(h.backAt) {
+		if h.runningDaemon() == nil && !time.Now().Before(h.backAt) {
 			h.boot()
+		}
+		if !h.client.paused() {
+			h.checkAll()
 		}
 	}
 	h := f.hosts[f.r.IntN(len(f.hosts))]
-	id := h.ids[f.r.IntN(len(h.ids))]
+	c := h.engine.newestOf(h.templates[f.r.IntN(len(h.templates))])
+	name, alive := c.template.name, h.runningDaemon() != nil
 	switch n := f.r.IntN(100); {
 	case n < 40:
-		f.logf("%s fails", id)
-		h.probes.setResult(id+":2", refused)
+		f.logf("%s fails", name)
+		h.set(c, true, c.notReady)
 	case n < 45:
 		f.logf("all fail")
-		f.each(func(h *fleetSimHost, id string) { h.probes.setResult(id+":2", refused) })
+		f.each(func(h *fleetSimHost, c *worldContainer) { h.set(c, true, c.notReady) })
 	case n < 50:
-		h.probes.setResult(id+":2", success)
-	case n < 58 && h.alive():
+		h.set(c, false, c.notReady)
+	case n < 58 && alive:
 		h.backAt = time.Now().Add(time.Duration(f.r.Int64N(int64(40 * time.Second))))
 		f.logf("the daemon of %s is killed for %v", h.name, time.Until(h.backAt))
 		f.sum.kills.Add(1)
 		h.die()
-	case n < 64 && h.alive():
+	case n < 64 && alive:
 		h.pause(time.Duration(f.r.Int64N(int64(30 * time.Second))))
 	case n < 74:
 		f.logf("%s is cut off: %v", h.name, h.cut.Load())
@@ -200,14 +193,14 @@ func (f *fleetSim) act() {
 		h.cut.Store(!h.cut.Load())
 	case n < 80:
 		h.slow.Store(!h.slow.Load())
-	case n < 84 && h.running(id):
-		f.logf("%s crashes", id)
-		h.engine.exit(id, 1)
+	case n < 84:
+		f.logf("%s crashes", name)
+		h.crash(c)
 	case n < 88:
-		f.logf("%s is not ready", id)
-		h.probes.setResult(id+":3", refused)
+		f.logf("%s is not ready", name)
+		h.set(c, c.hung, true)
 	default:
-		h.probes.setResult(id+":3", success)
+		h.set(c, c.hung, false)
 	}
 }
 
@@ -215,63 +208,61 @@ func (f *fleetSim) act() {
 func (h *fleetSimHost) pause(d time.Duration) {
 	h.sim.logf("%s is stopped for %v", h.name, d)
 	h.sim.sum.pauses.Add(1)
-	daemon, _ := h.current()
 	h.client.pausedUntil.Store(time.Now().Add(d).UnixNano())
-	_ = daemon.send(context.Background(), inspectLoop(func(*loop) { time.Sleep(d) }))
+	h.locked(func() { h.disturbedAt = time.Now().Add(d) })
+	_ = h.runningDaemon().sup.send(context.Background(), inspectLoop(func(*loop) { time.Sleep(max(d, 1)) }))
 }
 
-func (f *fleetSim) each(do func(h *fleetSimHost, id string)) {
+func (f *fleetSim) each(do func(*fleetSimHost, *worldContainer)) {
 	for _, h := range f.hosts {
-		for _, id := range h.ids {
-			do(h, id)
+		for _, c := range h.engine.containers {
+			do(h, c)
 		}
 	}
 }
 
 func (f *fleetSim) logf(format string, args ...any) {
-	if *fleetSeedFlag > 0 && *fleetSeedsFlag == 0 {
+	if fleetSeeds.one() {
 		f.t.Logf("%v: %s", time.Since(f.began), fmt.Sprintf(format, args...))
 	}
 }
 
-// recorded is called by the loop of the host's daemon with each event.
-func (h *fleetSimHost) recorded(ev core.Event) {
-	daemon, _ := h.current()
-	if ev.Reason != core.EventKilling || !strings.Contains(ev.Message, "will be restarted") || daemon == nil {
+// recorded is called by the loop of a daemon of the host with each event.
+func (h *fleetSimHost) recorded(d *worldDaemon, ev core.Event) {
+	if ev.Reason != core.EventKilling || !strings.Contains(ev.Message, "will be restarted") {
 		return
 	}
-	v, err := daemon.Board().Find(ev.Container)
+	v, err := d.sup.Board().Find(ev.Container)
 	if err != nil || !v.State.Action.Stopping.ByProbe() { // of the daemon before
 		return
 	}
-	f, id := h.sim, v.Container.ID
-	state := h.client.State(id)
-	o := &fleetOutage{Outage: core.Outage{Run: v.State.Run.ID, Since: time.Now()}, host: h, id: id}
+	f, state := h.sim, h.client.State(v.Container.ID)
+	o := &fleetOutage{Outage: core.Outage{Run: v.State.Run.ID, Since: time.Now()}, host: h, name: ev.Container}
 	if state.Granted {
 		o.lease = int(h.lease.Load())
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.logf("%s is restarted: %+v", id, state)
-	f.forgetOutages(id)
+	f.logf("%s is restarted: %+v", o.name, state)
+	f.forgetOutages(o.name)
 	f.check(o, state)
 	f.outages = append(f.outages, o)
 }
 
 // forgetOutages forgets those that are over, and that of the container.
-func (f *fleetSim) forgetOutages(id string) {
+func (f *fleetSim) forgetOutages(name string) {
 	f.outages = slices.DeleteFunc(f.outages, func(o *fleetOutage) bool {
 		if o.lease != 0 && !f.store.alive(o.lease) {
 			o.lease = 0
 		}
-		daemon, _ := o.host.current()
+		d := o.host.runningDaemon()
 		switch {
-		case o.id == id:
+		case o.name == name:
 			return true
-		case daemon == nil: // whatever the container does later, the next daemon finds this outage over
+		case d == nil: // whatever the container does later, the next daemon finds this outage over
 			return !o.until.IsZero() && !time.Now().Before(o.until)
 		}
-		v, err := daemon.Board().Find(o.id)
+		v, err := d.sup.Board().Find(o.name)
 		if err != nil {
 			return false
 		}
@@ -287,13 +278,13 @@ func (f *fleetSim) check(o *fleetOutage, state PlaceState) {
 	var covered, own []string
 	for _, other := range f.outages {
 		if other.lease != 0 {
-			covered = append(covered, other.id)
+			covered = append(covered, other.name)
 		}
 		if other.host == o.host {
-			own = append(own, other.id)
+			own = append(own, other.name)
 		}
 	}
-	most := f.spec.Group.MaxUnavailable.Of(len(o.host.ids))
+	most := f.spec.Group.MaxUnavailable.Of(len(o.host.templates))
 	switch {
 	case o.lease != 0:
 		f.sum.placed.Add(1)
@@ -301,15 +292,15 @@ func (f *fleetSim) check(o *fleetOutage, state PlaceState) {
 			f.sum.over.Add(1)
 		}
 		if len(covered) >= f.store.k {
-			f.t.Errorf("%v: %s is restarted, and %v are down, of which the fleet allows %d", time.Since(f.began), o.id, covered, f.store.k)
+			f.t.Errorf("%v: %s is restarted, and %v are down, of which the fleet allows %d", time.Since(f.began), o.name, covered, f.store.k)
 		}
 	case f.spec.Group.FleetWait || !state.Unreachable:
-		f.t.Errorf("%v: %s is restarted without a place: %+v", time.Since(f.began), o.id, state)
+		f.t.Errorf("%v: %s is restarted without a place: %+v", time.Since(f.began), o.name, state)
 	default:
 		f.sum.local.Add(1)
 	}
 	if len(own) >= most {
-		f.t.Errorf("%v: %s is restarted, and %v of its host are down, of which it allows %d", time.Since(f.began), o.id, own, most)
+		f.t.Errorf("%v: %s is restarted, and %v of its host are down, of which it allows %d", time.Since(f.began), o.name, own, most)
 	}
 }
 
@@ -318,22 +309,20 @@ func (f *fleetSim) settle() {
 	for _, h := range f.hosts {
 		h.cut.Store(false)
 		h.slow.Store(false)
-		if !h.alive() {
+		if h.runningDaemon() == nil {
 			h.boot()
 		}
 	}
-	f.each(func(h *fleetSimHost, id string) {
-		h.probes.setResult(id+":3", success)
-		h.probes.setResult(id+":2", refused)
-	})
+	f.each(func(h *fleetSimHost, c *worldContainer) { h.set(c, true, false) })
 	var left []string
 	for range 360 {
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
 		left = nil
-		f.each(func(h *fleetSimHost, id string) {
-			if s := h.view(id).State; !s.Conditions.Ready.Status || s.Health.Failed != core.NoCause || h.probes.result(id+":2") != success.Outcome {
-				left = append(left, fmt.Sprint(id, " ", s.Health.Wait))
+		f.each(func(h *fleetSimHost, c *worldContainer) {
+			v := h.view(c)
+			if v == nil || !v.State.Conditions.Ready.Status || v.State.Health.Failed != core.NoCause || c.hung {
+				left = append(left, fmt.Sprintf("%s %+v", c.template.name, v))
 			}
 		})
 		if len(left) == 0 {

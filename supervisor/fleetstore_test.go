@@ -150,6 +150,8 @@ func (c *fleetClient) State(id string) PlaceState {
 	}
 }
 
+func (c *fleetClient) paused() bool { return time.Now().UnixNano() < c.pausedUntil.Load() }
+
 // run keeps the lease, takes places and gives them back until ctx ends.
 func (c *fleetClient) run(ctx context.Context) {
 	r := c.r

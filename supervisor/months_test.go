@@ -53,7 +53,7 @@ func playMonths(t *testing.T, length time.Duration, services int) {
 			noteMost(second, sizes)
 		}
 		if at%(24*time.Hour) == 0 {
-			t.Logf("day %d: %s, %d probes", at/(24*time.Hour), describeSizes(sizes), h.probes)
+			t.Logf("day %d: %s, %d probes", at/(24*time.Hour), describeSizes(sizes), h.probes.Load())
 		}
 	}
 	checkCounted(t, last)

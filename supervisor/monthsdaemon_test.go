@@ -113,7 +113,7 @@ func (h *months) reload() {
 
 // asked returns the container that a probe asks.
 func (h *months) asked(id string) (*worldContainer, error) {
-	h.probes++
+	h.probes.Add(1)
 	switch c := h.engine.find(id); {
 	case !h.reachable():
 		return nil, errUnreachable

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math/rand/v2"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -24,7 +25,7 @@ type months struct {
 	steady   bool     // neither healthd nor the engine is restarted any more
 	acted    int      // how often something happened
 	plans    []monthsPlan
-	probes   int // answered
+	probes   atomic.Int64 // answered
 }
 
 // replicas is how many containers a service has.

@@ -34,6 +34,7 @@ type worldTemplate struct {
 	image              string        // empty: "image"
 	networkOwner       string        // ID of the container whose network it shares
 	failures           int           // of the one of it that was removed last
+	own                *core.Spec    // nil: spec makes one
 }
 
 // newWorldTemplates returns the containers of a host, some of each kind.
@@ -86,6 +87,9 @@ func newWorldTemplate(r *rand.Rand, name string) *worldTemplate {
 
 // spec is how healthd supervises the container. Some numbers change with each reload.
 func (t *worldTemplate) spec(r *rand.Rand) *core.Spec {
+	if t.own != nil {
+		return t.own
+	}
 	s := &core.Spec{
 		Name: t.name, RestartPolicy: t.policy, Publish: core.Publish{Service: t.name, Drain: t.drain},
 		Backoff: core.Backoff{Initial: worldBackoff, Max: worldBackoffMax, ResetAfter: worldReset},
