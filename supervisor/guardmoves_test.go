@@ -11,11 +11,7 @@ import (
 )
 
 // guardMoves are what may happen, with the weight of each.
-var guardMoves = []struct {
-	weight int
-	name   string
-	do     func(*guardGame, *entry)
-}{
+var guardMoves = []weighted[func(*guardGame, *entry)]{
 	{30, "fails", func(g *guardGame, e *entry) { g.answer(e, core.Liveness, refused) }},
 	{8, "succeeds", func(g *guardGame, e *entry) { g.answer(e, core.Liveness, success) }},
 	{20, "is ready", func(g *guardGame, e *entry) { g.answer(e, core.Readiness, success) }},
@@ -41,20 +37,11 @@ func (g *guardGame) doMove() {
 		return
 	}
 	e := g.l.entries[g.present[g.r.IntN(len(g.present))]]
-	sum := 0
-	for _, m := range guardMoves {
-		sum += m.weight
+	move := draw(g.r, guardMoves)
+	if guardSeeds.one() {
+		g.t.Logf("%v %s (group %s): %s", time.Since(g.startedAt), e.container.Name, e.group, move.name)
 	}
-	n := g.r.IntN(sum)
-	for _, m := range guardMoves {
-		if n -= m.weight; n < 0 {
-			if *guardSeedFlag > 0 {
-				g.t.Logf("%v %s (group %s): %s", time.Since(g.startedAt), e.container.Name, e.group, m.name)
-			}
-			m.do(g, e)
-			return
-		}
-	}
+	move.do(g, e)
 }
 
 func (g *guardGame) request(e *entry, do func(*loop, *entry) error) {

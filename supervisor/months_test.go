@@ -24,6 +24,9 @@ var monthsDays = flag.Int("months-days", 0, "how many days TestMonths plays, on 
 //
 //	go test ./supervisor -run 'Months$' -timeout 60m -v -args -months-days=90
 func TestMonths(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-chaos runs it")
+	}
 	synctest.Test(t, func(t *testing.T) {
 		days, services := *monthsDays, 60
 		if days == 0 {

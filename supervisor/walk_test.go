@@ -14,10 +14,8 @@ import (
 	"healthd/supervisor/core"
 )
 
-var walkFlag = flag.Uint64("walk", 0, "the only seed that TestRandomWalk plays; 0: the first walkSeeds")
-
 // walkSeeds take about twenty seconds with the race detector on a busy machine.
-const walkSeeds = 600
+var walkSeeds = seeds{flag.Int("walk", 0, "the only seed that TestRandomWalk plays; 0: the first of them"), new(int), 60, 600}
 
 // TestRandomWalk tells the loop anything in any order, also what no watcher would: lists and losses of the engine, runs and
 // ends, reloads in the middle, containers that go and come back. TestChaos judges what healthd decides; this
@@ -25,16 +23,7 @@ const walkSeeds = 600
 //
 //	go test ./supervisor -run RandomWalk -args -walk=17
 func TestRandomWalk(t *testing.T) {
-	first, last := uint64(1), uint64(walkSeeds)
-	if *walkFlag > 0 {
-		first, last = *walkFlag, *walkFlag
-	}
-	for seed := first; seed <= last; seed++ {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) { walk(t, rand.New(rand.NewPCG(seed, 9))) })
-		})
-	}
+	walkSeeds.play(t, func(t *testing.T, seed int) { walk(t, rand.New(rand.NewPCG(uint64(seed), 9))) })
 }
 
 var walkers = []string{"c1", "c2", "c3", "c4"}
