@@ -56,7 +56,8 @@ func (hangingProbe) Ask(ctx context.Context, _ time.Duration) prober.Result {
 	return prober.Result{Cause: prober.Pending}
 }
 
-// slicedLoop returns a still loop with n containers and slices of three steps.
+// slicedLoop returns a still loop with n containers and slices of three steps: in a bubble, where none ends earlier
+// because the machine is busy.
 func slicedLoop(t *testing.T, n int) *loop {
 	l, _ := newStillLoop(t, n, func(*Config) {})
 	l.sliceSteps = 3
@@ -79,76 +80,84 @@ func isLost(v *core.View) bool { return v.State.Lost }
 // handles other messages between two slices. A message about a container finds it as if all
 // had been done at once.
 func TestChangeOfManyComesInSlices(t *testing.T) {
-	l := slicedLoop(t, 10)
-	l.handle(update{Kind: runtime.Lost, Runtime: "docker", Err: errors.New("EOF")})
-	if n := l.countViews(isLost); n != 3 {
-		t.Errorf("after the first slice %d are lost", n)
-	}
-	reply := make(chan error, 1)
-	l.handle(request{id: "c9", do: (*loop).restart, reply: reply})
-	if err := <-reply; !errors.Is(err, ErrRuntimeLost) {
-		t.Errorf("the restart of one that comes later: %v", err)
-	}
-	if n := l.countViews(isLost); n != 4 {
-		t.Errorf("after a message about another one %d are lost", n)
-	}
-	l.workOff()
-	if n := l.countViews(isLost); n != 7 {
-		t.Errorf("after the second slice %d are lost", n)
-	}
-	l.workOff()
-	if n := l.countViews(isLost); n != 10 {
-		t.Errorf("in the end %d are lost", n)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		l := slicedLoop(t, 10)
+		l.handle(update{Kind: runtime.Lost, Runtime: "docker", Err: errors.New("EOF")})
+		if n := l.countViews(isLost); n != 3 {
+			t.Errorf("after the first slice %d are lost", n)
+		}
+		reply := make(chan error, 1)
+		l.handle(request{id: "c9", do: (*loop).restart, reply: reply})
+		if err := <-reply; !errors.Is(err, ErrRuntimeLost) {
+			t.Errorf("the restart of one that comes later: %v", err)
+		}
+		if n := l.countViews(isLost); n != 4 {
+			t.Errorf("after a message about another one %d are lost", n)
+		}
+		l.workOff()
+		if n := l.countViews(isLost); n != 7 {
+			t.Errorf("after the second slice %d are lost", n)
+		}
+		l.workOff()
+		if n := l.countViews(isLost); n != 10 {
+			t.Errorf("in the end %d are lost", n)
+		}
+	})
 }
 
 // A container that is due before its turn gets first what it is owed.
 func TestDueContainerIsOwedAChangeOfMany(t *testing.T) {
-	l := slicedLoop(t, 10)
-	l.handle(update{Kind: runtime.Lost, Runtime: "docker", Err: errors.New("EOF")})
-	e := l.entries["c9"]
-	for l.queue.first() != nil {
-		l.queue.set(l.queue.first(), time.Time{})
-	}
-	l.queue.set(e, time.Now())
-	l.stepDue(time.Now())
-	if !isLost(e.slot.view.Load()) || len(e.owed) > 0 {
-		t.Error("it is stepped as if the engine were not lost")
-	}
+	synctest.Test(t, func(t *testing.T) {
+		l := slicedLoop(t, 10)
+		l.handle(update{Kind: runtime.Lost, Runtime: "docker", Err: errors.New("EOF")})
+		e := l.entries["c9"]
+		for l.queue.first() != nil {
+			l.queue.set(l.queue.first(), time.Time{})
+		}
+		l.queue.set(e, time.Now())
+		l.stepDue(time.Now())
+		if !isLost(e.slot.view.Load()) || len(e.owed) > 0 {
+			t.Error("it is stepped as if the engine were not lost")
+		}
+	})
 }
 
 // What comes for a container while it is still owed an earlier change keeps its order.
 func TestChangesOfManyKeepTheirOrder(t *testing.T) {
-	l := slicedLoop(t, 10)
-	for range 5 {
-		l.handle(update{Kind: runtime.Lost, Runtime: "docker", Err: errors.New("EOF")})
-		l.handle(update{Kind: runtime.Synced, Runtime: "docker"})
-	}
-	for len(l.backlog) > 0 {
-		l.workOff()
-	}
-	if n := l.countViews(isLost); n != 0 || !l.runtimeUp() {
-		t.Errorf("%d are lost; the runtime is up: %v", n, l.runtimeUp())
-	}
+	synctest.Test(t, func(t *testing.T) {
+		l := slicedLoop(t, 10)
+		for range 5 {
+			l.handle(update{Kind: runtime.Lost, Runtime: "docker", Err: errors.New("EOF")})
+			l.handle(update{Kind: runtime.Synced, Runtime: "docker"})
+		}
+		for len(l.backlog) > 0 {
+			l.workOff()
+		}
+		if n := l.countViews(isLost); n != 0 || !l.runtimeUp() {
+			t.Errorf("%d are lost; the runtime is up: %v", n, l.runtimeUp())
+		}
+	})
 }
 
 // The board shows a runtime as synced when all its containers know.
 func TestRuntimeIsShownAfterItsContainers(t *testing.T) {
-	l := slicedLoop(t, 10)
-	l.handle(update{Kind: runtime.Lost, Runtime: "docker", Err: errors.New("EOF")})
-	for len(l.backlog) > 0 {
-		l.workOff()
-	}
-	l.handle(update{Kind: runtime.Synced, Runtime: "docker"})
-	for slices := 1; ; slices++ {
-		if l.runtimeUp() {
-			if n := l.countViews(isLost); n > 0 || slices < 4 {
-				t.Errorf("after %d slices it is up, and %d containers are lost", slices, n)
-			}
-			return
+	synctest.Test(t, func(t *testing.T) {
+		l := slicedLoop(t, 10)
+		l.handle(update{Kind: runtime.Lost, Runtime: "docker", Err: errors.New("EOF")})
+		for len(l.backlog) > 0 {
+			l.workOff()
 		}
-		l.workOff()
-	}
+		l.handle(update{Kind: runtime.Synced, Runtime: "docker"})
+		for slices := 1; ; slices++ {
+			if l.runtimeUp() {
+				if n := l.countViews(isLost); n > 0 || slices < 4 {
+					t.Errorf("after %d slices it is up, and %d containers are lost", slices, n)
+				}
+				return
+			}
+			l.workOff()
+		}
+	})
 }
 
 func (l *loop) runtimeUp() bool { return l.board.Runtimes()[0].Up }
@@ -156,49 +165,53 @@ func (l *loop) runtimeUp() bool { return l.board.Runtimes()[0].Up }
 // A reload returns when it has reached all containers. One that is removed before its turn
 // misses it.
 func TestReloadReturnsWhenAllHaveTheirSpecs(t *testing.T) {
-	l := slicedLoop(t, 10)
-	spec := webSpec()
-	go func() {
-		_ = l.Reload(context.Background(), func(c runtime.Traits) (*core.Spec, error) {
-			if c.Name == "c1" {
-				return nil, nil
+	synctest.Test(t, func(t *testing.T) {
+		l := slicedLoop(t, 10)
+		spec := webSpec()
+		go func() {
+			_ = l.Reload(context.Background(), func(c runtime.Traits) (*core.Spec, error) {
+				if c.Name == "c1" {
+					return nil, nil
+				}
+				return spec, nil
+			}, core.Guard{})
+			close(l.ended)
+		}()
+		l.handle(<-l.inbox)
+		l.handle(update{Kind: runtime.Removed, Runtime: "docker", ID: "c8"})
+		hasSpec := func(v *core.View) bool { return v.Spec == spec }
+		for slices := 1; ; slices++ {
+			select {
+			case <-l.ended:
+				if n := l.countViews(hasSpec); n != 8 || slices < 3 {
+					t.Errorf("it returned after %d slices, when %d had the new spec", slices, n)
+				}
+				return
+			default:
+				l.workOff()
 			}
-			return spec, nil
-		}, core.Guard{})
-		close(l.ended)
-	}()
-	l.handle(<-l.inbox)
-	l.handle(update{Kind: runtime.Removed, Runtime: "docker", ID: "c8"})
-	hasSpec := func(v *core.View) bool { return v.Spec == spec }
-	for slices := 1; ; slices++ {
-		select {
-		case <-l.ended:
-			if n := l.countViews(hasSpec); n != 8 || slices < 3 {
-				t.Errorf("it returned after %d slices, when %d had the new spec", slices, n)
-			}
-			return
-		default:
-			l.workOff()
 		}
-	}
+	})
 }
 
 // The next daemon must not take events as seen whose consequences this one did not store.
 func TestSeenComesAfterWhatFollowed(t *testing.T) {
-	store := &orderedStore{}
-	l, _ := newStillLoop(t, 10, func(c *Config) { c.Store = store })
-	l.sliceSteps = 3
-	store.calls = nil
-	l.handle(request{reply: make(chan error, 1), all: func(l *loop) {
-		l.eachLater(l.allEntries(), l.stopSupervising)
-	}})
-	l.handle(update{Kind: runtime.Bookmark, Runtime: "docker", SeenUntil: time.Now()})
-	for len(l.backlog) > 0 {
-		l.workOff()
-	}
-	if want := append(slices.Repeat([]string{"remember"}, 10), "seen"); !slices.Equal(store.calls, want) {
-		t.Errorf("calls of the store: %v", store.calls)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		store := &orderedStore{}
+		l, _ := newStillLoop(t, 10, func(c *Config) { c.Store = store })
+		l.sliceSteps = 3
+		store.calls = nil
+		l.handle(request{reply: make(chan error, 1), all: func(l *loop) {
+			l.eachLater(l.allEntries(), l.stopSupervising)
+		}})
+		l.handle(update{Kind: runtime.Bookmark, Runtime: "docker", SeenUntil: time.Now()})
+		for len(l.backlog) > 0 {
+			l.workOff()
+		}
+		if want := append(slices.Repeat([]string{"remember"}, 10), "seen"); !slices.Equal(store.calls, want) {
+			t.Errorf("calls of the store: %v", store.calls)
+		}
+	})
 }
 
 // orderedStore notes the order of its calls.

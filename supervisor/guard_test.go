@@ -315,31 +315,33 @@ func TestNameListIsCut(t *testing.T) {
 
 // One recovery among many that wait concerns the first in the queue, and not all.
 func TestRecoveryAmongManyWaiting(t *testing.T) {
-	for _, group := range []string{"alone", "in pairs", "in one group"} {
-		l, all := waitingLoop(t, 500, group)
-		for l.guard.changed() {
-			l.recheckWaiting(time.Now())
-		}
-		before := make([]*core.View, len(all))
-		for i, e := range all {
-			before[i] = e.slot.view.Load()
-		}
-		e := all[250]
-		e.state.Health.Probes[core.Liveness].Running = true
-		l.step(e, &core.Input{Kind: core.ProbeAnswered, Probe: core.Liveness, Result: success})
-		for l.guard.changed() {
-			l.recheckWaiting(time.Now())
-		}
-		changed := 0
-		for i, e := range all {
-			if e.slot.view.Load() != before[i] {
-				changed++
+	synctest.Test(t, func(t *testing.T) {
+		for _, group := range []string{"alone", "in pairs", "in one group"} {
+			l, all := waitingLoop(t, 500, group)
+			for l.guard.changed() {
+				l.recheckWaiting(time.Now())
+			}
+			before := make([]*core.View, len(all))
+			for i, e := range all {
+				before[i] = e.slot.view.Load()
+			}
+			e := all[250]
+			e.state.Health.Probes[core.Liveness].Running = true
+			l.step(e, &core.Input{Kind: core.ProbeAnswered, Probe: core.Liveness, Result: success})
+			for l.guard.changed() {
+				l.recheckWaiting(time.Now())
+			}
+			changed := 0
+			for i, e := range all {
+				if e.slot.view.Load() != before[i] {
+					changed++
+				}
+			}
+			if e.place.began != 0 || changed > 2*shownWaits {
+				t.Errorf("%s: it waits: %v; %d of %d were stepped", group, e.place.began != 0, changed, len(all))
 			}
 		}
-		if e.place.began != 0 || changed > 2*shownWaits {
-			t.Errorf("%s: it waits: %v; %d of %d were stepped", group, e.place.began != 0, changed, len(all))
-		}
-	}
+	})
 }
 
 // A start that failed while healthd shut down is left to the next daemon. Until then the

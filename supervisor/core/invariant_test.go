@@ -148,12 +148,19 @@ func (sim *simulation) failureVerdict() bool {
 }
 
 var (
-	scripts = flag.Int("scripts", 3000, "number of random scripts in TestRandomScripts")
+	scripts = flag.Int("scripts", 0, "number of random scripts in TestRandomScripts; 0: 3000, with -short 500")
 	seed    = flag.Uint64("seed", 1, "seed of the random scripts")
 )
 
 // TestRandomScripts is FuzzStep with the same scripts each time.
 func TestRandomScripts(t *testing.T) {
+	n := *scripts
+	if n == 0 {
+		n = 3000
+		if testing.Short() {
+			n = 500
+		}
+	}
 	random := rand.New(rand.NewPCG(*seed, 2))
 	var script []byte
 	defer func() {
@@ -161,7 +168,7 @@ func TestRandomScripts(t *testing.T) {
 			t.Logf("the script is %q", script)
 		}
 	}()
-	for range *scripts {
+	for range n {
 		script = make([]byte, specBytes+2*random.IntN(40))
 		for i := range script {
 			script[i] = byte(random.Uint32())
