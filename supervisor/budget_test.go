@@ -18,8 +18,7 @@ func TestRestartBudget(t *testing.T) {
 		began := time.Now()
 		h.failLiveness(ids...)
 		for i, want := range []int{3, 6, 8} {
-			time.Sleep(time.Until(began.Add(time.Duration(i)*(time.Minute+time.Second) + 30*time.Second)))
-			synctest.Wait()
+			pass(time.Until(began.Add(time.Duration(i)*(time.Minute+time.Second) + 30*time.Second)))
 			stops := strings.Count(strings.Join(h.engine.calls(), " "), "stop")
 			if stops != want {
 				h.t.Fatalf("%d restarts after %d minutes, want %d", stops, i, want)
@@ -80,16 +79,14 @@ func TestNoWaitingRestartWhileLostOrShuttingDown(t *testing.T) {
 				h.failLiveness("b")
 				if what == "lost" {
 					h.engine.deliver(runtime.Update{Kind: runtime.Lost, Runtime: "docker", Err: errors.New("gone")})
-					time.Sleep(time.Hour)
-					synctest.Wait()
+					pass(time.Hour)
 				}
 				if calls := h.engine.calls(); slices.Contains(calls, "stop b 30s") {
 					h.t.Errorf("calls %v", calls)
 				}
 				if what == "lost" {
 					h.sendSynced()
-					time.Sleep(time.Second)
-					synctest.Wait()
+					pass(time.Second)
 					if !slices.Contains(h.engine.calls(), "stop b 30s") {
 						h.t.Error("b was not restarted after the return of the engine")
 					}

@@ -115,8 +115,7 @@ func TestHangingCommandsDelayNobodysRestart(t *testing.T) {
 		for id := range exits {
 			h.engine.run(id)
 		}
-		time.Sleep(14500 * time.Millisecond)
-		synctest.Wait()
+		pass(14500 * time.Millisecond)
 		if n := e.times("healthy"); n != 15 {
 			t.Errorf("the healthy container was asked %d times of 15", n)
 		}
@@ -134,8 +133,7 @@ func TestRestartEndsACommandThatCannotBeKilled(t *testing.T) {
 		defer h.close()
 		h.specs["n-c"] = execSpec(10*time.Second, time.Second)
 		h.engine.run("c")
-		time.Sleep(5 * time.Minute)
-		synctest.Wait()
+		pass(5 * time.Minute)
 		v := h.view("c")
 		if v.State.RestartCount() < 5 {
 			t.Errorf("%d restarts", v.State.RestartCount())

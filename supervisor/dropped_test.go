@@ -61,8 +61,7 @@ func playDropped(t *testing.T, spec *core.Spec, answered func(h *harness, others
 		h.reload(map[string]*core.Spec{"": spec})
 		present := <-slow.asked
 		first <- refused
-		time.Sleep(5 * time.Second)
-		synctest.Wait()
+		pass(5 * time.Second)
 		others := len(slow.asked)
 		present <- prober.Result{Outcome: prober.Success, Output: "present"}
 		synctest.Wait()

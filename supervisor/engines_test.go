@@ -55,9 +55,7 @@ func TestRemovedContainerLeavesOnlyItsIdentity(t *testing.T) {
 		}
 		h.engine.deliver(runtime.Update{Kind: runtime.Removed, Runtime: "docker", ID: "c1"})
 		synctest.Wait()
-		if err := h.Ping(h.t.Context()); err != nil {
-			h.t.Fatal(err)
-		}
+		h.must(h.Ping(h.t.Context()))
 		if _, err := h.Board().Find("n-c1"); err == nil || len(h.Board().Views()) != 0 {
 			h.t.Error("a removed container is still on the board")
 		}
@@ -167,8 +165,7 @@ func TestCausesBeforeTheFirstObservation(t *testing.T) {
 				}
 				u.Causes = append(u.Causes, runtime.Update{Kind: runtime.Died, ID: "c1", ExitCode: 137, Time: ended, Of: runtime.RunHint{Run: u.Container.Run()}})
 				h.engine.deliver(u)
-				time.Sleep(time.Second)
-				synctest.Wait()
+				pass(time.Second)
 				if got := h.engine.calls(); !slices.Equal(got, tt.calls) {
 					h.t.Errorf("calls %v, want %v", got, tt.calls)
 				}
@@ -186,8 +183,7 @@ func TestLateObservationOfLongExited(t *testing.T) {
 			FinishedAt: time.Now().Add(-24 * time.Hour), ExitCode: 143, StopTimeout: -1, RestartPolicy: "no",
 		}
 		h.engine.deliver(h.engine.observation("c1"))
-		time.Sleep(time.Second)
-		synctest.Wait()
+		pass(time.Second)
 		if calls := h.engine.calls(); len(calls) != 0 {
 			h.t.Errorf("calls %v for a container found stopped since yesterday", calls)
 		}
@@ -204,11 +200,9 @@ func TestStaleInspectionsAreDropped(t *testing.T) {
 		dead := h.engine.observation("c1")
 		h.engine.deliver(dead)
 		h.engine.deliver(alive) // of the run that has ended
-		time.Sleep(time.Second)
-		synctest.Wait()
+		pass(time.Second)
 		h.engine.deliver(dead) // of the run before
-		time.Sleep(time.Second)
-		synctest.Wait()
+		pass(time.Second)
 		v := h.view("c1")
 		if calls := h.engine.calls(); len(calls) != 1 || v.State.Engine.State != runtime.Running || v.Container.State != runtime.Running {
 			h.t.Errorf("calls %v, state %s, want one start and a running container", calls, v.State.Engine.State)
@@ -225,8 +219,7 @@ func TestComposeRecreationKeepsTheBackoff(t *testing.T) {
 		synctest.Wait()
 		for range 4 {
 			h.engine.exit("c1", 1)
-			time.Sleep(20 * time.Second)
-			synctest.Wait()
+			pass(20 * time.Second)
 		}
 		before := h.view("c1").State
 		h.engine.containers["c2"] = &runtime.Container{
@@ -265,8 +258,7 @@ func TestUnknownRuntimeIsAnError(t *testing.T) {
 		}}
 		h.engine.deliver(u)
 		h.engine.deliver(runtime.Update{Kind: runtime.Synced, Runtime: "other", Reason: runtime.RelistStart})
-		time.Sleep(time.Second)
-		synctest.Wait()
+		pass(time.Second)
 		if v := h.view("lost"); v.State.Request.Error == "" {
 			h.t.Errorf("state %+v, want a failed start", v.State)
 		}
@@ -284,8 +276,7 @@ func TestNewAddress(t *testing.T) {
 		c.Address = "127.0.0.9"
 		h.engine.containers["c1"] = &c
 		h.engine.deliver(h.engine.observation("c1"))
-		time.Sleep(11 * time.Second)
-		synctest.Wait()
+		pass(11 * time.Second)
 		v := h.view("c1")
 		if at := h.probes.address("c1:1"); at != "127.0.0.9" || !v.State.Health.Probes[core.Liveness].Running {
 			h.t.Fatalf("probed at %s: %+v", at, v.State.Health.Probes[core.Liveness])
@@ -305,8 +296,7 @@ func TestStaleInspectionAfterACall(t *testing.T) {
 		h.engine.endRun("c1", 1)
 		dead := h.engine.observation("c1")
 		h.engine.deliver(dead)
-		time.Sleep(time.Second)
-		synctest.Wait()
+		pass(time.Second)
 		_ = h.send(context.Background(), &callReturned{id: "c1", call: core.StopCall, container: dead.Container})
 		if v := h.view("c1"); v.State.Engine.State != runtime.Running || v.Container.State != runtime.Running {
 			h.t.Errorf("state %s, container %s, want both running", v.State.Engine.State, v.Container.State)
@@ -331,14 +321,12 @@ func TestLostRuntimeIsLeftAlone(t *testing.T) {
 		u := h.engine.observation("new")
 		u.StateFromEvent = true
 		h.engine.deliver(u)
-		time.Sleep(time.Minute)
-		synctest.Wait()
+		pass(time.Minute)
 		if calls := h.engine.calls(); len(calls) != 0 {
 			h.t.Fatalf("calls %v to a lost engine", calls)
 		}
 		h.sendSynced()
-		time.Sleep(time.Second)
-		synctest.Wait()
+		pass(time.Second)
 		if got, want := h.engine.calls(), []string{"start new"}; !slices.Equal(got, want) {
 			h.t.Errorf("calls %v, want %v", got, want)
 		}
@@ -358,11 +346,8 @@ func TestNetworkOfTheSpec(t *testing.T) {
 		for network, want := range map[string]string{"front": "127.0.0.3", "none": ""} {
 			spec := webSpec()
 			spec.Network = network
-			if err := h.Reload(h.t.Context(), func(runtime.Traits) (*core.Spec, error) { return spec, nil }, core.Guard{}); err != nil {
-				h.t.Fatal(err)
-			}
-			time.Sleep(11 * time.Second)
-			synctest.Wait()
+			h.must(h.Reload(h.t.Context(), func(runtime.Traits) (*core.Spec, error) { return spec, nil }, core.Guard{}))
+			pass(11 * time.Second)
 			if at, shown := h.probes.address("c1:1"), h.view("c1").Container.Address; at != want || shown != want {
 				h.t.Errorf("%s: probed at %q, published at %q", network, at, shown)
 			}

@@ -316,8 +316,7 @@ func (f *fleetSim) settle() {
 	f.each(func(h *fleetSimHost, c *worldContainer) { h.set(c, true, false) })
 	var left []string
 	for range 360 {
-		time.Sleep(10 * time.Second)
-		synctest.Wait()
+		pass(10 * time.Second)
 		left = nil
 		f.each(func(h *fleetSimHost, c *worldContainer) {
 			v := h.view(c)
@@ -335,8 +334,7 @@ func (f *fleetSim) settle() {
 
 // checkGivenBack checks that nobody holds a place for nothing.
 func (f *fleetSim) checkGivenBack() {
-	time.Sleep(f.store.ttl)
-	synctest.Wait()
+	pass(f.store.ttl)
 	for _, h := range f.hosts {
 		if left := h.sim.store.leftOf(h.name); len(left) > 0 {
 			f.t.Errorf("%s holds places of %v, and nobody is down", h.name, left)

@@ -25,17 +25,14 @@ func TestSetGate(t *testing.T) {
 			{"warm", true, false}, {"warm", false, false}, {"paid", true, false}, {"warm", true, true}, {"warm", true, true},
 			{"paid", false, false}, {"paid", true, true},
 		} {
-			if err := h.SetGate(h.t.Context(), "n-c1", tt.gate, tt.status); err != nil {
-				h.t.Fatal(err)
-			}
+			h.must(h.SetGate(h.t.Context(), "n-c1", tt.gate, tt.status))
 			v, _ := h.Board().Find("c1") // readiness has followed when SetGate returns
 			if v.State.Conditions.Ready.Status != tt.ready || !v.State.Conditions.ContainerReady.Status {
 				h.t.Errorf("%s %v: ready %v, want %v; the container itself: %v", tt.gate, tt.status, v.State.Conditions.Ready.Status, tt.ready, v.State.Conditions.ContainerReady.Status)
 			}
 		}
 		h.engine.exit("c1", 1)
-		time.Sleep(time.Millisecond)
-		synctest.Wait()
+		pass(time.Millisecond)
 		if s := h.view("c1").State; !s.Conditions.Ready.Status || s.RestartCount() != 1 {
 			h.t.Errorf("the next run is not ready though its gates are True: %+v", s)
 		}

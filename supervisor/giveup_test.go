@@ -74,8 +74,7 @@ func TestObservedContainer(t *testing.T) {
 		h.sendSynced()
 		time.Sleep(time.Minute)
 		h.failLiveness("a", "b")
-		time.Sleep(time.Hour)
-		synctest.Wait()
+		pass(time.Hour)
 		if err := h.Restart(h.t.Context(), "n-a"); !errors.Is(err, ErrObserved) {
 			h.t.Errorf("restart: %v", err)
 		}

@@ -37,8 +37,7 @@ func startReplicas(h *harness, n int) (ids []string) {
 		h.engine.run(id)
 	}
 	h.engine.onStopOf = func(id string) { h.probes.setResult(id+":2", success) }
-	time.Sleep(5500 * time.Millisecond)
-	synctest.Wait()
+	pass(5500 * time.Millisecond)
 	return ids
 }
 
@@ -109,8 +108,7 @@ func TestGroupLimitIsFairAndShown(t *testing.T) {
 		if v := h.view("a"); !v.State.Conditions.Ready.Status || v.Waiting().Until.IsZero() {
 			h.t.Errorf("it is withdrawn while it waits, or no end is known: %+v", v.Waiting())
 		}
-		time.Sleep(time.Minute)
-		synctest.Wait()
+		pass(time.Minute)
 		want := []string{"stop b 30s", "start b", "stop c 30s", "start c", "stop a 30s", "start a"}
 		if got := h.engine.calls(); !slices.Equal(got, want) {
 			h.t.Errorf("calls %v, want %v", got, want)
@@ -128,8 +126,7 @@ func TestRecoveredContainerIsNotRestarted(t *testing.T) {
 		h.failLiveness("b")
 		asked := h.probes.timesAsked("b:2")
 		h.probes.setResult("b:2", success)
-		time.Sleep(time.Minute)
-		synctest.Wait()
+		pass(time.Minute)
 		if s := h.view("b").State; s.RestartCount() != 0 || s.Health.Failed != core.NoCause || h.probes.timesAsked("b:2") < asked+30 {
 			h.t.Errorf("restarted or not probed: %+v", s)
 		}
@@ -149,17 +146,13 @@ func TestGroupLimitIsForProbesOnly(t *testing.T) {
 		startReplicas(h, 4)
 		h.failLiveness("a")
 		h.engine.exit("b", 1)
-		if err := h.Restart(h.t.Context(), "c"); err != nil {
-			h.t.Fatal(err)
-		}
+		h.must(h.Restart(h.t.Context(), "c"))
 		synctest.Wait()
 		if calls := h.engine.calls(); !slices.Contains(calls, "start b") || !slices.Contains(calls, "start c") {
 			h.t.Errorf("calls %v", calls)
 		}
 		time.Sleep(10 * time.Second) // a is ready again
-		if err := h.Restart(h.t.Context(), "c"); err != nil {
-			h.t.Fatal(err)
-		}
+		h.must(h.Restart(h.t.Context(), "c"))
 		h.failLiveness("d")
 		if w := h.waitReason("d"); w != "" || h.view("d").State.RestartCount() != 1 {
 			h.t.Errorf("d waits: %s", w)
@@ -270,8 +263,7 @@ func TestFailedPostStartWaitsForItsGroup(t *testing.T) {
 		if got := h.waitReason("b"); !strings.HasPrefix(got, "GroupLimit failed its post_start hook") {
 			h.t.Fatalf("after the return of the engine b waits for %q", got)
 		}
-		time.Sleep(10 * time.Minute)
-		synctest.Wait()
+		pass(10 * time.Minute)
 		if s := h.view("b").State; !s.Conditions.Ready.Status || s.Lasting.Restarts[core.ByPostStart] != 1 {
 			h.t.Errorf("b in the end: %+v", s)
 		}
@@ -375,8 +367,7 @@ func TestOutageOfAStopLeftOver(t *testing.T) {
 		h.startDaemon(runtime.ReplayComplete, 0)
 		time.Sleep(5 * time.Second)
 		h.probes.setResult("b:2", refused)
-		time.Sleep(5 * time.Second)
-		synctest.Wait()
+		pass(5 * time.Second)
 		daemon, _ := h.current()
 		var draining []string
 		for _, v := range daemon.Board().Views() {

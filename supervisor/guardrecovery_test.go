@@ -43,8 +43,7 @@ func TestOutageOutlivesTheDaemon(t *testing.T) {
 				if !tt.ready {
 					h.kill()
 				}
-				time.Sleep(tt.past)
-				synctest.Wait()
+				pass(tt.past)
 				h.kill()
 				h.probes.setResult("b:2", refused)
 				h.startDaemon(runtime.ReplayComplete, 0)
@@ -146,8 +145,7 @@ func TestLabelsCannotBlockAGroup(t *testing.T) {
 				began := time.Now()
 				h.failLiveness("a", "b")
 				for _, after := range []time.Duration{maxOutage - 10*time.Second, maxOutage + 20*time.Second} {
-					time.Sleep(time.Until(began.Add(after)))
-					synctest.Wait()
+					pass(time.Until(began.Add(after)))
 					calls := strings.Join(h.engine.calls(), ", ")
 					a, b := strings.Contains(calls, "start a"), strings.Contains(calls, "start b")
 					if want := after > maxOutage; a != want || b != want {

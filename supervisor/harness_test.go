@@ -91,6 +91,20 @@ func (h *harness) sendSynced() {
 	h.engine.deliver(runtime.Update{Kind: runtime.Synced, Runtime: "docker", Reason: runtime.RelistStart})
 }
 
+// pass lets time pass in a bubble, and waits until all that follows is done.
+func pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+// must ends the test when a request was refused.
+func (h *harness) must(err error) {
+	h.t.Helper()
+	if err != nil {
+		h.t.Fatal(err)
+	}
+}
+
 // close stops the supervisor and waits for it, unless the test has done that.
 func (h *harness) close() {
 	h.t.Helper()
@@ -103,9 +117,7 @@ func (h *harness) close() {
 // view returns the newest view of a container after the loop has handled all messages.
 func (h *harness) view(name string) *core.View {
 	h.t.Helper()
-	if err := h.Ping(context.Background()); err != nil {
-		h.t.Fatal(err)
-	}
+	h.must(h.Ping(context.Background()))
 	v, err := h.Board().Find(name)
 	if err != nil {
 		h.t.Fatalf("container %s on the board: %v", name, err)
@@ -188,9 +200,7 @@ func (h *harness) exitOnTerm(id string) {
 
 // drainInbox waits until the loop has handled all messages sent so far.
 func (h *harness) drainInbox() {
-	if err := h.Ping(h.t.Context()); err != nil {
-		h.t.Fatal(err)
-	}
+	h.must(h.Ping(h.t.Context()))
 }
 
 // failLiveness has the liveness of these containers fail, and waits for the probe.
@@ -198,8 +208,7 @@ func (h *harness) failLiveness(ids ...string) {
 	for _, id := range ids {
 		h.probes.setResult(id+":2", refused)
 	}
-	time.Sleep(time.Second)
-	synctest.Wait()
+	pass(time.Second)
 }
 
 // waitReason returns what a container waits for; empty: nothing.

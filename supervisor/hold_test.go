@@ -33,8 +33,7 @@ func TestHeldContainerIsProbedAndNotRestarted(t *testing.T) {
 		h.failLiveness("a")
 		asked := h.probes.timesAsked("a:2")
 		h.probes.setResult("a:3", refused)
-		time.Sleep(time.Hour)
-		synctest.Wait()
+		pass(time.Hour)
 		v := h.view("a")
 		if len(h.engine.calls()) != 0 || v.State.Conditions.Ready.Status || h.probes.timesAsked("a:2") < asked+3000 {
 			t.Errorf("calls %v, ready %v", h.engine.calls(), v.State.Conditions.Ready.Status)
@@ -64,14 +63,12 @@ func TestHoldEndsByItself(t *testing.T) {
 		h := newHeldHarness(t, time.Minute)
 		defer h.close()
 		h.engine.exit("a", 1)
-		time.Sleep(time.Minute - time.Second)
-		synctest.Wait()
+		pass(time.Minute - time.Second)
 		v := h.view("a")
 		if w := v.Waiting(); len(h.engine.calls()) != 0 || w == nil || w.Reason != core.WaitHeld || time.Until(w.Until) != time.Second {
 			t.Errorf("calls %v, waits for %+v", h.engine.calls(), w)
 		}
-		time.Sleep(time.Second)
-		synctest.Wait()
+		pass(time.Second)
 		if got := h.engine.calls(); !slices.Equal(got, []string{"start a"}) || h.view("a").State.Lasting.Held {
 			t.Errorf("calls %v", got)
 		}
@@ -121,8 +118,7 @@ func TestHoldDuringARestart(t *testing.T) {
 		_ = h.Resume(h.t.Context(), "a")
 		time.Sleep(12 * time.Second) // the stop is under way
 		_ = h.Hold(h.t.Context(), "a", time.Time{})
-		time.Sleep(time.Minute)
-		synctest.Wait()
+		pass(time.Minute)
 		if s := h.view("a").State; !s.Lasting.Held || !s.Conditions.Ready.Status || s.RestartCount() != 1 {
 			h.t.Errorf("held during the stop: %+v", s)
 		}
@@ -135,8 +131,7 @@ func TestOperatorStopsAHeldContainer(t *testing.T) {
 		defer h.close()
 		h.engine.deliver(runtime.Update{Kind: runtime.Killed, Runtime: "docker", ID: "a", Signal: 15, Time: time.Now()})
 		h.engine.exit("a", 143)
-		time.Sleep(time.Hour)
-		synctest.Wait()
+		pass(time.Hour)
 		if s := h.view("a").State; !s.OperatorStopped() || len(h.engine.calls()) != 0 {
 			t.Errorf("calls %v, %+v", h.engine.calls(), s)
 		}

@@ -16,9 +16,7 @@ import (
 func loseEngine(h *harness) {
 	h.t.Helper()
 	h.engine.deliver(runtime.Update{Kind: runtime.Lost, Runtime: "docker", Err: errors.New("gone")})
-	if err := h.Ping(h.t.Context()); err != nil {
-		h.t.Fatal(err)
-	}
+	h.must(h.Ping(h.t.Context()))
 }
 
 // A container of another image is a new container of the same identity. It gets the same
@@ -33,8 +31,7 @@ func TestChangedImageIsANewContainer(t *testing.T) {
 		old, other := h.view("web"), h.view("other").State.Run.ID
 		h.remove("c1")
 		h.create(runtime.Container{ID: "c2", Name: "web", ImageID: "sha256:2"})
-		time.Sleep(time.Minute)
-		synctest.Wait()
+		pass(time.Minute)
 		calls := len(h.engine.calls())
 		if v := h.view("web"); v.Container.ID != "c2" || v.State.Engine.State != runtime.Created || calls != 3 {
 			h.t.Fatalf("the new container is %s %s, %d calls", v.Container.ID, v.State.Engine.State, calls)

@@ -22,8 +22,7 @@ func wrongLabels(t *testing.T, fromTheStart bool) *harness {
 	})
 	h.sendSynced()
 	h.engine.run("a")
-	time.Sleep(time.Minute)
-	synctest.Wait()
+	pass(time.Minute)
 	if err := h.Reload(t.Context(), wrong, core.Guard{}); err != nil {
 		t.Fatal(err)
 	}
@@ -81,16 +80,14 @@ func TestEndsWhileLabelsAreWrong(t *testing.T) {
 					h := wrongLabels(t, fromTheStart)
 					defer h.close()
 					tt.ends(t, h)
-					time.Sleep(time.Minute)
-					synctest.Wait()
+					pass(time.Minute)
 					if calls := h.engine.calls(); len(calls) > 0 {
 						t.Fatalf("calls %v while the labels are wrong", calls)
 					}
 					spec := webSpec()
 					spec.RestartPolicy = tt.policy
 					h.reload(map[string]*core.Spec{"": spec})
-					time.Sleep(time.Minute)
-					synctest.Wait()
+					pass(time.Minute)
 					if calls := h.engine.calls(); slices.Equal(calls, []string{"start a"}) != tt.started || len(calls) > 1 {
 						t.Errorf("wrong from the start %v: calls %v, events %v", fromTheStart, calls, h.journal.reasons("n-a"))
 					}

@@ -66,9 +66,7 @@ func TestCallsWaitForTheStore(t *testing.T) {
 			h.engine.run("a")
 			synctest.Wait()
 			began := time.Now()
-			if err := h.Restart(h.t.Context(), "a"); err != nil {
-				h.t.Fatal(err)
-			}
+			h.must(h.Restart(h.t.Context(), "a"))
 			<-h.engine.called
 			stopped := time.Now()
 			if !store.hasStored(func(m *core.Memory) bool {
@@ -97,11 +95,9 @@ func TestOnlyChangesAreStored(t *testing.T) {
 	playWith(t, webSpec(), func(c *Config) { c.Store = store }, func(h *harness) {
 		h.sendSynced()
 		h.engine.run("a")
-		time.Sleep(time.Minute)
-		synctest.Wait()
+		pass(time.Minute)
 		n := len(store.stored)
-		time.Sleep(time.Hour)
-		synctest.Wait()
+		pass(time.Hour)
 		if len(store.stored) != n || n > 3 {
 			h.t.Errorf("%d writes, then %d in an hour of successes", n, len(store.stored)-n)
 		}
@@ -120,9 +116,7 @@ func TestSetSeenAfterEachUpdate(t *testing.T) {
 			want = append(want, seen)
 			h.engine.deliver(runtime.Update{Kind: kind, Runtime: "docker", ID: "a", Err: errConnectionClosed, SeenUntil: seen})
 		}
-		if err := h.Ping(h.t.Context()); err != nil {
-			h.t.Fatal(err)
-		}
+		h.must(h.Ping(h.t.Context()))
 		if !slices.Equal(store.seen, want) {
 			h.t.Errorf("noted %v, want %v", store.seen, want)
 		}

@@ -19,8 +19,7 @@ func TestLatencyOutlivesAContainer(t *testing.T) {
 			h.probes.setResult(id+":2", refused)
 			h.engine.run(id)
 		}
-		time.Sleep(35 * time.Second)
-		synctest.Wait()
+		pass(35 * time.Second)
 		count := func(probe core.ProbeType) (n uint64, sum float64) {
 			found, ok := h.Board().Latency("web", "shop", probe)
 			if !ok {

@@ -33,8 +33,7 @@ func TestFailedLivenessIsDrainedStoppedAndStarted(t *testing.T) {
 			h.t.Fatalf("stopped before the drain was over: %v", calls)
 		}
 		h.probes.setResult("c1:1", prober.Result{Outcome: prober.Success})
-		time.Sleep(6 * time.Second)
-		synctest.Wait()
+		pass(6 * time.Second)
 		if got, want := h.engine.calls(), []string{"stop c1 30s", "start c1"}; !slices.Equal(got, want) {
 			h.t.Fatalf("calls %v, want %v", got, want)
 		}
@@ -56,8 +55,7 @@ func TestCrashLoopBacksOffFromExit(t *testing.T) {
 			synctest.Wait()
 			h.engine.exit("c1", 1)
 			ended := time.Now()
-			time.Sleep(want*time.Second + turnEvery)
-			synctest.Wait()
+			pass(want*time.Second + turnEvery)
 			v := h.view("c1")
 			if got := v.State.Run.StartedAt.Sub(ended).Truncate(turnEvery); v.State.Engine.State != runtime.Running || got != want*time.Second {
 				h.t.Fatalf("%s, started %v after the exit, want %v", v.State.Engine.State, got, want*time.Second)
@@ -75,13 +73,11 @@ func TestAnswerOfAnEarlierRunIsDropped(t *testing.T) {
 		synctest.Wait()
 		first := h.view("c1").State.Run.ID
 		h.engine.exit("c1", 1) // healthd restarts it at once
-		time.Sleep(time.Second)
-		synctest.Wait()
+		pass(time.Second)
 		h.probes.mu.Lock()
 		h.probes.hanging["c1:1"] = true // so that the loop waits for an answer
 		h.probes.mu.Unlock()
-		time.Sleep(10 * time.Second)
-		synctest.Wait()
+		pass(10 * time.Second)
 		if !h.view("c1").State.Health.Probes[core.Liveness].Running {
 			h.t.Fatal("no probe is under way")
 		}
@@ -101,8 +97,7 @@ func TestSlowProbeNeitherOverlapsNorDrifts(t *testing.T) {
 		h.probes.mu.Lock()
 		h.probes.hanging["c1:2"] = true
 		h.probes.mu.Unlock()
-		time.Sleep(22 * time.Second)
-		synctest.Wait()
+		pass(22 * time.Second)
 		if n := h.probes.timesAsked("c1:2"); n != 2 {
 			h.t.Fatalf("probed %d times while one probe hangs, want 2", n)
 		}
@@ -132,13 +127,9 @@ func TestShutdownFinishesRestarts(t *testing.T) {
 			h.engine.run(id)
 		}
 		synctest.Wait()
-		if err := h.Restart(h.t.Context(), "n-c1"); err != nil {
-			h.t.Fatal(err)
-		}
+		h.must(h.Restart(h.t.Context(), "n-c1"))
 		time.Sleep(9 * time.Second)
-		if err := h.Restart(h.t.Context(), "n-c2"); err != nil {
-			h.t.Fatal(err)
-		}
+		h.must(h.Restart(h.t.Context(), "n-c2"))
 		time.Sleep(2 * time.Second)
 		began := time.Now()
 		h.stop()
@@ -167,9 +158,7 @@ func TestShutdownIsBounded(t *testing.T) {
 		h.sendSynced()
 		h.engine.run("c1")
 		synctest.Wait()
-		if err := h.Restart(h.t.Context(), "n-c1"); err != nil {
-			h.t.Fatal(err)
-		}
+		h.must(h.Restart(h.t.Context(), "n-c1"))
 		time.Sleep(time.Minute)
 		began := time.Now()
 		h.close()
@@ -186,9 +175,7 @@ func TestShutdownWithLostRuntimeEnds(t *testing.T) {
 	play(t, webSpec(), func(h *harness) {
 		h.engine.run("c1")
 		synctest.Wait()
-		if err := h.Restart(h.t.Context(), "n-c1"); err != nil {
-			h.t.Fatal(err)
-		}
+		h.must(h.Restart(h.t.Context(), "n-c1"))
 		h.engine.deliver(runtime.Update{Kind: runtime.Lost, Runtime: "docker", Err: errors.New("gone")})
 		synctest.Wait()
 		h.close()
@@ -207,8 +194,7 @@ func TestHundredContainersAtOnce(t *testing.T) {
 		for i := range 100 {
 			h.probes.setResult(fmt.Sprintf("c%d:1", i), refused)
 		}
-		time.Sleep(time.Minute)
-		synctest.Wait()
+		pass(time.Minute)
 		stops := 0
 		for _, c := range h.engine.calls() {
 			if c[:4] == "stop" {
@@ -267,8 +253,7 @@ func TestReadinessIsWithdrawnBeforeEffects(t *testing.T) {
 		h.engine.run("c1")
 		synctest.Wait()
 		h.probes.setResult("c1:1", refused)
-		time.Sleep(10 * time.Second)
-		synctest.Wait()
+		pass(10 * time.Second)
 		if calls := h.engine.calls(); len(calls) == 0 {
 			h.t.Error("nothing was stopped")
 		}

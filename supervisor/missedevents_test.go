@@ -181,9 +181,7 @@ func TestSignalBeforeOwnStopIsSent(t *testing.T) {
 		h.sendSynced()
 		h.engine.run("c1")
 		synctest.Wait()
-		if err := h.Restart(h.t.Context(), "c1"); err != nil {
-			h.t.Fatal(err)
-		}
+		h.must(h.Restart(h.t.Context(), "c1"))
 		synctest.Wait()
 		if calls := h.engine.calls(); len(calls) > 0 {
 			h.t.Fatalf("calls %v", calls)
@@ -279,9 +277,7 @@ func TestOwnKillWithoutItsFirstSignal(t *testing.T) {
 				h.engine.endRun("c1", 137)
 				made <- at
 			}
-			if err := h.Restart(h.t.Context(), "c1"); err != nil {
-				h.t.Fatal(err)
-			}
+			h.must(h.Restart(h.t.Context(), "c1"))
 			first := runtime.Update{Kind: runtime.Killed, Runtime: "docker", ID: "c1", Signal: 15, Time: <-made}
 			if tt.delivered == "before the end is seen" {
 				deliver(first)

@@ -86,8 +86,7 @@ func (h *months) playUntil(end time.Time) {
 // sizesIn counts all after a time, when all is quiet.
 func (h *months) sizesIn(d time.Duration) map[string]int {
 	h.t.Helper()
-	time.Sleep(d)
-	synctest.Wait()
+	pass(d)
 	return h.sizes()
 }
 

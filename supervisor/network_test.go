@@ -32,9 +32,7 @@ func TestNetworksThatChange(t *testing.T) {
 		name := func(network string) {
 			next := *spec
 			next.Network = network
-			if err := h.Reload(h.t.Context(), func(runtime.Traits) (*core.Spec, error) { return &next, nil }, core.Guard{}); err != nil {
-				h.t.Fatal(err)
-			}
+			h.must(h.Reload(h.t.Context(), func(runtime.Traits) (*core.Spec, error) { return &next, nil }, core.Guard{}))
 		}
 		for _, tt := range []struct {
 			what      string
@@ -53,8 +51,7 @@ func TestNetworksThatChange(t *testing.T) {
 		} {
 			before := versionOfProbes(h)
 			tt.do()
-			time.Sleep(11 * time.Second)
-			synctest.Wait()
+			pass(11 * time.Second)
 			v := h.view("c1")
 			if at := h.probes.address("c1:1"); at != tt.want || v.Container.Address != tt.want || (versionOfProbes(h) != before) != tt.disturbed {
 				h.t.Errorf("%s: probed at %q, published at %q, want %q; probes %d, then %d", tt.what, at, v.Container.Address, tt.want, before, versionOfProbes(h))

@@ -101,8 +101,7 @@ func TestStopWaitsForItsRecord(t *testing.T) {
 				h.sendSynced()
 				synctest.Wait()
 				h.probes.setResult("c1:1", refused)
-				time.Sleep(10 * time.Second)
-				synctest.Wait()
+				pass(10 * time.Second)
 				if len(r.at) == 0 {
 					t.Fatal("no record")
 				}
@@ -135,8 +134,7 @@ func TestRecordDelaysNobodyElse(t *testing.T) {
 		h.sendSynced()
 		synctest.Wait()
 		h.probes.setResult("c1:1", refused)
-		time.Sleep(1500 * time.Millisecond)
-		synctest.Wait()
+		pass(1500 * time.Millisecond)
 		before := h.probes.timesAsked("c2:1")
 		if err := h.Restart(t.Context(), "n-c2"); err != nil {
 			t.Fatal(err)
@@ -204,8 +202,7 @@ func TestOccasions(t *testing.T) {
 				synctest.Wait()
 				time.Sleep(500 * time.Millisecond)
 				tt.do(t, h)
-				time.Sleep(20 * time.Second)
-				synctest.Wait()
+				pass(20 * time.Second)
 				if got := r.occasions(); !slices.Equal(got, tt.want) {
 					t.Errorf("got %q, want %q", got, tt.want)
 				}
@@ -225,8 +222,7 @@ func TestShutdownDuringARecord(t *testing.T) {
 		h.sendSynced()
 		synctest.Wait()
 		h.probes.setResult("c1:1", refused)
-		time.Sleep(1500 * time.Millisecond)
-		synctest.Wait()
+		pass(1500 * time.Millisecond)
 		began := time.Now()
 		h.close()
 		if took := time.Since(began); took > 3*time.Second || !slices.Contains(h.engine.calls(), "stop c1 30s") {
@@ -239,8 +235,7 @@ func TestBoardHasRecentResults(t *testing.T) {
 	playWith(t, recordedSpec(), nil, func(h *harness) {
 		h.engine.run("c1")
 		h.sendSynced()
-		time.Sleep(3500 * time.Millisecond)
-		synctest.Wait()
+		pass(3500 * time.Millisecond)
 		all := h.Board().Recent("c1")
 		if got := told(all[core.Liveness]); got != "s s s" || len(all[core.Readiness]) != 0 {
 			h.t.Errorf("got %q and %v", got, all[core.Readiness])

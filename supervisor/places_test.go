@@ -98,8 +98,7 @@ func TestRestartNeedsAPlaceOfTheFleet(t *testing.T) {
 		h.set(PlaceState{On: "h1:web-1"})
 		h.expectCalls("stop a 30s, start a") // unreachable = "local"
 		h.expect("places", h.places.take(), "")
-		time.Sleep(6 * time.Second)
-		synctest.Wait()
+		pass(6 * time.Second)
 		h.expect("places", h.places.take(), "release a")
 	})
 }
@@ -128,8 +127,7 @@ func TestOneMemberOfAHostWaitsForAPlace(t *testing.T) {
 		h.expect("wait", h.waitReason("a"), "GroupLimit failed liveness probe, its restart waits for n-b")
 		h.expect("places", h.places.take(), "want b web")
 		h.set(PlaceState{Granted: true})
-		time.Sleep(time.Minute)
-		synctest.Wait()
+		pass(time.Minute)
 		h.expectCalls("stop b 30s, start b, stop a 30s, start a")
 		h.expect("places", h.places.take(), "release b, want a web, release a")
 	})
@@ -178,8 +176,7 @@ func TestEndOfAWaitForAPlace(t *testing.T) {
 				if err := tt.do(h); err != nil {
 					t.Fatal(err)
 				}
-				time.Sleep(2 * time.Second)
-				synctest.Wait()
+				pass(2 * time.Second)
 				h.expect("places", h.places.take(), tt.then)
 			})
 		})
@@ -211,8 +208,7 @@ func TestPlacesAndTheBudgetOfTheHost(t *testing.T) {
 			h.set(PlaceState{Granted: true})
 			h.expect("places of b, granted when the budget is used up", h.places.take(), tt.then)
 			h.expect("wait", strings.Split(h.waitReason("b"), " ")[0], core.WaitRestartBudget)
-			time.Sleep(tt.window)
-			synctest.Wait()
+			pass(tt.window)
 			if calls := h.engine.calls(); !slices.Equal(calls[2:], []string{"stop b 30s", "start b"}) {
 				t.Errorf("calls %v", calls)
 			}
@@ -230,11 +226,9 @@ func TestPlaceIsGivenBackWithoutTheEngine(t *testing.T) {
 		h.failLiveness("a")
 		h.expect("places", h.places.take(), "want a web")
 		h.event(runtime.Lost, "", 0)
-		time.Sleep(maxOutage - 5*time.Second)
-		synctest.Wait()
+		pass(maxOutage - 5*time.Second)
 		h.expect("places", h.places.take(), "")
-		time.Sleep(5 * time.Second)
-		synctest.Wait()
+		pass(5 * time.Second)
 		h.expect("places", h.places.take(), "release a")
 	})
 }

@@ -18,9 +18,7 @@ func TestNameThatIsAPrefix(t *testing.T) {
 		synctest.Wait()
 		hold := func(want string) {
 			h.t.Helper()
-			if err := h.Hold(h.t.Context(), "abcd", time.Time{}); err != nil {
-				h.t.Fatal(err)
-			}
+			h.must(h.Hold(h.t.Context(), "abcd", time.Time{}))
 			for _, name := range []string{"0123", id} {
 				v, err := h.Board().Find("id:" + name)
 				if err != nil {

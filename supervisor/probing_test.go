@@ -99,8 +99,7 @@ func TestRemovalEndsProbes(t *testing.T) {
 					h.probes.mu.Lock()
 					h.probes.hanging[key] = hangs
 					h.probes.mu.Unlock()
-					time.Sleep(1500 * time.Millisecond)
-					synctest.Wait()
+					pass(1500 * time.Millisecond)
 					if n := probes.underWay.Load(); (n == 1) != hangs {
 						t.Fatalf("%d probes are under way", n)
 					}
@@ -165,8 +164,7 @@ func TestThreeOfSixContainersHaveProbes(t *testing.T) {
 		if entries, waiting := loopSize(t, h); entries != 6 || waiting != 3 {
 			t.Errorf("%d containers, of which %d wait; want 6 and 3", entries, waiting)
 		}
-		time.Sleep(time.Hour)
-		synctest.Wait()
+		pass(time.Hour)
 		for _, key := range []string{"a:3", "c:2", "e:1"} {
 			if n := h.probes.timesAsked(key); n != 1 {
 				t.Errorf("%s ran %d times", key, n)
@@ -261,8 +259,7 @@ func TestProbesOfOthersGoOn(t *testing.T) {
 		if got, want := armedProbes(t, h), []string{"wanted liveness", "wanted readiness"}; !slices.Equal(got, want) {
 			t.Errorf("armed: %q, want %q", got, want)
 		}
-		time.Sleep(3 * time.Second)
-		synctest.Wait()
+		pass(3 * time.Second)
 		for key, want := range map[string]int{
 			"unwanted:1": 1, "unwanted:2": 3, "unwanted:3": 3, "wanted:1": 1, "wanted:2": 6, "wanted:3": 6,
 		} {

@@ -32,8 +32,7 @@ func TestEarlierBackoffStartsFirst(t *testing.T) {
 			{3*time.Second - 1, nil}, {3*time.Second + time.Millisecond, []string{"start short"}},
 			{5*time.Second - 1, []string{"start short"}}, {5*time.Second + time.Millisecond, []string{"start short", "start long"}},
 		} {
-			time.Sleep(time.Until(began.Add(tt.at)))
-			synctest.Wait()
+			pass(time.Until(began.Add(tt.at)))
 			if got := h.engine.calls()[2:]; !slices.Equal(got, tt.want) {
 				h.t.Errorf("after %v: %v, want %v", tt.at, got, tt.want)
 			}

@@ -20,8 +20,7 @@ func TestReadinessComesAndGoes(t *testing.T) {
 			want   bool
 		}{{prober.Result{Outcome: prober.Success}, true}, {refused, false}, {prober.Result{Outcome: prober.Success}, true}} {
 			h.probes.setResult("c1:3", tt.answer)
-			time.Sleep(time.Second + time.Millisecond)
-			synctest.Wait()
+			pass(time.Second + time.Millisecond)
 			if ready, reason, _ := h.view("c1").Readiness(); ready != tt.want {
 				t.Errorf("the probe says %s, ready %v %s", tt.answer.Outcome, ready, reason)
 			}

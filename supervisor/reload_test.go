@@ -53,8 +53,7 @@ func TestReloadOfAnotherSpec(t *testing.T) {
 		if s := h.view("a").State; !s.Conditions.Ready.Status || s.Run.ID != run || len(h.journal.reasons("n-a")) != events {
 			h.t.Errorf("withdrawn or restarted: %+v", s)
 		}
-		time.Sleep(5 * time.Second)
-		synctest.Wait()
+		pass(5 * time.Second)
 		if s := h.view("a").State; s.Conditions.Ready.Status || s.Run.ID != run || h.probes.timesAsked("a:4") != 0 {
 			h.t.Errorf("the new probe does not count: %+v", s)
 		}
@@ -73,8 +72,7 @@ func TestReloadForgetsTheVerdictOfAnotherProbe(t *testing.T) {
 		spec := slowReadySpec(core.Group{Name: "web"})
 		spec.Probes[core.Liveness] = nil
 		h.reload(map[string]*core.Spec{"": h.specs[""], "n-b": spec})
-		time.Sleep(time.Minute)
-		synctest.Wait()
+		pass(time.Minute)
 		if s := h.view("b").State; s.RestartCount() != 0 || s.Health.Failed != core.NoCause {
 			h.t.Errorf("restarted for a removed probe: %+v", s)
 		}
@@ -91,8 +89,7 @@ func TestReloadKeepsTheQueue(t *testing.T) {
 				h.failLiveness(id)
 			}
 			h.reload(map[string]*core.Spec{"": slowReadySpec(core.Group{Name: "web"})})
-			time.Sleep(time.Minute)
-			synctest.Wait()
+			pass(time.Minute)
 			want := []string{"start b", "start d", "start a", "start c"}
 			got := slices.DeleteFunc(h.engine.calls(), func(c string) bool { return c[:4] == "stop" })
 			if !slices.Equal(got, want) {
@@ -126,9 +123,7 @@ func TestReloadChangesLimits(t *testing.T) {
 			{wide, core.Guard{MaxRestarts: 4, Window: time.Hour}, 4},
 			{wide, core.Guard{}, 6},
 		} {
-			if err := h.Reload(h.t.Context(), func(runtime.Traits) (*core.Spec, error) { return tt.spec, nil }, tt.guard); err != nil {
-				h.t.Fatal(err)
-			}
+			h.must(h.Reload(h.t.Context(), func(runtime.Traits) (*core.Spec, error) { return tt.spec, nil }, tt.guard))
 			if got := stops(); got != tt.want {
 				h.t.Errorf("%+v and %+v: %d stops, want %d", tt.spec.Group, tt.guard, got, tt.want)
 			}
@@ -144,9 +139,7 @@ func TestReloadWithoutASpec(t *testing.T) {
 		h.engine.run("a")
 		h.engine.run("b")
 		synctest.Wait()
-		if err := h.Restart(h.t.Context(), "a"); err != nil {
-			h.t.Fatal(err)
-		}
+		h.must(h.Restart(h.t.Context(), "a"))
 		h.reload(map[string]*core.Spec{"": nil})
 		if _, err := h.Board().Find("b"); err == nil {
 			h.t.Error("b is still on the board")
@@ -154,8 +147,7 @@ func TestReloadWithoutASpec(t *testing.T) {
 		if v := h.view("a"); !v.State.Draining() {
 			h.t.Errorf("the restart was given up: %+v", v.State)
 		}
-		time.Sleep(20 * time.Second)
-		synctest.Wait()
+		pass(20 * time.Second)
 		if got, want := h.engine.calls(), []string{"stop a 30s", "start a"}; !slices.Equal(got, want) {
 			h.t.Errorf("calls %v, want %v", got, want)
 		}
@@ -178,11 +170,9 @@ func TestReloadTakesContainersBack(t *testing.T) {
 		for _, stopped := range []bool{true, false} {
 			play(t, webSpec(), func(h *harness) {
 				h.engine.run("a")
-				time.Sleep(time.Second)
-				synctest.Wait()
+				pass(time.Second)
 				h.engine.exit("a", 1)
-				time.Sleep(time.Second)
-				synctest.Wait()
+				pass(time.Second)
 				count := h.view("a").State.RestartCount()
 				_ = h.Reload(h.t.Context(), func(runtime.Traits) (*core.Spec, error) {
 					if wrong {
@@ -204,8 +194,7 @@ func TestReloadTakesContainersBack(t *testing.T) {
 				if !wrong { // it comes with the next list
 					h.engine.deliver(h.engine.observation("a"))
 				}
-				time.Sleep(time.Minute)
-				synctest.Wait()
+				pass(time.Minute)
 				v := h.view("a")
 				if v.State.Engine.State.Alive() == stopped || len(h.engine.calls()) != callsBefore || v.State.RestartCount() != count || v.State.Conditions.Ready.Status == stopped {
 					h.t.Errorf("wrong %v, stopped %v: calls %v, %+v", wrong, stopped, h.engine.calls(), v.State)

@@ -62,8 +62,7 @@ func TestEachMemberFollowsItsOwnPolicy(t *testing.T) {
 				for id, code := range map[string]int{"a0": 0, "b111": 111, "c1": 1} {
 					h.engine.exit(id, code)
 				}
-				time.Sleep(time.Hour)
-				synctest.Wait()
+				pass(time.Hour)
 				got := h.engine.calls()
 				slices.Sort(got)
 				if !slices.Equal(got, tt.want) {
@@ -98,8 +97,7 @@ func TestFailedProbeConcernsOneContainer(t *testing.T) {
 				runs := map[string]runtime.Run{"a": h.view("a").State.Run.ID, "c": h.view("c").State.Run.ID}
 				time.Sleep(600 * time.Millisecond) // the probe has failed once
 				h.probes.setResult(tt.failing, prober.Result{Outcome: prober.Success})
-				time.Sleep(time.Minute)
-				synctest.Wait()
+				pass(time.Minute)
 				if got, want := h.engine.calls(), []string{"stop b 30s", "start b"}; !slices.Equal(got, want) {
 					h.t.Errorf("calls %v, want %v", got, want)
 				}
@@ -146,8 +144,7 @@ func TestStartDoesNotWaitForLivenessOfOthers(t *testing.T) {
 				if s := h.view("b").State; s.Engine.State != runtime.Running || s.RestartCount() != 1 {
 					h.t.Errorf("b was not started at once: %+v", s)
 				}
-				time.Sleep(time.Minute)
-				synctest.Wait()
+				pass(time.Minute)
 				if got := h.engine.calls(); !slices.Equal(got, tt.want) {
 					h.t.Errorf("calls %v, want %v", got, tt.want)
 				}
@@ -189,8 +186,7 @@ func TestStartupConcernsItsOwnContainer(t *testing.T) {
 					h.t.Errorf("liveness ran %d times and readiness %d times, want %d", live, ready, tt.asked)
 				}
 				h.probes.setResult("a:1", prober.Result{Outcome: prober.Success})
-				time.Sleep(time.Minute)
-				synctest.Wait()
+				pass(time.Minute)
 				if got := h.engine.calls(); !slices.Equal(got, tt.want) {
 					h.t.Errorf("calls %v, want %v", got, tt.want)
 				}
@@ -230,14 +226,12 @@ func TestAlwaysBesideNever(t *testing.T) {
 			playWith(t, nil, nil, func(h *harness) {
 				startMembers(h, map[string]*core.Spec{"a": memberSpec(core.Always), "b": memberSpec(core.Never)})
 				tt.act(h)
-				time.Sleep(time.Minute)
-				synctest.Wait()
+				pass(time.Minute)
 				if v := h.view("a"); v.State.Lost && len(h.engine.calls()) != 0 {
 					h.t.Fatalf("calls %v while the engine is unknown", h.engine.calls())
 				}
 				h.sendSynced()
-				time.Sleep(time.Minute)
-				synctest.Wait()
+				pass(time.Minute)
 				if got := h.engine.calls(); !slices.Equal(got, tt.want) {
 					h.t.Errorf("calls %v, want %v", got, tt.want)
 				}

@@ -16,9 +16,7 @@ func TestUnwantedDuringARestart(t *testing.T) {
 		h.engine.run("c1")
 		synctest.Wait()
 		h.engine.stopTakes = 10 * time.Second
-		if err := h.Restart(h.t.Context(), "c1"); err != nil {
-			h.t.Fatal(err)
-		}
+		h.must(h.Restart(h.t.Context(), "c1"))
 		time.Sleep(time.Second)
 		deliver := h.engine.deliver
 		h.engine.mu.Lock()
@@ -60,9 +58,7 @@ func TestUnwantedAndEndedDuringARestart(t *testing.T) {
 	play(t, webSpec(), func(h *harness) {
 		h.engine.run("c1")
 		time.Sleep(10 * time.Second)
-		if err := h.Restart(h.t.Context(), "c1"); err != nil {
-			h.t.Fatal(err)
-		}
+		h.must(h.Restart(h.t.Context(), "c1"))
 		time.Sleep(time.Second) // within its drain
 		h.reload(nil)
 		h.engine.deliver(runtime.Update{Kind: runtime.Removed, Runtime: "docker", ID: "c1", Unwanted: true})

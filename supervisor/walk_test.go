@@ -294,8 +294,7 @@ func (w *walker) allGone() {
 		w.reportRemoved(id)
 	}
 	w.engine.deliver(runtime.Update{Kind: runtime.Synced, Runtime: "docker", Reason: runtime.RelistReconnect})
-	time.Sleep(2 * time.Minute)
-	synctest.Wait()
+	pass(2 * time.Minute)
 	w.inspect(func(l *loop) {
 		for what, n := range map[string]int{
 			"entries": len(l.entries), "due": len(l.queue.entries), "unsettled": l.unsettled, "groups": len(l.guard.groups),
