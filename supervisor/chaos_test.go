@@ -34,18 +34,10 @@ func chaosKnobs(seed int) knobs {
 	return k
 }
 
-const chaosSteps = 150
-
-// runChaos plays one seed: some minutes of chaos, then quiet, then the final check.
+// runChaos plays one seed: some minutes of chaos, then quiet.
 func runChaos(t *testing.T, seed int) {
-	h := newWorld(t, chaosKnobs(seed))
-	h.bootDaemon(false)
-	h.playSteps(chaosSteps)
-	if !h.failed() {
-		h.endChaos(100, 4*time.Second+1)
-	}
-	h.shutDown()
-	if h.failed() || chaosSeeds.one() {
-		t.Log(h.transcript())
-	}
+	newWorld(t, chaosKnobs(seed)).play(chaos, 100, 4*time.Second+1, nil)
 }
+
+// chaos is some minutes of it.
+func chaos(h *world) { h.playSteps(150) }

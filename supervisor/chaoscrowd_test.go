@@ -23,27 +23,24 @@ func TestChaosOfMany(t *testing.T) {
 		k.guard, k.lossPerMille, k.historyCap, k.callsFail = core.Guard{MaxRestarts: 10, Window: time.Minute}, 0, 0, false
 		h := newWorld(t, k)
 		h.addCrowd(crowd)
-		h.bootDaemon(false)
-		h.playSteps(1)
-		for _, all := range []struct {
-			befall func(*worldContainer)
-			pause  time.Duration
-		}{
-			{h.hangCrowd, crowdPause}, {h.freeCrowd, crowdPause}, {h.disconnectEngine, crowdPause}, {h.reload, 0}, {h.killDaemon, crowdPause},
-			{h.reboot, crowdPause}, {h.terminateDaemon, 0},
-		} {
-			all.befall(h.engine.newestOf(h.templates[0]))
-			time.Sleep(all.pause)
-			h.playSteps(1)
-		}
-		if !h.failed() {
-			h.endChaos(20, 12*time.Second+1)
-		}
-		h.shutDown()
-		if h.failed() {
-			t.Log(h.transcript())
-		}
+		h.play(befallCrowd, 20, 12*time.Second+1, nil)
 	})
+}
+
+// befallCrowd has something happen to all, and something else to a few after each.
+func befallCrowd(h *world) {
+	h.playSteps(1)
+	for _, all := range []struct {
+		befall func(*worldContainer)
+		pause  time.Duration
+	}{
+		{h.hangCrowd, crowdPause}, {h.freeCrowd, crowdPause}, {h.disconnectEngine, crowdPause}, {h.reload, 0}, {h.killDaemon, crowdPause},
+		{h.reboot, crowdPause}, {h.terminateDaemon, 0},
+	} {
+		all.befall(h.engine.newestOf(h.templates[0]))
+		time.Sleep(all.pause)
+		h.playSteps(1)
+	}
 }
 
 // crowdPause is about a period of the crowd's probes, and longer than an engine is away.

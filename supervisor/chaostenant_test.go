@@ -29,19 +29,10 @@ func runChaosWithTenant(t *testing.T, seed int) {
 	k.shutdown = 30 * time.Second
 	h := newWorld(t, k)
 	h.addTenant(tenantKind(seed % int(numTenants)))
-	h.bootDaemon(false)
-	h.playSteps(chaosSteps)
-	if !h.failed() {
-		h.endChaos(100, 4*time.Second+1)
-	}
-	if !h.failed() {
+	h.play(chaos, 100, 4*time.Second+1, func() {
 		time.Sleep(2 * time.Minute) // in which folded events get into the history
 		h.tenant.checkHistory()
-	}
-	h.shutDown()
-	if h.failed() || chaosSeeds.one() {
-		t.Log(h.transcript())
-	}
+	})
 }
 
 // tenantKind is what a tenant is after.

@@ -112,20 +112,7 @@ func (h *fakeHost) shutDown() {
 func (h *fakeHost) startDaemon(replay runtime.Replay, repeated int, rebooted ...string) {
 	h.t.Helper()
 	h.mu.Lock()
-	var past []*core.Memory
-	now := stamp()
-	for _, m := range h.stored { // as the journal does
-		text, err := json.Marshal(m)
-		if err != nil {
-			h.t.Fatal(err)
-		}
-		var copied core.Memory
-		if err := json.Unmarshal(text, &copied); err != nil {
-			h.t.Fatal(err)
-		}
-		copied = copied.FromFile(now)
-		past = append(past, &copied)
-	}
+	past := readBack(h.t, h.stored)
 	from, _ := slices.BinarySearchFunc(h.events, h.seenUntil.Add(1), func(u runtime.Update, at time.Time) int { return u.SeenUntil.Compare(at) })
 	var missed []runtime.Update
 	if replay == runtime.ReplayComplete {
@@ -145,6 +132,21 @@ func (h *fakeHost) startDaemon(replay runtime.Replay, repeated int, rebooted ...
 	h.mu.Unlock()
 	h.deliverList(s, replay, missed)
 	synctest.Wait()
+}
+
+// readBack returns what the next daemon reads of what the last one has stored, as the journal does.
+func readBack(t *testing.T, stored map[string]core.Memory) (past []*core.Memory) {
+	now := stamp()
+	for _, id := range slices.Sorted(maps.Keys(stored)) {
+		var m core.Memory
+		text, err := json.Marshal(stored[id])
+		if err = errors.Join(err, json.Unmarshal(text, &m)); err != nil {
+			t.Error(err)
+		}
+		m = m.FromFile(now)
+		past = append(past, &m)
+	}
+	return past
 }
 
 // deliverList delivers to a daemon what a Watcher does after it has subscribed.

@@ -2,10 +2,7 @@ package supervisor
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -92,21 +89,11 @@ func (g *guardGame) resolver() Resolver {
 
 // boot starts a daemon with what the last one has stored.
 func (g *guardGame) boot() {
-	var past []*core.Memory
-	for _, id := range slices.Sorted(maps.Keys(g.stored)) {
-		var m core.Memory
-		text, err := json.Marshal(g.stored[id])
-		if err = errors.Join(err, json.Unmarshal(text, &m)); err != nil {
-			g.t.Error(err)
-		}
-		m = m.FromFile(stamp())
-		past = append(past, &m)
-	}
 	clear(g.waits) // the new daemon begins anew
 	g.places.forget()
 	s := New(Config{
 		Resolve: g.resolver(), Runtimes: map[string]Restarter{"docker": g.engine}, Prober: hangingProber{},
-		Journal: journalFunc(g.recorded), Guard: g.limit, Store: g, Memories: past, Places: g.places,
+		Journal: journalFunc(g.recorded), Guard: g.limit, Store: g, Memories: readBack(g.t, g.stored), Places: g.places,
 	})
 	if g.r.IntN(2) == 0 {
 		s.sliceSteps = 1

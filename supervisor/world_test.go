@@ -143,6 +143,23 @@ type worldLine struct {
 	args   []any
 }
 
+// play has something befall the host, beginning with a daemon's start. Then all faults end, and some rounds of quiet
+// follow. Everything is checked all the while, and at the end what last checks.
+func (h *world) play(befall func(*world), rounds int, pause time.Duration, last func()) {
+	h.bootDaemon(false)
+	befall(h)
+	if !h.failed() {
+		h.endChaos(rounds, pause)
+	}
+	if !h.failed() && last != nil {
+		last()
+	}
+	h.shutDown()
+	if h.failed() || chaosSeeds.one() {
+		h.t.Log(h.transcript())
+	}
+}
+
 // playSteps has so many things happen, and checks everything after each.
 func (h *world) playSteps(n int) {
 	for step := 0; step < n && !h.failed(); step++ {
