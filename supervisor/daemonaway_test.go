@@ -12,13 +12,12 @@ import (
 // A new container inherits from its identity, also when both the removal and the
 // creation happened while healthd was away.
 func TestRecreatedWhileAway(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := newFakeHost(t, plainSpec(core.Always))
+	playHost(t, plainSpec(core.Always), func(h *fakeHost) {
 		h.startDaemon(runtime.ReplayUnknown, 0)
 		h.engine.run("c1")
 		h.engine.exit("c1", 1)
 		synctest.Wait()
-		_ = h.daemon.Hold(t.Context(), "c1", time.Time{})
+		_ = h.daemon.Hold(h.t.Context(), "c1", time.Time{})
 		synctest.Wait()
 		h.kill()
 		h.engine.delete("c1")
@@ -26,16 +25,14 @@ func TestRecreatedWhileAway(t *testing.T) {
 		h.engine.run("c2")
 		h.startDaemon(runtime.ReplayComplete, 0)
 		if s := h.view("c2").State; !s.Lasting.Held || s.RestartCount() != 1 || !s.Lasting.Backoff.Active {
-			t.Errorf("held %v, %d restarts, back-off %+v", s.Lasting.Held, s.RestartCount(), s.Lasting.Backoff)
+			h.t.Errorf("held %v, %d restarts, back-off %+v", s.Lasting.Held, s.RestartCount(), s.Lasting.Backoff)
 		}
-		h.shutDown()
 	})
 }
 
 // A container that is listed but cannot be inspected yet is not taken for removed.
 func TestNotInspectedIsNotRemoved(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := newFakeHost(t, plainSpec(core.Always))
+	playHost(t, plainSpec(core.Always), func(h *fakeHost) {
 		h.startDaemon(runtime.ReplayUnknown, 0)
 		h.engine.run("c1")
 		h.engine.run("c2")
@@ -49,9 +46,8 @@ func TestNotInspectedIsNotRemoved(t *testing.T) {
 		h.engine.deliver(h.engine.observation("c1"))
 		h.sleep(time.Minute)
 		if s := h.view("c1").State; !s.OperatorStopped() || h.running("c1") {
-			t.Errorf("stopped by an operator: %v, runs: %v", s.OperatorStopped(), h.running("c1"))
+			h.t.Errorf("stopped by an operator: %v, runs: %v", s.OperatorStopped(), h.running("c1"))
 		}
-		h.shutDown()
 	})
 }
 
@@ -59,8 +55,7 @@ func TestNotInspectedIsNotRemoved(t *testing.T) {
 // counts the restart, and does not start the container twice.
 func TestStartCallOfAKilledDaemon(t *testing.T) {
 	for _, lost := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			h := newFakeHost(t, plainSpec(core.Always))
+		playHost(t, plainSpec(core.Always), func(h *fakeHost) {
 			h.startDaemon(runtime.ReplayUnknown, 0)
 			h.engine.run("c1")
 			synctest.Wait()
@@ -74,9 +69,8 @@ func TestStartCallOfAKilledDaemon(t *testing.T) {
 			h.startDaemon(runtime.ReplayComplete, 0)
 			h.sleep(time.Minute)
 			if n := h.view("c1").State.RestartCount(); n != 1 || !h.running("c1") || h.needlessStarts != 0 {
-				t.Errorf("the call was lost: %v; %d restarts, runs %v, %d starts of what ran", lost, n, h.running("c1"), h.needlessStarts)
+				h.t.Errorf("the call was lost: %v; %d restarts, runs %v, %d starts of what ran", lost, n, h.running("c1"), h.needlessStarts)
 			}
-			h.shutDown()
 		})
 	}
 }
@@ -86,8 +80,7 @@ func TestStartCallOfAKilledDaemon(t *testing.T) {
 // containers tell nothing.
 func TestSignalsBeforeARepeatedStart(t *testing.T) {
 	for _, byEngine := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			h := newFakeHost(t, plainSpec(core.Always))
+		playHost(t, plainSpec(core.Always), func(h *fakeHost) {
 			h.startDaemon(runtime.ReplayUnknown, 0)
 			h.engine.run("c1")
 			synctest.Wait()
@@ -105,9 +98,8 @@ func TestSignalsBeforeARepeatedStart(t *testing.T) {
 			h.startDaemon(runtime.ReplayComplete, 0)
 			h.sleep(time.Minute)
 			if s := h.view("c1").State; h.running("c1") != byEngine || s.OperatorStopped() == byEngine {
-				t.Errorf("ended by the engine: %v; it runs: %v, stopped by an operator: %v", byEngine, h.running("c1"), s.OperatorStopped())
+				h.t.Errorf("ended by the engine: %v; it runs: %v, stopped by an operator: %v", byEngine, h.running("c1"), s.OperatorStopped())
 			}
-			h.shutDown()
 		})
 	}
 }
@@ -115,13 +107,12 @@ func TestSignalsBeforeARepeatedStart(t *testing.T) {
 // A container whose first inspection after an engine restart fails counts as ended with
 // its engine, like the others.
 func TestEndedWithEngineInspectedLate(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := newFakeHost(t, plainSpec(core.OnFailure))
+	playHost(t, plainSpec(core.OnFailure), func(h *fakeHost) {
 		h.startDaemon(runtime.ReplayUnknown, 0)
 		h.engine.run("c1")
 		h.engine.run("c2")
 		h.sleep(time.Minute)
-		_ = h.daemon.Deliver(t.Context(), runtime.Update{Kind: runtime.Lost, Runtime: "docker", Err: errConnectionClosed})
+		_ = h.daemon.Deliver(h.t.Context(), runtime.Update{Kind: runtime.Lost, Runtime: "docker", Err: errConnectionClosed})
 		h.engine.endRun("c1", 0)
 		h.engine.endRun("c2", 0)
 		h.notInspectable = "c1"
@@ -130,9 +121,8 @@ func TestEndedWithEngineInspectedLate(t *testing.T) {
 		h.engine.deliver(h.engine.observation("c1"))
 		h.sleep(time.Minute)
 		if !h.running("c1") || !h.running("c2") {
-			t.Errorf("c1 runs: %v, c2 runs: %v", h.running("c1"), h.running("c2"))
+			h.t.Errorf("c1 runs: %v, c2 runs: %v", h.running("c1"), h.running("c2"))
 		}
-		h.shutDown()
 	})
 }
 
@@ -174,8 +164,7 @@ func TestEndedLongBeforeItsEngine(t *testing.T) {
 // healthd's host was booted. That says something of the engine there, and nothing of others.
 func TestRebootOfOneHost(t *testing.T) {
 	for _, rebooted := range []string{"docker", "another"} {
-		synctest.Test(t, func(t *testing.T) {
-			h := newFakeHost(t, plainSpec(core.Always))
+		playHost(t, plainSpec(core.Always), func(h *fakeHost) {
 			h.startDaemon(runtime.ReplayUnknown, 0)
 			h.engine.run("c1")
 			h.sleep(time.Minute)
@@ -184,9 +173,8 @@ func TestRebootOfOneHost(t *testing.T) {
 			h.startDaemon(runtime.ReplayUnknown, 0, rebooted)
 			h.sleep(time.Minute)
 			if want := rebooted == "docker"; h.running("c1") != want {
-				t.Errorf("the host of %s was booted: c1 runs: %v", rebooted, !want)
+				h.t.Errorf("the host of %s was booted: c1 runs: %v", rebooted, !want)
 			}
-			h.shutDown()
 		})
 	}
 }
@@ -194,8 +182,7 @@ func TestRebootOfOneHost(t *testing.T) {
 // An engine that has started many containers has dropped the news of its first ones. What ended
 // with it is started again; what ended later may have been stopped by somebody.
 func TestEngineThatDroppedItsNews(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := newFakeHost(t, plainSpec(core.Always))
+	playHost(t, plainSpec(core.Always), func(h *fakeHost) {
 		h.startDaemon(runtime.ReplayUnknown, 0)
 		for _, id := range []string{"c1", "c2", "c3"} {
 			h.engine.run(id)
@@ -212,17 +199,15 @@ func TestEngineThatDroppedItsNews(t *testing.T) {
 		h.startDaemon(runtime.ReplayRestart, 0)
 		h.sleep(time.Minute)
 		if !h.running("c1") || !h.running("c2") || h.running("c3") {
-			t.Errorf("c1 runs: %v, c2 %v, c3 %v", h.running("c1"), h.running("c2"), h.running("c3"))
+			h.t.Errorf("c1 runs: %v, c2 %v, c3 %v", h.running("c1"), h.running("c2"), h.running("c3"))
 		}
-		h.shutDown()
 	})
 }
 
 // Somebody stops a container while healthd is away. Hours later the engine ends, too.
 func TestStoppedLongBeforeEngineEnded(t *testing.T) {
 	for _, rebooted := range []string{"docker", ""} {
-		synctest.Test(t, func(t *testing.T) {
-			h := newFakeHost(t, plainSpec(core.Always))
+		playHost(t, plainSpec(core.Always), func(h *fakeHost) {
 			h.startDaemon(runtime.ReplayUnknown, 0)
 			for _, id := range []string{"c1", "c2", "c3"} {
 				h.engine.run(id)
@@ -238,9 +223,8 @@ func TestStoppedLongBeforeEngineEnded(t *testing.T) {
 			h.startDaemon(runtime.ReplayRestart, 0, rebooted)
 			h.sleep(time.Minute)
 			if h.running("c1") || !h.running("c2") || !h.running("c3") {
-				t.Errorf("rebooted %q: c1 runs: %v, c2 %v, c3 %v", rebooted, h.running("c1"), h.running("c2"), h.running("c3"))
+				h.t.Errorf("rebooted %q: c1 runs: %v, c2 %v, c3 %v", rebooted, h.running("c1"), h.running("c2"), h.running("c3"))
 			}
-			h.shutDown()
 		})
 	}
 }

@@ -48,6 +48,16 @@ type fakeHost struct {
 	engineBegan    time.Time // runtime.Update.EngineBegan
 }
 
+// playHost runs a test in virtual time, on a host whose last daemon is shut down at the end.
+func playHost(t *testing.T, spec *core.Spec, do func(h *fakeHost)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		h := newFakeHost(t, spec)
+		defer h.shutDown()
+		do(h)
+	})
+}
+
 func newFakeHost(t *testing.T, spec *core.Spec) *fakeHost {
 	h := &fakeHost{
 		t: t, engine: newFakeEngine(), probes: newFakeProber(), journal: &fakeJournal{}, stored: make(map[string]core.Memory), killed: make(chan struct{}),

@@ -3,7 +3,6 @@ package supervisor
 import (
 	"errors"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"healthd/runtime"
@@ -12,11 +11,9 @@ import (
 
 // The count of restarts and what healthd has given up outlive daemons.
 func TestGiveUpOutlivesDaemons(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		spec := plainSpec(core.Always)
-		spec.GiveUp = core.GiveUp{Restarts: 2, Within: time.Hour}
-		h := newFakeHost(t, spec)
-		defer h.shutDown()
+	spec := plainSpec(core.Always)
+	spec.GiveUp = core.GiveUp{Restarts: 2, Within: time.Hour}
+	playHost(t, spec, func(h *fakeHost) {
 		h.startDaemon(runtime.ReplayUnknown, 0)
 		h.engine.run("c1")
 		h.engine.run("c2")
@@ -36,26 +33,26 @@ func TestGiveUpOutlivesDaemons(t *testing.T) {
 		crash()
 		newDaemon()
 		if !h.running("c1") {
-			t.Fatal("it is not restarted twice")
+			h.t.Fatal("it is not restarted twice")
 		}
 		crash()
 		for range 2 {
 			if v := h.view("c1"); h.running("c1") || v.Waiting() == nil || v.Waiting().Reason != core.WaitGaveUp {
-				t.Fatalf("running %v, waits for %+v", h.running("c1"), v.Waiting())
+				h.t.Fatalf("running %v, waits for %+v", h.running("c1"), v.Waiting())
 			}
 			newDaemon()
 		}
 		daemon, _ := h.current()
-		if err := daemon.Resume(t.Context(), "n-c1"); err != nil {
-			t.Fatal(err)
+		if err := daemon.Resume(h.t.Context(), "n-c1"); err != nil {
+			h.t.Fatal(err)
 		}
 		h.sleep(time.Second)
 		if v := h.view("c1"); !h.running("c1") || v.Waiting() != nil {
-			t.Errorf("after a resume: running %v, waits for %+v", h.running("c1"), v.Waiting())
+			h.t.Errorf("after a resume: running %v, waits for %+v", h.running("c1"), v.Waiting())
 		}
 		crash()
 		if !h.running("c1") {
-			t.Error("the count goes on after a resume")
+			h.t.Error("the count goes on after a resume")
 		}
 	})
 }

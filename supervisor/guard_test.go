@@ -272,10 +272,9 @@ func TestFailedPostStartWaitsForItsGroup(t *testing.T) {
 
 // A container that an earlier daemon began to restart counts as down.
 func TestGroupLimitOutlivesTheDaemon(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		spec := slowReadySpec(core.Group{Name: "web"})
-		spec.Publish.Drain = 20 * time.Second
-		h := newFakeHost(t, spec)
+	spec := slowReadySpec(core.Group{Name: "web"})
+	spec.Publish.Drain = 20 * time.Second
+	playHost(t, spec, func(h *fakeHost) {
 		h.startDaemon(runtime.ReplayUnknown, 0)
 		h.engine.run("a")
 		h.engine.run("b")
@@ -287,9 +286,8 @@ func TestGroupLimitOutlivesTheDaemon(t *testing.T) {
 		h.startDaemon(runtime.ReplayComplete, 0)
 		h.sleep(2 * time.Second)
 		if w := h.view("b").Waiting(); w == nil || w.Reason != core.WaitGroupLimit || !h.view("a").State.Draining() {
-			t.Errorf("b waits for %+v", w)
+			h.t.Errorf("b waits for %+v", w)
 		}
-		h.shutDown()
 	})
 }
 
@@ -351,10 +349,9 @@ func TestOutageOfAStartLeftOver(t *testing.T) {
 
 // So is a stop whose drain takes too long for a shutdown. Nobody else of the group is stopped meanwhile.
 func TestOutageOfAStopLeftOver(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		spec := slowReadySpec(core.Group{Name: "web", MaxUnavailable: core.Share{Number: 1}})
-		spec.Publish.Drain = 2 * time.Minute
-		h := newFakeHost(t, spec)
+	spec := slowReadySpec(core.Group{Name: "web", MaxUnavailable: core.Share{Number: 1}})
+	spec.Publish.Drain = 2 * time.Minute
+	playHost(t, spec, func(h *fakeHost) {
 		h.shutdown = 30 * time.Second
 		h.startDaemon(runtime.ReplayUnknown, 0)
 		for _, id := range []string{"a", "b", "c"} {
@@ -376,7 +373,7 @@ func TestOutageOfAStopLeftOver(t *testing.T) {
 			}
 		}
 		if len(draining) != 1 {
-			t.Errorf("draining at once: %v", draining)
+			h.t.Errorf("draining at once: %v", draining)
 		}
 		h.kill()
 	})

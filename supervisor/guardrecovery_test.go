@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"healthd/runtime"
@@ -25,8 +24,7 @@ func TestOutageOutlivesTheDaemon(t *testing.T) {
 		{"startup budget over", false, 10 * time.Second, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				h := newFakeHost(t, slowReadySpec(core.Group{Name: "web"}))
+			playHost(t, slowReadySpec(core.Group{Name: "web"}), func(h *fakeHost) {
 				h.startDaemon(runtime.ReplayUnknown, 0)
 				h.engine.run("a")
 				h.engine.run("b")
@@ -38,7 +36,7 @@ func TestOutageOutlivesTheDaemon(t *testing.T) {
 				}
 				h.sleep(time.Second)
 				if s := h.view("a").State; s.RestartCount() != 1 || s.Conditions.Ready.Status {
-					t.Fatalf("a: %+v", s)
+					h.t.Fatalf("a: %+v", s)
 				}
 				if !tt.ready {
 					h.kill()
@@ -50,13 +48,12 @@ func TestOutageOutlivesTheDaemon(t *testing.T) {
 				h.sleep(1500 * time.Millisecond)
 				w := h.view("b").Waiting()
 				if waits := w != nil && w.Reason == core.WaitGroupLimit; waits != tt.waits {
-					t.Errorf("b waits for %+v, want that: %v; a: %+v", w, tt.waits, h.view("a").State)
+					h.t.Errorf("b waits for %+v, want that: %v; a: %+v", w, tt.waits, h.view("a").State)
 				}
 				h.sleep(time.Minute)
 				if h.view("b").State.RestartCount() == 0 || h.stored["a"].Down != (core.Outage{}) {
-					t.Errorf("b still waits, or a is stored as down: %+v", h.stored["a"].Down)
+					h.t.Errorf("b still waits, or a is stored as down: %+v", h.stored["a"].Down)
 				}
-				h.shutDown()
 			})
 		})
 	}
@@ -67,8 +64,7 @@ func TestOutageOutlivesTheDaemon(t *testing.T) {
 func TestRestartBudgetOutlivesTheDaemon(t *testing.T) {
 	for _, then := range []string{"", "removed", "re-created"} {
 		t.Run(then, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				h := newFakeHost(t, slowReadySpec(core.Group{}))
+			playHost(t, slowReadySpec(core.Group{}), func(h *fakeHost) {
 				h.guard = core.Guard{MaxRestarts: 3, Window: time.Minute}
 				h.startDaemon(runtime.ReplayUnknown, 0)
 				for _, id := range []string{"a", "b", "c"} {
@@ -82,7 +78,7 @@ func TestRestartBudgetOutlivesTheDaemon(t *testing.T) {
 					h.sleep(1500 * time.Millisecond)
 				}
 				if n := h.view("a").State.RestartCount(); n != 2 {
-					t.Fatalf("a has %d restarts", n)
+					h.t.Fatalf("a has %d restarts", n)
 				}
 				h.kill()
 				h.startDaemon(runtime.ReplayComplete, 0)
@@ -96,13 +92,12 @@ func TestRestartBudgetOutlivesTheDaemon(t *testing.T) {
 				h.sleep(2 * time.Second)
 				w := h.view("c").Waiting()
 				if w == nil || w.Reason != core.WaitRestartBudget || w.Until.Sub(began) > time.Minute+time.Second {
-					t.Fatalf("c waits for %+v; calls %v", w, h.engine.calls())
+					h.t.Fatalf("c waits for %+v; calls %v", w, h.engine.calls())
 				}
 				h.sleep(time.Until(w.Until.Add(2 * time.Second)))
 				if h.view("c").State.RestartCount() == 0 {
-					t.Error("c was never restarted")
+					h.t.Error("c was never restarted")
 				}
-				h.shutDown()
 			})
 		})
 	}

@@ -140,17 +140,16 @@ func TestOperatorStopsAHeldContainer(t *testing.T) {
 
 // A hold belongs to the identity: it outlives a run, a container and a daemon.
 func TestHoldBelongsToTheIdentity(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := newFakeHost(t, plainSpec(core.Always))
+	playHost(t, plainSpec(core.Always), func(h *fakeHost) {
 		h.startDaemon(runtime.ReplayUnknown, 0)
 		h.engine.run("c1")
 		synctest.Wait()
 		until := time.Now().Add(time.Hour)
-		_ = h.daemon.Hold(t.Context(), "c1", until)
+		_ = h.daemon.Hold(h.t.Context(), "c1", until)
 		held := func(when, id string) {
-			t.Helper()
+			h.t.Helper()
 			if s := h.view(id).State; !s.Lasting.Held || !s.Lasting.HeldUntil.Equal(until) {
-				t.Errorf("%s: %v until %v", when, s.Lasting.Held, s.Lasting.HeldUntil)
+				h.t.Errorf("%s: %v until %v", when, s.Lasting.Held, s.Lasting.HeldUntil)
 			}
 		}
 		h.engine.exit("c1", 1)
@@ -170,14 +169,13 @@ func TestHoldBelongsToTheIdentity(t *testing.T) {
 		began := time.Now()
 		h.shutDown() // a hold does not delay the shutdown
 		if took := time.Since(began); took != 0 {
-			t.Errorf("the daemon took %v to end", took)
+			h.t.Errorf("the daemon took %v to end", took)
 		}
 		h.startDaemon(runtime.ReplayComplete, 0)
 		held("a shutdown", "c2")
 		h.sleep(2 * time.Hour)
 		if !h.running("c2") || h.view("c2").State.Lasting.Held {
-			t.Error("not started when the hold was over")
+			h.t.Error("not started when the hold was over")
 		}
-		h.shutDown()
 	})
 }

@@ -125,31 +125,28 @@ func TestSetSeenAfterEachUpdate(t *testing.T) {
 
 // A daemon restores all that the last one stored.
 func TestDaemonRestoresWhatWasStored(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := newFakeHost(t, restartSpec())
+	playHost(t, restartSpec(), func(h *fakeHost) {
 		h.startDaemon(runtime.ReplayUnknown, 0)
 		h.engine.run("c1")
 		h.sleep(time.Second)
-		_ = h.daemon.Hold(t.Context(), "c1", time.Now().Add(time.Hour))
+		_ = h.daemon.Hold(h.t.Context(), "c1", time.Now().Add(time.Hour))
 		synctest.Wait()
 		before := h.view("c1").State
 		h.kill()
 		h.startDaemon(runtime.ReplayComplete, 0)
 		after := h.view("c1").State
 		if !after.Conditions.Ready.Status || !after.Conditions.Started.Status || !after.Lasting.Held || !after.Conditions.Ready.Since.Equal(before.Conditions.Ready.Since) || after.Run.ID != before.Run.ID || !after.Run.BeganAt.Equal(before.Run.BeganAt) {
-			t.Errorf("before %+v\nafter %+v", before, after)
+			h.t.Errorf("before %+v\nafter %+v", before, after)
 		}
 		if h.eventCount("c1", core.EventStarted) != 1 || h.eventCount("c1", core.EventNotReady) != 0 {
-			t.Errorf("events %v", h.journal.reasons("n-c1"))
+			h.t.Errorf("events %v", h.journal.reasons("n-c1"))
 		}
-		h.shutDown()
 	})
 }
 
 // A container was removed while the daemon was away. Its identity is remembered.
 func TestRemovedWhileAway(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := newFakeHost(t, plainSpec(core.Always))
+	playHost(t, plainSpec(core.Always), func(h *fakeHost) {
 		h.startDaemon(runtime.ReplayUnknown, 0)
 		h.engine.run("c1")
 		synctest.Wait()
@@ -165,12 +162,11 @@ func TestRemovedWhileAway(t *testing.T) {
 		h.engine.names["c2"] = "n-c1"
 		h.engine.run("c2")
 		if s := h.view("c2").State; s.RestartCount() != 1 || !s.Lasting.Backoff.Active {
-			t.Errorf("%d restarts, back-off %+v", s.RestartCount(), s.Lasting.Backoff)
+			h.t.Errorf("%d restarts, back-off %+v", s.RestartCount(), s.Lasting.Backoff)
 		}
 		if len(h.stored) != 1 {
-			t.Errorf("kept %v", h.stored)
+			h.t.Errorf("kept %v", h.stored)
 		}
-		h.shutDown()
 	})
 }
 

@@ -300,9 +300,7 @@ func TestOwnKillWithoutItsFirstSignal(t *testing.T) {
 func TestDiedConcernsItsOwnRun(t *testing.T) {
 	for name, again := range map[string]bool{"the same run": false, "another run": true} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				h := newFakeHost(t, plainSpec(core.Always))
-				defer h.shutDown()
+			playHost(t, plainSpec(core.Always), func(h *fakeHost) {
 				h.startDaemon(runtime.ReplayUnknown, 0)
 				h.engine.run("c1")
 				synctest.Wait()
@@ -319,7 +317,7 @@ func TestDiedConcernsItsOwnRun(t *testing.T) {
 				h.startDaemon(runtime.ReplayUnknown, 0)
 				h.sleep(time.Hour)
 				if h.running("c1") == again {
-					t.Errorf("it runs: %v", h.running("c1"))
+					h.t.Errorf("it runs: %v", h.running("c1"))
 				}
 			})
 		})

@@ -235,10 +235,9 @@ func TestPlaceIsGivenBackWithoutTheEngine(t *testing.T) {
 
 // A restart that was under way when the daemon was killed wants its place from the next one.
 func TestPlaceOutlivesTheDaemon(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		spec := slowReadySpec(fleetGroup)
-		spec.Publish.Drain = 20 * time.Second
-		h := newFakeHost(t, spec)
+	spec := slowReadySpec(fleetGroup)
+	spec.Publish.Drain = 20 * time.Second
+	playHost(t, spec, func(h *fakeHost) {
 		var places *handPlaces
 		h.places, h.log = func() Places {
 			places = &handPlaces{state: PlaceState{Granted: true}}
@@ -252,17 +251,16 @@ func TestPlaceOutlivesTheDaemon(t *testing.T) {
 		h.sleep(time.Second)
 		h.kill()
 		if calls := places.take(); calls != "want a web" {
-			t.Errorf("of the first daemon: %s", calls)
+			h.t.Errorf("of the first daemon: %s", calls)
 		}
 		h.startDaemon(runtime.ReplayComplete, 0)
 		h.sleep(time.Second)
 		if calls := places.take(); calls != "want a web" {
-			t.Errorf("of the next daemon: %s", calls)
+			h.t.Errorf("of the next daemon: %s", calls)
 		}
 		h.sleep(time.Minute)
 		if calls := places.take(); calls != "release a" {
-			t.Errorf("in the end: %s", calls)
+			h.t.Errorf("in the end: %s", calls)
 		}
-		h.shutDown()
 	})
 }

@@ -35,8 +35,7 @@ func TestOperatorStopOutlivesDaemons(t *testing.T) {
 				continue // nothing would tell
 			}
 			t.Run(when+", "+name, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					h := newFakeHost(t, plainSpec(core.Always))
+				playHost(t, plainSpec(core.Always), func(h *fakeHost) {
 					h.startDaemon(runtime.ReplayUnknown, 0)
 					h.engine.run("c1")
 					h.engine.run("c2") // so that this is no end of the engine
@@ -74,12 +73,11 @@ func TestOperatorStopOutlivesDaemons(t *testing.T) {
 					}
 					h.sleep(time.Hour)
 					if s := h.view("c1").State; h.running("c1") || !s.OperatorStopped() || s.Action.Restart != core.NoCause {
-						t.Errorf("started, or to be: %+v", s)
+						h.t.Errorf("started, or to be: %+v", s)
 					}
 					if when != after && h.engine.runs > 3 || !h.running("c2") {
-						t.Errorf("%d runs; c2 runs: %v", h.engine.runs, h.running("c2"))
+						h.t.Errorf("%d runs; c2 runs: %v", h.engine.runs, h.running("c2"))
 					}
-					h.shutDown()
 				})
 			})
 		}
@@ -91,8 +89,7 @@ func TestOperatorStopOutlivesDaemons(t *testing.T) {
 func TestUnexplainedStopIsLeftAlone(t *testing.T) {
 	for _, known := range []bool{true, false} {
 		t.Run(fmt.Sprintf("known before: %v", known), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				h := newFakeHost(t, plainSpec(core.Always))
+			playHost(t, plainSpec(core.Always), func(h *fakeHost) {
 				if known {
 					h.startDaemon(runtime.ReplayUnknown, 0)
 					h.engine.run("c1")
@@ -105,9 +102,8 @@ func TestUnexplainedStopIsLeftAlone(t *testing.T) {
 				h.startDaemon(runtime.ReplayUnknown, 0)
 				h.sleep(time.Hour)
 				if h.running("c1") || h.eventCount("c1", core.EventExited) != 1 {
-					t.Errorf("runs: %v, events %v", h.running("c1"), h.journal.reasons("n-c1"))
+					h.t.Errorf("runs: %v, events %v", h.running("c1"), h.journal.reasons("n-c1"))
 				}
-				h.shutDown()
 			})
 		})
 	}
@@ -152,8 +148,7 @@ func TestEngineRestart(t *testing.T) {
 		}, true, time.Second},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				h := newFakeHost(t, plainSpec(tt.policy))
+			playHost(t, plainSpec(tt.policy), func(h *fakeHost) {
 				h.engine.policy = tt.engine
 				h.startDaemon(runtime.ReplayUnknown, 0)
 				h.engine.run("c1")
@@ -177,21 +172,20 @@ func TestEngineRestart(t *testing.T) {
 				if tt.within > 0 {
 					h.sleep(tt.within - time.Second)
 					if h.running("c1") {
-						t.Error("was started too early")
+						h.t.Error("was started too early")
 					}
 					h.sleep(time.Second)
 				}
 				if h.running("c1") != tt.runs || h.running("c2") != (tt.policy != core.Never) {
-					t.Errorf("c1 runs: %v, c2 runs: %v; c1 is %+v", h.running("c1"), h.running("c2"), h.view("c1").State)
+					h.t.Errorf("c1 runs: %v, c2 runs: %v; c1 is %+v", h.running("c1"), h.running("c2"), h.view("c1").State)
 				}
 				if got := h.view("c1").State.Lasting.Backoff; got != backoff {
-					t.Errorf("back-off %+v, want %+v", got, backoff)
+					h.t.Errorf("back-off %+v, want %+v", got, backoff)
 				}
 				h.sleep(time.Hour)
 				if h.running("c1") != tt.runs {
-					t.Errorf("an hour later c1 runs: %v", h.running("c1"))
+					h.t.Errorf("an hour later c1 runs: %v", h.running("c1"))
 				}
-				h.shutDown()
 			})
 		})
 	}
@@ -203,8 +197,7 @@ func TestOperatorStopOrEngineShutdown(t *testing.T) {
 	for _, engines := range []bool{true, false} {
 		for _, pause := range []time.Duration{10 * time.Millisecond, 4 * time.Second, 15 * time.Second, 90 * time.Second} {
 			t.Run(fmt.Sprintf("by the engine: %v, %v before its end", engines, pause), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					h := newFakeHost(t, plainSpec(core.Always))
+				playHost(t, plainSpec(core.Always), func(h *fakeHost) {
 					h.startDaemon(runtime.ReplayUnknown, 0)
 					h.engine.run("c1")
 					h.engine.run("c2")
@@ -220,9 +213,8 @@ func TestOperatorStopOrEngineShutdown(t *testing.T) {
 					h.startEngine()
 					h.sleep(time.Hour)
 					if h.running("c1") != engines || h.running("c2") != engines {
-						t.Errorf("c1 runs: %v, c2 runs: %v", h.running("c1"), h.running("c2"))
+						h.t.Errorf("c1 runs: %v, c2 runs: %v", h.running("c1"), h.running("c2"))
 					}
-					h.shutDown()
 				})
 			})
 		}
@@ -231,38 +223,34 @@ func TestOperatorStopOrEngineShutdown(t *testing.T) {
 
 // healthd does not take a signal for survived while it has no connection to the engine.
 func TestSignalBeforeALongDisconnect(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := newFakeHost(t, plainSpec(core.Always))
+	playHost(t, plainSpec(core.Always), func(h *fakeHost) {
 		h.startDaemon(runtime.ReplayUnknown, 0)
 		h.engine.run("c1")
 		h.engine.run("c2")
 		h.signal("c1", 15)
-		_ = h.daemon.Deliver(t.Context(), runtime.Update{Kind: runtime.Lost, Runtime: "docker", Err: errConnectionClosed})
+		_ = h.daemon.Deliver(h.t.Context(), runtime.Update{Kind: runtime.Lost, Runtime: "docker", Err: errConnectionClosed})
 		h.sleep(time.Hour)
 		h.engine.exit("c1", 143)
 		h.deliverList(h.daemon, runtime.ReplayComplete, nil)
 		h.sleep(time.Hour)
 		if s := h.view("c1").State; h.running("c1") || !s.OperatorStopped() {
-			t.Errorf("started: %+v", s)
+			h.t.Errorf("started: %+v", s)
 		}
-		h.shutDown()
 	})
 }
 
 // Containers that outlive their engine (live-restore) are neither started nor stopped.
 func TestEngineRestartWithLiveRestore(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := newFakeHost(t, webSpec())
+	playHost(t, webSpec(), func(h *fakeHost) {
 		h.startDaemon(runtime.ReplayUnknown, 0)
 		h.engine.run("c1")
 		synctest.Wait()
 		before := h.view("c1").State
-		_ = h.daemon.Deliver(t.Context(), runtime.Update{Kind: runtime.Lost, Runtime: "docker", Err: errConnectionClosed})
+		_ = h.daemon.Deliver(h.t.Context(), runtime.Update{Kind: runtime.Lost, Runtime: "docker", Err: errConnectionClosed})
 		h.startEngine()
 		if s := h.view("c1").State; !s.Conditions.Ready.Status || s.Run.ID != before.Run.ID || len(h.engine.calls()) != 0 {
-			t.Errorf("calls %v, state %+v", h.engine.calls(), s)
+			h.t.Errorf("calls %v, state %+v", h.engine.calls(), s)
 		}
-		h.shutDown()
 	})
 }
 
@@ -271,8 +259,7 @@ func TestReboot(t *testing.T) {
 	for _, graceful := range []bool{true, false} {
 		for name, replay := range replays {
 			t.Run(fmt.Sprintf("shutdown: %v, replay %s", graceful, name), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					h := newFakeHost(t, plainSpec(core.Always))
+				playHost(t, plainSpec(core.Always), func(h *fakeHost) {
 					h.startDaemon(runtime.ReplayUnknown, 0)
 					for _, id := range []string{"alive", "stopped", "done", "backing-off"} {
 						h.engine.run(id)
@@ -283,7 +270,7 @@ func TestReboot(t *testing.T) {
 						}
 						return plainSpec(core.Always), nil
 					}
-					_ = h.daemon.Reload(t.Context(), h.resolve, core.Guard{})
+					_ = h.daemon.Reload(h.t.Context(), h.resolve, core.Guard{})
 					h.operatorStop("stopped")
 					h.engine.exit("done", 0)
 					h.engine.exit("backing-off", 1)
@@ -312,9 +299,8 @@ func TestReboot(t *testing.T) {
 						}
 					}
 					if !slices.Equal(got, want) {
-						t.Errorf("%v run, want %v", got, want)
+						h.t.Errorf("%v run, want %v", got, want)
 					}
-					h.shutDown()
 				})
 			})
 		}
