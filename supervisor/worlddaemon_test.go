@@ -190,7 +190,7 @@ func (d *worldDaemon) deliver(ctx context.Context, u runtime.Update) error {
 		}
 		d.synced, d.everSynced, d.cutOff = true, true, false
 		for _, c := range d.host.engine.containers {
-			if v, _ := d.sup.Board().Find(c.info.ID); v == nil {
+			if d.sup.Board().ByID(c.info.ID) == nil {
 				c.makeUncertain("the daemon could not inspect it when it connected")
 				c.uncertainRun = c.run
 			}

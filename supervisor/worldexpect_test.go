@@ -247,6 +247,5 @@ func (h *world) view(c *worldContainer) *core.View {
 	if h.daemon == nil {
 		return nil
 	}
-	v, _ := h.daemon.sup.Board().Find(c.info.ID)
-	return v
+	return h.daemon.sup.Board().ByID(c.info.ID)
 }
