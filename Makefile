@@ -54,15 +54,13 @@ TESTED = -json -shuffle=on -timeout 60m -exec $(CURDIR)/scripts/measured -artifa
 TEST   = $(GO) test $(TESTED)
 # Where failed tests leave logs.
 LOGS   = $(CURDIR)/bin/artifacts
-# What fails runs again, alone: both are told, and both are failures.
-REPORT = bin/conformance -again '$(GO) test -count=1'
-# What make test tests. Of the rest, each target tests a part.
-RING_ONE = $(shell $(GO) list ./... | grep -vE '/release/|/e2e/(balancers|chaos|docs|faults|fleet|page)$$|/api/page/(browser|chromiumtest)$$')
-# Packages whose goroutines the race detector watches.
-RACING   = ./bench/... ./cmd/... ./prober/... ./runtime/... ./supervisor/...
+# What fails runs again, alone and with the same flags: both are told, and both are failures.
+report = bin/conformance -again '$(GO) test -count=1 -timeout 10m $(1)'
+# What make test tests. Of the rest, each target of test-all tests a part: scripts/rings compares.
+RING_ONE = $(shell $(GO) list -find ./... | grep -vE '/release/|/e2e/(balancers|chaos|docs|faults|fleet|page)$$|/api/page/(browser|chromiumtest)$$')
 
 .DEFAULT_GOAL := help
-.PHONY: build image test test-all test-engines test-balancers test-fleet test-page test-docs test-chaos test-packages test-systemd test-loaded test-fresh ring-two race chaos compat balancers bench-balancers conformance fuzz bench bench-once bench-scale soak months lint vulncheck demo manual packages release install install-files uninstall clean help prerequisites FORCE
+.PHONY: build image test test-all test-engines test-balancers test-fleet test-page test-docs test-chaos test-packages test-systemd test-loaded test-fresh race chaos compat balancers bench-balancers conformance fuzz bench bench-once bench-scale soak months lint vulncheck demo manual packages release install install-files uninstall clean help prerequisites FORCE
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -82,51 +80,54 @@ prerequisites: ## install what make test needs (Debian, Ubuntu; as root)
 	scripts/prerequisites test
 
 test: prerequisites bin/conformance $(LOGS) ## run the tests that need no more than private engines, and check docs/conformance.md: minutes (as root)
-	$(TEST) -short -race $(RING_ONE) | $(REPORT) -check conformance/cases.txt docs/conformance.md
+	$(TEST) -short -race $(RING_ONE) | $(call report,-short -race) -check conformance/cases.txt docs/conformance.md
 
-# In the order of what fails most. A systemd in a container mounts controllers of cgroups that the host has not mounted.
-# While it runs, engines are not told of containers that are killed for want of memory: its tests come after all others.
-REST = test-engines test-balancers test-fleet test-page test-docs test-chaos test-packages test-systemd
-test-all: ## run everything else that must hold before a release, one target after the other, and go on after a failure (as root)
-	@failed=; for target in $(REST); do echo "healthd: $$target"; $(MAKE) --no-print-directory $$target || failed="$$failed $$target"; done; \
-		[ -z "$$failed" ] || { echo "healthd: failed:$$failed"; exit 1; }
+# Two at a time: tests on engines wait more than they compute. A systemd in a container mounts controllers of cgroups that
+# the host has not mounted. While it runs, engines are not told of containers that are killed for want of memory: its
+# tests come after all others.
+REST = test-engines test-chaos test-fleet test-balancers test-docs test-page
+test-all: ## run everything else that must hold before a release, and go on after a failure (as root)
+	scripts/prerequisites $(REST) test-packages test-systemd
+	@$(MAKE) --no-print-directory -k -j2 $(REST); failed=$$?; \
+		$(MAKE) --no-print-directory -k test-packages test-systemd && exit $$failed
 
-test-engines: ## all that happens on engines, with faults of theirs; and probes at full length
+# ring_two runs packages in full, under the race detector.
+ring_two = $(TEST) -race $(1) | $(call report,-race)
+
+test-engines: bin/conformance $(LOGS) ## all that happens on engines, with faults of theirs; and probes and commands at full length
 	scripts/prerequisites $@
-	@$(MAKE) --no-print-directory ring-two PACKAGES='./e2e/engines ./e2e/faults ./runtime/... ./prober ./cmd/healthd'
+	$(call ring_two,./e2e/engines ./e2e/faults ./runtime/... ./prober ./cmd/healthd)
 
-test-balancers: ## HAProxy, nginx, Caddy, Prometheus and DNS as readers of what healthd tells
+test-balancers: bin/conformance $(LOGS) ## HAProxy, nginx, Caddy, Prometheus and DNS as readers of what healthd tells
 	scripts/prerequisites $@
-	@$(MAKE) --no-print-directory ring-two PACKAGES='./e2e/balancers ./supervisor/haproxy ./supervisor/files ./supervisor/dns'
+	$(call ring_two,./e2e/balancers ./supervisor/haproxy ./supervisor/files ./supervisor/dns)
 
-test-fleet: ## many hosts, in network namespaces, and what befalls their etcd
+test-fleet: bin/conformance $(LOGS) ## many hosts, in network namespaces, and what befalls their etcd
 	scripts/prerequisites $@
-	@$(MAKE) --no-print-directory ring-two PACKAGES='./e2e/fleet ./supervisor/fleet/...'
+	$(call ring_two,./e2e/fleet ./supervisor/fleet/...)
 
-test-page: ## the web page in Chromium
+test-page: bin/conformance $(LOGS) ## the web page in Chromium
 	scripts/prerequisites $@
-	@$(MAKE) --no-print-directory ring-two PACKAGES='./e2e/page ./supervisor/api/page/...'
+	$(call ring_two,./e2e/page ./supervisor/api/page/...)
 
-test-docs: ## every page of the documentation, as its reader would follow it
+test-docs: bin/conformance $(LOGS) ## every page of the documentation, as its reader would follow it
 	scripts/prerequisites $@
-	@$(MAKE) --no-print-directory ring-two PACKAGES=./e2e/docs
+	$(call ring_two,./e2e/docs)
 
-test-chaos: ## random faults: on engines, and in virtual time, with more seeds; and floods of what is kept
+test-chaos: bin/conformance $(LOGS) ## random faults: on engines, and in virtual time, with more seeds; and floods of what is kept
 	scripts/prerequisites $@
-	@$(MAKE) --no-print-directory ring-two PACKAGES='./e2e/chaos ./supervisor ./supervisor/core ./supervisor/journal ./supervisor/report ./configs'
+	$(call ring_two,./e2e/chaos ./supervisor ./supervisor/core ./supervisor/journal ./supervisor/report ./configs)
 
 # The tests of ./systemd that install packages. None of these packages has goroutines of its own for the race detector.
 PACKAGE_TESTS = ^Test(DebianPackage|FreshMachines)$$
 test-packages: bin/conformance $(LOGS) ## packages, images, manual pages: what a release has, installed where it goes
 	scripts/prerequisites $@
-	{ $(GO) -C release/packages test $(TESTED) ./...; $(GO) -C bench/plot test $(TESTED) ./...; $(TEST) ./release/image; $(TEST) ./systemd -run '$(PACKAGE_TESTS)'; } | bin/conformance
+	for module in release/packages bench/plot; do $(GO) -C $$module test $(TESTED) ./... | bin/conformance -again "$(GO) -C $$module test -count=1" || exit 1; done
+	{ $(TEST) ./release/image && $(TEST) ./systemd -run '$(PACKAGE_TESTS)'; } | $(call report)
 
 test-systemd: bin/conformance $(LOGS) ## the unit, under a real systemd
 	scripts/prerequisites $@
-	$(TEST) ./systemd -skip '$(PACKAGE_TESTS)' | $(REPORT)
-
-ring-two: bin/conformance $(LOGS) # PACKAGES=…
-	$(TEST) -race $(PACKAGES) | $(REPORT)
+	$(TEST) ./systemd -skip '$(PACKAGE_TESTS)' | $(call report)
 
 $(LOGS):
 	mkdir -p $@
@@ -139,6 +140,7 @@ test-loaded: ## run make test LOADED (5) times beside four busy loops and a disk
 	scripts/loaded $(LOADED) $(MAKE) test
 
 test-fresh: ## run make test on a Debian that has Go and nothing else
+	scripts/prerequisites fresh
 	scripts/fresh make test
 
 race: ## run the tests that need no engine ten times under the race detector
@@ -147,20 +149,23 @@ race: ## run the tests that need no engine ten times under the race detector
 chaos: prerequisites ## inject faults on a private Docker and a private containerd, each for CHAOS (3m), by CHAOS_SEED (0: a new one each time) (as root)
 	$(GO) test -race -count=1 -timeout 30m ./e2e/chaos -run 'TestChaos(Containerd)?$$' -v -chaos=$(CHAOS) -chaos-seed=$(CHAOS_SEED)
 
-compat: prerequisites ## run the tests of engines and HAProxy on those of the Debian SUITES (bookworm trixie forky), without installing them (Debian; as root)
+compat: ## run the tests of engines and HAProxy on those of the Debian SUITES (bookworm trixie forky), without installing them (Debian; as root)
+	scripts/prerequisites test compat
 	scripts/compat $(SUITES)
 
 # Traefik is in no Debian. CI does without the six minutes that it takes to build it.
-balancers: prerequisites ## run the tests of load balancers that take Traefik, which is built for them: six minutes the first time (as root)
+balancers: ## run the tests of load balancers that take Traefik, which is built for them: six minutes the first time (as root)
+	scripts/prerequisites test-balancers
 	scripts/traefik
 	$(GO) test -race -count=1 -timeout 20m ./e2e/balancers -run 'TestBalancers$$/Traefik' -v -traefik=$(CURDIR)/bin/traefik
 
-bench-balancers: prerequisites ## measure load balancers for half an hour and print a table of what they lose (as root)
+bench-balancers: ## measure load balancers for half an hour and print a table of what they lose (as root)
+	scripts/prerequisites test-balancers
 	scripts/traefik
 	$(GO) test -count=1 -timeout 90m ./e2e/balancers -run 'TestBalancers$$' -v -traefik=$(CURDIR)/bin/traefik -balancer-figures
 
 conformance: bin/conformance ## run the tests that name the kubelet's cases, and write docs/conformance.md
-	$(GO) test -json -short -shuffle=on $$(git grep -l '"kubelet", "' -- '*_test.go' | xargs -n1 dirname | sort -u | sed 's|^|./|') | \
+	$(GO) test -json -short -shuffle=on $$(git grep -l 'Attr("kubelet"' -- '*_test.go' | xargs -n1 dirname | sort -u | sed 's|^|./|') | \
 		bin/conformance conformance/cases.txt docs/conformance.md
 
 fuzz: ## run every fuzz target for FUZZTIME (30s) each
@@ -198,6 +203,7 @@ lint: ## check gofmt, vet, staticcheck, go.mod, who imports whom, what tests wai
 	for module in $(MODULES); do $(GO) -C $$module vet ./... && $(GO) -C $$module run $(STATICCHECK) ./... && $(GO) -C $$module mod tidy -diff || exit 1; done
 	scripts/arrows
 	scripts/waits
+	scripts/rings
 	shellcheck $$(git ls-files -z | xargs -0 awk 'FNR == 1 && /^#!.*[\/ ](ba|da)?sh( |$$)/ { print FILENAME } { nextfile }')
 
 vulncheck: ## look for known vulnerabilities in what healthd calls; run it before a release (needs vuln.go.dev, and is not part of CI)

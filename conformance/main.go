@@ -98,7 +98,7 @@ func runTest(command, pkg, pattern string) error {
 	words := append(strings.Fields(command), "-run", pattern, pkg)
 	if out, err := exec.Command(words[0], words[1:]...).CombinedOutput(); err != nil {
 		const most = 2 << 10
-		return fmt.Errorf("%w: %s", err, out[:min(len(out), most)])
+		return fmt.Errorf("%w: %s", err, out[max(0, len(out)-most):])
 	}
 	return nil
 }

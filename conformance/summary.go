@@ -64,14 +64,14 @@ func (o testResults) countIn(p *testResult) (n int) {
 }
 
 // cpuLine is what scripts/measured prints.
-var cpuLine = regexp.MustCompile(`healthd: cpu ([0-9.]+) user ([0-9.]+) system`)
+var cpuLine = regexp.MustCompile(`healthd: cpu ([0-9]+) ms user ([0-9]+) ms system`)
 
 // cpu is what the processes of a package took, builds apart; 0 when nobody has measured it.
 func (t *testResult) cpu() (all time.Duration) {
 	for _, found := range cpuLine.FindAllStringSubmatch(t.output.String(), -1) {
-		for _, seconds := range found[1:] {
-			s, _ := strconv.ParseFloat(seconds, 64) // the pattern lets numbers pass only
-			all += time.Duration(s * float64(time.Second))
+		for _, text := range found[1:] {
+			ms, _ := strconv.Atoi(text) // the pattern lets numbers pass only
+			all += time.Duration(ms) * time.Millisecond
 		}
 	}
 	return all
@@ -92,7 +92,7 @@ func (o testResults) runAgain(w io.Writer, run func(pkg, pattern string) error) 
 			fmt.Fprintln(w, "and more, which do not run again")
 			return
 		}
-		if err := run("./"+t.pkg, pattern(t.name)); err != nil {
+		if err := run(module+t.pkg, pattern(t.name)); err != nil {
 			fmt.Fprintf(w, "failed: %v; alone, too: %v\n", t, err)
 		} else {
 			fmt.Fprintf(w, "failed, passed alone: %v\n", t)

@@ -71,7 +71,7 @@ func TestExpandedCommandIsBounded(t *testing.T) {
 			runtime.ReadMemStats(&before)
 			w, err := expandWords(tt.command, []string{"V=" + value})
 			runtime.ReadMemStats(&after)
-			if took := after.TotalAlloc - before.TotalAlloc; took > 100*maxCommand {
+			if took := after.TotalAlloc - before.TotalAlloc; took > 100*maxCommand { // waits: bytes
 				t.Errorf("took %d bytes", took)
 			}
 			if _, ok := errors.AsType[cannotAsk](err); ok == tt.fits || tt.fits != (err == nil) {

@@ -91,7 +91,7 @@ func publishedFile(template, path string, reload ...string) string {
 // Each way loses no request when replicas fail and return, are restarted one after the other, when healthd is killed, and
 // when the balancer is reloaded. With -balancer-figures it is measured for longer, one way after the other.
 //
-//	go test ./e2e -run TestBalancers/nginx -v
+//	go test ./e2e/balancers -run TestBalancers/nginx -v
 func TestBalancers(t *testing.T) {
 	if !*balancerFigures {
 		t.Parallel()

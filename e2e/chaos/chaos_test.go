@@ -37,7 +37,7 @@ const (
 // What healthd cannot know is not tested: no operator stops anything while the event
 // stream stalls or the engine ends. TestChaos is not parallel, because it loads the whole machine.
 //
-//	go test -race ./e2e -run 'TestChaos$' -chaos=3m -chaos-seed=17
+//	go test -race ./e2e/chaos -run 'TestChaos$' -chaos=3m -chaos-seed=17
 func TestChaos(t *testing.T) {
 	seed := *chaosSeed
 	if seed == 0 {

@@ -20,9 +20,10 @@ const (
 	// noticed is how long the news of an operator's stop may be on its way to healthd,
 	// and a start of healthd's on its way to the engine. What comes within it is judged by neither rule.
 	noticed = 2 * time.Second
-	// tooLong is when a container that should run is never started, and one that has ended is ready for ever. How soon
-	// that should be is measured elsewhere: here the machine is busy.
-	tooLong    = patience.Limit
+	// tooLong is how much longer than its back-off a container may be down, or ready after its end, by looks: of the time
+	// from one look to the next, which healthd has answered, no more than judgeEvery counts. So a busy machine, on which
+	// all take longer, is no fault of healthd's.
+	tooLong    = 8 * time.Second
 	judgeEvery = 250 * time.Millisecond
 )
 
@@ -192,29 +193,29 @@ func (c *chaos) compare(said map[string]harness.Status, runs map[string]bool, as
 		return
 	}
 	for _, s := range c.subjects {
-		c.compareReady(s, said[s.name], runs[s.id], asked)
+		c.compareReady(s, said[s.name], runs[s.id], dt)
 		switch {
 		case s.busy || s.wanted != wantedRunning || s.held || runs[s.id]:
 			s.down = 0
 			continue
-		case asked.Sub(s.startCall) < tooLong: // a busy engine takes its time for a start
+		case asked.Sub(s.startCall) < patience.Limit: // a busy engine takes its time for a start
 			continue
 		}
 		before, bound := s.down, chaosBackoff+tooLong
-		s.down += min(dt, time.Second)
+		s.down += min(dt, judgeEvery)
 		if before <= bound && s.down > bound {
 			c.failLocked(s.name, "it should run and is down for %v; healthd says %+v", s.down, said[s.name])
 		}
 	}
 }
 
-func (c *chaos) compareReady(s *target, said harness.Status, runs bool, asked time.Time) {
-	since := s.diedAt
-	if c.calm.After(since) {
-		since = c.calm
+func (c *chaos) compareReady(s *target, said harness.Status, runs bool, dt time.Duration) {
+	if !said.Ready || runs || s.runs || s.busy || s.id == "" {
+		s.stale = 0
+		return
 	}
-	if age := asked.Sub(since); said.Ready && !runs && !s.runs && !s.busy && s.id != "" && age > tooLong {
-		c.failLocked(s.name, "healthd calls it ready %v after its end", age)
+	if s.stale += min(dt, judgeEvery); s.stale > tooLong {
+		c.failLocked(s.name, "healthd calls it ready %v after its end", s.stale)
 	}
 }
 

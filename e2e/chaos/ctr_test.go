@@ -20,7 +20,7 @@ import (
 // Where containerd cannot tell who ended a run, the model takes no side: see unclear. No
 // operator acts while containerd is away or frozen, or the connection stalls.
 //
-//	go test -race ./e2e -run 'TestChaosContainerd$' -chaos=3m -chaos-seed=17
+//	go test -race ./e2e/chaos -run 'TestChaosContainerd$' -chaos=3m -chaos-seed=17
 func TestChaosContainerd(t *testing.T) {
 	seed := *chaosSeed
 	if seed == 0 {

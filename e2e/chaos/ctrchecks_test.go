@@ -15,6 +15,7 @@ import (
 	"github.com/containerd/errdefs"
 
 	"healthd/e2e/harness"
+	"healthd/e2e/patience"
 )
 
 // proxiedExec is a command that healthd made, and did not delete.
@@ -50,22 +51,20 @@ func (c *ctrChaos) compare(said map[string]harness.Status, asked time.Time, dt t
 		return
 	}
 	for _, s := range c.subjects {
-		since := s.present.ended
-		if c.calm.After(since) {
-			since = c.calm
-		}
-		if age := asked.Sub(since); said[s.name].Ready && !s.present.runs && !s.busy && age > tooLong {
-			c.failLocked(s.name, "healthd calls it ready %v after its end", age)
+		if !said[s.name].Ready || s.present.runs || s.busy {
+			s.stale = 0
+		} else if s.stale += min(dt, judgeEvery); s.stale > tooLong {
+			c.failLocked(s.name, "healthd calls it ready %v after its end", s.stale)
 		}
 		switch {
 		case s.busy || s.wanted != wantedRunning || s.kind.foreign || s.present.runs:
 			s.down = 0
 			continue
-		case asked.Sub(s.startCall) < tooLong:
+		case asked.Sub(s.startCall) < patience.Limit:
 			continue
 		}
 		before, bound := s.down, chaosBackoff+tooLong
-		if s.down += min(dt, time.Second); before <= bound && s.down > bound {
+		if s.down += min(dt, judgeEvery); before <= bound && s.down > bound {
 			c.failLocked(s.name, "it should run and is down for %v; healthd says %+v", s.down, said[s.name])
 		}
 	}

@@ -80,7 +80,8 @@ type ctrTarget struct {
 	startCall time.Time // when the newest began
 	startDone time.Time // when the newest ended
 
-	down time.Duration // though it should run
+	down  time.Duration // though it should run
+	stale time.Duration // how long it was called ready after its end
 }
 
 // ctrRun is a run of a container.

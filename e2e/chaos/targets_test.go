@@ -104,5 +104,6 @@ type target struct {
 	startCall time.Time
 	taken     bool // down by healthd's hand
 
-	down time.Duration // though it should be up
+	down  time.Duration // though it should be up
+	stale time.Duration // how long it was called ready after its end
 }

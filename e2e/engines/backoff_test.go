@@ -1,6 +1,7 @@
 package engines
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -9,11 +10,11 @@ import (
 	"healthd/runtime/docker/dockertest"
 )
 
-// The first restart is immediate, the next ones come after 4 s and 8 s. A healthd that is killed in between keeps the
+// The first restart is immediate, the next ones come after 8 s and 16 s. A healthd that is killed in between keeps the
 // back-off and the time already waited.
 func backoffSurvivesHealthdRestart(t *testing.T, e harness.Engine) {
-	const wait = 4 * time.Second
-	d := harness.StartDaemonOn(t, e, "[[spec]]\nname = \"looping\"\nmatch = { e2e = \"looping\" }\nbackoff = { initial = \"4s\" }\n")
+	const wait = 8 * time.Second // longer than a busy machine takes to look
+	d := harness.StartDaemonOn(t, e, "[[spec]]\nname = \"looping\"\nmatch = { e2e = \"looping\" }\nbackoff = { initial = \"8s\" }\n")
 	e.Run(t, dockertest.RunOptions{Name: "looping", Labels: map[string]string{"e2e": "looping"}, Cmd: []string{"false"}})
 	waits := func(restarts int, wait time.Duration) func(harness.Status) bool {
 		return func(s harness.Status) bool {
@@ -28,7 +29,15 @@ func backoffSurvivesHealthdRestart(t *testing.T, e harness.Engine) {
 	if s, err := d.Status("looping"); err != nil || waits(1, wait)(s) && s.State.Waiting.Until.Sub(until).Abs() > time.Millisecond {
 		t.Errorf("it waits until %v, and before the kill it did until %v; %v", s.State.Waiting, until, err)
 	}
-	d.Until("looping", "waiting for twice as long", waits(2, 2*wait))
+	d.Until("looping", "started again", func(s harness.Status) bool { return s.RestartCount >= 2 })
+	d.Eventually("wait for twice as long next", func() error {
+		for _, ev := range d.Events("looping") {
+			if ev.Reason == "BackOff" && strings.HasPrefix(ev.Message, "Back-off 16s ") {
+				return nil
+			}
+		}
+		return errors.New("no event says so")
+	})
 	if waited := newestStart(d, e, "looping").Sub(ended); waited < wait {
 		t.Errorf("it was started again %v after its end, want %v", waited, wait)
 	}

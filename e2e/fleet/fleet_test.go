@@ -21,7 +21,7 @@ const fleetGone = fleetTTL + 3*time.Second
 // Three hosts with nine replicas, HAProxy on a fourth, etcd with three members: whatever goes away, no container is restarted for it, and
 // HAProxy sends requests to whoever is known to be ready.
 //
-//	go test ./e2e -run TestFleet/restarts -v
+//	go test ./e2e/fleet -run TestFleet/restarts -v
 func TestFleet(t *testing.T) {
 	t.Parallel()
 	f := startFleet(t)

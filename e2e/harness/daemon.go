@@ -143,10 +143,10 @@ func (d *Daemon) tellFailure() {
 		return
 	}
 	d.T.Errorf("log of healthd:\n%s", log)
-	dir := d.T.ArtifactDir()
-	_ = os.WriteFile(filepath.Join(dir, "healthd.log"), []byte(log), 0o600)
+	of := filepath.Join(d.T.ArtifactDir(), filepath.Base(filepath.Dir(d.Config))) // a test may have several
+	_ = os.WriteFile(of+".log", []byte(log), 0o600)
 	if d.engine != nil {
-		_ = os.WriteFile(filepath.Join(dir, "engine.log"), []byte(d.engine.Log()), 0o600)
+		_ = os.WriteFile(of+"-engine.log", []byte(d.engine.Log()), 0o600)
 	}
 }
 

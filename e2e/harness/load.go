@@ -268,7 +268,24 @@ func (l *Load) NoFailuresSince(at time.Time) {
 	took := time.Since(l.begun).Seconds()
 	l.Finish()
 	l.t.Logf("%d requests in %.1f s (stalled for %v), %d failed, by replica %v", l.Sent, took, l.Stalled(), l.Failed, l.By)
+	if l.answeredSince(at) == 0 {
+		l.t.Errorf("no request was answered that was sent after %v", at)
+	}
 	if n := len(slices.DeleteFunc(l.FailedAt, at.After)); n > 0 {
 		l.t.Errorf("%d of %d requests failed, %d after %v: %v", l.Failed, l.Sent, n, at, l.Failures)
 	}
+}
+
+// answeredSince is how many requests were answered that were sent after a moment.
+func (l *Load) answeredSince(at time.Time) (n int) {
+	l.Mu.Lock()
+	defer l.Mu.Unlock()
+	for _, of := range l.Answers {
+		for _, a := range of {
+			if a.Sent.After(at) {
+				n++
+			}
+		}
+	}
+	return n
 }

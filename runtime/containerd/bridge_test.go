@@ -93,7 +93,7 @@ func TestPublishedPorts(t *testing.T) {
 // waitForAnswer asks the container's server from the host.
 func waitForAnswer(t *testing.T, c *runtime.Container) {
 	t.Helper()
-	asking := http.Client{Timeout: time.Second}
+	asking := http.Client{Timeout: time.Second} // waits: it asks again
 	scenarios.Eventually(t, "its server answers at "+c.Address, func() bool {
 		response, err := asking.Get("http://" + net.JoinHostPort(c.Address, "8080") + "/healthz")
 		if err != nil {

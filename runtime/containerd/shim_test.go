@@ -64,7 +64,7 @@ func TestShimHangs(t *testing.T) {
 	_, inspected := e.Inspect(t.Context(), hung[0])
 	stopped := e.Stop(t.Context(), hung[0], time.Second)
 	started := e.Start(t.Context(), hung[0])
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second) // waits: it must fail
 	defer cancel()
 	_, _, _, executed := e.Exec(ctx, hung[0], []string{"true"}, time.Second, 10, nil)
 	for what, err := range map[string]error{"inspect": inspected, "stop": stopped, "start": started, "exec": executed} {

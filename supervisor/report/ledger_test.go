@@ -363,7 +363,7 @@ func TestSizes(t *testing.T) {
 	}
 	took := int64(heap()) - int64(before)
 	t.Logf("%d services: %d bytes in the file, %d in memory", len(third.services), len(file), took)
-	if most := int64(16_000_000 / part); took > most {
+	if most := int64(16_000_000 / part); took > most { // waits: bytes
 		t.Errorf("the ledger takes %d bytes, at most %d are documented", took, most)
 	}
 	runtime.KeepAlive(third)

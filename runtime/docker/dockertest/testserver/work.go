@@ -11,7 +11,7 @@ import (
 
 // work counts the requests that a load balancer sends.
 type workCounter struct {
-	mu    sync.Mutex
+	mu       sync.Mutex
 	Count    int
 	Last     time.Time
 	UnderWay int
