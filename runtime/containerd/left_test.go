@@ -29,7 +29,7 @@ func TestExecWhoseAnswerIsLostIsDeleted(t *testing.T) {
 	if err := enginetest.Freeze(shim); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second) // waits: it must fail
 	defer cancel()
 	_, _, _, err := e.Exec(ctx, id, []string{"true"}, time.Minute, 100, nil)
 	if continued := syscall.Kill(shim, syscall.SIGCONT); err == nil || continued != nil {

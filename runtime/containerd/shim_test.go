@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"healthd/e2e/patience"
 	"healthd/runtime"
 	"healthd/runtime/containerd/containerdtest"
 	"healthd/runtime/enginetest/scenarios"
@@ -49,12 +50,14 @@ func TestShimHangs(t *testing.T) {
 	for _, id := range hung {
 		private.FreezeShim(t, id)
 	}
-	list, err := e.List(t.Context())
+	soon, cancel := context.WithTimeout(t.Context(), patience.Limit)
+	defer cancel()
+	list, err := e.List(soon)
 	if err != nil || len(list) != 4 {
 		t.Errorf("got %+v, %v", list, err)
 	}
-	if c := inspect(t, e, other); c.State != runtime.Running {
-		t.Errorf("got %+v", c)
+	if c, err := e.Inspect(soon, other); err != nil || c.State != runtime.Running {
+		t.Errorf("got %+v, %v", c, err)
 	}
 	for _, s := range list {
 		if s.Name != "other" && !s.State.Alive() {
