@@ -256,13 +256,6 @@ func (s *fakeProber) setResult(key string, r prober.Result) {
 	s.results[key] = r
 }
 
-// result returns the outcome that the test has set.
-func (s *fakeProber) result(key string) prober.Outcome {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.results[key].Outcome
-}
-
 func (s *fakeProber) setHanging(key string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

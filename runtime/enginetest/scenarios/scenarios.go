@@ -98,13 +98,12 @@ type Rig struct {
 	Release func(testing.TB) string
 }
 
-// use says which engine a row needs.
+// use says which engine a row needs: the shared one, unless it says otherwise.
 type use int
 
 const (
-	shared use = iota
 	// alone is the shared one while no other row runs.
-	alone
+	alone use = iota + 1
 	// mortal is another one, with containers that end with it.
 	mortal
 )
