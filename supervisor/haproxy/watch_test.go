@@ -74,7 +74,14 @@ func TestReadinessIsWatchedAlone(t *testing.T) {
 			e.set("web-1", "A", "up")
 			e.set("web-2", "B", "up")
 			b.waitForServers("web", states(name, "web-1 A UP 100", "web-2 B UP 100")...)
-			time.Sleep(pollSoonFor) // as long are fresh servers looked at often
+			patience.Until(t, "fresh servers are looked at as seldom as others", func() error {
+				before := r.count("show servers state")
+				time.Sleep(2 * pollInterval)
+				if n := r.count("show servers state") - before; n > 3 {
+					return fmt.Errorf("%d looks", n)
+				}
+				return nil
+			})
 			whole, began := r.count("show servers state"), time.Now()
 			const changes = 10
 			for range changes {
