@@ -1,6 +1,8 @@
 package main
 
 import (
+	"healthd/e2e/ports"
+
 	"bufio"
 	"bytes"
 	"errors"
@@ -87,22 +89,12 @@ type process struct {
 	log                      *bytes.Buffer // to be read after wait
 }
 
-func freePort(t *testing.T) string {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
-	return ln.Addr().String()
-}
-
 // newProcess makes a configuration for an engine, with a state directory of its own.
 func newProcess(t *testing.T, endpoint, specs string) *process {
 	t.Helper()
 	dir := t.TempDir()
 	p := &process{
-		socket: filepath.Join(dir, "run", "control.sock"), http: freePort(t), agent: freePort(t), dns: freePort(t), state: filepath.Join(dir, "state"),
+		socket: filepath.Join(dir, "run", "control.sock"), http: ports.Address(t), agent: ports.Address(t), dns: ports.Address(t), state: filepath.Join(dir, "state"),
 		config: filepath.Join(dir, "healthd.toml"),
 	}
 	p.daemon = fmt.Sprintf(`[[runtime]]

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"healthd/e2e/ports"
+
 	"context"
 	"errors"
 	"fmt"
@@ -98,7 +100,7 @@ func TestExitCodesUnderSystemd(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	occupied := freePort(t)
+	occupied := ports.Address(t)
 	taken := startDaemon(t, "unix://"+filepath.Join(dir, "docker.sock"), "")
 	taken.notify.await(t, "READY=1")
 	port := write(t, "port.toml", fmt.Sprintf("[listen]\nhttp = %q\nagent = \"\"\ncontrol = %q\n[state]\ndir = \"\"\n", taken.http, filepath.Join(dir, "s")))

@@ -1,6 +1,8 @@
 package balancers
 
 import (
+	"healthd/e2e/ports"
+
 	"errors"
 	"fmt"
 	"os"
@@ -32,7 +34,7 @@ func startHAProxySetup(t *testing.T, example string, servers int) *haproxySetup 
 	if err != nil {
 		t.Fatal(err)
 	}
-	port := harness.PortOf(harness.FreeAddress(t))
+	port := harness.PortOf(ports.Address(t))
 	specs, words, added := "", []string{}, ""
 	for i := 1; i <= servers; i++ {
 		// Several tests may run the same example at once.
@@ -46,7 +48,7 @@ func startHAProxySetup(t *testing.T, example string, servers int) *haproxySetup 
 		}
 	}
 	b.d = harness.NewDaemon(t, b.e.Endpoint, strings.ReplaceAll(fastProbes(specs), `drain   = "5s"`, `drain = "2s"`))
-	b.agent = harness.FreeAddress(t)
+	b.agent = ports.Address(t)
 	b.d.AnswerAgents(b.agent)
 	b.startAll()
 	words = append(words, "port 8646", "port "+harness.PortOf(b.d.URL), "agent-port 8647", "agent-port "+harness.PortOf(b.agent), "    server web-1 ", added+"    server "+b.names[0]+" ")

@@ -1,9 +1,9 @@
 package balancers
 
 import (
+	"healthd/e2e/ports"
+
 	"fmt"
-	"math/rand/v2"
-	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -28,7 +28,7 @@ func startPushSetup(t *testing.T, service, example string, replace ...string) *h
 		t.Fatal(err)
 	}
 	for i := 1; i <= 6; i++ {
-		port := lowPort(t)
+		port := strconv.Itoa(ports.Free(t))
 		b.replicas = append(b.replicas, replica{
 			name: fmt.Sprintf("%s-%d", service, i), address: "127.0.0.1:" + port,
 			labels: map[string]string{"e2e": service, "healthd.ports.http": port}, lingers: true,
@@ -37,7 +37,7 @@ func startPushSetup(t *testing.T, service, example string, replace ...string) *h
 		replace = append(replace, fmt.Sprintf(`web-%d 127.0.0.1%[1]d:8080 agent-send "web/web-%[1]d`, i),
 			fmt.Sprintf(`%s-%d 127.0.0.1:%s agent-send "%[1]s/%[1]s-%[2]d`, service, i, port))
 	}
-	agent := harness.FreeAddress(t)
+	agent := ports.Address(t)
 	b.h = harness.StartHAProxy(t, example, append(replace, "agent-port 8647", "agent-port "+harness.PortOf(agent))...)
 	specs := strings.NewReplacer(`name  = "web"`, fmt.Sprintf("name = %q", service), `{ app = "web" }`, fmt.Sprintf("{ e2e = %q }", service),
 		"port = 8080", `port = "http"`, "port  = 8080", `port = "http"`, "/run/haproxy/admin.sock", b.h.Socket(),
@@ -47,21 +47,6 @@ func startPushSetup(t *testing.T, service, example string, replace ...string) *h
 	b.startAll()
 	b.waitForServers(harness.UpOrSo, b.addresses...)
 	return b
-}
-
-// lowPort returns a port that no connection has for its own end, which would keep a
-// replica from listening there when it is started later.
-func lowPort(t *testing.T) string {
-	t.Helper()
-	for range 100 {
-		port := strconv.Itoa(20_000 + rand.IntN(12_000))
-		if l, err := net.Listen("tcp", "127.0.0.1:"+port); err == nil {
-			l.Close()
-			return port
-		}
-	}
-	t.Fatal("found no free port")
-	return ""
 }
 
 func TestHAProxyPush(t *testing.T) {

@@ -1,6 +1,8 @@
 package balancers
 
 import (
+	"healthd/e2e/ports"
+
 	"healthd/e2e/patience"
 
 	"context"
@@ -149,7 +151,7 @@ func newLab(t *testing.T, w *way) *lab {
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	name := strings.NewReplacer(" ", "", ",", "").Replace(strings.ToLower(w.name))
-	front := harness.FreeAddress(t)
+	front := ports.Address(t)
 	b := &lab{way: w, dir: dir, url: "http://" + front, row: figures{way: w}, replicaSet: replicaSet{t: t, e: harness.Docker.Engine(t)}}
 	b.d = harness.NewDaemon(t, b.e.Endpoint, "")
 	if *balancerFigures {
@@ -157,8 +159,8 @@ func newLab(t *testing.T, w *way) *lab {
 			t.Fatal(err)
 		}
 	}
-	b.here = strings.NewReplacer("DIR", dir, "FRONTPORT", harness.PortOf(front), "FRONT", front, "ADMIN", harness.FreeAddress(t), "HEALTHD", strings.TrimPrefix(b.d.URL, "http://"),
-		"DNS", harness.FreeAddress(t), "NAME", name, "PROGRAM", b.path())
+	b.here = strings.NewReplacer("DIR", dir, "FRONTPORT", harness.PortOf(front), "FRONT", front, "ADMIN", ports.Address(t), "HEALTHD", strings.TrimPrefix(b.d.URL, "http://"),
+		"DNS", ports.Address(t), "NAME", name, "PROGRAM", b.path())
 	b.d.Rewrite(func(text string) string {
 		if w.healthd == listenDNS {
 			return b.here.Replace(strings.Replace(text, "[listen]\n", w.healthd, 1) + labSpec)

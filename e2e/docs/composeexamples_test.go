@@ -1,6 +1,8 @@
 package docs
 
 import (
+	"healthd/e2e/ports"
+
 	"healthd/e2e/patience"
 
 	"context"
@@ -99,7 +101,7 @@ func imageServices(t *testing.T, e *dockertest.Engine, h *imaged) {
 	t.Helper()
 	e.StopByOperator(t, h.id)
 	config := filepath.Join(t.TempDir(), "healthd.toml")
-	text := fmt.Sprintf("[listen]\nhttp = %q\nagent = \"\"\n", harness.FreeAddress(t)) + `
+	text := fmt.Sprintf("[listen]\nhttp = %q\nagent = \"\"\n", ports.Address(t)) + `
 [[spec]]
 name = "lonely"
 match_name = "lonely"

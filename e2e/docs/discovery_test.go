@@ -1,6 +1,8 @@
 package docs
 
 import (
+	"healthd/e2e/ports"
+
 	"errors"
 	"fmt"
 	"io"
@@ -70,7 +72,7 @@ func discoverWith(t *testing.T, healthd string) *prometheus {
 	if err := os.WriteFile(filepath.Join(dir, "prometheus.yml"), fmt.Appendf(nil, sdConfig, healthd), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return runPrometheus(t, dir, harness.FreeAddress(t))
+	return runPrometheus(t, dir, ports.Address(t))
 }
 
 // waitForTargets waits until Prometheus has these targets: ADDRESS:PORT and the labels in order.

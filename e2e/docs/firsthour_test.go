@@ -1,6 +1,8 @@
 package docs
 
 import (
+	"healthd/e2e/ports"
+
 	"fmt"
 	"net/http"
 	"os"
@@ -72,7 +74,7 @@ func newFirstHour(t *testing.T) *firstHour {
 	h.project = &composeProject{t: t, engine: h.engine, standIns: map[string][]string{
 		"postgres:17": {"sh", "-c", "echo '#!/bin/sh' > /bin/pg_isready; chmod +x /bin/pg_isready; exec testserver -tcp :5432"},
 	}}
-	http, agent, www, db := harness.FreeAddress(t), harness.FreeAddress(t), harness.FreeAddress(t), harness.FreeAddress(t)
+	http, agent, www, db := ports.Address(t), ports.Address(t), ports.Address(t), ports.Address(t)
 	port := func(address string) string { return address[strings.LastIndex(address, ":")+1:] }
 	pairs := []string{
 		"127.0.0.1:8646", http, "127.0.0.1:8000", www, "127.0.0.1:5432", db,

@@ -1,6 +1,8 @@
 package docs
 
 import (
+	"healthd/e2e/ports"
+
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -58,7 +60,7 @@ func observedSpecs(tlsPort int, socket, etcd string) string {
 
 func observe(t *testing.T) *observed {
 	t.Helper()
-	agent := harness.FreeAddress(t)
+	agent := ports.Address(t)
 	h := harness.StartHAProxy(t, "push.cfg", "agent-port 8647", "agent-port "+harness.PortOf(agent))
 	e := harness.Docker.Engine(t)
 	d := harness.NewDaemon(t, e.Endpoint, observedSpecs(serveTLS(t, 48*time.Hour), h.Socket(), etcdtest.New(t, etcdtest.Options{Members: 1}).Endpoints[0]))

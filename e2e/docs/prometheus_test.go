@@ -1,6 +1,8 @@
 package docs
 
 import (
+	"healthd/e2e/ports"
+
 	"healthd/e2e/patience"
 
 	"context"
@@ -34,7 +36,7 @@ type prometheus struct {
 // asks and judges each second.
 func startPrometheus(t *testing.T, healthd string) *prometheus {
 	t.Helper()
-	dir, address := t.TempDir(), harness.FreeAddress(t)
+	dir, address := t.TempDir(), ports.Address(t)
 	for _, name := range []string{"prometheus.yml", "healthd.rules.yml"} {
 		text, err := os.ReadFile(filepath.Join(observability, name))
 		if err != nil {

@@ -1,6 +1,8 @@
 package docs
 
 import (
+	"healthd/e2e/ports"
+
 	"fmt"
 	"strings"
 
@@ -12,7 +14,7 @@ import (
 // fleetTroubles are those of many hosts.
 var fleetTroubles = []trouble{
 	{"etcd cannot be reached", "", func(s *stage) {
-		s.joined("h1", "http://"+harness.FreeAddress(s.t), "").Start()
+		s.joined("h1", "http://"+ports.Address(s.t), "").Start()
 	}},
 	{"A host of the fleet is lost", "", func(s *stage) {
 		c := s.etcd()

@@ -1,6 +1,8 @@
 package engines
 
 import (
+	"healthd/e2e/ports"
+
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -103,7 +105,7 @@ type outlets struct {
 
 // Whether a container is ready is told alike by every outlet, and to every balancer.
 func everyOutletFollowsReadiness(t *testing.T, e harness.Engine) {
-	o := &outlets{t: t, agent: harness.FreeAddress(t), named: harness.FreeAddress(t), front: harness.FreeAddress(t), haproxy: harness.NewHAProxy(t)}
+	o := &outlets{t: t, agent: ports.Address(t), named: ports.Address(t), front: ports.Address(t), haproxy: harness.NewHAProxy(t)}
 	dir, err := os.MkdirTemp("", "hd-out") // t.TempDir is not for a process that goes on until the cleanup
 	if err != nil {
 		t.Fatal(err)
@@ -260,7 +262,7 @@ func fleetOfTwo(t *testing.T, e harness.Engine) {
 	etcd := etcdtest.New(t, etcdtest.Options{Members: 1})
 	first := harness.StartDaemonOn(t, e, fmt.Sprintf(fleetOfTwoSpec, etcd.Endpoints[0]))
 	second := harness.NewDaemonWith(t, "runtime = []\n", fmt.Sprintf("[fleet]\nendpoints = [%q]\nhost = \"h2\"\nadvertise = \"127.0.0.1\"\nttl = \"30s\"\n", etcd.Endpoints[0]))
-	agent := harness.FreeAddress(t)
+	agent := ports.Address(t)
 	second.AnswerAgents(agent)
 	harness.StartedDaemon(second)
 	id := e.Run(t, dockertest.RunOptions{Name: "far", Labels: map[string]string{"e2e": "far"}})

@@ -1,6 +1,8 @@
 package faults
 
 import (
+	"healthd/e2e/ports"
+
 	"healthd/e2e/patience"
 
 	"fmt"
@@ -41,7 +43,7 @@ match = { e2e = "crowded" }
 readiness = { http_get = { port = 8080, path = "/healthz" }, period = "200ms", failure_threshold = 1 }
 liveness = { exec = { command = ["true"] }, period = "500ms", timeout = "30s" }
 `)
-	agent := harness.FreeAddress(t)
+	agent := ports.Address(t)
 	d.Rewrite(func(text string) string {
 		return strings.Replace(text, `agent = ""`, fmt.Sprintf("agent = %q", agent), 1)
 	})

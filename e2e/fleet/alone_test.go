@@ -1,6 +1,8 @@
 package fleet
 
 import (
+	"healthd/e2e/ports"
+
 	"fmt"
 	"net/http"
 	"os"
@@ -33,7 +35,7 @@ path         = %q
 services     = ["alone"]
 min_interval = "1s"
 `, template, file)+aloneSpec("alone", "")+aloneSpec("waits", ""))
-	agent, named := harness.FreeAddress(t), harness.FreeAddress(t)
+	agent, named := ports.Address(t), ports.Address(t)
 	d.Rewrite(func(text string) string {
 		return strings.Replace(text, `agent = ""`, fmt.Sprintf("agent = %q\ndns = %q", agent, named), 1)
 	})
@@ -60,7 +62,7 @@ min_interval = "1s"
 
 	d.Rewrite(func(text string) string {
 		text = strings.NewReplacer(aloneSpec("alone", ""), aloneSpec("alone", "local"), aloneSpec("waits", ""), aloneSpec("waits", "wait")).Replace(text)
-		return text + fmt.Sprintf("[fleet]\nendpoints = [\"http://%s\"]\nhost = \"h1\"\nadvertise = \"10.0.0.5\"\n", harness.FreeAddress(t))
+		return text + fmt.Sprintf("[fleet]\nendpoints = [\"http://%s\"]\nhost = \"h1\"\nadvertise = \"10.0.0.5\"\n", ports.Address(t))
 	})
 	d.Start()
 	d.Eventually("be synced", d.Synced)

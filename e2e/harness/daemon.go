@@ -1,6 +1,8 @@
 package harness
 
 import (
+	"healthd/e2e/ports"
+
 	"context"
 	"errors"
 	"fmt"
@@ -121,7 +123,7 @@ func NewDaemonWith(t *testing.T, runtimes, specs string) *Daemon {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	address := FreeAddress(t)
+	address := ports.Address(t)
 	if !strings.Contains(specs, "[defaults]") {
 		specs = patientProbes + specs
 	}

@@ -1,6 +1,8 @@
 package harness
 
 import (
+	"healthd/e2e/ports"
+
 	"healthd/e2e/patience"
 
 	"cmp"
@@ -86,7 +88,7 @@ func NewHAProxy(t *testing.T) *HAProxy {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	return &HAProxy{T: t, Path: FindHAProxy(t), Dir: dir, URL: "http://" + FreeAddress(t), Log: &Buffer{}}
+	return &HAProxy{T: t, Path: FindHAProxy(t), Dir: dir, URL: "http://" + ports.Address(t), Log: &Buffer{}}
 }
 
 // StartWith starts it with a configuration, in which words are replaced. It is killed at the end of the test.

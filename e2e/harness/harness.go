@@ -12,7 +12,6 @@ import (
 	"bytes"
 	"flag"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -113,28 +112,6 @@ func FindProgram(t *testing.T, name string) string {
 		t.Fatalf("cannot find %s: install it with scripts/prerequisites test", name)
 	}
 	return path
-}
-
-// givenAddresses are those that FreeAddress has returned.
-var givenAddresses sync.Map
-
-// FreeAddress returns an address that no one listens at, never the same one again: a test may ask for its next one
-// before it uses the first.
-func FreeAddress(t *testing.T) string {
-	t.Helper()
-	for range 100 {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		address := l.Addr().String()
-		l.Close()
-		if _, given := givenAddresses.LoadOrStore(address, true); !given {
-			return address
-		}
-	}
-	t.Fatal("found no free address")
-	return ""
 }
 
 // Buffer collects what a process prints while it is being read.

@@ -1,8 +1,9 @@
 package docker_test
 
 import (
+	"healthd/e2e/ports"
+
 	"fmt"
-	"net"
 	"slices"
 	"testing"
 
@@ -17,7 +18,7 @@ var sleeping = []string{"sleep", "1h"}
 // What other hosts are told of a container is where the engine publishes its ports, as an inspection and a list show it.
 func TestPublishedPorts(t *testing.T) {
 	e, private := engine(t)
-	fixed := freePort(t)
+	fixed := ports.Free(t)
 	options := map[string]dockertest.RunOptions{
 		"published":           {Publish: fmt.Sprintf("%d:80 %[1]d:53/udp", fixed)},
 		"published-loopback":  {Publish: "127.0.0.1::80 127.0.0.1::81"},
@@ -100,13 +101,4 @@ func inspectPorts(t *testing.T, e *docker.Engine, id string) *runtime.Container 
 	c, err := e.Inspect(t.Context(), id)
 	must(t, err)
 	return c
-}
-
-// freePort returns a TCP port that nobody has.
-func freePort(t *testing.T) int {
-	t.Helper()
-	l, err := net.Listen("tcp", ":0")
-	must(t, err)
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
 }

@@ -1,6 +1,8 @@
 package files
 
 import (
+	"healthd/e2e/ports"
+
 	"context"
 	"encoding/json"
 	"errors"
@@ -33,16 +35,6 @@ func await(t *testing.T, what string, is func() bool) {
 		}
 		return nil
 	})
-}
-
-func freePort(t *testing.T) int {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
-	return ln.Addr().(*net.TCPAddr).Port
 }
 
 // runProcess runs a program until the test ends.
@@ -168,7 +160,7 @@ func answersAt(url string) string {
 // has nobody, and cannot apply what its reload accepts.
 func TestNginx(t *testing.T) {
 	dir := t.TempDir()
-	port := freePort(t)
+	port := ports.Free(t)
 	conf := filepath.Join(dir, "nginx.conf")
 	config := func(more string) {
 		put(t, conf, fmt.Sprintf(`daemon off; pid %[1]s/nginx.pid; error_log %[1]s/error.log; worker_processes 2;
@@ -235,7 +227,7 @@ func TestCaddy(t *testing.T) {
 		t.Skip("make test-balancers runs it")
 	}
 	dir := t.TempDir()
-	port, admin := freePort(t), freePort(t)
+	port, admin := ports.Free(t), ports.Free(t)
 	conf := filepath.Join(dir, "Caddyfile")
 	put(t, conf, fmt.Sprintf("{\n\tadmin 127.0.0.1:%d\n\tauto_https off\n\tstorage file_system %[2]s/storage\n}\nimport %[2]s/healthd.caddyfile\nhttp://127.0.0.1:%[3]d {\n\treverse_proxy {\n\t\timport shop--web\n\t\tlb_policy round_robin\n\t}\n}\n", admin, dir, port), 0o600)
 	caddy := func(command string) []string {
@@ -352,7 +344,7 @@ func TestHAProxyMap(t *testing.T) {
 		t.Skip("make test-balancers runs it")
 	}
 	dir := t.TempDir()
-	port := freePort(t)
+	port := ports.Free(t)
 	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "a") }))
 	t.Cleanup(backend.Close)
 	config := strings.NewReplacer("/etc/haproxy/", dir+"/", ":8000", fmt.Sprintf("127.0.0.1:%d", port), "127.0.0.1:8080", backend.Listener.Addr().String()).

@@ -1,6 +1,8 @@
 package haproxy
 
 import (
+	"healthd/e2e/ports"
+
 	"fmt"
 	"slices"
 	"strconv"
@@ -155,7 +157,7 @@ func BenchmarkMany(b *testing.B) {
 // startBenched starts HAProxy with a port, that of the application S, at which it answers the checks of the servers itself: they
 // cost this process nothing.
 func startBenched(b *testing.B, backends string) *balancer {
-	port := freePort(b)
+	port := ports.Free(b)
 	h := startBalancer(b, fmt.Sprintf("frontend checked\n  bind 127.0.0.1:%d\n  mode tcp\n  tcp-request connection reject\n", port)+backends)
 	h.ports["S"] = port
 	return h

@@ -1,6 +1,8 @@
 package haproxy
 
 import (
+	"healthd/e2e/ports"
+
 	"errors"
 	"fmt"
 	"net/http"
@@ -16,7 +18,7 @@ import (
 func application(t *testing.T) (port int, letGo chan struct{}) {
 	t.Helper()
 	letGo = make(chan struct{})
-	port = freePort(t)
+	port = ports.Free(t)
 	server := &http.Server{Addr: fmt.Sprintf("127.0.0.1:%d", port), Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/slow" {
 			<-letGo
@@ -39,7 +41,7 @@ func frontend(port int) string {
 // A stop waits until the last request at every HAProxy is answered, and no longer.
 func TestDrained(t *testing.T) {
 	t.Parallel()
-	front := []int{freePort(t), freePort(t)}
+	front := []int{ports.Free(t), ports.Free(t)}
 	port, letGo := application(t)
 	b, other := startBalancer(t, dynamic+frontend(front[0])), startBalancer(t, slots+frontend(front[1]))
 	b.ports["A"], other.ports["A"] = port, port
@@ -84,7 +86,7 @@ func TestDrained(t *testing.T) {
 // The server of a container that was removed goes with its last request: until then HAProxy refuses to delete it.
 func TestDeletedAfterItsLastRequest(t *testing.T) {
 	t.Parallel()
-	front := freePort(t)
+	front := ports.Free(t)
 	port, letGo := application(t)
 	b := startBalancer(t, dynamic+frontend(front))
 	b.ports["A"] = port

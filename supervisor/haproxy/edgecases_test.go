@@ -1,6 +1,8 @@
 package haproxy
 
 import (
+	"healthd/e2e/ports"
+
 	"errors"
 	"fmt"
 	"net"
@@ -17,7 +19,7 @@ import (
 // A frontend may have the backend's name, and HAProxy finds the frontend first.
 func TestFrontendOfTheSameName(t *testing.T) {
 	t.Parallel()
-	b := startBalancer(t, strings.Replace(frontend(freePort(t)), "www", "web", 1)+dynamic)
+	b := startBalancer(t, strings.Replace(frontend(ports.Free(t)), "www", "web", 1)+dynamic)
 	e := b.startPushing()
 	e.set("c1", "A", "up")
 	patience.Until(t, "it is known to be the last one up", func() error {

@@ -1,6 +1,8 @@
 package haproxy
 
 import (
+	"healthd/e2e/ports"
+
 	"bufio"
 	"fmt"
 	"io"
@@ -156,20 +158,10 @@ func TestNewCommandsAfterARefusal(t *testing.T) {
 
 func TestAnswersOnTCP(t *testing.T) {
 	t.Parallel()
-	port := freePort(t)
+	port := ports.Free(t)
 	b := startBalancer(t, dynamic+fmt.Sprintf("global\n  stats socket ipv4@127.0.0.1:%d level admin\n", port))
 	e := b.newSupervisor()
 	e.startDaemon(fmt.Sprintf("ipv4@127.0.0.1:%d", port))
 	e.set("c1", "A", "up")
 	b.waitForServers("web", "c1 A UP 100", sorry)
-}
-
-func freePort(t testing.TB) int {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
-	return ln.Addr().(*net.TCPAddr).Port
 }

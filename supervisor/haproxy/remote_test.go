@@ -1,6 +1,8 @@
 package haproxy
 
 import (
+	"healthd/e2e/ports"
+
 	"fmt"
 	"net/http"
 	"slices"
@@ -57,7 +59,7 @@ func TestMembersOfOtherHosts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			front := freePort(t)
+			front := ports.Free(t)
 			port, letGo := application(t)
 			b := startBalancer(t, tt.config+frontend(front))
 			b.ports["B"] = port

@@ -3,6 +3,10 @@
 package etcdtest
 
 import (
+	"strconv"
+
+	"healthd/e2e/ports"
+
 	"bytes"
 	"cmp"
 	"context"
@@ -116,15 +120,14 @@ func (o *Options) addresses() (all []string, err error) {
 	return all, nil
 }
 
-// freeAddresses returns addresses on which nobody listens now.
+// freeAddresses returns addresses at which nothing listens now.
 func freeAddresses(n int) (all []string, err error) {
 	for range n {
-		l, err := net.Listen("tcp4", "127.0.0.1:0")
+		port, err := ports.Claim()
 		if err != nil {
 			return nil, err
 		}
-		defer l.Close()
-		all = append(all, l.Addr().String())
+		all = append(all, net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 	}
 	return all, nil
 }
