@@ -66,7 +66,7 @@ func (o testResults) countIn(p *testResult) (n int) {
 // cpuLine is what scripts/measured prints.
 var cpuLine = regexp.MustCompile(`healthd: cpu ([0-9]+) ms user ([0-9]+) ms system`)
 
-// cpu is what the processes of a package took, builds apart; 0 when nobody has measured it.
+// cpu is what the processes of a package took, builds apart; 0 when scripts/measured did not run it.
 func (t *testResult) cpu() (all time.Duration) {
 	for _, found := range cpuLine.FindAllStringSubmatch(t.output.String(), -1) {
 		for _, text := range found[1:] {

@@ -84,9 +84,6 @@ func TestEventStreamStalls(t *testing.T) {
 // The engine accepts connections and does not answer. The deadline of a list, 30 s, finds
 // that first. A silent stream without lists is tested by runtime's TestWatchSilence.
 func TestEngineAnswersNothing(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes 35 s")
-	}
 	t.Parallel()
 	e := harness.Docker.Engine(t)
 	p := harness.StartProxy(t, e)

@@ -57,7 +57,7 @@ func FindHAProxy(t *testing.T) string {
 		t.Logf("%s: %s", path, line)
 		return path
 	}
-	t.Fatalf("cannot find %s: install it with scripts/prerequisites test", names[0])
+	t.Fatalf("cannot find %s: run the target of the Makefile, which installs it", names[0])
 	return ""
 }
 

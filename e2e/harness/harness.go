@@ -109,7 +109,7 @@ func FindProgram(t *testing.T, name string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
 	if err != nil {
-		t.Fatalf("cannot find %s: install it with scripts/prerequisites test", name)
+		t.Fatalf("cannot find %s: run the target of the Makefile, which installs it", name)
 	}
 	return path
 }

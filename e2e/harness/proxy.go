@@ -209,7 +209,7 @@ func (p *Proxy) PassOn(w http.ResponseWriter, r *http.Request) {
 func (p *Proxy) takeFault(call string) http.HandlerFunc {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !strings.HasPrefix(call, "GET /") { // there are many, and nobody counts them
+	if !strings.HasPrefix(call, "GET /") { // there are many, and no test counts them
 		p.calls = append(p.calls, call)
 	}
 	for i, f := range p.faults {

@@ -93,7 +93,7 @@ func (c *engineClock) shiftInspection(in map[string]any) {
 	}
 }
 
-// datedWriter tells the engine's time in the Date of each answer, whoever gives it.
+// datedWriter tells the engine's time in the Date of each answer, the proxy's own, too.
 type datedWriter struct {
 	http.ResponseWriter
 	clock *engineClock
