@@ -165,6 +165,21 @@ func TestTooManyLabels(t *testing.T) {
 	}
 }
 
+// A label that says enable=false may be among those that healthd has not read.
+func TestLabelsTooLarge(t *testing.T) {
+	c := mustParse(t, webSpec)
+	for name, l := range map[string]map[string]string{
+		"of a spec": labels("com.docker.compose.service=web"), "by label": labels("healthd.enable=true"), "disabled": labels("healthd.enable=false"), "foreign": labels("a=b"),
+	} {
+		l[runtime.LabelsClipped] = ""
+		spec, err := c.Resolve(runtime.Traits{Name: "c", Labels: l})
+		invalid := name == "of a spec" || name == "by label"
+		if want := "label healthd.*: the container's labels are too large: healthd reads 256 KiB of them"; spec != nil || (err != nil) != invalid || invalid && err.Error() != want {
+			t.Errorf("%s: got %v, %v, want %s: %v", name, spec, err, want, invalid)
+		}
+	}
+}
+
 // FuzzLabels sets two labels of any text, over a spec and over none.
 func FuzzLabels(f *testing.F) {
 	for _, seed := range [][4]string{

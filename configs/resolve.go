@@ -1,6 +1,7 @@
 package configs
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -31,6 +32,9 @@ func (c *Config) Resolve(container runtime.Traits) (*core.Spec, error) {
 	if chosen == nil && !hasLabel(labels) {
 		return nil, nil
 	}
+	if _, clipped := labels[runtime.LabelsClipped]; clipped {
+		wrong = append(wrong, place{label: "healthd"}.problem("*", "%s", labelsClipped))
+	}
 	if problems = append(problems, wrong...); len(wrong) > 0 {
 		return nil, problems.labelError()
 	}
@@ -46,6 +50,9 @@ func (c *Config) Resolve(container runtime.Traits) (*core.Spec, error) {
 	c.drainForOutlets(&spec, d.drainSet)
 	return &spec, nil
 }
+
+// labelsClipped is why healthd supervises no container of which it does not know all labels: one may say enable=false.
+var labelsClipped = fmt.Sprintf("the container's labels are too large: healthd reads %d KiB of them", runtime.MaxLabels>>10)
 
 // draft reads what a [[spec]], if any, and labels say.
 func (c *Config) draft(chosen *fileSpec, labels map[string]string) *draft {

@@ -17,7 +17,11 @@ func (c *Config) WhyNot(t runtime.Traits) []string {
 	if spec, err := c.Resolve(t); spec != nil || err != nil {
 		return nil
 	}
+	var why []string
 	labels := t.Labels
+	if _, clipped := labels[runtime.LabelsClipped]; clipped {
+		why = append(why, labelsClipped)
+	}
 	enabled, _ := readEnable(labels)
 	switch {
 	case t.Self:
@@ -27,9 +31,9 @@ func (c *Config) WhyNot(t runtime.Traits) []string {
 	case !enabled:
 		return []string{"it has the label " + enableLabel + "=" + quote(labels[enableLabel])}
 	case len(c.specs) == 0:
-		return []string{"it has no label that begins with " + labelPrefix + ", and there is no [[spec]]"}
+		return append(why, "it has no label that begins with "+labelPrefix+", and there is no [[spec]]")
 	}
-	why := []string{"it has no label that begins with " + labelPrefix}
+	why = append(why, "it has no label that begins with "+labelPrefix)
 	for _, s := range c.specs {
 		why = append(why, fmt.Sprintf("spec %s (%s): %s", s.name, s.own.at, s.whyNot(t)))
 	}

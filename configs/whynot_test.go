@@ -39,6 +39,10 @@ func TestWhyNot(t *testing.T) {
 			t.Errorf("healthd's own container %v: %q, %v, %v", labels, got, spec, err)
 		}
 	}
+	clipped := runtime.Traits{Name: "c", Labels: labels(runtime.LabelsClipped + "=")}
+	if got := mustParse(t, "").WhyNot(clipped); len(got) != 2 || got[0] != labelsClipped {
+		t.Errorf("a container with more labels than healthd reads: %q", got)
+	}
 	if got := mustParse(t, "").WhyNot(runtime.Traits{Name: "c", Labels: nil}); len(got) != 1 || got[0] != none+", and there is no [[spec]]" {
 		t.Errorf("without specs: %q", got)
 	}

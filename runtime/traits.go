@@ -11,6 +11,12 @@ type Traits struct {
 	Self   bool // healthd itself runs in it
 }
 
+// MaxLabels is how many bytes of a container's labels healthd reads: whoever makes a container may give it any number of them.
+const MaxLabels = 256 << 10
+
+// LabelsClipped is the name of a label that a container with more than MaxLabels seems to have.
+const LabelsClipped = "healthd-labels-clipped"
+
 // Traits returns what the container is chosen by.
 func (c *Container) Traits() Traits {
 	return Traits{Name: c.Name, Image: c.Image, Labels: c.Labels, Self: c.Self}

@@ -1,58 +1,33 @@
 package docker
 
 import (
-	"bytes"
-	"fmt"
-	"io"
 	"net/http"
 	"strings"
+
+	"healthd/runtime"
 )
 
-// Bounds of an engine's answers. Labels, names and the output of HEALTHCHECKs, which containers and
-// their owners choose, are in them.
+// Bounds of each part of an engine's answer. Labels, names, environments and the output of HEALTHCHECKs are in it, which
+// containers and their owners choose. A list, or a stream of events, has no bound of its own: one part that is too large
+// must not hide the others.
 const (
-	maxListAnswer  = 256 << 20
-	maxOtherAnswer = 16 << 20
-	maxEvent       = 1 << 20
+	maxText    = 16 << 10          // of a string: the rest of a longer one is skipped
+	maxTexts   = runtime.MaxLabels // of the strings of an object or a list: what comes after them is skipped
+	maxMember  = 2 << 20           // of each member of the outermost object: what comes after that is skipped
+	maxRefusal = 1 << 20           // of the text of a request that fails
 )
 
-// boundedTransport bounds what a client reads. The output of a command has a bound of its own.
+// boundedTransport bounds what a client reads of an engine's answers. Outputs, which are no JSON, have bounds of
+// their own, and so have the texts of refusals.
 type boundedTransport struct{ http.RoundTripper }
 
 func (t boundedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := t.RoundTripper.RoundTrip(r)
-	if err != nil || resp.StatusCode == http.StatusSwitchingProtocols {
-		return resp, err
+	switch {
+	case err != nil, resp.StatusCode == http.StatusSwitchingProtocols, resp.StatusCode >= http.StatusBadRequest:
+	case strings.HasSuffix(r.URL.Path, "/start"), strings.HasSuffix(r.URL.Path, "/logs"):
+	default:
+		resp.Body = newClipper(resp.Body)
 	}
-	b := &boundedBody{ReadCloser: resp.Body, most: maxOtherAnswer}
-	switch path := r.URL.Path; {
-	case strings.HasSuffix(path, "/containers/json"):
-		b.most = maxListAnswer
-	case strings.HasSuffix(path, "/events"):
-		b.most, b.lines = maxEvent, true
-	case strings.Contains(path, "/exec/") && strings.HasSuffix(path, "/start"):
-		return resp, nil
-	}
-	resp.Body = b
-	return resp, nil
-}
-
-// boundedBody is a body of at most so many bytes, or of lines of so many.
-type boundedBody struct {
-	io.ReadCloser
-	most, read int
-	lines      bool
-}
-
-// Read implements io.Reader.
-func (b *boundedBody) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	b.read += n
-	if end := bytes.LastIndexByte(p[:n], '\n'); b.lines && end >= 0 {
-		b.read = n - end - 1
-	}
-	if b.read > b.most {
-		return 0, fmt.Errorf("the engine's answer is longer than %d bytes", b.most)
-	}
-	return n, err
+	return resp, err
 }

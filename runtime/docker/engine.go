@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/docker/docker/api/types/versions"
@@ -60,6 +61,7 @@ type Engine struct {
 	owner        owner    // of these
 	forged       forged
 	labels       knownLabels
+	clipped      atomic.Int64 // how many containers of the newest list have more labels than healthd reads
 
 	// clientLock guards current. It is a channel, so that waiting for it ends with a
 	// context.

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"go.uber.org/zap"
+
 	"healthd/runtime"
 )
 
@@ -37,7 +39,22 @@ func (e *Engine) List(ctx context.Context) ([]runtime.Summary, error) {
 		return nil, fmt.Errorf("cannot list containers: %w", e.explain(err))
 	}
 	e.labels.prune(listed)
+	e.tellClipped(listed)
 	return summarize(listed, began, time.Now()), nil
+}
+
+// tellClipped logs that there are containers of which healthd does not know all labels, when there are more than before.
+func (e *Engine) tellClipped(all []listed) {
+	var names []string
+	for i := range all {
+		if _, clipped := all[i].Labels[runtime.LabelsClipped]; clipped {
+			names = append(names, nameOf(all[i].Names))
+		}
+	}
+	if n := int64(len(names)); n > e.clipped.Swap(n) {
+		e.log.Warn("labels of containers are too large: healthd supervises none of them",
+			zap.Int64("containers", n), zap.Int("bytes_read_of_each", runtime.MaxLabels), zap.Strings("among_them", names[:min(n, 5)]))
+	}
 }
 
 // listed is what healthd reads of a container in a list.

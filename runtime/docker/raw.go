@@ -19,8 +19,6 @@ import (
 // answers as usual. Its exec inspection drops whether there is an exit code. Its event stream drops
 // the answer's Date. Podman's own API it does not know.
 
-const maxAnswer = 1 << 20
-
 func (e *Engine) get(ctx context.Context, c *client.Client, path string, v any) error {
 	return e.getUnversioned(ctx, c, "/v"+c.ClientVersion()+path, v)
 }
@@ -32,7 +30,7 @@ func (e *Engine) getUnversioned(ctx context.Context, c *client.Client, path stri
 		return err
 	}
 	defer resp.Body.Close()
-	if err := json.NewDecoder(io.LimitReader(resp.Body, maxAnswer)).Decode(v); err != nil {
+	if err := json.NewDecoder(resp.Body).Decode(v); err != nil {
 		return fmt.Errorf("cannot read the engine's answer: %w", err)
 	}
 	return nil
@@ -76,7 +74,7 @@ func (e *Engine) doUnversioned(ctx context.Context, c *client.Client, method, pa
 		return resp, nil
 	}
 	defer resp.Body.Close()
-	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxRefusal))
 	if err != nil {
 		return nil, err
 	}
