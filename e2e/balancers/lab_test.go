@@ -40,7 +40,7 @@ type way struct {
 	slow      bool             // too slow for a short test
 	seldom    bool             // it asks seldom after an outage of healthd: a restart then loses requests
 	published string           // the file that healthd writes, if the balancer does not start without it
-	cuts      bool             // its reload resets a new connection now and then, whatever healthd does
+	cuts      bool             // its reload resets new connections that it has not accepted yet, whatever healthd does
 	loses     bool             // requests fail while healthd is away
 }
 

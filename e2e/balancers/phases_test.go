@@ -44,7 +44,7 @@ func (b *lab) none(c clients, during string, may bool) lost {
 	if failed > 0 {
 		b.t.Logf("%s: %v %v", during, c.get.Failures, c.post.Failures)
 	}
-	if b.cuts && cut <= maxCut {
+	if b.cuts {
 		failed -= cut
 	}
 	if failed > 0 && !may {
@@ -52,9 +52,6 @@ func (b *lab) none(c clients, during string, may bool) lost {
 	}
 	return n
 }
-
-// maxCut is how many connections a balancer may cut that does so with each reload now and then.
-const maxCut = 5
 
 // withdrawals lets replicas fail readiness and return.
 func (b *lab) withdrawals(how extent) {

@@ -31,14 +31,20 @@ func (s *emptyShim) Delete(context.Context, *tasks.DeleteTaskRequest, ...grpc.Ca
 	return nil, errNotCreated
 }
 
-// killedShim is that of a task whose process was killed before it was started. Its end is not told yet.
-type killedShim struct{ tasks.TasksClient }
+// killedShim is that of a task whose process was killed before it was started. Its end is not told yet, or it is deleted.
+type killedShim struct {
+	tasks.TasksClient
+	deleted bool
+}
 
 func (killedShim) Start(context.Context, *tasks.StartRequest, ...grpc.CallOption) (*tasks.StartResponse, error) {
 	return nil, status.Error(codes.Unknown, "OCI runtime start failed: cannot start a container that has stopped: unknown")
 }
 
-func (killedShim) Get(context.Context, *tasks.GetRequest, ...grpc.CallOption) (*tasks.GetResponse, error) {
+func (s killedShim) Get(context.Context, *tasks.GetRequest, ...grpc.CallOption) (*tasks.GetResponse, error) {
+	if s.deleted {
+		return nil, errNotCreated
+	}
 	return &tasks.GetResponse{Process: &task.Process{Pid: 7, Status: task.Status_CREATED}}, nil
 }
 
@@ -48,12 +54,14 @@ func TestTaskIsKilledBeforeItsStart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := client.New("", client.WithServices(client.WithTaskClient(killedShim{})))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if again, err := e.startTask(t.Context(), c, key{"default", "web"}); !again || err == nil {
-		t.Errorf("tried again: %v, %v", again, err)
+	for _, deleted := range []bool{false, true} {
+		c, err := client.New("", client.WithServices(client.WithTaskClient(killedShim{deleted: deleted})))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again, err := e.startTask(t.Context(), c, key{"default", "web"}); !again || err == nil {
+			t.Errorf("deleted: %v: tried again: %v, %v", deleted, again, err)
+		}
 	}
 }
 

@@ -200,12 +200,16 @@ func (e *Engine) startTask(ctx context.Context, c *client.Client, k key) (again 
 	if err = native(err); err == nil {
 		return false, nil
 	}
-	if p, look := e.process(ctx, c, k.id); look == nil && (p == nil || p.Status != task.Status_CREATED) {
-		return errdefs.IsNotFound(err) || p != nil, err
-	}
 	// It was killed since it was made, as containerd's restart plugin does, which makes another one. The task that is
-	// there now may be that one, or the end of this one is not told yet.
-	return strings.Contains(err.Error(), "a container that has stopped"), err
+	// there now may be that one, or the end of this one is not told yet, or both are deleted.
+	if strings.Contains(err.Error(), "a container that has stopped") {
+		return true, err
+	}
+	p, look := e.process(ctx, c, k.id)
+	if look != nil || p != nil && p.Status == task.Status_CREATED {
+		return false, err
+	}
+	return errdefs.IsNotFound(err) || p != nil, err
 }
 
 // output keeps the log of the newest task: logs go on.
