@@ -53,7 +53,8 @@ func inspect(ctx context.Context, c *client.Client, id string) (container.Inspec
 }
 
 // Health returns the status of the container's HEALTHCHECK ("none" without one) and the
-// output of its newest run.
+// output of its newest run. Docker calls a container unhealthy while it is paused, and afterwards until the next check: that
+// is "starting" here.
 func (e *Engine) Health(ctx context.Context, id string) (status, output string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -69,10 +70,22 @@ func (e *Engine) Health(ctx context.Context, id string) (status, output string, 
 	if h == nil || h.Status == "" {
 		return container.NoHealthcheck, "", nil
 	}
+	if h.Status == container.Unhealthy && h.FailingStreak < retriesOf(in.Config) {
+		return container.Starting, "the engine has not checked it since it was paused", nil
+	}
 	if n := len(h.Log); n > 0 && h.Log[n-1] != nil {
 		output = h.Log[n-1].Output
 	}
 	return h.Status, output, nil
+}
+
+// retriesOf returns how many failures in a row make a container unhealthy.
+func retriesOf(c *container.Config) int {
+	const usual = 3 // Docker's own
+	if c == nil || c.Healthcheck == nil || c.Healthcheck.Retries <= 0 {
+		return usual
+	}
+	return c.Healthcheck.Retries
 }
 
 // inspectNetworking also inspects the container whose network this one shares. That one

@@ -189,6 +189,17 @@ func healthcheckIsRead(t *testing.T, p Private) {
 	}
 }
 
+func pauseIsNoFailedHealthcheck(t *testing.T, p Private) {
+	e := connect(t, p)
+	id := p.Run(t, Container{Cmd: deaf, Healthcheck: true})
+	p.SetHealthy(t, id, true)
+	waitForHealth(t, e, id, "healthy")
+	p.Pause(t, id)
+	if status, _ := healthOf(t, e, id); status == "unhealthy" {
+		t.Error("it is unhealthy since it was paused")
+	}
+}
+
 func healthcheckOutputIsRead(t *testing.T, p Private) {
 	e := connect(t, p)
 	id := p.Run(t, Container{Cmd: deaf, Healthcheck: true})

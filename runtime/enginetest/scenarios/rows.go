@@ -41,6 +41,7 @@ func rows() []row {
 		{name: "an empty ID is not found", run: emptyID, cannot: map[string]string{
 			docker: "its client refuses to ask", podman: "its client refuses to ask"}},
 		{name: "a HEALTHCHECK is read", spine: true, run: healthcheckIsRead, cannot: map[string]string{podman: podmanHealth}},
+		{name: "a pause is no failed HEALTHCHECK", run: pauseIsNoFailedHealthcheck, cannot: map[string]string{podman: podmanHealth}},
 		{name: "a HEALTHCHECK's results are no news", run: healthResultsAreNoNews, cannot: map[string]string{podman: podmanHealth}},
 		{name: "a HEALTHCHECK's output is read", run: healthcheckOutputIsRead, cannot: map[string]string{
 			podman:     podmanHealth,
