@@ -118,6 +118,10 @@ type Container struct {
 	Self bool // healthd itself runs in it
 }
 
+// StartRefused says that the engine tried to start the container since its last run ended, could not, and does not
+// try again, whatever its own restart policy is.
+func (c *Container) StartRefused() bool { return c.State == Exited && c.Error != "" }
+
 // Run returns the identity of the container's present or last run.
 func (c *Container) Run() Run {
 	if c.StartedAt.IsZero() {

@@ -182,6 +182,9 @@ func (h *world) checkDown(c *worldContainer) {
 	if c.template.enginePolicy != "no" {
 		patience += engineRestartWait
 	}
+	if !c.refusedAt.IsZero() { // which a list shows
+		since, patience = c.refusedAt, patience+worldRelist
+	}
 	if h.disturbed(c, since) {
 		since = later(since, later(h.disturbedAt, later(c.disturbedAt, c.lossAt)))
 		patience += worldRecovery

@@ -151,7 +151,7 @@ func fingerprintOf(c *runtime.Container) string {
 func (e *worldEngine) beginRun(c *worldContainer, by actor) {
 	c.run++
 	c.runEnded, c.stoppedByAPI, c.hung = make(chan struct{}), false, false
-	c.info.State, c.info.StartedAt, c.beganAt = runtime.Running, e.stamp(), time.Now()
+	c.info.State, c.info.StartedAt, c.info.Error, c.beganAt = runtime.Running, e.stamp(), "", time.Now()
 	c.info.Fingerprint = fingerprintOf(&c.info)
 	e.host.noteRunBegan(c, by)
 	e.emit(c, runtime.ActionStart, 0)
@@ -195,7 +195,12 @@ func (e *worldEngine) endRun(c *worldContainer, code int, by actor) {
 func (e *worldEngine) restartByPolicy(c *worldContainer, d time.Duration) {
 	boot, run := e.life, c.run
 	e.host.afterFunc(d, func() {
-		if e.up && !e.shuttingDown && e.life == boot && c.run == run && !c.gone && !c.info.State.Alive() && !c.stoppedByAPI {
+		switch {
+		case !e.up || e.shuttingDown || e.life != boot || c.run != run || c.gone || c.info.State.Alive() || c.stoppedByAPI:
+		case e.host.callsFail && e.host.roll("refuses its own start of", c.info.ID, 8) == 0: // and tries no more, and tells nobody
+			c.info.State, c.info.Error = runtime.Exited, "refused"
+			e.host.noteRefused(c)
+		default:
 			e.beginRun(c, byEngine)
 		}
 	})

@@ -22,8 +22,9 @@ type worldRecord struct {
 	why             string
 	endedBy         actor
 	endedAt         time.Time
-	endLife         int  // the engine's life at the end of the run
-	engineLeaves    bool // an API call had switched the engine's restart policy off
+	refusedAt       time.Time // when the engine could not start it by its own policy
+	endLife         int       // the engine's life at the end of the run
+	engineLeaves    bool      // an API call had switched the engine's restart policy off
 	engineOutlived  bool
 	engineEndedSoon bool // the engine began to shut down soon after the end
 	failures        int  // ends and failed starts, which may have grown the back-off
@@ -172,6 +173,17 @@ func (h *world) noteRunEnded(c *worldContainer, by actor) {
 	h.logf("%s has ended: %s (%s)", c.template.name, c.expect, c.why)
 }
 
+const engineRestarts = "its engine restarts it"
+
+// noteRefused notes that the engine could not start a container by its own policy.
+func (h *world) noteRefused(c *worldContainer) {
+	c.refusedAt = time.Now()
+	if c.why == engineRestarts && !c.endUnseen {
+		c.expect, c.why = mustRun, "its engine could not start it"
+	}
+	h.logf("%s: the engine cannot start it: %s (%s)", c.template.name, c.expect, c.why)
+}
+
 const exitedWithZero = "it exited with 0"
 
 func (h *world) expected(c *worldContainer, by actor) (expectation, string) {
@@ -220,7 +232,7 @@ func (h *world) expected(c *worldContainer, by actor) (expectation, string) {
 		}
 		return mustRun, "healthd stopped it"
 	case c.template.enginePolicy != "no":
-		return either, "its engine restarts it"
+		return either, engineRestarts
 	case spec.RestartPolicy == core.OnFailure && c.info.ExitCode == 0 && h.engine.up:
 		return mustStay, exitedWithZero
 	case spec.RestartPolicy == core.OnFailure && c.info.ExitCode == 0:

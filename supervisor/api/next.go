@@ -78,7 +78,7 @@ func nextAfterEnd(v *core.View) string {
 		return "the engine restarts it by its own restart policy"
 	case s.OperatorStopped():
 		return "an operator stopped it: it stays stopped until somebody starts it"
-	case enginePolicy(v) != "" && s.Action.Stopping == core.NoCause:
+	case enginePolicy(v) != "" && !v.Container.StartRefused() && s.Action.Stopping == core.NoCause:
 		return engineDecides(v)
 	case v.Container.AutoRemove:
 		return "the engine removes it (--rm)"

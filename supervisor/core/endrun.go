@@ -280,6 +280,11 @@ func (t *stepper) exited() {
 		reason = EventOOMKilled
 	}
 	t.record(reason, "Container %s exited with code %d (%s)", t.c.Name, t.Run.Exit.Code, t.Run.Exit.Reason)
+	t.startAfter(cause)
+}
+
+// startAfter schedules the start of a container that has ended for that cause, if it is to be started.
+func (t *stepper) startAfter(cause Cause) {
 	switch {
 	case t.shouldStart(cause) && (cause == ByExit || t.spec.RestartPolicy == Never) && t.mustGiveUp(cause): // under Never a stop is no restart yet
 		t.giveUpStart()

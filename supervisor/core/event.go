@@ -38,6 +38,7 @@ const (
 	EventExited          = "Exited"
 	EventOOMKilled       = "OOMKilled"
 	EventOperatorStopped = "OperatorStopped"
+	EventStartRefused    = "StartRefused"
 	EventInvalid         = "Invalid"
 	EventRuntimeLost     = "RuntimeLost"
 	EventRuntimeBack     = "RuntimeBack"

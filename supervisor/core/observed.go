@@ -30,8 +30,12 @@ func (t *stepper) observed(in *Input) {
 	if !t.Engine.State.Alive() && (!in.Unwatched || t.Run.ID == runtime.Run{}) {
 		t.failProbes()
 	}
-	if !t.Engine.State.Alive() && t.Run.ID != (runtime.Run{}) && t.Run.Exit.FinishedAt.IsZero() {
+	refused := t.noteRefusal()
+	switch {
+	case !t.Engine.State.Alive() && t.Run.ID != (runtime.Run{}) && t.Run.Exit.FinishedAt.IsZero():
 		t.endRun(unwatched, withEngine)
+	case refused && t.Ending.By == EndedByItself:
+		t.startAfter(ByExit)
 	}
 }
 

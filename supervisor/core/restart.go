@@ -58,9 +58,20 @@ func (spec *Spec) ruleApplies(code int) bool {
 }
 
 // enginePolicy says that the container has a restart policy of the engine's own, so the
-// engine restarts it after an exit.
-func (t *stepper) enginePolicy() bool {
-	return t.c.RestartPolicy != "" && t.c.RestartPolicy != "no"
+// engine restarts it after an exit. Docker gives up when a start is refused.
+func (t *stepper) enginePolicy() bool { return t.hasEnginePolicy() && !t.c.StartRefused() }
+
+func (t *stepper) hasEnginePolicy() bool { return t.c.RestartPolicy != "" && t.c.RestartPolicy != "no" }
+
+// noteRefusal notes whether the engine could not start the container by its own policy, and says whether that is new.
+func (t *stepper) noteRefusal() bool {
+	before := t.Run.Refused
+	t.Run.Refused = t.c.StartRefused()
+	if before || !t.Run.Refused || !t.hasEnginePolicy() || t.Ending.By == EndedByOperator || t.Action.Restart != NoCause || t.Action.Call != NoCall {
+		return false
+	}
+	t.record(EventStartRefused, "The engine could not start container %s by its own restart policy, and tries no more: %s", t.c.Name, t.c.Error)
+	return true
 }
 
 // lateNewsPause is how long a start waits for news of an operator's stop, when the run had

@@ -3,8 +3,11 @@ package core
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
+
+	"healthd/runtime"
 )
 
 var policies = []RestartPolicy{Never, OnFailure, Always}
@@ -66,6 +69,38 @@ func TestFailedStartIsRetried(t *testing.T) {
 			sim.advanceTo(sim.start.Add(tt.begun + 13*time.Second))
 			if n := startCalls(sim); n < 3 || sim.state.Run.ID == runs {
 				t.Errorf("not started when it could be:\n%s", sim.transcript.String())
+			}
+		})
+	}
+}
+
+// Docker tries no more to start a container by its own policy when a start is refused, and tells nobody.
+func TestEngineGivesUp(t *testing.T) {
+	ends := []string{"engine-policy=always", "backoff=4s/1m/1h", "0s runs", "100s exits-restarting 1"}
+	for _, tt := range []struct {
+		name   string
+		policy RestartPolicy
+		lines  []string
+		starts int
+		told   int
+	}{
+		{"it restarts the container", Always, append(ends, "101s runs"), 0, 0},
+		{"a start is refused", Always, append(ends, "160s start-refused"), 1, 1},
+		{"and shown again", Always, append(ends, "160s start-refused", "160s start-refused"), 1, 1},
+		{"the end is shown with it", Always, append(ends[:3:3], "100s start-refused"), 1, 1},
+		{"under Never", Never, append(ends, "160s start-refused"), 0, 1},
+		{"healthd only observes", Always, append(ends, "observe=yes", "160s start-refused"), 0, 1},
+		{"an operator stopped it before", Always, append(ends[:3:3], "100s docker-stop", "160s start-refused"), 0, 0},
+		{"healthd's own starts are refused, too", Always, append(ends, "160s start-fails yes", "160s start-refused", "161s start-refused", "170s start-fails no"), 3, 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			sim := simulatePolicy(t, tt.policy, tt.lines...)
+			sim.play("600s")
+			if n := startCalls(sim); n != tt.starts || strings.Count(sim.transcript.String(), EventStartRefused) != tt.told {
+				t.Errorf("%d starts, want %d, told %d times:\n%s", n, tt.starts, tt.told, sim.transcript.String())
+			}
+			if runs := sim.c.State == runtime.Running; runs != (tt.starts > 0 || strings.Contains(tt.name, "restarts the container")) {
+				t.Errorf("it runs: %v\n%s", runs, sim.transcript.String())
 			}
 		})
 	}

@@ -72,7 +72,7 @@ func (sim *simulation) startRun() {
 	if at.Equal(sim.c.StartedAt) { // no two runs start at the same moment
 		at = at.Add(1)
 	}
-	sim.c.State, sim.c.StartedAt, sim.c.OOMKilled = runtime.Running, at, false
+	sim.c.State, sim.c.StartedAt, sim.c.OOMKilled, sim.c.Error = runtime.Running, at, false, ""
 }
 
 func (sim *simulation) engineNow() time.Time { return sim.now.Add(sim.clockOffset) }

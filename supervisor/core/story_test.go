@@ -244,6 +244,11 @@ var storyEvents = map[string]storyEvent{
 	"exits-restarting": func(sim *simulation, what string, args []string) error { // and the engine's own policy is about to start it
 		return sim.exit(what, args, runtime.Restarting, false)
 	},
+	"start-refused": func(sim *simulation, what string, _ []string) error { // by the engine's own policy, and it tries no more
+		sim.c.State, sim.c.Error = runtime.Exited, "no such directory"
+		sim.step(what, &Input{Kind: Observed})
+		return nil
+	},
 	"signalled": func(sim *simulation, what string, args []string) error { // NUMBER
 		n, err := number(args)
 		sim.step(what, sim.signalled(n))
