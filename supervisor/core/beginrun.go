@@ -29,6 +29,7 @@ func (t *stepper) beginRun(run runtime.Run, found bool) {
 	t.Request.Error, t.Request.SentAt = "", time.Time{}
 	t.Request.Told = before.Action.Call == StopCall && before.Ending.OwnSignals >= before.Action.StopCalls
 	t.Engine.NetworkLost = false // told once in each run
+	t.Engine.Addressed = false
 	t.Ending, t.Checks = before.Ending.next(run), Checks{}
 	if t.Ending.MaybeEngine {
 		t.Checks = Checks{MaybeEngineSince: before.Checks.MaybeEngineSince, DialAt: before.Checks.DialAt}

@@ -3,6 +3,8 @@ package core
 // setReadiness sets the conditions ContainerReady and Ready, which follow from everything
 // else.
 func (t *stepper) setReadiness() {
+	t.Engine.NoAddress = t.c.State.Alive() && t.c.Address == "" &&
+		(t.Engine.Addressed || t.spec.Publish.Port != 0 || t.spec.Publish.HAProxy.Backend != "")
 	ready := t.containerReady()
 	t.Conditions.ContainerReady.set(ready, t.now)
 	ready = ready && firstUnmetGate(t.spec, &t.State) == ""

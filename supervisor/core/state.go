@@ -94,7 +94,7 @@ func (s *State) Settled() bool {
 
 // containerReady is the rule of readiness without the gates.
 func (s *State) containerReady() bool {
-	return s.Engine.State == runtime.Running && !s.Run.Died && s.Conditions.Started.Status && !s.Draining() &&
+	return s.Engine.State == runtime.Running && !s.Run.Died && !s.Engine.NoAddress && s.Conditions.Started.Status && !s.Draining() &&
 		s.Health.Probes[Readiness].Result == prober.Success
 }
 

@@ -96,6 +96,7 @@ const (
 	NotReadyInvalid   = "Invalid"
 	NotReadyNotRun    = "NotRunning"
 	NotReadyPaused    = "Paused"
+	NotReadyNoAddress = "NoAddress"
 	NotReadyDraining  = "Draining"
 	NotReadyStarting  = "StartupPending"
 	NotReadyPending   = "ReadinessPending"
@@ -144,6 +145,8 @@ func (v *View) ContainerReadiness() (ready bool, reason, message string) {
 		return false, NotReadyNotRun, string(s.Engine.State)
 	case s.Run.Died:
 		return false, NotReadyNotRun, string(runtime.Exited)
+	case s.Engine.NoAddress:
+		return false, NotReadyNoAddress, "it is in no network in which healthd has an address of it"
 	case s.Run.Hooks[PostStart] == HookRunning:
 		return false, NotReadyPostStart, "its post_start hook runs"
 	case s.Run.Hooks[PostStart] == HookFailed:
