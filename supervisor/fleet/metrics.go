@@ -16,7 +16,7 @@ type metrics struct {
 
 func newMetrics() *metrics {
 	m := &metrics{
-		up:      prometheus.NewDesc("healthd_fleet_up", "1 if the fleet's store reports changes of other hosts, else 0.", nil, nil),
+		up:      prometheus.NewDesc("healthd_fleet_up", "1 if the fleet's store reports changes of other hosts and takes those of this one, else 0.", nil, nil),
 		hosts:   prometheus.NewDesc("healthd_fleet_hosts", "How many other hosts of the fleet are in that state: live, lost or left.", []string{"state"}, nil),
 		members: prometheus.NewDesc("healthd_fleet_members", "How many members other hosts of the fleet have in that state: ready, draining or down.", []string{"state"}, nil),
 		wrong:   prometheus.NewDesc("healthd_fleet_wrong_keys", "How many keys below the fleet's prefix are none of healthd's; 1000 stands for more, too.", nil, nil),
@@ -66,7 +66,7 @@ func (f *Fleet) Collect(ch chan<- prometheus.Metric) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(n), labels...)
 	}
 	up := 0
-	if s.Connected {
+	if s.Connected && !f.problems.any(aboutStore, aboutLease, aboutName, aboutPublish) {
 		up = 1
 	}
 	gauge(m.up, up)

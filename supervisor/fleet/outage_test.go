@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"healthd/e2e/patience"
@@ -214,12 +215,20 @@ func TestNoSpace(t *testing.T) {
 	}
 	h1.has("b", stateReady)
 	h1.awaitEvent(eventError, "etcd is full")
+	if up := metricOf(t, h1, "healthd_fleet_up"); up != 0 {
+		t.Errorf("healthd_fleet_up is %v while etcd is full", up)
+	}
 	h1.awaitRenewals(3) // its lease would have ended
 	h1.has("c", stateDraining)
 	h2.await("h1:a ready")
 	if got := h2.shows(); got != "h1:a ready" {
 		t.Errorf("h2 shows %q", got)
 	}
+	h1.end() // the next daemon cannot even claim the host's name
+	h1.has("d", stateReady)
+	h1.has("a", stateDraining)
+	h1.start()
+	h2.await("")
 	ctx, cancel := context.WithTimeout(t.Context(), patience.Limit)
 	defer cancel()
 	answer, err := client.Get(ctx, "filler")
@@ -235,8 +244,28 @@ func TestNoSpace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h2.await("h1:a ready, h1:b ready, h1:c draining")
+	h2.await("h1:a draining, h1:b ready, h1:c draining, h1:d ready")
 	h1.awaitEvent(eventBack, "published again")
+}
+
+// metricOf returns the value of a gauge without labels.
+func metricOf(t *testing.T, d *daemon, name string) float64 {
+	t.Helper()
+	registry := prometheus.NewRegistry()
+	if err := registry.Register(d.fleet); err != nil {
+		t.Fatal(err)
+	}
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() == name {
+			return f.Metric[0].GetGauge().GetValue()
+		}
+	}
+	t.Fatalf("there is no %s", name)
+	return 0
 }
 
 func TestWhenExpiryIsTold(t *testing.T) {

@@ -78,6 +78,13 @@ func (f *Fleet) mend(a about) {
 	}
 }
 
+// any says whether one of these is wrong now.
+func (p *problems) any(of ...about) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.ContainsFunc(of, func(a about) bool { _, is := p.now[a]; return is })
+}
+
 // text returns all that is wrong; empty: nothing.
 func (p *problems) text() string {
 	p.mu.Lock()

@@ -154,14 +154,19 @@ func (p *publisher) failed(err error, lease clientv3.LeaseID) time.Duration {
 // would send requests to what is down. Only keys under this lease are touched: another daemon of the name has its own.
 func (p *publisher) correct(ctx context.Context, lease clientv3.LeaseID, w *wanted) {
 	puts, deletes := p.f.own.diff(w.keys, int64(lease), w.all)
-	for _, name := range slices.Concat(puts, deletes) {
+	for _, name := range slices.Concat(deletes, puts) { // a full etcd takes deletions only
 		if h, _ := p.f.lease.now(); h.claimed || h.id != lease {
 			return // all is written
 		}
 		if !strings.HasPrefix(name, string(memberKey)+"/") || !p.f.own.isUnder(name, int64(lease)) {
 			continue
 		}
-		if p.correctOne(ctx, lease, name, w.keys[name]) != nil {
+		err := p.correctOne(ctx, lease, name, w.keys[name])
+		full := err != nil && classOf(err) == noSpace
+		if full && !isReady(w.keys[name]) {
+			err = p.correctOne(ctx, lease, name, "")
+		}
+		if err != nil && !full {
 			return // the next look tries again
 		}
 	}
