@@ -45,8 +45,14 @@ type snapshot struct {
 	services []*Service // sorted by name
 	byName   map[string]*Service
 	covers   func(service string) bool
-	refused  []string // services whose names could break a syntax; sorted
+	refused  []refusal
+	taken    map[string]string // a service's name, by what readers take it for that do not tell letters' case
 }
+
+// refusal is a service that is left out, and why.
+type refusal struct{ service, why string }
+
+const breaksSyntax = "its name has other characters than letters, digits, -, _ and . with one slash at most"
 
 const plainLetters = `[A-Za-z0-9_.-]+`
 
@@ -63,23 +69,43 @@ func isServiceName(s string) bool { return len(s) <= maxServiceName && serviceNa
 // snapshotOf returns the services that a file covers, and those that were known before and have no containers any
 // more.
 func snapshotOf(all []supervisor.Service, covers func(string) bool, known []string) *snapshot {
-	s := &snapshot{byName: map[string]*Service{}, covers: covers}
+	s := liveOf(all, covers, func(name string) bool { return slices.Contains(known, name) })
+	for _, name := range known {
+		s.addEmpty(name)
+	}
+	s.sort()
+	return s
+}
+
+// liveOf returns the services that a file covers. Of names that differ in case only, which nginx takes for one and refuses
+// with the whole file, it leaves out all but one: that of the operator, then one that was known before.
+func liveOf(all []supervisor.Service, covers func(string) bool, known func(string) bool) *snapshot {
+	s := &snapshot{byName: map[string]*Service{}, covers: covers, taken: map[string]string{}}
+	rank := func(of *supervisor.Service) int {
+		switch {
+		case of.Owned:
+			return 0
+		case known(of.Name):
+			return 1
+		}
+		return 2
+	}
+	ordered := make([]*supervisor.Service, len(all))
 	for i := range all {
-		of := &all[i]
+		ordered[i] = &all[i]
+	}
+	slices.SortStableFunc(ordered, func(a, b *supervisor.Service) int { return rank(a) - rank(b) })
+	for _, of := range ordered {
 		switch {
 		case !covers(of.Name):
 		case !isServiceName(of.Name):
-			s.refused = append(s.refused, of.Name)
+			s.refused = append(s.refused, refusal{of.Name, breaksSyntax})
 		default:
-			s.add(serviceOf(of))
+			if other := s.add(serviceOf(of)); other != "" {
+				s.refused = append(s.refused, refusal{of.Name, "it differs from service " + other + " in the case of letters only"})
+			}
 		}
 	}
-	for _, name := range known {
-		if s.byName[name] == nil && covers(name) && isServiceName(name) {
-			s.add(emptyService(name))
-		}
-	}
-	s.sort()
 	return s
 }
 
@@ -87,9 +113,23 @@ func (s *snapshot) sort() {
 	slices.SortFunc(s.services, func(a, b *Service) int { return strings.Compare(a.Name, b.Name) })
 }
 
-func (s *snapshot) add(of *Service) {
+// add adds a service, or returns the one in whose place it would be.
+func (s *snapshot) add(of *Service) (other string) {
+	folded := strings.ToLower(of.Plain)
+	if other, taken := s.taken[folded]; taken {
+		return other
+	}
+	s.taken[folded] = of.Name
 	s.services = append(s.services, of)
 	s.byName[of.Name] = of
+	return ""
+}
+
+// addEmpty adds a service without containers, if it is covered and not there.
+func (s *snapshot) addEmpty(name string) {
+	if s.byName[name] == nil && s.covers(name) && isServiceName(name) {
+		s.add(emptyService(name))
+	}
 }
 
 func emptyService(name string) *Service {

@@ -146,15 +146,13 @@ func (f *file) look(now time.Time) (*seen, time.Time) {
 // snapshot returns what the file should have, and remembers its services.
 func (f *file) snapshot(now time.Time) *snapshot {
 	all := f.board.Services()
-	live := snapshotOf(all, f.Covers, nil)
+	live := liveOf(all, f.Covers, func(name string) bool { _, known := f.names[name]; return known })
 	names, changed := remember(f.names, live.names(), now)
 	if f.names = names; changed {
 		f.p.kept.update(f.Path, func(e *entry) { e.Services = names })
 	}
 	for name := range names {
-		if live.byName[name] == nil && f.Covers(name) {
-			live.add(emptyService(name))
-		}
+		live.addEmpty(name)
 	}
 	live.sort()
 	f.tellRefused(live.refused)
@@ -199,14 +197,14 @@ func (f *file) succeed() {
 }
 
 // tellRefused tells once of each service that the file cannot have. Whoever may start containers can name any number.
-func (f *file) tellRefused(services []string) {
+func (f *file) tellRefused(services []refusal) {
 	const most = 100
-	for _, name := range services {
-		if f.refused[name] || len(f.refused) >= most {
+	for _, r := range services {
+		if f.refused[r.service] || len(f.refused) >= most {
 			continue
 		}
-		f.refused[name] = true
-		f.p.record(core.EventFileFailed, "Service %q is not in %s: its name has other characters than letters, digits, -, _ and . with one slash at most", clip(name), f.Path)
+		f.refused[r.service] = true
+		f.p.record(core.EventFileFailed, "Service %q is not in %s: %s", clip(r.service), f.Path, r.why)
 	}
 }
 

@@ -106,8 +106,36 @@ func TestSnapshot(t *testing.T) {
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
-	if len(s.refused) != 1 || s.refused[0] != "shop/x; }" {
+	if len(s.refused) != 1 || s.refused[0].service != "shop/x; }" {
 		t.Errorf("refused were %q", s.refused)
+	}
+}
+
+// nginx refuses a file with two upstreams whose names differ in case only: it would reload no other change.
+func TestNamesThatDifferInCase(t *testing.T) {
+	service := func(name string, owned bool) supervisor.Service {
+		return supervisor.Service{Name: name, Owned: owned, Endpoints: []supervisor.Endpoint{{Container: "a", ID: "1", Address: "10.0.0.1", Port: 80, Ready: true}}}
+	}
+	for _, tt := range []struct {
+		name  string
+		all   []supervisor.Service
+		known []string
+		want  string
+	}{
+		{"the first by name", []supervisor.Service{service("shop/WEB", false), service("shop/web", false)}, nil, "shop/WEB"},
+		{"who was there before", []supervisor.Service{service("shop/WEB", false), service("shop/web", false)}, []string{"shop/web"}, "shop/web"},
+		{"the operator's", []supervisor.Service{service("Shop/Web", false), service("shop/web", true)}, []string{"Shop/Web"}, "shop/web"},
+		{"who is there", []supervisor.Service{service("shop/WEB", false)}, []string{"shop/web"}, "shop/WEB"},
+		{"the case of no part matters", []supervisor.Service{service("SHOP/web", false), service("shop/web", false)}, nil, "SHOP/web"},
+		{"other names", []supervisor.Service{service("shop--web", false), service("shop/web", false)}, nil, "shop--web shop/web"},
+	} {
+		s := snapshotOf(tt.all, everything, tt.known)
+		if got := strings.Join(s.names(), " "); got != tt.want || len(s.refused) != len(tt.all)-len(s.names()) {
+			t.Errorf("%s: got %s, want %s; refused %v", tt.name, got, tt.want, s.refused)
+		}
+		if text := string(mustRender(t, mustShip(t, "nginx"), s)); strings.Count(text, "upstream ") != len(s.names()) {
+			t.Errorf("%s: nginx gets\n%s", tt.name, text)
+		}
 	}
 }
 
