@@ -10,9 +10,11 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"healthd/e2e/patience"
+	"healthd/supervisor/core"
 )
 
 // Clients that say nothing, or not all, make room for those who ask.
@@ -92,6 +94,51 @@ func TestSlowReaders(t *testing.T) {
 	}
 }
 
+// pipes is a listener within a bubble.
+type pipes struct {
+	conns chan net.Conn
+	done  chan struct{}
+}
+
+func newPipes() *pipes { return &pipes{make(chan net.Conn), make(chan struct{})} }
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.conns:
+		return c, nil
+	case <-p.done:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *pipes) Close() error   { close(p.done); return nil }
+func (p *pipes) Addr() net.Addr { return &net.TCPAddr{} }
+
+// dial connects a client that says something, and does not read.
+func (p *pipes) dial(t *testing.T, says string) net.Conn {
+	t.Helper()
+	client, server := net.Pipe()
+	t.Cleanup(func() { client.Close() })
+	p.conns <- server
+	go io.WriteString(client, says)
+	return client
+}
+
+// get returns the answer to a client that reads.
+func (p *pipes) get(t *testing.T, path string) (status int, body string) {
+	t.Helper()
+	c := p.dial(t, "GET "+path+" HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")
+	answer, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer.StatusCode, string(text)
+}
+
 // Clients whose requests take long shut nobody out either, and do not end streams.
 func TestCrowdOfBusyClients(t *testing.T) {
 	const most, crowd = 8, 16
@@ -100,40 +147,92 @@ func TestCrowdOfBusyClients(t *testing.T) {
 		"lists, all at once":        "GET /v1/events HTTP/1.1\r\nHost: h\r\n\r\n",
 	} {
 		t.Run(name, func(t *testing.T) {
-			a, j, _ := newAPI(readyContainer("web-1"))
-			for range 5_000 {
-				j.Record(event("web-1", strings.Repeat("x", 300)+strconv.Itoa(rand.Int()), time.Now()))
-			}
-			ln, err := net.Listen("tcp", "127.0.0.1:0")
-			if err != nil {
-				t.Fatal(err)
-			}
-			serveMost(t, ln, a.ReadOnly(), most)
-			address := ln.Addr().String()
-			stream := follow(t, "http://"+address+"/v1/events")
-			var last net.Conn
-			for range crowd {
-				c, err := net.Dial("tcp", address)
-				if err != nil {
-					t.Fatal(err)
+			synctest.Test(t, func(t *testing.T) {
+				a, j, _ := newAPI(readyContainer("web-1"))
+				for range 50 {
+					j.Record(event("web-1", strings.Repeat("x", 300)+strconv.Itoa(rand.Int()), time.Now()))
 				}
-				defer c.Close()
-				io.WriteString(c, says)
-				last = c
-			}
-			time.Sleep(100 * time.Millisecond)
-			answer, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Get("http://" + address + "/v1/ready/web-1")
-			if err != nil {
-				t.Fatal(err)
-			}
-			answer.Body.Close()
-			if !stays(last) { // it keeps its place for long: the honest one was not to wait for that
-				t.Error("an honest client waited for all others")
-			}
-			j.Record(event("web-1", "Ready", time.Now()))
-			if got := stream(); got == "end" {
-				t.Error("the stream was ended, too")
-			}
+				ln := newPipes()
+				serveMost(t, ln, a.ReadOnly(), most)
+				stream := bufio.NewScanner(ln.dial(t, "GET /v1/events HTTP/1.1\r\nHost: h\r\nAccept: text/event-stream\r\n\r\n"))
+				if !stream.Scan() {
+					t.Fatal(stream.Err())
+				}
+				for range crowd {
+					ln.dial(t, says)
+				}
+				synctest.Wait()
+				began := time.Now()
+				if status, body := ln.get(t, "/v1/ready/web-1"); status != http.StatusOK || !time.Now().Equal(began) {
+					t.Errorf("an honest client is answered after %v: %d %s", time.Since(began), status, body)
+				}
+				j.Record(event("web-1", "Ready", time.Now()))
+				for stream.Scan() && !strings.Contains(stream.Text(), `"Ready"`) {
+				}
+				if err := stream.Err(); err != nil || !strings.Contains(stream.Text(), `"Ready"`) {
+					t.Errorf("the stream was ended, too: %v", err)
+				}
+			})
+		})
+	}
+}
+
+// Clients that ask again and again and never read take the places of long answers for a second each.
+func TestClientsThatNeverRead(t *testing.T) {
+	for _, path := range []string{"/v1/containers", "/v1/discovery/prometheus", "/v1/events", "/metrics"} {
+		t.Run(path, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var many []*core.View
+				for i := range 200 {
+					many = append(many, readyContainer(fmt.Sprint("web-", i)))
+				}
+				a, j, _ := newAPI(many...)
+				for i := range 200 {
+					j.Record(event("web-1", fmt.Sprint("Reason", i), time.Now()))
+				}
+				a.metrics = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Write(make([]byte, 100_000)) })
+				ln := newPipes()
+				serve(t, ln, a.ReadOnly())
+				for range 32 {
+					ln.dial(t, strings.Repeat("GET "+path+" HTTP/1.1\r\nHost: h\r\n\r\n", 20))
+				}
+				synctest.Wait()
+				if status, body := ln.get(t, path); status != http.StatusOK {
+					t.Errorf("%d %s", status, body)
+				}
+			})
+		})
+	}
+}
+
+// Who reads slowly, but reads, gets all of it.
+func TestProgress(t *testing.T) {
+	for name, tt := range map[string]struct {
+		pause time.Duration
+		all   bool
+	}{"a chunk each 900 ms": {900 * time.Millisecond, true}, "a chunk each 1.1 s": {1100 * time.Millisecond, false}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				client, server := net.Pipe()
+				defer client.Close()
+				wrote := make(chan error, 1)
+				go func() {
+					defer server.Close()
+					_, err := (&progressConn{Conn: server}).Write(make([]byte, 5*progressBytes))
+					wrote <- err
+				}()
+				got := 0
+				for {
+					time.Sleep(tt.pause)
+					n, err := io.ReadFull(client, make([]byte, progressBytes))
+					if got += n; err != nil {
+						break
+					}
+				}
+				if err := <-wrote; (err == nil) != tt.all || (got == 5*progressBytes) != tt.all {
+					t.Errorf("%d bytes, %v", got, err)
+				}
+			})
 		})
 	}
 }

@@ -14,25 +14,30 @@ const (
 	maxStreams = 64 // event streams
 	// maxLists are written at once. One holds a list of pointers, and its reader may be slow.
 	maxLists = 16
+	// maxScrapes of the metrics are written at once.
+	maxScrapes = 8
 	// listWait is how long a request waits for its turn.
 	listWait = 5 * time.Second
 )
 
 // limits counts the long answers of one listener.
-type limits struct{ streams, lists chan struct{} }
+type limits struct{ streams, lists, scrapes chan struct{} }
 
 func newLimits() *limits {
-	return &limits{streams: make(chan struct{}, maxStreams), lists: make(chan struct{}, maxLists)}
+	return &limits{streams: make(chan struct{}, maxStreams), lists: make(chan struct{}, maxLists), scrapes: make(chan struct{}, maxScrapes)}
 }
 
-// list answers with h when no more than maxLists others are under way.
-func (a *API) list(l *limits, h http.HandlerFunc) http.HandlerFunc {
+// list answers with h when fewer than maxLists others are under way.
+func (a *API) list(l *limits, h http.HandlerFunc) http.HandlerFunc { return a.inTurn(l.lists, h) }
+
+// inTurn answers with h when it gets one of places.
+func (a *API) inTurn(places chan struct{}, h http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), listWait)
 		defer cancel()
 		select {
-		case l.lists <- struct{}{}:
-			defer func() { <-l.lists }()
+		case places <- struct{}{}:
+			defer func() { <-places }()
 			h(w, r)
 		case <-ctx.Done():
 			a.busy(w, "too many long answers are being read: ask again later")

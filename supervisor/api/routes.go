@@ -40,7 +40,7 @@ func (a *API) readOnlyRoutes(l *limits) []route {
 		routes = append(routes, route{"", "/v1/report", a.list(l, a.reportOf)})
 	}
 	if a.metrics != nil {
-		routes = append(routes, route{"", "/metrics", a.metrics.ServeHTTP})
+		routes = append(routes, route{"", "/metrics", a.inTurn(l.scrapes, a.metrics.ServeHTTP)})
 	}
 	return routes
 }

@@ -27,7 +27,7 @@ func Serve(ctx context.Context, ln net.Listener, h http.Handler, most int, error
 		MaxHeaderBytes:    16 << 10,
 	}
 	done := make(chan error, 1)
-	go func() { done <- server.Serve(ln) }()
+	go func() { done <- server.Serve(progressListener{ln}) }()
 	select {
 	case err := <-done:
 		return err

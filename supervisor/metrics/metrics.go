@@ -24,7 +24,6 @@ import (
 // Handler returns the handler of /metrics: metrics of the board, of the other collectors,
 // and of the daemon's process.
 func Handler(board *supervisor.Board, version string, errorLog *log.Logger, others ...prometheus.Collector) http.Handler {
-	const maxRequests = 4
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(
 		New(board, version),
@@ -33,7 +32,7 @@ func Handler(board *supervisor.Board, version string, errorLog *log.Logger, othe
 	)
 	registry.MustRegister(others...)
 	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{
-		ErrorLog: errorLog, ErrorHandling: promhttp.ContinueOnError, MaxRequestsInFlight: maxRequests,
+		ErrorLog: errorLog, ErrorHandling: promhttp.ContinueOnError,
 	})
 }
 
