@@ -38,7 +38,7 @@ const (
 	EventExited          = "Exited"
 	EventOOMKilled       = "OOMKilled"
 	EventOperatorStopped = "OperatorStopped"
-	EventStartRefused    = "StartRefused"
+	EventEngineGaveUp    = "EngineGaveUp"
 	EventInvalid         = "Invalid"
 	EventRuntimeLost     = "RuntimeLost"
 	EventRuntimeBack     = "RuntimeBack"

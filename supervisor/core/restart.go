@@ -70,7 +70,7 @@ func (t *stepper) noteRefusal() bool {
 	if before || !t.Run.Refused || !t.hasEnginePolicy() || t.Ending.By == EndedByOperator || t.Action.Restart != NoCause || t.Action.Call != NoCall {
 		return false
 	}
-	t.record(EventStartRefused, "The engine could not start container %s by its own restart policy, and tries no more: %s", t.c.Name, t.c.Error)
+	t.record(EventEngineGaveUp, "The engine could not start container %s by its own restart policy, and tries no more: %s", t.c.Name, t.c.Error)
 	return true
 }
 

@@ -96,7 +96,7 @@ func TestEngineGivesUp(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			sim := simulatePolicy(t, tt.policy, tt.lines...)
 			sim.play("600s")
-			if n := startCalls(sim); n != tt.starts || strings.Count(sim.transcript.String(), EventStartRefused) != tt.told {
+			if n := startCalls(sim); n != tt.starts || strings.Count(sim.transcript.String(), EventEngineGaveUp) != tt.told {
 				t.Errorf("%d starts, want %d, told %d times:\n%s", n, tt.starts, tt.told, sim.transcript.String())
 			}
 			if runs := sim.c.State == runtime.Running; runs != (tt.starts > 0 || strings.Contains(tt.name, "restarts the container")) {

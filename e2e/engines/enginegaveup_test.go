@@ -40,7 +40,7 @@ func TestEngineGivesUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	harness.Crash(t, e, made.ID)
-	d.Until("refused", "refused", func(harness.Status) bool { return d.CountEvents("refused", "StartRefused") == 1 })
+	d.Until("refused", "refused", func(harness.Status) bool { return d.CountEvents("refused", "EngineGaveUp") == 1 })
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
