@@ -233,12 +233,25 @@ func (p probe) Ask(ctx context.Context, timeout time.Duration) Result {
 			return cancelled(ctx, r.Latency)
 		}
 		if err == nil {
-			return r
+			return p.unlessLate(r, timeout)
 		}
 		if attempt == maxAttempts || time.Since(begin) > min(retryWithin, timeout) {
 			return Result{Outcome: Unknown, Cause: NotAsked, Output: clean(err.Error()), Latency: r.Latency}
 		}
 	}
+}
+
+// lateBy is how long after its timeout a probe ends at most on a host where healthd runs.
+const lateBy = time.Second
+
+// unlessLate returns r, unless healthd did not run when the timeout was over, as in a suspended host or a cgroup without
+// CPU: whether an answer was there in time, nobody has looked. Of commands those who run them know when they ended.
+func (p probe) unlessLate(r Result, timeout time.Duration) Result {
+	if _, command := p.asker.(*execProbe); command || r.Outcome != Failure || r.Cause != Timeout || r.Latency < timeout+lateBy {
+		return r
+	}
+	return Result{Outcome: Unknown, Cause: Late, Latency: r.Latency, Output: fmt.Sprintf(
+		"healthd did not run: it looked for an answer after %v, and the timeout is %v", r.Latency.Round(time.Millisecond), timeout)}
 }
 
 // Close implements Probe.

@@ -61,7 +61,7 @@ func (o Outcome) String() string {
 // Cause says why a probe did not succeed, or succeeded with a warning.
 type Cause string
 
-// The causes. NotAsked and Pending come with Unknown, Redirect and Warned with a Success that
+// The causes. NotAsked, Pending and Late come with Unknown, Redirect and Warned with a Success that
 // has a warning, the others with Failure.
 const (
 	Refused     Cause = "refused"
@@ -77,6 +77,7 @@ const (
 	Warned      Cause = "warning" // by an exit code or a header that is called a warning
 	NotAsked    Cause = "could not ask"
 	Pending     Cause = "pending" // the HEALTHCHECK is still "starting"
+	Late        Cause = "late"    // the timeout was over, but healthd did not run then: an answer may have been in time
 )
 
 // Result is the result of one probe.

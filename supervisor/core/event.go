@@ -30,6 +30,7 @@ type Event struct {
 const (
 	EventUnhealthy       = "Unhealthy"
 	EventProbeWarning    = "ProbeWarning"
+	EventProbeLate       = "ProbeLate"
 	EventKilling         = "Killing"
 	EventBackOff         = "BackOff"
 	EventStarted         = "Started"

@@ -120,6 +120,8 @@ func (t *stepper) recordResult(probe ProbeType, r, before prober.Result) {
 		}
 	case r.Outcome == prober.Unknown && r.Cause == prober.NotAsked && before.Cause != prober.NotAsked:
 		t.recordOf(probe, EventUnhealthy, "%s probe could not run, which does not count: %s", probe.Title(), r.Output)
+	case r.Cause == prober.Late && before.Cause != prober.Late:
+		t.recordOf(probe, EventProbeLate, "%s probe does not count: %s", probe.Title(), r.Output)
 	case r.Warning && !before.Warning:
 		t.recordOf(probe, EventProbeWarning, "%s probe warning: %s", probe.Title(), r.Output)
 	}
