@@ -9,6 +9,7 @@ import (
 // stop begins a stop: healthd withdraws readiness now and calls the engine after the drain.
 func (t *stepper) stop(cause Cause) {
 	t.Action.Stopping, t.Action.NotBefore, t.Health.Failed = cause, t.now, NoCause
+	t.Ending.GivenUp += t.Action.StopCalls
 	t.Ending.OwnSignals, t.Action.StopCalls, t.Request.SentAt = 0, 0, time.Time{}
 	if t.Run.Hooks[PreStop] == HookDone { // a hook that still runs counts for this stop
 		t.Run.Hooks[PreStop] = HookIdle
@@ -104,6 +105,10 @@ func (t *stepper) stopCallFailed(err error) {
 	if t.Shutdown.Begun {
 		t.Action.Stopping = NoCause
 		t.record(EventKilling, "%s; healthd shuts down and does not try again", t.Request.Error)
+		return
+	}
+	if t.Ending.Signalled() {
+		t.record(EventKilling, "%s; healthd tries again if it survives the stop signal of others", t.Request.Error)
 		return
 	}
 	t.record(EventKilling, "%s; healthd tries again in %v", t.Request.Error, callRetryPause)

@@ -40,10 +40,13 @@ const (
 //	a KILL of a stop that `healthd restart` has overruled       healthd
 //	any other stop signal, and the engine restarts before       the engine
 //	  healthd has seen it accept a connection
-//	any other stop signal, but the run lives on for its grace   none: it has survived
-//	  period and 10 s more
+//	any other stop signal, but the run lives on for longer than none: it has survived
+//	  the engine waits (othersGrace), and 10 s more
 //	any other stop signal                                       an operator
 //	a stop request carried out that was not healthd's           an operator
+//	the run has survived a stop signal, and ended within        an operator, whose stop had a
+//	  healthd's stop, and the engine has carried out more         timeout that the engine tells no
+//	  stop requests than healthd made                             one
 //	none of these, while healthd was stopping the run           healthd
 //	the same, but it had not sent the stop, and nobody had      unknown
 //	  watched the run
@@ -72,7 +75,9 @@ type Ending struct {
 	Survived    bool      `json:"survived,omitempty"`    // the run has survived stop signals
 	CarriedOut  bool      `json:"carriedOut,omitempty"`  // the engine carried out a stop request of others, told after the end
 
-	Heard [4]int64 `json:"heard,omitzero"` // engine's times of the newest signals to the run, in nanoseconds: it may tell them again
+	Heard   eventTimes `json:"heard,omitzero"`    // of the newest signals to the run
+	Stops   eventTimes `json:"stops,omitzero"`    // of the newest stop requests that the engine carried out
+	GivenUp int        `json:"givenUp,omitempty"` // healthd's stop calls before the present stop, which the engine may carry out
 
 	// Restarts of the engine.
 	MaybeEngine bool `json:"maybeEngine,omitempty"` // the stop signals may come from an engine that shuts down
@@ -81,6 +86,23 @@ type Ending struct {
 	LongBefore  bool `json:"longBefore,omitempty"`  // but the run had ended long before the engine did
 	Unwatched   bool `json:"unwatched,omitempty"`   // nobody watched the engine when the run ended, or the news of that is lost
 }
+
+// eventTimes are the engine's times of the newest events of a kind, in nanoseconds: it may tell them again.
+type eventTimes [4]int64
+
+// note notes an event. known says that it was told before.
+func (e *eventTimes) note(at time.Time) (known bool) {
+	t := at.UnixNano()
+	if slices.Contains(e[:], t) {
+		return true
+	}
+	copy(e[1:], e[:])
+	e[0] = t
+	return false
+}
+
+// more says that there are more than n of them.
+func (e *eventTimes) more(n int) bool { return n < len(e) && e[n] != 0 }
 
 // NextRun is a stop signal of others to a run that healthd has not observed yet.
 type NextRun struct {
@@ -138,7 +160,7 @@ func (e *Ending) next(run runtime.Run) Ending {
 	if e.Next.At.IsZero() || !e.Next.Started.IsZero() && !run.IsStart(e.Next.Started) { // none, or it was for a run in between
 		return Ending{}
 	}
-	return Ending{First: e.Next.At, ForgetAt: e.ForgetAt, MaybeEngine: e.MaybeEngine, Heard: [4]int64{e.Next.At.UnixNano()}}
+	return Ending{First: e.Next.At, ForgetAt: e.ForgetAt, MaybeEngine: e.MaybeEngine, Heard: eventTimes{e.Next.At.UnixNano()}}
 }
 
 // evidence is what Ending compares news with: the run, and healthd's own calls.
@@ -235,7 +257,7 @@ func (e *Ending) signal(s signal, v *evidence) meaning {
 	case which == nextRun: // also if it was heard of before, as one to the present run: its start event may be lost
 		e.noteNext(s.news)
 		return meansNextRun
-	case e.heard(s.at):
+	case e.Heard.note(s.at):
 		return meansNothing
 	case e.isLateOwnSignal(s, v):
 		e.noteOwn(s, v)
@@ -254,17 +276,6 @@ func (e *Ending) signal(s signal, v *evidence) meaning {
 	}
 	e.noteOperator(s, v)
 	return meansOperator
-}
-
-// heard says whether the signal of that time was told before, and remembers it.
-func (e *Ending) heard(at time.Time) bool {
-	t := at.UnixNano()
-	if slices.Contains(e.Heard[:], t) {
-		return true
-	}
-	copy(e.Heard[1:], e.Heard[:])
-	e.Heard[0] = t
-	return false
 }
 
 // Unheard returns which of the signals to the run, oldest first, may not have been told before.
@@ -360,10 +371,11 @@ func (e *Ending) isLateOwnSignal(s signal, v *evidence) bool {
 // forgotten, or lost.
 func (e *Ending) carriedOut(n news, v *evidence) meaning {
 	which := v.whichRun(&n)
+	others := n.foreign || which == presentRun && e.moreStopsThanCalls(n, v)
 	switch {
 	case n.life.Restarted && !n.sinceBegan(): // the engine has told the signals of every operator's stop, too
 		return meansNothing
-	case which == earlierRun, v.stopping != NoCause && !n.foreign:
+	case which == earlierRun, v.stopping != NoCause && !others:
 		return meansNothing
 	case which == nextRun:
 		e.noteNext(n)
@@ -373,13 +385,19 @@ func (e *Ending) carriedOut(n news, v *evidence) meaning {
 			e.First, e.MaybeEngine = n.at, true
 		}
 		return meansOperator
-	case v.calling && !n.foreign: // it may be healthd's
+	case v.calling && !others: // it may be healthd's
 		return meansNothing
 	}
 	if !e.Signalled() && !e.CarriedOut {
 		e.CarriedOut, e.MaybeEngine = true, true
 	}
 	return meansOperator
+}
+
+// moreStopsThanCalls notes a stop request that was carried out. It says that it was an operator's, of a run
+// that has survived the signal which such a request begins with: each call of healthd's explains one.
+func (e *Ending) moreStopsThanCalls(n news, v *evidence) bool {
+	return !e.Stops.note(n.at) && e.Survived && v.stopping != NoCause && v.stopping != ByOperator && e.Stops.more(e.GivenUp+v.stopsSent)
 }
 
 // engineRestarted applies that the engine has restarted: signals that may have been its
@@ -390,7 +408,7 @@ func (e *Ending) engineRestarted() {
 	}
 	e.MaybeEnded = e.Signalled()
 	e.First, e.Next, e.CarriedOut, e.MaybeEngine = time.Time{}, NextRun{}, false, false
-	e.Heard = [4]int64{}
+	e.Heard, e.Stops = eventTimes{}, eventTimes{}
 	e.WithEngine = e.By == EndedByOperator
 }
 

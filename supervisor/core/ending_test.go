@@ -11,6 +11,10 @@ import (
 // The rows of the table in Ending's doc comment and in docs/semantics.md.
 func TestWhoEndedTheRun(t *testing.T) {
 	const ownStop = "liveness=0s/10s/1/1 grace=5s"
+	// survivor survives an operator's signal. healthd stops it at 40s, and it ends at 41s.
+	survivor := func(more ...string) []string {
+		return append([]string{ownStop, "stop-takes=1s", "0s runs", "10s signalled 15", "35s liveness fails"}, more...)
+	}
 	at := func(sim *simulation, d time.Duration) time.Time { return sim.start.Add(d) }
 	for _, tt := range []struct {
 		evidence string
@@ -43,6 +47,11 @@ func TestWhoEndedTheRun(t *testing.T) {
 			sim.step("", &Input{Kind: Observed})
 			sim.play("6s exits 143")
 		}, EndedByOperator, false},
+		{"a stop signal, and the container's own stop timeout is longer than the spec's grace period", []string{ownStop, "container-grace=2m", "0s runs", "6s signalled 15", "6s liveness fails", "126s signalled 9", "126s exits 137"}, nil, EndedByOperator, false},
+		{"a stop signal, and the engine's default is longer than the spec's grace period", []string{"grace=2s", "0s runs", "10s signalled 15", "28s exits 1"}, nil, EndedByOperator, false},
+		{"a stop signal, and the spec's grace period is longer than the container's own stop timeout", []string{"container-grace=2s grace=1m", "0s runs", "10s signalled 15", "75s exits 1"}, nil, EndedByOperator, false},
+		{"a stop signal that the run survives, and a stop request carried out at its end", []string{"grace=2s", "0s runs", "10s signalled 15", "60s exits 1", "60.1s stop-event"}, nil, EndedByOperator, false},
+		{"a stop signal while healthd's stop call is repeated", []string{ownStop, "container-grace=2m stop-takes=1s", "0s runs", "5s liveness fails", "6s stop-fails yes", "12s signalled 15", "13s stop-fails no", "100s exits 143"}, nil, EndedByOperator, false},
 		{"a stop request carried out", []string{"0s runs", "10s stop-event", "11s exits 143"}, nil, EndedByOperator, false},
 		{"a stop request carried out, and the run lives on", []string{"0s runs", "10s stop-event", "60s exits 1"}, nil, EndedByItself, true},
 		{"a stop request carried out, told after the end", []string{"0s runs", "1s exits 1", "2s exits 143", "3s stop-event"}, nil, EndedByOperator, false},
@@ -112,6 +121,19 @@ func TestWhoEndedTheRun(t *testing.T) {
 			sim.endRun(143)
 			sim.step("", &Input{Kind: CallReturned, Call: StopCall})
 		}, EndedByOperator, false},
+		{"healthd's stop of a run that survived a signal", survivor("41.1s stop-event", "43.5s"), nil, EndedByHealthd, true},
+		{"the same, and the engine carried out a stop more than healthd's", survivor("41.1s stop-event", "41.2s stop-event", "43.5s"), nil, EndedByOperator, false},
+		{"the same, told before an inspection shows the end", survivor("40.1s stop-event", "40.2s stop-event", "43.5s"), nil, EndedByOperator, false},
+		{"the same, and the engine shuts down", survivor("40.5s engine-ends", "41.1s stop-event", "41.2s stop-event", "42s engine-restarts"), nil, EndedByEngine, true},
+		{"a stop more than healthd's, which called twice", survivor("39s stop-fails yes", "42s stop-fails no", "52.1s stop-event", "52.2s stop-event", "54.5s"), nil, EndedByHealthd, true},
+		{"a stop more than healthd's, which gave one up", survivor("39s stop-fails yes", "42s signalled 15", "43s stop-fails no", "63.1s stop-event", "63.2s stop-event", "65.5s"), nil, EndedByHealthd, true},
+		{"healthd's stop of a run that survived a signal, told again", survivor("41.1s"), func(sim *simulation) {
+			for range 3 {
+				sim.step("", &Input{Kind: StopCarriedOut, Time: at(sim, 41*time.Second)})
+			}
+			sim.play("43.5s")
+		}, EndedByHealthd, true},
+		{"a stop more than the one that an operator asked healthd for", survivor("40.5s restart-asked", "40.6s stop-event", "40.7s stop-event", "41.5s"), nil, EndedByHealthd, true},
 		{"healthd's late stop hits the next run", []string{ownStop, "drain=0s", "stop-takes=1h", "late-news=yes", "0s runs", "5s liveness fails", "10s liveness succeeds", "11s exits 1", "12s runs"}, func(sim *simulation) {
 			sim.step("", &Input{Kind: Signalled, Signal: 15, Time: sim.now.Add(time.Millisecond)})
 			sim.endRun(143)
@@ -259,18 +281,22 @@ var endings = []struct {
 	own  bool // healthd's stop is under way
 	news []toldNews
 	want Ender
+
+	survived bool // it survived a stop signal before
 }{
-	{"crash", false, []toldNews{{Died, 0, 10 * time.Second}}, EndedByItself},
-	{"docker stop", false, []toldNews{{Signalled, 15, 10 * time.Second}, {Died, 0, 11 * time.Second}, {StopCarriedOut, 0, 11 * time.Second}}, EndedByOperator},
-	{"docker stop, with KILL", false, []toldNews{{Signalled, 15, 10 * time.Second}, {Signalled, 9, 20 * time.Second}, {Died, 0, 20 * time.Second}, {StopCarriedOut, 0, 20 * time.Second}}, EndedByOperator},
-	{"docker stop, its signal lost", false, []toldNews{{Died, 0, 11 * time.Second}, {StopCarriedOut, 0, 11 * time.Second}}, EndedByOperator},
-	{"docker kill", false, []toldNews{{Signalled, 9, 10 * time.Second}, {Died, 0, 10 * time.Second}}, EndedByOperator},
-	{"docker kill --signal HUP, and a crash", false, []toldNews{{Signalled, 1, 9 * time.Second}, {Died, 0, 10 * time.Second}}, EndedByItself},
-	{"healthd's stop", true, []toldNews{{Signalled, 15, 10 * time.Second}, {Died, 0, 11 * time.Second}, {StopCarriedOut, 0, 11 * time.Second}}, EndedByHealthd},
-	{"healthd's stop, with KILL", true, []toldNews{{Signalled, 15, 10 * time.Second}, {Signalled, 9, 15 * time.Second}, {Died, 0, 15 * time.Second}, {StopCarriedOut, 0, 15 * time.Second}}, EndedByHealthd},
-	{"healthd's stop, its signals lost", true, []toldNews{{Died, 0, 11 * time.Second}, {StopCarriedOut, 0, 11 * time.Second}}, EndedByHealthd},
-	{"healthd's stop, cut short by docker kill", true, []toldNews{{Signalled, 15, 10 * time.Second}, {Signalled, 9, 12 * time.Second}, {Died, 0, 12 * time.Second}}, EndedByOperator},
-	{"healthd's stop, joined by docker stop", true, []toldNews{{Signalled, 15, 10 * time.Second}, {Signalled, 15, 12 * time.Second}, {Died, 0, 13 * time.Second}, {StopCarriedOut, 0, 13 * time.Second}}, EndedByOperator},
+	{"crash", false, []toldNews{{Died, 0, 10 * time.Second}}, EndedByItself, false},
+	{"docker stop", false, []toldNews{{Signalled, 15, 10 * time.Second}, {Died, 0, 11 * time.Second}, {StopCarriedOut, 0, 11 * time.Second}}, EndedByOperator, false},
+	{"docker stop, with KILL", false, []toldNews{{Signalled, 15, 10 * time.Second}, {Signalled, 9, 20 * time.Second}, {Died, 0, 20 * time.Second}, {StopCarriedOut, 0, 20 * time.Second}}, EndedByOperator, false},
+	{"docker stop, its signal lost", false, []toldNews{{Died, 0, 11 * time.Second}, {StopCarriedOut, 0, 11 * time.Second}}, EndedByOperator, false},
+	{"docker kill", false, []toldNews{{Signalled, 9, 10 * time.Second}, {Died, 0, 10 * time.Second}}, EndedByOperator, false},
+	{"docker kill --signal HUP, and a crash", false, []toldNews{{Signalled, 1, 9 * time.Second}, {Died, 0, 10 * time.Second}}, EndedByItself, false},
+	{"healthd's stop", true, []toldNews{{Signalled, 15, 10 * time.Second}, {Died, 0, 11 * time.Second}, {StopCarriedOut, 0, 11 * time.Second}}, EndedByHealthd, false},
+	{"healthd's stop, with KILL", true, []toldNews{{Signalled, 15, 10 * time.Second}, {Signalled, 9, 15 * time.Second}, {Died, 0, 15 * time.Second}, {StopCarriedOut, 0, 15 * time.Second}}, EndedByHealthd, false},
+	{"healthd's stop, its signals lost", true, []toldNews{{Died, 0, 11 * time.Second}, {StopCarriedOut, 0, 11 * time.Second}}, EndedByHealthd, false},
+	{"healthd's stop, cut short by docker kill", true, []toldNews{{Signalled, 15, 10 * time.Second}, {Signalled, 9, 12 * time.Second}, {Died, 0, 12 * time.Second}}, EndedByOperator, false},
+	{"healthd's stop, joined by docker stop", true, []toldNews{{Signalled, 15, 10 * time.Second}, {Signalled, 15, 12 * time.Second}, {Died, 0, 13 * time.Second}, {StopCarriedOut, 0, 13 * time.Second}}, EndedByOperator, false},
+	{"healthd's stop of a run that survived a signal", true, []toldNews{{Signalled, 15, 10 * time.Second}, {Died, 0, 11 * time.Second}, {StopCarriedOut, 0, 11 * time.Second}}, EndedByHealthd, true},
+	{"the same, joined by the stop that it survived", true, []toldNews{{Signalled, 15, 10 * time.Second}, {Died, 0, 11 * time.Second}, {StopCarriedOut, 0, 11 * time.Second}, {StopCarriedOut, 0, 11*time.Second + 1}}, EndedByOperator, true},
 }
 
 // FuzzWhoEndedTheRun delivers the news of an end in orders that engines produce. The event
@@ -288,6 +314,7 @@ func FuzzWhoEndedTheRun(f *testing.F) {
 		sim.noTranscript = true
 		sim.play("backoff=1h/1h/10h", "liveness=0s/1h/1/1", "grace=5s", "stop-takes=2h", "late-news=yes", "0s runs")
 		sim.state.Lasting.Backoff = BackoffState{Active: true, Delay: time.Hour} // no start comes before the late news
+		sim.state.Ending.Survived = ending.survived
 		if ending.own {
 			sim.play("9s restart-asked") // begins the stop at once; a probe's failure would begin it at its next period
 			sim.state.Request.Cause, sim.state.Action.Stopping = ByLiveness, ByLiveness

@@ -71,9 +71,9 @@ func (t *stepper) yieldNextRun() {
 	}
 }
 
-// awaitEnd gives a run that got a stop signal its grace period and 10 s to end.
+// awaitEnd gives a run that got a stop signal the time to end that the engine gives it, and 10 s.
 func (t *stepper) awaitEnd() {
-	t.Ending.ForgetAt = t.now.Add(grace(t.spec, t.c, NoCause) + 10*time.Second)
+	t.Ending.ForgetAt = t.now.Add(othersGrace(t.spec, t.c) + 10*time.Second)
 	t.Checks.InspectAt = time.Time{}
 }
 
@@ -123,7 +123,7 @@ func (t *stepper) stopCarriedOut(in *Input) {
 	t.dialIfInDoubt(&before, meaning)
 	switch meaning {
 	case meansOperator:
-		if t.Engine.State.Alive() && t.Ending.ForgetAt.IsZero() {
+		if t.Engine.State.Alive() && !t.now.Before(t.Ending.ForgetAt) {
 			t.awaitEnd()
 		}
 		t.clearVerdicts()

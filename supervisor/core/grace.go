@@ -12,6 +12,20 @@ func grace(spec *Spec, c *runtime.Container, cause Cause) time.Duration {
 	return max(configuredGrace(spec, c, cause), MinGrace)
 }
 
+// othersGrace returns how long a stop of others may take that names no time of its own: it goes by the
+// container's stop timeout, or by the engine's default, which grace is never below without a spec's. Where the
+// spec gives more, the container is known to need it.
+func othersGrace(spec *Spec, c *runtime.Container) time.Duration {
+	own := engineStopTimeout
+	if c.StopTimeout >= 0 {
+		own = c.StopTimeout
+	}
+	return max(own, grace(spec, c, NoCause))
+}
+
+// engineStopTimeout is the time that engines give a container without a stop timeout of its own.
+const engineStopTimeout = 10 * time.Second
+
 // configuredGrace returns the failed probe's grace period, else the spec's, else the
 // container's own stop timeout, else DefaultGrace.
 func configuredGrace(spec *Spec, c *runtime.Container, cause Cause) time.Duration {

@@ -96,11 +96,11 @@ func (t *stepper) scheduleStart(cause Cause) {
 			t.record(EventBackOff, "Back-off %v restarting failed container %s", delay, t.c.Name)
 		}
 	}
-	if t.Ending.Survived && cause == ByExit {
-		t.Action.NotBefore = later(t.Action.NotBefore, t.now.Add(lateNewsPause))
-	}
 	if t.Shutdown.Begun && !t.Shutdown.LeftOver {
 		t.Action.NotBefore = t.now
+	}
+	if t.Ending.Survived && cause != ByOperator {
+		t.Action.NotBefore = later(t.Action.NotBefore, t.now.Add(lateNewsPause))
 	}
 }
 

@@ -106,9 +106,9 @@ func (s *State) StopLeft() bool {
 }
 
 // stopPending says that a stop call waits only for Action.NotBefore, the pre_stop hook or
-// another call.
+// another call. While others stop the run, healthd repeats no call: its grace period may be shorter.
 func (s *State) stopPending() bool {
-	return s.Engine.State.Alive() && s.Action.Stopping != NoCause && !s.Lost && !s.pausedBeforeStop() && !s.StopLeft()
+	return s.Engine.State.Alive() && s.Action.Stopping != NoCause && !s.Lost && !s.pausedBeforeStop() && !s.StopLeft() && !s.Ending.Signalled()
 }
 
 // startPending says that a start call waits only for Action.NotBefore or another call.
