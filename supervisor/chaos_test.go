@@ -31,6 +31,10 @@ func chaosKnobs(seed int) knobs {
 		k.guard = core.Guard{MaxRestarts: 2, Window: time.Minute}
 	}
 	k.clocks = r.IntN(2) == 0
+	if r := rand.New(rand.NewPCG(uint64(seed), 1)); r.IntN(3) == 0 { // of its own, so that the other seeds stay as they are
+		k.longStops = true
+		takeLongToStop(k.templates, r)
+	}
 	return k
 }
 

@@ -65,7 +65,11 @@ func (h *world) locked(do func()) {
 }
 
 func (h *world) dockerStop(c *worldContainer) {
-	h.wg.Go(func() { _ = h.engine.stop(c.info.ID, c.template.stopTimeout, byOperator) })
+	timeout := c.template.stopTimeout
+	if h.longStops && h.roll("docker stop -t", c.info.ID, 3) == 0 {
+		timeout += h.randomDuration("timeout", c.info.ID, 0, 2*time.Minute)
+	}
+	h.wg.Go(func() { _ = h.engine.stop(c.info.ID, timeout, byOperator) })
 }
 
 func (h *world) dockerSignal(c *worldContainer, signal int) {

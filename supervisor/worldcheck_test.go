@@ -31,6 +31,9 @@ func (h *world) checkCall(d *worldDaemon, c *worldContainer, what string) {
 		c.daemonKnew = c.opSignal.run == c.run && (asked || d.knowsSignal(c))
 		return
 	}
+	if h.leftToOperator(d, c, 5*time.Second) {
+		h.fail("%s: healthd stops it while an operator does, who gave it %v", c.template.name, c.opStop.timeout)
+	}
 	if c.signalState() != noSignal && !d.knowsSignal(c) {
 		c.opSignal.ambiguous = "healthd called for a stop before it got the event"
 	}
@@ -65,9 +68,18 @@ func (h *world) checkStart(c *worldContainer, by actor) {
 	case !c.daemonKnew: // that daemon had not yet got the event when it called
 	case rebooted && (!c.engineOutlived || c.engineEndedSoon || c.unstoredRun == c.run-1): // the operator's stop looked like a part of the engine's shutdown
 	case c.opSignal.ambiguous != "":
+	case c.outlasted && (!c.lossAt.IsZero() || c.calls > c.stopsDone): // the engine's stops tell too little
 	default:
 		h.fail("%s: daemon %d started it although %s", c.template.name, by, c.why)
 	}
+}
+
+// leftToOperator says that healthd must know for so long that an operator stops the present run, and that the stop
+// takes no longer than healthd can know.
+func (h *world) leftToOperator(d *worldDaemon, c *worldContainer, since time.Duration) bool {
+	known := c.opSignal.readAt[d.number]
+	return c.opSignal.run == c.run && c.opStop.underWay() && c.opStop.timeout <= c.template.stopTakes() && c.restartAskedRun != c.run &&
+		c.opSignal.ambiguous == "" && !known.IsZero() && time.Since(known) > since
 }
 
 // checkGroup checks, when healthd sends a stop signal to c, that no more of its group
@@ -146,7 +158,13 @@ func (h *world) noteDisturbances() {
 // needs a moment for that, and longer after a disturbance.
 func (h *world) checkReady(c *worldContainer) {
 	v := h.view(c)
-	if v == nil || !v.State.Conditions.Ready.Status || c.info.State == runtime.Running || v.State.Lost {
+	if v == nil || !v.State.Conditions.Ready.Status || v.State.Lost {
+		return
+	}
+	if c.info.State.Alive() && h.leftToOperator(h.daemon, c, 5*time.Second) {
+		h.fail("%s: the board shows it as ready, but an operator stops it", c.template.name)
+	}
+	if c.info.State == runtime.Running {
 		return
 	}
 	since := c.endedAt

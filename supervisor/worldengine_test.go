@@ -65,6 +65,7 @@ type worldContainer struct {
 	engineTries  int  // restarts by the engine's own policy
 
 	hung, notReady    bool // what its process answers
+	closing           bool // it has got SIGTERM
 	crashes           int  // runs to come that end soon
 	pausedAt          time.Time
 	heldAt, heldUntil time.Time
@@ -150,7 +151,7 @@ func fingerprintOf(c *runtime.Container) string {
 // beginRun starts a run.
 func (e *worldEngine) beginRun(c *worldContainer, by actor) {
 	c.run++
-	c.runEnded, c.stoppedByAPI, c.hung = make(chan struct{}), false, false
+	c.runEnded, c.stoppedByAPI, c.hung, c.closing = make(chan struct{}), false, false, false
 	c.info.State, c.info.StartedAt, c.info.Error, c.beganAt = runtime.Running, e.stamp(), "", time.Now()
 	c.info.Fingerprint = fingerprintOf(&c.info)
 	e.host.noteRunBegan(c, by)
@@ -225,6 +226,7 @@ func (e *worldEngine) signal(c *worldContainer, signal int, by actor) {
 	case signal == killSignal:
 		e.endAfterSignal(c, e.host.randomDuration("kill", c.info.ID, time.Millisecond, 5*time.Millisecond), 137)
 	case c.info.State == runtime.Running && !c.template.ignoresTerm:
+		c.closing = c.template.closesOnTerm
 		e.endAfterSignal(c, c.template.stopTime+e.host.randomDuration("term", c.info.ID, 1, 20*time.Millisecond), c.template.termCode)
 	}
 }
@@ -256,6 +258,7 @@ func (e *worldEngine) stop(id string, grace time.Duration, by actor) error {
 	run, dead := c.run, c.runEnded
 	c.stoppedByAPI = true
 	e.signal(c, 15, by)
+	e.host.noteStop(c, grace, by)
 	e.host.mu.Unlock()
 	if !await(dead, ended, grace) {
 		e.host.mu.Lock()
@@ -269,6 +272,9 @@ func (e *worldEngine) stop(id string, grace time.Duration, by actor) error {
 	defer e.host.mu.Unlock()
 	if !e.up || e.life != boot {
 		return errUnreachable
+	}
+	if by > 0 && c.run == run {
+		c.stopsDone++
 	}
 	e.emit(c, runtime.ActionStop, 0)
 	return nil

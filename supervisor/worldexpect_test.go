@@ -33,6 +33,8 @@ type worldRecord struct {
 	lookupFailed    bool      // a daemon could not ask for the missed kill events
 
 	opSignal           operatorSignal // the operator's, to the present or last run
+	opStop             operatorStop   // the one that takes longest
+	outlasted          bool           // the run ended within that stop, when healthd may have forgotten its signal
 	restartAskedAt     time.Time
 	restartAskedRun    int
 	restartAskedUnseen bool // healthd had not seen that run: it may take its start for the restart
@@ -40,6 +42,7 @@ type worldRecord struct {
 	unstoredRun        int  // run of which a daemon was killed before its slow disk had all it knew
 	calls              int  // stops of the present run that healthd called for
 	signals            int  // stop signals that came of these
+	stopsDone          int  // those of these that the engine has carried out
 	cause              core.Cause
 	probeStoppedRun    int       // run that healthd stopped for a failed probe
 	termAt             time.Time // when healthd's newest stop sent its signal
@@ -60,6 +63,31 @@ type operatorSignal struct {
 	readAt     map[actor]time.Time
 	connected  actor  // the daemon that was connected then; 0: none
 	ambiguous  string // why healthd may take it for something else; empty: it may not
+}
+
+// operatorStop is a docker stop.
+type operatorStop struct {
+	until   time.Time // when KILL comes
+	timeout time.Duration
+	engine  <-chan struct{} // closed when the engine's life ends, and the stop with it
+}
+
+// underWay says that an operator stops the present run.
+func (s *operatorStop) underWay() bool {
+	select {
+	case <-s.engine:
+		return false
+	default:
+		return s.engine != nil && time.Since(s.until) < time.Second
+	}
+}
+
+// noteStop notes a docker stop of the present run.
+func (h *world) noteStop(c *worldContainer, timeout time.Duration, by actor) {
+	until := time.Now().Add(timeout)
+	if by == byOperator && (!c.opStop.underWay() || until.After(c.opStop.until)) {
+		c.opStop = operatorStop{until: until, timeout: timeout, engine: h.engine.ended}
+	}
 }
 
 // whoEnded says who wanted the end of a run that a signal has ended. An operator's
@@ -86,9 +114,11 @@ const (
 func (c *worldContainer) signalState() signalState {
 	age := time.Since(c.opSignal.at)
 	switch {
-	case c.opSignal.run != c.run || c.opSignal.survivable && age > c.template.stopTimeout+30*time.Second:
+	case c.opSignal.run == c.run && c.opStop.underWay():
+		return freshSignal
+	case c.opSignal.run != c.run || c.opSignal.survivable && age > c.template.stopTakes()+30*time.Second:
 		return noSignal
-	case c.opSignal.survivable && age > c.template.stopTimeout+9*time.Second:
+	case c.opSignal.survivable && age > c.template.stopTakes()+9*time.Second:
 		return fadingSignal
 	}
 	return freshSignal
@@ -98,9 +128,9 @@ func (c *worldContainer) signalState() signalState {
 func (c *worldContainer) answersProbe(probe core.ProbeType) bool {
 	up := c.info.State == runtime.Running && time.Since(c.beganAt) >= c.template.startupTime
 	if probe == core.Readiness {
-		return up && !c.notReady && !c.hung
+		return up && !c.notReady && !c.hung && !c.closing
 	}
-	return up && !c.hung
+	return up && !c.hung && !c.closing
 }
 
 // noteRunBegan notes that a run has begun.
@@ -168,6 +198,7 @@ func (h *world) noteRunEnded(c *worldContainer, by actor) {
 	}
 	c.failures++
 	c.endUnseen, c.engineLeaves = h.connectedSince.IsZero() || h.daemon != nil && !h.daemon.stopRequestedAt.IsZero(), c.stoppedByAPI
+	c.outlasted = c.opStop.underWay() && time.Since(c.opSignal.at) > c.template.stopTakes()+9*time.Second
 	c.endedBy, c.endedAt, c.endLife = by, time.Now(), h.engine.life
 	c.expect, c.why = h.expected(c, by)
 	h.logf("%s has ended: %s (%s)", c.template.name, c.expect, c.why)

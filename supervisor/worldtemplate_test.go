@@ -27,6 +27,8 @@ type worldTemplate struct {
 	stopTime           time.Duration // after SIGTERM
 	termCode           int
 	stopTimeout        time.Duration
+	grace              time.Duration // the spec's; 0: none
+	closesOnTerm       bool          // its probes fail from SIGTERM on
 	maxLife            time.Duration // longest time until it ends by itself; 0: never
 	exitCode           int           // of that end
 	crowd              bool          // one of 10,000; see TestChaosOfMany
@@ -85,6 +87,20 @@ func newWorldTemplate(r *rand.Rand, name string) *worldTemplate {
 	return t
 }
 
+// takeLongToStop gives containers stop timeouts of their own that are longer than the spec's grace periods, and some
+// of them need that time.
+func takeLongToStop(all []*worldTemplate, r *rand.Rand) {
+	for _, t := range all {
+		t.stopTimeout, t.grace = time.Duration(2+r.IntN(100))*time.Second, time.Duration(2+r.IntN(20))*time.Second
+		if r.IntN(2) == 0 {
+			t.stopTime, t.closesOnTerm = time.Duration(r.IntN(60_000))*time.Millisecond, r.IntN(2) == 0
+		}
+	}
+}
+
+// stopTakes is how long healthd knows that a stop of the container may take.
+func (t *worldTemplate) stopTakes() time.Duration { return max(t.stopTimeout, t.grace) }
+
 // spec is how healthd supervises the container. Some numbers change with each reload.
 func (t *worldTemplate) spec(r *rand.Rand) *core.Spec {
 	if t.own != nil {
@@ -92,7 +108,7 @@ func (t *worldTemplate) spec(r *rand.Rand) *core.Spec {
 	}
 	s := &core.Spec{
 		Name: t.name, RestartPolicy: t.policy, Publish: core.Publish{Service: t.name, Drain: t.drain},
-		Backoff: core.Backoff{Initial: worldBackoff, Max: worldBackoffMax, ResetAfter: worldReset},
+		Backoff: core.Backoff{Initial: worldBackoff, Max: worldBackoffMax, ResetAfter: worldReset}, TerminationGracePeriod: t.grace,
 	}
 	for i, wanted := range t.probes {
 		if wanted {
