@@ -21,7 +21,8 @@ func (h *world) noteEventRead(d *worldDaemon, ev runtime.Event) {
 // loadedSignal says whether a daemon has loaded the operator's signal from disk.
 func (d *worldDaemon) loadedSignal(c *worldContainer) bool {
 	m, ok := d.loaded[c.info.ID]
-	return ok && m.Run.ID == c.info.Run() && (m.Ending.By == core.EndedByOperator || !m.Ending.First.IsZero())
+	outlasted := m.Kept != nil && m.Ending.Survived && time.Since(c.opSignal.at) > c.template.stopTakes()+9*time.Second
+	return ok && m.Run.ID == c.info.Run() && (m.Ending.By == core.EndedByOperator || !m.Ending.First.IsZero() || outlasted)
 }
 
 // knowsSignal says whether a daemon has known the operator's signal for a moment. A
