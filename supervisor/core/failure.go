@@ -2,7 +2,6 @@ package core
 
 import (
 	"healthd/prober"
-	"healthd/runtime"
 )
 
 // NeedsGuard says that the step for the input may restart the container for a failed probe
@@ -51,7 +50,7 @@ func (t *stepper) stopFailedRun(in *Input) {
 		t.failRun(ByPostStart)
 	}
 	switch {
-	case t.Health.Failed == NoCause, t.Engine.State != runtime.Running, t.Draining(), t.Lost, t.Shutdown.Begun:
+	case t.Health.Failed == NoCause, !t.runs(), t.Draining(), t.Lost, t.Shutdown.Begun:
 		t.Health.Failed, t.Health.Wait = NoCause, Wait{}
 		t.Action.GaveUp = t.Action.GaveUp && !t.Engine.State.Alive() && t.Action.Restart == ByExit
 		return

@@ -36,7 +36,7 @@ func (sim *simulation) checkInvariants(before State, in *Input, fx []Effect) {
 
 func (sim *simulation) checkReady(must must) {
 	s := &sim.state
-	must(!s.Conditions.Ready.Status || s.Engine.State == runtime.Running && s.Conditions.Started.Status, "a ready container is running and started")
+	must(!s.Conditions.Ready.Status || s.runs() && s.Conditions.Started.Status, "a ready container is running and started")
 	must(!s.Conditions.Ready.Status || s.Action.Stopping == NoCause && s.Ending.First.IsZero(), "a container that is being stopped is not ready")
 	must(!s.Conditions.Ready.Status || s.Conditions.ContainerReady.Status && firstUnmetGate(sim.spec, s) == "", "ready needs the readiness probe and every gate")
 	must(!s.postStartPending() || !s.Conditions.Started.Status && !s.Conditions.Ready.Status, "a container is not started before its post_start hook has succeeded")
@@ -50,7 +50,7 @@ func (sim *simulation) checkProgress(before State, in *Input, must must) {
 		"a failure verdict leads to a stop")
 	must(!s.OperatorStopped() || s.Action.Restart == NoCause, "no start is due after an operator's stop")
 	must(!s.OperatorStopped() || !s.Engine.State.Alive(), "a running container is not stopped")
-	if s.Engine.State == runtime.Running && !s.Draining() && !s.Conditions.Started.Status && !s.Shutdown.Begun && !sim.c.AutoRemove && s.Action.Call == NoCall {
+	if s.runs() && !s.Draining() && !s.Conditions.Started.Status && !s.Shutdown.Begun && !sim.c.AutoRemove && s.Action.Call == NoCall {
 		y := s.Health.Probes[Startup]
 		must(s.Run.Hooks[PostStart] == HookDue || s.Run.Hooks[PostStart] == HookRunning || s.Health.Failed != NoCause || s.Lost ||
 			sim.spec.Probes[Startup] != nil && (!y.Due.IsZero() || y.Running), "a container that is not started has a hook or a startup probe under way")
@@ -74,6 +74,7 @@ func (sim *simulation) checkHoldsAndWaits(before State, in *Input, must must) {
 	}
 	must(!s.Lasting.Held || !begins, "no stop begins during a hold")
 	probed := s.Action.Stopping == ByLiveness || s.Action.Stopping == ByStartup
+	must(!begins || !s.Run.Died || s.Action.Stopping == ByOperator, "no stop begins of a run whose end was told")
 	must(!begins || !sim.spec.Observe || s.Action.Stopping == ByOperator, "no stop begins where healthd only observes")
 	must(!begins || !probed || sim.spec.OnFailure != TellFailed, "no stop begins for a failure that healthd only tells")
 	must(!s.Action.GaveUp || !begins, "no stop begins after healthd gave up")
@@ -143,7 +144,7 @@ func (sim *simulation) checkStop(f Effect, must must) {
 // it.
 func (sim *simulation) failureVerdict() bool {
 	s := &sim.state
-	return s.Engine.State == runtime.Running && !sim.c.AutoRemove &&
+	return s.runs() && !sim.c.AutoRemove &&
 		(s.Health.Probes[Liveness].Result == prober.Failure || s.Health.Probes[Startup].Result == prober.Failure)
 }
 

@@ -1,6 +1,8 @@
 package core
 
 import (
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -39,6 +41,33 @@ func TestExitCodeOfUnobservedEnd(t *testing.T) {
 	sim.step("", &Input{Kind: Observed})
 	if e := sim.state.Run.LastExit; e.Code != 3 || e.Reason != ReasonError || sim.state.Lasting.Restarts[ByExit] != 1 {
 		t.Errorf("last exit %+v, restarts %v", e, sim.state.Lasting.Restarts)
+	}
+}
+
+// An event has told the end of a job that succeeded, and no inspection shows it yet. What probes, hooks and the network
+// of another container say now is no reason for another run.
+func TestNothingFailsAfterDie(t *testing.T) {
+	for name, lines := range map[string][]string{
+		"liveness":            {"liveness=0s/10s/1/1", "0s runs", "12s liveness fails"},
+		"liveness, one wait":  {"liveness=0s/10s/1/1", "0s runs", "5s limit other", "6s liveness fails", "12s"},
+		"startup":             {"startup=0s/10s/1/3", "0s startup fails", "0s runs", "12s"},
+		"post_start":          {"post-start=20s", "0s post-start fails", "0s runs", "12s"},
+		"post_start, not run": {"post-start=20s", "0s runs", "12s engine-lost", "12s engine-back"},
+		"network":             {"0s network started", "0s runs", "12s"},
+	} {
+		sim := simulate(t, append([]string{"policy=OnFailure"}, lines...)...)
+		sim.step("", sim.died(0))
+		if name == "network" {
+			sim.c.NetworkOwnerStartedAt = sim.engineNow()
+			sim.step("", &Input{Kind: Tick})
+		}
+		sim.play("20500ms", "21s limit-over", "25s")
+		sim.endRun(0)
+		sim.step("", &Input{Kind: Observed})
+		sim.play("10m")
+		if acts := sim.actions(); sim.state.Engine.State.Alive() || slices.ContainsFunc(acts, func(a string) bool { return a == "START" || strings.HasPrefix(a, "STOP") }) {
+			t.Errorf("%s: it is %s, actions %v\n%s", name, sim.state.Engine.State, acts, sim.transcript.String())
+		}
 	}
 }
 

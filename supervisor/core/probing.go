@@ -5,14 +5,13 @@ import (
 	"time"
 
 	"healthd/prober"
-	"healthd/runtime"
 )
 
 // shouldProbe says whether a probe runs in the present state. Liveness and readiness wait
 // for the startup probe. During a stop only readiness goes on. (kubelet prober worker)
 func (t *stepper) shouldProbe(probe ProbeType) bool {
 	switch {
-	case t.spec.Probes[probe] == nil, t.Engine.State != runtime.Running, t.Health.Probes[probe].OnHold, t.postStartPending():
+	case t.spec.Probes[probe] == nil, !t.runs(), t.Health.Probes[probe].OnHold, t.postStartPending():
 		return false
 	case probe == Startup:
 		return !t.Conditions.Started.Status && !t.Draining()
@@ -76,7 +75,7 @@ func (t *stepper) probeAnswered(probe ProbeType, r prober.Result) {
 	}
 	before := y.Last
 	verdict := y.add(p, r, t.now)
-	if r.Outcome == prober.Success && t.Engine.State.Alive() && !t.Run.Died {
+	if r.Outcome == prober.Success {
 		t.Health.AliveAt = t.now
 	}
 	t.Totals.Count(probe, r)

@@ -92,9 +92,13 @@ func (s *State) Settled() bool {
 	return s.Action.Call == NoCall && (s.Action.Restart == NoCause || s.Shutdown.LeftOver || s.startBlocked())
 }
 
+// runs says that the run goes on and is not paused. Of one whose end an event has told, only the inspection is missing:
+// nothing that comes meanwhile says anything of it.
+func (s *State) runs() bool { return s.Engine.State == runtime.Running && !s.Run.Died }
+
 // containerReady is the rule of readiness without the gates.
 func (s *State) containerReady() bool {
-	return s.Engine.State == runtime.Running && !s.Run.Died && !s.Engine.NoAddress && s.Conditions.Started.Status && !s.Draining() &&
+	return s.runs() && !s.Engine.NoAddress && s.Conditions.Started.Status && !s.Draining() &&
 		s.Health.Probes[Readiness].Result == prober.Success
 }
 
@@ -176,7 +180,7 @@ func (s *State) postStartPending() bool {
 
 // postStartDue says that the post_start hook runs as soon as Health.HookAt has come.
 func (s *State) postStartDue() bool {
-	return s.Run.Hooks[PostStart] == HookDue && s.Engine.State == runtime.Running && !s.Draining() && !s.Lost && !s.Shutdown.Begun
+	return s.Run.Hooks[PostStart] == HookDue && s.runs() && !s.Draining() && !s.Lost && !s.Shutdown.Begun
 }
 
 // Shutdown is the shutdown of healthd itself.

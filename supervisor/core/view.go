@@ -125,7 +125,7 @@ func (v *View) Readiness() (ready bool, reason, message string) {
 // answers the requests that reach it.
 func (v *View) DrainingReady() bool {
 	s := &v.State
-	return v.Spec != nil && s.Draining() && s.Engine.State == runtime.Running && !s.Run.Died && s.Conditions.Started.Status &&
+	return v.Spec != nil && s.Draining() && s.runs() && s.Conditions.Started.Status &&
 		s.Health.Probes[Readiness].Result != prober.Failure && firstUnmetGate(v.Spec, s) == ""
 }
 
