@@ -170,6 +170,7 @@ func (l *loop) callEngine(e *entry, call core.Call, grace time.Duration) {
 		default:
 			r.err = engine.Start(ctx, r.id)
 		}
+		r.asked = time.Now()
 		c, err := engine.Inspect(ctx, r.id)
 		r.container = c
 		if err != nil && r.err == nil {
@@ -212,6 +213,7 @@ func awaitDurable(durable <-chan struct{}) (late bool) {
 // made long after it was decided. It returns false when the call is no longer needed, or the
 // engine does not tell; r then has the container or an error.
 func stillDue(ctx context.Context, engine Restarter, r *callReturned, run runtime.Run) bool {
+	r.asked = time.Now()
 	c, err := engine.Inspect(ctx, r.id)
 	switch {
 	case err != nil && r.call == core.StopCall:
@@ -270,12 +272,12 @@ func (q startQuestion) apply(l *loop) {
 // that failed at once holds up nothing.
 func (r *callReturned) stopNotNeeded(ctx context.Context, engine Restarter, run runtime.Run, cause core.Cause) bool {
 	const atOnce = time.Second
-	began := time.Now()
+	r.asked = time.Now()
 	c, err := engine.Inspect(ctx, r.id)
 	switch {
 	case ctx.Err() != nil: // the run is over
 		r.err = core.ErrNotSent
-	case err != nil && !errors.Is(err, runtime.ErrNotFound) && time.Since(began) < atOnce:
+	case err != nil && !errors.Is(err, runtime.ErrNotFound) && time.Since(r.asked) < atOnce:
 		return false
 	case err != nil:
 		r.err = fmt.Errorf("%w: %w", core.ErrNotSent, err)
@@ -304,6 +306,7 @@ type callReturned struct {
 	run       runtime.Run // the newest when the call was decided
 	call      core.Call
 	container *runtime.Container // nil: not known
+	asked     time.Time          // when healthd began to ask for it
 	kills     []runtime.Event    // the signals to the run that the call stopped
 	err       error
 }
@@ -320,7 +323,7 @@ func (r *callReturned) apply(l *loop) {
 	// Who ended a run that is found ended before its stop comes with the engine's events, unless
 	// nobody reports them any more.
 	endedBefore := errors.Is(r.err, core.ErrNotSent) && r.container != nil && !r.container.State.Alive()
-	if r.container != nil && (e.state.Stale(r.container) || endedBefore && !e.unreported) {
+	if r.container != nil && (e.state.Stale(r.container, r.asked) || endedBefore && !e.unreported) {
 		r.container = nil
 	}
 	if r.container != nil && !l.setContainer(e, r.container) {
@@ -342,10 +345,10 @@ func (l *loop) tellKills(e *entry, run runtime.Run, kills []runtime.Event, late 
 
 // inspect asks the engine what the container is now. An error ends it: who asked asks again.
 func (l *loop) inspect(e *entry) {
-	engine, id := l.restarterOf(e), e.container.ID
+	engine, id, asked := l.restarterOf(e), e.container.ID, time.Now()
 	l.wg.Go(func() {
 		if c, err := engine.Inspect(l.workCtx, id); err == nil {
-			_ = l.send(l.workCtx, inspected{c})
+			_ = l.send(l.workCtx, inspected{c, asked})
 		}
 	})
 }
@@ -370,11 +373,14 @@ func (l *loop) lookAgain(engine *engineState) {
 }
 
 // inspected is the message that an inspection returned.
-type inspected struct{ container *runtime.Container }
+type inspected struct {
+	container *runtime.Container
+	asked     time.Time // when the inspection began
+}
 
 func (m inspected) apply(l *loop) {
 	if l.find(m.container.ID) != nil {
-		l.observed(update{Runtime: m.container.Runtime, Container: m.container})
+		l.observed(update{Runtime: m.container.Runtime, Container: m.container}, m.asked)
 	}
 }
 

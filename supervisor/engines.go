@@ -26,7 +26,7 @@ func (u update) apply(l *loop) {
 	case u.Kind == runtime.Synced:
 		l.synced(u)
 	case u.Kind == runtime.Observed:
-		l.observed(u)
+		l.observed(u, time.Time{})
 		if e = l.find(u.Container.ID); e != nil {
 			e.reported = u.Container
 		}
@@ -83,8 +83,9 @@ func (l *loop) cause(e *entry, u update) core.Input {
 	return in
 }
 
-// observed takes in an inspection of a container, the first one or a later one.
-func (l *loop) observed(u update) {
+// observed takes in an inspection of a container, the first one or a later one. asked is when healthd began to ask for
+// it; zero: not known.
+func (l *loop) observed(u update, asked time.Time) {
 	c := u.Container
 	e := l.find(c.ID)
 	known := e != nil
@@ -97,7 +98,10 @@ func (l *loop) observed(u update) {
 			return
 		}
 		delete(l.dropped, c.ID)
-	case e.state.Stale(c):
+	case e.state.Stale(c, asked):
+		if asked.IsZero() && e.state.Refutes(c) {
+			l.inspect(e) // what it shows is newer
+		}
 		return
 	case !l.setContainer(e, c):
 		return

@@ -58,7 +58,7 @@ func (l *loop) judgeAnew(e *entry) {
 		u.Causes, u.StateFromEvent = past.heard, true
 		delete(l.unsupervised, c.ID) // healthd has missed nothing
 	}
-	l.observed(u)
+	l.observed(u, time.Time{})
 	if e := l.entries[c.ID]; e != nil && e.spec == nil {
 		e.unjudged = past // they are still wrong
 	}

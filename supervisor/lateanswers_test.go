@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"testing"
@@ -66,4 +67,66 @@ func TestAnswerAfterAnOperatorsSignal(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The engine shows by mistake that a run has ended, and then the same run alive. healthd believes what it has asked for
+// after that, by a look of its own or after a start that did nothing. An inspection that was overtaken by the news of the
+// end proves nothing.
+func TestRunThatLivesOn(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		policy core.RestartPolicy
+		told   bool // the watcher tells it, else healthd's start call finds it
+		lives  bool
+	}{
+		{"told by the watcher", core.Never, true, true},
+		{"found by a start call", core.Always, false, true},
+		{"told by an answer that was overtaken", core.Never, true, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			idle := &idleStarts{}
+			playWith(t, plainSpec(tt.policy), func(c *Config) {
+				idle.fakeEngine = c.Runtimes["docker"].(*fakeEngine)
+				c.Runtimes["docker"] = idle
+			}, func(h *harness) {
+				h.sendSynced()
+				h.engine.run("c1")
+				time.Sleep(time.Second)
+				alive := h.engine.observation("c1")
+				h.engine.endRun("c1", 255)
+				ended := h.engine.observation("c1")
+				idle.lives = func() {
+					h.engine.mu.Lock()
+					defer h.engine.mu.Unlock()
+					h.engine.containers["c1"] = alive.Container
+				}
+				if tt.lives && tt.told {
+					idle.lives()
+				}
+				h.engine.deliver(ended)
+				time.Sleep(time.Second)
+				if tt.told {
+					h.engine.deliver(alive)
+				}
+				time.Sleep(time.Minute)
+				s := h.view("c1").State
+				if s.Engine.State.Alive() != tt.lives || s.Conditions.Ready.Status != tt.lives || s.Run.ID != alive.Container.Run() {
+					h.t.Errorf("it is %s, ready %v, calls %v", s.Engine.State, s.Conditions.Ready.Status, h.engine.calls())
+				}
+			})
+		})
+	}
+}
+
+// idleStarts is an engine whose start calls do nothing: the container ran all the time.
+type idleStarts struct {
+	*fakeEngine
+	lives func()
+}
+
+func (e *idleStarts) Start(_ context.Context, id string) error {
+	e.noteCall("start %s", id)
+	time.Sleep(10 * time.Millisecond)
+	e.lives()
+	return nil
 }

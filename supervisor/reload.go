@@ -37,7 +37,7 @@ func (s *Supervisor) Reload(ctx context.Context, resolve Resolver, guard core.Gu
 // observeDropped looks whether a container that an earlier reload dropped has a spec now.
 func (l *loop) observeDropped(id string) {
 	if c := l.dropped[id]; c != nil {
-		l.observed(update{Runtime: c.Runtime, Container: c})
+		l.observed(update{Runtime: c.Runtime, Container: c}, time.Time{})
 	}
 }
 

@@ -3,6 +3,7 @@ package core
 import (
 	"time"
 
+	"healthd/prober"
 	"healthd/runtime"
 )
 
@@ -40,6 +41,19 @@ func (t *stepper) beginRun(run runtime.Run, found bool) {
 	if !found {
 		t.record(EventStarted, "Started container %s", t.c.Name)
 	}
+}
+
+// resumeRun takes back that the run has ended: its engine was wrong. As in a run that a new daemon finds, the probes
+// count afresh, and what was started stays so.
+func (t *stepper) resumeRun() {
+	t.Run.Exit, t.Run.EndedAt, t.Run.DiedCode = Exit{}, time.Time{}, 0
+	t.Action, t.Request.Error = Action{Call: t.Action.Call}, ""
+	t.Ending, t.Checks = Ending{Heard: t.Ending.Heard, Survived: t.Ending.Survived || t.Ending.Signalled()}, Checks{}
+	t.Health = newHealth(t.spec)
+	if y := &t.Health.Probes[Startup]; t.spec.Probes[Startup] != nil && t.Conditions.Started.Status {
+		y.Result, y.OnHold = prober.Success, true
+	}
+	t.record(EventStarted, "Container %s runs on: its engine had shown by mistake that it had ended", t.c.Name)
 }
 
 // countRestart counts a restart by healthd, or by the engine's own policy after an exit.

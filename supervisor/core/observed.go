@@ -17,6 +17,9 @@ func (t *stepper) observed(in *Input) {
 	if run := t.c.Run(); run != t.Run.ID && run != (runtime.Run{}) {
 		t.beginRun(run, in.Unwatched)
 	}
+	if t.Refutes(t.c) {
+		t.resumeRun()
+	}
 	t.Engine.State, t.Run.Died = t.c.State, false
 	t.Engine.NetworkAway = t.c.NetworkOwner != "" && t.c.NetworkOwnerStartedAt.IsZero()
 	if !t.Engine.NetworkAway {

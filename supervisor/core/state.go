@@ -138,13 +138,18 @@ func (s *State) OperatorStopped() bool {
 }
 
 // Stale says that c is older than the state: observations come from several requests to
-// the engine, and may overtake one another.
-func (s *State) Stale(c *runtime.Container) bool {
+// the engine, and may overtake one another. asked is when healthd began to ask for c; zero: not known.
+func (s *State) Stale(c *runtime.Container, asked time.Time) bool {
 	run := c.Run()
 	if run == (runtime.Run{}) {
 		return s.Run.ID != run
 	}
-	return run == s.Run.Before || run == s.Run.ID && c.State.Alive() && !s.Run.Exit.FinishedAt.IsZero()
+	return run == s.Run.Before || s.Refutes(c) && !asked.After(s.Health.SeenAt)
+}
+
+// Refutes says that c shows a run alive that has ended: c is stale, or the engine was wrong about the end.
+func (s *State) Refutes(c *runtime.Container) bool {
+	return c.Run() == s.Run.ID && c.State.Alive() && !s.Run.Exit.FinishedAt.IsZero()
 }
 
 // Gate returns a readiness gate, and false if it was never set.

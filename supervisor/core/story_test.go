@@ -238,6 +238,11 @@ var storyEvents = map[string]storyEvent{
 	"exits": func(sim *simulation, what string, args []string) error { // [CODE]
 		return sim.exit(what, args, runtime.Exited, false)
 	},
+	"lives-on": func(sim *simulation, what string, _ []string) error { // though the engine has shown its end
+		sim.c.State, sim.c.ExitCode, sim.c.FinishedAt = runtime.Running, 0, time.Time{}
+		sim.step(what, &Input{Kind: Observed})
+		return nil
+	},
 	"oom": func(sim *simulation, what string, args []string) error { // [CODE]
 		return sim.exit(what, args, runtime.Exited, true)
 	},
