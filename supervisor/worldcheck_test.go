@@ -75,11 +75,12 @@ func (h *world) checkStart(c *worldContainer, by actor) {
 }
 
 // leftToOperator says that healthd must know for so long that an operator stops the present run, and that the stop
-// takes no longer than healthd can know.
+// takes no longer than healthd can know. Where an event of the run is lost, or the engine's clock is set, it may learn of the
+// signal at the end only.
 func (h *world) leftToOperator(d *worldDaemon, c *worldContainer, since time.Duration) bool {
 	known := c.opSignal.readAt[d.number]
 	return c.opSignal.run == c.run && c.opStop.underWay() && c.opStop.timeout <= c.template.stopTakes() && c.restartAskedRun != c.run &&
-		c.opSignal.ambiguous == "" && !known.IsZero() && time.Since(known) > since
+		c.opSignal.ambiguous == "" && c.lossAt.Before(c.beganAt) && h.engine.clockSetAt.IsZero() && !known.IsZero() && time.Since(later(known, c.opStop.until.Add(-c.opStop.timeout))) > since
 }
 
 // checkGroup checks, when healthd sends a stop signal to c, that no more of its group

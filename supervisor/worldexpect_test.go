@@ -42,6 +42,7 @@ type worldRecord struct {
 	unstoredRun        int  // run of which a daemon was killed before its slow disk had all it knew
 	calls              int  // stops of the present run that healthd called for
 	signals            int  // stop signals that came of these
+	signalLost         bool // the event of one of them
 	stopsDone          int  // those of these that the engine has carried out
 	cause              core.Cause
 	probeStoppedRun    int       // run that healthd stopped for a failed probe
@@ -163,6 +164,7 @@ func (h *world) noteSignal(c *worldContainer, signal int, by actor, eventAt time
 		c.engineTerm = true
 	case signal != killSignal:
 		c.signals++
+		c.signalLost = c.signalLost || c.lossAt.Equal(time.Now())
 		c.termAt = time.Now()
 		h.checkGroup(c)
 	}
@@ -233,6 +235,8 @@ func (h *world) expected(c *worldContainer, by actor) (expectation, string) {
 		return either, "healthd has not seen it"
 	case c.uncertainRun == c.run:
 		return either, "a part of its run is not known"
+	case c.signalLost && c.calls > 1:
+		return either, "one of healthd's calls has no signal, so that its KILL may be an operator's"
 	case signal != noSignal && asked:
 		return either, "an operator stopped it and requested a restart"
 	case signal != noSignal && c.engineTerm:
