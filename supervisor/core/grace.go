@@ -12,9 +12,8 @@ func grace(spec *Spec, c *runtime.Container, cause Cause) time.Duration {
 	return max(configuredGrace(spec, c, cause), MinGrace)
 }
 
-// othersGrace returns how long a stop of others may take that names no time of its own: it goes by the
-// container's stop timeout, or by the engine's default, which grace is never below without a spec's. Where the
-// spec gives more, the container is known to need it.
+// othersGrace returns the time from the stop signal of others to the KILL, as far as healthd can know it: the container's
+// stop timeout, else the engine's default. Where the spec gives more, others may give as much.
 func othersGrace(spec *Spec, c *runtime.Container) time.Duration {
 	own := engineStopTimeout
 	if c.StopTimeout >= 0 {
