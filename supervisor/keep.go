@@ -63,10 +63,11 @@ func (l *loop) restore(e *entry) bool {
 	}
 	delete(l.notSeenYet, m.ID)
 	e.remembered, e.durable = m, closedChannel
-	state := m.State(e.spec, time.Now())
+	now := time.Now()
+	state, events := m.State(e.spec, e.container, now, &l.room)
 	e.state = &state
-	if told := m.WouldStart(e.spec); told != "" {
-		l.record(l.board.NameOf(e.container), core.EventWouldRestart, "%s", told)
+	for i := range events {
+		l.carryOut(e, &events[i], now)
 	}
 	e.down, e.granted = m.Down, m.Granted
 	e.missedEvents = l.unsupervised[m.ID]

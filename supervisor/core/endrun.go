@@ -325,9 +325,5 @@ func (t *stepper) endedWithEngine() {
 
 // tellStart records the start that healthd would make.
 func (t *stepper) tellStart() {
-	t.record(EventWouldRestart, "%s", wouldStart(t.c.Name))
-}
-
-func wouldStart(name string) string {
-	return "Container " + name + " has ended, would be started again. healthd only observes it"
+	t.record(EventWouldRestart, "Container %s has ended, would be started again. healthd only observes it", t.c.Name)
 }

@@ -59,7 +59,7 @@ func (t *stepper) stopFailedRun(in *Input) {
 	case t.spec.Observe:
 		wait = Wait{Reason: WaitObserved}
 	case t.spec.RestartPolicy != Never && !t.quarantines(t.Health.Failed) && t.mustGiveUp(t.Health.Failed):
-		t.Action.GaveUp = true
+		t.giveUp()
 		wait = Wait{Reason: WaitGaveUp}
 	}
 	if wait.Reason != "" {

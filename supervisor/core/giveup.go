@@ -29,14 +29,17 @@ func (t *stepper) mustGiveUp(cause Cause) bool {
 	if t.spec.GiveUp.Restarts == 0 || cause == ByOperator || cause == ByNetwork {
 		return false
 	}
-	return t.Action.GaveUp || t.exhausted()
+	return t.Action.GaveUp || t.exhausted(t.now)
 }
 
-// exhausted says that the restarts that GiveUp allows have been made.
-func (t *stepper) exhausted() bool {
-	n, since := 0, t.now.Add(-t.spec.GiveUp.Within)
-	for _, at := range t.Restarted {
-		if at.After(since) {
+// exhausted says that at that moment the restarts that GiveUp allows had been made.
+func (t *stepper) exhausted(at time.Time) bool {
+	if t.spec.GiveUp.Restarts == 0 {
+		return false
+	}
+	n, since := 0, at.Add(-t.spec.GiveUp.Within)
+	for _, restarted := range t.Restarted {
+		if restarted.After(since) {
 			n++
 		}
 	}
@@ -52,9 +55,17 @@ func (t *stepper) countForGiveUp(cause Cause) {
 	t.Restarted = append(append([]time.Time(nil), kept...), t.now)
 }
 
+// giveUp notes the moment, too: another GiveUp decides by it.
+func (t *stepper) giveUp() {
+	if !t.Action.GaveUp {
+		t.Action.GaveUp, t.Action.NotBefore = true, t.now
+	}
+}
+
 // giveUpStart leaves a container stopped that has ended by itself once too often.
 func (t *stepper) giveUpStart() {
-	t.Action.GaveUp, t.Action.Restart, t.Action.NotBefore = true, ByExit, t.now
+	t.giveUp()
+	t.Action.Restart = ByExit
 	t.record(EventGaveUp, "Container %s is not started again, after %v, until somebody resumes it (healthd resume %[1]s) or starts it", t.c.Name, t.spec.GiveUp)
 }
 

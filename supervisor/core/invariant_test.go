@@ -79,9 +79,8 @@ func (sim *simulation) checkHoldsAndWaits(before State, in *Input, must must) {
 	must(!begins || !probed || sim.spec.OnFailure != TellFailed, "no stop begins for a failure that healthd only tells")
 	must(!s.Action.GaveUp || !begins, "no stop begins after healthd gave up")
 	must(!s.Action.GaveUp || s.Health.Failed != NoCause || !s.Engine.State.Alive() && s.Action.Restart == ByExit, "healthd gives up a restart")
-	if g := sim.spec.GiveUp; g.Restarts > 0 {
-		must(len(s.Restarted) <= g.Restarts, "no more restarts are counted than matter")
-	}
+	must(!s.Action.GaveUp || sim.spec.GiveUp.Restarts > 0, "healthd gives up only where it may")
+	must(len(s.Restarted) <= max(sim.spec.GiveUp.Restarts, len(before.Restarted)), "no more restarts are counted than matter")
 	must((s.Health.Failed == NoCause) == (s.Health.Wait == Wait{}), "a stop that need not wait begins")
 	must(s.Health.Failed == NoCause || s.Engine.State.Alive() && s.Action.Stopping == NoCause && !s.Lost && !s.Shutdown.Begun && !sim.c.AutoRemove, "only a stop that healthd may make waits")
 	must(!begins || !s.Action.Stopping.ByProbe() || sim.wait == Wait{}, "a stop that has to wait does not begin")
@@ -103,6 +102,8 @@ func (sim *simulation) checkEffects(before State, in *Input, fx []Effect, must m
 			calls++
 			must(!s.Engine.State.Alive(), "only a container that does not run is started")
 			must(!s.OperatorStopped(), "no start follows an operator's stop")
+			by := stepper{State: *s, spec: sim.spec, c: &sim.c}
+			must(by.shouldStart(s.Action.Restart) || s.Ending.By == EndedByEngine && by.startsAfterEngine(), "the policy says that it is started")
 			must(!s.Lasting.Held || s.Action.Restart != ByExit, "no start follows an exit during a hold")
 			must(!sim.spec.Observe || s.Action.Restart != ByExit, "no start follows an exit where healthd only observes")
 			must(!s.Action.GaveUp || s.Action.Restart != ByExit, "no start follows an exit after healthd gave up")
@@ -133,7 +134,8 @@ func (sim *simulation) checkStop(f Effect, must must) {
 	must(s.Engine.State.Alive(), "only a running container is stopped")
 	must(!sim.c.AutoRemove, "--rm containers are never stopped")
 	if p := sim.spec.Publish; s.Action.StopCalls == 1 && !s.Action.Withdrawn.IsZero() && sim.spec.Lifecycle.PreStop == nil {
-		must(!sim.now.Before(s.Action.Withdrawn.Add(p.LeastDrain)), "load balancers that know of the withdrawal have had their time")
+		known := earlier(s.Action.Withdrawn, s.Conditions.Ready.Since.Add(p.WithdrawWithin)) // then at the latest
+		must(!sim.now.Before(known.Add(p.LeastDrain)), "load balancers that know of the withdrawal have had their time")
 	}
 	must(f.Grace >= MinGrace, "the stop signal gets its minimum time")
 	must(s.Run.Hooks[PreStop] != HookRunning, "pre_stop ends before the stop")
@@ -345,9 +347,7 @@ var randomEvents = []func(sim *simulation, b byte){
 	func(sim *simulation, b byte) {
 		sim.playNow("pre-stop " + oneOf(b, "succeeds", "fails", "cannot", "falls-back"))
 	},
-	func(sim *simulation, b byte) {
-		sim.playNow("reload " + oneOf(b, "policy=Never", "readiness=0s/2s/2/2 liveness=none", "startup=none backoff=1s/5s/10m", "policy=Always startup=1s/1s/1/1 liveness=0s/7s/1/3"))
-	},
+	func(sim *simulation, b byte) { sim.playNow("reload " + sim.nextChange(b)) },
 	func(sim *simulation, b byte) { sim.playNow(oneOf(b, "hold", "hold 3s", "hold 20s", "hold 5m")) },
 	func(sim *simulation, b byte) {
 		if b > 192 {
@@ -373,12 +373,25 @@ var randomEvents = []func(sim *simulation, b byte){
 	},
 	func(sim *simulation, b byte) {
 		if !sim.state.Shutdown.Begun {
-			sim.playNow("daemon-killed " + oneOf(b, "heard", "heard", "unheard", "unheard"))
+			sim.playNow(oneOf(b, "daemon-killed heard", "daemon-killed unheard", "reconfigured "+sim.nextChange(b), "reconfigured "+sim.nextChange(b)))
 		}
 	},
 	func(sim *simulation, b byte) {
 		sim.playNow("engine-clock " + oneOf(b, "-200ms", "-10m", "10m", "-20000h"))
 	},
+}
+
+// randomChanges are what random scripts change of the spec, by a reload or while no daemon runs.
+var randomChanges = []string{
+	"policy=Never", "readiness=0s/2s/2/2 liveness=none", "startup=none backoff=1s/5s/10m", "policy=Always startup=1s/1s/1/1 liveness=0s/7s/1/3",
+	"give-up=0/0s", "give-up=1/1m", "give-up=3/20s on-failure=stop", "observe=yes", "observe=no on-failure=none", "on-failure=restart policy=OnFailure",
+	"post-start=none", "post-start=3s pre-stop=none", "withdraw-within=0s least-drain=0s drain=1s", "startup=none post-start=none give-up=0/0s observe=no policy=Always",
+}
+
+// nextChange chooses one by the byte, another each time.
+func (sim *simulation) nextChange(b byte) string {
+	sim.changed++
+	return randomChanges[(int(b)+sim.changed)%len(randomChanges)]
 }
 
 // oneOf returns the text that the upper two bits of a byte choose.

@@ -93,7 +93,7 @@ func TestStartLeftOver(t *testing.T) {
 		sim.advanceTo(sim.now.Add(time.Second))
 	}
 	m := Memory{Facts: Remember(&sim.c, "web", &sim.state)}
-	if s := m.State(sim.spec, sim.now); !sim.state.Settled() || s.Action.Restart != ByExit || s.Shutdown.LeftOver {
+	if s, _ := m.State(sim.spec, &sim.c, sim.now, &Room{}); !sim.state.Settled() || s.Action.Restart != ByExit || s.Shutdown.LeftOver {
 		t.Errorf("settled %v, recalled %+v", sim.state.Settled(), s)
 	}
 }

@@ -66,10 +66,10 @@ func imageOf(c *runtime.Container) string {
 	return c.Image
 }
 
-// State returns the state that the last daemon knew, as if no time had passed: the next
-// observation then shows what has changed. Probes count afresh, but Ready and Started stay
-// until the first verdict. (kubelet since 1.35)
-func (m *Memory) State(spec *Spec, now time.Time) State {
+// State returns the state that the last daemon knew, as if no time had passed, after a reload to the spec that the
+// container has now: the next observation then shows what has changed. Probes count afresh, but Ready and Started
+// stay until the first verdict. (kubelet since 1.35) The effects are events, valid until the next step in the room.
+func (m *Memory) State(spec *Spec, c *runtime.Container, now time.Time, room *Room) (State, []Effect) {
 	kept := *m.Kept
 	s := State{Kept: &kept, Gates: slices.Clone(m.Gates), Restarted: m.Restarted}
 	if s.Run.BeganAt.IsZero() { // an older daemon did not keep it
@@ -79,32 +79,12 @@ func (m *Memory) State(spec *Spec, now time.Time) State {
 	if m.Engine.State.Alive() {
 		s.Engine.State = runtime.Running
 	}
-	if spec.Observe {
-		s.onlyObserve()
-	}
-	s.recallCall()
-	s.recallProbes(spec, m.ReadinessSucceeded)
-	s.recallHooks(spec)
-	return s
-}
-
-// WouldStart returns the message of EventWouldRestart for a start that the last daemon was about to make
-// and this one, which only observes, does not; "" for none.
-func (m *Memory) WouldStart(spec *Spec) string {
-	if !spec.Observe || m.Action.Restart != ByExit {
-		return ""
-	}
-	return wouldStart(m.Name)
-}
-
-// onlyObserve drops what the last daemon was about to do. What it had stopped is started again.
-func (s *State) onlyObserve() {
-	if s.Action.Restart == ByExit {
-		s.Action.Restart = NoCause
-	}
-	if s.Engine.State.Alive() && s.Action.Stopping != ByOperator && s.Action.StopCalls == 0 {
-		s.Action.Stopping = NoCause
-	}
+	t := room.begin(&s, spec, c, now)
+	t.recallCall()
+	t.recallProbes(m.ReadinessSucceeded)
+	t.changeSpec(nil)
+	t.recallHooks()
+	return t.end(&s)
 }
 
 // recallCall notes that the last daemon ended during a call, whose outcome is unknown.
@@ -120,25 +100,20 @@ func (s *State) recallCall() {
 }
 
 // recallProbes restores the verdicts that the last daemon had acted on or published.
-func (s *State) recallProbes(spec *Spec, readinessSucceeded bool) {
-	for i := range s.Health.Probes {
-		y, probe := &s.Health.Probes[i], ProbeType(i)
-		y.Result = initialResult(spec.Probes[i], probe)
-		if s.Action.Stopping != NoCause && causeOf(probe) == s.Action.Stopping {
+func (t *stepper) recallProbes(readinessSucceeded bool) {
+	t.Health = newHealth(t.spec)
+	for i := range t.Health.Probes {
+		if y := &t.Health.Probes[i]; t.Action.Stopping != NoCause && causeOf(ProbeType(i)) == t.Action.Stopping {
 			y.Result, y.OnHold = prober.Failure, true
 		}
 	}
-	if s.Conditions.Started.Status && spec.Probes[Startup] != nil {
-		y := &s.Health.Probes[Startup]
-		y.Result, y.OnHold = prober.Success, true
-	}
 	if readinessSucceeded {
-		s.Health.Probes[Readiness].Result = prober.Success
+		t.Health.Probes[Readiness].Result = prober.Success
 	}
 }
 
 // recallHooks lets hooks run again that were running when the last daemon ended.
-func (s *State) recallHooks(spec *Spec) {
+func (s *State) recallHooks() {
 	for i, hook := range s.Run.Hooks {
 		switch {
 		case hook == HookRunning && HookType(i) == PostStart:
@@ -146,9 +121,6 @@ func (s *State) recallHooks(spec *Spec) {
 		case hook == HookRunning:
 			s.Run.Hooks[i] = HookIdle
 		}
-	}
-	if spec.Lifecycle.PostStart == nil && s.postStartPending() {
-		s.Run.Hooks[PostStart], s.Conditions.Started.Status = HookIdle, spec.Probes[Startup] == nil
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"testing"
 	"time"
+
+	"healthd/runtime"
 )
 
 // What a journal has that this healthd does not understand is an error, never a panic later.
@@ -72,14 +74,15 @@ func TestStartOfTheLastDaemonIsTold(t *testing.T) {
 		{"nothing was to come", true, NoCause, ""},
 		{"healthd starts it", false, ByExit, ""},
 	} {
-		m := Memory{Facts: Facts{Name: "web", Kept: &Kept{}}}
+		m := Memory{Facts: Facts{Kept: &Kept{}}}
 		m.Action.Restart = tt.restart
-		spec := &Spec{Observe: tt.observe}
-		if got := m.WouldStart(spec); got != tt.want {
-			t.Errorf("%s: got %q", tt.name, got)
+		s, fx := m.State(&Spec{Observe: tt.observe, RestartPolicy: Always}, &runtime.Container{Name: "web"}, time.Now(), &Room{})
+		got := ""
+		for _, f := range fx {
+			got += f.Message
 		}
-		if s := m.State(spec, time.Now()); tt.want != "" && s.Action.Restart != NoCause {
-			t.Errorf("%s: told, and done all the same", tt.name)
+		if got != tt.want || (tt.want != "") != (tt.restart != NoCause && s.Action.Restart == NoCause) {
+			t.Errorf("%s: got %q, start %v", tt.name, got, s.Action.Restart)
 		}
 	}
 }

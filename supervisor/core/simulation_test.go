@@ -23,6 +23,7 @@ type simulation struct {
 	now         time.Time
 	scheduled   map[time.Time][]func()
 	generation  int // of the daemon; a newer one hears nothing of an older one's calls
+	changed     int // how often random scripts have changed the spec
 
 	transcript   strings.Builder
 	noTranscript bool

@@ -14,10 +14,10 @@ import (
 // The caller publishes the new state first, so that readiness is withdrawn before a stop,
 // and then carries out the effects in their order.
 func Step(spec *Spec, c *runtime.Container, s *State, in *Input, now time.Time, room *Room) (State, []Effect) {
-	t := room.begin(s)
-	t.spec, t.c, t.now, t.engineNow, t.crowded = spec, c, now, in.EngineNow, in.Crowded
-	if t.engineNow.IsZero() {
-		t.engineNow = now
+	t := room.begin(s, spec, c, now)
+	t.crowded = in.Crowded
+	if !in.EngineNow.IsZero() {
+		t.engineNow = in.EngineNow
 	}
 	t.apply(in)
 	if in.Early {

@@ -24,10 +24,11 @@ type stepper struct {
 type Room struct{ step stepper }
 
 // begin begins a step from the state s.
-func (r *Room) begin(s *State) *stepper {
+func (r *Room) begin(s *State, spec *Spec, c *runtime.Container, now time.Time) *stepper {
 	t := &r.step
 	t.State, t.kept = *s, *s.Kept
 	t.Kept, t.fx = &t.kept, t.fx[:0]
+	t.spec, t.c, t.now, t.engineNow, t.crowded = spec, c, now, now, false
 	return t
 }
 

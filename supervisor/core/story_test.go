@@ -91,6 +91,14 @@ func (sim *simulation) setAll(words []string) error {
 	return nil
 }
 
+// changeSettings sets settings in a spec of its own, and returns the one before.
+func (sim *simulation) changeSettings(words []string) (old *Spec, err error) {
+	old = sim.spec
+	spec := *old
+	sim.spec = &spec
+	return old, sim.setAll(words)
+}
+
 func (sim *simulation) set(key, value string) (err error) {
 	durations := func(places ...*time.Duration) {
 		for i, part := range strings.Split(value, "/") {
@@ -143,6 +151,10 @@ func (sim *simulation) set(key, value string) (err error) {
 	case "startup", "liveness", "readiness":
 		return sim.setProbe(key, value)
 	case "post-start", "pre-stop":
+		if value == "none" {
+			sim.setHook(hookOf(key), nil)
+			return nil
+		}
 		durations(&sim.hookTakes[hookOf(key)])
 		sim.setHook(hookOf(key), &prober.LifecycleHandler{Sleep: &prober.Sleep{}})
 	case "gates":
@@ -349,14 +361,15 @@ var storyEvents = map[string]storyEvent{
 		return nil
 	},
 	"reload": func(sim *simulation, what string, args []string) error { // KEY=VALUE …: these settings change
-		old := *sim.spec
-		spec := old
-		sim.spec = &spec
-		if err := sim.setAll(args); err != nil {
-			return err
-		}
-		sim.step(what, &Input{Kind: SpecChanged, OldSpec: &old})
-		return nil
+		old, err := sim.changeSettings(args)
+		sim.step(what, &Input{Kind: SpecChanged, OldSpec: old})
+		return err
+	},
+	"reconfigured": func(sim *simulation, what string, args []string) error { // KEY=VALUE …: they change while no daemon runs
+		old, err := sim.changeSettings(args)
+		sim.checkSameAsReload(old)
+		sim.restartDaemon(what, false)
+		return err
 	},
 
 	// Load balancers, and others of the group.
@@ -460,9 +473,23 @@ func (sim *simulation) findRun(what string, last Facts) {
 	if !in.Unwatched {
 		m := Memory{Facts: last}
 		m.Run.StartedAt, m.Engine.State = time.Unix(0, last.Run.ID.Started), runtime.Running
-		sim.state = m.State(sim.spec, sim.now)
+		sim.recall(&m)
 	}
 	sim.step(what, in)
+}
+
+// memory returns what the journal keeps.
+func (sim *simulation) memory() *Memory {
+	return &Memory{Facts: Remember(&sim.c, "web", &sim.state), Gates: sim.state.Gates, Restarted: sim.state.Restarted}
+}
+
+// recall lets a daemon begin with what the last one has stored.
+func (sim *simulation) recall(m *Memory) {
+	var events []Effect
+	sim.state, events = m.State(sim.spec, &sim.c, sim.now, &Room{})
+	if len(events) > 0 {
+		sim.writeTranscript("", events)
+	}
 }
 
 // restartEngine lets the engine end with all its containers, and start again.
@@ -486,8 +513,7 @@ func (sim *simulation) restartEngine(what string) {
 // unheard: the engine does not tell it what happened meanwhile.
 func (sim *simulation) restartDaemon(what string, unheard bool) {
 	sim.generation++
-	m := Memory{Facts: Remember(&sim.c, "web", &sim.state), Gates: sim.state.Gates}
-	sim.state = m.State(sim.spec, sim.now)
+	sim.recall(sim.memory())
 	sim.step(what, &Input{Kind: Observed, First: true, Unwatched: unheard})
 }
 
