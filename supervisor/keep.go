@@ -128,10 +128,10 @@ func (l *loop) inherit(e *entry) {
 }
 
 // removeNotSeen runs when all containers of a runtime are known: those that are remembered
-// but were not reported are gone.
+// but were not reported are gone. Those with invalid labels are there.
 func (l *loop) removeNotSeen(name string, notInspected map[string]bool) {
 	for id, m := range l.notSeenYet {
-		if m.Runtime == name && !notInspected[id] {
+		if m.Runtime == name && !notInspected[id] && l.entries[id] == nil {
 			l.removedBeforeSeen(id)
 		}
 	}
