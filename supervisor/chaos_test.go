@@ -35,6 +35,11 @@ func chaosKnobs(seed int) knobs {
 		k.longStops = true
 		takeLongToStop(k.templates, r)
 	}
+	if rand.New(rand.NewPCG(uint64(seed), 2)).IntN(3) == 0 {
+		for _, t := range k.templates {
+			t.varied = true
+		}
+	}
 	return k
 }
 

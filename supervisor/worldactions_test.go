@@ -194,8 +194,12 @@ func (h *world) requestGate(c *worldContainer) {
 	}
 }
 
-// reload changes some specs. Sometimes it ends the supervision of the container.
+// reload changes some specs, or has no daemon run while they change. Sometimes it ends the supervision of the
+// container.
 func (h *world) reload(c *worldContainer) {
+	if c.template.varied && h.r.IntN(2) == 0 {
+		h.killDaemon(c)
+	}
 	h.mu.Lock()
 	specs := maps.Clone(h.specs)
 	for _, t := range h.templates {
@@ -206,15 +210,8 @@ func (h *world) reload(c *worldContainer) {
 	if h.r.IntN(4) == 0 {
 		specs[c.template.name] = nil
 	}
-	for _, t := range h.templates {
-		if (specs[t.name] == nil) != (h.specs[t.name] == nil) {
-			for _, c := range h.engine.containers {
-				if c.template == t {
-					c.makeUncertain("healthd does not supervise it")
-					c.uncertainRun = c.run
-				}
-			}
-		}
+	for _, c := range h.engine.containers {
+		h.noteSpecChange(c, specs[c.template.name])
 	}
 	h.specs = specs
 	d := h.daemon

@@ -26,6 +26,7 @@ func (h *world) checkCall(d *worldDaemon, c *worldContainer, what string) {
 		h.fail("%s: started while it is held", c.template.name)
 	}
 	if what == "start" {
+		c.starts++
 		c.startedForProbe = v.State.Action.Restart.ByProbe()
 		asked := c.opSignal.connected == d.number && h.engine.hasEvent(c.opSignal.eventAt) && !c.lookupFailed && time.Since(c.opSignal.at) > 200*time.Millisecond
 		c.daemonKnew = c.opSignal.run == c.run && (asked || d.knowsSignal(c))

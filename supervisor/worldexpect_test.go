@@ -41,6 +41,7 @@ type worldRecord struct {
 	uncertainRun       int  // run whose stop or restart by healthd a daemon has forgotten
 	unstoredRun        int  // run of which a daemon was killed before its slow disk had all it knew
 	calls              int  // stops of the present run that healthd called for
+	starts             int  // starts after it that healthd called for
 	signals            int  // stop signals that came of these
 	signalLost         bool // the event of one of them
 	stopsDone          int  // those of these that the engine has carried out
@@ -203,6 +204,9 @@ func (h *world) noteRunEnded(c *worldContainer, by actor) {
 	c.outlasted = c.opStop.underWay() && time.Since(c.opSignal.at) > c.template.stopTakes()+9*time.Second
 	c.endedBy, c.endedAt, c.endLife = by, time.Now(), h.engine.life
 	c.expect, c.why = h.expected(c, by)
+	if spec := h.specs[c.template.name]; c.expect == mustRun && spec.GiveUp.Restarts > 0 && c.restartAskedRun != c.run {
+		c.expect, c.why = either, mayGiveUp
+	}
 	h.logf("%s has ended: %s (%s)", c.template.name, c.expect, c.why)
 }
 
@@ -211,13 +215,16 @@ const engineRestarts = "its engine restarts it"
 // noteRefused notes that the engine could not start a container by its own policy.
 func (h *world) noteRefused(c *worldContainer) {
 	c.refusedAt = time.Now()
-	if c.why == engineRestarts && !c.endUnseen {
+	if spec := h.specs[c.template.name]; c.why == engineRestarts && !c.endUnseen && spec.GiveUp.Restarts == 0 {
 		c.expect, c.why = mustRun, "its engine could not start it"
 	}
 	h.logf("%s: the engine cannot start it: %s (%s)", c.template.name, c.expect, c.why)
 }
 
-const exitedWithZero = "it exited with 0"
+const (
+	exitedWithZero = "it exited with 0"
+	mayGiveUp      = "healthd may give it up"
+)
 
 func (h *world) expected(c *worldContainer, by actor) (expectation, string) {
 	spec := h.specs[c.template.name]
@@ -274,6 +281,34 @@ func (h *world) expected(c *worldContainer, by actor) (expectation, string) {
 		return either, "it exited with 0, or with its engine: nobody can tell"
 	}
 	return mustRun, "it exited"
+}
+
+// noteSpecChange notes what another spec, nil for none, changes of what must become of a container that has ended.
+func (h *world) noteSpecChange(c *worldContainer, spec *core.Spec) {
+	old := h.specs[c.template.name]
+	switch {
+	case (spec == nil) != (old == nil):
+		c.makeUncertain("healthd does not supervise it")
+		c.uncertainRun = c.run
+	case spec == nil || c.info.State.Alive() || c.expect == "":
+	case spec.RestartPolicy != old.RestartPolicy && (!h.decided(c) || c.restartAskedRun == c.run || c.endedBy == byEngine):
+		c.expect, c.why = either, "its policy changes, and healthd may decide by either"
+	case c.starts > 0: // a call may still be under way
+		c.makeUncertain("its spec changes while it is started")
+	case spec.RestartPolicy != old.RestartPolicy && spec.RestartPolicy == core.Never && (c.expect == mustRun || c.why == mayGiveUp):
+		c.expect, c.why = mustStay, "its policy has become Never"
+	case spec.GiveUp.Restarts == 0 && c.why == mayGiveUp:
+		c.expect, c.why, c.disturbedAt = mustRun, "healthd gives it up no more", time.Now()
+	}
+}
+
+// decided says whether healthd, or the last daemon, has decided what becomes of a container that has ended.
+func (h *world) decided(c *worldContainer) bool {
+	kept := h.disk.memories[c.info.ID].Kept
+	if v := h.view(c); h.daemon != nil && v != nil {
+		kept = v.State.Kept
+	}
+	return kept != nil && kept.Run.ID == c.info.Run() && !kept.Run.Exit.FinishedAt.IsZero() && (h.daemon != nil || c.unstoredRun != c.run)
 }
 
 // runUnseen says that the running daemon has not seen the present run, by its board.

@@ -37,6 +37,7 @@ type worldTemplate struct {
 	networkOwner       string        // ID of the container whose network it shares
 	failures           int           // of the one of it that was removed last
 	own                *core.Spec    // nil: spec makes one
+	varied             bool          // a change of the configuration changes more of its spec than numbers
 }
 
 // newWorldTemplates returns the containers of a host, some of each kind.
@@ -128,5 +129,28 @@ func (t *worldTemplate) spec(r *rand.Rand) *core.Spec {
 	if t.preStop {
 		s.Lifecycle.PreStop = sleep
 	}
+	if t.varied {
+		t.vary(r, s)
+	}
 	return s
+}
+
+// vary changes what a container may wait for.
+func (t *worldTemplate) vary(r *rand.Rand, s *core.Spec) {
+	switch {
+	case r.IntN(2) == 0:
+	case t.startupTime == 0:
+		s.Probes[core.Startup] = tcpProbe(int(core.Startup), time.Duration(5+r.IntN(20))*time.Second, 3)
+	default: // else liveness would fail before it is up
+		s.Probes[core.Startup], s.Probes[core.Liveness] = nil, nil
+	}
+	if r.IntN(2) == 0 {
+		s.Lifecycle.PostStart = nil
+	}
+	if r.IntN(4) == 0 {
+		s.RestartPolicy = core.Never
+	}
+	if r.IntN(3) == 0 {
+		s.GiveUp = core.GiveUp{Restarts: 1 + r.IntN(3), Within: 2 * time.Minute}
+	}
 }
