@@ -30,7 +30,7 @@ func countedOf(v *core.View) counted {
 		ready: v.Spec != nil && s.Conditions.Ready.Status,
 		restarting: !s.Action.GaveUp &&
 			(s.Action.Stopping != core.NoCause || s.Action.Restart != core.NoCause || s.Action.Call != core.NoCall),
-		held:    s.Lasting.Held,
+		held:    s.Lasting.Held(),
 		gaveUp:  s.Action.GaveUp,
 		invalid: v.Invalid != "",
 	}

@@ -37,7 +37,7 @@ func TestCounts(t *testing.T) {
 func anyView(rnd *rand.Rand, id string) *core.View {
 	v := &core.View{Container: &runtime.Container{ID: id, Name: "web-" + id}, State: core.NewState()}
 	s := &v.State
-	s.Conditions.Ready.Status, s.Lasting.Held, s.Action.GaveUp = rnd.IntN(2) == 0, rnd.IntN(2) == 0, rnd.IntN(2) == 0
+	s.Conditions.Ready.Status, s.Lasting.HeldHere, s.Action.GaveUp = rnd.IntN(2) == 0, rnd.IntN(2) == 0, rnd.IntN(2) == 0
 	s.Conditions.ContainerReady = s.Conditions.Ready
 	switch rnd.IntN(6) {
 	case 0:
@@ -70,7 +70,7 @@ func walked(b *Board) Counts {
 		a := v.State.Action
 		busy := a.Stopping != core.NoCause || a.Restart != core.NoCause || a.Call != core.NoCall
 		add(&c.Restarting, busy && !a.GaveUp)
-		add(&c.Held, v.State.Lasting.Held)
+		add(&c.Held, v.State.Lasting.Held())
 		add(&c.GaveUp, a.GaveUp)
 		add(&c.Invalid, v.Invalid != "")
 	}

@@ -24,8 +24,8 @@ func TestRecreatedWhileAway(t *testing.T) {
 		h.engine.names["c2"] = "n-c1"
 		h.engine.run("c2")
 		h.startDaemon(runtime.ReplayComplete, 0)
-		if s := h.view("c2").State; !s.Lasting.Held || s.RestartCount() != 1 || !s.Lasting.Backoff.Active {
-			h.t.Errorf("held %v, %d restarts, back-off %+v", s.Lasting.Held, s.RestartCount(), s.Lasting.Backoff)
+		if s := h.view("c2").State; !s.Lasting.Held() || s.RestartCount() != 1 || !s.Lasting.Backoff.Active {
+			h.t.Errorf("held %v, %d restarts, back-off %+v", s.Lasting.Held(), s.RestartCount(), s.Lasting.Backoff)
 		}
 	})
 }

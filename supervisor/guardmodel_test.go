@@ -193,7 +193,7 @@ func (m *guardModel) noteWaits() {
 		e := m.g.l.entries[id]
 		wait, before := e.state.Health.Wait, m.waits[id]
 		switch failed := e.state.Health.Failed != core.NoCause; {
-		case failed != (wait.Reason != ""), e.state.Lasting.Held && failed != (wait.Reason == core.WaitHeld):
+		case failed != (wait.Reason != ""), e.state.Lasting.Held() && failed != (wait.Reason == core.WaitHeld):
 			m.errorf("%s has failed: %v, and waits for %+v", e.container.Name, failed, wait)
 		case !failed, wait.Reason == core.WaitHeld:
 			delete(m.waits, id)

@@ -69,7 +69,7 @@ func TestHoldEndsByItself(t *testing.T) {
 			t.Errorf("calls %v, waits for %+v", h.engine.calls(), w)
 		}
 		pass(time.Second)
-		if got := h.engine.calls(); !slices.Equal(got, []string{"start a"}) || h.view("a").State.Lasting.Held {
+		if got := h.engine.calls(); !slices.Equal(got, []string{"start a"}) || h.view("a").State.Lasting.Held() {
 			t.Errorf("calls %v", got)
 		}
 	})
@@ -119,7 +119,7 @@ func TestHoldDuringARestart(t *testing.T) {
 		time.Sleep(12 * time.Second) // the stop is under way
 		_ = h.Hold(h.t.Context(), "a", time.Time{})
 		pass(time.Minute)
-		if s := h.view("a").State; !s.Lasting.Held || !s.Conditions.Ready.Status || s.RestartCount() != 1 {
+		if s := h.view("a").State; !s.Lasting.Held() || !s.Conditions.Ready.Status || s.RestartCount() != 1 {
 			h.t.Errorf("held during the stop: %+v", s)
 		}
 	})
@@ -148,8 +148,8 @@ func TestHoldBelongsToTheIdentity(t *testing.T) {
 		_ = h.daemon.Hold(h.t.Context(), "c1", until)
 		held := func(when, id string) {
 			h.t.Helper()
-			if s := h.view(id).State; !s.Lasting.Held || !s.Lasting.HeldUntil.Equal(until) {
-				h.t.Errorf("%s: %v until %v", when, s.Lasting.Held, s.Lasting.HeldUntil)
+			if s := h.view(id).State; !s.Lasting.Held() || !s.Lasting.HeldUntil().Equal(until) {
+				h.t.Errorf("%s: %v until %v", when, s.Lasting.Held(), s.Lasting.HeldUntil())
 			}
 		}
 		h.engine.exit("c1", 1)
@@ -174,8 +174,92 @@ func TestHoldBelongsToTheIdentity(t *testing.T) {
 		h.startDaemon(runtime.ReplayComplete, 0)
 		held("a shutdown", "c2")
 		h.sleep(2 * time.Hour)
-		if !h.running("c2") || h.view("c2").State.Lasting.Held {
+		if !h.running("c2") || h.view("c2").State.Lasting.Held() {
 			h.t.Error("not started when the hold was over")
+		}
+	})
+}
+
+// What people hold goes to the next container of the identity, and their newest word counts. A hold of the fleet is the container's
+// alone.
+func TestHoldOfARecreatedContainer(t *testing.T) {
+	for _, tt := range []struct {
+		name                       string
+		heldBefore, fleetBefore    bool
+		recreated                  bool // once more, before it has ever run
+		heldCreated, fleetCreated  bool
+		wantHere, wantFleet, until bool
+	}{
+		{name: "the old one was held", heldBefore: true, wantHere: true, until: true},
+		{name: "the new one is held before its start", heldCreated: true, wantHere: true},
+		{name: "both were", heldBefore: true, heldCreated: true, wantHere: true},
+		{name: "the fleet held the old one", fleetBefore: true},
+		{name: "the fleet holds the new one", fleetBefore: true, heldBefore: true, fleetCreated: true, wantHere: true, wantFleet: true, until: true},
+		{name: "it is held before its start, and created again", heldCreated: true, recreated: true, wantHere: true},
+	} {
+		playHost(t, plainSpec(core.Always), func(h *fakeHost) {
+			h.startDaemon(runtime.ReplayUnknown, 0)
+			h.engine.run("c1")
+			synctest.Wait()
+			daemon, _ := h.current()
+			ctx := h.t.Context()
+			if tt.heldBefore {
+				_ = daemon.Hold(ctx, "c1", time.Now().Add(time.Hour))
+			}
+			if tt.fleetBefore {
+				_ = daemon.HoldByFleet(ctx, "c1", "a")
+			}
+			h.engine.exit("c1", 1)
+			synctest.Wait()
+			remove := func(id string) {
+				h.engine.delete(id)
+				h.engine.deliver(runtime.Update{Kind: runtime.Removed, Runtime: "docker", ID: id})
+			}
+			create := func(id string) {
+				h.engine.mu.Lock()
+				h.engine.names[id] = "n-c1"
+				h.engine.containers[id] = &runtime.Container{ID: id, Name: "n-c1", Runtime: "docker", State: runtime.Created, StopTimeout: -1, RestartPolicy: "no"}
+				h.engine.mu.Unlock()
+				h.engine.deliver(h.engine.observation(id))
+				synctest.Wait()
+			}
+			remove("c1")
+			create("c2")
+			if tt.heldCreated {
+				_ = daemon.Hold(ctx, "c2", time.Time{})
+			}
+			if tt.fleetCreated {
+				_ = daemon.HoldByFleet(ctx, "c2", "b")
+			}
+			id := "c2"
+			if tt.recreated {
+				remove("c2")
+				create("c3")
+				id = "c3"
+			}
+			h.engine.run(id)
+			l := &h.view(id).State.Lasting
+			if l.HeldHere != tt.wantHere || l.HeldByFleet() != tt.wantFleet || l.HeldHereUntil.IsZero() == tt.until || l.Restarts[core.ByExit] != 0 && tt.heldBefore {
+				h.t.Errorf("%s: %+v", tt.name, l)
+			}
+		})
+	}
+}
+
+// Where there is no fleet any more, nothing would end its hold.
+func TestFleetHoldWithoutAFleet(t *testing.T) {
+	playHost(t, plainSpec(core.Always), func(h *fakeHost) {
+		h.startDaemon(runtime.ReplayUnknown, 0)
+		h.engine.run("c1")
+		synctest.Wait()
+		daemon, _ := h.current()
+		_ = daemon.Hold(h.t.Context(), "c1", time.Time{})
+		_ = daemon.HoldByFleet(h.t.Context(), "c1", "a")
+		synctest.Wait()
+		h.kill()
+		h.startDaemon(runtime.ReplayComplete, 0)
+		if l := &h.view("c1").State.Lasting; l.HeldByFleet() || !l.HeldHere {
+			h.t.Errorf("%+v", l)
 		}
 	})
 }

@@ -26,6 +26,11 @@ func (l *loop) loadMemories(past []*core.Memory) {
 	l.notSeenYet, l.removed = make(map[string]*core.Memory), make(map[string]*core.Memory)
 	l.unsupervised, l.seen = make(map[string]bool), make(map[string]time.Time)
 	for _, m := range past {
+		if l.config.Places == nil && m.Lasting.FleetHold != "" { // without a fleet nothing else ends it
+			own := *m
+			endFleetHold(&own)
+			m = &own
+		}
 		l.watchedUntil = later(l.watchedUntil, m.Written.Wall)
 		switch {
 		case m.Gone.IsZero():
@@ -40,6 +45,13 @@ func (l *loop) loadMemories(past []*core.Memory) {
 		}
 	}
 	l.guard.budget.load(past, time.Now())
+}
+
+// endFleetHold forgets that the fleet holds a container.
+func endFleetHold(m *core.Memory) {
+	kept := *m.Kept
+	kept.Lasting.FleetHold, kept.Lasting.FleetHoldOver = "", false
+	m.Kept = &kept
 }
 
 // storeSeen stores how far events are processed, unless something that follows from them
@@ -119,10 +131,10 @@ func (l *loop) inherit(e *entry) {
 	}
 	e.granted = m.Granted
 	e.change(func(s *core.State) {
-		own := s.Lasting.Backoff
-		s.Lasting = m.Lasting
+		own := s.Lasting
+		s.Lasting = m.Lasting.InheritedBy(own)
 		if !m.SameImageAndResources(e.container) {
-			s.Lasting.Backoff = own
+			s.Lasting.Backoff = own.Backoff
 		}
 	})
 }
@@ -138,15 +150,19 @@ func (l *loop) removeNotSeen(name string, notInspected map[string]bool) {
 }
 
 // rememberRemoved keeps what belongs to the identity of a removed container. A container
-// that never ran leaves nothing.
+// that never ran leaves nothing but a hold by people.
 func (l *loop) rememberRemoved(e *entry) {
 	if _, ok := l.notSeenYet[e.container.ID]; ok { // its labels are invalid, but once were not
 		l.removedBeforeSeen(e.container.ID)
 		return
 	}
-	if e.spec == nil || e.state.Run.ID == (runtime.Run{}) {
+	neverRan := e.state.Run.ID == (runtime.Run{})
+	if e.spec == nil || neverRan && !e.state.Lasting.HeldHere {
 		l.config.Store.Forget(e.container.ID)
 		return
+	}
+	if neverRan {
+		l.inherit(e)
 	}
 	facts := e.facts()
 	l.keepRemoved(e.memory(&facts))

@@ -135,7 +135,7 @@ func TestDaemonRestoresWhatWasStored(t *testing.T) {
 		h.kill()
 		h.startDaemon(runtime.ReplayComplete, 0)
 		after := h.view("c1").State
-		if !after.Conditions.Ready.Status || !after.Conditions.Started.Status || !after.Lasting.Held || !after.Conditions.Ready.Since.Equal(before.Conditions.Ready.Since) || after.Run.ID != before.Run.ID || !after.Run.BeganAt.Equal(before.Run.BeganAt) {
+		if !after.Conditions.Ready.Status || !after.Conditions.Started.Status || !after.Lasting.Held() || !after.Conditions.Ready.Since.Equal(before.Conditions.Ready.Since) || after.Run.ID != before.Run.ID || !after.Run.BeganAt.Equal(before.Run.BeganAt) {
 			h.t.Errorf("before %+v\nafter %+v", before, after)
 		}
 		if h.eventCount("c1", core.EventStarted) != 1 || h.eventCount("c1", core.EventNotReady) != 0 {
@@ -178,7 +178,7 @@ func TestClockSetWhileAway(t *testing.T) {
 		for _, rebooted := range []bool{false, true} {
 			now := time.Now()
 			m := core.Memory{Facts: core.Facts{Kept: &core.Kept{
-				Action: core.Action{Restart: core.ByExit, NotBefore: now.Add(20 * time.Second)}, Lasting: core.Lasting{Held: true, HeldUntil: now.Add(time.Minute)},
+				Action: core.Action{Restart: core.ByExit, NotBefore: now.Add(20 * time.Second)}, Lasting: core.Lasting{HeldHere: true, HeldHereUntil: now.Add(time.Minute)},
 				Ending: core.Ending{ForgetAt: now.Add(40 * time.Second)}, Run: core.Run{BeganAt: now.Add(-time.Hour)},
 			}, Down: core.Outage{Since: now.Add(-time.Second)}}, Granted: []time.Time{now.Add(-2 * time.Second)}}
 			text, err := json.Marshal(m.ForFile(core.Stamp{Wall: now, Monotonic: time.Hour, Boot: "a"}))
@@ -195,7 +195,7 @@ func TestClockSetWhileAway(t *testing.T) {
 			}
 			read = read.FromFile(then)
 			for what, wait := range map[string][2]time.Duration{
-				"start": {read.Action.NotBefore.Sub(then.Wall), 20 * time.Second}, "end of the hold": {read.Lasting.HeldUntil.Sub(then.Wall), time.Minute},
+				"start": {read.Action.NotBefore.Sub(then.Wall), 20 * time.Second}, "end of the hold": {read.Lasting.HeldUntil().Sub(then.Wall), time.Minute},
 				"oblivion": {read.Ending.ForgetAt.Sub(then.Wall), 40 * time.Second}, "begin": {read.Run.BeganAt.Sub(then.Wall), -time.Hour},
 				"outage": {read.Down.Since.Sub(then.Wall), -time.Second}, "grant": {read.Granted[0].Sub(then.Wall), -2 * time.Second},
 			} {

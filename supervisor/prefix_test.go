@@ -24,7 +24,7 @@ func TestNameThatIsAPrefix(t *testing.T) {
 				if err != nil {
 					continue // it is gone
 				}
-				if held := v.State.Lasting.Held; held != (name == want) {
+				if held := v.State.Lasting.Held(); held != (name == want) {
 					h.t.Errorf("%s is held: %v", name, held)
 				}
 			}

@@ -83,6 +83,7 @@ func (l *loop) stopSupervising(e *entry) {
 	if e.remembered != nil {
 		m := *e.remembered
 		m.Restarted, m.Granted, m.DroppedByReload = e.state.Restarted, e.granted, true
+		endFleetHold(&m) // the fleet does not see it any more. It holds it again when it is back
 		l.notSeenYet[m.ID], l.unsupervised[m.ID] = &m, true
 		l.config.Store.Remember(&m)
 	}

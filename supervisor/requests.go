@@ -42,7 +42,7 @@ func (l *loop) restart(e *entry) error {
 	switch {
 	case e.container.AutoRemove:
 		return ErrAutoRemove
-	case e.state.Lasting.Held:
+	case e.state.Lasting.Held():
 		return ErrHeld
 	case e.spec.Observe:
 		return ErrObserved
@@ -63,8 +63,18 @@ func (s *Supervisor) Hold(ctx context.Context, name string, until time.Time) err
 	})
 }
 
-// Resume ends a hold, and has healthd restart a container again that it has given up. It returns nil when there is none, and ErrUnknownContainer or
-// ErrStopping otherwise.
+// HoldByFleet tells which hold all hosts have of the service of the container of that name or ID prefix; empty: none. It
+// ends no hold that people on this host have, nor what healthd has given up. After a Resume that hold counts no more.
+// HoldByFleet returns ErrUnknownContainer or ErrStopping.
+func (s *Supervisor) HoldByFleet(ctx context.Context, name, hold string) error {
+	return s.requestOf(ctx, name, func(l *loop, e *entry) error {
+		l.step(e, &core.Input{Kind: core.FleetHolds, Hold: hold})
+		return nil
+	})
+}
+
+// Resume ends all holds, and has healthd restart a container again that it has given up. It returns nil when there is
+// nothing to end, and ErrUnknownContainer or ErrStopping otherwise.
 func (s *Supervisor) Resume(ctx context.Context, name string) error {
 	return s.requestOf(ctx, name, func(l *loop, e *entry) error {
 		l.step(e, &core.Input{Kind: core.ResumeRequested})

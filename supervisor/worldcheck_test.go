@@ -21,7 +21,7 @@ func (h *world) checkCall(d *worldDaemon, c *worldContainer, what string) {
 		return
 	case c.template.autoRemove:
 		h.fail("%s: %s of a container that the engine removes when it exits", c.template.name, what)
-	case v.State.Lasting.Held && v.State.Action.Restart == core.ByExit && what == "start" && time.Since(c.heldAt) > 3*time.Second &&
+	case v.State.Lasting.Held() && v.State.Action.Restart == core.ByExit && what == "start" && time.Since(c.heldAt) > 3*time.Second &&
 		!d.stoppedEarly: // one that ends before its first list starts what it found, and inherits no hold
 		h.fail("%s: started while it is held", c.template.name)
 	}
@@ -150,7 +150,7 @@ func (h *world) noteDisturbances() {
 	}
 	for _, c := range h.engine.containers {
 		v := h.view(c)
-		if d != nil && d.calling[c.info.ID] != "" || v == nil || v.State.Lasting.Held {
+		if d != nil && d.calling[c.info.ID] != "" || v == nil || v.State.Lasting.Held() {
 			c.disturbedAt = time.Now()
 		}
 	}

@@ -62,7 +62,7 @@ func (h *world) bootDaemon(rebooted bool) {
 		m := h.fromDisk(h.disk.memories[id])
 		past = append(past, &m)
 		if chaosSeeds.one() {
-			h.logf("    remembered: %s alive %v stopping %v restart %v killed %v stopped %v maybe by the engine %v held %v", m.Name, m.Engine.State.Alive(), m.Action.Stopping, m.Action.Restart, h.sinceStart(m.Ending.First), m.Ending.By == core.EndedByOperator, m.Ending.MaybeEngine, m.Lasting.Held)
+			h.logf("    remembered: %s alive %v stopping %v restart %v killed %v stopped %v maybe by the engine %v held %v", m.Name, m.Engine.State.Alive(), m.Action.Stopping, m.Action.Restart, h.sinceStart(m.Ending.First), m.Ending.By == core.EndedByOperator, m.Ending.MaybeEngine, m.Lasting.Held())
 		}
 	}
 	seen, specs := h.disk.seen, h.specs

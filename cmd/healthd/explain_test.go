@@ -21,7 +21,7 @@ func TestExplanation(t *testing.T) {
 			v.Spec, v.Service, v.Invalid = nil, "", "healthd.toml:30: spec[web].publish.haproxy.backend: needs publish.port"
 		},
 		"explain-held.txt": func(v *core.View) {
-			v.State.Lasting.Held, v.State.Lasting.HeldUntil = true, clock.Add(10*time.Minute)
+			v.State.Lasting.HeldHere, v.State.Lasting.HeldHereUntil = true, clock.Add(10*time.Minute)
 			v.State.Health.Failed, v.State.Health.Wait = core.ByLiveness, core.Wait{Reason: core.WaitHeld, Until: clock.Add(10 * time.Minute)}
 			v.State.Health.Probes[core.Liveness].Result, v.State.Health.Probes[core.Liveness].Outcome = prober.Failure, prober.Failure
 		},

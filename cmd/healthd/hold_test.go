@@ -35,7 +35,7 @@ func TestHoldOfSeveral(t *testing.T) {
 	}
 	socket, _ := daemonWith(t, &fake{}, container("shop-web-1", in("shop/web")), container("shop-web-2", in("shop/web")), container("shop-db-1", func(v *core.View) {
 		in("shop/db")(v)
-		v.State.Lasting.Held = true
+		v.State.Lasting.HeldHere = true
 	}),
 		container("blog-web-1", in("blog/web")), container("db", in("blog/cache")))
 	const held, unheld = ": held\n", ": was neither held nor given up: nothing changes\n"
@@ -72,7 +72,7 @@ func TestHoldThatFails(t *testing.T) {
 	in := func(held bool, wrong string) func(*core.View) {
 		return func(v *core.View) {
 			v.Container.Labels = map[string]string{core.ComposeProject: "mart"}
-			if v.State.Lasting.Held = held; wrong != "" {
+			if v.State.Lasting.HeldHere = held; wrong != "" {
 				v.Spec, v.Service, v.Invalid = nil, "", wrong
 			}
 		}
@@ -126,7 +126,7 @@ func TestHoldCompletion(t *testing.T) {
 }
 
 func TestRestartOfAHeldContainer(t *testing.T) {
-	socket, _ := daemonWith(t, &fake{err: supervisor.ErrHeld}, container("web-1", func(v *core.View) { v.State.Lasting.Held = true }))
+	socket, _ := daemonWith(t, &fake{err: supervisor.ErrHeld}, container("web-1", func(v *core.View) { v.State.Lasting.HeldHere = true }))
 	got := inside("restart", "web-1", "--socket", socket)
 	const want = "healthd: cannot restart web-1: an operator holds the container: resume it first (healthd resume web-1)\n"
 	if got.code != 1 || got.stderr != want || got.stdout != "" {

@@ -50,7 +50,7 @@ func TestHoldThatNobodyReads(t *testing.T) {
 // A restart is waited for, so that the exit code tells what came of it.
 func TestRestartThatNobodyReads(t *testing.T) {
 	t.Parallel()
-	socket, _ := daemonWith(t, &fake{}, container("web-1", func(v *core.View) { v.State.Lasting.Held = true }))
+	socket, _ := daemonWith(t, &fake{}, container("web-1", func(v *core.View) { v.State.Lasting.HeldHere = true }))
 	code, stderr := intoClosedPipe(t, "restart", "web-1", "--timeout", "5s", "--socket", socket)
 	if code != 1 || !strings.Contains(stderr, "cannot see the new run of web-1: it has not begun after 5s; the restart goes on\n") {
 		t.Errorf("exit code %d, %q", code, stderr)

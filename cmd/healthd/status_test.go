@@ -134,7 +134,7 @@ func notReady(reason string) []api.Condition {
 
 // A program that reads rows gets nothing else on stdout.
 func TestRowsOnly(t *testing.T) {
-	held := container("web-2", func(v *core.View) { v.State.Lasting.Held = true })
+	held := container("web-2", func(v *core.View) { v.State.Lasting.HeldHere = true })
 	socket, _ := daemonWith(t, &fake{left: bystanders()}, container("web-1", nil), held)
 	got := inside("status", "--no-headers", "--socket", socket)
 	if got.code != 0 || strings.Count(got.stdout, "\n") != 2 || !strings.HasPrefix(got.stdout, "web-1 ") || got.stderr != "web-2 is held until a resume\n" {

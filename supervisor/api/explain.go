@@ -86,7 +86,7 @@ func notes(v *core.View) []string {
 }
 
 func alsoWhenHeld(s *core.State) string {
-	if s.Lasting.Held {
+	if s.Lasting.Held() {
 		return ", also during a hold"
 	}
 	return ""

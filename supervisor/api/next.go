@@ -28,7 +28,7 @@ func nextSteps(v *core.View) []Next {
 		return []Next{{What: "healthd is starting it now"}}
 	case s.Action.GaveUp && s.Action.Restart == core.ByExit:
 		return []Next{{What: fmt.Sprintf("healthd has given up, after %v: it stays stopped until somebody resumes it (healthd resume %s) or starts it", v.Spec.GiveUp, v.Container.Name)}}
-	case s.Lasting.Held && s.Action.Restart == core.ByExit:
+	case s.Lasting.Held() && s.Action.Restart == core.ByExit:
 		return []Next{{What: "healthd starts it when the hold ends"}}
 	case s.Action.Restart != core.NoCause && s.Lost:
 		return []Next{{What: "healthd starts it when it can reach the engine again"}}

@@ -10,12 +10,14 @@ import (
 func nextHoldEnd(v *core.View) []Next {
 	s := &v.State
 	switch {
-	case !s.Lasting.Held:
+	case !s.Lasting.Held():
 		return nil
-	case s.Lasting.HeldUntil.IsZero():
+	case s.Lasting.HeldByFleet():
+		return []Next{{What: "the hold lasts until that on all hosts ends (healthd resume --fleet " + v.Service + "), or healthd resume " + v.Container.Name + " ends it for this container"}}
+	case s.Lasting.HeldUntil().IsZero():
 		return []Next{{What: "the hold lasts until somebody ends it (healthd resume " + v.Container.Name + ")"}}
 	}
-	return []Next{{s.Lasting.HeldUntil, "the hold ends, unless somebody ends it earlier"}}
+	return []Next{{s.Lasting.HeldUntil(), "the hold ends, unless somebody ends it earlier"}}
 }
 
 // nextVerdict is next for a run whose probe or hook failed and whose stop has to wait.

@@ -12,9 +12,9 @@ import (
 // heldContainer returns a container that is held, until the second 50 when not for ever.
 func heldContainer(name string, forever bool) *core.View {
 	v := readyContainer(name)
-	v.State.Lasting.Held = true
+	v.State.Lasting.HeldHere = true
 	if !forever {
-		v.State.Lasting.HeldUntil = at(50)
+		v.State.Lasting.HeldHereUntil = at(50)
 	}
 	return v
 }
@@ -31,6 +31,7 @@ func TestNextWhileHeld(t *testing.T) {
 		noStart   = "if it exits by itself: when the hold ends, healthd restarts it (restart policy Always)\n"
 		end       = "50 the hold ends, unless somebody ends it earlier"
 		noEnd     = "the hold lasts until somebody ends it (healthd resume web-1)"
+		fleetEnd  = "the hold lasts until that on all hosts ends (healthd resume --fleet shop), or healthd resume web-1 ends it for this container"
 		cancels   = "30 liveness probe: after 1 success, healthd cancels the restart\n"
 		nextProbe = "30 liveness probe: after 1 more failure, healthd restarts it when the hold ends\n"
 	)
@@ -41,6 +42,7 @@ func TestNextWhileHeld(t *testing.T) {
 	}{
 		{"healthy", heldContainer("web-1", false), nextProbe + noStart + end},
 		{"for ever", heldContainer("web-1", true), nextProbe + noStart + noEnd},
+		{"on all hosts, too", withChange(heldContainer("web-1", false), func(_ *core.View, s *core.State) { s.Lasting.FleetHold = "a" }), nextProbe + noStart + fleetEnd},
 		{"has failed", withFailedLiveness(heldContainer("web-1", true), core.Wait{Reason: core.WaitHeld}),
 			"healthd restarts it when the hold ends\n" + cancels + noStart + noEnd},
 		{"is not to be started again", withChange(withFailedLiveness(heldContainer("web-1", false), core.Wait{Reason: core.WaitHeld, Until: at(50)}),

@@ -86,7 +86,7 @@ func (a *API) glance(v *core.View, at time.Time) Glance {
 	g := Glance{
 		ID: c.ID, Name: c.Name, Runtime: c.Runtime, Namespace: c.Namespace, Image: c.Image,
 		Project: core.ProjectOf(c.Labels), Service: v.Service, Look: look.String(), Since: sinceOf(v, look).UTC(),
-		Restarts: v.State.RestartCount(), LastRestart: a.board.LastRestart(c.ID).String(), Held: v.State.Lasting.Held, Warnings: len(v.Warnings()),
+		Restarts: v.State.RestartCount(), LastRestart: a.board.LastRestart(c.ID).String(), Held: v.State.Lasting.Held(), Warnings: len(v.Warnings()),
 		Minutes: minuteLetters(a.board.Minutes(c.ID, at)),
 	}
 	now, last := states(v)

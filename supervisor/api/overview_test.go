@@ -30,7 +30,7 @@ func TestOverview(t *testing.T) {
 	talkative := unreadyContainer("talkative")
 	talkative.State.Health.Probes[core.Readiness].Last.Output = strings.Repeat("é", 5000)
 	held := readyContainer("held")
-	held.State.Lasting.Held = true
+	held.State.Lasting.HeldHere = true
 	a, _, _ := newAPI(readyContainer("good"), talkative, backingOffContainer("crashed"), drainingContainer("drained"), gatedContainer("gated"), invalidContainer("wrong"), held)
 	all := overviewOf(t, a)
 	for name, want := range map[string]string{

@@ -28,7 +28,7 @@ func afterFailedProbe(v *core.View) string {
 		return "healthd records it, and leaves the container as it is (on_failure none)"
 	case v.Spec.Observe:
 		return "healthd records that it would " + pendingCall(v) + " it (mode observe)"
-	case v.Spec.OnFailure == core.StopFailed && v.State.Lasting.Held:
+	case v.Spec.OnFailure == core.StopFailed && v.State.Lasting.Held():
 		return "healthd stops it when the hold ends"
 	case v.Spec.OnFailure == core.StopFailed:
 		return "healthd stops it (on_failure stop)"
@@ -41,9 +41,9 @@ func afterFailure(v *core.View) string {
 	switch {
 	case v.Container.AutoRemove:
 		return "healthd records it but does not stop the container (--rm)"
-	case v.State.Lasting.Held && v.Spec.RestartPolicy == core.Never:
+	case v.State.Lasting.Held() && v.Spec.RestartPolicy == core.Never:
 		return "healthd stops it when the hold ends"
-	case v.State.Lasting.Held:
+	case v.State.Lasting.Held():
 		return "healthd restarts it when the hold ends"
 	case v.Spec.RestartPolicy == core.Never && len(v.Spec.RestartRules) > 0:
 		return "healthd stops it, and restarts it only after " + ruleCodes(v.Spec.RestartRules) + " (restart policy Never)"
@@ -61,7 +61,7 @@ func afterExit(v *core.View) string {
 		restarts = "healthd has given up, and does not restart it"
 	case v.Spec.Observe:
 		restarts = "healthd would restart it, and only observes it"
-	case v.State.Lasting.Held:
+	case v.State.Lasting.Held():
 		restarts = "when the hold ends, healthd restarts it"
 	}
 	policy, rules := v.Spec.RestartPolicy, v.Spec.RestartRules

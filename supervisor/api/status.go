@@ -120,7 +120,7 @@ func newStatus(v *core.View) Status {
 		Name: c.Name, ID: c.ID, Runtime: c.Runtime, Namespace: c.Namespace, Image: c.Image,
 		Project: core.ProjectOf(c.Labels), Service: v.Service, Address: c.Address, Group: v.Group, Identity: v.Identity,
 		Phase: v.Phase(), Started: started, Ready: ready, Draining: s.Draining(),
-		Held: s.Lasting.Held, HeldUntil: s.Lasting.HeldUntil.UTC(), RestartCount: s.RestartCount(), Conditions: conditions(v),
+		Held: s.Lasting.Held(), HeldUntil: s.Lasting.HeldUntil().UTC(), RestartCount: s.RestartCount(), Conditions: conditions(v),
 		Probes: map[string]ProbeStatus{}, Invalid: v.Invalid, EnginePolicy: enginePolicy(v),
 		Warnings: append([]string{}, v.Warnings()...), // never null
 	}

@@ -54,8 +54,8 @@ func (t *stepper) stopFailedRun(in *Input) {
 		t.Health.Failed, t.Health.Wait = NoCause, Wait{}
 		t.Action.GaveUp = t.Action.GaveUp && !t.Engine.State.Alive() && t.Action.Restart == ByExit
 		return
-	case t.Lasting.Held:
-		wait = Wait{Reason: WaitHeld, Until: t.Lasting.HeldUntil}
+	case t.Lasting.Held():
+		wait = Wait{Reason: WaitHeld, Until: t.Lasting.HeldUntil()}
 	case t.spec.Observe:
 		wait = Wait{Reason: WaitObserved}
 	case t.spec.RestartPolicy != Never && !t.quarantines(t.Health.Failed) && t.mustGiveUp(t.Health.Failed):

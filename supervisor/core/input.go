@@ -21,8 +21,9 @@ const (
 	CallReturned                            // healthd's call to the engine returned: Call, Err, Container (nil: unknown), EngineNow
 	HookEnded                               // a hook ended: Hook, HookResult
 	GateSet                                 // somebody set a readiness gate: Gate, Status
+	FleetHolds                              // which hold all hosts have of the container's service: Hold
 	HoldRequested                           // an operator holds the container: Time of the end, zero: until a resume
-	ResumeRequested                         // an operator ends the hold
+	ResumeRequested                         // an operator ends all holds
 	SpecChanged                             // a reload changed the spec: OldSpec
 	RestartRequested                        // an operator asked healthd for a restart
 	ConnectionsDrained                      // no load balancer has a request under way to the container
@@ -59,6 +60,7 @@ type Input struct {
 	Hook         HookType
 	HookResult   prober.HookResult
 	Gate         string
+	Hold         string // empty: none
 	Status       bool
 	OldSpec      *Spec
 	Early        bool // the observation that shows what followed comes next: decide nothing yet

@@ -67,12 +67,15 @@ func (sim *simulation) checkProgress(before State, in *Input, must must) {
 // checkHoldsAndWaits checks holds, and restarts that have to wait.
 func (sim *simulation) checkHoldsAndWaits(before State, in *Input, must must) {
 	s := &sim.state
-	must(!s.Lasting.Held || s.Lasting.HeldUntil.IsZero() || s.Lasting.HeldUntil.After(sim.now), "a hold ends in time")
+	must(!s.Lasting.HeldHere || s.Lasting.HeldHereUntil.IsZero() || s.Lasting.HeldHereUntil.After(sim.now), "a hold ends in time")
 	begins := before.Action.Stopping == NoCause && s.Action.Stopping != NoCause
 	if in.Kind == Signalled && before.Action.Call == StopCall && before.Request.Run != s.Run.ID {
 		begins = false // the stop of the previous run hit this one
 	}
-	must(!s.Lasting.Held || !begins, "no stop begins during a hold")
+	must(!s.Lasting.Held() || !begins, "no stop begins during a hold")
+	must(s.Lasting.HeldHere == before.Lasting.HeldHere || in.Kind != FleetHolds, "the fleet begins and ends no hold of people")
+	must(s.Lasting.FleetHold == before.Lasting.FleetHold || in.Kind == FleetHolds, "people begin and end no hold of the fleet")
+	must(s.Action.GaveUp == before.Action.GaveUp || in.Kind != FleetHolds || s.Engine.State.Alive(), "the end of a hold ends the hold only")
 	probed := s.Action.Stopping == ByLiveness || s.Action.Stopping == ByStartup
 	must(!begins || !s.Run.Died || s.Action.Stopping == ByOperator, "no stop begins of a run whose end was told")
 	must(!begins || !sim.spec.Observe || s.Action.Stopping == ByOperator, "no stop begins where healthd only observes")
@@ -104,7 +107,7 @@ func (sim *simulation) checkEffects(before State, in *Input, fx []Effect, must m
 			must(!s.OperatorStopped(), "no start follows an operator's stop")
 			by := stepper{State: *s, spec: sim.spec, c: &sim.c}
 			must(by.shouldStart(s.Action.Restart) || s.Ending.By == EndedByEngine && by.startsAfterEngine(), "the policy says that it is started")
-			must(!s.Lasting.Held || s.Action.Restart != ByExit, "no start follows an exit during a hold")
+			must(!s.Lasting.Held() || s.Action.Restart != ByExit, "no start follows an exit during a hold")
 			must(!sim.spec.Observe || s.Action.Restart != ByExit, "no start follows an exit where healthd only observes")
 			must(!s.Action.GaveUp || s.Action.Restart != ByExit, "no start follows an exit after healthd gave up")
 			must(sim.spec.OnFailure != StopFailed || s.Action.Restart != ByLiveness && s.Action.Restart != ByStartup, "a container in quarantine stays stopped")
@@ -305,7 +308,7 @@ var randomEvents = []func(sim *simulation, b byte){
 	func(sim *simulation, _ byte) { sim.playNow("engine-lost") },
 	func(sim *simulation, _ byte) { sim.playNow("engine-back") },
 	func(sim *simulation, _ byte) {
-		if !sim.c.AutoRemove && !sim.state.Lasting.Held {
+		if !sim.c.AutoRemove && !sim.state.Lasting.Held() {
 			sim.playNow("restart-asked")
 		}
 	},
@@ -348,7 +351,9 @@ var randomEvents = []func(sim *simulation, b byte){
 		sim.playNow("pre-stop " + oneOf(b, "succeeds", "fails", "cannot", "falls-back"))
 	},
 	func(sim *simulation, b byte) { sim.playNow("reload " + sim.nextChange(b)) },
-	func(sim *simulation, b byte) { sim.playNow(oneOf(b, "hold", "hold 3s", "hold 20s", "hold 5m")) },
+	func(sim *simulation, b byte) {
+		sim.playNow([]string{"hold", "hold 3s", "hold 20s", "hold 5m", "fleet-holds a", "fleet-holds b", "fleet-holds", "fleet-holds"}[b>>5])
+	},
 	func(sim *simulation, b byte) {
 		if b > 192 {
 			sim.playNow("drained")

@@ -5,10 +5,38 @@ import "time"
 // Lasting belongs to the identity of a container: it outlives its runs, and the container
 // itself when it is re-created. (Gates outlive runs only.)
 type Lasting struct {
-	Backoff   BackoffState   `json:"backoff,omitzero"`
-	Restarts  [numCauses]int `json:"restarts,omitzero"`  // by cause; ByExit includes the engine's own
-	Held      bool           `json:"held,omitempty"`     // an operator holds it: healthd restarts nothing
-	HeldUntil time.Time      `json:"heldUntil,omitzero"` // end of the hold; zero: until a resume
+	Backoff  BackoffState   `json:"backoff,omitzero"`
+	Restarts [numCauses]int `json:"restarts,omitzero"` // by cause; ByExit includes the engine's own
+
+	// Each holder's hold is a fact of its own: the end of one ends no other.
+	HeldHere      bool      `json:"held,omitempty"`          // people on this host hold it
+	HeldHereUntil time.Time `json:"heldUntil,omitzero"`      // end of that; zero: until a resume
+	FleetHold     string    `json:"fleetHold,omitempty"`     // the hold of its service on all hosts; empty: none. It is the container's alone: see InheritedBy
+	FleetHoldOver bool      `json:"fleetHoldOver,omitempty"` // people on this host have ended FleetHold for it
+}
+
+// Held says that healthd restarts nothing, because one holder holds it.
+func (l *Lasting) Held() bool { return l.HeldHere || l.HeldByFleet() }
+
+// HeldByFleet says that the hold on all hosts counts here.
+func (l *Lasting) HeldByFleet() bool { return l.FleetHold != "" && !l.FleetHoldOver }
+
+// HeldUntil is the end of all holds; zero: there is none, or it is not known.
+func (l *Lasting) HeldUntil() time.Time {
+	if l.HeldByFleet() {
+		return time.Time{}
+	}
+	return l.HeldHereUntil
+}
+
+// InheritedBy returns what the next container of the identity has, which had own before its first run. A hold by
+// people is newer there. The fleet holds each container by itself.
+func (l Lasting) InheritedBy(own Lasting) Lasting {
+	if own.HeldHere {
+		l.HeldHere, l.HeldHereUntil = true, own.HeldHereUntil
+	}
+	l.FleetHold, l.FleetHoldOver = own.FleetHold, own.FleetHoldOver
+	return l
 }
 
 // BackoffState is how far the back-off of an identity has grown. The zero state: no end

@@ -57,7 +57,7 @@ func (m *Memory) rebase(from, to time.Time) {
 	m.Gates, m.Granted, m.Restarted = slices.Clone(m.Gates), slices.Clone(m.Granted), slices.Clone(m.Restarted)
 	all := []*time.Time{
 		&m.Gone, &m.Down.Since, &m.Run.BeganAt, &m.Run.EndedAt, &m.Action.NotBefore, &m.Action.Withdrawn, &m.Ending.OwnHeardAt, &m.Ending.ForgetAt,
-		&m.Conditions.Started.Since, &m.Conditions.ContainerReady.Since, &m.Conditions.Ready.Since, &m.Lasting.HeldUntil,
+		&m.Conditions.Started.Since, &m.Conditions.ContainerReady.Since, &m.Conditions.Ready.Since, &m.Lasting.HeldHereUntil,
 	}
 	for i := range m.Gates {
 		all = append(all, &m.Gates[i].At)

@@ -71,7 +71,7 @@ func (v *memoryV1) memory() Memory {
 			Survived: v.Survived, MaybeEngine: v.Doubtful,
 		},
 		Conditions: Conditions{Started: Condition{v.Started, v.StartedCh}, ContainerReady: ready, Ready: ready},
-		Lasting:    Lasting{Backoff: v.Backoff, Restarts: v.Restarts, Held: v.Held, HeldUntil: v.HeldUntil},
+		Lasting:    Lasting{Backoff: v.Backoff, Restarts: v.Restarts, HeldHere: v.Held, HeldHereUntil: v.HeldUntil},
 	}
 	if !v.KillDue.IsZero() {
 		k.Ending.OwnAt = v.KillDue.Add(killSlack - v.Grace)

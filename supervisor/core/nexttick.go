@@ -24,8 +24,8 @@ func NextTick(s *State) time.Time {
 	if s.Ending.MaybeEngine && !s.Lost {
 		sooner(s.Checks.DialAt)
 	}
-	if s.Lasting.Held {
-		sooner(s.Lasting.HeldUntil)
+	if s.Lasting.HeldHere {
+		sooner(s.Lasting.HeldHereUntil)
 	}
 	if s.Engine.State.Alive() && !s.Lost && s.Ending.Signalled() && !s.Ending.ForgetAt.IsZero() {
 		sooner(later(s.Ending.ForgetAt, s.Checks.InspectAt))

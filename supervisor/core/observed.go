@@ -80,7 +80,7 @@ func (t *stepper) followNetworkOwner() {
 	}
 	t.Engine.NetworkLost = gone
 	switch {
-	case !t.runs(), t.Action.Stopping != NoCause, !t.Ending.First.IsZero(), t.Action.Call != NoCall, t.Lost, t.Lasting.Held, t.Shutdown.Begun:
+	case !t.runs(), t.Action.Stopping != NoCause, !t.Ending.First.IsZero(), t.Action.Call != NoCall, t.Lost, t.Lasting.Held(), t.Shutdown.Begun:
 	case t.c.AutoRemove, t.spec.RestartPolicy == Never:
 	case t.networkChanged() && t.spec.Observe:
 		if !t.Health.NetworkTold {

@@ -7,14 +7,14 @@ import (
 	"healthd/prober"
 )
 
-// hold begins a hold that ends at until, or, if until is zero, with a resume. A stop whose
+// hold begins a hold by people on this host that ends at until, or, if until is zero, with a resume. A stop whose
 // call was made goes on, and healthd still starts the container again: it must not leave it
 // stopped.
 func (t *stepper) hold(until time.Time) {
-	if t.Lasting.Held && t.Lasting.HeldUntil.Equal(until) {
+	if t.Lasting.HeldHere && t.Lasting.HeldHereUntil.Equal(until) {
 		return
 	}
-	t.Lasting.Held, t.Lasting.HeldUntil = true, until
+	t.Lasting.HeldHere, t.Lasting.HeldHereUntil = true, until
 	t.deferStop()
 	if until.IsZero() {
 		t.record(EventHeld, "Container %s is held: healthd does not restart it until an operator resumes it", t.c.Name)
@@ -41,26 +41,53 @@ func (t *stepper) deferStop() {
 	}
 }
 
-func (t *stepper) resume(why string) {
-	if !t.Lasting.Held {
+// holdByFleet begins, replaces or ends the hold that all hosts have of the container's service. A new one counts also
+// where people have ended the one before.
+func (t *stepper) holdByFleet(hold string) {
+	if t.Lasting.FleetHold == hold {
 		return
 	}
-	t.Lasting.Held, t.Lasting.HeldUntil = false, time.Time{}
-	t.record(EventResumed, "Container %s is no longer held: %s", t.c.Name, why)
+	was := t.Lasting.HeldByFleet()
+	t.Lasting.FleetHold, t.Lasting.FleetHoldOver = hold, false
+	switch is := t.Lasting.HeldByFleet(); {
+	case is && !was:
+		t.deferStop()
+		t.record(EventHeld, "Container %s is held on all hosts: healthd does not restart it until that hold ends", t.c.Name)
+	case was && !is:
+		t.recordHoldEnd("the hold on all hosts is over")
+	}
 }
 
-// resumeRequested ends a hold, and a GiveUp.
+// recordHoldEnd records that one holder's hold is over.
+func (t *stepper) recordHoldEnd(why string) {
+	switch {
+	case t.Lasting.HeldHere:
+		t.record(EventHeld, "Container %s is still held on this host: only %s", t.c.Name, why)
+	case t.Lasting.HeldByFleet():
+		t.record(EventHeld, "Container %s is still held on all hosts: only %s", t.c.Name, why)
+	default:
+		t.record(EventResumed, "Container %s is no longer held: %s", t.c.Name, why)
+	}
+}
+
+// resumeRequested ends all holds, and a GiveUp.
 func (t *stepper) resumeRequested() {
-	t.resume("an operator resumed it")
+	held := t.Lasting.Held()
+	t.Lasting.HeldHere, t.Lasting.HeldHereUntil, t.Lasting.FleetHoldOver = false, time.Time{}, t.Lasting.FleetHold != ""
+	if held {
+		t.recordHoldEnd("an operator resumed it")
+	}
 	if t.Action.GaveUp {
 		t.takeUp()
 		t.record(EventResumed, "Container %s is no longer given up: an operator resumed it", t.c.Name)
 	}
 }
 
+// endHold ends a hold of people whose time is over.
 func (t *stepper) endHold() {
-	if t.Lasting.Held && !t.Lasting.HeldUntil.IsZero() && !t.now.Before(t.Lasting.HeldUntil) {
-		t.resume("the time of the hold is over")
+	if t.Lasting.HeldHere && !t.Lasting.HeldHereUntil.IsZero() && !t.now.Before(t.Lasting.HeldHereUntil) {
+		t.Lasting.HeldHere, t.Lasting.HeldHereUntil = false, time.Time{}
+		t.recordHoldEnd("the time of the hold is over")
 	}
 }
 

@@ -174,7 +174,7 @@ func firstUnmetGate(spec *Spec, s *State) string {
 // startBlocked says that a start waits for the end of a hold, or for the container whose
 // network it shares, or for ever. A hold does not block the start after healthd's own stop.
 func (s *State) startBlocked() bool {
-	return (s.Lasting.Held || s.Action.GaveUp) && s.Action.Restart == ByExit || s.Engine.NetworkAway
+	return (s.Lasting.Held() || s.Action.GaveUp) && s.Action.Restart == ByExit || s.Engine.NetworkAway
 }
 
 // postStartPending says that the post_start hook of the run has not succeeded yet. Until

@@ -60,6 +60,8 @@ func (t *stepper) apply(in *Input) {
 		t.setGate(in.Gate, in.Status)
 	case HoldRequested:
 		t.hold(in.Time)
+	case FleetHolds:
+		t.holdByFleet(in.Hold)
 	case ResumeRequested:
 		t.resumeRequested()
 	case SpecChanged:

@@ -355,6 +355,10 @@ var storyEvents = map[string]storyEvent{
 	"hold": func(sim *simulation, what string, args []string) error { // [DURATION]
 		return sim.stepUntil(what, &Input{Kind: HoldRequested}, args)
 	},
+	"fleet-holds": func(sim *simulation, what string, args []string) error { // [HOLD]: which hold all hosts have of its service; none
+		sim.step(what, &Input{Kind: FleetHolds, Hold: strings.Join(args, " ")})
+		return nil
+	},
 	"resume": input(ResumeRequested),
 	"gate": func(sim *simulation, what string, args []string) error { // TYPE True|False
 		sim.step(what, &Input{Kind: GateSet, Gate: args[0], Status: args[1] == "True"})

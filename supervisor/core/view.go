@@ -221,8 +221,8 @@ func (v *View) waitingForStart() *Waiting {
 		return &Waiting{Reason: WaitRuntimeUnknown, Message: "healthd cannot reach its engine, and restarts nothing until it can"}
 	case s.Action.Restart == ByExit && s.Action.GaveUp:
 		return &Waiting{Reason: WaitGaveUp, Message: "has ended, and is not started again until somebody resumes it: " + v.Spec.GiveUp.String()}
-	case s.Action.Restart == ByExit && s.Lasting.Held:
-		return &Waiting{Reason: WaitHeld, Message: "has ended and is held: healthd does not start it", Until: s.Lasting.HeldUntil}
+	case s.Action.Restart == ByExit && s.Lasting.Held():
+		return &Waiting{Reason: WaitHeld, Message: "has ended and is held: healthd does not start it", Until: s.Lasting.HeldUntil()}
 	case v.Container.NetworkOwnerGone:
 		return &Waiting{Reason: WaitNetwork, Message: "shares the network of container " + short(v.Container.NetworkOwner) + ", which is gone: re-create it"}
 	case s.Engine.NetworkAway:

@@ -83,7 +83,7 @@ type benchHost struct {
 }
 
 func startBenchHost(b *testing.B, endpoints []string, name string, containers int) *benchHost {
-	d := &daemon{t: b, was: map[string]bool{}, held: map[string]bool{}}
+	d := &daemon{t: b, was: map[string]bool{}}
 	h := &benchHost{daemon: d, name: name}
 	d.board = supervisor.NewBoard([]supervisor.RuntimeView{{Name: "docker", Up: true, Synced: true}})
 	d.config = Config{

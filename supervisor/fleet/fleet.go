@@ -52,9 +52,8 @@ type Supervisor interface {
 	Drained(ctx context.Context, run runtime.Run) error
 	// Withdrawn says that nobody is told to send new requests to a run any more.
 	Withdrawn(ctx context.Context, run runtime.Run) error
-	// Hold pauses the restarts of a container; the zero time: until Resume.
-	Hold(ctx context.Context, name string, until time.Time) error
-	Resume(ctx context.Context, name string) error
+	// HoldByFleet tells which hold of the fleet a container has; empty: none.
+	HoldByFleet(ctx context.Context, name, hold string) error
 	// PlacesChanged says that the state of places has changed.
 	PlacesChanged(ctx context.Context) error
 }

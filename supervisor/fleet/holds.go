@@ -27,14 +27,13 @@ type Hold struct {
 var ErrNoHold = errors.New("the service is not held on all hosts")
 
 const (
-	holdAgain = time.Second     // after something that failed
-	holdLook  = 5 * time.Second // while somebody on this host holds what is held on all hosts: the board does not tell when that ends
+	holdAgain = time.Second // after something that failed
 	holdRest  = 200 * time.Millisecond
 )
 
-// holds carries out the holds of the store on this host: a hold of a service holds each of its containers here once, new ones
-// when they come, and its end resumes just these. So who resumes one container here is not overruled, nor who holds one. Which were
-// held outlives the daemon: a hold may end while it is away.
+// holds tells this host's supervisor which hold of the store each of its containers has. The supervisor keeps that with
+// the container, apart from what people hold: a local resume ends the hold of one container, until there is another
+// hold. What it keeps outlives the daemon, so a hold that ends while it is away ends when the store is read.
 type holds struct {
 	f      *Fleet
 	wake   chan struct{} // has room for one
@@ -145,13 +144,13 @@ func (h *holds) known() (map[string]holdValue, bool) {
 func (h *holds) run(ctx context.Context, s Supervisor) {
 	board := s.Board()
 	for {
-		changed := board.ChangedHere()
+		changed, synced := board.ChangedHere(), board.Synced()
 		var again <-chan time.Time
 		if next := h.round(ctx, s); next > 0 {
 			again = time.After(next)
 		}
-		if len(h.f.self.held()) == 0 && !h.any() {
-			changed = nil // nobody is held: containers may come and go
+		if !h.any() && synced {
+			changed = nil // no container can have a hold: they may come and go
 		}
 		select {
 		case <-ctx.Done():
@@ -168,17 +167,12 @@ func (h *holds) run(ctx context.Context, s Supervisor) {
 
 // round does what is due, and returns when to look again; 0: when something changes.
 func (h *holds) round(ctx context.Context, s Supervisor) time.Duration {
-	failed, others := !h.rewrite(ctx), false
+	done := h.rewrite(ctx)
 	if now, listed := h.known(); listed {
-		var done bool
-		done, others = h.settle(ctx, s, now)
-		failed = failed || !done
+		done = h.settle(ctx, s, now) && done
 	}
-	switch {
-	case failed:
+	if !done {
 		return holdAgain
-	case others:
-		return holdLook
 	}
 	return 0
 }
@@ -189,49 +183,21 @@ func (h *holds) any() bool {
 	return len(h.now) > 0
 }
 
-// settle holds who is to be held, and resumes who was. It says whether all of that was done, and whether somebody on this host holds
-// others of these services.
-func (h *holds) settle(ctx context.Context, s Supervisor, now map[string]holdValue) (done, others bool) {
-	board, was, is := s.Board(), h.f.self.held(), map[string][]string{}
+// settle tells each container's hold where it is another one now. It says whether all of that was done.
+func (h *holds) settle(ctx context.Context, s Supervisor, now map[string]holdValue) (done bool) {
 	done = true
-	for v := range board.All() {
-		id, service := v.Container.ID, v.Service
-		_, held := now[service]
-		switch {
-		case service == "":
-		case slices.Contains(was[service], id) && held:
-			is[service] = append(is[service], id)
-		case held && v.State.Lasting.Held:
-			others = true // the end of this hold must not end theirs
-		case held:
-			if err := s.Hold(ctx, runtime.IDPrefix+id, time.Time{}); err == nil {
-				is[service] = append(is[service], id)
-			} else if !errors.Is(err, supervisor.ErrUnknownContainer) {
-				done = false
-			}
+	for v := range s.Board().All() {
+		hold := ""
+		if held, ok := now[v.Service]; ok {
+			hold = held.name()
 		}
-	}
-	for service, ids := range was {
-		if _, held := now[service]; held {
-			if !board.Synced() { // who is not known yet was held all the same
-				is[service] = union(is[service], ids)
-			}
+		if v.Spec == nil || v.State.Lasting.FleetHold == hold {
 			continue
 		}
-		for _, id := range ids {
-			if err := s.Resume(ctx, runtime.IDPrefix+id); err != nil && (!errors.Is(err, supervisor.ErrUnknownContainer) || !board.Synced()) {
-				is[service], done = append(is[service], id), false
-			}
-		}
+		err := s.HoldByFleet(ctx, runtime.IDPrefix+v.Container.ID, hold)
+		done = done && (err == nil || errors.Is(err, supervisor.ErrUnknownContainer))
 	}
-	h.f.self.setHeld(is)
-	return done, others
-}
-
-func union(a, b []string) []string {
-	all := slices.Concat(a, b)
-	slices.Sort(all)
-	return slices.Compact(all)
+	return done
 }
 
 // Hold holds a service on all hosts for so long; 0: until a Resume. A second hold replaces the first. The error says why etcd

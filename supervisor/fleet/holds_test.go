@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"healthd/runtime"
+	"healthd/supervisor/core"
 	"healthd/supervisor/fleet/etcdtest"
 )
 
@@ -32,9 +32,9 @@ func TestHoldOnAllHosts(t *testing.T) {
 	h2.awaitHeld("b own")
 	h2.has("c", stateReady)
 	h2.awaitHeld("b c own")
-	if err := h2.Resume(t.Context(), runtime.IDPrefix+own); err != nil { // somebody on that host
-		t.Fatal(err)
-	}
+	h2.mu.Lock()
+	h2.show(own, func(l *core.Lasting) { l.FleetHoldOver = true }) // a resume on that host
+	h2.mu.Unlock()
 	h2.has("d", stateReady)
 	h2.awaitHeld("b c d")
 	if all := h2.fleet.Holds(); len(all) != 1 || all[0].Service != "web" || all[0].By != "h1" || all[0].For != "" {
@@ -52,37 +52,36 @@ func TestHoldOnAllHosts(t *testing.T) {
 	h2.awaitHeld("")
 }
 
-// What somebody holds on one host stays as it is when a hold on all hosts begins and ends. When that one ends first, the other counts.
-func TestHoldOfWhatIsHeld(t *testing.T) {
+// A container that is re-created, or comes to another service, has the hold of its service, and no other. Another hold counts
+// also where people on a host have ended the one before.
+func TestHoldFollowsTheService(t *testing.T) {
 	t.Parallel()
 	c := sharedCluster(t)
 	h1 := newDaemon(t, "h1", c.Endpoints, nil)
-	h1.has("a", stateReady)
-	heldHere := func(id string, is bool) { // which the board tells nobody of
-		v := *h1.board.ByID(id)
-		kept := *v.State.Kept
-		kept.Lasting.Held, v.State.Kept = is, &kept
-		h1.board.Show(&v)
-	}
-	b, c2 := h1.has("b", stateReady), h1.has("c", stateReady)
-	heldHere(b, true)
-	heldHere(c2, true)
+	a, b := h1.has("a", stateReady), h1.has("b", stateReady)
 	h1.start()
 	h1.until(func() bool { return h1.fleet.Status().Connected }, "a connection")
-	if err := h1.fleet.Hold(t.Context(), "web", 0); err != nil {
+	hold := holdValue{By: "h2", Since: time.Now()}
+	if err := h1.fleet.putHold(t.Context(), "web", hold, 0); err != nil {
+		t.Fatal(err)
+	}
+	h1.awaitHeld("a b")
+	h1.mu.Lock()
+	moved := *h1.board.ByID(b)
+	moved.Service = "other"
+	h1.board.Show(&moved)
+	h1.show(a, func(l *core.Lasting) { l.FleetHoldOver = true })
+	h1.mu.Unlock()
+	h1.awaitHeld("")
+	hold.Since = hold.Since.Add(time.Hour)
+	if err := h1.fleet.putHold(t.Context(), "web", hold, 0); err != nil {
 		t.Fatal(err)
 	}
 	h1.awaitHeld("a")
-	time.Sleep(time.Second) // until nothing else has it look
-	heldHere(c2, false)
-	h1.awaitHeld("a c")
 	if err := h1.fleet.Resume(t.Context(), "web"); err != nil {
 		t.Fatal(err)
 	}
 	h1.awaitHeld("")
-	if got := h1.resumptions(); got != 2 {
-		t.Errorf("it has resumed %d containers", got)
-	}
 }
 
 // A hold for some time ends by itself, by etcd's clock.

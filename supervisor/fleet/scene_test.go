@@ -113,14 +113,13 @@ type daemon struct {
 	told   []string // "drained ID", "withdrawn ID"
 	gone   []string // members that the board has lost: "HOST:CONTAINER"
 	was    map[string]bool
-	held   map[string]bool // containers, by the name that Hold was given
-	freed  int             // how many Resume has ended
+	freed  int // how many holds of containers were ended
 }
 
 // newDaemon returns a host that does not run. Its prefix is the test's.
 func newDaemon(t *testing.T, host string, endpoints []string, change func(*Config)) *daemon {
 	t.Helper()
-	d := &daemon{t: t, was: map[string]bool{}, held: map[string]bool{}}
+	d := &daemon{t: t, was: map[string]bool{}}
 	d.config = Config{
 		Endpoints: endpoints, Prefix: "/" + strings.ReplaceAll(t.Name(), "/", "-") + "/", Host: host, Advertise: netip.MustParseAddr("10.0.0.9"), TTL: time.Minute,
 		Version: "1.2.3", StateDir: t.TempDir(), Journal: d, Changed: d.changed,
@@ -205,19 +204,24 @@ func (d *daemon) tell(what string, run runtime.Run) error {
 	return nil
 }
 
-func (d *daemon) Hold(_ context.Context, name string, _ time.Time) error {
+// HoldByFleet keeps the hold with the container, as the supervisor does.
+func (d *daemon) HoldByFleet(_ context.Context, name, hold string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.held[name] = true
+	if hold == "" {
+		d.freed++
+	}
+	d.show(strings.TrimPrefix(name, runtime.IDPrefix), func(l *core.Lasting) { l.FleetHold, l.FleetHoldOver = hold, false })
 	return nil
 }
 
-func (d *daemon) Resume(_ context.Context, name string) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	delete(d.held, name)
-	d.freed++
-	return nil
+// show changes what the board has of a container.
+func (d *daemon) show(id string, change func(*core.Lasting)) {
+	v := *d.board.ByID(id)
+	kept := *v.State.Kept
+	change(&kept.Lasting)
+	v.State.Kept = &kept
+	d.board.Show(&v)
 }
 
 func (d *daemon) resumptions() int {
@@ -226,13 +230,13 @@ func (d *daemon) resumptions() int {
 	return d.freed
 }
 
-// holding returns the names of the containers that are held.
+// holding returns the names of the containers that the fleet holds.
 func (d *daemon) holding() string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	var all []string
 	for v := range d.board.All() {
-		if d.held[runtime.IDPrefix+v.Container.ID] {
+		if v.State.Lasting.HeldByFleet() {
 			all = append(all, v.Container.Name)
 		}
 	}

@@ -4,9 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
-	"maps"
 	"path/filepath"
-	"slices"
 	"sync"
 	"time"
 
@@ -41,8 +39,6 @@ type kept struct {
 	Reserved uint64 `json:"reserved"`       // no higher revision was given to a member
 	// Alone says that no daemon of this host has ever known members of others: nobody was told of any.
 	Alone bool `json:"alone,omitempty"`
-	// Held has the IDs of the containers that holds of the fleet have held, by service.
-	Held map[string][]string `json:"held,omitempty"`
 }
 
 // self is what outlives the daemon of a host. Any goroutine may use it; run writes it.
@@ -170,26 +166,6 @@ func (s *self) nextRevision() uint64 {
 		signal(s.changed)
 	}
 	return s.revision
-}
-
-// held returns what setHeld has set last. Nobody changes it.
-func (s *self) held() map[string][]string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.kept.Held
-}
-
-func (s *self) setHeld(held map[string][]string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !maps.EqualFunc(held, s.kept.Held, sameIDs) {
-		s.kept.Held = held
-		signal(s.changed)
-	}
-}
-
-func sameIDs(a, b []string) bool {
-	return len(a) == len(b) && slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
 }
 
 func (s *self) save() error {

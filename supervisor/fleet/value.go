@@ -88,6 +88,9 @@ type holdValue struct {
 	For   string    `json:"for,omitempty"` // a duration; empty: until somebody ends it
 }
 
+// name tells the hold from others of its service.
+func (v *holdValue) name() string { return v.By + " " + v.Since.UTC().Format(time.RFC3339) }
+
 var instancePattern = regexp.MustCompile(`^[0-9a-f]{32}$`)
 
 func (v *hostValue) check() error {

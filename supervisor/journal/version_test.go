@@ -92,7 +92,7 @@ func version1() []core.Memory {
 				},
 				Conditions: core.Conditions{Started: ready(true, 2), ContainerReady: ready(true, 3), Ready: ready(true, 3)},
 				Lasting: core.Lasting{
-					Backoff: core.BackoffState{Active: true, Delay: 40 * time.Second}, Restarts: [7]int{0, 1, 2, 3, 4, 5, 6}, Held: true, HeldUntil: at(10),
+					Backoff: core.BackoffState{Active: true, Delay: 40 * time.Second}, Restarts: [7]int{0, 1, 2, 3, 4, 5, 6}, HeldHere: true, HeldHereUntil: at(10),
 				},
 			},
 			ReadinessSucceeded: true, Down: core.Outage{Run: run("aaaa", 1), Since: at(11)},

@@ -13,7 +13,7 @@ func (c *Collector) collectContainer(s sink, v *core.View, name string) {
 	started, _ := v.Started()
 	s.gauge(c.started, boolValue(started), of.container, of.project, of.service)
 	c.collectRestarts(s, v, of)
-	s.gauge(c.held, boolValue(v.State.Lasting.Held), of.container, of.project, of.service)
+	s.gauge(c.held, boolValue(v.State.Lasting.Held()), of.container, of.project, of.service)
 	if v.Spec == nil {
 		return
 	}

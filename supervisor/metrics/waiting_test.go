@@ -21,7 +21,7 @@ func TestHeldAndWaiting(t *testing.T) {
 	waits.State.Health.Failed = core.ByLiveness
 	waits.State.Health.Wait = core.Wait{Reason: core.WaitGroupLimit, On: "web-2"}
 	held := web("web-2", "c2")
-	held.State.Lasting.Held = true
+	held.State.Lasting.HeldHere = true
 	held.State.Action.Restart = core.ByExit
 	const want = `
 # HELP healthd_container_held 1 if somebody holds the container, so that healthd does not restart it, else 0.

@@ -51,7 +51,7 @@ func gaveUp(v *core.View) {
 	v.State.Action.Restart, v.State.Action.GaveUp = core.ByExit, true
 }
 func lost(v *core.View)     { v.State.Lost = true }
-func held(v *core.View)     { v.State.Lasting.Held = true }
+func held(v *core.View)     { v.State.Lasting.HeldHere = true }
 func unready(v *core.View)  { v.State.Conditions.Ready = core.Condition{Since: dawn.Add(time.Minute)} }
 func neverUp(v *core.View)  { v.State.Conditions.Ready = core.Condition{} }
 func stopped(v *core.View)  { ended(v); v.State.Ending.By = core.EndedByOperator }

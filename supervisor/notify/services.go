@@ -37,7 +37,7 @@ func (m *members) add(v *core.View) {
 			m.since = ready.Since
 		}
 	}
-	if s.Lasting.Held {
+	if s.Lasting.Held() {
 		m.held++
 	}
 	if !expected(v) {
@@ -53,7 +53,7 @@ func (m *members) add(v *core.View) {
 // completed, wakes nobody.
 func expected(v *core.View) bool {
 	s := &v.State
-	if v.Spec == nil || s.Lasting.Held || s.OperatorStopped() || s.Ending.Signalled() {
+	if v.Spec == nil || s.Lasting.Held() || s.OperatorStopped() || s.Ending.Signalled() {
 		return false
 	}
 	return v.Phase() != core.PhaseSucceeded

@@ -71,7 +71,7 @@ func isStopped(v *core.View) bool {
 		return s.Ending.Signalled() && s.Action.Stopping == core.NoCause
 	}
 	switch phase := v.Phase(); {
-	case phase == core.PhaseSucceeded, phase == core.PhasePending, s.OperatorStopped(), s.Lasting.Held:
+	case phase == core.PhaseSucceeded, phase == core.PhasePending, s.OperatorStopped(), s.Lasting.Held():
 		return true
 	}
 	return s.Ending.By == core.EndedUnseen && s.Action.Restart == core.NoCause

@@ -197,7 +197,7 @@ func paused(v *core.View) {
 
 func lost(v *core.View) { v.State.Lost = true }
 
-func held(v *core.View) { v.State.Lasting.Held = true }
+func held(v *core.View) { v.State.Lasting.HeldHere = true }
 
 func invalid(v *core.View) {
 	v.Spec, v.Service, v.Invalid = nil, "", `label healthd.liveness.period: must be a duration, is "soon"`
