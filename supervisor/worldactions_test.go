@@ -175,6 +175,10 @@ func (h *world) requestRestart(c *worldContainer) {
 
 func (h *world) requestHold(c *worldContainer) {
 	if d := h.runningDaemon(); d != nil {
+		if h.roll("fleet holds", c.info.ID, 3) == 0 && d.sup.HoldByFleet(h.t.Context(), h.called(c), "a") == nil {
+			h.locked(func() { c.heldAt = time.Now() })
+			return
+		}
 		until := time.Now().Add(time.Duration(1+h.r.IntN(60)) * time.Second)
 		if d.sup.Hold(h.t.Context(), h.called(c), until) == nil {
 			h.locked(func() { c.heldAt, c.heldUntil = time.Now(), until })
@@ -184,6 +188,10 @@ func (h *world) requestHold(c *worldContainer) {
 
 func (h *world) requestResume(c *worldContainer) {
 	if d := h.runningDaemon(); d != nil {
+		if h.roll("fleet resumes", c.info.ID, 2) == 0 {
+			_ = d.sup.HoldByFleet(h.t.Context(), h.called(c), "")
+			return
+		}
 		_ = d.sup.Resume(h.t.Context(), h.called(c))
 	}
 }
