@@ -140,27 +140,30 @@ func (h *holds) known() (map[string]holdValue, bool) {
 	return maps.Clone(h.now), h.listed
 }
 
-// run holds and resumes until ctx ends.
+// run tells until ctx ends.
 func (h *holds) run(ctx context.Context, s Supervisor) {
 	board := s.Board()
 	for {
-		changed, synced := board.ChangedHere(), board.Synced()
+		changed, members := board.ChangedHere(), board.Members()
 		var again <-chan time.Time
 		if next := h.round(ctx, s); next > 0 {
 			again = time.After(next)
 		}
-		if !h.any() && synced {
-			changed = nil // no container can have a hold: they may come and go
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-changed:
-			if !sleep(ctx, holdRest) {
+		for waits := true; waits; {
+			select {
+			case <-ctx.Done():
 				return
+			case <-changed:
+				if !sleep(ctx, holdRest) {
+					return
+				}
+				changed = board.ChangedHere()
+				waits = !h.any() && board.Members() == members // a container that comes may have a hold of before
+			case <-h.wake:
+				waits = false
+			case <-again:
+				waits = false
 			}
-		case <-h.wake:
-		case <-again:
 		}
 	}
 }

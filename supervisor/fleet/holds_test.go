@@ -84,6 +84,22 @@ func TestHoldFollowsTheService(t *testing.T) {
 	h1.awaitHeld("")
 }
 
+// A container that comes with a hold which has ended meanwhile, as one that could not be inspected before, is freed.
+func TestHoldThatEndedBeforeItsContainerCame(t *testing.T) {
+	t.Parallel()
+	c := sharedCluster(t)
+	h1 := newDaemon(t, "h1", c.Endpoints, nil)
+	a := h1.has("a", stateReady)
+	h1.start()
+	h1.until(func() bool { _, listed := h1.fleet.holds.known(); return listed }, "the list of holds")
+	v := *h1.board.ByID(a)
+	container, kept := *v.Container, *v.State.Kept
+	container.ID, container.Name, kept.Lasting.FleetHold = strings.Repeat("9", len(a)), "late", "h2 2026-01-01T00:00:00Z"
+	v.Container, v.State.Kept = &container, &kept
+	h1.board.Show(&v)
+	h1.until(func() bool { return h1.resumptions() == 1 }, "the hold to end")
+}
+
 // A hold for some time ends by itself, by etcd's clock.
 func TestHoldForSomeTime(t *testing.T) {
 	t.Parallel()
