@@ -295,7 +295,7 @@ func (h *world) noteSpecChange(c *worldContainer, spec *core.Spec) {
 		c.expect, c.why = either, "its policy changes, and healthd may decide by either"
 	case c.starts > 0: // a call may still be under way
 		c.makeUncertain("its spec changes while it is started")
-	case spec.RestartPolicy != old.RestartPolicy && spec.RestartPolicy == core.Never && (c.expect == mustRun || c.why == mayGiveUp):
+	case spec.RestartPolicy == core.Never && old.RestartPolicy != core.Never && (c.expect == mustRun || c.why == mayGiveUp):
 		c.expect, c.why = mustStay, "its policy has become Never"
 	case spec.GiveUp.Restarts == 0 && c.why == mayGiveUp:
 		c.expect, c.why, c.disturbedAt = mustRun, "healthd gives it up no more", time.Now()

@@ -13,7 +13,8 @@ func nextHoldEnd(v *core.View) []Next {
 	case !s.Lasting.Held():
 		return nil
 	case s.Lasting.HeldByFleet():
-		return []Next{{What: "the hold lasts until that on all hosts ends (healthd resume --fleet " + v.Service + "), or healthd resume " + v.Container.Name + " ends it for this container"}}
+		return []Next{{What: fmt.Sprintf("the hold lasts until that on all hosts ends (healthd resume --fleet %s), or healthd resume %s ends it for this container",
+			v.Service, v.Container.Name)}}
 	case s.Lasting.HeldUntil().IsZero():
 		return []Next{{What: "the hold lasts until somebody ends it (healthd resume " + v.Container.Name + ")"}}
 	}

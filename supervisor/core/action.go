@@ -13,7 +13,7 @@ type Action struct {
 	StopCalls int           `json:"stopCalls,omitempty"` // stop calls made so far by the present stop
 	Grace     time.Duration `json:"grace,omitempty"`     // grace period of the present stop, less the time of its pre_stop hook
 	Restart   Cause         `json:"restart,omitempty"`   // why a start is due; NoCause: none is
-	NotBefore time.Time     `json:"notBefore,omitzero"`  // earliest time of the next call: end of the drain or back-off; with GaveUp: since when
+	NotBefore time.Time     `json:"notBefore,omitzero"`  // earliest time of the next call; with GaveUp: since when
 	Withdrawn time.Time     `json:"withdrawn,omitzero"`  // when load balancers knew that the run takes no new requests; zero: see AwaitsWithdrawal
 	Call      Call          `json:"call,omitempty"`      // the call under way
 	GaveUp    bool          `json:"gaveUp,omitempty"`    // healthd restarts it no more: see GiveUp

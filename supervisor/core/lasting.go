@@ -11,7 +11,7 @@ type Lasting struct {
 	// Each holder's hold is a fact of its own: the end of one ends no other.
 	HeldHere      bool      `json:"held,omitempty"`          // people on this host hold it
 	HeldHereUntil time.Time `json:"heldUntil,omitzero"`      // end of that; zero: until a resume
-	FleetHold     string    `json:"fleetHold,omitempty"`     // the hold of its service on all hosts; empty: none. It is the container's alone: see InheritedBy
+	FleetHold     string    `json:"fleetHold,omitempty"`     // the hold of its service on all hosts; empty: none
 	FleetHoldOver bool      `json:"fleetHoldOver,omitempty"` // people on this host have ended FleetHold for it
 }
 
