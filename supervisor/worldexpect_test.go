@@ -224,6 +224,7 @@ func (h *world) noteRefused(c *worldContainer) {
 const (
 	exitedWithZero = "it exited with 0"
 	mayGiveUp      = "healthd may give it up"
+	becameNever    = "its policy has become Never"
 )
 
 func (h *world) expected(c *worldContainer, by actor) (expectation, string) {
@@ -288,15 +289,18 @@ func (h *world) noteSpecChange(c *worldContainer, spec *core.Spec) {
 	old := h.specs[c.template.name]
 	switch {
 	case (spec == nil) != (old == nil):
-		c.makeUncertain("healthd does not supervise it")
-		c.uncertainRun = c.run
+		if c.uncertainRun = c.run; !c.info.State.Alive() && c.expect != "" {
+			c.expect, c.why = either, "healthd does not supervise it, or did not"
+		}
 	case spec == nil || c.info.State.Alive() || c.expect == "":
 	case spec.RestartPolicy != old.RestartPolicy && (!h.decided(c) || c.restartAskedRun == c.run || c.endedBy == byEngine):
 		c.expect, c.why = either, "its policy changes, and healthd may decide by either"
+	case c.why == becameNever && spec.RestartPolicy != core.Never: // a daemon that has not seen the container since knows the newest spec only
+		c.expect, c.why = either, "its policy was Never for a while"
 	case c.starts > 0: // a call may still be under way
 		c.makeUncertain("its spec changes while it is started")
 	case spec.RestartPolicy == core.Never && old.RestartPolicy != core.Never && (c.expect == mustRun || c.why == mayGiveUp):
-		c.expect, c.why = mustStay, "its policy has become Never"
+		c.expect, c.why = mustStay, becameNever
 	case spec.GiveUp.Restarts == 0 && c.why == mayGiveUp:
 		c.expect, c.why, c.disturbedAt = mustRun, "healthd gives it up no more", time.Now()
 	}
