@@ -83,7 +83,7 @@ func placeOf(facts uint64) uint64 { return facts >> 56 }
 // add adds a result that came at that time.
 func (r *recentResults) add(result *prober.Result, now time.Time) {
 	n := r.writes.Add(1) / 2
-	place := r.keepOutput(result.Output, n)
+	place := r.keepOutput(core.KeptOutput(result), n)
 	slot := &r.results[n%RecentResults]
 	slot.at.Store(now.UnixNano())
 	slot.facts.Store(pack(result, place))

@@ -54,6 +54,7 @@ func TestRecentResults(t *testing.T) {
 		{"many texts", []prober.Result{bad("1"), bad("2"), bad("3"), bad("1"), bad("4"), bad("5"), bad("6")}, "f:1 f:~ f:~ f:1 f:4 f:5 f:6"},
 		{"much text", []prober.Result{bad("1"), bad(long + "2"), bad(long + "3")}, "f:~ f:~ f:" + long + "3"},
 		{"too much text", []prober.Result{bad("1"), bad(strings.Repeat("é", 5000))}, "f:1 f:" + strings.Repeat("é", 510)},
+		{"text of successes", []prober.Result{bad("1"), {Outcome: prober.Success, Output: long}}, "f:1 s:" + long[:253] + "…"},
 		{"text that is in no result any more", append([]prober.Result{bad("1")}, append(repeat(25, good), bad("2"), bad("3"), bad("4"), bad("5"))...),
 			strings.Repeat("s ", 16) + "f:2 f:3 f:4 f:5"},
 	} {

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"strings"
 	"time"
 
 	"healthd/prober"
@@ -50,7 +51,7 @@ type ProbeState struct {
 	Run     int            // how many times in a row Outcome came
 	Since   time.Time      // when the first of these probes began
 
-	Last   prober.Result // result of the last probe, Unknown included
+	Last   prober.Result // result of the last probe, Unknown included, with its KeptOutput
 	LastAt time.Time     // end of the last probe; zero: none yet
 	Due    time.Time     // when the next probe is due; zero: none is scheduled
 }
@@ -59,6 +60,7 @@ type ProbeState struct {
 // Unknown outcome does not count. The caller sets the verdict.
 func (y *ProbeState) add(p *ProbeSpec, r prober.Result, now time.Time) (verdict bool) {
 	y.Last, y.LastAt = r, now
+	y.Last.Output = KeptOutput(&r)
 	if r.Outcome == prober.Unknown {
 		return false
 	}
@@ -70,6 +72,18 @@ func (y *ProbeState) add(p *ProbeSpec, r prober.Result, now time.Time) (verdict 
 	}
 	y.Run++
 	return y.Run >= p.threshold(r.Outcome)
+}
+
+// maxSuccess bounds what is kept of a success's output, in bytes. Nearly all probes succeed, often with a whole page.
+const maxSuccess = 256
+
+// KeptOutput returns what is kept of a result's output. The rest does not stay in memory.
+func KeptOutput(r *prober.Result) string {
+	const cutMark = "…"
+	if r.Outcome != prober.Success || len(r.Output) <= maxSuccess {
+		return r.Output
+	}
+	return strings.ToValidUTF8(r.Output[:maxSuccess-len(cutMark)], "") + cutMark
 }
 
 // threshold returns how many times in a row an outcome must come to be the verdict.

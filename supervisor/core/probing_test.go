@@ -2,8 +2,10 @@ package core
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"healthd/prober"
 	"healthd/runtime"
@@ -199,6 +201,29 @@ func TestProbesAfterEnd(t *testing.T) {
 					t.Errorf("long after: %+v", y)
 				}
 			})
+		}
+	}
+}
+
+// Nearly all probes succeed: a page that each of them gets must not stay in memory. What a failed one said is kept whole.
+func TestKeptOutputOfSuccesses(t *testing.T) {
+	page := strings.Repeat("é", prober.MaxOutput/2)
+	p := &ProbeSpec{SuccessThreshold: 1, FailureThreshold: 1}
+	for _, tt := range []struct {
+		outcome prober.Outcome
+		output  string
+		want    int // bytes; -1: all of it
+	}{
+		{prober.Success, page, maxSuccess - 1}, // no half character
+		{prober.Success, page[:maxSuccess], -1},
+		{prober.Failure, page, -1},
+		{prober.Unknown, page, -1},
+	} {
+		var y ProbeState
+		y.add(p, prober.Result{Outcome: tt.outcome, Output: tt.output}, time.Now())
+		got := y.Last.Output
+		if tt.want < 0 && got != tt.output || tt.want >= 0 && (len(got) != tt.want || !utf8.ValidString(got) || !strings.HasSuffix(got, "…")) {
+			t.Errorf("%v: of %d bytes %d are kept: %.300q", tt.outcome, len(tt.output), len(got), got)
 		}
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"healthd/supervisor/core"
 )
 
-// maxText bounds each text of an event, in bytes. A probe's output may be ten times as long:
-// the status has it whole.
+// maxText bounds each text of an event, in bytes. What a probe that failed said may be ten
+// times as long: the status has it whole.
 const maxText = 1 << 10
 
 // cutMark is at the end of a text that was cut.
