@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/netip"
 	"os"
@@ -185,7 +186,7 @@ func (n *Namespace) checkProcess(fd int) error {
 // shownPID returns the PID under which /proc shows the process of a pidfd, and -1 if that
 // has ended.
 func shownPID(fd int) (int, error) {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/self/fdinfo/%d", fd))
+	b, err := readProc(fmt.Sprintf("/proc/self/fdinfo/%d", fd))
 	if err != nil {
 		return 0, err
 	}
@@ -197,10 +198,21 @@ func shownPID(fd int) (int, error) {
 	return 0, errors.New("its descriptor does not tell its PID")
 }
 
+// readProc reads a file of /proc that is short, and that the kernel makes without asking the process.
+func readProc(path string) ([]byte, error) {
+	const most = 64 << 10
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, most))
+}
+
 // inContainer says whether a process is in the container: its cgroup's path has a part
 // such as ID or docker-ID.scope.
 func inContainer(pid int, container string) (bool, error) {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
+	b, err := readProc(fmt.Sprintf("/proc/%d/cgroup", pid))
 	if err != nil || container == "" {
 		return false, err
 	}

@@ -19,7 +19,7 @@ func TestOwnContainer(t *testing.T) {
 		{"nerdctl", "0::/\n", "70 60 8:1 /var/lib/nerdctl/1935db59/containers/default/" + a + "/resolv.conf /etc/resolv.conf rw - ext4 /dev/sda1 rw\n", a},
 		{"no ID", "0::/docker/abc\n", "70 60 8:1 /etc/hosts /etc/hosts rw - ext4 /dev/sda1 rw\nshort\n", ""},
 	} {
-		if got := ownContainer(tt.cgroup, tt.mounts); got != tt.want {
+		if got := ownContainer(tt.cgroup, strings.NewReader(tt.mounts)); got != tt.want {
 			t.Errorf("%s: got %q, want %q", tt.name, got, tt.want)
 		}
 	}

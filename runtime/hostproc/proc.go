@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"os"
 	"regexp"
 	"strconv"
 	"strings"
@@ -26,7 +25,7 @@ func (p Proc) Alive() bool { return p.State != 'Z' && p.State != 'X' }
 
 // Read returns what /proc shows of a process.
 func Read(pid int) (Proc, error) {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	b, err := readFile(fmt.Sprintf("/proc/%d/stat", pid), maxStat)
 	if err != nil {
 		return Proc{}, err
 	}
@@ -51,7 +50,7 @@ func InContainer(pid int, id string) bool {
 	if !IsFullID(id) {
 		return false
 	}
-	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
+	b, _ := readFile(fmt.Sprintf("/proc/%d/cgroup", pid), maxCgroup)
 	for part := range strings.FieldsFuncSeq(string(b), func(r rune) bool { return r == '/' || r == '\n' }) {
 		if part = strings.TrimSuffix(part, ".scope"); part == id || strings.HasSuffix(part, "-"+id) {
 			return true
@@ -86,7 +85,7 @@ func SameCgroup(pid int) func(int) bool {
 
 // cgroups yields the hierarchies of /proc/PID/cgroup, and the path of the process in each.
 func cgroups(pid int) func(yield func(hierarchy, path string) bool) {
-	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
+	b, _ := readFile(fmt.Sprintf("/proc/%d/cgroup", pid), maxCgroup)
 	return func(yield func(string, string) bool) {
 		for line := range bytes.Lines(b) {
 			f := strings.SplitN(strings.TrimSpace(string(line)), ":", 3)

@@ -21,7 +21,7 @@ func Titles() []string {
 // Row describes a process for people as ps does: RSS is in KiB, TIME is its CPU time, WCHAN is where
 // in the kernel it waits, for those who may know. It is nil for a process that has ended.
 func Row(pid int) []string {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	stat, err := readFile(fmt.Sprintf("/proc/%d/stat", pid), maxStat)
 	if err != nil {
 		return nil
 	}
@@ -30,11 +30,11 @@ func Row(pid int) []string {
 		return nil
 	}
 	name, fields := statFields(stat)
-	wchan, err := os.ReadFile(fmt.Sprintf("/proc/%d/wchan", pid))
+	wchan, err := readFile(fmt.Sprintf("/proc/%d/wchan", pid), maxStat)
 	if err != nil || len(wchan) == 0 || string(wchan) == "0" {
 		wchan = []byte("-")
 	}
-	command := commandLine(pid)
+	command := strings.TrimSpace(strings.ReplaceAll(CommandLine(pid, maxCommandLine), "\x00", " "))
 	if command == "" { // of a zombie and a kernel thread
 		command = "[" + name + "]"
 	}
@@ -67,15 +67,11 @@ func cpuTime(fields []string) string {
 	return fmt.Sprintf("%02d:%02d:%02d", int(d.Hours()), int(d.Minutes())%60, int(d.Seconds())%60)
 }
 
-func commandLine(pid int) string {
-	f, err := os.Open(fmt.Sprintf("/proc/%d/cmdline", pid))
-	if err != nil {
-		return ""
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxCommandLine))
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSpace(string(bytes.ReplaceAll(text, []byte{0}, []byte(" "))))
+// CommandLine returns the first bytes of a process's arguments, each ended by a zero byte; empty: they cannot be read.
+func CommandLine(pid, most int) string {
+	text, _ := fromMemory(fmt.Sprintf("/proc/%d/cmdline", pid), func(r io.Reader) string {
+		b, _ := io.ReadAll(io.LimitReader(r, int64(most)))
+		return string(b)
+	})
+	return text
 }

@@ -6,10 +6,12 @@
 package hostproc
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -154,7 +156,7 @@ func enginePipes(inside []Proc) map[string]bool {
 			continue
 		}
 		seen[p.PPID] = true
-		for _, pipe := range pipesOf(p.PPID) {
+		for pipe := range pipesOf(p.PPID) {
 			pipes[pipe] = true
 		}
 	}
@@ -163,19 +165,35 @@ func enginePipes(inside []Proc) map[string]bool {
 
 // holdsAny says whether a process has one of the pipes open.
 func holdsAny(pid int, pipes map[string]bool) bool {
-	return slices.ContainsFunc(pipesOf(pid), func(pipe string) bool { return pipes[pipe] })
-}
-
-// pipesOf returns the pipes that a process has open, e.g. "pipe:[1234]".
-func pipesOf(pid int) []string {
-	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
-	var pipes []string
-	for _, file := range files {
-		if to, err := os.Readlink(file); err == nil && strings.HasPrefix(to, "pipe:") {
-			pipes = append(pipes, to)
+	for pipe := range pipesOf(pid) {
+		if pipes[pipe] {
+			return true
 		}
 	}
-	return pipes
+	return false
+}
+
+// pipesOf yields the pipes that a process has open, e.g. "pipe:[1234]". It may have a million files open.
+func pipesOf(pid int) func(yield func(string) bool) {
+	const atOnce = 256
+	return func(yield func(string) bool) {
+		dir, err := os.Open(fmt.Sprintf("/proc/%d/fd", pid))
+		if err != nil {
+			return
+		}
+		defer dir.Close()
+		for n := 0; n < maxDescriptors; n += atOnce {
+			names, err := dir.Readdirnames(atOnce)
+			for _, name := range names {
+				if to, err := os.Readlink(filepath.Join(dir.Name(), name)); err == nil && strings.HasPrefix(to, "pipe:") && !yield(to) {
+					return
+				}
+			}
+			if err != nil {
+				return
+			}
+		}
+	}
 }
 
 // Processes returns the processes of the container that /proc shows.
@@ -243,14 +261,30 @@ func (t Tree) marked(pid int) bool { return t.Mark != "" && MarkOf(pid) == t.Mar
 
 // MarkOf returns the mark in a process's environment; empty when it has none.
 func MarkOf(pid int) string {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
-	if err != nil {
-		return ""
-	}
-	for entry := range bytes.SplitSeq(b, []byte{0}) {
-		if bytes.HasPrefix(entry, []byte(MarkVariable+"=")) {
-			return string(entry)
+	mark, _ := fromMemory(fmt.Sprintf("/proc/%d/environ", pid), markIn)
+	return mark
+}
+
+// markIn returns the mark among variables. A process can make gigabytes of them.
+func markIn(environ io.Reader) string {
+	begin := []byte("\x00" + MarkVariable + "=")
+	r := bufio.NewReaderSize(io.MultiReader(bytes.NewReader(begin[:1]), io.LimitReader(environ, maxEnviron)), 4*maxMark)
+	for {
+		window, err := r.Peek(r.Size())
+		at := bytes.Index(window, begin)
+		switch {
+		case at < 0 && err != nil:
+			return ""
+		case at < 0:
+			_, _ = r.Discard(len(window) - len(begin))
+		case at+maxMark >= len(window) && err == nil: // its end is not here yet
+			_, _ = r.Discard(at)
+		default:
+			mark, _, ends := bytes.Cut(window[at+1:], []byte{0})
+			if len(mark) <= maxMark && (ends || err != nil) {
+				return string(mark)
+			}
+			_, _ = r.Discard(at + 1)
 		}
 	}
-	return ""
 }

@@ -3,7 +3,6 @@ package files
 import (
 	"context"
 	"errors"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -94,13 +93,7 @@ func lookAtNginx() nginxLook {
 // titleOf returns the begin of a process's command line.
 func titleOf(pid int) string {
 	const most = 64
-	f, err := os.Open("/proc/" + strconv.Itoa(pid) + "/cmdline")
-	if err != nil {
-		return ""
-	}
-	defer f.Close()
-	text, _ := io.ReadAll(io.LimitReader(f, most))
-	return string(text)
+	return hostproc.CommandLine(pid, most)
 }
 
 // awaitWorkers waits until nginx has reloaded.

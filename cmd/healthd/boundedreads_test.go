@@ -1,0 +1,66 @@
+package main
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// wholeFiles are the places that read all there is: FILE what.
+var wholeFiles = map[string]string{
+	"supervisor/journal/open.go /proc/sys/kernel/random/boot_id":  "the kernel's, 37 bytes",
+	"runtime/containerd/clock.go /proc/sys/kernel/random/boot_id": "the kernel's, 37 bytes",
+	"cmd/healthd/journal.go /proc/sys/kernel/random/boot_id":      "the kernel's, 37 bytes",
+	"supervisor/fleet/certificate.go f.ca":                        "the operator's",
+	"supervisor/fleet/client.go s.config.PasswordFile":            "the operator's",
+	"cmd/healthd/checkfleet.go f.CAFile":                          "the operator's",
+	"cmd/healthd/checkfleet.go f.PasswordFile":                    "the operator's",
+	"cmd/healthd/checkfiles.go file":                              "the operator's",
+	"configs/configs.go path":                                     "the operator's",
+	"supervisor/api/gate.go body":                                 "bounded by API.Control",
+}
+
+var (
+	wholeRead = regexp.MustCompile(`(?:os\.ReadFile|io\.ReadAll|ioutil\.\w+)\(("[^"]*"|[^()]*(?:\([^()]*\))?[^()]*)\)`)
+	isBounded = regexp.MustCompile(`^io\.(LimitReader|NewSectionReader)\(`)
+)
+
+// Containers shape what the daemon reads: files of /proc, logs, answers. So nothing is read to its end, whatever that is.
+func TestReadsAreBounded(t *testing.T) {
+	found := map[string]bool{}
+	for _, room := range []string{"prober", "runtime", "supervisor", "configs", "cmd"} {
+		err := filepath.WalkDir(filepath.Join("../..", room), func(path string, entry fs.DirEntry, err error) error {
+			switch {
+			case err != nil:
+				return err
+			case entry.IsDir() && strings.HasSuffix(entry.Name(), "test"):
+				return filepath.SkipDir
+			case entry.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go"):
+				return nil
+			}
+			text, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			name, _ := filepath.Rel("../..", path)
+			for _, call := range wholeRead.FindAllStringSubmatch(string(text), -1) {
+				what := name + " " + strings.Trim(call[1], `"`)
+				if found[what] = true; !isBounded.MatchString(call[1]) && wholeFiles[what] == "" {
+					t.Errorf("%s: %s has no bound", name, call[0])
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for what := range wholeFiles {
+		if !found[what] {
+			t.Errorf("%s is not there", what)
+		}
+	}
+}
