@@ -40,6 +40,16 @@ func (p *Prober) command(h *Exec, t Target, of func(*engine) *commands) (command
 	return command{engine: e, container: t.ID, words: w, line: lineOf(w.argv), limit: MaxOutput, commands: of(e)}, nil
 }
 
+// output returns what a reply has of the command's output, at most c.limit bytes, and whether there may be more.
+func (c *command) output(r execReply) (text string, cut bool) {
+	m := c.words.mask
+	if len(r.output) < c.limit+m.Longest {
+		text = m.Text(string(r.output), c.limit)
+		return text, len(text) == c.limit
+	}
+	return m.CutText(string(r.output), c.limit), true
+}
+
 // execution is one command that was begun.
 type execution struct {
 	started chan struct{}  // closed when its process runs
@@ -53,7 +63,7 @@ func (c *command) start(ctx context.Context, t *turn, timeout time.Duration, end
 	go func() {
 		var r execReply
 		var startedAt time.Time
-		r.output, r.code, r.timedOut, r.err = c.engine.Exec(ctx, c.container, c.words.argv, timeout, c.limit+c.words.longestValue, func() {
+		r.output, r.code, r.timedOut, r.err = c.engine.Exec(ctx, c.container, c.words.argv, timeout, c.limit+c.words.mask.Longest, func() {
 			startedAt = time.Now()
 			t.started()
 			close(x.started)

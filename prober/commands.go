@@ -47,7 +47,7 @@ type turn struct {
 	container string
 	place     *place
 
-	line string          // of a probe's command: all its words
+	line string          // of a probe's command: see lineOf
 	ask  context.Context // of a probe's command: what asked for it
 }
 

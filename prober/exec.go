@@ -93,17 +93,18 @@ func (p *execProbe) await(ctx context.Context, x execution, timeout time.Duratio
 }
 
 func (p *execProbe) toResult(r execReply, timeout, latency time.Duration) (Result, error) {
-	res := Result{Output: clean(p.words.maskValues(string(r.output))), Latency: latency}
+	output, _ := p.output(r)
+	res := Result{Output: clean(output), Latency: latency}
 	switch {
 	case r.timedOut: // a Failure, even when it could not be killed
 		res.Outcome, res.Cause = Failure, Timeout
 		res.Output = fmt.Sprintf("command timed out: %q timed out after %v", p.words, timeout)
 		if r.err != nil {
-			res.Output += ": " + p.words.maskValues(r.err.Error())
+			res.Output += ": " + p.words.hide(r.err.Error())
 		}
 		res.Output = clean(res.Output)
 	case r.err != nil:
-		return Result{Latency: latency}, errors.New("cannot run the command: " + p.words.maskValues(r.err.Error()))
+		return Result{Latency: latency}, errors.New("cannot run the command: " + p.words.hide(r.err.Error()))
 	case r.code != 0:
 		res.Outcome, res.Cause = Failure, ExitCode
 		if slices.Contains(p.warning, r.code) {

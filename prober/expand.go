@@ -1,33 +1,23 @@
 package prober
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 )
 
-const (
-	// maxCommand bounds a command after expansion, all words together, in bytes. Linux
-	// accepts no longer word.
-	maxCommand = 128 << 10
-	// minMasked is the length of the shortest value that messages do not show. A
-	// shorter one is no secret, and replacing it would garble the text.
-	minMasked = 4
-)
+// maxCommand bounds a command after expansion, all words together, in bytes. Linux
+// accepts no longer word.
+const maxCommand = 128 << 10
 
 // words are a command whose $(NAME) are replaced from the container's environment as in
 // Kubernetes: a reference to an unknown name stays as it is, $$ becomes $, so that
 // $$(NAME) becomes $(NAME), and a value is not expanded again.
 type words struct {
-	shown  []string // as configured: for messages
-	argv   []string // as run: may hold secrets
-	masker *strings.Replacer
-	// longestValue is the length of the longest value that masker replaces. That many
-	// bytes more than are shown must be read: otherwise the output could end in half a
-	// value, which masker does not find.
-	longestValue int
+	shown []string // as configured: for messages
+	argv  []string // as run: may hold secrets
+	mask  Mask     // of the values that the command was given
 }
 
 // expandWords expands command with the environment env.
@@ -41,20 +31,15 @@ func expandWords(command, env []string) (words, error) {
 		}
 		w.argv = append(w.argv, expanded)
 	}
-	w.masker, w.longestValue = x.masker()
+	w.mask = x.mask()
 	return w, nil
 }
 
 // String returns the command as it was configured.
 func (w words) String() string { return strings.Join(w.shown, " ") }
 
-// maskValues returns text with $(NAME) in place of the values that the command was given.
-func (w words) maskValues(text string) string {
-	if w.masker == nil {
-		return text
-	}
-	return w.masker.Replace(text)
-}
+// hide returns a text as results show it, with $(NAME) in place of the values that the command was given.
+func (w words) hide(text string) string { return w.mask.Text(text, MaxOutput) }
 
 // expansion expands the words of one command.
 type expansion struct {
@@ -120,26 +105,19 @@ func (x *expansion) lookup(name string) (string, bool) {
 	return value, ok
 }
 
-// masker returns what replaces values by names, nil when there is nothing to mask.
-func (x *expansion) masker() (mask *strings.Replacer, longest int) {
-	// Longer values first: a longer value may contain a shorter one.
-	slices.SortStableFunc(x.used, func(a, b string) int { return cmp.Compare(len(x.values[b]), len(x.values[a])) })
-	var pairs []string
+// mask returns what hides the values that were used.
+func (x *expansion) mask() Mask {
+	names := map[string]string{}
 	for _, name := range x.used {
 		value := x.values[name]
-		if len(value) < minMasked {
+		if _, named := names[value]; named || len(value) < minMasked {
 			continue
 		}
-		longest = max(longest, len(value))
-		pairs = append(pairs, value, "$("+name+")")
+		names[value] = name
 		// Engines quote a command that they could not run.
 		if quoted := strconv.Quote(value); quoted != `"`+value+`"` {
-			longest = max(longest, len(quoted))
-			pairs = append(pairs, quoted[1:len(quoted)-1], "$("+name+")")
+			names[quoted[1:len(quoted)-1]] = name
 		}
 	}
-	if pairs == nil {
-		return nil, 0
-	}
-	return strings.NewReplacer(pairs...), longest
+	return NewMask(names)
 }

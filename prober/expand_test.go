@@ -98,7 +98,7 @@ func TestValuesAreHidden(t *testing.T) {
 		"one\ntwo":                           "$(LINES)",
 		"abc and unused":                     "abc and unused",
 	} {
-		if got := w.maskValues(text); got != want {
+		if got := w.hide(text); got != want {
 			t.Errorf("%q is shown as %q, want %q", text, got, want)
 		}
 	}

@@ -1,12 +1,12 @@
 package prober
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"math"
 	"os"
+	"strings"
 	"time"
 )
 
@@ -71,7 +71,7 @@ func (h *execHook) toResult(ctx context.Context, r execReply) HookResult {
 	case r.err != nil && ctx.Err() != nil:
 		return h.endedEarly(ctx)
 	case r.err != nil:
-		why := "cannot run the command: " + h.words.maskValues(r.err.Error())
+		why := "cannot run the command: " + h.words.hide(r.err.Error())
 		unable, ok := errors.AsType[interface {
 			error
 			NotStarted() bool
@@ -79,8 +79,8 @@ func (h *execHook) toResult(ctx context.Context, r execReply) HookResult {
 		return HookResult{Err: errors.New(clean(why)), NotAsked: !ok || !unable.NotStarted()}
 	case r.code != 0:
 		why := fmt.Sprintf("command %q exited with code %d", h.words, r.code)
-		if output := bytes.TrimSpace(r.output); len(output) > 0 {
-			why += ": " + h.words.maskValues(string(output))
+		if output, _ := h.output(r); strings.TrimSpace(output) != "" {
+			why += ": " + strings.TrimSpace(output)
 		}
 		return HookResult{Err: errors.New(clean(why))}
 	}

@@ -45,14 +45,10 @@ func (p *Prober) Inquire(ctx context.Context, h Exec, t Target, timeout time.Dur
 }
 
 func (c *command) answer(r execReply, bytes int) Answer {
-	output := c.words.maskValues(string(r.output))
-	a := Answer{Output: output, ExitCode: r.code, TimedOut: r.timedOut}
-	if len(output) > bytes {
-		a.Output, a.Cut = output[:bytes], true
-	}
-	a.Output = strings.ToValidUTF8(a.Output, string(utf8.RuneError))
+	output, cut := c.output(r)
+	a := Answer{Output: strings.ToValidUTF8(clip(output, bytes), string(utf8.RuneError)), Cut: cut, ExitCode: r.code, TimedOut: r.timedOut}
 	if r.err != nil && !r.timedOut {
-		a.Err = errors.New(clean("cannot run the command: " + c.words.maskValues(r.err.Error())))
+		a.Err = errors.New(clean("cannot run the command: " + c.words.hide(r.err.Error())))
 	}
 	return a
 }

@@ -2,9 +2,10 @@ package prober
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
+	"io"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 )
@@ -28,7 +29,7 @@ type unended interface {
 type leftCommand struct {
 	unended
 	container string
-	line      string // all its words
+	line      string // see lineOf
 
 	mu      sync.Mutex
 	started time.Time // or when it was first seen running; zero: it was not
@@ -36,8 +37,15 @@ type leftCommand struct {
 	why     error     // it could not be ended then
 }
 
-// lineOf is the same for two commands that do the same.
-func lineOf(argv []string) string { return strings.Join(argv, "\x00") }
+// lineOf is the same for two commands that do the same. It is short: values of variables are in the command.
+func lineOf(argv []string) string {
+	sum := sha256.New()
+	for _, word := range argv {
+		_, _ = io.WriteString(sum, word)
+		_, _ = sum.Write([]byte{0})
+	}
+	return string(sum.Sum(nil))
+}
 
 // sawRunning takes in that the command runs.
 func (l *leftCommand) sawRunning(now time.Time, why error) {
@@ -164,7 +172,7 @@ func (p *execProbe) askLeft(ctx context.Context, timeout time.Duration) (Result,
 		case ctx.Err() != nil:
 			return notAsked("probe cancelled"), true
 		case !runs && err != nil:
-			return notAsked("healthd does not know whether the previous command still runs: " + p.words.maskValues(err.Error())), true
+			return notAsked("healthd does not know whether the previous command still runs: " + p.words.hide(err.Error())), true
 		case !runs:
 			continue
 		}
@@ -182,7 +190,7 @@ func (p *execProbe) askLeft(ctx context.Context, timeout time.Duration) (Result,
 func (p *execProbe) stillRuns(age, timeout time.Duration, why error) Result {
 	text := fmt.Sprintf("command timed out: %q timed out after %v and still runs after %v", p.words, timeout, age.Round(time.Second))
 	if why != nil {
-		text += ": " + p.words.maskValues(why.Error())
+		text += ": " + p.words.hide(why.Error())
 	}
 	return Result{Outcome: Failure, Cause: Timeout, Output: clean(text)}
 }

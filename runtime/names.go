@@ -1,6 +1,24 @@
 package runtime
 
-import "strings"
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+)
+
+// maxName is the length of the longest name that is shown and kept, in bytes. Engines take longer ones.
+const maxName = 253
+
+// ClipName returns a name as healthd knows it. The end of one that is too long becomes a hash of the whole: names that begin
+// alike stay different.
+func ClipName(name string) string {
+	if len(name) <= maxName {
+		return name
+	}
+	sum := sha256.Sum256([]byte(name))
+	end := "-" + hex.EncodeToString(sum[:8])
+	return strings.ToValidUTF8(name[:maxName-len(end)], "") + end
+}
 
 // EngineID returns the ID by which the engine itself knows the container. Where an engine's
 // IDs are not unique on the host, what makes them so stands before a last colon.

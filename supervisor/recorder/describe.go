@@ -168,14 +168,14 @@ func recordedInspection(c *runtime.Container) supervisor.RecordedInspection {
 	}
 	for _, variable := range c.Env[:min(len(c.Env), maxNames)] {
 		name, _, _ := strings.Cut(variable, "=")
-		in.Environment = append(in.Environment, name)
+		in.Environment = append(in.Environment, runtime.ClipName(name))
 	}
 	if c.StopTimeout < 0 {
 		in.StopTimeoutSeconds = -1
 	}
 	slices.Sort(in.Environment)
 	for _, name := range slices.Sorted(maps.Keys(c.Labels))[:min(len(c.Labels), maxNames)] {
-		in.Labels[name] = c.Labels[name][:min(len(c.Labels[name]), maxValue)]
+		in.Labels[runtime.ClipName(name)] = c.Labels[name][:min(len(c.Labels[name]), maxValue)]
 	}
 	return in
 }

@@ -74,7 +74,7 @@ func (r *Recorder) questions(o *supervisor.Occasion, m *mask) []func(context.Con
 		return all
 	}
 	all = append(all, func(ctx context.Context) answer {
-		l, err := engine.Logs(ctx, id, logLines, logBytes+m.longest)
+		l, err := engine.Logs(ctx, id, logLines, logBytes+m.values.Longest)
 		return func(to *supervisor.FlightRecord) { to.Log = recordedLog(l, err) }
 	})
 	if o.Cause == core.ByExit {
@@ -129,7 +129,7 @@ func (r *Recorder) inquire(ctx context.Context, o *supervisor.Occasion, m *mask)
 	var a prober.Answer
 	if a.Err = errInTime; timeout > 0 {
 		target := prober.Target{Runtime: c.Runtime, ID: c.ID, Env: c.Env}
-		a = r.config.Asker.Inquire(ctx, prober.Exec{Command: spec.Command}, target, timeout, commandBytes+m.longest)
+		a = r.config.Asker.Inquire(ctx, prober.Exec{Command: spec.Command}, target, timeout, commandBytes+m.values.Longest)
 	}
 	return func(to *supervisor.FlightRecord) { to.Command = recordedCommand(spec.Command, a) }
 }

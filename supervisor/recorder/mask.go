@@ -1,75 +1,54 @@
 package recorder
 
 import (
-	"cmp"
-	"maps"
 	"slices"
 	"strings"
 
+	"healthd/prober"
 	"healthd/supervisor"
 )
 
-const (
-	// leastMasked is the length of the shortest value that is no secret: as in package prober.
-	leastMasked = 4
-	// longestMasked bounds what is read beyond a bound, so that no half of a value is left at a cut.
-	longestMasked = 16 << 10
-	maxMasked     = 500 // values
-)
+// maxGrowth bounds how much longer all texts of a record together become by the names in the place of values, in bytes.
+const maxGrowth = 256 << 10
 
 // ordinary are variables whose values are everywhere, and no secrets.
 var ordinary = []string{"PATH", "HOME", "PWD", "SHELL", "TERM", "LANG", "LC_ALL", "TZ", "HOSTNAME", "USER"}
 
-// mask hides the values of a container's environment: a container may print them.
+// mask hides the values of a container's environment in one record: a container may print them.
 type mask struct {
-	values  []string // the longest first
-	names   map[string]string
-	longest int
-	tooMany bool // nothing that the container printed is shown
+	values prober.Mask
+	growth int // bytes that are left of maxGrowth
 }
 
 func newMask(env []string) *mask {
-	m := &mask{names: map[string]string{}}
+	names := map[string]string{}
 	for _, variable := range env {
 		name, value, _ := strings.Cut(variable, "=")
 		if slices.Contains(ordinary, name) {
 			continue
 		}
-		for _, part := range append(strings.Split(value, "\n"), value) { // logs are split into lines
-			if part = strings.TrimSpace(part); len(part) >= leastMasked {
-				m.names[part] = name
-				m.longest = max(m.longest, len(part))
-			}
+		names[strings.TrimSpace(value)] = name
+		for part := range strings.SplitSeq(value, "\n") { // logs are split into lines
+			names[strings.TrimSpace(part)] = name
 		}
 	}
-	m.tooMany = len(m.names) > maxMasked || m.longest > longestMasked
-	m.longest = min(m.longest, longestMasked)
-	m.values = slices.SortedFunc(maps.Keys(m.names), func(a, b string) int {
-		return cmp.Or(len(b)-len(a), strings.Compare(a, b))
-	})
-	return m
+	return &mask{values: prober.NewMask(names), growth: maxGrowth}
 }
 
 // text returns a text with $(NAME) in the place of values.
-func (m *mask) text(s string) string {
-	if m.tooMany && s != "" {
-		return "(left out: the container's environment is too large to hide its values)"
-	}
-	for _, value := range m.values {
-		if len(value) <= len(s) && strings.Contains(s, value) {
-			s = strings.ReplaceAll(s, value, "$("+m.names[value]+")")
-		}
-	}
-	return s
-}
+func (m *mask) text(s string) string { return m.grow(s, m.values.Text(s, len(s)+m.growth)) }
 
 // cutEnd is text for one that was cut at its end, where half a value may be left.
 func (m *mask) cutEnd(s string, cut bool) string {
-	s = m.text(s)
-	if cut {
-		s = strings.ToValidUTF8(s[:max(0, len(s)-m.longest)], "")
+	if !cut {
+		return m.text(s)
 	}
-	return s
+	return strings.ToValidUTF8(m.grow(s, m.values.CutText(s, len(s)+m.growth)), "")
+}
+
+func (m *mask) grow(from, to string) string {
+	m.growth -= max(0, len(to)-len(from))
+	return to
 }
 
 // hide masks all texts of a record that come from the container, within their bounds.
@@ -95,7 +74,7 @@ func (m *mask) hide(r *supervisor.FlightRecord) *supervisor.FlightRecord {
 		r.Events[i].Message = m.text(r.Events[i].Message)
 	}
 	for name, value := range r.Inspection.Labels {
-		r.Inspection.Labels[name] = m.text(value)
+		r.Inspection.Labels[name] = m.cutEnd(value, len(value) >= maxValue)
 	}
 	return r
 }
@@ -106,7 +85,7 @@ func (m *mask) hideLog(l *supervisor.RecordedLog) {
 	for i := len(l.Lines) - 1; i >= 0; i-- {
 		text := m.text(l.Lines[i].Text)
 		if i == 0 && l.Cut {
-			text = text[min(len(text), m.longest):]
+			text = text[min(len(text), m.values.Longest):]
 		}
 		if size += len(text) + 1; size > logBytes {
 			l.Lines, l.Cut = l.Lines[i:], true

@@ -1,11 +1,14 @@
 package recorder
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	goruntime "runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -319,13 +322,16 @@ func TestMask(t *testing.T) {
 		}
 	}
 	var many []string
-	for i := range maxMasked + 1 {
+	for i := range 501 {
 		many = append(many, fmt.Sprintf("V%d=value%d", i, i))
 	}
 	if got := newMask(many).text("value7"); strings.Contains(got, "value7") {
 		t.Errorf("too many: got %q", got)
 	}
-	if got := newMask([]string{"A=" + strings.Repeat("x", longestMasked+1)}).text("any"); !strings.HasPrefix(got, "(left out") {
+	if got := newMask(many[:500]).text("value7"); got != "$(V7)" {
+		t.Errorf("just so many: got %q", got)
+	}
+	if got := newMask([]string{"A=" + strings.Repeat("x", 16<<10+1)}).text("any"); !strings.HasPrefix(got, "(left out") {
 		t.Errorf("too long: got %q", got)
 	}
 }
@@ -401,4 +407,48 @@ func TestCrowd(t *testing.T) {
 			t.Errorf("told %q", got)
 		}
 	})
+}
+
+// A container that prints a short value of its own without an end, under a name that is as long as Linux takes, makes no
+// large record. Healthd was killed for want of memory, and again after each start.
+func TestNamesThatFlood(t *testing.T) {
+	flood := strings.Repeat("aaaa", 32<<10)
+	e := &fakeEngine{
+		logs: func(_ context.Context, _, bytes int) (runtime.Log, error) {
+			return runtime.Log{Lines: []runtime.LogLine{{Text: flood[:min(bytes, len(flood))]}}}, nil
+		},
+		inquire: func(_ context.Context, _ time.Duration, bytes int) prober.Answer {
+			return prober.Answer{Output: strings.Repeat(flood, 3)[:min(bytes, 3*len(flood))], Cut: true}
+		},
+	}
+	r, o := newRecorder(e, ""), hang("a")
+	name := strings.Repeat("N", 130_000)
+	o.View.Container.Env, o.View.Container.Labels = []string{name + "=aaaa", "N=((((", "O=))))"}, map[string]string{}
+	for i := range 40 {
+		o.View.Container.Labels[fmt.Sprintf("%d%s", i, name)] = flood[:2*maxValue]
+		o.View.Container.Env = append(o.View.Container.Env, fmt.Sprintf("%d%s=value%d", i, name, i))
+	}
+	o.Recent[core.Liveness][1].Output = flood[:1020]
+	var got *supervisor.FlightRecord
+	allocated := allocatedBy(func() { got = r.gather(t.Context(), o) })
+	data, err := json.Marshal(got)
+	if err != nil || len(data) > 2<<20 || allocated > 32<<20 {
+		t.Errorf("the record has %d bytes, and took %d: %v", len(data), allocated, err)
+	}
+	if len(got.Command.Output) > commandBytes || len(got.Log.Lines[0].Text) > logBytes || len(got.Inspection.Labels) != 40 || len(got.Inspection.Environment) != 43 {
+		t.Errorf("got %d and %d bytes, %d labels, %d variables",
+			len(got.Command.Output), len(got.Log.Lines[0].Text), len(got.Inspection.Labels), len(got.Inspection.Environment))
+	}
+	if bytes.Contains(data, []byte("aaaa")) {
+		t.Error("a value is shown")
+	}
+}
+
+// allocatedBy returns how many bytes f has allocated, at least.
+func allocatedBy(f func()) uint64 {
+	var before, after goruntime.MemStats
+	goruntime.ReadMemStats(&before)
+	f()
+	goruntime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
 }
