@@ -63,7 +63,7 @@ type Container struct {
 	// Namespace is the engine's namespace that the container is in; empty in its default one,
 	// and if the engine has none.
 	Namespace string
-	Name      string // without the slash
+	Name      string // without the slash, as ClipName returns it
 	// SharesName says that its engine gives the name to others of the namespace, too: names are
 	// labels. Else a newer container of the name takes it from an older one.
 	SharesName bool
@@ -200,7 +200,7 @@ type Event struct {
 type Summary struct {
 	ID        string
 	Namespace string // see Container
-	Name      string
+	Name      string // as the engine tells it
 	Image     string // as it was asked for, or its ID
 	Labels    map[string]string
 	State     State
@@ -217,7 +217,7 @@ type Summary struct {
 // Matches says whether the list shows the container as c does, so that it need not be
 // inspected again.
 func (s Summary) Matches(c *Container) bool {
-	if s.Name != c.Name || s.State != c.State || s.Fingerprint != c.Fingerprint {
+	if ClipName(s.Name) != c.Name || s.State != c.State || s.Fingerprint != c.Fingerprint {
 		return false
 	}
 	if s.LatestChange.IsZero() {

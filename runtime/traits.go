@@ -28,11 +28,13 @@ var imageID = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
 // Traits returns what the list says of them. Docker lists the image's ID once its name means
 // another image: the image is then not known here, and an inspection tells.
 func (s Summary) Traits() Traits {
-	t := Traits{Name: s.Name, Image: s.Image, Labels: s.Labels, Self: s.Self}
+	t := Traits{Name: ClipName(s.Name), Image: s.Image, Labels: s.Labels, Self: s.Self}
 	if imageID.MatchString(s.Image) {
 		t.Image = ""
 	}
 	return t
 }
 
-func (ev Event) traits() Traits { return Traits{Name: ev.Name, Image: ev.Image, Labels: ev.Labels} }
+func (ev Event) traits() Traits {
+	return Traits{Name: ClipName(ev.Name), Image: ev.Image, Labels: ev.Labels}
+}

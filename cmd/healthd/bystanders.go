@@ -65,7 +65,7 @@ func (d *daemon) bystandersAmong(engine string, all []runtime.Summary) []api.Bys
 }
 
 func newBystander(engine string, s runtime.Summary, why []string) api.Bystander {
-	return api.Bystander{Name: s.Name, ID: s.ID, Runtime: engine, Namespace: s.Namespace, Image: s.Image, State: string(s.State), Why: why}
+	return api.Bystander{Name: s.Traits().Name, ID: s.ID, Runtime: engine, Namespace: s.Namespace, Image: s.Image, State: string(s.State), Why: why}
 }
 
 // unsupervised asks the daemon for them.

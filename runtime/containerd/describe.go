@@ -33,7 +33,7 @@ func (e *Engine) describe(l *look) *runtime.Container {
 	spec := e.specs.read(l.key, &l.container)
 	rec := e.records.change(l.key, func(rec *record) { rec.look(e.clock, l) })
 	c := &runtime.Container{
-		Runtime: e.conf.Name, ID: e.id(l.key), Name: labels.name(l.id), SharesName: true, Image: l.container.Image,
+		Runtime: e.conf.Name, ID: e.id(l.key), Name: runtime.ClipName(labels.name(l.id)), SharesName: true, Image: l.container.Image,
 		Labels: runtime.SharedKeys(labels.lasting()), Env: spec.env, State: rec.state(l.process),
 		RestartPolicy: labels.restartPolicy(), AutoRemove: labels.autoRemove(),
 		StopSignal: labels[labelStopSignal], StopTimeout: labels.stopTimeout(),

@@ -90,7 +90,7 @@ func parseMeta(b []byte) []runtime.NetworkAddress {
 	var all []runtime.NetworkAddress
 	for _, name := range slices.Sorted(maps.Keys(meta.Networks)) {
 		if a := meta.Networks[name].address(); a != "" {
-			all = append(all, runtime.NetworkAddress{Network: name, Address: a})
+			all = append(all, runtime.NetworkAddress{Network: runtime.ClipName(name), Address: a})
 		}
 	}
 	return all

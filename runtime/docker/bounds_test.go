@@ -105,6 +105,21 @@ func TestLargeLabelsHideNoContainer(t *testing.T) {
 	t.Error("the event of the honest container is missing")
 }
 
+// A name may be as long as a request. The list and the inspection show it alike, so that no container is inspected again and again.
+func TestLongNames(t *testing.T) {
+	e := engineOfTenants(t, map[string]string{strings.Repeat("n", 5000): ""})
+	listed, err := e.List(t.Context())
+	if err != nil || len(listed) != 2 {
+		t.Fatalf("got %d containers, %v", len(listed), err)
+	}
+	for _, s := range listed[:1] {
+		in, err := e.Inspect(t.Context(), s.ID)
+		if err != nil || !s.Matches(in) || in.Name != s.Traits().Name || len(in.Name) != 253 {
+			t.Errorf("listed as %.20q…, inspected as %+v, %v", s.Name, in, err)
+		}
+	}
+}
+
 func clip(t testing.TB, body io.Reader) string {
 	t.Helper()
 	clipped, err := io.ReadAll(newClipper(io.NopCloser(body)))

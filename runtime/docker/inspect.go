@@ -124,7 +124,7 @@ func (e *Engine) inspectNetworking(ctx context.Context, c *client.Client, in *co
 
 func (e *Engine) describe(in *container.InspectResponse, n networking) *runtime.Container {
 	c := &runtime.Container{
-		Runtime: e.conf.Name, ID: in.ID, Name: strings.TrimPrefix(in.Name, "/"), ImageID: runtime.Shared(in.Image),
+		Runtime: e.conf.Name, ID: in.ID, Name: runtime.ClipName(strings.TrimPrefix(in.Name, "/")), ImageID: runtime.Shared(in.Image),
 		State: stateOf(in.State.Status), StartedAt: parseTime(in.State.StartedAt), FinishedAt: parseTime(in.State.FinishedAt),
 		ExitCode: in.State.ExitCode, OOMKilled: in.State.OOMKilled, Error: in.State.Error,
 		NetworkOwner: n.sharedID, NetworkOwnerGone: n.sharedGone, RestartPolicy: string(container.RestartPolicyDisabled), StopTimeout: -1,

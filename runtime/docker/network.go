@@ -38,7 +38,7 @@ type endpoint struct{ IPAddress, GlobalIPv6Address string }
 func addressesOf(endpoints map[string]endpoint) (all []runtime.NetworkAddress) {
 	for _, name := range slices.Sorted(maps.Keys(endpoints)) {
 		if a := endpointAddress(endpoints[name]); a != "" {
-			all = append(all, runtime.NetworkAddress{Network: runtime.Shared(name), Address: a})
+			all = append(all, runtime.NetworkAddress{Network: runtime.Shared(runtime.ClipName(name)), Address: a})
 		}
 	}
 	return all
