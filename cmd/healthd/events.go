@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"healthd/supervisor"
 	"healthd/supervisor/api"
 	"healthd/supervisor/core"
 )
@@ -97,7 +98,7 @@ func (a *app) listEvents(ctx context.Context, c *client, query url.Values, outpu
 		return err
 	}
 	if output == asJSON {
-		encoder := json.NewEncoder(escaping{a.stdout})
+		encoder := json.NewEncoder(supervisor.Escaping{To: a.stdout})
 		encoder.SetIndent("", "  ")
 		return encoder.Encode(events)
 	}
@@ -187,7 +188,7 @@ func unlessCancelled(ctx context.Context, err error) error {
 
 func (a *app) printEvent(data, output string) error {
 	if output == asJSON {
-		_, err := fmt.Fprintln(escaping{a.stdout}, data)
+		_, err := fmt.Fprintln(supervisor.Escaping{To: a.stdout}, data)
 		return err
 	}
 	var ev core.Event

@@ -14,6 +14,8 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	"golang.org/x/sys/unix"
+
+	"healthd/supervisor"
 )
 
 // journaldSocket is where journald takes entries with fields.
@@ -228,6 +230,6 @@ func newJournaldLogger(level zapcore.Level, socket string, stderr io.Writer) *za
 	c.EncodeDuration = zapcore.StringDurationEncoder
 	return zap.New(journaldCore{
 		LevelEnabler: level, text: zapcore.NewConsoleEncoder(c), to: &journald{path: socket},
-		instead: zapcore.NewCore(newEncoder("journal", nil), zapcore.Lock(zapcore.AddSync(escaping{stderr})), level),
+		instead: zapcore.NewCore(newEncoder("journal", nil), zapcore.Lock(zapcore.AddSync(supervisor.Escaping{To: stderr})), level),
 	})
 }

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/term"
 
 	"healthd/configs"
+	"healthd/supervisor"
 )
 
 // newLogger returns a logger that writes to f as configured, or to journald if that is behind f.
@@ -21,7 +22,7 @@ func newLogger(c configs.Log, f *os.File) (*zap.Logger, error) {
 	if is, err := journal.StderrIsJournalStream(); err == nil && is && f == os.Stderr && (c.Format == "auto" || c.Format == "journal") {
 		return newJournaldLogger(level, journaldSocket, f), nil
 	}
-	core := zapcore.NewCore(newEncoder(c.Format, f), zapcore.Lock(zapcore.AddSync(escaping{f})), level)
+	core := zapcore.NewCore(newEncoder(c.Format, f), zapcore.Lock(zapcore.AddSync(supervisor.Escaping{To: f})), level)
 	return zap.New(core), nil
 }
 

@@ -4,11 +4,15 @@ import (
 	"bufio"
 	"io"
 	"net"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"go.uber.org/zap"
+
+	"healthd/configs"
 	"healthd/e2e/patience"
 )
 
@@ -81,4 +85,24 @@ func TestNothingBesideTheLog(t *testing.T) {
 		}
 	}
 	t.Error("the library did not complain")
+}
+
+func TestLogIsEscaped(t *testing.T) {
+	for _, format := range []string{"console", "json", "journal"} {
+		path := filepath.Join(t.TempDir(), "log")
+		f, err := os.Create(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		log, err := newLogger(configs.Log{Level: "info", Format: format}, f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		log.Info("event", zap.String("message", "probe failed: \u009b31m\u202e"))
+		f.Close()
+		got, err := os.ReadFile(path)
+		if want := `probe failed: \u009b31m\u202e`; err != nil || !strings.Contains(string(got), want) {
+			t.Errorf("%s: got %q, %v", format, got, err)
+		}
+	}
 }

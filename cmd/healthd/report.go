@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"healthd/supervisor"
 	"healthd/supervisor/api"
 	"healthd/supervisor/core"
 	"healthd/supervisor/report"
@@ -119,7 +120,7 @@ func (a *app) printReport(ctx context.Context, c *client, query url.Values, outp
 		return unlessCancelled(ctx, fmt.Errorf("cannot report: %w", err))
 	}
 	if output == asJSON {
-		encoder := json.NewEncoder(escaping{a.stdout})
+		encoder := json.NewEncoder(supervisor.Escaping{To: a.stdout})
 		encoder.SetIndent("", "  ")
 		return encoder.Encode(r)
 	}

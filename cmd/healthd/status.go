@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"healthd/supervisor"
 	"healthd/supervisor/api"
 )
 
@@ -100,7 +101,7 @@ func (a *app) showStatus(ctx context.Context, c *client, w, warn io.Writer, f st
 		return err
 	}
 	if f.output == asJSON {
-		encoder := json.NewEncoder(escaping{w})
+		encoder := json.NewEncoder(supervisor.Escaping{To: w})
 		encoder.SetIndent("", "  ")
 		if err := encoder.Encode(all); err != nil {
 			return err

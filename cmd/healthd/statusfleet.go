@@ -31,7 +31,7 @@ func (a *app) showFleet(ctx context.Context, c *client, w, warn io.Writer, f sta
 	}
 	failed := narrow(v, names)
 	if f.output == asJSON {
-		encoder := json.NewEncoder(escaping{w})
+		encoder := json.NewEncoder(supervisor.Escaping{To: w})
 		encoder.SetIndent("", "  ")
 		if err := encoder.Encode(v); err != nil {
 			return err

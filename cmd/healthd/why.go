@@ -43,7 +43,7 @@ func (a *app) whyCommand() *cobra.Command {
 				return err
 			}
 			if output == asJSON {
-				encoder := json.NewEncoder(escaping{a.stdout})
+				encoder := json.NewEncoder(supervisor.Escaping{To: a.stdout})
 				encoder.SetIndent("", "  ")
 				return encoder.Encode(record)
 			}

@@ -258,7 +258,7 @@ func (a *API) json(w http.ResponseWriter, status int, body any) {
 	a.header(w, a.jsonType)
 	w.WriteHeader(status)
 	// An error here means that the reader has gone.
-	_ = json.NewEncoder(w).Encode(body)
+	_ = json.NewEncoder(supervisor.Escaping{To: w}).Encode(body)
 }
 
 // Error is the body of an answer that is not a success.

@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"healthd/supervisor"
 )
 
 // contract is openapi.json. The helpers of this package's tests compare each answer with it.
@@ -201,5 +203,9 @@ func checkAnswer(t testing.TB, r *http.Request, status int, header http.Header, 
 	t.Helper()
 	if err := theContract(t).check(r, status, header, body); err != nil {
 		t.Errorf("openapi.json does not say this of %s %s: %v\n%.500s", r.Method, r.URL, err, body)
+	}
+	// curl shows an answer in a terminal.
+	if strings.HasPrefix(header.Get("Content-Type"), "application/json") && !bytes.Equal(supervisor.Escape(body), body) {
+		t.Errorf("the answer to %s %s has characters that a terminal may obey: %.500q", r.Method, r.URL, body)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"healthd/supervisor"
 	"healthd/supervisor/core"
 )
 
@@ -201,5 +202,5 @@ func frame(ev *core.Event) string {
 	if err != nil {
 		return "" // cannot happen: an event has only texts, times and a number
 	}
-	return "id: " + strconv.FormatUint(ev.Number, 10) + "\ndata: " + string(data) + "\n\n"
+	return "id: " + strconv.FormatUint(ev.Number, 10) + "\ndata: " + string(supervisor.Escape(data)) + "\n\n"
 }

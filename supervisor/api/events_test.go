@@ -43,6 +43,30 @@ func TestEvents(t *testing.T) {
 	}
 }
 
+// What a container's probe says may move the cursor of a terminal, or turn a line around.
+func TestAnswersAreEscaped(t *testing.T) {
+	const said = "\u009b31m\u202egnp.exe\u2066\x7f"
+	v := unreadyContainer("web-1")
+	for i := range v.State.Health.Probes {
+		v.State.Health.Probes[i].Last.Output = said
+	}
+	v.Container.Image, v.Spec.Name, v.Group = "web:"+said, said, said
+	a, j, _ := newAPI(v)
+	j.Record(core.Event{Time: at(1), Container: "web-1", Reason: "Unhealthy", Message: said})
+	for path, shows := range map[string]bool{
+		"/v1/events": true, "/v1/containers": true, "/v1/containers/web-1": true, "/v1/containers/web-1/explain": true, "/v1/overview": true,
+		"/v1/containers/web-1/timeline": true, "/v1/services": false, "/v1/discovery/prometheus": false, "/v1/" + said: true,
+	} {
+		body := get(t, a.Control(), (&url.URL{Path: path}).String()).Body.String() // get looks for raw ones
+		if got := strings.Contains(body, `\u009b31m\u202egnp.exe\u2066\u007f`); got != shows {
+			t.Errorf("%s shows it: %t, want %t: %s", path, got, shows, body)
+		}
+	}
+	if got := frame(&core.Event{Number: 7, Message: said}); !strings.Contains(got, `\u009b31m\u202egnp.exe\u2066\u007f`) {
+		t.Errorf("the stream has %q", got)
+	}
+}
+
 // What follows the newest events counts in any case.
 func TestStreamOfTheNewestEvents(t *testing.T) {
 	a, j, _ := newAPI(readyContainer("web-1"))

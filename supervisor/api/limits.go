@@ -7,6 +7,8 @@ import (
 	"iter"
 	"net/http"
 	"time"
+
+	"healthd/supervisor"
 )
 
 // Bounds of each listener. The network's readers take nothing from those of the control socket.
@@ -54,7 +56,7 @@ func (a *API) busy(w http.ResponseWriter, message string) {
 func jsonList[T any](a *API, w http.ResponseWriter, all iter.Seq[T]) {
 	a.header(w, a.jsonType)
 	w.WriteHeader(http.StatusOK)
-	encoder, before := json.NewEncoder(w), "["
+	encoder, before := json.NewEncoder(supervisor.Escaping{To: w}), "["
 	for element := range all {
 		if _, err := io.WriteString(w, before); err != nil || encoder.Encode(element) != nil {
 			return // the reader has gone

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"healthd/runtime/hostproc"
+	"healthd/supervisor"
 )
 
 // sendCommand runs a command with the message as JSON on its stdin. The exit code 0 is a success.
@@ -14,7 +15,7 @@ func sendCommand(ctx context.Context, command []string, m *Message) error {
 	if err != nil {
 		return err
 	}
-	output, err := runCommand(ctx, command, hostproc.BareEnvironment(), body)
+	output, err := runCommand(ctx, command, hostproc.BareEnvironment(), supervisor.Escape(body))
 	if err != nil && output != "" {
 		return fmt.Errorf("%w: %s", err, output)
 	}

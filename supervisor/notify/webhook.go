@@ -14,6 +14,8 @@ import (
 	"net/url"
 	"strconv"
 	"time"
+
+	"healthd/supervisor"
 )
 
 // The headers of a webhook.
@@ -40,6 +42,7 @@ func sendWebhook(ctx context.Context, r *Receiver, m *Message, now time.Time) er
 	if err != nil {
 		return err
 	}
+	body = supervisor.Escape(body)
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, r.Webhook, bytes.NewReader(body))
 	if err != nil {
 		return errors.New("its URL cannot be used")

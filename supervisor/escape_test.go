@@ -1,16 +1,9 @@
-package main
+package supervisor
 
 import (
 	"bytes"
 	"encoding/json"
-	"os"
-	"path/filepath"
-	"strings"
 	"testing"
-
-	"go.uber.org/zap"
-
-	"healthd/configs"
 )
 
 func TestEscape(t *testing.T) {
@@ -25,7 +18,7 @@ func TestEscape(t *testing.T) {
 		"two\nlines\tand a tab\r": "two\nlines\tand a tab" + `\u000d`,
 	} {
 		var b bytes.Buffer
-		if n, err := (escaping{&b}).Write([]byte(in)); n != len(in) || err != nil || b.String() != want {
+		if n, err := (Escaping{&b}).Write([]byte(in)); n != len(in) || err != nil || b.String() != want {
 			t.Errorf("%q: got %q, %d, %v", in, b.String(), n, err)
 		}
 	}
@@ -33,30 +26,10 @@ func TestEscape(t *testing.T) {
 	const text = "a\u009b\u202e\U000e0041\x1b"
 	var b bytes.Buffer
 	var got string
-	if err := json.NewEncoder(escaping{&b}).Encode(text); err != nil {
+	if err := json.NewEncoder(Escaping{&b}).Encode(text); err != nil {
 		t.Fatal(err)
 	}
 	if err := json.Unmarshal(b.Bytes(), &got); err != nil || got != text {
 		t.Errorf("got %q, %v", got, err)
-	}
-}
-
-func TestLogIsEscaped(t *testing.T) {
-	for _, format := range []string{"console", "json", "journal"} {
-		path := filepath.Join(t.TempDir(), "log")
-		f, err := os.Create(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		log, err := newLogger(configs.Log{Level: "info", Format: format}, f)
-		if err != nil {
-			t.Fatal(err)
-		}
-		log.Info("event", zap.String("message", "probe failed: \u009b31m\u202e"))
-		f.Close()
-		got, err := os.ReadFile(path)
-		if want := `probe failed: \u009b31m\u202e`; err != nil || !strings.Contains(string(got), want) {
-			t.Errorf("%s: got %q, %v", format, got, err)
-		}
 	}
 }
