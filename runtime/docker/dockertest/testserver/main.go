@@ -27,6 +27,7 @@ type options struct {
 	status          int
 	termDelay       time.Duration
 	finish          bool
+	environ         int
 }
 
 func main() {
@@ -42,6 +43,7 @@ func main() {
 	flag.IntVar(&o.status, "status", 200, "first status of /healthz")
 	flag.DurationVar(&o.termDelay, "term-delay", 0, "wait between SIGTERM and the exit")
 	flag.BoolVar(&o.finish, "finish", false, "finish requests before the exit that SIGTERM asks for")
+	flag.IntVar(&o.environ, "environ", 0, "bytes of its environment as others see it; 0: as it is")
 	flag.Parse()
 	if err := run(o); err != nil {
 		fmt.Fprintln(os.Stderr, "testserver:", err)
@@ -57,6 +59,11 @@ func run(o options) error {
 		signal.Ignore(syscall.SIGTERM, syscall.SIGINT)
 	}
 	exit := after(o.exitAfter)
+	if o.environ > 0 {
+		if err := growEnvironment(o.environ); err != nil {
+			return err
+		}
+	}
 	listening := after(o.startDelay)
 	errs := make(chan error, 3)
 	var s *httpServer
