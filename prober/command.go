@@ -33,7 +33,7 @@ func (p *Prober) command(h *Exec, t Target, of func(*engine) *commands) (command
 	if err != nil {
 		return command{}, err
 	}
-	w, err := expandWords(h.Command, t.Env)
+	w, err := expandWords(h.Command, t)
 	if err != nil {
 		return command{}, err
 	}

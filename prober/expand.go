@@ -20,16 +20,19 @@ type words struct {
 	mask  Mask     // of the values that the command was given
 }
 
-// expandWords expands command with the environment env.
-func expandWords(command, env []string) (words, error) {
+// expandWords expands command with the environment of t.
+func expandWords(command []string, t Target) (words, error) {
 	w := words{shown: slices.Clone(command)}
-	x := expansion{env: env, remaining: maxCommand}
+	x := expansion{env: t.Env, remaining: maxCommand}
 	for _, word := range command {
 		expanded, ok := x.expand(word)
 		if !ok {
 			return words{}, cannotAsk(fmt.Sprintf("command has more than %d bytes with its variables", maxCommand))
 		}
 		w.argv = append(w.argv, expanded)
+	}
+	if t.EnvClipped && x.values != nil {
+		return words{}, cannotAsk("command has variables, and the container's environment is larger than healthd reads")
 	}
 	w.mask = x.mask()
 	return w, nil
@@ -119,5 +122,5 @@ func (x *expansion) mask() Mask {
 			names[quoted[1:len(quoted)-1]] = name
 		}
 	}
-	return NewMask(names)
+	return NewMask(names, false)
 }

@@ -41,7 +41,7 @@ func TestExpandWords(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			covers(t, tt.kubelet)
-			w, err := expandWords([]string{"first", tt.word}, env)
+			w, err := expandWords([]string{"first", tt.word}, Target{Env: env})
 			if want := []string{"first", tt.want}; err != nil || !slices.Equal(w.argv, want) {
 				t.Errorf("got %q, %v, want %q", w.argv, err, want)
 			}
@@ -69,7 +69,7 @@ func TestExpandedCommandIsBounded(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
-			w, err := expandWords(tt.command, []string{"V=" + value})
+			w, err := expandWords(tt.command, Target{Env: []string{"V=" + value}})
 			runtime.ReadMemStats(&after)
 			if took := after.TotalAlloc - before.TotalAlloc; took > 100*maxCommand { // waits: bytes
 				t.Errorf("took %d bytes", took)
@@ -86,7 +86,7 @@ func TestExpandedCommandIsBounded(t *testing.T) {
 
 func TestValuesAreHidden(t *testing.T) {
 	env := []string{"PASS=hunter2", "LONG=hunter2hunter2", "LINES=one\ntwo", "SHORT=abc", "OTHER=unused"}
-	w, err := expandWords([]string{"$(PASS)", "$(LONG)$(LINES)", "$(SHORT) $$(PASS)"}, env)
+	w, err := expandWords([]string{"$(PASS)", "$(LONG)$(LINES)", "$(SHORT) $$(PASS)"}, Target{Env: env})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +112,7 @@ func FuzzExpand(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, word, name, value string) {
 		env := []string{name + "=" + value}
-		w, err := expandWords([]string{word}, env)
+		w, err := expandWords([]string{word}, Target{Env: env})
 		if err != nil {
 			if len(word) <= maxCommand && len(value) == 0 {
 				t.Errorf("%v", err)
@@ -129,14 +129,14 @@ func FuzzExpand(f *testing.F) {
 		if w.String() != word {
 			t.Errorf("%q is shown as %q", word, w)
 		}
-		escaped, err := expandWords([]string{strings.ReplaceAll(word, "$", "$$")}, env)
+		escaped, err := expandWords([]string{strings.ReplaceAll(word, "$", "$$")}, Target{Env: env})
 		if err == nil && escaped.argv[0] != word {
 			t.Errorf("%q came out of its escaped form as %q", word, escaped.argv[0])
 		}
 		if strings.ContainsAny(name, "=)") {
 			return
 		}
-		whole, err := expandWords([]string{"$(" + name + ")"}, env)
+		whole, err := expandWords([]string{"$(" + name + ")"}, Target{Env: env})
 		if err == nil && whole.argv[0] != value {
 			t.Errorf("variable %q became %q, want %q", name, whole.argv[0], value)
 		}

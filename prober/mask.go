@@ -28,8 +28,8 @@ type Mask struct {
 	tooLarge bool
 }
 
-// NewMask returns the mask for values, of which names has the name.
-func NewMask(names map[string]string) Mask {
+// NewMask returns the mask for values, of which names has the name. clipped says that it lacks some.
+func NewMask(names map[string]string, clipped bool) Mask {
 	var m Mask
 	var values []string
 	for value := range names {
@@ -38,7 +38,7 @@ func NewMask(names map[string]string) Mask {
 			values = append(values, value)
 		}
 	}
-	if m.tooLarge = len(values) > maxMasked || m.Longest > longestMasked; m.tooLarge || values == nil {
+	if m.tooLarge = clipped || len(values) > maxMasked || m.Longest > longestMasked; m.tooLarge || values == nil {
 		m.Longest = 0
 		return m
 	}

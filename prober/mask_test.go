@@ -38,7 +38,7 @@ func TestMask(t *testing.T) {
 		{"a long name", map[string]string{"text": long}, "text", 99, "$(" + long[:maxMaskName] + "…)", "$(" + long[:maxMaskName]},
 		{"half a value at the end", map[string]string{"secret": "A"}, "secretsecretsec", 99, "$(A)$(A)sec", "$(A)$"},
 	} {
-		m := NewMask(tt.names)
+		m := NewMask(tt.names, false)
 		if got := m.Text(tt.text, tt.most); got != tt.want {
 			t.Errorf("%s: got %q, want %q", tt.name, got, tt.want)
 		}
@@ -46,6 +46,21 @@ func TestMask(t *testing.T) {
 			t.Errorf("%s, cut: got %q, want %q", tt.name, got, tt.cut)
 		}
 	}
+}
+
+// Of an environment that is not known as a whole nothing can be hidden, and no command runs with a part of a value.
+func TestClippedEnvironment(t *testing.T) {
+	if got := NewMask(map[string]string{"text": "A"}, true).Text("secret", 999); !strings.HasPrefix(got, "(left out") {
+		t.Errorf("got %q", got)
+	}
+	target := Target{Runtime: "fake", ID: "c1", Env: []string{"A=text"}, EnvClipped: true}
+	config := Config{Engines: map[string]Engine{"fake": limitedEngine{[]byte("said")}}}
+	r := mustProbe(t, config, execs("a", "$(A)"), target).Ask(t.Context(), longTimeout)
+	wantResult(t, r, Unknown, NotAsked)
+	wantOutput(t, r, "larger than healthd reads")
+	r = mustProbe(t, config, execs("a", "$A"), target).Ask(t.Context(), longTimeout)
+	wantResult(t, r, Success, "")
+	wantOutput(t, r, "said")
 }
 
 // A container has a variable with an endless name, and prints its short value without an end; or so many values that what
@@ -72,7 +87,7 @@ func TestMaskIsBounded(t *testing.T) {
 				"cut":   func(m Mask) string { return m.CutText(text, most) },
 			} {
 				var got string
-				took := allocatedBy(func() { got = hide(NewMask(names)) })
+				took := allocatedBy(func() { got = hide(NewMask(names, false)) })
 				if len(got) > most || strings.HasPrefix(got, "aaaa") || took > 16<<20 {
 					t.Errorf("%s, %s: %d of %d bytes, %d allocated: %.30q", name, what, len(got), most, took, got)
 				}

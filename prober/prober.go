@@ -258,7 +258,8 @@ type Target struct {
 	Namespace *Namespace
 	// Env is the container's environment, "NAME=value" each, for $(NAME) in commands.
 	// It may hold secrets.
-	Env []string
+	Env        []string
+	EnvClipped bool // there is more of it: a command with $(NAME) cannot be run
 }
 
 // Execer runs commands inside containers.

@@ -71,6 +71,7 @@ type Container struct {
 	ImageID    string // digest of the image; empty when the engine does not say
 	Labels     map[string]string
 	Env        []string // "NAME=value" each; may hold secrets
+	EnvClipped bool     // there is more of Env than healthd reads
 
 	State      State
 	StartedAt  time.Time // zero when it never ran

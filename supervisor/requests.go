@@ -156,7 +156,7 @@ func (s *Supervisor) Ask(ctx context.Context, name string, t core.ProbeType) (pr
 
 func target(c *runtime.Container, namespace *prober.Namespace) prober.Target {
 	return prober.Target{
-		Runtime: c.Runtime, ID: c.ID, Address: c.ProbeAddress(), Unreached: c.Unreached(), Confined: c.From.Confined(), Namespace: namespace, Env: c.Env,
+		Runtime: c.Runtime, ID: c.ID, Address: c.ProbeAddress(), Unreached: c.Unreached(), Confined: c.From.Confined(), Namespace: namespace, Env: c.Env, EnvClipped: c.EnvClipped,
 	}
 }
 

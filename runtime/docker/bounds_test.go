@@ -1,12 +1,14 @@
 package docker
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -116,6 +118,33 @@ func TestLongNames(t *testing.T) {
 		in, err := e.Inspect(t.Context(), s.ID)
 		if err != nil || !s.Matches(in) || in.Name != s.Traits().Name || len(in.Name) != 253 {
 			t.Errorf("listed as %.20q…, inspected as %+v, %v", s.Name, in, err)
+		}
+	}
+}
+
+// What is as long as healthd reads of it may have been longer.
+func TestClippedTexts(t *testing.T) {
+	long := strings.Repeat("x", 2*maxText)
+	for name, tt := range map[string]struct {
+		texts []string
+		want  bool
+	}{
+		"none":                 {nil, false},
+		"short":                {[]string{"A=1", "B=\x1b\u2028"}, false},
+		"just not too long":    {[]string{long[:maxText-1]}, false},
+		"too long":             {[]string{long}, true},
+		"too long by escapes":  {[]string{strings.Repeat("<", maxText/5)}, true},
+		"not by escapes":       {[]string{strings.Repeat("<", maxText/6-1)}, false},
+		"too long by a half é": {[]string{long[:maxText-1] + "é"}, true},
+		"many":                 {slices.Repeat([]string{long[:maxText-1]}, maxTexts/maxText+2), true},
+	} {
+		text, err := json.Marshal(tt.texts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var read []string
+		if err := json.Unmarshal([]byte(clip(t, bytes.NewReader(text))), &read); err != nil || clipped(read) != tt.want || !tt.want && !slices.Equal(read, tt.texts) {
+			t.Errorf("%s: clipped is %t, want %t, %v", name, clipped(read), tt.want, err)
 		}
 	}
 }

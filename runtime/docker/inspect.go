@@ -2,6 +2,7 @@ package docker
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -145,6 +146,7 @@ func (e *Engine) describe(in *container.InspectResponse, n networking) *runtime.
 	if in.Config != nil {
 		c.Image, c.StopSignal = runtime.Shared(in.Config.Image), in.Config.StopSignal
 		c.Labels, c.Env = e.labels.keep(in.ID, runtime.SharedKeys(in.Config.Labels)), runtime.SharedAll(in.Config.Env)
+		c.EnvClipped = clipped(in.Config.Env)
 		if t := in.Config.StopTimeout; t != nil {
 			c.StopTimeout = time.Duration(min(max(*t, -1), maxStopTimeout)) * time.Second
 		}
@@ -157,6 +159,22 @@ func (e *Engine) describe(in *container.InspectResponse, n networking) *runtime.
 		}
 	}
 	return c
+}
+
+// clipped says that a clipper may have left out a part of texts: they are as long, in JSON, as it lets them be.
+func clipped(texts []string) bool {
+	size := 0
+	for _, text := range texts {
+		n := len(text)
+		if 6*n >= maxText { // an escape has at most six bytes
+			quoted, _ := json.Marshal(text)
+			n = max(n, len(quoted)-len(`""`))
+		}
+		if size += n; n >= maxText {
+			return true
+		}
+	}
+	return size > maxTexts
 }
 
 // stateOf returns a state as Docker calls it. Podman has two more: a container is asked to end,

@@ -39,7 +39,7 @@ type answer func(*supervisor.FlightRecord)
 func (r *Recorder) gather(ctx context.Context, o *supervisor.Occasion) *supervisor.FlightRecord {
 	asking, cancel := untilShortlyBefore(ctx, leave)
 	defer cancel()
-	secrets := newMask(o.View.Container.Env)
+	secrets := newMask(o.View.Container.Env, o.View.Container.EnvClipped)
 	questions := r.questions(o, secrets)
 	answers := make(chan answer, len(questions))
 	for _, ask := range questions {
@@ -128,7 +128,7 @@ func (r *Recorder) inquire(ctx context.Context, o *supervisor.Occasion, m *mask)
 	}
 	var a prober.Answer
 	if a.Err = errInTime; timeout > 0 {
-		target := prober.Target{Runtime: c.Runtime, ID: c.ID, Env: c.Env}
+		target := prober.Target{Runtime: c.Runtime, ID: c.ID, Env: c.Env, EnvClipped: c.EnvClipped}
 		a = r.config.Asker.Inquire(ctx, prober.Exec{Command: spec.Command}, target, timeout, commandBytes+m.values.Longest)
 	}
 	return func(to *supervisor.FlightRecord) { to.Command = recordedCommand(spec.Command, a) }

@@ -20,7 +20,7 @@ type mask struct {
 	growth int // bytes that are left of maxGrowth
 }
 
-func newMask(env []string) *mask {
+func newMask(env []string, clipped bool) *mask {
 	names := map[string]string{}
 	for _, variable := range env {
 		name, value, _ := strings.Cut(variable, "=")
@@ -32,7 +32,7 @@ func newMask(env []string) *mask {
 			names[strings.TrimSpace(part)] = name
 		}
 	}
-	return &mask{values: prober.NewMask(names), growth: maxGrowth}
+	return &mask{values: prober.NewMask(names, clipped), growth: maxGrowth}
 }
 
 // text returns a text with $(NAME) in the place of values.

@@ -316,7 +316,7 @@ func TestMask(t *testing.T) {
 		{"KEY=-----BEGIN\nMIIE\n-----END", "MIIE and -----BEGIN", "$(KEY) and $(KEY)"},
 		{"BARE", "BARE", "BARE"},
 	} {
-		m := newMask(strings.Split(tt.env, " "))
+		m := newMask(strings.Split(tt.env, " "), false)
 		if got := m.text(tt.text); got != tt.want {
 			t.Errorf("%s: got %q, want %q", tt.env, got, tt.want)
 		}
@@ -325,13 +325,13 @@ func TestMask(t *testing.T) {
 	for i := range 501 {
 		many = append(many, fmt.Sprintf("V%d=value%d", i, i))
 	}
-	if got := newMask(many).text("value7"); strings.Contains(got, "value7") {
+	if got := newMask(many, false).text("value7"); strings.Contains(got, "value7") {
 		t.Errorf("too many: got %q", got)
 	}
-	if got := newMask(many[:500]).text("value7"); got != "$(V7)" {
+	if got := newMask(many[:500], false).text("value7"); got != "$(V7)" {
 		t.Errorf("just so many: got %q", got)
 	}
-	if got := newMask([]string{"A=" + strings.Repeat("x", 16<<10+1)}).text("any"); !strings.HasPrefix(got, "(left out") {
+	if got := newMask([]string{"A=" + strings.Repeat("x", 16<<10+1)}, false).text("any"); !strings.HasPrefix(got, "(left out") {
 		t.Errorf("too long: got %q", got)
 	}
 }
