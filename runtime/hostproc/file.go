@@ -20,7 +20,7 @@ const (
 
 	// memoryPatience is how long a read of a process's memory may take. The kernel lets it wait for locks that the process
 	// can hold for ever.
-	memoryPatience = 200 * time.Millisecond
+	memoryPatience = time.Second
 	// mostBlocked are read at once although they have been waited for in vain: each takes a thread.
 	mostBlocked = 256
 )
@@ -92,14 +92,16 @@ func fromMemory[T any](path string, read func(io.Reader) T) (T, error) {
 			blocked.set(path, false)
 		}
 	}()
-	patience := time.NewTimer(memoryPatience)
-	defer patience.Stop()
-	select {
-	case a := <-answers:
-		return a.value, a.err
-	case <-patience.C:
-		blocked.set(path, true)
-		close(gaveUp)
-		return none, errBlocked
+	for range 2 { // healthd itself may not have run meanwhile: then the answer is there after the first half
+		half := time.NewTimer(memoryPatience / 2)
+		select {
+		case a := <-answers:
+			half.Stop()
+			return a.value, a.err
+		case <-half.C:
+		}
 	}
+	blocked.set(path, true)
+	close(gaveUp)
+	return none, errBlocked
 }
