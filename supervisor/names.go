@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -27,7 +28,16 @@ type AmbiguousNameError struct {
 
 // Error implements error.
 func (e *AmbiguousNameError) Error() string {
-	return "several containers have that name: " + strings.Join(e.Candidates, ", ")
+	return "several containers have that name: " + someOf(e.Candidates)
+}
+
+// someOf lists names for people, not all of those that many containers may have.
+func someOf(names []string) string {
+	const most = 10
+	if more := len(names) - most; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), more)
+	}
+	return strings.Join(names, ", ")
 }
 
 // ReasonNotFound returns the reason, in one word and what helps, for an error of Board.Find,
@@ -37,10 +47,10 @@ func ReasonNotFound(err error) string {
 		return ""
 	}
 	if ambiguous, ok := errors.AsType[*AmbiguousNameError](err); ok {
-		return "AmbiguousName: " + strings.Join(ambiguous.Candidates, ", ")
+		return "AmbiguousName: " + someOf(ambiguous.Candidates)
 	}
 	if ambiguous, ok := errors.AsType[*AmbiguousServiceError](err); ok {
-		return "AmbiguousService: " + strings.Join(ambiguous.Candidates, ", ")
+		return "AmbiguousService: " + someOf(ambiguous.Candidates)
 	}
 	if errors.Is(err, ErrOtherService) {
 		return "OtherService"

@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -245,5 +246,24 @@ func TestNamedAsAnID(t *testing.T) {
 	}
 	if got := find(strings.Repeat("ef", 32)); got != "blog:"+strings.Repeat("ef", 32) {
 		t.Errorf("the ID of another namespace finds %s", got)
+	}
+}
+
+// A tenant has as many projects as it likes, each with a service of another one's name.
+func TestManyNamesakesAreNotAllListed(t *testing.T) {
+	all := make([]string, 1000)
+	for i := range all {
+		all[i] = fmt.Sprintf("tenant-%03d/web", i)
+	}
+	const want = "tenant-000/web, tenant-001/web"
+	for _, text := range []string{
+		(&AmbiguousServiceError{all}).Error(), (&AmbiguousNameError{all}).Error(), ReasonNotFound(&AmbiguousServiceError{all}), ReasonNotFound(&AmbiguousNameError{all}),
+	} {
+		if !strings.Contains(text, want) || !strings.HasSuffix(text, "tenant-009/web and 990 more") {
+			t.Errorf("got %q", text)
+		}
+	}
+	if got := someOf(all[:10]); strings.Contains(got, "more") || !strings.HasSuffix(got, "tenant-009/web") {
+		t.Errorf("got %q", got)
 	}
 }

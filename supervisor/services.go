@@ -19,7 +19,7 @@ type AmbiguousServiceError struct {
 
 // Error implements error.
 func (e *AmbiguousServiceError) Error() string {
-	return "several services have that name: " + strings.Join(e.Candidates, ", ")
+	return "several services have that name: " + someOf(e.Candidates)
 }
 
 // services finds services by their name, of which a part may be left out. One goroutine writes it, any
