@@ -63,8 +63,8 @@ func TestClippedEnvironment(t *testing.T) {
 	wantOutput(t, r, "said")
 }
 
-// A container has a variable with an endless name, and prints its short value without an end; or so many values that what
-// finds them is large.
+// A container has a variable with an endless name, and prints its short value without an end; or so many values that
+// what finds them is large.
 func TestMaskIsBounded(t *testing.T) {
 	text := strings.Repeat("aaaa", 64<<10)
 	nested, branching := map[string]string{}, map[string]string{}
@@ -96,7 +96,8 @@ func TestMaskIsBounded(t *testing.T) {
 	}
 }
 
-// What a command prints may consist of values that are longer than their names: then half a value at its end comes into sight.
+// What a command prints may consist of values that are longer than their names: then half a value at its end comes into
+// sight.
 func TestNoHalfValueIsShown(t *testing.T) {
 	const secret = "correct-horse-battery-staple"
 	for shift := range len(secret) {

@@ -9,8 +9,8 @@ import (
 // maxName is the length of the longest name that is shown and kept, in bytes. Engines take longer ones.
 const maxName = 253
 
-// ClipName returns a name as healthd knows it. The end of one that is too long becomes a hash of the whole: names that begin
-// alike stay different.
+// ClipName returns a name as healthd knows it. The end of one that is too long becomes a hash of the whole: names that
+// begin alike stay different.
 func ClipName(name string) string {
 	if len(name) <= maxName {
 		return name

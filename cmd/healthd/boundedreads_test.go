@@ -28,7 +28,8 @@ var (
 	isBounded = regexp.MustCompile(`^io\.(LimitReader|NewSectionReader)\(`)
 )
 
-// Containers shape what the daemon reads: files of /proc, logs, answers. So nothing is read to its end, whatever that is.
+// Containers shape what the daemon reads: files of /proc, logs, answers. So each
+// read has a bound.
 func TestReadsAreBounded(t *testing.T) {
 	found := map[string]bool{}
 	for _, room := range []string{"prober", "runtime", "supervisor", "configs", "cmd"} {

@@ -29,8 +29,8 @@ match = { e2e = "hungry" }
 readiness = { exec = { command = ["sh", "-c", "setsid testserver -environ 536870912 & sleep 4242"] }, period = "1s", timeout = "3s", failure_threshold = 1 }
 `
 
-// What a tenant's containers say of themselves is short, and would be long where healthd shows it: a short value under a
-// long name, which all output consists of, and an environment of half a gigabyte, which a process has made for itself.
+// What a tenant's containers say of themselves is short, and would be long where healthd shows it: a short value under
+// a long name, which all output consists of, and an environment of half a gigabyte, which a process has made for itself.
 func TestTextThatTenantsShape(t *testing.T) {
 	t.Parallel()
 	e := dockertest.Start(t)

@@ -107,7 +107,8 @@ func TestLargeLabelsHideNoContainer(t *testing.T) {
 	t.Error("the event of the honest container is missing")
 }
 
-// A name may be as long as a request. The list and the inspection show it alike, so that no container is inspected again and again.
+// A name may be as long as a request. The list and the inspection show it alike, so that no container is inspected
+// again and again.
 func TestLongNames(t *testing.T) {
 	e := engineOfTenants(t, map[string]string{strings.Repeat("n", 5000): ""})
 	listed, err := e.List(t.Context())

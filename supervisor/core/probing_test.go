@@ -205,7 +205,8 @@ func TestProbesAfterEnd(t *testing.T) {
 	}
 }
 
-// Nearly all probes succeed: a page that each of them gets must not stay in memory. What a failed one said is kept whole.
+// Nearly all probes succeed: a page that each of them gets must not stay in memory. What a failed one said is kept
+// whole.
 func TestKeptOutputOfSuccesses(t *testing.T) {
 	page := strings.Repeat("é", prober.MaxOutput/2)
 	p := &ProbeSpec{SuccessThreshold: 1, FailureThreshold: 1}
