@@ -72,6 +72,7 @@ func (s *fileSpec) warnSpec(usedPorts map[string]bool, before []*fileSpec) []war
 		warning{"liveness", killsSlowStart(spec)},
 		warning{backendPath, nowhereToPush(spec)},
 		warning{s.matchKey(), s.asksNothing(spec, before)},
+		warning{s.matchKey(), s.givesSecrets(spec)},
 		warning{"publish.port", readyAtOnce(spec)},
 		warning{"publish.drain", drainsLong(spec)},
 		warning{"lifecycle.pre_stop", sleepsTooLong(spec)},
@@ -91,6 +92,36 @@ func (s *fileSpec) warnSpec(usedPorts map[string]bool, before []*fileSpec) []war
 		}
 	}
 	return append(found, s.unusedPorts(usedPorts)...)
+}
+
+// givesSecrets warns of a spec with headers or certificates that is chosen by what whoever makes a container writes. The
+// header Host is no secret.
+func (s *fileSpec) givesSecrets(spec *core.Spec) string {
+	what := secretsIn(s.node)
+	if what == "" || s.claimable || s.matcher.image != "" || s.matcher.none() || what == "headers" && !slices.ContainsFunc(gets(spec), sendsSecret) {
+		return ""
+	}
+	return "whoever makes a container with these labels, or of this name, gets the spec's " + what +
+		": add match_image, or claimable = true where all may have them"
+}
+
+func sendsSecret(h *prober.HTTPGet) bool {
+	return slices.ContainsFunc(h.Headers, func(h prober.Header) bool { return !strings.EqualFold(h.Name, "Host") })
+}
+
+// gets returns the requests of a spec's probes and hooks.
+func gets(spec *core.Spec) (all []*prober.HTTPGet) {
+	for _, p := range spec.Probes {
+		if p != nil && p.Handler.HTTPGet != nil {
+			all = append(all, p.Handler.HTTPGet)
+		}
+	}
+	for _, h := range []*prober.LifecycleHandler{spec.Lifecycle.PostStart, spec.Lifecycle.PreStop} {
+		if h != nil && h.HTTPGet != nil {
+			all = append(all, h.HTTPGet)
+		}
+	}
+	return all
 }
 
 // AsksInside says whether a spec has a probe or hook with via = "container".

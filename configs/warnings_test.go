@@ -152,6 +152,26 @@ func TestWarnsOfMatch(t *testing.T) {
 	}
 }
 
+func TestWarnsOfSecretsForAll(t *testing.T) {
+	for _, tt := range []struct {
+		choose, header string
+		warned         bool
+	}{
+		{`match = { a = "x" }`, "Authorization", true},
+		{`match_name = "web"`, "Authorization", true},
+		{`match = { a = "x" }`, "host", false},
+		{`match_image = "shop/*"`, "Authorization", false},
+		{"match = { a = \"x\" }\nmatch_image = \"shop/*\"", "Authorization", false},
+		{"match = { a = \"x\" }\nclaimable = true", "Authorization", false},
+		{"", "Authorization", false}, // only a label chooses it, and claimable is false
+	} {
+		got := one(t, "[[spec]]\nname = \"1\"\n"+tt.choose+"\nreadiness = { http_get = { port = 80, headers = [{ name = \""+tt.header+"\", value = \"s\" }] } }\n")
+		if (got != "") != tt.warned || got != "" && !strings.Contains(got, "match_image") {
+			t.Errorf("%s, %s: got %q, want one: %v", tt.choose, tt.header, got, tt.warned)
+		}
+	}
+}
+
 // TestWarnedFiles has what is valid but probably a mistake, with the exact warnings beside it.
 func TestWarnedFiles(t *testing.T) {
 	t.Chdir("testdata/warn")
