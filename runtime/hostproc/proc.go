@@ -47,12 +47,18 @@ func parseStat(pid int, b []byte) (Proc, error) {
 // InContainer says whether the process is in the container with that ID, which must be a full one:
 // the path of its cgroup has a part such as ID, docker-ID.scope or libpod-ID.
 func InContainer(pid int, id string) bool {
-	if !IsFullID(id) {
-		return false
-	}
+	return IsFullID(id) && containerOf(pid, func(of string) bool { return of == id })
+}
+
+// InAnyContainer says whether the process is in a container with a full ID.
+func InAnyContainer(pid int) bool { return containerOf(pid, IsFullID) }
+
+// containerOf says whether is holds for the ID in a part of the path of the process's cgroup.
+func containerOf(pid int, is func(id string) bool) bool {
 	b, _ := readFile(fmt.Sprintf("/proc/%d/cgroup", pid), maxCgroup)
 	for part := range strings.FieldsFuncSeq(string(b), func(r rune) bool { return r == '/' || r == '\n' }) {
-		if part = strings.TrimSuffix(part, ".scope"); part == id || strings.HasSuffix(part, "-"+id) {
+		part = strings.TrimSuffix(part, ".scope")
+		if is(part[strings.LastIndexByte(part, '-')+1:]) {
 			return true
 		}
 	}

@@ -79,8 +79,8 @@ func newHost(t *testing.T, f File) *host {
 
 func (h *host) begin(t *testing.T) {
 	p := New(Config{History: h, StateDir: h.state, Files: h.files})
-	p.workers = func() nginxLook { // other tests may run other nginxes
-		look := lookAtNginx()
+	p.workers = func([]string) nginxLook { // other tests may run other nginxes
+		look := lookAtNginx([]string{"nginx"})
 		maps.DeleteFunc(look.masters, func(m nginxProcess, _ bool) bool { return m.pid != int(h.master.Load()) })
 		return look
 	}

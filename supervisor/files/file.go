@@ -232,11 +232,11 @@ func (f *file) reloadOnce(ctx context.Context) error {
 	begun := time.Now()
 	var before nginxLook
 	if isNginx(f.Reload) {
-		before = f.p.workers()
+		before = f.p.workers(f.Reload)
 	}
 	err := f.p.runCommand(ctx, f.Reload, f.Timeout)
 	if err == nil && len(before.masters) > 0 {
-		err = f.p.awaitWorkers(ctx, before)
+		err = f.p.awaitWorkers(ctx, f.Reload, before)
 	}
 	if err == nil {
 		f.p.metrics.reload.WithLabelValues(f.Path).Observe(time.Since(begun).Seconds())

@@ -64,7 +64,7 @@ type Publisher struct {
 	known   *knowledge
 
 	command func(ctx context.Context, words []string) (said string, err error)
-	workers func() nginxLook
+	workers func(command []string) nginxLook
 }
 
 // New returns a Publisher that does nothing before Run.

@@ -28,6 +28,13 @@ func isNginx(command []string) bool {
 	})
 }
 
+// inContainers says whether a command is about nginx in a container.
+func inContainers(command []string) bool {
+	return slices.ContainsFunc(command, func(word string) bool {
+		return slices.Contains([]string{"docker", "podman", "nerdctl", "ctr", "crictl"}, filepath.Base(word))
+	})
+}
+
 // nginxProcess is a process, and no other one that has its number later.
 type nginxProcess struct {
 	pid     int
@@ -55,15 +62,17 @@ func (before *nginxLook) reloaded(now *nginxLook) bool {
 	return false
 }
 
-// lookAtNginx looks at all processes that healthd sees. In a container it sees none of nginx. In the unit it does: ProtectProc
+// lookAtNginx looks at all processes that healthd sees, for a reload by that command. Processes of containers call themselves what they
+// like: they count where it is about containers. In a container it sees none of nginx. In the unit it does: ProtectProc
 // hides nothing from root's group.
-func lookAtNginx() nginxLook {
+func lookAtNginx(command []string) nginxLook {
 	look := nginxLook{masters: map[nginxProcess]bool{}, workers: map[nginxProcess]nginxProcess{}}
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
 		return look
 	}
 	masters, parents := map[int]nginxProcess{}, map[nginxProcess]int{}
+	withContainers := inContainers(command)
 	for _, e := range entries {
 		pid, err := strconv.Atoi(e.Name())
 		if err != nil {
@@ -79,13 +88,17 @@ func lookAtNginx() nginxLook {
 			continue
 		}
 		if process := (nginxProcess{pid, p.StartTime}); master {
-			masters[pid], look.masters[process] = process, true
+			if withContainers || !hostproc.InAnyContainer(pid) {
+				masters[pid], look.masters[process] = process, true
+			}
 		} else {
 			parents[process] = p.PPID
 		}
 	}
 	for worker, parent := range parents {
-		look.workers[worker] = masters[parent]
+		if master, ok := masters[parent]; ok {
+			look.workers[worker] = master
+		}
 	}
 	return look
 }
@@ -97,11 +110,11 @@ func titleOf(pid int) string {
 }
 
 // awaitWorkers waits until nginx has reloaded.
-func (p *Publisher) awaitWorkers(ctx context.Context, before nginxLook) error {
+func (p *Publisher) awaitWorkers(ctx context.Context, command []string, before nginxLook) error {
 	const firstPause, lastPause = 10 * time.Millisecond, 200 * time.Millisecond
 	end := time.Now().Add(nginxWait)
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
-		if now := p.workers(); before.reloaded(&now) {
+		if now := p.workers(command); before.reloaded(&now) {
 			return nil
 		}
 		if time.Now().After(end) {

@@ -51,3 +51,15 @@ func TestIsNginx(t *testing.T) {
 		}
 	}
 }
+
+// A container may call a process of its own a master of nginx.
+func TestReloadInContainers(t *testing.T) {
+	for command, want := range map[string]bool{
+		"nginx -s reload": false, "systemctl reload nginx": false, "docker exec nginx nginx -s reload": true,
+		"sudo /usr/bin/podman kill -s HUP nginx": true, "nerdctl kill -s HUP nginx": true,
+	} {
+		if got := inContainers(strings.Fields(command)); got != want {
+			t.Errorf("%q: got %v", command, got)
+		}
+	}
+}

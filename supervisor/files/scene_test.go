@@ -98,7 +98,7 @@ func (s *scene) start() {
 		s.mu.Unlock()
 		return answer(ctx, words[0])
 	}
-	p.workers = func() nginxLook { return nginxLook{} }
+	p.workers = func([]string) nginxLook { return nginxLook{} }
 	ctx, cancel := context.WithCancel(s.t.Context())
 	done := make(chan error, 1)
 	var of Supervisor = s
