@@ -61,7 +61,29 @@ type situation struct {
 	foreign  bool      // this daemon has not written it, and it is something else
 	owed     bool      // its reader may not have read it
 	tried    time.Time // when it was written last, or that failed
+	tired    bool      // it was written before its time as often as it may be: see haste
 	failed   failure
+}
+
+// haste counts writes before their time, of which there may be maxHaste and one more in each min_interval: otherwise a
+// container that flaps would have all connections of a reader closed again and again.
+type haste struct {
+	used  int
+	since time.Time
+}
+
+const maxHaste = 5
+
+// at returns what is used at that moment.
+func (h haste) at(now time.Time, minInterval time.Duration) haste {
+	if h.used == 0 || minInterval <= 0 {
+		return haste{since: now}
+	}
+	back := int(min(now.Sub(h.since)/minInterval, maxHaste))
+	if back >= h.used {
+		return haste{since: now}
+	}
+	return haste{h.used - back, h.since.Add(time.Duration(back) * minInterval)}
 }
 
 // action is what to do for a file.
@@ -74,7 +96,7 @@ const (
 )
 
 // decide returns what to do now, or else when to decide again; zero: when something changes. Who must be taken out is
-// taken out at once, unless exactly this was refused. All else waits for its time.
+// taken out at once, unless exactly this was refused, or others were so too often. All else waits for its time.
 func decide(s *situation, minInterval time.Duration, now time.Time) (action, time.Time) {
 	due := func(do action, at time.Time) (action, time.Time) {
 		if now.Before(at) {
@@ -96,9 +118,9 @@ func decide(s *situation, minInterval time.Duration, now time.Time) (action, tim
 		return due(write, again)
 	case s.foreign:
 		return due(write, s.tried.Add(afterForeign))
-	case s.takesOut:
+	case s.takesOut && !s.tired:
 		return write, time.Time{}
-	case f.stage == atReload, f.stage == atWrite:
+	case !s.takesOut && (f.stage == atReload || f.stage == atWrite):
 		return due(write, later(again, s.tried.Add(minInterval)))
 	}
 	return due(write, s.tried.Add(minInterval))

@@ -20,6 +20,8 @@ func TestDecide(t *testing.T) {
 		{"nothing to do", situation{same: true}, nothing, 0},
 		{"first content", situation{foreign: true, takesOut: true}, write, 0},
 		{"somebody is out", situation{takesOut: true, tried: ago(0)}, write, 0},
+		{"somebody is out once more", situation{takesOut: true, tired: true, tried: ago(2 * time.Second)}, nothing, 3 * time.Second},
+		{"somebody is out in time", situation{takesOut: true, tired: true, tried: ago(interval)}, write, 0},
 		{"somebody is back too early", situation{tried: ago(2 * time.Second)}, nothing, 3 * time.Second},
 		{"somebody is back in time", situation{tried: ago(interval)}, write, 0},
 		{"somebody else has written", situation{foreign: true, takesOut: true, tried: ago(400 * time.Millisecond)}, nothing, 600 * time.Millisecond},
@@ -46,6 +48,29 @@ func TestDecide(t *testing.T) {
 		if do != tt.want || wait != tt.wait {
 			t.Errorf("%s: got %d in %v, want %d in %v", tt.name, do, wait, tt.want, tt.wait)
 		}
+	}
+}
+
+// Withdrawals before their time are few, whoever drives them.
+func TestHaste(t *testing.T) {
+	const interval = time.Second
+	now := time.Unix(1000, 0)
+	writes := 0
+	var h haste
+	for end := now.Add(30 * time.Second); now.Before(end); now = now.Add(50 * time.Millisecond) {
+		if h = h.at(now, interval); h.used < maxHaste {
+			h.used++
+			writes++
+		}
+	}
+	if writes < 30 || writes > 30+maxHaste {
+		t.Errorf("%d writes before their time in 30 s", writes)
+	}
+	if h = h.at(now.Add(maxHaste*interval), interval); h.used != 0 {
+		t.Errorf("after a rest %+v", h)
+	}
+	if h = (haste{used: maxHaste}).at(now, 0); h.used != 0 {
+		t.Errorf("without an interval %+v", h)
 	}
 }
 

@@ -19,6 +19,7 @@ type file struct {
 	names  map[string]time.Time
 	placed placed // what is in place
 	tried  time.Time
+	haste  haste
 	failed failure
 	told   stage // of the newest event
 
@@ -130,7 +131,8 @@ func (f *file) look(now time.Time) (*seen, time.Time) {
 	}
 	wanted, there := content{text: s.text}, s.there.digest()
 	ready := s.snapshot.ready()
-	s.situation = situation{content: wanted.digest(), tried: f.tried, failed: f.failed}
+	f.haste = f.haste.at(now, f.MinInterval)
+	s.situation = situation{content: wanted.digest(), tried: f.tried, tired: f.haste.used >= maxHaste, failed: f.failed}
 	s.same = s.there.exists && there == s.content
 	if s.same {
 		f.placed = placed{there, ready, s.snapshot.readyContainers()}

@@ -21,6 +21,9 @@ func (f *File) checksCandidate() bool {
 // replace puts a new content in place, if the check takes it.
 func (f *file) replace(ctx context.Context, s *seen) {
 	now := time.Now()
+	if now.Before(f.tried.Add(f.MinInterval)) {
+		f.haste.used++
+	}
 	f.tried = now
 	candidate, err := newCandidate(candidatePlaces(f.p.config.StateDir, s.target), hiddenName(f.Path), s.text, &s.there)
 	if err != nil {
