@@ -135,14 +135,16 @@ func (o *outbox) noteUntold(begun []string, open map[string]incident, r *Receive
 	}
 }
 
-// tell returns the message, and notes that its content was told. A repeat has all that lasts.
+// tell returns the message, and notes that its content was told. A repeat has all that lasts. A project of which the text shows no
+// incident is not told of: the next message is.
 func (o *outbox) tell(r *Receiver, host string, d difference, open map[string]incident, now time.Time) *Message {
 	var entries []Entry
+	d.begun = shown(d.begun, func(key string) string { return open[key].Project })
 	for _, key := range d.begun {
 		entries = append(entries, newEntry(begun, open[key]))
 	}
 	if len(d.due) > 0 {
-		for _, key := range sortedKeys(o.Told) {
+		for _, key := range byTurns(sortedKeys(o.Told), o.projectOf) {
 			if !slices.Contains(d.ended, key) {
 				entries = append(entries, newEntry(lasts, incident{o.Told[key].subject, o.Told[key].Since, open[key].Cause, open[key].Next}))
 				o.note(key, o.Told[key].Since, open, now)
@@ -152,7 +154,7 @@ func (o *outbox) tell(r *Receiver, host string, d difference, open map[string]in
 	for _, key := range d.begun {
 		o.note(key, open[key].Since, open, now)
 	}
-	for _, key := range d.ended {
+	for _, key := range byTurns(d.ended, o.projectOf) {
 		t := o.Told[key]
 		e := newEntry(resolved, incident{subject: t.subject, Since: t.Since})
 		e.Resolved = o.over[key].UTC().Round(0)
@@ -163,8 +165,32 @@ func (o *outbox) tell(r *Receiver, host string, d difference, open map[string]in
 	m := newMessage(r.Name, host, append(entries, o.Events...), o.Held, now)
 	o.Bucket.take(r.MaxPerHour, now)
 	o.Events, o.Held, o.waiting = nil, 0, time.Time{}
-	clear(o.untold)
+	for _, key := range d.begun {
+		delete(o.untold, key)
+	}
 	return m
+}
+
+func (o *outbox) projectOf(key string) string { return o.Told[key].Project }
+
+// byTurns lets each project have its turn, so that the incidents of one do not hide those of others.
+func byTurns(keys []string, project func(key string) string) []string {
+	turns, seen := make(map[string]int, len(keys)), map[string]int{}
+	for _, key := range keys {
+		turns[key] = seen[project(key)]
+		seen[project(key)]++
+	}
+	return slices.SortedStableFunc(slices.Values(keys), func(a, b string) int { return turns[a] - turns[b] })
+}
+
+// shown returns by turns the keys of those projects of which a text shows one.
+func shown(keys []string, project func(key string) string) []string {
+	keys = byTurns(keys, project)
+	projects := map[string]bool{}
+	for _, key := range keys[:min(len(keys), maxShown)] {
+		projects[project(key)] = true
+	}
+	return slices.DeleteFunc(keys, func(key string) bool { return !projects[project(key)] })
 }
 
 func (o *outbox) note(key string, since time.Time, open map[string]incident, now time.Time) {

@@ -236,6 +236,44 @@ func TestPendingIsBounded(t *testing.T) {
 	}
 }
 
+// The many incidents of one project hide none of another's, and what no message shows is told by the next one.
+func TestProjectsTakeTurns(t *testing.T) {
+	now := dawn
+	next := func(o *outbox, open map[string]incident) *Message {
+		for range 3 {
+			m, at := o.step(&Receiver{Name: "oncall", Reasons: []string{GaveUp}, GroupWait: time.Second, Repeat: time.Hour, MaxPerHour: 100}, "host1", open, now)
+			if m != nil || at.IsZero() {
+				return m
+			}
+			now = at
+		}
+		return nil
+	}
+	open := map[string]incident{}
+	add := func(project string, i int) {
+		s := subject{Reason: GaveUp, Container: fmt.Sprintf("%s-%03d", project, i), Project: project}
+		open[s.key()] = incident{subject: s, Since: now}
+	}
+	for i := range 60 {
+		add("a-tenant", i)
+	}
+	add("shop", 0)
+	o := newOutbox()
+	if m := next(o, open); m == nil || !strings.Contains(m.Text, "shop-000") || m.Count != 61 || len(o.Told) != 61 {
+		t.Fatalf("got %+v", m)
+	}
+	for i := range 25 {
+		add(fmt.Sprintf("project-%02d", i), 0)
+	}
+	var counts []int
+	for m := next(o, open); m != nil && m.Status == begun; m = next(o, open) {
+		counts = append(counts, m.Count)
+	}
+	if !slices.Equal(counts, []int{10, 10, 5}) || len(o.Told) != 86 {
+		t.Errorf("messages tell of %v projects, %d are told of", counts, len(o.Told))
+	}
+}
+
 // A receiver that hangs delays neither another one nor the end.
 func TestHangingReceiver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
