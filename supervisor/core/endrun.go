@@ -276,7 +276,7 @@ func (t *stepper) exited() {
 	}
 	t.Run.Exit = t.exit(t.Run.Exit.Code)
 	reason := EventExited
-	if t.c.OOMKilled {
+	if exitOf(t.c).Reason == ReasonOOMKilled {
 		reason = EventOOMKilled
 	}
 	t.record(reason, "Container %s exited with code %d (%s)", t.c.Name, t.Run.Exit.Code, t.Run.Exit.Reason)

@@ -177,3 +177,16 @@ func TestStartedEndsWithRun(t *testing.T) {
 		t.Errorf("ended: %v since %v, want false since %v", started, since, sim.now)
 	}
 }
+
+// The kernel may have killed a child of the container's process, perhaps long before the end.
+func TestOutOfMemoryOnlyWhenKilled(t *testing.T) {
+	for _, tt := range []struct {
+		oom  bool
+		code int
+		want string
+	}{{true, 137, ReasonOOMKilled}, {true, 0, ReasonCompleted}, {true, 1, ReasonError}, {false, 137, ReasonError}} {
+		if got := exitOf(&runtime.Container{OOMKilled: tt.oom, ExitCode: tt.code}).Reason; got != tt.want {
+			t.Errorf("%+v: got %s", tt, got)
+		}
+	}
+}

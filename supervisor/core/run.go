@@ -52,8 +52,9 @@ const (
 // meaningless while the container is alive.
 func exitOf(c *runtime.Container) Exit {
 	e := Exit{Code: c.ExitCode, StartedAt: c.StartedAt, FinishedAt: c.FinishedAt, Reason: ReasonError}
+	const killed = 128 + 9
 	switch {
-	case c.OOMKilled:
+	case c.OOMKilled && c.ExitCode == killed: // else the kernel killed a child of it, perhaps long before
 		e.Reason = ReasonOOMKilled
 	case c.ExitCode == 0:
 		e.Reason = ReasonCompleted
