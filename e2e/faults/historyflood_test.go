@@ -183,7 +183,8 @@ func checkSlowReaders(d *harness.Daemon, t *testing.T) {
 		for i := range kind.served + 1 {
 			c, line := ask(d, t, "GET /v1/events?since=1h HTTP/1.1\r\nHost: healthd\r\n"+kind.header+"\r\n\r\n")
 			clients = append(clients, c)
-			if served := strings.Contains(line, " 200 "); served != (i < kind.served) || !served && !strings.Contains(line, " 503 ") {
+			// The last one may have the place of one that has not read for a second.
+			if served := strings.Contains(line, " 200 "); !served && (i < kind.served || !strings.Contains(line, " 503 ")) {
 				t.Errorf("%s: client %d gets %q", kind.header, i+1, line)
 			}
 			if b.pulled.Load() {
