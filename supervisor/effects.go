@@ -262,7 +262,7 @@ func (q startQuestion) apply(l *loop) {
 		q.reply <- false
 		return
 	}
-	l.tellKills(e, q.run, q.kills, true)
+	l.tellKills(e, q.run, q.kills, false)
 	q.reply <- e.state.Action.Restart != core.NoCause
 }
 
@@ -330,15 +330,17 @@ func (r *callReturned) apply(l *loop) {
 		return
 	}
 	// A KILL ends a run at once, and with it the call: it came just now, whatever the engine's
-	// clock says, so that these signals are no late news.
-	l.tellKills(e, r.run, r.kills, false)
+	// clock says, so that the newest signal is no late news.
+	l.tellKills(e, r.run, r.kills, true)
 	l.step(e, &core.Input{Kind: core.CallReturned, Call: r.call, Container: r.container, EngineNow: e.engine.now(), Err: r.err})
 }
 
-// tellKills tells the core those of the signals to a run that it may not have heard of.
-func (l *loop) tellKills(e *entry, run runtime.Run, kills []runtime.Event, late bool) {
-	for _, k := range e.state.Ending.Unheard(kills) {
-		l.step(e, &core.Input{Kind: core.Signalled, Time: k.Time, Signal: k.Signal, Late: late,
+// tellKills tells the core those of the signals to a run that it may not have heard of. fresh says that the newest
+// of them came just now.
+func (l *loop) tellKills(e *entry, run runtime.Run, kills []runtime.Event, fresh bool) {
+	kills = e.state.Ending.Unheard(kills)
+	for i, k := range kills {
+		l.step(e, &core.Input{Kind: core.Signalled, Time: k.Time, Signal: k.Signal, Late: !fresh || i < len(kills)-1,
 			Of: runtime.RunHint{Run: run, Started: time.Unix(0, run.Started)}, EngineNow: e.engine.now(), Life: e.engine.life()})
 	}
 }

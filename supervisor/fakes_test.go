@@ -25,6 +25,7 @@ type fakeEngine struct {
 	callLog    []string          // "stop c1 30s", "start c1"
 	deliver    func(runtime.Update)
 	stopTakes  time.Duration
+	stopUntold bool          // no event tells the signal of a stop
 	survives   int           // stops that do not end the container
 	called     chan string   // gets every call; nil: nobody waits for them
 	inspected  int           // how often a container was inspected
@@ -154,7 +155,9 @@ func (e *fakeEngine) Stop(ctx context.Context, id string, grace time.Duration) e
 	if c, err := e.Inspect(ctx, id); err != nil || !c.State.Alive() {
 		return err
 	}
-	e.deliver(runtime.Update{Kind: runtime.Killed, Runtime: "docker", ID: id, Signal: 15, Time: time.Now()})
+	if !e.stopUntold {
+		e.deliver(runtime.Update{Kind: runtime.Killed, Runtime: "docker", ID: id, Signal: 15, Time: time.Now()})
+	}
 	if e.survives > 0 {
 		e.survives--
 		return errors.New("tried to kill container, but did not receive an exit event")

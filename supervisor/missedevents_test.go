@@ -381,27 +381,29 @@ func TestSignalDuringOwnStop(t *testing.T) {
 }
 
 // The engine's clock is set back within healthd's grace period: its KILL seems to come too early
-// for healthd's own, in the engine's history, too.
+// for healthd's own, in the engine's history, too, which alone may tell healthd's stop signal.
 func TestClockSetWithinOwnGrace(t *testing.T) {
-	play(t, webSpec(), func(h *harness) {
-		h.engine.run("c1")
-		synctest.Wait()
-		h.engine.stopTakes = 30 * time.Second // webSpec's grace period
-		h.engine.onStop = func() {
-			h.probes.setResult("c1:1", success)
-			h.engine.mu.Lock()
-			defer h.engine.mu.Unlock()
-			h.engine.lostKills = []runtime.Event{
-				{ID: "c1", Action: runtime.ActionKill, Time: time.Now(), Signal: 15},
-				{ID: "c1", Action: runtime.ActionKill, Time: time.Now().Add(10 * time.Second), Signal: 9},
+	for _, lost := range []bool{false, true} {
+		play(t, webSpec(), func(h *harness) {
+			h.engine.run("c1")
+			synctest.Wait()
+			h.engine.stopTakes, h.engine.stopUntold = 30*time.Second, lost // webSpec's grace period
+			h.engine.onStop = func() {
+				h.probes.setResult("c1:1", success)
+				h.engine.mu.Lock()
+				defer h.engine.mu.Unlock()
+				h.engine.lostKills = []runtime.Event{
+					{ID: "c1", Action: runtime.ActionKill, Time: time.Now(), Signal: 15},
+					{ID: "c1", Action: runtime.ActionKill, Time: time.Now().Add(10 * time.Second), Signal: 9},
+				}
 			}
-		}
-		h.probes.setResult("c1:1", refused)
-		time.Sleep(2 * time.Minute)
-		if s := h.view("c1").State; len(h.engine.calls()) != 2 || s.OperatorStopped() || !s.Engine.State.Alive() {
-			h.t.Errorf("it is %s, stopped by an operator %v; calls %v", s.Engine.State, s.OperatorStopped(), h.engine.calls())
-		}
-	})
+			h.probes.setResult("c1:1", refused)
+			time.Sleep(2 * time.Minute)
+			if s := h.view("c1").State; len(h.engine.calls()) != 2 || s.OperatorStopped() || !s.Engine.State.Alive() {
+				h.t.Errorf("its stop signal is lost %v: it is %s, stopped by an operator %v; calls %v", lost, s.Engine.State, s.OperatorStopped(), h.engine.calls())
+			}
+		})
+	}
 }
 
 // A container survives many of healthd's stops. The engine's history then has more signals

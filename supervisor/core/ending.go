@@ -335,7 +335,7 @@ func (e *Ending) isOwn(s signal, v *evidence) bool {
 }
 
 // graceOfCallIsOver says that a KILL came just when the grace period of healthd's call was over, by
-// its own clock. The stop signal of that call is then lost, or told late. A KILL that comes later
+// its own clock. The stop signal of that call is lost, or told late. A KILL that comes later
 // may be an operator's, while a slow engine has not carried out the call.
 func (v *evidence) graceOfCallIsOver(s signal) bool {
 	since := v.now.Sub(v.sentAt)
@@ -343,13 +343,14 @@ func (v *evidence) graceOfCallIsOver(s signal) bool {
 }
 
 // graceIsOver says whether healthd's grace period was over at a KILL. What the engine tells
-// at once is judged by healthd's own clock, which nobody sets. For what it tells from its
+// at once is judged by healthd's own clock, which nobody sets: from the stop signal on, or, if
+// that was told late, from healthd's call. For what it tells from its
 // history there are only its own times; if the KILL seems to come before the stop signal,
 // its clock was set back between the two.
 func (e *Ending) graceIsOver(s signal, v *evidence) bool {
 	due := v.grace - killSlack
 	switch {
-	case !s.late && !e.OwnHeardAt.IsZero() && v.now.Sub(e.OwnHeardAt) >= due:
+	case !s.late && !e.OwnHeardAt.IsZero() && v.now.Sub(e.OwnHeardAt) >= due, e.OwnHeardAt.IsZero() && v.graceOfCallIsOver(s):
 		return true
 	case !v.sentAt.IsZero() && v.now.Sub(v.sentAt) < due:
 		return false

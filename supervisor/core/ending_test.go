@@ -96,6 +96,16 @@ func TestWhoEndedTheRun(t *testing.T) {
 			sim.endRun(137)
 			sim.step("", &Input{Kind: CallReturned, Call: StopCall})
 		}, EndedByHealthd, true},
+		{"healthd's KILL, and its clock was set back before a look-up tells both signals", []string{ownStop, "late-news=yes", "stop-takes=1h", "0s runs", "5s liveness fails", "10.1s"}, func(sim *simulation) {
+			in := sim.signalled(15)
+			in.Late = true
+			sim.advanceTo(sim.now.Add(4950 * time.Millisecond))
+			sim.clockOffset -= time.Second
+			sim.step("", in)
+			sim.step("", sim.signalled(9))
+			sim.endRun(137)
+			sim.step("", &Input{Kind: CallReturned, Call: StopCall})
+		}, EndedByHealthd, true},
 		{"a KILL before healthd's grace is over, its stop signal lost", []string{ownStop, "late-news=yes", "stop-takes=1h", "0s runs", "5s liveness fails", "10.1s"}, func(sim *simulation) {
 			sim.advanceTo(sim.now.Add(3 * time.Second))
 			sim.step("", sim.signalled(9))
