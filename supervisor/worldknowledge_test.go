@@ -7,13 +7,13 @@ import (
 	"healthd/supervisor/core"
 )
 
-// noteEventRead notes that a daemon has read an event.
+// noteEventRead notes that a daemon has read an event. Of a container that it does not supervise it makes nothing.
 func (h *world) noteEventRead(d *worldDaemon, ev runtime.Event) {
 	if ev.Action != runtime.ActionKill {
 		return
 	}
 	c := h.engine.byID[ev.ID]
-	if c != nil && c.opSignal.eventAt.Equal(ev.Time) && c.opSignal.readAt != nil && c.opSignal.readAt[d.number].IsZero() {
+	if c != nil && h.supervised(c.template.name) && c.opSignal.eventAt.Equal(ev.Time) && c.opSignal.readAt != nil && c.opSignal.readAt[d.number].IsZero() {
 		c.opSignal.readAt[d.number] = time.Now()
 	}
 }
@@ -51,9 +51,9 @@ func (h *world) noteDaemonStart(d *worldDaemon) {
 	}
 }
 
-// makeUncertain drops the expectation that an ended container is started.
+// makeUncertain drops the expectation that an ended container is started, also if it is where healthd gives it up no more.
 func (c *worldContainer) makeUncertain(why string) {
-	if !c.info.State.Alive() && c.expect == mustRun {
+	if !c.info.State.Alive() && (c.expect == mustRun || c.why == mayGiveUp) {
 		c.expect, c.why = either, why
 	}
 }

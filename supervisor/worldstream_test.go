@@ -19,8 +19,9 @@ type worldStream struct {
 }
 
 type worldDelivery struct {
-	ev runtime.Event
-	at time.Time
+	ev  runtime.Event
+	at  time.Time
+	old bool // of the history, up to the event that the daemon has subscribed from
 }
 
 func (s *worldStream) deliver(ev runtime.Event) {
@@ -28,7 +29,7 @@ func (s *worldStream) deliver(ev runtime.Event) {
 	if n := len(s.queue); n > 0 {
 		at = later(at, s.queue[n-1].at.Add(1))
 	}
-	s.queue = append(s.queue, worldDelivery{ev, at})
+	s.queue = append(s.queue, worldDelivery{ev: ev, at: at})
 	s.wake()
 }
 
@@ -61,11 +62,13 @@ func (s *worldStream) Next() (runtime.Event, error) {
 			wait = time.Until(s.queue[0].at)
 		}
 		if wait <= 0 {
-			ev := s.queue[0].ev
+			next := s.queue[0]
 			s.queue = s.queue[1:]
-			s.d.host.noteEventRead(s.d, ev)
+			if !next.old {
+				s.d.host.noteEventRead(s.d, next.ev)
+			}
 			s.d.host.mu.Unlock()
-			return ev, nil
+			return next.ev, nil
 		}
 		s.d.host.mu.Unlock()
 		timer.Reset(wait)
@@ -104,8 +107,9 @@ func (d *worldDaemon) Subscribe(ctx context.Context, since time.Time) (runtime.S
 	}
 	s := &worldStream{d: d, ctx: ctx, more: make(chan struct{}, 1)}
 	d.host.checkSubscription(d, since)
+	order := d.host.engine.order
 	for _, ev := range d.host.engine.history {
-		s.queue = append(s.queue, worldDelivery{ev, time.Now()})
+		s.queue = append(s.queue, worldDelivery{ev, time.Now(), order[ev.Time.UnixNano()] <= order[since.UnixNano()]})
 	}
 	d.host.engine.streams = append(d.host.engine.streams, s)
 	return s, nil
