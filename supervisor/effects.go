@@ -262,7 +262,7 @@ func (q startQuestion) apply(l *loop) {
 		q.reply <- false
 		return
 	}
-	l.tellKills(e, q.run, q.kills, false)
+	l.tellKills(e, hintOf(q.run), q.kills, false)
 	q.reply <- e.state.Action.Restart != core.NoCause
 }
 
@@ -331,27 +331,38 @@ func (r *callReturned) apply(l *loop) {
 	}
 	// A KILL ends a run at once, and with it the call: it came just now, whatever the engine's
 	// clock says, so that the newest signal is no late news.
-	l.tellKills(e, r.run, r.kills, true)
+	l.tellKills(e, hintOf(r.run), r.kills, true)
 	l.step(e, &core.Input{Kind: core.CallReturned, Call: r.call, Container: r.container, EngineNow: e.engine.now(), Err: r.err})
+}
+
+// hintOf is how an event tells that it belongs to that run.
+func hintOf(run runtime.Run) runtime.RunHint {
+	return runtime.RunHint{Run: run, Started: time.Unix(0, run.Started)}
 }
 
 // tellKills tells the core those of the signals to a run that it may not have heard of. fresh says that the newest
 // of them came just now.
-func (l *loop) tellKills(e *entry, run runtime.Run, kills []runtime.Event, fresh bool) {
+func (l *loop) tellKills(e *entry, of runtime.RunHint, kills []runtime.Event, fresh bool) {
 	kills = e.state.Ending.Unheard(kills)
 	for i, k := range kills {
 		l.step(e, &core.Input{Kind: core.Signalled, Time: k.Time, Signal: k.Signal, Late: !fresh || i < len(kills)-1,
-			Of: runtime.RunHint{Run: run, Started: time.Unix(0, run.Started)}, EngineNow: e.engine.now(), Life: e.engine.life()})
+			Of: of, EngineNow: e.engine.now(), Life: e.engine.life()})
 	}
 }
 
-// inspect asks the engine what the container is now. An error ends it: who asked asks again.
+// inspect asks the engine what the container is now, and of a run that has ended, for the signals to it: its watcher may
+// tell of them later. An error ends it: who asked asks again.
 func (l *loop) inspect(e *entry) {
-	engine, id, asked := l.restarterOf(e), e.container.ID, time.Now()
+	engine, id, m := l.restarterOf(e), e.container.ID, inspected{asked: time.Now()}
 	l.wg.Go(func() {
-		if c, err := engine.Inspect(l.workCtx, id); err == nil {
-			_ = l.send(l.workCtx, inspected{c, asked})
+		var err error
+		if m.container, err = engine.Inspect(l.workCtx, id); err != nil {
+			return
 		}
+		if run := m.container.Run(); !m.container.State.Alive() && run != (runtime.Run{}) {
+			m.kills = killsOf(l.workCtx, engine, run)
+		}
+		_ = l.send(l.workCtx, m)
 	})
 }
 
@@ -377,13 +388,22 @@ func (l *loop) lookAgain(engine *engineState) {
 // inspected is the message that an inspection returned.
 type inspected struct {
 	container *runtime.Container
-	asked     time.Time // when the inspection began
+	asked     time.Time       // when the inspection began
+	kills     []runtime.Event // the signals to its run, if that has ended
 }
 
 func (m inspected) apply(l *loop) {
-	if l.find(m.container.ID) != nil {
-		l.observed(update{Runtime: m.container.Runtime, Container: m.container}, m.asked)
+	e := l.find(m.container.ID)
+	if e == nil {
+		return
 	}
+	if of := hintOf(m.container.Run()); !e.state.EngineRestarted && !e.state.Stale(m.container, m.asked) { // if it has, it may have sent some
+		if e.state.Run.ID != of.Run {
+			of.Run, of.Newer = e.state.Run.ID, true
+		}
+		l.tellKills(e, of, m.kills, false)
+	}
+	l.observed(update{Runtime: m.container.Runtime, Container: m.container}, m.asked)
 }
 
 // dial asks the container's engine whether it takes new connections. One dial of an

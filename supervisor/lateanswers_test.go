@@ -118,7 +118,37 @@ func TestRunThatLivesOn(t *testing.T) {
 	}
 }
 
-// idleStarts is an engine whose start calls do nothing: the container ran all the time.
+// All events of a run are lost, so that only looks of healthd's own show it, and its end. Who ended it is in the engine's
+// history.
+func TestEndThatOnlyALookHasShown(t *testing.T) {
+	for _, newer := range []bool{false, true} {
+		unreported := &idleStarts{}
+		playWith(t, plainSpec(core.Always), func(c *Config) {
+			unreported.fakeEngine = c.Runtimes["docker"].(*fakeEngine)
+			unreported.lives = func() { unreported.beginRun("c1") }
+			c.Runtimes["docker"] = unreported
+		}, func(h *harness) {
+			h.sendSynced()
+			h.engine.run("c1")
+			time.Sleep(time.Second)
+			h.engine.exit("c1", 1)
+			time.Sleep(time.Second)
+			if newer {
+				h.engine.beginRun("c1")
+			}
+			time.Sleep(time.Second)
+			h.engine.lostKills = []runtime.Event{{ID: "c1", Action: runtime.ActionKill, Time: time.Now(), Signal: 9}}
+			h.engine.endRun("c1", 137)
+			h.sendSynced()
+			time.Sleep(time.Minute)
+			if s := h.view("c1").State; len(h.engine.calls()) != 1 || !s.OperatorStopped() {
+				h.t.Errorf("a newer run %v: it is %s, stopped by an operator %v; calls %v", newer, s.Engine.State, s.OperatorStopped(), h.engine.calls())
+			}
+		})
+	}
+}
+
+// idleStarts is an engine whose start calls do nothing but lives.
 type idleStarts struct {
 	*fakeEngine
 	lives func()
