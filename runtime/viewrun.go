@@ -97,7 +97,10 @@ func (v *view) noteObserved(e *entry, c *Container, now time.Time) {
 		e.endShownAt = now
 	}
 	switch {
-	case run == (Run{}), e.known != nil && e.known.Run() == run:
+	case run == (Run{}): // a start that was told meanwhile is of its first run
+		e.newer = e.newer || e.known == nil && !e.told.start.IsZero()
+		return
+	case e.known != nil && e.known.Run() == run:
 		return
 	case e.toldStartOf(c):
 		e.newer, e.startTold = false, true

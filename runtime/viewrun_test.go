@@ -61,23 +61,37 @@ func TestStartDuringInspection(t *testing.T) {
 	}
 }
 
-// First sight: the start of B is read while the inspection still shows A.
+// First sight: the start of B is read while the inspection still shows A, or no run.
 func TestStartDuringFirstInspection(t *testing.T) {
-	v := newView(nil)
-	v.knownRun = func(string) (Run, bool) { return Run{ID: "a", Started: atMS(-100000).UnixNano()}, true }
-	v.applyList([]Summary{{ID: "a", State: Exited}}, atMS(0))
-	v.streamFrom = atMS(-1000)
-	e := v.nextToInspect()
-	ev := func(act Action, ms int64, sig int) {
-		v.applyEvent(Event{ID: "a", Action: act, Signal: sig, Time: atMS(ms)}, 0, atMS(ms))
-	}
-	ev(ActionStart, 10, 0) // B
-	a := &Container{ID: "a", State: Exited, StartedAt: atMS(-100000), FinishedAt: atMS(-50000), ExitCode: 1}
-	v.applyInspection(e, a, nil, atMS(11))
-	v.out = nil
-	ev(ActionKill, 20, 15)
-	if len(v.out) != 1 || !v.out[0].Of.Newer {
-		t.Errorf("sent %+v, want a Killed of a newer run", v.out)
+	for _, shown := range []Container{
+		{ID: "a", State: Exited, StartedAt: atMS(-100000), FinishedAt: atMS(-50000), ExitCode: 1},
+		{ID: "a", State: Created},
+	} {
+		v := newView(nil)
+		v.knownRun = func(string) (Run, bool) { return shown.Run(), shown.State == Exited }
+		v.applyList([]Summary{{ID: "a", State: shown.State}}, atMS(0))
+		v.streamFrom = atMS(-1000)
+		e := v.nextToInspect()
+		ev := func(act Action, ms int64, sig int) {
+			v.applyEvent(Event{ID: "a", Action: act, Signal: sig, Time: atMS(ms)}, 0, atMS(ms))
+		}
+		ev(ActionStart, 10, 0) // B
+		v.applyInspection(e, &shown, nil, atMS(11))
+		v.synced, v.out = true, nil
+		ev(ActionKill, 20, 15)
+		if len(v.out) != 1 || !v.out[0].Of.Newer {
+			t.Errorf("%s: sent %+v, want a Killed of a newer run", shown.State, v.out)
+		}
+		if v.nextToInspect() != e {
+			t.Fatal("no second inspection")
+		}
+		b := &Container{ID: "a", State: Running, StartedAt: atMS(9)}
+		v.applyInspection(e, b, nil, atMS(30))
+		v.out = nil
+		ev(ActionDie, 40, 0)
+		if len(v.out) != 1 || v.out[0].Kind != Died || v.out[0].Of.Run != b.Run() || v.out[0].Of.Newer {
+			t.Errorf("%s: sent %+v, want a Died of B", shown.State, v.out)
+		}
 	}
 }
 
