@@ -47,7 +47,7 @@ type worldRecord struct {
 	stopsDone          int  // those of these that the engine has carried out
 	cause              core.Cause
 	probeStoppedRun    int       // run that healthd stopped for a failed probe
-	termAt             time.Time // when healthd's newest stop sent its signal
+	termAt, termStamp  time.Time // when healthd's newest stop sent its signal, and that by the engine's clock
 	grace              time.Duration
 	engineTerm         bool
 	startedForProbe    bool // the daemon's start follows a failed probe
@@ -166,7 +166,7 @@ func (h *world) noteSignal(c *worldContainer, signal int, by actor, eventAt time
 	case signal != killSignal:
 		c.signals++
 		c.signalLost = c.signalLost || c.lossAt.Equal(time.Now())
-		c.termAt = time.Now()
+		c.termAt, c.termStamp = time.Now(), eventAt
 		h.checkGroup(c)
 	}
 }
@@ -243,6 +243,8 @@ func (h *world) expected(c *worldContainer, by actor) (expectation, string) {
 		return either, "healthd has not seen it"
 	case c.uncertainRun == c.run:
 		return either, "a part of its run is not known"
+	case c.endUnseen && h.seemsKilledEarly(c):
+		return either, "its engine's clock was set back, so that healthd's KILL seems to be an operator's"
 	case c.signalLost && c.calls > 1:
 		return either, "one of healthd's calls has no signal, so that its KILL may be an operator's"
 	case signal != noSignal && asked:
@@ -282,6 +284,13 @@ func (h *world) expected(c *worldContainer, by actor) (expectation, string) {
 		return either, "it exited with 0, or with its engine: nobody can tell"
 	}
 	return mustRun, "it exited"
+}
+
+// seemsKilledEarly says that healthd's grace period was over when the run ended, but not by the engine's clock.
+func (h *world) seemsKilledEarly(c *worldContainer) bool {
+	due := c.grace - 100*time.Millisecond
+	seems := h.engine.now().Sub(c.termStamp)
+	return c.signals > 0 && time.Since(c.termAt) >= due && seems >= 0 && seems < due
 }
 
 // noteSpecChange notes what another spec, nil for none, changes of what must become of a container that has ended.
