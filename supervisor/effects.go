@@ -350,8 +350,8 @@ func (l *loop) tellKills(e *entry, of runtime.RunHint, kills []runtime.Event, fr
 	}
 }
 
-// inspect asks the engine what the container is now, and of a run that has ended, for the signals to it: its watcher may
-// tell of them later. An error ends it: who asked asks again.
+// inspect asks the engine what the container is now, and of a run that has ended, for the signals to it: its watcher
+// may tell of them later. An error ends it: who asked asks again.
 func (l *loop) inspect(e *entry) {
 	engine, id, m := l.restarterOf(e), e.container.ID, inspected{asked: time.Now()}
 	l.wg.Go(func() {
@@ -397,7 +397,8 @@ func (m inspected) apply(l *loop) {
 	if e == nil {
 		return
 	}
-	if of := hintOf(m.container.Run()); !e.state.EngineRestarted && !e.state.Stale(m.container, m.asked) { // if it has, it may have sent some
+	if !e.state.EngineRestarted && !e.state.Stale(m.container, m.asked) { // an engine that restarts sends signals, too
+		of := hintOf(m.container.Run())
 		if e.state.Run.ID != of.Run {
 			of.Run, of.Newer = e.state.Run.ID, true
 		}

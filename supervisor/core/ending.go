@@ -350,7 +350,9 @@ func (v *evidence) graceOfCallIsOver(s signal) bool {
 func (e *Ending) graceIsOver(s signal, v *evidence) bool {
 	due := v.grace - killSlack
 	switch {
-	case !s.late && !e.OwnHeardAt.IsZero() && v.now.Sub(e.OwnHeardAt) >= due, e.OwnHeardAt.IsZero() && v.graceOfCallIsOver(s):
+	case !s.late && !e.OwnHeardAt.IsZero() && v.now.Sub(e.OwnHeardAt) >= due:
+		return true
+	case e.OwnHeardAt.IsZero() && v.graceOfCallIsOver(s):
 		return true
 	case !v.sentAt.IsZero() && v.now.Sub(v.sentAt) < due:
 		return false

@@ -34,11 +34,16 @@ func (t *stepper) tellFailure(cause Cause, before prober.Outcome) {
 
 // recoverRun cancels a restart that still waits, because its probe succeeds again.
 func (t *stepper) recoverRun(cause Cause) {
-	if t.Health.Failed != cause {
+	reason := t.Health.Wait.Reason
+	switch {
+	case t.Health.Failed == cause:
+	case t.Health.Failed == NoCause && t.Action.GaveUp: // since before its engine, or healthd, was away
+		reason = WaitGaveUp
+	default:
 		return
 	}
-	if t.Health.Wait.Reason != WaitObserved { // who counts these events counts restarts
-		t.recordFor(cause, t.Health.Wait.Reason, "Container %s has recovered. healthd does not restart it", t.c.Name)
+	if reason != WaitObserved { // who counts these events counts restarts
+		t.recordFor(cause, reason, "Container %s has recovered. healthd does not restart it", t.c.Name)
 	}
 	t.Health.Failed, t.Health.Wait, t.Action.GaveUp = NoCause, Wait{}, false
 }
@@ -52,7 +57,7 @@ func (t *stepper) stopFailedRun(in *Input) {
 	switch {
 	case t.Health.Failed == NoCause, !t.runs(), t.Draining(), t.Lost, t.Shutdown.Begun:
 		t.Health.Failed, t.Health.Wait = NoCause, Wait{}
-		t.Action.GaveUp = t.Action.GaveUp && !t.Engine.State.Alive() && t.Action.Restart == ByExit
+		t.Action.GaveUp = t.Action.GaveUp && t.staysGivenUp()
 		return
 	case t.Lasting.Held():
 		wait = Wait{Reason: WaitHeld, Until: t.Lasting.HeldUntil()}

@@ -69,6 +69,19 @@ func (t *stepper) giveUpStart() {
 	t.record(EventGaveUp, "Container %s is not started again, after %v, until somebody resumes it (healthd resume %[1]s) or starts it", t.c.Name, t.spec.GiveUp)
 }
 
+// staysGivenUp says that a container which was given up still is, though no failure waits just now: another daemon, an
+// outage of its engine or a pause has come between. What has failed can still recover.
+func (t *stepper) staysGivenUp() bool {
+	switch {
+	case !t.Engine.State.Alive():
+		return t.Action.Restart == ByExit
+	case t.Run.Hooks[PostStart] == HookFailed:
+		return true
+	}
+	starting := t.spec.Probes[Startup] != nil && !t.Conditions.Started.Status
+	return t.spec.OnFailure != TellFailed && (t.spec.Probes[Liveness] != nil || starting)
+}
+
 // takeUp ends a GiveUp: the count begins afresh.
 func (t *stepper) takeUp() {
 	t.Action.GaveUp, t.Restarted = false, nil

@@ -81,7 +81,8 @@ func (sim *simulation) checkHoldsAndWaits(before State, in *Input, must must) {
 	must(!begins || !sim.spec.Observe || s.Action.Stopping == ByOperator, "no stop begins where healthd only observes")
 	must(!begins || !probed || sim.spec.OnFailure != TellFailed, "no stop begins for a failure that healthd only tells")
 	must(!s.Action.GaveUp || !begins, "no stop begins after healthd gave up")
-	must(!s.Action.GaveUp || s.Health.Failed != NoCause || !s.Engine.State.Alive() && s.Action.Restart == ByExit, "healthd gives up a restart")
+	by := stepper{State: *s, spec: sim.spec, c: &sim.c}
+	must(!s.Action.GaveUp || s.Health.Failed != NoCause || by.staysGivenUp(), "healthd gives up a restart")
 	must(!s.Action.GaveUp || sim.spec.GiveUp.Restarts > 0, "healthd gives up only where it may")
 	must(len(s.Restarted) <= max(sim.spec.GiveUp.Restarts, len(before.Restarted)), "no more restarts are counted than matter")
 	must((s.Health.Failed == NoCause) == (s.Health.Wait == Wait{}), "a stop that need not wait begins")
