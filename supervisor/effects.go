@@ -162,6 +162,7 @@ func (l *loop) callEngine(e *entry, call core.Call, grace time.Duration) {
 		case (retry || late && call == core.StartCall) && !stillDue(ctx, engine, &r, run),
 			(retry || late) && call == core.StartCall && !l.startWanted(ctx, engine, r.id, run, byItself),
 			!retry && call == core.StopCall && r.stopNotNeeded(runCtx, engine, run, cause):
+			r.lookUpKills(ctx, engine)
 			_ = l.send(ctx, &r)
 			return
 		case call == core.StopCall:
@@ -170,17 +171,24 @@ func (l *loop) callEngine(e *entry, call core.Call, grace time.Duration) {
 		default:
 			r.err = engine.Start(ctx, r.id)
 		}
-		r.asked = time.Now()
+		r.asked, r.made = time.Now(), true
 		c, err := engine.Inspect(ctx, r.id)
 		r.container = c
 		if err != nil && r.err == nil {
 			r.err = core.OutcomeUnknown{Err: err}
 		}
-		if c != nil && call == core.StopCall && c.Run() == run && !c.State.Alive() {
-			r.kills = killsOf(ctx, engine, run)
-		}
+		r.lookUpKills(ctx, engine)
 		_ = l.send(ctx, &r)
 	})
+}
+
+// lookUpKills asks for the signals to a run that has ended within healthd's stop. Who ended one before that comes with
+// the engine's events.
+func (r *callReturned) lookUpKills(ctx context.Context, engine Restarter) {
+	c := r.container
+	if c != nil && r.call == core.StopCall && c.Run() == r.run && !c.State.Alive() && !errors.Is(r.err, core.ErrNotSent) {
+		r.kills = killsOf(ctx, engine, r.run)
+	}
 }
 
 // killsOf asks the engine for the signals to a run that has ended: that of an operator may be lost,
@@ -307,7 +315,8 @@ type callReturned struct {
 	call      core.Call
 	container *runtime.Container // nil: not known
 	asked     time.Time          // when healthd began to ask for it
-	kills     []runtime.Event    // the signals to the run that the call stopped
+	kills     []runtime.Event    // the signals to the run that the call stopped, or an earlier one
+	made      bool               // false: the call was not needed
 	err       error
 }
 
@@ -331,7 +340,7 @@ func (r *callReturned) apply(l *loop) {
 	}
 	// A KILL ends a run at once, and with it the call: it came just now, whatever the engine's
 	// clock says, so that the newest signal is no late news.
-	l.tellKills(e, hintOf(r.run), r.kills, true)
+	l.tellKills(e, hintOf(r.run), r.kills, r.made)
 	l.step(e, &core.Input{Kind: core.CallReturned, Call: r.call, Container: r.container, EngineNow: e.engine.now(), Err: r.err})
 }
 

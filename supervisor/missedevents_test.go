@@ -380,6 +380,34 @@ func TestSignalDuringOwnStop(t *testing.T) {
 	}
 }
 
+// A container survives healthd's stop, and has ended when healthd calls again. The news of that is lost: who ended it is
+// in the engine's history.
+func TestEndBetweenTwoStopCalls(t *testing.T) {
+	for _, byOperator := range []bool{false, true} {
+		play(t, webSpec(), func(h *harness) {
+			h.engine.run("c1")
+			synctest.Wait()
+			h.engine.survives = 1
+			h.engine.onStop = func() {
+				h.probes.setResult("c1:1", success)
+				time.AfterFunc(5*time.Second, func() {
+					h.engine.endRun("c1", 137)
+					h.engine.mu.Lock()
+					defer h.engine.mu.Unlock()
+					if byOperator {
+						h.engine.lostKills = []runtime.Event{{ID: "c1", Action: runtime.ActionKill, Time: time.Now(), Signal: 9}}
+					}
+				})
+			}
+			h.probes.setResult("c1:1", refused)
+			time.Sleep(2 * time.Minute)
+			if s := h.view("c1").State; s.OperatorStopped() != byOperator || s.Engine.State.Alive() == byOperator {
+				h.t.Errorf("an operator killed it %v: it is %s, calls %v", byOperator, s.Engine.State, h.engine.calls())
+			}
+		})
+	}
+}
+
 // The engine's clock is set back within healthd's grace period: its KILL seems to come too early
 // for healthd's own, in the engine's history, too, which alone may tell healthd's stop signal.
 func TestClockSetWithinOwnGrace(t *testing.T) {
