@@ -65,12 +65,24 @@ func DeliverChat(from io.Reader) error {
 	// Its errors repeat the URL, and its log what it sends.
 	service, err := (&router.ServiceRouter{}).Locate(m.URL)
 	if err == nil {
-		err = service.Send(m.Title+"\n\n"+m.Text, titleOfService(m))
+		err = service.Send(chatText(m), titleOfService(m))
 	}
 	if err != nil {
 		return fmt.Errorf("cannot send: %s", redact(oneLine(err.Error()), m.URL))
 	}
 	return nil
+}
+
+// plainChat takes from a text what chats make of it: calls of all who are there, and links with a text of their own. What probes
+// and containers say is in it.
+var plainChat = strings.NewReplacer("@", "@\u200b", "<", "‹", ">", "›", "](", "] (")
+
+func chatText(m chatMessage) string {
+	text := m.Title + "\n\n" + m.Text
+	if scheme, _, _ := strings.Cut(m.URL, ":"); scheme == "smtp" {
+		return text
+	}
+	return plainChat.Replace(text)
 }
 
 // titleOfService gives mail its subject, and services with titles theirs; the others ignore or refuse it.

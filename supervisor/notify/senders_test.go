@@ -395,3 +395,17 @@ func (s *mailServer) serve(c net.Conn) {
 		}
 	}
 }
+
+// Probes and containers say what they like: a chat must not call everybody for it.
+func TestChatHasNoMarkup(t *testing.T) {
+	m := chatMessage{URL: "slack://token@channel", Title: "GaveUp: web", Text: "<!channel> @everyone [log in](http://x) <http://x|here>"}
+	got := chatText(m)
+	for _, markup := range []string{"<", ">", "@e", "]("} {
+		if strings.Contains(got, markup) {
+			t.Errorf("%q is in %q", markup, got)
+		}
+	}
+	if m.URL = "smtp://mail"; chatText(m) != m.Title+"\n\n"+m.Text {
+		t.Errorf("a mail has %q", chatText(m))
+	}
+}
