@@ -4,6 +4,7 @@ import (
 	"strings"
 	"time"
 
+	"healthd/runtime"
 	"healthd/supervisor"
 	"healthd/supervisor/core"
 )
@@ -34,7 +35,9 @@ func (seen *sight) read(b *supervisor.Board, now time.Time) {
 			f.project = ""
 		}
 		f.take(v, now)
-		seen.restarts = append(seen.restarts, restarts{v.Container.ID, name, v.State.Lasting.Restarts})
+		if v.State.Run.ID != (runtime.Run{}) { // with its first run it gets the count of the container before it
+			seen.restarts = append(seen.restarts, restarts{v.Container.ID, name, v.State.Lasting.Restarts})
+		}
 	}
 }
 
