@@ -84,6 +84,7 @@ func TestDiscovery(t *testing.T) {
 // With an engine missing, an answer would take away what runs there.
 func TestDiscoveryWaitsForAllEngines(t *testing.T) {
 	web := readyContainer("web-1")
+	web.Service = "web"
 	for _, tt := range []struct {
 		name     string
 		runtimes []supervisor.RuntimeView
@@ -96,9 +97,18 @@ func TestDiscoveryWaitsForAllEngines(t *testing.T) {
 	} {
 		asked := 0
 		a := New(Config{Board: supervisor.NewBoard(tt.runtimes, web), TraefikAsks: func() { asked++ }})
-		for _, path := range []string{"/v1/discovery/traefik", "/v1/discovery/prometheus"} {
+		for _, path := range []string{"/v1/discovery/traefik", "/v1/discovery/prometheus", "/v1/services"} {
 			if w := get(t, a.ReadOnly(), path); w.Code != tt.want {
 				t.Errorf("%s: %s: %d %s, want %d", tt.name, path, w.Code, w.Body, tt.want)
+			}
+		}
+		unknown := http.StatusNotFound
+		if tt.want != http.StatusOK {
+			unknown = tt.want
+		}
+		for path, want := range map[string]int{"/v1/services/web": http.StatusOK, "/v1/services/other": unknown} {
+			if w := get(t, a.ReadOnly(), path); w.Code != want {
+				t.Errorf("%s: %s: %d %s, want %d", tt.name, path, w.Code, w.Body, want)
 			}
 		}
 		if asked != 1 {

@@ -28,6 +28,9 @@ type Endpoint struct {
 }
 
 func (a *API) services(w http.ResponseWriter, _ *http.Request) {
+	if !a.knowsAll(w) {
+		return
+	}
 	jsonList(a, w, func(yield func(Service) bool) {
 		all := a.board.Services()
 		for i := range all {
@@ -42,6 +45,7 @@ func (a *API) service(w http.ResponseWriter, r *http.Request) {
 	name := serviceName(r)
 	s, err := a.board.FindWholeService(name)
 	switch {
+	case errors.Is(err, supervisor.ErrUnknownService) && !a.knowsAll(w):
 	case errors.Is(err, supervisor.ErrUnknownService):
 		a.fail(w, http.StatusNotFound, fmt.Sprintf("no supervised container belongs to service %q", name))
 	case err != nil:
