@@ -65,7 +65,7 @@ func engineOfTenants(t *testing.T, large map[string]string) *Engine {
 	return e
 }
 
-// Whoever may create containers shapes labels: those of one container hide no other.
+// Tenants shape the labels of their containers: those of one hide no other.
 func TestLargeLabelsHideNoContainer(t *testing.T) {
 	large := map[string]string{"tenant": largeLabels(30, 100_000), "tenant-many": largeLabels(200, 4_000), "tenant-one": largeLabels(1, 2<<20)}
 	e := engineOfTenants(t, large)
@@ -133,6 +133,7 @@ func TestClippedTexts(t *testing.T) {
 		"too long by escapes":  {[]string{strings.Repeat("<", maxText/5)}, true},
 		"not by escapes":       {[]string{strings.Repeat("<", maxText/6-1)}, false},
 		"too long by a half é": {[]string{long[:maxText-1] + "é"}, true},
+		"many by escapes":      {slices.Repeat([]string{strings.Repeat("<", maxText/7)}, 2*maxTexts/maxText), true},
 		"many":                 {slices.Repeat([]string{long[:maxText-1]}, maxTexts/maxText+2), true},
 	} {
 		text, err := json.Marshal(tt.texts)

@@ -165,11 +165,8 @@ func (e *Engine) describe(in *container.InspectResponse, n networking) *runtime.
 func clipped(texts []string) bool {
 	size := 0
 	for _, text := range texts {
-		n := len(text)
-		if 6*n >= maxText { // an escape has at most six bytes
-			quoted, _ := json.Marshal(text)
-			n = max(n, len(quoted)-len(`""`))
-		}
+		quoted, _ := json.Marshal(text) // escapes no less than an engine does
+		n := len(quoted) - len(`""`)
 		if size += n; n >= maxText {
 			return true
 		}
