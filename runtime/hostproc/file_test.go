@@ -70,7 +70,7 @@ func TestReadFileIsBounded(t *testing.T) {
 	}
 }
 
-// A read that the kernel lets wait holds nobody up, and is not tried again while it waits. Nobody writes into the FIFO.
+// A read that the kernel lets wait holds up no other, and is not tried again while it waits. Nothing is written into the FIFO.
 func TestBlockedRead(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "environ")
 	if err := unix.Mkfifo(path, 0o600); err != nil {

@@ -47,16 +47,20 @@ func parseStat(pid int, b []byte) (Proc, error) {
 // InContainer says whether the process is in the container with that ID, which must be a full one:
 // the path of its cgroup has a part such as ID, docker-ID.scope or libpod-ID.
 func InContainer(pid int, id string) bool {
-	return IsFullID(id) && containerOf(pid, func(of string) bool { return of == id })
+	return IsFullID(id) && hasContainer(cgroupOf(pid), func(of string) bool { return of == id })
 }
 
 // InAnyContainer says whether the process is in a container with a full ID.
-func InAnyContainer(pid int) bool { return containerOf(pid, IsFullID) }
+func InAnyContainer(pid int) bool { return hasContainer(cgroupOf(pid), IsFullID) }
 
-// containerOf says whether is holds for the ID in a part of the path of the process's cgroup.
-func containerOf(pid int, is func(id string) bool) bool {
+func cgroupOf(pid int) string {
 	b, _ := readFile(fmt.Sprintf("/proc/%d/cgroup", pid), maxCgroup)
-	for part := range strings.FieldsFuncSeq(string(b), func(r rune) bool { return r == '/' || r == '\n' }) {
+	return string(b)
+}
+
+// hasContainer says whether is holds for the ID in a part of a cgroup's path.
+func hasContainer(cgroup string, is func(id string) bool) bool {
+	for part := range strings.FieldsFuncSeq(cgroup, func(r rune) bool { return r == '/' || r == '\n' }) {
 		part = strings.TrimSuffix(part, ".scope")
 		if is(part[strings.LastIndexByte(part, '-')+1:]) {
 			return true
