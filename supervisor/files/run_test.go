@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -59,6 +60,32 @@ func TestFlapping(t *testing.T) {
 			t.Errorf("%v writes within 11 s", writes)
 		}
 		s.wants("shop/web: a b;")
+		s.end()
+	})
+}
+
+// Withdrawals that come one after the other are written at once five times, and once in each interval after that.
+func TestManyWithdrawals(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, reloaded)
+		names := strings.Split("abcdefghijklmnopqrst", "")
+		s.ready(names...)
+		s.start()
+		s.after(time.Minute)
+		s.mu.Lock()
+		s.ran = nil
+		s.mu.Unlock()
+		for _, name := range names {
+			s.out(name)
+			s.after(20 * time.Millisecond)
+		}
+		s.mu.Lock()
+		if n := len(s.ran); n < maxHaste || n > maxHaste+1 {
+			t.Errorf("%d reloads within 400 ms", n)
+		}
+		s.mu.Unlock()
+		s.after(time.Second)
+		s.wants("shop/web:;")
 		s.end()
 	})
 }
