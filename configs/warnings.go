@@ -94,14 +94,14 @@ func (s *fileSpec) warnSpec(usedPorts map[string]bool, before []*fileSpec) []war
 	return append(found, s.unusedPorts(usedPorts)...)
 }
 
-// givesSecrets warns of a spec with headers or certificates that is chosen by what whoever makes a container writes. The
-// header Host is no secret.
+// givesSecrets warns of a spec with headers or certificates that labels or a name choose: a tenant writes these. The header Host
+// is no secret.
 func (s *fileSpec) givesSecrets(spec *core.Spec) string {
 	what := secretsIn(s.node)
 	if what == "" || s.claimable || s.matcher.image != "" || s.matcher.none() || what == "headers" && !slices.ContainsFunc(gets(spec), sendsSecret) {
 		return ""
 	}
-	return "whoever makes a container with these labels, or of this name, gets the spec's " + what +
+	return "any container that is made with these labels, or with this name, gets the spec's " + what +
 		": add match_image, or claimable = true where all may have them"
 }
 

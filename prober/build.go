@@ -245,7 +245,7 @@ func (p probe) Ask(ctx context.Context, timeout time.Duration) Result {
 const lateBy = time.Second
 
 // unlessLate returns r, unless healthd did not run when the timeout was over, as in a suspended host or a cgroup without
-// CPU: whether an answer was there in time, nobody has looked. Of commands those who run them know when they ended.
+// CPU: whether an answer was there in time is not known. Of commands the engines know when they ended.
 func (p probe) unlessLate(r Result, timeout time.Duration) Result {
 	if _, command := p.asker.(*execProbe); command || r.Outcome != Failure || r.Cause != Timeout || r.Latency < timeout+lateBy {
 		return r

@@ -11,7 +11,7 @@ type Traits struct {
 	Self   bool // healthd itself runs in it
 }
 
-// MaxLabels is how many bytes of a container's labels healthd reads: whoever makes a container may give it any number of them.
+// MaxLabels is how many bytes of a container's labels healthd reads. A container may be made with any number of them.
 const MaxLabels = 256 << 10
 
 // LabelsClipped is the name of a label that a container with more than MaxLabels seems to have.
