@@ -1,9 +1,7 @@
 package main
 
 import (
-	"io/fs"
 	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -32,33 +30,19 @@ var (
 // read has a bound.
 func TestReadsAreBounded(t *testing.T) {
 	found := map[string]bool{}
-	for _, room := range []string{"prober", "runtime", "supervisor", "configs", "cmd"} {
-		err := filepath.WalkDir(filepath.Join("../..", room), func(path string, entry fs.DirEntry, err error) error {
-			switch {
-			case err != nil:
-				return err
-			case entry.IsDir() && strings.HasSuffix(entry.Name(), "test"):
-				return filepath.SkipDir
-			case entry.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go"):
-				return nil
-			}
-			text, err := os.ReadFile(path)
-			if err != nil {
-				return err
-			}
-			name, _ := filepath.Rel("../..", path)
-			for _, call := range wholeRead.FindAllStringSubmatch(string(text), -1) {
-				what := name + " " + strings.Trim(call[1], `"`)
-				if found[what] = true; !isBounded.MatchString(call[1]) && wholeFiles[what] == "" {
-					t.Errorf("%s: %s has no bound", name, call[0])
-				}
-			}
-			return nil
-		})
+	eachSource(t, []string{"prober", "runtime", "supervisor", "configs", "cmd"}, func(name, path string) error {
+		text, err := os.ReadFile(path)
 		if err != nil {
-			t.Fatal(err)
+			return err
 		}
-	}
+		for _, call := range wholeRead.FindAllStringSubmatch(string(text), -1) {
+			what := name + " " + strings.Trim(call[1], `"`)
+			if found[what] = true; !isBounded.MatchString(call[1]) && wholeFiles[what] == "" {
+				t.Errorf("%s: %s has no bound", name, call[0])
+			}
+		}
+		return nil
+	})
 	for what := range wholeFiles {
 		if !found[what] {
 			t.Errorf("%s is not there", what)

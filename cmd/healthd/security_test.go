@@ -70,7 +70,24 @@ func documentedBounds(t *testing.T) map[string]int64 {
 func boundsOf(t *testing.T) map[string]int64 {
 	t.Helper()
 	all := map[string]int64{}
-	for _, room := range []string{"prober", "runtime", "supervisor", "configs"} {
+	eachSource(t, []string{"prober", "runtime", "supervisor", "configs"}, func(name, path string) error {
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+		if err != nil {
+			return err
+		}
+		for constant, value := range constants(file) {
+			all[filepath.ToSlash(filepath.Dir(name))+"."+constant] = value
+		}
+		return nil
+	})
+	return all
+}
+
+// eachSource calls look for each file of the program in these top-level folders, tests and what only tests use aside. name is
+// its path in the repository.
+func eachSource(t *testing.T, rooms []string, look func(name, path string) error) {
+	t.Helper()
+	for _, room := range rooms {
 		err := filepath.WalkDir(filepath.Join("../..", room), func(path string, entry fs.DirEntry, err error) error {
 			switch {
 			case err != nil:
@@ -80,21 +97,13 @@ func boundsOf(t *testing.T) map[string]int64 {
 			case entry.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go"):
 				return nil
 			}
-			file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
-			if err != nil {
-				return err
-			}
-			dir, _ := filepath.Rel("../..", filepath.Dir(path))
-			for name, value := range constants(file) {
-				all[filepath.ToSlash(dir)+"."+name] = value
-			}
-			return nil
+			name, _ := filepath.Rel("../..", path)
+			return look(name, path)
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	return all
 }
 
 func constants(file *ast.File) map[string]int64 {
