@@ -145,9 +145,7 @@ func (t *clockTest) lists() {
 	ended := t.e.Run(t, dockertest.RunOptions{Name: "ended", Cmd: []string{"sh", "-c", "exit 3"}})
 	t.e.Run(t, dockertest.RunOptions{Name: "healthy", Health: &container.HealthConfig{Test: []string{"CMD", "true"}, Interval: time.Minute}})
 	t.e.Create(t, dockertest.RunOptions{Name: "created"})
-	if err := t.e.Client().ContainerPause(t.context(), paused); err != nil {
-		t.Fatal(err)
-	}
+	t.e.Pause(t, paused)
 	patience.Until(t, "it ends", func() error {
 		if status := inspected(t, t.c, ended).State.Status; status != "exited" {
 			return errors.New(status)

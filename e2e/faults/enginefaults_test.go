@@ -37,13 +37,9 @@ func TestAllEventsLost(t *testing.T) {
 	d.Until("deafened-1", "found and ready", harness.Ready)
 	d.EndProcess(e, id)
 	d.Until("deafened-1", "started again and ready", func(s harness.Status) bool { return s.Ready && s.RestartCount == 1 })
-	if err := e.Client().ContainerPause(t.Context(), id); err != nil {
-		t.Fatal(err)
-	}
+	e.Pause(t, id)
 	d.Until("deafened-1", "paused", func(s harness.Status) bool { return s.Condition("Ready").Reason == "Paused" })
-	if err := e.Client().ContainerUnpause(t.Context(), id); err != nil {
-		t.Fatal(err)
-	}
+	e.Unpause(t, id)
 	d.Until("deafened-1", "ready", harness.Ready)
 	if err := e.Client().ContainerStop(t.Context(), id, container.StopOptions{}); err != nil {
 		t.Fatal(err)

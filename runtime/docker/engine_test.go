@@ -26,7 +26,7 @@ func TestNetworks(t *testing.T) {
 	for name, network := range map[string]string{"bridged": "", "user": "beta", "shared": "container:two"} {
 		made[name] = private.Run(t, dockertest.RunOptions{Name: name, Network: network, Cmd: []string{"sleep", "1000"}})
 	}
-	must(t, private.Client().ContainerPause(t.Context(), made["bridged"]))
+	private.Pause(t, made["bridged"])
 	got := map[string]*runtime.Container{}
 	for name, id := range made {
 		c, err := e.Inspect(t.Context(), id)

@@ -89,7 +89,8 @@ func (e *Engine) RestartByOperator(tb testing.TB, name string) {
 // Pause is nerdctl pause.
 func (e *Engine) Pause(tb testing.TB, name string) {
 	tb.Helper()
-	must(tb, "pause", name, e.Task(tb, e.find(tb, name)).Pause(e.In(tb, "")))
+	task := e.Task(tb, e.find(tb, name))
+	enginetest.Pause(tb, name, func() error { return task.Pause(e.In(tb, "")) })
 }
 
 // Unpause is nerdctl unpause.

@@ -52,7 +52,7 @@ func (e *Engine) RestartByOperator(tb testing.TB, name string) {
 // Pause is docker pause.
 func (e *Engine) Pause(tb testing.TB, name string) {
 	tb.Helper()
-	must(tb, "pause", name, e.client.ContainerPause(tb.Context(), name))
+	enginetest.Pause(tb, name, func() error { return e.client.ContainerPause(tb.Context(), name) })
 }
 
 // Unpause is docker unpause.
