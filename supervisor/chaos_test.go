@@ -20,7 +20,7 @@ func TestChaos(t *testing.T) { chaosSeeds.play(t, runChaos) }
 // chaosKnobs has all that can go wrong go wrong, some of it with some seeds only.
 func chaosKnobs(seed int) knobs {
 	r := rand.New(rand.NewPCG(uint64(seed), 0))
-	k := knobs{seed: uint64(seed), r: r, templates: newWorldTemplates(r), callsFail: r.IntN(2) == 0}
+	k := knobs{seed: uint64(seed), r: r, one: chaosSeeds.one(), templates: newWorldTemplates(r), callsFail: r.IntN(2) == 0}
 	if r.IntN(3) == 0 {
 		k.lossPerMille = 5 + r.IntN(100)
 	}

@@ -82,10 +82,10 @@ func playFleet(t *testing.T, seed int, sum *fleetCounts) {
 	members := 0
 	for i := range 3 + f.r.IntN(3) {
 		h := &fleetSimHost{sim: f, name: fmt.Sprint("h", i)}
-		k := knobs{seed: uint64(seed + i<<32), r: f.r, recorded: h.recorded, assemble: h.assemble}
+		k := knobs{seed: uint64(seed + i<<32), r: f.r, one: fleetSeeds.one(), recorded: h.recorded, assemble: h.assemble}
 		k.guard = core.Guard{MaxRestarts: f.r.IntN(4), Window: time.Duration(1+f.r.IntN(3)) * time.Minute}
 		for j := range 1 + f.r.IntN(3) {
-			k.templates = append(k.templates, &worldTemplate{name: fmt.Sprintf("%s-%d", h.name, j), own: f.spec, enginePolicy: "no", stopTimeout: -1, exitCode: 1})
+			k.templates = append(k.templates, &worldTemplate{name: fmt.Sprintf("%s-%d", h.name, j), own: func(*rand.Rand) *core.Spec { return f.spec }, enginePolicy: "no", stopTimeout: -1, exitCode: 1})
 			members++
 		}
 		h.world = newWorld(t, k)

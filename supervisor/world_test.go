@@ -63,12 +63,17 @@ type knobs struct {
 	forgets      bool                                          // the world keeps nothing of what is gone, and does not judge healthd
 	assemble     func(*worldDaemon, *Config, *runtime.Watcher) // changes what a daemon is made of; nil: nothing
 	recorded     func(*worldDaemon, core.Event)                // gets the events of healthd; nil: nobody does
+	turns        *turns                                        // checks whose turn it is; nil: nothing does
+	one          bool                                          // it is the only seed that is played: all that happens is shown
 }
 
 func newWorld(t *testing.T, k knobs) *world {
 	k.historyCap = cmp.Or(k.historyCap, worldHistory)
 	h := &world{knobs: k, t: t, startedAt: time.Now(), specs: map[string]*core.Spec{}, disk: worldDisk{memories: map[string]core.Memory{}}}
 	h.engine = &worldEngine{host: h, up: true, ended: make(chan struct{}), order: map[int64]int{}, byID: map[string]*worldContainer{}}
+	if h.turns != nil {
+		h.turns.h = h
+	}
 	if h.clocks {
 		h.engine.setClock(h.r)
 	}
@@ -156,7 +161,7 @@ func (h *world) play(befall func(*world), rounds int, pause time.Duration, last 
 		last()
 	}
 	h.shutDown()
-	if h.failed() || chaosSeeds.one() {
+	if h.failed() || h.one {
 		h.t.Log(h.transcript())
 	}
 }
@@ -168,6 +173,9 @@ func (h *world) playSteps(n int) {
 		h.doRandomAction()
 		if h.tenant != nil {
 			h.tenant.act()
+		}
+		if h.turns != nil {
+			h.playPlaces(h.turns.places.play)
 		}
 		h.manageDaemon()
 		synctest.Wait()
@@ -220,6 +228,9 @@ func (h *world) repairAll() {
 	}
 	d := h.daemon
 	h.mu.Unlock()
+	if h.turns != nil {
+		h.playPlaces(h.turns.places.repair)
+	}
 	if d == nil {
 		return
 	}

@@ -209,6 +209,9 @@ func (h *world) reload(c *worldContainer) {
 		h.killDaemon(c)
 	}
 	h.mu.Lock()
+	if h.turns != nil {
+		h.turns.redraw()
+	}
 	specs := maps.Clone(h.specs)
 	for _, t := range h.templates {
 		if h.r.IntN(3) == 0 {

@@ -112,6 +112,9 @@ func (c *worldContainer) downByProbe() bool {
 // checkAll checks everything once.
 func (h *world) checkAll() {
 	h.checkLoop()
+	if d := h.runningDaemon(); d != nil && h.turns != nil {
+		h.turns.checkAll(d)
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.noteDisturbances()

@@ -61,7 +61,7 @@ func (h *world) bootDaemon(rebooted bool) {
 	for _, id := range slices.Sorted(maps.Keys(h.disk.memories)) {
 		m := h.fromDisk(h.disk.memories[id])
 		past = append(past, &m)
-		if chaosSeeds.one() {
+		if h.one {
 			h.logf("    remembered: %s alive %v stopping %v restart %v killed %v stopped %v maybe by the engine %v held %v", m.Name, m.Engine.State.Alive(), m.Action.Stopping, m.Action.Restart, h.sinceStart(m.Ending.First), m.Ending.By == core.EndedByOperator, m.Ending.MaybeEngine, m.Lasting.Held())
 		}
 	}
@@ -81,6 +81,9 @@ func (h *world) bootDaemon(rebooted bool) {
 			return spec != nil
 		},
 	}
+	if h.turns != nil {
+		c.Places = placesOfDaemon{h.turns.places, d}
+	}
 	if h.assemble != nil {
 		h.assemble(d, &c, d.watcher)
 	}
@@ -91,6 +94,9 @@ func (h *world) bootDaemon(rebooted bool) {
 	ctx, cancel := context.WithCancel(context.Background())
 	d.stop, h.daemon = cancel, d
 	h.noteDaemonStart(d)
+	if h.turns != nil {
+		h.turns.begin(d)
+	}
 	h.mu.Unlock()
 	watching, stopWatching := context.WithCancel(context.Background())
 	var watched sync.WaitGroup
@@ -212,6 +218,9 @@ func (d *worldDaemon) Record(e core.Event) {
 		d.host.recorded(d, e)
 	}
 	d.host.locked(func() {
+		if d.host.turns != nil {
+			d.host.turns.recorded(d, e)
+		}
 		if d.host.tenant == nil || !d.host.tenant.record(e) {
 			d.host.logf("    %s %s %q", d.name(), e.Reason, e.Message)
 		}

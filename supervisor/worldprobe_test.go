@@ -31,6 +31,9 @@ func (p *worldProbe) Close() {}
 // Ask asks the process, whatever the state of the engine is.
 func (p *worldProbe) Ask(ctx context.Context, timeout time.Duration) prober.Result {
 	h, what := p.d.host, "probe"+p.probe.String()
+	if h.turns != nil {
+		h.turns.look(p.d)
+	}
 	if err := p.d.wait(ctx, h.randomDuration(what, p.id, time.Millisecond, 20*time.Millisecond)); err != nil {
 		return prober.Result{Cause: prober.Pending, Output: err.Error()}
 	}

@@ -51,7 +51,7 @@ func (h *world) sinceStart(t time.Time) time.Duration {
 }
 
 func (h *world) logf(format string, args ...any) {
-	if n := len(h.lines); n == 4*shownLines && !chaosSeeds.one() {
+	if n := len(h.lines); n == 4*shownLines && !h.one {
 		h.lines = append(h.lines[:0], h.lines[n-shownLines:]...)
 	}
 	h.lines = append(h.lines, worldLine{time.Since(h.startedAt), format, args})
@@ -81,7 +81,7 @@ func (h *world) transcript() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	lines := h.lines
-	if !chaosSeeds.one() {
+	if !h.one {
 		lines = lines[max(0, len(lines)-shownLines):]
 	}
 	var b strings.Builder

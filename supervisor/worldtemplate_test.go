@@ -27,17 +27,17 @@ type worldTemplate struct {
 	stopTime           time.Duration // after SIGTERM
 	termCode           int
 	stopTimeout        time.Duration
-	grace              time.Duration // the spec's; 0: none
-	closesOnTerm       bool          // its probes fail from SIGTERM on
-	maxLife            time.Duration // longest time until it ends by itself; 0: never
-	exitCode           int           // of that end
-	crowd              bool          // one of 10,000; see TestChaosOfMany
-	hostile            bool          // see TestChaosTenant
-	image              string        // empty: "image"
-	networkOwner       string        // ID of the container whose network it shares
-	failures           int           // of the one of it that was removed last
-	own                *core.Spec    // nil: spec makes one
-	varied             bool          // a change of the configuration changes more of its spec than numbers
+	grace              time.Duration               // the spec's; 0: none
+	closesOnTerm       bool                        // its probes fail from SIGTERM on
+	maxLife            time.Duration               // longest time until it ends by itself; 0: never
+	exitCode           int                         // of that end
+	crowd              bool                        // one of 10,000; see TestChaosOfMany
+	hostile            bool                        // see TestChaosTenant
+	image              string                      // empty: "image"
+	networkOwner       string                      // ID of the container whose network it shares
+	failures           int                         // of the one of it that was removed last
+	own                func(*rand.Rand) *core.Spec // nil: spec makes one
+	varied             bool                        // a change of the configuration changes more of its spec than numbers
 }
 
 // newWorldTemplates returns the containers of a host, some of each kind.
@@ -105,7 +105,7 @@ func (t *worldTemplate) stopTakes() time.Duration { return max(t.stopTimeout, t.
 // spec is how healthd supervises the container. Some numbers change with each reload.
 func (t *worldTemplate) spec(r *rand.Rand) *core.Spec {
 	if t.own != nil {
-		return t.own
+		return t.own(r)
 	}
 	s := &core.Spec{
 		Name: t.name, RestartPolicy: t.policy, Publish: core.Publish{Service: t.name, Drain: t.drain},
