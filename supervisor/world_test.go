@@ -175,7 +175,7 @@ func (h *world) playSteps(n int) {
 			h.tenant.act()
 		}
 		if h.turns != nil {
-			h.playPlaces(h.turns.places.play)
+			h.turns.act()
 		}
 		h.manageDaemon()
 		synctest.Wait()

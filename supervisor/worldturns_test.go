@@ -79,6 +79,19 @@ func (t *turns) spec(i int, r *rand.Rand) *core.Spec {
 	return s
 }
 
+// act has something happen to the places of the fleet. Now and then several containers hang at once, so that queues
+// become long.
+func (t *turns) act() {
+	if t.r.IntN(8) == 0 {
+		t.h.locked(func() {
+			for _, c := range t.h.engine.containers {
+				c.hung = c.hung || t.r.IntN(2) == 0
+			}
+		})
+	}
+	t.h.playPlaces(t.places.play)
+}
+
 func (t *turns) errorf(format string, args ...any) { t.h.fail("%s", fmt.Sprintf(format, args...)) }
 
 // begin has the next daemon be looked at. It knows what is on the disk: a restart that is not there was not begun.
