@@ -171,7 +171,7 @@ func checkBeside(d *harness.Daemon, t *testing.T) {
 // than the first line of what comes.
 func checkSlowReaders(d *harness.Daemon, t *testing.T) {
 	t.Helper()
-	const most = 64 << 20 // of growth
+	const most = 128 << 20 // of growth: on a busy host the collector comes later. Without a bound it is 13 MB for each.
 	before, b := memoryOf(d, "VmRSS"), &brake{}
 	brakeAt(d, b, before+2*most)
 	for _, kind := range []struct {
