@@ -55,7 +55,7 @@ TEST   = $(GO) test $(TESTED)
 # Where failed tests leave logs.
 LOGS   = $(CURDIR)/bin/artifacts
 # What fails runs again, alone and with the same flags: both are told, and both are failures.
-report = bin/conformance -again '$(GO) test -count=1 -timeout 10m $(1)'
+report = bin/conformance -logs $(LOGS) -again '$(GO) test -count=1 -timeout 10m $(1)'
 # What make test tests. Of the rest, each target of test-all tests a part: scripts/rings compares.
 RING_ONE = $(shell $(GO) list -find ./... | grep -vE '/release/|/e2e/(balancers|chaos|docs|faults|fleet|page)$$|/api/page/(browser|chromiumtest)$$')
 
@@ -122,7 +122,7 @@ test-chaos: bin/conformance $(LOGS) ## random faults: on engines, and in virtual
 PACKAGE_TESTS = ^Test(DebianPackage|FreshMachines)$$
 test-packages: bin/conformance $(LOGS) ## packages, images, manual pages: what a release has, installed where it goes
 	scripts/prerequisites $@
-	for module in release/packages bench/plot; do $(GO) -C $$module test $(TESTED) ./... | bin/conformance -again "$(GO) -C $$module test -count=1" || exit 1; done
+	for module in release/packages bench/plot; do $(GO) -C $$module test $(TESTED) ./... | bin/conformance -logs $(LOGS) -again "$(GO) -C $$module test -count=1" || exit 1; done
 	{ $(TEST) ./release/image && $(TEST) ./systemd -run '$(PACKAGE_TESTS)'; } | $(call report)
 
 test-systemd: bin/conformance $(LOGS) ## the unit, under a real systemd

@@ -2,8 +2,10 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"flag"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -111,6 +113,41 @@ func TestAgain(t *testing.T) {
 		t.Error("got no error")
 	}
 	golden(t, "testdata/again.txt", strings.Join(ran, "\n")+"\n"+problems.String())
+}
+
+// What a failed test prints is kept as a whole. The report has its two ends, and the beginnings of long lines.
+func TestLongOutputIsKept(t *testing.T) {
+	var stream, want strings.Builder
+	event := func(action, output string) {
+		text, _ := json.Marshal(map[string]string{"Action": action, "Package": "healthd/e2e/faults", "Test": "TestFlood/many", "Output": output})
+		fmt.Fprintf(&stream, "%s\n", text)
+	}
+	for i := range 1000 {
+		line := fmt.Sprintf("line %d %s\n", i, strings.Repeat("x", i%2*2000))
+		want.WriteString(line)
+		event("output", line)
+	}
+	event("fail", "")
+	fmt.Fprintln(&stream, `{"Action":"fail","Package":"healthd/e2e/faults"}`)
+	var problems bytes.Buffer
+	dir := t.TempDir()
+	c := conformance{progress: io.Discard, problems: &problems, logs: dir}
+	if err := c.run(strings.NewReader(stream.String())); err == nil || !strings.HasPrefix(err.Error(), "not conforming") {
+		t.Error(err)
+	}
+	file := filepath.Join(dir, "e2e_faults.TestFlood_many.log")
+	if got := read(t, file); got != want.String() {
+		t.Errorf("kept are %d bytes of %d", len(got), want.Len())
+	}
+	got := problems.String()
+	for _, part := range []string{"line 0 \n", "line 999 xxx", "… 941 lines …", file} {
+		if !strings.Contains(got, part) {
+			t.Errorf("the report lacks %q", part)
+		}
+	}
+	if len(got) > 40<<10 {
+		t.Errorf("the report has %d bytes", len(got))
+	}
 }
 
 // With -check an outdated table is an error. The table stays as it is.

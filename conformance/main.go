@@ -4,6 +4,7 @@
 // With a list of cases it writes the table of the kubelet's test cases and the tests of healthd that cover them. Then
 // it also fails when an applicable case has no test or a test of it did not pass. With -check it writes nothing, and
 // also fails when the table differs. With -again each failed test runs again, alone, and the report says how it ended.
+// With -logs it shows the two ends of what a failed test has printed, and keeps the whole in a file.
 //
 //	go test -json ──▶ readResults ──▶ writeFailures, writeSummary
 //	                       └─────▶ assignTests ──▶ writePage ──▶ docs/conformance.md
@@ -25,8 +26,9 @@ import (
 func main() {
 	check := flag.Bool("check", false, "compare with TABLE.md instead of writing it")
 	again := flag.String("again", "", "run failed tests again with this `command`, such as \"go test -race -count=1\"")
+	logs := flag.String("logs", "", "keep what failed tests print in files in this `directory`, and show their ends; else it is all shown")
 	flag.Usage = func() {
-		fmt.Fprintln(flag.CommandLine.Output(), "usage: go test -json PACKAGE… | conformance [-again COMMAND] [[-check] CASES TABLE.md]")
+		fmt.Fprintln(flag.CommandLine.Output(), "usage: go test -json PACKAGE… | conformance [-again COMMAND] [-logs DIR] [[-check] CASES TABLE.md]")
 		flag.PrintDefaults()
 	}
 	flag.Parse()
@@ -34,7 +36,7 @@ func main() {
 		flag.Usage()
 		os.Exit(2)
 	}
-	c := conformance{progress: os.Stdout, problems: os.Stderr, list: flag.Arg(0)}
+	c := conformance{progress: os.Stdout, problems: os.Stderr, list: flag.Arg(0), logs: *logs}
 	c.save = func(page []byte) error { return write(flag.Arg(1), page) }
 	if *check {
 		c.save = func(page []byte) error { return compare(flag.Arg(1), page) }
@@ -52,6 +54,7 @@ func main() {
 type conformance struct {
 	progress, problems io.Writer
 	list               string // the file of the cases; empty: none
+	logs               string // where what failed tests print is kept; empty: nowhere
 	save               func(page []byte) error
 	again              func(pkg, pattern string) error // runs a test; nil: none runs again
 }
@@ -79,7 +82,7 @@ func (c *conformance) run(stream io.Reader) error {
 		writePage(&page, rows)
 		saved = c.save(page.Bytes())
 	}
-	o.writeFailures(c.problems)
+	o.writeFailures(c.problems, c.logs)
 	o.writeSummary(c.progress)
 	for _, p := range wrong {
 		fmt.Fprintln(c.problems, p)

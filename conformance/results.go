@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -188,12 +190,36 @@ func (o testResults) checkComplete() error {
 
 // writeFailures writes the output of failed tests, and of their packages, which has the
 // seed of -shuffle.
-func (o testResults) writeFailures(w io.Writer) {
+func (o testResults) writeFailures(w io.Writer, logs string) {
 	for _, t := range o {
-		if t.failed() {
-			fmt.Fprintf(w, "--- %v %s:\n%s\n", t, t.result, t.output.String())
+		if !t.failed() {
+			continue
+		}
+		output := t.output.String()
+		if short := shortened(output); logs != "" && len(short) < len(output) {
+			file := filepath.Join(logs, strings.ReplaceAll(fmt.Sprint(t), "/", "_")+".log")
+			if err := os.WriteFile(file, []byte(output), 0o644); err != nil {
+				short, file = output, err.Error()
+			}
+			output = fmt.Sprintf("%s(whole: %s)\n", short, file)
+		}
+		fmt.Fprintf(w, "--- %v %s:\n%s\n", t, t.result, output)
+	}
+}
+
+// shortened returns the first and the last lines of a text, and what each begins with.
+func shortened(text string) string {
+	const ends, bytes = 30, 500
+	lines := strings.SplitAfter(text, "\n")
+	if over := len(lines) - 2*ends; over > 0 {
+		lines = slices.Concat(lines[:ends], []string{fmt.Sprintf("… %d lines …\n", over)}, lines[len(lines)-ends:])
+	}
+	for i, line := range lines {
+		if len(line) > bytes {
+			lines[i] = line[:bytes] + "…\n"
 		}
 	}
+	return strings.Join(lines, "")
 }
 
 // verdict says whether t covers its cases and, if not, why. A test with a skipped subtest
