@@ -16,6 +16,8 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/test/bufconn"
+
+	"healthd/e2e/ports"
 )
 
 // countedListener counts what it accepts.
@@ -132,8 +134,8 @@ func TestGRPCKeptMaxConnectionAge(t *testing.T) {
 
 // A server that is replaced gets away from a kept connection, and no probe fails.
 func TestGRPCKeptGracefulStop(t *testing.T) {
-	old, l := startLibrary(t, "127.0.0.1:0", health.NewServer())
-	address := l.Addr().String()
+	address := ports.Address(t)
+	old, l := startLibrary(t, address, health.NewServer())
 	p := keptCalls(t, GRPC{Port: portOf(t, address)})
 	wantSuccess(t, p)
 	_ = l.Close()

@@ -5,6 +5,8 @@ import (
 	"net"
 	"syscall"
 	"testing"
+
+	"healthd/e2e/ports"
 )
 
 // A listener that is gone ends the server.
@@ -22,7 +24,7 @@ func TestLostListener(t *testing.T) {
 
 // Another program may have the address for one of both only.
 func TestListen(t *testing.T) {
-	udp, err := net.ListenPacket("udp", "127.0.0.1:0")
+	udp, err := net.ListenPacket("udp", ports.Address(t))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"healthd/e2e/ports"
 	"healthd/prober"
 	"healthd/runtime"
 	"healthd/supervisor"
@@ -62,7 +63,7 @@ func newHost(t *testing.T, views ...*core.View) *host {
 func newHostIn(t *testing.T, fleet api.Fleet, views ...*core.View) *host {
 	t.Helper()
 	h := &host{t: t, fleet: fleet, journal: journal.New(), records: &records{all: map[string][]supervisor.RecordInfo{}}, board: supervisor.NewBoard([]supervisor.RuntimeView{{Name: "docker", Up: true, Synced: true}}, views...)}
-	h.listen("127.0.0.1:0")
+	h.listen(ports.Address(t)) // at which it may listen again
 	t.Cleanup(func() { h.stop() })
 	return h
 }
