@@ -38,12 +38,14 @@ type drafts struct {
 type draftKey struct {
 	chosen  *fileSpec // nil: labels only
 	project string
+	manager string // see managerOf
 	labels  string // those for healthd
 }
 
 // of returns the draft, which read makes when it is new, and matchedBy, which many containers have in common.
 func (d *drafts) of(chosen *fileSpec, labels map[string]string, matchedBy string, read func() *draft) (*draft, string) {
-	key := draftKey{chosen, core.ProjectOf(labels), ownLabels(labels)}
+	manager, _ := managerOf(labels)
+	key := draftKey{chosen, core.ProjectOf(labels), manager, ownLabels(labels)}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if known := d.byKey[key]; known != nil {

@@ -72,6 +72,7 @@ func (c *Config) draft(chosen *fileSpec, labels map[string]string) *draft {
 		spec.Name = chosen.name
 	}
 	named := nameService(r, spec, merged, labels)
+	leaveStart(r, spec, merged, labels)
 	c.observe(r, spec)
 	spec.Values = slices.Clone(r.values)
 	return &draft{spec: *spec, named: named, drainSet: merged.below("publish.drain") != nil}

@@ -53,6 +53,7 @@ func readSpecTable(t *table) *core.Spec {
 		Observe:                t.choice("mode", modeEnforce, modeObserve) == modeObserve,
 		TerminationGracePeriod: t.grace("the container's stop timeout, else " + showDuration(core.DefaultGrace)),
 	}
+	t.choice(orchestratedKey, orchestratedStop, orchestratedLeave, orchestratedRestart) // see draft
 	s.grace, s.graceAt = spec.TerminationGracePeriod, t.take("termination_grace_period")
 	// Before the probes and hooks, whose handlers may name a port.
 	s.readPorts(t.sub("ports"))

@@ -102,7 +102,8 @@ type exit struct {
 
 // exitReasons are those of core.Exit. No reason is told by an index that is not there.
 var exitReasons = [...]string{
-	core.ReasonCompleted, core.ReasonError, core.ReasonOOMKilled, core.ReasonStoppedByOperator, core.ReasonLivenessFailed, core.ReasonStartupFailed, "",
+	core.ReasonCompleted, core.ReasonError, core.ReasonOOMKilled, core.ReasonStoppedByOperator,
+	core.ReasonLivenessFailed, core.ReasonStartupFailed, core.ReasonManagedElsewhere, "",
 }
 
 // mostExitCode is more than any signal or exit status of Linux.

@@ -21,6 +21,7 @@ var (
 	ErrNotRunning       = errors.New("the container is not running")
 	ErrAutoRemove       = errors.New("the engine removes the container when it exits (--rm), so healthd cannot restart it")
 	ErrHeld             = errors.New("an operator holds the container: resume it first")
+	ErrManagedElsewhere = errors.New("another orchestrator manages the container")
 	ErrObserved         = errors.New("healthd only observes the container (mode observe), so it does not restart it")
 	ErrRuntimeLost      = errors.New("healthd has no connection to the container's engine: try again when the engine is back")
 	ErrStopping         = errors.New("healthd is shutting down")
@@ -31,8 +32,9 @@ var (
 // returns nil when one is already under way.
 //
 // It returns ErrUnknownContainer, ErrHeld, ErrObserved, ErrStopping, ErrAutoRemove when the engine
-// would remove the container (--rm), or ErrRuntimeLost when healthd has no connection to
-// the engine: an event from before the request could then arrive after it.
+// would remove the container (--rm), ErrManagedElsewhere when the start is another orchestrator's, or
+// ErrRuntimeLost when healthd has no connection to the engine: an event from before the request could
+// then arrive after it.
 func (s *Supervisor) Restart(ctx context.Context, name string) error {
 	return s.requestOf(ctx, name, (*loop).restart)
 }
@@ -42,6 +44,8 @@ func (l *loop) restart(e *entry) error {
 	switch {
 	case e.container.AutoRemove:
 		return ErrAutoRemove
+	case e.spec.ManagedElsewhere != "":
+		return fmt.Errorf("%w: ask %s to replace it, as healthd never starts it (orchestrated)", ErrManagedElsewhere, e.spec.ManagedElsewhere)
 	case e.state.Lasting.Held():
 		return ErrHeld
 	case e.spec.Observe:

@@ -141,6 +141,9 @@ func stateText(s api.Status, state string, since, now time.Time) string {
 
 // policyText says whose restart policy applies.
 func policyText(s api.Status) string {
+	if s.ManagedBy != "" {
+		return "left to " + line(s.ManagedBy)
+	}
 	if s.EnginePolicy == "" {
 		return fmt.Sprintf("policy %s", s.RestartPolicy)
 	}

@@ -231,7 +231,7 @@ func labelValues() map[string][]string {
 		"reason healthd_container_waiting": {core.WaitCrashLoop, core.WaitDraining, core.WaitRuntimeUnknown, core.WaitRestarting, core.WaitCreated,
 			core.WaitGroupLimit, core.WaitRestartBudget, core.WaitHeld, core.WaitObserved, core.WaitGaveUp, core.WaitNetwork},
 		"reason healthd_container_terminated": {core.ReasonCompleted, core.ReasonError, core.ReasonOOMKilled,
-			core.ReasonStoppedByOperator, core.ReasonLivenessFailed, core.ReasonStartupFailed},
+			core.ReasonStoppedByOperator, core.ReasonLivenessFailed, core.ReasonStartupFailed, core.ReasonManagedElsewhere},
 		"reason healthd_runtime_relists_total": {runtime.RelistStart, runtime.RelistReconnect, runtime.RelistInterval, runtime.RelistLossy, runtime.RelistRefresh},
 	}
 	for probe := range core.ProbeType(core.NumProbes) {

@@ -78,6 +78,20 @@ func observedNote(all []api.Status, columns int) string {
 	return "Only observed, not restarted (mode observe): " + list(names)
 }
 
+// managedNote says which containers another orchestrator starts, and not healthd: on a terminal a few of them.
+func managedNote(all []api.Status, columns int) string {
+	var texts []string
+	for _, s := range all {
+		if s.ManagedBy != "" {
+			texts = append(texts, fmt.Sprintf("%s (%s)", s.Name, line(s.ManagedBy)))
+		}
+	}
+	if len(texts) == 0 {
+		return ""
+	}
+	return "Managed by another orchestrator, and never started by healthd: " + list(upTo(texts, columns, "more"))
+}
+
 // upTo shortens a list on a terminal, and says how many are left out and where they are.
 func upTo(texts []string, columns int, left string) []string {
 	const most = 3

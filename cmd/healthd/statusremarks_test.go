@@ -73,3 +73,20 @@ func TestObservedNote(t *testing.T) {
 		}
 	}
 }
+
+// Whoever wants a container of Swarm started must ask Swarm.
+func TestManagedNote(t *testing.T) {
+	all := []api.Status{{Name: "web.1.x8k2", ManagedBy: "Docker Swarm"}, {Name: "db"}, {Name: "job", ManagedBy: "Nomad"}}
+	const want = "Managed by another orchestrator, and never started by healthd: web.1.x8k2 (Docker Swarm) and job (Nomad)"
+	var table strings.Builder
+	err := writeStatuses(&table, &table, all, form(true), false, 80, clock)
+	if text := strings.Join(strings.Fields(table.String()), " "); err != nil || !strings.Contains(text, want) {
+		t.Errorf("%v: the table does not say %q:\n%s", err, want, table.String())
+	}
+	if got := managedNote(all[1:2], 80); got != "" {
+		t.Errorf("%q of a container that nothing else manages", got)
+	}
+	if got := policyText(all[0]); got != "left to Docker Swarm" {
+		t.Errorf("explain says %q", got)
+	}
+}

@@ -26,7 +26,7 @@ func writeStatuses(w, beside io.Writer, all []api.Status, f statusForm, colours 
 			below += "\n" + strings.Join(wrap(text, columns-2), "\n  ")
 		}
 	}
-	notes := []string{observedNote(all, columns)}
+	notes := []string{observedNote(all, columns), managedNote(all, columns)}
 	if !wide {
 		notes = append(notes, engineNote(all, columns))
 	}

@@ -67,6 +67,9 @@ func notes(v *core.View) []string {
 		notes = append(notes, "the engine's own restart policy is "+p+
 			": the engine restarts it after a crash"+alsoWhenHeld(s)+"; healthd restarts it after a failed probe")
 	}
+	if text := managedElsewhere(v.Spec); text != "" {
+		notes = append(notes, text)
+	}
 	if c.AutoRemove {
 		notes = append(notes, "the engine removes it when it ends (--rm): healthd never restarts it")
 	}
@@ -83,6 +86,21 @@ func notes(v *core.View) []string {
 		notes = append(notes, "the engine reports: "+c.Error)
 	}
 	return notes
+}
+
+// managedElsewhere says what healthd does with a container of another orchestrator; empty: all.
+func managedElsewhere(spec *core.Spec) string {
+	if spec == nil || spec.ManagedElsewhere == "" {
+		return ""
+	}
+	text := "managed by " + spec.ManagedElsewhere + ": healthd "
+	switch {
+	case spec.Observe:
+		return text + "only observes it, and neither stops nor starts it"
+	case spec.OnFailure == core.TellFailed:
+		return text + "records when its probe fails (on_failure none), and never starts it"
+	}
+	return text + "stops it when its probe fails, and leaves the start to " + spec.ManagedElsewhere
 }
 
 func alsoWhenHeld(s *core.State) string {

@@ -76,6 +76,8 @@ func nextAfterEnd(v *core.View) string {
 		return "it has never run: healthd probes it once somebody starts it"
 	case s.Engine.State == runtime.Restarting:
 		return "the engine restarts it by its own restart policy"
+	case v.Spec.ManagedElsewhere != "":
+		return "healthd leaves the start to " + v.Spec.ManagedElsewhere + ", which manages it"
 	case s.OperatorStopped():
 		return "an operator stopped it: it stays stopped until somebody starts it"
 	case enginePolicy(v) != "" && !v.Container.StartRefused() && s.Action.Stopping == core.NoCause:

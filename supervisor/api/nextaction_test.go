@@ -28,6 +28,18 @@ func TestNextOfOtherActions(t *testing.T) {
 			v.Spec.OnFailure = core.StopFailed
 			s.Engine.State, s.Action.Stopping = runtime.Exited, core.ByLiveness
 		}), "healthd stopped it (on_failure stop): it stays stopped until somebody starts it"},
+		{"managed elsewhere", with(func(v *core.View, _ *core.State) { managedBySwarm(v) }),
+			"30 liveness probe: after 1 more failure, healthd stops it, and leaves the start to Docker Swarm\n" +
+				"if it exits by itself: Docker Swarm decides: healthd does not start it"},
+		{"managed elsewhere, has ended", with(func(v *core.View, s *core.State) {
+			managedBySwarm(v)
+			s.Engine.State, s.Ending.By = runtime.Exited, core.EndedByOperator
+		}), "healthd leaves the start to Docker Swarm, which manages it"},
+		{"managed elsewhere, held", with(func(v *core.View, s *core.State) {
+			managedBySwarm(v)
+			s.Lasting.HeldHere = true
+		}), "30 liveness probe: after 1 more failure, healthd stops it when the hold ends\n" +
+			"if it exits by itself: Docker Swarm decides: healthd does not start it\nthe hold lasts until somebody ends it (healthd resume web-1)"},
 		{"observed", with(func(v *core.View, _ *core.State) { v.Spec.Observe = true }),
 			"30 liveness probe: after 1 more failure, healthd records that it would restart it (mode observe)\n" +
 				"if it exits by itself: healthd would restart it, and only observes it (restart policy Always)"},
@@ -48,6 +60,29 @@ func TestNextOfOtherActions(t *testing.T) {
 	} {
 		if got := formatNext(tt.v); got != tt.want {
 			t.Errorf("%s:\ngot\n%s\nwant\n%s", tt.name, got, tt.want)
+		}
+	}
+}
+
+func managedBySwarm(v *core.View) {
+	v.Spec.ManagedElsewhere, v.Spec.RestartPolicy, v.Spec.OnFailure = "Docker Swarm", core.Never, core.StopFailed
+}
+
+// What status and explain say of a container of another orchestrator.
+func TestManagedElsewhere(t *testing.T) {
+	for _, tt := range []struct {
+		change func(spec *core.Spec)
+		want   string
+	}{
+		{func(*core.Spec) {}, "managed by Docker Swarm: healthd stops it when its probe fails, and leaves the start to Docker Swarm"},
+		{func(spec *core.Spec) { spec.OnFailure = core.TellFailed }, "managed by Docker Swarm: healthd records when its probe fails (on_failure none), and never starts it"},
+		{func(spec *core.Spec) { spec.Observe = true }, "managed by Docker Swarm: healthd only observes it, and neither stops nor starts it"},
+	} {
+		v := readyContainer("web.1.x8k2")
+		managedBySwarm(v)
+		tt.change(v.Spec)
+		if e := ExplainSpec(v); len(e.Notes) != 1 || e.Notes[0] != tt.want || e.Status.ManagedBy != "Docker Swarm" {
+			t.Errorf("notes %q, managed by %q, want %q", e.Notes, e.Status.ManagedBy, tt.want)
 		}
 	}
 }

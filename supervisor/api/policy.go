@@ -28,6 +28,8 @@ func afterFailedProbe(v *core.View) string {
 		return "healthd records it, and leaves the container as it is (on_failure none)"
 	case v.Spec.Observe:
 		return "healthd records that it would " + pendingCall(v) + " it (mode observe)"
+	case v.Spec.ManagedElsewhere != "" && !v.State.Lasting.Held():
+		return "healthd stops it, and leaves the start to " + v.Spec.ManagedElsewhere
 	case v.Spec.OnFailure == core.StopFailed && v.State.Lasting.Held():
 		return "healthd stops it when the hold ends"
 	case v.Spec.OnFailure == core.StopFailed:
@@ -68,6 +70,8 @@ func afterExit(v *core.View) string {
 	switch {
 	case v.Container.AutoRemove:
 		return "the engine removes it (--rm)"
+	case v.Spec.ManagedElsewhere != "":
+		return v.Spec.ManagedElsewhere + " decides: healthd does not start it"
 	case enginePolicy(v) != "":
 		return engineDecides(v)
 	case policy == core.Always:

@@ -37,6 +37,7 @@ type Status struct {
 	Probes        map[string]ProbeStatus `json:"probes"` // by type
 	Invalid       string                 `json:"invalid"`
 	Mode          string                 `json:"mode,omitempty"`         // observe: healthd neither stops nor starts it
+	ManagedBy     string                 `json:"managedBy,omitempty"`    // the orchestrator to which healthd leaves the start
 	Unsupervised  string                 `json:"unsupervised,omitempty"` // why healthd leaves it alone; of healthd status --all
 	Warnings      []string               `json:"warnings"`               // for example that another tool also restarts it
 }
@@ -129,6 +130,7 @@ func newStatus(v *core.View) Status {
 		return status
 	}
 	status.Spec, status.RestartPolicy = v.Spec.Name, v.Spec.RestartPolicy
+	status.ManagedBy = v.Spec.ManagedElsewhere
 	if v.Spec.Observe {
 		status.Mode = "observe"
 	}

@@ -252,7 +252,11 @@ func (t *stepper) endedBy(who Ender) {
 	case EndedByOperator:
 		t.Action.Restart, t.Action.Stopping = NoCause, NoCause
 		t.Run.Exit.Reason = ReasonStoppedByOperator
-		t.record(EventOperatorStopped, "Container %s was stopped by an operator (exit code %d). It stays stopped until somebody starts it", t.c.Name, t.Run.Exit.Code)
+		what := "by an operator (exit code %d). It stays stopped until somebody starts it"
+		if m := t.spec.ManagedElsewhere; m != "" {
+			what = "by an operator or " + m + " (exit code %d). healthd leaves the start to " + m
+		}
+		t.record(EventOperatorStopped, "Container %s was stopped "+what, t.c.Name, t.Run.Exit.Code)
 	case EndedByEngine:
 		t.endedWithEngine()
 	case EndedUnseen:
@@ -264,6 +268,9 @@ func (t *stepper) endedBy(who Ender) {
 		t.record(EventExited, "Container %s "+what, t.c.Name, t.Run.Exit.Code)
 	default:
 		t.exited()
+	}
+	if t.spec.ManagedElsewhere != "" && t.Run.Exit.Reason != ReasonCompleted {
+		t.Run.Exit.Reason = ReasonManagedElsewhere
 	}
 }
 
@@ -305,8 +312,11 @@ func (t *stepper) endedWithEngine() {
 	}
 	if !t.startsAfterEngine() {
 		why := "restart policy Never"
-		if t.c.AutoRemove {
+		switch {
+		case t.c.AutoRemove:
 			why = "--rm"
+		case t.spec.ManagedElsewhere != "":
+			why = "managed by " + t.spec.ManagedElsewhere
 		}
 		t.record(EventExited, "Container %s ended with its engine (exit code %d). It stays stopped (%s)", t.c.Name, t.Run.Exit.Code, why)
 		return

@@ -92,6 +92,8 @@ func (t *stepper) stopFailedRun(in *Input) {
 // whatFollows says what becomes of a run that failed. The words are the kubelet's.
 func (t *stepper) whatFollows(cause Cause) string {
 	switch {
+	case t.spec.ManagedElsewhere != "":
+		return "stopped (managed by " + t.spec.ManagedElsewhere + ")"
 	case t.quarantines(cause):
 		return "stopped (on_failure stop)"
 	case t.spec.RestartPolicy == Never && len(t.spec.RestartRules) > 0:

@@ -15,7 +15,7 @@ func (t *stepper) shouldStart(cause Cause) bool {
 // wouldStart is shouldStart for a container that healthd does not only observe.
 func (t *stepper) wouldStart(cause Cause) bool {
 	switch {
-	case t.c.AutoRemove, t.quarantines(cause):
+	case t.c.AutoRemove, t.spec.ManagedElsewhere != "", t.quarantines(cause):
 		return false
 	case cause == ByOperator:
 		return true

@@ -46,6 +46,7 @@ const (
 	ReasonStoppedByOperator = "StoppedByOperator"
 	ReasonLivenessFailed    = "LivenessFailed"
 	ReasonStartupFailed     = "StartupFailed"
+	ReasonManagedElsewhere  = "ManagedElsewhere" // another orchestrator decides what follows, however it ended
 )
 
 // exitOf returns the Exit of a container's last run, as the engine tells it. It is

@@ -61,6 +61,10 @@ type Spec struct {
 	// Observe keeps healthd from stopping and starting the container by itself: it records what it
 	// would do. It still finishes a restart that it has begun.
 	Observe bool
+	// ManagedElsewhere is the orchestrator that made the container and makes the next one; empty: none, or healthd
+	// starts the container all the same. healthd never starts it, RestartPolicy is Never, and OnFailure is not
+	// RestartFailed.
+	ManagedElsewhere string
 	// TerminationGracePeriod is the time from the stop signal to the KILL; zero: the
 	// container's own stop timeout, else DefaultGrace.
 	TerminationGracePeriod time.Duration

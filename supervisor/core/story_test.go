@@ -117,6 +117,8 @@ func (sim *simulation) set(key, value string) (err error) {
 		sim.spec.OnFailure = FailureAction(value)
 	case "observe":
 		sim.spec.Observe = value == "yes"
+	case "managed":
+		sim.spec.ManagedElsewhere, sim.spec.RestartPolicy, sim.spec.OnFailure = value, Never, StopFailed // as configs does
 	case "give-up":
 		n, within, _ := strings.Cut(value, "/")
 		if sim.spec.GiveUp.Restarts, err = strconv.Atoi(n); err == nil {

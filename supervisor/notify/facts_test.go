@@ -58,6 +58,7 @@ func stopped(v *core.View)  { ended(v); v.State.Ending.By = core.EndedByOperator
 func complete(v *core.View) { ended(v); v.State.Run.Exit.Code = 0 }
 func invalid(v *core.View)  { v.Spec, v.Invalid = nil, "labels" }
 func byDocker(v *core.View) { v.Container.RestartPolicy, v.State.Run.LastByItself = "always", true }
+func managed(v *core.View)  { v.Spec.ManagedElsewhere = "Nomad" }
 func young(v *core.View)    { v.State.Run.BeganAt = later.Add(-time.Minute) }
 
 func livenessFailed(v *core.View) {
@@ -106,6 +107,9 @@ func TestLook(t *testing.T) {
 			[]string{"ServiceDown shop/web (5m0s): its one container is not ready; web-1: ReadinessPending: ReadinessPending"}},
 		{"one member cannot be seen", engineUp, "", []*core.View{container("web-1", "shop/web", unready), container("web-2", "shop/web", lost)}, nil},
 		{"somebody stopped it", engineUp, "", []*core.View{container("web-1", "shop/web", stopped)}, nil},
+		{"another orchestrator replaces it", engineUp, "", []*core.View{container("web-1", "shop/web", ended, managed)}, nil},
+		{"its replacement is not ready", engineUp, "", []*core.View{container("web-1", "shop/web", ended, managed), container("web-2", "shop/web", unready, managed)},
+			[]string{"ServiceDown shop/web (30s): none of 2 containers is ready; web-2: ReadinessPending: ReadinessPending"}},
 		{"a job", engineUp, "", []*core.View{container("job-1", "shop/job", complete)}, nil},
 		{"held", engineUp, "", []*core.View{container("web-1", "shop/web", unready, held)}, nil},
 		{"one is held, the other down", engineUp, "", []*core.View{container("web-1", "shop/web", unready, held), container("web-2", "shop/web", ended)},

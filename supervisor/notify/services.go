@@ -56,6 +56,9 @@ func expected(v *core.View) bool {
 	if v.Spec == nil || s.Lasting.Held() || s.OperatorStopped() || s.Ending.Signalled() {
 		return false
 	}
+	if v.Spec.ManagedElsewhere != "" && !s.Engine.State.Alive() { // another one takes its place
+		return false
+	}
 	return v.Phase() != core.PhaseSucceeded
 }
 

@@ -24,7 +24,7 @@ export function word(c) {
 }
 
 // Somebody wanted these ends.
-const wanted = new Set(["Completed", "StoppedByOperator"]);
+const wanted = new Set(["Completed", "StoppedByOperator", "ManagedElsewhere"]);
 
 /**
  * How bad it is: 3 it does not work, 2 it may soon not, or nobody knows, 1 it changes by itself, 0 as it should be.
@@ -56,6 +56,7 @@ export function ending(e) {
     case "StoppedByOperator": return "stopped by an operator";
     case "LivenessFailed": return "stopped by healthd: liveness probe failed";
     case "StartupFailed": return "stopped by healthd: startup probe failed";
+    case "ManagedElsewhere": return `ended with ${code}; its orchestrator decides what follows`;
   }
   return `ended with ${code}`;
 }
