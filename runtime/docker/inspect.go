@@ -1,6 +1,7 @@
 package docker
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -54,8 +55,9 @@ func inspect(ctx context.Context, c *client.Client, id string) (container.Inspec
 }
 
 // Health returns the status of the container's HEALTHCHECK ("none" without one) and the
-// output of its newest run. Docker calls a container unhealthy while it is paused, and afterwards until the next check: that
-// is "starting" here.
+// output of its newest run. Docker calls a container unhealthy while it is paused, and afterwards until the next check; and
+// it goes on saying what it found last when it checks no more, as before 23.0 after its restart with live-restore. Both are
+// "starting" here.
 func (e *Engine) Health(ctx context.Context, id string) (status, output string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -74,10 +76,26 @@ func (e *Engine) Health(ctx context.Context, id string) (status, output string, 
 	if h.Status == container.Unhealthy && h.FailingStreak < retriesOf(in.Config) {
 		return container.Starting, "the engine has not checked it since it was paused", nil
 	}
-	if n := len(h.Log); n > 0 && h.Log[n-1] != nil {
-		output = h.Log[n-1].Output
+	n := len(h.Log)
+	if n == 0 || h.Log[n-1] == nil {
+		return h.Status, "", nil
 	}
-	return h.Status, output, nil
+	if newest := h.Log[n-1]; h.Status == container.Starting || !e.OnHost() || !tooOld(newest.End, time.Now(), in.Config) {
+		return h.Status, newest.Output, nil
+	}
+	return container.Starting, "the engine calls it " + h.Status + ", but has not checked it since " + h.Log[n-1].End.Format(time.RFC3339), nil
+}
+
+// tooOld says that the engine has left out at least one check since the newest one ended. It compares clocks of one host: if
+// somebody sets that clock ahead, no check counts until the next one; if back, they count for longer.
+func tooOld(ended, now time.Time, c *container.Config) bool {
+	const usual, slack = 30 * time.Second, 10 * time.Second // Docker's own interval and timeout; a slow engine
+	interval, timeout := usual, usual
+	if c != nil && c.Healthcheck != nil {
+		interval, timeout = cmp.Or(max(0, c.Healthcheck.Interval), usual), cmp.Or(max(0, c.Healthcheck.Timeout), usual)
+	}
+	late := now.Sub(ended) - slack
+	return !ended.IsZero() && late/2 > interval && late-2*interval > timeout // no sum: one may ask for 292 years
 }
 
 // retriesOf returns how many failures in a row make a container unhealthy.
