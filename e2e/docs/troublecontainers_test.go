@@ -186,6 +186,9 @@ var waitingTroubles = []trouble{
 	{"It is not restarted: on_failure none", service("radio", onSick+`on_failure = "none"`), func(s *stage) {
 		s.failing("radio", dockertest.RunOptions{})
 	}},
+	{"It is not restarted: ManagedElsewhere", service("depot", onSick), func(s *stage) {
+		s.failing("depot", dockertest.RunOptions{Labels: map[string]string{"com.docker.swarm.task.id": "x8k2"}})
+	}},
 	{"It is not restarted: WouldRestart", service("chat", onSick+`mode = "observe"`), func(s *stage) {
 		s.failing("chat", dockertest.RunOptions{})
 	}},
