@@ -20,6 +20,7 @@ type Board struct {
 	names     names
 	services  services
 	remote    remote
+	gone      gone                       // names and IDs of containers of this host
 	runtimes  table[string, RuntimeView] // by name
 	lateness  latenessCounts
 	latencies latencies
@@ -263,6 +264,7 @@ func (b *Board) put(s *slot, v *core.View) (changed bool) {
 	}
 	if old != nil {
 		b.names.release(old.Container.Name, s)
+		b.noteGone(old.Container.Runtime, old.Container.Name, old.Container.QualifiedName())
 	}
 	b.names.take(v.Container.Name, s)
 	b.byID.set(v.Container.ID, s)
@@ -277,6 +279,7 @@ func (b *Board) remove(s *slot) {
 	b.count(s, counted{})
 	b.byID.remove(v.Container.ID)
 	b.names.release(v.Container.Name, s)
+	b.noteGone(v.Container.Runtime, v.Container.ID, v.Container.Name, v.Container.QualifiedName())
 	b.members.Add(1)
 }
 

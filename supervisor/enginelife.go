@@ -65,7 +65,10 @@ func (l *loop) allEntries() []*entry {
 func (l *loop) showEngine(name string) {
 	v := l.engine(name).view
 	v.Relists = maps.Clone(v.Relists)
-	l.afterBacklog(func() { l.board.runtimes.set(name, v) })
+	l.afterBacklog(func() {
+		l.board.runtimes.set(name, v)
+		l.board.gone.prune(l.board.Synced())
+	})
 }
 
 // lost takes in that the connection to a runtime is lost. healthd touches none of its

@@ -42,6 +42,7 @@ func (l *loop) loadMemories(past []*core.Memory) {
 			l.config.Store.Forget(m.ID)
 		default:
 			l.removed[lineageOf(&m.Facts)] = m
+			l.board.noteGone(m.Runtime, m.ID, m.Name)
 		}
 	}
 	l.guard.budget.load(past, time.Now())
@@ -174,6 +175,7 @@ func (l *loop) removedBeforeSeen(id string) {
 	if m, ok := l.notSeenYet[id]; ok {
 		delete(l.notSeenYet, id)
 		delete(l.unsupervised, id)
+		l.board.noteGone(m.Runtime, m.ID, m.Name)
 		l.keepRemoved(m)
 	}
 }

@@ -18,6 +18,7 @@ type remote struct {
 	// the new one that has its name may both be there.
 	byName   table[string, []string]
 	services services
+	gone     gone // names
 }
 
 // ExpectRemote says that there is a fleet: the board is not Complete before RemoteKnown. Call it before Supervisor.Run.
@@ -30,11 +31,15 @@ func (b *Board) ExpectsRemote() bool { return b.remote.expected.Load() }
 // form HOST/ID, and Local is nil. It costs as much as what it is given. Changed tells of it, if anything is new; a
 // Publisher is not told. Only one goroutine may call it.
 func (b *Board) ShowRemote(put []Member, gone []string) {
+	b.remote.gone.prune(b.Synced())
 	changed := false
 	for i := range put {
 		changed = b.remote.put(&put[i]) || changed
 	}
 	for _, id := range gone {
+		if m := b.remote.get(id); m != nil && !b.Synced() {
+			b.remote.gone.note("", m.RemoteName())
+		}
 		changed = b.remote.remove(id) || changed
 	}
 	if changed {
@@ -57,10 +62,10 @@ func (b *Board) Complete() bool { return b.Synced() && b.remoteComplete() }
 func (b *Board) remoteComplete() bool { return !b.ExpectsRemote() || b.remote.known.Load() }
 
 // Knows says whether the board has all containers that FindMember may find by that name: for one that only this host can
-// have, it does not wait for others.
+// have, it does not wait for others; nor does one wait that was there and is gone.
 func (b *Board) Knows(name string) bool {
 	_, name, _ = cutService(name)
-	return b.Synced() && (!strings.Contains(name, ":") || b.remoteComplete())
+	return b.Gone(name) || b.goneRemotely(name) || b.Synced() && (!strings.Contains(name, ":") || b.remoteComplete())
 }
 
 // RemoteMembers yields all members of other hosts, in no order.

@@ -98,6 +98,20 @@ func TestNoAnswerBeforeTheFirstSync(t *testing.T) {
 	}
 }
 
+// What has gone from an engine whose containers are known waits for no other engine.
+func TestAnswersForGoneContainers(t *testing.T) {
+	of := func(v *core.View) { v.Container.Runtime, v.State.Conditions.Ready.Status = "docker", true }
+	board := supervisor.NewBoard([]supervisor.RuntimeView{{Name: "docker", Synced: true}, {Name: "containerd"}}, view("a", of), view("b", of))
+	board.Remove("b-id")
+	for name, want := range map[string]string{
+		"web/a": up, "web/b": "down # UnknownContainer\n", "b": "down # UnknownContainer\n", "docker:b": "down # UnknownContainer\n", "web/c": "",
+	} {
+		if got := reply(board, name); got != want {
+			t.Errorf("%s: got %q, want %q", name, got, want)
+		}
+	}
+}
+
 func TestAnswers(t *testing.T) {
 	address := start(t)
 	for _, tt := range []struct{ send, want string }{

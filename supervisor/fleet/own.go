@@ -116,9 +116,9 @@ func (o *ownKeys) has(name, body string) bool {
 	return ok && !k.deleted && k.body == body
 }
 
-// diff returns what has to be put and deleted, so that the store has what is wanted, all of it under one lease. all says that
-// nothing else is wanted; otherwise nothing is deleted but words.
-func (o *ownKeys) diff(wanted map[string]string, lease int64, all bool) (puts, deletes []string) {
+// diff returns what has to be put and deleted, so that the store has what is wanted, all of it under one lease. A member is
+// deleted if its container is known: see wanted.
+func (o *ownKeys) diff(wanted map[string]string, lease int64, known func(id string) bool) (puts, deletes []string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for name, body := range wanted {
@@ -127,13 +127,20 @@ func (o *ownKeys) diff(wanted map[string]string, lease int64, all bool) (puts, d
 		}
 	}
 	for name, k := range o.keys {
-		if _, ok := wanted[name]; !ok && !k.deleted && !k.foreign && (all || isWord(name)) {
+		if _, ok := wanted[name]; !ok && !k.deleted && !k.foreign && (isWord(name) || known(idIn(k.body))) {
 			deletes = append(deletes, name)
 		}
 	}
 	slices.Sort(puts)
 	slices.Sort(deletes)
 	return puts, deletes
+}
+
+// idIn returns the ID of the container that a member's body tells of; empty: it tells of none.
+func idIn(body string) string {
+	var v memberValue
+	_ = decode([]byte(body), &v)
+	return v.ID
 }
 
 func isWord(name string) bool {

@@ -73,7 +73,7 @@ func TestWhatDiffers(t *testing.T) {
 	} {
 		o := &ownKeys{keys: map[string]ownKey{}}
 		row.play(o)
-		puts, deletes := o.diff(wants, lease, row.all)
+		puts, deletes := o.diff(wants, lease, func(string) bool { return row.all })
 		if got, want := fmt.Sprint(plain(puts), plain(deletes)), fmt.Sprint(row.puts, row.deletes); got != want {
 			t.Errorf("%s: put and deleted are %s, want %s", row.what, got, want)
 		}

@@ -75,7 +75,7 @@ func (p *publisher) write(ctx context.Context, w *wanted) (again time.Duration) 
 		p.correct(ctx, h.id, w)
 		return 0
 	}
-	puts, deletes := p.f.own.diff(w.keys, int64(h.id), w.all)
+	puts, deletes := p.f.own.diff(w.keys, int64(h.id), w.known)
 	for len(puts)+len(deletes) > 0 {
 		n := min(len(puts), maxOperations)
 		m := min(len(deletes), maxOperations-n)
@@ -153,7 +153,7 @@ func (p *publisher) failed(err error, lease clientv3.LeaseID) time.Duration {
 // correct writes what is not true any more while the name of the host is not its own: the lease of its members lives on, so others
 // would send requests to what is down. Only keys under this lease are touched: another daemon of the name has its own.
 func (p *publisher) correct(ctx context.Context, lease clientv3.LeaseID, w *wanted) {
-	puts, deletes := p.f.own.diff(w.keys, int64(lease), w.all)
+	puts, deletes := p.f.own.diff(w.keys, int64(lease), w.known)
 	for _, name := range slices.Concat(deletes, puts) { // a full etcd takes deletions only
 		if h, _ := p.f.lease.now(); h.claimed || h.id != lease {
 			return // all is written
@@ -198,7 +198,7 @@ func (p *publisher) correctOne(ctx context.Context, lease clientv3.LeaseID, name
 
 // withdraw deletes what must not go on being served, when etcd is full: it takes no other word for that then.
 func (p *publisher) withdraw(ctx context.Context, lease clientv3.LeaseID, w *wanted) {
-	puts, deletes := p.f.own.diff(w.keys, int64(lease), w.all)
+	puts, deletes := p.f.own.diff(w.keys, int64(lease), w.known)
 	for _, name := range puts {
 		if p.f.own.isThere(name) && !isReady(w.keys[name]) && strings.HasPrefix(name, string(memberKey)+"/") {
 			deletes = append(deletes, name)

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"net/netip"
+	"slices"
 
 	"healthd/runtime"
 	"healthd/supervisor"
@@ -54,8 +55,10 @@ type localRun struct {
 type wanted struct {
 	keys     map[string]string // key to body
 	awaiting []localRun
-	refused  int  // containers whose names others do not take
-	all      bool // nothing else is wanted: all containers of this host are known
+	refused  int // containers whose names others do not take
+	// known says that the container with an ID is not wanted if none of its keys is: the board had it, or it is gone. One that may
+	// be an engine's whose first list is missing is not known.
+	known func(id string) bool
 }
 
 // cached is what was told of a container, so that each look at the board does not write all values anew.
@@ -71,15 +74,18 @@ type cached struct {
 // look finds out what the store should have.
 func (p *publisher) look() *wanted {
 	f, board := p.f, p.board
-	w := &wanted{keys: make(map[string]string, len(p.cache)+1), all: board.Synced()}
+	w := &wanted{keys: make(map[string]string, len(p.cache)+1)}
 	p.looks++
+	all, looks, others := board.Synced(), p.looks, []string(nil) // before the look, which then sees all
 	for v := range board.All() {
 		if v.Service == "" {
+			others = append(others, v.Container.ID)
 			continue
 		}
 		c := p.entryOf(v)
 		if c == nil {
 			w.refused++
+			others = append(others, v.Container.ID)
 			continue
 		}
 		w.keys[c.key] = c.body
@@ -96,6 +102,10 @@ func (p *publisher) look() *wanted {
 		w.keys[p.hostKey] = body
 	}
 	f.words.wanted(w.keys)
+	w.known = func(id string) bool {
+		c := p.cache[id]
+		return all || c != nil && c.seen == looks || slices.Contains(others, id) || board.Gone(id)
+	}
 	return w
 }
 

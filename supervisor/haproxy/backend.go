@@ -1,6 +1,7 @@
 package haproxy
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"healthd/runtime"
+	"healthd/supervisor"
 	"healthd/supervisor/core"
 )
 
@@ -51,7 +53,7 @@ func (l *instance) newPlan(backend string, b *backendState, servers []*server) *
 }
 
 // plan computes the commands of a look.
-func (l *instance) plan(k *look, complete bool, now time.Time) {
+func (l *instance) plan(k *look, board *supervisor.Board, complete bool, now time.Time) {
 	b := k.b
 	switch {
 	case !k.whole:
@@ -62,6 +64,10 @@ func (l *instance) plan(k *look, complete bool, now time.Time) {
 		return
 	}
 	k.plan = l.newPlan(k.name, b, k.servers)
+	k.plan.gone = func(name string) bool {
+		_, err := board.FindMember(name)
+		return errors.Is(err, supervisor.ErrUnknownContainer) && board.Knows(name)
+	}
 	k.plan.complete, k.plan.agentInterval = complete, agentInterval(l.roster.size())
 	k.plan.compute(k.members)
 	k.commands = b.dueOf(k.plan, now)

@@ -117,7 +117,7 @@ func membersFor(state uint16) []member {
 // planFor is a plan of a daemon that knows of earlier polls what the bits of state say.
 func planFor(backend string, all []*server, members []member, state uint16) *plan {
 	p := &plan{
-		backend: backend, servers: all, agent: agentAddress{"127.0.0.1", 18647}, complete: state&0x8000 != 0, slots: map[string]string{},
+		backend: backend, servers: all, agent: agentAddress{"127.0.0.1", 18647}, complete: state&0x8000 != 0, gone: func(string) bool { return false }, slots: map[string]string{},
 		agentSend: map[string]string{}, newAgentSend: map[string]string{}, wasSetAside: map[string]bool{}, owners: map[string]string{},
 	}
 	for i, s := range all {

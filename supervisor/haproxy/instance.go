@@ -95,7 +95,7 @@ func (l *instance) sync(ctx context.Context, s Supervisor) error {
 	}
 	var commands []command
 	for _, k := range looks {
-		l.plan(k, complete, began)
+		l.plan(k, s.Board(), complete, began)
 		commands = append(commands, k.commands...)
 	}
 	took := time.Since(began)

@@ -26,6 +26,7 @@ type plan struct {
 	agent               agentAddress
 	agentOnAllAddresses bool              // healthd answers agent checks on all of the host's addresses
 	complete            bool              // all containers are known: one that is no member is gone
+	gone                func(string) bool // the container of that agent-send is, complete or not
 	slots               map[string]string // member → its last slot; changed in place
 	agentSend           map[string]string // server → its agent-send, as far as healthd set it in this process
 	wasSetAside         map[string]bool   // servers in drain or maint at the last poll
@@ -96,9 +97,7 @@ func (p *plan) compute(all []member) {
 			p.commands = p.commands[:before]
 		}
 	}
-	if p.complete {
-		p.cleanUp()
-	}
+	p.cleanUp()
 	p.commands = append(p.commands, ofNew...)
 }
 
@@ -283,6 +282,7 @@ func (p *plan) cleanUp() {
 	for _, s := range p.servers {
 		switch {
 		case kept[s], !p.addedByHealthd(s) && !p.isSlot(s):
+		case !p.complete && (p.agentSend[s.name] == "" || !p.gone(p.agentSend[s.name])):
 		case p.managed(s) && s.setAside() && !p.incomplete(s):
 			p.addProblem(s.key(p.backend), "server "+s.key(p.backend)+" is in drain or maint and its container is gone: it stays until an operator sets it ready")
 		case p.addedByHealthd(s):

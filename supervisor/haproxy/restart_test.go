@@ -186,7 +186,7 @@ func (b *balancer) plannedCommands(board *supervisor.Board) (commands []string) 
 	if err != nil || len(looks) != 1 {
 		b.t.Fatalf("%d looks, %v", len(looks), err)
 	}
-	l.plan(looks[0], true, time.Now())
+	l.plan(looks[0], board, true, time.Now())
 	for _, c := range looks[0].commands {
 		commands = append(commands, c.text)
 	}
