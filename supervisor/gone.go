@@ -1,7 +1,8 @@
 package supervisor
 
-// gone has the names and IDs that were on a board, or in the journal of an earlier daemon, and are no more, while the first list
-// of some engine is missing: who asks for one of them need not wait for that. One goroutine writes it, any may read it.
+// gone has the names and IDs that were on a board, or in the journal of an earlier daemon, and are no more, while
+// the first list of some engine is missing: who asks for one of them need not wait for that. One goroutine writes
+// it, any may read it.
 type gone struct {
 	runtimes table[string, string] // name or ID → where it was
 	n        int                   // how many; the writer's own
@@ -40,9 +41,9 @@ func (b *Board) noteGone(runtime string, keys ...string) {
 	}
 }
 
-// Gone says that the container of this host with that name or ID was there and is no more, whatever engines whose first list is
-// missing may have. Its own has had one: else a new container may have the name. It is false when the board is Synced: then all
-// that it does not have is gone.
+// Gone says that the container of this host with that name or ID was there and is no more, whatever engines may
+// have whose first list is missing. Its own engine has had one: else a new container may have the name. It is false
+// when the board is Synced: then all that it does not have is gone.
 func (b *Board) Gone(key string) bool {
 	name, found := b.gone.runtimes.get(key)
 	if !found {

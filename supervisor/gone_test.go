@@ -11,8 +11,8 @@ import (
 	"healthd/supervisor/core"
 )
 
-// A second engine that was never reached has nobody wait for what the first one had, and has no more: whether this daemon has seen it, or
-// its journal remembers it. What nobody remembers may be the second one's.
+// A second engine that was never reached keeps no answer back about what the first one had, and has no more: this
+// daemon has seen it, or its journal remembers it. All else may be the second one's.
 func TestGoneWhileAnEngineIsMissing(t *testing.T) {
 	remembered := func(name, engine string) *core.Memory {
 		s := core.NewState()
@@ -45,7 +45,9 @@ func TestGoneWhileAnEngineIsMissing(t *testing.T) {
 		check("with the first list", "a b kept went")
 		h.engine.deliver(runtime.Update{Kind: runtime.Removed, Runtime: "docker", ID: "b"})
 		check("after a removal", "a b kept went")
-		for name, want := range map[string]bool{"a": false, "b": true, "docker:n-b": true, "went": true, "there": false, "new": false} {
+		for name, want := range map[string]bool{
+			"a": false, "b": true, "docker:n-b": true, "went": true, "there": false, "new": false,
+		} {
 			if got := h.Board().Gone(name); got != want {
 				h.t.Errorf("%s is gone: %v, want %v", name, got, want)
 			}
@@ -53,12 +55,12 @@ func TestGoneWhileAnEngineIsMissing(t *testing.T) {
 		h.engine.deliver(runtime.Update{Kind: runtime.Synced, Runtime: "containerd", Reason: runtime.RelistStart})
 		check("with all lists", "a b kept went there new")
 		if n := h.Board().gone.n; n != 0 || h.Board().Gone("b") {
-			h.t.Errorf("%d names are kept for nobody", n)
+			h.t.Errorf("%d names are still kept", n)
 		}
 	})
 }
 
-// A container that is about to be seen again under the name of one that is gone is not taken for that one: its own engine is asked first.
+// A container that is about to be seen under the name of one that is gone is not taken for that one.
 func TestGoneOfAnEngineThatIsMissing(t *testing.T) {
 	b := NewBoard([]RuntimeView{{Name: "docker"}, {Name: "containerd", Synced: true}})
 	b.noteGone("docker", "id-1", "web-1")

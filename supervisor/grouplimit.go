@@ -206,6 +206,10 @@ func (e *entry) outage(now time.Time) (down bool, until time.Time) {
 	switch {
 	case e.down == core.Outage{}:
 		return false, time.Time{}
+	case e.spec.ManagedElsewhere != "" && s.Settled() && !s.Engine.State.Alive():
+		// Until the one that takes its place may be ready.
+		until = earlier(s.Run.EndedAt.Add(e.spec.TimeToReady()), last)
+		return now.Before(until), until
 	case s.Settled() && !s.Shutdown.LeftOver && !s.StopLeft() && (s.Run.ID == e.down.Run || !s.Engine.State.Alive()):
 		return false, time.Time{} // the restart was given up, or the container stays stopped
 	case s.Run.ID == e.down.Run:

@@ -12,6 +12,31 @@ import (
 	"healthd/supervisor/core"
 )
 
+// One that was stopped counts as down in its group for as long as the one that takes its place may need to
+// become ready.
+func TestManagedElsewhereInAGroup(t *testing.T) {
+	spec := slowReadySpec(core.Group{Name: "web"})
+	spec.ManagedElsewhere, spec.RestartPolicy, spec.OnFailure = "Docker Swarm", core.Never, core.StopFailed
+	play(t, spec, func(h *harness) {
+		h.engine.run("a")
+		h.engine.run("b")
+		h.engine.run("c")
+		pass(time.Minute)
+		h.failLiveness("a", "b", "c")
+		var stops []time.Time
+		for range 60 { // each stop is seen up to a second late
+			pass(time.Second)
+			for len(stops) < len(h.engine.calls()) {
+				stops = append(stops, time.Now())
+			}
+		}
+		apart := spec.TimeToReady() - time.Second
+		if len(stops) != 3 || stops[1].Sub(stops[0]) < apart || stops[2].Sub(stops[1]) < apart {
+			h.t.Errorf("stops at %v, want three, %v apart at least", stops, apart)
+		}
+	})
+}
+
 // What another orchestrator manages is stopped one after the other, as the budget allows, and never started:
 // not for a person either.
 func TestManagedElsewhere(t *testing.T) {
