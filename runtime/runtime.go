@@ -31,6 +31,17 @@ import (
 // ErrNotFound is what Source.Inspect wraps when the engine does not know the container.
 var ErrNotFound = errors.New("no such container")
 
+// ErrRefused is what errors of requests wrap that the engine, or a proxy before it, does not allow: nothing was done.
+var ErrRefused = errors.New("the request is not allowed")
+
+// Refusal returns an ErrRefused with a text of its own, which names the request.
+func Refusal(text string) error { return refusal(text) }
+
+type refusal string
+
+func (r refusal) Error() string        { return string(r) }
+func (r refusal) Is(target error) bool { return target == ErrRefused }
+
 // State is a container's state as the Docker API names it.
 type State string
 

@@ -11,6 +11,8 @@ import (
 	"github.com/containerd/errdefs"
 	"github.com/containerd/errdefs/pkg/errgrpc"
 	"google.golang.org/grpc/status"
+
+	"healthd/runtime"
 )
 
 // native returns an error of the gRPC API, which the client's raw services return, as one of
@@ -48,6 +50,8 @@ func (e *Engine) explain(err error) error {
 		return err
 	case errdefs.IsUnavailable(err):
 		return fmt.Errorf("cannot connect to containerd at %s: %w", e.socket, e.connectReason(err))
+	case errdefs.IsPermissionDenied(err):
+		return runtime.Refusal(err.Error() + " (a socket proxy?)")
 	case errdefs.IsNotImplemented(err):
 		return fmt.Errorf("what listens at %s does not answer as containerd does: %w", e.socket, err)
 	}

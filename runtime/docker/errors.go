@@ -30,6 +30,8 @@ func (e *Engine) explain(err error) error {
 		return fmt.Errorf("cannot connect to Docker at %s: permission denied; is healthd allowed to use the socket?", e.endpoint())
 	case client.IsErrConnectionFailed(err), isDial(err):
 		return fmt.Errorf("cannot connect to Docker at %s: %w", e.endpoint(), e.connectReason(err))
+	case errdefs.IsPermissionDenied(err):
+		return runtime.Refusal(strings.TrimPrefix(err.Error(), "Error response from daemon: "))
 	}
 	return err
 }

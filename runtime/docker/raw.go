@@ -12,6 +12,8 @@ import (
 
 	"github.com/containerd/errdefs/pkg/errhttp"
 	"github.com/docker/docker/client"
+
+	"healthd/runtime"
 )
 
 // Five requests do not use the client's own calls. Its list keeps the whole answer in memory. Its exec
@@ -81,6 +83,9 @@ func (e *Engine) doUnversioned(ctx context.Context, c *client.Client, method, pa
 	var message struct{ Message string }
 	if json.Unmarshal(answer, &message) != nil || message.Message == "" {
 		message.Message = strings.TrimSpace(string(answer))
+	}
+	if resp.StatusCode == http.StatusForbidden {
+		return nil, runtime.Refusal(message.Message)
 	}
 	return nil, fmt.Errorf("%s: %w", message.Message, errhttp.ToNative(resp.StatusCode))
 }
