@@ -64,7 +64,7 @@ func IncidentReasons() []string {
 // EventReasons returns the reasons of all events of the history.
 func EventReasons() []string {
 	return []string{
-		"Unhealthy", "ProbeWarning", "ProbeLate", "Killing", "BackOff", "Started", "Ready", "NotReady", "Exited", "OOMKilled", "OperatorStopped", "EngineGaveUp",
+		"Unhealthy", "ProbeWarning", "ProbeLate", "Killing", "BackOff", "Started", "Ready", "NotReady", "Exited", "OOMKilled", "OperatorStopped", "EngineGaveUp", "EngineRefused",
 		"Invalid", "Held", "Resumed", "GroupLimit", "RestartBudget", "RuntimeLost", "RuntimeBack", "NetworkLost",
 		"FailedPostStartHook", "FailedPreStopHook", "LifecycleHTTPFallback", "Reloaded", "ReloadFailed", "WouldRestart", "GaveUp",
 		"ShutdownIncomplete", "JournalFailed", "JournalBack", "JournalDamaged", "HAProxyLost", "HAProxyBack", "HAProxyError",

@@ -91,7 +91,11 @@ func (a *app) waitForNewRun(ctx context.Context, c *client, before, now api.Stat
 			return fmt.Errorf("cannot restart %s: it has ended (%s), and healthd does not start it again: see healthd events %s",
 				before.Name, now.State.Terminated.Reason, before.Name)
 		}
-		if text := progress(before, now); text != said {
+		text := progress(before, now)
+		if said == draining && text == requested {
+			return fmt.Errorf("cannot restart %s: healthd has given the restart up: see healthd events %s", before.Name, before.Name)
+		}
+		if text != said {
 			said = text
 			fmt.Fprintf(a.stdout, "%s: %s\n", before.Name, text)
 		}
@@ -112,11 +116,16 @@ func newRun(before, now api.Status) bool {
 	return old == nil || !now.State.Running.StartedAt.Equal(old.StartedAt)
 }
 
+const (
+	requested = "restart requested"
+	draining  = "draining and stopping"
+)
+
 // progress says in a few words how far a restart is.
 func progress(before, now api.Status) string {
 	switch s := now.State; {
 	case s.Waiting != nil && s.Waiting.Reason == "Draining":
-		return "draining and stopping"
+		return draining
 	case s.Waiting != nil && s.Waiting.Reason == core.WaitRestarting:
 		return "stopped, is being started"
 	case s.Waiting != nil:
@@ -124,5 +133,5 @@ func progress(before, now api.Status) string {
 	case newRun(before, now):
 		return "running again"
 	}
-	return "restart requested"
+	return requested
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -29,5 +30,22 @@ func TestProgressOfARestart(t *testing.T) {
 		if got := progress(api.Status{State: running(1)}, api.Status{State: tt.now}); got != tt.want {
 			t.Errorf("%+v: %s, want %s", tt.now, got, tt.want)
 		}
+	}
+}
+
+// A container that drained and goes on in the same run gets no new one: the engine does not allow the stop.
+func TestRestartThatIsGivenUp(t *testing.T) {
+	socket, _ := daemonWith(t, &fake{}, container("web-1", nil))
+	c := newClient(socket, answerTimeout)
+	var before api.Status
+	if err := c.get(t.Context(), containerPath("web-1"), nil, &before); err != nil {
+		t.Fatal(err)
+	}
+	now := before
+	now.State = api.ContainerState{Waiting: &api.Waiting{Reason: core.WaitDraining}}
+	var out strings.Builder
+	err := (&app{stdout: &out}).waitForNewRun(t.Context(), c, before, now, time.Now())
+	if err == nil || err.Error() != "cannot restart web-1: healthd has given the restart up: see healthd events web-1" || out.String() != "web-1: draining and stopping\n" {
+		t.Errorf("got %v, %q", err, &out)
 	}
 }

@@ -59,6 +59,14 @@ func nextStop(v *core.View) []Next {
 		}
 	case s.Lost:
 		return []Next{{What: "healthd stops it when it can reach the engine again"}}
+	case s.StopRefused():
+		steps := []Next{{s.Action.NotBefore, "healthd tries the stop again, which the engine did not allow"}}
+		for _, probe := range []core.ProbeType{core.Startup, core.Liveness} {
+			if awaitsRecovery(s, probe) {
+				steps = append(steps, Next{s.Health.Probes[probe].Due, nextProbe(v, probe, v.Spec.Probes[probe])})
+			}
+		}
+		return steps
 	case s.Request.Error != "":
 		return []Next{{s.Action.NotBefore, "healthd tries the stop again"}}
 	case s.AwaitsWithdrawal():
@@ -164,9 +172,9 @@ func nextProbe(v *core.View, t core.ProbeType, p *core.ProbeSpec) string {
 		return t.String() + " probe: begins when the startup probe has succeeded"
 	case y.OnHold:
 		return t.String() + " probe: healthd does not run it again in this run"
-	case t == core.Startup && s.Health.Failed == core.ByStartup:
+	case t == core.Startup && awaitsRecovery(s, t):
 		return "startup probe: " + success + ", it is started and " + afterRecovery(v)
-	case t == core.Liveness && s.Health.Failed == core.ByLiveness:
+	case t == core.Liveness && awaitsRecovery(s, t):
 		return "liveness probe: " + success + ", " + afterRecovery(v)
 	case t == core.Startup:
 		return "startup probe: " + success + ", it is started; " + failure + ", " + afterFailedProbe(v)
@@ -180,6 +188,15 @@ func nextProbe(v *core.View, t core.ProbeType, p *core.ProbeSpec) string {
 		return "readiness probe: " + success + ", only the gates keep it not ready"
 	}
 	return "readiness probe: " + success + ", it is ready"
+}
+
+// awaitsRecovery says that the restart for a failed probe has not begun, and that its success ends it.
+func awaitsRecovery(s *core.State, t core.ProbeType) bool {
+	cause := core.ByLiveness
+	if t == core.Startup {
+		cause = core.ByStartup
+	}
+	return s.Health.Failed == cause || s.StopRefused() && s.Action.Stopping == cause
 }
 
 // outcomesNeeded says how many more of an outcome in a row reach the threshold.

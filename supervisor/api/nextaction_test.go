@@ -40,6 +40,9 @@ func TestNextOfOtherActions(t *testing.T) {
 			s.Lasting.HeldHere = true
 		}), "30 liveness probe: after 1 more failure, healthd stops it when the hold ends\n" +
 			"if it exits by itself: Docker Swarm decides: healthd does not start it\nthe hold lasts until somebody ends it (healthd resume web-1)"},
+		{"stop not allowed", with(func(_ *core.View, s *core.State) {
+			s.Action.Stopping, s.Action.Refused, s.Action.NotBefore, s.Request.Error = core.ByLiveness, 2, at(40), "cannot stop container web-1: no"
+		}), "40 healthd tries the stop again, which the engine did not allow\n30 liveness probe: after 1 success, healthd cancels the restart"},
 		{"observed", with(func(v *core.View, _ *core.State) { v.Spec.Observe = true }),
 			"30 liveness probe: after 1 more failure, healthd records that it would restart it (mode observe)\n" +
 				"if it exits by itself: healthd would restart it, and only observes it (restart policy Always)"},

@@ -4,13 +4,16 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"healthd/prober"
+	"healthd/runtime"
 )
 
 // stop begins a stop: healthd withdraws readiness now and calls the engine after the drain.
 func (t *stepper) stop(cause Cause) {
 	t.Action.Stopping, t.Action.NotBefore, t.Health.Failed = cause, t.now, NoCause
 	t.Ending.GivenUp += t.Action.StopCalls
-	t.Ending.OwnSignals, t.Action.StopCalls, t.Request.SentAt = 0, 0, time.Time{}
+	t.Ending.OwnSignals, t.Action.StopCalls, t.Action.Refused, t.Request.SentAt = 0, 0, 0, time.Time{}
 	if t.Run.Hooks[PreStop] == HookDone { // a hook that still runs counts for this stop
 		t.Run.Hooks[PreStop] = HookIdle
 	}
@@ -91,6 +94,11 @@ func (t *stepper) callReturned(in *Input) {
 }
 
 func (t *stepper) stopCallFailed(err error) {
+	if errors.Is(err, runtime.ErrRefused) { // or the look before it
+		t.Request.Error = err.Error()
+		t.stopRefused()
+		return
+	}
 	if errors.Is(err, ErrNotSent) && !t.Shutdown.Begun {
 		t.Action.StopCalls--
 		t.Action.NotBefore = t.now.Add(callRetryPause)
@@ -101,7 +109,7 @@ func (t *stepper) stopCallFailed(err error) {
 		return
 	}
 	t.Request.Error = callError("stop", t.c.Name, err)
-	t.Action.NotBefore = t.now.Add(callRetryPause)
+	t.Action.NotBefore, t.Action.Refused = t.now.Add(callRetryPause), 0
 	if t.Shutdown.Begun {
 		t.Action.Stopping = NoCause
 		t.record(EventKilling, "%s; healthd shuts down and does not try again", t.Request.Error)
@@ -112,6 +120,44 @@ func (t *stepper) stopCallFailed(err error) {
 		return
 	}
 	t.record(EventKilling, "%s; healthd tries again in %v", t.Request.Error, callRetryPause)
+}
+
+// stopRefused goes on after a stop call that the engine did not allow: healthd tries again after the back-off. Until
+// then the run may recover, and what people ask for is not tried again: they see at once that it cannot be done.
+func (t *stepper) stopRefused() {
+	t.Action.StopCalls--
+	t.Action.Refused++
+	backoff := BackoffState{Active: true}
+	for range min(t.Action.Refused, 64) { // it has reached its maximum by then
+		backoff = t.spec.Backoff.next(backoff, 0)
+	}
+	t.Action.NotBefore = t.now.Add(max(backoff.Delay, callRetryPause))
+	switch {
+	case t.Action.StopCalls == 0 && t.Action.Stopping == ByOperator:
+		t.record(EventEngineRefused, "%s; healthd gives up the restart that an operator asked for", t.Request.Error)
+		t.giveUpStop()
+		return
+	case t.Shutdown.Begun: // abandonStop ends it
+		t.record(EventEngineRefused, "%s; healthd shuts down and does not try again", t.Request.Error)
+		return
+	}
+	t.record(EventEngineRefused, "%s; healthd tries again after a back-off", t.Request.Error)
+	t.probeAgain()
+}
+
+// giveUpStop ends a stop that has not begun: the container goes on.
+func (t *stepper) giveUpStop() {
+	t.Action.Stopping, t.Action.Refused, t.Request.Error = NoCause, 0, ""
+	t.probeAgain()
+}
+
+// probeAgain has the probes go on that failed: the run may recover.
+func (t *stepper) probeAgain() {
+	for i := range t.Health.Probes {
+		if y := &t.Health.Probes[i]; y.Result == prober.Failure {
+			y.OnHold = false
+		}
+	}
 }
 
 // startCallFailed counts a failed start for the back-off like a run that ended at once.
@@ -129,12 +175,16 @@ func (t *stepper) startCallFailed(err error) {
 		t.Lasting.Backoff = t.spec.Backoff.next(t.Lasting.Backoff, 0)
 	}
 	t.Action.NotBefore = t.now.Add(t.Lasting.Backoff.Delay)
+	reason := EventBackOff
+	if errors.Is(err, runtime.ErrRefused) {
+		reason = EventEngineRefused
+	}
 	if t.Shutdown.Begun {
 		t.Shutdown.LeftOver = true
-		t.record(EventBackOff, "%s; healthd shuts down and does not try again", t.Request.Error)
+		t.record(reason, "%s; healthd shuts down and does not try again", t.Request.Error)
 		return
 	}
-	t.record(EventBackOff, "%s; healthd tries again in %v", t.Request.Error, t.Lasting.Backoff.Delay)
+	t.record(reason, "%s; healthd tries again in %v", t.Request.Error, t.Lasting.Backoff.Delay)
 }
 
 func callError(what, name string, err error) string {

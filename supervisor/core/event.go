@@ -40,6 +40,7 @@ const (
 	EventOOMKilled       = "OOMKilled"
 	EventOperatorStopped = "OperatorStopped"
 	EventEngineGaveUp    = "EngineGaveUp"
+	EventEngineRefused   = "EngineRefused" // it, or a proxy before it, does not allow a stop or start
 	EventInvalid         = "Invalid"
 	EventRuntimeLost     = "RuntimeLost"
 	EventRuntimeBack     = "RuntimeBack"

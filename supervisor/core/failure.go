@@ -36,6 +36,10 @@ func (t *stepper) tellFailure(cause Cause, before prober.Outcome) {
 func (t *stepper) recoverRun(cause Cause) {
 	reason := t.Health.Wait.Reason
 	switch {
+	case t.StopRefused() && t.Action.Stopping == cause:
+		t.recordFor(cause, EventEngineRefused, "Container %s has recovered. healthd gives up its restart, which the engine did not allow", t.c.Name)
+		t.giveUpStop()
+		return
 	case t.Health.Failed == cause:
 	case t.Health.Failed == NoCause && t.Action.GaveUp: // since before its engine, or healthd, was away
 		reason = WaitGaveUp

@@ -314,6 +314,7 @@ var randomEvents = []func(sim *simulation, b byte){
 		}
 	},
 	func(sim *simulation, b byte) { sim.playNow("stop-fails " + oneOf(b, "yes", "yes", "no", "no")) },
+	func(sim *simulation, b byte) { sim.playNow("stop-refused " + oneOf(b, "yes", "yes", "no", "no")) },
 	func(sim *simulation, b byte) { sim.playNow("start-fails " + oneOf(b, "yes", "yes", "no", "no")) },
 	func(sim *simulation, _ byte) {
 		if !sim.state.Stale(&sim.c, sim.now) {

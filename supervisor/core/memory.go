@@ -104,7 +104,7 @@ func (t *stepper) recallProbes(readinessSucceeded bool) {
 	t.Health = newHealth(t.spec)
 	for i := range t.Health.Probes {
 		if y := &t.Health.Probes[i]; t.Action.Stopping != NoCause && causeOf(ProbeType(i)) == t.Action.Stopping {
-			y.Result, y.OnHold = prober.Failure, true
+			y.Result, y.OnHold = prober.Failure, t.Action.Refused == 0
 		}
 	}
 	if readinessSucceeded {

@@ -3,8 +3,6 @@ package core
 import (
 	"slices"
 	"time"
-
-	"healthd/prober"
 )
 
 // hold begins a hold by people on this host that ends at until, or, if until is zero, with a resume. A stop whose
@@ -33,12 +31,7 @@ func (t *stepper) deferStop() {
 	if t.Action.Stopping.ByProbe() { // for ByNetwork followNetworkOwner decides again after the hold
 		t.Health.Failed = t.Action.Stopping
 	}
-	t.Action.Stopping = NoCause
-	for i := range t.Health.Probes {
-		if y := &t.Health.Probes[i]; y.Result == prober.Failure {
-			y.OnHold = false
-		}
-	}
+	t.giveUpStop()
 }
 
 // holdByFleet begins, replaces or ends the hold that all hosts have of the container's service. A new one counts also

@@ -10,13 +10,14 @@ import (
 // shouldProbe says whether a probe runs in the present state. Liveness and readiness wait
 // for the startup probe. During a stop only readiness goes on. (kubelet prober worker)
 func (t *stepper) shouldProbe(probe ProbeType) bool {
+	stopping := t.Draining() && !t.StopRefused()
 	switch {
 	case t.spec.Probes[probe] == nil, !t.runs(), t.Health.Probes[probe].OnHold, t.postStartPending():
 		return false
 	case probe == Startup:
-		return !t.Conditions.Started.Status && !t.Draining()
+		return !t.Conditions.Started.Status && !stopping
 	case probe == Liveness:
-		return t.Conditions.Started.Status && !t.Draining()
+		return t.Conditions.Started.Status && !stopping
 	}
 	return t.Conditions.Started.Status
 }

@@ -17,7 +17,7 @@ func (t *stepper) beginShutdown(until time.Time) {
 // abandonStop cancels a stop that healthd cannot make before it ends. The container runs,
 // so healthd may end without it.
 func (t *stepper) abandonStop() {
-	if t.Engine.State.Alive() && t.Action.Stopping != NoCause && t.Action.Call == NoCall && (t.Lost || t.pausedBeforeStop() || t.Ending.Signalled()) && t.Shutdown.Begun && !t.StopLeft() {
+	if t.Engine.State.Alive() && t.Action.Stopping != NoCause && t.Action.Call == NoCall && (t.Lost || t.pausedBeforeStop() || t.Ending.Signalled() || t.StopRefused()) && t.Shutdown.Begun && !t.StopLeft() {
 		t.Action.Stopping = NoCause
 	}
 }

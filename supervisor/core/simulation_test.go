@@ -38,6 +38,7 @@ type simulation struct {
 	// How the engine and the container behave.
 	stopTakes          time.Duration
 	stopFails          bool
+	stopRefused        bool // the engine does not allow it: no signal is sent
 	startFails         bool
 	startUnseen        bool
 	crashesAtStart     bool
@@ -153,7 +154,7 @@ func (sim *simulation) carryOut(f Effect) {
 		sim.step("", &Input{Kind: ProbeAnswered, Probe: f.Probe, Result: sim.answers[f.Probe]})
 	case StopContainer:
 		sim.step("", &Input{Kind: StopSent})
-		if !sim.lateStopSignal {
+		if !sim.lateStopSignal && !sim.stopRefused {
 			sim.step("", sim.stopSignal())
 		}
 		sim.schedule(sim.stopTakes, func() { sim.finishStop(generation) })
@@ -185,10 +186,15 @@ func (sim *simulation) schedule(d time.Duration, f func()) {
 // finishStop ends a stop call. Only the daemon that made the call hears its outcome.
 func (sim *simulation) finishStop(generation int) {
 	if generation != sim.generation {
-		if sim.c.State.Alive() && !sim.stopFails {
+		if sim.c.State.Alive() && !sim.stopFails && !sim.stopRefused {
 			sim.endRun(0)
 			sim.step("stop of the daemon before", &Input{Kind: Observed})
 		}
+		return
+	}
+	if sim.stopRefused {
+		err := fmt.Errorf("cannot stop container c1: %w", runtime.Refusal("POST /containers/c1/stop: 403 Forbidden (a socket proxy?)"))
+		sim.step("", &Input{Kind: CallReturned, Call: StopCall, Err: err})
 		return
 	}
 	if sim.stopFails {

@@ -105,7 +105,7 @@ func (s *State) containerReady() bool {
 // StopLeft says that healthd shuts down and leaves a stop to the next daemon, because its drain takes too
 // long: labels say how long.
 func (s *State) StopLeft() bool {
-	return s.Action.Stopping != NoCause && s.Action.StopCalls == 0 && s.Action.Call == NoCall &&
+	return s.Action.Stopping != NoCause && s.Action.StopCalls == 0 && s.Action.Refused == 0 && s.Action.Call == NoCall &&
 		!s.Shutdown.Until.IsZero() && s.Action.NotBefore.After(s.Shutdown.Until)
 }
 
@@ -121,10 +121,16 @@ func (s *State) startPending() bool {
 		(!s.Lost || s.Shutdown.Begun)
 }
 
+// StopRefused says that the engine has not allowed healthd's stop, and that healthd waits until it tries again: the run
+// goes on, and may recover.
+func (s *State) StopRefused() bool {
+	return s.Action.Stopping != NoCause && s.Action.Refused > 0 && s.Action.StopCalls == 0 && s.Action.Call == NoCall && !s.Ending.Signalled()
+}
+
 // AwaitsDrain says that healthd will stop the container as soon as its drain is over.
 // The input ConnectionsDrained ends the drain early.
 func (s *State) AwaitsDrain() bool {
-	return s.Engine.State.Alive() && s.Action.Stopping != NoCause && s.Action.StopCalls == 0 && s.Action.Call == NoCall && s.Run.Hooks[PreStop] == HookIdle
+	return s.Engine.State.Alive() && s.Action.Stopping != NoCause && s.Action.StopCalls == 0 && s.Action.Refused == 0 && s.Action.Call == NoCall && s.Run.Hooks[PreStop] == HookIdle
 }
 
 // AwaitsWithdrawal says that the drain has not begun, because load balancers may not know yet that the run takes no new

@@ -319,6 +319,7 @@ var storyEvents = map[string]storyEvent{
 	"pre-stop":       ends(PreStop),
 	"crash-at-start": yesOrNo(func(sim *simulation) *bool { return &sim.crashesAtStart }),
 	"stop-fails":     yesOrNo(func(sim *simulation) *bool { return &sim.stopFails }),
+	"stop-refused":   yesOrNo(func(sim *simulation) *bool { return &sim.stopRefused }),
 	"start-fails":    yesOrNo(func(sim *simulation) *bool { return &sim.startFails }),
 	"start-unseen":   yesOrNo(func(sim *simulation) *bool { return &sim.startUnseen }),
 

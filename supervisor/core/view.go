@@ -240,6 +240,9 @@ func (v *View) waitingForStart() *Waiting {
 // waitingForStop returns who stops a run, and when healthd does.
 func (s *State) waitingForStop() *Waiting {
 	w := &Waiting{Reason: WaitDraining, Message: "stopped by " + s.stoppedBy()}
+	if s.Request.Error != "" {
+		w.Message += "; " + s.Request.Error
+	}
 	switch {
 	case s.Run.Hooks[PreStop] == HookRunning:
 		w.Message += ", pre_stop hook runs"

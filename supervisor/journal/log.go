@@ -60,7 +60,7 @@ func level(reason string) zapcore.Level {
 	case EventJournalFailed, EventJournalDamaged:
 		return zapcore.ErrorLevel
 	case core.EventUnhealthy, core.EventProbeWarning, core.EventKilling, core.EventBackOff,
-		core.EventExited, core.EventOOMKilled, core.EventEngineGaveUp, core.EventProbeLate, core.EventInvalid, core.EventRuntimeLost, core.EventShutdownIncomplete, core.EventRecorderFailed, core.EventNotifyFailed, core.EventFileFailed, core.EventFleetLost, core.EventFleetHostLost, core.EventFleetError, core.EventGaveUp, core.EventWouldRestart, core.EventReloadFailed:
+		core.EventExited, core.EventOOMKilled, core.EventEngineGaveUp, core.EventEngineRefused, core.EventProbeLate, core.EventInvalid, core.EventRuntimeLost, core.EventShutdownIncomplete, core.EventRecorderFailed, core.EventNotifyFailed, core.EventFileFailed, core.EventFleetLost, core.EventFleetHostLost, core.EventFleetError, core.EventGaveUp, core.EventWouldRestart, core.EventReloadFailed:
 		return zapcore.WarnLevel
 	}
 	return zapcore.InfoLevel
