@@ -13,6 +13,7 @@ type budget struct {
 	limit     core.Guard
 	granted   []time.Time // restarts within limit.Window, oldest first
 	waiting   entryHeap   // the longest wait comes first
+	asking    entryHeap   // have their turn, and keep it while their liveness probe is asked once more
 	changed   bool        // the first in waiting may be allowed to go on
 	shown     int         // of waiting: how many the present look at all has reached
 	exhausted bool        // at the last newlyExhausted
@@ -20,10 +21,12 @@ type budget struct {
 }
 
 func newBudget(limit core.Guard, board *Board) budget {
-	b := budget{limit: limit, board: board, waiting: entryHeap{
-		less:  func(a, b *entry) bool { return a.place.began < b.place.began },
-		place: func(e *entry) *int { return &e.place.budget },
-	}}
+	longest := func(a, b *entry) bool { return a.place.began < b.place.began }
+	b := budget{
+		limit: limit, board: board,
+		waiting: entryHeap{less: longest, place: func(e *entry) *int { return &e.place.budget }},
+		asking:  entryHeap{less: longest, place: func(e *entry) *int { return &e.place.asking }},
+	}
 	b.show()
 	return b
 }
@@ -58,7 +61,7 @@ const maxGranted = 100
 // free is how many restarts may begin now; 1 and more when there is no limit.
 func (b *budget) free(now time.Time) int {
 	if b.limit.MaxRestarts <= 0 {
-		return 1 + b.waiting.Len()
+		return 1 + b.waiting.Len() + b.asking.Len()
 	}
 	over := 0
 	for over < len(b.granted) && b.expired(now)(b.granted[over]) {
@@ -68,11 +71,33 @@ func (b *budget) free(now time.Time) int {
 	return b.limit.MaxRestarts - len(b.granted)
 }
 
+// put puts e where it waits, or where it keeps its turn.
+func (b *budget) put(e *entry) {
+	to, from := &b.waiting, &b.asking
+	if e.state.Health.Asking() {
+		to, from = from, to
+	}
+	if from.remove(e) {
+		b.changed = true
+	}
+	to.put(e)
+}
+
+// remove takes e out. Others may go on then.
+func (b *budget) remove(e *entry) {
+	if b.waiting.remove(e) || b.asking.remove(e) {
+		b.changed = true
+	}
+}
+
 // wait returns the wait for the budget when the containers before e use up what is left.
 func (b *budget) wait(e *entry, now time.Time) core.Wait {
-	before := b.waiting.Len()
-	if first := b.waiting.first(); first == e || first != nil && e.place.began > 0 && e.place.began < first.place.began {
+	before := b.asking.Len() + b.waiting.Len()
+	switch first := b.waiting.first(); {
+	case b.asking.has(e):
 		before = 0
+	case first == e, first != nil && e.place.began > 0 && e.place.began < first.place.began:
+		before = b.asking.Len()
 	}
 	if b.free(now)-before > 0 {
 		return core.Wait{}

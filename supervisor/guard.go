@@ -38,6 +38,7 @@ type place struct {
 	inGroup *list.Element // of group.waiting; nil: it is not there
 	wanting int           // in group.wanting
 	budget  int           // in budget.waiting
+	asking  int           // in budget.asking
 	down    int           // in group.down
 	placed  int           // in guard.placed
 	away    bool          // it is among group.away
@@ -46,7 +47,7 @@ type place struct {
 }
 
 // passed says that the container's group allows its restart, which still waits for another limit.
-func (p *place) passed() bool { return p.wanting > 0 || p.budget > 0 }
+func (p *place) passed() bool { return p.wanting > 0 || p.budget > 0 || p.asking > 0 }
 
 // waitsForPlace says that it wants a place of the fleet for a restart to come.
 func (p *place) waitsForPlace() bool { return p.stage == wantsPlace || p.stage == inBudgetWithPlace }
@@ -103,7 +104,7 @@ func (g *guard) update(e *entry, before core.Cause, now time.Time) {
 	if m.updateDown(e, now) {
 		g.recheckLater(m)
 	}
-	if s.Health.Wait.ByGuard() {
+	if s.Health.InQueue() {
 		g.beginWait(e)
 		g.queue(e, m, e.place.next)
 	} else {
@@ -117,7 +118,11 @@ func (g *guard) update(e *entry, before core.Cause, now time.Time) {
 func (g *guard) queue(e *entry, m *group, to stage) {
 	from := e.place.stage
 	e.place.stage = to
-	if from == to || from >= inBudget && to >= inBudget {
+	switch {
+	case from >= inBudget && to >= inBudget:
+		g.budget.put(e)
+		return
+	case from == to:
 		return
 	}
 	if from != noStage {
@@ -129,7 +134,7 @@ func (g *guard) queue(e *entry, m *group, to stage) {
 	case wantsPlace:
 		m.wanting.put(e)
 	default:
-		g.budget.waiting.put(e)
+		g.budget.put(e)
 	}
 	m.recount(e)
 	g.noteQueued(m)
@@ -159,9 +164,7 @@ func (g *guard) leaveQueue(e *entry, m *group) {
 		e.place.inGroup = nil
 	}
 	m.wanting.remove(e)
-	if g.budget.waiting.remove(e) {
-		g.budget.changed = true
-	}
+	g.budget.remove(e)
 	m.recount(e)
 	g.noteQueued(m)
 	g.recheckLater(m)

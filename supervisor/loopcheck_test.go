@@ -72,12 +72,13 @@ func (g *guard) inconsistencies(entries map[string]*entry) (found []string) {
 	for name, m := range g.groups {
 		away, down, queued, wanting := 0, 0, 0, 0
 		for _, e := range members[name] {
-			if g.budget.waiting.has(e) || m.wanting.has(e) || m.down.has(e) {
+			inBudgets := g.budget.waiting.has(e) || g.budget.asking.has(e)
+			if inBudgets || m.wanting.has(e) || m.down.has(e) {
 				away++
 			}
 			in := noStage
 			switch {
-			case g.budget.waiting.has(e):
+			case inBudgets:
 				in = inBudget
 			case m.wanting.has(e):
 				in = wantsPlace

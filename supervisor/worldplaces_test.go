@@ -166,7 +166,7 @@ func (p *worldPlaces) check() {
 		case e == nil || e.spec == nil || !e.spec.Group.Fleet,
 			p.wished[id] != wish{e.groupKey, e.spec.Group.MaxUnavailable}:
 			t.errorf("%s wants a place as %+v", id, p.wished[id])
-		case t.down(e), waitsFor(e, core.WaitGroupLimit):
+		case t.down(e), waitsFor(e, core.WaitGroupLimit), e.state.Health.Asking():
 		case !waitsFor(e, core.WaitRestartBudget) || time.Until(e.state.Health.Wait.Until) > placeHold:
 			t.errorf("%s wants a place, is not down, and waits for %+v", e.container.Name, e.state.Health.Wait)
 		}

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"healthd/prober"
 	"healthd/supervisor/core"
 )
 
@@ -35,7 +36,8 @@ const turnGroups = 3
 
 // turn is the wait of one container. It has a place in each queue that it is in.
 type turn struct {
-	began  int    // in the queue of the host
+	began  int // in the queue of the host
+	since  time.Time
 	queued int    // in the queue of the group
 	group  string // empty: in none
 }
@@ -206,7 +208,8 @@ func (t *turns) endOutages() {
 }
 
 func waitsFor(e *entry, reason string) bool {
-	return e.state.Health.Failed != core.NoCause && e.state.Health.Wait.Reason == reason
+	wait := e.state.Health.Wait
+	return e.state.Health.Failed != core.NoCause && wait.Reason == reason && wait.Asked.IsZero()
 }
 
 // others returns the other members of e's group, and how many may be down at once.
@@ -222,6 +225,16 @@ func (t *turns) others(e *entry) (others []*entry, most int) {
 func (t *turns) ofBudget() (n int) {
 	for _, g := range t.granted {
 		if time.Since(g.at) < t.h.guard.Window {
+			n++
+		}
+	}
+	return n
+}
+
+// askers counts those whose turn has come, and whose liveness probe is asked once more.
+func (t *turns) askers() (n int) {
+	for _, e := range t.l.entries {
+		if e.state.Health.Asking() {
 			n++
 		}
 	}
@@ -254,6 +267,11 @@ func (t *turns) checkRestart(e *entry) {
 			t.errorf("%s is restarted without a place of the fleet: %+v", e.container.Name, state)
 		}
 	}
+	y := e.state.Health.Probes[core.Liveness]
+	if w, ok := t.waits[e.container.ID]; ok && e.state.Action.Stopping == core.ByLiveness && time.Since(w.since) > 2*e.spec.Probes[core.Liveness].Period &&
+		!(y.Outcome == prober.Failure && y.LastAt.Equal(time.Now())) {
+		t.errorf("%s is restarted after %v, and its liveness probe is not asked once more", e.container.Name, time.Since(w.since))
+	}
 	limit := t.l.guard.budget.limit.MaxRestarts
 	if limit <= 0 {
 		return
@@ -278,12 +296,15 @@ func (t *turns) checkRestart(e *entry) {
 func (t *turns) noteWaits() {
 	t.begun++
 	for id, e := range t.l.entries {
-		wait, before := e.state.Health.Wait, t.waits[id]
-		if e.spec == nil || e.state.Health.Failed == core.NoCause || !wait.ByGuard() {
+		before := t.waits[id]
+		if e.spec == nil || e.state.Health.Failed == core.NoCause || !e.state.Health.InQueue() {
 			delete(t.waits, id)
 			continue
 		}
-		w := turn{began: cmp.Or(before.began, t.begun)}
+		w := turn{began: cmp.Or(before.began, t.begun), since: before.since}
+		if before.began == 0 {
+			w.since = time.Now()
+		}
 		if t.waitsForGroup(e) {
 			w.group, w.queued = e.spec.Group.Name, t.begun
 			if before.group == w.group {
@@ -313,7 +334,7 @@ func (t *turns) checkWaits() {
 		switch {
 		case t.waitsForGroup(e):
 			byGroup[e.spec.Group.Name] = append(byGroup[e.spec.Group.Name], e)
-		case waitsFor(e, core.WaitRestartBudget) && t.ofBudget() < t.h.guard.MaxRestarts:
+		case waitsFor(e, core.WaitRestartBudget) && t.ofBudget()+t.askers() < t.h.guard.MaxRestarts:
 			t.errorf("%s waits for the budget, of which %d of %d are used",
 				e.container.Name, t.ofBudget(), t.h.guard.MaxRestarts)
 		}
@@ -344,7 +365,7 @@ func (t *turns) checkFirst(e *entry) {
 	others, most := t.others(e)
 	var on []string
 	for _, o := range others {
-		if t.down(o) || waitsFor(o, core.WaitRestartBudget) || t.waitsForPlace(o) {
+		if t.down(o) || waitsFor(o, core.WaitRestartBudget) || o.state.Health.Asking() || t.waitsForPlace(o) {
 			on = append(on, o.container.Name)
 		}
 	}

@@ -28,6 +28,9 @@ func nextVerdict(v *core.View) []Next {
 		return nil
 	}
 	verdict := "healthd " + pendingCall(v) + "s it"
+	if !s.Health.Wait.Asked.IsZero() {
+		return []Next{{What: "its turn has come: " + verdict + " if its liveness probe, which is asked once more, fails again"}}
+	}
 	switch s.Health.Wait.Reason {
 	case core.WaitGroupLimit:
 		return []Next{{What: fmt.Sprintf("%s when enough other members of group %s are up; it waits for %s", verdict, v.Group, s.Health.Wait.On)}}

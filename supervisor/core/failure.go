@@ -1,6 +1,8 @@
 package core
 
 import (
+	"time"
+
 	"healthd/prober"
 )
 
@@ -60,7 +62,7 @@ func (t *stepper) stopFailedRun(in *Input) {
 	}
 	switch {
 	case t.Health.Failed == NoCause, !t.runs(), t.Draining(), t.Lost, t.Shutdown.Begun:
-		t.Health.Failed, t.Health.Wait = NoCause, Wait{}
+		t.Health.Failed, t.Health.Wait, t.Health.Waiting = NoCause, Wait{}, time.Time{}
 		t.Action.GaveUp = t.Action.GaveUp && t.staysGivenUp()
 		return
 	case t.Lasting.Held():
@@ -70,16 +72,25 @@ func (t *stepper) stopFailedRun(in *Input) {
 	case t.spec.RestartPolicy != Never && !t.quarantines(t.Health.Failed) && t.mustGiveUp(t.Health.Failed):
 		t.giveUp()
 		wait = Wait{Reason: WaitGaveUp}
+	case wait.Reason == "" && t.asksOnceMore():
+		wait = t.askOnceMore()
+	default:
+		wait.Asked = time.Time{}
 	}
 	if wait.Reason != "" {
 		if wait.Reason != t.Health.Wait.Reason {
 			t.recordWait(wait)
 		}
 		t.Health.Wait = wait
+		if !wait.ByGuard() {
+			t.Health.Waiting = time.Time{}
+		} else if t.Health.Waiting.IsZero() {
+			t.Health.Waiting = t.now
+		}
 		return
 	}
 	cause := t.Health.Failed
-	t.Health.Failed, t.Health.Wait = NoCause, Wait{}
+	t.Health.Failed, t.Health.Wait, t.Health.Waiting = NoCause, Wait{}, time.Time{}
 	for _, probe := range []ProbeType{Startup, Liveness} {
 		if y := &t.Health.Probes[probe]; causeOf(probe) == cause {
 			y.OnHold, y.Run = true, 0
@@ -91,6 +102,27 @@ func (t *stepper) stopFailedRun(in *Input) {
 	}
 	t.recordFor(cause, EventKilling, "Container %s failed %s, will be %s%s", t.c.Name, failureOf(cause), t.whatFollows(cause), last)
 	t.stop(cause)
+}
+
+// asksOnceMore says that a restart whose turn has come asks the liveness probe first: it has waited for longer than a
+// period, so that the run may be well again.
+func (t *stepper) asksOnceMore() bool {
+	y := &t.Health.Probes[Liveness]
+	fails := y.Last.Outcome == prober.Failure && y.LastAt.Equal(t.now)
+	return t.Health.Failed == ByLiveness && !fails && t.Health.Wait.ByGuard() && t.shouldProbe(Liveness) &&
+		t.now.Sub(t.Health.Waiting) > t.spec.Probes[Liveness].Period
+}
+
+// askOnceMore has the liveness probe asked now, unless it was already, and returns the wait for that.
+func (t *stepper) askOnceMore() Wait {
+	wait := Wait{Reason: t.Health.Wait.Reason, On: "its liveness probe, which is asked once more", Asked: t.Health.Wait.Asked}
+	if wait.Asked.IsZero() {
+		wait.Asked = t.now
+		if y := &t.Health.Probes[Liveness]; !y.Running {
+			y.Due = t.now
+		}
+	}
+	return wait
 }
 
 // whatFollows says what becomes of a run that failed. The words are the kubelet's.

@@ -14,8 +14,9 @@ type Health struct {
 	AliveAt time.Time // when the run was alive for certain: the engine showed it, or a probe succeeded
 	HookAt  time.Time // start of the pre_stop hook, or earliest start of the post_start hook
 	Probes  [NumProbes]ProbeState
-	Failed  Cause // why a restart waits: the failed probe or hook; NoCause: none waits
-	Wait    Wait  // what that restart waits for
+	Failed  Cause     // why a restart waits: the failed probe or hook; NoCause: none waits
+	Wait    Wait      // what that restart waits for
+	Waiting time.Time // since when the guard has that restart wait; zero: it does not
 	// NetworkTold: it was recorded that healthd would restart the container for its network
 	NetworkTold bool
 }
@@ -119,7 +120,16 @@ type Wait struct {
 	Reason string    // WaitGroupLimit, WaitRestartBudget, WaitHeld, WaitObserved or WaitGaveUp
 	On     string    // the containers or the budget that it waits for; for people
 	Until  time.Time // when the wait may be over; zero: unknown
+	// Asked is when its turn had come, and healthd asked the liveness probe once more; zero: its turn has not come.
+	Asked time.Time
 }
 
 // ByGuard says that the guard lets the restart wait, and will let it go on.
 func (w Wait) ByGuard() bool { return w.Reason == WaitGroupLimit || w.Reason == WaitRestartBudget }
+
+// Asking says that the turn of a restart has come, and that it keeps it until the liveness probe has answered.
+func (h *Health) Asking() bool { return !h.Wait.Asked.IsZero() && h.Probes[Liveness].Running }
+
+// InQueue says that the guard has the restart keep its place. One whose probe could not be asked gives its turn up until
+// that answers again.
+func (h *Health) InQueue() bool { return h.Wait.ByGuard() && (h.Wait.Asked.IsZero() || h.Asking()) }
