@@ -13,6 +13,7 @@ type budget struct {
 	limit     core.Guard
 	granted   []time.Time // restarts within limit.Window, oldest first
 	waiting   entryHeap   // the longest wait comes first
+	turns     turnQueue   // the same, in the order of their turns
 	asking    entryHeap   // have their turn, and keep it while their liveness probe is asked once more
 	changed   bool        // the first in waiting may be allowed to go on
 	shown     int         // of waiting: how many the present look at all has reached
@@ -21,11 +22,10 @@ type budget struct {
 }
 
 func newBudget(limit core.Guard, board *Board) budget {
-	longest := func(a, b *entry) bool { return a.place.began < b.place.began }
 	b := budget{
-		limit: limit, board: board,
-		waiting: entryHeap{less: longest, place: func(e *entry) *int { return &e.place.budget }},
-		asking:  entryHeap{less: longest, place: func(e *entry) *int { return &e.place.asking }},
+		limit: limit, board: board, turns: newTurnQueue(),
+		waiting: entryHeap{less: longestWait, place: func(e *entry) *int { return &e.place.budget }},
+		asking:  entryHeap{less: longestWait, place: func(e *entry) *int { return &e.place.asking }},
 	}
 	b.show()
 	return b
@@ -73,18 +73,22 @@ func (b *budget) free(now time.Time) int {
 
 // put puts e where it waits, or where it keeps its turn.
 func (b *budget) put(e *entry) {
-	to, from := &b.waiting, &b.asking
-	if e.state.Health.Asking() {
-		to, from = from, to
+	if !e.state.Health.Asking() {
+		b.changed = b.asking.remove(e) || b.changed
+		b.waiting.put(e)
+		b.turns.put(e)
+		return
 	}
-	if from.remove(e) {
-		b.changed = true
+	if !b.asking.has(e) {
+		b.remove(e)
+		b.asking.put(e)
+		b.turns.use(projectOf(e))
 	}
-	to.put(e)
 }
 
 // remove takes e out. Others may go on then.
 func (b *budget) remove(e *entry) {
+	b.turns.remove(e)
 	if b.waiting.remove(e) || b.asking.remove(e) {
 		b.changed = true
 	}
@@ -93,10 +97,10 @@ func (b *budget) remove(e *entry) {
 // wait returns the wait for the budget when the containers before e use up what is left.
 func (b *budget) wait(e *entry, now time.Time) core.Wait {
 	before := b.asking.Len() + b.waiting.Len()
-	switch first := b.waiting.first(); {
+	switch {
 	case b.asking.has(e):
 		before = 0
-	case first == e, first != nil && e.place.began > 0 && e.place.began < first.place.began:
+	case b.turns.isNext(e):
 		before = b.asking.Len()
 	}
 	if b.free(now)-before > 0 {
@@ -116,6 +120,9 @@ func (b *budget) grant(e *entry, now time.Time) {
 	}
 	b.granted = append(b.granted, now)
 	b.show()
+	if !b.asking.has(e) { // else it was counted when it came
+		b.turns.use(projectOf(e))
+	}
 	recent := append(slices.DeleteFunc(slices.Clone(e.granted), b.expired(now)), now)
 	e.granted = recent[max(0, len(recent)-maxGranted):]
 }

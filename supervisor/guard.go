@@ -13,7 +13,7 @@ import (
 // now. Two limits hold, one after the other: max_unavailable of the container's group
 // (grouplimit.go), then the restart budget of the host (budget.go). If the limit of the group is
 // over all hosts of a fleet, a place of the fleet comes last (places.go). In each queue the
-// longest wait comes first. Only the loop uses it, and no call costs more with more
+// longest wait comes first; in that of the budget, projects take turns (budgetturns.go). Only the loop uses it, and no call costs more with more
 // containers, but for a logarithm.
 type guard struct {
 	groups  map[string]*group
@@ -38,6 +38,9 @@ type place struct {
 	inGroup *list.Element // of group.waiting; nil: it is not there
 	wanting int           // in group.wanting
 	budget  int           // in budget.waiting
+	project *project      // with budget: where it waits; nil: nowhere
+	inOwn   int           // in project.waiting
+	heads   int           // in turns.heads
 	asking  int           // in budget.asking
 	down    int           // in group.down
 	placed  int           // in guard.placed

@@ -73,6 +73,9 @@ func (g *guard) inconsistencies(entries map[string]*entry) (found []string) {
 		away, down, queued, wanting := 0, 0, 0, 0
 		for _, e := range members[name] {
 			inBudgets := g.budget.waiting.has(e) || g.budget.asking.has(e)
+			if p := e.place.project; (p != nil) != g.budget.waiting.has(e) || p != nil && (!p.waiting.has(e) || !g.budget.turns.heads.has(p.head) || p.head != p.waiting.first()) {
+				report("%s waits for the budget: %v, and in the project %+v", e.container.Name, g.budget.waiting.has(e), p)
+			}
 			if inBudgets || m.wanting.has(e) || m.down.has(e) {
 				away++
 			}

@@ -95,8 +95,7 @@ func (g *guard) fleetWait(e *entry, now time.Time) core.Wait {
 
 // soon says whether the next restart that the budget allows is that of e, and near.
 func (b *budget) soon(e *entry, w core.Wait, now time.Time) bool {
-	first := b.waiting.first()
-	return (first == nil || first == e || e.place.began > 0 && e.place.began < first.place.began) && !w.Until.IsZero() && w.Until.Sub(now) <= placeHold
+	return b.turns.isNext(e) && !w.Until.IsZero() && w.Until.Sub(now) <= placeHold
 }
 
 // wish is a place that the guard has asked for.

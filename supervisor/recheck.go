@@ -85,9 +85,9 @@ func (l *loop) recheckGroup(m *group, now time.Time, s *slice) {
 func (l *loop) recheckBudget(now time.Time, s *slice) {
 	b := &l.guard.budget
 	b.changed = false
-	for e := b.waiting.first(); e != nil && b.free(now) > b.asking.Len(); {
+	for e := b.turns.first(); e != nil && b.free(now) > b.asking.Len(); {
 		l.step(e, &core.Input{Kind: core.Tick})
-		next := b.waiting.first()
+		next := b.turns.first()
 		if next == e {
 			break
 		}

@@ -30,6 +30,10 @@ type turns struct {
 	waits   map[string]turn        // by container ID
 	begun   int                    // waits so far
 	places  *worldPlaces
+
+	projects map[string]projectTurn // that wait for the budget
+	looked   time.Time              // when they were noted last
+	asked    map[string]time.Time   // by container ID: when its turn came, and its liveness probe was asked once more
 }
 
 const turnGroups = 3
@@ -49,7 +53,7 @@ type grantedTurn struct {
 }
 
 func newTurns(r *rand.Rand) *turns {
-	t := &turns{r: r, outages: make(map[string]core.Outage), waits: make(map[string]turn)}
+	t := &turns{r: r, outages: make(map[string]core.Outage), waits: make(map[string]turn), projects: make(map[string]projectTurn), asked: make(map[string]time.Time)}
 	t.places = newWorldPlaces(t)
 	t.redraw()
 	return t
@@ -102,6 +106,8 @@ func (t *turns) begin(d *worldDaemon) {
 		t.endOutages()
 	}
 	clear(t.waits)
+	clear(t.projects)
+	clear(t.asked)
 	t.places.forget()
 	for id, o := range t.outages {
 		c := t.h.engine.find(id)
@@ -131,6 +137,7 @@ func (t *turns) recorded(d *worldDaemon, ev core.Event) {
 		return
 	}
 	t.endOutages()
+	t.noteAsks()
 	for _, e := range t.l.entries {
 		again := t.outages[e.container.ID].Run == e.state.Run.ID // the call did not come through
 		if ev.Reason == core.EventKilling && e.container.Name == ev.Container && e.state.Action.Stopping.ByProbe() && !again {
@@ -279,22 +286,21 @@ func (t *turns) checkRestart(e *entry) {
 	if t.ofBudget() >= limit {
 		t.errorf("%s is restarted, and %d restarts of %d were granted already", e.container.Name, t.ofBudget(), limit)
 	}
-	mine := t.waits[e.container.ID]
-	var first []string
-	for _, o := range t.l.entries {
-		before := t.waits[o.container.ID].began
-		if o != e && waitsFor(o, core.WaitRestartBudget) && before > 0 && (mine.began == 0 || before < mine.began) {
-			first = append(first, o.container.Name)
-		}
-	}
-	if len(first) > 0 && len(first) >= limit-t.ofBudget() {
-		t.errorf("%s is restarted before %v, which have waited longer for the budget", e.container.Name, first)
+	if _, asked := t.asked[e.container.ID]; !asked { // else that was checked when its turn came
+		t.checkTurn(e)
+		t.use(projectOf(e), time.Now())
 	}
 }
 
 // noteWaits notes who waits now, and where.
 func (t *turns) noteWaits() {
 	t.begun++
+	t.noteAsks()
+	for id := range t.asked {
+		if e := t.l.entries[id]; e == nil || e.state.Health.Wait.Asked.IsZero() {
+			delete(t.asked, id)
+		}
+	}
 	for id, e := range t.l.entries {
 		before := t.waits[id]
 		if e.spec == nil || e.state.Health.Failed == core.NoCause || !e.state.Health.InQueue() {
@@ -313,6 +319,7 @@ func (t *turns) noteWaits() {
 		}
 		t.waits[id] = w
 	}
+	t.noteProjects()
 }
 
 // checkWaits checks all who wait, when there is nothing left to do.
