@@ -40,6 +40,7 @@ type simulation struct {
 	stopFails          bool
 	stopRefused        bool // the engine does not allow it: no signal is sent
 	startFails         bool
+	startRefused       bool // the engine does not allow it
 	startUnseen        bool
 	crashesAtStart     bool
 	unknownSignals     bool          // the engine does not tell which signals they are
@@ -228,6 +229,11 @@ func (sim *simulation) finishStart(generation int) {
 	}
 	if sim.startUnseen { // the engine says neither that it started the container nor what became of it
 		sim.step("", &Input{Kind: CallReturned, Call: StartCall, Err: OutcomeUnknown{errors.New("engine is sick")}})
+		return
+	}
+	if sim.startRefused {
+		err := fmt.Errorf("cannot start container c1: %w", runtime.Refusal("POST /containers/c1/start: 403 Forbidden (a socket proxy?)"))
+		sim.step("", &Input{Kind: CallReturned, Call: StartCall, Err: err})
 		return
 	}
 	if sim.startFails {

@@ -320,6 +320,7 @@ var storyEvents = map[string]storyEvent{
 	"crash-at-start": yesOrNo(func(sim *simulation) *bool { return &sim.crashesAtStart }),
 	"stop-fails":     yesOrNo(func(sim *simulation) *bool { return &sim.stopFails }),
 	"stop-refused":   yesOrNo(func(sim *simulation) *bool { return &sim.stopRefused }),
+	"start-denied":   yesOrNo(func(sim *simulation) *bool { return &sim.startRefused }),
 	"start-fails":    yesOrNo(func(sim *simulation) *bool { return &sim.startFails }),
 	"start-unseen":   yesOrNo(func(sim *simulation) *bool { return &sim.startUnseen }),
 
