@@ -212,8 +212,10 @@ func probeText(p api.ProbeStatus, alive bool) string {
 func outcomeCount(p api.ProbeStatus) string {
 	text := ""
 	switch {
+	case p.Outcome == "Unknown" && p.Run == 0:
+		return "no outcome yet"
 	case p.Outcome == "Unknown":
-		return "no counted outcome yet"
+		return fmt.Sprintf("unknown %s in a row, since %s", times(p.Run), formatTime(p.Since))
 	case p.Outcome == "Failure":
 		text = plural(p.Run, "failure")
 	case p.Run == 1:
@@ -222,6 +224,14 @@ func outcomeCount(p api.ProbeStatus) string {
 		text = fmt.Sprintf("%d successes", p.Run)
 	}
 	return fmt.Sprintf("%s in a row, threshold %d", text, p.Threshold)
+}
+
+// times says how often.
+func times(n int) string {
+	if n == 1 {
+		return "once"
+	}
+	return fmt.Sprintf("%d times", n)
 }
 
 // writeOutput writes what a probe said below it, and keeps it apart from what

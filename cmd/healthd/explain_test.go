@@ -25,6 +25,11 @@ func TestExplanation(t *testing.T) {
 			v.State.Health.Failed, v.State.Health.Wait = core.ByLiveness, core.Wait{Reason: core.WaitHeld, Until: clock.Add(10 * time.Minute)}
 			v.State.Health.Probes[core.Liveness].Result, v.State.Health.Probes[core.Liveness].Outcome = prober.Failure, prober.Failure
 		},
+		"explain-unknown.txt": func(v *core.View) { // which succeeded before
+			y := &v.State.Health.Probes[core.Liveness]
+			y.Unknowns, y.UnknownSince = 51, clock.Add(-500*time.Second)
+			y.Last = prober.Result{Outcome: prober.Unknown, Cause: prober.NotAsked, Output: "too many open files"}
+		},
 		"explain-stopped.txt": func(v *core.View) {
 			v.Spec.RestartPolicy = core.Never
 			v.Spec.RestartRules = []core.RestartRule{{Operator: core.In, ExitCodes: []int{42}}}

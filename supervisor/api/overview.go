@@ -40,12 +40,13 @@ type Glance struct {
 	Minutes string `json:"minutes"`
 }
 
-// Failing is a probe whose last results were failures.
+// Failing is a probe whose last results were failures, or that healthd cannot ask.
 type Failing struct {
 	Probe     string `json:"probe"`
 	Run       int    `json:"run"`
 	Threshold int    `json:"threshold"`
-	Output    string `json:"output"` // cut
+	Output    string `json:"output"`            // cut
+	Unknown   bool   `json:"unknown,omitempty"` // healthd could not ask it, Run times in a row
 }
 
 // lookLetters are of the looks in their order.
@@ -103,8 +104,10 @@ func (a *API) glance(v *core.View, at time.Time) Glance {
 	}
 	g.Observe = v.Spec.Observe
 	for t, p := range v.Spec.Probes {
-		if y := &v.State.Health.Probes[t]; p != nil && y.Outcome == prober.Failure && v.State.Engine.State.Alive() {
-			g.Failing = append(g.Failing, Failing{core.ProbeType(t).String(), y.Run, p.FailureThreshold, cut(y.Last.Output)})
+		y := &v.State.Health.Probes[t]
+		outcome, run, _ := y.Newest()
+		if p != nil && v.State.Engine.State.Alive() && (outcome == prober.Failure || y.Unasked()) {
+			g.Failing = append(g.Failing, Failing{core.ProbeType(t).String(), run, p.FailureThreshold, cut(y.Last.Output), outcome == prober.Unknown})
 		}
 	}
 	return g

@@ -43,8 +43,14 @@ func TestOverview(t *testing.T) {
 			t.Errorf("%s: got %s, want %s; %+v", name, got, want, g)
 		}
 	}
+	unasked := readyContainer("unasked")
+	unasked.State.Health.Probes[core.Liveness].Unknowns = 3
+	b, _, _ := newAPI(unasked)
+	if g := overviewOf(t, b)["unasked"]; len(g.Failing) != 1 || !g.Failing[0].Unknown || g.Failing[0].Run != 3 || g.Warnings != 1 {
+		t.Errorf("unasked: %+v", g)
+	}
 	g := all["talkative"]
-	if len(g.Message) > maxGlance+len("…") || len(g.Failing) != 2 || len(g.Failing[1].Output) > maxGlance+len("…") || g.Failing[0] != (Failing{"liveness", 2, 3, "HTTP probe failed with statuscode: 500 <b>"}) {
+	if len(g.Message) > maxGlance+len("…") || len(g.Failing) != 2 || len(g.Failing[1].Output) > maxGlance+len("…") || g.Failing[0] != (Failing{"liveness", 2, 3, "HTTP probe failed with statuscode: 500 <b>", false}) {
 		t.Errorf("talkative: %+v", g)
 	}
 	if g := all["crashed"]; g.Restarts != 2 || !g.Since.Equal(at(25)) || !g.Until.Equal(at(45)) || g.Failing != nil || g.Ended == nil || g.Ended.ExitCode != 137 {

@@ -87,6 +87,7 @@ type ProbeStatus struct {
 	Result         string     `json:"result"`
 	Outcome        string     `json:"outcome"`
 	Run            int        `json:"run"`
+	Since          time.Time  `json:"since,omitzero"` // when the first of these probes began
 	Threshold      int        `json:"threshold"`
 	OnHold         bool       `json:"onHold"`
 	Output         string     `json:"output"`
@@ -143,13 +144,14 @@ func newStatus(v *core.View) Status {
 }
 
 func newProbeStatus(p *core.ProbeSpec, y *core.ProbeState, c core.Certificate) ProbeStatus {
+	outcome, run, since := y.Newest()
 	threshold := p.SuccessThreshold
-	if y.Outcome == prober.Failure {
+	if outcome == prober.Failure {
 		threshold = p.FailureThreshold
 	}
 	return ProbeStatus{
-		Result: y.Result.String(), Outcome: y.Outcome.String(),
-		Run: y.Run, Threshold: threshold, OnHold: y.OnHold,
+		Result: y.Result.String(), Outcome: outcome.String(),
+		Run: run, Since: since.UTC(), Threshold: threshold, OnHold: y.OnHold,
 		Output: y.Last.Output, LastProbeTime: utcOrNil(y.LastAt), LatencySeconds: y.Last.Latency.Seconds(),
 		CertificateExpiry: c.NotAfter.UTC(),
 	}

@@ -52,6 +52,9 @@ type ProbeState struct {
 	Run     int            // how many times in a row Outcome came
 	Since   time.Time      // when the first of these probes began
 
+	Unknowns     int       // how many times in a row the last outcome was Unknown; 0: it was not
+	UnknownSince time.Time // when the first of these probes began
+
 	Last   prober.Result // result of the last probe, Unknown included, with its KeptOutput
 	LastAt time.Time     // end of the last probe; zero: none yet
 	Due    time.Time     // when the next probe is due; zero: none is scheduled
@@ -63,8 +66,13 @@ func (y *ProbeState) add(p *ProbeSpec, r prober.Result, now time.Time) (verdict 
 	y.Last, y.LastAt = r, now
 	y.Last.Output = KeptOutput(&r)
 	if r.Outcome == prober.Unknown {
+		if y.Unknowns == 0 {
+			y.UnknownSince = now.Add(-r.Latency)
+		}
+		y.Unknowns++
 		return false
 	}
+	y.Unknowns, y.UnknownSince = 0, time.Time{}
 	if r.Outcome != y.Outcome {
 		y.Outcome, y.Run = r.Outcome, 0
 	}
@@ -75,12 +83,32 @@ func (y *ProbeState) add(p *ProbeSpec, r prober.Result, now time.Time) (verdict 
 	return y.Run >= p.threshold(r.Outcome)
 }
 
+// Newest returns the outcome of the last probe, Unknown included, how many times in a row it came, and when the first
+// of these probes began. Before the first probe it is Unknown, 0 times.
+func (y *ProbeState) Newest() (o prober.Outcome, run int, since time.Time) {
+	if y.Unknowns > 0 {
+		return prober.Unknown, y.Unknowns, y.UnknownSince
+	}
+	return y.Outcome, y.Run, y.Since
+}
+
+// unaskedRun is how many times in a row a probe cannot be asked until that is no accident any more.
+const unaskedRun = 3
+
+// Unasked reports whether healthd cannot ask the probe: what is known of it is old. What the engine's own health
+// check has not decided yet does not count.
+func (y *ProbeState) Unasked() bool {
+	return y.Unknowns >= unaskedRun && y.Last.Cause != prober.Pending
+}
+
 // maxSuccess bounds what is kept of a success's output, in bytes. Nearly all probes succeed, often with a whole page.
 const maxSuccess = 256
 
+// cutMark ends a text that was cut.
+const cutMark = "…"
+
 // KeptOutput returns what is kept of a result's output. The rest does not stay in memory.
 func KeptOutput(r *prober.Result) string {
-	const cutMark = "…"
 	if r.Outcome != prober.Success || len(r.Output) <= maxSuccess {
 		return r.Output
 	}

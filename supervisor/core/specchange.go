@@ -70,6 +70,7 @@ func (t *stepper) changeStart() {
 func (t *stepper) changeProbe(probe ProbeType) {
 	y, p := &t.Health.Probes[probe], t.spec.Probes[probe]
 	y.Outcome, y.Run, y.Due = prober.Unknown, 0, time.Time{}
+	y.Unknowns, y.UnknownSince = 0, time.Time{}
 	t.forgetCertificate(probe) // it may be another server
 	if t.Health.Failed == causeOf(probe) {
 		t.Health.Failed = NoCause // the restart that waits is for the old probe

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"healthd/prober"
 )
@@ -18,7 +19,7 @@ func (v *View) Warnings() []string {
 		return nil
 	}
 	var all []string
-	for _, text := range []string{v.warnTwoCommands(), v.warnNoHealthcheck(), v.warnUnheard(), v.warnShortGrace(), v.warnJob(), v.warnInside(), v.warnUnreached(), v.warnUnkillable(), v.warnNetwork(), v.warnCertificate()} {
+	for _, text := range []string{v.warnTwoCommands(), v.warnNoHealthcheck(), v.warnUnheard(), v.warnShortGrace(), v.warnJob(), v.warnInside(), v.warnUnreached(), v.warnUnkillable(), v.warnNetwork(), v.warnCertificate(), v.warnUnasked()} {
 		if text != "" {
 			all = append(all, text)
 		}
@@ -147,6 +148,32 @@ func (v *View) probesAndHooks(is func(prober.Handler) bool) []string {
 		names = append(names, "pre_stop hook")
 	}
 	return names
+}
+
+// warnUnasked finds probes whose verdict is old, because healthd could not ask them since. What another warning says
+// can never run is not told twice.
+func (v *View) warnUnasked() string {
+	if v.warnNoHealthcheck() != "" || v.warnInside() != "" || v.warnUnreached() != "" {
+		return ""
+	}
+	var texts []string
+	for t := range ProbeType(NumProbes) {
+		if y := &v.State.Health.Probes[t]; v.Spec.Probes[t] != nil && v.State.Engine.State.Alive() && y.Unasked() {
+			texts = append(texts, fmt.Sprintf("its %s probe has been Unknown %d times in a row, since %s: %s",
+				t, y.Unknowns, y.UnknownSince.UTC().Format(time.RFC3339), firstLine(y.Last.Output)))
+		}
+	}
+	return strings.Join(texts, "; ")
+}
+
+// firstLine returns the beginning of what a probe said.
+func firstLine(s string) string {
+	const most = 200
+	s, _, _ = strings.Cut(strings.TrimSpace(s), "\n")
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + cutMark
 }
 
 // warnUnreached finds probes and hooks that may only ask from healthd's own network, which does not

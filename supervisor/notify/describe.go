@@ -17,7 +17,11 @@ func causeOf(v *core.View) string {
 	for t := range core.ProbeType(core.NumProbes) {
 		y := &s.Health.Probes[t]
 		if v.Spec != nil && v.Spec.Probes[t] != nil && y.Outcome == prober.Failure {
-			return clip(fmt.Sprintf("its %s probe failed: %s", t, y.Last.Output))
+			failed := "failed"
+			if y.Unknowns > 0 {
+				failed = "failed, and cannot be asked now"
+			}
+			return clip(fmt.Sprintf("its %s probe %s: %s", t, failed, y.Last.Output))
 		}
 	}
 	exit := s.Run.Exit

@@ -165,6 +165,11 @@ func failingLiveness(v *core.View) {
 	failed(v, core.Liveness, 2, "dial tcp 172.18.0.5:8080: i/o timeout")
 }
 
+func unaskedLiveness(v *core.View) {
+	y := &v.State.Health.Probes[core.Liveness]
+	y.Unknowns, y.UnknownSince, y.Last.Output = 3, time.Now().Add(-30*time.Second), "too many open files"
+}
+
 func crashLoop(code int) func(*core.View) {
 	return func(v *core.View) {
 		unready(v, 70*time.Second)

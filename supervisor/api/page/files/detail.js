@@ -175,14 +175,14 @@ function probeOf(name, s, t) {
   const failed = s.outcome === "Failure";
   const noun = failed ? "failure" : "success";
   const parts = [
-    !asked ? "not asked yet in this run" : s.outcome === "Unknown" ? "healthd could not ask it" : `${count(s.run, noun)} in a row`,
+    !asked ? "not asked yet in this run" : s.outcome === "Unknown" ? `Unknown${s.run > 1 ? ` ${s.run} times in a row` : ""}${s.since ? `, since ${clock(s.since)}` : ""}` : `${count(s.run, noun)} in a row`,
     failed && s.run < s.threshold ? `${s.threshold} make it fail` : "",
     s.onHold ? "done for this run" : "",
     asked ? `last at ${clock(s.lastProbeTime)}${s.latencySeconds ? ` in ${latency(s.latencySeconds)}` : ""}` : "",
     t && !failed ? `fails\u00a0after\u00a0${t.failureThreshold}` : "",
   ];
   const text = parts.filter(Boolean).join(" · ");
-  return h("div", { class: "probe" }, h("p", {}, icon(!asked ? "Starting" : failed ? "NotReady" : "Ready"), h("b", {}, name), h("span", {}, text)),
+  return h("div", { class: "probe" }, h("p", {}, icon(!asked ? "Starting" : s.outcome === "Unknown" ? "Unknown" : failed ? "NotReady" : "Ready"), h("b", {}, name), h("span", {}, text)),
     s.output ? h("pre", { tabindex: "0", role: "group", "aria-label": `Output of the ${name} probe` }, s.output) : null);
 }
 

@@ -22,7 +22,7 @@ import { noteClock } from "./dom.js";
  * @property {boolean} [held]
  * @property {boolean} [observe]
  * @property {number} [warnings]
- * @property {{probe: string, run: number, threshold: number, output: string}[]} [failing]
+ * @property {{probe: string, run: number, threshold: number, output: string, unknown?: boolean}[]} [failing]
  * @property {string} minutes
  */
 

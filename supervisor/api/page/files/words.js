@@ -38,7 +38,7 @@ export function severity(c) {
     case "Unknown": return 2;
     case "Starting": return c.lastRestart && c.failing?.length ? 2 : 1;
     case "Draining": return 1;
-    case "Ready": return c.failing?.some((f) => f.probe !== "readiness") || c.reason ? 2 : 0;
+    case "Ready": return c.failing?.some((f) => f.unknown || f.probe !== "readiness") || c.reason ? 2 : 0;
   }
   return 0;
 }
@@ -86,6 +86,7 @@ export function recordCause(name) {
 /** "Liveness probe failed 2 of 3 times: OUTPUT" */
 function failing(f) {
   const name = f.probe[0].toUpperCase() + f.probe.slice(1);
+  if (f.unknown) return `${name} probe has been Unknown ${f.run} times in a row${f.output ? `: ${f.output}` : ""}`;
   const count = f.run >= f.threshold ? `fails (${f.run} in a row)` : `failed ${f.run} of ${f.threshold} times`;
   return `${name} probe ${count}${f.output ? `: ${f.output}` : ""}`;
 }
@@ -157,7 +158,7 @@ export function headline(all, services) {
     kinds.set(kind, (kinds.get(kind) ?? 0) + 1);
   }
   let first = true;
-  for (const kind of ["in a crash loop", "given up", "restarting", "stopped with an error", "not ready", "with invalid labels", "unknown: engine away", "failing a probe", "held"]) {
+  for (const kind of ["in a crash loop", "given up", "restarting", "stopped with an error", "not ready", "with invalid labels", "unknown: engine away", "failing a probe", "with an Unknown probe", "held"]) {
     const n = kinds.get(kind);
     if (!n) continue;
     parts.push(first ? `${count(n, "container")} ${kind}` : `${n.toLocaleString("en")}\u00a0${kind}`);
@@ -182,7 +183,7 @@ function kindOf(c) {
     case "Invalid": return "with invalid labels";
     case "Unknown": return "unknown: engine away";
   }
-  return "failing a probe";
+  return c.failing?.every((f) => f.unknown) ? "with an Unknown probe" : "failing a probe";
 }
 
 /** What the last hour's strip says, for those who do not see it. @param {string} minutes */
