@@ -38,6 +38,8 @@ func nextSteps(v *core.View) []Next {
 		return []Next{{What: "healthd starts it when the container whose network it shares runs"}}
 	case s.Action.Restart != core.NoCause:
 		return []Next{{s.Action.NotBefore, "healthd starts it"}}
+	case s.InDoubt():
+		return []Next{{What: v.Waiting().Message}}
 	case s.Draining() && s.Action.Stopping != core.NoCause:
 		return nextStop(v)
 	case s.Draining():

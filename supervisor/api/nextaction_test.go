@@ -8,6 +8,34 @@ import (
 	"healthd/supervisor/core"
 )
 
+// inDoubt has a container end while its engine may have been shutting down; now the engine is away.
+func inDoubt(v *core.View) *core.View {
+	s := &v.State
+	v.Container.State, v.Container.ExitCode, s.Engine.State, s.Lost = runtime.Exited, 143, runtime.Exited, true
+	s.Conditions.ContainerReady.Status, s.Conditions.Ready.Status = false, false
+	s.Ending.By, s.Ending.First, s.Ending.MaybeEngine = core.EndedByOperator, at(5), true
+	s.Run.Exit = core.Exit{Code: 143, Reason: core.ReasonStoppedByOperator, FinishedAt: at(6)}
+	return v
+}
+
+// Whoever asks hears the same of a run of which only its engine can tell who ended it.
+func TestOneAnswerInDoubt(t *testing.T) {
+	v := inDoubt(readyContainer("web-1"))
+	a, _, _ := newAPI(v)
+	const want = "it ended as its engine stopped, or by an operator: healthd decides when the engine is back"
+	s, g := newStatus(v), overviewOf(t, a)["web-1"]
+	if w := s.State.Waiting; w == nil || w.Reason != core.WaitRuntimeUnknown || w.Message != want || s.LastState.Terminated.Reason != core.ReasonError {
+		t.Errorf("status %+v, last %+v", s.State, s.LastState.Terminated)
+	}
+	if g.Look != "Unknown" || g.Reason != core.WaitRuntimeUnknown || g.Message != want || g.Ended.Reason != core.ReasonError {
+		t.Errorf("glance %+v", g)
+	}
+	v.State.Ending.MaybeEngine = false // the engine accepted a connection after the signal
+	if s := newStatus(v); s.State.Terminated == nil || s.State.Terminated.Reason != core.ReasonStoppedByOperator {
+		t.Errorf("without a doubt: %+v", s.State)
+	}
+}
+
 // What on_failure, mode and give_up change in what follows.
 func TestNextOfOtherActions(t *testing.T) {
 	const exits = "if it exits by itself: healthd restarts it (restart policy Always)"
@@ -20,6 +48,10 @@ func TestNextOfOtherActions(t *testing.T) {
 		v    *core.View
 		want string
 	}{
+		{"stopped as its engine stopped, perhaps", inDoubt(with(func(*core.View, *core.State) {})),
+			"it ended as its engine stopped, or by an operator: healthd decides when the engine is back"},
+		{"got a signal as its engine stopped", with(func(_ *core.View, s *core.State) { s.Lost, s.Ending.First, s.Ending.MaybeEngine = true, at(5), true }),
+			"its stop signal came from its engine, which stopped, or from an operator: healthd decides when the engine is back"},
 		{"only told", with(func(v *core.View, _ *core.State) { v.Spec.OnFailure = core.TellFailed }),
 			"30 liveness probe: after 1 more failure, healthd records it, and leaves the container as it is (on_failure none)\n" + exits},
 		{"quarantined", with(func(v *core.View, _ *core.State) { v.Spec.OnFailure = core.StopFailed }),

@@ -169,7 +169,7 @@ func states(v *core.View) (now, last ContainerState) {
 	case waiting != nil:
 		now.Waiting = &Waiting{waiting.Reason, waiting.Message, waiting.Until.UTC()}
 		if !s.Engine.State.Alive() && !s.Run.Exit.FinishedAt.IsZero() {
-			last.Terminated = newTerminated(s.Run.Exit)
+			last.Terminated = newTerminated(v.LastExit())
 		}
 	case s.Engine.State.Alive():
 		now.Running = &Running{s.Run.StartedAt.UTC()}

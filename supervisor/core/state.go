@@ -143,6 +143,11 @@ func (s *State) OperatorStopped() bool {
 	return s.Ending.By == EndedByOperator && s.Action.Restart == NoCause
 }
 
+// InDoubt says that the engine is away, and has not told whether an operator or its own shutdown stopped the run.
+func (s *State) InDoubt() bool {
+	return s.Lost && s.Ending.MaybeEngine && s.Action.Restart == NoCause
+}
+
 // Stale says that c is older than the state: observations come from several requests to
 // the engine, and may overtake one another. asked is when healthd began to ask for c; zero: not known.
 func (s *State) Stale(c *runtime.Container, asked time.Time) bool {

@@ -189,6 +189,8 @@ func (v *View) Waiting() *Waiting {
 	switch {
 	case s.Action.Restart != NoCause:
 		return v.waitingForStart()
+	case s.InDoubt():
+		return &Waiting{Reason: WaitRuntimeUnknown, Message: s.doubt()}
 	case s.Health.Failed != NoCause:
 		message := "failed " + failureOf(s.Health.Failed)
 		switch s.Health.Wait.Reason {
@@ -211,6 +213,24 @@ func (v *View) Waiting() *Waiting {
 		return &Waiting{Reason: WaitCreated}
 	}
 	return nil
+}
+
+// doubt says what is known of a run that is InDoubt.
+func (s *State) doubt() string {
+	what := "it ended as its engine stopped, or by an operator"
+	if s.Engine.State.Alive() && !s.Run.Died {
+		what = "its stop signal came from its engine, which stopped, or from an operator"
+	}
+	return what + ": healthd decides when the engine is back"
+}
+
+// LastExit returns how the newest run ended, as far as that is known by now.
+func (v *View) LastExit() Exit {
+	e := v.State.Run.Exit
+	if v.State.InDoubt() && e.Reason == ReasonStoppedByOperator {
+		e.Reason = exitOf(v.Container).Reason
+	}
+	return e
 }
 
 // waitingForStart returns why a start that is due has not begun.

@@ -104,7 +104,7 @@ export function why(c) {
       return c.reason === "ReadinessFailed" && f ? failing(f) : sentence(c.message || c.reason);
     }
     case "Stopped": return c.reason === "GaveUp" ? sentence(c.message) : sentence(ending(c.ended) || "it has never run");
-    case "Unknown": return "healthd cannot reach its engine. What was last published stays published.";
+    case "Unknown": return c.reason === "RuntimeUnknown" && c.message ? sentence(c.message) : "healthd cannot reach its engine. What was last published stays published.";
     case "Paused": return "Somebody paused it.";
     case "Starting": return first ? failing(first) : "";
     case "Ready": return c.reason ? sentence(c.message || c.reason) : first ? failing(first) : "";
