@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -38,6 +39,44 @@ func TestWatchReconnects(t *testing.T) {
 			~ synced reconnect`
 		compare(t, got, want)
 	})
+}
+
+// An engine at whose socket nothing listens any more is lost with the first call that finds that, though its event
+// stream is still open.
+func TestWatchOfWhatListensNoMore(t *testing.T) {
+	const gone = NotListening("connection refused")
+	for _, tt := range []struct {
+		name   string
+		notice func(f *fakeEngine, refresh chan struct{})
+		want   string
+	}{
+		{"an inspection", func(f *fakeEngine, _ chan struct{}) { f.die("a", 1) }, `
+			20s died a 1
+			20s lost: connection refused`},
+		{"a call of others", func(f *fakeEngine, refresh chan struct{}) { refresh <- struct{}{} }, `
+			20s lost: cannot list the containers: connection refused`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFakeEngine()
+				refresh := make(chan struct{}, 1)
+				got := record(t, &Watcher{Name: "fake", Source: f, Refresh: refresh}, func(f *fakeEngine) {
+					f.silently(func() { f.run("a") })
+					time.Sleep(20 * time.Second)
+					f.silently(func() { f.down = gone })
+					tt.notice(f, refresh)
+					time.Sleep(5 * time.Second)
+				})
+				compare(t, got, `
+					0s connected unknown
+					0s observed a running 10.0.0.1
+					0s synced start`+tt.want)
+			})
+		})
+	}
+	if !Ended(fmt.Errorf("cannot list: %w", gone)) || Ended(errors.New("timeout")) {
+		t.Error("who ended is mistaken")
+	}
 }
 
 func TestWatchReplaysOnce(t *testing.T) {

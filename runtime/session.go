@@ -73,6 +73,10 @@ type listResult struct {
 // returns whether a Synced was sent, and why the connection broke.
 func (w *Watcher) session(ctx context.Context, v *view, send *sender, reason string) (bool, error) {
 	ctx, cancel := context.WithCancel(ctx)
+	select {
+	case <-w.Refresh: // the first list is as good
+	default:
+	}
 	s := &session{
 		w: w, v: v, send: send, ctx: ctx,
 		events: make(chan receivedEvent, queueSize), overflow: make(chan struct{}, 1), ended: make(chan error, 1),
@@ -136,12 +140,16 @@ func (s *session) loop() error {
 			s.drainEvents()
 			return errors.Join(fmt.Errorf("%w: %w", ErrStreamEnded, err), s.flush())
 		case r := <-s.inspected:
+			if isNotListening(r.err) {
+				s.drainEvents()
+				return errors.Join(r.err, s.flush())
+			}
 			s.finishInspection(r)
 		case l := <-s.listed:
-			if l.err != nil {
-				return fmt.Errorf("cannot list the containers: %w", l.err)
-			}
 			s.drainEvents()
+			if l.err != nil {
+				return errors.Join(fmt.Errorf("cannot list the containers: %w", l.err), s.flush())
+			}
 			s.lastContact, s.v.clockOffset = time.Now(), l.clock
 			s.v.applyList(l.all, s.lastContact)
 			s.listApplied = true

@@ -58,6 +58,21 @@ type Source interface {
 // stream: an engine that ends does. A network that is cut does not.
 var ErrStreamEnded = errors.New("the event stream ended")
 
+// NotListening is in the error of a call that reached no engine, because nothing listens at its address: the reason
+// in words.
+type NotListening string
+
+func (n NotListening) Error() string { return string(n) }
+
+// Ended reports whether a Lost came because the engine, or what lies between, ended: its event stream did, or nothing
+// listens at its address any more.
+func Ended(err error) bool { return errors.Is(err, ErrStreamEnded) || isNotListening(err) }
+
+func isNotListening(err error) bool {
+	_, ok := errors.AsType[NotListening](err)
+	return ok
+}
+
 // Stream is an engine's event stream.
 type Stream interface {
 	// Next waits for the next event. After an error there are no more.
@@ -83,7 +98,7 @@ type Watcher struct {
 	// it says whether the container may be one of them. Its answer for a container may
 	// change: it takes effect with the next list. It is called by Run's goroutine only.
 	Wanted func(Traits) bool
-	// Refresh makes a list at once with each value received; it may be nil.
+	// Refresh makes a list at once with each value received; it may be nil. A list that reaches no engine is a loss.
 	Refresh <-chan struct{}
 	Log     *zap.Logger // may be nil
 

@@ -1,7 +1,6 @@
 package supervisor
 
 import (
-	"errors"
 	"maps"
 	"slices"
 	"time"
@@ -77,7 +76,7 @@ func (l *loop) lost(u update) {
 	engine := l.engine(u.Runtime)
 	if engine.lostAt.IsZero() && engine.view.Up {
 		engine.lostAt = time.Now()
-		if errors.Is(u.Err, runtime.ErrStreamEnded) {
+		if runtime.Ended(u.Err) {
 			engine.cutOffAt = engine.now()
 		}
 	}

@@ -46,24 +46,26 @@ type engine struct {
 func openEngines(c *configs.Config, log *zap.Logger) ([]*engine, error) {
 	var engines []*engine
 	for _, r := range c.Runtimes {
-		client, err := openEngine(r, c.State.Dir, log.With(zap.String("runtime", r.Name)))
+		refresh := make(chan struct{}, 1)
+		client, err := openEngine(r, c.State.Dir, func() { signalChannel(refresh) }, log.With(zap.String("runtime", r.Name)))
 		if err != nil {
 			closeEngines(engines)
 			return nil, fmt.Errorf("cannot use runtime %s: %w", r.Name, err)
 		}
 		engines = append(engines, &engine{
-			name: r.Name, relist: r.Relist, client: client, source: client, refresh: make(chan struct{}, 1),
+			name: r.Name, relist: r.Relist, client: client, source: client, refresh: refresh,
 			rivals: &rivalDetector{Source: client, engine: r.Name, relist: r.Relist, log: log},
 		})
 	}
 	return engines, nil
 }
 
-func openEngine(r configs.Runtime, stateDir string, log *zap.Logger) (engineClient, error) {
+// openEngine makes the client of a runtime. It calls away when a call finds that nothing listens there.
+func openEngine(r configs.Runtime, stateDir string, away func(), log *zap.Logger) (engineClient, error) {
 	if r.Type == configs.TypeContainerd {
 		return containerd.New(containerd.Config{Name: r.Name, Endpoint: r.Endpoint, Namespaces: r.Namespaces, StateDir: stateDir, FIFODir: fifoDir(), Log: log})
 	}
-	return docker.New(docker.Config{Name: r.Name, Endpoint: r.Endpoint, Log: log})
+	return docker.New(docker.Config{Name: r.Name, Endpoint: r.Endpoint, Away: away, Log: log})
 }
 
 // fifoDir returns where the output of commands in containerd's containers comes through FIFOs. As a

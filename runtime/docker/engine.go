@@ -48,6 +48,7 @@ type Config struct {
 	// Network is the network whose address is used for a container that has several;
 	// where it has no address, the first by name is used.
 	Network string
+	Away    func()      // is called when a call finds that nothing listens there; may be nil
 	Log     *zap.Logger // may be nil
 }
 
@@ -111,7 +112,7 @@ func (e *Engine) Ping(ctx context.Context) error {
 
 // Accept returns nil when the engine answers on a new connection. An engine that shuts
 // down stops listening before it stops its containers, but still answers on connections
-// that are open.
+// that are open, and tells on its event stream what it stops: it is not Away yet.
 func (e *Engine) Accept(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, acceptTimeout)
 	defer cancel()
@@ -121,7 +122,7 @@ func (e *Engine) Accept(ctx context.Context) error {
 	}
 	defer c.Close()
 	if _, err := c.Ping(ctx); err != nil {
-		return e.explain(err)
+		return e.failure(err)
 	}
 	return nil
 }

@@ -16,9 +16,19 @@ import (
 	"healthd/runtime"
 )
 
+// explain says in plain words why the engine did not answer, and tells Config.Away if nothing listens there. Errors
+// that are an answer are returned as they are.
+func (e *Engine) explain(err error) error {
+	why := e.failure(err)
+	if _, away := errors.AsType[runtime.NotListening](why); away && e.conf.Away != nil {
+		e.conf.Away()
+	}
+	return why
+}
+
 // failure says in plain words why the engine did not answer. Errors that are an
 // answer are returned as they are.
-func (e *Engine) explain(err error) error {
+func (e *Engine) failure(err error) error {
 	switch {
 	case err == nil:
 		return nil
@@ -41,13 +51,16 @@ func (e *Engine) explain(err error) error {
 func (e *Engine) connectReason(err error) error {
 	path, ok := strings.CutPrefix(e.endpoint(), "unix://")
 	if !ok {
+		if errors.Is(err, syscall.ECONNREFUSED) {
+			return runtime.NotListening(err.Error())
+		}
 		return err
 	}
 	if _, stat := os.Stat(path); errors.Is(stat, fs.ErrNotExist) {
-		return errors.New("there is no such socket; is the engine running?")
+		return runtime.NotListening("there is no such socket; is the engine running?")
 	}
 	if errors.Is(err, syscall.ECONNREFUSED) || strings.Contains(err.Error(), "Is the docker daemon running") {
-		return errors.New("connection refused; is the engine running?")
+		return runtime.NotListening("connection refused; is the engine running?")
 	}
 	return err
 }

@@ -1,11 +1,14 @@
 package docker
 
 import (
+	"errors"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"healthd/runtime"
 )
 
 // A list that is not whole is an error: to healthd the containers that are missing would be gone.
@@ -34,7 +37,8 @@ func TestListThatIsNotWhole(t *testing.T) {
 // An engine that went away is named like one that was never there.
 func TestListOfAnEngineThatWentAway(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "s")
-	e, err := New(Config{Endpoint: "unix://" + socket})
+	told := 0
+	e, err := New(Config{Endpoint: "unix://" + socket, Away: func() { told++ }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,5 +68,11 @@ func TestListOfAnEngineThatWentAway(t *testing.T) {
 		if want := "cannot list containers: cannot connect to Docker at unix://" + socket + ": " + tt.want; err == nil || err.Error() != want {
 			t.Errorf("%s: got %v, want %s", tt.what, err, want)
 		}
+		if _, ok := errors.AsType[runtime.NotListening](err); !ok {
+			t.Errorf("%s: nothing listens, and %v does not say so", tt.what, err)
+		}
+	}
+	if err := e.Accept(t.Context()); err == nil || told != 3 {
+		t.Errorf("told of it %d times, %v", told, err)
 	}
 }
