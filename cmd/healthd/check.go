@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 
@@ -126,6 +127,10 @@ func (a *app) checkConfig(ctx context.Context) (*configs.Config, error) {
 // checkDaemon prints all that the running daemon warns of. The error counts the containers
 // with wrong labels.
 func (a *app) checkDaemon(ctx context.Context, c *client) error {
+	c.awaitSync(ctx)
+	if refused, ok := errors.AsType[*responseError](c.starting(ctx)); ok && refused.status == http.StatusServiceUnavailable {
+		return fmt.Errorf("cannot check the daemon's containers: it does not know all of them yet: %w", refused)
+	}
 	all, _, err := c.statuses(ctx, nil)
 	if err != nil {
 		return err

@@ -98,6 +98,11 @@ func TestCheckOfTheDaemon(t *testing.T) {
 	if want := warnings + "web-2 is Invalid, healthd does not supervise it: label healthd.nope: unknown key\nhealthd: cannot supervise 1 container: wrong labels\n"; got.code != 1 || got.stderr != want {
 		t.Errorf("of a wrong one: %+v", got)
 	}
+	starting, _ := daemonWith(t, &fake{starting: true})
+	got = inside("check", "--daemon", "--config", write(t, "starting.toml", ""), "--socket", starting)
+	if want := "healthd: cannot check the daemon's containers: it does not know all of them yet: not ready: waiting for the first full list from docker (nobody answers)\n"; got.code != 1 || got.stderr != want {
+		t.Errorf("of a daemon that does not know its containers yet: %+v", got)
+	}
 	none := filepath.Join(t.TempDir(), "none")
 	if got := inside("check", "--daemon", "--config", write(t, "none.toml", ""), "--socket", none); got.code != 1 || !strings.Contains(got.stderr, "healthd: cannot ") {
 		t.Errorf("without a daemon: %+v", got)

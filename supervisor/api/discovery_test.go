@@ -106,7 +106,7 @@ func TestDiscoveryWaitsForAllEngines(t *testing.T) {
 		if tt.want != http.StatusOK {
 			unknown = tt.want
 		}
-		for path, want := range map[string]int{"/v1/services/web": http.StatusOK, "/v1/services/other": unknown} {
+		for path, want := range map[string]int{"/v1/services/web": tt.want, "/v1/services/other": unknown} {
 			if w := get(t, a.ReadOnly(), path); w.Code != want {
 				t.Errorf("%s: %s: %d %s, want %d", tt.name, path, w.Code, w.Body, want)
 			}

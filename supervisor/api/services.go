@@ -42,10 +42,12 @@ func (a *API) services(w http.ResponseWriter, _ *http.Request) {
 }
 
 func (a *API) service(w http.ResponseWriter, r *http.Request) {
+	if !a.knowsAll(w) { // some of its members may be missing
+		return
+	}
 	name := serviceName(r)
 	s, err := a.board.FindWholeService(name)
 	switch {
-	case errors.Is(err, supervisor.ErrUnknownService) && !a.knowsAll(w):
 	case errors.Is(err, supervisor.ErrUnknownService):
 		a.fail(w, http.StatusNotFound, fmt.Sprintf("no supervised container belongs to service %q", name))
 	case err != nil:
