@@ -34,6 +34,8 @@ func classify(err error) Cause {
 		return classifyErrno(errno)
 	}
 	switch {
+	case errors.Is(err, errHungUp):
+		return TLS
 	case errors.Is(err, errEnded):
 		return Refused
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded):
@@ -93,6 +95,12 @@ func plainError(err error) string {
 		err = p.Err
 	}
 	switch {
+	case errors.Is(err, errHungUp):
+		return errHungUp.Error()
+	case errors.Is(err, http.ErrSchemeMismatch):
+		return "the server speaks plain HTTP, not TLS (scheme = \"http\"?)"
+	case strings.Contains(err.Error(), `malformed HTTP response "\x15\x03`): // of net/http
+		return errSpeaksTLS.Error()
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return "connection closed before the reply was complete"
 	}

@@ -116,15 +116,14 @@ func (x *expectation) wrongStatus(status int) string {
 	if right {
 		return ""
 	}
-	why := fmt.Sprintf("HTTP probe failed with statuscode: %d", status)
 	if !x.listsStatuses() {
-		return why
+		return fmt.Sprintf("status %d, wanted 200-399", status)
 	}
 	ranges := make([]string, len(x.Status))
 	for i, r := range x.Status {
 		ranges[i] = r.String()
 	}
-	return why + ", expected " + strings.Join(ranges, ", ")
+	return fmt.Sprintf("status %d, wanted ", status) + strings.Join(ranges, ", ")
 }
 
 // wrongBody returns why a body is a Failure, or empty. Only what JSON asks for is told of it: the
@@ -138,16 +137,16 @@ func (x *expectation) wrongBody(body []byte) string {
 		body = body[:maxExpectBody]
 	}
 	if x.Body != "" && !bytes.Contains(body, []byte(x.Body)) {
-		return "HTTP probe failed: the body does not have " + shortQuote(x.Body) + inFirst(cut)
+		return "the body does not have " + shortQuote(x.Body) + inFirst(cut)
 	}
 	if x.json == nil {
 		return ""
 	}
 	if cut {
-		return fmt.Sprintf("HTTP probe failed: the body has more than %d bytes, too many for a test of JSON", maxExpectBody)
+		return fmt.Sprintf("the body has more than %d bytes, too many for a test of JSON", maxExpectBody)
 	}
 	if why := x.json.Unmet(body); why != "" {
-		return "HTTP probe failed: " + why
+		return why
 	}
 	return ""
 }

@@ -72,52 +72,66 @@ func TestExpect(t *testing.T) {
 		output  string
 	}{
 		{"nothing", Expect{}, "body=x", Success, "", "x"},
-		{"nothing, 404", Expect{}, "status=404", Failure, Status, "HTTP probe failed with statuscode: 404"},
+		{"nothing, 404", Expect{}, "status=404", Failure, Status, "status 404, wanted 200-399"},
 		{"status", Expect{Status: ranges("200-299")}, "body=x", Success, "", "x"},
 		{"one status", Expect{Status: ranges("204")}, "status=204", Success, "", ""},
-		{"another status", Expect{Status: ranges("200-299")}, "status=503", Failure, Status, "HTTP probe failed with statuscode: 503, expected 200-299"},
-		{"none of several", Expect{Status: ranges("200", "404-410")}, "status=403", Failure, Status, "HTTP probe failed with statuscode: 403, expected 200, 404-410"},
+		{"another status", Expect{Status: ranges("200-299")}, "status=503", Failure, Status, "status 503, wanted 200-299"},
+		{"none of several", Expect{Status: ranges("200", "404-410")}, "status=403", Failure, Status, "status 403, wanted 200, 404-410"},
 		{"one of several", Expect{Status: ranges("200", "404-410")}, "status=404&body=x", Success, "", "x"},
-		{"a redirect that is followed", Expect{Status: ranges("200-299")}, "status=302", Failure, Status, "HTTP probe failed with statuscode: 500, expected 200-299"},
+		{"a redirect that is followed", Expect{Status: ranges("200-299")}, "status=302", Failure, Status, "status 500, wanted 200-299"},
 		{"a redirect that is right", Expect{Status: ranges("302")}, "status=302&body=x", Success, "", "x"},
-		{"a redirect without a list", Expect{Body: "x"}, "status=302&body=x", Failure, Status, "HTTP probe failed with statuscode: 500"},
+		{"a redirect without a list", Expect{Body: "x"}, "status=302&body=x", Failure, Status, "status 500, wanted 200-399"},
 
 		{"body", Expect{Body: "ok"}, "body=it+is+ok.", Success, "", "it is ok."},
-		{"another body", Expect{Body: "ok"}, "body=s3cret", Failure, Content, `HTTP probe failed: the body does not have "ok"`},
-		{"no body", Expect{Body: "ok"}, "status=204", Failure, Content, `HTTP probe failed: the body does not have "ok"`},
-		{"body of a wrong status", Expect{Body: "ok"}, "status=500&body=ok", Failure, Status, "HTTP probe failed with statuscode: 500"},
+		{"another body", Expect{Body: "ok"}, "body=s3cret", Failure, Content, `the body does not have "ok"`},
+		{"no body", Expect{Body: "ok"}, "status=204", Failure, Content, `the body does not have "ok"`},
+		{"body of a wrong status", Expect{Body: "ok"}, "status=500&body=ok", Failure, Status, "status 500, wanted 200-399"},
 		{"body of a 404 that is right", Expect{Status: ranges("404"), Body: "ok"}, "status=404&body=ok", Success, "", "ok"},
 		{"body after what the kubelet reads", Expect{Body: "ok"}, "fill=65000&body=ok", Success, "", strings.Repeat(" ", MaxOutput)},
 		{"body at the bound", Expect{Body: "ok"}, fmt.Sprintf("fill=%d&body=ok", maxExpectBody-2), Success, "", strings.Repeat(" ", MaxOutput)},
 		{"body beyond the bound", Expect{Body: "ok"}, fmt.Sprintf("fill=%d&body=ok", maxExpectBody-1), Failure, Content,
-			`HTTP probe failed: the body does not have "ok" in its first 65536 bytes, and more was not read`},
+			`the body does not have "ok" in its first 65536 bytes, and more was not read`},
 		{"hostile name of the body", Expect{Body: "\x1b" + strings.Repeat("x", 300)}, "body=x", Failure, Content,
-			`HTTP probe failed: the body does not have "\x1b` + strings.Repeat("x", maxQuote-1) + `"…`},
+			`the body does not have "\x1b` + strings.Repeat("x", maxQuote-1) + `"…`},
 
 		{"JSON", Expect{JSON: "status == 'up'"}, "body=" + ok, Success, "", ok},
-		{"JSON that is different", Expect{JSON: "n == 2"}, "body=" + ok, Failure, Content, `HTTP probe failed: "n == 2" does not hold: n is 1`},
-		{"no JSON", Expect{JSON: "n == 2"}, "body=s3cret", Failure, Content, `HTTP probe failed: the body is not JSON`},
-		{"JSON of another status", Expect{JSON: "n == 1"}, "status=500&body=" + ok, Failure, Status, "HTTP probe failed with statuscode: 500"},
+		{"JSON that is different", Expect{JSON: "n == 2"}, "body=" + ok, Failure, Content, `"n == 2" does not hold: n is 1`},
+		{"no JSON", Expect{JSON: "n == 2"}, "body=s3cret", Failure, Content, `the body is not JSON`},
+		{"JSON of another status", Expect{JSON: "n == 1"}, "status=500&body=" + ok, Failure, Status, "status 500, wanted 200-399"},
 		{"JSON beyond the bound", Expect{JSON: "n == 1"}, "fill=65600&body=" + ok, Failure, Content,
-			"HTTP probe failed: the body has more than 65536 bytes, too many for a test of JSON"},
-		{"JSON and body", Expect{JSON: "n == 1", Body: "down"}, "body=" + ok, Failure, Content, `HTTP probe failed: the body does not have "down"`},
+			"the body has more than 65536 bytes, too many for a test of JSON"},
+		{"JSON and body", Expect{JSON: "n == 1", Body: "down"}, "body=" + ok, Failure, Content, `the body does not have "down"`},
 
 		{"no warning", Expect{WarningHeader: "x-health-warning"}, "body=x", Success, "", "x"},
 		{"warning", Expect{WarningHeader: "x-health-warning"}, "body=x&warning=disk+90%25", Success, Warned, "disk 90%"},
 		{"warning that nobody asked for", Expect{}, "body=x&warning=disk", Success, "", "x"},
-		{"warning of a failure", Expect{WarningHeader: "X-Health-Warning"}, "status=500&warning=disk", Failure, Status, "HTTP probe failed with statuscode: 500"},
-		{"warning of a body that is wrong", Expect{WarningHeader: "X-Health-Warning", Body: "ok"}, "warning=disk", Failure, Content, `HTTP probe failed: the body does not have "ok"`},
+		{"warning of a failure", Expect{WarningHeader: "X-Health-Warning"}, "status=500&warning=disk", Failure, Status, "status 500, wanted 200-399"},
+		{"warning of a body that is wrong", Expect{WarningHeader: "X-Health-Warning", Body: "ok"}, "warning=disk", Failure, Content, `the body does not have "ok"`},
 		{"long warning", Expect{WarningHeader: "X-Health-Warning"}, "warning=" + strings.Repeat("w", 2*MaxOutput), Success, Warned, strings.Repeat("w", MaxOutput)},
 	} {
 		for _, how := range []string{"", "&chunked"} {
 			t.Run(tt.name+how, func(t *testing.T) {
 				r := ask(t, Handler{HTTPGet: &HTTPGet{Port: port, Path: "/?" + tt.query + how, Expect: &tt.expect}})
 				wantResult(t, r, tt.outcome, tt.cause)
-				if r.Output != tt.output || r.Warning != (tt.cause == Warned) {
-					t.Errorf("warning %v, output %q, want %q", r.Warning, r.Output, tt.output)
+				want := tt.output
+				if tt.outcome == Failure {
+					want = fmt.Sprintf("GET http://127.0.0.1:%d/?%s: %s", port, tt.query+how, want)
+				}
+				if r.Output != want || r.Warning != (tt.cause == Warned) {
+					t.Errorf("warning %v, output %q, want %q", r.Warning, r.Output, want)
 				}
 			})
 		}
+	}
+}
+
+// A server may compress what it was not asked to.
+func TestExpectOfACompressedBody(t *testing.T) {
+	const head = "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n"
+	for _, reply := range []string{head + "Content-Length: 4\r\n\r\n\x1f\x8b\b\x00", head + "Transfer-Encoding: chunked\r\n\r\n4\r\n\x1f\x8b\b\x00\r\n0\r\n\r\n"} {
+		r := ask(t, Handler{HTTPGet: &HTTPGet{Port: serveText(t, reply), Expect: &Expect{Body: "ok"}}})
+		wantResult(t, r, Failure, Content)
+		wantOutput(t, r, `the body does not have "ok"; it has the Content-Encoding "gzip", which healthd does not undo`)
 	}
 }
 
@@ -182,7 +196,7 @@ func TestMethods(t *testing.T) {
 	}
 	closed := closedPort(t)
 	r := ask(t, Handler{HTTPGet: &HTTPGet{Port: closed, Method: "POST", Path: "/x"}})
-	wantOutput(t, r, fmt.Sprintf(`Post "http://127.0.0.1:%d/x": `, closed))
+	wantOutput(t, r, fmt.Sprintf(`POST http://127.0.0.1:%d/x: `, closed))
 	hook := runHook(t, LifecycleHandler{HTTPGet: &HTTPGet{Port: closed, Method: "POST", Path: "/x"}})
 	wantError(t, hook.Err, fmt.Sprintf(`cannot send POST to "http://127.0.0.1:%d/x": dial tcp 127.0.0.1:%d: connect: connection refused`, closed, closed))
 }

@@ -51,7 +51,7 @@ func (p *grpcProbe) connect(ctx context.Context, deadline time.Time, seen *hands
 	conn, _, err := credentials.NewTLS(seen.watch(p.tls)).ClientHandshake(ctx, p.authority(), raw)
 	if err != nil {
 		seen.noteError(err)
-		return nil, err
+		return nil, seen.hungUp(err)
 	}
 	return netConn{conn, raw}, nil
 }

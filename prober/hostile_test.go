@@ -22,18 +22,20 @@ func TestHTTPHostileReplies(t *testing.T) {
 		{"nothing", "", Failure, Reset, "connection closed before"},
 		{"half a status line", "HTTP/1.1 2", Failure, Protocol, "malformed"},
 		{"half a head", ok + "A: b\r\n", Failure, Reset, ""},
+		{"an alert of TLS", "\x15\x03\x01\x00\x02\x02\x46", Failure, Protocol, "the server wants TLS (scheme = \"https\"?)"},
+		{"an answer of TLS", "HTTP/1.1 400 Bad\r\n\r\nClient sent an HTTP request to an HTTPS server.\n", Failure, Status, "status 400, wanted 200-399; the server wants TLS (scheme = \"https\"?)"},
 		{"garbage", "\x00\x01\x02\n\n", Failure, Protocol, "malformed"},
 		{"long garbage", strings.Repeat(long, 20) + "\r\n\r\n", Failure, Protocol, "malformed"},
 		{"another protocol", "220 smtp.example.com ESMTP\r\n", Failure, Protocol, "malformed"},
 		{"another version", "HTTP/2.0 200 OK\r\n\r\nfine", Success, "", "fine"},
-		{"status 000", "HTTP/1.1 000 Zero\r\n\r\nfine", Failure, Status, "statuscode: 0"},
+		{"status 000", "HTTP/1.1 000 Zero\r\n\r\nfine", Failure, Status, "status 0"},
 		{"no reason", "HTTP/1.1 200\r\n\r\nfine", Success, "", "fine"},
 		{"HTTP/1.0", "HTTP/1.0 200 OK\r\n\r\nfine", Success, "", "fine"},
 		{"HTTP/1.0 has no chunks", "HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nfine", Success, "", "fine"},
 		{"bare line feeds", "HTTP/1.1 200 OK\nContent-Length: 4\n\nfine", Success, "", "fine"},
 		{"interim replies", strings.Repeat("HTTP/1.1 103 Early\r\nLink: x\r\n\r\n", 9) + ok + "\r\nfine", Success, "", "fine"},
-		{"switching protocols", "HTTP/1.1 101 Switch\r\n\r\n", Failure, Status, "statuscode: 101"},
-		{"status 999", "HTTP/1.1 999 Odd\r\n\r\n", Failure, Status, "statuscode: 999"},
+		{"switching protocols", "HTTP/1.1 101 Switch\r\n\r\n", Failure, Status, "status 101"},
+		{"status 999", "HTTP/1.1 999 Odd\r\n\r\n", Failure, Status, "status 999"},
 		{"folded header", ok + "A: b\r\n c\r\n\r\nfine", Success, "", "fine"},
 		{"folded length", ok + "Content-Length:\r\n 4\r\n\r\nfine", Success, "", "fine"},
 		{"length folded into two", ok + "Content-Length: 4\r\n 2\r\n\r\nfine", Failure, Protocol, "Content-Length"},
@@ -53,11 +55,11 @@ func TestHTTPHostileReplies(t *testing.T) {
 		{"no length", ok + "Content-Length:\r\n\r\n", Failure, Protocol, "Content-Length"},
 		{"huge length", ok + "Content-Length: 99999999999999999999\r\n\r\n", Failure, Protocol, "Content-Length"},
 		{"two lengths", ok + "Content-Length: 1\r\nContent-Length: 2\r\n\r\nxx", Failure, Protocol, "multiple Content-Length"},
-		{"short body", ok + "Content-Length: 9\r\n\r\nfine", Failure, Reset, "connection closed before"},
-		{"short body of a failure", "HTTP/1.1 503 No\r\nContent-Length: 9\r\n\r\nfine", Failure, Status, "statuscode: 503"},
+		{"short body", ok + "Content-Length: 9\r\n\r\nfine", Failure, Reset, "connection closed before the reply was complete, after 4 of 9 bytes of the body"},
+		{"short body of a failure", "HTTP/1.1 503 No\r\nContent-Length: 9\r\n\r\nfine", Failure, Status, "status 503"},
 		{"chunks and trailer", ok + "Transfer-Encoding: chunked\r\n\r\n4;x=y\r\nfine\r\n0\r\nA: b\r\n\r\n", Success, "", "fine"},
 		{"chunks before length", ok + "Content-Length: 1\r\nTransfer-Encoding: Chunked\r\n\r\n4\r\nfine\r\n0\r\n\r\n", Success, "", "fine"},
-		{"chunk without an end", ok + "Transfer-Encoding: chunked\r\n\r\n4\r\nfi", Failure, Reset, ""},
+		{"chunk without an end", ok + "Transfer-Encoding: chunked\r\n\r\n4\r\nfi", Failure, Reset, "after 2 bytes of the body"},
 		{"bad chunk size", ok + "Transfer-Encoding: chunked\r\n\r\nxyz\r\n", Failure, Protocol, ""},
 		{"unknown encoding", ok + "Transfer-Encoding: gzip\r\n\r\n", Failure, Protocol, "transfer encoding"},
 		{"not UTF-8", ok + "\r\nfi\xffne", Success, "", "fi\uFFFDne"},
@@ -121,16 +123,16 @@ func TestHTTPSlowReplies(t *testing.T) {
 		{"half a status line", sendThen("HTTP/1.1 2", hang), Failure, Timeout, "no reply within 150ms", ""},
 		{"head a byte at a time", sendThen(ok+"A: ", sendRepeatedly("x", time.Millisecond)), Failure, Timeout, "no reply", ""},
 		{"interim replies for ever", sendRepeatedly("HTTP/1.1 100 Continue\r\n\r\n", time.Millisecond), Failure, Timeout, "no reply", ""},
-		{"body that stalls", sendThen(ok+"Content-Length: 9\r\n\r\nfi", hang), Failure, Timeout, "body not complete within 150ms", ""},
+		{"body that stalls", sendThen(ok+"Content-Length: 9\r\n\r\nfi", hang), Failure, Timeout, "body not complete within 150ms, after 2 of 9 bytes of the body", ""},
 		{"chunk that stalls", sendThen(ok+"Transfer-Encoding: chunked\r\n\r\n9\r\nfi", hang), Failure, Timeout, "body not complete", ""},
 		{"body without an end", sendThen(ok+"\r\n", sendRepeatedly(strings.Repeat("x", 4096), time.Microsecond)), Success, "", "xxx", ""},
 		{"chunks without an end", sendThen(ok+"Transfer-Encoding: chunked\r\n\r\n", sendRepeatedly("4\r\nfine\r\n", time.Microsecond)), Success, "", "fine", ""},
 		{"trailer without an end", sendThen(ok+"Transfer-Encoding: chunked\r\n\r\n4\r\nfine\r\n0\r\n", sendRepeatedly("A: b\r\n", time.Microsecond)), Failure, Protocol, "long trailer", ""},
 		{"trailer that stalls", sendThen(ok+"Transfer-Encoding: chunked\r\n\r\n4\r\nfine\r\n0\r\n", hang), Failure, Timeout, "body not complete", ""},
 		{"server that does not close", sendThen(ok+"Content-Length: 4\r\n\r\nfine", hang), Success, "", "fine", ""},
-		{"failure that stalls", sendThen("HTTP/1.1 500 Bad\r\nContent-Length: 9\r\n\r\n", hang), Failure, Status, "statuscode: 500", ""},
+		{"failure that stalls", sendThen("HTTP/1.1 500 Bad\r\nContent-Length: 9\r\n\r\n", hang), Failure, Status, "status 500", ""},
 		// The kubelet's client waits for ever here: its timeout ends with the head.
-		{"another protocol begins", sendThen("HTTP/1.1 101 Switch\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n", hang), Failure, Status, "statuscode: 101", ""},
+		{"another protocol begins", sendThen("HTTP/1.1 101 Switch\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n", hang), Failure, Status, "status 101", ""},
 		{"reset", func(c net.Conn, _ <-chan struct{}) { _ = c.(*net.TCPConn).SetLinger(0) }, Failure, Reset, "reset", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -164,7 +166,7 @@ func TestHTTPRefused(t *testing.T) {
 		r := ask(t, Handler{HTTPGet: &HTTPGet{Host: host, Port: closedPort(t), Path: "/x"}})
 		wantResult(t, r, Failure, Refused)
 		wantOutput(t, r, "connection refused")
-		wantOutput(t, r, "Get \"http://")
+		wantOutput(t, r, "GET http://")
 	}
 }
 

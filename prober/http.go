@@ -1,6 +1,7 @@
 package prober
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -9,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"strings"
 	"time"
 )
 
@@ -92,7 +92,7 @@ func (p *httpProbe) ask(ctx context.Context, timeout time.Duration) (Result, err
 	x.do(ctx, deadline, p.plain, func(rep reply, replyErr error) bool {
 		switch {
 		case rep.unusual == nil:
-			r, err = p.toResult(rep.status, rep.body, replyErr, timeout)
+			r, err = p.toResult(rep, nil, replyErr, timeout)
 		case rep.unusual.StatusCode/100 == 3:
 			r, err = p.askClient(ctx, deadline, timeout, rep.unusual)
 		default:
@@ -105,21 +105,25 @@ func (p *httpProbe) ask(ctx context.Context, timeout time.Duration) (Result, err
 	return r, err
 }
 
-// toResult returns the result for a reply. err is why the reply is not complete; status
-// is then noStatus when not even the headers arrived.
-func (p *httpProbe) toResult(status int, body []byte, err error, timeout time.Duration) (Result, error) {
+// toResult returns the result for a reply, of the server that redirects led to; last is nil without any. err is why
+// the reply is not complete; its status is then noStatus when not even the headers arrived.
+func (p *httpProbe) toResult(rep reply, last *url.URL, err error, timeout time.Duration) (Result, error) {
+	status, body := rep.status, rep.body
 	if status != noStatus {
 		if why := p.expect.wrongStatus(status); why != "" {
 			// The body is left out: it may hold secrets, perhaps of another server than was
 			// meant, and everybody who may read events would see them.
-			return Result{Outcome: Failure, Cause: Status, Output: why}, nil
+			return Result{Outcome: Failure, Cause: Status, Output: clean(p.asked(last) + why + wantsTLS(status, body))}, nil
 		}
 	}
 	if err != nil {
-		return failureOrRetry(err, p.errorText(status, err, timeout))
+		return failureOrRetry(err, p.asked(last)+errorText(rep, err, timeout))
 	}
 	if why := p.expect.wrongBody(body); why != "" {
-		return Result{Outcome: Failure, Cause: Content, Output: clean(why)}, nil
+		if rep.encoding != "" {
+			why += "; it has the Content-Encoding " + shortQuote(rep.encoding) + ", which healthd does not undo"
+		}
+		return Result{Outcome: Failure, Cause: Content, Output: clean(p.asked(last) + why)}, nil
 	}
 	if status >= 300 && !p.expect.listsStatuses() {
 		return Result{
@@ -132,23 +136,56 @@ func (p *httpProbe) toResult(status int, body []byte, err error, timeout time.Du
 	return Result{Outcome: Success, Output: clean(string(body))}, nil
 }
 
-func (p *httpProbe) errorText(status int, err error, timeout time.Duration) string {
-	why := plainError(err)
-	switch cause := classify(err); {
+// errorText says why a reply is not complete.
+func errorText(rep reply, err error, timeout time.Duration) string {
+	why, cause := plainError(err), classify(err)
+	switch {
 	case cause == Protocol && len(why) > maxQuote:
 		why = why[:maxQuote] + "…"
 	case cause != Timeout:
-	case status != noStatus:
+	case rep.status != noStatus:
 		why = fmt.Sprintf("body not complete within %v", timeout)
 	default:
 		why = fmt.Sprintf("no reply within %v", timeout)
 	}
-	u, err := requestURL(p.get, p.to.host)
-	if err != nil {
+	switch {
+	case rep.status == noStatus || cause != Timeout && cause != Reset:
 		return why
+	case rep.length >= 0:
+		return fmt.Sprintf("%s, after %d of %d bytes of the body", why, len(rep.body), rep.length)
 	}
-	method := p.get.method()
-	return fmt.Sprintf("%s %q: %s", method[:1]+strings.ToLower(method[1:]), u.Redacted(), why) // as net/http
+	return fmt.Sprintf("%s, after %d bytes of the body", why, len(rep.body))
+}
+
+// asked says what was asked, and where redirects led to, for what stands behind it. What a redirect has beside a path
+// may be secret.
+func (p *httpProbe) asked(last *url.URL) string {
+	own, err := requestURL(p.get, p.to.host)
+	if err != nil {
+		return ""
+	}
+	text := p.get.method() + " " + own.Redacted()
+	if last != nil && (last.Scheme != own.Scheme || last.Host != own.Host || last.Path != own.Path) {
+		target := (&url.URL{Scheme: last.Scheme, Host: last.Host, Path: last.Path}).String()
+		if len(target) > maxQuote {
+			target = target[:maxQuote] + "…"
+		}
+		text += ", redirected to " + target
+	}
+	return text + ": "
+}
+
+// wantsTLS says that a server answers plain HTTP by asking for TLS, as Go's, nginx and Apache do.
+func wantsTLS(status int, body []byte) string {
+	if status != http.StatusBadRequest {
+		return ""
+	}
+	for _, text := range []string{"HTTP request to an HTTPS server", "HTTP request was sent to HTTPS port", "speaking plain HTTP to an SSL-enabled server port"} {
+		if bytes.Contains(body, []byte(text)) {
+			return "; " + speaksTLS
+		}
+	}
+	return ""
 }
 
 // askClient asks with net/http. first, if not nil, is a response that exchange already
@@ -186,7 +223,11 @@ func (p *httpProbe) doClient(client *http.Client, req *http.Request, deadline ti
 	resp, err := client.Do(req)
 	if err != nil {
 		seen.noteError(err)
-		return p.toResult(noStatus, nil, rootCause(req.Context(), err), timeout)
+		last, cause := lastURL(err), rootCause(req.Context(), err)
+		if last != nil && last.Scheme == "https" {
+			cause = seen.hungUp(cause)
+		}
+		return p.toResult(reply{status: noStatus}, last, cause, timeout)
 	}
 	defer resp.Body.Close()
 	return p.readResult(req.Context(), deadline, timeout, resp)
@@ -203,7 +244,12 @@ func (p *httpProbe) readResult(ctx context.Context, deadline time.Time, timeout 
 	default:
 		err = rootCause(ctx, err)
 	}
-	r, err := p.toResult(resp.StatusCode, body, err, timeout)
+	rep := reply{status: resp.StatusCode, body: body, length: resp.ContentLength, encoding: resp.Header.Get("Content-Encoding")}
+	var last *url.URL
+	if resp.Request != nil {
+		last = resp.Request.URL
+	}
+	r, err := p.toResult(rep, last, err, timeout)
 	if p.expect.needsHeader() && r.Outcome == Success {
 		if value := resp.Header.Get(p.expect.WarningHeader); value != "" {
 			r.Warning, r.Cause, r.Output = true, Warned, clean(value)
@@ -221,6 +267,19 @@ func rootCause(ctx context.Context, err error) error {
 		return u.Err // errorText adds the URL
 	}
 	return err
+}
+
+// lastURL returns what a client asked last before an error; nil if that is not known.
+func lastURL(err error) *url.URL {
+	failed, ok := errors.AsType[*url.Error](err)
+	if !ok {
+		return nil
+	}
+	u, err := url.Parse(failed.URL)
+	if err != nil {
+		return nil
+	}
+	return u
 }
 
 // redirects returns the rule for the redirects that h gets.

@@ -37,7 +37,10 @@ var (
 type reply struct {
 	status int
 	body   []byte // at most exchange.limit bytes
-	last   bool   // the server closes the connection after it
+	length int64  // of the body as the head tells it; -1: it does not
+	// encoding is the body's Content-Encoding, where it has one.
+	encoding string
+	last     bool // the server closes the connection after it
 	// unusual is a response that net/http read. Its body is not read yet, and the other
 	// fields mean nothing.
 	unusual *http.Response
@@ -68,6 +71,9 @@ func (x *exchange) readReply(conn io.Reader) (reply, error) {
 	// Only what is here already is looked at: a reply may be malformed long before its
 	// head ends.
 	buffered, _ := x.br.Peek(x.br.Buffered())
+	if isTLSRecord(buffered) {
+		return reply{status: noStatus}, errSpeaksTLS
+	}
 	if h, ok := parseUsualHead(buffered); ok {
 		_, _ = x.br.Discard(h.size)
 		return x.readBody(h)
@@ -94,7 +100,7 @@ func (x *exchange) readResponse() (*http.Response, error) {
 			x.head.N = math.MaxInt64
 			// In memory, headers take up to 16 times what they took on the wire, and
 			// the body may take long to come.
-			resp.Header = http.Header{"Location": resp.Header["Location"]}
+			resp.Header = http.Header{"Location": resp.Header["Location"], "Content-Encoding": resp.Header["Content-Encoding"]}
 			// Close would read the body to its end, which may never come.
 			resp.Body = io.NopCloser(&bodyReader{resp.Body, &x.ended})
 			return resp, nil
@@ -128,7 +134,7 @@ func (x *exchange) readBody(h usualHead) (reply, error) {
 		err = io.ErrUnexpectedEOF
 	}
 	x.ended = err == nil && h.length == want
-	return reply{status: h.status, body: x.body.Bytes(), last: h.last()}, err
+	return reply{status: h.status, body: x.body.Bytes(), length: h.length, encoding: h.encoding, last: h.last()}, err
 }
 
 // usualHead is what a probe needs of a usual head.
@@ -139,6 +145,8 @@ type usualHead struct {
 	old    bool  // HTTP/1.0
 	close  bool  // Connection: close
 	keep   bool  // Connection: keep-alive
+	// encoding is the Content-Encoding.
+	encoding string
 }
 
 // last says that the server closes the connection after the reply.
@@ -200,6 +208,8 @@ func (h *usualHead) parseHeader(line []byte) bool {
 			return false
 		}
 		h.length = int64(n)
+	case bytes.EqualFold(name, []byte("Content-Encoding")):
+		h.encoding = string(textproto.TrimBytes(value))
 	case bytes.EqualFold(name, []byte("Connection")):
 		for option := range bytes.SplitSeq(value, []byte(",")) {
 			option = textproto.TrimBytes(option)

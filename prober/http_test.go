@@ -1,6 +1,7 @@
 package prober
 
 import (
+	"cmp"
 	"crypto/tls"
 	"fmt"
 	"io"
@@ -29,8 +30,8 @@ func TestHTTPStatus(t *testing.T) {
 		{"redirect to nowhere", 308, "", Success, Redirect, "Probe terminated redirects, Response body: ", ""},
 		{"redirect to nowhere with a body", 308, "ok body", Success, Redirect, "Probe terminated redirects, Response body: ok body", ""},
 		{"not modified", 304, "", Success, Redirect, "Probe terminated redirects, Response body: ", ""},
-		{"first failure", 400, "secret", Failure, Status, "HTTP probe failed with statuscode: 400", ""},
-		{"server error", 500, "secret", Failure, Status, "HTTP probe failed with statuscode: 500", "20"},
+		{"first failure", 400, "secret", Failure, Status, "status 400, wanted 200-399", ""},
+		{"server error", 500, "secret", Failure, Status, "status 500, wanted 200-399", "20"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			covers(t, tt.kubelet)
@@ -41,8 +42,12 @@ func TestHTTPStatus(t *testing.T) {
 			for _, host := range []string{"", "localhost"} {
 				r := ask(t, Handler{HTTPGet: &HTTPGet{Host: host, Port: port}})
 				wantResult(t, r, tt.outcome, tt.cause)
-				if r.Output != tt.output {
-					t.Errorf("host %q: output is %q, want %q", host, r.Output, tt.output)
+				want := tt.output
+				if tt.outcome == Failure {
+					want = fmt.Sprintf("GET http://%s:%d: %s", cmp.Or(host, "127.0.0.1"), port, want)
+				}
+				if r.Output != want {
+					t.Errorf("host %q: output is %q, want %q", host, r.Output, want)
 				}
 				if r.Warning != (tt.cause == Redirect) {
 					t.Errorf("host %q: warning is %v", host, r.Warning)

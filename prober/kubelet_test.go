@@ -97,6 +97,9 @@ func TestHTTPLikeTheKubelet(t *testing.T) {
 			if want == Unknown {
 				want = Failure // as TestHTTPDiffersFromTheKubelet says
 			}
+			if code, ok := strings.CutPrefix(output, "HTTP probe failed with statuscode: "); ok { // healthd says of what
+				output = fmt.Sprintf("GET %s://%s:%d/%d: status %s, wanted 200-399", tt.scheme, tt.host, tt.port, n, code)
+			}
 			if r.Outcome != want || output != "" && r.Output != output {
 				t.Errorf("%s to %s: reply %.999q:\ngot  %v %.99q\nwant %v %.99q",
 					tt.scheme, tt.host, reply, r.Outcome, r.Output, want, output)

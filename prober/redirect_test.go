@@ -38,6 +38,22 @@ func redirectServer(t *testing.T, code int, location string) int {
 	})
 }
 
+// What failed after redirects is named. What a target has beside a path may be secret.
+func TestTextAfterRedirects(t *testing.T) {
+	port, closed := redirectServer(t, 302, "/fail?token=secret"), closedPort(t)
+	gone := redirectServer(t, 302, fmt.Sprintf("http://user:secret@127.0.0.1:%d/login?token=secret", closed))
+	long := redirectServer(t, 302, "/"+strings.Repeat("x", 4000))
+	for from, want := range map[int]string{
+		port: fmt.Sprintf("GET http://127.0.0.1:%d/, redirected to http://127.0.0.1:%[1]d/fail: status 500, wanted 200-399", port),
+		gone: fmt.Sprintf("GET http://127.0.0.1:%d/, redirected to http://127.0.0.1:%d/login: dial tcp 127.0.0.1:%[2]d: connect: connection refused", gone, closed),
+		long: fmt.Sprintf("GET http://127.0.0.1:%d/, redirected to http://127.0.0.1:%[1]d/%s…: status 500, wanted 200-399", long, strings.Repeat("x", maxQuote-len(fmt.Sprintf("http://127.0.0.1:%d/", long)))),
+	} {
+		if r := ask(t, Handler{HTTPGet: &HTTPGet{Port: from, Path: "/"}}); r.Outcome != Failure || r.Output != want {
+			t.Errorf("%v %q, want %q", r.Outcome, r.Output, want)
+		}
+	}
+}
+
 func TestHTTPRedirects(t *testing.T) {
 	other := redirectServer(t, 302, "")
 	at := func(host, path string) string { return fmt.Sprintf("http://%s:%d%s", host, other, path) }

@@ -29,6 +29,16 @@ func (t *TLSClient) Check() error {
 	return err
 }
 
+// errHungUp is why there is no TLS: the connection ended in the handshake.
+var errHungUp = errors.New("the server hung up in the TLS handshake")
+
+const speaksTLS = "the server wants TLS (scheme = \"https\"?)"
+
+var errSpeaksTLS = errors.New(speaksTLS)
+
+// isTLSRecord reports whether a server answers a plain request with an alert of TLS.
+func isTLSRecord(b []byte) bool { return len(b) >= 2 && b[0] == 0x15 && b[1] == 3 }
+
 // handshakes notes what the handshakes of one Ask showed. Its methods may be called from any
 // goroutine: a transport may still be connecting when Ask returns.
 type handshakes struct {
@@ -94,6 +104,15 @@ func (h *handshakes) noteError(err error) {
 	if invalid, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		h.note(invalid.UnverifiedCertificates)
 	}
+}
+
+// hungUp returns errHungUp for the end of a connection on which the server showed no certificate yet, and other errors as
+// they are.
+func (h *handshakes) hungUp(err error) error {
+	if err != nil && h.notAfter.Load() == nil && classify(err) == Reset {
+		return errHungUp
+	}
+	return err
 }
 
 // certificate returns when the server's certificate ends; zero: there is none.

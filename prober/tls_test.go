@@ -195,11 +195,25 @@ func TestTLS(t *testing.T) {
 	}
 }
 
+// A server that accepts and hangs up in the handshake is no reply that is incomplete.
+func TestHangUpInTheHandshake(t *testing.T) {
+	port := rawServer(t, false, func(c net.Conn, _ <-chan struct{}) { _, _ = c.Read(make([]byte, 4096)) })
+	for _, keep := range []bool{false, true} {
+		r := ask(t, Handler{HTTPGet: &HTTPGet{Scheme: "https", Port: port, KeepAlive: keep}})
+		wantResult(t, r, Failure, TLS)
+		wantOutput(t, r, fmt.Sprintf("GET https://127.0.0.1:%d: the server hung up in the TLS handshake", port))
+	}
+	r := ask(t, Handler{GRPC: &GRPC{Port: port, TLS: &TLSClient{}}})
+	wantResult(t, r, Failure, TLS)
+	wantOutput(t, r, "the server hung up in the TLS handshake")
+}
+
 func TestTLSAgainstNone(t *testing.T) {
 	a := newAuthority(t, "a")
 	plain := webServer(t, func(http.ResponseWriter, *http.Request) { t.Error("asked without TLS") })
 	client := &TLSClient{Verify: true, CA: a.pem}
 	r := ask(t, Handler{HTTPGet: &HTTPGet{Scheme: "https", Port: plain, TLS: client}})
+	wantOutput(t, r, "the server speaks plain HTTP, not TLS")
 	if wantResult(t, r, Failure, Protocol); !r.Certificate.IsZero() {
 		t.Errorf("certificate until %v", r.Certificate)
 	}

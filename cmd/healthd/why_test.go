@@ -42,14 +42,14 @@ func (f fakeRecords) Read(info supervisor.RecordInfo) (*supervisor.FlightRecord,
 func hung(run int) *supervisor.FlightRecord {
 	r := &supervisor.FlightRecord{
 		Run: run, Container: "shop-web-1", ID: "0123456789abcdef", Runtime: "docker", Image: "shop/web:1", Identity: "shop/web/1", Service: "shop/web", Spec: "web",
-		Time: clock.Add(-5 * time.Minute), Cause: supervisor.RecordLiveness, Message: "liveness probe failed (3 in a row): HTTP probe failed with statuscode: 500",
+		Time: clock.Add(-5 * time.Minute), Cause: supervisor.RecordLiveness, Message: "liveness probe failed (3 in a row): GET http://172.18.0.5:8080/healthz: status 500, wanted 200-399",
 		StartedAt: clock.Add(-3 * time.Hour), RanSeconds: 3 * 3600, Restarts: run - 1,
 		Probes: []supervisor.RecordedProbe{
 			{Type: "startup", FailureThreshold: 30},
 			{Type: "readiness", FailureThreshold: 1, Results: []supervisor.RecordedResult{{Time: clock.Add(-6 * time.Minute), Outcome: "Unknown", Cause: "could not ask", Dropped: true}}},
 			{Type: "liveness", FailureThreshold: 3, Results: []supervisor.RecordedResult{
 				{Time: clock.Add(-5*time.Minute - 10*time.Second), Outcome: "Success", LatencySeconds: .0021},
-				{Time: clock.Add(-5 * time.Minute), Outcome: "Failure", Cause: "status", LatencySeconds: .9, Output: "HTTP probe failed with statuscode: 500"},
+				{Time: clock.Add(-5 * time.Minute), Outcome: "Failure", Cause: "status", LatencySeconds: .9, Output: "GET http://172.18.0.5:8080/healthz: status 500, wanted 200-399"},
 			}},
 		},
 		Command: supervisor.RecordedCommand{Command: []string{"jcmd", "1", "Thread.print"}, Output: "\"main\" #1 prio=5\n\n   java.lang.Thread.State: BLOCKED\n\tat shop.Orders.lock(Orders.java:42)\x1b[2J\n"},
@@ -60,7 +60,7 @@ func hung(run int) *supervisor.FlightRecord {
 			Titles: []string{"PID", "PPID", "STAT", "COMMAND"}, Rows: [][]string{{"4711", "4690", "Sl", "java -jar /shop.jar"}, {"4805", "4711", "Z", "[sh] <defunct>"}}, More: 3,
 		},
 		Usage:  supervisor.RecordedUsage{MemoryBytes: 60 << 20, MemoryLimitBytes: 64 << 20, CPUCores: .02, CPUSeconds: 81.5, ThrottledSeconds: 12, PIDs: 5},
-		Events: []core.Event{{Time: clock.Add(-5 * time.Minute), Container: "shop-web-1", Reason: "Unhealthy", Message: "Liveness probe failed (3/3): HTTP probe failed with statuscode: 500"}},
+		Events: []core.Event{{Time: clock.Add(-5 * time.Minute), Container: "shop-web-1", Reason: "Unhealthy", Message: "Liveness probe failed (3/3): GET http://172.18.0.5:8080/healthz: status 500, wanted 200-399"}},
 		Inspection: supervisor.RecordedInspection{
 			State: "running", ImageID: "sha256:1234", Address: "172.18.0.5", Network: "shop_default", Resources: "memory=67108864", RestartPolicy: "no", StopSignal: "SIGTERM",
 			StopTimeoutSeconds: 30, Environment: []string{"DB_PASSWORD", "PATH"}, Labels: map[string]string{"com.docker.compose.service": "web"},

@@ -151,7 +151,7 @@ func probeCommand(t *testing.T, e harness.Engine) {
 	}{
 		{"http-200", labels("http_get.port", "8080", "http_get.path", "/healthz"), 0, []string{"Success"}, nil},
 		{"http-500", labels("http_get.port", "8080", "http_get.path", "/healthz"), 1,
-			[]string{"Failure", "HTTP probe failed with statuscode: 500"}, []string{"/bin/testserver", "-status", "500"}},
+			[]string{"Failure", ":8080/healthz: status 500, wanted 200-399"}, []string{"/bin/testserver", "-status", "500"}},
 		{"http-301-local", labels("http_get.port", "8080", "http_get.path", "/redirect-local"), 0, []string{"Success"}, nil},
 		{"http-301-foreign", labels("http_get.port", "8080", "http_get.path", "/redirect-foreign"), 0,
 			[]string{"Success", "arning", "Probe terminated redirects"}, nil},
