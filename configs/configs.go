@@ -51,6 +51,7 @@ type Config struct {
 	defaults *node       // nil: none
 	specs    []*fileSpec // in file order
 	drafts   *drafts
+	certs    []*node // cert_file of handlers
 }
 
 // Runtime is one engine to watch.
@@ -135,6 +136,7 @@ type loader struct {
 	specs      []*node
 	sections   map[string]*node // by their key
 	pems       map[string]*pemFile
+	certs      []*node // see Config
 	problems   Problems
 }
 
@@ -280,7 +282,7 @@ func (l *loader) join(key string, earlier, n *node) *node {
 
 // config checks everything that was read.
 func (l *loader) config() (*Config, error) {
-	c := &Config{Files: l.files, defaults: l.sections["defaults"], drafts: &drafts{}}
+	c := &Config{Files: l.files, defaults: l.sections["defaults"], drafts: &drafts{}, certs: l.certs}
 	l.problems = append(l.problems, readDaemon(c, l)...)
 	notifies, problems := readNotifies(l.notifies)
 	c.Notify = notifies

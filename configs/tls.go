@@ -1,6 +1,8 @@
 package configs
 
 import (
+	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"time"
 
 	"healthd/prober"
 )
@@ -54,6 +57,9 @@ func (l *loader) readPEMs(n *node) {
 			for _, name := range pemKeys() {
 				if file := field.fields[name]; file != nil && file.kind == stringKind && checkFile(file.text) == "" {
 					file.pem = l.pem(file.text)
+					if name == "cert_file" {
+						l.certs = append(l.certs, file)
+					}
 				}
 			}
 		}
@@ -62,6 +68,23 @@ func (l *loader) readPEMs(n *node) {
 	for _, item := range n.items {
 		l.readPEMs(item)
 	}
+}
+
+// EndedCertificates returns healthd's own certificates for probes and hooks that servers refuse at that moment. A
+// configuration with one is taken all the same: without it, healthd would not start.
+func (c *Config) EndedCertificates(now time.Time) Problems {
+	var all Problems
+	for _, n := range c.certs {
+		block, _ := pem.Decode([]byte(n.pem.text))
+		if block == nil {
+			continue
+		}
+		if cert, err := x509.ParseCertificate(block.Bytes); err == nil && now.After(cert.NotAfter) {
+			all = append(all, n.at.problem("tls.cert_file", "%s has ended at %s", quote(n.text), cert.NotAfter.UTC().Format(time.RFC3339)))
+		}
+	}
+	all.sort()
+	return all
 }
 
 func (l *loader) pem(file string) *pemFile {

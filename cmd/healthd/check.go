@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -111,6 +112,12 @@ func (a *app) checkConfig(ctx context.Context) (*configs.Config, error) {
 	c, err := a.load()
 	if err != nil {
 		return nil, err
+	}
+	if ended := c.EndedCertificates(time.Now()); len(ended) > 0 {
+		for _, p := range ended {
+			fmt.Fprintln(a.stderr, p)
+		}
+		return nil, unusable{ended}
 	}
 	warnings := slices.Concat(c.Warnings(), hostWarnings(ctx, c, resolveName))
 	for _, w := range warnings {

@@ -42,6 +42,13 @@ func TestWarningsOfTheFleetsHost(t *testing.T) {
 			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
 		}
 	}
+	for cert, want := range map[string]string{good + " " + goodKey: "", ended + " " + endedKey: ":3: tls.cert_file: \"" + ended + "\" has ended at " + now.Add(-time.Hour).UTC().Format(time.RFC3339) + "\nhealthd: cannot use the configuration: 1 problem\n"} {
+		file, key, _ := strings.Cut(cert, " ")
+		config := write(t, "own.toml", "[[spec]]\nname = \"a\"\nliveness.grpc = { port = 1, tls = { cert_file = \""+file+"\", key_file = \""+key+"\" } }\nmatch = { a = \"b\" }\n")
+		if got := inside("check", "--config", config); want == "" && got.code != 0 || !strings.HasSuffix(got.stderr, want) || want != "" && got.code != 1 {
+			t.Errorf("own certificate %s: %+v", file, got)
+		}
+	}
 	if got := wrongCertificate(good, goodKey, now.Add(-72*time.Hour)); !strings.Contains(got, " begins at ") {
 		t.Errorf("of a certificate that is not valid yet: %q", got)
 	}
