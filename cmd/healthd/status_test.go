@@ -50,7 +50,7 @@ func statuses() []api.Status {
 		},
 		{Name: "web-4", Phase: "Running", State: running(time.Minute), Conditions: notReady("Paused"), EnginePolicy: "unless-stopped"},
 		{
-			Name: "gated", Phase: "Running", State: running(time.Minute),
+			Name: "gated", Phase: "Running", Why: "Readiness gate b is False.", State: running(time.Minute),
 			Probes: map[string]api.ProbeStatus{"readiness": probe("Success", "Success", 9, 1)},
 			Conditions: append(notReady("ReadinessGatesNotReady"),
 				api.Condition{Type: "a", Status: "True"}, api.Condition{Type: "b", Status: "False"}),
@@ -91,13 +91,14 @@ func statuses() []api.Status {
 		},
 		{
 			Name: "group", Phase: "Running", Ready: true,
+			Why: "Failed liveness probe, its restart waits for a-container-with-a-name-that-is-much-longer-than-others, web-2.",
 			State: api.ContainerState{Waiting: &api.Waiting{
 				Reason: "GroupLimit", Message: "failed liveness probe, its restart waits for a-container-with-a-name-that-is-much-longer-than-others, web-2",
 			}},
 			Probes: map[string]api.ProbeStatus{"liveness": probe("Failure", "Success", 1, 2), "readiness": probe("Success", "Success", 1, 1)},
 		},
 		{
-			Name: "budget", Phase: "Running", Conditions: notReady("StartupPending"),
+			Name: "budget", Phase: "Running", Why: "Failed startup probe, its restart waits for the host's budget of 10 restarts in 1m0s.", Conditions: notReady("StartupPending"),
 			State: api.ContainerState{Waiting: &api.Waiting{
 				Reason: "RestartBudget", Message: "failed startup probe, its restart waits for the host's budget of 10 restarts in 1m0s",
 			}},
@@ -274,17 +275,45 @@ func testWatchThatFails(t *testing.T) {
 	}
 }
 
-// The table has no column for why a container waits.
+// The table has no column for why a container is not ready or waits, nor for what to do about it.
 func TestRemarkOfAWait(t *testing.T) {
 	for reason, want := range map[string]string{
-		"CrashLoopBackOff": "", "Restarting": "", "Draining": "", "Created": "",
-		"GroupLimit": "web waits: M", "RestartBudget": "web waits: M", "NetworkUnavailable": "web waits: M", "RuntimeUnknown": "web waits: M",
-		"GaveUp": "web: M", "WouldRestart": "web: M",
+		"CrashLoopBackOff": "web: Why. Next start in 4m36s. (healthd why web)", "Restarting": "web: Why. (healthd explain web)", "Created": "",
+		"GroupLimit": "web: Why. (healthd explain web)", "GaveUp": "web: Why. (healthd resume web)",
 	} {
-		s := api.Status{Name: "web", State: api.ContainerState{Waiting: &api.Waiting{Reason: reason, Message: "M"}}}
+		s := api.Status{Name: "web", Why: "Why.", State: api.ContainerState{Waiting: &api.Waiting{Reason: reason, Until: clock.Add(276 * time.Second)}}}
 		if got := remark(s, clock); got != want {
 			t.Errorf("%s: %q, want %q", reason, got, want)
 		}
+	}
+}
+
+func TestRemarkOfWhatIsNotReady(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		s    api.Status
+		want string
+	}{
+		{"ready, and failing", api.Status{Ready: true, Why: "Why."}, ""},
+		{"starting", api.Status{}, ""},
+		{"not ready", api.Status{Why: "Readiness probe fails (4 in a row): a\nb"}, "web: Readiness probe fails (4 in a row): a b (healthd explain web)"},
+		{"a gate", api.Status{Why: "Why.", Conditions: append(notReady("ReadinessGatesNotReady"), api.Condition{Type: "a", Status: "True"}, api.Condition{Type: "b", Status: "False"})},
+			"web: Why. (healthd gate web b True)"},
+		{"ended", api.Status{Why: "Why.", RestartPolicy: core.Never, State: api.ContainerState{Terminated: &api.Terminated{ExitCode: 3, Reason: "Error"}}}, "web: Why. (healthd why web)"},
+		{"stopped", api.Status{Why: "Why.", State: api.ContainerState{Terminated: &api.Terminated{Reason: "StoppedByOperator"}}}, ""},
+		{"its back-off is over", api.Status{Why: "Why.", State: api.ContainerState{Waiting: &api.Waiting{Reason: "CrashLoopBackOff"}}}, "web: Why. Starts now. (healthd why web)"},
+	} {
+		tt.s.Name, tt.s.State.Running = "web", nil
+		if got := remark(tt.s, clock); got != tt.want {
+			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
+		}
+	}
+	var many []api.Status
+	for range 14 {
+		many = append(many, api.Status{Name: "web", Why: "Why."})
+	}
+	if got := remarks(many, 100, clock); len(got) != 11 || got[10] != "and 4 more: healthd explain NAME" || len(remarks(many, unlimited, clock)) != 14 {
+		t.Errorf("of many: %q", got)
 	}
 }
 

@@ -9,8 +9,8 @@ import (
 	"healthd/supervisor/core"
 )
 
-// remark says what is wrong with a container's labels, what its restart waits for
-// besides time, and how long it is held.
+// remark says what is wrong with a container's labels, how long it is held, and why it is not ready or waits, with the
+// command that tells more or helps.
 func remark(s api.Status, now time.Time) string {
 	text := ""
 	if w := s.State.Waiting; w != nil && waitsForOthers(w) {
@@ -23,18 +23,79 @@ func remark(s api.Status, now time.Time) string {
 		return fmt.Sprintf("%s is Invalid, healthd does not supervise it: %s", s.Name, line(s.Invalid))
 	case s.Held:
 		return fmt.Sprintf("%s is held %s%s", s.Name, heldText(s, now), text)
-	case text != "" && (s.State.Waiting.Reason == core.WaitGaveUp || s.State.Waiting.Reason == core.WaitObserved):
-		return s.Name + text
-	case text != "":
-		return s.Name + " waits" + text
 	case endedByItself(s) && s.EnginePolicy != "":
 		return fmt.Sprintf("%s has ended, and healthd does not start it: the engine's own restart policy decides (%s)", s.Name, line(s.EnginePolicy))
 	case endedByItself(s) && s.Mode == observe && policyRestarts(s):
 		return s.Name + " has ended, and is only observed: healthd does not start it"
 	case endedByItself(s) && policyRestarts(s):
 		return fmt.Sprintf("%s has ended, and healthd does not start it: it did not see it end, or only observed it then (healthd explain %[1]s)", s.Name)
+	case s.Why == "" || s.Ready && s.State.Waiting == nil || endedAsWanted(s):
+		return ""
 	}
-	return ""
+	return fmt.Sprintf("%s: %s (%s)", s.Name, line(s.Why)+nextStart(s, now), nextCommand(s))
+}
+
+// endedAsWanted says whether a container does not run because somebody wanted that.
+func endedAsWanted(s api.Status) bool {
+	t := s.State.Terminated
+	created := s.State.Waiting != nil && s.State.Waiting.Reason == core.WaitCreated
+	return created || t != nil && (t.Reason == core.ReasonCompleted || t.Reason == core.ReasonStoppedByOperator)
+}
+
+// nextStart says when the back-off is over.
+func nextStart(s api.Status, now time.Time) string {
+	w := s.State.Waiting
+	switch {
+	case w == nil || w.Reason != core.WaitCrashLoop:
+		return ""
+	case w.Until.After(now):
+		return fmt.Sprintf(" Next start in %v.", w.Until.Sub(now).Round(time.Second))
+	}
+	return " Starts now."
+}
+
+// nextCommand is what to do about a container that is not well.
+func nextCommand(s api.Status) string {
+	w := s.State.Waiting
+	switch {
+	case w != nil && w.Reason == core.WaitGaveUp:
+		return "healthd resume " + s.Name
+	case s.State.Terminated != nil || w != nil && w.Reason == core.WaitCrashLoop:
+		return "healthd why " + s.Name
+	case readyCondition(s).Reason == core.NotReadyGates:
+		for _, g := range s.Gates() {
+			if g.Status != "True" {
+				return fmt.Sprintf("healthd gate %s %s True", s.Name, line(g.Type))
+			}
+		}
+	}
+	return "healthd explain " + s.Name
+}
+
+// remarks returns the remark on each container that has one; on a terminal only the first ones, so that they do not push
+// the table out of sight.
+func remarks(all []api.Status, columns int, now time.Time) []string {
+	const most = 10
+	var texts []string
+	supervised, more := 0, 0
+	for _, s := range all {
+		text := remark(s, now)
+		switch {
+		case text == "":
+			continue
+		case s.Unsupervised != "": // whoever asks for these wants the reasons
+		case supervised >= most && columns < unlimited:
+			more++
+			continue
+		default:
+			supervised++
+		}
+		texts = append(texts, text)
+	}
+	if more > 0 {
+		texts = append(texts, fmt.Sprintf("and %d more: healthd explain NAME", more))
+	}
+	return texts
 }
 
 // observe is the mode of a container that healthd neither stops nor starts.

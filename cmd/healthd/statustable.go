@@ -19,17 +19,14 @@ func writeStatuses(w, beside io.Writer, all []api.Status, f statusForm, colours 
 		const service, startup = 1, 4 // as it is without the one before
 		t.width, t.flexible, t.drop = columns, []flexible{{column: service, least: 8}, {column: 0, least: 12}}, []int{service, startup}
 	}
-	below := ""
 	for _, s := range all {
 		t.add(statusRow(s, wide, now)...)
-		if text := remark(s, now); text != "" {
-			below += "\n" + strings.Join(wrap(text, columns-2), "\n  ")
-		}
 	}
-	notes := []string{observedNote(all, columns), managedNote(all, columns)}
+	notes := append(remarks(all, columns, now), observedNote(all, columns), managedNote(all, columns))
 	if !wide {
 		notes = append(notes, engineNote(all, columns))
 	}
+	below := ""
 	for _, text := range notes {
 		if text != "" {
 			below += "\n" + strings.Join(wrap(text, columns-2), "\n  ")

@@ -24,6 +24,7 @@ type Glance struct {
 	Ready     bool      `json:"ready"`
 	Reason    string    `json:"reason,omitempty"`  // why it is not ready, or what it waits for
 	Message   string    `json:"message,omitempty"` // the same for people
+	Why       string    `json:"why,omitempty"`     // in sentences why it is as it is, also if it is ready
 	Since     time.Time `json:"since,omitzero"`    // it looks like that
 	Until     time.Time `json:"until,omitzero"`    // end of a wait, if that is known
 	Restarts  int       `json:"restarts"`
@@ -83,12 +84,19 @@ func (a *API) glances(all iter.Seq[*core.View], now time.Time) iter.Seq[Glance] 
 }
 
 func (a *API) glance(v *core.View, at time.Time) Glance {
+	g := newGlance(v)
+	g.Warnings = len(v.Warnings())
+	g.LastRestart, g.Minutes = a.board.LastRestart(v.Container.ID).String(), minuteLetters(a.board.Minutes(v.Container.ID, at))
+	return g
+}
+
+// newGlance returns a Glance of what is now.
+func newGlance(v *core.View) Glance {
 	c, look := v.Container, supervisor.LookOf(v)
 	g := Glance{
 		ID: c.ID, Name: c.Name, Runtime: c.Runtime, Namespace: c.Namespace, Image: c.Image,
 		Project: core.ProjectOf(c.Labels), Service: v.Service, Look: look.String(), Since: sinceOf(v, look).UTC(),
-		Restarts: v.State.RestartCount(), LastRestart: a.board.LastRestart(c.ID).String(), Held: v.State.Lasting.Held(), Warnings: len(v.Warnings()),
-		Minutes: minuteLetters(a.board.Minutes(c.ID, at)),
+		Restarts: v.State.RestartCount(), Held: v.State.Lasting.Held(),
 	}
 	now, last := states(v)
 	if g.Ended = last.Terminated; now.Terminated != nil {
@@ -99,18 +107,25 @@ func (a *API) glance(v *core.View, at time.Time) Glance {
 		g.Reason, g.Message, g.Until = wait.Reason, wait.Message, wait.Until.UTC()
 	}
 	g.Message = cut(g.Message)
-	if v.Spec == nil {
-		return g
+	g.Observe, g.Failing = v.Spec != nil && v.Spec.Observe, failing(v)
+	g.Why = why(&g, look)
+	return g
+}
+
+// failing returns the probes of which the page says that they fail.
+func failing(v *core.View) []Failing {
+	if v.Spec == nil || !v.State.Engine.State.Alive() {
+		return nil
 	}
-	g.Observe = v.Spec.Observe
+	var all []Failing
 	for t, p := range v.Spec.Probes {
 		y := &v.State.Health.Probes[t]
 		outcome, run, _ := y.Newest()
-		if p != nil && v.State.Engine.State.Alive() && (outcome == prober.Failure || y.Unasked()) {
-			g.Failing = append(g.Failing, Failing{core.ProbeType(t).String(), run, p.FailureThreshold, cut(y.Last.Output), outcome == prober.Unknown})
+		if p != nil && (outcome == prober.Failure || y.Unasked()) {
+			all = append(all, Failing{core.ProbeType(t).String(), run, p.FailureThreshold, cut(y.Last.Output), outcome == prober.Unknown})
 		}
 	}
-	return g
+	return all
 }
 
 // sinceOf returns when a container began to look as it does; zero where nobody knows.

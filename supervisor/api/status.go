@@ -25,6 +25,7 @@ type Status struct {
 	Phase         core.Phase             `json:"phase"`
 	Started       bool                   `json:"started"`
 	Ready         bool                   `json:"ready"`
+	Why           string                 `json:"why,omitempty"` // in sentences why it is as it is; empty: there is nothing to say
 	Draining      bool                   `json:"draining"`
 	Held          bool                   `json:"held"`
 	HeldUntil     time.Time              `json:"heldUntil,omitzero"` // zero while held: until somebody resumes it
@@ -127,6 +128,7 @@ func newStatus(v *core.View) Status {
 		Warnings: append([]string{}, v.Warnings()...), // never null
 	}
 	status.State, status.LastState = states(v)
+	status.Why = newGlance(v).Why
 	if v.Spec == nil {
 		return status
 	}

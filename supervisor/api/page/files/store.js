@@ -14,6 +14,7 @@ import { noteClock } from "./dom.js";
  * @property {boolean} ready
  * @property {string} [reason]
  * @property {string} [message]
+ * @property {string} [why]
  * @property {string} [since]
  * @property {string} [until]
  * @property {number} restarts

@@ -83,54 +83,15 @@ export function recordCause(name) {
   return cause(name, null);
 }
 
-/** "Liveness probe failed 2 of 3 times: OUTPUT" */
-function failing(f) {
-  const name = f.probe[0].toUpperCase() + f.probe.slice(1);
-  if (f.unknown) return `${name} probe has been Unknown ${f.run} times in a row${f.output ? `: ${f.output}` : ""}`;
-  const count = f.run >= f.threshold ? `fails (${f.run} in a row)` : `failed ${f.run} of ${f.threshold} times`;
-  return `${name} probe ${count}${f.output ? `: ${f.output}` : ""}`;
-}
-
 /**
- * Why a container is as it is, in a sentence; empty if there is nothing to say.
+ * Why a container is as it is, in sentences; empty if there is nothing to say.
  * @param {Glance} c
  */
 export function why(c) {
-  const first = c.failing?.[0];
-  switch (c.look) {
-    case "Waiting": return waiting(c);
-    case "NotReady": {
-      const f = c.failing?.find((x) => x.probe === "readiness") ?? first;
-      return c.reason === "ReadinessFailed" && f ? failing(f) : sentence(c.message || c.reason);
-    }
-    case "Stopped": return c.reason === "GaveUp" ? sentence(c.message) : sentence(ending(c.ended) || "it has never run");
-    case "Unknown": return c.reason === "RuntimeUnknown" && c.message ? sentence(c.message) : "healthd cannot reach its engine. What was last published stays published.";
-    case "Paused": return "Somebody paused it.";
-    case "Starting": return first ? failing(first) : "";
-    case "Ready": return c.reason ? sentence(c.message || c.reason) : first ? failing(first) : "";
-  }
-  return sentence(c.message || c.reason || "");
-}
-
-function waiting(c) {
-  const end = c.ended ? sentence(ending(c.ended)) : "";
-  switch (c.reason) {
-    case "CrashLoopBackOff": {
-      const left = c.until ? Date.parse(c.until) - now() : 0;
-      const message = c.message?.startsWith("back-off") ? "" : ` ${sentence(c.message ?? "")}`;
-      const times = c.restarts > 1 ? ` Restarted ${c.restarts.toLocaleString("en")} times.` : "";
-      return `${end}${message}${times} ${left > 500 ? `Next start in ${duration(left)}.` : "Starts now."}`.trim();
-    }
-    case "Restarting": case "NotRunning": return `${end} ${sentence(c.message ?? "")}`.trim();
-  }
-  return sentence(c.message || c.reason || "");
-}
-
-/** Begins with a capital and ends with a dot. */
-function sentence(text) {
-  if (!text) return "";
-  const t = text.trim();
-  return t[0].toUpperCase() + t.slice(1) + (/[.!?…]$/.test(t) ? "" : ".");
+  const text = c.why ?? "";
+  if (c.look !== "Waiting" || c.reason !== "CrashLoopBackOff") return text;
+  const left = c.until ? Date.parse(c.until) - now() : 0;
+  return `${text} ${left > 500 ? `Next start in ${duration(left)}.` : "Starts now."}`.trim();
 }
 
 /** "1 container", "3 containers" */
