@@ -88,9 +88,9 @@ func writeExplanation(w io.Writer, e api.Explanation, columns int, now time.Time
 	writeRemarks(p, e)
 	writeProbes(p, s, now)
 	writeGates(p, s.Gates())
-	writeValues(p, e.Values)
-	writeLast(p, e.Events, now)
 	writeNext(p, e.Next, now)
+	writeLast(p, e.Events, now)
+	writeValues(p, e.Values)
 	_, err := io.WriteString(w, p.String())
 	return err
 }

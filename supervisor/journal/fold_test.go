@@ -80,6 +80,25 @@ func TestRepeatsAreFolded(t *testing.T) {
 	}
 }
 
+// Repeats are told where they happened, before and after they are kept.
+func TestFoldedRepeatsAreInOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := New()
+		j.Record(core.Event{Time: time.Now().Add(time.Hour), Container: "db", Reason: core.EventNotReady, Message: "before the clock was set back"})
+		flap(j, foldAfter+2, same)
+		time.Sleep(time.Second)
+		j.Record(core.Event{Time: time.Now(), Container: "web", Reason: core.EventReady, Message: "ready"})
+		want := "db before the clock was set back\n" + strings.Repeat("web Container web is not ready\n", foldAfter) + "web Container web is not ready x2 in 900ms\nweb ready\n"
+		for range 2 {
+			if got := transcript(j.Events("", time.Time{})); got != want {
+				t.Errorf("got:\n%swant:\n%s", got, want)
+			}
+			time.Sleep(foldEvery)
+			synctest.Wait()
+		}
+	})
+}
+
 // What is held back is on the disk when Run ends.
 func TestFoldedRepeatsSurviveTheEnd(t *testing.T) {
 	dir := t.TempDir()

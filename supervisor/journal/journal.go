@@ -18,6 +18,7 @@
 package journal
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -111,8 +112,7 @@ func (j *Journal) recordOwnEvent(reason, message string) {
 }
 
 // Events returns the events of one container, or all when container is empty, that are
-// not older than since. The oldest comes first, but those that stand for repeats not before they are
-// kept.
+// not older than since. The oldest comes first; one that stands for repeats is where the newest of them was.
 func (j *Journal) Events(container string, since time.Time) []core.Event {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -122,15 +122,25 @@ func (j *Journal) Events(container string, since time.Time) []core.Event {
 	}
 	for k := range j.history.of(container) {
 		if !k.Time.Before(since) {
-			events = append(events, k.Event)
+			events = appendInOrder(events, k.Event)
 		}
 	}
 	for _, ev := range j.folds.pending(container) {
 		if !ev.Time.Before(since) {
-			events = append(events, ev)
+			events = appendInOrder(events, ev)
 		}
 	}
 	return events
+}
+
+// appendInOrder appends an event. One that stands for repeats comes into the history later than it happened. Of the
+// others the order in which they came counts, whatever the clock said.
+func appendInOrder(events []core.Event, ev core.Event) []core.Event {
+	place := len(events)
+	for ev.Count > 0 && place > 0 && events[place-1].Time.After(ev.Time) {
+		place--
+	}
+	return slices.Insert(events, place, ev)
 }
 
 // Up says whether what is recorded reaches the disk: there is a file, and the newest write has not
