@@ -2,6 +2,7 @@ package importer
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -12,6 +13,16 @@ import (
 type podContainer struct {
 	spec  *draft
 	ports []value
+}
+
+// setGrace sets how long a container has to end. Kubernetes takes 0, and gives it a second.
+func setGrace(t *table, v value) {
+	const key = "termination_grace_period"
+	if n, ok := v.integer(); ok && n == 0 {
+		t.duration(key, time.Second).because("0 there; healthd gives a container at least 1s")
+		return
+	}
+	setSeconds(t, key, v)
 }
 
 // setSeconds sets a duration from a number of seconds.
@@ -48,7 +59,6 @@ func (c *podContainer) probe(name, table string, p value) {
 	}{
 		{"initialDelaySeconds", "initial_delay", true, true}, {"periodSeconds", "period", true, false}, {"timeoutSeconds", "timeout", true, false},
 		{"successThreshold", "success_threshold", false, false}, {"failureThreshold", "failure_threshold", false, false},
-		{"terminationGracePeriodSeconds", "termination_grace_period", true, true},
 	} {
 		v := p.get(f.from)
 		if n, ok := v.integer(); !v.there() || ok && n == 0 && !f.zero {
@@ -59,6 +69,9 @@ func (c *podContainer) probe(name, table string, p value) {
 		} else {
 			setNumber(t, f.to, v)
 		}
+	}
+	if grace := p.get("terminationGracePeriodSeconds"); grace.there() {
+		setGrace(t, grace)
 	}
 	lostFields(t, name, p, "httpGet", "tcpSocket", "exec", "grpc", "initialDelaySeconds", "periodSeconds", "timeoutSeconds", "successThreshold",
 		"failureThreshold", "terminationGracePeriodSeconds")
@@ -162,13 +175,19 @@ func grpcPort(t *table, name string, v value) (string, bool) {
 	return i.String(), ok
 }
 
-// port returns a number, or the name of one of the container's ports, which it writes into [spec.ports].
+// port returns a number, or the name of one of the container's TCP ports, which it writes into [spec.ports]. As with the
+// kubelet, digits are a number, also as text.
 func (c *podContainer) port(t *table, name string, v value) (port, bool) {
 	if n, ok := v.integer(); ok {
 		return port{number: n}, true
 	}
 	text := v.text()
+	protocol := "TCP"
 	for _, p := range c.ports {
+		if is := p.get("protocol").text(); p.get("name").text() == text && is != "" && is != protocol {
+			protocol = is
+			continue
+		}
 		if n, ok := p.get("containerPort").integer(); ok && text != "" && p.get("name").text() == text {
 			if ports := c.spec.table("ports"); !ports.has(bare(text)) {
 				ports.number(text, n)
@@ -176,9 +195,15 @@ func (c *podContainer) port(t *table, name string, v value) (port, bool) {
 			return port{name: text}, true
 		}
 	}
-	if !v.is(yaml.ScalarNode) || text == "" {
+	if n, err := strconv.Atoi(text); err == nil && n > 0 && n <= 65535 {
+		return port{number: n}, true
+	}
+	switch {
+	case !v.is(yaml.ScalarNode) || text == "":
 		t.lost("%s (%s): it is no port", name, v.at())
-	} else {
+	case protocol != "TCP":
+		t.lost("%s = %s (%s): that port of the container is %s, which healthd does not ask: write the number of one that is TCP", name, text, v.at(), protocol)
+	default:
 		t.lost("%s = %s (%s): the container has no port of that name: write its number", name, text, v.at())
 	}
 	return port{}, false

@@ -95,3 +95,34 @@ func TestYAMLBombs(t *testing.T) {
 		}
 	}
 }
+
+// The kubelet's own readings of what manifests say.
+func TestLikeTheKubelet(t *testing.T) {
+	of, text := resolvedText(t, Kubernetes, `kind: Deployment
+metadata: {name: web}
+spec:
+  minReadySeconds: 0
+  template:
+    spec:
+      terminationGracePeriodSeconds: 0
+      containers:
+      - name: a
+        ports: [{name: dns, containerPort: 53, protocol: UDP}, {name: dns-tcp, containerPort: 53, protocol: TCP}]
+        startupProbe: {tcpSocket: {port: dns-tcp}}
+        livenessProbe: {tcpSocket: {port: "9090"}, terminationGracePeriodSeconds: 0}
+        readinessProbe: {httpGet: {port: dns}}
+`)
+	spec := of("", "web")
+	if spec.TerminationGracePeriod != time.Second || spec.Probes[core.Liveness].TerminationGracePeriod != time.Second || spec.Probes[core.Liveness].Handler.TCPSocket.Port != 9090 ||
+		spec.Probes[core.Startup] == nil || spec.Probes[core.Readiness] != nil {
+		t.Errorf("%+v", spec)
+	}
+	for word, want := range map[string]int{"minReadySeconds": 0, "Not carried over: readiness": 1, "that port of the container is UDP": 1, "0 there; healthd gives a container at least 1s": 2} {
+		if got := strings.Count(text, word); got != want {
+			t.Errorf("%q is there %d times, want %d", word, got, want)
+		}
+	}
+	if t.Failed() {
+		t.Log(text)
+	}
+}
