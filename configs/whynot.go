@@ -1,7 +1,10 @@
 package configs
 
 import (
+	"cmp"
 	"fmt"
+	"math"
+	"slices"
 	"strings"
 
 	"healthd/runtime"
@@ -13,7 +16,24 @@ const WhySelf = "healthd itself runs in it, and could not start it again after a
 
 // WhyNot returns why Resolve leaves a container alone: what each spec misses. It is
 // empty for one that Resolve does not leave alone.
-func (c *Config) WhyNot(t runtime.Traits) []string {
+func (c *Config) WhyNot(t runtime.Traits) []string { return c.whyNot(t, c.specs) }
+
+// NearestWhyNot is WhyNot of the two specs at most whose names are most like the container's; of those that only a label
+// chooses last.
+func (c *Config) NearestWhyNot(t runtime.Traits) []string {
+	const most, compared = 2, 64
+	service := cmp.Or(t.Labels[core.ComposeService], t.Name)
+	far := func(s *fileSpec) int {
+		if s.matcher.none() {
+			return math.MaxInt
+		}
+		return distance(s.name[:min(len(s.name), compared)], service[:min(len(service), compared)])
+	}
+	nearest := slices.SortedStableFunc(slices.Values(c.specs), func(a, b *fileSpec) int { return cmp.Compare(far(a), far(b)) })
+	return c.whyNot(t, nearest[:min(len(nearest), most)])
+}
+
+func (c *Config) whyNot(t runtime.Traits, specs []*fileSpec) []string {
 	if spec, err := c.Resolve(t); spec != nil || err != nil {
 		return nil
 	}
@@ -34,7 +54,7 @@ func (c *Config) WhyNot(t runtime.Traits) []string {
 		return append(why, "it has no label that begins with "+labelPrefix+", and there is no [[spec]]")
 	}
 	why = append(why, "it has no label that begins with "+labelPrefix)
-	for _, s := range c.specs {
+	for _, s := range specs {
 		why = append(why, fmt.Sprintf("spec %s (%s): %s", s.name, s.own.at, s.whyNot(t)))
 	}
 	return why

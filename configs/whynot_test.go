@@ -39,6 +39,13 @@ func TestWhyNot(t *testing.T) {
 			t.Errorf("healthd's own container %v: %q, %v, %v", labels, got, spec, err)
 		}
 	}
+	near := c.NearestWhyNot(runtime.Traits{Name: "shop-wbe-1", Labels: labels("com.docker.compose.service=wbe")})
+	if want := []string{
+		none, `spec web (healthd.toml:2): its label com.docker.compose.service is "wbe", not web, and it has no label com.example.stage`,
+		`spec any-web (healthd.toml:13): its label com.docker.compose.service is "wbe", not web*`,
+	}; !slices.Equal(near, want) {
+		t.Errorf("nearest: got %q, want %q", near, want)
+	}
 	clipped := runtime.Traits{Name: "c", Labels: labels(runtime.LabelsClipped + "=")}
 	if got := mustParse(t, "").WhyNot(clipped); len(got) != 2 || got[0] != labelsClipped {
 		t.Errorf("a container with more labels than healthd reads: %q", got)

@@ -63,7 +63,7 @@ func (a *app) printProject(c *configs.Config, file string, project *types.Projec
 			fmt.Fprintf(a.stderr, "%s: %s is Invalid, healthd would not supervise it: %s\n", line(file), called, line(wrong.Error()))
 			continue
 		case spec == nil:
-			text = "not supervised: " + line(statusOf(api.Bystander{Why: c.WhyNot(traits)}, false).Unsupervised)
+			text = "not supervised: " + line(statusOf(api.Bystander{Why: c.NearestWhyNot(traits)}, false).Unsupervised)
 		default:
 			text = "spec " + specText(api.Explanation{Status: api.Status{Spec: spec.Name}, MatchedBy: spec.MatchedBy})
 		}
