@@ -49,6 +49,20 @@ type nomadTask struct {
 	job, group, task *block
 	kind             string // of the job: service, batch, system or sysbatch
 	spec             *draft
+	told             map[string]bool // of ports: publish and each probe ask for the same ones
+}
+
+// once is lost, for what other tables of the task may have told already.
+func (t *nomadTask) once(to *table, format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	if t.told[text] {
+		return
+	}
+	if t.told == nil {
+		t.told = map[string]bool{}
+	}
+	t.told[text] = true
+	to.lost("%s", text)
 }
 
 func (n *nomad) job(job *block) error {
@@ -204,6 +218,9 @@ func (n *nomad) taskOf(s, group *block, tasks []*nomadTask) *nomadTask {
 // service publishes the task, and makes probes of the checks.
 func (t *nomadTask) service(s *block) {
 	own := t.spec.own
+	for _, c := range s.all("connect") {
+		own.lost("connect (%s): healthd is in no mesh: it asks the container's address, and load balancers are told of that; a sidecar is a container of its own", c.at)
+	}
 	publish := t.spec.table("publish")
 	name, named := s.text(own, "name")
 	if publish.has("service") || publish.has("port") {
@@ -223,7 +240,8 @@ func (t *nomadTask) service(s *block) {
 	}
 }
 
-// port returns the port in the container that an attribute names: a number, or the label of a port of the group.
+// port returns the port in the container that an attribute names: a number, or the label of a port of the group, which
+// port_map may lead to another number.
 func (t *nomadTask) port(to *table, b *block, key string) (int, bool) {
 	label, ok := b.text(to, key)
 	if !ok {
@@ -237,16 +255,21 @@ func (t *nomadTask) port(to *table, b *block, key string) (int, bool) {
 			if p.label != label {
 				continue
 			}
+			for _, mapped := range t.task.first("config").all("port_map") {
+				if n, ok := mapped.number(to, label); ok && n > 0 {
+					return n, true
+				}
+			}
 			for _, is := range []string{"to", "static"} {
 				if n, ok := p.number(to, is); ok && n > 0 {
 					return n, true
 				}
 			}
-			to.lost("%s port %s (%s): Nomad chooses it when the job runs: write the number that the container listens on", b.kind, label, p.at)
+			t.once(to, "%s port %s (%s): Nomad chooses it when the job runs: write the number that the container listens on", b.kind, label, p.at)
 			return 0, false
 		}
 	}
-	to.lost("%s port %s (%s): the group has no port of that label", b.kind, label, b.where(key))
+	t.once(to, "%s port %s (%s): the group has no port of that label", b.kind, label, b.where(key))
 	return 0, false
 }
 

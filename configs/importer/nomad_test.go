@@ -175,3 +175,50 @@ func TestNomadChecks(t *testing.T) {
 		}
 	}
 }
+
+// Jobs of before Nomad 0.12 have the container's port in the driver's configuration.
+func TestNomadPortMap(t *testing.T) {
+	for _, text := range []string{
+		`job "j" {
+  group "web" {
+    task "t" {
+      driver = "docker"
+      config {
+        port_map {
+          http = 8080
+        }
+      }
+      resources {
+        network {
+          port "http" {}
+        }
+      }
+      service {
+        port = "http"
+        connect { native = true }
+        check {
+          type = "tcp"
+        }
+      }
+    }
+  }
+}
+`,
+		`{"Job": {"TaskGroups": [{"Name": "web", "Tasks": [{"Name": "t", "Driver": "docker", "Config": {"port_map": [{"http": 8080}]},
+			"Resources": {"Networks": [{"DynamicPorts": [{"Label": "http", "Value": 0}]}]},
+			"Services": [{"PortLabel": "http", "Connect": {"Native": true}, "Checks": [{"Type": "tcp"}]}]}]}]}}`,
+	} {
+		of, doc := resolvedText(t, Nomad, text)
+		spec := of("", "web")
+		if p := spec.Probes[core.Readiness]; p == nil || p.Handler.TCPSocket == nil || p.Handler.TCPSocket.Port != 8080 || spec.Publish.Port != 8080 {
+			t.Errorf("%+v:\n%s", spec, doc)
+		}
+		if strings.Count(doc, "Not carried over: connect") != 1 {
+			t.Errorf("of connect:\n%s", doc)
+		}
+	}
+	_, doc := resolvedText(t, Nomad, "job \"j\" {\n  group \"web\" {\n    network {\n      port \"http\" {}\n    }\n    service {\n      port = \"http\"\n      check {\n        type = \"tcp\"\n      }\n    }\n    task \"t\" {\n      driver = \"docker\"\n    }\n  }\n}\n")
+	if strings.Count(doc, "Nomad chooses it when the job runs") != 1 {
+		t.Errorf("one port, several remarks:\n%s", doc)
+	}
+}

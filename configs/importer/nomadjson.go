@@ -27,8 +27,12 @@ type (
 		Tasks         []apiTask
 	}
 	apiTask struct {
-		Name, Driver, KillSignal   string
-		Config                     struct{ Ports []string }
+		Name, Driver, KillSignal string
+		Config                   struct {
+			Ports   []string
+			PortMap json.RawMessage `json:"port_map"` // a list of tables, or one
+		}
+		Resources                  struct{ Networks []apiNetwork }
 		KillTimeout, ShutdownDelay *float64
 		Leader                     bool
 		RestartPolicy              *apiRestart
@@ -50,6 +54,7 @@ type (
 	}
 	apiService struct {
 		Name, PortLabel, TaskName, Provider string
+		Connect                             *struct{}
 		CheckRestart                        *apiCheckRestart
 		Checks                              []apiCheck
 	}
@@ -166,7 +171,18 @@ func (g apiGroup) block(file, kind string) *block {
 	b.restart(g.RestartPolicy, kind, false)
 	b.update(g.Update)
 	b.setDuration("shutdown_delay", g.ShutdownDelay, "0s")
-	for _, n := range g.Networks {
+	networks(b, g.Networks)
+	for _, s := range g.Services {
+		s.add(b)
+	}
+	for _, t := range g.Tasks {
+		t.add(b, kind)
+	}
+	return b
+}
+
+func networks(b *block, all []apiNetwork) {
+	for _, n := range all {
 		network := b.add("network", "")
 		for _, p := range n.DynamicPorts {
 			network.add("port", p.Label).set("to", p.To, 0.0)
@@ -177,13 +193,24 @@ func (g apiGroup) block(file, kind string) *block {
 			port.set("static", p.Value, 0.0)
 		}
 	}
-	for _, s := range g.Services {
-		s.add(b)
+}
+
+// portMap adds the numbers by label of an older job.
+func portMap(config *block, text json.RawMessage) {
+	var tables []map[string]any
+	if json.Unmarshal(text, &tables) != nil {
+		var one map[string]any
+		if json.Unmarshal(text, &one) != nil {
+			return
+		}
+		tables = append(tables, one)
 	}
-	for _, t := range g.Tasks {
-		t.add(b, kind)
+	for _, table := range tables {
+		b := config.add("port_map", "")
+		for label, n := range table {
+			b.attrs[label] = attr{at: b.at, value: n}
+		}
 	}
-	return b
 }
 
 func (t apiTask) add(to *block, kind string) {
@@ -194,7 +221,10 @@ func (t apiTask) add(to *block, kind string) {
 	b.setDuration("kill_timeout", t.KillTimeout, showDuration(nomadKillTimeout))
 	b.setDuration("shutdown_delay", t.ShutdownDelay, "0s")
 	b.restart(t.RestartPolicy, kind, len(to.all("restart")) > 0)
-	b.add("config", "").attrs["ports"] = attr{at: b.at, value: t.Config.Ports}
+	config := b.add("config", "")
+	config.attrs["ports"] = attr{at: b.at, value: t.Config.Ports}
+	portMap(config, t.Config.PortMap)
+	networks(b.add("resources", ""), t.Resources.Networks)
 	if l := t.Lifecycle; l != nil {
 		made := b.add("lifecycle", "")
 		made.setText("hook", l.Hook)
@@ -211,6 +241,9 @@ func (s apiService) add(to *block) {
 	b.setText("port", s.PortLabel)
 	b.setText("task", s.TaskName)
 	b.setText("provider", s.Provider)
+	if s.Connect != nil {
+		b.add("connect", "")
+	}
 	s.CheckRestart.add(b)
 	for _, c := range s.Checks {
 		c.add(b)
