@@ -1,6 +1,10 @@
 package runtime
 
-import "time"
+import (
+	"path"
+	"slices"
+	"time"
+)
 
 // Healthcheck is the check that an engine runs in a container, its HEALTHCHECK. What is zero is as the
 // engine does it by default.
@@ -20,4 +24,10 @@ type Creation struct {
 	Healthcheck *Healthcheck // nil: none, neither of its own nor of its image
 	RestartMax  int          // of the restart policy "on-failure"; 0: no limit
 	Ports       []int        // TCP ports that the container or its image says it listens on
+	HasSocket   bool         // the engine's own socket is mounted: it may act on other containers
+}
+
+// IsEngineSocket says whether a path is called as engines call their sockets.
+func IsEngineSocket(file string) bool {
+	return slices.Contains([]string{"docker.sock", "podman.sock"}, path.Base(file))
 }

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"healthd/configs"
+	"healthd/configs/importer"
 	"healthd/prober"
 	"healthd/runtime"
 	"healthd/supervisor/api"
@@ -50,6 +51,7 @@ func (a *app) checkContainer(ctx context.Context, c *configs.Config, name string
 		return a.explainBystander(b, nil)
 	}
 	e := api.ExplainSpec(viewOf(container, spec, wrong))
+	e.Notes = append(e.Notes, doubtsOf(ctx, engines, b)...)
 	if err := writeSpecification(a.stdout, e, a.columns()); err != nil || wrong == nil {
 		return err
 	}
@@ -70,6 +72,19 @@ func inspect(ctx context.Context, engines []*engine, b *api.Bystander) (*runtime
 		return nil, fmt.Errorf("cannot check %s: %w", line(b.Name), err)
 	}
 	return container, nil
+}
+
+// doubtsOf says why the container's HEALTHCHECK may not tell how it is. What cannot be asked is left out.
+func doubtsOf(ctx context.Context, engines []*engine, b *api.Bystander) []string {
+	const patience = 10 * time.Second
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	i := slices.IndexFunc(engines, func(e *engine) bool { return e.name == b.Runtime })
+	made, err := engines[i].client.Creation(ctx, b.ID)
+	if err != nil {
+		return nil
+	}
+	return importer.Doubts(made.Healthcheck)
 }
 
 // viewOf is a container as a daemon sees it at first.

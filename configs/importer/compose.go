@@ -31,17 +31,12 @@ func Compose(projects []*types.Project) (*Document, error) {
 	return d.finish()
 }
 
-// healersIn returns the programs that restart unhealthy containers, by their images.
+// healersIn returns the programs that restart unhealthy containers.
 func healersIn(p *types.Project) []*healer {
 	var healers []*healer
 	for _, name := range p.ServiceNames() {
-		s, env := p.Services[name], map[string]string{}
-		for key, value := range s.Environment {
-			if value != nil {
-				env[key] = *value
-			}
-		}
-		if h := healerOf(name, s.Image, env); h != nil {
+		s := p.Services[name]
+		if h := composeHealer(s); h != nil {
 			if len(s.EnvFiles) > 0 {
 				h.lost = append(h.lost, "env_file: the import does not read it; healthd import docker knows the variables of what runs")
 			}
@@ -51,6 +46,20 @@ func healersIn(p *types.Project) []*healer {
 	return healers
 }
 
+func composeHealer(s types.ServiceConfig) *healer {
+	env, hasSocket := map[string]string{}, false
+	for key, value := range s.Environment {
+		env[key] = ""
+		if value != nil {
+			env[key] = *value
+		}
+	}
+	for _, v := range s.Volumes {
+		hasSocket = hasSocket || runtime.IsEngineSocket(v.Source) || runtime.IsEngineSocket(v.Target)
+	}
+	return healerOf(s.Name, s.Image, env, hasSocket)
+}
+
 func (d *document) addProject(p *types.Project, healers []*healer) error {
 	d.head.remark("Project %s. If you start it under another name (docker compose -p), change com.docker.compose.project.", p.Name)
 	var silent []string
@@ -58,7 +67,7 @@ func (d *document) addProject(p *types.Project, healers []*healer) error {
 	slices.Sort(names)
 	for _, name := range names {
 		config := p.Services[name]
-		if config.Provider != nil || healerOf(name, config.Image, nil) != nil || ImageName(config.Image) == "healthd" {
+		if config.Provider != nil || composeHealer(config) != nil || ImageName(config.Image) == "healthd" {
 			continue
 		}
 		s := composeService(p.Name, config)

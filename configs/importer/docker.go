@@ -95,13 +95,17 @@ func serviceOf(c Container, owners map[string]string) *service {
 	return s
 }
 
-func isHealer(c Container) bool { return slices.Contains(HealerImages(), ImageName(c.Image)) }
+func isHealer(c Container) bool { return healerIn(c) != nil }
 
-// healersAmong returns the programs that restart unhealthy containers, by their images.
+func healerIn(c Container) *healer {
+	return healerOf(c.Name, c.Image, environment(c.Env), c.Creation.HasSocket)
+}
+
+// healersAmong returns the programs that restart unhealthy containers.
 func healersAmong(all []Container) []*healer {
 	var healers []*healer
 	for _, c := range sorted(all) {
-		if h := healerOf(c.Name, c.Image, environment(c.Env)); h != nil {
+		if h := healerIn(c); h != nil {
 			healers = append(healers, h)
 		}
 	}

@@ -74,11 +74,12 @@ func deunhealthByDefault() *healer {
 	return &healer{tool: "deunhealth", label: deunhealthLabel, stop: -1, threshold: 1}
 }
 
-// healerOf returns what the container of that image does with these variables, nil if it is no healer.
-func healerOf(name, image string, env map[string]string) *healer {
+// healerOf returns what the container of that image does with these variables, nil if it is no healer. One that was
+// built, or has another name, is known by its variables and the engine's socket.
+func healerOf(name, image string, env map[string]string, hasSocket bool) *healer {
 	var h *healer
 	switch image := ImageName(image); {
-	case !slices.Contains(HealerImages(), image):
+	case !slices.Contains(HealerImages(), image) && !(hasSocket && hasAutohealVariable(env)):
 		return nil
 	case image == imageDeunhealth:
 		h = deunhealthByDefault()
@@ -113,6 +114,15 @@ func healerOf(name, image string, env map[string]string) *healer {
 		v.readGuardian()
 	}
 	return h
+}
+
+func hasAutohealVariable(env map[string]string) bool {
+	for name := range env {
+		if strings.HasPrefix(name, "AUTOHEAL_") {
+			return true
+		}
+	}
+	return false
 }
 
 // variables reads those of a healer. What is not a number, or one of the words that are known, is not repeated: it

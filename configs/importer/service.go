@@ -3,6 +3,7 @@ package importer
 import (
 	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -156,6 +157,9 @@ func (s *service) probes(spec *draft, by treatment) {
 	} else if by.spurned != "" {
 		spec.own.remark("There is no liveness probe: %s.", by.spurned)
 	}
+	for _, doubt := range Doubts(s.check) {
+		spec.own.remark("%s.", doubt)
+	}
 	t := spec.table("readiness")
 	t.set("engine_health", "{}")
 	t.duration("period", by.period())
@@ -206,6 +210,26 @@ func (s *service) alternative(t *table) {
 	}
 	t.suggest(what, p)
 }
+
+// Doubts says why a HEALTHCHECK may not tell how its container is. nil has none.
+func Doubts(c *runtime.Healthcheck) []string {
+	if c == nil || len(c.Test) < 2 {
+		return nil
+	}
+	var doubts []string
+	command := strings.TrimSpace(strings.Join(c.Test[1:], " "))
+	for _, end := range []string{"|| exit 0", "|| true", "|| :", "; exit 0", "; true"} {
+		if strings.HasSuffix(strings.TrimSuffix(command, ";"), end) {
+			doubts = append(doubts, fmt.Sprintf("Its HEALTHCHECK ends in %q, so it never fails", end))
+		}
+	}
+	if asksLocalhost.MatchString(command) {
+		doubts = append(doubts, "Its HEALTHCHECK asks localhost, which may be ::1: where the server listens on IPv4 only, that is refused; 127.0.0.1 is certain")
+	}
+	return doubts
+}
+
+var asksLocalhost = regexp.MustCompile(`\blocalhost\b`)
 
 // commandOf returns a HEALTHCHECK's command as healthd would run it.
 func commandOf(c *runtime.Healthcheck) []string {

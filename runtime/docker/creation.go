@@ -32,6 +32,9 @@ func creationOf(in *container.InspectResponse) runtime.Creation {
 	if in.HostConfig != nil && in.HostConfig.RestartPolicy.Name == container.RestartPolicyOnFailure {
 		made.RestartMax = max(0, in.HostConfig.RestartPolicy.MaximumRetryCount)
 	}
+	for _, m := range in.Mounts {
+		made.HasSocket = made.HasSocket || runtime.IsEngineSocket(m.Source) || runtime.IsEngineSocket(m.Destination)
+	}
 	if in.Config == nil {
 		return made
 	}

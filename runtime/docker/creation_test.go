@@ -17,6 +17,7 @@ func TestCreation(t *testing.T) {
 		`{"HostConfig": {"RestartPolicy": {"Name": "on-failure", "MaximumRetryCount": 5}}}`:  {RestartMax: 5},
 		`{"HostConfig": {"RestartPolicy": {"Name": "on-failure", "MaximumRetryCount": -5}}}`: {},
 		`{"HostConfig": {"RestartPolicy": {"Name": "always", "MaximumRetryCount": 5}}}`:      {},
+		`{"Mounts": [{"Source": "/srv", "Destination": "/x"}, {"Source": "/run/docker.sock", "Destination": "/s"}]}`: {HasSocket: true},
 		`{"Config": {"Healthcheck": {"Test": ["NONE"]}}}`:                                    {},
 		`{"Config": {"Healthcheck": {"Interval": 5}}}`:                                       {},
 		`{"Config": {"Healthcheck": {"Test": ["CMD", "a"], "Interval": 1000000000, "Timeout": 2, "StartPeriod": 3, "StartInterval": 4, "Retries": 5}}}`: {
