@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -96,6 +97,10 @@ services:
 }
 
 func TestCheckOfAComposeThatIsWrong(t *testing.T) {
+	seven := "services:\n"
+	for i := range 7 {
+		seven += fmt.Sprintf("  s%d:\n    image: \"${A%d:?no}\"\n", i+1, i+1)
+	}
 	const anyService = "services:\n  a:\n    image: a\n"
 	dir := filesIn(t, map[string]string{
 		"healthd.toml":           composeSpecs,
@@ -112,6 +117,9 @@ func TestCheckOfAComposeThatIsWrong(t *testing.T) {
 		"nested.yaml":            "name: x\ninclude: [include.yaml]\n" + anyService,
 		"include-twice.yaml":     "name: x\ninclude: [include-twice.yaml]\n" + anyService,
 		"a-directory.yaml/empty": "",
+		"escaped.yaml":           "services:\n  a:\n    image: '${'\n",
+		"undefined.yaml":         "services:\n  a:\n    image: a\n    depends_on: [b]\n",
+		"seven.yaml":             seven,
 	})
 	const wrong = "wrong/compose.yaml: shop/db is Invalid, healthd would not supervise it: label healthd.nope: "
 	got := compose(dir, "wrong/compose.yaml", "good/compose.yaml")
@@ -120,11 +128,13 @@ func TestCheckOfAComposeThatIsWrong(t *testing.T) {
 		!strings.HasPrefix(got.stdout, "shop/good: spec none; labels only\ngood/a: not supervised: it has no label that begins with healthd.; spec web (healthd.toml:1): ") {
 		t.Errorf("%+v", got)
 	}
-	if got := compose(dir, "unset.yaml"); got.code != 1 || !strings.HasPrefix(got.stderr, "warning: The \"NOT_SET_ANYWHERE\" variable is not set.") {
+	if got := compose(dir, "unset.yaml"); got.code != 1 || !strings.HasPrefix(got.stderr, "warning: variables that are not set, and empty here: NOT_SET_ANYWHERE\n") {
 		t.Errorf("%+v", got)
 	}
 	for name, want := range map[string]string{
-		"broken.yaml": "", "unknown.yaml": "", "no-such.yaml": "no such file", "a-directory.yaml": "it is not a regular file", "include-twice.yaml": "include cycle detected",
+		"broken.yaml": "broken.yaml:1: ", "unknown.yaml": "unknown.yaml:4: services.a.imagine: Compose knows no such key", "escaped.yaml": "escaped.yaml:3: invalid interpolation format for services.a.image. You may need to escape any $ with another $.",
+		"seven.yaml": "seven.yaml:3: services.s1.image: required variable A1 is missing a value: no; seven.yaml:5: services.s2.", "undefined.yaml": "undefined.yaml:3: service \"a\" depends on undefined service \"b\"",
+		"no-such.yaml": "no such file", "a-directory.yaml": "it is not a regular file", "include-twice.yaml": "include cycle detected",
 		"include.yaml": "https://example.invalid/compose.yaml is not a local file, and healthd asks no network", "git.yaml": "git@example.invalid:a/b.git is not a local file",
 		"oci.yaml": "oci://example.invalid/a is not a local file", "extends.yaml": "https://example.invalid/base.yaml is not a local file", "nested.yaml": "https://example.invalid/compose.yaml is not a local file",
 		"https://example.invalid/c.yaml": "https://example.invalid/c.yaml is not a local file",
@@ -134,6 +144,9 @@ func TestCheckOfAComposeThatIsWrong(t *testing.T) {
 			strings.Count(got.stderr, "\n") != 1 || !strings.HasPrefix(got.stdout, "good/a: ") {
 			t.Errorf("%s: %+v, want %s", name, got, want)
 		}
+	}
+	if got := compose(dir, "seven.yaml"); strings.Count(got.stderr, "is missing a value") != 5 || !strings.HasSuffix(got.stderr, "; and 2 more\n") {
+		t.Errorf("of seven: %+v", got)
 	}
 	if got := compose(dir, "none.yaml"); got.code != 0 || got.stdout != "none.yaml: no services\n" {
 		t.Errorf("%+v", got)

@@ -1,11 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -44,7 +47,57 @@ func (a *app) loadCompose(ctx context.Context, file string) (*types.Project, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, composePatience)
 	defer cancel()
-	return interpretCompose(ctx, file, a.stderr)
+	project, err := interpretCompose(ctx, file, a.stderr)
+	return project, composeError(f, err)
+}
+
+var (
+	composePath    = regexp.MustCompile(`\b(?:services|networks|volumes|configs|secrets)\.[^\s:]+`)
+	composeService = regexp.MustCompile(`service "([^"]+)"`)
+	composeLine    = regexp.MustCompile(`^yaml: .*\bline (\d+)`)
+	composePrefix  = regexp.MustCompile(`^validating \S+: |^error while interpolating `)
+)
+
+// composeError returns what Compose's reader found with the place in the file, as far as that is there: five of many.
+func composeError(f importer.File, err error) error {
+	const most, longest = 5, 300
+	if err == nil {
+		return nil
+	}
+	type found struct{ at, text string }
+	var all []found
+	for text := range strings.Lines(err.Error()) {
+		text = composePrefix.ReplaceAllString(strings.TrimSpace(text), "")
+		text = strings.ReplaceAll(text, " false schema", ": Compose knows no such key")
+		at := ""
+		if m := composeLine.FindStringSubmatch(text); m != nil {
+			at = f.Name + ":" + m[1]
+		} else if path := composePath.FindString(text); path != "" {
+			at = importer.Where(f, strings.TrimRight(path, ".,"))
+		} else if m := composeService.FindStringSubmatch(text); m != nil {
+			at = importer.Where(f, "services."+m[1])
+		}
+		switch last := len(all) - 1; {
+		case at == "" && last >= 0: // it goes on
+			all[last].text += " " + text
+		default:
+			all = append(all, found{at, text})
+		}
+	}
+	slices.SortFunc(all, func(a, b found) int { // the reader's order is by chance
+		return cmp.Or(cmp.Compare(len(a.at), len(b.at)), strings.Compare(a.at, b.at), strings.Compare(a.text, b.text))
+	})
+	var texts []string
+	for _, e := range all[:min(len(all), most)] {
+		if len(e.text) > longest {
+			e.text = strings.ToValidUTF8(e.text[:longest], "") + "…"
+		}
+		texts = append(texts, strings.TrimPrefix(e.at+": "+e.text, ": "))
+	}
+	if more := len(all) - most; more > 0 {
+		texts = append(texts, fmt.Sprintf("and %d more", more))
+	}
+	return errors.New(strings.Join(texts, "; "))
 }
 
 // interpretCompose gives up when ctx ends: a pipe that the file names would keep its reader for ever.
@@ -138,17 +191,29 @@ func (noNetwork) Dir(string) string { return "" }
 func redirectComposeLog(w io.Writer) (restore func()) {
 	log := logrus.StandardLogger()
 	out, formatter := log.Out, log.Formatter
+	warnings := &composeWarnings{}
 	log.SetOutput(w)
-	log.SetFormatter(composeWarning{})
+	log.SetFormatter(warnings)
 	return func() {
 		log.SetOutput(out)
 		log.SetFormatter(formatter)
+		if len(warnings.unset) > 0 {
+			slices.Sort(warnings.unset)
+			fmt.Fprintln(w, "warning: variables that are not set, and empty here:", strings.Join(slices.Compact(warnings.unset), ", "))
+		}
 	}
 }
 
-type composeWarning struct{}
+// composeWarnings keeps the variables that are not set for one line. Its user, logrus, calls it one at a time.
+type composeWarnings struct{ unset []string }
+
+var composeUnset = regexp.MustCompile(`^The "([^"]+)" variable is not set`)
 
 // Format implements logrus.Formatter.
-func (composeWarning) Format(entry *logrus.Entry) ([]byte, error) {
+func (c *composeWarnings) Format(entry *logrus.Entry) ([]byte, error) {
+	if m := composeUnset.FindStringSubmatch(entry.Message); m != nil {
+		c.unset = append(c.unset, line(m[1]))
+		return nil, nil
+	}
 	return []byte("warning: " + line(entry.Message) + "\n"), nil
 }

@@ -18,7 +18,7 @@ func TestAliasesOfACompose(t *testing.T) {
 	})
 	const (
 		own    = ":1: with its aliases it has more than 16 MiB: split it\n"
-		others = ": error while interpolating services.web.healthcheck.test.[]: with its aliases and the files that it names it has more than 16 MiB: split it\n"
+		others = ": services.web.healthcheck.test.[]: with its aliases and the files that it names it has more than 16 MiB: split it\n"
 	)
 	for file, want := range map[string]string{
 		"bomb.yaml": "bomb.yaml: bomb.yaml" + own, "-": "-: stdin" + own, "include.yaml": "include.yaml" + others, "extends.yaml": "extends.yaml" + others,
