@@ -18,8 +18,8 @@ const WhySelf = "healthd itself runs in it, and could not start it again after a
 // empty for one that Resolve does not leave alone.
 func (c *Config) WhyNot(t runtime.Traits) []string { return c.whyNot(t, c.specs) }
 
-// NearestWhyNot is WhyNot of the two specs at most whose names are most like the container's; of those that only a label
-// chooses last.
+// NearestWhyNot is WhyNot of the two specs at most whose names are most like the container's. Those that only a label
+// chooses come last.
 func (c *Config) NearestWhyNot(t runtime.Traits) []string {
 	const most, compared = 2, 64
 	service := cmp.Or(t.Labels[core.ComposeService], t.Name)
@@ -29,7 +29,9 @@ func (c *Config) NearestWhyNot(t runtime.Traits) []string {
 		}
 		return distance(s.name[:min(len(s.name), compared)], service[:min(len(service), compared)])
 	}
-	nearest := slices.SortedStableFunc(slices.Values(c.specs), func(a, b *fileSpec) int { return cmp.Compare(far(a), far(b)) })
+	nearest := slices.SortedStableFunc(slices.Values(c.specs), func(a, b *fileSpec) int {
+		return cmp.Compare(far(a), far(b))
+	})
 	return c.whyNot(t, nearest[:min(len(nearest), most)])
 }
 

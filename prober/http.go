@@ -180,7 +180,10 @@ func wantsTLS(status int, body []byte) string {
 	if status != http.StatusBadRequest {
 		return ""
 	}
-	for _, text := range []string{"HTTP request to an HTTPS server", "HTTP request was sent to HTTPS port", "speaking plain HTTP to an SSL-enabled server port"} {
+	for _, text := range []string{
+		"HTTP request to an HTTPS server", "HTTP request was sent to HTTPS port",
+		"speaking plain HTTP to an SSL-enabled server port",
+	} {
 		if bytes.Contains(body, []byte(text)) {
 			return "; " + speaksTLS
 		}
@@ -244,7 +247,8 @@ func (p *httpProbe) readResult(ctx context.Context, deadline time.Time, timeout 
 	default:
 		err = rootCause(ctx, err)
 	}
-	rep := reply{status: resp.StatusCode, body: body, length: resp.ContentLength, encoding: resp.Header.Get("Content-Encoding")}
+	rep := reply{status: resp.StatusCode, body: body, length: resp.ContentLength}
+	rep.encoding = resp.Header.Get("Content-Encoding")
 	var last *url.URL
 	if resp.Request != nil {
 		last = resp.Request.URL

@@ -106,8 +106,8 @@ func (h *handshakes) noteError(err error) {
 	}
 }
 
-// hungUp returns errHungUp for the end of a connection on which the server showed no certificate yet, and other errors as
-// they are.
+// hungUp returns errHungUp for the end of a connection on which the server showed no certificate yet, and other
+// errors as they are.
 func (h *handshakes) hungUp(err error) error {
 	if err != nil && h.notAfter.Load() == nil && classify(err) == Reset {
 		return errHungUp

@@ -135,7 +135,8 @@ func (a *app) checkConfig(ctx context.Context) (*configs.Config, error) {
 // with wrong labels.
 func (a *app) checkDaemon(ctx context.Context, c *client) error {
 	c.awaitSync(ctx)
-	if refused, ok := errors.AsType[*responseError](c.starting(ctx)); ok && refused.status == http.StatusServiceUnavailable {
+	refused, ok := errors.AsType[*responseError](c.starting(ctx))
+	if ok && refused.status == http.StatusServiceUnavailable {
 		return fmt.Errorf("cannot check the daemon's containers: it does not know all of them yet: %w", refused)
 	}
 	all, _, err := c.statuses(ctx, nil)

@@ -199,7 +199,8 @@ func redirectComposeLog(w io.Writer) (restore func()) {
 		log.SetFormatter(formatter)
 		if len(warnings.unset) > 0 {
 			slices.Sort(warnings.unset)
-			fmt.Fprintln(w, "warning: variables that are not set, and empty here:", strings.Join(slices.Compact(warnings.unset), ", "))
+			names := strings.Join(slices.Compact(warnings.unset), ", ")
+			fmt.Fprintln(w, "warning: variables that are not set, and empty here:", names)
 		}
 	}
 }

@@ -72,8 +72,8 @@ func nextCommand(s api.Status) string {
 	return "healthd explain " + s.Name
 }
 
-// remarks returns the remark on each container that has one; on a terminal only the first ones, so that they do not push
-// the table out of sight.
+// remarks returns the remark on each container that has one; on a terminal only the first ones, so that they do not
+// push the table out of sight.
 func remarks(all []api.Status, columns int, now time.Time) []string {
 	const most = 10
 	var texts []string

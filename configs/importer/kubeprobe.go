@@ -175,8 +175,8 @@ func grpcPort(t *table, name string, v value) (string, bool) {
 	return i.String(), ok
 }
 
-// port returns a number, or the name of one of the container's TCP ports, which it writes into [spec.ports]. As with the
-// kubelet, digits are a number, also as text.
+// port returns a number, or the name of one of the container's TCP ports, which it writes into [spec.ports]. As with
+// the kubelet, digits are a number, also as text.
 func (c *podContainer) port(t *table, name string, v value) (port, bool) {
 	if n, ok := v.integer(); ok {
 		return port{number: n}, true

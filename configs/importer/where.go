@@ -6,8 +6,8 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// Where returns FILE:LINE of the value at a path such as services.web.image, or of the list that has it; empty: the file
-// has none.
+// Where returns FILE:LINE of the value at a path such as services.web.image, or of the list that has it; empty: the
+// file has none.
 func Where(f File, path string) string {
 	documents, err := readYAML(f)
 	if err != nil || len(documents) == 0 {

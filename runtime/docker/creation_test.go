@@ -14,12 +14,12 @@ import (
 func TestCreation(t *testing.T) {
 	for text, want := range map[string]runtime.Creation{
 		`{}`: {},
-		`{"HostConfig": {"RestartPolicy": {"Name": "on-failure", "MaximumRetryCount": 5}}}`:  {RestartMax: 5},
-		`{"HostConfig": {"RestartPolicy": {"Name": "on-failure", "MaximumRetryCount": -5}}}`: {},
-		`{"HostConfig": {"RestartPolicy": {"Name": "always", "MaximumRetryCount": 5}}}`:      {},
+		`{"HostConfig": {"RestartPolicy": {"Name": "on-failure", "MaximumRetryCount": 5}}}`:                          {RestartMax: 5},
+		`{"HostConfig": {"RestartPolicy": {"Name": "on-failure", "MaximumRetryCount": -5}}}`:                         {},
+		`{"HostConfig": {"RestartPolicy": {"Name": "always", "MaximumRetryCount": 5}}}`:                              {},
 		`{"Mounts": [{"Source": "/srv", "Destination": "/x"}, {"Source": "/run/docker.sock", "Destination": "/s"}]}`: {HasSocket: true},
-		`{"Config": {"Healthcheck": {"Test": ["NONE"]}}}`:                                    {},
-		`{"Config": {"Healthcheck": {"Interval": 5}}}`:                                       {},
+		`{"Config": {"Healthcheck": {"Test": ["NONE"]}}}`:                                                            {},
+		`{"Config": {"Healthcheck": {"Interval": 5}}}`:                                                               {},
 		`{"Config": {"Healthcheck": {"Test": ["CMD", "a"], "Interval": 1000000000, "Timeout": 2, "StartPeriod": 3, "StartInterval": 4, "Retries": 5}}}`: {
 			Healthcheck: &runtime.Healthcheck{Test: []string{"CMD", "a"}, Interval: time.Second, Timeout: 2, StartPeriod: 3, StartInterval: 4, Retries: 5},
 		},

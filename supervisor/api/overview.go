@@ -86,7 +86,8 @@ func (a *API) glances(all iter.Seq[*core.View], now time.Time) iter.Seq[Glance] 
 func (a *API) glance(v *core.View, at time.Time) Glance {
 	g := newGlance(v)
 	g.Warnings = len(v.Warnings())
-	g.LastRestart, g.Minutes = a.board.LastRestart(v.Container.ID).String(), minuteLetters(a.board.Minutes(v.Container.ID, at))
+	id := v.Container.ID
+	g.LastRestart, g.Minutes = a.board.LastRestart(id).String(), minuteLetters(a.board.Minutes(id, at))
 	return g
 }
 
@@ -122,7 +123,8 @@ func failing(v *core.View) []Failing {
 		y := &v.State.Health.Probes[t]
 		outcome, run, _ := y.Newest()
 		if p != nil && (outcome == prober.Failure || y.Unasked()) {
-			all = append(all, Failing{core.ProbeType(t).String(), run, p.FailureThreshold, cut(y.Last.Output), outcome == prober.Unknown})
+			unknown := outcome == prober.Unknown
+			all = append(all, Failing{core.ProbeType(t).String(), run, p.FailureThreshold, cut(y.Last.Output), unknown})
 		}
 	}
 	return all
