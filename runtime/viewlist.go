@@ -39,7 +39,7 @@ func (v *view) applyList(all []Summary, now time.Time) {
 		}
 		if e.known == nil || e.outdated || !s.Matches(e.known) || !e.known.networkMatches(present) {
 			v.requestInspection(e)
-		} else {
+		} else if e.inspect == inspectIdle { // else an event says that there is more than a list can tell
 			e.shownInLife = true
 		}
 		if e.inspect != inspectIdle || e.unexplainedEnd != nil {

@@ -206,7 +206,11 @@ func (d *worldDaemon) deliver(ctx context.Context, u runtime.Update) error {
 		d.host.noteConnected(d)
 	}
 	d.host.mu.Unlock()
-	return d.sup.Deliver(ctx, u)
+	err := d.sup.Deliver(ctx, u)
+	if d.host.turns != nil {
+		d.host.turns.look(d)
+	}
+	return err
 }
 
 // Record implements Journal.

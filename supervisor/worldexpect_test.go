@@ -177,8 +177,8 @@ func (h *world) noteSignal(c *worldContainer, signal int, by actor, eventAt time
 func (h *world) ambiguity(c *worldContainer, signal int) string {
 	underWay := h.daemon != nil && h.daemon.calling[c.info.ID] == "stop"
 	switch {
-	case h.daemon == nil && signal != killSignal && h.storedStop(c):
-		return "healthd was about to call for a stop when it ended"
+	case signal != killSignal && h.storedStop(c):
+		return "healthd was, or had been, about to call for a stop when it ended"
 	case signal != killSignal && (c.calls > c.signals || underWay && c.calls == 0):
 		return "healthd called for a stop whose outcome is not known"
 	case signal == killSignal && c.signals > 0 && time.Since(c.termAt) > c.grace-200*time.Millisecond:

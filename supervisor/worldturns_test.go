@@ -102,7 +102,8 @@ func (t *turns) errorf(format string, args ...any) { t.h.fail("%s", fmt.Sprintf(
 
 // begin has the next daemon be looked at. It knows what is on the disk: a restart that is not there was not begun.
 func (t *turns) begin(d *worldDaemon) {
-	if t.d != nil && !t.d.isKilled() {
+	killed := t.d != nil && t.d.isKilled()
+	if t.d != nil && !killed { // and may have left a stop that did not come through
 		t.endOutages()
 	}
 	clear(t.waits)
@@ -111,7 +112,7 @@ func (t *turns) begin(d *worldDaemon) {
 	t.places.forget()
 	for id, o := range t.outages {
 		c := t.h.engine.find(id)
-		stopped := c != nil && c.signals > 0 && c.cause.ByProbe() && c.info.Run() == o.Run
+		stopped := killed && c != nil && c.signals > 0 && c.cause.ByProbe() && c.info.Run() == o.Run
 		if stopped && t.h.disk.memories[id].Down.Run != o.Run {
 			t.errorf("%s was stopped for a failed probe, and the next daemon is not told", c.template.name)
 		}
@@ -163,6 +164,8 @@ func (t *turns) look(d *worldDaemon) {
 func (t *turns) checkAll(d *worldDaemon) {
 	_ = d.sup.send(context.Background(), inspectLoop(func(l *loop) { l.recheckAt = time.Time{} }))
 	synctest.Wait()
+	time.Sleep(time.Microsecond) // each slice of a look takes a nanosecond
+	synctest.Wait()
 	_ = d.sup.send(context.Background(), inspectLoop(func(l *loop) {
 		t.h.locked(func() {
 			if d == t.h.daemon && d.synced && d.stopRequestedAt.IsZero() {
@@ -203,11 +206,11 @@ func stillDown(s *core.State, spec *core.Spec, o core.Outage) bool {
 	return !s.Conditions.Ready.Status && time.Now().Before(s.Run.BeganAt.Add(spec.TimeToReady()))
 }
 
-// endOutages forgets the outages that are over: they do not come back. A new daemon has not seen all containers yet.
+// endOutages forgets the outages that are over: they do not come back. The daemon may not have seen all containers yet.
 func (t *turns) endOutages() {
 	for id := range t.outages {
 		switch e := t.l.entries[id]; {
-		case e == nil && t.h.engine.find(id) != nil && !t.h.daemon.synced:
+		case e == nil && t.h.engine.find(id) != nil && t.h.specs[t.h.engine.find(id).template.name] != nil:
 		case e == nil, e.spec == nil, !t.down(e):
 			delete(t.outages, id)
 		}
