@@ -64,7 +64,7 @@ func TestRestartBudget(t *testing.T) {
 		return nil
 	})
 	out, code := d.Run("status")
-	if want := "failed liveness probe, its restart waits for the host's budget of 1 restarts in 10s"; code != 0 || !strings.Contains(out, want) {
+	if want := "Failed liveness probe, its restart waits for the host's budget of 1 restarts in 10s"; code != 0 || !strings.Contains(out, want) {
 		t.Errorf("status: exit code %d, want %q in\n%s", code, want, out)
 	}
 	d.EndProcess(e, ids["budget-crash"])

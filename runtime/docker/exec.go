@@ -102,6 +102,9 @@ func (x *execution) create(ctx context.Context, argv []string) error {
 	created, err := c.ContainerExecCreate(ctx, x.container, container.ExecOptions{
 		Cmd: argv, AttachStdout: true, AttachStderr: true, Env: []string{x.mark},
 	})
+	if err == nil && created.ID == "" { // of which later questions would find nothing out
+		err = errors.New("the engine's answer names no command")
+	}
 	if err != nil {
 		return x.engine.containerError(err, "run a command in", x.container)
 	}
