@@ -6,9 +6,9 @@ import (
 	"healthd/supervisor/core"
 )
 
-// turnQueue is whose turn it is among those that wait for the budget. The projects take turns, and in each of them the longest
-// wait comes first: many containers of one project hold up one of another for a single turn. A project that comes, and one
-// that has had its turn, goes behind the others.
+// turnQueue is whose turn it is among those that wait for the budget. The projects take turns, and in each of them the
+// longest wait comes first: many containers of one project hold up one of another for a single turn. A project that
+// comes, and one that has had its turn, goes behind the others.
 type turnQueue struct {
 	projects map[string]*project // in which containers wait
 	heads    entryHeap           // the first of each; the project whose turn is next comes first

@@ -13,8 +13,8 @@ import (
 // now. Two limits hold, one after the other: max_unavailable of the container's group
 // (grouplimit.go), then the restart budget of the host (budget.go). If the limit of the group is
 // over all hosts of a fleet, a place of the fleet comes last (places.go). In each queue the
-// longest wait comes first; in that of the budget, projects take turns (budgetturns.go). Only the loop uses it, and no call costs more with more
-// containers, but for a logarithm.
+// longest wait comes first; in that of the budget, projects take turns (budgetturns.go). Only the
+// loop uses it, and no call costs more with more containers, but for a logarithm.
 type guard struct {
 	groups  map[string]*group
 	budget  budget

@@ -56,8 +56,8 @@ type wanted struct {
 	keys     map[string]string // key to body
 	awaiting []localRun
 	refused  int // containers whose names others do not take
-	// known says that the container with an ID is not wanted if none of its keys is: the board had it, or it is gone. One that may
-	// be an engine's whose first list is missing is not known.
+	// known says that the container with an ID is not wanted if none of its keys is: the board had it, or it is gone. One
+	// that may be an engine's whose first list is missing is not known.
 	known func(id string) bool
 }
 
