@@ -102,8 +102,7 @@ func (t *turns) errorf(format string, args ...any) { t.h.fail("%s", fmt.Sprintf(
 
 // begin has the next daemon be looked at. It knows what is on the disk: a restart that is not there was not begun.
 func (t *turns) begin(d *worldDaemon) {
-	killed := t.d != nil && t.d.isKilled()
-	if t.d != nil && !killed { // and may have left a stop that did not come through
+	if t.d != nil && !t.d.isKilled() {
 		t.endOutages()
 	}
 	clear(t.waits)
@@ -112,7 +111,7 @@ func (t *turns) begin(d *worldDaemon) {
 	t.places.forget()
 	for id, o := range t.outages {
 		c := t.h.engine.find(id)
-		stopped := killed && c != nil && c.signals > 0 && c.cause.ByProbe() && c.info.Run() == o.Run
+		stopped := c != nil && c.signals > 0 && c.cause.ByProbe() && c.info.Run() == o.Run
 		if stopped && t.h.disk.memories[id].Down.Run != o.Run {
 			t.errorf("%s was stopped for a failed probe, and the next daemon is not told", c.template.name)
 		}

@@ -102,11 +102,16 @@ func (s *State) containerReady() bool {
 		s.Health.Probes[Readiness].Result == prober.Success
 }
 
-// StopLeft says that healthd shuts down and leaves a stop to the next daemon, because its drain takes too
-// long: labels say how long.
+// StopLeft says that healthd shuts down and leaves a stop to the next daemon: because its drain takes too long, and
+// labels say how long; or because the engine is away, and may have carried it out. Forgotten, it would be an operator's.
 func (s *State) StopLeft() bool {
-	return s.Action.Stopping != NoCause && s.Action.StopCalls == 0 && s.Action.Refused == 0 && s.Action.Call == NoCall &&
-		!s.Shutdown.Until.IsZero() && s.Action.NotBefore.After(s.Shutdown.Until)
+	if s.Action.Stopping == NoCause || s.Action.Call != NoCall || s.Action.Refused > 0 {
+		return false
+	}
+	if s.Action.StopCalls > 0 {
+		return s.Shutdown.Begun && s.Lost
+	}
+	return !s.Shutdown.Until.IsZero() && s.Action.NotBefore.After(s.Shutdown.Until)
 }
 
 // stopPending says that a stop call waits only for Action.NotBefore, the pre_stop hook or
