@@ -110,6 +110,11 @@ func (t *stepper) stopCallFailed(err error) {
 	}
 	t.Request.Error = callError("stop", t.c.Name, err)
 	t.Action.NotBefore, t.Action.Refused = t.now.Add(callRetryPause), 0
+	if _, ok := errors.AsType[OutcomeUnknown](err); ok && t.Shutdown.Begun { // the stop may have succeeded
+		t.Shutdown.LeftOver = true
+		t.record(EventKilling, "%s; healthd shuts down and leaves the stop to the next daemon", t.Request.Error)
+		return
+	}
 	if t.Shutdown.Begun {
 		t.Action.Stopping = NoCause
 		t.record(EventKilling, "%s; healthd shuts down and does not try again", t.Request.Error)

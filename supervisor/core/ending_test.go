@@ -1,6 +1,7 @@
 package core
 
 import (
+	"errors"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -69,6 +70,18 @@ func TestWhoEndedTheRun(t *testing.T) {
 			in.Late = true
 			sim.step("", in)
 			sim.play("15100ms exits 137")
+		}, EndedByHealthd, true},
+		{"healthd's stop, of which a daemon that shut down did not know the outcome", []string{
+			ownStop, "late-news=yes", "stop-takes=1h", "0s runs", "5s liveness fails", "11s shutdown",
+		}, func(sim *simulation) {
+			sim.step("", &Input{Kind: CallReturned, Call: StopCall, Err: OutcomeUnknown{errors.New("connection reset")}})
+			if !sim.state.Settled() {
+				t.Errorf("healthd could not end: %+v", sim.state)
+			}
+			sim.restartDaemon("", false)
+			sim.step("", sim.signalled(15))
+			sim.endRun(143)
+			sim.step("", &Input{Kind: Observed})
 		}, EndedByHealthd, true},
 		{"healthd's stop, its news late", []string{ownStop, "late-news=yes", "0s runs", "5s liveness fails", "10.1s"}, nil, EndedByHealthd, true},
 		{"healthd's stop, and a KILL before its grace is over", []string{ownStop, "stop-takes=4s", "0s runs", "5s liveness fails", "12s signalled 9", "20s"}, nil, EndedByOperator, false},

@@ -103,13 +103,14 @@ func (s *State) containerReady() bool {
 }
 
 // StopLeft says that healthd shuts down and leaves a stop to the next daemon: because its drain takes too long, and
-// labels say how long; or because the engine is away, and may have carried it out. Forgotten, it would be an operator's.
+// labels say how long; or because the engine may have carried it out, and cannot be asked. Forgotten, it would be an
+// operator's.
 func (s *State) StopLeft() bool {
 	if s.Action.Stopping == NoCause || s.Action.Call != NoCall || s.Action.Refused > 0 {
 		return false
 	}
 	if s.Action.StopCalls > 0 {
-		return s.Shutdown.Begun && s.Lost
+		return s.Shutdown.Begun && (s.Lost || s.Shutdown.LeftOver)
 	}
 	return !s.Shutdown.Until.IsZero() && s.Action.NotBefore.After(s.Shutdown.Until)
 }
@@ -209,5 +210,5 @@ type Shutdown struct {
 	Begun    bool
 	Until    time.Time // when it is over; zero: it has no bound
 	RunBegan bool      // the run began after that: if it crashes, healthd does not start it again
-	LeftOver bool      // a start is due, and healthd leaves it to the next daemon
+	LeftOver bool      // healthd leaves a start that is due, or a stop of unknown outcome, to the next daemon
 }
