@@ -11,7 +11,7 @@ import (
 type Action struct {
 	Stopping  Cause         `json:"stopping,omitempty"`  // why healthd is stopping, or has stopped, the run
 	StopCalls int           `json:"stopCalls,omitempty"` // stop calls made so far by the present stop
-	Refused   int           `json:"refused,omitempty"`   // how many of its calls the engine did not allow in a row; they are no StopCalls
+	Refused   int           `json:"refused,omitempty"`   // its calls in a row that the engine did not allow: no StopCalls
 	Grace     time.Duration `json:"grace,omitempty"`     // grace period of the present stop, less the time of its pre_stop hook
 	Restart   Cause         `json:"restart,omitempty"`   // why a start is due; NoCause: none is
 	NotBefore time.Time     `json:"notBefore,omitzero"`  // earliest time of the next call; with GaveUp: since when

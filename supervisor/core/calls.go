@@ -142,7 +142,8 @@ func (t *stepper) stopRefused() {
 		t.record(EventEngineRefused, "%s; healthd gives up the restart that an operator asked for", t.Request.Error)
 		t.giveUpStop()
 		return
-	case t.Shutdown.Begun: // abandonStop ends it
+	case t.Shutdown.Begun: // abandonStop ends it, unless an earlier call may have been carried out
+		t.Shutdown.LeftOver = t.Action.StopCalls > 0
 		t.record(EventEngineRefused, "%s; healthd shuts down and does not try again", t.Request.Error)
 		return
 	}

@@ -83,6 +83,20 @@ func TestWhoEndedTheRun(t *testing.T) {
 			sim.endRun(143)
 			sim.step("", &Input{Kind: Observed})
 		}, EndedByHealthd, true},
+		{"the same, and the engine did not allow to try again", []string{
+			ownStop, "late-news=yes", "stop-takes=1h", "0s runs", "5s liveness fails", "11s",
+		}, func(sim *simulation) {
+			sim.step("", &Input{Kind: CallReturned, Call: StopCall, Err: OutcomeUnknown{errors.New("connection reset")}})
+			sim.play("22s shutdown")
+			sim.step("", &Input{Kind: CallReturned, Call: StopCall, Err: runtime.Refusal("403 Forbidden")})
+			if !sim.state.Settled() {
+				t.Errorf("healthd could not end: %+v", sim.state)
+			}
+			sim.restartDaemon("", false)
+			sim.step("", sim.signalled(15))
+			sim.endRun(143)
+			sim.step("", &Input{Kind: Observed})
+		}, EndedByHealthd, true},
 		{"healthd's stop, its news late", []string{ownStop, "late-news=yes", "0s runs", "5s liveness fails", "10.1s"}, nil, EndedByHealthd, true},
 		{"healthd's stop, and a KILL before its grace is over", []string{ownStop, "stop-takes=4s", "0s runs", "5s liveness fails", "12s signalled 9", "20s"}, nil, EndedByOperator, false},
 		{"healthd's stop, and a second stop signal", []string{ownStop, "stop-takes=4s", "0s runs", "5s liveness fails", "12s signalled 15", "20s"}, nil, EndedByOperator, false},

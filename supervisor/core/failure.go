@@ -39,7 +39,8 @@ func (t *stepper) recoverRun(cause Cause) {
 	reason := t.Health.Wait.Reason
 	switch {
 	case t.StopRefused() && t.Action.Stopping == cause:
-		t.recordFor(cause, EventEngineRefused, "Container %s has recovered. healthd gives up its restart, which the engine did not allow", t.c.Name)
+		t.recordFor(cause, EventEngineRefused,
+			"Container %s has recovered. healthd gives up its restart, which the engine did not allow", t.c.Name)
 		t.giveUpStop()
 		return
 	case t.Health.Failed == cause:

@@ -158,6 +158,6 @@ func (w Wait) ByGuard() bool { return w.Reason == WaitGroupLimit || w.Reason == 
 // Asking says that the turn of a restart has come, and that it keeps it until the liveness probe has answered.
 func (h *Health) Asking() bool { return !h.Wait.Asked.IsZero() && h.Probes[Liveness].Running }
 
-// InQueue says that the guard has the restart keep its place. One whose probe could not be asked gives its turn up until
-// that answers again.
+// InQueue says that the guard has the restart keep its place. One whose probe could not be asked gives its turn up
+// until that answers again.
 func (h *Health) InQueue() bool { return h.Wait.ByGuard() && (h.Wait.Asked.IsZero() || h.Asking()) }

@@ -17,7 +17,9 @@ func (t *stepper) beginShutdown(until time.Time) {
 // abandonStop cancels a stop that healthd cannot make before it ends. The container runs,
 // so healthd may end without it.
 func (t *stepper) abandonStop() {
-	if t.Engine.State.Alive() && t.Action.Stopping != NoCause && t.Action.Call == NoCall && (t.Lost || t.pausedBeforeStop() || t.Ending.Signalled() || t.StopRefused()) && t.Shutdown.Begun && !t.StopLeft() {
+	waits := t.Engine.State.Alive() && t.Action.Stopping != NoCause && t.Action.Call == NoCall
+	cannot := t.Lost || t.pausedBeforeStop() || t.Ending.Signalled() || t.StopRefused()
+	if t.Shutdown.Begun && waits && cannot && !t.StopLeft() {
 		t.Action.Stopping = NoCause
 	}
 }

@@ -106,13 +106,18 @@ func (s *State) containerReady() bool {
 // labels say how long; or because the engine may have carried it out, and cannot be asked. Forgotten, it would be an
 // operator's.
 func (s *State) StopLeft() bool {
-	if s.Action.Stopping == NoCause || s.Action.Call != NoCall || s.Action.Refused > 0 {
+	switch {
+	case s.stopDue():
+		return s.Action.Refused == 0 && !s.Shutdown.Until.IsZero() && s.Action.NotBefore.After(s.Shutdown.Until)
+	case s.Action.Stopping == NoCause, s.Action.Call != NoCall:
 		return false
 	}
-	if s.Action.StopCalls > 0 {
-		return s.Shutdown.Begun && (s.Lost || s.Shutdown.LeftOver)
-	}
-	return !s.Shutdown.Until.IsZero() && s.Action.NotBefore.After(s.Shutdown.Until)
+	return s.Shutdown.Begun && (s.Lost || s.Shutdown.LeftOver)
+}
+
+// stopDue says that a stop waits for its first call that the engine allows.
+func (s *State) stopDue() bool {
+	return s.Action.Stopping != NoCause && s.Action.StopCalls == 0 && s.Action.Call == NoCall
 }
 
 // stopPending says that a stop call waits only for Action.NotBefore, the pre_stop hook or
@@ -130,13 +135,13 @@ func (s *State) startPending() bool {
 // StopRefused says that the engine has not allowed healthd's stop, and that healthd waits until it tries again: the run
 // goes on, and may recover.
 func (s *State) StopRefused() bool {
-	return s.Action.Stopping != NoCause && s.Action.Refused > 0 && s.Action.StopCalls == 0 && s.Action.Call == NoCall && !s.Ending.Signalled()
+	return s.stopDue() && s.Action.Refused > 0 && !s.Ending.Signalled()
 }
 
 // AwaitsDrain says that healthd will stop the container as soon as its drain is over.
 // The input ConnectionsDrained ends the drain early.
 func (s *State) AwaitsDrain() bool {
-	return s.Engine.State.Alive() && s.Action.Stopping != NoCause && s.Action.StopCalls == 0 && s.Action.Refused == 0 && s.Action.Call == NoCall && s.Run.Hooks[PreStop] == HookIdle
+	return s.Engine.State.Alive() && s.stopDue() && s.Action.Refused == 0 && s.Run.Hooks[PreStop] == HookIdle
 }
 
 // AwaitsWithdrawal says that the drain has not begun, because load balancers may not know yet that the run takes no new

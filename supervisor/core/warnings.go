@@ -19,7 +19,10 @@ func (v *View) Warnings() []string {
 		return nil
 	}
 	var all []string
-	for _, text := range []string{v.warnTwoCommands(), v.warnNoHealthcheck(), v.warnUnheard(), v.warnShortGrace(), v.warnJob(), v.warnInside(), v.warnUnreached(), v.warnUnkillable(), v.warnNetwork(), v.warnCertificate(), v.warnUnasked()} {
+	for _, text := range []string{
+		v.warnTwoCommands(), v.warnNoHealthcheck(), v.warnUnheard(), v.warnShortGrace(), v.warnJob(), v.warnInside(),
+		v.warnUnreached(), v.warnUnkillable(), v.warnNetwork(), v.warnCertificate(), v.warnUnasked(),
+	} {
 		if text != "" {
 			all = append(all, text)
 		}
