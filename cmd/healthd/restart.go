@@ -81,7 +81,8 @@ func (a *app) waitForNewRun(ctx context.Context, c *client, before, now api.Stat
 	const pause = 100 * time.Millisecond
 	ticker := time.NewTicker(pause)
 	defer ticker.Stop()
-	for said := ""; ; {
+	said, stopping := "", false
+	for {
 		if r := now.State.Running; r != nil && newRun(before, now) {
 			_, err := fmt.Fprintf(a.stdout, "%s: running again since %s, after %s\n",
 				before.Name, formatTime(r.StartedAt), time.Since(begin).Round(pause))
@@ -91,11 +92,11 @@ func (a *app) waitForNewRun(ctx context.Context, c *client, before, now api.Stat
 			return fmt.Errorf("cannot restart %s: it has ended (%s), and healthd does not start it again: see healthd events %s",
 				before.Name, now.State.Terminated.Reason, before.Name)
 		}
-		text := progress(before, now)
-		if said == draining && text == requested {
+		if stopping && now.State.Waiting == nil {
 			return fmt.Errorf("cannot restart %s: healthd has given the restart up: see healthd events %s", before.Name, before.Name)
 		}
-		if text != said {
+		stopping = stopping || isDraining(now)
+		if text := progress(before, now); text != said {
 			said = text
 			fmt.Fprintf(a.stdout, "%s: %s\n", before.Name, text)
 		}
@@ -116,16 +117,15 @@ func newRun(before, now api.Status) bool {
 	return old == nil || !now.State.Running.StartedAt.Equal(old.StartedAt)
 }
 
-const (
-	requested = "restart requested"
-	draining  = "draining and stopping"
-)
+func isDraining(s api.Status) bool {
+	return s.State.Waiting != nil && s.State.Waiting.Reason == core.WaitDraining
+}
 
 // progress says in a few words how far a restart is.
 func progress(before, now api.Status) string {
 	switch s := now.State; {
-	case s.Waiting != nil && s.Waiting.Reason == "Draining":
-		return draining
+	case isDraining(now):
+		return "draining and stopping"
 	case s.Waiting != nil && s.Waiting.Reason == core.WaitRestarting:
 		return "stopped, is being started"
 	case s.Waiting != nil:
@@ -133,5 +133,5 @@ func progress(before, now api.Status) string {
 	case newRun(before, now):
 		return "running again"
 	}
-	return requested
+	return "restart requested"
 }

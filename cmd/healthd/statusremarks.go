@@ -35,7 +35,7 @@ func remark(s api.Status, now time.Time) string {
 	return fmt.Sprintf("%s: %s (%s)", s.Name, line(s.Why)+nextStart(s, now), nextCommand(s))
 }
 
-// endedAsWanted says whether a container does not run because somebody wanted that.
+// endedAsWanted says whether a container does not run because its operator, or its own end, wanted that.
 func endedAsWanted(s api.Status) bool {
 	t := s.State.Terminated
 	created := s.State.Waiting != nil && s.State.Waiting.Reason == core.WaitCreated
@@ -83,7 +83,7 @@ func remarks(all []api.Status, columns int, now time.Time) []string {
 		switch {
 		case text == "":
 			continue
-		case s.Unsupervised != "": // whoever asks for these wants the reasons
+		case s.Unsupervised != "": // who asks for these wants the reasons
 		case supervised >= most && columns < unlimited:
 			more++
 			continue

@@ -74,7 +74,7 @@ func TestObservedNote(t *testing.T) {
 	}
 }
 
-// Whoever wants a container of Swarm started must ask Swarm.
+// An operator who wants a container of Swarm started must ask Swarm.
 func TestManagedNote(t *testing.T) {
 	all := []api.Status{{Name: "web.1.x8k2", ManagedBy: "Docker Swarm"}, {Name: "db"}, {Name: "job", ManagedBy: "Nomad"}}
 	const want = "Managed by another orchestrator, and never started by healthd: web.1.x8k2 (Docker Swarm) and job (Nomad)"
