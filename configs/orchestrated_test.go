@@ -26,7 +26,7 @@ func TestOrchestrated(t *testing.T) {
 		{"Kubernetes", "", []string{pod}, "Kubernetes Never stop false 0"},
 		{"stop", `orchestrated = "stop"`, []string{swarm}, "Docker Swarm Never stop false 0"},
 		{"leave", `orchestrated = "leave"`, []string{swarm}, "Docker Swarm Never stop true 0"},
-		{"leave, and it is nobody's", `orchestrated = "leave"`, nil, "- Always restart false 1"},
+		{"leave, and no orchestrator made it", `orchestrated = "leave"`, nil, "- Always restart false 1"},
 		{"restart", `orchestrated = "restart"`, []string{swarm}, "- Always restart false 1"},
 		{"failures are only told", `on_failure = "none"`, []string{swarm}, "Docker Swarm Never none false 0"},
 		{"observed", `mode = "observe"`, []string{swarm}, "Docker Swarm Never stop true 0"},

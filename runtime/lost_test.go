@@ -199,16 +199,22 @@ func TestWatchLostEndOfKnownRun(t *testing.T) {
 	}
 }
 
-// A killed engine stops at its next start what it finds: also a run whose start was lost with the connection, and that
-// ends as soon, and with the same code, as the run that was known. A list cannot tell the two apart.
-func TestEngineStopsARunThatNoListTells(t *testing.T) {
-	at := func(s int64) time.Time { return time.Unix(s, 0) }
-	v := newView(nil)
+// viewOfARestartedEngine knows a run that has ended before the engine was killed.
+func viewOfARestartedEngine() (v *view, at func(int64) time.Time) {
+	at = func(s int64) time.Time { return time.Unix(s, 0) }
+	v = newView(nil)
 	v.streamFrom = at(1)
 	v.applyList([]Summary{{ID: "a", State: Exited}}, at(1))
 	v.applyInspection(v.nextToInspect(), &Container{ID: "a", State: Exited, StartedAt: at(0), FinishedAt: at(1)}, nil, at(1))
 	v.disconnected()
 	v.engineRestarted(true)
+	return v, at
+}
+
+// A killed engine stops at its next start what it finds: also a run whose start was lost with the connection, and that
+// ends as soon, and with the same code, as the run that was known. A list cannot tell the two apart.
+func TestEngineStopsARunThatNoListTells(t *testing.T) {
+	v, at := viewOfARestartedEngine()
 	v.applyEvent(Event{ID: "a", Action: ActionKill, Signal: 15, Time: at(3)}, 0, at(10))
 	v.applyEvent(Event{ID: "a", Action: ActionDie, Time: at(4)}, 0, at(10))
 	v.applyList([]Summary{{ID: "a", State: Exited}}, at(10))
@@ -223,13 +229,7 @@ func TestEngineStopsARunThatNoListTells(t *testing.T) {
 // A list of a restarted engine shows a run that ended before. The start of the next one is lost,
 // so its signal comes from the history alone: the engine did not send it at its start.
 func TestKillAfterAListOfARestartedEngine(t *testing.T) {
-	at := func(s int64) time.Time { return time.Unix(s, 0) }
-	v := newView(nil)
-	v.streamFrom = at(1)
-	v.applyList([]Summary{{ID: "a", State: Exited}}, at(1))
-	v.applyInspection(v.nextToInspect(), &Container{ID: "a", State: Exited, StartedAt: at(0), FinishedAt: at(1)}, nil, at(1))
-	v.disconnected()
-	v.engineRestarted(true)
+	v, at := viewOfARestartedEngine()
 	v.applyList([]Summary{{ID: "a", State: Exited}}, at(10))
 	v.out = nil
 	next := &Container{ID: "a", State: Exited, StartedAt: at(20), FinishedAt: at(30)}

@@ -11,8 +11,8 @@ import (
 	"healthd/supervisor/core"
 )
 
-// Many failing containers of one project hold up one of another for one turn, however long they have waited. In a project
-// the longest wait comes first.
+// Many failing containers of one project hold up one of another for one turn, however long they have waited. In a
+// project the longest wait comes first.
 func TestProjectsTakeTurnsForTheBudget(t *testing.T) {
 	spec := slowReadySpec(core.Group{})
 	spec.Probes[core.Readiness].InitialDelay = 0

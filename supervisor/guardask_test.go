@@ -9,8 +9,8 @@ import (
 	"healthd/supervisor/core"
 )
 
-// A restart that has waited for longer than a period asks its liveness probe once more, and keeps its turn meanwhile. When
-// the probe cannot run, the turn is that of the next one.
+// A restart that has waited for longer than a period asks its liveness probe once more, and keeps its turn meanwhile.
+// When the probe cannot run, the turn is that of the next one.
 func TestWaitingRestartAsksOnceMore(t *testing.T) {
 	const s = time.Second
 	for _, tt := range []struct {

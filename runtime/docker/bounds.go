@@ -24,7 +24,7 @@ type boundedTransport struct{ http.RoundTripper }
 func (t boundedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := t.RoundTripper.RoundTrip(r)
 	switch {
-	case err == nil && r.Method != http.MethodHead && (resp.StatusCode == http.StatusForbidden || resp.StatusCode == http.StatusMethodNotAllowed):
+	case err == nil && forbids(resp) && r.Method != http.MethodHead:
 		nameRequest(resp, r)
 	case err != nil, resp.StatusCode == http.StatusSwitchingProtocols, resp.StatusCode >= http.StatusBadRequest:
 	case strings.HasSuffix(r.URL.Path, "/start"), strings.HasSuffix(r.URL.Path, "/logs"):

@@ -33,7 +33,8 @@ func TestHealthSinceAPause(t *testing.T) {
 	}
 }
 
-// What the engine found counts until it has left out a check: it may have ceased to check, and then says the same for ever.
+// What the engine found counts until it has left out a check: it may have ceased to check, and then says the same for
+// ever.
 func TestHealthOfLongAgo(t *testing.T) {
 	const hourly = `"Healthcheck":{"Interval":3600000000000,"Timeout":600000000000}`
 	for _, tt := range []struct {

@@ -153,7 +153,8 @@ func (e *Engine) searchHistory(ctx context.Context, q pastQuery, at time.Time) (
 
 // isRefused says that something before the engine, such as a socket proxy, forbids a question.
 func isRefused(err error) bool {
-	return errors.Is(err, runtime.ErrRefused) || errdefs.IsPermissionDenied(err) || errdefs.IsUnauthorized(err) || errdefs.IsNotFound(err) || errdefs.IsNotImplemented(err)
+	return errors.Is(err, runtime.ErrRefused) || errdefs.IsPermissionDenied(err) || errdefs.IsUnauthorized(err) ||
+		errdefs.IsNotFound(err) || errdefs.IsNotImplemented(err)
 }
 
 // liveRestore says whether the engine has that setting on. Where a socket proxy forbids

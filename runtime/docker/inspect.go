@@ -54,10 +54,10 @@ func inspect(ctx context.Context, c *client.Client, id string) (container.Inspec
 	return in, err
 }
 
-// Health returns the status of the container's HEALTHCHECK ("none" without one) and the
-// output of its newest run. Docker calls a container unhealthy while it is paused, and afterwards until the next check; and
-// it goes on saying what it found last when it checks no more, as before 23.0 after its restart with live-restore. Both are
-// "starting" here.
+// Health returns the status of the container's HEALTHCHECK ("none" without one) and the output of its newest run.
+// Docker calls a container unhealthy while it is paused, and afterwards until the next check; and it goes on saying
+// what it found last when it checks no more, as before 23.0 after its restart with live-restore. Both are "starting"
+// here.
 func (e *Engine) Health(ctx context.Context, id string) (status, output string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -83,11 +83,12 @@ func (e *Engine) Health(ctx context.Context, id string) (status, output string, 
 	if newest := h.Log[n-1]; h.Status == container.Starting || !e.OnHost() || !tooOld(newest.End, time.Now(), in.Config) {
 		return h.Status, newest.Output, nil
 	}
-	return container.Starting, "the engine calls it " + h.Status + ", but has not checked it since " + h.Log[n-1].End.Format(time.RFC3339), nil
+	since := h.Log[n-1].End.Format(time.RFC3339)
+	return container.Starting, "the engine calls it " + h.Status + ", but has not checked it since " + since, nil
 }
 
-// tooOld says that the engine has left out at least one check since the newest one ended. It compares clocks of one host: if
-// somebody sets that clock ahead, no check counts until the next one; if back, they count for longer.
+// tooOld says that the engine has left out at least one check since the newest one ended. It compares
+// clocks of one host: if that is set ahead, no check counts until the next one; if back, they count for longer.
 func tooOld(ended, now time.Time, c *container.Config) bool {
 	const usual, slack = 30 * time.Second, 10 * time.Second // Docker's own interval and timeout; a slow engine
 	interval, timeout := usual, usual

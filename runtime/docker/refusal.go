@@ -9,6 +9,11 @@ import (
 	"strings"
 )
 
+// forbids says that a request is not allowed. Some proxies know methods only.
+func forbids(resp *http.Response) bool {
+	return resp.StatusCode == http.StatusForbidden || resp.StatusCode == http.StatusMethodNotAllowed
+}
+
 // nameRequest has an answer by which a request is not allowed name the request: proxies answer with a page that says
 // nothing. The words of an engine, such as those of its authorization plugin, stay.
 func nameRequest(resp *http.Response, r *http.Request) {

@@ -18,7 +18,7 @@ func inDoubt(v *core.View) *core.View {
 	return v
 }
 
-// Whoever asks hears the same of a run of which only its engine can tell who ended it.
+// All who ask hear the same of a run of which only its engine can tell who ended it.
 func TestOneAnswerInDoubt(t *testing.T) {
 	v := inDoubt(readyContainer("web-1"))
 	a, _, _ := newAPI(v)

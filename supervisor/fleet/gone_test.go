@@ -9,8 +9,8 @@ import (
 	"healthd/supervisor/core"
 )
 
-// While the first list of a second engine is missing, what the first engine has no more is withdrawn at once. What nobody here knows
-// may be the second one's, and stays.
+// While the first list of a second engine is missing, what the first engine has no more is withdrawn at once. What no
+// one here knows may be the second one's, and stays.
 func TestWithdrawnWhileAnEngineIsMissing(t *testing.T) {
 	d := newDaemon(t, "h0", []string{"http://127.0.0.1:1"}, nil)
 	d.board = supervisor.NewBoard([]supervisor.RuntimeView{{Name: "docker", Up: true, Synced: true}, {Name: "containerd"}})

@@ -116,8 +116,8 @@ func (o *ownKeys) has(name, body string) bool {
 	return ok && !k.deleted && k.body == body
 }
 
-// diff returns what has to be put and deleted, so that the store has what is wanted, all of it under one lease. A member is
-// deleted if its container is known: see wanted.
+// diff returns what has to be put and deleted, so that the store has what is wanted, all of it under one lease. A
+// member is deleted if its container is known: see wanted.
 func (o *ownKeys) diff(wanted map[string]string, lease int64, known func(id string) bool) (puts, deletes []string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
