@@ -172,8 +172,13 @@ func (m *group) updateDown(e *entry, now time.Time) (up bool) {
 		m.recount(e)
 		return false
 	}
+	return m.endOutage(e)
+}
+
+// endOutage says that e is no longer down, whatever its later runs do. It returns false if it was not down.
+func (m *group) endOutage(e *entry) bool {
 	e.down = core.Outage{}
-	up = m.down.remove(e)
+	up := m.down.remove(e)
 	m.recount(e)
 	return up
 }
@@ -181,8 +186,7 @@ func (m *group) updateDown(e *entry, now time.Time) (up bool) {
 // expire takes out the members whose outage has lasted as long as it may.
 func (m *group) expire(now time.Time) {
 	for e := m.down.first(); e != nil && !now.Before(e.outageEnd()); e = m.down.first() {
-		m.down.remove(e)
-		m.recount(e)
+		m.endOutage(e)
 	}
 }
 

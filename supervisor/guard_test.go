@@ -379,6 +379,36 @@ func TestOutageOfAStopLeftOver(t *testing.T) {
 	})
 }
 
+// An outage that has lasted as long as it may is over, also if no message of the container has come: a later run does
+// not begin it again.
+func TestOutagesDoNotComeBack(t *testing.T) {
+	first, next := runtime.Run{ID: "a", Started: 1}, runtime.Run{ID: "a", Started: 2}
+	began := time.Now()
+	for name, expire := range map[string]func(*guard, *group, time.Time){
+		"of the group": func(_ *guard, m *group, now time.Time) { m.expire(now) },
+		"of a fleet":   func(g *guard, _ *group, now time.Time) { g.expire(now) },
+	} {
+		g := newGuard(core.Guard{}, &Board{}, &handPlaces{})
+		e := &entry{
+			container: &runtime.Container{ID: "a"}, spec: slowReadySpec(core.Group{Name: "web", Fleet: true}), groupKey: "web",
+			down: core.Outage{Run: first, Since: began}, state: &core.State{Kept: &core.Kept{
+				Engine: core.Engine{State: runtime.Running}, Run: core.Run{ID: next, BeganAt: began},
+			}},
+		}
+		g.join(e)
+		m := g.groups["web"]
+		if !m.down.has(e) {
+			t.Fatalf("%s: it is not down", name)
+		}
+		over := began.Add(e.spec.TimeToReady())
+		expire(g, m, over)
+		e.state.Run = core.Run{ID: runtime.Run{ID: "a", Started: 3}, BeganAt: over}
+		if m.updateDown(e, over); m.down.has(e) {
+			t.Errorf("%s: it is down again", name)
+		}
+	}
+}
+
 // Groups of containers that came and went are of no use to the guard, also while nobody waits for it: on
 // a host that runs jobs, each has a name that never comes again.
 func TestGuardForgetsGroupsThatAreGone(t *testing.T) {

@@ -134,8 +134,7 @@ func (g *guard) settlePlace(e *entry) {
 func (g *guard) expire(now time.Time) {
 	for e := g.placed.first(); e != nil && !now.Before(e.outageEnd()); e = g.placed.first() {
 		m := g.groups[e.groupKey]
-		m.down.remove(e)
-		m.recount(e)
+		m.endOutage(e)
 		g.settlePlace(e)
 		g.recheckLater(m)
 	}

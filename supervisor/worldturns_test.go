@@ -26,6 +26,7 @@ type turns struct {
 	fleet   [turnGroups]bool
 	patient [turnGroups]bool       // waits for the fleet as long as that is away
 	outages map[string]core.Outage // by container ID
+	until   map[string]time.Time   // of those that are sure to be over then
 	granted []grantedTurn          // restarts for failed probes, oldest first
 	waits   map[string]turn        // by container ID
 	begun   int                    // waits so far
@@ -53,7 +54,10 @@ type grantedTurn struct {
 }
 
 func newTurns(r *rand.Rand) *turns {
-	t := &turns{r: r, outages: make(map[string]core.Outage), waits: make(map[string]turn), projects: make(map[string]projectTurn), asked: make(map[string]time.Time)}
+	t := &turns{
+		r: r, outages: make(map[string]core.Outage), until: make(map[string]time.Time), waits: make(map[string]turn),
+		projects: make(map[string]projectTurn), asked: make(map[string]time.Time),
+	}
 	t.places = newWorldPlaces(t)
 	t.redraw()
 	return t
@@ -119,16 +123,25 @@ func (t *turns) begin(d *worldDaemon) {
 	t.granted = slices.DeleteFunc(t.granted, func(g grantedTurn) bool {
 		return t.h.engine.find(g.id) != nil && !slices.ContainsFunc(t.h.disk.memories[g.id].Granted, g.at.Equal)
 	})
+	clear(t.until)
 	clear(t.outages) // also those that are over, where the disk was too slow for the news
 	for id, m := range t.h.disk.memories {
-		spec := t.h.specs[m.Name]
-		starts := spec != nil && time.Now().Before(m.Run.BeganAt.Add(spec.TimeToReady()))
-		if m.Down != (core.Outage{}) && (m.Run.ID == m.Down.Run || starts) {
+		if m.Down != (core.Outage{}) {
 			t.outages[id] = m.Down
+			t.until[id] = t.outageUntil(m.Name, m.Run, m.Down)
 		}
 	}
 	t.d = d
 	d.sup.inbox <- inspectLoop(func(l *loop) { t.h.locked(func() { t.l = l }) })
+}
+
+// outageUntil is when an outage is over at the latest if the run goes on: when that was to be ready.
+func (t *turns) outageUntil(name string, run core.Run, o core.Outage) time.Time {
+	until := o.Since.Add(maxOutage)
+	if spec := t.h.specs[name]; run.ID != o.Run && spec != nil {
+		until = earlier(until, run.BeganAt.Add(spec.TimeToReady()))
+	}
+	return until
 }
 
 // recorded is called with each event, which may be that of a restart for a failed probe.
@@ -208,10 +221,15 @@ func stillDown(s *core.State, spec *core.Spec, o core.Outage) bool {
 // endOutages forgets the outages that are over: they do not come back. The daemon may not have seen all containers yet.
 func (t *turns) endOutages() {
 	for id := range t.outages {
-		switch e := t.l.entries[id]; {
-		case e == nil && t.h.engine.find(id) != nil && t.h.specs[t.h.engine.find(id).template.name] != nil:
+		e, c := t.l.entries[id], t.h.engine.find(id)
+		switch until := t.until[id]; {
+		case !until.IsZero() && !time.Now().Before(until): // whatever runs since then
+			delete(t.outages, id)
+		case e == nil && c != nil && t.h.specs[c.template.name] != nil:
 		case e == nil, e.spec == nil, !t.down(e):
 			delete(t.outages, id)
+		default:
+			t.until[id] = t.outageUntil(e.container.Name, e.state.Run, t.outages[id])
 		}
 	}
 }
@@ -254,6 +272,7 @@ func (t *turns) askers() (n int) {
 func (t *turns) noteRestart(e *entry) {
 	t.checkRestart(e)
 	t.outages[e.container.ID] = core.Outage{Run: e.state.Run.ID, Since: time.Now()}
+	delete(t.until, e.container.ID)
 	delete(t.waits, e.container.ID)
 	if t.l.guard.budget.limit.MaxRestarts > 0 {
 		t.granted = append(t.granted, grantedTurn{e.container.ID, time.Now()})
