@@ -141,8 +141,8 @@ func TestFailureDuringDrainIsTold(t *testing.T) {
 		defer h.close()
 		h.sendSynced()
 		h.probes.setResult("c1:2", prober.Result{Outcome: prober.Success})
-		h.engine.run("c1")
 		h.probes.setResult("c1:1", refused)
+		h.engine.run("c1")
 		time.Sleep(20*time.Second + time.Millisecond) // the third failure of liveness
 		l.newChanges()
 		if v := h.view("c1"); !v.DrainingReady() {
@@ -165,8 +165,8 @@ func TestWithdrawnBeginsTheDrain(t *testing.T) {
 		defer h.close()
 		h.sendSynced()
 		h.probes.setResult("c1:2", prober.Result{Outcome: prober.Success})
-		h.engine.run("c1")
 		h.probes.setResult("c1:1", refused)
+		h.engine.run("c1")
 		time.Sleep(20*time.Second + time.Millisecond) // the third failure
 		run := h.view("c1").State.Run.ID
 		tell := func(what func(context.Context, runtime.Run) error, run runtime.Run) {
@@ -198,9 +198,9 @@ func TestDrainedEndsTheDrain(t *testing.T) {
 		defer h.close()
 		h.sendSynced()
 		h.probes.setResult("c1:2", prober.Result{Outcome: prober.Success})
+		h.probes.setResult("c1:1", refused)
 		h.engine.run("c1")
 		l.lastUp = "backend web"
-		h.probes.setResult("c1:1", refused)
 		time.Sleep(20*time.Second + time.Millisecond) // the third failure
 		run := h.view("c1").State.Run.ID
 		if !h.view("c1").State.AwaitsDrain() {

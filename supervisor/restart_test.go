@@ -94,7 +94,7 @@ func TestPreStopHTTPHost(t *testing.T) {
 			h.config.Prober = prober.New(prober.Config{})
 			h.engine.called = make(chan string, 10)
 			h.sendSynced()
-			h.engine.run("c1")
+			h.engine.tellRun("c1")
 			h.view("c1")
 			if err := h.Restart(t.Context(), "c1"); err != nil {
 				t.Fatal(err)
