@@ -198,9 +198,9 @@ func TestDrainedEndsTheDrain(t *testing.T) {
 		defer h.close()
 		h.sendSynced()
 		h.probes.setResult("c1:2", prober.Result{Outcome: prober.Success})
+		l.lastUp = "backend web"
 		h.probes.setResult("c1:1", refused)
 		h.engine.run("c1")
-		l.lastUp = "backend web"
 		time.Sleep(20*time.Second + time.Millisecond) // the third failure
 		run := h.view("c1").State.Run.ID
 		if !h.view("c1").State.AwaitsDrain() {

@@ -85,10 +85,12 @@ type Event struct {
 	First                      time.Time
 }
 
-// Events returns a container's events, or those of all for an empty name, oldest first.
+// Events returns a container's events, or those of all for an empty name, oldest first. All that a status said before is
+// among them: healthd shows a state, then records what it says of it, and then its loop answers.
 func (d *Daemon) Events(name string) []Event {
 	d.T.Helper()
 	var all []Event
+	_, _, _ = d.Get("/livez")
 	_, body, err := d.Get("/v1/events?container=" + name)
 	if err == nil {
 		err = json.Unmarshal([]byte(body), &all)
