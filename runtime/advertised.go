@@ -9,11 +9,20 @@ import (
 // if own at the container's own (publish.address = "container"). The container is as its spec has it in a network: see
 // InNetwork. Without an address, why says what to do.
 func (c *Container) Advertised(port int, own bool, advertise netip.Addr) (addr netip.Addr, at int, why string) {
+	place := c.place()
 	switch {
 	case port == 0:
 		return addr, 0, "it has no publish.port"
 	case !c.State.Alive():
 		return addr, 0, "it does not run"
+	case place.Elsewhere != "" && (own || !place.At.IsValid()):
+		return addr, 0, place.Elsewhere
+	case place.Elsewhere != "" && c.HostNetwork && place.At.IsLoopback():
+		return addr, 0, "it uses its engine's network, and " + place.Elsewhere
+	case place.Elsewhere != "" && !place.At.IsLoopback():
+		advertise, own = place.At, false
+	}
+	switch {
 	case own && !c.HostNetwork:
 		return c.ownAddress(port)
 	case !advertise.IsValid():
@@ -22,6 +31,26 @@ func (c *Container) Advertised(port int, own bool, advertise netip.Addr) (addr n
 		return advertise.Unmap(), port, ""
 	}
 	return c.publishedAt(port, advertise.Unmap())
+}
+
+// Local returns where a balancer on healthd's host reaches a port of the container: at the container's own address, or,
+// where its engine is elsewhere and own is false, where that publishes the port. Without an address, why says why.
+func (c *Container) Local(port int, own bool) (address string, at int, why string) {
+	place := c.place()
+	switch {
+	case c.Address == "":
+		return "", port, "it is in no network in which healthd has an address of it"
+	case place.Elsewhere == "":
+		return c.Address, port, ""
+	}
+	addr, at, why := c.Advertised(port, own, place.At)
+	switch {
+	case port == 0:
+		return "", 0, place.Elsewhere + ", and it has no publish.port"
+	case why != "":
+		return "", port, why
+	}
+	return addr.String(), at, ""
 }
 
 func (c *Container) ownAddress(own int) (addr netip.Addr, port int, why string) {
@@ -60,6 +89,9 @@ func (c *Container) publishedAt(own int, advertise netip.Addr) (addr netip.Addr,
 		return other.IP, other.HostPort, ""
 	case unreached != nil:
 		return addr, 0, fmt.Sprintf("port %d is published on the host at %s only, where other hosts do not reach it: publish it at %s", own, unreached.IP, advertise)
+	}
+	if elsewhere := c.place().Elsewhere; elsewhere != "" {
+		return addr, 0, fmt.Sprintf("%s, which does not publish port %d: publish it", elsewhere, own)
 	}
 	return addr, 0, fmt.Sprintf("port %d is not published on the host: publish it, or set publish.address = \"container\"", own)
 }

@@ -78,3 +78,63 @@ func TestAdvertised(t *testing.T) {
 		t.Errorf("got %v:%d, %q without a port", addr, port, why)
 	}
 }
+
+// Of a container whose engine is elsewhere nobody is told its own address: another one may have that here.
+func TestEngineElsewhere(t *testing.T) {
+	at := func(ip string, hostPort int) HostPort {
+		return HostPort{Port: 80, IP: netip.MustParseAddr(ip), HostPort: hostPort}
+	}
+	seen := func(elsewhere, engine string, host bool, ports ...HostPort) Container {
+		place := Place{Elsewhere: elsewhere}
+		place.At, _ = netip.ParseAddr(engine)
+		return Container{
+			State: Running, Address: "172.17.0.2", HostNetwork: host, HostPorts: KeptHostPorts(ports), From: &Vantage{Place: place},
+		}
+	}
+	here := seen("", "", false, at("0.0.0.0", 8080))
+	const rootless, remote, netns = "rootless", "remote", "another namespace"
+	const localhost, far = "127.0.0.1", "192.0.2.7"
+	for _, tt := range []struct {
+		name          string
+		c             Container
+		own           bool
+		local, others string // where this host reaches it, and others
+		why           string
+	}{
+		{"here", here, false, "172.17.0.2:80", "10.0.0.5:8080", ""},
+		{"here, own address", here, true, "172.17.0.2:80", "172.17.0.2:80", ""},
+		{"rootless, published", seen(rootless, localhost, false, at("0.0.0.0", 8080)), false, "127.0.0.1:8080", "10.0.0.5:8080", ""},
+		{"rootless, published for this host", seen(rootless, localhost, false, at("127.0.0.1", 8080)), false, "127.0.0.1:8080", "", ""},
+		{"rootless, published at another address", seen(rootless, localhost, false, at("10.0.0.6", 8080)), false, "10.0.0.6:8080", "10.0.0.6:8080", ""},
+		{"rootless, own address", seen(rootless, localhost, false, at("0.0.0.0", 8080)), true, "", "", rootless},
+		{"rootless, not published", seen(rootless, localhost, false), false, "", "", "rootless, which does not publish port 80: publish it"},
+		{"rootless, its host's network", seen(rootless, localhost, true), false, "", "", "it uses its engine's network, and rootless"},
+		{"remote, published", seen(remote, far, false, at("0.0.0.0", 8080)), false, "192.0.2.7:8080", "192.0.2.7:8080", ""},
+		{"remote, published at its loopback", seen(remote, far, false, at("127.0.0.1", 8080)), false, "", "",
+			"port 80 is published on the host at 127.0.0.1 only, where other hosts do not reach it: publish it at 192.0.2.7"},
+		{"remote, its host's network", seen(remote, far, true), false, "192.0.2.7:80", "192.0.2.7:80", ""},
+		{"remote, own address", seen(remote, far, false, at("0.0.0.0", 8080)), true, "", "", remote},
+		{"remote, of an unknown address", seen(remote, "", false, at("0.0.0.0", 8080)), false, "", "", remote},
+		{"in another namespace", seen(netns, "", false, at("0.0.0.0", 8080)), false, "", "", netns},
+	} {
+		address, port, why := tt.c.Local(80, tt.own)
+		local := ""
+		if address != "" {
+			local = netip.AddrPortFrom(netip.MustParseAddr(address), uint16(port)).String()
+		}
+		if local != tt.local || why != tt.why {
+			t.Errorf("%s: this host reaches it at %q (%q), want %q (%q)", tt.name, local, why, tt.local, tt.why)
+		}
+		others := ""
+		if addr, port, _ := tt.c.Advertised(80, tt.own, netip.MustParseAddr("10.0.0.5")); addr.IsValid() {
+			others = netip.AddrPortFrom(addr, uint16(port)).String()
+		}
+		if others != tt.others {
+			t.Errorf("%s: others reach it at %q, want %q", tt.name, others, tt.others)
+		}
+	}
+	without := seen(rootless, localhost, false, at("0.0.0.0", 8080))
+	if address, port, why := without.Local(0, false); address != "" || port != 0 || why != "rootless, and it has no publish.port" {
+		t.Errorf("without publish.port: %q %d %q", address, port, why)
+	}
+}

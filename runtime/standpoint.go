@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// Standpoint is where healthd runs, when that is in a container: it finds that among the containers of its
-// engines, and says of each other container whether it is reached from there. An engine that does
-// not have healthd's container sees no difference until another one shows it.
+// Standpoint is where healthd runs, and from where it sees its engines. When healthd runs in a container, it finds that
+// among the containers of its engines, and says of each other container whether it is reached from there. An engine that
+// does not have healthd's container sees no difference until another one shows it.
 type Standpoint struct {
 	// ID is that of healthd's own container, as its processes show it; empty: healthd runs in none.
 	ID string
@@ -31,7 +31,8 @@ type Standpoint struct {
 	mu sync.Mutex
 	// shown is healthd's own container as each engine that has it shows it, the first one first. Two are one and
 	// the same by two endpoints, or one of them does not tell the truth: none changes what holds for the other.
-	shown []ownShown
+	shown  []ownShown
+	places map[string]Place // of engines that are Elsewhere
 }
 
 // ownShown is healthd's own container in one engine.
@@ -47,11 +48,13 @@ type isolator interface {
 	Isolates(ctx context.Context, network string) (why string, err error)
 }
 
+// placed is a Source whose engine may be elsewhere.
+type placed interface {
+	Place(ctx context.Context) Place
+}
+
 // Source returns src as healthd sees it from its standpoint.
 func (p *Standpoint) Source(runtime string, src Source) Source {
-	if p.ID == "" {
-		return src
-	}
 	return &seenSource{Source: src, runtime: runtime, point: p}
 }
 
@@ -72,11 +75,27 @@ func (p *Standpoint) From(runtime string) *Vantage {
 	return p.from(runtime)
 }
 
+// from returns what From does. An engine that has healthd's own container is not elsewhere: they share networks.
 func (p *Standpoint) from(runtime string) *Vantage {
-	if len(p.shown) == 0 {
-		return p.unplaced()
-	}
 	at := p.indexOf(runtime)
+	var v *Vantage
+	if len(p.shown) == 0 {
+		v = p.unplaced()
+	} else {
+		v = p.fromContainer(at)
+	}
+	if place := p.places[runtime]; at < 0 && place.Elsewhere != "" {
+		if v == nil {
+			v = &Vantage{}
+		}
+		v.Place = place
+	}
+	return v
+}
+
+// fromContainer is from where an engine is seen from healthd's own container, which is among shown. at is the index of what
+// that engine shows.
+func (p *Standpoint) fromContainer(at int) *Vantage {
 	s := p.shown[max(at, 0)]
 	own := s.container
 	v := &Vantage{Own: own.Name, HostNetwork: own.Network == "host", Blind: !p.Sees(own.Pid)}
@@ -97,7 +116,7 @@ func (p *Standpoint) from(runtime string) *Vantage {
 // unplaced is from where a healthd asks whose own container no engine shows: another engine may have it, or a proxy hides
 // it. It is also that of one beside the engine in a container.
 func (p *Standpoint) unplaced() *Vantage {
-	if p.Links == nil {
+	if p.ID == "" || p.Links == nil {
 		return nil
 	}
 	links := p.Links()
@@ -129,18 +148,50 @@ func (p *Standpoint) found(s ownShown) {
 	}
 }
 
-// seenSource is an engine as it is seen from a container.
+// put takes in where an engine is.
+func (p *Standpoint) put(runtime string, at Place) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.places == nil {
+		p.places = make(map[string]Place)
+	}
+	p.places[runtime] = at
+}
+
+// seenSource is an engine as it is seen from healthd's standpoint.
 type seenSource struct {
 	Source
 	runtime string
 	point   *Standpoint
 
 	mu     sync.Mutex
+	placed bool // it is known where this connection's engine is
 	looked bool // for healthd's own container
 }
 
-// look finds healthd's own container. An engine that does not have it is asked again with each list only.
+// look finds where the engine is, once for each connection, and healthd's own container. An engine that does not have
+// that is asked again with each list only.
 func (s *seenSource) look(ctx context.Context) error {
+	s.mu.Lock()
+	isPlaced := s.placed
+	s.mu.Unlock()
+	if e, ok := s.Source.(placed); ok && !isPlaced {
+		s.point.put(s.runtime, e.Place(ctx))
+	}
+	if err := s.findOwn(ctx); err != nil {
+		return fmt.Errorf("cannot find healthd's own container: %w", err)
+	}
+	s.mu.Lock()
+	s.placed, s.looked = true, true
+	s.mu.Unlock()
+	return nil
+}
+
+// findOwn finds healthd's own container, if the engine has it.
+func (s *seenSource) findOwn(ctx context.Context) error {
+	if s.point.ID == "" {
+		return nil
+	}
 	c, err := s.own(ctx)
 	if err == nil {
 		var barred map[string]string
@@ -148,13 +199,10 @@ func (s *seenSource) look(ctx context.Context) error {
 			s.point.found(ownShown{s.runtime, c, barred})
 		}
 	}
-	if err != nil && !errors.Is(err, ErrNotFound) {
-		return fmt.Errorf("cannot find healthd's own container: %w", err)
+	if errors.Is(err, ErrNotFound) {
+		return nil
 	}
-	s.mu.Lock()
-	s.looked = true
-	s.mu.Unlock()
-	return nil
+	return err
 }
 
 // qualifier is a Source whose IDs say more than those that containers see of themselves.
@@ -252,6 +300,9 @@ func (p *Standpoint) dependsOn(runtime, id string) bool {
 
 // Subscribe has the networks of healthd's own container looked at when they change.
 func (s *seenSource) Subscribe(ctx context.Context, since time.Time) (Stream, error) {
+	s.mu.Lock()
+	s.placed = false
+	s.mu.Unlock()
 	stream, err := s.Source.Subscribe(ctx, since)
 	if err != nil {
 		return nil, err

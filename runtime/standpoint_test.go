@@ -266,3 +266,58 @@ func TestOwnContainerThatCannotBeLookedAt(t *testing.T) {
 		}
 	})
 }
+
+// farEngine is an engine that may be elsewhere.
+type farEngine struct {
+	*fakeEngine
+	place Place
+}
+
+func (f *farEngine) Place(context.Context) Place { return f.place }
+
+// Where an engine is shows at each connection; one that has healthd's own container is not elsewhere.
+func TestEnginePlaces(t *testing.T) {
+	far := &farEngine{newFakeEngine(), Place{Elsewhere: "far"}}
+	far.silently(func() { far.run("self") })
+	from := func(point *Standpoint, source Source) string {
+		t.Helper()
+		if _, err := source.List(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		v := point.From("docker")
+		if v == nil {
+			return ""
+		}
+		if v.Confined() != (v.Own != "") {
+			t.Errorf("confined: %+v", v)
+		}
+		return v.Elsewhere
+	}
+	onHost := &Standpoint{}
+	source := onHost.Source("docker", far)
+	if got := from(onHost, source); got != "far" {
+		t.Errorf("from the host: %q", got)
+	}
+	if got := onHost.From("another"); got != nil {
+		t.Errorf("another engine: %+v", got)
+	}
+	far.place = Place{}
+	if got := from(onHost, source); got != "far" {
+		t.Errorf("during one connection: %q", got)
+	}
+	if _, err := source.Subscribe(t.Context(), time.Time{}); err != nil {
+		t.Fatal(err)
+	}
+	if got := from(onHost, source); got != "" {
+		t.Errorf("after the next one: %q", got)
+	}
+	far.place = Place{Elsewhere: "far"}
+	beside := &Standpoint{ID: "other", Links: func() []netip.Prefix { return []netip.Prefix{} }}
+	if got := from(beside, beside.Source("docker", far)); got != "far" {
+		t.Errorf("from a container of another engine: %q", got)
+	}
+	within := &Standpoint{ID: "self", Sees: func(int) bool { return true }}
+	if got := from(within, within.Source("docker", far)); got != "" {
+		t.Errorf("from a container of its own: %q", got)
+	}
+}

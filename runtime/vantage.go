@@ -9,9 +9,10 @@ import (
 	"strings"
 )
 
-// Vantage is from where healthd asks a container while it runs in one itself. Nobody changes it after it
-// was made.
+// Vantage is from where healthd asks a container while it runs in one itself, or the container's engine is Elsewhere.
+// Nobody changes it after it was made.
 type Vantage struct {
+	Place
 	Own         string   // name of healthd's own container
 	HostNetwork bool     // which uses the host's network: every address is reached
 	Networks    []string // in which healthd and the container may both be; those of another engine are none of them
@@ -27,8 +28,26 @@ type Vantage struct {
 	CannotEnter string
 }
 
+// Place is where an engine is, seen from healthd.
+type Place struct {
+	// Elsewhere says why the addresses that the engine knows are not its containers' for healthd, or those of others; empty:
+	// they are. An address means something only where the engine is.
+	Elsewhere string
+	// At is where healthd reaches the ports that an engine Elsewhere publishes: a loopback address where something passes
+	// them on to healthd's host. Invalid: nobody knows.
+	At netip.Addr
+}
+
+// place is where the container's engine is.
+func (c *Container) place() Place {
+	if c.From == nil {
+		return Place{}
+	}
+	return c.From.Place
+}
+
 // Confined says that the loopback addresses of healthd are not those of the host.
-func (v *Vantage) Confined() bool { return v != nil && !v.HostNetwork && v.Links == nil }
+func (v *Vantage) Confined() bool { return v != nil && v.Own != "" && !v.HostNetwork }
 
 // linked says whether a healthd whose own container is not known reaches an address. Of a loopback address
 // nobody can tell whose it is.
@@ -49,6 +68,8 @@ func (c *Container) Unreached() string {
 	switch {
 	case c.Address == "":
 		return ""
+	case c.place().Elsewhere != "":
+		return c.place().Elsewhere
 	case !c.From.linked(c.Address):
 		return "healthd runs in a container that no engine of its configuration shows, and has no interface in the network " + c.Network + ": configure its own engine, too, or run it with --network=host"
 	case c.From.shares(c.Network):
@@ -92,5 +113,5 @@ func (v *Vantage) fingerprint() string {
 	if v == nil {
 		return ""
 	}
-	return fmt.Sprintf(" from %v %t %t %s %s", v.Links, v.HostNetwork, v.Blind, strings.Join(v.Networks, ","), strings.Join(slices.Sorted(maps.Keys(v.Barred)), ","))
+	return fmt.Sprintf(" from %v %v %t %t %s %s", v.Place, v.Links, v.HostNetwork, v.Blind, strings.Join(v.Networks, ","), strings.Join(slices.Sorted(maps.Keys(v.Barred)), ","))
 }

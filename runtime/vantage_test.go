@@ -9,6 +9,7 @@ import (
 
 func TestSeenFrom(t *testing.T) {
 	own := &Vantage{Own: "healthd", Networks: []string{"back", "front"}}
+	elsewhere := &Vantage{Place: Place{Elsewhere: "it is far away"}}
 	in := func(names ...string) *Container {
 		c := &Container{ID: "c1", Address: "10.0.0.1", Network: names[0]}
 		for i, name := range names {
@@ -38,6 +39,9 @@ func TestSeenFrom(t *testing.T) {
 		{"one without", &Vantage{Links: []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16")}}, in("a"), "10.0.0.1", false},
 		{"one without any", &Vantage{Links: []netip.Prefix{}}, in("a"), "10.0.0.1", false},
 		{"one and the host's network", &Vantage{Links: []netip.Prefix{}}, host, "127.0.0.1", true},
+		{"an engine elsewhere", elsewhere, in("a"), "10.0.0.1", false},
+		{"host's network of an engine elsewhere", elsewhere, host, "127.0.0.1", false},
+		{"no address of an engine elsewhere", elsewhere, &Container{ID: "c1"}, "", true},
 		{"no address", own, &Container{ID: "c1"}, "", true},
 		{"address of no network", own, &Container{ID: "c1", Address: "10.0.0.1"}, "10.0.0.1", false},
 	} {

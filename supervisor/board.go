@@ -285,8 +285,10 @@ func (b *Board) remove(s *slot) {
 
 // samePublished says whether two views of a container are the same for a load balancer.
 func samePublished(a, b *core.View) bool {
+	address, port := a.Address()
+	address2, port2 := b.Address()
 	return a.Spec == b.Spec && a.Service == b.Service && a.Container.Name == b.Container.Name &&
-		a.Container.Address == b.Container.Address && a.State.Run.ID == b.State.Run.ID &&
+		address == address2 && port == port2 && a.State.Run.ID == b.State.Run.ID &&
 		a.State.Conditions.Ready.Status == b.State.Conditions.Ready.Status && a.State.Draining() == b.State.Draining() &&
 		a.DrainingReady() == b.DrainingReady() && a.State.AwaitsDrain() == b.State.AwaitsDrain() &&
 		a.State.AwaitsWithdrawal() == b.State.AwaitsWithdrawal()

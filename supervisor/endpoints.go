@@ -96,10 +96,9 @@ func serviceWith(name string, local []*core.View, others []*Member) Service {
 	s := Service{Name: name, Endpoints: make([]Endpoint, 0, len(local)+len(others))}
 	for i, name := range NamesAmong(local) {
 		v := local[i]
-		e := Endpoint{Container: name, ID: v.Container.ID, Phase: v.Phase(), Address: v.Container.Address, Draining: v.State.Draining()}
-		if e.Ready, _, _ = v.Readiness(); v.Spec != nil {
-			e.Port = v.Spec.Publish.Port
-		}
+		e := Endpoint{Container: name, ID: v.Container.ID, Phase: v.Phase(), Draining: v.State.Draining()}
+		e.Ready, _, _ = v.Readiness()
+		e.Address, e.Port = v.Address()
 		s.Owned = s.Owned || serviceOf(v).owned
 		s.Endpoints = append(s.Endpoints, e)
 	}

@@ -24,7 +24,7 @@ type Member struct {
 	Group     string
 	Backend   string // publish.haproxy.backend; empty: none
 	Address   string // an IP address; empty: it has none
-	Port      int    // publish.port; 0: not given
+	Port      int    // at which it is reached there; 0: no publish.port is given
 	Phase     core.Phase
 
 	Ready            bool
@@ -40,12 +40,13 @@ type Member struct {
 func MemberOf(v *core.View) Member {
 	m := Member{
 		Container: v.Container.Name, Local: v.Container, ID: v.Container.ID, Run: v.State.Run.ID, Service: v.Service, Group: v.Group,
-		Address: v.Container.Address, Phase: v.Phase(), Draining: v.State.Draining(), DrainingReady: v.DrainingReady(),
+		Phase: v.Phase(), Draining: v.State.Draining(), DrainingReady: v.DrainingReady(),
 		AwaitsDrain: v.State.AwaitsDrain(), AwaitsWithdrawal: v.State.AwaitsWithdrawal(),
 	}
 	m.Ready, m.Reason, _ = v.Readiness()
+	m.Address, m.Port = v.Address()
 	if v.Spec != nil {
-		m.Owned, m.Backend, m.Port = v.Spec.Publish.Owned, v.Spec.Publish.HAProxy.Backend, v.Spec.Publish.Port
+		m.Owned, m.Backend = v.Spec.Publish.Owned, v.Spec.Publish.HAProxy.Backend
 	}
 	return m
 }

@@ -94,7 +94,7 @@ func newDaemon(c *configs.Config, r *reloads, log *zap.Logger, n *notifier, o *o
 	askers := map[string]prober.Engine{}
 	witnesses := map[string]recorder.Engine{}
 	for _, e := range o.engines {
-		restarters[e.name], askers[e.name], witnesses[e.name] = e.client, e.client, e.client
+		restarters[e.name], askers[e.name], witnesses[e.name] = restarter{e.client, e}, e.client, e.client
 	}
 	p := prober.New(prober.Config{UserAgent: "healthd/" + thisBuild().version, Engines: askers})
 	records := recorder.New(recorder.Config{Dir: recordsDir(c), Engines: witnesses, Asker: p, History: o.journal, Journal: o.journal})

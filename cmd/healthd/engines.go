@@ -36,9 +36,21 @@ type engine struct {
 	name    string
 	relist  time.Duration
 	client  engineClient
-	source  runtime.Source // the client, as it is seen from healthd's own container
+	source  runtime.Source // the client, as it is seen from where healthd runs
 	rivals  *rivalDetector
 	refresh chan struct{} // has its watcher make a list; has room for one
+}
+
+// restarter is the engine that the supervisor calls. What it inspects there is seen from where healthd runs, as what it
+// hears of the Watcher is.
+type restarter struct {
+	engineClient
+	engine *engine
+}
+
+// Inspect implements supervisor.Restarter.
+func (r restarter) Inspect(ctx context.Context, id string) (*runtime.Container, error) {
+	return r.engine.source.Inspect(ctx, id)
 }
 
 // openEngines makes the clients of all runtimes. An engine that does not answer is no

@@ -156,6 +156,9 @@ func readyText(s api.Status) string {
 	}
 	c := readyCondition(s)
 	text := "no: " + c.Reason
+	if c.Reason == core.NotReadyNoAddress { // of others the lines below tell
+		text += " (" + line(c.Message) + ")"
+	}
 	if c.LastTransitionTime != nil {
 		text += " since " + formatTime(*c.LastTransitionTime)
 	}

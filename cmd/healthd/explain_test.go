@@ -132,3 +132,18 @@ func TestEventsFit(t *testing.T) {
 		}
 	}
 }
+
+// Why a container has no address nothing else says.
+func TestReadyText(t *testing.T) {
+	for want, c := range map[string]api.Condition{
+		"no: NoAddress (its engine is rootless)": {Reason: core.NotReadyNoAddress, Message: "its engine is rootless"},
+		"no: ReadinessFailed":                    {Reason: core.NotReadyReadiness, Message: "status 500"},
+		"no: Draining":                           {Reason: core.NotReadyDraining},
+	} {
+		c.Type = "Ready"
+		s := api.Status{Conditions: []api.Condition{c}, Probes: map[string]api.ProbeStatus{"readiness": {Output: "status 500"}}}
+		if got := readyText(s); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

@@ -56,9 +56,9 @@ func TestContainerLimits(t *testing.T) {
 		forgets bool
 		want    []string
 	}{
-		{"bare", runtime.Vantage{Networks: []string{"a", "b"}, Blind: true, CannotEnter: "x"}, on("127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0"), true, []string{forgets, networks, unheard, commands, inside}},
-		{"with all rights", runtime.Vantage{HostNetwork: true}, on("127.0.0.1:0", "", ""), false, nil},
-		{"listens", runtime.Vantage{Networks: []string{"a", "b"}}, on("0.0.0.0:0", "", "[::]:0"), false, []string{networks}},
+		{"bare", runtime.Vantage{Own: "hd", Networks: []string{"a", "b"}, Blind: true, CannotEnter: "x"}, on("127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0"), true, []string{forgets, networks, unheard, commands, inside}},
+		{"with all rights", runtime.Vantage{Own: "hd", HostNetwork: true}, on("127.0.0.1:0", "", ""), false, nil},
+		{"listens", runtime.Vantage{Own: "hd", Networks: []string{"a", "b"}}, on("0.0.0.0:0", "", "[::]:0"), false, []string{networks}},
 	} {
 		if got := containerLimits(&tt.from, c, tt.ls, tt.forgets); strings.Join(got, "\n") != strings.Join(tt.want, "\n") {
 			t.Errorf("%s: got %q, want %q", tt.name, got, tt.want)

@@ -14,6 +14,7 @@ import (
 	"github.com/docker/docker/api/types/events"
 	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/api/types/network"
+	"github.com/docker/docker/api/types/system"
 
 	"healthd/runtime"
 )
@@ -160,19 +161,28 @@ func isRefused(err error) bool {
 // liveRestore says whether the engine has that setting on. Where a socket proxy forbids
 // the question, it is taken for off, Docker's default.
 func (e *Engine) liveRestore(ctx context.Context) (bool, error) {
+	info, err := e.info(ctx)
+	if err != nil {
+		return false, fmt.Errorf("cannot ask whether the engine has live-restore: %w", err)
+	}
+	return info.LiveRestoreEnabled, nil
+}
+
+// info is what the engine says of itself, and nothing where a socket proxy forbids the question.
+func (e *Engine) info(ctx context.Context) (system.Info, error) {
 	c, err := e.client(ctx)
 	if err != nil {
-		return false, err
+		return system.Info{}, err
 	}
 	for try := 1; ; try++ {
 		info, err := c.Info(ctx)
 		switch {
 		case err == nil:
-			return info.LiveRestoreEnabled, nil
+			return info, nil
 		case isRefused(err):
-			return false, nil
+			return system.Info{}, nil
 		case try == askTries || ctx.Err() != nil:
-			return false, fmt.Errorf("cannot ask whether the engine has live-restore: %w", e.explain(err))
+			return system.Info{}, e.explain(err)
 		}
 	}
 }

@@ -28,7 +28,7 @@ func (t *stepper) observed(in *Input) {
 	t.Health.SeenAt = t.now
 	if t.Engine.State.Alive() {
 		t.Health.AliveAt = t.now
-		t.Engine.Addressed = t.Engine.Addressed || t.c.Address != ""
+		t.Engine.Addressed = t.Engine.Addressed || t.address() != ""
 	}
 	t.checkResources()
 	if !t.Engine.State.Alive() && (!in.Unwatched || t.Run.ID == runtime.Run{}) {

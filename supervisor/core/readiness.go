@@ -3,7 +3,7 @@ package core
 // setReadiness sets the conditions ContainerReady and Ready, which follow from everything
 // else.
 func (t *stepper) setReadiness() {
-	t.Engine.NoAddress = t.c.State.Alive() && t.c.Address == "" &&
+	t.Engine.NoAddress = t.c.State.Alive() && t.address() == "" &&
 		(t.Engine.Addressed || t.spec.Publish.Port != 0 || t.spec.Publish.HAProxy.Backend != "")
 	ready := t.containerReady()
 	t.Conditions.ContainerReady.set(ready, t.now)
@@ -22,6 +22,11 @@ func (t *stepper) setReadiness() {
 		message = ": " + message
 	}
 	t.record(EventNotReady, "Container %s is not ready: %s%s", t.c.Name, reason, message)
+}
+
+func (t *stepper) address() string {
+	address, _, _ := t.spec.Publish.Local(t.c)
+	return address
 }
 
 func (t *stepper) setStarted(started bool) { t.Conditions.Started.set(started, t.now) }

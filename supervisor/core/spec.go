@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"healthd/prober"
+	"healthd/runtime"
 )
 
 // ProbeType is one of the three probes. It indexes arrays.
@@ -168,8 +169,14 @@ type Publish struct {
 	Address        PublishAddress // what other hosts are told; empty: HostAddress
 }
 
-// PublishAddress says which address of a container those are told who send traffic from other hosts. On its own host
-// it is always the container's. See runtime.Container.Advertised.
+// Local returns where a balancer on this host reaches the container; without an address, why says why.
+func (p *Publish) Local(c *runtime.Container) (address string, port int, why string) {
+	return c.Local(p.Port, p.Address == ContainerAddress)
+}
+
+// PublishAddress says which address of a container those are told who send traffic from other hosts, and of one whose
+// engine is elsewhere also those of this host, who are told the container's own of all others. See
+// runtime.Container.Advertised and Local.
 type PublishAddress string
 
 // The addresses.

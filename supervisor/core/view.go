@@ -121,6 +121,16 @@ func (v *View) Readiness() (ready bool, reason, message string) {
 	return false, NotReadyGates, "readiness gate " + gate + " is False"
 }
 
+// Address returns where a balancer on this host reaches the container; empty, 0: nowhere, and no port is given.
+func (v *View) Address() (address string, port int) {
+	var p Publish // of one with invalid labels
+	if v.Spec != nil {
+		p = v.Spec.Publish
+	}
+	address, port, _ = p.Local(v.Container)
+	return address, port
+}
+
 // DrainingReady says that the container drains, and would be ready otherwise: it still
 // answers the requests that reach it.
 func (v *View) DrainingReady() bool {
@@ -146,7 +156,8 @@ func (v *View) ContainerReadiness() (ready bool, reason, message string) {
 	case s.Run.Died:
 		return false, NotReadyNotRun, string(runtime.Exited)
 	case s.Engine.NoAddress:
-		return false, NotReadyNoAddress, "it is in no network in which healthd has an address of it"
+		_, _, why := v.Spec.Publish.Local(v.Container)
+		return false, NotReadyNoAddress, why
 	case s.Run.Hooks[PostStart] == HookRunning:
 		return false, NotReadyPostStart, "its post_start hook runs"
 	case s.Run.Hooks[PostStart] == HookFailed:

@@ -1,0 +1,18 @@
+package containerd
+
+import (
+	"context"
+
+	"healthd/runtime"
+	"healthd/runtime/hostproc"
+)
+
+// Place says where the engine is: rootless it has a network namespace of its own.
+func (e *Engine) Place(ctx context.Context) runtime.Place {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	if program, sameNetwork := hostproc.Peer(ctx, e.socket); program != "containerd" || sameNetwork {
+		return runtime.Place{}
+	}
+	return runtime.Place{Elsewhere: "its engine is in another network namespace than healthd"}
+}

@@ -1,0 +1,73 @@
+package docker
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+
+	"go.uber.org/zap"
+
+	"healthd/runtime"
+	"healthd/runtime/hostproc"
+)
+
+// Place says where the engine is. Only of a Unix socket behind which an engine itself listens its network is known: a
+// proxy's says nothing of the engine's.
+func (e *Engine) Place(ctx context.Context) runtime.Place {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	if !e.OnHost() {
+		return runtime.Place{Elsewhere: "its engine (" + e.endpoint() + ") is on another host", At: e.address(ctx)}
+	}
+	program, sameNetwork := e.peer(ctx)
+	return placeBehind(program, sameNetwork, func() bool { return e.isRootless(ctx) })
+}
+
+// placeBehind says where an engine is behind whose socket a program listens: see hostproc.Peer.
+func placeBehind(program string, sameNetwork bool, rootless func() bool) runtime.Place {
+	switch {
+	case program == "dockerd" && sameNetwork: // also if it is rootless
+	case rootless():
+		return runtime.Place{Elsewhere: "its engine is rootless, with a network of its own", At: loopback}
+	case (program == "dockerd" || program == "podman") && !sameNetwork:
+		return runtime.Place{Elsewhere: "its engine is in another network namespace than healthd"}
+	}
+	return runtime.Place{}
+}
+
+// loopback is where the port driver of a rootless engine passes on what that publishes.
+var loopback = netip.AddrFrom4([4]byte{127, 0, 0, 1})
+
+// peer is hostproc.Peer of the engine's socket.
+func (e *Engine) peer(ctx context.Context) (program string, sameNetwork bool) {
+	path, ok := strings.CutPrefix(e.endpoint(), "unix://")
+	if !ok {
+		return "", false
+	}
+	return hostproc.Peer(ctx, path)
+}
+
+// address is that of an engine on another host; invalid: its name does not resolve.
+func (e *Engine) address(ctx context.Context) netip.Addr {
+	u, err := url.Parse(e.endpoint())
+	if err != nil {
+		return netip.Addr{}
+	}
+	all, err := net.DefaultResolver.LookupNetIP(ctx, "ip", u.Hostname())
+	if err != nil || len(all) == 0 {
+		return netip.Addr{}
+	}
+	return all[0].Unmap()
+}
+
+// isRootless says what the engine says of itself. One that does not answer is not.
+func (e *Engine) isRootless(ctx context.Context) bool {
+	info, err := e.info(ctx)
+	if err != nil {
+		e.log.Warn("cannot ask whether the engine is rootless: healthd takes it for one that is not", zap.Error(err))
+	}
+	return slices.Contains(info.SecurityOptions, "name=rootless")
+}
