@@ -39,7 +39,10 @@ func (a *app) explainCommand() *cobra.Command {
 				}
 				return c.requestError(ctx, "explain", args[0], err)
 			}
-			return writeExplanation(a.stdout, e, a.columns(), time.Now())
+			if err := writeExplanation(a.stdout, e, a.columns(), time.Now()); err != nil {
+				return err
+			}
+			return writeWarnings(a.stdout, "\n", c.warnings(ctx), nil, a.columns())
 		},
 	}
 }

@@ -68,7 +68,12 @@ func (l *rivalDetector) warning(now time.Time) string {
 // shownWarnings returns the warnings that concern no single container, with those of the engines, which
 // the log has already.
 func (d *daemon) shownWarnings() []string {
-	return slices.Concat(d.warnings(), lostEngines(d.supervisor.Board().Runtimes()), d.fleetWarnings())
+	all := slices.Concat(d.warnings(), lostEngines(d.supervisor.Board().Runtimes()), d.fleetWarnings(),
+		d.haproxy.Problems(), d.publisher.Problems(), d.notifications.Problems())
+	if problem := d.journal.Problem(); problem != "" {
+		all = append(all, problem)
+	}
+	return all
 }
 
 // warnings returns those of shownWarnings that nothing else tells.

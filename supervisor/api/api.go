@@ -172,6 +172,7 @@ func (a *API) index(w http.ResponseWriter, r *http.Request) {
 /v1/containers/NAME          one container
 /v1/containers/NAME/timeline its last hour
 /v1/overview                 the containers at a glance, as the page in a browser shows them
+/v1/daemon                   warnings about the host, load balancers and receivers
 /v1/events                   the history; ?since=10m&container=NAME
 /v1/report                   how healthy services were; ?since=7d&service=SERVICE
 /v1/fleet                    the hosts that share their containers over etcd

@@ -95,7 +95,7 @@ func (s *answers) ofTheNetwork(t *testing.T) {
 	t.Helper()
 	a := withMetrics(of("shop/web", readyContainer("web-1")), of("shop/web", drainingContainer("web-2")), of("blog/web", unreadyContainer("web-3")), of("db", readyContainer("db-1")))
 	for path, status := range map[string]int{
-		"/": 200, "/page/index.html": 200, "/page/none.js": 404, "/livez": 200, "/readyz": 200, "/v1/openapi.json": 200, "/metrics": 200, "/v1/services": 200, "/v1/discovery/traefik": 200, "/v1/discovery/prometheus": 200, "/v1/containers": 200, "/v1/events": 200,
+		"/": 200, "/page/index.html": 200, "/page/none.js": 404, "/livez": 200, "/readyz": 200, "/v1/openapi.json": 200, "/metrics": 200, "/v1/services": 200, "/v1/discovery/traefik": 200, "/v1/discovery/prometheus": 200, "/v1/containers": 200, "/v1/events": 200, "/v1/daemon": 200,
 		"/v1/ready/web-1": 200, "/v1/ready/web-2": 404, "/v1/ready/web-3": 503, "/v1/ready/web/web-1": 200, "/v1/ready/web/web-2": 404,
 		"/v1/ready/db/web-1": 503, "/v1/ready/shop/web/web-1": 200, "/v1/ready/shop/web/web-2": 404, "/v1/ready/blog/web/web-1": 503,
 		"/v1/services/db": 200, "/v1/services/none": 404, "/v1/services/web": 503, "/v1/services/shop/web": 200, "/v1/services/shop/none": 404,
@@ -177,7 +177,7 @@ func (s *answers) ofRequests(t *testing.T) {
 	for path, status := range map[string]int{
 		"/v1/containers/web-1": 409, "/v1/containers/web-1/explain": 409, "/v1/containers/web-1/timeline": 409, "/v1/overview?container=web-1": 409, "/v1/containers/none/explain": 404,
 		"/v1/named/db": 200, "/v1/named/none": 404, "/v1/named/web": 409, "/v1/named/shop/web": 200, "/v1/named/shop/none": 404,
-		"/v1/daemon": 200, "/v1/unsupervised": 200,
+		"/v1/unsupervised":          200,
 		"/debug/pprof/heap?debug=1": 200, "/debug/pprof/none": 404,
 	} {
 		s.want(t, a.Control(), status, http.MethodGet, path, "")
@@ -242,7 +242,7 @@ func (s *answers) ofCrowds(t *testing.T) {
 		for _, r := range append(a.readOnlyRoutes(l), a.controlRoutes(l)...) {
 			mux.HandleFunc(r.pattern, r.handler)
 		}
-		for _, path := range []string{"/v1/services", "/v1/discovery/traefik", "/v1/discovery/prometheus", "/v1/containers", "/v1/overview", "/v1/events", "/v1/report", "/v1/fleet", "/v1/named/x", "/v1/named/x/x", "/v1/unsupervised"} {
+		for _, path := range []string{"/v1/services", "/v1/discovery/traefik", "/v1/discovery/prometheus", "/v1/containers", "/v1/overview", "/v1/events", "/v1/report", "/v1/fleet", "/v1/daemon", "/v1/named/x", "/v1/named/x/x", "/v1/unsupervised"} {
 			s.want(t, mux, 503, http.MethodGet, path, "")
 		}
 	})

@@ -34,6 +34,7 @@ func (a *API) readOnlyRoutes(l *limits) []route {
 		{"", "/v1/containers/{name}/timeline", a.timeline},
 		{"", "/v1/overview", a.list(l, a.overview)},
 		{"", "/v1/fleet", a.list(l, a.fleetView)},
+		{"", "/v1/daemon", a.list(l, a.daemon)},
 		{"", "/v1/events", a.events(l)},
 	}
 	if a.report != nil {
@@ -48,7 +49,6 @@ func (a *API) readOnlyRoutes(l *limits) []route {
 // controlRoutes returns what only the control socket answers.
 func (a *API) controlRoutes(l *limits) []route {
 	return []route{
-		{http.MethodGet, "/v1/daemon", a.daemon},
 		{http.MethodGet, "/v1/unsupervised", a.unsupervised},
 		{http.MethodPost, "/v1/reload", a.reload},
 		{http.MethodPost, "/v1/notify/test", a.notifyTest},

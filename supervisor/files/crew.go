@@ -66,6 +66,7 @@ func (c *crew) begin(ctx context.Context, f *File, before *running) *running {
 			<-before.ended
 		}
 		newFile(c.p, c.board, f).run(own)
+		c.p.problems.Set(f.Path)
 	})
 	return r
 }

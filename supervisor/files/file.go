@@ -3,6 +3,7 @@ package files
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"healthd/supervisor"
@@ -175,6 +176,7 @@ func (f *file) settle(s *seen) {
 func (f *file) fail(at stage, of digest, err error, now time.Time) time.Time {
 	f.failed = f.failed.failed(at, of, now)
 	f.p.metrics.up.WithLabelValues(f.Path).Set(0)
+	f.p.problems.Set(f.Path, fmt.Sprintf(failureTexts[at], f.Path, err))
 	if f.told != at {
 		f.told = at
 		f.p.record(core.EventFileFailed, failureTexts[at], f.Path, err)
@@ -192,6 +194,7 @@ var failureTexts = map[stage]string{
 // succeed takes in that the file is what it should be, and that its reader knows.
 func (f *file) succeed() {
 	f.p.metrics.up.WithLabelValues(f.Path).Set(1)
+	f.p.problems.Set(f.Path)
 	if f.failed = (failure{}); f.told != noStage {
 		f.told = noStage
 		f.p.record(core.EventFileBack, "%s is what it should be again", f.Path)

@@ -56,12 +56,13 @@ type Config struct {
 
 // Publisher writes files that say who is ready. Its methods may be called from any goroutine.
 type Publisher struct {
-	config  Config
-	kept    *keeper
-	reload  chan []File
-	ended   chan struct{} // closed when Run has returned
-	metrics *metrics
-	known   *knowledge
+	config   Config
+	kept     *keeper
+	reload   chan []File
+	ended    chan struct{} // closed when Run has returned
+	metrics  *metrics
+	known    *knowledge
+	problems supervisor.Problems // by path; "": of what is kept
 
 	command func(ctx context.Context, words []string) (said string, err error)
 	workers func(command []string) nginxLook
@@ -77,6 +78,9 @@ func New(c Config) *Publisher {
 	}
 	return p
 }
+
+// Problems returns which files are not what they should be, and what else is wrong, for people.
+func (p *Publisher) Problems() []string { return p.problems.All() }
 
 // Reload replaces the files. One that is the same goes on as it is; one that is gone stays as it is on the disk. It waits
 // for Run, and returns the error of ctx or that Run has returned.
@@ -126,9 +130,11 @@ func (p *Publisher) restoreOthers(configured map[string]*running) {
 
 func (p *Publisher) tellKept(err error) {
 	if err == nil {
+		p.problems.Set("")
 		p.record(core.EventFileBack, "What healthd knows of published files is kept again")
 		return
 	}
+	p.problems.Set("", fmt.Sprintf("cannot keep what healthd knows of published files: %v", err))
 	p.record(core.EventFileFailed, "Cannot keep what healthd knows of published files: %v: after a restart of healthd they are reloaded, and services without containers are not in them", err)
 }
 

@@ -120,6 +120,9 @@ func TestReloadFails(t *testing.T) {
 		if up, _ := s.metric("healthd_published_file_up"); up != 0 {
 			t.Error("the file is up")
 		}
+		if all := s.now.Problems(); len(all) != 1 || !strings.HasSuffix(all[0], "failed: exit status 1: it is wrong: healthd keeps trying") {
+			t.Errorf("problems %q", all)
+		}
 		s.ready("b")
 		s.after(11 * time.Second)
 		s.wantsRun("31s reload shop/web: a b;")
@@ -138,6 +141,9 @@ func TestReloadFails(t *testing.T) {
 		up, _ := s.metric("healthd_published_file_up")
 		if reloads, _ := s.metric("healthd_published_file_reload_duration_seconds"); up != 1 || reloads != 1 {
 			t.Errorf("up is %v, after %v good reloads", up, reloads)
+		}
+		if all := s.now.Problems(); len(all) > 0 {
+			t.Errorf("problems %q", all)
 		}
 		s.end()
 	})

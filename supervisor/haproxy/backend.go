@@ -30,6 +30,7 @@ type backendState struct {
 	owners        map[string]string       // server → ID of its container
 	recordedSlots map[string]string       // slots of the newest EventServer of each member
 	wasSetAside   map[string]bool         // servers in drain or maint
+	down          map[string]time.Time    // servers that are to be up and HAProxy's own check has down, since when
 	idlePolls     map[runtime.Run]int     // looks in a row that showed no request under way
 	lastUp        string                  // ID of the container that is the last one up
 	missing       bool                    // HAProxy has no such backend
@@ -98,6 +99,7 @@ func (l *instance) finish(k *look, failed map[string]string, took time.Duration)
 	k.roll.clear()
 	b.keep(k)
 	b.observe(k, done)
+	b.observeChecks(k, now)
 	b.noteAgentSend(k.plan, done, failed)
 	l.recordSlots(b, k.plan, k.members)
 	b.countRepeats(done, failed, now)
@@ -160,7 +162,7 @@ func (b *backendState) keep(k *look) {
 		} else {
 			s.name = strings.Clone(s.name)
 		}
-		s.status, s.agentAddress.host = one(s.status), one(s.agentAddress.host)
+		s.status, s.checkStatus, s.agentAddress.host = one(s.status), one(s.checkStatus), one(s.agentAddress.host)
 	}
 	b.servers, b.server = k.servers, k.plan.server
 	if b.servers == nil {

@@ -19,9 +19,9 @@ const (
 		"3 web 3 c2 10.0.0.9 2 0 100 100 9 6 3 4 6 14 0 0 - 8080 - 0 0 - 127.0.0.1 18647\n" +
 		"3 web 864600001 gone 10.0.0.3 2 8 100 100 9 6 3 4 6 14 0 1 - 8080 - 0 0 - 127.0.0.1 18647\n" +
 		"3 web 864600002 c3 fd00::2 0 1 0 100 9 1 0 0 2 2 0 1 - 8080 - 0 0 - 127.0.0.1 18647\n\n"
-	mixedStat = "# pxname,svname,scur,qcur,status,weight,act,agent_health,agent_rise,\n" +
-		"web,s1,3,0,UP,100,1,1,1,\nweb,s2,0,0,MAINT,100,1,0,1,\nweb,c2,0,0,DOWN (agent),100,1,0,1,\n" +
-		"web,gone,0,0,DRAIN,0,1,1,1,\nweb,c3,0,0,MAINT,0,1,0,1,\n"
+	mixedStat = "# pxname,svname,scur,qcur,status,weight,act,agent_health,agent_rise,check_status,\n" +
+		"web,s1,3,0,UP,100,1,1,1,L4OK,\nweb,s2,0,0,MAINT,100,1,0,1,L4OK,\nweb,c2,0,0,DOWN (agent),100,1,0,1,L4OK,\n" +
+		"web,gone,0,0,DRAIN,0,1,1,1,L4OK,\nweb,c3,0,0,MAINT,0,1,0,1,L4OK,\n"
 )
 
 // Whatever HAProxy answers, healthd takes it for what HAProxy can mean or for an error, and sends

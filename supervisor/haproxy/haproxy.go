@@ -69,6 +69,7 @@ type HAProxy struct {
 	instances           []*instance
 	httpChecks          checks
 	metrics             *metrics
+	problems            supervisor.Problems // by socket
 
 	changedAt     atomic.Pointer[time.Time] // of the newest Changed
 	mu            sync.Mutex
@@ -133,6 +134,9 @@ func (h *HAProxy) Changed(id string) {
 		l.changes.tell(id, now)
 	}
 }
+
+// Problems returns which instances do not answer, and what of each cannot be brought into the wanted state, for people.
+func (h *HAProxy) Problems() []string { return h.problems.All() }
 
 // LastUp implements supervisor.Publisher: it names the backend in which the container is
 // the last server up, or returns "".

@@ -70,15 +70,20 @@ func (l *instance) noteReachable(err error) {
 	l.h.metrics.setUp(l.socket, err == nil)
 	switch {
 	case err != nil && !l.lost:
-		l.record(EventLost, "HAProxy at %s cannot be updated, its servers keep their last state: %v", l.socket.text, err)
+		l.record(EventLost, textLost, l.socket.text, err)
 	case err == nil && l.lost:
 		l.record(EventBack, "HAProxy at %s can be updated again", l.socket.text)
 	}
 	l.lost = err != nil
 	if l.lost {
 		l.report.Store(nil)
+		l.h.problems.Set(l.socket.text, fmt.Sprintf(textLost, l.socket.text, err))
+		return
 	}
+	l.h.problems.Set(l.socket.text, l.problemTexts()...)
 }
+
+const textLost = "HAProxy at %s cannot be updated, its servers keep their last state: %v"
 
 func (l *instance) record(reason, format string, args ...any) {
 	l.h.journal.Record(core.Event{Time: time.Now(), Reason: reason, Message: fmt.Sprintf(format, args...)})

@@ -171,8 +171,20 @@ func (p *plan) updateAdded(s *server, m *member) {
 }
 
 // addServer adds a server for a member. Its health check is the backend's, its agent check
-// asks healthd. When healthd dies, the agent check fails and HAProxy keeps the last state.
+// asks healthd. When healthd dies, the agent check fails and HAProxy keeps the last state. HAProxy does not give it what
+// default-server says: the port of checks is that of the backend's other servers, and what these verify of TLS nobody tells.
 func (p *plan) addServer(m *member) {
+	check := "check"
+	for _, s := range p.servers {
+		switch {
+		case p.addedByHealthd(s):
+		case s.tls:
+			p.addProblem(m.name, fmt.Sprintf("container %s gets no server in backend %s: its servers use TLS, and one that is added would not: give it slots (server-template)", m.name, p.backend))
+			return
+		case s.checkPort > 0:
+			check = fmt.Sprintf("check port %d", s.checkPort)
+		}
+	}
 	s := &server{name: m.name, id: p.freeID()}
 	if s.id > lastID {
 		p.addProblem(m.name, fmt.Sprintf("there are too many servers in backend %s for container %s", p.backend, m.name))
@@ -180,8 +192,8 @@ func (p *plan) addServer(m *member) {
 	}
 	p.server[m.name] = s
 	p.commands = append(p.commands, command{
-		fmt.Sprintf("add server %s %s weight 100 check inter 2s fall 3 rise 2 agent-check agent-addr %s agent-port %d agent-inter %ds agent-send %s, id %d",
-			s.key(p.backend), net.JoinHostPort(m.address.String(), strconv.Itoa(m.port)), p.agent.host, p.agent.port, p.agentInterval/time.Second, m.agentName, s.id),
+		fmt.Sprintf("add server %s %s weight 100 %s inter 2s fall 3 rise 2 agent-check agent-addr %s agent-port %d agent-inter %ds agent-send %s, id %d",
+			s.key(p.backend), net.JoinHostPort(m.address.String(), strconv.Itoa(m.port)), check, p.agent.host, p.agent.port, p.agentInterval/time.Second, m.agentName, s.id),
 		s.key(p.backend), isText("New server registered."),
 	})
 	p.newAgentSend[s.name] = m.agentName

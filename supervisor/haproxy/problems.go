@@ -3,6 +3,7 @@ package haproxy
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 )
@@ -121,4 +122,45 @@ func (l *instance) reportProblem(b *backendState, about, text, commands string, 
 	}
 	t.delay = min(2*t.delay, maxRetryDelay)
 	t.commands, t.until = commands, now.Add(t.delay)
+}
+
+// problemTexts returns the open problems of all backends, for people; of very many the first few.
+func (l *instance) problemTexts() (texts []string) {
+	const most = 5
+	for _, b := range l.backends {
+		for _, problem := range b.openProblems {
+			texts = append(texts, fmt.Sprintf("HAProxy at %s: %s", l.socket.text, problem.text))
+		}
+	}
+	slices.Sort(texts)
+	if more := len(texts) - most; more > 0 {
+		texts = append(texts[:most], fmt.Sprintf("HAProxy at %s: %d more problems: healthd events", l.socket.text, more))
+	}
+	return texts
+}
+
+// checkPatience is how long HAProxy's own check may have a server down that is to get requests. It takes that a moment
+// to see a container that has become ready.
+const checkPatience = 5 * time.Second
+
+// observeChecks finds servers that are to get requests, and that HAProxy's own check has down.
+func (b *backendState) observeChecks(k *look, now time.Time) {
+	down := map[string]time.Time{}
+	for i := range k.members {
+		s := k.plan.server[k.members[i].name]
+		if s == nil || k.members[i].want != wantUp || !s.agentUp || s.setAside() || !strings.HasPrefix(s.status, "DOWN") {
+			continue
+		}
+		since, ok := b.down[s.name]
+		if !ok {
+			since = now
+		}
+		if down[s.name] = since; now.Sub(since) < checkPatience {
+			k.plan.waits = true
+			continue
+		}
+		k.plan.addProblem(s.key(k.name), fmt.Sprintf(
+			"server %s is ready and gets no requests: HAProxy's own check has it %s (%s)", s.key(k.name), s.status, s.checkStatus))
+	}
+	b.down = down
 }

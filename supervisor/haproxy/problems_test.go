@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -53,6 +54,9 @@ func TestSocketsThatDoNotAnswer(t *testing.T) {
 			time.Sleep(500 * time.Millisecond) // several tries
 			if lost := e.recorded(EventLost); len(lost) != 1 {
 				t.Errorf("%d events: %q", len(lost), lost)
+			}
+			if all := e.h.Problems(); len(all) != 1 || !strings.Contains(all[0], tc.want) {
+				t.Errorf("problems %q", all)
 			}
 			if e.h.LastUp("id-c1") != "" {
 				t.Error("it knows who is the last one up")
@@ -133,6 +137,7 @@ func TestProblemsAreRecorded(t *testing.T) {
 	if refused := testutil.ToFloat64(e.h.metrics.errors.WithLabelValues(b.socket())); problems != 4 || refused < 2 || refused > 3 {
 		t.Errorf("metrics count %v problems, want 4, and %v refusals: it is to be tried again later and later", problems, refused)
 	}
+	e.waitForProblems("add server static/c2", "container c;4 cannot", "named/c3", "no backend nowhere")
 	for _, name := range []string{"c1", "c2", "c3", "c;4"} {
 		e.set(name, "A", "gone")
 	}
@@ -142,7 +147,49 @@ func TestProblemsAreRecorded(t *testing.T) {
 		}
 		return nil
 	})
+	e.waitForProblems()
 	b.waitForServers("web", "c6 A UP 100", sorry)
+}
+
+// waitForProblems waits until people are told of problems with these texts, in their order, and of no others.
+func (e *fakeSupervisor) waitForProblems(want ...string) {
+	e.t.Helper()
+	patience.Until(e.t, "these are the problems", func() error {
+		all := e.h.Problems()
+		if !slices.EqualFunc(all, want, strings.Contains) {
+			return fmt.Errorf("they are %q, want %q", all, want)
+		}
+		return nil
+	})
+}
+
+// A server that is to get requests, and that HAProxy's own check has down, is a problem until it is up.
+func TestServerDownByItsOwnCheck(t *testing.T) {
+	t.Parallel()
+	b := startBalancer(t, dynamic)
+	e := b.startPushing()
+	e.set("c1", "A", "up")
+	e.setIn("web", "c2", "127.0.0.1", ports.Free(t), "up")
+	e.waitForEvent(EventError, "server web/c2 is ready and gets no requests: HAProxy's own check has it DOWN (L4CON)")
+	e.waitForProblems("web/c2")
+	e.set("c2", "B", "up")
+	b.waitForServers("web", "c1 A UP 100", "c2 B UP 100", sorry)
+	e.waitForProblems()
+	if errs := e.recorded(EventError); len(errs) != 1 {
+		t.Errorf("events %q", errs)
+	}
+}
+
+// What the servers of the configuration say of TLS and of checks, HAProxy does not give to servers that are added: requests
+// in plain text to a TLS port would be worse than no server, and a check at another port would have it down.
+func TestServersLikeTheirSiblings(t *testing.T) {
+	t.Parallel()
+	b := startBalancer(t, dynamic+"backend secure\n  server s1 127.0.0.9:81 ssl verify none\nbackend checked\n  server s1 127.0.0.9:81 check port 1\n")
+	e := b.startPushing()
+	e.setIn("secure", "c1", "127.0.0.1", b.port("A"), "up")
+	e.setIn("checked", "c2", "127.0.0.1", b.port("A"), "up")
+	e.waitForEvent(EventError, "container c1 gets no server in backend secure: its servers use TLS, and one that is added would not: give it slots (server-template)")
+	e.waitForEvent(EventError, "server checked/c2 is ready and gets no requests: HAProxy's own check has it DOWN (L4CON)")
 }
 
 // After a refusal, different commands are sent at once.

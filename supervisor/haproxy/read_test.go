@@ -11,7 +11,7 @@ import (
 const (
 	serversHeader = "# be_id be_name srv_id srv_name srv_addr srv_op_state srv_admin_state srv_uweight srv_iweight srv_time_since_last_change srv_check_status srv_check_result srv_check_health srv_check_state srv_agent_state bk_f_forced_id srv_f_forced_id srv_fqdn srv_port srvrecord srv_use_ssl srv_check_port srv_check_addr srv_agent_addr srv_agent_port\n"
 	serversText   = "1\n" + serversHeader + "4 dyn 864600000 c1 127.0.0.1 0 1 100 100 0 1 0 0 2 18 0 1 - 18001 - 0 0 - 127.0.0.1 18647\n\n"
-	statText      = "# pxname,svname,scur,qcur,status,weight,act,agent_health,agent_rise,last_agt,\ndyn,c1,1,2,UP,50,1,1,1,\"no \"\"answer\"\", so far\",\n"
+	statText      = "# pxname,svname,scur,qcur,status,weight,act,agent_health,agent_rise,check_status,last_agt,\ndyn,c1,1,2,UP,50,1,1,1,L4OK,\"no \"\"answer\"\", so far\",\n"
 )
 
 func TestReadServers(t *testing.T) {
@@ -47,8 +47,8 @@ func TestReadInvalidAnswers(t *testing.T) {
 		{serversText, "# pxname,svname\n", "show stat: there is no column status"},
 		{serversText, strings.Replace(statText, ",50,", ",a\"b,", 1), "show stat: bare \" in non-quoted-field"},
 		{serversText, strings.Replace(statText, ",50,", ",many,", 1), `show stat: column weight is "many"`},
-		{serversText, "# pxname,svname,scur,qcur,status,weight,act,agent_health,agent_rise\n", errIncompleteStat.Error()},
-		{serversText, "# pxname,svname,scur,qcur,status,weight,act,agent_health,agent_rise\ndyn,c1\n", "show stat: a line of 2 columns"},
+		{serversText, "# pxname,svname,scur,qcur,status,weight,act,agent_health,agent_rise,check_status\n", errIncompleteStat.Error()},
+		{serversText, "# pxname,svname,scur,qcur,status,weight,act,agent_health,agent_rise,check_status\ndyn,c1\n", "show stat: a line of 2 columns"},
 	} {
 		backends, err := readServers(tc.servers)
 		if err == nil {

@@ -57,8 +57,11 @@ type server struct {
 	checkState    int // bits
 	agentState    int // bits
 	agentAddress  agentAddress
+	tls           bool // requests go over TLS
+	checkPort     int  // of HAProxy's own check; 0: as port
 
 	status          string // "UP", "DOWN (agent)", "MAINT" …
+	checkStatus     string // of HAProxy's own check: "L4OK", "L7STS", "L6RSP" …; empty: it has none
 	effectiveWeight int    // what the balancing uses
 	agentUp         bool
 	active          bool // false: a backup server
@@ -117,6 +120,7 @@ func readServer(r *row) server {
 		port: r.port(colPort), adminState: r.number(colAdminState), weight: r.number(colWeight), initialWeight: r.number(colInitialWeight),
 		checkState: r.number(colCheckState), agentState: r.number(colAgentState),
 		agentAddress: agentAddress{r.fields[colAgentAddress], r.port(colAgentPort)},
+		tls:          r.number(colTLS) != 0, checkPort: r.port(colCheckPort),
 	}
 	s.address, _ = netip.ParseAddr(r.fields[colAddress]) // "-" when it has none
 	return s
@@ -159,7 +163,7 @@ func readStat(text string, servers []*server) error {
 }
 
 func readServerStat(r *row, s *server) {
-	s.status, s.active = r.fields[colStatus], r.number(colActive) == 1
+	s.status, s.checkStatus, s.active = r.fields[colStatus], r.fields[colCheckStatus], r.number(colActive) == 1
 	s.effectiveWeight, s.sessions = r.number(colEffectiveWeight), r.number(colSessions)+r.number(colQueue)
 	if r.fields[colAgentRise] != "" { // there is an agent check
 		s.agentUp = r.number(colAgentHealth) >= r.number(colAgentRise)

@@ -79,7 +79,8 @@ func (k *look) readWatched(answers []string) bool {
 			k.b.needWhole(k.roll)
 			return false
 		}
-		shown.status = strings.Clone(shown.status)
+		shown.status, shown.checkStatus = strings.Clone(shown.status), strings.Clone(shown.checkStatus)
+		k.b.settled = k.b.settled && sameServer(w.server, &shown) // the next whole look shows nothing new, and must be planned all the same
 		*w.server = shown
 	}
 	return true

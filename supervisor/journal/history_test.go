@@ -99,10 +99,13 @@ func TestNoisyContainerPushesOutNobody(t *testing.T) {
 }
 
 // What an operator may have to look into shows with journalctl -p warning.
-func TestLevelsOfFleets(t *testing.T) {
+func TestLevels(t *testing.T) {
 	for reason, want := range map[string]zapcore.Level{
 		core.EventFleetLost: zapcore.WarnLevel, core.EventFleetHostLost: zapcore.WarnLevel, core.EventFleetError: zapcore.WarnLevel,
 		core.EventFleetBack: zapcore.InfoLevel, core.EventFleetHostBack: zapcore.InfoLevel,
+		"HAProxyLost": zapcore.WarnLevel, "HAProxyError": zapcore.WarnLevel, "HAProxyBack": zapcore.InfoLevel, "DNSError": zapcore.WarnLevel,
+		core.EventFileFailed: zapcore.WarnLevel, core.EventEngineRefused: zapcore.WarnLevel, core.EventShutdownIncomplete: zapcore.WarnLevel,
+		"FailedPreStopHook": zapcore.WarnLevel, EventJournalDamaged: zapcore.ErrorLevel, core.EventReady: zapcore.InfoLevel,
 	} {
 		if got := level(reason); got != want {
 			t.Errorf("%s is logged as %v, want %v", reason, got, want)

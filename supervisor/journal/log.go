@@ -2,6 +2,8 @@ package journal
 
 import (
 	"context"
+	"slices"
+	"strings"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
@@ -54,14 +56,20 @@ func logEvent(log *zap.Logger, ev core.Event) {
 }
 
 // level is error when healthd itself is impaired, warn for events that an operator may
-// have to look into.
+// have to look into: those of failures, by their names, and of what containers do.
 func level(reason string) zapcore.Level {
 	switch reason {
 	case EventJournalFailed, EventJournalDamaged:
 		return zapcore.ErrorLevel
-	case core.EventUnhealthy, core.EventProbeWarning, core.EventKilling, core.EventBackOff,
-		core.EventExited, core.EventOOMKilled, core.EventEngineGaveUp, core.EventEngineRefused, core.EventProbeLate, core.EventInvalid, core.EventRuntimeLost, core.EventShutdownIncomplete, core.EventRecorderFailed, core.EventNotifyFailed, core.EventFileFailed, core.EventFleetLost, core.EventFleetHostLost, core.EventFleetError, core.EventGaveUp, core.EventWouldRestart, core.EventReloadFailed:
+	case core.EventUnhealthy, core.EventProbeWarning, core.EventProbeLate, core.EventKilling, core.EventBackOff, core.EventExited, core.EventOOMKilled,
+		core.EventEngineGaveUp, core.EventInvalid, core.EventGaveUp, core.EventWouldRestart:
+		return zapcore.WarnLevel
+	}
+	if strings.HasPrefix(reason, "Failed") || slices.ContainsFunc(failures, func(word string) bool { return strings.HasSuffix(reason, word) }) {
 		return zapcore.WarnLevel
 	}
 	return zapcore.InfoLevel
 }
+
+// failures end the reasons of events that say that something does not work.
+var failures = []string{"Failed", "Lost", "Error", "Refused", "Damaged", "Incomplete"}

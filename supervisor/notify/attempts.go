@@ -79,6 +79,7 @@ func (s *rounds) take(r result, now time.Time) {
 	}
 	if r.err != nil {
 		s.metrics.count(r.receiver, failedResult, 1)
+		s.problems.Set(r.receiver, fmt.Sprintf("cannot notify %s: %s (healthd notify test %[1]s)", r.receiver, clip(r.err.Error())))
 		if o.failed(r.receiver, now) {
 			s.record(core.EventNotifyFailed, "Cannot notify %s: %v: healthd keeps trying, and gives up what is older than %v (healthd notify test %[1]s)", r.receiver, clip(r.err.Error()), maxAge)
 		}
@@ -86,6 +87,7 @@ func (s *rounds) take(r result, now time.Time) {
 	}
 	s.metrics.count(r.receiver, deliveredResult, 1)
 	s.dirty = true
+	s.problems.Set(r.receiver)
 	if back, dropped := o.sent(); back {
 		text := "all was delivered"
 		if dropped > 0 {

@@ -68,11 +68,15 @@ type Notifier struct {
 	ended     chan struct{} // closed when Run has returned
 	results   chan result
 	metrics   *metrics
-	running   sync.WaitGroup // attempts
+	problems  supervisor.Problems // by receiver
+	running   sync.WaitGroup      // attempts
 
 	try  func(context.Context, *Receiver, *Message) error
 	look func(open map[string]incident, now time.Time) facts
 }
+
+// Problems returns which receivers cannot be told, for people. Any goroutine may call it.
+func (n *Notifier) Problems() []string { return n.problems.All() }
 
 // New returns a Notifier that does nothing before Run.
 func New(c Config) *Notifier {

@@ -97,6 +97,9 @@ func (s *rounds) configure(receivers []Receiver) {
 		}
 	}
 	for name, o := range s.boxes {
+		if boxes[name] == nil {
+			s.problems.Set(name)
+		}
 		if boxes[name] == nil && len(o.Queue) > 0 {
 			s.record(core.EventNotifyFailed, "Receiver %s is not configured any more: %d messages were not sent to it", name, len(o.Queue))
 		}

@@ -163,6 +163,9 @@ func TestRetries(t *testing.T) {
 		s.fails("web-1")
 		s.after(time.Hour)
 		s.wantEvents("NotifyFailed: Cannot notify oncall: it answers 500: healthd keeps trying")
+		if all := s.now.Problems(); !slices.Equal(all, []string{"cannot notify oncall: it answers 500 (healthd notify test oncall)"}) {
+			t.Errorf("problems %q", all)
+		}
 		if got := s.metric("healthd_notifications_pending"); got != 1 {
 			t.Errorf("%v pending", got)
 		}
@@ -175,6 +178,9 @@ func TestRetries(t *testing.T) {
 		s.wantEvents("NotifyFailed: ", "NotifyBack: Receiver oncall can be notified again; all was delivered")
 		if delivered, pending := s.metric("healthd_notifications_total delivered"), s.metric("healthd_notifications_pending"); delivered != 1 || pending != 0 {
 			t.Errorf("%v delivered, %v pending", delivered, pending)
+		}
+		if all := s.now.Problems(); len(all) > 0 {
+			t.Errorf("problems %q", all)
 		}
 		s.end()
 	})

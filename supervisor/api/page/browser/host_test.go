@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -28,6 +29,7 @@ type host struct {
 	journal *journal.Journal
 	records *records
 	fleet   api.Fleet // nil: it is in none
+	warns   atomic.Pointer[[]string]
 	address string
 	stop    func()
 }
@@ -76,7 +78,7 @@ func (h *host) listen(address string) {
 		h.t.Fatal(err)
 	}
 	h.address = ln.Addr().String()
-	a := api.New(api.Config{Board: h.board, History: h.journal, Records: h.records, Fleet: h.fleet})
+	a := api.New(api.Config{Board: h.board, History: h.journal, Records: h.records, Fleet: h.fleet, Warnings: h.warnings})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- api.Serve(ctx, ln, api.OnlyHosts(a.ReadOnly(), nil), 1000, nil) }()
@@ -91,6 +93,13 @@ func (h *host) listen(address string) {
 			h.t.Error(err)
 		}
 	}
+}
+
+func (h *host) warnings() []string {
+	if warns := h.warns.Load(); warns != nil {
+		return *warns
+	}
+	return nil
 }
 
 func (h *host) url(query string) string { return "http://" + h.address + "/" + query }

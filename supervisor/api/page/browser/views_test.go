@@ -48,6 +48,20 @@ func TestHeadline(t *testing.T) {
 	}
 }
 
+// What concerns no container stands below the headline, as text. What is about the fleet stands there.
+func TestWarnings(t *testing.T) {
+	b := chromiumtest.New(t, 1280, "light")
+	h := newHost(t, container("shop", "web", 1))
+	b.Open(h.url(""))
+	b.Until(`document.querySelector("#warnings").childElementCount === 0 && document.querySelector("#headline").textContent !== "healthd"`)
+	h.warns.Store(&[]string{"HAProxy at /run/<b>x</b> cannot be updated", "fleet: elsewhere"})
+	b.Open(h.url(""))
+	b.Until(`document.querySelector("#warnings").childElementCount === 1`)
+	if got := b.Text("#warnings li"); got != "HAProxy at /run/<b>x</b> cannot be updated" {
+		t.Errorf("warning %q", got)
+	}
+}
+
 func TestTableAndServices(t *testing.T) {
 	h := newHost(t, container("shop", "web", 1), container("shop", "web", 2, starting), container("shop", "web", 10, held), container("blog", "web", 1, notReady("no")))
 	b := chromiumtest.New(t, 1280, "light")

@@ -5,7 +5,7 @@ import { Detail } from "./detail.js";
 import { drawEvents } from "./events.js";
 import { drawFleet } from "./fleet.js";
 import { Store } from "./store.js";
-import { drawHeadline, drawProblems, drawServices, servicesOf } from "./summary.js";
+import { drawHeadline, drawProblems, drawServices, drawWarnings, servicesOf } from "./summary.js";
 import { inOrder, Table } from "./table.js";
 import { isProblem, word, words } from "./words.js";
 
@@ -99,6 +99,7 @@ function draw() {
   drawHeadline(all, services, place.show, (changes) => link({ view: "", ...changes }));
   drawProblems(all, link, linkTo);
   drawServices(services, (s) => (s.members.length === 1 ? linkTo(s.members[0]) : link({ q: s.name })), draw);
+  drawWarnings(store.warnings);
   drawFleet(store.fleet);
   if (filtered || onEvents) $("problems").hidden = $("fleet").hidden = $("services").hidden = true;
   if (onEvents) drawEventView();

@@ -59,6 +59,8 @@ export class Store extends EventTarget {
   loaded = false;
   /** @type {Fleet|null} null: there is none, or nothing is known of it yet */
   fleet = null;
+  /** @type {string[]} about the host and the outlets */
+  warnings = [];
   /** when the data was last right */
   asOf = 0;
   retryAt = 0;
@@ -194,8 +196,9 @@ export class Store extends EventTarget {
   }
 
   async #loadAll() {
-    const { list, inFleet } = await overview();
+    const [{ list, inFleet }, daemon] = await Promise.all([overview(), get("/v1/daemon").catch(() => null)]);
     this.#inFleet = inFleet;
+    if (daemon) this.warnings = daemon.warnings;
     this.#loadFleet(); // which the containers do not wait for
     this.containers = new Map(list.map((c) => [c.id, c]));
     this.loaded = true;

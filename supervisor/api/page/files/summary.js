@@ -5,6 +5,7 @@ import { headline, isDown, isProblem, severity, why, word, words } from "./words
 import { strip, updateStrip } from "./timeline.js";
 
 const shownProblems = 8;
+const shownWarnings = 5;
 const shownServices = 60; // more are shown when somebody wants to see them
 const $ = (id) => document.getElementById(id);
 
@@ -32,6 +33,19 @@ export function drawHeadline(containers, services, show, link) {
   const counts = new Map();
   for (const c of containers) counts.set(c.look, (counts.get(c.look) ?? 0) + 1);
   arrange($("counts"), Object.keys(words).filter((l) => counts.has(l)).map((l) => countOf(l, counts.get(l), show === l, link)));
+}
+
+let warningsDrawn = "";
+
+/** Draws what healthd warns of that is about no single container. What is about the fleet stands there. */
+export function drawWarnings(warnings) {
+  const own = warnings.filter((w) => !w.startsWith("fleet: "));
+  const more = own.length - shownWarnings;
+  if (more > 0) own.splice(shownWarnings, more, `And ${more.toLocaleString("en")} more: healthd status`);
+  const key = JSON.stringify(own);
+  if (key === warningsDrawn) return;
+  warningsDrawn = key;
+  $("warnings").replaceChildren(...own.map((w) => h("li", { class: "warn" }, w)));
 }
 
 const countElements = new Map();
