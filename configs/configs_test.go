@@ -110,7 +110,7 @@ func TestDefaults(t *testing.T) {
 	if got, want := c.Log, (Log{"info", "auto"}); got != want {
 		t.Errorf("got %v, want %v", got, want)
 	}
-	if got, want := c.Guard, (core.Guard{MaxRestarts: 10, Window: time.Minute}); got != want {
+	if got, want := c.Guard, (core.Guard{MaxRestarts: 10, Window: time.Minute, HostSuspect: true}); got != want {
 		t.Errorf("got %v, want %v", got, want)
 	}
 	if len(c.HAProxy.Sockets) > 0 {
@@ -179,7 +179,7 @@ func TestLoadJoinsFiles(t *testing.T) {
 	if got, want := c.Listen, (Listen{"", "127.0.0.1:1", defaultControl, nil, "", ""}); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
-	if got, want := c.Guard, (core.Guard{Window: 10 * time.Second}); got != want || c.State.Dir != "" {
+	if got, want := c.Guard, (core.Guard{Window: 10 * time.Second, HostSuspect: true}); got != want || c.State.Dir != "" {
 		t.Errorf("got %v and state in %q, want %v and none", got, c.State.Dir, want)
 	}
 	want := Runtime{"docker-2", "docker", "tcp://127.0.0.1:2375", 5 * time.Second, nil}

@@ -203,6 +203,7 @@ func readGuard(t *table) core.Guard {
 	g := core.Guard{
 		MaxRestarts: t.integer("max_restarts", core.DefaultGuardRestarts, span[int]{0, maxRestarts}),
 		Window:      t.duration("window", core.DefaultGuardWindow, durations(time.Second)),
+		HostSuspect: t.boolean("host_suspect", true),
 	}
 	t.done()
 	return g

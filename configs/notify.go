@@ -65,7 +65,7 @@ func IncidentReasons() []string {
 func EventReasons() []string {
 	return []string{
 		"Unhealthy", "ProbeWarning", "ProbeLate", "Killing", "BackOff", "Started", "Ready", "NotReady", "Exited", "OOMKilled", "OperatorStopped", "EngineGaveUp", "EngineRefused",
-		"Invalid", "Held", "Resumed", "GroupLimit", "RestartBudget", "RuntimeLost", "RuntimeBack", "NetworkLost",
+		"Invalid", "Held", "Resumed", "GroupLimit", "RestartBudget", "HostSuspect", "RuntimeLost", "RuntimeBack", "NetworkLost",
 		"FailedPostStartHook", "FailedPreStopHook", "LifecycleHTTPFallback", "Reloaded", "ReloadFailed", "WouldRestart", "GaveUp",
 		"ShutdownIncomplete", "JournalFailed", "JournalBack", "JournalDamaged", "HAProxyLost", "HAProxyBack", "HAProxyError",
 		"HAProxyServer", "DNSError", "NotifyFailed", "NotifyBack", "FileFailed", "FileBack", "RecorderFailed", "ReportFailed", "ReportBack", "ReportDamaged",

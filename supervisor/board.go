@@ -25,6 +25,7 @@ type Board struct {
 	lateness  latenessCounts
 	latencies latencies
 	budget    atomic.Pointer[BudgetView]
+	suspect   atomic.Bool // see HostSuspect
 	changes   changes
 	local     changes // of this host's containers alone
 	tally     tally

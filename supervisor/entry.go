@@ -33,6 +33,7 @@ type entry struct {
 	down    core.Outage // the outage that healthd makes for a failed probe; zero: none
 	granted []time.Time // recent restarts for failed probes; never changed in place
 	place   place
+	heard   hearing
 
 	recorded runtime.Run // the newest run that the Recorder was told of
 

@@ -24,6 +24,7 @@ type guard struct {
 	looked  int      // of queued: how many the present look at all has reached
 	recheck []*group // whose first waiting containers may be allowed to go on
 	reloads int      // under way: not all containers are in their groups yet
+	host    hostSuspect
 
 	places  Places              // nil: there is no fleet
 	wanting map[*group]struct{} // those in which containers want a place of the fleet
@@ -57,7 +58,7 @@ func (p *place) waitsForPlace() bool { return p.stage == wantsPlace || p.stage =
 
 func newGuard(limit core.Guard, board *Board, places Places) *guard {
 	return &guard{
-		groups: make(map[string]*group), budget: newBudget(limit, board), places: places, wanting: make(map[*group]struct{}),
+		groups: make(map[string]*group), host: hostSuspect{board: board, groups: make(map[string]int)}, budget: newBudget(limit, board), places: places, wanting: make(map[*group]struct{}),
 		placed: entryHeap{
 			less:  func(a, b *entry) bool { return a.outageEnd().Before(b.outageEnd()) },
 			place: func(e *entry) *int { return &e.place.placed },
@@ -86,6 +87,9 @@ func (g *guard) wait(e *entry, now time.Time) core.Wait {
 	default:
 		return core.Wait{Reason: core.WaitGroupLimit, On: "the first list of its engine's containers"}
 	}
+	if w := g.host.wait(now); g.budget.limit.HostSuspect && w != (core.Wait{}) {
+		return w
+	}
 	if m := g.groups[e.groupKey]; m.blocks(e, now) {
 		return m.wait(e)
 	}
@@ -100,6 +104,7 @@ func (g *guard) wait(e *entry, now time.Time) core.Wait {
 // over, or it waits. before is why it was being stopped before the step.
 func (g *guard) update(e *entry, before core.Cause, now time.Time) {
 	s, m := e.state, g.groups[e.groupKey]
+	g.host.update(e, now)
 	if before == core.NoCause && s.Action.Stopping.ByProbe() {
 		e.down = core.Outage{Run: e.state.Run.ID, Since: now}
 		g.budget.grant(e, now)
@@ -269,6 +274,7 @@ func (g *guard) leave(e *entry) {
 		return
 	}
 	g.unqueue(e)
+	g.host.forget(e, time.Now())
 	g.leaveGroup(e, m, e.groupKey)
 }
 

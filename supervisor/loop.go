@@ -214,6 +214,9 @@ func (l *loop) step(e *entry, in *core.Input) {
 	if e.specOutdated && e.state.Settled() {
 		l.resolveAgain(e)
 	}
+	if text := l.guard.host.news(l.guard.budget.limit.HostSuspect); text != "" {
+		l.record("", core.WaitHostSuspect, "%s", text)
+	}
 	if l.guard.budget.newlyExhausted() {
 		limit := l.guard.budget.limit
 		l.record("", core.WaitRestartBudget, "healthd began %d restarts for failed probes within %v, as many as [guard] allows: further ones wait",

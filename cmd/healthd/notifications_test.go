@@ -22,7 +22,7 @@ func TestNotifyWords(t *testing.T) {
 	if got, want := configs.IncidentReasons(), notify.Reasons(); !slices.Equal(got, want) {
 		t.Errorf("incidents %v, want %v", got, want)
 	}
-	want := append(eventConstants(t), core.WaitGroupLimit, core.WaitRestartBudget)
+	want := append(eventConstants(t), core.WaitGroupLimit, core.WaitRestartBudget, core.WaitHostSuspect)
 	got := configs.EventReasons()
 	slices.Sort(got)
 	slices.Sort(want)

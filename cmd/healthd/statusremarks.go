@@ -189,7 +189,7 @@ func list(texts []string) string {
 // waitsForOthers says whether a container waits for something beside time.
 func waitsForOthers(w *api.Waiting) bool {
 	switch w.Reason {
-	case core.WaitGroupLimit, core.WaitRestartBudget, core.WaitHeld, core.WaitGaveUp, core.WaitObserved, core.WaitNetwork, core.WaitRuntimeUnknown:
+	case core.WaitGroupLimit, core.WaitRestartBudget, core.WaitHostSuspect, core.WaitHeld, core.WaitGaveUp, core.WaitObserved, core.WaitNetwork, core.WaitRuntimeUnknown:
 		return true
 	}
 	return false

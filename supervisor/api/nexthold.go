@@ -39,7 +39,7 @@ func nextVerdict(v *core.View) []Next {
 			v.Spec.GiveUp, pendingCall(v), s.Health.EndOfGivingUp(), v.Container.Name)}}
 	case core.WaitObserved:
 		return []Next{{What: "healthd would " + pendingCall(v) + " it, and only observes it (mode observe)"}}
-	case core.WaitRestartBudget:
+	case core.WaitRestartBudget, core.WaitHostSuspect:
 		return []Next{{s.Health.Wait.Until, fmt.Sprintf("%s at the earliest; it waits for %s", verdict, s.Health.Wait.On)}}
 	}
 	return []Next{{What: verdict + " when the hold ends"}}

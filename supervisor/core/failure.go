@@ -150,7 +150,7 @@ func (h *Health) EndOfGivingUp() string {
 	return "it recovers or somebody resumes it"
 }
 
-// recordWait records why a restart waits. The loop records WaitRestartBudget, once for all
+// recordWait records why a restart waits. The loop records WaitRestartBudget and WaitHostSuspect, once for all
 // containers of the host.
 func (t *stepper) recordWait(wait Wait) {
 	switch wait.Reason {

@@ -145,7 +145,7 @@ func (t *Totals) Latency(probe ProbeType) Histogram { return t.latency[probe].hi
 // Wait is what a restart for a failed probe or hook waits for. The zero Wait: it need not
 // wait.
 type Wait struct {
-	Reason string    // WaitGroupLimit, WaitRestartBudget, WaitHeld, WaitObserved or WaitGaveUp
+	Reason string    // WaitGroupLimit, WaitRestartBudget, WaitHostSuspect, WaitHeld, WaitObserved or WaitGaveUp
 	On     string    // the containers or the budget that it waits for; for people
 	Until  time.Time // when the wait may be over; zero: unknown
 	// Asked is when its turn had come, and healthd asked the liveness probe once more; zero: its turn has not come.
@@ -153,7 +153,7 @@ type Wait struct {
 }
 
 // ByGuard says that the guard lets the restart wait, and will let it go on.
-func (w Wait) ByGuard() bool { return w.Reason == WaitGroupLimit || w.Reason == WaitRestartBudget }
+func (w Wait) ByGuard() bool { return w.Reason == WaitGroupLimit || w.Reason == WaitRestartBudget || w.Reason == WaitHostSuspect }
 
 // Asking says that the turn of a restart has come, and that it keeps it until the liveness probe has answered.
 func (h *Health) Asking() bool { return !h.Wait.Asked.IsZero() && h.Probes[Liveness].Running }

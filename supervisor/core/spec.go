@@ -214,6 +214,7 @@ func (s Share) Of(members int) int {
 type Guard struct {
 	MaxRestarts int // within Window; 0: no limit
 	Window      time.Duration
+	HostSuspect bool // while no network probe of the host has an answer, there is none for a minute
 }
 
 // Value is one setting of a Spec with its origin; for people.

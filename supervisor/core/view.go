@@ -188,6 +188,7 @@ const (
 	WaitCreated        = "Created"
 	WaitGroupLimit     = "GroupLimit"
 	WaitRestartBudget  = "RestartBudget"
+	WaitHostSuspect    = "HostSuspect"
 	WaitHeld           = "Held"
 	WaitObserved       = EventWouldRestart // for ever: healthd only observes the container
 	WaitGaveUp         = EventGaveUp

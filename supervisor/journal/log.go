@@ -72,4 +72,4 @@ func level(reason string) zapcore.Level {
 }
 
 // failures end the reasons of events that say that something does not work.
-var failures = []string{"Failed", "Lost", "Error", "Refused", "Damaged", "Incomplete"}
+var failures = []string{"Failed", "Lost", "Error", "Refused", "Damaged", "Incomplete", "Suspect"}

@@ -8,7 +8,7 @@ const tones = {
   Unhealthy: "bad", Killing: "bad", BackOff: "bad", Exited: "bad", OOMKilled: "bad", Invalid: "bad", RuntimeLost: "bad", GaveUp: "bad",
   NotReady: "bad", JournalFailed: "bad", JournalDamaged: "bad", ReloadFailed: "bad", HAProxyError: "bad", HAProxyLost: "bad", DNSError: "bad",
   FleetLost: "bad", FleetHostLost: "bad", FleetError: "bad", FleetBack: "good", FleetHostBack: "good",
-  ProbeWarning: "warn", Held: "warn", GroupLimit: "warn", RestartBudget: "warn", WouldRestart: "warn", NetworkLost: "bad",
+  ProbeWarning: "warn", Held: "warn", GroupLimit: "warn", RestartBudget: "warn", HostSuspect: "bad", WouldRestart: "warn", NetworkLost: "bad",
   Ready: "good", Started: "busy", RuntimeBack: "good", Resumed: "good", JournalBack: "good",
 };
 
