@@ -18,7 +18,7 @@ func BenchmarkExitToStart(b *testing.B) {
 	h := newHarness(b, &core.Spec{RestartPolicy: core.Always, Backoff: core.Backoff{Initial: time.Second, Max: time.Minute, ResetAfter: 0}})
 	h.sendSynced()
 	h.engine.called = make(chan string, 1)
-	h.engine.run("c1")
+	h.engine.tellRun("c1")
 	b.ReportAllocs()
 	for b.Loop() {
 		h.engine.exit("c1", 1)
@@ -64,7 +64,7 @@ func BenchmarkStartThousand(b *testing.B) {
 
 func startThousand(b *testing.B, h *harness, want int) {
 	for i := range 1000 {
-		h.engine.run(fmt.Sprintf("c%d", i))
+		h.engine.tellRun(fmt.Sprintf("c%d", i))
 	}
 	for armed := 0; armed < want; {
 		if err := h.Ping(context.Background()); err != nil {

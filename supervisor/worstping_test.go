@@ -95,7 +95,7 @@ func (c *crowd) resolver(threshold int) Resolver {
 func (c *crowd) playPhases() {
 	c.phase("start", func() {
 		for i := range crowdSize {
-			c.engine.run(fmt.Sprintf("c%d", i))
+			c.engine.tellRun(fmt.Sprintf("c%d", i))
 		}
 		c.sendSynced()
 	})
