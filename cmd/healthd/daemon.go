@@ -114,7 +114,7 @@ func newDaemon(c *configs.Config, r *reloads, log *zap.Logger, n *notifier, o *o
 			Guard:    c.Guard,
 			Store:    o.journal,
 			Memories: o.journal.Memories(),
-			Rebooted: rebooted(o.engines, o.journal.Boot(), o.boot),
+			Rebooted: rebooted(o.engines, o.journal.Boot, o.boot),
 
 			Publisher: o.haproxy,
 			Recorder:  records,

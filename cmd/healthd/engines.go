@@ -92,13 +92,10 @@ func fifoDir() string {
 
 // rebooted returns the names of the engines that have ended with the host since an earlier
 // daemon: those of other hosts have not.
-func rebooted(engines []*engine, before, now string) []string {
-	if !wasRebooted(before, now) {
-		return nil
-	}
+func rebooted(engines []*engine, before func(runtime string) string, now string) []string {
 	var names []string
 	for _, e := range engines {
-		if e.client.OnHost() {
+		if wasRebooted(before(e.name), now) && e.client.OnHost() {
 			names = append(names, e.name)
 		}
 	}

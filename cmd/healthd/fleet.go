@@ -38,7 +38,7 @@ func openFleet(c *configs.Config, h *haproxy.HAProxy, j *journal.Journal, boot s
 		Leave: c.Fleet.Leave, Balancer: len(c.HAProxy.Sockets) > 0,
 		Version: thisBuild().version, StateDir: c.State.Dir,
 		// Without an engine all that it served may be what other hosts publish now.
-		Earlier: j.Boot() != "" && len(c.Runtimes) > 0, Boot: boot,
+		Earlier: j.HasBoots() && len(c.Runtimes) > 0, Boot: boot,
 		AddressOf: func(v *core.View) (netip.Addr, int) {
 			address, port, _ := advertised(v, c.Fleet.Advertise)
 			return address, port

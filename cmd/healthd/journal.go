@@ -32,11 +32,18 @@ func (d *daemon) runJournal(ctx context.Context) (stop func()) {
 	}
 }
 
-// acknowledgeBoot notes the host's boot once all engines are in sync. When the daemon is
-// killed before, the next one still sees that the host was rebooted.
-func (d *daemon) acknowledgeBoot(ctx context.Context) {
-	if err := d.supervisor.Ping(ctx); err == nil { // all that follows is remembered by now
-		d.journal.BootTaken()
+// acknowledgeBoots notes the host's boot for each engine that is in sync. When the daemon is
+// killed before, the next one still sees that the host was rebooted. An engine that does not come holds up no other one:
+// what was stopped there since would be started again at each start of healthd.
+func (d *daemon) acknowledgeBoots(ctx context.Context, taken map[string]bool) {
+	for _, r := range d.supervisor.Board().Runtimes() {
+		if !r.Synced || taken[r.Name] {
+			continue
+		}
+		if err := d.supervisor.Ping(ctx); err == nil { // all that follows is remembered by now
+			d.journal.BootTaken(r.Name)
+			taken[r.Name] = true
+		}
 	}
 }
 

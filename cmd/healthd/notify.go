@@ -30,7 +30,7 @@ func (d *daemon) notify(ctx, serving context.Context) {
 	watchdog, stopWatchdog := d.watchdog()
 	defer stopWatchdog()
 	ready, synced, stopping := false, false, ctx.Done()
-	memory := newGarbage()
+	memory, bootTaken := newGarbage(), map[string]bool{}
 	for {
 		if !ready && d.answers(serving, beforeSync) {
 			d.notifier.setStatus(d.statusText())
@@ -52,8 +52,8 @@ func (d *daemon) notify(ctx, serving context.Context) {
 			synced = true
 			ticker.Reset(afterSync)
 			d.reportSync()
-			d.acknowledgeBoot(serving)
 		}
+		d.acknowledgeBoots(serving, bootTaken)
 		if synced {
 			memory.adjust(time.Now())
 		}

@@ -153,7 +153,9 @@ type Wait struct {
 }
 
 // ByGuard says that the guard lets the restart wait, and will let it go on.
-func (w Wait) ByGuard() bool { return w.Reason == WaitGroupLimit || w.Reason == WaitRestartBudget || w.Reason == WaitHostSuspect }
+func (w Wait) ByGuard() bool {
+	return w.Reason == WaitGroupLimit || w.Reason == WaitRestartBudget || w.Reason == WaitHostSuspect
+}
 
 // Asking says that the turn of a restart has come, and that it keeps it until the liveness probe has answered.
 func (h *Health) Asking() bool { return !h.Wait.Asked.IsZero() && h.Probes[Liveness].Running }

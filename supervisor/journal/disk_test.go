@@ -102,7 +102,7 @@ func TestRememberedIsDurable(t *testing.T) {
 	}
 	j.keep(event(1))
 	j.SetSeen("docker", time.Unix(7, 0))
-	j.BootTaken()
+	j.BootTaken("docker")
 	<-j.Remember(&full)
 
 	k := open(t, copyFile(t, dir))
@@ -112,11 +112,11 @@ func TestRememberedIsDurable(t *testing.T) {
 	if got := k.Events("", time.Time{}); len(got) != 1 || got[0].Message != "1" || k.Last() != 1 {
 		t.Errorf("events %v", got)
 	}
-	if !k.Seen("docker").Equal(time.Unix(7, 0)) || !k.Seen("other").IsZero() || k.Boot() != "boot-1" {
-		t.Errorf("seen %v, boot %q", k.Seen("docker"), k.Boot())
+	if !k.Seen("docker").Equal(time.Unix(7, 0)) || !k.Seen("other").IsZero() || k.Boot("docker") != "boot-1" {
+		t.Errorf("seen %v, boot %q", k.Seen("docker"), k.Boot("docker"))
 	}
-	if j.Boot() != "" || ownReasons(j)+ownReasons(k) != "" {
-		t.Errorf("boot before the first: %q, %s", j.Boot(), ownReasons(k))
+	if j.Boot("docker") != "" || ownReasons(j)+ownReasons(k) != "" {
+		t.Errorf("boot before the first: %q, %s", j.Boot("docker"), ownReasons(k))
 	}
 	for path, want := range map[string]os.FileMode{dir: 0o750, filepath.Join(dir, fileName): 0o600} {
 		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != want {
@@ -125,7 +125,8 @@ func TestRememberedIsDurable(t *testing.T) {
 	}
 }
 
-// A daemon that is killed before BootTaken leaves the reboot to the next daemon.
+// A daemon that is killed before BootTaken leaves the reboot to the next daemon. What one engine has taken in, another one
+// that does not come has not.
 func TestBootIsWrittenWhenTaken(t *testing.T) {
 	dir := t.TempDir()
 	for n, d := range []struct {
@@ -138,12 +139,18 @@ func TestBootIsWrittenWhenTaken(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if j.Boot() != d.before {
-			t.Errorf("daemon %d: the one before has left boot %q, want %q", n, j.Boot(), d.before)
+		if got := j.Boot("away"); got != "" {
+			t.Errorf("daemon %d: boot of an engine that never came: %q", n, got)
+		}
+		if j.HasBoots() != (d.before != "") {
+			t.Errorf("daemon %d: there are boots: %v", n, j.HasBoots())
+		}
+		if j.Boot("docker") != d.before {
+			t.Errorf("daemon %d: the one before has left boot %q, want %q", n, j.Boot("docker"), d.before)
 		}
 		stop := run(t, j)
 		if d.taken {
-			j.BootTaken()
+			j.BootTaken("docker")
 		}
 		j.SetSeen("docker", time.Unix(int64(n)+1, 0))
 		<-j.Remember(remember("a", d.boot))

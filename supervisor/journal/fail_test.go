@@ -190,7 +190,7 @@ func TestBrokenFileIsReplaced(t *testing.T) {
 	j, f := openWithFailingDatabase(t, dir, noFailure)
 	stop := run(t, j)
 	j.keep(event(1))
-	j.BootTaken()
+	j.BootTaken("docker")
 	<-j.Remember(remember("a", "1"))
 	<-j.Remember(remember("b", "1"))
 	f.how.Store(func(int) error { panic("page 7 already freed") })
@@ -200,7 +200,7 @@ func TestBrokenFileIsReplaced(t *testing.T) {
 		t.Error(err)
 	}
 	k := open(t, dir)
-	if memories(k) != "a=1 c=1" || k.Last() != 2 || ownReasons(k) != "JournalDamaged" || k.Boot() != "boot-1" {
+	if memories(k) != "a=1 c=1" || k.Last() != 2 || ownReasons(k) != "JournalDamaged" || k.Boot("docker") != "boot-1" {
 		t.Errorf("%s, last %d, %s", memories(k), k.Last(), ownReasons(k))
 	}
 	if left, _ := filepath.Glob(filepath.Join(dir, damagedName+"*")); len(left) != 1 {

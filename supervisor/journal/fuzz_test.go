@@ -205,22 +205,22 @@ func readOneMemory(t *testing.T, id string, record []byte) *core.Memory {
 
 func checkMetaRecords(t *testing.T, name, text string) {
 	t.Helper()
-	for _, key := range []string{bootKey, seenPrefix + name, versionKey, name} {
-		c := fileContent{seen: map[string]time.Time{}}
+	for _, key := range []string{bootKey, bootPrefix + name, seenPrefix + name, versionKey, name} {
+		c := fileContent{boots: map[string]string{}, seen: map[string]time.Time{}}
 		if err := c.readMetadata([]byte(key), sealed(key, text)); err != nil {
 			t.Fatal(err)
 		}
 		switch seen, ok := c.seen[name]; {
 		case len(c.unreadable) > 0:
-			if !slices.Equal(c.unreadable, []recordKey{{metaBucket, key}}) || len(c.seen) > 0 || c.boot != "" {
-				t.Errorf("%q: unreadable %v, seen %v, boot %q", key, c.unreadable, c.seen, c.boot)
+			if !slices.Equal(c.unreadable, []recordKey{{metaBucket, key}}) || len(c.seen) > 0 || len(c.boots) > 0 {
+				t.Errorf("%q: unreadable %v, seen %v, boots %q", key, c.unreadable, c.seen, c.boots)
 			}
 		case ok && key == seenPrefix+name:
 			var again time.Time
 			if record, err := encode("k", seen); !hasOddZone(err) && (err != nil || decode("k", record, &again) != nil || !again.Equal(seen)) {
 				t.Errorf("%q is read as %v, and again as %v: %v", text, seen, again, err)
 			}
-		case key != bootKey && key != versionKey && !strings.HasPrefix(key, seenPrefix):
+		case key != bootKey && key != versionKey && !strings.HasPrefix(key, seenPrefix) && !strings.HasPrefix(key, bootPrefix):
 			t.Errorf("the unknown key %q was taken", key)
 		}
 	}

@@ -48,8 +48,8 @@ type Journal struct {
 	pendingWrites
 
 	// What Open read. It does not change.
-	openedSeq uint64 // number of the newest event in the file
-	boot      string
+	openedSeq uint64            // number of the newest event in the file
+	boots     map[string]string // by runtime
 
 	file // used by Open, Run and Close only, one after another
 }

@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -19,20 +20,23 @@ func (j *Journal) Memories() []*core.Memory {
 	return slices.SortedFunc(maps.Values(j.current), func(a, b *core.Memory) int { return strings.Compare(a.ID, b.ID) })
 }
 
-// Boot returns the ID of the host's boot at the previous daemon's BootTaken. It differs
+// Boot returns the ID of the host's boot at the previous daemon's BootTaken for a runtime. It differs
 // from the present one when the host was rebooted since. Empty means unknown.
-func (j *Journal) Boot() string { return j.boot }
+func (j *Journal) Boot(runtime string) string { return cmp.Or(j.boots[runtime], j.boots[allRuntimes]) }
 
-// BootTaken says that everything that follows from a reboot of the host was passed to
+// HasBoots says that an earlier daemon has called BootTaken.
+func (j *Journal) HasBoots() bool { return len(j.boots) > 0 }
+
+// BootTaken says that everything that follows from a reboot of the host for the containers of a runtime was passed to
 // Remember. Until then the next daemon gets the earlier boot's ID from Boot. It never
 // blocks.
-func (j *Journal) BootTaken() {
+func (j *Journal) BootTaken(runtime string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.handledBoot == j.currentBoot {
+	if j.handledBoots[runtime] == j.currentBoot || !j.persistent {
 		return
 	}
-	j.handledBoot, j.metaDirty = j.currentBoot, true
+	j.handledBoots[runtime], j.metaDirty = j.currentBoot, true
 	j.requestWrite(0) // happens once in a daemon's life
 }
 

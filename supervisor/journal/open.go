@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -87,7 +88,7 @@ func Open(c Config) (*Journal, error) {
 
 // load sets the journal to the file's content.
 func (j *Journal) load(c *fileContent) {
-	j.history, j.last, j.openedSeq, j.boot = c.events, c.last, c.last, c.boot
+	j.history, j.last, j.openedSeq, j.boots = c.events, c.last, c.last, c.boots
 	now := j.stamp()
 	for id, m := range c.memories {
 		m := m.FromFile(now)
@@ -95,7 +96,7 @@ func (j *Journal) load(c *fileContent) {
 	}
 	j.pendingWrites = pendingWrites{
 		persistent: true, current: c.memories, storedIDs: map[string]struct{}{}, dirtyIDs: map[string]struct{}{},
-		writtenSeq: c.last, takenSeq: c.last, outdated: c.outdated, seen: c.seen, handledBoot: c.boot, metaDirty: true, unreadable: c.unreadable, wake: make(chan struct{}, 1),
+		writtenSeq: c.last, takenSeq: c.last, outdated: c.outdated, seen: c.seen, handledBoots: maps.Clone(c.boots), metaDirty: true, unreadable: c.unreadable, wake: make(chan struct{}, 1),
 	}
 	for id := range c.memories {
 		j.storedIDs[id] = struct{}{}

@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"maps"
 	"time"
 
 	"healthd/supervisor/core"
@@ -31,8 +32,8 @@ type pendingWrites struct {
 	outdated      []uint64                // numbers up to takenSeq of events that the history has dropped
 	missingEvents uint64                  // events that it dropped unwritten since the last transaction
 	seen          map[string]time.Time    // by runtime
-	handledBoot   string                  // the boot of BootTaken
-	metaDirty     bool                    // seen or handledBoot is to be written
+	handledBoots  map[string]string       // the boot of BootTaken, by runtime
+	metaDirty     bool                    // seen or handledBoots is to be written
 	unreadable    []recordKey             // records to delete
 
 	due     time.Time     // of the next transaction; zero when nothing is pending
@@ -53,7 +54,7 @@ type batch struct {
 	last       uint64   // number of the last of events
 	outdated   []uint64 // numbers of events to delete
 	metaDirty  bool
-	boot       string
+	boots      map[string]string
 	seen       map[string]time.Time
 	unreadable []recordKey
 	waiters    []chan struct{}
@@ -103,7 +104,7 @@ func (j *Journal) takePending() *batch {
 func (j *Journal) takePendingLocked() *batch {
 	b := &batch{
 		events: j.history.after(j.writtenSeq), last: j.last, outdated: j.outdated,
-		metaDirty: j.metaDirty, boot: j.handledBoot, seen: map[string]time.Time{}, unreadable: j.unreadable,
+		metaDirty: j.metaDirty, boots: maps.Clone(j.handledBoots), seen: map[string]time.Time{}, unreadable: j.unreadable,
 	}
 	j.takenSeq, j.outdated = j.last, nil
 	for id := range j.dirtyIDs {

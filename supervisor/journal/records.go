@@ -26,8 +26,11 @@ const (
 	metaBucket     = "meta"
 
 	versionKey = "version"
-	bootKey    = "boot"
 	seenPrefix = "seen/" // and the runtime's name
+	bootPrefix = "boot/" // likewise
+	bootKey    = "boot"  // of all runtimes, in older files
+
+	allRuntimes = ""
 )
 
 // Bounds of a record, in bytes. bbolt refuses a whole transaction for one key that is too
@@ -121,7 +124,9 @@ func (j *Journal) applyBatch(tx *bolt.Tx, b *batch) error {
 	}
 	if b.metaDirty {
 		set(metaBucket, versionKey, version)
-		set(metaBucket, bootKey, b.boot)
+		for name, boot := range b.boots {
+			set(metaBucket, bootPrefix+name, boot)
+		}
 		for name, t := range b.seen {
 			set(metaBucket, seenPrefix+name, t)
 		}
@@ -158,7 +163,7 @@ type fileContent struct {
 	last             uint64   // number of the newest event
 	outdated         []uint64 // numbers of the events that are too many
 	memories         map[string]*core.Memory
-	boot             string
+	boots            map[string]string
 	seen             map[string]time.Time
 	unreadable       []recordKey // could not be read
 	lastMayBeMissing bool        // the last transaction may be missing
@@ -177,7 +182,7 @@ func (v newerVersion) Error() string {
 // read returns the content of a file. Records that cannot be read are listed in
 // fileContent.unreadable.
 func read(tx *bolt.Tx) (*fileContent, error) {
-	c := &fileContent{events: newHistory(), memories: map[string]*core.Memory{}, seen: map[string]time.Time{}}
+	c := &fileContent{events: newHistory(), memories: map[string]*core.Memory{}, boots: map[string]string{}, seen: map[string]time.Time{}}
 	buckets := 0
 	err := tx.ForEach(func([]byte, *bolt.Bucket) error { buckets++; return nil })
 	if err != nil || buckets == 0 { // a new file
@@ -250,9 +255,15 @@ func (c *fileContent) readMemory(k, v []byte) error {
 func (c *fileContent) readMetadata(k, v []byte) error {
 	var err error
 	name, seen := bytes.CutPrefix(k, []byte(seenPrefix))
+	bootOf, isBoot := bytes.CutPrefix(k, []byte(bootPrefix))
 	switch {
-	case string(k) == bootKey:
-		err = decode(bootKey, v, &c.boot)
+	case isBoot, string(k) == bootKey:
+		var boot string
+		if err = decode(string(k), v, &boot); err == nil && isBoot {
+			c.boots[string(bootOf)] = boot
+		} else if err == nil {
+			c.boots[allRuntimes] = boot
+		}
 	case seen:
 		var t time.Time
 		if err = decode(string(k), v, &t); err == nil {

@@ -37,8 +37,8 @@ func TestVersion1IsRead(t *testing.T) {
 		if events := j.Events("", time.Time{}); len(events) != 2 || events[0].Reason != core.EventKilling || !events[1].Time.Equal(v1Time(9)) {
 			t.Errorf("%s: the events are %v", when, events)
 		}
-		if !j.Seen("docker").Equal(v1Time(59)) || j.Boot() != "6f1e3a52-0000-4000-8000-000000000001" {
-			t.Errorf("%s: seen %v, boot %s", when, j.Seen("docker"), j.Boot())
+		if !j.Seen("docker").Equal(v1Time(59)) || j.Boot("docker") != "6f1e3a52-0000-4000-8000-000000000001" {
+			t.Errorf("%s: seen %v, boot %s", when, j.Seen("docker"), j.Boot("docker"))
 		}
 		for _, m := range got {
 			j.Remember(m)
