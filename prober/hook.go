@@ -37,6 +37,13 @@ func (p *Prober) hook(h LifecycleHandler, t Target) (Hook, error) {
 	return nil, errNoHandler
 }
 
+// late says that the hook's time was over long ago: healthd did not run then, and an answer may have been in time. See
+// probe.unlessLate.
+func late(ctx context.Context) bool {
+	over, ok := ctx.Deadline()
+	return ok && time.Since(over) >= lateBy
+}
+
 // noTimeout: only the context ends the command.
 const noTimeout = time.Duration(math.MaxInt64)
 
@@ -113,7 +120,7 @@ func (h tcpHook) Run(ctx context.Context) HookResult {
 		return HookResult{}
 	// The deadline of ctx may be seen at the socket before it is seen at ctx.
 	case ctx.Err() != nil, errors.Is(err, os.ErrDeadlineExceeded):
-		return HookResult{Err: fmt.Errorf("dial tcp %s: no connection in time", h.probe.address)}
+		return HookResult{Err: fmt.Errorf("dial tcp %s: no connection in time", h.probe.address), NotAsked: late(ctx)}
 	}
 	return HookResult{Err: errors.New(h.probe.dialError(err)), NotAsked: classify(err) == NotAsked}
 }

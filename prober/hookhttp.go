@@ -59,14 +59,20 @@ func (h *httpHook) Run(ctx context.Context) HookResult {
 	// A server that spoke TLS before it redirected must not get the headers without TLS, nor one
 	// whose TLS the configuration asks for.
 	if !errors.Is(err, http.ErrSchemeMismatch) || redirected || h.get.TLS != nil {
-		return HookResult{Err: failure, NotAsked: classify(err) == NotAsked}
+		return HookResult{Err: failure, NotAsked: unasked(ctx, err)}
 	}
 	plain := plainHTTPRequest(ctx, h.req)
 	if _, err := h.send(ctx, plain); err != nil {
 		failure = fmt.Errorf("%w; %w", failure, h.failure(plain, err))
-		return HookResult{Err: failure, NotAsked: classify(err) == NotAsked, HTTPFallback: true}
+		return HookResult{Err: failure, NotAsked: unasked(ctx, err), HTTPFallback: true}
 	}
 	return HookResult{HTTPFallback: true}
+}
+
+// unasked says that a request failed for a reason that tells nothing about the container.
+func unasked(ctx context.Context, err error) bool {
+	cause := classify(err)
+	return cause == NotAsked || cause == Timeout && late(ctx)
 }
 
 // failure returns the error of a request that failed.

@@ -2,6 +2,7 @@ package prober
 
 import (
 	"context"
+	"net"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -40,5 +41,30 @@ func TestLateTimeoutDoesNotCount(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// The same holds for a hook: a post_start hook that failed would have the container restarted.
+func TestLateHookDoesNotCount(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0") // accepts, and never replies
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { ln.Close() })
+	port := ln.Addr().(*net.TCPAddr).Port
+	get := LifecycleHandler{HTTPGet: &HTTPGet{Scheme: "http", Path: "/", Host: "127.0.0.1", Port: port}}
+	dial := LifecycleHandler{TCPSocket: &TCPSocket{Host: "127.0.0.1", Port: port}}
+	for ago, want := range map[time.Duration]bool{0: false, lateBy - 500*time.Millisecond: false, lateBy: true, time.Hour: true} {
+		for name, handler := range map[string]LifecycleHandler{"http_get": get, "tcp_socket": dial} {
+			hook, err := New(Config{}).Hook(handler, Target{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithDeadline(t.Context(), time.Now().Add(-ago))
+			if r := hook.Run(ctx); r.Err == nil || r.NotAsked != want {
+				t.Errorf("%s, %v after its time: %+v, want NotAsked %v", name, ago, r, want)
+			}
+			cancel()
+		}
 	}
 }
