@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"healthd/prober"
+	"healthd/runtime"
 	"healthd/supervisor/core"
 )
 
@@ -35,7 +36,7 @@ type hearing struct {
 // hearingOf looks at the newest results of a container's network probes. One that could not be asked shows nothing.
 func hearingOf(e *entry) hearing {
 	h := hearing{silent: true, group: e.groupKey}
-	if e.spec == nil || !e.state.Engine.State.Alive() {
+	if e.spec == nil || e.state.Engine.State != runtime.Running {
 		return hearing{}
 	}
 	for t, p := range e.spec.Probes {
