@@ -48,7 +48,11 @@ func (e *Engine) OnHost() bool {
 	if own, _ := os.Hostname(); u.Hostname() == "" || u.Hostname() == "localhost" || u.Hostname() == own {
 		return true
 	}
-	ip := net.ParseIP(u.Hostname())
+	return isOwn(net.ParseIP(u.Hostname()))
+}
+
+// isOwn says that connections to an address go to this host.
+func isOwn(ip net.IP) bool {
 	if ip.IsLoopback() || ip.IsUnspecified() {
 		return true
 	}

@@ -20,7 +20,9 @@ func (e *Engine) Place(ctx context.Context) runtime.Place {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	if !e.OnHost() {
-		return runtime.Place{Elsewhere: "its engine (" + e.endpoint() + ") is on another host", At: e.address(ctx)}
+		if at, own := e.address(ctx); !own {
+			return runtime.Place{Elsewhere: "its engine (" + e.endpoint() + ") is on another host", At: at}
+		}
 	}
 	program, sameNetwork := e.peer(ctx)
 	return placeBehind(program, sameNetwork, func() bool { return e.isRootless(ctx) })
@@ -50,17 +52,26 @@ func (e *Engine) peer(ctx context.Context) (program string, sameNetwork bool) {
 	return hostproc.Peer(ctx, path)
 }
 
-// address is that of an engine on another host; invalid: its name does not resolve.
-func (e *Engine) address(ctx context.Context) netip.Addr {
+// address is that of an engine whose endpoint does not tell that it is on this host, and whether it is all the same: the
+// endpoint may be another name of this host. Invalid: its name does not resolve.
+func (e *Engine) address(ctx context.Context) (at netip.Addr, own bool) {
 	u, err := url.Parse(e.endpoint())
 	if err != nil {
-		return netip.Addr{}
+		return netip.Addr{}, false
 	}
 	all, err := net.DefaultResolver.LookupNetIP(ctx, "ip", u.Hostname())
-	if err != nil || len(all) == 0 {
-		return netip.Addr{}
+	if err != nil {
+		return netip.Addr{}, false
 	}
-	return all[0].Unmap()
+	return addressAmong(all)
+}
+
+// addressAmong is address for what the name resolves to.
+func addressAmong(all []netip.Addr) (at netip.Addr, own bool) {
+	if len(all) == 0 {
+		return netip.Addr{}, false
+	}
+	return all[0].Unmap(), slices.ContainsFunc(all, func(a netip.Addr) bool { return isOwn(net.IP(a.Unmap().AsSlice())) })
 }
 
 // isRootless says what the engine says of itself. One that does not answer is not.

@@ -83,3 +83,26 @@ func TestPlace(t *testing.T) {
 		}
 	}
 }
+
+// The name in a certificate may be another one than the host's own.
+func TestOtherNamesOfThisHost(t *testing.T) {
+	for _, tt := range []struct {
+		all []string
+		at  string
+		own bool
+	}{
+		{nil, "", false},
+		{[]string{"192.0.2.7"}, "192.0.2.7", false},
+		{[]string{"127.0.1.1"}, "127.0.1.1", true},
+		{[]string{"::ffff:192.0.2.7", "::1"}, "192.0.2.7", true},
+	} {
+		var all []netip.Addr
+		for _, text := range tt.all {
+			all = append(all, netip.MustParseAddr(text))
+		}
+		want, _ := netip.ParseAddr(tt.at)
+		if at, own := addressAmong(all); at != want || own != tt.own {
+			t.Errorf("%v: %v %v", tt.all, at, own)
+		}
+	}
+}

@@ -174,16 +174,14 @@ func (p *plan) updateAdded(s *server, m *member) {
 // asks healthd. When healthd dies, the agent check fails and HAProxy keeps the last state. HAProxy does not give it what
 // default-server says: the port of checks is that of the backend's other servers, and what these verify of TLS nobody tells.
 func (p *plan) addServer(m *member) {
+	tls, checkPort := p.siblings()
+	if tls {
+		p.addProblem(m.name, fmt.Sprintf("container %s gets no server in backend %s: its servers use TLS, and one that is added would not: give it slots (server-template)", m.name, p.backend))
+		return
+	}
 	check := "check"
-	for _, s := range p.servers {
-		switch {
-		case p.addedByHealthd(s):
-		case s.tls:
-			p.addProblem(m.name, fmt.Sprintf("container %s gets no server in backend %s: its servers use TLS, and one that is added would not: give it slots (server-template)", m.name, p.backend))
-			return
-		case s.checkPort > 0:
-			check = fmt.Sprintf("check port %d", s.checkPort)
-		}
+	if checkPort > 0 {
+		check += fmt.Sprintf(" port %d", checkPort)
 	}
 	s := &server{name: m.name, id: p.freeID()}
 	if s.id > lastID {
@@ -198,6 +196,19 @@ func (p *plan) addServer(m *member) {
 	})
 	p.newAgentSend[s.name] = m.agentName
 	p.enableAdded(s, m)
+}
+
+// siblings says whether all servers of the configuration use TLS, and which port their checks ask; 0: the server's own. A
+// backup server is none: it says that it is sorry, mostly from somewhere else.
+func (p *plan) siblings() (tls bool, checkPort int) {
+	plain := false
+	for _, s := range p.servers {
+		if p.addedByHealthd(s) || !s.active {
+			continue
+		}
+		tls, plain, checkPort = tls || s.tls, plain || !s.tls, max(checkPort, s.checkPort)
+	}
+	return tls && !plain, checkPort
 }
 
 // enableAdded enables a server that healthd added, as one that is down. It enables the

@@ -184,10 +184,13 @@ func TestServerDownByItsOwnCheck(t *testing.T) {
 // in plain text to a TLS port would be worse than no server, and a check at another port would have it down.
 func TestServersLikeTheirSiblings(t *testing.T) {
 	t.Parallel()
-	b := startBalancer(t, dynamic+"backend secure\n  server s1 127.0.0.9:81 ssl verify none\nbackend checked\n  server s1 127.0.0.9:81 check port 1\n")
+	b := startBalancer(t, dynamic+"backend secure\n  server s1 127.0.0.9:81 ssl verify none\nbackend checked\n  server s1 127.0.0.9:81 check port 1\n"+
+		"backend sorry\n  server s1 127.0.0.9:81 ssl verify none check port 1 backup\n")
 	e := b.startPushing()
 	e.setIn("secure", "c1", "127.0.0.1", b.port("A"), "up")
 	e.setIn("checked", "c2", "127.0.0.1", b.port("A"), "up")
+	e.setIn("sorry", "c3", "127.0.0.1", b.port("A"), "up")
+	b.waitForServers("sorry", "c3 A UP 100", "s1 127.0.0.9:81 DOWN 1")
 	e.waitForEvent(EventError, "container c1 gets no server in backend secure: its servers use TLS, and one that is added would not: give it slots (server-template)")
 	e.waitForEvent(EventError, "server checked/c2 is ready and gets no requests: HAProxy's own check has it DOWN (L4CON)")
 }
