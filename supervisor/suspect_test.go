@@ -36,7 +36,7 @@ func TestHostSuspect(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			spec := webSpec()
 			spec.Group.Name, spec.Group.MaxUnavailable.Number = tt.group, 1
-			spec.Probes[core.Readiness] = nil
+			spec.Probes[core.Readiness], spec.Probes[core.Startup] = nil, tcpProbe(3, time.Second, 3) // which is asked no more
 			playWith(t, spec, func(c *Config) { c.Guard.HostSuspect = !tt.off }, func(h *harness) {
 				h.engine.onStopOf = func(id string) { h.probes.setResult(id+":1", success) }
 				h.sendSynced()
