@@ -24,6 +24,7 @@ type hostSuspect struct {
 	asked  int            // the same of all groups
 	silent int            // of them: those whose newest results are all without an answer
 	since  time.Time      // all have been silent; zero: they are not
+	until  time.Time      // restarts wait, also of those that have not answered when the first one does
 	told   bool
 }
 
@@ -71,7 +72,7 @@ func (s *hostSuspect) replace(old *hearing, h hearing, now time.Time) {
 	case s.asked < suspectContainers || len(s.groups) < suspectGroups || s.silent < s.asked:
 		s.since, s.told = time.Time{}, false
 	case s.since.IsZero():
-		s.since = now
+		s.since, s.until = now, now.Add(suspectFor)
 	}
 	s.board.suspect.Store(!s.since.IsZero())
 }
@@ -89,10 +90,10 @@ func (s *hostSuspect) count(h hearing, n int) {
 	}
 }
 
-// wait returns the wait of restarts for failed probes; zero: nothing is suspected, or no longer.
+// wait returns the wait of restarts for failed probes; zero: there is none, or no longer.
 func (s *hostSuspect) wait(now time.Time) core.Wait {
-	if until := s.since.Add(suspectFor); !s.since.IsZero() && now.Before(until) {
-		return core.Wait{Reason: core.WaitHostSuspect, On: "an answer of any container: is it the host's network?", Until: until}
+	if now.Before(s.until) {
+		return core.Wait{Reason: core.WaitHostSuspect, On: "a minute, because no container of the host answered: is it the host's network?", Until: s.until}
 	}
 	return core.Wait{}
 }

@@ -18,14 +18,16 @@ func TestHostSuspect(t *testing.T) {
 	for name, tt := range map[string]struct {
 		containers string
 		of         map[string]prober.Result // other than silent
-		off, back  bool                     // host_suspect = false; they answer again before the minute is over
+		off        bool                     // host_suspect = false
+		back       string                   // which answer again before the minute is over
 		group      string
 		soon       string // which have been stopped 40 s after the first failure
 		later      string // and after two minutes
 		told       bool
 	}{
 		"none answers":               {containers: "a b c", soon: "", later: "a b c", told: true},
-		"they answer again":          {containers: "a b c", back: true, soon: "", later: "", told: true},
+		"they answer again":          {containers: "a b c", back: "a b c", soon: "", later: "", told: true},
+		"one answers again":          {containers: "a b c", back: "a", soon: "", later: "b c", told: true},
 		"one answers":                {containers: "a b c d", of: map[string]prober.Result{"d": success}, soon: "a b c", later: "a b c"},
 		"one answers that it is ill": {containers: "a b c", of: map[string]prober.Result{"c": broken}, soon: "a b c", later: "a b c"},
 		"one cannot be asked":        {containers: "a b c d", of: map[string]prober.Result{"d": unasked}, soon: "", later: "a b c", told: true},
@@ -72,12 +74,14 @@ func TestHostSuspect(t *testing.T) {
 				if h.Board().HostSuspect() != (tt.soon == "") {
 					t.Errorf("the board shows it: %v", h.Board().HostSuspect())
 				}
-				if tt.back {
-					for _, id := range ids {
-						h.probes.setResult(id+":1", success)
-					}
+				for _, id := range strings.Fields(tt.back) {
+					h.probes.setResult(id+":1", success)
 				}
-				pass(80 * time.Second)
+				pass(19 * time.Second) // the minute is over at the end of the next second
+				if got := stopped(); got != tt.soon {
+					t.Errorf("stopped within the minute: %q, want %q", got, tt.soon)
+				}
+				pass(61 * time.Second)
 				if got := stopped(); got != tt.later {
 					t.Errorf("stopped later: %q, want %q", got, tt.later)
 				}
