@@ -50,7 +50,8 @@ type isolator interface {
 
 // placed is a Source whose engine may be elsewhere.
 type placed interface {
-	Place(ctx context.Context) Place
+	// Place says where the engine is. Unsure, it is asked again.
+	Place(ctx context.Context) (at Place, sure bool)
 }
 
 // Source returns src as healthd sees it from its standpoint.
@@ -148,14 +149,16 @@ func (p *Standpoint) found(s ownShown) {
 	}
 }
 
-// put takes in where an engine is.
-func (p *Standpoint) put(runtime string, at Place) {
+// put takes in where an engine is. What is not sure does not replace what is known.
+func (p *Standpoint) put(runtime string, at Place, sure bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.places == nil {
 		p.places = make(map[string]Place)
 	}
-	p.places[runtime] = at
+	if _, known := p.places[runtime]; sure || !known {
+		p.places[runtime] = at
+	}
 }
 
 // seenSource is an engine as it is seen from healthd's standpoint.
@@ -176,13 +179,15 @@ func (s *seenSource) look(ctx context.Context) error {
 	isPlaced := s.placed
 	s.mu.Unlock()
 	if e, ok := s.Source.(placed); ok && !isPlaced {
-		s.point.put(s.runtime, e.Place(ctx))
+		var at Place
+		at, isPlaced = e.Place(ctx)
+		s.point.put(s.runtime, at, isPlaced)
 	}
 	if err := s.findOwn(ctx); err != nil {
 		return fmt.Errorf("cannot find healthd's own container: %w", err)
 	}
 	s.mu.Lock()
-	s.placed, s.looked = true, true
+	s.placed, s.looked = isPlaced, true
 	s.mu.Unlock()
 	return nil
 }

@@ -270,14 +270,15 @@ func TestOwnContainerThatCannotBeLookedAt(t *testing.T) {
 // farEngine is an engine that may be elsewhere.
 type farEngine struct {
 	*fakeEngine
-	place Place
+	place  Place
+	unsure bool
 }
 
-func (f *farEngine) Place(context.Context) Place { return f.place }
+func (f *farEngine) Place(context.Context) (Place, bool) { return f.place, !f.unsure }
 
 // Where an engine is shows at each connection; one that has healthd's own container is not elsewhere.
 func TestEnginePlaces(t *testing.T) {
-	far := &farEngine{newFakeEngine(), Place{Elsewhere: "far"}}
+	far := &farEngine{fakeEngine: newFakeEngine(), place: Place{Elsewhere: "far"}}
 	far.silently(func() { far.run("self") })
 	from := func(point *Standpoint, source Source) string {
 		t.Helper()
@@ -311,7 +312,17 @@ func TestEnginePlaces(t *testing.T) {
 	if got := from(onHost, source); got != "" {
 		t.Errorf("after the next one: %q", got)
 	}
-	far.place = Place{Elsewhere: "far"}
+	far.place, far.unsure = Place{Elsewhere: "far"}, true
+	if _, err := source.Subscribe(t.Context(), time.Time{}); err != nil {
+		t.Fatal(err)
+	}
+	if got := from(onHost, source); got != "" {
+		t.Errorf("after a connection that does not tell for sure: %q", got)
+	}
+	far.unsure = false
+	if got := from(onHost, source); got != "far" {
+		t.Errorf("asked again with the next list: %q", got)
+	}
 	beside := &Standpoint{ID: "other", Links: func() []netip.Prefix { return []netip.Prefix{} }}
 	if got := from(beside, beside.Source("docker", far)); got != "far" {
 		t.Errorf("from a container of another engine: %q", got)

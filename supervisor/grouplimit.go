@@ -177,6 +177,9 @@ func (m *group) updateDown(e *entry, now time.Time) (up bool) {
 
 // endOutage says that e is no longer down, whatever its later runs do. It returns false if it was not down.
 func (m *group) endOutage(e *entry) bool {
+	if m.down.has(e) {
+		e.place.until = e.outageEnd() // by which guard.placed has it
+	}
 	e.down = core.Outage{}
 	up := m.down.remove(e)
 	m.recount(e)

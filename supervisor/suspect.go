@@ -12,6 +12,9 @@ import (
 const (
 	// suspectFor is how long no failed probe restarts a container after all of the host have begun to get no answer.
 	suspectFor = time.Minute
+	// The next such minute comes as long after the last one: containers that answer now and then must not keep one that
+	// hangs from being restarted.
+	suspectAgain = 10 * time.Minute
 	// That one container, or all of one group, do not answer shows nothing about the host.
 	suspectContainers, suspectGroups = 3, 2
 )
@@ -70,9 +73,12 @@ func (s *hostSuspect) replace(old *hearing, h hearing, now time.Time) {
 	*old = h
 	switch {
 	case s.asked < suspectContainers || len(s.groups) < suspectGroups || s.silent < s.asked:
-		s.since, s.told = time.Time{}, false
+		s.since = time.Time{}
 	case s.since.IsZero():
-		s.since, s.until = now, now.Add(suspectFor)
+		s.since = now
+		if now.Sub(s.until) >= suspectAgain {
+			s.until, s.told = now.Add(suspectFor), false
+		}
 	}
 	s.board.suspect.Store(!s.since.IsZero())
 }

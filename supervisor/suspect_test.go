@@ -98,3 +98,37 @@ func TestHostSuspect(t *testing.T) {
 		})
 	}
 }
+
+// One that answers now and then does not keep those that hang from being restarted.
+func TestHostSuspectIsRare(t *testing.T) {
+	silent := prober.Result{Outcome: prober.Failure, Cause: prober.Timeout, Output: "no reply within 1s"}
+	spec := webSpec()
+	spec.Probes[core.Readiness] = nil
+	playWith(t, spec, func(c *Config) { c.Guard.HostSuspect = true }, func(h *harness) {
+		h.sendSynced()
+		for _, id := range []string{"a", "b", "c"} {
+			h.engine.run(id)
+			h.probes.setResult(id+":1", silent)
+		}
+		for range 10 { // c is silent for 20 s, and then it answers
+			pass(20 * time.Second)
+			h.probes.setResult("c:1", success)
+			pass(10 * time.Second)
+			h.probes.setResult("c:1", silent)
+		}
+		for _, id := range []string{"a", "b"} {
+			if !slices.ContainsFunc(h.engine.calls(), func(call string) bool { return strings.HasPrefix(call, "stop "+id) }) {
+				t.Errorf("%s, which hangs, was not restarted: %v", id, h.engine.calls())
+			}
+		}
+		told := 0
+		for _, ev := range h.journal.all() {
+			if ev.Reason == core.WaitHostSuspect && ev.Container == "" {
+				told++
+			}
+		}
+		if told != 1 {
+			t.Errorf("told %d times within five minutes", told)
+		}
+	})
+}

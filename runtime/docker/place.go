@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"os"
 	"slices"
 	"strings"
 
@@ -15,24 +16,28 @@ import (
 )
 
 // Place says where the engine is. Only of a Unix socket behind which an engine itself listens its network is known: a
-// proxy's says nothing of the engine's.
-func (e *Engine) Place(ctx context.Context) runtime.Place {
+// proxy's says nothing of the engine's. It is not sure where the engine, or a resolver, does not answer.
+func (e *Engine) Place(ctx context.Context) (at runtime.Place, sure bool) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	if !e.OnHost() {
 		if at, own := e.address(ctx); !own {
-			return runtime.Place{Elsewhere: "its engine (" + e.endpoint() + ") is on another host", At: at}
+			return runtime.Place{Elsewhere: "its engine (" + e.endpoint() + ") is on another host", At: at}, at.IsValid()
 		}
 	}
 	program, sameNetwork := e.peer(ctx)
-	return placeBehind(program, sameNetwork, func() bool { return e.isRootless(ctx) })
+	rootless, sure := false, true
+	if program != "dockerd" || !sameNetwork {
+		rootless, sure = e.isRootless(ctx)
+	}
+	return placeBehind(program, sameNetwork, rootless), sure
 }
 
 // placeBehind says where an engine is behind whose socket a program listens: see hostproc.Peer.
-func placeBehind(program string, sameNetwork bool, rootless func() bool) runtime.Place {
+func placeBehind(program string, sameNetwork, rootless bool) runtime.Place {
 	switch {
 	case program == "dockerd" && sameNetwork: // also if it is rootless
-	case rootless():
+	case rootless:
 		return runtime.Place{Elsewhere: "its engine is rootless, with a network of its own", At: loopback}
 	case (program == "dockerd" || program == "podman") && !sameNetwork:
 		return runtime.Place{Elsewhere: "its engine is in another network namespace than healthd"}
@@ -71,14 +76,32 @@ func addressAmong(all []netip.Addr) (at netip.Addr, own bool) {
 	if len(all) == 0 {
 		return netip.Addr{}, false
 	}
-	return all[0].Unmap(), slices.ContainsFunc(all, func(a netip.Addr) bool { return isOwn(net.IP(a.Unmap().AsSlice())) })
+	return all[0].Unmap(), slices.ContainsFunc(all, func(a netip.Addr) bool {
+		ip := net.IP(a.Unmap().AsSlice())
+		return isOwn(ip) || onBridge(ip)
+	})
 }
 
-// isRootless says what the engine says of itself. One that does not answer is not.
-func (e *Engine) isRootless(ctx context.Context) bool {
+// onBridge says that an address is behind a bridge of this host, as a container's is in which a socket proxy runs.
+func onBridge(ip net.IP) bool {
+	all, _ := net.Interfaces()
+	return slices.ContainsFunc(all, func(i net.Interface) bool {
+		if _, err := os.Stat("/sys/class/net/" + i.Name + "/bridge"); err != nil {
+			return false
+		}
+		addresses, _ := i.Addrs()
+		return slices.ContainsFunc(addresses, func(a net.Addr) bool {
+			prefix, ok := a.(*net.IPNet)
+			return ok && prefix.Contains(ip)
+		})
+	})
+}
+
+// isRootless says what the engine says of itself. Where a socket proxy forbids the question it is not.
+func (e *Engine) isRootless(ctx context.Context) (rootless, sure bool) {
 	info, err := e.info(ctx)
 	if err != nil {
-		e.log.Warn("cannot ask whether the engine is rootless: healthd takes it for one that is not", zap.Error(err))
+		e.log.Warn("cannot ask whether the engine is rootless: healthd asks again", zap.Error(err))
 	}
-	return slices.Contains(info.SecurityOptions, "name=rootless")
+	return slices.Contains(info.SecurityOptions, "name=rootless"), err == nil
 }

@@ -30,7 +30,7 @@ type backendState struct {
 	owners        map[string]string       // server → ID of its container
 	recordedSlots map[string]string       // slots of the newest EventServer of each member
 	wasSetAside   map[string]bool         // servers in drain or maint
-	down          map[string]time.Time    // servers that are to be up and HAProxy's own check has down, since when
+	down          map[string]checkedDown  // servers that are to be up and HAProxy's own check has down
 	idlePolls     map[runtime.Run]int     // looks in a row that showed no request under way
 	lastUp        string                  // ID of the container that is the last one up
 	missing       bool                    // HAProxy has no such backend
@@ -78,7 +78,7 @@ func (l *instance) plan(k *look, board *supervisor.Board, complete bool, now tim
 // the last one is not settled.
 func sameServer(a, b *server) bool {
 	x := *a
-	x.sessions = b.sessions
+	x.sessions, x.checkStatus = b.sessions, b.checkStatus
 	return x == *b
 }
 

@@ -198,17 +198,23 @@ func (p *plan) addServer(m *member) {
 	p.enableAdded(s, m)
 }
 
-// siblings says whether all servers of the configuration use TLS, and which port their checks ask; 0: the server's own. A
-// backup server is none: it says that it is sorry, mostly from somewhere else.
+// siblings says whether all servers of the configuration use TLS, and which port the checks of all ask; 0: the server's own.
+// A backup server is none: it says that it is sorry, mostly from somewhere else.
 func (p *plan) siblings() (tls bool, checkPort int) {
-	plain := false
+	first := true
 	for _, s := range p.servers {
-		if p.addedByHealthd(s) || !s.active {
-			continue
+		switch {
+		case p.addedByHealthd(s) || !s.active:
+		case first:
+			first, tls, checkPort = false, s.tls, s.checkPort
+		default:
+			tls = tls && s.tls
+			if s.checkPort != checkPort {
+				checkPort = 0
+			}
 		}
-		tls, plain, checkPort = tls || s.tls, plain || !s.tls, max(checkPort, s.checkPort)
 	}
-	return tls && !plain, checkPort
+	return tls, checkPort
 }
 
 // enableAdded enables a server that healthd added, as one that is down. It enables the

@@ -143,24 +143,30 @@ func (l *instance) problemTexts() (texts []string) {
 // to see a container that has become ready.
 const checkPatience = 5 * time.Second
 
+// checkedDown is since when HAProxy's own check has a server down, and what that said first: what it says later is no news.
+type checkedDown struct {
+	since time.Time
+	check string
+}
+
 // observeChecks finds servers that are to get requests, and that HAProxy's own check has down.
 func (b *backendState) observeChecks(k *look, now time.Time) {
-	down := map[string]time.Time{}
+	down := map[string]checkedDown{}
 	for i := range k.members {
 		s := k.plan.server[k.members[i].name]
 		if s == nil || k.members[i].want != wantUp || !s.agentUp || s.setAside() || !strings.HasPrefix(s.status, "DOWN") {
 			continue
 		}
-		since, ok := b.down[s.name]
+		at, ok := b.down[s.name]
 		if !ok {
-			since = now
+			at = checkedDown{now, strings.TrimPrefix(s.checkStatus, "* ")} // while a check is under way
 		}
-		if down[s.name] = since; now.Sub(since) < checkPatience {
+		if down[s.name] = at; now.Sub(at.since) < checkPatience {
 			k.plan.waits = true
 			continue
 		}
 		k.plan.addProblem(s.key(k.name), fmt.Sprintf(
-			"server %s is ready and gets no requests: HAProxy's own check has it %s (%s)", s.key(k.name), s.status, s.checkStatus))
+			"server %s is ready and gets no requests: HAProxy's own check has it DOWN (%s)", s.key(k.name), at.check))
 	}
 	b.down = down
 }
