@@ -79,7 +79,7 @@ func TestAdvertised(t *testing.T) {
 	}
 }
 
-// Of a container whose engine is elsewhere nobody is told its own address: another one may have that here.
+// Of a container whose engine is elsewhere no one is told its own address: another one may have that here.
 func TestEngineElsewhere(t *testing.T) {
 	at := func(ip string, hostPort int) HostPort {
 		return HostPort{Port: 80, IP: netip.MustParseAddr(ip), HostPort: hostPort}

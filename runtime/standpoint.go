@@ -32,7 +32,7 @@ type Standpoint struct {
 	// shown is healthd's own container as each engine that has it shows it, the first one first. Two are one and
 	// the same by two endpoints, or one of them does not tell the truth: none changes what holds for the other.
 	shown  []ownShown
-	places map[string]Place // of engines that are Elsewhere
+	places map[string]Place // of the engines that have said it, by runtime
 }
 
 // ownShown is healthd's own container in one engine.

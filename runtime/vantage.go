@@ -10,7 +10,7 @@ import (
 )
 
 // Vantage is from where healthd asks a container while it runs in one itself, or the container's engine is Elsewhere.
-// Nobody changes it after it was made.
+// It does not change after it was made.
 type Vantage struct {
 	Place
 	Own         string   // name of healthd's own container
@@ -34,7 +34,7 @@ type Place struct {
 	// they are. An address means something only where the engine is.
 	Elsewhere string
 	// At is where healthd reaches the ports that an engine Elsewhere publishes: a loopback address where something passes
-	// them on to healthd's host. Invalid: nobody knows.
+	// them on to healthd's host. Invalid: that is not known.
 	At netip.Addr
 }
 

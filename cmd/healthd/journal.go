@@ -33,8 +33,8 @@ func (d *daemon) runJournal(ctx context.Context) (stop func()) {
 }
 
 // acknowledgeBoots notes the host's boot for each engine that is in sync. When the daemon is
-// killed before, the next one still sees that the host was rebooted. An engine that does not come holds up no other one:
-// what was stopped there since would be started again at each start of healthd.
+// killed before, the next one still sees that the host was rebooted. An engine that does not come
+// holds up no other one: what was stopped there since would be started again at each start of healthd.
 func (d *daemon) acknowledgeBoots(ctx context.Context, taken map[string]bool) {
 	for _, r := range d.supervisor.Board().Runtimes() {
 		if !r.Synced || taken[r.Name] {

@@ -12,7 +12,7 @@ import (
 	"healthd/supervisor/core"
 )
 
-// The addresses of an engine in another network namespace are nobody's here, or another one's: its containers are
+// The addresses of an engine in another network namespace are no one's here, or another one's: its containers are
 // asked inside their networks, none of them is restarted for that, and no balancer is told their addresses.
 func TestEngineInAnotherNetwork(t *testing.T) {
 	harness.RingTwo(t, "make test-engines")

@@ -80,7 +80,8 @@ func (k *look) readWatched(answers []string) bool {
 			return false
 		}
 		shown.status, shown.checkStatus = strings.Clone(shown.status), strings.Clone(shown.checkStatus)
-		k.b.settled = k.b.settled && sameServer(w.server, &shown) // the next whole look shows nothing new, and must be planned all the same
+		// The next whole look shows nothing new, and must be planned all the same.
+		k.b.settled = k.b.settled && sameServer(w.server, &shown)
 		*w.server = shown
 	}
 	return true
