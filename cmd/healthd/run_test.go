@@ -311,6 +311,7 @@ func checkCommands(t *testing.T, p *process) {
 	}{
 		{[]string{"status"}, "wrong is Invalid"},
 		{[]string{"status"}, "warning: container nurse (docker) runs beside healthd"},
+		{[]string{"explain", "web-1"}, "warning: container nurse (docker) runs beside healthd"},
 		{[]string{"explain", "web-1"}, "readiness probe: after 3 failures in a row, it is not ready"},
 		{[]string{"explain", "web-1"}, "web, by match app"},
 		{[]string{"status", "--all"}, "other is not supervised: it has no label that begins with healthd.; spec web ("},
