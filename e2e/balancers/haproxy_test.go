@@ -13,7 +13,7 @@ var haproxyWays = []way{
 	{
 		name: "HAProxy DNS, hold valid 1s", program: "haproxy",
 		argv:   []string{"PROGRAM", "-W", "-db", "-p", "DIR/pid", "-f", "DIR/haproxy.cfg"},
-		reload: []string{"sh", "-c", "kill -USR2 $(head -n 1 DIR/pid)"},
+		reload: []string{"sh", "-c", "until test -s DIR/pid; do sleep 0.1; done; kill -USR2 $(head -n 1 DIR/pid)"},
 		before: (*lab).saveServers,
 		files: map[string]string{"haproxy.cfg": `
 global

@@ -200,7 +200,7 @@ func (c *chaos) failLiveness(s *target) {
 
 func (c *chaos) setUnhealthy(ctx context.Context, s *target, id string) error {
 	if s.kind.exec {
-		made, err := c.e.Client().ContainerExecCreate(ctx, id, container.ExecOptions{Cmd: []string{"touch", "/sick"}})
+		made, err := c.e.Client().ContainerExecCreate(ctx, id, container.ExecOptions{Cmd: []string{"touch", "/dev/shm/sick"}})
 		if err == nil {
 			err = c.e.Client().ContainerExecStart(ctx, made.ID, container.ExecStartOptions{Detach: true})
 		}

@@ -187,10 +187,10 @@ func (c *ctrChaos) healthdRestart(s *ctrTarget) {
 // sicken makes the liveness probe fail, from outside: a command would be an exec of its own.
 func (c *ctrChaos) sicken(s *ctrTarget) {
 	k := c.snapshot(s)
-	if !k.runs || k.paused || !s.kind.probed || time.Since(k.began) < 2*time.Second {
-		return // a young one may remove the file
+	if !k.runs || k.paused || !s.kind.probed {
+		return
 	}
 	c.change(func() { s.present.sick = true })
-	err := os.WriteFile(fmt.Sprintf("/proc/%d/root/sick", k.pid), nil, 0o600)
+	err := os.WriteFile(fmt.Sprintf("/proc/%d/root/dev/shm/sick", k.pid), nil, 0o600)
 	c.note(s, "made sick (%v)", err)
 }

@@ -15,13 +15,13 @@ type ctrKind struct {
 	foreign   bool   // healthd was not given its namespace
 	ends      bool   // by itself, all the time
 	probed    bool   // by liveness: a file makes it sick
-	script    string // what it runs, after it has removed that file
+	script    string // what it runs
 	settings  string // the rest of its spec
 }
 
 const (
 	ctrReadiness = "[spec.readiness]\nhttp_get = { port = 8080, path = \"/healthz\", via = \"container\" }\nperiod = \"500ms\"\ntimeout = \"30s\"\nfailure_threshold = 1\n"
-	ctrLiveness  = "[spec.liveness]\nexec = { command = [\"test\", \"!\", \"-e\", \"/sick\"] }\nperiod = \"1s\"\ntimeout = \"30s\"\nfailure_threshold = 1\n"
+	ctrLiveness  = "[spec.liveness]\nexec = { command = [\"test\", \"!\", \"-e\", \"/dev/shm/sick\"] }\nperiod = \"1s\"\ntimeout = \"30s\"\nfailure_threshold = 1\n"
 
 	waits = "trap 'exit 0' TERM; sleep 100000 & wait"
 )
@@ -39,7 +39,7 @@ var ctrKinds = []*ctrKind{
 }
 
 // cmd is what a container of the kind runs.
-func (k *ctrKind) cmd() []string { return []string{"sh", "-c", "rm -f /sick; " + k.script} }
+func (k *ctrKind) cmd() []string { return []string{"sh", "-c", k.script} }
 
 var ctrSpecs = func() string {
 	var b strings.Builder

@@ -100,7 +100,7 @@ name = %[1]q
 match = { e2e = %[1]q }
 termination_grace_period = "5s"
 [spec.liveness]
-exec = { command = ["test", "!", "-e", "/sick"] }
+exec = { command = ["test", "!", "-e", "/dev/shm/sick"] }
 period = "200ms"
 timeout = "30s"
 [spec.backoff]
@@ -127,12 +127,12 @@ func killedDuringStop(t *testing.T, e harness.Engine, name string) *harness.Daem
 	d := harness.StartDaemonOn(t, e, fmt.Sprintf(hungSpec, name))
 	e.Run(t, dockertest.RunOptions{
 		Name: name, Labels: map[string]string{"e2e": name},
-		Cmd: []string{"sh", "-c", "trap 'touch /asked' TERM; rm -f /sick /asked; while :; do sleep 0.2; done"},
+		Cmd: []string{"sh", "-c", "trap 'touch /dev/shm/asked' TERM; while :; do sleep 0.2; done"},
 	})
 	d.Until(name, "ready", harness.Ready)
-	harness.Inside(t, e, name, "touch", "/sick")
+	harness.Inside(t, e, name, "touch", "/dev/shm/sick")
 	d.Eventually("ask it to stop", func() error {
-		if e.Exec(t, name, "test", "-e", "/asked") != 0 {
+		if e.Exec(t, name, "test", "-e", "/dev/shm/asked") != 0 {
 			return errors.New("it was not asked")
 		}
 		return nil
@@ -238,13 +238,13 @@ func maxDownAtOnce(d *harness.Daemon) int {
 func holdAndReload(t *testing.T, e harness.Engine) {
 	d := harness.StartDaemonOn(t, e, fmt.Sprintf(hungSpec, "held"))
 	e.Run(t, dockertest.RunOptions{
-		Name: "held", Labels: map[string]string{"e2e": "held"}, Cmd: []string{"sh", "-c", "rm -f /sick; while :; do sleep 0.2; done"},
+		Name: "held", Labels: map[string]string{"e2e": "held"}, Cmd: []string{"sh", "-c", "while :; do sleep 0.2; done"},
 	})
 	d.Until("held", "ready", harness.Ready)
 	if out, code := d.Run("hold", "held"); code != 0 {
 		t.Fatalf("hold: exit %d: %s", code, out)
 	}
-	harness.Inside(t, e, "held", "touch", "/sick")
+	harness.Inside(t, e, "held", "touch", "/dev/shm/sick")
 	d.Until("held", "waiting", func(s harness.Status) bool { return s.State.Waiting != nil && s.State.Waiting.Reason == "Held" })
 	d.WaitForJournal("held")
 	d.Kill()

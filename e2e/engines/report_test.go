@@ -22,7 +22,7 @@ const reportSpec = `
 name = "report"
 match = { e2e = "report" }
 [spec.liveness]
-exec = { command = ["test", "!", "-e", "/hangs"] }
+exec = { command = ["test", "!", "-e", "/dev/shm/hangs"] }
 period = "300ms"
 timeout = "30s"
 failure_threshold = 2
@@ -124,7 +124,7 @@ func reportOfServices(t *testing.T, e harness.Engine) {
 	r := &reported{t: t, e: e, d: harness.StartDaemonOn(t, e, reportSpec)}
 	run := func(spec, service string) string {
 		return e.Run(t, dockertest.RunOptions{
-			Name: "shop-" + service + "-1", Cmd: []string{"sh", "-c", "rm -f /hangs; exec sleep 4242"},
+			Name: "shop-" + service + "-1", Cmd: []string{"sleep", "4242"},
 			Labels: map[string]string{"e2e": spec, "com.docker.compose.project": "shop", "com.docker.compose.service": service, "com.docker.compose.container-number": "1"},
 		})
 	}
@@ -136,7 +136,7 @@ func reportOfServices(t *testing.T, e harness.Engine) {
 	r.probed(func() { r.exec("touch", "/sick") })
 	r.d.Stays(2*betweenLooks, "shop-web-1", "not ready", func(s harness.Status) bool { return !s.Ready })
 	r.becomes(true, func() { r.exec("rm", "/sick") })
-	r.probed(func() { r.exec("touch", "/hangs") })
+	r.probed(func() { r.exec("touch", "/dev/shm/hangs") })
 	r.becomes(true, func() {}) // healthd restarts it
 	r.becomes(false, func() { r.d.EndProcess(e, r.id) })
 	r.becomes(true, func() {})
