@@ -25,6 +25,7 @@ package runtime
 
 import (
 	"errors"
+	"strings"
 	"time"
 )
 
@@ -114,10 +115,11 @@ type Container struct {
 	// are those of this inspection.
 	Fingerprint string
 
-	RestartPolicy string        // the engine carries it out: "no", "always", "unless-stopped", "on-failure"
-	AutoRemove    bool          // --rm: the engine removes it when it ends
-	StopSignal    string        // as configured, e.g. "SIGQUIT" or "3"; empty for SIGTERM
-	StopTimeout   time.Duration // negative when none is configured
+	RestartPolicy  string        // the engine carries it out: "no", "always", "unless-stopped", "on-failure"
+	RestartsUsedUp bool          // the engine has restarted it as often as "on-failure" allows
+	AutoRemove     bool          // --rm: the engine removes it when it ends
+	StopSignal     string        // as configured, e.g. "SIGQUIT" or "3"; empty for SIGTERM
+	StopTimeout    time.Duration // negative when none is configured
 	// Resources describes the engine's limits for the container (CPU, memory …). It
 	// is only compared, to see a change, and has no fixed format.
 	Resources string
@@ -130,9 +132,16 @@ type Container struct {
 	Self bool // healthd itself runs in it
 }
 
-// StartRefused says that the engine tried to start the container since its last run ended, could not, and does not
-// try again, whatever its own restart policy is.
-func (c *Container) StartRefused() bool { return c.State == Exited && c.Error != "" }
+// HasRestartPolicy says that the engine has a restart policy of its own for the container.
+func (c *Container) HasRestartPolicy() bool { return c.RestartPolicy != "" && c.RestartPolicy != "no" }
+
+// LeftDown says that the engine's own restart policy has the container started after its last exit, and that the engine
+// is not about to. It tried once and could not, or a client has stopped the container, or has sent it any signal, or has
+// tried to (moby#41302). Podman and containerd show it, too, for some seconds before they start the container.
+func (c *Container) LeftDown() bool {
+	onFailure := strings.HasPrefix(c.RestartPolicy, "on-failure")
+	return c.State == Exited && c.HasRestartPolicy() && !(onFailure && (c.ExitCode == 0 || c.RestartsUsedUp))
+}
 
 // Run returns the identity of the container's present or last run.
 func (c *Container) Run() Run {

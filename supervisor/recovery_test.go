@@ -123,7 +123,7 @@ func TestEngineRestart(t *testing.T) {
 		{"shutdown", core.Always, "", true, nil, true, 0},
 		{"shutdown, OnFailure", core.OnFailure, "", true, nil, true, 0},
 		{"shutdown, Never", core.Never, "", true, nil, false, 0},
-		{"shutdown, engine restart policy", core.Always, "always", true, nil, true, 10 * time.Second},
+		{"shutdown, engine restart policy", core.Always, "always", true, nil, true, 15 * time.Second},
 		{"shutdown, stopped long before", core.Always, "", true, func(h *fakeHost) {
 			h.operatorStop("c1")
 			h.sleep(time.Minute)
@@ -134,7 +134,7 @@ func TestEngineRestart(t *testing.T) {
 		}, false, 0},
 		{"killed", core.Always, "", false, nil, true, 0},
 		{"killed, Never", core.Never, "", false, nil, false, 0},
-		{"killed, engine restart policy", core.Always, "always", false, nil, true, 10 * time.Second},
+		{"killed, engine restart policy", core.Always, "always", false, nil, true, 15 * time.Second},
 		{"killed, stopped long before", core.Always, "", false, func(h *fakeHost) {
 			h.operatorStop("c1")
 			h.sleep(time.Minute)

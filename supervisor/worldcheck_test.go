@@ -59,7 +59,7 @@ func (h *world) checkStart(c *worldContainer, by actor) {
 	case c.template.hostile:
 	case c.run == 1 && c.restartAskedAt.IsZero():
 		h.fail("%s: first start by healthd", c.template.name)
-	case c.template.enginePolicy != "no" && c.refusedAt.IsZero() && c.endedBy == byProcess && c.probeStoppedRun != c.run-1 && c.calls == 0 && !(c.engineLeaves && c.startedForProbe) && !rebooted && !c.endUnseen && c.expect != mustRun && c.restartAskedRun != c.run-1:
+	case c.template.enginePolicy != "no" && c.refusedAt.IsZero() && c.endedBy == byProcess && c.probeStoppedRun != c.run-1 && c.calls == 0 && !c.engineLeaves && !rebooted && !c.endUnseen && c.expect != mustRun && c.restartAskedRun != c.run-1:
 		h.fail("%s: daemon %d started it after an exit, although it has a restart policy of the engine", c.template.name, by)
 	case c.expect != mustStay:
 	case c.endedBy == byProcess && c.startedForProbe && c.why == exitedWithZero: // the probe's verdict came before the event of the end

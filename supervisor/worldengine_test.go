@@ -24,7 +24,7 @@ const killSignal = 9
 
 // engineRestartWait is how long healthd waits for an engine to start a container that
 // has a restart policy of the engine.
-const engineRestartWait = 10 * time.Second
+const engineRestartWait = 15 * time.Second
 
 // worldEngine is an engine in memory that behaves as Docker does. It sends its events in
 // the order that was measured there. Methods that take no time are called with the lock

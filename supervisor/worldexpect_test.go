@@ -276,7 +276,7 @@ func (h *world) expected(c *worldContainer, by actor) (expectation, string) {
 			return either, "it exited while healthd was stopping it"
 		}
 		return mustRun, "healthd stopped it"
-	case c.template.enginePolicy != "no":
+	case c.template.enginePolicy != "no" && !c.stoppedByAPI:
 		return either, engineRestarts
 	case spec.RestartPolicy == core.OnFailure && c.info.ExitCode == 0 && h.engine.up:
 		return mustStay, exitedWithZero

@@ -4,12 +4,14 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/mount"
 
 	"healthd/e2e/harness"
+	"healthd/runtime/docker/dockertest"
 )
 
 // Docker tries a refused start by its own restart policy once. healthd goes on from there.
@@ -45,4 +47,23 @@ func TestEngineGivesUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.Until("refused", "started by healthd", func(s harness.Status) bool { return s.Ready && s.RestartCount == 1 })
+}
+
+// Docker's own restart policy starts a container no more that a client has sent a signal, whatever that does: the HUP of
+// a log rotation as well (moby#41302).
+func TestSignalSwitchesTheEnginesPolicyOff(t *testing.T) {
+	harness.RingTwo(t, "make test-engines")
+	t.Parallel()
+	e := harness.Docker.Engine(t)
+	d := harness.StartDaemonOn(t, e, "[[spec]]\nname = \"rotated\"\nmatch = { e2e = \"rotated\" }\n")
+	id := e.Run(t, dockertest.RunOptions{Name: "rotated", Labels: map[string]string{"e2e": "rotated"}, RestartPolicy: "unless-stopped",
+		Cmd: []string{"sh", "-c", "trap '' HUP; touch /deaf; while :; do sleep 0.1; done"}})
+	harness.Inside(t, e, id, "sh", "-c", "until test -e /deaf; do sleep 0.1; done")
+	d.Until("rotated", "ready", harness.Ready)
+	e.KillByOperator(t, id, syscall.SIGHUP)
+	harness.Crash(t, e, id)
+	d.Until("rotated", "started by healthd", func(s harness.Status) bool { return s.Ready && s.RestartCount == 1 })
+	if n := d.CountEvents("rotated", "EngineGaveUp"); n != 1 {
+		t.Errorf("%d events tell that the engine does not start it", n)
+	}
 }

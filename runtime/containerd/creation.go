@@ -3,8 +3,6 @@ package containerd
 import (
 	"context"
 	"encoding/json"
-	"strconv"
-	"strings"
 
 	"healthd/runtime"
 )
@@ -30,12 +28,7 @@ func (e *Engine) Creation(ctx context.Context, id string) (runtime.Creation, err
 }
 
 func (l labelSet) creation() runtime.Creation {
-	var made runtime.Creation
-	if _, most, ok := strings.Cut(l[labelRestartPolicy], "on-failure:"); ok {
-		if n, err := strconv.Atoi(most); err == nil {
-			made.RestartMax = max(0, n)
-		}
-	}
+	made := runtime.Creation{RestartMax: l.restartMax()}
 	check := &runtime.Healthcheck{}
 	if json.Unmarshal([]byte(l[labelHealthcheck]), check) == nil && len(check.Test) > 0 && check.Test[0] != "NONE" {
 		made.Healthcheck = check

@@ -35,7 +35,7 @@ func (e *Engine) describe(l *look) *runtime.Container {
 	c := &runtime.Container{
 		Runtime: e.conf.Name, ID: e.id(l.key), Name: runtime.ClipName(labels.name(l.id)), SharesName: true, Image: l.container.Image,
 		Labels: runtime.SharedKeys(labels.lasting()), Env: spec.env, State: rec.state(l.process),
-		RestartPolicy: labels.restartPolicy(), AutoRemove: labels.autoRemove(),
+		RestartPolicy: labels.restartPolicy(), RestartsUsedUp: labels.restartsUsedUp(), AutoRemove: labels.autoRemove(),
 		StopSignal: labels[labelStopSignal], StopTimeout: labels.stopTimeout(),
 		Resources: spec.resources, HasHealthcheck: labels.hasHealthcheck(),
 	}

@@ -26,6 +26,7 @@ const (
 	labelStopSignal    = "io.containerd.image.config.stop-signal"
 	labelRestartStatus = "containerd.io/restart.status"
 	labelRestartPolicy = "containerd.io/restart.policy"
+	labelRestartCount  = "containerd.io/restart.count"
 	// labelStopped is "true" from nerdctl's stop, restart and kill on, until its start.
 	labelStopped = "containerd.io/restart.explicitly-stopped"
 )
@@ -103,6 +104,18 @@ func (l labelSet) restartPolicy() string {
 		return policyNone
 	}
 	return "always" // as for containers from before there were policies
+}
+
+// restartMax returns how often the plugin restarts the container; 0: without end.
+func (l labelSet) restartMax() int {
+	_, most, _ := strings.Cut(l[labelRestartPolicy], "on-failure:")
+	n, _ := strconv.Atoi(most)
+	return max(0, n)
+}
+
+func (l labelSet) restartsUsedUp() bool {
+	n, _ := strconv.Atoi(l[labelRestartCount])
+	return l.restartMax() > 0 && n >= l.restartMax()
 }
 
 // networkOwner returns the ID of the container whose network this one uses; empty for none.

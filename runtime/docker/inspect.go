@@ -175,6 +175,8 @@ func (e *Engine) describe(in *container.InspectResponse, n networking) *runtime.
 		c.Resources = resources(&h.Resources)
 		if h.RestartPolicy.Name != "" {
 			c.RestartPolicy = string(h.RestartPolicy.Name)
+			most := h.RestartPolicy.MaximumRetryCount
+			c.RestartsUsedUp = most > 0 && in.RestartCount >= most
 		}
 	}
 	return c

@@ -9,8 +9,8 @@ import (
 
 // enginePolicy is the engine's own restart policy, and empty when it has none.
 func enginePolicy(v *core.View) string {
-	if p := v.Container.RestartPolicy; p != "no" {
-		return p
+	if v.Container.HasRestartPolicy() {
+		return v.Container.RestartPolicy
 	}
 	return ""
 }

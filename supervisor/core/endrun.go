@@ -7,9 +7,9 @@ import (
 	"healthd/runtime"
 )
 
-// engineStartWait is the time that healthd gives a restarted engine to start a container
-// by the engine's own restart policy.
-const engineStartWait = 10 * time.Second
+// engineStartWait is the time that healthd gives an engine to start a container by the engine's own restart policy.
+// containerd's plugin looks every ten seconds.
+const engineStartWait = 15 * time.Second
 
 // freshNews is how old news may be that counts as told at once, and by how much clocks may
 // differ that are taken for one.

@@ -12,6 +12,7 @@ type Engine struct {
 	Resources   string        `json:"resources,omitempty"`   // limits, for comparison only
 	NetworkAway bool          `json:"networkAway,omitempty"` // the container whose network it shares does not run
 	NetworkLost bool          `json:"networkLost,omitempty"` // the container whose network it shares is gone
+	LeftDown    bool          `json:"-"`                     // runtime.Container.LeftDown
 	Addressed   bool          `json:"addressed,omitempty"`   // the run has had an address
 	NoAddress   bool          `json:"noAddress,omitempty"`   // it has none, and lost it or is published
 	// NetworkStartedAt is when the newest run of that container began that healthd has seen.

@@ -20,7 +20,7 @@ func (t *stepper) observed(in *Input) {
 	if t.Refutes(t.c) {
 		t.resumeRun()
 	}
-	t.Engine.State, t.Run.Died = t.c.State, false
+	t.Engine.State, t.Engine.LeftDown, t.Run.Died = t.c.State, t.c.LeftDown(), false
 	t.Engine.NetworkAway = t.c.NetworkOwner != "" && t.c.NetworkOwnerStartedAt.IsZero()
 	if !t.Engine.NetworkAway {
 		t.Engine.NetworkStartedAt = t.c.NetworkOwnerStartedAt
@@ -34,12 +34,8 @@ func (t *stepper) observed(in *Input) {
 	if !t.Engine.State.Alive() && (!in.Unwatched || t.Run.ID == runtime.Run{}) {
 		t.failProbes()
 	}
-	refused := t.noteRefusal()
-	switch {
-	case !t.Engine.State.Alive() && t.Run.ID != (runtime.Run{}) && t.Run.Exit.FinishedAt.IsZero():
+	if !t.Engine.State.Alive() && t.Run.ID != (runtime.Run{}) && t.Run.Exit.FinishedAt.IsZero() {
 		t.endRun(unwatched, withEngine)
-	case refused && t.Ending.By == EndedByItself:
-		t.startAfter(ByExit)
 	}
 }
 

@@ -57,21 +57,32 @@ func (spec *Spec) ruleApplies(code int) bool {
 	})
 }
 
-// enginePolicy says that the container has a restart policy of the engine's own, so the
-// engine restarts it after an exit. Docker gives up when a start is refused.
-func (t *stepper) enginePolicy() bool { return t.hasEnginePolicy() && !t.c.StartRefused() }
+// enginePolicy says that the container has a restart policy of the engine's own, so the engine restarts it after an
+// exit, and has not given up.
+func (t *stepper) enginePolicy() bool { return t.c.HasRestartPolicy() && !t.Run.EngineGaveUp }
 
-func (t *stepper) hasEnginePolicy() bool { return t.c.RestartPolicy != "" && t.c.RestartPolicy != "no" }
-
-// noteRefusal notes whether the engine could not start the container by its own policy, and says whether that is new.
-func (t *stepper) noteRefusal() bool {
-	before := t.Run.Refused
-	t.Run.Refused = t.c.StartRefused()
-	if before || !t.Run.Refused || !t.hasEnginePolicy() || t.Ending.By == EndedByOperator || t.Action.Restart != NoCause || t.Action.Call != NoCall {
-		return false
+// engineGivesUp has healthd's restart policy decide when the engine's own has had its time.
+func (t *stepper) engineGivesUp() {
+	at := t.State.engineGivesUpAt()
+	if at.IsZero() || t.now.Before(at) {
+		return
 	}
-	t.record(EventEngineGaveUp, "The engine could not start container %s by its own restart policy, and tries no more: %s", t.c.Name, t.c.Error)
-	return true
+	t.Run.EngineGaveUp = true
+	why := "a signal or a stop, even one that failed, switches it off"
+	if t.c.Error != "" {
+		why = t.c.Error
+	}
+	t.record(EventEngineGaveUp, "The engine leaves container %s down, although its own restart policy is %s: %s", t.c.Name, t.c.RestartPolicy, why)
+	t.startAfter(ByExit)
+}
+
+// engineGivesUpAt returns when the time is over that healthd gives the engine to start the container by the engine's
+// own restart policy; zero: healthd does not wait for that.
+func (s *State) engineGivesUpAt() time.Time {
+	if !s.Engine.LeftDown || s.Lost || s.Run.EngineGaveUp || s.Ending.By != EndedByItself || s.Action.Restart != NoCause || s.Action.Call != NoCall {
+		return time.Time{}
+	}
+	return s.Run.EndedAt.Add(engineStartWait)
 }
 
 // lateNewsPause is how long a start waits for news of an operator's stop, when the run had

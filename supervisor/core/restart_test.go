@@ -74,7 +74,9 @@ func TestFailedStartIsRetried(t *testing.T) {
 	}
 }
 
-// Docker tries no more to start a container by its own policy when a start is refused, and tells nobody.
+// An engine tries no more to start a container by its own policy when a start is refused, or when a client has sent the
+// run any signal, or has failed to stop it (moby#41302). It tells of neither. Some engines are late: Podman starts a
+// container when it has tidied up, containerd's plugin looks every ten seconds.
 func TestEngineGivesUp(t *testing.T) {
 	ends := []string{"engine-policy=always", "backoff=4s/1m/1h", "0s runs", "100s exits-restarting 1"}
 	for _, tt := range []struct {
@@ -88,6 +90,13 @@ func TestEngineGivesUp(t *testing.T) {
 		{"a start is refused", Always, append(ends, "160s start-refused"), 1, 1},
 		{"and shown again", Always, append(ends, "160s start-refused", "160s start-refused"), 1, 1},
 		{"the end is shown with it", Always, append(ends[:3:3], "100s start-refused"), 1, 1},
+		{"a signal has switched it off", Always, append(ends[:3:3], "100s exits 1"), 1, 1},
+		{"a signal has switched it off, exit 0", Always, append(ends[:3:3], "100s exits 0"), 1, 1},
+		{"the engine is late, it restarts the container", Always, append(ends[:3:3], "100s exits 1", "112s runs"), 0, 0},
+		{"on-failure, switched off", Always, append(ends[:3:3], "engine-policy=on-failure", "100s exits 1"), 1, 1},
+		{"on-failure, exit 0", Always, append(ends[:3:3], "engine-policy=on-failure", "100s exits 0"), 0, 0},
+		{"on-failure:1, restarted as often", Always, append(ends[:3:3], "engine-policy=on-failure:1", "restarted-by-engine=yes", "100s exits 1"), 0, 0},
+		{"switched off, and an operator stops it", Always, append(ends[:3:3], "100s docker-stop"), 0, 0},
 		{"under Never", Never, append(ends, "160s start-refused"), 0, 1},
 		{"healthd only observes", Always, append(ends, "observe=yes", "160s start-refused"), 0, 1},
 		{"an operator stopped it before", Always, append(ends[:3:3], "100s docker-stop", "160s start-refused"), 0, 0},

@@ -18,9 +18,9 @@ type Run struct {
 	Died      bool                `json:"died,omitempty"`     // an event told its end, no inspection has shown it yet
 	DiedCode  int                 `json:"diedCode,omitempty"` // exit code of that event
 	Exit      Exit                `json:"exit,omitzero"`      // how it ended; zero FinishedAt: it has not
-	Refused   bool                `json:"refused,omitempty"`  // the engine could not start the container after it: runtime.Container.StartRefused
 	LastExit  Exit                `json:"lastExit,omitzero"`  // how the previous run ended; zero FinishedAt: none known
 
+	EngineGaveUp bool `json:"engineGaveUp,omitempty"` // the engine's own restart policy has not started the container after it
 	LastByItself bool `json:"lastByItself,omitempty"` // the previous run ended by itself: nobody stopped it, nor did its engine end
 }
 

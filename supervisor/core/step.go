@@ -26,6 +26,7 @@ func Step(spec *Spec, c *runtime.Container, s *State, in *Input, now time.Time, 
 	}
 	t.forgetSignals(in)
 	t.endHold()
+	t.engineGivesUp()
 	t.dialEngine()
 	t.stopFailedRun(in)
 	t.followNetworkOwner()

@@ -148,6 +148,8 @@ func (sim *simulation) set(key, value string) (err error) {
 		sim.c.StopSignal = value
 	case "engine-policy":
 		sim.c.RestartPolicy = value
+	case "restarted-by-engine": // as often as it may
+		sim.c.RestartsUsedUp = value == "yes"
 	case "rm":
 		sim.c.AutoRemove = value == "yes"
 	case "startup", "liveness", "readiness":

@@ -71,7 +71,7 @@ func (f *facts) addContainer(b *supervisor.Board, v *core.View, now time.Time) {
 	if v.Spec == nil || s.Lost {
 		return
 	}
-	if s.Run.LastByItself && byEngine(v) && now.Sub(s.Run.BeganAt) < crashLoopWindow {
+	if s.Run.LastByItself && v.Container.HasRestartPolicy() && now.Sub(s.Run.BeganAt) < crashLoopWindow {
 		i := incident{subject: subjectOf(b, v, CrashLoop), Cause: causeOf(v), Next: "the engine starts it again, by its own restart policy"}
 		f.ending[i.key()] = ending{i, s.RestartCount()}
 	}
@@ -92,11 +92,6 @@ func (f *facts) addContainer(b *supervisor.Board, v *core.View, now time.Time) {
 		i.Next = "healthd starts it again after a back-off of " + s.Lasting.Backoff.Delay.String()
 		f.add(i, 0)
 	}
-}
-
-// byEngine says that the engine starts the container after an exit: no back-off of healthd's tells of a crash loop.
-func byEngine(v *core.View) bool {
-	return v.Container.RestartPolicy != "" && v.Container.RestartPolicy != "no"
 }
 
 // loops says that the back-off has grown so far that the container has ended four times in a row.
