@@ -122,6 +122,9 @@ func (c *chaos) unpause(s *target) {
 		return
 	}
 	err := c.e.Client().ContainerUnpause(ctx, k.id)
+	if errors.Is(err, context.DeadlineExceeded) { // Docker 20.10 that was killed while it ran a command in it
+		c.setWanted(s, wantedUnclear, time.Time{})
+	}
 	c.change(func() { s.paused = false })
 	c.note(s, "docker unpause (%v)", err)
 }
