@@ -20,6 +20,8 @@ const (
 	// waitPause is the time between two questions whether a task has ended, where containerd
 	// does not tell by itself.
 	waitPause = 100 * time.Millisecond
+	// waitTime bounds a call that waits for a task: it may be about another one than that of the stop.
+	waitTime = time.Second
 )
 
 // Stop sends the container's stop signal, and SIGKILL after grace. It returns when the
@@ -136,14 +138,16 @@ func (s *stopCall) signal(ctx context.Context, sig unix.Signal) error {
 	return err
 }
 
-// wait returns when the task has ended. A restart of containerd does not end it.
+// wait returns when the task has ended, or another one has taken its place. A restart of containerd does not end it.
 func (s *stopCall) wait(ctx context.Context) error {
 	for {
 		c, err := s.engine.client()
 		if err != nil {
 			return err
 		}
-		_, err = c.TaskService().Wait(ctx, &tasks.WaitRequest{ContainerID: s.key.id})
+		waiting, cancel := context.WithTimeout(ctx, waitTime)
+		_, err = c.TaskService().Wait(waiting, &tasks.WaitRequest{ContainerID: s.key.id})
+		cancel()
 		if err == nil {
 			return nil
 		}
