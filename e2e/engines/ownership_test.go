@@ -63,6 +63,56 @@ func TestEngineRestartPolicy(t *testing.T) {
 	calls(1, 1)
 }
 
+// containerd's restart plugin starts what ended by itself, too. It leaves to healthd what healthd has stopped: for good,
+// or until the back-off is over.
+func TestRestartPluginOfContainerd(t *testing.T) {
+	harness.RingTwo(t, "make test-engines")
+	t.Parallel()
+	e := harness.Nerdctl{Engine: harness.Containerd.Engine(t)}
+	const sick = `
+[[spec]]
+name = %[1]q
+match = { e2e = %[1]q }
+%[2]s
+[spec.liveness]
+exec = { command = ["test", "!", "-e", "/sick"] }
+period = "1s"
+timeout = "30s"
+failure_threshold = 1
+termination_grace_period = "2s"
+[spec.backoff]
+initial = "5s"
+`
+	specs := fmt.Sprintf(sick, "quarantined", `on_failure = "stop"`) + fmt.Sprintf(sick, "restarted", "")
+	d := harness.StartDaemonOn(t, e, specs)
+	cmd := []string{"sh", "-c", "trap 'exit 0' TERM; rm -f /sick; while :; do sleep 0.1; done"}
+	for _, name := range []string{"quarantined", "restarted"} {
+		labels := map[string]string{"e2e": name, "containerd.io/restart.policy": "always"}
+		id := e.Run(t, dockertest.RunOptions{Name: name, Labels: labels, Cmd: cmd})
+		e.SetLabel(t, "", id, "containerd.io/restart.status", "running")
+		d.Until(name, "alive", func(s harness.Status) bool {
+			return s.EnginePolicy == "always" && s.Probes["liveness"].Outcome == "Success"
+		})
+		harness.Inside(t, e, name, "touch", "/sick")
+	}
+	again := func(n int) func(harness.Status) bool {
+		return func(s harness.Status) bool { return harness.Restarted(n)(s) && s.EnginePolicy == "always" }
+	}
+	d.Until("restarted", "restarted by healthd", again(1))
+	harness.Inside(t, e, "restarted", "sh", "-c", "until test ! -e /sick; do sleep 0.1; done; touch /sick")
+	s := d.Until("restarted", "restarted by healthd after a back-off", again(2))
+	if pause := s.State.Running.StartedAt.Sub(s.LastState.Terminated.FinishedAt); pause < 4*time.Second {
+		t.Errorf("started %v after its end, which is before the back-off is over", pause)
+	}
+	for n := range 3 { // the plugin looks at all containers each time
+		harness.Crash(t, e, "restarted")
+		d.Until("restarted", "restarted by the plugin", again(n+3))
+	}
+	if s, err := d.Status("quarantined"); err != nil || s.State.Terminated == nil || s.RestartCount != 0 {
+		t.Errorf("got %+v, %v; want it stopped for good", s, err)
+	}
+}
+
 // A --rm container is probed and published, and neither stopped nor started.
 func TestAutoRemoveIsNeverRestarted(t *testing.T) {
 	harness.RingTwo(t, "make test-engines")

@@ -19,6 +19,7 @@ type Status struct {
 	Started      bool   `json:"started"`
 	Ready        bool   `json:"ready"`
 	Draining     bool   `json:"draining"`
+	EnginePolicy string `json:"enginePolicy"`
 	RestartCount int    `json:"restartCount"`
 	Held         bool   `json:"held"`
 	Invalid      string `json:"invalid"`

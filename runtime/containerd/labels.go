@@ -40,6 +40,14 @@ const (
 	policyNone = "no"
 )
 
+// What a container is to be for containerd's restart plugin. It starts what is to be running when that has ended, and
+// kills what is to be stopped. What is to be created, as nerdctl create says, it leaves alone.
+const (
+	statusRunning = "running"
+	statusStopped = "stopped"
+	statusCreated = "created"
+)
+
 // nerdctlLogArgument is the argument with which nerdctl reads output on behalf of a shim.
 const nerdctlLogArgument = "_NERDCTL_INTERNAL_LOGGING"
 
@@ -91,7 +99,7 @@ func (l labelSet) stopTakes() time.Duration {
 // restartPolicy returns what containerd's restart plugin does, as Docker names it. The plugin
 // leaves containers alone whose status is to be another than running.
 func (l labelSet) restartPolicy() string {
-	if l[labelRestartStatus] != "running" {
+	if l[labelRestartStatus] != statusRunning {
 		return policyNone
 	}
 	name, _, _ := strings.Cut(l[labelRestartPolicy], ":")

@@ -84,3 +84,47 @@ func TestEmptyShimIsDeleted(t *testing.T) {
 		t.Errorf("deleted %d times while somebody may make a task, %v", shim.deleted, err)
 	}
 }
+
+// noTask is a container without a task until one is made.
+type noTask struct {
+	tasks.TasksClient
+	made    bool
+	atStart func()
+}
+
+func (n *noTask) Get(context.Context, *tasks.GetRequest, ...grpc.CallOption) (*tasks.GetResponse, error) {
+	if !n.made {
+		return nil, errNotCreated
+	}
+	return &tasks.GetResponse{Process: &task.Process{Pid: 7, Status: task.Status_RUNNING}}, nil
+}
+
+func (n *noTask) Create(context.Context, *tasks.CreateTaskRequest, ...grpc.CallOption) (*tasks.CreateTaskResponse, error) {
+	n.made = true
+	return &tasks.CreateTaskResponse{Pid: 7}, nil
+}
+
+func (n *noTask) Start(context.Context, *tasks.StartRequest, ...grpc.CallOption) (*tasks.StartResponse, error) {
+	n.atStart()
+	return &tasks.StartResponse{Pid: 7}, nil
+}
+
+// containerd's restart plugin would start the container at the same time, and in 2.x kill the task that healthd makes.
+func TestRestartPluginDuringAStart(t *testing.T) {
+	for before, after := range map[string]string{statusCreated: statusRunning, statusStopped: statusRunning, "": ""} {
+		e, err := New(Config{FIFODir: t.TempDir()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		store, during := &labelStore{labels: map[string]string{labelRestartStatus: before}}, ""
+		shim := &noTask{atStart: func() { during = store.labels[labelRestartStatus] }}
+		if e.current, err = client.New("", client.WithServices(client.WithTaskClient(shim), client.WithContainerStore(store))); err != nil {
+			t.Fatal(err)
+		}
+		err = e.Start(t.Context(), "web")
+		got := store.labels[labelRestartStatus]
+		if err != nil || during == statusRunning || during == statusStopped || got != after {
+			t.Errorf("%q before, %q as the task starts, %q afterwards, %v", before, during, got, err)
+		}
+	}
+}

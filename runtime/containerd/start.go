@@ -67,7 +67,17 @@ func (e *Engine) startOnce(ctx context.Context, k key) (again bool, err error) {
 	}
 	e.describe(l) // keeps the exit code and the log, which go with the task
 	e.records.save()
-	ctx = in(ctx, k.namespace)
+	again, err = e.startAs(in(ctx, k.namespace), c, l)
+	if status := l.container.Labels[labelRestartStatus]; err == nil && (status == statusCreated || status == statusStopped) {
+		// Not before the start: the restart plugin might start it as well, and kill the new task.
+		err = e.setLabel(ctx, k, labelRestartStatus, statusRunning)
+	}
+	return again, err
+}
+
+// startAs is startOnce for a container that is as l shows it.
+func (e *Engine) startAs(ctx context.Context, c *client.Client, l *look) (again bool, err error) {
+	k := l.key
 	if p := l.process; p != nil {
 		switch p.Status {
 		case task.Status_STOPPED:
@@ -247,20 +257,40 @@ func (l logIO) Wait()              {}
 func (l logIO) Close() error       { return nil }
 
 // prepare does what nerdctl's start does before it makes a task. It takes back nerdctl's label
-// of an operator's stop, so that the next stop shows, and joins the network of the container
-// that it shares one with: the specification names a process of that one's last run.
+// of an operator's stop, so that the next stop shows, and the restart plugin's order to keep the
+// container stopped, which would kill the new task. It joins the network of the container that it
+// shares one with: the specification names a process of that one's last run.
 func (e *Engine) prepare(ctx context.Context, c *client.Client, l *look) error {
 	labels := labelSet(l.container.Labels)
 	if labels.stopped() {
-		change := containers.Container{ID: l.id, Labels: map[string]string{labelStopped: "false"}}
-		if _, err := c.ContainerService().Update(ctx, change, "labels."+labelStopped); err != nil {
-			return fmt.Errorf("cannot take back the label %s: %w", labelStopped, err)
+		if err := e.setLabel(ctx, l.key, labelStopped, "false"); err != nil {
+			return err
 		}
 		e.records.change(l.key, func(rec *record) { rec.noteStopped(false, e.clock.now()) })
 		e.records.save()
 	}
+	if labels[labelRestartStatus] == statusStopped {
+		if err := e.setLabel(ctx, l.key, labelRestartStatus, statusCreated); err != nil {
+			return err
+		}
+	}
 	if owner := labels.networkOwner(); owner != "" && e.specs.read(l.key, &l.container).joinsNetwork {
 		return e.joinNetwork(ctx, c, l, owner)
+	}
+	return nil
+}
+
+// setLabel changes a label of the container.
+func (e *Engine) setLabel(ctx context.Context, k key, name, value string) error {
+	ctx, cancel := context.WithTimeout(in(ctx, k.namespace), callTimeout)
+	defer cancel()
+	c, err := e.client()
+	if err != nil {
+		return err
+	}
+	change := containers.Container{ID: k.id, Labels: map[string]string{name: value}}
+	if _, err = c.ContainerService().Update(ctx, change, "labels."+name); err != nil {
+		return fmt.Errorf("cannot set the label %s: %w", name, err)
 	}
 	return nil
 }

@@ -51,7 +51,7 @@ func (e *Engine) Stop(ctx context.Context, id string, grace time.Duration) error
 		return nil
 	}
 	s := &stopCall{engine: e, key: k, pid: l.process.Pid}
-	return e.containerError(s.run(in(ctx, k.namespace), found, grace), "stop", k)
+	return e.containerError(s.stop(in(ctx, k.namespace), found, grace), "stop", k)
 }
 
 // noteStop notes that the Engine sends the run its stop signal now, on the disk as well.
@@ -83,6 +83,25 @@ type stopCall struct {
 	engine *Engine
 	key    key
 	pid    uint32
+	sent   bool // a signal
+}
+
+// stop has containerd's restart plugin leave the container alone until healthd starts it. Where no signal was sent, the
+// container runs on or has ended by itself: then the plugin looks after it again.
+func (s *stopCall) stop(ctx context.Context, found *runtime.Container, grace time.Duration) error {
+	if found.RestartPolicy == policyNone {
+		return s.run(ctx, found, grace)
+	}
+	// Not "stopped", as which the plugin would kill the container before its grace period is over.
+	err := s.engine.setLabel(ctx, s.key, labelRestartStatus, statusCreated)
+	if err != nil && !errdefs.IsNotFound(err) {
+		return err
+	}
+	if err = s.run(ctx, found, grace); !s.sent {
+		// If that fails as well, the plugin does nothing, so that healthd's own policy decides after the exit.
+		_ = s.engine.setLabel(context.WithoutCancel(ctx), s.key, labelRestartStatus, statusRunning)
+	}
+	return err
 }
 
 func (s *stopCall) run(ctx context.Context, found *runtime.Container, grace time.Duration) error {
@@ -130,9 +149,11 @@ func (s *stopCall) signal(ctx context.Context, sig unix.Signal) error {
 	}
 	_, err = c.TaskService().Kill(asking, &tasks.KillRequest{ContainerID: s.key.id, Signal: uint32(sig)})
 	switch err = native(err); {
+	case err == nil:
+		s.sent = true
 	case errdefs.IsNotFound(err):
 		return nil
-	case err != nil && asking.Err() != nil && ctx.Err() == nil:
+	case asking.Err() != nil && ctx.Err() == nil:
 		return errHung
 	}
 	return err

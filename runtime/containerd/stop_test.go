@@ -2,6 +2,7 @@ package containerd
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"strings"
 	"sync/atomic"
@@ -14,6 +15,7 @@ import (
 	"github.com/containerd/containerd/v2/client"
 	"github.com/containerd/containerd/v2/core/containers"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/emptypb"
 )
@@ -71,7 +73,7 @@ func stopOne(t *testing.T, o *oneTask) (during, after string, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	store := &labelStore{labels: map[string]string{labelRestartStatus: "running", labelRestartPolicy: "always"}}
+	store := &labelStore{labels: map[string]string{labelRestartStatus: statusRunning, labelRestartPolicy: "always"}}
 	o.now.Store(&task.Process{Pid: 7, Status: task.Status_RUNNING})
 	o.atSignal = func() { during = store.labels[labelRestartStatus] }
 	if e.current, err = client.New("", client.WithServices(client.WithTaskClient(o), client.WithContainerStore(store))); err != nil {
@@ -89,4 +91,27 @@ func TestStopEndsWhenTheTaskIsReplaced(t *testing.T) {
 			t.Errorf("got %v after %v", err, time.Since(began))
 		}
 	})
+}
+
+// The restart plugin does nothing while healthd's signal may end the container. It goes on with one that got no signal.
+func TestRestartPluginDuringAStop(t *testing.T) {
+	ended := &task.Process{Pid: 7, Status: task.Status_STOPPED}
+	for name, tt := range map[string]struct {
+		task  *oneTask
+		after string
+	}{
+		"goes on in spite of SIGKILL": {&oneTask{}, statusCreated},
+		"ended by the signal":         {&oneTask{next: ended}, statusCreated},
+		"refused":                     {&oneTask{refusal: errors.New("not allowed")}, statusRunning},
+		"has ended by itself":         {&oneTask{next: ended, refusal: status.Error(codes.NotFound, "process already finished")}, statusRunning},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				during, after, err := stopOne(t, tt.task)
+				if during != statusCreated || after != tt.after {
+					t.Errorf("got %q during the stop and %q afterwards, want %q and %q (%v)", during, after, statusCreated, tt.after, err)
+				}
+			})
+		})
+	}
 }
