@@ -40,6 +40,7 @@ func chaosKnobs(seed int) knobs {
 			t.varied = true
 		}
 	}
+	k.neverReached = rand.New(rand.NewPCG(uint64(seed), 3)).IntN(3) == 0
 	return k
 }
 

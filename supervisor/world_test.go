@@ -60,6 +60,7 @@ type knobs struct {
 	clocks       bool                                          // people set clocks
 	callsFail    bool                                          // now and then a call fails or hangs, or its reply is lost
 	longStops    bool                                          // people give a stop more time than the spec does
+	neverReached bool                                          // there is another engine, which no daemon ever reaches
 	forgets      bool                                          // the world keeps nothing of what is gone, and does not judge healthd
 	assemble     func(*worldDaemon, *Config, *runtime.Watcher) // changes what a daemon is made of; nil: nothing
 	recorded     func(*worldDaemon, core.Event)                // gets the events of healthd; nil: nobody does

@@ -71,6 +71,9 @@ func (h *world) bootDaemon(rebooted bool) {
 		Resolve: resolverFor(specs), Runtimes: map[string]Restarter{"docker": d}, Prober: d, Journal: d,
 		Guard: h.guard, Store: d, Memories: past, Rebooted: booted, Shutdown: h.shutdown,
 	}
+	if h.neverReached {
+		c.Runtimes["away"] = d
+	}
 	d.watcher = &runtime.Watcher{
 		Name: "docker", Source: d, Since: seen, Relist: worldRelist, Refresh: d.refresh,
 		KnownRun: func(id string) (runtime.Run, bool) { return d.loadedOf(id).Run.ID, d.loadedOf(id).Engine.State.Alive() },
