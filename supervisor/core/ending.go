@@ -81,6 +81,7 @@ type Ending struct {
 
 	// Restarts of the engine.
 	MaybeEngine bool `json:"maybeEngine,omitempty"` // the stop signals may come from an engine that shuts down
+	Untold      bool `json:"untold,omitempty"`      // By is an operator, and no event says so yet
 	MaybeEnded  bool `json:"maybeEnded,omitempty"`  // they did, and nobody has looked since whether the run has ended
 	WithEngine  bool `json:"withEngine,omitempty"`  // the run ended with its engine, which restarted
 	LongBefore  bool `json:"longBefore,omitempty"`  // but the run had ended long before the engine did

@@ -177,6 +177,20 @@ func (t *stepper) dialEngine() {
 // engine was not shutting down then, so earlier signals were not its own.
 func (t *stepper) engineAccepts(began time.Time) {
 	t.Ending.MaybeEngine = t.Ending.MaybeEngine && t.Checks.MaybeEngineSince.After(began)
+	t.tellOperatorStop()
+}
+
+// tellOperatorStop records that an operator stopped the container, once it cannot have been an engine that shuts down.
+func (t *stepper) tellOperatorStop() {
+	if !t.Ending.Untold || t.Ending.MaybeEngine {
+		return
+	}
+	t.Ending.Untold = false
+	what := "by an operator (exit code %d). It stays stopped until somebody starts it"
+	if m := t.spec.ManagedElsewhere; m != "" {
+		what = "by an operator or " + m + " (exit code %d). healthd leaves the start to " + m
+	}
+	t.record(EventOperatorStopped, "Container %s was stopped "+what, t.c.Name, t.Run.Exit.Code)
 }
 
 // engineRestarted applies that the engine has restarted. A container that it was about to
@@ -247,16 +261,12 @@ func (t *stepper) reconsider() {
 // endedBy acts on the answer to who ended the run.
 func (t *stepper) endedBy(who Ender) {
 	before := t.Ending.By
-	t.Ending.By = who
+	t.Ending.By, t.Ending.Untold = who, who == EndedByOperator
 	switch who {
 	case EndedByOperator:
 		t.Action.Restart, t.Action.Stopping = NoCause, NoCause
 		t.Run.Exit.Reason = ReasonStoppedByOperator
-		what := "by an operator (exit code %d). It stays stopped until somebody starts it"
-		if m := t.spec.ManagedElsewhere; m != "" {
-			what = "by an operator or " + m + " (exit code %d). healthd leaves the start to " + m
-		}
-		t.record(EventOperatorStopped, "Container %s was stopped "+what, t.c.Name, t.Run.Exit.Code)
+		t.tellOperatorStop()
 	case EndedByEngine:
 		t.endedWithEngine()
 	case EndedUnseen:
