@@ -251,6 +251,9 @@ func (x *grpcExchange) flush() error {
 
 // readSettings reads the first frame of a server.
 func (x *grpcExchange) readSettings() error {
+	if head, _ := x.br.Peek(2); isTLSRecord(head) {
+		return errors.New("error reading server preface: the server wants TLS (tls = {}?)")
+	}
 	frame, err := x.framer.ReadFrame()
 	if err != nil {
 		return fmt.Errorf("error reading server preface: %w", bare(err))

@@ -423,6 +423,18 @@ func TestGRPCOddReplies(t *testing.T) {
 	}
 }
 
+// A server of TLS answers plain HTTP/2 with an alert. The library does not say what that is.
+func TestGRPCAtATLSPort(t *testing.T) {
+	t.Parallel()
+	port := rawServer(t, false, func(c net.Conn, _ <-chan struct{}) {
+		_, _ = io.ReadFull(c, make([]byte, len(http2.ClientPreface)))
+		_, _ = io.WriteString(c, "\x15\x03\x01\x00\x02\x02\x46")
+		_, _ = io.Copy(io.Discard, c)
+	})
+	r := ask(t, Handler{GRPC: &GRPC{Port: port}})
+	wantOutput(t, r, "error reading server preface: the server wants TLS (tls = {}?)")
+}
+
 // TestGRPCOddServers is TestGRPCOddReplies for servers that do not get to a reply.
 func TestGRPCOddServers(t *testing.T) {
 	greeted := func(c net.Conn) {

@@ -204,6 +204,29 @@ func TestNomadPortMap(t *testing.T) {
   }
 }
 `,
+		`job "j" {
+  group "web" {
+    task "t" {
+      driver = "docker"
+      config {
+        port_map = { "http" = 8080 }
+      }
+      resources {
+        network {
+          port "http" {}
+        }
+      }
+      service {
+        port = "http"
+        connect { native = true }
+        check {
+          type = "tcp"
+        }
+      }
+    }
+  }
+}
+`,
 		`{"Job": {"TaskGroups": [{"Name": "web", "Tasks": [{"Name": "t", "Driver": "docker", "Config": {"port_map": [{"http": 8080}]},
 			"Resources": {"Networks": [{"DynamicPorts": [{"Label": "http", "Value": 0}]}]},
 			"Services": [{"PortLabel": "http", "Connect": {"Native": true}, "Checks": [{"Type": "tcp"}]}]}]}]}}`,

@@ -140,9 +140,23 @@ func (h *hclFile) block(b *hclsyntax.Block, names map[string]string) *block {
 	names = withName(names, made)
 	for name, a := range b.Body.Attributes {
 		made.attrs[name] = h.attr(a, names)
+		if object, ok := a.Expr.(*hclsyntax.ObjectConsExpr); ok && name == "port_map" { // as Nomad reads it
+			made.blocks = append(made.blocks, h.object(name, object, names))
+		}
 	}
 	for _, sub := range b.Body.Blocks {
 		made.blocks = append(made.blocks, h.block(sub, names))
+	}
+	return made
+}
+
+// object returns the block that an attribute with the same names and values is short for.
+func (h *hclFile) object(kind string, object *hclsyntax.ObjectConsExpr, names map[string]string) *block {
+	made := &block{kind: kind, at: h.at(object.SrcRange), attrs: map[string]attr{}}
+	for _, item := range object.Items {
+		if key, ok := h.evaluate(item.KeyExpr, names); ok && key.Type() == cty.String {
+			made.attrs[key.AsString()] = h.attr(&hclsyntax.Attribute{Expr: item.ValueExpr, SrcRange: item.ValueExpr.Range()}, names)
+		}
 	}
 	return made
 }
