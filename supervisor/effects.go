@@ -25,6 +25,7 @@ func (l *loop) carryOut(e *entry, f *core.Effect, now time.Time) {
 		if e.state.CrashedSoon() {
 			l.crashes.note(now)
 		}
+		e.engine.starting++
 		l.callEngine(e, core.StartCall, 0)
 	case core.RunHook:
 		l.runHook(e, f.Hook, f.Grace)
@@ -150,7 +151,7 @@ func (l *loop) callEngine(e *entry, call core.Call, grace time.Duration) {
 	ctx, durable := l.callCtx, e.durable
 	runCtx := l.runContext(e) // the look before a stop ends with the run. The stop does not: dockerd would carry it out
 	run := e.state.Run.ID
-	r := callReturned{id: e.container.ID, run: run, call: call}
+	r := callReturned{id: e.container.ID, engine: e.engine, run: run, call: call}
 	retry, cause := e.state.Request.Error != "", e.state.Request.Cause
 	byItself := e.state.Ending.By == core.EndedByItself
 	failure := l.beforeStop(e, call)
@@ -300,6 +301,7 @@ func (id stopSending) apply(l *loop) {
 // callReturned is the message that a call to an engine returned.
 type callReturned struct {
 	id        string
+	engine    *engineState
 	run       runtime.Run // the newest when the call was decided
 	call      core.Call
 	container *runtime.Container // nil: not known
@@ -310,6 +312,10 @@ type callReturned struct {
 }
 
 func (r *callReturned) apply(l *loop) {
+	if r.call == core.StartCall {
+		r.engine.starting--
+		defer l.startQueued(r.engine)
+	}
 	e := l.find(r.id)
 	if e == nil {
 		return
@@ -331,6 +337,13 @@ func (r *callReturned) apply(l *loop) {
 	// clock says, so that the newest signal is no late news.
 	l.tellKills(e, hintOf(r.run), r.kills, r.made)
 	l.step(e, &core.Input{Kind: core.CallReturned, Call: r.call, Container: r.container, EngineNow: e.engine.now(), Err: r.err})
+}
+
+// startQueued has the containers go on whose starts have waited the longest.
+func (l *loop) startQueued(engine *engineState) {
+	for engine.starting < core.MaxStarts && engine.startQueue.Len() > 0 {
+		l.step(engine.startQueue.first(), &core.Input{Kind: core.Tick})
+	}
 }
 
 // restarterOf returns the Restarter of a container's runtime.

@@ -16,7 +16,9 @@ type engineState struct {
 	view         RuntimeView // the Board shows it once all containers have taken it in
 	dialing      bool        // a goroutine dials it now
 	entries      entrySet
-	maybeStopped entrySet // those that the engine may have stopped because it shuts down
+	maybeStopped entrySet  // those that the engine may have stopped because it shuts down
+	starting     int       // start calls under way
+	startQueue   entryHeap // those whose start is Request.Queued; the one that became due first comes first
 }
 
 // engineLife is what is known of an engine's life: the time since its newest start.
@@ -42,8 +44,12 @@ func (l *loop) engine(name string) *engineState {
 	s := l.engines[name]
 	if s == nil {
 		s = &engineState{
-			view:         RuntimeView{Name: name, Relists: make(map[string]int)},
-			entries:      entrySet{place: func(e *entry) *int { return &e.inEngine }},
+			view:    RuntimeView{Name: name, Relists: make(map[string]int)},
+			entries: entrySet{place: func(e *entry) *int { return &e.inEngine }},
+			startQueue: entryHeap{
+				less:  func(a, b *entry) bool { return a.state.Action.NotBefore.Before(b.state.Action.NotBefore) },
+				place: func(e *entry) *int { return &e.startQueued },
+			},
 			maybeStopped: entrySet{place: func(e *entry) *int { return &e.inMaybeStopped }},
 		}
 		l.engines[name] = s

@@ -60,6 +60,7 @@ type entry struct {
 	queued int            // place in the queue; 0: not there
 	owed   []func(*entry) // what a change of many containers still asks for; see eachLater
 
+	startQueued              int  // place in engineState.startQueue
 	unsettled                bool // healthd has a stop or start to finish
 	inEngine, inMaybeStopped int  // places in these sets of its engine
 }
@@ -241,6 +242,7 @@ func (l *loop) drop(e *entry) {
 	e.engine.maybeStopped.set(e, false)
 	l.noteSettled(e, true)
 	l.guard.leave(e)
+	e.engine.startQueue.remove(e)
 	l.board.remove(&e.slot)
 	l.tellChanged(e.container.ID)
 }

@@ -26,6 +26,9 @@ type fakeEngine struct {
 	callLog    []string          // "stop c1 30s", "start c1"
 	deliver    func(runtime.Update)
 	stopTakes  time.Duration
+	startTakes time.Duration
+	starting   int           // start calls under way
+	mostStarts int           // that were under way at once
 	stopUntold bool          // no event tells the signal of a stop
 	survives   int           // stops that do not end the container
 	called     chan string   // gets every call; nil: nobody waits for them
@@ -185,11 +188,32 @@ func (e *fakeEngine) Stop(ctx context.Context, id string, grace time.Duration) e
 
 func (e *fakeEngine) Start(ctx context.Context, id string) error {
 	e.noteCall("start %s", id)
+	defer e.countStart()()
+	if e.startTakes > 0 {
+		select {
+		case <-time.After(e.startTakes):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 	if _, err := e.Inspect(ctx, id); err != nil {
 		return err
 	}
 	e.tellRun(id)
 	return nil
+}
+
+// countStart counts a start call that begins. The caller calls what it returns at the call's end.
+func (e *fakeEngine) countStart() (end func()) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.starting++
+	e.mostStarts = max(e.mostStarts, e.starting)
+	return func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.starting--
+	}
 }
 
 func (e *fakeEngine) Inspect(ctx context.Context, id string) (*runtime.Container, error) {

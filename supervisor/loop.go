@@ -196,7 +196,7 @@ func (l *loop) step(e *entry, in *core.Input) {
 	if core.NeedsGuard(e.state, in) {
 		in.Wait, in.LastUp = l.guard.wait(e, now), l.config.Publisher.LastUp(e.container.ID)
 	}
-	in.Crowded = l.crashes.crowded(now)
+	in.Crowded, in.StartsFull = l.crashes.crowded(now), e.engine.starting >= core.MaxStarts
 	state, effects := core.Step(e.spec, e.container, e.state, in, now, &l.room)
 	if state.Run.ID != run {
 		l.beginRun(e)
@@ -235,6 +235,11 @@ func (l *loop) show(e *entry, state core.State) {
 		CannotEnter: l.config.CannotEnter,
 	}
 	e.state = &v.State
+	if state.Request.Queued {
+		e.engine.startQueue.put(e)
+	} else {
+		e.engine.startQueue.remove(e)
+	}
 	e.slot.timeline.note(e.slot.view.Load(), v, time.Since(l.board.began))
 	if l.board.put(&e.slot, v) {
 		l.tellChanged(v.Container.ID)

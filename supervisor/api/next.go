@@ -36,6 +36,8 @@ func nextSteps(v *core.View) []Next {
 		return []Next{{What: "healthd cannot start it, because the container whose network it shares is gone: recreate it"}}
 	case s.Action.Restart != core.NoCause && s.Engine.NetworkAway:
 		return []Next{{What: "healthd starts it when the container whose network it shares runs"}}
+	case s.Request.Queued:
+		return []Next{{What: "healthd starts it when " + core.FewerStarts}}
 	case s.Action.Restart != core.NoCause:
 		return []Next{{s.Action.NotBefore, "healthd starts it"}}
 	case s.InDoubt():

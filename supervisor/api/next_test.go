@@ -157,8 +157,8 @@ func TestNextAfterExit(t *testing.T) {
 	}
 }
 
-// The time of a start that waits for a network is not known.
-func TestNextWithoutNetwork(t *testing.T) {
+// The time of a start that waits for a network, or for other starts, is not known.
+func TestNextOfBlockedStart(t *testing.T) {
 	away := func(change func(*core.View, *core.State)) *core.View {
 		v := backingOffContainer("sidecar")
 		v.State.Engine.NetworkAway = true
@@ -173,6 +173,8 @@ func TestNextWithoutNetwork(t *testing.T) {
 		{"away", away(func(*core.View, *core.State) {}), "healthd starts it when the container whose network it shares runs"},
 		{"gone", away(func(v *core.View, _ *core.State) { v.Container.NetworkOwnerGone = true }),
 			"healthd cannot start it, because the container whose network it shares is gone: recreate it"},
+		{"queued", withChange(backingOffContainer("web-1"), func(_ *core.View, s *core.State) { s.Request.Queued = true }),
+			"healthd starts it when fewer than 8 other starts are under way"},
 		{"engine away", away(func(_ *core.View, s *core.State) { s.Lost = true }), "healthd starts it when it can reach the engine again"},
 	} {
 		if got := formatNext(tt.v); got != tt.want {

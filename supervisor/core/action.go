@@ -30,6 +30,7 @@ type Request struct {
 	Told   bool          // the signal of a stop call was told, as one to the run that it was for
 	Run    runtime.Run   // the newest run when the call was made
 	Error  string        // why the call failed; empty: it did not
+	Queued bool          // a start call is due, and waits for other starts: see MaxStarts
 }
 
 // Call is a call to the engine. At most one is under way for a container.
@@ -41,6 +42,10 @@ const (
 	StopCall
 	StartCall
 )
+
+// MaxStarts is how many start calls to an engine are under way when no more begin. After a reboot all containers
+// of a small host want to start at once. What an operator asks for does not wait.
+const MaxStarts = 8
 
 // callRetryPause is the time before healthd tries a call again that failed, or whose
 // outcome is unknown.

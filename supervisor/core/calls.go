@@ -52,6 +52,7 @@ func (t *stepper) endDrain() {
 // engine it makes none, with one exception: before healthd shuts down it tries to start
 // what it has stopped.
 func (t *stepper) callEngine() {
+	t.Request.Queued = false
 	if t.Action.Call != NoCall || t.now.Before(t.Action.NotBefore) {
 		return
 	}
@@ -64,6 +65,8 @@ func (t *stepper) callEngine() {
 		t.Request.Cause, t.Request.Grace, t.Request.Told = t.Action.Stopping, t.Action.Grace, false
 		t.Action.StopCalls++
 		t.fx = append(t.fx, Effect{Kind: StopContainer, Grace: t.Action.Grace})
+	case t.startPending() && t.startsFull && t.Action.Restart != ByOperator:
+		t.Request.Queued = true
 	case t.startPending():
 		t.Action.Call, t.Request.Run = StartCall, t.Run.ID
 		t.fx = append(t.fx, Effect{Kind: StartContainer})

@@ -68,6 +68,9 @@ type Input struct {
 	// Crowded says that containers of the host crash and start again so often that one which does so
 	// soon after its start waits for DefaultBackoffInitial at least, whatever its own back-off is.
 	Crowded bool
+	// StartsFull says that MaxStarts start calls to the container's engine are under way. When one of those has
+	// returned, the container whose start waits the longest needs the input Tick.
+	StartsFull bool
 
 	// With every kind for which NeedsGuard says so.
 	Wait   Wait   // what a restart for a failed probe has to wait for

@@ -18,7 +18,7 @@ func NextTick(s *State) time.Time {
 	if s.postStartDue() {
 		sooner(s.Health.HookAt)
 	}
-	if s.Action.Call == NoCall && (s.stopPending() && s.Run.Hooks[PreStop] != HookRunning || s.startPending()) {
+	if s.Action.Call == NoCall && (s.stopPending() && s.Run.Hooks[PreStop] != HookRunning || s.startPending() && !s.Request.Queued) {
 		sooner(s.Action.NotBefore)
 	}
 	sooner(s.engineGivesUpAt())

@@ -15,7 +15,7 @@ import (
 // and then carries out the effects in their order.
 func Step(spec *Spec, c *runtime.Container, s *State, in *Input, now time.Time, room *Room) (State, []Effect) {
 	t := room.begin(s, spec, c, now)
-	t.crowded = in.Crowded
+	t.crowded, t.startsFull = in.Crowded, in.StartsFull
 	if !in.EngineNow.IsZero() {
 		t.engineNow = in.EngineNow
 	}

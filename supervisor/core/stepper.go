@@ -15,8 +15,9 @@ type stepper struct {
 	c         *runtime.Container
 	now       time.Time
 	engineNow time.Time
-	crowded   bool // see Input.Crowded
 	fx        []Effect
+
+	crowded, startsFull bool // as in the Input
 }
 
 // Room is what steps work in, one after the other, so that none has to take memory of its own. The zero Room is
@@ -28,7 +29,7 @@ func (r *Room) begin(s *State, spec *Spec, c *runtime.Container, now time.Time) 
 	t := &r.step
 	t.State, t.kept = *s, *s.Kept
 	t.Kept, t.fx = &t.kept, t.fx[:0]
-	t.spec, t.c, t.now, t.engineNow, t.crowded = spec, c, now, now, false
+	t.spec, t.c, t.now, t.engineNow, t.crowded, t.startsFull = spec, c, now, now, false, false
 	return t
 }
 

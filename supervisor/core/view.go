@@ -1,6 +1,7 @@
 package core
 
 import (
+	"fmt"
 	"time"
 
 	"healthd/prober"
@@ -245,6 +246,9 @@ func (v *View) LastExit() Exit {
 	return e
 }
 
+// FewerStarts says, for people, when a start that is Queued begins.
+var FewerStarts = fmt.Sprintf("fewer than %d other starts are under way", MaxStarts)
+
 // waitingForStart returns why a start that is due has not begun.
 func (v *View) waitingForStart() *Waiting {
 	s := &v.State
@@ -259,6 +263,8 @@ func (v *View) waitingForStart() *Waiting {
 		return &Waiting{Reason: WaitNetwork, Message: "shares the network of container " + short(v.Container.NetworkOwner) + ", which is gone: re-create it"}
 	case s.Engine.NetworkAway:
 		return &Waiting{Reason: WaitNetwork, Message: "shares the network of container " + short(v.Container.NetworkOwner) + ", which does not run"}
+	case s.Request.Queued:
+		return &Waiting{Reason: WaitRestarting, Message: "its start waits until " + FewerStarts}
 	case (s.Lasting.Backoff.Delay == 0 || s.Action.Restart == ByOperator) && s.Request.Error == "":
 		return &Waiting{Reason: WaitRestarting, Message: "is being started"}
 	}
