@@ -30,12 +30,13 @@ func (a *app) checkCommand() *cobra.Command {
 		Example: "  healthd check --config /etc/healthd/conf.d\n  healthd check --daemon\n  healthd check --container shop-web-1\n  healthd check --compose compose.yaml",
 		Short:   "Validate the configuration",
 		Long: "Read and validate the configuration. Print the files and every problem. If there is none, print a\n" +
-			"warning for everything that is valid but probably a mistake, or that this host does not have. If\n" +
-			"a daemon runs, also print its warnings about containers. --daemon wants one to run, prints all of\n" +
-			"its warnings, and counts containers with wrong labels as problems. --container asks the engines, with\n" +
-			"or without a daemon, and prints the spec that a container would have and the origin of each setting,\n" +
-			"or what each spec misses. --compose does so in short for each service of a Compose file. Each file is a\n" +
-			"project of its own; docker compose config joins several, and - reads them from stdin.",
+			"warning for everything that is valid but probably a mistake, or that this host does not have, and for\n" +
+			"requests that an engine, or a socket proxy before it, does not allow. If a daemon runs, also print its\n" +
+			"warnings about containers. --daemon wants one to run, prints all of its warnings, and counts containers\n" +
+			"with wrong labels as problems. --container asks the engines, with or without a daemon, and prints the\n" +
+			"spec that a container would have and the origin of each setting, or what each spec misses. --compose\n" +
+			"does so in short for each service of a Compose file. Each file is a project of its own; docker compose\n" +
+			"config joins several, and - reads them from stdin.",
 		Args: noFiles,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := f.check(cmd); err != nil {
@@ -55,6 +56,7 @@ func (a *app) checkCommand() *cobra.Command {
 			if f.daemon {
 				return a.checkDaemon(cmd.Context(), running)
 			}
+			a.printWarnings(refusedRequests(cmd.Context(), c))
 			a.printContainerWarnings(cmd.Context(), running)
 			return nil
 		},
@@ -120,9 +122,7 @@ func (a *app) checkConfig(ctx context.Context) (*configs.Config, error) {
 		return nil, unusable{ended}
 	}
 	warnings := slices.Concat(c.Warnings(), hostWarnings(ctx, c, resolveName))
-	for _, w := range warnings {
-		fmt.Fprintln(a.stderr, "warning:", line(w))
-	}
+	a.printWarnings(warnings)
 	text := plural(len(c.SpecNames()), "spec")
 	if len(warnings) > 0 {
 		text += ", " + plural(len(warnings), "warning")
@@ -144,9 +144,7 @@ func (a *app) checkDaemon(ctx context.Context, c *client) error {
 		return err
 	}
 	api.DisplayNames(all)
-	for _, warning := range slices.Concat(c.warnings(ctx), containerWarnings(all)) {
-		fmt.Fprintln(a.stderr, "warning:", line(warning))
-	}
+	a.printWarnings(slices.Concat(c.warnings(ctx), containerWarnings(all)))
 	invalid := 0
 	for _, s := range all {
 		if s.Invalid != "" {

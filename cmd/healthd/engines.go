@@ -118,6 +118,47 @@ func lostEngines(all []supervisor.RuntimeView) []string {
 	return texts
 }
 
+// proxied is an engine whose requests a socket proxy may forbid.
+type proxied interface {
+	Refused(ctx context.Context) []string
+	RefusedCalls() []string
+}
+
+// refusedCalls warns of engines that do not let healthd act, unless it only observes.
+func refusedCalls(engines []*engine) (texts []string) {
+	for _, e := range engines {
+		if p, ok := e.client.(proxied); ok && !e.rivals.observes.Load() {
+			texts = append(texts, refusedText(e.name, p.RefusedCalls())...)
+		}
+	}
+	return texts
+}
+
+// refusedRequests asks all engines of a configuration what they do not allow. It warns of nothing where one does not
+// answer.
+func refusedRequests(ctx context.Context, c *configs.Config) (texts []string) {
+	mine := *c
+	mine.State.Dir = "" // which a daemon may have locked
+	engines, err := openEngines(&mine, zap.NewNop())
+	if err != nil {
+		return nil
+	}
+	defer closeEngines(engines)
+	for _, e := range engines {
+		if p, ok := e.client.(proxied); ok {
+			texts = append(texts, refusedText(e.name, p.Refused(ctx))...)
+		}
+	}
+	return texts
+}
+
+func refusedText(name string, requests []string) []string {
+	if len(requests) == 0 {
+		return nil
+	}
+	return []string{"runtime " + name + ", or a socket proxy before it, does not allow " + list(requests)}
+}
+
 func closeEngines(engines []*engine) {
 	for _, e := range engines {
 		e.client.Close()

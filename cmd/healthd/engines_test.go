@@ -3,11 +3,13 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -38,6 +40,53 @@ func TestSecondRuntimeHasItsOwnName(t *testing.T) {
 		if err != nil || c.Runtime != e.name {
 			t.Errorf("a container of %s: %+v, %v", e.name, c, err)
 		}
+	}
+}
+
+// check tells of all that a socket proxy forbids, the daemon of what it needs to act; an engine that is not there tells nothing.
+func TestRefusedRequests(t *testing.T) {
+	t.Parallel()
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Api-Version", "1.45")
+		if strings.HasSuffix(r.URL.Path, "/start") || strings.HasSuffix(r.URL.Path, "/top") {
+			w.WriteHeader(http.StatusForbidden)
+			return
+		}
+		if strings.HasSuffix(r.URL.Path, "/events") {
+			w.(http.Flusher).Flush()
+			<-r.Context().Done()
+		}
+		_, _ = w.Write([]byte("[]"))
+	}))
+	t.Cleanup(proxy.Close)
+	endpoint := "tcp://" + proxy.Listener.Addr().String()
+	config := write(t, "healthd.toml", fmt.Sprintf("[[runtime]]\nendpoint = %q\n[[runtime]]\nendpoint = \"unix:///nowhere.sock\"\n", endpoint))
+	const begin, start = "runtime docker, or a socket proxy before it, does not allow ", "POST /containers/*/start (healthd starts nothing that has ended)"
+	got := inside("check", "--config", config)
+	want := "warning: " + begin + start + ", POST /exec/*/start (no exec probes and hooks) and " +
+		"GET /containers/*/top (flight records have no processes)\n"
+	if got.code != 0 || !strings.Contains(got.stderr, want) || strings.Count(got.stderr, "does not allow") != 1 {
+		t.Errorf("%d\n%s\nwant %s", got.code, got.stderr, want)
+	}
+	engines, err := openEngines(&configs.Config{Runtimes: []configs.Runtime{
+		{Name: "docker", Type: "docker", Endpoint: endpoint}, {Name: "containerd", Type: "containerd", Endpoint: "/nowhere.sock"},
+	}}, zap.NewNop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeEngines(engines)
+	if got := refusedCalls(engines); got != nil {
+		t.Errorf("before a connection: %q", got)
+	}
+	if _, err := engines[0].client.Subscribe(t.Context(), time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	if got := refusedCalls(engines); !slices.Equal(got, []string{begin + start}) {
+		t.Errorf("after a connection: %q", got)
+	}
+	engines[0].rivals.observes.Store(true)
+	if got := refusedCalls(engines); got != nil {
+		t.Errorf("while healthd only observes: %q", got)
 	}
 }
 

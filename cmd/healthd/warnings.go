@@ -66,7 +66,11 @@ func (a *app) printContainerWarnings(ctx context.Context, c *client) {
 		return
 	}
 	api.DisplayNames(all)
-	for _, warning := range containerWarnings(all) {
-		fmt.Fprintln(a.stderr, "warning:", line(warning))
+	a.printWarnings(containerWarnings(all))
+}
+
+func (a *app) printWarnings(texts []string) {
+	for _, text := range texts {
+		fmt.Fprintln(a.stderr, "warning:", line(text))
 	}
 }

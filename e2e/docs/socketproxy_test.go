@@ -48,6 +48,7 @@ func TestSocketProxy(t *testing.T) {
 	documented := documentedRequests(t)
 	var mu sync.Mutex
 	asked, refused := map[int]bool{}, map[string]bool{}
+	keepsStops := false // the proxy allows none any more
 	p.Allow = func(call string) bool {
 		mu.Lock()
 		defer mu.Unlock()
@@ -55,7 +56,7 @@ func TestSocketProxy(t *testing.T) {
 		if asked[i] = true; i < 0 {
 			refused[call] = true
 		}
-		return i >= 0
+		return i >= 0 && !(keepsStops && strings.HasSuffix(call, "/stop"))
 	}
 	d := harness.StartBehindProxy(t, p, `
 [[spec]]
@@ -76,6 +77,9 @@ period = "200ms"
 `)
 	id := e.Run(t, dockertest.RunOptions{Name: "proxied", Labels: map[string]string{"e2e": "proxied"}, Health: &container.HealthConfig{Test: []string{"CMD", "true"}, Interval: time.Second}})
 	d.Until("proxied", "ready", harness.Ready)
+	if out, code := d.Run("check"); code != 0 || strings.Contains(out, "does not allow") {
+		t.Errorf("check: exit code %d: %s", code, out)
+	}
 	harness.Inside(t, e, id, "touch", "/sick")
 	d.Until("proxied", "restarted", func(s harness.Status) bool { return s.RestartCount >= 1 })
 	harness.Inside(t, e, id, "rm", "-f", "/sick")
@@ -86,9 +90,15 @@ period = "200ms"
 	d.Until("proxied", "stopped by the operator", harness.ByOperator)
 	e.Stop(t)
 	d.Eventually("notice that the engine is gone", func() error { return d.RuntimeUp("0") })
+	mu.Lock()
+	keepsStops = true
+	mu.Unlock()
 	e.Up(t)
 	d.Eventually("hear the engine again", func() error { return d.RuntimeUp("1") })
 	d.Stays(time.Second, "proxied", "stopped", harness.ByOperator)
+	if out, _ := d.Run("status"); !strings.Contains(out, "does not allow POST /containers/*/stop") {
+		t.Errorf("status after a connection through a proxy that forbids stops:\n%s", out)
+	}
 	mu.Lock()
 	defer mu.Unlock()
 	if len(refused) > 0 {

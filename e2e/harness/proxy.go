@@ -205,8 +205,12 @@ func (p *Proxy) PassOn(w http.ResponseWriter, r *http.Request) {
 	p.forward.ServeHTTP(w, r)
 }
 
-// takeFault counts a call and returns its fault, if it has one.
+// takeFault counts a call and returns its fault, if it has one. With each connection healthd asks for a container that
+// cannot exist whether its calls are allowed: those are none of a test's.
 func (p *Proxy) takeFault(call string) http.HandlerFunc {
+	if strings.Contains(call, "/0000000000000000") {
+		return nil
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !strings.HasPrefix(call, "GET /") { // there are many, and no test counts them

@@ -62,6 +62,7 @@ type Engine struct {
 	owner        owner    // of these
 	forged       forged
 	labels       knownLabels
+	refused      atomic.Pointer[[]string]
 	clipped      atomic.Int64 // how many containers of the newest list have more labels than healthd reads
 
 	// clientLock guards current. It is a channel, so that waiting for it ends with a

@@ -38,6 +38,7 @@ func (e *Engine) Subscribe(ctx context.Context, since time.Time) (runtime.Stream
 	default: // Podman has a log without a limit, and leaves out the event of that moment
 		since = since.Add(-timeRounding)
 	}
+	e.learnRefused(ctx)
 	s := &stream{forged: &e.forged}
 	s.messages, s.errs = c.Events(ctx, events.ListOptions{
 		// The engine answers before it has subscribed. Without Since, the events in

@@ -2,11 +2,21 @@ package docker
 
 import (
 	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"regexp"
+	"slices"
 	"strings"
+	"time"
+
+	"go.uber.org/zap"
+
+	"healthd/runtime"
 )
 
 // forbids says that a request is not allowed. Some proxies know methods only.
@@ -42,4 +52,70 @@ func plainPath(path string) string {
 		parts[i] = short(parts[i])
 	}
 	return strings.Join(parts, "/")
+}
+
+// needed are requests without which healthd connects, but not all of it works. The first of them are the calls by which
+// it acts.
+var needed = []struct{ method, path, lacks string }{
+	{http.MethodPost, "/containers/*/stop", "healthd restarts nothing whose probes fail"},
+	{http.MethodPost, "/containers/*/start", "healthd starts nothing that has ended"},
+	{http.MethodPost, "/containers/*/exec", noExec},
+	{http.MethodPost, "/exec/*/start", noExec},
+	{http.MethodGet, "/exec/*/json", noExec},
+	{http.MethodGet, "/containers/*/logs", "flight records have no log"},
+	{http.MethodGet, "/containers/*/top", "flight records have no processes"},
+	{http.MethodGet, "/containers/*/stats", "flight records have no memory and CPU"},
+	{http.MethodGet, "/info", "healthd does not see whether the engine is rootless or has live-restore"},
+}
+
+const (
+	noExec         = "no exec probes and hooks"
+	calls          = 2
+	refusedTimeout = 5 * time.Second
+)
+
+// Refused returns the requests that the engine, or a socket proxy before it, does not allow, each with what does not
+// work then. It knows none of an engine that does not answer soon.
+func (e *Engine) Refused(ctx context.Context) []string { return e.askRefused(ctx, len(needed)) }
+
+// RefusedCalls returns what Refused does of the calls by which healthd acts, as of the newest connection.
+func (e *Engine) RefusedCalls() []string {
+	if all := e.refused.Load(); all != nil {
+		return *all
+	}
+	return nil
+}
+
+// learnRefused has RefusedCalls tell of the connection that begins.
+func (e *Engine) learnRefused(ctx context.Context) {
+	all, before := e.askRefused(ctx, calls), e.RefusedCalls()
+	if e.refused.Store(&all); len(all) > 0 && !slices.Equal(all, before) {
+		e.log.Warn("the engine, or a socket proxy before it, does not allow what healthd needs", zap.Strings("requests", all))
+	}
+}
+
+// askRefused makes the first n requests that are needed, for a container that cannot exist, so that those that are
+// allowed do nothing.
+func (e *Engine) askRefused(ctx context.Context, n int) (refused []string) {
+	ctx, cancel := context.WithTimeout(ctx, refusedTimeout)
+	defer cancel()
+	c, err := e.client(ctx)
+	if err != nil {
+		return nil
+	}
+	var id [32]byte          // of a name, or an ID known before, a container could be made
+	_, _ = rand.Read(id[8:]) // the zeros before it show in a proxy's log who asks, and why
+	none := hex.EncodeToString(id[:])
+	for _, r := range needed[:n] {
+		resp, err := e.do(ctx, c, r.method, strings.Replace(r.path, "*", none, 1), nil)
+		switch {
+		case err == nil:
+			_ = resp.Body.Close()
+		case errors.Is(err, runtime.ErrRefused):
+			refused = append(refused, r.method+" "+r.path+" ("+r.lacks+")")
+		case ctx.Err() != nil:
+			return refused
+		}
+	}
+	return refused
 }

@@ -5,8 +5,14 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
 	"healthd/runtime"
 )
@@ -55,5 +61,59 @@ func TestRefusedRequests(t *testing.T) {
 				t.Errorf("got %v\nwant %s, as an ErrRefused", err, tt.want)
 			}
 		})
+	}
+}
+
+// What is not allowed is known before it is needed, and to ask for it does nothing.
+func TestRefusedIsKnownBefore(t *testing.T) {
+	var mu sync.Mutex
+	ids := map[string]int{}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Api-Version", "1.45")
+		if path := strings.Split(r.URL.Path, "/"); len(path) == 5 && path[3] != "json" { // /v1.45/containers/ID/stop
+			mu.Lock()
+			defer mu.Unlock()
+			ids[path[3]]++
+			if path[4] == "stop" || path[4] == "logs" {
+				w.WriteHeader(http.StatusForbidden)
+				return
+			}
+			w.WriteHeader(http.StatusNotFound)
+			_, _ = w.Write([]byte(`{"message":"No such container: ` + path[3] + `"}`))
+			return
+		}
+		if strings.HasSuffix(r.URL.Path, "/events") {
+			w.(http.Flusher).Flush()
+			<-r.Context().Done()
+		}
+		_, _ = w.Write([]byte("[]"))
+	}))
+	t.Cleanup(server.Close)
+	core, logged := observer.New(zap.WarnLevel)
+	e, err := New(Config{Endpoint: strings.Replace(server.URL, "http", "tcp", 1), Log: zap.New(core)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const stop = "POST /containers/*/stop (healthd restarts nothing whose probes fail)"
+	if got, want := e.Refused(t.Context()), []string{stop, "GET /containers/*/logs (flight records have no log)"}; !slices.Equal(got, want) {
+		t.Errorf("got %q\nwant %q", got, want)
+	}
+	if got := e.RefusedCalls(); got != nil {
+		t.Errorf("refused before any connection: %q", got)
+	}
+	for range 2 {
+		if _, err := e.Subscribe(t.Context(), time.Now()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := e.RefusedCalls(); !slices.Equal(got, []string{stop}) || logged.Len() != 1 {
+		t.Errorf("after two connections %q is known, and was logged %d times", got, logged.Len())
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	for id := range ids {
+		if len(id) != 64 || len(ids) != 3 {
+			t.Errorf("asked for %s, and not each time for another container that cannot exist: %v", id, ids)
+		}
 	}
 }
