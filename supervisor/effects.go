@@ -25,7 +25,6 @@ func (l *loop) carryOut(e *entry, f *core.Effect, now time.Time) {
 		if e.state.CrashedSoon() {
 			l.crashes.note(now)
 		}
-		e.engine.starting++
 		l.callEngine(e, core.StartCall, 0)
 	case core.RunHook:
 		l.runHook(e, f.Hook, f.Grace)
@@ -151,11 +150,16 @@ func (l *loop) callEngine(e *entry, call core.Call, grace time.Duration) {
 	ctx, durable := l.callCtx, e.durable
 	runCtx := l.runContext(e) // the look before a stop ends with the run. The stop does not: dockerd would carry it out
 	run := e.state.Run.ID
-	r := callReturned{id: e.container.ID, engine: e.engine, run: run, call: call}
+	r := callReturned{id: e.container.ID, run: run, call: call}
 	retry, cause := e.state.Request.Error != "", e.state.Request.Cause
 	byItself := e.state.Ending.By == core.EndedByItself
 	failure := l.beforeStop(e, call)
+	returned := make(chan struct{})
+	if call == core.StartCall {
+		l.countStart(e.engine, returned)
+	}
 	l.wg.Go(func() {
+		defer close(returned)
 		late := awaitDurable(durable)
 		l.recordStop(runCtx, failure) // before the look: the run may end meanwhile
 		switch {
@@ -301,7 +305,6 @@ func (id stopSending) apply(l *loop) {
 // callReturned is the message that a call to an engine returned.
 type callReturned struct {
 	id        string
-	engine    *engineState
 	run       runtime.Run // the newest when the call was decided
 	call      core.Call
 	container *runtime.Container // nil: not known
@@ -312,10 +315,6 @@ type callReturned struct {
 }
 
 func (r *callReturned) apply(l *loop) {
-	if r.call == core.StartCall {
-		r.engine.starting--
-		defer l.startQueued(r.engine)
-	}
 	e := l.find(r.id)
 	if e == nil {
 		return
@@ -339,10 +338,30 @@ func (r *callReturned) apply(l *loop) {
 	l.step(e, &core.Input{Kind: core.CallReturned, Call: r.call, Container: r.container, EngineNow: e.engine.now(), Err: r.err})
 }
 
-// startQueued has the containers go on whose starts have waited the longest.
-func (l *loop) startQueued(engine *engineState) {
-	for engine.starting < core.MaxStarts && engine.startQueue.Len() > 0 {
-		l.step(engine.startQueue.first(), &core.Input{Kind: core.Tick})
+// countStart counts a start call until it has returned, or has taken so long that it may hang: then it holds up no other.
+func (l *loop) countStart(engine *engineState, returned <-chan struct{}) {
+	const slow = 10 * time.Second
+	engine.starting++
+	ctx := l.callCtx
+	l.wg.Go(func() {
+		over := time.NewTimer(slow)
+		defer over.Stop()
+		select {
+		case <-returned:
+		case <-over.C:
+		case <-ctx.Done():
+		}
+		_ = l.send(ctx, startCounted{engine})
+	})
+}
+
+// startCounted is the message that a start call counts no more. The containers go on whose starts have waited the longest.
+type startCounted struct{ engine *engineState }
+
+func (s startCounted) apply(l *loop) {
+	s.engine.starting--
+	for s.engine.starting < core.MaxStarts && s.engine.startQueue.Len() > 0 {
+		l.step(s.engine.startQueue.first(), &core.Input{Kind: core.Tick})
 	}
 }
 

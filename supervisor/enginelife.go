@@ -17,7 +17,7 @@ type engineState struct {
 	dialing      bool        // a goroutine dials it now
 	entries      entrySet
 	maybeStopped entrySet  // those that the engine may have stopped because it shuts down
-	starting     int       // start calls under way
+	starting     int       // start calls under way, those apart that may hang
 	startQueue   entryHeap // those whose start is Request.Queued; the one that became due first comes first
 }
 

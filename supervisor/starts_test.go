@@ -69,14 +69,14 @@ func TestStartsTakeTurns(t *testing.T) {
 	})
 }
 
-// Starts that hang hold up others for as long as the engine's client waits for them, and not longer.
+// Starts that hang hold up others for a moment only: whoever makes containers may have them hang.
 func TestStartsThatHang(t *testing.T) {
 	playReboot(t, 2*time.Minute, func(h *fakeHost) {
-		pass(time.Minute)
+		pass(9 * time.Second)
 		before := len(h.engine.calls())
-		pass(time.Minute + time.Second)
-		if after := len(h.engine.calls()); before != 8 || after != 16 {
-			t.Errorf("%d starts while the first ones hang, %d after that", before, after)
+		pass(12 * time.Second)
+		if after := len(h.engine.calls()); before != 8 || after != 20 {
+			t.Errorf("%d starts within 10 s, %d after 21 s", before, after)
 		}
 	})
 }
