@@ -75,16 +75,36 @@ func (l *loader) readPEMs(n *node) {
 func (c *Config) EndedCertificates(now time.Time) Problems {
 	var all Problems
 	for _, n := range c.certs {
-		block, _ := pem.Decode([]byte(n.pem.text))
-		if block == nil {
-			continue
-		}
-		if cert, err := x509.ParseCertificate(block.Bytes); err == nil && now.After(cert.NotAfter) {
-			all = append(all, n.at.problem("tls.cert_file", "%s has ended at %s", quote(n.text), cert.NotAfter.UTC().Format(time.RFC3339)))
+		if end, ok := n.pem.ends(); ok && now.After(end) {
+			all = append(all, n.at.problem("tls.cert_file", "%s has ended at %s", quote(n.text), end.UTC().Format(time.RFC3339)))
 		}
 	}
 	all.sort()
 	return all
+}
+
+// CertificateEnds returns when healthd's own certificates for probes and hooks end, by file.
+func (c *Config) CertificateEnds() map[string]time.Time {
+	all := make(map[string]time.Time)
+	for _, n := range c.certs {
+		if end, ok := n.pem.ends(); ok {
+			all[n.text] = end
+		}
+	}
+	return all
+}
+
+// ends returns when the certificate ends that the file begins with, and false if it begins with none.
+func (p *pemFile) ends() (time.Time, bool) {
+	block, _ := pem.Decode([]byte(p.text))
+	if block == nil {
+		return time.Time{}, false
+	}
+	cert, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		return time.Time{}, false
+	}
+	return cert.NotAfter, true
 }
 
 func (l *loader) pem(file string) *pemFile {

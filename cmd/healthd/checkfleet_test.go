@@ -9,8 +9,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
 	"healthd/configs"
 	"healthd/supervisor/fleet/etcdtest"
+	"healthd/supervisor/metrics"
 )
 
 func TestWarningsOfTheFleetsHost(t *testing.T) {
@@ -68,5 +71,19 @@ match = { a = "b" }
 		ended, now.Add(-time.Hour).UTC().Format(time.RFC3339))
 	if got := check(ended, endedKey); got.code != 1 || !strings.HasSuffix(got.stderr, want) {
 		t.Errorf("ended: %+v, want %q", got, want)
+	}
+	c, err := configs.Parse("own.toml", fmt.Appendf(nil, "[[spec]]\nname = \"a\"\nliveness.grpc = { port = 1, tls = { cert_file = %q, key_file = %q } }\n", ended, endedKey))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &daemon{reloadMetrics: metrics.NewReload()}
+	for _, in := range []struct {
+		config *configs.Config
+		series int
+	}{{c, 1}, {&configs.Config{}, 0}} {
+		d.use(in.config)
+		if n := testutil.CollectAndCount(d.reloadMetrics, "healthd_tls_client_certificate_expiry_seconds"); n != in.series {
+			t.Errorf("%d series, want %d", n, in.series)
+		}
 	}
 }

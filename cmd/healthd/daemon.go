@@ -143,6 +143,7 @@ func (d *daemon) use(c *configs.Config) {
 	if before := d.config.Swap(c); before != nil {
 		before.Retire()
 	}
+	d.reloadMetrics.Certificates(c.CertificateEnds())
 	for _, e := range d.engines {
 		e.rivals.observes.Store(c.Observe)
 	}

@@ -18,6 +18,7 @@ import (
 	"healthd/runtime"
 	"healthd/runtime/docker/dockertest"
 	"healthd/supervisor/core"
+	"healthd/supervisor/metrics"
 )
 
 // specFor is a [[spec]] for the containers with the label app=NAME.
@@ -155,7 +156,7 @@ func TestReloadLetsGoOfSpecs(t *testing.T) {
 		}
 		return c
 	}
-	d := &daemon{begun: parse()}
+	d := &daemon{begun: parse(), reloadMetrics: metrics.NewReload()}
 	d.use(d.begun)
 	spec, err := d.begun.Resolve(runtime.Traits{Name: "web"})
 	if err != nil {

@@ -21,6 +21,7 @@ import (
 	"healthd/prober"
 	"healthd/runtime"
 	"healthd/supervisor/core"
+	"healthd/supervisor/metrics"
 )
 
 func TestWarningsBelowTheTable(t *testing.T) {
@@ -164,7 +165,7 @@ func TestRivals(t *testing.T) {
 func TestRivalsBesideADaemonThatObserves(t *testing.T) {
 	core, logged := observer.New(zap.InfoLevel)
 	docker := &lists{all: []runtime.Summary{{Name: "nurse", Image: "autoheal", State: runtime.Running}}}
-	d := &daemon{engines: []*engine{{rivals: &rivalDetector{Source: docker, relist: time.Hour, log: zap.New(core)}}}}
+	d := &daemon{reloadMetrics: metrics.NewReload(), engines: []*engine{{rivals: &rivalDetector{Source: docker, relist: time.Hour, log: zap.New(core)}}}}
 	for _, tt := range []struct {
 		observe          bool
 		warnings, logged int
