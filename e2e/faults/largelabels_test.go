@@ -44,6 +44,7 @@ func TestLargeLabels(t *testing.T) {
 	d.Until("honest", "ready", harness.Ready)
 	before := memoryOf(d, "VmRSS")
 	resetPeak(d)
+	confine(d, 64<<20)
 	create("tenant-event", 30, 100_000)
 	crash("a long event")
 	if out, code := d.Run("status", "--all"); code != 0 || !strings.Contains(out, "too large") {
@@ -59,6 +60,7 @@ func TestLargeLabels(t *testing.T) {
 		t.Error(err)
 	}
 	d.Restart()
+	confine(d, 64<<20)
 	crash("a long list that a new daemon read")
 	grewAtMost(d, t, before, 64<<20, "after a start beside labels of 280 MB")
 	for _, id := range list {

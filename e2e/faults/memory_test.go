@@ -3,6 +3,8 @@ package faults
 import (
 	"fmt"
 	"os"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -37,6 +39,30 @@ func plain(d *harness.Daemon) *harness.Daemon {
 	}
 	d.Path = path
 	return d
+}
+
+// confine gives the daemon, from now on, so many bytes of memory, as a unit or a container does: more than that ends it.
+func confine(d *harness.Daemon, most int) {
+	d.T.Helper()
+	root, limit := "/sys/fs/cgroup/memory", "memory.limit_in_bytes"
+	if _, err := os.Stat(root); err != nil {
+		root, limit = "/sys/fs/cgroup", "memory.max"
+	}
+	dir, err := os.MkdirTemp(root, "healthd-e2e-")
+	if err != nil {
+		d.T.Fatal(err)
+	}
+	d.T.Cleanup(func() { // before the daemon ends, and a cgroup with a process cannot go
+		_ = os.WriteFile(filepath.Join(root, "cgroup.procs"), []byte(strconv.Itoa(d.Cmd.Process.Pid)), 0)
+		if err := os.Remove(dir); err != nil {
+			d.T.Error(err)
+		}
+	})
+	for file, value := range map[string]int{limit: most, "cgroup.procs": d.Cmd.Process.Pid} {
+		if err := os.WriteFile(filepath.Join(dir, file), []byte(strconv.Itoa(value)), 0); err != nil {
+			d.T.Fatal(err)
+		}
+	}
 }
 
 // resetPeak makes the present memory the highest so far.

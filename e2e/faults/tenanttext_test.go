@@ -40,6 +40,7 @@ func TestTextThatTenantsShape(t *testing.T) {
 	d.Until("honest", "ready", harness.Ready)
 	before := memoryOf(d, "VmRSS")
 	resetPeak(d)
+	confine(d, 64<<20)
 
 	e.Run(t, dockertest.RunOptions{Name: "hungry", Labels: map[string]string{"e2e": "hungry"}, Cmd: []string{"sleep", "4242"}})
 	// healthd looks at all of the container that is younger than a command, to end what that has started.
