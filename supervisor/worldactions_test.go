@@ -75,7 +75,10 @@ func (h *world) dockerStop(c *worldContainer) {
 
 func (h *world) dockerSignal(c *worldContainer, signal int) {
 	h.locked(func() {
-		if h.engine.up && c.info.State.Alive() {
+		switch {
+		case h.engine.up && c.info.State == runtime.Restarting:
+			h.engine.giveUpStart(c)
+		case h.engine.up && c.info.State.Alive():
 			c.stoppedByAPI = true
 			h.engine.signal(c, signal, byOperator)
 		}

@@ -207,6 +207,12 @@ func (e *worldEngine) restartByPolicy(c *worldContainer, d time.Duration) {
 	})
 }
 
+// giveUpStart gives up a start by the engine's own policy, as an operator wants it. Docker sends no signal then.
+func (e *worldEngine) giveUpStart(c *worldContainer) {
+	c.stoppedByAPI, c.info.State = true, runtime.Exited
+	e.host.noteGivenUp(c)
+}
+
 func (e *worldEngine) remove(c *worldContainer) {
 	if c.gone {
 		return
@@ -251,6 +257,11 @@ func (e *worldEngine) stop(id string, grace time.Duration, by actor) error {
 	case c == nil:
 		e.host.mu.Unlock()
 		return fmt.Errorf("stop %s: %w", id, runtime.ErrNotFound)
+	case c.info.State == runtime.Restarting:
+		e.giveUpStart(c)
+		e.emit(c, runtime.ActionStop, 0)
+		e.host.mu.Unlock()
+		return nil
 	case !c.info.State.Alive():
 		e.host.mu.Unlock()
 		return nil

@@ -221,9 +221,20 @@ func (h *world) noteRefused(c *worldContainer) {
 	h.logf("%s: the engine cannot start it: %s (%s)", c.template.name, c.expect, c.why)
 }
 
+// noteGivenUp notes that an operator has had the engine give up a start by its own policy.
+func (h *world) noteGivenUp(c *worldContainer) {
+	c.expect, c.why = either, "an operator stopped it before healthd saw that the engine was about to start it"
+	if v := h.view(c); v != nil && v.State.Run.ID == c.info.Run() && v.State.Engine.State == runtime.Restarting && !h.connectedSince.IsZero() {
+		c.expect, c.why = mustStay, startGivenUp
+	}
+	c.endedBy = byOperator
+	h.logf("%s: the engine gives up its start: %s (%s)", c.template.name, c.expect, c.why)
+}
+
 const (
 	exitedWithZero = "it exited with 0"
 	mayGiveUp      = "healthd may give it up"
+	startGivenUp   = "an operator stopped it when the engine was about to start it"
 	becameNever    = "its policy has become Never"
 )
 

@@ -58,7 +58,7 @@ func newWorldTemplates(r *rand.Rand) []*worldTemplate {
 		}
 	}
 	add("rm", func(t *worldTemplate) { t.autoRemove, t.postStart = true, false })
-	add("engine", func(t *worldTemplate) { t.enginePolicy, t.policy = "always", core.Always })
+	add("engine", func(t *worldTemplate) { t.enginePolicy, t.policy, t.maxLife = "always", core.Always, 20*time.Second })
 	add("loop", func(t *worldTemplate) { t.maxLife, t.policy = 5*time.Second, core.Always })
 	for i := range 2 + r.IntN(6) {
 		add(fmt.Sprintf("any%d", i), func(t *worldTemplate) {

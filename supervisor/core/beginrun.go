@@ -47,6 +47,7 @@ func (t *stepper) beginRun(run runtime.Run, found bool) {
 // count afresh, and what was started stays so.
 func (t *stepper) resumeRun() {
 	t.Run.Exit, t.Run.EndedAt, t.Run.DiedCode = Exit{}, time.Time{}, 0
+	t.Run.EngineTries, t.Run.EngineGaveUp = false, false
 	t.Action, t.Request.Error = Action{Call: t.Action.Call}, ""
 	t.Ending, t.Checks = Ending{Heard: t.Ending.Heard, Survived: t.Ending.Survived || t.Ending.Signalled()}, Checks{}
 	t.Health = newHealth(t.spec)

@@ -20,7 +20,8 @@ func (t *stepper) observed(in *Input) {
 	if t.Refutes(t.c) {
 		t.resumeRun()
 	}
-	t.Engine.State, t.Engine.LeftDown, t.Run.Died = t.c.State, t.c.LeftDown(), false
+	t.Engine.State, t.Run.Died = t.c.State, false
+	t.lookWhetherLeftDown()
 	t.Engine.NetworkAway = t.c.NetworkOwner != "" && t.c.NetworkOwnerStartedAt.IsZero()
 	if !t.Engine.NetworkAway {
 		t.Engine.NetworkStartedAt = t.c.NetworkOwnerStartedAt

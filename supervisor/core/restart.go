@@ -3,6 +3,8 @@ package core
 import (
 	"slices"
 	"time"
+
+	"healthd/runtime"
 )
 
 // shouldStart is the restart decision. (kubelet ShouldContainerBeRestarted) Under
@@ -60,6 +62,14 @@ func (spec *Spec) ruleApplies(code int) bool {
 // enginePolicy says that the container has a restart policy of the engine's own, so the engine restarts it after an
 // exit, and has not given up.
 func (t *stepper) enginePolicy() bool { return t.c.HasRestartPolicy() && !t.Run.EngineGaveUp }
+
+// lookWhetherLeftDown notes whether the engine leaves the container down that its own restart policy has it start. An
+// engine that was about to start it, and is no more, without an error, obeys an operator: of a kill between two runs no
+// event tells.
+func (t *stepper) lookWhetherLeftDown() {
+	t.Run.EngineTries = t.Run.EngineTries || t.c.State == runtime.Restarting
+	t.Engine.LeftDown = t.c.LeftDown() && (t.c.Error != "" || !t.Run.EngineTries)
+}
 
 // engineGivesUp has healthd's restart policy decide when the engine's own has had its time.
 func (t *stepper) engineGivesUp() {

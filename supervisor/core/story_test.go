@@ -270,6 +270,11 @@ var storyEvents = map[string]storyEvent{
 		sim.step(what, &Input{Kind: Observed})
 		return nil
 	},
+	"start-given-up": func(sim *simulation, what string, _ []string) error { // by the engine, as an operator wants it
+		sim.c.State = runtime.Exited
+		sim.step(what, &Input{Kind: Observed})
+		return nil
+	},
 	"signalled": func(sim *simulation, what string, args []string) error { // NUMBER
 		n, err := number(args)
 		sim.step(what, sim.signalled(n))
