@@ -338,7 +338,7 @@ func (r *callReturned) apply(l *loop) {
 	l.step(e, &core.Input{Kind: core.CallReturned, Call: r.call, Container: r.container, EngineNow: e.engine.now(), Err: r.err})
 }
 
-// countStart counts a start call until it has returned, or has taken so long that it may hang: then it holds up no other.
+// countStart counts a start call until it has returned, or has taken so long that it may hang: it holds up no other then.
 func (l *loop) countStart(engine *engineState, returned <-chan struct{}) {
 	const slow = 10 * time.Second
 	engine.starting++
@@ -355,7 +355,7 @@ func (l *loop) countStart(engine *engineState, returned <-chan struct{}) {
 	})
 }
 
-// startCounted is the message that a start call counts no more. The containers go on whose starts have waited the longest.
+// startCounted is the message that a start call counts no more. Those go on whose starts have waited the longest.
 type startCounted struct{ engine *engineState }
 
 func (s startCounted) apply(l *loop) {

@@ -82,14 +82,18 @@ func (t *stepper) engineGivesUp() {
 	if t.c.Error != "" {
 		why = t.c.Error
 	}
-	t.record(EventEngineGaveUp, "The engine leaves container %s down, although its own restart policy is %s: %s", t.c.Name, t.c.RestartPolicy, why)
+	t.record(EventEngineGaveUp, "The engine leaves container %s down, although its own restart policy is %s: %s",
+		t.c.Name, t.c.RestartPolicy, why)
 	t.startAfter(ByExit)
 }
 
 // engineGivesUpAt returns when the time is over that healthd gives the engine to start the container by the engine's
 // own restart policy; zero: healthd does not wait for that.
 func (s *State) engineGivesUpAt() time.Time {
-	if !s.Engine.LeftDown || s.Lost || s.Run.EngineGaveUp || s.Ending.By != EndedByItself || s.Action.Restart != NoCause || s.Action.Call != NoCall {
+	if busy := s.Action.Restart != NoCause || s.Action.Call != NoCall; busy || s.Lost || s.Ending.By != EndedByItself {
+		return time.Time{}
+	}
+	if !s.Engine.LeftDown || s.Run.EngineGaveUp {
 		return time.Time{}
 	}
 	return s.Run.EndedAt.Add(engineStartWait)
