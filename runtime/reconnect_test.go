@@ -18,6 +18,7 @@ func TestWatchReconnects(t *testing.T) {
 			f.silently(func() { f.run("b") })
 			time.Sleep(20 * time.Second)
 			f.crash(errors.New("unexpected EOF"))
+			f.silently(func() { f.down = errors.New("no such socket") })
 			time.Sleep(5 * time.Second)
 			f.silently(func() { f.end("b", 0) })
 			f.comeBack()
@@ -34,6 +35,7 @@ func TestWatchReconnects(t *testing.T) {
 			0s observed b running 10.0.0.1
 			0s synced start
 			20s lost: the event stream ended: unexpected EOF
+			~ lost: no such socket
 			~ connected unknown
 			~ observed b exited
 			~ synced reconnect`
@@ -54,7 +56,8 @@ func TestWatchOfWhatListensNoMore(t *testing.T) {
 			20s died a 1
 			20s lost: connection refused`},
 		{"a call of others", func(f *fakeEngine, refresh chan struct{}) { refresh <- struct{}{} }, `
-			20s lost: cannot list the containers: connection refused`},
+			20s lost: cannot list the containers: connection refused
+			~ lost: connection refused`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

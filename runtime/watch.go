@@ -107,14 +107,14 @@ type Watcher struct {
 
 // Run sends updates until ctx ends or send fails, and returns why. It calls send
 // from one goroutine only. When the engine cannot be reached, Run sends Lost and
-// tries again with a back-off, for ever.
+// tries again with a back-off, for ever. It sends Lost again when there is another reason.
 func (w *Watcher) Run(ctx context.Context, send func(context.Context, Update) error) error {
 	v := newView(w.Wanted)
 	w.view = v
 	v.knownRun = w.KnownRun
 	v.newest.at = w.Since
 	s := &sender{ctx: ctx, runtime: w.Name, send: send}
-	reason, delay, lost := RelistStart, reconnectMin, false
+	reason, delay, lost := RelistStart, reconnectMin, ""
 	for {
 		began := time.Now()
 		synced, err := w.session(ctx, v, s, reason)
@@ -126,14 +126,16 @@ func (w *Watcher) Run(ctx context.Context, send func(context.Context, Update) er
 		}
 		v.disconnected()
 		if synced {
-			reason, lost = RelistReconnect, false
+			reason, lost = RelistReconnect, ""
 			if time.Since(began) >= stableAfter {
 				delay = reconnectMin
 			}
 		}
-		if !lost {
-			lost = true
-			w.log().Warn("engine lost", zap.String("runtime", w.Name), zap.Error(err))
+		if text := err.Error(); lost != text {
+			if lost == "" {
+				w.log().Warn("engine lost", zap.String("runtime", w.Name), zap.Error(err))
+			}
+			lost = text
 			if s.one(Update{Kind: Lost, Time: time.Now(), Err: err, SeenUntil: v.seenUntil()}) != nil {
 				continue
 			}

@@ -76,10 +76,15 @@ func (l *loop) showEngine(name string) {
 	})
 }
 
-// lost takes in that the connection to a runtime is lost. healthd touches none of its
-// containers until the runtime is back.
+// lost takes in that the connection to a runtime is lost, or another reason why it still is. healthd
+// touches none of its containers until the runtime is back.
 func (l *loop) lost(u update) {
 	engine := l.engine(u.Runtime)
+	if !engine.view.Up && engine.view.Err != nil {
+		engine.view.Err = u.Err
+		l.showEngine(u.Runtime)
+		return
+	}
 	if engine.lostAt.IsZero() && engine.view.Up {
 		engine.lostAt = time.Now()
 		if runtime.Ended(u.Err) {

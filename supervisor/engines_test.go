@@ -125,7 +125,12 @@ func TestRuntimeViews(t *testing.T) {
 		if h.Board().Synced() {
 			h.t.Error("synced before the first list")
 		}
+		h.engine.deliver(runtime.Update{Kind: runtime.Lost, Runtime: "docker", Err: errors.New("EOF")})
 		h.engine.deliver(runtime.Update{Kind: runtime.Lost, Runtime: "docker", Err: errors.New("no engine")})
+		synctest.Wait()
+		if r := h.Board().Runtimes(); r[0].Err.Error() != "no engine" {
+			h.t.Errorf("the engine is away because of %v, want the newest reason", r[0].Err)
+		}
 		h.sendSynced()
 		h.engine.deliver(runtime.Update{Kind: runtime.Synced, Runtime: "docker", Reason: runtime.RelistInterval})
 		synctest.Wait()
