@@ -44,8 +44,10 @@ func nextSteps(v *core.View) []Next {
 		return []Next{{What: v.Waiting().Message}}
 	case s.Draining() && s.Action.Stopping != core.NoCause:
 		return nextStop(v)
+	case s.Draining() && s.Lost:
+		return []Next{{What: "an operator sent it a stop signal: healthd sees whether it has ended" + whenFree(v)}}
 	case s.Draining():
-		return []Next{{What: "it is about to stop: somebody else sent it a stop signal"}}
+		return []Next{{What: "it is about to stop: an operator sent it a stop signal"}}
 	case !s.Engine.State.Alive():
 		return []Next{{What: nextAfterEnd(v)}}
 	}

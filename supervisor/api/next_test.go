@@ -50,7 +50,8 @@ func TestNextWhileRunning(t *testing.T) {
 		{"post_start could not be run", hook(core.HookDue, func(_ *core.View, s *core.State) { s.Health.HookAt = at(12) }),
 			"12 healthd tries its post_start hook again" + only + byItself},
 		{"post_start waits for the engine", hook(core.HookDue, func(_ *core.View, s *core.State) { s.Lost = true }),
-			"healthd runs its post_start hook when it can reach the engine again" + only + byItself},
+			"healthd runs its post_start hook when it can reach the engine again" + only +
+				strings.Replace(byItself, ": ", ": when it can reach the engine again, ", 1)},
 		{"post_start of a paused one", hook(core.HookDue, func(_ *core.View, s *core.State) { s.Engine.State = runtime.Paused }),
 			"healthd runs its post_start hook when somebody unpauses it" + only + byItself},
 		{"post_start failed, --rm", hook(core.HookFailed, func(v *core.View, _ *core.State) { v.Container.AutoRemove = true }),

@@ -52,6 +52,16 @@ func TestNextOfOtherActions(t *testing.T) {
 			"it ended as its engine stopped, or by an operator: healthd decides when the engine is back"},
 		{"got a signal as its engine stopped", with(func(_ *core.View, s *core.State) { s.Lost, s.Ending.First, s.Ending.MaybeEngine = true, at(5), true }),
 			"its stop signal came from its engine, which stopped, or from an operator: healthd decides when the engine is back"},
+		{"engine away", with(func(_ *core.View, s *core.State) { s.Lost = true }),
+			"30 liveness probe: after 1 more failure, healthd restarts it when it can reach the engine again\n" +
+				"if it exits by itself: when it can reach the engine again, healthd restarts it (restart policy Always)"},
+		{"engine away, quarantined", with(func(v *core.View, s *core.State) { s.Lost, v.Spec.OnFailure = true, core.StopFailed }),
+			"30 liveness probe: after 1 more failure, healthd stops it when it can reach the engine again\n" +
+				"if it exits by itself: when it can reach the engine again, healthd restarts it (restart policy Always)"},
+		{"an operator's signal", with(func(_ *core.View, s *core.State) { s.Ending.First = at(5) }),
+			"it is about to stop: an operator sent it a stop signal"},
+		{"an operator's signal, engine away", with(func(_ *core.View, s *core.State) { s.Lost, s.Ending.First = true, at(5) }),
+			"an operator sent it a stop signal: healthd sees whether it has ended when it can reach the engine again"},
 		{"only told", with(func(v *core.View, _ *core.State) { v.Spec.OnFailure = core.TellFailed }),
 			"30 liveness probe: after 1 more failure, healthd records it, and leaves the container as it is (on_failure none)\n" + exits},
 		{"quarantined", with(func(v *core.View, _ *core.State) { v.Spec.OnFailure = core.StopFailed }),

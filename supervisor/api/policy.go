@@ -20,6 +20,17 @@ func engineDecides(v *core.View) string {
 	return "the engine's own restart policy decides (" + enginePolicy(v) + ")"
 }
 
+// whenFree says what healthd waits for before it stops or starts anything; empty: nothing.
+func whenFree(v *core.View) string {
+	switch {
+	case v.State.Lost:
+		return " when it can reach the engine again"
+	case v.State.Lasting.Held():
+		return " when the hold ends"
+	}
+	return ""
+}
+
 // afterFailedProbe says what follows when a startup or liveness probe has failed.
 func afterFailedProbe(v *core.View) string {
 	switch {
@@ -30,8 +41,8 @@ func afterFailedProbe(v *core.View) string {
 		return "healthd records that it would " + pendingCall(v) + " it (mode observe)"
 	case v.Spec.ManagedElsewhere != "" && !v.State.Lasting.Held():
 		return "healthd stops it, and leaves the start to " + v.Spec.ManagedElsewhere
-	case v.Spec.OnFailure == core.StopFailed && v.State.Lasting.Held():
-		return "healthd stops it when the hold ends"
+	case v.Spec.OnFailure == core.StopFailed && whenFree(v) != "":
+		return "healthd stops it" + whenFree(v)
 	case v.Spec.OnFailure == core.StopFailed:
 		return "healthd stops it (on_failure stop)"
 	}
@@ -43,16 +54,14 @@ func afterFailure(v *core.View) string {
 	switch {
 	case v.Container.AutoRemove:
 		return "healthd records it but does not stop the container (--rm)"
-	case v.State.Lasting.Held() && v.Spec.RestartPolicy == core.Never:
-		return "healthd stops it when the hold ends"
-	case v.State.Lasting.Held():
-		return "healthd restarts it when the hold ends"
+	case whenFree(v) != "" && v.Spec.RestartPolicy == core.Never:
+		return "healthd stops it" + whenFree(v)
 	case v.Spec.RestartPolicy == core.Never && len(v.Spec.RestartRules) > 0:
 		return "healthd stops it, and restarts it only after " + ruleCodes(v.Spec.RestartRules) + " (restart policy Never)"
 	case v.Spec.RestartPolicy == core.Never:
 		return "healthd stops it (restart policy Never)"
 	}
-	return "healthd restarts it"
+	return "healthd restarts it" + whenFree(v)
 }
 
 // afterExit says what follows when a container ends by itself.
@@ -63,8 +72,8 @@ func afterExit(v *core.View) string {
 		restarts = "healthd has given up, and does not restart it"
 	case v.Spec.Observe:
 		restarts = "healthd would restart it, and only observes it"
-	case v.State.Lasting.Held():
-		restarts = "when the hold ends, healthd restarts it"
+	case whenFree(v) != "":
+		restarts = whenFree(v)[1:] + ", healthd restarts it"
 	}
 	policy, rules := v.Spec.RestartPolicy, v.Spec.RestartRules
 	switch {
