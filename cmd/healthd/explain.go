@@ -127,8 +127,11 @@ func writeRemarks(p *page, e api.Explanation) {
 
 func stateText(s api.Status, state string, since, now time.Time) string {
 	text := state
-	if !since.IsZero() {
+	switch {
+	case !since.IsZero():
 		text += fmt.Sprintf(" for %s, since %s", formatAge(now.Sub(since)), formatTime(since))
+	case s.Phase == core.PhaseUnknown && s.State.Running != nil:
+		text += ": when its engine was last reached, it ran since " + formatTime(s.State.Running.StartedAt)
 	}
 	if t := s.State.Terminated; t != nil {
 		text += fmt.Sprintf(", exit code %d", t.ExitCode)
@@ -210,6 +213,8 @@ func probeText(p api.ProbeStatus, alive bool) string {
 		return p.Result + ", not probed yet in this run"
 	case p.OnHold:
 		return p.Result + ", not probed again in this run"
+	case p.Outcome == "Unknown" && p.Run > 0:
+		return outcomeCount(p) + "; its verdict stays " + p.Result
 	}
 	return p.Result + ", " + outcomeCount(p)
 }
@@ -221,7 +226,7 @@ func outcomeCount(p api.ProbeStatus) string {
 	case p.Outcome == "Unknown" && p.Run == 0:
 		return "no outcome yet"
 	case p.Outcome == "Unknown":
-		return fmt.Sprintf("unknown %s in a row, since %s", times(p.Run), formatTime(p.Since))
+		return fmt.Sprintf("Unknown %s in a row, since %s", times(p.Run), formatTime(p.Since))
 	case p.Outcome == "Failure":
 		text = plural(p.Run, "failure")
 	case p.Run == 1:

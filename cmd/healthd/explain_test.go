@@ -30,6 +30,7 @@ func TestExplanation(t *testing.T) {
 			y.Unknowns, y.UnknownSince = 51, clock.Add(-500*time.Second)
 			y.Last = prober.Result{Outcome: prober.Unknown, Cause: prober.NotAsked, Output: "too many open files"}
 		},
+		"explain-lost.txt": func(v *core.View) { v.State.Lost = true },
 		"explain-stopped.txt": func(v *core.View) {
 			v.Spec.RestartPolicy = core.Never
 			v.Spec.RestartRules = []core.RestartRule{{Operator: core.In, ExitCodes: []int{42}}}

@@ -118,6 +118,7 @@ func statuses() []api.Status {
 				"readiness": probe("Success", "Unknown", 0, 1),
 			},
 		},
+		{Name: "engine-away", Phase: "Unknown", Ready: true, State: running(time.Minute)},
 		{
 			Name: "condemned", Phase: "Running", Draining: true, State: api.ContainerState{Waiting: &api.Waiting{Reason: "Draining"}},
 			Probes: map[string]api.ProbeStatus{"liveness": {Result: "Failure", Outcome: "Unknown", Threshold: 1, OnHold: true}},

@@ -111,8 +111,8 @@ func stateWithoutHold(s api.Status) (cell, time.Time) {
 		return cell{s.State.Terminated.Reason, red}, s.State.Terminated.FinishedAt
 	case s.State.Running == nil:
 		return cell{string(s.Phase), ""}, time.Time{}
-	case s.Phase == "Unknown":
-		return cell{string(s.Phase), yellow}, s.State.Running.StartedAt
+	case s.Phase == core.PhaseUnknown:
+		return cell{string(s.Phase), yellow}, time.Time{} // it may have ended
 	}
 	switch readyCondition(s).Reason {
 	case core.NotReadyPaused:
