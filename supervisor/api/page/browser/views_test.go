@@ -28,6 +28,8 @@ func TestHeadline(t *testing.T) {
 			[]*core.View{container("shop", "web", 1), container("shop", "web", 2, notReady("HTTP probe failed with statuscode: 503"))}},
 		{"soon", "1 container failing a probe", "Liveness probe failed 2 of 3 times: dial tcp", []*core.View{container("shop", "web", 1, failingLiveness)}},
 		{"cannot be asked", "1 container with an Unknown probe", "Liveness probe has been Unknown 3 times in a row: too many open files", []*core.View{container("shop", "web", 1, unaskedLiveness)}},
+		{"cannot be asked since its start", "1 container with an Unknown probe", "Liveness probe has been Unknown 3 times in a row: too many open files",
+			[]*core.View{container("shop", "web", 1, starting, unaskedLiveness)}},
 		{"engine away", "2 containers unknown: engine away", "healthd cannot reach its engine.", []*core.View{container("shop", "web", 1, lost), container("shop", "web", 2, lost)}},
 		{"invalid", "1 container with invalid labels", `Label healthd.liveness.period: must be a duration, is "soon".`, []*core.View{container("shop", "web", 1, invalid)}},
 	} {

@@ -36,7 +36,7 @@ export function severity(c) {
     case "Waiting": return c.reason === "Held" ? 2 : 3;
     case "Stopped": return c.reason === "GaveUp" || (c.ended && !wanted.has(c.ended.reason)) ? 3 : 0;
     case "Unknown": return 2;
-    case "Starting": return c.lastRestart && c.failing?.length ? 2 : 1;
+    case "Starting": return c.failing?.some((f) => f.unknown || c.lastRestart) ? 2 : 1;
     case "Draining": return 1;
     case "Ready": return c.failing?.some((f) => f.unknown || f.probe !== "readiness") || c.reason ? 2 : 0;
   }
