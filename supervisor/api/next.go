@@ -48,6 +48,9 @@ func nextSteps(v *core.View) []Next {
 		return []Next{{What: "an operator sent it a stop signal: healthd sees whether it has ended" + whenFree(v)}}
 	case s.Draining():
 		return []Next{{What: "it is about to stop: an operator sent it a stop signal"}}
+	case !s.EngineGivesUpAt().IsZero():
+		return []Next{{s.EngineGivesUpAt(), fmt.Sprintf("unless the engine's own restart policy (%s) has started it by then, healthd's decides (%s)",
+			v.Container.RestartPolicy, v.Spec.RestartPolicy)}}
 	case !s.Engine.State.Alive():
 		return []Next{{What: nextAfterEnd(v)}}
 	}

@@ -151,6 +151,9 @@ func TestNextAfterExit(t *testing.T) {
 			"an operator stopped it: " + stays},
 		{"engine's policy", withChange(endedContainer(core.Always, 1), func(v *core.View, _ *core.State) { v.Container.RestartPolicy = "on-failure" }),
 			"the engine's own restart policy decides (on-failure)"},
+		{"left down by its engine", withChange(endedContainer(core.Always, 3), func(v *core.View, s *core.State) {
+			v.Container.RestartPolicy, s.Engine.LeftDown, s.Ending.By, s.Run.EndedAt = "unless-stopped", true, core.EndedByItself, at(10)
+		}), "25 unless the engine's own restart policy (unless-stopped) has started it by then, healthd's decides (Always)"},
 	} {
 		if got := formatNext(tt.v); got != tt.want {
 			t.Errorf("%s:\ngot\n%s\nwant\n%s", tt.name, got, tt.want)

@@ -21,7 +21,7 @@ func NextTick(s *State) time.Time {
 	if s.Action.Call == NoCall && (s.stopPending() && s.Run.Hooks[PreStop] != HookRunning || s.startPending() && !s.Request.Queued) {
 		sooner(s.Action.NotBefore)
 	}
-	sooner(s.engineGivesUpAt())
+	sooner(s.EngineGivesUpAt())
 	if s.Ending.MaybeEngine && !s.Lost {
 		sooner(s.Checks.DialAt)
 	}

@@ -73,7 +73,7 @@ func (t *stepper) lookWhetherLeftDown() {
 
 // engineGivesUp has healthd's restart policy decide when the engine's own has had its time.
 func (t *stepper) engineGivesUp() {
-	at := t.State.engineGivesUpAt()
+	at := t.State.EngineGivesUpAt()
 	if at.IsZero() || t.now.Before(at) {
 		return
 	}
@@ -87,9 +87,9 @@ func (t *stepper) engineGivesUp() {
 	t.startAfter(ByExit)
 }
 
-// engineGivesUpAt returns when the time is over that healthd gives the engine to start the container by the engine's
+// EngineGivesUpAt returns when the time is over that healthd gives the engine to start the container by the engine's
 // own restart policy; zero: healthd does not wait for that.
-func (s *State) engineGivesUpAt() time.Time {
+func (s *State) EngineGivesUpAt() time.Time {
 	if busy := s.Action.Restart != NoCause || s.Action.Call != NoCall; busy || s.Lost || s.Ending.By != EndedByItself {
 		return time.Time{}
 	}
