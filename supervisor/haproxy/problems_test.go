@@ -4,12 +4,15 @@ import (
 	"healthd/e2e/ports"
 
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -27,7 +30,7 @@ func TestSocketsThatDoNotAnswer(t *testing.T) {
 		serve func(net.Conn) // nil: nobody listens
 		want  string
 	}{
-		"nobody":         {nil, "no such file or directory"},
+		"nobody":         {nil, "last state: connect: no such file or directory; is HAProxy running?"},
 		"hangs":          {func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) }, "i/o timeout"},
 		"closes":         {func(conn net.Conn) { readLine(conn) }, "it closed the connection in the middle of an answer"},
 		"closes mid-way": {func(conn net.Conn) { readLine(conn); fmt.Fprint(conn, "\n> Name: HAP") }, "it closed the connection in the middle of an answer"},
@@ -62,6 +65,20 @@ func TestSocketsThatDoNotAnswer(t *testing.T) {
 				t.Error("it knows who is the last one up")
 			}
 		})
+	}
+}
+
+func TestWhatHindersAConnection(t *testing.T) {
+	for errno, want := range map[syscall.Errno]string{
+		syscall.ECONNREFUSED: "connect: connection refused; is HAProxy running?",
+		syscall.ENOENT:       "connect: no such file or directory; is HAProxy running?",
+		syscall.EACCES:       "connect: permission denied; healthd's user may not use the socket (user, group and mode of HAProxy's stats socket)",
+		syscall.EAGAIN:       "connect: resource temporarily unavailable",
+	} {
+		err := &net.OpError{Op: "dial", Net: "unix", Err: os.NewSyscallError("connect", errno)}
+		if got := unreachable(err); got.Error() != want || !errors.Is(got, errno) {
+			t.Errorf("%v, want %s", got, want)
+		}
 	}
 }
 

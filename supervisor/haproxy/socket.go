@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -55,7 +56,7 @@ func (c *conversation) exchange(ctx context.Context, s socket, commands []string
 	dialer := net.Dialer{Timeout: answerTimeout}
 	conn, err := dialer.DialContext(ctx, s.network, s.address)
 	if err != nil {
-		return nil, err
+		return nil, unreachable(err)
 	}
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
@@ -85,6 +86,20 @@ func (c *conversation) exchange(ctx context.Context, s socket, commands []string
 		batch = batch[n:]
 	}
 	return answers[1:], nil
+}
+
+// unreachable says what to look at when HAProxy cannot be connected to.
+func unreachable(err error) error {
+	if op, ok := errors.AsType[*net.OpError](err); ok {
+		err = op.Err // without the address, which stands before it
+	}
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.ENOENT):
+		return fmt.Errorf("%w; is HAProxy running?", err)
+	case errors.Is(err, syscall.EACCES):
+		return fmt.Errorf("%w; healthd's user may not use the socket (user, group and mode of HAProxy's stats socket)", err)
+	}
+	return err
 }
 
 // patientReader reads as long as something comes: the answer about many servers takes its time on a busy host.
