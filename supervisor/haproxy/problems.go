@@ -149,6 +149,19 @@ type checkedDown struct {
 	check string
 }
 
+// checkWords are HAProxy's codes of checks that failed.
+var checkWords = map[string]string{
+	"L4CON": "cannot connect", "L4TOUT": "no connection in time", "L6RSP": "no TLS", "L6TOUT": "no TLS in time",
+	"L7RSP": "invalid answer", "L7STS": "unexpected status", "L7TOUT": "no answer in time",
+}
+
+func checkText(code string) string {
+	if words := checkWords[code]; words != "" {
+		return code + ": " + words
+	}
+	return code
+}
+
 // observeChecks finds servers that are to get requests, and that HAProxy's own check has down.
 func (b *backendState) observeChecks(k *look, now time.Time) {
 	down := map[string]checkedDown{}
@@ -166,7 +179,8 @@ func (b *backendState) observeChecks(k *look, now time.Time) {
 			continue
 		}
 		k.plan.addProblem(s.key(k.name), fmt.Sprintf(
-			"server %s is ready and gets no requests: HAProxy's own check has it DOWN (%s)", s.key(k.name), at.check))
+			"server %s is ready and gets no requests: HAProxy's own check has it DOWN (%s). Compare that check, its port and its TLS, with the container",
+			s.key(k.name), checkText(at.check)))
 	}
 	b.down = down
 }

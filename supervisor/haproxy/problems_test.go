@@ -187,7 +187,7 @@ func TestServerDownByItsOwnCheck(t *testing.T) {
 	e := b.startPushing()
 	e.set("c1", "A", "up")
 	e.setIn("web", "c2", "127.0.0.1", ports.Free(t), "up")
-	e.waitForEvent(EventError, "server web/c2 is ready and gets no requests: HAProxy's own check has it DOWN (L4CON)")
+	e.waitForEvent(EventError, "server web/c2 is ready and gets no requests: HAProxy's own check has it DOWN (L4CON: cannot connect). Compare that check, its port and its TLS, with the container")
 	e.waitForProblems("web/c2")
 	e.set("c2", "B", "up")
 	b.waitForServers("web", "c1 A UP 100", "c2 B UP 100", sorry)
@@ -209,7 +209,7 @@ func TestServersLikeTheirSiblings(t *testing.T) {
 	e.setIn("sorry", "c3", "127.0.0.1", b.port("A"), "up")
 	b.waitForServers("sorry", "c3 A UP 100", "s1 127.0.0.9:81 DOWN 1")
 	e.waitForEvent(EventError, "container c1 gets no server in backend secure: its servers use TLS, and one that is added would not: give it slots (server-template)")
-	e.waitForEvent(EventError, "server checked/c2 is ready and gets no requests: HAProxy's own check has it DOWN (L4CON)")
+	e.waitForEvent(EventError, "server checked/c2 is ready and gets no requests: HAProxy's own check has it DOWN (L4CON: cannot connect). Compare that check, its port and its TLS, with the container")
 }
 
 // After a refusal, different commands are sent at once.
