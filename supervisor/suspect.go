@@ -49,8 +49,12 @@ func hearingOf(e *entry) hearing {
 		if p == nil || !isAsked || last.Outcome == prober.Unknown || p.Handler.HTTPGet == nil && p.Handler.TCPSocket == nil && p.Handler.GRPC == nil {
 			continue
 		}
+		silent := last.Outcome == prober.Failure && (last.Cause == prober.Timeout || last.Cause == prober.Unreachable)
+		if !silent && p.Handler.Inside(e.reached.ProbeAddress()) {
+			continue // it has not passed the host's network
+		}
 		h.asked = true
-		h.silent = h.silent && last.Outcome == prober.Failure && (last.Cause == prober.Timeout || last.Cause == prober.Unreachable)
+		h.silent = h.silent && silent
 	}
 	if !h.asked {
 		return hearing{}

@@ -21,6 +21,7 @@ func TestHostSuspect(t *testing.T) {
 		off        bool                     // host_suspect = false
 		back       string                   // which answer again before the minute is over
 		group      string
+		inside     string // the container, of those, that is asked inside its network
 		soon       string // which have been stopped 40 s after the first failure
 		later      string // and after two minutes
 		told       bool
@@ -31,6 +32,7 @@ func TestHostSuspect(t *testing.T) {
 		"one answers":                {containers: "a b c d", of: map[string]prober.Result{"d": success}, soon: "a b c", later: "a b c"},
 		"one answers that it is ill": {containers: "a b c", of: map[string]prober.Result{"c": broken}, soon: "a b c", later: "a b c"},
 		"one cannot be asked":        {containers: "a b c d", of: map[string]prober.Result{"d": unasked}, soon: "", later: "a b c", told: true},
+		"one answers inside":         {containers: "a b c d", of: map[string]prober.Result{"d": success}, inside: "d", soon: "", later: "a b c", told: true},
 		"two containers":             {containers: "a b", soon: "a b", later: "a b"},
 		"one group":                  {containers: "a b c", group: "web", soon: "a b c", later: "a b c"},
 		"set to false":               {containers: "a b c", off: true, soon: "a b c", later: "a b c", told: true},
@@ -41,6 +43,12 @@ func TestHostSuspect(t *testing.T) {
 			spec.Probes[core.Readiness], spec.Probes[core.Startup] = nil, tcpProbe(3, time.Second, 3) // which is asked no more
 			playWith(t, spec, func(c *Config) { c.Guard.HostSuspect = !tt.off }, func(h *harness) {
 				h.engine.onStopOf = func(id string) { h.probes.setResult(id+":1", success) }
+				if tt.inside != "" {
+					inside, probe := *spec, *spec.Probes[core.Liveness]
+					tcp := *probe.Handler.TCPSocket
+					tcp.Via, probe.Handler.TCPSocket, inside.Probes[core.Liveness] = prober.ViaContainer, &tcp, &probe
+					h.specs["n-"+tt.inside] = &inside
+				}
 				h.sendSynced()
 				ids := strings.Fields(tt.containers)
 				for _, id := range ids {
