@@ -220,6 +220,9 @@ func TestPlacesThatFail(t *testing.T) {
 		s.start()
 		s.after(time.Minute)
 		s.wantsEvents("FileFailed: Cannot write " + readOnly + "/conf.d: open " + readOnly + "/.healthd-")
+		if all := s.now.Problems(); len(all) != 1 || !strings.HasSuffix(all[0], ": its readers go on with what they have; healthd keeps trying") {
+			t.Errorf("problems %q", all)
+		}
 		s.end()
 	})
 	synctest.Test(t, func(t *testing.T) {

@@ -186,9 +186,9 @@ func (f *file) fail(at stage, of digest, err error, now time.Time) time.Time {
 
 var failureTexts = map[stage]string{
 	atRender: "Cannot render %s: %v: the file stays as it is",
-	atWrite:  "Cannot write %s: %v: healthd keeps trying",
+	atWrite:  "Cannot write %s: %v: its readers go on with what they have; healthd keeps trying",
 	atCheck:  "The check refuses %s: %v: the file stays as it was",
-	atReload: "The reload for %s failed: %v: healthd keeps trying",
+	atReload: "The reload for %s failed: %v: its reader goes on with what it has; healthd keeps trying",
 }
 
 // succeed takes in that the file is what it should be, and that its reader knows.

@@ -116,11 +116,11 @@ func TestReloadFails(t *testing.T) {
 		s.start()
 		s.after(20 * time.Second)
 		s.wantsRun("0s reload shop/web: a;", "1s reload shop/web: a;", "3s reload shop/web: a;", "7s reload shop/web: a;", "15s reload shop/web: a;")
-		s.wantsEvents("FileFailed: The reload for file failed: exit status 1: it is wrong: healthd keeps trying")
+		s.wantsEvents("FileFailed: The reload for file failed: exit status 1: it is wrong: its reader goes on with what it has; healthd keeps trying")
 		if up, _ := s.metric("healthd_published_file_up"); up != 0 {
 			t.Error("the file is up")
 		}
-		if all := s.now.Problems(); len(all) != 1 || !strings.HasSuffix(all[0], "failed: exit status 1: it is wrong: healthd keeps trying") {
+		if all := s.now.Problems(); len(all) != 1 || !strings.HasSuffix(all[0], "failed: exit status 1: it is wrong: its reader goes on with what it has; healthd keeps trying") {
 			t.Errorf("problems %q", all)
 		}
 		s.ready("b")
@@ -166,7 +166,7 @@ func TestReloadHangs(t *testing.T) {
 		s.after(5 * time.Second)
 		s.wants("shop/web: b;")
 		s.wantsRun("0s reload shop/web: a b;", "10s reload shop/web: b;")
-		s.wantsEvents("FileFailed: The reload for file failed: it takes longer than 10s: healthd keeps trying")
+		s.wantsEvents("FileFailed: The reload for file failed: it takes longer than 10s: its reader goes on with what it has; healthd keeps trying")
 		begun := time.Now()
 		s.end()
 		if took := time.Since(begun); took > 0 {
