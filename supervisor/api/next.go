@@ -97,7 +97,7 @@ func nextAfterEnd(v *core.View) string {
 		return "healthd leaves the start to " + v.Spec.ManagedElsewhere + ", which manages it"
 	case s.OperatorStopped():
 		return "an operator stopped it: it stays stopped until somebody starts it"
-	case enginePolicy(v) != "" && !s.Run.EngineGaveUp && s.Action.Stopping == core.NoCause:
+	case enginePolicy(v) != "" && s.Action.Stopping == core.NoCause:
 		return engineDecides(v)
 	case v.Container.AutoRemove:
 		return "the engine removes it (--rm)"

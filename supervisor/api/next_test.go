@@ -154,6 +154,9 @@ func TestNextAfterExit(t *testing.T) {
 		{"left down by its engine", withChange(endedContainer(core.Always, 3), func(v *core.View, s *core.State) {
 			v.Container.RestartPolicy, s.Engine.LeftDown, s.Ending.By, s.Run.EndedAt = "unless-stopped", true, core.EndedByItself, at(10)
 		}), "25 unless the engine's own restart policy (unless-stopped) has started it by then, healthd's decides (Always)"},
+		{"the engine has given up", withChange(endedContainer(core.Never, 1), func(v *core.View, s *core.State) {
+			v.Container.RestartPolicy, s.Run.EngineGaveUp = "unless-stopped", true
+		}), "it stays stopped until somebody starts it: restart policy Never, exit code 1"},
 	} {
 		if got := formatNext(tt.v); got != tt.want {
 			t.Errorf("%s:\ngot\n%s\nwant\n%s", tt.name, got, tt.want)

@@ -7,9 +7,9 @@ import (
 	"healthd/supervisor/core"
 )
 
-// enginePolicy is the engine's own restart policy, and empty when it has none.
+// enginePolicy is the engine's own restart policy, and empty when it has none, or leaves the container down.
 func enginePolicy(v *core.View) string {
-	if v.Container.HasRestartPolicy() {
+	if v.Container.HasRestartPolicy() && !v.State.Run.EngineGaveUp {
 		return v.Container.RestartPolicy
 	}
 	return ""
