@@ -23,7 +23,7 @@ initial = "1s"
 func TestLargeLabels(t *testing.T) {
 	t.Parallel()
 	e := dockertest.Start(t)
-	d := harness.StartedDaemon(plain(harness.NewDaemon(t, e.Endpoint, honestSpec)))
+	d := harness.StartedDaemon(confined(plain(harness.NewDaemon(t, e.Endpoint, honestSpec)), 64<<20))
 	create := func(name string, number, size int) string {
 		labels := map[string]string{}
 		for i := range number {
@@ -44,7 +44,6 @@ func TestLargeLabels(t *testing.T) {
 	d.Until("honest", "ready", harness.Ready)
 	before := memoryOf(d, "VmRSS")
 	resetPeak(d)
-	confine(d, 64<<20)
 	create("tenant-event", 30, 100_000)
 	crash("a long event")
 	if out, code := d.Run("status", "--all"); code != 0 || !strings.Contains(out, "too large") {
@@ -60,7 +59,6 @@ func TestLargeLabels(t *testing.T) {
 		t.Error(err)
 	}
 	d.Restart()
-	confine(d, 64<<20)
 	crash("a long list that a new daemon read")
 	grewAtMost(d, t, before, 64<<20, "after a start beside labels of 280 MB")
 	for _, id := range list {

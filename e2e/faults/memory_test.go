@@ -41,8 +41,8 @@ func plain(d *harness.Daemon) *harness.Daemon {
 	return d
 }
 
-// confine gives the daemon, from now on, so many bytes of memory, as a unit or a container does: more than that ends it.
-func confine(d *harness.Daemon, most int) {
+// confined has the daemon run with so many bytes of memory, as a unit or a container does: more than that ends it.
+func confined(d *harness.Daemon, most int) *harness.Daemon {
 	d.T.Helper()
 	root, limit := "/sys/fs/cgroup/memory", "memory.limit_in_bytes"
 	if _, err := os.Stat(root); err != nil {
@@ -52,17 +52,16 @@ func confine(d *harness.Daemon, most int) {
 	if err != nil {
 		d.T.Fatal(err)
 	}
-	d.T.Cleanup(func() { // before the daemon ends, and a cgroup with a process cannot go
-		_ = os.WriteFile(filepath.Join(root, "cgroup.procs"), []byte(strconv.Itoa(d.Cmd.Process.Pid)), 0)
+	d.T.Cleanup(func() { // the daemon, which begins later, ends before
 		if err := os.Remove(dir); err != nil {
 			d.T.Error(err)
 		}
 	})
-	for file, value := range map[string]int{limit: most, "cgroup.procs": d.Cmd.Process.Pid} {
-		if err := os.WriteFile(filepath.Join(dir, file), []byte(strconv.Itoa(value)), 0); err != nil {
-			d.T.Fatal(err)
-		}
+	if err := os.WriteFile(filepath.Join(dir, limit), []byte(strconv.Itoa(most)), 0); err != nil {
+		d.T.Fatal(err)
 	}
+	d.Under = []string{"sh", "-c", "echo $$ >" + filepath.Join(dir, "cgroup.procs") + ` && exec "$@"`, "sh"}
+	return d
 }
 
 // resetPeak makes the present memory the highest so far.

@@ -35,12 +35,11 @@ func TestTextThatTenantsShape(t *testing.T) {
 	t.Parallel()
 	e := dockertest.Start(t)
 	name := strings.Repeat("N", 4_000)
-	d := harness.StartedDaemon(plain(harness.NewDaemon(t, e.Endpoint, fmt.Sprintf(expandingSpec, name))))
+	d := harness.StartedDaemon(confined(plain(harness.NewDaemon(t, e.Endpoint, fmt.Sprintf(expandingSpec, name))), 64<<20))
 	honest := e.Run(t, dockertest.RunOptions{Name: "honest", Labels: map[string]string{"e2e": "honest"}})
 	d.Until("honest", "ready", harness.Ready)
 	before := memoryOf(d, "VmRSS")
 	resetPeak(d)
-	confine(d, 64<<20)
 
 	e.Run(t, dockertest.RunOptions{Name: "hungry", Labels: map[string]string{"e2e": "hungry"}, Cmd: []string{"sleep", "4242"}})
 	// healthd looks at all of the container that is younger than a command, to end what that has started.
