@@ -69,7 +69,7 @@ func TestStartsTakeTurns(t *testing.T) {
 	})
 }
 
-// Starts that hang hold up others for a moment only: whoever makes containers may have them hang.
+// Starts that hang hold up others for a moment only: a tenant may have its own hang.
 func TestStartsThatHang(t *testing.T) {
 	playReboot(t, 2*time.Minute, func(h *fakeHost) {
 		pass(9 * time.Second)

@@ -224,7 +224,8 @@ func (h *world) noteRefused(c *worldContainer) {
 // noteGivenUp notes that an operator has had the engine give up a start by its own policy.
 func (h *world) noteGivenUp(c *worldContainer) {
 	c.expect, c.why = either, "an operator stopped it before healthd saw that the engine was about to start it"
-	if v := h.view(c); v != nil && v.State.Run.ID == c.info.Run() && v.State.Engine.State == runtime.Restarting && !h.connectedSince.IsZero() {
+	v, connected := h.view(c), !h.connectedSince.IsZero()
+	if connected && v != nil && v.State.Run.ID == c.info.Run() && v.State.Engine.State == runtime.Restarting {
 		c.expect, c.why = mustStay, startGivenUp
 	}
 	c.endedBy = byOperator

@@ -72,7 +72,8 @@ match = { a = "b" }
 	if got := check(ended, endedKey); got.code != 1 || !strings.HasSuffix(got.stderr, want) {
 		t.Errorf("ended: %+v, want %q", got, want)
 	}
-	c, err := configs.Parse("own.toml", fmt.Appendf(nil, "[[spec]]\nname = \"a\"\nliveness.grpc = { port = 1, tls = { cert_file = %q, key_file = %q } }\n", ended, endedKey))
+	c, err := configs.Parse("own.toml", fmt.Appendf(nil,
+		"[[spec]]\nname = \"a\"\nliveness.grpc = { port = 1, tls = { cert_file = %q, key_file = %q } }\n", ended, endedKey))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -43,7 +43,8 @@ func TestSecondRuntimeHasItsOwnName(t *testing.T) {
 	}
 }
 
-// check tells of all that a socket proxy forbids, the daemon of what it needs to act; an engine that is not there tells nothing.
+// check tells of all that a socket proxy forbids, the daemon of what it needs to act. An engine that is not there tells
+// nothing.
 func TestRefusedRequests(t *testing.T) {
 	t.Parallel()
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

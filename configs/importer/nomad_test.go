@@ -178,8 +178,7 @@ func TestNomadChecks(t *testing.T) {
 
 // Jobs of before Nomad 0.12 have the container's port in the driver's configuration.
 func TestNomadPortMap(t *testing.T) {
-	for _, text := range []string{
-		`job "j" {
+	job := `job "j" {
   group "web" {
     task "t" {
       driver = "docker"
@@ -203,30 +202,10 @@ func TestNomadPortMap(t *testing.T) {
     }
   }
 }
-`,
-		`job "j" {
-  group "web" {
-    task "t" {
-      driver = "docker"
-      config {
-        port_map = { "http" = 8080 }
-      }
-      resources {
-        network {
-          port "http" {}
-        }
-      }
-      service {
-        port = "http"
-        connect { native = true }
-        check {
-          type = "tcp"
-        }
-      }
-    }
-  }
-}
-`,
+`
+	for _, text := range []string{
+		job,
+		strings.Replace(job, "port_map {\n          http = 8080\n        }", `port_map = { "http" = 8080 }`, 1),
 		`{"Job": {"TaskGroups": [{"Name": "web", "Tasks": [{"Name": "t", "Driver": "docker", "Config": {"port_map": [{"http": 8080}]},
 			"Resources": {"Networks": [{"DynamicPorts": [{"Label": "http", "Value": 0}]}]},
 			"Services": [{"PortLabel": "http", "Connect": {"Native": true}, "Checks": [{"Type": "tcp"}]}]}]}]}}`,

@@ -49,8 +49,8 @@ func TestEngineGivesUp(t *testing.T) {
 	d.Until("refused", "started by healthd", func(s harness.Status) bool { return s.Ready && s.RestartCount == 1 })
 }
 
-// Docker's own restart policy starts a container no more that a client has sent a signal, whatever that does: the HUP of
-// a log rotation as well (moby#41302).
+// Docker's own restart policy starts a container no more that a client has sent a signal, whatever that does: the HUP
+// of a log rotation as well (moby#41302).
 func TestSignalSwitchesTheEnginesPolicyOff(t *testing.T) {
 	harness.RingTwo(t, "make test-engines")
 	t.Parallel()

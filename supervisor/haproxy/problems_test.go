@@ -30,7 +30,7 @@ func TestSocketsThatDoNotAnswer(t *testing.T) {
 		serve func(net.Conn) // nil: nobody listens
 		want  string
 	}{
-		"nobody":         {nil, "last state: connect: no such file or directory; is HAProxy running?"},
+		"none":           {nil, "last state: connect: no such file or directory; is HAProxy running?"},
 		"hangs":          {func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) }, "i/o timeout"},
 		"closes":         {func(conn net.Conn) { readLine(conn) }, "it closed the connection in the middle of an answer"},
 		"closes mid-way": {func(conn net.Conn) { readLine(conn); fmt.Fprint(conn, "\n> Name: HAP") }, "it closed the connection in the middle of an answer"},
