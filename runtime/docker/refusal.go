@@ -54,11 +54,17 @@ func plainPath(path string) string {
 	return strings.Join(parts, "/")
 }
 
-// needed are requests without which healthd connects, but not all of it works. The first of them are the calls by which
-// it acts.
-var needed = []struct{ method, path, lacks string }{
+// request is one that healthd makes of a container, and what does not work without it.
+type request struct{ method, path, lacks string }
+
+// calls are the requests by which healthd acts.
+var calls = []request{
 	{http.MethodPost, "/containers/*/stop", "healthd restarts nothing whose probes fail"},
 	{http.MethodPost, "/containers/*/start", "healthd starts nothing that has ended"},
+}
+
+// questions are those without which healthd connects, but lacks something.
+var questions = []request{
 	{http.MethodPost, "/containers/*/exec", noExec},
 	{http.MethodPost, "/exec/*/start", noExec},
 	{http.MethodGet, "/exec/*/json", noExec},
@@ -70,13 +76,14 @@ var needed = []struct{ method, path, lacks string }{
 
 const (
 	noExec         = "no exec probes and hooks"
-	calls          = 2
 	refusedTimeout = 5 * time.Second
 )
 
 // Refused returns the requests that the engine, or a socket proxy before it, does not allow, each with what does not
 // work then. It knows none of an engine that does not answer soon.
-func (e *Engine) Refused(ctx context.Context) []string { return e.askRefused(ctx, len(needed)) }
+func (e *Engine) Refused(ctx context.Context) []string {
+	return e.askRefused(ctx, slices.Concat(calls, questions))
+}
 
 // RefusedCalls returns what Refused does of the calls by which healthd acts, as of the newest connection.
 func (e *Engine) RefusedCalls() []string {
@@ -89,14 +96,15 @@ func (e *Engine) RefusedCalls() []string {
 // learnRefused has RefusedCalls tell of the connection that begins.
 func (e *Engine) learnRefused(ctx context.Context) {
 	all, before := e.askRefused(ctx, calls), e.RefusedCalls()
-	if e.refused.Store(&all); len(all) > 0 && !slices.Equal(all, before) {
-		e.log.Warn("the engine, or a socket proxy before it, does not allow what healthd needs", zap.Strings("requests", all))
+	e.refused.Store(&all)
+	if len(all) > 0 && !slices.Equal(all, before) {
+		e.log.Warn("the engine, or a socket proxy before it, does not allow what healthd needs",
+			zap.Strings("requests", all))
 	}
 }
 
-// askRefused makes the first n requests that are needed, for a container that cannot exist, so that those that are
-// allowed do nothing.
-func (e *Engine) askRefused(ctx context.Context, n int) (refused []string) {
+// askRefused makes these requests for a container that cannot exist, so that those that are allowed do nothing.
+func (e *Engine) askRefused(ctx context.Context, requests []request) (refused []string) {
 	ctx, cancel := context.WithTimeout(ctx, refusedTimeout)
 	defer cancel()
 	c, err := e.client(ctx)
@@ -106,7 +114,7 @@ func (e *Engine) askRefused(ctx context.Context, n int) (refused []string) {
 	var id [32]byte          // of a name, or an ID known before, a container could be made
 	_, _ = rand.Read(id[8:]) // the zeros before it show in a proxy's log who asks, and why
 	none := hex.EncodeToString(id[:])
-	for _, r := range needed[:n] {
+	for _, r := range requests {
 		resp, err := e.do(ctx, c, r.method, strings.Replace(r.path, "*", none, 1), nil)
 		switch {
 		case err == nil:
