@@ -135,9 +135,9 @@ type Container struct {
 // HasRestartPolicy says that the engine has a restart policy of its own for the container.
 func (c *Container) HasRestartPolicy() bool { return c.RestartPolicy != "" && c.RestartPolicy != "no" }
 
-// LeftDown says that the engine's own restart policy has the container started after its last exit, and that the engine
-// is not about to. It tried once and could not, or a client has stopped the container, or has sent it any signal, or has
-// tried to (moby#41302). Podman and containerd show it, too, for some seconds before they start the container.
+// LeftDown says that the engine's own restart policy has the container started after its last exit, and that the
+// engine is not about to. It tried once and could not, or a client has stopped the container, or has sent it any
+// signal, or has tried to (moby#41302). Podman and containerd show it, too, for some seconds before they start it.
 func (c *Container) LeftDown() bool {
 	onFailure := strings.HasPrefix(c.RestartPolicy, "on-failure")
 	return c.State == Exited && c.HasRestartPolicy() && !(onFailure && (c.ExitCode == 0 || c.RestartsUsedUp))

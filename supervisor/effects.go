@@ -338,7 +338,7 @@ func (r *callReturned) apply(l *loop) {
 	l.step(e, &core.Input{Kind: core.CallReturned, Call: r.call, Container: r.container, EngineNow: e.engine.now(), Err: r.err})
 }
 
-// countStart counts a start call until it has returned, or has taken so long that it may hang: it holds up no other then.
+// countStart counts a start call until it has returned. One that takes so long that it may hang holds up no other.
 func (l *loop) countStart(engine *engineState, returned <-chan struct{}) {
 	const slow = 10 * time.Second
 	engine.starting++

@@ -37,16 +37,20 @@ type hearing struct {
 	group         string
 }
 
-// hearingOf looks at the newest results of a container's network probes, those that are asked now. One that could not be
-// asked shows nothing.
+// hearingOf looks at the newest results of a container's network probes, those that are asked now. One that could not
+// be asked shows nothing.
 func hearingOf(e *entry) hearing {
 	h := hearing{silent: true, group: e.groupKey}
 	if e.spec == nil || e.state.Engine.State != runtime.Running {
 		return hearing{}
 	}
 	for t, p := range e.spec.Probes {
-		last, isAsked := &e.state.Health.Probes[t].Last, (core.ProbeType(t) == core.Startup) != e.state.Conditions.Started.Status
-		if p == nil || !isAsked || last.Outcome == prober.Unknown || p.Handler.HTTPGet == nil && p.Handler.TCPSocket == nil && p.Handler.GRPC == nil {
+		last := &e.state.Health.Probes[t].Last
+		isAsked := (core.ProbeType(t) == core.Startup) != e.state.Conditions.Started.Status
+		if p == nil || !isAsked || last.Outcome == prober.Unknown {
+			continue
+		}
+		if h := &p.Handler; h.HTTPGet == nil && h.TCPSocket == nil && h.GRPC == nil {
 			continue
 		}
 		silent := last.Outcome == prober.Failure && (last.Cause == prober.Timeout || last.Cause == prober.Unreachable)

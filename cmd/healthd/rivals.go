@@ -68,8 +68,8 @@ func (l *rivalDetector) warning(now time.Time) string {
 // shownWarnings returns the warnings that concern no single container, with those of the engines, which
 // the log has already.
 func (d *daemon) shownWarnings() []string {
-	all := slices.Concat(d.warnings(), lostEngines(d.supervisor.Board().Runtimes()), refusedCalls(d.engines), d.fleetWarnings(),
-		d.haproxy.Problems(), d.publisher.Problems(), d.notifications.Problems())
+	all := slices.Concat(d.warnings(), lostEngines(d.supervisor.Board().Runtimes()), refusedCalls(d.engines),
+		d.fleetWarnings(), d.haproxy.Problems(), d.publisher.Problems(), d.notifications.Problems())
 	if problem := d.journal.Problem(); problem != "" {
 		all = append(all, problem)
 	}

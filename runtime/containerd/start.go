@@ -68,7 +68,8 @@ func (e *Engine) startOnce(ctx context.Context, k key) (again bool, err error) {
 	e.describe(l) // keeps the exit code and the log, which go with the task
 	e.records.save()
 	again, err = e.startAs(in(ctx, k.namespace), c, l)
-	if status := l.container.Labels[labelRestartStatus]; err == nil && (status == statusCreated || status == statusStopped) {
+	status := l.container.Labels[labelRestartStatus]
+	if err == nil && (status == statusCreated || status == statusStopped) {
 		// Not before the start: the restart plugin might start it as well, and kill the new task.
 		err = e.setLabel(ctx, k, labelRestartStatus, statusRunning)
 	}

@@ -49,7 +49,8 @@ func nextSteps(v *core.View) []Next {
 	case s.Draining():
 		return []Next{{What: "it is about to stop: an operator sent it a stop signal"}}
 	case !s.EngineGivesUpAt().IsZero():
-		return []Next{{s.EngineGivesUpAt(), fmt.Sprintf("unless the engine's own restart policy (%s) has started it by then, healthd's decides (%s)",
+		return []Next{{s.EngineGivesUpAt(), fmt.Sprintf(
+			"unless the engine's own restart policy (%s) has started it by then, healthd's decides (%s)",
 			v.Container.RestartPolicy, v.Spec.RestartPolicy)}}
 	case !s.Engine.State.Alive():
 		return []Next{{What: nextAfterEnd(v)}}

@@ -73,7 +73,7 @@ func afterExit(v *core.View) string {
 	case v.Spec.Observe:
 		restarts = "healthd would restart it, and only observes it"
 	case whenFree(v) != "":
-		restarts = whenFree(v)[1:] + ", healthd restarts it"
+		restarts = strings.TrimPrefix(whenFree(v), " ") + ", healthd restarts it"
 	}
 	policy, rules := v.Spec.RestartPolicy, v.Spec.RestartRules
 	switch {

@@ -58,7 +58,8 @@ const (
 //	healthd finds the run ended, and nobody had watched it      unknown
 //	none of these                                               itself
 type Ending struct {
-	By Ender `json:"by,omitempty"` // the answer; NotEnded while the run goes on
+	By     Ender `json:"by,omitempty"`     // the answer; NotEnded while the run goes on
+	Untold bool  `json:"untold,omitempty"` // it is an operator, and no event says so: it may be an engine that shuts down
 
 	// healthd's own stop, as the engine reports it.
 	OwnSignals int       `json:"ownSignals,omitempty"` // stop signals of healthd's calls
@@ -81,7 +82,6 @@ type Ending struct {
 
 	// Restarts of the engine.
 	MaybeEngine bool `json:"maybeEngine,omitempty"` // the stop signals may come from an engine that shuts down
-	Untold      bool `json:"untold,omitempty"`      // By is an operator, and no event says so yet
 	MaybeEnded  bool `json:"maybeEnded,omitempty"`  // they did, and nobody has looked since whether the run has ended
 	WithEngine  bool `json:"withEngine,omitempty"`  // the run ended with its engine, which restarted
 	LongBefore  bool `json:"longBefore,omitempty"`  // but the run had ended long before the engine did

@@ -174,7 +174,7 @@ func (t *stepper) dialEngine() {
 }
 
 // engineAccepts applies that the engine accepted a connection begun at that moment: the
-// engine was not shutting down then, so earlier signals were not its own.
+// engine was not shutting down then, so earlier signals were not its own, but an operator's.
 func (t *stepper) engineAccepts(began time.Time) {
 	t.Ending.MaybeEngine = t.Ending.MaybeEngine && t.Checks.MaybeEngineSince.After(began)
 	t.tellOperatorStop()

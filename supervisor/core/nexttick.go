@@ -18,7 +18,8 @@ func NextTick(s *State) time.Time {
 	if s.postStartDue() {
 		sooner(s.Health.HookAt)
 	}
-	if s.Action.Call == NoCall && (s.stopPending() && s.Run.Hooks[PreStop] != HookRunning || s.startPending() && !s.Request.Queued) {
+	stop := s.stopPending() && s.Run.Hooks[PreStop] != HookRunning
+	if start := s.startPending() && !s.Request.Queued; s.Action.Call == NoCall && (stop || start) {
 		sooner(s.Action.NotBefore)
 	}
 	sooner(s.EngineGivesUpAt())

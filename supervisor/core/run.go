@@ -21,7 +21,7 @@ type Run struct {
 	LastExit  Exit                `json:"lastExit,omitzero"`  // how the previous run ended; zero FinishedAt: none known
 
 	EngineTries  bool `json:"engineTries,omitempty"`  // the engine was seen about to start the container after it
-	EngineGaveUp bool `json:"engineGaveUp,omitempty"` // the engine's own restart policy has not started the container after it
+	EngineGaveUp bool `json:"engineGaveUp,omitempty"` // the engine's own policy has not started the container after it
 	LastByItself bool `json:"lastByItself,omitempty"` // the previous run ended by itself: nobody stopped it, nor did its engine end
 }
 

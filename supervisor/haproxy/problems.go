@@ -143,7 +143,7 @@ func (l *instance) problemTexts() (texts []string) {
 // to see a container that has become ready.
 const checkPatience = 5 * time.Second
 
-// checkedDown is since when HAProxy's own check has a server down, and what that said first: what it says later is no news.
+// checkedDown is since when HAProxy's own check has a server down, and what that said first. Later words are no news.
 type checkedDown struct {
 	since time.Time
 	check string

@@ -21,7 +21,8 @@ func NewReload() *Reload {
 		successful: gauge("healthd_config_last_reload_successful", "1 if the configuration was right when it was last read, else 0: then the one before is in force."),
 		at:         gauge("healthd_config_last_reload_timestamp_seconds", "When the configuration was last read."),
 		certificates: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "healthd_tls_client_certificate_expiry_seconds", Help: "Unix time at which a certificate ends that probes and hooks show servers.",
+			Name: "healthd_tls_client_certificate_expiry_seconds",
+			Help: "Unix time at which a certificate ends that probes and hooks show servers.",
 		}, []string{"file"}),
 	}
 	r.Done(true, time.Now())
