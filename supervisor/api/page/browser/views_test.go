@@ -62,6 +62,9 @@ func TestWarnings(t *testing.T) {
 	if got := b.Text("#warnings li"); got != "HAProxy at /run/<b>x</b> cannot be updated" {
 		t.Errorf("warning %q", got)
 	}
+	if got := b.Text("#headline"); got != "The container is ready, 1 warning" {
+		t.Errorf("headline %q beside a warning", got)
+	}
 }
 
 func TestTableAndServices(t *testing.T) {

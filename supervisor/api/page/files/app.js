@@ -96,10 +96,11 @@ function draw() {
   const all = [...store.containers.values()].sort(inOrder);
   unique = uniqueNames(all);
   const services = servicesOf(all);
-  drawHeadline(all, services, place.show, (changes) => link({ view: "", ...changes }));
+  const warnings = store.warnings.filter((w) => !w.startsWith("fleet: ")); // those stand in the fleet's place
+  drawHeadline(all, services, warnings, place.show, (changes) => link({ view: "", ...changes }));
   drawProblems(all, link, linkTo);
   drawServices(services, (s) => (s.members.length === 1 ? linkTo(s.members[0]) : link({ q: s.name })), draw);
-  drawWarnings(store.warnings);
+  drawWarnings(warnings);
   drawFleet(store.fleet);
   if (filtered || onEvents) $("problems").hidden = $("fleet").hidden = $("services").hidden = true;
   if (onEvents) drawEventView();

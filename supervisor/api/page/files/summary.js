@@ -22,8 +22,8 @@ export function servicesOf(containers) {
 }
 
 /** Draws the headline, and says by title and icon how things are to those who look at another tab. */
-export function drawHeadline(containers, services, show, link) {
-  const { text, tone } = headline(containers, services);
+export function drawHeadline(containers, services, warnings, show, link) {
+  const { text, tone } = headline(containers, services, warnings.length);
   setText($("headline"), text);
   $("summary").className = tone;
   const problems = containers.filter(isProblem).length;
@@ -37,9 +37,9 @@ export function drawHeadline(containers, services, show, link) {
 
 let warningsDrawn = "";
 
-/** Draws what healthd warns of that is about no single container. What is about the fleet stands there. */
+/** Draws what healthd warns of that is about no single container. */
 export function drawWarnings(warnings) {
-  const own = warnings.filter((w) => !w.startsWith("fleet: "));
+  const own = [...warnings];
   const more = own.length - shownWarnings;
   if (more > 0) own.splice(shownWarnings, more, `And ${more.toLocaleString("en")} more: healthd status`);
   const key = JSON.stringify(own);

@@ -101,15 +101,18 @@ export const count = (n, noun) => `${n.toLocaleString("en")}\u00a0${noun}${n ===
  * The one line that answers whether anything is wrong.
  * @param {Glance[]} all
  * @param {{name: string, members: Glance[]}[]} services
+ * @param {number} warnings
  * @returns {{text: string, tone: string}}
  */
-export function headline(all, services) {
-  if (all.length === 0) return { text: "healthd supervises no container", tone: "off" };
+export function headline(all, services, warnings) {
+  const but = warnings ? `, ${count(warnings, "warning")}` : "";
+  if (all.length === 0) return { text: "healthd supervises no container" + but, tone: but ? "warn" : "off" };
   const problems = all.filter(isProblem);
   if (problems.length === 0) {
     const ready = all.filter((c) => c.ready).length;
-    if (ready === all.length) return { text: all.length === 1 ? "The container is ready" : `All ${count(all.length, "container")} are ready`, tone: "good" };
-    return { text: `Nothing is wrong: ${ready.toLocaleString("en")} of ${count(all.length, "container")} ready`, tone: "good" };
+    const tone = but ? "warn" : "good";
+    if (ready === all.length) return { text: (all.length === 1 ? "The container is ready" : `All ${count(all.length, "container")} are ready`) + but, tone };
+    return { text: `${but ? "" : "Nothing is wrong: "}${ready.toLocaleString("en")} of ${count(all.length, "container")} ready${but}`, tone };
   }
   const down = services.filter((s) => isDown(s.members)).length;
   const parts = down ? [`${count(down, "service")} down`] : [];
