@@ -64,10 +64,13 @@ func (h *world) checkStart(c *worldContainer, by actor) {
 	case c.expect != mustStay:
 	case c.endedBy == byProcess && c.startedForProbe && c.why == exitedWithZero: // the probe's verdict came before the event of the end
 	case c.why == exitedWithZero && rebooted && (!c.engineOutlived || c.unstoredRun == c.run-1): // or it ended with its engine
-	case c.endedBy != byOperator, c.why == startGivenUp:
+	case c.why == isNever && c.unstoredRun == c.run-1 && h.specs[c.template.name].RestartPolicy != core.Never: // the next daemon decided anew
+	case c.endedBy != byOperator:
+		h.fail("%s: daemon %d started it although %s", c.template.name, by, c.why)
+	case rebooted && (!c.engineOutlived || c.engineEndedSoon || c.unstoredRun == c.run-1): // the operator's stop looked like a part of the engine's shutdown
+	case c.why == startGivenUp: // no signal tells of that
 		h.fail("%s: daemon %d started it although %s", c.template.name, by, c.why)
 	case !c.daemonKnew: // that daemon had not yet got the event when it called
-	case rebooted && (!c.engineOutlived || c.engineEndedSoon || c.unstoredRun == c.run-1): // the operator's stop looked like a part of the engine's shutdown
 	case c.opSignal.ambiguous != "":
 	case c.outlasted && (!c.lossAt.IsZero() || c.calls > c.stopsDone): // the engine's stops tell too little
 	default:

@@ -225,7 +225,10 @@ func (h *world) noteRefused(c *worldContainer) {
 func (h *world) noteGivenUp(c *worldContainer) {
 	c.expect, c.why = either, "an operator stopped it before healthd saw that the engine was about to start it"
 	v, connected := h.view(c), !h.connectedSince.IsZero()
-	if connected && v != nil && v.State.Run.ID == c.info.Run() && v.State.Engine.State == runtime.Restarting {
+	switch {
+	case c.restartAskedRun == c.run:
+		c.why = "an operator has asked healthd to restart it, too"
+	case connected && v != nil && v.State.Run.ID == c.info.Run() && v.State.Engine.State == runtime.Restarting:
 		c.expect, c.why = mustStay, startGivenUp
 	}
 	c.endedBy = byOperator
@@ -236,6 +239,7 @@ const (
 	exitedWithZero = "it exited with 0"
 	mayGiveUp      = "healthd may give it up"
 	startGivenUp   = "an operator stopped it when the engine was about to start it"
+	isNever        = "its policy is Never"
 	becameNever    = "its policy has become Never"
 )
 
@@ -276,7 +280,7 @@ func (h *world) expected(c *worldContainer, by actor) (expectation, string) {
 	case asked:
 		return mustRun, "a restart was requested"
 	case spec.RestartPolicy == core.Never:
-		return mustStay, "its policy is Never"
+		return mustStay, isNever
 	case by == byEngine && h.engine.endEventsLost:
 		return either, "its engine ended, and some events of that were lost"
 	case by == byEngine && h.runUnseen(c):
@@ -333,7 +337,10 @@ func (h *world) decided(c *worldContainer) bool {
 	if v := h.view(c); h.daemon != nil && v != nil {
 		kept = v.State.Kept
 	}
-	return kept != nil && kept.Run.ID == c.info.Run() && !kept.Run.Exit.FinishedAt.IsZero() && (h.daemon != nil || c.unstoredRun != c.run)
+	if kept == nil || kept.Run.ID != c.info.Run() || kept.Run.Exit.FinishedAt.IsZero() || h.daemon == nil && c.unstoredRun == c.run {
+		return false
+	}
+	return !c.engineLeaves || kept.Run.EngineGaveUp // before that it leaves the start to the engine
 }
 
 // runUnseen says that the running daemon has not seen the present run, by its board.
