@@ -204,6 +204,8 @@ func (v *View) Waiting() *Waiting {
 		return v.waitingForStart()
 	case s.InDoubt():
 		return &Waiting{Reason: WaitRuntimeUnknown, Message: s.doubt()}
+	case s.Lost && (s.Health.Failed != NoCause || s.Draining() || s.Engine.State == runtime.Restarting):
+		return &Waiting{Reason: WaitRuntimeUnknown, Message: engineLost}
 	case s.Health.Failed != NoCause:
 		message := "failed " + failureOf(s.Health.Failed)
 		switch s.Health.Wait.Reason {
@@ -227,6 +229,8 @@ func (v *View) Waiting() *Waiting {
 	}
 	return nil
 }
+
+const engineLost = "healthd cannot reach its engine, and restarts nothing until it can"
 
 // doubt says what is known of a run that is InDoubt.
 func (s *State) doubt() string {
@@ -254,7 +258,7 @@ func (v *View) waitingForStart() *Waiting {
 	s := &v.State
 	switch {
 	case s.Lost:
-		return &Waiting{Reason: WaitRuntimeUnknown, Message: "healthd cannot reach its engine, and restarts nothing until it can"}
+		return &Waiting{Reason: WaitRuntimeUnknown, Message: engineLost}
 	case s.Action.Restart == ByExit && s.Action.GaveUp:
 		return &Waiting{Reason: WaitGaveUp, Message: "has ended, and is not started again until somebody resumes it: " + v.Spec.GiveUp.String()}
 	case s.Action.Restart == ByExit && s.Lasting.Held():
