@@ -340,7 +340,7 @@ func (h *world) decided(c *worldContainer) bool {
 	if kept == nil || kept.Run.ID != c.info.Run() || kept.Run.Exit.FinishedAt.IsZero() || h.daemon == nil && c.unstoredRun == c.run {
 		return false
 	}
-	return !c.engineLeaves || kept.Run.EngineGaveUp // before that it leaves the start to the engine
+	return c.endedBy != byProcess || c.template.enginePolicy == "no" || kept.Run.EngineGaveUp // before that the engine decides
 }
 
 // runUnseen says that the running daemon has not seen the present run, by its board.

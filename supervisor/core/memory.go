@@ -75,9 +75,11 @@ func (m *Memory) State(spec *Spec, c *runtime.Container, now time.Time, room *Ro
 	if s.Run.BeganAt.IsZero() { // an older daemon did not keep it
 		s.Run.BeganAt = now.Add(-max(0, now.Sub(m.Run.StartedAt)))
 	}
-	s.Engine.State = runtime.Exited
-	if m.Engine.State.Alive() {
+	switch state := m.Engine.State; {
+	case state.Alive():
 		s.Engine.State = runtime.Running
+	case state != runtime.Restarting: // an engine that restarts forgets that one
+		s.Engine.State = runtime.Exited
 	}
 	t := room.begin(&s, spec, c, now)
 	t.recallCall()

@@ -86,3 +86,15 @@ func TestStartOfTheLastDaemonIsTold(t *testing.T) {
 		}
 	}
 }
+
+// The daemon ends while the engine is away that was about to start the container. Only the next daemon learns that the
+// engine has restarted, and thus forgotten it.
+func TestEngineRestartsAfterTheDaemon(t *testing.T) {
+	sim := simulatePolicy(t, Always, "engine-policy=always", "0s runs", "20s exits-restarting 137", "21s engine-lost")
+	sim.generation++
+	sim.recall(sim.memory())
+	sim.play("22s engine-restarts", "1m")
+	if n := startCalls(sim); n != 1 || sim.c.State != runtime.Running {
+		t.Errorf("%d starts, want 1:\n%s", n, sim.transcript.String())
+	}
+}
