@@ -13,7 +13,7 @@ var worldActions = []weighted[func(*world, *worldContainer)]{
 	{4, "docker kill", (*world).dockerKill},
 	{2, "docker kill -s TERM", (*world).dockerTerm},
 	{3, "docker kill -s HUP", (*world).dockerHup},
-	{4, "docker stop, which the kernel denies", func(h *world, c *worldContainer) { h.locked(func() { c.stoppedByAPI = true }) }},
+	{4, "docker stop, which the kernel denies", (*world).dockerStopDenied},
 	{10, "docker start", (*world).dockerStart},
 	{3, "docker restart", (*world).dockerRestart},
 	{3, "docker pause", (*world).dockerPause},
@@ -71,6 +71,17 @@ func (h *world) dockerStop(c *worldContainer) {
 		timeout += h.randomDuration("timeout", c.info.ID, 0, 2*time.Minute)
 	}
 	h.wg.Go(func() { _ = h.engine.stop(c.info.ID, timeout, byOperator) })
+}
+
+func (h *world) dockerStopDenied(c *worldContainer) {
+	h.locked(func() {
+		switch {
+		case h.engine.up && c.info.State == runtime.Restarting: // there is no process, so nothing to deny
+			h.engine.giveUpStart(c)
+		case h.engine.up:
+			c.stoppedByAPI = true
+		}
+	})
 }
 
 func (h *world) dockerSignal(c *worldContainer, signal int) {

@@ -41,6 +41,7 @@ type worldRecord struct {
 	uncertainRun       int  // run whose stop or restart by healthd a daemon has forgotten
 	unstoredRun        int  // run of which a daemon was killed before its slow disk had all it knew
 	calls              int  // stops of the present run that healthd called for
+	calledAt           time.Time
 	starts             int  // starts after it that healthd called for
 	signals            int  // stop signals that came of these
 	signalLost         bool // the event of one of them
@@ -183,6 +184,10 @@ func (h *world) ambiguity(c *worldContainer, signal int) string {
 		return "healthd called for a stop whose outcome is not known"
 	case signal == killSignal && c.signals > 0 && time.Since(c.termAt) > c.grace-200*time.Millisecond:
 		return "the grace period of healthd's own stop is over"
+	case signal == killSignal && c.calls > c.signals && (time.Since(c.calledAt)-c.grace).Abs() < 3*time.Second:
+		return "the grace period of a stop is over that healthd called for, and that the engine may have carried out"
+	case h.engine.now().Before(c.info.StartedAt):
+		return "its engine's clock was set back, so that the signal seems to be of the run before"
 	}
 	return ""
 }
@@ -217,6 +222,8 @@ func (h *world) noteRefused(c *worldContainer) {
 	c.refusedAt = time.Now()
 	if spec := h.specs[c.template.name]; c.why == engineRestarts && !c.endUnseen && spec.GiveUp.Restarts == 0 {
 		c.expect, c.why = mustRun, "its engine could not start it"
+	} else if c.why == startGivenUp {
+		c.expect, c.why = either, "its engine has tried to start it all the same"
 	}
 	h.logf("%s: the engine cannot start it: %s (%s)", c.template.name, c.expect, c.why)
 }
