@@ -170,3 +170,43 @@ func TestStartsAfterEngineIsLostAgain(t *testing.T) {
 		}
 	})
 }
+
+// A shutdown starts what healthd has stopped, however many starts are due of what has ended by itself.
+func TestShutdownStartsWhatItHasStopped(t *testing.T) {
+	plain := plainSpec(core.Always)
+	plain.Backoff.Initial, plain.Backoff.Max = 5*time.Minute, 5*time.Minute
+	synctest.Test(t, func(t *testing.T) {
+		h, web := newFakeHost(t, plain), webSpec()
+		h.shutdown = 30 * time.Second
+		h.resolve = func(c runtime.Traits) (*core.Spec, error) {
+			if c.Name == "n-web" {
+				return web, nil
+			}
+			return plain, nil
+		}
+		h.startDaemon(runtime.ReplayUnknown, 0)
+		h.engine.run("web")
+		pass(time.Minute)
+		for i := range 40 {
+			h.engine.run(fmt.Sprintf("c%02d", i))
+		}
+		for range 2 { // the second end has a back-off
+			pass(20 * time.Second)
+			for i := range 40 {
+				h.engine.exit(fmt.Sprintf("c%02d", i), 1)
+			}
+		}
+		synctest.Wait()
+		h.engine.startTakes, h.engine.stopTakes = 6*time.Second, 5*time.Second
+		h.probes.setResult("web:1", refused)
+		for h.view("web").State.Action.Call != core.StopCall {
+			pass(time.Second)
+		}
+		h.stop()
+		h.ended.Wait()
+		if !h.running("web") {
+			t.Error("healthd has ended, and web is down, which it had stopped itself")
+		}
+		h.kill()
+	})
+}

@@ -44,7 +44,8 @@ const (
 )
 
 // MaxStarts is how many start calls to an engine are under way when no more begin. After a reboot all containers
-// of a small host want to start at once. What an operator asks for does not wait, and a call that may hang does not count.
+// of a small host want to start at once. Only a container that ended by itself, or with its engine, waits: a shutdown
+// has no time for that, and the guard bounds the rest. A call that may hang does not count.
 const MaxStarts = 8
 
 // callRetryPause is the time before healthd tries a call again that failed, or whose

@@ -65,7 +65,7 @@ func (t *stepper) callEngine() {
 		t.Request.Cause, t.Request.Grace, t.Request.Told = t.Action.Stopping, t.Action.Grace, false
 		t.Action.StopCalls++
 		t.fx = append(t.fx, Effect{Kind: StopContainer, Grace: t.Action.Grace})
-	case t.startPending() && t.startsFull && t.Action.Restart != ByOperator:
+	case t.startPending() && t.startsFull && t.Action.Restart == ByExit:
 		t.Request.Queued = true
 	case t.startPending():
 		t.Action.Call, t.Request.Run = StartCall, t.Run.ID
