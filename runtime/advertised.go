@@ -38,9 +38,10 @@ func (c *Container) Advertised(port int, own bool, advertise netip.Addr) (addr n
 func (c *Container) Local(port int, own bool) (address string, at int, why string) {
 	place := c.place()
 	switch {
+	case place.Elsewhere != "":
 	case c.Address == "":
 		return "", port, "it is in no network in which healthd has an address of it"
-	case place.Elsewhere == "":
+	default:
 		return c.Address, port, ""
 	}
 	addr, at, why := c.Advertised(port, own, place.At)

@@ -92,6 +92,10 @@ func TestEngineElsewhere(t *testing.T) {
 		}
 	}
 	here := seen("", "", false, at("0.0.0.0", 8080))
+	podman := seen("rootless", "127.0.0.1", true)
+	podman.Address, podman.From.SameHostNetwork = "127.0.0.1", true
+	pasta := seen("rootless", "127.0.0.1", false, at("0.0.0.0", 8080))
+	pasta.Address, pasta.From.SameHostNetwork = "", true
 	const rootless, remote, netns = "rootless", "remote", "another namespace"
 	const localhost, far = "127.0.0.1", "192.0.2.7"
 	for _, tt := range []struct {
@@ -109,6 +113,8 @@ func TestEngineElsewhere(t *testing.T) {
 		{"rootless, own address", seen(rootless, localhost, false, at("0.0.0.0", 8080)), true, "", "", rootless},
 		{"rootless, not published", seen(rootless, localhost, false), false, "", "", "rootless, which does not publish port 80: publish it"},
 		{"rootless, its host's network", seen(rootless, localhost, true), false, "", "", "it uses its engine's network, and rootless"},
+		{"rootless Podman, its host's network, which is healthd's", podman, false, "127.0.0.1:80", "10.0.0.5:80", ""},
+		{"rootless Podman, published, without an address that it tells", pasta, false, "127.0.0.1:8080", "10.0.0.5:8080", ""},
 		{"remote, published", seen(remote, far, false, at("0.0.0.0", 8080)), false, "192.0.2.7:8080", "192.0.2.7:8080", ""},
 		{"remote, published at its loopback", seen(remote, far, false, at("127.0.0.1", 8080)), false, "", "",
 			"port 80 is published on the host at 127.0.0.1 only, where other hosts do not reach it: publish it at 192.0.2.7"},

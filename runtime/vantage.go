@@ -36,11 +36,13 @@ type Place struct {
 	// At is where healthd reaches the ports that an engine Elsewhere publishes: a loopback address where something passes
 	// them on to healthd's host. Invalid: that is not known.
 	At netip.Addr
+	// SameHostNetwork says that the host's network of an engine Elsewhere is healthd's own all the same.
+	SameHostNetwork bool
 }
 
-// place is where the container's engine is.
+// place is where the container's network is.
 func (c *Container) place() Place {
-	if c.From == nil {
+	if c.From == nil || c.HostNetwork && c.From.SameHostNetwork {
 		return Place{}
 	}
 	return c.From.Place

@@ -38,7 +38,8 @@ func placeBehind(program string, sameNetwork, rootless bool) runtime.Place {
 	switch {
 	case program == "dockerd" && sameNetwork: // also if it is rootless
 	case rootless:
-		return runtime.Place{Elsewhere: "its engine is rootless, with a network of its own", At: loopback}
+		hostNetwork := sameNetwork && (program == "podman" || program == "systemd") // which has made Podman's socket
+		return runtime.Place{Elsewhere: "its engine is rootless, with a network of its own", At: loopback, SameHostNetwork: hostNetwork}
 	case (program == "dockerd" || program == "podman") && !sameNetwork:
 		return runtime.Place{Elsewhere: "its engine is in another network namespace than healthd"}
 	}

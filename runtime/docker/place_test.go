@@ -32,8 +32,12 @@ func TestPlaceBehind(t *testing.T) {
 		{"Podman", "podman", true, false, here},
 		{"Podman in a network namespace", "podman", false, false, away},
 		{"rootless Podman, whose containers alone have another network", "podman", true, true, rootless},
+		{"rootless Podman whose socket systemd made", "systemd", true, true, rootless},
 	} {
 		got := placeBehind(tt.program, tt.sameNetwork, tt.rootless)
+		if got.SameHostNetwork != strings.HasPrefix(tt.name, "rootless Podman") {
+			t.Errorf("%s: its host's network is healthd's: %v", tt.name, got.SameHostNetwork)
+		}
 		if !strings.Contains(got.Elsewhere, tt.want) || (tt.want == here) != (got == runtime.Place{}) || got.At.IsValid() != (tt.want == rootless) {
 			t.Errorf("%s: %+v", tt.name, got)
 		}
