@@ -29,7 +29,7 @@ func (t *stepper) observed(in *Input) {
 	t.Health.SeenAt = t.now
 	if t.Engine.State.Alive() {
 		t.Health.AliveAt = t.now
-		t.Engine.Addressed = t.Engine.Addressed || t.address() != ""
+		t.Engine.Addressed = t.Engine.Addressed || t.c.Address != ""
 	}
 	t.checkResources()
 	if !t.Engine.State.Alive() && (!in.Unwatched || t.Run.ID == runtime.Run{}) {

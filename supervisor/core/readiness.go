@@ -3,8 +3,8 @@ package core
 // setReadiness sets the conditions ContainerReady and Ready, which follow from everything
 // else.
 func (t *stepper) setReadiness() {
-	t.Engine.NoAddress = t.c.State.Alive() && t.address() == "" &&
-		(t.Engine.Addressed || t.spec.Publish.Port != 0 || t.spec.Publish.HAProxy.Backend != "")
+	lost, published := t.Engine.Addressed && t.c.Address == "", t.spec.Publish.Port != 0 || t.spec.Publish.HAProxy.Backend != ""
+	t.Engine.NoAddress = t.c.State.Alive() && (lost || published && t.address() == "")
 	ready := t.containerReady()
 	t.Conditions.ContainerReady.set(ready, t.now)
 	ready = ready && firstUnmetGate(t.spec, &t.State) == ""

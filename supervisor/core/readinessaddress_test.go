@@ -30,7 +30,8 @@ func TestReadyOnlyWithAnAddress(t *testing.T) {
 		{"its engine is elsewhere", []string{far, far}, 0, true},
 		{"its engine is elsewhere, and it is published", []string{far}, 80, false},
 		{"its engine is elsewhere, which publishes its port", []string{far}, 8080, true},
-		{"its engine turns out to be elsewhere", []string{has, far}, 0, false},
+		{"its engine turns out to be elsewhere", []string{has, far}, 0, true},
+		{"its engine turns out to be elsewhere, and it is published", []string{has, far}, 80, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			sim := simulate(t)
