@@ -83,7 +83,7 @@ type stopCall struct {
 	engine *Engine
 	key    key
 	pid    uint32
-	sent   bool // a signal
+	sent   bool // a signal, perhaps
 }
 
 // stop has containerd's restart plugin leave the container alone until healthd starts it. Where no signal was sent, the
@@ -153,8 +153,10 @@ func (s *stopCall) signal(ctx context.Context, sig unix.Signal) error {
 		s.sent = true
 	case errdefs.IsNotFound(err):
 		return nil
-	case asking.Err() != nil && ctx.Err() == nil:
-		return errHung
+	case asking.Err() != nil:
+		if s.sent = true; ctx.Err() == nil {
+			return errHung
+		}
 	}
 	return err
 }
