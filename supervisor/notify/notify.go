@@ -137,6 +137,9 @@ func (n *Notifier) Test(ctx context.Context, name string) ([]Tested, error) {
 			begun := time.Now()
 			err := n.try(ctx, &all[i], testMessage(all[i].Name, n.config.Host, begun))
 			outcomes[i] = Tested{all[i].Name, err, time.Since(begun)}
+			if err == nil {
+				n.problems.Set(all[i].Name)
+			}
 		})
 	}
 	sending.Wait()

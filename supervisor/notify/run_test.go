@@ -571,3 +571,15 @@ func TestNoReceivers(t *testing.T) {
 		s.wantEvents()
 	})
 }
+
+// What the warning says to run ends it.
+func TestProblemEndsWithATest(t *testing.T) {
+	n := New(Config{Receivers: []Receiver{{Name: "oncall"}}})
+	n.problems.Set("oncall", "cannot notify oncall")
+	for _, err := range []error{errors.New("it answers 500"), nil} {
+		n.try = func(context.Context, *Receiver, *Message) error { return err }
+		if _, testErr := n.Test(t.Context(), ""); testErr != nil || len(n.Problems()) > 0 != (err != nil) {
+			t.Errorf("after a test with %v: problems %q, %v", err, n.Problems(), testErr)
+		}
+	}
+}
