@@ -98,6 +98,8 @@ func nextAfterEnd(v *core.View) string {
 		return "healthd leaves the start to " + v.Spec.ManagedElsewhere + ", which manages it"
 	case s.OperatorStopped():
 		return "an operator stopped it: it stays stopped until somebody starts it"
+	case s.Engine.GivesUp && s.Ending.By == core.EndedByItself && s.Action.Stopping == core.NoCause:
+		return "the engine does not start it any more: an operator stopped it between two runs, or sent it a signal. It stays stopped until somebody starts it"
 	case enginePolicy(v) != "" && s.Action.Stopping == core.NoCause:
 		return engineDecides(v)
 	case v.Container.AutoRemove:

@@ -52,6 +52,10 @@ func TestNextOfOtherActions(t *testing.T) {
 			"it ended as its engine stopped, or by an operator: healthd decides when the engine is back"},
 		{"got a signal as its engine stopped", with(func(_ *core.View, s *core.State) { s.Lost, s.Ending.First, s.Ending.MaybeEngine = true, at(5), true }),
 			"its stop signal came from its engine, which stopped, or from an operator: healthd decides when the engine is back"},
+		{"its engine starts it no more", with(func(v *core.View, s *core.State) {
+			v.Container.State, v.Container.RestartPolicy, s.Engine.State, s.Engine.GivesUp = runtime.Exited, "always", runtime.Exited, true
+			s.Ending.By = core.EndedByItself
+		}), "the engine does not start it any more: an operator stopped it between two runs, or sent it a signal. It stays stopped until somebody starts it"},
 		{"engine away", with(func(_ *core.View, s *core.State) { s.Lost = true }),
 			"30 liveness probe: after 1 more failure, healthd restarts it when it can reach the engine again\n" +
 				"if it exits by itself: when it can reach the engine again, healthd restarts it (restart policy Always)"},

@@ -64,11 +64,18 @@ func (spec *Spec) ruleApplies(code int) bool {
 func (t *stepper) enginePolicy() bool { return t.c.HasRestartPolicy() && !t.Run.EngineGaveUp }
 
 // lookWhetherLeftDown notes whether the engine leaves the container down that its own restart policy has it start. An
-// engine that was about to start it, and is no more, without an error, obeys an operator: of a kill between two runs no
-// event tells.
+// engine that was about to start it, and is no more, without an error, obeys an operator, or got any signal for it: of
+// a kill between two runs no event tells.
 func (t *stepper) lookWhetherLeftDown() {
+	told := t.Engine.GivesUp
 	t.Run.EngineTries = t.Run.EngineTries || t.c.State == runtime.Restarting
-	t.Engine.LeftDown = t.c.LeftDown() && (t.c.Error != "" || !t.Run.EngineTries)
+	t.Engine.GivesUp = t.c.LeftDown() && t.c.Error == "" && t.Run.EngineTries
+	t.Engine.LeftDown = t.c.LeftDown() && !t.Engine.GivesUp
+	if t.Engine.GivesUp && !told && t.Ending.By == EndedByItself && t.Action.Restart == NoCause {
+		t.record(EventEngineGaveUp, "The engine does not start container %s any more, although its own restart policy is %s: "+
+			"an operator stopped it between two runs, or sent it a signal. It stays stopped until somebody starts it",
+			t.c.Name, t.c.RestartPolicy)
+	}
 }
 
 // engineGivesUp has healthd's restart policy decide when the engine's own has had its time.
