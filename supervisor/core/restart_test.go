@@ -94,6 +94,8 @@ func TestEngineGivesUp(t *testing.T) {
 		{"a signal has switched it off, exit 0", Always, append(ends[:3:3], "100s exits 0"), 1, 1},
 		{"the engine is late, it restarts the container", Always, append(ends[:3:3], "100s exits 1", "112s runs"), 0, 0},
 		{"an operator kills it while the engine waits to start it, which no event tells", Always, append(ends, "101s start-given-up"), 0, 1},
+		{"an operator kills it so, and the engine restarts", Always, append(ends, "101s start-given-up", "200s engine-restarts"), 0, 1},
+		{"an operator kills it so, and healthd and the engine restart", Always, append(ends, "101s start-given-up", "150s daemon-killed", "200s engine-restarts"), 0, 1},
 		{"on-failure, switched off", Always, append(ends[:3:3], "engine-policy=on-failure", "100s exits 1"), 1, 1},
 		{"on-failure, exit 0", Always, append(ends[:3:3], "engine-policy=on-failure", "100s exits 0"), 0, 0},
 		{"on-failure:1, restarted as often", Always, append(ends[:3:3], "engine-policy=on-failure:1", "restarted-by-engine=yes", "100s exits 1"), 0, 0},
