@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/containerd/containerd/v2/core/runtime/restart"
 )
 
 // Labels of nerdctl and of containerd's restart plugin.
@@ -102,16 +104,14 @@ func (l labelSet) restartPolicy() string {
 	if l[labelRestartStatus] != statusRunning {
 		return policyNone
 	}
-	name, _, _ := strings.Cut(l[labelRestartPolicy], ":")
-	switch name {
-	case "always", "unless-stopped":
-		return name
-	case "on-failure":
-		return l[labelRestartPolicy]
-	case policyNone:
+	policy, err := restart.NewPolicy(l[labelRestartPolicy])
+	switch {
+	case err != nil: // as the plugin does
 		return policyNone
+	case policy.Name() == "on-failure":
+		return l[labelRestartPolicy]
 	}
-	return "always" // as for containers from before there were policies
+	return policy.Name()
 }
 
 // restartMax returns how often the plugin restarts the container; 0: without end.

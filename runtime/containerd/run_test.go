@@ -363,7 +363,7 @@ func TestPreferredNetwork(t *testing.T) {
 
 func TestLabels(t *testing.T) {
 	for status, want := range map[string]map[string]string{
-		"running": {"": "always", "always": "always", "unless-stopped": "unless-stopped", "on-failure": "on-failure", "on-failure:3": "on-failure:3", "no": "no", "x": "always"},
+		"running": {"": "always", "always": "always", "unless-stopped": "unless-stopped", "on-failure": "on-failure", "on-failure:3": "on-failure:3", "no": "no", "x": "no", "always:3": "no", "on-failure:x": "no"},
 		"stopped": {"always": "no"}, "": {"always": "no"},
 	} {
 		for policy, want := range want {
