@@ -21,7 +21,7 @@ import (
 
 // forbids says that a request is not allowed. Some proxies know methods only.
 func forbids(resp *http.Response) bool {
-	return resp.StatusCode == http.StatusForbidden || resp.StatusCode == http.StatusMethodNotAllowed
+	return slices.Contains([]int{http.StatusUnauthorized, http.StatusForbidden, http.StatusMethodNotAllowed}, resp.StatusCode)
 }
 
 // nameRequest has an answer by which a request is not allowed name the request: proxies answer with a page that says

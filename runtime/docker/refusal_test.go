@@ -33,6 +33,8 @@ func TestRefusedRequests(t *testing.T) {
 			"/containers/" + id + "/start", "cannot start container aaaaaaaaaaaa: POST /containers/aaaaaaaaaaaa/start: 403 Forbidden (a socket proxy?)"},
 		{"method", "text/plain", "method not allowed", 405, func(e *Engine, ctx context.Context) error { return e.Start(ctx, "web") },
 			"/containers/web/start", "cannot start container web: POST /containers/web/start: 405 Method Not Allowed (a socket proxy?)"},
+		{"without its password", "text/html", page, 401, func(e *Engine, ctx context.Context) error { return e.Start(ctx, "web") },
+			"/containers/web/start", "cannot start container web: POST /containers/web/start: 401 Unauthorized (a socket proxy?)"},
 		{"plugin", "application/json", `{"message":"authorization denied by plugin opa: no"}`, 403, func(e *Engine, ctx context.Context) error { return e.Stop(ctx, "web", 0) },
 			"/containers/web/stop", "cannot stop container web: POST /containers/web/stop: 403 Forbidden: authorization denied by plugin opa: no"},
 		{"list, by a request of healthd's own", "text/html", page, 403, func(e *Engine, ctx context.Context) error { _, err := e.List(ctx); return err },
