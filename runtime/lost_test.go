@@ -71,6 +71,12 @@ func TestWatchLostCauses(t *testing.T) {
 			1m0s killed a 15
 			1m0s observed a exited
 			1m0s synced interval`},
+		{"signal and end of a container that has just begun", func(f *fakeEngine) {
+			f.start("b")
+			lose(f, func() { f.kill("b", 15) })
+			time.Sleep(10 * time.Second)
+		}, 1, `
+			10s observed b exited after killed b 15`},
 		{"one of two signals", func(f *fakeEngine) {
 			f.emit("a", ActionKill, 1)
 			time.Sleep(time.Second)

@@ -21,8 +21,8 @@ const stopExplains = 20 * time.Second
 
 // endUnexplained says that c shows a new end, and no event said that a stop began. A KILL
 // alone does not explain it: it may be how the engine finished a stop. Of a container seen
-// for the first time this is so only if an event told its end, or the Watcher before knew it
-// running; else the supervisor may know it from its journal.
+// for the first time this is so only if an event told its start or its end, or the Watcher before
+// knew it running; else the supervisor may know it from its journal.
 func (v *view) endUnexplained(e *entry, c *Container, now time.Time) bool {
 	switch {
 	case c.State.Alive():
@@ -32,7 +32,7 @@ func (v *view) endUnexplained(e *entry, c *Container, now time.Time) bool {
 		told := func(kind UpdateKind) bool {
 			return slices.ContainsFunc(own, func(u Update) bool { return u.Kind == kind && (kind != Killed || c.BeginsStop(u.Signal)) })
 		}
-		return (told(Died) || v.endNotObserved(c)) && !told(Killed)
+		return (told(Died) || e.toldStartOf(c) || v.endNotObserved(c)) && !told(Killed)
 	case now.Sub(e.toldOf(c).stopAt) < max(c.StopTimeout, 0)+stopExplains:
 		return false
 	}

@@ -235,6 +235,8 @@ func (h *world) noteGivenUp(c *worldContainer) {
 	switch {
 	case c.restartAskedRun == c.run:
 		c.why = "an operator has asked healthd to restart it, too"
+	case v != nil && v.State.Action.Restart != core.NoCause:
+		c.why = "healthd was about to start it"
 	case connected && v != nil && v.State.Run.ID == c.info.Run() && v.State.Engine.State == runtime.Restarting:
 		c.expect, c.why = mustStay, startGivenUp
 	}
