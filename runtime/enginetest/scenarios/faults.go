@@ -31,7 +31,9 @@ func containersOutliveTheEngine(t *testing.T, p Private) {
 	n := l.WaitFor(t, 0, "synced start")
 	accepts(t, e, "runs", true)
 	patience.Until(t, "a Watcher tells "+back, func() error { // a busy engine may not answer in time what it remembers
-		p.Remove(t, p.Run(t, watched(t, Container{Name: "heard", Cmd: deaf}))) // without an event it cannot tell
+		heard := p.Run(t, watched(t, Container{Name: "heard", Cmd: deaf})) // without an event it cannot tell
+		n = l.WaitFor(t, n, "observed heard running")
+		p.Remove(t, heard)
 		n = l.WaitFor(t, n, "removed heard")
 		p.Kill(t)
 		lost := l.WaitFor(t, n, "lost")
