@@ -54,7 +54,9 @@ func HostPortsFingerprint(ports []HostPort) string {
 	}
 	h := fnv.New64a()
 	for _, p := range ports {
-		fmt.Fprintln(h, p.Port, p.IP, p.HostPort)
+		if p.IP != netip.IPv6Unspecified() { // which Podman from 5 on lists, and does not show in an inspection
+			fmt.Fprintln(h, p.Port, p.IP, p.HostPort)
+		}
 	}
 	return fmt.Sprintf(" %x", h.Sum64())
 }

@@ -48,7 +48,7 @@ func TestHostPortsOf(t *testing.T) {
 func TestHostPortsFingerprint(t *testing.T) {
 	seen := map[string]string{}
 	for _, ports := range [][]HostPort{
-		nil, HostPortsOf(80, "0.0.0.0", 8080), HostPortsOf(80, "", 8080), HostPortsOf(81, "0.0.0.0", 8080), HostPortsOf(80, "0.0.0.0", 8081),
+		nil, HostPortsOf(80, "0.0.0.0", 8080), HostPortsOf(81, "0.0.0.0", 8080), HostPortsOf(80, "0.0.0.0", 8081),
 		HostPortsOf(80, "127.0.0.1", 8080), append(HostPortsOf(80, "0.0.0.0", 8080), HostPortsOf(81, "0.0.0.0", 8080)...),
 	} {
 		f := HostPortsFingerprint(ports)
@@ -56,5 +56,8 @@ func TestHostPortsFingerprint(t *testing.T) {
 			t.Errorf("%v has %q, as %s", ports, f, other)
 		}
 		seen[f] = fmt.Sprint(ports)
+	}
+	if both := HostPortsFingerprint(HostPortsOf(80, "", 8080)); both != HostPortsFingerprint(HostPortsOf(80, "0.0.0.0", 8080)) {
+		t.Errorf("all addresses of both families: %q", both)
 	}
 }

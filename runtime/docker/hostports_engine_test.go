@@ -65,6 +65,7 @@ func TestPublishedPorts(t *testing.T) {
 
 // Docker chooses ports afresh for each run: the next one is known with the run, and none while the container does not run.
 func TestPublishedPortsChange(t *testing.T) {
+	dockertest.PodmanCannot(t, "it chooses ports when it makes a container, and cannot start one whose port is taken")
 	e, private := engine(t)
 	l := scenarios.Watch(t, e)
 	l.WaitFor(t, 0, "synced start")
