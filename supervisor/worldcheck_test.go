@@ -68,7 +68,7 @@ func (h *world) checkStart(c *worldContainer, by actor) {
 	case c.endedBy != byOperator:
 		h.fail("%s: daemon %d started it although %s", c.template.name, by, c.why)
 	case rebooted && (!c.engineOutlived || c.engineEndedSoon || c.unstoredRun == c.run-1): // the operator's stop looked like a part of the engine's shutdown
-	case c.why == startGivenUp && rebooted: // no signal tells of that, and lists of the engine's life before may not have shown it
+	case c.why == startGivenUp && (rebooted || c.unstoredRun == c.run-1): // no signal tells of that, and lists of the engine's life before may not have shown it
 	case c.why == startGivenUp:
 		h.fail("%s: daemon %d started it although %s", c.template.name, by, c.why)
 	case !c.daemonKnew: // that daemon had not yet got the event when it called

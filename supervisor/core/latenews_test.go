@@ -152,6 +152,13 @@ func TestSignalOfARunAhead(t *testing.T) {
 		if m != tt.want {
 			t.Errorf("a signal to a run that began %v after the core's means %v, want %v", tt.started, m, tt.want)
 		}
+		later := e.next(runtime.Run{ID: "a", Started: at.Add(tt.started).UnixNano()}) // also if that looked like the core's own start
+		if later.First.IsZero() {
+			t.Errorf("a run that began %v after the core's does not know of its signal", tt.started)
+		}
+		if later = e.next(runtime.Run{ID: "a", Started: at.Add(tt.started + time.Millisecond).UnixNano()}); !later.First.IsZero() {
+			t.Errorf("a run after the one that began %v after the core's got its signal", tt.started)
+		}
 	}
 }
 
