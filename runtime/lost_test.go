@@ -244,3 +244,21 @@ func TestKillAfterAListOfARestartedEngine(t *testing.T) {
 		t.Errorf("sent %+v", v.out)
 	}
 }
+
+// While healthd asks who ended a run, the next one begins: the answer is still about the run that has ended.
+func TestKillsOfTheRunBeforeAStart(t *testing.T) {
+	at := func(s int64) time.Time { return time.Unix(s, 0) }
+	v := newView(nil)
+	v.applyList([]Summary{{ID: "a", State: Running}}, at(1))
+	v.applyInspection(v.nextToInspect(), &Container{ID: "a", State: Running, StartedAt: at(1)}, nil, at(1))
+	ended := &Container{ID: "a", State: Exited, StartedAt: at(1), FinishedAt: at(9)}
+	v.applyEvent(Event{ID: "a", Action: ActionStart, Time: at(10)}, 0, at(10))
+	v.out = nil
+	v.applyKills(v.entries["a"], ended, []Event{{ID: "a", Action: ActionKill, Signal: 15, Time: at(9)}}, at(11))
+	if len(v.out) != 1 || v.out[0].Of.Run != ended.Run() || v.out[0].Of.Newer {
+		t.Errorf("sent %+v", v.out)
+	}
+	if told := v.entries["a"].told; len(told.signals) > 0 {
+		t.Errorf("the next run has been told %+v", told)
+	}
+}

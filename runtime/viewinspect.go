@@ -58,6 +58,11 @@ func (v *view) applyKills(e *entry, c *Container, kills []Event, now time.Time) 
 			continue
 		}
 		u := Update{Kind: Killed, ID: ev.ID, Time: ev.Time, Signal: ev.Signal, Of: e.runHint(), Late: true}
+		if e.known != nil && e.newer && e.known.Run() == c.Run() { // the next run has begun meanwhile
+			u.Of = RunHint{Run: c.Run()}
+			v.emit(u)
+			continue
+		}
 		if e.known != nil && e.known.Run() != c.Run() {
 			u.Of.Newer = true
 			if !e.toldStartOf(c) && (!u.Of.Old() || e.shownInLife) { // its start is lost, and came in the engine's present life
