@@ -207,6 +207,11 @@ func (d *worldDaemon) deliver(ctx context.Context, u runtime.Update) error {
 	case runtime.Connected:
 		d.host.logf("%s connects, replay %d", d.name(), u.Replay)
 		d.host.noteConnected(d)
+		for _, c := range d.host.engine.containers {
+			if c.why == startGivenUp && u.Replay == runtime.ReplayRestart {
+				c.expect, c.why = either, "healthd takes its engine for one that has restarted since"
+			}
+		}
 	}
 	d.host.mu.Unlock()
 	err := d.sup.Deliver(ctx, u)
