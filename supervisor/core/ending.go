@@ -311,7 +311,7 @@ func (e *Ending) noteNext(n news) {
 // noteOperator notes a stop signal that is not healthd's. A KILL after a TERM belongs to
 // the same stop.
 func (e *Ending) noteOperator(s signal, v *evidence) {
-	if s.of.Newer { // the start before it may be that of a run right after this one
+	if s.of.Newer && v.run.IsStart(s.of.Started) { // which may be the start of a run right after this one, too
 		e.Next = NextRun{s.at, s.of.Started}
 	}
 	if e.Signalled() {

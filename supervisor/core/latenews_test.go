@@ -121,6 +121,27 @@ func TestNewsOfAMissedRun(t *testing.T) {
 	}
 }
 
+// A signal to the next run is told before the end of the present one. The next run survives it.
+func TestSurvivedSignalOfAMissedStart(t *testing.T) {
+	sim := simulate(t, "0s runs", "5s")
+	next := sim.now.Add(time.Second)
+	for _, in := range []Input{
+		{Kind: Signalled, Signal: 15, Time: next.Add(time.Second), Of: runtime.RunHint{Run: sim.state.Run.ID, Newer: true, Started: next}},
+		{Kind: Died, ExitCode: 1, Time: next, Of: runtime.RunHint{Run: sim.state.Run.ID}},
+	} {
+		sim.step("", &in)
+	}
+	sim.c.StartedAt = next
+	sim.step("the next run", &Input{Kind: Observed})
+	if ready, _, _ := sim.view().Readiness(); ready {
+		t.Errorf("ready, although it has got a stop signal:\n%s", sim.transcript.String())
+	}
+	sim.play("5m")
+	if ready, reason, _ := sim.view().Readiness(); !ready {
+		t.Errorf("not ready for ever (%s):\n%s", reason, sim.transcript.String())
+	}
+}
+
 // The Watcher takes a signal for one to a run that has ended, because an event was lost. Later it
 // finds it in the history, as one to the next run.
 func TestSignalToldAgainOfAnotherRun(t *testing.T) {
@@ -153,8 +174,8 @@ func TestSignalOfARunAhead(t *testing.T) {
 			t.Errorf("a signal to a run that began %v after the core's means %v, want %v", tt.started, m, tt.want)
 		}
 		later := e.next(runtime.Run{ID: "a", Started: at.Add(tt.started).UnixNano()}) // also if that looked like the core's own start
-		if later.First.IsZero() {
-			t.Errorf("a run that began %v after the core's does not know of its signal", tt.started)
+		if known := !later.First.IsZero(); known != (tt.started >= 0) {
+			t.Errorf("a run that began %v after the core's knows of its signal: %v", tt.started, known)
 		}
 		if later = e.next(runtime.Run{ID: "a", Started: at.Add(tt.started + time.Millisecond).UnixNano()}); !later.First.IsZero() {
 			t.Errorf("a run after the one that began %v after the core's got its signal", tt.started)
