@@ -38,6 +38,10 @@ func nextSteps(v *core.View) []Next {
 		return []Next{{What: "healthd starts it when the container whose network it shares runs"}}
 	case s.Request.Queued:
 		return []Next{{What: "healthd starts it when " + core.FewerStarts}}
+	case s.Action.Restart == core.ByExit: // of a stop of what does not run no engine tells
+		return []Next{{s.Action.NotBefore, fmt.Sprintf(
+			"healthd starts it. To keep it down: healthd hold %s (an engine's stop does nothing to a container that does not run)",
+			v.Container.Name)}}
 	case s.Action.Restart != core.NoCause:
 		return []Next{{s.Action.NotBefore, "healthd starts it"}}
 	case s.InDoubt():

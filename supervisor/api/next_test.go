@@ -183,6 +183,9 @@ func TestNextOfBlockedStart(t *testing.T) {
 		{"queued", withChange(backingOffContainer("web-1"), func(_ *core.View, s *core.State) { s.Request.Queued = true }),
 			"healthd starts it when fewer than 8 other starts are under way"},
 		{"engine away", away(func(_ *core.View, s *core.State) { s.Lost = true }), "healthd starts it when it can reach the engine again"},
+		{"back-off", withChange(backingOffContainer("web-1"), func(_ *core.View, s *core.State) { s.Action.Restart = core.ByExit }),
+			"45 healthd starts it. To keep it down: healthd hold web-1 (an engine's stop does nothing to a container that does not run)"},
+		{"back-off of what healthd has stopped", backingOffContainer("web-1"), "45 healthd starts it"},
 	} {
 		if got := formatNext(tt.v); got != tt.want {
 			t.Errorf("%s:\ngot\n%s\nwant\n%s", tt.name, got, tt.want)
