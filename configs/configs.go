@@ -62,6 +62,8 @@ type Runtime struct {
 	Relist   time.Duration
 	// Namespaces are those of containerd whose containers healthd looks at; nil for Docker.
 	Namespaces []string
+	// Exclusive: no other healthd of this host may supervise containers of it.
+	Exclusive bool
 }
 
 // Listen says where to listen. HTTP, Agent and DNS may be empty, for off.

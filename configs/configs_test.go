@@ -116,7 +116,7 @@ func TestDefaults(t *testing.T) {
 	if len(c.HAProxy.Sockets) > 0 {
 		t.Errorf("got %q, want no sockets", c.HAProxy.Sockets)
 	}
-	if got, want := c.Runtimes, []Runtime{{Name: "docker", Type: "docker", Relist: time.Minute}}; !reflect.DeepEqual(got, want) {
+	if got, want := c.Runtimes, []Runtime{{Name: "docker", Type: "docker", Relist: time.Minute, Exclusive: true}}; !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 }
@@ -131,11 +131,12 @@ type = "containerd"
 endpoint = "unix:///run/k3s/containerd/containerd.sock"
 namespaces = ["k8s.io", "build-1"]
 relist = "5s"
+exclusive = false
 `))
 	want := []Runtime{
-		{"containerd", "containerd", "unix:///run/containerd/containerd.sock", time.Minute, []string{"default"}},
-		{"docker", "docker", "", time.Minute, nil},
-		{"containerd-2", "containerd", "unix:///run/k3s/containerd/containerd.sock", 5 * time.Second, []string{"k8s.io", "build-1"}},
+		{"containerd", "containerd", "unix:///run/containerd/containerd.sock", time.Minute, []string{"default"}, true},
+		{"docker", "docker", "", time.Minute, nil, true},
+		{"containerd-2", "containerd", "unix:///run/k3s/containerd/containerd.sock", 5 * time.Second, []string{"k8s.io", "build-1"}, false},
 	}
 	if err != nil || !reflect.DeepEqual(c.Runtimes, want) {
 		t.Errorf("got %+v, %v; want %+v", c, err, want)
@@ -182,7 +183,7 @@ func TestLoadJoinsFiles(t *testing.T) {
 	if got, want := c.Guard, (core.Guard{Window: 10 * time.Second, HostSuspect: true}); got != want || c.State.Dir != "" {
 		t.Errorf("got %v and state in %q, want %v and none", got, c.State.Dir, want)
 	}
-	want := Runtime{"docker-2", "docker", "tcp://127.0.0.1:2375", 5 * time.Second, nil}
+	want := Runtime{"docker-2", "docker", "tcp://127.0.0.1:2375", 5 * time.Second, nil, true}
 	if len(c.Runtimes) != 2 || c.Runtimes[0].Name != "docker" || !reflect.DeepEqual(c.Runtimes[1], want) {
 		t.Errorf("got %v, want docker and %v", c.Runtimes, want)
 	}

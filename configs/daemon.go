@@ -113,6 +113,8 @@ func readRuntime(t *table) Runtime {
 	rt := Runtime{
 		Type:   t.choice("type", typeDocker, TypeContainerd),
 		Relist: t.duration("relist", defaultRelist, durations(time.Second)),
+
+		Exclusive: t.boolean("exclusive", true),
 	}
 	rt.Name = rt.Type
 	if rt.Type == TypeContainerd {

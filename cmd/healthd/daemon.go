@@ -254,11 +254,11 @@ func (d *daemon) servers() []server {
 	servers = append(servers, server{"keep the report", d.report.Run})
 	for _, e := range d.engines {
 		w := runtime.Watcher{
-			Name: e.name, Source: e.rivals, Since: d.journal.Seen(e.name), KnownRun: knownRuns(d.journal, e.name), Relist: e.relist,
+			Name: e.name, Source: e.lock, Since: d.journal.Seen(e.name), KnownRun: knownRuns(d.journal, e.name), Relist: e.relist,
 			Wanted: d.wanted, Refresh: e.refresh, Log: d.log,
 		}
 		servers = append(servers, server{"watch " + e.name, func(ctx context.Context) error {
-			return w.Run(ctx, d.supervisor.Deliver)
+			return e.lock.whileFree(ctx, func(ctx context.Context) error { return w.Run(ctx, d.supervisor.Deliver) })
 		}})
 	}
 	return servers

@@ -27,6 +27,8 @@ type engineClient interface {
 	io.Closer
 
 	OnHost() bool // it runs on healthd's host
+	// Identity returns what two healthds must not both supervise.
+	Identity(ctx context.Context) ([]string, error)
 	// Creation is for import: what a container was made with that the daemon need not know.
 	Creation(ctx context.Context, id string) (runtime.Creation, error)
 }
@@ -38,6 +40,7 @@ type engine struct {
 	client  engineClient
 	source  runtime.Source // the client, as it is seen from where healthd runs
 	rivals  *rivalDetector
+	lock    *engineLock
 	refresh chan struct{} // has its watcher make a list; has room for one
 }
 
@@ -64,9 +67,10 @@ func openEngines(c *configs.Config, log *zap.Logger) ([]*engine, error) {
 			closeEngines(engines)
 			return nil, fmt.Errorf("cannot use runtime %s: %w", r.Name, err)
 		}
+		rivals := &rivalDetector{Source: client, engine: r.Name, relist: r.Relist, log: log}
 		engines = append(engines, &engine{
 			name: r.Name, relist: r.Relist, client: client, source: client, refresh: refresh,
-			rivals: &rivalDetector{Source: client, engine: r.Name, relist: r.Relist, log: log},
+			rivals: rivals, lock: &engineLock{Source: rivals, shared: !r.Exclusive, identify: client.Identity},
 		})
 	}
 	return engines, nil
@@ -162,5 +166,6 @@ func refusedText(name string, requests []string) []string {
 func closeEngines(engines []*engine) {
 	for _, e := range engines {
 		e.client.Close()
+		e.lock.release()
 	}
 }

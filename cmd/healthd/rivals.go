@@ -45,13 +45,17 @@ func (l *rivalDetector) List(ctx context.Context) ([]runtime.Summary, error) {
 	return all, err
 }
 
-// isRival goes by the image, whoever made it: a name alone shows nothing, nor does a label of those it may restart. A restarting rival counts, because
-// it will run again.
+// ownImage is the name of healthd's own images.
+const ownImage = "healthd"
+
+// isRival goes by the image: a name alone shows nothing, nor does a label of those it may restart. A restarting rival
+// counts, because it will run again; another healthd does, which engineLock does not see in a network of its own.
 func isRival(s runtime.Summary) bool {
-	if s.State != runtime.Running && s.State != runtime.Restarting {
+	if s.State != runtime.Running && s.State != runtime.Restarting || s.Self {
 		return false
 	}
-	return slices.Contains(importer.HealerImages(), importer.ImageName(s.Image))
+	image := importer.ImageName(s.Image)
+	return image == ownImage || slices.Contains(importer.HealerImages(), image)
 }
 
 // warning is about the rival. It is empty when none was in the last three lists, and while healthd only observes.

@@ -149,6 +149,8 @@ func TestRivals(t *testing.T) {
 		{runtime.Summary{Image: "willfarrell/autoheal", State: runtime.Restarting}, true},
 		{runtime.Summary{Image: "willfarrell/autoheal", State: runtime.Exited}, false},
 		{runtime.Summary{Image: "willfarrell/autoheal", State: runtime.Created}, false},
+		{running("healthd:0.1.0"), true},
+		{runtime.Summary{Image: "healthd:0.1.0", State: runtime.Running, Self: true}, false},
 		{running("autoheal/web"), false},
 		{running("sha256:0123"), false},
 		{running(""), false},

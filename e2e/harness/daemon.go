@@ -30,6 +30,7 @@ type Daemon struct {
 	Config  string   // the file
 	More    []string // further configurations
 	Under   []string // what runs it, if it is not run alone
+	Env     []string // its environment; nil: that of the test
 	Runtime string   // the name of its runtime
 	URL     string   // of the read-only listener
 	Cmd     *exec.Cmd
@@ -127,6 +128,9 @@ func NewDaemonWith(t *testing.T, runtimes, specs string) *Daemon {
 	if !strings.Contains(specs, "[defaults]") {
 		specs = patientProbes + specs
 	}
+	if !strings.Contains(runtimes, "exclusive") { // tests share an engine
+		runtimes = strings.ReplaceAll(runtimes, "[[runtime]]\n", "[[runtime]]\nexclusive = false\n")
+	}
 	text := fmt.Sprintf("%s[listen]\nhttp = %q\nagent = \"\"\ncontrol = %q\n[state]\ndir = %q\n[log]\nformat = \"console\"\nlevel = \"debug\"\n%s",
 		runtimes, address, filepath.Join(dir, "control.sock"), filepath.Join(dir, "state"), specs)
 	config := filepath.Join(dir, "healthd.toml")
@@ -157,7 +161,7 @@ func (d *Daemon) Start() {
 	d.T.Helper()
 	argv := slices.Concat(d.Under, []string{d.Path, "run"}, d.ConfigFlags())
 	d.Cmd = exec.Command(argv[0], argv[1:]...)
-	d.Cmd.Stdout, d.Cmd.Stderr = d.Log, d.Log
+	d.Cmd.Stdout, d.Cmd.Stderr, d.Cmd.Env = d.Log, d.Log, d.Env
 	if err := d.Cmd.Start(); err != nil {
 		d.T.Fatal(err)
 	}

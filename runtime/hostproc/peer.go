@@ -2,6 +2,7 @@ package hostproc
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -14,8 +15,8 @@ import (
 // process' network namespace. The name is empty where this process may not look, and where the socket is another PID
 // namespace's.
 func Peer(ctx context.Context, socket string) (program string, sameNetwork bool) {
-	pid := listener(ctx, socket)
-	if pid == 0 {
+	pid, _, err := peerOf(ctx, socket)
+	if err != nil || pid == 0 {
 		return "", false
 	}
 	name, err := readFile(fmt.Sprintf("/proc/%d/comm", pid), maxCgroup)
@@ -27,22 +28,22 @@ func Peer(ctx context.Context, socket string) (program string, sameNetwork bool)
 	return strings.TrimSpace(string(name)), of == own
 }
 
-// listener returns the process that listens on a Unix socket; 0: this one does not see it.
-func listener(ctx context.Context, socket string) int {
+// peerOf returns the process that listens on a Unix socket, 0 if this one does not see it, and its user.
+func peerOf(ctx context.Context, socket string) (pid, uid int, err error) {
 	conn, err := new(net.Dialer).DialContext(ctx, "unix", socket)
 	if err != nil {
-		return 0
+		return 0, 0, err
 	}
 	defer conn.Close()
 	raw, err := conn.(*net.UnixConn).SyscallConn()
 	if err != nil {
-		return 0
+		return 0, 0, err
 	}
-	pid := 0
-	_ = raw.Control(func(fd uintptr) {
-		if peer, err := unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil {
-			pid = int(peer.Pid)
-		}
-	})
-	return pid
+	var peer *unix.Ucred
+	if controlErr := raw.Control(func(fd uintptr) {
+		peer, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
+	}); err != nil || controlErr != nil {
+		return 0, 0, errors.Join(err, controlErr)
+	}
+	return int(peer.Pid), int(peer.Uid), nil
 }
