@@ -16,7 +16,7 @@ type engineLock struct {
 	runtime.Source
 	shared   bool // another healthd may supervise other containers of the engine
 	identify func(ctx context.Context) ([]string, error)
-	held     map[string]*hostproc.Lock
+	held     []*hostproc.Lock
 	foreign  context.CancelCauseFunc // called when another healthd has the engine
 }
 
@@ -31,34 +31,36 @@ func (l *engineLock) Subscribe(ctx context.Context, since time.Time) (runtime.St
 	return l.Source.Subscribe(ctx, since)
 }
 
-// take takes the locks of the engine that this healthd does not have yet. An engine may become another one.
+// take takes the locks of the engine, which this healthd then keeps to its end.
 func (l *engineLock) take(ctx context.Context) error {
-	if l.shared {
+	if l.shared || len(l.held) > 0 {
 		return nil
 	}
 	all, err := l.identify(ctx)
 	if err != nil {
 		return err
 	}
+	var held []*hostproc.Lock
 	for _, name := range all {
-		if l.held[name] != nil {
-			continue
-		}
 		lock, err := hostproc.TakeLock(ctx, name)
-		if holder, ok := errors.AsType[*hostproc.Held](err); ok {
-			err = errOtherHealthd{fmt.Errorf("another healthd supervises this engine: %w. Only one may: end one of them, or set exclusive = false for both where they "+
-				"supervise different containers", holder)}
-			l.foreign(err)
-		}
 		if err != nil {
-			return err
+			release(held)
+			return l.refuse(err)
 		}
-		if l.held == nil {
-			l.held = map[string]*hostproc.Lock{}
-		}
-		l.held[name] = lock
+		held = append(held, lock)
 	}
+	l.held = held
 	return nil
+}
+
+// refuse is for an engine that another healthd has.
+func (l *engineLock) refuse(err error) error {
+	if holder, ok := errors.AsType[*hostproc.Held](err); ok {
+		err = errOtherHealthd{fmt.Errorf("another healthd supervises this engine: %w. Only one may: end one of them, "+
+			"or set exclusive = false for both where they supervise different containers", holder)}
+		l.foreign(err)
+	}
+	return err
 }
 
 // whileFree watches the engine. Under systemd healthd waits for an engine that another healthd has; else it ends.
@@ -76,10 +78,10 @@ func (l *engineLock) whileFree(ctx context.Context, watch func(context.Context) 
 }
 
 // release gives the locks back.
-func (l *engineLock) release() {
-	for _, lock := range l.held {
-		if lock != nil {
-			lock.Release()
-		}
+func (l *engineLock) release() { release(l.held) }
+
+func release(all []*hostproc.Lock) {
+	for _, lock := range all {
+		lock.Release()
 	}
 }

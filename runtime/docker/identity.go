@@ -3,7 +3,8 @@ package docker
 import "context"
 
 // Identity returns what tells the engine apart from all others: it is the same behind another socket, and after a
-// restart. Of one that does not say who it is, as Podman, which names itself anew each time, it is the endpoint.
+// restart. Of one that does not say who it is, be it slow to tell, or Podman, which names itself anew each time, it is
+// the endpoint.
 func (e *Engine) Identity(ctx context.Context) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -11,14 +12,8 @@ func (e *Engine) Identity(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	if libpod == "" {
-		info, err := e.info(ctx)
-		if err != nil {
-			return nil, err
-		}
-		if info.ID != "" {
-			return []string{"docker " + info.ID}, nil
-		}
+	if info, err := e.info(ctx); libpod == "" && err == nil && info.ID != "" {
+		return []string{"docker " + info.ID}, nil
 	}
 	return []string{e.endpoint()}, nil
 }

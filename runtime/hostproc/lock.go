@@ -52,8 +52,12 @@ func TakeLock(ctx context.Context, name string) (*Lock, error) {
 	return &Lock{ln}, nil
 }
 
-// Release gives the lock back.
-func (l *Lock) Release() { _ = l.listener.Close() }
+// Release gives the lock back. A nil Lock is none.
+func (l *Lock) Release() {
+	if l != nil {
+		_ = l.listener.Close()
+	}
+}
 
 // holder returns who has a lock as a *Held; nil: a process that cannot be meant.
 func holder(ctx context.Context, address string) error {
