@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -49,7 +50,7 @@ func newBackendState() *backendState {
 func (l *instance) newPlan(backend string, b *backendState, servers []*server) *plan {
 	return &plan{
 		backend: backend, servers: servers, agent: l.h.agent, agentOnAllAddresses: l.h.agentOnAllAddresses, newAgentSend: map[string]string{},
-		slots: b.slots, agentSend: b.agentSend, wasSetAside: b.wasSetAside, owners: b.owners,
+		slots: b.slots, agentSend: b.agentSend, wasSetAside: b.wasSetAside, owners: b.owners, ownerOf: func(netip.Addr) string { return "" },
 	}
 }
 
@@ -65,6 +66,7 @@ func (l *instance) plan(k *look, board *supervisor.Board, complete bool, now tim
 		return
 	}
 	k.plan = l.newPlan(k.name, b, k.servers)
+	k.plan.ownerOf = owners(board)
 	k.plan.gone = func(name string) bool {
 		_, err := board.FindMember(name)
 		return errors.Is(err, supervisor.ErrUnknownContainer) && board.Knows(name)
@@ -162,7 +164,7 @@ func (b *backendState) keep(k *look) {
 		} else {
 			s.name = strings.Clone(s.name)
 		}
-		s.status, s.checkStatus, s.agentAddress.host = one(s.status), one(s.checkStatus), one(s.agentAddress.host)
+		s.status, s.checkStatus, s.agentAddress.host, s.resolved = one(s.status), one(s.checkStatus), one(s.agentAddress.host), one(s.resolved)
 	}
 	b.servers, b.server = k.servers, k.plan.server
 	if b.servers == nil {

@@ -1,6 +1,7 @@
 package haproxy
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"net/netip"
@@ -85,8 +86,9 @@ func checkServers(t *testing.T, backend string, all []*server) {
 		if s.forcedID {
 			forced = 1
 		}
-		fmt.Fprintf(&b, "%d %s %d %s %s 0 %d %d %d 0 0 0 0 %d %d 0 %d - %d - 0 0 - %s %d\n", s.backendID, backend, s.id, s.name, address,
-			s.adminState, s.weight, s.initialWeight, s.checkState, s.agentState, forced, s.port, s.agentAddress.host, s.agentAddress.port)
+		fmt.Fprintf(&b, "%d %s %d %s %s 0 %d %d %d 0 0 0 0 %d %d 0 %d %s %d - %d %d - %s %d\n", s.backendID, backend, s.id, s.name, address,
+			s.adminState, s.weight, s.initialWeight, s.checkState, s.agentState, forced, cmp.Or(s.resolved, "-"), s.port,
+			map[bool]int{true: 1}[s.tls], s.checkPort, s.agentAddress.host, s.agentAddress.port)
 	}
 	again, err := readServers(b.String())
 	if err != nil || !slices.EqualFunc(again[backend], all, func(a, b *server) bool { return *a == *b }) {
@@ -119,6 +121,7 @@ func planFor(backend string, all []*server, members []member, state uint16) *pla
 	p := &plan{
 		backend: backend, servers: all, agent: agentAddress{"127.0.0.1", 18647}, complete: state&0x8000 != 0, gone: func(string) bool { return false }, slots: map[string]string{},
 		agentSend: map[string]string{}, newAgentSend: map[string]string{}, wasSetAside: map[string]bool{}, owners: map[string]string{},
+		ownerOf: func(netip.Addr) string { return "" },
 	}
 	for i, s := range all {
 		if state&0x4000 != 0 && i == 0 {
@@ -223,15 +226,18 @@ func checkCommand(p *plan, members []member, byName map[string]*server, given ma
 			return fmt.Errorf("nobody is there")
 		}
 	case isAddress:
-		if m := members[owner]; !own || !m.reachable() || address != fmt.Sprintf("%s port %d", m.address, m.port) {
+		if m := members[owner]; !own && s.resolved != "" || !m.reachable() || address != fmt.Sprintf("%s port %d", m.address, m.port) {
 			return fmt.Errorf("its container is %+v", m)
 		}
+	case strings.HasPrefix(rest, "agent-send ") && !own && s.resolved != "":
 	case strings.HasPrefix(rest, "state "), strings.HasPrefix(rest, "agent-send "), verb != "set server":
 		if !own || owner >= 0 && rest == "state maint" || rest == "state ready" && s.setAside() && !p.incomplete(s) && !(slot && s.free()) {
 			return fmt.Errorf("it is another's state: %+v", s)
 		}
 	case !slices.Contains([]string{"agent up", "agent down", "weight 0%", "weight 100%"}, rest):
 		return fmt.Errorf("an unknown command")
+	case rest == "agent up" && !own && !p.leadsTo(s, &members[owner]):
+		return fmt.Errorf("it leads elsewhere: %+v", s)
 	case rest == "agent up" && members[owner].want != wantUp:
 		return fmt.Errorf("its container is to get nothing")
 	}

@@ -26,6 +26,7 @@ type member struct {
 	agentName   string // what the agent check sends to healthd: SERVICE/NAME
 	address     netip.Addr
 	port        int
+	places      string // see placesOf
 	want        want
 	awaitsDrain bool // its healthd stops it once no request is under way
 
@@ -109,6 +110,7 @@ func newMember(of *supervisor.Member, name, asked string) member {
 func (m *member) follow(of *supervisor.Member) {
 	m.run, m.port, m.awaitsDrain, m.want = of.Run, of.Port, of.AwaitsDrain, wantDown
 	m.address, _ = netip.ParseAddr(of.Address) // none: it has no network now
+	m.places = placesOf(of)
 	switch {
 	case of.Ready:
 		m.want = wantUp

@@ -24,14 +24,15 @@ type plan struct {
 	backend             string
 	servers             []*server
 	agent               agentAddress
-	agentOnAllAddresses bool              // healthd answers agent checks on all of the host's addresses
-	complete            bool              // all containers are known: one that is no member is gone
-	gone                func(string) bool // the container of that agent-send is, complete or not
-	slots               map[string]string // member → its last slot; changed in place
-	agentSend           map[string]string // server → its agent-send, as far as healthd set it in this process
-	wasSetAside         map[string]bool   // servers in drain or maint at the last poll
-	owners              map[string]string // server → ID of its container, as far as it is known; changed in place
-	agentInterval       time.Duration     // of the agent checks of servers that are added
+	agentOnAllAddresses bool                    // healthd answers agent checks on all of the host's addresses
+	complete            bool                    // all containers are known: one that is no member is gone
+	gone                func(string) bool       // the container of that agent-send is, complete or not
+	ownerOf             func(netip.Addr) string // the container that has the address; empty: none that is known
+	slots               map[string]string       // member → its last slot; changed in place
+	agentSend           map[string]string       // server → its agent-send, as far as healthd set it in this process
+	wasSetAside         map[string]bool         // servers in drain or maint at the last poll
+	owners              map[string]string       // server → ID of its container, as far as it is known; changed in place
+	agentInterval       time.Duration           // of the agent checks of servers that are added
 
 	server       map[string]*server // member → its server
 	ids          map[int]bool       // in use; nil: not computed yet
@@ -114,7 +115,7 @@ func (p *plan) computeMember(m *member, hasSlots bool) {
 	case s != nil && p.addedByHealthd(s):
 		p.updateAdded(s, m)
 	case s != nil:
-		p.applyWant(s, m)
+		p.updateConfigured(s, m)
 	case !m.reachable():
 		// A container that does not run has no address.
 	case hasSlots:

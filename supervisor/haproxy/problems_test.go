@@ -135,7 +135,7 @@ func TestProblemsAreRecorded(t *testing.T) {
 	e := b.startPushing()
 	e.setIn("nowhere", "c1", "127.0.0.1", b.port("A"), "up")
 	e.setIn("static", "c2", "127.0.0.1", b.port("A"), "up")
-	e.setIn("named", "c3", "127.0.0.1", b.port("A"), "up")
+	e.setIn("named", "c3", "127.0.0.9", 81, "up")
 	e.setIn("web", "c;4", "127.0.0.1", b.port("A"), "up")
 	e.setIn("web", "c5", "", 80, "up") // it has no network
 	e.set("c6", "A", "up")

@@ -57,8 +57,9 @@ type server struct {
 	checkState    int // bits
 	agentState    int // bits
 	agentAddress  agentAddress
-	tls           bool // requests go over TLS
-	checkPort     int  // of HAProxy's own check; 0: as port
+	tls           bool   // requests go over TLS
+	checkPort     int    // of HAProxy's own check; 0: as port
+	resolved      string // the name by which HAProxy finds the address; empty: it was given
 
 	status          string // "UP", "DOWN (agent)", "MAINT" …
 	checkStatus     string // of HAProxy's own check: "L4OK", "L7STS", "L6RSP" …; empty: it has none
@@ -123,6 +124,9 @@ func readServer(r *row) server {
 		tls:          r.number(colTLS) != 0, checkPort: r.port(colCheckPort),
 	}
 	s.address, _ = netip.ParseAddr(r.fields[colAddress]) // "-" when it has none
+	if name := r.fields[colResolved]; name != "-" {
+		s.resolved = name
+	}
 	return s
 }
 

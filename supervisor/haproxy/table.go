@@ -28,6 +28,7 @@ const (
 	colAgentPort
 	colTLS
 	colCheckPort
+	colResolved
 )
 
 // The needed columns of "show stat", in the order of neededOfStat.
@@ -45,11 +46,11 @@ const (
 
 var (
 	neededOfServers = strings.Fields("be_id be_name srv_id srv_name srv_addr srv_admin_state srv_uweight srv_iweight srv_check_state " +
-		"srv_agent_state srv_f_forced_id srv_port srv_agent_addr srv_agent_port srv_use_ssl srv_check_port")
+		"srv_agent_state srv_f_forced_id srv_port srv_agent_addr srv_agent_port srv_use_ssl srv_check_port srv_fqdn")
 	neededOfStat = strings.Fields("svname status weight scur qcur act agent_health agent_rise check_status")
 )
 
-const neededColumns = 16
+const neededColumns = 17
 
 // columns says where a table has the needed columns.
 type columns struct {

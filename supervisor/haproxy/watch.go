@@ -64,7 +64,7 @@ func (p *plan) followsReadiness(s *server, m *member) bool {
 	case m.duplicateName || s.setAside() || s.agentState&checkEnabled == 0 || s.agentAddress.port != p.agent.port:
 		return false
 	case !p.isSlot(s) && !p.addedByHealthd(s):
-		return true // of a server of the configuration nothing else is set
+		return p.leadsTo(s, m) && (!p.mayBeKeptOut(s) || p.agentSend[s.name] == m.agentName)
 	}
 	return !s.free() && p.agentSend[s.name] == m.agentName && (!m.reachable() || s.address == m.address && s.port == m.port)
 }
