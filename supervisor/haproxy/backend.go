@@ -50,7 +50,7 @@ func newBackendState() *backendState {
 func (l *instance) newPlan(backend string, b *backendState, servers []*server) *plan {
 	return &plan{
 		backend: backend, servers: servers, agent: l.h.agent, agentOnAllAddresses: l.h.agentOnAllAddresses, newAgentSend: map[string]string{},
-		slots: b.slots, agentSend: b.agentSend, wasSetAside: b.wasSetAside, owners: b.owners, ownerOf: func(netip.Addr) string { return "" },
+		version: l.process.version, slots: b.slots, agentSend: b.agentSend, wasSetAside: b.wasSetAside, owners: b.owners, ownerOf: func(netip.Addr) string { return "" },
 	}
 }
 
@@ -66,7 +66,7 @@ func (l *instance) plan(k *look, board *supervisor.Board, complete bool, now tim
 		return
 	}
 	k.plan = l.newPlan(k.name, b, k.servers)
-	k.plan.ownerOf = owners(board)
+	k.plan.ownerOf, k.plan.cookie = owners(board), k.cookie
 	k.plan.gone = func(name string) bool {
 		_, err := board.FindMember(name)
 		return errors.Is(err, supervisor.ErrUnknownContainer) && board.Knows(name)

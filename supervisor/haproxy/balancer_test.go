@@ -202,7 +202,8 @@ func (b *balancer) servers(backend string) ([]*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	return backends[backend], readStat(stat, backends[backend])
+	_, err = readStat(stat, backends[backend])
+	return backends[backend], err
 }
 
 // show returns the same as text: "c1 A UP 100", sorted by name.

@@ -19,6 +19,7 @@ type look struct {
 	watched []watched // unless whole
 
 	servers  []*server // as HAProxy shows them
+	cookie   bool      // clients stick to servers by a cookie
 	plan     *plan     // nil: nothing is different from what the last plan saw
 	commands []command // of the plan: those that are due, then those that were executed
 	cut      bool      // there was no time for all of them
@@ -177,13 +178,13 @@ func (l *instance) readAgain(ctx context.Context, looks []*look) (there []*look,
 	return there, nil
 }
 
-// addStats adds the answers to "show stat" to the servers. Unclear are those of whose servers some are missing there. It
+// addStats adds the answers to "show stat", of backends and their servers. Unclear are those of whose servers some are missing there. It
 // asks by the backend's number: HAProxy would find a frontend of the same name first.
 func (l *instance) addStats(ctx context.Context, looks []*look) (clear, unclear []*look, err error) {
 	var commands []string
 	for _, k := range looks {
 		if len(k.servers) > 0 {
-			commands = append(commands, fmt.Sprintf("show stat %d 4 -1", k.servers[0].backendID))
+			commands = append(commands, fmt.Sprintf("show stat %d 6 -1", k.servers[0].backendID))
 		}
 	}
 	answers, err := l.query(ctx, commands)
@@ -193,7 +194,7 @@ func (l *instance) addStats(ctx context.Context, looks []*look) (clear, unclear 
 	for _, k := range looks {
 		var err error
 		if len(k.servers) > 0 {
-			err = readStat(answers[0], k.servers)
+			k.cookie, err = readStat(answers[0], k.servers)
 			answers = answers[1:]
 		}
 		switch {

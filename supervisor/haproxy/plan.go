@@ -2,10 +2,8 @@ package haproxy
 
 import (
 	"fmt"
-	"net"
 	"net/netip"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -33,6 +31,8 @@ type plan struct {
 	wasSetAside         map[string]bool         // servers in drain or maint at the last poll
 	owners              map[string]string       // server → ID of its container, as far as it is known; changed in place
 	agentInterval       time.Duration           // of the agent checks of servers that are added
+	version             string                  // of HAProxy
+	cookie              bool                    // the backend has clients stick to servers by a cookie
 
 	server       map[string]*server // member → its server
 	ids          map[int]bool       // in use; nil: not computed yet
@@ -41,6 +41,7 @@ type plan struct {
 	newAgentSend map[string]string // becomes agentSend when the commands succeed; empty: delete it there
 	problems     []problem
 	waits        bool      // for the last request of a server that is to be deleted
+	cookieless   bool      // a server that healthd added, or adds, has no cookie
 	pollSoon     bool      // look again at once: a server was added, filled or moved
 	fresh        []string  // the members of these servers
 	raised       []*server // of members that shall get requests, and that have commands
@@ -98,6 +99,7 @@ func (p *plan) compute(all []member) {
 			p.commands = p.commands[:before]
 		}
 	}
+	p.warnCookie()
 	p.cleanUp()
 	p.commands = append(p.commands, ofNew...)
 }
@@ -165,57 +167,11 @@ func (p *plan) updateAdded(s *server, m *member) {
 		p.addProblem(s.key(p.backend), "the agent check of server "+s.key(p.backend)+" is disabled: healthd does not change the server until it is enabled")
 		return
 	}
+	p.cookieless = p.cookieless || !s.cookie
 	p.setAgentSend(s, m)
 	if moved := p.updateAddress(s, m); !moved && !half {
 		p.applyWant(s, m)
 	}
-}
-
-// addServer adds a server for a member. Its health check is the backend's, its agent check
-// asks healthd. When healthd dies, the agent check fails and HAProxy keeps the last state. HAProxy does not give it what
-// default-server says: the port of checks is that of the backend's other servers, and what these verify of TLS nobody tells.
-func (p *plan) addServer(m *member) {
-	tls, checkPort := p.siblings()
-	if tls {
-		p.addProblem(m.name, fmt.Sprintf("container %s gets no server in backend %s: its servers use TLS, and one that is added would not: give it slots (server-template)", m.name, p.backend))
-		return
-	}
-	check := "check"
-	if checkPort > 0 {
-		check += fmt.Sprintf(" port %d", checkPort)
-	}
-	s := &server{name: m.name, id: p.freeID()}
-	if s.id > lastID {
-		p.addProblem(m.name, fmt.Sprintf("there are too many servers in backend %s for container %s", p.backend, m.name))
-		return
-	}
-	p.server[m.name] = s
-	p.commands = append(p.commands, command{
-		fmt.Sprintf("add server %s %s weight 100 %s inter 2s fall 3 rise 2 agent-check agent-addr %s agent-port %d agent-inter %ds agent-send %s, id %d",
-			s.key(p.backend), net.JoinHostPort(m.address.String(), strconv.Itoa(m.port)), check, p.agent.host, p.agent.port, p.agentInterval/time.Second, m.agentName, s.id),
-		s.key(p.backend), isText("New server registered."),
-	})
-	p.newAgentSend[s.name] = m.agentName
-	p.enableAdded(s, m)
-}
-
-// siblings says whether all servers of the configuration use TLS, and which port the checks of all ask; 0: the server's own.
-// A backup server is none: it says that it is sorry, mostly from somewhere else.
-func (p *plan) siblings() (tls bool, checkPort int) {
-	first := true
-	for _, s := range p.servers {
-		switch {
-		case p.addedByHealthd(s) || !s.active:
-		case first:
-			first, tls, checkPort = false, s.tls, s.checkPort
-		default:
-			tls = tls && s.tls
-			if s.checkPort != checkPort {
-				checkPort = 0
-			}
-		}
-	}
-	return tls, checkPort
 }
 
 // enableAdded enables a server that healthd added, as one that is down. It enables the

@@ -21,7 +21,7 @@ func TestReadServers(t *testing.T) {
 		t.Fatalf("got %v, %v", backends, err)
 	}
 	s := backends["dyn"][0]
-	if err := readStat(statText, backends["dyn"]); err != nil {
+	if _, err := readStat(statText, backends["dyn"]); err != nil {
 		t.Fatal(err)
 	}
 	p := &plan{agent: agentAddress{"127.0.0.1", 18647}}
@@ -52,7 +52,7 @@ func TestReadInvalidAnswers(t *testing.T) {
 	} {
 		backends, err := readServers(tc.servers)
 		if err == nil {
-			err = readStat(tc.stat, backends["dyn"])
+			_, err = readStat(tc.stat, backends["dyn"])
 		}
 		if err == nil || err.Error() != tc.want {
 			t.Errorf("%q, %q: got %v, want %s", tc.servers, tc.stat, err, tc.want)

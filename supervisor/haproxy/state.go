@@ -10,13 +10,15 @@ import (
 )
 
 // process identifies an HAProxy process: after a restart, another one has the same socket.
-type process struct{ pid, started string }
+type process struct{ pid, started, version string }
 
 // readInfo parses the answer to "show info": the process and its age.
 func readInfo(text string) (p process, age time.Duration, err error) {
 	for line := range strings.Lines(text) {
 		key, value, _ := strings.Cut(strings.TrimSpace(line), ": ")
 		switch key {
+		case "Version":
+			p.version = value
 		case "Pid":
 			p.pid = value
 		case "Start_time_sec":
@@ -57,9 +59,10 @@ type server struct {
 	checkState    int // bits
 	agentState    int // bits
 	agentAddress  agentAddress
-	tls           bool   // requests go over TLS
-	checkPort     int    // of HAProxy's own check; 0: as port
-	resolved      string // the name by which HAProxy finds the address; empty: it was given
+	tls           bool       // requests go over TLS
+	checkPort     int        // of HAProxy's own check; 0: as port
+	checkAddress  netip.Addr // of that check; invalid: as address
+	resolved      string     // the name by which HAProxy finds the address; empty: it was given
 
 	status          string // "UP", "DOWN (agent)", "MAINT" …
 	checkStatus     string // of HAProxy's own check: "L4OK", "L7STS", "L6RSP" …; empty: it has none
@@ -67,6 +70,11 @@ type server struct {
 	agentUp         bool
 	active          bool // false: a backup server
 	sessions        int  // under way or queued
+
+	maxConn, maxQueue int  // 0: no bound
+	rise, fall        int  // of HAProxy's own check; 0: it has none
+	idleMost          int  // connections that are kept for reuse; -1: no bound
+	cookie            bool // clients stick to it by a cookie
 }
 
 // key is the server's name for commands, messages and maps.
@@ -90,7 +98,7 @@ func readServers(text string) (map[string][]*server, error) {
 	if version != "1" || !strings.HasPrefix(header, "# ") {
 		return nil, unexpected("show servers state", text)
 	}
-	columns, err := newColumns(strings.Fields(header[2:]), neededOfServers)
+	columns, err := newColumns(strings.Fields(header[2:]), neededOfServers, len(neededOfServers))
 	if err != nil {
 		return nil, fmt.Errorf("show servers state: %w", err)
 	}
@@ -124,6 +132,7 @@ func readServer(r *row) server {
 		tls:          r.number(colTLS) != 0, checkPort: r.port(colCheckPort),
 	}
 	s.address, _ = netip.ParseAddr(r.fields[colAddress]) // "-" when it has none
+	s.checkAddress, _ = netip.ParseAddr(r.fields[colCheckAddress])
 	if name := r.fields[colResolved]; name != "-" {
 		s.resolved = name
 	}
@@ -134,15 +143,15 @@ func readServer(r *row) server {
 var errIncompleteStat = errors.New("show stat: it lacks a server of show servers state")
 
 // readStat parses the answer to "show stat" for one backend into its servers. It returns
-// errIncompleteStat unless all of them are in it.
-func readStat(text string, servers []*server) error {
+// errIncompleteStat unless all of them are in it. cookie says that the backend has clients stick to servers by a cookie.
+func readStat(text string, servers []*server) (cookie bool, err error) {
 	header, rows, _ := strings.Cut(text, "\n")
 	if !strings.HasPrefix(header, "# pxname,") {
-		return unexpected("show stat", text)
+		return false, unexpected("show stat", text)
 	}
-	columns, err := newColumns(strings.Split(strings.TrimSuffix(header[2:], "\r"), ","), neededOfStat)
+	columns, err := newColumns(strings.Split(strings.TrimSuffix(header[2:], "\r"), ","), neededOfStat, colMaxConn)
 	if err != nil {
-		return fmt.Errorf("show stat: %w", err)
+		return false, fmt.Errorf("show stat: %w", err)
 	}
 	find := newFinder(servers)
 	for rows != "" {
@@ -154,16 +163,18 @@ func readStat(text string, servers []*server) error {
 		if rows = r.readCommas(rows); r.err == nil {
 			if s := find.take(r.fields[colServer]); s != nil { // else it was added in between
 				readServerStat(&r, s)
+			} else if r.fields[colServer] == "BACKEND" {
+				cookie = r.fields[colCookie] != ""
 			}
 		}
 		if r.err != nil {
-			return fmt.Errorf("show stat: %w", r.err)
+			return false, fmt.Errorf("show stat: %w", r.err)
 		}
 	}
 	if find.left > 0 {
-		return errIncompleteStat
+		return cookie, errIncompleteStat
 	}
-	return nil
+	return cookie, nil
 }
 
 func readServerStat(r *row, s *server) {
@@ -171,6 +182,11 @@ func readServerStat(r *row, s *server) {
 	s.effectiveWeight, s.sessions = r.number(colEffectiveWeight), r.number(colSessions)+r.number(colQueue)
 	if r.fields[colAgentRise] != "" { // there is an agent check
 		s.agentUp = r.number(colAgentHealth) >= r.number(colAgentRise)
+	}
+	s.maxConn, s.maxQueue, s.rise, s.fall = r.number(colMaxConn), r.number(colMaxQueue), r.number(colRise), r.number(colFall)
+	s.cookie, s.idleMost = r.fields[colCookie] != "", -1
+	if r.fields[colIdleMost] != "" {
+		s.idleMost = r.number(colIdleMost)
 	}
 }
 

@@ -29,6 +29,7 @@ const (
 	colTLS
 	colCheckPort
 	colResolved
+	colCheckAddress
 )
 
 // The needed columns of "show stat", in the order of neededOfStat.
@@ -42,15 +43,22 @@ const (
 	colAgentHealth
 	colAgentRise
 	colCheckStatus
+	colMaxConn // from here on, what other versions of HAProxy need not show
+	colMaxQueue
+	colRise
+	colFall
+	colIdleMost
+	colCookie
 )
 
 var (
 	neededOfServers = strings.Fields("be_id be_name srv_id srv_name srv_addr srv_admin_state srv_uweight srv_iweight srv_check_state " +
-		"srv_agent_state srv_f_forced_id srv_port srv_agent_addr srv_agent_port srv_use_ssl srv_check_port srv_fqdn")
-	neededOfStat = strings.Fields("svname status weight scur qcur act agent_health agent_rise check_status")
+		"srv_agent_state srv_f_forced_id srv_port srv_agent_addr srv_agent_port srv_use_ssl srv_check_port srv_fqdn srv_check_addr")
+	neededOfStat = strings.Fields("svname status weight scur qcur act agent_health agent_rise check_status " +
+		"slim qlimit check_rise check_fall src_ilim cookie")
 )
 
-const neededColumns = 17
+const neededColumns = 18
 
 // columns says where a table has the needed columns.
 type columns struct {
@@ -58,13 +66,13 @@ type columns struct {
 	of     []int // the index in needed of each column of the table; -1: it is not needed
 }
 
-// newColumns returns an error when a needed column is missing.
-func newColumns(header, needed []string) (columns, error) {
+// newColumns returns an error when one of the first most needed columns is missing. A value that is not there is empty.
+func newColumns(header, needed []string, most int) (columns, error) {
 	c := columns{needed, make([]int, len(header))}
 	for i, name := range header {
 		c.of[i] = slices.Index(needed, name)
 	}
-	for n, name := range needed {
+	for n, name := range needed[:most] {
 		if !slices.Contains(c.of, n) {
 			return c, fmt.Errorf("there is no column %s", name)
 		}

@@ -75,7 +75,7 @@ func (k *look) readWatched(answers []string) bool {
 	k.servers = k.b.servers
 	for i, w := range k.watched {
 		shown := *w.server
-		if err := readStat(answers[i], []*server{&shown}); err != nil || strings.HasPrefix(shown.status, "MAINT") || strings.HasPrefix(shown.status, "DRAIN") {
+		if _, err := readStat(answers[i], []*server{&shown}); err != nil || strings.HasPrefix(shown.status, "MAINT") || strings.HasPrefix(shown.status, "DRAIN") {
 			k.b.needWhole(k.roll)
 			return false
 		}
