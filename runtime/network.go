@@ -21,3 +21,15 @@ func (c *Container) InNetwork(name string) *Container {
 	}
 	return &in
 }
+
+// keepNetwork returns the container as it is reached in the network in which its run was reached before, while it has that.
+// A network to which it is connected meanwhile moves no traffic, unless healthd reaches it only there.
+func (c *Container) keepNetwork(before *Container) *Container {
+	if before == nil || before.Network == "" || before.Run() != c.Run() {
+		return c
+	}
+	if in := c.InNetwork(before.Network); in.Address != "" && (in.Unreached() == "" || c.Unreached() != "") {
+		return in
+	}
+	return c
+}

@@ -97,7 +97,7 @@ type Container struct {
 	Pid int
 
 	Address string // where probes go: an IP address; empty when there is none
-	Network string // name of the network that Address belongs to
+	Network string // name of the network that Address belongs to: a run's stays while it has that
 	// Networks are all in which the container has an address, by name; none while it does not run.
 	Networks []NetworkAddress
 	// HostPorts are those that the engine publishes while it runs: sorted, at most MaxHostPorts. They may change

@@ -103,7 +103,7 @@ func TestWatchFromAContainer(t *testing.T) {
 		put("self", "a", "b")
 		f.emit("self", ActionNetwork, 0)
 		time.Sleep(time.Second)
-		want("connected", `both at "10.0.0.1"`, `far at "10.0.0.1"`, `near at "10.0.0.1"`)
+		want("connected", `both at "10.0.1.1"`, `far at "10.0.0.1"`, `near at "10.0.0.1"`)
 		put("self", "b")
 		f.emit("self", ActionNetwork, 0)
 		time.Sleep(time.Second)

@@ -135,6 +135,7 @@ func (v *view) observe(e *entry, c *Container, now time.Time) {
 	if c.State.Alive() {
 		e.dieEventSeen = false
 	}
+	c = c.keepNetwork(e.known)
 	if e.known != nil && !e.pauseTold && reflect.DeepEqual(*e.known, *c) {
 		return
 	}

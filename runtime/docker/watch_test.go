@@ -37,6 +37,7 @@ func TestWatchAddressChanges(t *testing.T) {
 	dockertest.PodmanCannot(t, "it connects no container that was made without a network")
 	e, private := engine(t)
 	private.Network(t, "watched-net")
+	private.Network(t, "a-first-net")
 	l := scenarios.Watch(t, e)
 	l.WaitFor(t, 0, "synced start")
 	id := private.Run(t, dockertest.RunOptions{Name: "connected", Network: "none", Labels: scenarios.Watched(t, nil)})
@@ -47,5 +48,16 @@ func TestWatchAddressChanges(t *testing.T) {
 	scenarios.Eventually(t, "the new address is observed", func() bool {
 		c := l.Newest(id)
 		return c.Network == "watched-net" && c.Address != ""
+	})
+	was := l.Newest(id).Address
+	must(t, private.Client().NetworkConnect(t.Context(), "a-first-net", id, nil))
+	scenarios.Eventually(t, "it keeps its address in another network that sorts first", func() bool {
+		c := l.Newest(id)
+		return len(c.Networks) == 2 && c.Network == "watched-net" && c.Address == was
+	})
+	must(t, private.Client().NetworkDisconnect(t.Context(), "watched-net", id, true))
+	scenarios.Eventually(t, "it has another address when it has lost that", func() bool {
+		c := l.Newest(id)
+		return c.Network == "a-first-net" && c.Address != "" && c.Address != was
 	})
 }
