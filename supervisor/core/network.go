@@ -35,6 +35,57 @@ func (v *View) warnNetwork() string {
 	return ""
 }
 
+// warnHostPort finds a port that the container does not publish, and at which its engine publishes another one on the
+// host: the other side of the mapping was meant.
+func (v *View) warnHostPort() string {
+	if v.Container.HostNetwork {
+		return ""
+	}
+	if own := v.behind(v.Spec.Publish.Port); own != 0 {
+		return hostsSide("publish.port", v.Spec.Publish.Port, own)
+	}
+	for _, t := range []ProbeType{Startup, Liveness, Readiness} {
+		p := v.Spec.Probes[t]
+		if p == nil {
+			continue
+		}
+		if port := askedPort(p.Handler); v.behind(port) != 0 {
+			return hostsSide("the port of its "+t.String()+" probe", port, v.behind(port))
+		}
+	}
+	return ""
+}
+
+func hostsSide(what string, port, own int) string {
+	return fmt.Sprintf("%s is %d, the host's side of a mapping: the container's own port is %d", what, port, own)
+}
+
+// behind returns the container's port behind a port of the host that is not also published as its own; 0: there is none.
+func (v *View) behind(port int) (own int) {
+	for _, h := range v.Container.HostPorts {
+		switch {
+		case h.Port == port:
+			return 0
+		case h.HostPort == port && own == 0:
+			own = h.Port
+		}
+	}
+	return own
+}
+
+// askedPort is the port of the container's own that a handler asks; 0: none.
+func askedPort(h prober.Handler) int {
+	switch {
+	case h.HTTPGet != nil && h.HTTPGet.Host == "":
+		return h.HTTPGet.Port
+	case h.TCPSocket != nil && h.TCPSocket.Host == "":
+		return h.TCPSocket.Port
+	case h.GRPC != nil:
+		return h.GRPC.Port
+	}
+	return 0
+}
+
 // withoutAddress says what follows when the container has no address.
 func (v *View) withoutAddress() string {
 	fromHost := func(p *ProbeSpec) bool {

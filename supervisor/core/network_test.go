@@ -53,3 +53,34 @@ func TestWarnsOfNetworks(t *testing.T) {
 		}
 	}
 }
+
+// Of a mapping 8091:8080 the container's side is meant, by publish.port and by probes.
+func TestWarnsOfTheHostsPort(t *testing.T) {
+	mapped := runtime.HostPortsOf(8080, "", 8091)
+	for _, tt := range []struct {
+		name    string
+		publish int
+		handler prober.Handler
+		ports   []runtime.HostPort
+		host    bool
+		want    string
+	}{
+		{name: "the container's", publish: 8080, handler: prober.Handler{TCPSocket: &prober.TCPSocket{Port: 8080}}, ports: mapped},
+		{name: "the host's", publish: 8091, ports: mapped, want: "publish.port is 8091, the host's side of a mapping: the container's own port is 8080"},
+		{name: "both sides are the container's", publish: 8091, ports: append(runtime.HostPortsOf(8091, "", 80), mapped...)},
+		{name: "another port", publish: 9090, ports: mapped},
+		{name: "not published", publish: 8091},
+		{name: "the host's network", publish: 8091, ports: mapped, host: true},
+		{name: "a probe", publish: 8080, handler: prober.Handler{HTTPGet: &prober.HTTPGet{Port: 8091}}, ports: mapped,
+			want: "the port of its readiness probe is 8091, the host's side of a mapping: the container's own port is 8080"},
+		{name: "a probe of the host", publish: 8080, handler: prober.Handler{HTTPGet: &prober.HTTPGet{Port: 8091, Host: "10.0.0.1"}}, ports: mapped},
+	} {
+		v := &View{
+			Container: &runtime.Container{State: runtime.Running, HostPorts: runtime.KeptHostPorts(tt.ports), HostNetwork: tt.host},
+			Spec:      &Spec{Publish: Publish{Port: tt.publish}, Probes: [NumProbes]*ProbeSpec{Readiness: {Handler: tt.handler}}}, State: NewState(),
+		}
+		if got := v.warnHostPort(); got != tt.want {
+			t.Errorf("%s: got %q", tt.name, got)
+		}
+	}
+}

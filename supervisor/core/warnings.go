@@ -21,7 +21,7 @@ func (v *View) Warnings() []string {
 	var all []string
 	for _, text := range []string{
 		v.warnTwoCommands(), v.warnNoHealthcheck(), v.warnUnheard(), v.warnShortGrace(), v.warnJob(), v.warnInside(),
-		v.warnUnreached(), v.warnUnkillable(), v.warnNetwork(), v.warnCertificate(), v.warnUnasked(),
+		v.warnUnreached(), v.warnUnkillable(), v.warnNetwork(), v.warnHostPort(), v.warnCertificate(), v.warnUnasked(),
 	} {
 		if text != "" {
 			all = append(all, text)
