@@ -1,6 +1,7 @@
 package engines
 
 import (
+	"strings"
 	"testing"
 
 	"healthd/e2e/harness"
@@ -8,7 +9,8 @@ import (
 	"healthd/supervisor/core"
 )
 
-// A container whose network is taken away is ready nowhere, whatever its probe said last, until it has one again.
+// A container whose network is taken away is ready nowhere, whatever its probe said last, until it has one again. So is one
+// that never had any (network_mode: none).
 func TestNetworkIsGone(t *testing.T) {
 	harness.RingTwo(t, "make test-engines")
 	t.Parallel()
@@ -28,6 +30,13 @@ func TestNetworkIsGone(t *testing.T) {
 	}
 	if err := e.Client().NetworkConnect(t.Context(), "bridge", id, nil); err != nil {
 		t.Fatal(err)
+	}
+	e.Run(t, dockertest.RunOptions{Name: "apart", Network: "none", Labels: map[string]string{"e2e": "moved"}})
+	d.Until("apart", "not ready, as it never had a network", func(s harness.Status) bool {
+		return s.Phase == "Running" && !s.Ready && s.Condition("Ready").Reason == core.NotReadyNoAddress
+	})
+	if out, _ := d.Run("explain", "apart"); !strings.Contains(out, "NoAddress (it is in no network") {
+		t.Errorf("explain apart:\n%s", out)
 	}
 	d.Until("moved", "ready with a network", func(s harness.Status) bool { return s.Ready && s.RestartCount == 0 })
 }
