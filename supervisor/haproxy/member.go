@@ -24,6 +24,7 @@ type member struct {
 	run         runtime.Run
 	name        string // of the container; HOST:CONTAINER of another host's
 	agentName   string // what the agent check sends to healthd: SERVICE/NAME
+	project     string // of Compose, unless a file names the service; empty: none
 	address     netip.Addr
 	port        int
 	places      string // see placesOf
@@ -93,6 +94,9 @@ func membersOf(these []supervisor.Member, asked map[string]string) []member {
 
 func newMember(of *supervisor.Member, name, asked string) member {
 	m := member{id: of.ID, name: name, agentName: asked}
+	if project, _, found := strings.Cut(of.Service, "/"); found && !of.Owned {
+		m.project = project
+	}
 	if ask := of.Service + "/" + m.agentName; of.Service != "" && invalidCharacters(strings.Replace(of.Service, "/", "", 1)) == "" && len(ask) <= maxAgentName {
 		m.agentName = ask
 	}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"healthd/supervisor/core"
 )
 
 // The IDs of servers that healthd adds. By its ID, a healthd without any state recognizes
@@ -100,6 +102,7 @@ func (p *plan) compute(all []member) {
 		}
 	}
 	p.warnCookie()
+	p.warnProjects(all)
 	p.cleanUp()
 	p.commands = append(p.commands, ofNew...)
 }
@@ -124,6 +127,23 @@ func (p *plan) computeMember(m *member, hasSlots bool) {
 		p.addProblem(m.name, fmt.Sprintf("there is no free server-template slot for container %s in backend %s", m.name, p.backend))
 	default:
 		p.addServer(m)
+	}
+}
+
+// warnProjects says that a backend has containers of several Compose projects, such as production's and a developer's.
+// Where a file names one service for them, it is meant.
+func (p *plan) warnProjects(all []member) {
+	var projects []string
+	const most = 5
+	for i := range all {
+		if name := all[i].project; name != "" && !slices.Contains(projects, name) && len(projects) < most {
+			projects = append(projects, name)
+		}
+	}
+	if len(projects) > 1 {
+		slices.Sort(projects)
+		p.addProblem(p.backend+" projects", fmt.Sprintf("backend %s has containers of several Compose projects (%s): have the spec match %s, too; or, if that is meant, set publish.service",
+			p.backend, strings.Join(projects, ", "), core.ComposeProject))
 	}
 }
 

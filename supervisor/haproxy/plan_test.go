@@ -1,10 +1,13 @@
 package haproxy
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
 	"testing"
 	"time"
+
+	"healthd/supervisor"
 )
 
 // However many servers are added, their agent checks are about a thousand in a second.
@@ -44,6 +47,35 @@ func TestServersOfGoneContainers(t *testing.T) {
 		}
 		if !slices.Equal(deleted, want) {
 			t.Errorf("complete: %v: deletes %v, want %v", complete, deleted, want)
+		}
+	}
+}
+
+// Containers of two Compose projects in one backend are mostly those of one and another's that a spec matches by mistake.
+func TestSeveralProjectsInOneBackend(t *testing.T) {
+	t.Parallel()
+	const warning = "backend web has containers of several Compose projects (dev, shop): have the spec match com.docker.compose.project, too; " +
+		"or, if that is meant, set publish.service"
+	for _, tt := range []struct {
+		name     string
+		services []string
+		owned    bool
+		want     bool
+	}{
+		{"two projects", []string{"shop/web", "shop/web", "dev/web"}, false, true},
+		{"one project", []string{"shop/web", "shop/api"}, false, false},
+		{"without Compose", []string{"web", "shop/web"}, false, false},
+		{"a file says so", []string{"shop/web", "dev/web"}, true, false},
+	} {
+		var all []member
+		for i, service := range tt.services {
+			all = append(all, newMember(&supervisor.Member{Service: service, Owned: tt.owned}, fmt.Sprint("c", i), ""))
+		}
+		p := planFor("web", nil, all, 0)
+		p.compute(all)
+		got := slices.ContainsFunc(p.problems, func(of problem) bool { return of.text == warning })
+		if got != tt.want {
+			t.Errorf("%s: the problems are %v", tt.name, p.problems)
 		}
 	}
 }
