@@ -29,7 +29,7 @@ func runtimeAPI(t *testing.T, answer func(command string) string) (l *instance) 
 		}
 	})
 	l = newInstance(&HAProxy{metrics: newMetrics()}, socket{path, "unix", path})
-	l.process = process{"8", "1767323045", "3.0.11"}
+	l.process = process{pid: "8", started: "1767323045", version: "3.0.11"}
 	return l
 }
 

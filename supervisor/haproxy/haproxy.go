@@ -68,6 +68,7 @@ type HAProxy struct {
 	journal             supervisor.Journal
 	instances           []*instance
 	httpChecks          checks
+	claims              claims
 	metrics             *metrics
 	problems            supervisor.Problems // by socket
 
@@ -197,6 +198,9 @@ const (
 func (h *HAProxy) servingOf(backend string, run runtime.Run, now time.Time) serving {
 	state := notServed
 	for _, l := range h.instances {
+		if l.standsBy.Load() {
+			continue
+		}
 		r := l.report.Load()
 		if !r.fresh(now) {
 			return unclear

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"healthd/supervisor/core"
@@ -27,6 +28,9 @@ type instance struct {
 	backends      map[string]*backendState // by backend
 	behind        bool                     // changes wait for a later sync
 	lost          bool
+	several       bool        // the process has several sockets to which healthd might push
+	standsBy      atomic.Bool // another instance pushes to the process
+	told          process     // that another instance has, as an event says
 
 	report reportPointer
 }
@@ -76,6 +80,7 @@ func (l *instance) noteReachable(err error) {
 	}
 	l.lost = err != nil
 	if l.lost {
+		l.h.claims.release(l)
 		l.report.Store(nil)
 		l.h.problems.Set(l.socket.text, fmt.Sprintf(textLost, l.socket.text, err))
 		return

@@ -46,7 +46,10 @@ func (k *look) questions() (all []string) {
 
 // look asks HAProxy what it has, in the backends that are due, or in all when it is a new process.
 func (l *instance) look(ctx context.Context, now time.Time) ([]*look, error) {
-	looks := l.choose(now)
+	var looks []*look
+	if !l.standsBy.Load() {
+		looks = l.choose(now)
+	}
 	answers, err := l.query(ctx, append([]string{"show info"}, questions(looks)...))
 	if err != nil {
 		return nil, err
@@ -56,6 +59,10 @@ func (l *instance) look(ctx context.Context, now time.Time) ([]*look, error) {
 		return nil, err
 	}
 	answers = answers[1:]
+	if other, err := l.claim(ctx, p); err != nil || other != nil {
+		l.standBy(p, other)
+		return nil, err
+	}
 	if p != l.process || l.needsFullSync {
 		l.requestFullSync()
 		if err := l.discover(ctx); err != nil {

@@ -10,7 +10,7 @@ import (
 )
 
 // process identifies an HAProxy process: after a restart, another one has the same socket.
-type process struct{ pid, started, version string }
+type process struct{ pid, started, version, node string }
 
 // readInfo parses the answer to "show info": the process and its age.
 func readInfo(text string) (p process, age time.Duration, err error) {
@@ -19,6 +19,8 @@ func readInfo(text string) (p process, age time.Duration, err error) {
 		switch key {
 		case "Version":
 			p.version = value
+		case "Node":
+			p.node = value
 		case "Pid":
 			p.pid = value
 		case "Start_time_sec":
