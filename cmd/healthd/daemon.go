@@ -36,6 +36,7 @@ type daemon struct {
 	config     atomic.Pointer[configs.Config]
 	reloads    *reloads
 	log        *zap.Logger
+	logQueue   *logQueue // behind log
 	notifier   *notifier
 	listeners  *listeners
 	engines    []*engine
@@ -64,7 +65,7 @@ type daemon struct {
 const drainCommands = 5 * time.Second
 
 // run supervises until ctx ends and the restarts under way are done.
-func run(ctx context.Context, c *configs.Config, r *reloads, log *zap.Logger) error {
+func run(ctx context.Context, c *configs.Config, r *reloads, log *zap.Logger, queue *logQueue) error {
 	n := &notifier{log: log}
 	s := &starter{
 		open:     func() (*opened, error) { return open(c, log) },
@@ -76,6 +77,7 @@ func run(ctx context.Context, c *configs.Config, r *reloads, log *zap.Logger) er
 	}
 	defer o.close()
 	d := newDaemon(c, r, log, n, o)
+	d.logQueue = queue
 	b := thisBuild()
 	log.Info("healthd runs", zap.String("version", b.version), zap.String("commit", b.commit),
 		zap.Strings("specs", c.SpecNames()), zap.String("http", address(o.listeners.http)),
@@ -266,7 +268,7 @@ func (d *daemon) servers() []server {
 
 // collectors returns the metrics of what is not on the board.
 func (d *daemon) collectors() []prometheus.Collector {
-	all := []prometheus.Collector{d.haproxy, d.reloadMetrics, d.notifications, d.report, d.publisher, metrics.NewCommands(d.prober.Waits)}
+	all := []prometheus.Collector{d.haproxy, d.reloadMetrics, d.notifications, d.report, d.publisher, metrics.NewCommands(d.prober.Waits), metrics.NewLog(d.logQueue.dropped.Load)}
 	if d.begun.Listen.DNS != "" {
 		all = append(all, d.dns)
 	}

@@ -28,13 +28,14 @@ const (
 )
 
 // journaldCore writes entries to journald with fields of their own, so that journalctl finds those
-// of a container. What journald does not take goes to stderr, with its level in front.
+// of a container. Without journald's socket they go to stderr, with their level in front.
 type journaldCore struct {
 	zapcore.LevelEnabler
 	text    zapcore.Encoder // of all but events
 	with    []zapcore.Field
 	to      *journald
-	instead zapcore.Core
+	queue   *logQueue
+	instead io.Writer
 }
 
 // With implements zapcore.Core.
@@ -44,7 +45,6 @@ func (c journaldCore) With(fields []zapcore.Field) zapcore.Core {
 		f.AddTo(c.text)
 	}
 	c.with = append(c.with[:len(c.with):len(c.with)], fields...)
-	c.instead = c.instead.With(fields)
 	return c
 }
 
@@ -71,16 +71,30 @@ func (c journaldCore) Write(e zapcore.Entry, fields []zapcore.Field) error {
 		message = strings.TrimSuffix(text.String(), "\n")
 		text.Free()
 	}
-	err := c.to.send(entryOf(int(priority(e.Level)), message, known.Fields))
+	level := int(priority(e.Level))
+	entry := entryOf(level, message, known.Fields)
+	c.queue.put(len(entry)+len(message), func() error { return c.send(level, message, entry) })
+	return nil
+}
+
+// send writes an entry, or what it says to stderr.
+func (c journaldCore) send(level int, message string, entry []byte) error {
+	err := c.to.send(entry)
 	if err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
-		return nil // the loss is noted; stderr leads to the same journald, and would wait
+		return err // stderr leads to the same journald, and would wait
 	}
-	return c.instead.Write(e, fields)
+	_, err = fmt.Fprintf(c.instead, "<%d>%s\n", level, message)
+	return err
 }
 
 // Sync waits until journald has read everything, a second at most: it looks up whose an entry is
 // while the process is still there.
-func (c journaldCore) Sync() error { return c.to.drain(time.Second) }
+func (c journaldCore) Sync() error {
+	if err := c.queue.flush(logPatience); err != nil {
+		return err
+	}
+	return c.to.drain(time.Second)
+}
 
 // eventText is an event of the history in one line.
 func eventText(e zapcore.Entry, fields map[string]any) (string, bool) {
@@ -133,7 +147,6 @@ type journald struct {
 	mu   sync.Mutex
 	conn *net.UnixConn // nil: not connected
 	slow bool          // the last entry was lost
-	lost int           // entries in a row
 }
 
 const (
@@ -141,40 +154,21 @@ const (
 	journaldImpatience = 5 * time.Millisecond
 )
 
-// send sends one entry, after a note of those that were lost before. It returns
-// os.ErrDeadlineExceeded when the entry is lost.
+// send sends one entry. It returns os.ErrDeadlineExceeded when the entry is lost. With a connection that is broken, as
+// after a restart of journald's socket, it connects anew, once.
 func (j *journald) send(entry []byte) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.lost > 0 {
-		note := entryOf(int(priority(zapcore.WarnLevel)), fmt.Sprintf("journald did not read: %s of healthd's log lost", plural(j.lost, "message")), nil)
-		if err := j.write(note); err != nil {
-			if errors.Is(err, os.ErrDeadlineExceeded) {
-				j.lost++
-			}
-			return err
-		}
-		j.lost = 0
-	}
-	err := j.write(entry)
-	if errors.Is(err, os.ErrDeadlineExceeded) {
-		j.lost++
-	}
-	return err
-}
-
-// write needs mu. With a connection that is broken, as after a restart of journald's socket, it
-// connects anew, once.
-func (j *journald) write(entry []byte) error {
 	old := j.conn != nil
-	err := j.writeOnce(entry)
+	err := j.write(entry)
 	if old && j.conn == nil {
-		err = j.writeOnce(entry)
+		err = j.write(entry)
 	}
 	return err
 }
 
-func (j *journald) writeOnce(entry []byte) error {
+// write needs mu.
+func (j *journald) write(entry []byte) error {
 	if j.conn == nil {
 		conn, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: j.path, Net: "unixgram"})
 		if err != nil {
@@ -223,13 +217,18 @@ func (j *journald) drain(most time.Duration) error {
 	return os.ErrDeadlineExceeded
 }
 
-// newJournaldLogger returns a logger for a daemon whose stderr is journald's.
-func newJournaldLogger(level zapcore.Level, socket string, stderr io.Writer) *zap.Logger {
+// newJournaldLogger returns a logger for a daemon whose stderr is journald's. It writes through the queue, which the
+// caller closes.
+func newJournaldLogger(level zapcore.Level, socket string, stderr io.Writer) (*zap.Logger, *logQueue) {
 	c := zap.NewProductionEncoderConfig()
 	c.TimeKey, c.LevelKey, c.ConsoleSeparator = "", "", " "
 	c.EncodeDuration = zapcore.StringDurationEncoder
-	return zap.New(journaldCore{
-		LevelEnabler: level, text: zapcore.NewConsoleEncoder(c), to: &journald{path: socket},
-		instead: zapcore.NewCore(newEncoder("journal", nil), zapcore.Lock(zapcore.AddSync(supervisor.Escaping{To: stderr})), level),
+	core := journaldCore{
+		LevelEnabler: level, text: zapcore.NewConsoleEncoder(c), to: &journald{path: socket}, instead: supervisor.Escaping{To: stderr},
+	}
+	core.queue = newLogQueue(func(lost int) error {
+		warning := int(priority(zapcore.WarnLevel))
+		return core.send(warning, lossText(lost), entryOf(warning, lossText(lost), nil))
 	})
+	return zap.New(core), core.queue
 }

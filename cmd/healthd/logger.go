@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"time"
 
 	"github.com/coreos/go-systemd/v22/journal"
 	"go.uber.org/zap"
@@ -13,17 +14,28 @@ import (
 	"healthd/supervisor"
 )
 
-// newLogger returns a logger that writes to f as configured, or to journald if that is behind f.
-func newLogger(c configs.Log, f *os.File) (*zap.Logger, error) {
+// newLogger returns a logger that writes to f as configured, or to journald if that is behind f. It does so through the
+// queue, which the caller closes.
+func newLogger(c configs.Log, f *os.File) (*zap.Logger, *logQueue, error) {
 	level, err := zapcore.ParseLevel(c.Level)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if is, err := journal.StderrIsJournalStream(); err == nil && is && f == os.Stderr && (c.Format == "auto" || c.Format == "journal") {
-		return newJournaldLogger(level, journaldSocket, f), nil
+		log, queue := newJournaldLogger(level, journaldSocket, f)
+		return log, queue, nil
 	}
-	core := zapcore.NewCore(newEncoder(c.Format, f), zapcore.Lock(zapcore.AddSync(supervisor.Escaping{To: f})), level)
-	return zap.New(core), nil
+	encoder := newEncoder(c.Format, f)
+	queue := newLogQueue(func(lost int) error {
+		text, err := encoder.Clone().EncodeEntry(zapcore.Entry{Level: zapcore.WarnLevel, Time: time.Now(), Message: lossText(lost)}, nil)
+		if err != nil {
+			return err
+		}
+		defer text.Free()
+		_, err = f.Write(text.Bytes())
+		return err
+	})
+	return zap.New(zapcore.NewCore(encoder, queuedWriter{queue, supervisor.Escaping{To: f}}, level)), queue, nil
 }
 
 func newEncoder(format string, f *os.File) zapcore.Encoder {

@@ -94,11 +94,14 @@ func TestLogIsEscaped(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		log, err := newLogger(configs.Log{Level: "info", Format: format}, f)
+		log, queue, err := newLogger(configs.Log{Level: "info", Format: format}, f)
 		if err != nil {
 			t.Fatal(err)
 		}
 		log.Info("event", zap.String("message", "probe failed: \u009b31m\u202e"))
+		if err := queue.close(patience.Limit); err != nil {
+			t.Fatal(err)
+		}
 		f.Close()
 		got, err := os.ReadFile(path)
 		if want := `probe failed: \u009b31m\u202e`; err != nil || !strings.Contains(string(got), want) {

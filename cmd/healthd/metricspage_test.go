@@ -150,7 +150,7 @@ func documentedDaemon(t *testing.T) *daemon {
 	}
 	reload := metrics.NewReload()
 	reload.Certificates(map[string]time.Time{"/etc/healthd/client.pem": time.Unix(1, 0)})
-	return &daemon{fleet: joined, publisher: published, notifications: n, dns: dns.New(supervisor.NewBoard(nil), nil), report: observedService(), haproxy: h, reloadMetrics: reload, journal: journal.New(), prober: prober.New(prober.Config{Engines: map[string]prober.Engine{"docker": nil}}), begun: &configs.Config{Listen: configs.Listen{DNS: "127.0.0.1:8653"}, State: configs.State{Dir: "/var/lib/healthd"}}}
+	return &daemon{logQueue: &logQueue{}, fleet: joined, publisher: published, notifications: n, dns: dns.New(supervisor.NewBoard(nil), nil), report: observedService(), haproxy: h, reloadMetrics: reload, journal: journal.New(), prober: prober.New(prober.Config{Engines: map[string]prober.Engine{"docker": nil}}), begun: &configs.Config{Listen: configs.Listen{DNS: "127.0.0.1:8653"}, State: configs.State{Dir: "/var/lib/healthd"}}}
 }
 
 // documentedBoard has a container for each metric that not all of them have.

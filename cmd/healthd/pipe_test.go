@@ -30,6 +30,24 @@ func intoClosedPipe(t *testing.T, args ...string) (code int, stderr string) {
 	return cmd.ProcessState.ExitCode(), b.String()
 }
 
+// intoClosedStderr runs the program with nobody to read its errors.
+func intoClosedStderr(t *testing.T, args ...string) (code int) {
+	t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	r.Close()
+	cmd := program(t, args...)
+	cmd.Stderr = w
+	err = cmd.Run()
+	if _, exited := errors.AsType[*exec.ExitError](err); err != nil && !exited {
+		t.Fatal(err)
+	}
+	return cmd.ProcessState.ExitCode()
+}
+
 // head has what it wants and goes: the containers after that are held all the same.
 func TestHoldThatNobodyReads(t *testing.T) {
 	f := &fake{}

@@ -77,6 +77,9 @@ func (d *daemon) shownWarnings() []string {
 	if problem := d.journal.Problem(); problem != "" {
 		all = append(all, problem)
 	}
+	if problem := d.logQueue.problem(); problem != "" {
+		all = append(all, problem)
+	}
 	if d.supervisor.Board().HostSuspect() {
 		all = append(all, "no network probe of this host has an answer: is it the host's network, or its load?")
 	}

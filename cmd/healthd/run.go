@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"syscall"
@@ -26,6 +27,9 @@ func (a *app) runCommand() *cobra.Command {
 			"Under systemd the exit code is 78 where only mending the configuration or rights helps.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			hangups := make(chan os.Signal, 1) // more would reload the same files
+			signal.Notify(hangups, syscall.SIGHUP)
+			outliveReader() // of the log; to the end
 			if autoFormat(os.Stderr) == "journal" {
 				a.stderr = leveled{a.stderr}
 			}
@@ -33,11 +37,11 @@ func (a *app) runCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			log, err := newLogger(c.Log, os.Stderr)
+			log, queue, err := newLogger(c.Log, os.Stderr)
 			if err != nil {
 				return fmt.Errorf("cannot log: %w", err)
 			}
-			defer func() { _ = log.Sync() }()
+			defer a.endLog(log, queue)
 			// Libraries' own messages help to find the cause of a problem.
 			restore, err := zap.RedirectStdLogAt(log, zapcore.DebugLevel)
 			if err != nil {
@@ -47,10 +51,18 @@ func (a *app) runCommand() *cobra.Command {
 			ctx, cancel := context.WithCancel(cmd.Context())
 			defer cancel()
 			r := newReloads(func() (*configs.Config, error) { return configs.Load(a.configs) })
-			defer handleSignals(cancel, r.request, log)()
-			return run(ctx, c, r, log)
+			defer handleSignals(hangups, cancel, r.request, log)()
+			return run(ctx, c, r, log, queue)
 		},
 	}
+}
+
+// endLog writes the rest of the log. What does not read that would not read an error either, and healthd is to end.
+func (a *app) endLog(log *zap.Logger, queue *logQueue) {
+	if queue.close(logPatience) != nil {
+		a.stderr = io.Discard
+	}
+	_ = log.Sync()
 }
 
 // loadToRun is load, and tells systemd the first problem.
@@ -77,11 +89,11 @@ func setupStatus(problems configs.Problems) string {
 }
 
 // handleSignals calls stop at the first SIGINT or SIGTERM, exits at the second, and calls
-// reload at each SIGHUP. release ends that.
-func handleSignals(stop, reload func(), log *zap.Logger) (release func()) {
-	signals := make(chan os.Signal, 4)
+// reload at each of hangups. It acts first, and then logs. release ends that.
+func handleSignals(hangups <-chan os.Signal, stop, reload func(), log *zap.Logger) (release func()) {
+	ends := make(chan os.Signal, 2)
 	done, ended := make(chan struct{}), make(chan struct{})
-	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
+	signal.Notify(ends, syscall.SIGTERM, syscall.SIGINT)
 	go func() {
 		defer close(ended)
 		stopping := false
@@ -89,27 +101,27 @@ func handleSignals(stop, reload func(), log *zap.Logger) (release func()) {
 			select {
 			case <-done:
 				return
-			case s := <-signals:
-				switch {
-				case s == syscall.SIGHUP && stopping:
+			case s := <-hangups:
+				if stopping {
 					log.Warn("cannot reload the configuration: healthd is stopping")
-				case s == syscall.SIGHUP:
-					log.Info("reloading the configuration", zap.Stringer("signal", s))
-					reload()
-				case stopping:
-					log.Error("ending at once, the next daemon finishes the restarts under way", zap.Stringer("signal", s))
-					_ = log.Sync()
-					os.Exit(exitFailure)
-				default:
-					stopping = true
-					log.Info("finishing the restarts under way, then stopping", zap.Stringer("signal", s))
-					stop()
+					continue
 				}
+				reload()
+				log.Info("reloading the configuration", zap.Stringer("signal", s))
+			case s := <-ends:
+				if stopping {
+					log.Error("ending at once, the next daemon finishes the restarts under way", zap.Stringer("signal", s))
+					_ = log.Sync() // which has a bound
+					os.Exit(exitFailure)
+				}
+				stopping = true
+				stop()
+				log.Info("finishing the restarts under way, then stopping", zap.Stringer("signal", s))
 			}
 		}
 	}()
 	return func() {
-		signal.Stop(signals)
+		signal.Stop(ends) // not hangups: one more would end healthd amid its end
 		close(done)
 		<-ended
 	}

@@ -130,10 +130,17 @@ func startDaemon(t *testing.T, endpoint, specs string) *process {
 
 func (p *process) start(t *testing.T) {
 	t.Helper()
-	p.notify, p.log = listenNotifications(t), &bytes.Buffer{}
+	p.log = &bytes.Buffer{}
+	p.startInto(t, p.log)
+}
+
+// startInto starts healthd with that to take its log.
+func (p *process) startInto(t *testing.T, log io.Writer) {
+	t.Helper()
+	p.notify = listenNotifications(t)
 	cmd := program(t, "run", "--config", p.config)
 	cmd.Env = append(cmd.Env, "NOTIFY_SOCKET="+p.notify.path, "WATCHDOG_USEC=200000")
-	cmd.Stderr = p.log
+	cmd.Stderr = log
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -142,7 +149,7 @@ func (p *process) start(t *testing.T) {
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		<-ended
-		if t.Failed() {
+		if t.Failed() && p.log != nil {
 			t.Logf("the daemon's log:\n%s", p.log)
 		}
 	})
