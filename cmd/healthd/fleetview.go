@@ -45,8 +45,8 @@ func (s shownFleet) Resume(ctx context.Context, service string) error {
 
 // View implements api.Fleet.
 func (s shownFleet) View() api.FleetView {
-	is := s.fleet.Status()
-	v := api.FleetView{Host: is.Host, Connected: is.Connected, Since: is.Since.UTC(), Endpoints: s.config.Endpoints, WrongKeys: len(is.WrongKeys)}
+	is, now := s.fleet.Status(), time.Now()
+	v := api.FleetView{Host: is.Host, Connected: is.Connected, Since: core.ByClock(is.Since, now), Endpoints: s.config.Endpoints, WrongKeys: len(is.WrongKeys)}
 	switch {
 	case !is.Connected:
 		v.Error = is.Error
@@ -54,7 +54,7 @@ func (s shownFleet) View() api.FleetView {
 		v.Problems = []string{is.Error}
 	}
 	v.Members = s.members(is.Host)
-	v.Hosts = s.hosts(is, v.Members)
+	v.Hosts = s.hosts(is, v.Members, now)
 	for _, h := range s.fleet.Holds() {
 		v.Holds = append(v.Holds, api.FleetHold{Service: h.Service, By: h.By, Since: h.Since.UTC(), For: h.For})
 	}
@@ -62,14 +62,14 @@ func (s shownFleet) View() api.FleetView {
 }
 
 // hosts returns all hosts, sorted by name. This one's members are counted here: the fleet knows those of others.
-func (s shownFleet) hosts(is *fleet.Status, members []api.FleetMember) (all []api.FleetHost) {
+func (s shownFleet) hosts(is *fleet.Status, members []api.FleetMember, now time.Time) (all []api.FleetHost) {
 	for _, h := range is.Hosts {
 		all = append(all, api.FleetHost{
-			Name: h.Name, State: string(h.State), Since: h.Since.UTC(), Address: h.Address, Version: h.Version, Balancer: h.Balancer,
+			Name: h.Name, State: string(h.State), Since: core.ByClock(h.Since, now), Address: h.Address, Version: h.Version, Balancer: h.Balancer,
 			Ready: h.Members.Ready, Draining: h.Members.Draining, Down: h.Members.Down,
 		})
 	}
-	own := api.FleetHost{Name: is.Host, State: api.FleetHostLive, Since: is.Began.UTC(), Version: thisBuild().version, Balancer: is.Balancer}
+	own := api.FleetHost{Name: is.Host, State: api.FleetHostLive, Since: core.ByClock(is.Began, now), Version: thisBuild().version, Balancer: is.Balancer}
 	if s.config.Advertise.IsValid() {
 		own.Address = s.config.Advertise.String()
 	}

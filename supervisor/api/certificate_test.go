@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"time"
 
 	"healthd/prober"
 	"healthd/supervisor/core"
@@ -16,7 +17,7 @@ func TestCertificateExpiry(t *testing.T) {
 		if want != "" {
 			v.State.Certificates[core.Readiness] = &core.Certificate{NotAfter: at(60)}
 		}
-		text, err := json.Marshal(newStatus(v).Probes["readiness"])
+		text, err := json.Marshal(newStatus(v, time.Now()).Probes["readiness"])
 		if err != nil {
 			t.Fatal(err)
 		}

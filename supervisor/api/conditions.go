@@ -29,38 +29,38 @@ const reasonNotSet = "NotSet"
 
 // conditions returns a container's own conditions, and then those of its readiness
 // gates in the order of its spec.
-func conditions(v *core.View) []Condition {
+func conditions(v *core.View, at time.Time) []Condition {
 	s := &v.State
-	asked := utcOrNil(s.Health.Probes[core.Readiness].LastAt)
+	asked := byClockOrNil(s.Health.Probes[core.Readiness].LastAt, at)
 	isStarted, since := v.Started()
 	isUp, whyNotUp, aboutUp := v.ContainerReadiness()
 	isReady, whyNotReady, aboutReady := v.Readiness()
 	started := Condition{
 		Type: "Started", Status: conditionStatus(isStarted),
-		LastProbeTime: utcOrNil(s.Health.Probes[core.Startup].LastAt), LastTransitionTime: utcOrNil(since),
+		LastProbeTime: byClockOrNil(s.Health.Probes[core.Startup].LastAt, at), LastTransitionTime: byClockOrNil(since, at),
 	}
 	if !isStarted {
 		started.Reason, started.Message = whyNotUp, aboutUp
 	}
 	all := []Condition{started, {
 		Type: "ContainerReady", Status: conditionStatus(isUp), Reason: whyNotUp, Message: aboutUp,
-		LastProbeTime: asked, LastTransitionTime: utcOrNil(s.Conditions.ContainerReady.Since),
+		LastProbeTime: asked, LastTransitionTime: byClockOrNil(s.Conditions.ContainerReady.Since, at),
 	}, {
 		Type: "Ready", Status: conditionStatus(isReady), Reason: whyNotReady, Message: aboutReady,
-		LastProbeTime: asked, LastTransitionTime: utcOrNil(s.Conditions.Ready.Since),
+		LastProbeTime: asked, LastTransitionTime: byClockOrNil(s.Conditions.Ready.Since, at),
 	}}
 	if v.Spec == nil {
 		return all
 	}
 	for _, name := range v.Spec.ReadinessGates {
-		all = append(all, gateCondition(s, name))
+		all = append(all, gateCondition(s, name, at))
 	}
 	return all
 }
 
-func gateCondition(s *core.State, name string) Condition {
+func gateCondition(s *core.State, name string, at time.Time) Condition {
 	g, set := s.Gate(name)
-	c := Condition{Type: name, Status: conditionStatus(g.Status), LastTransitionTime: utcOrNil(g.At)}
+	c := Condition{Type: name, Status: conditionStatus(g.Status), LastTransitionTime: byClockOrNil(g.At, at)}
 	if !set {
 		c.Reason, c.Message = reasonNotSet, "nobody has set it yet"
 	}
@@ -74,10 +74,10 @@ func conditionStatus(b bool) string {
 	return "False"
 }
 
-// utcOrNil returns t in UTC, or nil when it is zero.
-func utcOrNil(t time.Time) *time.Time {
+// byClockOrNil is core.ByClock, or nil when t is zero.
+func byClockOrNil(t, at time.Time) *time.Time {
 	if t.IsZero() {
 		return nil
 	}
-	return new(t.UTC())
+	return new(core.ByClock(t, at))
 }

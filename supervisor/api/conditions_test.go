@@ -64,7 +64,7 @@ ContainerReady=False -/- NotRunning (created)
 Ready=False -/- NotRunning (created)`},
 	} {
 		var lines []string
-		for _, c := range conditions(tt.v) {
+		for _, c := range conditions(tt.v, time.Now()) {
 			lines = append(lines, formatCondition(c))
 		}
 		if got := strings.Join(lines, "\n"); got != tt.want {
@@ -77,7 +77,7 @@ func TestStatusGates(t *testing.T) {
 	for _, tt := range []struct {
 		s    Status
 		want int
-	}{{newStatus(gatedContainer("a")), 3}, {newStatus(readyContainer("b")), 0}, {Status{}, 0}} {
+	}{{newStatus(gatedContainer("a"), time.Now()), 3}, {newStatus(readyContainer("b"), time.Now()), 0}, {Status{}, 0}} {
 		if got := len(tt.s.Gates()); got != tt.want {
 			t.Errorf("%s: %d gates, want %d", tt.s.Name, got, tt.want)
 		}
@@ -92,7 +92,7 @@ func TestTerminated(t *testing.T) {
 		v.State.Engine.State, v.State.Conditions.Ready.Status = runtime.Exited, false
 		v.State.Run.Exit = core.Exit{Code: tt.code, Reason: core.ReasonError, StartedAt: at(1), FinishedAt: at(9)}
 		v.State.Run.LastExit = core.Exit{Code: 143, Reason: core.ReasonStoppedByOperator, FinishedAt: at(0)}
-		now, last := states(v)
+		now, last := states(v, time.Now())
 		want := Terminated{ExitCode: tt.code, Reason: "Error", Signal: tt.signal, StartedAt: at(1), FinishedAt: at(9)}
 		if now.Terminated == nil || *now.Terminated != want || now.Running != nil || now.Waiting != nil {
 			t.Errorf("exit code %d: %+v, want %+v", tt.code, now.Terminated, want)

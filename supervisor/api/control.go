@@ -47,7 +47,7 @@ func (a *API) restart(w http.ResponseWriter, r *http.Request) {
 		a.failRequest(w, err, v.Container.Name)
 		return
 	}
-	a.json(w, http.StatusAccepted, newStatus(a.current(v)))
+	a.json(w, http.StatusAccepted, newStatus(a.current(v), time.Now()))
 }
 
 // byID returns the name that finds just that container: its ID may be another one's name.

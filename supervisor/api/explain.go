@@ -40,7 +40,7 @@ func (a *API) explain(w http.ResponseWriter, r *http.Request) {
 func newExplanation(v *core.View, history History, name string) Explanation {
 	const lastEvents = 10
 	e := ExplainSpec(v)
-	e.Next, e.Events = next(v), history.Events(name, time.Time{})
+	e.Next, e.Events = nextByClock(v, time.Now()), history.Events(name, time.Time{})
 	e.Events = e.Events[max(0, len(e.Events)-lastEvents):]
 	return e
 }
@@ -48,7 +48,7 @@ func newExplanation(v *core.View, history History, name string) Explanation {
 // ExplainSpec returns what an Explanation says of a container's spec, and nothing of what was or will be: of
 // a container that no daemon need have seen.
 func ExplainSpec(v *core.View) Explanation {
-	e := Explanation{Status: newStatus(v), Notes: notes(v), Values: []Value{}}
+	e := Explanation{Status: newStatus(v, time.Now()), Notes: notes(v), Values: []Value{}}
 	if v.Spec == nil {
 		return e
 	}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"time"
 
 	"healthd/supervisor"
 	"healthd/supervisor/core"
@@ -30,7 +31,7 @@ func (a *API) gate(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		a.failRequest(w, err, v.Container.Name)
 	default:
-		a.json(w, http.StatusOK, newStatus(v))
+		a.json(w, http.StatusOK, newStatus(v, time.Now()))
 	}
 }
 

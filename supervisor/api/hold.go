@@ -67,5 +67,5 @@ func (a *API) answerStatus(w http.ResponseWriter, v *core.View, err error) {
 		a.failRequest(w, err, v.Container.Name)
 		return
 	}
-	a.json(w, http.StatusOK, newStatus(a.current(v)))
+	a.json(w, http.StatusOK, newStatus(a.current(v), time.Now()))
 }

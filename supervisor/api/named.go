@@ -2,6 +2,7 @@ package api
 
 import (
 	"net/http"
+	"time"
 
 	"healthd/supervisor/core"
 )
@@ -20,9 +21,10 @@ func (a *API) named(w http.ResponseWriter, r *http.Request) {
 func (a *API) containers(w http.ResponseWriter, _ *http.Request) { a.listStatuses(w, a.board.Views()) }
 
 func (a *API) listStatuses(w http.ResponseWriter, views []*core.View) {
+	now := time.Now()
 	jsonList(a, w, func(yield func(Status) bool) {
 		for _, v := range views {
-			if !yield(newStatus(v)) {
+			if !yield(newStatus(v, now)) {
 				return
 			}
 		}

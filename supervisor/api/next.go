@@ -3,6 +3,7 @@ package api
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"healthd/prober"
 	"healthd/runtime"
@@ -16,6 +17,15 @@ func next(v *core.View) []Next {
 		return []Next{{What: "healthd does nothing until you fix this: " + v.Invalid}}
 	}
 	return append(nextSteps(v), nextHoldEnd(v)...)
+}
+
+// nextByClock is next with its times as the clock shows them now.
+func nextByClock(v *core.View, now time.Time) []Next {
+	all := next(v)
+	for i := range all {
+		all[i].At = core.ByClock(all[i].At, now)
+	}
+	return all
 }
 
 // nextSteps is next without the end of a hold.

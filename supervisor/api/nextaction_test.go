@@ -23,7 +23,7 @@ func TestOneAnswerInDoubt(t *testing.T) {
 	v := inDoubt(readyContainer("web-1"))
 	a, _, _ := newAPI(v)
 	const want = "it ended as its engine stopped, or by an operator: healthd decides when the engine is back"
-	s, g := newStatus(v), overviewOf(t, a)["web-1"]
+	s, g := newStatus(v, time.Now()), overviewOf(t, a)["web-1"]
 	if w := s.State.Waiting; w == nil || w.Reason != core.WaitRuntimeUnknown || w.Message != want || s.LastState.Terminated.Reason != core.ReasonError {
 		t.Errorf("status %+v, last %+v", s.State, s.LastState.Terminated)
 	}
@@ -31,7 +31,7 @@ func TestOneAnswerInDoubt(t *testing.T) {
 		t.Errorf("glance %+v", g)
 	}
 	v.State.Ending.MaybeEngine = false // the engine accepted a connection after the signal
-	if s := newStatus(v); s.State.Terminated == nil || s.State.Terminated.Reason != core.ReasonStoppedByOperator {
+	if s := newStatus(v, time.Now()); s.State.Terminated == nil || s.State.Terminated.Reason != core.ReasonStoppedByOperator {
 		t.Errorf("without a doubt: %+v", s.State)
 	}
 }

@@ -84,28 +84,28 @@ func (a *API) glances(all iter.Seq[*core.View], now time.Time) iter.Seq[Glance] 
 }
 
 func (a *API) glance(v *core.View, at time.Time) Glance {
-	g := newGlance(v)
+	g := newGlance(v, at)
 	g.Warnings = len(v.Warnings())
 	id := v.Container.ID
 	g.LastRestart, g.Minutes = a.board.LastRestart(id).String(), minuteLetters(a.board.Minutes(id, at))
 	return g
 }
 
-// newGlance returns a Glance of what is now.
-func newGlance(v *core.View) Glance {
+// newGlance returns a Glance of what is at a time of healthd's own.
+func newGlance(v *core.View, at time.Time) Glance {
 	c, look := v.Container, supervisor.LookOf(v)
 	g := Glance{
 		ID: c.ID, Name: c.Name, Runtime: c.Runtime, Namespace: c.Namespace, Image: c.Image,
-		Project: core.ProjectOf(c.Labels), Service: v.Service, Look: look.String(), Since: sinceOf(v, look).UTC(),
+		Project: core.ProjectOf(c.Labels), Service: v.Service, Look: look.String(), Since: core.ByClock(sinceOf(v, look), at),
 		Restarts: v.State.RestartCount(), Held: v.State.Lasting.Held(),
 	}
-	now, last := states(v)
+	now, last := states(v, at)
 	if g.Ended = last.Terminated; now.Terminated != nil {
 		g.Ended = now.Terminated
 	}
 	g.Ready, g.Reason, g.Message = v.Readiness()
 	if wait := v.Waiting(); wait != nil {
-		g.Reason, g.Message, g.Until = wait.Reason, wait.Message, wait.Until.UTC()
+		g.Reason, g.Message, g.Until = wait.Reason, wait.Message, core.ByClock(wait.Until, at)
 	}
 	g.Message = cut(g.Message)
 	g.Observe, g.Failing = v.Spec != nil && v.Spec.Observe, failing(v)

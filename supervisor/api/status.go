@@ -100,7 +100,7 @@ type ProbeStatus struct {
 
 func (a *API) container(w http.ResponseWriter, r *http.Request) {
 	if v := a.findOrFail(w, r); v != nil {
-		a.json(w, http.StatusOK, newStatus(v))
+		a.json(w, http.StatusOK, newStatus(v, time.Now()))
 	}
 }
 
@@ -115,7 +115,8 @@ func (a *API) findOrFail(w http.ResponseWriter, r *http.Request) *core.View {
 	return v
 }
 
-func newStatus(v *core.View) Status {
+// newStatus returns the status at a time of healthd's own.
+func newStatus(v *core.View, at time.Time) Status {
 	c, s := v.Container, &v.State
 	ready, _, _ := v.Readiness()
 	started, _ := v.Started()
@@ -123,12 +124,12 @@ func newStatus(v *core.View) Status {
 		Name: c.Name, ID: c.ID, Runtime: c.Runtime, Namespace: c.Namespace, Image: c.Image,
 		Project: core.ProjectOf(c.Labels), Service: v.Service, Address: c.Address, Group: v.Group, Identity: v.Identity,
 		Phase: v.Phase(), Started: started, Ready: ready, Draining: s.Draining(),
-		Held: s.Lasting.Held(), HeldUntil: s.Lasting.HeldUntil().UTC(), RestartCount: s.RestartCount(), Conditions: conditions(v),
+		Held: s.Lasting.Held(), HeldUntil: core.ByClock(s.Lasting.HeldUntil(), at), RestartCount: s.RestartCount(), Conditions: conditions(v, at),
 		Probes: map[string]ProbeStatus{}, Invalid: v.Invalid, EnginePolicy: enginePolicy(v),
 		Warnings: append([]string{}, v.Warnings()...), // never null
 	}
-	status.State, status.LastState = states(v)
-	status.Why = newGlance(v).Why
+	status.State, status.LastState = states(v, at)
+	status.Why = newGlance(v, at).Why
 	if v.Spec == nil {
 		return status
 	}
@@ -139,13 +140,13 @@ func newStatus(v *core.View) Status {
 	}
 	for t := range core.ProbeType(core.NumProbes) {
 		if p := v.Spec.Probes[t]; p != nil {
-			status.Probes[t.String()] = newProbeStatus(p, &s.Health.Probes[t], s.Certificate(t))
+			status.Probes[t.String()] = newProbeStatus(p, &s.Health.Probes[t], s.Certificate(t), at)
 		}
 	}
 	return status
 }
 
-func newProbeStatus(p *core.ProbeSpec, y *core.ProbeState, c core.Certificate) ProbeStatus {
+func newProbeStatus(p *core.ProbeSpec, y *core.ProbeState, c core.Certificate, at time.Time) ProbeStatus {
 	outcome, run, since := y.Newest()
 	threshold := p.SuccessThreshold
 	if outcome == prober.Failure {
@@ -153,15 +154,15 @@ func newProbeStatus(p *core.ProbeSpec, y *core.ProbeState, c core.Certificate) P
 	}
 	return ProbeStatus{
 		Result: y.Result.String(), Outcome: outcome.String(),
-		Run: run, Since: since.UTC(), Threshold: threshold, OnHold: y.OnHold,
-		Output: y.Last.Output, LastProbeTime: utcOrNil(y.LastAt), LatencySeconds: y.Last.Latency.Seconds(),
+		Run: run, Since: core.ByClock(since, at), Threshold: threshold, OnHold: y.OnHold,
+		Output: y.Last.Output, LastProbeTime: byClockOrNil(y.LastAt, at), LatencySeconds: y.Last.Latency.Seconds(),
 		CertificateExpiry: c.NotAfter.UTC(),
 	}
 }
 
 // states returns the present state and the last one before it. While a container
 // waits for its next start, the run that ended is the last state, as in a Pod.
-func states(v *core.View) (now, last ContainerState) {
+func states(v *core.View, at time.Time) (now, last ContainerState) {
 	s := &v.State
 	if !s.Run.LastExit.FinishedAt.IsZero() {
 		last.Terminated = newTerminated(s.Run.LastExit)
@@ -169,7 +170,7 @@ func states(v *core.View) (now, last ContainerState) {
 	waiting := v.Waiting()
 	switch {
 	case waiting != nil:
-		now.Waiting = &Waiting{waiting.Reason, waiting.Message, waiting.Until.UTC()}
+		now.Waiting = &Waiting{waiting.Reason, waiting.Message, core.ByClock(waiting.Until, at)}
 		if !s.Engine.State.Alive() && !s.Run.Exit.FinishedAt.IsZero() {
 			last.Terminated = newTerminated(v.LastExit())
 		}

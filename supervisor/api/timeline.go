@@ -54,8 +54,8 @@ func (a *API) timeline(w http.ResponseWriter, r *http.Request) {
 	now := time.Now()
 	past, _ := a.board.Timeline(v.Container.ID, now) // of one that is gone meanwhile: an empty one
 	t := Timeline{
-		Status: newStatus(v), Start: past.Start.UTC(), Now: now.UTC(), Since: past.Since.UTC(), Minutes: minuteLetters(past.Minutes),
-		Changes: make([]TimelineChange, len(past.Changes)), Probes: map[string]TimelineProbe{}, Notes: notes(v), Next: next(v),
+		Status: newStatus(v, now), Start: past.Start.UTC(), Now: now.UTC(), Since: core.ByClock(past.Since, now), Minutes: minuteLetters(past.Minutes),
+		Changes: make([]TimelineChange, len(past.Changes)), Probes: map[string]TimelineProbe{}, Notes: notes(v), Next: nextByClock(v, now),
 		Records: a.timelineRecords(v),
 	}
 	for i, c := range past.Changes {

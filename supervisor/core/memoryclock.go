@@ -11,6 +11,14 @@ import (
 // so that they lie as far from the present as they did then, and as much longer ago as the
 // file is old. Times by an engine's clock stay as they are.
 
+// ByClock returns when t was, or will be, by the clock as now has it, in UTC. A clock that was set since t was made has moved
+// t as seen on it. What is left of a step after whole seconds is left out: a clock that is slowly put right would
+// change t each time that it is shown. Times without a monotonic reading, such as an engine's, stay as they are.
+func ByClock(t, now time.Time) time.Time {
+	step := now.Round(0).Sub(t.Round(0)) - now.Sub(t)
+	return t.Add(step.Round(time.Second)).UTC()
+}
+
 // Stamp is a moment by both clocks of a host.
 type Stamp struct {
 	Wall      time.Time     `json:"wall"`
