@@ -45,6 +45,7 @@ type file struct {
 	db                 database // nil: in memory only
 	currentBoot        string
 	releasedAt         time.Time       // pages of db
+	opened             os.FileInfo     // the file of db
 	replaced           bool            // db was replaced once, after it broke
 	reportedUnwritable map[string]bool // IDs of containers whose Memory cannot be written, once reported
 }
@@ -195,6 +196,10 @@ func (j *Journal) openDatabase() (*bolt.DB, error) {
 	case errors.Is(err, berrors.ErrInvalid) || errors.Is(err, berrors.ErrVersionMismatch) || errors.Is(err, berrors.ErrChecksum):
 		return nil, fmt.Errorf("%w: %w", errDamaged, err)
 	case err != nil:
+		return nil, err
+	}
+	if j.opened, err = os.Stat(j.path()); err != nil {
+		db.Close()
 		return nil, err
 	}
 	if missing != nil {

@@ -29,6 +29,8 @@ func (j *Journal) Run(ctx context.Context) error {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	timer := time.NewTimer(seenWriteDelay)
 	defer timer.Stop()
+	look := time.NewTicker(placeEvery)
+	defer look.Stop()
 	for ctx.Err() == nil {
 		d, due := j.untilNextWrite()
 		if due && d <= 0 {
@@ -44,6 +46,8 @@ func (j *Journal) Run(ctx context.Context) error {
 		case <-ctx.Done():
 		case <-j.wake:
 		case <-elapsed:
+		case <-look.C:
+			j.checkPlace()
 		}
 	}
 	return j.writeRest()
@@ -51,10 +55,11 @@ func (j *Journal) Run(ctx context.Context) error {
 
 // writeRest writes what is pending, and releases all waiters.
 func (j *Journal) writeRest() error {
+	moved := j.moved()
 	j.mu.Lock()
 	j.settleFoldsLocked()
 	var b *batch
-	if j.persistent && !j.due.IsZero() {
+	if j.persistent && (!j.due.IsZero() || moved) {
 		b = j.takePendingLocked()
 	}
 	j.persistent = false
@@ -69,9 +74,12 @@ func (j *Journal) writeRest() error {
 }
 
 // transact writes b. A file that bbolt cannot go on with is renamed, once, and
-// everything is written to a new one.
+// everything is written to a new one. So it is when the file was moved.
 func (j *Journal) transact(b *batch) error {
-	err := j.write(b)
+	err := j.followPath(b)
+	if err == nil {
+		err = j.write(b)
+	}
 	if isBroken(err) {
 		err = j.replaceFile(b, err)
 	}
@@ -145,16 +153,8 @@ func (j *Journal) replaceFile(b *batch, why error) error {
 	}
 	j.db = db
 	j.mu.Lock()
-	clear(j.storedIDs)
-	for id := range j.current {
-		j.dirtyIDs[id] = struct{}{}
-	}
-	j.writtenSeq, j.takenSeq, j.outdated = 0, 0, nil
-	j.metaDirty, j.unreadable = true, nil
 	j.recordOwnEvent(EventJournalDamaged, fmt.Sprintf("%s broke: %v: it is now %s, and a new one holds all that is known", j.path(), why, aside))
-	waiting := b.waiters
-	*b = *j.takePendingLocked()
-	b.waiters = append(b.waiters, waiting...)
+	j.takeEverything(b)
 	j.mu.Unlock()
 	return j.write(b)
 }
