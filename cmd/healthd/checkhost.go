@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -41,6 +43,9 @@ func hostWarnings(ctx context.Context, c *configs.Config, resolve resolver) []st
 		warn(err.Error())
 	}
 	warn(warnStateDir(c.State.Dir))
+	for _, r := range c.Runtimes {
+		warn(warnEngine(r))
+	}
 	return append(all, fleetHostWarnings(c.Fleet, time.Now())...)
 }
 
@@ -78,6 +83,21 @@ func bindable(ip netip.Addr) error {
 		return err
 	}
 	return conn.Close()
+}
+
+// warnEngine warns of a path that is no engine's socket and will not become one. One that is missing may come.
+func warnEngine(r configs.Runtime) string {
+	endpoint := cmp.Or(r.Endpoint, os.Getenv("DOCKER_HOST"), "unix:///var/run/docker.sock")
+	path, isPath := strings.CutPrefix(endpoint, "unix://")
+	info, err := os.Stat(path)
+	if !isPath || err != nil || info.Mode().Type() == fs.ModeSocket {
+		return ""
+	}
+	is := "a file"
+	if info.IsDir() {
+		is = "a directory"
+	}
+	return fmt.Sprintf("runtime %s: %s is %s, and no socket: the daemon cannot reach the engine there", r.Name, path, is)
 }
 
 // warnStateDir warns of a directory that the daemon could not use, if it ran as whoever asks.

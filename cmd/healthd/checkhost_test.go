@@ -60,6 +60,9 @@ func TestWarningsOfTheHost(t *testing.T) {
 		}},
 		{"a group", "[listen]\ncontrol_group = \"no-such-group\"\n", []string{`healthd.toml:2: listen.control_group: there is no group "no-such-group" on this host`}},
 		{"a file", "[state]\ndir = \"" + file + "\"\n", []string{"state.dir: " + file + " is not a directory"}},
+		{"no engine", "[[runtime]]\nendpoint = \"unix://" + dir + "/none\"\n[[runtime]]\nendpoint = \"tcp://127.0.0.1:1\"\n", nil},
+		{"an engine in a file", "[[runtime]]\nendpoint = \"unix://" + file + "\"\n", []string{"runtime docker: " + file + " is a file, and no socket: the daemon cannot reach the engine there"}},
+		{"an engine in a directory", "[[runtime]]\ntype = \"containerd\"\nendpoint = \"unix://" + dir + "\"\n", []string{"runtime containerd: " + dir + " is a directory, and no socket: the daemon cannot reach the engine there"}},
 		{"no parent", "[state]\ndir = \"" + dir + "/a/b\"\n", []string{"state.dir: " + dir + "/a/b does not exist, nor does the directory it is in"}},
 		{"a directory in a file", "[state]\ndir = \"" + file + "/a\"\n", []string{"state.dir: stat " + file + "/a: not a directory"}},
 	} {

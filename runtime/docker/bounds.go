@@ -23,13 +23,16 @@ type boundedTransport struct{ http.RoundTripper }
 
 func (t boundedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := t.RoundTripper.RoundTrip(r)
+	if err != nil {
+		return nil, withCause(err)
+	}
 	switch {
-	case err == nil && forbids(resp) && r.Method != http.MethodHead:
+	case forbids(resp) && r.Method != http.MethodHead:
 		nameRequest(resp, r)
-	case err != nil, resp.StatusCode == http.StatusSwitchingProtocols, resp.StatusCode >= http.StatusBadRequest:
+	case resp.StatusCode == http.StatusSwitchingProtocols, resp.StatusCode >= http.StatusBadRequest:
 	case strings.HasSuffix(r.URL.Path, "/start"), strings.HasSuffix(r.URL.Path, "/logs"):
 	default:
 		resp.Body = newClipper(resp.Body)
 	}
-	return resp, err
+	return resp, nil
 }

@@ -46,8 +46,8 @@ func (e *Engine) failure(err error) error {
 	return err
 }
 
-// connectReason replaces the client's advice, which is meant for users of the docker
-// command line.
+// connectReason says why there is no connection, in place of the client's advice, which is meant for users of the
+// docker command line.
 func (e *Engine) connectReason(err error) error {
 	path, ok := strings.CutPrefix(e.endpoint(), "unix://")
 	if !ok {
@@ -56,11 +56,39 @@ func (e *Engine) connectReason(err error) error {
 		}
 		return err
 	}
-	if _, stat := os.Stat(path); errors.Is(stat, fs.ErrNotExist) {
+	st, stat := os.Stat(path)
+	switch {
+	case errors.Is(stat, fs.ErrNotExist):
 		return runtime.NotListening("there is no such socket; is the engine running?")
-	}
-	if errors.Is(err, syscall.ECONNREFUSED) || strings.Contains(err.Error(), "Is the docker daemon running") {
+	case stat == nil && st.IsDir():
+		return runtime.NotListening("it is a directory, and no socket; was it mounted, or made, before the engine ran?")
+	case stat == nil && st.Mode().Type() != fs.ModeSocket:
+		return runtime.NotListening("it is a file, and no socket")
+	case errors.Is(err, syscall.ECONNREFUSED):
 		return runtime.NotListening("connection refused; is the engine running?")
+	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
+		return errors.New("healthd, or its host, has no file descriptors left: raise their limit (LimitNOFILE= of the unit)")
+	}
+	if op := (*net.OpError)(nil); errors.As(err, &op) {
+		return op.Err
+	}
+	return err
+}
+
+// dialError is why there is no connection to the engine's socket. The client would drop an error that says so in the
+// words of Go's, and put its advice in place of the cause: an engine would be taken for ended that has not.
+type dialError struct{ cause error }
+
+// Error implements error.
+func (e dialError) Error() string { return "no connection" }
+
+// Unwrap returns the cause.
+func (e dialError) Unwrap() error { return e.cause }
+
+// withCause keeps the cause of an error for connectReason, if it is one of a socket.
+func withCause(err error) error {
+	if op := (*net.OpError)(nil); errors.As(err, &op) && op.Op == "dial" && op.Net == "unix" {
+		return dialError{err}
 	}
 	return err
 }
