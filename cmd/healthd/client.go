@@ -121,9 +121,13 @@ func (c *client) withTimeout(ctx context.Context, ask func(context.Context) erro
 	defer cancel()
 	err := ask(waiting)
 	if err != nil && ctx.Err() == nil && waiting.Err() != nil {
-		return fmt.Errorf("cannot reach the daemon at %s: it does not answer within %v", c.socket, c.timeout)
+		return c.errNoAnswer()
 	}
 	return err
+}
+
+func (c *client) errNoAnswer() error {
+	return fmt.Errorf("cannot reach the daemon at %s: it does not answer within %v", c.socket, c.timeout)
 }
 
 func (c *client) do(ctx context.Context, method, path string, query url.Values, text string, out any) error {
@@ -158,6 +162,20 @@ func (c *client) send(ctx context.Context, method, path string, query url.Values
 	return nil, newResponseError(answer)
 }
 
+// stream is send for an answer that goes on: only its begin is limited to the client's timeout.
+func (c *client) stream(ctx context.Context, path string, query url.Values, accept string) (*http.Response, error) {
+	waiting, cancel := context.WithCancel(ctx)
+	late := time.AfterFunc(c.timeout, cancel)
+	answer, err := c.send(waiting, http.MethodGet, path, query, "", accept)
+	if late.Stop() || ctx.Err() != nil {
+		return answer, err
+	}
+	if err == nil {
+		answer.Body.Close()
+	}
+	return nil, c.errNoAnswer()
+}
+
 // newResponseError reads the error of an answer: JSON, or plain text.
 func newResponseError(answer *http.Response) error {
 	const maxBody = 64 << 10
@@ -181,7 +199,9 @@ func (c *client) connectError(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("%s: is healthd running? (systemctl start healthd; if it runs, its socket was removed: systemctl kill -s HUP healthd)", cannot)
+	case errors.Is(err, syscall.ECONNREFUSED):
 		return fmt.Errorf("%s: is healthd running? (systemctl start healthd)", cannot)
 	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("%s: permission denied: only root and the group of the socket may use it", cannot)

@@ -336,9 +336,15 @@ func TestDaemonThatDoesNotAnswer(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.timeout = 50 * time.Millisecond
-	err = c.get(t.Context(), "/v1/containers", nil, &[]api.Status{})
-	if want := "cannot reach the daemon at " + socket + ": it does not answer within 50ms"; err == nil || err.Error() != want {
+	want := "cannot reach the daemon at " + socket + ": it does not answer within 50ms"
+	if err := c.get(t.Context(), "/v1/containers", nil, &[]api.Status{}); err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
+	}
+	if _, err := c.stream(t.Context(), "/v1/events", nil, "text/event-stream"); err == nil || err.Error() != want {
+		t.Errorf("a stream: got %v, want %s", err, want)
+	}
+	if got := c.explainNone(t.Context()); got != "no container is known: "+want {
+		t.Errorf("no containers: %s", got)
 	}
 }
 

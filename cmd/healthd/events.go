@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
@@ -155,7 +154,7 @@ func (a *app) followEvents(ctx context.Context, c *client, query url.Values, out
 	if err := c.checkExists(ctx, query.Get("container"), kept); err != nil {
 		return unlessCancelled(ctx, err)
 	}
-	answer, err := c.send(ctx, http.MethodGet, "/v1/events", query, "", "text/event-stream")
+	answer, err := c.stream(ctx, "/v1/events", query, "text/event-stream")
 	if err != nil {
 		return unlessCancelled(ctx, cannotShowEvents(err))
 	}

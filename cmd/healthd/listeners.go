@@ -20,8 +20,9 @@ import (
 
 // listeners are the daemon's listeners; http, agent and dns are nil when they are off.
 type listeners struct {
-	control, http, agent net.Listener
-	dns                  *dns.Listeners
+	control     *controlListener
+	http, agent net.Listener
+	dns         *dns.Listeners
 }
 
 func listen(c *configs.Config) (*listeners, error) {
@@ -39,14 +40,11 @@ func listen(c *configs.Config) (*listeners, error) {
 
 func (ls *listeners) open(c configs.Listen, group int) (err error) {
 	// The control socket comes first, as it knows best that there is another healthd.
-	if ls.control, err = api.ListenControl(c.Control); err != nil {
+	control, err := listenControl(c, group)
+	if err != nil {
 		return err
 	}
-	if group != ownGroup {
-		if err := giveToGroup(c.Control, group); err != nil {
-			return fmt.Errorf("cannot give the control socket to listen.control_group: %w: write [Service] Group=%s with systemctl edit healthd", err, c.ControlGroup)
-		}
-	}
+	ls.control = control
 	if ls.http, err = listenTCP("http", c.HTTP); err != nil {
 		return err
 	}
@@ -115,7 +113,10 @@ func listenError(key, address string, err error) error {
 }
 
 func (ls *listeners) close() {
-	for _, c := range []net.Listener{ls.control, ls.http, ls.agent} {
+	if ls.control != nil {
+		ls.control.Close()
+	}
+	for _, c := range []net.Listener{ls.http, ls.agent} {
 		if c != nil {
 			c.Close()
 		}

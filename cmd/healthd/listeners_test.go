@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -59,5 +61,88 @@ func TestUnknownGroupOfTheControlSocket(t *testing.T) {
 	config := write(t, "h.toml", "[listen]\ncontrol_group = \"no-such-group\"\n")
 	if got := healthd(t, "run", "--config", config); got.code != 1 || !strings.HasPrefix(got.stderr, "healthd: "+config+":2: listen.control_group: ") {
 		t.Errorf("%+v", got)
+	}
+}
+
+// A SIGHUP brings back a control socket that was removed.
+func TestRemovedControlSocket(t *testing.T) {
+	p := startDaemon(t, "unix://"+filepath.Join(t.TempDir(), "docker.sock"), "")
+	p.notify.await(t, "WATCHDOG=1")
+	const gone = "the control socket "
+	for range 2 { // the one made anew may be removed, too
+		if err := os.Remove(p.socket); err != nil {
+			t.Fatal(err)
+		}
+		p.notify.awaitAny(t, gone, func(status string) bool {
+			return strings.Contains(status, gone+p.socket+" is gone: systemctl kill -s HUP healthd")
+		})
+		p.signal(syscall.SIGHUP)
+		p.notify.awaitAny(t, "STATUS= without it", func(status string) bool {
+			return strings.HasPrefix(status, "STATUS=") && !strings.Contains(status, gone)
+		})
+		if got := healthd(t, "live", "--socket", p.socket); got.code != 0 {
+			t.Errorf("%+v", got)
+		}
+	}
+	p.signal(syscall.SIGTERM)
+	if code := p.wait(); code != 0 || strings.Count(p.log.String(), "the control socket was removed, and is made anew") != 2 {
+		t.Errorf("exit code %d", code)
+	}
+	if _, err := os.Stat(p.socket); err == nil {
+		t.Error("the control socket was left behind")
+	}
+}
+
+// A socket that is there is left alone, and connections outlive the path.
+func TestControlSocketThatIsMadeAnew(t *testing.T) {
+	c := listening(t, "12345")
+	ls, err := listen(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ls.close()
+	if renewed, err := ls.control.renew(); renewed || err != nil {
+		t.Errorf("of one that is there: %v, %v", renewed, err)
+	}
+	accepted := make(chan net.Conn)
+	go func() {
+		defer close(accepted)
+		for conn, err := ls.control.Accept(); err == nil; conn, err = ls.control.Accept() {
+			accepted <- conn
+		}
+	}()
+	dial := func() (client, server net.Conn) {
+		client, err := net.Dial("unix", c.Listen.Control)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return client, <-accepted
+	}
+	oldClient, oldServer := dial()
+	defer oldClient.Close()
+	if err := os.Remove(c.Listen.Control); err != nil {
+		t.Fatal(err)
+	}
+	if renewed, err := ls.control.renew(); !renewed || err != nil {
+		t.Errorf("of one that is gone: %v, %v", renewed, err)
+	}
+	newClient, newServer := dial()
+	defer newClient.Close()
+	for _, conn := range []net.Conn{oldServer, newServer} {
+		conn.Close()
+	}
+	if n, err := oldClient.Read(make([]byte, 1)); n != 0 || err != io.EOF {
+		t.Errorf("the old connection: %d, %v", n, err)
+	}
+	info, err := os.Stat(c.Listen.Control)
+	if err != nil || info.Sys().(*syscall.Stat_t).Gid != 12345 || info.Mode().Perm() != 0o660 {
+		t.Errorf("%v, %v", info, err)
+	}
+	ls.close()
+	if _, open := <-accepted; open {
+		t.Error("it accepts after its end")
+	}
+	if renewed, err := ls.control.renew(); renewed || err != nil {
+		t.Errorf("after its end: %v, %v", renewed, err)
 	}
 }

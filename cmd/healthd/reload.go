@@ -81,6 +81,7 @@ func (d *daemon) handleReloads(ctx context.Context) {
 			return
 		case <-d.reloads.asked:
 		}
+		d.renewControl()
 		waiting := d.reloads.take()
 		d.notifier.reloading()
 		next, err := d.reload(ctx)
@@ -92,6 +93,16 @@ func (d *daemon) handleReloads(ctx context.Context) {
 		for _, w := range waiting {
 			w <- outcome
 		}
+	}
+}
+
+// renewControl makes the control socket anew if it was removed.
+func (d *daemon) renewControl() {
+	switch renewed, err := d.listeners.control.renew(); {
+	case err != nil:
+		d.log.Error("the control socket was removed, and cannot be made anew", zap.Error(err))
+	case renewed:
+		d.log.Warn("the control socket was removed, and is made anew", zap.String("path", d.begun.Listen.Control))
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -194,9 +193,8 @@ func writeNames(w io.Writer, all []api.Status) error {
 
 // explainNone says why there is no container to show.
 func (c *client) explainNone(ctx context.Context) string {
-	answer, err := c.send(ctx, http.MethodGet, "/readyz", nil, "", "text/plain")
+	err := c.starting(ctx)
 	if err == nil {
-		answer.Body.Close()
 		return "no container matches a spec or has a healthd label"
 	}
 	if refused, ok := errors.AsType[*responseError](err); ok {

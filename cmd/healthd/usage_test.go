@@ -172,8 +172,8 @@ func TestVersion(t *testing.T) {
 
 func TestNoDaemon(t *testing.T) {
 	none := filepath.Join(t.TempDir(), "control.sock")
-	const hint = ": is healthd running? (systemctl start healthd)\n"
-	want := "healthd: cannot reach the daemon at " + none + hint
+	cannot := "healthd: cannot reach the daemon at " + none + ": is healthd running? (systemctl start healthd"
+	want := cannot + "; if it runs, its socket was removed: systemctl kill -s HUP healthd)\n"
 	for _, args := range []string{"status", "status web-1", "status --watch", "explain web-1", "events", "events -f", "probe web-1", "restart web-1", "hold web-1", "resume web-1", "gate web-1 a True", "reload", "live"} {
 		got := inside(append(strings.Fields(args), "--socket", none)...)
 		if got.code != 1 || got.stderr != want || got.stdout != "" {
@@ -186,7 +186,7 @@ func TestNoDaemon(t *testing.T) {
 	}
 	ln.(*net.UnixListener).SetUnlinkOnClose(false) // as if killed
 	ln.Close()
-	if got := inside("status", "--socket", none); got.stderr != want {
+	if got := inside("status", "--socket", none); got.stderr != cannot+")\n" {
 		t.Errorf("stale socket: %+v", got)
 	}
 }
