@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -121,11 +122,46 @@ func (r *records) read(file string, h *host) (err error) {
 			return json.Unmarshal(b, rec)
 		})
 	})
+	if err == nil {
+		r.opened, err = os.Stat(file)
+	}
 	if err != nil {
 		return errors.Join(err, db.Close())
 	}
-	r.db = db
+	r.db, r.file = db, file
 	return nil
+}
+
+// followPath makes a new file for all records when the open one was removed or replaced: what is written to it then is
+// lost when healthd ends. It needs writing.
+func (r *records) followPath() {
+	if r.db == nil {
+		return
+	}
+	at, err := os.Stat(r.file)
+	if err == nil && os.SameFile(at, r.opened) || err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	r.log.Warn("the exit codes of containerd's containers were removed or replaced: all that are known go to a new file", zap.String("file", r.file))
+	_ = r.db.Close()
+	r.db = nil
+	if err == nil { // it is of another time
+		err = os.Rename(r.file, r.file+damagedName)
+	} else {
+		err = os.MkdirAll(filepath.Dir(r.file), 0o750)
+	}
+	if err == nil {
+		err = r.read(r.file, &host{})
+	}
+	if err != nil {
+		r.log.Warn("exit codes of containerd's containers cannot be written, they are in memory only", zap.Error(err))
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for k := range r.all {
+		r.changed[k] = struct{}{}
+	}
 }
 
 // save writes all changes, and returns when they are on the disk. A disk that cannot be
@@ -133,6 +169,7 @@ func (r *records) read(file string, h *host) (err error) {
 func (r *records) save() {
 	r.writing.Lock()
 	defer r.writing.Unlock()
+	r.followPath()
 	r.mu.Lock()
 	if len(r.changed) == 0 || r.db == nil {
 		clear(r.changed)

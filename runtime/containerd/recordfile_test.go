@@ -44,3 +44,42 @@ func TestRecordFileCutOff(t *testing.T) {
 		_ = r.close()
 	}
 }
+
+// A file that is removed or replaced under healthd is written anew, with all that was in it.
+func TestRecordFileThatIsMoved(t *testing.T) {
+	for name, move := range map[string]func(file string) error{
+		"removed with its directory": func(file string) error { return os.RemoveAll(filepath.Dir(file)) },
+		"replaced": func(file string) error {
+			if err := os.Remove(file); err != nil {
+				return err
+			}
+			return os.WriteFile(file, []byte("of another time"), 0o600)
+		},
+	} {
+		file := filepath.Join(t.TempDir(), "state", "records.db")
+		r, err := openRecords(file, zap.NewNop())
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.change(key{"default", "one"}, func(rec *record) { rec.Created = 1 })
+		r.save()
+		if err := move(file); err != nil {
+			t.Fatal(err)
+		}
+		r.change(key{"default", "two"}, func(rec *record) { rec.Created = 2 })
+		r.save()
+		if err := r.close(); err != nil {
+			t.Fatal(err)
+		}
+		again, err := openRecords(file, zap.NewNop())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for id, want := range map[string]int64{"one": 1, "two": 2} {
+			if rec := again.all[key{"default", id}]; rec == nil || rec.Created != want {
+				t.Errorf("%s: %s is %+v", name, id, rec)
+			}
+		}
+		_ = again.close()
+	}
+}

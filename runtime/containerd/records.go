@@ -1,6 +1,7 @@
 package containerd
 
 import (
+	"os"
 	"sync"
 	"time"
 
@@ -26,7 +27,9 @@ type records struct {
 
 	writing sync.Mutex // guards what follows
 	db      *bolt.DB   // nil: in memory only
-	failed  bool       // the last write did
+	file    string     // of db
+	opened  os.FileInfo
+	failed  bool // the last write did
 }
 
 // record is what is known of one container.
